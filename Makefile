@@ -1,0 +1,67 @@
+# watchctl: build, test, install. `make help` lists the targets.
+#
+#	CC=clang make			another compiler
+#	make BUILD=build-x V=1		another build folder, commands shown
+#	make install DESTDIR=/tmp/x PREFIX=/usr
+
+CC ?= gcc
+CXX ?= g++
+CLANG ?= clang
+CLANG_FORMAT ?= clang-format
+CLANG_TIDY ?= clang-tidy
+PYTHON ?= /usr/bin/python3
+BUILD ?= build
+PREFIX ?= /usr/local
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+VERSION := 0.1.0
+
+include tools/packages.mk
+
+CFLAGS ?= -O2 -g
+WARN := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -Wvla -Wno-unused-parameter
+BASE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. -I$(BUILD) $(WARN) -MMD -MP
+PKGS := libdw libelf
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lpthread
+
+# The handler runs inside the traced program: freestanding, position independent, general registers only.
+HANDLER_CFLAGS := -std=gnu11 -O2 -g -I. $(WARN) -MMD -MP -ffreestanding -fPIC -fvisibility=hidden \
+	-mgeneral-regs-only -mno-red-zone -fno-stack-protector -fno-asynchronous-unwind-tables \
+	-fcf-protection=none -fomit-frame-pointer -fno-builtin -fno-jump-tables -fno-tree-loop-distribute-patterns
+
+LIB_DIRS := watchctl/base stackwalk watchctl/trace watchctl/target watchctl/engine watchctl/monitor watchctl/view
+LIB_SRC := $(filter-out %.bpf.c,$(wildcard $(addsuffix /*.c,$(LIB_DIRS))))
+CLI_SRC := $(wildcard watchctl/cli/*.c)
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
+CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
+LIB := $(BUILD)/libwatchctl.a
+PROG := $(BUILD)/watchctl
+HANDLER_SRC := $(wildcard handler/*.c handler/*.S)
+
+.DEFAULT_GOAL := all
+.PHONY: all clean help
+all: $(PROG)
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
+
+$(BUILD)/%.o: %.c | packages
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(LIB): $(LIB_OBJ)
+	@rm -f $@
+	$(if $(Q),@echo "  AR      $@")
+	$(Q)ar rcs $@ $^
+
+$(PROG): $(CLI_OBJ) $(LIB)
+	$(if $(Q),@echo "  LD      $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(CLI_OBJ) $(LIB) $(LIBS)
+
+clean: ## removes what was built
+	rm -rf $(BUILD) build-*
+
+include $(wildcard tools/handler.mk tools/test.mk tools/check.mk tools/install.mk)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d)

@@ -1,0 +1,55 @@
+/*
+ * access - from a data-breakpoint trap to the instruction that made the access.
+ *
+ * x86 data breakpoints are traps: rip is where execution goes on, usually the next instruction
+ * (Intel SDM vol. 3, 18.2.4). This is the only function that turns that rip into the accessing
+ * instruction; nobody else adjusts it. It is pure: facts in, verdict out.
+ */
+#ifndef STACKWALK_ACCESS_H
+#define STACKWALK_ACCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stackwalk/insn.h"
+
+/* What is known about the code around one address. Stored in logs. */
+struct code_fact {
+	uint64_t pc;		 /* the address this is about: a trap rip, or a return address */
+	uint64_t function_start; /* 0: unknown */
+	uint8_t before_len;	 /* length of the instruction that ends at pc; 0: unknown */
+	uint8_t before[INSN_MAX];
+	uint8_t at_len; /* bytes readable at pc, up to INSN_MAX */
+	uint8_t at[INSN_MAX];
+};
+
+enum access_origin { ORIGIN_USER = 0, ORIGIN_KERNEL = 1 };
+
+struct access_query {
+	const struct regs *regs; /* as the trap saw them: after the instruction */
+	uint64_t addr;		 /* the watched range that fired */
+	uint32_t size;
+	bool has_new;
+	uint64_t new_value;		/* the range's value after the access, zero-extended */
+	const struct code_fact *pc;	/* about regs->rip; NULL: unknown */
+	const struct code_fact *caller; /* about the innermost return address, frame[1]; NULL: unknown */
+};
+
+struct access_verdict {
+	enum access_kind kind;
+	enum access_origin origin;
+	uint64_t insn; /* address of the accessing instruction; 0: unknown */
+	uint8_t bytes[INSN_MAX];
+	uint8_t len; /* 0: unknown */
+	/*
+	 * The access was made by a call that has not returned yet in terms of rip (rip is the callee's first
+	 * instruction): frame[0] must be dropped, insn stands for frame[1].
+	 */
+	bool in_caller;
+	/* True when the operand address was recomputed and does cover the range; false: not recomputable. */
+	bool confirmed;
+};
+
+void access_resolve(const struct access_query *q, struct access_verdict *ret);
+
+#endif

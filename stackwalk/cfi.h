@@ -1,0 +1,40 @@
+/*
+ * cfi - unwind rules from .eh_frame and .debug_frame.
+ */
+#ifndef STACKWALK_CFI_H
+#define STACKWALK_CFI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stackwalk/memory_view.h"
+#include "stackwalk/module.h"
+#include "stackwalk/unwind_rule.h"
+
+struct cfi;
+
+struct cfi *cfi_new(void); /* NULL: no memory */
+void cfi_free(struct cfi *c);
+
+/* As symbolizer_add/_remove. */
+bool cfi_add(struct cfi *c, const struct module *m);
+void cfi_remove(struct cfi *c, uint64_t start, uint64_t end);
+
+/*
+ * The rule for the row that holds @pc. Pass the address itself for an innermost or interrupted
+ * frame, the return address minus one otherwise. Code outside any module or without CFI gives
+ * UNWIND_NO_RULE (the caller decides whether UNWIND_FP is wanted).
+ */
+void cfi_rule(struct cfi *c, uint64_t pc, struct unwind_rule *ret);
+
+/* Bounds of the FDE that holds @pc; false: none. */
+bool cfi_function(struct cfi *c, uint64_t pc, uint64_t *start, uint64_t *end);
+
+/*
+ * Walks from @regs. frame[0] = regs.rip; frame[i] is a return address, or above a signal frame the
+ * interrupted address. Signal frames are frames too (the restorer's address). Returns how many, 1..cap.
+ */
+unsigned int cfi_walk(struct cfi *c, const struct regs *regs, const struct memory_view *mem, uint64_t *frame,
+		      unsigned int cap, enum walk_end *why);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * locate - an expression -> address, size and type of a variable of a live process.
+ *
+ *	expr	= [file ":"] path | "0x..." [":" size]
+ *	file	= a source file ("file.c:name") or a module ("libc.so.6:name", "/usr/bin/x:name")
+ *	path	= "*" path | name { "." member | "->" member | "[" number "]" }
+ *	name	= C identifier, or C++ qualified "ns::Class::member", Rust "crate::NAME", Go "main.counter"
+ *
+ * "->", "*" and "[n]" applied to a pointer read the pointer from the live process, once.
+ * Types come from DWARF, in the file or in separate debug files; without DWARF a plain name is
+ * looked up in the symbol tables and the size is the symbol's.
+ */
+#ifndef STACKWALK_LOCATE_H
+#define STACKWALK_LOCATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stackwalk/memory_view.h"
+#include "stackwalk/module.h"
+#include "stackwalk/value_type.h"
+#include "watchctl/base/error.h"
+
+struct variable {
+	uint64_t addr;
+	uint64_t size; /* of the whole object; 0: unknown (a raw address without size) */
+	struct value_type type;
+	char *name;	 /* canonical, for people: "file.c:flag", "main_arena.system_mem" */
+	char *module;	 /* path of the module that defines it; NULL for a raw address */
+	char *decl_file; /* where it is declared; NULL: unknown */
+	unsigned int decl_line;
+	/* Members or elements to choose from, for an aggregate larger than a debug register; else NULL. */
+	char *members; /* "state, count, next" */
+};
+
+void variable_deinit(struct variable *v);
+
+struct locator; /* caches parsed debug information of the modules */
+
+struct locator *locator_new(void);
+void locator_free(struct locator *l);
+
+/*
+ * Finds @expr. Errors, all WC_ENAME unless said otherwise, each a complete sentence with what to try:
+ *  - malformed (WC_EUSAGE): what was expected at which column, with the text and a caret below it;
+ *  - unknown: near misses are offered, best first, at most five;
+ *  - ambiguous: the candidates are listed, in the form that selects each;
+ *  - optimised out, has no address, thread-local, register-only: says which;
+ *  - no such member: those there are; index past the end of the array: its length;
+ *  - null or unreadable pointer on the path;
+ *  - module not loaded: says which modules are, when few, or similar names.
+ * *@missing_module (may be NULL) is set to true when the only trouble is that a module, named as
+ * "lib:name", is not loaded (yet): a launched program may still load it.
+ */
+struct wc_error *locate(struct locator *l, const char *expr, const struct module_list *modules,
+			const struct memory_view *mem, struct variable *ret, bool *missing_module);
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * event - the facts that flow from an engine to the log and to every view, once.
+ *
+ * One stream, in this order of dependence: a module, thread, watch, code fact or stack is told
+ * before the first access that refers to it. Pointers in an event are only valid during the
+ * call that delivers it; a sink copies what it keeps.
+ */
+#ifndef WATCHCTL_TRACE_EVENT_H
+#define WATCHCTL_TRACE_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stackwalk/access.h"
+#include "stackwalk/module.h"
+#include "stackwalk/regs.h"
+#include "stackwalk/unwind_rule.h"
+#include "stackwalk/value_type.h"
+#include "watchctl/base/error.h"
+
+/* Stored in logs: never renumber. */
+enum event_type {
+	EVENT_PROCESS = 1,
+	EVENT_THREAD = 2,
+	EVENT_MODULE = 3,
+	EVENT_MODULE_GONE = 4,
+	EVENT_WATCH = 5,
+	EVENT_CODE = 6,
+	EVENT_ACCESS = 7,
+	EVENT_LOST = 8,
+	EVENT_NOTE = 9,
+	EVENT_SUMMARY = 10,
+};
+
+#define COMM_LEN 16
+#define STACK_MAX 128 /* frames an access can carry */
+
+struct process_event {
+	int32_t pid;
+	const char *comm;
+	const char *exe;
+	const char *cmdline;  /* arguments joined by spaces */
+	uint64_t realtime_ns; /* CLOCK_REALTIME at the event's time_ns, which is CLOCK_MONOTONIC */
+	const char *host;
+};
+
+struct thread_event {
+	int32_t pid, tid;
+	const char *comm;
+};
+
+struct watch_event {
+	uint32_t id;	       /* 0.. in the order of the command line */
+	const char *name;      /* what the user typed */
+	const char *full_name; /* variable.name: "file.c:flag" */
+	uint64_t addr;
+	uint32_t size;	    /* 1, 2, 4, 8 */
+	uint32_t access;    /* ACCESS_READ, _WRITE, _READWRITE (what was asked), _EXECUTE */
+	const char *engine; /* "handler" */
+	const char *module; /* NULL: none */
+	struct value_type type;
+	uint32_t threads, threads_armed;
+	bool verified; /* a known access was seen */
+	bool kernel;   /* accesses by the kernel are seen too */
+	bool has_value;
+	uint64_t value; /* when armed */
+	int32_t slot;	/* explicit debug register 0..3, -1: the kernel chose */
+};
+
+struct access_event {
+	uint32_t watch;
+	int32_t pid, tid;
+	uint64_t addr; /* of the watch, as armed when it fired */
+	uint32_t size;
+	bool has_old, has_new;
+	uint64_t old_value, new_value;
+	struct regs regs; /* after the access: rip is where execution goes on */
+	uint8_t walk_end; /* enum walk_end */
+	uint32_t nframes; /* >= 1, <= STACK_MAX; frame[0] == regs.rip, the others return addresses */
+	const uint64_t *frame;
+};
+
+struct lost_event {
+	uint32_t watch; /* UINT32_MAX: not known which */
+	uint64_t count;
+	const char *why; /* "ring full", "merged by the kernel" ... */
+};
+
+struct note_event {
+	const char
+		*text; /* something a reader of the log should know: "exec", "watch 0: module unloaded" ... */
+};
+
+/* One per watch, at the end. recorded + filtered + lost == counted, unless !has_counted. */
+struct summary_event {
+	uint32_t watch;
+	bool has_counted;
+	uint64_t counted, recorded, lost, filtered;
+	uint64_t duration_ns;
+};
+
+struct trace_event {
+	enum event_type type;
+	uint64_t time_ns; /* CLOCK_MONOTONIC of the recording machine */
+	union {
+		struct process_event process;
+		struct thread_event thread;
+		struct module module; /* EVENT_MODULE and _GONE; open_path may be NULL in a log */
+		struct watch_event watch;
+		struct code_fact code;
+		struct access_event access;
+		struct lost_event lost;
+		struct note_event note;
+		struct summary_event summary;
+	};
+};
+
+/* Where events go. An error ends the recording: the caller gets it back from whoever it asked to pump. */
+struct event_sink {
+	struct wc_error *(*put)(void *ctx, const struct trace_event *e);
+	void *ctx;
+};
+
+#endif
