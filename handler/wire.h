@@ -1,0 +1,154 @@
+/*
+ * wire - the memory that the injected handler and the controller share. Nobody else reads it.
+ *
+ *	base				base + WIRE_CODE_SIZE
+ *	| handler code, r-x		| struct wire_control | boot | access facts | rules | ring |
+ *	  private				  rw-, shared with the controller where the system allows it
+ *
+ * The handler finds the control block at a fixed distance from its own code, so the code holds no
+ * address at all. The ring is written by the threads of the target (reserve by adding to `head`,
+ * commit by storing the position, keyed, into the record) and read by the controller alone, who advances
+ * `tail`. A record whose space is not there is counted in `lost` and dropped: the target never waits.
+ *
+ * The controller trusts nothing in here: the target owns the memory too.
+ */
+#ifndef HANDLER_WIRE_H
+#define HANDLER_WIRE_H
+
+#include <stdint.h>
+
+#include "stackwalk/regs.h"
+#include "stackwalk/unwind_rule.h"
+
+#define WIRE_MAGIC 0x7761746368637431u /* "watchct1" */
+#define WIRE_VERSION 1u
+#define WIRE_CODE_SIZE 0x4000u
+#define WIRE_WATCHES 4u
+#define WIRE_FRAMES 64u		/* most frames a record can hold */
+#define WIRE_RAW_MAX 16384u	/* most bytes of raw stack a record can hold */
+#define WIRE_ACCESS_FACTS 4096u /* slots, power of two */
+#define WIRE_RULES 32768u
+#define WIRE_PROBES 16u /* how far a lookup goes before it gives up: entries are placed no further */
+#define WIRE_RETURN_ADDRESS (1ull << 63) /* in a rule's key: the rule is for the row at key - 1 */
+#define WIRE_KEY_GONE 1ull		 /* the entry was withdrawn; lookups go on past it */
+
+enum wire_flags {
+	WIRE_USE_TSC = 1, /* rdtsc is constant, and the target may execute it; else clock_gettime */
+	WIRE_HAVE_FSGSBASE = 2,
+};
+
+/* The kernel's struct sigaction for rt_sigaction(2), x86-64. */
+struct wire_sigaction {
+	uint64_t handler, flags, restorer, mask;
+};
+
+enum wire_watch_flags {
+	WIRE_WATCH_READS = 1, /* the debug register fires on reads: the handler must not load the value */
+	WIRE_WATCH_READS_ONLY = 2, /* drop what is known to be a pure write */
+	WIRE_WATCH_EXECUTE = 4,
+	WIRE_WATCH_HOLD = 8, /* wait for the controller after recording: see wire_control.hold */
+};
+
+struct wire_watch {
+	uint64_t addr;
+	uint32_t size;
+	uint32_t flags;
+	uint64_t shadow; /* last value seen: where the old value of the next access comes from */
+	uint64_t filtered;
+	uint64_t lost;
+	uint64_t pad[3];
+};
+
+/* How to know the value and kind of an access at once, as a function of the trap's rip. */
+struct wire_access_fact {
+	uint64_t key;	    /* trap rip; 0: empty */
+	uint8_t kind;	    /* enum access_kind; 0 where it depends on more than the address */
+	uint8_t value_from; /* enum wire_value_from */
+	uint8_t value_reg, value_shift;
+	int8_t base, index; /* of the memory operand, enum reg or -1 */
+	uint8_t scale, seg; /* seg: 0 flat, 1 fs */
+	uint32_t size;
+	uint32_t insn_len;
+	int64_t disp;
+	uint64_t imm;
+	uint64_t pad[3];
+};
+
+enum wire_value_from {
+	WIRE_VALUE_MEMORY = 0, /* read it */
+	WIRE_VALUE_REG = 1,    /* a plain load or store of a register */
+	WIRE_VALUE_IMM = 2,
+};
+
+struct wire_rule {
+	uint64_t key; /* address, or return address | WIRE_RETURN_ADDRESS; 0: empty */
+	struct unwind_rule rule;
+};
+
+struct wire_control {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t flags;
+	uint64_t cookie;     /* sig_data of our events: cookie | watch index; the low byte is 0 here */
+	uint64_t commit_key; /* random: old bytes in the ring never look like a commit */
+	uint32_t max_frames;
+	uint32_t raw_size;		 /* bytes of stack to record where a rule is missing */
+	uint64_t ring_offset, ring_size; /* from the control block; size is a power of two */
+	uint64_t facts_offset, rules_offset;
+	uint64_t code_start, code_end; /* where the handler itself is */
+	struct wire_sigaction old;     /* the program's own SIGTRAP action: chained to, and put back */
+	struct wire_sigaction ours;
+	uint32_t hwbkpt_watch; /* watch + 1 that was armed through ptrace: its traps carry no cookie */
+	uint32_t pad0;
+
+	uint64_t head __attribute__((aligned(64)));
+	uint64_t tail __attribute__((aligned(64)));
+	uint64_t heartbeat;			    /* the controller adds one at each pass */
+	uint32_t wake __attribute__((aligned(64))); /* a futex: 0 while the controller sleeps on it */
+	uint32_t hold; /* threads at a WIRE_WATCH_HOLD site wait until this changes */
+	struct wire_watch watch[WIRE_WATCHES] __attribute__((aligned(64)));
+};
+
+#define WIRE_CONTROL_SIZE 0x1000u
+#define WIRE_BOOT_SIZE 0x8000u /* stack and signal frame for remote system calls */
+
+enum wire_record_flags {
+	WIRE_HAS_OLD = 1,
+	WIRE_HAS_NEW = 2,
+	WIRE_SELF_TEST = 4, /* the access was made by our own code */
+	WIRE_PADDING = 8,   /* fills the end of the ring */
+	WIRE_TIME_NS = 16,  /* time is CLOCK_MONOTONIC, else the time stamp counter */
+	WIRE_ASYNC = 32,    /* SIGTRAP was blocked: the registers are not those of the access */
+};
+
+/* Followed by nframes u64, then raw_len bytes (a multiple of 8) of stack from raw_addr upwards. */
+struct wire_record {
+	uint64_t commit; /* position in the ring ^ commit_key once it is whole */
+	uint32_t size;	 /* bytes, header included, multiple of 16 */
+	uint16_t flags;
+	uint8_t watch;
+	uint8_t walk_end; /* enum walk_end */
+	uint64_t time;
+	uint32_t tid; /* as the target's pid namespace numbers it */
+	uint32_t nframes;
+	uint64_t old_value, new_value;
+	uint64_t raw_addr;
+	uint32_t raw_len;
+	uint32_t pad;
+	struct regs regs;
+};
+
+_Static_assert(sizeof(struct wire_watch) == 64, "one cache line a watch");
+_Static_assert(sizeof(struct wire_access_fact) == 64, "one cache line a fact");
+_Static_assert(sizeof(struct wire_rule) == 32, "two rules a cache line");
+_Static_assert(sizeof(struct wire_control) <= WIRE_CONTROL_SIZE, "fits its page");
+_Static_assert(sizeof(struct wire_record) % 8 == 0, "frames follow aligned");
+
+static inline uint64_t wire_hash(uint64_t key)
+{
+	key ^= key >> 29;
+	key *= 0x9e3779b97f4a7c15ull;
+	return key >> 20;
+}
+
+#endif

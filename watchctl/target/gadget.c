@@ -1,0 +1,90 @@
+#include "watchctl/target/gadget.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/target/proc.h"
+
+#define CHUNK (1u << 20)
+#define LONGEST 9u
+
+struct search {
+	pid_t pid;
+	uint8_t *buf; /* CHUNK bytes */
+	struct gadgets found;
+};
+
+static uint64_t find_bytes(const uint8_t *buf, size_t len, uint64_t base, const char *bytes, size_t n)
+{
+	const uint8_t *p = memmem(buf, len, bytes, n);
+
+	return p ? base + (uint64_t)(p - buf) : 0;
+}
+
+static void look(struct gadgets *g, const uint8_t *buf, size_t len, uint64_t base)
+{
+	if (!g->syscall_ret)
+		g->syscall_ret = find_bytes(buf, len, base, "\x0f\x05\xc3", 3);
+	if (!g->sigreturn)
+		g->sigreturn = find_bytes(buf, len, base, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);
+	if (!g->sigreturn)
+		g->sigreturn = find_bytes(buf, len, base, "\xb8\x0f\x00\x00\x00\x0f\x05", 7);
+	if (!g->pop_rax_ret)
+		g->pop_rax_ret = find_bytes(buf, len, base, "\x58\xc3", 2);
+}
+
+static bool complete(const struct gadgets *g)
+{
+	return g->syscall_ret && (g->sigreturn || g->pop_rax_ret);
+}
+
+static bool search_map(void *ctx, const struct proc_map *m)
+{
+	struct search *s = ctx;
+	struct memory_view mem = proc_memory(&s->pid);
+	uint64_t at;
+
+	if (!m->exec || !m->read || !m->name[0] || !strcmp(m->name, "[vsyscall]"))
+		return true; /* anonymous code is a JIT's: it may change under us */
+	for (at = m->start; at < m->end && !(s->found.syscall_ret && s->found.sigreturn);
+	     at += CHUNK - LONGEST) {
+		size_t len = m->end - at < CHUNK ? m->end - at : CHUNK;
+
+		if (memory_read(&mem, at, s->buf, len))
+			look(&s->found, s->buf, len, at);
+		if (len < CHUNK)
+			break;
+	}
+	return !(s->found.syscall_ret && s->found.sigreturn);
+}
+
+struct wc_error *gadgets_find(pid_t pid, struct gadgets *ret)
+{
+	scoped(freep) uint8_t *buf = malloc(CHUNK);
+	struct search s = { .pid = pid, .buf = buf };
+
+	if (!buf)
+		return &wc_enomem;
+	proc_maps(pid, search_map, &s);
+	if (!complete(&s.found))
+		return wc_error_new(
+			WC_ENOTSUP,
+			"process %d holds no instructions by which it could be asked to map the handler "
+			"without changing a byte of its code",
+			pid);
+	*ret = s.found;
+	return NULL;
+}
+
+unsigned int gadgets_chain(const struct gadgets *g, uint64_t word[4])
+{
+	if (g->sigreturn) {
+		word[0] = g->sigreturn;
+		return 1;
+	}
+	word[0] = g->pop_rax_ret;
+	word[1] = 15;
+	word[2] = g->syscall_ret;
+	return 3;
+}

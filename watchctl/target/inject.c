@@ -1,0 +1,384 @@
+#include "watchctl/target/inject.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "handler_image.h"
+#include "watchctl/base/cleanup.h"
+#include "watchctl/target/proc.h"
+#include "watchctl/target/remote.h"
+
+#define NR_MMAP 9
+#define NR_MUNMAP 11
+#define NR_SIGACTION 13
+#define NR_SIGTIMEDWAIT 128
+#define NR_PRCTL 157
+#define NR_TGSIGQUEUEINFO 297
+
+#define SIGTRAP_NR 5
+#define SA_FLAGS_OURS 0x1c000004ull /* SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART */
+#define PR_GET_TSC_NR 25
+#define PR_TSC_ENABLED 1
+#define TRAP_PERF_CODE 6
+#define HWCAP2_HAS_FSGSBASE 2
+
+#define SIGINFO_SIZE 128
+#define QUIESCE_MS 2000u
+
+/* Inside the shared area, behind the control block: the frame for remote calls, and their small change. */
+#define BOOT_FRAME WIRE_CONTROL_SIZE
+#define BOOT_DATA (WIRE_CONTROL_SIZE + TRACEE_FRAME_MAX + 0x1000u)
+
+_Static_assert(TRACEE_FRAME_MAX + 0x2000u <= WIRE_BOOT_SIZE, "the boot area holds a frame and a page");
+
+extern const uint8_t handler_image[], handler_image_end[];
+
+bool injection_read(const struct injection *inj, uint64_t offset, void *buf, size_t len)
+{
+	struct memory_view mem = proc_memory(&inj->pid);
+
+	if (!inj->shared)
+		return memory_read(&mem, inj->control + offset, buf, len);
+	memcpy(buf, (const char *)inj->shared + offset, len);
+	return true;
+}
+
+bool injection_write(const struct injection *inj, uint64_t offset, const void *buf, size_t len)
+{
+	if (!inj->shared)
+		return proc_write(inj->pid, inj->control + offset, buf, len);
+	memcpy((char *)inj->shared + offset, buf, len);
+	return true;
+}
+
+/* The kernel lets the privileged open another process's mapping: the same pages, and no fd in the target. */
+static void share(struct injection *inj)
+{
+	uint64_t start = inj->control, end = inj->control + inj->shared_size;
+	char path[96];
+	void *map;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, inj->pid, start, end);
+	scoped(closep) int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	map = mmap(NULL, inj->shared_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map != MAP_FAILED)
+		inj->shared = map;
+}
+
+static struct wc_error *map_failed(const struct injection *inj, long result, const char *what)
+{
+	struct wc_error *err =
+		wc_error_errno(WC_ENOTSUP, (int)-result, "process %d may not map %s", inj->pid, what);
+
+	if (result == -ENOMEM || result == -EAGAIN)
+		return wc_error_hint(err,
+				     "its address space or locked memory is limited: try a smaller --buffer");
+	if (result == -EACCES || result == -EPERM)
+		return wc_error_hint(
+			err, "a security policy forbids new code in it: the handler cannot be used there");
+	return err;
+}
+
+/* One mapping, made first readable and executable, so that nothing is ever writable and executable. */
+static struct wc_error *map_region(struct injection *inj, struct remote *r, bool force_private)
+{
+	int flags = force_private ? MAP_PRIVATE : MAP_SHARED;
+	struct wc_error *err;
+	long result;
+
+	inj->size = WIRE_CODE_SIZE + inj->shared_size;
+	err = remote_syscall(r, NR_MMAP, 0, inj->size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
+			     (uint64_t)-1, 0, &result);
+	if (err)
+		return err;
+	if (result < 0 && result > -4096)
+		return map_failed(inj, result, "the handler's code");
+	inj->base = (uint64_t)result;
+	inj->control = inj->base + WIRE_CODE_SIZE;
+	err = remote_syscall(r, NR_MMAP, inj->control, inj->shared_size, PROT_READ | PROT_WRITE,
+			     (uint64_t)(flags | MAP_ANONYMOUS | MAP_FIXED), (uint64_t)-1, 0, &result);
+	if (err)
+		return err;
+	if (result < 0 && result > -4096)
+		return map_failed(inj, result, "the event buffer");
+	return NULL;
+}
+
+static void fill_control(const struct injection *inj, struct wire_control *c)
+{
+	c->magic = WIRE_MAGIC;
+	c->version = WIRE_VERSION;
+	c->code_start = inj->base;
+	c->code_end = inj->control;
+	c->ours = (struct wire_sigaction){
+		.handler = inj->base + IMAGE_HANDLER_ENTRY,
+		.flags = SA_FLAGS_OURS,
+		.restorer = inj->base + IMAGE_HANDLER_RESTORER,
+		.mask = ~0ull,
+	};
+	if (getauxval(AT_HWCAP2) & HWCAP2_HAS_FSGSBASE)
+		c->flags |= WIRE_HAVE_FSGSBASE;
+}
+
+/* A program may have forbidden itself rdtsc (PR_SET_TSC): then the handler asks the kernel for the time. */
+static struct wc_error *check_tsc(struct injection *inj, struct remote *r, struct wire_control *c)
+{
+	struct memory_view mem = proc_memory(&inj->pid);
+	uint64_t at = inj->control + BOOT_DATA;
+	struct wc_error *err;
+	uint32_t mode = 0;
+	long result;
+
+	if (!(c->flags & WIRE_USE_TSC))
+		return NULL;
+	err = remote_syscall(r, NR_PRCTL, PR_GET_TSC_NR, at, 0, 0, 0, 0, &result);
+	if (err)
+		return err;
+	if (result || !memory_read(&mem, at, &mode, sizeof(mode)) || mode != PR_TSC_ENABLED)
+		c->flags &= ~(uint32_t)WIRE_USE_TSC;
+	return NULL;
+}
+
+/* Asks for the old action first: from its first instant on, our handler must know where to pass signals on.
+ */
+static struct wc_error *set_action(struct injection *inj, struct remote *r)
+{
+	uint64_t ours = inj->control + offsetof(struct wire_control, ours);
+	uint64_t old = inj->control + offsetof(struct wire_control, old);
+	struct wc_error *err;
+	long result;
+
+	err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, 0, old, 8, 0, 0, &result);
+	if (!err && !result)
+		err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, ours, old, 8, 0, 0, &result);
+	if (err)
+		return err;
+	if (result)
+		return wc_error_errno(WC_ENOTSUP, (int)-result,
+				      "process %d may not install a SIGTRAP handler", inj->pid);
+	inj->installed = true;
+	return NULL;
+}
+
+static struct wc_error *unmap_now(struct injection *inj, struct remote *r)
+{
+	struct wc_error *err = NULL;
+	long result;
+
+	if (inj->base)
+		err = remote_syscall(r, NR_MUNMAP, inj->base, inj->size, 0, 0, 0, 0, &result);
+	inj->base = 0;
+	return err;
+}
+
+static struct wc_error *place(struct injection *inj, struct remote *r, struct wire_control *c,
+			      bool force_private)
+{
+	size_t image_size = (size_t)(handler_image_end - handler_image);
+	struct wc_error *err = map_region(inj, r, force_private);
+
+	if (err)
+		return err;
+	if (!proc_write_force(inj->pid, inj->base, handler_image, image_size))
+		return wc_error_errno(WC_EPERM, errno, "cannot write the handler into process %d", inj->pid);
+	fill_control(inj, c);
+	err = check_tsc(inj, r, c);
+	if (err)
+		return err;
+	if (!proc_write(inj->pid, inj->control, c, sizeof(*c)))
+		return wc_error_errno(WC_EPERM, errno, "cannot write into process %d", inj->pid);
+	return set_action(inj, r);
+}
+
+struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t shared_size,
+			      bool force_private, struct injection *ret)
+{
+	struct injection inj = { .pid = pid, .shared_size = shared_size };
+	scoped(remote_closep) struct remote r = { 0 };
+	struct gadgets g;
+	struct wc_error *err = gadgets_find(pid, &g);
+
+	if (!err)
+		err = remote_open(pid, 0, &r);
+	if (!err)
+		err = remote_use_gadgets(&r, &g);
+	if (err)
+		return err;
+	inj.stop_tid = r.thread.tid;
+	err = place(&inj, &r, control, force_private);
+	if (err) {
+		wc_error_free(unmap_now(&inj, &r));
+		return err;
+	}
+	inj.stop_ns = remote_close(&r);
+	if (!force_private)
+		share(&inj);
+	*ret = inj;
+	return NULL;
+}
+
+static struct wc_error *open_with_stub(const struct injection *inj, pid_t tid, struct remote *r)
+{
+	struct wc_error *err = remote_open(inj->pid, tid, r);
+
+	return err ? err : remote_use_stub(r, inj->base + IMAGE_REMOTE_SYSCALL, inj->control + BOOT_FRAME);
+}
+
+struct wc_error *inject_self_test(struct injection *inj, unsigned int n, const uint64_t *addr,
+				  const bool *write, int si_code, bool *ret)
+{
+	scoped(remote_closep) struct remote r = { 0 };
+	struct wc_error *err = open_with_stub(inj, 0, &r);
+	unsigned int i;
+
+	for (i = 0; !err && i < n; i++)
+		err = tracee_expect_trap(&r.thread,
+					 inj->base + (write[i] ? IMAGE_REMOTE_REWRITE : IMAGE_REMOTE_READ),
+					 r.rsp, addr[i], si_code, 100, &ret[i]);
+	return err;
+}
+
+struct wc_error *inject_uninstall(struct injection *inj, bool *replaced)
+{
+	struct memory_view mem = proc_memory(&inj->pid);
+	uint64_t old = inj->control + offsetof(struct wire_control, old);
+	uint64_t at = inj->control + BOOT_DATA;
+	scoped(remote_closep) struct remote r = { 0 };
+	struct wire_sigaction now = { 0 };
+	struct wc_error *err = open_with_stub(inj, 0, &r);
+	long result = 0;
+
+	*replaced = false;
+	if (!err)
+		err = remote_syscall(&r, NR_SIGACTION, SIGTRAP_NR, 0, at, 8, 0, 0, &result);
+	if (err)
+		return err;
+	if (result || !memory_read(&mem, at, &now, sizeof(now)) ||
+	    now.handler != inj->base + IMAGE_HANDLER_ENTRY) {
+		*replaced = true;
+		inj->installed = false;
+		return NULL;
+	}
+	err = remote_syscall(&r, NR_SIGACTION, SIGTRAP_NR, old, 0, 8, 0, 0, &result);
+	if (!err)
+		inj->installed = false;
+	return err;
+}
+
+struct wc_error *inject_take_pending(struct injection *inj, pid_t tid, bool *taken)
+{
+	struct memory_view mem = proc_memory(&inj->pid);
+	const uint64_t set = PROC_SIGTRAP, zero_time[2] = { 0, 0 };
+	uint64_t at = inj->control + BOOT_DATA;
+	scoped(remote_closep) struct remote r = { 0 };
+	struct wc_error *err = open_with_stub(inj, tid, &r);
+	int32_t info[SIGINFO_SIZE / 4] = { 0 };
+	long result = 0;
+
+	*taken = false;
+	if (err)
+		return err;
+	if (!proc_write(inj->pid, at, &set, 8) || !proc_write(inj->pid, at + 8, zero_time, 16))
+		return wc_error_errno(WC_EPERM, errno, "cannot write into process %d", inj->pid);
+	err = remote_syscall(&r, NR_SIGTIMEDWAIT, at, at + 64, at + 8, 8, 0, 0, &result);
+	if (err || result != SIGTRAP_NR)
+		return err;
+	if (memory_read(&mem, at + 64, info, sizeof(info)) && info[2] != TRAP_PERF_CODE)
+		return remote_syscall(&r, NR_TGSIGQUEUEINFO, (uint64_t)inj->pid, (uint64_t)tid, SIGTRAP_NR,
+				      at + 64, 0, 0, &result);
+	*taken = true;
+	return NULL;
+}
+
+/* Where the thread would go on in user mode. False: not known without stopping it. */
+static bool resting_pc(pid_t pid, pid_t tid, uint64_t *ret)
+{
+	char path[64], text[256] = "";
+	const char *last;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0 || !strncmp(text, "running", 7))
+		return false;
+	last = strrchr(text, ' ');
+	if (!last)
+		return false;
+	*ret = strtoull(last + 1, NULL, 16);
+	return true;
+}
+
+static bool inside(const struct injection *inj, pid_t tid)
+{
+	struct tracee t;
+	bool is_inside;
+	uint64_t pc;
+
+	if (resting_pc(inj->pid, tid, &pc))
+		return pc >= inj->base && pc < inj->control;
+	switch (tracee_stop(inj->pid, tid, 200, &t)) {
+	case TRACEE_STOPPED:
+		is_inside = t.home.rip >= inj->base && t.home.rip < inj->control;
+		tracee_release(&t);
+		return is_inside;
+	case TRACEE_GONE:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* No thread is in the handler, nor can come into it any more. */
+static bool quiescent(const struct injection *inj)
+{
+	struct thread_ids ids;
+	bool busy = false;
+	size_t i;
+
+	if (!proc_threads(inj->pid, &ids))
+		return true;
+	for (i = 0; i < ids.n && !busy; i++)
+		busy = inside(inj, ids.v[i]);
+	thread_ids_deinit(&ids);
+	return !busy;
+}
+
+struct wc_error *inject_remove(struct injection *inj)
+{
+	scoped(remote_closep) struct remote r = { 0 };
+	struct wc_error *err;
+	struct gadgets g;
+	unsigned int ms;
+
+	for (ms = 0; !quiescent(inj); ms++) {
+		if (ms == QUIESCE_MS)
+			return wc_error_new(
+				WC_EFAIL,
+				"a thread of process %d stays inside the handler (stopped, or starved): the "
+				"handler is left mapped, and passes signals on",
+				inj->pid);
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	err = gadgets_find(inj->pid, &g);
+	if (!err)
+		err = remote_open(inj->pid, 0, &r);
+	if (!err)
+		err = remote_use_gadgets(&r, &g);
+	return err ? err : unmap_now(inj, &r);
+}
+
+void injection_deinit(struct injection *inj)
+{
+	if (inj->shared)
+		munmap(inj->shared, inj->shared_size);
+	*inj = (struct injection){ 0 };
+}

@@ -1,0 +1,66 @@
+/*
+ * inject - place the handler in a live process and withdraw it: each step with its undo.
+ *
+ *	inject_place	stops one thread, briefly; maps code and shared area; nothing refers to them yet
+ *	inject_install	SIGTRAP now goes to the handler, which passes on what is not ours
+ *	inject_uninstall	the program's own action is back
+ *	inject_remove	nothing of us is left
+ *
+ * place and install share one stop, uninstall has one, remove has one.
+ */
+#ifndef WATCHCTL_TARGET_INJECT_H
+#define WATCHCTL_TARGET_INJECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "handler/wire.h"
+#include "watchctl/base/error.h"
+
+struct injection {
+	pid_t pid;
+	uint64_t base; /* of the mapping in the target; 0: none */
+	uint64_t size;
+	uint64_t control; /* base + WIRE_CODE_SIZE */
+	void *shared;	  /* the area as mapped by us, NULL where sharing is refused */
+	uint64_t shared_size;
+	uint64_t stop_ns; /* how long the stop for placing took */
+	pid_t stop_tid;
+	bool installed;
+};
+
+/*
+ * @control: what the control block shall hold; layout offsets, `old`, `ours` and code bounds are filled
+ * in here. @size of the shared area is a multiple of the page size. @force_private: do not share.
+ */
+struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t shared_size,
+			      bool force_private, struct injection *ret);
+
+/*
+ * Makes a thread touch @addr[i] (read, or atomic rewrite with the same value where write[i]) and sees
+ * whether the trap comes. @ret[i]: it did. Changes nothing the program could see.
+ */
+struct wc_error *inject_self_test(struct injection *inj, unsigned int n, const uint64_t *addr,
+				  const bool *write, int si_code, bool *ret);
+
+/*
+ * Puts the program's own SIGTRAP action back (from the control block) unless the program has replaced
+ * ours meanwhile (*replaced). All events must be closed and no SIGTRAP of ours pending.
+ */
+struct wc_error *inject_uninstall(struct injection *inj, bool *replaced);
+
+/* Unmaps, once no thread is inside the handler. */
+struct wc_error *inject_remove(struct injection *inj);
+
+/* Takes one pending SIGTRAP from thread @tid, which blocks it. */
+struct wc_error *inject_take_pending(struct injection *inj, pid_t tid, bool *taken);
+
+/* Releases what is ours; touches the target no more. Accepts zero-initialised. */
+void injection_deinit(struct injection *inj);
+
+/* Reads and writes the shared area, by our mapping or through the kernel. False: the target is gone. */
+bool injection_read(const struct injection *inj, uint64_t offset, void *buf, size_t len);
+bool injection_write(const struct injection *inj, uint64_t offset, const void *buf, size_t len);
+
+#endif

@@ -1,0 +1,278 @@
+#include "watchctl/target/proc.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/vec.h"
+
+/* The kernel's list of ids, outermost namespace first: the last one is what the program itself sees. */
+static pid_t last_number(const char *list)
+{
+	const char *last = list;
+
+	for (; *list; list++)
+		if (*list == '\t' || *list == ' ')
+			last = list + 1;
+	return (pid_t)strtol(last, NULL, 10);
+}
+
+static void parse_status_line(struct proc_status *s, const char *key, char *value)
+{
+	value[strcspn(value, "\n")] = '\0';
+	if (!strcmp(key, "Name"))
+		snprintf(s->name, sizeof(s->name), "%.16s", value);
+	else if (!strcmp(key, "State"))
+		s->state = value[0];
+	else if (!strcmp(key, "Tgid"))
+		s->tgid = (pid_t)strtol(value, NULL, 10);
+	else if (!strcmp(key, "TracerPid"))
+		s->tracer = (pid_t)strtol(value, NULL, 10);
+	else if (!strcmp(key, "Uid"))
+		sscanf(value, "%*u %" SCNu32, &s->uid);
+	else if (!strcmp(key, "Seccomp"))
+		s->seccomp = (int)strtol(value, NULL, 10);
+	else if (!strcmp(key, "NSpid"))
+		s->ns_id = last_number(value);
+	else if (!strcmp(key, "Kthread"))
+		s->kthread = value[0] == '1';
+	else if (!strcmp(key, "VmSize"))
+		s->has_memory = true;
+	else if (!strcmp(key, "SigPnd") || !strcmp(key, "ShdPnd"))
+		s->pending |= strtoull(value, NULL, 16);
+	else if (!strcmp(key, "SigBlk"))
+		s->blocked = strtoull(value, NULL, 16);
+	else if (!strcmp(key, "SigIgn"))
+		s->ignored = strtoull(value, NULL, 16);
+	else if (!strcmp(key, "SigCgt"))
+		s->caught = strtoull(value, NULL, 16);
+	else if (!strcmp(key, "x86_Thread_features"))
+		s->shadow_stack = strstr(value, "shstk") != NULL;
+}
+
+bool proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret)
+{
+	struct proc_status s = { 0 };
+	char path[64], line[1024];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
+	scoped(fclosep) FILE *f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f)) {
+		char *colon = strchr(line, ':');
+
+		if (!colon)
+			continue;
+		*colon++ = '\0';
+		parse_status_line(&s, line, colon + strspn(colon, " \t"));
+	}
+	if (!s.state)
+		return false;
+	*ret = s;
+	return true;
+}
+
+bool proc_threads(pid_t pid, struct thread_ids *ret)
+{
+	struct thread_ids ids = { 0 };
+	struct dirent *entry;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	scoped(closedirp) DIR *dir = opendir(path);
+	if (!dir)
+		return false;
+	while ((entry = readdir(dir))) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (tid > 0 && !vec_push(ids.v, ids.n, ids.cap, tid)) {
+			thread_ids_deinit(&ids);
+			return false;
+		}
+	}
+	*ret = ids;
+	return true;
+}
+
+void thread_ids_deinit(struct thread_ids *t)
+{
+	free(t->v);
+	*t = (struct thread_ids){ 0 };
+}
+
+static bool is_32_bit(pid_t pid)
+{
+	unsigned char ident[EI_NIDENT];
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && read(fd, ident, sizeof(ident)) == sizeof(ident) && ident[EI_CLASS] == ELFCLASS32;
+}
+
+struct wc_error *proc_check(pid_t pid)
+{
+	struct proc_status s;
+	char path[64];
+
+	if (!proc_status_read(pid, pid, &s)) {
+		if (kill(pid, 0) && errno == ESRCH)
+			return wc_error_new(WC_ETARGET, "there is no process %d: list processes with ps -e",
+					    pid);
+		return wc_error_new(
+			WC_EPERM, "process %d is hidden from this user: run watchctl as its owner or as root",
+			pid);
+	}
+	if (s.tgid != pid)
+		return wc_error_new(WC_ETARGET, "%d is a thread of process %d: watch it with -p %d", pid,
+				    s.tgid, s.tgid);
+	if (s.state == 'Z' || s.state == 'X')
+		return wc_error_new(
+			WC_ETARGET,
+			"process %d (%s) is a zombie: it has ended, and its parent has not waited for it",
+			pid, s.name);
+	if (s.kthread || !s.has_memory)
+		return wc_error_new(WC_ETARGET,
+				    "%d (%s) is a kernel thread: it has no variables of its own to watch",
+				    pid, s.name);
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return wc_error_errno(
+			WC_EPERM, errno,
+			"process %d (%s) belongs to user %u, or does not let itself be traced: run "
+			"watchctl as its owner or as root",
+			pid, s.name, s.uid);
+	if (is_32_bit(pid))
+		return wc_error_new(WC_ENOTSUP,
+				    "process %d (%s) is a 32-bit program: only x86-64 is supported", pid,
+				    s.name);
+	return NULL;
+}
+
+static bool read_mem_file(pid_t pid, uint64_t addr, void *buf, size_t len)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && pread(fd, buf, len, (off_t)addr) == (ssize_t)len;
+}
+
+static bool proc_read(void *ctx, uint64_t addr, void *buf, size_t len)
+{
+	struct iovec local = { buf, len }, remote = { (void *)(uintptr_t)addr, len };
+	pid_t pid = *(const pid_t *)ctx;
+
+	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)len)
+		return true;
+	/* Execute-only pages and the like: the file goes through the same check with ptrace's rights. */
+	return errno != ESRCH && read_mem_file(pid, addr, buf, len);
+}
+
+struct memory_view proc_memory(const pid_t *pid)
+{
+	return (struct memory_view){ proc_read, (void *)(uintptr_t)pid };
+}
+
+bool proc_write(pid_t pid, uint64_t addr, const void *buf, size_t len)
+{
+	struct iovec local = { (void *)(uintptr_t)buf, len }, remote = { (void *)(uintptr_t)addr, len };
+
+	return process_vm_writev(pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+}
+
+bool proc_write_force(pid_t pid, uint64_t addr, const void *buf, size_t len)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	scoped(closep) int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	return fd >= 0 && pwrite(fd, buf, len, (off_t)addr) == (ssize_t)len;
+}
+
+static bool parse_map(const char *line, struct proc_map *m)
+{
+	char perms[5] = "";
+	int path_at = 0;
+	size_t len;
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %n", &m->start, &m->end, perms, &path_at) <
+	    3)
+		return false;
+	m->read = perms[0] == 'r';
+	m->write = perms[1] == 'w';
+	m->exec = perms[2] == 'x';
+	m->shared = perms[3] == 's';
+	len = path_at ? strcspn(line + path_at, "\n") : 0;
+	line += path_at;
+	if (len >= sizeof(m->name)) {
+		line += len - (sizeof(m->name) - 1);
+		len = sizeof(m->name) - 1;
+	}
+	memcpy(m->name, line, len);
+	m->name[len] = '\0';
+	return true;
+}
+
+bool proc_maps(pid_t pid, bool (*fn)(void *ctx, const struct proc_map *m), void *ctx)
+{
+	scoped(freep) char *line = NULL;
+	struct proc_map m;
+	size_t cap = 0;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	scoped(fclosep) FILE *f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (getline(&line, &cap, f) > 0)
+		if (parse_map(line, &m) && !fn(ctx, &m))
+			break;
+	return true;
+}
+
+struct map_query {
+	uint64_t addr;
+	struct proc_map *ret;
+	bool found;
+};
+
+static bool holds_address(void *ctx, const struct proc_map *m)
+{
+	struct map_query *q = ctx;
+
+	if (q->addr < m->start || q->addr >= m->end)
+		return true;
+	*q->ret = *m;
+	q->found = true;
+	return false;
+}
+
+bool proc_map_at(pid_t pid, uint64_t addr, struct proc_map *ret)
+{
+	struct map_query q = { .addr = addr, .ret = ret };
+
+	return proc_maps(pid, holds_address, &q) && q.found;
+}
+
+void proc_describe(pid_t pid, char *buf, size_t len)
+{
+	struct proc_status s;
+
+	if (proc_status_read(pid, pid, &s))
+		snprintf(buf, len, "%s (process %d)", s.name, pid);
+	else
+		snprintf(buf, len, "process %d", pid);
+}

@@ -1,0 +1,74 @@
+/*
+ * proc - what /proc says about a process and its threads. Reads only; nothing here stops anything.
+ */
+#ifndef WATCHCTL_TARGET_PROC_H
+#define WATCHCTL_TARGET_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stackwalk/memory_view.h"
+#include "watchctl/base/error.h"
+
+struct proc_status {
+	char name[17];
+	char state; /* R, S, D, T, t, Z, X */
+	pid_t tgid;
+	pid_t tracer; /* 0: none */
+	uint32_t uid; /* effective */
+	int seccomp;  /* 0 none, 1 strict, 2 filter */
+	pid_t ns_id;  /* the id in the innermost pid namespace */
+	bool kthread;
+	bool has_memory; /* false: kernel thread, or past its end */
+	bool shadow_stack;
+	uint64_t pending; /* signals pending for the thread or the process, bit signo - 1 */
+	uint64_t blocked, ignored, caught;
+};
+
+#define PROC_SIGTRAP (1ull << 4)
+
+/* False: the thread is gone. @tid may be a process id. */
+bool proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret);
+
+struct thread_ids {
+	pid_t *v;
+	size_t n, cap;
+};
+
+/* The threads of @pid now. False: the process is gone (or there is no memory). */
+bool proc_threads(pid_t pid, struct thread_ids *ret);
+void thread_ids_deinit(struct thread_ids *t);
+
+/*
+ * NULL when @pid can be watched at all. Else WC_ETARGET (no such process, zombie, kernel thread),
+ * WC_ENOTSUP (a 32-bit program), WC_EPERM (another user's).
+ */
+struct wc_error *proc_check(pid_t pid);
+
+/* Reads another process's memory; ctx is a pointer to its pid_t. */
+struct memory_view proc_memory(const pid_t *pid);
+
+/* Writes all of it or nothing more; false with errno. Ordinary permissions: no write to read-only pages. */
+bool proc_write(pid_t pid, uint64_t addr, const void *buf, size_t len);
+
+/* As above, but also into private read-only pages, which become private copies. Needs ptrace rights. */
+bool proc_write_force(pid_t pid, uint64_t addr, const void *buf, size_t len);
+
+struct proc_map {
+	uint64_t start, end;
+	bool read, write, exec, shared;
+	char name[64]; /* last 63 characters of the path, or "[stack]"; "" for anonymous */
+};
+
+/* Calls @fn for each line of /proc/PID/maps until it returns false. False: cannot be read (errno). */
+bool proc_maps(pid_t pid, bool (*fn)(void *ctx, const struct proc_map *m), void *ctx);
+
+/* The mapping that holds @addr. False: none. */
+bool proc_map_at(pid_t pid, uint64_t addr, struct proc_map *ret);
+
+/* "name (pid N)" of another process, for messages. */
+void proc_describe(pid_t pid, char *buf, size_t len);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * remote - a thread of the target at our disposal for a few system calls, in memory of its own that
+ * is certainly free. See tracee.h for why every state must lead home alone.
+ */
+#ifndef WATCHCTL_TARGET_REMOTE_H
+#define WATCHCTL_TARGET_REMOTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "watchctl/target/gadget.h"
+#include "watchctl/target/tracee.h"
+
+struct remote {
+	struct tracee thread;
+	uint64_t rip, rsp; /* the stub in use and its stack */
+	uint64_t scratch;  /* where in the target's memory the frame lies while no memory is ours */
+	uint64_t scratch_len;
+};
+
+/*
+ * Stops a thread: @tid, or with 0 the one that minds least (running in user code, else in a call that
+ * restarts by itself). Errors say who holds it, or what would permit it.
+ */
+struct wc_error *remote_open(pid_t pid, pid_t tid, struct remote *ret);
+
+/* Uses the program's own instructions and a piece of untouched stack. */
+struct wc_error *remote_use_gadgets(struct remote *r, const struct gadgets *g);
+
+/* Uses our own stub at @rip, with a frame at @frame in memory of ours (TRACEE_FRAME_MAX bytes, 64-aligned).
+ */
+struct wc_error *remote_use_stub(struct remote *r, uint64_t rip, uint64_t frame);
+
+struct wc_error *remote_syscall(struct remote *r, long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+				uint64_t e, uint64_t f, long *ret);
+
+/* Home, scratch cleaned, detached. Accepts a remote that was never opened. Returns the time stopped, ns. */
+uint64_t remote_close(struct remote *r);
+
+/* For scoped(remote_closep). */
+static inline void remote_closep(struct remote *r)
+{
+	remote_close(r);
+}
+
+#endif

@@ -1,0 +1,431 @@
+#include "watchctl/target/tracee.h"
+
+#include <cpuid.h>
+#include <elf.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "watchctl/target/proc.h"
+
+/* Results of interrupted system calls that never reach user space (include/linux/errno.h). */
+#define K_ERESTARTSYS 512
+#define K_ERESTARTNOINTR 513
+#define K_ERESTARTNOHAND 514
+#define K_ERESTART_RESTARTBLOCK 516
+#define NR_RESTART_SYSCALL 219
+
+/* Signal frame layout: arch/x86/include/uapi/asm/{ucontext,sigcontext}.h */
+#define UC_FLAGS_XSTATE_SS 7u
+#define UC_STACK_FLAGS 24
+#define UC_GREGS 40
+#define UC_FPSTATE 224
+#define UC_SIGMASK 296
+#define UC_SIZE 304
+#define XSAVE_LEGACY 512
+#define XSAVE_HEADER_END 576
+#define SW_RESERVED 464
+#define SW_MAGIC1 0x46505853u
+#define SW_MAGIC2 0x46505845u
+#define INVALID_SS_FLAGS 0x7f /* not a valid ss_flags: rt_sigreturn then leaves the alternate stack alone */
+
+enum wait_result { WAIT_SYSCALL, WAIT_EVENT_STOP, WAIT_SIGNAL, WAIT_GONE, WAIT_TIMEOUT };
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Waits for the next stop; spins first, since a stop is a matter of microseconds. */
+static enum wait_result wait_stop(pid_t tid, unsigned int timeout_ms, int *ret_signal)
+{
+	uint64_t end = now_ns() + (uint64_t)timeout_ms * 1000000u;
+	unsigned int tries = 0;
+	int status;
+
+	for (;;) {
+		pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+
+		if (got == tid)
+			break;
+		if (got < 0 && errno != EINTR)
+			return WAIT_GONE;
+		if (now_ns() > end)
+			return WAIT_TIMEOUT;
+		if (++tries < 200)
+			sched_yield();
+		else
+			nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+	}
+	if (!WIFSTOPPED(status))
+		return WAIT_GONE;
+	*ret_signal = WSTOPSIG(status);
+	if (WSTOPSIG(status) == (SIGTRAP | 0x80))
+		return WAIT_SYSCALL;
+	if (status >> 16 == PTRACE_EVENT_STOP)
+		return WAIT_EVENT_STOP;
+	return WAIT_SIGNAL;
+}
+
+static bool get_regs(pid_t tid, struct user_regs_struct *regs)
+{
+	return !ptrace(PTRACE_GETREGS, tid, 0, regs);
+}
+
+static bool set_regs(pid_t tid, const struct user_regs_struct *regs)
+{
+	return !ptrace(PTRACE_SETREGS, tid, 0, regs);
+}
+
+static bool set_sigmask(pid_t tid, uint64_t mask)
+{
+	return !ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
+}
+
+/*
+ * Some system calls (epoll_wait, sigtimedwait, semop, sockets with a timeout) answer a stop with EINTR,
+ * which the program would not have had. Where no signal of its own waits, the call is started again.
+ */
+static void undo_false_eintr(struct tracee *t)
+{
+	struct proc_status s;
+
+	if ((long)t->home.orig_rax < 0 || (long)t->home.rax != -EINTR)
+		return;
+	if (!proc_status_read(t->pid, t->tid, &s) || (s.pending & ~s.blocked))
+		return;
+	t->home.rax = t->home.orig_rax;
+	t->home.rip -= 2;
+	t->home.orig_rax = (unsigned long long)-1;
+}
+
+static enum tracee_stop_result seize(pid_t tid)
+{
+	if (!ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD))
+		return TRACEE_STOPPED;
+	if (errno == ESRCH)
+		return TRACEE_GONE;
+	return TRACEE_DENIED;
+}
+
+/* A signal for the program met on the way to our stop: it takes it, and we ask again. */
+static enum tracee_stop_result wait_interrupted(pid_t tid, unsigned int timeout_ms)
+{
+	uint64_t end = now_ns() + (uint64_t)timeout_ms * 1000000u;
+	int sig = 0;
+
+	for (;;) {
+		switch (wait_stop(tid, timeout_ms, &sig)) {
+		case WAIT_EVENT_STOP:
+			return TRACEE_STOPPED;
+		case WAIT_SYSCALL:
+			sig = 0;
+			/* fall through */
+		case WAIT_SIGNAL:
+			if (ptrace(PTRACE_CONT, tid, 0, sig))
+				return TRACEE_GONE;
+			if (now_ns() > end)
+				return TRACEE_BUSY;
+			continue;
+		case WAIT_TIMEOUT:
+			return TRACEE_BUSY;
+		case WAIT_GONE:
+			return TRACEE_GONE;
+		}
+	}
+}
+
+/* It did not stop: let go of it as soon as it does, without waiting for ever. */
+static void abandon(pid_t tid)
+{
+	int sig;
+
+	if (!ptrace(PTRACE_DETACH, tid, 0, 0))
+		return;
+	if (wait_stop(tid, 20, &sig) == WAIT_EVENT_STOP)
+		ptrace(PTRACE_DETACH, tid, 0, 0);
+}
+
+enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_ms, struct tracee *ret)
+{
+	struct tracee t = { .pid = pid, .tid = tid, .stopped_at_ns = now_ns() };
+	enum tracee_stop_result r = seize(tid);
+	struct proc_status s;
+
+	if (r == TRACEE_DENIED && proc_status_read(pid, tid, &s)) {
+		if (s.tracer)
+			return TRACEE_TRACED;
+		if (s.state == 'Z' || s.state == 'X')
+			return TRACEE_GONE;
+	}
+	if (r != TRACEE_STOPPED)
+		return r;
+	r = ptrace(PTRACE_INTERRUPT, tid, 0, 0) ? TRACEE_GONE : wait_interrupted(tid, timeout_ms);
+	if (r != TRACEE_STOPPED) {
+		if (r == TRACEE_BUSY)
+			abandon(tid);
+		return r;
+	}
+	if (!get_regs(tid, &t.home) || ptrace(PTRACE_GETSIGMASK, tid, sizeof(t.sigmask), &t.sigmask)) {
+		ptrace(PTRACE_DETACH, tid, 0, 0);
+		return TRACEE_GONE;
+	}
+	undo_false_eintr(&t);
+	*ret = t;
+	return TRACEE_STOPPED;
+}
+
+/* How much of the extended state is in use: the end of the last component whose bit is set. */
+static size_t xsave_used(const uint8_t *xsave, size_t len)
+{
+	size_t end = XSAVE_HEADER_END;
+	uint64_t in_use;
+	unsigned int i;
+
+	memcpy(&in_use, xsave + XSAVE_LEGACY, sizeof(in_use));
+	for (i = 2; i < 63; i++) {
+		unsigned int size, offset, c, d;
+
+		if (!(in_use >> i & 1))
+			continue;
+		__cpuid_count(0xd, i, size, offset, c, d);
+		if (offset + size > end)
+			end = offset + size;
+	}
+	return end <= len ? end : 0;
+}
+
+/* What rt_sigreturn wants to find around an xsave image; see fpu__restore_sig() in the kernel. */
+static void finish_xsave(uint8_t *xsave, size_t size)
+{
+	struct {
+		uint32_t magic1, extended_size;
+		uint64_t xfeatures;
+		uint32_t xstate_size, pad[7];
+	} sw = { .magic1 = SW_MAGIC1, .extended_size = (uint32_t)size + 4, .xstate_size = (uint32_t)size };
+	uint32_t magic2 = SW_MAGIC2;
+
+	memcpy(&sw.xfeatures, xsave + XSAVE_LEGACY, sizeof(sw.xfeatures));
+	sw.xfeatures |= 3; /* x87 and SSE are always there */
+	memcpy(xsave + SW_RESERVED, &sw, sizeof(sw));
+	memcpy(xsave + size, &magic2, sizeof(magic2));
+}
+
+/* The program's own way out of an interrupted system call, were it to return from a signal handler now. */
+static struct user_regs_struct restarted(const struct user_regs_struct *found)
+{
+	struct user_regs_struct r = *found;
+	long result = (long)r.rax;
+
+	if ((long)r.orig_rax < 0)
+		return r;
+	switch (-result) {
+	case K_ERESTARTSYS:
+	case K_ERESTARTNOINTR:
+	case K_ERESTARTNOHAND:
+	case K_ERESTART_RESTARTBLOCK: /* from its beginning: rt_sigreturn forgets what was left of the time */
+		r.rax = r.orig_rax;
+		r.rip -= 2;
+		break;
+	}
+	return r;
+}
+
+static void put_gregs(uint8_t *frame, const struct user_regs_struct *r)
+{
+	const uint64_t gregs[18] = {
+		r->r8,	r->r9,	r->r10, r->r11, r->r12, r->r13, r->r14, r->r15, r->rdi,
+		r->rsi, r->rbp, r->rbx, r->rdx, r->rax, r->rcx, r->rsp, r->rip, r->eflags
+	};
+	const uint16_t segments[4] = { (uint16_t)r->cs, (uint16_t)r->gs, (uint16_t)r->fs, (uint16_t)r->ss };
+
+	memcpy(frame + UC_GREGS, gregs, sizeof(gregs));
+	memcpy(frame + UC_GREGS + sizeof(gregs), segments, sizeof(segments));
+}
+
+bool tracee_build_frame(struct tracee *t, uint64_t addr)
+{
+	const uint64_t flags = UC_FLAGS_XSTATE_SS;
+	const uint64_t fpstate = addr + ((UC_SIZE + 63) & ~63u);
+	const uint32_t ss_flags = INVALID_SS_FLAGS;
+	struct user_regs_struct home = restarted(&t->home);
+	uint8_t *frame = calloc(1, TRACEE_FRAME_MAX);
+	uint8_t *xsave = frame ? frame + (fpstate - addr) : NULL;
+	struct iovec io = { xsave, TRACEE_FRAME_MAX - (fpstate - addr) - 64 };
+	size_t used;
+
+	if (!frame || ptrace(PTRACE_GETREGSET, t->tid, NT_X86_XSTATE, &io)) {
+		free(frame);
+		return false;
+	}
+	used = xsave_used(xsave, io.iov_len);
+	if (!used) {
+		free(frame);
+		return false;
+	}
+	finish_xsave(xsave, used);
+	memcpy(frame, &flags, sizeof(flags));
+	memcpy(frame + UC_STACK_FLAGS, &ss_flags, sizeof(ss_flags));
+	put_gregs(frame, &home);
+	memcpy(frame + UC_FPSTATE, &fpstate, sizeof(fpstate));
+	memcpy(frame + UC_SIGMASK, &t->sigmask, sizeof(t->sigmask));
+	free(t->frame);
+	t->frame = frame;
+	t->frame_len = (size_t)(fpstate - addr) + used + 4;
+	return true;
+}
+
+static struct wc_error *died(const struct tracee *t)
+{
+	return wc_error_new(WC_ETARGET, "thread %d of process %d ended while it was being prepared", t->tid,
+			    t->pid);
+}
+
+/* Registers first, mask second: see the rule at the top of tracee.h. */
+static bool send_away(struct tracee *t, struct user_regs_struct *r, uint64_t mask)
+{
+	r->orig_rax = (unsigned long long)-1;
+	t->away = true;
+	return set_regs(t->tid, r) && set_sigmask(t->tid, mask);
+}
+
+/* Lets it run to the next system call boundary; job-control stops and kills are dealt with on the way. */
+static bool run_to_syscall(struct tracee *t)
+{
+	int sig = 0;
+
+	for (;;) {
+		if (ptrace(PTRACE_SYSCALL, t->tid, 0, sig))
+			return false;
+		switch (wait_stop(t->tid, 10000, &sig)) {
+		case WAIT_SYSCALL:
+			return true;
+		case WAIT_EVENT_STOP:
+			sig = 0;
+			continue;
+		case WAIT_SIGNAL:
+			continue;
+		default:
+			return false;
+		}
+	}
+}
+
+struct wc_error *tracee_syscall(struct tracee *t, uint64_t rip, uint64_t rsp, long nr, const uint64_t arg[6],
+				long *ret)
+{
+	struct user_regs_struct r = t->home;
+
+	r.rip = rip;
+	r.rsp = rsp;
+	r.rax = (unsigned long long)nr;
+	r.rdi = arg[0];
+	r.rsi = arg[1];
+	r.rdx = arg[2];
+	r.r10 = arg[3];
+	r.r8 = arg[4];
+	r.r9 = arg[5];
+	if (!send_away(t, &r, ~0ull) || !run_to_syscall(t) || !run_to_syscall(t) || !get_regs(t->tid, &r))
+		return died(t);
+	*ret = (long)r.rax;
+	return NULL;
+}
+
+struct wc_error *tracee_expect_trap(struct tracee *t, uint64_t rip, uint64_t rsp, uint64_t rdi, int si_code,
+				    unsigned int timeout_ms, bool *ret)
+{
+	struct user_regs_struct r = t->home;
+	siginfo_t info;
+	int sig;
+
+	*ret = false;
+	r.rip = rip;
+	r.rsp = rsp;
+	r.rdi = rdi;
+	if (!send_away(t, &r, ~PROC_SIGTRAP) || ptrace(PTRACE_SYSCALL, t->tid, 0, 0))
+		return died(t);
+	switch (wait_stop(t->tid, timeout_ms, &sig)) {
+	case WAIT_SIGNAL:
+		if (sig == SIGTRAP && !ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) && info.si_code == si_code)
+			*ret = true;
+		else
+			t->pending_signal = sig;
+		return NULL;
+	case WAIT_SYSCALL: /* it went past the access without a trap, and is about to go home */
+	case WAIT_EVENT_STOP:
+		return NULL;
+	default:
+		return died(t);
+	}
+}
+
+/*
+ * Into a stop inside the kernel's signal path, where it looks at the registers once more for a system
+ * call to restart. A thread that stands before its rt_sigreturn is made to skip it: the stub loops.
+ */
+static bool stop_in_signal_path(struct tracee *t)
+{
+	struct user_regs_struct r;
+	int sig = t->pending_signal;
+
+	if (!get_regs(t->tid, &r))
+		return false;
+	if ((long)r.orig_rax >= 0) {
+		r.orig_rax = (unsigned long long)-1;
+		if (!set_regs(t->tid, &r))
+			return false;
+	}
+	t->pending_signal = 0;
+	for (;;) {
+		if (ptrace(PTRACE_INTERRUPT, t->tid, 0, 0) || ptrace(PTRACE_CONT, t->tid, 0, sig))
+			return false;
+		switch (wait_stop(t->tid, 10000, &sig)) {
+		case WAIT_EVENT_STOP:
+			return true;
+		case WAIT_SIGNAL:
+			continue;
+		case WAIT_SYSCALL:
+			sig = 0;
+			continue;
+		default:
+			return false;
+		}
+	}
+}
+
+struct wc_error *tracee_go_home(struct tracee *t, void (*at_home)(void *ctx), void *ctx)
+{
+	if (t->away) {
+		/* Mask before registers: until the registers are home, the stub would lead home by itself. */
+		if (!stop_in_signal_path(t) || !set_sigmask(t->tid, t->sigmask) ||
+		    !set_regs(t->tid, &t->home))
+			return died(t);
+		t->away = false;
+	}
+	if (at_home)
+		at_home(ctx);
+	return NULL;
+}
+
+uint64_t tracee_release(struct tracee *t)
+{
+	uint64_t stopped = now_ns() - t->stopped_at_ns;
+
+	if (t->away)
+		wc_error_free(tracee_go_home(t, NULL, NULL));
+	else
+		set_regs(t->tid, &t->home); /* the false EINTR, where there was one */
+	ptrace(PTRACE_DETACH, t->tid, 0, 0);
+	free(t->frame);
+	t->frame = NULL;
+	return stopped;
+}

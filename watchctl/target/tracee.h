@@ -1,0 +1,75 @@
+/*
+ * tracee - one thread, stopped for a moment, made to run system calls, and put back as it was.
+ *
+ * The rule that shapes this file: the controller may die at any instant, and the kernel then lets
+ * the thread run with whatever registers were last set. So a thread is always left in a state
+ * from which it finds home alone: either its own, or inside a stub whose next step is
+ * rt_sigreturn(2) through a signal frame that holds its own state, vector registers and signal
+ * mask included. All signals are blocked meanwhile; the frame unblocks them.
+ *
+ * With the controller alive the way home is exact: registers and signal mask are put back by
+ * ptrace inside the kernel's signal path, so that an interrupted system call restarts as if
+ * nothing had been.
+ */
+#ifndef WATCHCTL_TARGET_TRACEE_H
+#define WATCHCTL_TARGET_TRACEE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "watchctl/base/error.h"
+
+#define TRACEE_FRAME_MAX 0x3000u /* bytes a signal frame may take, extended state included */
+
+struct tracee {
+	pid_t pid, tid;
+	struct user_regs_struct home; /* as found, already adjusted for an exact return */
+	uint64_t sigmask;
+	uint8_t *frame; /* ucontext and extended state that bring the thread home */
+	size_t frame_len;
+	bool away;	    /* registers are not `home` */
+	int pending_signal; /* to be delivered when it goes on; 0: none */
+	uint64_t stopped_at_ns;
+};
+
+enum tracee_stop_result {
+	TRACEE_STOPPED,
+	TRACEE_GONE,   /* it ended meanwhile */
+	TRACEE_BUSY,   /* did not stop in time: uninterruptible in the kernel */
+	TRACEE_TRACED, /* another tracer holds it */
+	TRACEE_DENIED, /* no permission */
+};
+
+/* Seizes and stops @tid of @pid. *ret is written only for TRACEE_STOPPED; then call tracee_release(). */
+enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_ms, struct tracee *ret);
+
+/*
+ * Writes the bytes of the way home, for a frame that will lie at @addr (64-byte aligned): the stub must
+ * run rt_sigreturn with rsp == @addr. Returns false when the extended state does not fit.
+ */
+bool tracee_build_frame(struct tracee *t, uint64_t addr);
+
+/*
+ * Runs one system call in the stopped thread, by the stub at @rip, whose first instruction is syscall,
+ * with @rsp. The frame must be in place. WC_ETARGET when the thread dies. *ret: the kernel's result.
+ */
+struct wc_error *tracee_syscall(struct tracee *t, uint64_t rip, uint64_t rsp, long nr, const uint64_t arg[6],
+				long *ret);
+
+/*
+ * Runs code at @rip, which must raise SIGTRAP of code @si_code within @timeout_ms; the signal is
+ * swallowed. *ret: whether it came. @rdi is its argument.
+ */
+struct wc_error *tracee_expect_trap(struct tracee *t, uint64_t rip, uint64_t rsp, uint64_t rdi, int si_code,
+				    unsigned int timeout_ms, bool *ret);
+
+/* Brings the thread home, runs @at_home (may be NULL) while it is still stopped there. */
+struct wc_error *tracee_go_home(struct tracee *t, void (*at_home)(void *ctx), void *ctx);
+
+/* Detaches. Returns how long it was stopped, in ns. The tracee is deinitialised. */
+uint64_t tracee_release(struct tracee *t);
+
+#endif
