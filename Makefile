@@ -23,7 +23,7 @@ WARN := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -
 BASE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. -I$(BUILD) $(WARN) -MMD -MP
 PKGS := libdw libelf
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lpthread
+LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lstdc++ -lpthread
 
 # The handler runs inside the traced program: freestanding, position independent, general registers only.
 HANDLER_CFLAGS := -std=gnu11 -O2 -g -I. $(WARN) -MMD -MP -ffreestanding -fPIC -fvisibility=hidden \
@@ -36,7 +36,7 @@ CLI_SRC := $(wildcard watchctl/cli/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libwatchctl.a
-PROG := $(BUILD)/watchctl
+PROG := $(BUILD)/bin/watchctl
 HANDLER_SRC := $(wildcard handler/*.c handler/*.S)
 
 .DEFAULT_GOAL := all
@@ -57,6 +57,7 @@ $(LIB): $(LIB_OBJ)
 	$(Q)ar rcs $@ $^
 
 $(PROG): $(CLI_OBJ) $(LIB)
+	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LD      $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(CLI_OBJ) $(LIB) $(LIBS)
 

@@ -132,14 +132,14 @@ static enum walk_end walk(const struct wire_control *ctl, struct regs regs, stru
 			  uint64_t *frame, uint32_t *ret_n)
 {
 	uint32_t max = ctl->max_frames < WIRE_FRAMES ? ctl->max_frames : WIRE_FRAMES;
-	uint64_t key = regs.r[REG_RIP];
+	uint64_t key = regs.r[WREG_RIP];
 	enum walk_end end = WALK_END_DEPTH;
 	struct unwind_rule rule;
 	uint32_t n = 1;
 
-	frame[0] = regs.r[REG_RIP];
+	frame[0] = regs.r[WREG_RIP];
 	while (n < max) {
-		uint64_t sp = regs.r[REG_RSP];
+		uint64_t sp = regs.r[WREG_RSP];
 		enum unwind_step_result step;
 
 		if (!find_rule(ctl, key, &rule)) {
@@ -153,16 +153,16 @@ static enum walk_end walk(const struct wire_control *ctl, struct regs regs, stru
 							       : WALK_END_NO_RULE;
 			break;
 		}
-		if (!regs.r[REG_RIP]) {
+		if (!regs.r[WREG_RIP]) {
 			end = WALK_END_COMPLETE;
 			break;
 		}
-		if (rule.kind != UNWIND_SIGFRAME && regs.r[REG_RSP] <= sp) {
+		if (rule.kind != UNWIND_SIGFRAME && regs.r[WREG_RSP] <= sp) {
 			end = WALK_END_NOT_ASCENDING;
 			break;
 		}
-		frame[n++] = regs.r[REG_RIP];
-		key = regs.r[REG_RIP] | (rule.kind == UNWIND_SIGFRAME ? 0 : WIRE_RETURN_ADDRESS);
+		frame[n++] = regs.r[WREG_RIP];
+		key = regs.r[WREG_RIP] | (rule.kind == UNWIND_SIGFRAME ? 0 : WIRE_RETURN_ADDRESS);
 	}
 	*ret_n = n;
 	return end;
@@ -174,9 +174,9 @@ static bool operand_address(const struct wire_access_fact *f, const struct regs 
 	uint64_t addr = (uint64_t)f->disp;
 
 	if (f->seg) {
-		if (!regs->r[REG_FS_BASE])
+		if (!regs->r[WREG_FS_BASE])
 			return false;
-		addr += regs->r[REG_FS_BASE];
+		addr += regs->r[WREG_FS_BASE];
 	}
 	if (f->base >= 0)
 		addr += regs->r[(unsigned int)f->base];
@@ -301,10 +301,10 @@ static void load_regs(const struct wire_control *ctl, const uint64_t *gregs, str
 
 	for (i = 0; i < 17; i++)
 		ret->r[ucontext_order[i]] = gregs[i];
-	ret->r[REG_RFLAGS] = gregs[17];
-	ret->r[REG_FS_BASE] = 0;
+	ret->r[WREG_RFLAGS] = gregs[17];
+	ret->r[WREG_FS_BASE] = 0;
 	if (ctl->flags & WIRE_HAVE_FSGSBASE)
-		__asm__ volatile("rdfsbase %0" : "=r"(ret->r[REG_FS_BASE]));
+		__asm__ volatile("rdfsbase %0" : "=r"(ret->r[WREG_FS_BASE]));
 }
 
 /* The controller arms what this event makes possible (a library was loaded) before the program goes on. */
@@ -371,7 +371,7 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	uint16_t flags = 0;
 
 	load_regs(ctl, gregs, &regs);
-	fact = async ? 0 : find_fact(ctl, regs.r[REG_RIP]);
+	fact = async ? 0 : find_fact(ctl, regs.r[WREG_RIP]);
 	if (!async && dropped(w, fact))
 		return;
 	if (current_value(ctl, w, fact, &regs, &value)) {
@@ -380,9 +380,9 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	}
 
 	/* The signal frame ends just below the interrupted red zone, so that page is mapped. */
-	if (regs.r[REG_RSP] - here < 0x10000) {
+	if (regs.r[WREG_RSP] - here < 0x10000) {
 		reader.lo = here & ~(PAGE - 1);
-		reader.hi = ((regs.r[REG_RSP] - 136) & ~(PAGE - 1)) + PAGE;
+		reader.hi = ((regs.r[WREG_RSP] - 136) & ~(PAGE - 1)) + PAGE;
 	}
 	end = walk(ctl, regs, &reader, frame, &nframes);
 
@@ -397,7 +397,7 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	}
 	if (async)
 		flags |= WIRE_ASYNC;
-	if (regs.r[REG_RIP] >= ctl->code_start && regs.r[REG_RIP] < ctl->code_end)
+	if (regs.r[WREG_RIP] >= ctl->code_start && regs.r[WREG_RIP] < ctl->code_end)
 		flags |= WIRE_SELF_TEST;
 	r->time = timestamp(ctl, &flags);
 	r->size = size;
@@ -409,8 +409,8 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	r->new_value = value;
 	r->regs = regs;
 	copy_words((uint64_t *)(r + 1), frame, nframes);
-	r->raw_addr = regs.r[REG_RSP];
-	r->raw_len = raw ? copy_raw_stack(regs.r[REG_RSP], raw, (uint64_t *)(r + 1) + nframes) : 0;
+	r->raw_addr = regs.r[WREG_RSP];
+	r->raw_len = raw ? copy_raw_stack(regs.r[WREG_RSP], raw, (uint64_t *)(r + 1) + nframes) : 0;
 	r->flags = flags;
 	__atomic_store_n(&r->commit, pos ^ ctl->commit_key, __ATOMIC_RELEASE);
 

@@ -110,7 +110,7 @@ struct wire_control {
 };
 
 #define WIRE_CONTROL_SIZE 0x1000u
-#define WIRE_BOOT_SIZE 0x8000u /* stack and signal frame for remote system calls */
+#define WIRE_BOOT_SIZE 0x10000u /* stack and signal frame for remote system calls */
 
 enum wire_record_flags {
 	WIRE_HAS_OLD = 1,

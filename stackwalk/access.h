@@ -4,6 +4,8 @@
  * x86 data breakpoints are traps: rip is where execution goes on, usually the next instruction
  * (Intel SDM vol. 3, 18.2.4). This is the only function that turns that rip into the accessing
  * instruction; nobody else adjusts it. It is pure: facts in, verdict out.
+ *
+ * It covers traps of data breakpoints. An execute breakpoint is a fault: its rip needs no adjustment.
  */
 #ifndef STACKWALK_ACCESS_H
 #define STACKWALK_ACCESS_H
@@ -12,6 +14,7 @@
 #include <stdint.h>
 
 #include "stackwalk/insn.h"
+#include "stackwalk/memory_view.h"
 
 /* What is known about the code around one address. Stored in logs. */
 struct code_fact {
@@ -29,7 +32,8 @@ struct access_query {
 	const struct regs *regs; /* as the trap saw them: after the instruction */
 	uint64_t addr;		 /* the watched range that fired */
 	uint32_t size;
-	bool has_new;
+	bool has_old, has_new;
+	uint64_t old_value;		/* its value before, as last seen */
 	uint64_t new_value;		/* the range's value after the access, zero-extended */
 	const struct code_fact *pc;	/* about regs->rip; NULL: unknown */
 	const struct code_fact *caller; /* about the innermost return address, frame[1]; NULL: unknown */
@@ -46,10 +50,23 @@ struct access_verdict {
 	 * instruction): frame[0] must be dropped, insn stands for frame[1].
 	 */
 	bool in_caller;
-	/* True when the operand address was recomputed and does cover the range; false: not recomputable. */
+	/*
+	 * True when the operand's address was recomputed and does cover the range, or the machine's state
+	 * leaves no other explanation. False: nothing contradicts the verdict, but it could not be checked.
+	 */
 	bool confirmed;
 };
 
+/*
+ * Fills *@f with what @mem shows around @pc. @function_start: of the function that holds pc - 1
+ * (an instruction that ends at pc belongs there, and pc itself may be another function's start); 0: unknown.
+ */
+void code_fact_fill(struct code_fact *f, uint64_t pc, uint64_t function_start, const struct memory_view *mem);
+
+/*
+ * Says "unknown" (kind ACCESS_UNKNOWN, or insn 0, or both) where the facts do not decide. A kind without an
+ * instruction is known of ret and of jumps through memory: rip tells where they went, not where they were.
+ */
 void access_resolve(const struct access_query *q, struct access_verdict *ret);
 
 #endif

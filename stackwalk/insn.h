@@ -26,11 +26,27 @@ struct insn_mem {
 	uint8_t kind; /* enum access_kind: READ, WRITE or READWRITE, as the manual says it */
 	uint8_t seg;  /* 0: flat, 1: fs, 2: gs */
 	int8_t base,
-		index; /* enum reg, REG_RIP for rip-relative, -1: none, -2: a register we do not record */
-	uint8_t scale; /* 1, 2, 4, 8 */
-	bool vsib;     /* gather/scatter: index is a vector register, the address is not computable here */
-	uint32_t size; /* bytes accessed; 0: varies (xsave, rep) */
-	int64_t disp;
+		index;	/* enum reg, WREG_RIP for rip-relative, -1: none, -2: a register we do not record */
+	uint8_t scale;	/* 1, 2, 4, 8 */
+	int8_t bit_reg; /* bt, bts, btr, btc: the register whose bit number moves the address; -1: none */
+	bool addr32;	/* 67h prefix: the address is cut to 32 bits */
+	bool vsib;	/* gather, scatter, tile: several places, not computable here */
+	uint32_t size; /* bytes accessed (by one step of a rep); 0: varies (xsave), at most INSN_VARIES_MAX */
+	int64_t disp;  /* stack operands included: push writes at rsp - 8 */
+};
+
+/* More than any xsave area of today: 11008 bytes with AMX, Intel SDM vol. 1, 13.5. */
+#define INSN_VARIES_MAX 16384
+
+/* How registers that an instruction both read and changed can be put back. */
+enum insn_undo_kind {
+	INSN_UNDO_NONE,
+	INSN_UNDO_PUSH,	   /* rsp moved down by undo_size */
+	INSN_UNDO_POP,	   /* rsp moved up by undo_size */
+	INSN_UNDO_ENTER,   /* rbp is the old rsp - 8 */
+	INSN_UNDO_LEAVE,   /* rsp is the old rbp + 8 */
+	INSN_UNDO_STRING,  /* rsi, rdi moved by undo_size, as the direction flag says; not with rep */
+	INSN_UNDO_CMPXCHG, /* rax, rdx changed only if the zero flag is clear */
 };
 
 struct insn {
@@ -38,8 +54,7 @@ struct insn {
 	bool is_call, is_ret, is_jmp, is_syscall; /* syscall, sysenter, int 0x80 */
 	bool is_rep;				  /* a string instruction with a rep prefix */
 	bool is_string;
-	bool cond_access; /* may not touch memory although it names it (maskmov, gather, cmov with memory ...)
-			   */
+	bool cond_access; /* may touch less than it names, or nothing: masked moves, gather, rep, clflush */
 	uint8_t nmem;
 	struct insn_mem mem[INSN_OPS];
 	/*
@@ -47,6 +62,13 @@ struct insn {
 	 * of string instructions included): an address computed from them afterwards is not the accessed one.
 	 */
 	uint32_t writes;
+	uint8_t undo; /* enum insn_undo_kind */
+	uint8_t undo_size;
+	/* Of a near call or jump: where it goes, if the instruction alone tells; or the register that tells.
+	 */
+	bool has_target;
+	uint64_t target;
+	int8_t target_reg; /* enum reg, -1: none */
 	/*
 	 * Where the value can be taken from once it has run. A plain load or store between memory and one
 	 * general register or immediate, without extension: mov. -1: not of this form.
@@ -72,6 +94,12 @@ bool insn_before(const uint8_t *code, size_t len, uint64_t start, uint64_t pc, u
  */
 bool insn_mem_addr(const struct insn_mem *m, const struct regs *regs, uint64_t insn_addr,
 		   unsigned int insn_len, uint64_t *ret);
+
+/*
+ * The registers before @i ran, from those after. Returns the set (bit i for enum reg i) of those that
+ * cannot be known; @before holds the value after for them.
+ */
+uint32_t insn_undo(const struct insn *i, const struct regs *after, struct regs *before);
 
 /* Intel syntax as people read it; "" when it does not decode. */
 void insn_text(const uint8_t *bytes, size_t len, uint64_t addr, char *buf, size_t cap);

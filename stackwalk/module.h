@@ -17,7 +17,7 @@
 #define BUILD_ID_MAX 32
 
 struct module {
-	uint64_t start, end; /* [start, end) spans every mapping of the file */
+	uint64_t start, end; /* [start, end) spans every mapping of the file, and its .bss */
 	uint64_t bias;	     /* runtime address minus ELF virtual address */
 	char *path;	     /* as the process names it, without " (deleted)"; "[vdso]" for the vdso */
 	char *open_path;     /* a path by which *we* can open the same file (its root, its map_files) */

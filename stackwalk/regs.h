@@ -2,7 +2,7 @@
  * regs - the user-visible integer registers of one x86-64 thread.
  *
  * Numbered as DWARF numbers them (System V psABI for x86-64, figure 3.36), so that CFI and
- * location expressions index this array directly. Freestanding: shared with the handler that
+ * location expressions index this array directly. WREG_: <sys/ucontext.h> has taken REG_. Freestanding: shared with the handler that
  * runs inside the traced program.
  */
 #ifndef STACKWALK_REGS_H
@@ -11,30 +11,30 @@
 #include <stdint.h>
 
 enum reg {
-	REG_RAX,
-	REG_RDX,
-	REG_RCX,
-	REG_RBX,
-	REG_RSI,
-	REG_RDI,
-	REG_RBP,
-	REG_RSP,
-	REG_R8,
-	REG_R9,
-	REG_R10,
-	REG_R11,
-	REG_R12,
-	REG_R13,
-	REG_R14,
-	REG_R15,
-	REG_RIP,
-	REG_RFLAGS,
-	REG_FS_BASE, /* 0: not known */
-	REG_COUNT
+	WREG_RAX,
+	WREG_RDX,
+	WREG_RCX,
+	WREG_RBX,
+	WREG_RSI,
+	WREG_RDI,
+	WREG_RBP,
+	WREG_RSP,
+	WREG_R8,
+	WREG_R9,
+	WREG_R10,
+	WREG_R11,
+	WREG_R12,
+	WREG_R13,
+	WREG_R14,
+	WREG_R15,
+	WREG_RIP,
+	WREG_RFLAGS,
+	WREG_FS_BASE, /* 0: not known */
+	WREG_COUNT
 };
 
 struct regs {
-	uint64_t r[REG_COUNT];
+	uint64_t r[WREG_COUNT];
 };
 
 #endif

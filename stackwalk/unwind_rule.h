@@ -6,11 +6,12 @@
  *
  *	CFA = reg + cfa_off			UNWIND_CFA_REG
  *	CFA = *(reg + cfa_off) + cfa_off2	UNWIND_CFA_DEREF (stack realignment)
- *	CFA = rsp + 8 + ((rip & 15) >= 11) * 8	UNWIND_PLT
+ *	CFA = rsp + cfa_off + ((rip & 15) >= cfa_off2) * 8	UNWIND_PLT
  *	the caller's registers are in a ucontext at rsp	UNWIND_SIGFRAME
  *
- * and each callee-saved register is either unchanged or stored at CFA + 8 * save[]. Anything
- * else is UNWIND_NO_RULE, and a walk says so instead of guessing. Freestanding.
+ * and each callee-saved register is either unchanged, or stored at CFA + 8 * save[], or, where the stack
+ * was realigned and the distance to the CFA varies, at rbp + 8 * save[]. Anything else is UNWIND_NO_RULE, and
+ *a walk says so instead of guessing. Freestanding.
  *
  * Which row applies: to the address itself for the innermost frame and for a frame that was
  * interrupted by a signal; to the address minus one for a return address, because the call may
@@ -53,8 +54,12 @@ struct unwind_rule {
 	uint8_t cfa_reg; /* enum reg; only for the two CFA forms */
 	int16_t save[UNWIND_SAVES];
 	int32_t cfa_off;
-	int32_t cfa_off2;
+	int16_t cfa_off2;
+	uint8_t from_rbp; /* bit i: save[i] counts from rbp as it is in this frame, not from the CFA */
+	uint8_t pad;
 };
+
+_Static_assert(sizeof(struct unwind_rule) == 24, "part of a layout shared with the injected handler");
 
 /* Why a walk ended. Anything but WALK_END_COMPLETE means that outer frames may be missing. */
 enum walk_end {
@@ -80,13 +85,13 @@ enum unwind_step_result {
 
 /* The order of gregs in the kernel's struct sigcontext (arch/x86/include/uapi/asm/sigcontext.h). */
 static const uint8_t ucontext_order[17] = {
-	REG_R8,	 REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RDI,
-	REG_RSI, REG_RBP, REG_RBX, REG_RDX, REG_RAX, REG_RCX, REG_RSP, REG_RIP,
+	WREG_R8,	 WREG_R9,  WREG_R10, WREG_R11, WREG_R12, WREG_R13, WREG_R14, WREG_R15, WREG_RDI,
+	WREG_RSI, WREG_RBP, WREG_RBX, WREG_RDX, WREG_RAX, WREG_RCX, WREG_RSP, WREG_RIP,
 };
 
 static inline enum unwind_step_result unwind_sigframe(struct regs *regs, unwind_read_fn read, void *ctx)
 {
-	uint64_t gregs = regs->r[REG_RSP] + UCONTEXT_GREGS;
+	uint64_t gregs = regs->r[WREG_RSP] + UCONTEXT_GREGS;
 	struct regs caller = *regs;
 	unsigned int i;
 
@@ -104,8 +109,8 @@ static inline enum unwind_step_result unwind_sigframe(struct regs *regs, unwind_
 static inline enum unwind_step_result unwind_step(const struct unwind_rule *rule, struct regs *regs,
 						  unwind_read_fn read, void *ctx)
 {
-	static const uint8_t saved_reg[UNWIND_SAVE_RA] = { REG_RBX, REG_RBP, REG_R12,
-							   REG_R13, REG_R14, REG_R15 };
+	static const uint8_t saved_reg[UNWIND_SAVE_RA] = { WREG_RBX, WREG_RBP, WREG_R12,
+							   WREG_R13, WREG_R14, WREG_R15 };
 	uint64_t value[UNWIND_SAVES];
 	uint64_t cfa;
 	unsigned int i;
@@ -120,10 +125,12 @@ static inline enum unwind_step_result unwind_step(const struct unwind_rule *rule
 		cfa += (int64_t)rule->cfa_off2;
 		break;
 	case UNWIND_PLT:
-		cfa = regs->r[REG_RSP] + 8 + ((regs->r[REG_RIP] & 15) >= 11 ? 8 : 0);
+		cfa = regs->r[WREG_RSP] + (int64_t)rule->cfa_off;
+		if ((regs->r[WREG_RIP] & 15) >= (uint64_t)rule->cfa_off2)
+			cfa += 8;
 		break;
 	case UNWIND_FP:
-		cfa = regs->r[REG_RBP] + 16;
+		cfa = regs->r[WREG_RBP] + 16;
 		break;
 	case UNWIND_SIGFRAME:
 		return unwind_sigframe(regs, read, ctx);
@@ -133,14 +140,17 @@ static inline enum unwind_step_result unwind_step(const struct unwind_rule *rule
 		return UNWIND_STEP_NO_RULE;
 	}
 
-	for (i = 0; i < UNWIND_SAVES; i++)
-		if (rule->save[i] != UNWIND_SAME && !read(ctx, cfa + 8 * (int64_t)rule->save[i], &value[i]))
+	for (i = 0; i < UNWIND_SAVES; i++) {
+		uint64_t from = rule->from_rbp >> i & 1 ? regs->r[WREG_RBP] : cfa;
+
+		if (rule->save[i] != UNWIND_SAME && !read(ctx, from + 8 * (int64_t)rule->save[i], &value[i]))
 			return UNWIND_STEP_UNREADABLE;
+	}
 	for (i = 0; i < UNWIND_SAVE_RA; i++)
 		if (rule->save[i] != UNWIND_SAME)
 			regs->r[saved_reg[i]] = value[i];
-	regs->r[REG_RSP] = cfa;
-	regs->r[REG_RIP] = value[UNWIND_SAVE_RA];
+	regs->r[WREG_RSP] = cfa;
+	regs->r[WREG_RIP] = value[UNWIND_SAVE_RA];
 	return UNWIND_STEP_OK;
 }
 

@@ -30,8 +30,8 @@ $(BUILD)/handler/image_blob.o: $(BUILD)/handler/image.bin
 	$(Q)printf '.section .rodata\n.globl handler_image, handler_image_end\nhandler_image:\n.incbin "%s"\nhandler_image_end:\n.section .note.GNU-stack,"",@progbits\n' $< \
 		| $(CC) -c -x assembler -o $@ -
 
+$(LIB_OBJ): | $(BUILD)/handler_image.h
 LIB_OBJ += $(BUILD)/handler/image_blob.o
 $(LIB): $(BUILD)/handler/image_blob.o
-$(BUILD)/watchctl/target/%.o $(BUILD)/watchctl/engine/%.o: | $(BUILD)/handler_image.h
 
 -include $(HANDLER_OBJ:.o=.d)

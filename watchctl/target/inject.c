@@ -33,11 +33,15 @@
 #define SIGINFO_SIZE 128
 #define QUIESCE_MS 2000u
 
-/* Inside the shared area, behind the control block: the frame for remote calls, and their small change. */
-#define BOOT_FRAME WIRE_CONTROL_SIZE
-#define BOOT_DATA (WIRE_CONTROL_SIZE + TRACEE_FRAME_MAX + 0x1000u)
+/*
+ * Inside the shared area, behind the control block: small change for remote calls, and at the end the
+ * frame that leads home. A signal that comes while a thread is in the stub is handled on the stack
+ * below that frame, so there is room for a handler of the program's own.
+ */
+#define BOOT_DATA WIRE_CONTROL_SIZE
+#define BOOT_FRAME (WIRE_CONTROL_SIZE + WIRE_BOOT_SIZE - TRACEE_FRAME_MAX)
 
-_Static_assert(TRACEE_FRAME_MAX + 0x2000u <= WIRE_BOOT_SIZE, "the boot area holds a frame and a page");
+_Static_assert(WIRE_BOOT_SIZE >= TRACEE_FRAME_MAX + 0xc000u, "the boot area holds a frame and a signal stack");
 
 extern const uint8_t handler_image[], handler_image_end[];
 
@@ -201,15 +205,15 @@ static struct wc_error *place(struct injection *inj, struct remote *r, struct wi
 }
 
 struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t shared_size,
-			      bool force_private, struct injection *ret)
+			      bool force_private, struct tracee *held, struct injection *ret)
 {
-	struct injection inj = { .pid = pid, .shared_size = shared_size };
+	struct injection inj = { .pid = pid, .shared_size = shared_size, .held = held };
 	scoped(remote_closep) struct remote r = { 0 };
 	struct gadgets g;
 	struct wc_error *err = gadgets_find(pid, &g);
 
 	if (!err)
-		err = remote_open(pid, 0, &r);
+		err = remote_open(pid, 0, held, &r);
 	if (!err)
 		err = remote_use_gadgets(&r, &g);
 	if (err)
@@ -229,7 +233,7 @@ struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t 
 
 static struct wc_error *open_with_stub(const struct injection *inj, pid_t tid, struct remote *r)
 {
-	struct wc_error *err = remote_open(inj->pid, tid, r);
+	struct wc_error *err = remote_open(inj->pid, tid, inj->held, r);
 
 	return err ? err : remote_use_stub(r, inj->base + IMAGE_REMOTE_SYSCALL, inj->control + BOOT_FRAME);
 }
@@ -370,7 +374,7 @@ struct wc_error *inject_remove(struct injection *inj)
 	}
 	err = gadgets_find(inj->pid, &g);
 	if (!err)
-		err = remote_open(inj->pid, 0, &r);
+		err = remote_open(inj->pid, 0, inj->held, &r);
 	if (!err)
 		err = remote_use_gadgets(&r, &g);
 	return err ? err : unmap_now(inj, &r);

@@ -17,6 +17,7 @@
 
 #include "handler/wire.h"
 #include "watchctl/base/error.h"
+#include "watchctl/target/tracee.h"
 
 struct injection {
 	pid_t pid;
@@ -28,14 +29,16 @@ struct injection {
 	uint64_t stop_ns; /* how long the stop for placing took */
 	pid_t stop_tid;
 	bool installed;
+	struct tracee *held; /* a launched program's thread, stopped; its tid becomes 0 once it runs */
 };
 
 /*
  * @control: what the control block shall hold; layout offsets, `old`, `ours` and code bounds are filled
  * in here. @size of the shared area is a multiple of the page size. @force_private: do not share.
+ * @held: see struct injection; NULL for a running program.
  */
 struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t shared_size,
-			      bool force_private, struct injection *ret);
+			      bool force_private, struct tracee *held, struct injection *ret);
 
 /*
  * Makes a thread touch @addr[i] (read, or atomic rewrite with the same value where write[i]) and sees

@@ -101,7 +101,7 @@ static struct wc_error *explain(pid_t pid, enum tracee_stop_result r)
 	}
 }
 
-struct wc_error *remote_open(pid_t pid, pid_t tid, struct remote *ret)
+struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct remote *ret)
 {
 	struct candidate candidate[CANDIDATES];
 	enum tracee_stop_result r = TRACEE_GONE, worst = TRACEE_GONE;
@@ -109,6 +109,10 @@ struct wc_error *remote_open(pid_t pid, pid_t tid, struct remote *ret)
 	struct remote remote = { 0 };
 	size_t i, n = 0;
 
+	if (held && held->tid) {
+		*ret = (struct remote){ .thread = *held, .held = held };
+		return NULL;
+	}
 	if (tid) {
 		candidate[n++] = (struct candidate){ tid, 0 };
 	} else {
@@ -254,7 +258,12 @@ uint64_t remote_close(struct remote *r)
 
 	if (r->thread.tid) {
 		wc_error_free(tracee_go_home(&r->thread, wipe_scratch, r));
-		ns = tracee_release(&r->thread);
+		if (r->held) {
+			free(r->thread.frame);
+			r->held->away = false;
+		} else {
+			ns = tracee_release(&r->thread);
+		}
 	}
 	*r = (struct remote){ 0 };
 	return ns;

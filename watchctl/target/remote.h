@@ -14,16 +14,18 @@
 
 struct remote {
 	struct tracee thread;
-	uint64_t rip, rsp; /* the stub in use and its stack */
-	uint64_t scratch;  /* where in the target's memory the frame lies while no memory is ours */
+	struct tracee *held; /* somebody else's stopped thread, on loan; NULL: stopped by us */
+	uint64_t rip, rsp;   /* the stub in use and its stack */
+	uint64_t scratch;    /* where in the target's memory the frame lies while no memory is ours */
 	uint64_t scratch_len;
 };
 
 /*
  * Stops a thread: @tid, or with 0 the one that minds least (running in user code, else in a call that
- * restarts by itself). Errors say who holds it, or what would permit it.
+ * restarts by itself). Where @held is a stopped thread (its tid is not 0) it
+ * is used, and stays stopped after remote_close(). Errors say who holds it, or what would permit it.
  */
-struct wc_error *remote_open(pid_t pid, pid_t tid, struct remote *ret);
+struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct remote *ret);
 
 /* Uses the program's own instructions and a piece of untouched stack. */
 struct wc_error *remote_use_gadgets(struct remote *r, const struct gadgets *g);

@@ -426,6 +426,6 @@ uint64_t tracee_release(struct tracee *t)
 		set_regs(t->tid, &t->home); /* the false EINTR, where there was one */
 	ptrace(PTRACE_DETACH, t->tid, 0, 0);
 	free(t->frame);
-	t->frame = NULL;
+	*t = (struct tracee){ 0 };
 	return stopped;
 }

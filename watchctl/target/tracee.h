@@ -69,7 +69,7 @@ struct wc_error *tracee_expect_trap(struct tracee *t, uint64_t rip, uint64_t rsp
 /* Brings the thread home, runs @at_home (may be NULL) while it is still stopped there. */
 struct wc_error *tracee_go_home(struct tracee *t, void (*at_home)(void *ctx), void *ctx);
 
-/* Detaches. Returns how long it was stopped, in ns. The tracee is deinitialised. */
+/* Detaches. Returns how long it was stopped, in ns. The tracee is zeroed: its tid is 0. */
 uint64_t tracee_release(struct tracee *t);
 
 #endif

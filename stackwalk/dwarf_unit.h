@@ -1,0 +1,44 @@
+/*
+ * dwarf_unit - walking the compilation units of a file, and what names in them mean; private to
+ * stackwalk/. Split DWARF is followed to its .dwo file.
+ */
+#ifndef STACKWALK_DWARF_UNIT_H
+#define STACKWALK_DWARF_UNIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+
+struct dwarf_unit_iter {
+	Dwarf_CU *cu;
+};
+
+/* The next compilation unit, zero-initialised @it for the first: partial and type units are left out. */
+bool dwarf_unit_next(Dwarf *dwarf, struct dwarf_unit_iter *it, Dwarf_Die *ret);
+
+/*
+ * @path, a full path from the line table of @cu, as the compiler was told it: without the compilation
+ * directory if the unit's own name is relative. Part of @path.
+ */
+const char *dwarf_unit_short_path(Dwarf_Die *cu, const char *path);
+
+/* The path of file @index of @cu's line table; NULL: none. */
+const char *dwarf_unit_file(Dwarf_Die *cu, Dwarf_Word index);
+
+/* A number attribute of @die, inherited from its origin or specification if need be. */
+bool dwarf_die_number(Dwarf_Die *die, unsigned int attr, Dwarf_Word *ret);
+bool dwarf_die_flag(Dwarf_Die *die, unsigned int attr);
+
+/* The number in @attr, signed only where its form says so: GCC writes 200 as one byte. */
+bool dwarf_attr_number(Dwarf_Attribute *attr, int64_t *ret);
+
+/* dwarf_getlocation(), also for the block forms that Go writes where DWARF 4 wants DW_FORM_exprloc. */
+int dwarf_attr_location(Dwarf_Attribute *attr, Dwarf_Op **op, size_t *n);
+
+/* DW_AT_linkage_name or its vendor's older form; NULL: none. */
+const char *dwarf_die_linkage_name(Dwarf_Die *die);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * elffile - the file behind a module, and its separate debug file; private to stackwalk/.
+ *
+ * The one place that opens ELF files and finds their debug information: by build id, by debuglink,
+ * by debuginfod where the user configured it (DEBUGINFOD_URLS), also below the root of a process in
+ * another mount namespace. Compressed sections, .gnu_debugdata and dwz's shared files are libdw's work.
+ *
+ * Every address here is a *file* address: vaddr = runtime address - module.bias. Nothing is read
+ * before it is asked for. All pointers handed out live as long as the elffile.
+ */
+#ifndef STACKWALK_ELFFILE_H
+#define STACKWALK_ELFFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <gelf.h>
+
+#include "stackwalk/module.h"
+
+struct elffile;
+
+enum elffile_state {
+	ELFFILE_OK,	    /* the file that is mapped */
+	ELFFILE_DEBUG_ONLY, /* that file is gone, its debug file was found: names, but no code and no
+			       .eh_frame */
+	ELFFILE_STALE,	    /* what lies at its path has another build id: not used */
+	ELFFILE_MISSING,    /* cannot be opened, or is no ELF file */
+};
+
+/*
+ * Copies what it needs from @m and returns at once; a file that is only reachable below /proc is
+ * opened now, so that it stays readable when the process ends. NULL: no memory.
+ */
+struct elffile *elffile_new(const struct module *m);
+void elffile_free(struct elffile *f); /* accepts NULL */
+
+/* Whether @f was made for the same file as @m is. The bias may differ. */
+bool elffile_is_for(const struct elffile *f, const struct module *m);
+
+/* Opens on first use. Everything below gives NULL unless the state is OK or DEBUG_ONLY. */
+enum elffile_state elffile_state(struct elffile *f);
+
+/* The file itself (in DEBUG_ONLY state its debug file); e_phdr, .eh_frame and .dynsym are here. */
+Elf *elffile_elf(struct elffile *f);
+
+/*
+ * Its debug information, in it or in a separate file; NULL: none. DWARF address + *@bias = vaddr
+ * (not 0 only for prelinked files).
+ */
+Dwarf *elffile_dwarf(struct elffile *f, uint64_t *bias);
+
+/* The same as a libdwfl module reported at load bias 0: its "runtime" addresses are vaddrs. */
+Dwfl_Module *elffile_dwfl(struct elffile *f);
+
+#endif

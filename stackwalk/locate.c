@@ -1,0 +1,300 @@
+#include "stackwalk/locate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stackwalk/dwarf_unit.h"
+#include "stackwalk/locate_find.h"
+#include "stackwalk/locate_parse.h"
+#include "stackwalk/locate_path.h"
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/vec.h"
+
+/* The largest that one debug register covers. */
+#define REGISTER_BYTES 8
+
+struct locator {
+	struct locate_index **v;
+	size_t n, cap;
+};
+
+struct locator *locator_new(void)
+{
+	return calloc(1, sizeof(struct locator));
+}
+
+void locator_free(struct locator *l)
+{
+	if (!l)
+		return;
+	for (size_t i = 0; i < l->n; i++)
+		locate_index_free(l->v[i]);
+	free(l->v);
+	free(l);
+}
+
+struct locate_index *locator_index(struct locator *l, const struct module *m)
+{
+	struct locate_index *x;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (elffile_is_for(locate_index_file(l->v[i]), m))
+			return l->v[i];
+	x = locate_index_new(m);
+	if (!x || !vec_push(l->v, l->n, l->cap, x)) {
+		locate_index_free(x);
+		return NULL;
+	}
+	return x;
+}
+
+void variable_deinit(struct variable *v)
+{
+	value_type_deinit(&v->type);
+	free(v->name);
+	free(v->module);
+	free(v->decl_file);
+	free(v->members);
+	*v = (struct variable){ 0 };
+}
+
+static struct wc_error *locate_raw(const struct locate_expr *e, struct variable *ret)
+{
+	struct variable v = { .addr = e->addr, .size = e->size };
+
+	if (asprintf(&v.name, "0x%lx", e->addr) < 0)
+		return &wc_enomem;
+	*ret = v;
+	return NULL;
+}
+
+/* The prefix names a module if one is called so, else a source file. */
+static void set_prefixes(struct search *s, const struct locate_expr *e)
+{
+	if (!e->nprefixes)
+		return;
+	if (e->nprefixes == 2) {
+		s->module = e->prefix[0];
+		s->source = e->prefix[1];
+	} else if (module_by_name(s->modules, e->prefix[0])) {
+		s->module = e->prefix[0];
+	} else {
+		s->source = e->prefix[0];
+	}
+}
+
+/* "base.member.member": the first @n steps joined to the base, as Go writes "package.Variable". */
+static char *join_members(const struct locate_expr *e, size_t n)
+{
+	char *name = strdup(e->base), *longer;
+
+	for (size_t i = 0; name && i < n; i++) {
+		if (asprintf(&longer, "%s.%s", name, e->step[i].name) < 0)
+			longer = NULL;
+		free(name);
+		name = longer;
+	}
+	return name;
+}
+
+static size_t leading_members(const struct locate_expr *e)
+{
+	size_t n = 0;
+
+	while (n < e->nsteps && e->step[n].op == LOCATE_MEMBER)
+		n++;
+	return n;
+}
+
+static struct wc_error *search_again(struct search *s, const char *module, const char *source)
+{
+	struct search next = { .locator = s->locator,
+			       .modules = s->modules,
+			       .name = s->name,
+			       .module = module,
+			       .source = source };
+	struct wc_error *err = search_run(&next);
+
+	if (err || !next.nhits) {
+		search_deinit(&next);
+		return err;
+	}
+	search_deinit(s);
+	*s = next;
+	return NULL;
+}
+
+/*
+ * Searches for @name. A prefix may be the name of a module and of a source file: it is tried as both. A
+ * source file that only declares the variable means the one that another file defines.
+ */
+static struct wc_error *search_name(struct search *s, const char *name)
+{
+	struct wc_error *err;
+
+	s->name = name;
+	err = search_run(s);
+	if (err || s->nhits)
+		return err;
+	if (s->module && !s->source)
+		return search_again(s, NULL, s->module);
+	if (s->source && s->problem_fit && s->problem == PLACE_DECLARATION)
+		return search_again(s, s->module, NULL);
+	return NULL;
+}
+
+/* Searches for the base and the first @n members, read as one name, and keeps what is found in @s. */
+static struct wc_error *search_joined(struct search *s, const struct locate_expr *e, size_t n, bool functions)
+{
+	scoped(freep) char *name = join_members(e, n);
+	scoped(search_deinit) struct search joined = { .locator = s->locator, .modules = s->modules };
+	struct wc_error *err;
+
+	if (!name)
+		return &wc_enomem;
+	set_prefixes(&joined, e);
+	joined.name = name;
+	err = functions ? search_run_functions(&joined) : search_name(&joined, name);
+	if (err || !joined.nhits)
+		return err;
+	search_deinit(s);
+	*s = joined;
+	s->name = e->base;
+	joined = (struct search){ 0 };
+	return NULL;
+}
+
+/*
+ * Finds the variable: the base, or the base with one or more of the members that follow; else a function of
+ * the whole name. *@used says how many members that took. Where nothing is found, @s tells what the plain
+ * base met.
+ */
+static struct wc_error *find_base(struct search *s, const struct locate_expr *e, size_t *used)
+{
+	size_t members = leading_members(e);
+	struct wc_error *err = search_name(s, e->base);
+
+	for (size_t n = 1; n <= members && !err && !s->nhits; n++) {
+		err = search_joined(s, e, n, false);
+		*used = n;
+	}
+	if (!err && !s->nhits && members == e->nsteps)
+		err = search_joined(s, e, members, true);
+	return err;
+}
+
+static struct wc_error *set_declaration(struct hit *h, struct variable *v)
+{
+	const char *file;
+	int line;
+
+	v->module = strdup(h->module->path);
+	if (!v->module)
+		return &wc_enomem;
+	if (!h->has_die)
+		return NULL;
+	file = dwarf_decl_file(&h->die);
+	if (!file)
+		return NULL;
+	v->decl_file = strdup(dwarf_unit_short_path(locate_index_unit(h->index, h->unit), file));
+	if (!v->decl_file)
+		return &wc_enomem;
+	if (dwarf_decl_line(&h->die, &line) == 0 && line > 0)
+		v->decl_line = (unsigned int)line;
+	return NULL;
+}
+
+static struct wc_error *set_type(const struct path_place *p, struct variable *v)
+{
+	uint64_t size = p->type.known ? dtype_size(&p->type) : 0;
+
+	v->addr = p->addr;
+	v->size = p->bit_size ? p->storage : size ? size : p->size;
+	if (!dtype_value_type(&p->type, &v->type))
+		return &wc_enomem;
+	v->type.bit_offset = (uint8_t)p->bit_offset;
+	v->type.bit_size = (uint8_t)p->bit_size;
+	if (v->size > REGISTER_BYTES)
+		v->members = dtype_member_list(&p->type);
+	return NULL;
+}
+
+static struct wc_error *walk_path(struct hit *h, const struct locate_expr *e, size_t from,
+				  const struct memory_view *mem, struct path_place *p)
+{
+	struct wc_error *err = NULL;
+
+	*p = (struct path_place){
+		.addr = h->addr, .size = h->size, .type = h->type, .text = strdup(h->name)
+	};
+	if (!p->text)
+		return &wc_enomem;
+	for (size_t i = from; i < e->nsteps && !err; i++)
+		err = path_step(p, &e->step[i], mem);
+	return err ? err : path_follow_reference(p, mem);
+}
+
+static struct wc_error *set_name(const struct locate_expr *e, const char *path, struct variable *v)
+{
+	const char *one = e->nprefixes > 0 ? e->prefix[0] : NULL,
+		   *two = e->nprefixes > 1 ? e->prefix[1] : NULL;
+
+	if (asprintf(&v->name, "%s%s%s%s%s", one ? one : "", one ? ":" : "", two ? two : "", two ? ":" : "",
+		     path) < 0) {
+		v->name = NULL;
+		return &wc_enomem;
+	}
+	return NULL;
+}
+
+static struct wc_error *make_variable(struct hit *h, const struct locate_expr *e, size_t used,
+				      const struct memory_view *mem, struct variable *ret)
+{
+	scoped(variable_deinit) struct variable v = { 0 };
+	struct path_place p;
+	struct wc_error *err = walk_path(h, e, used, mem, &p);
+
+	if (!err)
+		err = set_name(e, p.text, &v);
+	free(p.text);
+	if (!err)
+		err = set_declaration(h, &v);
+	if (!err)
+		err = set_type(&p, &v);
+	if (err)
+		return err;
+	if (h->is_function && !v.type.name)
+		v.type.name = strdup("function");
+	*ret = v;
+	v = (struct variable){ 0 };
+	return NULL;
+}
+
+struct wc_error *locate(struct locator *l, const char *expr, const struct module_list *modules,
+			const struct memory_view *mem, struct variable *ret, bool *missing_module)
+{
+	scoped(locate_expr_deinit) struct locate_expr e = { 0 };
+	scoped(search_deinit) struct search s = { .locator = l, .modules = modules };
+	scoped(freep) char *whole = NULL;
+	struct wc_error *err;
+	size_t used = 0;
+
+	if (missing_module)
+		*missing_module = false;
+	err = locate_parse(expr, &e);
+	if (err)
+		return err;
+	if (e.is_raw)
+		return locate_raw(&e, ret);
+	set_prefixes(&s, &e);
+	err = find_base(&s, &e, &used);
+	if (err)
+		return err;
+	s.whole_name = whole = join_members(&e, leading_members(&e));
+	if (!s.nhits)
+		return search_not_found(&s, e.nprefixes ? e.prefix[e.nprefixes - 1] : NULL, missing_module);
+	if (s.nhits > 1)
+		return search_ambiguous(&s);
+	return make_variable(&s.hit[0], &e, used, mem, ret);
+}

@@ -1,0 +1,510 @@
+/*
+ * The order of the search is the order in which people think of their program: the main executable
+ * first, then the libraries; variables outside functions first, then those inside; debug information
+ * first, then symbol tables, then functions. The first stage that finds something ends the search, so
+ * the debug information of libraries is not even opened for a variable of the program.
+ *
+ * ELF adds one rule. When an executable refers to a library's variable by copy relocation ("environ",
+ * "stdout"), the library's own object is dead: the live one is in the executable. Whatever the executable
+ * exports under the name of a library's exported variable is the live one.
+ */
+#include "stackwalk/locate_find.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stackwalk/demangle.h"
+#include "stackwalk/dwarf_unit.h"
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/vec.h"
+
+void search_deinit(struct search *s)
+{
+	for (size_t i = 0; i < s->nhits; i++)
+		free(s->hit[i].name);
+	free(s->hit);
+	free(s->problem_name);
+	free(s->problem_module);
+	s->hit = NULL;
+	s->nhits = s->hit_cap = 0;
+	s->problem_name = s->problem_module = NULL;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+bool module_is_called(const struct module_list *l, const struct module *m, const char *name)
+{
+	const struct module *best = module_by_name(l, name);
+
+	/* A module may be loaded twice (dlmopen): then it is either of them. */
+	return best && strcmp(best->path, m->path) == 0;
+}
+
+/* The program itself: the first module that is no library. */
+static const struct module *main_module(const struct module_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (!strstr(base_name(l->v[i].path), ".so") && l->v[i].path[0] == '/')
+			return &l->v[i];
+	return l->n ? &l->v[0] : NULL;
+}
+
+/* Whether unit @u was made from the source file @source. */
+static bool unit_is_from(Dwarf_Die *u, const char *source)
+{
+	const char *name = dwarf_diename(u), *dir;
+	scoped(freep) char *full = NULL;
+	Dwarf_Attribute mem;
+
+	if (!name)
+		return false;
+	if (locate_path_fit(name, source))
+		return true;
+	dir = dwarf_formstring(dwarf_attr(u, DW_AT_comp_dir, &mem));
+	if (!dir || name[0] == '/' || asprintf(&full, "%s/%s", dir, name) < 0) {
+		full = NULL;
+		return false;
+	}
+	return locate_path_fit(full, source);
+}
+
+static bool entry_is_from(struct locate_index *x, const struct variable_entry *e, const char *source)
+{
+	Dwarf_Die die = e->die;
+	const char *decl = dwarf_decl_file(&die);
+
+	return (decl && locate_path_fit(decl, source)) || unit_is_from(locate_index_unit(x, e->unit), source);
+}
+
+static char *qualified_name(const char *scope, const char *name)
+{
+	char *s;
+
+	return asprintf(&s, "%s%s%s", scope ? scope : "", scope ? "::" : "", name) < 0 ? NULL : s;
+}
+
+static void drop_hits(struct search *s)
+{
+	for (size_t i = 0; i < s->nhits; i++)
+		free(s->hit[i].name);
+	s->nhits = 0;
+}
+
+/* Takes @h and its name. A better fit replaces the hits so far; one object counts once. */
+static void add_hit(struct search *s, struct hit h)
+{
+	if (s->nhits && h.fit > s->hit[0].fit)
+		drop_hits(s);
+	if (!h.name || (s->nhits && h.fit < s->hit[0].fit)) {
+		s->no_memory |= !h.name;
+		free(h.name);
+		return;
+	}
+	for (size_t i = 0; i < s->nhits; i++) {
+		if (s->hit[i].addr != h.addr)
+			continue;
+		if (!s->hit[i].has_die && h.has_die) {
+			free(s->hit[i].name);
+			s->hit[i] = h;
+		} else {
+			free(h.name);
+		}
+		return;
+	}
+	if (!vec_push(s->hit, s->nhits, s->hit_cap, h)) {
+		s->no_memory = true;
+		free(h.name);
+	}
+}
+
+/* How much a reason tells: a variable that once was beats one that is only declared. */
+static int problem_weight(enum variable_place place)
+{
+	return place == PLACE_ADDRESS ? 0 : place == PLACE_DECLARATION ? 1 : place == PLACE_OPTIMISED ? 2 : 3;
+}
+
+static void note_problem(struct search *s, const struct module *m, const struct variable_entry *e,
+			 enum name_fit fit, enum variable_place place)
+{
+	if (s->problem_fit > fit ||
+	    (s->problem_fit == fit && problem_weight(s->problem) >= problem_weight(place)))
+		return;
+	free(s->problem_name);
+	free(s->problem_module);
+	s->problem = place;
+	s->problem_fit = fit;
+	s->problem_name = qualified_name(e->scope, e->name);
+	s->problem_module = strdup(m->path);
+}
+
+struct in_module {
+	struct search *s;
+	const struct module *m;
+	struct locate_index *x;
+	bool only_addresses; /* do not speak of what has none */
+};
+
+/* Fits the shape of locate_index_find(). */
+static bool each_entry(void *ctx, const struct variable_entry *e, enum name_fit fit)
+{
+	struct in_module *in = ctx;
+	struct search *s = in->s;
+	Dwarf_Die die = e->die;
+	enum variable_place place;
+	uint64_t vaddr;
+
+	if (s->source && !entry_is_from(in->x, e, s->source))
+		return true;
+	place = locate_index_place(in->x, &die, &vaddr);
+	if (place == PLACE_DECLARATION && fit == FIT_EXACT && !s->declared.known)
+		s->declared = dtype_of(in->x, &die);
+	if (place != PLACE_ADDRESS) {
+		if (in->only_addresses)
+			return true;
+		note_problem(s, in->m, e, fit, place);
+		return true;
+	}
+	add_hit(s, (struct hit){ .module = in->m,
+				 .index = in->x,
+				 .addr = vaddr + in->m->bias,
+				 .type = dtype_of(in->x, &die),
+				 .has_die = true,
+				 .die = die,
+				 .unit = e->unit,
+				 .fit = fit,
+				 .name = qualified_name(e->scope, e->name) });
+	return !s->no_memory;
+}
+
+/* Cuts what compilers append to local names: "calls.0", "flag.lto_priv.3". */
+static void strip_clone_suffix(char *name)
+{
+	size_t len = strlen(name), end = len;
+
+	while (end && isdigit((unsigned char)name[end - 1]))
+		end--;
+	if (end < 2 || end == len || name[end - 1] != '.')
+		return;
+	name[end - 1] = '\0';
+	end = strlen(name);
+	if (end > 9 && strcmp(name + end - 9, ".lto_priv") == 0)
+		name[end - 9] = '\0';
+	else if (end > 8 && strcmp(name + end - 8, ".llvm") == 0)
+		name[end - 5] = '\0';
+}
+
+/* Which symbols a stage looks at. */
+enum symbol_stage { SYMBOLS_OUTER, SYMBOLS_LOCAL, SYMBOLS_CODE };
+
+/* "f()::x" is inside a function, "(anonymous namespace)::x" is not. */
+static bool name_is_local(const char *name)
+{
+	const char *end = name;
+
+	while ((end = strstr(end, ")::"))) {
+		if (end - name < 20 || strncmp(end - 20, "(anonymous namespace", 20) != 0)
+			return true;
+		end += 3;
+	}
+	return false;
+}
+
+/* How well a symbol fits in @stage; *@ret is its name for people. */
+static enum name_fit symbol_fit(const struct symbol *sym, const char *query, enum symbol_stage stage,
+				char **ret)
+{
+	char *name = demangle_or_copy(sym->name);
+	enum name_fit fit = FIT_NONE;
+
+	*ret = NULL;
+	if (!name)
+		return FIT_NONE;
+	if (stage == SYMBOLS_LOCAL) {
+		strip_clone_suffix(name);
+		fit = locate_name_fit(NULL, name, query) ? FIT_SUFFIX : FIT_NONE;
+	} else if (stage == SYMBOLS_CODE || !name_is_local(name)) {
+		fit = locate_name_fit(NULL, name, query);
+	}
+	if (!fit)
+		free(name);
+	else
+		*ret = name;
+	return fit;
+}
+
+static const char *last_word(const char *query)
+{
+	const char *last = query;
+
+	for (const char *c = query; *c; c++)
+		if (*c == ':' || *c == ')' || *c == '>')
+			last = c + 1;
+	return last;
+}
+
+static void search_symbols(struct search *s, const struct module *m, struct locate_index *x,
+			   enum symbol_stage stage)
+{
+	struct symbols *table = locate_index_symbols(x);
+	const char *word = last_word(s->name);
+	const struct symbol *v;
+	size_t n;
+
+	if (!table) {
+		s->no_memory = true;
+		return;
+	}
+	v = symbols_all(table, &n);
+	for (size_t i = 0; i < n; i++) {
+		struct variable_entry e = { .name = v[i].name };
+		enum name_fit fit;
+		char *name;
+
+		if ((v[i].use == SYMBOL_CODE) != (stage == SYMBOLS_CODE) || !strstr(v[i].name, word))
+			continue;
+		fit = symbol_fit(&v[i], s->name, stage, &name);
+		if (!fit)
+			continue;
+		if (v[i].use == SYMBOL_TLS) {
+			note_problem(s, m, &e, fit, PLACE_TLS);
+			free(name);
+			continue;
+		}
+		add_hit(s, (struct hit){ .module = m,
+					 .index = x,
+					 .addr = v[i].addr + m->bias,
+					 .size = stage == SYMBOLS_CODE ? 1 : v[i].size,
+					 .is_function = stage == SYMBOLS_CODE,
+					 .fit = fit,
+					 .name = name });
+	}
+}
+
+/* A symbol table without the name cannot hide a variable of that name inside a function. */
+static bool may_have_local(struct search *s, struct locate_index *x)
+{
+	struct symbols *table = locate_index_symbols(x);
+	const char *word = last_word(s->name);
+	const struct symbol *v;
+	size_t n, locals = 0;
+
+	if (!table)
+		return false;
+	v = symbols_all(table, &n);
+	for (size_t i = 0; i < n; i++) {
+		locals += v[i].bind == STB_LOCAL;
+		if (v[i].use != SYMBOL_CODE && strstr(v[i].name, word))
+			return true;
+	}
+	return !locals;
+}
+
+typedef void stage_fn(struct search *s, const struct module *m, struct locate_index *x);
+
+static void stage_outer(struct search *s, const struct module *m, struct locate_index *x)
+{
+	struct in_module in = { s, m, x, false };
+	size_t before = s->nhits;
+
+	locate_index_find(x, s->name, false, each_entry, &in);
+	if (s->nhits == before && !s->source)
+		search_symbols(s, m, x, SYMBOLS_OUTER);
+}
+
+static void stage_local(struct search *s, const struct module *m, struct locate_index *x)
+{
+	struct in_module in = { s, m, x, true };
+	size_t before = s->nhits;
+
+	if (may_have_local(s, x))
+		locate_index_find(x, s->name, true, each_entry, &in);
+	if (s->nhits == before && !s->source)
+		search_symbols(s, m, x, SYMBOLS_LOCAL);
+}
+
+/* To be able to say that it is a local variable, of no fixed address. */
+static void stage_automatic(struct search *s, const struct module *m, struct locate_index *x)
+{
+	struct in_module in = { s, m, x, false };
+
+	/* Libraries are only looked through to the bottom where the user pointed at them. */
+	if (!s->problem_fit && (s->module || s->source || m == main_module(s->modules)))
+		locate_index_find(x, s->name, true, each_entry, &in);
+}
+
+static void stage_function(struct search *s, const struct module *m, struct locate_index *x)
+{
+	if (!s->source)
+		search_symbols(s, m, x, SYMBOLS_CODE);
+}
+
+static struct wc_error *run_stage(struct search *s, stage_fn *stage, const struct module *only, bool others)
+{
+	for (size_t i = 0; i < s->modules->n; i++) {
+		const struct module *m = &s->modules->v[i];
+		struct locate_index *x;
+
+		if ((m == only) == others || (s->module && !module_is_called(s->modules, m, s->module)))
+			continue;
+		x = locator_index(s->locator, m);
+		if (!x)
+			return &wc_enomem;
+		stage(s, m, x);
+		if (s->no_memory)
+			return &wc_enomem;
+	}
+	return NULL;
+}
+
+/* The value of @name in the table of exported symbols of @elf. False: not defined there as data. */
+static bool exported_data(Elf *elf, const char *name, GElf_Sym *ret)
+{
+	for (Elf_Scn *scn = NULL; elf && (scn = elf_nextscn(elf, scn));) {
+		GElf_Shdr mem, *sh = gelf_getshdr(scn, &mem);
+		Elf_Data *data = sh && sh->sh_type == SHT_DYNSYM ? elf_getdata(scn, NULL) : NULL;
+		size_t n = data && sh->sh_entsize ? sh->sh_size / sh->sh_entsize : 0;
+
+		for (size_t i = 1; i < n; i++) {
+			GElf_Sym sym;
+			const char *s;
+
+			if (!gelf_getsym(data, (int)i, &sym) || sym.st_shndx == SHN_UNDEF ||
+			    GELF_ST_TYPE(sym.st_info) != STT_OBJECT)
+				continue;
+			s = elf_strptr(elf, sh->sh_link, sym.st_name);
+			if (s && strcmp(s, name) == 0) {
+				*ret = sym;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* The name by which the linker knows @h: mangled, without a version. */
+static char *linker_name(struct hit *h)
+{
+	const char *linkage = h->has_die ? dwarf_die_linkage_name(&h->die) : NULL;
+
+	return strdup(linkage ? linkage : h->has_die ? dwarf_diename(&h->die) : h->name);
+}
+
+/* Moves a library's exported variable to the object in the executable that took its place. */
+static struct wc_error *follow_copy_relocation(struct search *s, struct hit *h)
+{
+	const struct module *exe = main_module(s->modules);
+	struct locate_index *x = exe && exe != h->module ? locator_index(s->locator, exe) : NULL;
+	scoped(freep) char *name = x ? linker_name(h) : NULL;
+	GElf_Sym sym, own;
+
+	if (!x)
+		return NULL;
+	if (!name)
+		return &wc_enomem;
+	if ((h->has_die && !dwarf_die_flag(&h->die, DW_AT_external)) ||
+	    !exported_data(elffile_elf(locate_index_file(h->index)), name, &own) ||
+	    own.st_value + h->module->bias != h->addr ||
+	    !exported_data(elffile_elf(locate_index_file(x)), name, &sym))
+		return NULL;
+	h->addr = sym.st_value + exe->bias;
+	h->module = exe;
+	if (!h->has_die)
+		h->size = sym.st_size;
+	return NULL;
+}
+
+/*
+ * A symbol without a type: some module may describe the variable, as its definer (libc for a copy of
+ * "environ" in the executable) or in a declaration.
+ */
+static struct wc_error *find_type(struct search *s, struct hit *h)
+{
+	scoped(freep) char *name = linker_name(h);
+	GElf_Sym sym;
+
+	if (!name)
+		return &wc_enomem;
+	for (size_t i = 0; i < s->modules->n && !h->type.known; i++) {
+		const struct module *m = &s->modules->v[i];
+		struct locate_index *x = locator_index(s->locator, m);
+		struct search sub = { .locator = s->locator, .modules = s->modules, .name = name };
+		struct in_module in = { &sub, m, x, true };
+
+		if (!x)
+			return &wc_enomem;
+		if (m == h->module || !exported_data(elffile_elf(locate_index_file(x)), name, &sym))
+			continue;
+		locate_index_find(x, name, false, each_entry, &in);
+		for (size_t k = 0; k < sub.nhits && !h->type.known; k++) {
+			uint64_t size = dtype_size(&sub.hit[k].type);
+
+			if (sub.hit[k].fit == FIT_EXACT && (!size || !h->size || size == h->size))
+				h->type = sub.hit[k].type;
+		}
+		search_deinit(&sub);
+	}
+	if (!h->type.known && s->declared.known) {
+		uint64_t size = dtype_size(&s->declared);
+
+		if (!size || !h->size || size == h->size)
+			h->type = s->declared;
+	}
+	return NULL;
+}
+
+static struct wc_error *settle_hits(struct search *s)
+{
+	struct wc_error *err = NULL;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->nhits && !err; i++)
+		if (!s->hit[i].is_function)
+			err = follow_copy_relocation(s, &s->hit[i]);
+	/* Two libraries may turn out to mean one object. */
+	for (size_t i = 0; i < s->nhits; i++) {
+		bool seen = false;
+
+		for (size_t k = 0; k < kept; k++)
+			seen |= s->hit[k].addr == s->hit[i].addr;
+		if (seen)
+			free(s->hit[i].name);
+		else
+			s->hit[kept++] = s->hit[i];
+	}
+	s->nhits = kept;
+	if (!err && s->nhits == 1 && !s->hit[0].has_die && !s->hit[0].is_function)
+		err = find_type(s, &s->hit[0]);
+	return err;
+}
+
+struct wc_error *search_run(struct search *s)
+{
+	static const struct {
+		stage_fn *run;
+		bool others;
+	} stages[] = {
+		{ stage_outer, false }, { stage_local, false },	    { stage_outer, true },
+		{ stage_local, true },	{ stage_automatic, false }, { stage_automatic, true },
+	};
+	const struct module *exe = main_module(s->modules);
+	struct wc_error *err = NULL;
+
+	for (size_t i = 0; i < sizeof(stages) / sizeof(*stages) && !err && !s->nhits; i++)
+		err = run_stage(s, stages[i].run, exe, stages[i].others);
+	return err ? err : settle_hits(s);
+}
+
+struct wc_error *search_run_functions(struct search *s)
+{
+	const struct module *exe = main_module(s->modules);
+	struct wc_error *err = run_stage(s, stage_function, exe, false);
+
+	return err || s->nhits ? err : run_stage(s, stage_function, exe, true);
+}

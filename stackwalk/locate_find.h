@@ -1,0 +1,64 @@
+/* locate_find - which variable of which module a name means; private to stackwalk/. */
+#ifndef STACKWALK_LOCATE_FIND_H
+#define STACKWALK_LOCATE_FIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "stackwalk/locate_index.h"
+#include "stackwalk/locate_type.h"
+#include "watchctl/base/error.h"
+
+/* A variable that fits. */
+struct hit {
+	const struct module *module; /* that it lies in */
+	struct locate_index *index;
+	uint64_t addr; /* of the process */
+	uint64_t size; /* of its symbol; 0: unknown */
+	struct dtype type;
+	bool has_die, is_function;
+	Dwarf_Die die;
+	uint32_t unit;
+	enum name_fit fit;
+	char *name; /* qualified, for people */
+};
+
+/* What is searched for, and what has been found so far. */
+struct search {
+	struct locator *locator;
+	const struct module_list *modules;
+	const char *name;
+	const char *whole_name; /* with the members that follow it: what Go calls a variable; may be NULL */
+	const char *module, *source; /* from the prefix; NULL: any */
+	struct hit *hit;
+	size_t nhits, hit_cap;
+	/* The best reason why a variable of that name cannot be watched. */
+	enum variable_place problem;
+	enum name_fit problem_fit;
+	char *problem_name, *problem_module;
+	bool source_seen;      /* a unit of that source file exists */
+	struct dtype declared; /* the type in a declaration of it, for a symbol without one */
+	bool no_memory;
+};
+
+/* The index of @m, kept by the locator. NULL: no memory. */
+struct locate_index *locator_index(struct locator *l, const struct module *m);
+
+/* Whether @m is what the user calls @name. */
+bool module_is_called(const struct module_list *l, const struct module *m, const char *name);
+
+/* Fills in the hits: none, one, or several to choose from. Name, module and source are set by the caller. */
+struct wc_error *search_run(struct search *s);
+
+/* The same for functions: code can be watched too. */
+struct wc_error *search_run_functions(struct search *s);
+
+void search_deinit(struct search *s);
+
+/* The sentence for zero hits; sets *@missing_module. */
+struct wc_error *search_not_found(struct search *s, const char *prefix, bool *missing_module);
+
+/* The sentence for several. */
+struct wc_error *search_ambiguous(struct search *s);
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * locate_index - the variables of one file, by name; private to stackwalk/.
+ *
+ * What a program calls a variable has up to three parts: a scope ("ns::Class", "function"), the name,
+ * and the source file. A query matches an entry exactly, or as the end of its qualified name.
+ */
+#ifndef STACKWALK_LOCATE_INDEX_H
+#define STACKWALK_LOCATE_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stackwalk/elffile.h"
+#include "stackwalk/symbols.h"
+
+/* Why a variable has, or has not, an address of its own. */
+enum variable_place {
+	PLACE_ADDRESS,
+	PLACE_DECLARATION, /* defined elsewhere */
+	PLACE_OPTIMISED,   /* no location at all */
+	PLACE_CONSTANT,	   /* only its value is known */
+	PLACE_TLS,
+	PLACE_STACK, /* in a frame, or moving between places while its function runs */
+	PLACE_REGISTER,
+	PLACE_DISCARDED, /* the linker left it out */
+	PLACE_COMPLEX,	 /* a computation that needs more than an address */
+};
+
+struct variable_entry {
+	const char *name;  /* as declared */
+	const char *scope; /* "ns::Class" or "function"; NULL: none */
+	Dwarf_Die die;
+	uint32_t unit;
+	uint32_t next; /* of the same last component; internal */
+	bool declaration;
+};
+
+/* How well a name fits; higher is better. */
+enum name_fit { FIT_NONE, FIT_SUFFIX, FIT_EXACT };
+
+struct locate_index;
+
+struct locate_index *locate_index_new(const struct module *m); /* NULL: no memory */
+void locate_index_free(struct locate_index *x);
+
+struct elffile *locate_index_file(struct locate_index *x);
+
+/* The symbol table; NULL: no memory. */
+struct symbols *locate_index_symbols(struct locate_index *x);
+
+bool locate_index_has_dwarf(struct locate_index *x);
+
+/*
+ * Calls @each for every variable, and declaration of one, that @query fits: those outside functions, or
+ * with @local those inside them. @each returns false to stop.
+ */
+void locate_index_find(struct locate_index *x, const char *query, bool local,
+		       bool (*each)(void *ctx, const struct variable_entry *e, enum name_fit fit), void *ctx);
+
+/* All variables outside functions. */
+const struct variable_entry *locate_index_all(struct locate_index *x, size_t *n);
+
+/* The entry of the unit, and the source file that the user would call it by ("src/file.c"). */
+Dwarf_Die *locate_index_unit(struct locate_index *x, uint32_t unit);
+size_t locate_index_nunits(struct locate_index *x);
+
+/* Where @die lives; *@addr is the file address for PLACE_ADDRESS. */
+enum variable_place locate_index_place(struct locate_index *x, Dwarf_Die *die, uint64_t *addr);
+
+/* The definition of the struct, class, union or enum that @die only declares; false: nowhere in the file. */
+bool locate_index_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret);
+
+/* How well the qualified name @scope::@name answers to @query. */
+enum name_fit locate_name_fit(const char *scope, const char *name, const char *query);
+
+/* Whether @path is what a user means by @file: equal, or ends in "/@file". */
+bool locate_path_fit(const char *path, const char *file);
+
+#endif

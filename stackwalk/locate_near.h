@@ -1,0 +1,27 @@
+/* locate_near - the names that are most like one that was not found; private to stackwalk/. */
+#ifndef STACKWALK_LOCATE_NEAR_H
+#define STACKWALK_LOCATE_NEAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define NEAR_MAX 5
+
+struct near {
+	const char *query;
+	size_t n;
+	struct {
+		char *name;
+		unsigned int distance;
+	} best[NEAR_MAX];
+};
+
+/* Considers @name, judged by @key (its last component, say). Copies what it keeps. */
+void near_offer(struct near *near, const char *key, const char *name);
+
+/* "'a', 'b' or 'c'", malloc'd; NULL: nothing is near, or no memory. */
+char *near_text(const struct near *near);
+
+void near_deinit(struct near *near);
+
+#endif

@@ -1,0 +1,401 @@
+/* What is said when a name means nothing, cannot be watched, or means several things. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stackwalk/demangle.h"
+#include "stackwalk/dwarf_unit.h"
+#include "stackwalk/locate_find.h"
+#include "stackwalk/locate_near.h"
+#include "watchctl/base/cleanup.h"
+
+/* Candidates and modules beyond these are counted, not listed. */
+#define CANDIDATES_MAX 10
+#define MODULES_MAX 8
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static const char *last_component(const char *name)
+{
+	const char *last = name;
+
+	for (const char *s = name; *s; s++)
+		if ((s[0] == ':' && s[1] == ':') || s[0] == '.')
+			last = s + (s[0] == ':' ? 2 : 1);
+	return last;
+}
+
+/* A plain name is compared with the last component of others, a qualified one with all of it. */
+static const char *near_key(const struct near *near, const char *full)
+{
+	return strpbrk(near->query, ":.") ? full : last_component(full);
+}
+
+static char *full_name(const struct variable_entry *e)
+{
+	char *s;
+
+	return asprintf(&s, "%s%s%s", e->scope ? e->scope : "", e->scope ? "::" : "", e->name) < 0 ? NULL : s;
+}
+
+static void offer_module(struct near *near, struct locate_index *x, bool with_source)
+{
+	size_t n, m;
+	const struct variable_entry *v = locate_index_all(x, &n);
+	struct symbols *table = locate_index_symbols(x);
+	const struct symbol *sym = table ? symbols_all(table, &m) : NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *unit = dwarf_diename(locate_index_unit(x, v[i].unit));
+		scoped(freep) char *full = NULL;
+		scoped(freep) char *shown = NULL;
+
+		if (v[i].declaration)
+			continue;
+		full = full_name(&v[i]);
+		if (!full || asprintf(&shown, "%s%s%s", with_source && unit ? base_name(unit) : "",
+				      with_source && unit ? ":" : "", full) < 0)
+			shown = NULL;
+		if (shown)
+			near_offer(near, near_key(near, full), shown);
+	}
+	for (size_t i = 0; sym && !with_source && i < m; i++) {
+		scoped(freep) char *name = NULL;
+
+		if (sym[i].use != SYMBOL_DATA || !sym[i].size || strncmp(sym[i].name, "_ZT", 3) == 0 ||
+		    strncmp(sym[i].name, "_ZGV", 4) == 0)
+			continue;
+		name = demangle_or_copy(sym[i].name);
+		if (!name || strncmp(name, "__PRETTY_FUNCTION__", 19) == 0 ||
+		    strncmp(name, "__func__", 8) == 0)
+			continue;
+		near_offer(near, near_key(near, name), name);
+	}
+}
+
+static char *near_variables(struct search *s, const char *query)
+{
+	struct near near = { .query = query };
+	char *text;
+
+	for (size_t i = 0; i < s->modules->n; i++) {
+		const struct module *m = &s->modules->v[i];
+		struct locate_index *x;
+
+		if (s->module && !module_is_called(s->modules, m, s->module))
+			continue;
+		x = locator_index(s->locator, m);
+		if (x)
+			offer_module(&near, x, s->source != NULL);
+	}
+	text = near_text(&near);
+	near_deinit(&near);
+	return text;
+}
+
+/* In Go the variable is "package.name", which was read as a member of "package". */
+static char *near_names(struct search *s)
+{
+	char *near = s->whole_name && strcmp(s->whole_name, s->name) != 0 ? near_variables(s, s->whole_name)
+									  : NULL;
+
+	return near ? near : near_variables(s, s->name);
+}
+
+static struct wc_error *with_near(struct wc_error *err, char *near)
+{
+	if (near)
+		err = wc_error_hint(err, "did you mean %s?", near);
+	free(near);
+	return err;
+}
+
+static struct wc_error *problem_error(const struct search *s)
+{
+	const char *name = s->problem_name ? s->problem_name : s->name;
+	const char *where = s->problem_module ? s->problem_module : "the program";
+
+	switch (s->problem) {
+	case PLACE_OPTIMISED:
+		return wc_error_new(WC_ENAME,
+				    "'%s' was optimised out of %s: it has no address. Build with -O0, or "
+				    "make it volatile.",
+				    name, where);
+	case PLACE_CONSTANT:
+		return wc_error_new(WC_ENAME,
+				    "'%s' was optimised out of %s: the compiler put its value, a constant, "
+				    "into the code. "
+				    "It has no address and never changes.",
+				    name, where);
+	case PLACE_TLS:
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' in %s is thread-local: every thread has its own, at another address. Take the "
+			"address in the thread that you mean (print &%s) and watch that, as 0x...:SIZE.",
+			name, where, name);
+	case PLACE_STACK:
+	case PLACE_REGISTER:
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' in %s is a local variable, %s: it has no address of its own outside its "
+			"function's calls. Watch a global or static variable, or what a global points to.",
+			name, where,
+			s->problem == PLACE_REGISTER ? "held in a register" : "on the stack or in registers");
+	case PLACE_DISCARDED:
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' was left out of %s by the linker, because nothing uses it: it has no address.",
+			name, where);
+	case PLACE_COMPLEX:
+		return wc_error_new(
+			WC_ENAME, "The place of '%s' in %s is computed at run time: it has no fixed address.",
+			name, where);
+	default:
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' is declared in %s, but no loaded module defines it. It may belong to a library "
+			"that is not loaded yet.",
+			name, where);
+	}
+}
+
+static bool looks_like_source(const char *name)
+{
+	static const char *const ends[] = { "c",   "cc",  "cpp", "cxx", "c++", "C",   "h",   "hh",
+					    "hpp", "hxx", "rs",	 "go",	"s",   "S",   "asm", "f",
+					    "f90", "F90", "adb", "ads", "d",   "zig", "m",   "mm",
+					    "pas", "nim", "inc", "y",	"l",   "tcc", "ipp" };
+	const char *dot = strrchr(base_name(name), '.');
+
+	for (size_t i = 0; dot && i < sizeof(ends) / sizeof(*ends); i++)
+		if (strcmp(dot + 1, ends[i]) == 0)
+			return true;
+	return false;
+}
+
+static char *near_sources(struct search *s)
+{
+	struct near near = { .query = base_name(s->source) };
+	char *text;
+
+	for (size_t i = 0; i < s->modules->n; i++) {
+		struct locate_index *x = locator_index(s->locator, &s->modules->v[i]);
+
+		for (size_t u = 0; x && u < locate_index_nunits(x); u++) {
+			const char *name = dwarf_diename(locate_index_unit(x, (uint32_t)u));
+
+			if (name)
+				near_offer(&near, base_name(name), base_name(name));
+		}
+	}
+	text = near_text(&near);
+	near_deinit(&near);
+	return text;
+}
+
+/* "a, b, c", or the names like @name when there are many. */
+static struct wc_error *not_loaded(struct search *s, const char *name)
+{
+	struct near near = { .query = base_name(name) };
+	scoped(freep) char *list = NULL;
+	size_t len, n = 0;
+	FILE *f = open_memstream(&list, &len);
+	char *text;
+
+	if (!f)
+		return &wc_enomem;
+	for (size_t i = 0; i < s->modules->n; i++) {
+		const char *base = base_name(s->modules->v[i].path);
+
+		near_offer(&near, base, base);
+		fprintf(f, "%s%s", n++ ? ", " : "", base);
+	}
+	fclose(f);
+	text = near_text(&near);
+	near_deinit(&near);
+	if (n > MODULES_MAX || !n)
+		return with_near(wc_error_new(WC_ENAME,
+					      "No module '%s' is loaded, and no source file is called so.",
+					      name),
+				 text);
+	free(text);
+	return wc_error_new(WC_ENAME,
+			    "No module '%s' is loaded, and no source file is called so. Loaded are: %s.",
+			    name, list);
+}
+
+static bool has_debug_information(struct search *s)
+{
+	for (size_t i = 0; i < s->modules->n; i++) {
+		const struct module *m = &s->modules->v[i];
+		struct locate_index *x;
+
+		if (s->module && !module_is_called(s->modules, m, s->module))
+			continue;
+		x = locator_index(s->locator, m);
+		if (x && locate_index_has_dwarf(x))
+			return true;
+	}
+	return false;
+}
+
+static bool source_is_known(struct search *s)
+{
+	for (size_t i = 0; i < s->modules->n; i++) {
+		struct locate_index *x = locator_index(s->locator, &s->modules->v[i]);
+
+		for (size_t u = 0; x && u < locate_index_nunits(x); u++) {
+			const char *name = dwarf_diename(locate_index_unit(x, (uint32_t)u));
+
+			if (name && locate_path_fit(name, s->source))
+				return true;
+		}
+	}
+	return false;
+}
+
+struct wc_error *search_not_found(struct search *s, const char *prefix, bool *missing_module)
+{
+	bool joined = s->whole_name && strcmp(s->whole_name, s->name) != 0;
+	struct wc_error *err;
+
+	if (s->problem_fit)
+		return problem_error(s);
+	if (s->source && !source_is_known(s)) {
+		if (looks_like_source(s->source))
+			return with_near(
+				wc_error_new(WC_ENAME,
+					     "No source file '%s' is known to the debug information of %s.",
+					     s->source, s->module ? s->module : "the loaded modules"),
+				near_sources(s));
+		if (!s->module) {
+			if (missing_module)
+				*missing_module = true;
+			return not_loaded(s, s->source);
+		}
+	}
+	err = wc_error_new(WC_ENAME, "There is no variable '%s'%s%s%s in %s.", s->name,
+			   joined ? ", nor '" : "", joined ? s->whole_name : "", joined ? "'," : "",
+			   prefix ? prefix : "the loaded modules");
+	if (!has_debug_information(s))
+		err = wc_error_hint(err, "%s no debug information: only exported names are known there",
+				    s->module ? "it has" : "they have");
+	return with_near(err, near_names(s));
+}
+
+/* One way to write a hit, and whether it selects that hit alone. */
+struct form {
+	const char *module, *file; /* NULL: not given */
+};
+
+static bool form_fits(const struct search *s, const struct form *f, struct hit *h, const char *name)
+{
+	Dwarf_Die *unit;
+	const char *decl, *made_from;
+
+	if (f->module && !module_is_called(s->modules, h->module, f->module))
+		return false;
+	if (!f->file)
+		return locate_name_fit(NULL, h->name, name) != FIT_NONE;
+	if (!h->has_die)
+		return false;
+	unit = locate_index_unit(h->index, h->unit);
+	made_from = dwarf_diename(unit);
+	decl = dwarf_decl_file(&h->die);
+	return locate_name_fit(NULL, h->name, name) && ((decl && locate_path_fit(decl, f->file)) ||
+							(made_from && locate_path_fit(made_from, f->file)));
+}
+
+static bool form_selects(struct search *s, const struct form *f, size_t wanted)
+{
+	for (size_t i = 0; i < s->nhits; i++)
+		if (form_fits(s, f, &s->hit[i], s->hit[wanted].name) != (i == wanted))
+			return false;
+	return true;
+}
+
+/* The next longer end of @path: "c.c", "b/c.c", "a/b/c.c"; NULL: @end is all of it. */
+static const char *longer_end(const char *path, const char *end)
+{
+	const char *s = end ? end - 1 : path + strlen(path);
+
+	if (end == path)
+		return NULL;
+	while (s > path && s[-1] != '/')
+		s--;
+	return s;
+}
+
+static char *print_form(const struct form *f, const char *name)
+{
+	char *text;
+
+	if (asprintf(&text, "%s%s%s%s%s", f->module ? f->module : "", f->module ? ":" : "",
+		     f->file ? f->file : "", f->file ? ":" : "", name) < 0)
+		return NULL;
+	return text;
+}
+
+/* The shortest text that means hit @i and no other. */
+static char *form_of(struct search *s, size_t i)
+{
+	struct hit *h = &s->hit[i];
+	const char *modules[] = { NULL, base_name(h->module->path), h->module->path };
+	const char *path = h->has_die ? dwarf_diename(locate_index_unit(h->index, h->unit)) : NULL;
+	uint64_t size = h->type.known ? dtype_size(&h->type) : h->size;
+	char *text;
+
+	for (size_t m = 0; m < 3; m++) {
+		struct form f = { modules[m], NULL };
+
+		if (form_selects(s, &f, i))
+			return print_form(&f, h->name);
+		for (const char *end = NULL; path && (end = longer_end(path, end));) {
+			f.file = end;
+			if (form_selects(s, &f, i))
+				return print_form(&f, h->name);
+		}
+	}
+	if (asprintf(&text, size ? "0x%" PRIx64 ":%" PRIu64 : "0x%" PRIx64, h->addr, size) < 0)
+		return NULL;
+	return text;
+}
+
+static int text_cmp(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+struct wc_error *search_ambiguous(struct search *s)
+{
+	const char *what = s->hit[0].is_function ? "functions" : "variables";
+	scoped(freep) char *list = NULL;
+	char **form = calloc(s->nhits, sizeof(*form));
+	size_t len, n = 0;
+	FILE *f = form ? open_memstream(&list, &len) : NULL;
+
+	if (!f) {
+		free(form);
+		return &wc_enomem;
+	}
+	for (size_t i = 0; i < s->nhits; i++)
+		if ((form[n] = form_of(s, i)))
+			n++;
+	qsort(form, n, sizeof(*form), text_cmp);
+	for (size_t i = 0; i < n && i < CANDIDATES_MAX; i++)
+		fprintf(f, "\n  %s", form[i]);
+	if (n > CANDIDATES_MAX)
+		fprintf(f, "\n  and %zu more", n - CANDIDATES_MAX);
+	fclose(f);
+	for (size_t i = 0; i < n; i++)
+		free(form[i]);
+	free(form);
+	return wc_error_new(WC_ENAME, "'%s' is the name of %zu %s. Say which one:%s", s->name, s->nhits, what,
+			    list);
+}

@@ -1,0 +1,369 @@
+#include "stackwalk/locate_type.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stackwalk/dwarf_unit.h"
+
+#define DEPTH_MAX 64
+
+struct dtype dtype_of(struct locate_index *x, Dwarf_Die *die)
+{
+	struct dtype t = { .index = x };
+	Dwarf_Attribute mem;
+
+	t.known = dwarf_formref_die(dwarf_attr_integrate(die, DW_AT_type, &mem), &t.die) != NULL;
+	return t;
+}
+
+bool dtype_is_aggregate_tag(int tag)
+{
+	return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
+}
+
+struct dtype dtype_strip(const struct dtype *t)
+{
+	struct dtype s = *t;
+	Dwarf_Die whole;
+
+	/* 0: peeled to a type; 1: to void */
+	if (s.known && dwarf_peel_type(&s.die, &s.die) != 0)
+		s.known = false;
+	if (s.known && dwarf_hasattr(&s.die, DW_AT_declaration) &&
+	    (dtype_is_aggregate_tag(dwarf_tag(&s.die)) || dwarf_tag(&s.die) == DW_TAG_enumeration_type) &&
+	    locate_index_complete_type(s.index, &s.die, &whole))
+		s.die = whole;
+	return s;
+}
+
+int dtype_tag(const struct dtype *t)
+{
+	struct dtype s = *t;
+
+	return s.known ? dwarf_tag(&s.die) : 0;
+}
+
+bool dtype_is_reference(const struct dtype *t)
+{
+	int tag = dtype_tag(t);
+
+	return tag == DW_TAG_reference_type || tag == DW_TAG_rvalue_reference_type;
+}
+
+/* The number of elements that a subrange or enumeration gives to its dimension. */
+static bool dimension_count(Dwarf_Die *range, uint64_t *ret)
+{
+	Dwarf_Attribute mem;
+	int64_t upper, lower = 0;
+	Dwarf_Word count;
+
+	if (dwarf_attr_integrate(range, DW_AT_count, &mem)) {
+		if (dwarf_formudata(&mem, &count) != 0)
+			return false;
+		*ret = count;
+		return true;
+	}
+	if (dwarf_attr_integrate(range, DW_AT_lower_bound, &mem))
+		dwarf_attr_number(&mem, &lower);
+	if (!dwarf_attr_integrate(range, DW_AT_upper_bound, &mem) || !dwarf_attr_number(&mem, &upper) ||
+	    upper - lower + 1 < 0)
+		return false;
+	*ret = (uint64_t)(upper - lower + 1);
+	return true;
+}
+
+/* Dimension @dim of the array @die, 0 the outermost. False: there is none. */
+static bool array_dimension(Dwarf_Die *die, unsigned int dim, Dwarf_Die *ret)
+{
+	Dwarf_Die child;
+
+	if (dwarf_child(die, &child) != 0)
+		return false;
+	do {
+		int tag = dwarf_tag(&child);
+
+		if (tag != DW_TAG_subrange_type && tag != DW_TAG_enumeration_type)
+			continue;
+		if (dim-- == 0) {
+			*ret = child;
+			return true;
+		}
+	} while (dwarf_siblingof(&child, &child) == 0);
+	return false;
+}
+
+bool dtype_count(const struct dtype *array, uint64_t *ret)
+{
+	struct dtype a = *array;
+	Dwarf_Die range;
+
+	return array_dimension(&a.die, a.dim, &range) && dimension_count(&range, ret);
+}
+
+struct dtype dtype_element(const struct dtype *array)
+{
+	struct dtype a = *array;
+	Dwarf_Die next;
+
+	if (array_dimension(&a.die, a.dim + 1, &next)) {
+		a.dim++;
+		return a;
+	}
+	return dtype_of(a.index, &a.die);
+}
+
+static uint64_t size_at_depth(const struct dtype *t, unsigned int depth)
+{
+	struct dtype s = dtype_strip(t), element;
+	Dwarf_Word size;
+	uint64_t count;
+
+	if (!s.known || depth == DEPTH_MAX)
+		return 0;
+	switch (dwarf_tag(&s.die)) {
+	case DW_TAG_array_type:
+		element = dtype_element(&s);
+		return dtype_count(&s, &count) ? count * size_at_depth(&element, depth + 1) : 0;
+	case DW_TAG_pointer_type:
+	case DW_TAG_reference_type:
+	case DW_TAG_rvalue_reference_type:
+		return dwarf_die_number(&s.die, DW_AT_byte_size, &size) ? size : 8;
+	case DW_TAG_subroutine_type:
+		return 0;
+	default:
+		if (dwarf_die_number(&s.die, DW_AT_byte_size, &size))
+			return size;
+		return dwarf_aggregate_size(&s.die, &size) == 0 ? size : 0;
+	}
+}
+
+uint64_t dtype_size(const struct dtype *t)
+{
+	return size_at_depth(t, 0);
+}
+
+/*
+ * A member's place as DWARF writes it for a virtual base: a little program that starts with the object's
+ * address and reads the offset from its table of virtual functions.
+ */
+static bool run_member_expr(const Dwarf_Op *op, size_t n, uint64_t addr, const struct memory_view *mem,
+			    uint64_t *ret)
+{
+	uint64_t stack[16] = { addr }, top;
+	size_t depth = 1;
+
+	for (size_t i = 0; i < n; i++) {
+		uint8_t atom = op[i].atom;
+
+		if (depth == 0 || depth == 16)
+			return false;
+		top = stack[depth - 1];
+		if (atom == DW_OP_dup) {
+			stack[depth++] = top;
+		} else if (atom == DW_OP_deref) {
+			if (!mem || !memory_read(mem, top, &stack[depth - 1], sizeof(uint64_t)))
+				return false;
+		} else if (atom == DW_OP_plus_uconst) {
+			stack[depth - 1] += op[i].number;
+		} else if (atom >= DW_OP_lit0 && atom <= DW_OP_lit31) {
+			stack[depth++] = (uint64_t)(atom - DW_OP_lit0);
+		} else if (atom >= DW_OP_const1u && atom <= DW_OP_consts) {
+			stack[depth++] = op[i].number;
+		} else if ((atom == DW_OP_minus || atom == DW_OP_plus) && depth > 1) {
+			depth--;
+			stack[depth - 1] += atom == DW_OP_plus ? top : -top;
+		} else {
+			return false;
+		}
+	}
+	*ret = stack[depth - 1];
+	return depth > 0;
+}
+
+/* The address of member @die of the object at @addr. */
+static bool member_address(Dwarf_Die *die, uint64_t addr, const struct memory_view *mem, uint64_t *ret)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word offset = 0;
+	Dwarf_Op *op;
+	size_t n;
+
+	/* A union's members, and bit fields of DWARF 5, have none. */
+	if (!dwarf_attr(die, DW_AT_data_member_location, &attr) || dwarf_formudata(&attr, &offset) == 0) {
+		*ret = addr + offset;
+		return true;
+	}
+	return dwarf_attr_location(&attr, &op, &n) == 0 && n && run_member_expr(op, n, addr, mem, ret);
+}
+
+/* Sets @m to the smallest aligned unit of 1, 2, 4 or 8 bytes that holds the field at bit @bit of @addr. */
+static void set_bit_field(struct dmember *m, uint64_t addr, uint64_t bit, uint64_t size)
+{
+	uint64_t unit;
+
+	for (unit = 1; unit < 8; unit *= 2)
+		if (bit / (8 * unit) == (bit + size - 1) / (8 * unit))
+			break;
+	m->addr = addr + bit / (8 * unit) * unit;
+	m->bit_offset = (unsigned int)(bit % (8 * unit));
+	/* A packed field may cross even eight aligned bytes: begin at its first byte then. */
+	if (m->bit_offset + size > 64) {
+		m->addr = addr + bit / 8;
+		m->bit_offset = (unsigned int)(bit % 8);
+	}
+	m->bit_size = (unsigned int)size;
+	m->storage = unit;
+}
+
+static bool member_bits(Dwarf_Die *die, uint64_t object, struct dmember *m)
+{
+	Dwarf_Word size, bit, storage;
+	Dwarf_Word offset = 0;
+
+	if (!dwarf_die_number(die, DW_AT_bit_size, &size) || !size || size > 64)
+		return false;
+	if (dwarf_die_number(die, DW_AT_data_bit_offset, &bit)) {
+		set_bit_field(m, object, bit, size);
+		return true;
+	}
+	/* Before DWARF 4: counted from the most significant bit of a storage unit. */
+	if (!dwarf_die_number(die, DW_AT_bit_offset, &bit))
+		return false;
+	if (!dwarf_die_number(die, DW_AT_byte_size, &storage))
+		storage = dtype_size(&m->type);
+	dwarf_die_number(die, DW_AT_data_member_location, &offset);
+	set_bit_field(m, object, 8 * offset + 8 * storage - bit - size, size);
+	return true;
+}
+
+static enum member_result find_member(const struct dtype *t, uint64_t addr, const char *name,
+				      const struct memory_view *mem, unsigned int depth, struct dmember *ret);
+
+/* Looks for @name inside the unnamed member or base class @die. */
+static enum member_result find_inside(const struct dtype *t, Dwarf_Die *die, uint64_t addr, const char *name,
+				      const struct memory_view *mem, unsigned int depth, struct dmember *ret)
+{
+	struct dtype inner = dtype_of(t->index, die);
+	struct dmember probe;
+	uint64_t at;
+
+	inner = dtype_strip(&inner);
+	if (!dtype_is_aggregate_tag(dtype_tag(&inner)))
+		return MEMBER_NONE;
+	if (member_address(die, addr, mem, &at))
+		return find_member(&inner, at, name, mem, depth + 1, ret);
+	/* Only an error if the member is in there. */
+	return find_member(&inner, 0, name, NULL, depth + 1, &probe) == MEMBER_NONE ? MEMBER_NONE
+										    : MEMBER_UNREADABLE;
+}
+
+static enum member_result find_member(const struct dtype *t, uint64_t addr, const char *name,
+				      const struct memory_view *mem, unsigned int depth, struct dmember *ret)
+{
+	struct dtype s = *t;
+	Dwarf_Die die;
+
+	if (depth == DEPTH_MAX || !s.known || dwarf_child(&s.die, &die) != 0)
+		return MEMBER_NONE;
+	/* Own members first: they hide those of base classes. */
+	do {
+		int tag = dwarf_tag(&die);
+		const char *own = dwarf_diename(&die);
+		enum member_result r;
+
+		if (tag != DW_TAG_member && tag != DW_TAG_variable)
+			continue;
+		if (own && strcmp(own, name) == 0) {
+			if (tag == DW_TAG_variable || dwarf_hasattr(&die, DW_AT_external) ||
+			    dwarf_hasattr(&die, DW_AT_declaration))
+				return MEMBER_STATIC;
+			*ret = (struct dmember){ .type = dtype_of(t->index, &die) };
+			if (member_bits(&die, addr, ret))
+				return MEMBER_FOUND;
+			return member_address(&die, addr, mem, &ret->addr) ? MEMBER_FOUND : MEMBER_UNREADABLE;
+		}
+		if (own || tag != DW_TAG_member)
+			continue;
+		r = find_inside(t, &die, addr, name, mem, depth, ret);
+		if (r != MEMBER_NONE)
+			return r;
+	} while (dwarf_siblingof(&die, &die) == 0);
+	dwarf_child(&s.die, &die);
+	do {
+		enum member_result r;
+
+		if (dwarf_tag(&die) != DW_TAG_inheritance)
+			continue;
+		r = find_inside(t, &die, addr, name, mem, depth, ret);
+		if (r != MEMBER_NONE)
+			return r;
+	} while (dwarf_siblingof(&die, &die) == 0);
+	return MEMBER_NONE;
+}
+
+enum member_result dtype_member(const struct dtype *t, uint64_t addr, const char *name,
+				const struct memory_view *mem, struct dmember *ret)
+{
+	return find_member(t, addr, name, mem, 0, ret);
+}
+
+static void list_members(FILE *f, const struct dtype *t, unsigned int depth, unsigned int *n)
+{
+	const unsigned int most = 40;
+	struct dtype s = *t;
+	Dwarf_Die die;
+
+	if (depth == DEPTH_MAX || !s.known || dwarf_child(&s.die, &die) != 0)
+		return;
+	do {
+		int tag = dwarf_tag(&die);
+		const char *name = dwarf_diename(&die);
+		struct dtype inner;
+
+		if (tag != DW_TAG_member && tag != DW_TAG_inheritance)
+			continue;
+		if (dwarf_hasattr(&die, DW_AT_declaration) || dwarf_hasattr(&die, DW_AT_external))
+			continue;
+		if (tag == DW_TAG_member && name) {
+			if (*n < most)
+				fprintf(f, "%s%s", *n ? ", " : "", name);
+			else if (*n == most)
+				fprintf(f, ", ...");
+			(*n)++;
+			continue;
+		}
+		inner = dtype_of(t->index, &die);
+		inner = dtype_strip(&inner);
+		list_members(f, &inner, depth + 1, n);
+	} while (dwarf_siblingof(&die, &die) == 0);
+}
+
+char *dtype_member_list(const struct dtype *t)
+{
+	struct dtype s = dtype_strip(t);
+	unsigned int n = 0;
+	uint64_t count;
+	char *text = NULL;
+	size_t len;
+	FILE *f;
+
+	if (dtype_tag(&s) == DW_TAG_array_type) {
+		if (!dtype_count(&s, &count) || !count)
+			return NULL;
+		if (asprintf(&text, count > 1 ? "[0] .. [%lu]" : "[0]", count - 1) < 0)
+			return NULL;
+		return text;
+	}
+	if (!dtype_is_aggregate_tag(dtype_tag(&s)))
+		return NULL;
+	f = open_memstream(&text, &len);
+	if (!f)
+		return NULL;
+	list_members(f, &s, 0, &n);
+	fclose(f);
+	if (n)
+		return text;
+	free(text);
+	return NULL;
+}

@@ -1,0 +1,72 @@
+/*
+ * locate_type - questions about DWARF types: size, members, elements, and the form in which a value_type
+ * keeps the answer; private to stackwalk/.
+ */
+#ifndef STACKWALK_LOCATE_TYPE_H
+#define STACKWALK_LOCATE_TYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+
+#include "stackwalk/locate_index.h"
+#include "stackwalk/memory_view.h"
+#include "stackwalk/value_type.h"
+
+/* A type, or what is left of an array of several dimensions after @dim of them were indexed. */
+struct dtype {
+	struct locate_index *index; /* the file that it comes from */
+	bool known;		    /* false: void, or no type information */
+	Dwarf_Die die;
+	unsigned int dim;
+};
+
+/* A member found by name: where, and of what type. */
+struct dmember {
+	uint64_t addr;
+	struct dtype type;
+	unsigned int bit_offset, bit_size; /* a bit field of the @storage bytes at addr; bit_size 0: none */
+	uint64_t storage;
+};
+
+enum member_result { MEMBER_FOUND, MEMBER_NONE, MEMBER_STATIC, MEMBER_UNREADABLE };
+
+/* The type that DW_AT_type of @die names. */
+struct dtype dtype_of(struct locate_index *x, Dwarf_Die *die);
+
+/* Without typedefs and qualifiers; an incomplete type is replaced by its definition, where there is one. */
+struct dtype dtype_strip(const struct dtype *t);
+
+/* DW_TAG_* of a stripped type; 0: unknown. */
+int dtype_tag(const struct dtype *t);
+
+bool dtype_is_aggregate_tag(int tag); /* struct, class, union */
+bool dtype_is_reference(const struct dtype *stripped);
+
+/* 0: unknown. */
+uint64_t dtype_size(const struct dtype *t);
+
+/* Of a stripped array: the number of elements (false: unknown), and the type of one. */
+bool dtype_count(const struct dtype *array, uint64_t *ret);
+struct dtype dtype_element(const struct dtype *array);
+
+/*
+ * The member @name of the object of the stripped type @t at @addr, also inside anonymous members and
+ * base classes. @mem (may be NULL) is needed for virtual base classes.
+ */
+enum member_result dtype_member(const struct dtype *t, uint64_t addr, const char *name,
+				const struct memory_view *mem, struct dmember *ret);
+
+/* "state, count, next" of a stripped aggregate, "[0] .. [9]" of an array; malloc'd, NULL: none. */
+char *dtype_member_list(const struct dtype *t);
+
+/* As in the source: "const char *", "struct node [4]"; malloc'd, NULL: no memory. */
+char *dtype_name(const struct dtype *t);
+
+/* False: no memory. */
+bool dtype_value_type(const struct dtype *t, struct value_type *ret);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * symbols - the symbol table of a file: its own, that of its debug file, .gnu_debugdata or .dynsym,
+ * whichever tells most; private to stackwalk/. Addresses are file addresses.
+ */
+#ifndef STACKWALK_SYMBOLS_H
+#define STACKWALK_SYMBOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stackwalk/elffile.h"
+
+enum symbol_use { SYMBOL_CODE, SYMBOL_DATA, SYMBOL_TLS };
+
+struct symbol {
+	const char *name; /* raw: mangled, perhaps with "@VERSION"; lives as long as the elffile */
+	uint64_t addr, size;
+	enum symbol_use use;
+	uint8_t bind, visibility; /* STB_*, STV_* */
+};
+
+struct symbols;
+
+/* Reads the table; a file without one gives an empty one. NULL: no memory. */
+struct symbols *symbols_new(struct elffile *f);
+void symbols_free(struct symbols *s);
+
+/* All of them, in the order of the table. */
+const struct symbol *symbols_all(const struct symbols *s, size_t *n);
+
+/*
+ * The code (or with @data, the code or data) symbol that covers @addr; [*start, *end) is what it covers.
+ * A symbol without a size, as assembler programs have, covers what lies before the next one. NULL: none.
+ */
+const struct symbol *symbols_find(const struct symbols *s, uint64_t addr, bool data, uint64_t *start,
+				  uint64_t *end);
+
+#endif

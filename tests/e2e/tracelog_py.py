@@ -1,0 +1,66 @@
+"""A second writer of logs, made from watchctl-log(5) alone: what it writes, watchctl must read."""
+
+import os
+import struct
+
+UUID = bytes(range(16))
+METADATA = """/* CTF 1.8 */
+trace { major = 1; minor = 8; uuid = "%s"; byte_order = le; };
+env { tracer_name = "%s"; format_major = %d; format_minor = %d; };
+"""
+
+PROCESS, THREAD, MODULE, MODULE_GONE, WATCH, CODE, ACCESS, LOST, NOTE, SUMMARY = range(1, 11)
+STACK = 256
+
+
+def text(value):
+    return value.encode() + b"\0"
+
+
+def event(kind, time_ns, fields):
+    return struct.pack("<HQI", kind, time_ns, 14 + len(fields)) + fields
+
+
+def process(time_ns, pid, comm, realtime_ns):
+    return event(PROCESS, time_ns, struct.pack("<iQ", pid, realtime_ns) + text(comm) + text("/usr/bin/" + comm)
+                 + text(comm) + text("box"))
+
+
+def watch(time_ns, number, name, addr, access=3):
+    numbers = struct.pack("<IQIBIIBBBQiBBBB", number, addr, 4, access, 1, 1, 1, 0, 0, 0, -1, 1, 0, 0, 0)
+    return event(WATCH, time_ns, numbers + text(name) + text(name) + text("handler") + text("") + text("int")
+                 + text(""))
+
+
+def code(time_ns, pc, before):
+    return event(CODE, time_ns, struct.pack("<QQB", pc, 0, len(before)) + before + b"\0")
+
+
+def stack(time_ns, number, frames):
+    return event(STACK, time_ns, struct.pack("<IBI", number, 0, len(frames)) + struct.pack("<%dQ" % len(frames), *frames))
+
+
+def access(time_ns, number, tid, addr, old, new, stack_number, rip):
+    regs = [0] * 19
+    regs[0], regs[5], regs[16] = new, addr, rip  # rax, rdi, rip
+    return event(ACCESS, time_ns, struct.pack("<QIiiQIBBBQQI", time_ns, number, 77, tid, addr, 4, 1, 1, 0, old, new,
+                                              stack_number) + struct.pack("<19Q", *regs))
+
+
+def summary(time_ns, number, counted, recorded, lost=0, filtered=0):
+    return event(SUMMARY, time_ns, struct.pack("<IBQQQQQ", number, 1, counted, recorded, lost, filtered, 10**9))
+
+
+def packet(events):
+    body = b"".join(events)
+    bits = (64 + len(body)) * 8
+    return struct.pack("<I16sIQQQQQ", 0xC1FC1FC1, UUID, 0, 0, 2**62, bits, bits, 0) + body
+
+
+def write_log(path, packets, tracer="watchctl", major=1, minor=0):
+    os.mkdir(path)
+    with open(os.path.join(path, "metadata"), "w") as f:
+        f.write(METADATA % (UUID.hex(), tracer, major, minor))
+    with open(os.path.join(path, "events"), "wb") as f:
+        f.write(b"".join(packets))
+    return str(path)

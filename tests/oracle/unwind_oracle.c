@@ -1,0 +1,280 @@
+/*
+ * unwind_oracle - compares cfi_walk() with libunwind at many points of a real program.
+ *
+ *	unwind_oracle STOPS STEPS PROGRAM [ARGS...]
+ *
+ * Runs PROGRAM under ptrace, stops it STOPS times at moments spread over its run, and from each stop goes on
+ *for STEPS single instructions, so that prologues, epilogues, PLT stubs and string functions are met. At each
+ *of these points both unwinders walk the stack. Prints how often they agree, and every kind of disagreement
+ * once, by the first frame in which they differ. Exit code: 0 when they agree wherever both have a rule.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <libunwind-ptrace.h>
+
+#include "stackwalk/cfi.h"
+#include "stackwalk/module.h"
+
+#define DEPTH 128
+
+struct tally {
+	unsigned long points, equal, ours_shorter, theirs_shorter, differ;
+	unsigned long end[WALK_END_UNKNOWN_PC + 1];
+	double our_seconds, their_seconds;
+	unsigned long frames;
+};
+
+static bool read_target(void *ctx, uint64_t addr, void *buf, size_t len)
+{
+	struct iovec local = { buf, len };
+	struct iovec remote = { (void *)addr, len };
+
+	return process_vm_readv(*(pid_t *)ctx, &local, 1, &remote, 1, 0) == (ssize_t)len;
+}
+
+static void get_regs(pid_t pid, struct regs *ret)
+{
+	struct user_regs_struct u;
+
+	if (ptrace(PTRACE_GETREGS, pid, 0, &u) < 0) {
+		perror("PTRACE_GETREGS");
+		exit(2);
+	}
+	*ret = (struct regs){ .r = { u.rax, u.rdx, u.rcx, u.rbx, u.rsi, u.rdi, u.rbp, u.rsp, u.r8, u.r9,
+				     u.r10, u.r11, u.r12, u.r13, u.r14, u.r15, u.rip, u.eflags, u.fs_base } };
+}
+
+static unsigned int their_walk(unw_addr_space_t as, void *upt, uint64_t *frame)
+{
+	unw_cursor_t cursor;
+	unsigned int n = 0;
+
+	if (unw_init_remote(&cursor, as, upt) < 0)
+		return 0;
+	do {
+		unw_word_t ip;
+
+		if (unw_get_reg(&cursor, UNW_REG_IP, &ip) < 0 || !ip)
+			break;
+		frame[n++] = ip;
+	} while (n < DEPTH && unw_step(&cursor) > 0);
+	return n;
+}
+
+static void print_frame(const struct module_list *modules, uint64_t pc)
+{
+	const struct module *m = module_find(modules, pc);
+	const char *name = m ? strrchr(m->path, '/') : NULL;
+
+	if (m)
+		printf("%s+0x%" PRIx64, name ? name + 1 : m->path, pc - m->bias);
+	else
+		printf("0x%" PRIx64, pc);
+}
+
+static const char *const end_name[] = { "complete", "depth",	     "unreadable",
+					"no rule",  "not ascending", "unknown pc" };
+
+/* One line for each address below which the walks part, so that a loop does not fill the screen. */
+static void report(const struct module_list *modules, const char *what, const uint64_t *ours, unsigned int n,
+		   const uint64_t *theirs, unsigned int m, enum walk_end why)
+{
+	static uint64_t seen[512];
+	static unsigned int nseen;
+	unsigned int k = 0;
+
+	while (k < n && k < m && ours[k] == theirs[k])
+		k++;
+	for (unsigned int i = 0; i < nseen; i++)
+		if (seen[i] == ours[k ? k - 1 : 0])
+			return;
+	if (nseen < 512)
+		seen[nseen++] = ours[k ? k - 1 : 0];
+	printf("%s at frame %u below ", what, k);
+	print_frame(modules, ours[k ? k - 1 : 0]);
+	printf(": ours ");
+	if (k < n)
+		print_frame(modules, ours[k]);
+	else
+		printf("ends (%s)", end_name[why]);
+	printf(", libunwind ");
+	if (k < m)
+		print_frame(modules, theirs[k]);
+	else
+		printf("ends");
+	printf(" [ours %u, libunwind %u; at ", n, m);
+	print_frame(modules, ours[0]);
+	printf("]\n");
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void compare(pid_t pid, struct cfi *cfi, const struct module_list *modules, unw_addr_space_t as,
+		    void *upt, struct tally *t)
+{
+	struct memory_view mem = { read_target, &pid };
+	uint64_t ours[DEPTH], theirs[DEPTH];
+	enum walk_end why;
+	struct regs regs;
+	unsigned int n, m, k = 0;
+	double start;
+
+	get_regs(pid, &regs);
+	start = now();
+	n = cfi_walk(cfi, &regs, &mem, ours, DEPTH, &why);
+	t->our_seconds += now() - start;
+	start = now();
+	m = their_walk(as, upt, theirs);
+	t->their_seconds += now() - start;
+	t->points++;
+	t->frames += n;
+	t->end[why]++;
+	while (k < n && k < m && ours[k] == theirs[k])
+		k++;
+	if (k == n && k == m) {
+		t->equal++;
+	} else if (k == n) {
+		t->ours_shorter++;
+		report(modules, "SHORTER", ours, n, theirs, m, why);
+	} else if (k == m) {
+		t->theirs_shorter++;
+		report(modules, "LONGER", ours, n, theirs, m, why);
+	} else {
+		t->differ++;
+		report(modules, "DIFFERENT", ours, n, theirs, m, why);
+	}
+}
+
+/* Adds what was mapped since the last stop. */
+static void refresh_modules(pid_t pid, struct cfi *cfi, struct module_list *modules)
+{
+	struct wc_error *err;
+
+	module_list_deinit(modules);
+	*modules = (struct module_list){ 0 };
+	err = module_list_read(pid, modules);
+	if (err) {
+		fprintf(stderr, "%s\n", err->text);
+		exit(2);
+	}
+	for (size_t i = 0; i < modules->n; i++)
+		cfi_add(cfi, &modules->v[i]);
+}
+
+/* Waits for a stop; a signal that the program sent itself goes to it. False: it ended. */
+static bool wait_stop(pid_t pid, int *signal)
+{
+	int status;
+
+	*signal = 0;
+	if (waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status))
+		return false;
+	if (status >> 16 == 0 && WSTOPSIG(status) != SIGTRAP && WSTOPSIG(status) != SIGSTOP)
+		*signal = WSTOPSIG(status);
+	return true;
+}
+
+static pid_t start(char **argv)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		personality(ADDR_NO_RANDOMIZE);
+		execvp(argv[0], argv);
+		_exit(127);
+	}
+	waitpid(pid, &status, 0);
+	if (!WIFSTOPPED(status))
+		exit(2);
+	ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL);
+	return pid;
+}
+
+static bool step_and_compare(pid_t pid, long steps, struct cfi *cfi, struct module_list *modules,
+			     struct tally *t)
+{
+	unw_addr_space_t as = unw_create_addr_space(&_UPT_accessors, 0);
+	void *upt = _UPT_create(pid);
+	bool alive = true;
+	int signal;
+
+	/* A fresh address space: what libunwind remembers does not survive dlopen. */
+	unw_set_caching_policy(as, UNW_CACHE_GLOBAL);
+	refresh_modules(pid, cfi, modules);
+	for (long i = 0; i <= steps && alive; i++) {
+		compare(pid, cfi, modules, as, upt, t);
+		alive = ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0 && wait_stop(pid, &signal);
+		if (alive && signal)
+			alive = ptrace(PTRACE_SINGLESTEP, pid, 0, signal) == 0 && wait_stop(pid, &signal);
+	}
+	_UPT_destroy(upt);
+	unw_destroy_addr_space(as);
+	return alive;
+}
+
+int main(int argc, char **argv)
+{
+	struct module_list modules = { 0 };
+	struct cfi *cfi = cfi_new();
+	struct tally t = { 0 };
+	bool alive = true;
+	long stops, steps;
+	int signal = 0;
+	pid_t pid;
+
+	if (argc < 4) {
+		fprintf(stderr, "usage: %s STOPS STEPS PROGRAM [ARGS...]\n", argv[0]);
+		return 2;
+	}
+	stops = atol(argv[1]);
+	steps = atol(argv[2]);
+	pid = start(argv + 3);
+	srand(1);
+	for (long i = 0; i < stops && alive; i++) {
+		/* The first instructions of the dynamic linker are interesting too. */
+		if (i) {
+			ptrace(PTRACE_CONT, pid, 0, signal);
+			usleep(500 + (unsigned int)rand() % 8000);
+			kill(pid, SIGSTOP);
+			while ((alive = wait_stop(pid, &signal)) && signal)
+				ptrace(PTRACE_CONT, pid, 0, signal);
+		}
+		if (alive)
+			alive = step_and_compare(pid, steps, cfi, &modules, &t);
+	}
+	if (alive)
+		kill(pid, SIGKILL);
+	printf("%lu points, %.1f frames each: %lu equal (%.3f %%), %lu ours shorter, %lu ours longer, %lu "
+	       "different\n",
+	       t.points, (double)t.frames / (double)t.points, t.equal,
+	       100.0 * (double)t.equal / (double)t.points, t.ours_shorter, t.theirs_shorter, t.differ);
+	printf("ends:");
+	for (unsigned int i = 0; i <= WALK_END_UNKNOWN_PC; i++)
+		if (t.end[i])
+			printf(" %s %lu", end_name[i], t.end[i]);
+	printf("; %.1f us a walk, libunwind %.1f us\n", 1e6 * t.our_seconds / (double)t.points,
+	       1e6 * t.their_seconds / (double)t.points);
+	module_list_deinit(&modules);
+	cfi_free(cfi);
+	return t.differ != 0;
+}

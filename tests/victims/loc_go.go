@@ -1,0 +1,34 @@
+// Variables as Go names them.
+package main
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+)
+
+type node struct {
+	value int64
+	next  *node
+}
+
+var counter int32 = 7
+var head = &node{value: 5, next: &node{value: 6}}
+var items = []node{{value: 1}, {value: 2}}
+var grid [3][4]uint16
+
+func show(name string, p unsafe.Pointer, size uintptr) {
+	fmt.Printf("%s\t%p\t%d\n", name, p, size)
+}
+
+func main() {
+	show("main.counter", unsafe.Pointer(&counter), unsafe.Sizeof(counter))
+	show("main.head", unsafe.Pointer(&head), unsafe.Sizeof(head))
+	show("main.head.value", unsafe.Pointer(&head.value), 8)
+	show("main.head.next.value", unsafe.Pointer(&head.next.value), 8)
+	show("main.items[1].value", unsafe.Pointer(&items[1].value), 8)
+	show("main.grid[2][3]", unsafe.Pointer(&grid[2][3]), 2)
+	fmt.Println("done")
+	buf := make([]byte, 1)
+	os.Stdin.Read(buf)
+}

@@ -1,0 +1,425 @@
+/* cmd_watch - `watchctl -p PID -v EXPR ...`: the live session. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stackwalk/insn.h"
+#include "watchctl/base/cleanup.h"
+#include "watchctl/cli/colour.h"
+#include "watchctl/cli/command.h"
+#include "watchctl/monitor/monitor.h"
+#include "watchctl/trace/tracelog.h"
+#include "watchctl/view/report.h"
+
+#define FRAMES_DEFAULT 32
+#define FRAMES_MAX 64
+#define BUFFER_DEFAULT (8ull << 20)
+#define BUFFER_MIN (64ull << 10)
+#define BUFFER_MAX (1ull << 30)
+
+struct request {
+	struct monitor_options monitor;
+	struct monitor_limits limits;
+	struct print_options print;
+	const char *log, *output;
+	bool json, quiet, echo, verbose;
+	unsigned int colour;
+};
+
+static const struct option options[] = {
+	{ "-p", "--pid", "PID", "the process to watch", COMPLETE_PID, NULL },
+	{ "-v", "--variable", "EXPR", "what to watch; up to four; the next four options belong to it", COMPLETE_NOTHING,
+	  NULL },
+	{ "-s", "--size", "SIZE", "bytes to watch: 1, 2, 4 or 8 (default: the type's size)", COMPLETE_WORDS, "1 2 4 8" },
+	{ "-w", "--write", NULL, "writes (the default)", 0, NULL },
+	{ "-r", "--read", NULL, "reads", 0, NULL },
+	{ "-rw", "--read-write", NULL, "reads and writes", 0, NULL },
+	{ "-i", "--register", "0..3", "use this debug register, set by ptrace (stops every thread for a moment)",
+	  COMPLETE_WORDS, "0 1 2 3" },
+	{ "-n", "--count", "COUNT", "end after COUNT accesses", COMPLETE_NOTHING, NULL },
+	{ "-t", "--time", "SECONDS", "end after SECONDS (fractions allowed)", COMPLETE_NOTHING, NULL },
+	{ "-o", "--log", "LOG", "record into the new log LOG; accesses are then not printed", COMPLETE_NOTHING, NULL },
+	{ "--echo", NULL, NULL, "with -o: print the accesses all the same", 0, NULL },
+	{ "--output", NULL, "FILE", "print to FILE (default: standard output; standard error with a launched program)",
+	  COMPLETE_FILE, NULL },
+	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
+	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL },
+	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL },
+	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
+	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
+	{ "--frames", NULL, "N", "most frames of a stack, 1 to 64 (default 32)", COMPLETE_NOTHING, NULL },
+	{ "--buffer", NULL, "SIZE", "size of the event buffer in the target, 64K to 1G (default 8M)", COMPLETE_NOTHING,
+	  NULL },
+	{ "--private-buffer", NULL, NULL, "do not share the event buffer; read it through the kernel", 0, NULL },
+	{ "--pending", NULL, NULL, "wait for a library that is not loaded yet", 0, NULL },
+	{ "-q", "--quiet", NULL, "print no accesses: only the table by site and the summary", 0, NULL },
+	{ "--verbose", NULL, NULL, "tell what is being done", 0, NULL },
+	{ 0 },
+};
+
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int sig)
+{
+	stop_asked = sig;
+}
+
+static void catch_signals(void)
+{
+	struct sigaction sa = { .sa_handler = ask_to_stop };
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+}
+
+static void say(void *ctx, const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("watchctl: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+static struct wc_error *add_watch(struct request *q, const char *expr)
+{
+	if (q->monitor.nwatches == MONITOR_WATCHES)
+		return wc_error_new(WC_ESLOTS,
+				    "a CPU has %u debug registers, so at most %u variables can be watched at once: \"%s\" "
+				    "is one too many",
+				    MONITOR_WATCHES, MONITOR_WATCHES, expr);
+	q->monitor.watch[q->monitor.nwatches++] =
+		(struct watch_request){ .expr = expr, .access = ACCESS_WRITE, .slot = -1 };
+	return NULL;
+}
+
+static struct wc_error *watch_option(struct request *q, const struct option_match *m)
+{
+	struct watch_request *w = &q->monitor.watch[q->monitor.nwatches ? q->monitor.nwatches - 1 : 0];
+	struct wc_error *err;
+	uint64_t n;
+
+	if (!q->monitor.nwatches)
+		return wc_error_new(WC_EUSAGE, "%s belongs to a watch: put it after the -v EXPR that it is for",
+				    m->option->name);
+	if (option_is(m, "-w")) {
+		w->access = ACCESS_WRITE;
+	} else if (option_is(m, "-r")) {
+		w->access = ACCESS_READ;
+	} else if (option_is(m, "-rw")) {
+		w->access = ACCESS_READWRITE;
+	} else if (option_is(m, "-i")) {
+		err = option_number(m, 0, 3, &n);
+		if (err)
+			return err;
+		w->slot = (int)n;
+	} else {
+		err = option_number(m, 1, UINT32_MAX, &n);
+		if (err)
+			return err;
+		if (n != 1 && n != 2 && n != 4 && n != 8)
+			return wc_error_new(WC_EUSAGE, "-s %s: a debug register watches 1, 2, 4 or 8 bytes", m->value);
+		w->size = (uint32_t)n;
+	}
+	return NULL;
+}
+
+static struct wc_error *take_seconds(const struct option_match *m, uint64_t *ret)
+{
+	char *end;
+	double seconds = strtod(m->value, &end);
+
+	if (end == m->value || *end || !(seconds > 0) || seconds > 1e9)
+		return wc_error_new(WC_EUSAGE, "-t %s: give a number of seconds greater than 0, like 5 or 0.5", m->value);
+	*ret = (uint64_t)(seconds * 1e9);
+	return NULL;
+}
+
+static struct wc_error *take_buffer(const struct option_match *m, size_t *ret)
+{
+	char *end;
+	unsigned long long n = strtoull(m->value, &end, 10);
+	unsigned int shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : *end == 'G' ? 30 : 0;
+
+	if (shift)
+		end++;
+	if (end == m->value || *end || n > BUFFER_MAX || (n << shift) < BUFFER_MIN || (n << shift) > BUFFER_MAX ||
+	    ((n << shift) & ((n << shift) - 1)))
+		return wc_error_new(WC_EUSAGE, "--buffer %s: give a power of two from 64K to 1G, like 8M", m->value);
+	*ret = n << shift;
+	return NULL;
+}
+
+static bool take_flag(struct request *q, const struct option_match *m)
+{
+	const struct {
+		const char *name;
+		bool *flag;
+	} flags[] = {
+		{ "--echo", &q->echo },
+		{ "--json", &q->json },
+		{ "--no-stack", &q->print.no_stack },
+		{ "--regs", &q->print.regs },
+		{ "--utc", &q->print.utc },
+		{ "--private-buffer", &q->monitor.private_ring },
+		{ "--pending", &q->monitor.pending },
+		{ "-q", &q->quiet },
+		{ "--verbose", &q->verbose },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		if (option_is(m, flags[i].name)) {
+			*flags[i].flag = true;
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct wc_error *take_option(struct request *q, const struct option_match *m)
+{
+	struct wc_error *err;
+	uint64_t n;
+
+	if (take_flag(q, m))
+		return NULL;
+	if (option_is(m, "-v"))
+		return add_watch(q, m->value);
+	if (option_is(m, "-p")) {
+		err = option_number(m, 1, INT32_MAX, &n);
+		if (!err && q->monitor.pid)
+			err = wc_error_new(WC_EUSAGE, "-p was given twice: one process can be watched at a time");
+		if (!err)
+			q->monitor.pid = (pid_t)n;
+		return err;
+	}
+	if (option_is(m, "-n"))
+		return option_number(m, 1, UINT64_MAX, &q->limits.count);
+	if (option_is(m, "-t"))
+		return take_seconds(m, &q->limits.time_ns);
+	if (option_is(m, "--frames")) {
+		err = option_number(m, 1, FRAMES_MAX, &n);
+		if (!err)
+			q->monitor.frames = (unsigned int)n;
+		return err;
+	}
+	if (option_is(m, "--buffer"))
+		return take_buffer(m, &q->monitor.buffer_size);
+	if (option_is(m, "--color"))
+		return option_choice(m, &q->colour);
+	if (option_is(m, "-o")) {
+		q->log = m->value;
+		return NULL;
+	}
+	if (option_is(m, "--output")) {
+		q->output = m->value;
+		return NULL;
+	}
+	return watch_option(q, m);
+}
+
+static struct wc_error *check(const struct request *q)
+{
+	if (!q->monitor.nwatches)
+		return wc_error_new(WC_EUSAGE, "what shall be watched? Name it with -v EXPR, for example -v flag");
+	if (q->monitor.pid && q->monitor.argv)
+		return wc_error_new(WC_EUSAGE, "-p PID watches a running process, -- PROGRAM starts one: give one of them");
+	if (!q->monitor.pid && !q->monitor.argv)
+		return wc_error_new(WC_EUSAGE,
+				    "watch it in which process? Give -p PID, or -- PROGRAM to start one");
+	if (q->monitor.pid == getpid())
+		return wc_error_new(WC_EUSAGE, "process %d is watchctl itself", q->monitor.pid);
+	if (q->echo && !q->log)
+		return wc_error_new(WC_EUSAGE, "--echo goes with -o LOG: without it, accesses are printed anyway");
+	return NULL;
+}
+
+static struct wc_error *parse(int argc, char **argv, struct request *ret)
+{
+	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
+	struct request q = { .monitor = { .frames = FRAMES_DEFAULT, .buffer_size = BUFFER_DEFAULT } };
+	struct option_match m;
+	struct wc_error *err;
+
+	do {
+		err = option_next(&scan, &m);
+		if (!err && m.kind == OPTION_FOUND)
+			err = take_option(&q, &m);
+		else if (!err && m.kind == OPTION_WORD)
+			err = wc_error_new(WC_EUSAGE,
+					   "\"%s\" is neither an option nor a command: variables are named by -v, a "
+					   "program to start follows --",
+					   m.value);
+		if (err)
+			return err;
+	} while (m.kind == OPTION_FOUND);
+
+	if (m.kind == OPTION_DASHES) {
+		if (scan.next == argc)
+			return wc_error_new(WC_EUSAGE, "the program to start is missing after --");
+		q.monitor.argv = argv + scan.next;
+	}
+	err = check(&q);
+	if (!err)
+		*ret = q;
+	return err;
+}
+
+/* Everything that takes part in one session. */
+struct session {
+	FILE *out;
+	struct annotate *annotate;
+	struct printer *printer;
+	struct report *report;
+	struct tracelog_writer *log;
+	struct event_sink view;
+};
+
+static struct wc_error *put(void *ctx, const struct trace_event *e)
+{
+	struct session *s = ctx;
+	struct event_sink log;
+	struct wc_error *err;
+
+	if (s->log) {
+		log = tracelog_writer_sink(s->log);
+		err = log.put(log.ctx, e);
+		if (err)
+			return err;
+	}
+	return s->view.put(s->view.ctx, e);
+}
+
+static struct wc_error *tick(void *ctx)
+{
+	struct session *s = ctx;
+
+	fflush(s->out);
+	if (ferror(s->out))
+		stop_asked = SIGPIPE; /* nobody reads any more */
+	return s->log ? tracelog_writer_flush(s->log) : NULL;
+}
+
+static struct wc_error *open_output(const struct request *q, FILE **ret)
+{
+	if (!q->output) {
+		*ret = q->monitor.argv ? stderr : stdout;
+		return NULL;
+	}
+	*ret = fopen(q->output, "we");
+	if (!*ret)
+		return wc_error_errno(WC_EUSAGE, errno, "cannot write to %s", q->output);
+	return NULL;
+}
+
+static struct wc_error *open_session(const struct request *q, struct session *s)
+{
+	bool no_events = q->quiet || (q->log && !q->echo);
+	unsigned int flags = (q->print.no_stack || no_events ? 0 : ANNOTATE_STACK) | ANNOTATE_TEXT;
+	struct report_options report = { .no_events = no_events };
+	struct print_options print = q->print;
+	struct wc_error *err = open_output(q, &s->out);
+
+	if (err)
+		return err;
+	print.colour = !q->json && colour_is_wanted(q->colour, fileno(s->out));
+	setvbuf(s->out, NULL, isatty(fileno(s->out)) ? _IOLBF : _IOFBF, 1 << 16);
+	s->annotate = annotate_new(NULL, flags);
+	s->printer = q->json ? print_json_new(s->out, &print) : print_text_new(s->out, &print);
+	if (!s->annotate || !s->printer)
+		return &wc_enomem;
+	s->report = report_new(s->annotate, s->printer, &report);
+	if (!s->report)
+		return &wc_enomem;
+	s->view = annotate_sink(s->annotate);
+	return q->log ? tracelog_writer_open(q->log, &s->log) : NULL;
+}
+
+static struct wc_error *close_session(struct session *s, bool complete)
+{
+	struct wc_error *err = s->log ? tracelog_writer_close(s->log) : NULL;
+
+	s->log = NULL;
+	if (s->report && complete)
+		report_finish(s->report);
+	report_free(s->report);
+	printer_free(s->printer);
+	annotate_free(s->annotate);
+	if (s->out && s->out != stdout && s->out != stderr) {
+		if (fclose(s->out) && !err)
+			err = wc_error_errno(WC_EFAIL, errno, "cannot write the output");
+	} else if (s->out) {
+		fflush(s->out);
+	}
+	return err;
+}
+
+static struct wc_error *first_of(struct wc_error *a, struct wc_error *b)
+{
+	if (a)
+		wc_error_free(b);
+	return a ? a : b;
+}
+
+static struct wc_error *verdict(enum monitor_end end)
+{
+	if (end == MONITOR_EXECED)
+		return wc_error_new(WC_ETARGET, "the process has executed another program: the watch ended there");
+	if (end == MONITOR_GAVE_UP)
+		return wc_error_new(WC_ENOTSUP, "the watch was given up for the program's sake: see the note above");
+	return NULL;
+}
+
+static struct wc_error *watch(struct request *q, struct session *s)
+{
+	enum monitor_end end = MONITOR_STOPPED;
+	struct monitor *m = NULL;
+	struct wc_error *err;
+
+	if (q->verbose)
+		q->monitor.say = say;
+	q->limits.stop = &stop_asked;
+	q->limits.tick = tick;
+	q->limits.tick_ctx = s;
+	err = monitor_open(&q->monitor, (struct event_sink){ put, s }, &m);
+	if (err)
+		return err;
+	fflush(s->out);
+	err = monitor_run(m, &q->limits, &end);
+	err = first_of(err, monitor_close(m));
+	return err ? err : verdict(end);
+}
+
+static struct wc_error *run(int argc, char **argv)
+{
+	struct session s = { 0 };
+	struct request q;
+	struct wc_error *err = parse(argc, argv, &q);
+
+	if (err)
+		return err;
+	catch_signals();
+	err = open_session(&q, &s);
+	if (!err)
+		err = watch(&q, &s);
+	return first_of(err, close_session(&s, !err || err->kind == WC_ETARGET || err->kind == WC_ENOTSUP));
+}
+
+const struct command cmd_watch = {
+	.name = "watch",
+	.args = "-p PID -v EXPR [-s SIZE] [-r|-w|-rw] [-i 0..3] [options]\n"
+		"-v EXPR [-s SIZE] [-r|-w|-rw] [options] -- PROGRAM [ARGS]",
+	.summary = "log every access to a variable of a running program, or of one that it starts",
+	.help = "EXPR: flag, file.c:flag, libfoo.so:flag, server.stats.hits, table[3].state, head->next->len,\n"
+		"*p, ns::object.member, 0x7ffe12345678. Ctrl-C ends the watch and leaves the program as it was.\n",
+	.options = options,
+	.operand = COMPLETE_NOTHING,
+	.run = run,
+};

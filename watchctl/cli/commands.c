@@ -1,0 +1,100 @@
+#include "watchctl/cli/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "watchctl/cli/similar.h"
+
+/* In the order of the overview. */
+const struct command *const commands[] = {
+	&cmd_watch,
+	&cmd_report,
+	&cmd_help,
+	NULL,
+};
+
+const struct command *command_find(const char *name)
+{
+	const struct command *const *c;
+
+	for (c = commands; *c; c++)
+		if (!strcmp((*c)->name, name))
+			return *c;
+	return strcmp(name, cmd_complete.name) == 0 ? &cmd_complete : NULL;
+}
+
+struct wc_error *command_unknown(const char *name)
+{
+	const struct command *const *c;
+	struct similar similar;
+	char list[160];
+
+	similar_init(&similar, name, strlen(name));
+	for (c = commands; *c; c++)
+		similar_offer(&similar, (*c)->name);
+	if (similar_list(&similar, list, sizeof(list)))
+		return wc_error_new(WC_EUSAGE, "there is no command \"%s\"; did you mean %s?", name, list);
+	return wc_error_new(WC_EUSAGE,
+			    "there is no command \"%s\" (watchctl --help lists them; to launch a program and "
+			    "watch it: watchctl -v EXPR -- PROGRAM)",
+			    name);
+}
+
+static void print_usage(const struct command *c, FILE *out)
+{
+	const char *line = c->args, *lead = "usage:";
+
+	do {
+		int len = strcspn(line, "\n");
+
+		fprintf(out, "%-6s watchctl%s%s%s%.*s\n", lead, c == &cmd_watch ? "" : " ",
+			c == &cmd_watch ? "" : c->name, len ? " " : "", len, line);
+		line += len + (line[len] == '\n');
+		lead = "";
+	} while (*line);
+}
+
+static void option_text(const struct option *o, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s%s%s%s%s", o->name, o->alias ? ", " : "", o->alias ? o->alias : "",
+		 o->arg ? " " : "", o->arg ? o->arg : "");
+}
+
+static void print_options(const struct option *o, FILE *out)
+{
+	char text[80];
+
+	for (; o->name; o++) {
+		option_text(o, text, sizeof(text));
+		if (strlen(text) > 22)
+			fprintf(out, "  %s\n  %-22s  %s\n", text, "", o->help);
+		else
+			fprintf(out, "  %-22s  %s\n", text, o->help);
+	}
+}
+
+void command_print_help(const struct command *c, FILE *out)
+{
+	print_usage(c, out);
+	fprintf(out, "\n%s\n", c->summary);
+	if (c->options && c->options->name) {
+		fputs("\noptions:\n", out);
+		print_options(c->options, out);
+	}
+	if (c->help)
+		fprintf(out, "\n%s", c->help);
+}
+
+void command_print_overview(FILE *out)
+{
+	const struct command *const *c;
+
+	fputs("watchctl logs every access to a variable of a running program, with its stack.\n\n", out);
+	print_usage(&cmd_watch, out);
+	fputs("       watchctl COMMAND ...\n\ncommands:\n", out);
+	for (c = commands; *c; c++)
+		fprintf(out, "  %-22s  %s\n", (*c)->name, (*c)->summary);
+	fputs("\nwatchctl COMMAND --help tells more; options without a command mean watch.\n"
+	      "watchctl --version prints the version.\n",
+	      out);
+}

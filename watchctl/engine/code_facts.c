@@ -1,0 +1,318 @@
+#include "watchctl/engine/code_facts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "stackwalk/cfi.h"
+#include "stackwalk/symbolizer.h"
+#include "watchctl/base/map64.h"
+#include "watchctl/target/proc.h"
+
+struct code_facts {
+	pid_t pid;
+	struct injection *inj;
+	struct event_sink sink;
+	struct module_list modules;
+	struct cfi *cfi;
+	struct symbolizer *symbols;
+	struct map64 facts; /* pc -> struct code_fact, owned */
+	uint64_t *rule_key,
+		*fact_key; /* mirrors of the published tables' keys: the target's copy is not trusted */
+};
+
+struct code_facts *code_facts_new(pid_t pid, struct injection *inj, struct event_sink sink)
+{
+	struct code_facts *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->pid = pid;
+	f->inj = inj;
+	f->sink = sink;
+	f->cfi = cfi_new();
+	f->symbols = symbolizer_new();
+	f->rule_key = calloc(WIRE_RULES, sizeof(uint64_t));
+	f->fact_key = calloc(WIRE_ACCESS_FACTS, sizeof(uint64_t));
+	if (!f->cfi || !f->symbols || !f->rule_key || !f->fact_key) {
+		code_facts_free(f);
+		return NULL;
+	}
+	return f;
+}
+
+void code_facts_free(struct code_facts *f)
+{
+	size_t i;
+
+	if (!f)
+		return;
+	for (i = 0; i < f->facts.cap; i++)
+		if (f->facts.slot[i].used)
+			free(f->facts.slot[i].value);
+	map64_deinit(&f->facts);
+	module_list_deinit(&f->modules);
+	cfi_free(f->cfi);
+	symbolizer_free(f->symbols);
+	free(f->rule_key);
+	free(f->fact_key);
+	free(f);
+}
+
+/* Where @key goes in a table of @n slots; -1: no room near its place. *known: it is there already. */
+static long find_slot(const uint64_t *keys, size_t n, uint64_t key, bool *known)
+{
+	uint64_t at = wire_hash(key);
+	long free_slot = -1;
+	unsigned int i;
+
+	*known = false;
+	for (i = 0; i < WIRE_PROBES; i++, at++) {
+		uint64_t have = keys[at & (n - 1)];
+
+		if (have == key) {
+			*known = true;
+			return (long)(at & (n - 1));
+		}
+		if (free_slot < 0 && (have == 0 || have == WIRE_KEY_GONE))
+			free_slot = (long)(at & (n - 1));
+		if (!have)
+			break;
+	}
+	return free_slot;
+}
+
+static uint64_t rules_offset(void)
+{
+	return WIRE_CONTROL_SIZE + WIRE_BOOT_SIZE + WIRE_ACCESS_FACTS * sizeof(struct wire_access_fact);
+}
+
+static uint64_t facts_offset(void)
+{
+	return WIRE_CONTROL_SIZE + WIRE_BOOT_SIZE;
+}
+
+/* Content first, key last: a reader that sees the key sees the content (x86 keeps stores in order). */
+static void publish(struct code_facts *f, uint64_t at, const void *entry, size_t size, uint64_t key)
+{
+	if (!injection_write(f->inj, at + 8, (const char *)entry + 8, size - 8))
+		return;
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	injection_write(f->inj, at, &key, sizeof(key));
+}
+
+static void publish_rule(struct code_facts *f, uint64_t key, const struct unwind_rule *rule)
+{
+	struct wire_rule entry = { .rule = *rule };
+	bool known;
+	long slot = find_slot(f->rule_key, WIRE_RULES, key, &known);
+
+	if (slot < 0 || known)
+		return;
+	f->rule_key[slot] = key;
+	publish(f, rules_offset() + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry), key);
+}
+
+/* An operand whose address the handler can compute from the registers as the trap finds them. */
+static bool computable(const struct insn *in)
+{
+	const struct insn_mem *m = &in->mem[0];
+	uint32_t used = 0;
+
+	if (in->nmem != 1 || m->vsib || m->base == -2 || m->index == -2 || m->seg > 1 || in->is_string ||
+	    !m->size)
+		return false;
+	if (m->base >= 0 && m->base != WREG_RIP)
+		used |= 1u << m->base;
+	if (m->index >= 0)
+		used |= 1u << m->index;
+	return !(in->writes & used);
+}
+
+static void publish_fact(struct code_facts *f, const struct code_fact *fact)
+{
+	struct wire_access_fact entry = { .base = -1, .index = -1 };
+	struct insn in;
+	bool known;
+	long slot;
+
+	if (!fact->before_len ||
+	    !insn_decode(fact->before, fact->before_len, fact->pc - fact->before_len, &in) ||
+	    !computable(&in))
+		return;
+	entry.kind = in.mem[0].kind;
+	entry.base = in.mem[0].base;
+	entry.index = in.mem[0].index;
+	entry.scale = in.mem[0].scale;
+	entry.seg = in.mem[0].seg;
+	entry.size = in.mem[0].size;
+	entry.disp = in.mem[0].disp;
+	entry.insn_len = fact->before_len;
+	if (in.value_is_imm) {
+		entry.value_from = WIRE_VALUE_IMM;
+		entry.imm = in.value_imm;
+	} else if (in.value_reg >= 0) {
+		entry.value_from = WIRE_VALUE_REG;
+		entry.value_reg = (uint8_t)in.value_reg;
+		entry.value_shift = in.value_shift;
+	}
+	slot = find_slot(f->fact_key, WIRE_ACCESS_FACTS, fact->pc, &known);
+	if (slot < 0 || known)
+		return;
+	f->fact_key[slot] = fact->pc;
+	publish(f, facts_offset() + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry), fact->pc);
+}
+
+static void withdraw_keys(struct code_facts *f, uint64_t *keys, size_t n, uint64_t table, size_t entry_size,
+			  uint64_t start, uint64_t end)
+{
+	const uint64_t gone = WIRE_KEY_GONE;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		uint64_t addr = keys[i] & ~WIRE_RETURN_ADDRESS;
+
+		if (keys[i] == WIRE_KEY_GONE || addr < start || addr >= end)
+			continue;
+		keys[i] = WIRE_KEY_GONE;
+		injection_write(f->inj, table + i * entry_size, &gone, sizeof(gone));
+	}
+}
+
+static void withdraw(struct code_facts *f, uint64_t start, uint64_t end)
+{
+	size_t i;
+
+	withdraw_keys(f, f->rule_key, WIRE_RULES, rules_offset(), sizeof(struct wire_rule), start, end);
+	withdraw_keys(f, f->fact_key, WIRE_ACCESS_FACTS, facts_offset(), sizeof(struct wire_access_fact),
+		      start, end);
+	for (i = 0; i < f->facts.cap; i++) {
+		struct map64_slot *s = &f->facts.slot[i];
+
+		if (!s->used || !s->value || s->key < start || s->key >= end)
+			continue;
+		free(s->value);
+		s->value = NULL;
+	}
+	cfi_remove(f->cfi, start, end);
+	symbolizer_remove(f->symbols, start, end);
+}
+
+static struct wc_error *tell_module(struct code_facts *f, enum event_type type, const struct module *m,
+				    uint64_t now_ns)
+{
+	struct trace_event e = { .type = type, .time_ns = now_ns, .module = *m };
+
+	return f->sink.put(f->sink.ctx, &e);
+}
+
+static bool same_module(const struct module *a, const struct module *b)
+{
+	return a->start == b->start && a->bias == b->bias && a->build_id_len == b->build_id_len &&
+	       !memcmp(a->build_id, b->build_id, a->build_id_len) && !strcmp(a->path, b->path);
+}
+
+static bool listed(const struct module_list *l, const struct module *m)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++)
+		if (same_module(&l->v[i], m))
+			return true;
+	return false;
+}
+
+struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t now_ns, bool *changed)
+{
+	struct module_list now = { 0 }, before = f->modules;
+	struct wc_error *err = module_list_read(f->pid, &now);
+	size_t i;
+
+	if (changed)
+		*changed = false;
+	if (err) {
+		/* It ended: what is known about its code stays true for the events still to come. */
+		wc_error_free(err);
+		return NULL;
+	}
+	for (i = 0; i < before.n && !err; i++) {
+		if (listed(&now, &before.v[i]))
+			continue;
+		withdraw(f, before.v[i].start, before.v[i].end);
+		err = tell_module(f, EVENT_MODULE_GONE, &before.v[i], now_ns);
+		if (changed)
+			*changed = true;
+	}
+	for (i = 0; i < now.n && !err; i++) {
+		if (listed(&before, &now.v[i]))
+			continue;
+		withdraw(f, now.v[i].start, now.v[i].end); /* "no rule", said before it came */
+		if (!cfi_add(f->cfi, &now.v[i]) || !symbolizer_add(f->symbols, &now.v[i]))
+			err = &wc_enomem;
+		else
+			err = tell_module(f, EVENT_MODULE, &now.v[i], now_ns);
+		if (changed)
+			*changed = true;
+	}
+	f->modules = now;
+	module_list_deinit(&before);
+	return err;
+}
+
+bool code_facts_covers(const struct code_facts *f, uint64_t addr)
+{
+	return module_find(&f->modules, addr) != NULL;
+}
+
+static uint64_t function_start(struct code_facts *f, uint64_t addr)
+{
+	uint64_t start, end;
+
+	if (cfi_function(f->cfi, addr, &start, &end))
+		return start;
+	if (symbolizer_function(f->symbols, addr, &start, &end))
+		return start;
+	return 0;
+}
+
+struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_ns,
+			       const struct code_fact **ret)
+{
+	struct memory_view mem = proc_memory(&f->pid);
+	struct code_fact *fact = map64_get(&f->facts, pc);
+	struct trace_event e = { .type = EVENT_CODE, .time_ns = now_ns };
+
+	if (!fact) {
+		fact = calloc(1, sizeof(*fact));
+		if (!fact)
+			return &wc_enomem;
+		code_fact_fill(fact, pc, function_start(f, pc - 1), &mem);
+		if (!map64_put(&f->facts, pc, fact)) {
+			free(fact);
+			return &wc_enomem;
+		}
+		publish_fact(f, fact);
+		e.code = *fact;
+		*ret = fact;
+		return f->sink.put(f->sink.ctx, &e);
+	}
+	*ret = fact;
+	return NULL;
+}
+
+unsigned int code_facts_walk(struct code_facts *f, const struct regs *regs, const struct memory_view *mem,
+			     bool final, uint64_t *frame, unsigned int cap, enum walk_end *why)
+{
+	unsigned int i, n = cfi_walk(f->cfi, regs, mem, frame, cap, why);
+	bool interrupted = true; /* frame 0, and the frame above a signal frame, are exact addresses */
+
+	for (i = 0; i < n; i++) {
+		struct unwind_rule rule;
+
+		if (!final && !code_facts_covers(f, frame[i]))
+			break;
+		cfi_rule(f->cfi, interrupted ? frame[i] : frame[i] - 1, &rule);
+		publish_rule(f, interrupted ? frame[i] : frame[i] | WIRE_RETURN_ADDRESS, &rule);
+		interrupted = rule.kind == UNWIND_SIGFRAME;
+	}
+	return n;
+}

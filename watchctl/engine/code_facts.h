@@ -1,0 +1,47 @@
+/*
+ * code_facts - what the handler cannot compute in a trap, computed here once per code address, and
+ * published in the tables it looks into: unwind rules, and how an access at a trap's rip behaves.
+ *
+ * Also tells the sink about modules and code the first time they matter, before any event that refers
+ * to them.
+ */
+#ifndef WATCHCTL_ENGINE_CODE_FACTS_H
+#define WATCHCTL_ENGINE_CODE_FACTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stackwalk/access.h"
+#include "stackwalk/memory_view.h"
+#include "stackwalk/module.h"
+#include "watchctl/base/error.h"
+#include "watchctl/target/inject.h"
+#include "watchctl/trace/event.h"
+
+struct code_facts;
+
+struct code_facts *code_facts_new(pid_t pid, struct injection *inj, struct event_sink sink);
+void code_facts_free(struct code_facts *f);
+
+/*
+ * Looks at the modules of the process again; tells the sink of those that came and went; withdraws what
+ * was published about the latter. *changed may be NULL.
+ */
+struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t now_ns, bool *changed);
+
+/* True when a mapped module holds the address. */
+bool code_facts_covers(const struct code_facts *f, uint64_t addr);
+
+/* The fact about a trap's rip or a return address; told to the sink on first sight. Lives as long as @f. */
+struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_ns,
+			       const struct code_fact **ret);
+
+/*
+ * Walks from @regs by CFI, reading stack through @mem, and publishes the rules of all frames met; with
+ * @final also that there is none, where no module holds the address. Returns how many frames, 1..cap.
+ */
+unsigned int code_facts_walk(struct code_facts *f, const struct regs *regs, const struct memory_view *mem,
+			     bool final, uint64_t *frame, unsigned int cap, enum walk_end *why);
+
+#endif

@@ -1,0 +1,26 @@
+#include "watchctl/engine/dregs.h"
+
+bool dregs_fits(uint64_t addr, uint64_t size)
+{
+	return (size == 1 || size == 2 || size == 4 || size == 8) && addr % size == 0;
+}
+
+uint64_t dregs_dr7(unsigned int slot, uint32_t size, enum access_kind access)
+{
+	uint64_t rw = access == ACCESS_EXECUTE ? 0 : access == ACCESS_WRITE ? 1 : 3;
+	uint64_t len = size == 1 ? 0 : size == 2 ? 1 : size == 8 ? 2 : 3;
+
+	if (access == ACCESS_EXECUTE)
+		len = 0;
+	return 1ull << (2 * slot) | (rw | len << 2) << (16 + 4 * slot);
+}
+
+uint64_t dregs_dr7_mask(unsigned int slot)
+{
+	return 3ull << (2 * slot) | 15ull << (16 + 4 * slot);
+}
+
+bool dregs_enabled(uint64_t dr7, unsigned int slot)
+{
+	return dr7 & 3ull << (2 * slot);
+}

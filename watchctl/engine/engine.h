@@ -1,0 +1,87 @@
+/*
+ * engine - arms watches on one process and pumps what they record into a sink.
+ *
+ * The order of life: open, arm (any number of times), pump until it says that the target is gone or the
+ * caller has had enough, close. close leaves the target as it was found, whatever happened before.
+ */
+#ifndef WATCHCTL_ENGINE_ENGINE_H
+#define WATCHCTL_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stackwalk/insn.h"
+#include "watchctl/base/error.h"
+#include "watchctl/trace/event.h"
+
+#define ENGINE_WATCHES 4u
+
+/* What to watch. Immutable once armed. */
+struct watchpoint {
+	uint32_t id;		 /* in the events; 0.. */
+	uint64_t addr;		 /* aligned to size */
+	uint32_t size;		 /* 1, 2, 4, 8 */
+	enum access_kind access; /* READ, WRITE, READWRITE or EXECUTE */
+	int slot;  /* explicit debug register 0..3, armed through ptrace; -1: the kernel chooses */
+	bool hook; /* EXECUTE only: no event; the thread waits while pump() returns PUMP_HOOK */
+};
+
+struct engine_options {
+	unsigned int frames; /* most frames of a stack, 1..64 */
+	size_t buffer_size;  /* of the ring, a power of two */
+	bool private_ring;   /* do not share memory: read the ring through the kernel */
+	void (*say)(void *ctx, const char *fmt, ...)
+		__attribute__((format(printf, 2, 3))); /* verbose remarks */
+	void *say_ctx;
+	struct tracee *held; /* a launched program, stopped before its first instruction; NULL: running */
+};
+
+struct arm_report {
+	uint32_t threads, threads_armed;
+	bool verified; /* a known access was seen to trap */
+	bool kernel;   /* accesses by the kernel are seen too */
+	bool has_value;
+	uint64_t value; /* what the variable held just before it was armed */
+};
+
+enum pump_result {
+	PUMP_IDLE,   /* nothing left to deliver for now */
+	PUMP_HOOK,   /* a hook was hit: its thread waits until the next pump() */
+	PUMP_EXITED, /* the target ended; everything recorded has been delivered */
+	PUMP_EXECED, /* the target runs another program now; as above */
+	PUMP_ENDED,  /* the engine had to give up for the target's sake: engine_why() says why */
+};
+
+struct engine_counts {
+	bool has_counted;
+	uint64_t counted;  /* by the CPU, as perf counts */
+	uint64_t recorded; /* delivered to the sink */
+	uint64_t filtered; /* dropped because the watch did not ask for that kind */
+	uint64_t lost_full, lost_merged;
+};
+
+struct engine;
+
+struct engine_ops {
+	const char *name;
+	struct wc_error *(*open)(pid_t pid, const struct engine_options *o, struct event_sink sink,
+				 struct engine **ret);
+	struct wc_error *(*arm)(struct engine *e, const struct watchpoint *w, struct arm_report *ret);
+	void (*disarm)(struct engine *e, uint32_t id);
+	/* Delivers what is there, waits for more up to @timeout_ms. */
+	struct wc_error *(*pump)(struct engine *e, int timeout_ms, enum pump_result *ret);
+	/* Why PUMP_ENDED; lives as long as the engine. */
+	const char *(*why)(const struct engine *e);
+	/* Disarms everything and delivers the rest; counts are final afterwards. */
+	struct wc_error *(*stop)(struct engine *e);
+	void (*counts)(const struct engine *e, uint32_t id, struct engine_counts *ret);
+	/* Withdraws from the target. Remarks about what had to be left behind go to say(). NULL is accepted.
+	 */
+	struct wc_error *(*close)(struct engine *e);
+};
+
+extern const struct engine_ops engine_handler;
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * ptrace_bp - one watch in a debug register of one's choice, set in each thread by ptrace and left armed.
+ *
+ * Unlike perf events: every thread is stopped for a moment; a thread born later must be found and armed
+ * (ptrace_bp_extend, called often); and the registers stay armed when we die, until the thread ends. The
+ * handler stays too, so the program lives on.
+ */
+#ifndef WATCHCTL_ENGINE_PTRACE_BP_H
+#define WATCHCTL_ENGINE_PTRACE_BP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stackwalk/insn.h"
+#include "watchctl/base/error.h"
+#include "watchctl/target/proc.h"
+#include "watchctl/target/tracee.h"
+
+struct ptrace_bp {
+	pid_t pid;
+	unsigned int slot;
+	uint64_t addr;
+	uint32_t size;
+	enum access_kind access;
+	struct thread_ids armed;
+};
+
+/* WC_ESLOTS when the register is in use in some thread. On error nothing stays armed. */
+struct wc_error *ptrace_bp_open(pid_t pid, unsigned int slot, uint64_t addr, uint32_t size,
+				enum access_kind access, struct tracee *held, struct ptrace_bp *ret);
+
+/* Arms threads that were born since. */
+struct wc_error *ptrace_bp_extend(struct ptrace_bp *bp);
+
+/* Disarms every thread. Accepts zero-initialised. */
+void ptrace_bp_close(struct ptrace_bp *bp);
+
+#endif

@@ -1,0 +1,86 @@
+#include "watchctl/engine/ring.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECORD_MAX ((sizeof(struct wire_record) + 8 * WIRE_FRAMES + WIRE_RAW_MAX + 15) & ~15ull)
+#define RECORD_HEADER 16u /* commit, size, flags: also what a padding record has */
+
+bool ring_init(struct ring *r, const struct injection *inj, uint64_t offset, uint64_t size,
+	       uint64_t commit_key)
+{
+	*r = (struct ring){ .inj = inj, .offset = offset, .size = size, .commit_key = commit_key };
+	r->record = malloc(RECORD_MAX);
+	return r->record != NULL;
+}
+
+void ring_deinit(struct ring *r)
+{
+	free(r->record);
+	*r = (struct ring){ 0 };
+}
+
+static bool load_word(const struct ring *r, uint64_t offset, uint64_t *ret)
+{
+	if (r->inj->shared) {
+		*ret = __atomic_load_n((const uint64_t *)((const char *)r->inj->shared + offset),
+				       __ATOMIC_ACQUIRE);
+		return true;
+	}
+	return injection_read(r->inj, offset, ret, sizeof(*ret));
+}
+
+static bool well_formed(const struct wire_record *rec)
+{
+	return rec->nframes >= 1 && rec->nframes <= WIRE_FRAMES && rec->raw_len <= WIRE_RAW_MAX &&
+	       rec->raw_len % 8 == 0 && rec->watch < WIRE_WATCHES &&
+	       sizeof(*rec) + 8ull * rec->nframes + rec->raw_len <= rec->size;
+}
+
+enum ring_result ring_next(struct ring *r, const struct wire_record **ret)
+{
+	struct wire_record *rec = (struct wire_record *)r->record;
+	uint64_t head, commit, at, left;
+
+	for (;;) {
+		if (!load_word(r, offsetof(struct wire_control, head), &head))
+			return RING_GONE;
+		if (head == r->tail)
+			return RING_EMPTY;
+		at = r->offset + (r->tail & (r->size - 1));
+		left = r->size - (r->tail & (r->size - 1));
+		if (!load_word(r, at, &commit))
+			return RING_GONE;
+		if (commit != (r->tail ^ r->commit_key))
+			return head - r->tail > r->size ? RING_CORRUPT : RING_BUSY;
+		if (!injection_read(r->inj, at, rec, RECORD_HEADER))
+			return RING_GONE;
+		if (rec->size < RECORD_HEADER || rec->size % 16 || rec->size > left)
+			return RING_CORRUPT;
+		if (rec->flags & WIRE_PADDING) {
+			r->tail += rec->size;
+			continue;
+		}
+		if (rec->size > RECORD_MAX || rec->size < sizeof(*rec))
+			return RING_CORRUPT;
+		left = rec->size;
+		if (!injection_read(r->inj, at, rec, left))
+			return RING_GONE;
+		if (rec->size != left || !well_formed(rec))
+			return RING_CORRUPT;
+		r->tail += left;
+		*ret = rec;
+		return RING_RECORD;
+	}
+}
+
+void ring_release(struct ring *r)
+{
+	uint64_t offset = offsetof(struct wire_control, tail);
+
+	if (r->inj->shared)
+		__atomic_store_n((uint64_t *)((char *)r->inj->shared + offset), r->tail, __ATOMIC_RELEASE);
+	else
+		injection_write(r->inj, offset, &r->tail, sizeof(r->tail));
+}

@@ -1,0 +1,60 @@
+#include "watchctl/monitor/loader_hook.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stackwalk/code_symbol.h"
+#include "stackwalk/locate.h"
+#include "watchctl/base/cleanup.h"
+#include "watchctl/target/proc.h"
+
+/* Where the kernel mapped the program's interpreter; 0: it has none. */
+static uint64_t interpreter_base(pid_t pid)
+{
+	uint64_t entry[2];
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
+	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && read(fd, entry, sizeof(entry)) == sizeof(entry) && entry[0] != AT_NULL)
+		if (entry[0] == AT_BASE)
+			return entry[1];
+	return 0;
+}
+
+uint64_t loader_hook_address(pid_t pid, const struct module_list *modules)
+{
+	uint64_t base = interpreter_base(pid);
+	const struct module *loader = base ? module_find(modules, base) : NULL;
+
+	return loader ? code_symbol_address(loader, "_dl_debug_state") : 0;
+}
+
+static bool find_r_debug(pid_t pid, const struct module_list *modules, struct r_debug *ret)
+{
+	struct memory_view mem = proc_memory(&pid);
+	const struct module *loader = module_find(modules, interpreter_base(pid));
+	uint64_t addr = loader ? code_symbol_address(loader, "_r_debug") : 0;
+
+	return addr && memory_read(&mem, addr, ret, sizeof(*ret));
+}
+
+bool loader_hook_startup_done(pid_t pid)
+{
+	struct module_list modules = { 0 };
+	struct wc_error *err = module_list_read(pid, &modules);
+	struct r_debug debug;
+	bool done;
+
+	if (err) {
+		wc_error_free(err);
+		return true;
+	}
+	done = find_r_debug(pid, &modules, &debug) && debug.r_map && debug.r_state == RT_CONSISTENT;
+	module_list_deinit(&modules);
+	return done;
+}

@@ -1,0 +1,108 @@
+#include "watchctl/target/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+
+struct pipes {
+	int go[2];     /* parent -> child: you are seized, go */
+	int failed[2]; /* child -> parent: errno of exec */
+};
+
+static void pipes_deinit(struct pipes *p)
+{
+	closep(&p->go[0]);
+	closep(&p->go[1]);
+	closep(&p->failed[0]);
+	closep(&p->failed[1]);
+}
+
+static void run_child(struct pipes *p, char *const argv[])
+{
+	sigset_t none;
+	int error;
+	char c;
+
+	close(p->go[1]);
+	if (read(p->go[0], &c, 1) != 1)
+		_exit(127); /* the parent died before it said go: there is nothing to leave behind */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL); /* what watchctl changed for itself */
+	signal(SIGXFSZ, SIG_DFL);
+	execvp(argv[0], argv);
+	error = errno;
+	if (write(p->failed[1], &error, sizeof(error)) < 0)
+		_exit(126);
+	_exit(127);
+}
+
+static struct wc_error *exec_failed(const struct pipes *p, const char *program)
+{
+	int error = 0;
+
+	if (read(p->failed[0], &error, sizeof(error)) == sizeof(error))
+		return wc_error_errno(WC_EUSAGE, error, "cannot run %s", program);
+	return wc_error_new(WC_ETARGET, "%s ended before its first instruction", program);
+}
+
+/* To the stop after exec, then on to one in the kernel's signal path, from where registers can be changed. */
+static bool wait_for_exec(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, __WALL) == pid) {
+		int event = status >> 16, sig;
+
+		if (!WIFSTOPPED(status))
+			return false;
+		if (event == PTRACE_EVENT_STOP)
+			return true;
+		if (event == PTRACE_EVENT_EXEC && ptrace(PTRACE_INTERRUPT, pid, 0, 0))
+			return false;
+		sig = event ? 0 : WSTOPSIG(status);
+		if (ptrace(PTRACE_CONT, pid, 0, sig))
+			return false;
+	}
+	return false;
+}
+
+struct wc_error *launch_start(char *const argv[], struct tracee *ret)
+{
+	scoped(pipes_deinit) struct pipes p = { { -1, -1 }, { -1, -1 } };
+	struct tracee t = { 0 };
+	pid_t pid;
+
+	if (pipe2(p.go, O_CLOEXEC) || pipe2(p.failed, O_CLOEXEC))
+		return wc_error_errno(WC_EFAIL, errno, "cannot make a pipe");
+	pid = fork();
+	if (pid < 0)
+		return wc_error_errno(WC_EFAIL, errno, "cannot start a process");
+	if (!pid)
+		run_child(&p, argv);
+	close(take_fd(p.failed[1]));
+	if (ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) {
+		int error = errno;
+
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		return wc_error_errno(WC_EPERM, error, "cannot trace our own child");
+	}
+	if (write(p.go[1], "g", 1) != 1 || !wait_for_exec(pid))
+		return exec_failed(&p, argv[0]);
+	t.pid = t.tid = pid;
+	/* Tell the two kinds of stop apart later: exec of another program must not stop it again. */
+	ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
+	if (ptrace(PTRACE_GETREGS, pid, 0, &t.home) ||
+	    ptrace(PTRACE_GETSIGMASK, pid, sizeof(t.sigmask), &t.sigmask))
+		return wc_error_errno(WC_ETARGET, errno, "%s ended before its first instruction", argv[0]);
+	*ret = t;
+	return NULL;
+}

@@ -1,0 +1,15 @@
+/* launch - start a program and hold it before its first instruction. */
+#ifndef WATCHCTL_TARGET_LAUNCH_H
+#define WATCHCTL_TARGET_LAUNCH_H
+
+#include "watchctl/base/error.h"
+#include "watchctl/target/tracee.h"
+
+/*
+ * Starts @argv (found by PATH) as our child, with our terminal, environment and default signal
+ * actions. On success *ret is its only thread, stopped with nothing of it executed; tracee_release()
+ * lets it run. If we die meanwhile it runs, unwatched. WC_EUSAGE: cannot be executed, with the reason.
+ */
+struct wc_error *launch_start(char *const argv[], struct tracee *ret);
+
+#endif

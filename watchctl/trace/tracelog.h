@@ -1,0 +1,78 @@
+/*
+ * tracelog - append events to a log on disk; iterate them; survive a truncated tail.
+ *
+ * A log is a directory that is a valid CTF 1.8 trace: `babeltrace2 LOG` reads it as it is. The
+ * bytes are described in tracelog_format.h and, for writers of a second reader, in
+ * watchctl-log(5).
+ */
+#ifndef WATCHCTL_TRACE_TRACELOG_H
+#define WATCHCTL_TRACE_TRACELOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "watchctl/trace/event.h"
+
+struct tracelog_writer;
+
+/*
+ * Creates the directory @path (mode 0700) with an empty log in it. WC_ELOG when it exists already
+ * or cannot be created; nothing is left behind then.
+ */
+struct wc_error *tracelog_writer_open(const char *path, struct tracelog_writer **ret);
+
+/*
+ * The sink that appends to @w. Events may come slightly out of order (several threads): the log's
+ * timestamps never go back, an access keeps its true time. After an error the log holds every whole
+ * packet written before it, and each further put fails.
+ */
+struct event_sink tracelog_writer_sink(struct tracelog_writer *w);
+
+/*
+ * Hands everything put so far to the kernel: what a killed recorder cannot lose any more. Call it
+ * every half second or so. WC_ELOG: no space, I/O error.
+ */
+struct wc_error *tracelog_writer_flush(struct tracelog_writer *w);
+
+/* Flushes, closes and frees @w in any case; an error means that the last events are not in the log. */
+struct wc_error *tracelog_writer_close(struct tracelog_writer *w);
+
+/* For scoped(): as _close, for paths that already have an error to report. */
+void tracelog_writer_closep(struct tracelog_writer **w);
+
+struct tracelog_reader;
+
+enum log_outcome {
+	LOG_EVENT,     /* one event was read */
+	LOG_END,       /* the log ends here, whole */
+	LOG_TRUNCATED, /* what follows cannot be read: see tracelog_ignored() */
+};
+
+/*
+ * Opens the log at @path. WC_ELOG when there is none, when it is not ours (another tracer's CTF
+ * trace, another file), or when a newer version with another format made it.
+ */
+struct wc_error *tracelog_reader_open(const char *path, struct tracelog_reader **ret);
+
+/* The same from memory, which must outlive the reader. */
+struct wc_error *tracelog_reader_open_memory(const char *metadata, size_t metadata_len, const uint8_t *events,
+					     size_t events_len, struct tracelog_reader **ret);
+
+/*
+ * Reads the next event into @ret; it, and what it points to, is valid until the next call.
+ * *@outcome says whether there was one; LOG_END and LOG_TRUNCATED are final. Fails only with
+ * WC_ELOG for an I/O error and for lack of memory, never because of what the log contains.
+ */
+struct wc_error *tracelog_next(struct tracelog_reader *r, struct trace_event *ret, enum log_outcome *outcome);
+
+/*
+ * After LOG_TRUNCATED: how many bytes at the end of the log were not read, and why (a phrase like
+ * "it ends in the middle of an event"). Before, 0 and NULL.
+ */
+uint64_t tracelog_ignored(const struct tracelog_reader *r, const char **why);
+
+/* Accepts NULL. */
+void tracelog_reader_close(struct tracelog_reader *r);
+void tracelog_reader_closep(struct tracelog_reader **r);
+
+#endif

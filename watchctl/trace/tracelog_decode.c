@@ -1,0 +1,375 @@
+/* Fields are taken in the order in which tracelog_writer.c puts them; see the metadata for their types. */
+#include "watchctl/trace/tracelog_decode.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/vec.h"
+#include "watchctl/trace/tracelog_format.h"
+
+struct stored_stack {
+	uint32_t nframes;
+	uint8_t walk_end;
+	uint64_t frame[];
+};
+
+/* Running over the end sets `bad` and yields zeros and "", so that one check at the end is enough. */
+struct cursor {
+	uint8_t *p, *end;
+	bool bad;
+};
+
+static void get_bytes(struct cursor *c, void *ret, size_t n)
+{
+	if ((size_t)(c->end - c->p) < n) {
+		c->bad = true;
+		c->p = c->end;
+		memset(ret, 0, n);
+		return;
+	}
+	memcpy(ret, c->p, n);
+	c->p += n;
+}
+
+static uint8_t get_u8(struct cursor *c)
+{
+	uint8_t v;
+
+	get_bytes(c, &v, sizeof(v));
+	return v;
+}
+
+static uint32_t get_u32(struct cursor *c)
+{
+	uint32_t v;
+
+	get_bytes(c, &v, sizeof(v));
+	return v;
+}
+
+static uint64_t get_u64(struct cursor *c)
+{
+	uint64_t v;
+
+	get_bytes(c, &v, sizeof(v));
+	return v;
+}
+
+/* Points into the payload. */
+static char *get_string(struct cursor *c)
+{
+	static char nothing[] = "";
+	uint8_t *nul = memchr(c->p, '\0', c->end - c->p);
+	char *s = (char *)c->p;
+
+	if (!nul) {
+		c->bad = true;
+		c->p = c->end;
+		return nothing;
+	}
+	c->p = nul + 1;
+	return s;
+}
+
+/* The writer stores a NULL as "". */
+static char *get_optional(struct cursor *c)
+{
+	char *s = get_string(c);
+
+	return *s ? s : NULL;
+}
+
+static bool is_watch_size(uint32_t size)
+{
+	return size == 1 || size == 2 || size == 4 || size == 8;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
+static void get_build_id(struct cursor *c, struct module *m)
+{
+	const char *hex = get_string(c);
+	size_t n = strlen(hex), i;
+
+	if (n % 2 || n / 2 > BUILD_ID_MAX) {
+		c->bad = true;
+		return;
+	}
+	for (i = 0; i < n; i += 2) {
+		int high = hex_digit(hex[i]), low = hex_digit(hex[i + 1]);
+
+		if (high < 0 || low < 0) {
+			c->bad = true;
+			return;
+		}
+		m->build_id[i / 2] = high << 4 | low;
+	}
+	m->build_id_len = n / 2;
+}
+
+static void get_process(struct cursor *c, struct process_event *p)
+{
+	p->pid = get_u32(c);
+	p->realtime_ns = get_u64(c);
+	p->comm = get_string(c);
+	p->exe = get_string(c);
+	p->cmdline = get_string(c);
+	p->host = get_string(c);
+}
+
+static void get_thread(struct cursor *c, struct thread_event *t)
+{
+	t->pid = get_u32(c);
+	t->tid = get_u32(c);
+	t->comm = get_string(c);
+}
+
+static void get_module(struct cursor *c, struct module *m)
+{
+	m->start = get_u64(c);
+	m->end = get_u64(c);
+	m->bias = get_u64(c);
+	m->deleted = get_u8(c) != 0;
+	m->path = get_string(c);
+	get_build_id(c, m);
+	if (m->end <= m->start)
+		c->bad = true;
+}
+
+/* Splits "RED=0,GREEN=1" in place; a part of another form is damage. */
+static struct wc_error *split_enumerators(struct tracelog_decoder *d, struct cursor *c)
+{
+	char *part, *rest = d->names;
+
+	d->nenumerators = 0;
+	while (rest && *rest) {
+		char *equals, *end;
+		long long value;
+
+		part = strsep(&rest, ",");
+		equals = strchr(part, '=');
+		if (!equals || equals == part) {
+			c->bad = true;
+			return NULL;
+		}
+		*equals = '\0';
+		errno = 0;
+		value = strtoll(equals + 1, &end, 10);
+		if (errno || end == equals + 1 || *end) {
+			c->bad = true;
+			return NULL;
+		}
+		if (!vec_push(d->enumerators, d->nenumerators, d->enumerators_cap,
+			      (struct enumerator){ .name = part, .value = value }))
+			return &wc_enomem;
+	}
+	return NULL;
+}
+
+static struct wc_error *get_enumerators(struct tracelog_decoder *d, struct cursor *c, struct value_type *t)
+{
+	const char *text = get_string(c);
+	size_t len = strlen(text) + 1;
+	struct wc_error *err;
+
+	if (!vec_reserve((void **)&d->names, &d->names_cap, len, 1))
+		return &wc_enomem;
+	memcpy(d->names, text, len);
+	err = split_enumerators(d, c);
+	if (err)
+		return err;
+	t->enumerators = d->nenumerators ? d->enumerators : NULL;
+	t->nenumerators = d->nenumerators;
+	return NULL;
+}
+
+static struct wc_error *get_watch(struct tracelog_decoder *d, struct cursor *c, struct watch_event *w)
+{
+	w->id = get_u32(c);
+	w->addr = get_u64(c);
+	w->size = get_u32(c);
+	w->access = get_u8(c);
+	w->threads = get_u32(c);
+	w->threads_armed = get_u32(c);
+	w->verified = get_u8(c) != 0;
+	w->kernel = get_u8(c) != 0;
+	w->has_value = get_u8(c) != 0;
+	w->value = get_u64(c);
+	w->slot = get_u32(c);
+	w->type.kind = get_u8(c);
+	w->type.enum_signed = get_u8(c) != 0;
+	w->type.bit_offset = get_u8(c);
+	w->type.bit_size = get_u8(c);
+	w->name = get_string(c);
+	w->full_name = get_string(c);
+	w->engine = get_string(c);
+	w->module = get_optional(c);
+	w->type.name = get_optional(c);
+	if (!is_watch_size(w->size) || w->access > ACCESS_EXECUTE || w->type.kind > VALUE_AGGREGATE ||
+	    w->type.bit_offset + w->type.bit_size > 64)
+		c->bad = true;
+	return get_enumerators(d, c, &w->type);
+}
+
+static uint8_t get_code_bytes(struct cursor *c, uint8_t bytes[INSN_MAX])
+{
+	uint8_t n = get_u8(c);
+
+	if (n > INSN_MAX) {
+		c->bad = true;
+		return 0;
+	}
+	get_bytes(c, bytes, n);
+	return n;
+}
+
+static void get_code(struct cursor *c, struct code_fact *f)
+{
+	f->pc = get_u64(c);
+	f->function_start = get_u64(c);
+	f->before_len = get_code_bytes(c, f->before);
+	f->at_len = get_code_bytes(c, f->at);
+}
+
+static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e)
+{
+	struct access_event *a = &e->access;
+	const struct stored_stack *stack;
+
+	e->time_ns = get_u64(c);
+	a->watch = get_u32(c);
+	a->pid = get_u32(c);
+	a->tid = get_u32(c);
+	a->addr = get_u64(c);
+	a->size = get_u32(c);
+	a->has_old = get_u8(c) != 0;
+	a->has_new = get_u8(c) != 0;
+	a->displaced = get_u8(c) != 0;
+	a->old_value = get_u64(c);
+	a->new_value = get_u64(c);
+	stack = map64_get(&d->stacks, get_u32(c));
+	get_bytes(c, a->regs.r, sizeof(a->regs.r));
+	if (!stack || !is_watch_size(a->size)) {
+		c->bad = true;
+		return;
+	}
+	a->walk_end = stack->walk_end;
+	a->nframes = stack->nframes;
+	a->frame = stack->frame;
+}
+
+static void get_lost(struct cursor *c, struct lost_event *l)
+{
+	l->watch = get_u32(c);
+	l->count = get_u64(c);
+	l->why = get_string(c);
+}
+
+static void get_summary(struct cursor *c, struct summary_event *s)
+{
+	s->watch = get_u32(c);
+	s->has_counted = get_u8(c) != 0;
+	s->counted = get_u64(c);
+	s->recorded = get_u64(c);
+	s->lost = get_u64(c);
+	s->filtered = get_u64(c);
+	s->duration_ns = get_u64(c);
+}
+
+static struct wc_error *keep_stack(struct tracelog_decoder *d, struct cursor *c)
+{
+	uint32_t id = get_u32(c), nframes;
+	uint8_t walk_end = get_u8(c);
+	struct stored_stack *s;
+	void *old;
+
+	nframes = get_u32(c);
+	if (nframes < 1 || nframes > STACK_MAX || walk_end > WALK_END_UNKNOWN_PC) {
+		c->bad = true;
+		return NULL;
+	}
+	s = malloc(sizeof(*s) + nframes * sizeof(*s->frame));
+	if (!s)
+		return &wc_enomem;
+	s->nframes = nframes;
+	s->walk_end = walk_end;
+	get_bytes(c, s->frame, nframes * sizeof(*s->frame));
+	old = map64_get(&d->stacks, id);
+	if (c->bad || !map64_put(&d->stacks, id, s)) {
+		free(s);
+		return c->bad ? NULL : &wc_enomem;
+	}
+	free(old);
+	return NULL;
+}
+
+struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracelog_raw *raw,
+				 struct trace_event *ret, enum decode_result *what)
+{
+	struct cursor c = { .p = raw->payload, .end = raw->payload + raw->len };
+	struct wc_error *err = NULL;
+
+	*ret = (struct trace_event){ .type = raw->id, .time_ns = raw->time_ns };
+	*what = DECODE_EVENT;
+	switch (raw->id) {
+	case EVENT_PROCESS:
+		get_process(&c, &ret->process);
+		break;
+	case EVENT_THREAD:
+		get_thread(&c, &ret->thread);
+		break;
+	case EVENT_MODULE:
+	case EVENT_MODULE_GONE:
+		get_module(&c, &ret->module);
+		break;
+	case EVENT_WATCH:
+		err = get_watch(d, &c, &ret->watch);
+		break;
+	case EVENT_CODE:
+		get_code(&c, &ret->code);
+		break;
+	case EVENT_ACCESS:
+		get_access(d, &c, ret);
+		break;
+	case EVENT_LOST:
+		get_lost(&c, &ret->lost);
+		break;
+	case EVENT_NOTE:
+		ret->note.text = get_string(&c);
+		break;
+	case EVENT_SUMMARY:
+		get_summary(&c, &ret->summary);
+		break;
+	case TRACELOG_ID_STACK:
+		err = keep_stack(d, &c);
+		*what = DECODE_SKIPPED;
+		break;
+	default:
+		*what = DECODE_SKIPPED;
+		break;
+	}
+	if (c.bad)
+		*what = DECODE_DAMAGED;
+	return err;
+}
+
+void tracelog_decoder_deinit(struct tracelog_decoder *d)
+{
+	size_t i;
+
+	for (i = 0; i < d->stacks.cap; i++)
+		if (d->stacks.slot[i].used)
+			free(d->stacks.slot[i].value);
+	map64_deinit(&d->stacks);
+	free(d->enumerators);
+	free(d->names);
+	*d = (struct tracelog_decoder){ 0 };
+}

@@ -1,0 +1,37 @@
+/* tracelog_decode - the bytes of one event of a log -> struct trace_event. Inside of the reader. */
+#ifndef WATCHCTL_TRACE_TRACELOG_DECODE_H
+#define WATCHCTL_TRACE_TRACELOG_DECODE_H
+
+#include "watchctl/base/map64.h"
+#include "watchctl/trace/event.h"
+
+struct tracelog_raw {
+	uint16_t id;
+	uint64_t time_ns;
+	uint8_t *payload;
+	size_t len;
+};
+
+/* Zero-initialised is empty. */
+struct tracelog_decoder {
+	struct map64 stacks; /* id -> struct stored_stack */
+	/* Enumerators of the last watch event. */
+	char *names;
+	size_t names_cap;
+	struct enumerator *enumerators;
+	size_t nenumerators, enumerators_cap;
+};
+
+enum decode_result {
+	DECODE_EVENT,	/* *ret is filled; it points into the payload and the decoder */
+	DECODE_SKIPPED, /* nothing for the caller: a stack, or an id from a newer minor version */
+	DECODE_DAMAGED,
+};
+
+/* Fails only for lack of memory. */
+struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracelog_raw *raw,
+				 struct trace_event *ret, enum decode_result *what);
+
+void tracelog_decoder_deinit(struct tracelog_decoder *d);
+
+#endif

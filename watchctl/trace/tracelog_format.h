@@ -1,0 +1,62 @@
+/*
+ * tracelog_format - the bytes of a log, shared by its writer and its reader.
+ *
+ *	LOG/metadata	TSDL text (CTF 1.8): who wrote it, the clock, every event's fields
+ *	LOG/events	packets, one after the other, little endian, no padding anywhere
+ *
+ *	packet		header   u32 magic 0xC1FC1FC1, u8 uuid[16], u32 stream_id 0
+ *			context  u64 timestamp_begin, timestamp_end, content_size, packet_size (bits),
+ *				 events_discarded (accesses known lost since the start)
+ *			event... until content_size
+ *	event		u16 id, u64 timestamp, u32 size, then the fields of that id
+ *
+ * `size` counts the whole event in bytes, header included, so that a reader steps over ids and
+ * trailing fields that it does not know: adding either raises the minor version, anything else
+ * the major one. Strings end with a NUL byte. Packets are written whole, with one write(2) as
+ * far as the kernel allows; one that does not fit on the disk is cut off again. A stack is
+ * written once, as an event of its own before the first access that refers to its id.
+ *
+ * Timestamps are CLOCK_MONOTONIC in ns and never go back. An access that was put after a later
+ * one carries its true time in its field `time`.
+ */
+#ifndef WATCHCTL_TRACE_TRACELOG_FORMAT_H
+#define WATCHCTL_TRACE_TRACELOG_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "watchctl/base/error.h"
+
+#define TRACELOG_MAJOR 1
+#define TRACELOG_MINOR 0
+
+#define TRACELOG_MAGIC 0xC1FC1FC1u
+#define TRACELOG_PACKET_HEAD 64 /* header and context */
+#define TRACELOG_EVENT_HEAD 14
+#define TRACELOG_PACKET_SIZE (64u << 10) /* a larger event gets a packet of its own */
+#define TRACELOG_PACKET_MAX (16u << 20)	 /* no packet is larger: a size above is damage */
+#define TRACELOG_STRING_MAX (1u << 20)	 /* longer ones are cut by the writer */
+
+/* Offsets in an event. */
+#define TRACELOG_OFF_TIME 2
+#define TRACELOG_OFF_SIZE 10
+
+/* Offsets in a packet. */
+#define TRACELOG_OFF_UUID 4
+#define TRACELOG_OFF_STREAM 20
+#define TRACELOG_OFF_BEGIN 24
+#define TRACELOG_OFF_END 32
+#define TRACELOG_OFF_CONTENT 40
+#define TRACELOG_OFF_PACKET 48
+#define TRACELOG_OFF_DISCARDED 56
+
+/* Ids from here are events that only the log has; below, they are enum event_type. */
+#define TRACELOG_ID_STACK 256
+
+/* The text of LOG/metadata; NULL: no memory. @offset_ns: realtime minus monotonic, not negative. */
+char *tracelog_metadata_text(const uint8_t uuid[16], uint64_t offset_ns, const char *host);
+
+/* Reads what a reader must know. WC_ELOG, with @path in the sentence, when it is not a log of ours. */
+struct wc_error *tracelog_metadata_parse(const char *path, const char *text, size_t len, uint8_t uuid[16]);
+
+#endif

@@ -1,0 +1,611 @@
+/*
+ * The writer keeps one packet in memory, its first TRACELOG_PACKET_HEAD bytes reserved for the
+ * header. An event is encoded at the end; when the packet has become too large by that, what was
+ * there before is written out and the new event moves to the front of the next packet.
+ */
+#include "watchctl/trace/tracelog.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/map64.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/trace/tracelog_format.h"
+
+/* Distinct stacks remembered; beyond that all are forgotten, and later written anew. */
+#define STACKS_BYTES_MAX (64u << 20)
+
+struct seen_stack {
+	struct seen_stack *next; /* same hash */
+	uint32_t id;
+	uint32_t nframes;
+	uint8_t walk_end;
+	uint64_t frame[];
+};
+
+struct tracelog_writer {
+	char *path;
+	int fd;
+	uint8_t uuid[16];
+	uint64_t file_size; /* whole packets only */
+	bool failed;
+
+	uint8_t *buf;
+	size_t len, cap;
+	bool no_memory;	     /* while encoding the current event */
+	uint64_t begin, end; /* times of the first and last event in the packet */
+	uint64_t last_time;
+	uint64_t discarded;
+
+	struct map64 stacks; /* hash -> struct seen_stack */
+	size_t stacks_bytes;
+	uint32_t next_stack;
+};
+
+/* Encoding */
+
+static void put_bytes(struct tracelog_writer *w, const void *bytes, size_t n)
+{
+	if (!n)
+		return;
+	if (w->no_memory || !vec_reserve((void **)&w->buf, &w->cap, w->len + n, 1)) {
+		w->no_memory = true;
+		return;
+	}
+	memcpy(w->buf + w->len, bytes, n);
+	w->len += n;
+}
+
+static void put_u8(struct tracelog_writer *w, uint8_t v)
+{
+	put_bytes(w, &v, sizeof(v));
+}
+
+static void put_u32(struct tracelog_writer *w, uint32_t v)
+{
+	put_bytes(w, &v, sizeof(v));
+}
+
+static void put_u64(struct tracelog_writer *w, uint64_t v)
+{
+	put_bytes(w, &v, sizeof(v));
+}
+
+/* NULL is stored as the empty string. */
+static void put_string(struct tracelog_writer *w, const char *s)
+{
+	size_t n = s ? strlen(s) : 0;
+
+	put_bytes(w, s, n < TRACELOG_STRING_MAX ? n : TRACELOG_STRING_MAX);
+	put_u8(w, 0);
+}
+
+static void put_build_id(struct tracelog_writer *w, const struct module *m)
+{
+	static const char digit[] = "0123456789abcdef";
+	char hex[2 * BUILD_ID_MAX + 1];
+	unsigned int i;
+
+	for (i = 0; i < m->build_id_len && i < BUILD_ID_MAX; i++) {
+		hex[2 * i] = digit[m->build_id[i] >> 4];
+		hex[2 * i + 1] = digit[m->build_id[i] & 15];
+	}
+	hex[2 * i] = '\0';
+	put_string(w, hex);
+}
+
+/* "RED=0,GREEN=1". A name that would break that form is left out: its values show as numbers. */
+static void put_enumerators(struct tracelog_writer *w, const struct value_type *t)
+{
+	size_t start = w->len, i;
+	char number[24];
+
+	for (i = 0; i < t->nenumerators && w->len - start < TRACELOG_STRING_MAX / 2; i++) {
+		const char *name = t->enumerators[i].name;
+		int n = snprintf(number, sizeof(number), "=%lld", (long long)t->enumerators[i].value);
+
+		if (!name || !*name || strpbrk(name, ",=") || strlen(name) > TRACELOG_STRING_MAX / 4)
+			continue;
+		if (w->len > start)
+			put_u8(w, ',');
+		put_bytes(w, name, strlen(name));
+		put_bytes(w, number, n);
+	}
+	put_u8(w, 0);
+}
+
+static void put_process(struct tracelog_writer *w, const struct process_event *p)
+{
+	put_u32(w, p->pid);
+	put_u64(w, p->realtime_ns);
+	put_string(w, p->comm);
+	put_string(w, p->exe);
+	put_string(w, p->cmdline);
+	put_string(w, p->host);
+}
+
+static void put_thread(struct tracelog_writer *w, const struct thread_event *t)
+{
+	put_u32(w, t->pid);
+	put_u32(w, t->tid);
+	put_string(w, t->comm);
+}
+
+static void put_module(struct tracelog_writer *w, const struct module *m)
+{
+	put_u64(w, m->start);
+	put_u64(w, m->end);
+	put_u64(w, m->bias);
+	put_u8(w, m->deleted);
+	put_string(w, m->path);
+	put_build_id(w, m);
+}
+
+static void put_watch(struct tracelog_writer *w, const struct watch_event *e)
+{
+	put_u32(w, e->id);
+	put_u64(w, e->addr);
+	put_u32(w, e->size);
+	put_u8(w, e->access);
+	put_u32(w, e->threads);
+	put_u32(w, e->threads_armed);
+	put_u8(w, e->verified);
+	put_u8(w, e->kernel);
+	put_u8(w, e->has_value);
+	put_u64(w, e->has_value ? e->value : 0);
+	put_u32(w, e->slot);
+	put_u8(w, e->type.kind);
+	put_u8(w, e->type.enum_signed);
+	put_u8(w, e->type.bit_offset);
+	put_u8(w, e->type.bit_size);
+	put_string(w, e->name);
+	put_string(w, e->full_name);
+	put_string(w, e->engine);
+	put_string(w, e->module);
+	put_string(w, e->type.name);
+	put_enumerators(w, &e->type);
+}
+
+static void put_code(struct tracelog_writer *w, const struct code_fact *c)
+{
+	assert(c->before_len <= INSN_MAX && c->at_len <= INSN_MAX);
+	put_u64(w, c->pc);
+	put_u64(w, c->function_start);
+	put_u8(w, c->before_len);
+	put_bytes(w, c->before, c->before_len);
+	put_u8(w, c->at_len);
+	put_bytes(w, c->at, c->at_len);
+}
+
+static void put_access(struct tracelog_writer *w, const struct access_event *a, uint64_t time_ns,
+		       uint32_t stack)
+{
+	put_u64(w, time_ns);
+	put_u32(w, a->watch);
+	put_u32(w, a->pid);
+	put_u32(w, a->tid);
+	put_u64(w, a->addr);
+	put_u32(w, a->size);
+	put_u8(w, a->has_old);
+	put_u8(w, a->has_new);
+	put_u8(w, a->displaced);
+	put_u64(w, a->has_old ? a->old_value : 0);
+	put_u64(w, a->has_new ? a->new_value : 0);
+	put_u32(w, stack);
+	put_bytes(w, a->regs.r, sizeof(a->regs.r));
+}
+
+static void put_summary(struct tracelog_writer *w, const struct summary_event *s)
+{
+	put_u32(w, s->watch);
+	put_u8(w, s->has_counted);
+	put_u64(w, s->has_counted ? s->counted : 0);
+	put_u64(w, s->recorded);
+	put_u64(w, s->lost);
+	put_u64(w, s->filtered);
+	put_u64(w, s->duration_ns);
+}
+
+static void put_lost(struct tracelog_writer *w, const struct lost_event *l)
+{
+	put_u32(w, l->watch);
+	put_u64(w, l->count);
+	put_string(w, l->why);
+}
+
+/* Packets */
+
+static void patch(uint8_t *at, const void *bytes, size_t n)
+{
+	memcpy(at, bytes, n);
+}
+
+static void fill_packet_head(struct tracelog_writer *w, size_t len)
+{
+	uint32_t magic = TRACELOG_MAGIC, stream = 0;
+	uint64_t bits = (uint64_t)len * 8;
+
+	patch(w->buf, &magic, sizeof(magic));
+	patch(w->buf + TRACELOG_OFF_UUID, w->uuid, sizeof(w->uuid));
+	patch(w->buf + TRACELOG_OFF_STREAM, &stream, sizeof(stream));
+	patch(w->buf + TRACELOG_OFF_BEGIN, &w->begin, sizeof(w->begin));
+	patch(w->buf + TRACELOG_OFF_END, &w->end, sizeof(w->end));
+	patch(w->buf + TRACELOG_OFF_CONTENT, &bits, sizeof(bits));
+	patch(w->buf + TRACELOG_OFF_PACKET, &bits, sizeof(bits));
+	patch(w->buf + TRACELOG_OFF_DISCARDED, &w->discarded, sizeof(w->discarded));
+}
+
+/* All of it or an errno. */
+static int write_all(int fd, const void *buf, size_t len)
+{
+	const uint8_t *p = buf;
+
+	while (len) {
+		ssize_t n = write(fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? errno : ENOSPC;
+		p += n;
+		len -= n;
+	}
+	return 0;
+}
+
+static struct wc_error *abandon(struct tracelog_writer *w, int err)
+{
+	w->failed = true;
+	/* Half a packet would only be noise to a reader; if this fails too, the reader copes with it. */
+	if (ftruncate(w->fd, w->file_size) < 0)
+		err = err ? err : errno;
+	return wc_error_hint(wc_error_errno(WC_ELOG, err, "cannot write the log %s", w->path),
+			     "the %llu bytes written before are whole and can be reported; to record more, "
+			     "free space or choose another place for the log",
+			     (unsigned long long)w->file_size);
+}
+
+/* Writes the first @len bytes of the packet; the events behind them, if any, start the next one. */
+static struct wc_error *write_packet(struct tracelog_writer *w, size_t len)
+{
+	int err;
+
+	fill_packet_head(w, len);
+	err = write_all(w->fd, w->buf, len);
+	if (err)
+		return abandon(w, err);
+	w->file_size += len;
+	memmove(w->buf + TRACELOG_PACKET_HEAD, w->buf + len, w->len - len);
+	w->len = TRACELOG_PACKET_HEAD + (w->len - len);
+	return NULL;
+}
+
+/* Reserves the event's header and returns where it is. */
+static size_t event_begin(struct tracelog_writer *w)
+{
+	static const uint8_t zero[TRACELOG_EVENT_HEAD];
+	size_t start = w->len;
+
+	w->no_memory = false;
+	put_bytes(w, zero, sizeof(zero));
+	return start;
+}
+
+static struct wc_error *event_end(struct tracelog_writer *w, size_t start, uint16_t id, uint64_t time_ns)
+{
+	struct wc_error *err;
+	uint32_t size;
+
+	if (w->no_memory) {
+		w->len = start;
+		return &wc_enomem;
+	}
+	if (time_ns < w->last_time)
+		time_ns = w->last_time;
+	w->last_time = time_ns;
+
+	size = w->len - start;
+	patch(w->buf + start, &id, sizeof(id));
+	patch(w->buf + start + TRACELOG_OFF_SIZE, &size, sizeof(size));
+	patch(w->buf + start + TRACELOG_OFF_TIME, &time_ns, sizeof(time_ns));
+
+	if (w->len > TRACELOG_PACKET_SIZE && start > TRACELOG_PACKET_HEAD) {
+		err = write_packet(w, start);
+		if (err)
+			return err;
+		start = TRACELOG_PACKET_HEAD;
+	}
+	if (start == TRACELOG_PACKET_HEAD)
+		w->begin = time_ns;
+	w->end = time_ns;
+	return NULL;
+}
+
+/* Stacks */
+
+static uint64_t stack_hash(const struct access_event *a)
+{
+	uint64_t h = a->nframes * 0x9e3779b97f4a7c15u + a->walk_end;
+	uint32_t i;
+
+	for (i = 0; i < a->nframes; i++) {
+		h = (h ^ a->frame[i]) * 0xff51afd7ed558ccdu;
+		h ^= h >> 33;
+	}
+	return h;
+}
+
+static void forget_stacks(struct tracelog_writer *w)
+{
+	struct seen_stack *s, *next;
+	size_t i;
+
+	for (i = 0; i < w->stacks.cap; i++) {
+		for (s = w->stacks.slot[i].used ? w->stacks.slot[i].value : NULL; s; s = next) {
+			next = s->next;
+			free(s);
+		}
+	}
+	map64_deinit(&w->stacks);
+	w->stacks_bytes = 0;
+}
+
+static struct wc_error *write_stack(struct tracelog_writer *w, const struct access_event *a, uint32_t id,
+				    uint64_t time_ns)
+{
+	size_t start = event_begin(w);
+
+	put_u32(w, id);
+	put_u8(w, a->walk_end);
+	put_u32(w, a->nframes);
+	put_bytes(w, a->frame, a->nframes * sizeof(*a->frame));
+	return event_end(w, start, TRACELOG_ID_STACK, time_ns);
+}
+
+/* The id of @a's stack, which is in the log when this returns. */
+static struct wc_error *stack_id(struct tracelog_writer *w, const struct access_event *a, uint64_t time_ns,
+				 uint32_t *ret)
+{
+	uint64_t hash = stack_hash(a);
+	struct seen_stack *first = map64_get(&w->stacks, hash), *s;
+	size_t bytes = a->nframes * sizeof(*a->frame);
+	struct wc_error *err;
+
+	for (s = first; s; s = s->next) {
+		if (s->nframes == a->nframes && s->walk_end == a->walk_end &&
+		    !memcmp(s->frame, a->frame, bytes)) {
+			*ret = s->id;
+			return NULL;
+		}
+	}
+	if (w->stacks_bytes > STACKS_BYTES_MAX) {
+		forget_stacks(w);
+		first = NULL;
+	}
+
+	s = malloc(sizeof(*s) + bytes);
+	if (!s)
+		return &wc_enomem;
+	*s = (struct seen_stack){
+		.next = first, .id = w->next_stack, .nframes = a->nframes, .walk_end = a->walk_end
+	};
+	memcpy(s->frame, a->frame, bytes);
+	err = write_stack(w, a, s->id, time_ns);
+	if (!err && !map64_put(&w->stacks, hash, s))
+		err = &wc_enomem;
+	if (err) {
+		free(s);
+		return err;
+	}
+	w->stacks_bytes += sizeof(*s) + bytes;
+	w->next_stack++;
+	*ret = s->id;
+	return NULL;
+}
+
+/* The sink */
+
+static void put_fields(struct tracelog_writer *w, const struct trace_event *e, uint32_t stack)
+{
+	switch (e->type) {
+	case EVENT_PROCESS:
+		return put_process(w, &e->process);
+	case EVENT_THREAD:
+		return put_thread(w, &e->thread);
+	case EVENT_MODULE:
+	case EVENT_MODULE_GONE:
+		return put_module(w, &e->module);
+	case EVENT_WATCH:
+		return put_watch(w, &e->watch);
+	case EVENT_CODE:
+		return put_code(w, &e->code);
+	case EVENT_ACCESS:
+		return put_access(w, &e->access, e->time_ns, stack);
+	case EVENT_LOST:
+		return put_lost(w, &e->lost);
+	case EVENT_NOTE:
+		return put_string(w, e->note.text);
+	case EVENT_SUMMARY:
+		return put_summary(w, &e->summary);
+	}
+	assert(!"an event type that the log does not know");
+}
+
+static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
+{
+	struct tracelog_writer *w = ctx;
+	struct wc_error *err;
+	uint32_t stack = 0;
+	size_t start;
+
+	if (w->failed)
+		return wc_error_new(WC_ELOG, "the log %s was given up after a write error", w->path);
+	if (e->type == EVENT_ACCESS) {
+		assert(e->access.nframes >= 1 && e->access.nframes <= STACK_MAX);
+		err = stack_id(w, &e->access, e->time_ns, &stack);
+		if (err)
+			return err;
+	}
+	if (e->type == EVENT_LOST)
+		w->discarded += e->lost.count;
+	start = event_begin(w);
+	put_fields(w, e, stack);
+	return event_end(w, start, e->type, e->time_ns);
+}
+
+struct event_sink tracelog_writer_sink(struct tracelog_writer *w)
+{
+	return (struct event_sink){ .put = writer_put, .ctx = w };
+}
+
+struct wc_error *tracelog_writer_flush(struct tracelog_writer *w)
+{
+	if (w->failed || w->len == TRACELOG_PACKET_HEAD)
+		return NULL;
+	return write_packet(w, w->len);
+}
+
+/* Opening and closing */
+
+static uint64_t clock_ns(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static void make_uuid(uint8_t uuid[16])
+{
+	if (getrandom(uuid, 16, 0) != 16) {
+		uint64_t seed[2] = { clock_ns(CLOCK_REALTIME), getpid() };
+
+		memcpy(uuid, seed, 16);
+	}
+	uuid[6] = (uuid[6] & 0x0f) | 0x40; /* RFC 4122: random */
+	uuid[8] = (uuid[8] & 0x3f) | 0x80;
+}
+
+static int create_file(int dir, const char *name)
+{
+	return openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+static struct wc_error *write_metadata(struct tracelog_writer *w, int dir)
+{
+	uint64_t real = clock_ns(CLOCK_REALTIME), mono = clock_ns(CLOCK_MONOTONIC);
+	scoped(freep) char *text = NULL;
+	scoped(closep) int fd = -1;
+	char host[256] = "";
+	int err;
+
+	gethostname(host, sizeof(host) - 1);
+	text = tracelog_metadata_text(w->uuid, real > mono ? real - mono : 0, host);
+	if (!text)
+		return &wc_enomem;
+	fd = create_file(dir, "metadata");
+	err = fd < 0 ? errno : write_all(fd, text, strlen(text));
+	if (err)
+		return wc_error_errno(WC_ELOG, err, "cannot write the metadata of the log %s", w->path);
+	return NULL;
+}
+
+/* Fills the fresh directory; what it made is removed by the caller on error. */
+static struct wc_error *create_files(struct tracelog_writer *w)
+{
+	scoped(closep) int dir = open(w->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct wc_error *err;
+
+	if (dir < 0)
+		return wc_error_errno(WC_ELOG, errno, "cannot open the log's directory %s", w->path);
+	err = write_metadata(w, dir);
+	if (!err) {
+		w->fd = create_file(dir, "events");
+		if (w->fd < 0)
+			err = wc_error_errno(WC_ELOG, errno, "cannot create the log %s", w->path);
+	}
+	if (err) {
+		unlinkat(dir, "metadata", 0);
+		unlinkat(dir, "events", 0);
+	}
+	return err;
+}
+
+static struct wc_error *make_directory(const char *path)
+{
+	if (mkdir(path, 0700) == 0)
+		return NULL;
+	if (errno == EEXIST)
+		return wc_error_new(WC_ELOG, "log %s exists already; choose another name or remove it", path);
+	if (errno == ENOENT)
+		return wc_error_new(WC_ELOG,
+				    "cannot create the log %s: the directory it should be in does not exist",
+				    path);
+	return wc_error_errno(WC_ELOG, errno, "cannot create the log %s", path);
+}
+
+static void writer_free(struct tracelog_writer *w)
+{
+	if (w->fd >= 0)
+		close(w->fd);
+	forget_stacks(w);
+	free(w->buf);
+	free(w->path);
+	free(w);
+}
+
+struct wc_error *tracelog_writer_open(const char *path, struct tracelog_writer **ret)
+{
+	struct tracelog_writer *w = calloc(1, sizeof(*w));
+	struct wc_error *err;
+
+	if (!w)
+		return &wc_enomem;
+	w->fd = -1;
+	w->path = strdup(path);
+	w->len = TRACELOG_PACKET_HEAD;
+	make_uuid(w->uuid);
+	if (!w->path || !vec_reserve((void **)&w->buf, &w->cap, 2 * TRACELOG_PACKET_SIZE, 1)) {
+		writer_free(w);
+		return &wc_enomem;
+	}
+
+	err = make_directory(path);
+	if (!err) {
+		err = create_files(w);
+		if (err)
+			rmdir(path);
+	}
+	if (err) {
+		writer_free(w);
+		return err;
+	}
+	*ret = w;
+	return NULL;
+}
+
+struct wc_error *tracelog_writer_close(struct tracelog_writer *w)
+{
+	struct wc_error *err;
+
+	if (!w)
+		return NULL;
+	err = tracelog_writer_flush(w);
+	/* A network file system may report the failed write only here. */
+	if (close(take_fd(w->fd)) < 0 && !err && !w->failed)
+		err = wc_error_errno(WC_ELOG, errno, "cannot complete the log %s", w->path);
+	writer_free(w);
+	return err;
+}
+
+void tracelog_writer_closep(struct tracelog_writer **w)
+{
+	wc_error_free(tracelog_writer_close(*w));
+}

@@ -1,0 +1,332 @@
+/*
+ * The form for programs: one object a line. Field names are a promise (docs, watchctl-report(1));
+ * what is not known is absent; addresses and 64-bit values are hex strings.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "watchctl/view/printer_impl.h"
+#include "watchctl/view/sites.h"
+
+static void begin(struct printer *p, const char *type)
+{
+	json_open(&p->json, NULL, '{');
+	json_text(&p->json, "type", type);
+}
+
+static void end(struct printer *p)
+{
+	json_close(&p->json, '}');
+	json_end_line(&p->json, p->out);
+}
+
+static void put_text(struct json *j, const char *name, const char *text)
+{
+	if (text && *text)
+		json_text(j, name, text);
+}
+
+/* ISO 8601, UTC, to the nanosecond: a JSON number of ns since the epoch would lose digits in many readers. */
+static void put_time(struct printer *p, struct view_time t)
+{
+	uint64_t second = t.real_ns / 1000000000u;
+	char stamp[24], text[48];
+	time_t clock = second;
+	struct tm tm;
+
+	json_number(&p->json, "time_ns", t.mono_ns);
+	if (!t.real_ns || !gmtime_r(&clock, &tm) || !strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm))
+		return;
+	snprintf(text, sizeof(text), "%s.%09lluZ", stamp, (unsigned long long)(t.real_ns % 1000000000u));
+	json_text(&p->json, "time", text);
+}
+
+static const char *kind_name(enum access_kind kind)
+{
+	static const char *const name[] = {
+		[ACCESS_UNKNOWN] = "unknown",	  [ACCESS_READ] = "read",	[ACCESS_WRITE] = "write",
+		[ACCESS_READWRITE] = "readwrite", [ACCESS_EXECUTE] = "execute",
+	};
+
+	return name[kind];
+}
+
+static const char *asked_name(uint32_t access)
+{
+	static const char *const name[] = {
+		[ACCESS_UNKNOWN] = "rw",   [ACCESS_READ] = "r",	   [ACCESS_WRITE] = "w",
+		[ACCESS_READWRITE] = "rw", [ACCESS_EXECUTE] = "x",
+	};
+
+	return name[access <= ACCESS_EXECUTE ? access : ACCESS_UNKNOWN];
+}
+
+static void put_process(void *ctx, const struct process_event *e, struct view_time time)
+{
+	struct printer *p = ctx;
+
+	begin(p, "process");
+	put_time(p, time);
+	json_signed(&p->json, "pid", e->pid);
+	put_text(&p->json, "comm", e->comm);
+	put_text(&p->json, "exe", e->exe);
+	put_text(&p->json, "cmdline", e->cmdline);
+	put_text(&p->json, "host", e->host);
+	end(p);
+}
+
+static void put_armed(void *ctx, const struct view_watch *w, struct view_time time)
+{
+	struct printer *p = ctx;
+	const struct watch_event *e = &w->e;
+	char text[160];
+
+	begin(p, "armed");
+	put_time(p, time);
+	json_text(&p->json, "watch", e->name);
+	put_text(&p->json, "full_name", e->full_name);
+	put_text(&p->json, "value_type", e->type.name);
+	put_text(&p->json, "module", e->module);
+	json_hex(&p->json, "addr", e->addr);
+	json_number(&p->json, "size", e->size);
+	json_text(&p->json, "access", asked_name(e->access));
+	put_text(&p->json, "engine", e->engine);
+	if (e->slot >= 0)
+		json_signed(&p->json, "slot", e->slot);
+	json_number(&p->json, "threads", e->threads);
+	json_number(&p->json, "threads_armed", e->threads_armed);
+	json_bool(&p->json, "verified", e->verified);
+	json_bool(&p->json, "kernel", e->kernel);
+	if (e->has_value) {
+		json_hex(&p->json, "value", e->value);
+		value_format(&e->type, e->size, e->value, NULL, text, sizeof(text));
+		put_text(&p->json, "value_text", text);
+	}
+	end(p);
+}
+
+static void put_source(struct json *j, const char *file, unsigned int line)
+{
+	put_text(j, "file", file);
+	if (file && line)
+		json_number(j, "line", line);
+}
+
+/* Of the accessing instruction: the real function, whose offset it is, and the innermost line. */
+static void put_location(struct json *j, const struct location *l)
+{
+	const char *function = l->frame[l->nframes - 1].function;
+
+	put_text(j, "module", l->module);
+	if (l->build_id_len)
+		json_bytes(j, "build_id", l->build_id, l->build_id_len);
+	if (l->module)
+		json_hex(j, "module_offset", l->module_offset);
+	if (function) {
+		json_text(j, "function", function);
+		json_number(j, "offset", l->offset);
+	}
+	put_source(j, l->frame[0].file, l->frame[0].line);
+	if (l->stale)
+		json_bool(j, "stale", true);
+}
+
+static void put_frame(struct json *j, const struct view_frame *f)
+{
+	json_open(j, NULL, '{');
+	json_hex(j, "ip", f->ip);
+	put_text(j, "module", f->module);
+	if (f->module)
+		json_hex(j, "module_offset", f->module_offset);
+	if (f->function) {
+		json_text(j, "function", f->function);
+		if (!f->inlined)
+			json_number(j, "offset", f->offset);
+	}
+	put_source(j, f->file, f->line);
+	json_bool(j, "inlined", f->inlined);
+	if (f->after)
+		json_bool(j, "after", true);
+	if (f->signal)
+		json_bool(j, "signal", true);
+	json_close(j, '}');
+}
+
+static const char *walk_end_name(enum walk_end why)
+{
+	static const char *const name[] = {
+		[WALK_END_COMPLETE] = "complete",	    [WALK_END_DEPTH] = "depth",
+		[WALK_END_UNREADABLE] = "unreadable",	    [WALK_END_NO_RULE] = "no_rule",
+		[WALK_END_NOT_ASCENDING] = "not_ascending", [WALK_END_UNKNOWN_PC] = "unknown_pc",
+	};
+
+	return name[why];
+}
+
+static void put_stack(struct json *j, const struct view_access *a)
+{
+	size_t i;
+
+	json_open(j, "stack", '[');
+	for (i = 0; i < a->nframes; i++)
+		put_frame(j, &a->frame[i]);
+	json_close(j, ']');
+	json_text(j, "stack_end", walk_end_name(a->walk_end));
+}
+
+static void put_regs(struct json *j, const struct regs *regs)
+{
+	int i;
+
+	json_open(j, "regs", '{');
+	for (i = 0; i < WREG_COUNT; i++)
+		if (i != WREG_FS_BASE || regs->r[i])
+			json_hex(j, printer_reg_name(i), regs->r[i]);
+	json_close(j, '}');
+}
+
+static void put_values(struct json *j, const struct view_access *a)
+{
+	if (a->raw->has_old)
+		json_hex(j, "old", a->raw->old_value);
+	if (a->raw->has_new)
+		json_hex(j, "new", a->raw->new_value);
+	put_text(j, "old_text", a->old_text);
+	put_text(j, "new_text", a->new_text);
+}
+
+static void put_access(void *ctx, const struct view_access *a)
+{
+	struct printer *p = ctx;
+	struct json *j = &p->json;
+
+	begin(p, "access");
+	put_time(p, a->time);
+	json_signed(j, "pid", a->raw->pid);
+	json_signed(j, "tid", a->raw->tid);
+	put_text(j, "comm", a->comm);
+	json_text(j, "watch", a->watch->e.name);
+	json_hex(j, "addr", a->raw->addr);
+	json_number(j, "size", a->raw->size);
+	json_text(j, "kind", kind_name(a->kind));
+	json_text(j, "origin", a->origin == ORIGIN_KERNEL ? "kernel" : "user");
+	put_values(j, a);
+	if (a->ip) {
+		json_hex(j, "ip", a->ip);
+		put_text(j, "insn", a->insn);
+		put_location(j, a->location);
+	} else {
+		json_hex(j, "next_ip", a->raw->regs.r[WREG_RIP]);
+	}
+	if (a->raw->displaced)
+		json_bool(j, "displaced", true);
+	if (!p->opt.no_stack)
+		put_stack(j, a);
+	if (p->opt.regs)
+		put_regs(j, &a->raw->regs);
+	end(p);
+}
+
+static void put_lost(void *ctx, const struct view_watch *w, const struct lost_event *l, struct view_time time)
+{
+	struct printer *p = ctx;
+
+	begin(p, "lost");
+	put_time(p, time);
+	if (w)
+		json_text(&p->json, "watch", w->e.name);
+	json_number(&p->json, "count", l->count);
+	put_text(&p->json, "why", l->why);
+	end(p);
+}
+
+static void put_note(void *ctx, const char *text, struct view_time time)
+{
+	struct printer *p = ctx;
+
+	begin(p, "note");
+	put_time(p, time);
+	json_text(&p->json, "text", text);
+	end(p);
+}
+
+static void put_summary(void *ctx, const struct view_summary *s)
+{
+	struct printer *p = ctx;
+	struct json *j = &p->json;
+
+	begin(p, "summary");
+	json_text(j, "watch", s->watch->e.name);
+	if (s->e.has_counted)
+		json_number(j, "counted", s->e.counted);
+	json_number(j, "recorded", s->e.recorded);
+	json_number(j, "lost", s->e.lost);
+	json_number(j, "filtered", s->e.filtered);
+	json_number(j, "duration_ns", s->e.duration_ns);
+	json_bool(j, "complete", s->complete);
+	end(p);
+}
+
+static void put_last_value(struct json *j, const char *name, const char *text_name, const struct site *s,
+			   uint64_t value)
+{
+	const struct watch_event *w = &s->watch->e;
+	char text[160];
+
+	json_hex(j, name, value);
+	value_format(&w->type, w->size ? w->size : 8, value, NULL, text, sizeof(text));
+	put_text(j, text_name, text);
+}
+
+static void put_site(struct printer *p, const struct site *s)
+{
+	struct json *j = &p->json;
+
+	begin(p, "site");
+	json_text(j, "watch", s->watch->e.name);
+	json_text(j, "kind", kind_name(s->kind));
+	json_text(j, "origin", s->origin == ORIGIN_KERNEL ? "kernel" : "user");
+	json_hex(j, s->after ? "next_ip" : "ip", s->ip);
+	put_text(j, "insn", s->insn);
+	put_location(j, s->location);
+	if (s->after)
+		json_bool(j, "after", true);
+	json_number(j, "count", s->count);
+	json_number(j, "threads", s->tids.n);
+	if (s->has_old)
+		put_last_value(j, "old", "old_text", s, s->old_value);
+	if (s->has_new)
+		put_last_value(j, "new", "new_text", s, s->new_value);
+	json_number(j, "first_ns", s->first.mono_ns);
+	json_number(j, "last_ns", s->last.mono_ns);
+	end(p);
+}
+
+static void put_sites(void *ctx, const struct sites *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->n; i++)
+		put_site(ctx, s->v[i]);
+}
+
+struct printer *print_json_new(FILE *out, const struct print_options *options)
+{
+	static const struct view_ops ops = {
+		.process = put_process,
+		.armed = put_armed,
+		.access = put_access,
+		.lost = put_lost,
+		.note = put_note,
+		.summary = put_summary,
+		.sites = put_sites,
+	};
+	struct printer *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->ops = &ops;
+	p->out = out;
+	p->opt = *options;
+	return p;
+}

@@ -1,0 +1,39 @@
+#include "watchctl/view/printer_impl.h"
+
+#include <stdlib.h>
+
+struct view printer_view(struct printer *p)
+{
+	return (struct view){ .ops = p->ops, .ctx = p };
+}
+
+void printer_sites(struct printer *p, const struct sites *s)
+{
+	p->ops->sites(p, s);
+}
+
+void printer_free(struct printer *p)
+{
+	if (!p)
+		return;
+	json_deinit(&p->json);
+	free(p);
+}
+
+void printer_freep(struct printer **p)
+{
+	printer_free(*p);
+}
+
+static const char *const reg_names[WREG_COUNT] = {
+	[WREG_RAX] = "rax", [WREG_RDX] = "rdx",	      [WREG_RCX] = "rcx",	  [WREG_RBX] = "rbx",
+	[WREG_RSI] = "rsi", [WREG_RDI] = "rdi",	      [WREG_RBP] = "rbp",	  [WREG_RSP] = "rsp",
+	[WREG_R8] = "r8",   [WREG_R9] = "r9",	      [WREG_R10] = "r10",	  [WREG_R11] = "r11",
+	[WREG_R12] = "r12", [WREG_R13] = "r13",	      [WREG_R14] = "r14",	  [WREG_R15] = "r15",
+	[WREG_RIP] = "rip", [WREG_RFLAGS] = "rflags", [WREG_FS_BASE] = "fs_base",
+};
+
+const char *printer_reg_name(enum reg r)
+{
+	return reg_names[r];
+}

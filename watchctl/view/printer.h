@@ -1,0 +1,35 @@
+/*
+ * printer - views that write to a FILE: text for people, JSON for programs. Write errors stay in
+ * the FILE: look at ferror() after each event (EPIPE: nobody reads any more).
+ */
+#ifndef WATCHCTL_VIEW_PRINTER_H
+#define WATCHCTL_VIEW_PRINTER_H
+
+#include <stdio.h>
+
+#include "watchctl/view/view.h"
+
+struct print_options {
+	bool no_stack;
+	bool regs;
+	bool colour;
+	bool utc; /* text: times of day in UTC instead of the local zone */
+};
+
+struct printer;
+
+/* NULL: no memory. @out must outlive the printer. */
+struct printer *print_text_new(FILE *out, const struct print_options *options);
+struct printer *print_json_new(FILE *out, const struct print_options *options);
+
+/* The view to give to annotate_add_view(); its `sites` is called by the user of the printer. */
+struct view printer_view(struct printer *p);
+
+/* Prints the table by site. */
+void printer_sites(struct printer *p, const struct sites *s);
+
+/* Accepts NULL. */
+void printer_free(struct printer *p);
+void printer_freep(struct printer **p);
+
+#endif
