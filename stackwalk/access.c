@@ -4,17 +4,17 @@
  *	rep	 a string instruction at rip, or ending at it, has just passed over the range
  *	before	 the instruction that ends at rip, its operand recomputed, covers the range
  *	kernel	 that instruction is a system call
- *	call	 rip was reached by a call that pushed its return address onto the range, or read its target
- *there ret	 rip was read from the range below rsp
- *	rep	 a string instruction at rip, or ending at it, has just passed over the range
+ *	call	 rip was reached by a call that pushed its return address onto the range, or read
+ *		 its target there
+ *	ret	 rip was read from the range below rsp
  *	jump	 rip itself is the value in the range
  *	before	 the instruction that ends at rip, its operand not recomputable
  *	call	 as above, the target not checkable
  *	restart	 a system call at rip, which the trap's own signal interrupted
  *
- * An explanation that is contradicted by the registers is dropped, however likely it looks. The registers are
- * those after the instruction: what it overwrote is put back where the instruction allows it (insn_undo), and
- * otherwise its operand counts as not recomputable.
+ * An explanation that is contradicted by the registers is dropped, however likely it looks. The registers
+ * are those after the instruction: what it overwrote is put back where the instruction allows it (insn_undo),
+ *and otherwise its operand counts as not recomputable.
  */
 #include "stackwalk/access.h"
 

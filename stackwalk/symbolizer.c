@@ -274,6 +274,9 @@ static bool symbol_names_better(const struct symbol *sym, uint64_t start, const 
 		return true;
 	if (start != p->start)
 		return false;
+	/* C++ static functions: the debug information has the bare name, the symbol the parameters too. */
+	if (strncmp(sym->name, "_Z", 2) == 0 && !strchr(name, '('))
+		return true;
 	return !p->in_entry_range || (name[0] == '_' && sym->bind != STB_LOCAL && sym->name[0] != '_');
 }
 

@@ -10,8 +10,8 @@
  *	the caller's registers are in a ucontext at rsp	UNWIND_SIGFRAME
  *
  * and each callee-saved register is either unchanged, or stored at CFA + 8 * save[], or, where the stack
- * was realigned and the distance to the CFA varies, at rbp + 8 * save[]. Anything else is UNWIND_NO_RULE, and
- *a walk says so instead of guessing. Freestanding.
+ * was realigned and the distance to the CFA varies, at rbp + 8 * save[]. Anything else is UNWIND_NO_RULE,
+ * and a walk says so instead of guessing. Freestanding.
  *
  * Which row applies: to the address itself for the innermost frame and for a frame that was
  * interrupted by a signal; to the address minus one for a return address, because the call may
@@ -85,7 +85,7 @@ enum unwind_step_result {
 
 /* The order of gregs in the kernel's struct sigcontext (arch/x86/include/uapi/asm/sigcontext.h). */
 static const uint8_t ucontext_order[17] = {
-	WREG_R8,	 WREG_R9,  WREG_R10, WREG_R11, WREG_R12, WREG_R13, WREG_R14, WREG_R15, WREG_RDI,
+	WREG_R8,  WREG_R9,  WREG_R10, WREG_R11, WREG_R12, WREG_R13, WREG_R14, WREG_R15, WREG_RDI,
 	WREG_RSI, WREG_RBP, WREG_RBX, WREG_RDX, WREG_RAX, WREG_RCX, WREG_RSP, WREG_RIP,
 };
 

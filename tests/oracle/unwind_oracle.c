@@ -1,12 +1,14 @@
 /*
- * unwind_oracle - compares cfi_walk() with libunwind at many points of a real program.
+ * unwind_oracle - compares cfi_walk() with other unwinders at many points of a real program.
  *
  *	unwind_oracle STOPS STEPS PROGRAM [ARGS...]
  *
- * Runs PROGRAM under ptrace, stops it STOPS times at moments spread over its run, and from each stop goes on
- *for STEPS single instructions, so that prologues, epilogues, PLT stubs and string functions are met. At each
- *of these points both unwinders walk the stack. Prints how often they agree, and every kind of disagreement
- * once, by the first frame in which they differ. Exit code: 0 when they agree wherever both have a rule.
+ * Runs PROGRAM under ptrace, stops it STOPS times at moments spread over its run, and from each stop goes
+ * on for STEPS single instructions, so that prologues, epilogues, PLT stubs and string functions are met.
+ * At each of these points cfi_walk() and libunwind walk the stack. libunwind gives up in the vdso and in
+ * static programs: where the two part, libdwfl's unwinder (eu-stack) is asked as well. Prints how often
+ * the walks agree, and every kind of disagreement once, by the last frame on which all agreed.
+ * Exit code: 0 when no walk is against both others.
  */
 #include <elf.h>
 #include <errno.h>
@@ -22,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <elfutils/libdwfl.h>
 #include <libunwind-ptrace.h>
 
 #include "stackwalk/cfi.h"
@@ -30,7 +33,7 @@
 #define DEPTH 128
 
 struct tally {
-	unsigned long points, equal, ours_shorter, theirs_shorter, differ;
+	unsigned long points, equal, equal_dwfl, against;
 	unsigned long end[WALK_END_UNKNOWN_PC + 1];
 	double our_seconds, their_seconds;
 	unsigned long frames;
@@ -73,6 +76,40 @@ static unsigned int their_walk(unw_addr_space_t as, void *upt, uint64_t *frame)
 	return n;
 }
 
+struct dwfl_frames {
+	uint64_t *frame;
+	unsigned int n;
+};
+
+static int add_dwfl_frame(Dwfl_Frame *state, void *ctx)
+{
+	struct dwfl_frames *f = ctx;
+	Dwarf_Addr pc;
+
+	if (f->n >= DEPTH || !dwfl_frame_pc(state, &pc, NULL))
+		return DWARF_CB_ABORT;
+	f->frame[f->n++] = pc;
+	return DWARF_CB_OK;
+}
+
+static unsigned int dwfl_walk(pid_t pid, uint64_t *frame)
+{
+	static char *no_debug_files = (char *)"";
+	const Dwfl_Callbacks callbacks = { .find_elf = dwfl_linux_proc_find_elf,
+					   .find_debuginfo = dwfl_standard_find_debuginfo,
+					   .debuginfo_path = &no_debug_files };
+	struct dwfl_frames f = { .frame = frame };
+	Dwfl *dwfl = dwfl_begin(&callbacks);
+
+	if (!dwfl)
+		return 0;
+	if (dwfl_linux_proc_report(dwfl, pid) == 0 && dwfl_report_end(dwfl, NULL, NULL) == 0 &&
+	    dwfl_linux_proc_attach(dwfl, pid, true) == 0)
+		dwfl_getthread_frames(dwfl, pid, add_dwfl_frame, &f);
+	dwfl_end(dwfl);
+	return f.n;
+}
+
 static void print_frame(const struct module_list *modules, uint64_t pc)
 {
 	const struct module *m = module_find(modules, pc);
@@ -87,36 +124,56 @@ static void print_frame(const struct module_list *modules, uint64_t pc)
 static const char *const end_name[] = { "complete", "depth",	     "unreadable",
 					"no rule",  "not ascending", "unknown pc" };
 
+struct walk {
+	const char *by;
+	uint64_t frame[DEPTH];
+	unsigned int n;
+};
+
+static unsigned int common(const struct walk *a, const struct walk *b)
+{
+	unsigned int k = 0;
+
+	while (k < a->n && k < b->n && a->frame[k] == b->frame[k])
+		k++;
+	return k;
+}
+
+static bool same(const struct walk *a, const struct walk *b)
+{
+	return a->n == b->n && common(a, b) == a->n;
+}
+
+static void print_next(const struct module_list *modules, const struct walk *w, unsigned int k)
+{
+	printf(", %s (%u) ", w->by, w->n);
+	if (k < w->n)
+		print_frame(modules, w->frame[k]);
+	else
+		printf("ends");
+}
+
 /* One line for each address below which the walks part, so that a loop does not fill the screen. */
-static void report(const struct module_list *modules, const char *what, const uint64_t *ours, unsigned int n,
-		   const uint64_t *theirs, unsigned int m, enum walk_end why)
+static void report(const struct module_list *modules, const struct walk *w, enum walk_end why)
 {
 	static uint64_t seen[512];
 	static unsigned int nseen;
-	unsigned int k = 0;
+	unsigned int k =
+		common(&w[0], &w[1]) < common(&w[0], &w[2]) ? common(&w[0], &w[1]) : common(&w[0], &w[2]);
+	uint64_t last = w[0].frame[k ? k - 1 : 0];
 
-	while (k < n && k < m && ours[k] == theirs[k])
-		k++;
 	for (unsigned int i = 0; i < nseen; i++)
-		if (seen[i] == ours[k ? k - 1 : 0])
+		if (seen[i] == last)
 			return;
 	if (nseen < 512)
-		seen[nseen++] = ours[k ? k - 1 : 0];
-	printf("%s at frame %u below ", what, k);
-	print_frame(modules, ours[k ? k - 1 : 0]);
-	printf(": ours ");
-	if (k < n)
-		print_frame(modules, ours[k]);
-	else
-		printf("ends (%s)", end_name[why]);
-	printf(", libunwind ");
-	if (k < m)
-		print_frame(modules, theirs[k]);
-	else
-		printf("ends");
-	printf(" [ours %u, libunwind %u; at ", n, m);
-	print_frame(modules, ours[0]);
-	printf("]\n");
+		seen[nseen++] = last;
+	printf("%s below frame %u, ", same(&w[0], &w[2]) ? "libunwind parts" : "AGAINST BOTH", k ? k - 1 : 0);
+	print_frame(modules, last);
+	for (unsigned int i = 0; i < 3; i++)
+		print_next(modules, &w[i], k);
+	printf("; ours: %s; at ", end_name[why]);
+	print_frame(modules, w[0].frame[0]);
+	printf("\n");
 }
 
 static double now(void)
@@ -131,36 +188,31 @@ static void compare(pid_t pid, struct cfi *cfi, const struct module_list *module
 		    void *upt, struct tally *t)
 {
 	struct memory_view mem = { read_target, &pid };
-	uint64_t ours[DEPTH], theirs[DEPTH];
+	struct walk w[3] = { { .by = "ours" }, { .by = "libunwind" }, { .by = "libdwfl" } };
 	enum walk_end why;
 	struct regs regs;
-	unsigned int n, m, k = 0;
 	double start;
 
 	get_regs(pid, &regs);
 	start = now();
-	n = cfi_walk(cfi, &regs, &mem, ours, DEPTH, &why);
+	w[0].n = cfi_walk(cfi, &regs, &mem, w[0].frame, DEPTH, &why);
 	t->our_seconds += now() - start;
 	start = now();
-	m = their_walk(as, upt, theirs);
+	w[1].n = their_walk(as, upt, w[1].frame);
 	t->their_seconds += now() - start;
 	t->points++;
-	t->frames += n;
+	t->frames += w[0].n;
 	t->end[why]++;
-	while (k < n && k < m && ours[k] == theirs[k])
-		k++;
-	if (k == n && k == m) {
+	if (same(&w[0], &w[1])) {
 		t->equal++;
-	} else if (k == n) {
-		t->ours_shorter++;
-		report(modules, "SHORTER", ours, n, theirs, m, why);
-	} else if (k == m) {
-		t->theirs_shorter++;
-		report(modules, "LONGER", ours, n, theirs, m, why);
-	} else {
-		t->differ++;
-		report(modules, "DIFFERENT", ours, n, theirs, m, why);
+		return;
 	}
+	w[2].n = dwfl_walk(pid, w[2].frame);
+	if (same(&w[0], &w[2]))
+		t->equal_dwfl++;
+	else
+		t->against++;
+	report(modules, w, why);
 }
 
 /* Adds what was mapped since the last stop. */
@@ -264,10 +316,11 @@ int main(int argc, char **argv)
 	}
 	if (alive)
 		kill(pid, SIGKILL);
-	printf("%lu points, %.1f frames each: %lu equal (%.3f %%), %lu ours shorter, %lu ours longer, %lu "
-	       "different\n",
+	printf("%lu points, %.1f frames each: %lu as libunwind (%.3f %%), %lu not as libunwind but as "
+	       "libdwfl, "
+	       "%lu against both\n",
 	       t.points, (double)t.frames / (double)t.points, t.equal,
-	       100.0 * (double)t.equal / (double)t.points, t.ours_shorter, t.theirs_shorter, t.differ);
+	       100.0 * (double)t.equal / (double)t.points, t.equal_dwfl, t.against);
 	printf("ends:");
 	for (unsigned int i = 0; i <= WALK_END_UNKNOWN_PC; i++)
 		if (t.end[i])
@@ -276,5 +329,5 @@ int main(int argc, char **argv)
 	       1e6 * t.their_seconds / (double)t.points);
 	module_list_deinit(&modules);
 	cfi_free(cfi);
-	return t.differ != 0;
+	return t.against != 0;
 }

@@ -134,6 +134,32 @@ static void registers_are_printed_four_a_line(void **state)
 	free(o.text);
 }
 
+/* Found by the fuzzer: the empty name was looked for behind the end of the list of names. */
+static void watches_without_a_name_are_listed_too(void **state)
+{
+	struct annotate *a = annotate_new(NULL, 0);
+	struct print_options options = { .utc = true };
+	struct report_options what = { .watch = "flag" };
+	struct printer *p;
+	struct report *r;
+	struct output o;
+	const char *names;
+
+	open_output(&o);
+	p = print_text_new(o.f, &options);
+	r = report_new(a, p, &what);
+	feed_watch(a, 0, "", ACCESS_READWRITE);
+	feed_watch(a, 1, "", ACCESS_READWRITE);
+	feed_watch(a, 2, "other", ACCESS_READWRITE);
+	assert_false(report_watch_is_known(r, &names));
+	assert_string_equal(names, ", other");
+	report_free(r);
+	printer_free(p);
+	annotate_free(a);
+	fclose(o.f);
+	free(o.text);
+}
+
 /* Removes "ESC [ ... m". */
 static void strip_colours(char *s)
 {
@@ -190,6 +216,7 @@ int main(void)
 		cmocka_unit_test(without_accesses_losses_and_notes_are_still_told),
 		cmocka_unit_test(the_last_ones_only_when_asked_but_the_table_counts_all),
 		cmocka_unit_test(registers_are_printed_four_a_line),
+		cmocka_unit_test(watches_without_a_name_are_listed_too),
 		cmocka_unit_test(colours_change_nothing_but_colours),
 		cmocka_unit_test(cleaning_keeps_text_and_drops_what_drives_terminals),
 	};

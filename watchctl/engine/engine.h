@@ -60,6 +60,7 @@ struct engine_counts {
 	uint64_t recorded; /* delivered to the sink */
 	uint64_t filtered; /* dropped because the watch did not ask for that kind */
 	uint64_t lost_full, lost_merged;
+	bool replaced; /* lost_merged: because the program had replaced our handler */
 };
 
 struct engine;

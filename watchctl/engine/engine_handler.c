@@ -22,6 +22,7 @@
 #include "watchctl/engine/dregs.h"
 #include "watchctl/engine/engine.h"
 #include "watchctl/engine/perf_bp.h"
+#include "watchctl/engine/perf_guard.h"
 #include "watchctl/engine/ptrace_bp.h"
 #include "watchctl/engine/ring.h"
 #include "watchctl/engine/tsc_clock.h"
@@ -56,6 +57,7 @@ struct engine {
 	struct injection inj;
 	struct ring ring;
 	struct code_facts *facts;
+	struct perf_guard *guard; /* NULL: not permitted */
 	struct tsc_clock clock;
 	uint64_t cookie;
 	uint32_t control_flags;
@@ -124,6 +126,27 @@ static struct wc_error *refuse_unsafe(pid_t pid)
 
 static struct wc_error *close_engine(struct engine *e);
 
+static void open_guard(struct engine *e)
+{
+	const char *missing;
+
+	e->guard = perf_guard_open(e->inj.handler, &missing);
+	if (e->options.say)
+		e->options.say(e->options.say_ctx, "guard against a replaced SIGTRAP handler: %s",
+			       e->guard ? "in place" : missing);
+}
+
+static void tell_placed(const struct engine *e)
+{
+	if (!e->options.say || !e->inj.stop_ns)
+		return;
+	e->options.say(e->options.say_ctx,
+		       "handler placed: thread %d was stopped for %llu us; the event buffer is %s",
+		       e->inj.stop_tid, (unsigned long long)e->inj.stop_ns / 1000,
+		       e->inj.shared ? "shared memory"
+				     : "read through the kernel (to share it takes CAP_CHECKPOINT_RESTORE)");
+}
+
 static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, struct event_sink sink,
 				    struct engine **ret)
 {
@@ -166,12 +189,8 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 		wc_error_free(close_engine(e));
 		return err;
 	}
-	if (o->say && e->inj.stop_ns)
-		o->say(o->say_ctx,
-		       "handler placed: thread %d was stopped for %llu us; the event buffer is %s",
-		       e->inj.stop_tid, (unsigned long long)e->inj.stop_ns / 1000,
-		       e->inj.shared ? "shared memory"
-				     : "read through the kernel (sharing it needs CAP_CHECKPOINT_RESTORE)");
+	open_guard(e);
+	tell_placed(e);
 	*ret = e;
 	return NULL;
 }
@@ -277,6 +296,7 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 		.access = w->access,
 		.sig_data = e->cookie | i,
 		.others = armed_count(e),
+		.guard = e->guard,
 		.used = (e->registers_before > 0 ? (unsigned int)e->registers_before : 0) + armed_count(e),
 	};
 	struct wc_error *err;
@@ -507,11 +527,15 @@ static bool is_unwanted_write(const struct armed_watch *w, const struct access_e
 
 static uint64_t record_time(struct engine *e, const struct wire_record *r)
 {
-	uint64_t now = e->clock.ns;
-	uint64_t t = r->flags & WIRE_TIME_NS ? r->time : tsc_clock_ns(&e->clock, r->time);
+	uint64_t t;
 
+	if (!(r->flags & WIRE_TIME_NS) && r->time > e->clock.tsc)
+		tsc_clock_sample(&e->clock);
+	t = r->flags & WIRE_TIME_NS ? r->time : tsc_clock_ns(&e->clock, r->time);
 	/* The target's word: a time from the future, or from long ago, is not believed. */
-	return t > now ? now : t < e->clock.ns0 ? e->clock.ns0 : t;
+	if (t > e->clock.ns)
+		t = monotonic_ns() < t ? e->clock.ns : t;
+	return t < e->clock.ns0 ? e->clock.ns0 : t;
 }
 
 /* Once is enough: such a thread delivers all its hits so. */
@@ -671,7 +695,13 @@ static void check_safety(struct engine *e)
 
 	if (e->why[0] || !proc_status_read(e->pid, e->pid, &s))
 		return;
-	if (!(s.caught & PROC_SIGTRAP))
+	if (perf_guard_suppressed(e->guard))
+		snprintf(e->why, sizeof(e->why),
+			 "process %d has installed a SIGTRAP handler of its own: hits since then were "
+			 "counted, not "
+			 "recorded, and none of them was sent to it",
+			 e->pid);
+	else if (!(s.caught & PROC_SIGTRAP))
 		snprintf(e->why, sizeof(e->why),
 			 "process %d has removed our SIGTRAP handler: a further hit could kill it", e->pid);
 	else if (s.seccomp)
@@ -752,13 +782,12 @@ static const char *why(const struct engine *e)
  */
 static uint64_t outstanding(const struct engine *e)
 {
-	uint64_t sum = 0;
+	uint64_t sum = 0, known;
 	unsigned int i;
 
 	for (i = 0; i < ENGINE_WATCHES; i++) {
 		const struct armed_watch *a = &e->watch[i];
 		struct wire_watch shared = { 0 };
-		uint64_t known;
 
 		if (!a->armed || a->w.slot >= 0)
 			continue;
@@ -766,7 +795,8 @@ static uint64_t outstanding(const struct engine *e)
 		known = a->seen + shared.filtered + shared.lost;
 		sum += a->counted > known ? a->counted - known : 0;
 	}
-	return sum;
+	known = perf_guard_suppressed(e->guard);
+	return sum > known ? sum - known : 0;
 }
 
 static struct wc_error *settle(struct engine *e, unsigned int timeout_ms)
@@ -865,7 +895,7 @@ static struct wc_error *stop(struct engine *e)
 
 static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
 {
-	struct engine_counts c = { 0 };
+	struct engine_counts c = { .replaced = perf_guard_suppressed(e->guard) };
 	unsigned int i;
 
 	for (i = 0; i < ENGINE_WATCHES; i++) {
@@ -930,6 +960,7 @@ static struct wc_error *close_engine(struct engine *e)
 		wc_error_free(err);
 		err = NULL;
 	}
+	perf_guard_close(e->guard);
 	ring_deinit(&e->ring);
 	code_facts_free(e->facts);
 	injection_deinit(&e->inj);

@@ -13,6 +13,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/engine/perf_guard.h"
 #include "watchctl/target/proc.h"
 
 #define REGISTERS 4
@@ -173,6 +174,12 @@ static struct wc_error *arm_thread(pid_t pid, pid_t tid, const struct perf_bp_sp
 	}
 	if (fd < 0)
 		return errno == ESRCH ? NULL : explain(pid, tid, s, errno);
+	if (s->guard && !perf_guard_attach(s->guard, fd)) {
+		int error = errno;
+
+		close(fd);
+		return wc_error_errno(WC_EFAIL, error, "cannot guard the event of thread %d", tid);
+	}
 	if (!vec_push(bp->event, bp->n, bp->cap, (struct perf_bp_event){ fd, tid })) {
 		close(fd);
 		return &wc_enomem;

@@ -25,13 +25,16 @@ struct perf_bp {
 	bool kernel;
 };
 
+struct perf_guard;
+
 struct perf_bp_spec {
 	uint64_t addr;
 	uint32_t size;
 	enum access_kind access;
 	uint64_t sig_data;
-	unsigned int others; /* watches of ours that every thread already carries */
-	unsigned int used;   /* debug registers in use in every thread, ours and others' */
+	unsigned int others;		/* watches of ours that every thread already carries */
+	const struct perf_guard *guard; /* NULL: none to be had */
+	unsigned int used;		/* debug registers in use in every thread, ours and others' */
 };
 
 /*

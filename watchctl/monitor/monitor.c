@@ -515,7 +515,9 @@ static struct wc_error *tell_summary(struct monitor *m, unsigned int i)
 	m->ops->counts(m->engine, i, &c);
 	err = tell_lost(m, i, c.lost_full, "the event buffer was full");
 	if (!err)
-		err = tell_lost(m, i, c.lost_merged, "merged by the kernel with a hit not yet delivered");
+		err = tell_lost(m, i, c.lost_merged,
+				c.replaced ? "the program had replaced our SIGTRAP handler" :
+					     "merged by the kernel with a hit not yet delivered");
 	if (err)
 		return err;
 	e.summary = (struct summary_event){

@@ -109,6 +109,7 @@ static struct wc_error *map_region(struct injection *inj, struct remote *r, bool
 		return map_failed(inj, result, "the handler's code");
 	inj->base = (uint64_t)result;
 	inj->control = inj->base + WIRE_CODE_SIZE;
+	inj->handler = inj->base + IMAGE_HANDLER_ENTRY;
 	err = remote_syscall(r, NR_MMAP, inj->control, inj->shared_size, PROT_READ | PROT_WRITE,
 			     (uint64_t)(flags | MAP_ANONYMOUS | MAP_FIXED), (uint64_t)-1, 0, &result);
 	if (err)
@@ -125,7 +126,7 @@ static void fill_control(const struct injection *inj, struct wire_control *c)
 	c->code_start = inj->base;
 	c->code_end = inj->control;
 	c->ours = (struct wire_sigaction){
-		.handler = inj->base + IMAGE_HANDLER_ENTRY,
+		.handler = inj->handler,
 		.flags = SA_FLAGS_OURS,
 		.restorer = inj->base + IMAGE_HANDLER_RESTORER,
 		.mask = ~0ull,
@@ -268,7 +269,7 @@ struct wc_error *inject_uninstall(struct injection *inj, bool *replaced)
 	if (err)
 		return err;
 	if (result || !memory_read(&mem, at, &now, sizeof(now)) ||
-	    now.handler != inj->base + IMAGE_HANDLER_ENTRY) {
+	    now.handler != inj->handler) {
 		*replaced = true;
 		inj->installed = false;
 		return NULL;

@@ -24,6 +24,7 @@ struct injection {
 	uint64_t base; /* of the mapping in the target; 0: none */
 	uint64_t size;
 	uint64_t control; /* base + WIRE_CODE_SIZE */
+	uint64_t handler; /* the address that SIGTRAP goes to */
 	void *shared;	  /* the area as mapped by us, NULL where sharing is refused */
 	uint64_t shared_size;
 	uint64_t stop_ns; /* how long the stop for placing took */

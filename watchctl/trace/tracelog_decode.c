@@ -1,4 +1,4 @@
-/* Fields are taken in the order in which tracelog_writer.c puts them; see the metadata for their types. */
+/* Fields are taken in the order in which tracelog_encode.c puts them; see the metadata for their types. */
 #include "watchctl/trace/tracelog_decode.h"
 
 #include <errno.h>

@@ -246,7 +246,7 @@ char *tracelog_metadata_text(const uint8_t uuid[16], uint64_t offset_ns, const c
 	int n;
 
 	/* Whatever could end the TSDL string is not part of a host name. */
-	for (i = 0; host[i] && i < sizeof(safe_host) - 1; i++)
+	for (i = 0; i < sizeof(safe_host) - 1 && host[i]; i++)
 		safe_host[i] = isalnum((unsigned char)host[i]) || strchr("._-", host[i]) ? host[i] : '_';
 	safe_host[i] = '\0';
 

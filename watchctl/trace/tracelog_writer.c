@@ -17,6 +17,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/tracelog_encode.h"
 #include "watchctl/trace/tracelog_format.h"
 
 /* Distinct stacks remembered; beyond that all are forgotten, and later written anew. */
@@ -37,9 +38,7 @@ struct tracelog_writer {
 	uint64_t file_size; /* whole packets only */
 	bool failed;
 
-	uint8_t *buf;
-	size_t len, cap;
-	bool no_memory;	     /* while encoding the current event */
+	struct encoder packet;
 	uint64_t begin, end; /* times of the first and last event in the packet */
 	uint64_t last_time;
 	uint64_t discarded;
@@ -48,177 +47,6 @@ struct tracelog_writer {
 	size_t stacks_bytes;
 	uint32_t next_stack;
 };
-
-/* Encoding */
-
-static void put_bytes(struct tracelog_writer *w, const void *bytes, size_t n)
-{
-	if (!n)
-		return;
-	if (w->no_memory || !vec_reserve((void **)&w->buf, &w->cap, w->len + n, 1)) {
-		w->no_memory = true;
-		return;
-	}
-	memcpy(w->buf + w->len, bytes, n);
-	w->len += n;
-}
-
-static void put_u8(struct tracelog_writer *w, uint8_t v)
-{
-	put_bytes(w, &v, sizeof(v));
-}
-
-static void put_u32(struct tracelog_writer *w, uint32_t v)
-{
-	put_bytes(w, &v, sizeof(v));
-}
-
-static void put_u64(struct tracelog_writer *w, uint64_t v)
-{
-	put_bytes(w, &v, sizeof(v));
-}
-
-/* NULL is stored as the empty string. */
-static void put_string(struct tracelog_writer *w, const char *s)
-{
-	size_t n = s ? strlen(s) : 0;
-
-	put_bytes(w, s, n < TRACELOG_STRING_MAX ? n : TRACELOG_STRING_MAX);
-	put_u8(w, 0);
-}
-
-static void put_build_id(struct tracelog_writer *w, const struct module *m)
-{
-	static const char digit[] = "0123456789abcdef";
-	char hex[2 * BUILD_ID_MAX + 1];
-	unsigned int i;
-
-	for (i = 0; i < m->build_id_len && i < BUILD_ID_MAX; i++) {
-		hex[2 * i] = digit[m->build_id[i] >> 4];
-		hex[2 * i + 1] = digit[m->build_id[i] & 15];
-	}
-	hex[2 * i] = '\0';
-	put_string(w, hex);
-}
-
-/* "RED=0,GREEN=1". A name that would break that form is left out: its values show as numbers. */
-static void put_enumerators(struct tracelog_writer *w, const struct value_type *t)
-{
-	size_t start = w->len, i;
-	char number[24];
-
-	for (i = 0; i < t->nenumerators && w->len - start < TRACELOG_STRING_MAX / 2; i++) {
-		const char *name = t->enumerators[i].name;
-		int n = snprintf(number, sizeof(number), "=%lld", (long long)t->enumerators[i].value);
-
-		if (!name || !*name || strpbrk(name, ",=") || strlen(name) > TRACELOG_STRING_MAX / 4)
-			continue;
-		if (w->len > start)
-			put_u8(w, ',');
-		put_bytes(w, name, strlen(name));
-		put_bytes(w, number, n);
-	}
-	put_u8(w, 0);
-}
-
-static void put_process(struct tracelog_writer *w, const struct process_event *p)
-{
-	put_u32(w, p->pid);
-	put_u64(w, p->realtime_ns);
-	put_string(w, p->comm);
-	put_string(w, p->exe);
-	put_string(w, p->cmdline);
-	put_string(w, p->host);
-}
-
-static void put_thread(struct tracelog_writer *w, const struct thread_event *t)
-{
-	put_u32(w, t->pid);
-	put_u32(w, t->tid);
-	put_string(w, t->comm);
-}
-
-static void put_module(struct tracelog_writer *w, const struct module *m)
-{
-	put_u64(w, m->start);
-	put_u64(w, m->end);
-	put_u64(w, m->bias);
-	put_u8(w, m->deleted);
-	put_string(w, m->path);
-	put_build_id(w, m);
-}
-
-static void put_watch(struct tracelog_writer *w, const struct watch_event *e)
-{
-	put_u32(w, e->id);
-	put_u64(w, e->addr);
-	put_u32(w, e->size);
-	put_u8(w, e->access);
-	put_u32(w, e->threads);
-	put_u32(w, e->threads_armed);
-	put_u8(w, e->verified);
-	put_u8(w, e->kernel);
-	put_u8(w, e->has_value);
-	put_u64(w, e->has_value ? e->value : 0);
-	put_u32(w, e->slot);
-	put_u8(w, e->type.kind);
-	put_u8(w, e->type.enum_signed);
-	put_u8(w, e->type.bit_offset);
-	put_u8(w, e->type.bit_size);
-	put_string(w, e->name);
-	put_string(w, e->full_name);
-	put_string(w, e->engine);
-	put_string(w, e->module);
-	put_string(w, e->type.name);
-	put_enumerators(w, &e->type);
-}
-
-static void put_code(struct tracelog_writer *w, const struct code_fact *c)
-{
-	assert(c->before_len <= INSN_MAX && c->at_len <= INSN_MAX);
-	put_u64(w, c->pc);
-	put_u64(w, c->function_start);
-	put_u8(w, c->before_len);
-	put_bytes(w, c->before, c->before_len);
-	put_u8(w, c->at_len);
-	put_bytes(w, c->at, c->at_len);
-}
-
-static void put_access(struct tracelog_writer *w, const struct access_event *a, uint64_t time_ns,
-		       uint32_t stack)
-{
-	put_u64(w, time_ns);
-	put_u32(w, a->watch);
-	put_u32(w, a->pid);
-	put_u32(w, a->tid);
-	put_u64(w, a->addr);
-	put_u32(w, a->size);
-	put_u8(w, a->has_old);
-	put_u8(w, a->has_new);
-	put_u8(w, a->displaced);
-	put_u64(w, a->has_old ? a->old_value : 0);
-	put_u64(w, a->has_new ? a->new_value : 0);
-	put_u32(w, stack);
-	put_bytes(w, a->regs.r, sizeof(a->regs.r));
-}
-
-static void put_summary(struct tracelog_writer *w, const struct summary_event *s)
-{
-	put_u32(w, s->watch);
-	put_u8(w, s->has_counted);
-	put_u64(w, s->has_counted ? s->counted : 0);
-	put_u64(w, s->recorded);
-	put_u64(w, s->lost);
-	put_u64(w, s->filtered);
-	put_u64(w, s->duration_ns);
-}
-
-static void put_lost(struct tracelog_writer *w, const struct lost_event *l)
-{
-	put_u32(w, l->watch);
-	put_u64(w, l->count);
-	put_string(w, l->why);
-}
 
 /* Packets */
 
@@ -232,14 +60,14 @@ static void fill_packet_head(struct tracelog_writer *w, size_t len)
 	uint32_t magic = TRACELOG_MAGIC, stream = 0;
 	uint64_t bits = (uint64_t)len * 8;
 
-	patch(w->buf, &magic, sizeof(magic));
-	patch(w->buf + TRACELOG_OFF_UUID, w->uuid, sizeof(w->uuid));
-	patch(w->buf + TRACELOG_OFF_STREAM, &stream, sizeof(stream));
-	patch(w->buf + TRACELOG_OFF_BEGIN, &w->begin, sizeof(w->begin));
-	patch(w->buf + TRACELOG_OFF_END, &w->end, sizeof(w->end));
-	patch(w->buf + TRACELOG_OFF_CONTENT, &bits, sizeof(bits));
-	patch(w->buf + TRACELOG_OFF_PACKET, &bits, sizeof(bits));
-	patch(w->buf + TRACELOG_OFF_DISCARDED, &w->discarded, sizeof(w->discarded));
+	patch(w->packet.buf, &magic, sizeof(magic));
+	patch(w->packet.buf + TRACELOG_OFF_UUID, w->uuid, sizeof(w->uuid));
+	patch(w->packet.buf + TRACELOG_OFF_STREAM, &stream, sizeof(stream));
+	patch(w->packet.buf + TRACELOG_OFF_BEGIN, &w->begin, sizeof(w->begin));
+	patch(w->packet.buf + TRACELOG_OFF_END, &w->end, sizeof(w->end));
+	patch(w->packet.buf + TRACELOG_OFF_CONTENT, &bits, sizeof(bits));
+	patch(w->packet.buf + TRACELOG_OFF_PACKET, &bits, sizeof(bits));
+	patch(w->packet.buf + TRACELOG_OFF_DISCARDED, &w->discarded, sizeof(w->discarded));
 }
 
 /* All of it or an errno. */
@@ -278,12 +106,12 @@ static struct wc_error *write_packet(struct tracelog_writer *w, size_t len)
 	int err;
 
 	fill_packet_head(w, len);
-	err = write_all(w->fd, w->buf, len);
+	err = write_all(w->fd, w->packet.buf, len);
 	if (err)
 		return abandon(w, err);
 	w->file_size += len;
-	memmove(w->buf + TRACELOG_PACKET_HEAD, w->buf + len, w->len - len);
-	w->len = TRACELOG_PACKET_HEAD + (w->len - len);
+	memmove(w->packet.buf + TRACELOG_PACKET_HEAD, w->packet.buf + len, w->packet.len - len);
+	w->packet.len = TRACELOG_PACKET_HEAD + (w->packet.len - len);
 	return NULL;
 }
 
@@ -291,10 +119,10 @@ static struct wc_error *write_packet(struct tracelog_writer *w, size_t len)
 static size_t event_begin(struct tracelog_writer *w)
 {
 	static const uint8_t zero[TRACELOG_EVENT_HEAD];
-	size_t start = w->len;
+	size_t start = w->packet.len;
 
-	w->no_memory = false;
-	put_bytes(w, zero, sizeof(zero));
+	w->packet.no_memory = false;
+	encode_bytes(&w->packet, zero, sizeof(zero));
 	return start;
 }
 
@@ -303,20 +131,20 @@ static struct wc_error *event_end(struct tracelog_writer *w, size_t start, uint1
 	struct wc_error *err;
 	uint32_t size;
 
-	if (w->no_memory) {
-		w->len = start;
+	if (w->packet.no_memory) {
+		w->packet.len = start;
 		return &wc_enomem;
 	}
 	if (time_ns < w->last_time)
 		time_ns = w->last_time;
 	w->last_time = time_ns;
 
-	size = w->len - start;
-	patch(w->buf + start, &id, sizeof(id));
-	patch(w->buf + start + TRACELOG_OFF_SIZE, &size, sizeof(size));
-	patch(w->buf + start + TRACELOG_OFF_TIME, &time_ns, sizeof(time_ns));
+	size = w->packet.len - start;
+	patch(w->packet.buf + start, &id, sizeof(id));
+	patch(w->packet.buf + start + TRACELOG_OFF_SIZE, &size, sizeof(size));
+	patch(w->packet.buf + start + TRACELOG_OFF_TIME, &time_ns, sizeof(time_ns));
 
-	if (w->len > TRACELOG_PACKET_SIZE && start > TRACELOG_PACKET_HEAD) {
+	if (w->packet.len > TRACELOG_PACKET_SIZE && start > TRACELOG_PACKET_HEAD) {
 		err = write_packet(w, start);
 		if (err)
 			return err;
@@ -362,10 +190,7 @@ static struct wc_error *write_stack(struct tracelog_writer *w, const struct acce
 {
 	size_t start = event_begin(w);
 
-	put_u32(w, id);
-	put_u8(w, a->walk_end);
-	put_u32(w, a->nframes);
-	put_bytes(w, a->frame, a->nframes * sizeof(*a->frame));
+	encode_stack(&w->packet, id, a);
 	return event_end(w, start, TRACELOG_ID_STACK, time_ns);
 }
 
@@ -412,32 +237,6 @@ static struct wc_error *stack_id(struct tracelog_writer *w, const struct access_
 
 /* The sink */
 
-static void put_fields(struct tracelog_writer *w, const struct trace_event *e, uint32_t stack)
-{
-	switch (e->type) {
-	case EVENT_PROCESS:
-		return put_process(w, &e->process);
-	case EVENT_THREAD:
-		return put_thread(w, &e->thread);
-	case EVENT_MODULE:
-	case EVENT_MODULE_GONE:
-		return put_module(w, &e->module);
-	case EVENT_WATCH:
-		return put_watch(w, &e->watch);
-	case EVENT_CODE:
-		return put_code(w, &e->code);
-	case EVENT_ACCESS:
-		return put_access(w, &e->access, e->time_ns, stack);
-	case EVENT_LOST:
-		return put_lost(w, &e->lost);
-	case EVENT_NOTE:
-		return put_string(w, e->note.text);
-	case EVENT_SUMMARY:
-		return put_summary(w, &e->summary);
-	}
-	assert(!"an event type that the log does not know");
-}
-
 static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
 {
 	struct tracelog_writer *w = ctx;
@@ -456,7 +255,7 @@ static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
 	if (e->type == EVENT_LOST)
 		w->discarded += e->lost.count;
 	start = event_begin(w);
-	put_fields(w, e, stack);
+	encode_fields(&w->packet, e, stack);
 	return event_end(w, start, e->type, e->time_ns);
 }
 
@@ -467,9 +266,9 @@ struct event_sink tracelog_writer_sink(struct tracelog_writer *w)
 
 struct wc_error *tracelog_writer_flush(struct tracelog_writer *w)
 {
-	if (w->failed || w->len == TRACELOG_PACKET_HEAD)
+	if (w->failed || w->packet.len == TRACELOG_PACKET_HEAD)
 		return NULL;
-	return write_packet(w, w->len);
+	return write_packet(w, w->packet.len);
 }
 
 /* Opening and closing */
@@ -556,7 +355,7 @@ static void writer_free(struct tracelog_writer *w)
 	if (w->fd >= 0)
 		close(w->fd);
 	forget_stacks(w);
-	free(w->buf);
+	free(w->packet.buf);
 	free(w->path);
 	free(w);
 }
@@ -570,9 +369,9 @@ struct wc_error *tracelog_writer_open(const char *path, struct tracelog_writer *
 		return &wc_enomem;
 	w->fd = -1;
 	w->path = strdup(path);
-	w->len = TRACELOG_PACKET_HEAD;
+	w->packet.len = TRACELOG_PACKET_HEAD;
 	make_uuid(w->uuid);
-	if (!w->path || !vec_reserve((void **)&w->buf, &w->cap, 2 * TRACELOG_PACKET_SIZE, 1)) {
+	if (!w->path || !vec_reserve((void **)&w->packet.buf, &w->packet.cap, 2 * TRACELOG_PACKET_SIZE, 1)) {
 		writer_free(w);
 		return &wc_enomem;
 	}

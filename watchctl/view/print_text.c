@@ -189,7 +189,8 @@ static void print_process(void *ctx, const struct process_event *e, struct view_
 	utf8_clean(line ? line : "", command, sizeof(command));
 	utf8_clean(e->host ? e->host : "", host, sizeof(host));
 	if (time.real_ns && (p->opt.utc ? gmtime_r(&clock, &tm) : localtime_r(&clock, &tm)))
-		strftime(day, sizeof(day), p->opt.utc ? "%Y-%m-%d %H:%M:%S UTC" : "%Y-%m-%d %H:%M:%S %Z", &tm);
+		strftime(day, sizeof(day), p->opt.utc ? "%Y-%m-%d %H:%M:%S UTC" : "%Y-%m-%d %H:%M:%S %Z",
+			 &tm);
 	fprintf(p->out, "process %d (%s): %s", e->pid, comm, command);
 	if (*host)
 		fprintf(p->out, ", on %s", host);

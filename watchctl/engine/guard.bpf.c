@@ -1,0 +1,50 @@
+/*
+ * guard - runs in the kernel at each hit, before the SIGTRAP is made: lets it pass only while the
+ * process still has our handler installed. A program that installs its own would otherwise receive
+ * signals that are not for it, or, with the default action, die.
+ *
+ * A BPF program on a perf event that returns 0 makes the kernel drop the sample and its signal
+ * (kernel/events/core.c, __perf_event_overflow(), since Linux 6.11; older kernels send the signal
+ * all the same, which perf_guard.c finds out before it trusts this program).
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#define SIGTRAP 5
+
+/* Only the members used; their places come from the running kernel's BTF. */
+struct sigaction {
+	void *sa_handler;
+} __attribute__((preserve_access_index));
+
+struct k_sigaction {
+	struct sigaction sa;
+} __attribute__((preserve_access_index));
+
+struct sighand_struct {
+	struct k_sigaction action[64];
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	struct sighand_struct *sighand;
+} __attribute__((preserve_access_index));
+
+/* Written by the controller before the first hit, and by this program. */
+__u64 our_handler;
+__u64 suppressed;
+
+SEC("perf_event")
+int guard(void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	void *handler = BPF_CORE_READ(task, sighand, action[SIGTRAP - 1].sa.sa_handler);
+
+	if ((__u64)handler == our_handler)
+		return 1;
+	__sync_fetch_and_add(&suppressed, 1);
+	return 0;
+}
+
+char licence[] SEC("license") = "GPL";

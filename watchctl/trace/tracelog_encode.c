@@ -1,0 +1,211 @@
+/* Fields are put in the order in which tracelog_decode.c takes them; see the metadata for their types. */
+#include "watchctl/trace/tracelog_encode.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "watchctl/base/vec.h"
+#include "watchctl/trace/tracelog_format.h"
+
+void encode_bytes(struct encoder *c, const void *bytes, size_t n)
+{
+	if (!n)
+		return;
+	if (c->no_memory || !vec_reserve((void **)&c->buf, &c->cap, c->len + n, 1)) {
+		c->no_memory = true;
+		return;
+	}
+	memcpy(c->buf + c->len, bytes, n);
+	c->len += n;
+}
+
+static void put_u8(struct encoder *c, uint8_t v)
+{
+	encode_bytes(c, &v, sizeof(v));
+}
+
+static void put_u32(struct encoder *c, uint32_t v)
+{
+	encode_bytes(c, &v, sizeof(v));
+}
+
+static void put_u64(struct encoder *c, uint64_t v)
+{
+	encode_bytes(c, &v, sizeof(v));
+}
+
+/* NULL is stored as the empty string. */
+static void put_string(struct encoder *c, const char *s)
+{
+	size_t n = s ? strlen(s) : 0;
+
+	encode_bytes(c, s, n < TRACELOG_STRING_MAX ? n : TRACELOG_STRING_MAX);
+	put_u8(c, 0);
+}
+
+static void put_build_id(struct encoder *c, const struct module *m)
+{
+	static const char digit[] = "0123456789abcdef";
+	char hex[2 * BUILD_ID_MAX + 1];
+	unsigned int i;
+
+	for (i = 0; i < m->build_id_len && i < BUILD_ID_MAX; i++) {
+		hex[2 * i] = digit[m->build_id[i] >> 4];
+		hex[2 * i + 1] = digit[m->build_id[i] & 15];
+	}
+	hex[2 * i] = '\0';
+	put_string(c, hex);
+}
+
+/* "RED=0,GREEN=1". A name that would break that form is left out: its values show as numbers. */
+static void put_enumerators(struct encoder *c, const struct value_type *t)
+{
+	size_t start = c->len, i;
+	char number[24];
+
+	for (i = 0; i < t->nenumerators && c->len - start < TRACELOG_STRING_MAX / 2; i++) {
+		const char *name = t->enumerators[i].name;
+		int n = snprintf(number, sizeof(number), "=%lld", (long long)t->enumerators[i].value);
+
+		if (!name || !*name || strpbrk(name, ",=") || strlen(name) > TRACELOG_STRING_MAX / 4)
+			continue;
+		if (c->len > start)
+			put_u8(c, ',');
+		encode_bytes(c, name, strlen(name));
+		encode_bytes(c, number, n);
+	}
+	put_u8(c, 0);
+}
+
+static void put_process(struct encoder *c, const struct process_event *p)
+{
+	put_u32(c, p->pid);
+	put_u64(c, p->realtime_ns);
+	put_string(c, p->comm);
+	put_string(c, p->exe);
+	put_string(c, p->cmdline);
+	put_string(c, p->host);
+}
+
+static void put_thread(struct encoder *c, const struct thread_event *t)
+{
+	put_u32(c, t->pid);
+	put_u32(c, t->tid);
+	put_string(c, t->comm);
+}
+
+static void put_module(struct encoder *c, const struct module *m)
+{
+	put_u64(c, m->start);
+	put_u64(c, m->end);
+	put_u64(c, m->bias);
+	put_u8(c, m->deleted);
+	put_string(c, m->path);
+	put_build_id(c, m);
+}
+
+static void put_watch(struct encoder *c, const struct watch_event *e)
+{
+	put_u32(c, e->id);
+	put_u64(c, e->addr);
+	put_u32(c, e->size);
+	put_u8(c, e->access);
+	put_u32(c, e->threads);
+	put_u32(c, e->threads_armed);
+	put_u8(c, e->verified);
+	put_u8(c, e->kernel);
+	put_u8(c, e->has_value);
+	put_u64(c, e->has_value ? e->value : 0);
+	put_u32(c, e->slot);
+	put_u8(c, e->type.kind);
+	put_u8(c, e->type.enum_signed);
+	put_u8(c, e->type.bit_offset);
+	put_u8(c, e->type.bit_size);
+	put_string(c, e->name);
+	put_string(c, e->full_name);
+	put_string(c, e->engine);
+	put_string(c, e->module);
+	put_string(c, e->type.name);
+	put_enumerators(c, &e->type);
+}
+
+static void put_code(struct encoder *c, const struct code_fact *f)
+{
+	assert(f->before_len <= INSN_MAX && f->at_len <= INSN_MAX);
+	put_u64(c, f->pc);
+	put_u64(c, f->function_start);
+	put_u8(c, f->before_len);
+	encode_bytes(c, f->before, f->before_len);
+	put_u8(c, f->at_len);
+	encode_bytes(c, f->at, f->at_len);
+}
+
+static void put_access(struct encoder *c, const struct access_event *a, uint64_t time_ns, uint32_t stack)
+{
+	put_u64(c, time_ns);
+	put_u32(c, a->watch);
+	put_u32(c, a->pid);
+	put_u32(c, a->tid);
+	put_u64(c, a->addr);
+	put_u32(c, a->size);
+	put_u8(c, a->has_old);
+	put_u8(c, a->has_new);
+	put_u8(c, a->displaced);
+	put_u64(c, a->has_old ? a->old_value : 0);
+	put_u64(c, a->has_new ? a->new_value : 0);
+	put_u32(c, stack);
+	encode_bytes(c, a->regs.r, sizeof(a->regs.r));
+}
+
+static void put_summary(struct encoder *c, const struct summary_event *s)
+{
+	put_u32(c, s->watch);
+	put_u8(c, s->has_counted);
+	put_u64(c, s->has_counted ? s->counted : 0);
+	put_u64(c, s->recorded);
+	put_u64(c, s->lost);
+	put_u64(c, s->filtered);
+	put_u64(c, s->duration_ns);
+}
+
+static void put_lost(struct encoder *c, const struct lost_event *l)
+{
+	put_u32(c, l->watch);
+	put_u64(c, l->count);
+	put_string(c, l->why);
+}
+
+void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stack)
+{
+	switch (e->type) {
+	case EVENT_PROCESS:
+		return put_process(c, &e->process);
+	case EVENT_THREAD:
+		return put_thread(c, &e->thread);
+	case EVENT_MODULE:
+	case EVENT_MODULE_GONE:
+		return put_module(c, &e->module);
+	case EVENT_WATCH:
+		return put_watch(c, &e->watch);
+	case EVENT_CODE:
+		return put_code(c, &e->code);
+	case EVENT_ACCESS:
+		return put_access(c, &e->access, e->time_ns, stack);
+	case EVENT_LOST:
+		return put_lost(c, &e->lost);
+	case EVENT_NOTE:
+		return put_string(c, e->note.text);
+	case EVENT_SUMMARY:
+		return put_summary(c, &e->summary);
+	}
+	assert(!"an event type that the log does not know");
+}
+
+void encode_stack(struct encoder *c, uint32_t id, const struct access_event *a)
+{
+	put_u32(c, id);
+	put_u8(c, a->walk_end);
+	put_u32(c, a->nframes);
+	encode_bytes(c, a->frame, a->nframes * sizeof(*a->frame));
+}
