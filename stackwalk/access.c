@@ -13,8 +13,8 @@
  *	restart	 a system call at rip, which the trap's own signal interrupted
  *
  * An explanation that is contradicted by the registers is dropped, however likely it looks. The registers
- * are those after the instruction: what it overwrote is put back where the instruction allows it (insn_undo),
- *and otherwise its operand counts as not recomputable.
+ * are those after the instruction: what it overwrote is put back where the instruction allows it, by
+ * insn_undo(), and otherwise its operand counts as not recomputable.
  */
 #include "stackwalk/access.h"
 

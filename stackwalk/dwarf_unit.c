@@ -52,6 +52,18 @@ const char *dwarf_unit_file(Dwarf_Die *cu, Dwarf_Word index)
 	return path ? dwarf_unit_short_path(cu, path) : NULL;
 }
 
+const char *dwarf_die_decl_file(Dwarf_Die *die)
+{
+	Dwarf_Attribute mem;
+	Dwarf_Word index;
+	Dwarf_Die cu;
+
+	if (dwarf_formudata(dwarf_attr_integrate(die, DW_AT_decl_file, &mem), &index) != 0 ||
+	    !dwarf_cu_die(mem.cu, &cu, NULL, NULL, NULL, NULL, NULL, NULL))
+		return NULL;
+	return dwarf_unit_file(&cu, index);
+}
+
 bool dwarf_die_number(Dwarf_Die *die, unsigned int attr, Dwarf_Word *ret)
 {
 	Dwarf_Attribute mem;

@@ -28,6 +28,12 @@ const char *dwarf_unit_short_path(Dwarf_Die *cu, const char *path);
 /* The path of file @index of @cu's line table; NULL: none. */
 const char *dwarf_unit_file(Dwarf_Die *cu, Dwarf_Word index);
 
+/*
+ * The source file that declares @die, as the compiler was told it; NULL: unknown. Unlike dwarf_decl_file()
+ * it reads the number against the unit that it stands in, and bears units without a line table.
+ */
+const char *dwarf_die_decl_file(Dwarf_Die *die);
+
 /* A number attribute of @die, inherited from its origin or specification if need be. */
 bool dwarf_die_number(Dwarf_Die *die, unsigned int attr, Dwarf_Word *ret);
 bool dwarf_die_flag(Dwarf_Die *die, unsigned int attr);

@@ -194,10 +194,10 @@ static struct wc_error *set_declaration(struct hit *h, struct variable *v)
 		return &wc_enomem;
 	if (!h->has_die)
 		return NULL;
-	file = dwarf_decl_file(&h->die);
+	file = dwarf_die_decl_file(&h->die);
 	if (!file)
 		return NULL;
-	v->decl_file = strdup(dwarf_unit_short_path(locate_index_unit(h->index, h->unit), file));
+	v->decl_file = strdup(file);
 	if (!v->decl_file)
 		return &wc_enomem;
 	if (dwarf_decl_line(&h->die, &line) == 0 && line > 0)

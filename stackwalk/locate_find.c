@@ -78,7 +78,7 @@ static bool unit_is_from(Dwarf_Die *u, const char *source)
 static bool entry_is_from(struct locate_index *x, const struct variable_entry *e, const char *source)
 {
 	Dwarf_Die die = e->die;
-	const char *decl = dwarf_decl_file(&die);
+	const char *decl = dwarf_die_decl_file(&die);
 
 	return (decl && locate_path_fit(decl, source)) || unit_is_from(locate_index_unit(x, e->unit), source);
 }

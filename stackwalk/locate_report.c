@@ -307,7 +307,7 @@ static bool form_fits(const struct search *s, const struct form *f, struct hit *
 		return false;
 	unit = locate_index_unit(h->index, h->unit);
 	made_from = dwarf_diename(unit);
-	decl = dwarf_decl_file(&h->die);
+	decl = dwarf_die_decl_file(&h->die);
 	return locate_name_fit(NULL, h->name, name) && ((decl && locate_path_fit(decl, f->file)) ||
 							(made_from && locate_path_fit(made_from, f->file)));
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/personality.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -307,7 +308,7 @@ int main(int argc, char **argv)
 		if (i) {
 			ptrace(PTRACE_CONT, pid, 0, signal);
 			usleep(500 + (unsigned int)rand() % 8000);
-			kill(pid, SIGSTOP);
+			syscall(SYS_tgkill, pid, pid, SIGSTOP);
 			while ((alive = wait_stop(pid, &signal)) && signal)
 				ptrace(PTRACE_CONT, pid, 0, signal);
 		}

@@ -89,7 +89,7 @@ static void a_library_mapped_as_data_is_no_module(void **state)
 	int fd;
 
 	(void)state;
-	assert_true(dladdr(&self, &self) || dladdr((void *)cmocka_set_message_output, &self));
+	assert_true(dladdr((void *)cmocka_set_message_output, &self));
 	fd = open(self.dli_fname, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	copy = mmap(NULL, 1 << 16, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -104,7 +104,6 @@ static void a_library_mapped_as_data_is_no_module(void **state)
 static void a_mapped_data_file_is_no_module(void **state)
 {
 	struct module_list l;
-	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	char text[] = "/tmp/loc-data-XXXXXX";
 	int data = mkstemp(text);
 	void *p;
@@ -118,7 +117,6 @@ static void a_mapped_data_file_is_no_module(void **state)
 	module_list_deinit(&l);
 	munmap(p, 8192);
 	close(data);
-	close(fd);
 	unlink(text);
 }
 
