@@ -4,7 +4,9 @@
 #	make BUILD=build-x V=1		another build folder, commands shown
 #	make install DESTDIR=/tmp/x PREFIX=/usr
 
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 CXX ?= g++
 CLANG ?= clang
 CLANG_FORMAT ?= clang-format
@@ -28,7 +30,9 @@ LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lbpf -lz -lstdc+
 # The handler runs inside the traced program: freestanding, position independent, general registers only.
 HANDLER_CFLAGS := -std=gnu11 -O2 -g -I. $(WARN) -MMD -MP -ffreestanding -fPIC -fvisibility=hidden \
 	-mgeneral-regs-only -mno-red-zone -fno-stack-protector -fno-asynchronous-unwind-tables \
-	-fcf-protection=none -fomit-frame-pointer -fno-builtin -fno-jump-tables -fno-tree-loop-distribute-patterns
+	-fcf-protection=none -fomit-frame-pointer -fno-builtin -fno-jump-tables
+# Neither compiler may turn a loop into a call of memset; clang has no option for it of its own.
+HANDLER_CFLAGS += $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patterns)
 
 LIB_DIRS := watchctl/base stackwalk watchctl/trace watchctl/target watchctl/engine watchctl/monitor watchctl/view
 LIB_SRC := $(filter-out %.bpf.c,$(wildcard $(addsuffix /*.c,$(LIB_DIRS))))

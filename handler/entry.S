@@ -13,6 +13,12 @@
 	.text
 	.globl handler_entry, handler_restorer, remote_syscall, remote_read, remote_rewrite
 
+	/* By these bytes other controllers, and the guard, know a handler of ours: see struct wire_doorplate. */
+	.balign	16
+	.long	wire_control_page - .
+	.long	0
+	.ascii	"watchctl handler"
+
 	/* rsp is 16n + 8 on entry, as after any call (psABI 3.2.2); the return address is the restorer. */
 handler_entry:
 	push	%rbx

@@ -25,7 +25,7 @@
 #define WIRE_CODE_SIZE 0x4000u
 #define WIRE_WATCHES 4u
 #define WIRE_FRAMES 64u		/* most frames a record can hold */
-#define WIRE_RAW_MAX 16384u	/* most bytes of raw stack a record can hold */
+#define WIRE_RAW_MAX 32768u	/* most bytes of raw stack a record can hold */
 #define WIRE_ACCESS_FACTS 4096u /* slots, power of two */
 #define WIRE_RULES 32768u
 #define WIRE_PROBES 16u /* how far a lookup goes before it gives up: entries are placed no further */
@@ -36,6 +36,18 @@ enum wire_flags {
 	WIRE_USE_TSC = 1, /* rdtsc is constant, and the target may execute it; else clock_gettime */
 	WIRE_HAVE_FSGSBASE = 2,
 };
+
+/*
+ * What stands directly before the handler's first instruction, in every version: how another controller
+ * (and the guard in the kernel) knows a handler of watchctl, and finds its control block.
+ */
+struct wire_doorplate {
+	int32_t to_control; /* from the doorplate's own address */
+	uint32_t pad;
+	char name[16];	    /* WIRE_DOORPLATE, no NUL */
+};
+
+#define WIRE_DOORPLATE "watchctl handler"
 
 /* The kernel's struct sigaction for rt_sigaction(2), x86-64. */
 struct wire_sigaction {
@@ -96,6 +108,10 @@ struct wire_control {
 	uint64_t ring_offset, ring_size; /* from the control block; size is a power of two */
 	uint64_t facts_offset, rules_offset;
 	uint64_t code_start, code_end; /* where the handler itself is */
+	uint64_t mapping_size;	/* from code_start: all that is ours in the target */
+	uint64_t owner_start;	/* of the controller: start time in clock ticks since boot, and pid */
+	int32_t owner_pid;
+	uint32_t pad1;
 	struct wire_sigaction old;     /* the program's own SIGTRAP action: chained to, and put back */
 	struct wire_sigaction ours;
 	uint32_t hwbkpt_watch; /* watch + 1 that was armed through ptrace: its traps carry no cookie */
@@ -103,7 +119,7 @@ struct wire_control {
 
 	uint64_t head __attribute__((aligned(64)));
 	uint64_t tail __attribute__((aligned(64)));
-	uint64_t heartbeat;			    /* the controller adds one at each pass */
+	uint64_t heartbeat;			    /* CLOCK_MONOTONIC in ns at the last pass of the controller */
 	uint32_t wake __attribute__((aligned(64))); /* a futex: 0 while the controller sleeps on it */
 	uint32_t hold; /* threads at a WIRE_WATCH_HOLD site wait until this changes */
 	struct wire_watch watch[WIRE_WATCHES] __attribute__((aligned(64)));

@@ -4,6 +4,7 @@
  *
  * .eh_frame, found by binary search in .eh_frame_hdr, is tried first. Modules without it (Go), or without it
  * for some functions, may have .debug_frame, perhaps in a separate debug file: that is opened only then.
+ * Functions that never move their stack need neither (cfi_leaf).
  */
 #include "stackwalk/cfi.h"
 
@@ -14,6 +15,7 @@
 #include <gelf.h>
 
 #include "stackwalk/cfi_fde.h"
+#include "stackwalk/cfi_leaf.h"
 #include "stackwalk/cfi_rule.h"
 #include "stackwalk/elffile.h"
 #include "watchctl/base/cleanup.h"
@@ -149,8 +151,8 @@ static void open_debug(struct cfi_module *m)
 	m->debug = dwarf ? dwarf_getcfi(dwarf) : NULL;
 }
 
-/* The @len bytes that the file has for @vaddr; NULL: it has none. */
-static const uint8_t *file_bytes(const struct cfi_module *m, uint64_t vaddr, size_t len)
+/* The bytes that the file has from @vaddr on, and in *@len how many; NULL: none. */
+static const uint8_t *file_bytes(const struct cfi_module *m, uint64_t vaddr, size_t *len)
 {
 	Elf *elf = elffile_elf(m->file);
 	size_t nsegments;
@@ -159,11 +161,12 @@ static const uint8_t *file_bytes(const struct cfi_module *m, uint64_t vaddr, siz
 	if (!m->image || elf_getphdrnum(elf, &nsegments) != 0)
 		return NULL;
 	for (size_t i = 0; i < nsegments; i++) {
-		if (!gelf_getphdr(elf, (int)i, &p) || p.p_type != PT_LOAD || vaddr < p.p_vaddr)
+		if (!gelf_getphdr(elf, (int)i, &p) || p.p_type != PT_LOAD || vaddr < p.p_vaddr ||
+		    vaddr - p.p_vaddr >= p.p_filesz || p.p_filesz > m->image_size ||
+		    p.p_offset > m->image_size - p.p_filesz)
 			continue;
-		if (vaddr - p.p_vaddr < p.p_filesz && p.p_filesz - (vaddr - p.p_vaddr) >= len &&
-		    p.p_offset + p.p_filesz <= m->image_size)
-			return m->image + p.p_offset + (vaddr - p.p_vaddr);
+		*len = p.p_filesz - (vaddr - p.p_vaddr);
+		return m->image + p.p_offset + (vaddr - p.p_vaddr);
 	}
 	return NULL;
 }
@@ -183,13 +186,30 @@ static bool is_sigreturn(const struct cfi_module *m, uint64_t vaddr)
 		const uint64_t start[] = { vaddr + 1, vaddr, vaddr - (length[i] - 2) };
 
 		for (unsigned int k = 0; k < 3; k++) {
-			const uint8_t *p = file_bytes(m, start[k], length[i]);
+			size_t len;
+			const uint8_t *p = file_bytes(m, start[k], &len);
 
-			if (p && memcmp(p, code[i], length[i]) == 0)
+			if (p && len >= length[i] && memcmp(p, code[i], length[i]) == 0)
 				return true;
 		}
 	}
 	return false;
+}
+
+/* Assembly often gives its symbols no size: where the function ends, only its code tells. */
+static bool leaf_rule(const struct cfi_module *m, uint64_t vaddr, struct unwind_rule *ret)
+{
+	Dwfl_Module *mod = elffile_dwfl(m->file);
+	const uint8_t *code;
+	GElf_Off offset;
+	GElf_Sym sym;
+	size_t len;
+
+	if (!mod || !dwfl_module_addrinfo(mod, vaddr, &offset, &sym, NULL, NULL, NULL) ||
+	    GELF_ST_TYPE(sym.st_info) != STT_FUNC)
+		return false;
+	code = file_bytes(m, vaddr - offset, &len);
+	return code && cfi_leaf_rule(code, len, offset, ret);
 }
 
 static void rule_from_module(struct cfi_module *m, uint64_t pc, struct unwind_rule *ret)
@@ -204,8 +224,10 @@ static void rule_from_module(struct cfi_module *m, uint64_t pc, struct unwind_ru
 	}
 	if (!m->eh || dwarf_cfi_addrframe(m->eh, vaddr, &frame) != 0) {
 		open_debug(m);
-		if (!m->debug || dwarf_cfi_addrframe(m->debug, vaddr - m->debug_bias, &frame) != 0)
+		if (!m->debug || dwarf_cfi_addrframe(m->debug, vaddr - m->debug_bias, &frame) != 0) {
+			leaf_rule(m, vaddr, ret);
 			return;
+		}
 	}
 	cfi_rule_from_frame(frame, ret);
 	free(frame);

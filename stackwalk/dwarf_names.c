@@ -79,7 +79,7 @@ static void read_units(struct dwarf_names *d)
 	d->dwarf = elffile_dwarf(d->file, &d->bias);
 	while (d->dwarf && dwarf_unit_next(d->dwarf, &it, &cu))
 		if (!vec_push(d->unit, d->nunits, d->unit_cap, (struct unit){ .cu = cu }) ||
-		    !add_ranges(&d->ranges, &cu, d->nunits - 1))
+		    !add_ranges(&d->ranges, &it.skeleton, d->nunits - 1))
 			break;
 	intervals_sort(&d->ranges);
 }
@@ -203,12 +203,16 @@ static void set_line(Dwarf_Die *cu, uint64_t addr, struct dwarf_frame *ret)
 static void set_call_site(Dwarf_Die *cu, Dwarf_Die *call, struct dwarf_frame *ret)
 {
 	Dwarf_Word file, line;
+	const char *path;
 
 	if (!dwarf_die_number(call, DW_AT_call_file, &file) ||
 	    !dwarf_die_number(call, DW_AT_call_line, &line))
 		return;
-	ret->file = dwarf_unit_file(cu, file);
-	ret->line = ret->file ? (unsigned int)line : 0;
+	path = dwarf_unit_file(cu, file);
+	if (!path)
+		return;
+	ret->file = dwarf_unit_short_path(cu, path);
+	ret->line = (unsigned int)line;
 }
 
 static bool fill_frames(struct unit *u, Dwarf_Die *function, uint64_t addr, struct dwarf_place *p)
@@ -228,6 +232,17 @@ static bool fill_frames(struct unit *u, Dwarf_Die *function, uint64_t addr, stru
 	if (function)
 		p->frame[n].function = function_name(function);
 	return true;
+}
+
+/* Where calls enter: what DW_AT_entry_pc says, or else the first of the ranges, which is the main part. */
+static bool is_entry_range(Dwarf_Die *function, uint64_t start)
+{
+	Dwarf_Addr base, entry = start, end;
+	Dwarf_Attribute mem;
+
+	if (dwarf_attr_integrate(function, DW_AT_entry_pc, &mem) && dwarf_entrypc(function, &entry) == 0)
+		return entry == start;
+	return dwarf_ranges(function, 0, &base, &entry, &end) <= 0 || entry == start;
 }
 
 static struct unit *unit_around(struct dwarf_names *d, uint64_t addr, const struct interval **function)
@@ -255,7 +270,6 @@ bool dwarf_names_lookup(struct dwarf_names *d, uint64_t vaddr, struct dwarf_plac
 	Dwarf_Die *function;
 	struct unit *u;
 	uint64_t addr;
-	Dwarf_Addr entry;
 
 	if (!d->read)
 		read_units(d);
@@ -270,7 +284,7 @@ bool dwarf_names_lookup(struct dwarf_names *d, uint64_t vaddr, struct dwarf_plac
 		p.has_function = true;
 		p.start = range->start + d->bias;
 		p.end = range->end + d->bias;
-		p.in_entry_range = dwarf_entrypc(function, &entry) != 0 || entry == range->start;
+		p.in_entry_range = is_entry_range(function, range->start);
 	}
 	*ret = p;
 	return true;

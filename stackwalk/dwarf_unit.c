@@ -15,6 +15,7 @@ bool dwarf_unit_next(Dwarf *dwarf, struct dwarf_unit_iter *it, Dwarf_Die *ret)
 			*ret = cu;
 		else
 			continue;
+		it->skeleton = cu;
 		return true;
 	}
 	return false;
@@ -43,16 +44,14 @@ const char *dwarf_unit_short_path(Dwarf_Die *cu, const char *path)
 const char *dwarf_unit_file(Dwarf_Die *cu, Dwarf_Word index)
 {
 	Dwarf_Files *files;
-	const char *path;
 	size_t n;
 
 	if (dwarf_getsrcfiles(cu, &files, &n) != 0 || index >= n)
 		return NULL;
-	path = dwarf_filesrc(files, index, NULL, NULL);
-	return path ? dwarf_unit_short_path(cu, path) : NULL;
+	return dwarf_filesrc(files, index, NULL, NULL);
 }
 
-const char *dwarf_die_decl_file(Dwarf_Die *die)
+const char *dwarf_die_decl_file(Dwarf_Die *die, Dwarf_Die *unit)
 {
 	Dwarf_Attribute mem;
 	Dwarf_Word index;
@@ -61,6 +60,8 @@ const char *dwarf_die_decl_file(Dwarf_Die *die)
 	if (dwarf_formudata(dwarf_attr_integrate(die, DW_AT_decl_file, &mem), &index) != 0 ||
 	    !dwarf_cu_die(mem.cu, &cu, NULL, NULL, NULL, NULL, NULL, NULL))
 		return NULL;
+	if (unit)
+		*unit = cu;
 	return dwarf_unit_file(&cu, index);
 }
 

@@ -14,6 +14,7 @@
 
 struct dwarf_unit_iter {
 	Dwarf_CU *cu;
+	Dwarf_Die skeleton; /* of a split unit, where its address ranges are; else the unit itself */
 };
 
 /* The next compilation unit, zero-initialised @it for the first: partial and type units are left out. */
@@ -25,14 +26,15 @@ bool dwarf_unit_next(Dwarf *dwarf, struct dwarf_unit_iter *it, Dwarf_Die *ret);
  */
 const char *dwarf_unit_short_path(Dwarf_Die *cu, const char *path);
 
-/* The path of file @index of @cu's line table; NULL: none. */
+/* The full path of file @index of @cu's line table; NULL: none. */
 const char *dwarf_unit_file(Dwarf_Die *cu, Dwarf_Word index);
 
 /*
- * The source file that declares @die, as the compiler was told it; NULL: unknown. Unlike dwarf_decl_file()
- * it reads the number against the unit that it stands in, and bears units without a line table.
+ * The full path of the source file that declares @die; NULL: unknown. *@unit (may be NULL) is the unit that
+ * says so, for dwarf_unit_short_path(). Unlike dwarf_decl_file() it reads the number against the unit that
+ * it stands in, and bears units without a line table.
  */
-const char *dwarf_die_decl_file(Dwarf_Die *die);
+const char *dwarf_die_decl_file(Dwarf_Die *die, Dwarf_Die *unit);
 
 /* A number attribute of @die, inherited from its origin or specification if need be. */
 bool dwarf_die_number(Dwarf_Die *die, unsigned int attr, Dwarf_Word *ret);

@@ -270,8 +270,8 @@ static void set_flow(const struct decoded *d, uint64_t addr, struct insn *ret)
 
 	ret->is_call = d->insn.meta.category == ZYDIS_CATEGORY_CALL;
 	ret->is_ret = d->insn.meta.category == ZYDIS_CATEGORY_RET;
-	ret->is_jmp = d->insn.meta.category == ZYDIS_CATEGORY_UNCOND_BR ||
-		      d->insn.meta.category == ZYDIS_CATEGORY_COND_BR;
+	ret->is_cond = d->insn.meta.category == ZYDIS_CATEGORY_COND_BR;
+	ret->is_jmp = ret->is_cond || d->insn.meta.category == ZYDIS_CATEGORY_UNCOND_BR;
 	ret->is_syscall = name == ZYDIS_MNEMONIC_SYSCALL || name == ZYDIS_MNEMONIC_SYSENTER ||
 			  (name == ZYDIS_MNEMONIC_INT && d->op[0].imm.value.u == 0x80);
 	if (ret->is_call || ret->is_jmp)

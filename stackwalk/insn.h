@@ -52,6 +52,7 @@ enum insn_undo_kind {
 struct insn {
 	uint8_t len;
 	bool is_call, is_ret, is_jmp, is_syscall; /* syscall, sysenter, int 0x80 */
+	bool is_cond;				  /* of a jump: may also fall through */
 	bool is_rep;				  /* a string instruction with a rep prefix */
 	bool is_string;
 	bool cond_access; /* may touch less than it names, or nothing: masked moves, gather, rep, clflush */

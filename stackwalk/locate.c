@@ -187,6 +187,7 @@ static struct wc_error *find_base(struct search *s, const struct locate_expr *e,
 static struct wc_error *set_declaration(struct hit *h, struct variable *v)
 {
 	const char *file;
+	Dwarf_Die unit;
 	int line;
 
 	v->module = strdup(h->module->path);
@@ -194,10 +195,10 @@ static struct wc_error *set_declaration(struct hit *h, struct variable *v)
 		return &wc_enomem;
 	if (!h->has_die)
 		return NULL;
-	file = dwarf_die_decl_file(&h->die);
+	file = dwarf_die_decl_file(&h->die, &unit);
 	if (!file)
 		return NULL;
-	v->decl_file = strdup(file);
+	v->decl_file = strdup(dwarf_unit_short_path(&unit, file));
 	if (!v->decl_file)
 		return &wc_enomem;
 	if (dwarf_decl_line(&h->die, &line) == 0 && line > 0)

@@ -1,14 +1,19 @@
 /*
  * locate - an expression -> address, size and type of a variable of a live process.
  *
- *	expr	= [file ":"] path | "0x..." [":" size]
+ *	expr	= [file ":" [file ":"]] path | "0x..." [":" size]
  *	file	= a source file ("file.c:name") or a module ("libc.so.6:name", "/usr/bin/x:name")
- *	path	= "*" path | name { "." member | "->" member | "[" number "]" }
- *	name	= C identifier, or C++ qualified "ns::Class::member", Rust "crate::NAME", Go "main.counter"
+ *		  or both: "libx.so:file.c:name"
+ *	path	= "*" path | ( name | "(" path ")" ) { "." member | "->" member | "[" number "]" }
+ *	name	= C identifier, or C++ qualified "ns::Class::member", Rust "crate::NAME", Go "main.counter";
+ *		  a static variable of a function is "function::name", or plain "name" where that is unique.
+ *		  The end of a qualified name will do where it is unique.
  *
  * "->", "*" and "[n]" applied to a pointer read the pointer from the live process, once.
- * Types come from DWARF, in the file or in separate debug files; without DWARF a plain name is
- * looked up in the symbol tables and the size is the symbol's.
+ * The executable's variables win over those of libraries, variables over functions: a function's name gives
+ * its first byte (size 1, type name "function"), for execute watches. A bit field gives the smallest aligned
+ * unit that holds it. Types come from DWARF, in the file or in separate debug files; without DWARF a plain
+ * name is looked up in the symbol tables and the size is the symbol's.
  */
 #ifndef STACKWALK_LOCATE_H
 #define STACKWALK_LOCATE_H

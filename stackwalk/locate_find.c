@@ -3,10 +3,6 @@
  * first, then the libraries; variables outside functions first, then those inside; debug information
  * first, then symbol tables, then functions. The first stage that finds something ends the search, so
  * the debug information of libraries is not even opened for a variable of the program.
- *
- * ELF adds one rule. When an executable refers to a library's variable by copy relocation ("environ",
- * "stdout"), the library's own object is dead: the live one is in the executable. Whatever the executable
- * exports under the name of a library's exported variable is the live one.
  */
 #include "stackwalk/locate_find.h"
 
@@ -32,13 +28,6 @@ void search_deinit(struct search *s)
 	s->problem_name = s->problem_module = NULL;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 bool module_is_called(const struct module_list *l, const struct module *m, const char *name)
 {
 	const struct module *best = module_by_name(l, name);
@@ -47,11 +36,10 @@ bool module_is_called(const struct module_list *l, const struct module *m, const
 	return best && strcmp(best->path, m->path) == 0;
 }
 
-/* The program itself: the first module that is no library. */
-static const struct module *main_module(const struct module_list *l)
+const struct module *search_main_module(const struct module_list *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (!strstr(base_name(l->v[i].path), ".so") && l->v[i].path[0] == '/')
+		if (!strstr(basename(l->v[i].path), ".so") && l->v[i].path[0] == '/')
 			return &l->v[i];
 	return l->n ? &l->v[0] : NULL;
 }
@@ -78,7 +66,7 @@ static bool unit_is_from(Dwarf_Die *u, const char *source)
 static bool entry_is_from(struct locate_index *x, const struct variable_entry *e, const char *source)
 {
 	Dwarf_Die die = e->die;
-	const char *decl = dwarf_die_decl_file(&die);
+	const char *decl = dwarf_die_decl_file(&die, NULL);
 
 	return (decl && locate_path_fit(decl, source)) || unit_is_from(locate_index_unit(x, e->unit), source);
 }
@@ -335,7 +323,7 @@ static void stage_automatic(struct search *s, const struct module *m, struct loc
 	struct in_module in = { s, m, x, false };
 
 	/* Libraries are only looked through to the bottom where the user pointed at them. */
-	if (!s->problem_fit && (s->module || s->source || m == main_module(s->modules)))
+	if (!s->problem_fit && (s->module || s->source || m == search_main_module(s->modules)))
 		locate_index_find(x, s->name, true, each_entry, &in);
 }
 
@@ -363,102 +351,6 @@ static struct wc_error *run_stage(struct search *s, stage_fn *stage, const struc
 	return NULL;
 }
 
-/* The value of @name in the table of exported symbols of @elf. False: not defined there as data. */
-static bool exported_data(Elf *elf, const char *name, GElf_Sym *ret)
-{
-	for (Elf_Scn *scn = NULL; elf && (scn = elf_nextscn(elf, scn));) {
-		GElf_Shdr mem, *sh = gelf_getshdr(scn, &mem);
-		Elf_Data *data = sh && sh->sh_type == SHT_DYNSYM ? elf_getdata(scn, NULL) : NULL;
-		size_t n = data && sh->sh_entsize ? sh->sh_size / sh->sh_entsize : 0;
-
-		for (size_t i = 1; i < n; i++) {
-			GElf_Sym sym;
-			const char *s;
-
-			if (!gelf_getsym(data, (int)i, &sym) || sym.st_shndx == SHN_UNDEF ||
-			    GELF_ST_TYPE(sym.st_info) != STT_OBJECT)
-				continue;
-			s = elf_strptr(elf, sh->sh_link, sym.st_name);
-			if (s && strcmp(s, name) == 0) {
-				*ret = sym;
-				return true;
-			}
-		}
-	}
-	return false;
-}
-
-/* The name by which the linker knows @h: mangled, without a version. */
-static char *linker_name(struct hit *h)
-{
-	const char *linkage = h->has_die ? dwarf_die_linkage_name(&h->die) : NULL;
-
-	return strdup(linkage ? linkage : h->has_die ? dwarf_diename(&h->die) : h->name);
-}
-
-/* Moves a library's exported variable to the object in the executable that took its place. */
-static struct wc_error *follow_copy_relocation(struct search *s, struct hit *h)
-{
-	const struct module *exe = main_module(s->modules);
-	struct locate_index *x = exe && exe != h->module ? locator_index(s->locator, exe) : NULL;
-	scoped(freep) char *name = x ? linker_name(h) : NULL;
-	GElf_Sym sym, own;
-
-	if (!x)
-		return NULL;
-	if (!name)
-		return &wc_enomem;
-	if ((h->has_die && !dwarf_die_flag(&h->die, DW_AT_external)) ||
-	    !exported_data(elffile_elf(locate_index_file(h->index)), name, &own) ||
-	    own.st_value + h->module->bias != h->addr ||
-	    !exported_data(elffile_elf(locate_index_file(x)), name, &sym))
-		return NULL;
-	h->addr = sym.st_value + exe->bias;
-	h->module = exe;
-	if (!h->has_die)
-		h->size = sym.st_size;
-	return NULL;
-}
-
-/*
- * A symbol without a type: some module may describe the variable, as its definer (libc for a copy of
- * "environ" in the executable) or in a declaration.
- */
-static struct wc_error *find_type(struct search *s, struct hit *h)
-{
-	scoped(freep) char *name = linker_name(h);
-	GElf_Sym sym;
-
-	if (!name)
-		return &wc_enomem;
-	for (size_t i = 0; i < s->modules->n && !h->type.known; i++) {
-		const struct module *m = &s->modules->v[i];
-		struct locate_index *x = locator_index(s->locator, m);
-		struct search sub = { .locator = s->locator, .modules = s->modules, .name = name };
-		struct in_module in = { &sub, m, x, true };
-
-		if (!x)
-			return &wc_enomem;
-		if (m == h->module || !exported_data(elffile_elf(locate_index_file(x)), name, &sym))
-			continue;
-		locate_index_find(x, name, false, each_entry, &in);
-		for (size_t k = 0; k < sub.nhits && !h->type.known; k++) {
-			uint64_t size = dtype_size(&sub.hit[k].type);
-
-			if (sub.hit[k].fit == FIT_EXACT && (!size || !h->size || size == h->size))
-				h->type = sub.hit[k].type;
-		}
-		search_deinit(&sub);
-	}
-	if (!h->type.known && s->declared.known) {
-		uint64_t size = dtype_size(&s->declared);
-
-		if (!size || !h->size || size == h->size)
-			h->type = s->declared;
-	}
-	return NULL;
-}
-
 static struct wc_error *settle_hits(struct search *s)
 {
 	struct wc_error *err = NULL;
@@ -466,7 +358,7 @@ static struct wc_error *settle_hits(struct search *s)
 
 	for (size_t i = 0; i < s->nhits && !err; i++)
 		if (!s->hit[i].is_function)
-			err = follow_copy_relocation(s, &s->hit[i]);
+			err = hit_follow_copy(s, &s->hit[i]);
 	/* Two libraries may turn out to mean one object. */
 	for (size_t i = 0; i < s->nhits; i++) {
 		bool seen = false;
@@ -480,7 +372,7 @@ static struct wc_error *settle_hits(struct search *s)
 	}
 	s->nhits = kept;
 	if (!err && s->nhits == 1 && !s->hit[0].has_die && !s->hit[0].is_function)
-		err = find_type(s, &s->hit[0]);
+		err = hit_find_type(s, &s->hit[0]);
 	return err;
 }
 
@@ -493,7 +385,7 @@ struct wc_error *search_run(struct search *s)
 		{ stage_outer, false }, { stage_local, false },	    { stage_outer, true },
 		{ stage_local, true },	{ stage_automatic, false }, { stage_automatic, true },
 	};
-	const struct module *exe = main_module(s->modules);
+	const struct module *exe = search_main_module(s->modules);
 	struct wc_error *err = NULL;
 
 	for (size_t i = 0; i < sizeof(stages) / sizeof(*stages) && !err && !s->nhits; i++)
@@ -503,7 +395,7 @@ struct wc_error *search_run(struct search *s)
 
 struct wc_error *search_run_functions(struct search *s)
 {
-	const struct module *exe = main_module(s->modules);
+	const struct module *exe = search_main_module(s->modules);
 	struct wc_error *err = run_stage(s, stage_function, exe, false);
 
 	return err || s->nhits ? err : run_stage(s, stage_function, exe, true);

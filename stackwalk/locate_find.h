@@ -44,6 +44,18 @@ struct search {
 /* The index of @m, kept by the locator. NULL: no memory. */
 struct locate_index *locator_index(struct locator *l, const struct module *m);
 
+/* The program itself: the first module that is no library. */
+const struct module *search_main_module(const struct module_list *l);
+
+/* Moves a library's exported variable to the object in the executable that took its place, if one did. */
+struct wc_error *hit_follow_copy(struct search *s, struct hit *h);
+
+/*
+ * A symbol without a type: some module may describe the variable, as its definer (libc for a copy of
+ * "environ" in the executable) or in a declaration.
+ */
+struct wc_error *hit_find_type(struct search *s, struct hit *h);
+
 /* Whether @m is what the user calls @name. */
 bool module_is_called(const struct module_list *l, const struct module *m, const char *name);
 

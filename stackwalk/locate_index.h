@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "stackwalk/elffile.h"
+#include "stackwalk/locate_match.h"
 #include "stackwalk/symbols.h"
 
 /* Why a variable has, or has not, an address of its own. */
@@ -36,15 +37,15 @@ struct variable_entry {
 	bool declaration;
 };
 
-/* How well a name fits; higher is better. */
-enum name_fit { FIT_NONE, FIT_SUFFIX, FIT_EXACT };
-
 struct locate_index;
 
 struct locate_index *locate_index_new(const struct module *m); /* NULL: no memory */
 void locate_index_free(struct locate_index *x);
 
 struct elffile *locate_index_file(struct locate_index *x);
+
+/* Its debug information, as elffile_dwarf(). */
+Dwarf *locate_index_dwarf(struct locate_index *x, uint64_t *bias);
 
 /* The symbol table; NULL: no memory. */
 struct symbols *locate_index_symbols(struct locate_index *x);
@@ -70,11 +71,5 @@ enum variable_place locate_index_place(struct locate_index *x, Dwarf_Die *die, u
 
 /* The definition of the struct, class, union or enum that @die only declares; false: nowhere in the file. */
 bool locate_index_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret);
-
-/* How well the qualified name @scope::@name answers to @query. */
-enum name_fit locate_name_fit(const char *scope, const char *name, const char *query);
-
-/* Whether @path is what a user means by @file: equal, or ends in "/@file". */
-bool locate_path_fit(const char *path, const char *file);
 
 #endif

@@ -14,13 +14,6 @@
 #define CANDIDATES_MAX 10
 #define MODULES_MAX 8
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static const char *last_component(const char *name)
 {
 	const char *last = name;
@@ -59,7 +52,7 @@ static void offer_module(struct near *near, struct locate_index *x, bool with_so
 		if (v[i].declaration)
 			continue;
 		full = full_name(&v[i]);
-		if (!full || asprintf(&shown, "%s%s%s", with_source && unit ? base_name(unit) : "",
+		if (!full || asprintf(&shown, "%s%s%s", with_source && unit ? basename(unit) : "",
 				      with_source && unit ? ":" : "", full) < 0)
 			shown = NULL;
 		if (shown)
@@ -171,7 +164,7 @@ static bool looks_like_source(const char *name)
 					    "hpp", "hxx", "rs",	 "go",	"s",   "S",   "asm", "f",
 					    "f90", "F90", "adb", "ads", "d",   "zig", "m",   "mm",
 					    "pas", "nim", "inc", "y",	"l",   "tcc", "ipp" };
-	const char *dot = strrchr(base_name(name), '.');
+	const char *dot = strrchr(basename(name), '.');
 
 	for (size_t i = 0; dot && i < sizeof(ends) / sizeof(*ends); i++)
 		if (strcmp(dot + 1, ends[i]) == 0)
@@ -181,7 +174,7 @@ static bool looks_like_source(const char *name)
 
 static char *near_sources(struct search *s)
 {
-	struct near near = { .query = base_name(s->source) };
+	struct near near = { .query = basename(s->source) };
 	char *text;
 
 	for (size_t i = 0; i < s->modules->n; i++) {
@@ -191,7 +184,7 @@ static char *near_sources(struct search *s)
 			const char *name = dwarf_diename(locate_index_unit(x, (uint32_t)u));
 
 			if (name)
-				near_offer(&near, base_name(name), base_name(name));
+				near_offer(&near, basename(name), basename(name));
 		}
 	}
 	text = near_text(&near);
@@ -202,7 +195,7 @@ static char *near_sources(struct search *s)
 /* "a, b, c", or the names like @name when there are many. */
 static struct wc_error *not_loaded(struct search *s, const char *name)
 {
-	struct near near = { .query = base_name(name) };
+	struct near near = { .query = basename(name) };
 	scoped(freep) char *list = NULL;
 	size_t len, n = 0;
 	FILE *f = open_memstream(&list, &len);
@@ -211,7 +204,7 @@ static struct wc_error *not_loaded(struct search *s, const char *name)
 	if (!f)
 		return &wc_enomem;
 	for (size_t i = 0; i < s->modules->n; i++) {
-		const char *base = base_name(s->modules->v[i].path);
+		const char *base = basename(s->modules->v[i].path);
 
 		near_offer(&near, base, base);
 		fprintf(f, "%s%s", n++ ? ", " : "", base);
@@ -307,7 +300,7 @@ static bool form_fits(const struct search *s, const struct form *f, struct hit *
 		return false;
 	unit = locate_index_unit(h->index, h->unit);
 	made_from = dwarf_diename(unit);
-	decl = dwarf_die_decl_file(&h->die);
+	decl = dwarf_die_decl_file(&h->die, NULL);
 	return locate_name_fit(NULL, h->name, name) && ((decl && locate_path_fit(decl, f->file)) ||
 							(made_from && locate_path_fit(made_from, f->file)));
 }
@@ -346,8 +339,10 @@ static char *print_form(const struct form *f, const char *name)
 static char *form_of(struct search *s, size_t i)
 {
 	struct hit *h = &s->hit[i];
-	const char *modules[] = { NULL, base_name(h->module->path), h->module->path };
-	const char *path = h->has_die ? dwarf_diename(locate_index_unit(h->index, h->unit)) : NULL;
+	const char *modules[] = { NULL, basename(h->module->path), h->module->path };
+	/* A unit made at link time is called "<artificial>": there only the declaration tells the file. */
+	const char *paths[] = { h->has_die ? dwarf_diename(locate_index_unit(h->index, h->unit)) : NULL,
+				h->has_die ? dwarf_die_decl_file(&h->die, NULL) : NULL };
 	uint64_t size = h->type.known ? dtype_size(&h->type) : h->size;
 	char *text;
 
@@ -356,10 +351,12 @@ static char *form_of(struct search *s, size_t i)
 
 		if (form_selects(s, &f, i))
 			return print_form(&f, h->name);
-		for (const char *end = NULL; path && (end = longer_end(path, end));) {
-			f.file = end;
-			if (form_selects(s, &f, i))
-				return print_form(&f, h->name);
+		for (size_t p = 0; p < 2; p++) {
+			for (const char *end = NULL; paths[p] && (end = longer_end(paths[p], end));) {
+				f.file = end;
+				if (form_selects(s, &f, i))
+					return print_form(&f, h->name);
+			}
 		}
 	}
 	if (asprintf(&text, size ? "0x%" PRIx64 ":%" PRIu64 : "0x%" PRIx64, h->addr, size) < 0)

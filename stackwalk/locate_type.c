@@ -12,8 +12,12 @@ struct dtype dtype_of(struct locate_index *x, Dwarf_Die *die)
 {
 	struct dtype t = { .index = x };
 	Dwarf_Attribute mem;
+	Dwarf_Die whole;
 
 	t.known = dwarf_formref_die(dwarf_attr_integrate(die, DW_AT_type, &mem), &t.die) != NULL;
+	/* -fdebug-types-section: a stub that names a unit of its own. */
+	if (t.known && dwarf_attr(&t.die, DW_AT_signature, &mem) && dwarf_formref_die(&mem, &whole))
+		t.die = whole;
 	return t;
 }
 
@@ -219,7 +223,7 @@ static void set_bit_field(struct dmember *m, uint64_t addr, uint64_t bit, uint64
 static bool member_bits(Dwarf_Die *die, uint64_t object, struct dmember *m)
 {
 	Dwarf_Word size, bit, storage;
-	Dwarf_Word offset = 0;
+	uint64_t offset;
 
 	if (!dwarf_die_number(die, DW_AT_bit_size, &size) || !size || size > 64)
 		return false;
@@ -232,7 +236,8 @@ static bool member_bits(Dwarf_Die *die, uint64_t object, struct dmember *m)
 		return false;
 	if (!dwarf_die_number(die, DW_AT_byte_size, &storage))
 		storage = dtype_size(&m->type);
-	dwarf_die_number(die, DW_AT_data_member_location, &offset);
+	if (!member_address(die, 0, NULL, &offset))
+		return false;
 	set_bit_field(m, object, 8 * offset + 8 * storage - bit - size, size);
 	return true;
 }

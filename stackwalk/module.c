@@ -11,41 +11,24 @@
  */
 #include "stackwalk/module.h"
 
-#include <ctype.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stackwalk/module_elf.h"
+#include "stackwalk/module_image.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 
 #define PAGE 4096ull
-#define DELETED " (deleted)"
-
-struct mapping {
-	uint64_t start, end, offset, dev, ino;
-	bool executable;
-	char *path;
-};
-
-/* One mapped file, looked at once, however often it is mapped. */
-struct image {
-	uint64_t dev, ino;
-	char *maps_path;
-	bool is_elf, deleted;
-	char *path, *open_path;
-	struct module_elf head;
-};
 
 /* A module in the making. */
 struct draft {
-	const struct image *image;
+	const struct module_image *image;
 	uint64_t start, end, bias;
 	size_t nmappings;
 	bool executable;
@@ -54,7 +37,7 @@ struct draft {
 struct reading {
 	pid_t pid;
 	int mem_fd; /* /proc/PID/mem; -1: not permitted */
-	struct image *image;
+	struct module_image *image;
 	size_t nimages, image_cap;
 	struct draft *draft;
 	size_t ndrafts, draft_cap;
@@ -62,11 +45,8 @@ struct reading {
 
 static void reading_deinit(struct reading *r)
 {
-	for (size_t i = 0; i < r->nimages; i++) {
-		free(r->image[i].maps_path);
-		free(r->image[i].path);
-		free(r->image[i].open_path);
-	}
+	for (size_t i = 0; i < r->nimages; i++)
+		module_image_deinit(&r->image[i]);
 	free(r->image);
 	free(r->draft);
 	closep(&r->mem_fd);
@@ -88,7 +68,7 @@ static void unescape_newlines(char *s)
 	*out = '\0';
 }
 
-static bool parse_mapping(char *line, struct mapping *ret)
+static bool parse_mapping(char *line, struct module_mapping *ret)
 {
 	unsigned int major, minor;
 	char perm[5];
@@ -106,153 +86,20 @@ static bool parse_mapping(char *line, struct mapping *ret)
 	return true;
 }
 
-static int open_elf(const char *path, struct module_elf *ret, uint64_t *ino)
-{
-	scoped(closep) int fd = -1;
-	struct stat st;
-
-	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-		return -1;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return -1;
-	*ino = st.st_ino;
-	return module_elf_from_file(fd, ret);
-}
-
-/* The path as it would be for a process that lives where we live, else one through its root. */
-static char *path_through_root(pid_t pid, const char *path)
-{
-	struct stat ours, theirs;
-	char *rooted;
-
-	if (asprintf(&rooted, "/proc/%d/root%s", pid, path) < 0)
-		return NULL;
-	if (stat(path, &ours) == 0 &&
-	    (stat(rooted, &theirs) < 0 || (ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev))) {
-		free(rooted);
-		return strdup(path);
-	}
-	return rooted;
-}
-
-static bool same_build_id(const struct module_elf *a, const struct module_elf *b)
-{
-	return a->build_id_len == b->build_id_len && memcmp(a->build_id, b->build_id, a->build_id_len) == 0;
-}
-
-/* False: what lies at the image's path is not what was mapped, or cannot be opened. */
-static bool image_open_by_path(struct reading *r, struct image *img, const struct mapping *m)
-{
-	struct module_elf mapped;
-	uint64_t ino;
-	int is_elf;
-
-	img->open_path = path_through_root(r->pid, img->path);
-	if (!img->open_path)
-		return false;
-	is_elf = open_elf(img->open_path, &img->head, &ino);
-	if (is_elf < 0)
-		return false;
-	img->is_elf = is_elf;
-	/* Overlay file systems show other inode numbers in maps than in stat: only the contents decide. */
-	if (ino != m->ino && m->offset == 0 && is_elf && r->mem_fd >= 0 &&
-	    module_elf_from_memory(r->mem_fd, m->start, &mapped))
-		return same_build_id(&mapped, &img->head);
-	return true;
-}
-
-/* The file itself, though its name is gone: needs CAP_CHECKPOINT_RESTORE, or that it is the program. */
-static bool image_open_by_handle(struct reading *r, struct image *img, const struct mapping *m)
-{
-	char exe_link[32], exe[4096];
-	scoped(freep) char *handle = NULL;
-	uint64_t ino;
-	ssize_t n;
-	int is_elf;
-
-	if (asprintf(&handle, "/proc/%d/map_files/%lx-%lx", r->pid, m->start, m->end) < 0) {
-		handle = NULL;
-		return false;
-	}
-	is_elf = open_elf(handle, &img->head, &ino);
-	if (is_elf < 0) {
-		snprintf(exe_link, sizeof(exe_link), "/proc/%d/exe", r->pid);
-		n = readlink(exe_link, exe, sizeof(exe) - 1);
-		if (n < 0)
-			return false;
-		exe[n] = '\0';
-		if (strcmp(exe, m->path) != 0)
-			return false;
-		is_elf = open_elf(exe_link, &img->head, &ino);
-		free(handle);
-		handle = strdup(exe_link);
-		if (is_elf < 0 || !handle)
-			return false;
-	}
-	img->is_elf = is_elf;
-	free(img->open_path);
-	img->open_path = take_ptr(handle);
-	return true;
-}
-
-/* Fills in what is known of the file behind @m; an image that is no ELF file is a fact too. */
-static bool image_init(struct reading *r, const struct mapping *m, struct image *ret)
-{
-	struct image img = { .dev = m->dev, .ino = m->ino };
-	size_t len = strlen(m->path), suffix = strlen(DELETED);
-	uint64_t ino;
-
-	img.maps_path = strdup(m->path);
-	img.path = strdup(m->path);
-	if (!img.maps_path || !img.path)
-		goto undo;
-	if (len > suffix && strcmp(m->path + len - suffix, DELETED) == 0) {
-		/* A file may really be called so: then it is there, under this very name. */
-		img.open_path = path_through_root(r->pid, m->path);
-		img.deleted = !img.open_path || open_elf(img.open_path, &img.head, &ino) < 0 || ino != m->ino;
-		free(take_ptr(img.open_path));
-		if (img.deleted)
-			img.path[len - suffix] = '\0';
-	}
-	if (!img.deleted && !image_open_by_path(r, &img, m))
-		img.deleted = img.is_elf;
-	if (img.deleted || !img.open_path || (!img.is_elf && access(img.open_path, R_OK) < 0)) {
-		img.is_elf = false;
-		if (!image_open_by_handle(r, &img, m)) {
-			if (!img.open_path)
-				img.open_path = path_through_root(r->pid, img.path);
-			img.is_elf = m->offset == 0 && r->mem_fd >= 0 &&
-				     module_elf_from_memory(r->mem_fd, m->start, &img.head);
-		}
-	}
-	if (!img.open_path)
-		goto undo;
-	*ret = img;
-	return true;
-undo:
-	free(img.maps_path);
-	free(img.path);
-	free(img.open_path);
-	return false;
-}
-
 /* An index into r->image; -1: no memory. */
-static ssize_t image_of(struct reading *r, const struct mapping *m)
+static ssize_t image_of(struct reading *r, const struct module_mapping *m)
 {
-	struct image img;
+	struct module_image img;
 
 	/* Mappings of one file follow each other: look at the last ones first. */
 	for (size_t i = r->nimages; i-- > 0;)
 		if (r->image[i].ino == m->ino && r->image[i].dev == m->dev &&
 		    strcmp(r->image[i].maps_path, m->path) == 0)
 			return (ssize_t)i;
-	if (!image_init(r, m, &img))
+	if (!module_image_init(&img, r->pid, r->mem_fd, m))
 		return -1;
 	if (!vec_push(r->image, r->nimages, r->image_cap, img)) {
-		free(img.maps_path);
-		free(img.path);
-		free(img.open_path);
+		module_image_deinit(&img);
 		return -1;
 	}
 	return (ssize_t)r->nimages - 1;
@@ -273,13 +120,13 @@ static bool segment_holds(const struct elf_segment *s, uint64_t offset)
 	return s->filesz && offset >= page_down(s->offset) && offset < page_up(s->offset + s->filesz);
 }
 
-static uint64_t segment_bias(const struct elf_segment *s, const struct mapping *m)
+static uint64_t segment_bias(const struct elf_segment *s, const struct module_mapping *m)
 {
 	return m->start - (m->offset - page_down(s->offset)) - page_down(s->vaddr);
 }
 
 /* The bias that @m has where nothing else is known: of the segment that begins at @m and runs as @m may. */
-static bool best_bias(const struct module_elf *head, const struct mapping *m, uint64_t *ret)
+static bool best_bias(const struct module_elf *head, const struct module_mapping *m, uint64_t *ret)
 {
 	int best = -1;
 
@@ -298,7 +145,7 @@ static bool best_bias(const struct module_elf *head, const struct mapping *m, ui
 	return best >= 0;
 }
 
-static bool draft_accepts(const struct draft *d, const struct mapping *m)
+static bool draft_accepts(const struct draft *d, const struct module_mapping *m)
 {
 	for (size_t i = 0; i < d->image->head.nsegments; i++) {
 		const struct elf_segment *s = &d->image->head.segment[i];
@@ -321,7 +168,7 @@ static uint64_t memory_end(const struct module_elf *head, uint64_t bias)
 }
 
 /* Puts @m into the module that it belongs to, or starts one. @image may move: drafts hold indices first. */
-static bool add_mapping(struct reading *r, const struct image *img, const struct mapping *m)
+static bool add_mapping(struct reading *r, const struct module_image *img, const struct module_mapping *m)
 {
 	uint64_t bias = 0;
 
@@ -358,7 +205,7 @@ static bool list_push(struct module_list *l, struct module m)
 
 static bool list_push_draft(struct module_list *l, const struct draft *d)
 {
-	const struct image *img = d->image;
+	const struct module_image *img = d->image;
 	uint64_t end = memory_end(&img->head, d->bias);
 	struct module m = { .start = d->start,
 			    .end = end > d->end ? end : d->end,
@@ -372,7 +219,7 @@ static bool list_push_draft(struct module_list *l, const struct draft *d)
 	return list_push(l, m);
 }
 
-static bool list_push_vdso(struct module_list *l, const struct reading *r, const struct mapping *m)
+static bool list_push_vdso(struct module_list *l, const struct reading *r, const struct module_mapping *m)
 {
 	const void *ours = (const void *)getauxval(AT_SYSINFO_EHDR);
 	struct module_elf head;
@@ -398,7 +245,7 @@ static int module_cmp(const void *a, const void *b)
 }
 
 struct parsed_maps {
-	struct mapping *v;
+	struct module_mapping *v;
 	size_t n, cap;
 };
 
@@ -413,7 +260,7 @@ static bool maps_parse(FILE *f, struct parsed_maps *ret)
 {
 	scoped(freep) char *line = NULL;
 	size_t cap = 0;
-	struct mapping m;
+	struct module_mapping m;
 
 	while (getline(&line, &cap, f) > 0) {
 		if (!parse_mapping(line, &m) || (m.path[0] != '/' && strcmp(m.path, "[vdso]") != 0))
@@ -436,7 +283,7 @@ static bool list_build(struct reading *r, const struct parsed_maps *maps, struct
 			return false;
 	/* From here on no image moves. */
 	for (size_t i = 0; i < maps->n; i++) {
-		const struct mapping *m = &maps->v[i];
+		const struct module_mapping *m = &maps->v[i];
 		ssize_t img;
 
 		if (m->path[0] != '/') {
@@ -504,66 +351,4 @@ void module_list_deinit(struct module_list *l)
 	}
 	free(l->v);
 	*l = (struct module_list){ 0 };
-}
-
-const struct module *module_find(const struct module_list *l, uint64_t addr)
-{
-	size_t low = 0, high = l->n;
-
-	/* The last module that starts at or below addr. */
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (l->v[mid].start <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low && addr < l->v[low - 1].end ? &l->v[low - 1] : NULL;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-/* How well @name names @path: 3 the path or its end, 2 the base name up to a version, 0 not. */
-static int name_match(const char *path, const char *name)
-{
-	const char *base = base_name(path), *rest;
-	size_t len = strlen(name), path_len = strlen(path);
-
-	if (strcmp(path, name) == 0 || strcmp(base, name) == 0)
-		return 3;
-	/* "x86_64-linux-gnu/libc.so.6" */
-	if (strchr(name, '/') && path_len > len && strcmp(path + path_len - len, name) == 0 &&
-	    (name[0] == '/' || path[path_len - len - 1] == '/'))
-		return 3;
-	if (!len || strncmp(base, name, len) != 0)
-		return 0;
-	/* "libc", "libc.so", "libfoo" for libfoo-1.2.so, "python3" for python3.11 */
-	rest = base + len;
-	if (strncmp(rest, ".so", 3) == 0 && (!rest[3] || rest[3] == '.'))
-		return 2;
-	if ((rest[0] == '.' || rest[0] == '-') && isdigit((unsigned char)rest[1]))
-		return 2;
-	return 0;
-}
-
-const struct module *module_by_name(const struct module_list *l, const char *name)
-{
-	const struct module *best = NULL;
-	int best_match = 0;
-
-	for (size_t i = 0; i < l->n; i++) {
-		int match = name_match(l->v[i].path, name);
-
-		if (match > best_match) {
-			best_match = match;
-			best = &l->v[i];
-		}
-	}
-	return best;
 }

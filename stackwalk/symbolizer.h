@@ -19,7 +19,7 @@ struct symbolizer;
 
 /* One function at an address. Strings belong to the symbolizer and live as long as it does. */
 struct frame_name {
-	const char *function; /* demangled, without version suffix; NULL: unknown */
+	const char *function; /* demangled with parameters, without version suffix; NULL: unknown */
 	const char *file;     /* NULL: unknown */
 	unsigned int line;    /* 0: unknown */
 };
@@ -29,7 +29,8 @@ struct location {
 	const uint8_t *build_id;
 	uint8_t build_id_len;
 	uint64_t module_offset;	 /* addr - bias */
-	uint64_t function_start; /* runtime address; 0: unknown. Of the real, not the inlined function */
+	uint64_t function_start; /* runtime address; 0: unknown. Of the real function, or of the part of it
+				    split off */
 	uint64_t offset;	 /* addr - function_start */
 	bool stale;		 /* the file on disk is not the one that was mapped */
 	size_t nframes;		 /* at least 1; frame[0] is innermost; all but the last are inlined */
@@ -55,10 +56,13 @@ void symbolizer_remove(struct symbolizer *s, uint64_t start, uint64_t end);
  */
 const struct location *symbolizer_lookup(struct symbolizer *s, uint64_t addr);
 
-/* Bounds of the function that holds @addr, from symbols or FDEs: false when neither knows. */
+/*
+ * Bounds of the contiguous part of the function that holds @addr, from debug information or symbols: false
+ * when neither knows (a stripped file: ask cfi_function()).
+ */
 bool symbolizer_function(struct symbolizer *s, uint64_t addr, uint64_t *start, uint64_t *end);
 
-/* "name+0x10" / "name" for the data or code symbol at or before @addr in its module; false: none. */
+/* "name+0x10" / "name" for the data or code symbol that covers @addr; false: none. */
 bool symbolizer_data_name(struct symbolizer *s, uint64_t addr, char *buf, size_t len);
 
 #endif

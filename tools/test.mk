@@ -1,11 +1,22 @@
-# Unit tests: one cmocka program a module, tests/unit/test_NAME.c, linked with the whole library.
+# Tests. Unit: one cmocka program a module, tests/unit/test_NAME.c, linked with the whole library.
+# End to end: pytest on the program as it was built; victims are compiled by tests/e2e/conftest.py.
 
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:%.c=$(BUILD)/%)
+E2E ?= tests/e2e
+PYTEST ?= $(PYTHON) -m pytest
 
-.PHONY: unit
-unit: $(UNIT_BIN)
-	@failed=0; for t in $(UNIT_BIN); do $$t || failed=1; done; exit $$failed
+.PHONY: test unit e2e
+test: | packages-test ## unit and end-to-end tests
+	$(Q)$(MAKE) --no-print-directory unit
+	$(Q)$(MAKE) --no-print-directory e2e
+
+unit: $(UNIT_BIN) ## unit tests only
+	@tools/run-units $(UNIT_BIN)
+
+e2e: $(PROG) | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
+	@BUILD="$(BUILD)" WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 \
+		$(PYTEST) -rs -p no:cacheprovider --durations=5 $(E2E)
 
 $(UNIT_BIN): $(BUILD)/tests/unit/%: tests/unit/%.c $(LIB) | packages-test
 	@mkdir -p $(@D)

@@ -39,7 +39,7 @@ struct victim {
 };
 
 /* The folder for what is built; removed by victim_cleanup(). */
-static char victim_dir[] = "/tmp/loc-test-XXXXXX";
+static char victim_dir[] = P_tmpdir "/loc-test-XXXXXX";
 
 static int victim_setup(void **state)
 {

@@ -570,6 +570,36 @@ static void code_at_the_end_of_a_mapping_is_recorded(void **state)
 	assert_int_equal(f.at_len, 2);
 }
 
+/* Facts come from logs too: whatever they hold, the verdict makes sense. */
+static void random_facts_keep_the_verdict_consistent(void **state)
+{
+	srandom(1);
+	for (unsigned int round = 0; round < 200000; round++) {
+		struct scene *s = scene();
+		struct access_verdict v;
+
+		for (unsigned int i = 0; i < INSN_MAX; i++) {
+			s->pc.before[i] = (uint8_t)random();
+			s->pc.at[i] = (uint8_t)random();
+			s->caller.before[i] = (uint8_t)random();
+		}
+		s->pc.before_len = (uint8_t)(random() % 20);
+		s->caller.before_len = (uint8_t)(random() % 20);
+		s->pc.at_len = (uint8_t)(random() % (INSN_MAX + 1));
+		for (unsigned int i = 0; i < WREG_COUNT; i++)
+			s->regs.r[i] = 0x7000 + (uint64_t)(random() % 64) - 32;
+		s->q.has_new = random() % 2;
+		s->q.new_value = s->regs.r[random() % WREG_COUNT];
+		s->q.size = 1u << random() % 4;
+		v = resolve(s);
+		assert_in_range(v.kind, ACCESS_UNKNOWN, ACCESS_READWRITE);
+		assert_int_equal(v.insn != 0, v.len != 0);
+		assert_in_range(v.len, 0, INSN_MAX);
+		assert_true(!v.confirmed || v.kind || v.origin == ORIGIN_KERNEL);
+		assert_true(!v.in_caller || v.insn == s->caller.pc - v.len);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -589,6 +619,7 @@ int main(void)
 		cmocka_unit_test(an_unknown_segment_base_is_not_confirmed),
 		cmocka_unit_test(xsave_is_only_named_within_reach),
 		cmocka_unit_test(code_at_the_end_of_a_mapping_is_recorded),
+		cmocka_unit_test(random_facts_keep_the_verdict_consistent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,10 +128,10 @@ static void calls_and_jumps_tell_where_they_go(void **state)
 	i = DECODE(0xff, 0xd0); /* call rax */
 	assert_int_equal(i.target_reg, WREG_RAX);
 	i = DECODE(0xff, 0x25, 0x00, 0x01, 0x00, 0x00); /* jmp [rip + 0x100] */
-	assert_true(i.is_jmp && !i.is_call);
+	assert_true(i.is_jmp && !i.is_cond && !i.is_call);
 	assert_mem(&i, 0, ACCESS_READ, WREG_RIP, 0x100, 8);
 	i = DECODE(0x74, 0xfe); /* je to itself */
-	assert_true(i.is_jmp);
+	assert_true(i.is_jmp && i.is_cond);
 	assert_int_equal(i.target, AT);
 }
 

@@ -361,18 +361,20 @@ static void a_missing_module_is_told_apart_from_a_missing_name(void **state)
 static void module_prefixes_take_every_form(void **state)
 {
 	static const char *const forms[] = { "loc_c:flag", "loc_c:loc_c.c:flag", "loc_c : flag" };
+	struct variable v;
 	struct bench b;
 	char path[96];
 
 	start_c(&b);
 	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
-		struct variable v = find(&b, forms[i]);
-
+		v = find(&b, forms[i]);
 		assert_int_equal(v.addr, victim_shown(&b.v, "flag")->addr);
 		variable_deinit(&v);
 	}
 	snprintf(path, sizeof(path), "%s/loc_c:flag", victim_dir);
-	assert_int_equal(find(&b, path).addr, victim_shown(&b.v, "flag")->addr);
+	v = find(&b, path);
+	assert_int_equal(v.addr, victim_shown(&b.v, "flag")->addr);
+	variable_deinit(&v);
 	bench_stop(&b);
 }
 

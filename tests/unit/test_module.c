@@ -104,7 +104,7 @@ static void a_library_mapped_as_data_is_no_module(void **state)
 static void a_mapped_data_file_is_no_module(void **state)
 {
 	struct module_list l;
-	char text[] = "/tmp/loc-data-XXXXXX";
+	char text[] = P_tmpdir "/loc-data-XXXXXX";
 	int data = mkstemp(text);
 	void *p;
 

@@ -5,6 +5,8 @@
 
 #include "loc_show.h"
 
+#define KEEP __attribute__((used))
+
 enum color { RED, GREEN = 5, BLUE = -3 };
 enum flags { FLAG_A = 1, FLAG_B = 2, FLAG_C = 4 };
 
@@ -56,7 +58,7 @@ int (*function_pointer)(void);
 _Atomic int atomic_count = 77;
 __thread int per_thread = 4;
 long double wide_float = 1.5L;
-struct node **indirect = &head;
+KEEP struct node **indirect = &head;
 extern struct opaque *hidden;
 extern int never_defined __attribute__((weak));
 extern int elsewhere; /* defined in loc_c2.c */

@@ -8,7 +8,7 @@ struct opaque {
 static int twin = 22;
 int elsewhere = 9;
 static struct opaque instance = { 1, 2 };
-struct opaque *hidden = &instance;
+__attribute__((used)) struct opaque *hidden = &instance;
 
 void second_file(void);
 

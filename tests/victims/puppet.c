@@ -9,7 +9,7 @@
  *	types			one write to each variable of the types below
  *	kernel N		read(2) into flag, N times
  *	raise | handler own|default|ignore | block | unblock | got
- *	fork | exec | exit N | dlopen LIB | plugin N | dlclose | unmap | syscall-wait
+ *	fork | exec | exit N | dlopen LIB | plugin N | dlclose
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -40,10 +40,10 @@ struct stats {
 	short table[4];
 };
 
-
-volatile int flag __attribute__((aligned(8)));
+volatile int flag __attribute__((aligned(64))); /* alone in its cache line: wide writes spill over */
+static volatile char other_line __attribute__((aligned(64), used));
 volatile int untouched;
-volatile int8_t v_char = 'a';
+volatile char v_char = 'a';
 volatile uint16_t v_short = 5;
 volatile unsigned int v_uint = 4000000000u;
 volatile long long v_ll = -5;
@@ -78,12 +78,13 @@ __attribute__((noinline)) static void inc_flag(void)
 
 __attribute__((noinline)) static void copy_flag(int *from, size_t n)
 {
-	memcpy((void *)&flag, from, n);
+	memcpy((void *)(uintptr_t)&flag, from, n);
+	__asm__ volatile(""); /* not a tail call */
 }
 
 __attribute__((noinline)) static void wide_flag(long v)
 {
-	__asm__ volatile("movq %1, %0" : "=m"(*(volatile long *)&flag) : "r"(v));
+	__asm__ volatile("movq %1, (%0)" : : "r"(&flag), "r"(v) : "memory");
 }
 
 static void *thread_main(void *arg)

@@ -32,19 +32,20 @@ struct wc_error {
 /* The one error that needs no memory. Never freed; wc_error_free() knows it. */
 extern struct wc_error wc_enomem;
 
-struct wc_error *wc_error_new(enum wc_kind kind, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+struct wc_error *wc_error_new(enum wc_kind kind, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3), returns_nonnull));
 
 /* As above, and ": strerror(sys_errno)" is appended. */
 struct wc_error *wc_error_errno(enum wc_kind kind, int sys_errno, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+	__attribute__((format(printf, 3, 4), returns_nonnull));
 
 /* Puts "context: " before the text of @err. Takes @err, returns it (or wc_enomem). */
 struct wc_error *wc_error_context(struct wc_error *err, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3), returns_nonnull));
 
 /* Appends " (hint)" to the text of @err. Takes @err, returns it (or wc_enomem). */
 struct wc_error *wc_error_hint(struct wc_error *err, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3), returns_nonnull));
 
 /* Accepts NULL and &wc_enomem. */
 void wc_error_free(struct wc_error *err);

@@ -7,7 +7,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/cli/colour.h"
 #include "watchctl/cli/command.h"
-#include "watchctl/trace/tracelog.h"
+#include "watchctl/view/replay.h"
 #include "watchctl/view/report.h"
 
 struct request {
@@ -100,35 +100,8 @@ static struct wc_error *parse(int argc, char **argv, struct request *ret)
 	return NULL;
 }
 
-/* How the log ended, when it was not at its end. */
-struct ending {
-	uint64_t ignored;
-	const char *why; /* NULL: it is whole */
-};
-
-/* Feeds the log to @sink until it ends, or nobody reads @out any more. */
-static struct wc_error *feed(const char *log, struct event_sink sink, FILE *out, struct ending *ret)
-{
-	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
-	enum log_outcome outcome = LOG_EVENT;
-	struct trace_event e;
-	struct wc_error *err;
-
-	err = tracelog_reader_open(log, &r);
-	while (!err && !ferror(out)) {
-		err = tracelog_next(r, &e, &outcome);
-		if (err || outcome != LOG_EVENT)
-			break;
-		err = sink.put(sink.ctx, &e);
-	}
-	if (err)
-		return err;
-	ret->ignored = tracelog_ignored(r, &ret->why);
-	return NULL;
-}
-
 /* Reads the whole of @q's log once and prints what is wanted to @out. */
-static struct wc_error *pass(const struct request *q, FILE *out, struct ending *ending, uint64_t *accesses)
+static struct wc_error *pass(const struct request *q, FILE *out, struct replay_ending *ending, uint64_t *accesses)
 {
 	unsigned int flags = (q->print.no_stack || q->report.no_events ? 0 : ANNOTATE_STACK) | ANNOTATE_TEXT;
 	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, flags);
@@ -140,7 +113,7 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct ending *
 
 	if (!a || !p || !(r = report_new(a, p, &q->report)))
 		return &wc_enomem;
-	err = feed(q->log, annotate_sink(a), out, ending);
+	err = replay(q->log, annotate_sink(a), out, ending);
 	if (err)
 		return err;
 	if (!report_watch_is_known(r, &names))
@@ -156,7 +129,7 @@ static struct wc_error *count(const struct request *q, uint64_t *ret)
 {
 	scoped(fclosep) FILE *nowhere = fopen("/dev/null", "w");
 	struct request quiet = *q;
-	struct ending ending;
+	struct replay_ending ending;
 
 	if (!nowhere)
 		return wc_error_new(WC_EFAIL, "cannot open /dev/null");
@@ -167,7 +140,7 @@ static struct wc_error *count(const struct request *q, uint64_t *ret)
 
 static struct wc_error *run(int argc, char **argv)
 {
-	struct ending ending = { 0 };
+	struct replay_ending ending = { 0 };
 	struct wc_error *err;
 	struct request q;
 	uint64_t n;

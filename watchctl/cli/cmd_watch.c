@@ -6,12 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stackwalk/insn.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/cli/colour.h"
 #include "watchctl/cli/command.h"
 #include "watchctl/monitor/monitor.h"
-#include "watchctl/trace/tracelog.h"
+#include "watchctl/monitor/recorder.h"
 #include "watchctl/view/report.h"
 
 #define FRAMES_DEFAULT 32
@@ -69,7 +68,8 @@ static void ask_to_stop(int sig)
 
 static void catch_signals(void)
 {
-	struct sigaction sa = { .sa_handler = ask_to_stop };
+	/* Restart: a write of output that is cut short would be lost. */
+	struct sigaction sa = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART };
 
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
@@ -278,24 +278,9 @@ struct session {
 	struct annotate *annotate;
 	struct printer *printer;
 	struct report *report;
-	struct tracelog_writer *log;
-	struct event_sink view;
+	struct recorder *log; /* NULL: none is wanted */
+	struct event_sink events;
 };
-
-static struct wc_error *put(void *ctx, const struct trace_event *e)
-{
-	struct session *s = ctx;
-	struct event_sink log;
-	struct wc_error *err;
-
-	if (s->log) {
-		log = tracelog_writer_sink(s->log);
-		err = log.put(log.ctx, e);
-		if (err)
-			return err;
-	}
-	return s->view.put(s->view.ctx, e);
-}
 
 static struct wc_error *tick(void *ctx)
 {
@@ -304,7 +289,7 @@ static struct wc_error *tick(void *ctx)
 	fflush(s->out);
 	if (ferror(s->out))
 		stop_asked = SIGPIPE; /* nobody reads any more */
-	return s->log ? tracelog_writer_flush(s->log) : NULL;
+	return s->log ? recorder_flush(s->log) : NULL;
 }
 
 static struct wc_error *open_output(const struct request *q, FILE **ret)
@@ -338,13 +323,18 @@ static struct wc_error *open_session(const struct request *q, struct session *s)
 	s->report = report_new(s->annotate, s->printer, &report);
 	if (!s->report)
 		return &wc_enomem;
-	s->view = annotate_sink(s->annotate);
-	return q->log ? tracelog_writer_open(q->log, &s->log) : NULL;
+	s->events = annotate_sink(s->annotate);
+	if (!q->log)
+		return NULL;
+	err = recorder_open(q->log, s->events, &s->log);
+	if (!err)
+		s->events = recorder_sink(s->log);
+	return err;
 }
 
 static struct wc_error *close_session(struct session *s, bool complete)
 {
-	struct wc_error *err = s->log ? tracelog_writer_close(s->log) : NULL;
+	struct wc_error *err = recorder_close(s->log);
 
 	s->log = NULL;
 	if (s->report && complete)
@@ -388,7 +378,7 @@ static struct wc_error *watch(struct request *q, struct session *s)
 	q->limits.stop = &stop_asked;
 	q->limits.tick = tick;
 	q->limits.tick_ctx = s;
-	err = monitor_open(&q->monitor, (struct event_sink){ put, s }, &m);
+	err = monitor_open(&q->monitor, s->events, &m);
 	if (err)
 		return err;
 	fflush(s->out);

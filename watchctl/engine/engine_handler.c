@@ -34,7 +34,6 @@
 #define CHECK_NS 50000000ull	   /* how often it looks whether the target is still what it was */
 #define MODULES_NS 1000000000ull   /* how often it looks at the modules unasked */
 #define MODULES_MIN_NS 20000000ull /* ... and at most how often when asked by an unknown address */
-#define RAW_STACK 8192u
 #define SETTLE_MS 30u
 #define FLUSH_MS 100u
 #define TRAP_PERF_CODE 6
@@ -97,7 +96,7 @@ static void lay_out(struct wire_control *c, const struct engine_options *o)
 	c->ring_offset = c->rules_offset + WIRE_RULES * sizeof(struct wire_rule);
 	c->ring_size = o->buffer_size;
 	c->max_frames = o->frames;
-	c->raw_size = RAW_STACK;
+	c->raw_size = (uint32_t)(o->buffer_size / 8 < WIRE_RAW_MAX ? o->buffer_size / 8 : WIRE_RAW_MAX);
 	c->wake = 1;
 	if (tsc_usable())
 		c->flags |= WIRE_USE_TSC;
@@ -942,7 +941,11 @@ static struct wc_error *withdraw(struct engine *e)
 	if (err)
 		return err;
 	if (replaced)
-		say(e, "the program has installed its own SIGTRAP handler meanwhile: it is left as it is");
+		return wc_error_new(WC_EFAIL,
+				    "process %d has installed its own SIGTRAP handler meanwhile, and may put "
+				    "ours back: ours "
+				    "is left mapped, where it does nothing but pass signals on",
+				    e->pid);
 	return inject_remove(&e->inj);
 }
 

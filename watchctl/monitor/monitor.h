@@ -13,9 +13,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "stackwalk/insn.h"
 #include "watchctl/base/error.h"
-
-struct event_sink;
+#include "watchctl/trace/event.h"
 
 #define MONITOR_WATCHES 4u
 

@@ -32,6 +32,8 @@
 
 #define SIGINFO_SIZE 128
 #define QUIESCE_MS 2000u
+#define ORPHAN_NS 1000000000ull
+#define CHAIN_MAX 64u
 
 /*
  * Inside the shared area, behind the control block: small change for remote calls, and at the end the
@@ -41,9 +43,18 @@
 #define BOOT_DATA WIRE_CONTROL_SIZE
 #define BOOT_FRAME (WIRE_CONTROL_SIZE + WIRE_BOOT_SIZE - TRACEE_FRAME_MAX)
 
-_Static_assert(WIRE_BOOT_SIZE >= TRACEE_FRAME_MAX + 0xc000u, "the boot area holds a frame and a signal stack");
+_Static_assert(WIRE_BOOT_SIZE >= TRACEE_FRAME_MAX + 0xc000u,
+	       "the boot area holds a frame and a signal stack");
 
 extern const uint8_t handler_image[], handler_image_end[];
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 bool injection_read(const struct injection *inj, uint64_t offset, void *buf, size_t len)
 {
@@ -125,6 +136,10 @@ static void fill_control(const struct injection *inj, struct wire_control *c)
 	c->version = WIRE_VERSION;
 	c->code_start = inj->base;
 	c->code_end = inj->control;
+	c->mapping_size = inj->size;
+	c->owner_pid = getpid();
+	c->owner_start = proc_start_time(getpid());
+	c->heartbeat = now_ns();
 	c->ours = (struct wire_sigaction){
 		.handler = inj->handler,
 		.flags = SA_FLAGS_OURS,
@@ -154,6 +169,51 @@ static struct wc_error *check_tsc(struct injection *inj, struct remote *r, struc
 	return NULL;
 }
 
+/* The control block of the watchctl that @handler belongs to; false: it is not one of ours. */
+static bool find_control(pid_t pid, uint64_t handler, struct wire_control *ret, uint64_t *ret_addr)
+{
+	struct memory_view mem = proc_memory(&pid);
+	struct wire_doorplate door;
+	uint64_t at = handler - sizeof(door), control;
+
+	if (handler < sizeof(door) || !memory_read(&mem, at, &door, sizeof(door)) ||
+	    memcmp(door.name, WIRE_DOORPLATE, sizeof(door.name)) != 0)
+		return false;
+	control = at + (uint64_t)(int64_t)door.to_control;
+	if (!memory_read(&mem, control, ret, sizeof(*ret)) || ret->magic != WIRE_MAGIC ||
+	    ret->version != WIRE_VERSION)
+		return false;
+	*ret_addr = control;
+	return true;
+}
+
+/* Its controller was killed: no such process any more, and no sign of life for a while. */
+static bool is_orphan(const struct wire_control *c)
+{
+	uint64_t start = proc_start_time(c->owner_pid);
+
+	return (!start || start != c->owner_start) && now_ns() - c->heartbeat > ORPHAN_NS;
+}
+
+/*
+ * The action that ours goes in front of may be a handler that a killed watchctl left behind: then what
+ * counts is the action that it went in front of, and its memory can be given back.
+ */
+static bool skip_orphan(struct injection *inj, uint64_t old_at)
+{
+	struct memory_view mem = proc_memory(&inj->pid);
+	struct wire_sigaction old;
+	struct wire_control c;
+	uint64_t at;
+
+	if (!memory_read(&mem, old_at, &old, sizeof(old)) || !find_control(inj->pid, old.handler, &c, &at) ||
+	    !is_orphan(&c) || !proc_write(inj->pid, old_at, &c.old, sizeof(c.old)))
+		return false;
+	inj->stale_base = c.code_start;
+	inj->stale_size = c.mapping_size;
+	return true;
+}
+
 /* Asks for the old action first: from its first instant on, our handler must know where to pass signals on.
  */
 static struct wc_error *set_action(struct injection *inj, struct remote *r)
@@ -164,8 +224,11 @@ static struct wc_error *set_action(struct injection *inj, struct remote *r)
 	long result;
 
 	err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, 0, old, 8, 0, 0, &result);
-	if (!err && !result)
-		err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, ours, old, 8, 0, 0, &result);
+	if (!err && !result) {
+		bool skipped = skip_orphan(inj, old);
+
+		err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, ours, skipped ? 0 : old, 8, 0, 0, &result);
+	}
 	if (err)
 		return err;
 	if (result)
@@ -182,7 +245,9 @@ static struct wc_error *unmap_now(struct injection *inj, struct remote *r)
 
 	if (inj->base)
 		err = remote_syscall(r, NR_MUNMAP, inj->base, inj->size, 0, 0, 0, 0, &result);
-	inj->base = 0;
+	if (!err && inj->stale_base)
+		err = remote_syscall(r, NR_MUNMAP, inj->stale_base, inj->stale_size, 0, 0, 0, 0, &result);
+	inj->base = inj->stale_base = 0;
 	return err;
 }
 
@@ -221,7 +286,8 @@ struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t 
 		return err;
 	inj.stop_tid = r.thread.tid;
 	err = place(&inj, &r, control, force_private);
-	if (err) {
+		if (err) {
+		inj.stale_base = 0; /* it may still be installed */
 		wc_error_free(unmap_now(&inj, &r));
 		return err;
 	}
@@ -253,6 +319,26 @@ struct wc_error *inject_self_test(struct injection *inj, unsigned int n, const u
 	return err;
 }
 
+/* Other watchctls' handlers stand in front of ours: the one directly before us gets our successor. */
+static bool unchain(const struct injection *inj, uint64_t handler)
+{
+	struct memory_view mem = proc_memory(&inj->pid);
+	struct wire_sigaction next;
+	struct wire_control c;
+	uint64_t at;
+	unsigned int i;
+
+	if (!memory_read(&mem, inj->control + offsetof(struct wire_control, old), &next, sizeof(next)))
+		return false;
+	for (i = 0; i < CHAIN_MAX && find_control(inj->pid, handler, &c, &at); i++) {
+		if (c.old.handler == inj->handler)
+			return proc_write(inj->pid, at + offsetof(struct wire_control, old), &next,
+					  sizeof(next));
+		handler = c.old.handler;
+	}
+	return false;
+}
+
 struct wc_error *inject_uninstall(struct injection *inj, bool *replaced)
 {
 	struct memory_view mem = proc_memory(&inj->pid);
@@ -268,9 +354,10 @@ struct wc_error *inject_uninstall(struct injection *inj, bool *replaced)
 		err = remote_syscall(&r, NR_SIGACTION, SIGTRAP_NR, 0, at, 8, 0, 0, &result);
 	if (err)
 		return err;
-	if (result || !memory_read(&mem, at, &now, sizeof(now)) ||
-	    now.handler != inj->handler) {
-		*replaced = true;
+	if (result || !memory_read(&mem, at, &now, sizeof(now)))
+		return wc_error_new(WC_EFAIL, "cannot ask process %d for its SIGTRAP action", inj->pid);
+	if (now.handler != inj->handler) {
+		*replaced = !unchain(inj, now.handler);
 		inj->installed = false;
 		return NULL;
 	}
@@ -322,6 +409,12 @@ static bool resting_pc(pid_t pid, pid_t tid, uint64_t *ret)
 	return true;
 }
 
+static bool in_our_code(const struct injection *inj, uint64_t pc)
+{
+	return (pc >= inj->base && pc < inj->control) ||
+	       (pc >= inj->stale_base && pc < inj->stale_base + inj->stale_size);
+}
+
 static bool inside(const struct injection *inj, pid_t tid)
 {
 	struct tracee t;
@@ -329,10 +422,10 @@ static bool inside(const struct injection *inj, pid_t tid)
 	uint64_t pc;
 
 	if (resting_pc(inj->pid, tid, &pc))
-		return pc >= inj->base && pc < inj->control;
+		return in_our_code(inj, pc);
 	switch (tracee_stop(inj->pid, tid, 200, &t)) {
 	case TRACEE_STOPPED:
-		is_inside = t.home.rip >= inj->base && t.home.rip < inj->control;
+		is_inside = in_our_code(inj, t.home.rip);
 		tracee_release(&t);
 		return is_inside;
 	case TRACEE_GONE:

@@ -30,6 +30,7 @@ struct injection {
 	uint64_t stop_ns; /* how long the stop for placing took */
 	pid_t stop_tid;
 	bool installed;
+	uint64_t stale_base, stale_size; /* what a controller that was killed has left mapped; 0: nothing */
 	struct tracee *held; /* a launched program's thread, stopped; its tid becomes 0 once it runs */
 };
 
@@ -49,8 +50,10 @@ struct wc_error *inject_self_test(struct injection *inj, unsigned int n, const u
 				  const bool *write, int si_code, bool *ret);
 
 /*
- * Puts the program's own SIGTRAP action back (from the control block) unless the program has replaced
- * ours meanwhile (*replaced). All events must be closed and no SIGTRAP of ours pending.
+ * Puts the program's own SIGTRAP action back (from the control block). Where another watchctl's handler
+ * stands in front of ours, takes ours out from behind it. *replaced: the program has installed one of its
+ * own, and may hold on to ours to restore it: nothing is changed, and inject_remove() must not be called.
+ * All events must be closed and no SIGTRAP of ours pending.
  */
 struct wc_error *inject_uninstall(struct injection *inj, bool *replaced);
 

@@ -276,3 +276,19 @@ void proc_describe(pid_t pid, char *buf, size_t len)
 	else
 		snprintf(buf, len, "process %d", pid);
 }
+
+uint64_t proc_start_time(pid_t pid)
+{
+	char path[64], line[1024] = "";
+	const char *field;
+	int i;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	scoped(fclosep) FILE *f = fopen(path, "re");
+	if (!f || !fgets(line, sizeof(line), f))
+		return 0;
+	field = strrchr(line, ')'); /* the end of field 2, the name, which may hold anything */
+	for (i = 2; field && i < 22; i++)
+		field = strchr(field + 1, ' ');
+	return field ? strtoull(field, NULL, 10) : 0;
+}

@@ -68,6 +68,9 @@ bool proc_maps(pid_t pid, bool (*fn)(void *ctx, const struct proc_map *m), void 
 /* The mapping that holds @addr. False: none. */
 bool proc_map_at(pid_t pid, uint64_t addr, struct proc_map *ret);
 
+/* When the process started, in clock ticks since boot: with the pid, its identity. 0: it is gone. */
+uint64_t proc_start_time(pid_t pid);
+
 /* "name (pid N)" of another process, for messages. */
 void proc_describe(pid_t pid, char *buf, size_t len);
 

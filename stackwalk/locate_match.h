@@ -1,0 +1,25 @@
+/* locate_match - qualified names and paths, and what people leave out of them; private to stackwalk/. */
+#ifndef STACKWALK_LOCATE_MATCH_H
+#define STACKWALK_LOCATE_MATCH_H
+
+#include <stdbool.h>
+
+/* The component of a scope that has no name. */
+#define LOCATE_ANONYMOUS "(anonymous namespace)"
+
+/* How well a name fits; higher is better. */
+enum name_fit { FIT_NONE, FIT_SUFFIX, FIT_EXACT };
+
+/* How well the qualified name @scope::@name answers to @query. @scope may be NULL. */
+enum name_fit locate_name_fit(const char *scope, const char *name, const char *query);
+
+/* Whether @path is what a user means by @file: equal, or ends in "/@file". */
+bool locate_path_fit(const char *path, const char *file);
+
+/* Where the last component of @name begins: after the last "::", or a Go package's '.'. */
+const char *locate_last_component(const char *name);
+
+/* The scope in a demangled name, "ns::f(int)::x" -> "ns::f"; NULL: none. Takes @full, which may be NULL. */
+char *locate_scope_of(char *full);
+
+#endif

@@ -1,0 +1,142 @@
+/* Part of locate_index: what DWARF says about one entry. */
+#include "stackwalk/locate_index.h"
+
+#include <string.h>
+
+#include "stackwalk/dwarf_unit.h"
+
+#define DEPTH_MAX 256
+
+static bool is_segment_address(struct locate_index *x, uint64_t vaddr)
+{
+	Elf *elf = elffile_elf(locate_index_file(x));
+	size_t n = 0;
+
+	if (!elf || elf_getphdrnum(elf, &n) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr mem, *ph = gelf_getphdr(elf, (int)i, &mem);
+
+		if (ph && ph->p_type == PT_LOAD && vaddr >= ph->p_vaddr && vaddr - ph->p_vaddr < ph->p_memsz)
+			return vaddr != 0;
+	}
+	return false;
+}
+
+static bool op_is_tls(const Dwarf_Op *op)
+{
+	return op->atom == DW_OP_form_tls_address || op->atom == DW_OP_GNU_push_tls_address;
+}
+
+/* What the first operation of a location that is no address tells. */
+static enum variable_place place_without_address(const Dwarf_Op *op)
+{
+	if ((op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg31) || op->atom == DW_OP_regx)
+		return PLACE_REGISTER;
+	if (op->atom == DW_OP_fbreg || op->atom == DW_OP_call_frame_cfa || op->atom == DW_OP_bregx ||
+	    (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31))
+		return PLACE_STACK;
+	if (op->atom == DW_OP_implicit_value || op->atom == DW_OP_implicit_pointer ||
+	    op->atom == DW_OP_GNU_implicit_pointer || (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31))
+		return PLACE_CONSTANT;
+	return PLACE_COMPLEX;
+}
+
+/* An address, perhaps plus a constant: what compilers write for a variable with a fixed place. */
+static enum variable_place place_of_ops(Dwarf_Attribute *attr, Dwarf_Op *op, size_t n, uint64_t *ret)
+{
+	Dwarf_Attribute addr;
+
+	for (size_t i = 0; i < n; i++)
+		if (op_is_tls(&op[i]))
+			return PLACE_TLS;
+	if (op[0].atom == DW_OP_addr)
+		*ret = op[0].number;
+	else if (dwarf_getlocation_attr(attr, &op[0], &addr) != 0 || dwarf_formaddr(&addr, ret) != 0)
+		return place_without_address(&op[0]);
+	for (size_t i = 1; i < n; i++) {
+		if (op[i].atom == DW_OP_stack_value)
+			return PLACE_CONSTANT;
+		if (op[i].atom == DW_OP_plus_uconst)
+			*ret += op[i].number;
+		else
+			return PLACE_COMPLEX;
+	}
+	return PLACE_ADDRESS;
+}
+
+enum variable_place locate_index_place(struct locate_index *x, Dwarf_Die *die, uint64_t *ret)
+{
+	Dwarf_Attribute mem, *attr = dwarf_attr_integrate(die, DW_AT_location, &mem);
+	enum variable_place place;
+	uint64_t addr = 0, bias;
+	Dwarf_Op *op;
+	size_t n;
+
+	if (!attr) {
+		if (dwarf_attr_integrate(die, DW_AT_const_value, &mem))
+			return PLACE_CONSTANT;
+		return dwarf_hasattr(die, DW_AT_declaration) ? PLACE_DECLARATION : PLACE_OPTIMISED;
+	}
+	/* A list of places, each for a part of the function. */
+	if (dwarf_attr_location(attr, &op, &n) != 0)
+		return PLACE_STACK;
+	if (!n)
+		return PLACE_OPTIMISED;
+	place = place_of_ops(attr, op, n, &addr);
+	if (place != PLACE_ADDRESS)
+		return place;
+	locate_index_dwarf(x, &bias);
+	if (!is_segment_address(x, addr + bias))
+		return PLACE_DISCARDED;
+	*ret = addr + bias;
+	return PLACE_ADDRESS;
+}
+
+static bool is_definition_of(Dwarf_Die *die, int tag, const char *name)
+{
+	const char *n;
+
+	if (dwarf_tag(die) != tag || dwarf_hasattr(die, DW_AT_declaration))
+		return false;
+	n = dwarf_diename(die);
+	return n && strcmp(n, name) == 0;
+}
+
+static bool find_definition(Dwarf_Die *parent, int tag, const char *name, unsigned int depth, Dwarf_Die *ret)
+{
+	Dwarf_Die die;
+
+	if (depth == DEPTH_MAX || dwarf_child(parent, &die) != 0)
+		return false;
+	do {
+		if (is_definition_of(&die, tag, name)) {
+			*ret = die;
+			return true;
+		}
+		if (dwarf_tag(&die) == DW_TAG_namespace && find_definition(&die, tag, name, depth + 1, ret))
+			return true;
+	} while (dwarf_siblingof(&die, &die) == 0);
+	return false;
+}
+
+bool locate_index_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret)
+{
+	const char *name = dwarf_diename(die);
+	Dwarf_Attribute mem, *signature = dwarf_attr_integrate(die, DW_AT_signature, &mem);
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die unit, split;
+	Dwarf_Half version;
+	uint64_t bias;
+	uint8_t type;
+	Dwarf *dwarf;
+
+	if (signature && dwarf_formref_die(signature, ret))
+		return true;
+	dwarf = locate_index_dwarf(x, &bias);
+	/* Partial units too: dwz moves shared types there. */
+	while (name && dwarf && dwarf_get_units(dwarf, cu, &cu, &version, &type, &unit, &split) == 0)
+		if (find_definition(split.addr ? &split : &unit, dwarf_tag(die), name, 0, ret))
+			return true;
+	return false;
+}

@@ -1,0 +1,208 @@
+"""What it costs a program to be watched, per hit: watchctl against its floor and against the others.
+
+Each round starts a fresh victim for every row, one row after the other, so that all rows see the same
+machine; a ratio is the median, over the rounds, of two rows of the same round.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+
+import report
+import server
+import tools
+import victim
+
+FLOOR, FLOOR_2 = "floor", "floor, 2 threads"
+BARE, UNTOUCHED = "no watch", "untouched variable"
+
+
+class Row:
+    """One line of the table: a tool on a kind of victim. No tool: the victim alone."""
+
+    def __init__(self, name, tool=None, arguments=(), untouched=False):
+        self.name = name
+        self.tool = tool
+        self.arguments = arguments
+        self.untouched = untouched
+        self.values = {}  # round -> ns per hit
+        self.hits = 0
+        self.lost = 0
+        self.problem = tool.missing() if tool else None
+
+
+def hit_rows(watchctl):
+    w = tools.Watchctl
+    return [
+        Row(BARE),
+        Row(FLOOR, arguments=("--floor",)),
+        Row("watchctl -w", w(watchctl)),
+        Row("watchctl -w -o LOG", w(watchctl, log=True)),
+        Row("watchctl -rw", w(watchctl, ("-rw",))),
+        Row("watchctl -rw, add", w(watchctl, ("-rw",)), ("--add",)),
+        Row("perf record", tools.Perf()),
+        Row("perf record, regs", tools.Perf(registers=True)),
+        Row("bpftrace ustack", tools.Bpftrace()),
+        Row("gdb silent", tools.Gdb()),
+        Row("gdb bt 16", tools.Gdb(["bt 16"])),
+        Row("lldb continue", tools.Lldb()),
+        Row("lldb bt 16", tools.Lldb(["thread backtrace -c 16"])),
+        Row(FLOOR_2, arguments=("--floor", "--threads", "2")),
+        Row("watchctl -w, 2 threads", w(watchctl), ("--threads", "2")),
+        Row(UNTOUCHED, w(watchctl), untouched=True),
+    ]
+
+
+def server_rows(watchctl):
+    return [
+        Row("redis, no watch"),
+        Row("redis, watchctl -w", tools.Watchctl(watchctl)),
+        Row("redis, watchctl -w -o LOG", tools.Watchctl(watchctl, log=True)),
+        Row("redis, perf record", tools.Perf()),
+        Row("redis, gdb silent", tools.Gdb()),
+    ]
+
+
+def targets():
+    t = report.Target
+    watchctl = ["watchctl -w", "watchctl -w -o LOG", "watchctl -rw", "watchctl -rw, add"]
+    return [
+        *[t(name, FLOOR, "<=", 1.10) for name in watchctl],
+        *[t(name, "perf record", "<=", 1.20) for name in watchctl[:3]],
+        t("gdb silent", "watchctl -w", ">=", 20, bound=FLOOR),
+        t("gdb bt 16", "watchctl -w", ">=", 90, bound=FLOOR),
+        t("lldb continue", "watchctl -w", ">=", 80, bound=FLOOR),
+        t("watchctl -w, 2 threads", FLOOR_2, "<=", 1.10),
+        t(UNTOUCHED, BARE, "<=", 1.02),
+    ]
+
+
+def watch(row, v, folder):
+    """One sample of a victim with the row's tool at work on it."""
+    addr = v.untouched if row.untouched else v.addr
+    with tools.Running(row.tool, v.pid, addr, folder) as running:
+        if row.untouched:
+            armed = running.wait_armed()
+        else:
+            armed = v.wait_watched(tools.ARM_TIMEOUT_S, running.alive)
+        if not armed:
+            raise victim.VictimError(running.complaint())
+        sample = v.sample(row.tool.settle, row.tool.window)
+        running.stop()
+        summary = running.summary()
+    if summary:
+        row.lost += summary["lost"]
+    return sample
+
+
+def run_hits(row, number, hits):
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, victim.Victim(hits, row.arguments) as v:
+        if row.tool:
+            sample = watch(row, v, folder)
+        else:
+            sample = v.sample(tools.Tool.settle, tools.Tool.window)
+    row.values[number] = sample.median
+    row.hits += sample.hits
+
+
+def run_server(row, number):
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, server.Server(folder) as s:
+        s.start_load()
+        window = 0.7
+        if not row.tool:
+            rate = s.rate(window)
+        else:
+            bare = s.rate(0.2)
+            with tools.Running(row.tool, s.pid, hex(s.addr), folder) as running:
+                if not s.wait_slower(0.8 * bare, tools.ARM_TIMEOUT_S, running.alive):
+                    raise server.ServerError(running.complaint())
+                time.sleep(row.tool.settle)
+                rate = s.rate(window)
+                running.stop()
+                summary = running.summary()
+            if summary:
+                row.lost += summary["lost"]
+    row.values[number] = 1e9 / rate
+    row.hits += int(rate * window)
+
+
+def run_rounds(rows, rounds, run, progress):
+    """A row that fails twice in a row is given up, with the reason in its place."""
+    for number in range(rounds):
+        for row in rows:
+            if row.problem:
+                continue
+            progress(f"round {number + 1} of {rounds}: {row.name}")
+            for attempt in (1, 2):
+                try:
+                    run(row, number)
+                    break
+                except (victim.VictimError, server.ServerError, OSError) as e:
+                    if attempt == 2:
+                        row.problem = str(e)
+
+
+def progress_line(text):
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()
+
+
+def machine():
+    model = "unknown"
+    with open("/proc/cpuinfo", "r", encoding="utf-8") as f:
+        for line in f:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return {
+        "cpu": model,
+        "cpus": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__.splitlines()[0])
+    parser.add_argument("--watchctl", required=True, help="the watchctl to measure")
+    parser.add_argument("--hits", required=True, help="the victim, built from hits.c")
+    parser.add_argument("--json", metavar="FILE", help="write what was measured there")
+    parser.add_argument("--rounds", type=int, default=5, help="repetitions of every row (default %(default)s)")
+    parser.add_argument("--server-rounds", type=int, default=3, help="... of the redis rows (default %(default)s)")
+    parser.add_argument("--only", metavar="TEXT", action="append", help="only the rows whose name contains TEXT")
+    arguments = parser.parse_args()
+    arguments.watchctl = os.path.abspath(arguments.watchctl)
+    arguments.hits = os.path.abspath(arguments.hits)
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    about = machine()
+    rows, redis = hit_rows(arguments.watchctl), server_rows(arguments.watchctl)
+    if arguments.only:
+        rows = [row for row in rows if any(text in row.name for text in arguments.only)]
+        redis = [row for row in redis if any(text in row.name for text in arguments.only)]
+    for row in redis:
+        row.problem = row.problem or server.missing()
+    begin = time.monotonic()
+    run_rounds(rows, arguments.rounds, lambda row, n: run_hits(row, n, arguments.hits), progress_line)
+    run_rounds(redis, arguments.server_rounds, run_server, progress_line)
+    progress_line("")
+    about["seconds"] = round(time.monotonic() - begin)
+    result = report.Result(about, rows, redis, targets())
+    result.print(sys.stdout)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as f:
+            json.dump(result.as_json(), f, indent=1)
+            f.write("\n")
+        print(f"\nwritten to {arguments.json}")
+
+
+if __name__ == "__main__":
+    main()

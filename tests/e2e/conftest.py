@@ -1,0 +1,230 @@
+"""Fixtures of the end-to-end tests: the program under test, victims that obey and account, and what is left behind."""
+import contextlib
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+VICTIMS = ROOT / "tests" / "victims"
+BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
+WATCHCTL = os.environ.get("WATCHCTL", str(BUILD / "bin" / "watchctl"))
+TIMEOUT = 60
+
+# name: (sources, compiler and flags)
+RECIPES = {
+    "puppet": (["puppet.c"], "gcc -O2 -g -pthread -ldl"),
+    "puppet_fp": (["puppet.c"], "gcc -O0 -g -fno-omit-frame-pointer -pthread -ldl"),
+    "puppet_nopie": (["puppet.c"], "gcc -O2 -g -no-pie -fno-pie -pthread -ldl"),
+    "puppet_static": (["puppet.c"], "gcc -O2 -g -static -pthread"),
+    "puppet_static_pie": (["puppet.c"], "gcc -O2 -g -static-pie -pthread"),
+    "puppet_musl": (["puppet.c"], "musl-gcc -O2 -g -static -pthread"),
+    "puppet_stripped": (["puppet.c"], "gcc -O2 -s -rdynamic -pthread -ldl"),
+    "libplugin.so": (["plugin.c"], "gcc -O2 -g -shared -fPIC"),
+    "linked": (["linked.c"], "gcc -O2 -g"),
+    "hammer": (["hammer.c"], "gcc -O2 -g -pthread"),
+    "own_handler": (["own_handler.c"], "gcc -O1 -g"),
+    "counter_go": (["counter.go"], "go build"),
+    "sandboxed": (["sandboxed.c"], "gcc -O1 -g"),
+    "altstack": (["altstack.c"], "gcc -O1 -g -pthread"),
+}
+
+
+def have_hardware():
+    probe = subprocess.run([WATCHCTL, "-v", "0x1", "-s", "1", "--", "/bin/true"], capture_output=True, text=True)
+    return "no hardware debug registers" not in probe.stderr
+
+
+@pytest.fixture(scope="session")
+def hardware():
+    if not have_hardware():
+        pytest.skip("this machine offers no debug registers")
+
+
+@pytest.fixture(scope="session")
+def build():
+    """build(name) -> the victim's path, compiled at most once."""
+    out = BUILD / "victims"
+    out.mkdir(parents=True, exist_ok=True)
+
+    def make(name):
+        sources, command = RECIPES[name]
+        target = out / name
+        paths = [VICTIMS / s for s in sources]
+        if not target.exists() or any(p.stat().st_mtime > target.stat().st_mtime for p in paths):
+            flags = command.split()
+            if flags[0] == "go":
+                line = ["go", "build", "-o", str(target), str(paths[0])]
+            else:
+                line = [flags[0], *[str(p) for p in paths], *flags[1:], "-o", str(target)]
+            env = dict(os.environ, HOME=str(out), GOCACHE=str(out / "gocache"))
+            subprocess.run(line, check=True, env=env, timeout=TIMEOUT)
+        return str(target)
+
+    return make
+
+
+class Victim:
+    def __init__(self, path, *args, text=True):
+        self.process = subprocess.Popen([path, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, bufsize=1)
+        self.pid = int(self.process.stdout.readline().split()[1])
+
+    def tell(self, line):
+        """One command; returns what it answers after "ok"."""
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().strip()
+        assert answer.split()[0] == "ok", f"{line}: {answer!r}"
+        return answer[2:].strip()
+
+    def send(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def finish(self):
+        if self.alive():
+            self.process.stdin.close()
+        return self.process.wait(timeout=TIMEOUT)
+
+
+@pytest.fixture
+def victim(build):
+    started = []
+
+    def start(name, *args):
+        v = Victim(build(name), *args)
+        started.append(v)
+        return v
+
+    yield start
+    for v in started:
+        if v.alive():
+            v.process.kill()
+            v.process.wait()
+
+
+class Watch:
+    """A live watchctl, its JSON read as it comes."""
+
+    def __init__(self, *args, wait=True):
+        self.process = subprocess.Popen([WATCHCTL, *map(str, args), "--json", "--color", "never"],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.objects = []
+        self.stderr = ""
+        self.lines = queue.Queue()
+        self.readers = [threading.Thread(target=self.read_out), threading.Thread(target=self.read_err)]
+        for reader in self.readers:
+            reader.start()
+        if wait:
+            self.wait_for("armed")
+
+    def read_out(self):
+        for line in self.process.stdout:
+            self.objects.append(json.loads(line))
+            self.lines.put(self.objects[-1])
+        self.lines.put(None)
+
+    def read_err(self):
+        self.stderr = self.process.stderr.read()
+
+    def wait_for(self, kind):
+        while True:
+            found = self.lines.get(timeout=TIMEOUT)
+            if found is None:
+                self.process.wait(timeout=TIMEOUT)
+                self.readers[1].join()
+                raise AssertionError(f"no {kind}: {self.stderr}")
+            if found["type"] == kind:
+                return found
+
+    def end(self, sig=signal.SIGINT, expect=0):
+        if self.process.poll() is None and sig:
+            self.process.send_signal(sig)
+        self.process.wait(timeout=TIMEOUT)
+        for reader in self.readers:
+            reader.join(timeout=TIMEOUT)
+        if expect is not None:
+            assert self.process.returncode == expect, self.stderr
+        return self
+
+    def of(self, kind):
+        return [o for o in self.objects if o["type"] == kind]
+
+    @property
+    def accesses(self):
+        return self.of("access")
+
+    def summary(self, watch=0):
+        return self.of("summary")[watch]
+
+    def balanced(self):
+        """recorded + lost + filtered == counted, for every watch."""
+        for s in self.of("summary"):
+            assert s["recorded"] + s["lost"] + s["filtered"] == s["counted"], s
+        return True
+
+
+@pytest.fixture
+def watch(hardware):
+    running = []
+
+    def start(*args, **kw):
+        w = Watch(*args, **kw)
+        running.append(w)
+        return w
+
+    yield start
+    for w in running:
+        if w.process.poll() is None:
+            w.process.kill()
+            w.process.wait()
+
+
+@pytest.fixture
+def run():
+    def call(*args, **kw):
+        return subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True,
+                              timeout=kw.pop("timeout", TIMEOUT), **kw)
+
+    return call
+
+
+def snapshot(pid):
+    """Everything of a process that a watch must leave as it found it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    signals = re.findall(r"^(SigPnd|ShdPnd|SigBlk|SigIgn|SigCgt|Seccomp|TracerPid|Threads):\s*(\S+)", status, re.M)
+    maps = [re.sub(r"^(\S+) (\S+) .*? (\S*)$", r"\1 \2 \3", line)
+            for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    fds = sorted((fd, os.readlink(f"/proc/{pid}/fd/{fd}")) for fd in os.listdir(f"/proc/{pid}/fd"))
+    return {"signals": signals, "maps": maps, "fds": fds}
+
+
+@pytest.fixture
+def before_and_after():
+    @contextlib.contextmanager
+    def check(pid):
+        before = snapshot(pid)
+        yield
+        assert snapshot(pid) == before
+
+    return check
+
+
+def wait_until(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False

@@ -1,0 +1,26 @@
+# Installation below $(DESTDIR)$(PREFIX). Completions go where bash-completion and zsh look for them.
+
+INSTALL ?= install
+BINDIR := $(DESTDIR)$(PREFIX)/bin
+MANDIR := $(DESTDIR)$(PREFIX)/share/man
+DOCDIR := $(DESTDIR)$(PREFIX)/share/doc/watchctl
+BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+# Debian's zsh looks here; below /usr/local in a folder of its own.
+ZSHDIR := $(DESTDIR)$(PREFIX)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
+
+MAN_PAGES := $(wildcard man/*.[1-8])
+DOCS := $(wildcard README.md docs/*.md)
+
+.PHONY: install uninstall
+install: $(PROG) ## program, man pages, completions, docs; PREFIX=/usr/local, DESTDIR=
+	$(INSTALL) -D -m 755 $(PROG) $(BINDIR)/watchctl
+	$(foreach page,$(MAN_PAGES),$(INSTALL) -D -m 644 -t $(MANDIR)/man$(subst .,,$(suffix $(page))) $(page) &&) :
+	$(INSTALL) -D -m 644 completion/watchctl.bash $(BASHDIR)/watchctl
+	$(INSTALL) -D -m 644 completion/_watchctl $(ZSHDIR)/_watchctl
+	$(if $(DOCS),$(INSTALL) -D -m 644 -t $(DOCDIR) $(DOCS))
+
+uninstall: ## removes what install placed
+	rm -f $(BINDIR)/watchctl $(BASHDIR)/watchctl $(ZSHDIR)/_watchctl
+	rm -f $(foreach page,$(MAN_PAGES),$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
+	rm -f $(addprefix $(DOCDIR)/,$(notdir $(DOCS)))
+	-rmdir $(DOCDIR) 2>/dev/null || :

@@ -1,0 +1,56 @@
+#include "watchctl/monitor/recorder.h"
+
+#include <stdlib.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/trace/tracelog.h"
+
+struct recorder {
+	struct tracelog_writer *log;
+	struct event_sink next;
+};
+
+struct wc_error *recorder_open(const char *path, struct event_sink next, struct recorder **ret)
+{
+	scoped(freep) struct recorder *r = calloc(1, sizeof(*r));
+	struct wc_error *err;
+
+	if (!r)
+		return &wc_enomem;
+	r->next = next;
+	err = tracelog_writer_open(path, &r->log);
+	if (err)
+		return err;
+	*ret = take_ptr(r);
+	return NULL;
+}
+
+static struct wc_error *put(void *ctx, const struct trace_event *e)
+{
+	struct recorder *r = ctx;
+	struct event_sink log = tracelog_writer_sink(r->log);
+	struct wc_error *err = log.put(log.ctx, e);
+
+	return err ? err : r->next.put(r->next.ctx, e);
+}
+
+struct event_sink recorder_sink(struct recorder *r)
+{
+	return (struct event_sink){ put, r };
+}
+
+struct wc_error *recorder_flush(struct recorder *r)
+{
+	return tracelog_writer_flush(r->log);
+}
+
+struct wc_error *recorder_close(struct recorder *r)
+{
+	struct wc_error *err;
+
+	if (!r)
+		return NULL;
+	err = tracelog_writer_close(r->log);
+	free(r);
+	return err;
+}

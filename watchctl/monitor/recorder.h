@@ -1,0 +1,21 @@
+/* recorder - the log of a live session: what goes through it is written down and passed on. */
+#ifndef WATCHCTL_MONITOR_RECORDER_H
+#define WATCHCTL_MONITOR_RECORDER_H
+
+#include "watchctl/trace/event.h"
+
+struct recorder;
+
+/* Makes the new log @path; WC_ELOG when that cannot be. Every event is recorded first, then put into @next.
+ */
+struct wc_error *recorder_open(const char *path, struct event_sink next, struct recorder **ret);
+
+struct event_sink recorder_sink(struct recorder *r);
+
+/* What has been put so far survives our end. Call it every half second or so. */
+struct wc_error *recorder_flush(struct recorder *r);
+
+/* An error means that the last events are not in the log. Accepts NULL; frees in any case. */
+struct wc_error *recorder_close(struct recorder *r);
+
+#endif
