@@ -128,41 +128,46 @@ static bool find_rule(const struct wire_control *ctl, uint64_t key, struct unwin
 	return false;
 }
 
-static enum walk_end walk(const struct wire_control *ctl, struct regs regs, struct reader *reader,
-			  uint64_t *frame, uint32_t *ret_n)
+/*
+ * Walks outwards as far as the rules go. On WALK_END_UNKNOWN_PC *regs are those of the last frame, and *exact
+ * says whether its address is where it was interrupted, or a return address.
+ */
+static enum walk_end walk(struct reader *reader, struct regs *regs, uint64_t *frame, uint32_t *ret_n,
+			  bool *exact)
 {
+	const struct wire_control *ctl = reader->ctl;
 	uint32_t max = ctl->max_frames < WIRE_FRAMES ? ctl->max_frames : WIRE_FRAMES;
-	uint64_t key = regs.r[WREG_RIP];
 	enum walk_end end = WALK_END_DEPTH;
 	struct unwind_rule rule;
 	uint32_t n = 1;
 
-	frame[0] = regs.r[WREG_RIP];
+	*exact = true;
+	frame[0] = regs->r[WREG_RIP];
 	while (n < max) {
-		uint64_t sp = regs.r[WREG_RSP];
+		uint64_t sp = regs->r[WREG_RSP], pc = regs->r[WREG_RIP];
 		enum unwind_step_result step;
 
-		if (!find_rule(ctl, key, &rule)) {
+		if (!find_rule(ctl, *exact ? pc : pc | WIRE_RETURN_ADDRESS, &rule)) {
 			end = WALK_END_UNKNOWN_PC;
 			break;
 		}
-		step = unwind_step(&rule, &regs, read_stack, reader);
+		step = unwind_step(&rule, regs, read_stack, reader);
 		if (step != UNWIND_STEP_OK) {
 			end = step == UNWIND_STEP_END	       ? WALK_END_COMPLETE
 			      : step == UNWIND_STEP_UNREADABLE ? WALK_END_UNREADABLE
 							       : WALK_END_NO_RULE;
 			break;
 		}
-		if (!regs.r[WREG_RIP]) {
+		if (!regs->r[WREG_RIP]) {
 			end = WALK_END_COMPLETE;
 			break;
 		}
-		if (rule.kind != UNWIND_SIGFRAME && regs.r[WREG_RSP] <= sp) {
+		if (rule.kind != UNWIND_SIGFRAME && regs->r[WREG_RSP] <= sp) {
 			end = WALK_END_NOT_ASCENDING;
 			break;
 		}
-		frame[n++] = regs.r[WREG_RIP];
-		key = regs.r[WREG_RIP] | (rule.kind == UNWIND_SIGFRAME ? 0 : WIRE_RETURN_ADDRESS);
+		frame[n++] = regs->r[WREG_RIP];
+		*exact = rule.kind == UNWIND_SIGFRAME;
 	}
 	*ret_n = n;
 	return end;
@@ -284,6 +289,22 @@ static uint32_t copy_raw_stack(uint64_t sp, uint32_t want, void *to)
 	return len;
 }
 
+/* Bytes behind the frames of a record whose walk stopped short: registers and stack. */
+static uint32_t raw_size(const struct wire_control *ctl)
+{
+	uint32_t raw = ctl->raw_size < WIRE_RAW_MAX ? ctl->raw_size : WIRE_RAW_MAX;
+
+	return (uint32_t)sizeof(struct regs) + (raw & ~7u);
+}
+
+static uint32_t put_raw_stack(struct wire_record *r, uint32_t nframes, const struct regs *outer, uint32_t raw)
+{
+	uint64_t *at = (uint64_t *)(r + 1) + nframes;
+
+	copy_words(at, outer->r, WREG_COUNT);
+	return copy_raw_stack(outer->r[WREG_RSP], raw - (uint32_t)sizeof(*outer), at + WREG_COUNT);
+}
+
 static uint64_t timestamp(const struct wire_control *ctl, uint16_t *flags)
 {
 	struct timespec64 now = { 0, 0 };
@@ -367,8 +388,9 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	struct reader reader = { ctl, 0, 0 };
 	uint64_t pos, value = 0, old = 0;
 	enum walk_end end;
-	struct regs regs;
+	struct regs regs, outer;
 	uint16_t flags = 0;
+	bool exact;
 
 	load_regs(ctl, gregs, &regs);
 	fact = async ? 0 : find_fact(ctl, regs.r[WREG_RIP]);
@@ -384,11 +406,10 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 		reader.lo = here & ~(PAGE - 1);
 		reader.hi = ((regs.r[WREG_RSP] - 136) & ~(PAGE - 1)) + PAGE;
 	}
-	end = walk(ctl, regs, &reader, frame, &nframes);
+	outer = regs;
+	end = walk(&reader, &outer, frame, &nframes, &exact);
 
-	raw = end == WALK_END_UNKNOWN_PC ? ctl->raw_size : 0;
-	if (raw > WIRE_RAW_MAX)
-		raw = WIRE_RAW_MAX;
+	raw = end == WALK_END_UNKNOWN_PC ? raw_size(ctl) : 0;
 	size = (uint32_t)((sizeof(*r) + 8 * nframes + raw + 15) & ~15ull);
 	r = reserve(ctl, size, &pos);
 	if (!r) {
@@ -409,8 +430,10 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	r->new_value = value;
 	r->regs = regs;
 	copy_words((uint64_t *)(r + 1), frame, nframes);
-	r->raw_addr = regs.r[WREG_RSP];
-	r->raw_len = raw ? copy_raw_stack(regs.r[WREG_RSP], raw, (uint64_t *)(r + 1) + nframes) : 0;
+	r->raw_addr = outer.r[WREG_RSP];
+	r->raw_len = raw ? put_raw_stack(r, nframes, &outer, raw) : 0;
+	if (exact)
+		flags |= WIRE_EXACT_PC;
 	r->flags = flags;
 	__atomic_store_n(&r->commit, pos ^ ctl->commit_key, __ATOMIC_RELEASE);
 

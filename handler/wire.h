@@ -44,7 +44,7 @@ enum wire_flags {
 struct wire_doorplate {
 	int32_t to_control; /* from the doorplate's own address */
 	uint32_t pad;
-	char name[16];	    /* WIRE_DOORPLATE, no NUL */
+	char name[16]; /* WIRE_DOORPLATE, no NUL */
 };
 
 #define WIRE_DOORPLATE "watchctl handler"
@@ -108,18 +108,18 @@ struct wire_control {
 	uint64_t ring_offset, ring_size; /* from the control block; size is a power of two */
 	uint64_t facts_offset, rules_offset;
 	uint64_t code_start, code_end; /* where the handler itself is */
-	uint64_t mapping_size;	/* from code_start: all that is ours in the target */
-	uint64_t owner_start;	/* of the controller: start time in clock ticks since boot, and pid */
+	uint64_t mapping_size;	       /* from code_start: all that is ours in the target */
+	uint64_t owner_start;	       /* of the controller: start time in clock ticks since boot, and pid */
 	int32_t owner_pid;
 	uint32_t pad1;
-	struct wire_sigaction old;     /* the program's own SIGTRAP action: chained to, and put back */
+	struct wire_sigaction old; /* the program's own SIGTRAP action: chained to, and put back */
 	struct wire_sigaction ours;
 	uint32_t hwbkpt_watch; /* watch + 1 that was armed through ptrace: its traps carry no cookie */
 	uint32_t pad0;
 
 	uint64_t head __attribute__((aligned(64)));
 	uint64_t tail __attribute__((aligned(64)));
-	uint64_t heartbeat;			    /* CLOCK_MONOTONIC in ns at the last pass of the controller */
+	uint64_t heartbeat; /* CLOCK_MONOTONIC in ns at the last pass of the controller */
 	uint32_t wake __attribute__((aligned(64))); /* a futex: 0 while the controller sleeps on it */
 	uint32_t hold; /* threads at a WIRE_WATCH_HOLD site wait until this changes */
 	struct wire_watch watch[WIRE_WATCHES] __attribute__((aligned(64)));
@@ -134,10 +134,16 @@ enum wire_record_flags {
 	WIRE_SELF_TEST = 4, /* the access was made by our own code */
 	WIRE_PADDING = 8,   /* fills the end of the ring */
 	WIRE_TIME_NS = 16,  /* time is CLOCK_MONOTONIC, else the time stamp counter */
-	WIRE_ASYNC = 32,    /* SIGTRAP was blocked: the registers are not those of the access */
+	WIRE_EXACT_PC =
+		64, /* the frame without a rule is an interrupted one: its address is no return address */
+	WIRE_ASYNC = 32, /* SIGTRAP was blocked: the registers are not those of the access */
 };
 
-/* Followed by nframes u64, then raw_len bytes (a multiple of 8) of stack from raw_addr upwards. */
+/*
+ * Followed by nframes u64. Where the walk met an address without a rule (WALK_END_UNKNOWN_PC), also by the
+ * registers of that frame (struct regs; of the callee-saved ones, rip and rsp) and raw_len bytes (a multiple
+ * of 8) of stack from its rsp, which is raw_addr, upwards: the controller walks on from there.
+ */
 struct wire_record {
 	uint64_t commit; /* position in the ring ^ commit_key once it is whole */
 	uint32_t size;	 /* bytes, header included, multiple of 16 */

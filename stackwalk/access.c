@@ -81,6 +81,7 @@ static void set_insn(struct access_verdict *v, uint64_t addr, const uint8_t *byt
 {
 	v->insn = addr;
 	v->len = len;
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): an instruction was decoded from them */
 	memcpy(v->bytes, bytes, len);
 }
 

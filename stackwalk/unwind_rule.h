@@ -112,7 +112,7 @@ static inline enum unwind_step_result unwind_step(const struct unwind_rule *rule
 	static const uint8_t saved_reg[UNWIND_SAVE_RA] = { WREG_RBX, WREG_RBP, WREG_R12,
 							   WREG_R13, WREG_R14, WREG_R15 };
 	uint64_t value[UNWIND_SAVES];
-	uint64_t cfa;
+	uint64_t cfa = 0;
 	unsigned int i;
 
 	switch (rule->kind) {

@@ -32,9 +32,10 @@ tidy: $(GENERATED) | packages-check
 	@printf '%s\n' $(filter-out $(TIDY_PLAIN),$(PRODUCT_C)) | $(call TIDY,-include tools/tidy.h)
 	@echo "clang-tidy: $(words $(PRODUCT_C)) files"
 
-# What owns memory is followed by gcc, which knows the cleanup attribute; clang-tidy and cppcheck do not.
-# Uninitialised values are clang-tidy's: gcc 12 takes arrays filled by a loop for unset.
-ANALYZE := -fanalyzer -Wno-analyzer-use-of-uninitialized-value -Wno-analyzer-too-complex -Werror
+# What owns memory is followed by gcc, which knows the cleanup attribute; clang-tidy and cppcheck do not:
+# double free, use after free, unclosed files. Not leaks: gcc 12 loses what vec_push() stores (LeakSanitizer
+# does not); nor uninitialised values: it takes arrays filled by a loop for unset (clang-tidy does not).
+ANALYZE := -fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-use-of-uninitialized-value -Werror
 analyze: $(GENERATED) | packages-check
 	@printf '%s\n' $(filter-out handler/%,$(PRODUCT_C)) \
 		| xargs -P2 -n1 gcc $(filter-out -MMD -MP,$(BASE_CFLAGS)) $(PKG_CFLAGS) -O1 $(ANALYZE) -S -o /dev/null
@@ -43,7 +44,7 @@ analyze: $(GENERATED) | packages-check
 cppcheck: $(GENERATED) | packages-check
 	@cppcheck -j2 --quiet --enable=warning,style,performance,portability --std=c11 --library=posix \
 		--inline-suppr --suppressions-list=tools/cppcheck.suppressions --error-exitcode=1 \
-		--template='{file}:{line}: {severity}: {message} [{id}]' -D_GNU_SOURCE -I. -I$(BUILD) $(PRODUCT_C)
+		--template='{file}:{line}: {severity}: {message} [{id}]' -D_GNU_SOURCE '-DPRIx64="lx"' '-DPRIu64="lu"' '-DPRId64="ld"' -I. -I$(BUILD) $(PRODUCT_C)
 	@echo "cppcheck: $(words $(PRODUCT_C)) files"
 
 shellcheck: | packages-check

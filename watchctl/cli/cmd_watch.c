@@ -30,29 +30,34 @@ struct request {
 
 static const struct option options[] = {
 	{ "-p", "--pid", "PID", "the process to watch", COMPLETE_PID, NULL },
-	{ "-v", "--variable", "EXPR", "what to watch; up to four; the next four options belong to it", COMPLETE_NOTHING,
-	  NULL },
-	{ "-s", "--size", "SIZE", "bytes to watch: 1, 2, 4 or 8 (default: the type's size)", COMPLETE_WORDS, "1 2 4 8" },
+	{ "-v", "--variable", "EXPR", "what to watch; up to four; the next four options belong to it",
+	  COMPLETE_NOTHING, NULL },
+	{ "-s", "--size", "SIZE", "bytes to watch: 1, 2, 4 or 8 (default: the type's size)", COMPLETE_WORDS,
+	  "1 2 4 8" },
 	{ "-w", "--write", NULL, "writes (the default)", 0, NULL },
 	{ "-r", "--read", NULL, "reads", 0, NULL },
 	{ "-rw", "--read-write", NULL, "reads and writes", 0, NULL },
-	{ "-i", "--register", "0..3", "use this debug register, set by ptrace (stops every thread for a moment)",
-	  COMPLETE_WORDS, "0 1 2 3" },
+	{ "-i", "--register", "0..3",
+	  "use this debug register, set by ptrace (stops every thread for a moment)", COMPLETE_WORDS,
+	  "0 1 2 3" },
 	{ "-n", "--count", "COUNT", "end after COUNT accesses", COMPLETE_NOTHING, NULL },
 	{ "-t", "--time", "SECONDS", "end after SECONDS (fractions allowed)", COMPLETE_NOTHING, NULL },
-	{ "-o", "--log", "LOG", "record into the new log LOG; accesses are then not printed", COMPLETE_NOTHING, NULL },
+	{ "-o", "--log", "LOG", "record into the new log LOG; accesses are then not printed",
+	  COMPLETE_NOTHING, NULL },
 	{ "--echo", NULL, NULL, "with -o: print the accesses all the same", 0, NULL },
-	{ "--output", NULL, "FILE", "print to FILE (default: standard output; standard error with a launched program)",
-	  COMPLETE_FILE, NULL },
+	{ "--output", NULL, "FILE",
+	  "print to FILE (default: standard output; standard error with a launched program)", COMPLETE_FILE,
+	  NULL },
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
 	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL },
 	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL },
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	{ "--frames", NULL, "N", "most frames of a stack, 1 to 64 (default 32)", COMPLETE_NOTHING, NULL },
-	{ "--buffer", NULL, "SIZE", "size of the event buffer in the target, 64K to 1G (default 8M)", COMPLETE_NOTHING,
+	{ "--buffer", NULL, "SIZE", "size of the event buffer in the target, 64K to 1G (default 8M)",
+	  COMPLETE_NOTHING, NULL },
+	{ "--private-buffer", NULL, NULL, "do not share the event buffer; read it through the kernel", 0,
 	  NULL },
-	{ "--private-buffer", NULL, NULL, "do not share the event buffer; read it through the kernel", 0, NULL },
 	{ "--pending", NULL, NULL, "wait for a library that is not loaded yet", 0, NULL },
 	{ "-q", "--quiet", NULL, "print no accesses: only the table by site and the summary", 0, NULL },
 	{ "--verbose", NULL, NULL, "tell what is being done", 0, NULL },
@@ -91,7 +96,8 @@ static struct wc_error *add_watch(struct request *q, const char *expr)
 {
 	if (q->monitor.nwatches == MONITOR_WATCHES)
 		return wc_error_new(WC_ESLOTS,
-				    "a CPU has %u debug registers, so at most %u variables can be watched at once: \"%s\" "
+				    "a CPU has %u debug registers, so at most %u variables can be watched at "
+				    "once: \"%s\" "
 				    "is one too many",
 				    MONITOR_WATCHES, MONITOR_WATCHES, expr);
 	q->monitor.watch[q->monitor.nwatches++] =
@@ -106,7 +112,8 @@ static struct wc_error *watch_option(struct request *q, const struct option_matc
 	uint64_t n;
 
 	if (!q->monitor.nwatches)
-		return wc_error_new(WC_EUSAGE, "%s belongs to a watch: put it after the -v EXPR that it is for",
+		return wc_error_new(WC_EUSAGE,
+				    "%s belongs to a watch: put it after the -v EXPR that it is for",
 				    m->option->name);
 	if (option_is(m, "-w")) {
 		w->access = ACCESS_WRITE;
@@ -124,7 +131,8 @@ static struct wc_error *watch_option(struct request *q, const struct option_matc
 		if (err)
 			return err;
 		if (n != 1 && n != 2 && n != 4 && n != 8)
-			return wc_error_new(WC_EUSAGE, "-s %s: a debug register watches 1, 2, 4 or 8 bytes", m->value);
+			return wc_error_new(WC_EUSAGE, "-s %s: a debug register watches 1, 2, 4 or 8 bytes",
+					    m->value);
 		w->size = (uint32_t)n;
 	}
 	return NULL;
@@ -136,7 +144,8 @@ static struct wc_error *take_seconds(const struct option_match *m, uint64_t *ret
 	double seconds = strtod(m->value, &end);
 
 	if (end == m->value || *end || !(seconds > 0) || seconds > 1e9)
-		return wc_error_new(WC_EUSAGE, "-t %s: give a number of seconds greater than 0, like 5 or 0.5", m->value);
+		return wc_error_new(
+			WC_EUSAGE, "-t %s: give a number of seconds greater than 0, like 5 or 0.5", m->value);
 	*ret = (uint64_t)(seconds * 1e9);
 	return NULL;
 }
@@ -145,13 +154,17 @@ static struct wc_error *take_buffer(const struct option_match *m, size_t *ret)
 {
 	char *end;
 	unsigned long long n = strtoull(m->value, &end, 10);
-	unsigned int shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : *end == 'G' ? 30 : 0;
+	unsigned int shift = *end == 'K' || *end == 'k'	  ? 10
+			     : *end == 'M' || *end == 'm' ? 20
+			     : *end == 'G'		  ? 30
+							  : 0;
 
 	if (shift)
 		end++;
-	if (end == m->value || *end || n > BUFFER_MAX || (n << shift) < BUFFER_MIN || (n << shift) > BUFFER_MAX ||
-	    ((n << shift) & ((n << shift) - 1)))
-		return wc_error_new(WC_EUSAGE, "--buffer %s: give a power of two from 64K to 1G, like 8M", m->value);
+	if (end == m->value || *end || n > BUFFER_MAX || (n << shift) < BUFFER_MIN ||
+	    (n << shift) > BUFFER_MAX || ((n << shift) & ((n << shift) - 1)))
+		return wc_error_new(WC_EUSAGE, "--buffer %s: give a power of two from 64K to 1G, like 8M",
+				    m->value);
 	*ret = n << shift;
 	return NULL;
 }
@@ -195,7 +208,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	if (option_is(m, "-p")) {
 		err = option_number(m, 1, INT32_MAX, &n);
 		if (!err && q->monitor.pid)
-			err = wc_error_new(WC_EUSAGE, "-p was given twice: one process can be watched at a time");
+			err = wc_error_new(WC_EUSAGE,
+					   "-p was given twice: one process can be watched at a time");
 		if (!err)
 			q->monitor.pid = (pid_t)n;
 		return err;
@@ -228,16 +242,20 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 static struct wc_error *check(const struct request *q)
 {
 	if (!q->monitor.nwatches)
-		return wc_error_new(WC_EUSAGE, "what shall be watched? Name it with -v EXPR, for example -v flag");
+		return wc_error_new(WC_EUSAGE,
+				    "what shall be watched? Name it with -v EXPR, for example -v flag");
 	if (q->monitor.pid && q->monitor.argv)
-		return wc_error_new(WC_EUSAGE, "-p PID watches a running process, -- PROGRAM starts one: give one of them");
+		return wc_error_new(
+			WC_EUSAGE,
+			"-p PID watches a running process, -- PROGRAM starts one: give one of them");
 	if (!q->monitor.pid && !q->monitor.argv)
 		return wc_error_new(WC_EUSAGE,
 				    "watch it in which process? Give -p PID, or -- PROGRAM to start one");
 	if (q->monitor.pid == getpid())
 		return wc_error_new(WC_EUSAGE, "process %d is watchctl itself", q->monitor.pid);
 	if (q->echo && !q->log)
-		return wc_error_new(WC_EUSAGE, "--echo goes with -o LOG: without it, accesses are printed anyway");
+		return wc_error_new(WC_EUSAGE,
+				    "--echo goes with -o LOG: without it, accesses are printed anyway");
 	return NULL;
 }
 
@@ -253,10 +271,11 @@ static struct wc_error *parse(int argc, char **argv, struct request *ret)
 		if (!err && m.kind == OPTION_FOUND)
 			err = take_option(&q, &m);
 		else if (!err && m.kind == OPTION_WORD)
-			err = wc_error_new(WC_EUSAGE,
-					   "\"%s\" is neither an option nor a command: variables are named by -v, a "
-					   "program to start follows --",
-					   m.value);
+			err = wc_error_new(
+				WC_EUSAGE,
+				"\"%s\" is neither an option nor a command: variables are named by -v, a "
+				"program to start follows --",
+				m.value);
 		if (err)
 			return err;
 	} while (m.kind == OPTION_FOUND);
@@ -361,9 +380,11 @@ static struct wc_error *first_of(struct wc_error *a, struct wc_error *b)
 static struct wc_error *verdict(enum monitor_end end)
 {
 	if (end == MONITOR_EXECED)
-		return wc_error_new(WC_ETARGET, "the process has executed another program: the watch ended there");
+		return wc_error_new(WC_ETARGET,
+				    "the process has executed another program: the watch ended there");
 	if (end == MONITOR_GAVE_UP)
-		return wc_error_new(WC_ENOTSUP, "the watch was given up for the program's sake: see the note above");
+		return wc_error_new(WC_ENOTSUP,
+				    "the watch was given up for the program's sake: see the note above");
 	return NULL;
 }
 
@@ -371,7 +392,7 @@ static struct wc_error *watch(struct request *q, struct session *s)
 {
 	enum monitor_end end = MONITOR_STOPPED;
 	struct monitor *m = NULL;
-	struct wc_error *err;
+	struct wc_error *err, *close_err;
 
 	if (q->verbose)
 		q->monitor.say = say;
@@ -383,8 +404,12 @@ static struct wc_error *watch(struct request *q, struct session *s)
 		return err;
 	fflush(s->out);
 	err = monitor_run(m, &q->limits, &end);
-	err = first_of(err, monitor_close(m));
-	return err ? err : verdict(end);
+	close_err = monitor_close(m);
+	if (!err)
+		err = verdict(end);
+	if (err && close_err)
+		say(NULL, "%s", close_err->text);
+	return first_of(err, close_err);
 }
 
 static struct wc_error *run(int argc, char **argv)
@@ -407,8 +432,10 @@ const struct command cmd_watch = {
 	.args = "-p PID -v EXPR [-s SIZE] [-r|-w|-rw] [-i 0..3] [options]\n"
 		"-v EXPR [-s SIZE] [-r|-w|-rw] [options] -- PROGRAM [ARGS]",
 	.summary = "log every access to a variable of a running program, or of one that it starts",
-	.help = "EXPR: flag, file.c:flag, libfoo.so:flag, server.stats.hits, table[3].state, head->next->len,\n"
-		"*p, ns::object.member, 0x7ffe12345678. Ctrl-C ends the watch and leaves the program as it was.\n",
+	.help = "EXPR: flag, file.c:flag, libfoo.so:flag, server.stats.hits, table[3].state, "
+		"head->next->len,\n"
+		"*p, ns::object.member, 0x7ffe12345678. Ctrl-C ends the watch and leaves the program as it "
+		"was.\n",
 	.options = options,
 	.operand = COMPLETE_NOTHING,
 	.run = run,

@@ -22,7 +22,7 @@ static bool wants_help(int argc, char **argv)
 {
 	int i;
 
-	for (i = 1; i < argc && strcmp(argv[i], "--"); i++)
+	for (i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
 		if (!strcmp(argv[i], "--help"))
 			return true;
 	return false;

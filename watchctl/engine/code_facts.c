@@ -299,20 +299,38 @@ struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_n
 	return NULL;
 }
 
-unsigned int code_facts_walk(struct code_facts *f, const struct regs *regs, const struct memory_view *mem,
-			     bool final, uint64_t *frame, unsigned int cap, enum walk_end *why)
+static bool read_word(void *ctx, uint64_t addr, uint64_t *ret)
 {
-	unsigned int i, n = cfi_walk(f->cfi, regs, mem, frame, cap, why);
-	bool interrupted = true; /* frame 0, and the frame above a signal frame, are exact addresses */
+	return memory_read(ctx, addr, ret, sizeof(*ret));
+}
 
-	for (i = 0; i < n; i++) {
+enum walk_end code_facts_walk(struct code_facts *f, struct regs regs, bool exact,
+			      const struct memory_view *mem, bool final, uint64_t *frame, unsigned int *n,
+			      unsigned int cap)
+{
+	while (*n < cap) {
+		uint64_t pc = regs.r[WREG_RIP], sp = regs.r[WREG_RSP];
 		struct unwind_rule rule;
 
-		if (!final && !code_facts_covers(f, frame[i]))
+		cfi_rule(f->cfi, exact ? pc : pc - 1, &rule);
+		if (final || code_facts_covers(f, pc))
+			publish_rule(f, exact ? pc : pc | WIRE_RETURN_ADDRESS, &rule);
+		switch (unwind_step(&rule, &regs, read_word, (void *)(uintptr_t)mem)) {
+		case UNWIND_STEP_OK:
 			break;
-		cfi_rule(f->cfi, interrupted ? frame[i] : frame[i] - 1, &rule);
-		publish_rule(f, interrupted ? frame[i] : frame[i] | WIRE_RETURN_ADDRESS, &rule);
-		interrupted = rule.kind == UNWIND_SIGFRAME;
+		case UNWIND_STEP_END:
+			return WALK_END_COMPLETE;
+		case UNWIND_STEP_UNREADABLE:
+			return WALK_END_UNREADABLE;
+		default:
+			return WALK_END_NO_RULE;
+		}
+		if (!regs.r[WREG_RIP])
+			return WALK_END_COMPLETE;
+		exact = rule.kind == UNWIND_SIGFRAME;
+		if (!exact && regs.r[WREG_RSP] <= sp)
+			return WALK_END_NOT_ASCENDING;
+		frame[(*n)++] = regs.r[WREG_RIP];
 	}
-	return n;
+	return WALK_END_DEPTH;
 }

@@ -38,10 +38,13 @@ struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_n
 			       const struct code_fact **ret);
 
 /*
- * Walks from @regs by CFI, reading stack through @mem, and publishes the rules of all frames met; with
- * @final also that there is none, where no module holds the address. Returns how many frames, 1..cap.
+ * Walks on from the frame that @regs are of, by CFI, reading stack through @mem, and publishes the rules of
+ * all frames met; with @final also that there is none, where no module holds the address. @exact: that
+ * frame's address is where it was interrupted, not a return address. Appends to @frame, which holds *n
+ * frames (the last is that one's), up to @cap.
  */
-unsigned int code_facts_walk(struct code_facts *f, const struct regs *regs, const struct memory_view *mem,
-			     bool final, uint64_t *frame, unsigned int cap, enum walk_end *why);
+enum walk_end code_facts_walk(struct code_facts *f, struct regs regs, bool exact,
+			      const struct memory_view *mem, bool final, uint64_t *frame, unsigned int *n,
+			      unsigned int cap);
 
 #endif

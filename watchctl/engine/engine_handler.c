@@ -31,6 +31,7 @@
 
 #define PASS_NS 5000000ull	   /* how long the controller sleeps between looks at the ring */
 #define PRIVATE_PASS_NS 1000000ull /* ... where the handler cannot wake it */
+#define DRAIN_NS 20000000ull
 #define CHECK_NS 50000000ull	   /* how often it looks whether the target is still what it was */
 #define MODULES_NS 1000000000ull   /* how often it looks at the modules unasked */
 #define MODULES_MIN_NS 20000000ull /* ... and at most how often when asked by an unknown address */
@@ -469,29 +470,32 @@ static struct wc_error *look_for_module(struct engine *e, bool *ret_looked)
 	return err;
 }
 
-/* The handler met code it has no rule for: the stack comes as bytes, and the rules go back to it. */
+/* The handler met code it has no rule for: we walk on from there, and the rules go back to it. */
 static struct wc_error *complete_stack(struct engine *e, const struct wire_record *r, uint64_t *frame,
 				       struct access_event *a)
 {
 	const uint64_t *frames = (const uint64_t *)(r + 1);
-	struct raw_stack raw = { (const uint8_t *)(frames + r->nframes), r->raw_addr, r->raw_len };
+	const struct regs *outer = (const struct regs *)(frames + r->nframes);
+	struct raw_stack raw = { (const uint8_t *)(outer + 1), r->raw_addr, r->raw_len };
 	struct memory_view mem = { read_raw, &raw };
 	enum walk_end why = (enum walk_end)r->walk_end;
 	unsigned int cap = e->options.frames < WIRE_FRAMES ? e->options.frames : WIRE_FRAMES;
+	bool exact = r->flags & WIRE_EXACT_PC, looked;
+	unsigned int n = r->nframes;
 	struct wc_error *err;
-	bool looked;
 
 	memcpy(frame, frames, 8 * r->nframes);
-	a->nframes = r->nframes;
-	if (why == WALK_END_UNKNOWN_PC && !(r->flags & WIRE_ASYNC)) {
-		a->nframes = code_facts_walk(e->facts, &r->regs, &mem, false, frame, cap, &why);
-		if (why == WALK_END_NO_RULE && !code_facts_covers(e->facts, frame[a->nframes - 1])) {
+	if (why == WALK_END_UNKNOWN_PC) {
+		why = code_facts_walk(e->facts, *outer, exact, &mem, false, frame, &n, cap);
+		if (why == WALK_END_NO_RULE && !code_facts_covers(e->facts, frame[n - 1])) {
 			err = look_for_module(e, &looked);
 			if (err)
 				return err;
-			a->nframes = code_facts_walk(e->facts, &r->regs, &mem, looked, frame, cap, &why);
+			n = r->nframes;
+			why = code_facts_walk(e->facts, *outer, exact, &mem, looked, frame, &n, cap);
 		}
 	}
+	a->nframes = n;
 	a->walk_end = (uint8_t)why;
 	a->frame = frame;
 	return NULL;
@@ -598,18 +602,23 @@ static struct wc_error *deliver(struct engine *e, const struct wire_record *r)
 	return err ? err : e->sink.put(e->sink.ctx, &event);
 }
 
-/* Delivers what is in the ring. *ret: whether there was anything. */
+/*
+ * Delivers what is in the ring, for a limited time: the target may fill it as fast as we empty it.
+ * *ret: whether there was anything.
+ */
 static struct wc_error *drain(struct engine *e, bool *ret)
 {
 	const struct wire_record *r;
 	struct wc_error *err = NULL;
 	unsigned int n = 0;
+	uint64_t end;
 
 	*ret = false;
 	if (e->ring_dead)
 		return NULL;
 	tsc_clock_sample(&e->clock);
-	while (!err && !e->holding) {
+	end = e->clock.ns + DRAIN_NS;
+	while (!err && !e->holding && e->clock.ns < end) {
 		enum ring_result result = ring_next(&e->ring, &r);
 
 		if (result == RING_CORRUPT) {
@@ -623,7 +632,7 @@ static struct wc_error *drain(struct engine *e, bool *ret)
 			break;
 		*ret = true;
 		err = deliver(e, r);
-		if (++n % 64 == 0) {
+		if (++n % 32 == 0) {
 			ring_release(&e->ring);
 			tsc_clock_sample(&e->clock);
 		}
@@ -736,6 +745,20 @@ static struct wc_error *check_target(struct engine *e, uint64_t now)
 	return err;
 }
 
+/* Once no more hits can come: the ring to its end. */
+static struct wc_error *drain_all(struct engine *e)
+{
+	struct wc_error *err;
+	bool any;
+
+	do {
+		beat(e);
+		err = drain(e, &any);
+		let_go(e);
+	} while (!err && any);
+	return err;
+}
+
 static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result *ret)
 {
 	uint64_t now = monotonic_ns(), end = now + (uint64_t)timeout_ms * 1000000u;
@@ -746,7 +769,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 	for (;;) {
 		beat(e);
 		err = drain(e, &any);
-		if (!err && !any)
+		if (!err)
 			err = check_target(e, monotonic_ns());
 		if (err)
 			return err;
@@ -756,7 +779,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 			return NULL;
 		}
 		if (e->gone || e->why[0]) {
-			err = drain(e, &any); /* what was recorded between the last look and the end */
+			err = drain_all(e); /* what was recorded between the last look and the end */
 			*ret = e->execed ? PUMP_EXECED : e->gone ? PUMP_EXITED : PUMP_ENDED;
 			return err;
 		}
@@ -800,19 +823,14 @@ static uint64_t outstanding(const struct engine *e)
 
 static struct wc_error *settle(struct engine *e, unsigned int timeout_ms)
 {
+	struct wc_error *err = drain_all(e);
 	uint64_t end = monotonic_ns() + timeout_ms * 1000000ull;
-	struct wc_error *err;
-	bool any;
 
-	for (;;) {
-		beat(e);
-		err = drain(e, &any);
-		let_go(e);
-		if (err || e->ring_dead || !outstanding(e) || target_ended(e) || monotonic_ns() > end)
-			return err;
-		if (!any)
-			nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+	while (!err && !e->ring_dead && outstanding(e) && !target_ended(e) && monotonic_ns() < end) {
+		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+		err = drain_all(e);
 	}
+	return err;
 }
 
 /* A thread that blocks SIGTRAP holds ours back; it would die of it once our handler is gone. */
@@ -883,10 +901,8 @@ static struct wc_error *stop(struct engine *e)
 	e->settled = flush_threads(e);
 	err = settle(e, FLUSH_MS);
 	for (i = 0; i < FLUSH_MS && !err && any_pending(e); i++) {
-		bool any;
-
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-		err = drain(e, &any);
+		err = drain_all(e);
 	}
 	e->settled = e->settled && !any_pending(e);
 	return err;

@@ -39,10 +39,11 @@ __u64 suppressed;
 /* Another watchctl's handler in front of ours passes our signals on to us: see struct wire_doorplate. */
 static bool is_watchctl(const char *handler)
 {
-	char name[16];
+	const __u64 watchctl = 0x6c74636863746177, handler_ = 0x72656c646e616820; /* "watchctl handler" */
+	__u64 name[2];
 
-	return !bpf_probe_read_user(name, sizeof(name), handler - sizeof(name)) &&
-	       !__builtin_memcmp(name, "watchctl handler", sizeof(name));
+	return !bpf_probe_read_user(name, sizeof(name), handler - sizeof(name)) && name[0] == watchctl &&
+	       name[1] == handler_;
 }
 
 SEC("perf_event")

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECORD_MAX ((sizeof(struct wire_record) + 8 * WIRE_FRAMES + WIRE_RAW_MAX + 15) & ~15ull)
+#define RECORD_MAX \
+	((sizeof(struct wire_record) + 8 * WIRE_FRAMES + sizeof(struct regs) + WIRE_RAW_MAX + 15) & ~15ull)
 #define RECORD_HEADER 16u /* commit, size, flags: also what a padding record has */
 
 bool ring_init(struct ring *r, const struct injection *inj, uint64_t offset, uint64_t size,
@@ -33,9 +34,11 @@ static bool load_word(const struct ring *r, uint64_t offset, uint64_t *ret)
 
 static bool well_formed(const struct wire_record *rec)
 {
+	uint64_t raw = rec->walk_end == WALK_END_UNKNOWN_PC ? sizeof(struct regs) + rec->raw_len : 0;
+
 	return rec->nframes >= 1 && rec->nframes <= WIRE_FRAMES && rec->raw_len <= WIRE_RAW_MAX &&
 	       rec->raw_len % 8 == 0 && rec->watch < WIRE_WATCHES &&
-	       sizeof(*rec) + 8ull * rec->nframes + rec->raw_len <= rec->size;
+	       sizeof(*rec) + 8ull * rec->nframes + raw <= rec->size;
 }
 
 enum ring_result ring_next(struct ring *r, const struct wire_record **ret)

@@ -78,7 +78,7 @@ static void cell_text(const struct site *s, int cell, char *buf, size_t cap)
 	case CELL_INSN:
 		utf8_clean(s->insn ? s->insn : "", buf, cap - 32);
 		if (s->origin == ORIGIN_KERNEL)
-			strcat(buf, "  (by the kernel)");
+			snprintf(buf + strlen(buf), cap - strlen(buf), "  (by the kernel)");
 		break;
 	}
 }
