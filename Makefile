@@ -48,7 +48,7 @@ HANDLER_SRC := $(wildcard handler/*.c handler/*.S)
 all: $(PROG)
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
 
 $(BUILD)/%.o: %.c | packages
 	@mkdir -p $(@D)

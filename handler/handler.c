@@ -16,6 +16,7 @@
 #define FUTEX_WAKE 1
 #define CLOCK_MONOTONIC 1
 #define HOLD_WAIT_NS 2000000
+#define RAW_WHEN_LAGGING 1024u
 #define HOLD_PATIENCE 150 /* waits without a heartbeat before the controller counts as gone */
 
 struct remote_range {
@@ -66,25 +67,45 @@ static bool overlaps_read_watch(const struct wire_control *ctl, uint64_t addr, u
 struct reader {
 	const struct wire_control *ctl;
 	uint64_t lo, hi;
+	bool watched; /* some of it is watched for reads: ask before each load */
 };
 
+static void reader_extend(struct reader *r, uint64_t lo, uint64_t hi)
+{
+	r->watched |= overlaps_read_watch(r->ctl, lo, hi - lo);
+	if (lo != r->hi)
+		r->lo = lo;
+	r->hi = hi;
+}
+
+static bool is_known(const struct reader *r, uint64_t addr)
+{
+	return addr >= r->lo && addr + 8 <= r->hi && addr + 8 > addr;
+}
+
+static __attribute__((noinline)) bool read_with_care(struct reader *r, uint64_t addr, uint64_t *ret)
+{
+	uint64_t page = addr & ~(PAGE - 1);
+
+	if (addr + 8 > page + PAGE || overlaps_read_watch(r->ctl, addr, 8))
+		return guarded_copy(addr, ret, 8);
+	if (!is_known(r, addr)) {
+		if (!guarded_probe(addr))
+			return false;
+		reader_extend(r, page, page + PAGE);
+	}
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it has been probed */
+	*ret = *(const volatile uint64_t *)(uintptr_t)addr;
+	return true;
+}
+
+/* Several for each frame: the common case is two comparisons and the load. */
 static bool read_stack(void *ctx, uint64_t addr, uint64_t *ret)
 {
 	struct reader *r = ctx;
 
-	if (addr < r->lo || addr + 8 > r->hi || addr + 8 < addr) {
-		uint64_t page = addr & ~(PAGE - 1);
-
-		if (addr + 8 > page + PAGE || overlaps_read_watch(r->ctl, addr, 8))
-			return guarded_copy(addr, ret, 8);
-		if (!guarded_probe(addr))
-			return false;
-		if (page != r->hi)
-			r->lo = page;
-		r->hi = page + PAGE;
-	} else if (overlaps_read_watch(r->ctl, addr, 8)) {
-		return guarded_copy(addr, ret, 8);
-	}
+	if (r->watched || !is_known(r, addr))
+		return read_with_care(r, addr, ret);
 	*ret = *(const volatile uint64_t *)(uintptr_t)addr;
 	return true;
 }
@@ -289,10 +310,16 @@ static uint32_t copy_raw_stack(uint64_t sp, uint32_t want, void *to)
 	return len;
 }
 
-/* Bytes behind the frames of a record whose walk stopped short: registers and stack. */
+/*
+ * Bytes behind the frames of a record whose walk stopped short: registers and stack. Less stack where the
+ * controller lags behind: a shorter walk, said to be one, is better than a lost event.
+ */
 static uint32_t raw_size(const struct wire_control *ctl)
 {
 	uint32_t raw = ctl->raw_size < WIRE_RAW_MAX ? ctl->raw_size : WIRE_RAW_MAX;
+
+	if (__atomic_load_n(&ctl->head, __ATOMIC_RELAXED) - ctl->tail > ctl->ring_size / 2)
+		raw = raw < RAW_WHEN_LAGGING ? raw : RAW_WHEN_LAGGING;
 
 	return (uint32_t)sizeof(struct regs) + (raw & ~7u);
 }
@@ -385,7 +412,7 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
 	uint32_t nframes, raw, size;
 	struct wire_record *r;
-	struct reader reader = { ctl, 0, 0 };
+	struct reader reader = { .ctl = ctl };
 	uint64_t pos, value = 0, old = 0;
 	enum walk_end end;
 	struct regs regs, outer;
@@ -402,10 +429,8 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	}
 
 	/* The signal frame ends just below the interrupted red zone, so that page is mapped. */
-	if (regs.r[WREG_RSP] - here < 0x10000) {
-		reader.lo = here & ~(PAGE - 1);
-		reader.hi = ((regs.r[WREG_RSP] - 136) & ~(PAGE - 1)) + PAGE;
-	}
+	if (regs.r[WREG_RSP] - here < 0x10000)
+		reader_extend(&reader, here & ~(PAGE - 1), ((regs.r[WREG_RSP] - 136) & ~(PAGE - 1)) + PAGE);
 	outer = regs;
 	end = walk(&reader, &outer, frame, &nframes, &exact);
 

@@ -155,7 +155,7 @@ static char *function_name(Dwarf_Die *die)
  * The inlined calls around @addr below @parent, outermost first. Blocks are walked through. Returns how
  * many there are.
  */
-static size_t inlined_chain(Dwarf_Die *parent, uint64_t addr, Dwarf_Die *chain, size_t cap)
+static size_t inlined_chain(const Dwarf_Die *parent, uint64_t addr, Dwarf_Die *chain, size_t cap)
 {
 	Dwarf_Die die, at = *parent;
 	size_t n = 0;

@@ -66,8 +66,8 @@ const struct variable_entry *locate_index_all(struct locate_index *x, size_t *n)
 Dwarf_Die *locate_index_unit(struct locate_index *x, uint32_t unit);
 size_t locate_index_nunits(struct locate_index *x);
 
-/* Where @die lives; *@addr is the file address for PLACE_ADDRESS. */
-enum variable_place locate_index_place(struct locate_index *x, Dwarf_Die *die, uint64_t *addr);
+/* Where @die lives; *@ret is the file address for PLACE_ADDRESS. */
+enum variable_place locate_index_place(struct locate_index *x, Dwarf_Die *die, uint64_t *ret);
 
 /* The definition of the struct, class, union or enum that @die only declares; false: nowhere in the file. */
 bool locate_index_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret);

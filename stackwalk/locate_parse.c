@@ -83,7 +83,7 @@ static const char *skip_balanced(const char *s)
 				return NULL;
 			stack[n++] = close[o - open];
 		} else if (c) {
-			if (stack[--n] != *c)
+			if (!n || stack[--n] != *c)
 				return NULL;
 			if (!n)
 				return s + 1;

@@ -318,7 +318,7 @@ static const char *longer_end(const char *path, const char *end)
 {
 	const char *s = end ? end - 1 : path + strlen(path);
 
-	if (end == path)
+	if (end && end == path)
 		return NULL;
 	while (s > path && s[-1] != '/')
 		s--;

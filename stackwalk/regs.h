@@ -2,8 +2,8 @@
  * regs - the user-visible integer registers of one x86-64 thread.
  *
  * Numbered as DWARF numbers them (System V psABI for x86-64, figure 3.36), so that CFI and
- * location expressions index this array directly. WREG_: <sys/ucontext.h> has taken REG_. Freestanding: shared with the handler that
- * runs inside the traced program.
+ * location expressions index this array directly. WREG_: <sys/ucontext.h> has taken REG_. Freestanding:
+ * shared with the handler that runs inside the traced program.
  */
 #ifndef STACKWALK_REGS_H
 #define STACKWALK_REGS_H

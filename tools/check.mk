@@ -1,13 +1,14 @@
 # Checks of the source and of what it does with bad luck: layers, lint, format, sanitizers, fuzzing.
 # None of them writes into the tree, but for format-fix.
 
-C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h' '*.cc')
+SOURCE_DIRS := $(wildcard .ci completion handler lldb-scripts stackwalk tests tools watchctl)
+C_FILES = $(sort $(shell find $(SOURCE_DIRS) -name '*.[ch]' -o -name '*.cc'))
 PRODUCT_C = $(filter-out %.bpf.c,$(filter handler/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
-SHELL_SCRIPTS = $(shell git ls-files -co --exclude-standard | xargs grep -lE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellcheck shell=')
+SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellcheck shell=' $(SOURCE_DIRS)))
 # The headers that the build makes: some sources cannot be parsed without them.
 GENERATED := $(BUILD)/handler_image.h $(BUILD)/guard.skel.h
 
-.PHONY: check layers lint tidy analyze cppcheck shellcheck format format-fix asan fuzz fuzz-programs
+.PHONY: check layers lint tidy analyze cppcheck shellcheck manlint format format-fix asan fuzz fuzz-programs
 check: layers lint format ## layers, lint and format: what can be known without running anything
 
 layers: ## every include against the layers
@@ -21,7 +22,7 @@ format: | packages-check ## lists the files that clang-format would change
 format-fix: | packages-check ## rewrites them
 	$(CLANG_FORMAT) -i $(C_FILES)
 
-lint: tidy analyze cppcheck shellcheck ## clang-tidy, gcc's analyzer, cppcheck, shellcheck
+lint: tidy analyze cppcheck shellcheck manlint ## clang-tidy, gcc's analyzer, cppcheck, shellcheck, groff
 
 # A few files at a time, two runs at once. tools/tidy.h says why it is there; base/ defines what it wraps.
 TIDY_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION=\"$(VERSION)\" -I. -I$(BUILD) $(PKG_CFLAGS)
@@ -51,12 +52,17 @@ shellcheck: | packages-check
 	@shellcheck $(SHELL_SCRIPTS)
 	@echo "shellcheck: $(words $(SHELL_SCRIPTS)) files"
 
+manlint: | packages-check
+	@for page in $(MAN_PAGES); do groff -man -ww -z -Tutf8 $$page 2>&1; done | ( ! grep . )
+	@echo "man pages: $(words $(MAN_PAGES)) files"
+
 # The library, the tests and the program with AddressSanitizer and UBSan. The handler is never instrumented:
 # it runs in another program. Victims are ordinary programs, so the live tests show both sides of the fence.
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 asan: ## unit tests and live sessions under AddressSanitizer and UBSan
-	$(Q)ASAN_OPTIONS=detect_stack_use_after_return=1 $(MAKE) --no-print-directory BUILD=$(BUILD)-asan \
-		CFLAGS="$(SANITIZE)" unit e2e E2E="$(ASAN_E2E)"
+	$(Q)$(ASAN_MAKE) unit
+	$(Q)$(ASAN_MAKE) e2e E2E="$(ASAN_E2E)"
+ASAN_MAKE = ASAN_OPTIONS=detect_stack_use_after_return=1 $(MAKE) --no-print-directory BUILD=$(BUILD)-asan CFLAGS="$(SANITIZE)"
 ASAN_E2E ?= tests/e2e/test_report.py tests/e2e/test_accesses.py
 
 # libFuzzer: `make fuzz FUZZ_S=600 FUZZ="tracelog cfi"`. What is found is left in $(BUILD)-fuzz/NAME-crash-*;

@@ -3,7 +3,7 @@
 PACKAGES_BUILD := gcc make pkg-config clang libdw-dev libelf-dev libzydis-dev libbpf-dev zlib1g-dev bpftool g++
 PACKAGES_TEST := g++ libcmocka-dev python3-pytest babeltrace2 gdb musl-tools golang-go nasm redis-server \
 	redis-tools sqlite3 python3-dbg libc6-dbg binutils procps util-linux tmux
-PACKAGES_CHECK := clang-format clang-tidy cppcheck shellcheck libclang-rt-14-dev
+PACKAGES_CHECK := clang-format clang-tidy cppcheck shellcheck groff-base libclang-rt-14-dev
 PACKAGES_DEMO := python3-dbg libc6-dbg
 PACKAGES_BENCH := linux-perf bpftrace gdb lldb-19 redis-server redis-tools
 

@@ -1,5 +1,5 @@
 /* annotate: from raw events to instructions, kinds and named frames; a compiled program is the oracle. */
-#include "view_stream.h"
+#include "tests/unit/view_stream.h"
 
 #include <unistd.h>
 

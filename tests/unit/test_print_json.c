@@ -1,5 +1,5 @@
 /* The form for programs: the documented names, valid JSON whatever the target's bytes are. */
-#include "view_stream.h"
+#include "tests/unit/view_stream.h"
 
 #include "watchctl/view/json.h"
 #include "watchctl/view/report.h"

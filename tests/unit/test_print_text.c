@@ -1,5 +1,5 @@
 /* The form for people: golden lines, and nothing of a target's bytes that could drive a terminal. */
-#include "view_stream.h"
+#include "tests/unit/view_stream.h"
 
 #include "watchctl/view/report.h"
 #include "watchctl/view/utf8.h"

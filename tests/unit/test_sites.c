@@ -1,5 +1,5 @@
 /* The table by site: what is one site, what is counted, in which order. */
-#include "view_stream.h"
+#include "tests/unit/view_stream.h"
 
 #include "watchctl/view/sites.h"
 

@@ -101,7 +101,8 @@ static struct wc_error *parse(int argc, char **argv, struct request *ret)
 }
 
 /* Reads the whole of @q's log once and prints what is wanted to @out. */
-static struct wc_error *pass(const struct request *q, FILE *out, struct replay_ending *ending, uint64_t *accesses)
+static struct wc_error *pass(const struct request *q, FILE *out, struct replay_ending *ending,
+			     uint64_t *accesses)
 {
 	unsigned int flags = (q->print.no_stack || q->report.no_events ? 0 : ANNOTATE_STACK) | ANNOTATE_TEXT;
 	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, flags);

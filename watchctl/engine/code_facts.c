@@ -258,6 +258,15 @@ struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t now_ns, bool 
 	return err;
 }
 
+void code_facts_warm_up(struct code_facts *f)
+{
+	struct unwind_rule rule;
+	size_t i;
+
+	for (i = 0; i < f->modules.n; i++)
+		cfi_rule(f->cfi, f->modules.v[i].start, &rule);
+}
+
 bool code_facts_covers(const struct code_facts *f, uint64_t addr)
 {
 	return module_find(&f->modules, addr) != NULL;

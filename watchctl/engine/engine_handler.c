@@ -17,65 +17,49 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/map64.h"
-#include "watchctl/engine/code_facts.h"
 #include "watchctl/engine/dregs.h"
 #include "watchctl/engine/engine.h"
+#include "watchctl/engine/intake.h"
 #include "watchctl/engine/perf_bp.h"
 #include "watchctl/engine/perf_guard.h"
 #include "watchctl/engine/ptrace_bp.h"
-#include "watchctl/engine/ring.h"
 #include "watchctl/engine/tsc_clock.h"
 #include "watchctl/target/inject.h"
 #include "watchctl/target/proc.h"
 
 #define PASS_NS 5000000ull	   /* how long the controller sleeps between looks at the ring */
 #define PRIVATE_PASS_NS 1000000ull /* ... where the handler cannot wake it */
-#define DRAIN_NS 20000000ull
 #define CHECK_NS 50000000ull	   /* how often it looks whether the target is still what it was */
 #define MODULES_NS 1000000000ull   /* how often it looks at the modules unasked */
-#define MODULES_MIN_NS 20000000ull /* ... and at most how often when asked by an unknown address */
 #define SETTLE_MS 30u
 #define FLUSH_MS 100u
 #define TRAP_PERF_CODE 6
 #define TRAP_HWBKPT_CODE 4
 
+/* What the engine knows of watch i beside what its intake does. */
 struct armed_watch {
-	bool armed;
+	bool armed, disabled;
 	struct watchpoint w;
 	struct perf_bp perf;
 	struct ptrace_bp ptrace;
-	uint64_t counted, self_tests, recorded, filtered;
-	uint64_t seen; /* records taken out of the ring, whatever became of them */
-	bool disabled;
+	uint64_t counted, self_tests;
 };
 
 struct engine {
 	pid_t pid;
 	struct engine_options options;
-	struct event_sink sink;
 	struct injection inj;
-	struct ring ring;
-	struct code_facts *facts;
+	struct intake intake;
 	struct perf_guard *guard; /* NULL: not permitted */
-	struct tsc_clock clock;
 	uint64_t cookie;
 	uint32_t control_flags;
 	struct armed_watch watch[ENGINE_WATCHES];
-	struct map64 thread_ids; /* id in the target's pid namespace -> struct thread_id, owned */
 	int pidfd;
 	int registers_before; /* in use in a thread of the target before we armed any */
-	uint64_t checked_ns, modules_ns, modules_backoff_ns;
-	bool holding;
+	uint64_t checked_ns;
 	bool stopped, settled; /* disarmed; and no SIGTRAP of ours can come any more */
-	bool gone, execed, ring_dead;
-	bool told_blocked;
+	bool gone, execed;
 	char why[256];
-};
-
-struct thread_id {
-	pid_t tid;
-	char comm[17];
 };
 
 static void say(const struct engine *e, const char *text)
@@ -163,7 +147,6 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 		return &wc_enomem;
 	e->pid = pid;
 	e->options = *o;
-	e->sink = sink;
 	e->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (e->pidfd < 0) {
 		err = wc_error_errno(WC_ETARGET, errno, "cannot follow process %d", pid);
@@ -176,15 +159,10 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	control.cookie &= ~0xffull;
 	e->cookie = control.cookie;
 	lay_out(&control, o);
-	tsc_clock_sample(&e->clock);
 	e->registers_before = perf_bp_used(pid);
 	err = inject_place(pid, &control, shared_size(o->buffer_size), o->private_ring, o->held, &e->inj);
-	if (!err && !ring_init(&e->ring, &e->inj, control.ring_offset, control.ring_size, control.commit_key))
-		err = &wc_enomem;
-	if (!err) {
-		e->facts = code_facts_new(pid, &e->inj, sink);
-		err = e->facts ? code_facts_refresh(e->facts, monotonic_ns(), NULL) : &wc_enomem;
-	}
+	if (!err)
+		err = intake_init(&e->intake, pid, o->frames, sink, &e->inj, &control);
 	if (err) {
 		wc_error_free(close_engine(e));
 		return err;
@@ -336,6 +314,7 @@ static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct
 		report.has_value = read_value(e, w, &report.value);
 	shared.shadow = report.value;
 	e->watch[i] = (struct armed_watch){ .w = *w };
+	e->intake.watch[i] = (struct intake_watch){ .w = *w };
 	injection_write(&e->inj, watch_offset(i), &shared, sizeof(shared));
 	if (w->slot >= 0) {
 		uint32_t hwbkpt = i + 1;
@@ -377,270 +356,6 @@ static void disarm(struct engine *e, uint32_t id)
 			disable(&e->watch[i]);
 }
 
-static void free_thread_ids(struct map64 *m)
-{
-	size_t i;
-
-	for (i = 0; i < m->cap; i++)
-		if (m->slot[i].used)
-			free(m->slot[i].value);
-	map64_deinit(m);
-}
-
-/* The target may live in a pid namespace of its own: its thread ids are not ours. */
-static pid_t global_tid(const struct engine *e, pid_t inner)
-{
-	struct proc_status s;
-	struct thread_ids ids;
-	pid_t found = inner;
-	size_t i;
-
-	if (proc_status_read(e->pid, inner, &s) && s.ns_id == inner)
-		return inner;
-	if (!proc_threads(e->pid, &ids))
-		return inner;
-	for (i = 0; i < ids.n; i++) {
-		if (proc_status_read(e->pid, ids.v[i], &s) && s.ns_id == inner) {
-			found = ids.v[i];
-			break;
-		}
-	}
-	thread_ids_deinit(&ids);
-	return found;
-}
-
-static struct wc_error *know_thread(struct engine *e, pid_t inner, uint64_t now_ns, pid_t *ret)
-{
-	struct thread_id *t = map64_get(&e->thread_ids, (uint64_t)inner);
-	struct trace_event event = { .type = EVENT_THREAD, .time_ns = now_ns };
-	struct proc_status s;
-
-	if (t) {
-		*ret = t->tid;
-		return NULL;
-	}
-	t = calloc(1, sizeof(*t));
-	if (!t || !map64_put(&e->thread_ids, (uint64_t)inner, t)) {
-		free(t);
-		return &wc_enomem;
-	}
-	t->tid = global_tid(e, inner);
-	if (proc_status_read(e->pid, t->tid, &s))
-		memcpy(t->comm, s.name, sizeof(t->comm));
-	*ret = t->tid;
-	event.thread.pid = e->pid;
-	event.thread.tid = t->tid;
-	event.thread.comm = t->comm;
-	return e->sink.put(e->sink.ctx, &event);
-}
-
-struct raw_stack {
-	const uint8_t *bytes;
-	uint64_t addr, len;
-};
-
-static bool read_raw(void *ctx, uint64_t addr, void *buf, size_t len)
-{
-	const struct raw_stack *raw = ctx;
-
-	if (addr < raw->addr || addr - raw->addr > raw->len || len > raw->len - (addr - raw->addr))
-		return false;
-	memcpy(buf, raw->bytes + (addr - raw->addr), len);
-	return true;
-}
-
-static struct wc_error *refresh_modules(struct engine *e, uint64_t now, bool *changed)
-{
-	e->modules_ns = now;
-	return code_facts_refresh(e->facts, now, changed);
-}
-
-/* An address in no module we know: look again, unless we just did and found nothing new (a JIT's code). */
-static struct wc_error *look_for_module(struct engine *e, bool *ret_looked)
-{
-	uint64_t now = monotonic_ns();
-	bool changed = false;
-	struct wc_error *err;
-
-	*ret_looked = now - e->modules_ns >= e->modules_backoff_ns;
-	if (!*ret_looked)
-		return NULL;
-	err = refresh_modules(e, now, &changed);
-	e->modules_backoff_ns = changed ? 0 : MODULES_MIN_NS;
-	return err;
-}
-
-/* The handler met code it has no rule for: we walk on from there, and the rules go back to it. */
-static struct wc_error *complete_stack(struct engine *e, const struct wire_record *r, uint64_t *frame,
-				       struct access_event *a)
-{
-	const uint64_t *frames = (const uint64_t *)(r + 1);
-	const struct regs *outer = (const struct regs *)(frames + r->nframes);
-	struct raw_stack raw = { (const uint8_t *)(outer + 1), r->raw_addr, r->raw_len };
-	struct memory_view mem = { read_raw, &raw };
-	enum walk_end why = (enum walk_end)r->walk_end;
-	unsigned int cap = e->options.frames < WIRE_FRAMES ? e->options.frames : WIRE_FRAMES;
-	bool exact = r->flags & WIRE_EXACT_PC, looked;
-	unsigned int n = r->nframes;
-	struct wc_error *err;
-
-	memcpy(frame, frames, 8 * r->nframes);
-	if (why == WALK_END_UNKNOWN_PC) {
-		why = code_facts_walk(e->facts, *outer, exact, &mem, false, frame, &n, cap);
-		if (why == WALK_END_NO_RULE && !code_facts_covers(e->facts, frame[n - 1])) {
-			err = look_for_module(e, &looked);
-			if (err)
-				return err;
-			n = r->nframes;
-			why = code_facts_walk(e->facts, *outer, exact, &mem, looked, frame, &n, cap);
-		}
-	}
-	a->nframes = n;
-	a->walk_end = (uint8_t)why;
-	a->frame = frame;
-	return NULL;
-}
-
-static struct wc_error *know_code(struct engine *e, const struct access_event *a, uint64_t now,
-				  struct access_query *q)
-{
-	struct wc_error *err = code_facts_at(e->facts, a->frame[0], now, &q->pc);
-
-	if (!err && a->nframes > 1)
-		err = code_facts_at(e->facts, a->frame[1], now, &q->caller);
-	return err;
-}
-
-/* Only for a watch of reads alone: everything else is recorded, whatever it is. */
-static bool is_unwanted_write(const struct armed_watch *w, const struct access_event *a,
-			      struct access_query *q)
-{
-	struct access_verdict verdict;
-
-	if (w->w.access != ACCESS_READ)
-		return false;
-	q->regs = &a->regs;
-	q->addr = a->addr;
-	q->size = a->size;
-	q->has_new = a->has_new;
-	q->new_value = a->new_value;
-	access_resolve(q, &verdict);
-	return verdict.kind == ACCESS_WRITE;
-}
-
-static uint64_t record_time(struct engine *e, const struct wire_record *r)
-{
-	uint64_t t;
-
-	if (!(r->flags & WIRE_TIME_NS) && r->time > e->clock.tsc)
-		tsc_clock_sample(&e->clock);
-	t = r->flags & WIRE_TIME_NS ? r->time : tsc_clock_ns(&e->clock, r->time);
-	/* The target's word: a time from the future, or from long ago, is not believed. */
-	if (t > e->clock.ns)
-		t = monotonic_ns() < t ? e->clock.ns : t;
-	return t < e->clock.ns0 ? e->clock.ns0 : t;
-}
-
-/* Once is enough: such a thread delivers all its hits so. */
-static struct wc_error *tell_blocked(struct engine *e, uint64_t time_ns, pid_t tid)
-{
-	struct trace_event event = { .type = EVENT_NOTE, .time_ns = time_ns };
-	char text[200];
-
-	if (e->told_blocked)
-		return NULL;
-	e->told_blocked = true;
-	snprintf(text, sizeof(text),
-		 "thread %d blocks SIGTRAP: its hits are merged while it does, and come late, with registers "
-		 "and stack of "
-		 "that later moment",
-		 tid);
-	event.note.text = text;
-	return e->sink.put(e->sink.ctx, &event);
-}
-
-static struct wc_error *deliver(struct engine *e, const struct wire_record *r)
-{
-	struct armed_watch *w = &e->watch[r->watch];
-	struct trace_event event = { .type = EVENT_ACCESS };
-	struct access_event *a = &event.access;
-	struct access_query q = { 0 };
-	uint64_t frame[WIRE_FRAMES];
-	struct wc_error *err;
-
-	w->seen++;
-	if (!w->w.size || (r->flags & WIRE_SELF_TEST))
-		return NULL;
-	if (w->w.hook) {
-		e->holding = true;
-		return NULL;
-	}
-	event.time_ns = record_time(e, r);
-	err = complete_stack(e, r, frame, a);
-	if (!err)
-		err = know_thread(e, (pid_t)r->tid, event.time_ns, &a->tid);
-	if (!err && !(r->flags & WIRE_ASYNC))
-		err = know_code(e, a, event.time_ns, &q);
-	if (err)
-		return err;
-	a->watch = w->w.id;
-	a->pid = e->pid;
-	a->addr = w->w.addr;
-	a->size = w->w.size;
-	a->has_old = r->flags & WIRE_HAS_OLD;
-	a->has_new = r->flags & WIRE_HAS_NEW;
-	a->old_value = r->old_value;
-	a->new_value = r->new_value;
-	a->regs = r->regs;
-	a->displaced = r->flags & WIRE_ASYNC;
-	if (!a->displaced && is_unwanted_write(w, a, &q)) {
-		w->filtered++;
-		return NULL;
-	}
-	w->recorded++;
-	err = a->displaced ? tell_blocked(e, event.time_ns, a->tid) : NULL;
-	return err ? err : e->sink.put(e->sink.ctx, &event);
-}
-
-/*
- * Delivers what is in the ring, for a limited time: the target may fill it as fast as we empty it.
- * *ret: whether there was anything.
- */
-static struct wc_error *drain(struct engine *e, bool *ret)
-{
-	const struct wire_record *r;
-	struct wc_error *err = NULL;
-	unsigned int n = 0;
-	uint64_t end;
-
-	*ret = false;
-	if (e->ring_dead)
-		return NULL;
-	tsc_clock_sample(&e->clock);
-	end = e->clock.ns + DRAIN_NS;
-	while (!err && !e->holding && e->clock.ns < end) {
-		enum ring_result result = ring_next(&e->ring, &r);
-
-		if (result == RING_CORRUPT) {
-			e->ring_dead = true;
-			snprintf(e->why, sizeof(e->why),
-				 "the program wrote into the event buffer: it cannot be read any "
-				 "further");
-			break;
-		}
-		if (result != RING_RECORD)
-			break;
-		*ret = true;
-		err = deliver(e, r);
-		if (++n % 32 == 0) {
-			ring_release(&e->ring);
-			tsc_clock_sample(&e->clock);
-		}
-	}
-	ring_release(&e->ring);
-	return err;
-}
-
 static void beat(struct engine *e)
 {
 	uint64_t n = monotonic_ns();
@@ -670,9 +385,9 @@ static void let_go(struct engine *e)
 	uint64_t offset = offsetof(struct wire_control, hold);
 	uint32_t hold = 0;
 
-	if (!e->holding)
+	if (!e->intake.hook_hit)
 		return;
-	e->holding = false;
+	e->intake.hook_hit = false;
 	injection_read(&e->inj, offset, &hold, sizeof(hold));
 	hold++;
 	injection_write(&e->inj, offset, &hold, sizeof(hold));
@@ -700,6 +415,10 @@ static bool target_execed(const struct engine *e)
 static void check_safety(struct engine *e)
 {
 	struct proc_status s;
+
+	if (e->intake.corrupt && !e->why[0])
+		snprintf(e->why, sizeof(e->why),
+			 "process %d wrote into the event buffer: it cannot be read any further", e->pid);
 
 	if (e->why[0] || !proc_status_read(e->pid, e->pid, &s))
 		return;
@@ -740,8 +459,8 @@ static struct wc_error *check_target(struct engine *e, uint64_t now)
 	for (i = 0; i < ENGINE_WATCHES && !err; i++)
 		if (e->watch[i].armed && !e->watch[i].disabled && e->watch[i].w.slot >= 0)
 			err = ptrace_bp_extend(&e->watch[i].ptrace);
-	if (!err && now - e->modules_ns >= MODULES_NS)
-		err = refresh_modules(e, now, NULL);
+	if (!err)
+		err = intake_refresh_modules(&e->intake, now, MODULES_NS);
 	return err;
 }
 
@@ -753,7 +472,7 @@ static struct wc_error *drain_all(struct engine *e)
 
 	do {
 		beat(e);
-		err = drain(e, &any);
+		err = intake_pass(&e->intake, &any);
 		let_go(e);
 	} while (!err && any);
 	return err;
@@ -768,13 +487,13 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 	let_go(e);
 	for (;;) {
 		beat(e);
-		err = drain(e, &any);
+		err = intake_pass(&e->intake, &any);
 		if (!err)
 			err = check_target(e, monotonic_ns());
 		if (err)
 			return err;
 		now = monotonic_ns();
-		if (e->holding) {
+		if (e->intake.hook_hit) {
 			*ret = PUMP_HOOK;
 			return NULL;
 		}
@@ -814,7 +533,7 @@ static uint64_t outstanding(const struct engine *e)
 		if (!a->armed || a->w.slot >= 0)
 			continue;
 		injection_read(&e->inj, watch_offset(i), &shared, sizeof(shared));
-		known = a->seen + shared.filtered + shared.lost;
+		known = e->intake.watch[i].seen + shared.filtered + shared.lost;
 		sum += a->counted > known ? a->counted - known : 0;
 	}
 	known = perf_guard_suppressed(e->guard);
@@ -826,7 +545,7 @@ static struct wc_error *settle(struct engine *e, unsigned int timeout_ms)
 	struct wc_error *err = drain_all(e);
 	uint64_t end = monotonic_ns() + timeout_ms * 1000000ull;
 
-	while (!err && !e->ring_dead && outstanding(e) && !target_ended(e) && monotonic_ns() < end) {
+	while (!err && !e->intake.corrupt && outstanding(e) && !target_ended(e) && monotonic_ns() < end) {
 		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
 		err = drain_all(e);
 	}
@@ -921,8 +640,8 @@ static void counts(const struct engine *e, uint32_t id, struct engine_counts *re
 		if (a->w.id != id || !a->w.size || a->w.hook)
 			continue;
 		injection_read(&e->inj, watch_offset(i), &shared, sizeof(shared));
-		c.recorded = a->recorded;
-		c.filtered = a->filtered + shared.filtered;
+		c.recorded = e->intake.watch[i].recorded;
+		c.filtered = e->intake.watch[i].filtered + shared.filtered;
 		c.lost_full = shared.lost;
 		c.has_counted = a->w.slot < 0;
 		c.counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
@@ -980,10 +699,8 @@ static struct wc_error *close_engine(struct engine *e)
 		err = NULL;
 	}
 	perf_guard_close(e->guard);
-	ring_deinit(&e->ring);
-	code_facts_free(e->facts);
+	intake_deinit(&e->intake);
 	injection_deinit(&e->inj);
-	free_thread_ids(&e->thread_ids);
 	closep(&e->pidfd);
 	free(e);
 	return err;

@@ -122,15 +122,18 @@ static struct wc_error *tell_process(struct monitor *m)
 static struct wc_error *wrong_size(const struct watch_request *r, const struct variable *v)
 {
 	if (!v->size)
-		return wc_error_new(WC_EUSAGE, "the size of %s is not known: choose it with -s 1, 2, 4 or 8", r->expr);
+		return wc_error_new(WC_EUSAGE, "the size of %s is not known: choose it with -s 1, 2, 4 or 8",
+				    r->expr);
 	if (v->members)
-		return wc_error_new(WC_EUSAGE,
-				    "%s is %llu bytes long, and a debug register watches 1, 2, 4 or 8: name a part of it "
-				    "(%s), or choose the first bytes with -s 8",
-				    r->expr, (unsigned long long)v->size, v->members);
-	return wc_error_new(WC_EUSAGE,
-			    "%s is %llu bytes long, and a debug register watches 1, 2, 4 or 8: choose how many with -s",
-			    r->expr, (unsigned long long)v->size);
+		return wc_error_new(
+			WC_EUSAGE,
+			"%s is %llu bytes long, and a debug register watches 1, 2, 4 or 8: name a part of it "
+			"(%s), or choose the first bytes with -s 8",
+			r->expr, (unsigned long long)v->size, v->members);
+	return wc_error_new(
+		WC_EUSAGE,
+		"%s is %llu bytes long, and a debug register watches 1, 2, 4 or 8: choose how many with -s",
+		r->expr, (unsigned long long)v->size);
 }
 
 static struct wc_error *choose_size(const struct watch_request *r, const struct variable *v, uint32_t *ret)
@@ -143,14 +146,16 @@ static struct wc_error *choose_size(const struct watch_request *r, const struct 
 		return wrong_size(r, v);
 	if (!dregs_fits(v->addr, size))
 		return wc_error_new(WC_EUSAGE,
-				    "%s is at 0x%llx, which is not a multiple of %llu: a debug register watches 1, 2, 4 or "
+				    "%s is at 0x%llx, which is not a multiple of %llu: a debug register "
+				    "watches 1, 2, 4 or "
 				    "8 bytes, aligned to their number; choose fewer with -s",
 				    r->expr, (unsigned long long)v->addr, (unsigned long long)size);
 	*ret = (uint32_t)size;
 	return NULL;
 }
 
-static struct wc_error *tell_watch(struct monitor *m, unsigned int i, uint32_t size, const struct arm_report *report)
+static struct wc_error *tell_watch(struct monitor *m, unsigned int i, uint32_t size,
+				   const struct arm_report *report)
 {
 	const struct watch_request *r = &m->options.watch[i];
 	const struct variable *v = &m->watch[i].variable;
@@ -183,7 +188,9 @@ static struct wc_error *arm_variable(struct monitor *m, unsigned int i)
 {
 	const struct watch_request *r = &m->options.watch[i];
 	const struct variable *v = &m->watch[i].variable;
-	struct watchpoint w = { .id = i, .addr = v->addr, .access = (enum access_kind)r->access, .slot = r->slot };
+	struct watchpoint w = {
+		.id = i, .addr = v->addr, .access = (enum access_kind)r->access, .slot = r->slot
+	};
 	struct arm_report report = { 0 };
 	struct wc_error *err = choose_size(r, v, &w.size);
 
@@ -205,7 +212,8 @@ static struct wc_error *arm_request(struct monitor *m, unsigned int i, bool *mis
 
 	*missing = false;
 	if (!err)
-		err = locate(m->locator, m->options.watch[i].expr, &modules, &mem, &m->watch[i].variable, missing);
+		err = locate(m->locator, m->options.watch[i].expr, &modules, &mem, &m->watch[i].variable,
+			     missing);
 	if (!err)
 		err = arm_variable(m, i);
 	module_list_deinit(&modules);
@@ -293,7 +301,8 @@ static struct wc_error *on_hook(struct monitor *m)
 
 	err = arm_all(m, m->launched && !m->started && !loader_hook_startup_done(m->pid), &missing);
 	if (err && m->started) {
-		/* The program runs: a name that a new library makes ambiguous must not end the other watches. */
+		/* The program runs: a name that a new library makes ambiguous must not end the other watches.
+		 */
 		struct wc_error *note = put_note(m, err->text);
 
 		wc_error_free(err);
@@ -427,7 +436,8 @@ static void reap(struct monitor *m)
 		m->wait_status = status;
 }
 
-static struct wc_error *after_pump(struct monitor *m, enum pump_result r, bool *ret_over, enum monitor_end *ret)
+static struct wc_error *after_pump(struct monitor *m, enum pump_result r, bool *ret_over,
+				   enum monitor_end *ret)
 {
 	*ret_over = true;
 	switch (r) {
@@ -444,8 +454,9 @@ static struct wc_error *after_pump(struct monitor *m, enum pump_result r, bool *
 		return NULL;
 	case PUMP_EXECED:
 		*ret = MONITOR_EXECED;
-		return put_note(m, "the process has executed another program: its variables are gone, the watch has "
-				   "ended");
+		return put_note(
+			m, "the process has executed another program: its variables are gone, the watch has "
+			   "ended");
 	case PUMP_ENDED:
 		*ret = MONITOR_GAVE_UP;
 		return put_note(m, m->ops->why(m->engine));
@@ -478,7 +489,8 @@ struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *l, 
 	m->limit = l->count;
 	while (!limits_reached(m, l, start, ret)) {
 		enum pump_result r;
-		struct wc_error *err = m->ops->pump(m->engine, l->count || l->time_ns ? PUMP_MS / 10 : PUMP_MS, &r);
+		struct wc_error *err =
+			m->ops->pump(m->engine, l->count || l->time_ns ? PUMP_MS / 10 : PUMP_MS, &r);
 		uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
 		if (!err)
@@ -516,8 +528,8 @@ static struct wc_error *tell_summary(struct monitor *m, unsigned int i)
 	err = tell_lost(m, i, c.lost_full, "the event buffer was full");
 	if (!err)
 		err = tell_lost(m, i, c.lost_merged,
-				c.replaced ? "the program had replaced our SIGTRAP handler" :
-					     "merged by the kernel with a hit not yet delivered");
+				c.replaced ? "the program had replaced our SIGTRAP handler"
+					   : "merged by the kernel with a hit not yet delivered");
 	if (err)
 		return err;
 	e.summary = (struct summary_event){

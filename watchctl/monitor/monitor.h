@@ -28,31 +28,31 @@ struct watch_request {
 };
 
 struct monitor_options {
-	pid_t pid;	    /* 0: launch */
-	char *const *argv;  /* ended by NULL; the program to launch */
+	pid_t pid;	   /* 0: launch */
+	char *const *argv; /* ended by NULL; the program to launch */
 	struct watch_request watch[MONITOR_WATCHES];
 	unsigned int nwatches;
 	unsigned int frames;
 	size_t buffer_size; /* a power of two */
 	bool private_ring;
-	bool pending;	    /* also with a running process: wait for libraries that are not loaded yet */
+	bool pending; /* also with a running process: wait for libraries that are not loaded yet */
 	void (*say)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *say_ctx;
 };
 
 enum monitor_end {
-	MONITOR_STOPPED,  /* asked to */
-	MONITOR_COUNT,	  /* as many accesses as were asked for */
+	MONITOR_STOPPED, /* asked to */
+	MONITOR_COUNT,	 /* as many accesses as were asked for */
 	MONITOR_TIME,
-	MONITOR_EXITED,	  /* the target */
+	MONITOR_EXITED, /* the target */
 	MONITOR_EXECED,
-	MONITOR_GAVE_UP,  /* for the target's sake; the note in the log says why */
+	MONITOR_GAVE_UP, /* for the target's sake; the note in the log says why */
 };
 
 struct monitor_limits {
-	uint64_t count; /* accesses; 0: no limit */
-	uint64_t time_ns; /* 0: no limit */
-	const volatile sig_atomic_t *stop; /* becomes true when the user has had enough */
+	uint64_t count;			     /* accesses; 0: no limit */
+	uint64_t time_ns;		     /* 0: no limit */
+	const volatile sig_atomic_t *stop;   /* becomes true when the user has had enough */
 	struct wc_error *(*tick)(void *ctx); /* called about five times a second; may be NULL */
 	void *tick_ctx;
 };
@@ -68,7 +68,8 @@ struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *lim
 /* Disarms, drains, tells the summaries, withdraws, frees. Accepts NULL. */
 struct wc_error *monitor_close(struct monitor *m);
 
-/* The exit status of a launched program that has ended, as wait(2) tells it; -1: it runs, or is not our child. */
+/* The exit status of a launched program that has ended, as wait(2) tells it; -1: it runs, or is not our
+ * child. */
 int monitor_wait_status(const struct monitor *m);
 
 #endif

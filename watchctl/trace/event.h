@@ -73,7 +73,7 @@ struct access_event {
 	uint64_t addr; /* of the watch, as armed when it fired */
 	uint32_t size;
 	bool has_old, has_new;
-	bool displaced;	   /* SIGTRAP was blocked: registers and stack are those of a later moment */
+	bool displaced; /* SIGTRAP was blocked: registers and stack are those of a later moment */
 	uint64_t old_value, new_value;
 	struct regs regs; /* after the access: rip is where execution goes on */
 	uint8_t walk_end; /* enum walk_end */

@@ -17,7 +17,7 @@
 static const struct {
 	size_t min, max;
 } column_bounds[COLUMNS] = {
-	[COLUMN_WHO] = { 12, 24 },   [COLUMN_WATCH] = { 4, 28 },   [COLUMN_VALUE] = { 10, 36 },
+	[COLUMN_WHO] = { 12, 24 },   [COLUMN_WATCH] = { 4, 48 },   [COLUMN_VALUE] = { 10, 36 },
 	[COLUMN_PLACE] = { 14, 40 }, [COLUMN_SOURCE] = { 10, 28 },
 };
 

@@ -25,7 +25,7 @@ static const struct {
 	enum style style;
 } columns[CELLS] = {
 	[CELL_COUNT] = { "COUNT", true, 20, STYLE_WATCH },
-	[CELL_WATCH] = { "WATCH", false, 28, STYLE_WATCH },
+	[CELL_WATCH] = { "WATCH", false, 48, STYLE_WATCH },
 	[CELL_KIND] = { "KIND", false, 5, STYLE_UPDATE },
 	[CELL_PLACE] = { "SITE", false, 48, STYLE_PLACE },
 	[CELL_SOURCE] = { "SOURCE", false, 32, STYLE_DIM },
@@ -94,7 +94,9 @@ static void measure(const struct sites *s, size_t width[CELLS])
 		for (i = 0; i < s->n; i++) {
 			cell_text(s->v[i], c, text, sizeof(text));
 			n = utf8_columns(text);
-			if (n > width[c] && n <= columns[c].max)
+			if (n > columns[c].max)
+				n = columns[c].max;
+			if (n > width[c])
 				width[c] = n;
 		}
 	}

@@ -1,0 +1,343 @@
+#include "watchctl/engine/intake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/target/proc.h"
+
+#define PASS_NS 20000000ull	   /* how long one pass may take */
+#define LOOK_NS 1000000ull	   /* while handing out: how often it looks for new records */
+#define MODULES_MIN_NS 20000000ull /* how often an address in no module makes it look at the modules */
+#define QUEUE_MAX 4096u
+
+struct queued_access {
+	struct trace_event event;
+	uint64_t frame[WIRE_FRAMES];
+};
+
+struct thread_id {
+	pid_t tid;
+	char comm[17];
+};
+
+static void free_threads(struct map64 *m)
+{
+	size_t i;
+
+	for (i = 0; i < m->cap; i++)
+		if (m->slot[i].used)
+			free(m->slot[i].value);
+	map64_deinit(m);
+}
+
+/* The target may live in a pid namespace of its own: its thread ids are not ours. */
+static pid_t global_tid(const struct intake *in, pid_t inner)
+{
+	struct proc_status s;
+	struct thread_ids ids;
+	pid_t found = inner;
+	size_t i;
+
+	if (proc_status_read(in->pid, inner, &s) && s.ns_id == inner)
+		return inner;
+	if (!proc_threads(in->pid, &ids))
+		return inner;
+	for (i = 0; i < ids.n; i++) {
+		if (proc_status_read(in->pid, ids.v[i], &s) && s.ns_id == inner) {
+			found = ids.v[i];
+			break;
+		}
+	}
+	thread_ids_deinit(&ids);
+	return found;
+}
+
+static struct wc_error *know_thread(struct intake *in, pid_t inner, uint64_t now_ns, pid_t *ret)
+{
+	struct thread_id *t = map64_get(&in->threads, (uint64_t)inner);
+	struct trace_event event = { .type = EVENT_THREAD, .time_ns = now_ns };
+	struct proc_status s;
+
+	if (t) {
+		*ret = t->tid;
+		return NULL;
+	}
+	t = calloc(1, sizeof(*t));
+	if (!t || !map64_put(&in->threads, (uint64_t)inner, t)) {
+		free(t);
+		return &wc_enomem;
+	}
+	t->tid = global_tid(in, inner);
+	if (proc_status_read(in->pid, t->tid, &s))
+		memcpy(t->comm, s.name, sizeof(t->comm));
+	*ret = t->tid;
+	event.thread.pid = in->pid;
+	event.thread.tid = t->tid;
+	event.thread.comm = t->comm;
+	return in->sink.put(in->sink.ctx, &event);
+}
+
+struct raw_stack {
+	const uint8_t *bytes;
+	uint64_t addr, len;
+};
+
+static bool read_raw(void *ctx, uint64_t addr, void *buf, size_t len)
+{
+	const struct raw_stack *raw = ctx;
+
+	if (addr < raw->addr || addr - raw->addr > raw->len || len > raw->len - (addr - raw->addr))
+		return false;
+	memcpy(buf, raw->bytes + (addr - raw->addr), len);
+	return true;
+}
+
+static struct wc_error *refresh_modules(struct intake *in, uint64_t now, bool *changed)
+{
+	in->modules_ns = now;
+	return code_facts_refresh(in->facts, now, changed);
+}
+
+struct wc_error *intake_refresh_modules(struct intake *in, uint64_t now_ns, uint64_t min_age_ns)
+{
+	return now_ns - in->modules_ns < min_age_ns ? NULL : refresh_modules(in, now_ns, NULL);
+}
+
+/* An address in no module we know: look again, unless we just did and found nothing new (a JIT's code). */
+static struct wc_error *look_for_module(struct intake *in, bool *ret_looked)
+{
+	uint64_t now = monotonic_ns();
+	bool changed = false;
+	struct wc_error *err;
+
+	*ret_looked = now - in->modules_ns >= in->modules_backoff_ns;
+	if (!*ret_looked)
+		return NULL;
+	err = refresh_modules(in, now, &changed);
+	in->modules_backoff_ns = changed ? 0 : MODULES_MIN_NS;
+	return err;
+}
+
+/* The handler met code it has no rule for: we walk on from there, and the rules go back to it. */
+static struct wc_error *complete_stack(struct intake *in, const struct wire_record *r, uint64_t *frame,
+				       struct access_event *a)
+{
+	const uint64_t *frames = (const uint64_t *)(r + 1);
+	const struct regs *outer = (const struct regs *)(frames + r->nframes);
+	struct raw_stack raw = { (const uint8_t *)(outer + 1), r->raw_addr, r->raw_len };
+	struct memory_view mem = { read_raw, &raw };
+	enum walk_end why = (enum walk_end)r->walk_end;
+	unsigned int cap = in->frames < WIRE_FRAMES ? in->frames : WIRE_FRAMES;
+	bool exact = r->flags & WIRE_EXACT_PC, looked;
+	unsigned int n = r->nframes;
+	struct wc_error *err;
+
+	memcpy(frame, frames, 8 * r->nframes);
+	if (why == WALK_END_UNKNOWN_PC) {
+		why = code_facts_walk(in->facts, *outer, exact, &mem, false, frame, &n, cap);
+		if (why == WALK_END_NO_RULE && !code_facts_covers(in->facts, frame[n - 1])) {
+			err = look_for_module(in, &looked);
+			if (err)
+				return err;
+			n = r->nframes;
+			why = code_facts_walk(in->facts, *outer, exact, &mem, looked, frame, &n, cap);
+		}
+	}
+	a->nframes = n;
+	a->walk_end = (uint8_t)why;
+	a->frame = frame;
+	return NULL;
+}
+
+static struct wc_error *know_code(struct intake *in, const struct access_event *a, uint64_t now,
+				  struct access_query *q)
+{
+	struct wc_error *err = code_facts_at(in->facts, a->frame[0], now, &q->pc);
+
+	if (!err && a->nframes > 1)
+		err = code_facts_at(in->facts, a->frame[1], now, &q->caller);
+	return err;
+}
+
+/* Only for a watch of reads alone: everything else is recorded, whatever it is. */
+static bool is_unwanted_write(const struct intake_watch *w, const struct access_event *a,
+			      struct access_query *q)
+{
+	struct access_verdict verdict;
+
+	if (w->w.access != ACCESS_READ)
+		return false;
+	q->regs = &a->regs;
+	q->addr = a->addr;
+	q->size = a->size;
+	q->has_new = a->has_new;
+	q->new_value = a->new_value;
+	access_resolve(q, &verdict);
+	return verdict.kind == ACCESS_WRITE;
+}
+
+static uint64_t record_time(struct intake *in, const struct wire_record *r)
+{
+	uint64_t t;
+
+	if (!(r->flags & WIRE_TIME_NS) && r->time > in->clock.tsc)
+		tsc_clock_sample(&in->clock);
+	t = r->flags & WIRE_TIME_NS ? r->time : tsc_clock_ns(&in->clock, r->time);
+	/* The target's word: a time from the future, or from long ago, is not believed. */
+	if (t > in->clock.ns)
+		t = monotonic_ns() < t ? in->clock.ns : t;
+	return t < in->clock.ns0 ? in->clock.ns0 : t;
+}
+
+/* Once is enough: such a thread delivers all its hits so. */
+static struct wc_error *tell_blocked(struct intake *in, uint64_t time_ns, pid_t tid)
+{
+	struct trace_event event = { .type = EVENT_NOTE, .time_ns = time_ns };
+	char text[200];
+
+	if (in->told_blocked)
+		return NULL;
+	in->told_blocked = true;
+	snprintf(text, sizeof(text),
+		 "thread %d blocks SIGTRAP: its hits are merged while it does, and come late, with registers "
+		 "and stack of "
+		 "that later moment",
+		 tid);
+	event.note.text = text;
+	return in->sink.put(in->sink.ctx, &event);
+}
+
+static void fill_access(const struct intake_watch *w, const struct wire_record *r, struct access_event *a)
+{
+	a->watch = w->w.id;
+	a->addr = w->w.addr;
+	a->size = w->w.size;
+	a->has_old = r->flags & WIRE_HAS_OLD;
+	a->has_new = r->flags & WIRE_HAS_NEW;
+	a->old_value = r->old_value;
+	a->new_value = r->new_value;
+	a->regs = r->regs;
+	a->displaced = r->flags & WIRE_ASYNC;
+}
+
+/* One record into the queue, with all that it needs made known. */
+static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
+{
+	struct intake_watch *w = &in->watch[r->watch];
+	struct queued_access *q = &in->queue[in->queued];
+	struct access_event *a = &q->event.access;
+	struct access_query query = { 0 };
+	struct wc_error *err;
+
+	w->seen++;
+	if (!w->w.size || (r->flags & WIRE_SELF_TEST))
+		return NULL;
+	if (w->w.hook) {
+		in->hook_hit = true;
+		return NULL;
+	}
+	q->event = (struct trace_event){ .type = EVENT_ACCESS, .time_ns = record_time(in, r) };
+	fill_access(w, r, a);
+	a->pid = in->pid;
+	err = complete_stack(in, r, q->frame, a);
+	if (!err)
+		err = know_thread(in, (pid_t)r->tid, q->event.time_ns, &a->tid);
+	if (!err && a->displaced)
+		err = tell_blocked(in, q->event.time_ns, a->tid);
+	else if (!err)
+		err = know_code(in, a, q->event.time_ns, &query);
+	if (err)
+		return err;
+	if (!a->displaced && is_unwanted_write(w, a, &query)) {
+		w->filtered++;
+		return NULL;
+	}
+	w->recorded++;
+	in->queued++;
+	return NULL;
+}
+
+/* Empties the ring into the queue. */
+static struct wc_error *take_all_in(struct intake *in, bool *any)
+{
+	const struct wire_record *r;
+	struct wc_error *err = NULL;
+
+	tsc_clock_sample(&in->clock);
+	while (!err && !in->hook_hit && !in->corrupt && in->queued < QUEUE_MAX) {
+		enum ring_result result = ring_next(&in->ring, &r);
+
+		in->corrupt = result == RING_CORRUPT;
+		if (result != RING_RECORD)
+			break;
+		*any = true;
+		err = take_in(in, r);
+		if (in->queued % 32 == 0)
+			ring_release(&in->ring);
+	}
+	ring_release(&in->ring);
+	return err;
+}
+
+static struct wc_error *hand_out_one(struct intake *in)
+{
+	struct queued_access *q = &in->queue[in->handed++];
+
+	q->event.access.frame = q->frame;
+	return in->sink.put(in->sink.ctx, &q->event);
+}
+
+struct wc_error *intake_pass(struct intake *in, bool *any)
+{
+	uint64_t end, looked;
+	struct wc_error *err;
+
+	*any = in->queued > in->handed;
+	err = take_all_in(in, any);
+	looked = in->clock.ns;
+	end = looked + PASS_NS;
+	while (!err && in->handed < in->queued) {
+		uint64_t now;
+
+		err = hand_out_one(in);
+		now = in->handed % 16 ? looked : monotonic_ns();
+		if (err || now - looked < LOOK_NS)
+			continue;
+		looked = now;
+		err = take_all_in(in, any);
+		if (now > end)
+			break;
+	}
+	if (in->handed == in->queued)
+		in->handed = in->queued = 0;
+	return err;
+}
+
+struct wc_error *intake_init(struct intake *in, pid_t pid, unsigned int frames, struct event_sink sink,
+			     struct injection *inj, const struct wire_control *layout)
+{
+	struct wc_error *err;
+
+	in->pid = pid;
+	in->frames = frames;
+	in->sink = sink;
+	in->queue = calloc(QUEUE_MAX, sizeof(*in->queue));
+	in->facts = code_facts_new(pid, inj, sink);
+	if (!in->queue || !in->facts ||
+	    !ring_init(&in->ring, inj, layout->ring_offset, layout->ring_size, layout->commit_key))
+		return &wc_enomem;
+	err = refresh_modules(in, monotonic_ns(), NULL);
+	if (!err)
+		code_facts_warm_up(in->facts);
+	return err;
+}
+
+void intake_deinit(struct intake *in)
+{
+	free_threads(&in->threads);
+	ring_deinit(&in->ring);
+	code_facts_free(in->facts);
+	free(in->queue);
+	*in = (struct intake){ 0 };
+}

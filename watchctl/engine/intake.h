@@ -1,0 +1,61 @@
+/*
+ * intake - from the handler's records to events: completes stacks, makes known what an event refers to,
+ * drops what a watch did not ask for, and puts the rest into the sink.
+ *
+ * Two steps, so that a slow sink (a view that loads debug information) does not cost events: taking a record
+ * in publishes the unwind rules it lacked, which makes all later records of its place small; handing out
+ * comes after, and looks for new records in between.
+ */
+#ifndef WATCHCTL_ENGINE_INTAKE_H
+#define WATCHCTL_ENGINE_INTAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "watchctl/base/map64.h"
+#include "watchctl/engine/code_facts.h"
+#include "watchctl/engine/engine.h"
+#include "watchctl/engine/ring.h"
+#include "watchctl/engine/tsc_clock.h"
+
+struct intake_watch {
+	struct watchpoint w; /* size 0: none */
+	uint64_t seen;	     /* records taken out of the ring, whatever became of them */
+	uint64_t recorded, filtered;
+};
+
+struct queued_access;
+
+struct intake {
+	pid_t pid;
+	unsigned int frames;
+	struct event_sink sink;
+	struct ring ring;
+	struct code_facts *facts;
+	struct tsc_clock clock;
+	struct intake_watch watch[ENGINE_WATCHES];
+	struct map64 threads; /* id in the target's pid namespace -> struct thread_id, owned */
+	struct queued_access *queue;
+	size_t queued, handed;
+	uint64_t modules_ns, modules_backoff_ns;
+	bool hook_hit; /* stops the intake until the caller has dealt with it and cleared it */
+	bool told_blocked;
+	bool corrupt; /* the ring does not hold what a handler writes: it is not read any further */
+};
+
+/* @inj and its ring must outlive it. WC_EFAIL: no memory, or a sink's error. */
+struct wc_error *intake_init(struct intake *in, pid_t pid, unsigned int frames, struct event_sink sink,
+			     struct injection *inj, const struct wire_control *layout);
+void intake_deinit(struct intake *in); /* accepts zero-initialised */
+
+/*
+ * Delivers what is there, for a limited time: the target may write as fast as we read. *any: whether there
+ * was anything.
+ */
+struct wc_error *intake_pass(struct intake *in, bool *any);
+
+/* Looks at the target's modules again, at most every @min_age_ns. */
+struct wc_error *intake_refresh_modules(struct intake *in, uint64_t now_ns, uint64_t min_age_ns);
+
+#endif
