@@ -17,6 +17,8 @@ import server
 import tools
 import victim
 
+SETTLE_S = 0.1  # before a victim without a tool is measured
+SERVER_WINDOW_S = 0.7
 FLOOR, FLOOR_2 = "floor", "floor, 2 threads"
 BARE, UNTOUCHED = "no watch", "untouched variable"
 
@@ -104,7 +106,7 @@ def run_hits(row, number, hits):
         if row.tool:
             sample = watch(row, v, folder)
         else:
-            sample = v.sample(tools.Tool.settle, tools.Tool.window)
+            sample = v.sample(SETTLE_S, tools.Tool.window)
     row.values[number] = sample.median
     row.hits += sample.hits
 
@@ -112,22 +114,21 @@ def run_hits(row, number, hits):
 def run_server(row, number):
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, server.Server(folder) as s:
         s.start_load()
-        window = 0.7
         if not row.tool:
-            rate = s.rate(window)
+            rate = s.rate(SERVER_WINDOW_S)
         else:
             bare = s.rate(0.2)
             with tools.Running(row.tool, s.pid, hex(s.addr), folder) as running:
                 if not s.wait_slower(0.8 * bare, tools.ARM_TIMEOUT_S, running.alive):
                     raise server.ServerError(running.complaint())
                 time.sleep(row.tool.settle)
-                rate = s.rate(window)
+                rate = s.rate(SERVER_WINDOW_S)
                 running.stop()
                 summary = running.summary()
             if summary:
                 row.lost += summary["lost"]
     row.values[number] = 1e9 / rate
-    row.hits += int(rate * window)
+    row.hits += int(rate * SERVER_WINDOW_S)
 
 
 def run_rounds(rows, rounds, run, progress):
@@ -172,7 +173,7 @@ def parse_arguments():
     parser.add_argument("--watchctl", required=True, help="the watchctl to measure")
     parser.add_argument("--hits", required=True, help="the victim, built from hits.c")
     parser.add_argument("--json", metavar="FILE", help="write what was measured there")
-    parser.add_argument("--rounds", type=int, default=5, help="repetitions of every row (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=7, help="repetitions of every row (default %(default)s)")
     parser.add_argument("--server-rounds", type=int, default=3, help="... of the redis rows (default %(default)s)")
     parser.add_argument("--only", metavar="TEXT", action="append", help="only the rows whose name contains TEXT")
     arguments = parser.parse_args()
@@ -183,7 +184,7 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
-    about = machine()
+    about = {**machine(), "rounds": arguments.rounds}
     rows, redis = hit_rows(arguments.watchctl), server_rows(arguments.watchctl)
     if arguments.only:
         rows = [row for row in rows if any(text in row.name for text in arguments.only)]

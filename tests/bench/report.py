@@ -47,6 +47,9 @@ def factor(value):
     return f"{value:.3f}" if value < 10 else f"{value:.1f}"
 
 
+QUIET = 1.05  # on a quiet machine the rounds of the floor differ by less
+
+
 class Result:
     def __init__(self, about, rows, server_rows, targets):
         self.about = about
@@ -72,7 +75,7 @@ class Result:
 
     def as_json(self):
         return {
-            "machine": self.about,
+            "machine": {**self.about, "noise": self.noise()},
             "rows": self._rows_json(self.rows),
             "server": self._rows_json(self.server_rows),
             "targets": self.claims,
@@ -81,10 +84,26 @@ class Result:
     def print(self, out):
         about = self.about
         print(f"{about['cpu']}, {about['cpus']} CPUs, Linux {about['kernel']}; load before {about['load_before']}", file=out)
-        print(f"measured for {about['seconds']} s; medians of the rounds\n", file=out)
+        print(f"measured for {about['seconds']} s; medians of {about['rounds']} rounds", file=out)
+        self._print_noise(out)
+        print(file=out)
         self._print_hits(out)
         self._print_server(out)
         self._print_claims(out)
+
+    def noise(self):
+        """How far the rounds of the floor are apart; None: not measured."""
+        floor = self.by_name.get("floor")
+        return max(floor.values.values()) / min(floor.values.values()) if floor and floor.values else None
+
+    def _print_noise(self, out):
+        noise = self.noise()
+        if noise and noise > QUIET:
+            print(
+                f"NOISY: the same floor took up to {100 * (noise - 1):.0f} % longer in one round than in another; "
+                "run it again on a quiet machine",
+                file=out,
+            )
 
     def _print_hits(self, out):
         floor = self.by_name.get("floor")

@@ -17,11 +17,11 @@ class ToolError(Exception):
 
 
 class Tool:
-    """One way to watch 8 bytes for writes. `command` makes the argument vector; {} stands for nothing else."""
+    """One way to watch 8 bytes for writes."""
 
     program = None  # what must be installed
     package = None
-    settle = 0.1  # seconds between the first hit seen and the measuring
+    settle = 0.5  # seconds between the first hit seen and the measuring: past the first lap of every ring
     window = 0.4  # seconds measured
     stop_signal = signal.SIGINT
 
@@ -32,6 +32,7 @@ class Tool:
         return None
 
     def command(self, pid, addr, folder):
+        """The argument vector; files go into `folder`."""
         raise NotImplementedError
 
     def environment(self):

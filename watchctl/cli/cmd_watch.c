@@ -377,8 +377,13 @@ static struct wc_error *first_of(struct wc_error *a, struct wc_error *b)
 	return a ? a : b;
 }
 
-static struct wc_error *verdict(enum monitor_end end)
+static struct wc_error *verdict(enum monitor_end end, const char *unarmed)
 {
+	if (unarmed && end != MONITOR_GAVE_UP)
+		return wc_error_new(
+			WC_ENAME,
+			"%s was never armed: the library was not loaded while watchctl waited for it",
+			unarmed);
 	if (end == MONITOR_EXECED)
 		return wc_error_new(WC_ETARGET,
 				    "the process has executed another program: the watch ended there");
@@ -393,6 +398,7 @@ static struct wc_error *watch(struct request *q, struct session *s)
 	enum monitor_end end = MONITOR_STOPPED;
 	struct monitor *m = NULL;
 	struct wc_error *err, *close_err;
+	const char *unarmed;
 
 	if (q->verbose)
 		q->monitor.say = say;
@@ -400,13 +406,17 @@ static struct wc_error *watch(struct request *q, struct session *s)
 	q->limits.tick = tick;
 	q->limits.tick_ctx = s;
 	err = monitor_open(&q->monitor, s->events, &m);
-	if (err)
+	if (err) {
+		recorder_discard(s->log);
+		s->log = NULL;
 		return err;
+	}
 	fflush(s->out);
 	err = monitor_run(m, &q->limits, &end);
+	unarmed = monitor_never_armed(m);
 	close_err = monitor_close(m);
 	if (!err)
-		err = verdict(end);
+		err = verdict(end, unarmed);
 	if (err && close_err)
 		say(NULL, "%s", close_err->text);
 	return first_of(err, close_err);

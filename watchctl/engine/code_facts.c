@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "stackwalk/cfi.h"
+#include "stackwalk/module_code.h"
 #include "stackwalk/symbolizer.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/target/proc.h"
@@ -229,9 +230,10 @@ struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t now_ns, bool 
 
 	if (changed)
 		*changed = false;
-	if (err) {
-		/* It ended: what is known about its code stays true for the events still to come. */
+	if (err || !now.n) {
+		/* It has ended: what is known about its code stays true for the events still to come. */
 		wc_error_free(err);
+		module_list_deinit(&now);
 		return NULL;
 	}
 	for (i = 0; i < before.n && !err; i++) {
@@ -272,6 +274,24 @@ bool code_facts_covers(const struct code_facts *f, uint64_t addr)
 	return module_find(&f->modules, addr) != NULL;
 }
 
+/* From the process; once it is gone, from the module's file. */
+static bool read_code(void *ctx, uint64_t addr, void *buf, size_t len)
+{
+	struct code_facts *f = ctx;
+	struct memory_view mem = proc_memory(&f->pid);
+	const struct module *m;
+	struct module_code *code;
+	bool ok;
+
+	if (memory_read(&mem, addr, buf, len))
+		return true;
+	m = module_find(&f->modules, addr);
+	code = m ? module_code_new(m) : NULL;
+	ok = code && module_code_read(code, addr, buf, len);
+	module_code_free(code);
+	return ok;
+}
+
 static uint64_t function_start(struct code_facts *f, uint64_t addr)
 {
 	uint64_t start, end;
@@ -286,7 +306,7 @@ static uint64_t function_start(struct code_facts *f, uint64_t addr)
 struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_ns,
 			       const struct code_fact **ret)
 {
-	struct memory_view mem = proc_memory(&f->pid);
+	const struct memory_view mem = { read_code, f };
 	struct code_fact *fact = map64_get(&f->facts, pc);
 	struct trace_event e = { .type = EVENT_CODE, .time_ns = now_ns };
 

@@ -464,17 +464,25 @@ static struct wc_error *check_target(struct engine *e, uint64_t now)
 	return err;
 }
 
-/* Once no more hits can come: the ring to its end. */
+static void keep_first(struct wc_error **first, struct wc_error *err)
+{
+	if (*first)
+		wc_error_free(err);
+	else
+		*first = err;
+}
+
+/* Once no more hits can come: the ring to its end, whatever the sink says to it. */
 static struct wc_error *drain_all(struct engine *e)
 {
-	struct wc_error *err;
+	struct wc_error *err = NULL;
 	bool any;
 
 	do {
 		beat(e);
-		err = intake_pass(&e->intake, &any);
+		keep_first(&err, intake_pass(&e->intake, &any));
 		let_go(e);
-	} while (!err && any);
+	} while (any);
 	return err;
 }
 
@@ -495,7 +503,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 		now = monotonic_ns();
 		if (e->intake.hook_hit) {
 			*ret = PUMP_HOOK;
-			return NULL;
+			return intake_refresh_modules(&e->intake, now, 0);
 		}
 		if (e->gone || e->why[0]) {
 			err = drain_all(e); /* what was recorded between the last look and the end */
@@ -545,9 +553,9 @@ static struct wc_error *settle(struct engine *e, unsigned int timeout_ms)
 	struct wc_error *err = drain_all(e);
 	uint64_t end = monotonic_ns() + timeout_ms * 1000000ull;
 
-	while (!err && !e->intake.corrupt && outstanding(e) && !target_ended(e) && monotonic_ns() < end) {
+	while (!e->intake.corrupt && outstanding(e) && !target_ended(e) && monotonic_ns() < end) {
 		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
-		err = drain_all(e);
+		keep_first(&err, drain_all(e));
 	}
 	return err;
 }
@@ -615,13 +623,13 @@ static struct wc_error *stop(struct engine *e)
 	err = settle(e, SETTLE_MS);
 	e->stopped = true;
 	e->settled = true;
-	if (err || e->gone || e->why[0] || target_ended(e) || (!outstanding(e) && !has_ptrace_watch(e)))
+	if (e->gone || target_ended(e) || (!outstanding(e) && !has_ptrace_watch(e)))
 		return err;
 	e->settled = flush_threads(e);
-	err = settle(e, FLUSH_MS);
-	for (i = 0; i < FLUSH_MS && !err && any_pending(e); i++) {
+	keep_first(&err, settle(e, FLUSH_MS));
+	for (i = 0; i < FLUSH_MS && any_pending(e); i++) {
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-		err = drain_all(e);
+		keep_first(&err, drain_all(e));
 	}
 	e->settled = e->settled && !any_pending(e);
 	return err;
@@ -662,9 +670,7 @@ static struct wc_error *withdraw(struct engine *e)
 	if (!e->inj.base || e->pidfd < 0 || e->gone || target_ended(e) || target_execed(e))
 		return NULL;
 	if (!e->stopped)
-		err = stop(e);
-	if (err)
-		return err;
+		wc_error_free(stop(e)); /* the caller has an error to report already */
 	if (!e->settled)
 		return wc_error_new(WC_EFAIL,
 				    "a SIGTRAP of ours may still wait in a thread of process %d: the handler "

@@ -16,6 +16,16 @@ struct queued_access {
 	uint64_t frame[WIRE_FRAMES];
 };
 
+/* An error of the sink is returned once: the hits still to come must be taken in all the same. */
+static struct wc_error *put(void *ctx, const struct trace_event *event)
+{
+	struct intake *in = ctx;
+	struct wc_error *err = in->muted ? NULL : in->sink.put(in->sink.ctx, event);
+
+	in->muted = in->muted || err;
+	return err;
+}
+
 struct thread_id {
 	pid_t tid;
 	char comm[17];
@@ -75,7 +85,7 @@ static struct wc_error *know_thread(struct intake *in, pid_t inner, uint64_t now
 	event.thread.pid = in->pid;
 	event.thread.tid = t->tid;
 	event.thread.comm = t->comm;
-	return in->sink.put(in->sink.ctx, &event);
+	return put(in, &event);
 }
 
 struct raw_stack {
@@ -205,7 +215,7 @@ static struct wc_error *tell_blocked(struct intake *in, uint64_t time_ns, pid_t 
 		 "that later moment",
 		 tid);
 	event.note.text = text;
-	return in->sink.put(in->sink.ctx, &event);
+	return put(in, &event);
 }
 
 static void fill_access(const struct intake_watch *w, const struct wire_record *r, struct access_event *a)
@@ -285,7 +295,7 @@ static struct wc_error *hand_out_one(struct intake *in)
 	struct queued_access *q = &in->queue[in->handed++];
 
 	q->event.access.frame = q->frame;
-	return in->sink.put(in->sink.ctx, &q->event);
+	return put(in, &q->event);
 }
 
 struct wc_error *intake_pass(struct intake *in, bool *any)
@@ -323,7 +333,7 @@ struct wc_error *intake_init(struct intake *in, pid_t pid, unsigned int frames, 
 	in->frames = frames;
 	in->sink = sink;
 	in->queue = calloc(QUEUE_MAX, sizeof(*in->queue));
-	in->facts = code_facts_new(pid, inj, sink);
+	in->facts = code_facts_new(pid, inj, (struct event_sink){ put, in });
 	if (!in->queue || !in->facts ||
 	    !ring_init(&in->ring, inj, layout->ring_offset, layout->ring_size, layout->commit_key))
 		return &wc_enomem;

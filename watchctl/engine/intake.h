@@ -41,6 +41,7 @@ struct intake {
 	uint64_t modules_ns, modules_backoff_ns;
 	bool hook_hit; /* stops the intake until the caller has dealt with it and cleared it */
 	bool told_blocked;
+	bool muted;   /* the sink has failed, and its error was returned: nothing more goes there */
 	bool corrupt; /* the ring does not hold what a handler writes: it is not read any further */
 };
 

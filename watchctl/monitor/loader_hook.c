@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stackwalk/code_symbol.h"
+#include "stackwalk/symbol_address.h"
 #include "stackwalk/locate.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/target/proc.h"
@@ -31,14 +31,14 @@ uint64_t loader_hook_address(pid_t pid, const struct module_list *modules)
 	uint64_t base = interpreter_base(pid);
 	const struct module *loader = base ? module_find(modules, base) : NULL;
 
-	return loader ? code_symbol_address(loader, "_dl_debug_state") : 0;
+	return loader ? symbol_address(loader, "_dl_debug_state") : 0;
 }
 
 static bool find_r_debug(pid_t pid, const struct module_list *modules, struct r_debug *ret)
 {
 	struct memory_view mem = proc_memory(&pid);
 	const struct module *loader = module_find(modules, interpreter_base(pid));
-	uint64_t addr = loader ? code_symbol_address(loader, "_r_debug") : 0;
+	uint64_t addr = loader ? symbol_address(loader, "_r_debug") : 0;
 
 	return addr && memory_read(&mem, addr, ret, sizeof(*ret));
 }

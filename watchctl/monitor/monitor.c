@@ -573,3 +573,13 @@ int monitor_wait_status(const struct monitor *m)
 {
 	return m->wait_status;
 }
+
+const char *monitor_never_armed(const struct monitor *m)
+{
+	unsigned int i;
+
+	for (i = 0; i < m->options.nwatches; i++)
+		if (!m->watch[i].armed)
+			return m->options.watch[i].expr;
+	return NULL;
+}

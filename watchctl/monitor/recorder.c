@@ -54,3 +54,11 @@ struct wc_error *recorder_close(struct recorder *r)
 	free(r);
 	return err;
 }
+
+void recorder_discard(struct recorder *r)
+{
+	if (!r)
+		return;
+	tracelog_writer_discard(r->log);
+	free(r);
+}

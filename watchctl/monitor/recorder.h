@@ -18,4 +18,7 @@ struct wc_error *recorder_flush(struct recorder *r);
 /* An error means that the last events are not in the log. Accepts NULL; frees in any case. */
 struct wc_error *recorder_close(struct recorder *r);
 
+/* The session came to nothing: the log is removed. Accepts NULL; frees. */
+void recorder_discard(struct recorder *r);
+
 #endif

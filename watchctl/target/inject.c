@@ -287,7 +287,7 @@ struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t 
 		return err;
 	inj.stop_tid = r.thread.tid;
 	err = place(&inj, &r, control, force_private);
-		if (err) {
+	if (err) {
 		inj.stale_base = 0; /* it may still be installed */
 		wc_error_free(unmap_now(&inj, &r));
 		return err;
@@ -325,8 +325,8 @@ static struct wc_error *open_without_pending(const struct injection *inj, struct
 	return NULL;
 }
 
-struct wc_error *inject_self_test(struct injection *inj, unsigned int n, const uint64_t *addr, const bool *write,
-				  int si_code, bool *ret)
+struct wc_error *inject_self_test(struct injection *inj, unsigned int n, const uint64_t *addr,
+				  const bool *write, int si_code, bool *ret)
 {
 	scoped(remote_closep) struct remote r = { 0 };
 	bool clear;
@@ -334,7 +334,8 @@ struct wc_error *inject_self_test(struct injection *inj, unsigned int n, const u
 	unsigned int i;
 
 	for (i = 0; !err && clear && i < n; i++)
-		err = tracee_expect_trap(&r.thread, inj->base + (write[i] ? IMAGE_REMOTE_REWRITE : IMAGE_REMOTE_READ),
+		err = tracee_expect_trap(&r.thread,
+					 inj->base + (write[i] ? IMAGE_REMOTE_REWRITE : IMAGE_REMOTE_READ),
 					 r.rsp, addr[i], si_code, 100, &ret[i]);
 	return err;
 }

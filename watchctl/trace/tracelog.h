@@ -37,6 +37,9 @@ struct wc_error *tracelog_writer_flush(struct tracelog_writer *w);
 /* Flushes, closes and frees @w in any case; an error means that the last events are not in the log. */
 struct wc_error *tracelog_writer_close(struct tracelog_writer *w);
 
+/* Closes and frees @w, and removes the log: for one that was begun and found to have no use. Accepts NULL. */
+void tracelog_writer_discard(struct tracelog_writer *w);
+
 /* For scoped(): as _close, for paths that already have an error to report. */
 void tracelog_writer_closep(struct tracelog_writer **w);
 

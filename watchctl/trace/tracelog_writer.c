@@ -408,3 +408,20 @@ void tracelog_writer_closep(struct tracelog_writer **w)
 {
 	wc_error_free(tracelog_writer_close(*w));
 }
+
+void tracelog_writer_discard(struct tracelog_writer *w)
+{
+	int dir;
+
+	if (!w)
+		return;
+	dir = open(w->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir >= 0) {
+		unlinkat(dir, "metadata", 0);
+		unlinkat(dir, "events", 0);
+		close(dir);
+		rmdir(w->path);
+	}
+	close(take_fd(w->fd));
+	writer_free(w);
+}

@@ -1,4 +1,4 @@
-#include "stackwalk/code_symbol.h"
+#include "stackwalk/symbol_address.h"
 
 #include <string.h>
 
@@ -11,13 +11,13 @@ static uint64_t find(const struct symbols *symbols, const char *name)
 	const struct symbol *all = symbols_all(symbols, &n);
 
 	for (i = 0; i < n; i++)
-		if (all[i].use == SYMBOL_CODE && !strncmp(all[i].name, name, len) &&
+		if (all[i].use != SYMBOL_TLS && !strncmp(all[i].name, name, len) &&
 		    (all[i].name[len] == '\0' || all[i].name[len] == '@'))
 			return all[i].addr;
 	return 0;
 }
 
-uint64_t code_symbol_address(const struct module *m, const char *name)
+uint64_t symbol_address(const struct module *m, const char *name)
 {
 	struct elffile *f = elffile_new(m);
 	struct symbols *symbols = f ? symbols_new(f) : NULL;

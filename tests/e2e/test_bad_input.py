@@ -1,0 +1,296 @@
+"""One clear sentence, a documented exit code, the target unharmed."""
+import errno
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, WATCHCTL, snapshot, wait_until
+
+USAGE, TARGET, PERM, NAME, SLOTS, NOTSUP, LOG = 2, 3, 4, 5, 6, 7, 8
+
+
+def refused(run, v, code, *words, args):
+    before = snapshot(v.pid) if v else None
+    r = run(*args)
+    assert r.returncode == code, (r.returncode, r.stderr)
+    assert r.stderr.startswith("watchctl: ") and r.stderr.count("watchctl: ") == 1
+    for word in words:
+        assert word in r.stderr, r.stderr
+    if v:
+        assert snapshot(v.pid) == before
+        v.tell("write 1")
+    return r.stderr
+
+
+def test_no_such_process(run):
+    refused(run, None, TARGET, "no process 4194000", args=["-p", 4194000, "-v", "flag"])
+
+
+def test_a_thread_is_not_a_process(run, victim):
+    v = victim("hammer", 2, 1000)
+    assert wait_until(lambda: len(os.listdir(f"/proc/{v.pid}/task")) == 3)
+    tid = [t for t in os.listdir(f"/proc/{v.pid}/task") if int(t) != v.pid][0]
+    r = run("-p", tid, "-v", "counter")
+    assert r.returncode == TARGET and f"-p {v.pid}" in r.stderr
+
+
+def test_a_kernel_thread(run):
+    r = run("-p", 2, "-v", "flag")
+    assert r.returncode == TARGET and "kernel thread" in r.stderr
+
+
+def test_a_zombie(run):
+    p = subprocess.Popen(["/bin/true"])
+    time.sleep(0.2)
+    r = run("-p", p.pid, "-v", "flag")
+    p.wait()
+    assert r.returncode == TARGET and "zombie" in r.stderr
+
+
+def as_nobody(*args):
+    """A copy that a plain user can reach."""
+    copy = Path("/tmp") / f"watchctl-as-nobody-{os.getpid()}"
+    shutil.copy(WATCHCTL, copy)
+    copy.chmod(0o755)
+    try:
+        return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(copy),
+                               *map(str, args)], capture_output=True, text=True, timeout=60)
+    finally:
+        copy.unlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_another_users_process(victim):
+    v = victim("puppet")
+    r = as_nobody("-p", v.pid, "-v", "flag")
+    assert r.returncode == PERM and "root" in r.stderr, r.stderr
+    v.tell("write 1")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_a_plain_user_watches_his_own_process(build, hardware, tmp_path):
+    """No privilege at all: no shared ring, no kernel accesses, no guard; the accesses are all there."""
+    copy = Path("/tmp") / f"puppet-as-nobody-{os.getpid()}"
+    shutil.copy(build("puppet"), copy)
+    copy.chmod(0o755)
+    try:
+        p = subprocess.Popen(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(copy)],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        pid = int(p.stdout.readline().split()[1])
+        before = snapshot(pid)
+        p.stdin.write("")
+        import threading
+
+        def work():
+            time.sleep(1.5)
+            p.stdin.write("write 20\nread 5\n")
+            p.stdin.flush()
+
+        threading.Thread(target=work).start()
+        r = as_nobody("-p", pid, "-v", "flag", "-rw", "-n", 25, "-t", 20)
+        assert r.returncode == 0, r.stderr
+        assert "25 recorded, 0 lost" in r.stdout
+        assert snapshot(pid) == before
+    finally:
+        p.kill()
+        copy.unlink()
+
+
+def test_already_traced_by_another(run, victim, tmp_path):
+    v = victim("puppet")
+    gdb = subprocess.Popen(["gdb", "-q", "-batch", "-p", str(v.pid), "-ex", "shell sleep 4"], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
+    while "TracerPid:\t0" in Path(f"/proc/{v.pid}/status").read_text():
+        time.sleep(0.05)
+    r = run("-p", v.pid, "-v", "flag")
+    gdb.wait()
+    assert r.returncode == PERM and "gdb" in r.stderr, r.stderr
+    v.tell("write 1")
+
+
+def test_unknown_symbol_offers_near_misses(run, victim):
+    v = victim("puppet")
+    assert "flag" in refused(run, v, NAME, "flga", args=["-p", v.pid, "-v", "flga"])
+
+
+def test_ambiguous_names_list_their_candidates(run, build):
+    source = BUILD / "victims"
+    for name in "ab":
+        (source / f"ambi_{name}.c").write_text(f"static volatile int twice; int get_{name}(void); "
+                                               f"int get_{name}(void) {{ return ++twice; }}\n")
+    (source / "ambi_main.c").write_text("#include <unistd.h>\nint get_a(void), get_b(void);\n"
+                                        "int main(void) { for (;;) { get_a(); get_b(); usleep(1000); } }\n")
+    program = source / "ambi"
+    subprocess.run(["gcc", "-g", "-o", program, *[source / f"ambi_{n}.c" for n in ("a", "b", "main")]], check=True)
+    p = subprocess.Popen([program])
+    try:
+        time.sleep(0.2)
+        r = run("-p", p.pid, "-v", "twice")
+        assert r.returncode == NAME and "ambi_a.c" in r.stderr and "ambi_b.c" in r.stderr, r.stderr
+        r = run("-p", p.pid, "-v", "ambi_b.c:twice", "-n", 1)
+        assert r.returncode == 0, r.stderr
+    finally:
+        p.kill()
+        p.wait()
+
+
+@pytest.mark.parametrize("size, word", [("3", "1, 2, 4 or 8"), ("0", "-s"), ("16", "1, 2, 4 or 8"), ("x", "-s")])
+def test_wrong_sizes(run, victim, size, word):
+    v = victim("puppet")
+    refused(run, v, USAGE, word, args=["-p", v.pid, "-v", "flag", "-s", size])
+
+
+def test_unaligned_address(run, victim):
+    v = victim("puppet_nopie")
+    refused(run, v, USAGE, "multiple of 4", args=["-p", v.pid, "-v", "0x404001", "-s", 4])
+
+
+def test_a_struct_names_its_members(run, victim):
+    v = victim("puppet")
+    refused(run, v, USAGE, "requests, cache, colour, head, table", args=["-p", v.pid, "-v", "stats"])
+
+
+def test_a_fifth_watch(run, victim):
+    v = victim("puppet")
+    args = [x for n in ("flag", "v_ll", "v_uint", "v_bool", "v_colour") for x in ("-v", n)]
+    refused(run, v, SLOTS, "v_colour", "one too many", args=["-p", v.pid, *args])
+
+
+def test_registers_held_by_another_tool(run, victim, watch):
+    v = victim("puppet")
+    args = [x for n in ("v_ll", "v_uint", "v_bool", "v_colour") for x in ("-v", n)]
+    first = watch("-p", v.pid, *args)
+    time.sleep(0.5)
+    r = run("-p", v.pid, "-v", "flag")
+    assert r.returncode == SLOTS and "no free debug register" in r.stderr, r.stderr
+    v.tell("types")
+    first.end()
+    assert all(s["recorded"] == 1 for s in first.of("summary"))
+
+
+def test_unmapped_address(run, victim):
+    v = victim("puppet")
+    refused(run, v, NAME, "nothing is mapped", args=["-p", v.pid, "-v", "0x10000", "-s", 4])
+
+
+def test_an_address_without_a_size(run, victim):
+    v = victim("puppet_nopie")
+    refused(run, v, USAGE, "-s", args=["-p", v.pid, "-v", "0x404040"])
+
+
+def test_null_pointer_on_the_path(run, victim):
+    v = victim("puppet")
+    refused(run, v, NAME, "null", args=["-p", v.pid, "-v", "v_pointer->len"])
+
+
+def test_malformed_expression_shows_where(run, victim):
+    v = victim("puppet")
+    assert "^" in refused(run, v, USAGE, args=["-p", v.pid, "-v", "stats..hits"])
+
+
+def test_thread_local_variables_are_refused_by_name(run, victim):
+    v = victim("puppet")
+    refused(run, v, NAME, "thread-local", args=["-p", v.pid, "-v", "libc.so.6:errno"])
+
+
+def test_a_library_that_is_not_loaded(run, victim):
+    v = victim("puppet")
+    refused(run, v, NAME, "libplugin.so", "--pending", args=["-p", v.pid, "-v", "libplugin.so:plugin_state"])
+
+
+def test_seccomp_is_refused_because_it_could_kill(run, victim):
+    v = victim("sandboxed")
+    r = run("-p", v.pid, "-v", "flag")
+    assert r.returncode == NOTSUP and "seccomp" in r.stderr
+    assert v.tell("go") == "1"
+
+
+def test_a_program_that_sandboxes_itself_while_watched_is_let_go(victim, watch):
+    v = victim("sandboxed", "late")
+    w = watch("-p", v.pid, "-v", "flag")
+    assert v.tell("go") == "1"
+    w.end(sig=None, expect=NOTSUP)
+    assert "seccomp" in w.of("note")[-1]["text"]
+    assert v.tell("go") == "2"
+
+
+def test_log_exists_already(run, victim, tmp_path):
+    v = victim("puppet")
+    (tmp_path / "log").mkdir()
+    refused(run, v, LOG, "exists", args=["-p", v.pid, "-v", "flag", "-o", tmp_path / "log"])
+
+
+def test_log_cannot_be_written(run, victim):
+    v = victim("puppet")
+    refused(run, v, LOG, "/proc/nolog", args=["-p", v.pid, "-v", "flag", "-o", "/proc/nolog"])
+
+
+def test_nothing_is_left_of_a_log_that_was_never_begun(run, victim, tmp_path):
+    v = victim("puppet")
+    refused(run, v, NAME, args=["-p", v.pid, "-v", "flga", "-o", tmp_path / "log"])
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system")
+def test_disk_full_ends_the_watch_and_what_is_there_reads(run, victim, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", disk], capture_output=True).returncode:
+        pytest.skip("mounting is not permitted here")
+    try:
+        v = victim("hammer", 2, 0)
+        r = run("-p", v.pid, "-v", "counter", "-o", disk / "log", "-t", 20)
+        assert r.returncode == LOG and "space" in r.stderr, r.stderr
+        assert v.alive()
+        r = run("report", disk / "log", "--sites")
+        assert r.returncode in (0, LOG) and "counter" in r.stdout
+    finally:
+        subprocess.run(["umount", disk])
+
+
+def test_the_reader_of_the_output_goes_away(victim, hardware):
+    v = victim("hammer", 1, 100)
+    p = subprocess.Popen(f"{WATCHCTL} -p {v.pid} -v counter | head -3", shell=True, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    out, err = p.communicate(timeout=30)
+    assert out.count("\n") == 3 and err == ""
+    assert v.alive()
+
+
+@pytest.mark.parametrize("args, word", [
+    (["-v", "flag"], "-p PID"),
+    (["-p", "1"], "-v EXPR"),
+    (["-p", "1", "-s", "4", "-v", "flag"], "after the -v"),
+    (["-p", "x", "-v", "flag"], "-p"),
+    (["-p", "1", "-v", "flag", "--buffer", "3K"], "--buffer"),
+    (["-p", "1", "-v", "flag", "-t", "-1"], "-t"),
+    (["-p", "1", "-v", "flag", "-n", "0"], "-n"),
+    (["-p", "1", "-v", "flag", "--frames", "65"], "--frames"),
+    (["-p", "1", "-v", "flag", "--", "/bin/true"], "one of them"),
+    (["-v", "flag", "--"], "missing after --"),
+    (["-p", "1", "-v", "flag", "extra"], "extra"),
+    (["-p", "1", "-v", "flag", "--jsn"], "--json"),
+    (["-p", "1", "-v", "flag", "-i", "4"], "-i"),
+])
+def test_command_lines_that_make_no_sense(run, args, word):
+    refused(run, None, USAGE, word, args=args)
+
+
+@pytest.mark.parametrize("error, code, word", [
+    ("EACCES", PERM, "kernel.perf_event_paranoid"),
+    ("EPERM", PERM, "seccomp"),
+    ("ENODEV", NOTSUP, "no hardware debug registers"),
+    ("ENOSYS", NOTSUP, "perf_event_open"),
+])
+def test_perf_forbidden_or_absent_says_what_to_do(build, victim, error, code, word):
+    """The same errors as in a container, or on a machine without debug registers, made by a seccomp filter."""
+    v = victim("puppet")
+    before = snapshot(v.pid)
+    r = subprocess.run([build("noperf"), str(getattr(errno, error)), WATCHCTL, "-p", str(v.pid), "-v", "flag"],
+                       capture_output=True, text=True, timeout=60)
+    assert r.returncode == code and word in r.stderr, r.stderr
+    assert snapshot(v.pid) == before
+    v.tell("write 1")

@@ -1,0 +1,119 @@
+"""Launch mode: armed before the program's first instruction, and for libraries that come later."""
+import os
+import signal
+import subprocess
+
+import pytest
+from conftest import WATCHCTL
+
+PROGRAMS = ["puppet", "puppet_nopie", "puppet_static", "puppet_static_pie", "puppet_musl"]
+
+
+def launch(tmp_path, program, *options, stdin="", expect=0, args=()):
+    out = tmp_path / "out.json"
+    r = subprocess.run([WATCHCTL, *options, "--json", "--output", str(out), "--", program, *map(str, args)],
+                       input=stdin, capture_output=True, text=True, timeout=60)
+    assert r.returncode == expect, r.stderr
+    import json
+    return r, [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def of(objects, kind):
+    return [o for o in objects if o["type"] == kind]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_launched_program_is_watched_from_its_first_instruction(build, hardware, tmp_path, name):
+    r, objects = launch(tmp_path, build(name), "-v", "flag", "-rw", stdin="write 3\nread 2\nexit 0\n")
+    accesses = of(objects, "access")
+    assert [a["kind"] for a in accesses] == ["write"] * 3 + ["read"] * 2
+    assert r.stdout.startswith("pid ")  # the program's own output, untouched
+    summary = of(objects, "summary")[0]
+    assert summary["counted"] == summary["recorded"] == 5
+
+
+def test_relocations_by_the_loader_are_seen(build, hardware, tmp_path):
+    """stats.head is initialised with an address: in a PIE the loader writes it, before main."""
+    _, objects = launch(tmp_path, build("puppet"), "-v", "stats.head", "-w", stdin="exit 0\n")
+    accesses = of(objects, "access")
+    assert len(accesses) == 1
+    assert "ld-linux" in accesses[0]["module"]
+
+
+def test_a_library_that_is_loaded_later_is_armed_before_its_constructors(build, hardware, tmp_path):
+    library = build("libplugin.so")
+    _, objects = launch(tmp_path, build("linked"), "-v", "libplugin.so:plugin_state", "-w", args=[library, 5])
+    accesses = of(objects, "access")
+    functions = [a["function"] for a in accesses]
+    assert functions == ["plugin_start"] + ["plugin_touch"] * 5
+    assert [int(a["new"], 16) for a in accesses] == [100, 0, 1, 2, 3, 4]
+
+
+def test_a_running_program_that_loads_the_library_later(victim, build, watch):
+    v = victim("puppet")
+    w = watch("-p", v.pid, "-v", "libplugin.so:plugin_state", "-w", "--pending", wait=False)
+    w.wait_for("process")
+    import time
+    time.sleep(1)
+    v.tell("dlopen " + build("libplugin.so"))
+    v.tell("plugin 4")
+    w.end()
+    assert [a["function"] for a in w.accesses] == ["plugin_start"] + ["plugin_touch"] * 4
+
+
+def test_a_library_the_program_is_linked_with(hardware, tmp_path):
+    _, objects = launch(tmp_path, "/usr/bin/python3", "-v", "libc.so.6:main_arena.system_mem", "-w",
+                        args=["-c", "x = [bytearray(5000) for i in range(200)]"])
+    armed, accesses = of(objects, "armed"), of(objects, "access")
+    assert len(armed) == 1 and accesses
+    assert int(accesses[0]["old"], 16) == 0  # the heap's very first growth
+
+
+def test_two_variables_one_here_one_to_come(build, hardware, tmp_path):
+    library = build("libplugin.so")
+    _, objects = launch(tmp_path, build("linked"), "-v", "libplugin.so:plugin_state", "-w", "-v",
+                        "libc.so.6:main_arena.system_mem", "-w", args=[library, 2])
+    assert {o["watch"] for o in of(objects, "armed")} == {"libplugin.so:plugin_state",
+                                                          "libc.so.6:main_arena.system_mem"}
+    assert len([a for a in of(objects, "access") if a["watch"].startswith("libplugin")]) == 3
+
+
+def test_a_name_that_is_nowhere_ends_the_launch_before_the_program_runs(build, hardware, tmp_path):
+    r, objects = launch(tmp_path, build("puppet"), "-v", "flagg", expect=5, stdin="")
+    assert "flag" in r.stderr and r.stdout == ""
+
+
+def test_a_library_that_never_comes_is_said_to_be_missing(build, hardware, tmp_path):
+    r = subprocess.run([WATCHCTL, "-v", "libnowhere.so:x", "--", build("puppet")], input="exit 0\n",
+                       capture_output=True, text=True, timeout=60)
+    assert r.returncode == 5, r.stderr
+    assert "libnowhere.so" in r.stderr
+
+
+def test_a_program_that_cannot_be_executed(run):
+    r = run("-v", "flag", "--", "/nonexistent/program")
+    assert r.returncode == 2 and "cannot run /nonexistent/program" in r.stderr
+
+
+def test_the_launched_program_has_default_signals_and_no_extra_descriptors(hardware, tmp_path):
+    script = ("import os, signal\n"
+              "print(signal.getsignal(signal.SIGPIPE), signal.getsignal(signal.SIGXFSZ))\n"
+              "print(sorted(int(f) for f in os.listdir('/proc/self/fd')))\n"
+              "print(open('/proc/self/status').read().split('SigIgn:')[1].split()[0])\n")
+    alone = subprocess.run(["/usr/bin/python3", "-c", script], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    watched = subprocess.run([WATCHCTL, "-v", "libc.so.6:main_arena.system_mem", "-q", "--output", str(tmp_path / "o"),
+                              "--", "/usr/bin/python3", "-c", script], capture_output=True, text=True,
+                             stdin=subprocess.DEVNULL, timeout=60)
+    assert watched.stdout == alone.stdout, watched.stderr
+
+
+def test_killing_watchctl_leaves_the_launched_program_running(build, hardware):
+    p = subprocess.Popen([WATCHCTL, "-v", "flag", "-q", "--", build("puppet")], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1)
+    pid = int(p.stdout.readline().split()[1])
+    p.kill()
+    p.wait()
+    p.stdin.write("write 10\n")
+    p.stdin.flush()
+    assert p.stdout.readline().startswith("ok")
+    os.kill(pid, signal.SIGTERM)
