@@ -382,9 +382,13 @@ int handler_watch_of(const struct wire_control *ctl, const struct trap_info *inf
 	return -1;
 }
 
-static bool dropped(struct wire_watch *w, const struct wire_access_fact *f)
+/* A pure write by the instruction before, which did write there: not what a watch of reads asked for. */
+static bool dropped(struct wire_watch *w, const struct wire_access_fact *f, const struct regs *regs)
 {
-	if (!(w->flags & WIRE_WATCH_READS_ONLY) || !f || f->kind != ACCESS_KIND_WRITE)
+	uint64_t addr;
+
+	if (!(w->flags & WIRE_WATCH_READS_ONLY) || !f || f->kind != ACCESS_KIND_WRITE ||
+	    !operand_address(f, regs, &addr) || addr >= w->addr + w->size || w->addr >= addr + f->size)
 		return false;
 	__atomic_fetch_add(&w->filtered, 1, __ATOMIC_RELAXED);
 	return true;
@@ -421,7 +425,7 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 
 	load_regs(ctl, gregs, &regs);
 	fact = async ? 0 : find_fact(ctl, regs.r[WREG_RIP]);
-	if (!async && dropped(w, fact))
+	if (!async && dropped(w, fact, &regs))
 		return;
 	if (current_value(ctl, w, fact, &regs, &value)) {
 		old = __atomic_exchange_n(&w->shadow, value, __ATOMIC_RELAXED);

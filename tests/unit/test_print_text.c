@@ -160,6 +160,25 @@ static void watches_without_a_name_are_listed_too(void **state)
 	free(o.text);
 }
 
+/* The table's last columns are for wider terminals; nothing else is left out. */
+static void what_does_not_fit_the_terminal_is_folded_or_left_to_wider_ones(void **state)
+{
+	struct print_options options = { .utc = true, .width = 60 };
+	struct report_options what = { .skip = 1 };
+	struct output o;
+
+	print_session(&o, &options, &what);
+	assert_non_null(strstr(o.text, "watching flag (int, 4 bytes at 0x404010) for reads and writes:\n"
+				       "    armed on 5 of 5 threads, "));
+	assert_non_null(strstr(o.text, "  app/77        read   flag  42\n"
+				       "    at  app+0x1010                          "
+				       "mov eax, dword ptr [rdi]\n"));
+	assert_non_null(strstr(o.text, "\nCOUNT  WATCH  KIND   SITE           SOURCE  THREADS\n"
+				       "    2  flag   write  app+0x1000                   1\n"));
+	assert_non_null(strstr(o.text, "flag:\n    9 accesses counted by the CPU: "));
+	free(o.text);
+}
+
 /* Removes "ESC [ ... m". */
 static void strip_colours(char *s)
 {
@@ -217,6 +236,7 @@ int main(void)
 		cmocka_unit_test(the_last_ones_only_when_asked_but_the_table_counts_all),
 		cmocka_unit_test(registers_are_printed_four_a_line),
 		cmocka_unit_test(watches_without_a_name_are_listed_too),
+		cmocka_unit_test(what_does_not_fit_the_terminal_is_folded_or_left_to_wider_ones),
 		cmocka_unit_test(colours_change_nothing_but_colours),
 		cmocka_unit_test(cleaning_keeps_text_and_drops_what_drives_terminals),
 	};

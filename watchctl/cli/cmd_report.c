@@ -96,6 +96,7 @@ static struct wc_error *parse(int argc, char **argv, struct request *ret)
 	q.report.no_events = only_sites;
 	q.report.no_sites = only_events;
 	q.print.colour = !q.json && colour_is_wanted(colour, STDOUT_FILENO);
+	q.print.width = terminal_width(STDOUT_FILENO);
 	*ret = q;
 	return NULL;
 }

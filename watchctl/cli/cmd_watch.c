@@ -334,6 +334,7 @@ static struct wc_error *open_session(const struct request *q, struct session *s)
 	if (err)
 		return err;
 	print.colour = !q->json && colour_is_wanted(q->colour, fileno(s->out));
+	print.width = terminal_width(fileno(s->out));
 	setvbuf(s->out, NULL, isatty(fileno(s->out)) ? _IOLBF : _IOFBF, 1 << 16);
 	s->annotate = annotate_new(NULL, flags);
 	s->printer = q->json ? print_json_new(s->out, &print) : print_text_new(s->out, &print);

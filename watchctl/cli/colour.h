@@ -1,4 +1,4 @@
-/* colour - whether to use colours on a terminal: what the user said, NO_COLOR, and what is a terminal. */
+/* colour - what a terminal is given: colours, by what the user said and NO_COLOR, and lines that fit it. */
 #ifndef WATCHCTL_CLI_COLOUR_H
 #define WATCHCTL_CLI_COLOUR_H
 
@@ -9,5 +9,8 @@
 enum { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER }; /* in the order of COLOUR_WORDS */
 
 bool colour_is_wanted(unsigned int when, int fd);
+
+/* Columns of the terminal; 0: @fd is none. */
+unsigned int terminal_width(int fd);
 
 #endif

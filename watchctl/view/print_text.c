@@ -3,9 +3,16 @@
  *
  *	12:34:56.789012  worker/1234  write  flag  41 -> 42  set_flag+26  app.c:17  mov ...
  *	    #1  main+18        app.c:40
+ *
+ * Where that does not fit the terminal, the place takes the first line of the stack:
+ *
+ *	12:34:56.789012  worker/1234  write  flag  41 -> 42
+ *	    at  set_flag+26    app.c:17  mov ...
+ *	    #1  main+18        app.c:40
  */
 #include "watchctl/view/printer_impl.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +20,7 @@
 #include "watchctl/view/utf8.h"
 
 #define STACK_PLACE_WIDTH 34
+#define SUMMARY_WIDTH 88 /* what the numbers take, a guess: they are behind the name or below it */
 
 static const struct {
 	size_t min, max;
@@ -45,42 +53,64 @@ static void plain_cell(struct printer *p, enum column c, const char *text)
 	fprintf(p->out, "%s%*s  ", text, columns < width ? (int)(width - columns) : 0, "");
 }
 
-static void print_who(struct printer *p, const struct view_access *a)
-{
-	char comm[64], who[96];
+/* The cells of an access's line, as they will be printed. */
+struct access_line {
+	char time[32], who[96], watch[CELL_TEXT], value[CELL_TEXT], place[CELL_TEXT + 16], source[300];
+	char insn[200];
+	const char *remark; /* "" or what must be known about the access */
+	enum style remark_style;
+};
 
-	utf8_clean(a->comm && *a->comm ? a->comm : "?", comm, sizeof(comm));
-	snprintf(who, sizeof(who), "%s/%d", comm, a->raw->tid);
-	plain_cell(p, COLUMN_WHO, who);
-}
-
-static void print_place(struct printer *p, const struct view_access *a)
+static void fill_place(const struct view_access *a, struct access_line *l)
 {
-	const struct location *l = a->location;
+	const struct location *at = a->location;
 	uint64_t ip = a->ip ? a->ip : a->raw->regs.r[WREG_RIP];
-	char place[CELL_TEXT], text[CELL_TEXT + 16], source[300];
+	char place[CELL_TEXT];
 
-	text_place(l->module, l->module_offset, l->frame[l->nframes - 1].function, l->offset, ip, place,
+	text_place(at->module, at->module_offset, at->frame[at->nframes - 1].function, at->offset, ip, place,
 		   sizeof(place));
-	snprintf(text, sizeof(text), "%s%s", a->ip ? "" : "then ", place);
-	cell(p, COLUMN_PLACE, STYLE_PLACE, text);
-	text_source(l->frame[0].file, l->frame[0].line, source, sizeof(source));
-	plain_cell(p, COLUMN_SOURCE, source);
+	snprintf(l->place, sizeof(l->place), "%s%s", a->ip ? "" : "then ", place);
+	text_source(at->frame[0].file, at->frame[0].line, l->source, sizeof(l->source));
+	utf8_clean(a->insn ? a->insn : "(instruction not known)", l->insn, sizeof(l->insn));
 }
 
-static void print_insn(struct printer *p, const struct view_access *a)
+static void fill_line(struct printer *p, const struct view_access *a, struct access_line *l)
 {
-	char text[200];
+	bool same = a->raw->has_old && a->raw->has_new && a->raw->old_value == a->raw->new_value;
+	char comm[64];
 
-	utf8_clean(a->insn ? a->insn : "(instruction not known)", text, sizeof(text));
-	text_cell(p, STYLE_DIM, text, 0);
-	if (a->raw->displaced)
-		text_cell(p, STYLE_ALERT,
-			  "  (seen late: the program blocked SIGTRAP; registers and stack are of a later "
-			  "moment)",
-			  0);
-	if (a->origin == ORIGIN_KERNEL)
-		text_cell(p, STYLE_UPDATE, "  (by the kernel)", 0);
+	text_time(p, a->time, l->time, sizeof(l->time));
+	utf8_clean(a->comm && *a->comm ? a->comm : "?", comm, sizeof(comm));
+	snprintf(l->who, sizeof(l->who), "%s/%d", comm, a->raw->tid);
+	utf8_clean(a->watch->e.name, l->watch, sizeof(l->watch));
+	text_change(a->kind, a->old_text, a->new_text, same, l->value, sizeof(l->value));
+	fill_place(a, l);
+	l->remark = "";
+	if (a->raw->displaced) {
+		l->remark = "  (seen late: the program blocked SIGTRAP; registers and stack are of a later "
+			    "moment)";
+		l->remark_style = STYLE_ALERT;
+	} else if (a->origin == ORIGIN_KERNEL) {
+		l->remark = "  (by the kernel)";
+		l->remark_style = STYLE_UPDATE;
+	}
+}
+
+static bool must_fold(struct printer *p, const struct access_line *l)
+{
+	size_t n = strlen(l->time) + fit(p, COLUMN_WHO, l->who) + 5 + fit(p, COLUMN_WATCH, l->watch) +
+		   fit(p, COLUMN_VALUE, l->value) + fit(p, COLUMN_PLACE, l->place) +
+		   fit(p, COLUMN_SOURCE, l->source) + utf8_columns(l->insn) + utf8_columns(l->remark);
+
+	if (!p->opt.no_stack && text_overflows(p, n + 2 * 7))
+		p->folded = true;
+	return p->folded;
+}
+
+static void print_insn(struct printer *p, const struct access_line *l)
+{
+	text_cell(p, STYLE_DIM, l->insn, 0);
+	text_cell(p, l->remark_style, l->remark, 0);
 	fputc('\n', p->out);
 }
 
@@ -156,21 +186,27 @@ static void print_regs(struct printer *p, const struct regs *regs)
 static void print_access(void *ctx, const struct view_access *a)
 {
 	struct printer *p = ctx;
-	bool same = a->raw->has_old && a->raw->has_new && a->raw->old_value == a->raw->new_value;
-	char text[CELL_TEXT];
+	struct access_line l = { 0 };
+	bool fold;
 
-	text_time(p, a->time, text, sizeof(text));
-	text_cell(p, STYLE_DIM, text, 0);
+	fill_line(p, a, &l);
+	fold = must_fold(p, &l);
+	text_cell(p, STYLE_DIM, l.time, 0);
 	fputs("  ", p->out);
-	print_who(p, a);
+	plain_cell(p, COLUMN_WHO, l.who);
 	text_cell(p, text_kind_style(a->kind), text_kind(a->kind), 5);
 	fputs("  ", p->out);
-	utf8_clean(a->watch->e.name, text, sizeof(text));
-	cell(p, COLUMN_WATCH, STYLE_WATCH, text);
-	text_change(a->kind, a->old_text, a->new_text, same, text, sizeof(text));
-	plain_cell(p, COLUMN_VALUE, text);
-	print_place(p, a);
-	print_insn(p, a);
+	cell(p, COLUMN_WATCH, STYLE_WATCH, l.watch);
+	if (fold) {
+		fprintf(p->out, "%s\n    at  ", l.value);
+		text_cell(p, STYLE_PLACE, l.place, STACK_PLACE_WIDTH);
+		fprintf(p->out, "  %s%s", l.source, l.source[0] ? "  " : "");
+	} else {
+		plain_cell(p, COLUMN_VALUE, l.value);
+		cell(p, COLUMN_PLACE, STYLE_PLACE, l.place);
+		plain_cell(p, COLUMN_SOURCE, l.source);
+	}
+	print_insn(p, &l);
 	if (p->opt.regs)
 		print_regs(p, &a->raw->regs);
 	if (!p->opt.no_stack)
@@ -184,9 +220,13 @@ static void print_process(void *ctx, const struct process_event *e, struct view_
 	time_t clock = time.real_ns / 1000000000u;
 	const char *line = e->cmdline && *e->cmdline ? e->cmdline : e->exe;
 	struct tm tm;
+	size_t end;
 
 	utf8_clean(e->comm ? e->comm : "", comm, sizeof(comm));
 	utf8_clean(line ? line : "", command, sizeof(command));
+	/* Programs that write a title over their arguments leave blanks behind it. */
+	for (end = strlen(command); end && command[end - 1] == ' '; end--)
+		command[end - 1] = '\0';
 	utf8_clean(e->host ? e->host : "", host, sizeof(host));
 	if (time.real_ns && (p->opt.utc ? gmtime_r(&clock, &tm) : localtime_r(&clock, &tm)))
 		strftime(day, sizeof(day), p->opt.utc ? "%Y-%m-%d %H:%M:%S UTC" : "%Y-%m-%d %H:%M:%S %Z",
@@ -213,35 +253,61 @@ static const char *access_words(uint32_t access)
 	}
 }
 
+static void append(char *buf, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void append(char *buf, size_t cap, const char *fmt, ...)
+{
+	size_t n = strlen(buf);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(buf + n, cap - n, fmt, ap);
+	va_end(ap);
+}
+
+/* What is watched, and what follows the colon behind it. */
+static void armed_texts(const struct watch_event *e, char *what, char *how, size_t cap)
+{
+	char text[CELL_TEXT];
+
+	what[0] = how[0] = '\0';
+	if (e->full_name && *e->full_name && strcmp(e->full_name, e->name) != 0)
+		append(what, cap, " = %s", utf8_clean(e->full_name, text, sizeof(text)));
+	append(what, cap, " (");
+	if (e->type.name && *e->type.name)
+		append(what, cap, "%s, ", utf8_clean(e->type.name, text, sizeof(text)));
+	append(what, cap, "%u byte%s at 0x%llx) for %s:", e->size, e->size == 1 ? "" : "s",
+	       (unsigned long long)e->addr, access_words(e->access));
+	if (e->engine && *e->engine)
+		append(how, cap, ", %s engine", utf8_clean(e->engine, text, sizeof(text)));
+	if (e->slot >= 0)
+		append(how, cap, ", debug register DR%d", e->slot);
+	if (e->kernel)
+		append(how, cap, ", the kernel's accesses too");
+	append(how, cap, "%s", e->verified ? ", verified by a known access" : ", not verified");
+}
+
 static void print_armed(void *ctx, const struct view_watch *w, struct view_time time)
 {
 	struct printer *p = ctx;
 	const struct watch_event *e = &w->e;
-	char text[CELL_TEXT];
-	bool all = e->threads_armed == e->threads;
+	char name[CELL_TEXT], what[2 * CELL_TEXT], how[2 * CELL_TEXT], threads[64];
+	size_t columns;
 
-	fputs("watching ", p->out);
-	text_cell(p, STYLE_WATCH, utf8_clean(e->name, text, sizeof(text)), 0);
-	if (e->full_name && *e->full_name && strcmp(e->full_name, e->name) != 0)
-		fprintf(p->out, " = %s", utf8_clean(e->full_name, text, sizeof(text)));
-	fputs(" (", p->out);
-	if (e->type.name && *e->type.name)
-		fprintf(p->out, "%s, ", utf8_clean(e->type.name, text, sizeof(text)));
-	fprintf(p->out, "%u byte%s at 0x%llx) for %s: ", e->size, e->size == 1 ? "" : "s",
-		(unsigned long long)e->addr, access_words(e->access));
-	snprintf(text, sizeof(text), "armed on %u of %u thread%s", e->threads_armed, e->threads,
+	utf8_clean(e->name, name, sizeof(name));
+	armed_texts(e, what, how, sizeof(what));
+	snprintf(threads, sizeof(threads), "armed on %u of %u thread%s", e->threads_armed, e->threads,
 		 e->threads == 1 ? "" : "s");
-	if (all)
-		fputs(text, p->out);
+	columns = strlen("watching  ") + utf8_columns(name) + utf8_columns(what) + strlen(threads) +
+		  utf8_columns(how);
+	fputs("watching ", p->out);
+	text_cell(p, STYLE_WATCH, name, 0);
+	fprintf(p->out, "%s%s", what, text_overflows(p, columns) ? "\n    " : " ");
+	if (e->threads_armed == e->threads)
+		fputs(threads, p->out);
 	else
-		text_cell(p, STYLE_ALERT, text, 0);
-	if (e->engine && *e->engine)
-		fprintf(p->out, ", %s engine", utf8_clean(e->engine, text, sizeof(text)));
-	if (e->slot >= 0)
-		fprintf(p->out, ", debug register DR%d", e->slot);
-	if (e->kernel)
-		fputs(", the kernel's accesses too", p->out);
-	fputs(e->verified ? ", verified by a known access\n" : ", not verified\n", p->out);
+		text_cell(p, STYLE_ALERT, threads, 0);
+	fprintf(p->out, "%s\n", how);
 }
 
 static void print_lost(void *ctx, const struct view_watch *w, const struct lost_event *l,
@@ -294,8 +360,9 @@ static void print_summary(void *ctx, const struct view_summary *s)
 	char name[CELL_TEXT], lost[40];
 
 	text_begin_ending(p);
-	text_cell(p, STYLE_WATCH, utf8_clean(s->watch->e.name, name, sizeof(name)), 0);
-	fputs(": ", p->out);
+	utf8_clean(s->watch->e.name, name, sizeof(name));
+	text_cell(p, STYLE_WATCH, name, 0);
+	fputs(text_overflows(p, utf8_columns(name) + SUMMARY_WIDTH) ? ":\n    " : ": ", p->out);
 	if (e->has_counted)
 		fprintf(p->out, "%llu access%s counted by the CPU: ", (unsigned long long)e->counted,
 			e->counted == 1 ? "" : "es");

@@ -1,4 +1,7 @@
-/* The table by site: every cell is known before the first line, so the columns fit exactly. */
+/*
+ * The table by site: every cell is known before the first line, so the columns fit exactly. On a terminal
+ * that is too narrow, the last columns are left out.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,10 +86,11 @@ static void cell_text(const struct site *s, int cell, char *buf, size_t cap)
 	}
 }
 
-static void measure(const struct sites *s, size_t width[CELLS])
+/* Returns how many columns fit the terminal. */
+static int measure(const struct printer *p, const struct sites *s, size_t width[CELLS])
 {
+	size_t i, n, end = 0;
 	char text[CELL_TEXT];
-	size_t i, n;
 	int c;
 
 	for (c = 0; c < CELLS; c++) {
@@ -94,12 +98,17 @@ static void measure(const struct sites *s, size_t width[CELLS])
 		for (i = 0; i < s->n; i++) {
 			cell_text(s->v[i], c, text, sizeof(text));
 			n = utf8_columns(text);
-			if (n > columns[c].max)
+			if (columns[c].max && n > columns[c].max)
 				n = columns[c].max;
 			if (n > width[c])
 				width[c] = n;
 		}
+		end += width[c];
+		if (c > CELL_PLACE && text_overflows(p, end))
+			return c;
+		end += 2;
 	}
+	return CELLS;
 }
 
 /* Blanks that only fill a column are owed until something follows: no line ends in them. */
@@ -122,18 +131,18 @@ void print_text_sites(void *ctx, const struct sites *s)
 	struct printer *p = ctx;
 	size_t width[CELLS], owed = 0, i;
 	char text[CELL_TEXT];
-	int c;
+	int c, n;
 
 	if (!s->n)
 		return;
 	text_begin_ending(p);
-	measure(s, width);
-	for (c = 0; c < CELLS; c++)
+	n = measure(p, s, width);
+	for (c = 0; c < n; c++)
 		print_cell(p, c, STYLE_DIM, columns[c].title, width[c], &owed);
 	fputc('\n', p->out);
 	for (i = 0; i < s->n; i++) {
 		owed = 0;
-		for (c = 0; c < CELLS; c++) {
+		for (c = 0; c < n; c++) {
 			enum style style = c == CELL_KIND ? text_kind_style(s->v[i]->kind) : columns[c].style;
 
 			cell_text(s->v[i], c, text, sizeof(text));

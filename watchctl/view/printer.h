@@ -14,6 +14,8 @@ struct print_options {
 	bool regs;
 	bool colour;
 	bool utc; /* text: times of day in UTC instead of the local zone */
+	/* Text: of the terminal; lines that do not fit are folded. 0: none, lines are as long as they are. */
+	unsigned int width;
 };
 
 struct printer;

@@ -19,7 +19,8 @@ struct printer {
 	size_t width[COLUMNS];
 	uint64_t second; /* whose text is in clock */
 	char clock[16];
-	bool ended; /* the blank line before the ending has been printed */
+	bool ended;  /* the blank line before the ending has been printed */
+	bool folded; /* an access did not fit one line of the terminal: from then on, all take two */
 };
 
 const char *printer_reg_name(enum reg r);
@@ -54,6 +55,9 @@ void text_change(enum access_kind kind, const char *old_text, const char *new_te
 
 /* The time of day, microseconds included. */
 void text_time(struct printer *p, struct view_time t, char *buf, size_t cap);
+
+/* True when @columns of text do not fit the terminal, where there is one. */
+bool text_overflows(const struct printer *p, size_t columns);
 
 /* A blank line, once, between the accesses and what sums them up. */
 void text_begin_ending(struct printer *p);

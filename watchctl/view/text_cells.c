@@ -127,6 +127,11 @@ void text_time(struct printer *p, struct view_time t, char *buf, size_t cap)
 	snprintf(buf, cap, "%s.%06llu", p->clock, (unsigned long long)(ns % 1000000000u / 1000));
 }
 
+bool text_overflows(const struct printer *p, size_t columns)
+{
+	return p->opt.width && columns > p->opt.width;
+}
+
 void text_begin_ending(struct printer *p)
 {
 	if (!p->ended)

@@ -1,0 +1,78 @@
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/base/map64.h"
+#include "watchctl/base/vec.h"
+
+static void an_error_gathers_context_in_front_and_hints_behind(void **state)
+{
+	struct wc_error *err = wc_error_errno(WC_EPERM, EACCES, "cannot open %s", "x");
+
+	(void)state;
+	err = wc_error_hint(wc_error_context(err, "watch %d", 3), "try root");
+	assert_string_equal(err->text, "watch 3: cannot open x: Permission denied (try root)");
+	assert_int_equal(err->kind, WC_EPERM);
+	assert_int_equal(err->sys_errno, EACCES);
+	wc_error_free(err);
+}
+
+static void being_out_of_memory_needs_no_memory(void **state)
+{
+	(void)state;
+	assert_ptr_equal(wc_error_context(&wc_enomem, "x"), &wc_enomem);
+	assert_ptr_equal(wc_error_hint(&wc_enomem, "x"), &wc_enomem);
+	wc_error_free(&wc_enomem);
+	wc_error_free(NULL);
+}
+
+static void a_map_finds_every_key_it_was_given(void **state)
+{
+	struct map64 m = { 0 };
+	static char value[5000];
+	uint64_t i;
+
+	(void)state;
+	for (i = 0; i < 5000; i++)
+		assert_true(map64_put(&m, i * 0x1000, &value[i]));
+	assert_true(map64_put(&m, 0x1000, &value[0]));
+	assert_int_equal(m.n, 5000);
+	for (i = 0; i < 5000; i++)
+		assert_ptr_equal(map64_get(&m, i * 0x1000), i == 1 ? &value[0] : &value[i]);
+	assert_null(map64_get(&m, 1));
+	map64_deinit(&m);
+	assert_null(map64_get(&m, 0x1000));
+}
+
+static void a_vector_keeps_its_items_as_it_grows(void **state)
+{
+	int *v = NULL;
+	size_t n = 0, cap = 0;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 1000; i++)
+		assert_true(vec_push(v, n, cap, i));
+	for (i = 0; i < 1000; i++)
+		assert_int_equal(v[i], i);
+	assert_true(cap >= n);
+	free(v);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_error_gathers_context_in_front_and_hints_behind),
+		cmocka_unit_test(being_out_of_memory_needs_no_memory),
+		cmocka_unit_test(a_map_finds_every_key_it_was_given),
+		cmocka_unit_test(a_vector_keeps_its_items_as_it_grows),
+	};
+
+	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
