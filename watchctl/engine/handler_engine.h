@@ -1,0 +1,72 @@
+/*
+ * handler_engine - what the files of the handler engine share: its state, and who does what.
+ *
+ *	engine_handler.c	opens, pumps, closes: the table of operations
+ *	handler_arm.c		arms and disarms one watch
+ *	handler_stop.c		after the last hit: waits until every hit has arrived
+ *	intake.c		records -> events
+ */
+#ifndef WATCHCTL_ENGINE_HANDLER_ENGINE_H
+#define WATCHCTL_ENGINE_HANDLER_ENGINE_H
+
+#include "watchctl/engine/engine.h"
+#include "watchctl/engine/intake.h"
+#include "watchctl/engine/perf_bp.h"
+#include "watchctl/engine/perf_guard.h"
+#include "watchctl/engine/ptrace_bp.h"
+#include "watchctl/target/inject.h"
+
+/* What the engine knows of watch i beside what its intake does. */
+struct armed_watch {
+	bool armed, disabled;
+	struct watchpoint w;
+	struct perf_bp perf;
+	struct ptrace_bp ptrace;
+	uint64_t counted, self_tests;
+};
+
+struct engine {
+	pid_t pid;
+	struct engine_options options;
+	struct injection inj;
+	struct intake intake;
+	struct perf_guard *guard; /* NULL: not permitted */
+	uint64_t cookie;
+	uint32_t control_flags;
+	struct armed_watch watch[ENGINE_WATCHES];
+	int pidfd;
+	int registers_before; /* in use in a thread of the target before we armed any */
+	uint64_t checked_ns;
+	bool stopped, settled; /* disarmed; and no SIGTRAP of ours can come any more */
+	bool gone, execed;
+	char why[256];
+};
+
+/* Where watch @i is in the shared area. */
+uint64_t handler_watch_offset(unsigned int i);
+
+void handler_say(const struct engine *e, const char *text);
+
+struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret);
+void handler_disarm(struct engine *e, uint32_t id);
+
+/* No more hits of watch @a, and its count is final. */
+void handler_disable(struct armed_watch *a);
+
+bool handler_has_ptrace_watch(const struct engine *e);
+
+/* The ring to its end, whatever the sink says to it; only once no more hits can come. */
+struct wc_error *handler_drain_all(struct engine *e);
+
+/* Every watch disarmed; every hit has then arrived, or is known never to arrive, unless !e->settled. */
+struct wc_error *handler_stop(struct engine *e);
+
+/* A sign of life for threads that wait, and for other controllers. */
+void handler_beat(struct engine *e);
+
+/* Lets the thread go on that waits at a hook. */
+void handler_let_go(struct engine *e);
+
+bool handler_target_ended(const struct engine *e);
+
+#endif

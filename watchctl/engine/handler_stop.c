@@ -1,0 +1,141 @@
+#include <stddef.h>
+#include <time.h>
+
+#include "watchctl/engine/handler_engine.h"
+#include "watchctl/target/proc.h"
+
+#define SETTLE_MS 30u
+#define FLUSH_MS 100u
+
+static void keep_first(struct wc_error **first, struct wc_error *err)
+{
+	if (*first)
+		wc_error_free(err);
+	else
+		*first = err;
+}
+
+/* Once no more hits can come: the ring to its end, whatever the sink says to it. */
+struct wc_error *handler_drain_all(struct engine *e)
+{
+	struct wc_error *err = NULL;
+	bool any;
+
+	do {
+		handler_beat(e);
+		keep_first(&err, intake_pass(&e->intake, &any));
+		handler_let_go(e);
+	} while (any);
+	return err;
+}
+
+/*
+ * Hits that the CPU counted and that have reached neither the ring nor a counter of ours. Such a hit is a
+ * SIGTRAP still to come: queued, blocked, or, for an access by the kernel, not even queued before its
+ * thread returns from the system call. (Or it never comes: the kernel merges what meets a pending one.)
+ */
+static uint64_t outstanding(const struct engine *e)
+{
+	uint64_t sum = 0, known;
+	unsigned int i;
+
+	for (i = 0; i < ENGINE_WATCHES; i++) {
+		const struct armed_watch *a = &e->watch[i];
+		struct wire_watch shared = { 0 };
+
+		if (!a->armed || a->w.slot >= 0)
+			continue;
+		injection_read(&e->inj, handler_watch_offset(i), &shared, sizeof(shared));
+		known = e->intake.watch[i].seen + shared.filtered + shared.lost;
+		sum += a->counted > known ? a->counted - known : 0;
+	}
+	known = perf_guard_suppressed(e->guard);
+	return sum > known ? sum - known : 0;
+}
+
+static struct wc_error *settle(struct engine *e, unsigned int timeout_ms)
+{
+	struct wc_error *err = handler_drain_all(e);
+	uint64_t end = monotonic_ns() + timeout_ms * 1000000ull;
+
+	while (!e->intake.corrupt && outstanding(e) && !handler_target_ended(e) && monotonic_ns() < end) {
+		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+		keep_first(&err, handler_drain_all(e));
+	}
+	return err;
+}
+
+/* A thread that blocks SIGTRAP holds ours back; it would die of it once our handler is gone. */
+static void take_blocked(struct engine *e, pid_t tid)
+{
+	struct proc_status s;
+	bool taken;
+
+	if (proc_status_read(e->pid, tid, &s) && (s.pending & s.blocked & PROC_SIGTRAP))
+		wc_error_free(inject_take_pending(&e->inj, tid, &taken));
+}
+
+/*
+ * Through the kernel's signal path with every thread, once: what waited to be queued is queued then, and
+ * delivered to our handler when the thread goes on. False: one of them could not be stopped.
+ */
+static bool flush_threads(struct engine *e)
+{
+	struct thread_ids ids;
+	bool all = true;
+	size_t i;
+
+	if (!proc_threads(e->pid, &ids))
+		return true;
+	for (i = 0; i < ids.n; i++) {
+		struct tracee t;
+		enum tracee_stop_result r = tracee_stop(e->pid, ids.v[i], 200, &t);
+
+		if (r == TRACEE_STOPPED)
+			tracee_release(&t);
+		else if (r != TRACEE_GONE)
+			all = false;
+		take_blocked(e, ids.v[i]);
+	}
+	thread_ids_deinit(&ids);
+	return all;
+}
+
+static bool any_pending(const struct engine *e)
+{
+	struct thread_ids ids;
+	struct proc_status s;
+	bool pending = false;
+	size_t i;
+
+	if (!proc_threads(e->pid, &ids))
+		return false;
+	for (i = 0; i < ids.n && !pending; i++)
+		pending = proc_status_read(e->pid, ids.v[i], &s) && (s.pending & PROC_SIGTRAP);
+	thread_ids_deinit(&ids);
+	return pending;
+}
+
+/* Every watch disarmed; now every hit must have arrived, or be known never to arrive. */
+struct wc_error *handler_stop(struct engine *e)
+{
+	struct wc_error *err;
+	unsigned int i;
+
+	handler_let_go(e);
+	for (i = 0; i < ENGINE_WATCHES; i++)
+		handler_disable(&e->watch[i]);
+	err = settle(e, SETTLE_MS);
+	e->stopped = true;
+	e->settled = true;
+	if (e->gone || handler_target_ended(e) || (!outstanding(e) && !handler_has_ptrace_watch(e)))
+		return err;
+	e->settled = flush_threads(e);
+	keep_first(&err, settle(e, FLUSH_MS));
+	for (i = 0; i < FLUSH_MS && any_pending(e); i++) {
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		keep_first(&err, handler_drain_all(e));
+	}
+	e->settled = e->settled && !any_pending(e);
+	return err;
+}
