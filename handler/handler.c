@@ -275,8 +275,15 @@ static struct wire_record *reserve(struct wire_control *ctl, uint32_t size, uint
 		uint64_t pad = left < size ? left : 0;
 		uint64_t tail = __atomic_load_n(&ctl->tail, __ATOMIC_ACQUIRE);
 
-		if (head + pad + size - tail > ctl->ring_size)
-			return 0;
+		/* Full; unless we were held up since we read head, and tail is past what it was then. */
+		if (head + pad + size - tail > ctl->ring_size) {
+			uint64_t now = __atomic_load_n(&ctl->head, __ATOMIC_RELAXED);
+
+			if (now == head)
+				return 0;
+			head = now;
+			continue;
+		}
 		if (!__atomic_compare_exchange_n(&ctl->head, &head, head + pad + size, true, __ATOMIC_RELAXED,
 						 __ATOMIC_RELAXED))
 			continue;
@@ -317,8 +324,9 @@ static uint32_t copy_raw_stack(uint64_t sp, uint32_t want, void *to)
 static uint32_t raw_size(const struct wire_control *ctl)
 {
 	uint32_t raw = ctl->raw_size < WIRE_RAW_MAX ? ctl->raw_size : WIRE_RAW_MAX;
+	uint64_t tail = __atomic_load_n(&ctl->tail, __ATOMIC_ACQUIRE); /* first: so it is never past head */
 
-	if (__atomic_load_n(&ctl->head, __ATOMIC_RELAXED) - ctl->tail > ctl->ring_size / 2)
+	if (__atomic_load_n(&ctl->head, __ATOMIC_RELAXED) - tail > ctl->ring_size / 2)
 		raw = raw < RAW_WHEN_LAGGING ? raw : RAW_WHEN_LAGGING;
 
 	return (uint32_t)sizeof(struct regs) + (raw & ~7u);

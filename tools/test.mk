@@ -16,7 +16,7 @@ unit: $(UNIT_BIN) ## unit tests only
 
 e2e: $(PROG) | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
 	@BUILD="$(BUILD)" WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 \
-		$(PYTEST) -rs -p no:cacheprovider --durations=5 $(E2E)
+		$(PYTEST) -rsfE -p no:cacheprovider --durations=5 $(E2E)
 
 $(UNIT_BIN): $(BUILD)/tests/unit/%: tests/unit/%.c $(LIB) | packages-test
 	@mkdir -p $(@D)

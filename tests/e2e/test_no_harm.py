@@ -268,6 +268,36 @@ def test_two_watchctl_on_one_process(victim, watch, before_and_after):
     assert a.summary()["recorded"] == 10 and b.summary()["recorded"] == 1
 
 
+def test_of_two_watchctl_the_first_may_leave_first(victim, watch, before_and_after):
+    """Its handler stands behind the other's: it is taken out of the chain, and nothing of it is left."""
+    v = victim("puppet")
+    with before_and_after(v.pid):
+        a = watch("-p", v.pid, "-v", "flag", "-w")
+        b = watch("-p", v.pid, "-v", "v_ll", "-w")
+        v.tell("write 5")
+        a.end()
+        v.tell("types")
+        v.tell("write 5")
+        b.end()
+        v.tell("handler ignore")
+        v.tell("raise")
+        v.tell("handler default")
+    assert a.summary()["recorded"] == 5 and b.summary()["recorded"] == 1
+
+
+def test_what_a_killed_watchctl_left_is_cleaned_up_by_the_next(victim, watch, before_and_after):
+    v = victim("puppet")
+    with before_and_after(v.pid):
+        w = watch("-p", v.pid, "-v", "flag", "-w")
+        w.end(sig=signal.SIGKILL, expect=None)
+        v.tell("write 100")
+        time.sleep(1.2)  # so long it must have been silent before it counts as dead
+        w = watch("-p", v.pid, "-v", "flag", "-w")
+        v.tell("write 5")
+        w.end()
+    assert w.summary()["recorded"] == 5
+
+
 def test_a_stopped_process_stays_stopped(victim, watch):
     v = victim("puppet")
     os.kill(v.pid, signal.SIGSTOP)
