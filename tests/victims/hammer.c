@@ -56,6 +56,41 @@ __attribute__((noinline)) static int checked_bump(uint64_t seed)
 	return rbx == seed && red_zone == seed && carry && !memcmp(in, out, sizeof(in));
 }
 
+/* The same for the widest vector registers that this CPU has. */
+__attribute__((noinline, target("avx"))) static int checked_ymm(const uint8_t *in)
+{
+	uint8_t out[32];
+
+	__asm__ volatile("vmovdqu (%[in]), %%ymm9\n\t"
+			 "movq $2, %[counter]\n\t"
+			 "vmovdqu %%ymm9, (%[out])\n\t"
+			 : [counter] "=m"(scratch)
+			 : [in] "r"(in), [out] "r"(out)
+			 : "xmm9", "memory");
+	return !memcmp(in, out, sizeof(out));
+}
+
+__attribute__((noinline, target("avx512f"))) static int checked_zmm(const uint8_t *in)
+{
+	uint8_t out[64];
+
+	__asm__ volatile("vmovdqu64 (%[in]), %%zmm21\n\t"
+			 "movq $3, %[counter]\n\t"
+			 "vmovdqu64 %%zmm21, (%[out])\n\t"
+			 : [counter] "=m"(scratch)
+			 : [in] "r"(in), [out] "r"(out)
+			 : "xmm21", "memory");
+	return !memcmp(in, out, sizeof(out));
+}
+
+static int checked_vectors(uint64_t seed)
+{
+	uint64_t in[8] = { seed, ~seed, seed * 3, seed * 5, seed * 7, seed * 11, seed * 13, seed * 17 };
+
+	return (!__builtin_cpu_supports("avx") || checked_ymm((const uint8_t *)in)) &&
+	       (!__builtin_cpu_supports("avx512f") || checked_zmm((const uint8_t *)in));
+}
+
 static void check(int ok, const char *what)
 {
 	if (!ok)
@@ -72,6 +107,7 @@ static void *work(void *arg)
 	while (!stop) {
 		errno = 77;
 		check(checked_bump((uint64_t)w->n * 0x9e3779b97f4a7c15u), "registers");
+		check(checked_vectors((uint64_t)w->n * 0x9e3779b97f4a7c15u), "vector registers");
 		bump();
 		check(errno == 77, "errno");
 		w->n++;
