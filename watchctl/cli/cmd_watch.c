@@ -30,7 +30,7 @@ struct request {
 
 static const struct option options[] = {
 	{ "-p", "--pid", "PID", "the process to watch", COMPLETE_PID, NULL },
-	{ "-v", "--variable", "EXPR", "what to watch; up to four; the next four options belong to it",
+	{ "-v", "--variable", "EXPR", "what to watch; up to four, each with the -s, -w, -r, -rw, -i behind it",
 	  COMPLETE_NOTHING, NULL },
 	{ "-s", "--size", "SIZE", "bytes to watch: 1, 2, 4 or 8 (default: the type's size)", COMPLETE_WORDS,
 	  "1 2 4 8" },
@@ -46,7 +46,7 @@ static const struct option options[] = {
 	  COMPLETE_NOTHING, NULL },
 	{ "--echo", NULL, NULL, "with -o: print the accesses all the same", 0, NULL },
 	{ "--output", NULL, "FILE",
-	  "print to FILE (default: standard output; standard error with a launched program)", COMPLETE_FILE,
+	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
 	  NULL },
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
 	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL },

@@ -20,6 +20,7 @@
 #include "watchctl/view/utf8.h"
 
 #define STACK_PLACE_WIDTH 34
+#define REGS_WIDTH 106	 /* four registers a line */
 #define SUMMARY_WIDTH 88 /* what the numbers take, a guess: they are behind the name or below it */
 
 static const struct {
@@ -176,11 +177,12 @@ static void print_stack(struct printer *p, const struct view_access *a)
 
 static void print_regs(struct printer *p, const struct regs *regs)
 {
-	int i;
+	int i, in_line = text_overflows(p, REGS_WIDTH) ? 3 : 4;
 
 	for (i = 0; i < WREG_COUNT; i++)
-		fprintf(p->out, "%s%-7s %016llx%s", i % 4 ? "  " : "    ", printer_reg_name(i),
-			(unsigned long long)regs->r[i], i % 4 == 3 || i + 1 == WREG_COUNT ? "\n" : "");
+		fprintf(p->out, "%s%-7s %016llx%s", i % in_line ? "  " : "    ", printer_reg_name(i),
+			(unsigned long long)regs->r[i],
+			i % in_line == in_line - 1 || i + 1 == WREG_COUNT ? "\n" : "");
 }
 
 static void print_access(void *ctx, const struct view_access *a)
