@@ -101,10 +101,22 @@ static char *near_names(struct search *s)
 	return near ? near : near_variables(s, s->name);
 }
 
+/* One more sentence behind the text of @err, which it takes. */
+static struct wc_error *add_sentence(struct wc_error *err, const char *format, const char *what)
+{
+	char sentence[512];
+	struct wc_error *longer;
+
+	snprintf(sentence, sizeof(sentence), format, what);
+	longer = wc_error_new(err->kind, "%s %s", err->text, sentence);
+	wc_error_free(err);
+	return longer;
+}
+
 static struct wc_error *with_near(struct wc_error *err, char *near)
 {
 	if (near)
-		err = wc_error_hint(err, "did you mean %s?", near);
+		err = add_sentence(err, "Did you mean %s?", near);
 	free(near);
 	return err;
 }
@@ -277,8 +289,8 @@ struct wc_error *search_not_found(struct search *s, const char *prefix, bool *mi
 			   joined ? ", nor '" : "", joined ? s->whole_name : "", joined ? "'," : "",
 			   prefix ? prefix : "the loaded modules");
 	if (!has_debug_information(s))
-		err = wc_error_hint(err, "%s no debug information: only exported names are known there",
-				    s->module ? "it has" : "they have");
+		err = add_sentence(err, "%s no debug information: only exported names are known there.",
+				   s->module ? "It has" : "They have");
 	return with_near(err, near_names(s));
 }
 

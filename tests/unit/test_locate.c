@@ -272,7 +272,7 @@ static void errors_say_what_and_what_to_try(void **state)
 	struct bench b;
 
 	start_c(&b);
-	expect_refusal(&b, "flagg", WC_ENAME, "no variable 'flagg'|did you mean 'flag'");
+	expect_refusal(&b, "flagg", WC_ENAME, "no variable 'flagg'|Did you mean 'flag'");
 	expect_refusal(&b, "twin", WC_ENAME, "2 variables|\n  loc_c.c:twin|\n  loc_c2.c:twin");
 	expect_refusal(&b, "calls", WC_ENAME, "2 variables|\n  counter::calls|\n  other_counter::calls");
 	expect_refusal(&b, "per_thread", WC_ENAME, "thread-local");

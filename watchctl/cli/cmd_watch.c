@@ -30,8 +30,8 @@ struct request {
 
 static const struct option options[] = {
 	{ "-p", "--pid", "PID", "the process to watch", COMPLETE_PID, NULL },
-	{ "-v", "--variable", "EXPR", "what to watch; up to four, each with the -s, -w, -r, -rw, -i behind it",
-	  COMPLETE_NOTHING, NULL },
+	{ "-v", "--variable", "EXPR",
+	  "what to watch; up to four, each with the -s, -w, -r, -rw, -i behind it", COMPLETE_NOTHING, NULL },
 	{ "-s", "--size", "SIZE", "bytes to watch: 1, 2, 4 or 8 (default: the type's size)", COMPLETE_WORDS,
 	  "1 2 4 8" },
 	{ "-w", "--write", NULL, "writes (the default)", 0, NULL },
