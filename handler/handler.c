@@ -32,13 +32,12 @@ static void copy_words(uint64_t *to, const uint64_t *from, uint64_t n)
 	__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
 }
 
-bool guarded_copy(uint64_t addr, void *buf, uint64_t len)
+bool guarded_copy(const struct wire_control *ctl, uint64_t addr, void *buf, uint64_t len)
 {
 	struct remote_range local = { (uint64_t)(uintptr_t)buf, len };
 	struct remote_range remote = { addr, len };
-	long pid = sys0(NR_GETPID);
 
-	return sys6(NR_PROCESS_VM_READV, pid, (long)&local, 1, (long)&remote, 1, 0) == (long)len;
+	return sys6(NR_PROCESS_VM_READV, ctl->target_pid, (long)&local, 1, (long)&remote, 1, 0) == (long)len;
 }
 
 /*
@@ -88,7 +87,7 @@ static __attribute__((noinline)) bool read_with_care(struct reader *r, uint64_t 
 	uint64_t page = addr & ~(PAGE - 1);
 
 	if (addr + 8 > page + PAGE || overlaps_read_watch(r->ctl, addr, 8))
-		return guarded_copy(addr, ret, 8);
+		return guarded_copy(r->ctl, addr, ret, 8);
 	if (!is_known(r, addr)) {
 		if (!guarded_probe(addr))
 			return false;
@@ -233,7 +232,7 @@ static bool read_value(const struct wire_control *ctl, const struct wire_watch *
 
 	*ret = 0;
 	if (overlaps_read_watch(ctl, w->addr, w->size) || overlaps_read_watch(ctl, word, 8))
-		return guarded_copy(w->addr, ret, w->size);
+		return guarded_copy(ctl, w->addr, ret, w->size);
 	if (!guarded_probe(word))
 		return false;
 	switch (w->size) {
@@ -301,7 +300,7 @@ static struct wire_record *reserve(struct wire_control *ctl, uint32_t size, uint
 }
 
 /* As much of the stack from the trap's rsp upwards as can be read, for the controller to unwind. */
-static uint32_t copy_raw_stack(uint64_t sp, uint32_t want, void *to)
+static uint32_t copy_raw_stack(const struct wire_control *ctl, uint64_t sp, uint32_t want, void *to)
 {
 	uint32_t len = 0;
 
@@ -310,7 +309,7 @@ static uint32_t copy_raw_stack(uint64_t sp, uint32_t want, void *to)
 
 		if (chunk > want - len)
 			chunk = want - len;
-		if (!guarded_copy(sp + len, (char *)to + len, chunk))
+		if (!guarded_copy(ctl, sp + len, (char *)to + len, chunk))
 			break;
 		len += (uint32_t)chunk;
 	}
@@ -332,12 +331,13 @@ static uint32_t raw_size(const struct wire_control *ctl)
 	return (uint32_t)sizeof(struct regs) + (raw & ~7u);
 }
 
-static uint32_t put_raw_stack(struct wire_record *r, uint32_t nframes, const struct regs *outer, uint32_t raw)
+static uint32_t put_raw_stack(const struct wire_control *ctl, struct wire_record *r, uint32_t nframes,
+			      const struct regs *outer, uint32_t raw)
 {
 	uint64_t *at = (uint64_t *)(r + 1) + nframes;
 
 	copy_words(at, outer->r, WREG_COUNT);
-	return copy_raw_stack(outer->r[WREG_RSP], raw - (uint32_t)sizeof(*outer), at + WREG_COUNT);
+	return copy_raw_stack(ctl, outer->r[WREG_RSP], raw - (uint32_t)sizeof(*outer), at + WREG_COUNT);
 }
 
 static uint64_t timestamp(const struct wire_control *ctl, uint16_t *flags)
@@ -468,7 +468,7 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	r->regs = regs;
 	copy_words((uint64_t *)(r + 1), frame, nframes);
 	r->raw_addr = outer.r[WREG_RSP];
-	r->raw_len = raw ? put_raw_stack(r, nframes, &outer, raw) : 0;
+	r->raw_len = raw ? put_raw_stack(ctl, r, nframes, &outer, raw) : 0;
 	if (exact)
 		flags |= WIRE_EXACT_PC;
 	r->flags = flags;

@@ -28,7 +28,7 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 int handler_watch_of(const struct wire_control *ctl, const struct trap_info *info);
 
 /* Copies @len bytes of our own process, never faulting. False: some of them cannot be read. */
-bool guarded_copy(uint64_t addr, void *buf, uint64_t len);
+bool guarded_copy(const struct wire_control *ctl, uint64_t addr, void *buf, uint64_t len);
 
 /* True when the 8 bytes at @addr can be read now. */
 bool guarded_probe(uint64_t addr);

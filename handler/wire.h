@@ -111,7 +111,7 @@ struct wire_control {
 	uint64_t mapping_size;	       /* from code_start: all that is ours in the target */
 	uint64_t owner_start;	       /* of the controller: start time in clock ticks since boot, and pid */
 	int32_t owner_pid;
-	uint32_t pad1;
+	int32_t target_pid;	   /* as the target numbers itself */
 	struct wire_sigaction old; /* the program's own SIGTRAP action: chained to, and put back */
 	struct wire_sigaction ours;
 	uint32_t hwbkpt_watch; /* watch + 1 that was armed through ptrace: its traps carry no cookie */

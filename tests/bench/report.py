@@ -48,6 +48,7 @@ def factor(value):
 
 
 QUIET = 1.05  # on a quiet machine the rounds of the floor differ by less
+FREE = 1.15  # ... and a second thread, on a CPU of its own, makes a hit of the first less dear than that
 
 
 class Result:
@@ -75,7 +76,7 @@ class Result:
 
     def as_json(self):
         return {
-            "machine": {**self.about, "noise": self.noise()},
+            "machine": {**self.about, "noise": self.noise(), "crowding": self.crowding()},
             "rows": self._rows_json(self.rows),
             "server": self._rows_json(self.server_rows),
             "targets": self.claims,
@@ -96,14 +97,18 @@ class Result:
         floor = self.by_name.get("floor")
         return max(floor.values.values()) / min(floor.values.values()) if floor and floor.values else None
 
+    def crowding(self):
+        """What a hit costs with two threads over what it costs with one; None: not measured, or one CPU."""
+        one, two = self.by_name.get("floor"), self.by_name.get("floor, 2 threads")
+        over = ratio(two, one) if one and two and self.about["cpus"] > 1 else None
+        return over["median"] if over else None
+
     def _print_noise(self, out):
-        noise = self.noise()
+        noise, crowding = self.noise(), self.crowding()
         if noise and noise > QUIET:
-            print(
-                f"NOISY: the same floor took up to {100 * (noise - 1):.0f} % longer in one round than in another; "
-                "run it again on a quiet machine",
-                file=out,
-            )
+            print(f"NOISY: the same floor took {100 * (noise - 1):.0f} % longer in one round than in another", file=out)
+        if crowding and crowding > FREE:
+            print("NOISY: other programs kept a CPU busy: what a recorder does there is taken from the victim", file=out)
 
     def _print_hits(self, out):
         floor = self.by_name.get("floor")

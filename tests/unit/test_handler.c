@@ -39,6 +39,7 @@ static int setup(void **state)
 	assert_non_null(f);
 	assert_ptr_not_equal(c, MAP_FAILED);
 	f->ctl = c;
+	c->target_pid = getpid();
 	c->cookie = COOKIE;
 	c->commit_key = KEY;
 	c->flags = WIRE_USE_TSC;

@@ -326,7 +326,8 @@ static struct wc_error *open_output(const struct request *q, FILE **ret)
 static struct wc_error *open_session(const struct request *q, struct session *s)
 {
 	bool no_events = q->quiet || (q->log && !q->echo);
-	unsigned int flags = (q->print.no_stack || no_events ? 0 : ANNOTATE_STACK) | ANNOTATE_TEXT;
+	unsigned int flags = (q->print.no_stack || no_events ? 0 : ANNOTATE_STACK) | ANNOTATE_TEXT |
+			     (no_events ? ANNOTATE_NO_VALUES : 0);
 	struct report_options report = { .no_events = no_events };
 	struct print_options print = q->print;
 	struct wc_error *err = open_output(q, &s->out);

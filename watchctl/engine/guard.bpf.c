@@ -49,8 +49,8 @@ static bool is_watchctl(const char *handler)
 SEC("perf_event")
 int guard(void *ctx)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	void *handler = BPF_CORE_READ(task, sighand, action[SIGTRAP - 1].sa.sa_handler);
+	const struct task_struct *task = bpf_get_current_task_btf();
+	const char *handler = task->sighand->action[SIGTRAP - 1].sa.sa_handler;
 
 	if ((__u64)handler == our_handler || is_watchctl(handler))
 		return 1;

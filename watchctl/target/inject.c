@@ -133,6 +133,9 @@ static struct wc_error *map_region(struct injection *inj, struct remote *r, bool
 
 static void fill_control(const struct injection *inj, struct wire_control *c)
 {
+	struct proc_status s;
+
+	c->target_pid = proc_status_read(inj->pid, inj->pid, &s) ? s.ns_id : inj->pid;
 	c->magic = WIRE_MAGIC;
 	c->version = WIRE_VERSION;
 	c->code_start = inj->base;

@@ -285,6 +285,8 @@ static void count(struct view_watch *w, uint64_t time_ns)
 
 static void add_values(struct annotate *a, const struct access_event *e, struct view_access *va)
 {
+	if (a->flags & ANNOTATE_NO_VALUES)
+		return;
 	if (e->has_old) {
 		annotate_value(a, va->watch, e->old_value, a->old_text, sizeof(a->old_text));
 		va->old_text = a->old_text;

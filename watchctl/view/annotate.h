@@ -10,8 +10,9 @@
 
 #include "watchctl/view/view.h"
 
-#define ANNOTATE_STACK 1u /* name every frame */
-#define ANNOTATE_TEXT 2u  /* values and instructions as people read them */
+#define ANNOTATE_STACK 1u     /* name every frame */
+#define ANNOTATE_TEXT 2u      /* values and instructions as people read them */
+#define ANNOTATE_NO_VALUES 4u /* but no values: where accesses are only counted */
 
 #define ANNOTATE_VIEWS 4
 
