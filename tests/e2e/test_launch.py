@@ -95,15 +95,21 @@ def test_a_program_that_cannot_be_executed(run):
     assert r.returncode == 2 and "cannot run /nonexistent/program" in r.stderr
 
 
-def test_the_launched_program_has_default_signals_and_no_extra_descriptors(hardware, tmp_path):
+@pytest.mark.parametrize("ignored", [[], [signal.SIGHUP, signal.SIGPIPE]])
+def test_the_launched_program_has_the_signals_and_descriptors_it_would_have_alone(hardware, tmp_path, ignored):
+    def ignore():
+        for sig in (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(sig, signal.SIG_IGN if sig in ignored else signal.SIG_DFL)
+
     script = ("import os, signal\n"
               "print(signal.getsignal(signal.SIGPIPE), signal.getsignal(signal.SIGXFSZ))\n"
               "print(sorted(int(f) for f in os.listdir('/proc/self/fd')))\n"
               "print(open('/proc/self/status').read().split('SigIgn:')[1].split()[0])\n")
-    alone = subprocess.run(["/usr/bin/python3", "-c", script], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    alone = subprocess.run(["/usr/bin/python3", "-c", script], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                           preexec_fn=ignore)
     watched = subprocess.run([WATCHCTL, "-v", "libc.so.6:main_arena.system_mem", "-q", "--output", str(tmp_path / "o"),
                               "--", "/usr/bin/python3", "-c", script], capture_output=True, text=True,
-                             stdin=subprocess.DEVNULL, timeout=60)
+                             stdin=subprocess.DEVNULL, timeout=60, preexec_fn=ignore)
     assert watched.stdout == alone.stdout, watched.stderr
 
 

@@ -77,8 +77,8 @@ static void inlined_calls_are_listed_innermost_first(void **state)
 					      "clang -O2 -g -o @/calls tests/victims/loc_calls.c",
 					      "gcc -O2 -g -gdwarf-4 -o @/calls tests/victims/loc_calls.c",
 					      "gcc -O2 -g -flto -o @/calls tests/victims/loc_calls.c",
-					      "src=$PWD && cd @ && gcc -O2 -g -gsplit-dwarf -c -o calls.o "
-					      "$src/tests/victims/loc_calls.c && gcc -o calls calls.o",
+					      ("src=$PWD && cd @ && gcc -O2 -g -gsplit-dwarf -c -o calls.o "
+					       "$src/tests/victims/loc_calls.c && gcc -o calls calls.o"),
 					      "clang -O2 -g -gdwarf-4 -o @/calls tests/victims/loc_calls.c" };
 
 	for (size_t i = 0; i < sizeof(builds) / sizeof(*builds); i++) {

@@ -71,14 +71,17 @@ static void ask_to_stop(int sig)
 	stop_asked = sig;
 }
 
+/* But for those that we were started to ignore (nohup). */
 static void catch_signals(void)
 {
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	/* Restart: a write of output that is cut short would be lost. */
-	struct sigaction sa = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART };
+	struct sigaction ours = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART }, old;
+	size_t i;
 
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-	sigaction(SIGHUP, &sa, NULL);
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
+			sigaction(signals[i], &ours, NULL);
 }
 
 static void say(void *ctx, const char *fmt, ...)

@@ -8,14 +8,24 @@
 
 #include "watchctl/cli/command.h"
 
-/*
- * A reader that went away (`| head`) and a file size limit are errors to handle, not deaths. A
- * command that starts a program must give it back the default actions.
- */
-static void ignore_write_signals(void)
+static void do_nothing(int sig)
 {
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
+	(void)sig;
+}
+
+/*
+ * A reader that went away (`| head`) and a file size limit are errors to handle, not deaths. Caught, not
+ * ignored: a program that we start then has the action that we were started with.
+ */
+static void survive_write_signals(void)
+{
+	static const int signals[] = { SIGPIPE, SIGXFSZ };
+	struct sigaction ours = { .sa_handler = do_nothing, .sa_flags = SA_RESTART }, old;
+	size_t i;
+
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (!sigaction(signals[i], NULL, &old) && old.sa_handler == SIG_DFL)
+			sigaction(signals[i], &ours, NULL);
 }
 
 static bool wants_help(int argc, char **argv)
@@ -84,7 +94,7 @@ int main(int argc, char **argv)
 	struct wc_error *err;
 	int status = 0;
 
-	ignore_write_signals();
+	survive_write_signals();
 	err = dispatch(argc, argv);
 	if (!finish_output())
 		status = WC_EFAIL;

@@ -26,17 +26,12 @@ static void pipes_deinit(struct pipes *p)
 
 static void run_child(struct pipes *p, char *const argv[])
 {
-	sigset_t none;
 	int error;
 	char c;
 
 	close(p->go[1]);
 	if (read(p->go[0], &c, 1) != 1)
 		_exit(127); /* the parent died before it said go: there is nothing to leave behind */
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL); /* what watchctl changed for itself */
-	signal(SIGXFSZ, SIG_DFL);
 	execvp(argv[0], argv);
 	error = errno;
 	if (write(p->failed[1], &error, sizeof(error)) < 0)

@@ -6,9 +6,10 @@
 #include "watchctl/target/tracee.h"
 
 /*
- * Starts @argv (found by PATH) as our child, with our terminal, environment and default signal
- * actions. On success *ret is its only thread, stopped with nothing of it executed; tracee_release()
- * lets it run. If we die meanwhile it runs, unwatched. WC_EUSAGE: cannot be executed, with the reason.
+ * Starts @argv (found by PATH) as our child, with our terminal, environment, signal mask and
+ * ignored signals; those that we catch have their default action. On success *ret is its only thread, stopped
+ * with nothing of it executed; tracee_release() lets it run. If we die meanwhile it runs, unwatched.
+ * WC_EUSAGE: cannot be executed, with the reason.
  */
 struct wc_error *launch_start(char *const argv[], struct tracee *ret);
 
