@@ -311,7 +311,7 @@ static void set_value(const struct decoded *d, struct insn *ret)
 	}
 }
 
-bool insn_decode(const uint8_t *bytes, size_t len, uint64_t addr, struct insn *ret)
+static bool decode(const uint8_t *bytes, size_t len, uint64_t addr, struct insn *ret)
 {
 	struct insn out = { .value_reg = -1, .target_reg = -1 };
 	struct decoded d;
@@ -343,6 +343,40 @@ bool insn_decode(const uint8_t *bytes, size_t len, uint64_t addr, struct insn *r
 	set_value(&d, &out);
 	*ret = out;
 	return true;
+}
+
+/*
+ * The last answers, by address: the same few instructions are asked for at every access. The whole question
+ * is compared, so an answer is never for other bytes; a thread has its own.
+ */
+struct answer {
+	uint64_t addr;
+	uint8_t len; /* 0: none */
+	uint8_t bytes[INSN_MAX];
+	bool ok;
+	struct insn insn;
+};
+
+#define ANSWERS 64u
+
+bool insn_decode(const uint8_t *bytes, size_t len, uint64_t addr, struct insn *ret)
+{
+	static _Thread_local struct answer answers[ANSWERS];
+	struct answer *a = &answers[(addr ^ addr >> 6) % ANSWERS];
+
+	if (len > INSN_MAX)
+		len = INSN_MAX;
+	if (!len)
+		return false;
+	if (a->len != len || a->addr != addr || memcmp(a->bytes, bytes, len) != 0) {
+		a->addr = addr;
+		a->len = (uint8_t)len;
+		memcpy(a->bytes, bytes, len);
+		a->ok = decode(bytes, len, addr, &a->insn);
+	}
+	if (a->ok)
+		*ret = a->insn;
+	return a->ok;
 }
 
 bool insn_before(const uint8_t *code, size_t len, uint64_t start, uint64_t pc, uint64_t *ret)
