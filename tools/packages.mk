@@ -1,13 +1,14 @@
 # What the project needs from Debian, by name, and how it is installed when missing.
 
 PACKAGES_BUILD := gcc make pkg-config clang libdw-dev libelf-dev libzydis-dev libbpf-dev zlib1g-dev bpftool g++
-PACKAGES_TEST := g++ libcmocka-dev python3-pytest babeltrace2 gdb musl-tools golang-go nasm redis-server \
-	redis-tools sqlite3 python3-dbg libc6-dbg binutils procps util-linux tmux
+PACKAGES_TEST := g++ libcmocka-dev python3-pytest babeltrace2 gdb musl-tools golang-go sqlite3 \
+	python3-dbg libc6-dbg binutils procps util-linux
 PACKAGES_CHECK := clang-format clang-tidy cppcheck shellcheck groff-base libclang-rt-14-dev
+PACKAGES_ORACLE := libunwind-dev openssl
 PACKAGES_DEMO := python3-dbg libc6-dbg
 PACKAGES_BENCH := linux-perf bpftrace gdb lldb-19 redis-server redis-tools
 
-.PHONY: packages packages-test packages-check packages-demo packages-bench
+.PHONY: packages packages-test packages-oracle packages-check packages-demo packages-bench
 packages:
 	@tools/install-packages $(PACKAGES_BUILD)
 packages-test: packages
@@ -18,3 +19,5 @@ packages-demo: packages
 	@tools/install-packages $(PACKAGES_DEMO)
 packages-bench: packages
 	@tools/install-packages $(PACKAGES_BENCH)
+packages-oracle: packages-test
+	@tools/install-packages $(PACKAGES_ORACLE)

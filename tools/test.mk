@@ -6,7 +6,7 @@ UNIT_BIN := $(UNIT_SRC:%.c=$(BUILD)/%)
 E2E ?= tests/e2e
 PYTEST ?= $(PYTHON) -m pytest
 
-.PHONY: test unit e2e
+.PHONY: test unit e2e oracle
 test: | packages-test ## unit and end-to-end tests
 	$(Q)$(MAKE) --no-print-directory unit
 	$(Q)$(MAKE) --no-print-directory e2e
@@ -17,6 +17,9 @@ unit: $(UNIT_BIN) ## unit tests only
 e2e: $(PROG) | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
 	@BUILD="$(BUILD)" WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 \
 		$(PYTEST) -rsfE -p no:cacheprovider --durations=5 $(E2E)
+
+oracle: $(LIB) | packages-oracle ## our unwinder against libunwind and libdwfl, on real programs (minutes)
+	@tests/oracle/run-unwind-oracle $(BUILD)
 
 $(UNIT_BIN): $(BUILD)/tests/unit/%: tests/unit/%.c $(LIB) | packages-test
 	@mkdir -p $(@D)
