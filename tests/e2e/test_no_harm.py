@@ -187,6 +187,37 @@ def test_a_handler_that_is_replaced_while_watched_gets_none_of_our_signals(victi
         assert v.tell("got") == "1"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_without_the_guard_a_replaced_handler_is_noticed_and_the_watch_ended(build, hardware):
+    """A plain user may not load the guard: some signals reach the new handler, but not for long."""
+    from test_bad_input import as_nobody
+    copy = Path("/tmp") / f"puppet-replaces-{os.getpid()}"
+    shutil.copy(build("puppet"), copy)
+    copy.chmod(0o755)
+    try:
+        p = subprocess.Popen(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(copy)],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        pid = int(p.stdout.readline().split()[1])
+
+        def work():
+            time.sleep(1)
+            p.stdin.write("write 3\nhandler own\n")
+            for _ in range(200):
+                p.stdin.write("write 1\n")
+                p.stdin.flush()
+                time.sleep(0.01)
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        r = as_nobody("-p", pid, "-v", "flag", "-q", "-t", 20)
+        worker.join()
+        assert r.returncode == 7 and "handler of its own" in r.stdout, (r.stdout, r.stderr)
+        assert p.poll() is None
+    finally:
+        p.kill()
+        copy.unlink()
+
+
 def test_a_thread_that_blocks_sigtrap_is_told_and_survives(victim, watch, before_and_after):
     v = victim("puppet")
     v.tell("block")

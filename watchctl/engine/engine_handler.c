@@ -25,6 +25,7 @@
 #define PRIVATE_PASS_NS 1000000ull /* ... where the handler cannot wake it */
 #define CHECK_NS 50000000ull	   /* how often it looks whether the target is still what it was */
 #define MODULES_NS 1000000000ull   /* how often it looks at the modules unasked */
+#define ASK_NS 500000000ull /* how often it may stop a thread to ask whether the handler is still ours */
 
 static uint64_t shared_size(size_t ring)
 {
@@ -219,7 +220,30 @@ static void check_safety(struct engine *e)
 			e->pid);
 }
 
-static struct wc_error *check_target(struct engine *e, uint64_t now)
+/*
+ * Without the guard, a program that puts its own handler in place of ours gets our signals until somebody
+ * notices. What shows is that hits are counted and nothing arrives; then the program is asked.
+ */
+static void check_handler(struct engine *e, uint64_t now)
+{
+	uint64_t missing = e->guard || e->why[0] ? 0 : handler_outstanding(e);
+	bool grows = missing > e->missing, installed = true;
+
+	e->missing = missing;
+	if (!grows || now - e->asked_ns < ASK_NS)
+		return;
+	e->asked_ns = now;
+	wc_error_free(inject_is_installed(&e->inj, &installed));
+	e->replaced = !installed;
+	if (!installed)
+		snprintf(e->why, sizeof(e->why),
+			 "process %d has installed a SIGTRAP handler of its own: the hits since then were "
+			 "not recorded, and "
+			 "went to it (the guard against that needs CAP_BPF and CAP_PERFMON)",
+			 e->pid);
+}
+
+static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 {
 	struct wc_error *err = NULL;
 	unsigned int i;
@@ -237,6 +261,8 @@ static struct wc_error *check_target(struct engine *e, uint64_t now)
 		return NULL;
 	}
 	check_safety(e);
+	if (idle)
+		check_handler(e, now);
 	for (i = 0; i < ENGINE_WATCHES && !err; i++)
 		if (e->watch[i].armed && !e->watch[i].disabled && e->watch[i].w.slot >= 0)
 			err = ptrace_bp_extend(&e->watch[i].ptrace);
@@ -256,7 +282,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 		handler_beat(e);
 		err = intake_pass(&e->intake, &any);
 		if (!err)
-			err = check_target(e, monotonic_ns());
+			err = check_target(e, monotonic_ns(), !any);
 		if (err)
 			return err;
 		now = monotonic_ns();
@@ -285,7 +311,7 @@ static const char *why(const struct engine *e)
 
 static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
 {
-	struct engine_counts c = { .replaced = perf_guard_suppressed(e->guard) };
+	struct engine_counts c = { .replaced = e->replaced || perf_guard_suppressed(e->guard) };
 	unsigned int i;
 
 	for (i = 0; i < ENGINE_WATCHES; i++) {

@@ -37,8 +37,10 @@ struct engine {
 	int pidfd;
 	int registers_before; /* in use in a thread of the target before we armed any */
 	uint64_t checked_ns;
-	bool stopped, settled; /* disarmed; and no SIGTRAP of ours can come any more */
+	uint64_t missing, asked_ns; /* see check_handler() */
+	bool stopped, settled;	    /* disarmed; and no SIGTRAP of ours can come any more */
 	bool gone, execed;
+	bool replaced; /* the program has put a SIGTRAP handler of its own in place of ours */
 	char why[256];
 };
 
@@ -57,6 +59,13 @@ bool handler_has_ptrace_watch(const struct engine *e);
 
 /* The ring to its end, whatever the sink says to it; only once no more hits can come. */
 struct wc_error *handler_drain_all(struct engine *e);
+
+/*
+ * Hits that the CPU counted and that have reached neither the ring nor a counter of ours. Such a hit is a
+ * SIGTRAP still to come: queued, blocked, or, for an access by the kernel, not even queued before its
+ * thread returns from the system call. (Or it never comes: the kernel merges what meets a pending one.)
+ */
+uint64_t handler_outstanding(const struct engine *e);
 
 /* Every watch disarmed; every hit has then arrived, or is known never to arrive, unless !e->settled. */
 struct wc_error *handler_stop(struct engine *e);

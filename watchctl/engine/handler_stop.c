@@ -29,14 +29,9 @@ struct wc_error *handler_drain_all(struct engine *e)
 	return err;
 }
 
-/*
- * Hits that the CPU counted and that have reached neither the ring nor a counter of ours. Such a hit is a
- * SIGTRAP still to come: queued, blocked, or, for an access by the kernel, not even queued before its
- * thread returns from the system call. (Or it never comes: the kernel merges what meets a pending one.)
- */
-static uint64_t outstanding(const struct engine *e)
+uint64_t handler_outstanding(const struct engine *e)
 {
-	uint64_t sum = 0, known;
+	uint64_t sum = 0, known, counted;
 	unsigned int i;
 
 	for (i = 0; i < ENGINE_WATCHES; i++) {
@@ -47,7 +42,8 @@ static uint64_t outstanding(const struct engine *e)
 			continue;
 		injection_read(&e->inj, handler_watch_offset(i), &shared, sizeof(shared));
 		known = e->intake.watch[i].seen + shared.filtered + shared.lost;
-		sum += a->counted > known ? a->counted - known : 0;
+		counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
+		sum += counted > known ? counted - known : 0;
 	}
 	known = perf_guard_suppressed(e->guard);
 	return sum > known ? sum - known : 0;
@@ -58,7 +54,8 @@ static struct wc_error *settle(struct engine *e, unsigned int timeout_ms)
 	struct wc_error *err = handler_drain_all(e);
 	uint64_t end = monotonic_ns() + timeout_ms * 1000000ull;
 
-	while (!e->intake.corrupt && outstanding(e) && !handler_target_ended(e) && monotonic_ns() < end) {
+	while (!e->intake.corrupt && handler_outstanding(e) && !handler_target_ended(e) &&
+	       monotonic_ns() < end) {
 		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
 		keep_first(&err, handler_drain_all(e));
 	}
@@ -128,7 +125,7 @@ struct wc_error *handler_stop(struct engine *e)
 	err = settle(e, SETTLE_MS);
 	e->stopped = true;
 	e->settled = true;
-	if (e->gone || handler_target_ended(e) || (!outstanding(e) && !handler_has_ptrace_watch(e)))
+	if (e->gone || handler_target_ended(e) || (!handler_outstanding(e) && !handler_has_ptrace_watch(e)))
 		return err;
 	e->settled = flush_threads(e);
 	keep_first(&err, settle(e, FLUSH_MS));

@@ -363,11 +363,46 @@ static bool unchain(const struct injection *inj, uint64_t handler)
 	return false;
 }
 
-struct wc_error *inject_uninstall(struct injection *inj, bool *replaced)
+static struct wc_error *ask_action(const struct injection *inj, struct remote *r, struct wire_sigaction *ret)
 {
 	struct memory_view mem = proc_memory(&inj->pid);
-	uint64_t old = inj->control + offsetof(struct wire_control, old);
 	uint64_t at = inj->control + BOOT_DATA;
+	long result = 0;
+	struct wc_error *err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, 0, at, 8, 0, 0, &result);
+
+	if (err)
+		return err;
+	if (result || !memory_read(&mem, at, ret, sizeof(*ret)))
+		return wc_error_new(WC_EFAIL, "cannot ask process %d for its SIGTRAP action", inj->pid);
+	return NULL;
+}
+
+struct wc_error *inject_is_installed(struct injection *inj, bool *ret)
+{
+	scoped(remote_closep) struct remote r = { 0 };
+	struct wire_sigaction now = { 0 };
+	struct wire_control c;
+	struct wc_error *err = open_with_stub(inj, 0, &r);
+	uint64_t at;
+	unsigned int i;
+
+	if (!err)
+		err = ask_action(inj, &r, &now);
+	if (err)
+		return err;
+	/* Other watchctls' handlers may stand in front of ours. */
+	for (i = 0; i < CHAIN_MAX && now.handler != inj->handler; i++) {
+		if (!find_control(inj->pid, now.handler, &c, &at))
+			break;
+		now.handler = c.old.handler;
+	}
+	*ret = now.handler == inj->handler;
+	return NULL;
+}
+
+struct wc_error *inject_uninstall(struct injection *inj, bool *replaced)
+{
+	uint64_t old = inj->control + offsetof(struct wire_control, old);
 	scoped(remote_closep) struct remote r = { 0 };
 	struct wire_sigaction now = { 0 };
 	struct wc_error *err = open_with_stub(inj, 0, &r);
@@ -375,11 +410,9 @@ struct wc_error *inject_uninstall(struct injection *inj, bool *replaced)
 
 	*replaced = false;
 	if (!err)
-		err = remote_syscall(&r, NR_SIGACTION, SIGTRAP_NR, 0, at, 8, 0, 0, &result);
+		err = ask_action(inj, &r, &now);
 	if (err)
 		return err;
-	if (result || !memory_read(&mem, at, &now, sizeof(now)))
-		return wc_error_new(WC_EFAIL, "cannot ask process %d for its SIGTRAP action", inj->pid);
 	if (now.handler != inj->handler) {
 		*replaced = !unchain(inj, now.handler);
 		inj->installed = false;

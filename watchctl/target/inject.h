@@ -49,6 +49,10 @@ struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t 
 struct wc_error *inject_self_test(struct injection *inj, unsigned int n, const uint64_t *addr,
 				  const bool *write, int si_code, bool *ret);
 
+/* Whether SIGTRAP still reaches our handler, directly or through another watchctl's. Stops a thread to ask.
+ */
+struct wc_error *inject_is_installed(struct injection *inj, bool *ret);
+
 /*
  * Puts the program's own SIGTRAP action back (from the control block). Where another watchctl's handler
  * stands in front of ours, takes ours out from behind it. *replaced: the program has installed one of its
