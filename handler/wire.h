@@ -128,6 +128,11 @@ struct wire_control {
 #define WIRE_CONTROL_SIZE 0x1000u
 #define WIRE_BOOT_SIZE 0x10000u /* stack and signal frame for remote system calls */
 
+/* Where the parts of the shared area begin, from the control block; the ring, to the end, is the last. */
+#define WIRE_FACTS_OFFSET (WIRE_CONTROL_SIZE + WIRE_BOOT_SIZE)
+#define WIRE_RULES_OFFSET (WIRE_FACTS_OFFSET + WIRE_ACCESS_FACTS * sizeof(struct wire_access_fact))
+#define WIRE_RING_OFFSET (WIRE_RULES_OFFSET + WIRE_RULES * sizeof(struct wire_rule))
+
 enum wire_record_flags {
 	WIRE_HAS_OLD = 1,
 	WIRE_HAS_NEW = 2,

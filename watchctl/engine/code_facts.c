@@ -82,16 +82,6 @@ static long find_slot(const uint64_t *keys, size_t n, uint64_t key, bool *known)
 	return free_slot;
 }
 
-static uint64_t rules_offset(void)
-{
-	return WIRE_CONTROL_SIZE + WIRE_BOOT_SIZE + WIRE_ACCESS_FACTS * sizeof(struct wire_access_fact);
-}
-
-static uint64_t facts_offset(void)
-{
-	return WIRE_CONTROL_SIZE + WIRE_BOOT_SIZE;
-}
-
 /* Content first, key last: a reader that sees the key sees the content (x86 keeps stores in order). */
 static void publish(struct code_facts *f, uint64_t at, const void *entry, size_t size, uint64_t key)
 {
@@ -110,7 +100,7 @@ static void publish_rule(struct code_facts *f, uint64_t key, const struct unwind
 	if (slot < 0 || known)
 		return;
 	f->rule_key[slot] = key;
-	publish(f, rules_offset() + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry), key);
+	publish(f, WIRE_RULES_OFFSET + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry), key);
 }
 
 /* An operand whose address the handler can compute from the registers as the trap finds them. */
@@ -160,7 +150,7 @@ static void publish_fact(struct code_facts *f, const struct code_fact *fact)
 	if (slot < 0 || known)
 		return;
 	f->fact_key[slot] = fact->pc;
-	publish(f, facts_offset() + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry), fact->pc);
+	publish(f, WIRE_FACTS_OFFSET + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry), fact->pc);
 }
 
 static void withdraw_keys(struct code_facts *f, uint64_t *keys, size_t n, uint64_t table, size_t entry_size,
@@ -183,8 +173,8 @@ static void withdraw(struct code_facts *f, uint64_t start, uint64_t end)
 {
 	size_t i;
 
-	withdraw_keys(f, f->rule_key, WIRE_RULES, rules_offset(), sizeof(struct wire_rule), start, end);
-	withdraw_keys(f, f->fact_key, WIRE_ACCESS_FACTS, facts_offset(), sizeof(struct wire_access_fact),
+	withdraw_keys(f, f->rule_key, WIRE_RULES, WIRE_RULES_OFFSET, sizeof(struct wire_rule), start, end);
+	withdraw_keys(f, f->fact_key, WIRE_ACCESS_FACTS, WIRE_FACTS_OFFSET, sizeof(struct wire_access_fact),
 		      start, end);
 	for (i = 0; i < f->facts.cap; i++) {
 		struct map64_slot *s = &f->facts.slot[i];

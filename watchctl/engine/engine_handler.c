@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
 #include "watchctl/engine/handler_engine.h"
 #include "watchctl/engine/tsc_clock.h"
 #include "watchctl/target/proc.h"
@@ -27,17 +28,11 @@
 #define MODULES_NS 1000000000ull   /* how often it looks at the modules unasked */
 #define ASK_NS 500000000ull /* how often it may stop a thread to ask whether the handler is still ours */
 
-static uint64_t shared_size(size_t ring)
-{
-	return WIRE_CONTROL_SIZE + WIRE_BOOT_SIZE + WIRE_ACCESS_FACTS * sizeof(struct wire_access_fact) +
-	       WIRE_RULES * sizeof(struct wire_rule) + ring;
-}
-
 static void lay_out(struct wire_control *c, const struct engine_options *o)
 {
-	c->facts_offset = WIRE_CONTROL_SIZE + WIRE_BOOT_SIZE;
-	c->rules_offset = c->facts_offset + WIRE_ACCESS_FACTS * sizeof(struct wire_access_fact);
-	c->ring_offset = c->rules_offset + WIRE_RULES * sizeof(struct wire_rule);
+	c->facts_offset = WIRE_FACTS_OFFSET;
+	c->rules_offset = WIRE_RULES_OFFSET;
+	c->ring_offset = WIRE_RING_OFFSET;
 	c->ring_size = o->buffer_size;
 	c->max_frames = o->frames;
 	c->raw_size = (uint32_t)(o->buffer_size / 8 < WIRE_RAW_MAX ? o->buffer_size / 8 : WIRE_RAW_MAX);
@@ -119,7 +114,8 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	e->cookie = control.cookie;
 	lay_out(&control, o);
 	e->registers_before = perf_bp_used(pid);
-	err = inject_place(pid, &control, shared_size(o->buffer_size), o->private_ring, o->held, &e->inj);
+	err = inject_place(pid, &control, WIRE_RING_OFFSET + o->buffer_size, o->private_ring, o->held,
+			   &e->inj);
 	if (!err)
 		err = intake_init(&e->intake, pid, o->frames, sink, &e->inj, &control);
 	if (err) {
@@ -245,13 +241,14 @@ static void check_handler(struct engine *e, uint64_t now)
 
 static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 {
+	bool ended = handler_target_ended(e);
 	struct wc_error *err = NULL;
 	unsigned int i;
 
-	if (now - e->checked_ns < CHECK_NS && !handler_target_ended(e))
+	if (now - e->checked_ns < CHECK_NS && !ended)
 		return NULL;
 	e->checked_ns = now;
-	if (handler_target_ended(e)) {
+	if (ended) {
 		e->gone = true;
 		return NULL;
 	}

@@ -10,7 +10,6 @@
 #include <linux/bpf.h>
 #include <stdbool.h>
 
-#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
 #define SIGTRAP 5

@@ -1,6 +1,7 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "watchctl/base/clock.h"
 #include "watchctl/engine/handler_engine.h"
 #include "watchctl/target/proc.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/clock.h"
 #include "watchctl/target/proc.h"
 
 #define PASS_NS 20000000ull	   /* how long one pass may take */

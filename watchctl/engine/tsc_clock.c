@@ -6,16 +6,9 @@
 #include <x86intrin.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
 
 #define SAMPLES 5
-
-uint64_t monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 bool tsc_usable(void)
 {

@@ -21,6 +21,4 @@ void tsc_clock_sample(struct tsc_clock *c);
 /* The time of a counter value near the latest sample. Exact to well under a microsecond. */
 uint64_t tsc_clock_ns(const struct tsc_clock *c, uint64_t tsc);
 
-uint64_t monotonic_ns(void);
-
 #endif

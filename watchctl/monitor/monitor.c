@@ -10,6 +10,7 @@
 
 #include "stackwalk/locate.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
 #include "watchctl/engine/dregs.h"
 #include "watchctl/engine/engine.h"
 #include "watchctl/monitor/loader_hook.h"
@@ -43,18 +44,10 @@ struct monitor {
 	bool ended;
 };
 
-static uint64_t clock_ns(clockid_t id)
-{
-	struct timespec t;
-
-	clock_gettime(id, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static struct wc_error *put(struct monitor *m, struct trace_event *e)
 {
 	if (!e->time_ns)
-		e->time_ns = clock_ns(CLOCK_MONOTONIC);
+		e->time_ns = monotonic_ns();
 	return m->sink.put(m->sink.ctx, e);
 }
 
@@ -199,7 +192,7 @@ static struct wc_error *arm_variable(struct monitor *m, unsigned int i)
 	if (err)
 		return err;
 	m->watch[i].armed = true;
-	m->watch[i].armed_ns = clock_ns(CLOCK_MONOTONIC);
+	m->watch[i].armed_ns = monotonic_ns();
 	return tell_watch(m, i, w.size, &report);
 }
 
@@ -474,7 +467,7 @@ static bool limits_reached(const struct monitor *m, const struct monitor_limits 
 		*ret = MONITOR_STOPPED;
 	else if (l->count && m->forwarded >= l->count)
 		*ret = MONITOR_COUNT;
-	else if (l->time_ns && clock_ns(CLOCK_MONOTONIC) - start_ns >= l->time_ns)
+	else if (l->time_ns && monotonic_ns() - start_ns >= l->time_ns)
 		*ret = MONITOR_TIME;
 	else
 		return false;
@@ -483,7 +476,7 @@ static bool limits_reached(const struct monitor *m, const struct monitor_limits 
 
 struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *l, enum monitor_end *ret)
 {
-	uint64_t start = clock_ns(CLOCK_MONOTONIC), ticked = start;
+	uint64_t start = monotonic_ns(), ticked = start;
 	bool over = false;
 
 	m->limit = l->count;
@@ -491,7 +484,7 @@ struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *l, 
 		enum pump_result r;
 		struct wc_error *err =
 			m->ops->pump(m->engine, l->count || l->time_ns ? PUMP_MS / 10 : PUMP_MS, &r);
-		uint64_t now = clock_ns(CLOCK_MONOTONIC);
+		uint64_t now = monotonic_ns();
 
 		if (!err)
 			err = after_pump(m, r, &over, ret);
@@ -539,7 +532,7 @@ static struct wc_error *tell_summary(struct monitor *m, unsigned int i)
 		.recorded = m->watch[i].forwarded,
 		.lost = c.lost_full + c.lost_merged,
 		.filtered = c.filtered + (c.recorded - m->watch[i].forwarded),
-		.duration_ns = clock_ns(CLOCK_MONOTONIC) - m->watch[i].armed_ns,
+		.duration_ns = monotonic_ns() - m->watch[i].armed_ns,
 	};
 	return put(m, &e);
 }
@@ -567,11 +560,6 @@ struct wc_error *monitor_close(struct monitor *m)
 	if (err)
 		wc_error_free(close_err);
 	return err ? err : close_err;
-}
-
-int monitor_wait_status(const struct monitor *m)
-{
-	return m->wait_status;
 }
 
 const char *monitor_never_armed(const struct monitor *m)

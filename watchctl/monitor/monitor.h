@@ -71,8 +71,4 @@ struct wc_error *monitor_close(struct monitor *m);
 /* A watch that waited for a library to the end, by its expression; NULL: all were armed. */
 const char *monitor_never_armed(const struct monitor *m);
 
-/* The exit status of a launched program that has ended, as wait(2) tells it; -1: it runs, or is not our
- * child. */
-int monitor_wait_status(const struct monitor *m);
-
 #endif

@@ -13,6 +13,7 @@
 
 #include "handler_image.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/remote.h"
 
@@ -48,14 +49,6 @@ _Static_assert(WIRE_BOOT_SIZE >= TRACEE_FRAME_MAX + 0xc000u,
 	       "the boot area holds a frame and a signal stack");
 
 extern const uint8_t handler_image[], handler_image_end[];
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 bool injection_read(const struct injection *inj, uint64_t offset, void *buf, size_t len)
 {
@@ -143,7 +136,7 @@ static void fill_control(const struct injection *inj, struct wire_control *c)
 	c->mapping_size = inj->size;
 	c->owner_pid = getpid();
 	c->owner_start = proc_start_time(getpid());
-	c->heartbeat = now_ns();
+	c->heartbeat = monotonic_ns();
 	c->ours = (struct wire_sigaction){
 		.handler = inj->handler,
 		.flags = SA_FLAGS_OURS,
@@ -196,7 +189,7 @@ static bool is_orphan(const struct wire_control *c)
 {
 	uint64_t start = proc_start_time(c->owner_pid);
 
-	return (!start || start != c->owner_start) && now_ns() - c->heartbeat > ORPHAN_NS;
+	return (!start || start != c->owner_start) && monotonic_ns() - c->heartbeat > ORPHAN_NS;
 }
 
 /*

@@ -1,12 +1,10 @@
 /*
  * inject - place the handler in a live process and withdraw it: each step with its undo.
  *
- *	inject_place	stops one thread, briefly; maps code and shared area; nothing refers to them yet
- *	inject_install	SIGTRAP now goes to the handler, which passes on what is not ours
+ *	inject_place		stops one thread, briefly; maps code and shared area; SIGTRAP then goes to the
+ *				handler, which passes on what is not ours
  *	inject_uninstall	the program's own action is back
- *	inject_remove	nothing of us is left
- *
- * place and install share one stop, uninstall has one, remove has one.
+ *	inject_remove		nothing of us is left
  */
 #ifndef WATCHCTL_TARGET_INJECT_H
 #define WATCHCTL_TARGET_INJECT_H

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "watchctl/base/clock.h"
 #include "watchctl/target/proc.h"
 
 /* Results of interrupted system calls that never reach user space (include/linux/errno.h). */
@@ -37,18 +38,10 @@
 
 enum wait_result { WAIT_SYSCALL, WAIT_EVENT_STOP, WAIT_SIGNAL, WAIT_GONE, WAIT_TIMEOUT };
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Waits for the next stop; spins first, since a stop is a matter of microseconds. */
 static enum wait_result wait_stop(pid_t tid, unsigned int timeout_ms, int *ret_signal)
 {
-	uint64_t end = now_ns() + (uint64_t)timeout_ms * 1000000u;
+	uint64_t end = monotonic_ns() + (uint64_t)timeout_ms * 1000000u;
 	unsigned int tries = 0;
 	int status;
 
@@ -59,7 +52,7 @@ static enum wait_result wait_stop(pid_t tid, unsigned int timeout_ms, int *ret_s
 			break;
 		if (got < 0 && errno != EINTR)
 			return WAIT_GONE;
-		if (now_ns() > end)
+		if (monotonic_ns() > end)
 			return WAIT_TIMEOUT;
 		if (++tries < 200)
 			sched_yield();
@@ -120,7 +113,7 @@ static enum tracee_stop_result seize(pid_t tid)
 /* A signal for the program met on the way to our stop: it takes it, and we ask again. */
 static enum tracee_stop_result wait_interrupted(pid_t tid, unsigned int timeout_ms)
 {
-	uint64_t end = now_ns() + (uint64_t)timeout_ms * 1000000u;
+	uint64_t end = monotonic_ns() + (uint64_t)timeout_ms * 1000000u;
 	int sig = 0;
 
 	for (;;) {
@@ -133,7 +126,7 @@ static enum tracee_stop_result wait_interrupted(pid_t tid, unsigned int timeout_
 		case WAIT_SIGNAL:
 			if (ptrace(PTRACE_CONT, tid, 0, sig))
 				return TRACEE_GONE;
-			if (now_ns() > end)
+			if (monotonic_ns() > end)
 				return TRACEE_BUSY;
 			continue;
 		case WAIT_TIMEOUT:
@@ -157,7 +150,7 @@ static void abandon(pid_t tid)
 
 enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_ms, struct tracee *ret)
 {
-	struct tracee t = { .pid = pid, .tid = tid, .stopped_at_ns = now_ns() };
+	struct tracee t = { .pid = pid, .tid = tid, .stopped_at_ns = monotonic_ns() };
 	enum tracee_stop_result r = seize(tid);
 	struct proc_status s;
 
@@ -418,7 +411,7 @@ struct wc_error *tracee_go_home(struct tracee *t, void (*at_home)(void *ctx), vo
 
 uint64_t tracee_release(struct tracee *t)
 {
-	uint64_t stopped = now_ns() - t->stopped_at_ns;
+	uint64_t stopped = monotonic_ns() - t->stopped_at_ns;
 
 	if (t->away)
 		wc_error_free(tracee_go_home(t, NULL, NULL));
