@@ -8,13 +8,15 @@
  */
 #include "handler/handler.h"
 #include "handler/sys.h"
-#include "stackwalk/unwind_rule.h"
+#include "handler/walk.h"
 
 #define PAGE 4096ull
 #define ACCESS_KIND_WRITE 2
 #define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
 #define CLOCK_MONOTONIC 1
+#define PR_GET_NAME 16
+#define NEARBY 64ull /* the widest plain operand */
 #define HOLD_WAIT_NS 2000000
 #define RAW_WHEN_LAGGING 1024u
 #define HOLD_PATIENCE 150 /* waits without a heartbeat before the controller counts as gone */
@@ -37,7 +39,9 @@ bool guarded_copy(const struct wire_control *ctl, uint64_t addr, void *buf, uint
 	struct remote_range local = { (uint64_t)(uintptr_t)buf, len };
 	struct remote_range remote = { addr, len };
 
-	return sys6(NR_PROCESS_VM_READV, ctl->target_pid, (long)&local, 1, (long)&remote, 1, 0) == (long)len;
+	long pid = ctl->flags & WIRE_CHILDREN ? sys0(NR_GETPID) : ctl->target_pid;
+
+	return sys6(NR_PROCESS_VM_READV, pid, (long)&local, 1, (long)&remote, 1, 0) == (long)len;
 }
 
 /*
@@ -53,10 +57,11 @@ static bool overlaps_read_watch(const struct wire_control *ctl, uint64_t addr, u
 {
 	unsigned int i;
 
-	for (i = 0; i < WIRE_WATCHES; i++) {
+	for (i = 0; i < WIRE_WATCHES && i < ctl->nwatches; i++) {
 		const struct wire_watch *w = &ctl->watch[i];
 
-		if ((w->flags & WIRE_WATCH_READS) && addr < w->addr + w->size && w->addr < addr + len)
+		if ((w->flags & (WIRE_WATCH_READS | WIRE_WATCH_OFF)) == WIRE_WATCH_READS &&
+		    addr < w->addr + w->size && w->addr < addr + len)
 			return true;
 	}
 	return false;
@@ -109,152 +114,27 @@ static bool read_stack(void *ctx, uint64_t addr, uint64_t *ret)
 	return true;
 }
 
-static const struct wire_access_fact *find_fact(const struct wire_control *ctl, uint64_t pc)
+/* The @size (1..8) bytes at @addr, which this very trap has shown to be there. */
+static bool read_value(const struct wire_control *ctl, uint64_t addr, uint32_t size, uint64_t *ret)
 {
-	const struct wire_access_fact *t = (const void *)((const char *)ctl + ctl->facts_offset);
-	uint64_t i = wire_hash(pc);
-	unsigned int n;
-
-	for (n = 0; n < WIRE_PROBES; n++, i++) {
-		const struct wire_access_fact *f = &t[i & (WIRE_ACCESS_FACTS - 1)];
-		uint64_t key = __atomic_load_n(&f->key, __ATOMIC_ACQUIRE);
-
-		if (key == pc)
-			return f;
-		if (!key)
-			break;
-	}
-	return 0;
-}
-
-static bool find_rule(const struct wire_control *ctl, uint64_t key, struct unwind_rule *ret)
-{
-	const struct wire_rule *t = (const void *)((const char *)ctl + ctl->rules_offset);
-	uint64_t i = wire_hash(key);
-	unsigned int n;
-
-	for (n = 0; n < WIRE_PROBES; n++, i++) {
-		const struct wire_rule *r = &t[i & (WIRE_RULES - 1)];
-		uint64_t found = __atomic_load_n(&r->key, __ATOMIC_ACQUIRE);
-
-		if (found == key) {
-			*ret = r->rule;
-			/* Withdrawn while we copied? Then it is as if it had not been there. */
-			return __atomic_load_n(&r->key, __ATOMIC_ACQUIRE) == key;
-		}
-		if (!found)
-			break;
-	}
-	return false;
-}
-
-/*
- * Walks outwards as far as the rules go. On WALK_END_UNKNOWN_PC *regs are those of the last frame, and *exact
- * says whether its address is where it was interrupted, or a return address.
- */
-static enum walk_end walk(struct reader *reader, struct regs *regs, uint64_t *frame, uint32_t *ret_n,
-			  bool *exact)
-{
-	const struct wire_control *ctl = reader->ctl;
-	uint32_t max = ctl->max_frames < WIRE_FRAMES ? ctl->max_frames : WIRE_FRAMES;
-	enum walk_end end = WALK_END_DEPTH;
-	struct unwind_rule rule;
-	uint32_t n = 1;
-
-	*exact = true;
-	frame[0] = regs->r[WREG_RIP];
-	while (n < max) {
-		uint64_t sp = regs->r[WREG_RSP], pc = regs->r[WREG_RIP];
-		enum unwind_step_result step;
-
-		if (!find_rule(ctl, *exact ? pc : pc | WIRE_RETURN_ADDRESS, &rule)) {
-			end = WALK_END_UNKNOWN_PC;
-			break;
-		}
-		step = unwind_step(&rule, regs, read_stack, reader);
-		if (step != UNWIND_STEP_OK) {
-			end = step == UNWIND_STEP_END	       ? WALK_END_COMPLETE
-			      : step == UNWIND_STEP_UNREADABLE ? WALK_END_UNREADABLE
-							       : WALK_END_NO_RULE;
-			break;
-		}
-		if (!regs->r[WREG_RIP]) {
-			end = WALK_END_COMPLETE;
-			break;
-		}
-		if (rule.kind != UNWIND_SIGFRAME && regs->r[WREG_RSP] <= sp) {
-			end = WALK_END_NOT_ASCENDING;
-			break;
-		}
-		frame[n++] = regs->r[WREG_RIP];
-		*exact = rule.kind == UNWIND_SIGFRAME;
-	}
-	*ret_n = n;
-	return end;
-}
-
-/* The address of the fact's memory operand; false where a part of it is not known. */
-static bool operand_address(const struct wire_access_fact *f, const struct regs *regs, uint64_t *ret)
-{
-	uint64_t addr = (uint64_t)f->disp;
-
-	if (f->seg) {
-		if (!regs->r[WREG_FS_BASE])
-			return false;
-		addr += regs->r[WREG_FS_BASE];
-	}
-	if (f->base >= 0)
-		addr += regs->r[(unsigned int)f->base];
-	if (f->index >= 0)
-		addr += regs->r[(unsigned int)f->index] * f->scale;
-	*ret = addr;
-	return true;
-}
-
-/* The bytes of @w out of what the instruction itself moved: exact even when another thread writes next. */
-static bool value_from_fact(const struct wire_watch *w, const struct wire_access_fact *f,
-			    const struct regs *regs, uint64_t *ret)
-{
-	uint64_t addr, value;
-
-	if (!f || f->value_from == WIRE_VALUE_MEMORY || !operand_address(f, regs, &addr))
-		return false;
-	if (w->addr < addr || w->addr + w->size > addr + f->size)
-		return false;
-	value = f->value_from == WIRE_VALUE_IMM ? f->imm : regs->r[f->value_reg] >> f->value_shift;
-	*ret = value >> (8 * (w->addr - addr));
-	return true;
-}
-
-static bool read_value(const struct wire_control *ctl, const struct wire_watch *w, uint64_t *ret)
-{
-	uint64_t word = w->addr & ~7ull;
+	uint64_t word = addr & ~7ull;
 
 	*ret = 0;
-	if (overlaps_read_watch(ctl, w->addr, w->size) || overlaps_read_watch(ctl, word, 8))
-		return guarded_copy(ctl, w->addr, ret, w->size);
+	if (addr + size > word + 8 || overlaps_read_watch(ctl, word, 8))
+		return guarded_copy(ctl, addr, ret, size);
 	if (!guarded_probe(word))
 		return false;
-	switch (w->size) {
-	case 1:
-		*ret = *(const volatile uint8_t *)(uintptr_t)w->addr;
-		break;
-	case 2:
-		*ret = *(const volatile uint16_t *)(uintptr_t)w->addr;
-		break;
-	case 4:
-		*ret = *(const volatile uint32_t *)(uintptr_t)w->addr;
-		break;
-	default:
-		*ret = *(const volatile uint64_t *)(uintptr_t)w->addr;
-		break;
-	}
+	if (size == 8)
+		*ret = *(const volatile uint64_t *)(uintptr_t)addr;
+	else if (size == 4 && !(addr & 3))
+		*ret = *(const volatile uint32_t *)(uintptr_t)addr;
+	else if (size == 2 && !(addr & 1))
+		*ret = *(const volatile uint16_t *)(uintptr_t)addr;
+	else if (size == 1)
+		*ret = *(const volatile uint8_t *)(uintptr_t)addr;
+	else
+		*ret = *(const volatile uint64_t *)(uintptr_t)word >> (8 * (addr - word));
 	return true;
-}
-
-static uint64_t truncate_value(uint64_t value, uint32_t size)
-{
-	return size < 8 ? value & ((1ull << (8 * size)) - 1) : value;
 }
 
 static void futex_wake(uint32_t *word)
@@ -390,91 +270,324 @@ int handler_watch_of(const struct wire_control *ctl, const struct trap_info *inf
 	return -1;
 }
 
-/* A pure write by the instruction before, which did write there: not what a watch of reads asked for. */
-static bool dropped(struct wire_watch *w, const struct wire_access_fact *f, const struct regs *regs)
-{
-	uint64_t addr;
+/* A trap, whichever watches it is of. */
+struct trap {
+	struct wire_control *ctl;
+	struct regs regs;
+	const struct wire_access_fact *fact; /* NULL: nothing is published about this place */
+	bool has_operand;		     /* the fact's operand is [operand, operand + fact->size) */
+	uint64_t operand;
+	bool async;
+	uint64_t here; /* our own frame */
+};
 
-	if (!(w->flags & WIRE_WATCH_READS_ONLY) || !f || f->kind != ACCESS_KIND_WRITE ||
-	    !operand_address(f, regs, &addr) || addr >= w->addr + w->size || w->addr >= addr + f->size)
-		return false;
-	__atomic_fetch_add(&w->filtered, 1, __ATOMIC_RELAXED);
-	return true;
+/* One watch that it hit. */
+struct hit {
+	unsigned int watch;
+	struct wire_watch *w;
+	uint64_t addr; /* of the debug register in this thread */
+	uint64_t want; /* of the bytes asked for */
+	uint64_t old_value, new_value;
+	uint16_t flags;
+};
+
+static bool operand_overlaps(const struct trap *t, uint64_t addr, uint64_t len)
+{
+	return addr < t->operand + t->fact->size && t->operand < addr + len;
 }
 
-static bool current_value(const struct wire_control *ctl, const struct wire_watch *w,
-			  const struct wire_access_fact *f, const struct regs *regs, uint64_t *ret)
+/*
+ * Not what the watch asked for: a pure write by the instruction before, which did write there, where only
+ * reads are wanted; or an access to bytes beside those wanted.
+ */
+static bool unwanted(const struct trap *t, const struct hit *h)
 {
-	if (w->flags & WIRE_WATCH_EXECUTE)
+	if (!t->has_operand || !operand_overlaps(t, h->addr, h->w->size))
 		return false;
-	if (!value_from_fact(w, f, regs, ret) && !read_value(ctl, w, ret))
+	return ((h->w->flags & WIRE_WATCH_READS_ONLY) && t->fact->kind == ACCESS_KIND_WRITE) ||
+	       !operand_overlaps(t, h->want, h->w->want_size);
+}
+
+/* Where the last value of a variable is kept that each thread has its own of; NULL: no room near its place.
+ */
+static uint64_t *thread_shadow(struct wire_control *ctl, const struct hit *h, bool *fresh)
+{
+	struct wire_shadow *table = (void *)((char *)ctl + WIRE_SHADOWS_OFFSET);
+	uint64_t i = wire_hash(h->addr);
+	unsigned int n;
+
+	table += (uint64_t)h->watch * WIRE_SHADOWS;
+	for (n = 0; n < WIRE_PROBES; n++, i++) {
+		struct wire_shadow *s = &table[i & (WIRE_SHADOWS - 1)];
+		uint64_t found = 0;
+
+		*fresh = __atomic_compare_exchange_n(&s->addr, &found, h->addr, false, __ATOMIC_RELAXED,
+						     __ATOMIC_RELAXED);
+		if (*fresh || found == h->addr)
+			return &s->value;
+	}
+	return 0;
+}
+
+/* The value after the access; and the last one seen, which it replaces as such. */
+static void take_values(const struct trap *t, struct hit *h)
+{
+	uint64_t *shadow = &h->w->shadow;
+	uint32_t size = h->w->want_size;
+	bool fresh = false;
+
+	if (h->w->flags & WIRE_WATCH_EXECUTE)
+		return;
+	if (!(t->has_operand && wire_value_from_fact(t->fact, &t->regs, h->want, size, &h->new_value)) &&
+	    !read_value(t->ctl, h->want, size, &h->new_value))
+		return;
+	h->new_value = wire_truncate(h->new_value, size);
+	h->flags |= WIRE_HAS_NEW;
+	if (h->w->flags & WIRE_WATCH_PER_THREAD)
+		shadow = thread_shadow(t->ctl, h, &fresh);
+	if (!shadow)
+		return;
+	h->old_value = __atomic_exchange_n(shadow, h->new_value, __ATOMIC_RELAXED);
+	if (!fresh)
+		h->flags |= WIRE_HAS_OLD;
+}
+
+static void fill_input(const struct trap *t, const struct hit *h, uint32_t needs, struct filter_input *ret)
+{
+	ret->old_value = h->old_value;
+	ret->new_value = h->new_value;
+	if (h->flags & WIRE_HAS_OLD)
+		ret->known |= FILTER_NEEDS_OLD;
+	if (h->flags & WIRE_HAS_NEW)
+		ret->known |= FILTER_NEEDS_NEW;
+	if (t->has_operand && t->fact->certain) {
+		ret->size = t->fact->size;
+		ret->known |= FILTER_NEEDS_SIZE;
+	}
+	if (needs & FILTER_NEEDS_TID) {
+		ret->tid = sys0(NR_GETTID);
+		ret->known |= FILTER_NEEDS_TID;
+	}
+	if ((needs & FILTER_NEEDS_NAME) && !sys4(NR_PRCTL, PR_GET_NAME, ret->name, 0, 0))
+		ret->known |= FILTER_NEEDS_NAME;
+}
+
+static enum filter_answer condition(const struct trap *t, const struct hit *h, const struct wire_filter *f)
+{
+	int64_t scratch[FILTER_OPS];
+	struct filter_input in = { 0 };
+
+	if (!f->n)
+		return FILTER_PASS;
+	fill_input(t, h, f->needs, &in);
+	return filter_condition(f, &in, scratch);
+}
+
+/* Within the frames that were found. Where the walk stopped for want of a rule, the controller walks on. */
+static enum filter_answer through_callers(const struct wire_filter *f, const uint64_t *frame, uint32_t n,
+					  enum walk_end end)
+{
+	bool through = false;
+	uint32_t i;
+
+	if (!f->ncallers)
+		return FILTER_PASS;
+	for (i = 0; i < n && !through; i++)
+		through = filter_is_caller(f, i ? frame[i] - 1 : frame[i]);
+	if (!through && end == WALK_END_UNKNOWN_PC)
+		return FILTER_UNDECIDED;
+	return through != (f->not_callers != 0) ? FILTER_PASS : FILTER_DROP;
+}
+
+/* One in `sample`, and not too soon after the last one. */
+static bool is_due(struct wire_watch *w, const struct wire_filter *f)
+{
+	struct timespec64 now = { 0, 0 };
+	uint64_t last, ns;
+
+	if (f->sample > 1 && __atomic_fetch_add(&w->passed, 1, __ATOMIC_RELAXED) % f->sample)
 		return false;
-	*ret = truncate_value(*ret, w->size);
-	return true;
+	if (!f->interval_ns)
+		return true;
+	sys4(NR_CLOCK_GETTIME, CLOCK_MONOTONIC, &now, 0, 0);
+	ns = (uint64_t)now.sec * 1000000000ull + (uint64_t)now.nsec;
+	last = __atomic_load_n(&w->recorded_ns, __ATOMIC_RELAXED);
+	return (!last || ns - last >= f->interval_ns) &&
+	       __atomic_compare_exchange_n(&w->recorded_ns, &last, ns, false, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
+}
+
+/* A stack walk, and the record's size that follows from it. */
+struct walked {
+	uint64_t frame[WIRE_FRAMES];
+	uint32_t n;
+	enum walk_end end;
+	bool exact;
+	struct regs outer;
+	uint32_t raw;
+};
+
+static void walk(const struct trap *t, struct walked *ret)
+{
+	const struct wire_control *ctl = t->ctl;
+	uint32_t max = ctl->max_frames < WIRE_FRAMES ? ctl->max_frames : WIRE_FRAMES;
+	struct reader reader = { .ctl = ctl };
+	uint64_t rsp = t->regs.r[WREG_RSP];
+
+	/* The signal frame ends just below the interrupted red zone, so that page is mapped. */
+	if (rsp - t->here < 0x10000)
+		reader_extend(&reader, t->here & ~(PAGE - 1), ((rsp - 136) & ~(PAGE - 1)) + PAGE);
+	ret->outer = t->regs;
+	ret->end = wire_walk((const void *)((const char *)ctl + ctl->rules_offset), max, read_stack, &reader,
+			     &ret->outer, ret->frame, &ret->n, &ret->exact);
+	ret->raw = ret->end == WALK_END_UNKNOWN_PC ? raw_size(ctl) : 0;
+}
+
+static void write_record(const struct trap *t, const struct hit *h, const struct walked *s)
+{
+	struct wire_control *ctl = t->ctl;
+	uint32_t size = (uint32_t)((sizeof(struct wire_record) + 8 * s->n + s->raw + 15) & ~15ull);
+	uint16_t flags = h->flags;
+	struct wire_record *r;
+	uint64_t pos, rip = t->regs.r[WREG_RIP];
+
+	r = reserve(ctl, size, &pos);
+	if (!r) {
+		if (!(flags & WIRE_TENTATIVE))
+			__atomic_fetch_add(&h->w->lost, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	if (t->async)
+		flags |= WIRE_ASYNC;
+	if (rip >= ctl->code_start && rip < ctl->code_end)
+		flags |= WIRE_SELF_TEST;
+	if (s->exact)
+		flags |= WIRE_EXACT_PC;
+	r->time = timestamp(ctl, &flags);
+	r->size = size;
+	r->watch = (uint8_t)h->watch;
+	r->walk_end = (uint8_t)s->end;
+	r->tid = (uint32_t)sys0(NR_GETTID);
+	r->pid = ctl->flags & WIRE_CHILDREN ? (int32_t)sys0(NR_GETPID) : 0;
+	r->syscall = -1;
+	r->addr = h->addr;
+	r->nframes = s->n;
+	r->old_value = h->old_value;
+	r->new_value = h->new_value;
+	r->regs = t->regs;
+	copy_words((uint64_t *)(r + 1), s->frame, s->n);
+	r->raw_addr = s->outer.r[WREG_RSP];
+	r->raw_len = s->raw ? put_raw_stack(ctl, r, s->n, &s->outer, s->raw) : 0;
+	r->flags = flags;
+	__atomic_store_n(&r->commit, pos ^ ctl->commit_key, __ATOMIC_RELEASE);
+}
+
+static void filtered(struct wire_watch *w)
+{
+	__atomic_fetch_add(&w->filtered, 1, __ATOMIC_RELAXED);
+}
+
+/* @s: walked already if s->n; else it is, if the hit is to be recorded. */
+static void take_hit(const struct trap *t, struct hit *h, struct walked *s)
+{
+	const struct wire_filter *f = (const void *)((const char *)t->ctl + WIRE_FILTERS_OFFSET);
+	enum filter_answer answer = FILTER_PASS;
+	bool filter = (h->w->flags & WIRE_WATCH_FILTER) && !t->async;
+
+	f += h->watch;
+	take_values(t, h);
+	if (h->flags & WIRE_TENTATIVE)
+		filter = false;
+	if (filter)
+		answer = condition(t, h, f);
+	if (answer == FILTER_DROP) {
+		filtered(h->w);
+		return;
+	}
+	if (!s->n)
+		walk(t, s);
+	if (filter) {
+		enum filter_answer callers = through_callers(f, s->frame, s->n, s->end);
+
+		if (callers == FILTER_DROP ||
+		    (answer == FILTER_PASS && callers == FILTER_PASS && !is_due(h->w, f))) {
+			filtered(h->w);
+			return;
+		}
+		if (answer == FILTER_UNDECIDED || callers == FILTER_UNDECIDED)
+			h->flags |= WIRE_UNDECIDED;
+	}
+	write_record(t, h, s);
+}
+
+static void start_hit(struct wire_control *ctl, unsigned int watch, uint64_t addr, struct hit *ret)
+{
+	*ret = (struct hit){ .watch = watch, .w = &ctl->watch[watch], .addr = addr };
+	ret->want = addr + ret->w->want_offset;
+}
+
+/*
+ * An instruction that hits several watches raises one signal: the kernel merges the others into it. What it
+ * accessed tells which they are. At an instruction not known yet, those nearby are recorded for the
+ * controller to judge.
+ */
+static void take_others(const struct trap *t, const struct hit *first, struct walked *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES && i < t->ctl->nwatches; i++) {
+		struct wire_watch *w = &t->ctl->watch[i];
+		struct hit h;
+
+		if (i == first->watch || !w->size ||
+		    (w->flags &
+		     (WIRE_WATCH_OFF | WIRE_WATCH_EXECUTE | WIRE_WATCH_PER_THREAD | WIRE_WATCH_HOLD)))
+			continue;
+		start_hit(t->ctl, i, w->addr, &h);
+		if (t->fact) {
+			if (!t->has_operand || !t->fact->certain || !operand_overlaps(t, w->addr, w->size) ||
+			    !((w->flags & WIRE_WATCH_READS) || (t->fact->kind & ACCESS_KIND_WRITE)))
+				continue;
+			if (unwanted(t, &h)) {
+				filtered(w);
+				continue;
+			}
+		} else if (w->addr - first->addr + NEARBY >= 2 * NEARBY) {
+			continue;
+		} else {
+			h.flags |= WIRE_TENTATIVE;
+		}
+		take_hit(t, &h, s);
+	}
 }
 
 void handler_record(struct wire_control *ctl, unsigned int watch, const struct trap_info *info,
 		    const uint64_t *gregs)
 {
-	bool async = info->code == TRAP_CODE_PERF && (info->perf_flags & TRAP_ASYNC);
 	uint32_t hold = __atomic_load_n(&ctl->hold, __ATOMIC_ACQUIRE);
 	struct wire_watch *w = &ctl->watch[watch];
-	const struct wire_access_fact *fact;
-	uint64_t frame[WIRE_FRAMES];
-	uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
-	uint32_t nframes, raw, size;
-	struct wire_record *r;
-	struct reader reader = { .ctl = ctl };
-	uint64_t pos, value = 0, old = 0;
-	enum walk_end end;
-	struct regs regs, outer;
-	uint16_t flags = 0;
-	bool exact;
+	struct trap t = { .ctl = ctl, .here = (uint64_t)(uintptr_t)__builtin_frame_address(0) };
+	struct walked stack;
+	struct hit h;
 
-	load_regs(ctl, gregs, &regs);
-	fact = async ? 0 : find_fact(ctl, regs.r[WREG_RIP]);
-	if (!async && dropped(w, fact, &regs))
-		return;
-	if (current_value(ctl, w, fact, &regs, &value)) {
-		old = __atomic_exchange_n(&w->shadow, value, __ATOMIC_RELAXED);
-		flags |= WIRE_HAS_OLD | WIRE_HAS_NEW;
-	}
+	stack.n = 0;
+	stack.raw = 0;
+	t.async = info->code == TRAP_CODE_PERF && (info->perf_flags & TRAP_ASYNC);
+	load_regs(ctl, gregs, &t.regs);
+	if (!t.async && !(w->flags & WIRE_WATCH_EXECUTE))
+		t.fact = wire_find_fact((const void *)((const char *)ctl + ctl->facts_offset),
+					t.regs.r[WREG_RIP]);
+	t.has_operand = t.fact && wire_operand(t.fact, &t.regs, &t.operand);
+	start_hit(ctl, watch, w->flags & WIRE_WATCH_PER_THREAD ? info->addr : w->addr, &h);
+	if (unwanted(&t, &h))
+		filtered(w);
+	else
+		take_hit(&t, &h, &stack);
+	if (!t.async && !(w->flags & WIRE_WATCH_EXECUTE))
+		take_others(&t, &h, &stack);
 
-	/* The signal frame ends just below the interrupted red zone, so that page is mapped. */
-	if (regs.r[WREG_RSP] - here < 0x10000)
-		reader_extend(&reader, here & ~(PAGE - 1), ((regs.r[WREG_RSP] - 136) & ~(PAGE - 1)) + PAGE);
-	outer = regs;
-	end = walk(&reader, &outer, frame, &nframes, &exact);
-
-	raw = end == WALK_END_UNKNOWN_PC ? raw_size(ctl) : 0;
-	size = (uint32_t)((sizeof(*r) + 8 * nframes + raw + 15) & ~15ull);
-	r = reserve(ctl, size, &pos);
-	if (!r) {
-		__atomic_fetch_add(&w->lost, 1, __ATOMIC_RELAXED);
-		return;
-	}
-	if (async)
-		flags |= WIRE_ASYNC;
-	if (regs.r[WREG_RIP] >= ctl->code_start && regs.r[WREG_RIP] < ctl->code_end)
-		flags |= WIRE_SELF_TEST;
-	r->time = timestamp(ctl, &flags);
-	r->size = size;
-	r->watch = (uint8_t)watch;
-	r->walk_end = (uint8_t)end;
-	r->tid = (uint32_t)sys0(NR_GETTID);
-	r->nframes = nframes;
-	r->old_value = old;
-	r->new_value = value;
-	r->regs = regs;
-	copy_words((uint64_t *)(r + 1), frame, nframes);
-	r->raw_addr = outer.r[WREG_RSP];
-	r->raw_len = raw ? put_raw_stack(ctl, r, nframes, &outer, raw) : 0;
-	if (exact)
-		flags |= WIRE_EXACT_PC;
-	r->flags = flags;
-	__atomic_store_n(&r->commit, pos ^ ctl->commit_key, __ATOMIC_RELEASE);
-
-	if ((raw || (w->flags & WIRE_WATCH_HOLD)) && !__atomic_exchange_n(&ctl->wake, 1, __ATOMIC_ACQ_REL))
+	if ((stack.raw || (w->flags & WIRE_WATCH_HOLD)) &&
+	    !__atomic_exchange_n(&ctl->wake, 1, __ATOMIC_ACQ_REL))
 		futex_wake(&ctl->wake);
 	if (w->flags & WIRE_WATCH_HOLD)
 		hold_for_controller(ctl, hold);

@@ -7,6 +7,7 @@
 #define NR_RT_SIGACTION 13
 #define NR_RT_SIGPROCMASK 14
 #define NR_GETPID 39
+#define NR_PRCTL 157
 #define NR_GETTID 186
 #define NR_FUTEX 202
 #define NR_CLOCK_GETTIME 228

@@ -2,8 +2,9 @@
  * wire - the memory that the injected handler and the controller share. Nobody else reads it.
  *
  *	base				base + WIRE_CODE_SIZE
- *	| handler code, r-x		| struct wire_control | boot | access facts | rules | ring |
- *	  private				  rw-, shared with the controller where the system allows it
+ *	| handler code, r-x		| struct wire_control | boot | filters | shadows | access facts |
+ *rules | ring | private				  rw-, shared with the controller where the system
+ *allows it
  *
  * The handler finds the control block at a fixed distance from its own code, so the code holds no
  * address at all. The ring is written by the threads of the target (reserve by adding to `head`,
@@ -17,15 +18,16 @@
 
 #include <stdint.h>
 
+#include "handler/filter.h"
 #include "stackwalk/regs.h"
 #include "stackwalk/unwind_rule.h"
 
 #define WIRE_MAGIC 0x7761746368637431u /* "watchct1" */
-#define WIRE_VERSION 1u
+#define WIRE_VERSION 2u
 #define WIRE_CODE_SIZE 0x4000u
-#define WIRE_WATCHES 4u
-#define WIRE_FRAMES 64u		/* most frames a record can hold */
-#define WIRE_RAW_MAX 32768u	/* most bytes of raw stack a record can hold */
+#define WIRE_WATCHES 16u    /* more than debug registers: what was disarmed may still have hits under way */
+#define WIRE_FRAMES 64u	    /* most frames a record can hold */
+#define WIRE_RAW_MAX 32768u /* most bytes of raw stack a record can hold */
 #define WIRE_ACCESS_FACTS 4096u /* slots, power of two */
 #define WIRE_RULES 32768u
 #define WIRE_PROBES 16u /* how far a lookup goes before it gives up: entries are placed no further */
@@ -35,6 +37,7 @@
 enum wire_flags {
 	WIRE_USE_TSC = 1, /* rdtsc is constant, and the target may execute it; else clock_gettime */
 	WIRE_HAVE_FSGSBASE = 2,
+	WIRE_CHILDREN = 4, /* the handler lives on in forked children, whose hits are recorded too */
 };
 
 /*
@@ -58,7 +61,10 @@ enum wire_watch_flags {
 	WIRE_WATCH_READS = 1, /* the debug register fires on reads: the handler must not load the value */
 	WIRE_WATCH_READS_ONLY = 2, /* drop what is known to be a pure write */
 	WIRE_WATCH_EXECUTE = 4,
-	WIRE_WATCH_HOLD = 8, /* wait for the controller after recording: see wire_control.hold */
+	WIRE_WATCH_HOLD = 8,	    /* wait for the controller after recording: see wire_control.hold */
+	WIRE_WATCH_FILTER = 16,	    /* wire_filter of the same index applies */
+	WIRE_WATCH_PER_THREAD = 32, /* another address in each thread: the trap tells which */
+	WIRE_WATCH_OFF = 64,	    /* disarmed: what still comes was under way */
 };
 
 struct wire_watch {
@@ -68,7 +74,9 @@ struct wire_watch {
 	uint64_t shadow; /* last value seen: where the old value of the next access comes from */
 	uint64_t filtered;
 	uint64_t lost;
-	uint64_t pad[3];
+	uint64_t passed;		 /* hits that passed the filter's condition: for its `sample` */
+	uint64_t recorded_ns;		 /* CLOCK_MONOTONIC of the last one recorded, for its interval_ns */
+	uint32_t want_offset, want_size; /* the bytes asked for, within the register's */
 };
 
 /* How to know the value and kind of an access at once, as a function of the trap's rip. */
@@ -83,7 +91,9 @@ struct wire_access_fact {
 	uint32_t insn_len;
 	int64_t disp;
 	uint64_t imm;
-	uint64_t pad[3];
+	uint32_t certain; /* it accesses every byte of its operand, each time it runs */
+	uint32_t pad0;
+	uint64_t pad[2];
 };
 
 enum wire_value_from {
@@ -91,6 +101,14 @@ enum wire_value_from {
 	WIRE_VALUE_REG = 1,    /* a plain load or store of a register */
 	WIRE_VALUE_IMM = 2,
 };
+
+/* The last value seen at one address of a WIRE_WATCH_PER_THREAD watch. */
+struct wire_shadow {
+	uint64_t addr; /* 0: empty */
+	uint64_t value;
+};
+
+#define WIRE_SHADOWS 1024u /* of each watch; a power of two */
 
 struct wire_rule {
 	uint64_t key; /* address, or return address | WIRE_RETURN_ADDRESS; 0: empty */
@@ -115,7 +133,7 @@ struct wire_control {
 	struct wire_sigaction old; /* the program's own SIGTRAP action: chained to, and put back */
 	struct wire_sigaction ours;
 	uint32_t hwbkpt_watch; /* watch + 1 that was armed through ptrace: its traps carry no cookie */
-	uint32_t pad0;
+	uint32_t nwatches;     /* watch[] up to here has been in use */
 
 	uint64_t head __attribute__((aligned(64)));
 	uint64_t tail __attribute__((aligned(64)));
@@ -129,7 +147,10 @@ struct wire_control {
 #define WIRE_BOOT_SIZE 0x10000u /* stack and signal frame for remote system calls */
 
 /* Where the parts of the shared area begin, from the control block; the ring, to the end, is the last. */
-#define WIRE_FACTS_OFFSET (WIRE_CONTROL_SIZE + WIRE_BOOT_SIZE)
+#define WIRE_FILTERS_OFFSET (WIRE_CONTROL_SIZE + WIRE_BOOT_SIZE)
+#define WIRE_FILTERS_SIZE 0x4000u
+#define WIRE_SHADOWS_OFFSET (WIRE_FILTERS_OFFSET + WIRE_FILTERS_SIZE)
+#define WIRE_FACTS_OFFSET (WIRE_SHADOWS_OFFSET + WIRE_WATCHES * WIRE_SHADOWS * sizeof(struct wire_shadow))
 #define WIRE_RULES_OFFSET (WIRE_FACTS_OFFSET + WIRE_ACCESS_FACTS * sizeof(struct wire_access_fact))
 #define WIRE_RING_OFFSET (WIRE_RULES_OFFSET + WIRE_RULES * sizeof(struct wire_rule))
 
@@ -142,6 +163,12 @@ enum wire_record_flags {
 	WIRE_EXACT_PC =
 		64, /* the frame without a rule is an interrupted one: its address is no return address */
 	WIRE_ASYNC = 32, /* SIGTRAP was blocked: the registers are not those of the access */
+	WIRE_KERNEL =
+		128, /* made by the kernel on the program's behalf: regs are the program's, entering it */
+	WIRE_UNDECIDED =
+		256, /* the filter could not be decided where the hit happened: it is to be asked again */
+	WIRE_TENTATIVE =
+		512, /* another watch fired at an instruction not known yet, which may have hit this too */
 };
 
 /*
@@ -161,7 +188,10 @@ struct wire_record {
 	uint64_t old_value, new_value;
 	uint64_t raw_addr;
 	uint32_t raw_len;
+	int32_t pid;	 /* as the target's pid namespace numbers it; 0: the target itself */
+	int32_t syscall; /* WIRE_KERNEL: the number of the system call; -1: none, or not known */
 	uint32_t pad;
+	uint64_t addr; /* of the debug register, for a WIRE_WATCH_PER_THREAD watch; 0: the watch's */
 	struct regs regs;
 };
 
@@ -169,6 +199,7 @@ _Static_assert(sizeof(struct wire_watch) == 64, "one cache line a watch");
 _Static_assert(sizeof(struct wire_access_fact) == 64, "one cache line a fact");
 _Static_assert(sizeof(struct wire_rule) == 32, "two rules a cache line");
 _Static_assert(sizeof(struct wire_control) <= WIRE_CONTROL_SIZE, "fits its page");
+_Static_assert(WIRE_WATCHES * sizeof(struct wire_filter) <= WIRE_FILTERS_SIZE, "fit their place");
 _Static_assert(sizeof(struct wire_record) % 8 == 0, "frames follow aligned");
 
 static inline uint64_t wire_hash(uint64_t key)

@@ -42,6 +42,12 @@ static bool ranges_overlap(uint64_t a, uint64_t alen, uint64_t b, uint64_t blen)
 	return a < b ? b - a < alen : a - b < blen;
 }
 
+/* Whether an access of @kind raises the trap at all. */
+static bool can_fire(const struct access_query *q, enum access_kind kind)
+{
+	return q->armed != ACCESS_WRITE || kind != ACCESS_READ;
+}
+
 static bool overlaps_watch(const struct access_query *q, uint64_t addr, uint64_t len)
 {
 	return ranges_overlap(q->addr, q->size, addr, len);
@@ -95,43 +101,56 @@ static bool is_known(const struct insn_mem *m, uint32_t lost)
 	return m->seg != 1 || !(lost >> WREG_FS_BASE & 1);
 }
 
-static enum coverage operand_coverage(const struct attempt *a, const struct insn_mem *m,
-				      const struct regs *regs, uint32_t lost)
+static void set_range(struct access_verdict *v, uint64_t addr, uint32_t len)
 {
-	uint64_t addr;
+	v->has_range = true;
+	v->range_addr = addr;
+	v->range_len = len;
+}
 
-	if (!is_known(m, lost) || !insn_mem_addr(m, regs, a->before_addr, a->before.len, &addr))
+static enum coverage operand_coverage(const struct attempt *a, const struct insn_mem *m,
+				      const struct regs *regs, uint32_t lost, uint64_t *addr)
+{
+	if (!is_known(m, lost) || !insn_mem_addr(m, regs, a->before_addr, a->before.len, addr))
 		return MAY_COVER;
 	if (!m->size)
-		return overlaps_watch(a->q, addr, INSN_VARIES_MAX) ? MAY_COVER : MISSES;
-	return overlaps_watch(a->q, addr, m->size) ? COVERS : MISSES;
+		return overlaps_watch(a->q, *addr, INSN_VARIES_MAX) ? MAY_COVER : MISSES;
+	return overlaps_watch(a->q, *addr, m->size) ? COVERS : MISSES;
 }
 
 /*
  * Of the operands that cover the range for certain, the kinds together: movs from and to it does read and
- * write. Of those that only may, the kind they agree on.
+ * write. Of those that only may, the kind they agree on. What cannot have raised the trap is no reason, but
+ * counts where another operand is one. Fills in kind and range.
  */
-static enum coverage instruction_coverage(const struct attempt *a, enum access_kind *kind)
+static enum coverage instruction_coverage(const struct attempt *a, struct access_verdict *v)
 {
 	enum coverage best = MISSES;
 	struct regs regs;
 	uint32_t lost = insn_undo(&a->before, a->q->regs, &regs);
+	uint8_t besides = 0;
 
-	*kind = ACCESS_UNKNOWN;
 	for (unsigned int i = 0; i < a->before.nmem; i++) {
 		const struct insn_mem *m = &a->before.mem[i];
-		enum coverage c = operand_coverage(a, m, &regs, lost);
+		uint64_t addr;
+		enum coverage c = operand_coverage(a, m, &regs, lost, &addr);
 
-		if (c == MISSES || c < best)
+		if (c == COVERS && !can_fire(a->q, m->kind))
+			besides |= m->kind;
+		if (c == MISSES || c < best || !can_fire(a->q, m->kind))
 			continue;
+		if (c == COVERS && (!v->has_range || m->kind & ACCESS_WRITE))
+			set_range(v, addr, m->size);
 		if (c > best)
-			*kind = m->kind;
+			v->kind = m->kind;
 		else if (c == COVERS)
-			*kind |= m->kind;
-		else if (*kind != m->kind)
-			*kind = ACCESS_UNKNOWN;
+			v->kind |= m->kind;
+		else if (v->kind != m->kind)
+			v->kind = ACCESS_UNKNOWN;
 		best = c;
 	}
+	if (best == COVERS)
+		v->kind |= besides;
 	return best;
 }
 
@@ -143,12 +162,12 @@ static bool leaves(const struct insn *i)
 
 static bool resolve_before(const struct attempt *a, enum coverage wanted, struct access_verdict *v)
 {
-	enum access_kind kind;
+	struct access_verdict one = { 0 };
 
 	if (!a->before.len || leaves(&a->before) || a->before.is_rep ||
-	    instruction_coverage(a, &kind) != wanted)
+	    instruction_coverage(a, &one) != wanted)
 		return false;
-	v->kind = kind;
+	*v = one;
 	v->confirmed = wanted == COVERS;
 	set_insn(v, a->before_addr, a->q->pc->before, a->before.len);
 	return true;
@@ -236,10 +255,14 @@ static enum coverage resolve_call_at(const struct attempt *a, const struct code_
 		if (slot == MISSES)
 			return MISSES;
 		kind |= ACCESS_WRITE;
+		set_range(v, rsp, 8);
 	}
-	if (operand && overlaps_watch(q, operand, 8))
+	if (operand && overlaps_watch(q, operand, 8)) {
 		kind |= ACCESS_READ;
-	if (!kind)
+		if (!v->has_range)
+			set_range(v, operand, 8);
+	}
+	if (!kind || !can_fire(q, kind))
 		return MISSES;
 	v->kind = kind;
 	v->in_caller = f != q->pc;
@@ -277,13 +300,14 @@ static bool resolve_ret(const struct attempt *a, struct access_verdict *v)
 	uint64_t rip = a->q->regs->r[WREG_RIP], slot = a->q->regs->r[WREG_RSP] - 8;
 	enum coverage value;
 
-	if (!overlaps_watch(a->q, slot, 8))
+	if (!can_fire(a->q, ACCESS_READ) || !overlaps_watch(a->q, slot, 8))
 		return false;
 	value = holds_value(a->q, slot, rip);
 	if (value == MISSES || (value == MAY_COVER && !(a->before.len && a->before.is_call)))
 		return false;
 	v->kind = ACCESS_READ;
 	v->confirmed = value == COVERS;
+	set_range(v, slot, 8);
 	return true;
 }
 
@@ -291,7 +315,7 @@ static bool resolve_ret(const struct attempt *a, struct access_verdict *v)
  * What a repeated string instruction passed over lately, for one of its pointers: the block behind it. How
  * far behind it began is not known, so only the last step is certain, and only if there was one.
  */
-static enum coverage walked(const struct access_query *q, const struct insn_mem *m)
+static enum coverage walked(const struct access_query *q, const struct insn_mem *m, uint64_t *last)
 {
 	uint64_t at, window = m->size > REP_BLOCK ? m->size : REP_BLOCK;
 	bool down = q->regs->r[WREG_RFLAGS] & 0x400;
@@ -301,7 +325,8 @@ static enum coverage walked(const struct access_query *q, const struct insn_mem 
 	at = q->regs->r[m->base];
 	if (m->addr32)
 		at &= UINT32_MAX;
-	if (overlaps_watch(q, down ? at + m->size : at - m->size, m->size))
+	*last = down ? at + m->size : at - m->size;
+	if (overlaps_watch(q, *last, m->size))
 		return COVERS;
 	return overlaps_watch(q, down ? at + m->size : at - window, window) ? MAY_COVER : MISSES;
 }
@@ -313,10 +338,13 @@ static bool resolve_rep_insn(const struct access_query *q, const struct insn *i,
 	enum coverage best = MISSES;
 
 	for (unsigned int k = 0; k < i->nmem; k++) {
-		enum coverage c = walked(q, &i->mem[k]);
+		uint64_t last;
+		enum coverage c = walked(q, &i->mem[k], &last);
 
-		if (c == MISSES)
+		if (c == MISSES || !can_fire(q, i->mem[k].kind))
 			continue;
+		if (c == COVERS)
+			set_range(v, last, i->mem[k].size);
 		/* Source and destination so close together cannot be told apart. */
 		kind = best == MISSES || kind == i->mem[k].kind ? i->mem[k].kind : ACCESS_UNKNOWN;
 		best = c > best ? c : best;
@@ -368,9 +396,10 @@ static bool resolve_rep(const struct attempt *a, struct access_verdict *v)
  */
 static bool resolve_jump(const struct attempt *a, struct access_verdict *v)
 {
-	if (a->q->size != 8 || !a->q->has_new || a->q->new_value != a->q->regs->r[WREG_RIP])
+	if (!can_fire(a->q, ACCESS_READ) || a->q->size != 8 || !a->q->has_new || a->q->new_value != a->q->regs->r[WREG_RIP])
 		return false;
 	v->kind = ACCESS_READ;
+	set_range(v, a->q->addr, 8);
 	return true;
 }
 
@@ -381,11 +410,12 @@ void access_resolve(const struct access_query *q, struct access_verdict *ret)
 	*ret = (struct access_verdict){ 0 };
 	if (!decode_before(q->pc, &a.before, &a.before_addr))
 		a.before.len = 0;
-	if (resolve_rep(&a, ret) || resolve_before(&a, COVERS, ret) || resolve_kernel(&a, ret) ||
-	    resolve_call(&a, COVERS, ret) || resolve_ret(&a, ret) || resolve_jump(&a, ret) ||
-	    resolve_before(&a, MAY_COVER, ret) || resolve_call(&a, MAY_COVER, ret))
-		return;
-	resolve_restart(&a, ret);
+	if (!resolve_rep(&a, ret) && !resolve_before(&a, COVERS, ret) && !resolve_kernel(&a, ret) &&
+	    !resolve_call(&a, COVERS, ret) && !resolve_ret(&a, ret) && !resolve_jump(&a, ret) &&
+	    !resolve_before(&a, MAY_COVER, ret) && !resolve_call(&a, MAY_COVER, ret))
+		resolve_restart(&a, ret);
+	if (!ret->kind && q->armed == ACCESS_WRITE)
+		ret->kind = ACCESS_WRITE;
 }
 
 static void fill_before(struct code_fact *f, const struct memory_view *mem)

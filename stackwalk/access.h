@@ -32,6 +32,11 @@ struct access_query {
 	const struct regs *regs; /* as the trap saw them: after the instruction */
 	uint64_t addr;		 /* the watched range that fired */
 	uint32_t size;
+	/*
+	 * What the breakpoint fires on: ACCESS_WRITE or ACCESS_READWRITE (one for reads alone does not exist on
+	 * x86); 0: not known. A watch of writes rules every explanation out that only reads.
+	 */
+	enum access_kind armed;
 	bool has_old, has_new;
 	uint64_t old_value;		/* its value before, as last seen */
 	uint64_t new_value;		/* the range's value after the access, zero-extended */
@@ -40,6 +45,10 @@ struct access_query {
 };
 
 struct access_verdict {
+	/*
+	 * Where the instruction is not known (insn 0) or the kernel made the access, ACCESS_WRITE says that the
+	 * range was written; nothing is known of reads then.
+	 */
 	enum access_kind kind;
 	enum access_origin origin;
 	uint64_t insn; /* address of the accessing instruction; 0: unknown */
@@ -55,6 +64,13 @@ struct access_verdict {
 	 * leaves no other explanation. False: nothing contradicts the verdict, but it could not be checked.
 	 */
 	bool confirmed;
+	/*
+	 * The bytes that the instruction accessed, where they were recomputed exactly: its operand that covers
+	 * the watched range; of several, one that it writes; of a repeated string instruction, one step.
+	 */
+	bool has_range;
+	uint64_t range_addr;
+	uint32_t range_len;
 };
 
 /*

@@ -210,7 +210,7 @@ static struct wc_error *set_type(const struct path_place *p, struct variable *v)
 {
 	uint64_t size = p->type.known ? dtype_size(&p->type) : 0;
 
-	v->addr = p->addr;
+	v->addr = p->is_tls ? 0 : p->addr;
 	v->size = p->bit_size ? p->storage : size ? size : p->size;
 	if (!dtype_value_type(&p->type, &v->type))
 		return &wc_enomem;
@@ -226,9 +226,11 @@ static struct wc_error *walk_path(struct hit *h, const struct locate_expr *e, si
 {
 	struct wc_error *err = NULL;
 
-	*p = (struct path_place){
-		.addr = h->addr, .size = h->size, .type = h->type, .text = strdup(h->name)
-	};
+	*p = (struct path_place){ .addr = h->addr,
+				  .is_tls = h->is_tls,
+				  .size = h->size,
+				  .type = h->type,
+				  .text = strdup(h->name) };
 	if (!p->text)
 		return &wc_enomem;
 	for (size_t i = from; i < e->nsteps && !err; i++)
@@ -249,10 +251,34 @@ static struct wc_error *set_name(const struct locate_expr *e, const char *path, 
 	return NULL;
 }
 
-static struct wc_error *make_variable(struct hit *h, const struct locate_expr *e, size_t used,
+static void set_pointers(const struct path_place *p, struct variable *v)
+{
+	memcpy(v->pointer, p->pointer, sizeof(v->pointer));
+	v->npointers = p->npointers;
+	v->null_pointer = p->null_pointer;
+}
+
+/* The variable of one thread is as far into the module's block as @p is. */
+static struct wc_error *set_tls(struct search *s, const struct hit *h, const struct path_place *p,
+				const struct memory_view *mem, struct variable *v)
+{
+	struct wc_error *err;
+
+	if (!p->is_tls)
+		return NULL;
+	err = hit_tls_place(s, h, mem, &v->tls);
+	if (err)
+		return err;
+	v->thread_local_storage = true;
+	v->tls.offset = p->addr;
+	return NULL;
+}
+
+static struct wc_error *make_variable(struct search *s, const struct locate_expr *e, size_t used,
 				      const struct memory_view *mem, struct variable *ret)
 {
 	scoped(variable_deinit) struct variable v = { 0 };
+	struct hit *h = &s->hit[0];
 	struct path_place p;
 	struct wc_error *err = walk_path(h, e, used, mem, &p);
 
@@ -263,6 +289,9 @@ static struct wc_error *make_variable(struct hit *h, const struct locate_expr *e
 		err = set_declaration(h, &v);
 	if (!err)
 		err = set_type(&p, &v);
+	if (!err)
+		err = set_tls(s, h, &p, mem, &v);
+	set_pointers(&p, err && p.null_pointer ? ret : &v);
 	if (err)
 		return err;
 	if (h->is_function && !v.type.name)
@@ -297,5 +326,5 @@ struct wc_error *locate(struct locator *l, const char *expr, const struct module
 		return search_not_found(&s, e.nprefixes ? e.prefix[e.nprefixes - 1] : NULL, missing_module);
 	if (s.nhits > 1)
 		return search_ambiguous(&s);
-	return make_variable(&s.hit[0], &e, used, mem, ret);
+	return make_variable(&s, &e, used, mem, ret);
 }

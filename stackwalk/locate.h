@@ -23,11 +23,15 @@
 
 #include "stackwalk/memory_view.h"
 #include "stackwalk/module.h"
+#include "stackwalk/tls.h"
 #include "stackwalk/value_type.h"
 #include "watchctl/base/error.h"
 
+/* More pointers on one path than debug registers to follow them with. */
+#define LOCATE_POINTERS 8
+
 struct variable {
-	uint64_t addr;
+	uint64_t addr; /* 0 if thread_local_storage */
 	uint64_t size; /* of the whole object; 0: unknown (a raw address without size) */
 	struct value_type type;
 	char *name;	 /* canonical, for people: "file.c:flag", "main_arena.system_mem" */
@@ -36,6 +40,20 @@ struct variable {
 	unsigned int decl_line;
 	/* Members or elements to choose from, for an aggregate larger than a debug register; else NULL. */
 	char *members; /* "state, count, next" */
+	/* Every thread has its own copy: tls_address() tells where. Paths through pointers end in shared
+	 * memory. */
+	bool thread_local_storage;
+	struct tls_place tls;
+	/*
+	 * Addresses of the 8 byte pointers that were read on the way by "->", "*" and "[n]" (also a C++
+	 * reference's and a Go slice's), outermost first: when one of them changes, @expr means another
+	 * place. There may be more than LOCATE_POINTERS: those are not stored.
+	 */
+	uint64_t pointer[LOCATE_POINTERS];
+	unsigned int npointers;
+	/* The path ends at the last of these pointers, which is null or leads to memory that is not mapped.
+	 */
+	bool null_pointer;
 };
 
 void variable_deinit(struct variable *v);
@@ -50,12 +68,15 @@ void locator_free(struct locator *l);
  *  - malformed (WC_EUSAGE): what was expected at which column, with the text and a caret below it;
  *  - unknown: near misses are offered, best first, at most five;
  *  - ambiguous: the candidates are listed, in the form that selects each;
- *  - optimised out, has no address, thread-local, register-only: says which;
+ *  - optimised out, has no address, register-only: says which;
+ *  - a path that follows a thread-local pointer: it would lead to another place in every thread;
  *  - no such member: those there are; index past the end of the array: its length;
  *  - null or unreadable pointer on the path;
  *  - module not loaded: says which modules are, when few, or similar names.
  * *@missing_module (may be NULL) is set to true when the only trouble is that a module, named as
  * "lib:name", is not loaded (yet): a launched program may still load it.
+ * *@ret is written on success; and of a path that ends at a null pointer, its pointer, npointers and
+ * null_pointer are: a caller that waits for the pointer to be set watches those cells.
  */
 struct wc_error *locate(struct locator *l, const char *expr, const struct module_list *modules,
 			const struct memory_view *mem, struct variable *ret, bool *missing_module);

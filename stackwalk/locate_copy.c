@@ -8,31 +8,13 @@
 
 #include "stackwalk/dwarf_unit.h"
 #include "stackwalk/locate_find.h"
+#include "stackwalk/symbol_exported.h"
 #include "watchctl/base/cleanup.h"
 
-/* The value of @name in the table of exported symbols of @elf. False: not defined there as data. */
+/* False: @elf does not define @name as data. */
 static bool exported_data(Elf *elf, const char *name, GElf_Sym *ret)
 {
-	for (Elf_Scn *scn = NULL; elf && (scn = elf_nextscn(elf, scn));) {
-		GElf_Shdr mem, *sh = gelf_getshdr(scn, &mem);
-		Elf_Data *data = sh && sh->sh_type == SHT_DYNSYM ? elf_getdata(scn, NULL) : NULL;
-		size_t n = data && sh->sh_entsize ? sh->sh_size / sh->sh_entsize : 0;
-
-		for (size_t i = 1; i < n; i++) {
-			GElf_Sym sym;
-			const char *s;
-
-			if (!gelf_getsym(data, (int)i, &sym) || sym.st_shndx == SHN_UNDEF ||
-			    GELF_ST_TYPE(sym.st_info) != STT_OBJECT)
-				continue;
-			s = elf_strptr(elf, sh->sh_link, sym.st_name);
-			if (s && strcmp(s, name) == 0) {
-				*ret = sym;
-				return true;
-			}
-		}
-	}
-	return false;
+	return symbol_exported(elf, name, ret) && GELF_ST_TYPE(ret->st_info) == STT_OBJECT;
 }
 
 /* The name by which the linker knows @h: mangled, without a version. */
@@ -99,7 +81,7 @@ struct wc_error *hit_find_type(struct search *s, struct hit *h)
 
 	if (!name)
 		return &wc_enomem;
-	for (size_t i = 0; i < s->modules->n && !h->type.known; i++) {
+	for (size_t i = 0; i < s->modules->n && !h->type.known && !h->is_tls; i++) {
 		const struct module *m = &s->modules->v[i];
 		struct type_search t = { .x = locator_index(s->locator, m) };
 

@@ -85,6 +85,13 @@ static void drop_hits(struct search *s)
 	s->nhits = 0;
 }
 
+bool hit_is_same(const struct hit *a, const struct hit *b)
+{
+	if (a->is_tls != b->is_tls || a->addr != b->addr)
+		return false;
+	return !a->is_tls || a->module == b->module;
+}
+
 /* Takes @h and its name. A better fit replaces the hits so far; one object counts once. */
 static void add_hit(struct search *s, struct hit h)
 {
@@ -96,7 +103,7 @@ static void add_hit(struct search *s, struct hit h)
 		return;
 	}
 	for (size_t i = 0; i < s->nhits; i++) {
-		if (s->hit[i].addr != h.addr)
+		if (!hit_is_same(&s->hit[i], &h))
 			continue;
 		if (!s->hit[i].has_die && h.has_die) {
 			free(s->hit[i].name);
@@ -153,7 +160,7 @@ static bool each_entry(void *ctx, const struct variable_entry *e, enum name_fit 
 	place = locate_index_place(in->x, &die, &vaddr);
 	if (place == PLACE_DECLARATION && fit == FIT_EXACT && !s->declared.known)
 		s->declared = dtype_of(in->x, &die);
-	if (place != PLACE_ADDRESS) {
+	if (place != PLACE_ADDRESS && place != PLACE_TLS) {
 		if (in->only_addresses)
 			return true;
 		note_problem(s, in->m, e, fit, place);
@@ -161,7 +168,8 @@ static bool each_entry(void *ctx, const struct variable_entry *e, enum name_fit 
 	}
 	add_hit(s, (struct hit){ .module = in->m,
 				 .index = in->x,
-				 .addr = vaddr + in->m->bias,
+				 .addr = place == PLACE_TLS ? vaddr : vaddr + in->m->bias,
+				 .is_tls = place == PLACE_TLS,
 				 .type = dtype_of(in->x, &die),
 				 .has_die = true,
 				 .die = die,
@@ -251,7 +259,7 @@ static void search_symbols(struct search *s, const struct module *m, struct loca
 	}
 	v = symbols_all(table, &n);
 	for (size_t i = 0; i < n; i++) {
-		struct variable_entry e = { .name = v[i].name };
+		bool is_tls = v[i].use == SYMBOL_TLS;
 		enum name_fit fit;
 		char *name;
 
@@ -260,14 +268,10 @@ static void search_symbols(struct search *s, const struct module *m, struct loca
 		fit = symbol_fit(&v[i], s->name, stage, &name);
 		if (!fit)
 			continue;
-		if (v[i].use == SYMBOL_TLS) {
-			note_problem(s, m, &e, fit, PLACE_TLS);
-			free(name);
-			continue;
-		}
 		add_hit(s, (struct hit){ .module = m,
 					 .index = x,
-					 .addr = v[i].addr + m->bias,
+					 .addr = is_tls ? v[i].addr : v[i].addr + m->bias,
+					 .is_tls = is_tls,
 					 .size = stage == SYMBOLS_CODE ? 1 : v[i].size,
 					 .is_function = stage == SYMBOLS_CODE,
 					 .fit = fit,
@@ -357,14 +361,14 @@ static struct wc_error *settle_hits(struct search *s)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < s->nhits && !err; i++)
-		if (!s->hit[i].is_function)
+		if (!s->hit[i].is_function && !s->hit[i].is_tls)
 			err = hit_follow_copy(s, &s->hit[i]);
 	/* Two libraries may turn out to mean one object. */
 	for (size_t i = 0; i < s->nhits; i++) {
 		bool seen = false;
 
 		for (size_t k = 0; k < kept; k++)
-			seen |= s->hit[k].addr == s->hit[i].addr;
+			seen |= hit_is_same(&s->hit[k], &s->hit[i]);
 		if (seen)
 			free(s->hit[i].name);
 		else

@@ -7,16 +7,17 @@
 
 #include "stackwalk/locate_index.h"
 #include "stackwalk/locate_type.h"
+#include "stackwalk/tls.h"
 #include "watchctl/base/error.h"
 
 /* A variable that fits. */
 struct hit {
 	const struct module *module; /* that it lies in */
 	struct locate_index *index;
-	uint64_t addr; /* of the process */
+	uint64_t addr; /* of the process; of a thread-local variable the offset in its module's block */
 	uint64_t size; /* of its symbol; 0: unknown */
 	struct dtype type;
-	bool has_die, is_function;
+	bool has_die, is_function, is_tls;
 	Dwarf_Die die;
 	uint32_t unit;
 	enum name_fit fit;
@@ -46,6 +47,13 @@ struct locate_index *locator_index(struct locator *l, const struct module *m);
 
 /* The program itself: the first module that is no library. */
 const struct module *search_main_module(const struct module_list *l);
+
+/* Whether they are one and the same variable. */
+bool hit_is_same(const struct hit *a, const struct hit *b);
+
+/* All that tls_address() needs to know about @h, which is thread-local. */
+struct wc_error *hit_tls_place(struct search *s, const struct hit *h, const struct memory_view *mem,
+			       struct tls_place *ret);
 
 /* Moves a library's exported variable to the object in the executable that took its place, if one did. */
 struct wc_error *hit_follow_copy(struct search *s, struct hit *h);

@@ -21,8 +21,8 @@ enum variable_place {
 	PLACE_DECLARATION, /* defined elsewhere */
 	PLACE_OPTIMISED,   /* no location at all */
 	PLACE_CONSTANT,	   /* only its value is known */
-	PLACE_TLS,
-	PLACE_STACK, /* in a frame, or moving between places while its function runs */
+	PLACE_TLS,	   /* each thread has its own */
+	PLACE_STACK,	   /* in a frame, or moving between places while its function runs */
 	PLACE_REGISTER,
 	PLACE_DISCARDED, /* the linker left it out */
 	PLACE_COMPLEX,	 /* a computation that needs more than an address */
@@ -66,7 +66,10 @@ const struct variable_entry *locate_index_all(struct locate_index *x, size_t *n)
 Dwarf_Die *locate_index_unit(struct locate_index *x, uint32_t unit);
 size_t locate_index_nunits(struct locate_index *x);
 
-/* Where @die lives; *@ret is the file address for PLACE_ADDRESS. */
+/*
+ * Where @die lives; *@ret is the file address for PLACE_ADDRESS, the offset in the module's block of
+ * thread-local variables for PLACE_TLS.
+ */
 enum variable_place locate_index_place(struct locate_index *x, Dwarf_Die *die, uint64_t *ret);
 
 /* The definition of the struct, class, union or enum that @die only declares; false: nowhere in the file. */

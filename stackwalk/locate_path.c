@@ -42,63 +42,88 @@ static char *text_after(const struct path_place *p, const struct locate_step *st
 	return n < 0 ? NULL : text;
 }
 
-/* Reads the pointer that lies at @p. */
-static struct wc_error *load_pointer(const struct path_place *p, const struct memory_view *mem, uint64_t *ret)
+static struct wc_error *no_memory_to_read(const struct path_place *p)
+{
+	return wc_error_new(WC_ENAME,
+			    "'%s' is a pointer, and there is no process to read it from. Name a variable, or "
+			    "give an address.",
+			    p->text);
+}
+
+static struct wc_error *thread_local_pointer(const struct path_place *p)
+{
+	return wc_error_new(WC_ENAME,
+			    "'%s' is thread-local: every thread has its own pointer, which leads to another "
+			    "place. Watch '%s' "
+			    "itself, or take the address behind it in the thread that you mean, and watch "
+			    "that (0x...:SIZE).",
+			    p->text, p->text);
+}
+
+/* Reads the pointer that lies at @p, and remembers that it was. */
+static struct wc_error *load_pointer(struct path_place *p, const struct memory_view *mem, uint64_t *ret)
 {
 	uint64_t value;
 
+	if (p->is_tls)
+		return thread_local_pointer(p);
 	if (!mem)
-		return wc_error_new(
-			WC_ENAME,
-			"'%s' is a pointer, and there is no process to read it from. Name a variable, or "
-			"give an address.",
-			p->text);
-	if (!memory_read(mem, p->addr, &value, sizeof(value)))
+		return no_memory_to_read(p);
+	if (!memory_read(mem, p->addr, &value, sizeof(value))) {
+		p->null_pointer = p->npointers > 0;
 		return wc_error_new(WC_ENAME,
 				    "The pointer '%s' at 0x%" PRIx64
 				    " cannot be read. The process may not have mapped "
 				    "that memory yet.",
 				    p->text, p->addr);
-	if (!value)
+	}
+	if (p->npointers < LOCATE_POINTERS)
+		p->pointer[p->npointers] = p->addr;
+	p->npointers++;
+	if (!value) {
+		p->null_pointer = true;
 		return wc_error_new(
 			WC_ENAME,
 			"'%s' is a null pointer at this moment, so there is nothing behind it to watch. "
 			"Watch '%s' itself to see when it is set.",
 			p->text, p->text);
+	}
 	*ret = value;
 	return NULL;
 }
 
-static struct wc_error *check_readable(const char *text, uint64_t addr, const struct memory_view *mem)
+/* Goes where the pointer at @p leads. */
+static struct wc_error *follow_pointer(struct path_place *p, const struct memory_view *mem)
 {
+	uint64_t to = 0;
 	uint8_t byte;
+	struct wc_error *err = load_pointer(p, mem, &to);
 
-	if (memory_read(mem, addr, &byte, 1))
-		return NULL;
-	return wc_error_new(WC_ENAME,
-			    "'%s' points to 0x%" PRIx64
-			    ", which the process has not mapped. It may not be set yet, "
-			    "or point to memory that was freed.",
-			    text, addr);
+	if (err)
+		return err;
+	if (!memory_read(mem, to, &byte, 1)) {
+		p->null_pointer = true;
+		return wc_error_new(WC_ENAME,
+				    "'%s' points to 0x%" PRIx64
+				    ", which the process has not mapped. It may not be set yet, "
+				    "or point to memory that was freed.",
+				    p->text, to);
+	}
+	p->addr = to;
+	return NULL;
 }
 
 struct wc_error *path_follow_reference(struct path_place *p, const struct memory_view *mem)
 {
 	struct dtype s = dtype_strip(&p->type);
 	struct wc_error *err;
-	uint64_t to;
 
 	if (!dtype_is_reference(&s))
 		return NULL;
-	err = load_pointer(p, mem, &to);
+	err = follow_pointer(p, mem);
 	if (!err)
-		err = check_readable(p->text, to, mem);
-	if (err)
-		return err;
-	p->addr = to;
-	p->type = dtype_of(s.index, &s.die);
-	p->followed = true;
-	return NULL;
+		p->type = dtype_of(s.index, &s.die);
+	return err;
 }
 
 static bool unit_is_go(struct dtype *t)
@@ -133,7 +158,7 @@ static struct wc_error *to_member(struct path_place *p, const char *name, const 
 
 	if (!dtype_is_aggregate_tag(dtype_tag(&s)))
 		return wrong_kind(p, "which has no members.");
-	switch (dtype_member(&s, p->addr, name, mem, &m)) {
+	switch (dtype_member(&s, p->addr, name, p->is_tls ? NULL : mem, &m)) {
 	case MEMBER_FOUND:
 		break;
 	case MEMBER_STATIC:
@@ -166,7 +191,6 @@ static struct wc_error *to_target(struct path_place *p, const struct memory_view
 {
 	struct dtype s = dtype_strip(&p->type);
 	struct wc_error *err;
-	uint64_t to;
 	int tag = dtype_tag(&s);
 
 	if (tag == DW_TAG_array_type) {
@@ -178,13 +202,9 @@ static struct wc_error *to_target(struct path_place *p, const struct memory_view
 	if (!tag && p->size != 8)
 		return wc_error_new(
 			WC_ENAME, "'%s' has no known type, and its size is not that of a pointer.", p->text);
-	err = load_pointer(p, mem, &to);
-	if (!err)
-		err = check_readable(p->text, to, mem);
+	err = follow_pointer(p, mem);
 	if (err)
 		return err;
-	p->addr = to;
-	p->followed = true;
 	p->size = 0;
 	p->type = tag ? dtype_of(s.index, &s.die) : (struct dtype){ 0 };
 	return NULL;
@@ -199,7 +219,8 @@ static struct wc_error *to_slice(struct path_place *p, int64_t index, const stru
 
 	if (err)
 		return err;
-	if (mem && memory_read(mem, len.addr, &count, sizeof(count)) && (index < 0 || index >= count))
+	if (mem && !len.is_tls && memory_read(mem, len.addr, &count, sizeof(count)) &&
+	    (index < 0 || index >= count))
 		return wc_error_new(WC_ENAME,
 				    "'%s' has %" PRId64 " elements at this moment: [%" PRId64
 				    "] is none of them.",
@@ -291,8 +312,12 @@ struct wc_error *path_step(struct path_place *p, const struct locate_step *step,
 	struct path_place next = *p;
 	struct wc_error *err = step_unnamed(&next, step, mem);
 
-	if (err)
+	if (err) {
+		memcpy(p->pointer, next.pointer, sizeof(p->pointer));
+		p->npointers = next.npointers;
+		p->null_pointer = next.null_pointer;
 		return err;
+	}
 	err = set_text(p, text_after(p, step), step->op == LOCATE_DEREF);
 	if (err)
 		return err;

@@ -23,6 +23,31 @@ static bool is_segment_address(struct locate_index *x, uint64_t vaddr)
 	return false;
 }
 
+/*
+ * What DWARF says of a thread-local variable -> the offset in its module's block. GCC writes the address in
+ * the image of the block, where it should write the offset, if the debug information is split (R_X86_64_64 in
+ * .debug_addr); the two cannot be confused, since the image lies behind the headers.
+ */
+static enum variable_place tls_offset(struct locate_index *x, uint64_t value, uint64_t *ret)
+{
+	Elf *elf = elffile_elf(locate_index_file(x));
+	size_t n = 0;
+
+	if (!elf || elf_getphdrnum(elf, &n) != 0)
+		return PLACE_COMPLEX;
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr mem, *ph = gelf_getphdr(elf, (int)i, &mem);
+
+		if (!ph || ph->p_type != PT_TLS)
+			continue;
+		if (value >= ph->p_memsz && value >= ph->p_vaddr)
+			value -= ph->p_vaddr;
+		*ret = value;
+		return value < ph->p_memsz ? PLACE_TLS : PLACE_DISCARDED;
+	}
+	return PLACE_DISCARDED;
+}
+
 static bool op_is_tls(const Dwarf_Op *op)
 {
 	return op->atom == DW_OP_form_tls_address || op->atom == DW_OP_GNU_push_tls_address;
@@ -42,6 +67,37 @@ static enum variable_place place_without_address(const Dwarf_Op *op)
 	return PLACE_COMPLEX;
 }
 
+/* The number that an operation pushes. False: it does something else. */
+static bool constant_of_op(Dwarf_Attribute *attr, const Dwarf_Op *op, uint64_t *ret)
+{
+	Dwarf_Attribute indexed;
+
+	if (op->atom == DW_OP_addr || (op->atom >= DW_OP_const1u && op->atom <= DW_OP_consts)) {
+		*ret = op->number;
+		return true;
+	}
+	if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31) {
+		*ret = (uint64_t)(op->atom - DW_OP_lit0);
+		return true;
+	}
+	/* Split DWARF keeps it in a table of the main file. */
+	return dwarf_getlocation_attr(attr, op, &indexed) == 0 &&
+	       (dwarf_formaddr(&indexed, ret) == 0 || dwarf_formudata(&indexed, ret) == 0);
+}
+
+/* An offset in the block of the module's thread-local variables, perhaps plus a constant. */
+static enum variable_place place_of_tls(Dwarf_Attribute *attr, Dwarf_Op *op, size_t n, uint64_t *ret)
+{
+	if (n < 2 || !op_is_tls(&op[1]) || !constant_of_op(attr, &op[0], ret))
+		return PLACE_COMPLEX;
+	for (size_t i = 2; i < n; i++) {
+		if (op[i].atom != DW_OP_plus_uconst)
+			return PLACE_COMPLEX;
+		*ret += op[i].number;
+	}
+	return PLACE_TLS;
+}
+
 /* An address, perhaps plus a constant: what compilers write for a variable with a fixed place. */
 static enum variable_place place_of_ops(Dwarf_Attribute *attr, Dwarf_Op *op, size_t n, uint64_t *ret)
 {
@@ -49,7 +105,7 @@ static enum variable_place place_of_ops(Dwarf_Attribute *attr, Dwarf_Op *op, siz
 
 	for (size_t i = 0; i < n; i++)
 		if (op_is_tls(&op[i]))
-			return PLACE_TLS;
+			return place_of_tls(attr, op, n, ret);
 	if (op[0].atom == DW_OP_addr)
 		*ret = op[0].number;
 	else if (dwarf_getlocation_attr(attr, &op[0], &addr) != 0 || dwarf_formaddr(&addr, ret) != 0)
@@ -84,6 +140,8 @@ enum variable_place locate_index_place(struct locate_index *x, Dwarf_Die *die, u
 	if (!n)
 		return PLACE_OPTIMISED;
 	place = place_of_ops(attr, op, n, &addr);
+	if (place == PLACE_TLS)
+		return tls_offset(x, addr, ret);
 	if (place != PLACE_ADDRESS)
 		return place;
 	locate_index_dwarf(x, &bias);

@@ -138,12 +138,6 @@ static struct wc_error *problem_error(const struct search *s)
 				    "into the code. "
 				    "It has no address and never changes.",
 				    name, where);
-	case PLACE_TLS:
-		return wc_error_new(
-			WC_ENAME,
-			"'%s' in %s is thread-local: every thread has its own, at another address. Take the "
-			"address in the thread that you mean (print &%s) and watch that, as 0x...:SIZE.",
-			name, where, name);
 	case PLACE_STACK:
 	case PLACE_REGISTER:
 		return wc_error_new(
@@ -371,6 +365,8 @@ static char *form_of(struct search *s, size_t i)
 			}
 		}
 	}
+	if (h->is_tls)
+		return print_form(&(struct form){ h->module->path, NULL }, h->name);
 	if (asprintf(&text, size ? "0x%" PRIx64 ":%" PRIu64 : "0x%" PRIx64, h->addr, size) < 0)
 		return NULL;
 	return text;

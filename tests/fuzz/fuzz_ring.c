@@ -86,7 +86,8 @@ static void drain(struct ring *ring, const struct wire_control *control)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct wire_control *control;
-	struct injection inj = { .shared_size = AREA_SIZE };
+	struct wire_memory memory = { .size = AREA_SIZE };
+	struct wire_area area;
 	struct ring ring;
 	size_t n;
 
@@ -94,9 +95,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	/* On the heap, and exactly as large as it is: a read beyond is seen. */
 	control = aligned_alloc(64, AREA_SIZE);
-	require(control && ring_init(&ring, &inj, WIRE_CONTROL_SIZE, RING_SIZE, KEY));
+	memory.base = (uint8_t *)control;
+	area = wire_area_in(&memory);
+	require(control && ring_init(&ring, &area, WIRE_CONTROL_SIZE, RING_SIZE, KEY));
 	memset(control, 0, AREA_SIZE);
-	inj.shared = control;
 	control->head = (uint64_t)(data[1] | data[2] << 8) & ~15ull;
 	n = size - 3 < RING_SIZE ? size - 3 : RING_SIZE;
 	memcpy((uint8_t *)control + WIRE_CONTROL_SIZE, data + 3, n);

@@ -16,7 +16,7 @@
 #include "handler/handler.c"
 
 #define RING (64u << 10)
-#define FACTS_AT WIRE_CONTROL_SIZE
+#define FACTS_AT WIRE_FACTS_OFFSET
 #define RULES_AT (FACTS_AT + WIRE_ACCESS_FACTS * sizeof(struct wire_access_fact))
 #define RING_AT (RULES_AT + WIRE_RULES * sizeof(struct wire_rule))
 #define COOKIE 0x1234567890abcd00ull
@@ -52,6 +52,8 @@ static int setup(void **state)
 	c->wake = 1;
 	c->watch[0].addr = (uint64_t)(uintptr_t)&f->variable;
 	c->watch[0].size = 8;
+	c->watch[0].want_size = 8;
+	c->nwatches = 2;
 	f->info.code = TRAP_CODE_PERF;
 	f->info.perf_data = COOKIE;
 	f->gregs[15] = (uint64_t)(uintptr_t)f->stack; /* rsp */
@@ -232,7 +234,7 @@ static void a_wide_store_gives_the_bytes_of_the_variable(void **state)
 	struct wire_access_fact *fact = publish_fact(f, 0x401000);
 
 	f->ctl->watch[0].addr += 4;
-	f->ctl->watch[0].size = 2;
+	f->ctl->watch[0].size = f->ctl->watch[0].want_size = 2;
 	fact->value_from = WIRE_VALUE_IMM;
 	fact->imm = 0x1122334455667788;
 	fact->disp = (int64_t)(uintptr_t)&f->variable;
@@ -313,7 +315,7 @@ static void only_traps_with_our_cookie_are_ours(void **state)
 	assert_int_equal(handler_watch_of(f->ctl, &info), 0);
 	info.perf_data = COOKIE | 3;
 	assert_int_equal(handler_watch_of(f->ctl, &info), 3);
-	info.perf_data = COOKIE | 4;
+	info.perf_data = COOKIE | WIRE_WATCHES;
 	assert_int_equal(handler_watch_of(f->ctl, &info), -1);
 	info.perf_data = COOKIE + 0x100;
 	assert_int_equal(handler_watch_of(f->ctl, &info), -1);

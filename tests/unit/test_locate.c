@@ -275,7 +275,6 @@ static void errors_say_what_and_what_to_try(void **state)
 	expect_refusal(&b, "flagg", WC_ENAME, "no variable 'flagg'|Did you mean 'flag'");
 	expect_refusal(&b, "twin", WC_ENAME, "2 variables|\n  loc_c.c:twin|\n  loc_c2.c:twin");
 	expect_refusal(&b, "calls", WC_ENAME, "2 variables|\n  counter::calls|\n  other_counter::calls");
-	expect_refusal(&b, "per_thread", WC_ENAME, "thread-local");
 	expect_refusal(&b, "on_the_stack", WC_ENAME, "main::on_the_stack|local variable");
 	expect_refusal(&b, "nowhere->len", WC_ENAME, "'nowhere' is a null pointer");
 	expect_refusal(&b, "wild->len", WC_ENAME, "0x1000|not mapped");

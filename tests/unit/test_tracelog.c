@@ -349,8 +349,8 @@ static void a_stack_is_written_once(void **state)
 	OK(tracelog_writer_close(w));
 	snprintf(path, sizeof(path), "%s/events", f->log);
 	assert_int_equal(stat(path, &st), 0);
-	/* access: header 14, fields 55, registers 152; stack: 14 + 9 + 8 a frame */
-	assert_int_equal(st.st_size, 1000 * (14 + 55 + 152) + 2 * 23 + 5 * 8 + 4 * 64);
+	/* access: header 14, fields 55 + 7, registers 152; stack: 14 + 9 + 8 a frame */
+	assert_int_equal(st.st_size, 1000 * (14 + 55 + 7 + 152) + 2 * 23 + 5 * 8 + 4 * 64);
 }
 
 static uint8_t *read_all(const char *path, size_t *len)

@@ -11,7 +11,7 @@
 
 struct code_facts {
 	pid_t pid;
-	struct injection *inj;
+	struct wire_area area; /* no write(): nobody looks into tables */
 	struct event_sink sink;
 	struct module_list modules;
 	struct cfi *cfi;
@@ -21,14 +21,15 @@ struct code_facts {
 		*fact_key; /* mirrors of the published tables' keys: the target's copy is not trusted */
 };
 
-struct code_facts *code_facts_new(pid_t pid, struct injection *inj, struct event_sink sink)
+struct code_facts *code_facts_new(pid_t pid, const struct wire_area *area, struct event_sink sink)
 {
 	struct code_facts *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return NULL;
 	f->pid = pid;
-	f->inj = inj;
+	if (area)
+		f->area = *area;
 	f->sink = sink;
 	f->cfi = cfi_new();
 	f->symbols = symbolizer_new();
@@ -82,13 +83,18 @@ static long find_slot(const uint64_t *keys, size_t n, uint64_t key, bool *known)
 	return free_slot;
 }
 
+static bool area_write(const struct code_facts *f, uint64_t offset, const void *buf, size_t len)
+{
+	return f->area.write && f->area.write(f->area.ctx, offset, buf, len);
+}
+
 /* Content first, key last: a reader that sees the key sees the content (x86 keeps stores in order). */
 static void publish(struct code_facts *f, uint64_t at, const void *entry, size_t size, uint64_t key)
 {
-	if (!injection_write(f->inj, at + 8, (const char *)entry + 8, size - 8))
+	if (!area_write(f, at + 8, (const char *)entry + 8, size - 8))
 		return;
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	injection_write(f->inj, at, &key, sizeof(key));
+	area_write(f, at, &key, sizeof(key));
 }
 
 static void publish_rule(struct code_facts *f, uint64_t key, const struct unwind_rule *rule)
@@ -136,6 +142,7 @@ static void publish_fact(struct code_facts *f, const struct code_fact *fact)
 	entry.scale = in.mem[0].scale;
 	entry.seg = in.mem[0].seg;
 	entry.size = in.mem[0].size;
+	entry.certain = !in.cond_access;
 	entry.disp = in.mem[0].disp;
 	entry.insn_len = fact->before_len;
 	if (in.value_is_imm) {
@@ -165,7 +172,7 @@ static void withdraw_keys(struct code_facts *f, uint64_t *keys, size_t n, uint64
 		if (keys[i] == WIRE_KEY_GONE || addr < start || addr >= end)
 			continue;
 		keys[i] = WIRE_KEY_GONE;
-		injection_write(f->inj, table + i * entry_size, &gone, sizeof(gone));
+		area_write(f, table + i * entry_size, &gone, sizeof(gone));
 	}
 }
 

@@ -12,16 +12,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "handler/wire.h"
 #include "stackwalk/access.h"
 #include "stackwalk/memory_view.h"
 #include "stackwalk/module.h"
 #include "watchctl/base/error.h"
-#include "watchctl/target/inject.h"
+#include "watchctl/engine/area.h"
 #include "watchctl/trace/event.h"
 
 struct code_facts;
 
-struct code_facts *code_facts_new(pid_t pid, struct injection *inj, struct event_sink sink);
+/* @area, copied: where rules and facts are published; NULL: nowhere. */
+struct code_facts *code_facts_new(pid_t pid, const struct wire_area *area, struct event_sink sink);
 void code_facts_free(struct code_facts *f);
 
 /*

@@ -12,20 +12,33 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "handler/filter.h"
 #include "stackwalk/insn.h"
 #include "watchctl/base/error.h"
 #include "watchctl/trace/event.h"
 
 #define ENGINE_WATCHES 4u
 
-/* What to watch. Immutable once armed. */
+/*
+ * What to watch: one debug register in every thread. Immutable once armed. Several may have the same id: the
+ * parts of one variable that a single register does not cover. They are disarmed and counted together.
+ */
 struct watchpoint {
-	uint32_t id;		 /* in the events; 0.. */
-	uint64_t addr;		 /* aligned to size */
-	uint32_t size;		 /* 1, 2, 4, 8 */
+	uint32_t id;	    /* in the events; 0.. */
+	uint64_t addr;	    /* of the debug register, aligned to size; 0 with `address` */
+	uint32_t size;	    /* 1, 2, 4, 8 */
+	uint64_t want_addr; /* the bytes asked for, inside those; want_size 0: all of them */
+	uint32_t want_size;
 	enum access_kind access; /* READ, WRITE, READWRITE or EXECUTE */
 	int slot;  /* explicit debug register 0..3, armed through ptrace; -1: the kernel chooses */
-	bool hook; /* EXECUTE only: no event; the thread waits while pump() returns PUMP_HOOK */
+	bool hook; /* no event: the thread waits while pump() returns PUMP_HOOK */
+	const struct wire_filter *filter; /* copied when armed; NULL: every hit is recorded */
+	/*
+	 * A variable of which each thread has its own: its address in the thread with that thread pointer
+	 * (fs base). False: that thread has none (yet). NULL: `addr` holds for all threads.
+	 */
+	bool (*address)(void *ctx, uint64_t thread_pointer, uint64_t *ret);
+	void *address_ctx;
 };
 
 struct engine_options {
@@ -36,6 +49,8 @@ struct engine_options {
 		__attribute__((format(printf, 2, 3))); /* verbose remarks */
 	void *say_ctx;
 	struct tracee *held; /* a launched program, stopped before its first instruction; NULL: running */
+	bool follow_fork;    /* children are watched as well, by engines whose follows_fork is true */
+	bool follow_exec; /* pump() returns PUMP_EXECED and the engine lives on, unarmed, if follows_exec */
 };
 
 struct arm_report {
@@ -48,7 +63,7 @@ struct arm_report {
 
 enum pump_result {
 	PUMP_IDLE,   /* nothing left to deliver for now */
-	PUMP_HOOK,   /* a hook was hit: its thread waits until the next pump() */
+	PUMP_HOOK,   /* a hook was hit, see hooked(): its thread waits until the next pump() */
 	PUMP_EXITED, /* the target ended; everything recorded has been delivered */
 	PUMP_EXECED, /* the target runs another program now; as above */
 	PUMP_ENDED,  /* the engine had to give up for the target's sake: engine_why() says why */
@@ -63,14 +78,29 @@ struct engine_counts {
 	bool replaced; /* lost_merged: because the program had replaced our handler */
 };
 
+/* The thread that waits at a hook. */
+struct engine_hook {
+	uint32_t id;
+	pid_t pid, tid;
+	struct regs regs;
+};
+
 struct engine;
 
 struct engine_ops {
 	const char *name;
+	bool follows_fork, follows_exec;
 	struct wc_error *(*open)(pid_t pid, const struct engine_options *o, struct event_sink sink,
 				 struct engine **ret);
 	struct wc_error *(*arm)(struct engine *e, const struct watchpoint *w, struct arm_report *ret);
 	void (*disarm)(struct engine *e, uint32_t id);
+	/*
+	 * Arms @id, which has an `address`, in threads that have none of it yet. *ret (may be NULL): how
+	 * many were armed now. Engines that see every thread's birth themselves do it themselves as well.
+	 */
+	struct wc_error *(*extend)(struct engine *e, uint32_t id, uint32_t *ret);
+	/* After PUMP_HOOK, until the next pump(). */
+	void (*hooked)(const struct engine *e, struct engine_hook *ret);
 	/* Delivers what is there, waits for more up to @timeout_ms. */
 	struct wc_error *(*pump)(struct engine *e, int timeout_ms, enum pump_result *ret);
 	/* Why PUMP_ENDED; lives as long as the engine. */
@@ -83,6 +113,8 @@ struct engine_ops {
 	struct wc_error *(*close)(struct engine *e);
 };
 
-extern const struct engine_ops engine_handler;
+extern const struct engine_ops engine_handler; /* the fastest with values and exact stacks */
+extern const struct engine_ops engine_ring;    /* nothing injected: the kernel records */
+extern const struct engine_ops engine_ptrace;  /* a stop a hit; works wherever ptrace does */
 
 #endif

@@ -64,6 +64,16 @@ static struct wc_error *refuse_unsafe(pid_t pid)
 
 static struct wc_error *close_engine(struct engine *e);
 
+static bool read_area(void *ctx, uint64_t offset, void *buf, size_t len)
+{
+	return injection_read(ctx, offset, buf, len);
+}
+
+static bool write_area(void *ctx, uint64_t offset, const void *buf, size_t len)
+{
+	return injection_write(ctx, offset, buf, len);
+}
+
 static void open_guard(struct engine *e)
 {
 	const char *missing;
@@ -116,8 +126,10 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	e->registers_before = perf_bp_used(pid);
 	err = inject_place(pid, &control, WIRE_RING_OFFSET + o->buffer_size, o->private_ring, o->held,
 			   &e->inj);
-	if (!err)
-		err = intake_init(&e->intake, pid, o->frames, sink, &e->inj, &control);
+	if (!err) {
+		e->area = (struct wire_area){ read_area, write_area, &e->inj, e->inj.shared };
+		err = intake_init(&e->intake, pid, o->frames, sink, &e->area, &control);
+	}
 	if (err) {
 		wc_error_free(close_engine(e));
 		return err;
@@ -260,7 +272,7 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 	check_safety(e);
 	if (idle)
 		check_handler(e, now);
-	for (i = 0; i < ENGINE_WATCHES && !err; i++)
+	for (i = 0; i < WIRE_WATCHES && !err; i++)
 		if (e->watch[i].armed && !e->watch[i].disabled && e->watch[i].w.slot >= 0)
 			err = ptrace_bp_extend(&e->watch[i].ptrace);
 	if (!err)
@@ -306,31 +318,57 @@ static const char *why(const struct engine *e)
 	return e->why;
 }
 
+static void hooked(const struct engine *e, struct engine_hook *ret)
+{
+	*ret = e->intake.hook;
+}
+
+void handler_counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret)
+{
+	const struct armed_watch *a = &e->watch[i];
+	struct wire_watch shared = { 0 };
+	struct engine_counts c = { 0 };
+	uint64_t known;
+
+	injection_read(&e->inj, handler_watch_offset(i), &shared, sizeof(shared));
+	c.recorded = e->intake.watch[i].recorded;
+	c.filtered = e->intake.watch[i].filtered + shared.filtered;
+	c.lost_full = shared.lost;
+	c.has_counted = a->w.slot < 0;
+	c.counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
+	known = c.recorded + c.filtered + c.lost_full;
+	if (!c.has_counted)
+		c.counted = known;
+	else if (c.counted > known)
+		c.lost_merged = c.counted - known;
+	*ret = c;
+}
+
+void handler_counts_add(struct engine_counts *sum, const struct engine_counts *c)
+{
+	sum->has_counted |= c->has_counted;
+	sum->counted += c->counted;
+	sum->recorded += c->recorded;
+	sum->filtered += c->filtered;
+	sum->lost_full += c->lost_full;
+	sum->lost_merged += c->lost_merged;
+}
+
 static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
 {
-	struct engine_counts c = { .replaced = e->replaced || perf_guard_suppressed(e->guard) };
+	struct engine_counts sum = { 0 }, one;
 	unsigned int i;
 
-	for (i = 0; i < ENGINE_WATCHES; i++) {
-		const struct armed_watch *a = &e->watch[i];
-		struct wire_watch shared = { 0 };
-		uint64_t known;
-
-		if (a->w.id != id || !a->w.size || a->w.hook)
+	if (id < COUNTED_IDS)
+		sum = e->past[id];
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		if (!e->watch[i].armed || e->watch[i].w.id != id || e->watch[i].w.hook)
 			continue;
-		injection_read(&e->inj, handler_watch_offset(i), &shared, sizeof(shared));
-		c.recorded = e->intake.watch[i].recorded;
-		c.filtered = e->intake.watch[i].filtered + shared.filtered;
-		c.lost_full = shared.lost;
-		c.has_counted = a->w.slot < 0;
-		c.counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
-		known = c.recorded + c.filtered + c.lost_full;
-		if (!c.has_counted)
-			c.counted = known;
-		else if (c.counted > known)
-			c.lost_merged = c.counted - known;
+		handler_counts_of(e, i, &one);
+		handler_counts_add(&sum, &one);
 	}
-	*ret = c;
+	sum.replaced = e->replaced || perf_guard_suppressed(e->guard);
+	*ret = sum;
 }
 
 static struct wc_error *withdraw(struct engine *e)
@@ -368,7 +406,7 @@ static struct wc_error *close_engine(struct engine *e)
 
 	if (!e)
 		return NULL;
-	for (i = 0; i < ENGINE_WATCHES; i++)
+	for (i = 0; i < WIRE_WATCHES; i++)
 		handler_disable(&e->watch[i]);
 	err = withdraw(e);
 	if (e->pidfd >= 0 && handler_target_ended(e)) {
@@ -388,6 +426,8 @@ const struct engine_ops engine_handler = {
 	.open = open_engine,
 	.arm = handler_arm,
 	.disarm = handler_disarm,
+	.extend = handler_extend,
+	.hooked = hooked,
 	.pump = pump,
 	.why = why,
 	.stop = handler_stop,

@@ -1,9 +1,11 @@
 #include <stddef.h>
 
+#include "watchctl/base/clock.h"
 #include "watchctl/engine/dregs.h"
 #include "watchctl/engine/handler_engine.h"
 #include "watchctl/target/proc.h"
 
+#define STOP_MS 200u
 #define TRAP_PERF_CODE 6
 #define TRAP_HWBKPT_CODE 4
 
@@ -17,13 +19,15 @@ static bool read_value(const struct engine *e, const struct watchpoint *w, uint6
 	struct memory_view mem = proc_memory(&e->pid);
 
 	*ret = 0;
-	return memory_read(&mem, w->addr, ret, w->size);
+	return !w->address && memory_read(&mem, w->want_addr, ret, w->want_size);
 }
 
 static struct wc_error *check_address(const struct engine *e, const struct watchpoint *w)
 {
 	struct proc_map m;
 
+	if (w->address)
+		return NULL;
 	if (!dregs_fits(w->addr, w->size))
 		return wc_error_new(WC_EUSAGE,
 				    "%u bytes at 0x%llx do not fit a debug register: it watches 1, 2, 4 or 8 "
@@ -36,12 +40,13 @@ static struct wc_error *check_address(const struct engine *e, const struct watch
 	return NULL;
 }
 
+/* Registers that we hold now. */
 static unsigned int armed_count(const struct engine *e)
 {
 	unsigned int i, n = 0;
 
-	for (i = 0; i < ENGINE_WATCHES; i++)
-		n += e->watch[i].armed;
+	for (i = 0; i < WIRE_WATCHES; i++)
+		n += e->watch[i].armed && !e->watch[i].disabled;
 	return n;
 }
 
@@ -49,7 +54,7 @@ bool handler_has_ptrace_watch(const struct engine *e)
 {
 	unsigned int i;
 
-	for (i = 0; i < ENGINE_WATCHES; i++)
+	for (i = 0; i < WIRE_WATCHES; i++)
 		if (e->watch[i].armed && e->watch[i].w.slot >= 0)
 			return true;
 	return false;
@@ -67,6 +72,10 @@ static uint32_t wire_flags(const struct watchpoint *w)
 		flags |= WIRE_WATCH_EXECUTE;
 	if (w->hook)
 		flags |= WIRE_WATCH_HOLD;
+	if (w->filter)
+		flags |= WIRE_WATCH_FILTER;
+	if (w->address)
+		flags |= WIRE_WATCH_PER_THREAD;
 	return flags;
 }
 
@@ -83,7 +92,7 @@ static struct wc_error *self_test(struct engine *e, struct armed_watch *a, struc
 	bool write = a->w.access == ACCESS_WRITE, seen = false;
 	struct wc_error *err;
 
-	if (a->w.access == ACCESS_EXECUTE || (write && !may_rewrite(e->pid, a->w.addr)))
+	if (a->w.access == ACCESS_EXECUTE || a->w.address || (write && !may_rewrite(e->pid, a->w.addr)))
 		return NULL;
 	err = inject_self_test(&e->inj, 1, &a->w.addr, &write,
 			       a->w.slot < 0 ? TRAP_PERF_CODE : TRAP_HWBKPT_CODE, &seen);
@@ -98,19 +107,47 @@ static struct wc_error *self_test(struct engine *e, struct armed_watch *a, struc
 	return NULL;
 }
 
-static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct arm_report *report)
+/* The copy of thread @tid, by its thread pointer. The thread is stopped for a moment to ask for it. */
+static bool thread_address(void *ctx, pid_t tid, uint64_t *ret)
 {
-	struct armed_watch *a = &e->watch[i];
-	const struct watchpoint *w = &a->w;
+	const struct armed_watch *a = ctx;
+	struct tracee t;
+	uint64_t pointer;
+
+	if (a->held && a->held->tid == tid)
+		return a->w.address(a->w.address_ctx, a->held->home.fs_base, ret);
+	if (tracee_stop(a->pid, tid, STOP_MS, &t) != TRACEE_STOPPED)
+		return false;
+	pointer = t.home.fs_base;
+	tracee_release(&t);
+	return a->w.address(a->w.address_ctx, pointer, ret);
+}
+
+static struct perf_bp_spec perf_spec(const struct engine *e, unsigned int i)
+{
+	const struct armed_watch *a = &e->watch[i];
 	struct perf_bp_spec spec = {
-		.addr = w->addr,
-		.size = w->size,
-		.access = w->access,
+		.addr = a->w.addr,
+		.size = a->w.size,
+		.access = a->w.access,
 		.sig_data = e->cookie | i,
 		.others = armed_count(e),
 		.guard = e->guard,
 		.used = (e->registers_before > 0 ? (unsigned int)e->registers_before : 0) + armed_count(e),
 	};
+
+	if (a->w.address) {
+		spec.address = thread_address;
+		spec.address_ctx = (void *)(uintptr_t)a;
+	}
+	return spec;
+}
+
+static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct arm_report *report)
+{
+	struct armed_watch *a = &e->watch[i];
+	const struct watchpoint *w = &a->w;
+	struct perf_bp_spec spec = perf_spec(e, i);
 	struct wc_error *err;
 
 	if (w->slot < 0) {
@@ -125,42 +162,101 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 	return err;
 }
 
-struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
+/*
+ * A place for one more watch: one that was never used, else the one whose watch was disarmed first, with hits
+ * of it hardly under way any more. What it counted is kept.
+ */
+static int find_place(struct engine *e)
 {
-	struct wire_watch shared = { .addr = w->addr, .size = w->size, .flags = wire_flags(w) };
-	struct arm_report report = { 0 };
-	struct wc_error *err = check_address(e, w);
-	unsigned int i;
+	struct engine_counts c;
+	int best = -1;
 
-	if (err)
-		return err;
-	for (i = 0; i < ENGINE_WATCHES && e->watch[i].armed; i++)
-		;
-	if (i == ENGINE_WATCHES)
+	for (int i = 0; i < (int)WIRE_WATCHES; i++) {
+		const struct armed_watch *a = &e->watch[i];
+
+		if (!a->armed)
+			return i;
+		if (a->disabled && (best < 0 || a->disabled_ns < e->watch[best].disabled_ns))
+			best = i;
+	}
+	if (best < 0)
+		return -1;
+	if (e->watch[best].w.id < COUNTED_IDS) {
+		handler_counts_of(e, (unsigned int)best, &c);
+		handler_counts_add(&e->past[e->watch[best].w.id], &c);
+	}
+	e->watch[best].armed = false;
+	return best;
+}
+
+static struct wc_error *refuse(const struct engine *e, const struct watchpoint *w)
+{
+	if (armed_count(e) == ENGINE_WATCHES)
 		return wc_error_new(
 			WC_ESLOTS, "no debug register is left: a CPU has %u, and this command holds them all",
 			ENGINE_WATCHES);
+	if (w->slot >= 0 && w->address)
+		return wc_error_new(WC_ENOTSUP,
+				    "-i cannot be combined with a variable of which each thread has "
+				    "its own: leave it out");
 	if (w->slot >= 0 && handler_has_ptrace_watch(e))
-		return wc_error_new(WC_ESLOTS, "only one watch can name its register (-i): the kernel does "
-					       "not tell which of several "
-					       "was hit; leave -i out for the others");
-	if (w->access != ACCESS_EXECUTE)
-		report.has_value = read_value(e, w, &report.value);
-	shared.shadow = report.value;
-	e->watch[i] = (struct armed_watch){ .w = *w };
-	e->intake.watch[i] = (struct intake_watch){ .w = *w };
-	injection_write(&e->inj, handler_watch_offset(i), &shared, sizeof(shared));
-	if (w->slot >= 0) {
-		uint32_t hwbkpt = i + 1;
+		return wc_error_new(WC_ESLOTS,
+				    "only one watch can name its register (-i): the kernel does "
+				    "not tell which of several was hit; leave -i out for the others");
+	return check_address(e, w);
+}
 
+/* Tells the handler what it will be called for. */
+static void publish(struct engine *e, unsigned int i, uint64_t value)
+{
+	const struct watchpoint *w = &e->watch[i].w;
+	struct wire_watch shared = {
+		.addr = w->addr,
+		.size = w->size,
+		.flags = wire_flags(w),
+		.shadow = value,
+		.want_offset = (uint32_t)(w->want_addr - w->addr),
+		.want_size = w->want_size,
+	};
+	uint32_t hwbkpt = i + 1;
+
+	if (w->filter)
+		injection_write(&e->inj, WIRE_FILTERS_OFFSET + i * sizeof(*w->filter), w->filter,
+				sizeof(*w->filter));
+	injection_write(&e->inj, handler_watch_offset(i), &shared, sizeof(shared));
+	if (i >= e->nwatches) {
+		e->nwatches = i + 1;
+		injection_write(&e->inj, offsetof(struct wire_control, nwatches), &e->nwatches,
+				sizeof(e->nwatches));
+	}
+	if (w->slot >= 0)
 		injection_write(&e->inj, offsetof(struct wire_control, hwbkpt_watch), &hwbkpt,
 				sizeof(hwbkpt));
-	}
-	err = arm_registers(e, i, &report);
+}
+
+struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
+{
+	struct arm_report report = { 0 };
+	struct wc_error *err = refuse(e, w);
+	struct armed_watch *a;
+	int i;
+
 	if (err)
 		return err;
-	e->watch[i].armed = true;
-	err = self_test(e, &e->watch[i], &report);
+	i = find_place(e);
+	if (i < 0)
+		return wc_error_new(WC_EFAIL, "no place is left for one more watch");
+	intake_arm(&e->intake, (unsigned int)i, w);
+	a = &e->watch[i];
+	*a = (struct armed_watch){ .w = e->intake.watch[i].w, .pid = e->pid, .held = e->inj.held };
+	if (w->access != ACCESS_EXECUTE)
+		report.has_value = read_value(e, &a->w, &report.value);
+	publish(e, (unsigned int)i, report.value);
+	err = arm_registers(e, (unsigned int)i, &report);
+	if (err)
+		return err;
+	a->armed = true;
+	err = self_test(e, a, &report);
 	if (!err)
 		*ret = report;
 	return err;
@@ -172,6 +268,7 @@ void handler_disable(struct armed_watch *a)
 	if (!a->armed || a->disabled)
 		return;
 	a->disabled = true;
+	a->disabled_ns = monotonic_ns();
 	if (a->w.slot >= 0) {
 		ptrace_bp_close(&a->ptrace);
 		return;
@@ -181,11 +278,43 @@ void handler_disable(struct armed_watch *a)
 	perf_bp_close(&a->perf);
 }
 
+struct wc_error *handler_extend(struct engine *e, uint32_t id, uint32_t *ret)
+{
+	struct wc_error *err = NULL;
+	uint32_t threads, armed, before = 0, after = 0;
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES && !err; i++) {
+		struct armed_watch *a = &e->watch[i];
+		struct perf_bp_spec spec;
+
+		if (!a->armed || a->disabled || a->w.id != id || !a->w.address)
+			continue;
+		spec = perf_spec(e, i);
+		before += (uint32_t)a->perf.n;
+		err = perf_bp_extend(e->pid, &spec, &a->perf, &threads, &armed);
+		after += (uint32_t)a->perf.n;
+	}
+	if (ret)
+		*ret = after > before ? after - before : 0;
+	return err;
+}
+
+/* Also for the handler, which looks for further watches that an instruction hit. */
+static void switch_off(struct engine *e, unsigned int i)
+{
+	uint32_t flags = wire_flags(&e->watch[i].w) | WIRE_WATCH_OFF;
+
+	handler_disable(&e->watch[i]);
+	injection_write(&e->inj, handler_watch_offset(i) + offsetof(struct wire_watch, flags), &flags,
+			sizeof(flags));
+}
+
 void handler_disarm(struct engine *e, uint32_t id)
 {
 	unsigned int i;
 
-	for (i = 0; i < ENGINE_WATCHES; i++)
-		if (e->watch[i].armed && e->watch[i].w.id == id)
-			handler_disable(&e->watch[i]);
+	for (i = 0; i < WIRE_WATCHES; i++)
+		if (e->watch[i].armed && !e->watch[i].disabled && e->watch[i].w.id == id)
+			switch_off(e, i);
 }

@@ -16,6 +16,8 @@
 #include "watchctl/engine/ptrace_bp.h"
 #include "watchctl/target/inject.h"
 
+#define COUNTED_IDS 16u /* watches with higher ids are hooks, which nobody counts */
+
 /* What the engine knows of watch i beside what its intake does. */
 struct armed_watch {
 	bool armed, disabled;
@@ -23,19 +25,25 @@ struct armed_watch {
 	struct perf_bp perf;
 	struct ptrace_bp ptrace;
 	uint64_t counted, self_tests;
+	uint64_t disabled_ns;
+	pid_t pid;
+	const struct tracee *held; /* a launched program's thread while it has not run */
 };
 
 struct engine {
 	pid_t pid;
 	struct engine_options options;
 	struct injection inj;
+	struct wire_area area; /* the shared part of inj */
 	struct intake intake;
 	struct perf_guard *guard; /* NULL: not permitted */
 	uint64_t cookie;
 	uint32_t control_flags;
-	struct armed_watch watch[ENGINE_WATCHES];
+	struct armed_watch watch[WIRE_WATCHES];
+	struct engine_counts past[COUNTED_IDS]; /* by id: of watches whose place was taken by a later one */
 	int pidfd;
 	int registers_before; /* in use in a thread of the target before we armed any */
+	uint32_t nwatches;    /* places of watch[] in use */
 	uint64_t checked_ns;
 	uint64_t missing, asked_ns; /* see check_handler() */
 	bool stopped, settled;	    /* disarmed; and no SIGTRAP of ours can come any more */
@@ -44,6 +52,10 @@ struct engine {
 	char why[256];
 };
 
+/* Of watch @i alone; nothing is lost as long as hits may be under way. */
+void handler_counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret);
+void handler_counts_add(struct engine_counts *sum, const struct engine_counts *c);
+
 /* Where watch @i is in the shared area. */
 uint64_t handler_watch_offset(unsigned int i);
 
@@ -51,6 +63,7 @@ void handler_say(const struct engine *e, const char *text);
 
 struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret);
 void handler_disarm(struct engine *e, uint32_t id);
+struct wc_error *handler_extend(struct engine *e, uint32_t id, uint32_t *ret);
 
 /* No more hits of watch @a, and its count is final. */
 void handler_disable(struct armed_watch *a);

@@ -35,7 +35,7 @@ uint64_t handler_outstanding(const struct engine *e)
 	uint64_t sum = 0, known, counted;
 	unsigned int i;
 
-	for (i = 0; i < ENGINE_WATCHES; i++) {
+	for (i = 0; i < WIRE_WATCHES; i++) {
 		const struct armed_watch *a = &e->watch[i];
 		struct wire_watch shared = { 0 };
 
@@ -121,7 +121,7 @@ struct wc_error *handler_stop(struct engine *e)
 	unsigned int i;
 
 	handler_let_go(e);
-	for (i = 0; i < ENGINE_WATCHES; i++)
+	for (i = 0; i < WIRE_WATCHES; i++)
 		handler_disable(&e->watch[i]);
 	err = settle(e, SETTLE_MS);
 	e->stopped = true;

@@ -171,21 +171,117 @@ static struct wc_error *know_code(struct intake *in, const struct access_event *
 	return err;
 }
 
-/* Only for a watch of reads alone: everything else is recorded, whatever it is. */
-static bool is_unwanted_write(const struct intake_watch *w, const struct access_event *a,
-			      struct access_query *q)
+static bool needs_verdict(const struct intake_watch *w, const struct wire_record *r)
 {
-	struct access_verdict verdict;
+	return w->w.access == ACCESS_READ || w->w.want_size != w->w.size ||
+	       (r->flags & (WIRE_TENTATIVE | WIRE_UNDECIDED));
+}
 
-	if (w->w.access != ACCESS_READ)
-		return false;
+static void resolve(const struct intake_watch *w, const struct access_event *a, struct access_query *q,
+		    struct access_verdict *ret)
+{
 	q->regs = &a->regs;
 	q->addr = a->addr;
 	q->size = a->size;
+	q->armed = w->w.access == ACCESS_WRITE ? ACCESS_WRITE : ACCESS_READWRITE;
+	q->has_old = a->has_old;
 	q->has_new = a->has_new;
+	q->old_value = a->old_value;
 	q->new_value = a->new_value;
-	access_resolve(q, &verdict);
-	return verdict.kind == ACCESS_WRITE;
+	access_resolve(q, ret);
+}
+
+static bool ranges_overlap(uint64_t a, uint64_t a_len, uint64_t b, uint64_t b_len)
+{
+	return a < b ? b - a < a_len : a - b < b_len;
+}
+
+/* Recorded because it might have been hit as well, by an instruction that hit another watch. */
+static bool was_hit(const struct intake_watch *w, const struct wire_record *r, const struct access_verdict *v)
+{
+	uint64_t addr = r->addr ? r->addr : w->w.addr;
+
+	return v->has_range && ranges_overlap(v->range_addr, v->range_len, addr, w->w.size) &&
+	       (w->w.access != ACCESS_WRITE || (v->kind & ACCESS_WRITE));
+}
+
+/* Only what is known not to have been asked for is dropped. */
+static bool is_unwanted(const struct intake_watch *w, const struct access_event *a,
+			const struct access_verdict *v)
+{
+	if (w->w.access == ACCESS_READ && v->kind == ACCESS_WRITE)
+		return true;
+	return v->has_range && !ranges_overlap(v->range_addr, v->range_len, a->addr, a->size);
+}
+
+static void fill_input(const struct intake *in, const struct wire_record *r, const struct access_event *a,
+		       const struct access_verdict *v, struct filter_input *ret)
+{
+	struct proc_status s;
+
+	*ret = (struct filter_input){
+		.known = FILTER_NEEDS_TID, .tid = r->tid, .old_value = a->old_value, .new_value = a->new_value
+	};
+	ret->known |= (a->has_old ? FILTER_NEEDS_OLD : 0) | (a->has_new ? FILTER_NEEDS_NEW : 0);
+	if (v->has_range) {
+		ret->size = v->range_len;
+		ret->known |= FILTER_NEEDS_SIZE;
+	}
+	if (proc_status_read(in->pid, a->tid, &s)) {
+		memcpy(ret->name, s.name, sizeof(ret->name));
+		ret->known |= FILTER_NEEDS_NAME;
+	}
+}
+
+static bool is_due(struct intake_watch *w, uint64_t time_ns)
+{
+	const struct wire_filter *f = &w->filter;
+
+	if (f->sample > 1 && w->passed++ % f->sample)
+		return false;
+	if (f->interval_ns && w->recorded_ns && time_ns - w->recorded_ns < f->interval_ns)
+		return false;
+	w->recorded_ns = time_ns;
+	return true;
+}
+
+/* What cannot be decided here either is kept: a condition never hides what is not known. */
+static bool passes_filter(const struct intake *in, struct intake_watch *w, const struct wire_record *r,
+			  const struct trace_event *e, const struct access_verdict *v)
+{
+	const struct access_event *a = &e->access;
+	int64_t scratch[FILTER_OPS];
+	struct filter_input input;
+	bool through = false;
+	uint32_t i;
+
+	fill_input(in, r, a, v, &input);
+	if (filter_condition(&w->filter, &input, scratch) == FILTER_DROP)
+		return false;
+	for (i = 0; i < a->nframes && !through; i++)
+		through = filter_is_caller(&w->filter, i ? a->frame[i] - 1 : a->frame[i]);
+	if (w->filter.ncallers && through == (w->filter.not_callers != 0))
+		return false;
+	return is_due(w, e->time_ns);
+}
+
+enum fate { KEEP, FILTERED, NEVER_WAS };
+
+static enum fate judge(const struct intake *in, struct intake_watch *w, const struct wire_record *r,
+		       const struct trace_event *e, struct access_query *q)
+{
+	struct access_verdict v = { 0 };
+
+	/* Registers of another moment, or of the program while the kernel did it, say nothing. */
+	if (!(r->flags & (WIRE_ASYNC | WIRE_KERNEL)) && needs_verdict(w, r) && w->w.access != ACCESS_EXECUTE)
+		resolve(w, &e->access, q, &v);
+	if ((r->flags & WIRE_TENTATIVE) && !was_hit(w, r, &v))
+		return NEVER_WAS;
+	if (is_unwanted(w, &e->access, &v))
+		return FILTERED;
+	if ((r->flags & WIRE_UNDECIDED) || ((r->flags & WIRE_TENTATIVE) && w->w.filter))
+		return passes_filter(in, w, r, e, &v) ? KEEP : FILTERED;
+	return KEEP;
 }
 
 static uint64_t record_time(struct intake *in, const struct wire_record *r)
@@ -222,14 +318,26 @@ static struct wc_error *tell_blocked(struct intake *in, uint64_t time_ns, pid_t 
 static void fill_access(const struct intake_watch *w, const struct wire_record *r, struct access_event *a)
 {
 	a->watch = w->w.id;
-	a->addr = w->w.addr;
-	a->size = w->w.size;
+	a->addr = w->w.want_addr;
+	if (w->w.address && r->addr)
+		a->addr = r->addr;
+	a->size = w->w.want_size;
 	a->has_old = r->flags & WIRE_HAS_OLD;
 	a->has_new = r->flags & WIRE_HAS_NEW;
 	a->old_value = r->old_value;
 	a->new_value = r->new_value;
 	a->regs = r->regs;
 	a->displaced = r->flags & WIRE_ASYNC;
+	a->in_kernel = r->flags & WIRE_KERNEL;
+	a->syscall = a->in_kernel ? r->syscall : -1;
+}
+
+static void take_hook(struct intake *in, const struct intake_watch *w, const struct wire_record *r)
+{
+	in->hook_hit = true;
+	in->hook = (struct engine_hook){
+		.id = w->w.id, .pid = in->pid, .tid = global_tid(in, (pid_t)r->tid), .regs = r->regs
+	};
 }
 
 /* One record into the queue, with all that it needs made known. */
@@ -240,12 +348,15 @@ static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 	struct access_event *a = &q->event.access;
 	struct access_query query = { 0 };
 	struct wc_error *err;
+	enum fate fate;
 
-	w->seen++;
-	if (!w->w.size || (r->flags & WIRE_SELF_TEST))
+	if (!w->w.size || (r->flags & WIRE_SELF_TEST)) {
+		w->seen++;
 		return NULL;
+	}
 	if (w->w.hook) {
-		in->hook_hit = true;
+		w->seen++;
+		take_hook(in, w, r);
 		return NULL;
 	}
 	q->event = (struct trace_event){ .type = EVENT_ACCESS, .time_ns = record_time(in, r) };
@@ -260,13 +371,27 @@ static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 		err = know_code(in, a, q->event.time_ns, &query);
 	if (err)
 		return err;
-	if (!a->displaced && is_unwanted_write(w, a, &query)) {
-		w->filtered++;
-		return NULL;
-	}
-	w->recorded++;
-	in->queued++;
+	fate = judge(in, w, r, &q->event, &query);
+	w->seen += fate != NEVER_WAS;
+	w->filtered += fate == FILTERED;
+	w->recorded += fate == KEEP;
+	in->queued += fate == KEEP;
 	return NULL;
+}
+
+void intake_arm(struct intake *in, unsigned int i, const struct watchpoint *w)
+{
+	struct intake_watch *iw = &in->watch[i];
+
+	*iw = (struct intake_watch){ .w = *w };
+	if (!w->want_size) {
+		iw->w.want_addr = w->addr;
+		iw->w.want_size = w->size;
+	}
+	if (w->filter) {
+		iw->filter = *w->filter;
+		iw->w.filter = &iw->filter;
+	}
 }
 
 /* Empties the ring into the queue. */
@@ -275,6 +400,8 @@ static struct wc_error *take_all_in(struct intake *in, bool *any)
 	const struct wire_record *r;
 	struct wc_error *err = NULL;
 
+	if (!in->ring.area)
+		return NULL;
 	tsc_clock_sample(&in->clock);
 	while (!err && !in->hook_hit && !in->corrupt && in->queued < QUEUE_MAX) {
 		enum ring_result result = ring_next(&in->ring, &r);
@@ -306,7 +433,7 @@ struct wc_error *intake_pass(struct intake *in, bool *any)
 
 	*any = in->queued > in->handed;
 	err = take_all_in(in, any);
-	looked = in->clock.ns;
+	looked = monotonic_ns();
 	end = looked + PASS_NS;
 	while (!err && in->handed < in->queued) {
 		uint64_t now;
@@ -325,8 +452,19 @@ struct wc_error *intake_pass(struct intake *in, bool *any)
 	return err;
 }
 
+bool intake_has_room(const struct intake *in)
+{
+	return in->queued < QUEUE_MAX;
+}
+
+struct wc_error *intake_take(struct intake *in, const struct wire_record *r)
+{
+	tsc_clock_sample(&in->clock);
+	return take_in(in, r);
+}
+
 struct wc_error *intake_init(struct intake *in, pid_t pid, unsigned int frames, struct event_sink sink,
-			     struct injection *inj, const struct wire_control *layout)
+			     const struct wire_area *area, const struct wire_control *layout)
 {
 	struct wc_error *err;
 
@@ -334,9 +472,11 @@ struct wc_error *intake_init(struct intake *in, pid_t pid, unsigned int frames, 
 	in->frames = frames;
 	in->sink = sink;
 	in->queue = calloc(QUEUE_MAX, sizeof(*in->queue));
-	in->facts = code_facts_new(pid, inj, (struct event_sink){ put, in });
+	in->facts = code_facts_new(pid, area, (struct event_sink){ put, in });
+	tsc_clock_sample(&in->clock);
 	if (!in->queue || !in->facts ||
-	    !ring_init(&in->ring, inj, layout->ring_offset, layout->ring_size, layout->commit_key))
+	    (layout &&
+	     !ring_init(&in->ring, area, layout->ring_offset, layout->ring_size, layout->commit_key)))
 		return &wc_enomem;
 	err = refresh_modules(in, monotonic_ns(), NULL);
 	if (!err)

@@ -14,14 +14,17 @@
 #include <sys/types.h>
 
 #include "watchctl/base/map64.h"
+#include "handler/filter.h"
 #include "watchctl/engine/code_facts.h"
 #include "watchctl/engine/engine.h"
 #include "watchctl/engine/ring.h"
 #include "watchctl/engine/tsc_clock.h"
 
 struct intake_watch {
-	struct watchpoint w; /* size 0: none */
-	uint64_t seen;	     /* records taken out of the ring, whatever became of them */
+	struct watchpoint w;	   /* size 0: none; its want_* are filled in */
+	struct wire_filter filter; /* for hits that could not be decided where they happened */
+	uint64_t passed, recorded_ns;
+	uint64_t seen; /* records taken out of the ring, whatever became of them */
 	uint64_t recorded, filtered;
 };
 
@@ -34,20 +37,33 @@ struct intake {
 	struct ring ring;
 	struct code_facts *facts;
 	struct tsc_clock clock;
-	struct intake_watch watch[ENGINE_WATCHES];
+	struct intake_watch watch[WIRE_WATCHES];
 	struct map64 threads; /* id in the target's pid namespace -> struct thread_id, owned */
 	struct queued_access *queue;
 	size_t queued, handed;
 	uint64_t modules_ns, modules_backoff_ns;
-	bool hook_hit; /* stops the intake until the caller has dealt with it and cleared it */
+	bool hook_hit;		 /* stops the intake until the caller has dealt with it and cleared it */
+	struct engine_hook hook; /* the thread that waits, when hook_hit */
 	bool told_blocked;
 	bool muted;   /* the sink has failed, and its error was returned: nothing more goes there */
 	bool corrupt; /* the ring does not hold what a handler writes: it is not read any further */
 };
 
-/* @inj and its ring must outlive it. WC_EFAIL: no memory, or a sink's error. */
+/*
+ * @area holds the tables (NULL: there are none) and, with @layout, the ring; it must outlive the intake.
+ * Without @layout records come by intake_take(). WC_EFAIL: no memory, or a sink's error.
+ */
 struct wc_error *intake_init(struct intake *in, pid_t pid, unsigned int frames, struct event_sink sink,
-			     struct injection *inj, const struct wire_control *layout);
+			     const struct wire_area *area, const struct wire_control *layout);
+
+/* Watch @i is armed as @w says; its counts begin anew. */
+void intake_arm(struct intake *in, unsigned int i, const struct watchpoint *w);
+
+/* Room for another record? Else intake_pass() must be called before intake_take(). */
+bool intake_has_room(const struct intake *in);
+
+/* Takes in a record that did not come through the ring; the caller vouches for its form. */
+struct wc_error *intake_take(struct intake *in, const struct wire_record *r);
 void intake_deinit(struct intake *in); /* accepts zero-initialised */
 
 /*

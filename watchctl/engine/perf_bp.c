@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,19 +25,19 @@ static int open_event(struct perf_event_attr *attr, pid_t tid)
 	return (int)syscall(SYS_perf_event_open, attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-static struct perf_event_attr make_attr(const struct perf_bp_spec *s, bool kernel)
+static struct perf_event_attr make_attr(const struct perf_bp_spec *s, uint64_t addr, bool kernel)
 {
 	struct perf_event_attr a = {
 		.type = PERF_TYPE_BREAKPOINT,
 		.size = sizeof(a),
 		.sample_period = 1,
-		.inherit = 1,
-		.inherit_thread = 1,
+		.inherit = !s->address,
+		.inherit_thread = !s->address,
 		.remove_on_exec = 1,
 		.sigtrap = 1,
 		.exclude_kernel = !kernel,
 		.exclude_hv = 1,
-		.bp_addr = s->addr,
+		.bp_addr = addr,
 		.bp_len = s->size,
 		.sig_data = s->sig_data,
 	};
@@ -164,12 +165,18 @@ static bool known(const struct perf_bp *bp, const struct thread_ids *inherited, 
 
 static struct wc_error *arm_thread(pid_t pid, pid_t tid, const struct perf_bp_spec *s, struct perf_bp *bp)
 {
-	struct perf_event_attr a = make_attr(s, bp->kernel);
-	int fd = open_event(&a, tid);
+	struct perf_event_attr a;
+	uint64_t addr = s->addr;
+	int fd;
+
+	if (s->address && !s->address(s->address_ctx, tid, &addr))
+		return NULL;
+	a = make_attr(s, addr, bp->kernel);
+	fd = open_event(&a, tid);
 
 	if (fd < 0 && (errno == EACCES || errno == EPERM) && bp->kernel && !bp->n) {
 		bp->kernel = false; /* not permitted to see the kernel's accesses: armed without, and said */
-		a = make_attr(s, false);
+		a = make_attr(s, addr, false);
 		fd = open_event(&a, tid);
 	}
 	if (fd < 0)
@@ -218,7 +225,7 @@ static struct wc_error *arm_pass(pid_t pid, const struct perf_bp_spec *s, bool f
 
 		if (known(bp, inherited, ids.v[i]))
 			continue;
-		if (!first && perf_bp_used(ids.v[i]) > (int)s->used) {
+		if (!first && !s->address && perf_bp_used(ids.v[i]) > (int)s->used) {
 			if (!vec_push(inherited->v, inherited->n, inherited->cap, ids.v[i]))
 				err = &wc_enomem;
 			continue;
@@ -242,9 +249,9 @@ struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct
 	raise_file_limit();
 	for (pass = 0; more && !err && pass < MAX_PASSES; pass++)
 		err = arm_pass(pid, spec, pass == 0, &bp, &inherited, threads, &more);
-	*armed = (uint32_t)(more ? bp.n + inherited.n : *threads);
+	*armed = (uint32_t)(more || spec->address ? bp.n + inherited.n : *threads);
 	thread_ids_deinit(&inherited);
-	if (!err && !bp.n)
+	if (!err && !bp.n && !spec->address)
 		err = wc_error_new(WC_ETARGET, "process %d ended while it was being armed", pid);
 	if (err) {
 		perf_bp_close(&bp);
@@ -254,9 +261,42 @@ struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct
 	return NULL;
 }
 
+/* The event of a thread that has ended hangs up. */
+static void drop_ended(struct perf_bp *bp)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < bp->n; i++) {
+		struct pollfd p = { .fd = bp->event[i].fd, .events = POLLIN };
+		uint64_t one;
+
+		if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLHUP)) {
+			bp->event[n++] = bp->event[i];
+			continue;
+		}
+		if (read(p.fd, &one, sizeof(one)) == sizeof(one))
+			bp->past += one;
+		close(p.fd);
+	}
+	bp->n = n;
+}
+
+struct wc_error *perf_bp_extend(pid_t pid, const struct perf_bp_spec *spec, struct perf_bp *bp,
+				uint32_t *threads, uint32_t *armed)
+{
+	struct thread_ids none = { 0 };
+	struct wc_error *err;
+	bool more;
+
+	drop_ended(bp);
+	err = arm_pass(pid, spec, true, bp, &none, threads, &more);
+	*armed = (uint32_t)bp->n;
+	return err;
+}
+
 uint64_t perf_bp_count(const struct perf_bp *bp)
 {
-	uint64_t sum = 0, one;
+	uint64_t sum = bp->past, one;
 	size_t i;
 
 	for (i = 0; i < bp->n; i++)

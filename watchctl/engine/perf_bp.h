@@ -22,6 +22,7 @@ struct perf_bp_event {
 struct perf_bp {
 	struct perf_bp_event *event;
 	size_t n, cap;
+	uint64_t past; /* counted by threads that have ended, whose events are closed */
 	bool kernel;
 };
 
@@ -35,6 +36,12 @@ struct perf_bp_spec {
 	unsigned int others;		/* watches of ours that every thread already carries */
 	const struct perf_guard *guard; /* NULL: none to be had */
 	unsigned int used;		/* debug registers in use in every thread, ours and others' */
+	/*
+	 * Another address in each thread, and nothing is inherited: perf_bp_extend() arms new threads.
+	 * False: this one has none yet. NULL: addr.
+	 */
+	bool (*address)(void *ctx, pid_t tid, uint64_t *ret);
+	void *address_ctx;
 };
 
 /*
@@ -43,6 +50,13 @@ struct perf_bp_spec {
  */
 struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct perf_bp *ret,
 			      uint32_t *threads, uint32_t *armed);
+
+/*
+ * Arms threads that have none of it yet, of a watch with an address of its own in each; lets go of those that
+ * ended. *threads as above; *armed: how many carry it now.
+ */
+struct wc_error *perf_bp_extend(pid_t pid, const struct perf_bp_spec *spec, struct perf_bp *bp,
+				uint32_t *threads, uint32_t *armed);
 
 /* Hits so far, in all threads, those that have ended included. */
 uint64_t perf_bp_count(const struct perf_bp *bp);

@@ -8,10 +8,10 @@
 	((sizeof(struct wire_record) + 8 * WIRE_FRAMES + sizeof(struct regs) + WIRE_RAW_MAX + 15) & ~15ull)
 #define RECORD_HEADER 16u /* commit, size, flags: also what a padding record has */
 
-bool ring_init(struct ring *r, const struct injection *inj, uint64_t offset, uint64_t size,
+bool ring_init(struct ring *r, const struct wire_area *area, uint64_t offset, uint64_t size,
 	       uint64_t commit_key)
 {
-	*r = (struct ring){ .inj = inj, .offset = offset, .size = size, .commit_key = commit_key };
+	*r = (struct ring){ .area = area, .offset = offset, .size = size, .commit_key = commit_key };
 	r->record = malloc(RECORD_MAX);
 	return r->record != NULL;
 }
@@ -24,12 +24,12 @@ void ring_deinit(struct ring *r)
 
 static bool load_word(const struct ring *r, uint64_t offset, uint64_t *ret)
 {
-	if (r->inj->shared) {
-		*ret = __atomic_load_n((const uint64_t *)((const char *)r->inj->shared + offset),
+	if (r->area->mapped) {
+		*ret = __atomic_load_n((const uint64_t *)((const char *)r->area->mapped + offset),
 				       __ATOMIC_ACQUIRE);
 		return true;
 	}
-	return injection_read(r->inj, offset, ret, sizeof(*ret));
+	return r->area->read(r->area->ctx, offset, ret, sizeof(*ret));
 }
 
 static bool well_formed(const struct wire_record *rec)
@@ -57,7 +57,7 @@ enum ring_result ring_next(struct ring *r, const struct wire_record **ret)
 			return RING_GONE;
 		if (commit != (r->tail ^ r->commit_key))
 			return head - r->tail > r->size ? RING_CORRUPT : RING_BUSY;
-		if (!injection_read(r->inj, at, rec, RECORD_HEADER))
+		if (!r->area->read(r->area->ctx, at, rec, RECORD_HEADER))
 			return RING_GONE;
 		if (rec->size < RECORD_HEADER || rec->size % 16 || rec->size > left)
 			return RING_CORRUPT;
@@ -68,7 +68,7 @@ enum ring_result ring_next(struct ring *r, const struct wire_record **ret)
 		if (rec->size > RECORD_MAX || rec->size < sizeof(*rec))
 			return RING_CORRUPT;
 		left = rec->size;
-		if (!injection_read(r->inj, at, rec, left))
+		if (!r->area->read(r->area->ctx, at, rec, left))
 			return RING_GONE;
 		if (rec->size != left || !well_formed(rec))
 			return RING_CORRUPT;
@@ -82,8 +82,8 @@ void ring_release(struct ring *r)
 {
 	uint64_t offset = offsetof(struct wire_control, tail);
 
-	if (r->inj->shared)
-		__atomic_store_n((uint64_t *)((char *)r->inj->shared + offset), r->tail, __ATOMIC_RELEASE);
+	if (r->area->mapped)
+		__atomic_store_n((uint64_t *)((char *)r->area->mapped + offset), r->tail, __ATOMIC_RELEASE);
 	else
-		injection_write(r->inj, offset, &r->tail, sizeof(r->tail));
+		r->area->write(r->area->ctx, offset, &r->tail, sizeof(r->tail));
 }

@@ -9,11 +9,11 @@
 #include <stdint.h>
 
 #include "handler/wire.h"
-#include "watchctl/target/inject.h"
+#include "watchctl/engine/area.h"
 
 struct ring {
-	const struct injection *inj;
-	uint64_t offset, size; /* of the ring in the shared area */
+	const struct wire_area *area;
+	uint64_t offset, size; /* of the ring in the area */
 	uint64_t commit_key;
 	uint64_t tail;
 	uint8_t *record; /* the last one taken, our own copy */
@@ -27,7 +27,7 @@ enum ring_result {
 	RING_GONE,    /* the memory cannot be read any more */
 };
 
-bool ring_init(struct ring *r, const struct injection *inj, uint64_t offset, uint64_t size,
+bool ring_init(struct ring *r, const struct wire_area *area, uint64_t offset, uint64_t size,
 	       uint64_t commit_key);
 void ring_deinit(struct ring *r);
 

@@ -33,10 +33,12 @@ enum event_type {
 };
 
 #define COMM_LEN 16
-#define STACK_MAX 128 /* frames an access can carry */
+#define STACK_MAX 128	  /* frames an access can carry */
+#define WATCH_SIZE_MAX 32 /* bytes that four registers cover at most */
 
 struct process_event {
 	int32_t pid;
+	int32_t parent; /* a followed child: its parent, whose modules it starts with; 0: none */
 	const char *comm;
 	const char *exe;
 	const char *cmdline;  /* arguments joined by spaces */
@@ -54,9 +56,12 @@ struct watch_event {
 	const char *name;      /* what the user typed */
 	const char *full_name; /* variable.name: "file.c:flag" */
 	uint64_t addr;
-	uint32_t size;	    /* 1, 2, 4, 8 */
+	uint32_t size;	    /* 1, 2, 4, 8; more: a range that takes several registers */
+	bool per_thread;    /* each thread has its own: addr is that of the first thread armed */
+	const char *filter; /* the conditions under which hits are recorded; NULL: all */
 	uint32_t access;    /* ACCESS_READ, _WRITE, _READWRITE (what was asked), _EXECUTE */
-	const char *engine; /* "handler" */
+	const char *engine; /* "handler", "ring", "ptrace" */
+	const char *why;    /* this engine, where it is not the default one; NULL */
 	const char *module; /* NULL: none */
 	struct value_type type;
 	uint32_t threads, threads_armed;
@@ -74,6 +79,14 @@ struct access_event {
 	uint32_t size;
 	bool has_old, has_new;
 	bool displaced; /* SIGTRAP was blocked: registers and stack are those of a later moment */
+	/*
+	 * The kernel made the access on the program's behalf, seen while it did: regs and stack are the
+	 * program's as it entered the kernel. False: whoever made it, regs tell.
+	 */
+	bool in_kernel;
+	uint8_t kernel_kind; /* enum access_kind, in_kernel only */
+	int32_t syscall;     /* number of the system call, in_kernel only; -1: none (a fault, a signal) */
+	const char *kernel_function; /* that made the access; NULL: not known */
 	uint64_t old_value, new_value;
 	struct regs regs; /* after the access: rip is where execution goes on */
 	uint8_t walk_end; /* enum walk_end */
@@ -102,7 +115,8 @@ struct summary_event {
 
 struct trace_event {
 	enum event_type type;
-	uint64_t time_ns; /* CLOCK_MONOTONIC of the recording machine */
+	uint64_t time_ns;   /* CLOCK_MONOTONIC of the recording machine */
+	int32_t module_pid; /* EVENT_MODULE, _GONE: whose; 0: the first process told */
 	union {
 		struct process_event process;
 		struct thread_event thread;

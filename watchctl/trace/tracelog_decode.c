@@ -80,9 +80,10 @@ static char *get_optional(struct cursor *c)
 	return *s ? s : NULL;
 }
 
-static bool is_watch_size(uint32_t size)
+/* Logs of a lower minor version end before the fields that were added since. */
+static bool has_more(const struct cursor *c)
 {
-	return size == 1 || size == 2 || size == 4 || size == 8;
+	return c->p < c->end;
 }
 
 static int hex_digit(char c)
@@ -123,6 +124,8 @@ static void get_process(struct cursor *c, struct process_event *p)
 	p->exe = get_string(c);
 	p->cmdline = get_string(c);
 	p->host = get_string(c);
+	if (has_more(c))
+		p->parent = get_u32(c);
 }
 
 static void get_thread(struct cursor *c, struct thread_event *t)
@@ -132,7 +135,7 @@ static void get_thread(struct cursor *c, struct thread_event *t)
 	t->comm = get_string(c);
 }
 
-static void get_module(struct cursor *c, struct module *m)
+static void get_module(struct cursor *c, struct module *m, int32_t *pid)
 {
 	m->start = get_u64(c);
 	m->end = get_u64(c);
@@ -140,6 +143,8 @@ static void get_module(struct cursor *c, struct module *m)
 	m->deleted = get_u8(c) != 0;
 	m->path = get_string(c);
 	get_build_id(c, m);
+	if (has_more(c))
+		*pid = get_u32(c);
 	if (m->end <= m->start)
 		c->bad = true;
 }
@@ -193,6 +198,8 @@ static struct wc_error *get_enumerators(struct tracelog_decoder *d, struct curso
 
 static struct wc_error *get_watch(struct tracelog_decoder *d, struct cursor *c, struct watch_event *w)
 {
+	struct wc_error *err;
+
 	w->id = get_u32(c);
 	w->addr = get_u64(c);
 	w->size = get_u32(c);
@@ -213,10 +220,16 @@ static struct wc_error *get_watch(struct tracelog_decoder *d, struct cursor *c, 
 	w->engine = get_string(c);
 	w->module = get_optional(c);
 	w->type.name = get_optional(c);
-	if (!is_watch_size(w->size) || w->access > ACCESS_EXECUTE || w->type.kind > VALUE_AGGREGATE ||
-	    w->type.bit_offset + w->type.bit_size > 64)
+	if (w->size < 1 || w->size > WATCH_SIZE_MAX || w->access > ACCESS_EXECUTE ||
+	    w->type.kind > VALUE_AGGREGATE || w->type.bit_offset + w->type.bit_size > 64)
 		c->bad = true;
-	return get_enumerators(d, c, &w->type);
+	err = get_enumerators(d, c, &w->type);
+	if (!err && has_more(c)) {
+		w->per_thread = get_u8(c) != 0;
+		w->filter = get_optional(c);
+		w->why = get_optional(c);
+	}
+	return err;
 }
 
 static uint8_t get_code_bytes(struct cursor *c, uint8_t bytes[INSN_MAX])
@@ -257,7 +270,14 @@ static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trac
 	a->new_value = get_u64(c);
 	stack = map64_get(&d->stacks, get_u32(c));
 	get_bytes(c, a->regs.r, sizeof(a->regs.r));
-	if (!stack || !is_watch_size(a->size)) {
+	a->syscall = -1;
+	if (has_more(c)) {
+		a->in_kernel = get_u8(c) != 0;
+		a->kernel_kind = get_u8(c);
+		a->syscall = get_u32(c);
+		a->kernel_function = get_optional(c);
+	}
+	if (!stack || a->size < 1 || a->size > 8 || a->kernel_kind > ACCESS_EXECUTE) {
 		c->bad = true;
 		return;
 	}
@@ -328,7 +348,7 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 		break;
 	case EVENT_MODULE:
 	case EVENT_MODULE_GONE:
-		get_module(&c, &ret->module);
+		get_module(&c, &ret->module, &ret->module_pid);
 		break;
 	case EVENT_WATCH:
 		err = get_watch(d, &c, &ret->watch);

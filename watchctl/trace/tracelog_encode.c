@@ -86,6 +86,7 @@ static void put_process(struct encoder *c, const struct process_event *p)
 	put_string(c, p->exe);
 	put_string(c, p->cmdline);
 	put_string(c, p->host);
+	put_u32(c, p->parent);
 }
 
 static void put_thread(struct encoder *c, const struct thread_event *t)
@@ -95,7 +96,7 @@ static void put_thread(struct encoder *c, const struct thread_event *t)
 	put_string(c, t->comm);
 }
 
-static void put_module(struct encoder *c, const struct module *m)
+static void put_module(struct encoder *c, const struct module *m, int32_t pid)
 {
 	put_u64(c, m->start);
 	put_u64(c, m->end);
@@ -103,6 +104,7 @@ static void put_module(struct encoder *c, const struct module *m)
 	put_u8(c, m->deleted);
 	put_string(c, m->path);
 	put_build_id(c, m);
+	put_u32(c, pid);
 }
 
 static void put_watch(struct encoder *c, const struct watch_event *e)
@@ -128,6 +130,9 @@ static void put_watch(struct encoder *c, const struct watch_event *e)
 	put_string(c, e->module);
 	put_string(c, e->type.name);
 	put_enumerators(c, &e->type);
+	put_u8(c, e->per_thread);
+	put_string(c, e->filter);
+	put_string(c, e->why);
 }
 
 static void put_code(struct encoder *c, const struct code_fact *f)
@@ -156,6 +161,10 @@ static void put_access(struct encoder *c, const struct access_event *a, uint64_t
 	put_u64(c, a->has_new ? a->new_value : 0);
 	put_u32(c, stack);
 	encode_bytes(c, a->regs.r, sizeof(a->regs.r));
+	put_u8(c, a->in_kernel);
+	put_u8(c, a->kernel_kind);
+	put_u32(c, a->in_kernel ? a->syscall : -1);
+	put_string(c, a->kernel_function);
 }
 
 static void put_summary(struct encoder *c, const struct summary_event *s)
@@ -185,7 +194,7 @@ void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stac
 		return put_thread(c, &e->thread);
 	case EVENT_MODULE:
 	case EVENT_MODULE_GONE:
-		return put_module(c, &e->module);
+		return put_module(c, &e->module, e->module_pid);
 	case EVENT_WATCH:
 		return put_watch(c, &e->watch);
 	case EVENT_CODE:

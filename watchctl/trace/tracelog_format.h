@@ -28,7 +28,7 @@
 #include "watchctl/base/error.h"
 
 #define TRACELOG_MAJOR 1
-#define TRACELOG_MINOR 0
+#define TRACELOG_MINOR 1
 
 #define TRACELOG_MAGIC 0xC1FC1FC1u
 #define TRACELOG_PACKET_HEAD 64 /* header and context */

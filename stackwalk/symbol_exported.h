@@ -1,0 +1,12 @@
+/* symbol_exported - a file's table of exported symbols, by name; private to stackwalk/. */
+#ifndef STACKWALK_SYMBOL_EXPORTED_H
+#define STACKWALK_SYMBOL_EXPORTED_H
+
+#include <stdbool.h>
+
+#include <gelf.h>
+
+/* The entry of @name, without regard to versions. False: @elf (may be NULL) does not define it. */
+bool symbol_exported(Elf *elf, const char *name, GElf_Sym *ret);
+
+#endif
