@@ -1,14 +1,20 @@
-/* demangle - C++ and Rust symbol names as people write them; private to stackwalk/. */
+/*
+ * demangle - C++ and Rust symbol names as people write them; private to stackwalk/. Wraps libiberty, which knows
+ * the Itanium C++ ABI and both of Rust's manglings.
+ */
 #ifndef STACKWALK_DEMANGLE_H
 #define STACKWALK_DEMANGLE_H
 
 #include <stdbool.h>
 
 /*
- * The name behind the mangled @symbol, malloc'd; NULL: not mangled, or no memory. Rust's legacy
- * names lose the hash at their end; Rust's v0 names ("_R...") are not understood.
+ * The name behind the mangled @symbol, malloc'd; NULL: not mangled, or no memory. C++ functions have their
+ * parameters, and clones " [clone .cold]"; Rust's names lose their hashes.
  */
 char *demangle(const char *symbol);
+
+/* The same without parameters, return type and clone: "ns::f<int>". */
+char *demangle_bare(const char *symbol);
 
 /* A copy of @symbol for people: demangled if it is mangled, without "@VERSION". NULL: no memory. */
 char *demangle_or_copy(const char *symbol);

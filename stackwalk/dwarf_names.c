@@ -227,10 +227,13 @@ static bool fill_frames(struct unit *u, Dwarf_Die *function, uint64_t addr, stru
 	set_line(&u->cu, addr, &p->frame[0]);
 	for (size_t i = 0; i < n; i++) {
 		p->frame[i].function = function_name(&chain[n - 1 - i]);
+		p->frame[i].id = chain[n - 1 - i].addr;
 		set_call_site(&u->cu, &chain[n - 1 - i], &p->frame[i + 1]);
 	}
-	if (function)
+	if (function) {
 		p->frame[n].function = function_name(function);
+		p->frame[n].id = function->addr;
+	}
 	return true;
 }
 

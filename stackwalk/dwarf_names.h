@@ -15,6 +15,7 @@ struct dwarf_frame {
 	char *function;	  /* demangled, the receiver's to free; NULL: unknown */
 	const char *file; /* lives as long as the elffile; NULL: unknown */
 	unsigned int line;
+	const void *id; /* the same for all parts of one function, or of one call that was inlined */
 };
 
 struct dwarf_place {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stackwalk/code_name_find.h"
+#include "stackwalk/code_name_indirect.h"
 #include "stackwalk/dwarf_unit.h"
 #include "stackwalk/locate_find.h"
 #include "stackwalk/locate_parse.h"
@@ -67,21 +69,6 @@ static struct wc_error *locate_raw(const struct locate_expr *e, struct variable 
 		return &wc_enomem;
 	*ret = v;
 	return NULL;
-}
-
-/* The prefix names a module if one is called so, else a source file. */
-static void set_prefixes(struct search *s, const struct locate_expr *e)
-{
-	if (!e->nprefixes)
-		return;
-	if (e->nprefixes == 2) {
-		s->module = e->prefix[0];
-		s->source = e->prefix[1];
-	} else if (module_by_name(s->modules, e->prefix[0])) {
-		s->module = e->prefix[0];
-	} else {
-		s->source = e->prefix[0];
-	}
 }
 
 /* "base.member.member": the first @n steps joined to the base, as Go writes "package.Variable". */
@@ -153,9 +140,9 @@ static struct wc_error *search_joined(struct search *s, const struct locate_expr
 
 	if (!name)
 		return &wc_enomem;
-	set_prefixes(&joined, e);
+	search_set_prefixes(&joined, e->prefix, e->nprefixes);
 	joined.name = name;
-	err = functions ? search_run_functions(&joined) : search_name(&joined, name);
+	err = functions ? code_name_find(&joined) : search_name(&joined, name);
 	if (err || !joined.nhits)
 		return err;
 	search_deinit(s);
@@ -317,13 +304,15 @@ struct wc_error *locate(struct locator *l, const char *expr, const struct module
 		return err;
 	if (e.is_raw)
 		return locate_raw(&e, ret);
-	set_prefixes(&s, &e);
+	search_set_prefixes(&s, e.prefix, e.nprefixes);
 	err = find_base(&s, &e, &used);
 	if (err)
 		return err;
 	s.whole_name = whole = join_members(&e, leading_members(&e));
 	if (!s.nhits)
 		return search_not_found(&s, e.nprefixes ? e.prefix[e.nprefixes - 1] : NULL, missing_module);
+	if (s.hit[0].is_indirect)
+		return code_indirect_error(&s, &s.hit[0], mem);
 	if (s.nhits > 1)
 		return search_ambiguous(&s);
 	return make_variable(&s, &e, used, mem, ret);

@@ -51,6 +51,11 @@ struct variable {
 	 */
 	uint64_t pointer[LOCATE_POINTERS];
 	unsigned int npointers;
+	/*
+	 * Of a function: its copies elsewhere (inlined into callers, cloned for some of them), which do not
+	 * come by here when they run.
+	 */
+	unsigned int copies;
 	/* The path ends at the last of these pointers, which is null or leads to memory that is not mapped.
 	 */
 	bool null_pointer;

@@ -1,7 +1,7 @@
 /*
  * The order of the search is the order in which people think of their program: the main executable
  * first, then the libraries; variables outside functions first, then those inside; debug information
- * first, then symbol tables, then functions. The first stage that finds something ends the search, so
+ * first, then symbol tables. The first stage that finds something ends the search, so
  * the debug information of libraries is not even opened for a variable of the program.
  */
 #include "stackwalk/locate_find.h"
@@ -63,12 +63,11 @@ static bool unit_is_from(Dwarf_Die *u, const char *source)
 	return locate_path_fit(full, source);
 }
 
-static bool entry_is_from(struct locate_index *x, const struct variable_entry *e, const char *source)
+bool locate_is_from(struct locate_index *x, Dwarf_Die *die, uint32_t unit, const char *source)
 {
-	Dwarf_Die die = e->die;
-	const char *decl = dwarf_die_decl_file(&die, NULL);
+	const char *decl = dwarf_die_decl_file(die, NULL);
 
-	return (decl && locate_path_fit(decl, source)) || unit_is_from(locate_index_unit(x, e->unit), source);
+	return (decl && locate_path_fit(decl, source)) || unit_is_from(locate_index_unit(x, unit), source);
 }
 
 static char *qualified_name(const char *scope, const char *name)
@@ -92,8 +91,22 @@ bool hit_is_same(const struct hit *a, const struct hit *b)
 	return !a->is_tls || a->module == b->module;
 }
 
-/* Takes @h and its name. A better fit replaces the hits so far; one object counts once. */
-static void add_hit(struct search *s, struct hit h)
+/* Takes the name of @h, which is what @have is. */
+static void add_debug_information(struct hit *have, struct hit *h)
+{
+	if (have->is_function) {
+		/* Its symbol tells its parameters, and which of its copies it is. */
+		have->has_die = true;
+		have->die = h->die;
+		have->unit = h->unit;
+		free(h->name);
+	} else {
+		free(have->name);
+		*have = *h;
+	}
+}
+
+void search_add_hit(struct search *s, struct hit h)
 {
 	if (s->nhits && h.fit > s->hit[0].fit)
 		drop_hits(s);
@@ -106,8 +119,7 @@ static void add_hit(struct search *s, struct hit h)
 		if (!hit_is_same(&s->hit[i], &h))
 			continue;
 		if (!s->hit[i].has_die && h.has_die) {
-			free(s->hit[i].name);
-			s->hit[i] = h;
+			add_debug_information(&s->hit[i], &h);
 		} else {
 			free(h.name);
 		}
@@ -155,7 +167,7 @@ static bool each_entry(void *ctx, const struct variable_entry *e, enum name_fit 
 	enum variable_place place;
 	uint64_t vaddr;
 
-	if (s->source && !entry_is_from(in->x, e, s->source))
+	if (s->source && !locate_is_from(in->x, &die, e->unit, s->source))
 		return true;
 	place = locate_index_place(in->x, &die, &vaddr);
 	if (place == PLACE_DECLARATION && fit == FIT_EXACT && !s->declared.known)
@@ -166,16 +178,16 @@ static bool each_entry(void *ctx, const struct variable_entry *e, enum name_fit 
 		note_problem(s, in->m, e, fit, place);
 		return true;
 	}
-	add_hit(s, (struct hit){ .module = in->m,
-				 .index = in->x,
-				 .addr = place == PLACE_TLS ? vaddr : vaddr + in->m->bias,
-				 .is_tls = place == PLACE_TLS,
-				 .type = dtype_of(in->x, &die),
-				 .has_die = true,
-				 .die = die,
-				 .unit = e->unit,
-				 .fit = fit,
-				 .name = qualified_name(e->scope, e->name) });
+	search_add_hit(s, (struct hit){ .module = in->m,
+					.index = in->x,
+					.addr = place == PLACE_TLS ? vaddr : vaddr + in->m->bias,
+					.is_tls = place == PLACE_TLS,
+					.type = dtype_of(in->x, &die),
+					.has_die = true,
+					.die = die,
+					.unit = e->unit,
+					.fit = fit,
+					.name = qualified_name(e->scope, e->name) });
 	return !s->no_memory;
 }
 
@@ -197,7 +209,7 @@ static void strip_clone_suffix(char *name)
 }
 
 /* Which symbols a stage looks at. */
-enum symbol_stage { SYMBOLS_OUTER, SYMBOLS_LOCAL, SYMBOLS_CODE };
+enum symbol_stage { SYMBOLS_OUTER, SYMBOLS_LOCAL };
 
 /* "f()::x" is inside a function, "(anonymous namespace)::x" is not. */
 static bool name_is_local(const char *name)
@@ -225,7 +237,9 @@ static enum name_fit symbol_fit(const struct symbol *sym, const char *query, enu
 	if (stage == SYMBOLS_LOCAL) {
 		strip_clone_suffix(name);
 		fit = locate_name_fit(NULL, name, query) ? FIT_SUFFIX : FIT_NONE;
-	} else if (stage == SYMBOLS_CODE || !name_is_local(name)) {
+	} else if (!name_is_local(name)) {
+		if (sym->use == SYMBOL_TLS)
+			locate_cut_thread_local(name);
 		fit = locate_name_fit(NULL, name, query);
 	}
 	if (!fit)
@@ -235,7 +249,7 @@ static enum name_fit symbol_fit(const struct symbol *sym, const char *query, enu
 	return fit;
 }
 
-static const char *last_word(const char *query)
+const char *search_last_word(const char *query)
 {
 	const char *last = query;
 
@@ -249,7 +263,7 @@ static void search_symbols(struct search *s, const struct module *m, struct loca
 			   enum symbol_stage stage)
 {
 	struct symbols *table = locate_index_symbols(x);
-	const char *word = last_word(s->name);
+	const char *word = search_last_word(s->name);
 	const struct symbol *v;
 	size_t n;
 
@@ -263,19 +277,18 @@ static void search_symbols(struct search *s, const struct module *m, struct loca
 		enum name_fit fit;
 		char *name;
 
-		if ((v[i].use == SYMBOL_CODE) != (stage == SYMBOLS_CODE) || !strstr(v[i].name, word))
+		if (v[i].use == SYMBOL_CODE || !strstr(v[i].name, word))
 			continue;
 		fit = symbol_fit(&v[i], s->name, stage, &name);
 		if (!fit)
 			continue;
-		add_hit(s, (struct hit){ .module = m,
-					 .index = x,
-					 .addr = is_tls ? v[i].addr : v[i].addr + m->bias,
-					 .is_tls = is_tls,
-					 .size = stage == SYMBOLS_CODE ? 1 : v[i].size,
-					 .is_function = stage == SYMBOLS_CODE,
-					 .fit = fit,
-					 .name = name });
+		search_add_hit(s, (struct hit){ .module = m,
+						.index = x,
+						.addr = is_tls ? v[i].addr : v[i].addr + m->bias,
+						.is_tls = is_tls,
+						.size = v[i].size,
+						.fit = fit,
+						.name = name });
 	}
 }
 
@@ -283,7 +296,7 @@ static void search_symbols(struct search *s, const struct module *m, struct loca
 static bool may_have_local(struct search *s, struct locate_index *x)
 {
 	struct symbols *table = locate_index_symbols(x);
-	const char *word = last_word(s->name);
+	const char *word = search_last_word(s->name);
 	const struct symbol *v;
 	size_t n, locals = 0;
 
@@ -297,8 +310,6 @@ static bool may_have_local(struct search *s, struct locate_index *x)
 	}
 	return !locals;
 }
-
-typedef void stage_fn(struct search *s, const struct module *m, struct locate_index *x);
 
 static void stage_outer(struct search *s, const struct module *m, struct locate_index *x)
 {
@@ -331,14 +342,10 @@ static void stage_automatic(struct search *s, const struct module *m, struct loc
 		locate_index_find(x, s->name, true, each_entry, &in);
 }
 
-static void stage_function(struct search *s, const struct module *m, struct locate_index *x)
+struct wc_error *search_run_stage(struct search *s, search_stage *stage, bool others)
 {
-	if (!s->source)
-		search_symbols(s, m, x, SYMBOLS_CODE);
-}
+	const struct module *only = search_main_module(s->modules);
 
-static struct wc_error *run_stage(struct search *s, stage_fn *stage, const struct module *only, bool others)
-{
 	for (size_t i = 0; i < s->modules->n; i++) {
 		const struct module *m = &s->modules->v[i];
 		struct locate_index *x;
@@ -383,24 +390,30 @@ static struct wc_error *settle_hits(struct search *s)
 struct wc_error *search_run(struct search *s)
 {
 	static const struct {
-		stage_fn *run;
+		search_stage *run;
 		bool others;
 	} stages[] = {
 		{ stage_outer, false }, { stage_local, false },	    { stage_outer, true },
 		{ stage_local, true },	{ stage_automatic, false }, { stage_automatic, true },
 	};
-	const struct module *exe = search_main_module(s->modules);
 	struct wc_error *err = NULL;
 
 	for (size_t i = 0; i < sizeof(stages) / sizeof(*stages) && !err && !s->nhits; i++)
-		err = run_stage(s, stages[i].run, exe, stages[i].others);
+		err = search_run_stage(s, stages[i].run, stages[i].others);
 	return err ? err : settle_hits(s);
 }
 
-struct wc_error *search_run_functions(struct search *s)
+/* A single prefix names a module if one is called so, else a source file. */
+void search_set_prefixes(struct search *s, char *const *prefix, size_t n)
 {
-	const struct module *exe = search_main_module(s->modules);
-	struct wc_error *err = run_stage(s, stage_function, exe, false);
-
-	return err || s->nhits ? err : run_stage(s, stage_function, exe, true);
+	if (!n)
+		return;
+	if (n == 2) {
+		s->module = prefix[0];
+		s->source = prefix[1];
+	} else if (module_by_name(s->modules, prefix[0])) {
+		s->module = prefix[0];
+	} else {
+		s->source = prefix[0];
+	}
 }

@@ -10,7 +10,14 @@
 #include "stackwalk/tls.h"
 #include "watchctl/base/error.h"
 
-/* A variable that fits. */
+/* What a function's symbol is to the function. */
+enum hit_part {
+	HIT_WHOLE,
+	HIT_CLONE, /* a copy that the compiler made for some of its callers */
+	HIT_PART,  /* split off: it does not begin here */
+};
+
+/* A variable or function that fits. */
 struct hit {
 	const struct module *module; /* that it lies in */
 	struct locate_index *index;
@@ -18,6 +25,8 @@ struct hit {
 	uint64_t size; /* of its symbol; 0: unknown */
 	struct dtype type;
 	bool has_die, is_function, is_tls;
+	bool is_indirect; /* a function that returns the function to be used */
+	enum hit_part part;
 	Dwarf_Die die;
 	uint32_t unit;
 	enum name_fit fit;
@@ -39,6 +48,8 @@ struct search {
 	char *problem_name, *problem_module;
 	bool source_seen;      /* a unit of that source file exists */
 	struct dtype declared; /* the type in a declaration of it, for a symbol without one */
+	bool functions;	       /* that is what is searched for */
+	unsigned int nclones;  /* of functions that were found, where there are whole ones */
 	bool no_memory;
 };
 
@@ -70,13 +81,33 @@ bool module_is_called(const struct module_list *l, const struct module *m, const
 /* Fills in the hits: none, one, or several to choose from. Name, module and source are set by the caller. */
 struct wc_error *search_run(struct search *s);
 
-/* The same for functions: code can be watched too. */
-struct wc_error *search_run_functions(struct search *s);
+typedef void search_stage(struct search *s, const struct module *m, struct locate_index *x);
+
+/* Runs @stage on the program, or with @others on all else that the module's name leaves. */
+struct wc_error *search_run_stage(struct search *s, search_stage *stage, bool others);
+
+/*
+ * Takes @h and its name. A better fit replaces the hits so far; one object counts once, with debug
+ * information if any of its hits had some.
+ */
+void search_add_hit(struct search *s, struct hit h);
+
+/* What @prefix, of @n parts, says of the module and the source file. */
+void search_set_prefixes(struct search *s, char *const *prefix, size_t n);
+
+/* What of @query a mangled name contains as it is. */
+const char *search_last_word(const char *query);
+
+/* Whether @die, of unit @unit, comes from the source file @source. */
+bool locate_is_from(struct locate_index *x, Dwarf_Die *die, uint32_t unit, const char *source);
 
 void search_deinit(struct search *s);
 
 /* The sentence for zero hits; sets *@missing_module. */
 struct wc_error *search_not_found(struct search *s, const char *prefix, bool *missing_module);
+
+/* The sentence for a source file that no module knows, or NULL: it is known, or none was named. */
+struct wc_error *search_unknown_source(struct search *s, bool *missing_module);
 
 /* The sentence for several. */
 struct wc_error *search_ambiguous(struct search *s);

@@ -157,6 +157,27 @@ static const char *variable_scope(struct locate_index *x, Dwarf_Die *die, const 
 	return linkage ? keep(x, locate_scope_of(demangle(linkage))) : NULL;
 }
 
+/* Gives a variable of Rust's thread_local!() the name that the program gave it. */
+static void rename_thread_local(struct locate_index *x, struct variable_entry *e)
+{
+	char *full = e->scope ? join_scope(e->scope, e->name) : NULL, *name;
+
+	if (!full)
+		return;
+	locate_cut_thread_local(full);
+	name = (char *)locate_last_component(full);
+	if (strlen(full) >= strlen(e->scope)) {
+		free(full);
+		return;
+	}
+	if (!keep(x, full))
+		return;
+	e->name = name;
+	e->scope = name > full + 2 ? full : NULL;
+	if (e->scope)
+		name[-2] = '\0';
+}
+
 static bool index_variable(struct locate_index *x, Dwarf_Die *die, uint32_t unit, const char *scope)
 {
 	const char *name = dwarf_diename(die);
@@ -167,6 +188,7 @@ static bool index_variable(struct locate_index *x, Dwarf_Die *die, uint32_t unit
 		return true;
 	e.declaration = dwarf_hasattr(die, DW_AT_declaration) && !dwarf_attr(die, DW_AT_location, &mem);
 	e.scope = variable_scope(x, die, scope);
+	rename_thread_local(x, &e);
 	return add_entry(x, e);
 }
 
@@ -255,7 +277,7 @@ static const char *scope_from_symbol(struct locate_index *x, Dwarf_Die *variable
 	sym = symbols_find(table, vaddr, true, &start, &end);
 	if (!sym)
 		return NULL;
-	if (strncmp(sym->name, "_Z", 2) == 0)
+	if (sym->name[0] == '_' && (sym->name[1] == 'Z' || sym->name[1] == 'R'))
 		return keep(x, locate_scope_of(demangle(sym->name)));
 	dot = strchr(sym->name, '.');
 	if (!dot || strncmp(dot + 1, name, strlen(name)) != 0)

@@ -29,6 +29,38 @@ const char *locate_last_component(const char *name)
 	return last;
 }
 
+static bool is_one_of(const char *s, size_t len, const char *const *names)
+{
+	for (size_t i = 0; names[i]; i++)
+		if (strlen(names[i]) == len && memcmp(s, names[i], len) == 0)
+			return true;
+	return false;
+}
+
+void locate_cut_thread_local(char *full)
+{
+	/* What std's macro calls the variable, and the items around it, in the releases so far. */
+	static const char *const variables[] = { "__KEY", "VAL", "__RUST_STD_INTERNAL_VAL", NULL };
+	static const char *const around[] = { "__getit", "{constant#0}", "{{constant}}", "{K#0}", NULL };
+	char *last = strrchr(full, ':'), *end;
+	bool found = false;
+
+	if (!last || last == full || !is_one_of(last + 1, strlen(last + 1), variables))
+		return;
+	for (end = last - 1; end > full;) {
+		char *start = end;
+
+		while (start > full && start[-1] != ':')
+			start--;
+		if (start < full + 2 || (*start != '{' && !is_one_of(start, (size_t)(end - start), around)))
+			break;
+		found |= is_one_of(start, (size_t)(end - start), around);
+		end = start - 2;
+	}
+	if (found)
+		*end = '\0';
+}
+
 char *locate_scope_of(char *full)
 {
 	char *name = full ? (char *)locate_last_component(full) : NULL;

@@ -19,6 +19,12 @@ bool locate_path_fit(const char *path, const char *file);
 /* Where the last component of @name begins: after the last "::", or a Go package's '.'. */
 const char *locate_last_component(const char *name);
 
+/*
+ * Rust's thread_local!() hides the variable inside items of its own: "crate::NAME::__getit::__KEY" is what
+ * the program calls "crate::NAME". Cuts @full in place.
+ */
+void locate_cut_thread_local(char *full);
+
 /* The scope in a demangled name, "ns::f(int)::x" -> "ns::f"; NULL: none. Takes @full, which may be NULL. */
 char *locate_scope_of(char *full);
 

@@ -25,13 +25,9 @@ struct parser {
 	unsigned int depth;
 };
 
-static struct wc_error *expected(const struct parser *p, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-
-/* "Expected <what> at column N" with the text and a caret under it. */
-static struct wc_error *expected(const struct parser *p, const char *fmt, ...)
+struct wc_error *locate_expected(const char *text, const char *at, const char *fmt, ...)
 {
-	int column = (int)(p->at - p->text);
+	int column = (int)(at - text);
 	scoped(freep) char *what = NULL;
 	va_list ap;
 	int n;
@@ -44,8 +40,10 @@ static struct wc_error *expected(const struct parser *p, const char *fmt, ...)
 		return &wc_enomem;
 	}
 	return wc_error_new(WC_EUSAGE, "Expected %s at column %d of the expression:\n  %s\n  %*s^", what,
-			    column + 1, p->text, column, "");
+			    column + 1, text, column, "");
 }
+
+#define expected(p, ...) locate_expected((p)->text, (p)->at, __VA_ARGS__)
 
 static void skip_space(struct parser *p)
 {
@@ -68,8 +66,7 @@ static bool continues_word(char ch)
 	return isalnum(c) || c == '_' || c == '$' || c >= 0x80;
 }
 
-/* Past the bracket that closes the one at @s; NULL: none does. */
-static const char *skip_balanced(const char *s)
+const char *locate_skip_balanced(const char *s)
 {
 	static const char open[] = "<({[", close[] = ">)}]";
 	char stack[DEPTH_MAX];
@@ -117,16 +114,16 @@ static const char *skip_component(const char *s)
 	if (strncmp(s, ANONYMOUS, strlen(ANONYMOUS)) == 0)
 		return s + strlen(ANONYMOUS);
 	if (*s == '{')
-		return skip_balanced(s);
+		return locate_skip_balanced(s);
 	if (!starts_name(s))
 		return s;
 	while (continues_word(*s))
 		s++;
 	if (*s == '<')
-		s = skip_balanced(s);
+		s = locate_skip_balanced(s);
 	/* A function as a scope, with or without its parameters: "f()::calls". */
 	if (s && *s == '(') {
-		const char *end = skip_balanced(s);
+		const char *end = locate_skip_balanced(s);
 
 		if (end && strncmp(end, " const", 6) == 0)
 			end += 6;
@@ -265,8 +262,7 @@ static struct wc_error *parse_path(struct parser *p)
 	return err;
 }
 
-/* The single ':' that ends a prefix beginning at @s; NULL: there is none. */
-static const char *prefix_end(const char *s)
+const char *locate_prefix_end(const char *s)
 {
 	for (; *s; s++) {
 		size_t colons = strspn(s, ":");
@@ -274,7 +270,7 @@ static const char *prefix_end(const char *s)
 		if (colons == 1 || colons == 3)
 			return s;
 		if (*s == '<' || *s == '(' || *s == '{') {
-			const char *end = skip_balanced(s);
+			const char *end = locate_skip_balanced(s);
 
 			if (end)
 				s = end - 1;
@@ -291,7 +287,7 @@ static struct wc_error *parse_prefixes(struct parser *p)
 {
 	const char *end;
 
-	while (p->expr->nprefixes < 2 && (end = prefix_end(p->at))) {
+	while (p->expr->nprefixes < 2 && (end = locate_prefix_end(p->at))) {
 		const char *last = end;
 
 		while (last > p->at && isspace((unsigned char)last[-1]))

@@ -38,4 +38,15 @@ struct wc_error *locate_parse(const char *text, struct locate_expr *ret);
 /* Accepts zero-initialised. */
 void locate_expr_deinit(struct locate_expr *e);
 
+/* A WC_EUSAGE error: "Expected <what> at column N of the expression:", with @text and a caret below @at in
+ * it. */
+struct wc_error *locate_expected(const char *text, const char *at, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Past the bracket that closes the one at @s; NULL: none does. */
+const char *locate_skip_balanced(const char *s);
+
+/* The single ':' that ends a prefix beginning at @s; NULL: there is none. */
+const char *locate_prefix_end(const char *s);
+
 #endif

@@ -126,13 +126,34 @@ struct wc_error *path_follow_reference(struct path_place *p, const struct memory
 	return err;
 }
 
-static bool unit_is_go(struct dtype *t)
+/* How the language of a type's unit has it; 0: unknown. */
+static Dwarf_Word unit_language(struct dtype *t)
 {
 	Dwarf_Die cu;
 	Dwarf_Word lang;
 
 	return t->known && dwarf_diecu(&t->die, &cu, NULL, NULL) &&
-	       dwarf_die_number(&cu, DW_AT_language, &lang) && lang == DW_LANG_Go;
+			       dwarf_die_number(&cu, DW_AT_language, &lang)
+		       ? lang
+		       : 0;
+}
+
+/* In Go and Rust "." follows pointers. */
+static bool dot_follows_pointers(struct dtype *t)
+{
+	Dwarf_Word lang = unit_language(t);
+
+	return lang == DW_LANG_Go || lang == DW_LANG_Rust;
+}
+
+/* The struct behind a slice of Go, []T, or of Rust, &[T]. */
+static bool slice_members(struct dtype *t, const char **data, const char **len)
+{
+	Dwarf_Word lang = unit_language(t);
+
+	*data = lang == DW_LANG_Go ? "array" : "data_ptr";
+	*len = lang == DW_LANG_Go ? "len" : "length";
+	return lang == DW_LANG_Go || lang == DW_LANG_Rust;
 }
 
 static struct wc_error *no_such_member(const struct path_place *p, const struct dtype *s, const char *name)
@@ -210,11 +231,12 @@ static struct wc_error *to_target(struct path_place *p, const struct memory_view
 	return NULL;
 }
 
-/* A Go slice is a struct {array, len, cap}: goes to its array, checking @index against len. */
-static struct wc_error *to_slice(struct path_place *p, int64_t index, const struct memory_view *mem)
+/* A slice is a struct of a pointer and a length: goes to that pointer, checking @index against the length. */
+static struct wc_error *to_slice(struct path_place *p, int64_t index, const char *data, const char *len_name,
+				 const struct memory_view *mem)
 {
 	struct path_place len = *p;
-	struct wc_error *err = to_member(&len, "len", mem);
+	struct wc_error *err = to_member(&len, len_name, mem);
 	int64_t count;
 
 	if (err)
@@ -225,17 +247,18 @@ static struct wc_error *to_slice(struct path_place *p, int64_t index, const stru
 				    "'%s' has %" PRId64 " elements at this moment: [%" PRId64
 				    "] is none of them.",
 				    p->text, count, index);
-	return to_member(p, "array", mem);
+	return to_member(p, data, mem);
 }
 
 static struct wc_error *to_element(struct path_place *p, int64_t index, const struct memory_view *mem)
 {
 	struct dtype s = dtype_strip(&p->type);
+	const char *data, *len;
 	struct wc_error *err;
 	uint64_t count, size;
 
-	if (dtype_is_aggregate_tag(dtype_tag(&s)) && unit_is_go(&s)) {
-		err = to_slice(p, index, mem);
+	if (dtype_is_aggregate_tag(dtype_tag(&s)) && slice_members(&s, &data, &len)) {
+		err = to_slice(p, index, data, len, mem);
 		if (err)
 			return err;
 		s = dtype_strip(&p->type);
@@ -285,7 +308,7 @@ static struct wc_error *step_unnamed(struct path_place *p, const struct locate_s
 	switch (step->op) {
 	case LOCATE_MEMBER:
 		if (tag == DW_TAG_pointer_type) {
-			if (!unit_is_go(&s))
+			if (!dot_follows_pointers(&s))
 				return arrow_needed(p, step->name);
 			err = to_target(p, mem);
 			if (err)

@@ -24,6 +24,31 @@ static bool is_segment_address(struct locate_index *x, uint64_t vaddr)
 }
 
 /*
+ * Whether the symbols contradict that @die is the first of the thread-local variables: offset 0 is also what
+ * linkers write for those that they left out.
+ */
+static bool is_discarded(struct locate_index *x, Dwarf_Die *die)
+{
+	struct symbols *table = locate_index_symbols(x);
+	const char *name = dwarf_die_linkage_name(die);
+	const struct symbol *v;
+	size_t n = 0, at_zero = 0;
+
+	if (!name)
+		name = dwarf_diename(die);
+	v = table ? symbols_all(table, &n) : NULL;
+	for (size_t i = 0; i < n && name; i++) {
+		if (v[i].use != SYMBOL_TLS || v[i].addr)
+			continue;
+		/* "calls.0", "flag@@VERSION", "_ZZ1fvE5calls" */
+		if (strstr(v[i].name, name))
+			return false;
+		at_zero++;
+	}
+	return at_zero > 0;
+}
+
+/*
  * What DWARF says of a thread-local variable -> the offset in its module's block. GCC writes the address in
  * the image of the block, where it should write the offset, if the debug information is split (R_X86_64_64 in
  * .debug_addr); the two cannot be confused, since the image lies behind the headers.
@@ -141,7 +166,9 @@ enum variable_place locate_index_place(struct locate_index *x, Dwarf_Die *die, u
 		return PLACE_OPTIMISED;
 	place = place_of_ops(attr, op, n, &addr);
 	if (place == PLACE_TLS)
-		return tls_offset(x, addr, ret);
+		place = tls_offset(x, addr, ret);
+	if (place == PLACE_TLS && *ret == 0 && is_discarded(x, die))
+		return PLACE_DISCARDED;
 	if (place != PLACE_ADDRESS)
 		return place;
 	locate_index_dwarf(x, &bias);

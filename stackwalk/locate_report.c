@@ -14,20 +14,32 @@
 #define CANDIDATES_MAX 10
 #define MODULES_MAX 8
 
-static const char *last_component(const char *name)
+/* How long the separator that ends before @s is: of "ns::x" and "main.x" before the x. 0: none. */
+static size_t separator_before(const char *name, const char *s)
 {
-	const char *last = name;
-
-	for (const char *s = name; *s; s++)
-		if ((s[0] == ':' && s[1] == ':') || s[0] == '.')
-			last = s + (s[0] == ':' ? 2 : 1);
-	return last;
+	if (s >= name + 2 && s[-1] == ':' && s[-2] == ':')
+		return 2;
+	return s > name && s[-1] == '.' ? 1 : 0;
 }
 
-/* A plain name is compared with the last component of others, a qualified one with all of it. */
+static size_t count_separators(const char *name)
+{
+	size_t n = 0;
+
+	for (const char *s = name; *s; s++)
+		n += separator_before(name, s) > 0;
+	return n;
+}
+
+/* Names are compared by as many of their last components as were given. */
 static const char *near_key(const struct near *near, const char *full)
 {
-	return strpbrk(near->query, ":.") ? full : last_component(full);
+	size_t wanted = count_separators(near->query), have = count_separators(full);
+
+	for (const char *s = full; *s && have > wanted; s++)
+		if (separator_before(full, s) && --have == wanted)
+			return s;
+	return full;
 }
 
 static char *full_name(const struct variable_entry *e)
@@ -35,6 +47,28 @@ static char *full_name(const struct variable_entry *e)
 	char *s;
 
 	return asprintf(&s, "%s%s%s", e->scope ? e->scope : "", e->scope ? "::" : "", e->name) < 0 ? NULL : s;
+}
+
+/* Functions, by their symbols. */
+static void offer_functions(struct near *near, struct locate_index *x)
+{
+	struct symbols *table = locate_index_symbols(x);
+	const struct symbol *sym;
+	size_t n;
+
+	if (!table)
+		return;
+	sym = symbols_all(table, &n);
+	for (size_t i = 0; i < n; i++) {
+		scoped(freep) char *bare = sym[i].use == SYMBOL_CODE ? demangle_bare(sym[i].name) : NULL;
+		scoped(freep) char *plain = NULL;
+
+		if (sym[i].use != SYMBOL_CODE)
+			continue;
+		plain = bare ? NULL : demangle_or_copy(sym[i].name);
+		if (bare || plain)
+			near_offer(near, near_key(near, bare ? bare : plain), bare ? bare : plain);
+	}
 }
 
 static void offer_module(struct near *near, struct locate_index *x, bool with_source)
@@ -72,7 +106,7 @@ static void offer_module(struct near *near, struct locate_index *x, bool with_so
 	}
 }
 
-static char *near_variables(struct search *s, const char *query)
+static char *near_in_modules(struct search *s, const char *query)
 {
 	struct near near = { .query = query };
 	char *text;
@@ -84,7 +118,9 @@ static char *near_variables(struct search *s, const char *query)
 		if (s->module && !module_is_called(s->modules, m, s->module))
 			continue;
 		x = locator_index(s->locator, m);
-		if (x)
+		if (x && s->functions)
+			offer_functions(&near, x);
+		else if (x)
 			offer_module(&near, x, s->source != NULL);
 	}
 	text = near_text(&near);
@@ -95,10 +131,10 @@ static char *near_variables(struct search *s, const char *query)
 /* In Go the variable is "package.name", which was read as a member of "package". */
 static char *near_names(struct search *s)
 {
-	char *near = s->whole_name && strcmp(s->whole_name, s->name) != 0 ? near_variables(s, s->whole_name)
+	char *near = s->whole_name && strcmp(s->whole_name, s->name) != 0 ? near_in_modules(s, s->whole_name)
 									  : NULL;
 
-	return near ? near : near_variables(s, s->name);
+	return near ? near : near_in_modules(s, s->name);
 }
 
 /* One more sentence behind the text of @err, which it takes. */
@@ -229,19 +265,28 @@ static struct wc_error *not_loaded(struct search *s, const char *name)
 			    name, list);
 }
 
-static bool has_debug_information(struct search *s)
+/* What the module that is most likely meant does not tell, as one more sentence behind @err, which it takes.
+ */
+static struct wc_error *with_lack(struct wc_error *err, struct search *s)
 {
-	for (size_t i = 0; i < s->modules->n; i++) {
-		const struct module *m = &s->modules->v[i];
-		struct locate_index *x;
+	const struct module *m =
+		s->module ? module_by_name(s->modules, s->module) : search_main_module(s->modules);
+	struct locate_index *x = m ? locator_index(s->locator, m) : NULL;
+	struct symbols *table = x ? locate_index_symbols(x) : NULL;
+	size_t n = 0;
 
-		if (s->module && !module_is_called(s->modules, m, s->module))
-			continue;
-		x = locator_index(s->locator, m);
-		if (x && locate_index_has_dwarf(x))
-			return true;
-	}
-	return false;
+	if (!x || !table || locate_index_has_dwarf(x))
+		return err;
+	symbols_all(table, &n);
+	if (n)
+		return add_sentence(err,
+				    "%s has no debug information: only the names of its symbols are known.",
+				    basename(m->path));
+	return add_sentence(
+		err,
+		"%s has neither debug information nor symbols: it was stripped, or linked so (-s). Use a "
+		"build that has them, or give an address (0x...).",
+		basename(m->path));
 }
 
 static bool source_is_known(struct search *s)
@@ -259,33 +304,37 @@ static bool source_is_known(struct search *s)
 	return false;
 }
 
+struct wc_error *search_unknown_source(struct search *s, bool *missing_module)
+{
+	if (!s->source || source_is_known(s))
+		return NULL;
+	if (looks_like_source(s->source))
+		return with_near(wc_error_new(WC_ENAME,
+					      "No source file '%s' is known to the debug information of %s.",
+					      s->source, s->module ? s->module : "the loaded modules"),
+				 near_sources(s));
+	if (s->module)
+		return NULL;
+	if (missing_module)
+		*missing_module = true;
+	return not_loaded(s, s->source);
+}
+
 struct wc_error *search_not_found(struct search *s, const char *prefix, bool *missing_module)
 {
 	bool joined = s->whole_name && strcmp(s->whole_name, s->name) != 0;
+	const char *what = s->functions ? "function" : "variable";
 	struct wc_error *err;
 
 	if (s->problem_fit)
 		return problem_error(s);
-	if (s->source && !source_is_known(s)) {
-		if (looks_like_source(s->source))
-			return with_near(
-				wc_error_new(WC_ENAME,
-					     "No source file '%s' is known to the debug information of %s.",
-					     s->source, s->module ? s->module : "the loaded modules"),
-				near_sources(s));
-		if (!s->module) {
-			if (missing_module)
-				*missing_module = true;
-			return not_loaded(s, s->source);
-		}
-	}
-	err = wc_error_new(WC_ENAME, "There is no variable '%s'%s%s%s in %s.", s->name,
+	err = search_unknown_source(s, missing_module);
+	if (err)
+		return err;
+	err = wc_error_new(WC_ENAME, "There is no %s '%s'%s%s%s in %s.", what, s->name,
 			   joined ? ", nor '" : "", joined ? s->whole_name : "", joined ? "'," : "",
 			   prefix ? prefix : "the loaded modules");
-	if (!has_debug_information(s))
-		err = add_sentence(err, "%s no debug information: only exported names are known there.",
-				   s->module ? "It has" : "They have");
-	return with_near(err, near_names(s));
+	return with_near(with_lack(err, s), near_names(s));
 }
 
 /* One way to write a hit, and whether it selects that hit alone. */

@@ -242,6 +242,19 @@ static bool member_bits(Dwarf_Die *die, uint64_t object, struct dmember *m)
 	return true;
 }
 
+/* Rust's members of tuples are numbers: ".0" is "__0" in debug information. */
+static bool member_is_called(const char *own, const char *name)
+{
+	return strcmp(own, name) == 0 ||
+	       (name[0] >= '0' && name[0] <= '9' && strncmp(own, "__", 2) == 0 && strcmp(own + 2, name) == 0);
+}
+
+/* What belongs to an object without a name of its own: the variants of a Rust enum, which are its members. */
+static bool is_variant(int tag)
+{
+	return tag == DW_TAG_variant_part || tag == DW_TAG_variant;
+}
+
 static enum member_result find_member(const struct dtype *t, uint64_t addr, const char *name,
 				      const struct memory_view *mem, unsigned int depth, struct dmember *ret);
 
@@ -277,9 +290,17 @@ static enum member_result find_member(const struct dtype *t, uint64_t addr, cons
 		const char *own = dwarf_diename(&die);
 		enum member_result r;
 
+		if (is_variant(tag)) {
+			struct dtype inside = { .index = t->index, .known = true, .die = die };
+
+			r = find_member(&inside, addr, name, mem, depth + 1, ret);
+			if (r != MEMBER_NONE)
+				return r;
+			continue;
+		}
 		if (tag != DW_TAG_member && tag != DW_TAG_variable)
 			continue;
-		if (own && strcmp(own, name) == 0) {
+		if (own && member_is_called(own, name)) {
 			if (tag == DW_TAG_variable || dwarf_hasattr(&die, DW_AT_external) ||
 			    dwarf_hasattr(&die, DW_AT_declaration))
 				return MEMBER_STATIC;
@@ -326,6 +347,11 @@ static void list_members(FILE *f, const struct dtype *t, unsigned int depth, uns
 		const char *name = dwarf_diename(&die);
 		struct dtype inner;
 
+		if (is_variant(tag)) {
+			inner = (struct dtype){ .index = t->index, .known = true, .die = die };
+			list_members(f, &inner, depth + 1, n);
+			continue;
+		}
 		if (tag != DW_TAG_member && tag != DW_TAG_inheritance)
 			continue;
 		if (dwarf_hasattr(&die, DW_AT_declaration) || dwarf_hasattr(&die, DW_AT_external))

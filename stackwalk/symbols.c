@@ -81,6 +81,7 @@ static bool add_symbol(struct symbols *t, Dwfl_Module *mod, int i)
 			     .use = type == STT_TLS ? SYMBOL_TLS
 				    : home.code	    ? SYMBOL_CODE
 						    : SYMBOL_DATA,
+			     .indirect = type == STT_GNU_IFUNC,
 			     .bind = GELF_ST_BIND(sym.st_info),
 			     .visibility = GELF_ST_VISIBILITY(sym.st_other) };
 	if (!vec_push(t->v, t->n, t->cap, s))

@@ -17,6 +17,7 @@ struct symbol {
 	const char *name; /* raw: mangled, perhaps with "@VERSION"; lives as long as the elffile */
 	uint64_t addr, size;
 	enum symbol_use use;
+	bool indirect; /* STT_GNU_IFUNC: code that returns the address of the function to be used */
 	uint8_t bind, visibility; /* STB_*, STV_* */
 };
 

@@ -1,7 +1,7 @@
 # What the project needs from Debian, by name, and how it is installed when missing.
 
-PACKAGES_BUILD := gcc make pkg-config clang libdw-dev libelf-dev libzydis-dev libbpf-dev zlib1g-dev bpftool g++
-PACKAGES_TEST := g++ libcmocka-dev python3-pytest babeltrace2 gdb musl-tools golang-go sqlite3 \
+PACKAGES_BUILD := gcc make pkg-config clang libdw-dev libelf-dev libzydis-dev libiberty-dev libbpf-dev zlib1g-dev bpftool
+PACKAGES_TEST := g++ libcmocka-dev python3-pytest babeltrace2 gdb musl-tools golang-go rustc sqlite3 \
 	python3-dbg libc6-dbg binutils procps util-linux
 PACKAGES_CHECK := clang-format clang-tidy cppcheck shellcheck groff-base libclang-rt-14-dev
 PACKAGES_ORACLE := libunwind-dev openssl

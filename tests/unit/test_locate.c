@@ -135,6 +135,8 @@ static void compressed_and_separate_debug_information_is_found(void **state)
 	check_program("gcc -g -o @/loc_c" C_SOURCES
 		      " && cd @ && objcopy --only-keep-debug loc_c loc_c.debug && "
 		      "strip loc_c && objcopy --add-gnu-debuglink=loc_c.debug loc_c");
+	/* Other programs of that name must not find it. */
+	assert_true(victim_sh("rm @/loc_c.debug"));
 }
 
 static void split_debug_information_is_found(void **state)
@@ -164,6 +166,107 @@ static void clang_cxx_is_no_different(void **state)
 static void go_variables_are_found_by_package(void **state)
 {
 	check_program("GOCACHE=@/cache GOFLAGS=-mod=mod HOME=@ go build -o @/loc_c tests/victims/loc_go.go");
+}
+
+#define GO_BUILD "GOCACHE=@/cache GOFLAGS=-mod=mod HOME=@ go build "
+
+static void stripped_go_programs_say_so(void **state)
+{
+	struct variable v;
+	struct bench b;
+
+	victim_build(GO_BUILD "-ldflags=-w -o @/loc_c tests/victims/loc_go.go");
+	bench_start(&b, "loc_c");
+	v = find(&b, "main.counter");
+	assert_int_equal(v.addr, victim_shown(&b.v, "main.counter")->addr);
+	assert_int_equal(v.size, 4);
+	variable_deinit(&v);
+	expect_refusal(&b, "main.stats.Hits", WC_ENAME, "type of 'main.stats' is not known");
+	expect_refusal(&b, "main.countr", WC_ENAME, "'main.countr'|'main.counter'|no debug information");
+	bench_stop(&b);
+	victim_build(GO_BUILD "-ldflags='-s -w' -o @/loc_c tests/victims/loc_go.go");
+	bench_start(&b, "loc_c");
+	expect_refusal(&b, "main.counter", WC_ENAME, "'main.counter'|neither debug information nor symbols");
+	bench_stop(&b);
+}
+
+/* Debian's compiler and, where there is another one in the path, that. */
+static void check_rust(const char *flags, void (*check)(struct bench *b))
+{
+	static const char *const compilers[] = { "/usr/bin/rustc", "rustc" };
+	bool built = false;
+
+	for (size_t i = 0; i < 2; i++) {
+		char command[256];
+		struct bench b;
+
+		snprintf(command, sizeof(command), "command -v %s >/dev/null", compilers[i]);
+		if (!victim_sh(command))
+			continue;
+		snprintf(command, sizeof(command),
+			 "%s -Awarnings --edition 2021 %s -o @/loc_c tests/victims/rusty.rs", compilers[i],
+			 flags);
+		built = true;
+		if (!victim_sh(command))
+			fail_msg("this command fails: %s", command);
+		bench_start(&b, "loc_c");
+		check(&b);
+		bench_stop(&b);
+	}
+	if (built)
+		return;
+	print_message("skipped: rustc is not installed\n");
+	skip();
+}
+
+static void check_rust_shown(struct bench *b)
+{
+	struct variable v;
+
+	check_all_shown(b);
+	v = find(b, "rusty::MINE");
+	assert_true(v.thread_local_storage);
+	variable_deinit(&v);
+	v = find(b, "STATS");
+	assert_string_equal(v.members, "hits, name, pair");
+	variable_deinit(&v);
+	expect_shown(b, "READY", "AtomicBool", "0");
+	expect_shown(b, "server::inner::COUNT", "AtomicU64", "7");
+	expect_refusal(b, "server::FLAGG", WC_ENAME, "'rusty::server::FLAG'");
+}
+
+static void rust_variables_are_found_by_crate(void **state)
+{
+	check_rust("-g", check_rust_shown);
+	check_rust("-g -O", check_rust_shown);
+}
+
+/* Paths need types; names do not. */
+static void check_rust_names(struct bench *b)
+{
+	struct variable v;
+
+	for (size_t i = 0; i < b->v.n; i++) {
+		const struct shown *s = &b->v.shown[i];
+
+		if (strpbrk(s->expr, ".["))
+			continue;
+		v = find(b, s->expr);
+		if (v.addr != s->addr || v.size != s->size)
+			fail_msg("%s: found %#lx size %lu, is %#lx size %lu", s->expr, v.addr, v.size,
+				 s->addr, s->size);
+		variable_deinit(&v);
+	}
+	v = find(b, "MINE");
+	assert_true(v.thread_local_storage);
+	assert_string_equal(v.name, "rusty::MINE");
+	variable_deinit(&v);
+}
+
+static void rust_names_do_without_debug_information(void **state)
+{
+	check_rust("", check_rust_names);
+	check_rust("-C symbol-mangling-version=v0", check_rust_names);
 }
 
 static void a_copied_library_variable_is_found_in_the_executable(void **state)
@@ -289,6 +392,91 @@ static void errors_say_what_and_what_to_try(void **state)
 	expect_refusal(&b, "bits.low.x", WC_ENAME, "bit field");
 	expect_refusal(&b, "loc_d.c:flag", WC_ENAME, "No source file 'loc_d.c'|'loc_c.c'");
 	expect_refusal(&b, "loc_c.c:flug", WC_ENAME, "no variable 'flug' in loc_c.c|'loc_c.c:flag'");
+	bench_stop(&b);
+}
+
+static void expect_pointers(struct bench *b, const struct variable *v, const char *first, const char *second)
+{
+	unsigned int n = (first != NULL) + (second != NULL);
+
+	assert_int_equal(v->npointers, n);
+	if (first)
+		assert_int_equal(v->pointer[0], victim_shown(&b->v, first)->addr);
+	if (second)
+		assert_int_equal(v->pointer[1], victim_shown(&b->v, second)->addr);
+}
+
+/* Whoever follows a path watches them. */
+static void the_pointers_on_a_path_are_told(void **state)
+{
+	static const struct {
+		const char *expr, *first, *second;
+	} cases[] = {
+		{ "head->len", "head", NULL },
+		{ "head->next->len", "head", "head->next" },
+		{ "*head", "head", NULL },
+		{ "head[0].len", "head", NULL },
+		{ "(*indirect)->y", "indirect", "head" },
+		{ "**indirect", "indirect", "head" },
+		{ "head->next", "head", NULL },
+		{ "table->len", NULL, NULL },
+		{ "flag", NULL, NULL },
+		{ "**grid[1]", NULL, NULL },
+	};
+	struct bench b;
+
+	start_c(&b);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct variable v = find(&b, cases[i].expr);
+
+		expect_pointers(&b, &v, cases[i].first, cases[i].second);
+		assert_false(v.null_pointer);
+		variable_deinit(&v);
+	}
+	bench_stop(&b);
+}
+
+static void a_path_that_ends_at_a_pointer_tells_which(void **state)
+{
+	static const struct {
+		const char *expr, *first, *second;
+	} cases[] = {
+		{ "nowhere->len", "nowhere", NULL },
+		{ "nowhere->next->len", "nowhere", NULL },
+		{ "wild->len", "wild", NULL },
+		{ "head->next->next->len", "head", "head->next" },
+	};
+	struct variable v = { 0 };
+	struct wc_error *err;
+	struct bench b;
+
+	start_c(&b);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		bool third = strstr(cases[i].expr, "next->next");
+
+		v = (struct variable){ 0 };
+		err = locate(b.l, cases[i].expr, &b.modules, &b.mem, &v, NULL);
+		assert_non_null(err);
+		assert_int_equal(err->kind, WC_ENAME);
+		assert_true(v.null_pointer);
+		v.npointers -= third;
+		expect_pointers(&b, &v, cases[i].first, cases[i].second);
+		if (third)
+			assert_int_equal(v.pointer[2], victim_shown(&b.v, "head->next->len")->addr -
+							       offsetof(
+								       struct {
+									       void *next;
+									       int len;
+								       },
+								       len));
+		assert_null(v.name);
+		wc_error_free(err);
+	}
+	v = (struct variable){ 0 };
+	err = locate(b.l, "head->zz", &b.modules, &b.mem, &v, NULL);
+	assert_non_null(err);
+	assert_false(v.null_pointer);
+	wc_error_free(err);
 	bench_stop(&b);
 }
 
@@ -603,12 +791,17 @@ int main(void)
 		cmocka_unit_test(cxx_variables_are_where_the_compiler_says),
 		cmocka_unit_test(clang_cxx_is_no_different),
 		cmocka_unit_test(go_variables_are_found_by_package),
+		cmocka_unit_test(stripped_go_programs_say_so),
+		cmocka_unit_test(rust_variables_are_found_by_crate),
+		cmocka_unit_test(rust_names_do_without_debug_information),
 		cmocka_unit_test(a_copied_library_variable_is_found_in_the_executable),
 		cmocka_unit_test(values_show_as_their_types),
 		cmocka_unit_test(bit_fields_have_a_unit_and_a_place_in_it),
 		cmocka_unit_test(types_are_named_as_in_the_source),
 		cmocka_unit_test(an_aggregate_offers_what_is_inside),
 		cmocka_unit_test(errors_say_what_and_what_to_try),
+		cmocka_unit_test(the_pointers_on_a_path_are_told),
+		cmocka_unit_test(a_path_that_ends_at_a_pointer_tells_which),
 		cmocka_unit_test(every_candidate_of_an_ambiguous_name_selects_one),
 		cmocka_unit_test(an_optimised_out_variable_is_called_so),
 		cmocka_unit_test(a_missing_module_is_told_apart_from_a_missing_name),

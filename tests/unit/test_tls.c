@@ -217,6 +217,88 @@ static void plugins_have_no_copy_before_they_are_used(void **state)
 	bench_stop(&b);
 }
 
+#define DR7_WRITE_8 0x90001
+#define DR7_WRITE_1 0x10001
+
+/* Sets DR0 of a stopped thread. */
+static void watch_writes(pid_t tid, uint64_t addr, uint64_t dr7)
+{
+	ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, u_debugreg[7]), 0);
+	assert_int_equal(ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, u_debugreg[0]), addr), 0);
+	assert_int_equal(ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, u_debugreg[7]), dr7), 0);
+}
+
+static void wait_for_stop(pid_t tid)
+{
+	int status;
+
+	assert_int_equal(waitpid(tid, &status, __WALL), tid);
+	assert_true(WIFSTOPPED(status));
+}
+
+static uint64_t stopped_thread_pointer(pid_t tid)
+{
+	struct user_regs_struct regs;
+
+	assert_int_equal(ptrace(PTRACE_GETREGS, tid, 0, &regs), 0);
+	return regs.fs_base;
+}
+
+static void write_int(struct bench *b, const char *name, int value)
+{
+	struct variable v = { 0 };
+	struct wc_error *err = locate(b->l, name, &b->modules, &b->mem, &v, NULL);
+	struct iovec from = { &value, sizeof(value) }, to = { (void *)v.addr, sizeof(value) };
+
+	assert_null(err);
+	to.iov_base = (void *)v.addr;
+	assert_int_equal(process_vm_writev(b->v.pid, &from, 1, &to, 1, 0), sizeof(value));
+	variable_deinit(&v);
+}
+
+/* The steps by which a thread gets its copy can be watched, and end before it is used. */
+static void a_copy_can_be_seen_coming(void **state)
+{
+	uint64_t cell, addr = 0;
+	enum tls_result r;
+	struct variable v;
+	struct bench b;
+	char used = 1;
+	pid_t tid;
+
+	victim_build(LIBRARY PLUGINS "gcc -g -DLIBRARY -DPLUGIN -o @/tls" SOURCE
+				     "@/libtls_first.so -Wl,-rpath,@ -ldl");
+	bench_start(&b);
+	v = find(&b, "buffer_of_plugin");
+	tid = thread_that_showed(&b, "in_gone");
+	assert_int_equal(ptrace(PTRACE_SEIZE, tid, 0, 0), 0);
+	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+	wait_for_stop(tid);
+	for (int i = 0; i < 4; i++) {
+		r = tls_address(&v.tls, &b.mem, stopped_thread_pointer(tid), &addr);
+		if (r != TLS_NOT_ALLOCATED)
+			break;
+		assert_true(tls_next_write(&v.tls, &b.mem, stopped_thread_pointer(tid), &cell));
+		watch_writes(tid, cell, DR7_WRITE_8);
+		ptrace(PTRACE_CONT, tid, 0, 0);
+		if (i == 0)
+			write_int(&b, "go", 1);
+		wait_for_stop(tid);
+	}
+	assert_int_equal(r, TLS_OK);
+	assert_true(memory_read(&b.mem, addr, &used, 1));
+	assert_int_equal(used, 0);
+	watch_writes(tid, addr, DR7_WRITE_1);
+	ptrace(PTRACE_CONT, tid, 0, 0);
+	wait_for_stop(tid);
+	assert_true(memory_read(&b.mem, addr, &used, 1));
+	assert_int_equal(used, 1);
+	ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, u_debugreg[7]), 0);
+	ptrace(PTRACE_DETACH, tid, 0, 0);
+	variable_deinit(&v);
+	bench_stop(&b);
+}
+
 static void exported_names_do_without_debug_information(void **state)
 {
 	struct variable v;
@@ -373,6 +455,7 @@ int main(void)
 		cmocka_unit_test(musl_programs_are_no_different),
 		cmocka_unit_test(musl_libraries_are_no_different),
 		cmocka_unit_test(plugins_have_no_copy_before_they_are_used),
+		cmocka_unit_test(a_copy_can_be_seen_coming),
 		cmocka_unit_test(exported_names_do_without_debug_information),
 		cmocka_unit_test(paths_stay_inside_one_copy),
 		cmocka_unit_test(new_threads_begin_where_it_says),

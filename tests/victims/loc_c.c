@@ -97,6 +97,9 @@ static void show_plain(void)
 	SHOW(function_pointer);
 	SHOW(atomic_count);
 	SHOW(wide_float);
+	SHOW(nowhere);
+	SHOW(wild);
+	SHOW(indirect);
 	SHOW(elsewhere);
 	SHOW(only_here);
 	SHOW_AS("loc_c.c:twin", twin);

@@ -12,7 +12,14 @@ type node struct {
 	next  *node
 }
 
+type statistics struct {
+	Hits  uint64
+	Names []string
+}
+
 var counter int32 = 7
+var stats statistics
+var slot *statistics = &stats
 var head = &node{value: 5, next: &node{value: 6}}
 var items = []node{{value: 1}, {value: 2}}
 var grid [3][4]uint16
@@ -27,6 +34,11 @@ func main() {
 	show("main.head.value", unsafe.Pointer(&head.value), 8)
 	show("main.head.next.value", unsafe.Pointer(&head.next.value), 8)
 	show("main.items[1].value", unsafe.Pointer(&items[1].value), 8)
+	stats.Names = []string{"a", "b"}
+	show("main.stats", unsafe.Pointer(&stats), unsafe.Sizeof(stats))
+	show("main.stats.Hits", unsafe.Pointer(&stats.Hits), 8)
+	show("main.stats.Names[1].len", unsafe.Add(unsafe.Pointer(&stats.Names[1]), 8), 8)
+	show("main.slot.Hits", unsafe.Pointer(&slot.Hits), 8)
 	show("main.grid[2][3]", unsafe.Pointer(&grid[2][3]), 2)
 	fmt.Println("done")
 	buf := make([]byte, 1)

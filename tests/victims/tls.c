@@ -67,20 +67,28 @@ static void show_own(void)
 }
 
 static pthread_barrier_t barrier;
+volatile int go; /* set from outside: the sleepers use the plugin now */
+
+static void (*plugin)(void);
+
 static void *sleeper(void *arg)
 {
-	void (*touch)(void);
+	void (**slot)(void) = arg, (*touch)(void);
 
 	show_own();
 	pthread_barrier_wait(&barrier);
 	/* Here the main thread loads and unloads. */
 	for (int i = 0; i < 2; i++) {
 		pthread_barrier_wait(&barrier);
-		touch = *(void (**)(void))arg;
+		touch = *slot;
 		if (touch)
 			touch();
 		pthread_barrier_wait(&barrier);
 	}
+	while (!go)
+		usleep(1000);
+	if (plugin)
+		plugin();
 	pause();
 	return NULL;
 }
@@ -124,7 +132,8 @@ int main(void)
 #ifdef PLUGIN
 	dlclose(handle);
 	touch[0] = NULL;
-	touch[1] = (void (*)(void))dlsym(load("libtls_plugin.so"), "touch_plugin");
+	plugin = (void (*)(void))dlsym(load("libtls_plugin.so"), "touch_plugin");
+	touch[1] = plugin;
 	/* Compiled for the static area, of which the loader keeps a little for such libraries. */
 	((void (*)(void))dlsym(load("libtls_static.so"), "touch_static"))();
 #endif

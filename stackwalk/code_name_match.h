@@ -1,0 +1,19 @@
+/* code_name_match - the names of functions, and what people leave out of them; private to stackwalk/. */
+#ifndef STACKWALK_CODE_NAME_MATCH_H
+#define STACKWALK_CODE_NAME_MATCH_H
+
+#include "stackwalk/locate_find.h"
+
+/*
+ * How well the function of the linker's name @symbol answers to @query; *@part tells what it is to it. In C++
+ * the parameters, the arguments of templates and return types may be left out.
+ */
+enum name_fit code_name_fit(const char *symbol, const char *query, enum hit_part *part);
+
+/* For people: with parameters, without a version, and with "[clone .cold]" as the symbol has it (".cold"). */
+char *code_name_shown(const char *symbol); /* NULL: no memory */
+
+/* A part of @query that every mangled name of it contains, with its length; 0: nothing. */
+const char *code_name_word(const char *query, size_t *len);
+
+#endif
