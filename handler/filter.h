@@ -35,8 +35,9 @@ enum filter_op_code {
 	FILTER_AND,
 	FILTER_OR,
 	FILTER_XOR,
-	FILTER_LEFT,  /* a << (b & 63) */
-	FILTER_RIGHT, /* logical */
+	FILTER_LEFT,	     /* a << (b & 63) */
+	FILTER_RIGHT,	     /* logical */
+	FILTER_RIGHT_SIGNED, /* arithmetic */
 	FILTER_EQUAL,
 	FILTER_LESS,  /* signed */
 	FILTER_BELOW, /* unsigned */
@@ -67,12 +68,12 @@ struct filter_range {
 };
 
 struct wire_filter {
-	uint32_t n;	      /* operations; 0: no condition */
-	uint32_t needs;	      /* enum filter_need */
-	uint32_t ncallers;    /* 0: no condition on the stack */
-	uint32_t not_callers; /* the stack must NOT go through callers[] */
-	uint64_t sample;      /* of the hits that pass all else, every sample-th is recorded; 0, 1: all */
-	uint64_t interval_ns; /* and none sooner than this after the last one; 0: all */
+	uint32_t n;	   /* operations; 0: no condition */
+	uint32_t needs;	   /* enum filter_need */
+	uint32_t ncallers; /* the stack must go through one of callers[0..ncallers); 0: no such condition */
+	uint32_t nnot_callers; /* and through none of the nnot_callers that follow */
+	uint64_t sample;       /* of the hits that pass all else, every sample-th is recorded; 0, 1: all */
+	uint64_t interval_ns;  /* and none sooner than this after the last one; 0: all */
 	char names[FILTER_NAMES][FILTER_NAME_LEN];
 	struct filter_op op[FILTER_OPS];
 	struct filter_range callers[FILTER_RANGES];
@@ -90,7 +91,7 @@ enum filter_answer { FILTER_DROP = 0, FILTER_PASS = 1, FILTER_UNDECIDED = 2 };
 
 static inline bool filter_has_work(const struct wire_filter *f)
 {
-	return f->n || f->ncallers || f->sample > 1 || f->interval_ns;
+	return f->n || f->ncallers || f->nnot_callers || f->sample > 1 || f->interval_ns;
 }
 
 static inline int64_t filter_sign(uint64_t value, uint64_t bytes)
@@ -170,6 +171,8 @@ static inline int64_t filter_apply(const struct wire_filter *f, const struct fil
 		return (int64_t)(ua << (ub & 63));
 	case FILTER_RIGHT:
 		return (int64_t)(ua >> (ub & 63));
+	case FILTER_RIGHT_SIGNED:
+		return a >> (ub & 63);
 	case FILTER_EQUAL:
 		return a == b;
 	case FILTER_LESS:
@@ -207,15 +210,26 @@ static inline enum filter_answer filter_condition(const struct wire_filter *f, c
 	return last ? FILTER_PASS : FILTER_DROP;
 }
 
-/* Whether code at @pc belongs to callers[]; for a return address, pass it less one. */
-static inline bool filter_is_caller(const struct wire_filter *f, uint64_t pc)
+/* Bit 0: code at @pc belongs to the callers wanted; bit 1: to those not wanted. A return address: less one.
+ */
+static inline unsigned int filter_caller_bits(const struct wire_filter *f, uint64_t pc)
 {
-	unsigned int i;
+	unsigned int i, bits = 0;
 
-	for (i = 0; i < FILTER_RANGES && i < f->ncallers; i++)
+	for (i = 0; i < FILTER_RANGES && i < f->ncallers + f->nnot_callers; i++)
 		if (pc >= f->callers[i].start && pc < f->callers[i].end)
-			return true;
-	return false;
+			bits |= i < f->ncallers ? 1 : 2;
+	return bits;
+}
+
+/* From the bits of all frames, together. @more: there may be frames that the controller will still find. */
+static inline enum filter_answer filter_callers(const struct wire_filter *f, unsigned int bits, bool more)
+{
+	if (f->nnot_callers && (bits & 2))
+		return FILTER_DROP;
+	if (f->ncallers && !(bits & 1))
+		return more ? FILTER_UNDECIDED : FILTER_DROP;
+	return f->nnot_callers && more ? FILTER_UNDECIDED : FILTER_PASS;
 }
 
 #endif

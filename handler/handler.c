@@ -244,16 +244,19 @@ static void load_regs(const struct wire_control *ctl, const uint64_t *gregs, str
 }
 
 /* The controller arms what this event makes possible (a library was loaded) before the program goes on. */
-static void hold_for_controller(struct wire_control *ctl, uint32_t seen)
+static void hold_for_controller(struct wire_control *ctl, uint64_t end)
 {
 	struct timespec64 wait = { 0, HOLD_WAIT_NS };
 	uint64_t beat = __atomic_load_n(&ctl->heartbeat, __ATOMIC_RELAXED);
 	unsigned int silent = 0;
 
-	while (__atomic_load_n(&ctl->hold, __ATOMIC_ACQUIRE) == seen && silent < HOLD_PATIENCE) {
+	while (silent < HOLD_PATIENCE) {
+		uint32_t done = __atomic_load_n(&ctl->hold, __ATOMIC_ACQUIRE);
 		uint64_t now;
 
-		sys4(NR_FUTEX, &ctl->hold, FUTEX_WAIT, seen, &wait);
+		if ((int32_t)(done - (uint32_t)(end / 16)) >= 0)
+			break;
+		sys4(NR_FUTEX, &ctl->hold, FUTEX_WAIT, done, &wait);
 		now = __atomic_load_n(&ctl->heartbeat, __ATOMIC_RELAXED);
 		silent = now == beat ? silent + 1 : 0;
 		beat = now;
@@ -278,7 +281,8 @@ struct trap {
 	bool has_operand;		     /* the fact's operand is [operand, operand + fact->size) */
 	uint64_t operand;
 	bool async;
-	uint64_t here; /* our own frame */
+	uint32_t child; /* its process id; 0: the target itself */
+	uint64_t here;	/* our own frame */
 };
 
 /* One watch that it hit. */
@@ -308,12 +312,15 @@ static bool unwanted(const struct trap *t, const struct hit *h)
 	       !operand_overlaps(t, h->want, h->w->want_size);
 }
 
-/* Where the last value of a variable is kept that each thread has its own of; NULL: no room near its place.
+/*
+ * Where the last value is kept of a variable that each thread, or each process, has its own of; NULL: no room
+ * near its place. Addresses of user memory are less than 2^56.
  */
-static uint64_t *thread_shadow(struct wire_control *ctl, const struct hit *h, bool *fresh)
+static uint64_t *own_shadow(const struct trap *t, const struct hit *h, bool *fresh)
 {
-	struct wire_shadow *table = (void *)((char *)ctl + WIRE_SHADOWS_OFFSET);
-	uint64_t i = wire_hash(h->addr);
+	struct wire_shadow *table = (void *)((char *)t->ctl + WIRE_SHADOWS_OFFSET);
+	uint64_t key = h->addr ^ (uint64_t)t->child << 32 ^ (uint64_t)(t->child != 0) << 63;
+	uint64_t i = wire_hash(key);
 	unsigned int n;
 
 	table += (uint64_t)h->watch * WIRE_SHADOWS;
@@ -321,9 +328,9 @@ static uint64_t *thread_shadow(struct wire_control *ctl, const struct hit *h, bo
 		struct wire_shadow *s = &table[i & (WIRE_SHADOWS - 1)];
 		uint64_t found = 0;
 
-		*fresh = __atomic_compare_exchange_n(&s->addr, &found, h->addr, false, __ATOMIC_RELAXED,
+		*fresh = __atomic_compare_exchange_n(&s->addr, &found, key, false, __ATOMIC_RELAXED,
 						     __ATOMIC_RELAXED);
-		if (*fresh || found == h->addr)
+		if (*fresh || found == key)
 			return &s->value;
 	}
 	return 0;
@@ -343,8 +350,8 @@ static void take_values(const struct trap *t, struct hit *h)
 		return;
 	h->new_value = wire_truncate(h->new_value, size);
 	h->flags |= WIRE_HAS_NEW;
-	if (h->w->flags & WIRE_WATCH_PER_THREAD)
-		shadow = thread_shadow(t->ctl, h, &fresh);
+	if ((h->w->flags & WIRE_WATCH_PER_THREAD) || t->child)
+		shadow = own_shadow(t, h, &fresh);
 	if (!shadow)
 		return;
 	h->old_value = __atomic_exchange_n(shadow, h->new_value, __ATOMIC_RELAXED);
@@ -356,9 +363,11 @@ static void fill_input(const struct trap *t, const struct hit *h, uint32_t needs
 {
 	ret->old_value = h->old_value;
 	ret->new_value = h->new_value;
-	if (h->flags & WIRE_HAS_OLD)
+	/* What memory holds may be another thread's value by now: the controller will know from the
+	 * registers. */
+	if ((h->flags & WIRE_HAS_OLD) && t->fact)
 		ret->known |= FILTER_NEEDS_OLD;
-	if (h->flags & WIRE_HAS_NEW)
+	if ((h->flags & WIRE_HAS_NEW) && t->fact)
 		ret->known |= FILTER_NEEDS_NEW;
 	if (t->has_operand && t->fact->certain) {
 		ret->size = t->fact->size;
@@ -383,20 +392,27 @@ static enum filter_answer condition(const struct trap *t, const struct hit *h, c
 	return filter_condition(f, &in, scratch);
 }
 
+/* A stack walk, and the record's size that follows from it. */
+struct walked {
+	uint64_t frame[WIRE_FRAMES];
+	uint32_t n;
+	enum walk_end end;
+	bool exact;
+	struct regs outer;
+	uint32_t raw;
+};
+
 /* Within the frames that were found. Where the walk stopped for want of a rule, the controller walks on. */
-static enum filter_answer through_callers(const struct wire_filter *f, const uint64_t *frame, uint32_t n,
-					  enum walk_end end)
+static enum filter_answer through_callers(const struct wire_filter *f, const struct walked *s)
 {
-	bool through = false;
+	unsigned int bits = 0;
 	uint32_t i;
 
-	if (!f->ncallers)
+	if (!f->ncallers && !f->nnot_callers)
 		return FILTER_PASS;
-	for (i = 0; i < n && !through; i++)
-		through = filter_is_caller(f, i ? frame[i] - 1 : frame[i]);
-	if (!through && end == WALK_END_UNKNOWN_PC)
-		return FILTER_UNDECIDED;
-	return through != (f->not_callers != 0) ? FILTER_PASS : FILTER_DROP;
+	for (i = 0; i < s->n; i++)
+		bits |= filter_caller_bits(f, i ? s->frame[i] - 1 : s->frame[i]);
+	return filter_callers(f, bits, s->end == WALK_END_UNKNOWN_PC);
 }
 
 /* One in `sample`, and not too soon after the last one. */
@@ -417,16 +433,6 @@ static bool is_due(struct wire_watch *w, const struct wire_filter *f)
 					   __ATOMIC_RELAXED);
 }
 
-/* A stack walk, and the record's size that follows from it. */
-struct walked {
-	uint64_t frame[WIRE_FRAMES];
-	uint32_t n;
-	enum walk_end end;
-	bool exact;
-	struct regs outer;
-	uint32_t raw;
-};
-
 static void walk(const struct trap *t, struct walked *ret)
 {
 	const struct wire_control *ctl = t->ctl;
@@ -443,7 +449,8 @@ static void walk(const struct trap *t, struct walked *ret)
 	ret->raw = ret->end == WALK_END_UNKNOWN_PC ? raw_size(ctl) : 0;
 }
 
-static void write_record(const struct trap *t, const struct hit *h, const struct walked *s)
+/* Returns where it ends in the ring; 0: there was no room. */
+static uint64_t write_record(const struct trap *t, const struct hit *h, const struct walked *s)
 {
 	struct wire_control *ctl = t->ctl;
 	uint32_t size = (uint32_t)((sizeof(struct wire_record) + 8 * s->n + s->raw + 15) & ~15ull);
@@ -455,10 +462,12 @@ static void write_record(const struct trap *t, const struct hit *h, const struct
 	if (!r) {
 		if (!(flags & WIRE_TENTATIVE))
 			__atomic_fetch_add(&h->w->lost, 1, __ATOMIC_RELAXED);
-		return;
+		return 0;
 	}
 	if (t->async)
 		flags |= WIRE_ASYNC;
+	else if (!t->fact && !(h->w->flags & WIRE_WATCH_EXECUTE))
+		flags |= WIRE_NO_FACT;
 	if (rip >= ctl->code_start && rip < ctl->code_end)
 		flags |= WIRE_SELF_TEST;
 	if (s->exact)
@@ -468,7 +477,7 @@ static void write_record(const struct trap *t, const struct hit *h, const struct
 	r->watch = (uint8_t)h->watch;
 	r->walk_end = (uint8_t)s->end;
 	r->tid = (uint32_t)sys0(NR_GETTID);
-	r->pid = ctl->flags & WIRE_CHILDREN ? (int32_t)sys0(NR_GETPID) : 0;
+	r->pid = (int32_t)t->child;
 	r->syscall = -1;
 	r->addr = h->addr;
 	r->nframes = s->n;
@@ -480,6 +489,7 @@ static void write_record(const struct trap *t, const struct hit *h, const struct
 	r->raw_len = s->raw ? put_raw_stack(ctl, r, s->n, &s->outer, s->raw) : 0;
 	r->flags = flags;
 	__atomic_store_n(&r->commit, pos ^ ctl->commit_key, __ATOMIC_RELEASE);
+	return pos + size;
 }
 
 static void filtered(struct wire_watch *w)
@@ -487,8 +497,8 @@ static void filtered(struct wire_watch *w)
 	__atomic_fetch_add(&w->filtered, 1, __ATOMIC_RELAXED);
 }
 
-/* @s: walked already if s->n; else it is, if the hit is to be recorded. */
-static void take_hit(const struct trap *t, struct hit *h, struct walked *s)
+/* @s: walked already if s->n; else it is, if the hit is to be recorded. Returns the record's end, 0: none. */
+static uint64_t take_hit(const struct trap *t, struct hit *h, struct walked *s)
 {
 	const struct wire_filter *f = (const void *)((const char *)t->ctl + WIRE_FILTERS_OFFSET);
 	enum filter_answer answer = FILTER_PASS;
@@ -502,22 +512,22 @@ static void take_hit(const struct trap *t, struct hit *h, struct walked *s)
 		answer = condition(t, h, f);
 	if (answer == FILTER_DROP) {
 		filtered(h->w);
-		return;
+		return 0;
 	}
 	if (!s->n)
 		walk(t, s);
 	if (filter) {
-		enum filter_answer callers = through_callers(f, s->frame, s->n, s->end);
+		enum filter_answer callers = through_callers(f, s);
 
 		if (callers == FILTER_DROP ||
 		    (answer == FILTER_PASS && callers == FILTER_PASS && !is_due(h->w, f))) {
 			filtered(h->w);
-			return;
+			return 0;
 		}
 		if (answer == FILTER_UNDECIDED || callers == FILTER_UNDECIDED)
 			h->flags |= WIRE_UNDECIDED;
 	}
-	write_record(t, h, s);
+	return write_record(t, h, s);
 }
 
 static void start_hit(struct wire_control *ctl, unsigned int watch, uint64_t addr, struct hit *ret)
@@ -544,7 +554,7 @@ static void take_others(const struct trap *t, const struct hit *first, struct wa
 		     (WIRE_WATCH_OFF | WIRE_WATCH_EXECUTE | WIRE_WATCH_PER_THREAD | WIRE_WATCH_HOLD)))
 			continue;
 		start_hit(t->ctl, i, w->addr, &h);
-		if (t->fact) {
+		if (t->fact && t->fact->size) {
 			if (!t->has_operand || !t->fact->certain || !operand_overlaps(t, w->addr, w->size) ||
 			    !((w->flags & WIRE_WATCH_READS) || (t->fact->kind & ACCESS_KIND_WRITE)))
 				continue;
@@ -561,11 +571,19 @@ static void take_others(const struct trap *t, const struct hit *first, struct wa
 	}
 }
 
+/* In a forked child that is followed. Others never get here: their events were not inherited. */
+static uint32_t child_pid(const struct wire_control *ctl)
+{
+	long pid = ctl->flags & WIRE_CHILDREN ? sys0(NR_GETPID) : ctl->target_pid;
+
+	return pid == ctl->target_pid ? 0 : (uint32_t)pid;
+}
+
 void handler_record(struct wire_control *ctl, unsigned int watch, const struct trap_info *info,
 		    const uint64_t *gregs)
 {
-	uint32_t hold = __atomic_load_n(&ctl->hold, __ATOMIC_ACQUIRE);
 	struct wire_watch *w = &ctl->watch[watch];
+	uint64_t end = 0;
 	struct trap t = { .ctl = ctl, .here = (uint64_t)(uintptr_t)__builtin_frame_address(0) };
 	struct walked stack;
 	struct hit h;
@@ -574,6 +592,7 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	stack.raw = 0;
 	t.async = info->code == TRAP_CODE_PERF && (info->perf_flags & TRAP_ASYNC);
 	load_regs(ctl, gregs, &t.regs);
+	t.child = child_pid(ctl);
 	if (!t.async && !(w->flags & WIRE_WATCH_EXECUTE))
 		t.fact = wire_find_fact((const void *)((const char *)ctl + ctl->facts_offset),
 					t.regs.r[WREG_RIP]);
@@ -582,13 +601,13 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	if (unwanted(&t, &h))
 		filtered(w);
 	else
-		take_hit(&t, &h, &stack);
+		end = take_hit(&t, &h, &stack);
 	if (!t.async && !(w->flags & WIRE_WATCH_EXECUTE))
 		take_others(&t, &h, &stack);
 
 	if ((stack.raw || (w->flags & WIRE_WATCH_HOLD)) &&
 	    !__atomic_exchange_n(&ctl->wake, 1, __ATOMIC_ACQ_REL))
 		futex_wake(&ctl->wake);
-	if (w->flags & WIRE_WATCH_HOLD)
-		hold_for_controller(ctl, hold);
+	if ((w->flags & WIRE_WATCH_HOLD) && end)
+		hold_for_controller(ctl, end);
 }

@@ -87,7 +87,7 @@ struct wire_access_fact {
 	uint8_t value_reg, value_shift;
 	int8_t base, index; /* of the memory operand, enum reg or -1 */
 	uint8_t scale, seg; /* seg: 0 flat, 1 fs */
-	uint32_t size;
+	uint32_t size;	    /* of the operand; 0: it cannot be computed from the registers */
 	uint32_t insn_len;
 	int64_t disp;
 	uint64_t imm;
@@ -139,7 +139,8 @@ struct wire_control {
 	uint64_t tail __attribute__((aligned(64)));
 	uint64_t heartbeat; /* CLOCK_MONOTONIC in ns at the last pass of the controller */
 	uint32_t wake __attribute__((aligned(64))); /* a futex: 0 while the controller sleeps on it */
-	uint32_t hold; /* threads at a WIRE_WATCH_HOLD site wait until this changes */
+	uint32_t hold; /* a thread at a WIRE_WATCH_HOLD site waits until this, its record's end / 16, is
+			  reached */
 	struct wire_watch watch[WIRE_WATCHES] __attribute__((aligned(64)));
 };
 
@@ -169,6 +170,8 @@ enum wire_record_flags {
 		256, /* the filter could not be decided where the hit happened: it is to be asked again */
 	WIRE_TENTATIVE =
 		512, /* another watch fired at an instruction not known yet, which may have hit this too */
+	WIRE_NO_FACT =
+		1024, /* nothing was published about the instruction: the values are what memory held then */
 };
 
 /*
@@ -193,6 +196,15 @@ struct wire_record {
 	uint32_t pad;
 	uint64_t addr; /* of the debug register, for a WIRE_WATCH_PER_THREAD watch; 0: the watch's */
 	struct regs regs;
+};
+
+#define WIRE_KERNEL_FRAMES 16u
+
+/* At the end of a WIRE_KERNEL record, behind the raw stack if there is one: the kernel after the access. */
+struct wire_kernel {
+	struct regs regs;
+	uint32_t nframes, pad;
+	uint64_t frame[WIRE_KERNEL_FRAMES]; /* the first is rip, the others return addresses */
 };
 
 _Static_assert(sizeof(struct wire_watch) == 64, "one cache line a watch");

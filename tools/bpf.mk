@@ -1,11 +1,14 @@
-# The guard: compiled for the kernel's virtual machine, turned into a C header that carries its bytes.
+# What runs in the kernel: compiled for its virtual machine, turned into a C header that carries the bytes.
 
-$(BUILD)/guard.bpf.o: watchctl/engine/guard.bpf.c | packages
+$(BUILD)/record.bpf.o: watchctl/engine/record.bpf.c | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  BPF     $<")
-	$(Q)$(CLANG) -O2 -g -Wall -target bpf -I/usr/include/$(shell $(CC) -print-multiarch) -c -o $@ $<
+	$(Q)$(CLANG) -O2 -g -Wall -ffreestanding -mcpu=v3 -target bpf -I. -I/usr/include/$(shell $(CC) -print-multiarch) \
+		-MMD -MP -MT $@ -c -o $@ $<
 
-$(BUILD)/guard.skel.h: $(BUILD)/guard.bpf.o
-	$(Q)PATH="$$PATH:/usr/sbin" bpftool gen skeleton $< name guard_bpf > $@ || { rm -f $@; exit 1; }
+$(BUILD)/record.skel.h: $(BUILD)/record.bpf.o
+	$(Q)PATH="$$PATH:/usr/sbin" bpftool gen skeleton $< name record_bpf > $@ || { rm -f $@; exit 1; }
 
-$(BUILD)/watchctl/engine/perf_guard.o: | $(BUILD)/guard.skel.h
+$(BUILD)/watchctl/engine/kernel_recorder.o: | $(BUILD)/record.skel.h
+
+-include $(BUILD)/record.bpf.d

@@ -32,6 +32,8 @@ RECIPES = {
     "hammer": (["hammer.c"], "gcc -O2 -g -pthread"),
     "own_handler": (["own_handler.c"], "gcc -O1 -g"),
     "counter_go": (["counter.go"], "go build"),
+    "mover": (["mover.c"], "gcc -O2 -g -pthread"),
+    "mover_static": (["mover.c"], "gcc -O2 -g -static -pthread"),
     "noperf": (["noperf.c"], "gcc -O1"),
     "sandboxed": (["sandboxed.c"], "gcc -O1 -g"),
     "altstack": (["altstack.c"], "gcc -O1 -g -pthread"),

@@ -31,15 +31,34 @@ struct request {
 static const struct option options[] = {
 	{ "-p", "--pid", "PID", "the process to watch", COMPLETE_PID, NULL },
 	{ "-v", "--variable", "EXPR",
-	  "what to watch; up to four, each with the -s, -w, -r, -rw, -i behind it", COMPLETE_NOTHING, NULL },
-	{ "-s", "--size", "SIZE", "bytes to watch: 1, 2, 4 or 8 (default: the type's size)", COMPLETE_WORDS,
-	  "1 2 4 8" },
+	  "what to watch; up to four, each with the options behind it, down to --rate", COMPLETE_NOTHING,
+	  NULL },
+	{ "-s", "--size", "SIZE", "bytes to watch, 1 to 32 (default: the type's size)", COMPLETE_WORDS,
+	  "1 2 4 8 16 32" },
 	{ "-w", "--write", NULL, "writes (the default)", 0, NULL },
 	{ "-r", "--read", NULL, "reads", 0, NULL },
 	{ "-rw", "--read-write", NULL, "reads and writes", 0, NULL },
+	{ "-x", "--execute", NULL, "executions: EXPR is a function, function+0x12, file.c:123 or 0x...", 0,
+	  NULL },
 	{ "-i", "--register", "0..3",
 	  "use this debug register, set by ptrace (stops every thread for a moment)", COMPLETE_WORDS,
 	  "0 1 2 3" },
+	{ "--follow", NULL, NULL,
+	  "move the watch when a pointer on its path changes (takes a register for each pointer)", 0, NULL },
+	{ "--if", NULL, "COND",
+	  "record only hits for which COND holds: new==0, new>old+100, new in 3..7, thread==\"gc\", size==8",
+	  COMPLETE_NOTHING, NULL },
+	{ "--changes", NULL, NULL, "record only hits that change the value", 0, NULL },
+	{ "--caller", NULL, "FUNC",
+	  "record only hits with FUNC in their stack; may be repeated (any of them)", COMPLETE_NOTHING,
+	  NULL },
+	{ "--not-caller", NULL, "FUNC", "record no hits with FUNC in their stack; may be repeated",
+	  COMPLETE_NOTHING, NULL },
+	{ "--thread", NULL, "NAME|TID", "record only hits of the threads of that name, or of that thread",
+	  COMPLETE_NOTHING, NULL },
+	{ "--sample", NULL, "N", "of the hits that pass, record every Nth", COMPLETE_NOTHING, NULL },
+	{ "--rate", NULL, "N/s", "and at most N a second, evenly (also N/ms, N/min)", COMPLETE_NOTHING,
+	  NULL },
 	{ "-n", "--count", "COUNT", "end after COUNT accesses", COMPLETE_NOTHING, NULL },
 	{ "-t", "--time", "SECONDS", "end after SECONDS (fractions allowed)", COMPLETE_NOTHING, NULL },
 	{ "-o", "--log", "LOG", "record into the new log LOG; accesses are then not printed",
@@ -53,6 +72,13 @@ static const struct option options[] = {
 	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL },
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
+	{ "--engine", NULL, "ENGINE", "auto (default), handler, ring or ptrace: see ENGINES in the manual",
+	  COMPLETE_WORDS, "auto handler ring ptrace" },
+	{ "--fork", NULL, "WHAT", "what to do about forked children: ignore (default) or follow",
+	  COMPLETE_WORDS, "ignore follow" },
+	{ "--exec", NULL, "WHAT",
+	  "when the process executes another program: ignore (default), which ends the watch, or follow",
+	  COMPLETE_WORDS, "ignore follow" },
 	{ "--frames", NULL, "N", "most frames of a stack, 1 to 64 (default 32)", COMPLETE_NOTHING, NULL },
 	{ "--buffer", NULL, "SIZE", "size of the event buffer in the target, 64K to 1G (default 8M)",
 	  COMPLETE_NOTHING, NULL },
@@ -108,36 +134,117 @@ static struct wc_error *add_watch(struct request *q, const char *expr)
 	return NULL;
 }
 
+static struct wc_error *take_slot(struct watch_request *w, const struct option_match *m)
+{
+	uint64_t n;
+	struct wc_error *err = option_number(m, 0, 3, &n);
+
+	if (!err)
+		w->slot = (int)n;
+	return err;
+}
+
+static struct wc_error *take_size(struct watch_request *w, const struct option_match *m)
+{
+	uint64_t n;
+	struct wc_error *err = option_number(m, 1, UINT32_MAX, &n);
+
+	if (err)
+		return err;
+	if (n > WATCH_SIZE_MAX)
+		return wc_error_new(WC_EUSAGE,
+				    "-s %s: the four debug registers of a CPU cover at most %u bytes, where "
+				    "these begin at "
+				    "a multiple of 8",
+				    m->value, WATCH_SIZE_MAX);
+	w->size = (uint32_t)n;
+	return NULL;
+}
+
+/* "100/s", "100": a second; "5/ms", "10/min". */
+static struct wc_error *take_rate(struct watch_request *w, const struct option_match *m)
+{
+	static const struct {
+		const char *unit;
+		double seconds;
+	} units[] = { { "", 1 }, { "/s", 1 }, { "/ms", 1e-3 }, { "/min", 60 }, { "/h", 3600 } };
+	char *end;
+	double n = strtod(m->value, &end);
+	size_t i;
+
+	for (i = 0; i < sizeof(units) / sizeof(units[0]) && strcmp(end, units[i].unit) != 0; i++)
+		;
+	if (end == m->value || i == sizeof(units) / sizeof(units[0]) || !(n > 0) || n > 1e9)
+		return wc_error_new(
+			WC_EUSAGE, "--rate %s: give a number greater than 0 and a unit, like 100/s or 10/min",
+			m->value);
+	w->rate = n / units[i].seconds;
+	return NULL;
+}
+
+static struct wc_error *take_caller(const char **list, unsigned int *n, const struct option_match *m)
+{
+	if (*n == MONITOR_CALLERS)
+		return wc_error_new(WC_EUSAGE, "%s can be given at most %u times for one watch",
+				    m->option->name, MONITOR_CALLERS);
+	list[(*n)++] = m->value;
+	return NULL;
+}
+
+static bool take_access(struct watch_request *w, const struct option_match *m)
+{
+	static const struct {
+		const char *name;
+		enum access_kind access;
+	} options_of[] = { { "-w", ACCESS_WRITE },
+			   { "-r", ACCESS_READ },
+			   { "-rw", ACCESS_READWRITE },
+			   { "-x", ACCESS_EXECUTE } };
+	size_t i;
+
+	for (i = 0; i < sizeof(options_of) / sizeof(options_of[0]); i++) {
+		if (option_is(m, options_of[i].name)) {
+			w->access = options_of[i].access;
+			return true;
+		}
+	}
+	return false;
+}
+
 static struct wc_error *watch_option(struct request *q, const struct option_match *m)
 {
 	struct watch_request *w = &q->monitor.watch[q->monitor.nwatches ? q->monitor.nwatches - 1 : 0];
-	struct wc_error *err;
-	uint64_t n;
 
 	if (!q->monitor.nwatches)
 		return wc_error_new(WC_EUSAGE,
 				    "%s belongs to a watch: put it after the -v EXPR that it is for",
 				    m->option->name);
-	if (option_is(m, "-w")) {
-		w->access = ACCESS_WRITE;
-	} else if (option_is(m, "-r")) {
-		w->access = ACCESS_READ;
-	} else if (option_is(m, "-rw")) {
-		w->access = ACCESS_READWRITE;
-	} else if (option_is(m, "-i")) {
-		err = option_number(m, 0, 3, &n);
-		if (err)
-			return err;
-		w->slot = (int)n;
-	} else {
-		err = option_number(m, 1, UINT32_MAX, &n);
-		if (err)
-			return err;
-		if (n != 1 && n != 2 && n != 4 && n != 8)
-			return wc_error_new(WC_EUSAGE, "-s %s: a debug register watches 1, 2, 4 or 8 bytes",
-					    m->value);
-		w->size = (uint32_t)n;
-	}
+	if (take_access(w, m))
+		return NULL;
+	if (option_is(m, "-i"))
+		return take_slot(w, m);
+	if (option_is(m, "-s"))
+		return take_size(w, m);
+	if (option_is(m, "--rate"))
+		return take_rate(w, m);
+	if (option_is(m, "--sample"))
+		return option_number(m, 1, UINT64_MAX, &w->sample);
+	if (option_is(m, "--caller"))
+		return take_caller(w->callers, &w->ncallers, m);
+	if (option_is(m, "--not-caller"))
+		return take_caller(w->not_callers, &w->nnot_callers, m);
+	if (option_is(m, "--follow"))
+		w->follow = true;
+	else if (option_is(m, "--changes"))
+		w->changes = true;
+	else if (option_is(m, "--thread"))
+		w->thread = m->value;
+	else if (option_is(m, "--if") && w->condition)
+		return wc_error_new(WC_EUSAGE,
+				    "--if was given twice for \"%s\": join the conditions with && or ||",
+				    w->expr);
+	else if (option_is(m, "--if"))
+		w->condition = m->value;
 	return NULL;
 }
 
@@ -201,6 +308,7 @@ static bool take_flag(struct request *q, const struct option_match *m)
 
 static struct wc_error *take_option(struct request *q, const struct option_match *m)
 {
+	unsigned int choice = 0;
 	struct wc_error *err;
 	uint64_t n;
 
@@ -227,6 +335,21 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 			q->monitor.frames = (unsigned int)n;
 		return err;
 	}
+	if (option_is(m, "--engine")) {
+		err = option_choice(m, &choice);
+		q->monitor.engine = err ? MONITOR_AUTO : (enum monitor_engine)choice;
+		return err;
+	}
+	if (option_is(m, "--fork")) {
+		err = option_choice(m, &choice);
+		q->monitor.follow_fork = !err && choice;
+		return err;
+	}
+	if (option_is(m, "--exec")) {
+		err = option_choice(m, &choice);
+		q->monitor.follow_exec = !err && choice;
+		return err;
+	}
 	if (option_is(m, "--buffer"))
 		return take_buffer(m, &q->monitor.buffer_size);
 	if (option_is(m, "--color"))
@@ -242,8 +365,25 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	return watch_option(q, m);
 }
 
+static struct wc_error *check_watches(const struct request *q)
+{
+	unsigned int i;
+
+	for (i = 0; i < q->monitor.nwatches; i++) {
+		const struct watch_request *w = &q->monitor.watch[i];
+
+		if (w->access == ACCESS_EXECUTE && (w->size || w->follow))
+			return wc_error_new(WC_EUSAGE,
+					    "%s has no meaning for an execute watch (-x) of \"%s\"",
+					    w->size ? "-s" : "--follow", w->expr);
+	}
+	return NULL;
+}
+
 static struct wc_error *check(const struct request *q)
 {
+	struct wc_error *err;
+
 	if (!q->monitor.nwatches)
 		return wc_error_new(WC_EUSAGE,
 				    "what shall be watched? Name it with -v EXPR, for example -v flag");
@@ -256,6 +396,9 @@ static struct wc_error *check(const struct request *q)
 				    "watch it in which process? Give -p PID, or -- PROGRAM to start one");
 	if (q->monitor.pid == getpid())
 		return wc_error_new(WC_EUSAGE, "process %d is watchctl itself", q->monitor.pid);
+	err = check_watches(q);
+	if (err)
+		return err;
 	if (q->echo && !q->log)
 		return wc_error_new(WC_EUSAGE,
 				    "--echo goes with -o LOG: without it, accesses are printed anyway");
@@ -444,8 +587,8 @@ static struct wc_error *run(int argc, char **argv)
 
 const struct command cmd_watch = {
 	.name = "watch",
-	.args = "-p PID -v EXPR [-s SIZE] [-r|-w|-rw] [-i 0..3] [options]\n"
-		"-v EXPR [-s SIZE] [-r|-w|-rw] [options] -- PROGRAM [ARGS]",
+	.args = "-p PID -v EXPR [-s SIZE] [-r|-w|-rw|-x] [-i 0..3] [filters] [options]\n"
+		"-v EXPR [-s SIZE] [-r|-w|-rw|-x] [filters] [options] -- PROGRAM [ARGS]",
 	.summary = "log every access to a variable of a running program, or of one that it starts",
 	.help = "EXPR: flag, file.c:flag, libfoo.so:flag, server.stats.hits, table[3].state, "
 		"head->next->len,\n"

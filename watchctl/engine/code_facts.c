@@ -7,6 +7,7 @@
 #include "stackwalk/module_code.h"
 #include "stackwalk/symbolizer.h"
 #include "watchctl/base/map64.h"
+#include "watchctl/engine/access_fact.h"
 #include "watchctl/target/proc.h"
 
 struct code_facts {
@@ -109,50 +110,15 @@ static void publish_rule(struct code_facts *f, uint64_t key, const struct unwind
 	publish(f, WIRE_RULES_OFFSET + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry), key);
 }
 
-/* An operand whose address the handler can compute from the registers as the trap finds them. */
-static bool computable(const struct insn *in)
-{
-	const struct insn_mem *m = &in->mem[0];
-	uint32_t used = 0;
-
-	if (in->nmem != 1 || m->vsib || m->base == -2 || m->index == -2 || m->seg > 1 || in->is_string ||
-	    !m->size)
-		return false;
-	if (m->base >= 0 && m->base != WREG_RIP)
-		used |= 1u << m->base;
-	if (m->index >= 0)
-		used |= 1u << m->index;
-	return !(in->writes & used);
-}
-
 static void publish_fact(struct code_facts *f, const struct code_fact *fact)
 {
-	struct wire_access_fact entry = { .base = -1, .index = -1 };
-	struct insn in;
+	struct wire_access_fact entry;
 	bool known;
 	long slot;
 
-	if (!fact->before_len ||
-	    !insn_decode(fact->before, fact->before_len, fact->pc - fact->before_len, &in) ||
-	    !computable(&in))
-		return;
-	entry.kind = in.mem[0].kind;
-	entry.base = in.mem[0].base;
-	entry.index = in.mem[0].index;
-	entry.scale = in.mem[0].scale;
-	entry.seg = in.mem[0].seg;
-	entry.size = in.mem[0].size;
-	entry.certain = !in.cond_access;
-	entry.disp = in.mem[0].disp;
-	entry.insn_len = fact->before_len;
-	if (in.value_is_imm) {
-		entry.value_from = WIRE_VALUE_IMM;
-		entry.imm = in.value_imm;
-	} else if (in.value_reg >= 0) {
-		entry.value_from = WIRE_VALUE_REG;
-		entry.value_reg = (uint8_t)in.value_reg;
-		entry.value_shift = in.value_shift;
-	}
+	/* One without a size says that nothing can be said: looked up once more, not asked for again. */
+	if (!access_fact_make(fact, &entry))
+		entry = (struct wire_access_fact){ .base = -1, .index = -1 };
 	slot = find_slot(f->fact_key, WIRE_ACCESS_FACTS, fact->pc, &known);
 	if (slot < 0 || known)
 		return;
@@ -264,6 +230,11 @@ void code_facts_warm_up(struct code_facts *f)
 
 	for (i = 0; i < f->modules.n; i++)
 		cfi_rule(f->cfi, f->modules.v[i].start, &rule);
+}
+
+const struct module_list *code_facts_modules(const struct code_facts *f)
+{
+	return &f->modules;
 }
 
 bool code_facts_covers(const struct code_facts *f, uint64_t addr)

@@ -35,6 +35,9 @@ struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t now_ns, bool 
 /* Opens the unwind information of all modules, so that the first hit need not wait for it. */
 void code_facts_warm_up(struct code_facts *f);
 
+/* Those of the last look. */
+const struct module_list *code_facts_modules(const struct code_facts *f);
+
 /* True when a mapped module holds the address. */
 bool code_facts_covers(const struct code_facts *f, uint64_t addr);
 

@@ -24,3 +24,22 @@ bool dregs_enabled(uint64_t dr7, unsigned int slot)
 {
 	return dr7 & 3ull << (2 * slot);
 }
+
+bool dregs_decode(uint64_t dr7, unsigned int slot, uint32_t *ret_size, enum access_kind *ret_access)
+{
+	static const enum access_kind access[] = { ACCESS_EXECUTE, ACCESS_WRITE, ACCESS_UNKNOWN,
+						   ACCESS_READWRITE };
+	static const uint32_t size[] = { 1, 2, 8, 4 };
+	unsigned int field = dr7 >> (16 + 4 * slot) & 15;
+
+	if (!dregs_enabled(dr7, slot) || access[field & 3] == ACCESS_UNKNOWN)
+		return false;
+	*ret_access = access[field & 3];
+	*ret_size = size[field >> 2];
+	return true;
+}
+
+bool dregs_fired(uint64_t dr6, unsigned int slot)
+{
+	return dr6 >> slot & 1;
+}

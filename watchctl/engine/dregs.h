@@ -23,4 +23,10 @@ uint64_t dregs_dr7_mask(unsigned int slot);
 /* True when @dr7 enables @slot, locally or globally. */
 bool dregs_enabled(uint64_t dr7, unsigned int slot);
 
+/* What @dr7 arms register @slot for. False: it is not enabled, or for I/O ports. READ is never said. */
+bool dregs_decode(uint64_t dr7, unsigned int slot, uint32_t *ret_size, enum access_kind *ret_access);
+
+/* True when DR6 says that @slot has fired. */
+bool dregs_fired(uint64_t dr6, unsigned int slot);
+
 #endif

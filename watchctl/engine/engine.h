@@ -56,7 +56,8 @@ struct engine_options {
 struct arm_report {
 	uint32_t threads, threads_armed;
 	bool verified; /* a known access was seen to trap */
-	bool kernel;   /* accesses by the kernel are seen too */
+	bool kernel; /* accesses by the kernel are seen too */
+	const char *kernel_refusal; /* why not: "it needs CAP_PERFMON"; NULL: they make no sense here. Constant */
 	bool has_value;
 	uint64_t value; /* what the variable held just before it was armed */
 };
@@ -90,6 +91,8 @@ struct engine;
 struct engine_ops {
 	const char *name;
 	bool follows_fork, follows_exec;
+	bool sees_births; /* threads of a per-thread watch are armed before they run */
+	bool hooks_late;  /* a thread does not wait at a hook: it is told afterwards */
 	struct wc_error *(*open)(pid_t pid, const struct engine_options *o, struct event_sink sink,
 				 struct engine **ret);
 	struct wc_error *(*arm)(struct engine *e, const struct watchpoint *w, struct arm_report *ret);

@@ -26,6 +26,7 @@
 #define PRIVATE_PASS_NS 1000000ull /* ... where the handler cannot wake it */
 #define CHECK_NS 50000000ull	   /* how often it looks whether the target is still what it was */
 #define MODULES_NS 1000000000ull   /* how often it looks at the modules unasked */
+#define SEARCH_NS 200000000ull	   /* how often it looks for living children of a target that has ended */
 #define ASK_NS 500000000ull /* how often it may stop a thread to ask whether the handler is still ours */
 
 static void lay_out(struct wire_control *c, const struct engine_options *o)
@@ -37,6 +38,8 @@ static void lay_out(struct wire_control *c, const struct engine_options *o)
 	c->max_frames = o->frames;
 	c->raw_size = (uint32_t)(o->buffer_size / 8 < WIRE_RAW_MAX ? o->buffer_size / 8 : WIRE_RAW_MAX);
 	c->wake = 1;
+	if (o->follow_fork)
+		c->flags |= WIRE_CHILDREN;
 	if (tsc_usable())
 		c->flags |= WIRE_USE_TSC;
 }
@@ -66,19 +69,41 @@ static struct wc_error *close_engine(struct engine *e);
 
 static bool read_area(void *ctx, uint64_t offset, void *buf, size_t len)
 {
-	return injection_read(ctx, offset, buf, len);
+	const struct engine *e = ctx;
+
+	return injection_read(&e->inj, offset, buf, len);
+}
+
+void handler_write(const struct engine *e, uint64_t offset, const void *buf, size_t len)
+{
+	const struct wire_area *guard;
+
+	injection_write(&e->inj, offset, buf, len);
+	if (!e->guard)
+		return;
+	guard = kernel_recorder_area(e->guard);
+	guard->write(guard->ctx, offset, buf, len);
 }
 
 static bool write_area(void *ctx, uint64_t offset, const void *buf, size_t len)
 {
-	return injection_write(ctx, offset, buf, len);
+	handler_write(ctx, offset, buf, len);
+	return true;
 }
 
-static void open_guard(struct engine *e)
+static void open_guard(struct engine *e, const struct wire_control *control)
 {
+	struct kernel_recorder_spec spec = {
+		.control = *control,
+		.buffer_size = e->options.buffer_size,
+		.handler = e->inj.handler,
+		.their_control = e->inj.control,
+	};
 	const char *missing;
 
-	e->guard = perf_guard_open(e->inj.handler, &missing);
+	e->guard = kernel_recorder_open(&spec, &missing);
+	if (e->guard)
+		e->kernel = kernel_access_new(kernel_recorder_memory(e->guard));
 	if (e->options.say)
 		e->options.say(e->options.say_ctx, "guard against a replaced SIGTRAP handler: %s",
 			       e->guard ? "in place" : missing);
@@ -126,15 +151,23 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	e->registers_before = perf_bp_used(pid);
 	err = inject_place(pid, &control, WIRE_RING_OFFSET + o->buffer_size, o->private_ring, o->held,
 			   &e->inj);
+	if (!err && o->follow_fork && !e->inj.shared)
+		err = wc_error_new(
+			WC_EPERM,
+			"to follow into forked children, the event buffer must be shared with them, which is "
+			"not permitted here (it takes CAP_CHECKPOINT_RESTORE, and no --private-buffer); "
+			"choose "
+			"--engine ring");
 	if (!err) {
-		e->area = (struct wire_area){ read_area, write_area, &e->inj, e->inj.shared };
+		open_guard(e, &control);
+		e->area = (struct wire_area){ read_area, write_area, e, e->inj.shared };
 		err = intake_init(&e->intake, pid, o->frames, sink, &e->area, &control);
+		e->intake.kernel = e->kernel;
 	}
 	if (err) {
 		wc_error_free(close_engine(e));
 		return err;
 	}
-	open_guard(e);
 	tell_placed(e);
 	*ret = e;
 	return NULL;
@@ -173,13 +206,11 @@ static void wait_for_records(struct engine *e, uint64_t ns)
 void handler_let_go(struct engine *e)
 {
 	uint64_t offset = offsetof(struct wire_control, hold);
-	uint32_t hold = 0;
+	uint32_t hold = (uint32_t)(e->intake.ring.tail / 16);
 
 	if (!e->intake.hook_hit)
 		return;
 	e->intake.hook_hit = false;
-	injection_read(&e->inj, offset, &hold, sizeof(hold));
-	hold++;
 	injection_write(&e->inj, offset, &hold, sizeof(hold));
 	if (e->inj.shared)
 		syscall(SYS_futex, (char *)e->inj.shared + offset, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -190,6 +221,22 @@ bool handler_target_ended(const struct engine *e)
 	struct pollfd p = { .fd = e->pidfd, .events = POLLIN };
 
 	return poll(&p, 1, 0) > 0;
+}
+
+bool handler_all_ended(struct engine *e)
+{
+	uint64_t now;
+
+	if (!handler_target_ended(e))
+		return false;
+	if (!e->options.follow_fork)
+		return true;
+	now = monotonic_ns();
+	if (now - e->searched_ns > SEARCH_NS) {
+		e->searched_ns = now;
+		handler_find_children(e);
+	}
+	return !e->children.n;
 }
 
 /* After exec the old memory is gone, ours with it. */
@@ -212,7 +259,7 @@ static void check_safety(struct engine *e)
 
 	if (e->why[0] || !proc_status_read(e->pid, e->pid, &s))
 		return;
-	if (perf_guard_suppressed(e->guard))
+	if (kernel_recorder_suppressed(e->guard))
 		snprintf(e->why, sizeof(e->why),
 			 "process %d has installed a SIGTRAP handler of its own: hits since then were "
 			 "counted, not "
@@ -261,7 +308,7 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 		return NULL;
 	e->checked_ns = now;
 	if (ended) {
-		e->gone = true;
+		e->gone = handler_all_ended(e);
 		return NULL;
 	}
 	if (target_execed(e)) {
@@ -289,7 +336,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 	handler_let_go(e);
 	for (;;) {
 		handler_beat(e);
-		err = intake_pass(&e->intake, &any);
+		err = handler_take(e, &any);
 		if (!err)
 			err = check_target(e, monotonic_ns(), !any);
 		if (err)
@@ -323,17 +370,39 @@ static void hooked(const struct engine *e, struct engine_hook *ret)
 	*ret = e->intake.hook;
 }
 
+/* First the handler's: what it recorded before the guard took over comes before what the guard did. */
+struct wc_error *handler_take(struct engine *e, bool *any)
+{
+	struct wc_error *err = intake_pass(&e->intake, any);
+	bool taken = false;
+
+	if (!err && e->guard)
+		err = kernel_recorder_take(e->guard, &e->intake, &taken);
+	*any |= taken;
+	return err;
+}
+
+void handler_dropped(const struct engine *e, unsigned int i, uint64_t *filtered, uint64_t *lost)
+{
+	struct wire_watch shared = { 0 };
+	uint64_t guard_filtered = 0, guard_lost = 0;
+
+	injection_read(&e->inj, handler_watch_offset(i), &shared, sizeof(shared));
+	if (e->guard)
+		kernel_recorder_counts(e->guard, i, &guard_filtered, &guard_lost);
+	*filtered = shared.filtered + guard_filtered;
+	*lost = shared.lost + guard_lost;
+}
+
 void handler_counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret)
 {
 	const struct armed_watch *a = &e->watch[i];
-	struct wire_watch shared = { 0 };
 	struct engine_counts c = { 0 };
 	uint64_t known;
 
-	injection_read(&e->inj, handler_watch_offset(i), &shared, sizeof(shared));
+	handler_dropped(e, i, &c.filtered, &c.lost_full);
 	c.recorded = e->intake.watch[i].recorded;
-	c.filtered = e->intake.watch[i].filtered + shared.filtered;
-	c.lost_full = shared.lost;
+	c.filtered += e->intake.watch[i].filtered;
 	c.has_counted = a->w.slot < 0;
 	c.counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
 	known = c.recorded + c.filtered + c.lost_full;
@@ -367,7 +436,7 @@ static void counts(const struct engine *e, uint32_t id, struct engine_counts *re
 		handler_counts_of(e, i, &one);
 		handler_counts_add(&sum, &one);
 	}
-	sum.replaced = e->replaced || perf_guard_suppressed(e->guard);
+	sum.replaced = e->replaced || kernel_recorder_suppressed(e->guard);
 	*ret = sum;
 }
 
@@ -376,10 +445,14 @@ static struct wc_error *withdraw(struct engine *e)
 	bool replaced = false;
 	struct wc_error *err = NULL;
 
-	if (!e->inj.base || e->pidfd < 0 || e->gone || handler_target_ended(e) || target_execed(e))
+	if (!e->inj.base || e->pidfd < 0)
 		return NULL;
 	if (!e->stopped)
 		wc_error_free(handler_stop(e)); /* the caller has an error to report already */
+	if (e->settled)
+		handler_leave_children(e);
+	if (e->gone || handler_target_ended(e) || target_execed(e))
+		return NULL;
 	if (!e->settled)
 		return wc_error_new(WC_EFAIL,
 				    "a SIGTRAP of ours may still wait in a thread of process %d: the handler "
@@ -413,8 +486,10 @@ static struct wc_error *close_engine(struct engine *e)
 		wc_error_free(err);
 		err = NULL;
 	}
-	perf_guard_close(e->guard);
 	intake_deinit(&e->intake);
+	kernel_access_free(e->kernel);
+	kernel_recorder_close(e->guard);
+	thread_ids_deinit(&e->children);
 	injection_deinit(&e->inj);
 	closep(&e->pidfd);
 	free(e);
@@ -423,6 +498,7 @@ static struct wc_error *close_engine(struct engine *e)
 
 const struct engine_ops engine_handler = {
 	.name = "handler",
+	.follows_fork = true,
 	.open = open_engine,
 	.arm = handler_arm,
 	.disarm = handler_disarm,

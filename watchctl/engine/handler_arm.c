@@ -92,7 +92,8 @@ static struct wc_error *self_test(struct engine *e, struct armed_watch *a, struc
 	bool write = a->w.access == ACCESS_WRITE, seen = false;
 	struct wc_error *err;
 
-	if (a->w.access == ACCESS_EXECUTE || a->w.address || (write && !may_rewrite(e->pid, a->w.addr)))
+	if (a->w.access == ACCESS_EXECUTE || a->w.hook || a->w.address ||
+	    (write && !may_rewrite(e->pid, a->w.addr)))
 		return NULL;
 	err = inject_self_test(&e->inj, 1, &a->w.addr, &write,
 			       a->w.slot < 0 ? TRAP_PERF_CODE : TRAP_HWBKPT_CODE, &seen);
@@ -107,6 +108,29 @@ static struct wc_error *self_test(struct engine *e, struct armed_watch *a, struc
 	return NULL;
 }
 
+/* The value that a thread's copy has before its first access: what that one will show as old. */
+static void remember_value(const struct armed_watch *a, uint64_t addr)
+{
+	struct memory_view mem = proc_memory(&a->pid);
+	uint64_t i = wire_hash(addr), value = 0;
+	struct wire_shadow *table;
+
+	if (!a->shadows || !memory_read(&mem, addr, &value, a->w.size))
+		return;
+	table = a->shadows;
+	for (unsigned int n = 0; n < WIRE_PROBES; n++, i++) {
+		struct wire_shadow *s = &table[i & (WIRE_SHADOWS - 1)];
+		uint64_t found = 0;
+
+		if (!__atomic_compare_exchange_n(&s->addr, &found, addr, false, __ATOMIC_RELAXED,
+						 __ATOMIC_RELAXED) &&
+		    found != addr)
+			continue;
+		__atomic_store_n(&s->value, value, __ATOMIC_RELAXED);
+		break;
+	}
+}
+
 /* The copy of thread @tid, by its thread pointer. The thread is stopped for a moment to ask for it. */
 static bool thread_address(void *ctx, pid_t tid, uint64_t *ret)
 {
@@ -114,13 +138,27 @@ static bool thread_address(void *ctx, pid_t tid, uint64_t *ret)
 	struct tracee t;
 	uint64_t pointer;
 
-	if (a->held && a->held->tid == tid)
-		return a->w.address(a->w.address_ctx, a->held->home.fs_base, ret);
-	if (tracee_stop(a->pid, tid, STOP_MS, &t) != TRACEE_STOPPED)
+	if (a->held && a->held->tid == tid) {
+		pointer = a->held->home.fs_base;
+	} else {
+		if (tracee_stop(a->pid, tid, STOP_MS, &t) != TRACEE_STOPPED)
+			return false;
+		pointer = t.home.fs_base;
+		tracee_release(&t);
+	}
+	if (!a->w.address(a->w.address_ctx, pointer, ret))
 		return false;
-	pointer = t.home.fs_base;
-	tracee_release(&t);
-	return a->w.address(a->w.address_ctx, pointer, ret);
+	remember_value(a, *ret);
+	return true;
+}
+
+/*
+ * The guard reads values. Where it cannot read what is watched for reads without being counted itself, such a
+ * watch does not see the kernel.
+ */
+static bool user_only(const struct engine *e, const struct watchpoint *w)
+{
+	return w->access != ACCESS_WRITE && e->guard && !kernel_recorder_reads_silently(e->guard);
 }
 
 static struct perf_bp_spec perf_spec(const struct engine *e, unsigned int i)
@@ -132,10 +170,12 @@ static struct perf_bp_spec perf_spec(const struct engine *e, unsigned int i)
 		.access = a->w.access,
 		.sig_data = e->cookie | i,
 		.others = armed_count(e),
-		.guard = e->guard,
+		.recorder = e->guard,
+		.user_only = user_only(e, &a->w),
 		.used = (e->registers_before > 0 ? (unsigned int)e->registers_before : 0) + armed_count(e),
 	};
 
+	spec.children = e->options.follow_fork && !a->w.hook;
 	if (a->w.address) {
 		spec.address = thread_address;
 		spec.address_ctx = (void *)(uintptr_t)a;
@@ -220,10 +260,13 @@ static void publish(struct engine *e, unsigned int i, uint64_t value)
 	};
 	uint32_t hwbkpt = i + 1;
 
+	if (e->guard)
+		kernel_recorder_forget(e->guard, i);
+	if (e->guard && w->access != ACCESS_WRITE)
+		kernel_recorder_read_silently(e->guard);
 	if (w->filter)
-		injection_write(&e->inj, WIRE_FILTERS_OFFSET + i * sizeof(*w->filter), w->filter,
-				sizeof(*w->filter));
-	injection_write(&e->inj, handler_watch_offset(i), &shared, sizeof(shared));
+		handler_write(e, WIRE_FILTERS_OFFSET + i * sizeof(*w->filter), w->filter, sizeof(*w->filter));
+	handler_write(e, handler_watch_offset(i), &shared, sizeof(shared));
 	if (i >= e->nwatches) {
 		e->nwatches = i + 1;
 		injection_write(&e->inj, offsetof(struct wire_control, nwatches), &e->nwatches,
@@ -249,6 +292,9 @@ struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struc
 	intake_arm(&e->intake, (unsigned int)i, w);
 	a = &e->watch[i];
 	*a = (struct armed_watch){ .w = e->intake.watch[i].w, .pid = e->pid, .held = e->inj.held };
+	if (e->inj.shared && w->address)
+		a->shadows = (struct wire_shadow *)((char *)e->inj.shared + WIRE_SHADOWS_OFFSET) +
+			     (size_t)i * WIRE_SHADOWS;
 	if (w->access != ACCESS_EXECUTE)
 		report.has_value = read_value(e, &a->w, &report.value);
 	publish(e, (unsigned int)i, report.value);
@@ -306,8 +352,7 @@ static void switch_off(struct engine *e, unsigned int i)
 	uint32_t flags = wire_flags(&e->watch[i].w) | WIRE_WATCH_OFF;
 
 	handler_disable(&e->watch[i]);
-	injection_write(&e->inj, handler_watch_offset(i) + offsetof(struct wire_watch, flags), &flags,
-			sizeof(flags));
+	handler_write(e, handler_watch_offset(i) + offsetof(struct wire_watch, flags), &flags, sizeof(flags));
 }
 
 void handler_disarm(struct engine *e, uint32_t id)

@@ -4,6 +4,7 @@
  *	engine_handler.c	opens, pumps, closes: the table of operations
  *	handler_arm.c		arms and disarms one watch
  *	handler_stop.c		after the last hit: waits until every hit has arrived
+ *	handler_children.c	forked children, which have the handler too
  *	intake.c		records -> events
  */
 #ifndef WATCHCTL_ENGINE_HANDLER_ENGINE_H
@@ -11,10 +12,11 @@
 
 #include "watchctl/engine/engine.h"
 #include "watchctl/engine/intake.h"
+#include "watchctl/engine/kernel_recorder.h"
 #include "watchctl/engine/perf_bp.h"
-#include "watchctl/engine/perf_guard.h"
 #include "watchctl/engine/ptrace_bp.h"
 #include "watchctl/target/inject.h"
+#include "watchctl/target/proc.h"
 
 #define COUNTED_IDS 16u /* watches with higher ids are hooks, which nobody counts */
 
@@ -27,7 +29,8 @@ struct armed_watch {
 	uint64_t counted, self_tests;
 	uint64_t disabled_ns;
 	pid_t pid;
-	const struct tracee *held; /* a launched program's thread while it has not run */
+	const struct tracee *held;   /* a launched program's thread while it has not run */
+	struct wire_shadow *shadows; /* of a per-thread watch, in shared memory; NULL: not reachable */
 };
 
 struct engine {
@@ -36,15 +39,17 @@ struct engine {
 	struct injection inj;
 	struct wire_area area; /* the shared part of inj */
 	struct intake intake;
-	struct perf_guard *guard; /* NULL: not permitted */
+	struct kernel_recorder *guard; /* NULL: not permitted */
+	struct kernel_access *kernel;  /* with it */
 	uint64_t cookie;
 	uint32_t control_flags;
 	struct armed_watch watch[WIRE_WATCHES];
 	struct engine_counts past[COUNTED_IDS]; /* by id: of watches whose place was taken by a later one */
 	int pidfd;
-	int registers_before; /* in use in a thread of the target before we armed any */
-	uint32_t nwatches;    /* places of watch[] in use */
-	uint64_t checked_ns;
+	struct thread_ids children; /* processes: those of the last look */
+	int registers_before;	    /* in use in a thread of the target before we armed any */
+	uint32_t nwatches;	    /* places of watch[] in use */
+	uint64_t checked_ns, searched_ns;
 	uint64_t missing, asked_ns; /* see check_handler() */
 	bool stopped, settled;	    /* disarmed; and no SIGTRAP of ours can come any more */
 	bool gone, execed;
@@ -55,6 +60,15 @@ struct engine {
 /* Of watch @i alone; nothing is lost as long as hits may be under way. */
 void handler_counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret);
 void handler_counts_add(struct engine_counts *sum, const struct engine_counts *c);
+
+/* Into the shared area, and the guard's, which is alike. */
+void handler_write(const struct engine *e, uint64_t offset, const void *buf, size_t len);
+
+/* All that is recorded now, by the handler and by the guard; limited in time. */
+struct wc_error *handler_take(struct engine *e, bool *any);
+
+/* Of watch @i: filtered out or lost where the hits happened. */
+void handler_dropped(const struct engine *e, unsigned int i, uint64_t *filtered, uint64_t *lost);
 
 /* Where watch @i is in the shared area. */
 uint64_t handler_watch_offset(unsigned int i);
@@ -83,6 +97,12 @@ uint64_t handler_outstanding(const struct engine *e);
 /* Every watch disarmed; every hit has then arrived, or is known never to arrive, unless !e->settled. */
 struct wc_error *handler_stop(struct engine *e);
 
+/* Looks which other processes have our handler from the target; takes it out of them, when all has settled.
+ */
+void handler_find_children(struct engine *e);
+struct injection handler_of_child(const struct engine *e, pid_t pid);
+void handler_leave_children(struct engine *e);
+
 /* A sign of life for threads that wait, and for other controllers. */
 void handler_beat(struct engine *e);
 
@@ -90,5 +110,8 @@ void handler_beat(struct engine *e);
 void handler_let_go(struct engine *e);
 
 bool handler_target_ended(const struct engine *e);
+
+/* And no child is followed that lives on. */
+bool handler_all_ended(struct engine *e);
 
 #endif

@@ -24,7 +24,7 @@ struct wc_error *handler_drain_all(struct engine *e)
 
 	do {
 		handler_beat(e);
-		keep_first(&err, intake_pass(&e->intake, &any));
+		keep_first(&err, handler_take(e, &any));
 		handler_let_go(e);
 	} while (any);
 	return err;
@@ -37,16 +37,16 @@ uint64_t handler_outstanding(const struct engine *e)
 
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		const struct armed_watch *a = &e->watch[i];
-		struct wire_watch shared = { 0 };
+		uint64_t filtered, lost;
 
 		if (!a->armed || a->w.slot >= 0)
 			continue;
-		injection_read(&e->inj, handler_watch_offset(i), &shared, sizeof(shared));
-		known = e->intake.watch[i].seen + shared.filtered + shared.lost;
+		handler_dropped(e, i, &filtered, &lost);
+		known = e->intake.watch[i].seen + filtered + lost;
 		counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
 		sum += counted > known ? counted - known : 0;
 	}
-	known = perf_guard_suppressed(e->guard);
+	known = kernel_recorder_suppressed(e->guard);
 	return sum > known ? sum - known : 0;
 }
 
@@ -55,7 +55,7 @@ static struct wc_error *settle(struct engine *e, unsigned int timeout_ms)
 	struct wc_error *err = handler_drain_all(e);
 	uint64_t end = monotonic_ns() + timeout_ms * 1000000ull;
 
-	while (!e->intake.corrupt && handler_outstanding(e) && !handler_target_ended(e) &&
+	while (!e->intake.corrupt && handler_outstanding(e) && !handler_all_ended(e) &&
 	       monotonic_ns() < end) {
 		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
 		keep_first(&err, handler_drain_all(e));
@@ -64,53 +64,74 @@ static struct wc_error *settle(struct engine *e, unsigned int timeout_ms)
 }
 
 /* A thread that blocks SIGTRAP holds ours back; it would die of it once our handler is gone. */
-static void take_blocked(struct engine *e, pid_t tid)
+static void take_blocked(struct engine *e, pid_t pid, pid_t tid)
 {
+	struct injection inj = pid == e->pid ? e->inj : handler_of_child(e, pid);
 	struct proc_status s;
 	bool taken;
 
-	if (proc_status_read(e->pid, tid, &s) && (s.pending & s.blocked & PROC_SIGTRAP))
-		wc_error_free(inject_take_pending(&e->inj, tid, &taken));
+	if (proc_status_read(pid, tid, &s) && (s.pending & s.blocked & PROC_SIGTRAP))
+		wc_error_free(inject_take_pending(&inj, tid, &taken));
 }
 
 /*
  * Through the kernel's signal path with every thread, once: what waited to be queued is queued then, and
  * delivered to our handler when the thread goes on. False: one of them could not be stopped.
  */
-static bool flush_threads(struct engine *e)
+static bool flush_threads(struct engine *e, pid_t pid)
 {
 	struct thread_ids ids;
 	bool all = true;
 	size_t i;
 
-	if (!proc_threads(e->pid, &ids))
+	if (!proc_threads(pid, &ids))
 		return true;
 	for (i = 0; i < ids.n; i++) {
 		struct tracee t;
-		enum tracee_stop_result r = tracee_stop(e->pid, ids.v[i], 200, &t);
+		enum tracee_stop_result r = tracee_stop(pid, ids.v[i], 200, &t);
 
 		if (r == TRACEE_STOPPED)
 			tracee_release(&t);
 		else if (r != TRACEE_GONE)
 			all = false;
-		take_blocked(e, ids.v[i]);
+		take_blocked(e, pid, ids.v[i]);
 	}
 	thread_ids_deinit(&ids);
 	return all;
 }
 
-static bool any_pending(const struct engine *e)
+static bool flush_all(struct engine *e)
+{
+	bool all = flush_threads(e, e->pid);
+	size_t i;
+
+	for (i = 0; i < e->children.n; i++)
+		all &= flush_threads(e, e->children.v[i]);
+	return all;
+}
+
+static bool is_pending(pid_t pid)
 {
 	struct thread_ids ids;
 	struct proc_status s;
 	bool pending = false;
 	size_t i;
 
-	if (!proc_threads(e->pid, &ids))
+	if (!proc_threads(pid, &ids))
 		return false;
 	for (i = 0; i < ids.n && !pending; i++)
-		pending = proc_status_read(e->pid, ids.v[i], &s) && (s.pending & PROC_SIGTRAP);
+		pending = proc_status_read(pid, ids.v[i], &s) && (s.pending & PROC_SIGTRAP);
 	thread_ids_deinit(&ids);
+	return pending;
+}
+
+static bool any_pending(const struct engine *e)
+{
+	bool pending = is_pending(e->pid);
+	size_t i;
+
+	for (i = 0; i < e->children.n && !pending; i++)
+		pending = is_pending(e->children.v[i]);
 	return pending;
 }
 
@@ -124,11 +145,12 @@ struct wc_error *handler_stop(struct engine *e)
 	for (i = 0; i < WIRE_WATCHES; i++)
 		handler_disable(&e->watch[i]);
 	err = settle(e, SETTLE_MS);
+	handler_find_children(e);
 	e->stopped = true;
 	e->settled = true;
-	if (e->gone || handler_target_ended(e) || (!handler_outstanding(e) && !handler_has_ptrace_watch(e)))
+	if (e->gone || handler_all_ended(e) || (!handler_outstanding(e) && !handler_has_ptrace_watch(e)))
 		return err;
-	e->settled = flush_threads(e);
+	e->settled = flush_all(e);
 	keep_first(&err, settle(e, FLUSH_MS));
 	for (i = 0; i < FLUSH_MS && any_pending(e); i++) {
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);

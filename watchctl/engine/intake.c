@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "handler/walk.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/engine/access_fact.h"
 #include "watchctl/target/proc.h"
 
 #define PASS_NS 20000000ull	   /* how long one pass may take */
@@ -25,68 +27,6 @@ static struct wc_error *put(void *ctx, const struct trace_event *event)
 
 	in->muted = in->muted || err;
 	return err;
-}
-
-struct thread_id {
-	pid_t tid;
-	char comm[17];
-};
-
-static void free_threads(struct map64 *m)
-{
-	size_t i;
-
-	for (i = 0; i < m->cap; i++)
-		if (m->slot[i].used)
-			free(m->slot[i].value);
-	map64_deinit(m);
-}
-
-/* The target may live in a pid namespace of its own: its thread ids are not ours. */
-static pid_t global_tid(const struct intake *in, pid_t inner)
-{
-	struct proc_status s;
-	struct thread_ids ids;
-	pid_t found = inner;
-	size_t i;
-
-	if (proc_status_read(in->pid, inner, &s) && s.ns_id == inner)
-		return inner;
-	if (!proc_threads(in->pid, &ids))
-		return inner;
-	for (i = 0; i < ids.n; i++) {
-		if (proc_status_read(in->pid, ids.v[i], &s) && s.ns_id == inner) {
-			found = ids.v[i];
-			break;
-		}
-	}
-	thread_ids_deinit(&ids);
-	return found;
-}
-
-static struct wc_error *know_thread(struct intake *in, pid_t inner, uint64_t now_ns, pid_t *ret)
-{
-	struct thread_id *t = map64_get(&in->threads, (uint64_t)inner);
-	struct trace_event event = { .type = EVENT_THREAD, .time_ns = now_ns };
-	struct proc_status s;
-
-	if (t) {
-		*ret = t->tid;
-		return NULL;
-	}
-	t = calloc(1, sizeof(*t));
-	if (!t || !map64_put(&in->threads, (uint64_t)inner, t)) {
-		free(t);
-		return &wc_enomem;
-	}
-	t->tid = global_tid(in, inner);
-	if (proc_status_read(in->pid, t->tid, &s))
-		memcpy(t->comm, s.name, sizeof(t->comm));
-	*ret = t->tid;
-	event.thread.pid = in->pid;
-	event.thread.tid = t->tid;
-	event.thread.comm = t->comm;
-	return put(in, &event);
 }
 
 struct raw_stack {
@@ -177,15 +117,18 @@ static bool needs_verdict(const struct intake_watch *w, const struct wire_record
 	       (r->flags & (WIRE_TENTATIVE | WIRE_UNDECIDED));
 }
 
-static void resolve(const struct intake_watch *w, const struct access_event *a, struct access_query *q,
-		    struct access_verdict *ret)
+/* What fired is the register; the values are those of the bytes asked for. */
+static void resolve(const struct intake_watch *w, const struct wire_record *r, const struct access_event *a,
+		    struct access_query *q, struct access_verdict *ret)
 {
+	bool whole = w->w.want_size == w->w.size;
+
 	q->regs = &a->regs;
-	q->addr = a->addr;
-	q->size = a->size;
+	q->addr = r->addr ? r->addr : w->w.addr;
+	q->size = w->w.size;
 	q->armed = w->w.access == ACCESS_WRITE ? ACCESS_WRITE : ACCESS_READWRITE;
-	q->has_old = a->has_old;
-	q->has_new = a->has_new;
+	q->has_old = a->has_old && whole;
+	q->has_new = a->has_new && whole;
 	q->old_value = a->old_value;
 	q->new_value = a->new_value;
 	access_resolve(q, ret);
@@ -227,7 +170,7 @@ static void fill_input(const struct intake *in, const struct wire_record *r, con
 		ret->size = v->range_len;
 		ret->known |= FILTER_NEEDS_SIZE;
 	}
-	if (proc_status_read(in->pid, a->tid, &s)) {
+	if (proc_status_read(a->pid, a->tid, &s)) {
 		memcpy(ret->name, s.name, sizeof(ret->name));
 		ret->known |= FILTER_NEEDS_NAME;
 	}
@@ -252,15 +195,15 @@ static bool passes_filter(const struct intake *in, struct intake_watch *w, const
 	const struct access_event *a = &e->access;
 	int64_t scratch[FILTER_OPS];
 	struct filter_input input;
-	bool through = false;
+	unsigned int bits = 0;
 	uint32_t i;
 
 	fill_input(in, r, a, v, &input);
 	if (filter_condition(&w->filter, &input, scratch) == FILTER_DROP)
 		return false;
-	for (i = 0; i < a->nframes && !through; i++)
-		through = filter_is_caller(&w->filter, i ? a->frame[i] - 1 : a->frame[i]);
-	if (w->filter.ncallers && through == (w->filter.not_callers != 0))
+	for (i = 0; i < a->nframes; i++)
+		bits |= filter_caller_bits(&w->filter, i ? a->frame[i] - 1 : a->frame[i]);
+	if (filter_callers(&w->filter, bits, false) == FILTER_DROP)
 		return false;
 	return is_due(w, e->time_ns);
 }
@@ -268,13 +211,15 @@ static bool passes_filter(const struct intake *in, struct intake_watch *w, const
 enum fate { KEEP, FILTERED, NEVER_WAS };
 
 static enum fate judge(const struct intake *in, struct intake_watch *w, const struct wire_record *r,
-		       const struct trace_event *e, struct access_query *q)
+		       struct trace_event *e, struct access_query *q)
 {
 	struct access_verdict v = { 0 };
 
-	/* Registers of another moment, or of the program while the kernel did it, say nothing. */
-	if (!(r->flags & (WIRE_ASYNC | WIRE_KERNEL)) && needs_verdict(w, r) && w->w.access != ACCESS_EXECUTE)
-		resolve(w, &e->access, q, &v);
+	if (r->flags & WIRE_KERNEL)
+		kernel_access_fill(in->kernel, &w->w, r, &e->access, &v);
+	/* Registers of another moment say nothing. */
+	else if (!(r->flags & WIRE_ASYNC) && needs_verdict(w, r) && w->w.access != ACCESS_EXECUTE)
+		resolve(w, r, &e->access, q, &v);
 	if ((r->flags & WIRE_TENTATIVE) && !was_hit(w, r, &v))
 		return NEVER_WAS;
 	if (is_unwanted(w, &e->access, &v))
@@ -336,8 +281,38 @@ static void take_hook(struct intake *in, const struct intake_watch *w, const str
 {
 	in->hook_hit = true;
 	in->hook = (struct engine_hook){
-		.id = w->w.id, .pid = in->pid, .tid = global_tid(in, (pid_t)r->tid), .regs = r->regs
+		.id = w->w.id,
+		.pid = in->pid,
+		.tid = followed_global_tid(in->pid, (pid_t)r->tid),
+		.regs = r->regs,
 	};
+}
+
+/* Rules of the target's code say nothing about other code that a child has mapped at the same place. */
+static void cut_stack(const struct intake *in, struct followed_process *p, struct access_event *a)
+{
+	unsigned int n =
+		followed_frames(p, code_facts_modules(in->facts), a->frame, a->nframes, monotonic_ns());
+
+	if (n == a->nframes)
+		return;
+	a->nframes = n ? n : 1;
+	a->walk_end = WALK_END_NO_RULE;
+}
+
+/* The handler read memory, not knowing the instruction: what that one moved is exact. */
+static void correct_value(const struct intake_watch *w, const struct wire_record *r,
+			  const struct access_query *q, struct access_event *a)
+{
+	struct wire_access_fact fact;
+	uint64_t value;
+
+	if (!(r->flags & WIRE_NO_FACT) || !q->pc || w->w.access == ACCESS_EXECUTE ||
+	    !access_fact_make(q->pc, &fact) ||
+	    !wire_value_from_fact(&fact, &a->regs, a->addr, a->size, &value))
+		return;
+	a->new_value = wire_truncate(value, a->size);
+	a->has_new = true;
 }
 
 /* One record into the queue, with all that it needs made known. */
@@ -347,6 +322,7 @@ static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 	struct queued_access *q = &in->queue[in->queued];
 	struct access_event *a = &q->event.access;
 	struct access_query query = { 0 };
+	struct followed_process *process;
 	struct wc_error *err;
 	enum fate fate;
 
@@ -361,16 +337,22 @@ static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 	}
 	q->event = (struct trace_event){ .type = EVENT_ACCESS, .time_ns = record_time(in, r) };
 	fill_access(w, r, a);
-	a->pid = in->pid;
+	process = followed_process(&in->who, r->pid, q->event.time_ns, &err);
+	if (!process)
+		return err;
+	a->pid = process->pid;
 	err = complete_stack(in, r, q->frame, a);
+	if (!err && a->pid != in->pid)
+		cut_stack(in, process, a);
 	if (!err)
-		err = know_thread(in, (pid_t)r->tid, q->event.time_ns, &a->tid);
+		err = followed_thread(&in->who, process, (pid_t)r->tid, q->event.time_ns, &a->tid);
 	if (!err && a->displaced)
 		err = tell_blocked(in, q->event.time_ns, a->tid);
 	else if (!err)
 		err = know_code(in, a, q->event.time_ns, &query);
 	if (err)
 		return err;
+	correct_value(w, r, &query, a);
 	fate = judge(in, w, r, &q->event, &query);
 	w->seen += fate != NEVER_WAS;
 	w->filtered += fate == FILTERED;
@@ -471,6 +453,7 @@ struct wc_error *intake_init(struct intake *in, pid_t pid, unsigned int frames, 
 	in->pid = pid;
 	in->frames = frames;
 	in->sink = sink;
+	followed_init(&in->who, pid, (struct event_sink){ put, in });
 	in->queue = calloc(QUEUE_MAX, sizeof(*in->queue));
 	in->facts = code_facts_new(pid, area, (struct event_sink){ put, in });
 	tsc_clock_sample(&in->clock);
@@ -486,7 +469,7 @@ struct wc_error *intake_init(struct intake *in, pid_t pid, unsigned int frames, 
 
 void intake_deinit(struct intake *in)
 {
-	free_threads(&in->threads);
+	followed_deinit(&in->who);
 	ring_deinit(&in->ring);
 	code_facts_free(in->facts);
 	free(in->queue);

@@ -13,10 +13,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "watchctl/base/map64.h"
 #include "handler/filter.h"
 #include "watchctl/engine/code_facts.h"
 #include "watchctl/engine/engine.h"
+#include "watchctl/engine/followed.h"
+#include "watchctl/engine/kernel_access.h"
 #include "watchctl/engine/ring.h"
 #include "watchctl/engine/tsc_clock.h"
 
@@ -36,9 +37,10 @@ struct intake {
 	struct event_sink sink;
 	struct ring ring;
 	struct code_facts *facts;
+	struct kernel_access *kernel; /* of the engine; NULL: nothing is known of the kernel's code */
 	struct tsc_clock clock;
 	struct intake_watch watch[WIRE_WATCHES];
-	struct map64 threads; /* id in the target's pid namespace -> struct thread_id, owned */
+	struct followed who;
 	struct queued_access *queue;
 	size_t queued, handed;
 	uint64_t modules_ns, modules_backoff_ns;

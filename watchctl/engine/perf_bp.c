@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
-#include "watchctl/engine/perf_guard.h"
+#include "watchctl/engine/kernel_recorder.h"
 #include "watchctl/target/proc.h"
 
 #define REGISTERS 4
@@ -32,9 +31,10 @@ static struct perf_event_attr make_attr(const struct perf_bp_spec *s, uint64_t a
 		.size = sizeof(a),
 		.sample_period = 1,
 		.inherit = !s->address,
-		.inherit_thread = !s->address,
+		.inherit_thread = !s->address && !s->children,
 		.remove_on_exec = 1,
-		.sigtrap = 1,
+		.sigtrap = !s->quiet,
+		.disabled = s->recorder != NULL, /* until the recorder is on it */
 		.exclude_kernel = !kernel,
 		.exclude_hv = 1,
 		.bp_addr = addr,
@@ -181,11 +181,11 @@ static struct wc_error *arm_thread(pid_t pid, pid_t tid, const struct perf_bp_sp
 	}
 	if (fd < 0)
 		return errno == ESRCH ? NULL : explain(pid, tid, s, errno);
-	if (s->guard && !perf_guard_attach(s->guard, fd)) {
+	if (s->recorder && !(kernel_recorder_attach(s->recorder, fd) && !ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))) {
 		int error = errno;
 
 		close(fd);
-		return wc_error_errno(WC_EFAIL, error, "cannot guard the event of thread %d", tid);
+		return wc_error_errno(WC_EFAIL, error, "cannot put the recorder on the event of thread %d", tid);
 	}
 	if (!vec_push(bp->event, bp->n, bp->cap, (struct perf_bp_event){ fd, tid })) {
 		close(fd);
@@ -240,7 +240,7 @@ static struct wc_error *arm_pass(pid_t pid, const struct perf_bp_spec *s, bool f
 struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct perf_bp *ret,
 			      uint32_t *threads, uint32_t *armed)
 {
-	struct perf_bp bp = { .kernel = spec->access != ACCESS_EXECUTE };
+	struct perf_bp bp = { .kernel = spec->access != ACCESS_EXECUTE && !spec->user_only };
 	struct thread_ids inherited = { 0 };
 	struct wc_error *err = NULL;
 	bool more = true;
@@ -261,24 +261,37 @@ struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct
 	return NULL;
 }
 
-/* The event of a thread that has ended hangs up. */
-static void drop_ended(struct perf_bp *bp)
+static bool lists(const struct thread_ids *ids, pid_t tid)
 {
+	size_t i;
+
+	for (i = 0; i < ids->n; i++)
+		if (ids->v[i] == tid)
+			return true;
+	return false;
+}
+
+/* Of threads that have ended, what they counted is kept. */
+static void drop_ended(pid_t pid, struct perf_bp *bp)
+{
+	struct thread_ids ids;
 	size_t i, n = 0;
 
+	if (!proc_threads(pid, &ids))
+		return;
 	for (i = 0; i < bp->n; i++) {
-		struct pollfd p = { .fd = bp->event[i].fd, .events = POLLIN };
 		uint64_t one;
 
-		if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLHUP)) {
+		if (lists(&ids, bp->event[i].tid)) {
 			bp->event[n++] = bp->event[i];
 			continue;
 		}
-		if (read(p.fd, &one, sizeof(one)) == sizeof(one))
+		if (read(bp->event[i].fd, &one, sizeof(one)) == sizeof(one))
 			bp->past += one;
-		close(p.fd);
+		close(bp->event[i].fd);
 	}
 	bp->n = n;
+	thread_ids_deinit(&ids);
 }
 
 struct wc_error *perf_bp_extend(pid_t pid, const struct perf_bp_spec *spec, struct perf_bp *bp,
@@ -288,7 +301,7 @@ struct wc_error *perf_bp_extend(pid_t pid, const struct perf_bp_spec *spec, stru
 	struct wc_error *err;
 	bool more;
 
-	drop_ended(bp);
+	drop_ended(pid, bp);
 	err = arm_pass(pid, spec, true, bp, &none, threads, &more);
 	*armed = (uint32_t)bp->n;
 	return err;

@@ -26,22 +26,25 @@ struct perf_bp {
 	bool kernel;
 };
 
-struct perf_guard;
+struct kernel_recorder;
 
 struct perf_bp_spec {
 	uint64_t addr;
 	uint32_t size;
 	enum access_kind access;
 	uint64_t sig_data;
-	unsigned int others;		/* watches of ours that every thread already carries */
-	const struct perf_guard *guard; /* NULL: none to be had */
-	unsigned int used;		/* debug registers in use in every thread, ours and others' */
+	unsigned int others; /* watches of ours that every thread already carries */
+	unsigned int used;   /* debug registers in use in every thread, ours and others' */
 	/*
 	 * Another address in each thread, and nothing is inherited: perf_bp_extend() arms new threads.
 	 * False: this one has none yet. NULL: addr.
 	 */
 	bool (*address)(void *ctx, pid_t tid, uint64_t *ret);
 	void *address_ctx;
+	bool children; /* forked children inherit it too, not only threads */
+	const struct kernel_recorder *recorder; /* put on every event; NULL: none to be had */
+	bool quiet;				/* no SIGTRAP: the recorder records */
+	bool user_only;				/* the kernel's accesses are not to be seen */
 };
 
 /*

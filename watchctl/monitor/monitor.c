@@ -1,6 +1,7 @@
 #include "watchctl/monitor/monitor.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,54 +9,38 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stackwalk/locate.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/engine/dregs.h"
-#include "watchctl/engine/engine.h"
 #include "watchctl/monitor/loader_hook.h"
+#include "watchctl/monitor/monitored.h"
 #include "watchctl/target/launch.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/trace/event.h"
 
 #define PUMP_MS 100
 #define TICK_NS 200000000ull
-#define HOOK_ID 1000u
 
-struct monitored {
-	bool armed, gone;
-	struct variable variable;
-	uint64_t forwarded; /* accesses given to the sink */
-	uint64_t armed_ns;
-};
-
-struct monitor {
-	struct monitor_options options;
-	struct event_sink sink;
-	const struct engine_ops *ops;
-	struct engine *engine;
-	struct locator *locator;
-	struct tracee held;
-	struct monitored watch[MONITOR_WATCHES];
-	pid_t pid;
-	bool launched, hooked, started;
-	int wait_status;
-	uint64_t limit, forwarded;
-	bool ended;
-};
-
-static struct wc_error *put(struct monitor *m, struct trace_event *e)
+struct wc_error *monitor_put(struct monitor *m, struct trace_event *e)
 {
 	if (!e->time_ns)
 		e->time_ns = monotonic_ns();
 	return m->sink.put(m->sink.ctx, e);
 }
 
-static struct wc_error *put_note(struct monitor *m, const char *text)
+struct wc_error *monitor_note(struct monitor *m, const char *fmt, ...)
 {
-	struct trace_event e = { .type = EVENT_NOTE, .note = { .text = text } };
+	struct trace_event e = { .type = EVENT_NOTE };
+	scoped(freep) char *text = NULL;
+	va_list ap;
 
-	return put(m, &e);
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	if (!text)
+		return &wc_enomem;
+	e.note.text = text;
+	return monitor_put(m, &e);
 }
 
 /* Between engine and user: no more accesses than were asked for. What comes too late counts as filtered. */
@@ -109,114 +94,13 @@ static struct wc_error *tell_process(struct monitor *m)
 		.realtime_ns = clock_ns(CLOCK_REALTIME),
 		.host = host,
 	};
-	return put(m, &e);
-}
-
-static struct wc_error *wrong_size(const struct watch_request *r, const struct variable *v)
-{
-	if (!v->size)
-		return wc_error_new(WC_EUSAGE, "the size of %s is not known: choose it with -s 1, 2, 4 or 8",
-				    r->expr);
-	if (v->members)
-		return wc_error_new(
-			WC_EUSAGE,
-			"%s is %llu bytes long, and a debug register watches 1, 2, 4 or 8: name a part of it "
-			"(%s), or choose the first bytes with -s 8",
-			r->expr, (unsigned long long)v->size, v->members);
-	return wc_error_new(
-		WC_EUSAGE,
-		"%s is %llu bytes long, and a debug register watches 1, 2, 4 or 8: choose how many with -s",
-		r->expr, (unsigned long long)v->size);
-}
-
-static struct wc_error *choose_size(const struct watch_request *r, const struct variable *v, uint32_t *ret)
-{
-	uint64_t size = r->size ? r->size : v->size;
-
-	if (r->access == ACCESS_EXECUTE)
-		size = 1;
-	if (size != 1 && size != 2 && size != 4 && size != 8)
-		return wrong_size(r, v);
-	if (!dregs_fits(v->addr, size))
-		return wc_error_new(WC_EUSAGE,
-				    "%s is at 0x%llx, which is not a multiple of %llu: a debug register "
-				    "watches 1, 2, 4 or "
-				    "8 bytes, aligned to their number; choose fewer with -s",
-				    r->expr, (unsigned long long)v->addr, (unsigned long long)size);
-	*ret = (uint32_t)size;
-	return NULL;
-}
-
-static struct wc_error *tell_watch(struct monitor *m, unsigned int i, uint32_t size,
-				   const struct arm_report *report)
-{
-	const struct watch_request *r = &m->options.watch[i];
-	const struct variable *v = &m->watch[i].variable;
-	struct trace_event e = { .type = EVENT_WATCH };
-
-	e.watch = (struct watch_event){
-		.id = i,
-		.name = r->expr,
-		.full_name = v->name ? v->name : r->expr,
-		.addr = v->addr,
-		.size = size,
-		.access = r->access,
-		.engine = m->ops->name,
-		.module = v->module,
-		.type = v->type,
-		.threads = report->threads,
-		.threads_armed = report->threads_armed,
-		.verified = report->verified,
-		.kernel = report->kernel,
-		.has_value = report->has_value,
-		.value = report->value,
-		.slot = r->slot,
-	};
-	if (size != v->size) /* part of the object: its type says nothing about these bytes */
-		e.watch.type = (struct value_type){ .kind = VALUE_UNKNOWN, .name = v->type.name };
-	return put(m, &e);
-}
-
-static struct wc_error *arm_variable(struct monitor *m, unsigned int i)
-{
-	const struct watch_request *r = &m->options.watch[i];
-	const struct variable *v = &m->watch[i].variable;
-	struct watchpoint w = {
-		.id = i, .addr = v->addr, .access = (enum access_kind)r->access, .slot = r->slot
-	};
-	struct arm_report report = { 0 };
-	struct wc_error *err = choose_size(r, v, &w.size);
-
-	if (!err)
-		err = m->ops->arm(m->engine, &w, &report);
-	if (err)
-		return err;
-	m->watch[i].armed = true;
-	m->watch[i].armed_ns = monotonic_ns();
-	return tell_watch(m, i, w.size, &report);
-}
-
-/* Finds and arms request @i. *missing: it is not there yet, but may come with a library. */
-static struct wc_error *arm_request(struct monitor *m, unsigned int i, bool *missing)
-{
-	struct memory_view mem = proc_memory(&m->pid);
-	struct module_list modules = { 0 };
-	struct wc_error *err = module_list_read(m->pid, &modules);
-
-	*missing = false;
-	if (!err)
-		err = locate(m->locator, m->options.watch[i].expr, &modules, &mem, &m->watch[i].variable,
-			     missing);
-	if (!err)
-		err = arm_variable(m, i);
-	module_list_deinit(&modules);
-	return err;
+	return monitor_put(m, &e);
 }
 
 static struct wc_error *hook_loader(struct monitor *m, uint64_t addr)
 {
 	struct watchpoint w = {
-		.id = HOOK_ID, .addr = addr, .size = 1, .access = ACCESS_EXECUTE, .slot = -1, .hook = true
+		.id = LOADER_HOOK, .addr = addr, .size = 1, .access = ACCESS_EXECUTE, .slot = -1, .hook = true
 	};
 	struct arm_report report;
 	struct wc_error *err = m->ops->arm(m->engine, &w, &report);
@@ -232,82 +116,92 @@ static bool all_armed(const struct monitor *m)
 	unsigned int i;
 
 	for (i = 0; i < m->options.nwatches; i++)
-		if (!m->watch[i].armed && !m->watch[i].gone)
+		if (!m->watch[i].armed && !m->watch[i].gone && !m->watch[i].waits)
 			return false;
 	return true;
 }
 
-/*
- * Arms what can be armed now. What is missing waits for the loader where it may still come: a library
- * that the user named, and, before a launched program's libraries are mapped, any name.
+/* Nobody can bring it any more: says what is wrong with it. With --exec follow the next program may have it.
  */
-static struct wc_error *arm_all(struct monitor *m, bool any_name_may_come, bool *ret_missing)
+static struct wc_error *give_up_missing(struct monitor *m)
 {
+	struct wc_error *err = NULL, *why;
 	unsigned int i;
+	bool missing;
 
-	*ret_missing = false;
-	for (i = 0; i < m->options.nwatches; i++) {
-		struct wc_error *err;
-		bool missing;
-
-		if (m->watch[i].armed || m->watch[i].gone)
+	for (i = 0; i < m->options.nwatches && !err; i++) {
+		if (m->watch[i].armed || m->watch[i].waits)
 			continue;
-		err = arm_request(m, i, &missing);
-		if (!err)
+		why = monitor_plan(m, i, &missing);
+		if (!why || !m->options.follow_exec || why->kind != WC_ENAME) {
+			err = why;
 			continue;
-		if (err->kind != WC_ENAME || !(missing || any_name_may_come))
-			return err;
-		wc_error_free(err);
-		*ret_missing = true;
+		}
+		err = monitor_note(m, "not in this program; the next one that it executes may have it: %s",
+				   why->text);
+		wc_error_free(why);
 	}
-	return NULL;
-}
-
-static struct wc_error *arm_first(struct monitor *m)
-{
-	bool may_wait = m->launched || m->options.pending, missing = false;
-	struct module_list modules = { 0 };
-	struct wc_error *err = module_list_read(m->pid, &modules);
-	uint64_t hook = err || !may_wait ? 0 : loader_hook_address(m->pid, &modules);
-
-	module_list_deinit(&modules);
-	if (!err)
-		err = arm_all(m, m->launched && hook, &missing);
-	if (err || !missing)
-		return err;
-	if (may_wait && hook)
-		return hook_loader(m, hook);
-	/* Nobody can bring it any more: say what is wrong with it. */
-	for (unsigned int i = 0; i < m->options.nwatches && !err; i++)
-		if (!m->watch[i].armed)
-			err = arm_request(m, i, &missing);
 	if (!err || m->launched || m->options.pending)
 		return err;
 	return wc_error_hint(err, "with --pending, watchctl waits until the program loads it");
 }
 
+static struct wc_error *arm_first(struct monitor *m)
+{
+	bool may_wait = m->launched || m->options.pending || m->options.follow_exec, missing = false;
+	struct module_list modules = { 0 };
+	struct wc_error *err = module_list_read(m->pid, &modules);
+	uint64_t hook = err || !may_wait ? 0 : loader_hook_address(m->pid, &modules);
+	bool starting = hook && !loader_hook_startup_done(m->pid);
+
+	module_list_deinit(&modules);
+	if (!err)
+		err = monitor_arm_all(m, starting || m->options.follow_exec, &missing);
+	if (err || (!missing && !(m->launched && monitor_any_per_thread(m))))
+		return err;
+	if (hook && (starting || m->options.pending))
+		return hook_loader(m, hook);
+	return missing ? give_up_missing(m) : NULL;
+}
+
 /* The loader has mapped something: its thread waits for us. */
-static struct wc_error *on_hook(struct monitor *m)
+static struct wc_error *on_loader(struct monitor *m)
 {
 	struct wc_error *err;
 	bool missing;
 
-	err = arm_all(m, m->launched && !m->started && !loader_hook_startup_done(m->pid), &missing);
+	err = monitor_arm_all(m, m->launched && !m->started && !loader_hook_startup_done(m->pid), &missing);
 	if (err && m->started) {
 		/* The program runs: a name that a new library makes ambiguous must not end the other watches.
 		 */
-		struct wc_error *note = put_note(m, err->text);
+		struct wc_error *note = monitor_note(m, "%s", err->text);
 
 		wc_error_free(err);
 		err = note;
 	}
+	if (!err)
+		err = monitor_extend(m); /* the first thread has its thread pointer by now */
 	if (!err && loader_hook_startup_done(m->pid))
 		m->started = true;
-	if (!err && all_armed(m)) {
-		m->ops->disarm(m->engine, HOOK_ID);
+	if (!err && all_armed(m) && (m->started || !monitor_any_per_thread(m))) {
+		m->ops->disarm(m->engine, LOADER_HOOK);
 		m->hooked = false;
+		if (monitor_any_per_thread(m))
+			err = monitor_hook_threads(m);
 	}
 	return err;
+}
+
+static struct wc_error *on_hook(struct monitor *m)
+{
+	struct engine_hook hook = { 0 };
+
+	m->ops->hooked(m->engine, &hook);
+	if (hook.id >= POINTER_HOOK)
+		return monitor_follow(m, (hook.id - POINTER_HOOK) / LOCATE_POINTERS);
+	if (hook.id >= THREAD_HOOK)
+		return monitor_extend(m);
+	return on_loader(m);
 }
 
 /* A program that we started, and that has not run a line of its own: it goes with our error. */
@@ -328,7 +222,9 @@ static struct wc_error *open_engine(struct monitor *m)
 		.private_ring = m->options.private_ring,
 		.say = m->options.say,
 		.say_ctx = m->options.say_ctx,
-		.held = m->launched ? &m->held : NULL,
+		.held = m->launched && m->held.tid ? &m->held : NULL,
+		.follow_fork = m->options.follow_fork,
+		.follow_exec = m->options.follow_exec,
 	};
 
 	return m->ops->open(m->pid, &o, (struct event_sink){ forward, m }, &m->engine);
@@ -338,8 +234,10 @@ static void free_monitor(struct monitor *m)
 {
 	unsigned int i;
 
-	for (i = 0; i < MONITOR_WATCHES; i++)
+	for (i = 0; i < MONITOR_WATCHES; i++) {
 		variable_deinit(&m->watch[i].variable);
+		free(m->watch[i].filter_text);
+	}
 	locator_free(m->locator);
 	free(m);
 }
@@ -360,30 +258,21 @@ static struct wc_error *open_target(struct monitor *m)
 	return proc_check(m->pid);
 }
 
-/* What can be wrong with the names is found out before anything is put into a running program. */
-static struct wc_error *check_names(struct monitor *m)
+/* What can be wrong with a request is found out before anything is put into a running program. */
+static struct wc_error *check_requests(struct monitor *m)
 {
-	struct memory_view mem = proc_memory(&m->pid);
-	struct module_list modules = { 0 };
 	struct wc_error *err = NULL;
 	unsigned int i;
 
-	if (m->launched || m->options.pending)
+	if (m->launched || m->options.pending || m->options.follow_exec)
 		return NULL;
-	err = module_list_read(m->pid, &modules);
 	for (i = 0; i < m->options.nwatches && !err; i++) {
-		struct variable v = { 0 };
 		bool missing = false;
-		uint32_t size;
 
-		err = locate(m->locator, m->options.watch[i].expr, &modules, &mem, &v, &missing);
-		if (!err)
-			err = choose_size(&m->options.watch[i], &v, &size);
-		else if (missing)
+		err = monitor_plan(m, i, &missing);
+		if (err && missing)
 			err = wc_error_hint(err, "with --pending, watchctl waits until the program loads it");
-		variable_deinit(&v);
 	}
-	module_list_deinit(&modules);
 	return err;
 }
 
@@ -396,12 +285,13 @@ struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink
 		return &wc_enomem;
 	m->options = *o;
 	m->sink = sink;
-	m->ops = &engine_handler;
 	m->wait_status = -1;
 	m->locator = locator_new();
 	err = m->locator ? open_target(m) : &wc_enomem;
 	if (!err)
-		err = check_names(m);
+		err = check_requests(m);
+	if (!err)
+		err = monitor_choose(m);
 	if (!err)
 		err = tell_process(m);
 	if (!err)
@@ -429,6 +319,72 @@ static void reap(struct monitor *m)
 		m->wait_status = status;
 }
 
+static void add_counts(struct engine_counts *sum, const struct engine_counts *c)
+{
+	sum->has_counted |= c->has_counted;
+	sum->counted += c->counted;
+	sum->recorded += c->recorded;
+	sum->filtered += c->filtered;
+	sum->lost_full += c->lost_full;
+	sum->lost_merged += c->lost_merged;
+	sum->replaced |= c->replaced;
+}
+
+/* Nothing is armed any more: the program that had the variables is gone. What was counted stays. */
+static struct wc_error *forget_program(struct monitor *m)
+{
+	struct engine_counts c;
+	struct wc_error *err;
+	unsigned int i;
+
+	for (i = 0; i < m->options.nwatches; i++) {
+		struct monitored *w = &m->watch[i];
+
+		if (!m->ops->follows_exec && w->armed) {
+			m->ops->counts(m->engine, i, &c);
+			add_counts(&w->past, &c);
+		}
+		variable_deinit(&w->variable);
+		memset(w->pointer, 0, sizeof(w->pointer));
+		w->armed = w->waits = w->follows = false;
+		w->thread_address = 0;
+	}
+	m->hooked = m->started = false;
+	m->thread_hooks = 0;
+	locator_free(m->locator);
+	m->locator = locator_new();
+	if (!m->locator)
+		return &wc_enomem;
+	if (m->ops->follows_exec)
+		return NULL;
+	err = m->ops->close(m->engine);
+	m->engine = NULL;
+	return err;
+}
+
+/* --exec follow: the same names in the program that the process runs now. */
+static struct wc_error *follow_exec(struct monitor *m)
+{
+	struct wc_error *err = m->ops->stop(m->engine);
+
+	if (!err)
+		err = forget_program(m);
+	if (!err && !m->ops->follows_exec)
+		err = monitor_choose(m);
+	if (!err)
+		err = tell_process(m);
+	if (!err && !m->ops->follows_exec)
+		err = open_engine(m);
+	if (!err)
+		err = monitor_note(
+			m, m->ops->follows_exec
+				   ? "the process has executed another program: the watch goes on in it"
+				   : "the process has executed another program: the watch goes on in it; "
+				     "what it "
+				     "accessed in its first moments, before this was noticed, is not seen");
+	return err ? err : arm_first(m);
+}
+
 static struct wc_error *after_pump(struct monitor *m, enum pump_result r, bool *ret_over,
 				   enum monitor_end *ret)
 {
@@ -446,13 +402,17 @@ static struct wc_error *after_pump(struct monitor *m, enum pump_result r, bool *
 		*ret = MONITOR_EXITED;
 		return NULL;
 	case PUMP_EXECED:
+		if (m->options.follow_exec) {
+			*ret_over = false;
+			return follow_exec(m);
+		}
 		*ret = MONITOR_EXECED;
-		return put_note(
+		return monitor_note(
 			m, "the process has executed another program: its variables are gone, the watch has "
 			   "ended");
 	case PUMP_ENDED:
 		*ret = MONITOR_GAVE_UP;
-		return put_note(m, m->ops->why(m->engine));
+		return monitor_note(m, "%s", m->ops->why(m->engine));
 	case PUMP_IDLE:
 		break;
 	}
@@ -488,6 +448,8 @@ struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *l, 
 
 		if (!err)
 			err = after_pump(m, r, &over, ret);
+		if (!err && !over && monotonic_ns() - m->extended_ns > EXTEND_NS)
+			err = monitor_extend(m);
 		if (!err && l->tick && now - ticked > TICK_NS) {
 			ticked = now;
 			err = l->tick(l->tick_ctx);
@@ -506,7 +468,7 @@ static struct wc_error *tell_lost(struct monitor *m, uint32_t watch, uint64_t co
 	struct trace_event e = { .type = EVENT_LOST,
 				 .lost = { .watch = watch, .count = count, .why = why_lost } };
 
-	return count ? put(m, &e) : NULL;
+	return count ? monitor_put(m, &e) : NULL;
 }
 
 static struct wc_error *tell_summary(struct monitor *m, unsigned int i)
@@ -515,9 +477,10 @@ static struct wc_error *tell_summary(struct monitor *m, unsigned int i)
 	struct engine_counts c;
 	struct wc_error *err;
 
-	if (!m->watch[i].armed)
+	if (!m->watch[i].told)
 		return NULL;
 	m->ops->counts(m->engine, i, &c);
+	add_counts(&c, &m->watch[i].past);
 	err = tell_lost(m, i, c.lost_full, "the event buffer was full");
 	if (!err)
 		err = tell_lost(m, i, c.lost_merged,
@@ -534,7 +497,7 @@ static struct wc_error *tell_summary(struct monitor *m, unsigned int i)
 		.filtered = c.filtered + (c.recorded - m->watch[i].forwarded),
 		.duration_ns = monotonic_ns() - m->watch[i].armed_ns,
 	};
-	return put(m, &e);
+	return monitor_put(m, &e);
 }
 
 static struct wc_error *finish(struct monitor *m)
@@ -553,8 +516,8 @@ struct wc_error *monitor_close(struct monitor *m)
 
 	if (!m)
 		return NULL;
-	err = finish(m);
-	close_err = m->ops->close(m->engine);
+	err = m->engine ? finish(m) : NULL;
+	close_err = m->engine ? m->ops->close(m->engine) : NULL;
 	reap(m);
 	free_monitor(m);
 	if (err)
@@ -567,7 +530,7 @@ const char *monitor_never_armed(const struct monitor *m)
 	unsigned int i;
 
 	for (i = 0; i < m->options.nwatches; i++)
-		if (!m->watch[i].armed)
+		if (!m->watch[i].told && !m->watch[i].waits)
 			return m->options.watch[i].expr;
 	return NULL;
 }

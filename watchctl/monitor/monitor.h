@@ -1,8 +1,8 @@
 /*
  * monitor - one target with its watches, its engine and a sink: the wiring, and their lifetimes.
  *
- * Emits, around what the engine emits: the process, each watch when it is armed, notes about what
- * befell the target, and one summary per watch at the end.
+ * Emits, around what the engine emits: the process, each watch when it is armed (again, when it has moved),
+ * notes about what befell the target, and one summary per watch at the end.
  */
 #ifndef WATCHCTL_MONITOR_MONITOR_H
 #define WATCHCTL_MONITOR_MONITOR_H
@@ -18,6 +18,7 @@
 #include "watchctl/trace/event.h"
 
 #define MONITOR_WATCHES 4u
+#define MONITOR_CALLERS 8u
 
 /* What the user asked for. */
 struct watch_request {
@@ -25,17 +26,32 @@ struct watch_request {
 	uint32_t size;	     /* 0: the type's */
 	unsigned int access; /* enum access_kind */
 	int slot;	     /* -1: any */
+	bool follow;	     /* when a pointer on the path changes, the watch moves */
+
+	/* Which hits are recorded. NULL, 0, false: all. */
+	const char *condition; /* the grammar is in watchctl/engine/filter.h */
+	bool changes;
+	const char *thread; /* a name or an id */
+	const char *callers[MONITOR_CALLERS];
+	const char *not_callers[MONITOR_CALLERS];
+	unsigned int ncallers, nnot_callers;
+	uint64_t sample;
+	double rate; /* a second */
 };
+
+enum monitor_engine { MONITOR_AUTO, MONITOR_HANDLER, MONITOR_RING, MONITOR_PTRACE };
 
 struct monitor_options {
 	pid_t pid;	   /* 0: launch */
 	char *const *argv; /* ended by NULL; the program to launch */
 	struct watch_request watch[MONITOR_WATCHES];
 	unsigned int nwatches;
+	enum monitor_engine engine;
 	unsigned int frames;
 	size_t buffer_size; /* a power of two */
 	bool private_ring;
 	bool pending; /* also with a running process: wait for libraries that are not loaded yet */
+	bool follow_fork, follow_exec;
 	void (*say)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *say_ctx;
 };

@@ -33,6 +33,8 @@ static void parse_status_line(struct proc_status *s, const char *key, char *valu
 		s->state = value[0];
 	else if (!strcmp(key, "Tgid"))
 		s->tgid = (pid_t)strtol(value, NULL, 10);
+	else if (!strcmp(key, "PPid"))
+		s->parent = (pid_t)strtol(value, NULL, 10);
 	else if (!strcmp(key, "TracerPid"))
 		s->tracer = (pid_t)strtol(value, NULL, 10);
 	else if (!strcmp(key, "Uid"))
@@ -265,6 +267,60 @@ bool proc_map_at(pid_t pid, uint64_t addr, struct proc_map *ret)
 	struct map_query q = { .addr = addr, .ret = ret };
 
 	return proc_maps(pid, holds_address, &q) && q.found;
+}
+
+void proc_each(bool (*fn)(void *ctx, pid_t pid), void *ctx)
+{
+	scoped(closedirp) DIR *dir = opendir("/proc");
+	struct dirent *d;
+
+	while (dir && (d = readdir(dir))) {
+		char *end;
+		long pid = strtol(d->d_name, &end, 10);
+
+		if (pid > 0 && !*end && !fn(ctx, (pid_t)pid))
+			break;
+	}
+}
+
+struct search {
+	pid_t inner, found;
+	char namespace[64];
+};
+
+static bool read_namespace(pid_t pid, char buf[64])
+{
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	n = readlink(path, buf, 63);
+	buf[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+static bool is_inner(void *ctx, pid_t pid)
+{
+	struct search *s = ctx;
+	struct proc_status status;
+	char namespace[64];
+
+	if (!proc_status_read(pid, pid, &status) || status.ns_id != s->inner ||
+	    !read_namespace(pid, namespace) || strcmp(namespace, s->namespace) != 0)
+		return true;
+	s->found = pid;
+	return false;
+}
+
+pid_t proc_global_pid(pid_t pid, pid_t inner)
+{
+	struct search s = { .inner = inner, .found = inner };
+	char own[64];
+
+	if (read_namespace(pid, s.namespace) && read_namespace(getpid(), own) &&
+	    strcmp(own, s.namespace) != 0)
+		proc_each(is_inner, &s);
+	return s.found;
 }
 
 void proc_describe(pid_t pid, char *buf, size_t len)

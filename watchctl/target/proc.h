@@ -16,6 +16,7 @@ struct proc_status {
 	char name[17];
 	char state; /* R, S, D, T, t, Z, X */
 	pid_t tgid;
+	pid_t parent;
 	pid_t tracer; /* 0: none */
 	uint32_t uid; /* effective */
 	int seccomp;  /* 0 none, 1 strict, 2 filter */
@@ -70,6 +71,15 @@ bool proc_map_at(pid_t pid, uint64_t addr, struct proc_map *ret);
 
 /* When the process started, in clock ticks since boot: with the pid, its identity. 0: it is gone. */
 uint64_t proc_start_time(pid_t pid);
+
+/*
+ * The process with the id @inner in the pid namespace of @pid, as we number it; @inner itself where it cannot
+ * be found.
+ */
+pid_t proc_global_pid(pid_t pid, pid_t inner);
+
+/* Calls @fn for each process there is, until it returns false. */
+void proc_each(bool (*fn)(void *ctx, pid_t pid), void *ctx);
 
 /* "name (pid N)" of another process, for messages. */
 void proc_describe(pid_t pid, char *buf, size_t len);

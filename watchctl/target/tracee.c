@@ -84,21 +84,18 @@ static bool set_sigmask(pid_t tid, uint64_t mask)
 	return !ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
 }
 
-/*
- * Some system calls (epoll_wait, sigtimedwait, semop, sockets with a timeout) answer a stop with EINTR,
- * which the program would not have had. Where no signal of its own waits, the call is started again.
- */
-static void undo_false_eintr(struct tracee *t)
+bool tracee_undo_false_eintr(pid_t pid, pid_t tid, struct user_regs_struct *regs)
 {
 	struct proc_status s;
 
-	if ((long)t->home.orig_rax < 0 || (long)t->home.rax != -EINTR)
-		return;
-	if (!proc_status_read(t->pid, t->tid, &s) || (s.pending & ~s.blocked))
-		return;
-	t->home.rax = t->home.orig_rax;
-	t->home.rip -= 2;
-	t->home.orig_rax = (unsigned long long)-1;
+	if ((long)regs->orig_rax < 0 || (long)regs->rax != -EINTR)
+		return false;
+	if (!proc_status_read(pid, tid, &s) || (s.pending & ~s.blocked))
+		return false;
+	regs->rax = regs->orig_rax;
+	regs->rip -= 2;
+	regs->orig_rax = (unsigned long long)-1;
+	return true;
 }
 
 static enum tracee_stop_result seize(pid_t tid)
@@ -172,7 +169,7 @@ enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_m
 		ptrace(PTRACE_DETACH, tid, 0, 0);
 		return TRACEE_GONE;
 	}
-	undo_false_eintr(&t);
+	tracee_undo_false_eintr(pid, tid, &t.home);
 	*ret = t;
 	return TRACEE_STOPPED;
 }

@@ -47,6 +47,13 @@ enum tracee_stop_result {
 enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_ms, struct tracee *ret);
 
 /*
+ * Some system calls (epoll_wait, sigtimedwait, semop, sockets with a timeout) answer a tracer's stop with
+ * EINTR, which the program would not have had. Where no signal of its own waits, @regs are changed so that
+ * the call starts again, with its whole timeout, once they are set. True: they were changed.
+ */
+bool tracee_undo_false_eintr(pid_t pid, pid_t tid, struct user_regs_struct *regs);
+
+/*
  * Writes the bytes of the way home, for a frame that will lie at @addr (64-byte aligned): the stub must
  * run rt_sigreturn with rsp == @addr. Returns false when the extended state does not fit.
  */

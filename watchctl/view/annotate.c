@@ -30,6 +30,7 @@ struct annotate {
 	struct map64 code;    /* pc -> struct code_fact */
 	struct map64 insns;   /* address -> struct insn_entry */
 	struct frames frames;
+	int32_t pid; /* of the first process told; 0: none yet */
 	bool has_realtime;
 	uint64_t realtime_offset; /* add to CLOCK_MONOTONIC */
 
@@ -63,6 +64,8 @@ static void watch_clear(struct watch_event *e)
 	free((char *)e->full_name);
 	free((char *)e->engine);
 	free((char *)e->module);
+	free((char *)e->filter);
+	free((char *)e->why);
 	value_type_deinit(&e->type);
 	*e = (struct watch_event){ 0 };
 }
@@ -86,6 +89,8 @@ static bool watch_copy(const struct watch_event *from, struct watch_event *ret)
 	ret->full_name = copy(from->full_name, &failed);
 	ret->engine = copy(from->engine, &failed);
 	ret->module = copy(from->module, &failed);
+	ret->filter = copy(from->filter, &failed);
+	ret->why = copy(from->why, &failed);
 	if (failed || !value_type_copy(&from->type, &ret->type)) {
 		watch_clear(ret);
 		return false;
@@ -128,13 +133,14 @@ static struct wc_error *on_watch(struct annotate *a, const struct watch_event *e
 	return NULL;
 }
 
-void annotate_value(struct annotate *a, const struct view_watch *w, uint64_t raw, char *buf, size_t len)
+void annotate_value(struct annotate *a, const struct view_watch *w, unsigned int size, uint64_t raw,
+		    char *buf, size_t len)
 {
 	char symbol[VALUE_TEXT];
 	bool named = w->e.type.kind == VALUE_POINTER && raw &&
 		     symbolizer_data_name(a->symbolizer, raw, symbol, sizeof(symbol));
 
-	value_format(&w->e.type, w->e.size ? w->e.size : 8, raw, named ? symbol : NULL, buf, len);
+	value_format(&w->e.type, size, raw, named ? symbol : NULL, buf, len);
 }
 
 /* Facts about the process */
@@ -157,8 +163,20 @@ static struct wc_error *keep_comm(struct annotate *a, int32_t pid, int32_t tid, 
 	return NULL;
 }
 
+/* The process has executed another program: no address means what it meant. */
+static void forget_program(struct annotate *a)
+{
+	frames_flush(&a->frames);
+	if (a->own_symbolizer)
+		symbolizer_remove(a->symbolizer, 0, UINT64_MAX);
+}
+
 static struct wc_error *on_process(struct annotate *a, const struct process_event *p, uint64_t time_ns)
 {
+	if (p->pid == a->pid)
+		forget_program(a);
+	else if (!a->pid)
+		a->pid = p->pid;
 	a->has_realtime = p->realtime_ns != 0;
 	a->realtime_offset = p->realtime_ns - time_ns;
 	TELL(a, process, p, at(a, time_ns));
@@ -199,6 +217,23 @@ static struct wc_error *on_code(struct annotate *a, const struct code_fact *fact
 
 /* Accesses */
 
+/* Seen while the kernel made it: the program stands at its system call, or wherever it was interrupted. */
+static void resolve_kernel(const struct access_event *e, const struct code_fact *pc,
+			   struct access_verdict *ret)
+{
+	struct insn insn;
+
+	ret->kind = (enum access_kind)e->kernel_kind;
+	ret->origin = ORIGIN_KERNEL;
+	if (e->syscall < 0 || !pc || !pc->before_len ||
+	    !insn_decode(pc->before, pc->before_len, pc->pc - pc->before_len, &insn) || !insn.is_syscall)
+		return;
+	ret->insn = pc->pc - pc->before_len;
+	ret->len = pc->before_len;
+	memcpy(ret->bytes, pc->before, pc->before_len);
+	ret->confirmed = true;
+}
+
 static void resolve(struct annotate *a, const struct access_event *e, const struct view_watch *w,
 		    struct access_verdict *ret)
 {
@@ -207,6 +242,9 @@ static void resolve(struct annotate *a, const struct access_event *e, const stru
 		.regs = &e->regs,
 		.addr = e->addr,
 		.size = e->size,
+		.armed = !w->known		       ? 0
+			 : w->e.access == ACCESS_WRITE ? ACCESS_WRITE
+						       : ACCESS_READWRITE,
 		.has_old = e->has_old,
 		.has_new = e->has_new,
 		.old_value = e->old_value,
@@ -219,6 +257,10 @@ static void resolve(struct annotate *a, const struct access_event *e, const stru
 	/* Registers of another moment say nothing about who made the access. */
 	if (e->displaced)
 		return;
+	if (e->in_kernel) {
+		resolve_kernel(e, q.pc, ret);
+		return;
+	}
 	if (w->e.access != ACCESS_EXECUTE) {
 		access_resolve(&q, ret);
 		return;
@@ -288,11 +330,11 @@ static void add_values(struct annotate *a, const struct access_event *e, struct 
 	if (a->flags & ANNOTATE_NO_VALUES)
 		return;
 	if (e->has_old) {
-		annotate_value(a, va->watch, e->old_value, a->old_text, sizeof(a->old_text));
+		annotate_value(a, va->watch, e->size, e->old_value, a->old_text, sizeof(a->old_text));
 		va->old_text = a->old_text;
 	}
 	if (e->has_new) {
-		annotate_value(a, va->watch, e->new_value, a->new_text, sizeof(a->new_text));
+		annotate_value(a, va->watch, e->size, e->new_value, a->new_text, sizeof(a->new_text));
 		va->new_text = a->new_text;
 	}
 }

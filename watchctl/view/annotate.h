@@ -33,8 +33,9 @@ struct event_sink annotate_sink(struct annotate *a);
 /* After the last event: summaries of the watches that have none, from what was seen. */
 void annotate_finish(struct annotate *a);
 
-/* The value of @w's variable as people read it: "42", "RED", "0x55.. name+8". */
-void annotate_value(struct annotate *a, const struct view_watch *w, uint64_t raw, char *buf, size_t len);
+/* @size bytes of @w's variable as people read them: "42", "RED", "0x55.. name+8". */
+void annotate_value(struct annotate *a, const struct view_watch *w, unsigned int size, uint64_t raw,
+		    char *buf, size_t len);
 
 /* Accepts NULL. */
 void annotate_free(struct annotate *a);

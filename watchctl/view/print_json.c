@@ -68,6 +68,8 @@ static void put_process(void *ctx, const struct process_event *e, struct view_ti
 	begin(p, "process");
 	put_time(p, time);
 	json_signed(&p->json, "pid", e->pid);
+	if (e->parent)
+		json_signed(&p->json, "parent", e->parent);
 	put_text(&p->json, "comm", e->comm);
 	put_text(&p->json, "exe", e->exe);
 	put_text(&p->json, "cmdline", e->cmdline);
@@ -87,10 +89,15 @@ static void put_armed(void *ctx, const struct view_watch *w, struct view_time ti
 	put_text(&p->json, "full_name", e->full_name);
 	put_text(&p->json, "value_type", e->type.name);
 	put_text(&p->json, "module", e->module);
-	json_hex(&p->json, "addr", e->addr);
+	if (!e->per_thread || e->addr)
+		json_hex(&p->json, "addr", e->addr);
 	json_number(&p->json, "size", e->size);
 	json_text(&p->json, "access", asked_name(e->access));
 	put_text(&p->json, "engine", e->engine);
+	put_text(&p->json, "engine_why", e->why);
+	put_text(&p->json, "filter", e->filter);
+	if (e->per_thread)
+		json_bool(&p->json, "per_thread", true);
 	if (e->slot >= 0)
 		json_signed(&p->json, "slot", e->slot);
 	json_number(&p->json, "threads", e->threads);

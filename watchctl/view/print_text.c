@@ -75,6 +75,18 @@ static void fill_place(const struct view_access *a, struct access_line *l)
 	utf8_clean(a->insn ? a->insn : "(instruction not known)", l->insn, sizeof(l->insn));
 }
 
+static void append(char *buf, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void append(char *buf, size_t cap, const char *fmt, ...)
+{
+	size_t n = strlen(buf);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(buf + n, cap - n, fmt, ap);
+	va_end(ap);
+}
+
 static void fill_line(struct printer *p, const struct view_access *a, struct access_line *l)
 {
 	bool same = a->raw->has_old && a->raw->has_new && a->raw->old_value == a->raw->new_value;
@@ -84,6 +96,9 @@ static void fill_line(struct printer *p, const struct view_access *a, struct acc
 	utf8_clean(a->comm && *a->comm ? a->comm : "?", comm, sizeof(comm));
 	snprintf(l->who, sizeof(l->who), "%s/%d", comm, a->raw->tid);
 	utf8_clean(a->watch->e.name, l->watch, sizeof(l->watch));
+	if (a->raw->addr > a->watch->e.addr && a->raw->addr - a->watch->e.addr < a->watch->e.size)
+		append(l->watch, sizeof(l->watch), "+%llu",
+		       (unsigned long long)(a->raw->addr - a->watch->e.addr));
 	text_change(a->kind, a->old_text, a->new_text, same, l->value, sizeof(l->value));
 	fill_place(a, l);
 	l->remark = "";
@@ -233,7 +248,11 @@ static void print_process(void *ctx, const struct process_event *e, struct view_
 	if (time.real_ns && (p->opt.utc ? gmtime_r(&clock, &tm) : localtime_r(&clock, &tm)))
 		strftime(day, sizeof(day), p->opt.utc ? "%Y-%m-%d %H:%M:%S UTC" : "%Y-%m-%d %H:%M:%S %Z",
 			 &tm);
-	fprintf(p->out, "process %d (%s): %s", e->pid, comm, command);
+	fprintf(p->out, "process %d (%s)", e->pid, comm);
+	if (e->parent)
+		fprintf(p->out, ", forked by %d", e->parent);
+	if (*command)
+		fprintf(p->out, ": %s", command);
 	if (*host)
 		fprintf(p->out, ", on %s", host);
 	if (*day)
@@ -249,22 +268,10 @@ static const char *access_words(uint32_t access)
 	case ACCESS_WRITE:
 		return "writes";
 	case ACCESS_EXECUTE:
-		return "execution";
+		return "executions";
 	default:
 		return "reads and writes";
 	}
-}
-
-static void append(char *buf, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-
-static void append(char *buf, size_t cap, const char *fmt, ...)
-{
-	size_t n = strlen(buf);
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(buf + n, cap - n, fmt, ap);
-	va_end(ap);
 }
 
 /* What is watched, and what follows the colon behind it. */
@@ -276,17 +283,29 @@ static void armed_texts(const struct watch_event *e, char *what, char *how, size
 	if (e->full_name && *e->full_name && strcmp(e->full_name, e->name) != 0)
 		append(what, cap, " = %s", utf8_clean(e->full_name, text, sizeof(text)));
 	append(what, cap, " (");
-	if (e->type.name && *e->type.name)
+	if (e->type.name && *e->type.name && e->access != ACCESS_EXECUTE)
 		append(what, cap, "%s, ", utf8_clean(e->type.name, text, sizeof(text)));
-	append(what, cap, "%u byte%s at 0x%llx) for %s:", e->size, e->size == 1 ? "" : "s",
-	       (unsigned long long)e->addr, access_words(e->access));
+	if (e->access == ACCESS_EXECUTE)
+		append(what, cap, "0x%llx)", (unsigned long long)e->addr);
+	else if (e->per_thread)
+		append(what, cap, "%u byte%s in each thread)", e->size, e->size == 1 ? "" : "s");
+	else
+		append(what, cap, "%u byte%s at 0x%llx)", e->size, e->size == 1 ? "" : "s",
+		       (unsigned long long)e->addr);
+	append(what, cap, " for %s", access_words(e->access));
+	if (e->filter)
+		append(what, cap, " where %s", utf8_clean(e->filter, text, sizeof(text)));
+	append(what, cap, ":");
 	if (e->engine && *e->engine)
 		append(how, cap, ", %s engine", utf8_clean(e->engine, text, sizeof(text)));
+	if (e->why)
+		append(how, cap, " (%s)", utf8_clean(e->why, text, sizeof(text)));
 	if (e->slot >= 0)
 		append(how, cap, ", debug register DR%d", e->slot);
 	if (e->kernel)
 		append(how, cap, ", the kernel's accesses too");
-	append(how, cap, "%s", e->verified ? ", verified by a known access" : ", not verified");
+	if (e->access != ACCESS_EXECUTE)
+		append(how, cap, "%s", e->verified ? ", verified by a known access" : ", not verified");
 }
 
 static void print_armed(void *ctx, const struct view_watch *w, struct view_time time)

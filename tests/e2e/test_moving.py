@@ -1,0 +1,189 @@
+"""What moves: each thread's own variables, what a path of pointers leads to, code that runs; forks and execs."""
+import collections
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import WATCHCTL, wait_until
+
+
+def finish(w, v, *lines):
+    answers = [v.tell(line) for line in lines]
+    w.end()
+    assert w.balanced()
+    assert v.finish() == 0
+    return answers
+
+
+@pytest.mark.parametrize("name", ["mover", "mover_static"])
+def test_each_thread_is_watched_on_its_own_copy(victim, watch, name):
+    v = victim(name)
+    w = watch("-p", v.pid, "-v", "mine")
+    _, tid = finish(w, v, "tls 2", "tlsthread 3")
+    assert [(a["tid"], a["old"], a["new"]) for a in w.accesses] == [
+        (v.pid, "0x7", "0x1"), (v.pid, "0x1", "0x2"),
+        (int(tid), "0x7", "0x1"), (int(tid), "0x1", "0x2"), (int(tid), "0x2", "0x3")]
+    assert len({a["addr"] for a in w.accesses}) == 2
+    assert w.of("armed")[0]["per_thread"]
+
+
+def test_no_write_of_a_new_thread_escapes(victim, watch):
+    v = victim("mover")
+    w = watch("-p", v.pid, "-v", "mine", "--no-stack")
+    finish(w, v, *["tlsstorm 50 4"] * 4)
+    assert collections.Counter(collections.Counter(a["tid"] for a in w.accesses).values()) == {4: 200}
+    assert w.summary()["counted"] == 800 and not w.of("note")
+
+
+def test_errno(victim, watch):
+    v = victim("mover")
+    w = watch("-p", v.pid, "-v", "errno", "--if", "new==9")  # EBADF
+    finish(w, v, "errno 4")
+    assert len(w.accesses) == 4 and {a["function"] for a in w.accesses} <= {"__close", "close"}
+
+
+def test_a_thread_local_variable_before_the_program_starts(build, run):
+    r = subprocess.run([WATCHCTL, "-v", "mine", "--no-stack", "--output", "/dev/stdout", "--json", "--", build("mover")],
+                       input="tls 3\ntlsthread 2\n", capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+    assert r.stdout.count('"type":"access"') == 5
+
+
+def test_the_watch_moves_with_the_pointer(victim, watch):
+    v = victim("mover")
+    w = watch("-p", v.pid, "-v", "list.head->len", "--follow")
+    finish(w, v, "len 5", "lenof b 50", "head b", "len 6", "lenof a 60", "head null", "lenof b 70", "head a", "len 7",
+           "head a", "len 8")
+    assert [(int(a["old"], 16), int(a["new"], 16)) for a in w.accesses] == [(1, 5), (50, 6), (60, 7), (7, 8)]
+    notes = [n["text"] for n in w.of("note")]
+    assert "moved from" in notes[0] and "null" in notes[1] and "is now at" in notes[2] and len(notes) == 3
+    assert len({a["addr"] for a in w.of("armed")}) == 2
+
+
+def test_a_path_of_several_pointers(victim, watch):
+    v = victim("mover")
+    w = watch("-p", v.pid, "-v", "list.head->next->len", "--follow")
+    finish(w, v, "lenof a 3", "head b", "lenof a 4", "lenof b 5")
+    assert [int(a["new"], 16) for a in w.accesses] == [3, 5]
+
+
+def test_a_null_pointer_is_waited_for(victim, watch, run):
+    v = victim("mover")
+    v.tell("head null")
+    r = run("-p", v.pid, "-v", "list.head->len")
+    assert r.returncode == 5 and "null" in r.stderr
+    w = watch("-p", v.pid, "-v", "list.head->len", "--follow", wait=False)
+    w.wait_for("note")
+    finish(w, v, "head b", "len 9")
+    assert [int(a["new"], 16) for a in w.accesses] == [9]
+
+
+def test_too_many_pointers_say_how_many_registers_there_are(victim, run):
+    v = victim("mover")
+    r = run("-p", v.pid, "-v", "list.head->next->next->next->len", "--follow")
+    assert r.returncode == 6 and "takes 5 debug registers" in r.stderr
+
+
+def test_code_that_runs_is_seen_with_registers_and_stack(victim, watch):
+    v = victim("mover")
+    w = watch("-p", v.pid, "-v", "target", "-x", "--regs")
+    finish(w, v, "run 5")
+    assert [int(a["regs"]["rdi"], 16) for a in w.accesses] == [0, 1, 2, 3, 4]
+    for a in w.accesses:
+        assert a["kind"] == "execute" and a["function"] == "target" and a["offset"] == 0
+        assert a["ip"] == a["regs"]["rip"] and "old" not in a
+        assert [f["function"] for f in a["stack"]][-3:] == ["main", "__libc_start_call_main", "__libc_start_main"] or \
+            "main" in [f["function"] for f in a["stack"]]
+
+
+@pytest.mark.parametrize("place", ["mover.c:target", "line"])
+def test_code_by_file_and_line(victim, watch, place):
+    if place == "line":
+        source = (Path(__file__).parents[1] / "victims" / "mover.c").read_text().splitlines()
+        place = f"mover.c:{next(i for i, l in enumerate(source, 1) if 'return v + 1;' in l)}"
+    v = victim("mover")
+    w = watch("-p", v.pid, "-v", place, "-x", "--no-stack")
+    finish(w, v, "run 3")
+    assert len(w.accesses) == 3 and {a["function"] for a in w.accesses} == {"target"}
+
+
+def test_data_is_not_code(victim, run):
+    v = victim("mover")
+    address = run("-p", v.pid, "-v", "flag", "-t", "0.1", "--json").stdout.split('"addr":"')[1].split('"')[0]
+    r = run("-p", v.pid, "-v", address, "-x")
+    assert r.returncode == 5 and "cannot be executed" in r.stderr
+
+
+@pytest.mark.parametrize("engine", ["handler", "ring", "ptrace"])
+def test_forked_children_are_followed(victim, watch, before_and_after, engine):
+    v = victim("puppet")
+    with before_and_after(v.pid):
+        w = watch("-p", v.pid, "-v", "flag", "--fork", "follow", "--engine", engine)
+        for line in ("write 2", "fork", "fork", "write 1"):
+            v.tell(line)
+        w.end()
+    assert w.balanced()
+    parent = [int(a["new"], 16) for a in w.accesses if a["pid"] == v.pid]
+    children = {a["pid"]: int(a["new"], 16) for a in w.accesses if a["pid"] != v.pid}
+    assert parent == [0, 1, 0] and list(children.values()) == [1234, 1234]
+    assert {p["pid"]: p.get("parent") for p in w.of("process")} == {v.pid: None, **{c: v.pid for c in children}}
+    assert v.finish() == 0
+
+
+@pytest.mark.parametrize("engine", ["handler", "ring", "ptrace"])
+def test_without_follow_children_are_left_alone(victim, watch, engine):
+    v = victim("puppet")
+    w = watch("-p", v.pid, "-v", "flag", "--engine", engine)
+    assert v.tell("fork") == "0"
+    finish(w, v, "write 1")
+    assert [a["pid"] for a in w.accesses] == [v.pid]
+
+
+def test_a_child_that_lives_on_is_left_as_it_was(watch, tmp_path):
+    """A server that forks workers: when the watch ends, nothing of it is left in them."""
+    code = "import os,time\nif os.fork() == 0:\n    time.sleep(60)\ntime.sleep(60)\n"
+    parent = subprocess.Popen(["/usr/bin/python3", "-c", "import time; time.sleep(1); " + f"exec({code!r})"])
+    try:
+        w = watch("-p", parent.pid, "-v", "environ", "--fork", "follow")
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        assert wait_until(lambda: children.read_text().split())
+        child = int(children.read_text().split()[0])
+        time.sleep(0.2)
+        during = len(Path(f"/proc/{child}/maps").read_text().splitlines())
+        w.end()
+        assert len(Path(f"/proc/{child}/maps").read_text().splitlines()) < during
+        status = Path(f"/proc/{child}/status").read_text()
+        assert not int(status.split("SigCgt:")[1].split()[0], 16) >> 4 & 1
+        os.kill(child, 9)
+    finally:
+        parent.kill()
+        parent.wait()
+
+
+@pytest.mark.parametrize("engine", ["handler", "ring", "ptrace"])
+def test_an_executed_program_is_followed(build, watch, engine):
+    """sh, then a shell function's exec into the victim: the name is only there at the end."""
+    victim = build("puppet")
+    process = subprocess.Popen(["/bin/sh", "-c", f"read go; exec {victim}"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True, bufsize=1)
+    w = watch("-p", process.pid, "-v", "environ", "-v", "flag", "--exec", "follow", "--pending", "--engine", engine,
+              wait=False)
+    try:
+        w.wait_for("armed")
+    except AssertionError as e:
+        pytest.skip(f"dash exports no such variable here: {e}")
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline().startswith("pid")
+    while w.wait_for("armed")["watch"] != "flag":
+        pass
+    process.stdin.write("write 3\n")
+    process.stdin.flush()
+    assert process.stdout.readline().startswith("ok")
+    w.end()
+    assert len([a for a in w.accesses if a["watch"] == "flag"]) == 3
+    process.stdin.close()
+    process.wait()

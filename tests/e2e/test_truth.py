@@ -1,0 +1,40 @@
+"""Every kind of instruction with a memory operand, executed: docs/truth.md."""
+import re
+import subprocess
+
+import pytest
+
+from conftest import BUILD, ROOT
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    """What tests/truth prints, and its exit status."""
+    subprocess.run(["make", "--no-print-directory", f"BUILD={BUILD}", "truth-program"], cwd=ROOT, check=True,
+                   stdout=subprocess.DEVNULL, timeout=300)
+    run = subprocess.run([BUILD / "tests" / "truth" / "truth"], capture_output=True, text=True, timeout=300)
+    if run.returncode == 77:
+        pytest.skip(run.stdout.strip())
+    return run
+
+
+def number(text, pattern):
+    found = re.search(pattern, text)
+    assert found, f"{pattern!r} in:\n{text}"
+    return int(found.group(1))
+
+
+def test_no_executed_instruction_is_told_wrongly(outcome, capsys):
+    with capsys.disabled():
+        print("\n" + outcome.stdout.rstrip())
+    assert outcome.returncode == 0, outcome.stdout
+    assert outcome.stdout.rstrip().endswith("truth: 0 wrong answers")
+
+
+def test_thousands_of_forms_were_executed(outcome):
+    assert number(outcome.stdout, r"forms: (\d+) executed") >= 2000
+    assert number(outcome.stdout, r"all that a recording tells +(\d+)") >= 20000
+
+
+def test_no_instruction_of_this_processor_is_left_out(outcome):
+    assert number(outcome.stdout, r"by name: .* missing (\d+)") == 0

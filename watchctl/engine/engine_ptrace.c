@@ -1,0 +1,701 @@
+/*
+ * engine_ptrace - works wherever ptrace does: nothing is put into the program, no perf event is opened. Two
+ * helper processes do the work and look after its safety (ptrace_box.h); this side asks them, and reads the
+ * ring that one of them writes.
+ *
+ * Not to be seen this way: accesses that the kernel makes on the program's behalf. The debug exception comes
+ * there as well, but the kernel raises no signal for it.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
+#include "watchctl/engine/area.h"
+#include "watchctl/engine/dregs.h"
+#include "watchctl/engine/engine.h"
+#include "watchctl/engine/intake.h"
+#include "watchctl/engine/ptrace_box.h"
+#include "watchctl/engine/ptrace_guard.h"
+#include "watchctl/target/launch.h"
+#include "watchctl/target/proc.h"
+
+#define PASS_NS 5000000ull	 /* how long we sleep between looks at the ring */
+#define CHECK_NS 50000000ull	 /* how often we look whether our helpers live */
+#define MODULES_NS 1000000000ull /* how often at the modules, unasked */
+#define POKE_NS 2000000ull
+#define PATIENCE_NS 5000000000ull /* the keeper answers within a second at the very worst */
+#define COUNTED_IDS 16u
+
+struct ptraced_watch {
+	bool armed, disarmed;
+	struct watchpoint w;
+};
+
+struct engine {
+	pid_t pid;
+	struct engine_options options;
+	struct event_sink sink;
+	struct wire_memory memory;
+	struct wire_area area;
+	struct wire_control *ctl;
+	struct ptrace_box *box;
+	struct intake intake;
+	struct ptraced_watch watch[WIRE_WATCHES];
+	struct engine_counts past[COUNTED_IDS]; /* by id: of watches whose place was taken by a later one */
+	pid_t guard; /* our child; 0: waited for */
+	int keeper_fd;
+	bool held;    /* launched, and not let go of yet */
+	bool execed;  /* PUMP_EXECED was told, and the target waits */
+	bool told_ignored;
+	bool stopped, lost; /* lost: our helpers were killed */
+	uint64_t checked_ns;
+	char why[256];
+};
+
+/* The helpers */
+
+static bool helper_ended(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+static bool guard_ended(struct engine *e)
+{
+	if (e->guard && waitpid(e->guard, NULL, WNOHANG) == e->guard)
+		e->guard = 0;
+	return !e->guard;
+}
+
+/* One of them was killed. What it takes to leave the target alive is done; the watch is over. */
+static bool check_helpers(struct engine *e)
+{
+	bool keeper = helper_ended(e->keeper_fd), guard = guard_ended(e);
+
+	if (e->lost || !(keeper || guard) || e->box->finished)
+		return e->lost;
+	if (keeper && guard && !e->box->finished)
+		guard_rescue(e->box);
+	e->lost = keeper;
+	snprintf(e->why, sizeof(e->why), "the process that %s process %d for us was killed: its debug registers "
+		 "are cleared, and the watch has ended", keeper ? "traced" : "guarded", e->pid);
+	return e->lost;
+}
+
+/*
+ * The keeper waits for threads to stop, and a signal ends that wait. One that comes just before it begins would
+ * be missed: so until it answers, it is asked again.
+ */
+static void poke(const struct engine *e)
+{
+	kill(e->box->keeper_pid, PTRACE_BOX_SIGNAL);
+}
+
+static void answer_queries(struct engine *e)
+{
+	unsigned int i;
+
+	for (i = 0; i < BOX_QUERIES; i++) {
+		struct box_query *q = &e->box->query[i];
+		uint32_t state = __atomic_load_n(&q->state, __ATOMIC_ACQUIRE);
+		const struct watchpoint *w = &e->watch[q->watch % WIRE_WATCHES].w;
+		uint64_t addr = 0;
+		bool found;
+
+		if (QUERY_STATE(state) != QUERY_ASKED)
+			continue;
+		found = w->address && w->address(w->address_ctx, q->thread_pointer, &addr) &&
+			dregs_fits(addr, w->size);
+		q->addr = addr;
+		q->found = found;
+		if (__atomic_compare_exchange_n(&q->state, &state, (state & ~3u) | QUERY_ANSWERED, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			poke(e);
+	}
+}
+
+static struct wc_error *helpers_gone(const struct engine *e)
+{
+	return wc_error_new(WC_EFAIL, "%s", e->why[0] ? e->why : "the process that traces for us does not answer");
+}
+
+/* Asks the keeper, and waits until it is done. */
+static struct wc_error *ask(struct engine *e, enum box_command command, uint32_t argument)
+{
+	struct ptrace_box *box = e->box;
+	uint32_t number = box->asked + 1, answered;
+	uint64_t end = monotonic_ns() + PATIENCE_NS;
+	struct timespec t = { .tv_nsec = POKE_NS };
+
+	if (check_helpers(e))
+		return helpers_gone(e);
+	box->command = command;
+	box->argument = argument;
+	__atomic_store_n(&box->asked, number, __ATOMIC_RELEASE);
+	poke(e);
+	while ((answered = __atomic_load_n(&box->answered, __ATOMIC_ACQUIRE)) != number) {
+		answer_queries(e);
+		syscall(SYS_futex, &box->answered, FUTEX_WAIT, answered, &t, NULL, 0);
+		if (box->answered == number)
+			continue;
+		if (check_helpers(e) || monotonic_ns() > end)
+			return helpers_gone(e);
+		poke(e);
+	}
+	return box->error ? wc_error_new((enum wc_kind)box->error, "%s", box->text) : NULL;
+}
+
+/* The stopped thread of a launched program changes its tracer without running: it stops by job control first. */
+static void hand_over(struct engine *e, struct tracee *held)
+{
+	if (!held || !held->tid)
+		return;
+	kill(held->pid, SIGSTOP);
+	ptrace(PTRACE_DETACH, held->tid, 0, 0);
+	held->tid = 0;
+	e->held = true;
+}
+
+static struct wc_error *start_helpers(struct engine *e, int memory_fd)
+{
+	scoped(closep) int owner = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	uint64_t end = monotonic_ns() + PATIENCE_NS;
+
+	if (owner < 0)
+		return wc_error_errno(WC_EFAIL, errno, "cannot start the process that traces");
+	fflush(NULL);
+	e->guard = fork();
+	if (!e->guard)
+		guard_run(e->ctl, owner, memory_fd);
+	if (e->guard < 0) {
+		e->guard = 0;
+		return wc_error_errno(WC_EFAIL, errno, "cannot start the process that traces");
+	}
+	while (!__atomic_load_n(&e->box->guarded, __ATOMIC_ACQUIRE)) {
+		if (guard_ended(e) || monotonic_ns() > end)
+			return wc_error_new(WC_EFAIL, "cannot start the process that traces");
+		nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+	}
+	e->keeper_fd = (int)syscall(SYS_pidfd_open, e->box->keeper_pid, 0);
+	if (e->options.say)
+		e->options.say(e->options.say_ctx,
+			       "process %d traces process %d; process %d watches over both of us",
+			       e->box->keeper_pid, e->pid, e->box->guard_pid);
+	return NULL;
+}
+
+/* Opening */
+
+static void fill_control(struct engine *e)
+{
+	struct wire_control *c = e->ctl;
+	const struct engine_options *o = &e->options;
+	struct proc_status s;
+
+	c->magic = WIRE_MAGIC;
+	c->version = WIRE_VERSION;
+	if (getrandom(&c->commit_key, sizeof(c->commit_key), 0) < 0)
+		c->commit_key = monotonic_ns() * 0x9e3779b97f4a7c15u;
+	c->max_frames = o->frames;
+	c->raw_size = (uint32_t)(o->buffer_size / 8 < WIRE_RAW_MAX ? o->buffer_size / 8 : WIRE_RAW_MAX);
+	c->facts_offset = WIRE_FACTS_OFFSET;
+	c->rules_offset = WIRE_RULES_OFFSET;
+	c->ring_offset = WIRE_RING_OFFSET;
+	c->ring_size = o->buffer_size;
+	c->owner_pid = getpid();
+	c->owner_start = proc_start_time(getpid());
+	c->target_pid = proc_status_read(e->pid, e->pid, &s) ? s.ns_id : e->pid;
+	c->wake = 1;
+	e->box->magic = PTRACE_BOX_MAGIC;
+	e->box->version = PTRACE_BOX_VERSION;
+	e->box->target_pid = e->pid;
+	e->box->target_start = proc_start_time(e->pid);
+	e->box->follow_fork = o->follow_fork;
+	e->box->follow_exec = o->follow_exec;
+	e->box->held = o->held && o->held->tid;
+}
+
+static struct wc_error *make_memory(struct engine *e, int *ret_fd)
+{
+	size_t size = WIRE_RING_OFFSET + e->options.buffer_size;
+	scoped(closep) int fd = memfd_create(PTRACE_BOX_FILE, MFD_CLOEXEC);
+	void *map = MAP_FAILED;
+
+	if (fd >= 0 && !ftruncate(fd, (off_t)size))
+		map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return wc_error_errno(WC_EFAIL, errno, "cannot make the event buffer");
+	e->memory = (struct wire_memory){ map, size };
+	e->area = wire_area_in(&e->memory);
+	e->ctl = map;
+	e->box = ptrace_box_of(e->ctl);
+	*ret_fd = take_fd(fd);
+	return NULL;
+}
+
+static struct wc_error *close_engine(struct engine *e);
+
+static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, struct event_sink sink,
+				    struct engine **ret)
+{
+	scoped(closep) int memory_fd = -1;
+	struct wc_error *err = proc_check(pid);
+	struct engine *e;
+
+	if (err)
+		return err;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return &wc_enomem;
+	e->pid = pid;
+	e->options = *o;
+	e->sink = sink;
+	e->keeper_fd = -1;
+	err = make_memory(e, &memory_fd);
+	if (!err) {
+		fill_control(e);
+		err = start_helpers(e, memory_fd);
+	}
+	if (!err) {
+		hand_over(e, o->held);
+		err = ask(e, BOX_SEIZE, 0);
+	}
+	if (!err)
+		err = intake_init(&e->intake, pid, o->frames, sink, &e->area, e->ctl);
+	if (err) {
+		wc_error_free(close_engine(e));
+		return err;
+	}
+	*ret = e;
+	return NULL;
+}
+
+/* Arming */
+
+static struct wc_error *refuse(const struct engine *e, const struct watchpoint *w)
+{
+	unsigned int i, n = 0;
+	struct proc_map m;
+
+	for (i = 0; i < WIRE_WATCHES; i++)
+		n += e->watch[i].armed && !e->watch[i].disarmed;
+	if (n == ENGINE_WATCHES)
+		return wc_error_new(
+			WC_ESLOTS, "no debug register is left: a CPU has %u, and this command holds them all",
+			ENGINE_WATCHES);
+	if (w->address)
+		return NULL;
+	if (!dregs_fits(w->addr, w->size))
+		return wc_error_new(WC_EUSAGE,
+				    "%u bytes at 0x%llx do not fit a debug register: it watches 1, 2, 4 or 8 "
+				    "bytes, aligned to their number; choose with -s",
+				    w->size, (unsigned long long)w->addr);
+	if (!proc_map_at(e->pid, w->addr, &m))
+		return wc_error_new(WC_ENAME, "nothing is mapped at 0x%llx in process %d",
+				    (unsigned long long)w->addr, e->pid);
+	return NULL;
+}
+
+static void counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret)
+{
+	*ret = (struct engine_counts){
+		.has_counted = true,
+		.counted = __atomic_load_n(&e->box->watch[i].counted, __ATOMIC_RELAXED),
+		.recorded = e->intake.watch[i].recorded,
+		.filtered = e->intake.watch[i].filtered + e->ctl->watch[i].filtered,
+		.lost_full = e->ctl->watch[i].lost,
+	};
+}
+
+static void add_counts(struct engine_counts *sum, const struct engine_counts *c)
+{
+	sum->has_counted |= c->has_counted;
+	sum->counted += c->counted;
+	sum->recorded += c->recorded;
+	sum->filtered += c->filtered;
+	sum->lost_full += c->lost_full;
+}
+
+/* A place for one more watch: one never used, else of a watch that was disarmed, whose counts are kept. */
+static int find_place(struct engine *e)
+{
+	struct engine_counts c;
+	int i, old = -1;
+
+	for (i = 0; i < (int)WIRE_WATCHES && e->watch[i].armed; i++)
+		if (e->watch[i].disarmed && old < 0)
+			old = i;
+	if (i < (int)WIRE_WATCHES)
+		return i;
+	if (old >= 0 && e->watch[old].w.id < COUNTED_IDS) {
+		counts_of(e, (unsigned int)old, &c);
+		add_counts(&e->past[e->watch[old].w.id], &c);
+	}
+	return old;
+}
+
+static uint32_t wire_flags(const struct watchpoint *w)
+{
+	uint32_t flags = 0;
+
+	if (w->access == ACCESS_READ || w->access == ACCESS_READWRITE)
+		flags |= WIRE_WATCH_READS;
+	if (w->access == ACCESS_READ)
+		flags |= WIRE_WATCH_READS_ONLY;
+	if (w->access == ACCESS_EXECUTE)
+		flags |= WIRE_WATCH_EXECUTE;
+	if (w->hook)
+		flags |= WIRE_WATCH_HOLD;
+	if (w->filter)
+		flags |= WIRE_WATCH_FILTER;
+	if (w->address)
+		flags |= WIRE_WATCH_PER_THREAD;
+	return flags;
+}
+
+/* What the keeper must know of watch @i. */
+static void publish(struct engine *e, unsigned int i, uint64_t value)
+{
+	const struct watchpoint *w = &e->watch[i].w;
+
+	if (w->filter)
+		memcpy((char *)e->ctl + WIRE_FILTERS_OFFSET + i * sizeof(*w->filter), w->filter,
+		       sizeof(*w->filter));
+	e->ctl->watch[i] = (struct wire_watch){
+		.addr = w->addr,
+		.size = w->size,
+		.flags = wire_flags(w),
+		.shadow = value,
+		.want_offset = (uint32_t)(w->want_addr - w->addr),
+		.want_size = w->want_size,
+	};
+	if (e->ctl->nwatches <= i)
+		e->ctl->nwatches = i + 1;
+	e->box->watch[i] = (struct box_watch){
+		.addr = w->address ? 0 : w->addr,
+		.size = w->size,
+		.access = w->access,
+		.slot = w->slot,
+	};
+}
+
+/* What the kernel does to a program that ignores SIGTRAP cannot be undone from outside: see docs. */
+static struct wc_error *tell_ignored(struct engine *e)
+{
+	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
+	struct proc_status s;
+	char text[200];
+
+	if (e->told_ignored || !proc_status_read(e->pid, e->pid, &s) || !(s.ignored & PROC_SIGTRAP))
+		return NULL;
+	e->told_ignored = true;
+	snprintf(text, sizeof(text),
+		 "process %d ignores SIGTRAP: at the first hit, the kernel will set it back to the default action",
+		 e->pid);
+	event.note.text = text;
+	return e->sink.put(e->sink.ctx, &event);
+}
+
+static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
+{
+	struct memory_view mem = proc_memory(&e->pid);
+	struct arm_report report = { 0 };
+	struct wc_error *err = refuse(e, w);
+	struct ptraced_watch *a;
+	int i;
+
+	if (err)
+		return err;
+	i = find_place(e);
+	if (i < 0)
+		return wc_error_new(WC_EFAIL, "no place is left for one more watch");
+	intake_arm(&e->intake, (unsigned int)i, w);
+	a = &e->watch[i];
+	*a = (struct ptraced_watch){ .w = e->intake.watch[i].w };
+	if (w->access != ACCESS_EXECUTE && !w->address)
+		report.has_value = memory_read(&mem, a->w.want_addr, &report.value, a->w.want_size);
+	publish(e, (unsigned int)i, report.value);
+	err = ask(e, BOX_ARM, (uint32_t)i);
+	if (!err && !e->box->threads)
+		err = wc_error_new(WC_ETARGET, "process %d ended while it was being armed", e->pid);
+	if (err)
+		return err;
+	a->armed = true;
+	report.threads = e->box->threads;
+	report.threads_armed = e->box->threads_armed;
+	*ret = report;
+	return tell_ignored(e);
+}
+
+static void disarm(struct engine *e, uint32_t id)
+{
+	uint32_t mask = 0;
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		struct ptraced_watch *a = &e->watch[i];
+
+		if (!a->armed || a->disarmed || a->w.id != id)
+			continue;
+		a->disarmed = true;
+		mask |= 1u << i;
+	}
+	if (mask)
+		wc_error_free(ask(e, BOX_DISARM, mask)); /* pump() tells why nobody answers */
+}
+
+static struct wc_error *extend(struct engine *e, uint32_t id, uint32_t *ret)
+{
+	struct wc_error *err = NULL;
+	uint32_t armed = 0;
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES && !err; i++) {
+		const struct ptraced_watch *a = &e->watch[i];
+
+		if (!a->armed || a->disarmed || a->w.id != id || !a->w.address)
+			continue;
+		err = ask(e, BOX_EXTEND, i);
+		armed += e->box->threads_armed;
+	}
+	if (ret)
+		*ret = armed;
+	return err;
+}
+
+/* Pumping */
+
+static void let_go(struct engine *e)
+{
+	if (e->intake.hook_hit) {
+		e->intake.hook_hit = false;
+		wc_error_free(ask(e, BOX_GO, (uint32_t)e->intake.hook.tid));
+	}
+	if (!e->held && !e->execed)
+		return;
+	e->held = e->execed = false;
+	wc_error_free(ask(e, BOX_GO, 0));
+}
+
+static void wait_for_records(const struct engine *e, uint64_t ns)
+{
+	uint32_t *wake = &e->ctl->wake;
+	struct timespec t = { .tv_nsec = (long)ns };
+
+	__atomic_store_n(wake, 0, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, wake, FUTEX_WAIT, 0, &t, NULL, 0);
+	__atomic_store_n(wake, 1, __ATOMIC_SEQ_CST);
+}
+
+static struct wc_error *take_note(struct engine *e)
+{
+	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
+	struct ptrace_box *box = e->box;
+	char text[BOX_TEXT];
+
+	if (__atomic_load_n(&box->noted, __ATOMIC_ACQUIRE) == box->notes_read)
+		return NULL;
+	memcpy(text, box->note, sizeof(text));
+	__atomic_store_n(&box->notes_read, box->noted, __ATOMIC_RELEASE);
+	event.note.text = text;
+	return e->sink.put(e->sink.ctx, &event);
+}
+
+static void keep_first(struct wc_error **first, struct wc_error *err)
+{
+	if (*first)
+		wc_error_free(err);
+	else
+		*first = err;
+}
+
+/* The ring to its end, whatever the sink says to it. */
+static struct wc_error *drain(struct engine *e)
+{
+	struct wc_error *err = NULL;
+	bool any;
+
+	do {
+		keep_first(&err, intake_pass(&e->intake, &any));
+		e->intake.hook_hit = false; /* whoever waits there is let go of with all others */
+		if (!any && e->box->late)
+			nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+	} while (any || (e->box->late && !check_helpers(e)));
+	return err;
+}
+
+static struct wc_error *check(struct engine *e, uint64_t now)
+{
+	answer_queries(e);
+	if (now - e->checked_ns < CHECK_NS)
+		return take_note(e);
+	e->checked_ns = now;
+	check_helpers(e);
+	if (e->intake.corrupt && !e->why[0])
+		snprintf(e->why, sizeof(e->why), "the event buffer holds what nobody can have written there");
+	return intake_refresh_modules(&e->intake, now, MODULES_NS);
+}
+
+/* True: the target, or the watch, has come to an end or to another program, and everything was delivered. */
+static bool has_ended(struct engine *e, enum pump_result *ret, struct wc_error **ret_err)
+{
+	enum box_state state = __atomic_load_n(&e->box->state, __ATOMIC_ACQUIRE);
+
+	if (state == BOX_TRACING && !e->why[0])
+		return false;
+	*ret_err = drain(e);
+	if (state == BOX_EXITED)
+		*ret = PUMP_EXITED;
+	else if (state == BOX_EXECED)
+		*ret = PUMP_EXECED;
+	else
+		*ret = PUMP_ENDED;
+	return true;
+}
+
+static void forget_watches(struct engine *e)
+{
+	unsigned int i;
+
+	e->execed = true;
+	for (i = 0; i < WIRE_WATCHES; i++)
+		e->watch[i].disarmed = true;
+}
+
+static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result *ret)
+{
+	uint64_t now = monotonic_ns(), end = now + (uint64_t)timeout_ms * 1000000u;
+	struct wc_error *err;
+	bool any;
+
+	let_go(e);
+	for (;;) {
+		err = intake_pass(&e->intake, &any);
+		if (!err)
+			err = check(e, monotonic_ns());
+		if (err)
+			return err;
+		now = monotonic_ns();
+		if (e->intake.hook_hit) {
+			*ret = PUMP_HOOK;
+			return intake_refresh_modules(&e->intake, now, 0);
+		}
+		if (has_ended(e, ret, &err)) {
+			if (*ret == PUMP_EXECED && e->options.follow_exec)
+				forget_watches(e);
+			return err;
+		}
+		if (now >= end)
+			break;
+		if (!any)
+			wait_for_records(e, end - now < PASS_NS ? end - now : PASS_NS);
+	}
+	*ret = PUMP_IDLE;
+	return NULL;
+}
+
+static const char *why(const struct engine *e)
+{
+	return e->why;
+}
+
+static void hooked(const struct engine *e, struct engine_hook *ret)
+{
+	*ret = e->intake.hook;
+}
+
+static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
+{
+	struct engine_counts sum = { 0 }, one;
+	unsigned int i;
+
+	if (id < COUNTED_IDS)
+		sum = e->past[id];
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		if (!e->watch[i].armed || e->watch[i].w.id != id || e->watch[i].w.hook)
+			continue;
+		counts_of(e, i, &one);
+		add_counts(&sum, &one);
+	}
+	*ret = sum;
+}
+
+static struct wc_error *stop(struct engine *e)
+{
+	struct wc_error *err = NULL;
+
+	if (e->stopped)
+		return NULL;
+	e->stopped = true;
+	e->held = e->execed = false;
+	/* It cannot finish while records wait for room that only we can make. */
+	keep_first(&err, drain(e));
+	if (!e->lost)
+		wc_error_free(ask(e, BOX_STOP, 0));
+	keep_first(&err, drain(e));
+	keep_first(&err, take_note(e));
+	return err;
+}
+
+static struct wc_error *withdraw(struct engine *e)
+{
+	uint64_t end = monotonic_ns() + PATIENCE_NS;
+
+	if (!e->box || !e->guard || !e->box->keeper_pid)
+		return NULL;
+	wc_error_free(ask(e, BOX_LEAVE, 0));
+	while (e->box->finished && !guard_ended(e) && monotonic_ns() < end)
+		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+	if (e->box->finished || e->lost)
+		return NULL;
+	return wc_error_new(WC_EFAIL,
+			    "a thread of process %d cannot be stopped now, so that its debug registers are still "
+			    "armed: process %d stays until it has cleared them",
+			    e->pid, e->box->keeper_pid);
+}
+
+static struct wc_error *close_engine(struct engine *e)
+{
+	struct wc_error *err;
+
+	if (!e)
+		return NULL;
+	err = withdraw(e);
+	intake_deinit(&e->intake);
+	closep(&e->keeper_fd);
+	if (e->memory.base)
+		munmap(e->memory.base, e->memory.size);
+	free(e);
+	return err;
+}
+
+const struct engine_ops engine_ptrace = {
+	.name = "ptrace",
+	.follows_fork = true,
+	.follows_exec = true,
+	.open = open_engine,
+	.arm = arm,
+	.disarm = disarm,
+	.extend = extend,
+	.hooked = hooked,
+	.pump = pump,
+	.why = why,
+	.stop = stop,
+	.counts = counts,
+	.close = close_engine,
+};

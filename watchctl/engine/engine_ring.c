@@ -1,0 +1,262 @@
+/*
+ * engine_ring - nothing is put into the program: the kernel records. Where BPF is permitted, by the program in
+ * record.bpf.c, with values, exact stacks and filters; else by its own samples, see ring_perf.c.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
+#include "watchctl/engine/ring_engine.h"
+#include "watchctl/engine/watchpoint.h"
+#include "watchctl/target/proc.h"
+
+#define PASS_NS 5000000ull	/* how long the controller sleeps between looks at the ring */
+#define CHECK_NS 50000000ull	/* how often it looks whether the target is still what it was */
+#define MODULES_NS 1000000000ull /* how often it looks at the modules unasked */
+
+static void lay_out(struct wire_control *c, pid_t pid, const struct engine_options *o)
+{
+	struct proc_status s;
+
+	c->facts_offset = WIRE_FACTS_OFFSET;
+	c->rules_offset = WIRE_RULES_OFFSET;
+	c->max_frames = o->frames;
+	c->raw_size = (uint32_t)(o->buffer_size / 8 < WIRE_RAW_MAX ? o->buffer_size / 8 : WIRE_RAW_MAX);
+	c->wake = 1;
+	c->target_pid = proc_status_read(pid, pid, &s) && s.ns_id ? s.ns_id : pid;
+	if (o->follow_fork)
+		c->flags |= WIRE_CHILDREN;
+}
+
+static struct wc_error *close_engine(struct engine *e);
+
+static struct wc_error *open_recorder(struct engine *e, const char **why)
+{
+	struct kernel_recorder_spec spec = { .buffer_size = e->options.buffer_size };
+
+	lay_out(&spec.control, e->pid, &e->options);
+	e->recorder = kernel_recorder_open(&spec, why);
+	return e->recorder ? NULL : wc_error_new(WC_EPERM, "%s", *why);
+}
+
+static struct wc_error *open_parts(struct engine *e, struct event_sink sink)
+{
+	const char *why = NULL;
+	struct wc_error *err;
+
+	e->pidfd = (int)syscall(SYS_pidfd_open, e->pid, 0);
+	if (e->pidfd < 0)
+		return wc_error_errno(WC_ETARGET, errno, "cannot follow process %d", e->pid);
+	e->registers_before = perf_bp_used(e->pid);
+	exec_watch_open(&e->exec, e->pid);
+	err = open_recorder(e, &why);
+	if (!err)
+		err = intake_init(&e->intake, e->pid, e->options.frames, sink,
+				  e->recorder ? kernel_recorder_area(e->recorder) : NULL, NULL);
+	if (err || !e->recorder)
+		return err;
+	e->intake.kernel = e->kernel = kernel_access_new(kernel_recorder_memory(e->recorder));
+	return e->kernel ? NULL : &wc_enomem;
+}
+
+static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, struct event_sink sink,
+				    struct engine **ret)
+{
+	struct wc_error *err = proc_check(pid);
+	struct engine *e;
+
+	if (err)
+		return err;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return &wc_enomem;
+	e->pid = pid;
+	e->options = *o;
+	e->pidfd = e->exec.fd = -1;
+	err = open_parts(e, sink);
+	if (err) {
+		wc_error_free(close_engine(e));
+		return err;
+	}
+	*ret = e;
+	return NULL;
+}
+
+static bool target_ended(const struct engine *e)
+{
+	struct pollfd p = { .fd = e->pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* One look at what is there. */
+static struct wc_error *take(struct engine *e, bool *any)
+{
+	bool taken = false;
+	struct wc_error *err = kernel_recorder_take(e->recorder, &e->intake, &taken);
+
+	if (!err)
+		err = intake_pass(&e->intake, any);
+	*any |= taken;
+	return err;
+}
+
+struct wc_error *ring_drain(struct engine *e)
+{
+	struct wc_error *err;
+	bool any;
+
+	do {
+		err = take(e, &any);
+	} while (!err && any);
+	return err;
+}
+
+static struct wc_error *check_target(struct engine *e, uint64_t now)
+{
+	if (now - e->checked_ns < CHECK_NS)
+		return NULL;
+	e->checked_ns = now;
+	return intake_refresh_modules(&e->intake, now, MODULES_NS);
+}
+
+/* Once no more hits can come: all there is, whatever the sink says to it. */
+static struct wc_error *drain_all(struct engine *e)
+{
+	struct wc_error *first = NULL, *err;
+	bool any;
+
+	do {
+		e->intake.hook_hit = false;
+		err = take(e, &any);
+		if (first)
+			wc_error_free(err);
+		else
+			first = err;
+	} while (any);
+	return first;
+}
+
+static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result *ret)
+{
+	uint64_t now = monotonic_ns(), end = now + (uint64_t)timeout_ms * 1000000u;
+	struct wc_error *err;
+	bool any;
+
+	e->intake.hook_hit = false;
+	for (;;) {
+		e->gone = target_ended(e);
+		e->execed = !e->gone && exec_watch_execed(&e->exec);
+		err = take(e, &any);
+		now = monotonic_ns();
+		if (!err)
+			err = check_target(e, now);
+		if (err)
+			return err;
+		if (e->intake.hook_hit) {
+			*ret = PUMP_HOOK;
+			return intake_refresh_modules(&e->intake, now, 0);
+		}
+		if (e->gone || e->execed) {
+			*ret = e->gone ? PUMP_EXITED : PUMP_EXECED;
+			return drain_all(e); /* what was recorded between the last look and the end */
+		}
+		if (now >= end)
+			break;
+		if (!any)
+			kernel_recorder_wait(e->recorder, e->pidfd, end - now < PASS_NS ? end - now : PASS_NS);
+	}
+	*ret = PUMP_IDLE;
+	return NULL;
+}
+
+static const char *why(const struct engine *e)
+{
+	(void)e;
+	return "";
+}
+
+static void hooked(const struct engine *e, struct engine_hook *ret)
+{
+	*ret = e->intake.hook;
+}
+
+void ring_counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret)
+{
+	const struct ring_watch *w = &e->watch[i];
+	struct engine_counts c = { .has_counted = true };
+	uint64_t known;
+
+	kernel_recorder_counts(e->recorder, i, &c.filtered, &c.lost_full);
+	c.recorded = e->intake.watch[i].recorded;
+	c.filtered += e->intake.watch[i].filtered;
+	c.counted = w->disabled ? w->counted : perf_bp_count(&w->perf);
+	known = c.recorded + c.filtered + c.lost_full;
+	if (c.counted > known)
+		c.lost_merged = c.counted - known;
+	*ret = c;
+}
+
+static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
+{
+	struct engine_counts sum = { 0 }, one;
+	unsigned int i;
+
+	if (id < COUNTED_IDS)
+		sum = e->past[id];
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		if (!e->watch[i].armed || e->watch[i].w.id != id || e->watch[i].w.hook)
+			continue;
+		ring_counts_of(e, i, &one);
+		counts_add(&sum, &one);
+	}
+	*ret = sum;
+}
+
+/* Disabling an event waits until no CPU is in it: whatever was hit has been recorded then. */
+static struct wc_error *stop(struct engine *e)
+{
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES; i++)
+		ring_disable(&e->watch[i]);
+	return drain_all(e);
+}
+
+static struct wc_error *close_engine(struct engine *e)
+{
+	unsigned int i;
+
+	if (!e)
+		return NULL;
+	for (i = 0; i < WIRE_WATCHES; i++)
+		ring_disable(&e->watch[i]);
+	exec_watch_close(&e->exec);
+	kernel_recorder_close(e->recorder);
+	intake_deinit(&e->intake);
+	kernel_access_free(e->kernel);
+	closep(&e->pidfd);
+	free(e);
+	return NULL;
+}
+
+const struct engine_ops engine_ring = {
+	.name = "ring",
+	.follows_fork = true,
+	.hooks_late = true,
+	.open = open_engine,
+	.arm = ring_arm,
+	.disarm = ring_disarm,
+	.extend = ring_extend,
+	.hooked = hooked,
+	.pump = pump,
+	.why = why,
+	.stop = stop,
+	.counts = counts,
+	.close = close_engine,
+};

@@ -1,0 +1,60 @@
+#include "watchctl/engine/exec_watch.h"
+
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "watchctl/target/proc.h"
+
+#define RING_PAGES 2 /* poll() tells of a removed event only where it has a ring */
+
+bool exec_watch_open(struct exec_watch *w, pid_t pid)
+{
+	struct perf_event_attr a = {
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_DUMMY,
+		.size = sizeof(a),
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+		.remove_on_exec = 1,
+	};
+
+	*w = (struct exec_watch){ .pid = pid };
+	w->fd = (int)syscall(SYS_perf_event_open, &a, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (w->fd < 0)
+		return false;
+	w->ring = mmap(NULL, RING_PAGES * (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED,
+		       w->fd, 0);
+	if (w->ring != MAP_FAILED)
+		return true;
+	w->ring = NULL;
+	exec_watch_close(w);
+	return false;
+}
+
+void exec_watch_close(struct exec_watch *w)
+{
+	if (w->ring)
+		munmap(w->ring, RING_PAGES * (size_t)sysconf(_SC_PAGESIZE));
+	if (w->fd >= 0)
+		close(w->fd);
+	*w = (struct exec_watch){ .fd = -1 };
+}
+
+bool exec_watch_execed(struct exec_watch *w)
+{
+	struct pollfd p = { .fd = w->fd, .events = POLLIN };
+	struct proc_status s;
+
+	if (!w->leader_ended && (w->fd < 0 || poll(&p, 1, 0) <= 0 || !(p.revents & POLLHUP)))
+		return false;
+	if (!proc_status_read(w->pid, w->pid, &s))
+		return false;
+	if (s.state != 'Z' && s.state != 'X')
+		return true;
+	/* Only the main thread has gone. Another one that executes a program takes its place. */
+	w->leader_ended = true;
+	return false;
+}

@@ -1,0 +1,56 @@
+/*
+ * followed - who a record is of: processes (the target, and children of it that are followed) and threads,
+ * by the ids that they have in the target's pid namespace, told to the sink the first time.
+ *
+ * A forked child starts with its parent's modules, so what is known about the parent's code is true for it.
+ * One that maps other code later is found out: its stacks end where they reach that code.
+ */
+#ifndef WATCHCTL_ENGINE_FOLLOWED_H
+#define WATCHCTL_ENGINE_FOLLOWED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stackwalk/module.h"
+#include "watchctl/base/error.h"
+#include "watchctl/base/map64.h"
+#include "watchctl/trace/event.h"
+
+struct followed_process {
+	pid_t pid;
+	bool told;
+	uint64_t looked_ns;	    /* at its modules */
+	struct module_list modules; /* of a child */
+};
+
+struct followed {
+	pid_t pid; /* the target */
+	struct event_sink sink;
+	struct map64 processes; /* id in the namespace -> struct followed_process, owned */
+	struct map64 threads;	/* process and thread ids in the namespace -> struct thread_id, owned */
+	pid_t inner;		/* the target's id in its namespace */
+};
+
+void followed_init(struct followed *f, pid_t pid, struct event_sink sink);
+void followed_deinit(struct followed *f); /* accepts zero-initialised */
+
+/* @inner: 0 for the target itself. NULL: no memory, or an error of the sink (*err). */
+struct followed_process *followed_process(struct followed *f, pid_t inner, uint64_t now_ns,
+					  struct wc_error **err);
+
+/* The thread's id as we number it. */
+struct wc_error *followed_thread(struct followed *f, const struct followed_process *p, pid_t inner,
+				 uint64_t now_ns, pid_t *ret);
+
+/*
+ * How many of the @n frames of a child lie in code that it has in common with the target, whose modules are
+ * @modules. Looks at the child's modules again from time to time.
+ */
+unsigned int followed_frames(struct followed_process *p, const struct module_list *modules,
+			     const uint64_t *frame, unsigned int n, uint64_t now_ns);
+
+/* As we number it, of a thread of @pid that has the id @inner in its namespace. */
+pid_t followed_global_tid(pid_t pid, pid_t inner);
+
+#endif

@@ -1,0 +1,568 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <unistd.h>
+
+#include "handler/walk.h"
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
+#include "watchctl/engine/ptrace_keeper.h"
+#include "watchctl/target/debugreg.h"
+#include "watchctl/target/proc.h"
+
+#define DR6_STEP (1ull << 14)
+#define STREAK_FIRST 32u
+#define STREAK_AGAIN 2048u
+#define PEEK_MAX 8
+#define NO_CPU UINT32_MAX
+
+/* One stop of one thread, whichever watches it hit. */
+struct trap {
+	struct keeper *k;
+	struct traced *t;
+	struct regs regs;
+	const struct wire_access_fact *fact; /* NULL: nothing is published about this place */
+	bool has_operand;		     /* the fact's operand is [operand, operand + fact->size) */
+	uint64_t operand;
+	uint64_t time_ns;
+};
+
+/* One watch that it hit. */
+struct hit {
+	unsigned int watch, slot;
+	struct wire_watch *w;
+	uint64_t addr; /* of the debug register in this thread */
+	uint64_t want; /* of the bytes asked for */
+	uint64_t old_value, new_value;
+	uint16_t flags;
+};
+
+struct walked {
+	uint64_t frame[WIRE_FRAMES];
+	uint32_t n; /* 0: not walked yet */
+	enum walk_end end;
+	bool exact;
+	struct regs outer;
+};
+
+/* Which CPU */
+
+static unsigned int cpu_of(const struct traced *t)
+{
+	char path[64], line[1024] = "";
+	const char *field;
+	int i;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", t->process->pid, t->tid);
+	scoped(fclosep) FILE *f = fopen(path, "re");
+	if (!f || !fgets(line, sizeof(line), f))
+		return NO_CPU;
+	field = strrchr(line, ')'); /* the end of field 2 */
+	for (i = 2; field && i < 39; i++)
+		field = strchr(field + 1, ' ');
+	return field ? (unsigned int)strtoul(field, NULL, 10) : NO_CPU;
+}
+
+/*
+ * While one thread alone is hit again and again, it and we never run at the same time. On one CPU that costs
+ * two switches; on two, each waits for the other to be woken up from idleness, which takes three times as long.
+ */
+static void follow_cpu(struct keeper *k, const struct traced *t)
+{
+	cpu_set_t one;
+	unsigned int cpu;
+
+	if (t->tid != k->streak_tid) {
+		k->streak_tid = t->tid;
+		k->streak = 0;
+		if (k->pinned)
+			sched_setaffinity(0, sizeof(k->home_cpus), &k->home_cpus);
+		k->pinned = 0;
+		return;
+	}
+	if (++k->streak % (k->pinned ? STREAK_AGAIN : STREAK_FIRST))
+		return;
+	cpu = cpu_of(t);
+	if (cpu >= CPU_SETSIZE || k->pinned == cpu + 1 || !CPU_ISSET(cpu, &k->home_cpus))
+		return;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (!sched_setaffinity(0, sizeof(one), &one))
+		k->pinned = cpu + 1;
+}
+
+/* Values */
+
+static void load_regs(const struct user_regs_struct *u, struct regs *ret)
+{
+	*ret = (struct regs){ .r = {
+				      [WREG_RAX] = u->rax,
+				      [WREG_RDX] = u->rdx,
+				      [WREG_RCX] = u->rcx,
+				      [WREG_RBX] = u->rbx,
+				      [WREG_RSI] = u->rsi,
+				      [WREG_RDI] = u->rdi,
+				      [WREG_RBP] = u->rbp,
+				      [WREG_RSP] = u->rsp,
+				      [WREG_R8] = u->r8,
+				      [WREG_R9] = u->r9,
+				      [WREG_R10] = u->r10,
+				      [WREG_R11] = u->r11,
+				      [WREG_R12] = u->r12,
+				      [WREG_R13] = u->r13,
+				      [WREG_R14] = u->r14,
+				      [WREG_R15] = u->r15,
+				      [WREG_RIP] = u->rip,
+				      [WREG_RFLAGS] = u->eflags,
+				      [WREG_FS_BASE] = u->fs_base,
+			      } };
+}
+
+static bool operand_overlaps(const struct trap *trap, uint64_t addr, uint64_t len)
+{
+	return addr < trap->operand + trap->fact->size && trap->operand < addr + len;
+}
+
+/*
+ * Not what the watch asked for: a pure write where only reads are wanted, or an access to bytes of the
+ * register beside those wanted. Only what is known to be so.
+ */
+static bool is_unwanted(const struct trap *trap, const struct hit *h)
+{
+	if ((h->w->flags & WIRE_WATCH_EXECUTE) || !trap->has_operand ||
+	    !operand_overlaps(trap, h->addr, h->w->size))
+		return false;
+	return ((h->w->flags & WIRE_WATCH_READS_ONLY) && trap->fact->kind == ACCESS_WRITE) ||
+	       !operand_overlaps(trap, h->want, h->w->want_size);
+}
+
+/* Each process has memory of its own; of a variable that each thread has of its own, so has each thread. */
+static uint64_t *shadow_of(const struct trap *trap, const struct hit *h, uint32_t **known, uint32_t *bit)
+{
+	struct traced_process *p = trap->t->process;
+
+	if (h->w->flags & WIRE_WATCH_PER_THREAD) {
+		*known = &trap->t->has_shadow;
+		*bit = 1u << h->slot;
+		return &trap->t->shadow[h->slot];
+	}
+	*known = &p->has_shadow;
+	*bit = 1u << h->watch;
+	return &p->shadow[h->watch];
+}
+
+void hit_forget_values(struct traced_process *p)
+{
+	p->has_shadow = 0;
+}
+
+/* Where the instruction does not say what the value is, it is read; with it comes the stack. */
+static bool read_value(const struct trap *trap, const struct hit *h, uint64_t *ret)
+{
+	struct gulps *g = &trap->k->gulps;
+
+	if (trap->has_operand &&
+	    wire_value_from_fact(trap->fact, &trap->regs, h->want, h->w->want_size, ret))
+		return true;
+	*ret = 0;
+	if (!g->n)
+		return gulps_first(g, trap->regs.r[WREG_RSP], h->want, h->w->want_size, ret);
+	return gulps_copy(g->pid, h->want, ret, h->w->want_size) == h->w->want_size;
+}
+
+/* The value after the access; and the last one seen, which it replaces as such. */
+static void take_values(const struct trap *trap, struct hit *h)
+{
+	uint32_t *known, bit;
+	uint64_t *shadow;
+
+	if ((h->w->flags & WIRE_WATCH_EXECUTE) || !read_value(trap, h, &h->new_value))
+		return;
+	h->new_value = wire_truncate(h->new_value, h->w->want_size);
+	h->flags |= WIRE_HAS_NEW;
+	shadow = shadow_of(trap, h, &known, &bit);
+	if (*known & bit) {
+		h->old_value = *shadow;
+		h->flags |= WIRE_HAS_OLD;
+	} else if (trap->t->process->pid == trap->k->pid && !(h->w->flags & WIRE_WATCH_PER_THREAD)) {
+		h->old_value = h->w->shadow; /* as the owner found it before arming */
+		h->flags |= WIRE_HAS_OLD;
+	}
+	h->old_value = wire_truncate(h->old_value, h->w->want_size);
+	*shadow = h->new_value;
+	*known |= bit;
+}
+
+/* The filter */
+
+static bool read_name(struct traced *t, char name[FILTER_NAME_LEN])
+{
+	char path[64];
+	ssize_t n;
+
+	if (t->name_fd < 0) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", t->process->pid, t->tid);
+		t->name_fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	n = pread(t->name_fd, name, FILTER_NAME_LEN, 0);
+	if (n <= 0)
+		return false;
+	name[n - 1] = '\0'; /* the final newline */
+	return true;
+}
+
+static enum filter_answer ask_condition(const struct trap *trap, const struct hit *h,
+					const struct wire_filter *f)
+{
+	struct filter_input in = { .known = FILTER_NEEDS_TID, .tid = trap->t->inner };
+	int64_t scratch[FILTER_OPS];
+
+	if (!f->n)
+		return FILTER_PASS;
+	in.old_value = h->old_value;
+	in.new_value = h->new_value;
+	in.known |= (h->flags & WIRE_HAS_OLD ? FILTER_NEEDS_OLD : 0) |
+		    (h->flags & WIRE_HAS_NEW ? FILTER_NEEDS_NEW : 0);
+	if (trap->has_operand && trap->fact->certain) {
+		in.size = trap->fact->size;
+		in.known |= FILTER_NEEDS_SIZE;
+	}
+	if ((f->needs & FILTER_NEEDS_NAME) && read_name(trap->t, in.name))
+		in.known |= FILTER_NEEDS_NAME;
+	return filter_condition(f, &in, scratch);
+}
+
+static enum filter_answer ask_callers(const struct wire_filter *f, const struct walked *s)
+{
+	unsigned int bits = 0;
+	uint32_t i;
+
+	if (!f->ncallers && !f->nnot_callers)
+		return FILTER_PASS;
+	for (i = 0; i < s->n; i++)
+		bits |= filter_caller_bits(f, i ? s->frame[i] - 1 : s->frame[i]);
+	return filter_callers(f, bits, s->end == WALK_END_UNKNOWN_PC);
+}
+
+/* One in `sample`, and not too soon after the last one. */
+static bool is_due(struct wire_watch *w, const struct wire_filter *f, uint64_t now)
+{
+	if (f->sample > 1 && w->passed++ % f->sample)
+		return false;
+	if (f->interval_ns && w->recorded_ns && now - w->recorded_ns < f->interval_ns)
+		return false;
+	w->recorded_ns = now;
+	return true;
+}
+
+/* The record */
+
+static void walk(const struct trap *trap, struct walked *s)
+{
+	const struct keeper *k = trap->k;
+	const struct wire_control *ctl = k->ctl;
+	uint32_t max = ctl->max_frames < WIRE_FRAMES ? ctl->max_frames : WIRE_FRAMES;
+	uint64_t none;
+
+	if (!k->gulps.n)
+		gulps_first(&trap->k->gulps, trap->regs.r[WREG_RSP], 0, 0, &none);
+	s->outer = trap->regs;
+	if (trap->t->process->program == k->box->execs) {
+		s->end = wire_walk((const void *)((const char *)ctl + ctl->rules_offset), max, gulps_read,
+				   &trap->k->gulps, &s->outer, s->frame, &s->n, &s->exact);
+		return;
+	}
+	/* A child of a program that the target runs no more: the tables are about another one. */
+	s->frame[0] = trap->regs.r[WREG_RIP];
+	s->n = 1;
+	s->exact = true;
+	s->end = WALK_END_NO_RULE;
+}
+
+static uint32_t raw_wanted(const struct wire_control *ctl, const struct walked *s)
+{
+	if (s->end != WALK_END_UNKNOWN_PC)
+		return 0;
+	return (ctl->raw_size < WIRE_RAW_MAX ? ctl->raw_size : WIRE_RAW_MAX) & ~7u;
+}
+
+/* Room in the ring, a multiple of 16 bytes; NULL: there is none now. Only we write there. */
+static struct wire_record *room(const struct wire_control *ctl, uint32_t size, uint64_t *ret_at)
+{
+	char *ring = (char *)(uintptr_t)ctl + ctl->ring_offset;
+	uint64_t mask = ctl->ring_size - 1, head = ctl->head;
+	uint64_t left = ctl->ring_size - (head & mask);
+	uint64_t pad = left < size ? left : 0;
+	uint64_t tail = __atomic_load_n(&ctl->tail, __ATOMIC_ACQUIRE);
+
+	if (head + pad + size - tail > ctl->ring_size)
+		return NULL;
+	if (pad) {
+		struct wire_record *filler = (void *)(ring + (head & mask));
+
+		filler->size = (uint32_t)pad;
+		filler->flags = WIRE_PADDING;
+		filler->commit = head ^ ctl->commit_key;
+		head += pad;
+	}
+	*ret_at = head;
+	return (void *)(ring + (head & mask));
+}
+
+static void commit(struct wire_control *ctl, struct wire_record *r, uint64_t at)
+{
+	r->commit = at ^ ctl->commit_key;
+	__atomic_store_n(&ctl->head, at + r->size, __ATOMIC_RELEASE);
+}
+
+/* A stop engine loses nothing: the thread waits, and with it its record. */
+static struct wire_record *wait_for_room(struct keeper *k, struct traced *t, uint32_t size)
+{
+	struct late_record *late = malloc(sizeof(*late) + size);
+
+	if (!late)
+		return NULL;
+	late->next = NULL;
+	late->tid = t->tid;
+	late->size = size;
+	*k->late_end = late;
+	k->late_end = &late->next;
+	t->holds |= HOLD_RING;
+	__atomic_fetch_add(&k->box->late, 1, __ATOMIC_ACQ_REL);
+	return (struct wire_record *)late->bytes;
+}
+
+void hit_flush_late(struct keeper *k)
+{
+	while (k->late) {
+		struct late_record *late = k->late;
+		uint64_t at;
+		struct wire_record *r = room(k->ctl, late->size, &at);
+		struct traced *t;
+
+		if (!r)
+			return;
+		memcpy(r, late->bytes, late->size);
+		commit(k->ctl, r, at);
+		__atomic_fetch_sub(&k->box->late, 1, __ATOMIC_ACQ_REL);
+		k->late = late->next;
+		if (!k->late)
+			k->late_end = &k->late;
+		t = threads_find(k, late->tid);
+		free(late);
+		if (!t)
+			continue;
+		t->holds &= ~(unsigned int)HOLD_RING;
+		threads_settle(k, t);
+	}
+}
+
+static void fill_record(const struct trap *trap, const struct hit *h, const struct walked *s, uint32_t raw,
+			struct wire_record *r)
+{
+	uint64_t *frame = (uint64_t *)(r + 1);
+
+	r->flags = (uint16_t)(h->flags | WIRE_TIME_NS | (s->exact ? WIRE_EXACT_PC : 0));
+	r->watch = (uint8_t)h->watch;
+	r->walk_end = (uint8_t)s->end;
+	r->time = trap->time_ns;
+	r->tid = (uint32_t)trap->t->inner;
+	r->pid = trap->t->process->pid == trap->k->pid ? 0 : trap->t->process->inner;
+	r->nframes = s->n;
+	r->old_value = h->old_value;
+	r->new_value = h->new_value;
+	r->raw_addr = s->outer.r[WREG_RSP];
+	r->raw_len = 0;
+	r->syscall = -1;
+	r->pad = 0;
+	r->addr = h->addr;
+	r->regs = trap->regs;
+	memcpy(frame, s->frame, 8ull * s->n);
+	if (s->end != WALK_END_UNKNOWN_PC)
+		return;
+	memcpy(frame + s->n, &s->outer, sizeof(s->outer));
+	r->raw_len = gulps_copy(trap->k->gulps.pid, r->raw_addr, frame + s->n + WREG_COUNT, raw) & ~7ull;
+}
+
+static void put_record(const struct trap *trap, struct hit *h, const struct walked *s)
+{
+	struct keeper *k = trap->k;
+	uint32_t raw = raw_wanted(k->ctl, s);
+	uint64_t bytes = sizeof(struct wire_record) + 8ull * s->n, at = 0;
+	uint32_t size;
+	bool late = k->late != NULL; /* in the order of the hits */
+	struct wire_record *r = NULL;
+
+	if (s->end == WALK_END_UNKNOWN_PC)
+		bytes += sizeof(struct regs) + raw;
+	size = (uint32_t)((bytes + 15) & ~15ull);
+	if (!late)
+		r = room(k->ctl, size, &at);
+	late = !r;
+	if (late)
+		r = wait_for_room(k, trap->t, size);
+	if (!r) {
+		h->w->lost++;
+		return;
+	}
+	r->size = size;
+	fill_record(trap, h, s, raw, r);
+	if (!late)
+		commit(k->ctl, r, at);
+	if (h->w->flags & WIRE_WATCH_HOLD)
+		trap->t->holds |= HOLD_HOOK;
+	if (late || s->end == WALK_END_UNKNOWN_PC || (h->w->flags & WIRE_WATCH_HOLD))
+		keeper_wake(k);
+}
+
+static void take_hit(const struct trap *trap, struct hit *h, struct walked *s)
+{
+	const struct wire_filter *f =
+		(const struct wire_filter *)((const char *)trap->k->ctl + WIRE_FILTERS_OFFSET) + h->watch;
+	bool filter = h->w->flags & WIRE_WATCH_FILTER;
+	enum filter_answer answer = FILTER_PASS, callers;
+
+	take_values(trap, h);
+	if (filter)
+		answer = ask_condition(trap, h, f);
+	if (answer == FILTER_DROP) {
+		h->w->filtered++;
+		return;
+	}
+	if (!s->n)
+		walk(trap, s);
+	if (filter) {
+		callers = ask_callers(f, s);
+		if (answer == FILTER_UNDECIDED || callers == FILTER_UNDECIDED)
+			h->flags |= WIRE_UNDECIDED;
+		if (callers == FILTER_DROP ||
+		    (!(h->flags & WIRE_UNDECIDED) && !is_due(h->w, f, trap->time_ns))) {
+			h->w->filtered++;
+			return;
+		}
+	}
+	put_record(trap, h, s);
+}
+
+static void look_up(struct trap *trap)
+{
+	const struct wire_control *ctl = trap->k->ctl;
+
+	if (trap->t->process->program != trap->k->box->execs)
+		return;
+	trap->fact = wire_find_fact((const void *)((const char *)ctl + ctl->facts_offset),
+				    trap->regs.r[WREG_RIP]);
+	trap->has_operand = trap->fact && wire_operand(trap->fact, &trap->regs, &trap->operand);
+}
+
+static void take_all(struct keeper *k, struct traced *t, const struct user_regs_struct *regs, uint64_t dr6)
+{
+	struct trap trap = { .k = k, .t = t, .time_ns = monotonic_ns() };
+	struct walked stack;
+	unsigned int slot;
+
+	stack.n = 0;
+	load_regs(regs, &trap.regs);
+	gulps_begin(&k->gulps, t->process->pid);
+	for (slot = 0; slot < DREGS; slot++) {
+		struct hit h = { .slot = slot };
+
+		if (!t->carries[slot] || !dregs_fired(dr6, slot))
+			continue;
+		h.watch = t->carries[slot] - 1u;
+		h.w = &k->ctl->watch[h.watch];
+		h.addr = t->at[slot];
+		h.want = h.addr + h.w->want_offset;
+		k->box->watch[h.watch].counted++;
+		if (!trap.fact && !(h.w->flags & WIRE_WATCH_EXECUTE))
+			look_up(&trap);
+		if (is_unwanted(&trap, &h))
+			h.w->filtered++;
+		else
+			take_hit(&trap, &h, &stack);
+	}
+}
+
+/*
+ * A hit in a thread that blocks SIGTRAP makes the kernel unblock it there, so that the thread cannot miss it
+ * (force_sig_info_to_task() in kernel/signal.c). We have taken that signal away; the program's mask comes back.
+ */
+static void restore_mask(struct traced *t)
+{
+	uint64_t now;
+
+	if (!t->sigmask || ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(now), &now))
+		return;
+	if ((now | PROC_SIGTRAP) == t->sigmask)
+		ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(t->sigmask), &t->sigmask);
+	else
+		t->sigmask = 0; /* it has changed its mask itself since */
+}
+
+/* Registers of ours that have fired, by DR6; which need not be asked where there is but one. */
+static bool which_fired(const struct traced *t, uint64_t *ret, bool *ret_others)
+{
+	unsigned int slot, ours = 0;
+
+	*ret = 0;
+	*ret_others = false;
+	for (slot = 0; slot < DREGS; slot++) {
+		if (!t->carries[slot])
+			continue;
+		ours++;
+		*ret |= 1u << slot;
+	}
+	if (ours == 1 && !t->foreign)
+		return true;
+	if (!debugreg_read(t->tid, DEBUGREG_STATUS, ret))
+		return false;
+	for (slot = 0; slot < DREGS; slot++)
+		*ret_others |= !t->carries[slot] && dregs_fired(*ret, slot);
+	return true;
+}
+
+/*
+ * Ours are those that the debug exception has made, at the very place where the thread stands: DR6 alone tells
+ * nothing, because the kernel leaves it as the last exception found it, and because an access by the kernel
+ * itself shows in it and raises no signal. A single step that the program has asked for itself (TRAP_TRACE)
+ * may be a hit as well; then both are told.
+ */
+bool hit_take(struct keeper *k, struct traced *t)
+{
+	struct user_regs_struct regs;
+	bool others = false;
+	uint64_t dr6 = 0;
+	siginfo_t info;
+
+	if (ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) ||
+	    (info.si_code != TRAP_HWBKPT && info.si_code != TRAP_TRACE) ||
+	    ptrace(PTRACE_GETREGS, t->tid, 0, &regs) || (uint64_t)(uintptr_t)info.si_addr != regs.rip)
+		return false;
+	if (info.si_code == TRAP_TRACE) {
+		if (!debugreg_read(t->tid, DEBUGREG_STATUS, &dr6))
+			return false;
+		take_all(k, t, &regs, dr6);
+		return false;
+	}
+	if (!which_fired(t, &dr6, &others))
+		return false;
+	follow_cpu(k, t);
+	take_all(k, t, &regs, dr6);
+	restore_mask(t);
+	return !others;
+}
+
+bool hit_is_pending(const struct traced *t)
+{
+	struct __ptrace_peeksiginfo_args what = { .nr = PEEK_MAX };
+	siginfo_t info[PEEK_MAX];
+	long n = ptrace(PTRACE_PEEKSIGINFO, t->tid, &what, info), i;
+
+	for (i = 0; i < n; i++)
+		if (info[i].si_signo == SIGTRAP && info[i].si_code == TRAP_HWBKPT)
+			return true;
+	return false;
+}

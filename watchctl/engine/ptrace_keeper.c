@@ -1,0 +1,343 @@
+#include "watchctl/engine/ptrace_keeper.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "watchctl/base/clock.h"
+#include "watchctl/engine/ptrace_process.h"
+#include "watchctl/target/proc.h"
+
+#define NAP_NS 50000
+#define ARM_NS 250000000ull	  /* so long a command waits for threads that do not stop */
+#define LEAVE_NS 500000000ull
+#define LOOK_FOR_DEAD_NS 5000000ull
+#define WATCH_OWNER_US 20000
+
+static volatile sig_atomic_t guard_gone;
+
+static void on_poke(int sig)
+{
+	(void)sig; /* what it is for is to end waitpid() */
+}
+
+/* Between a look at the flag and waitpid() it would be lost: so it comes again, and again. */
+static void on_guard_gone(int sig)
+{
+	const struct itimerval often = { { 0, WATCH_OWNER_US }, { 0, WATCH_OWNER_US } };
+
+	(void)sig;
+	guard_gone = 1;
+	setitimer(ITIMER_REAL, &often, NULL);
+}
+
+void keeper_wake(const struct keeper *k)
+{
+	uint32_t *wake = &k->ctl->wake;
+
+	if (!__atomic_exchange_n(wake, 1, __ATOMIC_ACQ_REL))
+		syscall(SYS_futex, wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void keeper_note(struct keeper *k, const char *fmt, ...)
+{
+	struct ptrace_box *box = k->box;
+	va_list ap;
+
+	if (box->noted != __atomic_load_n(&box->notes_read, __ATOMIC_ACQUIRE))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(box->note, sizeof(box->note), fmt, ap);
+	va_end(ap);
+	__atomic_store_n(&box->noted, box->noted + 1, __ATOMIC_RELEASE);
+	keeper_wake(k);
+}
+
+/* Commands */
+
+static void count_threads(struct keeper *k, uint32_t *threads, uint32_t *armed)
+{
+	unsigned int b, i = k->box->argument;
+
+	*threads = *armed = 0;
+	for (b = 0; b < KEEPER_BUCKETS; b++) {
+		const struct traced *t;
+
+		for (t = k->bucket[b]; t; t = t->next) {
+			if (t->dead || t->process->pid != k->pid)
+				continue;
+			++*threads;
+			/* Where it could not be stopped yet, it is armed before it can run any code of its own. */
+			*armed += i < WIRE_WATCHES && (arm_carries(t, i) || (t->generation != k->generation &&
+									     k->box->watch[i].addr));
+		}
+	}
+}
+
+static void answer(struct keeper *k)
+{
+	struct ptrace_box *box = k->box;
+
+	box->error = k->error ? k->error->kind : 0;
+	snprintf(box->text, sizeof(box->text), "%s", k->error ? k->error->text : "");
+	wc_error_free(k->error);
+	k->error = NULL;
+	count_threads(k, &box->threads, &box->threads_armed);
+	if (box->command == BOX_EXTEND)
+		box->threads_armed -= k->armed_before < box->threads_armed ? k->armed_before : box->threads_armed;
+	k->working = false;
+	if (k->leaving && !k->nthreads)
+		__atomic_store_n(&box->finished, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&box->answered, k->taken, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &box->answered, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* Its registers are not what they shall be: it is brought up to date now, or stopped for it. */
+static void update(struct keeper *k, struct traced *t)
+{
+	if (k->leaving) {
+		threads_interrupt(k, t);
+		threads_settle(k, t);
+		return;
+	}
+	if (t->generation == k->generation)
+		return;
+	if (arm_is_done(k, t) && !(t->holds & HOLD_QUERY)) {
+		t->generation = k->generation;
+		return;
+	}
+	threads_interrupt(k, t);
+	if (t->stopped)
+		threads_settle(k, t);
+}
+
+static void update_all(struct keeper *k)
+{
+	k->generation++;
+	threads_each(k, update);
+}
+
+static void let_go(struct keeper *k, struct traced *t)
+{
+	unsigned int held = t->holds & (HOLD_HOOK | HOLD_START | HOLD_EXEC);
+
+	t->holds &= ~held;
+	if (held)
+		threads_settle(k, t);
+}
+
+static void go(struct keeper *k, pid_t tid)
+{
+	struct traced *t = tid ? threads_find(k, tid) : NULL;
+
+	if (tid && t)
+		let_go(k, t);
+	if (tid)
+		return;
+	__atomic_store_n(&k->box->held, false, __ATOMIC_RELEASE);
+	if (k->box->state == BOX_EXECED)
+		k->box->state = BOX_TRACING;
+	threads_each(k, let_go);
+}
+
+static void ask_again(struct keeper *k, struct traced *t)
+{
+	t->without &= ~(1u << k->box->argument);
+}
+
+static void begin(struct keeper *k)
+{
+	struct ptrace_box *box = k->box;
+	uint32_t unused;
+
+	k->working = true;
+	k->undone = k->looked_for_dead = false;
+	k->started_ns = monotonic_ns();
+	switch ((enum box_command)box->command) {
+	case BOX_SEIZE:
+		k->error = threads_seize(k);
+		break;
+	case BOX_ARM:
+		box->watch[box->argument].program = box->execs;
+		threads_each(k, ask_again);
+		k->want |= 1u << box->argument;
+		update_all(k);
+		break;
+	case BOX_DISARM:
+		k->want &= ~box->argument;
+		update_all(k);
+		break;
+	case BOX_EXTEND:
+		count_threads(k, &unused, &k->armed_before);
+		threads_each(k, ask_again);
+		update_all(k);
+		break;
+	case BOX_GO:
+		go(k, (pid_t)box->argument);
+		break;
+	case BOX_STOP:
+		k->want = 0;
+		threads_each(k, let_go);
+		update_all(k);
+		break;
+	case BOX_LEAVE:
+		k->want = 0;
+		k->leaving = true;
+		update_all(k);
+		break;
+	}
+}
+
+/* A leader that has ended before its other threads takes no stop any more, and has no registers. */
+static void look_for_dead(struct keeper *k, struct traced *t)
+{
+	struct proc_status s;
+
+	if (t->generation != k->generation && !t->stopped && proc_status_read(t->process->pid, t->tid, &s) &&
+	    (s.state == 'Z' || s.state == 'X'))
+		t->dead = true;
+}
+
+static bool all_updated(const struct keeper *k)
+{
+	const struct traced *t;
+	unsigned int b;
+
+	for (b = 0; b < KEEPER_BUCKETS; b++)
+		for (t = k->bucket[b]; t; t = t->next)
+			if (!t->dead && t->generation != k->generation)
+				return false;
+	return true;
+}
+
+/* The command in work: is it done, or has it failed, or taken too long? */
+static void go_on_working(struct keeper *k)
+{
+	uint64_t took = monotonic_ns() - k->started_ns;
+	uint32_t command = k->box->command;
+	bool leaving = command == BOX_LEAVE;
+	bool done = command == BOX_GO || command == BOX_SEIZE || (leaving ? !k->nthreads : all_updated(k));
+
+	if (!done && !k->looked_for_dead && took > LOOK_FOR_DEAD_NS) {
+		k->looked_for_dead = true;
+		threads_each(k, look_for_dead);
+	}
+	if (!done && took < (leaving ? LEAVE_NS : ARM_NS))
+		return;
+	if (k->error && k->box->command == BOX_ARM && !k->undone) {
+		k->undone = true;
+		k->want &= ~(1u << k->box->argument);
+		update_all(k);
+		return;
+	}
+	answer(k);
+}
+
+static bool owner_has_ended(const struct keeper *k)
+{
+	struct pollfd p = { .fd = k->owner_fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+static void check_owner(struct keeper *k)
+{
+	bool gone = __atomic_load_n(&k->box->orphaned, __ATOMIC_ACQUIRE) || (guard_gone && owner_has_ended(k));
+
+	if (!gone || k->leaving)
+		return;
+	k->leaving = true;
+	k->want = 0;
+	update_all(k);
+}
+
+static void attend(struct keeper *k)
+{
+	uint32_t asked = __atomic_load_n(&k->box->asked, __ATOMIC_ACQUIRE);
+
+	check_owner(k);
+	if (!k->working && !k->leaving && asked != k->taken) {
+		k->taken = asked;
+		begin(k);
+	}
+	arm_take_answers(k);
+	if (k->late)
+		hit_flush_late(k);
+	if (k->working)
+		go_on_working(k);
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+}
+
+static void loop(struct keeper *k)
+{
+	while (!(k->leaving && !k->nthreads && !k->working)) {
+		int status;
+		pid_t tid;
+
+		attend(k);
+		tid = waitpid(-1, &status, __WALL | (k->working || k->queries || k->late ? WNOHANG : 0));
+		if (tid > 0)
+			threads_on_status(k, tid, status);
+		else if (tid == 0 || errno == ECHILD)
+			nap();
+	}
+}
+
+/* Its life */
+
+static void set_signals(void)
+{
+	struct sigaction poke = { .sa_handler = on_poke }, gone = { .sa_handler = on_guard_gone };
+	struct sigaction child = { .sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP };
+	sigset_t mask;
+
+	process_ignore_signals();
+	sigaction(PTRACE_BOX_SIGNAL, &poke, NULL);
+	sigaction(SIGALRM, &poke, NULL);
+	sigaction(SIGUSR2, &gone, NULL);
+	sigaction(SIGCHLD, &child, NULL);
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGCHLD);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGUSR2);
+}
+
+void keeper_run(struct wire_control *ctl)
+{
+	struct ptrace_box *box = ptrace_box_of(ctl);
+	struct keeper *k = calloc(1, sizeof(*k));
+	char line[80];
+
+	if (!k)
+		_exit(1);
+	k->ctl = ctl;
+	k->box = box;
+	k->pid = box->target_pid;
+	k->owner_fd = PROCESS_OWNER_FD;
+	k->late_end = &k->late;
+	sched_getaffinity(0, sizeof(k->home_cpus), &k->home_cpus);
+	set_signals();
+	setsid();
+	snprintf(line, sizeof(line), "dregs-keeper of process %d: killing it may kill that", k->pid);
+	process_rename("dregs-keeper", line);
+	while (!__atomic_load_n(&box->guarded, __ATOMIC_ACQUIRE) && !owner_has_ended(k))
+		nap();
+	loop(k);
+	__atomic_store_n(&box->finished, true, __ATOMIC_RELEASE);
+	_exit(0);
+}

@@ -1,0 +1,73 @@
+#include "watchctl/engine/ptrace_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define ARG_START 48 /* fields of /proc/self/stat: proc(5) */
+
+void process_withdraw(int owner_fd, int memory_fd)
+{
+	int null = open("/dev/null", O_RDWR), fd;
+
+	setsid();
+	for (fd = 0; null >= 0 && fd < 3; fd++)
+		dup2(null, fd);
+	owner_fd = fcntl(owner_fd, F_DUPFD, 10); /* out of the way of each other */
+	memory_fd = fcntl(memory_fd, F_DUPFD, 10);
+	dup2(owner_fd, PROCESS_OWNER_FD);
+	dup2(memory_fd, PROCESS_MEMORY_FD);
+	close_range(PROCESS_MEMORY_FD + 1, ~0u, 0);
+	if (chdir("/"))
+		return; /* then a file system stays busy while we live */
+}
+
+void process_ignore_signals(void)
+{
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU };
+	size_t i;
+
+	for (i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		signal(ignored[i], SIG_IGN);
+}
+
+void process_spare(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (write(fd, "-1000", 5) < 0) {
+		close(fd); /* not permitted: as likely as any other */
+		return;
+	}
+	close(fd);
+}
+
+void process_rename(const char *comm, const char *line)
+{
+	char stat[1024] = "", *field = NULL;
+	uintptr_t start = 0, end = 0;
+	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC), i;
+
+	prctl(PR_SET_NAME, comm);
+	if (fd < 0)
+		return;
+	if (read(fd, stat, sizeof(stat) - 1) > 0)
+		field = strrchr(stat, ')'); /* the end of field 2 */
+	close(fd);
+	for (i = 2; field && i < ARG_START; i++)
+		field = strchr(field + 1, ' ');
+	if (field) {
+		start = strtoul(field, &field, 10);
+		end = strtoul(field, NULL, 10);
+	}
+	if (!start || end <= start)
+		return;
+	memset((void *)start, 0, end - start);
+	memcpy((void *)start, line, strnlen(line, end - start - 1));
+}

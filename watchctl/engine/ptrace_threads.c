@@ -1,0 +1,483 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/engine/ptrace_keeper.h"
+#include "watchctl/target/proc.h"
+#include "watchctl/target/stop.h"
+#include "watchctl/target/tracee.h"
+
+#define SEIZE_PASSES 200
+
+/* The table */
+
+static struct traced **bucket_of(struct keeper *k, pid_t tid)
+{
+	return &k->bucket[(unsigned int)tid % KEEPER_BUCKETS];
+}
+
+struct traced *threads_find(struct keeper *k, pid_t tid)
+{
+	struct traced *t;
+
+	if (k->last && k->last->tid == tid)
+		return k->last;
+	for (t = *bucket_of(k, tid); t && t->tid != tid; t = t->next)
+		;
+	if (t)
+		k->last = t;
+	return t;
+}
+
+void threads_each(struct keeper *k, void (*fn)(struct keeper *k, struct traced *t))
+{
+	struct traced *t, *next;
+	unsigned int i;
+
+	for (i = 0; i < KEEPER_BUCKETS; i++)
+		for (t = k->bucket[i]; t; t = next) {
+			next = t->next;
+			fn(k, t);
+		}
+}
+
+static struct traced_process *find_process(const struct keeper *k, pid_t pid)
+{
+	struct traced_process *p;
+
+	for (p = k->processes; p && p->pid != pid; p = p->next)
+		;
+	return p;
+}
+
+/* So that the guard need not look for those that it must stop at once. */
+static int32_t *tell_of_thread(struct keeper *k, pid_t tid)
+{
+	struct ptrace_box *box = k->box;
+	uint32_t i = k->told_free;
+
+	while (i < BOX_THREADS && box->thread[i])
+		i++;
+	k->told_free = i < BOX_THREADS ? i + 1 : i;
+	if (i >= box->nthreads)
+		__atomic_store_n(&box->nthreads, i + 1, __ATOMIC_RELEASE);
+	if (i == BOX_THREADS)
+		return NULL;
+	__atomic_store_n(&box->thread[i], tid, __ATOMIC_RELEASE);
+	return &box->thread[i];
+}
+
+static void untell_of_thread(struct keeper *k, int32_t *told)
+{
+	if (!told)
+		return;
+	__atomic_store_n(told, 0, __ATOMIC_RELEASE);
+	if (told - k->box->thread < (ptrdiff_t)k->told_free)
+		k->told_free = (uint32_t)(told - k->box->thread);
+}
+
+/* So that the guard knows whose registers may have to be cleared. */
+static struct box_process *tell_of_process(struct keeper *k, pid_t pid)
+{
+	unsigned int i;
+
+	for (i = 0; i < BOX_PROCESSES; i++) {
+		struct box_process *b = &k->box->process[i];
+
+		if (b->pid)
+			continue;
+		b->stopped = false;
+		__atomic_store_n(&b->pid, pid, __ATOMIC_RELEASE);
+		return b;
+	}
+	return NULL;
+}
+
+/* NULL: no memory, or more processes than can be looked after. */
+static struct traced_process *add_process(struct keeper *k, pid_t pid, uint32_t program)
+{
+	struct traced_process *p = calloc(1, sizeof(*p));
+	struct proc_status s;
+
+	if (!p || !(p->told = tell_of_process(k, pid))) {
+		free(p);
+		return NULL;
+	}
+	p->pid = pid;
+	p->inner = proc_status_read(pid, pid, &s) ? s.ns_id : pid;
+	p->program = program;
+	p->next = k->processes;
+	k->processes = p;
+	return p;
+}
+
+static void drop_process(struct keeper *k, struct traced_process *p)
+{
+	struct traced_process **at = &k->processes;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	__atomic_store_n(&p->told->pid, 0, __ATOMIC_RELEASE);
+	free(p);
+}
+
+static struct traced *add_thread(struct keeper *k, struct traced_process *p, pid_t tid, pid_t inner)
+{
+	struct traced *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	*t = (struct traced){ .next = *bucket_of(k, tid), .process = p, .tid = tid, .inner = inner, .name_fd = -1 };
+	*bucket_of(k, tid) = t;
+	t->told = tell_of_thread(k, tid);
+	p->nthreads++;
+	k->nthreads++;
+	return t;
+}
+
+static void drop_thread(struct keeper *k, struct traced *t)
+{
+	struct traced **at = bucket_of(k, t->tid);
+
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
+	arm_drop_query(k, t);
+	untell_of_thread(k, t->told);
+	closep(&t->name_fd);
+	if (!--t->process->nthreads)
+		drop_process(k, t->process);
+	if (k->last == t)
+		k->last = NULL;
+	k->nthreads--;
+	free(t);
+}
+
+/* Coming */
+
+static struct wc_error *explain(const struct keeper *k, pid_t tid, int error)
+{
+	struct proc_status s = { 0 };
+	char who[96], tracer[96], text[16] = "";
+	int scope = 0;
+
+	proc_describe(k->pid, who, sizeof(who));
+	if (proc_status_read(k->pid, tid, &s) && s.tracer) {
+		proc_describe(s.tracer, tracer, sizeof(tracer));
+		return wc_error_new(WC_EPERM,
+				    "%s is traced by %s already, and a process can have one tracer: end that one "
+				    "first, or use another engine",
+				    who, tracer);
+	}
+	scoped(fclosep) FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+	if (f && fgets(text, sizeof(text), f))
+		scope = (int)strtol(text, NULL, 10);
+	if (scope > 0)
+		return wc_error_new(WC_EPERM,
+				    "not permitted to trace %s: kernel.yama.ptrace_scope is %d, which %s (%s)", who,
+				    scope,
+				    scope == 1	 ? "lets only a parent trace its children"
+				    : scope == 2 ? "lets only CAP_SYS_PTRACE trace"
+						 : "forbids all tracing until the next boot",
+				    scope == 3 ? "use the ring engine"
+					       : "run watchctl as root, or sysctl kernel.yama.ptrace_scope=0");
+	return wc_error_errno(WC_EPERM, error,
+			      "not permitted to trace thread %d of %s: run watchctl as its owner or as root; in a "
+			      "container, it takes CAP_SYS_PTRACE",
+			      tid, who);
+}
+
+static long options_of(const struct keeper *k)
+{
+	long options = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
+
+	if (k->box->follow_fork)
+		options |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+	return options;
+}
+
+static struct wc_error *seize_one(struct keeper *k, pid_t tid, bool *ret_new)
+{
+	struct traced_process *p = find_process(k, k->pid);
+	struct proc_status s;
+	struct traced *t;
+
+	if (threads_find(k, tid))
+		return NULL;
+	if (ptrace(PTRACE_SEIZE, tid, 0, options_of(k))) {
+		int error = errno;
+
+		if (error == ESRCH || !proc_status_read(k->pid, tid, &s) || s.state == 'Z' || s.state == 'X')
+			return NULL;
+		/* Born since we began, of a thread that is ours already: then so is it. */
+		return s.tracer == getpid() ? NULL : explain(k, tid, error);
+	}
+	*ret_new = true;
+	if (!proc_status_read(k->pid, tid, &s))
+		s.ns_id = tid;
+	t = threads_find(k, tid);
+	if (!t && (p || (p = add_process(k, k->pid, k->box->execs))))
+		t = add_thread(k, p, tid, s.ns_id);
+	if (!t)
+		return &wc_enomem;
+	t->generation = k->generation;
+	if (k->box->held)
+		t->holds |= HOLD_START;
+	return NULL;
+}
+
+/* A thread that we do not know was made by one that we had not seized yet: another look shows it. */
+struct wc_error *threads_seize(struct keeper *k)
+{
+	struct wc_error *err = NULL;
+	bool more = true;
+	int pass;
+
+	for (pass = 0; more && !err && pass < SEIZE_PASSES; pass++) {
+		struct thread_ids ids;
+		size_t i;
+
+		more = false;
+		if (!proc_threads(k->pid, &ids))
+			break;
+		for (i = 0; i < ids.n && !err; i++)
+			err = seize_one(k, ids.v[i], &more);
+		thread_ids_deinit(&ids);
+	}
+	if (!err && !k->nthreads)
+		err = wc_error_new(WC_ETARGET, "process %d ended while it was being traced", k->pid);
+	return err;
+}
+
+/* Traced from its birth, because its maker is; it has not run yet. NULL: not one to be watched. */
+static struct traced *meet(struct keeper *k, pid_t tid)
+{
+	struct traced_process *p, *parent;
+	struct proc_status s;
+	struct traced *t;
+
+	if (!proc_status_read(tid, tid, &s))
+		return NULL;
+	p = find_process(k, s.tgid);
+	if (!p) {
+		if (!k->box->follow_fork || s.tgid != tid)
+			return NULL;
+		parent = find_process(k, s.parent);
+		p = add_process(k, tid, parent ? parent->program : k->box->execs);
+		if (!p) {
+			keeper_note(k, "child process %d is not watched: no more than %u are followed", tid,
+				    BOX_PROCESSES);
+			return NULL;
+		}
+	}
+	t = add_thread(k, p, tid, s.ns_id);
+	if (t)
+		arm_forget(t); /* debug registers are not inherited */
+	return t;
+}
+
+/* Going on */
+
+void threads_interrupt(struct keeper *k, struct traced *t)
+{
+	if (t->stopped || t->interrupted || t->dead)
+		return;
+	if (!ptrace(PTRACE_INTERRUPT, t->tid, 0, 0))
+		t->interrupted = true;
+	else
+		t->dead = true;
+}
+
+static void go_on(struct traced *t)
+{
+	t->stopped = false;
+	if (t->group)
+		ptrace(PTRACE_LISTEN, t->tid, 0, 0);
+	else
+		ptrace(PTRACE_CONT, t->tid, 0, t->signal);
+}
+
+/* Lets go of it, as it was found. */
+static void leave(struct keeper *k, struct traced *t)
+{
+	/* Else it is being killed: its end will be told. */
+	if (!ptrace(PTRACE_DETACH, t->tid, 0, t->signal))
+		drop_thread(k, t);
+	else
+		t->stopped = false;
+}
+
+/*
+ * A stop of ours can come between a hit and its SIGTRAP. That must be met while the register is still known as
+ * ours, and while the thread is still traced: it would be killed by it.
+ */
+static bool go_to_pending_hit(struct keeper *k, struct traced *t)
+{
+	if (!hit_is_pending(t))
+		return false;
+	t->group = false;
+	go_on(t);
+	threads_interrupt(k, t);
+	return true;
+}
+
+void threads_settle(struct keeper *k, struct traced *t)
+{
+	if (!t->stopped)
+		return;
+	if (k->leaving) {
+		arm_drop_query(k, t);
+		t->holds = 0;
+	}
+	if (t->generation != k->generation || k->leaving) {
+		if (!(t->holds & HOLD_QUERY) && go_to_pending_hit(k, t))
+			return;
+		if (!(t->holds & HOLD_QUERY))
+			arm_thread(k, t);
+	}
+	if (k->leaving)
+		leave(k, t);
+	else if (!t->holds)
+		go_on(t);
+}
+
+/* Stops */
+
+/* Whether the program takes no notice of the signal at all. */
+static bool is_ignored(const struct traced *t, int sig)
+{
+	const uint64_t by_default = 1ull << (SIGCHLD - 1) | 1ull << (SIGCONT - 1) | 1ull << (SIGURG - 1) |
+				    1ull << (SIGWINCH - 1);
+	uint64_t bit = 1ull << (sig - 1);
+	struct proc_status s;
+
+	return proc_status_read(t->process->pid, t->tid, &s) &&
+	       ((s.ignored & bit) || ((by_default & bit) && !(s.caught & bit)));
+}
+
+/* Stopped only because it is traced: an untraced thread would not have woken up. */
+static void undo_false_eintr(const struct traced *t)
+{
+	struct user_regs_struct regs;
+
+	if (!ptrace(PTRACE_GETREGS, t->tid, 0, &regs) &&
+	    tracee_undo_false_eintr(t->process->pid, t->tid, &regs))
+		ptrace(PTRACE_SETREGS, t->tid, 0, &regs);
+}
+
+/* To a traced thread come even the signals that it ignores, and they wake it up. */
+static void on_signal(struct keeper *k, struct traced *t, int sig)
+{
+	struct user_regs_struct regs;
+
+	t->signal = sig;
+	if (sig == SIGTRAP && hit_take(k, t)) {
+		t->signal = 0;
+		return;
+	}
+	if (sig == SIGSTOP && (t->holds & HOLD_START)) {
+		t->signal = 0; /* ours, from taking a launched program over */
+		return;
+	}
+	if (!ptrace(PTRACE_GETREGS, t->tid, 0, &regs) && (long)regs.rax == -EINTR && is_ignored(t, sig))
+		undo_false_eintr(t);
+}
+
+static void on_group_stop(const struct keeper *k, struct traced *t)
+{
+	t->interrupted = false;
+	if (t->holds & HOLD_START) {
+		kill(k->pid, SIGCONT); /* the stop was ours: it stays where it is, but not by job control */
+		return;
+	}
+	t->group = true;
+	t->process->told->stopped = true;
+}
+
+/* The registers of all threads but one are gone, and that one's are empty. */
+static void on_exec(struct keeper *k, struct traced *t)
+{
+	struct traced_process *p = t->process;
+	struct traced *other, *next;
+	unsigned int i;
+
+	for (i = 0; i < KEEPER_BUCKETS; i++)
+		for (other = k->bucket[i]; other; other = next) {
+			next = other->next;
+			if (other != t && other->process == p)
+				drop_thread(k, other);
+		}
+	arm_drop_query(k, t);
+	arm_forget(t);
+	hit_forget_values(p);
+	t->interrupted = false;
+	t->holds = 0;
+	if (p->pid == k->pid) {
+		p->program = ++k->box->execs;
+		t->holds = HOLD_EXEC;
+		__atomic_store_n(&k->box->state, BOX_EXECED, __ATOMIC_RELEASE);
+		keeper_wake(k);
+	}
+	if (p->pid != k->pid || !k->box->follow_exec) {
+		ptrace(PTRACE_DETACH, t->tid, 0, 0);
+		drop_thread(k, t);
+	}
+}
+
+static void on_end(struct keeper *k, struct traced *t)
+{
+	drop_thread(k, t);
+	if (k->nthreads)
+		return;
+	if (k->box->state == BOX_TRACING)
+		__atomic_store_n(&k->box->state, BOX_EXITED, __ATOMIC_RELEASE);
+	keeper_wake(k);
+}
+
+void threads_on_status(struct keeper *k, pid_t tid, int status)
+{
+	struct stop s = stop_decode(status);
+	struct traced *t = threads_find(k, tid);
+
+	if (s.kind == STOP_ENDED) {
+		if (t)
+			on_end(k, t);
+		return;
+	}
+	if (!t)
+		t = meet(k, tid);
+	if (!t) {
+		ptrace(PTRACE_DETACH, tid, 0, 0);
+		return;
+	}
+	t->stopped = true;
+	t->group = false;
+	t->signal = 0;
+	switch (s.kind) {
+	case STOP_SIGNAL:
+		on_signal(k, t, s.signal);
+		break;
+	case STOP_GROUP:
+		on_group_stop(k, t);
+		break;
+	case STOP_TRAP:
+		t->process->told->stopped = false;
+		if (t->interrupted)
+			undo_false_eintr(t);
+		t->interrupted = false;
+		break;
+	case STOP_EXECED:
+		on_exec(k, t);
+		t = threads_find(k, tid); /* NULL: let go of */
+		break;
+	default:
+		break;
+	}
+	if (t)
+		threads_settle(k, t);
+}

@@ -1,0 +1,873 @@
+/*
+ * record - runs in the kernel at each hit of a breakpoint event, and records it there: registers, values,
+ * and the stack, from the tables of handler/wire.h, which lie here in memory of the kernel's own.
+ *
+ * Two programs of it are put on events, and both return 0 where the hit has been dealt with, which makes the
+ * kernel drop the sample and the signal it would be (kernel/events/core.c, __perf_event_overflow(), since
+ * Linux 6.11):
+ *
+ *	record	for the ring engine: records every hit.
+ *
+ *	guard	for the handler engine, before the SIGTRAP is made: lets it pass only while the process still
+ *		has our handler installed. A program that installs its own would otherwise receive signals
+ *		that are not for it, or, with the default action, die. What the kernel itself does to a watched
+ *		variable raises its trap in the kernel, where no handler can look: from the first such hit on,
+ *		all hits are recorded here. The last value seen goes over from the handler's table to ours
+ *		that one time; it never goes back, so the two cannot disagree.
+ *
+ * A hit in user mode is dealt with while the debug registers are armed (arch/x86/kernel/traps.c,
+ * exc_debug_user()): a load from a variable that is watched for reads would raise the next trap, which is
+ * counted, and not recorded, because programs do not nest. So what the program's memory holds is read at
+ * another address then, that of the kernel's own mapping of all memory: see translate().
+ */
+#include <linux/bpf.h>
+#include <linux/bpf_perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "handler/walk.h"
+
+#define SIGTRAP 5
+#define PAGE 4096u
+#define WINDOW 1024u
+#define ACCESS_KIND_WRITE 2
+#define PTE_PRESENT 1u
+#define PTE_HUGE 0x80u
+#define RAW_WHEN_LAGGING 1024u
+#define SHADOW_FRESH 0x10000
+#define TAKING 1u /* watch_taken */
+#define TAKEN 2u
+#define TAIL_MAX (8 * WIRE_FRAMES + sizeof(struct regs) + WIRE_RAW_MAX + sizeof(struct wire_kernel))
+
+/* Only the members used; their places come from the running kernel's BTF. */
+struct sigaction {
+	void *sa_handler;
+} __attribute__((preserve_access_index));
+
+struct k_sigaction {
+	struct sigaction sa;
+} __attribute__((preserve_access_index));
+
+struct sighand_struct {
+	struct k_sigaction action[64];
+} __attribute__((preserve_access_index));
+
+struct upid {
+	int nr;
+	void *ns;
+} __attribute__((preserve_access_index));
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} __attribute__((preserve_access_index));
+
+struct mm_struct {
+	void *pgd;
+} __attribute__((preserve_access_index));
+
+struct thread_struct {
+	unsigned long fsbase;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	int pid, tgid;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	struct mm_struct *mm;
+	struct sighand_struct *sighand;
+	struct thread_struct thread;
+} __attribute__((preserve_access_index));
+
+struct pt_regs___kernel {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, flags, sp;
+} __attribute__((preserve_access_index));
+
+struct perf_event_attr___kernel {
+	uint64_t sig_data;
+} __attribute__((preserve_access_index));
+
+struct perf_event {
+	struct perf_event_attr___kernel attr;
+} __attribute__((preserve_access_index));
+
+struct bpf_perf_event_data_kern {
+	struct perf_event *event;
+} __attribute__((preserve_access_index));
+
+/* Set before the program is loaded. */
+const volatile bool guarding;
+
+/* Written by the controller. */
+uint8_t area[WIRE_RING_OFFSET] __attribute__((aligned(4096))); /* as handler/wire.h lays it out, without ring */
+uint64_t our_handler, their_control;			       /* guard: in the target */
+uint64_t direct_map; /* where the kernel maps all memory; 0: not known */
+uint64_t frame_mask; /* the address in a page table entry */
+uint32_t page_levels;
+uint32_t careful; /* memory is to be read through that mapping */
+
+/* Written here. */
+uint64_t suppressed;
+uint32_t taken_over;		     /* guard: every hit is recorded here */
+uint32_t watch_taken[WIRE_WATCHES]; /* guard: the last value seen is in our table */
+
+/* What read_kernel() is asked, and its answer. */
+uint64_t asked_addr, asked_len, own_page_table;
+uint8_t answer[PAGE];
+
+struct scratch {
+	struct regs outer; /* of the frame that the walk has come to; first: see regs in record_hit() */
+	struct wire_record rec;
+	uint8_t tail[TAIL_MAX + PAGE]; /* frames, registers, raw stack, the kernel's part */
+	struct unwind_rule rule;
+	uint64_t frame_count, walk_end, exact;
+	uint64_t word; /* read_far()'s answer */
+	uint64_t window_addr, window_len;
+	uint8_t window[WINDOW + 8]; /* of the stack */
+	struct filter_input input;
+	int64_t result[FILTER_OPS];
+	uint64_t caller_bits, range_shift;
+	struct wire_watch theirs;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* a CPU; set before it is loaded */
+	__type(key, uint32_t);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* set before it is loaded */
+} records SEC(".maps");
+
+static __always_inline struct wire_control *control(void)
+{
+	return (struct wire_control *)area;
+}
+
+static __always_inline const struct wire_filter *filter_of(uint32_t watch)
+{
+	return (const struct wire_filter *)(area + WIRE_FILTERS_OFFSET) + (watch & (WIRE_WATCHES - 1));
+}
+
+static __always_inline struct wire_shadow *shadows(uint32_t watch)
+{
+	return (struct wire_shadow *)(area + WIRE_SHADOWS_OFFSET) + (watch & (WIRE_WATCHES - 1)) * WIRE_SHADOWS;
+}
+
+static __always_inline const struct wire_access_fact *facts(void)
+{
+	return (const struct wire_access_fact *)(area + WIRE_FACTS_OFFSET);
+}
+
+static __always_inline const struct wire_rule *rules(void)
+{
+	return (const struct wire_rule *)(area + WIRE_RULES_OFFSET);
+}
+
+/*
+ * Where the kernel itself has the memory that the program sees at @addr, up to the end of its page; 0: it has
+ * it not, or not at hand.
+ */
+__noinline uint64_t translate(uint64_t addr)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+	uint64_t table = (uint64_t)task->mm->pgd, entry, inside;
+	uint32_t shift, i;
+
+	if (page_levels < 4 || page_levels > 5 || !direct_map)
+		return 0;
+	shift = 3 + 9 * page_levels;
+	for (i = 0; i < 5; i++, shift -= 9) {
+		uint64_t at = table + 8 * (addr >> (shift & 63) & 511);
+
+		if (bpf_probe_read_kernel(&entry, sizeof(entry), (const void *)at) || !(entry & PTE_PRESENT))
+			return 0;
+		inside = (1ull << (shift & 63)) - 1;
+		if (shift <= 12 || (shift <= 30 && (entry & PTE_HUGE)))
+			return direct_map + (entry & frame_mask & ~inside) + (addr & inside);
+		table = direct_map + (entry & frame_mask);
+	}
+	return 0;
+}
+
+/* What the program has there: @len bytes of one page. */
+static __always_inline bool read_user(void *buf, uint32_t len, uint64_t addr)
+{
+	uint64_t at;
+
+	if (!careful)
+		return !bpf_probe_read_user(buf, len, (const void *)addr);
+	at = translate(addr);
+	return at && !bpf_probe_read_kernel(buf, len, (const void *)at);
+}
+
+/* The place in the table, or -1. One function each, so that the verifier goes through them once. */
+__noinline int find_rule(uint64_t key)
+{
+	uint64_t i = wire_hash(key);
+	unsigned int n;
+
+	for (n = 0; n < WIRE_PROBES; n++, i++) {
+		const volatile struct wire_rule *r = rules() + (i & (WIRE_RULES - 1));
+		uint64_t found = r->key;
+
+		if (found == key)
+			return (int)(i & (WIRE_RULES - 1));
+		if (!found)
+			break;
+	}
+	return -1;
+}
+
+__noinline int find_fact(uint64_t pc)
+{
+	uint64_t i = wire_hash(pc);
+	unsigned int n;
+
+	for (n = 0; n < WIRE_PROBES; n++, i++) {
+		const volatile struct wire_access_fact *f = facts() + (i & (WIRE_ACCESS_FACTS - 1));
+		uint64_t found = f->key;
+
+		if (found == pc)
+			return (int)(i & (WIRE_ACCESS_FACTS - 1));
+		if (!found)
+			break;
+	}
+	return -1;
+}
+
+/* Moves the window to @addr; or, where not even that much is there, reads the word alone. */
+__noinline int read_far(struct scratch *s, uint64_t addr)
+{
+	uint64_t from = addr & ~63ull, end = (addr & ~(PAGE - 1ull)) + PAGE, len = end - from;
+
+	if (!s)
+		return 0;
+	if (addr + 8 > end) { /* over a page's end: nothing that a compiler does */
+		uint32_t low, high;
+
+		if (!read_user(&low, 4, addr) || !read_user(&high, 4, addr + 4))
+			return 0;
+		s->word = low | (uint64_t)high << 32;
+		return 1;
+	}
+	if (len > WINDOW)
+		len = WINDOW;
+	s->window_len = 0;
+	if (len < 8 || !read_user(s->window, (uint32_t)len, from))
+		return 0;
+	s->window_addr = from;
+	s->window_len = len;
+	from = addr - from;
+	if (from > WINDOW - 8)
+		return 0;
+	s->word = *(const uint64_t *)(s->window + from);
+	return 1;
+}
+
+/* The word at @addr of the stack, into s->word. */
+__noinline int read_word(struct scratch *s, uint64_t addr)
+{
+	uint64_t at;
+
+	if (!s)
+		return 0;
+	at = addr - s->window_addr;
+	if (at > WINDOW - 8 || at + 8 > s->window_len)
+		return read_far(s, addr);
+	s->word = *(const uint64_t *)(s->window + at);
+	return 1;
+}
+
+static __always_inline bool read_stack(void *ctx, uint64_t addr, uint64_t *ret)
+{
+	struct scratch *s = ctx;
+
+	if (!read_word(s, addr))
+		return false;
+	*ret = s->word;
+	return true;
+}
+
+/* One frame outwards, as wire_walk() goes. 0: there may be more. */
+__noinline int step(struct scratch *s)
+{
+	const volatile struct wire_rule *r;
+	uint64_t sp, pc, key;
+	int at;
+
+	if (!s)
+		return 1;
+	sp = s->outer.r[WREG_RSP];
+	pc = s->outer.r[WREG_RIP];
+	key = s->exact ? pc : pc | WIRE_RETURN_ADDRESS;
+	s->walk_end = WALK_END_UNKNOWN_PC;
+	at = find_rule(key);
+	if (at < 0)
+		return 1;
+	r = rules() + (at & (WIRE_RULES - 1));
+	s->rule = *(const struct unwind_rule *)&r->rule;
+	/* Withdrawn while we copied? Then it is as if it had not been there. */
+	if (r->key != key)
+		return 1;
+	switch (unwind_step(&s->rule, &s->outer, read_stack, s)) {
+	case UNWIND_STEP_OK:
+		break;
+	case UNWIND_STEP_END:
+		s->walk_end = WALK_END_COMPLETE;
+		return 1;
+	case UNWIND_STEP_UNREADABLE:
+		s->walk_end = WALK_END_UNREADABLE;
+		return 1;
+	default:
+		s->walk_end = WALK_END_NO_RULE;
+		return 1;
+	}
+	if (!s->outer.r[WREG_RIP]) {
+		s->walk_end = WALK_END_COMPLETE;
+		return 1;
+	}
+	s->exact = s->rule.kind == UNWIND_SIGFRAME;
+	if (!s->exact && s->outer.r[WREG_RSP] <= sp) {
+		s->walk_end = WALK_END_NOT_ASCENDING;
+		return 1;
+	}
+	s->walk_end = WALK_END_DEPTH;
+	return 0;
+}
+
+static long walk_step(uint64_t i, struct scratch **ctx)
+{
+	struct scratch *s = *ctx;
+	uint64_t n;
+
+	if (step(s))
+		return 1;
+	n = s->frame_count;
+	if (n >= WIRE_FRAMES)
+		return 1;
+	*(uint64_t *)(s->tail + 8 * n) = s->outer.r[WREG_RIP];
+	s->frame_count = n + 1;
+	return 0;
+}
+
+static __always_inline void walk(struct scratch *s)
+{
+	uint32_t max = control()->max_frames;
+
+	s->outer = s->rec.regs;
+	s->exact = 1;
+	s->walk_end = WALK_END_DEPTH;
+	s->window_len = 0;
+	s->frame_count = 1;
+	*(uint64_t *)s->tail = s->outer.r[WREG_RIP];
+	if (!s->outer.r[WREG_RIP] && !s->outer.r[WREG_RSP]) /* a thread that never runs in user mode */
+		s->walk_end = WALK_END_COMPLETE;
+	else if (max > 1)
+		bpf_loop(max < WIRE_FRAMES ? max - 1 : WIRE_FRAMES - 1, walk_step, &s, 0);
+}
+
+static __always_inline void load_user_regs(struct regs *to, const bpf_user_pt_regs_t *from)
+{
+	to->r[WREG_RAX] = from->rax;
+	to->r[WREG_RDX] = from->rdx;
+	to->r[WREG_RCX] = from->rcx;
+	to->r[WREG_RBX] = from->rbx;
+	to->r[WREG_RSI] = from->rsi;
+	to->r[WREG_RDI] = from->rdi;
+	to->r[WREG_RBP] = from->rbp;
+	to->r[WREG_RSP] = from->rsp;
+	to->r[WREG_R8] = from->r8;
+	to->r[WREG_R9] = from->r9;
+	to->r[WREG_R10] = from->r10;
+	to->r[WREG_R11] = from->r11;
+	to->r[WREG_R12] = from->r12;
+	to->r[WREG_R13] = from->r13;
+	to->r[WREG_R14] = from->r14;
+	to->r[WREG_R15] = from->r15;
+	to->r[WREG_RIP] = from->rip;
+	to->r[WREG_RFLAGS] = from->eflags;
+}
+
+/* What the program had when it entered the kernel. */
+static __always_inline void load_saved_regs(struct regs *to, const struct pt_regs___kernel *from)
+{
+	to->r[WREG_RAX] = from->ax;
+	to->r[WREG_RDX] = from->dx;
+	to->r[WREG_RCX] = from->cx;
+	to->r[WREG_RBX] = from->bx;
+	to->r[WREG_RSI] = from->si;
+	to->r[WREG_RDI] = from->di;
+	to->r[WREG_RBP] = from->bp;
+	to->r[WREG_RSP] = from->sp;
+	to->r[WREG_R8] = from->r8;
+	to->r[WREG_R9] = from->r9;
+	to->r[WREG_R10] = from->r10;
+	to->r[WREG_R11] = from->r11;
+	to->r[WREG_R12] = from->r12;
+	to->r[WREG_R13] = from->r13;
+	to->r[WREG_R14] = from->r14;
+	to->r[WREG_R15] = from->r15;
+	to->r[WREG_RIP] = from->ip;
+	to->r[WREG_RFLAGS] = from->flags;
+}
+
+/* As the innermost pid namespace numbers it. */
+static __always_inline int inner_id(const struct task_struct *task, int outer)
+{
+	const struct pid *p = task->thread_pid;
+	uint64_t level = p->level;
+	int nr = outer;
+
+	if (level)
+		bpf_probe_read_kernel(&nr, sizeof(nr),
+				      (const char *)p + bpf_core_field_offset(struct pid, numbers) +
+					      level * bpf_core_type_size(struct upid) +
+					      bpf_core_field_offset(struct upid, nr));
+	return nr;
+}
+
+/* A hit, while it is judged. */
+struct hit {
+	struct scratch *s;
+	struct wire_watch *w;
+	const struct wire_access_fact *fact; /* NULL: nothing is published, or the operand not to be had */
+	uint64_t operand;		     /* its address */
+	uint64_t addr, want;		     /* of the debug register; of the bytes asked for */
+	uint32_t index;
+	bool kernel;
+};
+
+static __always_inline bool operand_overlaps(const struct hit *h, uint64_t addr, uint64_t len)
+{
+	return addr < h->operand + h->fact->size && h->operand < addr + len;
+}
+
+/* As in handler.c: known not to be what the watch asked for. */
+static __always_inline bool unwanted(const struct hit *h)
+{
+	if (!h->fact || !operand_overlaps(h, h->addr, h->w->size))
+		return false;
+	return ((h->w->flags & WIRE_WATCH_READS_ONLY) && h->fact->kind == ACCESS_KIND_WRITE) ||
+	       !operand_overlaps(h, h->want, h->w->want_size);
+}
+
+/*
+ * Where the last value is kept of a variable that each thread, or each process, has its own of, by a key as
+ * handler.c makes it: at the place returned, with SHADOW_FRESH: none yet. -1: no room near it.
+ */
+__noinline int find_shadow(uint32_t watch, uint64_t key)
+{
+	uint64_t i = wire_hash(key);
+	unsigned int n;
+
+	for (n = 0; n < WIRE_PROBES; n++, i++) {
+		struct wire_shadow *s = shadows(watch) + (i & (WIRE_SHADOWS - 1));
+		uint64_t found = __sync_val_compare_and_swap(&s->addr, 0, key);
+
+		if (!found)
+			return (int)(i & (WIRE_SHADOWS - 1)) | SHADOW_FRESH;
+		if (found == key)
+			return (int)(i & (WIRE_SHADOWS - 1));
+	}
+	return -1;
+}
+
+/* The last value that the handler saw becomes the last that we saw. False: not known. */
+static __always_inline bool take_over(struct hit *h)
+{
+	struct wire_watch *theirs = &h->s->theirs;
+	uint64_t at = their_control + offsetof(struct wire_control, watch) + h->index * sizeof(*theirs);
+	uint32_t *taken = &watch_taken[h->index & (WIRE_WATCHES - 1)];
+
+	if (!guarding || *taken == TAKEN)
+		return true;
+	if (__sync_val_compare_and_swap(taken, 0, TAKING))
+		return *taken == TAKEN;
+	if (!bpf_probe_read_user(theirs, sizeof(*theirs), (const void *)at)) {
+		h->w->shadow = theirs->shadow;
+		h->w->passed = theirs->passed;
+		h->w->recorded_ns = theirs->recorded_ns;
+		*taken = TAKEN;
+		return true;
+	}
+	*taken = TAKEN; /* from this hit on it is known */
+	return false;
+}
+
+static __always_inline void take_values(struct hit *h)
+{
+	uint64_t *shadow = &h->w->shadow, value = 0;
+	struct wire_record *r = &h->s->rec;
+	uint32_t size = h->w->want_size;
+	bool has_old = true;
+
+	if ((h->w->flags & WIRE_WATCH_EXECUTE) || size < 1 || size > 8)
+		return;
+	if (!(h->fact && wire_value_from_fact(h->fact, &r->regs, h->want, size, &value)) &&
+	    !read_user(&value, size, h->want))
+		return;
+	value = wire_truncate(value, size);
+	r->new_value = value;
+	r->flags |= WIRE_HAS_NEW;
+	if ((h->w->flags & WIRE_WATCH_PER_THREAD) || r->pid) {
+		uint64_t key = h->addr ^ (uint64_t)(uint32_t)r->pid << 32 ^ (uint64_t)(r->pid != 0) << 63;
+		int at = find_shadow(h->index, key);
+
+		if (at < 0)
+			return;
+		has_old = !(at & SHADOW_FRESH);
+		shadow = &shadows(h->index)[at & (WIRE_SHADOWS - 1)].value;
+	} else {
+		has_old = take_over(h);
+	}
+	r->old_value = __sync_lock_test_and_set(shadow, value);
+	if (has_old)
+		r->flags |= WIRE_HAS_OLD;
+}
+
+static long run_op(uint64_t i, struct hit **ctx)
+{
+	struct scratch *s = (*ctx)->s;
+	const struct wire_filter *f = filter_of((*ctx)->index);
+	const struct filter_op *op = &f->op[i & (FILTER_OPS - 1)];
+
+	s->result[i & (FILTER_OPS - 1)] = filter_apply(f, op, &s->input, s->result[op->a & (FILTER_OPS - 1)],
+						       s->result[op->b & (FILTER_OPS - 1)]);
+	return 0;
+}
+
+static __always_inline void fill_input(struct hit *h, uint32_t needs)
+{
+	struct filter_input *in = &h->s->input;
+	const struct wire_record *r = &h->s->rec;
+
+	in->known = FILTER_NEEDS_TID;
+	in->tid = r->tid;
+	in->old_value = r->old_value;
+	in->new_value = r->new_value;
+	if (r->flags & WIRE_HAS_OLD)
+		in->known |= FILTER_NEEDS_OLD;
+	if (r->flags & WIRE_HAS_NEW)
+		in->known |= FILTER_NEEDS_NEW;
+	if (h->fact && h->fact->certain) {
+		in->size = h->fact->size;
+		in->known |= FILTER_NEEDS_SIZE;
+	}
+	if ((needs & FILTER_NEEDS_NAME) && !bpf_get_current_comm(in->name, sizeof(in->name)))
+		in->known |= FILTER_NEEDS_NAME;
+}
+
+/* As filter_condition(). */
+static __always_inline enum filter_answer condition(struct hit *h, const struct wire_filter *f)
+{
+	uint32_t n = f->n;
+
+	if (!n)
+		return FILTER_PASS;
+	fill_input(h, f->needs);
+	if (f->needs & ~h->s->input.known)
+		return FILTER_UNDECIDED;
+	if (n > FILTER_OPS)
+		n = FILTER_OPS;
+	bpf_loop(n, run_op, &h, 0);
+	return h->s->result[(n - 1) & (FILTER_OPS - 1)] ? FILTER_PASS : FILTER_DROP;
+}
+
+/* As filter_caller_bits(): one range, one frame. */
+static long look_at_caller(uint64_t i, struct hit **ctx)
+{
+	struct scratch *s = (*ctx)->s;
+	const struct wire_filter *f = filter_of((*ctx)->index);
+	uint64_t frame = i >> (s->range_shift & 63), range = i & ((1ull << (s->range_shift & 63)) - 1), pc;
+
+	if (range >= FILTER_RANGES || range >= f->ncallers + f->nnot_callers || frame >= WIRE_FRAMES)
+		return 0;
+	pc = *(const uint64_t *)(s->tail + 8 * frame);
+	pc -= frame != 0;
+	if (pc >= f->callers[range].start && pc < f->callers[range].end)
+		s->caller_bits |= range < f->ncallers ? 1 : 2;
+	return 0;
+}
+
+static __always_inline enum filter_answer through_callers(struct hit *h, const struct wire_filter *f)
+{
+	uint32_t shift = 0;
+
+	if (!f->ncallers && !f->nnot_callers)
+		return FILTER_PASS;
+	while (shift < 5 && 1u << shift < f->ncallers + f->nnot_callers)
+		shift++;
+	h->s->caller_bits = 0;
+	h->s->range_shift = shift;
+	bpf_loop((uint32_t)h->s->frame_count << shift, look_at_caller, &h, 0);
+	return filter_callers(f, (unsigned int)h->s->caller_bits, h->s->walk_end == WALK_END_UNKNOWN_PC);
+}
+
+/* One in `sample`, and not too soon after the last one. */
+static __always_inline bool is_due(struct wire_watch *w, const struct wire_filter *f)
+{
+	uint64_t sample = f->sample, last, now;
+
+	if (sample > 1 && __sync_fetch_and_add(&w->passed, 1) % sample)
+		return false;
+	if (!f->interval_ns)
+		return true;
+	now = bpf_ktime_get_ns();
+	last = w->recorded_ns;
+	return (!last || now - last >= f->interval_ns) &&
+	       __sync_val_compare_and_swap(&w->recorded_ns, last, now) == last;
+}
+
+/* As much of the stack from @sp upwards as can be read, up to @want; to @offset of the tail. */
+__noinline int copy_raw_stack(struct scratch *s, uint32_t offset, uint64_t sp, uint32_t want)
+{
+	uint32_t len = 0, i;
+
+	if (!s)
+		return 0;
+	for (i = 0; i < WIRE_RAW_MAX / PAGE + 1 && len < want; i++) {
+		uint32_t chunk = PAGE - (uint32_t)((sp + len) & (PAGE - 1)), at = offset + len;
+
+		if (chunk > want - len)
+			chunk = want - len;
+		if (chunk > PAGE || at > TAIL_MAX || !read_user(s->tail + at, chunk, sp + len))
+			break;
+		len += chunk;
+	}
+	return (int)(len & ~7u);
+}
+
+static __always_inline uint32_t put_raw_stack(struct scratch *s, uint32_t len, uint64_t waiting)
+{
+	uint32_t raw = control()->raw_size;
+
+	if (len > 8 * WIRE_FRAMES)
+		return len;
+	/* A shorter walk, said to be one, is better than a lost event: as in handler.c. */
+	if (waiting > control()->ring_size / 2 && raw > RAW_WHEN_LAGGING)
+		raw = RAW_WHEN_LAGGING;
+	if (raw > WIRE_RAW_MAX)
+		raw = WIRE_RAW_MAX;
+	*(struct regs *)(s->tail + len) = s->outer;
+	len += sizeof(struct regs);
+	s->rec.raw_addr = s->outer.r[WREG_RSP];
+	s->rec.raw_len = (uint32_t)copy_raw_stack(s, len, s->rec.raw_addr, raw & ~7u);
+	return len + s->rec.raw_len;
+}
+
+/* The controller sleeps, and should not. */
+static __always_inline uint64_t wake_up(bool urgent)
+{
+	uint32_t *wake = &control()->wake;
+
+	if (!urgent || *wake || __sync_lock_test_and_set(wake, 1))
+		return BPF_RB_NO_WAKEUP;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
+static __always_inline void write_record(struct bpf_perf_event_data *ctx, struct hit *h)
+{
+	uint64_t waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
+	struct scratch *s = h->s;
+	struct wire_record *r = &s->rec;
+	uint32_t len = 8 * (uint32_t)s->frame_count;
+
+	r->time = bpf_ktime_get_ns();
+	r->walk_end = (uint8_t)s->walk_end;
+	r->nframes = (uint32_t)s->frame_count;
+	if (s->exact)
+		r->flags |= WIRE_EXACT_PC;
+	if (s->walk_end == WALK_END_UNKNOWN_PC)
+		len = put_raw_stack(s, len, waiting);
+	if (h->kernel && len <= TAIL_MAX - sizeof(struct wire_kernel)) {
+		struct wire_kernel *k = (struct wire_kernel *)(s->tail + len);
+		long got;
+
+		load_user_regs(&k->regs, &ctx->regs);
+		k->regs.r[WREG_FS_BASE] = 0;
+		got = bpf_get_stack(ctx, k->frame, sizeof(k->frame), 0);
+		k->nframes = got > 0 ? (uint32_t)got / 8 : 0;
+		k->pad = 0;
+		len += sizeof(*k);
+	}
+	if (len > TAIL_MAX)
+		return;
+	r->size = (uint32_t)sizeof(*r) + len;
+	if (bpf_ringbuf_output(&records, r, sizeof(*r) + len,
+			       wake_up(r->raw_len || (h->w->flags & WIRE_WATCH_HOLD) ||
+				       waiting > control()->ring_size / 2)))
+		__sync_fetch_and_add(&h->w->lost, 1);
+}
+
+static __always_inline void filtered(struct wire_watch *w)
+{
+	__sync_fetch_and_add(&w->filtered, 1);
+}
+
+static __always_inline void take_hit(struct bpf_perf_event_data *ctx, struct hit *h)
+{
+	const struct wire_filter *f = filter_of(h->index);
+	bool filter = h->w->flags & WIRE_WATCH_FILTER;
+	enum filter_answer answer = FILTER_PASS, callers;
+
+	take_values(h);
+	if (filter)
+		answer = condition(h, f);
+	if (answer == FILTER_DROP) {
+		filtered(h->w);
+		return;
+	}
+	walk(h->s);
+	if (filter) {
+		callers = through_callers(h, f);
+		if (callers == FILTER_DROP ||
+		    (answer == FILTER_PASS && callers == FILTER_PASS && !is_due(h->w, f))) {
+			filtered(h->w);
+			return;
+		}
+		if (answer == FILTER_UNDECIDED || callers == FILTER_UNDECIDED)
+			h->s->rec.flags |= WIRE_UNDECIDED;
+	}
+	write_record(ctx, h);
+}
+
+static __always_inline bool start_record(struct bpf_perf_event_data *ctx, struct hit *h)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct wire_record *r = &h->s->rec;
+
+	r->commit = 0;
+	r->flags = WIRE_TIME_NS | (h->kernel ? WIRE_KERNEL : 0);
+	r->watch = (uint8_t)h->index;
+	r->tid = (uint32_t)inner_id(task, task->pid);
+	r->pid = control()->flags & WIRE_CHILDREN ? inner_id(task->group_leader, task->tgid) : 0;
+	if (r->pid == control()->target_pid)
+		r->pid = 0;
+	r->old_value = r->new_value = r->raw_addr = 0;
+	r->raw_len = 0;
+	r->syscall = -1;
+	r->pad = 0;
+	r->addr = h->addr;
+	r->regs.r[WREG_FS_BASE] = task->thread.fsbase;
+	if (h->kernel) {
+		const struct pt_regs___kernel *saved = (void *)bpf_task_pt_regs((void *)task);
+
+		load_saved_regs(&r->regs, saved);
+		if (r->regs.r[WREG_RIP] || r->regs.r[WREG_RSP])
+			r->syscall = (int32_t)saved->orig_ax;
+	} else {
+		load_user_regs(&r->regs, &ctx->regs);
+	}
+	return true;
+}
+
+static __always_inline uint32_t watch_of(void *ctx)
+{
+	const struct perf_event *event;
+	uint64_t data = 0;
+
+	bpf_probe_read_kernel(&event, sizeof(event),
+			      ctx + bpf_core_field_offset(struct bpf_perf_event_data_kern, event));
+	bpf_core_read(&data, sizeof(data), &event->attr.sig_data);
+	return data & (WIRE_WATCHES - 1);
+}
+
+static __always_inline bool in_kernel(const struct bpf_perf_event_data *ctx)
+{
+	return !(ctx->regs.cs & 3);
+}
+
+static __always_inline void record_hit(struct bpf_perf_event_data *ctx, uint32_t index)
+{
+	uint32_t cpu = bpf_get_smp_processor_id();
+	struct hit h = { .index = index, .kernel = in_kernel(ctx), .addr = ctx->addr };
+
+	h.s = bpf_map_lookup_elem(&scratches, &cpu);
+	if (!h.s)
+		return;
+	h.w = &control()->watch[index];
+	h.want = h.addr + h.w->want_offset;
+	start_record(ctx, &h);
+	if (!h.kernel && !(h.w->flags & WIRE_WATCH_EXECUTE)) {
+		int at = find_fact(h.s->rec.regs.r[WREG_RIP]);
+
+		if (at >= 0) {
+			h.fact = facts() + (at & (WIRE_ACCESS_FACTS - 1));
+			if (!wire_operand(h.fact, &h.s->rec.regs, &h.operand))
+				h.fact = NULL;
+		}
+	}
+	if (unwanted(&h))
+		filtered(h.w);
+	else
+		take_hit(ctx, &h);
+}
+
+SEC("perf_event")
+int record(struct bpf_perf_event_data *ctx)
+{
+	record_hit(ctx, watch_of(ctx));
+	return 0;
+}
+
+/* Another watchctl's handler in front of ours passes our signals on to us: see struct wire_doorplate. */
+static bool is_watchctl(const char *handler)
+{
+	const uint64_t watchctl = 0x6c74636863746177, handler_ = 0x72656c646e616820; /* "watchctl handler" */
+	uint64_t name[2];
+
+	return !bpf_probe_read_user(name, sizeof(name), handler - sizeof(name)) && name[0] == watchctl &&
+	       name[1] == handler_;
+}
+
+/* What the handler must see: hooks, at which it waits; and what its own code does, to try the watch out. */
+static __always_inline bool is_handlers(const struct bpf_perf_event_data *ctx, uint32_t watch)
+{
+	const struct wire_control *c = control();
+	uint64_t pc = ctx->regs.rip;
+
+	return (c->watch[watch].flags & (WIRE_WATCH_HOLD | WIRE_WATCH_EXECUTE)) ||
+	       (pc >= c->code_start && pc < c->code_end);
+}
+
+SEC("perf_event")
+int guard(struct bpf_perf_event_data *ctx)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+	const char *handler = task->sighand->action[SIGTRAP - 1].sa.sa_handler;
+	uint32_t watch = watch_of(ctx);
+
+	if (in_kernel(ctx))
+		taken_over = 1;
+	if (taken_over && !is_handlers(ctx, watch)) {
+		record_hit(ctx, watch);
+		return 0;
+	}
+	if ((uint64_t)handler == our_handler || is_watchctl(handler))
+		return 1;
+	__sync_fetch_and_add(&suppressed, 1);
+	return 0;
+}
+
+/* For the controller: @asked_len bytes of the kernel's memory; and where its own page table is. */
+SEC("syscall")
+int read_kernel(void *ctx)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+	uint64_t len = asked_len;
+
+	own_page_table = (uint64_t)task->mm->pgd;
+	if (len < 1 || len > PAGE)
+		return 1;
+	return bpf_probe_read_kernel(answer, (uint32_t)len, (const void *)asked_addr) != 0;
+}
+
+char licence[] SEC("license") = "GPL";

@@ -1,0 +1,58 @@
+/*
+ * ring_engine - what the files of the ring engine share: its state, and who does what.
+ *
+ *	engine_ring.c	opens, pumps, closes: the table of operations
+ *	ring_arm.c	arms and disarms one watch
+ *	ring_perf.c	where BPF is not permitted: the kernel's own samples
+ */
+#ifndef WATCHCTL_ENGINE_RING_ENGINE_H
+#define WATCHCTL_ENGINE_RING_ENGINE_H
+
+#include "watchctl/engine/engine.h"
+#include "watchctl/engine/exec_watch.h"
+#include "watchctl/engine/intake.h"
+#include "watchctl/engine/perf_bp.h"
+#include "watchctl/engine/kernel_recorder.h"
+#include "watchctl/engine/watchpoint.h"
+
+#define COUNTED_IDS 16u /* watches with higher ids are hooks, which nobody counts */
+
+/* What the engine knows of watch i beside what its intake does. */
+struct ring_watch {
+	bool armed, disabled;
+	struct watchpoint w;
+	struct perf_bp perf;
+	uint64_t counted; /* final, once it is disabled */
+	uint64_t disabled_ns;
+	struct engine *engine;
+};
+
+struct engine {
+	pid_t pid;
+	struct engine_options options;
+	struct kernel_recorder *recorder; /* NULL: not permitted */
+	struct kernel_access *kernel;
+	struct intake intake;
+	struct exec_watch exec;
+	struct ring_watch watch[WIRE_WATCHES];
+	struct engine_counts past[COUNTED_IDS]; /* by id: of watches whose place was taken by a later one */
+	int pidfd;
+	int registers_before; /* in use in a thread of the target before we armed any */
+	uint64_t checked_ns;
+	bool gone, execed;
+};
+
+struct wc_error *ring_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret);
+void ring_disarm(struct engine *e, uint32_t id);
+struct wc_error *ring_extend(struct engine *e, uint32_t id, uint32_t *ret);
+
+/* No more hits of watch @w, and its count is final. */
+void ring_disable(struct ring_watch *w);
+
+/* Of watch @i alone. */
+void ring_counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret);
+
+/* Everything recorded so far to the sink. */
+struct wc_error *ring_drain(struct engine *e);
+
+#endif

@@ -1,0 +1,179 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/clock.h"
+#include "watchctl/monitor/monitored.h"
+
+/* One register of a watch, as its callback knows it. */
+static bool address_of_thread(void *ctx, uint64_t thread_pointer, uint64_t *ret)
+{
+	struct monitor *m = ((void **)ctx)[0];
+	struct monitored *w = ((void **)ctx)[1];
+	struct memory_view mem = proc_memory(&m->pid);
+	uint64_t addr;
+
+	if (tls_address(&w->variable.tls, &mem, thread_pointer, &addr) != TLS_OK || addr % w->size)
+		return false;
+	if (!w->thread_address)
+		w->thread_address = addr;
+	*ret = addr;
+	return true;
+}
+
+static struct wc_error *tell_watch(struct monitor *m, unsigned int i, const struct arm_report *report)
+{
+	const struct watch_request *r = &m->options.watch[i];
+	struct monitored *w = &m->watch[i];
+	const struct variable *v = &w->variable;
+	struct trace_event e = { .type = EVENT_WATCH };
+
+	e.watch = (struct watch_event){
+		.id = i,
+		.name = r->expr,
+		.full_name = v->name ? v->name : r->expr,
+		.addr = monitor_is_per_thread(w) ? w->thread_address : v->addr,
+		.size = w->size,
+		.per_thread = monitor_is_per_thread(w),
+		.filter = w->filter_text,
+		.access = r->access,
+		.engine = m->ops->name,
+		.why = m->why[0] ? m->why : NULL,
+		.module = v->module,
+		.type = v->type,
+		.threads = report->threads,
+		.threads_armed = report->threads_armed,
+		.verified = report->verified,
+		.kernel = report->kernel,
+		.has_value = report->has_value && w->nparts == 1,
+		.value = report->value,
+		.slot = r->slot,
+	};
+	if (w->size != v->size || w->nparts > 1) /* its type says nothing about these bytes */
+		e.watch.type = (struct value_type){ .kind = VALUE_UNKNOWN, .name = v->type.name };
+	w->told = true;
+	return monitor_put(m, &e);
+}
+
+/* Said once, where it could matter. */
+static struct wc_error *tell_kernel(struct monitor *m, const struct arm_report *report)
+{
+	if (report->kernel || !report->kernel_refusal || m->told_kernel)
+		return NULL;
+	m->told_kernel = true;
+	return monitor_note(m, "accesses by the kernel are not seen: %s", report->kernel_refusal);
+}
+
+/* Of several parts: what holds for all of them. */
+static void add_report(struct arm_report *sum, const struct arm_report *r, bool first)
+{
+	if (first) {
+		*sum = *r;
+		return;
+	}
+	sum->threads = r->threads;
+	if (r->threads_armed < sum->threads_armed)
+		sum->threads_armed = r->threads_armed;
+	sum->verified &= r->verified;
+	sum->kernel &= r->kernel;
+}
+
+struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
+{
+	const struct watch_request *r = &m->options.watch[i];
+	struct monitored *w = &m->watch[i];
+	struct arm_report sum = { 0 };
+	struct wc_error *err = NULL;
+	unsigned int k;
+
+	for (k = 0; k < w->nparts && !err; k++) {
+		const struct range_part *p = &w->part[k];
+		struct watchpoint point = {
+			.id = i,
+			.addr = p->addr,
+			.size = p->size,
+			.want_addr = p->want_addr,
+			.want_size = p->want_size,
+			.access = (enum access_kind)r->access,
+			.slot = r->slot,
+			.filter = filter_has_work(&w->filter) ? &w->filter : NULL,
+		};
+		struct arm_report report = { 0 };
+
+		if (monitor_is_per_thread(w)) {
+			point.address = address_of_thread;
+			point.address_ctx = w->address_ctx;
+			w->address_ctx[0] = m;
+			w->address_ctx[1] = w;
+		}
+		err = m->ops->arm(m->engine, &point, &report);
+		add_report(&sum, &report, k == 0);
+	}
+	if (err) {
+		m->ops->disarm(m->engine, i);
+		return err;
+	}
+	w->armed = true;
+	if (!w->armed_ns)
+		w->armed_ns = monotonic_ns();
+	err = tell_watch(m, i, &sum);
+	if (!err)
+		err = tell_kernel(m, &sum);
+	if (!err && monitor_is_per_thread(w))
+		err = monitor_hook_threads(m);
+	return err;
+}
+
+/* A path that is followed may change between the look at it and the arming of its pointers: looked at again.
+ */
+static struct wc_error *arm_followed(struct monitor *m, unsigned int i)
+{
+	struct monitored *w = &m->watch[i];
+	struct wc_error *err = monitor_arm_pointers(m, i);
+	bool missing;
+
+	if (!err)
+		err = monitor_plan(m, i, &missing);
+	if (!err)
+		err = monitor_arm_pointers(m, i);
+	if (err)
+		return err;
+	w->follows = true;
+	if (!w->waits)
+		return monitor_arm(m, i);
+	return monitor_note(
+		m, "%s: a pointer on the path is null or leads nowhere: the watch waits until that changes",
+		m->options.watch[i].expr);
+}
+
+static struct wc_error *arm_one(struct monitor *m, unsigned int i, bool *missing)
+{
+	struct wc_error *err = monitor_plan(m, i, missing);
+
+	if (err)
+		return err;
+	return m->options.watch[i].follow ? arm_followed(m, i) : monitor_arm(m, i);
+}
+
+struct wc_error *monitor_arm_all(struct monitor *m, bool any_name_may_come, bool *ret_missing)
+{
+	unsigned int i;
+
+	*ret_missing = false;
+	for (i = 0; i < m->options.nwatches; i++) {
+		struct monitored *w = &m->watch[i];
+		struct wc_error *err;
+		bool missing = false;
+
+		if (w->armed || w->gone || w->follows)
+			continue;
+		err = arm_one(m, i, &missing);
+		if (!err)
+			continue;
+		if (err->kind != WC_ENAME || !(missing || any_name_may_come))
+			return err;
+		wc_error_free(err);
+		*ret_missing = true;
+	}
+	return NULL;
+}

@@ -1,0 +1,128 @@
+#include <string.h>
+
+#include "watchctl/monitor/monitored.h"
+
+static uint32_t hook_id(unsigned int i, unsigned int k)
+{
+	return POINTER_HOOK + LOCATE_POINTERS * i + k;
+}
+
+static bool is_wanted(const struct monitored *w, uint64_t pointer)
+{
+	unsigned int k;
+
+	for (k = 0; k < w->variable.npointers; k++)
+		if (w->variable.pointer[k] == pointer)
+			return true;
+	return false;
+}
+
+static bool is_armed(const struct monitored *w, uint64_t pointer)
+{
+	unsigned int k;
+
+	for (k = 0; k < LOCATE_POINTERS; k++)
+		if (w->pointer[k] == pointer)
+			return true;
+	return false;
+}
+
+static struct wc_error *arm_pointer(struct monitor *m, unsigned int i, uint64_t pointer)
+{
+	struct monitored *w = &m->watch[i];
+	struct watchpoint p = {
+		.addr = pointer, .size = 8, .access = ACCESS_WRITE, .slot = -1, .hook = true
+	};
+	struct arm_report report = { 0 };
+	struct wc_error *err;
+	unsigned int k;
+
+	for (k = 0; k < LOCATE_POINTERS && w->pointer[k]; k++)
+		;
+	if (k == LOCATE_POINTERS)
+		return wc_error_new(WC_ENOTSUP, "the path of %s has more than %u pointers",
+				    m->options.watch[i].expr, LOCATE_POINTERS);
+	if (pointer % 8)
+		return wc_error_new(
+			WC_ENOTSUP,
+			"the pointer at 0x%llx on the path of %s is not aligned: it cannot be followed",
+			(unsigned long long)pointer, m->options.watch[i].expr);
+	p.id = hook_id(i, k);
+	err = m->ops->arm(m->engine, &p, &report);
+	if (err)
+		return wc_error_context(err,
+					"to follow %s takes one debug register for each pointer on its path",
+					m->options.watch[i].expr);
+	w->pointer[k] = pointer;
+	return NULL;
+}
+
+struct wc_error *monitor_arm_pointers(struct monitor *m, unsigned int i)
+{
+	struct monitored *w = &m->watch[i];
+	struct wc_error *err = NULL;
+	unsigned int k;
+
+	for (k = 0; k < LOCATE_POINTERS; k++) {
+		if (!w->pointer[k] || is_wanted(w, w->pointer[k]))
+			continue;
+		m->ops->disarm(m->engine, hook_id(i, k));
+		w->pointer[k] = 0;
+	}
+	for (k = 0; k < w->variable.npointers && !err; k++)
+		if (!is_armed(w, w->variable.pointer[k]))
+			err = arm_pointer(m, i, w->variable.pointer[k]);
+	return err;
+}
+
+static struct wc_error *tell_moved(struct monitor *m, unsigned int i, uint64_t from)
+{
+	const struct monitored *w = &m->watch[i];
+	const char *expr = m->options.watch[i].expr;
+
+	if (w->waits)
+		return monitor_note(
+			m, "%s: a pointer on the path became null or leads nowhere: the watch waits", expr);
+	if (!from)
+		return monitor_note(m, "%s is now at 0x%llx", expr, (unsigned long long)w->variable.addr);
+	return monitor_note(m, "%s moved from 0x%llx to 0x%llx: a pointer on its path changed", expr,
+			    (unsigned long long)from, (unsigned long long)w->variable.addr);
+}
+
+/*
+ * The thread that changed the pointer waits (but for the ring engine, which cannot make it wait): when it
+ * goes on, the watch is where the path leads now.
+ */
+struct wc_error *monitor_follow(struct monitor *m, unsigned int i)
+{
+	struct monitored *w = &m->watch[i];
+	uint64_t from = w->armed ? w->variable.addr : 0;
+	bool missing, moved;
+	struct wc_error *err = monitor_plan(m, i, &missing), *told;
+
+	if (err) {
+		/* It leads to where nothing can be watched: said, and the path is watched on. */
+		w->waits = true;
+		told = monitor_note(m, "%s", err->text);
+		wc_error_free(err);
+		if (told)
+			return told;
+	}
+	moved = w->waits || !from || from != w->variable.addr;
+	if (!moved)
+		return monitor_arm_pointers(m, i);
+	if (from) {
+		m->ops->disarm(m->engine, i);
+		w->armed = false;
+	}
+	err = monitor_arm_pointers(m, i);
+	if (!err && !w->waits)
+		err = monitor_arm(m, i);
+	if (err) {
+		w->waits = true;
+		told = monitor_note(m, "%s", err->text);
+		wc_error_free(err);
+		return told;
+	}
+	return from || !w->waits ? tell_moved(m, i, from) : NULL;
+}

@@ -1,0 +1,105 @@
+/*
+ * monitored - what the files of the monitor share: its state, and who does what.
+ *
+ *	monitor.c	opens, pumps, closes: the order of life
+ *	choose.c	which engine
+ *	plan.c		a request -> where it is, the registers it takes, its filter
+ *	arm.c		arms what was planned, tells the watch; what waits for a library
+ *	follow.c	the pointers on a path, and moving the watch when one changes
+ *	per_thread.c	new threads of a variable of which each thread has its own
+ */
+#ifndef WATCHCTL_MONITOR_MONITORED_H
+#define WATCHCTL_MONITOR_MONITORED_H
+
+#include "handler/filter.h"
+#include "stackwalk/locate.h"
+#include "watchctl/engine/engine.h"
+#include "watchctl/engine/range_plan.h"
+#include "watchctl/monitor/monitor.h"
+#include "watchctl/target/proc.h"
+#include "watchctl/target/tracee.h"
+
+/* Ids of hooks in the engine; below are the watches, by their number on the command line. */
+#define LOADER_HOOK 1000u
+#define THREAD_HOOK 1100u  /* and those that follow: one for each place where threads start */
+#define POINTER_HOOK 1200u /* + LOCATE_POINTERS * watch + how far along the path */
+#define THREAD_HOOKS 3u
+
+#define EXTEND_NS 50000000ull /* how often threads are looked for that have no copy armed yet */
+
+struct monitored {
+	bool armed, gone;
+	bool follows; /* the pointers on its path are armed */
+	bool waits;   /* a pointer on the path is null: nothing is armed but the pointers */
+	struct variable variable;
+	uint32_t size; /* asked for, or the type's */
+	struct range_part part[RANGE_PARTS];
+	unsigned int nparts;
+	struct wire_filter filter;
+	char *filter_text;		   /* for people; NULL: no filter */
+	uint64_t pointer[LOCATE_POINTERS]; /* armed as hooks; 0: not */
+	void *address_ctx[2];		   /* for the engine's callback: the monitor, this */
+	uint64_t thread_address;	   /* per thread: that of the first thread that has one */
+	bool told;			   /* the watch event has been emitted */
+	uint64_t forwarded;		   /* accesses given to the sink */
+	uint64_t armed_ns;
+	struct engine_counts past; /* by engines that are closed: before an exec */
+};
+
+struct monitor {
+	struct monitor_options options;
+	struct event_sink sink;
+	const struct engine_ops *ops;
+	struct engine *engine;
+	char why[200]; /* this engine; "": it is the default one */
+	struct locator *locator;
+	struct tracee held;
+	struct monitored watch[MONITOR_WATCHES];
+	unsigned int thread_hooks;
+	uint64_t extended_ns;
+	pid_t pid;
+	bool launched, hooked, started, told_kernel, told_late;
+	int wait_status;
+	uint64_t limit, forwarded;
+};
+
+struct wc_error *monitor_put(struct monitor *m, struct trace_event *e);
+struct wc_error *monitor_note(struct monitor *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Fills in m->ops and m->why. WC_ENOTSUP, WC_EPERM: the engine asked for cannot work, and why. */
+struct wc_error *monitor_choose(struct monitor *m);
+
+/*
+ * Finds watch @i and fills in what is to be armed; nothing is armed. *missing: it is not there yet, but may
+ * come with a library. A null pointer on a path that is followed is no error: then ->waits is set.
+ */
+struct wc_error *monitor_plan(struct monitor *m, unsigned int i, bool *missing);
+
+/*
+ * Plans and arms all watches that are not armed yet. What is missing waits for the loader where it may still
+ * come: *ret_missing.
+ */
+struct wc_error *monitor_arm_all(struct monitor *m, bool any_name_may_come, bool *ret_missing);
+
+/* Arms watch @i as planned, and tells. */
+struct wc_error *monitor_arm(struct monitor *m, unsigned int i);
+
+/* Arms the pointers on the path of watch @i as hooks, those that are not yet; disarms the others. */
+struct wc_error *monitor_arm_pointers(struct monitor *m, unsigned int i);
+
+/* A pointer has changed. */
+struct wc_error *monitor_follow(struct monitor *m, unsigned int i);
+
+/* How many registers the pointers of watch @i take. */
+unsigned int monitor_pointers(const struct monitor *m, unsigned int i);
+
+bool monitor_is_per_thread(const struct monitored *w);
+bool monitor_any_per_thread(const struct monitor *m);
+
+/* Once a per-thread variable is armed: sees to it that new threads are, before they run. */
+struct wc_error *monitor_hook_threads(struct monitor *m);
+
+/* Arms threads that have no copy armed yet. */
+struct wc_error *monitor_extend(struct monitor *m);
+
+#endif
