@@ -25,7 +25,7 @@ WARN := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -
 BASE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. -I$(BUILD) $(WARN) -MMD -MP
 PKGS := libdw libelf
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lbpf -lz -lstdc++ -lpthread
+LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lbpf -lz -liberty -lpthread
 
 # The handler runs inside the traced program: freestanding, position independent, general registers only.
 HANDLER_CFLAGS := -std=gnu11 -O2 -g -I. $(WARN) -MMD -MP -ffreestanding -fPIC -fvisibility=hidden \
@@ -68,5 +68,5 @@ $(PROG): $(CLI_OBJ) $(LIB)
 clean: ## removes what was built
 	rm -rf $(BUILD) build-*
 
-include $(wildcard tools/handler.mk tools/bpf.mk tools/demo.mk tools/test.mk tools/check.mk tools/bench.mk tools/install.mk)
+include $(wildcard tools/handler.mk tools/bpf.mk tools/demo.mk tools/test.mk tools/truth.mk tools/check.mk tools/bench.mk tools/install.mk)
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d)

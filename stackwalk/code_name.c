@@ -19,7 +19,8 @@
 struct place {
 	const struct module *module;
 	struct locate_index *index;
-	uint64_t addr; /* runtime */
+	uint64_t addr;	  /* runtime */
+	bool is_function; /* where a function begins */
 };
 
 /* The bounds of the contiguous part of a function around @at, as addresses of the file. */
@@ -141,19 +142,24 @@ static struct wc_error *count_inlined(struct search *s, const struct hit *h, uns
 	return NULL;
 }
 
-/* The line of the code, of the innermost inlined function. */
+/*
+ * The line of the code: of the innermost inlined function there, but of the beginning of a function that line
+ * of it itself.
+ */
 static struct wc_error *set_source(const struct place *p, struct variable *v)
 {
+	const struct dwarf_frame *frame;
 	struct dwarf_names *names = dwarf_names_new(locate_index_file(p->index));
 	struct dwarf_place at = { 0 };
 	struct wc_error *err = NULL;
 
 	if (!names)
 		return &wc_enomem;
-	if (dwarf_names_lookup(names, p->addr - p->module->bias, &at) && at.frame[0].file) {
-		v->decl_file = strdup(at.frame[0].file);
-		v->decl_line = at.frame[0].line;
-		err = v->decl_file ? NULL : &wc_enomem;
+	if (dwarf_names_lookup(names, p->addr - p->module->bias, &at)) {
+		frame = &at.frame[p->is_function ? at.nframes - 1 : 0];
+		v->decl_file = frame->file ? strdup(frame->file) : NULL;
+		v->decl_line = frame->line;
+		err = frame->file && !v->decl_file ? &wc_enomem : NULL;
 	}
 	dwarf_place_deinit(&at);
 	dwarf_names_free(names);
@@ -201,7 +207,7 @@ static struct wc_error *function_result(struct search *s, const struct code_expr
 					const struct memory_view *mem, struct variable *ret)
 {
 	const struct hit *h = &s->hit[0];
-	struct place p = { h->module, h->index, h->addr + e->offset };
+	struct place p = { h->module, h->index, h->addr + e->offset, e->offset == 0 };
 	unsigned int copies = s->nclones;
 	struct wc_error *err = check_offset(h, e->offset, mem);
 

@@ -11,6 +11,7 @@
 #include "stackwalk/code_name_match.h"
 #include "stackwalk/demangle.h"
 #include "stackwalk/dwarf_unit.h"
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 
 #define DEPTH_MAX 256
@@ -41,15 +42,28 @@ static Dwarf_Die origin_of(const Dwarf_Die *die)
 	return at;
 }
 
+/* Linkage names of Rust do not have the types for which a function was made; those of its entry do. */
+static enum name_fit compare_generic(const struct walk *w, const char *linkage, const char *name)
+{
+	scoped(freep) char *scope = NULL;
+
+	if (!strchr(w->query, '<') || !strchr(name, '<'))
+		return FIT_NONE;
+	scope = locate_scope_of(demangle_bare(linkage));
+	return locate_name_fit(scope, name, w->query);
+}
+
 static enum name_fit compare(const struct walk *w, Dwarf_Die *die)
 {
 	const char *name = dwarf_diename(die), *linkage;
 	enum hit_part part;
+	enum name_fit fit;
 
 	if (!name || (w->word_len && !memmem(name, strlen(name), w->word, w->word_len)))
 		return FIT_NONE;
 	linkage = dwarf_die_linkage_name(die);
-	return code_name_fit(linkage ? linkage : name, w->query, &part);
+	fit = code_name_fit(linkage ? linkage : name, w->query, &part);
+	return fit || !linkage ? fit : compare_generic(w, linkage, name);
 }
 
 /* How well the origin fits, asked once. */

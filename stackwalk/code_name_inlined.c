@@ -1,4 +1,5 @@
 /* Part of code_name_find: what is said of a function that has no code of its own, because it was inlined. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +17,21 @@ struct listing {
 	const struct module *module; /* of the first one */
 };
 
-static void list_call(struct listing *l, struct locate_index *x, struct code_die *d)
+static void list_call(struct listing *l, const struct module *m, struct locate_index *x, struct code_die *d)
 {
 	Dwarf_Die *cu = locate_index_unit(x, d->unit);
 	scoped(freep) char *caller = code_die_name(&d->function);
+	uint64_t at = code_die_entry(d);
 	Dwarf_Word file, line;
 	const char *path = NULL;
 
+	if (!at || l->n++ >= LISTED_MAX)
+		return;
+	fprintf(l->f, "\n  0x%" PRIx64 "  ", at + m->bias);
 	if (dwarf_die_number(&d->die, DW_AT_call_file, &file))
 		path = dwarf_unit_file(cu, file);
-	if (l->n++ >= LISTED_MAX)
-		return;
-	fprintf(l->f, "\n  ");
 	if (path && dwarf_die_number(&d->die, DW_AT_call_line, &line))
-		fprintf(l->f, "%s:%lu  ", dwarf_unit_short_path(cu, path), line);
+		fprintf(l->f, "%s:%" PRIu64 " ", dwarf_unit_short_path(cu, path), line);
 	fprintf(l->f, "in %s", caller ? caller : "?");
 }
 
@@ -49,7 +51,7 @@ static bool list_module(struct search *s, const struct module *m, struct locate_
 			continue;
 		if (!l->n)
 			l->module = m;
-		list_call(l, x, d);
+		list_call(l, m, x, d);
 	}
 	return true;
 }
@@ -78,9 +80,9 @@ struct wc_error *code_name_inlined_error(struct search *s)
 		return &wc_enomem;
 	if (!l.n)
 		return NULL;
-	return wc_error_new(
-		WC_ENAME,
-		"'%s' has no code of its own in %s: it was inlined wherever it is called. Watch one of the "
-		"calls, as FILE:LINE, or the function around it:%s",
-		s->name, basename(l.module->path), list);
+	return wc_error_new(WC_ENAME,
+			    "'%s' has no code of its own in %s: it was inlined wherever it is called. Give "
+			    "the address of one of "
+			    "these copies, or the name of the function around it:%s",
+			    s->name, basename(l.module->path), list);
 }

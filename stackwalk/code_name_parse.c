@@ -108,7 +108,7 @@ static bool starts_name(const char *s)
 {
 	unsigned char c = (unsigned char)*s;
 
-	return isalpha(c) || c >= 0x80 || (c && strchr("_$~<({", c)) || strncmp(s, "::", 2) == 0;
+	return isalpha(c) || c >= 0x80 || (c && strchr("_$~<({", c));
 }
 
 /* A space may stand in "operator new", "f() const" and inside brackets, for instance. */
@@ -147,6 +147,8 @@ static struct wc_error *parse_function(struct parser *p)
 	const char *plus, *end;
 	struct wc_error *err;
 
+	if (strncmp(p->at, "::", 2) == 0)
+		p->at += 2;
 	if (!starts_name(p->at))
 		return expected(p, p->at,
 				p->expr->nprefixes ? "the name of a function or a line number"
@@ -158,8 +160,6 @@ static struct wc_error *parse_function(struct parser *p)
 	err = check_name(p, end);
 	if (err)
 		return err;
-	if (strncmp(p->at, "::", 2) == 0)
-		p->at += 2;
 	p->expr->name = strndup(p->at, (size_t)(end - p->at));
 	if (!p->expr->name)
 		return &wc_enomem;

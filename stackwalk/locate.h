@@ -47,7 +47,7 @@ struct variable {
 	/*
 	 * Addresses of the 8 byte pointers that were read on the way by "->", "*" and "[n]" (also a C++
 	 * reference's and a Go slice's), outermost first: when one of them changes, @expr means another
-	 * place. There may be more than LOCATE_POINTERS: those are not stored.
+	 * place. Of more than LOCATE_POINTERS only the first are told.
 	 */
 	uint64_t pointer[LOCATE_POINTERS];
 	unsigned int npointers;

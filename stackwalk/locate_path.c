@@ -78,8 +78,7 @@ static struct wc_error *load_pointer(struct path_place *p, const struct memory_v
 				    p->text, p->addr);
 	}
 	if (p->npointers < LOCATE_POINTERS)
-		p->pointer[p->npointers] = p->addr;
-	p->npointers++;
+		p->pointer[p->npointers++] = p->addr;
 	if (!value) {
 		p->null_pointer = true;
 		return wc_error_new(

@@ -26,8 +26,9 @@ BARE, UNTOUCHED = "no watch", "untouched variable"
 class Row:
     """One line of the table: a tool on a kind of victim. No tool: the victim alone."""
 
-    def __init__(self, name, tool=None, arguments=(), untouched=False):
+    def __init__(self, name, tool=None, arguments=(), untouched=False, unprivileged=False):
         self.name = name
+        self.unprivileged = unprivileged  # victim and tool belong to nobody
         self.tool = tool
         self.arguments = arguments
         self.untouched = untouched
@@ -35,9 +36,15 @@ class Row:
         self.hits = 0
         self.lost = 0
         self.problem = tool.missing() if tool else None
+        if unprivileged and os.geteuid():
+            self.problem = "only root can start it as another user"
 
 
-def hit_rows(watchctl):
+ONE_IN_1024 = "(new & 1023) == 5"
+RAW_STACK = 8192  # bytes; what the ring engine asks for, too
+
+
+def hit_rows(watchctl, loop):
     w = tools.Watchctl
     return [
         Row(BARE),
@@ -46,6 +53,10 @@ def hit_rows(watchctl):
         Row("watchctl -w -o LOG", w(watchctl, log=True)),
         Row("watchctl -rw", w(watchctl, ("-rw",))),
         Row("watchctl -rw, add", w(watchctl, ("-rw",)), ("--add",)),
+        Row("watchctl -w, filtered", w(watchctl, ("-w", "--if", "new==old+77"))),
+        Row("watchctl -w, 1 in 1024", w(watchctl, ("-w", "--if", ONE_IN_1024))),
+        Row("watchctl ring", w(watchctl, ("-w", "--engine", "ring"))),
+        Row("perf count", tools.PerfCount()),
         Row("perf record", tools.Perf()),
         Row("perf record, regs", tools.Perf(registers=True)),
         Row("bpftrace ustack", tools.Bpftrace()),
@@ -53,6 +64,12 @@ def hit_rows(watchctl):
         Row("gdb bt 16", tools.Gdb(["bt 16"])),
         Row("lldb continue", tools.Lldb()),
         Row("lldb bt 16", tools.Lldb(["thread backtrace -c 16"])),
+        Row("gdb condition 1 in 1024", tools.Gdb(condition="(*(long *) ADDR & 1023) == 5")),
+        Row("lldb condition 1 in 1024", tools.Lldb(condition="(*(long *) ADDR & 1023) == 5")),
+        Row("ptrace loop", tools.PtraceLoop(loop)),
+        Row("watchctl ptrace", w(watchctl, ("-w", "--engine", "ptrace"))),
+        Row("watchctl ring, no BPF", w(watchctl, ("-w", "--engine", "ring")), unprivileged=True),
+        Row("perf record, raw stack", tools.Perf(registers=True, raw=RAW_STACK), unprivileged=True),
         Row(FLOOR_2, arguments=("--floor", "--threads", "2")),
         Row("watchctl -w, 2 threads", w(watchctl), ("--threads", "2")),
         Row(UNTOUCHED, w(watchctl), untouched=True),
@@ -78,6 +95,12 @@ def targets():
         t("gdb silent", "watchctl -w", ">=", 20, bound=FLOOR),
         t("gdb bt 16", "watchctl -w", ">=", 90, bound=FLOOR),
         t("lldb continue", "watchctl -w", ">=", 80, bound=FLOOR),
+        t("watchctl -w, filtered", FLOOR, "<=", 1.05),
+        t("watchctl ring", "perf record", "<=", 1.05),
+        t("watchctl ring, no BPF", "perf record, raw stack", "<=", 1.10),
+        t("watchctl ptrace", "ptrace loop", "<=", 1.30),
+        t("gdb condition 1 in 1024", "watchctl -w, 1 in 1024", ">=", 20, bound=FLOOR),
+        t("lldb condition 1 in 1024", "watchctl -w, 1 in 1024", ">=", 80, bound=FLOOR),
         t("watchctl -w, 2 threads", FLOOR_2, "<=", 1.10),
         t(UNTOUCHED, BARE, "<=", 1.02),
     ]
@@ -86,7 +109,7 @@ def targets():
 def watch(row, v, folder):
     """One sample of a victim with the row's tool at work on it."""
     addr = v.untouched if row.untouched else v.addr
-    with tools.Running(row.tool, v.pid, addr, folder) as running:
+    with tools.Running(row.tool, v.pid, addr, folder, row.unprivileged) as running:
         if row.untouched:
             armed = running.wait_armed()
         else:
@@ -102,7 +125,11 @@ def watch(row, v, folder):
 
 
 def run_hits(row, number, hits):
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder, victim.Victim(hits, row.arguments) as v:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, victim.Victim(
+        hits, row.arguments, tools.NOBODY if row.unprivileged else []
+    ) as v:
+        if row.unprivileged:
+            os.chmod(folder, 0o777)
         if row.tool:
             sample = watch(row, v, folder)
         else:
@@ -172,12 +199,14 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="bench", description=__doc__.splitlines()[0])
     parser.add_argument("--watchctl", required=True, help="the watchctl to measure")
     parser.add_argument("--hits", required=True, help="the victim, built from hits.c")
+    parser.add_argument("--ptrace-loop", required=True, help="the bare ptrace loop, built from ptrace_loop.c")
     parser.add_argument("--json", metavar="FILE", help="write what was measured there")
     parser.add_argument("--rounds", type=int, default=7, help="repetitions of every row (default %(default)s)")
     parser.add_argument("--server-rounds", type=int, default=3, help="... of the redis rows (default %(default)s)")
     parser.add_argument("--only", metavar="TEXT", action="append", help="only the rows whose name contains TEXT")
     arguments = parser.parse_args()
     arguments.watchctl = os.path.abspath(arguments.watchctl)
+    arguments.ptrace_loop = os.path.abspath(arguments.ptrace_loop)
     arguments.hits = os.path.abspath(arguments.hits)
     return arguments
 
@@ -185,7 +214,7 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     about = {**machine(), "rounds": arguments.rounds}
-    rows, redis = hit_rows(arguments.watchctl), server_rows(arguments.watchctl)
+    rows, redis = hit_rows(arguments.watchctl, arguments.ptrace_loop), server_rows(arguments.watchctl)
     if arguments.only:
         rows = [row for row in rows if any(text in row.name for text in arguments.only)]
         redis = [row for row in redis if any(text in row.name for text in arguments.only)]

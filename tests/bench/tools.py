@@ -10,6 +10,7 @@ import time
 ARM_TIMEOUT_S = 10
 END_TIMEOUT_S = 10
 FRAMES = "16"
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 class ToolError(Exception):
@@ -58,14 +59,41 @@ class Perf(Tool):
     program = "perf"
     package = "linux-perf"
 
-    def __init__(self, registers=False):
+    def __init__(self, registers=False, raw=0):
         self.registers = registers
+        self.graph = f"dwarf,{raw}" if raw else "fp"
+        self.modifiers = ":u" if raw else ""
 
     def command(self, pid, addr, folder):
-        command = ["perf", "record", "-e", f"mem:{addr}/8:w", "-c", "1", "--call-graph", "fp", "-p", str(pid)]
+        command = ["perf", "record", "-e", f"mem:{addr}/8:w{self.modifiers}", "-c", "1", "--call-graph", self.graph, "-p", str(pid)]
         if self.registers:
             command += ["--user-regs=ax,bx,cx,dx,si,di,bp,sp,ip,flags,r8,r9,r10,r11,r12,r13,r14,r15"]
         return command + ["-o", os.path.join(folder, "perf.data")]
+
+
+class PerfCount(Tool):
+    """Counts and records nothing: what the kernel's part of a hit costs by itself."""
+
+    program = "perf"
+    package = "linux-perf"
+
+    def command(self, pid, addr, folder):
+        return ["perf", "stat", "-e", f"mem:{addr}/8:w", "-p", str(pid), "-o", os.path.join(folder, "stat")]
+
+
+class PtraceLoop(Tool):
+    """Debug registers by POKEUSER, and nothing but going on at each stop."""
+
+    stop_signal = signal.SIGTERM
+
+    def __init__(self, path):
+        self.path = path
+
+    def missing(self):
+        return None if os.access(self.path, os.X_OK) else f"{self.path} is not built"
+
+    def command(self, pid, addr, folder):
+        return [self.path, str(pid), addr, "8"]
 
 
 class Bpftrace(Tool):
@@ -85,12 +113,14 @@ class Gdb(Tool):
     window = 0.5
     stop_signal = signal.SIGKILL
 
-    def __init__(self, at_hit=()):
+    def __init__(self, at_hit=(), condition=None):
         self.at_hit = at_hit
+        self.condition = condition
 
     def command(self, pid, addr, folder):
         script = os.path.join(folder, "commands.gdb")
-        lines = ["set pagination off", "set confirm off", f"watch -location *(long *) {addr}", "commands"]
+        condition = f" if {self.condition.replace('ADDR', addr)}" if self.condition else ""
+        lines = ["set pagination off", "set confirm off", f"watch -location *(long *) {addr}{condition}", "commands"]
         with open(script, "w", encoding="ascii") as f:
             f.write("\n".join([*lines, "silent", *self.at_hit, "continue", "end", "continue", ""]))
         return ["gdb", "-nx", "-q", "-batch", "-p", str(pid), "-x", script]
@@ -108,12 +138,16 @@ class Lldb(Tool):
     window = 0.5
     stop_signal = signal.SIGKILL
 
-    def __init__(self, at_hit=()):
+    def __init__(self, at_hit=(), condition=None):
         self.at_hit = at_hit
+        self.condition = condition
 
     def command(self, pid, addr, folder):
         script = os.path.join(folder, "commands.lldb")
-        lines = [f"watchpoint set expression -w write -s 8 -- {addr}", "watchpoint command add 1"]
+        lines = [f"watchpoint set expression -w write -s 8 -- {addr}"]
+        if self.condition:
+            lines.append(f"watchpoint modify -c '{self.condition.replace('ADDR', addr)}' 1")
+        lines.append("watchpoint command add 1")
         with open(script, "w", encoding="ascii") as f:
             f.write("\n".join([*lines, *self.at_hit, "process continue", "DONE", "process continue", ""]))
         return ["lldb-19", "--batch", "--no-lldbinit", "-p", str(pid), "-s", script]
@@ -131,13 +165,13 @@ def _tail(path):
 class Running:
     """A tool at work on a process. Its output goes to a file where it is needed later, else nowhere."""
 
-    def __init__(self, tool, pid, addr, folder):
+    def __init__(self, tool, pid, addr, folder, unprivileged=False):
         self.tool = tool
         self.folder = folder
         self.stderr = os.path.join(folder, "stderr")
         with open(self.stderr, "wb") as errors:
             self.process = subprocess.Popen(
-                tool.command(pid, addr, folder),
+                (NOBODY if unprivileged else []) + tool.command(pid, addr, folder),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,

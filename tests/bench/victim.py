@@ -26,11 +26,11 @@ class Sample:
 
 
 class Victim:
-    def __init__(self, path, arguments=()):
+    def __init__(self, path, arguments=(), prefix=()):
         self.threads = 1
         if "--threads" in arguments:
             self.threads = int(arguments[arguments.index("--threads") + 1])
-        command = [path, "--life", str(LIFE_S), *arguments]
+        command = [*prefix, path, "--life", str(LIFE_S), *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.fd = self.process.stdout.fileno()
         self.partial = b""

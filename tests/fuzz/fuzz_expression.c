@@ -1,11 +1,13 @@
 /*
- * Any text is an expression or a usage error: the parser comes to an end, and what it accepts has the
- * parts that the search for the variable relies on.
+ * Any text is an expression or a usage error, of a variable and of code: the parsers come to an end, and what
+ * they accept has the parts that the search relies on.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "stackwalk/code_name_match.h"
+#include "stackwalk/code_name_parse.h"
 #include "stackwalk/locate_parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -33,11 +35,34 @@ static void check_parts(const struct locate_expr *e)
 	}
 }
 
+static void check_code(const char *text)
+{
+	struct code_expr e = { 0 };
+	struct wc_error *err = code_name_parse(text, &e);
+	enum hit_part part;
+	size_t len;
+
+	if (err)
+		require(err->kind == WC_EUSAGE && err->text && *err->text);
+	else if (!e.is_raw)
+		require(e.nprefixes <= 2 && (e.name ? *e.name != '\0' : e.line > 0 && e.nprefixes > 0));
+	if (e.name) {
+		/* A name answers to itself, whatever it is. */
+		code_name_fit(e.name, e.name, &part);
+		require(strlen(code_name_word(e.name, &len)) >= len);
+		free(code_name_shown(e.name));
+	}
+	wc_error_free(err);
+	code_expr_deinit(&e);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct locate_expr e = { 0 };
 	char *text = strndup((const char *)data, size);
 	struct wc_error *err = locate_parse(text, &e);
+
+	check_code(text);
 
 	if (err)
 		require(err->kind == WC_EUSAGE && err->text && *err->text);

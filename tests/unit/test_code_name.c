@@ -185,7 +185,8 @@ static void errors_say_what_and_what_to_try(void **state)
 	expect_refusal(&b, "nofile.c:caller", WC_ENAME, "No source file 'nofile.c'");
 	expect_refusal(&b, "code.c:calller", WC_ENAME, "no function 'calller' in code.c|'caller'");
 	expect_refusal(&b, "only_inlined", WC_ENAME,
-		       "'only_inlined' has no code of its own|code.c:|in caller");
+		       "'only_inlined' has no code of its own|address of one of these copies|\n  "
+		       "0x|code.c:|in caller");
 	expect_refusal(&b, "pick", WC_ENAME, "indirect function|pick_slow|pick_fast");
 	expect_refusal(&b, "code.c:1", WC_ENAME, "Line 1 of code.c has no code|nearest line that has is");
 	expect_refusal(&b, "code.c:99999", WC_ENAME, "Line 99999 of code.c has no code");
@@ -362,7 +363,7 @@ static void an_address_is_taken_as_it_is(void **state)
 	v = find(&b, expr);
 	assert_int_equal(v.addr, small.addr);
 	assert_string_equal(v.module, small.module);
-	assert_int_equal(v.decl_line, small.decl_line);
+	assert_true(v.decl_line > 0);
 	variable_deinit(&v);
 	v = find(&b, "0x10");
 	assert_int_equal(v.addr, 0x10);
@@ -440,6 +441,7 @@ static void malformed_expressions_are_usage_errors_with_a_caret(void **state)
 		{ "0x", "the end", 2 },
 		{ "0x12+3", "the end", 5 },
 		{ "-x", "the name of a function", 1 },
+		{ "f:::", "the name of a function", 5 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

@@ -373,11 +373,12 @@ static void hooked(const struct engine *e, struct engine_hook *ret)
 /* First the handler's: what it recorded before the guard took over comes before what the guard did. */
 struct wc_error *handler_take(struct engine *e, bool *any)
 {
+	uint64_t now = monotonic_ns();
 	struct wc_error *err = intake_pass(&e->intake, any);
 	bool taken = false;
 
 	if (!err && e->guard)
-		err = kernel_recorder_take(e->guard, &e->intake, &taken);
+		err = kernel_recorder_take(e->guard, &e->intake, now, &taken);
 	*any |= taken;
 	return err;
 }
@@ -405,6 +406,7 @@ void handler_counts_of(const struct engine *e, unsigned int i, struct engine_cou
 	c.filtered += e->intake.watch[i].filtered;
 	c.has_counted = a->w.slot < 0;
 	c.counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
+	c.counted -= e->intake.watch[i].steps;
 	known = c.recorded + c.filtered + c.lost_full;
 	if (!c.has_counted)
 		c.counted = known;

@@ -37,6 +37,7 @@
 #define CHECK_NS 50000000ull	 /* how often we look whether our helpers live */
 #define MODULES_NS 1000000000ull /* how often at the modules, unasked */
 #define POKE_NS 2000000ull
+#define POKE_MAX_NS 200000000ull
 #define PATIENCE_NS 5000000000ull /* the keeper answers within a second at the very worst */
 #define COUNTED_IDS 16u
 
@@ -61,7 +62,7 @@ struct engine {
 	bool held;    /* launched, and not let go of yet */
 	bool execed;  /* PUMP_EXECED was told, and the target waits */
 	bool told_ignored;
-	bool stopped, lost; /* lost: our helpers were killed */
+	bool lost;    /* the keeper was killed */
 	uint64_t checked_ns;
 	char why[256];
 };
@@ -99,7 +100,7 @@ static bool check_helpers(struct engine *e)
 
 /*
  * The keeper waits for threads to stop, and a signal ends that wait. One that comes just before it begins would
- * be missed: so until it answers, it is asked again.
+ * be missed: so until it is seen to know, there is another, later and later, since each holds it up.
  */
 static void poke(const struct engine *e)
 {
@@ -140,7 +141,7 @@ static struct wc_error *ask(struct engine *e, enum box_command command, uint32_t
 	struct ptrace_box *box = e->box;
 	uint32_t number = box->asked + 1, answered;
 	uint64_t end = monotonic_ns() + PATIENCE_NS;
-	struct timespec t = { .tv_nsec = POKE_NS };
+	uint64_t wait_ns = POKE_NS;
 
 	if (check_helpers(e))
 		return helpers_gone(e);
@@ -149,13 +150,20 @@ static struct wc_error *ask(struct engine *e, enum box_command command, uint32_t
 	__atomic_store_n(&box->asked, number, __ATOMIC_RELEASE);
 	poke(e);
 	while ((answered = __atomic_load_n(&box->answered, __ATOMIC_ACQUIRE)) != number) {
+		struct timespec t = { .tv_nsec = (long)wait_ns };
+
 		answer_queries(e);
 		syscall(SYS_futex, &box->answered, FUTEX_WAIT, answered, &t, NULL, 0);
 		if (box->answered == number)
 			continue;
 		if (check_helpers(e) || monotonic_ns() > end)
 			return helpers_gone(e);
+		if (__atomic_load_n(&box->taken, __ATOMIC_ACQUIRE) == number) {
+			wait_ns = POKE_NS;
+			continue;
+		}
 		poke(e);
+		wait_ns = wait_ns < POKE_MAX_NS ? 2 * wait_ns : wait_ns;
 	}
 	return box->error ? wc_error_new((enum wc_kind)box->error, "%s", box->text) : NULL;
 }
@@ -436,6 +444,7 @@ static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct
 	if (err)
 		return err;
 	a->armed = true;
+	report.kernel_refusal = "the ptrace engine gets no signal for them";
 	report.threads = e->box->threads;
 	report.threads_armed = e->box->threads_armed;
 	*ret = report;
@@ -459,6 +468,25 @@ static void disarm(struct engine *e, uint32_t id)
 		wc_error_free(ask(e, BOX_DISARM, mask)); /* pump() tells why nobody answers */
 }
 
+/* Whether some thread may have got its copy by now: then it is worth to be stopped. */
+static bool may_extend(const struct engine *e, unsigned int i)
+{
+	const struct watchpoint *w = &e->watch[i].w;
+	unsigned int k;
+	uint64_t addr;
+
+	if (e->box->nthreads > BOX_THREADS)
+		return true;
+	for (k = 0; k < e->box->nthreads; k++) {
+		const struct box_thread *t = &e->box->thread[k];
+
+		if (__atomic_load_n(&t->tid, __ATOMIC_ACQUIRE) && (t->lacks >> i & 1) &&
+		    (!t->thread_pointer || w->address(w->address_ctx, t->thread_pointer, &addr)))
+			return true;
+	}
+	return false;
+}
+
 static struct wc_error *extend(struct engine *e, uint32_t id, uint32_t *ret)
 {
 	struct wc_error *err = NULL;
@@ -468,7 +496,7 @@ static struct wc_error *extend(struct engine *e, uint32_t id, uint32_t *ret)
 	for (i = 0; i < WIRE_WATCHES && !err; i++) {
 		const struct ptraced_watch *a = &e->watch[i];
 
-		if (!a->armed || a->disarmed || a->w.id != id || !a->w.address)
+		if (!a->armed || a->disarmed || a->w.id != id || !a->w.address || !may_extend(e, i))
 			continue;
 		err = ask(e, BOX_EXTEND, i);
 		armed += e->box->threads_armed;
@@ -568,15 +596,6 @@ static bool has_ended(struct engine *e, enum pump_result *ret, struct wc_error *
 	return true;
 }
 
-static void forget_watches(struct engine *e)
-{
-	unsigned int i;
-
-	e->execed = true;
-	for (i = 0; i < WIRE_WATCHES; i++)
-		e->watch[i].disarmed = true;
-}
-
 static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result *ret)
 {
 	uint64_t now = monotonic_ns(), end = now + (uint64_t)timeout_ms * 1000000u;
@@ -597,7 +616,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 		}
 		if (has_ended(e, ret, &err)) {
 			if (*ret == PUMP_EXECED && e->options.follow_exec)
-				forget_watches(e);
+				e->execed = true;
 			return err;
 		}
 		if (now >= end)
@@ -639,10 +658,9 @@ static struct wc_error *stop(struct engine *e)
 {
 	struct wc_error *err = NULL;
 
-	if (e->stopped)
-		return NULL;
-	e->stopped = true;
-	e->held = e->execed = false;
+	e->held = false;
+	for (unsigned int i = 0; i < WIRE_WATCHES; i++)
+		e->watch[i].disarmed = true;
 	/* It cannot finish while records wait for room that only we can make. */
 	keep_first(&err, drain(e));
 	if (!e->lost)
@@ -688,6 +706,7 @@ const struct engine_ops engine_ptrace = {
 	.name = "ptrace",
 	.follows_fork = true,
 	.follows_exec = true,
+	.sees_births = true,
 	.open = open_engine,
 	.arm = arm,
 	.disarm = disarm,

@@ -98,7 +98,7 @@ static bool target_ended(const struct engine *e)
 static struct wc_error *take(struct engine *e, bool *any)
 {
 	bool taken = false;
-	struct wc_error *err = kernel_recorder_take(e->recorder, &e->intake, &taken);
+	struct wc_error *err = kernel_recorder_take(e->recorder, &e->intake, UINT64_MAX, &taken);
 
 	if (!err)
 		err = intake_pass(&e->intake, any);
@@ -196,6 +196,7 @@ void ring_counts_of(const struct engine *e, unsigned int i, struct engine_counts
 	c.recorded = e->intake.watch[i].recorded;
 	c.filtered += e->intake.watch[i].filtered;
 	c.counted = w->disabled ? w->counted : perf_bp_count(&w->perf);
+	c.counted -= e->intake.watch[i].steps;
 	known = c.recorded + c.filtered + c.lost_full;
 	if (c.counted > known)
 		c.lost_merged = c.counted - known;

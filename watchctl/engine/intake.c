@@ -13,10 +13,13 @@
 #define LOOK_NS 1000000ull	   /* while handing out: how often it looks for new records */
 #define MODULES_MIN_NS 20000000ull /* how often an address in no module makes it look at the modules */
 #define QUEUE_MAX 4096u
+#define STEPS_APART 16u	   /* accesses by other threads between two steps of one */
+#define STEP_NS 2000000ull /* no step comes later than this after the one before */
 
 struct queued_access {
 	struct trace_event event;
 	uint64_t frame[WIRE_FRAMES];
+	bool goes_on; /* the next record of the thread may be a further step of it */
 };
 
 /* An error of the sink is returned once: the hits still to come must be taken in all the same. */
@@ -315,6 +318,37 @@ static void correct_value(const struct intake_watch *w, const struct wire_record
 	a->has_new = true;
 }
 
+/* A further step of the access that was queued before it, by the same instruction of the kernel: part of it.
+ */
+static bool is_further_step(struct intake *in, struct intake_watch *w, const struct wire_record *r,
+			    struct queued_access *q)
+{
+	struct access_event *a = &q->event.access, *before;
+
+	q->goes_on = false;
+	if (!(r->flags & WIRE_KERNEL))
+		return false;
+	q->goes_on = kernel_access_goes_on(in->kernel, &w->w, r);
+	for (size_t i = in->queued; i > in->handed && in->queued - i < STEPS_APART; i--) {
+		struct queued_access *p = &in->queue[i - 1];
+
+		before = &p->event.access;
+		if (before->tid != a->tid || before->pid != a->pid)
+			continue;
+		if (!p->goes_on || before->watch != a->watch || before->addr != a->addr ||
+		    before->kernel_kind != a->kernel_kind ||
+		    before->regs.r[WREG_RSP] != a->regs.r[WREG_RSP] ||
+		    before->regs.r[WREG_RIP] != a->regs.r[WREG_RIP])
+			return false;
+		before->has_new = a->has_new;
+		before->new_value = a->new_value;
+		p->goes_on = q->goes_on;
+		w->steps++;
+		return true;
+	}
+	return false;
+}
+
 /* One record into the queue, with all that it needs made known. */
 static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 {
@@ -356,6 +390,8 @@ static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 	fate = judge(in, w, r, &q->event, &query);
 	w->seen += fate != NEVER_WAS;
 	w->filtered += fate == FILTERED;
+	if (fate == KEEP && is_further_step(in, w, r, q))
+		return NULL;
 	w->recorded += fate == KEEP;
 	in->queued += fate == KEEP;
 	return NULL;
@@ -400,6 +436,14 @@ static struct wc_error *take_all_in(struct intake *in, bool *any)
 	return err;
 }
 
+/* The next one to be handed out may get a further step yet. */
+static bool is_unfinished(const struct intake *in, uint64_t now)
+{
+	const struct queued_access *q = &in->queue[in->handed];
+
+	return q->goes_on && now < q->event.time_ns + STEP_NS;
+}
+
 static struct wc_error *hand_out_one(struct intake *in)
 {
 	struct queued_access *q = &in->queue[in->handed++];
@@ -417,7 +461,7 @@ struct wc_error *intake_pass(struct intake *in, bool *any)
 	err = take_all_in(in, any);
 	looked = monotonic_ns();
 	end = looked + PASS_NS;
-	while (!err && in->handed < in->queued) {
+	while (!err && in->handed < in->queued && !is_unfinished(in, looked)) {
 		uint64_t now;
 
 		err = hand_out_one(in);

@@ -27,6 +27,7 @@ struct intake_watch {
 	uint64_t passed, recorded_ns;
 	uint64_t seen; /* records taken out of the ring, whatever became of them */
 	uint64_t recorded, filtered;
+	uint64_t steps; /* of one access that the CPU counted several times: see kernel_access_goes_on() */
 };
 
 struct queued_access;

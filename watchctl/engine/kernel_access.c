@@ -119,7 +119,28 @@ void kernel_access_fill(struct kernel_access *k, const struct watchpoint *w, con
 		if (a->syscall >= 0 && is_on_the_way_out(k, kernel))
 			a->syscall = -1;
 	}
-	if (!ret->kind && (w->access == ACCESS_WRITE || (a->has_old && a->has_new && a->old_value != a->new_value)))
+	if (!ret->kind &&
+	    (w->access == ACCESS_WRITE || (a->has_old && a->has_new && a->old_value != a->new_value)))
 		ret->kind = ACCESS_WRITE;
 	a->kernel_kind = (uint8_t)ret->kind;
+}
+
+bool kernel_access_goes_on(struct kernel_access *k, const struct watchpoint *w, const struct wire_record *r)
+{
+	const struct regs *regs = &kernel_part(r)->regs;
+	const struct code_fact *fact = k && regs->r[WREG_RCX] ? fact_at(k, regs->r[WREG_RIP]) : NULL;
+	uint64_t addr = r->addr ? r->addr : w->addr;
+	struct insn insn;
+
+	if (!fact || !fact->at_len || !insn_decode(fact->at, fact->at_len, fact->pc, &insn) || !insn.is_rep)
+		return false;
+	for (unsigned int i = 0; i < insn.nmem; i++) {
+		const struct insn_mem *m = &insn.mem[i];
+		uint64_t next = m->base >= 0 ? regs->r[m->base] : 0;
+
+		if (next < addr + w->size && addr < next + m->size &&
+		    (w->access != ACCESS_WRITE || (m->kind & ACCESS_WRITE)))
+			return true;
+	}
+	return false;
 }

@@ -1,7 +1,7 @@
 /*
  * kernel_access - what the kernel did to a watched variable: which of its functions, and whether it read or
- * wrote. The answer is in the kernel's own instruction, read as it is now (code is patched while it runs), and
- * in its registers at the trap: access_resolve(), as for any other code.
+ * wrote. The answer is in the kernel's own instruction, read as it is now (code is patched while it runs),
+ * and in its registers at the trap: access_resolve(), as for any other code.
  */
 #ifndef WATCHCTL_ENGINE_KERNEL_ACCESS_H
 #define WATCHCTL_ENGINE_KERNEL_ACCESS_H
@@ -25,5 +25,11 @@ void kernel_access_free(struct kernel_access *k); /* accepts NULL */
  */
 void kernel_access_fill(struct kernel_access *k, const struct watchpoint *w, const struct wire_record *r,
 			struct access_event *a, struct access_verdict *ret);
+
+/*
+ * The access is a step of a repeated string instruction, which will touch the same register's bytes again in
+ * its next step: a copy of four bytes is one access, though the CPU may trap at each byte.
+ */
+bool kernel_access_goes_on(struct kernel_access *k, const struct watchpoint *w, const struct wire_record *r);
 
 #endif

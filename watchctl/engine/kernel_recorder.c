@@ -27,7 +27,9 @@ struct kernel_recorder {
 	int epoll;
 	struct wire_memory memory;
 	struct wire_area area;
-	struct intake *in; /* while records are taken out */
+	void *later;	   /* a record that was taken out and is newer than was asked for; NULL: none */
+	uint64_t until_ns; /* while records are taken out */
+	struct intake *in;
 	bool *any;
 	struct wc_error *err;
 };
@@ -125,6 +127,16 @@ void kernel_recorder_forget(struct kernel_recorder *r, unsigned int i)
 	r->bpf->bss->watch_taken[i] = r->bpf->bss->taken_over ? TAKEN : 0;
 }
 
+static bool keep_for_later(struct kernel_recorder *r, const struct wire_record *rec)
+{
+	if (rec->time <= r->until_ns)
+		return false;
+	r->later = malloc(rec->size);
+	if (r->later)
+		memcpy(r->later, rec, rec->size);
+	return r->later;
+}
+
 static int take_one(void *ctx, void *data, size_t len)
 {
 	struct kernel_recorder *r = ctx;
@@ -132,19 +144,27 @@ static int take_one(void *ctx, void *data, size_t len)
 
 	if (len < sizeof(*rec) || len < rec->size)
 		return 0;
+	if (keep_for_later(r, rec))
+		return -ECANCELED;
 	*r->any = true;
 	r->err = intake_take(r->in, rec);
 	return r->err || r->in->hook_hit || !intake_has_room(r->in) ? -ECANCELED : 0;
 }
 
-struct wc_error *kernel_recorder_take(struct kernel_recorder *r, struct intake *in, bool *any)
+struct wc_error *kernel_recorder_take(struct kernel_recorder *r, struct intake *in, uint64_t until_ns, bool *any)
 {
-	if (in->hook_hit || !intake_has_room(in))
+	struct wire_record *first = r->later;
+
+	if (in->hook_hit || !intake_has_room(in) || (first && first->time > until_ns))
 		return NULL;
 	r->in = in;
 	r->any = any;
 	r->err = NULL;
-	ring_buffer__consume(r->ring);
+	r->until_ns = until_ns;
+	r->later = NULL;
+	if (!first || !take_one(r, first, first->size))
+		ring_buffer__consume(r->ring);
+	free(first);
 	return r->err;
 }
 
@@ -231,6 +251,7 @@ void kernel_recorder_close(struct kernel_recorder *r)
 	if (!r)
 		return;
 	ring_buffer__free(r->ring);
+	free(r->later);
 	if (r->epoll >= 0)
 		close(r->epoll);
 	record_bpf__destroy(r->bpf);

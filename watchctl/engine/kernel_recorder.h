@@ -56,8 +56,8 @@ void kernel_recorder_read_silently(struct kernel_recorder *r);
  */
 void kernel_recorder_forget(struct kernel_recorder *r, unsigned int i);
 
-/* Takes in what is there, as long as @in has room. *any: there was something. */
-struct wc_error *kernel_recorder_take(struct kernel_recorder *r, struct intake *in, bool *any);
+/* Takes in what was recorded until @until_ns, as long as @in has room. *any: there was something. */
+struct wc_error *kernel_recorder_take(struct kernel_recorder *r, struct intake *in, uint64_t until_ns, bool *any);
 
 /* Sleeps until a hit wants attention (its code is not known yet), @fd is readable, or the time is over. */
 void kernel_recorder_wait(struct kernel_recorder *r, int fd, uint64_t ns);

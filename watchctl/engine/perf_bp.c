@@ -14,14 +14,15 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/kernel_recorder.h"
+#include "watchctl/engine/perf_rings.h"
 #include "watchctl/target/proc.h"
 
 #define REGISTERS 4
 #define MAX_PASSES 200
 
-static int open_event(struct perf_event_attr *attr, pid_t tid)
+static int open_event(struct perf_event_attr *attr, pid_t tid, int cpu)
 {
-	return (int)syscall(SYS_perf_event_open, attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return (int)syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 static struct perf_event_attr make_attr(const struct perf_bp_spec *s, uint64_t addr, bool kernel)
@@ -34,7 +35,7 @@ static struct perf_event_attr make_attr(const struct perf_bp_spec *s, uint64_t a
 		.inherit_thread = !s->address && !s->children,
 		.remove_on_exec = 1,
 		.sigtrap = !s->quiet,
-		.disabled = s->recorder != NULL, /* until the recorder is on it */
+		.disabled = s->recorder || s->rings, /* until they are on it */
 		.exclude_kernel = !kernel,
 		.exclude_hv = 1,
 		.bp_addr = addr,
@@ -55,7 +56,15 @@ static struct perf_event_attr make_attr(const struct perf_bp_spec *s, uint64_t a
 		a.bp_type = HW_BREAKPOINT_RW;
 		break;
 	}
+	if (s->rings)
+		perf_rings_ask(s->rings, &a);
 	return a;
+}
+
+/* How many carry it, of those armed one by one. */
+static size_t armed_threads(const struct perf_bp *bp, const struct perf_bp_spec *s)
+{
+	return s->rings ? bp->n / perf_rings_cpus(s->rings) : bp->n;
 }
 
 /* Registers in use, found by taking the rest for a moment. The probes are disabled: they never fire. */
@@ -74,7 +83,7 @@ int perf_bp_used(pid_t tid)
 	int fd[REGISTERS], n, error = 0;
 
 	for (n = 0; n < REGISTERS; n++) {
-		fd[n] = open_event(&a, tid);
+		fd[n] = open_event(&a, tid, -1);
 		if (fd[n] < 0) {
 			error = errno;
 			break;
@@ -163,35 +172,55 @@ static bool known(const struct perf_bp *bp, const struct thread_ids *inherited, 
 	return false;
 }
 
-static struct wc_error *arm_thread(pid_t pid, pid_t tid, const struct perf_bp_spec *s, struct perf_bp *bp)
+/* What records is put on the event before it may fire. False: refused (errno). */
+static bool start_event(const struct perf_bp_spec *s, int fd, size_t cpu)
 {
-	struct perf_event_attr a;
-	uint64_t addr = s->addr;
-	int fd;
+	if (s->recorder && !kernel_recorder_attach(s->recorder, fd))
+		return false;
+	if (s->rings && !perf_rings_add(s->rings, cpu, fd, s->sig_data))
+		return false;
+	return !(s->recorder || s->rings) || !ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+}
 
-	if (s->address && !s->address(s->address_ctx, tid, &addr))
-		return NULL;
-	a = make_attr(s, addr, bp->kernel);
-	fd = open_event(&a, tid);
+/* @cpu: of the rings' CPUs the @cpu-th; without rings, 0, and the event is for all of them. */
+static struct wc_error *arm_cpu(pid_t pid, pid_t tid, size_t cpu, uint64_t addr, const struct perf_bp_spec *s,
+				struct perf_bp *bp)
+{
+	int number = s->rings ? perf_rings_cpu(s->rings, cpu) : -1;
+	struct perf_event_attr a = make_attr(s, addr, bp->kernel);
+	int fd = open_event(&a, tid, number);
 
 	if (fd < 0 && (errno == EACCES || errno == EPERM) && bp->kernel && !bp->n) {
 		bp->kernel = false; /* not permitted to see the kernel's accesses: armed without, and said */
 		a = make_attr(s, addr, false);
-		fd = open_event(&a, tid);
+		fd = open_event(&a, tid, number);
 	}
 	if (fd < 0)
 		return errno == ESRCH ? NULL : explain(pid, tid, s, errno);
-	if (s->recorder && !(kernel_recorder_attach(s->recorder, fd) && !ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))) {
+	if (!start_event(s, fd, cpu)) {
 		int error = errno;
 
 		close(fd);
-		return wc_error_errno(WC_EFAIL, error, "cannot put the recorder on the event of thread %d", tid);
+		return wc_error_errno(WC_EFAIL, error, "cannot record the hits of thread %d", tid);
 	}
 	if (!vec_push(bp->event, bp->n, bp->cap, (struct perf_bp_event){ fd, tid })) {
 		close(fd);
 		return &wc_enomem;
 	}
 	return NULL;
+}
+
+static struct wc_error *arm_thread(pid_t pid, pid_t tid, const struct perf_bp_spec *s, struct perf_bp *bp)
+{
+	size_t i, n = s->rings ? perf_rings_cpus(s->rings) : 1;
+	struct wc_error *err = NULL;
+	uint64_t addr = s->addr;
+
+	if (s->address && !s->address(s->address_ctx, tid, &addr))
+		return NULL;
+	for (i = 0; i < n && !err; i++)
+		err = arm_cpu(pid, tid, i, addr, s, bp);
+	return err;
 }
 
 static void raise_file_limit(void)
@@ -249,7 +278,7 @@ struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct
 	raise_file_limit();
 	for (pass = 0; more && !err && pass < MAX_PASSES; pass++)
 		err = arm_pass(pid, spec, pass == 0, &bp, &inherited, threads, &more);
-	*armed = (uint32_t)(more || spec->address ? bp.n + inherited.n : *threads);
+	*armed = (uint32_t)(more || spec->address ? armed_threads(&bp, spec) + inherited.n : *threads);
 	thread_ids_deinit(&inherited);
 	if (!err && !bp.n && !spec->address)
 		err = wc_error_new(WC_ETARGET, "process %d ended while it was being armed", pid);
@@ -303,7 +332,7 @@ struct wc_error *perf_bp_extend(pid_t pid, const struct perf_bp_spec *spec, stru
 
 	drop_ended(pid, bp);
 	err = arm_pass(pid, spec, true, bp, &none, threads, &more);
-	*armed = (uint32_t)bp->n;
+	*armed = (uint32_t)armed_threads(bp, spec);
 	return err;
 }
 

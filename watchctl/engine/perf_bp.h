@@ -27,6 +27,7 @@ struct perf_bp {
 };
 
 struct kernel_recorder;
+struct perf_rings;
 
 struct perf_bp_spec {
 	uint64_t addr;
@@ -43,8 +44,9 @@ struct perf_bp_spec {
 	void *address_ctx;
 	bool children; /* forked children inherit it too, not only threads */
 	const struct kernel_recorder *recorder; /* put on every event; NULL: none to be had */
-	bool quiet;				/* no SIGTRAP: the recorder records */
-	bool user_only;				/* the kernel's accesses are not to be seen */
+	struct perf_rings *rings; /* the events write samples there, and are tagged with sig_data; NULL: none */
+	bool quiet;		  /* no SIGTRAP: the recorder records, or the rings */
+	bool user_only;		  /* the kernel's accesses are not to be seen */
 };
 
 /*

@@ -157,7 +157,7 @@ static void failed(struct keeper *k, struct traced *t, unsigned int i, struct wc
 	t->without |= 1u << i;
 	if (err->kind == WC_ETARGET) {
 		wc_error_free(err);
-	} else if (k->working && !k->error && k->box->command == BOX_ARM && k->box->argument == i) {
+	} else if (k->working && !k->error && k->command == BOX_ARM && k->argument == i) {
 		k->error = err;
 	} else {
 		keeper_note(k, "not armed: %s", err->text);
@@ -188,6 +188,8 @@ static bool address_of(struct keeper *k, struct traced *t, unsigned int i, uint6
 		query->watch = i;
 		query->tid = t->tid;
 		query->thread_pointer = regs.fs_base;
+		if (t->told)
+			t->told->thread_pointer = regs.fs_base;
 		query->found = false;
 		__atomic_store_n(&query->state, state + QUERY_NEXT + QUERY_ASKED, __ATOMIC_RELEASE);
 		t->query = q;
@@ -243,10 +245,13 @@ static void take_answer(struct keeper *k, struct traced *t)
 		return;
 	if (q && QUERY_STATE(__atomic_load_n(&q->state, __ATOMIC_ACQUIRE)) != QUERY_ANSWERED)
 		return;
-	if (q && !q->found)
+	if (q && !q->found) {
 		t->without |= 1u << i;
-	else if (q && arm_wanted(k, t, i))
+		if (t->told)
+			t->told->lacks |= 1u << i;
+	} else if (q && arm_wanted(k, t, i)) {
 		err = set(k, t, i, q->addr);
+	}
 	if (err)
 		failed(k, t, i, err);
 	arm_drop_query(k, t);

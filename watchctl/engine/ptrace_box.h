@@ -23,7 +23,7 @@
 #define PTRACE_BOX_MAGIC 0x72657065656b6377ull /* "wckeeper" */
 #define PTRACE_BOX_VERSION 1u
 #define BOX_PROCESSES 64u /* the target and its followed children */
-#define BOX_THREADS 8192u
+#define BOX_THREADS 2048u
 #define BOX_QUERIES 16u
 #define BOX_FOREIGN 32u
 #define BOX_TEXT 480u
@@ -74,6 +74,12 @@ struct box_foreign {
 	uint32_t slot;
 };
 
+struct box_thread {
+	int32_t tid;	/* 0: none */
+	uint32_t lacks; /* bit: watches that it has no copy of yet */
+	uint64_t thread_pointer; /* 0: not known */
+};
+
 struct box_process {
 	int32_t pid;	  /* 0: none */
 	uint32_t stopped; /* by job control */
@@ -89,6 +95,7 @@ struct ptrace_box {
 	uint32_t guarded;  /* the keeper may begin */
 	uint32_t finished; /* the keeper has left every thread as it was found */
 	uint32_t orphaned; /* the owner is gone */
+	uint32_t leaving;  /* the keeper knows, or was told to leave */
 	uint32_t state;	   /* enum box_state */
 	uint32_t execs;	   /* how many programs the target has executed */
 	uint32_t late;	   /* records that wait for room in the ring */
@@ -96,6 +103,7 @@ struct ptrace_box {
 	uint32_t asked __attribute__((aligned(64))); /* counts commands; command and argument are set before */
 	uint32_t command;
 	uint32_t argument;
+	uint32_t taken;	   /* the last command that the keeper knows of: it need not be poked any more */
 	uint32_t answered; /* a futex: the last command that was carried out */
 	uint32_t error;	   /* enum wc_kind; 0: none */
 	uint32_t threads, threads_armed;
@@ -108,7 +116,7 @@ struct ptrace_box {
 	struct box_watch watch[WIRE_WATCHES];
 	struct box_process process[BOX_PROCESSES];
 	uint32_t nthreads; /* thread[] up to here has been in use; more than BOX_THREADS: it does not hold all */
-	int32_t thread[BOX_THREADS]; /* 0: none */
+	struct box_thread thread[BOX_THREADS];
 	uint32_t nforeign;
 	struct box_foreign foreign[BOX_FOREIGN];
 };

@@ -21,6 +21,7 @@
 #include "watchctl/target/stop.h"
 
 #define POKE_MS 2
+#define POKE_MAX_MS 200
 #define RESCUE_PASSES 20
 #define RESCUE_NS 500000000ull
 #define PEEK_MAX 8
@@ -45,8 +46,8 @@ static void freeze(const struct ptrace_box *box)
 	unsigned int i;
 
 	for (i = 0; i < box->nthreads && i < BOX_THREADS; i++)
-		if (box->thread[i])
-			syscall(SYS_tkill, box->thread[i], SIGSTOP);
+		if (box->thread[i].tid)
+			syscall(SYS_tkill, box->thread[i].tid, SIGSTOP);
 	for (i = 0; box->nthreads > BOX_THREADS && i < BOX_PROCESSES; i++)
 		freeze_all_of(box->process[i].pid);
 }
@@ -247,19 +248,27 @@ static void take_stops(struct guard *g)
 	}
 }
 
+/*
+ * A poke that comes between the keeper's look into the box and its wait is missed, so there is another. Not too
+ * soon: each costs it two switches, and on a busy CPU it would do nothing else.
+ */
 static void watch_over(struct guard *g)
 {
+	int wait_ms = POKE_MS;
+
 	while (!g->keeper_ended) {
 		struct pollfd p[2] = { { .fd = g->child_fd, .events = POLLIN },
 				       { .fd = g->owner_fd, .events = POLLIN } };
 		bool orphaned = g->box->orphaned;
+		bool poking = orphaned && !__atomic_load_n(&g->box->leaving, __ATOMIC_ACQUIRE);
+		int ready = poll(p, orphaned ? 1 : 2, poking ? wait_ms : -1);
 
-		poll(p, orphaned ? 1 : 2, orphaned ? POKE_MS : -1);
 		take_stops(g);
-		if (g->keeper_ended || !(orphaned || p[1].revents))
+		if (g->keeper_ended || (orphaned && !(poking && !ready)) || (!orphaned && !p[1].revents))
 			continue;
 		__atomic_store_n(&g->box->orphaned, true, __ATOMIC_RELEASE);
 		kill(g->keeper, PTRACE_BOX_SIGNAL);
+		wait_ms = wait_ms < POKE_MAX_MS ? 2 * wait_ms : wait_ms;
 	}
 }
 

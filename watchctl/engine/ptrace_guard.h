@@ -8,7 +8,7 @@
  * stops each thread of the target with SIGSTOP, lets the keeper go, and, the target standing still, clears the
  * registers and lets it go on. A SIGSTOP for the keeper itself never reaches it.
  *
- * What remains: a thread that hits between the keeper's SIGKILL and our SIGSTOP, some 30 us, or whose hit the
+ * What remains: a thread that hits between the keeper's SIGKILL and our SIGSTOP, some 0.1 ms, or whose hit the
  * keeper had not taken in yet. It waits in the kernel to tell of its SIGTRAP, and nobody can take that from it:
  * it dies with the keeper's tracing. A program that hits rarely is hardly ever there; one that hits all the time
  * mostly is. A program with a SIGTRAP handler of its own lives on.

@@ -68,7 +68,7 @@ void keeper_note(struct keeper *k, const char *fmt, ...)
 
 static void count_threads(struct keeper *k, uint32_t *threads, uint32_t *armed)
 {
-	unsigned int b, i = k->box->argument;
+	unsigned int b, i = k->argument;
 
 	*threads = *armed = 0;
 	for (b = 0; b < KEEPER_BUCKETS; b++) {
@@ -94,7 +94,7 @@ static void answer(struct keeper *k)
 	wc_error_free(k->error);
 	k->error = NULL;
 	count_threads(k, &box->threads, &box->threads_armed);
-	if (box->command == BOX_EXTEND)
+	if (k->command == BOX_EXTEND)
 		box->threads_armed -= k->armed_before < box->threads_armed ? k->armed_before : box->threads_armed;
 	k->working = false;
 	if (k->leaving && !k->nthreads)
@@ -128,13 +128,24 @@ static void update_all(struct keeper *k)
 	threads_each(k, update);
 }
 
-static void let_go(struct keeper *k, struct traced *t)
+static void let_go_of(struct keeper *k, struct traced *t, unsigned int holds)
 {
-	unsigned int held = t->holds & (HOLD_HOOK | HOLD_START | HOLD_EXEC);
+	unsigned int held = t->holds & holds;
 
 	t->holds &= ~held;
 	if (held)
 		threads_settle(k, t);
+}
+
+static void let_go(struct keeper *k, struct traced *t)
+{
+	let_go_of(k, t, HOLD_START | HOLD_EXEC);
+}
+
+/* Not of the one that has just executed a program: it may be armed anew. */
+static void let_go_at_stop(struct keeper *k, struct traced *t)
+{
+	let_go_of(k, t, HOLD_START | HOLD_HOOK);
 }
 
 static void go(struct keeper *k, pid_t tid)
@@ -142,7 +153,7 @@ static void go(struct keeper *k, pid_t tid)
 	struct traced *t = tid ? threads_find(k, tid) : NULL;
 
 	if (tid && t)
-		let_go(k, t);
+		let_go_of(k, t, HOLD_HOOK);
 	if (tid)
 		return;
 	__atomic_store_n(&k->box->held, false, __ATOMIC_RELEASE);
@@ -153,29 +164,40 @@ static void go(struct keeper *k, pid_t tid)
 
 static void ask_again(struct keeper *k, struct traced *t)
 {
-	t->without &= ~(1u << k->box->argument);
+	t->without &= ~(1u << k->argument);
+	if (t->told)
+		t->told->lacks &= ~(1u << k->argument);
+}
+
+static void start_leaving(struct keeper *k)
+{
+	k->want = 0;
+	k->leaving = true;
+	__atomic_store_n(&k->box->leaving, true, __ATOMIC_RELEASE);
+	update_all(k);
 }
 
 static void begin(struct keeper *k)
 {
-	struct ptrace_box *box = k->box;
 	uint32_t unused;
 
+	k->command = (enum box_command)k->box->command;
+	k->argument = k->box->argument;
 	k->working = true;
 	k->undone = k->looked_for_dead = false;
 	k->started_ns = monotonic_ns();
-	switch ((enum box_command)box->command) {
+	switch (k->command) {
 	case BOX_SEIZE:
 		k->error = threads_seize(k);
 		break;
 	case BOX_ARM:
-		box->watch[box->argument].program = box->execs;
+		k->box->watch[k->argument].program = k->box->execs;
 		threads_each(k, ask_again);
-		k->want |= 1u << box->argument;
+		k->want |= 1u << k->argument;
 		update_all(k);
 		break;
 	case BOX_DISARM:
-		k->want &= ~box->argument;
+		k->want &= ~k->argument;
 		update_all(k);
 		break;
 	case BOX_EXTEND:
@@ -184,17 +206,15 @@ static void begin(struct keeper *k)
 		update_all(k);
 		break;
 	case BOX_GO:
-		go(k, (pid_t)box->argument);
+		go(k, (pid_t)k->argument);
 		break;
 	case BOX_STOP:
 		k->want = 0;
-		threads_each(k, let_go);
+		threads_each(k, let_go_at_stop);
 		update_all(k);
 		break;
 	case BOX_LEAVE:
-		k->want = 0;
-		k->leaving = true;
-		update_all(k);
+		start_leaving(k);
 		break;
 	}
 }
@@ -225,9 +245,8 @@ static bool all_updated(const struct keeper *k)
 static void go_on_working(struct keeper *k)
 {
 	uint64_t took = monotonic_ns() - k->started_ns;
-	uint32_t command = k->box->command;
-	bool leaving = command == BOX_LEAVE;
-	bool done = command == BOX_GO || command == BOX_SEIZE || (leaving ? !k->nthreads : all_updated(k));
+	bool leaving = k->command == BOX_LEAVE;
+	bool done = k->command == BOX_GO || k->command == BOX_SEIZE || (leaving ? !k->nthreads : all_updated(k));
 
 	if (!done && !k->looked_for_dead && took > LOOK_FOR_DEAD_NS) {
 		k->looked_for_dead = true;
@@ -235,9 +254,9 @@ static void go_on_working(struct keeper *k)
 	}
 	if (!done && took < (leaving ? LEAVE_NS : ARM_NS))
 		return;
-	if (k->error && k->box->command == BOX_ARM && !k->undone) {
+	if (k->error && k->command == BOX_ARM && !k->undone) {
 		k->undone = true;
-		k->want &= ~(1u << k->box->argument);
+		k->want &= ~(1u << k->argument);
 		update_all(k);
 		return;
 	}
@@ -257,9 +276,7 @@ static void check_owner(struct keeper *k)
 
 	if (!gone || k->leaving)
 		return;
-	k->leaving = true;
-	k->want = 0;
-	update_all(k);
+	start_leaving(k);
 }
 
 static void attend(struct keeper *k)
@@ -269,6 +286,7 @@ static void attend(struct keeper *k)
 	check_owner(k);
 	if (!k->working && !k->leaving && asked != k->taken) {
 		k->taken = asked;
+		__atomic_store_n(&k->box->taken, asked, __ATOMIC_RELEASE);
 		begin(k);
 	}
 	arm_take_answers(k);

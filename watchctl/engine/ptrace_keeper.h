@@ -72,7 +72,7 @@ struct traced {
 	uint32_t asking;  /* watch + 1 of a query */
 	int query;	  /* its place; -1: none free yet */
 	int name_fd;	  /* of /proc/.../comm; -1: not opened yet */
-	int32_t *told;	  /* to the guard; NULL: there was no room */
+	struct box_thread *told; /* to guard and owner; NULL: there was no room */
 };
 
 /* A record that had no room. */
@@ -104,7 +104,9 @@ struct keeper {
 	struct traced_process *processes;
 	uint32_t want;	     /* bit: watches that shall be armed */
 	uint32_t generation; /* counts the changes of that */
-	uint32_t taken;	     /* the command in work, or carried out */
+	uint32_t taken;	     /* the command in work, or carried out: */
+	enum box_command command;
+	uint32_t argument;
 	bool working;	     /* it is in work */
 	bool undone;	     /* it failed, and is being taken back */
 	bool looked_for_dead;

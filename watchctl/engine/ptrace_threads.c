@@ -55,27 +55,29 @@ static struct traced_process *find_process(const struct keeper *k, pid_t pid)
 }
 
 /* So that the guard need not look for those that it must stop at once. */
-static int32_t *tell_of_thread(struct keeper *k, pid_t tid)
+static struct box_thread *tell_of_thread(struct keeper *k, pid_t tid)
 {
 	struct ptrace_box *box = k->box;
 	uint32_t i = k->told_free;
 
-	while (i < BOX_THREADS && box->thread[i])
+	while (i < BOX_THREADS && box->thread[i].tid)
 		i++;
 	k->told_free = i < BOX_THREADS ? i + 1 : i;
 	if (i >= box->nthreads)
 		__atomic_store_n(&box->nthreads, i + 1, __ATOMIC_RELEASE);
 	if (i == BOX_THREADS)
 		return NULL;
-	__atomic_store_n(&box->thread[i], tid, __ATOMIC_RELEASE);
+	box->thread[i].lacks = 0;
+	box->thread[i].thread_pointer = 0;
+	__atomic_store_n(&box->thread[i].tid, tid, __ATOMIC_RELEASE);
 	return &box->thread[i];
 }
 
-static void untell_of_thread(struct keeper *k, int32_t *told)
+static void untell_of_thread(struct keeper *k, struct box_thread *told)
 {
 	if (!told)
 		return;
-	__atomic_store_n(told, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&told->tid, 0, __ATOMIC_RELEASE);
 	if (told - k->box->thread < (ptrdiff_t)k->told_free)
 		k->told_free = (uint32_t)(told - k->box->thread);
 }

@@ -1,0 +1,3 @@
+/*
+ * cmd_clear - being written by helper H5 (watchctl list, watchctl clear); taken.
+ */

@@ -1,0 +1,3 @@
+/*
+ * cmd_list - being written by helper H5 (watchctl list, watchctl clear); taken.
+ */
