@@ -33,10 +33,15 @@ struct access_query {
 	uint64_t addr;		 /* the watched range that fired */
 	uint32_t size;
 	/*
-	 * What the breakpoint fires on: ACCESS_WRITE or ACCESS_READWRITE (one for reads alone does not exist on
-	 * x86); 0: not known. A watch of writes rules every explanation out that only reads.
+	 * What the breakpoint fires on: ACCESS_WRITE or ACCESS_READWRITE (one for reads alone does not exist
+	 * on x86); 0: not known. A watch of writes rules every explanation out that only reads.
 	 */
 	enum access_kind armed;
+	/*
+	 * The processor reports each step of a repeated string instruction by itself, as AMD's do: rsi and
+	 * rdi are just behind the bytes accessed. False: not known to; a trap may come up to a block late.
+	 */
+	bool steps_trap;
 	bool has_old, has_new;
 	uint64_t old_value;		/* its value before, as last seen */
 	uint64_t new_value;		/* the range's value after the access, zero-extended */
@@ -46,8 +51,8 @@ struct access_query {
 
 struct access_verdict {
 	/*
-	 * Where the instruction is not known (insn 0) or the kernel made the access, ACCESS_WRITE says that the
-	 * range was written; nothing is known of reads then.
+	 * ACCESS_WRITE where nothing is confirmed, of a watch of writes, and of the kernel, says that the
+	 * range was written; whether it was read too is not known then.
 	 */
 	enum access_kind kind;
 	enum access_origin origin;
@@ -65,8 +70,9 @@ struct access_verdict {
 	 */
 	bool confirmed;
 	/*
-	 * The bytes that the instruction accessed, where they were recomputed exactly: its operand that covers
-	 * the watched range; of several, one that it writes; of a repeated string instruction, one step.
+	 * The bytes of the one operand that covers the watched range, if all of them are certain to have been
+	 * accessed: not of masked moves, nor where two operands cover the range. Of a repeated string
+	 * instruction one step, and only if steps_trap.
 	 */
 	bool has_range;
 	uint64_t range_addr;

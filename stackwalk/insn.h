@@ -30,7 +30,8 @@ struct insn_mem {
 	uint8_t scale;	/* 1, 2, 4, 8 */
 	int8_t bit_reg; /* bt, bts, btr, btc: the register whose bit number moves the address; -1: none */
 	bool addr32;	/* 67h prefix: the address is cut to 32 bits */
-	bool vsib;	/* gather, scatter, tile: several places, not computable here */
+	bool vsib;	/* gather, scatter, tile: several places, not computable; interruptible */
+	uint8_t round;	/* the address is rounded down to a multiple of this, a power of two; 0: it is not */
 	uint32_t size; /* bytes accessed (by one step of a rep); 0: varies (xsave), at most INSN_VARIES_MAX */
 	int64_t disp;  /* stack operands included: push writes at rsp - 8 */
 };
@@ -41,10 +42,9 @@ struct insn_mem {
 /* How registers that an instruction both read and changed can be put back. */
 enum insn_undo_kind {
 	INSN_UNDO_NONE,
-	INSN_UNDO_PUSH,	   /* rsp moved down by undo_size */
+	INSN_UNDO_PUSH,	   /* rsp moved down by undo_size: enter too */
 	INSN_UNDO_POP,	   /* rsp moved up by undo_size */
-	INSN_UNDO_ENTER,   /* rbp is the old rsp - 8 */
-	INSN_UNDO_LEAVE,   /* rsp is the old rbp + 8 */
+	INSN_UNDO_LEAVE,   /* rsp is the old rbp + undo_size */
 	INSN_UNDO_STRING,  /* rsi, rdi moved by undo_size, as the direction flag says; not with rep */
 	INSN_UNDO_CMPXCHG, /* rax, rdx changed only if the zero flag is clear */
 };
@@ -52,10 +52,11 @@ enum insn_undo_kind {
 struct insn {
 	uint8_t len;
 	bool is_call, is_ret, is_jmp, is_syscall; /* syscall, sysenter, int 0x80 */
+	bool keeps_rip;				  /* syscall: rcx is the address after it */
 	bool is_cond;				  /* of a jump: may also fall through */
 	bool is_rep;				  /* a string instruction with a rep prefix */
 	bool is_string;
-	bool cond_access; /* may touch less than it names, or nothing: masked moves, gather, rep, clflush */
+	bool cond_access; /* may touch less than it names, or nothing: masked, gather, rep, clflush, xsave */
 	uint8_t nmem;
 	struct insn_mem mem[INSN_OPS];
 	/*
@@ -64,12 +65,13 @@ struct insn {
 	 */
 	uint32_t writes;
 	uint8_t undo; /* enum insn_undo_kind */
-	uint8_t undo_size;
+	uint32_t undo_size;
 	/* Of a near call or jump: where it goes, if the instruction alone tells; or the register that tells.
 	 */
 	bool has_target;
 	uint64_t target;
-	int8_t target_reg; /* enum reg, -1: none */
+	int8_t target_reg;  /* enum reg, -1: none */
+	bool target_in_mem; /* mem[0] holds it */
 	/*
 	 * Where the value can be taken from once it has run. A plain load or store between memory and one
 	 * general register or immediate, without extension: mov. -1: not of this form.
@@ -85,7 +87,8 @@ bool insn_decode(const uint8_t *bytes, size_t len, uint64_t addr, struct insn *r
 
 /*
  * Walks forward from @start through @code (holding [start, start + len)) and finds the instruction that
- * ends exactly at @pc. False when the walk does not land on @pc (data in text, wrong start).
+ * ends exactly at @pc. False when the walk does not land on @pc (data in text, wrong start), and after a load
+ * of ss, which holds traps back: one at @pc may be of either instruction.
  */
 bool insn_before(const uint8_t *code, size_t len, uint64_t start, uint64_t pc, uint64_t *ret);
 

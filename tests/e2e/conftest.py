@@ -37,6 +37,8 @@ RECIPES = {
     "noperf": (["noperf.c"], "gcc -O1"),
     "sandboxed": (["sandboxed.c"], "gcc -O1 -g"),
     "altstack": (["altstack.c"], "gcc -O1 -g -pthread"),
+    "own_traps": (["own_traps.c"], "gcc -O1 -g"),
+    "lifecycle": (["lifecycle.c"], "gcc -O2 -g -pthread"),
 }
 
 

@@ -12,6 +12,7 @@ R, W, RW = "R", "W", "RW"
 AWAY = ["mov [rip + truth_own_sp], rsp"]
 BACK = ["mov rsp, [rip + truth_own_sp]"]
 RESUME = ["lea rax, [rip + BACK_LABEL]", "mov [rip + truth_resume], rax"]
+HERE = "BACK_LABEL:"
 LAND = (0, [".quad truth_land"])
 NO_RSP = [m for m in MODES if "rsp" not in m]
 
@@ -42,7 +43,7 @@ def label(decoy):
 
 def landing_places():
     """Assembler text of the landing places."""
-    out = [function("truth_land", [], "")]
+    out = [function("truth_nobody", ["nop"], ""), ".globl truth_land", function("truth_land", [], "")]
     for decoy, insn in DECOYS.items():
         out.append(function(label(decoy) + "_function", [insn], label(decoy)))
     return "\n".join(out)
@@ -54,29 +55,31 @@ def function(name, lines, inner):
             "\nmov rsp, [rip + truth_own_sp]\njmp [rip + truth_resume]\n.balign 16\n")
 
 
+def points_to(decoy, at=0):
+    return (at, [f".quad {label(decoy)}"])
+
+
 def jumps(b):
     b.group = "jumps through memory"
-    b.op("jmp {m}", R, 8, NO_RSP, setup=AWAY + RESUME, after=["BACK_LABEL:"], avoid={"rax"}, blob=LAND,
-         accept="control transfer")
-    b.op("notrack jmp {m}", R, 8, 2, setup=AWAY + RESUME, after=["BACK_LABEL:"], avoid={"rax"}, blob=LAND,
+    enter = AWAY + RESUME
+    b.op("jmp {m}", R, 8, NO_RSP, setup=enter, after=[HERE], avoid={"rax"}, blob=LAND, accept="control transfer")
+    b.op("notrack jmp {m}", R, 8, 2, setup=enter, after=[HERE], avoid={"rax"}, blob=LAND,
          only=["base", "sib8 disp8"], accept="control transfer")
-    b.raw("jmp [rdi], rdi is overwritten at the target", AWAY + RESUME, "jmp qword ptr [rdi]", ["BACK_LABEL:"], [(0, 8, R)],
-          blob=LAND, accept="control transfer")
+    enter = enter + ["xor ecx, ecx", "mov rbx, rdi"]
     for decoy in DECOYS:
-        b.raw(f"jmp [rdi] to a place after {decoy}", AWAY + RESUME + ["xor ecx, ecx", "mov rbx, rdi"],
-              "jmp qword ptr [rdi]", ["BACK_LABEL:"], [(0, 8, R)], blob=(0, [f".quad {label(decoy)}"]),
-              accept="control transfer")
-        b.raw(f"jmp [rdi + 0x40] to a place after {decoy}", AWAY + RESUME + ["xor ecx, ecx", "mov rbx, rdi"],
-              "jmp qword ptr [rdi + 0x40]", ["BACK_LABEL:"], [(0x40, 8, R)], blob=(0x40, [f".quad {label(decoy)}"]),
-              accept="control transfer")
+        b.raw(f"jmp [rdi] to a place after {decoy}", enter, "jmp qword ptr [rdi]", [HERE], [(0, 8, R)],
+              blob=points_to(decoy), accept="control transfer", flags=["DECOY", "POINTER"])
+        b.raw(f"jmp [rdi + 0x40] to a place after {decoy}", enter, "jmp qword ptr [rdi + 0x40]", [HERE],
+              [(0x40, 8, R)], blob=points_to(decoy, 0x40), accept="control transfer", flags=["DECOY", "POINTER"])
 
 
 def calls(b):
     b.group = "calls"
-    elsewhere = AWAY + ["lea rsp, [rip + truth_stack_top]"]
-    flags = ["CALL"]
-    b.op("call {m}", R, 8, NO_RSP, setup=elsewhere + RESUME, after=["BACK_LABEL:"], avoid={"rax"}, blob=LAND, flags=flags,
+    elsewhere = AWAY + ["lea rsp, [rip + truth_stack_top]"] + RESUME
+    b.behind_gs = "gs base"
+    b.op("call {m}", R, 8, NO_RSP, setup=elsewhere, after=[HERE], avoid={"rax"}, blob=LAND, flags=["CALL"],
          tag="target watched")
+    b.behind_gs = ""
     # The return address goes to A; the target comes from a constant.
     on_a = AWAY + RESUME + ["lea rsp, [rdi + 8]"]
     for text, before in (("call truth_land", []), ("call rbx", ["lea rbx, [rip + truth_land]"]),
@@ -89,59 +92,56 @@ def calls(b):
                          ("rex.w call qword ptr [rip + truth_land_pointer]", []),
                          ("notrack call rbx", ["lea rbx, [rip + truth_land]"]),
                          ("bnd call truth_land", [])):
-        b.raw(f"{text}, return address watched", on_a + before, text, ["BACK_LABEL:"] + BACK, [(0, 8, W)], flags=flags)
+        b.raw(f"{text}, return address watched", on_a + before, text, [HERE] + BACK, [(0, 8, W)], flags=["CALL"])
     b.raw("call the next instruction", AWAY + ["lea rsp, [rdi + 8]"], "call 1f\n1:", BACK, [(0, 8, W)])
     # Target and return address side by side, and in one place.
-    b.raw("call [rsp], both watched", AWAY + RESUME + ["lea rsp, [rdi + 8]"], "call qword ptr [rsp]", ["BACK_LABEL:"] + BACK,
-          [(0, 8, W), (8, 8, R)], blob=(8, [".quad truth_land"]), flags=flags)
-    b.raw("call [rsp - 8], one place for both", AWAY + RESUME + ["lea rsp, [rdi + 8]"], "call qword ptr [rsp - 8]",
-          ["BACK_LABEL:"] + BACK, [(0, 8, RW)], blob=LAND, flags=flags)
-    b.raw("call [rbx], one place for both", AWAY + RESUME + ["lea rsp, [rdi + 8]", "mov rbx, rdi"],
-          "call qword ptr [rbx]", ["BACK_LABEL:"] + BACK, [(0, 8, RW)], blob=LAND, flags=flags)
-    b.raw("call [rsp + rcx * 8], both watched", AWAY + RESUME + ["lea rsp, [rdi + 8]", "mov ecx, 3"],
-          "call qword ptr [rsp + rcx * 8]", ["BACK_LABEL:"] + BACK, [(0, 8, W), (32, 8, R)],
-          blob=(32, [".quad truth_land"]), flags=flags)
+    for text, before, target in (("call qword ptr [rsp]", [], 8),
+                                 ("call qword ptr [rsp + rcx * 8]", ["mov ecx, 3"], 32)):
+        b.raw(f"{text}, both watched", on_a + before, text, [HERE] + BACK, [(0, 8, W), (target, 8, R)],
+              blob=(target, [".quad truth_land"]), flags=["CALL"])
+    for text, before in (("call qword ptr [rsp - 8]", []), ("call qword ptr [rbx]", ["mov rbx, rdi"])):
+        b.raw(f"{text}, one place for both", on_a + before, text, [HERE] + BACK, [(0, 8, RW)], blob=LAND,
+              flags=["CALL"])
+    more = ["xor ecx, ecx", "mov rbx, rdi"]
     for decoy in DECOYS:
-        place = f"{label(decoy)}"
-        b.raw(f"call to a place after {decoy}, return address watched", on_a + ["xor ecx, ecx", "mov rbx, rdi"],
-              f"call {place}", ["BACK_LABEL:"] + BACK, [(0, 8, W)], flags=flags, accept="call into the middle")
-        b.raw(f"call [rdi] to a place after {decoy}", elsewhere + RESUME + ["xor ecx, ecx", "mov rbx, rdi"],
-              "call qword ptr [rdi]", ["BACK_LABEL:"], [(0, 8, R)], blob=(0, [f".quad {place}"]), flags=flags,
-              accept="call into the middle")
+        b.raw(f"call to a place after {decoy}, return address watched", on_a + more, f"call {label(decoy)}",
+              [HERE] + BACK, [(0, 8, W)], flags=["CALL", "DECOY", "POINTER"])
+        b.raw(f"call [rdi] to a place after {decoy}", elsewhere + more, "call qword ptr [rdi]", [HERE], [(0, 8, R)],
+              blob=points_to(decoy), flags=["CALL", "DECOY", "POINTER"])
 
 
 def returns(b):
     b.group = "returns"
     for n in (0, 8, 24):
-        # The call is not under test: its return address is written before, in a place that is read afterwards.
-        b.raw(f"ret {n} to after a call", AWAY + ["lea rax, [rip + BACK_LABEL]", "mov rsp, rdi"],
-              f"ret {n}" if n else "ret", ["call truth_land", "BACK_LABEL:"] + BACK, [(0, 8, R)],
-              blob=(0, [".quad BACK_LABEL"]), accept="control transfer", flags=["RET"])
+        # The call is never made: what it stands for is the place behind it.
+        b.raw(f"ret {n} to after a call", AWAY + ["mov rsp, rdi"], f"ret {n}" if n else "ret",
+              ["call truth_land", HERE] + BACK, [(0, 8, R)], blob=(0, [".quad BACK_LABEL"]), accept="control transfer")
+    enter = AWAY + RESUME + ["xor ecx, ecx", "mov rsp, rdi", "mov rbx, rdi"]
     for text in ("ret", "rep ret", "bnd ret", "ret 16"):
         for decoy in DECOYS:
-            b.raw(f"{text} to a place after {decoy}", AWAY + RESUME + ["xor ecx, ecx", "mov rsp, rdi", "mov rbx, rdi"],
-                  text, ["BACK_LABEL:"] + BACK, [(0, 8, R)], blob=(0, [f".quad {label(decoy)}"]), accept="control transfer")
+            b.raw(f"{text} to a place after {decoy}", enter, text, [HERE] + BACK, [(0, 8, R)], blob=points_to(decoy),
+                  accept="control transfer", flags=["DECOY", "POINTER"])
 
 
 def far(b):
     b.group = "far transfers"
     cs = ".short 0x33"
     land32 = (0, [".long truth_land", cs])
-    b.raw("jmp far m16:32", AWAY + RESUME, "jmp fword ptr [rdi]", ["BACK_LABEL:"], [(0, 6, R)], blob=land32,
+    b.raw("jmp far m16:32", AWAY + RESUME, "jmp fword ptr [rdi]", [HERE], [(0, 6, R)], blob=land32,
           accept="control transfer")
     b.raw("call far m16:32, target watched", AWAY + RESUME + ["lea rsp, [rip + truth_stack_top]"],
-          "call fword ptr [rdi]", ["BACK_LABEL:"] + BACK, [(0, 6, R)], blob=land32, accept="far transfer")
+          "call fword ptr [rdi]", [HERE] + BACK, [(0, 6, R)], blob=land32, accept="far transfer")
     b.raw("call far m16:32, return address watched", AWAY + RESUME + ["lea rsp, [rdi + 8]"],
-          "call fword ptr [rip + truth_far_pointer]", ["BACK_LABEL:"] + BACK, [(0, 8, W)], accept="far transfer")
-    b.raw("retf", AWAY + RESUME + ["mov rsp, rdi"], "retf", ["BACK_LABEL:"] + BACK, [(0, 8, R)],
+          "call fword ptr [rip + truth_far_pointer]", [HERE] + BACK, [(0, 8, W)], accept="far transfer")
+    b.raw("retf", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0xcb", [HERE] + BACK, [(0, 8, R)],
           blob=(0, [".long truth_land", ".long 0x33"]), accept="far transfer")
-    b.raw("retf 8", AWAY + RESUME + ["mov rsp, rdi"], "retf 8", ["BACK_LABEL:"] + BACK, [(0, 8, R)],
+    b.raw("retf 8", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0xca, 8, 0", [HERE] + BACK, [(0, 8, R)],
           blob=(0, [".long truth_land", ".long 0x33"]), accept="far transfer")
-    b.raw("rex.w retf", AWAY + RESUME + ["mov rsp, rdi"], "rex.w retf", ["BACK_LABEL:"] + BACK, [(0, 16, R)],
+    b.raw("rex.w retf", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0x48, 0xcb", [HERE] + BACK, [(0, 16, R)],
           blob=(0, [".quad truth_land, 0x33"]), accept="far transfer")
-    b.raw("iretq", AWAY + RESUME + ["mov rsp, rdi"], "iretq", ["BACK_LABEL:"] + BACK, [(0, 40, R)],
+    b.raw("iretq", AWAY + RESUME + ["mov rsp, rdi"], "iretq", [HERE] + BACK, [(0, 40, R)],
           blob=(0, [".quad truth_land, 0x33, 0x202, truth_stack_top, 0x2b"]), accept="far transfer")
-    b.raw("iretd", AWAY + RESUME + ["mov rsp, rdi"], "iret", ["BACK_LABEL:"] + BACK, [(0, 20, R)],
+    b.raw("iretd", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0xcf", [HERE] + BACK, [(0, 20, R)],
           blob=(0, [".long truth_land, 0x33, 0x202, truth_stack_top, 0x2b"]), accept="far transfer")
 
 

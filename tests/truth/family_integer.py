@@ -68,7 +68,7 @@ def moves(b):
             b.raw(f"{line} / offset in the instruction", [], line, [], [(0, s, kind)], fixed=True)
         # Prefixes that mean nothing here, and encodings that assemblers do not choose.
         b.op(f"ds mov {{m}}, {{r{s}}}", W, s, 1, only=["base"])
-        b.op(f"es mov {{r{s}}}, {{m}}", R, s, 1, only=["sib1"])
+        b.op(f"cs mov {{r{s}}}, {{m}}", R, s, 1, only=["sib1"])
         b.op(f"{{disp32}} mov {{m}}, {{r{s}}}", W, s, 1, only=["disp8"])
     for s in (1, 2, 4):
         b.op(f"rex.w mov {{m}}, {{r{s}}}" if s == 1 else f"rex mov {{m}}, {{r{s}}}", W, s, 1, only=["disp8"],
@@ -148,8 +148,7 @@ def bits(b):
         b.op(f"lzcnt {{r{s}}}, {{m}}", R, s, 3, feature="abm")
         b.op(f"tzcnt {{r{s}}}, {{m}}", R, s, 3, feature="bmi1")
     for s in (4, 8):
-        for name in ("andn",):
-            b.op(f"{name} {{r{s}}}, {{r{s}#2}}, {{m}}", R, s, 3, feature="bmi1")
+        b.op(f"andn {{r{s}}}, {{r{s}#2}}, {{m}}", R, s, 3, feature="bmi1")
         b.op(f"bextr {{r{s}}}, {{m}}, {{r{s}#2}}", R, s, 3, feature="bmi1")
         for name in ("blsi", "blsmsk", "blsr"):
             b.op(f"{name} {{r{s}}}, {{m}}", R, s, 3, feature="bmi1")
@@ -224,6 +223,12 @@ def named_only(b):
     b.op("prefetch {a}", "", 0, 2, accesses=[], feature="3dnowprefetch", flags=["WATCH_A"])
     b.op("prefetchwt1 {a}", "", 0, 2, accesses=[], flags=["WATCH_A"])
     b.op("cldemote {a}", "", 0, 2, accesses=[], flags=["WATCH_A"])  # where absent, it is a nop
+    # MPX: processors of today take it for nop.
+    for text in ("bndmov bnd1, {m}", "bndmov {m}, bnd2"):
+        b.op(text, "", 16, 2, accesses=[], flags=["WATCH_A"], only=["base", "disp8", "rip", "sib8 disp8"])
+    for text in ("bndcl bnd1, {a}", "bndcu bnd1, {a}", "bndcn bnd0, {a}", "bndmk bnd3, {a}",
+                 "bndldx bnd1, {a}", "bndstx {a}, bnd1"):
+        b.op(text, "", 0, 2, accesses=[], flags=["WATCH_A"], only=["base", "disp8"])
     for name, feature in (("clflush", ""), ("clflushopt", "clflushopt"), ("clwb", "clwb")):
         b.op(f"{name} {{a}}", "", 0, 6, accesses=[(0, 1, R, True)], feature=feature, flags=["WATCH_A"])
 
@@ -241,6 +246,10 @@ def selectors(b):
     for seg in "es ds".split():
         b.op(f"mov {seg}, {{m}}", R, 2, 2, blob=user_data)
     b.op("mov gs, {m}", R, 2, 2, blob=(0, [".quad 0"]), only=["base", "disp8", "rip", "fs", "rsp"])
+    far = (0, [".long 0x12345678", ".short 0, 0"])
+    b.op("lgs {r4}, {m}", R, 6, 3, blob=far, only=["base", "disp8", "sib8 disp8", "rip"])
+    b.op("lss {r4}, {m}", R, 6, 3, blob=(0, [".long 0x12345678", ".short 0x2b, 0"]),
+         only=["base", "disp8", "sib8 disp8", "rip"])
     # Privileged, and done by the kernel for old programs where UMIP forbids them: not our instruction's write.
     for name, size in (("sgdt", 10), ("sidt", 10), ("sldt", 2), ("str", 2), ("smsw", 2)):
         b.op(f"{name} {{m}}" if size == 2 else f"{name} {{a}}", W, size if size == 2 else 0, 2,

@@ -3,11 +3,12 @@
 R, W, RW = "R", "W", "RW"
 
 # Two-operand forms xmm, m128 (VEX: three operands, also ymm, m256).
-FLOAT = """addps addpd subps subpd mulps mulpd divps divpd minps minpd maxps maxpd andps andpd andnps andnpd orps orpd xorps
-    xorpd unpcklps unpcklpd unpckhps unpckhpd""".split()
+FLOAT = """addps addpd subps subpd mulps mulpd divps divpd minps minpd maxps maxpd andps andpd andnps andnpd orps orpd
+    xorps xorpd unpcklps unpcklpd unpckhps unpckhpd""".split()
 FLOAT3 = "addsubps addsubpd haddps haddpd hsubps hsubpd".split()
-INTEGER = """packsswb packssdw packuswb paddb paddw paddd paddq paddsb paddsw paddusb paddusw psubb psubw psubd psubq psubsb
-    psubsw psubusb psubusw pmullw pmulhw pmulhuw pmuludq pmaddwd pand pandn por pxor pcmpeqb pcmpeqw pcmpeqd pcmpgtb
+INTEGER = """packsswb packssdw packuswb paddb paddw paddd paddq paddsb paddsw paddusb paddusw psubb psubw psubd psubq
+    psubsb psubsw psubusb psubusw
+    pmullw pmulhw pmulhuw pmuludq pmaddwd pand pandn por pxor pcmpeqb pcmpeqw pcmpeqd pcmpgtb
     pcmpgtw pcmpgtd punpckhbw punpckhwd punpckhdq punpckhqdq punpcklbw punpcklwd punpckldq punpcklqdq pavgb pavgw pmaxub
     pmaxsw pminub pminsw psadbw""".split()
 SHIFTS = "psllw pslld psllq psrlw psrld psrlq psraw psrad".split()  # by a count in m128, ymm forms too
@@ -30,11 +31,14 @@ def sse(b):
         b.op(*a, **k)
 
     b.group = "SSE"
+    # They use the low half; whether the high one is read is left open (Intel SDM vol. 2, PUNPCKL*, UNPCKL*, PSLL*).
+    half = [(0, 8, R), (8, 8, R, True)]
     for names, feature in ((FLOAT, "sse2"), (FLOAT3, "pni"), (INTEGER + SHIFTS, "sse2"), (INTEGER_SSSE3, "ssse3"),
                            (INTEGER_SSE41, "sse4_1"), (["pcmpgtq"], "sse4_2"),
                            (ONE_FLOAT + ONE_FLOAT_1, "sse2"), (ONE_SSSE3, "ssse3")):
         for name in names:
-            op(f"{name} {{xm}}, {{m}}", R, 16, 2, feature=feature)
+            op(f"{name} {{xm}}, {{m}}", R, 16, 2, feature=feature,
+               accesses=half if "unpckl" in name or name in SHIFTS else None)
     for table in (SCALAR, SCALAR_ONE, COMPARE):
         for size, names in table.items():
             for name in names:
@@ -149,6 +153,7 @@ def avx(b):
     vex_conversions(b)
     masked(b)
     gathers(b)
+    interrupted(b)
     multiply_add(b)
 
 
@@ -220,7 +225,8 @@ def vex_moves(b):
             b.op(f"vpbroadcast{name} {{{v}}}, {{m}}", R, n, 2, feature="avx2")
         for kind, n in WIDENING.items():
             for sign in "sz":
-                b.op(f"vpmov{sign}x{kind} {{{v}}}, {{m}}", R, n * size // 16, 1, feature="avx2" if size == 32 else "avx")
+                b.op(f"vpmov{sign}x{kind} {{{v}}}, {{m}}", R, n * size // 16, 1,
+                     feature="avx2" if size == 32 else "avx")
     b.op("vbroadcastsd {ym}, {m}", R, 8, 2, feature="avx")
     b.op("vbroadcastf128 {ym}, {m}", R, 16, 2, feature="avx")
     b.op("vbroadcasti128 {ym}, {m}", R, 16, 2, feature="avx2")
@@ -293,7 +299,8 @@ def merged(accesses):
 
 def vector_constant(reg, size, values):
     """Lines that load a vector of 4 or 8 byte elements without touching the arena: from the constant pool."""
-    return [("vmovdqu32 " if "zmm" in reg else "vmovdqu ") + f"{reg}, [rip + CONSTANT({size}: {' '.join(map(str, values))})]"]
+    load = "vmovdqu32" if "zmm" in reg else "vmovdqu"
+    return [f"{load} {reg}, [rip + CONSTANT({size}: {' '.join(map(str, values))})]"]
 
 
 def masked(b):
@@ -335,7 +342,36 @@ def gathers(b):
                     b.raw(f"{prefix}{name} {width} scale {scale}, {which}", setup + lines,
                           f"{name} {data}3, {PREFIXED[prefix]}[{base} + {vector}1 * {scale} + 0x10], {data}2", [],
                           [(INDEXES[i] * scale + 0x10, size, R) for i in chosen], feature="avx2",
-                          flags=["WATCH_A"] if not chosen else ["GATHER"])
+                          flags=[] if chosen else ["WATCH_A"])
+
+
+# What stands before a gather or scatter that is interrupted. rbx is A + 0x800, rdi A + 0x900, rax A, rcx 0.
+BEFORE = ["nop", "mov eax, [rbx]", "mov [rbx], eax", "mov rax, [rax]", "rep stosb", "jmp 1f\n1:"]
+
+
+def interrupted(b):
+    """
+    A page fault in the middle: what was accessed until then traps with rip still at the instruction. The page at
+    A + 0x4000 (ARENA_ABSENT) is taken away before each run.
+    """
+    b.group = "interrupted gathers, scatters"
+    for insn, kind, mask, feature in (("vpgatherdd ymm3, [r8 + ymm1 * 4], ymm2", R,
+                                       "vpcmpeqd ymm2, ymm2, ymm2", "avx2"),
+                                      ("vpscatterdd [r8 + ymm1 * 4]{k1}, ymm3", W, "kxnorb k1, k1, k1",
+                                       "avx512f avx512vl avx512dq")):
+        for gone in (0, 3, 7):
+            index = [i * 9 for i in range(8)]
+            index[gone] = 0x4000 // 4
+            setup = vector_constant("ymm1", 4, index)
+            setup += ["mov rax, rdi", "mov r8, rdi", "lea rbx, [rdi + 0x800]", "add rdi, 0x900", "xor ecx, ecx", mask]
+            for before in BEFORE:
+                own = before == "mov rax, [rax]"  # reads A itself, and cannot be recomputed
+                b.raw(f"{insn}, element {gone} absent, after {before}", setup + [before], insn, [],
+                      [(4 * index[i], 4, kind) for i in range(8) if i != gone], feature=feature, flags=["ABSENT"],
+                      accept="at a gather" if own else "", others=[(0, 8)] if own else [])
+            for before, what in (("mov eax, [rbx]", R), ("mov [rbx], eax", W)):
+                b.raw(f"{before}, before {insn}, element {gone} absent", setup, before, [insn], [(0x800, 4, what)],
+                      feature=feature, flags=["ABSENT"], accept="at a gather")
 
 
 PREFIXED = {"": "", "gs ": "gs:", "addr32 ": ""}

@@ -104,13 +104,15 @@ def segments(b):
     for size in (1, 2, 4, 8):
         s = SUFFIX[size]
         for prefix, fix in (("fs", "sub rsi, fs:[0]"), ("gs", "sub rsi, 0x0ffff800")):
+            behind = "gs base" if prefix == "gs" else ""
             b.raw(f"{prefix} movs{s}", ["lea rsi, [rdi + 0x800]", fix], f"{prefix} movs{s}", [],
-                  [(0, size, W), (0x800, size, R)])
+                  [(0, size, W), (0x800, size, R)], accept=behind)
             b.raw(f"{prefix} lods{s}", ["mov rsi, rdi", fix], f"{prefix} lods{s}", [], [(0, size, R)])
             b.raw(f"{prefix} cmps{s}", ["lea rsi, [rdi + 0x800]", fix], f"{prefix} cmps{s}", [],
                   [(0, size, R), (0x800, size, R)])
             b.raw(f"{prefix} rep movs{s}", ["lea rsi, [rdi + 0x800]", fix, "mov ecx, 11"], f"{prefix} rep movs{s}",
-                  [], [(0, 11 * size, W), (0x800, 11 * size, R)], flags=["REPEATED"])
+                  [], [(0, 11 * size, W), (0x800, 11 * size, R)], flags=["REPEATED"],
+                  accept=behind)
     for al in (0, 2, 0xff):
         b.raw(f"xlat, al {al}", [f"mov eax, {al}", "mov rbx, rdi"], "xlatb", [], [(al, 1, R)])
         b.raw(f"gs xlat, al {al}", [f"mov eax, {al}", "lea rbx, [rdi - 0x0ffff800]"], "gs xlatb", [], [(al, 1, R)])
@@ -125,11 +127,11 @@ def overlaps(b):
         b.raw(f"movs{s} onto itself", ["mov rsi, rdi"], f"movs{s}", [], [(0, size, RW)])
         b.raw(f"cmps{s} with itself", ["mov rsi, rdi"], f"cmps{s}", [], [(0, size, R)])
         b.raw(f"rep movs{s} onto itself", ["mov rsi, rdi", "mov ecx, 6"], f"rep movs{s}", [], [(0, 6 * size, RW)],
-              flags=["REPEATED"])
+              flags=["REPEATED"], accept="block of a rep")
         b.raw(f"rep movs{s} from one behind", [f"lea rsi, [rdi - {size}]", "mov ecx, 6"], f"rep movs{s}", [],
-              [(-size, size, R), (0, 5 * size, RW), (5 * size, size, W)], flags=["REPEATED"])
+              [(-size, size, R), (0, 5 * size, RW), (5 * size, size, W)], flags=["REPEATED"], accept="block of a rep")
         b.raw(f"rep movs{s} from one ahead", [f"lea rsi, [rdi + {size}]", "mov ecx, 6"], f"rep movs{s}", [],
-              [(0, size, W), (size, 5 * size, RW), (6 * size, size, R)], flags=["REPEATED"])
+              [(0, size, W), (size, 5 * size, RW), (6 * size, size, R)], flags=["REPEATED"], accept="block of a rep")
         b.raw(f"movs{s}, halves overlap", [f"lea rsi, [rdi - {size // 2 or 1}]"], f"movs{s}", [],
               [(-(size // 2 or 1), size, R), (0, size, W)])
 
@@ -149,7 +151,7 @@ def companions(b):
         b.raw(f"load before rep movs{s} to the next", ["mov rbx, rdi", f"lea rdi, [rdi + {size}]",
                                                      "lea rsi, [rdi + 0x400]", "mov ecx, 16"],
               f"mov {part('rax', size)}, {m}[rbx]", [f"rep movs{s}"], [(0, size, R)], accept="beside a rep",
-              flags=["ALONE"])
+              others=[(size, 16 * size)])
         b.raw(f"rep stos{s} before a store elsewhere", ["mov ecx, 4", "lea rbx, [rdi + 0x300]"], f"rep stos{s}",
               [f"mov {m}[rbx], {acc}"], [(0, 4 * size, W)], flags=["REPEATED"])
         b.raw(f"load before repe scas{s} elsewhere", ["mov rbx, rdi", "lea rdi, [rdi + 0x400]", "mov ecx, 16"],

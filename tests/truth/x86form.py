@@ -47,6 +47,7 @@ class Form:
         self.flags = more.get("flags", [])
         self.blob = more.get("blob")  # (offset from A, assembler data lines)
         self.accept = more.get("accept", "")
+        self.shape = more.get("shape", key)  # without what only its setup differs in
         self.others = more.get("others", [])  # what other lines of it access: no watch goes there
 
 
@@ -105,7 +106,7 @@ def _rip(b, i):
 
 
 def _absolute(b, i):
-    return Address(f"[{FIXED}]", [], set(), fixed=True)
+    return Address(f"ds:[{FIXED}]", [], set(), fixed=True)
 
 
 def _fs(b, i):
@@ -200,6 +201,7 @@ class Book:
         self.rotation = Rotation()
         self.group = ""
         self.feature = ""
+        self.behind_gs = ""  # class of what cannot be known of an operand behind gs
 
     def add(self, form):
         if form.key in self.keys:
@@ -246,6 +248,9 @@ class Book:
         insn = re.sub(r"\{(r[1248]|h|k|mm|[xyz]m)(#\d)?\}", fill, insn)
         key = f"{text}{' ' + tag if tag else ''} / {size} / {mode}"
         more.setdefault("feature", self.feature)
+        more["shape"] = f"{text} / {size} / {mode}"
+        if mode.startswith("gs"):
+            more.setdefault("accept", self.behind_gs)
         self.add(Form(key, self.group, address.before + list(setup), insn, list(after) + address.after,
                       [a if len(a) == 4 else (*a, False) for a in accesses], fixed=address.fixed, **more))
 

@@ -110,7 +110,7 @@ enum case_flags {
 	CASE(clflushopt, R, MAY_TRAP)                                  \
 	CASE(clwb, R, MAY_TRAP)                                        \
 	CASE(cldemote, R, NO_TRAP)                                     \
-	CASE(clzero, W, UNCONFIRMED | CLZERO)                          \
+	CASE(clzero, W, CLZERO)                                        \
 	CASE(vmovdqu, W, AVX2)                                         \
 	CASE(vpmaskmov, W, AVX2)                                       \
 	CASE(vpmaskmov_none, W, AVX2 | NO_TRAP)                        \

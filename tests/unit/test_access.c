@@ -26,6 +26,7 @@
 
 #include "stackwalk/access.h"
 #include "tests/unit/access_cases.h"
+#include "tests/unit/access_scene.h"
 
 #define ARENA_SLOT 8200 /* access_cases.h names it too */
 #define HITS_MAX 64
@@ -278,49 +279,6 @@ static void every_executed_access_is_named(void **state)
 		}
 	}
 	assert_int_equal(failed, 0);
-}
-
-/* The facts of one trap, as code bytes and registers. */
-struct scene {
-	struct regs regs;
-	struct code_fact pc, caller;
-	struct access_query q;
-};
-
-#define BYTES(...) ((const uint8_t[]){ __VA_ARGS__ }), sizeof((const uint8_t[]){ __VA_ARGS__ })
-
-static void set_before(struct code_fact *f, const uint8_t *bytes, size_t len)
-{
-	memcpy(f->before, bytes, len);
-	f->before_len = (uint8_t)len;
-}
-
-static void set_at(struct code_fact *f, const uint8_t *bytes, size_t len)
-{
-	memcpy(f->at, bytes, len);
-	f->at_len = (uint8_t)len;
-}
-
-/* rip 0x401000, watching 8 bytes at 0x7000. */
-static struct scene *scene(void)
-{
-	static struct scene s;
-
-	s = (struct scene){ .regs.r[WREG_RIP] = 0x401000, .regs.r[WREG_RSP] = 0x9000 };
-	s.pc.pc = 0x401000;
-	s.caller.pc = 0x402000;
-	s.q = (struct access_query){
-		.regs = &s.regs, .addr = 0x7000, .size = 8, .pc = &s.pc, .caller = &s.caller
-	};
-	return &s;
-}
-
-static struct access_verdict resolve(const struct scene *s)
-{
-	struct access_verdict v;
-
-	access_resolve(&s->q, &v);
-	return v;
 }
 
 /* mov [rbx], eax before rip, but rbx points elsewhere: whoever wrote came to rip from somewhere else. */
@@ -591,12 +549,17 @@ static void random_facts_keep_the_verdict_consistent(void **state)
 		s->q.has_new = random() % 2;
 		s->q.new_value = s->regs.r[random() % WREG_COUNT];
 		s->q.size = 1u << random() % 4;
+		s->q.armed = (enum access_kind[]){ 0, ACCESS_WRITE, ACCESS_READWRITE }[random() % 3];
+		s->q.steps_trap = random() % 2;
 		v = resolve(s);
 		assert_in_range(v.kind, ACCESS_UNKNOWN, ACCESS_READWRITE);
 		assert_int_equal(v.insn != 0, v.len != 0);
 		assert_in_range(v.len, 0, INSN_MAX);
 		assert_true(!v.confirmed || v.kind || v.origin == ORIGIN_KERNEL);
 		assert_true(!v.in_caller || v.insn == s->caller.pc - v.len);
+		assert_true(s->q.armed != ACCESS_WRITE || v.kind & ACCESS_WRITE);
+		assert_true(!v.has_range || (v.range_len && v.range_addr < s->q.addr + s->q.size &&
+					     s->q.addr < v.range_addr + v.range_len));
 	}
 }
 

@@ -113,6 +113,50 @@ static void stack_operands_are_where_the_stack_moves(void **state)
 	assert_mem(&i, 0, ACCESS_READ, WREG_RSP, 0, 8);
 }
 
+/* With a 16-bit prefix the stack moves by two, and a frame's pointers are as small. */
+static void small_frames_are_small(void **state)
+{
+	struct regs after = { .r = { [WREG_RSP] = 0x1000, [WREG_RBP] = 0x2000 } }, before;
+	struct insn i = DECODE(0x66, 0xc9); /* leavew */
+
+	assert_mem(&i, 0, ACCESS_READ, WREG_RBP, 0, 2);
+	insn_undo(&i, &after, &before);
+	assert_int_equal(before.r[WREG_RBP], 0xffe);
+	i = DECODE(0x66, 0xc8, 0x10, 0x00, 0x03); /* enterw 16, 3 */
+	assert_mem(&i, 0, ACCESS_WRITE, WREG_RSP, -8, 8);
+	assert_mem(&i, 1, ACCESS_READ, WREG_RBP, -4, 4);
+	insn_undo(&i, &after, &before);
+	assert_int_equal(before.r[WREG_RSP], 0x1018);
+}
+
+/* Intel SDM vol. 1, 13.7: XSAVE reads XSTATE_BV of the header, and writes nothing else of it. */
+static void saving_the_state_reads_one_word(void **state)
+{
+	struct insn i = DECODE(0x0f, 0xae, 0x63, 0x40); /* xsave [rbx + 0x40] */
+
+	assert_int_equal(i.nmem, 3);
+	assert_mem(&i, 0, ACCESS_WRITE, WREG_RBX, 0x40, 416);
+	assert_mem(&i, 1, ACCESS_READWRITE, WREG_RBX, 0x40 + 512, 8);
+	assert_mem(&i, 2, ACCESS_WRITE, WREG_RBX, 0x40 + 576, 0);
+	assert_true(i.cond_access);
+	i = DECODE(0x0f, 0xc7, 0x23); /* xsavec [rbx] */
+	assert_int_equal(i.nmem, 1);
+	assert_mem(&i, 0, ACCESS_WRITE, WREG_RBX, 0, 0);
+	i = DECODE(0x0f, 0xae, 0x2b); /* xrstor [rbx] */
+	assert_mem(&i, 0, ACCESS_READ, WREG_RBX, 0, 0);
+}
+
+/* Intel SDM vol. 2, PUNPCKLBW: "an implementation may fetch only the appropriate 64 bits". */
+static void what_may_read_half_is_not_certain(void **state)
+{
+	assert_true(DECODE(0x66, 0x0f, 0x60, 0x03).cond_access);  /* punpcklbw xmm0, [rbx] */
+	assert_true(DECODE(0x0f, 0x15, 0x03).cond_access);	  /* unpckhps xmm0, [rbx] */
+	assert_true(DECODE(0x66, 0x0f, 0xd1, 0x03).cond_access);  /* psrlw xmm0, [rbx] */
+	assert_true(DECODE(0x0f, 0xae, 0x0b).cond_access);	  /* fxrstor [rbx] */
+	assert_false(DECODE(0xc5, 0xfd, 0x60, 0x03).cond_access); /* vpunpcklbw ymm0, ymm0, [rbx] */
+	assert_false(DECODE(0x66, 0x0f, 0x6f, 0x03).cond_access); /* movdqa xmm0, [rbx] */
+}
+
 static void calls_and_jumps_tell_where_they_go(void **state)
 {
 	struct insn i = DECODE(0xe8, 0x10, 0x00, 0x00, 0x00);
@@ -125,7 +169,9 @@ static void calls_and_jumps_tell_where_they_go(void **state)
 	assert_int_equal(i.target_reg, -1);
 	assert_mem(&i, 0, ACCESS_READ, WREG_RBX, 0, 8);
 	assert_mem(&i, 1, ACCESS_WRITE, WREG_RSP, -8, 8);
-	i = DECODE(0xff, 0xd0); /* call rax */
+	assert_true(i.target_in_mem);
+	assert_false(DECODE(0xff, 0x1b).target_in_mem); /* call far [rbx]: no address of 8 bytes */
+	i = DECODE(0xff, 0xd0);				/* call rax */
 	assert_int_equal(i.target_reg, WREG_RAX);
 	i = DECODE(0xff, 0x25, 0x00, 0x01, 0x00, 0x00); /* jmp [rip + 0x100] */
 	assert_true(i.is_jmp && !i.is_cond && !i.is_call);
@@ -161,7 +207,8 @@ static void string_instructions_have_both_ends(void **state)
 
 static void system_calls_are_told_apart(void **state)
 {
-	assert_true(DECODE(0x0f, 0x05).is_syscall);
+	assert_true(DECODE(0x0f, 0x05).is_syscall && DECODE(0x0f, 0x05).keeps_rip);
+	assert_false(DECODE(0xcd, 0x80).keeps_rip);
 	assert_true(DECODE(0x0f, 0x34).is_syscall);
 	assert_true(DECODE(0xcd, 0x80).is_syscall);
 	assert_false(DECODE(0xcd, 0x81).is_syscall);
@@ -231,6 +278,10 @@ static void addresses_follow_the_addressing_mode(void **state)
 	i = DECODE(0x48, 0xa1, 8, 7, 6, 5, 4, 3, 2, 1);
 	assert_true(mem_addr(&i, &regs, &addr));
 	assert_int_equal(addr, 0x0102030405060708);
+	i = DECODE(0x0f, 0x01, 0xfc); /* clzero: the cache line that holds rax */
+	assert_true(mem_addr(&i, &regs, &addr));
+	assert_int_equal(addr, 0xffffffffffffffc0);
+	assert_int_equal(i.mem[0].size, 64);
 }
 
 static void unknown_parts_make_no_address(void **state)
@@ -323,6 +374,17 @@ static void data_in_the_way_ends_the_search(void **state)
 	assert_true(insn_before(code, sizeof(code), AT, AT + 1, &at));
 }
 
+/* mov ss, eax; mov [rbx], eax: the trap of either comes after the second (Intel SDM vol. 3, 6.8.3). */
+static void behind_a_load_of_ss_nothing_is_certain(void **state)
+{
+	const uint8_t code[] = { 0x8e, 0xd0, 0x89, 0x03, 0x89, 0x03 };
+	uint64_t at;
+
+	assert_true(insn_before(code, sizeof(code), AT, AT + 2, &at));
+	assert_false(insn_before(code, sizeof(code), AT, AT + 4, &at));
+	assert_true(insn_before(code, sizeof(code), AT, AT + 6, &at));
+}
+
 /* A first sight of an address in a large function must not stall the recording. */
 static void a_large_function_takes_milliseconds_at_most(void **state)
 {
@@ -366,6 +428,9 @@ int main(void)
 		cmocka_unit_test(kinds_are_the_manuals),
 		cmocka_unit_test(naming_is_not_accessing),
 		cmocka_unit_test(stack_operands_are_where_the_stack_moves),
+		cmocka_unit_test(small_frames_are_small),
+		cmocka_unit_test(saving_the_state_reads_one_word),
+		cmocka_unit_test(what_may_read_half_is_not_certain),
 		cmocka_unit_test(calls_and_jumps_tell_where_they_go),
 		cmocka_unit_test(string_instructions_have_both_ends),
 		cmocka_unit_test(system_calls_are_told_apart),
@@ -377,6 +442,7 @@ int main(void)
 		cmocka_unit_test(what_does_not_decode_is_refused),
 		cmocka_unit_test(the_instruction_before_is_found_from_the_start),
 		cmocka_unit_test(data_in_the_way_ends_the_search),
+		cmocka_unit_test(behind_a_load_of_ss_nothing_is_certain),
 		cmocka_unit_test(a_large_function_takes_milliseconds_at_most),
 		cmocka_unit_test(text_is_intel_syntax_with_sizes),
 	};

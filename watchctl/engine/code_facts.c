@@ -112,11 +112,14 @@ static void publish_rule(struct code_facts *f, uint64_t key, const struct unwind
 
 static void publish_fact(struct code_facts *f, const struct code_fact *fact)
 {
+	uint64_t start, end;
 	struct wire_access_fact entry;
 	bool known;
 	long slot;
 
 	/* One without a size says that nothing can be said: looked up once more, not asked for again. */
+	if (cfi_function(f->cfi, fact->pc, &start, &end) && start == fact->pc)
+		return; /* a call may have led here: the instruction before need not have run */
 	if (!access_fact_make(fact, &entry))
 		entry = (struct wire_access_fact){ .base = -1, .index = -1 };
 	slot = find_slot(f->fact_key, WIRE_ACCESS_FACTS, fact->pc, &known);

@@ -43,3 +43,9 @@ bool dregs_fired(uint64_t dr6, unsigned int slot)
 {
 	return dr6 >> slot & 1;
 }
+
+bool dregs_steps_trap(void)
+{
+	__builtin_cpu_init();
+	return __builtin_cpu_is("amd");
+}

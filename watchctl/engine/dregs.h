@@ -17,6 +17,9 @@ bool dregs_fits(uint64_t addr, uint64_t size);
 /* The bits of DR7 that arm register @slot (0..3): local enable, R/W and LEN fields. */
 uint64_t dregs_dr7(unsigned int slot, uint32_t size, enum access_kind access);
 
+/* This CPU traps at each step of a repeated string instruction (AMD does: measured), not once for a block. */
+bool dregs_steps_trap(void);
+
 /* The bits of DR7 that belong to @slot. */
 uint64_t dregs_dr7_mask(unsigned int slot);
 

@@ -1,10 +1,11 @@
 /*
  * engine_ring - nothing is put into the program: the kernel records. Where BPF is permitted, by the program in
- * record.bpf.c, with values, exact stacks and filters; else by its own samples, see ring_perf.c.
+ * record.bpf.c, with values, exact stacks and filters; else by its own samples, see ring_samples.h.
  */
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +19,9 @@
 #define PASS_NS 5000000ull	/* how long the controller sleeps between looks at the ring */
 #define CHECK_NS 50000000ull	/* how often it looks whether the target is still what it was */
 #define MODULES_NS 1000000000ull /* how often it looks at the modules unasked */
+#define SAMPLE_NS 1000000ull	/* a sample is in its ring, for certain, so long after the hit */
+#define STACK_FRAME 128u	/* bytes of stack that a sample holds for each frame asked for */
+#define STACK_MIN 2048u
 
 static void lay_out(struct wire_control *c, pid_t pid, const struct engine_options *o)
 {
@@ -35,33 +39,62 @@ static void lay_out(struct wire_control *c, pid_t pid, const struct engine_optio
 
 static struct wc_error *close_engine(struct engine *e);
 
-static struct wc_error *open_recorder(struct engine *e, const char **why)
+/* Which of the two records, and why. */
+static struct wc_error *tell_samples(struct event_sink sink, const char *missing)
+{
+	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
+	char text[400];
+
+	snprintf(text, sizeof(text),
+		 "the kernel samples the hits, its BPF program cannot record them: %s. So values are only known where the "
+		 "instruction itself tells them, and filters are evaluated afterwards",
+		 missing);
+	event.note.text = text;
+	return sink.put(sink.ctx, &event);
+}
+
+static struct wc_error *open_samples(struct engine *e, struct event_sink sink, const char *missing)
+{
+	uint32_t stack = STACK_FRAME * e->options.frames;
+	struct wc_error *err;
+
+	stack = stack < STACK_MIN ? STACK_MIN : stack > WIRE_RAW_MAX ? WIRE_RAW_MAX : stack;
+	err = perf_rings_open(e->pid, e->options.buffer_size, stack, &e->rings);
+	if (!err)
+		err = intake_init(&e->intake, e->pid, e->options.frames, sink, NULL, NULL);
+	if (err)
+		return err;
+	e->samples = ring_samples_new(e->rings, &e->intake);
+	return e->samples ? tell_samples(sink, missing) : &wc_enomem;
+}
+
+static struct wc_error *open_recording(struct engine *e, struct event_sink sink)
 {
 	struct kernel_recorder_spec spec = { .buffer_size = e->options.buffer_size };
+	const char *missing;
+	struct wc_error *err;
 
 	lay_out(&spec.control, e->pid, &e->options);
-	e->recorder = kernel_recorder_open(&spec, why);
-	return e->recorder ? NULL : wc_error_new(WC_EPERM, "%s", *why);
+	e->recorder = kernel_recorder_open(&spec, &missing);
+	if (!e->recorder)
+		return open_samples(e, sink, missing);
+	if (e->options.say)
+		e->options.say(e->options.say_ctx, "a BPF program in the kernel records the hits");
+	err = intake_init(&e->intake, e->pid, e->options.frames, sink, kernel_recorder_area(e->recorder), NULL);
+	if (err)
+		return err;
+	e->intake.kernel = e->kernel = kernel_access_new(kernel_recorder_memory(e->recorder));
+	return e->kernel ? NULL : &wc_enomem;
 }
 
 static struct wc_error *open_parts(struct engine *e, struct event_sink sink)
 {
-	const char *why = NULL;
-	struct wc_error *err;
-
 	e->pidfd = (int)syscall(SYS_pidfd_open, e->pid, 0);
 	if (e->pidfd < 0)
 		return wc_error_errno(WC_ETARGET, errno, "cannot follow process %d", e->pid);
 	e->registers_before = perf_bp_used(e->pid);
 	exec_watch_open(&e->exec, e->pid);
-	err = open_recorder(e, &why);
-	if (!err)
-		err = intake_init(&e->intake, e->pid, e->options.frames, sink,
-				  e->recorder ? kernel_recorder_area(e->recorder) : NULL, NULL);
-	if (err || !e->recorder)
-		return err;
-	e->intake.kernel = e->kernel = kernel_access_new(kernel_recorder_memory(e->recorder));
-	return e->kernel ? NULL : &wc_enomem;
+	return open_recording(e, sink);
 }
 
 static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, struct event_sink sink,
@@ -94,12 +127,16 @@ static bool target_ended(const struct engine *e)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* One look at what is there. */
-static struct wc_error *take(struct engine *e, bool *any)
+/* One look at what is there. @all: no more hits can come. */
+static struct wc_error *take(struct engine *e, bool all, bool *any)
 {
 	bool taken = false;
-	struct wc_error *err = kernel_recorder_take(e->recorder, &e->intake, UINT64_MAX, &taken);
+	struct wc_error *err;
 
+	if (e->recorder)
+		err = kernel_recorder_take(e->recorder, &e->intake, UINT64_MAX, &taken);
+	else
+		err = ring_samples_take(e->samples, all ? UINT64_MAX : monotonic_ns() - SAMPLE_NS, &taken);
 	if (!err)
 		err = intake_pass(&e->intake, any);
 	*any |= taken;
@@ -112,7 +149,7 @@ struct wc_error *ring_drain(struct engine *e)
 	bool any;
 
 	do {
-		err = take(e, &any);
+		err = take(e, false, &any);
 	} while (!err && any);
 	return err;
 }
@@ -133,13 +170,21 @@ static struct wc_error *drain_all(struct engine *e)
 
 	do {
 		e->intake.hook_hit = false;
-		err = take(e, &any);
+		err = take(e, true, &any);
 		if (first)
 			wc_error_free(err);
 		else
 			first = err;
 	} while (any);
 	return first;
+}
+
+static void wait_for_hits(struct engine *e, uint64_t ns)
+{
+	if (e->recorder)
+		kernel_recorder_wait(e->recorder, e->pidfd, ns);
+	else
+		perf_rings_wait(e->rings, e->pidfd, ns);
 }
 
 static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result *ret)
@@ -152,7 +197,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 	for (;;) {
 		e->gone = target_ended(e);
 		e->execed = !e->gone && exec_watch_execed(&e->exec);
-		err = take(e, &any);
+		err = take(e, false, &any);
 		now = monotonic_ns();
 		if (!err)
 			err = check_target(e, now);
@@ -169,7 +214,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 		if (now >= end)
 			break;
 		if (!any)
-			kernel_recorder_wait(e->recorder, e->pidfd, end - now < PASS_NS ? end - now : PASS_NS);
+			wait_for_hits(e, end - now < PASS_NS ? end - now : PASS_NS);
 	}
 	*ret = PUMP_IDLE;
 	return NULL;
@@ -192,14 +237,17 @@ void ring_counts_of(const struct engine *e, unsigned int i, struct engine_counts
 	struct engine_counts c = { .has_counted = true };
 	uint64_t known;
 
-	kernel_recorder_counts(e->recorder, i, &c.filtered, &c.lost_full);
+	if (e->recorder)
+		kernel_recorder_counts(e->recorder, i, &c.filtered, &c.lost_full);
 	c.recorded = e->intake.watch[i].recorded;
 	c.filtered += e->intake.watch[i].filtered;
 	c.counted = w->disabled ? w->counted : perf_bp_count(&w->perf);
 	c.counted -= e->intake.watch[i].steps;
 	known = c.recorded + c.filtered + c.lost_full;
-	if (c.counted > known)
+	if (c.counted > known && e->recorder)
 		c.lost_merged = c.counted - known;
+	else if (c.counted > known && w->disabled)
+		c.lost_full = c.counted - known;
 	*ret = c;
 }
 
@@ -239,6 +287,8 @@ static struct wc_error *close_engine(struct engine *e)
 		ring_disable(&e->watch[i]);
 	exec_watch_close(&e->exec);
 	kernel_recorder_close(e->recorder);
+	ring_samples_free(e->samples);
+	perf_rings_close(e->rings);
 	intake_deinit(&e->intake);
 	kernel_access_free(e->kernel);
 	closep(&e->pidfd);

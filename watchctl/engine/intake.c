@@ -7,6 +7,7 @@
 #include "handler/walk.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/access_fact.h"
+#include "watchctl/engine/dregs.h"
 #include "watchctl/target/proc.h"
 
 #define PASS_NS 20000000ull	   /* how long one pass may take */
@@ -130,6 +131,7 @@ static void resolve(const struct intake_watch *w, const struct wire_record *r, c
 	q->addr = r->addr ? r->addr : w->w.addr;
 	q->size = w->w.size;
 	q->armed = w->w.access == ACCESS_WRITE ? ACCESS_WRITE : ACCESS_READWRITE;
+	q->steps_trap = dregs_steps_trap();
 	q->has_old = a->has_old && whole;
 	q->has_new = a->has_new && whole;
 	q->old_value = a->old_value;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "watchctl/base/map64.h"
+#include "watchctl/engine/dregs.h"
 #include "watchctl/engine/kernel_symbols.h"
 
 struct kernel_access {
@@ -97,6 +98,7 @@ static void resolve(struct kernel_access *k, const struct watchpoint *w, const s
 		.addr = r->addr ? r->addr : w->addr,
 		.size = w->size,
 		.armed = w->access == ACCESS_WRITE ? ACCESS_WRITE : ACCESS_READWRITE,
+		.steps_trap = dregs_steps_trap(),
 		.has_old = a->has_old && whole,
 		.has_new = a->has_new && whole,
 		.old_value = a->old_value,

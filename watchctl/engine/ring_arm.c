@@ -71,8 +71,11 @@ static void publish(struct engine *e, unsigned int i, uint64_t value)
 {
 	const struct watchpoint *w = &e->watch[i].w;
 	struct wire_watch wire = watchpoint_wire(w, value);
-	const struct wire_area *area = kernel_recorder_area(e->recorder);
+	const struct wire_area *area;
 
+	if (!e->recorder)
+		return;
+	area = kernel_recorder_area(e->recorder);
 	if (w->filter)
 		area->write(area->ctx, WIRE_FILTERS_OFFSET + i * sizeof(*w->filter), w->filter, sizeof(*w->filter));
 	kernel_recorder_forget(e->recorder, i);
@@ -97,12 +100,12 @@ static bool thread_address(void *ctx, pid_t tid, uint64_t *ret)
 }
 
 /*
- * Reading a variable that is watched for reads must not count as a read of it: where the recorder cannot help
- * it, such a watch does not see the kernel.
+ * What the kernel reads in order to record a hit must not count as a read itself: where that cannot be helped,
+ * a watch of reads does not see the kernel.
  */
 static bool user_only(const struct engine *e, const struct watchpoint *w)
 {
-	return w->access != ACCESS_WRITE && e->recorder && !kernel_recorder_reads_silently(e->recorder);
+	return w->access != ACCESS_WRITE && !(e->recorder && kernel_recorder_reads_silently(e->recorder));
 }
 
 static struct perf_bp_spec perf_spec(const struct engine *e, unsigned int i)
@@ -115,6 +118,7 @@ static struct perf_bp_spec perf_spec(const struct engine *e, unsigned int i)
 		.sig_data = i,
 		.others = armed_count(e),
 		.recorder = e->recorder,
+		.rings = e->rings,
 		.quiet = true,
 		.user_only = user_only(e, &w->w),
 		.children = e->options.follow_fork,
@@ -133,8 +137,9 @@ static const char *kernel_refusal(const struct engine *e, const struct ring_watc
 	if (w->w.access == ACCESS_EXECUTE || w->perf.kernel)
 		return NULL;
 	if (user_only(e, &w->w))
-		return "where the kernel maps the memory could not be found out, and to read a value otherwise "
-		       "would count as a read";
+		return e->recorder ? "where the kernel maps the memory could not be found out, and to read a value "
+				     "otherwise would count as a read"
+				   : "of a watch for reads that needs CAP_BPF and CAP_PERFMON, and a kernel with BTF";
 	return "that needs CAP_PERFMON, or kernel.perf_event_paranoid=1 or less";
 }
 
@@ -154,8 +159,10 @@ struct wc_error *ring_arm(struct engine *e, const struct watchpoint *w, struct a
 	a = &e->watch[i];
 	*a = (struct ring_watch){ .w = e->intake.watch[i].w, .engine = e };
 	report.has_value = watchpoint_value(&a->w, e->pid, &report.value);
-	if (w->access != ACCESS_WRITE && w->access != ACCESS_EXECUTE)
+	if (e->recorder && w->access != ACCESS_WRITE && w->access != ACCESS_EXECUTE)
 		kernel_recorder_read_silently(e->recorder);
+	if (e->samples)
+		ring_samples_arm(e->samples, (unsigned int)i, report.has_value, report.value);
 	publish(e, (unsigned int)i, report.value);
 	spec = perf_spec(e, (unsigned int)i);
 	err = perf_bp_open(e->pid, &spec, &a->perf, &report.threads, &report.threads_armed);

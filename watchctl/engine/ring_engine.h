@@ -3,7 +3,7 @@
  *
  *	engine_ring.c	opens, pumps, closes: the table of operations
  *	ring_arm.c	arms and disarms one watch
- *	ring_perf.c	where BPF is not permitted: the kernel's own samples
+ *	ring_samples.c	where BPF is not permitted: from the kernel's own samples to records
  */
 #ifndef WATCHCTL_ENGINE_RING_ENGINE_H
 #define WATCHCTL_ENGINE_RING_ENGINE_H
@@ -13,6 +13,7 @@
 #include "watchctl/engine/intake.h"
 #include "watchctl/engine/perf_bp.h"
 #include "watchctl/engine/kernel_recorder.h"
+#include "watchctl/engine/ring_samples.h"
 #include "watchctl/engine/watchpoint.h"
 
 #define COUNTED_IDS 16u /* watches with higher ids are hooks, which nobody counts */
@@ -30,8 +31,10 @@ struct ring_watch {
 struct engine {
 	pid_t pid;
 	struct engine_options options;
-	struct kernel_recorder *recorder; /* NULL: not permitted */
-	struct kernel_access *kernel;
+	struct kernel_recorder *recorder; /* NULL: not permitted; then the two that follow are there */
+	struct perf_rings *rings;
+	struct ring_samples *samples;
+	struct kernel_access *kernel; /* with the recorder */
 	struct intake intake;
 	struct exec_watch exec;
 	struct ring_watch watch[WIRE_WATCHES];

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "watchctl/base/clock.h"
+#include "watchctl/engine/dregs.h"
 #include "watchctl/monitor/monitored.h"
 
 /* One register of a watch, as its callback knows it. */
@@ -36,6 +37,7 @@ static struct wc_error *tell_watch(struct monitor *m, unsigned int i, const stru
 		.size = w->size,
 		.per_thread = monitor_is_per_thread(w),
 		.filter = w->filter_text,
+		.steps_trap = dregs_steps_trap(),
 		.access = r->access,
 		.engine = m->ops->name,
 		.why = m->why[0] ? m->why : NULL,
@@ -53,6 +55,21 @@ static struct wc_error *tell_watch(struct monitor *m, unsigned int i, const stru
 		e.watch.type = (struct value_type){ .kind = VALUE_UNKNOWN, .name = v->type.name };
 	w->told = true;
 	return monitor_put(m, &e);
+}
+
+/* What a name of code stands for may have been compiled to several places. */
+static struct wc_error *tell_copies(struct monitor *m, unsigned int i)
+{
+	const struct watch_request *r = &m->options.watch[i];
+	unsigned int n = m->watch[i].variable.copies;
+
+	if (r->access != ACCESS_EXECUTE || !n)
+		return NULL;
+	return monitor_note(
+		m,
+		"%s is compiled to %u more place%s (inlined, or as a clone), which do not run through this "
+		"address and are not seen",
+		r->expr, n, n == 1 ? "" : "s");
 }
 
 /* Said once, where it could matter. */
@@ -117,6 +134,8 @@ struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
 	if (!w->armed_ns)
 		w->armed_ns = monotonic_ns();
 	err = tell_watch(m, i, &sum);
+	if (!err)
+		err = tell_copies(m, i);
 	if (!err)
 		err = tell_kernel(m, &sum);
 	if (!err && monitor_is_per_thread(w))

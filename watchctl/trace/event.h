@@ -59,6 +59,7 @@ struct watch_event {
 	uint32_t size;	    /* 1, 2, 4, 8; more: a range that takes several registers */
 	bool per_thread;    /* each thread has its own: addr is that of the first thread armed */
 	const char *filter; /* the conditions under which hits are recorded; NULL: all */
+	bool steps_trap;    /* this CPU traps at each step of a repeated string instruction */
 	uint32_t access;    /* ACCESS_READ, _WRITE, _READWRITE (what was asked), _EXECUTE */
 	const char *engine; /* "handler", "ring", "ptrace" */
 	const char *why;    /* this engine, where it is not the default one; NULL */

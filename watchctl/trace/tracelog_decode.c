@@ -228,6 +228,7 @@ static struct wc_error *get_watch(struct tracelog_decoder *d, struct cursor *c, 
 		w->per_thread = get_u8(c) != 0;
 		w->filter = get_optional(c);
 		w->why = get_optional(c);
+		w->steps_trap = get_u8(c) != 0;
 	}
 	return err;
 }

@@ -133,6 +133,7 @@ static void put_watch(struct encoder *c, const struct watch_event *e)
 	put_u8(c, e->per_thread);
 	put_string(c, e->filter);
 	put_string(c, e->why);
+	put_u8(c, e->steps_trap);
 }
 
 static void put_code(struct encoder *c, const struct code_fact *f)

@@ -159,6 +159,7 @@ static const char events_text[] =
 	"\t\tuint8_t per_thread;\n"
 	"\t\tstring filter;\n"
 	"\t\tstring why;\n"
+	"\t\tuint8_t steps_trap;\n"
 	"\t};\n"
 	"};\n"
 	"event {\n"

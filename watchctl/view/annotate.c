@@ -245,6 +245,7 @@ static void resolve(struct annotate *a, const struct access_event *e, const stru
 		.armed = !w->known		       ? 0
 			 : w->e.access == ACCESS_WRITE ? ACCESS_WRITE
 						       : ACCESS_READWRITE,
+		.steps_trap = w->e.steps_trap,
 		.has_old = e->has_old,
 		.has_new = e->has_new,
 		.old_value = e->old_value,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "watchctl/base/syscall_name.h"
 #include "watchctl/view/printer_impl.h"
 #include "watchctl/view/sites.h"
 
@@ -202,6 +203,17 @@ static void put_values(struct json *j, const struct view_access *a)
 	put_text(j, "new_text", a->new_text);
 }
 
+static void put_kernel(struct json *j, const struct access_event *e)
+{
+	const char *name = syscall_name(e->syscall);
+
+	if (name)
+		json_text(j, "syscall", name);
+	else if (e->syscall >= 0)
+		json_number(j, "syscall", (uint64_t)e->syscall);
+	put_text(j, "kernel_function", e->kernel_function);
+}
+
 static void put_access(void *ctx, const struct view_access *a)
 {
 	struct printer *p = ctx;
@@ -217,6 +229,8 @@ static void put_access(void *ctx, const struct view_access *a)
 	json_number(j, "size", a->raw->size);
 	json_text(j, "kind", kind_name(a->kind));
 	json_text(j, "origin", a->origin == ORIGIN_KERNEL ? "kernel" : "user");
+	if (a->raw->in_kernel)
+		put_kernel(j, a->raw);
 	put_values(j, a);
 	if (a->ip) {
 		json_hex(j, "ip", a->ip);

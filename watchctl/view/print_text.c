@@ -10,6 +10,7 @@
  *	    at  set_flag+26    app.c:17  mov ...
  *	    #1  main+18        app.c:40
  */
+#include "watchctl/base/syscall_name.h"
 #include "watchctl/view/printer_impl.h"
 
 #include <stdarg.h>
@@ -58,7 +59,7 @@ static void plain_cell(struct printer *p, enum column c, const char *text)
 struct access_line {
 	char time[32], who[96], watch[CELL_TEXT], value[CELL_TEXT], place[CELL_TEXT + 16], source[300];
 	char insn[200];
-	const char *remark; /* "" or what must be known about the access */
+	char remark[200]; /* "" or what must be known about the access */
 	enum style remark_style;
 };
 
@@ -87,6 +88,26 @@ static void append(char *buf, size_t cap, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* "  (by the kernel: read, in rep_movs_alternative)" */
+static void describe_kernel(const struct access_event *e, char *buf, size_t cap)
+{
+	const char *call = e->in_kernel && e->syscall >= 0 ? syscall_name(e->syscall) : NULL;
+	char function[80] = "";
+
+	if (e->kernel_function)
+		utf8_clean(e->kernel_function, function, sizeof(function));
+	append(buf, cap, "  (by the kernel");
+	if (call)
+		append(buf, cap, ": %s", call);
+	else if (e->in_kernel && e->syscall >= 0)
+		append(buf, cap, ": system call %d", e->syscall);
+	else if (e->in_kernel)
+		append(buf, cap, ", not in a system call");
+	if (*function)
+		append(buf, cap, ", in %s", function);
+	append(buf, cap, ")");
+}
+
 static void fill_line(struct printer *p, const struct view_access *a, struct access_line *l)
 {
 	bool same = a->raw->has_old && a->raw->has_new && a->raw->old_value == a->raw->new_value;
@@ -101,13 +122,13 @@ static void fill_line(struct printer *p, const struct view_access *a, struct acc
 		       (unsigned long long)(a->raw->addr - a->watch->e.addr));
 	text_change(a->kind, a->old_text, a->new_text, same, l->value, sizeof(l->value));
 	fill_place(a, l);
-	l->remark = "";
 	if (a->raw->displaced) {
-		l->remark = "  (seen late: the program blocked SIGTRAP; registers and stack are of a later "
-			    "moment)";
+		append(l->remark, sizeof(l->remark),
+		       "  (seen late: the program blocked SIGTRAP; registers and stack are of a later "
+		       "moment)");
 		l->remark_style = STYLE_ALERT;
 	} else if (a->origin == ORIGIN_KERNEL) {
-		l->remark = "  (by the kernel)";
+		describe_kernel(a->raw, l->remark, sizeof(l->remark));
 		l->remark_style = STYLE_UPDATE;
 	}
 }

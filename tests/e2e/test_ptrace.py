@@ -1,0 +1,593 @@
+"""--engine ptrace: every access by a stop, the program otherwise undisturbed, alive whatever is killed."""
+import ctypes
+import os
+import random
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import WATCHCTL, Victim, snapshot, wait_until
+
+PROGRAMS = ["puppet", "puppet_fp", "puppet_nopie", "puppet_static", "puppet_musl"]
+HELPERS = ("dregs-keeper", "dregs-guard")
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.restype = ctypes.c_long
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+PEEKUSER, DETACH, SEIZE, INTERRUPT = 3, 17, 0x4206, 0x4207
+U_DEBUGREG = 848  # offsetof(struct user, u_debugreg)
+
+
+def debug_registers(pid):
+    """DR7 of each thread, asked for by a tracer of our own."""
+    answers = {}
+
+    def ask(tid):
+        assert libc.ptrace(SEIZE, tid, None, None) == 0, os.strerror(ctypes.get_errno())
+        libc.ptrace(INTERRUPT, tid, None, None)
+        os.waitpid(tid, 0x40000000)
+        answers[tid] = libc.ptrace(PEEKUSER, tid, U_DEBUGREG + 7 * 8, None)
+        libc.ptrace(DETACH, tid, None, None)
+
+    for tid in map(int, os.listdir(f"/proc/{pid}/task")):
+        ask(tid)
+    return answers
+
+
+def comm(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def helpers(target):
+    """The keeper and the guard of the process @target."""
+    found = {}
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        if comm(p) in HELPERS:
+            try:
+                line = Path(f"/proc/{p}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"process %d\0" % target in line or b"process %d:" % target in line or b"process %d" % target in line:
+                found[comm(p)] = int(p)
+    return found
+
+
+def state_of(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def tracer_of(pid):
+    return int(re.search(r"^TracerPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M).group(1))
+
+
+@pytest.fixture
+def trace(watch):
+    def start(*args, **kw):
+        return watch(*args, "--engine", "ptrace", **kw)
+
+    return start
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_access_is_recorded_with_kind_value_and_function(victim, trace, name):
+    v = victim(name)
+    w = trace("-p", v.pid, "-v", "flag", "-rw")
+    v.tell("write 10")
+    v.tell("read 7")
+    v.tell("inc 5")
+    v.tell("same 3")
+    w.end()
+    assert w.of("armed")[0]["engine"] == "ptrace"
+    assert w.balanced() and w.summary()["recorded"] == 25 and w.summary()["lost"] == 0
+    functions = [a.get("function") for a in w.accesses]
+    assert functions == ["write_flag"] * 10 + ["read_flag"] * 7 + ["inc_flag"] * 5 + ["write_flag"] * 3
+    assert [a["kind"] for a in w.accesses] == ["write"] * 10 + ["read"] * 7 + ["readwrite"] * 5 + ["write"] * 3
+    values = [int(a["new"], 16) for a in w.accesses]
+    assert values == list(range(10)) + [9] * 7 + [10, 11, 12, 13, 14] + [5, 5, 5]
+    assert [int(a["old"], 16) for a in w.accesses] == [0] + values[:-1]
+    for a in w.accesses:
+        assert a["tid"] == v.pid and "main" in [f.get("function") for f in a["stack"]]
+
+
+def test_a_read_watch_drops_and_counts_pure_writes(victim, trace):
+    v = victim("puppet")
+    w = trace("-p", v.pid, "-v", "flag", "-r")
+    v.tell("write 40")
+    v.tell("read 8")
+    v.tell("inc 3")
+    w.end()
+    assert [a["kind"] for a in w.accesses] == ["read"] * 8 + ["readwrite"] * 3
+    assert w.balanced() and w.summary()["filtered"] == 40
+
+
+def test_accesses_by_the_kernel_are_said_not_to_be_seen(victim, trace):
+    v = victim("puppet")
+    w = trace("-p", v.pid, "-v", "flag", "-rw")
+    v.tell("kernel 5")
+    w.end()
+    assert not w.of("armed")[0].get("kernel") and not w.accesses
+    assert any("accesses by the kernel are not seen" in n["text"] for n in w.of("note"))
+
+
+def test_an_execute_watch_sees_each_run_once_and_before_it(victim, trace):
+    v = victim("puppet")
+    w = trace("-p", v.pid, "-v", "write_flag", "-x", "--regs")
+    v.tell("write 20")
+    v.tell("read 5")
+    w.end()
+    assert w.balanced() and w.summary()["recorded"] == 20
+    assert {a["kind"] for a in w.accesses} == {"execute"} and {a["offset"] for a in w.accesses} == {0}
+    assert [int(a["regs"]["rdi"], 16) for a in w.accesses] == list(range(20))
+
+
+def test_new_threads_are_armed_before_they_run(victim, trace):
+    v = victim("puppet")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    assert v.tell("storm 200 5") == "1000"
+    w.end()
+    assert w.balanced() and w.summary()["recorded"] == 1000
+    by_thread = {}
+    for a in w.accesses:
+        by_thread[a["tid"]] = by_thread.get(a["tid"], 0) + 1
+    assert set(by_thread.values()) == {5} and len(by_thread) == 200
+
+
+def test_threads_born_and_dying_while_we_attach_are_all_caught(victim, trace):
+    v = victim("puppet")
+    worker = threading.Thread(target=lambda: v.tell("storm 1500 1"))
+    worker.start()
+    time.sleep(0.01)
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    worker.join()
+    assert w.of("armed")[0]["threads_armed"] == w.of("armed")[0]["threads"]
+    before = len(w.accesses)
+    assert v.tell("storm 40 5") == "200"
+    w.end()
+    assert w.balanced() and len(w.accesses) >= before + 200
+    assert sum(1 for n in count_by_thread(w).values() if n == 5) == 40
+
+
+def count_by_thread(w):
+    counts = {}
+    for a in w.accesses:
+        counts[a["tid"]] = counts.get(a["tid"], 0) + 1
+    return counts
+
+
+def test_several_watches_hit_by_one_instruction_are_each_told(victim, trace):
+    v = victim("puppet_nopie")
+    nm = subprocess.run(["nm", v.process.args[0]], capture_output=True, text=True).stdout
+    addr = int(re.search(r"^(\w+) \w flag$", nm, re.M).group(1), 16)
+    w = trace("-p", v.pid, "-v", "flag", "-w", "-v", hex(addr + 4), "-s", "4", "-w", "-v", "flag", "-s", "2", "-rw")
+    v.tell("wide 6")
+    v.tell("write 3")
+    v.tell("read 2")
+    w.end()
+    assert w.balanced()
+    assert [s["recorded"] for s in w.of("summary")] == [9, 6, 11]
+
+
+def test_a_full_buffer_makes_the_program_wait_and_loses_nothing(victim, build, hardware, tmp_path):
+    v = victim("puppet")
+    out = tmp_path / "out"
+    os.mkfifo(out)
+    w = subprocess.Popen([WATCHCTL, "-p", str(v.pid), "-v", "flag", "-w", "--engine", "ptrace", "--buffer", "64K",
+                          "--json", "--output", str(out)], stderr=subprocess.PIPE, text=True)
+    with open(out, encoding="utf-8") as f:
+        while '"armed"' not in f.readline():
+            pass
+        v.send("write 20000")
+        time.sleep(1)  # nobody reads: the pipe is full, then the queue, then the ring
+        counts = {"access": 0}
+        for line in f:
+            counts["access"] += '"type":"access"' in line
+            if counts["access"] == 20000:
+                w.send_signal(signal.SIGINT)
+                summary = [x for x in f if '"summary"' in x]
+                break
+    assert w.wait(timeout=60) == 0 and v.process.stdout.readline().strip() == "ok"
+    assert '"recorded":20000,"lost":0' in summary[0], summary
+
+
+@pytest.mark.parametrize("name", ["puppet", "puppet_static", "puppet_musl"])
+def test_nothing_of_us_is_left(victim, trace, before_and_after, name):
+    v = victim(name)
+    v.tell("write 1")
+    with before_and_after(v.pid):
+        w = trace("-p", v.pid, "-v", "flag", "-w", "-v", "untouched", "-rw")
+        assert set(helpers(v.pid)) == set(HELPERS)
+        v.tell("write 200")
+        w.end()
+        assert w.balanced()
+    assert set(debug_registers(v.pid).values()) == {0}
+    assert not helpers(v.pid)
+    v.tell("write 5")
+
+
+def test_threads_of_the_target_are_undisturbed(victim, trace):
+    """hammer checks registers, vector registers, red zone, errno, its mask, and that no sleep was cut short."""
+    v = victim("hammer", 4, 300)
+    for _ in range(10):
+        trace("-p", v.pid, "-v", "counter", "-rw", "-t", "0.1", "-q").end(sig=None)
+    v.process.send_signal(signal.SIGTERM)
+    assert v.process.stdout.read().startswith("total")
+
+
+def test_sigtraps_of_the_programs_own_reach_it_and_no_other(victim, trace, before_and_after):
+    v = victim("own_handler")
+    assert v.tell("go") == "10 10 10 0"
+    with before_and_after(v.pid):
+        w = trace("-p", v.pid, "-v", "flag", "-w")
+        assert v.tell("go") == "20 20 20 0"
+        w.end()
+        assert w.summary()["recorded"] == 20 and w.balanced()
+    assert v.tell("go") == "30 30 30 0"
+
+
+def test_single_steps_and_breakpoints_of_the_programs_own_reach_it(victim, trace):
+    v = victim("own_traps")
+    steps, breakpoints, _ = map(int, v.tell("go").split())
+    if breakpoints < 0:
+        pytest.skip("the victim may not open perf events")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    assert v.tell("go") == f"{2 * steps} {2 * breakpoints} 0"
+    w.end()
+    assert w.balanced() and [int(a["new"], 16) for a in w.accesses] == [1, 2, 4]
+
+
+def test_the_default_action_still_kills(victim, trace):
+    v = victim("puppet")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    v.tell("write 3")
+    v.send("raise")
+    assert v.process.wait(timeout=10) == -signal.SIGTRAP
+    w.end(sig=None)
+    assert w.summary()["recorded"] == 3
+
+
+def test_a_thread_that_blocks_sigtrap_blocks_it_ever_after(victim, trace, before_and_after):
+    """The kernel unblocks SIGTRAP for a debug exception; its mask is put back."""
+    v = victim("puppet")
+    v.tell("block")
+    with before_and_after(v.pid):
+        w = trace("-p", v.pid, "-v", "flag", "-w")
+        v.tell("write 10")
+        w.end()
+    assert w.summary()["recorded"] == 10 and w.balanced()
+
+
+def test_job_control_is_the_programs_parents(victim, trace):
+    v = victim("puppet")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    v.tell("write 2")
+    os.kill(v.pid, signal.SIGSTOP)
+    _, status = os.waitpid(v.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status) and os.WSTOPSIG(status) == signal.SIGSTOP
+    v.send("write 3")
+    time.sleep(0.2)
+    assert len(w.accesses) == 2
+    os.kill(v.pid, signal.SIGCONT)
+    assert os.WIFCONTINUED(os.waitpid(v.pid, os.WCONTINUED)[1])
+    assert v.process.stdout.readline().strip() == "ok"
+    w.end()
+    assert w.summary()["recorded"] == 5
+
+
+def test_a_stopped_process_is_armed_and_stays_stopped(victim, trace):
+    v = victim("puppet")
+    os.kill(v.pid, signal.SIGSTOP)
+    assert wait_until(lambda: state_of(v.pid) == "T")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    v.send("write 4")
+    time.sleep(0.2)
+    assert not w.accesses
+    w.end()
+    assert wait_until(lambda: state_of(v.pid) == "T")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    os.kill(v.pid, signal.SIGCONT)
+    assert v.process.stdout.readline().strip() == "ok"
+    w.end()
+    assert w.summary()["recorded"] == 4
+
+
+SLEEPER = """
+import ctypes, signal
+libc = ctypes.CDLL(None, use_errno=True)
+ep = libc.epoll_create1(0)
+buf = ctypes.create_string_buffer(64)
+print('pid', libc.getpid(), flush=True)
+r = libc.epoll_wait(ep, buf, 1, 3000)
+print('result', r, ctypes.get_errno(), flush=True)
+"""
+
+
+def sleeper():
+    p = subprocess.Popen(["/usr/bin/python3", "-c", SLEEPER], stdout=subprocess.PIPE, text=True)
+    pid = int(p.stdout.readline().split()[1])
+    time.sleep(0.2)
+    return p, pid
+
+
+def test_arming_does_not_end_a_sleeping_system_call(trace):
+    p, pid = sleeper()
+    for _ in range(5):
+        trace("-p", pid, "-v", "libc.so.6:main_arena.system_mem", "-w", "-t", "0.1").end(sig=None)
+    assert p.stdout.readline().split() == ["result", "0", "0"]
+    p.wait()
+
+
+def test_a_signal_that_the_program_ignores_does_not_end_a_sleeping_system_call(trace):
+    """To a traced process the kernel delivers even ignored signals; epoll_wait would return EINTR."""
+    p, pid = sleeper()
+    w = trace("-p", pid, "-v", "libc.so.6:main_arena.system_mem", "-w")
+    for sig in (signal.SIGWINCH, signal.SIGCHLD, signal.SIGURG, signal.SIGCONT, signal.SIGPIPE):
+        os.kill(pid, sig)
+        time.sleep(0.05)
+    assert p.stdout.readline().split() == ["result", "0", "0"]
+    p.wait()
+    w.end(sig=None)
+
+
+def test_threads_and_processes_that_end_and_begin_in_unusual_ways(victim, trace):
+    v = victim("lifecycle")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    v.tell("write 2")
+    assert v.tell("vfork") == "0" and v.tell("spawn") == "0"
+    v.tell("orphan")
+    assert v.tell("fork 3") == "0"
+    assert v.tell("grandchild 3") == "0"
+    v.tell("leader")
+    v.tell("write 4")
+    v.send("exit 5")
+    assert v.process.wait(timeout=10) == 5
+    w.end(sig=None)
+    # vfork's child shares the memory but is another process; orphan's thread writes once
+    assert w.balanced() and w.summary()["recorded"] == 2 + 1 + 4
+
+
+def test_forked_children_are_followed_when_asked_for(victim, trace):
+    v = victim("lifecycle")
+    w = trace("-p", v.pid, "-v", "flag", "-w", "--fork", "follow")
+    v.tell("write 2")
+    assert v.tell("fork 3") == "0"
+    assert v.tell("grandchild 4") == "0"
+    assert v.tell("vfork") == "0"
+    v.tell("write 1")
+    w.end()
+    assert w.balanced() and w.summary()["recorded"] == 2 + 3 + 4 + 1 + 1
+    assert [int(a["new"], 16) for a in w.accesses] == [0, 1, 0, 1, 2, 0, 1, 2, 3, 77, 0]
+    # each process has a memory of its own: the child began with what its parent had
+    assert [int(a["old"], 16) for a in w.accesses if a["pid"] == v.pid] == [0, 0, 77]
+    assert len({a["pid"] for a in w.accesses}) == 4
+    assert {a["function"] for a in w.accesses} == {"write_flag", "by_vfork"}
+
+
+def test_exec_ends_the_watch_and_the_program_runs_on(victim, trace):
+    v = victim("puppet")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    v.tell("write 2")
+    v.send("exec")
+    w.end(sig=None, expect=3)
+    assert len(w.accesses) == 2 and "executed another program" in w.stderr
+    assert v.process.wait(timeout=10) == 0
+
+
+def test_exec_by_a_thread_that_is_not_the_first_is_followed(victim, trace):
+    v = victim("lifecycle")
+    w = trace("-p", v.pid, "-v", "flag", "-w", "--exec", "follow")
+    v.tell("write 2")
+    assert v.tell("reexec 5") == str(v.pid)
+    assert v.tell("reexec 3") == str(v.pid)
+    v.tell("write 4")
+    w.end()
+    assert [int(a["new"], 16) for a in w.accesses] == [0, 1, 0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3]
+    assert {a["pid"] for a in w.accesses} == {v.pid}
+    assert w.balanced()
+
+
+@pytest.mark.parametrize("how", [[], ["late"]])
+def test_a_sandboxed_program_is_watched(victim, trace, how):
+    v = victim("sandboxed", *how)
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    for i in range(5):
+        assert v.tell("go") == str(i + 1)
+    w.end()
+    assert [int(a["new"], 16) for a in w.accesses] == [1, 2, 3, 4, 5] and w.balanced()
+
+
+def test_it_works_where_perf_events_are_forbidden(victim, build, hardware):
+    v = victim("puppet")
+    r = subprocess.Popen([build("noperf"), "1", WATCHCTL, "-p", str(v.pid), "-v", "flag", "-w", "-n", "3", "--json",
+                          "--engine", "ptrace"], stdout=subprocess.PIPE, text=True)
+    while '"armed"' not in r.stdout.readline():
+        assert r.poll() is None
+    v.tell("write 3")
+    out = r.stdout.read()
+    assert r.wait(timeout=30) == 0 and out.count('"type":"access"') == 3
+
+
+def test_a_process_that_is_traced_already_is_refused_with_the_tracers_name(victim, run):
+    v = victim("puppet")
+    gdb = subprocess.Popen(["gdb", "-q", "-batch", "-p", str(v.pid), "-ex", "shell sleep 20"],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: tracer_of(v.pid) != 0)
+        r = run("-p", v.pid, "-v", "flag", "--engine", "ptrace")
+        assert r.returncode == 4 and f"gdb (process {tracer_of(v.pid)})" in r.stderr, r.stderr
+        assert tracer_of(v.pid) == gdb.pid
+    finally:
+        gdb.kill()
+        gdb.wait()
+
+
+def test_a_register_of_ones_choice_is_used_and_one_in_use_refused(victim, trace, run):
+    v = victim("hammer", 3, 2000)
+    w = trace("-p", v.pid, "-v", "counter", "-w", "-i", "2", "-n", "100").end(sig=None)
+    assert w.of("armed")[0]["slot"] == 2 and w.of("armed")[0]["threads_armed"] == 4
+    assert len({a["tid"] for a in w.accesses}) == 3
+    r = run("-p", v.pid, "-v", "counter", "-i", "2", "-v", "scratch", "-s", "8", "-i", "2", "--engine", "ptrace")
+    assert r.returncode == 6 and "debug register 2 is in use" in r.stderr, r.stderr
+    v.process.send_signal(signal.SIGTERM)
+    assert v.process.stdout.read().startswith("total")
+
+
+def test_registers_that_perf_holds_are_respected(victim, watch, run):
+    v = victim("puppet")
+    w = watch("-p", v.pid, "-v", "flag", "-w", "-v", "v_ll", "-v", "v_uint", "-v", "v_short", "--engine", "handler")
+    r = run("-p", v.pid, "-v", "untouched", "--engine", "ptrace")
+    assert r.returncode == 6 and "perf events hold them" in r.stderr, r.stderr
+    v.tell("write 5")
+    w.end()
+    assert w.summary()["recorded"] == 5
+
+
+def test_beside_a_handler_of_another_watchctl(victim, watch, trace):
+    v = victim("puppet")
+    a = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "handler")
+    b = trace("-p", v.pid, "-v", "flag", "-rw")
+    v.tell("write 10")
+    v.tell("read 4")
+    b.end()
+    v.tell("write 3")
+    a.end()
+    assert a.summary()["recorded"] == 13 and b.summary()["recorded"] == 14
+    assert a.balanced() and b.balanced()
+
+
+@pytest.mark.parametrize("name", ["puppet", "puppet_static", "puppet_musl"])
+def test_a_launched_program_is_watched_from_its_first_instruction(build, hardware, tmp_path, name):
+    out = tmp_path / "out"
+    r = subprocess.run([WATCHCTL, "-v", "flag", "-rw", "--engine", "ptrace", "--json", "--output", str(out), "--",
+                        build(name)], input="write 3\nread 2\nexit 0\n", capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0 and r.stdout.startswith("pid "), r.stderr
+    text = out.read_text()
+    assert re.findall(r'"type":"access".*?"kind":"(\w+)"', text) == ["write"] * 3 + ["read"] * 2
+
+
+def test_relocations_by_the_loader_are_seen(build, hardware, tmp_path):
+    out = tmp_path / "out"
+    subprocess.run([WATCHCTL, "-v", "stats.head", "-w", "--engine", "ptrace", "--json", "--output", str(out), "--",
+                    build("puppet")], input="exit 0\n", capture_output=True, text=True, timeout=60, check=True)
+    accesses = [line for line in out.read_text().splitlines() if '"type":"access"' in line]
+    assert len(accesses) == 1 and "ld-linux" in accesses[0]
+
+
+def test_a_library_that_comes_later_is_armed_before_its_constructors(build, hardware, tmp_path):
+    out = tmp_path / "out"
+    subprocess.run([WATCHCTL, "-v", "libplugin.so:plugin_state", "-w", "--engine", "ptrace", "--json", "--output",
+                    str(out), "--", build("linked"), build("libplugin.so"), "5"], capture_output=True, text=True,
+                   timeout=60, check=True)
+    functions = re.findall(r'"type":"access".*?"function":"(\w+)"', out.read_text())
+    assert functions == ["plugin_start"] + ["plugin_touch"] * 5
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP, signal.SIGTSTP,
+                                 signal.SIGQUIT, signal.SIGPIPE])
+def test_the_helpers_take_no_notice_of_signals(victim, trace, sig):
+    v = victim("puppet")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    for name, pid in helpers(v.pid).items():
+        if not (name == "dregs-guard" and sig == signal.SIGSTOP):
+            os.kill(pid, sig)
+    time.sleep(0.05)
+    v.tell("write 5")
+    w.end()
+    assert w.summary()["recorded"] == 5
+
+
+def test_the_helpers_hold_none_of_our_files(victim, trace):
+    v = victim("puppet")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    for pid in helpers(v.pid).values():
+        links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+        assert set(links) <= {"/dev/null", "anon_inode:[pidfd]", "/memfd:watchctl-keeper (deleted)",
+                              "anon_inode:[signalfd]"}, links
+        assert os.readlink(f"/proc/{pid}/cwd") == "/"
+    w.end()
+
+
+def settled(v):
+    return wait_until(lambda: not v.alive() or (tracer_of(v.pid) == 0 and not helpers(v.pid)))
+
+
+@pytest.mark.parametrize("pause_us", [0, 200])
+def test_150_kills_at_random_instants_leave_the_program_alive(victim, hardware, pause_us):
+    """SIGKILL of watchctl while its threads hammer the variable: arming, recording, detaching."""
+    v = victim("hammer", 2, pause_us)
+    rng = random.Random(pause_us + 7)
+    for i in range(150):
+        w = subprocess.Popen([WATCHCTL, "-p", str(v.pid), "-v", "scratch", "-s", "8", "-w", "-q", "--engine", "ptrace"],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rng.choice([0.02, 0.04, 0.1]) * rng.random())
+        w.send_signal(signal.SIGKILL if i % 5 else signal.SIGINT)
+        if not i % 5:
+            time.sleep(0.05 * rng.random())
+            w.kill()
+        w.wait()
+        assert settled(v), f"kill {i}: still traced"
+        assert v.alive(), f"the program died at kill {i}: {v.process.returncode}"
+        assert state_of(v.pid) in "RS", f"kill {i} left the program in state {state_of(v.pid)}"
+        if i % 10 == 0:
+            assert set(debug_registers(v.pid).values()) == {0}, i
+    v.process.send_signal(signal.SIGTERM)
+    assert v.process.stdout.read().startswith("total")
+
+
+@pytest.mark.parametrize("who", [["watchctl"], ["dregs-guard"], ["watchctl", "dregs-guard"]])
+def test_kills_of_what_does_not_trace_leave_a_busy_program_alive(victim, trace, who):
+    v = victim("hammer", 2, 0)
+    for i in range(20):
+        w = trace("-p", v.pid, "-v", "scratch", "-s", "8", "-w", "-q")
+        pids = {**helpers(v.pid), "watchctl": w.process.pid}
+        time.sleep(0.01 * (i % 3))
+        for name in who:
+            os.kill(pids[name], signal.SIGKILL)
+        w.end(sig=None, expect=None if "watchctl" in who else 7)
+        assert settled(v) and v.alive(), v.process.returncode
+        assert set(debug_registers(v.pid).values()) == {0}
+    v.process.send_signal(signal.SIGTERM)
+    assert v.process.stdout.read().startswith("total")
+
+
+@pytest.mark.parametrize("who", [["dregs-keeper"], ["dregs-keeper", "watchctl"], ["dregs-keeper", "dregs-guard"]])
+def test_when_the_tracer_is_killed_the_registers_are_cleared_before_the_next_hit(victim, trace, who):
+    v = victim("puppet")
+    for _ in range(10):
+        w = trace("-p", v.pid, "-v", "flag", "-w")
+        v.tell("write 3")
+        pids = {**helpers(v.pid), "watchctl": w.process.pid}
+        for name in who:
+            os.kill(pids[name], signal.SIGKILL)
+        w.end(sig=None, expect=None if "watchctl" in who else 7)
+        assert settled(v)
+        v.tell("write 3")
+        assert v.alive() and set(debug_registers(v.pid).values()) == {0}
+        assert state_of(v.pid) in "RS"
+        if "watchctl" not in who:
+            assert any("was killed" in n["text"] for n in w.of("note"))
+
+
+def test_a_killed_tracer_seldom_costs_a_program_that_hits_now_and_then(victim, trace):
+    """Two threads, 20 hits a second: what is in the open is some 0.2 ms (see ptrace_guard.h), so 1 in 250."""
+    deaths = 0
+    for i in range(12):
+        v = victim("hammer", 2, 100000)
+        w = trace("-p", v.pid, "-v", "scratch", "-s", "8", "-w", "-q")
+        time.sleep(0.01 * i)
+        os.kill(helpers(v.pid)["dregs-keeper"], signal.SIGKILL)
+        w.end(sig=None, expect=None)
+        settled(v)
+        time.sleep(0.3)
+        deaths += not v.alive()
+        v.process.kill()
+    assert deaths <= 2
