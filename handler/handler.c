@@ -369,7 +369,7 @@ static void fill_input(const struct trap *t, const struct hit *h, uint32_t needs
 		ret->known |= FILTER_NEEDS_OLD;
 	if ((h->flags & WIRE_HAS_NEW) && t->fact)
 		ret->known |= FILTER_NEEDS_NEW;
-	if (t->has_operand && t->fact->certain) {
+	if (t->fact && t->has_operand && t->fact->certain) {
 		ret->size = t->fact->size;
 		ret->known |= FILTER_NEEDS_SIZE;
 	}

@@ -165,7 +165,7 @@ static struct operand take_number(struct compiler *c)
 	if (errno == ERANGE)
 		filter_fail(c, start, "The number is larger than 64 bits");
 	/* "3..7" is a range, "3.5" a number. */
-	if (strncmp(start, "0x", 2) && ((*end == '.' && end[1] != '.') || *end == 'e' || *end == 'E')) {
+	if (strncmp(start, "0x", 2) != 0 && ((*end == '.' && end[1] != '.') || *end == 'e' || *end == 'E')) {
 		o.number = strtod(start, &float_end);
 		o.kind = OPERAND_FLOAT;
 		end = float_end;

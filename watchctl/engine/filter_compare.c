@@ -19,11 +19,13 @@ static void check_range(struct compiler *c, const char *at, const struct operand
 			const struct operand *k)
 {
 	uint32_t bits = c->type->bit_size ? c->type->bit_size : 8 * c->size;
-	int64_t least = filter_is_signed(c) ? -(int64_t)(1ull << (bits - 1)) : 0;
-	int64_t most = (int64_t)(least ? (1ull << (bits - 1)) - 1 : (1ull << (bits & 63)) - 1);
+	int64_t least, most;
 
-	if (!var->variable || !k->constant || k->kind != OPERAND_INT || bits >= 64 ||
-	    (k->value >= least && k->value <= most))
+	if (!var->variable || !k->constant || k->kind != OPERAND_INT || bits >= 64)
+		return;
+	least = filter_is_signed(c) ? -(int64_t)(1ull << (bits - 1)) : 0;
+	most = (int64_t)((1ull << (filter_is_signed(c) ? bits - 1 : bits)) - 1);
+	if (k->value >= least && k->value <= most)
 		return;
 	filter_fail(c, at, "Type mismatch: the value is from %lld to %lld (%s), never %lld", (long long)least,
 		    (long long)most, c->type->name ? c->type->name : "its size", (long long)k->value);

@@ -181,11 +181,20 @@ static void fill_input(const struct intake *in, const struct wire_record *r, con
 	}
 }
 
-static bool is_due(struct intake_watch *w, uint64_t time_ns)
+/* The counter that those share who decide where the hit happens, if it is in memory that we share with them.
+ */
+static uint64_t *passed_counter(const struct intake *in, struct intake_watch *w)
+{
+	struct wire_control *shared = in->ring.area ? in->ring.area->mapped : NULL;
+
+	return shared ? &shared->watch[w - in->watch].passed : &w->passed;
+}
+
+static bool is_due(const struct intake *in, struct intake_watch *w, uint64_t time_ns)
 {
 	const struct wire_filter *f = &w->filter;
 
-	if (f->sample > 1 && w->passed++ % f->sample)
+	if (f->sample > 1 && __atomic_fetch_add(passed_counter(in, w), 1, __ATOMIC_RELAXED) % f->sample)
 		return false;
 	if (f->interval_ns && w->recorded_ns && time_ns - w->recorded_ns < f->interval_ns)
 		return false;
@@ -210,7 +219,7 @@ static bool passes_filter(const struct intake *in, struct intake_watch *w, const
 		bits |= filter_caller_bits(&w->filter, i ? a->frame[i] - 1 : a->frame[i]);
 	if (filter_callers(&w->filter, bits, false) == FILTER_DROP)
 		return false;
-	return is_due(w, e->time_ns);
+	return is_due(in, w, e->time_ns);
 }
 
 enum fate { KEEP, FILTERED, NEVER_WAS };

@@ -82,12 +82,8 @@ static struct wc_error *tell_kernel(struct monitor *m, const struct arm_report *
 }
 
 /* Of several parts: what holds for all of them. */
-static void add_report(struct arm_report *sum, const struct arm_report *r, bool first)
+static void add_report(struct arm_report *sum, const struct arm_report *r)
 {
-	if (first) {
-		*sum = *r;
-		return;
-	}
 	sum->threads = r->threads;
 	if (r->threads_armed < sum->threads_armed)
 		sum->threads_armed = r->threads_armed;
@@ -95,49 +91,54 @@ static void add_report(struct arm_report *sum, const struct arm_report *r, bool 
 	sum->kernel &= r->kernel;
 }
 
-struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
+static struct wc_error *arm_part(struct monitor *m, unsigned int i, const struct range_part *p,
+				 struct arm_report *ret)
 {
 	const struct watch_request *r = &m->options.watch[i];
 	struct monitored *w = &m->watch[i];
-	struct arm_report sum = { 0 };
+	struct watchpoint point = {
+		.id = i,
+		.addr = p->addr,
+		.size = p->size,
+		.want_addr = p->want_addr,
+		.want_size = p->want_size,
+		.access = (enum access_kind)r->access,
+		.slot = r->slot,
+		.filter = filter_has_work(&w->filter) ? &w->filter : NULL,
+	};
+
+	if (monitor_is_per_thread(w)) {
+		point.address = address_of_thread;
+		point.address_ctx = w->address_ctx;
+		w->address_ctx[0] = m;
+		w->address_ctx[1] = w;
+	}
+	return m->ops->arm(m->engine, &point, ret);
+}
+
+struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
+{
+	struct monitored *w = &m->watch[i];
+	struct arm_report report[RANGE_PARTS] = { 0 };
 	struct wc_error *err = NULL;
 	unsigned int k;
 
-	for (k = 0; k < w->nparts && !err; k++) {
-		const struct range_part *p = &w->part[k];
-		struct watchpoint point = {
-			.id = i,
-			.addr = p->addr,
-			.size = p->size,
-			.want_addr = p->want_addr,
-			.want_size = p->want_size,
-			.access = (enum access_kind)r->access,
-			.slot = r->slot,
-			.filter = filter_has_work(&w->filter) ? &w->filter : NULL,
-		};
-		struct arm_report report = { 0 };
-
-		if (monitor_is_per_thread(w)) {
-			point.address = address_of_thread;
-			point.address_ctx = w->address_ctx;
-			w->address_ctx[0] = m;
-			w->address_ctx[1] = w;
-		}
-		err = m->ops->arm(m->engine, &point, &report);
-		add_report(&sum, &report, k == 0);
-	}
+	for (k = 0; k < w->nparts && !err; k++)
+		err = arm_part(m, i, &w->part[k], &report[k]);
 	if (err) {
 		m->ops->disarm(m->engine, i);
 		return err;
 	}
+	for (k = 1; k < w->nparts; k++)
+		add_report(&report[0], &report[k]);
 	w->armed = true;
 	if (!w->armed_ns)
 		w->armed_ns = monotonic_ns();
-	err = tell_watch(m, i, &sum);
+	err = tell_watch(m, i, &report[0]);
 	if (!err)
 		err = tell_copies(m, i);
 	if (!err)
-		err = tell_kernel(m, &sum);
+		err = tell_kernel(m, &report[0]);
 	if (!err && monitor_is_per_thread(w))
 		err = monitor_hook_threads(m);
 	return err;
