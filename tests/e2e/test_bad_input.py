@@ -309,3 +309,23 @@ def test_perf_forbidden_or_absent_says_what_to_do(build, victim, error, code, wo
     assert r.returncode == code and word in r.stderr, r.stderr
     assert snapshot(v.pid) == before
     v.tell("write 1")
+
+
+def test_what_a_plain_user_cannot_see_is_said_once(build, tmp_path):
+    if os.geteuid():
+        pytest.skip("only root can start it as another user")
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    probe = subprocess.run([*nobody, WATCHCTL, "--version"], capture_output=True, text=True)
+    if probe.returncode:
+        pytest.skip("another user cannot run it from this folder")
+    v = subprocess.Popen([*nobody, build("puppet")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert v.stdout.readline()
+    try:
+        r = subprocess.run([*nobody, WATCHCTL, "-p", str(v.pid), "-v", "flag", "-v", "v_ll", "-t", "0.2", "--json"],
+                           capture_output=True, text=True, timeout=60)
+        notes = [json.loads(line)["text"] for line in r.stdout.splitlines() if '"note"' in line]
+        assert r.returncode == 0 and len(notes) == 1, r.stderr
+        assert "by the kernel are not seen" in notes[0] and "CAP_PERFMON" in notes[0]
+    finally:
+        v.kill()
+        v.wait()

@@ -193,8 +193,12 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 	if (w->slot < 0) {
 		err = perf_bp_open(e->pid, &spec, &a->perf, &report->threads, &report->threads_armed);
 		report->kernel = a->perf.kernel;
+		if (w->access != ACCESS_EXECUTE)
+			report->kernel_refusal =
+				"that needs CAP_PERFMON, or kernel.perf_event_paranoid at most 1";
 		return err;
 	}
+	report->kernel_refusal = "a register set through ptrace (-i) does not trap in the kernel";
 	err = ptrace_bp_open(e->pid, (unsigned int)w->slot, w->addr, w->size, w->access, e->inj.held,
 			     &a->ptrace);
 	if (!err)
