@@ -93,7 +93,7 @@ class PtraceLoop(Tool):
         return None if os.access(self.path, os.X_OK) else f"{self.path} is not built"
 
     def command(self, pid, addr, folder):
-        return [self.path, str(pid), addr, "8"]
+        return [self.path, str(pid), addr]
 
 
 class Bpftrace(Tool):

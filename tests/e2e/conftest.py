@@ -39,6 +39,8 @@ RECIPES = {
     "altstack": (["altstack.c"], "gcc -O1 -g -pthread"),
     "own_traps": (["own_traps.c"], "gcc -O1 -g"),
     "lifecycle": (["lifecycle.c"], "gcc -O2 -g -pthread"),
+    "kernel_calls": (["kernel_calls.c"], "gcc -D_GNU_SOURCE -O2 -g -pthread"),
+    "orphan": (["orphan.c"], "gcc -O2 -g"),
 }
 
 

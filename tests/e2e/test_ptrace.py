@@ -3,17 +3,14 @@ import ctypes
 import os
 import random
 import re
-import select
-import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from conftest import WATCHCTL, Victim, snapshot, wait_until
+from conftest import WATCHCTL, wait_until
 
 PROGRAMS = ["puppet", "puppet_fp", "puppet_nopie", "puppet_static", "puppet_musl"]
 HELPERS = ("dregs-keeper", "dregs-guard")
@@ -57,7 +54,7 @@ def helpers(target):
                 line = Path(f"/proc/{p}/cmdline").read_bytes()
             except OSError:
                 continue
-            if b"process %d\0" % target in line or b"process %d:" % target in line or b"process %d" % target in line:
+            if re.search(rb"process %d\b" % target, line):
                 found[comm(p)] = int(p)
     return found
 
@@ -454,14 +451,28 @@ def test_registers_that_perf_holds_are_respected(victim, watch, run):
 def test_beside_a_handler_of_another_watchctl(victim, watch, trace):
     v = victim("puppet")
     a = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "handler")
+    b = trace("-p", v.pid, "-v", "v_ll", "-w")
+    v.tell("write 10")
+    v.tell("types")
+    b.end()
+    v.tell("write 3")
+    a.end()
+    assert a.summary()["recorded"] == 13 and b.summary()["recorded"] == 1
+    assert a.balanced() and b.balanced()
+
+
+def test_beside_a_handler_for_the_same_variable(victim, watch, trace):
+    """The kernel merges the two SIGTRAPs of one access: the tracer gets it, and the handler counts it as lost."""
+    v = victim("puppet")
+    a = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "handler")
     b = trace("-p", v.pid, "-v", "flag", "-rw")
     v.tell("write 10")
     v.tell("read 4")
     b.end()
     v.tell("write 3")
     a.end()
-    assert a.summary()["recorded"] == 13 and b.summary()["recorded"] == 14
-    assert a.balanced() and b.balanced()
+    assert b.summary()["recorded"] == 14 and b.balanced()
+    assert a.summary()["counted"] == 13 and a.summary()["recorded"] >= 3 and a.balanced()
 
 
 @pytest.mark.parametrize("name", ["puppet", "puppet_static", "puppet_musl"])

@@ -1,3 +1,199 @@
-/*
- * cmd_clear - being written by helper H5 (watchctl list, watchctl clear); taken.
- */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "watchctl/cli/command.h"
+#include "watchctl/cli/slots_print.h"
+#include "watchctl/view/json.h"
+
+struct request {
+	struct slots_clear clear;
+	bool json;
+	unsigned int freed, left;
+};
+
+static const struct option options[] = {
+	{ "-p", "--pid", "PID", "the process", COMPLETE_PID, NULL },
+	{ "--all", NULL, NULL, "end also the watchctl sessions that are at work on it", 0, NULL },
+	{ "--register", NULL, "0..3", "clear this register as well, whoever armed it through ptrace",
+	  COMPLETE_WORDS, "0 1 2 3" },
+	{ "--all-registers", NULL, NULL, "clear all four, in the same way", 0, NULL },
+	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
+	{ 0 },
+};
+
+static struct wc_error *take_option(struct request *q, const struct option_match *m)
+{
+	struct wc_error *err = NULL;
+	uint64_t n;
+
+	if (option_is(m, "-p")) {
+		err = option_number(m, 1, INT32_MAX, &n);
+		q->clear.pid = err ? 0 : (pid_t)n;
+	} else if (option_is(m, "--register")) {
+		err = option_number(m, 0, SLOTS - 1, &n);
+		q->clear.registers |= err ? 0 : 1u << n;
+	} else if (option_is(m, "--all-registers")) {
+		q->clear.registers = (1u << SLOTS) - 1;
+	} else if (option_is(m, "--all")) {
+		q->clear.all = true;
+	} else if (option_is(m, "--json")) {
+		q->json = true;
+	}
+	return err;
+}
+
+static struct wc_error *parse(int argc, char **argv, struct request *ret)
+{
+	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
+	struct request q = { 0 };
+	struct option_match m;
+	struct wc_error *err;
+
+	do {
+		err = option_next(&scan, &m);
+		if (!err && m.kind == OPTION_FOUND)
+			err = take_option(&q, &m);
+		else if (!err && m.kind != OPTION_END)
+			err = wc_error_new(WC_EUSAGE, "clear takes options only: watchctl clear -p PID");
+		if (err)
+			return err;
+	} while (m.kind != OPTION_END);
+	if (!q.clear.pid)
+		return wc_error_new(WC_EUSAGE,
+				    "clear which process? Give -p PID; watchctl list names those in which "
+				    "something was left");
+	if (q.clear.pid == getpid())
+		return wc_error_new(WC_EUSAGE, "process %d is watchctl itself", q.clear.pid);
+	*ret = q;
+	return NULL;
+}
+
+static void tell_text(struct request *q, const struct slots_freed *f)
+{
+	char what[SLOTS_TEXT];
+
+	switch (f->kind) {
+	case SLOTS_FREED_HANDLER:
+		printf("took out the handler that watchctl %d, which was killed, had left (%llu KB at "
+		       "0x%llx)\n",
+		       f->owner, (unsigned long long)f->size / 1024, (unsigned long long)f->addr);
+		break;
+	case SLOTS_FREED_REGISTER:
+		slots_what(what, sizeof(what), f->access, f->name, f->addr, f->size);
+		printf("cleared DR%u in %u thread%s: %s", f->slot, f->threads, f->threads == 1 ? "" : "s",
+		       what);
+		if (f->owner)
+			printf(", left armed by watchctl %d, which was killed", f->owner);
+		puts(" (the kernel keeps the register for ptrace, as for -i, until the thread ends)");
+		break;
+	case SLOTS_ENDED:
+		printf("ended watchctl %d\n", f->owner);
+		break;
+	case SLOTS_REGISTER_CLEAR:
+		printf("DR%u: ptrace has armed it in no thread\n", f->slot);
+		break;
+	case SLOTS_LEFT:
+		if (q->left > 1) /* the first is the command's own error */
+			fprintf(stderr, "watchctl: %s\n", f->why);
+		break;
+	}
+}
+
+static void put_register(struct json *j, const struct slots_freed *f)
+{
+	json_number(j, "register", f->slot);
+	if (f->kind == SLOTS_REGISTER_CLEAR)
+		return;
+	json_hex(j, "addr", f->addr);
+	json_number(j, "size", f->size);
+	json_text(j, "access", slots_access(f->access));
+	if (f->name[0])
+		json_text(j, "name", f->name);
+	json_number(j, "threads", f->threads);
+}
+
+static void tell_json(const struct request *q, const struct slots_freed *f)
+{
+	static const char *const what[] = { "handler", "register", "session", NULL, "register" };
+	struct json j = { 0 };
+
+	json_open(&j, NULL, '{');
+	json_text(&j, "type",
+		  f->kind == SLOTS_LEFT		    ? "left"
+		  : f->kind == SLOTS_REGISTER_CLEAR ? "clear"
+						    : "cleared");
+	json_number(&j, "pid", (uint64_t)q->clear.pid);
+	if (what[f->kind])
+		json_text(&j, "what", what[f->kind]);
+	if (f->owner)
+		json_number(&j, "owner_pid", (uint64_t)f->owner);
+	if (f->kind == SLOTS_FREED_REGISTER || f->kind == SLOTS_REGISTER_CLEAR)
+		put_register(&j, f);
+	if (f->kind == SLOTS_FREED_HANDLER) {
+		json_hex(&j, "addr", f->addr);
+		json_number(&j, "size", f->size);
+	}
+	if (f->why)
+		json_text(&j, "why", f->why);
+	json_close(&j, '}');
+	json_end_line(&j, stdout);
+	json_deinit(&j);
+}
+
+static void tell(void *ctx, const struct slots_freed *f)
+{
+	struct request *q = ctx;
+
+	q->left += f->kind == SLOTS_LEFT;
+	q->freed += f->kind != SLOTS_LEFT && f->kind != SLOTS_REGISTER_CLEAR;
+	if (q->json)
+		tell_json(q, f);
+	else
+		tell_text(q, f);
+	fflush(stdout);
+}
+
+static void tell_nothing(const struct request *q)
+{
+	struct json j = { 0 };
+
+	if (!q->json) {
+		printf("process %d: nothing to clear\n", q->clear.pid);
+		return;
+	}
+	json_open(&j, NULL, '{');
+	json_text(&j, "type", "note");
+	json_number(&j, "pid", (uint64_t)q->clear.pid);
+	json_text(&j, "text", "nothing to clear");
+	json_close(&j, '}');
+	json_end_line(&j, stdout);
+	json_deinit(&j);
+}
+
+static struct wc_error *run(int argc, char **argv)
+{
+	struct request q;
+	struct wc_error *err = parse(argc, argv, &q);
+
+	if (err)
+		return err;
+	q.clear.tell = tell;
+	q.clear.ctx = &q;
+	err = slots_clear(&q.clear);
+	if (!err && !q.freed)
+		tell_nothing(&q);
+	return err;
+}
+
+const struct command cmd_clear = {
+	.name = "clear",
+	.args = "-p PID [--all] [--register 0..3 | --all-registers] [--json]",
+	.summary = "free the debug registers, and take out the handler, that a killed watchctl left in a "
+		   "process",
+	.help = "A watchctl that is at work is named and left alone, and the exit status is 1, unless --all "
+		"is given.\n"
+		"A debugger's registers are never cleared: --register is for what nobody has any more.\n",
+	.options = options,
+	.operand = COMPLETE_NOTHING,
+	.run = run,
+};

@@ -25,6 +25,8 @@ struct command {
 
 extern const struct command cmd_watch; /* what options without a command's name mean */
 extern const struct command cmd_report;
+extern const struct command cmd_list;
+extern const struct command cmd_clear;
 extern const struct command cmd_help;
 extern const struct command cmd_complete; /* asked by the shells' completion; not listed in the help */
 

@@ -9,6 +9,8 @@
 const struct command *const commands[] = {
 	&cmd_watch,
 	&cmd_report,
+	&cmd_list,
+	&cmd_clear,
 	&cmd_help,
 	NULL,
 };

@@ -78,7 +78,8 @@ static bool is_it(const struct memory_view *kernel, const struct direct_map *m, 
  * The page table is itself in that mapping, no further up than memory goes. Tried from the lowest place: then
  * a wrong guess reads memory, or nothing; never what lies above, where devices are mapped.
  */
-static bool search(const struct memory_view *kernel, uint64_t table, const uint8_t *page, struct direct_map *ret)
+static bool search(const struct memory_view *kernel, uint64_t table, const uint8_t *page,
+		   struct direct_map *ret)
 {
 	uint64_t end = memory_end(), highest = table & ~(STEP - 1);
 	struct direct_map m = { .base = (table - end) & ~(STEP - 1), .frame_mask = frame_mask() };

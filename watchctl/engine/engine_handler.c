@@ -20,6 +20,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/handler_engine.h"
 #include "watchctl/engine/tsc_clock.h"
+#include "watchctl/engine/watchpoint.h"
 #include "watchctl/target/proc.h"
 
 #define PASS_NS 5000000ull	   /* how long the controller sleeps between looks at the ring */
@@ -415,16 +416,6 @@ void handler_counts_of(const struct engine *e, unsigned int i, struct engine_cou
 	*ret = c;
 }
 
-void handler_counts_add(struct engine_counts *sum, const struct engine_counts *c)
-{
-	sum->has_counted |= c->has_counted;
-	sum->counted += c->counted;
-	sum->recorded += c->recorded;
-	sum->filtered += c->filtered;
-	sum->lost_full += c->lost_full;
-	sum->lost_merged += c->lost_merged;
-}
-
 static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
 {
 	struct engine_counts sum = { 0 }, one;
@@ -436,7 +427,7 @@ static void counts(const struct engine *e, uint32_t id, struct engine_counts *re
 		if (!e->watch[i].armed || e->watch[i].w.id != id || e->watch[i].w.hook)
 			continue;
 		handler_counts_of(e, i, &one);
-		handler_counts_add(&sum, &one);
+		counts_add(&sum, &one);
 	}
 	sum.replaced = e->replaced || kernel_recorder_suppressed(e->guard);
 	*ret = sum;

@@ -1,6 +1,6 @@
 /*
- * engine_ring - nothing is put into the program: the kernel records. Where BPF is permitted, by the program in
- * record.bpf.c, with values, exact stacks and filters; else by its own samples, see ring_samples.h.
+ * engine_ring - nothing is put into the program: the kernel records. Where BPF is permitted, by the program
+ * in record.bpf.c, with values, exact stacks and filters; else by its own samples, see ring_samples.h.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,11 +16,11 @@
 #include "watchctl/engine/watchpoint.h"
 #include "watchctl/target/proc.h"
 
-#define PASS_NS 5000000ull	/* how long the controller sleeps between looks at the ring */
-#define CHECK_NS 50000000ull	/* how often it looks whether the target is still what it was */
+#define PASS_NS 5000000ull	 /* how long the controller sleeps between looks at the ring */
+#define CHECK_NS 50000000ull	 /* how often it looks whether the target is still what it was */
 #define MODULES_NS 1000000000ull /* how often it looks at the modules unasked */
-#define SAMPLE_NS 1000000ull	/* a sample is in its ring, for certain, so long after the hit */
-#define STACK_FRAME 128u	/* bytes of stack that a sample holds for each frame asked for */
+#define SAMPLE_NS 1000000ull	 /* a sample is in its ring, for certain, so long after the hit */
+#define STACK_FRAME 128u	 /* bytes of stack that a sample holds for each frame asked for */
 #define STACK_MIN 2048u
 
 static void lay_out(struct wire_control *c, pid_t pid, const struct engine_options *o)
@@ -46,7 +46,8 @@ static struct wc_error *tell_samples(struct event_sink sink, const char *missing
 	char text[400];
 
 	snprintf(text, sizeof(text),
-		 "the kernel samples the hits, its BPF program cannot record them: %s. So values are only known where the "
+		 "the kernel samples the hits, its BPF program cannot record them: %s. So values are only "
+		 "known where the "
 		 "instruction itself tells them, and filters are evaluated afterwards",
 		 missing);
 	event.note.text = text;
@@ -80,7 +81,8 @@ static struct wc_error *open_recording(struct engine *e, struct event_sink sink)
 		return open_samples(e, sink, missing);
 	if (e->options.say)
 		e->options.say(e->options.say_ctx, "a BPF program in the kernel records the hits");
-	err = intake_init(&e->intake, e->pid, e->options.frames, sink, kernel_recorder_area(e->recorder), NULL);
+	err = intake_init(&e->intake, e->pid, e->options.frames, sink, kernel_recorder_area(e->recorder),
+			  NULL);
 	if (err)
 		return err;
 	e->intake.kernel = e->kernel = kernel_access_new(kernel_recorder_memory(e->recorder));
@@ -94,6 +96,8 @@ static struct wc_error *open_parts(struct engine *e, struct event_sink sink)
 		return wc_error_errno(WC_ETARGET, errno, "cannot follow process %d", e->pid);
 	e->registers_before = perf_bp_used(e->pid);
 	exec_watch_open(&e->exec, e->pid);
+	if (e->options.follow_fork)
+		family_watch_open(&e->family, e->pid);
 	return open_recording(e, sink);
 }
 
@@ -181,34 +185,37 @@ static struct wc_error *drain_all(struct engine *e)
 
 static void wait_for_hits(struct engine *e, uint64_t ns)
 {
+	int fd = e->ended ? -1 : e->pidfd;
+
 	if (e->recorder)
-		kernel_recorder_wait(e->recorder, e->pidfd, ns);
+		kernel_recorder_wait(e->recorder, fd, ns);
 	else
-		perf_rings_wait(e->rings, e->pidfd, ns);
+		perf_rings_wait(e->rings, fd, ns);
 }
 
 static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result *ret)
 {
 	uint64_t now = monotonic_ns(), end = now + (uint64_t)timeout_ms * 1000000u;
+	bool any, gone, execed;
 	struct wc_error *err;
-	bool any;
 
 	e->intake.hook_hit = false;
 	for (;;) {
-		e->gone = target_ended(e);
-		e->execed = !e->gone && exec_watch_execed(&e->exec);
+		e->ended = e->ended || target_ended(e);
+		gone = e->ended && family_watch_ended(&e->family);
+		execed = !e->ended && exec_watch_execed(&e->exec);
 		err = take(e, false, &any);
 		now = monotonic_ns();
 		if (!err)
 			err = check_target(e, now);
 		if (err)
 			return err;
-		if (e->intake.hook_hit) {
+		if (e->intake.hook_hit && !e->ended && !target_ended(e)) {
 			*ret = PUMP_HOOK;
 			return intake_refresh_modules(&e->intake, now, 0);
 		}
-		if (e->gone || e->execed) {
-			*ret = e->gone ? PUMP_EXITED : PUMP_EXECED;
+		if (gone || execed) {
+			*ret = gone ? PUMP_EXITED : PUMP_EXECED;
 			return drain_all(e); /* what was recorded between the last look and the end */
 		}
 		if (now >= end)
@@ -286,6 +293,7 @@ static struct wc_error *close_engine(struct engine *e)
 	for (i = 0; i < WIRE_WATCHES; i++)
 		ring_disable(&e->watch[i]);
 	exec_watch_close(&e->exec);
+	family_watch_close(&e->family);
 	kernel_recorder_close(e->recorder);
 	ring_samples_free(e->samples);
 	perf_rings_close(e->rings);

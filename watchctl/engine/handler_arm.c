@@ -1,43 +1,16 @@
 #include <stddef.h>
 
 #include "watchctl/base/clock.h"
-#include "watchctl/engine/dregs.h"
 #include "watchctl/engine/handler_engine.h"
+#include "watchctl/engine/watchpoint.h"
 #include "watchctl/target/proc.h"
 
-#define STOP_MS 200u
 #define TRAP_PERF_CODE 6
 #define TRAP_HWBKPT_CODE 4
 
 uint64_t handler_watch_offset(unsigned int i)
 {
 	return offsetof(struct wire_control, watch) + i * sizeof(struct wire_watch);
-}
-
-static bool read_value(const struct engine *e, const struct watchpoint *w, uint64_t *ret)
-{
-	struct memory_view mem = proc_memory(&e->pid);
-
-	*ret = 0;
-	return !w->address && memory_read(&mem, w->want_addr, ret, w->want_size);
-}
-
-static struct wc_error *check_address(const struct engine *e, const struct watchpoint *w)
-{
-	struct proc_map m;
-
-	if (w->address)
-		return NULL;
-	if (!dregs_fits(w->addr, w->size))
-		return wc_error_new(WC_EUSAGE,
-				    "%u bytes at 0x%llx do not fit a debug register: it watches 1, 2, 4 or 8 "
-				    "bytes, aligned "
-				    "to their number; choose with -s",
-				    w->size, (unsigned long long)w->addr);
-	if (!proc_map_at(e->pid, w->addr, &m))
-		return wc_error_new(WC_ENAME, "nothing is mapped at 0x%llx in process %d",
-				    (unsigned long long)w->addr, e->pid);
-	return NULL;
 }
 
 /* Registers that we hold now. */
@@ -58,25 +31,6 @@ bool handler_has_ptrace_watch(const struct engine *e)
 		if (e->watch[i].armed && e->watch[i].w.slot >= 0)
 			return true;
 	return false;
-}
-
-static uint32_t wire_flags(const struct watchpoint *w)
-{
-	uint32_t flags = 0;
-
-	if (w->access == ACCESS_READ || w->access == ACCESS_READWRITE)
-		flags |= WIRE_WATCH_READS;
-	if (w->access == ACCESS_READ)
-		flags |= WIRE_WATCH_READS_ONLY;
-	if (w->access == ACCESS_EXECUTE)
-		flags |= WIRE_WATCH_EXECUTE;
-	if (w->hook)
-		flags |= WIRE_WATCH_HOLD;
-	if (w->filter)
-		flags |= WIRE_WATCH_FILTER;
-	if (w->address)
-		flags |= WIRE_WATCH_PER_THREAD;
-	return flags;
 }
 
 /* A page whose rewriting nobody can notice: private memory of the program itself. */
@@ -108,47 +62,15 @@ static struct wc_error *self_test(struct engine *e, struct armed_watch *a, struc
 	return NULL;
 }
 
-/* The value that a thread's copy has before its first access: what that one will show as old. */
-static void remember_value(const struct armed_watch *a, uint64_t addr)
-{
-	struct memory_view mem = proc_memory(&a->pid);
-	uint64_t i = wire_hash(addr), value = 0;
-	struct wire_shadow *table;
-
-	if (!a->shadows || !memory_read(&mem, addr, &value, a->w.size))
-		return;
-	table = a->shadows;
-	for (unsigned int n = 0; n < WIRE_PROBES; n++, i++) {
-		struct wire_shadow *s = &table[i & (WIRE_SHADOWS - 1)];
-		uint64_t found = 0;
-
-		if (!__atomic_compare_exchange_n(&s->addr, &found, addr, false, __ATOMIC_RELAXED,
-						 __ATOMIC_RELAXED) &&
-		    found != addr)
-			continue;
-		__atomic_store_n(&s->value, value, __ATOMIC_RELAXED);
-		break;
-	}
-}
-
-/* The copy of thread @tid, by its thread pointer. The thread is stopped for a moment to ask for it. */
+/* The copy of thread @tid, and the value that it has before its first access. */
 static bool thread_address(void *ctx, pid_t tid, uint64_t *ret)
 {
 	const struct armed_watch *a = ctx;
-	struct tracee t;
-	uint64_t pointer;
 
-	if (a->held && a->held->tid == tid) {
-		pointer = a->held->home.fs_base;
-	} else {
-		if (tracee_stop(a->pid, tid, STOP_MS, &t) != TRACEE_STOPPED)
-			return false;
-		pointer = t.home.fs_base;
-		tracee_release(&t);
-	}
-	if (!a->w.address(a->w.address_ctx, pointer, ret))
+	if (!watchpoint_in_thread(&a->w, a->pid, tid, a->held, ret))
 		return false;
-	remember_value(a, *ret);
+	if (a->shadows)
+		watchpoint_remember(&a->w, a->pid, *ret, a->shadows);
 	return true;
 }
 
@@ -193,9 +115,7 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 	if (w->slot < 0) {
 		err = perf_bp_open(e->pid, &spec, &a->perf, &report->threads, &report->threads_armed);
 		report->kernel = a->perf.kernel;
-		if (w->access != ACCESS_EXECUTE)
-			report->kernel_refusal =
-				"that needs CAP_PERFMON, or kernel.perf_event_paranoid at most 1";
+		report->kernel_refusal = perf_bp_kernel_refusal(&spec, &a->perf);
 		return err;
 	}
 	report->kernel_refusal = "a register set through ptrace (-i) does not trap in the kernel";
@@ -227,7 +147,7 @@ static int find_place(struct engine *e)
 		return -1;
 	if (e->watch[best].w.id < COUNTED_IDS) {
 		handler_counts_of(e, (unsigned int)best, &c);
-		handler_counts_add(&e->past[e->watch[best].w.id], &c);
+		counts_add(&e->past[e->watch[best].w.id], &c);
 	}
 	e->watch[best].armed = false;
 	return best;
@@ -247,21 +167,14 @@ static struct wc_error *refuse(const struct engine *e, const struct watchpoint *
 		return wc_error_new(WC_ESLOTS,
 				    "only one watch can name its register (-i): the kernel does "
 				    "not tell which of several was hit; leave -i out for the others");
-	return check_address(e, w);
+	return watchpoint_check(w, e->pid);
 }
 
 /* Tells the handler what it will be called for. */
 static void publish(struct engine *e, unsigned int i, uint64_t value)
 {
 	const struct watchpoint *w = &e->watch[i].w;
-	struct wire_watch shared = {
-		.addr = w->addr,
-		.size = w->size,
-		.flags = wire_flags(w),
-		.shadow = value,
-		.want_offset = (uint32_t)(w->want_addr - w->addr),
-		.want_size = w->want_size,
-	};
+	struct wire_watch shared = watchpoint_wire(w, value);
 	uint32_t hwbkpt = i + 1;
 
 	if (e->guard)
@@ -299,8 +212,7 @@ struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struc
 	if (e->inj.shared && w->address)
 		a->shadows = (struct wire_shadow *)((char *)e->inj.shared + WIRE_SHADOWS_OFFSET) +
 			     (size_t)i * WIRE_SHADOWS;
-	if (w->access != ACCESS_EXECUTE)
-		report.has_value = read_value(e, &a->w, &report.value);
+	report.has_value = watchpoint_value(&a->w, e->pid, &report.value);
 	publish(e, (unsigned int)i, report.value);
 	err = arm_registers(e, (unsigned int)i, &report);
 	if (err)
@@ -353,7 +265,7 @@ struct wc_error *handler_extend(struct engine *e, uint32_t id, uint32_t *ret)
 /* Also for the handler, which looks for further watches that an instruction hit. */
 static void switch_off(struct engine *e, unsigned int i)
 {
-	uint32_t flags = wire_flags(&e->watch[i].w) | WIRE_WATCH_OFF;
+	uint32_t flags = watchpoint_wire(&e->watch[i].w, 0).flags | WIRE_WATCH_OFF;
 
 	handler_disable(&e->watch[i]);
 	handler_write(e, handler_watch_offset(i) + offsetof(struct wire_watch, flags), &flags, sizeof(flags));

@@ -59,7 +59,6 @@ struct engine {
 
 /* Of watch @i alone; nothing is lost as long as hits may be under way. */
 void handler_counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret);
-void handler_counts_add(struct engine_counts *sum, const struct engine_counts *c);
 
 /* Into the shared area, and the guard's, which is alike. */
 void handler_write(const struct engine *e, uint64_t offset, const void *buf, size_t len);

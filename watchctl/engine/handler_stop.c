@@ -63,75 +63,26 @@ static struct wc_error *settle(struct engine *e, unsigned int timeout_ms)
 	return err;
 }
 
-/* A thread that blocks SIGTRAP holds ours back; it would die of it once our handler is gone. */
-static void take_blocked(struct engine *e, pid_t pid, pid_t tid)
-{
-	struct injection inj = pid == e->pid ? e->inj : handler_of_child(e, pid);
-	struct proc_status s;
-	bool taken;
-
-	if (proc_status_read(pid, tid, &s) && (s.pending & s.blocked & PROC_SIGTRAP))
-		wc_error_free(inject_take_pending(&inj, tid, &taken));
-}
-
-/*
- * Through the kernel's signal path with every thread, once: what waited to be queued is queued then, and
- * delivered to our handler when the thread goes on. False: one of them could not be stopped.
- */
-static bool flush_threads(struct engine *e, pid_t pid)
-{
-	struct thread_ids ids;
-	bool all = true;
-	size_t i;
-
-	if (!proc_threads(pid, &ids))
-		return true;
-	for (i = 0; i < ids.n; i++) {
-		struct tracee t;
-		enum tracee_stop_result r = tracee_stop(pid, ids.v[i], 200, &t);
-
-		if (r == TRACEE_STOPPED)
-			tracee_release(&t);
-		else if (r != TRACEE_GONE)
-			all = false;
-		take_blocked(e, pid, ids.v[i]);
-	}
-	thread_ids_deinit(&ids);
-	return all;
-}
-
 static bool flush_all(struct engine *e)
 {
-	bool all = flush_threads(e, e->pid);
+	bool all = inject_flush(&e->inj);
 	size_t i;
 
-	for (i = 0; i < e->children.n; i++)
-		all &= flush_threads(e, e->children.v[i]);
+	for (i = 0; i < e->children.n; i++) {
+		struct injection inj = handler_of_child(e, e->children.v[i]);
+
+		all &= inject_flush(&inj);
+	}
 	return all;
-}
-
-static bool is_pending(pid_t pid)
-{
-	struct thread_ids ids;
-	struct proc_status s;
-	bool pending = false;
-	size_t i;
-
-	if (!proc_threads(pid, &ids))
-		return false;
-	for (i = 0; i < ids.n && !pending; i++)
-		pending = proc_status_read(pid, ids.v[i], &s) && (s.pending & PROC_SIGTRAP);
-	thread_ids_deinit(&ids);
-	return pending;
 }
 
 static bool any_pending(const struct engine *e)
 {
-	bool pending = is_pending(e->pid);
+	bool pending = inject_has_pending(e->pid);
 	size_t i;
 
 	for (i = 0; i < e->children.n && !pending; i++)
-		pending = is_pending(e->children.v[i]);
+		pending = inject_has_pending(e->children.v[i]);
 	return pending;
 }
 

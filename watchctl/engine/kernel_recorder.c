@@ -151,7 +151,8 @@ static int take_one(void *ctx, void *data, size_t len)
 	return r->err || r->in->hook_hit || !intake_has_room(r->in) ? -ECANCELED : 0;
 }
 
-struct wc_error *kernel_recorder_take(struct kernel_recorder *r, struct intake *in, uint64_t until_ns, bool *any)
+struct wc_error *kernel_recorder_take(struct kernel_recorder *r, struct intake *in, uint64_t until_ns,
+				      bool *any)
 {
 	struct wire_record *first = r->later;
 
@@ -268,7 +269,8 @@ bool kernel_recorder_attach(const struct kernel_recorder *r, int perf_fd)
 	return !ioctl(perf_fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(r->program));
 }
 
-void kernel_recorder_counts(const struct kernel_recorder *r, unsigned int i, uint64_t *filtered, uint64_t *lost)
+void kernel_recorder_counts(const struct kernel_recorder *r, unsigned int i, uint64_t *filtered,
+			    uint64_t *lost)
 {
 	const struct wire_watch *w = &((const struct wire_control *)r->bpf->bss->area)->watch[i];
 

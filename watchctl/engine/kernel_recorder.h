@@ -1,7 +1,7 @@
 /*
- * kernel_recorder - the part of the recording that runs in the kernel: loads record.bpf.c, gives it its tables, and
- * takes its records out. Needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON), a kernel
- * with BTF, and Linux 5.17; as a guard, Linux 6.11.
+ * kernel_recorder - the part of the recording that runs in the kernel: loads record.bpf.c, gives it its
+ * tables, and takes its records out. Needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON),
+ * a kernel with BTF, and Linux 5.17; as a guard, Linux 6.11.
  */
 #ifndef WATCHCTL_ENGINE_KERNEL_RECORDER_H
 #define WATCHCTL_ENGINE_KERNEL_RECORDER_H
@@ -51,19 +51,21 @@ bool kernel_recorder_reads_silently(const struct kernel_recorder *r);
 void kernel_recorder_read_silently(struct kernel_recorder *r);
 
 /*
- * Place @i is given to another watch, which is about to be written into the area. Of a guard: what it knows of
- * the last value seen is forgotten, or the new one's, once it records everything anyway.
+ * Place @i is given to another watch, which is about to be written into the area. Of a guard: what it knows
+ * of the last value seen is forgotten, or the new one's, once it records everything anyway.
  */
 void kernel_recorder_forget(struct kernel_recorder *r, unsigned int i);
 
 /* Takes in what was recorded until @until_ns, as long as @in has room. *any: there was something. */
-struct wc_error *kernel_recorder_take(struct kernel_recorder *r, struct intake *in, uint64_t until_ns, bool *any);
+struct wc_error *kernel_recorder_take(struct kernel_recorder *r, struct intake *in, uint64_t until_ns,
+				      bool *any);
 
 /* Sleeps until a hit wants attention (its code is not known yet), @fd is readable, or the time is over. */
 void kernel_recorder_wait(struct kernel_recorder *r, int fd, uint64_t ns);
 
 /* Of watch @i: hits that were filtered out or lost in the kernel. */
-void kernel_recorder_counts(const struct kernel_recorder *r, unsigned int i, uint64_t *filtered, uint64_t *lost);
+void kernel_recorder_counts(const struct kernel_recorder *r, unsigned int i, uint64_t *filtered,
+			    uint64_t *lost);
 
 /* A guard's: hits whose signal was not made because the handler was not ours. Accepts NULL. */
 uint64_t kernel_recorder_suppressed(const struct kernel_recorder *r);

@@ -11,7 +11,7 @@
 struct symbol {
 	uint64_t addr;
 	uint32_t name; /* offset in names */
-	bool is_code;
+	bool is_code, is_global;
 };
 
 struct kernel_symbols {
@@ -39,7 +39,12 @@ void kernel_symbols_free(struct kernel_symbols *s)
 static bool add(struct kernel_symbols *s, uint64_t addr, char type, const char *name)
 {
 	size_t len = strlen(name) + 1;
-	struct symbol sym = { .addr = addr, .name = (uint32_t)s->names_len, .is_code = strchr("tTwW", type) };
+	struct symbol sym = {
+		.addr = addr,
+		.name = (uint32_t)s->names_len,
+		.is_code = strchr("tTwW", type),
+		.is_global = strchr("TW", type),
+	};
 
 	if (!vec_reserve((void **)&s->names, &s->names_cap, s->names_len + len, 1))
 		return false;
@@ -54,7 +59,9 @@ static int by_address(const void *a, const void *b)
 
 	if (x->addr != y->addr)
 		return x->addr < y->addr ? -1 : 1;
-	/* Of several names for one place, always the same: the one that the kernel lists first. */
+	/* Of several names for one place, a global one; of those, the one that the kernel lists first. */
+	if (x->is_global != y->is_global)
+		return x->is_global ? -1 : 1;
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
@@ -66,7 +73,8 @@ static void load(struct kernel_symbols *s)
 
 	s->loaded = true;
 	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%llx %c %255s", &addr, &type, name) == 3 && addr && !add(s, addr, type, name))
+		if (sscanf(line, "%llx %c %255s", &addr, &type, name) == 3 && addr &&
+		    !add(s, addr, type, name))
 			break;
 	if (s->n)
 		qsort(s->v, s->n, sizeof(*s->v), by_address);

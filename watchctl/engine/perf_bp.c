@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/kernel_recorder.h"
 #include "watchctl/engine/perf_rings.h"
@@ -19,6 +20,8 @@
 
 #define REGISTERS 4
 #define MAX_PASSES 200
+#define BIRTH_TRIES 16u
+#define BIRTH_NS 10000
 
 static int open_event(struct perf_event_attr *attr, pid_t tid, int cpu)
 {
@@ -172,11 +175,48 @@ static bool known(const struct perf_bp *bp, const struct thread_ids *inherited, 
 	return false;
 }
 
-/* What records is put on the event before it may fire. False: refused (errno). */
+/* The number that the last thread born on this machine was given; it tells whether there was a birth. */
+static int last_birth(void)
+{
+	scoped(fclosep) FILE *f = fopen("/proc/loadavg", "re");
+	int last = 0;
+
+	return f && fscanf(f, "%*s %*s %*s %*s %d", &last) == 1 ? last : 0;
+}
+
+/*
+ * Opens an event, disabled, and puts on it what records. A thread that is born in between inherits the event
+ * without the recorder, so there must not have been one: else it is done again. The event is inherited before
+ * the thread has its number, hence the pause.
+ */
+static int open_recorded(struct perf_event_attr *a, pid_t tid, int cpu, const struct perf_bp_spec *s)
+{
+	unsigned int i;
+	uint64_t now;
+	int fd = -1;
+
+	for (i = 0; i < BIRTH_TRIES; i++) {
+		int before = last_birth();
+
+		closep(&fd);
+		fd = open_event(a, tid, cpu);
+		if (fd < 0 || !s->recorder)
+			return fd;
+		if (!kernel_recorder_attach(s->recorder, fd)) {
+			closep(&fd);
+			return -1;
+		}
+		for (now = monotonic_ns(); monotonic_ns() - now < BIRTH_NS;)
+			;
+		if (last_birth() == before)
+			break;
+	}
+	return fd;
+}
+
+/* From now on it may fire. False: refused (errno). */
 static bool start_event(const struct perf_bp_spec *s, int fd, size_t cpu)
 {
-	if (s->recorder && !kernel_recorder_attach(s->recorder, fd))
-		return false;
 	if (s->rings && !perf_rings_add(s->rings, cpu, fd, s->sig_data))
 		return false;
 	return !(s->recorder || s->rings) || !ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
@@ -188,12 +228,12 @@ static struct wc_error *arm_cpu(pid_t pid, pid_t tid, size_t cpu, uint64_t addr,
 {
 	int number = s->rings ? perf_rings_cpu(s->rings, cpu) : -1;
 	struct perf_event_attr a = make_attr(s, addr, bp->kernel);
-	int fd = open_event(&a, tid, number);
+	int fd = open_recorded(&a, tid, number, s);
 
 	if (fd < 0 && (errno == EACCES || errno == EPERM) && bp->kernel && !bp->n) {
 		bp->kernel = false; /* not permitted to see the kernel's accesses: armed without, and said */
 		a = make_attr(s, addr, false);
-		fd = open_event(&a, tid, number);
+		fd = open_recorded(&a, tid, number, s);
 	}
 	if (fd < 0)
 		return errno == ESRCH ? NULL : explain(pid, tid, s, errno);
@@ -334,6 +374,17 @@ struct wc_error *perf_bp_extend(pid_t pid, const struct perf_bp_spec *spec, stru
 	err = arm_pass(pid, spec, true, bp, &none, threads, &more);
 	*armed = (uint32_t)armed_threads(bp, spec);
 	return err;
+}
+
+const char *perf_bp_kernel_refusal(const struct perf_bp_spec *s, const struct perf_bp *bp)
+{
+	if (bp->kernel || s->access == ACCESS_EXECUTE)
+		return NULL;
+	if (!s->user_only)
+		return "that needs CAP_PERFMON, or kernel.perf_event_paranoid at most 1";
+	return s->recorder ? "a watch of reads needs to know where the kernel maps memory, which could not be "
+			     "found out"
+			   : "a watch of reads needs CAP_BPF and CAP_PERFMON for it, and a kernel with BTF";
 }
 
 uint64_t perf_bp_count(const struct perf_bp *bp)

@@ -42,11 +42,12 @@ struct perf_bp_spec {
 	 */
 	bool (*address)(void *ctx, pid_t tid, uint64_t *ret);
 	void *address_ctx;
-	bool children; /* forked children inherit it too, not only threads */
+	bool children;				/* forked children inherit it too, not only threads */
 	const struct kernel_recorder *recorder; /* put on every event; NULL: none to be had */
-	struct perf_rings *rings; /* the events write samples there, and are tagged with sig_data; NULL: none */
-	bool quiet;		  /* no SIGTRAP: the recorder records, or the rings */
-	bool user_only;		  /* the kernel's accesses are not to be seen */
+	struct perf_rings
+		*rings; /* the events write samples there, and are tagged with sig_data; NULL: none */
+	bool quiet;	/* no SIGTRAP: the recorder records, or the rings */
+	bool user_only; /* the kernel's accesses are not to be seen */
 };
 
 /*
@@ -62,6 +63,9 @@ struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct
  */
 struct wc_error *perf_bp_extend(pid_t pid, const struct perf_bp_spec *spec, struct perf_bp *bp,
 				uint32_t *threads, uint32_t *armed);
+
+/* Why the kernel's accesses are not seen, a phrase; NULL: they are, or make no sense. Constant. */
+const char *perf_bp_kernel_refusal(const struct perf_bp_spec *spec, const struct perf_bp *bp);
 
 /* Hits so far, in all threads, those that have ended included. */
 uint64_t perf_bp_count(const struct perf_bp *bp);

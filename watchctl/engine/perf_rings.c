@@ -30,14 +30,14 @@
 
 /* The registers of a sample, in the order of their bits in the mask. */
 static const uint8_t sampled[] = {
-	PERF_REG_X86_AX,    PERF_REG_X86_BX,  PERF_REG_X86_CX,	PERF_REG_X86_DX,  PERF_REG_X86_SI,
-	PERF_REG_X86_DI,    PERF_REG_X86_BP,  PERF_REG_X86_SP,	PERF_REG_X86_IP,  PERF_REG_X86_FLAGS,
-	PERF_REG_X86_R8,    PERF_REG_X86_R9,  PERF_REG_X86_R10, PERF_REG_X86_R11, PERF_REG_X86_R12,
-	PERF_REG_X86_R13,   PERF_REG_X86_R14, PERF_REG_X86_R15,
+	PERF_REG_X86_AX,  PERF_REG_X86_BX,  PERF_REG_X86_CX,  PERF_REG_X86_DX,	PERF_REG_X86_SI,
+	PERF_REG_X86_DI,  PERF_REG_X86_BP,  PERF_REG_X86_SP,  PERF_REG_X86_IP,	PERF_REG_X86_FLAGS,
+	PERF_REG_X86_R8,  PERF_REG_X86_R9,  PERF_REG_X86_R10, PERF_REG_X86_R11, PERF_REG_X86_R12,
+	PERF_REG_X86_R13, PERF_REG_X86_R14, PERF_REG_X86_R15,
 };
 static const uint8_t ours[] = {
-	WREG_RAX, WREG_RBX,    WREG_RCX, WREG_RDX, WREG_RSI, WREG_RDI, WREG_RBP, WREG_RSP, WREG_RIP,
-	WREG_RFLAGS, WREG_R8, WREG_R9,  WREG_R10, WREG_R11, WREG_R12, WREG_R13, WREG_R14, WREG_R15,
+	WREG_RAX,    WREG_RBX, WREG_RCX, WREG_RDX, WREG_RSI, WREG_RDI, WREG_RBP, WREG_RSP, WREG_RIP,
+	WREG_RFLAGS, WREG_R8,  WREG_R9,	 WREG_R10, WREG_R11, WREG_R12, WREG_R13, WREG_R14, WREG_R15,
 };
 #define NSAMPLED (sizeof(sampled) / sizeof(*sampled))
 
@@ -132,7 +132,8 @@ static bool open_holders(struct perf_rings *r, pid_t pid)
 	size_t i;
 
 	for (i = 0; i < r->n; i++) {
-		r->v[i].fd = (int)syscall(SYS_perf_event_open, &a, pid, r->v[i].cpu, -1, PERF_FLAG_FD_CLOEXEC);
+		r->v[i].fd =
+			(int)syscall(SYS_perf_event_open, &a, pid, r->v[i].cpu, -1, PERF_FLAG_FD_CLOEXEC);
 		if (r->v[i].fd < 0)
 			return false;
 	}
@@ -314,8 +315,8 @@ static struct cpu_ring *oldest(struct perf_rings *r, uint64_t until_ns, size_t *
 	return best;
 }
 
-void perf_rings_read(struct perf_rings *r, uint64_t until_ns, bool (*fn)(void *ctx, const struct perf_sample *s),
-		     void *ctx)
+void perf_rings_read(struct perf_rings *r, uint64_t until_ns,
+		     bool (*fn)(void *ctx, const struct perf_sample *s), void *ctx)
 {
 	struct perf_sample s;
 	struct cpu_ring *c;

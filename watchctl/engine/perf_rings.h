@@ -21,8 +21,8 @@ struct perf_sample {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	uint64_t addr;	  /* of the debug register */
 	pid_t pid, tid;	  /* as we number them */
-	bool kernel;	  /* hit in the kernel: then interrupted holds its registers, and regs the program's */
-	bool has_regs;	  /* false: a thread that never runs in user mode */
+	bool kernel;   /* hit in the kernel: then interrupted holds its registers, and regs the program's */
+	bool has_regs; /* false: a thread that never runs in user mode */
 	struct regs regs, interrupted;
 	const void *stack; /* from regs' rsp upwards */
 	size_t stack_len;  /* a multiple of 8 */
@@ -46,11 +46,11 @@ void perf_rings_ask(const struct perf_rings *r, struct perf_event_attr *attr);
 bool perf_rings_add(struct perf_rings *r, size_t i, int fd, uint64_t tag);
 
 /*
- * Samples until @until_ns, the oldest first, as long as @fn returns true. A sample that it was given is taken,
- * whatever it returns, and lives until it does.
+ * Samples until @until_ns, the oldest first, as long as @fn returns true. A sample that it was given is
+ * taken, whatever it returns, and lives until it does.
  */
-void perf_rings_read(struct perf_rings *r, uint64_t until_ns, bool (*fn)(void *ctx, const struct perf_sample *s),
-		     void *ctx);
+void perf_rings_read(struct perf_rings *r, uint64_t until_ns,
+		     bool (*fn)(void *ctx, const struct perf_sample *s), void *ctx);
 
 /* Sleeps until a ring fills up, @fd is readable, or the time is over. */
 void perf_rings_wait(const struct perf_rings *r, int fd, uint64_t ns);

@@ -121,6 +121,28 @@ static void clear(struct traced *t, unsigned int slot)
 	t->has_shadow &= ~(1u << slot);
 }
 
+/* What is there before the first hit. */
+static void see_value(struct keeper *k, struct traced *t, unsigned int i, unsigned int slot)
+{
+	const struct wire_watch *w = &k->ctl->watch[i];
+	struct traced_memory *m = t->process->memory;
+	bool own = w->flags & WIRE_WATCH_PER_THREAD;
+	uint64_t value = 0;
+
+	t->has_shadow &= ~(1u << slot);
+	if (!own && (m->known >> i & 1))
+		return;
+	if (gulps_copy(t->process->pid, t->at[slot] + w->want_offset, &value, w->want_size) != w->want_size)
+		return;
+	if (own) {
+		t->shadow[slot] = value;
+		t->has_shadow |= 1u << slot;
+	} else {
+		m->shadow[i] = value;
+		m->known |= 1u << i;
+	}
+}
+
 static struct wc_error *set(struct keeper *k, struct traced *t, unsigned int i, uint64_t addr)
 {
 	const struct box_watch *w = &k->box->watch[i];
@@ -145,9 +167,7 @@ static struct wc_error *set(struct keeper *k, struct traced *t, unsigned int i, 
 	t->dr7 = dr7;
 	t->carries[slot] = (uint8_t)(i + 1);
 	t->at[slot] = addr;
-	t->has_shadow &= ~(1u << slot);
-	if (!w->addr && gulps_copy(t->process->pid, addr, &t->shadow[slot], w->size) == w->size)
-		t->has_shadow |= 1u << slot;
+	see_value(k, t, i, (unsigned int)slot);
 	return NULL;
 }
 

@@ -96,6 +96,7 @@ struct ptrace_box {
 	uint32_t finished; /* the keeper has left every thread as it was found */
 	uint32_t orphaned; /* the owner is gone */
 	uint32_t leaving;  /* the keeper knows, or was told to leave */
+	uint32_t frozen;   /* the guard has stopped the target's threads, because the keeper was killed */
 	uint32_t state;	   /* enum box_state */
 	uint32_t execs;	   /* how many programs the target has executed */
 	uint32_t late;	   /* records that wait for room in the ring */

@@ -170,7 +170,7 @@ static void rescue_process(const struct ptrace_box *box, const struct box_proces
 		kill(b->pid, SIGCONT);
 }
 
-static void rescue(const struct ptrace_box *box, bool frozen)
+void guard_rescue(const struct ptrace_box *box)
 {
 	unsigned int p;
 
@@ -178,13 +178,8 @@ static void rescue(const struct ptrace_box *box, bool frozen)
 		const struct box_process *b = &box->process[p];
 
 		if (b->pid)
-			rescue_process(box, b, frozen && !b->stopped);
+			rescue_process(box, b, box->frozen && !b->stopped);
 	}
-}
-
-void guard_rescue(const struct ptrace_box *box)
-{
-	rescue(box, false);
 }
 
 /* Its life */
@@ -193,7 +188,7 @@ struct guard {
 	struct ptrace_box *box;
 	pid_t keeper;
 	int owner_fd, child_fd;
-	bool frozen, keeper_ended;
+	bool keeper_ended;
 };
 
 /* Of the signals that come to the keeper, it gets those that are ours, and those that its own mistakes raise. */
@@ -223,8 +218,8 @@ static void on_keeper(struct guard *g, int status)
 		return;
 	}
 	if (s.kind == STOP_EXITING && !__atomic_load_n(&g->box->finished, __ATOMIC_ACQUIRE)) {
+		__atomic_store_n(&g->box->frozen, true, __ATOMIC_RELEASE);
 		freeze(g->box);
-		g->frozen = true;
 	}
 	ptrace(PTRACE_CONT, g->keeper, 0, s.kind == STOP_SIGNAL ? passed_on(s.signal) : 0);
 }
@@ -310,6 +305,6 @@ void guard_run(struct wire_control *ctl, int owner_fd, int memory_fd)
 	sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ .sched_priority = 1 });
 	watch_over(&g);
 	if (!g.box->finished)
-		rescue(g.box, g.frozen);
+		guard_rescue(g.box);
 	_exit(g.box->finished ? 0 : 1);
 }

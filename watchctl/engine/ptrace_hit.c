@@ -7,17 +7,13 @@
 #include <unistd.h>
 
 #include "handler/walk.h"
-#include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/ptrace_keeper.h"
 #include "watchctl/target/debugreg.h"
 #include "watchctl/target/proc.h"
 
 #define DR6_STEP (1ull << 14)
-#define STREAK_FIRST 32u
-#define STREAK_AGAIN 2048u
 #define PEEK_MAX 8
-#define NO_CPU UINT32_MAX
 
 /* One stop of one thread, whichever watches it hit. */
 struct trap {
@@ -47,52 +43,6 @@ struct walked {
 	bool exact;
 	struct regs outer;
 };
-
-/* Which CPU */
-
-static unsigned int cpu_of(const struct traced *t)
-{
-	char path[64], line[1024] = "";
-	const char *field;
-	int i;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", t->process->pid, t->tid);
-	scoped(fclosep) FILE *f = fopen(path, "re");
-	if (!f || !fgets(line, sizeof(line), f))
-		return NO_CPU;
-	field = strrchr(line, ')'); /* the end of field 2 */
-	for (i = 2; field && i < 39; i++)
-		field = strchr(field + 1, ' ');
-	return field ? (unsigned int)strtoul(field, NULL, 10) : NO_CPU;
-}
-
-/*
- * While one thread alone is hit again and again, it and we never run at the same time. On one CPU that costs
- * two switches; on two, each waits for the other to be woken up from idleness, which takes three times as long.
- */
-static void follow_cpu(struct keeper *k, const struct traced *t)
-{
-	cpu_set_t one;
-	unsigned int cpu;
-
-	if (t->tid != k->streak_tid) {
-		k->streak_tid = t->tid;
-		k->streak = 0;
-		if (k->pinned)
-			sched_setaffinity(0, sizeof(k->home_cpus), &k->home_cpus);
-		k->pinned = 0;
-		return;
-	}
-	if (++k->streak % (k->pinned ? STREAK_AGAIN : STREAK_FIRST))
-		return;
-	cpu = cpu_of(t);
-	if (cpu >= CPU_SETSIZE || k->pinned == cpu + 1 || !CPU_ISSET(cpu, &k->home_cpus))
-		return;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	if (!sched_setaffinity(0, sizeof(one), &one))
-		k->pinned = cpu + 1;
-}
 
 /* Values */
 
@@ -142,21 +92,16 @@ static bool is_unwanted(const struct trap *trap, const struct hit *h)
 /* Each process has memory of its own; of a variable that each thread has of its own, so has each thread. */
 static uint64_t *shadow_of(const struct trap *trap, const struct hit *h, uint32_t **known, uint32_t *bit)
 {
-	struct traced_process *p = trap->t->process;
+	struct traced_memory *m = trap->t->process->memory;
 
 	if (h->w->flags & WIRE_WATCH_PER_THREAD) {
 		*known = &trap->t->has_shadow;
 		*bit = 1u << h->slot;
 		return &trap->t->shadow[h->slot];
 	}
-	*known = &p->has_shadow;
+	*known = &m->known;
 	*bit = 1u << h->watch;
-	return &p->shadow[h->watch];
-}
-
-void hit_forget_values(struct traced_process *p)
-{
-	p->has_shadow = 0;
+	return &m->shadow[h->watch];
 }
 
 /* Where the instruction does not say what the value is, it is read; with it comes the stack. */
@@ -186,9 +131,6 @@ static void take_values(const struct trap *trap, struct hit *h)
 	shadow = shadow_of(trap, h, &known, &bit);
 	if (*known & bit) {
 		h->old_value = *shadow;
-		h->flags |= WIRE_HAS_OLD;
-	} else if (trap->t->process->pid == trap->k->pid && !(h->w->flags & WIRE_WATCH_PER_THREAD)) {
-		h->old_value = h->w->shadow; /* as the owner found it before arming */
 		h->flags |= WIRE_HAS_OLD;
 	}
 	h->old_value = wire_truncate(h->old_value, h->w->want_size);
@@ -549,7 +491,6 @@ bool hit_take(struct keeper *k, struct traced *t)
 	}
 	if (!which_fired(t, &dr6, &others))
 		return false;
-	follow_cpu(k, t);
 	take_all(k, t, &regs, dr6);
 	restore_mask(t);
 	return !others;

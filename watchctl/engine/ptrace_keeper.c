@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +25,9 @@
 #define LEAVE_NS 500000000ull
 #define LOOK_FOR_DEAD_NS 5000000ull
 #define WATCH_OWNER_US 20000
+#define SPIN_NS 50000ull
+#define HOT_NS 100000ull /* a wait that sleeps takes longer than one that spins */
+#define NO_SPIN_STOPS 1000u
 
 static volatile sig_atomic_t guard_gone;
 
@@ -169,6 +173,18 @@ static void ask_again(struct keeper *k, struct traced *t)
 		t->told->lacks &= ~(1u << k->argument);
 }
 
+static void begin_arming(struct keeper *k, unsigned int i)
+{
+	struct traced_process *p;
+
+	k->box->watch[i].program = k->box->execs;
+	for (p = k->processes; p; p = p->next)
+		p->memory->known &= ~(1u << i);
+	threads_each(k, ask_again);
+	k->want |= 1u << i;
+	update_all(k);
+}
+
 static void start_leaving(struct keeper *k)
 {
 	k->want = 0;
@@ -191,10 +207,7 @@ static void begin(struct keeper *k)
 		k->error = threads_seize(k);
 		break;
 	case BOX_ARM:
-		k->box->watch[k->argument].program = k->box->execs;
-		threads_each(k, ask_again);
-		k->want |= 1u << k->argument;
-		update_all(k);
+		begin_arming(k, k->argument % WIRE_WATCHES);
 		break;
 	case BOX_DISARM:
 		k->want &= ~k->argument;
@@ -301,6 +314,46 @@ static void nap(void)
 	nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
 }
 
+/*
+ * While hits come one upon the other, looking for the next costs less than being woken up by it, for us and for
+ * the thread that waits for us. Where others want the CPU as well, a look that gives way to them can take long:
+ * then it is left alone for a while. 0: nothing came.
+ */
+static pid_t spin(struct keeper *k, int *status)
+{
+	uint64_t start = monotonic_ns(), before = start, now = start;
+
+	while (now - start < SPIN_NS) {
+		pid_t tid = waitpid(-1, status, __WALL | WNOHANG);
+
+		if (tid)
+			return tid;
+		sched_yield();
+		before = now;
+		now = monotonic_ns();
+	}
+	if (now - before > SPIN_NS)
+		k->no_spin = NO_SPIN_STOPS;
+	k->hot = false;
+	return 0;
+}
+
+static pid_t wait_for_stop(struct keeper *k, int *status)
+{
+	pid_t tid = k->hot ? spin(k, status) : 0;
+	uint64_t start;
+
+	if (tid)
+		return tid;
+	start = monotonic_ns();
+	tid = waitpid(-1, status, __WALL);
+	if (k->no_spin)
+		k->no_spin--;
+	else
+		k->hot = monotonic_ns() - start < HOT_NS;
+	return tid;
+}
+
 static void loop(struct keeper *k)
 {
 	while (!(k->leaving && !k->nthreads && !k->working)) {
@@ -308,7 +361,10 @@ static void loop(struct keeper *k)
 		pid_t tid;
 
 		attend(k);
-		tid = waitpid(-1, &status, __WALL | (k->working || k->queries || k->late ? WNOHANG : 0));
+		if (k->working || k->queries || k->late)
+			tid = waitpid(-1, &status, __WALL | WNOHANG);
+		else
+			tid = wait_for_stop(k, &status);
 		if (tid > 0)
 			threads_on_status(k, tid, status);
 		else if (tid == 0 || errno == ECHILD)
@@ -348,7 +404,6 @@ void keeper_run(struct wire_control *ctl)
 	k->pid = box->target_pid;
 	k->owner_fd = PROCESS_OWNER_FD;
 	k->late_end = &k->late;
-	sched_getaffinity(0, sizeof(k->home_cpus), &k->home_cpus);
 	set_signals();
 	setsid();
 	snprintf(line, sizeof(line), "dregs-keeper of process %d: killing it may kill that", k->pid);

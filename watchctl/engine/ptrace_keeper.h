@@ -18,7 +18,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sched.h>
 #include <sys/types.h>
 #include <sys/user.h>
 
@@ -39,13 +38,19 @@ enum traced_hold {
 	HOLD_EXEC = 16, /* before the first instruction of another program */
 };
 
+/* The last values seen. A forked child has memory of its own; one made by vfork shares its parent's. */
+struct traced_memory {
+	unsigned int users;
+	uint32_t known; /* bit of the watch */
+	uint64_t shadow[WIRE_WATCHES];
+};
+
 struct traced_process {
 	struct traced_process *next;
 	pid_t pid, inner; /* as we number it, and as it does itself */
 	uint32_t program; /* see box_watch */
 	size_t nthreads;
-	uint32_t has_shadow; /* bit of the watch */
-	uint64_t shadow[WIRE_WATCHES];
+	struct traced_memory *memory;
 	struct box_process *told; /* to the guard */
 };
 
@@ -117,10 +122,8 @@ struct keeper {
 	unsigned int queries;
 	struct late_record *late, **late_end;
 	struct gulps gulps;
-	/* Follows a thread that alone is hit to its CPU: a stop is three times as dear across two. */
-	pid_t streak_tid;
-	unsigned int streak, pinned;
-	cpu_set_t home_cpus;
+	bool hot; /* the last wait was short */
+	unsigned int no_spin; /* stops until it may be tried again */
 };
 
 /* In a process of its own that has withdrawn (ptrace_process.h). Never returns. */
@@ -177,9 +180,6 @@ bool hit_is_pending(const struct traced *t);
 
 /* Puts records that waited into the ring, as far as there is room. */
 void hit_flush_late(struct keeper *k);
-
-/* What is in no register: the value that a watch had, as far as it is known. */
-void hit_forget_values(struct traced_process *p);
 
 /* gulps */
 void gulps_begin(struct gulps *g, pid_t pid);

@@ -2,7 +2,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <linux/kcmp.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
@@ -99,19 +101,54 @@ static struct box_process *tell_of_process(struct keeper *k, pid_t pid)
 	return NULL;
 }
 
-/* NULL: no memory, or more processes than can be looked after. */
-static struct traced_process *add_process(struct keeper *k, pid_t pid, uint32_t program)
+static void drop_memory(struct traced_memory *m)
+{
+	if (m && !--m->users)
+		free(m);
+}
+
+static struct traced_memory *memory_of(pid_t pid, const struct traced_process *parent)
+{
+	struct traced_memory *m;
+
+	if (parent && !syscall(SYS_kcmp, pid, parent->pid, KCMP_VM, 0, 0))
+		m = parent->memory;
+	else
+		m = calloc(1, sizeof(*m));
+	if (m)
+		m->users++;
+	return m;
+}
+
+static void renew_memory(struct traced_process *p)
+{
+	struct traced_memory *m = p->memory->users > 1 ? calloc(1, sizeof(*m)) : NULL;
+
+	if (m) {
+		m->users = 1;
+		drop_memory(p->memory);
+		p->memory = m;
+	}
+	p->memory->known = 0;
+}
+
+/* @parent: NULL, it is the target. NULL: no memory, or more processes than can be looked after. */
+static struct traced_process *add_process(struct keeper *k, pid_t pid, const struct traced_process *parent)
 {
 	struct traced_process *p = calloc(1, sizeof(*p));
 	struct proc_status s;
 
-	if (!p || !(p->told = tell_of_process(k, pid))) {
+	if (p)
+		p->memory = memory_of(pid, parent);
+	if (!p || !p->memory || !(p->told = tell_of_process(k, pid))) {
+		if (p)
+			drop_memory(p->memory);
 		free(p);
 		return NULL;
 	}
 	p->pid = pid;
 	p->inner = proc_status_read(pid, pid, &s) ? s.ns_id : pid;
-	p->program = program;
+	p->program = parent ? parent->program : k->box->execs;
 	p->next = k->processes;
 	k->processes = p;
 	return p;
@@ -125,6 +162,7 @@ static void drop_process(struct keeper *k, struct traced_process *p)
 		at = &(*at)->next;
 	*at = p->next;
 	__atomic_store_n(&p->told->pid, 0, __ATOMIC_RELEASE);
+	drop_memory(p->memory);
 	free(p);
 }
 
@@ -223,7 +261,7 @@ static struct wc_error *seize_one(struct keeper *k, pid_t tid, bool *ret_new)
 	if (!proc_status_read(k->pid, tid, &s))
 		s.ns_id = tid;
 	t = threads_find(k, tid);
-	if (!t && (p || (p = add_process(k, k->pid, k->box->execs))))
+	if (!t && (p || (p = add_process(k, k->pid, NULL))))
 		t = add_thread(k, p, tid, s.ns_id);
 	if (!t)
 		return &wc_enomem;
@@ -270,7 +308,7 @@ static struct traced *meet(struct keeper *k, pid_t tid)
 		if (!k->box->follow_fork || s.tgid != tid)
 			return NULL;
 		parent = find_process(k, s.parent);
-		p = add_process(k, tid, parent ? parent->program : k->box->execs);
+		p = add_process(k, tid, parent);
 		if (!p) {
 			keeper_note(k, "child process %d is not watched: no more than %u are followed", tid,
 				    BOX_PROCESSES);
@@ -416,10 +454,10 @@ static void on_exec(struct keeper *k, struct traced *t)
 		}
 	arm_drop_query(k, t);
 	arm_forget(t);
-	hit_forget_values(p);
 	t->interrupted = false;
 	t->holds = 0;
 	if (p->pid == k->pid) {
+		renew_memory(p);
 		p->program = ++k->box->execs;
 		t->holds = HOLD_EXEC;
 		__atomic_store_n(&k->box->state, BOX_EXECED, __ATOMIC_RELEASE);

@@ -10,369 +10,17 @@
  *
  *	guard	for the handler engine, before the SIGTRAP is made: lets it pass only while the process still
  *		has our handler installed. A program that installs its own would otherwise receive signals
- *		that are not for it, or, with the default action, die. What the kernel itself does to a watched
- *		variable raises its trap in the kernel, where no handler can look: from the first such hit on,
- *		all hits are recorded here. The last value seen goes over from the handler's table to ours
- *		that one time; it never goes back, so the two cannot disagree.
+ *		that are not for it, or, with the default action, die. What the kernel itself does to a
+ *watched variable raises its trap in the kernel, where no handler can look: from the first such hit on, all
+ *hits are recorded here. The last value seen goes over from the handler's table to ours that one time; it
+ *never goes back, so the two cannot disagree.
  *
  * A hit in user mode is dealt with while the debug registers are armed (arch/x86/kernel/traps.c,
  * exc_debug_user()): a load from a variable that is watched for reads would raise the next trap, which is
  * counted, and not recorded, because programs do not nest. So what the program's memory holds is read at
  * another address then, that of the kernel's own mapping of all memory: see translate().
  */
-#include <linux/bpf.h>
-#include <linux/bpf_perf_event.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-
-#include "handler/walk.h"
-
-#define SIGTRAP 5
-#define PAGE 4096u
-#define WINDOW 1024u
-#define ACCESS_KIND_WRITE 2
-#define PTE_PRESENT 1u
-#define PTE_HUGE 0x80u
-#define RAW_WHEN_LAGGING 1024u
-#define SHADOW_FRESH 0x10000
-#define TAKING 1u /* watch_taken */
-#define TAKEN 2u
-#define TAIL_MAX (8 * WIRE_FRAMES + sizeof(struct regs) + WIRE_RAW_MAX + sizeof(struct wire_kernel))
-
-/* Only the members used; their places come from the running kernel's BTF. */
-struct sigaction {
-	void *sa_handler;
-} __attribute__((preserve_access_index));
-
-struct k_sigaction {
-	struct sigaction sa;
-} __attribute__((preserve_access_index));
-
-struct sighand_struct {
-	struct k_sigaction action[64];
-} __attribute__((preserve_access_index));
-
-struct upid {
-	int nr;
-	void *ns;
-} __attribute__((preserve_access_index));
-
-struct pid {
-	unsigned int level;
-	struct upid numbers[1];
-} __attribute__((preserve_access_index));
-
-struct mm_struct {
-	void *pgd;
-} __attribute__((preserve_access_index));
-
-struct thread_struct {
-	unsigned long fsbase;
-} __attribute__((preserve_access_index));
-
-struct task_struct {
-	int pid, tgid;
-	struct task_struct *group_leader;
-	struct pid *thread_pid;
-	struct mm_struct *mm;
-	struct sighand_struct *sighand;
-	struct thread_struct thread;
-} __attribute__((preserve_access_index));
-
-struct pt_regs___kernel {
-	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, flags, sp;
-} __attribute__((preserve_access_index));
-
-struct perf_event_attr___kernel {
-	uint64_t sig_data;
-} __attribute__((preserve_access_index));
-
-struct perf_event {
-	struct perf_event_attr___kernel attr;
-} __attribute__((preserve_access_index));
-
-struct bpf_perf_event_data_kern {
-	struct perf_event *event;
-} __attribute__((preserve_access_index));
-
-/* Set before the program is loaded. */
-const volatile bool guarding;
-
-/* Written by the controller. */
-uint8_t area[WIRE_RING_OFFSET] __attribute__((aligned(4096))); /* as handler/wire.h lays it out, without ring */
-uint64_t our_handler, their_control;			       /* guard: in the target */
-uint64_t direct_map; /* where the kernel maps all memory; 0: not known */
-uint64_t frame_mask; /* the address in a page table entry */
-uint32_t page_levels;
-uint32_t careful; /* memory is to be read through that mapping */
-
-/* Written here. */
-uint64_t suppressed;
-uint32_t taken_over;		     /* guard: every hit is recorded here */
-uint32_t watch_taken[WIRE_WATCHES]; /* guard: the last value seen is in our table */
-
-/* What read_kernel() is asked, and its answer. */
-uint64_t asked_addr, asked_len, own_page_table;
-uint8_t answer[PAGE];
-
-struct scratch {
-	struct regs outer; /* of the frame that the walk has come to; first: see regs in record_hit() */
-	struct wire_record rec;
-	uint8_t tail[TAIL_MAX + PAGE]; /* frames, registers, raw stack, the kernel's part */
-	struct unwind_rule rule;
-	uint64_t frame_count, walk_end, exact;
-	uint64_t word; /* read_far()'s answer */
-	uint64_t window_addr, window_len;
-	uint8_t window[WINDOW + 8]; /* of the stack */
-	struct filter_input input;
-	int64_t result[FILTER_OPS];
-	uint64_t caller_bits, range_shift;
-	struct wire_watch theirs;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* a CPU; set before it is loaded */
-	__type(key, uint32_t);
-	__type(value, struct scratch);
-} scratches SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096); /* set before it is loaded */
-} records SEC(".maps");
-
-static __always_inline struct wire_control *control(void)
-{
-	return (struct wire_control *)area;
-}
-
-static __always_inline const struct wire_filter *filter_of(uint32_t watch)
-{
-	return (const struct wire_filter *)(area + WIRE_FILTERS_OFFSET) + (watch & (WIRE_WATCHES - 1));
-}
-
-static __always_inline struct wire_shadow *shadows(uint32_t watch)
-{
-	return (struct wire_shadow *)(area + WIRE_SHADOWS_OFFSET) + (watch & (WIRE_WATCHES - 1)) * WIRE_SHADOWS;
-}
-
-static __always_inline const struct wire_access_fact *facts(void)
-{
-	return (const struct wire_access_fact *)(area + WIRE_FACTS_OFFSET);
-}
-
-static __always_inline const struct wire_rule *rules(void)
-{
-	return (const struct wire_rule *)(area + WIRE_RULES_OFFSET);
-}
-
-/*
- * Where the kernel itself has the memory that the program sees at @addr, up to the end of its page; 0: it has
- * it not, or not at hand.
- */
-__noinline uint64_t translate(uint64_t addr)
-{
-	const struct task_struct *task = bpf_get_current_task_btf();
-	uint64_t table = (uint64_t)task->mm->pgd, entry, inside;
-	uint32_t shift, i;
-
-	if (page_levels < 4 || page_levels > 5 || !direct_map)
-		return 0;
-	shift = 3 + 9 * page_levels;
-	for (i = 0; i < 5; i++, shift -= 9) {
-		uint64_t at = table + 8 * (addr >> (shift & 63) & 511);
-
-		if (bpf_probe_read_kernel(&entry, sizeof(entry), (const void *)at) || !(entry & PTE_PRESENT))
-			return 0;
-		inside = (1ull << (shift & 63)) - 1;
-		if (shift <= 12 || (shift <= 30 && (entry & PTE_HUGE)))
-			return direct_map + (entry & frame_mask & ~inside) + (addr & inside);
-		table = direct_map + (entry & frame_mask);
-	}
-	return 0;
-}
-
-/* What the program has there: @len bytes of one page. */
-static __always_inline bool read_user(void *buf, uint32_t len, uint64_t addr)
-{
-	uint64_t at;
-
-	if (!careful)
-		return !bpf_probe_read_user(buf, len, (const void *)addr);
-	at = translate(addr);
-	return at && !bpf_probe_read_kernel(buf, len, (const void *)at);
-}
-
-/* The place in the table, or -1. One function each, so that the verifier goes through them once. */
-__noinline int find_rule(uint64_t key)
-{
-	uint64_t i = wire_hash(key);
-	unsigned int n;
-
-	for (n = 0; n < WIRE_PROBES; n++, i++) {
-		const volatile struct wire_rule *r = rules() + (i & (WIRE_RULES - 1));
-		uint64_t found = r->key;
-
-		if (found == key)
-			return (int)(i & (WIRE_RULES - 1));
-		if (!found)
-			break;
-	}
-	return -1;
-}
-
-__noinline int find_fact(uint64_t pc)
-{
-	uint64_t i = wire_hash(pc);
-	unsigned int n;
-
-	for (n = 0; n < WIRE_PROBES; n++, i++) {
-		const volatile struct wire_access_fact *f = facts() + (i & (WIRE_ACCESS_FACTS - 1));
-		uint64_t found = f->key;
-
-		if (found == pc)
-			return (int)(i & (WIRE_ACCESS_FACTS - 1));
-		if (!found)
-			break;
-	}
-	return -1;
-}
-
-/* Moves the window to @addr; or, where not even that much is there, reads the word alone. */
-__noinline int read_far(struct scratch *s, uint64_t addr)
-{
-	uint64_t from = addr & ~63ull, end = (addr & ~(PAGE - 1ull)) + PAGE, len = end - from;
-
-	if (!s)
-		return 0;
-	if (addr + 8 > end) { /* over a page's end: nothing that a compiler does */
-		uint32_t low, high;
-
-		if (!read_user(&low, 4, addr) || !read_user(&high, 4, addr + 4))
-			return 0;
-		s->word = low | (uint64_t)high << 32;
-		return 1;
-	}
-	if (len > WINDOW)
-		len = WINDOW;
-	s->window_len = 0;
-	if (len < 8 || !read_user(s->window, (uint32_t)len, from))
-		return 0;
-	s->window_addr = from;
-	s->window_len = len;
-	from = addr - from;
-	if (from > WINDOW - 8)
-		return 0;
-	s->word = *(const uint64_t *)(s->window + from);
-	return 1;
-}
-
-/* The word at @addr of the stack, into s->word. */
-__noinline int read_word(struct scratch *s, uint64_t addr)
-{
-	uint64_t at;
-
-	if (!s)
-		return 0;
-	at = addr - s->window_addr;
-	if (at > WINDOW - 8 || at + 8 > s->window_len)
-		return read_far(s, addr);
-	s->word = *(const uint64_t *)(s->window + at);
-	return 1;
-}
-
-static __always_inline bool read_stack(void *ctx, uint64_t addr, uint64_t *ret)
-{
-	struct scratch *s = ctx;
-
-	if (!read_word(s, addr))
-		return false;
-	*ret = s->word;
-	return true;
-}
-
-/* One frame outwards, as wire_walk() goes. 0: there may be more. */
-__noinline int step(struct scratch *s)
-{
-	const volatile struct wire_rule *r;
-	uint64_t sp, pc, key;
-	int at;
-
-	if (!s)
-		return 1;
-	sp = s->outer.r[WREG_RSP];
-	pc = s->outer.r[WREG_RIP];
-	key = s->exact ? pc : pc | WIRE_RETURN_ADDRESS;
-	s->walk_end = WALK_END_UNKNOWN_PC;
-	at = find_rule(key);
-	if (at < 0)
-		return 1;
-	r = rules() + (at & (WIRE_RULES - 1));
-	s->rule = *(const struct unwind_rule *)&r->rule;
-	/* Withdrawn while we copied? Then it is as if it had not been there. */
-	if (r->key != key)
-		return 1;
-	switch (unwind_step(&s->rule, &s->outer, read_stack, s)) {
-	case UNWIND_STEP_OK:
-		break;
-	case UNWIND_STEP_END:
-		s->walk_end = WALK_END_COMPLETE;
-		return 1;
-	case UNWIND_STEP_UNREADABLE:
-		s->walk_end = WALK_END_UNREADABLE;
-		return 1;
-	default:
-		s->walk_end = WALK_END_NO_RULE;
-		return 1;
-	}
-	if (!s->outer.r[WREG_RIP]) {
-		s->walk_end = WALK_END_COMPLETE;
-		return 1;
-	}
-	s->exact = s->rule.kind == UNWIND_SIGFRAME;
-	if (!s->exact && s->outer.r[WREG_RSP] <= sp) {
-		s->walk_end = WALK_END_NOT_ASCENDING;
-		return 1;
-	}
-	s->walk_end = WALK_END_DEPTH;
-	return 0;
-}
-
-static long walk_step(uint64_t i, struct scratch **ctx)
-{
-	struct scratch *s = *ctx;
-	uint64_t n;
-
-	if (step(s))
-		return 1;
-	n = s->frame_count;
-	if (n >= WIRE_FRAMES)
-		return 1;
-	*(uint64_t *)(s->tail + 8 * n) = s->outer.r[WREG_RIP];
-	s->frame_count = n + 1;
-	return 0;
-}
-
-static __always_inline void walk(struct scratch *s)
-{
-	uint32_t max = control()->max_frames;
-
-	s->outer = s->rec.regs;
-	s->exact = 1;
-	s->walk_end = WALK_END_DEPTH;
-	s->window_len = 0;
-	s->frame_count = 1;
-	*(uint64_t *)s->tail = s->outer.r[WREG_RIP];
-	if (!s->outer.r[WREG_RIP] && !s->outer.r[WREG_RSP]) /* a thread that never runs in user mode */
-		s->walk_end = WALK_END_COMPLETE;
-	else if (max > 1)
-		bpf_loop(max < WIRE_FRAMES ? max - 1 : WIRE_FRAMES - 1, walk_step, &s, 0);
-}
+#include "watchctl/engine/record_stack.bpf.h"
 
 static __always_inline void load_user_regs(struct regs *to, const bpf_user_pt_regs_t *from)
 {
@@ -443,6 +91,7 @@ struct hit {
 	uint64_t addr, want;		     /* of the debug register; of the bytes asked for */
 	uint32_t index;
 	bool kernel;
+	bool known; /* what is published about the code, or, in the kernel, read, is all there is to know */
 };
 
 static __always_inline bool operand_overlaps(const struct hit *h, uint64_t addr, uint64_t len)
@@ -553,9 +202,11 @@ static __always_inline void fill_input(struct hit *h, uint32_t needs)
 	in->tid = r->tid;
 	in->old_value = r->old_value;
 	in->new_value = r->new_value;
-	if (r->flags & WIRE_HAS_OLD)
+	/* What memory holds may be another thread's value by now: the controller will know from the
+	 * registers. */
+	if ((r->flags & WIRE_HAS_OLD) && h->known)
 		in->known |= FILTER_NEEDS_OLD;
-	if (r->flags & WIRE_HAS_NEW)
+	if ((r->flags & WIRE_HAS_NEW) && h->known)
 		in->known |= FILTER_NEEDS_NEW;
 	if (h->fact && h->fact->certain) {
 		in->size = h->fact->size;
@@ -624,43 +275,6 @@ static __always_inline bool is_due(struct wire_watch *w, const struct wire_filte
 	last = w->recorded_ns;
 	return (!last || now - last >= f->interval_ns) &&
 	       __sync_val_compare_and_swap(&w->recorded_ns, last, now) == last;
-}
-
-/* As much of the stack from @sp upwards as can be read, up to @want; to @offset of the tail. */
-__noinline int copy_raw_stack(struct scratch *s, uint32_t offset, uint64_t sp, uint32_t want)
-{
-	uint32_t len = 0, i;
-
-	if (!s)
-		return 0;
-	for (i = 0; i < WIRE_RAW_MAX / PAGE + 1 && len < want; i++) {
-		uint32_t chunk = PAGE - (uint32_t)((sp + len) & (PAGE - 1)), at = offset + len;
-
-		if (chunk > want - len)
-			chunk = want - len;
-		if (chunk > PAGE || at > TAIL_MAX || !read_user(s->tail + at, chunk, sp + len))
-			break;
-		len += chunk;
-	}
-	return (int)(len & ~7u);
-}
-
-static __always_inline uint32_t put_raw_stack(struct scratch *s, uint32_t len, uint64_t waiting)
-{
-	uint32_t raw = control()->raw_size;
-
-	if (len > 8 * WIRE_FRAMES)
-		return len;
-	/* A shorter walk, said to be one, is better than a lost event: as in handler.c. */
-	if (waiting > control()->ring_size / 2 && raw > RAW_WHEN_LAGGING)
-		raw = RAW_WHEN_LAGGING;
-	if (raw > WIRE_RAW_MAX)
-		raw = WIRE_RAW_MAX;
-	*(struct regs *)(s->tail + len) = s->outer;
-	len += sizeof(struct regs);
-	s->rec.raw_addr = s->outer.r[WREG_RSP];
-	s->rec.raw_len = (uint32_t)copy_raw_stack(s, len, s->rec.raw_addr, raw & ~7u);
-	return len + s->rec.raw_len;
 }
 
 /* The controller sleeps, and should not. */
@@ -785,6 +399,41 @@ static __always_inline bool in_kernel(const struct bpf_perf_event_data *ctx)
 	return !(ctx->regs.cs & 3);
 }
 
+__noinline int find_fact(uint64_t pc)
+{
+	uint64_t i = wire_hash(pc);
+	unsigned int n;
+
+	for (n = 0; n < WIRE_PROBES; n++, i++) {
+		const volatile struct wire_access_fact *f = facts() + (i & (WIRE_ACCESS_FACTS - 1));
+		uint64_t found = f->key;
+
+		if (found == pc)
+			return (int)(i & (WIRE_ACCESS_FACTS - 1));
+		if (!found)
+			break;
+	}
+	return -1;
+}
+
+static __always_inline void look_up(struct hit *h)
+{
+	int at;
+
+	h->known = true;
+	if (h->kernel || (h->w->flags & WIRE_WATCH_EXECUTE))
+		return;
+	at = find_fact(h->s->rec.regs.r[WREG_RIP]);
+	if (at < 0) {
+		h->known = false;
+		h->s->rec.flags |= WIRE_NO_FACT;
+		return;
+	}
+	h->fact = facts() + (at & (WIRE_ACCESS_FACTS - 1));
+	if (!h->fact->size || !wire_operand(h->fact, &h->s->rec.regs, &h->operand))
+		h->fact = NULL;
+}
+
 static __always_inline void record_hit(struct bpf_perf_event_data *ctx, uint32_t index)
 {
 	uint32_t cpu = bpf_get_smp_processor_id();
@@ -796,15 +445,7 @@ static __always_inline void record_hit(struct bpf_perf_event_data *ctx, uint32_t
 	h.w = &control()->watch[index];
 	h.want = h.addr + h.w->want_offset;
 	start_record(ctx, &h);
-	if (!h.kernel && !(h.w->flags & WIRE_WATCH_EXECUTE)) {
-		int at = find_fact(h.s->rec.regs.r[WREG_RIP]);
-
-		if (at >= 0) {
-			h.fact = facts() + (at & (WIRE_ACCESS_FACTS - 1));
-			if (!wire_operand(h.fact, &h.s->rec.regs, &h.operand))
-				h.fact = NULL;
-		}
-	}
+	look_up(&h);
 	if (unwanted(&h))
 		filtered(h.w);
 	else

@@ -27,8 +27,9 @@ static struct wc_error *refuse(const struct engine *e, const struct watchpoint *
 			WC_ESLOTS, "no debug register is left: a CPU has %u, and this command holds them all",
 			ENGINE_WATCHES);
 	if (w->slot >= 0)
-		return wc_error_new(WC_ENOTSUP, "the ring engine cannot choose a debug register (-i): the kernel "
-						"does; leave -i out, or choose --engine handler or ptrace");
+		return wc_error_new(WC_ENOTSUP,
+				    "the ring engine cannot choose a debug register (-i): the kernel "
+				    "does; leave -i out, or choose --engine handler or ptrace");
 	return watchpoint_check(w, e->pid);
 }
 
@@ -77,7 +78,8 @@ static void publish(struct engine *e, unsigned int i, uint64_t value)
 		return;
 	area = kernel_recorder_area(e->recorder);
 	if (w->filter)
-		area->write(area->ctx, WIRE_FILTERS_OFFSET + i * sizeof(*w->filter), w->filter, sizeof(*w->filter));
+		area->write(area->ctx, WIRE_FILTERS_OFFSET + i * sizeof(*w->filter), w->filter,
+			    sizeof(*w->filter));
 	kernel_recorder_forget(e->recorder, i);
 	area->write(area->ctx, watch_offset(i), &wire, sizeof(wire));
 }
@@ -100,8 +102,8 @@ static bool thread_address(void *ctx, pid_t tid, uint64_t *ret)
 }
 
 /*
- * What the kernel reads in order to record a hit must not count as a read itself: where that cannot be helped,
- * a watch of reads does not see the kernel.
+ * What the kernel reads in order to record a hit must not count as a read itself: where that cannot be
+ * helped, a watch of reads does not see the kernel.
  */
 static bool user_only(const struct engine *e, const struct watchpoint *w)
 {
@@ -132,17 +134,6 @@ static struct perf_bp_spec perf_spec(const struct engine *e, unsigned int i)
 	return spec;
 }
 
-static const char *kernel_refusal(const struct engine *e, const struct ring_watch *w)
-{
-	if (w->w.access == ACCESS_EXECUTE || w->perf.kernel)
-		return NULL;
-	if (user_only(e, &w->w))
-		return e->recorder ? "where the kernel maps the memory could not be found out, and to read a value "
-				     "otherwise would count as a read"
-				   : "of a watch for reads that needs CAP_BPF and CAP_PERFMON, and a kernel with BTF";
-	return "that needs CAP_PERFMON, or kernel.perf_event_paranoid=1 or less";
-}
-
 struct wc_error *ring_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
 {
 	struct arm_report report = { 0 };
@@ -170,7 +161,7 @@ struct wc_error *ring_arm(struct engine *e, const struct watchpoint *w, struct a
 		return err;
 	a->armed = true;
 	report.kernel = a->perf.kernel;
-	report.kernel_refusal = kernel_refusal(e, a);
+	report.kernel_refusal = perf_bp_kernel_refusal(&spec, &a->perf);
 	*ret = report;
 	return NULL;
 }

@@ -10,6 +10,7 @@
 
 #include "watchctl/engine/engine.h"
 #include "watchctl/engine/exec_watch.h"
+#include "watchctl/engine/family_watch.h"
 #include "watchctl/engine/intake.h"
 #include "watchctl/engine/perf_bp.h"
 #include "watchctl/engine/kernel_recorder.h"
@@ -37,12 +38,13 @@ struct engine {
 	struct kernel_access *kernel; /* with the recorder */
 	struct intake intake;
 	struct exec_watch exec;
+	struct family_watch family; /* with follow_fork */
 	struct ring_watch watch[WIRE_WATCHES];
 	struct engine_counts past[COUNTED_IDS]; /* by id: of watches whose place was taken by a later one */
 	int pidfd;
 	int registers_before; /* in use in a thread of the target before we armed any */
 	uint64_t checked_ns;
-	bool gone, execed;
+	bool ended; /* the target itself; followed children may live on */
 };
 
 struct wc_error *ring_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret);

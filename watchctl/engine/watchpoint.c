@@ -7,10 +7,11 @@
 
 struct wc_error *watchpoint_check(const struct watchpoint *w, pid_t pid)
 {
+	struct wc_error *err = proc_check(pid);
 	struct proc_map m;
 
-	if (w->address)
-		return NULL;
+	if (err || w->address)
+		return err;
 	if (!dregs_fits(w->addr, w->size))
 		return wc_error_new(WC_EUSAGE,
 				    "%u bytes at 0x%llx do not fit a debug register: it watches 1, 2, 4 or 8 "
@@ -52,7 +53,8 @@ bool watchpoint_value(const struct watchpoint *w, pid_t pid, uint64_t *ret)
 	struct memory_view mem = proc_memory(&pid);
 
 	*ret = 0;
-	return w->access != ACCESS_EXECUTE && !w->address && memory_read(&mem, w->want_addr, ret, w->want_size);
+	return w->access != ACCESS_EXECUTE && !w->address &&
+	       memory_read(&mem, w->want_addr, ret, w->want_size);
 }
 
 bool watchpoint_in_thread(const struct watchpoint *w, pid_t pid, pid_t tid, const struct tracee *held,

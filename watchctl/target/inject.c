@@ -33,7 +33,7 @@
 
 #define SIGINFO_SIZE 128
 #define QUIESCE_MS 2000u
-#define ORPHAN_NS 1000000000ull
+#define FLUSH_STOP_MS 200u
 #define CHAIN_MAX 64u
 #define SELF_TEST_TRIES 20u
 
@@ -166,54 +166,39 @@ static struct wc_error *check_tsc(struct injection *inj, struct remote *r, struc
 	return NULL;
 }
 
-/* The control block of the watchctl that @handler belongs to; false: it is not one of ours. */
-static bool find_control(pid_t pid, uint64_t handler, struct wire_control *ret, uint64_t *ret_addr)
-{
-	struct memory_view mem = proc_memory(&pid);
-	struct wire_doorplate door;
-	uint64_t at = handler - sizeof(door), control;
-
-	if (handler < sizeof(door) || !memory_read(&mem, at, &door, sizeof(door)) ||
-	    memcmp(door.name, WIRE_DOORPLATE, sizeof(door.name)) != 0)
-		return false;
-	control = at + (uint64_t)(int64_t)door.to_control;
-	if (!memory_read(&mem, control, ret, sizeof(*ret)) || ret->magic != WIRE_MAGIC ||
-	    ret->version != WIRE_VERSION)
-		return false;
-	*ret_addr = control;
-	return true;
-}
-
-/* Its controller was killed: no such process any more, and no sign of life for a while. */
-static bool is_orphan(const struct wire_control *c)
-{
-	uint64_t start = proc_start_time(c->owner_pid);
-
-	return (!start || start != c->owner_start) && monotonic_ns() - c->heartbeat > ORPHAN_NS;
-}
-
 /*
  * The action that ours goes in front of may be a handler that a killed watchctl left behind: then what
- * counts is the action that it went in front of, and its memory can be given back.
+ * counts is the action that it went in front of, and its memory can be given back. Not where it had named its
+ * register: that one is armed until somebody clears it, and its traps must find that handler.
  */
-static bool skip_orphan(struct injection *inj, uint64_t old_at)
+static bool skip_orphan(struct injection *inj, uint64_t old_at, const struct wire_control *heir)
 {
 	struct memory_view mem = proc_memory(&inj->pid);
 	struct wire_sigaction old;
 	struct wire_control c;
 	uint64_t at;
 
-	if (!memory_read(&mem, old_at, &old, sizeof(old)) || !find_control(inj->pid, old.handler, &c, &at) ||
-	    !is_orphan(&c) || !proc_write(inj->pid, old_at, &c.old, sizeof(c.old)))
+	if (!memory_read(&mem, old_at, &old, sizeof(old)) ||
+	    !placed_control_of(inj->pid, old.handler, &c, &at) || c.hwbkpt_watch ||
+	    !placed_looks_orphaned(&c) || !proc_write(inj->pid, old_at, &c.old, sizeof(c.old)))
 		return false;
 	inj->stale_base = c.code_start;
 	inj->stale_size = c.mapping_size;
+	/* It is ours now: nobody else must unmap it as well. */
+	c.flags |= WIRE_TAKEN_OVER;
+	c.owner_pid = heir->owner_pid;
+	c.owner_start = heir->owner_start;
+	proc_write(inj->pid, at + offsetof(struct wire_control, flags), &c.flags, sizeof(c.flags));
+	proc_write(inj->pid, at + offsetof(struct wire_control, owner_start), &c.owner_start,
+		   sizeof(c.owner_start));
+	proc_write(inj->pid, at + offsetof(struct wire_control, owner_pid), &c.owner_pid,
+		   sizeof(c.owner_pid));
 	return true;
 }
 
 /* Asks for the old action first: from its first instant on, our handler must know where to pass signals on.
  */
-static struct wc_error *set_action(struct injection *inj, struct remote *r)
+static struct wc_error *set_action(struct injection *inj, struct remote *r, const struct wire_control *c)
 {
 	uint64_t ours = inj->control + offsetof(struct wire_control, ours);
 	uint64_t old = inj->control + offsetof(struct wire_control, old);
@@ -222,7 +207,7 @@ static struct wc_error *set_action(struct injection *inj, struct remote *r)
 
 	err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, 0, old, 8, 0, 0, &result);
 	if (!err && !result) {
-		bool skipped = skip_orphan(inj, old);
+		bool skipped = skip_orphan(inj, old, c);
 
 		err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, ours, skipped ? 0 : old, 8, 0, 0, &result);
 	}
@@ -264,7 +249,7 @@ static struct wc_error *place(struct injection *inj, struct remote *r, struct wi
 		return err;
 	if (!proc_write(inj->pid, inj->control, c, sizeof(*c)))
 		return wc_error_errno(WC_EPERM, errno, "cannot write into process %d", inj->pid);
-	return set_action(inj, r);
+	return set_action(inj, r, c);
 }
 
 struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t shared_size,
@@ -298,7 +283,12 @@ struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t 
 static struct wc_error *open_with_stub(const struct injection *inj, pid_t tid, struct remote *r)
 {
 	struct wc_error *err = remote_open(inj->pid, tid, inj->held, r);
+	struct gadgets g;
 
+	if (!err && inj->other_build) {
+		err = gadgets_find(inj->pid, &g);
+		return err ? err : remote_use_gadgets(r, &g);
+	}
 	return err ? err : remote_use_stub(r, inj->base + IMAGE_REMOTE_SYSCALL, inj->control + BOOT_FRAME);
 }
 
@@ -347,7 +337,7 @@ static bool unchain(const struct injection *inj, uint64_t handler)
 
 	if (!memory_read(&mem, inj->control + offsetof(struct wire_control, old), &next, sizeof(next)))
 		return false;
-	for (i = 0; i < CHAIN_MAX && find_control(inj->pid, handler, &c, &at); i++) {
+	for (i = 0; i < CHAIN_MAX && placed_control_of(inj->pid, handler, &c, &at); i++) {
 		if (c.old.handler == inj->handler)
 			return proc_write(inj->pid, at + offsetof(struct wire_control, old), &next,
 					  sizeof(next));
@@ -385,7 +375,7 @@ struct wc_error *inject_is_installed(struct injection *inj, bool *ret)
 		return err;
 	/* Other watchctls' handlers may stand in front of ours. */
 	for (i = 0; i < CHAIN_MAX && now.handler != inj->handler; i++) {
-		if (!find_control(inj->pid, now.handler, &c, &at))
+		if (!placed_control_of(inj->pid, now.handler, &c, &at))
 			break;
 		now.handler = c.old.handler;
 	}
@@ -440,6 +430,59 @@ struct wc_error *inject_take_pending(struct injection *inj, pid_t tid, bool *tak
 				      at + 64, 0, 0, &result);
 	*taken = true;
 	return NULL;
+}
+
+/*
+ * A thread that blocks SIGTRAP holds ours back; it would die of it once our handler is gone. False: one of
+ * ours may still be there.
+ */
+static bool take_blocked(struct injection *inj, pid_t tid)
+{
+	struct wc_error *err = NULL;
+	struct proc_status s;
+	bool taken;
+
+	if (proc_status_read(inj->pid, tid, &s) && (s.pending & s.blocked & PROC_SIGTRAP))
+		err = inject_take_pending(inj, tid, &taken);
+	wc_error_free(err);
+	return !err || !proc_status_read(inj->pid, tid, &s);
+}
+
+bool inject_flush(struct injection *inj)
+{
+	struct thread_ids ids;
+	bool all = true;
+	size_t i;
+
+	if (!proc_threads(inj->pid, &ids))
+		return true;
+	for (i = 0; i < ids.n; i++) {
+		struct tracee t;
+		enum tracee_stop_result r = tracee_stop(inj->pid, ids.v[i], FLUSH_STOP_MS, &t);
+
+		if (r == TRACEE_STOPPED)
+			tracee_release(&t);
+		else if (r != TRACEE_GONE)
+			all = false;
+		all &= take_blocked(inj, ids.v[i]);
+	}
+	thread_ids_deinit(&ids);
+	return all;
+}
+
+bool inject_has_pending(pid_t pid)
+{
+	struct thread_ids ids;
+	struct proc_status s;
+	bool pending = false;
+	size_t i;
+
+	if (!proc_threads(pid, &ids))
+		return false;
+	for (i = 0; i < ids.n && !pending; i++)
+		pending = proc_status_read(pid, ids.v[i], &s) && (s.pending & ~s.blocked & PROC_SIGTRAP);
+	thread_ids_deinit(&ids);
+	return pending;
 }
 
 /* Where the thread would go on in user mode. False: not known without stopping it. */
@@ -522,6 +565,28 @@ struct wc_error *inject_remove(struct injection *inj)
 	if (!err)
 		err = remote_use_gadgets(&r, &g);
 	return err ? err : unmap_now(inj, &r);
+}
+
+bool inject_adopt(pid_t pid, const struct placed *p, struct injection *ret)
+{
+	size_t image_size = (size_t)(handler_image_end - handler_image);
+	scoped(freep) uint8_t *code = malloc(image_size);
+	struct memory_view mem = proc_memory(&pid);
+	const struct wire_control *c = p->control;
+
+	if (!code || !memory_read(&mem, c->code_start, code, image_size))
+		return false;
+	*ret = (struct injection){
+		.pid = pid,
+		.base = c->code_start,
+		.size = c->mapping_size,
+		.control = p->control_at,
+		.handler = c->ours.handler,
+		.shared_size = c->mapping_size - WIRE_CODE_SIZE,
+		.installed = true,
+		.other_build = memcmp(code, handler_image, image_size) != 0,
+	};
+	return true;
 }
 
 void injection_deinit(struct injection *inj)

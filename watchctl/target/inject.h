@@ -15,6 +15,7 @@
 
 #include "handler/wire.h"
 #include "watchctl/base/error.h"
+#include "watchctl/target/placed.h"
 #include "watchctl/target/tracee.h"
 
 struct injection {
@@ -28,6 +29,7 @@ struct injection {
 	uint64_t stop_ns; /* how long the stop for placing took */
 	pid_t stop_tid;
 	bool installed;
+	bool other_build;		 /* adopted: our stubs are not where this build has them */
 	uint64_t stale_base, stale_size; /* what a controller that was killed has left mapped; 0: nothing */
 	struct tracee *held; /* a launched program's thread, stopped; its tid becomes 0 once it runs */
 };
@@ -64,6 +66,19 @@ struct wc_error *inject_remove(struct injection *inj);
 
 /* Takes one pending SIGTRAP from thread @tid, which blocks it. */
 struct wc_error *inject_take_pending(struct injection *inj, pid_t tid, bool *taken);
+
+/*
+ * Brings every thread through the kernel's signal path, once: what waited to be queued is queued then, and is
+ * delivered when the thread goes on; a SIGTRAP of perf's that a thread blocks is taken from it. False: not
+ * all of them could be stopped.
+ */
+bool inject_flush(struct injection *inj);
+
+/* A SIGTRAP is on its way to some thread of @pid, which does not block it. */
+bool inject_has_pending(pid_t pid);
+
+/* To withdraw a handler whose controller was killed. False: it is gone (or there is no memory). */
+bool inject_adopt(pid_t pid, const struct placed *p, struct injection *ret);
 
 /* Releases what is ours; touches the target no more. Accepts zero-initialised. */
 void injection_deinit(struct injection *inj);

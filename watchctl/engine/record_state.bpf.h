@@ -1,0 +1,163 @@
+/*
+ * record_state - what record.bpf.c works on: the kernel's structures that it looks into, the tables of
+ * handler/wire.h, what the controller and it tell each other, and scratch memory.
+ */
+#ifndef WATCHCTL_ENGINE_RECORD_STATE_BPF_H
+#define WATCHCTL_ENGINE_RECORD_STATE_BPF_H
+
+#include <linux/bpf.h>
+#include <linux/bpf_perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "handler/walk.h"
+
+#define SIGTRAP 5
+#define PAGE 4096u
+#define WINDOW 1024u
+#define ACCESS_KIND_WRITE 2
+#define PTE_PRESENT 1u
+#define PTE_HUGE 0x80u
+#define RAW_WHEN_LAGGING 1024u
+#define SHADOW_FRESH 0x10000
+#define SYSCALL_INSN 0x050fu
+#define TAKING 1u /* watch_taken */
+#define TAKEN 2u
+#define TAIL_MAX (8 * WIRE_FRAMES + sizeof(struct regs) + WIRE_RAW_MAX + sizeof(struct wire_kernel))
+
+/* Only the members used; their places come from the running kernel's BTF. */
+struct sigaction {
+	void *sa_handler;
+} __attribute__((preserve_access_index));
+
+struct k_sigaction {
+	struct sigaction sa;
+} __attribute__((preserve_access_index));
+
+struct sighand_struct {
+	struct k_sigaction action[64];
+} __attribute__((preserve_access_index));
+
+struct upid {
+	int nr;
+	void *ns;
+} __attribute__((preserve_access_index));
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} __attribute__((preserve_access_index));
+
+struct mm_struct {
+	void *pgd;
+} __attribute__((preserve_access_index));
+
+struct thread_struct {
+	unsigned long fsbase;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	int pid, tgid;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	struct mm_struct *mm;
+	struct sighand_struct *sighand;
+	struct thread_struct thread;
+} __attribute__((preserve_access_index));
+
+struct pt_regs___kernel {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, flags,
+		sp;
+} __attribute__((preserve_access_index));
+
+struct perf_event_attr___kernel {
+	uint64_t sig_data;
+} __attribute__((preserve_access_index));
+
+struct perf_event {
+	struct perf_event_attr___kernel attr;
+} __attribute__((preserve_access_index));
+
+struct bpf_perf_event_data_kern {
+	struct perf_event *event;
+} __attribute__((preserve_access_index));
+
+/* Set before the program is loaded. */
+const volatile bool guarding;
+
+/* Written by the controller. */
+uint8_t area[WIRE_RING_OFFSET]
+	__attribute__((aligned(4096))); /* as handler/wire.h lays it out, without ring */
+uint64_t our_handler, their_control;	/* guard: in the target */
+uint64_t direct_map;			/* where the kernel maps all memory; 0: not known */
+uint64_t frame_mask;			/* the address in a page table entry */
+uint32_t page_levels;
+uint32_t careful; /* memory is to be read through that mapping */
+
+/* Written here. */
+uint64_t suppressed;
+uint32_t taken_over;		    /* guard: every hit is recorded here */
+uint32_t watch_taken[WIRE_WATCHES]; /* guard: the last value seen is in our table */
+
+/* What read_kernel() is asked, and its answer. */
+uint64_t asked_addr, asked_len, own_page_table;
+uint8_t answer[PAGE];
+
+struct scratch {
+	struct regs outer; /* of the frame that the walk has come to; first: see regs in record_hit() */
+	struct wire_record rec;
+	uint8_t tail[TAIL_MAX + PAGE]; /* frames, registers, raw stack, the kernel's part */
+	struct unwind_rule rule;
+	uint64_t frame_count, walk_end, exact;
+	uint64_t word; /* read_far()'s answer */
+	uint64_t window_addr, window_len;
+	uint8_t window[WINDOW + 8]; /* of the stack */
+	struct filter_input input;
+	int64_t result[FILTER_OPS];
+	uint64_t caller_bits, range_shift;
+	struct wire_watch theirs;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* a CPU; set before it is loaded */
+	__type(key, uint32_t);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* set before it is loaded */
+} records SEC(".maps");
+
+static __always_inline struct wire_control *control(void)
+{
+	return (struct wire_control *)area;
+}
+
+static __always_inline const struct wire_filter *filter_of(uint32_t watch)
+{
+	return (const struct wire_filter *)(area + WIRE_FILTERS_OFFSET) + (watch & (WIRE_WATCHES - 1));
+}
+
+static __always_inline struct wire_shadow *shadows(uint32_t watch)
+{
+	return (struct wire_shadow *)(area + WIRE_SHADOWS_OFFSET) +
+	       (watch & (WIRE_WATCHES - 1)) * WIRE_SHADOWS;
+}
+
+static __always_inline const struct wire_access_fact *facts(void)
+{
+	return (const struct wire_access_fact *)(area + WIRE_FACTS_OFFSET);
+}
+
+static __always_inline const struct wire_rule *rules(void)
+{
+	return (const struct wire_rule *)(area + WIRE_RULES_OFFSET);
+}
+
+#endif
