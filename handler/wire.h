@@ -37,7 +37,7 @@
 enum wire_flags {
 	WIRE_USE_TSC = 1, /* rdtsc is constant, and the target may execute it; else clock_gettime */
 	WIRE_HAVE_FSGSBASE = 2,
-	WIRE_CHILDREN = 4, /* the handler lives on in forked children, whose hits are recorded too */
+	WIRE_CHILDREN = 4,   /* the handler lives on in forked children, whose hits are recorded too */
 	WIRE_TAKEN_OVER = 8, /* left by a watchctl that was killed; its owner is the one that will unmap it */
 };
 

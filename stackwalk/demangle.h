@@ -1,6 +1,6 @@
 /*
- * demangle - C++ and Rust symbol names as people write them; private to stackwalk/. Wraps libiberty, which knows
- * the Itanium C++ ABI and both of Rust's manglings.
+ * demangle - C++ and Rust symbol names as people write them; private to stackwalk/. Wraps libiberty, which
+ * knows the Itanium C++ ABI and both of Rust's manglings.
  */
 #ifndef STACKWALK_DEMANGLE_H
 #define STACKWALK_DEMANGLE_H

@@ -1,11 +1,12 @@
 /*
- * ptrace_loop - the least that a tracer can do about a watchpoint: a stop, and on. What every recorder that lives
- * on ptrace is measured against.
+ * ptrace_loop - the least that a tracer can do about a watchpoint: a stop, and on. What every recorder that
+ *lives on ptrace is measured against.
  *
  *	ptrace_loop PID ADDRESS [SIZE]
  *
- * Arms a write watch of SIZE (8) bytes in DR0 of every thread there is, prints "ready", and lets each hit go on until
- * SIGINT or SIGTERM; then clears the registers and lets go. It takes every SIGTRAP for a hit of its own.
+ * Arms a write watch of SIZE (8) bytes in DR0 of every thread there is, prints "ready", and lets each hit go
+ *on until SIGINT or SIGTERM; then clears the registers and lets go. It takes every SIGTRAP for a hit of its
+ *own.
  */
 #include <dirent.h>
 #include <err.h>
@@ -109,6 +110,14 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	loop();
 	set_all(0, 0);
+	/* What was hit before, and waits behind our stop, would kill. */
+	for (i = 0; i < 100; i++) {
+		pid_t tid;
+
+		usleep(200);
+		while ((tid = waitpid(-1, &status, __WALL | WNOHANG)) > 0)
+			ptrace(PTRACE_CONT, tid, 0, 0);
+	}
 	for (i = 0; i < nthreads; i++) {
 		ptrace(PTRACE_INTERRUPT, thread[i], 0, 0);
 		if (waitpid(thread[i], &status, __WALL) == thread[i])

@@ -3,6 +3,7 @@ import ctypes
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -65,6 +66,10 @@ def state_of(pid):
 
 def tracer_of(pid):
     return int(re.search(r"^TracerPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M).group(1))
+
+
+def settled(v):
+    return wait_until(lambda: not v.alive() or (tracer_of(v.pid) == 0 and not helpers(v.pid)))
 
 
 @pytest.fixture
@@ -263,6 +268,33 @@ def test_a_thread_that_blocks_sigtrap_blocks_it_ever_after(victim, trace, before
     assert w.summary()["recorded"] == 10 and w.balanced()
 
 
+def test_an_ignored_sigtrap_stays_ignored(victim, trace, before_and_after):
+    """The kernel makes a process that is hit forget that it ignores SIGTRAP; nobody shall notice."""
+    v = victim("puppet")
+    v.tell("handler ignore")
+    with before_and_after(v.pid):
+        w = trace("-p", v.pid, "-v", "flag", "-w")
+        v.tell("write 3")
+        v.tell("raise")
+        v.tell("write 3")
+        v.tell("raise")
+        w.end()
+    v.tell("raise")
+    assert v.alive() and w.summary()["recorded"] == 6
+
+
+def test_an_ignored_sigtrap_stays_ignored_when_watchctl_is_killed(victim, trace, before_and_after):
+    v = victim("puppet")
+    v.tell("handler ignore")
+    with before_and_after(v.pid):
+        w = trace("-p", v.pid, "-v", "flag", "-w")
+        v.tell("write 3")
+        w.end(sig=signal.SIGKILL, expect=None)
+        assert settled(v)
+    v.tell("raise")
+    assert v.alive()
+
+
 def test_job_control_is_the_programs_parents(victim, trace):
     v = victim("puppet")
     w = trace("-p", v.pid, "-v", "flag", "-w")
@@ -427,6 +459,16 @@ def test_a_process_that_is_traced_already_is_refused_with_the_tracers_name(victi
         gdb.wait()
 
 
+def test_a_process_that_another_watchctl_traces_is_refused(victim, trace, run):
+    v = victim("puppet")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    r = run("-p", v.pid, "-v", "v_ll", "--engine", "ptrace")
+    assert r.returncode == 4 and "another watchctl with --engine ptrace" in r.stderr, r.stderr
+    v.tell("write 3")
+    w.end()
+    assert w.summary()["recorded"] == 3
+
+
 def test_a_register_of_ones_choice_is_used_and_one_in_use_refused(victim, trace, run):
     v = victim("hammer", 3, 2000)
     w = trace("-p", v.pid, "-v", "counter", "-w", "-i", "2", "-n", "100").end(sig=None)
@@ -502,6 +544,62 @@ def test_a_library_that_comes_later_is_armed_before_its_constructors(build, hard
     assert functions == ["plugin_start"] + ["plugin_touch"] * 5
 
 
+@pytest.mark.parametrize("name", ["mover", "mover_static"])
+def test_each_thread_is_watched_on_its_own_copy_from_its_birth(victim, trace, name):
+    v = victim(name)
+    w = trace("-p", v.pid, "-v", "mine")
+    v.tell("tls 2")
+    tid = int(v.tell("tlsthread 3"))
+    assert v.tell("tlsstorm 50 4") is not None
+    w.end()
+    assert w.balanced() and w.summary()["recorded"] == 2 + 3 + 200
+    assert [(a["tid"], int(a["old"], 16), int(a["new"], 16)) for a in w.accesses[:5]] == [
+        (v.pid, 7, 1), (v.pid, 1, 2), (tid, 7, 1), (tid, 1, 2), (tid, 2, 3)]
+    assert sorted(count_by_thread(w).values()) == [2, 3] + [4] * 50
+    assert w.of("armed")[0]["per_thread"] and not helpers(v.pid)
+    assert set(debug_registers(v.pid).values()) == {0}
+
+
+def test_a_thread_local_variable_before_the_program_starts(build, hardware):
+    r = subprocess.run([WATCHCTL, "-v", "mine", "--no-stack", "--output", "/dev/stdout", "--json", "--engine", "ptrace",
+                        "--", build("mover")], input="tls 3\ntlsthread 2\n", capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0 and r.stdout.count('"type":"access"') == 5, r.stderr
+
+
+def test_the_watch_moves_with_the_pointer_before_the_next_access(victim, trace):
+    v = victim("mover")
+    w = trace("-p", v.pid, "-v", "list.head->len", "--follow")
+    for line in ("len 5", "lenof b 50", "head b", "len 6", "lenof a 60", "head null", "lenof b 70", "head a", "len 7"):
+        v.tell(line)
+    w.end()
+    assert [(int(a["old"], 16), int(a["new"], 16)) for a in w.accesses] == [(1, 5), (50, 6), (60, 7)]
+
+
+def test_as_a_plain_user_on_his_own_process(build, hardware, tmp_path):
+    if os.geteuid():
+        pytest.skip("is run as one anyway")
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
+    folder = Path("/tmp") / f"watchctl-ptrace-{os.getpid()}"
+    folder.mkdir(mode=0o755)
+    try:
+        for name, source in (("watchctl", WATCHCTL), ("puppet", build("puppet"))):
+            shutil.copy(source, folder / name)
+            (folder / name).chmod(0o755)
+        v = subprocess.Popen([*nobody, folder / "puppet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        pid = int(v.stdout.readline().split()[1])
+        w = subprocess.Popen([*nobody, folder / "watchctl", "-p", str(pid), "-v", "flag", "-w", "-n", "4", "--json",
+                              "--engine", "ptrace"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while '"armed"' not in w.stdout.readline():
+            assert w.poll() is None, w.stderr.read()
+        v.stdin.write("write 4\nexit 7\n")
+        v.stdin.flush()
+        out, err = w.communicate(timeout=30)
+        assert w.returncode == 0 and out.count('"type":"access"') == 4, err
+        assert v.wait(timeout=10) == 7
+    finally:
+        shutil.rmtree(folder)
+
+
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP, signal.SIGTSTP,
                                  signal.SIGQUIT, signal.SIGPIPE])
 def test_the_helpers_take_no_notice_of_signals(victim, trace, sig):
@@ -525,10 +623,6 @@ def test_the_helpers_hold_none_of_our_files(victim, trace):
                               "anon_inode:[signalfd]"}, links
         assert os.readlink(f"/proc/{pid}/cwd") == "/"
     w.end()
-
-
-def settled(v):
-    return wait_until(lambda: not v.alive() or (tracer_of(v.pid) == 0 and not helpers(v.pid)))
 
 
 @pytest.mark.parametrize("pause_us", [0, 200])

@@ -259,6 +259,37 @@ def test_rules_go_with_the_library_they_are_of(victim, ring, build):
     assert all(functions(a)[0] == "write_flag" and "main" in functions(a) for a in w.accesses)
 
 
+def test_a_thread_local_variable_is_watched_in_the_threads_there_are(victim, ring):
+    v = victim("mover")
+    w = ring(v, "-v", "mine")
+    v.tell("tls 2")
+    w.end()
+    assert w.of("armed")[0]["per_thread"] and any("are armed when they are noticed" in n["text"] for n in w.of("note"))
+    assert [(a["old"], a["new"]) for a in w.accesses] == [("0x7", "0x1"), ("0x1", "0x2")] and w.balanced()
+
+
+def test_without_btf_the_kernel_samples_and_says_why(victim, hardware):
+    """A kernel without type information, as far as a process can tell: its file is covered."""
+    if os.geteuid():
+        pytest.skip("only root can cover a file")
+    v = victim("puppet")
+    cover = "mount --bind /dev/null /sys/kernel/btf/vmlinux && exec \"$@\""
+    line = ["unshare", "--mount", "sh", "-c", cover, "sh", WATCHCTL, "-p", str(v.pid), "-v", "flag", "--engine", "ring",
+            "-n", "3", "--json"]
+    r = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert wait_until(lambda: any("anon_inode:[perf_event]" in os.readlink(f"/proc/{r.pid}/fd/{fd}")
+                                      for fd in os.listdir(f"/proc/{r.pid}/fd")))
+        time.sleep(0.3)
+        v.tell("write 3")
+        out, err = r.communicate(timeout=60)
+    finally:
+        r.kill()
+        r.wait()
+    assert r.returncode == 0, err
+    assert "BTF" in out and out.count('"type":"access"') == 3
+
+
 def test_the_register_cannot_be_chosen(victim, run):
     v = victim("puppet")
     r = run("-p", v.pid, "-v", "flag", "-i", "2", "--engine", "ring")

@@ -5,8 +5,8 @@
  *
  *	read | recv | getrandom | clock | wait		the kernel writes `word` (`status`, the last)
  *	send						the kernel reads `word`
- *	futex						the kernel reads `futex` and finds another value than asked
- *for futex_op N					the kernel sets `futex` to N, atomically uring |
+ *	futex						the kernel reads `futex` and finds another value than
+ *asked for futex_op N					the kernel sets `futex` to N, atomically uring |
  *uring_async				an io_uring read into `word`, at once or by a worker thread where
  *the address of a word of the last signal's frame
  *	signal						a signal, on a stack of its own

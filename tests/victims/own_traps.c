@@ -1,7 +1,8 @@
 /*
- * own_traps - raises SIGTRAP in ways that use the CPU's debug exception itself: single steps by the trap flag,
- * some of which write `flag`, and a hardware breakpoint of its own on `mine`. Counts what its handler gets.
- * "pid N"; a line on standard input starts a round: "ok STEPS BREAKPOINTS WRONG". A round is always the same.
+ * own_traps - raises SIGTRAP in ways that use the CPU's debug exception itself: single steps by the trap
+ * flag, some of which write `flag`, and a hardware breakpoint of its own on `mine`. Counts what its handler
+ * gets. "pid N"; a line on standard input starts a round: "ok STEPS BREAKPOINTS WRONG". A round is always the
+ * same.
  */
 #define _GNU_SOURCE
 #include <linux/hw_breakpoint.h>

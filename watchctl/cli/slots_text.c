@@ -264,21 +264,22 @@ static void unexplained_text(const struct slots *s, char *buf, size_t cap)
 static void print_others(const struct slots *s)
 {
 	unsigned int min = most_unexplained(s, true), max = most_unexplained(s, false);
-	char held[48], command[COMMAND_TEXT + 1];
+	char held[48], command[COMMAND_TEXT + 1], name[32];
 	bool unknown = s->thread[0].used < 0;
 	size_t i;
 
 	unexplained_text(s, held, sizeof(held));
+	utf8_clean(s->tracer_name, name, sizeof(name));
 	if (s->tracer && (max || unknown))
 		line("%s (process %d) traces it, and may hold %s: what is in them cannot be read meanwhile",
-		     s->tracer_name, s->tracer, held);
+		     name, s->tracer, held);
 	else if (s->tracer)
-		line("%s (process %d) traces it, and holds none", s->tracer_name, s->tracer);
+		line("%s (process %d) traces it, and holds none", name, s->tracer);
 	for (i = 0; i < s->nperf; i++)
 		line("%s (process %d) may hold %s: it has %u perf event%s, of which nobody can tell what "
 		     "they watch: %s",
-		     s->perf[i]->name, s->perf[i]->pid, held, s->perf[i]->perf_events,
-		     plural(s->perf[i]->perf_events),
+		     utf8_clean(s->perf[i]->name, name, sizeof(name)), s->perf[i]->pid, held,
+		     s->perf[i]->perf_events, plural(s->perf[i]->perf_events),
 		     utf8_clean(s->perf[i]->command, command, sizeof(command)));
 	if (min && !s->tracer && !s->nperf)
 		line("%u register%s: held by a perf event whose owner cannot be seen, or cleared, but kept "

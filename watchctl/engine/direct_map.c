@@ -3,6 +3,7 @@
 #include <cpuid.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -99,13 +100,13 @@ static bool search(const struct memory_view *kernel, uint64_t table, const uint8
 
 bool direct_map_find(const struct memory_view *kernel, uint64_t page_table, struct direct_map *ret)
 {
-	uint8_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	scoped(freep) uint8_t *page = aligned_alloc(PAGE, PAGE);
 	bool found;
 
-	if (page == MAP_FAILED)
+	if (!page || !(page_table & KERNEL_HALF) || getrandom(page, PATTERN, 0) != PATTERN ||
+	    mlock(page, PAGE))
 		return false;
-	found = (page_table & KERNEL_HALF) && getrandom(page, PATTERN, 0) == PATTERN && !mlock(page, PAGE) &&
-		search(kernel, page_table, page, ret);
-	munmap(page, PAGE);
+	found = search(kernel, page_table, page, ret);
+	munlock(page, PAGE);
 	return found;
 }

@@ -56,8 +56,9 @@ struct engine_options {
 struct arm_report {
 	uint32_t threads, threads_armed;
 	bool verified; /* a known access was seen to trap */
-	bool kernel; /* accesses by the kernel are seen too */
-	const char *kernel_refusal; /* why not: "it needs CAP_PERFMON"; NULL: they make no sense here. Constant */
+	bool kernel;   /* accesses by the kernel are seen too */
+	const char *
+		kernel_refusal; /* why not: "it needs CAP_PERFMON"; NULL: they make no sense here. Constant */
 	bool has_value;
 	uint64_t value; /* what the variable held just before it was armed */
 };

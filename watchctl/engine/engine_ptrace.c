@@ -8,204 +8,27 @@
  */
 #include <errno.h>
 #include <linux/futex.h>
-#include <poll.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/engine/area.h"
 #include "watchctl/engine/dregs.h"
-#include "watchctl/engine/engine.h"
-#include "watchctl/engine/intake.h"
-#include "watchctl/engine/ptrace_box.h"
-#include "watchctl/engine/ptrace_guard.h"
-#include "watchctl/target/launch.h"
+#include "watchctl/engine/ptrace_engine.h"
 #include "watchctl/target/proc.h"
+#include "watchctl/target/tracee.h"
 
 #define PASS_NS 5000000ull	 /* how long we sleep between looks at the ring */
 #define CHECK_NS 50000000ull	 /* how often we look whether our helpers live */
 #define MODULES_NS 1000000000ull /* how often at the modules, unasked */
-#define POKE_NS 2000000ull
-#define POKE_MAX_NS 200000000ull
-#define PATIENCE_NS 5000000000ull /* the keeper answers within a second at the very worst */
-#define COUNTED_IDS 16u
-
-struct ptraced_watch {
-	bool armed, disarmed;
-	struct watchpoint w;
-};
-
-struct engine {
-	pid_t pid;
-	struct engine_options options;
-	struct event_sink sink;
-	struct wire_memory memory;
-	struct wire_area area;
-	struct wire_control *ctl;
-	struct ptrace_box *box;
-	struct intake intake;
-	struct ptraced_watch watch[WIRE_WATCHES];
-	struct engine_counts past[COUNTED_IDS]; /* by id: of watches whose place was taken by a later one */
-	pid_t guard; /* our child; 0: waited for */
-	int keeper_fd;
-	bool held;    /* launched, and not let go of yet */
-	bool execed;  /* PUMP_EXECED was told, and the target waits */
-	bool told_ignored;
-	bool lost;    /* the keeper was killed */
-	uint64_t checked_ns;
-	char why[256];
-};
-
-/* The helpers */
-
-static bool helper_ended(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	return fd >= 0 && poll(&p, 1, 0) > 0;
-}
-
-static bool guard_ended(struct engine *e)
-{
-	if (e->guard && waitpid(e->guard, NULL, WNOHANG) == e->guard)
-		e->guard = 0;
-	return !e->guard;
-}
-
-/* One of them was killed. What it takes to leave the target alive is done; the watch is over. */
-static bool check_helpers(struct engine *e)
-{
-	bool keeper = helper_ended(e->keeper_fd), guard = guard_ended(e);
-
-	if (e->lost || !(keeper || guard) || e->box->finished)
-		return e->lost;
-	if (keeper && guard && !e->box->finished)
-		guard_rescue(e->box);
-	e->lost = keeper;
-	snprintf(e->why, sizeof(e->why), "the process that %s process %d for us was killed: its debug registers "
-		 "are cleared, and the watch has ended", keeper ? "traced" : "guarded", e->pid);
-	return e->lost;
-}
-
-/*
- * The keeper waits for threads to stop, and a signal ends that wait. One that comes just before it begins would
- * be missed: so until it is seen to know, there is another, later and later, since each holds it up.
- */
-static void poke(const struct engine *e)
-{
-	kill(e->box->keeper_pid, PTRACE_BOX_SIGNAL);
-}
-
-static void answer_queries(struct engine *e)
-{
-	unsigned int i;
-
-	for (i = 0; i < BOX_QUERIES; i++) {
-		struct box_query *q = &e->box->query[i];
-		uint32_t state = __atomic_load_n(&q->state, __ATOMIC_ACQUIRE);
-		const struct watchpoint *w = &e->watch[q->watch % WIRE_WATCHES].w;
-		uint64_t addr = 0;
-		bool found;
-
-		if (QUERY_STATE(state) != QUERY_ASKED)
-			continue;
-		found = w->address && w->address(w->address_ctx, q->thread_pointer, &addr) &&
-			dregs_fits(addr, w->size);
-		q->addr = addr;
-		q->found = found;
-		if (__atomic_compare_exchange_n(&q->state, &state, (state & ~3u) | QUERY_ANSWERED, false,
-						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			poke(e);
-	}
-}
-
-static struct wc_error *helpers_gone(const struct engine *e)
-{
-	return wc_error_new(WC_EFAIL, "%s", e->why[0] ? e->why : "the process that traces for us does not answer");
-}
-
-/* Asks the keeper, and waits until it is done. */
-static struct wc_error *ask(struct engine *e, enum box_command command, uint32_t argument)
-{
-	struct ptrace_box *box = e->box;
-	uint32_t number = box->asked + 1, answered;
-	uint64_t end = monotonic_ns() + PATIENCE_NS;
-	uint64_t wait_ns = POKE_NS;
-
-	if (check_helpers(e))
-		return helpers_gone(e);
-	box->command = command;
-	box->argument = argument;
-	__atomic_store_n(&box->asked, number, __ATOMIC_RELEASE);
-	poke(e);
-	while ((answered = __atomic_load_n(&box->answered, __ATOMIC_ACQUIRE)) != number) {
-		struct timespec t = { .tv_nsec = (long)wait_ns };
-
-		answer_queries(e);
-		syscall(SYS_futex, &box->answered, FUTEX_WAIT, answered, &t, NULL, 0);
-		if (box->answered == number)
-			continue;
-		if (check_helpers(e) || monotonic_ns() > end)
-			return helpers_gone(e);
-		if (__atomic_load_n(&box->taken, __ATOMIC_ACQUIRE) == number) {
-			wait_ns = POKE_NS;
-			continue;
-		}
-		poke(e);
-		wait_ns = wait_ns < POKE_MAX_NS ? 2 * wait_ns : wait_ns;
-	}
-	return box->error ? wc_error_new((enum wc_kind)box->error, "%s", box->text) : NULL;
-}
-
-/* The stopped thread of a launched program changes its tracer without running: it stops by job control first. */
-static void hand_over(struct engine *e, struct tracee *held)
-{
-	if (!held || !held->tid)
-		return;
-	kill(held->pid, SIGSTOP);
-	ptrace(PTRACE_DETACH, held->tid, 0, 0);
-	held->tid = 0;
-	e->held = true;
-}
-
-static struct wc_error *start_helpers(struct engine *e, int memory_fd)
-{
-	scoped(closep) int owner = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	uint64_t end = monotonic_ns() + PATIENCE_NS;
-
-	if (owner < 0)
-		return wc_error_errno(WC_EFAIL, errno, "cannot start the process that traces");
-	fflush(NULL);
-	e->guard = fork();
-	if (!e->guard)
-		guard_run(e->ctl, owner, memory_fd);
-	if (e->guard < 0) {
-		e->guard = 0;
-		return wc_error_errno(WC_EFAIL, errno, "cannot start the process that traces");
-	}
-	while (!__atomic_load_n(&e->box->guarded, __ATOMIC_ACQUIRE)) {
-		if (guard_ended(e) || monotonic_ns() > end)
-			return wc_error_new(WC_EFAIL, "cannot start the process that traces");
-		nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
-	}
-	e->keeper_fd = (int)syscall(SYS_pidfd_open, e->box->keeper_pid, 0);
-	if (e->options.say)
-		e->options.say(e->options.say_ctx,
-			       "process %d traces process %d; process %d watches over both of us",
-			       e->box->keeper_pid, e->pid, e->box->guard_pid);
-	return NULL;
-}
+#define END_NS 2000000000ull	 /* so long the helpers have to end, once everything is cleared */
 
 /* Opening */
 
@@ -252,6 +75,7 @@ static struct wc_error *make_memory(struct engine *e, int *ret_fd)
 	e->area = wire_area_in(&e->memory);
 	e->ctl = map;
 	e->box = ptrace_box_of(e->ctl);
+	fill_control(e);
 	*ret_fd = take_fd(fd);
 	return NULL;
 }
@@ -275,13 +99,11 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	e->sink = sink;
 	e->keeper_fd = -1;
 	err = make_memory(e, &memory_fd);
+	if (!err)
+		err = ptrace_helpers_start(e, memory_fd);
 	if (!err) {
-		fill_control(e);
-		err = start_helpers(e, memory_fd);
-	}
-	if (!err) {
-		hand_over(e, o->held);
-		err = ask(e, BOX_SEIZE, 0);
+		ptrace_helpers_hand_over(e, o->held);
+		err = ptrace_helpers_ask(e, BOX_SEIZE, 0);
 	}
 	if (!err)
 		err = intake_init(&e->intake, pid, o->frames, sink, &e->area, e->ctl);
@@ -350,7 +172,7 @@ static int find_place(struct engine *e)
 			old = i;
 	if (i < (int)WIRE_WATCHES)
 		return i;
-	if (old >= 0 && e->watch[old].w.id < COUNTED_IDS) {
+	if (old >= 0 && e->watch[old].w.id < PTRACE_COUNTED_IDS) {
 		counts_of(e, (unsigned int)old, &c);
 		add_counts(&e->past[e->watch[old].w.id], &c);
 	}
@@ -402,18 +224,22 @@ static void publish(struct engine *e, unsigned int i, uint64_t value)
 	};
 }
 
-/* What the kernel does to a program that ignores SIGTRAP cannot be undone from outside: see docs. */
+/* The kernel makes a process that is hit forget that it ignores SIGTRAP. The keeper puts that back, if it
+ * may. */
 static struct wc_error *tell_ignored(struct engine *e)
 {
 	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
 	struct proc_status s;
 	char text[200];
 
-	if (e->told_ignored || !proc_status_read(e->pid, e->pid, &s) || !(s.ignored & PROC_SIGTRAP))
+	if (e->told_ignored || !proc_status_read(e->pid, e->pid, &s) || !(s.ignored & PROC_SIGTRAP) ||
+	    !s.seccomp)
 		return NULL;
 	e->told_ignored = true;
 	snprintf(text, sizeof(text),
-		 "process %d ignores SIGTRAP: at the first hit, the kernel will set it back to the default action",
+		 "process %d ignores SIGTRAP: at the first hit, the kernel will set that back to the default "
+		 "action, "
+		 "and under seccomp nobody can undo it",
 		 e->pid);
 	event.note.text = text;
 	return e->sink.put(e->sink.ctx, &event);
@@ -438,7 +264,7 @@ static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct
 	if (w->access != ACCESS_EXECUTE && !w->address)
 		report.has_value = memory_read(&mem, a->w.want_addr, &report.value, a->w.want_size);
 	publish(e, (unsigned int)i, report.value);
-	err = ask(e, BOX_ARM, (uint32_t)i);
+	err = ptrace_helpers_ask(e, BOX_ARM, (uint32_t)i);
 	if (!err && !e->box->threads)
 		err = wc_error_new(WC_ETARGET, "process %d ended while it was being armed", e->pid);
 	if (err)
@@ -465,7 +291,7 @@ static void disarm(struct engine *e, uint32_t id)
 		mask |= 1u << i;
 	}
 	if (mask)
-		wc_error_free(ask(e, BOX_DISARM, mask)); /* pump() tells why nobody answers */
+		wc_error_free(ptrace_helpers_ask(e, BOX_DISARM, mask)); /* pump() tells why nobody answers */
 }
 
 /* Whether some thread may have got its copy by now: then it is worth to be stopped. */
@@ -498,7 +324,7 @@ static struct wc_error *extend(struct engine *e, uint32_t id, uint32_t *ret)
 
 		if (!a->armed || a->disarmed || a->w.id != id || !a->w.address || !may_extend(e, i))
 			continue;
-		err = ask(e, BOX_EXTEND, i);
+		err = ptrace_helpers_ask(e, BOX_EXTEND, i);
 		armed += e->box->threads_armed;
 	}
 	if (ret)
@@ -512,12 +338,12 @@ static void let_go(struct engine *e)
 {
 	if (e->intake.hook_hit) {
 		e->intake.hook_hit = false;
-		wc_error_free(ask(e, BOX_GO, (uint32_t)e->intake.hook.tid));
+		wc_error_free(ptrace_helpers_ask(e, BOX_GO, (uint32_t)e->intake.hook.tid));
 	}
 	if (!e->held && !e->execed)
 		return;
 	e->held = e->execed = false;
-	wc_error_free(ask(e, BOX_GO, 0));
+	wc_error_free(ptrace_helpers_ask(e, BOX_GO, 0));
 }
 
 static void wait_for_records(const struct engine *e, uint64_t ns)
@@ -563,17 +389,17 @@ static struct wc_error *drain(struct engine *e)
 		e->intake.hook_hit = false; /* whoever waits there is let go of with all others */
 		if (!any && e->box->late)
 			nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
-	} while (any || (e->box->late && !check_helpers(e)));
+	} while (any || (e->box->late && !ptrace_helpers_lost(e)));
 	return err;
 }
 
 static struct wc_error *check(struct engine *e, uint64_t now)
 {
-	answer_queries(e);
+	ptrace_helpers_answer(e);
 	if (now - e->checked_ns < CHECK_NS)
 		return take_note(e);
 	e->checked_ns = now;
-	check_helpers(e);
+	ptrace_helpers_lost(e);
 	if (e->intake.corrupt && !e->why[0])
 		snprintf(e->why, sizeof(e->why), "the event buffer holds what nobody can have written there");
 	return intake_refresh_modules(&e->intake, now, MODULES_NS);
@@ -643,7 +469,7 @@ static void counts(const struct engine *e, uint32_t id, struct engine_counts *re
 	struct engine_counts sum = { 0 }, one;
 	unsigned int i;
 
-	if (id < COUNTED_IDS)
+	if (id < PTRACE_COUNTED_IDS)
 		sum = e->past[id];
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		if (!e->watch[i].armed || e->watch[i].w.id != id || e->watch[i].w.hook)
@@ -664,7 +490,7 @@ static struct wc_error *stop(struct engine *e)
 	/* It cannot finish while records wait for room that only we can make. */
 	keep_first(&err, drain(e));
 	if (!e->lost)
-		wc_error_free(ask(e, BOX_STOP, 0));
+		wc_error_free(ptrace_helpers_ask(e, BOX_STOP, 0));
 	keep_first(&err, drain(e));
 	keep_first(&err, take_note(e));
 	return err;
@@ -672,19 +498,21 @@ static struct wc_error *stop(struct engine *e)
 
 static struct wc_error *withdraw(struct engine *e)
 {
-	uint64_t end = monotonic_ns() + PATIENCE_NS;
+	uint64_t end = monotonic_ns() + END_NS;
 
-	if (!e->box || !e->guard || !e->box->keeper_pid)
+	if (!e->box || e->keeper_fd < 0)
 		return NULL;
-	wc_error_free(ask(e, BOX_LEAVE, 0));
-	while (e->box->finished && !guard_ended(e) && monotonic_ns() < end)
+	wc_error_free(ptrace_helpers_ask(e, BOX_LEAVE, 0));
+	/* The guard ends last: when it has cleared what a killed keeper has left, if it comes to that. */
+	while ((e->box->leaving || e->lost) && !ptrace_helpers_ended(e) && monotonic_ns() < end)
 		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
 	if (e->box->finished || e->lost)
 		return NULL;
-	return wc_error_new(WC_EFAIL,
-			    "a thread of process %d cannot be stopped now, so that its debug registers are still "
-			    "armed: process %d stays until it has cleared them",
-			    e->pid, e->box->keeper_pid);
+	return wc_error_new(
+		WC_EFAIL,
+		"a thread of process %d cannot be stopped now, so that its debug registers are still "
+		"armed: process %d stays until it has cleared them",
+		e->pid, e->box->keeper_pid);
 }
 
 static struct wc_error *close_engine(struct engine *e)

@@ -61,12 +61,13 @@ static struct wc_error *open_samples(struct engine *e, struct event_sink sink, c
 
 	stack = stack < STACK_MIN ? STACK_MIN : stack > WIRE_RAW_MAX ? WIRE_RAW_MAX : stack;
 	err = perf_rings_open(e->pid, e->options.buffer_size, stack, &e->rings);
-	if (!err)
-		err = intake_init(&e->intake, e->pid, e->options.frames, sink, NULL, NULL);
 	if (err)
 		return err;
 	e->samples = ring_samples_new(e->rings, &e->intake);
-	return e->samples ? tell_samples(sink, missing) : &wc_enomem;
+	if (!e->samples)
+		return &wc_enomem;
+	err = intake_init(&e->intake, e->pid, e->options.frames, sink, ring_samples_area(e->samples), NULL);
+	return err ? err : tell_samples(sink, missing);
 }
 
 static struct wc_error *open_recording(struct engine *e, struct event_sink sink)
@@ -137,6 +138,7 @@ static struct wc_error *take(struct engine *e, bool all, bool *any)
 	bool taken = false;
 	struct wc_error *err;
 
+	*any = false;
 	if (e->recorder)
 		err = kernel_recorder_take(e->recorder, &e->intake, UINT64_MAX, &taken);
 	else

@@ -10,6 +10,14 @@
 
 #define RING_PAGES 2 /* poll() tells of a removed event only where it has a ring */
 
+/* The main thread; others may live on. */
+static bool has_ended(pid_t pid)
+{
+	struct proc_status s;
+
+	return proc_status_read(pid, pid, &s) && (s.state == 'Z' || s.state == 'X');
+}
+
 bool exec_watch_open(struct exec_watch *w, pid_t pid)
 {
 	struct perf_event_attr a = {
@@ -21,7 +29,7 @@ bool exec_watch_open(struct exec_watch *w, pid_t pid)
 		.remove_on_exec = 1,
 	};
 
-	*w = (struct exec_watch){ .pid = pid };
+	*w = (struct exec_watch){ .pid = pid, .leader_ended = has_ended(pid) };
 	w->fd = (int)syscall(SYS_perf_event_open, &a, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (w->fd < 0)
 		return false;
@@ -50,11 +58,7 @@ bool exec_watch_execed(struct exec_watch *w)
 
 	if (!w->leader_ended && (w->fd < 0 || poll(&p, 1, 0) <= 0 || !(p.revents & POLLHUP)))
 		return false;
-	if (!proc_status_read(w->pid, w->pid, &s))
-		return false;
-	if (s.state != 'Z' && s.state != 'X')
-		return true;
-	/* Only the main thread has gone. Another one that executes a program takes its place. */
-	w->leader_ended = true;
-	return false;
+	/* If only the main thread has gone, another one that executes a program takes its place. */
+	w->leader_ended = has_ended(w->pid);
+	return !w->leader_ended && proc_status_read(w->pid, w->pid, &s);
 }

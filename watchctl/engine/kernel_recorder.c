@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 
 #include "record.skel.h"
 #include "watchctl/engine/direct_map.h"
@@ -186,20 +187,38 @@ void kernel_recorder_wait(struct kernel_recorder *r, int fd, uint64_t ns)
 	epoll_wait(r->epoll, &e, 1, 0);
 }
 
-static bool load(struct kernel_recorder *r, const struct kernel_recorder_spec *s)
+/* 0, or a negative error number. */
+static int load(struct kernel_recorder *r, const struct kernel_recorder_spec *s)
 {
 	struct record_bpf *b = record_bpf__open();
 	int cpus = libbpf_num_possible_cpus();
 
 	r->bpf = b;
 	if (!b || cpus < 1)
-		return false;
+		return -ENOMEM;
 	b->rodata->guarding = s->handler != 0;
 	bpf_program__set_autoload(b->progs.guard, s->handler != 0);
 	bpf_program__set_autoload(b->progs.record, s->handler == 0);
 	r->program = s->handler ? b->progs.guard : b->progs.record;
-	return !bpf_map__set_max_entries(b->maps.scratches, (uint32_t)cpus) &&
-	       !bpf_map__set_max_entries(b->maps.records, (uint32_t)s->buffer_size) && !record_bpf__load(b);
+	if (bpf_map__set_max_entries(b->maps.scratches, (uint32_t)cpus) ||
+	    bpf_map__set_max_entries(b->maps.records, (uint32_t)s->buffer_size))
+		return -EINVAL;
+	return record_bpf__load(b);
+}
+
+static const char *explain(int error)
+{
+	struct btf *types;
+
+	if (error == -EPERM || error == -EACCES)
+		return "loading it is not permitted (it needs CAP_BPF and CAP_PERFMON)";
+	types = btf__load_vmlinux_btf();
+	btf__free(types);
+	if (!types)
+		return "the kernel has no BTF to be read (/sys/kernel/btf/vmlinux, CONFIG_DEBUG_INFO_BTF)";
+	if (error == -ENOMEM)
+		return "there is not enough memory for it";
+	return "this kernel does not accept it (Linux 5.17 and newer do)";
 }
 
 static bool open_ring(struct kernel_recorder *r)
@@ -226,14 +245,16 @@ static void lay_out(struct kernel_recorder *r, const struct kernel_recorder_spec
 struct kernel_recorder *kernel_recorder_open(const struct kernel_recorder_spec *spec, const char **why)
 {
 	struct kernel_recorder *r = calloc(1, sizeof(*r));
+	int error;
 
 	*why = "out of memory";
 	if (!r)
 		return NULL;
 	r->epoll = -1;
 	libbpf_set_print(NULL);
-	*why = "loading it is not permitted (it needs CAP_BPF and CAP_PERFMON), or the kernel has no BTF";
-	if (!load(r, spec) || !open_ring(r)) {
+	error = load(r, spec);
+	if (error || !open_ring(r)) {
+		*why = explain(error);
 		kernel_recorder_close(r);
 		return NULL;
 	}

@@ -382,9 +382,10 @@ const char *perf_bp_kernel_refusal(const struct perf_bp_spec *s, const struct pe
 		return NULL;
 	if (!s->user_only)
 		return "that needs CAP_PERFMON, or kernel.perf_event_paranoid at most 1";
-	return s->recorder ? "a watch of reads needs to know where the kernel maps memory, which could not be "
-			     "found out"
-			   : "a watch of reads needs CAP_BPF and CAP_PERFMON for it, and a kernel with BTF";
+	return s->recorder
+		       ? "a watch of reads needs to know where the kernel maps memory, which could not be "
+			 "found out"
+		       : "a watch of reads needs CAP_BPF and CAP_PERFMON for it, and a kernel with BTF";
 }
 
 uint64_t perf_bp_count(const struct perf_bp *bp)

@@ -56,7 +56,8 @@ static struct wc_error *meet(struct keeper *k, struct traced *t)
 	unsigned int slot;
 
 	if (!debugreg_read(t->tid, DEBUGREG_CONTROL, &t->dr7))
-		return wc_error_errno(WC_ENOTSUP, errno, "cannot read the debug registers of thread %d", t->tid);
+		return wc_error_errno(WC_ENOTSUP, errno, "cannot read the debug registers of thread %d",
+				      t->tid);
 	t->met = true;
 	for (slot = 0; slot < DREGS; slot++) {
 		if (!dregs_enabled(t->dr7, slot))

@@ -6,8 +6,8 @@
  *	guard		watches over both (ptrace_guard.c)
  *
  * It is laid out as handler/wire.h says, so that the same intake reads it; the box itself lies where an
- * injected handler would have its boot area. A memory file, so that `watchctl list` finds it by its name among
- * the files of the keeper.
+ * injected handler would have its boot area. A memory file, so that `watchctl list` finds it by its name
+ *among the files of the keeper.
  */
 #ifndef WATCHCTL_ENGINE_PTRACE_BOX_H
 #define WATCHCTL_ENGINE_PTRACE_BOX_H
@@ -20,6 +20,8 @@
 
 #define PTRACE_BOX_OFFSET WIRE_CONTROL_SIZE
 #define PTRACE_BOX_FILE "watchctl-keeper"
+#define KEEPER_NAME "dregs-keeper" /* of the processes, as ps(1) shows them */
+#define GUARD_NAME "dregs-guard"
 #define PTRACE_BOX_MAGIC 0x72657065656b6377ull /* "wckeeper" */
 #define PTRACE_BOX_VERSION 1u
 #define BOX_PROCESSES 64u /* the target and its followed children */
@@ -56,7 +58,7 @@ struct box_watch {
 
 enum query_state { QUERY_FREE, QUERY_ASKED, QUERY_ANSWERED };
 
-#define QUERY_STATE(word) ((word) & 3u)
+#define QUERY_STATE(word) ((word)&3u)
 #define QUERY_NEXT 4u /* added at each question: so that an answer that comes too late is known as such */
 
 /* Where does the thread with that thread pointer have its copy? */
@@ -75,8 +77,8 @@ struct box_foreign {
 };
 
 struct box_thread {
-	int32_t tid;	/* 0: none */
-	uint32_t lacks; /* bit: watches that it has no copy of yet */
+	int32_t tid;		 /* 0: none */
+	uint32_t lacks;		 /* bit: watches that it has no copy of yet */
 	uint64_t thread_pointer; /* 0: not known */
 };
 
@@ -92,6 +94,7 @@ struct ptrace_box {
 	uint64_t target_start; /* as proc_start_time() says */
 	int32_t guard_pid, keeper_pid;
 	uint32_t follow_fork, follow_exec, held;
+	uint32_t silent;   /* debug registers do not work on this machine */
 	uint32_t guarded;  /* the keeper may begin */
 	uint32_t finished; /* the keeper has left every thread as it was found */
 	uint32_t orphaned; /* the owner is gone */
@@ -101,7 +104,8 @@ struct ptrace_box {
 	uint32_t execs;	   /* how many programs the target has executed */
 	uint32_t late;	   /* records that wait for room in the ring */
 
-	uint32_t asked __attribute__((aligned(64))); /* counts commands; command and argument are set before */
+	uint32_t asked
+		__attribute__((aligned(64))); /* counts commands; command and argument are set before */
 	uint32_t command;
 	uint32_t argument;
 	uint32_t taken;	   /* the last command that the keeper knows of: it need not be poked any more */
@@ -116,7 +120,8 @@ struct ptrace_box {
 	struct box_query query[BOX_QUERIES];
 	struct box_watch watch[WIRE_WATCHES];
 	struct box_process process[BOX_PROCESSES];
-	uint32_t nthreads; /* thread[] up to here has been in use; more than BOX_THREADS: it does not hold all */
+	uint32_t nthreads; /* thread[] up to here has been in use; more than BOX_THREADS: it does not hold all
+			    */
 	struct box_thread thread[BOX_THREADS];
 	uint32_t nforeign;
 	struct box_foreign foreign[BOX_FOREIGN];

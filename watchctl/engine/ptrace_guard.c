@@ -15,6 +15,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/dregs.h"
 #include "watchctl/engine/ptrace_keeper.h"
+#include "watchctl/engine/ptrace_probe.h"
 #include "watchctl/engine/ptrace_process.h"
 #include "watchctl/target/debugreg.h"
 #include "watchctl/target/proc.h"
@@ -191,7 +192,8 @@ struct guard {
 	bool keeper_ended;
 };
 
-/* Of the signals that come to the keeper, it gets those that are ours, and those that its own mistakes raise. */
+/* Of the signals that come to the keeper, it gets those that are ours, and those that its own mistakes raise.
+ */
 static int passed_on(int sig)
 {
 	switch (sig) {
@@ -244,8 +246,8 @@ static void take_stops(struct guard *g)
 }
 
 /*
- * A poke that comes between the keeper's look into the box and its wait is missed, so there is another. Not too
- * soon: each costs it two switches, and on a busy CPU it would do nothing else.
+ * A poke that comes between the keeper's look into the box and its wait is missed, so there is another. Not
+ * too soon: each costs it two switches, and on a busy CPU it would do nothing else.
  */
 static void watch_over(struct guard *g)
 {
@@ -285,8 +287,8 @@ void guard_run(struct wire_control *ctl, int owner_fd, int memory_fd)
 	process_withdraw(owner_fd, memory_fd);
 	process_ignore_signals();
 	process_spare();
-	snprintf(line, sizeof(line), "dregs-guard of process %d", g.box->target_pid);
-	process_rename("dregs-guard", line);
+	snprintf(line, sizeof(line), GUARD_NAME " of process %d", g.box->target_pid);
+	process_rename(GUARD_NAME, line);
 	signal(PTRACE_BOX_SIGNAL, SIG_IGN);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
@@ -294,6 +296,7 @@ void guard_run(struct wire_control *ctl, int owner_fd, int memory_fd)
 	signal(SIGCHLD, SIG_DFL);
 	g.child_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
 	g.box->guard_pid = getpid();
+	g.box->silent = ptrace_probe() == PROBE_SILENT;
 	g.keeper = start_keeper(ctl);
 	if (g.keeper < 0 || g.child_fd < 0)
 		_exit(1);

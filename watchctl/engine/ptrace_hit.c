@@ -49,24 +49,15 @@ struct walked {
 static void load_regs(const struct user_regs_struct *u, struct regs *ret)
 {
 	*ret = (struct regs){ .r = {
-				      [WREG_RAX] = u->rax,
-				      [WREG_RDX] = u->rdx,
-				      [WREG_RCX] = u->rcx,
-				      [WREG_RBX] = u->rbx,
-				      [WREG_RSI] = u->rsi,
-				      [WREG_RDI] = u->rdi,
-				      [WREG_RBP] = u->rbp,
-				      [WREG_RSP] = u->rsp,
-				      [WREG_R8] = u->r8,
-				      [WREG_R9] = u->r9,
-				      [WREG_R10] = u->r10,
-				      [WREG_R11] = u->r11,
-				      [WREG_R12] = u->r12,
-				      [WREG_R13] = u->r13,
-				      [WREG_R14] = u->r14,
-				      [WREG_R15] = u->r15,
-				      [WREG_RIP] = u->rip,
-				      [WREG_RFLAGS] = u->eflags,
+				      [WREG_RAX] = u->rax,	   [WREG_RDX] = u->rdx,
+				      [WREG_RCX] = u->rcx,	   [WREG_RBX] = u->rbx,
+				      [WREG_RSI] = u->rsi,	   [WREG_RDI] = u->rdi,
+				      [WREG_RBP] = u->rbp,	   [WREG_RSP] = u->rsp,
+				      [WREG_R8] = u->r8,	   [WREG_R9] = u->r9,
+				      [WREG_R10] = u->r10,	   [WREG_R11] = u->r11,
+				      [WREG_R12] = u->r12,	   [WREG_R13] = u->r13,
+				      [WREG_R14] = u->r14,	   [WREG_R15] = u->r15,
+				      [WREG_RIP] = u->rip,	   [WREG_RFLAGS] = u->eflags,
 				      [WREG_FS_BASE] = u->fs_base,
 			      } };
 }
@@ -109,8 +100,7 @@ static bool read_value(const struct trap *trap, const struct hit *h, uint64_t *r
 {
 	struct gulps *g = &trap->k->gulps;
 
-	if (trap->has_operand &&
-	    wire_value_from_fact(trap->fact, &trap->regs, h->want, h->w->want_size, ret))
+	if (trap->has_operand && wire_value_from_fact(trap->fact, &trap->regs, h->want, h->w->want_size, ret))
 		return true;
 	*ret = 0;
 	if (!g->n)
@@ -127,7 +117,7 @@ static void take_values(const struct trap *trap, struct hit *h)
 	if ((h->w->flags & WIRE_WATCH_EXECUTE) || !read_value(trap, h, &h->new_value))
 		return;
 	h->new_value = wire_truncate(h->new_value, h->w->want_size);
-	h->flags |= WIRE_HAS_NEW;
+	h->flags |= WIRE_HAS_NEW | (trap->fact ? 0 : WIRE_NO_FACT);
 	shadow = shadow_of(trap, h, &known, &bit);
 	if (*known & bit) {
 		h->old_value = *shadow;
@@ -166,8 +156,10 @@ static enum filter_answer ask_condition(const struct trap *trap, const struct hi
 		return FILTER_PASS;
 	in.old_value = h->old_value;
 	in.new_value = h->new_value;
-	in.known |= (h->flags & WIRE_HAS_OLD ? FILTER_NEEDS_OLD : 0) |
-		    (h->flags & WIRE_HAS_NEW ? FILTER_NEEDS_NEW : 0);
+	/* What memory holds may be another thread's value by now: the owner will know from the registers. */
+	if (!(h->flags & WIRE_NO_FACT))
+		in.known |= (h->flags & WIRE_HAS_OLD ? FILTER_NEEDS_OLD : 0) |
+			    (h->flags & WIRE_HAS_NEW ? FILTER_NEEDS_NEW : 0);
 	if (trap->has_operand && trap->fact->certain) {
 		in.size = trap->fact->size;
 		in.known |= FILTER_NEEDS_SIZE;
@@ -395,8 +387,8 @@ static void look_up(struct trap *trap)
 
 	if (trap->t->process->program != trap->k->box->execs)
 		return;
-	trap->fact = wire_find_fact((const void *)((const char *)ctl + ctl->facts_offset),
-				    trap->regs.r[WREG_RIP]);
+	trap->fact =
+		wire_find_fact((const void *)((const char *)ctl + ctl->facts_offset), trap->regs.r[WREG_RIP]);
 	trap->has_operand = trap->fact && wire_operand(trap->fact, &trap->regs, &trap->operand);
 }
 
@@ -430,18 +422,37 @@ static void take_all(struct keeper *k, struct traced *t, const struct user_regs_
 
 /*
  * A hit in a thread that blocks SIGTRAP makes the kernel unblock it there, so that the thread cannot miss it
- * (force_sig_info_to_task() in kernel/signal.c). We have taken that signal away; the program's mask comes back.
+ * (force_sig_info_to_task() in kernel/signal.c). We have taken that signal away; the program's mask comes
+ * back.
  */
-static void restore_mask(struct traced *t)
+static void restore_mask(struct keeper *k, struct traced *t)
 {
 	uint64_t now;
 
 	if (!t->sigmask || ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(now), &now))
 		return;
-	if ((now | PROC_SIGTRAP) == t->sigmask)
-		ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(t->sigmask), &t->sigmask);
-	else
+	if ((now | PROC_SIGTRAP) != t->sigmask) {
 		t->sigmask = 0; /* it has changed its mask itself since */
+		return;
+	}
+	ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(t->sigmask), &t->sigmask);
+	if (!k->catches_trap || k->told_handler)
+		return;
+	k->told_handler = true;
+	keeper_note(k,
+		    "thread %d blocks SIGTRAP and has accessed the variable: that made the kernel forget the "
+		    "program's SIGTRAP handler",
+		    t->tid);
+}
+
+bool hit_was_ignored(const struct keeper *k, const struct traced *t)
+{
+	struct proc_status s;
+	siginfo_t info;
+
+	/* What the processor raises kills even where it is ignored. */
+	return k->ignores_trap && !ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) && info.si_code <= 0 &&
+	       proc_status_read(t->process->pid, t->tid, &s) && !((s.ignored | s.caught) & PROC_SIGTRAP);
 }
 
 /* Registers of ours that have fired, by DR6; which need not be asked where there is but one. */
@@ -467,10 +478,10 @@ static bool which_fired(const struct traced *t, uint64_t *ret, bool *ret_others)
 }
 
 /*
- * Ours are those that the debug exception has made, at the very place where the thread stands: DR6 alone tells
- * nothing, because the kernel leaves it as the last exception found it, and because an access by the kernel
- * itself shows in it and raises no signal. A single step that the program has asked for itself (TRAP_TRACE)
- * may be a hit as well; then both are told.
+ * Ours are those that the debug exception has made, at the very place where the thread stands: DR6 alone
+ * tells nothing, because the kernel leaves it as the last exception found it, and because an access by the
+ * kernel itself shows in it and raises no signal. A single step that the program has asked for itself
+ * (TRAP_TRACE) may be a hit as well; then both are told.
  */
 bool hit_take(struct keeper *k, struct traced *t)
 {
@@ -492,7 +503,7 @@ bool hit_take(struct keeper *k, struct traced *t)
 	if (!which_fired(t, &dr6, &others))
 		return false;
 	take_all(k, t, &regs, dr6);
-	restore_mask(t);
+	restore_mask(k, t);
 	return !others;
 }
 

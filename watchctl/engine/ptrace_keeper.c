@@ -19,9 +19,10 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/ptrace_process.h"
 #include "watchctl/target/proc.h"
+#include "watchctl/target/trap_action.h"
 
 #define NAP_NS 50000
-#define ARM_NS 250000000ull	  /* so long a command waits for threads that do not stop */
+#define ARM_NS 250000000ull /* so long a command waits for threads that do not stop */
 #define LEAVE_NS 500000000ull
 #define LOOK_FOR_DEAD_NS 5000000ull
 #define WATCH_OWNER_US 20000
@@ -82,7 +83,8 @@ static void count_threads(struct keeper *k, uint32_t *threads, uint32_t *armed)
 			if (t->dead || t->process->pid != k->pid)
 				continue;
 			++*threads;
-			/* Where it could not be stopped yet, it is armed before it can run any code of its own. */
+			/* Where it could not be stopped yet, it is armed before it can run any code of its
+			 * own. */
 			*armed += i < WIRE_WATCHES && (arm_carries(t, i) || (t->generation != k->generation &&
 									     k->box->watch[i].addr));
 		}
@@ -99,10 +101,9 @@ static void answer(struct keeper *k)
 	k->error = NULL;
 	count_threads(k, &box->threads, &box->threads_armed);
 	if (k->command == BOX_EXTEND)
-		box->threads_armed -= k->armed_before < box->threads_armed ? k->armed_before : box->threads_armed;
+		box->threads_armed -=
+			k->armed_before < box->threads_armed ? k->armed_before : box->threads_armed;
 	k->working = false;
-	if (k->leaving && !k->nthreads)
-		__atomic_store_n(&box->finished, true, __ATOMIC_RELEASE);
 	__atomic_store_n(&box->answered, k->taken, __ATOMIC_RELEASE);
 	syscall(SYS_futex, &box->answered, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
@@ -193,6 +194,16 @@ static void start_leaving(struct keeper *k)
 	update_all(k);
 }
 
+static void look_at_action(struct keeper *k)
+{
+	struct proc_status s;
+
+	if (!proc_status_read(k->pid, k->pid, &s))
+		return;
+	k->ignores_trap = s.ignored & PROC_SIGTRAP;
+	k->catches_trap = s.caught & PROC_SIGTRAP;
+}
+
 static void begin(struct keeper *k)
 {
 	uint32_t unused;
@@ -204,6 +215,7 @@ static void begin(struct keeper *k)
 	k->started_ns = monotonic_ns();
 	switch (k->command) {
 	case BOX_SEIZE:
+		look_at_action(k);
 		k->error = threads_seize(k);
 		break;
 	case BOX_ARM:
@@ -259,7 +271,8 @@ static void go_on_working(struct keeper *k)
 {
 	uint64_t took = monotonic_ns() - k->started_ns;
 	bool leaving = k->command == BOX_LEAVE;
-	bool done = k->command == BOX_GO || k->command == BOX_SEIZE || (leaving ? !k->nthreads : all_updated(k));
+	bool done =
+		k->command == BOX_GO || k->command == BOX_SEIZE || (leaving ? !k->nthreads : all_updated(k));
 
 	if (!done && !k->looked_for_dead && took > LOOK_FOR_DEAD_NS) {
 		k->looked_for_dead = true;
@@ -285,7 +298,8 @@ static bool owner_has_ended(const struct keeper *k)
 
 static void check_owner(struct keeper *k)
 {
-	bool gone = __atomic_load_n(&k->box->orphaned, __ATOMIC_ACQUIRE) || (guard_gone && owner_has_ended(k));
+	bool gone =
+		__atomic_load_n(&k->box->orphaned, __ATOMIC_ACQUIRE) || (guard_gone && owner_has_ended(k));
 
 	if (!gone || k->leaving)
 		return;
@@ -315,20 +329,21 @@ static void nap(void)
 }
 
 /*
- * While hits come one upon the other, looking for the next costs less than being woken up by it, for us and for
- * the thread that waits for us. Where others want the CPU as well, a look that gives way to them can take long:
- * then it is left alone for a while. 0: nothing came.
+ * While hits come one upon the other, looking for the next costs less than being woken up by it, for us and
+ * for the thread that waits for us. Where others want the CPU as well, a look that gives way to them can take
+ * long: then it is left alone for a while. 0: nothing came.
  */
 static pid_t spin(struct keeper *k, int *status)
 {
 	uint64_t start = monotonic_ns(), before = start, now = start;
 
 	while (now - start < SPIN_NS) {
-		pid_t tid = waitpid(-1, status, __WALL | WNOHANG);
+		pid_t tid;
 
+		sched_yield();
+		tid = waitpid(-1, status, __WALL | WNOHANG);
 		if (tid)
 			return tid;
-		sched_yield();
 		before = now;
 		now = monotonic_ns();
 	}
@@ -406,11 +421,14 @@ void keeper_run(struct wire_control *ctl)
 	k->late_end = &k->late;
 	set_signals();
 	setsid();
-	snprintf(line, sizeof(line), "dregs-keeper of process %d: killing it may kill that", k->pid);
-	process_rename("dregs-keeper", line);
+	snprintf(line, sizeof(line), KEEPER_NAME " of process %d: killing it may kill that", k->pid);
+	process_rename(KEEPER_NAME, line);
 	while (!__atomic_load_n(&box->guarded, __ATOMIC_ACQUIRE) && !owner_has_ended(k))
 		nap();
 	loop(k);
+	if (k->ignores_trap)
+		wc_error_free(
+			trap_action_ignore(k->pid)); /* who asked for the watch was told that it can fail */
 	__atomic_store_n(&box->finished, true, __ATOMIC_RELEASE);
 	_exit(0);
 }

@@ -9,8 +9,8 @@
  *	ptrace_stack.c		the target's memory, in gulps, for one stop
  *
  * It is a process of its own because a tracer's death is dangerous: the kernel lets go of the threads, their
- * debug registers stay armed, and the next hit is a SIGTRAP that kills the target. The keeper has nothing that
- * could make it die: no terminal, no output, no user. See ptrace_guard.c for what happens if it does.
+ * debug registers stay armed, and the next hit is a SIGTRAP that kills the target. The keeper has nothing
+ *that could make it die: no terminal, no output, no user. See ptrace_guard.c for what happens if it does.
  */
 #ifndef WATCHCTL_ENGINE_PTRACE_KEEPER_H
 #define WATCHCTL_ENGINE_PTRACE_KEEPER_H
@@ -58,25 +58,26 @@ struct traced {
 	struct traced *next;
 	struct traced_process *process;
 	pid_t tid, inner;
-	bool stopped; /* and we know it: ptrace requests are answered */
-	bool group;   /* stopped by job control as well: it must not run */
+	bool stopped;	  /* and we know it: ptrace requests are answered */
+	bool group;	  /* stopped by job control as well: it must not run */
 	bool interrupted; /* a stop that we asked for is still to come */
 	bool dead;	  /* a leader that has ended before its threads: never stops again */
 	bool met;	  /* its registers have been looked at */
 	int signal;	  /* to be delivered when it goes on */
 	unsigned int holds;
-	uint32_t generation; /* of the wishes that its registers fulfil */
-	uint32_t without;    /* watches that it has no copy of, or that could not be armed in it */
+	uint32_t generation;	/* of the wishes that its registers fulfil */
+	uint32_t without;	/* watches that it has no copy of, or that could not be armed in it */
 	uint8_t carries[DREGS]; /* watch + 1; 0: not ours */
 	uint8_t foreign;	/* bit: armed before we came */
 	uint64_t at[DREGS];	/* addresses in its registers */
 	uint64_t dr7;
-	uint32_t has_shadow; /* bit of the register: its own last value, of watches with an address in each thread */
+	uint32_t has_shadow; /* bit of the register: its own last value, of watches with an address in each
+				thread */
 	uint64_t shadow[DREGS];
-	uint64_t sigmask; /* that blocks SIGTRAP, as last seen; 0: it does not */
-	uint32_t asking;  /* watch + 1 of a query */
-	int query;	  /* its place; -1: none free yet */
-	int name_fd;	  /* of /proc/.../comm; -1: not opened yet */
+	uint64_t sigmask;	 /* that blocks SIGTRAP, as last seen; 0: it does not */
+	uint32_t asking;	 /* watch + 1 of a query */
+	int query;		 /* its place; -1: none free yet */
+	int name_fd;		 /* of /proc/.../comm; -1: not opened yet */
 	struct box_thread *told; /* to guard and owner; NULL: there was no room */
 };
 
@@ -112,8 +113,8 @@ struct keeper {
 	uint32_t taken;	     /* the command in work, or carried out: */
 	enum box_command command;
 	uint32_t argument;
-	bool working;	     /* it is in work */
-	bool undone;	     /* it failed, and is being taken back */
+	bool working; /* it is in work */
+	bool undone;  /* it failed, and is being taken back */
 	bool looked_for_dead;
 	uint64_t started_ns;
 	uint32_t armed_before;
@@ -122,7 +123,9 @@ struct keeper {
 	unsigned int queries;
 	struct late_record *late, **late_end;
 	struct gulps gulps;
-	bool hot; /* the last wait was short */
+	bool ignores_trap, catches_trap; /* the target, before the first hit */
+	bool told_handler;
+	bool hot;	      /* the last wait was short */
 	unsigned int no_spin; /* stops until it may be tried again */
 };
 
@@ -154,12 +157,14 @@ void threads_settle(struct keeper *k, struct traced *t);
 void threads_interrupt(struct keeper *k, struct traced *t);
 
 /* arm */
-/* Whether watch @i shall be in @t's registers; and whether all those are there that shall be, and no others. */
+/* Whether watch @i shall be in @t's registers; and whether all those are there that shall be, and no others.
+ */
 bool arm_wanted(const struct keeper *k, const struct traced *t, unsigned int i);
 bool arm_is_done(const struct keeper *k, const struct traced *t);
 bool arm_carries(const struct traced *t, unsigned int i);
 
-/* Makes the registers of the stopped @t what they shall be, or asks the owner first (then HOLD_QUERY is set). */
+/* Makes the registers of the stopped @t what they shall be, or asks the owner first (then HOLD_QUERY is set).
+ */
 void arm_thread(struct keeper *k, struct traced *t);
 
 /* The thread runs another program, or begins: its registers are empty. */
@@ -175,6 +180,9 @@ void arm_take_answers(struct keeper *k);
 /* The SIGTRAP that @t has stopped for: records it if it is a hit. True: the program must not get it. */
 bool hit_take(struct keeper *k, struct traced *t);
 
+/* A SIGTRAP of the program's own, which it ignored until a hit made the kernel forget that. */
+bool hit_was_ignored(const struct keeper *k, const struct traced *t);
+
 /* A hit of ours whose SIGTRAP is queued in @t, which stands before it. */
 bool hit_is_pending(const struct traced *t);
 
@@ -184,7 +192,8 @@ void hit_flush_late(struct keeper *k);
 /* gulps */
 void gulps_begin(struct gulps *g, pid_t pid);
 
-/* Reads the stack from @sp up, and in the same system call the @size (0..8) bytes at @addr; false: not those. */
+/* Reads the stack from @sp up, and in the same system call the @size (0..8) bytes at @addr; false: not those.
+ */
 bool gulps_first(struct gulps *g, uint64_t sp, uint64_t addr, uint32_t size, uint64_t *ret);
 
 /* 8 bytes. An unwind_read_fn. */

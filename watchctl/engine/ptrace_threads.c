@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <linux/kcmp.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -172,7 +173,9 @@ static struct traced *add_thread(struct keeper *k, struct traced_process *p, pid
 
 	if (!t)
 		return NULL;
-	*t = (struct traced){ .next = *bucket_of(k, tid), .process = p, .tid = tid, .inner = inner, .name_fd = -1 };
+	*t = (struct traced){
+		.next = *bucket_of(k, tid), .process = p, .tid = tid, .inner = inner, .name_fd = -1
+	};
 	*bucket_of(k, tid) = t;
 	t->told = tell_of_thread(k, tid);
 	p->nthreads++;
@@ -209,27 +212,32 @@ static struct wc_error *explain(const struct keeper *k, pid_t tid, int error)
 	proc_describe(k->pid, who, sizeof(who));
 	if (proc_status_read(k->pid, tid, &s) && s.tracer) {
 		proc_describe(s.tracer, tracer, sizeof(tracer));
-		return wc_error_new(WC_EPERM,
-				    "%s is traced by %s already, and a process can have one tracer: end that one "
-				    "first, or use another engine",
-				    who, tracer);
+		if (!strncmp(tracer, KEEPER_NAME " ", sizeof(KEEPER_NAME)))
+			snprintf(tracer, sizeof(tracer), "another watchctl with --engine ptrace (process %d)",
+				 s.tracer);
+		return wc_error_new(
+			WC_EPERM,
+			"%s is traced by %s already, and a process can have one tracer: end that one "
+			"first, or use another engine",
+			who, tracer);
 	}
 	scoped(fclosep) FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
 	if (f && fgets(text, sizeof(text), f))
 		scope = (int)strtol(text, NULL, 10);
 	if (scope > 0)
-		return wc_error_new(WC_EPERM,
-				    "not permitted to trace %s: kernel.yama.ptrace_scope is %d, which %s (%s)", who,
-				    scope,
-				    scope == 1	 ? "lets only a parent trace its children"
-				    : scope == 2 ? "lets only CAP_SYS_PTRACE trace"
-						 : "forbids all tracing until the next boot",
-				    scope == 3 ? "use the ring engine"
-					       : "run watchctl as root, or sysctl kernel.yama.ptrace_scope=0");
-	return wc_error_errno(WC_EPERM, error,
-			      "not permitted to trace thread %d of %s: run watchctl as its owner or as root; in a "
-			      "container, it takes CAP_SYS_PTRACE",
-			      tid, who);
+		return wc_error_new(
+			WC_EPERM, "not permitted to trace %s: kernel.yama.ptrace_scope is %d, which %s (%s)",
+			who, scope,
+			scope == 1   ? "lets only a parent trace its children"
+			: scope == 2 ? "lets only CAP_SYS_PTRACE trace"
+				     : "forbids all tracing until the next boot",
+			scope == 3 ? "use the ring engine"
+				   : "run watchctl as root, or sysctl kernel.yama.ptrace_scope=0");
+	return wc_error_errno(
+		WC_EPERM, error,
+		"not permitted to trace thread %d of %s: run watchctl as its owner or as root; in a "
+		"container, it takes CAP_SYS_PTRACE",
+		tid, who);
 }
 
 static long options_of(const struct keeper *k)
@@ -353,8 +361,8 @@ static void leave(struct keeper *k, struct traced *t)
 }
 
 /*
- * A stop of ours can come between a hit and its SIGTRAP. That must be met while the register is still known as
- * ours, and while the thread is still traced: it would be killed by it.
+ * A stop of ours can come between a hit and its SIGTRAP. That must be met while the register is still known
+ * as ours, and while the thread is still traced: it would be killed by it.
  */
 static bool go_to_pending_hit(struct keeper *k, struct traced *t)
 {
@@ -391,8 +399,8 @@ void threads_settle(struct keeper *k, struct traced *t)
 /* Whether the program takes no notice of the signal at all. */
 static bool is_ignored(const struct traced *t, int sig)
 {
-	const uint64_t by_default = 1ull << (SIGCHLD - 1) | 1ull << (SIGCONT - 1) | 1ull << (SIGURG - 1) |
-				    1ull << (SIGWINCH - 1);
+	const uint64_t by_default =
+		1ull << (SIGCHLD - 1) | 1ull << (SIGCONT - 1) | 1ull << (SIGURG - 1) | 1ull << (SIGWINCH - 1);
 	uint64_t bit = 1ull << (sig - 1);
 	struct proc_status s;
 
@@ -416,7 +424,7 @@ static void on_signal(struct keeper *k, struct traced *t, int sig)
 	struct user_regs_struct regs;
 
 	t->signal = sig;
-	if (sig == SIGTRAP && hit_take(k, t)) {
+	if (sig == SIGTRAP && (hit_take(k, t) || hit_was_ignored(k, t))) {
 		t->signal = 0;
 		return;
 	}

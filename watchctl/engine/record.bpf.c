@@ -4,16 +4,15 @@
  *
  * Two programs of it are put on events, and both return 0 where the hit has been dealt with, which makes the
  * kernel drop the sample and the signal it would be (kernel/events/core.c, __perf_event_overflow(), since
- * Linux 6.11):
+ * Linux 6.11): `record` for the ring engine, on every hit; and `guard` for the handler engine, before the
+ * SIGTRAP is made.
  *
- *	record	for the ring engine: records every hit.
- *
- *	guard	for the handler engine, before the SIGTRAP is made: lets it pass only while the process still
- *		has our handler installed. A program that installs its own would otherwise receive signals
- *		that are not for it, or, with the default action, die. What the kernel itself does to a
- *watched variable raises its trap in the kernel, where no handler can look: from the first such hit on, all
- *hits are recorded here. The last value seen goes over from the handler's table to ours that one time; it
- *never goes back, so the two cannot disagree.
+ * The guard lets the signal pass only while the process still has our handler installed. A program that
+ * installs its own would otherwise receive signals that are not for it, or, with the default action, die.
+ * What the kernel itself does to a watched variable raises its trap in the kernel, where no handler can look:
+ * from the first such hit on, all hits are recorded here. The last value seen goes over from the handler's
+ * table to ours that one time; it never goes back, so the two cannot disagree. Only signals that were under
+ * way at that moment are still the handler's.
  *
  * A hit in user mode is dealt with while the debug registers are armed (arch/x86/kernel/traps.c,
  * exc_debug_user()): a load from a variable that is watched for reads would raise the next trap, which is
@@ -483,15 +482,19 @@ SEC("perf_event")
 int guard(struct bpf_perf_event_data *ctx)
 {
 	const struct task_struct *task = bpf_get_current_task_btf();
-	const char *handler = task->sighand->action[SIGTRAP - 1].sa.sa_handler;
-	uint32_t watch = watch_of(ctx);
+	const char *handler;
 
 	if (in_kernel(ctx))
 		taken_over = 1;
-	if (taken_over && !is_handlers(ctx, watch)) {
-		record_hit(ctx, watch);
-		return 0;
+	if (taken_over) {
+		uint32_t watch = watch_of(ctx);
+
+		if (!is_handlers(ctx, watch)) {
+			record_hit(ctx, watch);
+			return 0;
+		}
 	}
+	handler = task->sighand->action[SIGTRAP - 1].sa.sa_handler;
 	if ((uint64_t)handler == our_handler || is_watchctl(handler))
 		return 1;
 	__sync_fetch_and_add(&suppressed, 1);

@@ -17,12 +17,13 @@ struct ring_samples {
 	struct perf_rings *rings;
 	struct intake *in;
 	struct last_value last[WIRE_WATCHES];
-	bool same_ids;	    /* the target numbers processes and threads as we do */
-	struct map64 inner; /* else: an id of ours -> the target's */
+	struct map64 inner; /* an id of ours -> the target's, where that is another one */
 	bool *any;	    /* while samples are taken */
 	struct wc_error *err;
 	struct wire_record rec;
-	uint8_t tail[8 + sizeof(struct regs) + WIRE_RAW_MAX + sizeof(struct wire_kernel)];
+	uint8_t tail[8 * WIRE_FRAMES + sizeof(struct regs) + WIRE_RAW_MAX + sizeof(struct wire_kernel)];
+	struct wire_memory memory;
+	struct wire_area area;
 };
 
 _Static_assert(offsetof(struct ring_samples, tail) ==
@@ -32,14 +33,23 @@ _Static_assert(offsetof(struct ring_samples, tail) ==
 struct ring_samples *ring_samples_new(struct perf_rings *rings, struct intake *in)
 {
 	struct ring_samples *s = calloc(1, sizeof(*s));
-	struct proc_status st;
 
 	if (!s)
 		return NULL;
 	s->rings = rings;
 	s->in = in;
-	s->same_ids = !proc_status_read(in->pid, in->pid, &st) || st.ns_id == in->pid;
+	s->memory = (struct wire_memory){ calloc(1, WIRE_RING_OFFSET), WIRE_RING_OFFSET };
+	if (!s->memory.base) {
+		free(s);
+		return NULL;
+	}
+	s->area = wire_area_in(&s->memory);
 	return s;
+}
+
+const struct wire_area *ring_samples_area(const struct ring_samples *s)
+{
+	return &s->area;
 }
 
 void ring_samples_free(struct ring_samples *s)
@@ -47,6 +57,7 @@ void ring_samples_free(struct ring_samples *s)
 	if (!s)
 		return;
 	map64_deinit(&s->inner);
+	free(s->memory.base);
 	free(s);
 }
 
@@ -61,7 +72,7 @@ static pid_t inner_id(struct ring_samples *s, pid_t pid, pid_t tid)
 	struct proc_status st;
 	pid_t known;
 
-	if (s->same_ids)
+	if (s->in->who.inner == s->in->pid)
 		return tid;
 	known = (pid_t)(uintptr_t)map64_get(&s->inner, (uint64_t)tid);
 	if (known)
@@ -76,14 +87,20 @@ static pid_t inner_id(struct ring_samples *s, pid_t pid, pid_t tid)
 static bool moved_value(struct ring_samples *s, const struct perf_sample *p, const struct watchpoint *w,
 			uint64_t want, uint64_t *ret)
 {
+	const struct wire_access_fact *fact;
 	const struct code_fact *code;
-	struct wire_access_fact fact;
+	struct wire_access_fact made;
 
 	if (p->kernel || w->access == ACCESS_EXECUTE)
 		return false;
-	s->err = code_facts_at(s->in->facts, p->regs.r[WREG_RIP], p->time_ns, &code);
-	if (s->err || !access_fact_make(code, &fact) ||
-	    !wire_value_from_fact(&fact, &p->regs, want, w->want_size, ret))
+	fact = wire_find_fact((const void *)(s->memory.base + WIRE_FACTS_OFFSET), p->regs.r[WREG_RIP]);
+	if (!fact) {
+		s->err = code_facts_at(s->in->facts, p->regs.r[WREG_RIP], p->time_ns, &code);
+		if (s->err || !access_fact_make(code, &made))
+			return false;
+		fact = &made;
+	}
+	if (!wire_value_from_fact(fact, &p->regs, want, w->want_size, ret))
 		return false;
 	*ret = wire_truncate(*ret, w->want_size);
 	return true;
@@ -106,26 +123,61 @@ static void fill_values(struct ring_samples *s, const struct perf_sample *p, con
 	r->flags |= WIRE_HAS_NEW;
 }
 
-/* What follows the record: one frame, its registers, the stack; the kernel's registers. */
+static bool read_sample(void *ctx, uint64_t addr, uint64_t *ret)
+{
+	const struct perf_sample *p = ctx;
+	uint64_t at = addr - p->regs.r[WREG_RSP];
+
+	if (p->stack_len < 8 || at > p->stack_len - 8)
+		return false;
+	memcpy(ret, (const uint8_t *)p->stack + at, 8);
+	return true;
+}
+
+/* As far as the tables go; where they end, the stack from there on, for the intake. Returns the record's end.
+ */
+static uint8_t *fill_stack(struct ring_samples *s, const struct perf_sample *p)
+{
+	uint32_t max = s->in->frames < WIRE_FRAMES ? s->in->frames : WIRE_FRAMES;
+	const void *rules = s->memory.base + WIRE_RULES_OFFSET;
+	struct wire_record *r = &s->rec;
+	struct regs outer = p->regs;
+	uint64_t frame[WIRE_FRAMES], from;
+	uint8_t *at = s->tail;
+	bool exact;
+
+	r->walk_end = (uint8_t)wire_walk(rules, max, read_sample, (void *)(uintptr_t)p, &outer, frame,
+					 &r->nframes, &exact);
+	memcpy(at, frame, 8 * (size_t)r->nframes);
+	at += 8 * (size_t)r->nframes;
+	r->flags |= exact ? WIRE_EXACT_PC : 0;
+	if (r->walk_end != WALK_END_UNKNOWN_PC)
+		return at;
+	memcpy(at, &outer, sizeof(outer));
+	at += sizeof(outer);
+	r->raw_addr = outer.r[WREG_RSP];
+	from = r->raw_addr - p->regs.r[WREG_RSP];
+	r->raw_len = from < p->stack_len ? (uint32_t)(p->stack_len - from) & ~7u : 0;
+	if (r->raw_len > WIRE_RAW_MAX)
+		r->raw_len = WIRE_RAW_MAX;
+	if (r->raw_len)
+		memcpy(at, (const uint8_t *)p->stack + from, r->raw_len);
+	return at + r->raw_len;
+}
+
+/* What follows the record: frames, the stack; the kernel's registers. */
 static void fill_tail(struct ring_samples *s, const struct perf_sample *p)
 {
-	size_t stack = p->stack_len < WIRE_RAW_MAX ? p->stack_len : WIRE_RAW_MAX;
 	struct wire_record *r = &s->rec;
 	uint8_t *at = s->tail;
 
-	memcpy(at, &p->regs.r[WREG_RIP], 8);
-	at += 8;
-	r->nframes = 1;
-	r->walk_end = WALK_END_COMPLETE;
 	if (p->has_regs) {
-		r->walk_end = WALK_END_UNKNOWN_PC;
-		r->raw_addr = p->regs.r[WREG_RSP];
-		r->raw_len = (uint32_t)stack;
-		memcpy(at, &p->regs, sizeof(p->regs));
-		at += sizeof(p->regs);
-		/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): a sample without stack says 0 */
-		memcpy(at, p->stack, stack);
-		at += stack;
+		at = fill_stack(s, p);
+	} else {
+		memset(at, 0, 8);
+		at += 8;
+		r->nframes = 1;
+		r->walk_end = WALK_END_COMPLETE;
 	}
 	if (p->kernel) {
 		struct wire_kernel kernel = { .regs = p->interrupted, .nframes = 1 };
@@ -145,7 +197,7 @@ static bool take_one(void *ctx, const struct perf_sample *p)
 
 	*s->any = true;
 	*r = (struct wire_record){
-		.flags = WIRE_TIME_NS | WIRE_EXACT_PC | (p->kernel ? WIRE_KERNEL : 0),
+		.flags = WIRE_TIME_NS | (p->kernel ? WIRE_KERNEL : 0),
 		.watch = (uint8_t)(p->tag & (WIRE_WATCHES - 1)),
 		.time = p->time_ns,
 		.tid = (uint32_t)inner_id(s, p->pid, p->tid),

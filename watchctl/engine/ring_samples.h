@@ -14,8 +14,11 @@
 
 struct ring_samples;
 
-/* NULL: no memory. @in takes the records, and knows the watches; it must outlive this. */
+/* NULL: no memory. @in will take the records, and knows the watches; it must outlive this. */
 struct ring_samples *ring_samples_new(struct perf_rings *rings, struct intake *in);
+
+/* The tables that @in is to publish into: what was learnt once about code need not be worked out again. */
+const struct wire_area *ring_samples_area(const struct ring_samples *s);
 void ring_samples_free(struct ring_samples *s); /* accepts NULL */
 
 /* Place @i is given to another watch, whose variable holds @value if @has_value. */
