@@ -239,7 +239,9 @@ def test_a_library_that_is_loaded_later_is_armed_late_but_armed(victim, ring, bu
     w.wait_for("armed")
     v.tell("plugin 5")
     w.end()
-    assert [a["function"] for a in w.accesses] == ["plugin_touch"] * len(w.accesses) and len(w.accesses) >= 5
+    # The constructor, plugin_start, may be over before it is armed.
+    assert [a["function"] for a in w.accesses][-5:] == ["plugin_touch"] * 5
+    assert {a["function"] for a in w.accesses} <= {"plugin_start", "plugin_touch"}
     assert w.balanced()
 
 

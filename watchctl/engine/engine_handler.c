@@ -244,9 +244,13 @@ bool handler_all_ended(struct engine *e)
 static bool target_execed(const struct engine *e)
 {
 	struct memory_view mem = proc_memory(&e->pid);
+	struct proc_status s;
 	uint64_t magic = 0;
 
-	return !memory_read(&mem, e->inj.control, &magic, sizeof(magic)) || magic != WIRE_MAGIC;
+	if (memory_read(&mem, e->inj.control, &magic, sizeof(magic)) && magic == WIRE_MAGIC)
+		return false;
+	/* A process that is ending gives its memory up first: that shows a moment later. */
+	return proc_status_read(e->pid, e->pid, &s) && s.has_memory;
 }
 
 /* Things that turn the watch into a danger for the target: then it is given up at once. */
