@@ -299,6 +299,7 @@ def test_job_control_is_the_programs_parents(victim, trace):
     v = victim("puppet")
     w = trace("-p", v.pid, "-v", "flag", "-w")
     v.tell("write 2")
+    assert wait_until(lambda: len(w.accesses) == 2)
     os.kill(v.pid, signal.SIGSTOP)
     _, status = os.waitpid(v.pid, os.WUNTRACED)
     assert os.WIFSTOPPED(status) and os.WSTOPSIG(status) == signal.SIGSTOP
@@ -680,6 +681,55 @@ def test_when_the_tracer_is_killed_the_registers_are_cleared_before_the_next_hit
         assert state_of(v.pid) in "RS"
         if "watchctl" not in who:
             assert any("was killed" in n["text"] for n in w.of("note"))
+
+
+DIE = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+long ptrace(int request, ...)
+{
+	static long (*real)(int, ...);
+	static long n;
+	char name[16];
+	va_list ap;
+	if (!real)
+		real = (long (*)(int, ...))dlsym(RTLD_NEXT, "ptrace");
+	va_start(ap, request);
+	pid_t pid = va_arg(ap, pid_t);
+	void *a = va_arg(ap, void *), *b = va_arg(ap, void *);
+	va_end(ap);
+	prctl(PR_GET_NAME, name);
+	if (!strcmp(name, getenv("DIE_WHO")) && ++n == atol(getenv("DIE_AT")))
+		kill(getpid(), SIGKILL);
+	return real(request, pid, a, b);
+}
+"""
+
+
+def test_a_kill_of_the_tracer_at_each_of_its_steps(victim, hardware, tmp_path):
+    """A library that kills the keeper at its n-th ptrace call, for every n there is in a short session."""
+    source, library = tmp_path / "die.c", tmp_path / "die.so"
+    source.write_text(DIE)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-w", str(source), "-o", str(library), "-ldl"], check=True)
+    v = victim("hammer", 2, 900000)  # two threads asleep
+    for at in range(1, 500):
+        env = dict(os.environ, DIE_AT=str(at), DIE_WHO="dregs-keeper", LD_PRELOAD=str(library),
+                   ASAN_OPTIONS="verify_asan_link_order=0")
+        r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "stop", "-w", "-q", "-t", "0.01", "--engine", "ptrace"],
+                           env=env, capture_output=True, timeout=60)
+        assert settled(v) and v.alive(), f"killed at step {at}, the program died: {v.process.wait()}"
+        assert state_of(v.pid) in "RS" and set(debug_registers(v.pid).values()) == {0}, at
+        if r.returncode == 0:
+            break
+    assert 20 < at < 499
+    v.process.send_signal(signal.SIGTERM)
+    assert v.process.stdout.read().startswith("total")
 
 
 def test_a_killed_tracer_seldom_costs_a_program_that_hits_now_and_then(victim, trace):

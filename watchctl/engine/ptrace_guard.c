@@ -194,18 +194,23 @@ struct guard {
 
 /* Of the signals that come to the keeper, it gets those that are ours, and those that its own mistakes raise.
  */
-static int passed_on(int sig)
+static int passed_on(const struct guard *g, int sig)
 {
+	siginfo_t info;
+
 	switch (sig) {
 	case PTRACE_BOX_SIGNAL:
 	case SIGUSR2:
 	case SIGALRM:
+		return sig;
 	case SIGSEGV:
 	case SIGBUS:
 	case SIGILL:
 	case SIGFPE:
 	case SIGABRT:
-		return sig;
+		return ptrace(PTRACE_GETSIGINFO, g->keeper, 0, &info) || info.si_code > 0 || sig == SIGABRT
+			       ? sig
+			       : 0;
 	default:
 		return 0;
 	}
@@ -223,7 +228,7 @@ static void on_keeper(struct guard *g, int status)
 		__atomic_store_n(&g->box->frozen, true, __ATOMIC_RELEASE);
 		freeze(g->box);
 	}
-	ptrace(PTRACE_CONT, g->keeper, 0, s.kind == STOP_SIGNAL ? passed_on(s.signal) : 0);
+	ptrace(PTRACE_CONT, g->keeper, 0, s.kind == STOP_SIGNAL ? passed_on(g, s.signal) : 0);
 }
 
 static void take_stops(struct guard *g)

@@ -29,6 +29,7 @@
 #define SPIN_NS 50000ull
 #define HOT_NS 100000ull /* a wait that sleeps takes longer than one that spins */
 #define NO_SPIN_STOPS 1000u
+#define SHARED_STOPS 64u
 
 static volatile sig_atomic_t guard_gone;
 
@@ -191,6 +192,8 @@ static void start_leaving(struct keeper *k)
 	k->want = 0;
 	k->leaving = true;
 	__atomic_store_n(&k->box->leaving, true, __ATOMIC_RELEASE);
+	if (k->box->held)
+		kill(k->pid, SIGCONT); /* it was stopped to be handed over, and may not be ours yet */
 	update_all(k);
 }
 
@@ -330,22 +333,27 @@ static void nap(void)
 
 /*
  * While hits come one upon the other, looking for the next costs less than being woken up by it, for us and
- * for the thread that waits for us. Where others want the CPU as well, a look that gives way to them can take
- * long: then it is left alone for a while. 0: nothing came.
+ * for the thread that waits for us. Not so where both share a CPU: then the first look after giving way finds
+ * it, and a plain wait does the same with one system call less. Where others want the CPU as well, a look
+ * that gives way to them can take long: then it is left alone for a while. 0: nothing came.
  */
 static pid_t spin(struct keeper *k, int *status)
 {
-	uint64_t start = monotonic_ns(), before = start, now = start;
+	uint64_t start = 0, before = 0, now = 0;
 
 	while (now - start < SPIN_NS) {
 		pid_t tid;
 
 		sched_yield();
 		tid = waitpid(-1, status, __WALL | WNOHANG);
-		if (tid)
+		if (tid) {
+			k->found_at_once = start ? 0 : k->found_at_once + 1;
 			return tid;
+		}
 		before = now;
-		now = monotonic_ns();
+		now = monotonic_ns(); /* not asked for where the first look is enough */
+		if (!start)
+			start = before = now;
 	}
 	if (now - before > SPIN_NS)
 		k->no_spin = NO_SPIN_STOPS;
@@ -355,11 +363,14 @@ static pid_t spin(struct keeper *k, int *status)
 
 static pid_t wait_for_stop(struct keeper *k, int *status)
 {
-	pid_t tid = k->hot ? spin(k, status) : 0;
+	bool shares_cpu = k->found_at_once >= SHARED_STOPS;
+	pid_t tid = k->hot && !shares_cpu ? spin(k, status) : 0;
 	uint64_t start;
 
 	if (tid)
 		return tid;
+	if (shares_cpu && ++k->found_at_once == 2 * SHARED_STOPS)
+		k->found_at_once = SHARED_STOPS - 1; /* may have changed: looked at again */
 	start = monotonic_ns();
 	tid = waitpid(-1, status, __WALL);
 	if (k->no_spin)

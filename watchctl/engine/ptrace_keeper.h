@@ -125,8 +125,9 @@ struct keeper {
 	struct gulps gulps;
 	bool ignores_trap, catches_trap; /* the target, before the first hit */
 	bool told_handler;
-	bool hot;	      /* the last wait was short */
-	unsigned int no_spin; /* stops until it may be tried again */
+	bool hot;		    /* the last wait was short */
+	unsigned int no_spin;	    /* stops until it may be tried again */
+	unsigned int found_at_once; /* stops in a row that the first look has found */
 };
 
 /* In a process of its own that has withdrawn (ptrace_process.h). Never returns. */

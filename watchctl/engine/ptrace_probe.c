@@ -16,7 +16,7 @@ static void run_child(void)
 {
 	if (ptrace(PTRACE_TRACEME, 0, 0, 0))
 		_exit(1);
-	raise(SIGSTOP);
+	kill(getpid(), SIGSTOP);
 	word = 1;
 	_exit(0);
 }

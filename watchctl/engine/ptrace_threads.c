@@ -504,7 +504,7 @@ void threads_on_status(struct keeper *k, pid_t tid, int status)
 		return;
 	}
 	t->stopped = true;
-	t->group = false;
+	t->group = t->dead = false; /* by exec, another thread takes a dead leader's place */
 	t->signal = 0;
 	switch (s.kind) {
 	case STOP_SIGNAL:
