@@ -121,12 +121,12 @@ static inline enum walk_end wire_walk(const struct wire_rule *table, uint32_t ma
 							       : WALK_END_NO_RULE;
 			break;
 		}
-		if (!regs->r[WREG_RIP]) {
-			end = WALK_END_COMPLETE;
-			break;
-		}
 		if (rule.kind != UNWIND_SIGFRAME && regs->r[WREG_RSP] <= sp) {
 			end = WALK_END_NOT_ASCENDING;
+			break;
+		}
+		if (!regs->r[WREG_RIP]) {
+			end = WALK_END_COMPLETE;
 			break;
 		}
 		frame[n++] = regs->r[WREG_RIP];

@@ -14,17 +14,21 @@
 #include <elfutils/libdw.h>
 #include <gelf.h>
 
+#include "stackwalk/cfi_entry.h"
 #include "stackwalk/cfi_fde.h"
+#include "stackwalk/cfi_frame.h"
 #include "stackwalk/cfi_leaf.h"
 #include "stackwalk/cfi_rule.h"
 #include "stackwalk/elffile.h"
+#include "stackwalk/module_jit.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 
 struct cfi_module {
 	uint64_t start, end, bias;
-	struct elffile *file;
+	struct elffile *file; /* NULL: code that no file is behind */
+	char *path;
 	bool eh_opened, debug_opened, indexed;
 	Dwarf_CFI *eh;	  /* ours */
 	Dwarf_CFI *debug; /* its Dwarf's */
@@ -61,6 +65,7 @@ static void module_free(struct cfi_module *m)
 	if (m->eh)
 		dwarf_cfi_end(m->eh);
 	elffile_free(m->file);
+	free(m->path);
 	free(m);
 }
 
@@ -103,16 +108,22 @@ void cfi_remove(struct cfi *c, uint64_t start, uint64_t end)
 	c->n = kept;
 }
 
+static bool is_for(const struct cfi_module *c, const struct module *m)
+{
+	if (c->start != m->start || c->end != m->end || c->bias != m->bias)
+		return false;
+	return c->file ? elffile_is_for(c->file, m) : module_is_jit(m);
+}
+
 bool cfi_add(struct cfi *c, const struct module *m)
 {
 	struct cfi_module *old = find_module(c, m->start);
 	scoped(module_freep) struct cfi_module *new = NULL;
 
-	if (old && old->start == m->start && old->end == m->end && old->bias == m->bias &&
-	    elffile_is_for(old->file, m))
+	if (old && is_for(old, m))
 		return true;
 	new = calloc(1, sizeof(*new));
-	if (!new || !(new->file = elffile_new(m)))
+	if (!new || !(new->path = strdup(m->path)) || (!module_is_jit(m) && !(new->file = elffile_new(m))))
 		return false;
 	new->start = m->start;
 	new->end = m->end;
@@ -196,8 +207,11 @@ static bool is_sigreturn(const struct cfi_module *m, uint64_t vaddr)
 	return false;
 }
 
-/* Assembly often gives its symbols no size: where the function ends, only its code tells. */
-static bool leaf_rule(const struct cfi_module *m, uint64_t vaddr, struct unwind_rule *ret)
+/*
+ * By the code of the function that a symbol names. Assembly often gives its symbols no size: where the
+ * function ends, only its code tells.
+ */
+static bool function_rule(const struct cfi_module *m, uint64_t vaddr, struct unwind_rule *ret)
 {
 	Dwfl_Module *mod = elffile_dwfl(m->file);
 	const uint8_t *code;
@@ -209,14 +223,163 @@ static bool leaf_rule(const struct cfi_module *m, uint64_t vaddr, struct unwind_
 	    GELF_ST_TYPE(sym.st_info) != STT_FUNC)
 		return false;
 	code = file_bytes(m, vaddr - offset, &len);
-	return code && cfi_leaf_rule(code, len, offset, ret);
+	return code && (cfi_leaf_rule(code, len, offset, ret) || cfi_frame_rule(code, len, offset, ret));
 }
 
-static void rule_from_module(struct cfi_module *m, uint64_t pc, struct unwind_rule *ret)
+static bool is_in_plt(Elf *elf, uint64_t vaddr)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+	size_t names;
+
+	if (!elf || elf_getshdrstrndx(elf, &names) != 0)
+		return false;
+	while ((scn = elf_nextscn(elf, scn))) {
+		const char *name;
+
+		if (!gelf_getshdr(scn, &shdr) || vaddr < shdr.sh_addr || vaddr - shdr.sh_addr >= shdr.sh_size)
+			continue;
+		name = elf_strptr(elf, names, shdr.sh_name);
+		if (name && strncmp(name, ".plt", 4) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The linker gives static programs stubs without a table: [endbr64] [bnd] jmp [rip + x]. They leave all as it
+ * is. */
+static bool stub_rule(const struct cfi_module *m, uint64_t vaddr, struct unwind_rule *ret)
+{
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	size_t len, at = 0;
+	const uint8_t *code = file_bytes(m, vaddr, &len);
+
+	if (!code || len < sizeof(endbr64) + 3)
+		return false;
+	if (memcmp(code, endbr64, sizeof(endbr64)) == 0)
+		at = sizeof(endbr64);
+	at += code[at] == 0xf2;
+	if (code[at] != 0xff || code[at + 1] != 0x25 || !is_in_plt(elffile_elf(m->file), vaddr))
+		return false;
+	*ret = (struct unwind_rule){ .kind = UNWIND_CFA_REG, .cfa_reg = WREG_RSP, .cfa_off = 8 };
+	for (unsigned int i = 0; i < UNWIND_SAVES; i++)
+		ret->save[i] = UNWIND_SAME;
+	ret->save[UNWIND_SAVE_RA] = -1;
+	return true;
+}
+
+static bool has_tag(Elf *elf, GElf_Sxword tag, GElf_Xword bits)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+	GElf_Dyn dyn;
+
+	while ((scn = elf_nextscn(elf, scn))) {
+		Elf_Data *data;
+
+		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_DYNAMIC ||
+		    !(data = elf_getdata(scn, NULL)))
+			continue;
+		for (int i = 0; gelf_getdyn(data, i, &dyn); i++)
+			if (dyn.d_tag == tag)
+				return dyn.d_un.d_val & bits;
+	}
+	return false;
+}
+
+/* The path of the loader that the program of @elf asks for, in *@len bytes; NULL: none. */
+static const char *interpreter(Elf *elf, size_t *len)
+{
+	size_t n, size;
+	const char *image = elf_rawfile(elf, &size);
+	GElf_Phdr p;
+
+	if (!image || elf_getphdrnum(elf, &n) != 0)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		if (!gelf_getphdr(elf, (int)i, &p) || p.p_type != PT_INTERP)
+			continue;
+		if (!p.p_filesz || p.p_filesz > size || p.p_offset > size - p.p_filesz)
+			return NULL;
+		*len = strnlen(image + p.p_offset, p.p_filesz);
+		return image + p.p_offset;
+	}
+	return NULL;
+}
+
+static bool ends_with_name_of(const char *path, size_t len, const char *file)
+{
+	const char *slash = memrchr(path, '/', len), *base = strrchr(file, '/');
+
+	if (!slash || !base)
+		return false;
+	len -= (size_t)(slash - path);
+	return strlen(base) == len && memcmp(slash, base, len) == 0;
+}
+
+/* The kernel begins a process in its program, or in the loader that this asks for: not in a library. */
+static bool may_be_entered(const struct cfi *c, const struct cfi_module *m)
+{
+	Elf *elf = elffile_elf(m->file);
+	GElf_Ehdr e;
+	size_t len;
+
+	if (!elf || !gelf_getehdr(elf, &e))
+		return false;
+	if (e.e_type == ET_EXEC || interpreter(elf, &len) || has_tag(elf, DT_FLAGS_1, DF_1_PIE))
+		return true;
+	for (size_t i = 0; i < c->n; i++) {
+		Elf *other = c->v[i]->file ? elffile_elf(c->v[i]->file) : NULL;
+		const char *path = other ? interpreter(other, &len) : NULL;
+
+		if (path && ends_with_name_of(path, len, m->path))
+			return true;
+	}
+	return false;
+}
+
+static bool is_entry(const struct cfi *c, const struct cfi_module *m, uint64_t vaddr)
+{
+	Elf *elf = elffile_elf(m->file);
+	const uint8_t *code;
+	GElf_Ehdr e;
+	size_t len;
+
+	if (!elf || !gelf_getehdr(elf, &e) || vaddr < e.e_entry || vaddr - e.e_entry >= CFI_ENTRY_MAX)
+		return false;
+	code = file_bytes(m, e.e_entry, &len);
+	return code && cfi_is_entry_code(code, len, vaddr - e.e_entry) && may_be_entered(c, m);
+}
+
+/* Compilers of the JIT kind keep frame pointers, if anything; the walker can see when they do not. */
+static void jit_rule(struct unwind_rule *ret)
+{
+	*ret = (struct unwind_rule){ .kind = UNWIND_FP };
+	for (unsigned int i = 0; i < UNWIND_SAVES; i++)
+		ret->save[i] = UNWIND_SAME;
+	ret->save[UNWIND_SAVE_RBP] = -2;
+	ret->save[UNWIND_SAVE_RA] = -1;
+}
+
+/* Code that no table describes: what the code itself proves. */
+static void rule_from_code(const struct cfi *c, const struct cfi_module *m, uint64_t vaddr,
+			   struct unwind_rule *ret)
+{
+	if (is_entry(c, m, vaddr))
+		ret->kind = UNWIND_OUTERMOST;
+	else if (!stub_rule(m, vaddr, ret))
+		function_rule(m, vaddr, ret);
+}
+
+static void rule_from_module(const struct cfi *c, struct cfi_module *m, uint64_t pc, struct unwind_rule *ret)
 {
 	uint64_t vaddr = pc - m->bias;
 	Dwarf_Frame *frame = NULL;
 
+	if (!m->file) {
+		jit_rule(ret);
+		return;
+	}
 	open_eh(m);
 	if (is_sigreturn(m, vaddr)) {
 		ret->kind = UNWIND_SIGFRAME;
@@ -225,7 +388,7 @@ static void rule_from_module(struct cfi_module *m, uint64_t pc, struct unwind_ru
 	if (!m->eh || dwarf_cfi_addrframe(m->eh, vaddr, &frame) != 0) {
 		open_debug(m);
 		if (!m->debug || dwarf_cfi_addrframe(m->debug, vaddr - m->debug_bias, &frame) != 0) {
-			leaf_rule(m, vaddr, ret);
+			rule_from_code(c, m, vaddr, ret);
 			return;
 		}
 	}
@@ -245,7 +408,7 @@ void cfi_rule(struct cfi *c, uint64_t pc, struct unwind_rule *ret)
 	*ret = (struct unwind_rule){ .kind = UNWIND_NO_RULE };
 	m = find_module(c, pc);
 	if (m)
-		rule_from_module(m, pc, ret);
+		rule_from_module(c, m, pc, ret);
 	/* Without memory to remember it, it is worked out again next time. */
 	known = malloc(sizeof(*known));
 	if (!known)
@@ -262,6 +425,8 @@ static void index_functions(struct cfi_module *m)
 	if (m->indexed)
 		return;
 	m->indexed = true;
+	if (!m->file)
+		return;
 	open_eh(m);
 	elf = m->eh ? elffile_elf(m->file) : NULL;
 	if (elf)
@@ -352,13 +517,13 @@ unsigned int cfi_walk(struct cfi *c, const struct regs *regs, const struct memor
 			break;
 		}
 		exact = rule.kind == UNWIND_SIGFRAME;
-		if (!exact && at.r[WREG_RIP] == 0) {
-			*why = WALK_END_COMPLETE;
-			break;
-		}
 		/* A signal handler may run on a stack of its own, anywhere. */
 		if (!exact && at.r[WREG_RSP] <= rsp) {
 			*why = WALK_END_NOT_ASCENDING;
+			break;
+		}
+		if (!exact && at.r[WREG_RIP] == 0) {
+			*why = WALK_END_COMPLETE;
 			break;
 		}
 		frame[n++] = at.r[WREG_RIP];

@@ -23,7 +23,8 @@ void cfi_remove(struct cfi *c, uint64_t start, uint64_t end);
 /*
  * The rule for the row that holds @pc. Pass the address itself for an innermost or interrupted
  * frame, the return address minus one otherwise. Code outside any module or without CFI gives
- * UNWIND_NO_RULE (the caller decides whether UNWIND_FP is wanted).
+ * UNWIND_NO_RULE, unless its rule can be proved from the code itself; code of a MODULE_JIT (module_jit.h)
+ * gives UNWIND_FP, which nothing proves: see whether it leads to code that a call could return to.
  */
 void cfi_rule(struct cfi *c, uint64_t pc, struct unwind_rule *ret);
 

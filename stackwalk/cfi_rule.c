@@ -5,6 +5,7 @@
  *	CFA	bregx R, n			almost all code
  *		bregR n, deref			gcc's realigned stacks (rbp - 8), OpenSSL
  *		bregR n, deref, plus_uconst m
+ *		bregR n, bregI 0, lit8, mul, plus, deref, plus_uconst m	OpenSSL's Montgomery code
  *		breg7 8, breg16 0, lit15, and, litN, ge, lit3, shl, plus	the linker's PLT
  *	saved	cfa, plus_uconst n		almost all code
  *		cfa, breg6 n			gcc's realigned stacks
@@ -55,10 +56,24 @@ static unsigned int plt_threshold(const struct ops *e)
 	return e->v[varies].atom - DW_OP_lit0;
 }
 
+/* "bregI 0, lit8, mul, plus" behind the base: how many operations that are, 0 or 4. */
+static size_t convert_index(const struct ops *e, struct unwind_rule *rule)
+{
+	unsigned int reg;
+	int64_t off;
+
+	if (e->n < 6 || !base_and_offset(&e->v[1], &reg, &off) || reg > WREG_R15 || off ||
+	    e->v[2].atom != DW_OP_lit8 || e->v[3].atom != DW_OP_mul || e->v[4].atom != DW_OP_plus)
+		return 0;
+	rule->cfa_index = (uint8_t)(reg + 1);
+	return 4;
+}
+
 static bool convert_cfa(const struct ops *e, struct unwind_rule *rule)
 {
 	unsigned int reg, threshold = plt_threshold(e);
 	int64_t off, off2 = 0;
+	size_t at;
 
 	if (threshold) {
 		rule->kind = UNWIND_PLT;
@@ -74,12 +89,13 @@ static bool convert_cfa(const struct ops *e, struct unwind_rule *rule)
 		rule->kind = UNWIND_CFA_REG;
 		return true;
 	}
-	if (e->v[1].atom != DW_OP_deref || e->n > 3)
+	at = 1 + convert_index(e, rule);
+	if (e->v[at].atom != DW_OP_deref || e->n > at + 2)
 		return false;
-	if (e->n == 3) {
-		if (e->v[2].atom != DW_OP_plus_uconst)
+	if (e->n == at + 2) {
+		if (e->v[at + 1].atom != DW_OP_plus_uconst)
 			return false;
-		off2 = (int64_t)e->v[2].number;
+		off2 = (int64_t)e->v[at + 1].number;
 	}
 	if (off2 != (int16_t)off2)
 		return false;

@@ -27,8 +27,7 @@ static const struct {
 	{ "abi0", true, false, HIT_WHOLE },	 { "abiinternal", true, false, HIT_WHOLE },
 };
 
-/* Cuts the last suffix and its number from @name. False: it has none. */
-static bool cut_suffix(char *name, enum hit_part *part)
+bool code_name_cut_suffix(char *name, enum hit_part *part)
 {
 	char *dot = strrchr(name, '.'), *number = NULL;
 
@@ -58,7 +57,7 @@ static char *plain_symbol(const char *symbol, enum hit_part *part)
 	char *plain = version ? strndup(symbol, (size_t)(version - symbol)) : strdup(symbol);
 
 	*part = HIT_WHOLE;
-	while (plain && cut_suffix(plain, part))
+	while (plain && code_name_cut_suffix(plain, part))
 		;
 	return plain;
 }

@@ -10,6 +10,13 @@
  */
 enum name_fit code_name_fit(const char *symbol, const char *query, enum hit_part *part);
 
+/*
+ * Cuts the last suffix (and its number) that a compiler gave to a part or copy of a function from @name, and
+ * raises
+ * *@part to what that says. False: it has none.
+ */
+bool code_name_cut_suffix(char *name, enum hit_part *part);
+
 /* For people: with parameters, without a version, and with "[clone .cold]" as the symbol has it (".cold"). */
 char *code_name_shown(const char *symbol); /* NULL: no memory */
 

@@ -84,14 +84,27 @@ static void read_units(struct dwarf_names *d)
 	intervals_sort(&d->ranges);
 }
 
+/* Entries follow one another: in a damaged file a link back would lead round for ever. */
+static bool is_behind(const Dwarf_Die *die, const void **last)
+{
+	bool ret = (uintptr_t)die->addr > (uintptr_t)*last;
+
+	*last = die->addr;
+	return ret;
+}
+
 /* Collects the functions with code among the children of @parent; with @nested, those inside others too. */
 static bool read_functions(struct unit *u, Dwarf_Die *parent, bool nested, unsigned int depth)
 {
 	Dwarf_Die die;
 
+	const void *last = parent->addr;
+
 	if (depth == DEPTH_MAX || dwarf_child(parent, &die) != 0)
 		return true;
 	do {
+		if (!is_behind(&die, &last))
+			break;
 		switch (dwarf_tag(&die)) {
 		case DW_TAG_subprogram:
 			if (!vec_push(u->die, u->ndies, u->die_cap, die) ||
@@ -161,6 +174,7 @@ static size_t inlined_chain(const Dwarf_Die *parent, uint64_t addr, Dwarf_Die *c
 	size_t n = 0;
 
 	for (unsigned int depth = 0; depth < DEPTH_MAX; depth++) {
+		const void *last = at.addr;
 		bool found = false;
 
 		if (dwarf_child(&at, &die) != 0)
@@ -168,6 +182,8 @@ static size_t inlined_chain(const Dwarf_Die *parent, uint64_t addr, Dwarf_Die *c
 		do {
 			int tag = dwarf_tag(&die);
 
+			if (!is_behind(&die, &last))
+				break;
 			if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block)
 				continue;
 			if (dwarf_haspc(&die, addr) != 1)

@@ -4,13 +4,14 @@
  * may have gone. What is opened is compared by build id with what was mapped. Where it is not the
  * same, a debug file of the right build id still gives every name.
  *
- * libdwfl gets the real path with our descriptor, so that a debuglink is looked up next to where the
- * file lives ("/usr/lib/x/.debug/"), and the debug folder of the process's root as one more place.
+ * libdwfl gets the real path with our descriptor, and asks back (find_debuginfo) for the separate file when
+ * it needs one. dwz's shared file is handed to libdw afterwards: what libdwfl finds by itself is not compared
+ * by build id, and another version of it would give wrong names.
  */
 #include "stackwalk/elffile.h"
 
+#include <elfutils/libdwelf.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -29,12 +30,16 @@ struct elffile {
 	int fd; /* held from the start for files below /proc, else -1 until opened */
 	bool opened, asked_dwarf;
 	enum elffile_state state;
-	char *debug_path; /* where libdwfl looks; callbacks points to it */
+	const struct symbol_search *search;
+	char *root;	  /* "/proc/PID/root" when that is where the file is opened from, else "" */
+	char *debug_path; /* of the separate file, once it was found */
 	Dwfl_Callbacks callbacks;
 	Dwfl *dwfl;
 	Dwfl_Module *mod;
 	Dwarf *dwarf;
 	Dwarf_Addr dwarf_bias;
+	Dwarf *alt; /* dwz's shared file */
+	int alt_fd;
 };
 
 static bool path_is_below_proc(const char *path)
@@ -42,26 +47,28 @@ static bool path_is_below_proc(const char *path)
 	return strncmp(path, "/proc/", 6) == 0;
 }
 
-/* Devices and pipes may do things when they are opened: only regular files are. */
-static int open_regular(const char *path)
+/* "/proc/PID/root" when that is where the file is opened from, else "". */
+static char *root_prefix(const char *open_path)
 {
-	struct stat st;
+	const char *root = path_is_below_proc(open_path) ? strstr(open_path, "/root/") : NULL;
 
-	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-		return -1;
-	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return root ? strndup(open_path, (size_t)(root - open_path) + 5) : strdup("");
 }
 
-struct elffile *elffile_new(const struct module *m)
+struct elffile *elffile_new_searched(const struct module *m, const struct symbol_search *search)
 {
 	struct elffile *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return NULL;
-	f->fd = -1;
+	f->fd = f->alt_fd = -1;
+	f->search = search;
 	f->path = strdup(m->path);
-	f->open_path = strdup(m->open_path ? m->open_path : m->path);
-	if (!f->path || !f->open_path) {
+	f->open_path = symbol_search_module_path(search, m->path);
+	if (!f->open_path)
+		f->open_path = strdup(m->open_path ? m->open_path : m->path);
+	f->root = f->open_path ? root_prefix(f->open_path) : NULL;
+	if (!f->path || !f->open_path || !f->root) {
 		elffile_free(f);
 		return NULL;
 	}
@@ -69,8 +76,13 @@ struct elffile *elffile_new(const struct module *m)
 	f->build_id_len = m->build_id_len;
 	f->deleted = m->deleted;
 	if (path_is_below_proc(f->open_path))
-		f->fd = open_regular(f->open_path);
+		f->fd = symbol_search_open_regular(f->open_path);
 	return f;
+}
+
+struct elffile *elffile_new(const struct module *m)
+{
+	return elffile_new_searched(m, NULL);
 }
 
 void elffile_free(struct elffile *f)
@@ -79,8 +91,13 @@ void elffile_free(struct elffile *f)
 		return;
 	if (f->dwfl)
 		dwfl_end(f->dwfl);
+	if (f->alt)
+		dwarf_end(f->alt);
+	if (f->alt_fd >= 0)
+		close(f->alt_fd);
 	if (f->fd >= 0)
 		close(f->fd);
+	free(f->root);
 	free(f->debug_path);
 	free(f->path);
 	free(f->open_path);
@@ -129,60 +146,66 @@ static enum elffile_state open_main(struct elffile *f)
 {
 	struct module_elf head;
 
-	if (f->fd < 0)
-		f->fd = strcmp(f->path, "[vdso]") == 0 ? open_vdso() : open_regular(f->open_path);
+	if (strcmp(f->path, "[vdso]") == 0)
+		f->fd = open_vdso();
+	else if (f->fd < 0 && f->path[0] == '/') /* "[jit]" is no file, whatever lies in our folder */
+		f->fd = symbol_search_open_regular(f->open_path);
 	if (f->fd < 0 || !module_elf_from_file(f->fd, &head))
 		return ELFFILE_MISSING;
 	return build_id_matches(f, &head) ? ELFFILE_OK : ELFFILE_STALE;
 }
 
-/* "/proc/PID/root" when that is where the file is opened from, else "". */
-static int root_prefix_len(const struct elffile *f)
-{
-	const char *root = path_is_below_proc(f->open_path) ? strstr(f->open_path, "/root/") : NULL;
-
-	return root ? (int)(root - f->open_path) + 5 : 0;
-}
-
 /* Opens the debug file that goes by our build id, to stand in for a file that is gone. */
 static bool open_debug_only(struct elffile *f)
 {
-	char id[2 * BUILD_ID_MAX + 1], path[PATH_MAX];
+	scoped(freep) char *path = NULL;
 	struct module_elf head;
-	int fd;
+	scoped(closep) int fd =
+		symbol_search_open_build_id(f->search, f->root, f->build_id, f->build_id_len, &path);
 
-	if (f->build_id_len < 2)
-		return false;
-	for (size_t i = 0; i < f->build_id_len; i++)
-		snprintf(id + 2 * i, 3, "%02x", f->build_id[i]);
-	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
-	fd = open_regular(path);
 	if (fd < 0)
+		fd = symbol_search_fetch(f->search, f->build_id, f->build_id_len, &path);
+	if (fd < 0 || !module_elf_from_file(fd, &head))
 		return false;
-	/* Its notes may have no contents here; the name is the proof. */
-	if (!module_elf_from_file(fd, &head)) {
-		close(fd);
-		return false;
-	}
 	if (f->fd >= 0)
 		close(f->fd);
-	f->fd = fd;
+	f->fd = take_fd(fd);
+	free(f->debug_path);
+	f->debug_path = take_ptr(path);
 	return true;
+}
+
+/*
+ * libdwfl asks for the separate file of a module: @link and @crc are its debuglink. It asks in the same way
+ * for dwz's shared file, without a checksum: that is attach_alt()'s.
+ */
+static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, GElf_Addr base,
+			  const char *file, const char *link, GElf_Word crc, char **ret)
+{
+	struct elffile *f = *userdata;
+	struct debuglink l;
+	int fd;
+
+	if (!f || f->state == ELFFILE_DEBUG_ONLY || (link && !crc))
+		return -1;
+	l = (struct debuglink){ f->path, f->open_path, link, crc, f->build_id, f->build_id_len };
+	fd = symbol_search_open_build_id(f->search, f->root, f->build_id, f->build_id_len, ret);
+	if (fd < 0)
+		fd = symbol_search_open_debuglink(f->search, f->root, &l, ret);
+	if (fd < 0)
+		fd = symbol_search_fetch(f->search, f->build_id, f->build_id_len, ret);
+	if (fd >= 0 && !f->debug_path)
+		f->debug_path = strdup(*ret);
+	return fd;
 }
 
 static bool report_to_dwfl(struct elffile *f)
 {
-	int root = root_prefix_len(f), fd;
+	void **userdata;
+	int fd;
 
-	if (asprintf(&f->debug_path,
-		     root ? ":.debug:/usr/lib/debug:%.*s/usr/lib/debug" : ":.debug:/usr/lib/debug", root,
-		     f->open_path) < 0) {
-		f->debug_path = NULL;
-		return false;
-	}
-	f->callbacks = (Dwfl_Callbacks){ .find_elf = dwfl_build_id_find_elf,
-					 .find_debuginfo = dwfl_standard_find_debuginfo,
-					 .debuginfo_path = &f->debug_path };
+	f->callbacks =
+		(Dwfl_Callbacks){ .find_elf = dwfl_build_id_find_elf, .find_debuginfo = find_debuginfo };
 	f->dwfl = dwfl_begin(&f->callbacks);
 	if (!f->dwfl)
 		return false;
@@ -192,6 +215,8 @@ static bool report_to_dwfl(struct elffile *f)
 	if (!f->mod && fd >= 0)
 		close(fd);
 	dwfl_report_end(f->dwfl, NULL, NULL);
+	if (f->mod && dwfl_module_info(f->mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL))
+		*userdata = f;
 	return f->mod != NULL;
 }
 
@@ -222,6 +247,22 @@ Elf *elffile_elf(struct elffile *f)
 	return mod ? dwfl_module_getelf(mod, &bias) : NULL;
 }
 
+/* Much of what dwz found twice is in a file that the packages share. */
+static void attach_alt(struct elffile *f)
+{
+	const char *name, *file = f->debug_path ? f->debug_path : f->open_path;
+	scoped(freep) char *path = NULL;
+	const void *id;
+	ssize_t id_len = dwelf_dwarf_gnu_debugaltlink(f->dwarf, &name, &id);
+
+	if (id_len <= 0)
+		return;
+	f->alt_fd = symbol_search_open_altlink(f->search, f->root, file, name, id, (size_t)id_len, &path);
+	f->alt = f->alt_fd >= 0 ? dwarf_begin(f->alt_fd, DWARF_C_READ) : NULL;
+	if (f->alt)
+		dwarf_setalt(f->dwarf, f->alt);
+}
+
 Dwarf *elffile_dwarf(struct elffile *f, uint64_t *bias)
 {
 	Dwfl_Module *mod = elffile_dwfl(f);
@@ -229,7 +270,14 @@ Dwarf *elffile_dwarf(struct elffile *f, uint64_t *bias)
 	if (mod && !f->asked_dwarf) {
 		f->asked_dwarf = true;
 		f->dwarf = dwfl_module_getdwarf(mod, &f->dwarf_bias);
+		if (f->dwarf)
+			attach_alt(f);
 	}
 	*bias = f->dwarf_bias;
 	return f->dwarf;
+}
+
+const char *elffile_debug_path(struct elffile *f)
+{
+	return f->debug_path;
 }

@@ -1,9 +1,9 @@
 /*
  * elffile - the file behind a module, and its separate debug file; private to stackwalk/.
  *
- * The one place that opens ELF files and finds their debug information: by build id, by debuglink,
- * by debuginfod where the user configured it (DEBUGINFOD_URLS), also below the root of a process in
- * another mount namespace. Compressed sections, .gnu_debugdata and dwz's shared files are libdw's work.
+ * The one place that opens ELF files and their debug information; where these are looked for is
+ * symbol_search's business, also below the root of a process in another mount namespace. Compressed sections
+ * and .gnu_debugdata are libdw's work.
  *
  * Every address here is a *file* address: vaddr = runtime address - module.bias. Nothing is read
  * before it is asked for. All pointers handed out live as long as the elffile.
@@ -19,6 +19,7 @@
 #include <gelf.h>
 
 #include "stackwalk/module.h"
+#include "stackwalk/symbol_search.h"
 
 struct elffile;
 
@@ -35,6 +36,9 @@ enum elffile_state {
  * opened now, so that it stays readable when the process ends. NULL: no memory.
  */
 struct elffile *elffile_new(const struct module *m);
+
+/* The same, with the user's wishes about where to look; @search outlives the elffile. */
+struct elffile *elffile_new_searched(const struct module *m, const struct symbol_search *search);
 void elffile_free(struct elffile *f); /* accepts NULL */
 
 /* Whether @f was made for the same file as @m is. The bias may differ. */
@@ -51,6 +55,9 @@ Elf *elffile_elf(struct elffile *f);
  * (not 0 only for prelinked files).
  */
 Dwarf *elffile_dwarf(struct elffile *f, uint64_t *bias);
+
+/* The path of the separate file that the debug information (or the symbol table) is in; NULL: none. */
+const char *elffile_debug_path(struct elffile *f);
 
 /* The same as a libdwfl module reported at load bias 0: its "runtime" addresses are vaddrs. */
 Dwfl_Module *elffile_dwfl(struct elffile *f);

@@ -22,11 +22,16 @@ static bool source_read(const struct source *s, uint64_t offset, void *buf, size
 	return pread(s->fd, buf, len, (off_t)(s->base + offset)) == (ssize_t)len;
 }
 
-static bool header_is_ours(const Elf64_Ehdr *h)
+static bool header_is_x86_64(const Elf64_Ehdr *h)
 {
 	return memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 && h->e_ident[EI_CLASS] == ELFCLASS64 &&
-	       h->e_ident[EI_DATA] == ELFDATA2LSB && h->e_machine == EM_X86_64 &&
-	       (h->e_type == ET_EXEC || h->e_type == ET_DYN) && h->e_phentsize == sizeof(Elf64_Phdr);
+	       h->e_ident[EI_DATA] == ELFDATA2LSB && h->e_machine == EM_X86_64;
+}
+
+static bool header_is_ours(const Elf64_Ehdr *h)
+{
+	return header_is_x86_64(h) && (h->e_type == ET_EXEC || h->e_type == ET_DYN) &&
+	       h->e_phentsize == sizeof(Elf64_Phdr);
 }
 
 static bool note_is_build_id(const Elf64_Nhdr *n, const uint8_t *name)
@@ -108,4 +113,31 @@ bool module_elf_from_memory(int mem_fd, uint64_t base, struct module_elf *ret)
 bool module_elf_from_self(const void *base, struct module_elf *ret)
 {
 	return module_elf_read(&(struct source){ -1, (uintptr_t)base }, ret);
+}
+
+bool module_elf_build_id(int fd, uint8_t id[BUILD_ID_MAX], uint8_t *len)
+{
+	const struct source s = { fd, 0 };
+	struct module_elf found = { 0 };
+	Elf64_Phdr notes = { 0 };
+	Elf64_Ehdr h;
+	Elf64_Shdr sh;
+
+	if (fd < 0 || !source_read(&s, 0, &h, sizeof(h)) || !header_is_x86_64(&h))
+		return false;
+	for (unsigned int i = 0; h.e_shentsize == sizeof(sh) && i < h.e_shnum && !found.build_id_len; i++) {
+		if (!source_read(&s, h.e_shoff + i * sizeof(sh), &sh, sizeof(sh)))
+			break;
+		if (sh.sh_type != SHT_NOTE)
+			continue;
+		notes.p_offset = sh.sh_offset;
+		notes.p_filesz = sh.sh_size;
+		notes.p_align = sh.sh_addralign;
+		read_build_id(&s, &notes, &found);
+	}
+	if (!found.build_id_len && !module_elf_read(&s, &found))
+		return false;
+	memcpy(id, found.build_id, sizeof(found.build_id));
+	*len = found.build_id_len;
+	return found.build_id_len > 0;
 }

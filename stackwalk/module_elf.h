@@ -36,6 +36,12 @@ bool module_elf_from_file(int fd, struct module_elf *ret);
  */
 bool module_elf_from_memory(int mem_fd, uint64_t base, struct module_elf *ret);
 
+/*
+ * The build id of an open file, which may as well be a file of debug information, whose segments are empty:
+ * from its section headers if it has any. False: none, or no ELF file for x86-64.
+ */
+bool module_elf_build_id(int fd, uint8_t id[BUILD_ID_MAX], uint8_t *len);
+
 /* From the vdso of this very process, at @base. */
 bool module_elf_from_self(const void *base, struct module_elf *ret);
 

@@ -1,10 +1,11 @@
 /*
- * What is looked up is kept: per module a map from file address to the finished location, so that
+ * What is looked up is kept: per module a map from runtime address to the finished location, so that
  * reports over millions of events pay once per code address. Modules that went away are kept aside
  * with their locations, because their strings were handed out.
  *
- * Names come from the debug information where there is some and from the symbol tables otherwise. One
- * file mapped by several modules (dlmopen, or a library loaded again) is read once.
+ * A location is filled from an answer, which belongs to a place in a file and not in memory: answers are kept
+ * by build id, so that a library loaded again, or at several places, is resolved once, and so that a log can
+ * bring them along. Which files there are to ask is another list, by path and build id.
  */
 #include "stackwalk/symbolizer.h"
 
@@ -13,27 +14,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stackwalk/demangle.h"
-#include "stackwalk/dwarf_names.h"
-#include "stackwalk/elffile.h"
-#include "stackwalk/symbols.h"
+#include "stackwalk/module_jit.h"
+#include "stackwalk/perf_map.h"
+#include "stackwalk/strings.h"
+#include "stackwalk/symbol_file.h"
+#include "stackwalk/symbol_workers.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 
-struct names_file {
-	struct elffile *elf;
-	struct symbols *symbols;   /* NULL: not read yet */
-	struct dwarf_names *dwarf; /* NULL: not read yet */
-	struct names_file *next;
+/* A worker that computes that long about one address does not come back. */
+#define STALL_MS 60000
+
+/* What is known about places in one file, wherever it lies: goes by build id, without one by path. */
+struct answers {
+	const char *path;
+	uint8_t build_id[BUILD_ID_MAX];
+	uint8_t build_id_len;
+	struct map64 by_address; /* file address -> const struct symbol_answer * */
+	struct answers *next;
+};
+
+struct source {
+	struct symbol_file *file;
+	const struct entry *entry; /* the first module made from it */
+	bool used;
+	struct source *next;
 };
 
 struct entry {
 	uint64_t start, end, bias;
-	char *path;
+	const char *path;
 	uint8_t build_id[BUILD_ID_MAX];
 	uint8_t build_id_len;
-	struct names_file *file;
+	struct source *source;
+	struct answers *answers;
 	struct map64 locations; /* by runtime address */
+};
+
+struct deferred {
+	struct entry *entry;
+	struct location *loc;
+	uint64_t addr;
 };
 
 struct symbolizer {
@@ -41,7 +62,16 @@ struct symbolizer {
 	size_t n, cap;
 	struct entry **gone;
 	size_t ngone, gone_cap;
-	struct names_file *files;
+	struct source *sources;
+	struct answers *answers;
+	const struct symbol_search *search;
+	struct strings strings; /* of all answers and locations */
+	struct entry *jit;	/* code in no module; no module either */
+	struct perf_map **perf_map;
+	size_t nperf_maps, perf_map_cap;
+	bool deferring;
+	struct deferred *deferred;
+	size_t ndeferred, deferred_cap;
 };
 
 static const struct frame_name no_name;
@@ -52,33 +82,16 @@ struct symbolizer *symbolizer_new(void)
 	return calloc(1, sizeof(struct symbolizer));
 }
 
-static void location_free(struct location *loc)
+void symbolizer_set_search(struct symbolizer *s, const struct symbol_search *search)
 {
-	if (!loc)
-		return;
-	for (size_t i = 0; i < loc->nframes && loc->frame != &no_name; i++) {
-		free((char *)loc->frame[i].function);
-		free((char *)loc->frame[i].file);
-	}
-	if (loc->frame != &no_name)
-		free((struct frame_name *)loc->frame);
-	free(loc);
-}
-
-static void locations_free(struct map64 *m)
-{
-	for (size_t i = 0; i < m->cap; i++)
-		if (m->slot[i].used)
-			location_free(m->slot[i].value);
-	map64_deinit(m);
+	s->search = search;
 }
 
 static void entry_free(struct entry *e)
 {
 	if (!e)
 		return;
-	locations_free(&e->locations);
-	free(e->path);
+	map64_deinit(&e->locations);
 	free(e);
 }
 
@@ -90,37 +103,103 @@ void symbolizer_free(struct symbolizer *s)
 		entry_free(s->v[i]);
 	for (size_t i = 0; i < s->ngone; i++)
 		entry_free(s->gone[i]);
-	for (struct names_file *f = s->files, *next; f; f = next) {
+	entry_free(s->jit);
+	for (struct source *f = s->sources, *next; f; f = next) {
 		next = f->next;
-		symbols_free(f->symbols);
-		dwarf_names_free(f->dwarf);
-		elffile_free(f->elf);
+		symbol_file_free(f->file);
 		free(f);
 	}
+	for (struct answers *a = s->answers, *next; a; a = next) {
+		next = a->next;
+		map64_deinit(&a->by_address);
+		free(a);
+	}
+	for (size_t i = 0; i < s->nperf_maps; i++)
+		perf_map_free(s->perf_map[i]);
+	free(s->perf_map);
+	free(s->deferred);
 	free(s->v);
 	free(s->gone);
+	strings_deinit(&s->strings);
 	free(s);
 }
 
-static struct names_file *file_for(struct symbolizer *s, const struct module *m)
-{
-	struct names_file *f;
+/* Files and answers */
 
-	for (f = s->files; f; f = f->next)
-		if (elffile_is_for(f->elf, m))
+static struct source *source_for(struct symbolizer *s, const struct module *m)
+{
+	struct source *f;
+
+	for (f = s->sources; f; f = f->next)
+		if (symbol_file_is_for(f->file, m))
 			return f;
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return NULL;
-	f->elf = elffile_new(m);
-	if (!f->elf) {
+	f->file = symbol_file_new(m, s->search);
+	if (!f->file) {
 		free(f);
 		return NULL;
 	}
-	f->next = s->files;
-	s->files = f;
+	f->next = s->sources;
+	s->sources = f;
 	return f;
 }
+
+static struct answers *answers_for(struct symbolizer *s, const char *path, const uint8_t *build_id,
+				   uint8_t len)
+{
+	struct answers *a;
+
+	for (a = s->answers; a; a = a->next)
+		if (a->build_id_len == len &&
+		    (len ? memcmp(a->build_id, build_id, len) == 0 : strcmp(a->path, path) == 0))
+			return a;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return NULL;
+	a->path = strings_keep(&s->strings, path);
+	if (!a->path) {
+		free(a);
+		return NULL;
+	}
+	if (len)
+		memcpy(a->build_id, build_id, len);
+	a->build_id_len = len;
+	a->next = s->answers;
+	s->answers = a;
+	return a;
+}
+
+static struct symbol_answer *answer_get(const struct answers *a, uint64_t vaddr)
+{
+	return map64_get(&a->by_address, vaddr);
+}
+
+/* Keeps the better one of @fresh and what was known before. False: no memory. */
+static bool answer_put(struct answers *a, uint64_t vaddr, struct symbol_answer *fresh)
+{
+	struct symbol_answer *old = map64_get(&a->by_address, vaddr);
+	struct symbol_answer *best = symbol_answer_better(old, fresh);
+
+	/* The file has had its say, whichever is better. */
+	best->from_file |= fresh->from_file || (old && old->from_file);
+	return map64_put(&a->by_address, vaddr, best);
+}
+
+bool symbolizer_tell(struct symbolizer *s, const struct symbol_told *told)
+{
+	struct answers *answers;
+	struct symbol_answer *a;
+
+	if (!told->nframes || told->build_id_len > BUILD_ID_MAX)
+		return true;
+	answers = answers_for(s, told->module, told->build_id, told->build_id_len);
+	a = symbol_answer_new(&s->strings, told->start, told->frame, told->nframes);
+	return answers && a && answer_put(answers, told->address, a);
+}
+
+/* Modules */
 
 /* How many modules start at or below @addr. */
 static size_t entries_upto(const struct symbolizer *s, uint64_t addr)
@@ -171,19 +250,22 @@ static struct entry *entry_new(struct symbolizer *s, const struct module *m)
 	e->bias = m->bias;
 	memcpy(e->build_id, m->build_id, sizeof(e->build_id));
 	e->build_id_len = m->build_id_len;
-	e->path = strdup(m->path);
-	e->file = file_for(s, m);
-	if (!e->path || !e->file) {
+	e->path = strings_keep(&s->strings, m->path);
+	e->source = source_for(s, m);
+	e->answers = answers_for(s, m->path, m->build_id, m->build_id_len);
+	if (!e->path || !e->source || !e->answers) {
 		entry_free(e);
 		return NULL;
 	}
+	if (!e->source->entry)
+		e->source->entry = e;
 	return e;
 }
 
 static bool entry_is(const struct entry *e, const struct module *m)
 {
 	return e && e->start == m->start && e->end == m->end && e->bias == m->bias &&
-	       strcmp(e->path, m->path) == 0 && elffile_is_for(e->file->elf, m);
+	       strcmp(e->path, m->path) == 0 && symbol_file_is_for(e->source->file, m);
 }
 
 bool symbolizer_add(struct symbolizer *s, const struct module *m)
@@ -207,118 +289,11 @@ bool symbolizer_add(struct symbolizer *s, const struct module *m)
 	return true;
 }
 
-static struct symbols *file_symbols(struct names_file *f)
+/* Locations */
+
+static struct location *place_new(struct symbolizer *s, const struct entry *e, uint64_t addr)
 {
-	if (!f->symbols)
-		f->symbols = symbols_new(f->elf);
-	return f->symbols;
-}
-
-static struct dwarf_names *file_dwarf(struct names_file *f)
-{
-	if (!f->dwarf)
-		f->dwarf = dwarf_names_new(f->elf);
-	return f->dwarf;
-}
-
-static bool file_has_names(struct names_file *f)
-{
-	enum elffile_state state = elffile_state(f->elf);
-
-	return state == ELFFILE_OK || state == ELFFILE_DEBUG_ONLY;
-}
-
-/* Moves the frames of @p into @loc; the names of @p become @loc's. */
-static bool take_frames(struct location *loc, struct dwarf_place *p)
-{
-	struct frame_name *frame = calloc(p->nframes, sizeof(*frame));
-
-	if (!frame)
-		return false;
-	for (size_t i = 0; i < p->nframes; i++) {
-		frame[i].function = p->frame[i].function;
-		p->frame[i].function = NULL;
-		frame[i].file = p->frame[i].file ? strdup(p->frame[i].file) : NULL;
-		frame[i].line = p->frame[i].line;
-	}
-	loc->frame = frame;
-	loc->nframes = p->nframes;
-	return true;
-}
-
-static bool one_frame(struct location *loc, char *function)
-{
-	struct frame_name *frame = calloc(1, sizeof(*frame));
-
-	if (!frame) {
-		free(function);
-		return false;
-	}
-	frame->function = function;
-	loc->frame = frame;
-	loc->nframes = 1;
-	return true;
-}
-
-/*
- * Where the symbol is the better name. The debug information calls the real function "f" in all its parts;
- * in a part that was split off the symbol says "f.cold", and offsets count from the start of that part. And
- * a library's internal name ("__libc_malloc") gives way to the exported one at the same place ("malloc"),
- * which callers wrote and which is all that is known without debug information.
- */
-static bool symbol_names_better(const struct symbol *sym, uint64_t start, const struct dwarf_place *p)
-{
-	const char *name = p->frame[p->nframes - 1].function;
-
-	if (!p->has_function || !name)
-		return true;
-	if (start != p->start)
-		return false;
-	/* C++ static functions: the debug information has the bare name, the symbol the parameters too. */
-	if (strncmp(sym->name, "_Z", 2) == 0 && !strchr(name, '('))
-		return true;
-	return !p->in_entry_range || (name[0] == '_' && sym->bind != STB_LOCAL && sym->name[0] != '_');
-}
-
-static void name_from_symbol(struct location *loc, const struct symbol *sym)
-{
-	struct frame_name *real = (struct frame_name *)&loc->frame[loc->nframes - 1];
-	char *name = demangle_or_copy(sym->name);
-
-	if (!name)
-		return;
-	free((char *)real->function);
-	real->function = name;
-}
-
-static bool fill_location(struct entry *e, uint64_t addr, struct location *loc)
-{
-	uint64_t vaddr = addr - e->bias, start = 0, end = 0;
-	struct symbols *symbols = file_symbols(e->file);
-	struct dwarf_names *dwarf = file_dwarf(e->file);
-	const struct symbol *sym = symbols ? symbols_find(symbols, vaddr, false, &start, &end) : NULL;
-	struct dwarf_place p;
-	bool ok, better;
-
-	if (!dwarf || !dwarf_names_lookup(dwarf, vaddr, &p)) {
-		loc->function_start = sym ? start + e->bias : 0;
-		return one_frame(loc, sym ? demangle_or_copy(sym->name) : NULL);
-	}
-	better = sym && symbol_names_better(sym, start, &p);
-	ok = take_frames(loc, &p);
-	if (ok && better)
-		name_from_symbol(loc, sym);
-	if (p.has_function)
-		loc->function_start = p.start + e->bias;
-	else if (sym)
-		loc->function_start = start + e->bias;
-	dwarf_place_deinit(&p);
-	return ok;
-}
-
-static struct location *location_new(struct entry *e, uint64_t addr)
-{
-	struct location *loc = calloc(1, sizeof(*loc));
+	struct location *loc = strings_room(&s->strings, sizeof(*loc));
 
 	if (!loc)
 		return NULL;
@@ -327,14 +302,126 @@ static struct location *location_new(struct entry *e, uint64_t addr)
 	loc->build_id = e->build_id;
 	loc->build_id_len = e->build_id_len;
 	loc->module_offset = addr - e->bias;
-	loc->stale = elffile_state(e->file->elf) == ELFFILE_STALE;
-	if (file_has_names(e->file) && !fill_location(e, addr, loc)) {
-		free(loc);
-		return NULL;
-	}
-	if (loc->function_start)
-		loc->offset = addr - loc->function_start;
 	return loc;
+}
+
+static bool answer_has_name(const struct symbol_answer *a)
+{
+	return a && (a->nframes > 1 || a->frame[0].function || a->frame[0].file);
+}
+
+static void fill(struct location *loc, const struct entry *e, uint64_t addr, const struct symbol_answer *a)
+{
+	loc->frame = a->frame;
+	loc->nframes = a->nframes;
+	if (a->start) {
+		loc->function_start = a->start + e->bias;
+		loc->offset = addr - loc->function_start;
+	}
+	/* Names that a log brought along belong to the file that was mapped. */
+	loc->stale = !answer_has_name(a) && e->source && symbol_file_is_stale(e->source->file);
+}
+
+/* Nothing that the file could add. */
+static bool is_final(const struct symbol_answer *a)
+{
+	return a && (a->from_file || a->frame[0].file);
+}
+
+static bool defer(struct symbolizer *s, struct entry *e, struct location *loc, uint64_t addr)
+{
+	return vec_push(s->deferred, s->ndeferred, s->deferred_cap, (struct deferred){ e, loc, addr });
+}
+
+static struct location *location_new(struct symbolizer *s, struct entry *e, uint64_t addr)
+{
+	uint64_t vaddr = addr - e->bias;
+	struct symbol_answer *a = answer_get(e->answers, vaddr);
+	struct location *loc = place_new(s, e, addr);
+
+	if (!loc)
+		return NULL;
+	e->source->used = true;
+	if (!is_final(a) && s->deferring)
+		return defer(s, e, loc, addr) ? loc : NULL;
+	if (!is_final(a)) {
+		a = symbol_file_resolve(e->source->file, vaddr, &s->strings);
+		if (!a || !answer_put(e->answers, vaddr, a))
+			return NULL;
+		a = answer_get(e->answers, vaddr);
+	}
+	fill(loc, e, addr, a);
+	return loc;
+}
+
+/* Code that a JIT compiler made */
+
+bool symbolizer_add_process(struct symbolizer *s, pid_t pid, uint64_t known_ns, uint64_t until_ns)
+{
+	struct perf_map *m;
+
+	for (size_t i = 0; i < s->nperf_maps; i++) {
+		if (perf_map_pid(s->perf_map[i]) != pid)
+			continue;
+		/* It has executed another program; its map is that one's now. */
+		perf_map_free(s->perf_map[i]);
+		s->perf_map[i] = s->perf_map[--s->nperf_maps];
+		break;
+	}
+	m = perf_map_new(pid, known_ns, until_ns);
+	if (m && vec_push(s->perf_map, s->nperf_maps, s->perf_map_cap, m))
+		return true;
+	perf_map_free(m);
+	return false;
+}
+
+/* Makes the place for code in no module, so that its locations are kept like others. */
+static struct entry *jit_entry(struct symbolizer *s)
+{
+	if (s->jit)
+		return s->jit;
+	s->jit = calloc(1, sizeof(*s->jit));
+	if (!s->jit)
+		return NULL;
+	s->jit->path = MODULE_JIT;
+	s->jit->answers = answers_for(s, MODULE_JIT, s->jit->build_id, 0);
+	return s->jit;
+}
+
+static const struct symbol_answer *jit_answer(struct symbolizer *s, uint64_t addr)
+{
+	for (size_t i = 0; i < s->nperf_maps; i++) {
+		uint64_t start = 0;
+		struct frame_name frame = { .function = perf_map_find(s->perf_map[i], addr, &start) };
+
+		if (frame.function)
+			return symbol_answer_new(&s->strings, start, &frame, 1);
+	}
+	return NULL;
+}
+
+/* @known: the address is in a module that was told as a JIT compiler's. Else only a name proves that it is.
+ */
+static const struct location *jit_lookup(struct symbolizer *s, uint64_t addr, bool known)
+{
+	struct entry *e = jit_entry(s);
+	struct location *loc = e ? map64_get(&e->locations, addr) : NULL;
+	const struct symbol_answer *a;
+
+	if (!e || !e->answers || (loc && loc->frame != &no_name))
+		return loc ? loc : &no_location;
+	/* Without a name it is asked again each time: the compiler may be late with its file. */
+	a = jit_answer(s, addr);
+	if (!a)
+		a = answer_get(e->answers, addr);
+	if (!loc && (a || known)) {
+		loc = place_new(s, e, addr);
+		if (loc && !map64_put(&e->locations, addr, loc))
+			loc = NULL;
+	}
+	if (loc && a)
+		fill(loc, e, addr, a);
+	return loc ? loc : &no_location;
 }
 
 const struct location *symbolizer_lookup(struct symbolizer *s, uint64_t addr)
@@ -342,42 +429,29 @@ const struct location *symbolizer_lookup(struct symbolizer *s, uint64_t addr)
 	struct entry *e = entry_find(s, addr);
 	struct location *loc;
 
-	if (!e)
-		return &no_location;
+	if (!e || strcmp(e->path, MODULE_JIT) == 0)
+		return jit_lookup(s, addr, e != NULL);
 	loc = map64_get(&e->locations, addr);
 	if (loc)
 		return loc;
-	loc = location_new(e, addr);
-	if (!loc)
+	loc = location_new(s, e, addr);
+	if (!loc || !map64_put(&e->locations, addr, loc))
 		return &no_location;
-	if (!map64_put(&e->locations, addr, loc)) {
-		location_free(loc);
-		return &no_location;
-	}
 	return loc;
+}
+
+bool symbolizer_knows(const struct symbolizer *s, uint64_t addr)
+{
+	const struct entry *e = entry_find(s, addr);
+
+	return !e || is_final(answer_get(e->answers, addr - e->bias));
 }
 
 bool symbolizer_function(struct symbolizer *s, uint64_t addr, uint64_t *start, uint64_t *end)
 {
 	struct entry *e = entry_find(s, addr);
-	struct symbols *symbols;
-	struct dwarf_names *dwarf;
-	struct dwarf_place p;
 
-	if (!e || !file_has_names(e->file))
-		return false;
-	symbols = file_symbols(e->file);
-	dwarf = file_dwarf(e->file);
-	if (dwarf && dwarf_names_lookup(dwarf, addr - e->bias, &p)) {
-		bool has_function = p.has_function;
-
-		*start = p.start + e->bias;
-		*end = p.end + e->bias;
-		dwarf_place_deinit(&p);
-		if (has_function)
-			return true;
-	}
-	if (!symbols || !symbols_find(symbols, addr - e->bias, false, start, end))
+	if (!e || !symbol_file_function(e->source->file, addr - e->bias, start, end))
 		return false;
 	*start += e->bias;
 	*end += e->bias;
@@ -387,13 +461,9 @@ bool symbolizer_function(struct symbolizer *s, uint64_t addr, uint64_t *start, u
 bool symbolizer_data_name(struct symbolizer *s, uint64_t addr, char *buf, size_t len)
 {
 	struct entry *e = entry_find(s, addr);
-	struct symbols *symbols = e && file_has_names(e->file) ? file_symbols(e->file) : NULL;
-	const struct symbol *sym;
-	uint64_t start, end;
-	char *name;
+	uint64_t start;
+	char *name = e ? symbol_file_data_name(e->source->file, addr - e->bias, &start) : NULL;
 
-	sym = symbols ? symbols_find(symbols, addr - e->bias, true, &start, &end) : NULL;
-	name = sym ? demangle_or_copy(sym->name) : NULL;
 	if (!name)
 		return false;
 	if (addr - e->bias > start)
@@ -402,4 +472,69 @@ bool symbolizer_data_name(struct symbolizer *s, uint64_t addr, char *buf, size_t
 		snprintf(buf, len, "%s", name);
 	free(name);
 	return true;
+}
+
+/* Many at once */
+
+void symbolizer_defer(struct symbolizer *s)
+{
+	s->deferring = true;
+}
+
+static bool take_answers(struct symbolizer *s, const struct symbol_job *job, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!answer_put(job[i].owner, job[i].vaddr, job[i].answer))
+			return false;
+	for (size_t i = 0; i < s->ndeferred; i++) {
+		const struct deferred *d = &s->deferred[i];
+		const struct symbol_answer *a = answer_get(d->entry->answers, d->addr - d->entry->bias);
+
+		if (a)
+			fill(d->loc, d->entry, d->addr, a);
+	}
+	return true;
+}
+
+bool symbolizer_resolve(struct symbolizer *s, const struct symbol_progress *progress)
+{
+	struct symbol_job *job = calloc(s->ndeferred + 1, sizeof(*job));
+	size_t n = 0;
+	bool ok = job != NULL;
+
+	s->deferring = false;
+	for (size_t i = 0; ok && i < s->ndeferred; i++) {
+		const struct deferred *d = &s->deferred[i];
+		uint64_t vaddr = d->addr - d->entry->bias;
+
+		job[n++] = (struct symbol_job){ .file = d->entry->source->file,
+						.vaddr = vaddr,
+						.owner = d->entry->answers };
+	}
+	ok = ok && (!n || symbol_workers_run(job, n, &s->strings, STALL_MS, progress)) &&
+	     take_answers(s, job, n);
+	free(job);
+	s->ndeferred = 0;
+	return ok;
+}
+
+void symbolizer_sources(struct symbolizer *s, void (*tell)(void *ctx, const struct symbol_source *src),
+			void *ctx)
+{
+	for (struct source *f = s->sources; f; f = f->next) {
+		const struct symbol_facts *facts;
+		struct symbol_source src;
+
+		if (!f->used)
+			continue;
+		facts = symbol_file_facts(f->file);
+		src = (struct symbol_source){ .module = f->entry->path,
+					      .build_id = f->entry->build_id,
+					      .build_id_len = f->entry->build_id_len,
+					      .state = facts->state,
+					      .detail = facts->detail,
+					      .damaged = facts->damaged,
+					      .debug_path = facts->debug_path };
+		tell(ctx, &src);
+	}
 }

@@ -13,6 +13,7 @@ struct symbols {
 	struct symbol *v;
 	size_t n, cap;
 	struct intervals code, data, unsized;
+	bool full; /* not only what the file exports */
 };
 
 static uint32_t symbol_rank(const struct symbol *s)
@@ -55,7 +56,7 @@ static bool add_interval(struct intervals *l, const struct symbol *s, uint64_t e
 }
 
 /* Takes symbol @i of the table if it names code or data. False: no memory. */
-static bool add_symbol(struct symbols *t, Dwfl_Module *mod, int i)
+static bool add_symbol(struct symbols *t, Dwfl_Module *mod, const Elf *main, int i)
 {
 	GElf_Sym sym;
 	GElf_Addr addr, bias;
@@ -75,6 +76,7 @@ static bool add_symbol(struct symbols *t, Dwfl_Module *mod, int i)
 	home = section_of(elf, sym.st_shndx == SHN_XINDEX ? shndx : sym.st_shndx, bias);
 	if (!home.alloc)
 		return true;
+	t->full |= elf != main;
 	s = (struct symbol){ .name = name,
 			     .addr = addr,
 			     .size = sym.st_size,
@@ -115,16 +117,14 @@ static int addr_cmp(const void *a, const void *b)
  * Ends each symbol without a size at the next symbol. Only a full table can tell what is next: in a
  * stripped file such symbols are dropped, for they would claim everything up to the next export.
  */
-static bool bound_unsized(struct symbols *t, struct elffile *f)
+static bool bound_unsized(struct symbols *t)
 {
-	uint64_t bias, *start;
-	Dwarf *dwarf;
+	uint64_t *start;
 	size_t next = 0;
 
 	if (!t->unsized.n)
 		return true;
-	dwarf = elffile_dwarf(f, &bias);
-	if (!elf_has_symtab(elffile_elf(f)) && !(dwarf && elf_has_symtab(dwarf_getelf(dwarf)))) {
+	if (!t->full) {
 		t->unsized.n = 0;
 		return true;
 	}
@@ -153,16 +153,18 @@ struct symbols *symbols_new(struct elffile *f)
 	struct symbols *t = calloc(1, sizeof(*t));
 	Dwfl_Module *mod = elffile_dwfl(f);
 	int n = mod ? dwfl_module_getsymtab(mod) : 0;
+	Elf *main = elffile_elf(f);
 
 	if (!t)
 		return NULL;
+	t->full = elf_has_symtab(main);
 	for (int i = 1; i < n; i++) {
-		if (!add_symbol(t, mod, i)) {
+		if (!add_symbol(t, mod, main, i)) {
 			symbols_free(t);
 			return NULL;
 		}
 	}
-	if (!bound_unsized(t, f)) {
+	if (!bound_unsized(t)) {
 		symbols_free(t);
 		return NULL;
 	}
@@ -186,6 +188,16 @@ const struct symbol *symbols_all(const struct symbols *s, size_t *n)
 {
 	*n = s->n;
 	return s->v;
+}
+
+bool symbols_has_code(const struct symbols *s)
+{
+	return s->code.n || s->unsized.n;
+}
+
+bool symbols_are_exported_only(const struct symbols *s)
+{
+	return !s->full;
 }
 
 const struct symbol *symbols_find(const struct symbols *s, uint64_t addr, bool data, uint64_t *start,

@@ -30,6 +30,11 @@ void symbols_free(struct symbols *s);
 /* All of them, in the order of the table. */
 const struct symbol *symbols_all(const struct symbols *s, size_t *n);
 
+bool symbols_has_code(const struct symbols *s);
+
+/* True if there is no full table: only what the file exports has a name. */
+bool symbols_are_exported_only(const struct symbols *s);
+
 /*
  * The code (or with @data, the code or data) symbol that covers @addr; [*start, *end) is what it covers.
  * A symbol without a size, as assembler programs have, covers what lies before the next one. NULL: none.

@@ -5,7 +5,7 @@
  * program applies it. The general shape of CFI rows that compilers emit:
  *
  *	CFA = reg + cfa_off			UNWIND_CFA_REG
- *	CFA = *(reg + cfa_off) + cfa_off2	UNWIND_CFA_DEREF (stack realignment)
+ *	CFA = *(reg + cfa_off [+ index * 8]) + cfa_off2	UNWIND_CFA_DEREF (stack realignment; OpenSSL)
  *	CFA = rsp + cfa_off + ((rip & 15) >= cfa_off2) * 8	UNWIND_PLT
  *	the caller's registers are in a ucontext at rsp	UNWIND_SIGFRAME
  *
@@ -55,8 +55,8 @@ struct unwind_rule {
 	int16_t save[UNWIND_SAVES];
 	int32_t cfa_off;
 	int16_t cfa_off2;
-	uint8_t from_rbp; /* bit i: save[i] counts from rbp as it is in this frame, not from the CFA */
-	uint8_t pad;
+	uint8_t from_rbp;  /* bit i: save[i] counts from rbp as it is in this frame, not from the CFA */
+	uint8_t cfa_index; /* UNWIND_CFA_DEREF: 1 + enum reg of the index; 0: there is none */
 };
 
 _Static_assert(sizeof(struct unwind_rule) == 24, "part of a layout shared with the injected handler");
@@ -120,7 +120,10 @@ static inline enum unwind_step_result unwind_step(const struct unwind_rule *rule
 		cfa = regs->r[rule->cfa_reg] + (int64_t)rule->cfa_off;
 		break;
 	case UNWIND_CFA_DEREF:
-		if (!read(ctx, regs->r[rule->cfa_reg] + (int64_t)rule->cfa_off, &cfa))
+		cfa = regs->r[rule->cfa_reg] + (int64_t)rule->cfa_off;
+		if (rule->cfa_index)
+			cfa += 8 * regs->r[rule->cfa_index - 1];
+		if (!read(ctx, cfa, &cfa))
 			return UNWIND_STEP_UNREADABLE;
 		cfa += (int64_t)rule->cfa_off2;
 		break;

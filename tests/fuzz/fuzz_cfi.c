@@ -90,6 +90,7 @@ static void check_rule(const struct unwind_rule *rule)
 	require(rule->kind <= UNWIND_FP);
 	if (rule->kind == UNWIND_CFA_REG || rule->kind == UNWIND_CFA_DEREF)
 		require(rule->cfa_reg < WREG_COUNT);
+	require(rule->cfa_index <= WREG_R15 + 1);
 	if (rule->kind == UNWIND_CFA_REG || rule->kind == UNWIND_CFA_DEREF || rule->kind == UNWIND_PLT)
 		require(rule->save[UNWIND_SAVE_RA] != UNWIND_SAME);
 }

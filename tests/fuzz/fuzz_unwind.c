@@ -96,8 +96,9 @@ static void step_by_given_rules(struct input *in)
 		struct unwind_rule rule;
 
 		take(in, &rule, sizeof(rule));
-		/* The two promises of whoever makes a rule. */
+		/* The promises of whoever makes a rule. */
 		rule.cfa_reg %= WREG_COUNT;
+		rule.cfa_index %= WREG_COUNT + 1;
 		if (rule.save[UNWIND_SAVE_RA] == UNWIND_SAME)
 			rule.save[UNWIND_SAVE_RA] = -1;
 		before = regs;

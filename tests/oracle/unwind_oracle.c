@@ -5,8 +5,8 @@
  *
  * Runs PROGRAM under ptrace, stops it STOPS times at moments spread over its run, and from each stop goes
  * on for STEPS single instructions, so that prologues, epilogues, PLT stubs and string functions are met.
- * At each of these points cfi_walk() and libunwind walk the stack. libunwind gives up in the vdso and in
- * static programs: where the two part, libdwfl's unwinder (eu-stack) is asked as well. Prints how often
+ * At each of these points cfi_walk() and libunwind walk the stack. libunwind gives up in static programs:
+ * where the two part, libdwfl's unwinder (eu-stack) is asked as well. Prints how often
  * the walks agree, and every kind of disagreement once, by the last frame on which all agreed.
  * Exit code: 0 when no walk is against both others.
  */
@@ -19,34 +19,21 @@
 #include <sys/personality.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <elfutils/libdwfl.h>
-#include <libunwind-ptrace.h>
-
 #include "stackwalk/cfi.h"
 #include "stackwalk/module.h"
-
-#define DEPTH 128
+#include "tests/oracle/walkers.h"
 
 struct tally {
-	unsigned long points, equal, equal_dwfl, against;
+	unsigned long points, equal, equal_dwfl, longer, against;
 	unsigned long end[WALK_END_UNKNOWN_PC + 1];
 	double our_seconds, their_seconds;
 	unsigned long frames;
 };
-
-static bool read_target(void *ctx, uint64_t addr, void *buf, size_t len)
-{
-	struct iovec local = { buf, len };
-	struct iovec remote = { (void *)addr, len };
-
-	return process_vm_readv(*(pid_t *)ctx, &local, 1, &remote, 1, 0) == (ssize_t)len;
-}
 
 static void get_regs(pid_t pid, struct regs *ret)
 {
@@ -58,57 +45,6 @@ static void get_regs(pid_t pid, struct regs *ret)
 	}
 	*ret = (struct regs){ .r = { u.rax, u.rdx, u.rcx, u.rbx, u.rsi, u.rdi, u.rbp, u.rsp, u.r8, u.r9,
 				     u.r10, u.r11, u.r12, u.r13, u.r14, u.r15, u.rip, u.eflags, u.fs_base } };
-}
-
-static unsigned int their_walk(unw_addr_space_t as, void *upt, uint64_t *frame)
-{
-	unw_cursor_t cursor;
-	unsigned int n = 0;
-
-	if (unw_init_remote(&cursor, as, upt) < 0)
-		return 0;
-	do {
-		unw_word_t ip;
-
-		if (unw_get_reg(&cursor, UNW_REG_IP, &ip) < 0 || !ip)
-			break;
-		frame[n++] = ip;
-	} while (n < DEPTH && unw_step(&cursor) > 0);
-	return n;
-}
-
-struct dwfl_frames {
-	uint64_t *frame;
-	unsigned int n;
-};
-
-static int add_dwfl_frame(Dwfl_Frame *state, void *ctx)
-{
-	struct dwfl_frames *f = ctx;
-	Dwarf_Addr pc;
-
-	if (f->n >= DEPTH || !dwfl_frame_pc(state, &pc, NULL))
-		return DWARF_CB_ABORT;
-	f->frame[f->n++] = pc;
-	return DWARF_CB_OK;
-}
-
-static unsigned int dwfl_walk(pid_t pid, uint64_t *frame)
-{
-	static char *no_debug_files = (char *)"";
-	const Dwfl_Callbacks callbacks = { .find_elf = dwfl_linux_proc_find_elf,
-					   .find_debuginfo = dwfl_standard_find_debuginfo,
-					   .debuginfo_path = &no_debug_files };
-	struct dwfl_frames f = { .frame = frame };
-	Dwfl *dwfl = dwfl_begin(&callbacks);
-
-	if (!dwfl)
-		return 0;
-	if (dwfl_linux_proc_report(dwfl, pid) == 0 && dwfl_report_end(dwfl, NULL, NULL) == 0 &&
-	    dwfl_linux_proc_attach(dwfl, pid, true) == 0)
-		dwfl_getthread_frames(dwfl, pid, add_dwfl_frame, &f);
-	dwfl_end(dwfl);
-	return f.n;
 }
 
 static void print_frame(const struct module_list *modules, uint64_t pc)
@@ -125,29 +61,12 @@ static void print_frame(const struct module_list *modules, uint64_t pc)
 static const char *const end_name[] = { "complete", "depth",	     "unreadable",
 					"no rule",  "not ascending", "unknown pc" };
 
-struct walk {
-	const char *by;
-	uint64_t frame[DEPTH];
-	unsigned int n;
-};
+static const char *const walker_name[] = { "ours", "libunwind", "libdwfl" };
 
-static unsigned int common(const struct walk *a, const struct walk *b)
+static void print_next(const struct module_list *modules, const char *who, const struct walk *w,
+		       unsigned int k)
 {
-	unsigned int k = 0;
-
-	while (k < a->n && k < b->n && a->frame[k] == b->frame[k])
-		k++;
-	return k;
-}
-
-static bool same(const struct walk *a, const struct walk *b)
-{
-	return a->n == b->n && common(a, b) == a->n;
-}
-
-static void print_next(const struct module_list *modules, const struct walk *w, unsigned int k)
-{
-	printf(", %s (%u) ", w->by, w->n);
+	printf(", %s (%u) ", who, w->n);
 	if (k < w->n)
 		print_frame(modules, w->frame[k]);
 	else
@@ -159,8 +78,8 @@ static void report(const struct module_list *modules, const struct walk *w, enum
 {
 	static uint64_t seen[512];
 	static unsigned int nseen;
-	unsigned int k =
-		common(&w[0], &w[1]) < common(&w[0], &w[2]) ? common(&w[0], &w[1]) : common(&w[0], &w[2]);
+	unsigned int k = walk_common(&w[0], &w[1]) < walk_common(&w[0], &w[2]) ? walk_common(&w[0], &w[1])
+									       : walk_common(&w[0], &w[2]);
 	uint64_t last = w[0].frame[k ? k - 1 : 0];
 
 	for (unsigned int i = 0; i < nseen; i++)
@@ -168,10 +87,11 @@ static void report(const struct module_list *modules, const struct walk *w, enum
 			return;
 	if (nseen < 512)
 		seen[nseen++] = last;
-	printf("%s below frame %u, ", same(&w[0], &w[2]) ? "libunwind parts" : "AGAINST BOTH", k ? k - 1 : 0);
+	printf("%s below frame %u, ", walk_same(&w[0], &w[2]) ? "libunwind parts" : "AGAINST BOTH",
+	       k ? k - 1 : 0);
 	print_frame(modules, last);
 	for (unsigned int i = 0; i < 3; i++)
-		print_next(modules, &w[i], k);
+		print_next(modules, walker_name[i], &w[i], k);
 	printf("; ours: %s; at ", end_name[why]);
 	print_frame(modules, w[0].frame[0]);
 	printf("\n");
@@ -185,11 +105,17 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void compare(pid_t pid, struct cfi *cfi, const struct module_list *modules, unw_addr_space_t as,
-		    void *upt, struct tally *t)
+/* Nothing is against @longer in @shorter: it ends, where the other has a rule (no table, but code that proves
+ * it). */
+static bool goes_on(const struct walk *longer, const struct walk *shorter)
 {
-	struct memory_view mem = { read_target, &pid };
-	struct walk w[3] = { { .by = "ours" }, { .by = "libunwind" }, { .by = "libdwfl" } };
+	return shorter->n < longer->n && walk_common(longer, shorter) == shorter->n;
+}
+
+static void compare(pid_t pid, struct cfi *cfi, const struct module_list *modules, struct tally *t)
+{
+	struct memory_view mem = walkers_memory(&pid);
+	struct walk w[3] = { { .n = 0 } };
 	enum walk_end why;
 	struct regs regs;
 	double start;
@@ -199,18 +125,20 @@ static void compare(pid_t pid, struct cfi *cfi, const struct module_list *module
 	w[0].n = cfi_walk(cfi, &regs, &mem, w[0].frame, DEPTH, &why);
 	t->our_seconds += now() - start;
 	start = now();
-	w[1].n = their_walk(as, upt, w[1].frame);
+	walkers_unwind(pid, &regs, &w[1]);
 	t->their_seconds += now() - start;
 	t->points++;
 	t->frames += w[0].n;
 	t->end[why]++;
-	if (same(&w[0], &w[1])) {
+	if (walk_same(&w[0], &w[1])) {
 		t->equal++;
 		return;
 	}
-	w[2].n = dwfl_walk(pid, w[2].frame);
-	if (same(&w[0], &w[2]))
+	walkers_dwfl(pid, &regs, &w[2]);
+	if (walk_same(&w[0], &w[2]))
 		t->equal_dwfl++;
+	else if (goes_on(&w[0], &w[1]) && goes_on(&w[0], &w[2]))
+		t->longer++;
 	else
 		t->against++;
 	report(modules, w, why);
@@ -266,22 +194,17 @@ static pid_t start(char **argv)
 static bool step_and_compare(pid_t pid, long steps, struct cfi *cfi, struct module_list *modules,
 			     struct tally *t)
 {
-	unw_addr_space_t as = unw_create_addr_space(&_UPT_accessors, 0);
-	void *upt = _UPT_create(pid);
 	bool alive = true;
 	int signal;
 
-	/* A fresh address space: what libunwind remembers does not survive dlopen. */
-	unw_set_caching_policy(as, UNW_CACHE_GLOBAL);
+	walkers_unwind_forget(); /* what libunwind remembers does not survive dlopen */
 	refresh_modules(pid, cfi, modules);
 	for (long i = 0; i <= steps && alive; i++) {
-		compare(pid, cfi, modules, as, upt, t);
+		compare(pid, cfi, modules, t);
 		alive = ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0 && wait_stop(pid, &signal);
 		if (alive && signal)
 			alive = ptrace(PTRACE_SINGLESTEP, pid, 0, signal) == 0 && wait_stop(pid, &signal);
 	}
-	_UPT_destroy(upt);
-	unw_destroy_addr_space(as);
 	return alive;
 }
 
@@ -319,9 +242,9 @@ int main(int argc, char **argv)
 		kill(pid, SIGKILL);
 	printf("%lu points, %.1f frames each: %lu as libunwind (%.3f %%), %lu not as libunwind but as "
 	       "libdwfl, "
-	       "%lu against both\n",
+	       "%lu longer than both, %lu against both\n",
 	       t.points, (double)t.frames / (double)t.points, t.equal,
-	       100.0 * (double)t.equal / (double)t.points, t.equal_dwfl, t.against);
+	       100.0 * (double)t.equal / (double)t.points, t.equal_dwfl, t.longer, t.against);
 	printf("ends:");
 	for (unsigned int i = 0; i <= WALK_END_UNKNOWN_PC; i++)
 		if (t.end[i])

@@ -88,7 +88,7 @@ static const char *victim_missing_tool(const char *command)
 }
 
 /* Builds; skips the test where a compiler is not installed, and only there. */
-static void victim_build(const char *command)
+static inline void victim_build(const char *command)
 {
 	const char *missing;
 
@@ -115,7 +115,7 @@ static void victim_read_shown(struct victim *v)
 }
 
 /* Starts the program @name of the folder, and reads what it shows. */
-static void victim_start(struct victim *v, const char *name)
+static inline void victim_start(struct victim *v, const char *name)
 {
 	char path[256];
 	int in[2], out[2];
@@ -142,7 +142,7 @@ static void victim_start(struct victim *v, const char *name)
 	assert_true(v->n > 0);
 }
 
-static void victim_stop(struct victim *v)
+static inline void victim_stop(struct victim *v)
 {
 	close(v->in);
 	fclose(v->out);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <ucontext.h>
@@ -22,6 +23,7 @@
 #include <cmocka.h>
 
 #include "stackwalk/cfi.h"
+#include "stackwalk/module_jit.h"
 
 #define DEPTH 128
 
@@ -40,6 +42,7 @@ __asm__(".text\n.balign 16\n"
 	FUNCTION(row_realigned, ".cfi_escape 0x0f, 3, 0x76, 0x78, 0x06\n.cfi_escape 0x10, 6, 2, 0x76, 0\n"
 		 ".cfi_escape 0x10, 3, 2, 0x76, 0x70\n")
 	/* CFA = *(rsp + 152) + 8 */
+	FUNCTION(row_indexed, ".cfi_escape 0x0f, 10, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 0x06, 0x23, 8\n")
 	FUNCTION(row_saved_rsp, ".cfi_escape 0x0f, 6, 0x77, 0x98, 0x01, 0x06, 0x23, 0x08\n")
 	/* CFA = rsp + 8 + ((rip & 15) >= 9) * 8 */
 	FUNCTION(row_plt, ".cfi_escape 0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x39, 0x2a, 0x33, 0x24, 0x22\n")
@@ -62,6 +65,14 @@ __asm__(".text\n.balign 16\n"
 	PLAIN(leaf_pushes, "push %rsi\npop %rax\nret\n")
 	PLAIN(leaf_keeps_not_rbx, "mov %rdi, %rbx\nret\n")
 	PLAIN(leaf_calls, "call leaf_string\nret\n")
+	/* What a linker makes of a call in a static program. The same bytes elsewhere may be anything's end. */
+	".section .plt.test,\"ax\",@progbits\n.globl plt_stub\nplt_stub: endbr64\njmp *plt_stub(%rip)\nnop\nnop\n.text\n"
+	".globl no_stub\nno_stub: jmp *plt_stub(%rip)\nint3\n"
+	/* Frame pointers: set up late, behind a jump; on one of two ways only; given up in between. */
+	PLAIN(frame_late, "test %edi, %edi\njne 1f\nret\n1: push %rbp\nmov %rsp, %rbp\npush %rbx\nmov %edi, %ebx\n"
+	      "call leaf_string\nlea -8(%rbp), %rsp\npop %rbx\npop %rbp\nret\n")
+	PLAIN(frame_maybe, "push %rbp\ntest %edi, %edi\njne 1f\nmov %rsp, %rbp\n1: call leaf_string\npop %rbp\nret\n")
+	PLAIN(frame_given_up, "push %rbp\nmov %rsp, %rbp\nmov %rdi, %rbp\ncall leaf_string\npop %rbp\nret\n")
 	/*
 	 * realigned() with rbp kept on the stack: at the two last instructions of such a function gcc's table
 	 * gives a wrong rbp, which would lead any unwinder astray, libgcc's into a crash.
@@ -76,10 +87,11 @@ __asm__(".text\n.balign 16\n"
 	"andq $~0x100, (%rsp)\npopfq\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n");
 /* clang-format on */
 
-extern const char row_leaf[], row_frame[], row_realigned[], row_saved_rsp[], row_plt[], row_rsp_relative[],
-	row_outermost[], row_computed_rbx[], row_ra_in_rcx[], row_other_stack[], row_sum[], row_unaligned[],
-	row_odd_signal_frame[], restorer[], short_restorer[], no_cfi[], row_frame_end[], leaf_string[],
-	leaf_pushes[], leaf_keeps_not_rbx[], leaf_calls[];
+extern const char row_leaf[], row_frame[], row_realigned[], row_indexed[], row_saved_rsp[], row_plt[],
+	row_rsp_relative[], row_outermost[], row_computed_rbx[], row_ra_in_rcx[], row_other_stack[],
+	row_sum[], row_unaligned[], row_odd_signal_frame[], restorer[], short_restorer[], no_cfi[],
+	row_frame_end[], leaf_string[], leaf_pushes[], leaf_keeps_not_rbx[], leaf_calls[], frame_late[],
+	frame_maybe[], plt_stub[], no_stub[], frame_given_up[];
 int call_realigned(int n);
 int realigned(int n);
 void step_on(void);
@@ -156,6 +168,12 @@ static void expressions_of_compilers_become_rules(void **state)
 					  .cfa_off = -8,
 					  .from_rbp = 1 << UNWIND_SAVE_RBX | 1 << UNWIND_SAVE_RBP,
 					  SAVES(-2, 0, SAME, SAME, SAME, SAME, -1) });
+	assert_rule(row_indexed, (struct unwind_rule){ .kind = UNWIND_CFA_DEREF,
+						       .cfa_reg = WREG_RSP,
+						       .cfa_off = 8,
+						       .cfa_off2 = 8,
+						       .cfa_index = WREG_R9 + 1,
+						       SAVES(SAME, SAME, SAME, SAME, SAME, SAME, -1) });
 	assert_rule(row_saved_rsp, (struct unwind_rule){ .kind = UNWIND_CFA_DEREF,
 							 .cfa_reg = WREG_RSP,
 							 .cfa_off = 152,
@@ -193,7 +211,114 @@ static void a_function_that_never_moves_its_stack_needs_no_cfi(void **state)
 	assert_int_equal(rule_at(leaf_string + 4).kind, UNWIND_NO_RULE); /* not an instruction */
 	assert_int_equal(rule_at(leaf_pushes + 1).kind, UNWIND_NO_RULE);
 	assert_int_equal(rule_at(leaf_keeps_not_rbx + 3).kind, UNWIND_NO_RULE);
-	assert_int_equal(rule_at(leaf_calls).kind, UNWIND_NO_RULE);
+}
+
+static void a_function_that_sets_up_a_frame_pointer_needs_no_cfi(void **state)
+{
+	const struct unwind_rule pushed = { .kind = UNWIND_CFA_REG,
+					    .cfa_reg = WREG_RSP,
+					    .cfa_off = 16,
+					    SAVES(SAME, -2, SAME, SAME, SAME, SAME, -1) };
+	const struct unwind_rule framed = { .kind = UNWIND_CFA_REG,
+					    .cfa_reg = WREG_RBP,
+					    .cfa_off = 16,
+					    SAVES(SAME, -2, SAME, SAME, SAME, SAME, -1) };
+
+	assert_rule(leaf_calls, rule_at(row_leaf));
+	assert_rule(leaf_calls + 4, rule_at(row_leaf)); /* its return address, minus one */
+	assert_int_equal(rule_at(leaf_calls + 3).kind, UNWIND_NO_RULE);
+	assert_rule(frame_late, rule_at(row_leaf));
+	assert_rule(frame_late + 5, rule_at(row_leaf));
+	assert_rule(frame_late + 6, pushed);
+	assert_rule(frame_late + 9, framed);
+	assert_rule(frame_late + 12 + 4, framed);
+	assert_rule(frame_late + 12 + 9, framed);
+	assert_int_equal(rule_at(frame_late + 12 + 11).kind, UNWIND_NO_RULE); /* rbp is the caller's again */
+	assert_rule(frame_maybe + 1, pushed);
+	assert_int_equal(rule_at(frame_maybe + 8 + 4).kind, UNWIND_NO_RULE);
+	assert_rule(frame_given_up + 4, framed);
+	assert_int_equal(rule_at(frame_given_up + 7 + 4).kind, UNWIND_NO_RULE);
+}
+
+static void a_stub_of_a_static_program_needs_no_cfi(void **state)
+{
+	assert_rule(plt_stub, rule_at(row_leaf));
+	assert_rule(plt_stub + 4, rule_at(row_leaf));
+	assert_int_equal(rule_at(plt_stub + 10).kind, UNWIND_NO_RULE);
+	assert_int_equal(rule_at(no_stub).kind, UNWIND_NO_RULE);
+}
+
+/* Where a process begins nothing called it: as the dynamic loader's own first instructions, which have no
+ * CFI. */
+static void the_first_code_of_a_process_is_outermost(void **state)
+{
+	const uint64_t base = getauxval(AT_BASE);
+	const struct module *loader = module_find(&modules, base);
+	uint64_t entry, start, end;
+
+	if (!loader) {
+		print_message("skipped: this test is linked statically\n");
+		skip();
+	}
+	memcpy(&entry, (const char *)(uintptr_t)base + 24, sizeof(entry)); /* e_entry */
+	if (cfi_function(cfi, base + entry, &start, &end)) {
+		print_message("skipped: this loader has CFI for its first instructions\n");
+		skip();
+	}
+	assert_int_equal(rule_at((const char *)(uintptr_t)(base + entry)).kind, UNWIND_OUTERMOST);
+	/* mov rdi, rsp; call _dl_start: asked for as a return address minus one. */
+	assert_int_equal(rule_at((const char *)(uintptr_t)(base + entry + 3 + 4)).kind, UNWIND_OUTERMOST);
+}
+
+static void code_without_a_file_is_walked_by_frame_pointers(void **state)
+{
+	const struct module jit = {
+		.start = 0x10000, .end = 0x12000, .path = (char *)MODULE_JIT, .open_path = (char *)MODULE_JIT
+	};
+
+	assert_true(cfi_add(cfi, &jit));
+	assert_rule((const char *)0x11000,
+		    (struct unwind_rule){ .kind = UNWIND_FP, SAVES(SAME, -2, SAME, SAME, SAME, SAME, -1) });
+	cfi_remove(cfi, jit.start, jit.end);
+	assert_int_equal(rule_at((const char *)0x11000).kind, UNWIND_NO_RULE);
+}
+
+/* Anonymous memory, a file in memory, and two mappings that touch, of which one runs; not memory for data. */
+static void made_code_is_found_in_the_maps(void **state)
+{
+	const int all = PROT_READ | PROT_WRITE | PROT_EXEC;
+	struct module_list now = { 0 };
+	const struct module *m;
+	int fd = memfd_create("made", 0);
+	char *p = mmap(NULL, 0x10000, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *q;
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	assert_int_equal(mprotect(p + 0x1000, 0x2000, PROT_READ | PROT_EXEC), 0);
+	assert_int_equal(mprotect(p + 0x4000, 0x1000, PROT_READ | PROT_WRITE), 0);
+	assert_int_equal(mprotect(p + 0x5000, 0x1000, all), 0);
+	assert_int_equal(ftruncate(fd, 0x1000), 0);
+	q = mmap(NULL, 0x1000, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(q, MAP_FAILED);
+	assert_null(module_list_read(getpid(), &now));
+	assert_null(module_find(&now, (uintptr_t)p + 0x1000));
+	assert_null(module_list_add_jit(getpid(), &now));
+	m = module_find(&now, (uintptr_t)p + 0x1000);
+	assert_non_null(m);
+	assert_true(module_is_jit(m));
+	assert_int_equal(m->start, (uintptr_t)p + 0x1000);
+	assert_int_equal(m->end, (uintptr_t)p + 0x6000);
+	assert_int_equal(m->build_id_len, 0);
+	m = module_find(&now, (uintptr_t)q);
+	assert_non_null(m);
+	assert_true(module_is_jit(m));
+	m = module_find(&now, (uintptr_t)row_leaf);
+	assert_false(module_is_jit(m));
+	for (size_t i = 1; i < now.n; i++)
+		assert_true(now.v[i - 1].start < now.v[i].start);
+	module_list_deinit(&now);
+	munmap(p, 0x10000);
+	munmap(q, 0x1000);
+	close(fd);
 }
 
 /* Without any CFI, and also when asked as a handler's return address minus one. */
@@ -479,6 +604,11 @@ int main(void)
 		cmocka_unit_test(expressions_of_compilers_become_rules),
 		cmocka_unit_test(what_a_rule_cannot_say_is_no_rule),
 		cmocka_unit_test(a_function_that_never_moves_its_stack_needs_no_cfi),
+		cmocka_unit_test(a_function_that_sets_up_a_frame_pointer_needs_no_cfi),
+		cmocka_unit_test(a_stub_of_a_static_program_needs_no_cfi),
+		cmocka_unit_test(the_first_code_of_a_process_is_outermost),
+		cmocka_unit_test(code_without_a_file_is_walked_by_frame_pointers),
+		cmocka_unit_test(made_code_is_found_in_the_maps),
 		cmocka_unit_test(a_signal_restorer_is_known_by_its_code),
 		cmocka_unit_test(a_function_is_its_fde),
 		cmocka_unit_test(rules_follow_the_modules),

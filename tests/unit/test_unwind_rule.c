@@ -91,6 +91,25 @@ static void a_realigned_frame_saves_relative_to_rbp(void **state)
 	assert_int_equal(r.r[WREG_RBP], 0x2222);
 }
 
+/* OpenSSL keeps the caller's rsp behind an array on the stack, whose length is in a register. */
+static void a_frame_behind_an_array_is_found_by_its_length(void **state)
+{
+	const struct unwind_rule rule = { .kind = UNWIND_CFA_DEREF,
+					  .cfa_reg = WREG_RSP,
+					  .cfa_off = 8,
+					  .cfa_off2 = 8,
+					  .cfa_index = WREG_R9 + 1,
+					  .save = ONLY_RA };
+	struct stack s = { { 1, 2, 3, 4, STACK + 64 } };
+	struct regs r = regs_at(STACK);
+
+	r.r[WREG_R9] = 3;
+	s.word[8] = 0x402000;
+	assert_int_equal(unwind_step(&rule, &r, read_stack, &s), UNWIND_STEP_OK);
+	assert_int_equal(r.r[WREG_RSP], STACK + 72);
+	assert_int_equal(r.r[WREG_RIP], 0x402000);
+}
+
 /* A PLT entry pushes its index at offset 6; from offset 11 on there is one word more on the stack. */
 static void a_plt_entry_depends_on_where_in_it(void **state)
 {
@@ -187,6 +206,7 @@ int main(void)
 		cmocka_unit_test(a_leaf_frame_is_its_return_address),
 		cmocka_unit_test(saved_registers_come_back),
 		cmocka_unit_test(a_realigned_frame_saves_relative_to_rbp),
+		cmocka_unit_test(a_frame_behind_an_array_is_found_by_its_length),
 		cmocka_unit_test(a_plt_entry_depends_on_where_in_it),
 		cmocka_unit_test(a_frame_pointer_frame_needs_no_table),
 		cmocka_unit_test(a_signal_frame_gives_every_register_back),

@@ -32,6 +32,18 @@ void code_facts_free(struct code_facts *f);
  */
 struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t now_ns, bool *changed);
 
+/*
+ * Whether other code is mapped than at the last look: cheaper than that. False also where it cannot be told,
+ * as of a process that has ended.
+ */
+bool code_facts_moved(struct code_facts *f);
+
+/*
+ * How many of the @n frames come before the first one that lies where a file's code has gone, at the last
+ * look that found such code. What was recorded around that time may have been walked by rules of other code.
+ */
+unsigned int code_facts_before_gone(const struct code_facts *f, const uint64_t *frame, unsigned int n);
+
 /* Opens the unwind information of all modules, so that the first hit need not wait for it. */
 void code_facts_warm_up(struct code_facts *f);
 
@@ -41,18 +53,30 @@ const struct module_list *code_facts_modules(const struct code_facts *f);
 /* True when a mapped module holds the address. */
 bool code_facts_covers(const struct code_facts *f, uint64_t addr);
 
-/* The fact about a trap's rip or a return address; told to the sink on first sight. Lives as long as @f. */
+/*
+ * The fact about a trap's rip or a return address; told to the sink on first sight, and again where a JIT has
+ * written other code there. Lives as long as @f; what it says, until the next call.
+ */
 struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_ns,
 			       const struct code_fact **ret);
 
 /*
- * Walks on from the frame that @regs are of, by CFI, reading stack through @mem, and publishes the rules of
- * all frames met; with @final also that there is none, where no module holds the address. @exact: that
- * frame's address is where it was interrupted, not a return address. Appends to @frame, which holds *n
- * frames (the last is that one's), up to @cap.
+ * Walks on from the frame that @regs are of, by CFI, or by frame pointers in code of a JIT, reading stack
+ * through @mem, and publishes the rules of all frames met; with @final also that there is none, where no
+ * module holds the address. @exact: that frame's address is where it was interrupted, not a return address.
+ * Appends to @frame, which holds *n frames (the last is that one's), up to @cap.
  */
 enum walk_end code_facts_walk(struct code_facts *f, struct regs regs, bool exact,
 			      const struct memory_view *mem, bool final, uint64_t *frame, unsigned int *n,
 			      unsigned int cap);
+
+/*
+ * Of @n frames that were walked by rules published before, and ended with *why: drops those behind a frame of
+ * JIT code whose frame pointer led to no code, or to code that no call returns to, and says so in *why.
+ */
+void code_facts_check(struct code_facts *f, const uint64_t *frame, unsigned int *n, enum walk_end *why);
+
+/* Whether one of the two above has met an address that no module holds since it was asked last. */
+bool code_facts_met_unknown(struct code_facts *f);
 
 #endif

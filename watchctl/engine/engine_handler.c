@@ -19,7 +19,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/handler_engine.h"
-#include "watchctl/engine/tsc_clock.h"
+#include "watchctl/base/tsc_clock.h"
 #include "watchctl/engine/watchpoint.h"
 #include "watchctl/target/proc.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "stackwalk/module_jit.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/target/proc.h"
 
@@ -144,10 +145,14 @@ unsigned int followed_frames(struct followed_process *p, const struct module_lis
 		struct module_list now = { 0 };
 		struct wc_error *err = module_list_read(p->pid, &now);
 
+		if (!err && now.n)
+			err = module_list_add_jit(p->pid, &now);
 		p->looked_ns = now_ns;
 		if (!err && now.n) {
 			module_list_deinit(&p->modules);
 			p->modules = now;
+		} else {
+			module_list_deinit(&now);
 		}
 		wc_error_free(err);
 	}

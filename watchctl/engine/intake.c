@@ -13,6 +13,8 @@
 #define PASS_NS 20000000ull	   /* how long one pass may take */
 #define LOOK_NS 1000000ull	   /* while handing out: how often it looks for new records */
 #define MODULES_MIN_NS 20000000ull /* how often an address in no module makes it look at the modules */
+#define CODE_MIN_NS 200000ull	   /* how often it compares what is mapped, at most */
+#define CODE_SHARE 20u		   /* and then for one part in so many of the time */
 #define QUEUE_MAX 4096u
 #define STEPS_APART 16u	   /* accesses by other threads between two steps of one */
 #define STEP_NS 2000000ull /* no step comes later than this after the one before */
@@ -50,8 +52,39 @@ static bool read_raw(void *ctx, uint64_t addr, void *buf, size_t len)
 
 static struct wc_error *refresh_modules(struct intake *in, uint64_t now, bool *changed)
 {
+	bool any = false;
+	struct wc_error *err = code_facts_refresh(in->facts, now, &any);
+
 	in->modules_ns = now;
-	return code_facts_refresh(in->facts, now, changed);
+	if (any) {
+		in->gone_from_ns = in->code_ns;
+		in->gone_to_ns = now;
+	}
+	in->code_ns = now;
+	if (changed)
+		*changed = any;
+	return err;
+}
+
+/*
+ * A library may have come where another was, and its first hits with it: before a record is believed that is
+ * younger than our last look at what is mapped, we look again, as often as can be afforded.
+ */
+static struct wc_error *compare_code(struct intake *in, uint64_t time_ns)
+{
+	struct wc_error *err = NULL;
+	uint64_t now;
+
+	if (time_ns < in->code_ns + in->code_every_ns)
+		return NULL;
+	now = monotonic_ns();
+	if (code_facts_moved(in->facts))
+		err = refresh_modules(in, now, NULL);
+	in->code_ns = now;
+	in->code_every_ns = CODE_SHARE * (monotonic_ns() - now);
+	if (in->code_every_ns < CODE_MIN_NS)
+		in->code_every_ns = CODE_MIN_NS;
+	return err;
 }
 
 struct wc_error *intake_refresh_modules(struct intake *in, uint64_t now_ns, uint64_t min_age_ns)
@@ -74,30 +107,68 @@ static struct wc_error *look_for_module(struct intake *in, bool *ret_looked)
 	return err;
 }
 
-/* The handler met code it has no rule for: we walk on from there, and the rules go back to it. */
-static struct wc_error *complete_stack(struct intake *in, const struct wire_record *r, uint64_t *frame,
-				       struct access_event *a)
+static uint64_t record_time(struct intake *in, const struct wire_record *r)
+{
+	uint64_t t;
+
+	if (!(r->flags & WIRE_TIME_NS) && r->time > in->clock.tsc)
+		tsc_clock_sample(&in->clock);
+	t = r->flags & WIRE_TIME_NS ? r->time : tsc_clock_ns(&in->clock, r->time);
+	/* The target's word: a time from the future, or from long ago, is not believed. */
+	if (t > in->clock.ns)
+		t = monotonic_ns() < t ? in->clock.ns : t;
+	return t < in->clock.ns0 ? in->clock.ns0 : t;
+}
+
+/*
+ * The handler may have met code it has no rule for: we walk on from there, and the rules go back to it.
+ * @final: the modules are those of now. Returns how many frames there are.
+ */
+static unsigned int walk_on(struct intake *in, const struct wire_record *r, bool final, uint64_t *frame,
+			    enum walk_end *why)
 {
 	const uint64_t *frames = (const uint64_t *)(r + 1);
 	const struct regs *outer = (const struct regs *)(frames + r->nframes);
 	struct raw_stack raw = { (const uint8_t *)(outer + 1), r->raw_addr, r->raw_len };
 	struct memory_view mem = { read_raw, &raw };
-	enum walk_end why = (enum walk_end)r->walk_end;
 	unsigned int cap = in->frames < WIRE_FRAMES ? in->frames : WIRE_FRAMES;
-	bool exact = r->flags & WIRE_EXACT_PC, looked;
 	unsigned int n = r->nframes;
-	struct wc_error *err;
 
+	*why = (enum walk_end)r->walk_end;
 	memcpy(frame, frames, 8 * r->nframes);
-	if (why == WALK_END_UNKNOWN_PC) {
-		why = code_facts_walk(in->facts, *outer, exact, &mem, false, frame, &n, cap);
-		if (why == WALK_END_NO_RULE && !code_facts_covers(in->facts, frame[n - 1])) {
-			err = look_for_module(in, &looked);
-			if (err)
-				return err;
-			n = r->nframes;
-			why = code_facts_walk(in->facts, *outer, exact, &mem, looked, frame, &n, cap);
-		}
+	code_facts_check(in->facts, frame, &n, why);
+	if (*why == WALK_END_UNKNOWN_PC)
+		*why = code_facts_walk(in->facts, *outer, r->flags & WIRE_EXACT_PC, &mem, final, frame, &n,
+				       cap);
+	return n;
+}
+
+static struct wc_error *complete_stack(struct intake *in, const struct wire_record *r, uint64_t *frame,
+				       struct access_event *a)
+{
+	uint64_t time_ns = record_time(in, r);
+	struct wc_error *err = compare_code(in, time_ns);
+	enum walk_end why;
+	unsigned int n, sure;
+
+	if (err)
+		return err;
+	n = walk_on(in, r, false, frame, &why);
+	if (code_facts_met_unknown(in->facts)) {
+		bool looked;
+
+		err = look_for_module(in, &looked);
+		if (err)
+			return err;
+		n = walk_on(in, r, looked, frame, &why);
+		code_facts_met_unknown(in->facts);
+	}
+	sure = time_ns > in->gone_from_ns && time_ns <= in->gone_to_ns
+		       ? code_facts_before_gone(in->facts, frame, n)
+		       : n;
+	if (sure < n) {
+		n = sure ? sure : 1;
+		why = WALK_END_NO_RULE;
 	}
 	a->nframes = n;
 	a->walk_end = (uint8_t)why;
@@ -241,19 +312,6 @@ static enum fate judge(const struct intake *in, struct intake_watch *w, const st
 	if ((r->flags & WIRE_UNDECIDED) || ((r->flags & WIRE_TENTATIVE) && w->w.filter))
 		return passes_filter(in, w, r, e, &v) ? KEEP : FILTERED;
 	return KEEP;
-}
-
-static uint64_t record_time(struct intake *in, const struct wire_record *r)
-{
-	uint64_t t;
-
-	if (!(r->flags & WIRE_TIME_NS) && r->time > in->clock.tsc)
-		tsc_clock_sample(&in->clock);
-	t = r->flags & WIRE_TIME_NS ? r->time : tsc_clock_ns(&in->clock, r->time);
-	/* The target's word: a time from the future, or from long ago, is not believed. */
-	if (t > in->clock.ns)
-		t = monotonic_ns() < t ? in->clock.ns : t;
-	return t < in->clock.ns0 ? in->clock.ns0 : t;
 }
 
 /* Once is enough: such a thread delivers all its hits so. */

@@ -19,7 +19,7 @@
 #include "watchctl/engine/followed.h"
 #include "watchctl/engine/kernel_access.h"
 #include "watchctl/engine/ring.h"
-#include "watchctl/engine/tsc_clock.h"
+#include "watchctl/base/tsc_clock.h"
 
 struct intake_watch {
 	struct watchpoint w;	   /* size 0: none; its want_* are filled in */
@@ -45,6 +45,8 @@ struct intake {
 	struct queued_access *queue;
 	size_t queued, handed;
 	uint64_t modules_ns, modules_backoff_ns;
+	uint64_t code_ns, code_every_ns;   /* when the mapped code was compared last, and how often it is */
+	uint64_t gone_from_ns, gone_to_ns; /* between these two some code has gone */
 	bool hook_hit;		 /* stops the intake until the caller has dealt with it and cleared it */
 	struct engine_hook hook; /* the thread that waits, when hook_hit */
 	bool told_blocked;

@@ -149,13 +149,13 @@ __noinline int step(struct scratch *s)
 		s->walk_end = WALK_END_NO_RULE;
 		return 1;
 	}
-	if (!s->outer.r[WREG_RIP]) {
-		s->walk_end = WALK_END_COMPLETE;
-		return 1;
-	}
 	s->exact = s->rule.kind == UNWIND_SIGFRAME;
 	if (!s->exact && s->outer.r[WREG_RSP] <= sp) {
 		s->walk_end = WALK_END_NOT_ASCENDING;
+		return 1;
+	}
+	if (!s->outer.r[WREG_RIP]) {
+		s->walk_end = WALK_END_COMPLETE;
 		return 1;
 	}
 	s->walk_end = WALK_END_DEPTH;

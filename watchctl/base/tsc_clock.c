@@ -1,4 +1,4 @@
-#include "watchctl/engine/tsc_clock.h"
+#include "watchctl/base/tsc_clock.h"
 
 #include <stdio.h>
 #include <string.h>

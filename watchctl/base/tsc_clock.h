@@ -2,8 +2,8 @@
  * tsc_clock - time stamp counter -> CLOCK_MONOTONIC. Valid only where the kernel itself trusts the
  * counter as its clock source: constant, never stopping, equal on all CPUs (Intel SDM vol. 3, 18.17.1).
  */
-#ifndef WATCHCTL_ENGINE_TSC_CLOCK_H
-#define WATCHCTL_ENGINE_TSC_CLOCK_H
+#ifndef WATCHCTL_BASE_TSC_CLOCK_H
+#define WATCHCTL_BASE_TSC_CLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,30 @@
+/*
+ * cfi_frame - the rule of a function that has no CFI but sets up a frame pointer; private to stackwalk/.
+ *
+ * Assembly, and the code that V8 and others of its kind bring along compiled, often has no unwind table but
+ * keeps rbp, from some point on, as the JIT code above it does. Where that point is, the code itself tells.
+ */
+#ifndef STACKWALK_CFI_FRAME_H
+#define STACKWALK_CFI_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stackwalk/unwind_rule.h"
+
+/* Code further from its function's start is not looked at. */
+#define CFI_FRAME_MAX 4096u
+
+/*
+ * @code holds @len bytes from the start of a function on, and perhaps of what follows it. True when the
+ * instruction at
+ * @offset, or the call whose last byte is there, is reached from the start, along jumps, in one state only:
+ * with all that belongs to callers as the call left it, or with rbp pushed besides, or with rbp set up and
+ * left alone since. *@ret says so. In the last state the other callee-saved registers are said to be
+ * unchanged too, which is not looked at: callers are found by rbp there, and no compiler's CFA hangs on the
+ * others.
+ */
+bool cfi_frame_rule(const uint8_t *code, size_t len, size_t offset, struct unwind_rule *ret);
+
+#endif

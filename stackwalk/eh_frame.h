@@ -1,0 +1,42 @@
+/*
+ * eh_frame - the unwind rule of a code address, out of the bytes of a module's .eh_frame.
+ *
+ * For the program that looks at itself, in any context: no libc, no allocation, no lock, about 1.5 KB of
+ * stack. Reads nothing outside the two ranges it is given, whatever the bytes are, and takes a number of
+ * steps that these bound. Works on the memory of a module that is mapped, and on its file.
+ *
+ * The rules are those of cfi_rule() (stackwalk/cfi.h), which asks libdw, but for .debug_frame and for code
+ * without CFI: what does not fit struct unwind_rule, or is not understood, is UNWIND_NO_RULE.
+ */
+#ifndef STACKWALK_EH_FRAME_H
+#define STACKWALK_EH_FRAME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stackwalk/unwind_rule.h"
+
+/* The bytes that the addresses [start, end) hold lie at @bytes. Mapped: bytes == (uint8_t *)start. */
+struct eh_range {
+	uint64_t start, end;
+	const uint8_t *bytes;
+};
+
+struct eh_image {
+	struct eh_range hdr;	/* .eh_frame_hdr: the segment PT_GNU_EH_FRAME. All zero: there is none */
+	struct eh_range frames; /* .eh_frame, from its first byte on; may end later than the section */
+};
+
+/* Where .eh_frame begins, which is all that tells where it is when there are no section headers. */
+bool eh_frame_section(const struct eh_range *hdr, uint64_t *ret);
+
+/*
+ * The rule for the row that holds @pc. Pass the address itself for an innermost or interrupted frame, the
+ * return address minus one otherwise. *ret is written in any case.
+ */
+void eh_frame_rule(const struct eh_image *image, uint64_t pc, struct unwind_rule *ret);
+
+/* Bounds of the FDE that holds @pc; false: none. */
+bool eh_frame_function(const struct eh_image *image, uint64_t pc, uint64_t *start, uint64_t *end);
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * module_jit - code that a program made while it runs: executable memory that no ELF file is behind.
+ *
+ * It is a module like others, named MODULE_JIT, without a file, a build id or a bias. One is a run of such
+ * mappings that touch each other, from its first executable page to its last.
+ */
+#ifndef STACKWALK_MODULE_JIT_H
+#define STACKWALK_MODULE_JIT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "stackwalk/module.h"
+
+#define MODULE_JIT "[jit]"
+
+bool module_is_jit(const struct module *m);
+
+/*
+ * Adds those of @pid to @l, which holds its other modules as module_list_read() found them just now. A
+ * process that has ended has none. An error is want of memory; what @l holds then is whole.
+ */
+struct wc_error *module_list_add_jit(pid_t pid, struct module_list *l);
+
+#endif
