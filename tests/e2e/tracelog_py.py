@@ -10,7 +10,8 @@ env { tracer_name = "%s"; format_major = %d; format_minor = %d; };
 """
 
 PROCESS, THREAD, MODULE, MODULE_GONE, WATCH, CODE, ACCESS, LOST, NOTE, SUMMARY = range(1, 11)
-STACK = 256
+TAG, CAPTURE = 11, 12
+STACK, CAPTURE_VALUE, THREAD_PROCESS = 256, 257, 258
 
 
 def text(value):
@@ -45,6 +46,22 @@ def access(time_ns, number, tid, addr, old, new, stack_number, rip):
     regs[0], regs[5], regs[16] = new, addr, rip  # rax, rdi, rip
     return event(ACCESS, time_ns, struct.pack("<QIiiQIBBBQQI", time_ns, number, 77, tid, addr, 4, 1, 1, 0, old, new,
                                               stack_number) + struct.pack("<19Q", *regs))
+
+
+def thread(time_ns, pid, tid, comm):
+    return event(THREAD, time_ns, struct.pack("<ii", pid, tid) + text(comm))
+
+
+def tag(time_ns, number, name=None, value=0):
+    return event(TAG, time_ns, struct.pack("<IBQ", number, name is not None, value)
+                 + text(str(value) if name is None else name))
+
+
+def capture(time_ns, tag_number, tid, stack_number, before_ns=0, value=None):
+    fields = struct.pack("<IiI", tag_number, tid, stack_number) + before_ns.to_bytes(6, "little")
+    if value is None:
+        return event(CAPTURE, time_ns, fields)
+    return event(CAPTURE_VALUE, time_ns, fields + struct.pack("<Q", value))
 
 
 def summary(time_ns, number, counted, recorded, lost=0, filtered=0):

@@ -10,6 +10,7 @@
 #include "watchctl/trace/tracelog.h"
 #include "watchctl/trace/tracelog_format.h"
 #include "watchctl/view/printer.h"
+#include "watchctl/view/reorder.h"
 #include "watchctl/view/report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -21,12 +22,15 @@ static FILE *nowhere;
 /* Files named by a hostile log are not opened here: modules are left out. */
 static void consume(struct tracelog_reader *r, bool json)
 {
-	struct print_options print = { .regs = true, .utc = true };
-	struct report_options what = { 0 };
+	struct print_options print = {
+		.regs = true, .utc = true, .before = "cache-miss", .width = json ? 0 : 80
+	};
+	struct report_options what = { .stacks = true, .inverted = json, .before = "cache-miss" };
 	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
 	struct printer *p = json ? print_json_new(nowhere, &print) : print_text_new(nowhere, &print);
 	struct report *report = report_new(a, p, &what);
-	struct event_sink sink = annotate_sink(a);
+	struct reorder *order = reorder_new(annotate_sink(a));
+	struct event_sink sink = reorder_sink(order);
 	enum log_outcome outcome = LOG_EVENT;
 	struct trace_event e;
 
@@ -35,8 +39,10 @@ static void consume(struct tracelog_reader *r, bool json)
 			wc_error_free(sink.put(sink.ctx, &e));
 	if (outcome == LOG_EVENT)
 		abort();
+	wc_error_free(reorder_flush(order));
 	report_finish(report);
 	report_free(report);
+	reorder_free(order);
 	printer_free(p);
 	annotate_free(a);
 }

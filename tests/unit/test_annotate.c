@@ -14,6 +14,9 @@ struct seen {
 	struct view_frame frame[FRAMES];
 	struct view_summary summary;
 	size_t summaries, armed, notes;
+	size_t captures;
+	struct view_capture capture;
+	struct lost_event lost;
 };
 
 static void keep_text(char *buf, size_t cap, const char *text)
@@ -34,6 +37,24 @@ static void on_access(void *ctx, const struct view_access *a)
 	assert_true(a->nframes <= FRAMES);
 	if (a->nframes)
 		memcpy(s->frame, a->frame, a->nframes * sizeof(*a->frame));
+}
+
+static void on_capture(void *ctx, const struct view_capture *c)
+{
+	struct seen *s = ctx;
+
+	s->captures++;
+	s->capture = *c;
+	keep_text(s->comm, sizeof(s->comm), c->comm);
+	assert_true(c->nframes <= FRAMES);
+	if (c->nframes)
+		memcpy(s->frame, c->frame, c->nframes * sizeof(*c->frame));
+}
+
+static void on_lost(void *ctx, const struct view_watch *w, const struct lost_event *l, struct view_time time)
+{
+	if (!w)
+		((struct seen *)ctx)->lost = *l;
 }
 
 static void on_summary(void *ctx, const struct view_summary *s)
@@ -59,9 +80,12 @@ struct fixture {
 
 static int setup(void **state)
 {
-	static const struct view_ops ops = {
-		.access = on_access, .summary = on_summary, .armed = on_armed, .note = on_note
-	};
+	static const struct view_ops ops = { .access = on_access,
+					     .capture = on_capture,
+					     .lost = on_lost,
+					     .summary = on_summary,
+					     .armed = on_armed,
+					     .note = on_note };
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	f->a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
@@ -247,7 +271,8 @@ static void a_thread_that_renames_itself_is_shown_by_its_new_name(void **state)
 	"{\n"                                                                       \
 	"	set_flag(1);\n" /* line 17 */                                       \
 	"	stop();\n"	/* line 18: a call at the very end of a function */ \
-	"}\n"
+	"}\n"                                                                       \
+	"__asm__(\".text\\nbefore_trampoline: nop; mov $15, %rax; syscall\");\n"
 
 struct program {
 	char dir[40], path[64];
@@ -470,6 +495,140 @@ static void names_go_when_the_module_goes(void **state)
 	remove_program(&p);
 }
 
+/* Captures: every frame is that of a return address, the first one too. */
+
+static void a_capture_is_named_at_its_call_and_by_its_inlined_callers(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t frame[2];
+	struct program p;
+
+	build(&p);
+	/* As if the call were the store: what lies before the return address counts. */
+	frame[0] = BIAS + p.store_end;
+	frame[1] = BIAS + p.after_stop;
+	feed_process(f->a);
+	feed_program(f->a, &p);
+	feed_tag(f->a, 3, "cache-miss", 0);
+	feed(f->a, with_value(capture_at(7, 78, 3, frame, 2), 17));
+	assert_int_equal(f->seen.captures, 1);
+	assert_string_equal(f->seen.capture.tag->text, "cache-miss");
+	assert_int_equal(f->seen.capture.time.real_ns, EPOCH + 7000);
+	assert_string_equal(f->seen.comm, "worker");
+	assert_int_equal(f->seen.capture.nframes, 3);
+	check_frame(&f->seen.frame[0], "store", 4, true);
+	check_frame(&f->seen.frame[1], "set_flag", 8, false);
+	assert_int_equal(f->seen.frame[1].ip, frame[0]);
+	assert_int_equal(f->seen.frame[1].offset, p.store_end - p.set_flag);
+	check_frame(&f->seen.frame[2], "main", 18, false);
+	remove_program(&p);
+}
+
+static void a_capture_in_a_signal_handler_shows_where_the_thread_was_interrupted(void **state)
+{
+	static const uint8_t sigreturn[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	struct trace_event code = { .type = EVENT_CODE };
+	struct fixture *f = *state;
+	uint64_t frame[3];
+	struct program p;
+
+	build(&p);
+	frame[0] = BIAS + p.after_set_flag;
+	frame[1] = 0x7ffff0000000;
+	frame[2] = BIAS + p.stop;
+	feed_program(f->a, &p);
+	code.code.pc = frame[1];
+	code.code.at_len = sizeof(sigreturn);
+	memcpy(code.code.at, sigreturn, sizeof(sigreturn));
+	feed(f->a, code);
+	feed_tag(f->a, 0, "x", 0);
+	feed(f->a, capture_at(7, 78, 0, frame, 3));
+	assert_int_equal(f->seen.capture.nframes, 3);
+	check_frame(&f->seen.frame[0], "main", 17, false);
+	assert_true(f->seen.frame[1].signal);
+	assert_string_equal(f->seen.frame[2].function, "stop");
+	assert_int_equal(f->seen.frame[2].offset, 0);
+	remove_program(&p);
+}
+
+/* A libc without symbols: only its code tells. */
+static void a_trampoline_without_a_name_is_known_by_its_bytes(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t frame[3];
+	struct program p;
+
+	build(&p);
+	frame[0] = BIAS + p.after_set_flag;
+	frame[1] = BIAS + symbol(&p, "before_trampoline") + 1;
+	frame[2] = BIAS + p.stop;
+	feed_program(f->a, &p);
+	feed_tag(f->a, 0, "x", 0);
+	feed(f->a, capture_at(7, 78, 0, frame, 3));
+	assert_int_equal(f->seen.capture.nframes, 3);
+	assert_false(f->seen.frame[0].signal);
+	assert_true(f->seen.frame[1].signal);
+	assert_string_equal(f->seen.frame[2].function, "stop");
+	assert_int_equal(f->seen.frame[2].offset, 0);
+	remove_program(&p);
+}
+
+static void tags_that_are_numbers_are_called_by_them(void **state)
+{
+	struct fixture *f = *state;
+
+	feed_tag(f->a, 0, NULL, UINT64_MAX);
+	feed(f->a, capture_at(1, 78, 0, stack, 2));
+	assert_null(f->seen.capture.tag->name);
+	assert_string_equal(f->seen.capture.tag->text, "18446744073709551615");
+	assert_int_equal(f->seen.capture.tag->captures, 1);
+}
+
+static void captures_of_a_hostile_log_are_shown_all_the_same(void **state)
+{
+	struct fixture *f = *state;
+
+	feed(f->a, capture_at(1, 78, 9, stack, 2));
+	assert_string_equal(f->seen.capture.tag->text, "tag 9");
+	feed_tag(f->a, 9, "late", 0);
+	feed_tag(f->a, 9, "again", 0);
+	feed(f->a, capture_at(1, 78, 9, NULL, 0));
+	assert_int_equal(f->seen.captures, 2);
+	assert_int_equal(f->seen.capture.nframes, 0);
+	assert_string_equal(f->seen.capture.tag->text, "tag 9");
+}
+
+static void captures_have_losses_and_a_summary_of_their_own(void **state)
+{
+	struct fixture *f = *state;
+
+	feed_tag(f->a, 0, "x", 0);
+	feed(f->a, capture_at(1, 78, 0, stack, 2));
+	feed(f->a, (struct trace_event){ .type = EVENT_LOST, .lost = { WATCH_CAPTURES, 3, "ring full" } });
+	assert_int_equal(f->seen.lost.watch, WATCH_CAPTURES);
+	annotate_finish(f->a);
+	annotate_finish(f->a);
+	assert_int_equal(f->seen.summaries, 1);
+	assert_null(f->seen.summary.watch);
+	assert_false(f->seen.summary.complete);
+	assert_int_equal(f->seen.summary.e.recorded, 1);
+	assert_int_equal(f->seen.summary.e.lost, 3);
+}
+
+static void the_summary_of_captures_in_the_log_is_passed_on(void **state)
+{
+	struct fixture *f = *state;
+
+	feed_captures(f->a);
+	assert_int_equal(f->seen.summaries, 1);
+	assert_null(f->seen.summary.watch);
+	assert_true(f->seen.summary.complete);
+	assert_int_equal(f->seen.summary.e.counted, 6);
+	annotate_finish(f->a);
+	assert_int_equal(f->seen.summaries, 2);
+	assert_string_equal(f->seen.summary.watch->e.name, "flag");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -489,6 +648,13 @@ int main(void)
 		TEST(above_a_signal_trampoline_the_address_is_exact),
 		TEST(an_access_by_a_call_is_shown_in_the_caller),
 		TEST(names_go_when_the_module_goes),
+		TEST(a_capture_is_named_at_its_call_and_by_its_inlined_callers),
+		TEST(a_capture_in_a_signal_handler_shows_where_the_thread_was_interrupted),
+		TEST(a_trampoline_without_a_name_is_known_by_its_bytes),
+		TEST(tags_that_are_numbers_are_called_by_them),
+		TEST(captures_of_a_hostile_log_are_shown_all_the_same),
+		TEST(captures_have_losses_and_a_summary_of_their_own),
+		TEST(the_summary_of_captures_in_the_log_is_passed_on),
 	};
 
 	return cmocka_run_group_tests_name("annotate", tests, NULL, NULL);

@@ -18,9 +18,8 @@ static void open_output(struct output *o)
 	assert_non_null(o->f);
 }
 
-/* What the printer makes of the session. */
-static void print_session(struct output *o, const struct print_options *options,
-			  const struct report_options *what)
+static void print_stream(void (*stream)(struct annotate *a), struct output *o,
+			 const struct print_options *options, const struct report_options *what)
 {
 	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
 	struct printer *p;
@@ -29,12 +28,19 @@ static void print_session(struct output *o, const struct print_options *options,
 	open_output(o);
 	p = PRINTER(o->f, options);
 	r = report_new(a, p, what);
-	feed_session(a);
+	stream(a);
 	report_finish(r);
 	report_free(r);
 	printer_free(p);
 	annotate_free(a);
 	fclose(o->f);
+}
+
+/* What the printer makes of the session. */
+static void print_session(struct output *o, const struct print_options *options,
+			  const struct report_options *what)
+{
+	print_stream(feed_session, o, options, what);
 }
 
 /* The line of @text that starts with @start. */
@@ -180,23 +186,118 @@ static void registers_come_when_asked_and_the_stack_goes(void **state)
 	free(o.text);
 }
 
+static void captures_have_the_documented_objects(void **state)
+{
+	struct print_options options = { .before = "cache-miss" };
+	struct report_options what = { .before = "cache-miss" };
+	struct output o;
+
+	print_stream(feed_captures, &o, &options, &what);
+	assert_string_equal(
+		line_of(o.text, "{\"type\":\"stack\",\"time_ns\":1000010000"),
+		"{\"type\":\"stack\",\"time_ns\":1000010000,\"time\":\"2023-11-14T22:13:20.000010000Z\","
+		"\"pid\":77,\"tid\":78,\"comm\":\"worker\",\"tag\":\"cache-miss\",\"value\":\"0x11\","
+		"\"module\":\"/no/such/app\",\"module_offset\":\"0x1050\","
+		"\"stack\":[{\"ip\":\"0x401050\",\"module\":\"/no/such/app\",\"module_offset\":\"0x1050\","
+		"\"inlined\":false},{\"ip\":\"0x401100\",\"module\":\"/no/such/app\","
+		"\"module_offset\":\"0x1100\",\"inlined\":false},{\"ip\":\"0x7f0000001234\","
+		"\"inlined\":false}],\"stack_end\":\"complete\"}");
+	assert_string_equal(
+		line_of(o.text, "{\"type\":\"stack\",\"time_ns\":1000030000"),
+		"{\"type\":\"stack\",\"time_ns\":1000030000,\"time\":\"2023-11-14T22:13:20.000030000Z\","
+		"\"pid\":77,\"tid\":77,\"comm\":\"app\",\"tag\":\"42\",\"tag_number\":\"0x2a\","
+		"\"module\":\"/no/such/app\",\"module_offset\":\"0x1060\","
+		"\"stack\":[{\"ip\":\"0x401060\",\"module\":\"/no/such/app\",\"module_offset\":\"0x1060\","
+		"\"inlined\":false},{\"ip\":\"0x401100\",\"module\":\"/no/such/app\","
+		"\"module_offset\":\"0x1100\",\"inlined\":false}],\"stack_end\":\"depth\"}");
+	assert_non_null(
+		strstr(line_of(o.text, "{\"type\":\"access\""),
+		       "\"stack_end\":\"complete\",\"before\":{\"time_ns\":1000010000,"
+		       "\"distance_ns\":12000,\"tag\":\"cache-miss\",\"value\":\"0x11\",\"stack\":["));
+	assert_string_equal(
+		line_of(o.text, "{\"type\":\"tag\",\"tag\":\"cache-miss\""),
+		"{\"type\":\"tag\",\"tag\":\"cache-miss\",\"count\":3,\"threads\":2,\"first_ns\":1000010000,"
+		"\"last_ns\":2000010000,\"places\":2,\"module\":\"/no/such/"
+		"app\",\"module_offset\":\"0x1050\","
+		"\"place_count\":2,\"values\":3,\"min\":\"0x11\",\"median_low\":\"0x13\",\"median_high\":"
+		"\"0x13\",\"max\":\"0x7ffe12345678\",\"histogram\":[{\"low\":\"0x11\",\"high\":\"0x11\","
+		"\"count\":1},{\"low\":\"0x13\",\"high\":\"0x13\",\"count\":1},{\"low\":"
+		"\"0x7c0000000000\",\"high\":\"0x7fffffffffff\",\"count\":1}]}");
+	assert_string_equal(
+		line_of(o.text, "{\"type\":\"tag\",\"tag\":\"42\""),
+		"{\"type\":\"tag\",\"tag\":\"42\",\"tag_number\":\"0x2a\",\"count\":1,\"threads\":1,"
+		"\"first_ns\":1000030000,\"last_ns\":1000030000,\"places\":1,\"module\":\"/no/such/app\","
+		"\"module_offset\":\"0x1060\",\"place_count\":1}");
+	assert_string_equal(line_of(o.text, "{\"type\":\"lost\""),
+			    "{\"type\":\"lost\",\"time_ns\":2500000000,\"time\":\"2023-11-14T22:13:21."
+			    "500000000Z\",\"of\":\"captures\",\"count\":2,\"why\":\"ring full\"}");
+	assert_string_equal(line_of(o.text, "{\"type\":\"summary\",\"of\""),
+			    "{\"type\":\"summary\",\"of\":\"captures\",\"counted\":6,\"recorded\":4,"
+			    "\"lost\":2,\"filtered\":0,\"duration_ns\":1700000000,\"complete\":true}");
+	free(o.text);
+}
+
+static void each_different_stack_is_an_object_innermost_frame_first(void **state)
+{
+	struct print_options options = { 0 };
+	struct report_options what = {
+		.no_events = true, .no_tables = true, .stacks = true, .merge = MERGE_PLACES
+	};
+	struct output o, inverted;
+
+	print_stream(feed_captures, &o, &options, &what);
+	assert_string_equal(
+		line_of(o.text, "{\"type\":\"stack_count\",\"tag\":\"cache-miss\""),
+		"{\"type\":\"stack_count\",\"tag\":\"cache-miss\",\"count\":2,\"stack\":[{\"module\":"
+		"\"/no/such/app\",\"module_offset\":\"0x1050\",\"inlined\":false},{\"module\":"
+		"\"/no/such/app\",\"module_offset\":\"0x1100\",\"inlined\":false},{\"ip\":"
+		"\"0x7f0000001234\",\"inlined\":false}],\"stack_end\":\"complete\"}");
+	assert_string_equal(
+		line_of(o.text, "{\"type\":\"stack_count\",\"tag\":\"42\""),
+		"{\"type\":\"stack_count\",\"tag\":\"42\",\"tag_number\":\"0x2a\",\"count\":1,\"stack\":"
+		"[{\"module\":\"/no/such/app\",\"module_offset\":\"0x1060\",\"inlined\":false},{\"module\":"
+		"\"/no/such/app\",\"module_offset\":\"0x1100\",\"inlined\":false}],\"stack_end\":"
+		"\"depth\"}");
+	assert_non_null(line_of(o.text, "{\"type\":\"stack_count\",\"watch\":\"flag\",\"count\":1,"));
+	assert_non_null(line_of(o.text, "{\"type\":\"tag\",\"tag\":\"42\""));
+	assert_null(strstr(o.text, "\"type\":\"access\""));
+	what.inverted = true;
+	print_stream(feed_captures, &inverted, &options, &what);
+	assert_string_equal(o.text, inverted.text);
+	free(o.text);
+	free(inverted.text);
+}
+
 /* Another implementation reads every line, and counts the objects. */
+static void parse_elsewhere(const struct output *o, const char *counts)
+{
+	char command[500];
+	FILE *python;
+
+	snprintf(command, sizeof(command),
+		 "/usr/bin/python3 -c 'import sys, json, collections\n"
+		 "n = collections.Counter(json.loads(l)[\"type\"] for l in sys.stdin)\n"
+		 "assert n == dict(%s), n'",
+		 counts);
+	python = popen(command, "w");
+	assert_non_null(python);
+	fputs(o->text, python);
+	assert_int_equal(pclose(python), 0);
+}
+
 static void another_parser_accepts_every_line(void **state)
 {
 	struct print_options options = { .regs = true };
 	struct report_options what = { 0 };
 	struct output o;
-	FILE *python;
 
 	print_session(&o, &options, &what);
-	python =
-		popen("/usr/bin/python3 -c 'import sys, json, collections\n"
-		      "n = collections.Counter(json.loads(l)[\"type\"] for l in sys.stdin)\n"
-		      "assert n == dict(process=1, armed=1, access=5, lost=1, note=1, site=4, summary=1), n'",
-		      "w");
-	assert_non_null(python);
-	fputs(o.text, python);
-	assert_int_equal(pclose(python), 0);
+	parse_elsewhere(&o, "process=1, armed=1, access=5, lost=1, note=1, site=4, summary=1");
+	free(o.text);
+	what.stacks = true;
+	print_stream(feed_captures, &o, &options, &what);
+	parse_elsewhere(&o, "process=1, armed=1, access=1, stack=4, lost=1, site=1, tag=4, stack_count=4, "
+			    "summary=2");
 	free(o.text);
 }
 
@@ -230,6 +331,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_session_has_the_documented_objects),
 		cmocka_unit_test(registers_come_when_asked_and_the_stack_goes),
+		cmocka_unit_test(captures_have_the_documented_objects),
+		cmocka_unit_test(each_different_stack_is_an_object_innermost_frame_first),
 		cmocka_unit_test(another_parser_accepts_every_line),
 		cmocka_unit_test(any_byte_of_a_text_is_escaped_or_replaced),
 	};

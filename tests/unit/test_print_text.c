@@ -18,9 +18,8 @@ static void open_output(struct output *o)
 	assert_non_null(o->f);
 }
 
-/* What the printer makes of the session. */
-static void print_session(struct output *o, const struct print_options *options,
-			  const struct report_options *what)
+static void print_stream(void (*stream)(struct annotate *a), struct output *o,
+			 const struct print_options *options, const struct report_options *what)
 {
 	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
 	struct printer *p;
@@ -29,12 +28,19 @@ static void print_session(struct output *o, const struct print_options *options,
 	open_output(o);
 	p = PRINTER(o->f, options);
 	r = report_new(a, p, what);
-	feed_session(a);
+	stream(a);
 	report_finish(r);
 	report_free(r);
 	printer_free(p);
 	annotate_free(a);
 	fclose(o->f);
+}
+
+/* What the printer makes of the session. */
+static void print_session(struct output *o, const struct print_options *options,
+			  const struct report_options *what)
+{
+	print_stream(feed_session, o, options, what);
 }
 
 static const char head[] = "process 77 (app): app -x, on box, 2023-11-14 22:13:20 UTC\n"
@@ -120,7 +126,7 @@ static void the_last_ones_only_when_asked_but_the_table_counts_all(void **state)
 static void registers_are_printed_four_a_line(void **state)
 {
 	struct print_options options = { .utc = true, .regs = true, .no_stack = true };
-	struct report_options what = { .no_sites = true };
+	struct report_options what = { .no_tables = true };
 	struct output o;
 
 	print_session(&o, &options, &what);
@@ -139,7 +145,7 @@ static void watches_without_a_name_are_listed_too(void **state)
 {
 	struct annotate *a = annotate_new(NULL, 0);
 	struct print_options options = { .utc = true };
-	struct report_options what = { .watch = "flag" };
+	struct report_options what = { .choice.watch = "flag" };
 	struct printer *p;
 	struct report *r;
 	struct output o;
@@ -179,6 +185,170 @@ static void what_does_not_fit_the_terminal_is_folded_or_left_to_wider_ones(void 
 	free(o.text);
 }
 
+static void captures_stand_among_the_accesses_and_have_a_table(void **state)
+{
+	struct print_options options = { .utc = true };
+	struct report_options what = { 0 };
+	struct output o;
+
+	print_stream(feed_captures, &o, &options, &what);
+	assert_string_equal(
+		o.text,
+		joined(head,
+		       "22:13:20.000010  worker/78     tag    cache-miss  17          app+0x1050\n"
+		       "    #1  app+0x1100\n"
+		       "    #2  0x7f0000001234\n"
+		       "22:13:20.000022  worker/78     write  flag        41 -> 42    app+0x1000             "
+		       "     "
+		       "mov dword ptr [rdi], eax\n"
+		       "    #1  app+0x1100\n"
+		       "22:13:20.000030  app/77        tag    42                      app+0x1060\n"
+		       "    #1  app+0x1100\n"
+		       "    ... more frames were not recorded\n"
+		       "22:13:20.500010  app/77        tag    cache-miss  0x7ffe12345678  app+0x1060\n"
+		       "    #1  app+0x1100\n"
+		       "22:13:21.000010  worker/78     tag    cache-miss  19              app+0x1050\n"
+		       "    #1  app+0x1100\n"
+		       "    #2  0x7f0000001234\n"
+		       "22:13:21.500000  lost 2 captures: ring full\n",
+		       "\n"
+		       "COUNT  WATCH  KIND   SITE        SOURCE  THREADS  LAST      INSTRUCTION\n"
+		       "    1  flag   write  app+0x1000                1  41 -> 42  mov dword ptr [rdi], "
+		       "eax\n"
+		       "\n"
+		       "COUNT  TAG         MOSTLY AT        SOURCE  THREADS   RATE  MIN  MEDIAN             "
+		       "MAX\n"
+		       "    3  cache-miss  app+0x1050 (+1)                2  2.0/s   17      19  "
+		       "0x7ffe12345678\n"
+		       "    1  42          app+0x1060                     1\n"
+		       "\n"
+		       "captures: 6 made by the program: 4 recorded, 2 lost, in 1.7 s\n"
+		       "flag: 1 recorded, 0 lost, 0 filtered, in 0.0 s (the recording ends without a "
+		       "summary: "
+		       "this is what is in it)\n"));
+	free(o.text);
+}
+
+static void a_narrow_terminal_folds_captures_and_no_line_ends_in_blanks(void **state)
+{
+	struct print_options options = { .utc = true, .width = 60 };
+	struct report_options what = { 0 };
+	struct output o;
+
+	print_stream(feed_captures, &o, &options, &what);
+	assert_non_null(strstr(o.text, "  worker/78     tag    cache-miss  17\n    at  app+0x1050\n    #1"));
+	assert_non_null(strstr(o.text, "  app/77        tag    42\n    at  app+0x1060\n    #1"));
+	assert_null(strstr(o.text, " \n"));
+	free(o.text);
+}
+
+/* "Cache<...>::lookup(...)+17" is better than a line that goes on for three. */
+static void long_names_are_shortened_on_a_terminal(void **state)
+{
+	static const char name[] =
+		"store::Cache<store::Key, std::vector<std::__cxx11::basic_string<char, "
+		"std::char_traits<char>, std::allocator<char> > > >::lookup(store::Key const&)";
+	struct print_options narrow = { .width = 80 }, none = { 0 };
+	struct view_frame f[] = { { .function = name, .file = "/src/cache.cc", .line = 17, .inlined = true },
+				  { .function = name, .offset = 17, .file = "/src/cache.cc", .line = 23 } };
+	struct capture_event raw = { .tid = 7 };
+	struct view_tag tag = { .name = "miss", .text = "miss" };
+	struct view_capture c = { .raw = &raw, .tag = &tag, .frame = f, .nframes = 2 };
+	struct printer *p;
+	struct output o;
+	char *line;
+
+	open_output(&o);
+	p = print_text_new(o.f, &narrow);
+	printer_view(p).ops->capture(printer_view(p).ctx, &c);
+	printer_free(p);
+	fclose(o.f);
+	assert_non_null(
+		strstr(o.text, "    at  store::Cache<...>::lookup(store::Key const&)+17  cache.cc:17\n"));
+	assert_non_null(strstr(
+		o.text, "    #0  store::Cache<...>::lookup(store::Key const&)  cache.cc:17  (inlined)\n"));
+	for (line = o.text; *line; line += strcspn(line, "\n") + 1)
+		assert_true(strcspn(line, "\n") <= 80);
+	free(o.text);
+	open_output(&o);
+	p = print_text_new(o.f, &none);
+	printer_view(p).ops->capture(printer_view(p).ctx, &c);
+	printer_free(p);
+	fclose(o.f);
+	assert_non_null(strstr(o.text, name));
+	free(o.text);
+}
+
+static void captures_that_were_filtered_are_told(void **state)
+{
+	struct view_summary s = { .e = { .watch = WATCH_CAPTURES,
+					 .has_counted = true,
+					 .counted = 9,
+					 .recorded = 2,
+					 .filtered = 7 },
+				  .complete = true };
+	struct print_options options = { 0 };
+	struct printer *p;
+	struct output o;
+
+	open_output(&o);
+	p = print_text_new(o.f, &options);
+	printer_view(p).ops->summary(printer_view(p).ctx, &s);
+	printer_free(p);
+	fclose(o.f);
+	assert_string_equal(o.text,
+			    "\ncaptures: 9 made by the program: 2 recorded, 0 lost, 7 filtered, in 0.0 s\n");
+	free(o.text);
+}
+
+static void only_what_is_chosen_is_told(void **state)
+{
+	static const char *const tag[] = { "0x2a" };
+	struct print_options options = { .utc = true, .no_stack = true };
+	struct report_options one_watch = { .choice.watch = "flag" };
+	struct report_options one_tag = { .choice = { .tag = tag, .ntags = 1 } };
+	struct report_options both = { .choice = { .watch = "flag", .tag = tag, .ntags = 1 } };
+	struct output o;
+
+	print_stream(feed_captures, &o, &options, &one_watch);
+	assert_non_null(strstr(o.text, "  write  flag"));
+	assert_null(strstr(o.text, "tag "));
+	assert_null(strstr(o.text, "capture"));
+	free(o.text);
+	print_stream(feed_captures, &o, &options, &one_tag);
+	assert_null(strstr(o.text, "flag"));
+	assert_null(strstr(o.text, "cache-miss"));
+	assert_non_null(strstr(o.text, "  tag    42 "));
+	assert_non_null(strstr(o.text, "\ncaptures: 6 made"));
+	free(o.text);
+	print_stream(feed_captures, &o, &options, &both);
+	assert_non_null(strstr(o.text, "  write  flag"));
+	assert_non_null(strstr(o.text, "  tag    42 "));
+	assert_null(strstr(o.text, "cache-miss"));
+	free(o.text);
+}
+
+static void accesses_tell_the_last_capture_before_them_in_their_thread(void **state)
+{
+	struct print_options options = { .utc = true, .before = "cache-miss" };
+	struct report_options what = { .before = "cache-miss", .choice.watch = "flag" };
+	struct output o;
+
+	print_stream(feed_captures, &o, &options, &what);
+	assert_non_null(strstr(o.text,
+			       "mov dword ptr [rdi], eax\n"
+			       "    #1  app+0x1100\n"
+			       "    last cache-miss recorded in this thread, 12.0 us before, value 17:\n"
+			       "        #0  app+0x1050\n"
+			       "        #1  app+0x1100\n"
+			       "        #2  0x7f0000001234\n\n"));
+	free(o.text);
+	options.before = what.before = "42"; /* that of another thread, and later */
+	print_stream(feed_captures, &o, &options, &what);
+	assert_non_null(strstr(o.text, "    #1  app+0x1100\n    no 42 recorded in this thread before\n\n"));
+	free(o.text);
+}
+
 /* Removes "ESC [ ... m". */
 static void strip_colours(char *s)
 {
@@ -199,14 +369,19 @@ static void colours_change_nothing_but_colours(void **state)
 	struct report_options what = { 0 };
 	struct output a, b;
 
-	print_session(&a, &plain, &what);
-	print_session(&b, &colour, &what);
-	assert_null(strchr(a.text, '\033'));
-	assert_non_null(strchr(b.text, '\033'));
-	strip_colours(b.text);
-	assert_string_equal(a.text, b.text);
-	free(a.text);
-	free(b.text);
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		what.stacks = i == 2;
+		print_stream(i ? feed_captures : feed_session, &a, &plain, &what);
+		print_stream(i ? feed_captures : feed_session, &b, &colour, &what);
+		assert_null(strchr(a.text, '\033'));
+		assert_non_null(strchr(b.text, '\033'));
+		strip_colours(b.text);
+		assert_string_equal(a.text, b.text);
+		free(a.text);
+		free(b.text);
+	}
 }
 
 static void cleaning_keeps_text_and_drops_what_drives_terminals(void **state)
@@ -237,6 +412,12 @@ int main(void)
 		cmocka_unit_test(registers_are_printed_four_a_line),
 		cmocka_unit_test(watches_without_a_name_are_listed_too),
 		cmocka_unit_test(what_does_not_fit_the_terminal_is_folded_or_left_to_wider_ones),
+		cmocka_unit_test(captures_stand_among_the_accesses_and_have_a_table),
+		cmocka_unit_test(a_narrow_terminal_folds_captures_and_no_line_ends_in_blanks),
+		cmocka_unit_test(long_names_are_shortened_on_a_terminal),
+		cmocka_unit_test(captures_that_were_filtered_are_told),
+		cmocka_unit_test(only_what_is_chosen_is_told),
+		cmocka_unit_test(accesses_tell_the_last_capture_before_them_in_their_thread),
 		cmocka_unit_test(colours_change_nothing_but_colours),
 		cmocka_unit_test(cleaning_keeps_text_and_drops_what_drives_terminals),
 	};

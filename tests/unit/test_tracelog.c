@@ -152,6 +152,35 @@ static void put_context(struct tracelog_writer *w)
 					       .at = { 0xc3 } } });
 }
 
+static struct trace_event capture_at(uint64_t time_ns, int32_t tid, const uint64_t *frame, uint32_t n)
+{
+	struct trace_event e = { .type = EVENT_CAPTURE, .time_ns = time_ns };
+
+	e.capture = (struct capture_event){
+		.tag = tid == 78 ? 0 : 1,
+		.pid = tid == 78 ? 77 : 90,
+		.tid = tid,
+		.has_value = tid != 78,
+		.value = tid == 78 ? 0 : 0xfedcba9876543210,
+		.walk_end = WALK_END_COMPLETE,
+		.nframes = n,
+		.frame = frame,
+	};
+	return e;
+}
+
+/* The second comes late; the third is of a thread that nobody told of, in another process. */
+static void put_captures(struct tracelog_writer *w)
+{
+	put(w,
+	    (struct trace_event){ .type = EVENT_TAG, .time_ns = 2010, .tag = { .id = 0, .name = "miss" } });
+	put(w, (struct trace_event){
+		       .type = EVENT_TAG, .time_ns = 2010, .tag = { .id = 1, .number = 1ull << 63 } });
+	put(w, capture_at(2020, 78, stack_a, 3));
+	put(w, capture_at(2015, 78, stack_a, 3));
+	put(w, capture_at(2021, 91, stack_b, 2));
+}
+
 static void put_ending(struct tracelog_writer *w)
 {
 	put(w, (struct trace_event){ .type = EVENT_LOST, .time_ns = 3000, .lost = { 0, 7, "ring full" } });
@@ -180,11 +209,12 @@ static void write_sample(const char *path)
 	put(w, access_at(2002, 43, stack_b, 2));
 	put(w, access_at(2001, 44, stack_a, 3)); /* late: another thread's */
 	put(w, access_at(2003, 45, stack_a, 3));
+	put_captures(w);
 	put_ending(w);
 	OK(tracelog_writer_close(w));
 }
 
-#define SAMPLE_EVENTS 13
+#define SAMPLE_EVENTS 18
 
 static struct trace_event next(struct tracelog_reader *r)
 {
@@ -214,6 +244,39 @@ static void check_access(struct tracelog_reader *r, uint64_t time_ns, uint64_t v
 	assert_memory_equal(&e.access.regs, &want.access.regs, sizeof(want.access.regs));
 	assert_int_equal(e.access.nframes, n);
 	assert_memory_equal(e.access.frame, frame, n * sizeof(*frame));
+}
+
+static void check_capture(struct tracelog_reader *r, uint64_t time_ns, int32_t tid, const uint64_t *frame,
+			  uint32_t n)
+{
+	struct trace_event e = next(r), want = capture_at(time_ns, tid, frame, n);
+
+	assert_int_equal(e.type, EVENT_CAPTURE);
+	assert_int_equal(e.time_ns, time_ns);
+	assert_int_equal(e.capture.tag, want.capture.tag);
+	assert_int_equal(e.capture.pid, want.capture.pid);
+	assert_int_equal(e.capture.tid, tid);
+	assert_int_equal(e.capture.has_value, want.capture.has_value);
+	assert_int_equal(e.capture.value, want.capture.value);
+	assert_int_equal(e.capture.walk_end, WALK_END_COMPLETE);
+	assert_int_equal(e.capture.nframes, n);
+	assert_memory_equal(e.capture.frame, frame, n * sizeof(*frame));
+}
+
+static void check_captures(struct tracelog_reader *r)
+{
+	struct trace_event e = next(r);
+
+	assert_int_equal(e.type, EVENT_TAG);
+	assert_int_equal(e.tag.id, 0);
+	assert_string_equal(e.tag.name, "miss");
+	e = next(r);
+	assert_int_equal(e.tag.id, 1);
+	assert_null(e.tag.name);
+	assert_int_equal(e.tag.number, 1ull << 63);
+	check_capture(r, 2020, 78, stack_a, 3);
+	check_capture(r, 2015, 78, stack_a, 3);
+	check_capture(r, 2021, 91, stack_b, 2);
 }
 
 static void what_was_put_comes_back(void **state)
@@ -261,6 +324,7 @@ static void what_was_put_comes_back(void **state)
 	check_access(r, 2002, 43, stack_b, 2);
 	check_access(r, 2001, 44, stack_a, 3);
 	check_access(r, 2003, 45, stack_a, 3);
+	check_captures(r);
 	e = next(r);
 	assert_int_equal(e.lost.count, 7);
 	assert_string_equal(e.lost.why, "ring full");
@@ -318,9 +382,20 @@ static void babeltrace2_reads_the_same(void **state)
 	write_sample(f->log);
 	snprintf(command, sizeof(command), "babeltrace2 --clock-seconds --names all '%s' 2>&1", f->log);
 	text = output_of(command);
-	assert_int_equal(count_lines(text, "trace:hostname"), SAMPLE_EVENTS + 2); /* and two stacks */
+	/* And two stacks, which accesses and captures share, and whose thread 91 is. */
+	assert_int_equal(count_lines(text, "trace:hostname"), SAMPLE_EVENTS + 3);
 	assert_int_equal(count_lines(text, "name = access,"), 4);
 	assert_int_equal(count_lines(text, "name = stack,"), 2);
+	assert_non_null(strstr(text, "{ tag = 0, has_name = 1, number = 0, name = \"miss\" }"));
+	assert_non_null(strstr(
+		text,
+		"{ tag = 1, has_name = 0, number = 9223372036854775808, name = \"9223372036854775808\" }"));
+	assert_non_null(strstr(text, "{ tag = 0, tid = 78, stack = 0, before_ns = 0 }"));
+	assert_non_null(strstr(text, "{ tag = 0, tid = 78, stack = 0, before_ns = 5 }"));
+	assert_non_null(strstr(text, "{ pid = 90, tid = 91 }"));
+	assert_non_null(strstr(text, "name = capture_value,"));
+	assert_non_null(strstr(
+		text, "{ tag = 1, tid = 91, stack = 1, before_ns = 0, value = 18364758544493064720 }"));
 	assert_non_null(strstr(text, "cmdline = \"app -x \\\"y\\\"\""));
 	assert_non_null(strstr(text, "build_id = \"dead00ef\""));
 	assert_non_null(strstr(text, "enumerators = \"RED=0,GREEN=1,NONE=-1\""));
@@ -351,6 +426,50 @@ static void a_stack_is_written_once(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	/* access: header 14, fields 55 + 7, registers 152; stack: 14 + 9 + 8 a frame */
 	assert_int_equal(st.st_size, 1000 * (14 + 55 + 7 + 152) + 2 * 23 + 5 * 8 + 4 * 64);
+}
+
+static void a_capture_takes_32_bytes_or_40_with_a_value(void **state)
+{
+	struct fixture *f = *state;
+	struct tracelog_writer *w;
+	char path[128];
+	struct stat st;
+	int i;
+
+	OK(tracelog_writer_open(f->log, &w));
+	put(w, (struct trace_event){ .type = EVENT_THREAD, .time_ns = 1, .thread = { 77, 78, "" } });
+	put(w, (struct trace_event){ .type = EVENT_THREAD, .time_ns = 1, .thread = { 90, 91, "" } });
+	for (i = 0; i < 1000; i++)
+		put(w, capture_at(10 + i, i % 2 ? 78 : 91, i % 3 ? stack_a : stack_b, i % 3 ? 3 : 2));
+	OK(tracelog_writer_close(w));
+	snprintf(path, sizeof(path), "%s/events", f->log);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, 500 * 32 + 500 * 40 + 2 * (14 + 9) + 2 * 23 + 5 * 8 + 64);
+}
+
+/* A number that a thread of another process has now: as told, whatever was told before. */
+static void a_thread_id_that_is_used_again_belongs_to_its_new_process(void **state)
+{
+	static const int32_t pids[] = { 77, 90, 77, 77 };
+	struct fixture *f = *state;
+	struct tracelog_writer *w;
+	struct tracelog_reader *r;
+	struct trace_event e;
+	size_t i;
+
+	OK(tracelog_writer_open(f->log, &w));
+	put(w, (struct trace_event){ .type = EVENT_THREAD, .time_ns = 1, .thread = { 77, 78, "" } });
+	for (i = 0; i < 4; i++) {
+		e = capture_at(10 + i, 78, stack_a, 3);
+		e.capture.pid = pids[i];
+		put(w, e);
+	}
+	OK(tracelog_writer_close(w));
+	OK(tracelog_reader_open(f->log, &r));
+	next(r);
+	for (i = 0; i < 4; i++)
+		assert_int_equal(next(r).capture.pid, pids[i]);
+	tracelog_reader_close(r);
 }
 
 static uint8_t *read_all(const char *path, size_t *len)
@@ -674,6 +793,8 @@ int main(void)
 		TEST(what_was_put_comes_back),
 		TEST(babeltrace2_reads_the_same),
 		TEST(a_stack_is_written_once),
+		TEST(a_capture_takes_32_bytes_or_40_with_a_value),
+		TEST(a_thread_id_that_is_used_again_belongs_to_its_new_process),
 		TEST(cut_at_any_byte_it_yields_every_whole_event),
 		TEST(any_flipped_byte_ends_in_good_order),
 		TEST(what_follows_a_whole_packet_is_counted_as_ignored),

@@ -106,6 +106,70 @@ static inline struct trace_event access_at(uint64_t us, int32_t tid, uint64_t wa
 	return e;
 }
 
+static inline void feed_tag(struct annotate *a, uint32_t id, const char *name, uint64_t number)
+{
+	feed(a, (struct trace_event){ .type = EVENT_TAG, .time_ns = T0, .tag = { id, name, number } });
+}
+
+static inline struct trace_event capture_at(uint64_t us, int32_t tid, uint32_t tag, const uint64_t *frame,
+					    uint32_t n)
+{
+	return (struct trace_event){ .type = EVENT_CAPTURE,
+				     .time_ns = T0 + us * 1000,
+				     .capture = { .tag = tag,
+						  .pid = 77,
+						  .tid = tid,
+						  .walk_end = WALK_END_COMPLETE,
+						  .nframes = n,
+						  .frame = frame } };
+}
+
+static inline struct trace_event with_value(struct trace_event e, uint64_t value)
+{
+	e.capture.has_value = true;
+	e.capture.value = value;
+	return e;
+}
+
+/*
+ * What both printers are tested with: a named tag and a number, with values and without, an access between
+ * them; then losses and a summary.
+ */
+static inline void feed_captures(struct annotate *a)
+{
+	static const uint64_t miss[] = { CODE + 0x50, CODE + 0x100, 0x7f0000001234 },
+			      hit[] = { CODE + 0x60, CODE + 0x100 }, store[] = { CODE + 2, CODE + 0x100 };
+	struct trace_event e = { .type = EVENT_MODULE };
+
+	feed_process(a);
+	e.module = (struct module){
+		.start = 0x400000, .end = 0x403000, .bias = 0x400000, .path = (char *)"/no/such/app"
+	};
+	feed(a, e);
+	feed_watch(a, 0, "flag", ACCESS_READWRITE);
+	feed_store(a, store[0]);
+	feed_tag(a, 0, "cache-miss", 0);
+	feed_tag(a, 1, NULL, 42);
+	feed(a, with_value(capture_at(10, 78, 0, miss, 3), 17));
+	feed(a, access_at(22, 78, 41, 42, store, 2));
+	e = capture_at(30, 77, 1, hit, 2);
+	e.capture.walk_end = WALK_END_DEPTH;
+	feed(a, e);
+	feed(a, with_value(capture_at(500010, 77, 0, hit, 2), 0x7ffe12345678));
+	feed(a, with_value(capture_at(1000010, 78, 0, miss, 3), 19));
+	feed(a, (struct trace_event){ .type = EVENT_LOST,
+				      .time_ns = T0 + 1500000000,
+				      .lost = { WATCH_CAPTURES, 2, "ring full" } });
+	feed(a, (struct trace_event){ .type = EVENT_SUMMARY,
+				      .time_ns = T0 + 1700000000,
+				      .summary = { .watch = WATCH_CAPTURES,
+						   .has_counted = true,
+						   .counted = 6,
+						   .recorded = 4,
+						   .lost = 2,
+						   .duration_ns = 1700000000u } });
+}
+
 /*
  * The session that both printers are tested with: a write with a stack, a read, a write of the
  * same value, one by the kernel, one by code that nobody knows; then losses and a note with

@@ -7,25 +7,42 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/cli/colour.h"
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/similar.h"
+#include "watchctl/view/reorder.h"
 #include "watchctl/view/replay.h"
 #include "watchctl/view/report.h"
 
+#define TAGS_LISTED 20 /* by an error message */
+#define MIN_PERCENT 0.5
+
 struct request {
 	const char *log;
-	bool json;
+	bool json, folded, tree;
+	bool only_tables, only_events;
 	bool has_last;
-	uint64_t last; /* print only that many accesses, the last ones */
+	uint64_t last;	  /* print only that many accesses and captures, the last ones */
+	const char **tag; /* as many as there are arguments */
 	struct print_options print;
 	struct report_options report;
 };
 
 static const struct option options[] = {
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
-	{ "--sites", NULL, NULL, "only the table by access site and the summary", 0, NULL },
-	{ "--events", NULL, NULL, "no table: only the accesses and the summary", 0, NULL },
-	{ "-n", NULL, "COUNT", "only the last COUNT accesses (the table counts them all)", COMPLETE_NOTHING,
+	{ "--sites", NULL, NULL, "only the tables by access site and by tag, and the summary", 0, NULL },
+	{ "--events", NULL, NULL, "no tables: only the accesses and captures, and the summary", 0, NULL },
+	{ "-n", NULL, "COUNT", "only the last COUNT accesses and captures (the tables count them all)",
+	  COMPLETE_NOTHING, NULL },
+	{ "--watch", NULL, "NAME", "only this watch, and the tags named", COMPLETE_NOTHING, NULL },
+	{ "--tag", NULL, "TAG", "only this tag (a name or a number; repeatable), as a tree of its stacks",
+	  COMPLETE_NOTHING, NULL },
+	{ "--tree", NULL, NULL, "stacks by count, as a tree, of tags and of watches", 0, NULL },
+	{ "--inverted", NULL, NULL, "the tree begins with the innermost frames: who calls", 0, NULL },
+	{ "--min", NULL, "PERCENT", "leave out branches below that share of the tree (0.5)", COMPLETE_NOTHING,
 	  NULL },
-	{ "--watch", NULL, "NAME", "only this watch", COMPLETE_NOTHING, NULL },
+	{ "--folded", NULL, NULL, "a line \"outer;inner;... count\" for each stack, for flame graphs", 0,
+	  NULL },
+	{ "--before", NULL, "TAG", "with each access the thread's last capture under this tag",
+	  COMPLETE_NOTHING, NULL },
 	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL },
 	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL },
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
@@ -33,23 +50,55 @@ static const struct option options[] = {
 	{ 0 },
 };
 
-static struct wc_error *take_option(struct request *q, const struct option_match *m, bool *only_sites,
-				    bool *only_events, unsigned int *colour)
+static struct wc_error *take_percent(const struct option_match *m, double *ret)
+{
+	char *end;
+	double value = strtod(m->value, &end);
+
+	if (*end || end == m->value || m->value[0] < '0' || m->value[0] > '9' || !(value <= 100))
+		return wc_error_new(WC_EUSAGE,
+				    "option --min wants a share from 0 to 100, in percent, not \"%s\"",
+				    m->value);
+	*ret = value;
+	return NULL;
+}
+
+static void take_flag(struct request *q, const struct option_match *m)
 {
 	if (option_is(m, "--json"))
 		q->json = true;
 	else if (option_is(m, "--sites"))
-		*only_sites = true;
+		q->only_tables = true;
 	else if (option_is(m, "--events"))
-		*only_events = true;
-	else if (option_is(m, "--watch"))
-		q->report.watch = m->value;
+		q->only_events = true;
+	else if (option_is(m, "--tree"))
+		q->tree = true;
+	else if (option_is(m, "--inverted"))
+		q->report.inverted = true;
+	else if (option_is(m, "--folded"))
+		q->folded = true;
 	else if (option_is(m, "--no-stack"))
 		q->print.no_stack = true;
 	else if (option_is(m, "--regs"))
 		q->print.regs = true;
 	else if (option_is(m, "--utc"))
 		q->print.utc = true;
+}
+
+static struct wc_error *take_option(struct request *q, const struct option_match *m, unsigned int *colour)
+{
+	struct report_choice *choice = &q->report.choice;
+
+	if (!m->option->arg)
+		take_flag(q, m);
+	else if (option_is(m, "--watch"))
+		choice->watch = m->value;
+	else if (option_is(m, "--tag"))
+		q->tag[choice->ntags++] = m->value;
+	else if (option_is(m, "--before"))
+		q->report.before = q->print.before = m->value;
+	else if (option_is(m, "--min"))
+		return take_percent(m, &q->print.min_percent);
 	else if (option_is(m, "--color"))
 		return option_choice(m, colour);
 	else if (option_is(m, "-n")) {
@@ -67,66 +116,190 @@ static struct wc_error *take_word(struct request *q, const char *word)
 	return NULL;
 }
 
-static struct wc_error *parse(int argc, char **argv, struct request *ret)
+static struct wc_error *scan_arguments(int argc, char **argv, struct request *q, unsigned int *colour)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	bool only_sites = false, only_events = false;
-	unsigned int colour = COLOUR_AUTO;
-	struct request q = { 0 };
 	struct option_match m;
 	struct wc_error *err;
 
 	do {
 		err = option_next(&scan, &m);
 		if (!err && m.kind == OPTION_FOUND)
-			err = take_option(&q, &m, &only_sites, &only_events, &colour);
+			err = take_option(q, &m, colour);
 		else if (!err && m.kind == OPTION_WORD)
-			err = take_word(&q, m.value);
+			err = take_word(q, m.value);
 		while (!err && m.kind == OPTION_DASHES && scan.next < argc)
-			err = take_word(&q, argv[scan.next++]);
+			err = take_word(q, argv[scan.next++]);
 		if (err)
 			return err;
 	} while (m.kind != OPTION_END);
+	return NULL;
+}
 
-	if (!q.log)
-		return wc_error_new(WC_EUSAGE, "report needs the name of a log: watchctl report LOG");
-	if (only_sites && only_events)
+/* Of the things that can be printed, which were asked for. */
+static struct wc_error *choose_form(struct request *q)
+{
+	bool stacks = q->tree || q->folded;
+
+	if (q->only_tables && q->only_events)
 		return wc_error_new(WC_EUSAGE,
 				    "--sites and --events exclude each other: the default is both");
-	q.report.no_events = only_sites;
-	q.report.no_sites = only_events;
-	q.print.colour = !q.json && colour_is_wanted(colour, STDOUT_FILENO);
-	q.print.width = terminal_width(STDOUT_FILENO);
-	*ret = q;
+	if (stacks && (q->only_tables || q->only_events))
+		return wc_error_new(WC_EUSAGE, "%s prints stacks by count; it excludes --sites and --events",
+				    q->folded ? "--folded" : "--tree");
+	if (q->folded && (q->json || q->tree))
+		return wc_error_new(WC_EUSAGE,
+				    "--folded is a form of its own; it excludes --json and --tree");
+	if (q->report.before && (stacks || q->only_tables))
+		return wc_error_new(WC_EUSAGE,
+				    "--before tells something about each access, which %s leaves out",
+				    q->folded ? "--folded"
+				    : q->tree ? "--tree"
+					      : "--sites");
+	if (q->report.before && q->report.choice.ntags && !q->report.choice.watch)
+		return wc_error_new(WC_EUSAGE,
+				    "--before tells something about each access, which --tag leaves out "
+				    "(--watch NAME chooses a watch as well)");
+	if (q->report.choice.ntags && !q->only_tables && !q->only_events && !q->report.before)
+		stacks = true;
+	if (q->report.inverted && !stacks)
+		return wc_error_new(WC_EUSAGE, "--inverted turns a tree: it needs --tag or --tree");
+	q->report.stacks = stacks;
+	q->report.no_events = stacks || q->only_tables;
+	q->report.no_tables = stacks || q->only_events;
+	q->report.merge = q->json ? MERGE_PLACES : q->folded ? MERGE_MODULES : MERGE_FUNCTIONS;
+	q->print.folded_names = q->report.choice.ntags + (q->report.choice.watch != NULL) != 1;
 	return NULL;
+}
+
+static struct wc_error *parse(int argc, char **argv, struct request *q)
+{
+	unsigned int colour = COLOUR_AUTO;
+	struct wc_error *err;
+
+	q->print.min_percent = MIN_PERCENT;
+	q->tag = calloc(argc + 1, sizeof(*q->tag));
+	if (!q->tag)
+		return &wc_enomem;
+	q->report.choice.tag = q->tag;
+	err = scan_arguments(argc, argv, q, &colour);
+	if (err)
+		return err;
+	if (!q->log)
+		return wc_error_new(WC_EUSAGE, "report needs the name of a log: watchctl report LOG");
+	q->print.colour = !q->json && colour_is_wanted(colour, STDOUT_FILENO);
+	q->print.width = terminal_width(STDOUT_FILENO);
+	return choose_form(q);
+}
+
+/* "cache-hit, cache-miss, 17 and 3 more" */
+static void list_tags(const struct tag_totals *tags, char *buf, size_t cap)
+{
+	size_t i, used = 0;
+
+	buf[0] = '\0';
+	for (i = 0; i < tags->n && i < TAGS_LISTED && used < cap; i++)
+		used += snprintf(buf + used, cap - used, "%s%s", i ? ", " : "", tags->v[i]->tag->text);
+	if (i < tags->n && used < cap)
+		snprintf(buf + used, cap - used, " and %zu more", tags->n - i);
+}
+
+static struct wc_error *unknown_tag(const struct request *q, struct report *r, const char *tag)
+{
+	const struct tag_totals *tags = report_tags(r);
+	struct similar similar;
+	char list[2048], near[200];
+	size_t i;
+
+	if (!tags->n)
+		return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; it has no captures at all",
+				    q->log, tag);
+	similar_init(&similar, tag, strlen(tag));
+	for (i = 0; i < tags->n; i++)
+		if (tags->v[i]->tag->name)
+			similar_offer(&similar, tags->v[i]->tag->name);
+	if (similar_list(&similar, near, sizeof(near)))
+		return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; did you mean %s?", q->log, tag,
+				    near);
+	list_tags(tags, list, sizeof(list));
+	return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; its tags are: %s", q->log, tag, list);
+}
+
+static struct wc_error *check_names(const struct request *q, struct report *r)
+{
+	const struct report_options *o = &q->report;
+	const char *names;
+	size_t i;
+
+	if (!report_watch_is_known(r, &names))
+		return wc_error_new(WC_ENAME, "the log %s has no watch \"%s\"; %s%s", q->log, o->choice.watch,
+				    names ? "its watches are: " : "it has none", names ? names : "");
+	for (i = 0; i < o->choice.ntags; i++)
+		if (!report_tag_is_known(r, o->choice.tag[i]))
+			return unknown_tag(q, r, o->choice.tag[i]);
+	if (o->before && !report_tag_is_known(r, o->before))
+		return unknown_tag(q, r, o->before);
+	return NULL;
+}
+
+static struct printer *new_printer(const struct request *q, FILE *out)
+{
+	return q->folded ? print_folded_new(out, &q->print)
+	       : q->json ? print_json_new(out, &q->print)
+			 : print_text_new(out, &q->print);
+}
+
+/* What annotate has to find out for that. */
+static unsigned int wanted_facts(const struct request *q)
+{
+	bool stack = q->report.stacks || q->report.before || !(q->print.no_stack || q->report.no_events);
+
+	return (stack ? ANNOTATE_STACK : 0) | ANNOTATE_TEXT | (q->report.stacks ? ANNOTATE_NO_VALUES : 0);
+}
+
+static struct wc_error *feed(const struct request *q, struct annotate *a, FILE *out,
+			     struct replay_ending *ending)
+{
+	scoped(reorder_freep) struct reorder *order = NULL;
+	struct wc_error *err;
+
+	if (q->report.no_events)
+		return replay(q->log, annotate_sink(a), out, ending);
+	order = reorder_new(annotate_sink(a));
+	if (!order)
+		return &wc_enomem;
+	err = replay(q->log, reorder_sink(order), out, ending);
+	return err ? err : reorder_flush(order);
 }
 
 /* Reads the whole of @q's log once and prints what is wanted to @out. */
 static struct wc_error *pass(const struct request *q, FILE *out, struct replay_ending *ending,
-			     uint64_t *accesses)
+			     uint64_t *events)
 {
-	unsigned int flags = (q->print.no_stack || q->report.no_events ? 0 : ANNOTATE_STACK) | ANNOTATE_TEXT;
-	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, flags);
-	scoped(printer_freep) struct printer *p =
-		q->json ? print_json_new(out, &q->print) : print_text_new(out, &q->print);
+	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, wanted_facts(q));
+	scoped(printer_freep) struct printer *p = new_printer(q, out);
 	scoped(report_freep) struct report *r = NULL;
 	struct wc_error *err;
-	const char *names;
 
 	if (!a || !p || !(r = report_new(a, p, &q->report)))
 		return &wc_enomem;
-	err = replay(q->log, annotate_sink(a), out, ending);
+	err = feed(q, a, out, ending);
+	if (!err)
+		err = check_names(q, r);
 	if (err)
 		return err;
-	if (!report_watch_is_known(r, &names))
-		return wc_error_new(WC_ENAME, "the log %s has no watch \"%s\"; %s%s", q->log, q->report.watch,
-				    names ? "its watches are: " : "it has none", names ? names : "");
 	report_finish(r);
-	*accesses = report_accesses(r);
+	*events = report_events(r);
+	/* The other forms say so themselves. */
+	if (q->folded && report_lost(r))
+		fprintf(stderr,
+			"watchctl: %" PRIu64
+			" captures or accesses were lost in the recording: their stacks are missing here\n",
+			report_lost(r));
 	return NULL;
 }
 
-/* How many accesses there are to print, so that the last ones can be told. */
+/* How many accesses and captures there are to print, so that the last ones can be told. */
 static struct wc_error *count(const struct request *q, uint64_t *ret)
 {
 	scoped(fclosep) FILE *nowhere = fopen("/dev/null", "w");
@@ -136,38 +309,50 @@ static struct wc_error *count(const struct request *q, uint64_t *ret)
 	if (!nowhere)
 		return wc_error_new(WC_EFAIL, "cannot open /dev/null");
 	quiet.report.no_events = true;
-	quiet.report.no_sites = true;
+	quiet.report.no_tables = true;
 	return pass(&quiet, nowhere, &ending, ret);
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *print(struct request *q)
 {
 	struct replay_ending ending = { 0 };
-	struct wc_error *err;
-	struct request q;
+	struct wc_error *err = NULL;
 	uint64_t n;
 
-	err = parse(argc, argv, &q);
-	if (!err && q.has_last && !q.report.no_events) {
-		err = count(&q, &n);
+	if (q->has_last && !q->report.no_events) {
+		err = count(q, &n);
 		if (!err)
-			q.report.skip = n > q.last ? n - q.last : 0;
+			q->report.skip = n > q->last ? n - q->last : 0;
 	}
 	if (!err)
-		err = pass(&q, stdout, &ending, &n);
+		err = pass(q, stdout, &ending, &n);
 	if (err || !ending.why || ferror(stdout))
 		return err;
 	fflush(stdout);
 	return wc_error_new(WC_ELOG,
 			    "the log %s is not whole: the last %" PRIu64 " bytes were ignored, because %s",
-			    q.log, ending.ignored, ending.why);
+			    q->log, ending.ignored, ending.why);
+}
+
+static struct wc_error *run(int argc, char **argv)
+{
+	struct request q = { 0 };
+	struct wc_error *err = parse(argc, argv, &q);
+
+	if (!err)
+		err = print(&q);
+	free(q.tag);
+	return err;
 }
 
 const struct command cmd_report = {
 	.name = "report",
 	.args = "[options] LOG",
-	.summary = "print a recorded log: the accesses, a table by access site, a summary",
-	.help = "A log that was cut short is printed as far as it is whole; the exit status is then 8.\n"
+	.summary = "print a recorded log: accesses and captures, tables of them, stacks by count",
+	.help = "--tag TAG alone prints the stacks captured under the tag by count, as a tree; with --json, "
+		"--folded,\n"
+		"--events, --sites or --before, in that form.\n"
+		"A log that was cut short is printed as far as it is whole; the exit status is then 8.\n"
 		"babeltrace2 LOG prints the raw events.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,

@@ -25,6 +25,7 @@ struct command {
 
 extern const struct command cmd_watch; /* what options without a command's name mean */
 extern const struct command cmd_report;
+extern const struct command cmd_symbolize;
 extern const struct command cmd_list;
 extern const struct command cmd_clear;
 extern const struct command cmd_help;

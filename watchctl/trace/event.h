@@ -30,7 +30,13 @@ enum event_type {
 	EVENT_LOST = 8,
 	EVENT_NOTE = 9,
 	EVENT_SUMMARY = 10,
+	EVENT_TAG = 11,
+	EVENT_CAPTURE = 12,
+	EVENT_SYMBOL = 13,
 };
+
+/* In lost_event.watch and summary_event.watch: captures of tagged stacks, not accesses. */
+#define WATCH_CAPTURES (UINT32_MAX - 1)
 
 #define COMM_LEN 16
 #define STACK_MAX 128	  /* frames an access can carry */
@@ -95,8 +101,49 @@ struct access_event {
 	const uint64_t *frame;
 };
 
+/* A tag, before the first capture under it. */
+struct tag_event {
+	uint32_t id;	  /* 0.., in this log */
+	const char *name; /* of a named one; NULL: it is a number */
+	uint64_t number;  /* otherwise */
+};
+
+/* A stack that the program itself captured, under a tag (capture/stackwalk.h). time_ns is exact. */
+struct capture_event {
+	uint32_t tag; /* tag_event.id */
+	int32_t pid, tid;
+	bool has_value;
+	uint64_t value;
+	uint8_t walk_end; /* enum walk_end */
+	uint32_t nframes; /* >= 1, <= STACK_MAX; all are return addresses, frame[0] that of the capture itself
+			   */
+	const uint64_t *frame;
+};
+
+/*
+ * What `watchctl symbolize` found out about an address of a module, in place of the module's files and debug
+ * information. Functions come innermost first; all but the last were inlined.
+ */
+struct symbol_function {
+	const char *name; /* demangled; NULL: unknown */
+	const char *file; /* NULL: unknown */
+	uint32_t line;	  /* 0: unknown */
+};
+
+struct symbol_event {
+	const char *path; /* of the module, as its event names it */
+	const uint8_t *build_id;
+	uint8_t build_id_len;
+	uint64_t address;    /* in the file: runtime address minus bias. Of a return address, minus one */
+	uint64_t start;	     /* of the function, in the file; 0: unknown */
+	uint32_t nfunctions; /* >= 1, <= SYMBOL_FUNCTIONS_MAX */
+	const struct symbol_function *function;
+};
+
+#define SYMBOL_FUNCTIONS_MAX 64
+
 struct lost_event {
-	uint32_t watch; /* UINT32_MAX: not known which */
+	uint32_t watch; /* UINT32_MAX: not known which; WATCH_CAPTURES */
 	uint64_t count;
 	const char *why; /* "ring full", "merged by the kernel" ... */
 };
@@ -106,7 +153,8 @@ struct note_event {
 		*text; /* something a reader of the log should know: "exec", "watch 0: module unloaded" ... */
 };
 
-/* One per watch, at the end. recorded + filtered + lost == counted, unless !has_counted. */
+/* One per watch, and one for captures, at the end. recorded + filtered + lost == counted, unless
+ * !has_counted. */
 struct summary_event {
 	uint32_t watch;
 	bool has_counted;
@@ -128,6 +176,9 @@ struct trace_event {
 		struct lost_event lost;
 		struct note_event note;
 		struct summary_event summary;
+		struct tag_event tag;
+		struct capture_event capture;
+		struct symbol_event symbol;
 	};
 };
 

@@ -57,6 +57,12 @@ enum log_outcome {
  */
 struct wc_error *tracelog_reader_open(const char *path, struct tracelog_reader **ret);
 
+/*
+ * The same for the names that `watchctl symbolize` added to the log: EVENT_SYMBOL, in any order. *@ret is
+ * NULL if it did not.
+ */
+struct wc_error *tracelog_reader_open_symbols(const char *path, struct tracelog_reader **ret);
+
 /* The same from memory, which must outlive the reader. */
 struct wc_error *tracelog_reader_open_memory(const char *metadata, size_t metadata_len, const uint8_t *events,
 					     size_t events_len, struct tracelog_reader **ret);

@@ -95,7 +95,7 @@ static int hex_digit(char c)
 	return -1;
 }
 
-static void get_build_id(struct cursor *c, struct module *m)
+static void get_build_id(struct cursor *c, uint8_t id[BUILD_ID_MAX], uint8_t *len)
 {
 	const char *hex = get_string(c);
 	size_t n = strlen(hex), i;
@@ -111,9 +111,9 @@ static void get_build_id(struct cursor *c, struct module *m)
 			c->bad = true;
 			return;
 		}
-		m->build_id[i / 2] = high << 4 | low;
+		id[i / 2] = high << 4 | low;
 	}
-	m->build_id_len = n / 2;
+	*len = n / 2;
 }
 
 static void get_process(struct cursor *c, struct process_event *p)
@@ -142,7 +142,7 @@ static void get_module(struct cursor *c, struct module *m, int32_t *pid)
 	m->bias = get_u64(c);
 	m->deleted = get_u8(c) != 0;
 	m->path = get_string(c);
-	get_build_id(c, m);
+	get_build_id(c, m->build_id, &m->build_id_len);
 	if (has_more(c))
 		*pid = get_u32(c);
 	if (m->end <= m->start)
@@ -287,6 +287,55 @@ static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trac
 	a->frame = stack->frame;
 }
 
+/* A thread belongs to the process that was told last. False: no memory. */
+static bool keep_process(struct tracelog_decoder *d, int32_t pid, int32_t tid)
+{
+	return map64_put(&d->processes, (uint32_t)tid, (void *)(uintptr_t)(uint32_t)pid);
+}
+
+static struct wc_error *get_thread_process(struct tracelog_decoder *d, struct cursor *c)
+{
+	int32_t pid = (int32_t)get_u32(c), tid = (int32_t)get_u32(c);
+
+	return c->bad || keep_process(d, pid, tid) ? NULL : &wc_enomem;
+}
+
+static void get_tag(struct cursor *c, struct tag_event *t)
+{
+	bool has_name;
+	const char *name;
+
+	t->id = get_u32(c);
+	has_name = get_u8(c) != 0;
+	t->number = get_u64(c);
+	name = get_string(c);
+	t->name = has_name ? name : NULL;
+}
+
+static void get_capture(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e, bool has_value)
+{
+	struct capture_event *k = &e->capture;
+	const struct stored_stack *stack;
+	uint64_t before_ns = 0;
+
+	e->type = EVENT_CAPTURE;
+	k->tag = get_u32(c);
+	k->tid = (int32_t)get_u32(c);
+	stack = map64_get(&d->stacks, get_u32(c));
+	get_bytes(c, &before_ns, TRACELOG_BEFORE_BYTES);
+	k->has_value = has_value;
+	k->value = has_value ? get_u64(c) : 0;
+	if (!stack || before_ns > e->time_ns) {
+		c->bad = true;
+		return;
+	}
+	e->time_ns -= before_ns;
+	k->pid = (int32_t)(uintptr_t)map64_get(&d->processes, (uint32_t)k->tid);
+	k->walk_end = stack->walk_end;
+	k->nframes = stack->nframes;
+	k->frame = stack->frame;
+}
+
 static void get_lost(struct cursor *c, struct lost_event *l)
 {
 	l->watch = get_u32(c);
@@ -303,6 +352,29 @@ static void get_summary(struct cursor *c, struct summary_event *s)
 	s->lost = get_u64(c);
 	s->filtered = get_u64(c);
 	s->duration_ns = get_u64(c);
+}
+
+static struct wc_error *get_symbol(struct tracelog_decoder *d, struct cursor *c, struct symbol_event *s)
+{
+	s->address = get_u64(c);
+	s->start = get_u64(c);
+	s->path = get_string(c);
+	get_build_id(c, d->build_id, &s->build_id_len);
+	s->build_id = d->build_id;
+	s->nfunctions = get_u32(c);
+	if (s->nfunctions < 1 || s->nfunctions > SYMBOL_FUNCTIONS_MAX)
+		c->bad = true;
+	if (c->bad)
+		return NULL;
+	if (!vec_reserve((void **)&d->functions, &d->functions_cap, s->nfunctions, sizeof(*d->functions)))
+		return &wc_enomem;
+	for (uint32_t i = 0; i < s->nfunctions; i++) {
+		d->functions[i].line = get_u32(c);
+		d->functions[i].name = get_optional(c);
+		d->functions[i].file = get_optional(c);
+	}
+	s->function = d->functions;
+	return NULL;
 }
 
 static struct wc_error *keep_stack(struct tracelog_decoder *d, struct cursor *c)
@@ -346,6 +418,8 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 		break;
 	case EVENT_THREAD:
 		get_thread(&c, &ret->thread);
+		if (!c.bad && !keep_process(d, ret->thread.pid, ret->thread.tid))
+			err = &wc_enomem;
 		break;
 	case EVENT_MODULE:
 	case EVENT_MODULE_GONE:
@@ -369,6 +443,20 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 	case EVENT_SUMMARY:
 		get_summary(&c, &ret->summary);
 		break;
+	case EVENT_TAG:
+		get_tag(&c, &ret->tag);
+		break;
+	case EVENT_CAPTURE:
+	case TRACELOG_ID_CAPTURE_VALUE:
+		get_capture(d, &c, ret, raw->id == TRACELOG_ID_CAPTURE_VALUE);
+		break;
+	case EVENT_SYMBOL:
+		err = get_symbol(d, &c, &ret->symbol);
+		break;
+	case TRACELOG_ID_THREAD_PROCESS:
+		err = get_thread_process(d, &c);
+		*what = DECODE_SKIPPED;
+		break;
 	case TRACELOG_ID_STACK:
 		err = keep_stack(d, &c);
 		*what = DECODE_SKIPPED;
@@ -390,7 +478,9 @@ void tracelog_decoder_deinit(struct tracelog_decoder *d)
 		if (d->stacks.slot[i].used)
 			free(d->stacks.slot[i].value);
 	map64_deinit(&d->stacks);
+	map64_deinit(&d->processes);
 	free(d->enumerators);
 	free(d->names);
+	free(d->functions);
 	*d = (struct tracelog_decoder){ 0 };
 }

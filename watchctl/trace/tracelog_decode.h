@@ -14,12 +14,17 @@ struct tracelog_raw {
 
 /* Zero-initialised is empty. */
 struct tracelog_decoder {
-	struct map64 stacks; /* id -> struct stored_stack */
+	struct map64 stacks;	/* id -> struct stored_stack */
+	struct map64 processes; /* tid -> pid, as the value's bits */
 	/* Enumerators of the last watch event. */
 	char *names;
 	size_t names_cap;
 	struct enumerator *enumerators;
 	size_t nenumerators, enumerators_cap;
+	/* Of the last symbol event. */
+	uint8_t build_id[BUILD_ID_MAX];
+	struct symbol_function *functions;
+	size_t functions_cap;
 };
 
 enum decode_result {

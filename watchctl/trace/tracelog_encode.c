@@ -44,15 +44,15 @@ static void put_string(struct encoder *c, const char *s)
 	put_u8(c, 0);
 }
 
-static void put_build_id(struct encoder *c, const struct module *m)
+static void put_build_id(struct encoder *c, const uint8_t *id, size_t len)
 {
 	static const char digit[] = "0123456789abcdef";
 	char hex[2 * BUILD_ID_MAX + 1];
 	unsigned int i;
 
-	for (i = 0; i < m->build_id_len && i < BUILD_ID_MAX; i++) {
-		hex[2 * i] = digit[m->build_id[i] >> 4];
-		hex[2 * i + 1] = digit[m->build_id[i] & 15];
+	for (i = 0; i < len && i < BUILD_ID_MAX; i++) {
+		hex[2 * i] = digit[id[i] >> 4];
+		hex[2 * i + 1] = digit[id[i] & 15];
 	}
 	hex[2 * i] = '\0';
 	put_string(c, hex);
@@ -103,7 +103,7 @@ static void put_module(struct encoder *c, const struct module *m, int32_t pid)
 	put_u64(c, m->bias);
 	put_u8(c, m->deleted);
 	put_string(c, m->path);
-	put_build_id(c, m);
+	put_build_id(c, m->build_id, m->build_id_len);
 	put_u32(c, pid);
 }
 
@@ -186,6 +186,32 @@ static void put_lost(struct encoder *c, const struct lost_event *l)
 	put_string(c, l->why);
 }
 
+/* A number has its digits for a name: babeltrace2 shows the last string in place of an empty one. */
+static void put_tag(struct encoder *c, const struct tag_event *t)
+{
+	char digits[24];
+
+	snprintf(digits, sizeof(digits), "%llu", (unsigned long long)t->number);
+	put_u32(c, t->id);
+	put_u8(c, t->name != NULL);
+	put_u64(c, t->name ? 0 : t->number);
+	put_string(c, t->name ? t->name : digits);
+}
+
+static void put_symbol(struct encoder *c, const struct symbol_event *s)
+{
+	put_u64(c, s->address);
+	put_u64(c, s->start);
+	put_string(c, s->path);
+	put_build_id(c, s->build_id, s->build_id_len);
+	put_u32(c, s->nfunctions);
+	for (uint32_t i = 0; i < s->nfunctions; i++) {
+		put_u32(c, s->function[i].line);
+		put_string(c, s->function[i].name);
+		put_string(c, s->function[i].file);
+	}
+}
+
 void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stack)
 {
 	switch (e->type) {
@@ -208,14 +234,38 @@ void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stac
 		return put_string(c, e->note.text);
 	case EVENT_SUMMARY:
 		return put_summary(c, &e->summary);
+	case EVENT_TAG:
+		return put_tag(c, &e->tag);
+	case EVENT_SYMBOL:
+		return put_symbol(c, &e->symbol);
+	case EVENT_CAPTURE: /* see encode_capture() */
+		break;
 	}
 	assert(!"an event type that the log does not know");
 }
 
-void encode_stack(struct encoder *c, uint32_t id, const struct access_event *a)
+void encode_stack(struct encoder *c, uint32_t id, const struct stack_ref *s)
 {
 	put_u32(c, id);
-	put_u8(c, a->walk_end);
-	put_u32(c, a->nframes);
-	encode_bytes(c, a->frame, a->nframes * sizeof(*a->frame));
+	put_u8(c, s->walk_end);
+	put_u32(c, s->nframes);
+	encode_bytes(c, s->frame, s->nframes * sizeof(*s->frame));
+}
+
+void encode_capture(struct encoder *c, const struct capture_event *e, uint32_t stack, uint64_t before_ns)
+{
+	if (before_ns > TRACELOG_BEFORE_MAX) /* three days: no queue is that long */
+		before_ns = TRACELOG_BEFORE_MAX;
+	put_u32(c, e->tag);
+	put_u32(c, e->tid);
+	put_u32(c, stack);
+	encode_bytes(c, &before_ns, TRACELOG_BEFORE_BYTES);
+	if (e->has_value)
+		put_u64(c, e->value);
+}
+
+void encode_thread_process(struct encoder *c, int32_t pid, int32_t tid)
+{
+	put_u32(c, pid);
+	put_u32(c, tid);
 }

@@ -17,10 +17,22 @@ struct encoder {
 
 void encode_bytes(struct encoder *c, const void *bytes, size_t n);
 
-/* The fields of @e; @stack: the number of an access's stack. */
+/* The fields of @e; @stack: the number of an access's stack. Not for captures. */
 void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stack);
 
-/* The fields of the event that stores @a's stack as number @id. */
-void encode_stack(struct encoder *c, uint32_t id, const struct access_event *a);
+/* A stack as it is stored: why the walk ended, and the frames. */
+struct stack_ref {
+	uint8_t walk_end;
+	uint32_t nframes;
+	const uint64_t *frame;
+};
+
+/* The fields of the event that stores @s as number @id. */
+void encode_stack(struct encoder *c, uint32_t id, const struct stack_ref *s);
+
+/* The fields of a capture that was @before_ns earlier than its event's timestamp says. */
+void encode_capture(struct encoder *c, const struct capture_event *e, uint32_t stack, uint64_t before_ns);
+
+void encode_thread_process(struct encoder *c, int32_t pid, int32_t tid);
 
 #endif

@@ -3,6 +3,7 @@
  *
  *	LOG/metadata	TSDL text (CTF 1.8): who wrote it, the clock, every event's fields
  *	LOG/events	packets, one after the other, little endian, no padding anywhere
+ *	LOG/symbols	the same, with `symbol` events only: what `watchctl symbolize` found out, if it ran
  *
  *	packet		header   u32 magic 0xC1FC1FC1, u8 uuid[16], u32 stream_id 0
  *			context  u64 timestamp_begin, timestamp_end, content_size, packet_size (bits),
@@ -17,7 +18,11 @@
  * written once, as an event of its own before the first access that refers to its id.
  *
  * Timestamps are CLOCK_MONOTONIC in ns and never go back. An access that was put after a later
- * one carries its true time in its field `time`.
+ * one carries its true time in its field `time`; a capture, how much earlier than its timestamp it was, in
+ * `before_ns`.
+ *
+ * A capture is small, 32 bytes with its header (40 with a value): its tag and its stack are in events of
+ * their own, and so is the process of its thread: that of the last `thread` event of that tid.
  */
 #ifndef WATCHCTL_TRACE_TRACELOG_FORMAT_H
 #define WATCHCTL_TRACE_TRACELOG_FORMAT_H
@@ -28,7 +33,7 @@
 #include "watchctl/base/error.h"
 
 #define TRACELOG_MAJOR 1
-#define TRACELOG_MINOR 1
+#define TRACELOG_MINOR 2
 
 #define TRACELOG_MAGIC 0xC1FC1FC1u
 #define TRACELOG_PACKET_HEAD 64 /* header and context */
@@ -52,6 +57,14 @@
 
 /* Ids from here are events that only the log has; below, they are enum event_type. */
 #define TRACELOG_ID_STACK 256
+#define TRACELOG_ID_CAPTURE_VALUE 257  /* EVENT_CAPTURE with a value */
+#define TRACELOG_ID_THREAD_PROCESS 258 /* of a tid, where the last `thread` event says something else */
+
+#define TRACELOG_BEFORE_BYTES 6 /* of before_ns */
+#define TRACELOG_BEFORE_MAX ((1ull << 8 * TRACELOG_BEFORE_BYTES) - 1)
+
+/* The description of the event `symbol`, which logs of minor versions before 2 lack. */
+extern const char tracelog_symbol_event_text[];
 
 /* The text of LOG/metadata; NULL: no memory. @offset_ns: realtime minus monotonic, not negative. */
 char *tracelog_metadata_text(const uint8_t uuid[16], uint64_t offset_ns, const char *host);

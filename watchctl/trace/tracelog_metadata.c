@@ -22,6 +22,7 @@ static const char head_text[] =
 		  "typealias integer { size = 8; align = 8; signed = false; } := uint8_t;\n"
 		  "typealias integer { size = 16; align = 8; signed = false; } := uint16_t;\n"
 		  "typealias integer { size = 32; align = 8; signed = false; } := uint32_t;\n"
+		  "typealias integer { size = 48; align = 8; signed = false; } := uint48_t;\n"
 		  "typealias integer { size = 64; align = 8; signed = false; } := uint64_t;\n"
 		  "typealias integer { size = 32; align = 8; signed = true; } := int32_t;\n"
 		  "typealias integer { size = 8; align = 8; signed = false; base = 16; } := hex8_t;\n"
@@ -228,12 +229,47 @@ static const char events_text[] =
 	"\t};\n"
 	"};\n"
 	"event {\n"
+	"\tname = \"tag\";\n\tid = 11;\n\tstream_id = 0;\n"
+	"\tfields := struct {\n"
+	"\t\tuint32_t tag;\n"
+	"\t\tuint8_t has_name;\n"
+	"\t\tuint64_t number;\n"
+	"\t\tstring name;\n"
+	"\t};\n"
+	"};\n"
+	"event {\n"
+	"\tname = \"capture\";\n\tid = 12;\n\tstream_id = 0;\n"
+	"\tfields := struct {\n"
+	"\t\tuint32_t tag;\n"
+	"\t\tint32_t tid;\n"
+	"\t\tuint32_t stack;\n"
+	"\t\tuint48_t before_ns;\n"
+	"\t};\n"
+	"};\n"
+	"event {\n"
 	"\tname = \"stack\";\n\tid = 256;\n\tstream_id = 0;\n"
 	"\tfields := struct {\n"
 	"\t\tuint32_t stack;\n"
 	"\t\tenum walk_end walk_end;\n"
 	"\t\tuint32_t nframes;\n"
 	"\t\thex64_t frame[nframes];\n"
+	"\t};\n"
+	"};\n"
+	"event {\n"
+	"\tname = \"capture_value\";\n\tid = 257;\n\tstream_id = 0;\n"
+	"\tfields := struct {\n"
+	"\t\tuint32_t tag;\n"
+	"\t\tint32_t tid;\n"
+	"\t\tuint32_t stack;\n"
+	"\t\tuint48_t before_ns;\n"
+	"\t\tuint64_t value;\n"
+	"\t};\n"
+	"};\n"
+	"event {\n"
+	"\tname = \"thread_process\";\n\tid = 258;\n\tstream_id = 0;\n"
+	"\tfields := struct {\n"
+	"\t\tint32_t pid;\n"
+	"\t\tint32_t tid;\n"
 	"\t};\n"
 	"};\n";
 
@@ -266,7 +302,7 @@ char *tracelog_metadata_text(const uint8_t uuid[16], uint64_t offset_ns, const c
 		     (unsigned long long)(offset_ns / NSEC_PER_SEC),
 		     (unsigned long long)(offset_ns % NSEC_PER_SEC)) < 0)
 		return NULL;
-	n = asprintf(&text, "%s%s", head, events_text);
+	n = asprintf(&text, "%s%s%s", head, events_text, tracelog_symbol_event_text);
 	free(head);
 	return n < 0 ? NULL : text;
 }

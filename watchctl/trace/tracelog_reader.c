@@ -303,7 +303,7 @@ static struct wc_error *read_metadata(struct tracelog_reader *r, int dir)
 	return tracelog_metadata_parse(r->path, text, len, r->uuid);
 }
 
-struct wc_error *tracelog_reader_open(const char *path, struct tracelog_reader **ret)
+static struct wc_error *open_log(const char *path, const char *member, struct tracelog_reader **ret)
 {
 	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
 	scoped(closep) int dir = -1;
@@ -315,12 +315,27 @@ struct wc_error *tracelog_reader_open(const char *path, struct tracelog_reader *
 	if (!err)
 		err = read_metadata(r, dir);
 	if (!err)
-		err = open_member(dir, path, "events", &r->fd, &r->size);
+		err = open_member(dir, path, member, &r->fd, &r->size);
 	if (err)
 		return err;
 	posix_fadvise(r->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 	*ret = take_ptr(r);
 	return NULL;
+}
+
+struct wc_error *tracelog_reader_open(const char *path, struct tracelog_reader **ret)
+{
+	return open_log(path, "events", ret);
+}
+
+struct wc_error *tracelog_reader_open_symbols(const char *path, struct tracelog_reader **ret)
+{
+	scoped(closep) int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	*ret = NULL;
+	if (dir >= 0 && faccessat(dir, "symbols", F_OK, 0) < 0 && errno == ENOENT)
+		return NULL;
+	return open_log(path, "symbols", ret);
 }
 
 void tracelog_reader_close(struct tracelog_reader *r)

@@ -22,6 +22,7 @@
 
 /* Distinct stacks remembered; beyond that all are forgotten, and later written anew. */
 #define STACKS_BYTES_MAX (64u << 20)
+#define PROCESSES_MAX (1u << 17) /* likewise, threads */
 
 struct seen_stack {
 	struct seen_stack *next; /* same hash */
@@ -46,6 +47,7 @@ struct tracelog_writer {
 	struct map64 stacks; /* hash -> struct seen_stack */
 	size_t stacks_bytes;
 	uint32_t next_stack;
+	struct map64 processes; /* tid -> pid, as a reader has it */
 };
 
 /* Packets */
@@ -158,7 +160,7 @@ static struct wc_error *event_end(struct tracelog_writer *w, size_t start, uint1
 
 /* Stacks */
 
-static uint64_t stack_hash(const struct access_event *a)
+static uint64_t stack_hash(const struct stack_ref *a)
 {
 	uint64_t h = a->nframes * 0x9e3779b97f4a7c15u + a->walk_end;
 	uint32_t i;
@@ -185,7 +187,7 @@ static void forget_stacks(struct tracelog_writer *w)
 	w->stacks_bytes = 0;
 }
 
-static struct wc_error *write_stack(struct tracelog_writer *w, const struct access_event *a, uint32_t id,
+static struct wc_error *write_stack(struct tracelog_writer *w, const struct stack_ref *a, uint32_t id,
 				    uint64_t time_ns)
 {
 	size_t start = event_begin(w);
@@ -194,8 +196,8 @@ static struct wc_error *write_stack(struct tracelog_writer *w, const struct acce
 	return event_end(w, start, TRACELOG_ID_STACK, time_ns);
 }
 
-/* The id of @a's stack, which is in the log when this returns. */
-static struct wc_error *stack_id(struct tracelog_writer *w, const struct access_event *a, uint64_t time_ns,
+/* The id of @a, which is in the log when this returns. */
+static struct wc_error *stack_id(struct tracelog_writer *w, const struct stack_ref *a, uint64_t time_ns,
 				 uint32_t *ret)
 {
 	uint64_t hash = stack_hash(a);
@@ -235,6 +237,51 @@ static struct wc_error *stack_id(struct tracelog_writer *w, const struct access_
 	return NULL;
 }
 
+/* Captures */
+
+static bool remember_process(struct tracelog_writer *w, int32_t pid, int32_t tid)
+{
+	/* Whose process is not known here any more is told again: a program may claim any number of threads.
+	 */
+	if (w->processes.n > PROCESSES_MAX)
+		map64_deinit(&w->processes);
+	return map64_put(&w->processes, (uint32_t)tid, (void *)(uintptr_t)(uint32_t)pid);
+}
+
+/* A capture carries its tid alone: what a reader makes of that must be @pid. */
+static struct wc_error *know_process(struct tracelog_writer *w, int32_t pid, int32_t tid, uint64_t time_ns)
+{
+	size_t start;
+
+	if ((uint32_t)(uintptr_t)map64_get(&w->processes, (uint32_t)tid) == (uint32_t)pid)
+		return NULL;
+	if (!remember_process(w, pid, tid))
+		return &wc_enomem;
+	start = event_begin(w);
+	encode_thread_process(&w->packet, pid, tid);
+	return event_end(w, start, TRACELOG_ID_THREAD_PROCESS, time_ns);
+}
+
+static struct wc_error *put_capture(struct tracelog_writer *w, const struct trace_event *e)
+{
+	const struct capture_event *k = &e->capture;
+	const struct stack_ref stack = { k->walk_end, k->nframes, k->frame };
+	uint64_t time_ns = e->time_ns > w->last_time ? e->time_ns : w->last_time;
+	struct wc_error *err;
+	size_t start;
+	uint32_t id;
+
+	assert(k->nframes >= 1 && k->nframes <= STACK_MAX);
+	err = know_process(w, k->pid, k->tid, time_ns);
+	if (!err)
+		err = stack_id(w, &stack, time_ns, &id);
+	if (err)
+		return err;
+	start = event_begin(w);
+	encode_capture(&w->packet, k, id, time_ns - e->time_ns);
+	return event_end(w, start, k->has_value ? TRACELOG_ID_CAPTURE_VALUE : EVENT_CAPTURE, time_ns);
+}
+
 /* The sink */
 
 static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
@@ -246,14 +293,20 @@ static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
 
 	if (w->failed)
 		return wc_error_new(WC_ELOG, "the log %s was given up after a write error", w->path);
+	if (e->type == EVENT_CAPTURE)
+		return put_capture(w, e);
 	if (e->type == EVENT_ACCESS) {
-		assert(e->access.nframes >= 1 && e->access.nframes <= STACK_MAX);
-		err = stack_id(w, &e->access, e->time_ns, &stack);
+		const struct stack_ref ref = { e->access.walk_end, e->access.nframes, e->access.frame };
+
+		assert(ref.nframes >= 1 && ref.nframes <= STACK_MAX);
+		err = stack_id(w, &ref, e->time_ns, &stack);
 		if (err)
 			return err;
 	}
 	if (e->type == EVENT_LOST)
 		w->discarded += e->lost.count;
+	if (e->type == EVENT_THREAD && !remember_process(w, e->thread.pid, e->thread.tid))
+		return &wc_enomem;
 	start = event_begin(w);
 	encode_fields(&w->packet, e, stack);
 	return event_end(w, start, e->type, e->time_ns);
@@ -355,6 +408,7 @@ static void writer_free(struct tracelog_writer *w)
 	if (w->fd >= 0)
 		close(w->fd);
 	forget_stacks(w);
+	map64_deinit(&w->processes);
 	free(w->packet.buf);
 	free(w->path);
 	free(w);

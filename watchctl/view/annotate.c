@@ -8,6 +8,8 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/frames.h"
+#include "watchctl/view/log_symbols.h"
+#include "watchctl/view/tag_names.h"
 
 #define VALUE_TEXT 160
 #define INSN_TEXT 96
@@ -29,7 +31,15 @@ struct annotate {
 	struct map64 threads; /* pid, tid -> char * */
 	struct map64 code;    /* pc -> struct code_fact */
 	struct map64 insns;   /* address -> struct insn_entry */
+	struct trampolines trampolines;
 	struct frames frames;
+	struct tag_names tags;
+	struct {
+		uint64_t shown, lost;
+		uint64_t first_ns, last_ns;
+		bool told; /* that there are captures, or were to be: they have a summary */
+		bool summed_up;
+	} captures;
 	int32_t pid; /* of the first process told; 0: none yet */
 	bool has_realtime;
 	uint64_t realtime_offset; /* add to CLOCK_MONOTONIC */
@@ -167,6 +177,7 @@ static struct wc_error *keep_comm(struct annotate *a, int32_t pid, int32_t tid, 
 static void forget_program(struct annotate *a)
 {
 	frames_flush(&a->frames);
+	trampolines_remove(&a->trampolines, 0, UINT64_MAX);
 	if (a->own_symbolizer)
 		symbolizer_remove(a->symbolizer, 0, UINT64_MAX);
 }
@@ -179,6 +190,8 @@ static struct wc_error *on_process(struct annotate *a, const struct process_even
 		a->pid = p->pid;
 	a->has_realtime = p->realtime_ns != 0;
 	a->realtime_offset = p->realtime_ns - time_ns;
+	if (a->own_symbolizer && !log_symbols_process(a->symbolizer, p, 0))
+		return &wc_enomem;
 	TELL(a, process, p, at(a, time_ns));
 	/* The main thread, until an event of its own says more. */
 	return keep_comm(a, p->pid, p->pid, p->comm);
@@ -187,6 +200,10 @@ static struct wc_error *on_process(struct annotate *a, const struct process_even
 static struct wc_error *on_module(struct annotate *a, const struct module *m, bool gone)
 {
 	frames_flush(&a->frames);
+	if (gone)
+		trampolines_remove(&a->trampolines, m->start, m->end);
+	else if (!trampolines_add(&a->trampolines, m))
+		return &wc_enomem;
 	if (!a->own_symbolizer)
 		return NULL;
 	if (gone)
@@ -386,12 +403,62 @@ static struct wc_error *on_access(struct annotate *a, const struct access_event 
 	return NULL;
 }
 
+/* Captures */
+
+static void count_capture(struct annotate *a, struct view_tag *tag, uint64_t time_ns)
+{
+	if (a->captures.shown == 0 || time_ns < a->captures.first_ns)
+		a->captures.first_ns = time_ns;
+	if (time_ns > a->captures.last_ns)
+		a->captures.last_ns = time_ns;
+	a->captures.shown++;
+	a->captures.told = true;
+	tag->captures++;
+}
+
+static struct wc_error *on_capture(struct annotate *a, const struct capture_event *e, uint64_t time_ns)
+{
+	struct view_tag *tag = tag_names_get(&a->tags, e->tag);
+	/* Of the innermost frame alone, when no more is wanted: it is the place. */
+	uint32_t nframes = a->flags & ANNOTATE_STACK || !e->nframes ? e->nframes : 1;
+	const struct location *place;
+	struct view_capture c;
+	struct wc_error *err;
+
+	if (!tag || !frames_expand_returns(&a->frames, e->frame, nframes))
+		return &wc_enomem;
+	place = nframes ? symbolizer_lookup(a->symbolizer, e->frame[0] - 1) : NULL;
+	if (place && place->stale && place->module) {
+		err = tell_stale(a, place, time_ns);
+		if (err)
+			return err;
+	}
+	count_capture(a, tag, time_ns);
+	c = (struct view_capture){
+		.time = at(a, time_ns),
+		.raw = e,
+		.tag = tag,
+		.comm = map64_get(&a->threads, thread_key(e->pid, e->tid)),
+		.frame = a->frames.v,
+		.nframes = a->frames.n,
+		.walk_end = e->walk_end,
+	};
+	TELL(a, capture, &c);
+	return NULL;
+}
+
 /* Endings */
 
 static struct wc_error *on_lost(struct annotate *a, const struct lost_event *l, uint64_t time_ns)
 {
-	struct view_watch *w = l->watch == UINT32_MAX ? NULL : watch_of(a, l->watch);
+	struct view_watch *w = NULL;
 
+	if (l->watch == WATCH_CAPTURES) {
+		a->captures.lost += l->count;
+		a->captures.told = true;
+	} else if (l->watch != UINT32_MAX) {
+		w = watch_of(a, l->watch);
+	}
 	if (w)
 		w->lost += l->count;
 	TELL(a, lost, w, l, at(a, time_ns));
@@ -400,12 +467,18 @@ static struct wc_error *on_lost(struct annotate *a, const struct lost_event *l, 
 
 static struct wc_error *on_summary(struct annotate *a, const struct summary_event *e)
 {
-	struct view_watch *w = watch_of(a, e->watch);
-	struct view_summary s;
+	struct view_summary s = { .e = *e, .complete = true };
+	struct view_watch *w;
 
+	if (e->watch == WATCH_CAPTURES) {
+		a->captures.summed_up = true;
+		TELL(a, summary, &s);
+		return NULL;
+	}
+	w = watch_of(a, e->watch);
 	if (!w)
 		return &wc_enomem;
-	s = (struct view_summary){ .watch = w, .e = *e, .complete = true };
+	s.watch = w;
 	/* What was dropped here had been recorded there; the sum stays. */
 	if (w->dropped <= s.e.recorded) {
 		s.e.recorded -= w->dropped;
@@ -438,6 +511,21 @@ static void sum_up(struct annotate *a, struct view_watch *w)
 	TELL(a, summary, &s);
 }
 
+static void sum_up_captures(struct annotate *a)
+{
+	struct view_summary s = {
+		.e = { .watch = WATCH_CAPTURES,
+		       .recorded = a->captures.shown,
+		       .lost = a->captures.lost,
+		       .duration_ns = a->captures.last_ns - a->captures.first_ns },
+	};
+
+	if (!a->captures.told || a->captures.summed_up)
+		return;
+	a->captures.summed_up = true;
+	TELL(a, summary, &s);
+}
+
 void annotate_finish(struct annotate *a)
 {
 	struct view_watch **v = calloc(a->watches.n + 1, sizeof(struct view_watch *));
@@ -453,6 +541,7 @@ void annotate_finish(struct annotate *a)
 		if (!v[i]->summed_up)
 			sum_up(a, v[i]);
 	free(v);
+	sum_up_captures(a);
 }
 
 /* The sink */
@@ -472,6 +561,8 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 		return on_module(a, &e->module, true);
 	case EVENT_WATCH:
 		return on_watch(a, &e->watch, e->time_ns);
+	case EVENT_SYMBOL:
+		return !a->own_symbolizer || log_symbols_tell(a->symbolizer, &e->symbol) ? NULL : &wc_enomem;
 	case EVENT_CODE:
 		return on_code(a, &e->code);
 	case EVENT_ACCESS:
@@ -483,6 +574,10 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 		return NULL;
 	case EVENT_SUMMARY:
 		return on_summary(a, &e->summary);
+	case EVENT_TAG:
+		return tag_names_add(&a->tags, &e->tag) ? NULL : &wc_enomem;
+	case EVENT_CAPTURE:
+		return on_capture(a, &e->capture, e->time_ns);
 	}
 	return NULL;
 }
@@ -505,7 +600,7 @@ struct annotate *annotate_new(struct symbolizer *shared, unsigned int flags)
 		free(a);
 		return NULL;
 	}
-	frames_init(&a->frames, a->symbolizer, &a->code);
+	frames_init(&a->frames, a->symbolizer, &a->code, &a->trampolines);
 	return a;
 }
 
@@ -539,6 +634,8 @@ void annotate_free(struct annotate *a)
 	free_values(&a->code);
 	free_values(&a->insns);
 	frames_deinit(&a->frames);
+	trampolines_deinit(&a->trampolines);
+	tag_names_deinit(&a->tags);
 	free(a->stale);
 	if (a->own_symbolizer)
 		symbolizer_free(a->symbolizer);

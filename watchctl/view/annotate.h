@@ -10,7 +10,7 @@
 
 #include "watchctl/view/view.h"
 
-#define ANNOTATE_STACK 1u     /* name every frame */
+#define ANNOTATE_STACK 1u     /* name every frame; of captures, the innermost one is named in any case */
 #define ANNOTATE_TEXT 2u      /* values and instructions as people read them */
 #define ANNOTATE_NO_VALUES 4u /* but no values: where accesses are only counted */
 

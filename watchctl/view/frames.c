@@ -20,17 +20,16 @@ struct run {
 	struct view_frame v[];
 };
 
-/* mov $__NR_rt_sigreturn, %rax; syscall: every libc's and Go's trampoline, with symbols or without. */
-static const uint8_t sigreturn[] = { 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05 };
-
 static bool is_trampoline(const struct frames *f, uint64_t addr, const struct location *l)
 {
 	const struct code_fact *code = map64_get(f->code, addr);
 	const char *name = l->frame[l->nframes - 1].function;
 
-	if (code && code->at_len >= sizeof(sigreturn) && !memcmp(code->at, sigreturn, sizeof(sigreturn)))
+	if (code && code->at_len)
+		return trampoline_code(code->at, code->at_len);
+	if (l->offset == 0 && name && !strcmp(name, "__restore_rt"))
 		return true;
-	return l->offset == 0 && name && !strcmp(name, "__restore_rt");
+	return trampolines_has(f->trampolines, addr);
 }
 
 static struct run *make_run(uint64_t ip, const struct location *l, uint64_t behind)
@@ -91,9 +90,13 @@ static const struct run *return_run(struct frames *f, uint64_t addr)
 
 	if (r)
 		return r;
-	r = exact_run(f, addr);
-	if (!r || r->trampoline)
-		return r;
+	/* A log with names has one for the byte that it was looked up by: an answer for the other needs the
+	 * files. */
+	if (symbolizer_knows(f->symbolizer, addr) || !symbolizer_knows(f->symbolizer, addr - 1)) {
+		r = exact_run(f, addr);
+		if (!r || r->trampoline)
+			return r;
+	}
 	return keep(&f->returns, addr, make_run(addr, symbolizer_lookup(f->symbolizer, addr - 1), 1));
 }
 
@@ -106,11 +109,25 @@ static bool append(struct frames *f, const struct run *r)
 	return true;
 }
 
+/* Appends the callers of @r's frame, innermost first; NULL: the first of them is a return address too. */
+static bool append_callers(struct frames *f, const struct run *r, const uint64_t *addr, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		r = r && r->trampoline ? exact_run(f, addr[i]) : return_run(f, addr[i]);
+		if (!append(f, r))
+			return false;
+	}
+	return true;
+}
+
 bool frames_expand(struct frames *f, const struct access_event *a, const struct access_verdict *v)
 {
 	uint64_t first = v->insn ? v->insn : a->regs.r[WREG_RIP];
 	const struct run *r = exact_run(f, first);
-	uint32_t i;
+	/* The return address of the call that made the access is frame 0 already. */
+	uint32_t skip = v->insn && v->in_caller ? 2 : 1;
 	size_t k;
 
 	f->n = 0;
@@ -118,13 +135,13 @@ bool frames_expand(struct frames *f, const struct access_event *a, const struct 
 		return false;
 	for (k = 0; k < f->n; k++)
 		f->v[k].after = !v->insn;
-	/* The return address of the call that made the access is frame 0 already. */
-	for (i = v->insn && v->in_caller ? 2 : 1; i < a->nframes; i++) {
-		r = r->trampoline ? exact_run(f, a->frame[i]) : return_run(f, a->frame[i]);
-		if (!append(f, r))
-			return false;
-	}
-	return true;
+	return a->nframes <= skip || append_callers(f, r, a->frame + skip, a->nframes - skip);
+}
+
+bool frames_expand_returns(struct frames *f, const uint64_t *addr, uint32_t n)
+{
+	f->n = 0;
+	return append_callers(f, NULL, addr, n);
 }
 
 static void flush(struct map64 *m)
@@ -137,9 +154,10 @@ static void flush(struct map64 *m)
 	map64_deinit(m);
 }
 
-void frames_init(struct frames *f, struct symbolizer *s, const struct map64 *code)
+void frames_init(struct frames *f, struct symbolizer *s, const struct map64 *code,
+		 const struct trampolines *t)
 {
-	*f = (struct frames){ .symbolizer = s, .code = code };
+	*f = (struct frames){ .symbolizer = s, .code = code, .trampolines = t };
 }
 
 void frames_flush(struct frames *f)

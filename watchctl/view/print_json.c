@@ -9,19 +9,19 @@
 #include "watchctl/view/printer_impl.h"
 #include "watchctl/view/sites.h"
 
-static void begin(struct printer *p, const char *type)
+void print_json_begin(struct printer *p, const char *type)
 {
 	json_open(&p->json, NULL, '{');
 	json_text(&p->json, "type", type);
 }
 
-static void end(struct printer *p)
+void print_json_end(struct printer *p)
 {
 	json_close(&p->json, '}');
 	json_end_line(&p->json, p->out);
 }
 
-static void put_text(struct json *j, const char *name, const char *text)
+void print_json_text(struct json *j, const char *name, const char *text)
 {
 	if (text && *text)
 		json_text(j, name, text);
@@ -66,16 +66,16 @@ static void put_process(void *ctx, const struct process_event *e, struct view_ti
 {
 	struct printer *p = ctx;
 
-	begin(p, "process");
+	print_json_begin(p, "process");
 	put_time(p, time);
 	json_signed(&p->json, "pid", e->pid);
 	if (e->parent)
 		json_signed(&p->json, "parent", e->parent);
-	put_text(&p->json, "comm", e->comm);
-	put_text(&p->json, "exe", e->exe);
-	put_text(&p->json, "cmdline", e->cmdline);
-	put_text(&p->json, "host", e->host);
-	end(p);
+	print_json_text(&p->json, "comm", e->comm);
+	print_json_text(&p->json, "exe", e->exe);
+	print_json_text(&p->json, "cmdline", e->cmdline);
+	print_json_text(&p->json, "host", e->host);
+	print_json_end(p);
 }
 
 static void put_armed(void *ctx, const struct view_watch *w, struct view_time time)
@@ -84,19 +84,19 @@ static void put_armed(void *ctx, const struct view_watch *w, struct view_time ti
 	const struct watch_event *e = &w->e;
 	char text[160];
 
-	begin(p, "armed");
+	print_json_begin(p, "armed");
 	put_time(p, time);
 	json_text(&p->json, "watch", e->name);
-	put_text(&p->json, "full_name", e->full_name);
-	put_text(&p->json, "value_type", e->type.name);
-	put_text(&p->json, "module", e->module);
+	print_json_text(&p->json, "full_name", e->full_name);
+	print_json_text(&p->json, "value_type", e->type.name);
+	print_json_text(&p->json, "module", e->module);
 	if (!e->per_thread || e->addr)
 		json_hex(&p->json, "addr", e->addr);
 	json_number(&p->json, "size", e->size);
 	json_text(&p->json, "access", asked_name(e->access));
-	put_text(&p->json, "engine", e->engine);
-	put_text(&p->json, "engine_why", e->why);
-	put_text(&p->json, "filter", e->filter);
+	print_json_text(&p->json, "engine", e->engine);
+	print_json_text(&p->json, "engine_why", e->why);
+	print_json_text(&p->json, "filter", e->filter);
 	if (e->per_thread)
 		json_bool(&p->json, "per_thread", true);
 	if (e->slot >= 0)
@@ -108,14 +108,14 @@ static void put_armed(void *ctx, const struct view_watch *w, struct view_time ti
 	if (e->has_value) {
 		json_hex(&p->json, "value", e->value);
 		value_format(&e->type, e->size, e->value, NULL, text, sizeof(text));
-		put_text(&p->json, "value_text", text);
+		print_json_text(&p->json, "value_text", text);
 	}
-	end(p);
+	print_json_end(p);
 }
 
 static void put_source(struct json *j, const char *file, unsigned int line)
 {
-	put_text(j, "file", file);
+	print_json_text(j, "file", file);
 	if (file && line)
 		json_number(j, "line", line);
 }
@@ -125,7 +125,7 @@ static void put_location(struct json *j, const struct location *l)
 {
 	const char *function = l->frame[l->nframes - 1].function;
 
-	put_text(j, "module", l->module);
+	print_json_text(j, "module", l->module);
 	if (l->build_id_len)
 		json_bytes(j, "build_id", l->build_id, l->build_id_len);
 	if (l->module)
@@ -139,11 +139,12 @@ static void put_location(struct json *j, const struct location *l)
 		json_bool(j, "stale", true);
 }
 
-static void put_frame(struct json *j, const struct view_frame *f)
+void print_json_frame(struct json *j, const struct view_frame *f, bool with_ip)
 {
 	json_open(j, NULL, '{');
-	json_hex(j, "ip", f->ip);
-	put_text(j, "module", f->module);
+	if (with_ip)
+		json_hex(j, "ip", f->ip);
+	print_json_text(j, "module", f->module);
 	if (f->module)
 		json_hex(j, "module_offset", f->module_offset);
 	if (f->function) {
@@ -160,7 +161,7 @@ static void put_frame(struct json *j, const struct view_frame *f)
 	json_close(j, '}');
 }
 
-static const char *walk_end_name(enum walk_end why)
+const char *print_json_walk_end(enum walk_end why)
 {
 	static const char *const name[] = {
 		[WALK_END_COMPLETE] = "complete",	    [WALK_END_DEPTH] = "depth",
@@ -171,15 +172,15 @@ static const char *walk_end_name(enum walk_end why)
 	return name[why];
 }
 
-static void put_stack(struct json *j, const struct view_access *a)
+static void put_stack(struct json *j, const struct view_frame *frame, size_t nframes, enum walk_end end)
 {
 	size_t i;
 
 	json_open(j, "stack", '[');
-	for (i = 0; i < a->nframes; i++)
-		put_frame(j, &a->frame[i]);
+	for (i = 0; i < nframes; i++)
+		print_json_frame(j, &frame[i], true);
 	json_close(j, ']');
-	json_text(j, "stack_end", walk_end_name(a->walk_end));
+	json_text(j, "stack_end", print_json_walk_end(end));
 }
 
 static void put_regs(struct json *j, const struct regs *regs)
@@ -199,8 +200,8 @@ static void put_values(struct json *j, const struct view_access *a)
 		json_hex(j, "old", a->raw->old_value);
 	if (a->raw->has_new)
 		json_hex(j, "new", a->raw->new_value);
-	put_text(j, "old_text", a->old_text);
-	put_text(j, "new_text", a->new_text);
+	print_json_text(j, "old_text", a->old_text);
+	print_json_text(j, "new_text", a->new_text);
 }
 
 static void put_kernel(struct json *j, const struct access_event *e)
@@ -211,7 +212,42 @@ static void put_kernel(struct json *j, const struct access_event *e)
 		json_text(j, "syscall", name);
 	else if (e->syscall >= 0)
 		json_number(j, "syscall", (uint64_t)e->syscall);
-	put_text(j, "kernel_function", e->kernel_function);
+	print_json_text(j, "kernel_function", e->kernel_function);
+}
+
+void print_json_tag(struct json *j, const struct view_tag *tag)
+{
+	json_text(j, "tag", tag->text);
+	if (!tag->name)
+		json_hex(j, "tag_number", tag->number);
+}
+
+void print_json_place(struct json *j, const struct view_frame *real, const struct view_frame *source)
+{
+	print_json_text(j, "module", real->module);
+	if (real->module)
+		json_hex(j, "module_offset", real->module_offset);
+	if (real->function) {
+		json_text(j, "function", real->function);
+		json_number(j, "offset", real->offset);
+	}
+	put_source(j, source->file, source->line);
+}
+
+static void put_before(struct json *j, const struct view_access *a)
+{
+	const struct view_capture *c = a->before;
+
+	if (!c)
+		return;
+	json_open(j, "before", '{');
+	json_number(j, "time_ns", c->time.mono_ns);
+	json_number(j, "distance_ns", a->time.mono_ns - c->time.mono_ns);
+	print_json_tag(j, c->tag);
+	if (c->raw->has_value)
+		json_hex(j, "value", c->raw->value);
+	put_stack(j, c->frame, c->nframes, c->walk_end);
+	json_close(j, '}');
 }
 
 static void put_access(void *ctx, const struct view_access *a)
@@ -219,11 +255,11 @@ static void put_access(void *ctx, const struct view_access *a)
 	struct printer *p = ctx;
 	struct json *j = &p->json;
 
-	begin(p, "access");
+	print_json_begin(p, "access");
 	put_time(p, a->time);
 	json_signed(j, "pid", a->raw->pid);
 	json_signed(j, "tid", a->raw->tid);
-	put_text(j, "comm", a->comm);
+	print_json_text(j, "comm", a->comm);
 	json_text(j, "watch", a->watch->e.name);
 	json_hex(j, "addr", a->raw->addr);
 	json_number(j, "size", a->raw->size);
@@ -234,7 +270,7 @@ static void put_access(void *ctx, const struct view_access *a)
 	put_values(j, a);
 	if (a->ip) {
 		json_hex(j, "ip", a->ip);
-		put_text(j, "insn", a->insn);
+		print_json_text(j, "insn", a->insn);
 		put_location(j, a->location);
 	} else {
 		json_hex(j, "next_ip", a->raw->regs.r[WREG_RIP]);
@@ -242,33 +278,67 @@ static void put_access(void *ctx, const struct view_access *a)
 	if (a->raw->displaced)
 		json_bool(j, "displaced", true);
 	if (!p->opt.no_stack)
-		put_stack(j, a);
+		put_stack(j, a->frame, a->nframes, a->walk_end);
 	if (p->opt.regs)
 		put_regs(j, &a->raw->regs);
-	end(p);
+	put_before(j, a);
+	print_json_end(p);
+}
+
+/* Of the captured place: the real function, whose offset it is, and the innermost line. */
+static void put_capture_place(struct json *j, const struct view_capture *c)
+{
+	size_t real = 0;
+
+	if (!c->nframes)
+		return;
+	while (real + 1 < c->nframes && c->frame[real].inlined)
+		real++;
+	print_json_place(j, &c->frame[real], &c->frame[0]);
+}
+
+static void put_capture(void *ctx, const struct view_capture *c)
+{
+	struct printer *p = ctx;
+	struct json *j = &p->json;
+
+	print_json_begin(p, "stack");
+	put_time(p, c->time);
+	json_signed(j, "pid", c->raw->pid);
+	json_signed(j, "tid", c->raw->tid);
+	print_json_text(j, "comm", c->comm);
+	print_json_tag(j, c->tag);
+	if (c->raw->has_value)
+		json_hex(j, "value", c->raw->value);
+	put_capture_place(j, c);
+	if (!p->opt.no_stack)
+		put_stack(j, c->frame, c->nframes, c->walk_end);
+	print_json_end(p);
 }
 
 static void put_lost(void *ctx, const struct view_watch *w, const struct lost_event *l, struct view_time time)
 {
 	struct printer *p = ctx;
 
-	begin(p, "lost");
+	print_json_begin(p, "lost");
 	put_time(p, time);
 	if (w)
 		json_text(&p->json, "watch", w->e.name);
+	else if (l->watch == WATCH_CAPTURES)
+		json_text(&p->json, "of", "captures");
 	json_number(&p->json, "count", l->count);
-	put_text(&p->json, "why", l->why);
-	end(p);
+	print_json_text(&p->json, "why", l->why);
+	print_json_end(p);
 }
 
 static void put_note(void *ctx, const char *text, struct view_time time)
 {
 	struct printer *p = ctx;
 
-	begin(p, "note");
+	print_json_begin(p, "note");
 	put_time(p, time);
 	json_text(&p->json, "text", text);
-	end(p);
+	print_json_end(p);
 }
 
 static void put_summary(void *ctx, const struct view_summary *s)
@@ -276,8 +346,11 @@ static void put_summary(void *ctx, const struct view_summary *s)
 	struct printer *p = ctx;
 	struct json *j = &p->json;
 
-	begin(p, "summary");
-	json_text(j, "watch", s->watch->e.name);
+	print_json_begin(p, "summary");
+	if (s->watch)
+		json_text(j, "watch", s->watch->e.name);
+	else
+		json_text(j, "of", "captures");
 	if (s->e.has_counted)
 		json_number(j, "counted", s->e.counted);
 	json_number(j, "recorded", s->e.recorded);
@@ -285,7 +358,7 @@ static void put_summary(void *ctx, const struct view_summary *s)
 	json_number(j, "filtered", s->e.filtered);
 	json_number(j, "duration_ns", s->e.duration_ns);
 	json_bool(j, "complete", s->complete);
-	end(p);
+	print_json_end(p);
 }
 
 static void put_last_value(struct json *j, const char *name, const char *text_name, const struct site *s,
@@ -296,19 +369,19 @@ static void put_last_value(struct json *j, const char *name, const char *text_na
 
 	json_hex(j, name, value);
 	value_format(&w->type, w->size ? w->size : 8, value, NULL, text, sizeof(text));
-	put_text(j, text_name, text);
+	print_json_text(j, text_name, text);
 }
 
 static void put_site(struct printer *p, const struct site *s)
 {
 	struct json *j = &p->json;
 
-	begin(p, "site");
+	print_json_begin(p, "site");
 	json_text(j, "watch", s->watch->e.name);
 	json_text(j, "kind", kind_name(s->kind));
 	json_text(j, "origin", s->origin == ORIGIN_KERNEL ? "kernel" : "user");
 	json_hex(j, s->after ? "next_ip" : "ip", s->ip);
-	put_text(j, "insn", s->insn);
+	print_json_text(j, "insn", s->insn);
 	put_location(j, s->location);
 	if (s->after)
 		json_bool(j, "after", true);
@@ -320,7 +393,7 @@ static void put_site(struct printer *p, const struct site *s)
 		put_last_value(j, "new", "new_text", s, s->new_value);
 	json_number(j, "first_ns", s->first.mono_ns);
 	json_number(j, "last_ns", s->last.mono_ns);
-	end(p);
+	print_json_end(p);
 }
 
 static void put_sites(void *ctx, const struct sites *s)
@@ -337,10 +410,13 @@ struct printer *print_json_new(FILE *out, const struct print_options *options)
 		.process = put_process,
 		.armed = put_armed,
 		.access = put_access,
+		.capture = put_capture,
 		.lost = put_lost,
 		.note = put_note,
 		.summary = put_summary,
 		.sites = put_sites,
+		.tags = print_json_tags,
+		.stacks = print_json_stacks,
 	};
 	struct printer *p = calloc(1, sizeof(*p));
 

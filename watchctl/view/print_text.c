@@ -1,5 +1,5 @@
 /*
- * The form for people: a line an access, the callers indented below it.
+ * The form for people: a line an access or a capture, the callers indented below it.
  *
  *	12:34:56.789012  worker/1234  write  flag  41 -> 42  set_flag+26  app.c:17  mov ...
  *	    #1  main+18        app.c:40
@@ -20,7 +20,6 @@
 
 #include "watchctl/view/utf8.h"
 
-#define STACK_PLACE_WIDTH 34
 #define REGS_WIDTH 106	 /* four registers a line */
 #define SUMMARY_WIDTH 88 /* what the numbers take, a guess: they are behind the name or below it */
 
@@ -55,15 +54,17 @@ static void plain_cell(struct printer *p, enum column c, const char *text)
 	fprintf(p->out, "%s%*s  ", text, columns < width ? (int)(width - columns) : 0, "");
 }
 
-/* The cells of an access's line, as they will be printed. */
-struct access_line {
+/* The cells of a line in the order of time, as they will be printed. */
+struct time_line {
 	char time[32], who[96], watch[CELL_TEXT], value[CELL_TEXT], place[CELL_TEXT + 16], source[300];
-	char insn[200];
+	const char *kind;
+	enum style kind_style;
+	char insn[200];	  /* "" for captures */
 	char remark[200]; /* "" or what must be known about the access */
 	enum style remark_style;
 };
 
-static void fill_place(const struct view_access *a, struct access_line *l)
+static void fill_place(const struct view_access *a, struct time_line *l)
 {
 	const struct location *at = a->location;
 	uint64_t ip = a->ip ? a->ip : a->raw->regs.r[WREG_RIP];
@@ -108,14 +109,23 @@ static void describe_kernel(const struct access_event *e, char *buf, size_t cap)
 	append(buf, cap, ")");
 }
 
-static void fill_line(struct printer *p, const struct view_access *a, struct access_line *l)
+static void fill_who(struct printer *p, struct view_time time, const char *comm, int32_t tid,
+		     struct time_line *l)
+{
+	char clean[64];
+
+	text_time(p, time, l->time, sizeof(l->time));
+	utf8_clean(comm && *comm ? comm : "?", clean, sizeof(clean));
+	snprintf(l->who, sizeof(l->who), "%s/%d", clean, tid);
+}
+
+static void fill_access(struct printer *p, const struct view_access *a, struct time_line *l)
 {
 	bool same = a->raw->has_old && a->raw->has_new && a->raw->old_value == a->raw->new_value;
-	char comm[64];
 
-	text_time(p, a->time, l->time, sizeof(l->time));
-	utf8_clean(a->comm && *a->comm ? a->comm : "?", comm, sizeof(comm));
-	snprintf(l->who, sizeof(l->who), "%s/%d", comm, a->raw->tid);
+	fill_who(p, a->time, a->comm, a->raw->tid, l);
+	l->kind = text_kind(a->kind);
+	l->kind_style = text_kind_style(a->kind);
 	utf8_clean(a->watch->e.name, l->watch, sizeof(l->watch));
 	if (a->raw->addr > a->watch->e.addr && a->raw->addr - a->watch->e.addr < a->watch->e.size)
 		append(l->watch, sizeof(l->watch), "+%llu",
@@ -133,7 +143,39 @@ static void fill_line(struct printer *p, const struct view_access *a, struct acc
 	}
 }
 
-static bool must_fold(struct printer *p, const struct access_line *l)
+static void fill_capture(struct printer *p, const struct view_capture *c, struct time_line *l)
+{
+	const struct view_frame *f = c->frame;
+	size_t real = 0;
+
+	fill_who(p, c->time, c->comm, c->raw->tid, l);
+	l->kind = "tag";
+	l->kind_style = STYLE_TAG;
+	utf8_clean(c->tag->text, l->watch, sizeof(l->watch));
+	if (c->raw->has_value)
+		text_number(c->raw->value, l->value, sizeof(l->value));
+	if (!c->nframes) {
+		snprintf(l->place, sizeof(l->place), "(no stack)");
+		return;
+	}
+	while (real + 1 < c->nframes && f[real].inlined)
+		real++;
+	text_place(f[real].module, f[real].module_offset, f[real].function, f[real].offset, f[real].ip,
+		   l->place, sizeof(l->place));
+	text_source(f[0].file, f[0].line, l->source, sizeof(l->source));
+}
+
+/* On a terminal, the longest names of C++ are cut to what a line below the first one can hold. */
+static void fit_place(const struct printer *p, struct time_line *l)
+{
+	size_t room = strlen("    at  ") + utf8_columns(l->source) + 2;
+
+	if (p->opt.width)
+		text_shorten(l->place, p->opt.width > room + STACK_PLACE_WIDTH ? p->opt.width - room
+									       : STACK_PLACE_WIDTH);
+}
+
+static bool must_fold(struct printer *p, const struct time_line *l)
 {
 	size_t n = strlen(l->time) + fit(p, COLUMN_WHO, l->who) + 5 + fit(p, COLUMN_WATCH, l->watch) +
 		   fit(p, COLUMN_VALUE, l->value) + fit(p, COLUMN_PLACE, l->place) +
@@ -144,71 +186,47 @@ static bool must_fold(struct printer *p, const struct access_line *l)
 	return p->folded;
 }
 
-static void print_insn(struct printer *p, const struct access_line *l)
+/* No line ends in blanks: of a capture, the last cell that has a text is not padded. */
+static void print_place(struct printer *p, const struct time_line *l, bool fold)
 {
+	bool more = *l->insn || *l->source;
+
+	if (fold) {
+		text_cell(p, STYLE_PLACE, l->place, more ? STACK_PLACE_WIDTH : 0);
+		fprintf(p->out, "%s%s%s", more ? "  " : "", l->source, *l->source && *l->insn ? "  " : "");
+	} else {
+		text_cell(p, STYLE_PLACE, l->place, more ? fit(p, COLUMN_PLACE, l->place) : 0);
+		fputs(more ? "  " : "", p->out);
+		if (*l->insn)
+			plain_cell(p, COLUMN_SOURCE, l->source);
+		else
+			fputs(l->source, p->out);
+	}
+}
+
+static void print_line(struct printer *p, const struct time_line *l)
+{
+	bool fold = must_fold(p, l);
+
+	text_cell(p, STYLE_DIM, l->time, 0);
+	fputs("  ", p->out);
+	plain_cell(p, COLUMN_WHO, l->who);
+	text_cell(p, l->kind_style, l->kind, 5);
+	fputs("  ", p->out);
+	if (fold && !*l->value) {
+		text_cell(p, STYLE_WATCH, l->watch, 0);
+		fputs("\n    at  ", p->out);
+	} else {
+		cell(p, COLUMN_WATCH, STYLE_WATCH, l->watch);
+		if (fold)
+			fprintf(p->out, "%s\n    at  ", l->value);
+		else
+			plain_cell(p, COLUMN_VALUE, l->value);
+	}
+	print_place(p, l, fold);
 	text_cell(p, STYLE_DIM, l->insn, 0);
 	text_cell(p, l->remark_style, l->remark, 0);
 	fputc('\n', p->out);
-}
-
-static void print_frame(struct printer *p, size_t i, const struct view_frame *f)
-{
-	char place[CELL_TEXT], source[300];
-
-	if (f->inlined)
-		utf8_clean(f->function ? f->function : "?", place, sizeof(place));
-	else
-		text_place(f->module, f->module_offset, f->function, f->offset, f->ip, place, sizeof(place));
-	text_source(f->file, f->line, source, sizeof(source));
-	if (!source[0] && f->function && f->module)
-		text_source(f->module, 0, source, sizeof(source));
-	fprintf(p->out, "    #%-2zu ", i);
-	if (!source[0] && !f->inlined && !f->signal) {
-		text_cell(p, STYLE_PLACE, place, 0);
-	} else {
-		text_cell(p, STYLE_PLACE, place, STACK_PLACE_WIDTH);
-		fprintf(p->out, "  %s", source);
-	}
-	if (f->inlined)
-		fputs("  (inlined)", p->out);
-	if (f->signal)
-		fputs("  (signal handler called)", p->out);
-	fputc('\n', p->out);
-}
-
-static const char *walk_end_text(enum walk_end why)
-{
-	switch (why) {
-	case WALK_END_COMPLETE:
-		return NULL;
-	case WALK_END_DEPTH:
-		return "more frames were not recorded";
-	case WALK_END_UNREADABLE:
-		return "the stack could not be read further";
-	case WALK_END_NO_RULE:
-		return "no unwind information for the code of the last frame";
-	case WALK_END_NOT_ASCENDING:
-		return "the next frame lies below this one: another stack, or a damaged one";
-	case WALK_END_UNKNOWN_PC:
-		return "the code of the last frame was not known when it was recorded";
-	}
-	return "for a reason this version does not know";
-}
-
-static void print_stack(struct printer *p, const struct view_access *a)
-{
-	/* Frame 0 is on the access's own line, unless functions were inlined into it. */
-	size_t i = a->nframes && !a->frame[0].inlined ? 1 : 0;
-	const char *why = walk_end_text(a->walk_end);
-
-	for (; i < a->nframes; i++)
-		print_frame(p, i, &a->frame[i]);
-	if (why && a->nframes) {
-		fputs("    ", p->out);
-		text_cell(p, STYLE_DIM, "... ", 0);
-		text_cell(p, STYLE_DIM, why, 0);
-		fputc('\n', p->out);
-	}
 }
 
 static void print_regs(struct printer *p, const struct regs *regs)
@@ -221,34 +239,56 @@ static void print_regs(struct printer *p, const struct regs *regs)
 			i % in_line == in_line - 1 || i + 1 == WREG_COUNT ? "\n" : "");
 }
 
+/* "    last cache-miss recorded in this thread, 12.3 us before, value 17:" and its stack. */
+static void print_before(struct printer *p, const struct view_access *a)
+{
+	const struct view_capture *c = a->before;
+	char tag[CELL_TEXT], when[40], value[40] = "";
+
+	if (!p->opt.before)
+		return;
+	utf8_clean(p->opt.before, tag, sizeof(tag));
+	fputs("    ", p->out);
+	if (!c) {
+		fputs("no ", p->out);
+		text_cell(p, STYLE_WATCH, tag, 0);
+		fputs(" recorded in this thread before\n", p->out);
+		return;
+	}
+	text_duration(a->time.mono_ns - c->time.mono_ns, when, sizeof(when));
+	if (c->raw->has_value)
+		text_number(c->raw->value, value, sizeof(value));
+	fputs("last ", p->out);
+	text_cell(p, STYLE_WATCH, tag, 0);
+	fprintf(p->out, " recorded in this thread, %s before%s%s:\n", when, *value ? ", value " : "", value);
+	text_inner_stack(p, c->frame, c->nframes, c->walk_end);
+}
+
 static void print_access(void *ctx, const struct view_access *a)
 {
 	struct printer *p = ctx;
-	struct access_line l = { 0 };
-	bool fold;
+	struct time_line l = { 0 };
 
-	fill_line(p, a, &l);
-	fold = must_fold(p, &l);
-	text_cell(p, STYLE_DIM, l.time, 0);
-	fputs("  ", p->out);
-	plain_cell(p, COLUMN_WHO, l.who);
-	text_cell(p, text_kind_style(a->kind), text_kind(a->kind), 5);
-	fputs("  ", p->out);
-	cell(p, COLUMN_WATCH, STYLE_WATCH, l.watch);
-	if (fold) {
-		fprintf(p->out, "%s\n    at  ", l.value);
-		text_cell(p, STYLE_PLACE, l.place, STACK_PLACE_WIDTH);
-		fprintf(p->out, "  %s%s", l.source, l.source[0] ? "  " : "");
-	} else {
-		plain_cell(p, COLUMN_VALUE, l.value);
-		cell(p, COLUMN_PLACE, STYLE_PLACE, l.place);
-		plain_cell(p, COLUMN_SOURCE, l.source);
-	}
-	print_insn(p, &l);
+	fill_access(p, a, &l);
+	fit_place(p, &l);
+	print_line(p, &l);
 	if (p->opt.regs)
 		print_regs(p, &a->raw->regs);
 	if (!p->opt.no_stack)
-		print_stack(p, a);
+		text_stack(p, a->frame, a->nframes, a->walk_end);
+	print_before(p, a);
+}
+
+static void print_capture(void *ctx, const struct view_capture *c)
+{
+	struct printer *p = ctx;
+	struct time_line l = { 0 };
+
+	fill_capture(p, c, &l);
+	fit_place(p, &l);
+	print_line(p, &l);
+	if (!p->opt.no_stack)
+		text_stack(p, c->frame, c->nframes, c->walk_end);
 }
 
 static void print_process(void *ctx, const struct process_event *e, struct view_time time)
@@ -362,8 +402,12 @@ static void print_lost(void *ctx, const struct view_watch *w, const struct lost_
 	text_cell(p, STYLE_DIM, when, 0);
 	utf8_clean(w ? w->e.name : "", name, sizeof(name));
 	utf8_clean(l->why && *l->why ? l->why : "no reason given", why, sizeof(why));
-	snprintf(text, sizeof(text), "lost %llu access%s%s%s: %s", (unsigned long long)l->count,
-		 l->count == 1 ? "" : "es", w ? " to " : "", name, why);
+	if (l->watch == WATCH_CAPTURES)
+		snprintf(text, sizeof(text), "lost %llu capture%s: %s", (unsigned long long)l->count,
+			 l->count == 1 ? "" : "s", why);
+	else
+		snprintf(text, sizeof(text), "lost %llu access%s%s%s: %s", (unsigned long long)l->count,
+			 l->count == 1 ? "" : "es", w ? " to " : "", name, why);
 	fputs("  ", p->out);
 	text_cell(p, STYLE_ALERT, text, 0);
 	fputc('\n', p->out);
@@ -402,10 +446,12 @@ static void print_summary(void *ctx, const struct view_summary *s)
 	char name[CELL_TEXT], lost[40];
 
 	text_begin_ending(p);
-	utf8_clean(s->watch->e.name, name, sizeof(name));
-	text_cell(p, STYLE_WATCH, name, 0);
+	utf8_clean(s->watch ? s->watch->e.name : "captures", name, sizeof(name));
+	text_cell(p, s->watch ? STYLE_WATCH : STYLE_TAG, name, 0);
 	fputs(text_overflows(p, utf8_columns(name) + SUMMARY_WIDTH) ? ":\n    " : ": ", p->out);
-	if (e->has_counted)
+	if (e->has_counted && !s->watch)
+		fprintf(p->out, "%llu made by the program: ", (unsigned long long)e->counted);
+	else if (e->has_counted)
 		fprintf(p->out, "%llu access%s counted by the CPU: ", (unsigned long long)e->counted,
 			e->counted == 1 ? "" : "es");
 	snprintf(lost, sizeof(lost), "%llu lost", (unsigned long long)e->lost);
@@ -414,14 +460,17 @@ static void print_summary(void *ctx, const struct view_summary *s)
 		text_cell(p, STYLE_ALERT, lost, 0);
 	else
 		fputs(lost, p->out);
-	fprintf(p->out, ", %llu filtered", (unsigned long long)e->filtered);
+	if (s->watch || e->filtered)
+		fprintf(p->out, ", %llu filtered", (unsigned long long)e->filtered);
 	if (e->has_counted)
 		print_balance(p, e);
 	fprintf(p->out, ", in %.1f s", e->duration_ns / 1e9);
 	if (!s->complete)
 		fputs(" (the recording ends without a summary: this is what is in it)", p->out);
 	else if (!e->has_counted)
-		fputs(" (the CPU's own count is not available)", p->out);
+		fputs(s->watch ? " (the CPU's own count is not available)"
+			       : " (the program's own count is not available)",
+		      p->out);
 	fputc('\n', p->out);
 }
 
@@ -431,10 +480,13 @@ struct printer *print_text_new(FILE *out, const struct print_options *options)
 		.process = print_process,
 		.armed = print_armed,
 		.access = print_access,
+		.capture = print_capture,
 		.lost = print_lost,
 		.note = print_note,
 		.summary = print_summary,
 		.sites = print_text_sites,
+		.tags = print_text_tags,
+		.stacks = print_text_stacks,
 	};
 	struct printer *p = calloc(1, sizeof(*p));
 	int c;

@@ -1,7 +1,4 @@
-/*
- * The table by site: every cell is known before the first line, so the columns fit exactly. On a terminal
- * that is too narrow, the last columns are left out.
- */
+/* The table by site. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,12 +18,7 @@ enum {
 	CELLS
 };
 
-static const struct {
-	const char *title;
-	bool right;
-	size_t max;
-	enum style style;
-} columns[CELLS] = {
+static const struct text_column columns[CELLS] = {
 	[CELL_COUNT] = { "COUNT", true, 20, STYLE_WATCH },
 	[CELL_WATCH] = { "WATCH", false, 48, STYLE_WATCH },
 	[CELL_KIND] = { "KIND", false, 5, STYLE_UPDATE },
@@ -86,70 +78,37 @@ static void cell_text(const struct site *s, int cell, char *buf, size_t cap)
 	}
 }
 
-/* Returns how many columns fit the terminal. */
-static int measure(const struct printer *p, const struct sites *s, size_t width[CELLS])
+static void site_cell(const void *rows, size_t row, int cell, char *buf, size_t cap)
 {
-	size_t i, n, end = 0;
-	char text[CELL_TEXT];
-	int c;
+	const struct sites *s = rows;
 
-	for (c = 0; c < CELLS; c++) {
-		width[c] = strlen(columns[c].title);
-		for (i = 0; i < s->n; i++) {
-			cell_text(s->v[i], c, text, sizeof(text));
-			n = utf8_columns(text);
-			if (columns[c].max && n > columns[c].max)
-				n = columns[c].max;
-			if (n > width[c])
-				width[c] = n;
-		}
-		end += width[c];
-		if (c > CELL_PLACE && text_overflows(p, end))
-			return c;
-		end += 2;
-	}
-	return CELLS;
+	cell_text(s->v[row], cell, buf, cap);
 }
 
-/* Blanks that only fill a column are owed until something follows: no line ends in them. */
-static void print_cell(struct printer *p, int c, enum style style, const char *text, size_t width,
-		       size_t *owed)
+static enum style site_style(const void *rows, size_t row, int cell)
 {
-	size_t n = utf8_columns(text), fill = n < width ? width - n : 0;
+	const struct sites *s = rows;
 
-	if (n) {
-		fprintf(p->out, "%*s", (int)(*owed + (columns[c].right ? fill : 0)), "");
-		text_cell(p, style, text, 0);
-		*owed = columns[c].right ? 2 : fill + 2;
-	} else {
-		*owed += width + 2;
-	}
+	return cell == CELL_KIND ? text_kind_style(s->v[row]->kind) : columns[cell].style;
 }
 
 void print_text_sites(void *ctx, const struct sites *s)
 {
 	struct printer *p = ctx;
-	size_t width[CELLS], owed = 0, i;
-	char text[CELL_TEXT];
-	int c, n;
+	struct text_table t = {
+		.column = columns,
+		.ncolumns = CELLS,
+		.always = CELL_PLACE + 1,
+		.rows = s,
+		.nrows = s->n,
+		.cell = site_cell,
+		.style = site_style,
+	};
 
 	if (!s->n)
 		return;
 	text_begin_ending(p);
-	n = measure(p, s, width);
-	for (c = 0; c < n; c++)
-		print_cell(p, c, STYLE_DIM, columns[c].title, width[c], &owed);
-	fputc('\n', p->out);
-	for (i = 0; i < s->n; i++) {
-		owed = 0;
-		for (c = 0; c < n; c++) {
-			enum style style = c == CELL_KIND ? text_kind_style(s->v[i]->kind) : columns[c].style;
-
-			cell_text(s->v[i], c, text, sizeof(text));
-			print_cell(p, c, style, text, width[c], &owed);
-		}
-		fputc('\n', p->out);
-	}
+	text_table(p, &t);
 	if (s->incomplete)
 		fputs("Memory ran out: the counts above are too low.\n", p->out);
 	fputc('\n', p->out);

@@ -9,7 +9,20 @@ struct view printer_view(struct printer *p)
 
 void printer_sites(struct printer *p, const struct sites *s)
 {
-	p->ops->sites(p, s);
+	if (p->ops->sites)
+		p->ops->sites(p, s);
+}
+
+void printer_tags(struct printer *p, const struct tag_totals *t)
+{
+	if (p->ops->tags)
+		p->ops->tags(p, t);
+}
+
+void printer_stacks(struct printer *p, const struct stack_trees *t)
+{
+	if (p->ops->stacks)
+		p->ops->stacks(p, t);
 }
 
 void printer_free(struct printer *p)

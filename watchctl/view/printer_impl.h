@@ -6,6 +6,7 @@
 #include "watchctl/view/printer.h"
 
 #define CELL_TEXT 512
+#define STACK_PLACE_WIDTH 34
 
 /* Columns of an access line that grow with what has been seen, up to a bound. */
 enum column { COLUMN_WHO, COLUMN_WATCH, COLUMN_VALUE, COLUMN_PLACE, COLUMN_SOURCE, COLUMNS };
@@ -33,6 +34,7 @@ enum style {
 	STYLE_UPDATE,
 	STYLE_PLACE,
 	STYLE_ALERT,
+	STYLE_TAG,
 	STYLES
 };
 
@@ -62,7 +64,82 @@ bool text_overflows(const struct printer *p, size_t columns);
 /* A blank line, once, between the accesses and what sums them up. */
 void text_begin_ending(struct printer *p);
 
-/* print_text_sites.c */
+/* text_table.c */
+
+#define TABLE_COLUMNS 12
+
+struct text_column {
+	const char *title;
+	bool right;
+	size_t max; /* columns of the terminal; 0: no bound */
+	enum style style;
+};
+
+struct text_table {
+	const struct text_column *column;
+	int ncolumns;
+	int always; /* that many are printed however narrow the terminal is */
+	const void *rows;
+	size_t nrows;
+	void (*cell)(const void *rows, size_t row, int column, char *buf, size_t cap);
+	enum style (*style)(const void *rows, size_t row, int column); /* NULL: those of the columns */
+};
+
+void text_table(struct printer *p, const struct text_table *t);
+
+/* print_text_stack.c */
+
+/* The callers of a place that is in a line above; frame 0 as well where functions were inlined into it. */
+void text_stack(struct printer *p, const struct view_frame *frame, size_t nframes, enum walk_end end);
+
+/* All of it, indented more. */
+void text_inner_stack(struct printer *p, const struct view_frame *frame, size_t nframes, enum walk_end end);
+
+/* Why there are no more frames, as a sentence; NULL: there are no more. */
+const char *text_walk_end(enum walk_end why);
+
+/* The views of the text printer that are in files of their own. */
 void print_text_sites(void *ctx, const struct sites *s);
+void print_text_tags(void *ctx, const struct tag_totals *t);
+void print_text_stacks(void *ctx, const struct stack_trees *t);
+
+/* "42"; what is too large to be a number that people read, in hexadecimal. */
+void text_number(uint64_t v, char *buf, size_t cap);
+
+/* "12.3 us" */
+void text_duration(uint64_t ns, char *buf, size_t cap);
+
+struct value_spread;
+/* "42", "about 1050" */
+void text_median(const struct value_spread *s, char *buf, size_t cap);
+
+/* "3858/s"; "" when it is not known. */
+void text_rate(double per_second, char *buf, size_t cap);
+
+/* "libc.so.6" */
+const char *text_base_name(const char *path);
+
+/*
+ * Makes the clean text @s, a function's name, fit @columns (at least 8) where it does not: takes out what
+ * stands between the brackets of C++, template arguments first, then parameters; then the middle.
+ */
+void text_shorten(char *s, size_t columns);
+
+/* Takes out the middle of the clean text @s, "...", so that it fits @columns; at least 8. */
+void text_cut_middle(char *s, size_t columns);
+
+/* print_json.c: the pieces of its lines. */
+void print_json_begin(struct printer *p, const char *type);
+void print_json_end(struct printer *p);
+void print_json_text(struct json *j, const char *name, const char *text); /* absent when it is empty */
+void print_json_tag(struct json *j, const struct view_tag *tag);
+void print_json_frame(struct json *j, const struct view_frame *f, bool with_ip);
+/* Of a place in the real function @real; the line is that of @source, the innermost function there. */
+void print_json_place(struct json *j, const struct view_frame *real, const struct view_frame *source);
+const char *print_json_walk_end(enum walk_end why);
+
+/* print_json_tags.c */
+void print_json_tags(void *ctx, const struct tag_totals *t);
+void print_json_stacks(void *ctx, const struct stack_trees *t);
 
 #endif

@@ -4,7 +4,16 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
+#include "watchctl/view/last_capture.h"
 #include "watchctl/view/sites.h"
+#include "watchctl/view/tag_names.h"
+
+/* Calls the printer's @op, if it has one. */
+#define PRINT(r, op, ...)                                            \
+	do {                                                         \
+		if ((r)->out.ops->op)                                \
+			(r)->out.ops->op((r)->out.ctx, __VA_ARGS__); \
+	} while (0)
 
 struct report {
 	struct annotate *annotate;
@@ -13,7 +22,11 @@ struct report {
 	struct report_options opt;
 	struct sites sites;
 	struct view site_counter;
-	uint64_t accesses;
+	struct tag_totals tags; /* whichever were chosen */
+	struct view tag_counter;
+	struct stack_trees stacks;
+	struct last_captures before;
+	uint64_t events, lost;
 	bool watch_seen;
 	char **name; /* of all watches seen */
 	size_t nnames, names_cap;
@@ -25,11 +38,29 @@ struct report {
 
 static bool wanted(const struct report *r, const struct view_watch *w)
 {
-	const char *name = r->opt.watch;
+	const char *name = r->opt.choice.watch;
 
-	if (!name || !w)
+	if (!name)
+		return !r->opt.choice.ntags;
+	if (!w)
 		return true;
 	return !strcmp(name, w->e.name) || (w->e.full_name && !strcmp(name, w->e.full_name));
+}
+
+static bool wants_captures(const struct report *r)
+{
+	return r->opt.choice.ntags || !r->opt.choice.watch;
+}
+
+static bool wanted_tag(const struct report *r, const struct view_tag *tag)
+{
+	const struct report_choice *c = &r->opt.choice;
+	size_t i;
+
+	for (i = 0; i < c->ntags; i++)
+		if (tag_is(tag, c->tag[i]))
+			return true;
+	return !c->ntags && !c->watch;
 }
 
 static void remember_name(struct report *r, const char *name)
@@ -68,7 +99,7 @@ static void on_process(void *ctx, const struct process_event *p, struct view_tim
 {
 	struct report *r = ctx;
 
-	r->out.ops->process(r->out.ctx, p, time);
+	PRINT(r, process, p, time);
 }
 
 static void on_armed(void *ctx, const struct view_watch *w, struct view_time time)
@@ -79,43 +110,98 @@ static void on_armed(void *ctx, const struct view_watch *w, struct view_time tim
 	if (!wanted(r, w))
 		return;
 	r->watch_seen = true;
-	r->out.ops->armed(r->out.ctx, w, time);
+	PRINT(r, armed, w, time);
+}
+
+static bool is_printed(struct report *r)
+{
+	return r->events++ >= r->opt.skip && !r->opt.no_events;
 }
 
 static void on_access(void *ctx, const struct view_access *a)
 {
 	struct report *r = ctx;
+	struct view_access with;
 
 	if (!wanted(r, a->watch))
 		return;
-	if (!r->opt.no_sites)
+	if (!r->opt.no_tables)
 		r->site_counter.ops->access(r->site_counter.ctx, a);
-	if (r->accesses++ >= r->opt.skip && !r->opt.no_events)
-		r->out.ops->access(r->out.ctx, a);
+	if (r->opt.stacks)
+		stack_trees_add_access(&r->stacks, a);
+	if (!is_printed(r))
+		return;
+	with = *a;
+	if (r->opt.before)
+		with.before = last_captures_get(&r->before, a);
+	PRINT(r, access, &with);
+}
+
+static void on_capture(void *ctx, const struct view_capture *c)
+{
+	struct report *r = ctx;
+
+	r->tag_counter.ops->capture(r->tag_counter.ctx, c);
+	/* Without memory the one before it stays, which would be wrong: it is forgotten as well. */
+	if (r->opt.before && tag_is(c->tag, r->opt.before))
+		last_captures_put(&r->before, c);
+	if (!wanted_tag(r, c->tag))
+		return;
+	if (r->opt.stacks)
+		stack_trees_add_capture(&r->stacks, c);
+	if (is_printed(r))
+		PRINT(r, capture, c);
 }
 
 static void on_lost(void *ctx, const struct view_watch *w, const struct lost_event *l, struct view_time time)
 {
 	struct report *r = ctx;
 
-	if (wanted(r, w))
-		r->out.ops->lost(r->out.ctx, w, l, time);
+	if (l->watch == WATCH_CAPTURES ? wants_captures(r) : wanted(r, w))
+		PRINT(r, lost, w, l, time);
 }
 
 static void on_note(void *ctx, const char *text, struct view_time time)
 {
 	struct report *r = ctx;
 
-	r->out.ops->note(r->out.ctx, text, time);
+	PRINT(r, note, text, time);
 }
 
 static void on_summary(void *ctx, const struct view_summary *s)
 {
 	struct report *r = ctx;
 
+	if (s->watch ? !wanted(r, s->watch) : !wants_captures(r))
+		return;
+	r->lost += s->e.lost;
 	/* Without memory it comes too early, which is better than not at all. */
-	if (wanted(r, s->watch) && !vec_push(r->summary, r->nsummaries, r->summary_cap, *s))
-		r->out.ops->summary(r->out.ctx, s);
+	if (!vec_push(r->summary, r->nsummaries, r->summary_cap, *s))
+		PRINT(r, summary, s);
+}
+
+static void print_tags(struct report *r)
+{
+	struct tag_totals chosen = { .incomplete = r->tags.incomplete };
+	size_t i;
+
+	for (i = 0; i < r->tags.n; i++)
+		if (wanted_tag(r, r->tags.v[i]->tag) &&
+		    !vec_push(chosen.v, chosen.n, chosen.cap, r->tags.v[i]))
+			chosen.incomplete = true;
+	printer_tags(r->printer, &chosen);
+	free(chosen.v);
+}
+
+static void print_stacks(struct report *r)
+{
+	size_t i;
+
+	for (i = 0; i < r->stacks.n; i++)
+		if (r->stacks.v[i]->tag)
+			r->stacks.v[i]->row = map64_get(&r->tags.by_tag, r->stacks.v[i]->tag->id);
+	stack_trees_sort(&r->stacks);
+	printer_stacks(r->printer, &r->stacks);
 }
 
 void report_finish(struct report *r)
@@ -123,24 +209,48 @@ void report_finish(struct report *r)
 	size_t i;
 
 	annotate_finish(r->annotate);
-	if (!r->opt.no_sites) {
+	tag_totals_sort(&r->tags);
+	if (!r->opt.no_tables) {
 		sites_sort(&r->sites);
 		printer_sites(r->printer, &r->sites);
+		print_tags(r);
 	}
+	if (r->opt.stacks)
+		print_stacks(r);
 	for (i = 0; i < r->nsummaries; i++)
-		r->out.ops->summary(r->out.ctx, &r->summary[i]);
+		PRINT(r, summary, &r->summary[i]);
 	r->nsummaries = 0;
 }
 
-uint64_t report_accesses(const struct report *r)
+uint64_t report_events(const struct report *r)
 {
-	return r->accesses;
+	return r->events;
+}
+
+uint64_t report_lost(const struct report *r)
+{
+	return r->lost;
+}
+
+const struct tag_totals *report_tags(const struct report *r)
+{
+	return &r->tags;
+}
+
+bool report_tag_is_known(const struct report *r, const char *tag)
+{
+	size_t i;
+
+	for (i = 0; i < r->tags.n; i++)
+		if (tag_is(r->tags.v[i]->tag, tag))
+			return true;
+	return false;
 }
 
 bool report_watch_is_known(struct report *r, const char **names)
 {
 	*names = list_names(r);
-	return !r->opt.watch || r->watch_seen;
+	return !r->opt.choice.watch || r->watch_seen;
 }
 
 struct report *report_new(struct annotate *a, struct printer *p, const struct report_options *options)
@@ -149,6 +259,7 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 		.process = on_process,
 		.armed = on_armed,
 		.access = on_access,
+		.capture = on_capture,
 		.lost = on_lost,
 		.note = on_note,
 		.summary = on_summary,
@@ -162,6 +273,9 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 	r->out = printer_view(p);
 	r->opt = *options;
 	r->site_counter = sites_view(&r->sites);
+	r->tag_counter = tag_totals_view(&r->tags);
+	r->stacks.merge = options->merge;
+	r->stacks.inverted = options->inverted;
 	annotate_add_view(a, (struct view){ .ops = &ops, .ctx = r });
 	return r;
 }
@@ -173,6 +287,9 @@ void report_free(struct report *r)
 	if (!r)
 		return;
 	sites_deinit(&r->sites);
+	tag_totals_deinit(&r->tags);
+	stack_trees_deinit(&r->stacks);
+	last_captures_deinit(&r->before);
 	free(r->summary);
 	for (i = 0; i < r->nnames; i++)
 		free(r->name[i]);

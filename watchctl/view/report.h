@@ -1,33 +1,60 @@
 /*
- * report - accesses as they come, then the table by site and the balance: what `watchctl report`
- * prints of a log, and what a live session prints of itself. Sits between annotate and a printer.
+ * report - accesses and captures as they come, then the tables by site and by tag, or their stacks by count,
+ * and the balance: what `watchctl report` prints of a log, and what a live session prints of itself. Sits
+ * between annotate and a printer.
  */
 #ifndef WATCHCTL_VIEW_REPORT_H
 #define WATCHCTL_VIEW_REPORT_H
 
 #include "watchctl/view/annotate.h"
 #include "watchctl/view/printer.h"
+#include "watchctl/view/stack_tree.h"
+#include "watchctl/view/tag_totals.h"
+
+/*
+ * What is asked for by name: of neither kind, all of both. When one is chosen, the other kind is left out
+ * unless it is chosen as well.
+ */
+struct report_choice {
+	const char *watch;	/* its name or full name; NULL: none */
+	const char *const *tag; /* names, or numbers as people write them */
+	size_t ntags;
+};
 
 struct report_options {
-	bool no_events;	   /* leave out the accesses; losses and notes are told all the same */
-	bool no_sites;	   /* leave out the table */
-	const char *watch; /* only this watch: its name or full name; NULL: all */
-	uint64_t skip;	   /* leave out that many accesses at the start; the table counts them */
+	bool no_events; /* leave out accesses and captures; losses and notes are told all the same */
+	bool no_tables;
+	bool stacks; /* print the stacks by count; needs ANNOTATE_STACK */
+	enum stack_merge merge;
+	bool inverted;
+	struct report_choice choice;
+	/* Tell with each access the last capture under this tag by the same thread; NULL: do not. */
+	const char *before;
+	uint64_t skip; /* leave out that many accesses and captures at the start; the tables count them */
 };
 
 struct report;
 
-/* Adds itself to @a's views. @a, @p and options->watch must outlive it. NULL: no memory. */
+/* Adds itself to @a's views. @a, @p and the texts in @options must outlive it. NULL: no memory. */
 struct report *report_new(struct annotate *a, struct printer *p, const struct report_options *options);
 
-/* After the last event: prints the table and the summaries, those that annotate makes up included. */
+/* After the last event: prints what sums up, with the summaries that annotate makes up. */
 void report_finish(struct report *r);
 
-/* Accesses that were, or with skip could have been, printed. */
-uint64_t report_accesses(const struct report *r);
+/* Accesses and captures that were, or with skip could have been, printed. */
+uint64_t report_events(const struct report *r);
+
+/* Of what was chosen, how many were lost by its summaries: after report_finish(). */
+uint64_t report_lost(const struct report *r);
+
+/* All tags seen, sorted by report_finish(). Lives as long as @r. */
+const struct tag_totals *report_tags(const struct report *r);
+
+/* True if some capture was made under the tag that users call @tag. */
+bool report_tag_is_known(const struct report *r, const char *tag);
 
 /*
- * False: options->watch names none of the watches seen; *@names then lists those there are
+ * False: options->choice.watch names none of the watches seen; *@names then lists those there are
  * ("flag, count"; the report's, NULL: there are none).
  */
 bool report_watch_is_known(struct report *r, const char **names);

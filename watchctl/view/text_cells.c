@@ -8,7 +8,7 @@
 
 static const char *const style_codes[STYLES] = {
 	[STYLE_DIM] = "2",     [STYLE_WATCH] = "1",  [STYLE_READ] = "32",    [STYLE_WRITE] = "31",
-	[STYLE_UPDATE] = "33", [STYLE_PLACE] = "36", [STYLE_ALERT] = "1;31",
+	[STYLE_UPDATE] = "33", [STYLE_PLACE] = "36", [STYLE_ALERT] = "1;31", [STYLE_TAG] = "35",
 };
 
 void text_cell(struct printer *p, enum style style, const char *text, size_t width)
@@ -52,7 +52,7 @@ enum style text_kind_style(enum access_kind kind)
 	}
 }
 
-static const char *base_name(const char *path)
+const char *text_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -68,7 +68,7 @@ void text_place(const char *module, uint64_t module_offset, const char *function
 		utf8_clean(function, clean, sizeof(clean));
 		snprintf(buf, cap, offset ? "%s+%llu" : "%s", clean, (unsigned long long)offset);
 	} else if (module) {
-		utf8_clean(base_name(module), clean, sizeof(clean));
+		utf8_clean(text_base_name(module), clean, sizeof(clean));
 		snprintf(buf, cap, "%s+0x%llx", clean, (unsigned long long)module_offset);
 	} else {
 		snprintf(buf, cap, "0x%llx", (unsigned long long)ip);
@@ -82,7 +82,7 @@ void text_source(const char *file, unsigned int line, char *buf, size_t cap)
 	buf[0] = '\0';
 	if (!file)
 		return;
-	utf8_clean(base_name(file), clean, sizeof(clean));
+	utf8_clean(text_base_name(file), clean, sizeof(clean));
 	if (line)
 		snprintf(buf, cap, "%s:%u", clean, line);
 	else
@@ -137,4 +137,21 @@ void text_begin_ending(struct printer *p)
 	if (!p->ended)
 		fputc('\n', p->out);
 	p->ended = true;
+}
+
+void text_number(uint64_t v, char *buf, size_t cap)
+{
+	snprintf(buf, cap, v < (uint64_t)1 << 40 ? "%llu" : "0x%llx", (unsigned long long)v);
+}
+
+void text_duration(uint64_t ns, char *buf, size_t cap)
+{
+	if (ns < 1000)
+		snprintf(buf, cap, "%llu ns", (unsigned long long)ns);
+	else if (ns < 1000000)
+		snprintf(buf, cap, "%.1f us", (double)ns / 1e3);
+	else if (ns < 1000000000)
+		snprintf(buf, cap, "%.1f ms", (double)ns / 1e6);
+	else
+		snprintf(buf, cap, "%.1f s", (double)ns / 1e9);
 }

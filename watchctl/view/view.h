@@ -15,6 +15,9 @@
 #include "watchctl/trace/event.h"
 
 struct sites;
+struct tag_totals;
+struct stack_trees;
+struct view_capture;
 
 /* Lives as long as the annotate that made it; a watch armed again keeps its place, with new facts. */
 struct view_watch {
@@ -60,10 +63,32 @@ struct view_access {
 	size_t nframes;
 	enum walk_end walk_end;
 	const char *old_text, *new_text; /* NULL: unknown, or without ANNOTATE_TEXT */
+	/* The thread's last capture under a chosen tag; NULL: there was none, or none was asked for. */
+	const struct view_capture *before;
+};
+
+/* A tag; lives as long as the annotate that made it. */
+struct view_tag {
+	uint32_t id;
+	const char *name; /* NULL: a number */
+	uint64_t number;
+	const char *text; /* what a user calls it: the name, or the number in decimal */
+	uint64_t captures;
+};
+
+/* A tagged stack. All frames are those of return addresses; frame 0 is the place of the capture. */
+struct view_capture {
+	struct view_time time;
+	const struct capture_event *raw;
+	const struct view_tag *tag;
+	const char *comm;		/* NULL: unknown */
+	const struct view_frame *frame; /* without ANNOTATE_STACK, of the place alone */
+	size_t nframes;			/* 0: a hostile log */
+	enum walk_end walk_end;
 };
 
 struct view_summary {
-	const struct view_watch *watch;
+	const struct view_watch *watch; /* NULL: of the captures */
 	/* recorded + filtered + lost == counted, unless !has_counted. */
 	struct summary_event e;
 	bool complete; /* false: made up from what was seen, because the log ends without one */
@@ -74,13 +99,17 @@ struct view_ops {
 	void (*process)(void *ctx, const struct process_event *p, struct view_time time);
 	void (*armed)(void *ctx, const struct view_watch *w, struct view_time time);
 	void (*access)(void *ctx, const struct view_access *a);
-	/* @w is NULL when it is not known which watch lost them. */
+	void (*capture)(void *ctx, const struct view_capture *c);
+	/* @w is NULL when it is not known which watch lost them, and for captures (see l->watch). */
 	void (*lost)(void *ctx, const struct view_watch *w, const struct lost_event *l,
 		     struct view_time time);
 	void (*note)(void *ctx, const char *text, struct view_time time);
 	void (*summary)(void *ctx, const struct view_summary *s);
-	/* The table by access site; called by whoever holds it, after the last access. */
+	/* The tables by access site and by tag, and stacks by count; called by whoever holds them, at the
+	 * end. */
 	void (*sites)(void *ctx, const struct sites *s);
+	void (*tags)(void *ctx, const struct tag_totals *t);
+	void (*stacks)(void *ctx, const struct stack_trees *t);
 };
 
 struct view {

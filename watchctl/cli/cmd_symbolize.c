@@ -1,0 +1,175 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
+#include "watchctl/cli/command.h"
+#include "watchctl/cli/symbolize_print.h"
+#include "watchctl/view/symbolize.h"
+
+#define BAR_AFTER_NS 1000000000u
+#define BAR_EVERY_NS 100000000u
+#define BAR_COLUMNS 40
+
+struct request {
+	const char *log;
+	bool json, quiet, dry_run;
+	struct symbol_search *search;
+};
+
+static const struct option options[] = {
+	{ "--debug-dir", NULL, "DIR",
+	  "look for debug information in DIR too: DIR/.build-id, and files below it by their build ids",
+	  COMPLETE_DIRECTORY, NULL },
+	{ "--sysroot", NULL, "DIR", "the modules' files are below DIR, as those of a container are",
+	  COMPLETE_DIRECTORY, NULL },
+	{ "--module-path", NULL, "OLD=NEW", "the modules' files below OLD are below NEW here",
+	  COMPLETE_NOTHING, NULL },
+	{ "--dry-run", NULL, NULL, "store nothing in the log", 0, NULL },
+	{ "--json", NULL, NULL, "one JSON object a line: each address, each module, a summary", 0, NULL },
+	{ "-q", "--quiet", NULL, "print nothing but errors", 0, NULL },
+	{ 0 },
+};
+
+static struct wc_error *map_path(struct symbol_search *search, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	scoped(freep) char *old = strndup(text, equals ? (size_t)(equals - text) : 0);
+
+	if (!old)
+		return &wc_enomem;
+	if (!equals)
+		return wc_error_new(WC_EUSAGE, "--module-path needs OLD=NEW; \"%s\" has no \"=\"", text);
+	return symbol_search_map_path(search, old, equals + 1);
+}
+
+static struct wc_error *take_option(struct request *q, const struct option_match *m)
+{
+	if (option_is(m, "--debug-dir"))
+		return symbol_search_add_dir(q->search, m->value);
+	if (option_is(m, "--sysroot"))
+		return symbol_search_set_sysroot(q->search, m->value);
+	if (option_is(m, "--module-path"))
+		return map_path(q->search, m->value);
+	if (option_is(m, "--dry-run"))
+		q->dry_run = true;
+	else if (option_is(m, "--json"))
+		q->json = true;
+	else if (option_is(m, "-q"))
+		q->quiet = true;
+	return NULL;
+}
+
+static struct wc_error *take_word(struct request *q, const char *word)
+{
+	if (q->log)
+		return wc_error_new(WC_EUSAGE, "symbolize takes one log; \"%s\" is one too many", word);
+	q->log = word;
+	return NULL;
+}
+
+static struct wc_error *parse(int argc, char **argv, struct request *q)
+{
+	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
+	struct option_match m;
+	struct wc_error *err;
+
+	do {
+		err = option_next(&scan, &m);
+		if (!err && m.kind == OPTION_FOUND)
+			err = take_option(q, &m);
+		else if (!err && m.kind == OPTION_WORD)
+			err = take_word(q, m.value);
+		while (!err && m.kind == OPTION_DASHES && scan.next < argc)
+			err = take_word(q, argv[scan.next++]);
+		if (err)
+			return err;
+	} while (m.kind != OPTION_END);
+
+	if (!q->log)
+		return wc_error_new(WC_EUSAGE, "symbolize needs the name of a log: watchctl symbolize LOG");
+	return NULL;
+}
+
+/* A bar on the terminal, once it takes longer than a second. */
+struct bar {
+	uint64_t start_ns, drawn_ns;
+	bool wanted, drawn;
+};
+
+static void draw(void *ctx, size_t done, size_t total)
+{
+	struct bar *b = ctx;
+	uint64_t now = monotonic_ns();
+	int filled = total ? (int)(done * BAR_COLUMNS / total) : 0;
+
+	if (!b->wanted || now - b->start_ns < BAR_AFTER_NS || now - b->drawn_ns < BAR_EVERY_NS)
+		return;
+	b->drawn_ns = now;
+	b->drawn = true;
+	fprintf(stderr, "\r[%.*s%*s] %zu of %zu addresses", filled,
+		"########################################", BAR_COLUMNS - filled, "", done, total);
+}
+
+static void erase(const struct bar *b)
+{
+	if (b->drawn)
+		fputs("\r\033[K", stderr);
+}
+
+static struct wc_error *work(const struct request *q)
+{
+	struct bar bar = { .start_ns = monotonic_ns(), .wanted = !q->quiet && isatty(STDERR_FILENO) };
+	const struct symbol_progress progress = { draw, &bar };
+	const struct symbolize_options opt = { q->search, q->dry_run, &progress };
+	scoped(symbolize_freep) struct symbolize *s = NULL;
+	struct wc_error *err;
+	uint64_t ignored;
+	const char *why;
+
+	err = symbolize_log(q->log, &opt, &s);
+	erase(&bar);
+	if (err)
+		return err;
+	if (q->json)
+		err = symbolize_print_json(s, stdout);
+	else if (!q->quiet)
+		symbolize_print_text(s, q->log, stdout);
+	ignored = symbolize_ignored(s, &why);
+	if (err || !why || ferror(stdout))
+		return err;
+	fflush(stdout);
+	return wc_error_new(WC_ELOG,
+			    "the log %s is not whole: the last %" PRIu64 " bytes were ignored, because %s",
+			    q->log, ignored, why);
+}
+
+static struct wc_error *run(int argc, char **argv)
+{
+	struct request q = { .search = symbol_search_new() };
+	struct wc_error *err;
+
+	if (!q.search)
+		return &wc_enomem;
+	symbol_search_allow_fetch(q.search);
+	err = parse(argc, argv, &q);
+	if (!err)
+		err = work(&q);
+	symbol_search_free(q.search);
+	return err;
+}
+
+const struct command cmd_symbolize = {
+	.name = "symbolize",
+	.args = "[options] LOG",
+	.summary = "name the code addresses of a log from build ids, and keep the names in it",
+	.help = "Files and debug information are looked for by build id: at the path that the log names, in\n"
+		"/usr/lib/debug, and at the servers in DEBUGINFOD_URLS. Run again, it adds what it finds "
+		"more.\n",
+	.options = options,
+	.operand = COMPLETE_DIRECTORY,
+	.run = run,
+};
