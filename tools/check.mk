@@ -1,9 +1,9 @@
 # Checks of the source and of what it does with bad luck: layers, lint, format, sanitizers, fuzzing.
 # None of them writes into the tree, but for format-fix.
 
-SOURCE_DIRS := $(wildcard .ci completion handler lldb-scripts stackwalk tests tools watchctl)
+SOURCE_DIRS := $(wildcard .ci capture completion examples handler lldb-scripts stackwalk tests tools watchctl)
 C_FILES = $(sort $(shell find $(SOURCE_DIRS) -name '*.[ch]' -o -name '*.cc'))
-PRODUCT_C = $(filter-out %.bpf.c,$(filter handler/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
+PRODUCT_C = $(filter-out %.bpf.c,$(filter capture/% handler/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
 SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellcheck shell=' $(SOURCE_DIRS)))
 # The headers that the build makes: some sources cannot be parsed without them.
 GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/syscall_names.h
@@ -53,7 +53,8 @@ shellcheck: | packages-check
 	@echo "shellcheck: $(words $(SHELL_SCRIPTS)) files"
 
 manlint: | packages-check
-	@for page in $(MAN_PAGES); do groff -man -ww -z -Tutf8 $$page 2>&1; done | ( ! grep . )
+	@mkdir -p $(BUILD)/manroot && ln -sfn $(CURDIR)/man $(BUILD)/manroot/man3
+	@for page in $(MAN_PAGES); do groff -man -ww -z -Tutf8 -I$(BUILD)/manroot $$page 2>&1; done | ( ! grep . )
 	@echo "man pages: $(words $(MAN_PAGES)) files"
 
 # The library, the tests and the program with AddressSanitizer and UBSan. The handler is never instrumented:
@@ -63,7 +64,7 @@ asan: ## unit tests and live sessions under AddressSanitizer and UBSan
 	$(Q)$(ASAN_MAKE) unit
 	$(Q)$(ASAN_MAKE) e2e E2E="$(ASAN_E2E)"
 ASAN_MAKE = ASAN_OPTIONS=detect_stack_use_after_return=1 $(MAKE) --no-print-directory BUILD=$(BUILD)-asan CFLAGS="$(SANITIZE)"
-ASAN_E2E ?= $(addprefix tests/e2e/test_,report.py accesses.py launch.py bad_input.py)
+ASAN_E2E ?= $(addprefix tests/e2e/test_,report.py report_tags.py symbolize.py tags.py accesses.py launch.py bad_input.py)
 
 # libFuzzer: `make fuzz FUZZ_S=600 FUZZ="tracelog cfi"`. What is found is left in $(BUILD)-fuzz/NAME-crash-*;
 # new inputs go to $(BUILD)-fuzz/corpus/NAME, the seeds in tests/fuzz/corpus/NAME are only read.

@@ -8,19 +8,34 @@ BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 # Debian's zsh looks here; below /usr/local in a folder of its own.
 ZSHDIR := $(DESTDIR)$(PREFIX)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
 
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR := $(DESTDIR)$(PREFIX)/include
+EXAMPLES := $(wildcard examples/*)
+
 MAN_PAGES := $(wildcard man/*.[1-8])
 DOCS := $(wildcard README.md docs/*.md)
 
 .PHONY: install uninstall
-install: $(PROG) ## program, man pages, completions, docs; PREFIX=/usr/local, DESTDIR=
+install: all ## program, library, man pages, completions, docs; PREFIX=/usr/local, DESTDIR=
 	$(INSTALL) -D -m 755 $(PROG) $(BINDIR)/watchctl
 	$(foreach page,$(MAN_PAGES),$(INSTALL) -D -m 644 -t $(MANDIR)/man$(subst .,,$(suffix $(page))) $(page) &&) :
 	$(INSTALL) -D -m 644 completion/watchctl.bash $(BASHDIR)/watchctl
 	$(INSTALL) -D -m 644 completion/_watchctl $(ZSHDIR)/_watchctl
+	$(INSTALL) -D -m 644 $(CAPTURE_SO) $(DESTDIR)$(LIBDIR)/$(CAPTURE_SONAME)
+	ln -sf $(CAPTURE_SONAME) $(DESTDIR)$(LIBDIR)/libstackwalk.so
+	$(INSTALL) -D -m 644 $(CAPTURE_LIB) $(DESTDIR)$(LIBDIR)/libstackwalk.a
+	$(INSTALL) -D -m 644 capture/stackwalk.h $(INCLUDEDIR)/stackwalk.h
+	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed -e 's,@PREFIX@,$(PREFIX),; s,@LIBDIR@,$(LIBDIR),; s,@VERSION@,$(VERSION),' capture/stackwalk.pc.in \
+		> $(DESTDIR)$(LIBDIR)/pkgconfig/stackwalk.pc
+	$(INSTALL) -D -m 644 -t $(DOCDIR)/examples $(EXAMPLES)
+	$(if $(DESTDIR),,-ldconfig)
 	$(if $(DOCS),$(INSTALL) -D -m 644 -t $(DOCDIR) $(DOCS))
 
 uninstall: ## removes what install placed
 	rm -f $(BINDIR)/watchctl $(BASHDIR)/watchctl $(ZSHDIR)/_watchctl
 	rm -f $(foreach page,$(MAN_PAGES),$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
-	rm -f $(addprefix $(DOCDIR)/,$(notdir $(DOCS)))
+	rm -f $(addprefix $(DOCDIR)/,$(notdir $(DOCS)) $(EXAMPLES)) $(INCLUDEDIR)/stackwalk.h
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(CAPTURE_SONAME) libstackwalk.so libstackwalk.a pkgconfig/stackwalk.pc)
+	-rmdir $(DOCDIR)/examples 2>/dev/null || :
 	-rmdir $(DOCDIR) 2>/dev/null || :

@@ -14,16 +14,17 @@ test: | packages-test ## unit and end-to-end tests
 unit: $(UNIT_BIN) ## unit tests only
 	@tools/run-units $(UNIT_BIN)
 
-e2e: $(PROG) | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
+e2e: $(PROG) $(CAPTURE_SO) $(CAPTURE_LIB) | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
 	@BUILD="$(BUILD)" WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 \
 		$(PYTEST) -rsfE -p no:cacheprovider --durations=5 $(E2E)
 
-oracle: $(LIB) | packages-oracle ## our unwinder against libunwind and libdwfl, on real programs (minutes)
+oracle: $(LIB) | packages-oracle ## our unwinder against gdb, libunwind and libdwfl, on real programs (minutes)
+	@tests/oracle/run-gdb-oracle $(BUILD)
 	@tests/oracle/run-unwind-oracle $(BUILD)
 
-$(UNIT_BIN): $(BUILD)/tests/unit/%: tests/unit/%.c $(LIB) | packages-test
+$(UNIT_BIN): $(BUILD)/tests/unit/%: tests/unit/%.c $(LIB) $(CAPTURE_PARTS) | packages-test
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  UNIT    $*")
-	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIB) $(LIBS) -lcmocka
+	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIB) $(CAPTURE_PARTS) $(LIB) $(LIBS) -lcmocka
 
 -include $(UNIT_BIN:%=%.d)

@@ -90,7 +90,7 @@ class Result:
         print(file=out)
         self._print_hits(out)
         self._print_server(out)
-        self._print_claims(out)
+        print_claims(self.claims, out)
 
     def noise(self):
         """How far the rounds of the floor are apart; None: not measured."""
@@ -144,15 +144,17 @@ class Result:
         note = f"  {row.lost} LOST" if row.lost else ""
         return note + (f"  gave up: {row.problem}" if row.problem else "")
 
-    def _print_claims(self, out):
-        print(f"\n{'TARGET':48}{'ratio':>8}{'least':>9}{'most':>9}{'target':>10}", file=out)
-        for c in self.claims:
-            name = f"{c['row']} / {c['over']}"
-            if "skipped" in c:
-                print(f"{name:48}  skipped: {c['skipped']}", file=out)
-                continue
-            cells = f"{factor(c['median']):>8}{factor(c['least']):>9}{factor(c['most']):>9}{c['target']:>10}"
-            verdict = "met" if c["met"] else "NOT met"
-            if not c["met"] and "possible" in c:
-                verdict += f" (an empty handler: {factor(c['possible'])})"
-            print(f"{name:48}{cells}  {verdict}", file=out)
+
+def print_claims(claims, out):
+    names = [f"{c['row']} / {c['over']}" for c in claims]
+    width = max([48, *(len(name) + 1 for name in names)])
+    print(f"\n{'TARGET':{width}}{'ratio':>8}{'least':>9}{'most':>9}{'target':>10}", file=out)
+    for c, name in zip(claims, names):
+        if "skipped" in c:
+            print(f"{name:{width}}  skipped: {c['skipped']}", file=out)
+            continue
+        cells = f"{factor(c['median']):>8}{factor(c['least']):>9}{factor(c['most']):>9}{c['target']:>10}"
+        verdict = "met" if c["met"] else "NOT met"
+        if not c["met"] and "possible" in c:
+            verdict += f" (an empty handler: {factor(c['possible'])})"
+        print(f"{name:{width}}{cells}  {verdict}", file=out)
