@@ -18,6 +18,12 @@ BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 WATCHCTL = os.environ.get("WATCHCTL", str(BUILD / "bin" / "watchctl"))
 TIMEOUT = 60
 
+# What a program is linked with that captures its stacks.
+STACKWALK = {
+    "@stackwalk.so": [f"-I{ROOT}/capture", str(BUILD / "libstackwalk.so"), f"-Wl,-rpath,{BUILD}"],
+    "@stackwalk.a": [f"-I{ROOT}/capture", str(BUILD / "libstackwalk.a")],
+}
+
 # name: (sources, compiler and flags)
 RECIPES = {
     "puppet": (["puppet.c"], "gcc -O2 -g -pthread -ldl"),
@@ -41,6 +47,11 @@ RECIPES = {
     "lifecycle": (["lifecycle.c"], "gcc -O2 -g -pthread"),
     "kernel_calls": (["kernel_calls.c"], "gcc -D_GNU_SOURCE -O2 -g -pthread"),
     "orphan": (["orphan.c"], "gcc -O2 -g"),
+    "tagged": (["tagged.c"], "gcc -O2 -g -fomit-frame-pointer @stackwalk.so -pthread -ldl"),
+    "tagged_static": (["tagged.c"], "gcc -O2 -s -static -w @stackwalk.a -pthread"),
+    "tagged_static_pie": (["tagged.c"], "gcc -O2 -g -static-pie -w @stackwalk.a -pthread"),
+    "tagged_signals": (["tagged_signals.c"], "gcc -O2 -g @stackwalk.so"),
+    "libtagged.so": (["tagged_plugin.c"], "gcc -O2 -g -shared -fPIC @stackwalk.a"),
 }
 
 
@@ -65,8 +76,9 @@ def build():
         sources, command = RECIPES[name]
         target = out / name
         paths = [VICTIMS / s for s in sources]
-        if not target.exists() or any(p.stat().st_mtime > target.stat().st_mtime for p in paths):
-            flags = command.split()
+        paths_used = paths + [BUILD / f"lib{w[1:]}" for w in command.split() if w in STACKWALK]
+        if not target.exists() or any(p.stat().st_mtime > target.stat().st_mtime for p in paths_used):
+            flags = [f for word in command.split() for f in STACKWALK.get(word, [word])]
             if flags[0] == "go":
                 line = ["go", "build", "-o", str(target), str(paths[0])]
             else:

@@ -15,9 +15,12 @@
 
 #define FRAMES_DEFAULT 32
 #define FRAMES_MAX 64
+#define TAG_FRAMES_DEFAULT 64
+#define TAG_FRAMES_MAX 128
 #define BUFFER_DEFAULT (8ull << 20)
 #define BUFFER_MIN (64ull << 10)
 #define BUFFER_MAX (1ull << 30)
+#define TAG_BUFFER_MAX (256ull << 20)
 
 struct request {
 	struct monitor_options monitor;
@@ -59,11 +62,14 @@ static const struct option options[] = {
 	{ "--sample", NULL, "N", "of the hits that pass, record every Nth", COMPLETE_NOTHING, NULL },
 	{ "--rate", NULL, "N/s", "and at most N a second, evenly (also N/ms, N/min)", COMPLETE_NOTHING,
 	  NULL },
-	{ "-n", "--count", "COUNT", "end after COUNT accesses", COMPLETE_NOTHING, NULL },
+	{ "--tags", NULL, NULL,
+	  "collect the tagged stacks that the program captures with libstackwalk, see stackwalk(7)", 0,
+	  NULL },
+	{ "-n", "--count", "COUNT", "end after COUNT accesses and captures", COMPLETE_NOTHING, NULL },
 	{ "-t", "--time", "SECONDS", "end after SECONDS (fractions allowed)", COMPLETE_NOTHING, NULL },
-	{ "-o", "--log", "LOG", "record into the new log LOG; accesses are then not printed",
+	{ "-o", "--log", "LOG", "record into the new log LOG; accesses and captures are then not printed",
 	  COMPLETE_NOTHING, NULL },
-	{ "--echo", NULL, NULL, "with -o: print the accesses all the same", 0, NULL },
+	{ "--echo", NULL, NULL, "with -o: print them all the same", 0, NULL },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
 	  NULL },
@@ -79,13 +85,18 @@ static const struct option options[] = {
 	{ "--exec", NULL, "WHAT",
 	  "when the process executes another program: ignore (default), which ends the watch, or follow",
 	  COMPLETE_WORDS, "ignore follow" },
-	{ "--frames", NULL, "N", "most frames of a stack, 1 to 64 (default 32)", COMPLETE_NOTHING, NULL },
-	{ "--buffer", NULL, "SIZE", "size of the event buffer in the target, 64K to 1G (default 8M)",
+	{ "--frames", NULL, "N",
+	  "most frames of a stack, 1 to 64 (default 32); of a capture, 1 to 128 (default 64)",
+	  COMPLETE_NOTHING, NULL },
+	{ "--buffer", NULL, "SIZE",
+	  "size of the event buffer in the target, 64K to 1G (default 8M); with --tags that of each thread, "
+	  "at "
+	  "most 256M",
 	  COMPLETE_NOTHING, NULL },
 	{ "--private-buffer", NULL, NULL, "do not share the event buffer; read it through the kernel", 0,
 	  NULL },
 	{ "--pending", NULL, NULL, "wait for a library that is not loaded yet", 0, NULL },
-	{ "-q", "--quiet", NULL, "print no accesses: only the table by site and the summary", 0, NULL },
+	{ "-q", "--quiet", NULL, "print no accesses and captures: only the tables and the summary", 0, NULL },
 	{ "--verbose", NULL, NULL, "tell what is being done", 0, NULL },
 	{ 0 },
 };
@@ -292,6 +303,7 @@ static bool take_flag(struct request *q, const struct option_match *m)
 		{ "--utc", &q->print.utc },
 		{ "--private-buffer", &q->monitor.private_ring },
 		{ "--pending", &q->monitor.pending },
+		{ "--tags", &q->monitor.tags },
 		{ "-q", &q->quiet },
 		{ "--verbose", &q->verbose },
 	};
@@ -330,9 +342,9 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	if (option_is(m, "-t"))
 		return take_seconds(m, &q->limits.time_ns);
 	if (option_is(m, "--frames")) {
-		err = option_number(m, 1, FRAMES_MAX, &n);
+		err = option_number(m, 1, TAG_FRAMES_MAX, &n);
 		if (!err)
-			q->monitor.frames = (unsigned int)n;
+			q->monitor.frames = q->monitor.tag_frames = (unsigned int)n;
 		return err;
 	}
 	if (option_is(m, "--engine")) {
@@ -350,8 +362,11 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 		q->monitor.follow_exec = !err && choice;
 		return err;
 	}
-	if (option_is(m, "--buffer"))
-		return take_buffer(m, &q->monitor.buffer_size);
+	if (option_is(m, "--buffer")) {
+		err = take_buffer(m, &q->monitor.buffer_size);
+		q->monitor.tag_ring_size = q->monitor.buffer_size;
+		return err;
+	}
 	if (option_is(m, "--color"))
 		return option_choice(m, &q->colour);
 	if (option_is(m, "-o")) {
@@ -380,13 +395,37 @@ static struct wc_error *check_watches(const struct request *q)
 	return NULL;
 }
 
+/* What captures and accesses do not have in common. */
+static struct wc_error *check_tags(const struct request *q)
+{
+	const struct monitor_options *o = &q->monitor;
+
+	if (o->nwatches && o->frames > FRAMES_MAX)
+		return wc_error_new(WC_EUSAGE, "--frames %u: the stack of an access has at most %u",
+				    o->frames, FRAMES_MAX);
+	if (!o->nwatches && (o->engine != MONITOR_AUTO || o->private_ring))
+		return wc_error_new(WC_EUSAGE,
+				    "%s is about how variables are watched, and none is: name one with -v",
+				    o->private_ring ? "--private-buffer" : "--engine");
+	if (!o->tags)
+		return NULL;
+	if (o->tag_ring_size > TAG_BUFFER_MAX)
+		return wc_error_new(WC_EUSAGE, "--buffer: with --tags, each thread has one: at most 256M");
+	if (o->follow_fork)
+		return wc_error_new(WC_EUSAGE,
+				    "--fork follow does not go with --tags: captures are collected from one "
+				    "process; run another watchctl --tags on the child");
+	return NULL;
+}
+
 static struct wc_error *check(const struct request *q)
 {
 	struct wc_error *err;
 
-	if (!q->monitor.nwatches)
+	if (!q->monitor.nwatches && !q->monitor.tags)
 		return wc_error_new(WC_EUSAGE,
-				    "what shall be watched? Name it with -v EXPR, for example -v flag");
+				    "what shall be watched? Name it with -v EXPR, for example -v flag; or "
+				    "collect tagged stacks with --tags");
 	if (q->monitor.pid && q->monitor.argv)
 		return wc_error_new(
 			WC_EUSAGE,
@@ -397,6 +436,8 @@ static struct wc_error *check(const struct request *q)
 	if (q->monitor.pid == getpid())
 		return wc_error_new(WC_EUSAGE, "process %d is watchctl itself", q->monitor.pid);
 	err = check_watches(q);
+	if (!err)
+		err = check_tags(q);
 	if (err)
 		return err;
 	if (q->echo && !q->log)
@@ -408,7 +449,10 @@ static struct wc_error *check(const struct request *q)
 static struct wc_error *parse(int argc, char **argv, struct request *ret)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct request q = { .monitor = { .frames = FRAMES_DEFAULT, .buffer_size = BUFFER_DEFAULT } };
+	struct request q = { .monitor = { .frames = FRAMES_DEFAULT,
+					  .buffer_size = BUFFER_DEFAULT,
+					  .tag_frames = TAG_FRAMES_DEFAULT,
+					  .tag_ring_size = BUFFER_DEFAULT } };
 	struct option_match m;
 	struct wc_error *err;
 
@@ -525,13 +569,21 @@ static struct wc_error *first_of(struct wc_error *a, struct wc_error *b)
 	return a ? a : b;
 }
 
-static struct wc_error *verdict(enum monitor_end end, const char *unarmed)
+static struct wc_error *verdict(enum monitor_end end, const char *unarmed, bool uncollected)
 {
 	if (unarmed && end != MONITOR_GAVE_UP)
 		return wc_error_new(
 			WC_ENAME,
 			"%s was never armed: the library was not loaded while watchctl waited for it",
 			unarmed);
+	if (uncollected && end != MONITOR_GAVE_UP)
+		return wc_error_new(
+			WC_ENOTSUP,
+			"the program had no libstackwalk in it, as long as watchctl looked: nothing was "
+			"collected");
+	if (end == MONITOR_SUPPLANTED)
+		return wc_error_new(WC_ENOTSUP,
+				    "another process has begun to collect the captures: ours ended there");
 	if (end == MONITOR_EXECED)
 		return wc_error_new(WC_ETARGET,
 				    "the process has executed another program: the watch ended there");
@@ -547,10 +599,11 @@ static struct wc_error *watch(struct request *q, struct session *s)
 	struct monitor *m = NULL;
 	struct wc_error *err, *close_err;
 	const char *unarmed;
+	bool uncollected;
 
 	if (q->verbose)
 		q->monitor.say = say;
-	q->limits.stop = &stop_asked;
+	q->limits.stop = q->monitor.stop = &stop_asked;
 	q->limits.tick = tick;
 	q->limits.tick_ctx = s;
 	err = monitor_open(&q->monitor, s->events, &m);
@@ -562,9 +615,10 @@ static struct wc_error *watch(struct request *q, struct session *s)
 	fflush(s->out);
 	err = monitor_run(m, &q->limits, &end);
 	unarmed = monitor_never_armed(m);
+	uncollected = monitor_never_collected(m);
 	close_err = monitor_close(m);
 	if (!err)
-		err = verdict(end, unarmed);
+		err = verdict(end, unarmed, uncollected);
 	if (err && close_err)
 		say(NULL, "%s", close_err->text);
 	return first_of(err, close_err);
@@ -588,7 +642,9 @@ static struct wc_error *run(int argc, char **argv)
 const struct command cmd_watch = {
 	.name = "watch",
 	.args = "-p PID -v EXPR [-s SIZE] [-r|-w|-rw|-x] [-i 0..3] [filters] [options]\n"
-		"-v EXPR [-s SIZE] [-r|-w|-rw|-x] [filters] [options] -- PROGRAM [ARGS]",
+		"-v EXPR [-s SIZE] [-r|-w|-rw|-x] [filters] [options] -- PROGRAM [ARGS]\n"
+		"-p PID --tags [-v EXPR ...] [options]\n"
+		"--tags [-v EXPR ...] [options] -- PROGRAM [ARGS]",
 	.summary = "log every access to a variable of a running program, or of one that it starts",
 	.help = "EXPR: flag, file.c:flag, libfoo.so:flag, server.stats.hits, table[3].state, "
 		"head->next->len,\n"

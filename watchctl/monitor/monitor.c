@@ -18,13 +18,14 @@
 #include "watchctl/trace/event.h"
 
 #define PUMP_MS 100
+#define WAIT_NS 20000000ull /* without an engine */
 #define TICK_NS 200000000ull
 
 struct wc_error *monitor_put(struct monitor *m, struct trace_event *e)
 {
 	if (!e->time_ns)
 		e->time_ns = monotonic_ns();
-	return m->sink.put(m->sink.ctx, e);
+	return m->events.put(m->events.ctx, e);
 }
 
 struct wc_error *monitor_note(struct monitor *m, const char *fmt, ...)
@@ -43,18 +44,49 @@ struct wc_error *monitor_note(struct monitor *m, const char *fmt, ...)
 	return monitor_put(m, &e);
 }
 
-/* Between engine and user: no more accesses than were asked for. What comes too late counts as filtered. */
+/*
+ * Between engine and user: no more accesses and captures than were asked for. What comes too late counts as
+ * filtered.
+ */
 static struct wc_error *forward(void *ctx, const struct trace_event *e)
 {
 	struct monitor *m = ctx;
 
-	if (e->type == EVENT_ACCESS) {
+	if (e->type == EVENT_ACCESS || e->type == EVENT_CAPTURE) {
 		if (m->limit && m->forwarded >= m->limit)
 			return NULL;
 		m->forwarded++;
-		m->watch[e->access.watch].forwarded++;
+		if (e->type == EVENT_CAPTURE)
+			m->captured++;
+		else
+			m->watch[e->access.watch].forwarded++;
 	}
 	return m->sink.put(m->sink.ctx, e);
+}
+
+/* Where two look at the modules, each is told once; and accesses and captures get one order. */
+static struct wc_error *join(void *ctx, const struct trace_event *e)
+{
+	struct monitor *m = ctx;
+	struct event_sink next = timeline_sink(m->timeline);
+	bool ok = true;
+
+	if (e->type == EVENT_PROCESS && e->process.pid == m->pid)
+		told_modules_deinit(&m->modules);
+	if ((e->type == EVENT_MODULE || e->type == EVENT_MODULE_GONE) &&
+	    !told_modules_is_news(&m->modules, e, &ok))
+		return NULL;
+	return ok ? next.put(next.ctx, e) : &wc_enomem;
+}
+
+static bool lay_pipes(struct monitor *m)
+{
+	m->events = (struct event_sink){ forward, m };
+	if (!m->options.tags || !m->options.nwatches)
+		return true;
+	m->timeline = timeline_new(m->events);
+	m->events = (struct event_sink){ join, m };
+	return m->timeline;
 }
 
 static size_t read_proc_file(pid_t pid, const char *name, char *buf, size_t len)
@@ -227,7 +259,17 @@ static struct wc_error *open_engine(struct monitor *m)
 		.follow_exec = m->options.follow_exec,
 	};
 
-	return m->ops->open(m->pid, &o, (struct event_sink){ forward, m }, &m->engine);
+	return m->ops->open(m->pid, &o, m->events, &m->engine);
+}
+
+static struct wc_error *open_watches(struct monitor *m)
+{
+	struct wc_error *err;
+
+	if (!m->options.nwatches)
+		return NULL;
+	err = open_engine(m);
+	return err ? err : arm_first(m);
 }
 
 static void free_monitor(struct monitor *m)
@@ -239,6 +281,11 @@ static void free_monitor(struct monitor *m)
 		free(m->watch[i].filter_text);
 	}
 	locator_free(m->locator);
+	tags_free(m->tags);
+	tag_table_deinit(&m->tag_table);
+	timeline_free(m->timeline);
+	told_modules_deinit(&m->modules);
+	closep(&m->pidfd);
 	free(m);
 }
 
@@ -286,19 +333,25 @@ struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink
 	m->options = *o;
 	m->sink = sink;
 	m->wait_status = -1;
+	m->pidfd = -1;
+	m->tag_counts.has_counted = true;
 	m->locator = locator_new();
-	err = m->locator ? open_target(m) : &wc_enomem;
+	err = m->locator && lay_pipes(m) ? open_target(m) : &wc_enomem;
 	if (!err)
 		err = check_requests(m);
 	if (!err)
+		err = monitor_check_library(m);
+	if (!err && m->options.nwatches)
 		err = monitor_choose(m);
 	if (!err)
 		err = tell_process(m);
 	if (!err)
-		err = open_engine(m);
+		err = open_watches(m);
 	if (!err)
-		err = arm_first(m);
+		err = monitor_collect(m);
 	if (err) {
+		if (m->tags)
+			wc_error_free(tags_stop(m->tags));
 		drop_child(m);
 		if (m->engine)
 			wc_error_free(m->ops->close(m->engine));
@@ -365,24 +418,30 @@ static struct wc_error *forget_program(struct monitor *m)
 /* --exec follow: the same names in the program that the process runs now. */
 static struct wc_error *follow_exec(struct monitor *m)
 {
-	struct wc_error *err = m->ops->stop(m->engine);
+	struct wc_error *err = m->engine ? m->ops->stop(m->engine) : NULL;
+	bool lives_on = m->engine && m->ops->follows_exec;
 
 	if (!err)
+		err = monitor_collect_stop(m);
+	if (!err && m->timeline)
+		err = timeline_release(m->timeline, UINT64_MAX);
+	if (!err && m->engine)
 		err = forget_program(m);
-	if (!err && !m->ops->follows_exec)
+	if (!err && m->options.nwatches && !lives_on)
 		err = monitor_choose(m);
 	if (!err)
 		err = tell_process(m);
-	if (!err && !m->ops->follows_exec)
+	if (!err && m->options.nwatches && !lives_on)
 		err = open_engine(m);
 	if (!err)
 		err = monitor_note(
-			m, m->ops->follows_exec
-				   ? "the process has executed another program: the watch goes on in it"
-				   : "the process has executed another program: the watch goes on in it; "
-				     "what it "
-				     "accessed in its first moments, before this was noticed, is not seen");
-	return err ? err : arm_first(m);
+			m, lives_on ? "the process has executed another program: the watch goes on in it"
+				    : "the process has executed another program: the watch goes on in it; "
+				      "what it "
+				      "accessed in its first moments, before this was noticed, is not seen");
+	if (!err && m->options.nwatches)
+		err = arm_first(m);
+	return err ? err : monitor_collect(m);
 }
 
 static struct wc_error *after_pump(struct monitor *m, enum pump_result r, bool *ret_over,
@@ -408,8 +467,10 @@ static struct wc_error *after_pump(struct monitor *m, enum pump_result r, bool *
 		}
 		*ret = MONITOR_EXECED;
 		return monitor_note(
-			m, "the process has executed another program: its variables are gone, the watch has "
-			   "ended");
+			m, m->options.nwatches
+				   ? "the process has executed another program: its variables are gone, the "
+				     "watch has ended"
+				   : "the process has executed another program: the collection has ended");
 	case PUMP_ENDED:
 		*ret = MONITOR_GAVE_UP;
 		return monitor_note(m, "%s", m->ops->why(m->engine));
@@ -434,6 +495,52 @@ static bool limits_reached(const struct monitor *m, const struct monitor_limits 
 	return true;
 }
 
+/* The captures, beside what the engine pumps; or without one. */
+static struct wc_error *pump_captures(struct monitor *m, enum pump_result *r, bool *ret_over,
+				      enum monitor_end *ret)
+{
+	enum tags_state state;
+	struct wc_error *err = monitor_collect_poll(m, &state);
+
+	if (err || state == TAGS_RUN)
+		return err;
+	if (state == TAGS_SUPPLANTED) {
+		err = monitor_note(m, "another process has begun to collect the captures: ours end here");
+		if (!err)
+			err = monitor_collect_stop(m);
+		*ret_over = !m->engine;
+		*ret = MONITOR_SUPPLANTED;
+		return err;
+	}
+	if (!m->engine)
+		*r = monitor_how_it_ended(m);
+	else if (*r != PUMP_EXECED) /* the engine will tell which */
+		m->tags_wait_ns = WAIT_NS;
+	return NULL;
+}
+
+static int pump_timeout(const struct monitor *m, const struct monitor_limits *l)
+{
+	int ms = l->count || l->time_ns ? PUMP_MS / 10 : PUMP_MS;
+
+	return m->tags && m->tags_wait_ns / 1000000 < (uint64_t)ms ? (int)(m->tags_wait_ns / 1000000) : ms;
+}
+
+static struct wc_error *pump(struct monitor *m, const struct monitor_limits *l, bool *ret_over,
+			     enum monitor_end *ret)
+{
+	enum pump_result r = PUMP_IDLE;
+	struct wc_error *err = NULL;
+
+	if (m->engine)
+		err = m->ops->pump(m->engine, pump_timeout(m, l), &r);
+	else
+		monitor_wait(m, l->count || l->time_ns ? PUMP_MS / 10 * 1000000ull : WAIT_NS);
+	if (!err && m->tags)
+		err = pump_captures(m, &r, ret_over, ret);
+	return err || *ret_over ? err : after_pump(m, r, ret_over, ret);
+}
+
 struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *l, enum monitor_end *ret)
 {
 	uint64_t start = monotonic_ns(), ticked = start;
@@ -441,13 +548,9 @@ struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *l, 
 
 	m->limit = l->count;
 	while (!limits_reached(m, l, start, ret)) {
-		enum pump_result r;
-		struct wc_error *err =
-			m->ops->pump(m->engine, l->count || l->time_ns ? PUMP_MS / 10 : PUMP_MS, &r);
+		struct wc_error *err = pump(m, l, &over, ret);
 		uint64_t now = monotonic_ns();
 
-		if (!err)
-			err = after_pump(m, r, &over, ret);
 		if (!err && !over && monotonic_ns() - m->extended_ns > EXTEND_NS)
 			err = monitor_extend(m);
 		if (!err && l->tick && now - ticked > TICK_NS) {
@@ -502,12 +605,20 @@ static struct wc_error *tell_summary(struct monitor *m, unsigned int i)
 
 static struct wc_error *finish(struct monitor *m)
 {
-	struct wc_error *err = m->ops->stop(m->engine);
+	struct wc_error *err = m->engine ? m->ops->stop(m->engine) : NULL, *collect_err;
 	unsigned int i;
 
-	for (i = 0; i < m->options.nwatches && !err; i++)
+	/* Whatever went wrong, the program is not left with captures that nobody collects. */
+	collect_err = monitor_collect_stop(m);
+	if (err)
+		wc_error_free(collect_err);
+	else
+		err = collect_err;
+	if (!err && m->timeline)
+		err = timeline_release(m->timeline, UINT64_MAX);
+	for (i = 0; i < m->options.nwatches && !err && m->engine; i++)
 		err = tell_summary(m, i);
-	return err;
+	return err ? err : monitor_collect_summary(m);
 }
 
 struct wc_error *monitor_close(struct monitor *m)
@@ -516,7 +627,7 @@ struct wc_error *monitor_close(struct monitor *m)
 
 	if (!m)
 		return NULL;
-	err = m->engine ? finish(m) : NULL;
+	err = finish(m);
 	close_err = m->engine ? m->ops->close(m->engine) : NULL;
 	reap(m);
 	free_monitor(m);
@@ -533,4 +644,9 @@ const char *monitor_never_armed(const struct monitor *m)
 		if (!m->watch[i].told && !m->watch[i].waits)
 			return m->options.watch[i].expr;
 	return NULL;
+}
+
+bool monitor_never_collected(const struct monitor *m)
+{
+	return m->options.tags && !m->collected_ns;
 }

@@ -1,8 +1,10 @@
 /*
- * monitor - one target with its watches, its engine and a sink: the wiring, and their lifetimes.
+ * monitor - one target with its watches, its engine, the captures that it makes itself, and a sink: the
+ * wiring, and their lifetimes.
  *
- * Emits, around what the engine emits: the process, each watch when it is armed (again, when it has moved),
- * notes about what befell the target, and one summary per watch at the end.
+ * Emits, around what the engine and the collector emit: the process, each watch when it is armed (again, when
+ * it has moved), notes about what befell the target, and one summary per watch, and one for the captures, at
+ * the end.
  */
 #ifndef WATCHCTL_MONITOR_MONITOR_H
 #define WATCHCTL_MONITOR_MONITOR_H
@@ -52,21 +54,26 @@ struct monitor_options {
 	bool private_ring;
 	bool pending; /* also with a running process: wait for libraries that are not loaded yet */
 	bool follow_fork, follow_exec;
+	bool tags;		 /* captures are collected; there may be no watch then, and no engine */
+	unsigned int tag_frames; /* of a capture, 1..128 */
+	size_t tag_ring_size;	 /* for each thread that captures, a power of two */
+	const volatile sig_atomic_t *stop; /* ends a wait while opening; may be NULL */
 	void (*say)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *say_ctx;
 };
 
 enum monitor_end {
 	MONITOR_STOPPED, /* asked to */
-	MONITOR_COUNT,	 /* as many accesses as were asked for */
+	MONITOR_COUNT,	 /* as many accesses and captures as were asked for */
 	MONITOR_TIME,
 	MONITOR_EXITED, /* the target */
 	MONITOR_EXECED,
-	MONITOR_GAVE_UP, /* for the target's sake; the note in the log says why */
+	MONITOR_SUPPLANTED, /* another collector has taken the captures; there was nothing else to do */
+	MONITOR_GAVE_UP,    /* for the target's sake; the note in the log says why */
 };
 
 struct monitor_limits {
-	uint64_t count;			     /* accesses; 0: no limit */
+	uint64_t count;			     /* accesses and captures; 0: no limit */
 	uint64_t time_ns;		     /* 0: no limit */
 	const volatile sig_atomic_t *stop;   /* becomes true when the user has had enough */
 	struct wc_error *(*tick)(void *ctx); /* called about five times a second; may be NULL */
@@ -86,5 +93,8 @@ struct wc_error *monitor_close(struct monitor *m);
 
 /* A watch that waited for a library to the end, by its expression; NULL: all were armed. */
 const char *monitor_never_armed(const struct monitor *m);
+
+/* Captures were asked for, and no libstackwalk was found to the end. */
+bool monitor_never_collected(const struct monitor *m);
 
 #endif

@@ -7,6 +7,7 @@
  *	arm.c		arms what was planned, tells the watch; what waits for a library
  *	follow.c	the pointers on a path, and moving the watch when one changes
  *	per_thread.c	new threads of a variable of which each thread has its own
+ *	collect.c	the captures that the program makes itself
  */
 #ifndef WATCHCTL_MONITOR_MONITORED_H
 #define WATCHCTL_MONITOR_MONITORED_H
@@ -16,6 +17,9 @@
 #include "watchctl/engine/engine.h"
 #include "watchctl/engine/range_plan.h"
 #include "watchctl/monitor/monitor.h"
+#include "watchctl/monitor/tags.h"
+#include "watchctl/monitor/timeline.h"
+#include "watchctl/monitor/told_modules.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/tracee.h"
 
@@ -61,6 +65,19 @@ struct monitor {
 	bool launched, hooked, started, told_kernel, told_late;
 	int wait_status;
 	uint64_t limit, forwarded;
+
+	/* With captures; else NULL and zero. */
+	struct event_sink events;    /* where all events go: through the timeline, or straight on */
+	struct timeline *timeline;   /* with watches as well */
+	struct told_modules modules; /* likewise */
+	struct tags *tags;	     /* NULL before and after */
+	struct tag_table tag_table;
+	struct tag_counts tag_counts; /* of what was stopped */
+	bool told_tags;
+	uint64_t collected_ns; /* since when; 0: it never was */
+	uint64_t captured;     /* captures given to the sink */
+	uint64_t tags_wait_ns; /* until the next poll */
+	int pidfd;
 };
 
 struct wc_error *monitor_put(struct monitor *m, struct trace_event *e);
@@ -98,6 +115,25 @@ bool monitor_any_per_thread(const struct monitor *m);
 
 /* Once a per-thread variable is armed: sees to it that new threads are, before they run. */
 struct wc_error *monitor_hook_threads(struct monitor *m);
+
+/* Begins with the captures, if they were asked for. A held program is run to its entry point. */
+struct wc_error *monitor_collect(struct monitor *m);
+
+/* Before anything is done: whether there can be captures at all, as far as that can be known now. */
+struct wc_error *monitor_check_library(const struct monitor *m);
+
+struct wc_error *monitor_collect_poll(struct monitor *m, enum tags_state *ret);
+
+/* Waits as long as the last poll said, but at most @most_ns; and no longer than the process lives. */
+void monitor_wait(const struct monitor *m, uint64_t most_ns);
+
+/* After TAGS_ENDED: PUMP_EXITED or PUMP_EXECED. */
+enum pump_result monitor_how_it_ended(const struct monitor *m);
+
+/* Delivers the rest. Accepts that there is nothing to stop. */
+struct wc_error *monitor_collect_stop(struct monitor *m);
+
+struct wc_error *monitor_collect_summary(struct monitor *m);
 
 /* Arms threads that have no copy armed yet. */
 struct wc_error *monitor_extend(struct monitor *m);

@@ -1,0 +1,64 @@
+#include "watchctl/monitor/told_modules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/vec.h"
+
+struct told_module {
+	int32_t pid;
+	uint64_t start, bias, file; /* a hash of path and build id */
+};
+
+static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+
+	while (n--)
+		h = (h ^ *p++) * 0x100000001b3u; /* FNV-1a */
+	return h;
+}
+
+static struct told_module identity(const struct trace_event *e)
+{
+	const struct module *m = &e->module;
+	uint64_t h = hash_bytes(0xcbf29ce484222325u, m->path, strlen(m->path));
+
+	return (struct told_module){
+		.pid = e->module_pid,
+		.start = m->start,
+		.bias = m->bias,
+		.file = hash_bytes(h, m->build_id, m->build_id_len),
+	};
+}
+
+static bool same(const struct told_module *a, const struct told_module *b)
+{
+	return a->pid == b->pid && a->start == b->start && a->bias == b->bias && a->file == b->file;
+}
+
+bool told_modules_is_news(struct told_modules *t, const struct trace_event *e, bool *ok)
+{
+	struct told_module m = identity(e);
+	size_t i;
+
+	*ok = true;
+	for (i = 0; i < t->n && !same(&t->v[i], &m); i++)
+		;
+	if (e->type == EVENT_MODULE) {
+		if (i < t->n)
+			return false;
+		*ok = vec_push(t->v, t->n, t->cap, m);
+		return true;
+	}
+	if (i == t->n)
+		return false;
+	t->v[i] = t->v[--t->n];
+	return true;
+}
+
+void told_modules_deinit(struct told_modules *t)
+{
+	free(t->v);
+	*t = (struct told_modules){ 0 };
+}
