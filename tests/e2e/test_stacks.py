@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -320,7 +321,7 @@ def test_javascript_from_main_to_the_compiled_function_and_on_into_c(tmp_path, w
     script = tmp_path / "load.js"
     script.write_text(NODE)
     node = subprocess.Popen(["node", "--perf-basic-prof", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            text=True, bufsize=1)
+                            text=True, bufsize=1, cwd=tmp_path)  # it leaves a log where it runs
     try:
         pid = int(node.stdout.readline().split()[1])
         node.stdin.write("warm up\n")
@@ -331,6 +332,7 @@ def test_javascript_from_main_to_the_compiled_function_and_on_into_c(tmp_path, w
     finally:
         node.kill()
         node.wait()
+        Path(f"/tmp/perf-{node.pid}.map").unlink(missing_ok=True)
     compiled = [a for a in accesses if any(f.get("module") == "[jit]" for f in a["stack"])]
     assert compiled
     for access in compiled:
