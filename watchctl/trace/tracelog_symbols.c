@@ -237,7 +237,6 @@ static struct wc_error *replace_metadata(struct tracelog_symbols *s)
 
 struct wc_error *tracelog_symbols_commit(struct tracelog_symbols *s)
 {
-	scoped(tracelog_symbols_discardp) struct tracelog_symbols *owned = s;
 	struct wc_error *err = NULL;
 
 	if (s->packet.len > TRACELOG_PACKET_HEAD)
@@ -247,7 +246,8 @@ struct wc_error *tracelog_symbols_commit(struct tracelog_symbols *s)
 	if (!err && (fsync(s->fd) < 0 || renameat(s->dir, s->name, s->dir, "symbols") < 0))
 		err = cannot_write(s, errno);
 	if (!err)
-		s->name[0] = '\0';
+		s->name[0] = '\0'; /* it stays */
+	tracelog_symbols_discard(s);
 	return err;
 }
 
