@@ -18,9 +18,10 @@ e2e: $(PROG) $(CAPTURE_SO) $(CAPTURE_LIB) | packages-test ## end-to-end tests on
 	@BUILD="$(BUILD)" WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 \
 		$(PYTEST) -rsfE -p no:cacheprovider --durations=5 $(E2E)
 
-oracle: $(LIB) | packages-oracle ## our unwinder against gdb, libunwind and libdwfl, on real programs (minutes)
+oracle: $(LIB) $(CAPTURE_SO) | packages-oracle ## our unwinder against gdb, libunwind and libdwfl, on real programs (minutes)
 	@tests/oracle/run-gdb-oracle $(BUILD)
 	@tests/oracle/run-unwind-oracle $(BUILD)
+	@tests/oracle/run-preload-oracle $(BUILD)
 
 $(UNIT_BIN): $(BUILD)/tests/unit/%: tests/unit/%.c $(LIB) $(CAPTURE_PARTS) | packages-test
 	@mkdir -p $(@D)

@@ -113,6 +113,30 @@ static void what_tells_of_something_goes_ahead_and_what_ends_something_waits(voi
 	assert_int_equal(s->seen[2].type, EVENT_MODULE_GONE);
 }
 
+/* A capture from before must not be named by what took a library's place. */
+static void a_module_in_the_place_of_another_waits(void **state)
+{
+	struct scene *s = *state;
+	struct event_sink sink = s->in;
+	struct trace_event e = { .type = EVENT_MODULE_GONE,
+				 .time_ns = 5,
+				 .module = { .start = 0x4000, .end = 0x6000, .path = (char *)"/lib/a.so" } };
+
+	assert_null(sink.put(sink.ctx, &e));
+	tell(s, EVENT_CAPTURE, 10);
+	e.type = EVENT_MODULE;
+	e.module.start = 0x6000;
+	e.module.end = 0x8000;
+	assert_null(sink.put(sink.ctx, &e));
+	assert_int_equal(s->n, 2);
+	e.module.start = 0x5000;
+	assert_null(sink.put(sink.ctx, &e));
+	assert_int_equal(s->n, 4);
+	assert_int_equal(s->seen[1].type, EVENT_MODULE);
+	assert_int_equal(s->seen[2].type, EVENT_CAPTURE);
+	assert_int_equal(s->seen[3].type, EVENT_MODULE);
+}
+
 static void it_does_not_hold_more_than_it_may(void **state)
 {
 	struct scene *s = *state;
@@ -155,6 +179,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		TEST(two_streams_become_one_in_order_of_time),
 		TEST(what_tells_of_something_goes_ahead_and_what_ends_something_waits),
+		TEST(a_module_in_the_place_of_another_waits),
 		TEST(it_does_not_hold_more_than_it_may),
 		cmocka_unit_test(each_module_is_told_once_by_whoever_sees_it_first),
 	};

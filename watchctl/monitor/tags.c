@@ -25,7 +25,8 @@
 
 #define MODULES_NS 100000000ull	   /* how often it looks for libraries that came or went */
 #define MODULES_MIN_NS 20000000ull /* at most, for the sake of an address in none of them */
-#define STARTING_NS 2000000000ull  /* a program that has just begun loads its libraries now */
+#define MOVED_CHEAP_NS 1000000ull
+#define STARTING_NS 2000000000ull /* a program that has just begun loads its libraries now */
 #define STARTING_WAIT_NS 1000000ull
 
 struct copy {
@@ -48,6 +49,11 @@ struct tags {
 	bool changed;		  /* the modules, since the last search for copies */
 	bool unready;		  /* a library is mapped and not relocated yet */
 	struct tag_counts counts; /* of those that are done with */
+
+	/* While captures are put that may be older than the last change of the modules: see put_module(). */
+	bool holding;
+	struct module_list gone, late;
+	uint64_t moved_ns, moved_cost_ns; /* the last look whether there was a change */
 };
 
 static bool read_memory(void *ctx, uint64_t addr, void *buf, size_t len)
@@ -73,10 +79,116 @@ static bool memory_is_gone(const struct tags *t)
 	return pread(t->mem_fd, &c, 1, 0) == 0;
 }
 
+/* Modules that change */
+
+static void module_deinit(struct module *m)
+{
+	free(m->path);
+	free(m->open_path);
+}
+
+static bool keep_module(struct module_list *l, const struct module *m)
+{
+	struct module copy = *m;
+
+	copy.path = strdup(m->path);
+	copy.open_path = m->open_path ? strdup(m->open_path) : NULL;
+	if (copy.path && (copy.open_path || !m->open_path) && vec_push(l->v, l->n, l->cap, copy))
+		return true;
+	module_deinit(&copy);
+	return false;
+}
+
+static struct wc_error *tell_module(const struct tags *t, enum event_type type, const struct module *m)
+{
+	struct trace_event e = { .type = type, .time_ns = monotonic_ns() };
+
+	e.module = *m;
+	return t->sink.put(t->sink.ctx, &e);
+}
+
+static struct wc_error *tell_modules(const struct tags *t, enum event_type type, struct module_list *l)
+{
+	struct wc_error *err = NULL;
+	size_t i;
+
+	for (i = 0; i < l->n; i++) {
+		if (!err)
+			err = tell_module(t, type, &l->v[i]);
+		module_deinit(&l->v[i]);
+	}
+	l->n = 0;
+	return err;
+}
+
+/*
+ * Captures that wait in the rings are older than a change of the modules that is found now, or younger. One
+ * that lies where a library has taken another's place may be of either: it gets no name, because what went is
+ * told before them and what came after them. Libraries that only went are told after them, those that only
+ * came before.
+ */
+static struct wc_error *put_module(void *ctx, const struct trace_event *e)
+{
+	struct tags *t = ctx;
+	struct wc_error *err = NULL;
+	bool replaces = false;
+	size_t i = 0;
+
+	if (!t->holding || (e->type != EVENT_MODULE && e->type != EVENT_MODULE_GONE))
+		return t->sink.put(t->sink.ctx, e);
+	if (e->type == EVENT_MODULE_GONE)
+		return keep_module(&t->gone, &e->module) ? NULL : &wc_enomem;
+	while (i < t->gone.n && !err) {
+		struct module *m = &t->gone.v[i];
+
+		if (m->start >= e->module.end || e->module.start >= m->end) {
+			i++;
+			continue;
+		}
+		replaces = true;
+		err = tell_module(t, EVENT_MODULE_GONE, m);
+		module_deinit(m);
+		*m = t->gone.v[--t->gone.n];
+	}
+	for (i = 0; i < t->late.n; i++)
+		replaces |= t->late.v[i].start < e->module.end && e->module.start < t->late.v[i].end;
+	if (err || !replaces)
+		return err ? err : t->sink.put(t->sink.ctx, e);
+	return keep_module(&t->late, &e->module) ? NULL : &wc_enomem;
+}
+
+static struct wc_error *stop_holding(struct tags *t)
+{
+	struct wc_error *err, *late;
+
+	t->holding = false;
+	err = tell_modules(t, EVENT_MODULE_GONE, &t->gone);
+	late = tell_modules(t, EVENT_MODULE, &t->late);
+	if (!err)
+		return late;
+	wc_error_free(late);
+	return err;
+}
+
 /* A program with thousands of mappings is looked at less often: never more than a twentieth of the time. */
 static uint64_t at_least(const struct tags *t, uint64_t ns)
 {
 	return 20 * t->modules_cost_ns > ns ? 20 * t->modules_cost_ns : ns;
+}
+
+/* At each poll, unless that takes long: then at most a twentieth of the time. */
+static bool modules_moved(struct tags *t, uint64_t now)
+{
+	uint64_t begin;
+	bool moved;
+
+	if (t->moved_cost_ns > MOVED_CHEAP_NS && now - t->moved_ns < 20 * t->moved_cost_ns)
+		return false;
+	begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	moved = code_facts_moved(t->facts);
+	t->moved_ns = now;
+	t->moved_cost_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+	return moved;
 }
 
 static struct wc_error *refresh(struct tags *t, uint64_t now)
@@ -110,6 +222,15 @@ static struct wc_error *know(void *ctx, const uint64_t *frame, uint32_t n, uint6
 		return NULL;
 	t->unknown_ns = now;
 	return refresh(t, now);
+}
+
+/* What is in the rings is older than this look: a change after it is found by the next one. */
+static struct wc_error *taken(void *ctx)
+{
+	struct tags *t = ctx;
+	uint64_t now = monotonic_ns();
+
+	return modules_moved(t, now) ? refresh(t, now) : NULL;
 }
 
 static void name_thread(void *ctx, uint32_t owner, struct tag_thread *ret)
@@ -344,11 +465,12 @@ struct wc_error *tags_open(const struct tags_options *o, struct event_sink sink,
 		.sink = sink,
 		.tags = o->tags,
 		.know = know,
+		.taken = taken,
 		.thread = name_thread,
 		.ctx = t,
 	};
 	t->mem_fd = -1;
-	t->facts = code_facts_new(o->pid, NULL, sink);
+	t->facts = code_facts_new(o->pid, NULL, (struct event_sink){ put_module, t });
 	err = t->facts ? open_memory(t) : &wc_enomem;
 	if (!err)
 		err = refresh(t, t->opened_ns);
@@ -374,6 +496,12 @@ void tags_free(struct tags *t)
 	for (i = 0; i < t->ncopies; i++)
 		tag_collector_free(t->copy[i].collector);
 	free(t->copy);
+	for (i = 0; i < t->gone.n; i++)
+		module_deinit(&t->gone.v[i]);
+	for (i = 0; i < t->late.n; i++)
+		module_deinit(&t->late.v[i]);
+	free(t->gone.v);
+	free(t->late.v);
 	code_facts_free(t->facts);
 	closep(&t->mem_fd);
 	free(t);
@@ -424,7 +552,7 @@ static struct wc_error *poll_copy(struct tags *t, struct copy *k, struct tags_po
 struct wc_error *tags_poll(struct tags *t, struct tags_poll *ret)
 {
 	uint64_t now = monotonic_ns();
-	struct wc_error *err = NULL;
+	struct wc_error *err = NULL, *held;
 	size_t i;
 
 	*ret = (struct tags_poll){ TAGS_RUN, TAG_POLL_MAX_NS, now };
@@ -432,6 +560,7 @@ struct wc_error *tags_poll(struct tags *t, struct tags_poll *ret)
 		ret->state = TAGS_ENDED;
 		return NULL;
 	}
+	t->holding = true;
 	if (now - t->modules_ns >= modules_wait(t, now)) {
 		err = refresh(t, now);
 		if (!err && (t->changed || t->unready))
@@ -440,6 +569,12 @@ struct wc_error *tags_poll(struct tags *t, struct tags_poll *ret)
 	for (i = 0; i < t->ncopies && !err; i++)
 		if (t->copy[i].collector)
 			err = poll_copy(t, &t->copy[i], ret);
+	/* What is left in a ring is as old as what was put. */
+	held = ret->until_ns ? stop_holding(t) : NULL;
+	if (err)
+		wc_error_free(held);
+	else
+		err = held;
 	if (modules_wait(t, now) < ret->wait_ns)
 		ret->wait_ns = modules_wait(t, now);
 	return err;
@@ -450,6 +585,7 @@ struct wc_error *tags_stop(struct tags *t)
 	struct wc_error *err = NULL, *e;
 	size_t i;
 
+	t->holding = true;
 	for (i = 0; i < t->ncopies; i++) {
 		if (!t->copy[i].collector)
 			continue;
@@ -459,6 +595,11 @@ struct wc_error *tags_stop(struct tags *t)
 		else
 			err = e;
 	}
+	e = stop_holding(t);
+	if (err)
+		wc_error_free(e);
+	else
+		err = e;
 	return err;
 }
 

@@ -1,7 +1,7 @@
 #include "watchctl/monitor/timeline.h"
 
-#include <stdlib.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HELD_MAX (16u << 20) /* bytes; what is more goes on, in the best order there is */
@@ -21,6 +21,7 @@ struct timeline {
 	struct event_sink next;
 	struct stream accesses, captures;
 	size_t bytes;
+	uint64_t gone_start, gone_end; /* spans the modules that have gone */
 };
 
 struct timeline *timeline_new(struct event_sink next)
@@ -126,9 +127,17 @@ static struct wc_error *hold(struct timeline *t, const struct trace_event *e)
 	return NULL;
 }
 
-/* What is held must be told before this. */
-static bool ends_something(const struct trace_event *e)
+/* What is held must be told before this; a module in the place of another has nothing to do with it. */
+static bool ends_something(struct timeline *t, const struct trace_event *e)
 {
+	if (e->type == EVENT_MODULE)
+		return e->module.start < t->gone_end && t->gone_start < e->module.end;
+	if (e->type == EVENT_MODULE_GONE) {
+		if (!t->gone_end || e->module.start < t->gone_start)
+			t->gone_start = e->module.start;
+		if (e->module.end > t->gone_end)
+			t->gone_end = e->module.end;
+	}
 	return e->type == EVENT_MODULE_GONE || e->type == EVENT_PROCESS || e->type == EVENT_SUMMARY;
 }
 
@@ -139,7 +148,7 @@ static struct wc_error *put(void *ctx, const struct trace_event *e)
 
 	if (e->type == EVENT_ACCESS || e->type == EVENT_CAPTURE)
 		return hold(t, e);
-	if (ends_something(e))
+	if (ends_something(t, e))
 		err = timeline_release(t, UINT64_MAX);
 	return err ? err : t->next.put(t->next.ctx, e);
 }

@@ -193,7 +193,11 @@ static struct wc_error *wait_for_place(const struct tag_collector *c, const vola
 		if (!first && k.heartbeat != beat)
 			return busy(k.collector);
 		if (stop && *stop)
-			return wc_error_new(WC_ETARGET, "ended before the collection began");
+			return wc_error_new(
+				WC_EFAIL,
+				"interrupted before the collection began: the collector before "
+				"(process %u) seems to have died, and was given time to come back",
+				k.collector);
 		beat = k.heartbeat;
 		pause_ns(5 * TAG_POLL_MAX_NS);
 	}
@@ -266,9 +270,12 @@ struct wc_error *tag_collector_start(struct tag_collector *c, const struct tag_s
 		return err;
 	tsc_clock_sample(&c->clock);
 	c->start_ns = c->polled_ns = c->told_ns = monotonic_ns();
-	if (!get_control(c, &k) || !set_up(c, &k))
+	if (!get_control(c, &k) || !set_up(c, &k)) {
+		if (get_control(c, &k) && k.session && k.session != c->session) /* two began at once */
+			return busy(k.collector);
 		return wc_error_new(WC_ETARGET,
 				    "the memory of libstackwalk in the program cannot be changed");
+	}
 	c->started = true;
 	if (c->has_clock)
 		return NULL;
@@ -434,7 +441,10 @@ static struct wc_error *poll_once(struct tag_collector *c, struct tag_poll *ret)
 		set_u64(c, CONTROL(session), 0);
 		c->let_go = true;
 	}
-	err = tag_put_runs(c);
+	if (c->host.taken && c->nruns)
+		err = c->host.taken(c->host.ctx);
+	if (!err)
+		err = tag_put_runs(c);
 	if (!err && !flag && !c->ended)
 		err = switch_on_again(c);
 	if (!err && c->polled_ns - c->told_ns > TELL_NS)

@@ -39,6 +39,11 @@ struct tag_host {
 	 */
 	struct wc_error *(*know)(void *ctx, const uint64_t *frame, uint32_t n, uint64_t time_ns);
 	/*
+	 * Called in each poll when captures have been taken, before they are put: what it finds mapped is
+	 * what they saw, or younger. NULL: no need.
+	 */
+	struct wc_error *(*taken)(void *ctx);
+	/*
 	 * The thread that has the id @owner in the program, as the log is to name it. @ret->comm is preset
 	 * with what the program says, "" when it says nothing.
 	 */
