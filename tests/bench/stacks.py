@@ -124,14 +124,14 @@ def main():
             print(f"bench-stacks: round {number + 1}: {e}", file=sys.stderr)
     if not rows:
         return 1
-    print(f"{'STACKS':32}{'median':>11}{'least':>11}{'most':>11}")
+    print(f"{'STACKS':44}{'median':>11}{'least':>11}{'most':>11}")
     for row in rows.values():
         values = list(row.values.values())
         if row.name.startswith("record"):
             cells = "".join(f"{v:>9.1f} B" for v in (statistics.median(values), min(values), max(values)))
         else:
             cells = "".join(f"{report.duration(v):>11}" for v in (statistics.median(values), min(values), max(values)))
-        print(f"{row.name:32}{cells}")
+        print(f"{row.name:44}{cells}")
     claims = [t.judge(rows) for t in targets()]
     report.print_claims(claims, sys.stdout)
     if arguments.json:
