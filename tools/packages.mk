@@ -3,11 +3,11 @@
 PACKAGES_BUILD := gcc make pkg-config clang libdw-dev libelf-dev libzydis-dev libiberty-dev libbpf-dev zlib1g-dev bpftool
 PACKAGES_TEST := g++ libcmocka-dev python3-pytest babeltrace2 gdb musl-tools golang-go rustc sqlite3 \
 	python3-dbg libc6-dbg binutils procps util-linux libunwind-dev perl luajit \
-	dwz elfutils xz-utils libdebuginfod1
+	dwz elfutils xz-utils libdebuginfod1 openssl git
 PACKAGES_CHECK := clang-format clang-tidy cppcheck shellcheck groff-base libclang-rt-14-dev
-PACKAGES_ORACLE := libunwind-dev openssl git perl xz-utils mawk bash
+PACKAGES_ORACLE := mawk bash
 PACKAGES_DEMO := python3-dbg libc6-dbg
-PACKAGES_BENCH := python3-dbg libunwind-dev linux-perf python3-dbg libc6-dbg bpftrace gdb lldb-19 redis-server redis-tools
+PACKAGES_BENCH := libunwind-dev linux-perf python3-dbg libc6-dbg bpftrace gdb lldb-19 redis-server redis-tools
 
 .PHONY: packages packages-test packages-oracle packages-check packages-demo packages-bench
 packages:
