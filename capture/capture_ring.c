@@ -22,7 +22,8 @@
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
+
+#include "capture/raw_call.h"
 
 #define LAST_CALL_MS 200     /* how long an ending program waits for its collector, at most */
 #define RETRY_TICKS 30000000 /* some 10 ms */
@@ -37,32 +38,16 @@ __thread struct capture_thread capture_thread __attribute__((tls_model("initial-
 static pthread_key_t at_end;
 static bool has_key;
 
-/* System calls without errno. */
-
-static long call6(long nr, long a, long b, long c, long d, long e, long f)
-{
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	register long r9 __asm__("r9") = f;
-	long ret;
-
-	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return ret;
-}
-
 static uint32_t thread_id(void)
 {
-	return (uint32_t)call6(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	return (uint32_t)raw_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
 }
 
 static bool thread_lives(uint32_t tid)
 {
-	long pid = call6(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	long pid = raw_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
 
-	return call6(SYS_tgkill, pid, tid, 0, 0, 0, 0) != -ESRCH;
+	return raw_call(SYS_tgkill, pid, tid, 0, 0, 0, 0) != -ESRCH;
 }
 
 /* Records */
@@ -133,7 +118,7 @@ static bool write_owner(struct capture_ring *ring, uint32_t tid)
 	to[1] = capture_tsc();
 	to[2] = tid;
 	to[3] = to[4] = 0;
-	call6(SYS_prctl, PR_GET_NAME, (long)(to + 3), 0, 0, 0, 0);
+	raw_call(SYS_prctl, PR_GET_NAME, (long)(to + 3), 0, 0, 0, 0);
 	capture_ring_commit(to, position, words, 0, CAPTURE_OWNER, 0);
 	return true;
 }
@@ -212,15 +197,15 @@ static struct capture_ring *new_ring(uint32_t tid)
 	if (size < CAPTURE_RING_MIN || size > CAPTURE_RING_MAX || (size & (size - 1)) ||
 	    rings() >= CAPTURE_RINGS)
 		return NULL;
-	addr = call6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	addr = raw_call(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (!addr || (unsigned long)addr >= -4096ul)
 		return NULL;
 	ring = (struct capture_ring *)addr;
 	ring->size = size;
 	ring->owner = tid;
 	if (!publish(ring)) {
-		call6(SYS_munmap, addr, (long)bytes, 0, 0, 0, 0);
+		raw_call(SYS_munmap, addr, (long)bytes, 0, 0, 0, 0);
 		return NULL;
 	}
 	return ring;
@@ -317,8 +302,8 @@ void capture_ring_setup(void)
 {
 	/* A child made by any kind of fork begins with no collector. Kernels before 4.14 cannot: then the
 	 * lease ends it. */
-	call6(SYS_madvise, (long)&capture_control_pages, sizeof(capture_control_pages), MADV_WIPEONFORK, 0, 0,
-	      0);
+	raw_call(SYS_madvise, (long)&capture_control_pages, sizeof(capture_control_pages), MADV_WIPEONFORK, 0,
+		 0, 0);
 	if (pthread_key_create(&at_end, thread_ends) == 0) {
 		has_key = at_end < KEYS_IN_THREAD;
 		if (!has_key)
@@ -342,7 +327,7 @@ static void last_call(void)
 		capture_switch_off();
 	__atomic_store_n(&capture_control.ended, 1, __ATOMIC_RELEASE);
 	for (ms = 0; ms < LAST_CALL_MS && __atomic_load_n(&capture_control.session, __ATOMIC_ACQUIRE); ms++)
-		call6(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+		raw_call(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
 }
 
 /* The library goes, in a plugin that is closed or at the end of the process: nothing may call into it any

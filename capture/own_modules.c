@@ -127,7 +127,6 @@ static struct wc_error *tell_difference(const struct module *v, size_t n, const 
 	size_t i, k;
 
 	for (i = 0; i < n && !err; i++) {
-
 		for (k = 0; k < nother && !same(&v[i], &other[k]); k++)
 			;
 		e.module = v[i];

@@ -32,7 +32,8 @@
 
 #include <errno.h>
 #include <sys/auxv.h>
-#include <sys/syscall.h>
+
+#include "capture/raw_call.h"
 
 /* Stacks that are larger than this at their first walk, or grow by more between two, count as foreign. */
 #define OWN_MAX (64ull << 20)
@@ -48,21 +49,9 @@ void self_stack_setup(void)
 	__atomic_store_n(&main_anchor, getauxval(AT_RANDOM), __ATOMIC_RELAXED);
 }
 
-static long raw_syscall(long number, long a, long b, long c, long d)
-{
-	register long r10 __asm__("r10") = d;
-	long ret;
-
-	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
-			 : "rcx", "r11", "memory");
-	return ret;
-}
-
 bool self_readable(uint64_t addr)
 {
-	return raw_syscall(SYS_rt_sigprocmask, -1, (long)addr, 0, 8) == -EINVAL;
+	return raw_call(SYS_rt_sigprocmask, -1, (long)addr, 0, 8, 0, 0) == -EINVAL;
 }
 
 static uint64_t page_of(uint64_t addr)
@@ -75,7 +64,7 @@ static uint64_t own_anchor(void)
 {
 	uint64_t thread;
 
-	if (raw_syscall(SYS_gettid, 0, 0, 0, 0) == raw_syscall(SYS_getpid, 0, 0, 0, 0))
+	if (raw_call(SYS_gettid, 0, 0, 0, 0, 0, 0) == raw_call(SYS_getpid, 0, 0, 0, 0, 0, 0))
 		return __atomic_load_n(&main_anchor, __ATOMIC_RELAXED);
 	__asm__("mov %%fs:0, %0" : "=r"(thread));
 	return thread;

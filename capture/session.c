@@ -160,7 +160,7 @@ static struct wc_error *one_poll(struct session *s, struct tag_poll *ret)
 /* False: the session is to end. */
 static bool pause_for(struct session *s, uint64_t ns)
 {
-	uint64_t until = clock_ns(CLOCK_MONOTONIC) + ns;
+	uint64_t until = monotonic_ns() + ns;
 	struct timespec t = { .tv_sec = (time_t)(until / 1000000000u),
 			      .tv_nsec = (long)(until % 1000000000u) };
 	bool ending;
@@ -223,15 +223,6 @@ static void session_free(struct session *s)
 	free(s);
 }
 
-/* Of two errors the first; the other is freed. */
-static struct wc_error *first_of(struct wc_error *a, struct wc_error *b)
-{
-	if (!a)
-		return b;
-	wc_error_free(b);
-	return a;
-}
-
 static struct wc_error *end(struct session *s)
 {
 	struct wc_error *err;
@@ -249,7 +240,7 @@ static struct wc_error *end(struct session *s)
 		err = tag_collector_stop(s->collector);
 	if (!err)
 		err = put_summary(s);
-	err = first_of(err, tracelog_writer_close(s->log));
+	err = wc_error_first(err, tracelog_writer_close(s->log));
 	session_free(s);
 	return err;
 }

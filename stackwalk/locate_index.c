@@ -15,6 +15,7 @@
 #include "stackwalk/demangle.h"
 #include "stackwalk/dwarf_unit.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/hash.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 
@@ -130,18 +131,9 @@ static char *join_scope(const char *scope, const char *name)
 	return s;
 }
 
-static uint64_t hash(const char *s)
-{
-	uint64_t h = 0xcbf29ce484222325ull;
-
-	for (; *s; s++)
-		h = (h ^ (unsigned char)*s) * 0x100000001b3ull;
-	return h;
-}
-
 static bool add_entry(struct locate_index *x, struct variable_entry e)
 {
-	uint64_t key = hash(locate_last_component(e.name));
+	uint64_t key = hash_text(HASH_START, locate_last_component(e.name));
 
 	e.next = (uint32_t)(uintptr_t)map64_get(&x->by_name, key);
 	return vec_push(x->v, x->n, x->cap, e) && map64_put(&x->by_name, key, (void *)(uintptr_t)x->n);
@@ -353,7 +345,8 @@ void locate_index_find(struct locate_index *x, const char *query, bool local, ea
 		}
 		return;
 	}
-	for (i = (uint32_t)(uintptr_t)map64_get(&x->by_name, hash(last)); i; i = x->v[i - 1].next) {
+	for (i = (uint32_t)(uintptr_t)map64_get(&x->by_name, hash_text(HASH_START, last)); i;
+	     i = x->v[i - 1].next) {
 		const struct variable_entry *e = &x->v[i - 1];
 		enum name_fit fit = locate_name_fit(e->scope, e->name, query);
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/hash.h"
+
 #define CHUNK_SIZE (64u << 10)
 
 struct strings_chunk {
@@ -39,13 +41,10 @@ void *strings_room(struct strings *s, size_t size)
 	return p ? memset(p, 0, size) : NULL;
 }
 
-/* FNV-1a */
 static uint64_t hash(const char *text)
 {
-	uint64_t h = 0xcbf29ce484222325u;
+	uint64_t h = hash_text(HASH_START, text);
 
-	for (; *text; text++)
-		h = (h ^ (uint8_t)*text) * 0x100000001b3u;
 	return h ^ h >> 32;
 }
 

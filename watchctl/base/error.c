@@ -96,6 +96,14 @@ struct wc_error *wc_error_hint(struct wc_error *err, const char *fmt, ...)
 	return err;
 }
 
+struct wc_error *wc_error_first(struct wc_error *first, struct wc_error *later)
+{
+	if (!first)
+		return later;
+	wc_error_free(later);
+	return first;
+}
+
 void wc_error_free(struct wc_error *err)
 {
 	if (!err || err == &wc_enomem)

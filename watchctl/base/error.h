@@ -47,6 +47,10 @@ struct wc_error *wc_error_context(struct wc_error *err, const char *fmt, ...)
 struct wc_error *wc_error_hint(struct wc_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), returns_nonnull));
 
+/* Of two errors, or NULLs, in the order in which they came: the first; the later one is freed if it is not
+ * that. */
+struct wc_error *wc_error_first(struct wc_error *first, struct wc_error *later);
+
 /* Accepts NULL and &wc_enomem. */
 void wc_error_free(struct wc_error *err);
 

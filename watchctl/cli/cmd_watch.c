@@ -562,13 +562,6 @@ static struct wc_error *close_session(struct session *s, bool complete)
 	return err;
 }
 
-static struct wc_error *first_of(struct wc_error *a, struct wc_error *b)
-{
-	if (a)
-		wc_error_free(b);
-	return a ? a : b;
-}
-
 static struct wc_error *verdict(enum monitor_end end, const char *unarmed, bool uncollected)
 {
 	if (unarmed && end != MONITOR_GAVE_UP)
@@ -621,7 +614,7 @@ static struct wc_error *watch(struct request *q, struct session *s)
 		err = verdict(end, unarmed, uncollected);
 	if (err && close_err)
 		say(NULL, "%s", close_err->text);
-	return first_of(err, close_err);
+	return wc_error_first(err, close_err);
 }
 
 static struct wc_error *run(int argc, char **argv)
@@ -636,7 +629,8 @@ static struct wc_error *run(int argc, char **argv)
 	err = open_session(&q, &s);
 	if (!err)
 		err = watch(&q, &s);
-	return first_of(err, close_session(&s, !err || err->kind == WC_ETARGET || err->kind == WC_ENOTSUP));
+	return wc_error_first(err,
+			      close_session(&s, !err || err->kind == WC_ETARGET || err->kind == WC_ENOTSUP));
 }
 
 const struct command cmd_watch = {

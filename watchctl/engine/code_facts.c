@@ -10,6 +10,7 @@
 #include "stackwalk/module_jit.h"
 #include "stackwalk/symbolizer.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/hash.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/access_fact.h"
@@ -240,7 +241,7 @@ static uint64_t print_of_code(pid_t pid)
 {
 	scoped(freep) char *line = NULL;
 	scoped(fclosep) FILE *maps = NULL;
-	uint64_t print = 0xcbf29ce484222325u; /* FNV-1a */
+	uint64_t print = HASH_START;
 	char path[32];
 	size_t cap = 0;
 	ssize_t len;
@@ -251,12 +252,10 @@ static uint64_t print_of_code(pid_t pid)
 		return 0;
 	while ((len = getline(&line, &cap, maps)) > 0) {
 		const char *perm = strchr(line, ' ');
-		ssize_t i;
 
 		if (!perm || strlen(perm) < 5 || perm[3] != 'x' || !strchr(perm, '/'))
 			continue;
-		for (i = 0; i < len; i++)
-			print = (print ^ (uint8_t)line[i]) * 0x100000001b3u;
+		print = hash_bytes(print, line, (size_t)len);
 	}
 	return print;
 }

@@ -370,14 +370,6 @@ static struct wc_error *take_note(struct engine *e)
 	return e->sink.put(e->sink.ctx, &event);
 }
 
-static void keep_first(struct wc_error **first, struct wc_error *err)
-{
-	if (*first)
-		wc_error_free(err);
-	else
-		*first = err;
-}
-
 /* The ring to its end, whatever the sink says to it. */
 static struct wc_error *drain(struct engine *e)
 {
@@ -385,7 +377,7 @@ static struct wc_error *drain(struct engine *e)
 	bool any;
 
 	do {
-		keep_first(&err, intake_pass(&e->intake, &any));
+		err = wc_error_first(err, intake_pass(&e->intake, &any));
 		e->intake.hook_hit = false; /* whoever waits there is let go of with all others */
 		if (!any && e->box->late)
 			nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
@@ -488,11 +480,11 @@ static struct wc_error *stop(struct engine *e)
 	for (unsigned int i = 0; i < WIRE_WATCHES; i++)
 		e->watch[i].disarmed = true;
 	/* It cannot finish while records wait for room that only we can make. */
-	keep_first(&err, drain(e));
+	err = wc_error_first(err, drain(e));
 	if (!e->lost)
 		wc_error_free(ptrace_helpers_ask(e, BOX_STOP, 0));
-	keep_first(&err, drain(e));
-	keep_first(&err, take_note(e));
+	err = wc_error_first(err, drain(e));
+	err = wc_error_first(err, take_note(e));
 	return err;
 }
 

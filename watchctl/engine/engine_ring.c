@@ -171,16 +171,12 @@ static struct wc_error *check_target(struct engine *e, uint64_t now)
 /* Once no more hits can come: all there is, whatever the sink says to it. */
 static struct wc_error *drain_all(struct engine *e)
 {
-	struct wc_error *first = NULL, *err;
+	struct wc_error *first = NULL;
 	bool any;
 
 	do {
 		e->intake.hook_hit = false;
-		err = take(e, true, &any);
-		if (first)
-			wc_error_free(err);
-		else
-			first = err;
+		first = wc_error_first(first, take(e, true, &any));
 	} while (any);
 	return first;
 }

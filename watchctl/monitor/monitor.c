@@ -605,15 +605,11 @@ static struct wc_error *tell_summary(struct monitor *m, unsigned int i)
 
 static struct wc_error *finish(struct monitor *m)
 {
-	struct wc_error *err = m->engine ? m->ops->stop(m->engine) : NULL, *collect_err;
+	struct wc_error *err = m->engine ? m->ops->stop(m->engine) : NULL;
 	unsigned int i;
 
 	/* Whatever went wrong, the program is not left with captures that nobody collects. */
-	collect_err = monitor_collect_stop(m);
-	if (err)
-		wc_error_free(collect_err);
-	else
-		err = collect_err;
+	err = wc_error_first(err, monitor_collect_stop(m));
 	if (!err && m->timeline)
 		err = timeline_release(m->timeline, UINT64_MAX);
 	for (i = 0; i < m->options.nwatches && !err && m->engine; i++)
@@ -631,9 +627,7 @@ struct wc_error *monitor_close(struct monitor *m)
 	close_err = m->engine ? m->ops->close(m->engine) : NULL;
 	reap(m);
 	free_monitor(m);
-	if (err)
-		wc_error_free(close_err);
-	return err ? err : close_err;
+	return wc_error_first(err, close_err);
 }
 
 const char *monitor_never_armed(const struct monitor *m)

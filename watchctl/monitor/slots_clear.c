@@ -41,10 +41,7 @@ static void leave(struct clearing *c, pid_t owner, struct wc_error *err)
 	struct slots_freed f = { .kind = SLOTS_LEFT, .owner = owner, .why = err->text };
 
 	tell(c, &f);
-	if (c->first)
-		wc_error_free(err);
-	else
-		c->first = err;
+	c->first = wc_error_first(c->first, err);
 }
 
 /* Sessions that live */

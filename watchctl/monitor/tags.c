@@ -159,15 +159,11 @@ static struct wc_error *put_module(void *ctx, const struct trace_event *e)
 
 static struct wc_error *stop_holding(struct tags *t)
 {
-	struct wc_error *err, *late;
+	struct wc_error *err;
 
 	t->holding = false;
 	err = tell_modules(t, EVENT_MODULE_GONE, &t->gone);
-	late = tell_modules(t, EVENT_MODULE, &t->late);
-	if (!err)
-		return late;
-	wc_error_free(late);
-	return err;
+	return wc_error_first(err, tell_modules(t, EVENT_MODULE, &t->late));
 }
 
 /* A program with thousands of mappings is looked at less often: never more than a twentieth of the time. */
@@ -552,7 +548,7 @@ static struct wc_error *poll_copy(struct tags *t, struct copy *k, struct tags_po
 struct wc_error *tags_poll(struct tags *t, struct tags_poll *ret)
 {
 	uint64_t now = monotonic_ns();
-	struct wc_error *err = NULL, *held;
+	struct wc_error *err = NULL;
 	size_t i;
 
 	*ret = (struct tags_poll){ TAGS_RUN, TAG_POLL_MAX_NS, now };
@@ -570,11 +566,8 @@ struct wc_error *tags_poll(struct tags *t, struct tags_poll *ret)
 		if (t->copy[i].collector)
 			err = poll_copy(t, &t->copy[i], ret);
 	/* What is left in a ring is as old as what was put. */
-	held = ret->until_ns ? stop_holding(t) : NULL;
-	if (err)
-		wc_error_free(held);
-	else
-		err = held;
+	if (ret->until_ns)
+		err = wc_error_first(err, stop_holding(t));
 	if (modules_wait(t, now) < ret->wait_ns)
 		ret->wait_ns = modules_wait(t, now);
 	return err;
@@ -582,25 +575,14 @@ struct wc_error *tags_poll(struct tags *t, struct tags_poll *ret)
 
 struct wc_error *tags_stop(struct tags *t)
 {
-	struct wc_error *err = NULL, *e;
+	struct wc_error *err = NULL;
 	size_t i;
 
 	t->holding = true;
-	for (i = 0; i < t->ncopies; i++) {
-		if (!t->copy[i].collector)
-			continue;
-		e = drop(t, &t->copy[i]);
-		if (err)
-			wc_error_free(e);
-		else
-			err = e;
-	}
-	e = stop_holding(t);
-	if (err)
-		wc_error_free(e);
-	else
-		err = e;
-	return err;
+	for (i = 0; i < t->ncopies; i++)
+		if (t->copy[i].collector)
+			err = wc_error_first(err, drop(t, &t->copy[i]));
+	return wc_error_first(err, stop_holding(t));
 }
 
 void tags_counts(const struct tags *t, struct tag_counts *sum)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/hash.h"
 #include "watchctl/base/vec.h"
 
 struct told_module {
@@ -10,19 +11,10 @@ struct told_module {
 	uint64_t start, bias, file; /* a hash of path and build id */
 };
 
-static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
-{
-	const uint8_t *p = bytes;
-
-	while (n--)
-		h = (h ^ *p++) * 0x100000001b3u; /* FNV-1a */
-	return h;
-}
-
 static struct told_module identity(const struct trace_event *e)
 {
 	const struct module *m = &e->module;
-	uint64_t h = hash_bytes(0xcbf29ce484222325u, m->path, strlen(m->path));
+	uint64_t h = hash_text(HASH_START, m->path);
 
 	return (struct told_module){
 		.pid = e->module_pid,

@@ -556,9 +556,7 @@ struct wc_error *tag_collector_stop(struct tag_collector *c)
 	told = tell_losses(c);
 	if (!told)
 		told = tell_lost(c, c->counts.lost_unfinished, &none, "begun, and never finished");
-	if (err)
-		wc_error_free(told);
-	return err ? err : told;
+	return wc_error_first(err, told);
 }
 
 void tag_collector_counts(const struct tag_collector *c, struct tag_counts *ret)

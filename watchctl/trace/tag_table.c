@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/hash.h"
+
 #define TAGS_MAX (1u << 19)
 
 struct tag_name {
@@ -45,19 +47,10 @@ static struct wc_error *tell(const struct event_sink *sink, uint64_t time_ns, st
 	return sink->put(sink->ctx, &e);
 }
 
-static uint64_t hash_of(const char *s)
-{
-	uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 0x100000001b3u;
-	return h;
-}
-
 struct wc_error *tag_table_name(struct tag_table *t, const char *name, const struct event_sink *sink,
 				uint64_t time_ns, uint32_t *ret)
 {
-	uint64_t hash = hash_of(name);
+	uint64_t hash = hash_text(HASH_START, name);
 	size_t len = strlen(name) + 1;
 	struct tag_name *n;
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/write_all.h"
 #include "watchctl/trace/tracelog.h"
 #include "watchctl/trace/tracelog_encode.h"
 #include "watchctl/trace/tracelog_format.h"
@@ -62,21 +63,11 @@ static struct wc_error *cannot_write(const struct tracelog_symbols *s, int err)
 			     "the log is as it was before");
 }
 
-static struct wc_error *write_all(const struct tracelog_symbols *s, int fd, const void *buf, size_t len)
+static struct wc_error *write_bytes(const struct tracelog_symbols *s, int fd, const void *buf, size_t len)
 {
-	const uint8_t *p = buf;
+	int err = write_all(fd, buf, len);
 
-	while (len) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return cannot_write(s, n < 0 ? errno : ENOSPC);
-		p += n;
-		len -= (size_t)n;
-	}
-	return NULL;
+	return err ? cannot_write(s, err) : NULL;
 }
 
 static struct wc_error *read_metadata(struct tracelog_symbols *s, char **ret)
@@ -183,7 +174,7 @@ static struct wc_error *write_packet(struct tracelog_symbols *s, size_t len)
 	patch(s, TRACELOG_OFF_END, &s->time_ns, sizeof(s->time_ns));
 	patch(s, TRACELOG_OFF_CONTENT, &bits, sizeof(bits));
 	patch(s, TRACELOG_OFF_PACKET, &bits, sizeof(bits));
-	err = write_all(s, s->fd, s->packet.buf, len);
+	err = write_bytes(s, s->fd, s->packet.buf, len);
 	if (err)
 		return err;
 	memmove(s->packet.buf + TRACELOG_PACKET_HEAD, s->packet.buf + len, s->packet.len - len);
@@ -227,7 +218,7 @@ static struct wc_error *replace_metadata(struct tracelog_symbols *s)
 	err = create(s, name, &fd);
 	if (err)
 		return err;
-	err = write_all(s, fd, s->metadata, strlen(s->metadata));
+	err = write_bytes(s, fd, s->metadata, strlen(s->metadata));
 	if (!err && (fsync(fd) < 0 || renameat(s->dir, name, s->dir, "metadata") < 0))
 		err = cannot_write(s, errno);
 	if (err)

@@ -15,8 +15,10 @@
 #include <time.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/base/write_all.h"
 #include "watchctl/trace/tracelog_encode.h"
 #include "watchctl/trace/tracelog_format.h"
 
@@ -70,24 +72,6 @@ static void fill_packet_head(struct tracelog_writer *w, size_t len)
 	patch(w->packet.buf + TRACELOG_OFF_CONTENT, &bits, sizeof(bits));
 	patch(w->packet.buf + TRACELOG_OFF_PACKET, &bits, sizeof(bits));
 	patch(w->packet.buf + TRACELOG_OFF_DISCARDED, &w->discarded, sizeof(w->discarded));
-}
-
-/* All of it or an errno. */
-static int write_all(int fd, const void *buf, size_t len)
-{
-	const uint8_t *p = buf;
-
-	while (len) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? errno : ENOSPC;
-		p += n;
-		len -= n;
-	}
-	return 0;
 }
 
 static struct wc_error *abandon(struct tracelog_writer *w, int err)
@@ -326,14 +310,6 @@ struct wc_error *tracelog_writer_flush(struct tracelog_writer *w)
 
 /* Opening and closing */
 
-static uint64_t clock_ns(clockid_t id)
-{
-	struct timespec ts;
-
-	clock_gettime(id, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
-
 static void make_uuid(uint8_t uuid[16])
 {
 	if (getrandom(uuid, 16, 0) != 16) {
@@ -352,7 +328,7 @@ static int create_file(int dir, const char *name)
 
 static struct wc_error *write_metadata(struct tracelog_writer *w, int dir)
 {
-	uint64_t real = clock_ns(CLOCK_REALTIME), mono = clock_ns(CLOCK_MONOTONIC);
+	uint64_t real = clock_ns(CLOCK_REALTIME), mono = monotonic_ns();
 	scoped(freep) char *text = NULL;
 	scoped(closep) int fd = -1;
 	char host[256] = "";

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/hash.h"
 #include "watchctl/base/vec.h"
 
 static uint64_t mix(uint64_t h, uint64_t x)
@@ -15,13 +16,10 @@ static uint64_t hash_of(const struct view_access *a)
 {
 	const struct location *l = a->location;
 	uint64_t h = mix(a->watch->e.id, a->kind | a->origin << 8 | !a->ip << 16);
-	const char *p;
 
 	if (!l->module)
 		return mix(h, a->ip ? a->ip : a->raw->regs.r[WREG_RIP]);
-	for (p = l->module; *p; p++)
-		h = (h ^ (uint8_t)*p) * 0x100000001b3u;
-	return mix(h, l->module_offset);
+	return mix(hash_text(h, l->module), l->module_offset);
 }
 
 static bool same_place(const struct site *s, const struct view_access *a)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/hash.h"
 #include "watchctl/base/vec.h"
 
 /* Equal names may come at several addresses: they are made one, so that they compare as pointers. */
@@ -17,18 +18,9 @@ static uint64_t mix(uint64_t h, uint64_t x)
 	return h ^ h >> 32;
 }
 
-static uint64_t hash_text(const char *s)
-{
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 0x100000001b3u;
-	return h;
-}
-
 static bool intern_new(struct stack_trees *t, const char *s, const char **ret)
 {
-	uint64_t hash = hash_text(s);
+	uint64_t hash = hash_text(HASH_START, s);
 	struct text *first = map64_get(&t->texts, hash), *text;
 
 	for (text = first; text; text = text->same_hash)
