@@ -20,6 +20,50 @@ void encode_bytes(struct encoder *c, const void *bytes, size_t n)
 	c->len += n;
 }
 
+static void patch(struct encoder *c, size_t at, const void *bytes, size_t n)
+{
+	memcpy(c->buf + at, bytes, n);
+}
+
+void encode_packet_head(struct encoder *c, size_t len, const struct packet_head *h)
+{
+	uint32_t magic = TRACELOG_MAGIC, stream = 0;
+	uint64_t bits = (uint64_t)len * 8;
+
+	patch(c, 0, &magic, sizeof(magic));
+	patch(c, TRACELOG_OFF_UUID, h->uuid, 16);
+	patch(c, TRACELOG_OFF_STREAM, &stream, sizeof(stream));
+	patch(c, TRACELOG_OFF_BEGIN, &h->begin, sizeof(h->begin));
+	patch(c, TRACELOG_OFF_END, &h->end, sizeof(h->end));
+	patch(c, TRACELOG_OFF_CONTENT, &bits, sizeof(bits));
+	patch(c, TRACELOG_OFF_PACKET, &bits, sizeof(bits));
+	patch(c, TRACELOG_OFF_DISCARDED, &h->discarded, sizeof(h->discarded));
+}
+
+void encode_next_packet(struct encoder *c, size_t len)
+{
+	memmove(c->buf + TRACELOG_PACKET_HEAD, c->buf + len, c->len - len);
+	c->len = TRACELOG_PACKET_HEAD + (c->len - len);
+}
+
+size_t encode_event_begin(struct encoder *c)
+{
+	static const uint8_t zero[TRACELOG_EVENT_HEAD];
+	size_t start = c->len;
+
+	encode_bytes(c, zero, sizeof(zero));
+	return start;
+}
+
+void encode_event_head(struct encoder *c, size_t start, uint16_t id, uint64_t time_ns)
+{
+	uint32_t size = (uint32_t)(c->len - start);
+
+	patch(c, start, &id, sizeof(id));
+	patch(c, start + TRACELOG_OFF_SIZE, &size, sizeof(size));
+	patch(c, start + TRACELOG_OFF_TIME, &time_ns, sizeof(time_ns));
+}
+
 static void put_u8(struct encoder *c, uint8_t v)
 {
 	encode_bytes(c, &v, sizeof(v));

@@ -1,4 +1,4 @@
-/* tracelog_encode - struct trace_event -> the bytes of its fields in a log. Inside of the writer. */
+/* tracelog_encode - struct trace_event -> its bytes in a log. Inside of those who write one. */
 #ifndef WATCHCTL_TRACE_TRACELOG_ENCODE_H
 #define WATCHCTL_TRACE_TRACELOG_ENCODE_H
 
@@ -16,6 +16,20 @@ struct encoder {
 };
 
 void encode_bytes(struct encoder *c, const void *bytes, size_t n);
+
+/* The head of the packet whose @len bytes, head included, @c begins with: room for it must be there. */
+struct packet_head {
+	const uint8_t *uuid;
+	uint64_t begin, end, discarded;
+};
+void encode_packet_head(struct encoder *c, size_t len, const struct packet_head *h);
+
+/* The packet of @len bytes has been written: what is behind it in @c begins the next one. */
+void encode_next_packet(struct encoder *c, size_t len);
+
+/* Room for an event's head; returns where it is. After the fields, encode_event_head() fills it in. */
+size_t encode_event_begin(struct encoder *c);
+void encode_event_head(struct encoder *c, size_t start, uint16_t id, uint64_t time_ns);
 
 /* The fields of @e; @stack: the number of an access's stack. Not for captures. */
 void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stack);

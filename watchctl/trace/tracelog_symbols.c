@@ -156,40 +156,24 @@ struct wc_error *tracelog_symbols_create(const char *path, uint64_t time_ns, str
 	return NULL;
 }
 
-static void patch(struct tracelog_symbols *s, size_t at, const void *bytes, size_t n)
-{
-	memcpy(s->packet.buf + at, bytes, n);
-}
-
 /* Writes the first @len bytes of the packet; what is behind them begins the next one. */
 static struct wc_error *write_packet(struct tracelog_symbols *s, size_t len)
 {
-	uint32_t magic = TRACELOG_MAGIC;
-	uint64_t bits = (uint64_t)len * 8;
 	struct wc_error *err;
 
-	patch(s, 0, &magic, sizeof(magic));
-	patch(s, TRACELOG_OFF_UUID, s->uuid, sizeof(s->uuid));
-	patch(s, TRACELOG_OFF_BEGIN, &s->time_ns, sizeof(s->time_ns));
-	patch(s, TRACELOG_OFF_END, &s->time_ns, sizeof(s->time_ns));
-	patch(s, TRACELOG_OFF_CONTENT, &bits, sizeof(bits));
-	patch(s, TRACELOG_OFF_PACKET, &bits, sizeof(bits));
+	encode_packet_head(&s->packet, len, &(struct packet_head){ s->uuid, s->time_ns, s->time_ns, 0 });
 	err = write_bytes(s, s->fd, s->packet.buf, len);
 	if (err)
 		return err;
-	memmove(s->packet.buf + TRACELOG_PACKET_HEAD, s->packet.buf + len, s->packet.len - len);
-	s->packet.len = TRACELOG_PACKET_HEAD + (s->packet.len - len);
+	encode_next_packet(&s->packet, len);
 	return NULL;
 }
 
 struct wc_error *tracelog_symbols_put(struct tracelog_symbols *s, const struct symbol_event *e)
 {
 	const struct trace_event event = { .type = EVENT_SYMBOL, .time_ns = s->time_ns, .symbol = *e };
-	size_t start = s->packet.len;
-	uint16_t id = EVENT_SYMBOL;
-	uint32_t size;
+	size_t start = encode_event_begin(&s->packet);
 
-	encode_bytes(&s->packet, zero, TRACELOG_EVENT_HEAD);
 	encode_fields(&s->packet, &event, 0);
 	if (s->packet.no_memory)
 		return &wc_enomem;
@@ -198,10 +182,7 @@ struct wc_error *tracelog_symbols_put(struct tracelog_symbols *s, const struct s
 		s->packet.len = start;
 		return NULL;
 	}
-	size = (uint32_t)(s->packet.len - start);
-	patch(s, start, &id, sizeof(id));
-	patch(s, start + TRACELOG_OFF_TIME, &s->time_ns, sizeof(s->time_ns));
-	patch(s, start + TRACELOG_OFF_SIZE, &size, sizeof(size));
+	encode_event_head(&s->packet, start, EVENT_SYMBOL, s->time_ns);
 	if (s->packet.len > TRACELOG_PACKET_SIZE && start > TRACELOG_PACKET_HEAD)
 		return write_packet(s, start);
 	return NULL;

@@ -54,26 +54,6 @@ struct tracelog_writer {
 
 /* Packets */
 
-static void patch(uint8_t *at, const void *bytes, size_t n)
-{
-	memcpy(at, bytes, n);
-}
-
-static void fill_packet_head(struct tracelog_writer *w, size_t len)
-{
-	uint32_t magic = TRACELOG_MAGIC, stream = 0;
-	uint64_t bits = (uint64_t)len * 8;
-
-	patch(w->packet.buf, &magic, sizeof(magic));
-	patch(w->packet.buf + TRACELOG_OFF_UUID, w->uuid, sizeof(w->uuid));
-	patch(w->packet.buf + TRACELOG_OFF_STREAM, &stream, sizeof(stream));
-	patch(w->packet.buf + TRACELOG_OFF_BEGIN, &w->begin, sizeof(w->begin));
-	patch(w->packet.buf + TRACELOG_OFF_END, &w->end, sizeof(w->end));
-	patch(w->packet.buf + TRACELOG_OFF_CONTENT, &bits, sizeof(bits));
-	patch(w->packet.buf + TRACELOG_OFF_PACKET, &bits, sizeof(bits));
-	patch(w->packet.buf + TRACELOG_OFF_DISCARDED, &w->discarded, sizeof(w->discarded));
-}
-
 static struct wc_error *abandon(struct tracelog_writer *w, int err)
 {
 	w->failed = true;
@@ -91,31 +71,25 @@ static struct wc_error *write_packet(struct tracelog_writer *w, size_t len)
 {
 	int err;
 
-	fill_packet_head(w, len);
+	encode_packet_head(&w->packet, len, &(struct packet_head){ w->uuid, w->begin, w->end, w->discarded });
 	err = write_all(w->fd, w->packet.buf, len);
 	if (err)
 		return abandon(w, err);
 	w->file_size += len;
-	memmove(w->packet.buf + TRACELOG_PACKET_HEAD, w->packet.buf + len, w->packet.len - len);
-	w->packet.len = TRACELOG_PACKET_HEAD + (w->packet.len - len);
+	encode_next_packet(&w->packet, len);
 	return NULL;
 }
 
 /* Reserves the event's header and returns where it is. */
 static size_t event_begin(struct tracelog_writer *w)
 {
-	static const uint8_t zero[TRACELOG_EVENT_HEAD];
-	size_t start = w->packet.len;
-
 	w->packet.no_memory = false;
-	encode_bytes(&w->packet, zero, sizeof(zero));
-	return start;
+	return encode_event_begin(&w->packet);
 }
 
 static struct wc_error *event_end(struct tracelog_writer *w, size_t start, uint16_t id, uint64_t time_ns)
 {
 	struct wc_error *err;
-	uint32_t size;
 
 	if (w->packet.no_memory) {
 		w->packet.len = start;
@@ -125,11 +99,7 @@ static struct wc_error *event_end(struct tracelog_writer *w, size_t start, uint1
 		time_ns = w->last_time;
 	w->last_time = time_ns;
 
-	size = w->packet.len - start;
-	patch(w->packet.buf + start, &id, sizeof(id));
-	patch(w->packet.buf + start + TRACELOG_OFF_SIZE, &size, sizeof(size));
-	patch(w->packet.buf + start + TRACELOG_OFF_TIME, &time_ns, sizeof(time_ns));
-
+	encode_event_head(&w->packet, start, id, time_ns);
 	if (w->packet.len > TRACELOG_PACKET_SIZE && start > TRACELOG_PACKET_HEAD) {
 		err = write_packet(w, start);
 		if (err)
