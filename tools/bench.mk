@@ -2,12 +2,12 @@
 
 BENCH_ARGS ?=
 
-.PHONY: bench bench-stacks bench-symbols
+.PHONY: bench bench-stacks bench-symbols bench-steps
 bench: $(PROG) $(BUILD)/tests/bench/hits $(BUILD)/tests/bench/ptrace_loop | packages-bench ## measures a hit against perf, bpftrace, gdb and lldb
 	@$(PYTHON) -B tests/bench/bench.py --watchctl $(PROG) --hits $(BUILD)/tests/bench/hits \
 		--ptrace-loop $(BUILD)/tests/bench/ptrace_loop \
 		--json $(BUILD)/bench.json $(BENCH_ARGS)
-	@$(MAKE) --no-print-directory bench-stacks bench-symbols
+	@$(MAKE) --no-print-directory bench-stacks bench-symbols bench-steps
 
 STACK_BENCH := $(BUILD)/tests/bench/captures $(BUILD)/tests/bench/walks
 STACK_BENCH_ARGS ?=
@@ -18,6 +18,16 @@ bench-stacks: $(PROG) $(STACK_BENCH) | packages-bench ## what a stack and a capt
 SYMBOL_BENCH_ARGS ?=
 bench-symbols: $(PROG) | packages-bench ## naming the addresses of a recording, against perf script
 	@$(PYTHON) -B tests/bench/symbols.py --watchctl $(PROG) --json $(BUILD)/bench-symbols.json $(SYMBOL_BENCH_ARGS)
+
+STEP_BENCH_ARGS ?=
+bench-steps: all $(BUILD)/tests/bench/step_calls $(BUILD)/tests/bench/steplog-gen | packages-bench ## a recorded call against LLDB; diff of large logs
+	@$(PYTHON) -B tests/bench/steps.py --watchctl $(PROG) --calls $(BUILD)/tests/bench/step_calls \
+		--generator $(BUILD)/tests/bench/steplog-gen --json $(BUILD)/bench-steps.json $(STEP_BENCH_ARGS)
+
+$(BUILD)/tests/bench/step_calls: tests/bench/step_calls.c | packages-bench
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(BASE_CFLAGS) -O1 -g -o $@ $<
 
 # The same chain of functions twice, with and without frame pointers.
 BENCH_FP = $(CC) $(BASE_CFLAGS) -O2 -g -fno-omit-frame-pointer -fno-optimize-sibling-calls -c -o $@ $<
@@ -51,5 +61,22 @@ $(BUILD)/tests/bench/ptrace_loop: tests/bench/ptrace_loop.c | packages-bench
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)$(CC) $(BASE_CFLAGS) -O2 -o $@ $<
+
+# Step logs of any size, and what reading them costs.
+STEPLOG_CALLS ?= 5000000
+.PHONY: bench-steplog
+bench-steplog: $(PROG) $(BUILD)/tests/bench/steplog-gen $(BUILD)/tests/bench/steplog-read ## reading a step log, and summing it up
+	@rm -rf $(BUILD)/bench.steplog
+	@$(BUILD)/tests/bench/steplog-gen -n $(STEPLOG_CALLS) $(BUILD)/bench.steplog
+	@$(BUILD)/tests/bench/steplog-read $(BUILD)/bench.steplog
+	@bash -c 'TIMEFORMAT="watchctl report: %R s"; time $(PROG) report $(BUILD)/bench.steplog >/dev/null'
+	@rm -rf $(BUILD)/bench.steplog
+
+STEPLOG_BIN := $(BUILD)/tests/bench/steplog-gen $(BUILD)/tests/bench/steplog-read
+$(BUILD)/tests/bench/steplog-gen: tests/bench/steplog_change.c tests/bench/steplog_tables.c $(wildcard tests/bench/steplog_*.h)
+$(STEPLOG_BIN): $(BUILD)/tests/bench/steplog-%: tests/bench/steplog_%.c $(LIB) | packages
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(LIB) $(LIBS)
 
 -include $(BUILD)/tests/bench/hits.d

@@ -25,8 +25,13 @@ static void consume(struct tracelog_reader *r, bool json)
 	struct print_options print = {
 		.regs = true, .utc = true, .before = "cache-miss", .width = json ? 0 : 80
 	};
-	struct report_options what = { .stacks = true, .inverted = json, .before = "cache-miss" };
-	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
+	struct report_options what = { .stacks = true,
+				       .inverted = json,
+				       .before = "cache-miss",
+				       .calls = true,
+				       .instructions = true,
+				       .function = json ? "[a-p]*" : NULL };
+	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT | ANNOTATE_CALLS);
 	struct printer *p = json ? print_json_new(nowhere, &print) : print_text_new(nowhere, &print);
 	struct report *report = report_new(a, p, &what);
 	struct reorder *order = reorder_new(annotate_sink(a));

@@ -243,7 +243,8 @@ static void a_thread_that_renames_itself_is_shown_by_its_new_name(void **state)
 	feed_watch(f->a, 0, "flag", ACCESS_READWRITE);
 	feed(f->a, access_at(1, 78, 1, 2, stack, 2));
 	assert_string_equal(f->seen.comm, "worker");
-	feed(f->a, (struct trace_event){ .type = EVENT_THREAD, .thread = { 77, 78, "idle" } });
+	feed(f->a, (struct trace_event){ .type = EVENT_THREAD,
+					 .thread = { .pid = 77, .tid = 78, .comm = "idle" } });
 	feed(f->a, access_at(2, 78, 1, 2, stack, 2));
 	assert_string_equal(f->seen.comm, "idle");
 	feed(f->a, access_at(3, 77, 1, 2, stack, 2));

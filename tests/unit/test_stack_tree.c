@@ -444,7 +444,9 @@ static void no_event_is_moved_across_a_change_of_modules(void **state)
 
 static void put_comm(struct reorder *r, uint64_t time_ns, const char *comm)
 {
-	struct trace_event e = { .type = EVENT_THREAD, .time_ns = time_ns, .thread = { 77, 78, comm } };
+	struct trace_event e = { .type = EVENT_THREAD,
+				 .time_ns = time_ns,
+				 .thread = { .pid = 77, .tid = 78, .comm = comm } };
 	struct event_sink sink = reorder_sink(r);
 
 	assert_null(sink.put(sink.ctx, &e));

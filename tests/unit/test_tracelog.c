@@ -112,7 +112,9 @@ static void put_context(struct tracelog_writer *w)
 						  .cmdline = "app -x \"y\"",
 						  .realtime_ns = 1700000000000000000u,
 						  .host = "box" } });
-	put(w, (struct trace_event){ .type = EVENT_THREAD, .time_ns = 1001, .thread = { 77, 78, "worker" } });
+	put(w, (struct trace_event){ .type = EVENT_THREAD,
+				     .time_ns = 1001,
+				     .thread = { .pid = 77, .tid = 78, .comm = "worker" } });
 	put(w, (struct trace_event){ .type = EVENT_MODULE,
 				     .time_ns = 1002,
 				     .module = { .start = 0x555555554000,
@@ -437,14 +439,16 @@ static void a_capture_takes_32_bytes_or_40_with_a_value(void **state)
 	int i;
 
 	OK(tracelog_writer_open(f->log, &w));
-	put(w, (struct trace_event){ .type = EVENT_THREAD, .time_ns = 1, .thread = { 77, 78, "" } });
-	put(w, (struct trace_event){ .type = EVENT_THREAD, .time_ns = 1, .thread = { 90, 91, "" } });
+	put(w, (struct trace_event){
+		       .type = EVENT_THREAD, .time_ns = 1, .thread = { .pid = 77, .tid = 78, .comm = "" } });
+	put(w, (struct trace_event){
+		       .type = EVENT_THREAD, .time_ns = 1, .thread = { .pid = 90, .tid = 91, .comm = "" } });
 	for (i = 0; i < 1000; i++)
 		put(w, capture_at(10 + i, i % 2 ? 78 : 91, i % 3 ? stack_a : stack_b, i % 3 ? 3 : 2));
 	OK(tracelog_writer_close(w));
 	snprintf(path, sizeof(path), "%s/events", f->log);
 	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(st.st_size, 500 * 32 + 500 * 40 + 2 * (14 + 9) + 2 * 23 + 5 * 8 + 64);
+	assert_int_equal(st.st_size, 500 * 32 + 500 * 40 + 2 * (14 + 9 + 28) + 2 * 23 + 5 * 8 + 64);
 }
 
 /* A number that a thread of another process has now: as told, whatever was told before. */
@@ -458,7 +462,8 @@ static void a_thread_id_that_is_used_again_belongs_to_its_new_process(void **sta
 	size_t i;
 
 	OK(tracelog_writer_open(f->log, &w));
-	put(w, (struct trace_event){ .type = EVENT_THREAD, .time_ns = 1, .thread = { 77, 78, "" } });
+	put(w, (struct trace_event){
+		       .type = EVENT_THREAD, .time_ns = 1, .thread = { .pid = 77, .tid = 78, .comm = "" } });
 	for (i = 0; i < 4; i++) {
 		e = capture_at(10 + i, 78, stack_a, 3);
 		e.capture.pid = pids[i];

@@ -38,7 +38,9 @@ static inline void feed_process(struct annotate *a)
 						   .cmdline = "app -x",
 						   .realtime_ns = EPOCH,
 						   .host = "box" } });
-	feed(a, (struct trace_event){ .type = EVENT_THREAD, .time_ns = T0, .thread = { 77, 78, "worker" } });
+	feed(a, (struct trace_event){ .type = EVENT_THREAD,
+				      .time_ns = T0,
+				      .thread = { .pid = 77, .tid = 78, .comm = "worker" } });
 }
 
 static inline void feed_watch(struct annotate *a, uint32_t id, const char *name, enum access_kind access)

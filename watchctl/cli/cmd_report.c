@@ -18,7 +18,7 @@
 struct request {
 	const char *log;
 	bool json, folded, tree;
-	bool only_tables, only_events;
+	bool only_tables, only_events, calls;
 	bool has_last;
 	uint64_t last;	  /* print only that many accesses and captures, the last ones */
 	const char **tag; /* as many as there are arguments */
@@ -28,9 +28,19 @@ struct request {
 
 static const struct option options[] = {
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
-	{ "--sites", NULL, NULL, "only the tables by access site and by tag, and the summary", 0, NULL },
-	{ "--events", NULL, NULL, "no tables: only the accesses and captures, and the summary", 0, NULL },
-	{ "-n", NULL, "COUNT", "only the last COUNT accesses and captures (the tables count them all)",
+	{ "--sites", NULL, NULL, "only the tables by access site, tag and function, and the summary", 0,
+	  NULL },
+	{ "--events", NULL, NULL, "no tables: only the accesses, captures and calls, and the summary", 0,
+	  NULL },
+	{ "--calls", NULL, NULL, "of a step recording, the calls as a tree too (text; --json has them)", 0,
+	  NULL },
+	{ "--function", NULL, "PATTERN", "only calls of such functions, with all inside of them (f, 'net_*')",
+	  COMPLETE_NOTHING, NULL },
+	{ "--depth", NULL, "N", "only N levels of calls", COMPLETE_NOTHING, NULL },
+	{ "--thread", NULL, "THREAD", "only calls of that thread (its number or name)", COMPLETE_NOTHING,
+	  NULL },
+	{ "--instructions", NULL, NULL, "each recorded instruction too (text; --json has them)", 0, NULL },
+	{ "-n", NULL, "COUNT", "only the last COUNT accesses, captures and calls (the tables count them all)",
 	  COMPLETE_NOTHING, NULL },
 	{ "--watch", NULL, "NAME", "only this watch, and the tags named", COMPLETE_NOTHING, NULL },
 	{ "--tag", NULL, "TAG", "only this tag (a name or a number; repeatable), as a tree of its stacks",
@@ -71,6 +81,10 @@ static void take_flag(struct request *q, const struct option_match *m)
 		q->only_tables = true;
 	else if (option_is(m, "--events"))
 		q->only_events = true;
+	else if (option_is(m, "--calls"))
+		q->calls = true;
+	else if (option_is(m, "--instructions"))
+		q->report.instructions = q->calls = true;
 	else if (option_is(m, "--tree"))
 		q->tree = true;
 	else if (option_is(m, "--inverted"))
@@ -85,6 +99,31 @@ static void take_flag(struct request *q, const struct option_match *m)
 		q->print.utc = true;
 }
 
+static struct wc_error *take_depth(struct request *q, const struct option_match *m)
+{
+	struct wc_error *err;
+	uint64_t depth;
+
+	err = option_number(m, 1, UINT32_MAX, &depth);
+	if (err)
+		return err;
+	q->report.depth = (uint32_t)depth;
+	return NULL;
+}
+
+/* What narrows the calls down asks for them as well. */
+static struct wc_error *take_calls(struct request *q, const struct option_match *m)
+{
+	q->calls = true;
+	if (option_is(m, "--depth"))
+		return take_depth(q, m);
+	if (option_is(m, "--function"))
+		q->report.function = m->value;
+	else
+		q->report.thread = m->value;
+	return NULL;
+}
+
 static struct wc_error *take_option(struct request *q, const struct option_match *m, unsigned int *colour)
 {
 	struct report_choice *choice = &q->report.choice;
@@ -97,6 +136,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 		q->tag[choice->ntags++] = m->value;
 	else if (option_is(m, "--before"))
 		q->report.before = q->print.before = m->value;
+	else if (option_is(m, "--depth") || option_is(m, "--function") || option_is(m, "--thread"))
+		return take_calls(q, m);
 	else if (option_is(m, "--min"))
 		return take_percent(m, &q->print.min_percent);
 	else if (option_is(m, "--color"))
@@ -167,6 +208,8 @@ static struct wc_error *choose_form(struct request *q)
 	q->report.stacks = stacks;
 	q->report.no_events = stacks || q->only_tables;
 	q->report.no_tables = stacks || q->only_events;
+	q->report.calls = (q->json || q->calls || q->only_events) && !q->report.no_events;
+	q->report.instructions |= q->json;
 	q->report.merge = q->json ? MERGE_PLACES : q->folded ? MERGE_MODULES : MERGE_FUNCTIONS;
 	q->print.folded_names = q->report.choice.ntags + (q->report.choice.watch != NULL) != 1;
 	return NULL;
@@ -225,6 +268,19 @@ static struct wc_error *unknown_tag(const struct request *q, struct report *r, c
 	return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; its tags are: %s", q->log, tag, list);
 }
 
+static struct wc_error *check_calls(const struct request *q, const struct report *r)
+{
+	const struct report_options *o = &q->report;
+
+	if (!report_thread_is_known(r))
+		return wc_error_new(WC_ENAME, "no thread \"%s\" made a call in the log %s", o->thread,
+				    q->log);
+	if (!report_function_is_known(r))
+		return wc_error_new(WC_ENAME, "no function \"%s\" was called in the log %s%s%s", o->function,
+				    q->log, o->thread ? " by the thread " : "", o->thread ? o->thread : "");
+	return NULL;
+}
+
 static struct wc_error *check_names(const struct request *q, struct report *r)
 {
 	const struct report_options *o = &q->report;
@@ -239,7 +295,7 @@ static struct wc_error *check_names(const struct request *q, struct report *r)
 			return unknown_tag(q, r, o->choice.tag[i]);
 	if (o->before && !report_tag_is_known(r, o->before))
 		return unknown_tag(q, r, o->before);
-	return NULL;
+	return check_calls(q, r);
 }
 
 static struct printer *new_printer(const struct request *q, FILE *out)
@@ -254,7 +310,8 @@ static unsigned int wanted_facts(const struct request *q)
 {
 	bool stack = q->report.stacks || q->report.before || !(q->print.no_stack || q->report.no_events);
 
-	return (stack ? ANNOTATE_STACK : 0) | ANNOTATE_TEXT | (q->report.stacks ? ANNOTATE_NO_VALUES : 0);
+	return (stack ? ANNOTATE_STACK : 0) | ANNOTATE_TEXT | (q->report.stacks ? ANNOTATE_NO_VALUES : 0) |
+	       (q->report.calls && !q->report.no_events ? ANNOTATE_CALLS : 0);
 }
 
 static struct wc_error *feed(const struct request *q, struct annotate *a, FILE *out,
@@ -348,10 +405,13 @@ static struct wc_error *run(int argc, char **argv)
 const struct command cmd_report = {
 	.name = "report",
 	.args = "[options] LOG",
-	.summary = "print a recorded log: accesses and captures, tables of them, stacks by count",
+	.summary = "print a recorded log: accesses, captures and calls, tables of them, stacks by count",
 	.help = "--tag TAG alone prints the stacks captured under the tag by count, as a tree; with --json, "
 		"--folded,\n"
 		"--events, --sites or --before, in that form.\n"
+		"Of a step recording (watchctl step), what happened and the functions; --calls, --function, "
+		"--depth and\n"
+		"--thread print the calls.\n"
 		"A log that was cut short is printed as far as it is whole; the exit status is then 8.\n"
 		"babeltrace2 LOG prints the raw events.\n",
 	.options = options,

@@ -33,10 +33,23 @@ enum event_type {
 	EVENT_TAG = 11,
 	EVENT_CAPTURE = 12,
 	EVENT_SYMBOL = 13,
+	EVENT_RECORDING = 14, /* from here: of the step recorder */
+	EVENT_TYPE = 15,
+	EVENT_FUNCTION = 16,
+	EVENT_REGION = 17,
+	EVENT_RANGE = 18,
+	EVENT_CALL = 19,
+	EVENT_RETURN = 20,
+	EVENT_STEP = 21,
+	EVENT_SIGNAL = 22,
+	EVENT_STOOD = 23,
 };
 
 /* In lost_event.watch and summary_event.watch: captures of tagged stacks, not accesses. */
 #define WATCH_CAPTURES (UINT32_MAX - 1)
+
+/* In lost_event.watch: calls, returns and instructions of a step recording. */
+#define WATCH_CALLS (UINT32_MAX - 2)
 
 #define COMM_LEN 16
 #define STACK_MAX 128	  /* frames an access can carry */
@@ -55,6 +68,10 @@ struct process_event {
 struct thread_event {
 	int32_t pid, tid;
 	const char *comm;
+	/* Of a step recording; else 0: */
+	int32_t creator;		 /* the thread that made it; 0: not known */
+	uint64_t creating_call;		 /* call_event.call that was innermost there; 0: none */
+	uint64_t stack_start, stack_end; /* the mapping its stack lies in; 0: not known */
 };
 
 struct watch_event {
@@ -142,6 +159,204 @@ struct symbol_event {
 
 #define SYMBOL_FUNCTIONS_MAX 64
 
+/*
+ * What a step recorder was asked for, first of its events. Two logs whose `filters` differ cannot be compared
+ * call by call: diff says so.
+ */
+struct recording_event {
+	const char *mover;   /* "ptrace", "lldb" */
+	const char *planner; /* "LLDB 19.1.7" */
+	const char *range;   /* in words: "from parse_request to send_reply" */
+	const char *
+		filters; /* canonical text of what is recorded: functions, modules, stepped over, depth ... */
+	bool instructions; /* each instruction is recorded too */
+};
+
+/* Stored in logs: never renumber. */
+enum type_kind {
+	TYPE_UNKNOWN = 0, /* bytes, shown as hex */
+	TYPE_VOID = 1,
+	TYPE_SIGNED = 2,
+	TYPE_UNSIGNED = 3,
+	TYPE_BOOL = 4,
+	TYPE_CHAR = 5,
+	TYPE_FLOAT = 6, /* 4 and 8 bytes: IEEE 754; 16 bytes: the 10 of an x87 long double and 6 of padding */
+	TYPE_ENUM = 7,
+	TYPE_POINTER = 8, /* references too */
+	TYPE_STRING = 9,  /* a pointer to characters that end with a NUL byte */
+	TYPE_STRUCT = 10, /* class too */
+	TYPE_UNION = 11,
+	TYPE_ARRAY = 12,
+	TYPE_CODE = 13, /* what a pointer to a function points to */
+	TYPE_REGISTER =
+		14, /* an argument register, or its low 4 bytes: how the function takes its arguments is not
+		       known */
+};
+
+#define NO_TYPE UINT32_MAX
+#define TYPE_MEMBERS_MAX 256u
+
+struct type_member {
+	const char *name; /* "" : none, as of anonymous unions and base classes */
+	uint32_t type;
+	uint32_t offset;	      /* bytes from the start of the struct */
+	uint8_t bit_offset, bit_size; /* as in struct value_type, from @offset on; bit_size 0: no bit field */
+};
+
+/* The type of a parameter or result, before the first event that refers to it; its parts come before it, but
+ * for what pointers point to. */
+struct type_event {
+	uint32_t id; /* 0.., in this log */
+	enum type_kind kind;
+	uint32_t size;	  /* bytes; 0: not known, or none */
+	const char *name; /* "struct node *", "unsigned int"; NULL: unknown */
+	bool is_signed;	  /* TYPE_ENUM */
+	uint32_t target;  /* TYPE_POINTER, _STRING: what it points to; TYPE_ARRAY: an element; NO_TYPE */
+	uint32_t nmembers;
+	const struct type_member *member; /* TYPE_STRUCT, _UNION: in order; at most TYPE_MEMBERS_MAX */
+	uint32_t nenumerators;
+	const struct enumerator *enumerator;
+};
+
+struct function_param {
+	const char *name; /* NULL: not known; of a register: "rdi" */
+	uint32_t type;
+};
+
+#define FUNCTION_OVER 1u      /* stepped over: what it calls is not recorded */
+#define FUNCTION_NO_TYPES 2u  /* no debug information: its parameters are registers */
+#define FUNCTION_PROTOTYPE 4u /* its types are known from a built-in list, not from debug information */
+#define FUNCTION_PARAMS_MAX 64u
+
+/* A function, before its first call. (module, address) is the same in every run of the same file. */
+struct function_event {
+	uint32_t id;	    /* 0.., in this log */
+	uint32_t flags;	    /* FUNCTION_ */
+	const char *name;   /* demangled; NULL: not known */
+	const char *module; /* path; NULL: none, as of JIT code */
+	const uint8_t *build_id;
+	uint8_t build_id_len;
+	uint64_t address; /* of its first instruction in the file (runtime address minus bias); 0: not known,
+			     as of one that is called through a stub before its library is found */
+	uint64_t size;	  /* bytes; 0: not known */
+	const char *file; /* NULL: not known */
+	uint32_t line;	  /* 0: not known */
+	uint32_t return_type; /* NO_TYPE: not known */
+	uint32_t nparams;
+	const struct function_param *param;
+};
+
+/* Stored in logs: never renumber. */
+enum region_kind {
+	REGION_OTHER = 0,
+	REGION_HEAP = 1,
+	REGION_STACK = 2,
+	REGION_ANONYMOUS = 3,
+	REGION_FILE = 4
+};
+
+/* A mapping of the process, as it was once: what values that look like pointers may point to. */
+struct region_event {
+	int32_t pid;
+	enum region_kind kind;
+	uint64_t start, end;
+	const char *name; /* path, "[heap]"; NULL: none */
+};
+
+/* Stored in logs: never renumber. */
+enum range_what {
+	RANGE_BEGIN = 1,
+	RANGE_REACHED = 2,  /* its end was reached */
+	RANGE_RETURNED = 3, /* the function that it began with has ended, and its end was not reached */
+	RANGE_LIMIT = 4,    /* the limit of events */
+	RANGE_STUCK = 5,    /* nothing more happened for --stuck-after; stood events follow */
+	RANGE_EXITED = 6,   /* the process, or the thread of a range that follows one thread */
+	RANGE_EXECED = 7,
+	RANGE_STOPPED = 8, /* the user had enough, or the time was over */
+};
+
+/* An occurrence of the range begins or ends. */
+struct range_event {
+	uint32_t occurrence; /* 1.., entries of the range are counted also when they are not recorded */
+	enum range_what what;
+	int32_t pid, tid; /* in which it began, or which ended it */
+};
+
+#define CALL_TAIL 1u	 /* in place of its parent, which jumped to it: they share the return address */
+#define CALL_CALLBACK 2u /* from a function that is stepped over: its parent is that one's call */
+#define CALL_SIGNAL 4u	 /* by the kernel, a signal handler */
+#define CALL_FIRST 8u	 /* the first function of a new thread, or where a range begins */
+
+/*
+ * A function was entered. Calls of a thread nest: its parent is open, and the innermost open one of the
+ * thread. The whole stack is frame[] and then that of its parent's entry, without that one's first frame if
+ * CALL_TAIL is set: frame[] has the return addresses from this call's own out to, not including, that of its
+ * parent; with parent 0 all there are.
+ */
+struct call_event {
+	uint64_t call;	 /* 1.., counts up in this log */
+	uint64_t parent; /* 0: none */
+	int32_t pid, tid;
+	uint32_t function;
+	uint16_t depth;	  /* of its parent plus 1; 0 without parent; more than fit: UINT16_MAX */
+	uint8_t flags;	  /* CALL_ */
+	uint64_t sp;	  /* at entry: where its return address lies */
+	uint8_t walk_end; /* enum walk_end, with parent 0 or CALL_CALLBACK or _SIGNAL */
+	uint32_t nframes; /* <= STACK_MAX; 0: CALL_TAIL */
+	const uint64_t *frame;
+	const uint8_t *values; /* of the parameters in order: see call_values.h */
+	uint32_t values_len;
+};
+
+/* Stored in logs: never renumber. */
+enum return_how {
+	RETURN_RETURNED = 1,
+	RETURN_EXCEPTION = 2, /* left by an exception */
+	RETURN_LONGJMP = 3,
+	RETURN_THREAD_EXIT = 4, /* its thread ended itself */
+	RETURN_CANCELLED = 5,	/* its thread was cancelled, or killed */
+	RETURN_PROCESS_EXIT = 6,
+	RETURN_EXEC = 7,
+	RETURN_NEVER = 8,   /* still open when the recording ended */
+	RETURN_UNKNOWN = 9, /* it is gone, and how was not seen */
+};
+
+struct return_event {
+	uint64_t call;
+	int32_t pid, tid;
+	uint32_t function;
+	enum return_how how;
+	bool has_error;
+	int32_t error;	       /* errno, when the function has failed by its result and sets errno */
+	const uint8_t *values; /* of its result: one value, or none; see call_values.h */
+	uint32_t values_len;
+};
+
+/* One instruction is about to be executed. */
+struct step_event {
+	int32_t pid, tid;
+	uint64_t call; /* innermost open one; 0: none */
+	uint64_t ip;
+};
+
+/* A signal is delivered to the program. */
+struct signal_event {
+	int32_t pid, tid;
+	int32_t signal, code; /* siginfo_t */
+	uint64_t ip;	      /* where it was */
+	uint64_t call;	      /* innermost open one; 0: none */
+};
+
+/* Where a thread stands when a recording gives up on waiting. */
+struct stood_event {
+	int32_t pid, tid;
+	uint64_t call;	 /* innermost open one; 0: none */
+	int32_t syscall; /* it is in that system call; -1: in none */
+	uint8_t walk_end;
+	uint32_t nframes; /* >= 1, as those of access_event */
+	const uint64_t *frame;
+};
+
 struct lost_event {
 	uint32_t watch; /* UINT32_MAX: not known which; WATCH_CAPTURES */
 	uint64_t count;
@@ -179,6 +394,16 @@ struct trace_event {
 		struct tag_event tag;
 		struct capture_event capture;
 		struct symbol_event symbol;
+		struct recording_event recording;
+		struct type_event type_info;
+		struct function_event function;
+		struct region_event region;
+		struct range_event range;
+		struct call_event call;
+		struct return_event ret;
+		struct step_event step;
+		struct signal_event signal;
+		struct stood_event stood;
 	};
 };
 

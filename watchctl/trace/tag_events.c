@@ -45,7 +45,8 @@ static struct wc_error *tell_thread(struct tag_collector *c, struct tag_ring_sta
 	memcpy(s->thread.comm, comm, strnlen(comm, COMM_LEN));
 	c->host.thread(c->host.ctx, s->r.owner, &s->thread);
 	s->known = true;
-	e.thread = (struct thread_event){ s->thread.pid, s->thread.tid, s->thread.comm };
+	e.thread =
+		(struct thread_event){ .pid = s->thread.pid, .tid = s->thread.tid, .comm = s->thread.comm };
 	return tag_put(c, &e);
 }
 

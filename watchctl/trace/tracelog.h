@@ -74,6 +74,16 @@ struct wc_error *tracelog_reader_open_memory(const char *metadata, size_t metada
  */
 struct wc_error *tracelog_next(struct tracelog_reader *r, struct trace_event *ret, enum log_outcome *outcome);
 
+/* Where the event that was read last lies in the log, to read it again; it never goes down. */
+uint64_t tracelog_position(const struct tracelog_reader *r);
+
+/*
+ * Reads the event at @position again, into @ret as above; what tracelog_next() gives is not changed by it.
+ * *@outcome is LOG_EVENT or, if nothing can be read there any more, LOG_TRUNCATED.
+ */
+struct wc_error *tracelog_read_again(struct tracelog_reader *r, uint64_t position, struct trace_event *ret,
+				     enum log_outcome *outcome);
+
 /*
  * After LOG_TRUNCATED: how many bytes at the end of the log were not read, and why (a phrase like
  * "it ends in the middle of an event"). Before, 0 and NULL.

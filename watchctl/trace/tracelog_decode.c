@@ -6,115 +6,9 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/tracelog_decode_step.h"
 #include "watchctl/trace/tracelog_format.h"
-
-struct stored_stack {
-	uint32_t nframes;
-	uint8_t walk_end;
-	uint64_t frame[];
-};
-
-/* Running over the end sets `bad` and yields zeros and "", so that one check at the end is enough. */
-struct cursor {
-	uint8_t *p, *end;
-	bool bad;
-};
-
-static void get_bytes(struct cursor *c, void *ret, size_t n)
-{
-	if ((size_t)(c->end - c->p) < n) {
-		c->bad = true;
-		c->p = c->end;
-		memset(ret, 0, n);
-		return;
-	}
-	memcpy(ret, c->p, n);
-	c->p += n;
-}
-
-static uint8_t get_u8(struct cursor *c)
-{
-	uint8_t v;
-
-	get_bytes(c, &v, sizeof(v));
-	return v;
-}
-
-static uint32_t get_u32(struct cursor *c)
-{
-	uint32_t v;
-
-	get_bytes(c, &v, sizeof(v));
-	return v;
-}
-
-static uint64_t get_u64(struct cursor *c)
-{
-	uint64_t v;
-
-	get_bytes(c, &v, sizeof(v));
-	return v;
-}
-
-/* Points into the payload. */
-static char *get_string(struct cursor *c)
-{
-	static char nothing[] = "";
-	uint8_t *nul = memchr(c->p, '\0', c->end - c->p);
-	char *s = (char *)c->p;
-
-	if (!nul) {
-		c->bad = true;
-		c->p = c->end;
-		return nothing;
-	}
-	c->p = nul + 1;
-	return s;
-}
-
-/* The writer stores a NULL as "". */
-static char *get_optional(struct cursor *c)
-{
-	char *s = get_string(c);
-
-	return *s ? s : NULL;
-}
-
-/* Logs of a lower minor version end before the fields that were added since. */
-static bool has_more(const struct cursor *c)
-{
-	return c->p < c->end;
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return -1;
-}
-
-static void get_build_id(struct cursor *c, uint8_t id[BUILD_ID_MAX], uint8_t *len)
-{
-	const char *hex = get_string(c);
-	size_t n = strlen(hex), i;
-
-	if (n % 2 || n / 2 > BUILD_ID_MAX) {
-		c->bad = true;
-		return;
-	}
-	for (i = 0; i < n; i += 2) {
-		int high = hex_digit(hex[i]), low = hex_digit(hex[i + 1]);
-
-		if (high < 0 || low < 0) {
-			c->bad = true;
-			return;
-		}
-		id[i / 2] = high << 4 | low;
-	}
-	*len = n / 2;
-}
+#include "watchctl/trace/tracelog_get.h"
 
 static void get_process(struct cursor *c, struct process_event *p)
 {
@@ -133,6 +27,12 @@ static void get_thread(struct cursor *c, struct thread_event *t)
 	t->pid = get_u32(c);
 	t->tid = get_u32(c);
 	t->comm = get_string(c);
+	if (has_more(c)) {
+		t->creator = get_u32(c);
+		t->creating_call = get_u64(c);
+		t->stack_start = get_u64(c);
+		t->stack_end = get_u64(c);
+	}
 }
 
 static void get_module(struct cursor *c, struct module *m, int32_t *pid)
@@ -256,7 +156,7 @@ static void get_code(struct cursor *c, struct code_fact *f)
 static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e)
 {
 	struct access_event *a = &e->access;
-	const struct stored_stack *stack;
+	const struct tracelog_stack *stack;
 
 	e->time_ns = get_u64(c);
 	a->watch = get_u32(c);
@@ -290,7 +190,18 @@ static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trac
 /* A thread belongs to the process that was told last. False: no memory. */
 static bool keep_process(struct tracelog_decoder *d, int32_t pid, int32_t tid)
 {
+	if (d->last_tid == tid)
+		d->last_pid = pid;
 	return map64_put(&d->processes, (uint32_t)tid, (void *)(uintptr_t)(uint32_t)pid);
+}
+
+int32_t tracelog_process_of(struct tracelog_decoder *d, int32_t tid)
+{
+	if (tid != d->last_tid) {
+		d->last_pid = (int32_t)(uintptr_t)map64_get(&d->processes, (uint32_t)tid);
+		d->last_tid = tid;
+	}
+	return d->last_pid;
 }
 
 static struct wc_error *get_thread_process(struct tracelog_decoder *d, struct cursor *c)
@@ -315,7 +226,7 @@ static void get_tag(struct cursor *c, struct tag_event *t)
 static void get_capture(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e, bool has_value)
 {
 	struct capture_event *k = &e->capture;
-	const struct stored_stack *stack;
+	const struct tracelog_stack *stack;
 	uint64_t before_ns = 0;
 
 	e->type = EVENT_CAPTURE;
@@ -330,7 +241,7 @@ static void get_capture(struct tracelog_decoder *d, struct cursor *c, struct tra
 		return;
 	}
 	e->time_ns -= before_ns;
-	k->pid = (int32_t)(uintptr_t)map64_get(&d->processes, (uint32_t)k->tid);
+	k->pid = tracelog_process_of(d, k->tid);
 	k->walk_end = stack->walk_end;
 	k->nframes = stack->nframes;
 	k->frame = stack->frame;
@@ -381,7 +292,7 @@ static struct wc_error *keep_stack(struct tracelog_decoder *d, struct cursor *c)
 {
 	uint32_t id = get_u32(c), nframes;
 	uint8_t walk_end = get_u8(c);
-	struct stored_stack *s;
+	struct tracelog_stack *s;
 	void *old;
 
 	nframes = get_u32(c);
@@ -453,6 +364,19 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 	case EVENT_SYMBOL:
 		err = get_symbol(d, &c, &ret->symbol);
 		break;
+	case EVENT_RECORDING:
+	case EVENT_TYPE:
+	case EVENT_FUNCTION:
+	case EVENT_REGION:
+	case EVENT_RANGE:
+	case EVENT_CALL:
+	case EVENT_RETURN:
+	case TRACELOG_ID_RETURN_ERROR:
+	case EVENT_STEP:
+	case EVENT_SIGNAL:
+	case EVENT_STOOD:
+		err = tracelog_decode_step(d, raw->id, &c, ret);
+		break;
 	case TRACELOG_ID_THREAD_PROCESS:
 		err = get_thread_process(d, &c);
 		*what = DECODE_SKIPPED;
@@ -482,5 +406,7 @@ void tracelog_decoder_deinit(struct tracelog_decoder *d)
 	free(d->enumerators);
 	free(d->names);
 	free(d->functions);
+	free(d->members);
+	free(d->params);
 	*d = (struct tracelog_decoder){ 0 };
 }

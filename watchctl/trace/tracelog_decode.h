@@ -12,10 +12,17 @@ struct tracelog_raw {
 	size_t len;
 };
 
+struct tracelog_stack {
+	uint32_t nframes;
+	uint8_t walk_end;
+	uint64_t frame[];
+};
+
 /* Zero-initialised is empty. */
 struct tracelog_decoder {
-	struct map64 stacks;	/* id -> struct stored_stack */
-	struct map64 processes; /* tid -> pid, as the value's bits */
+	struct map64 stacks;	    /* id -> struct tracelog_stack */
+	struct map64 processes;	    /* tid -> pid, as the value's bits */
+	int32_t last_tid, last_pid; /* the last answer of processes; tid 0 is none */
 	/* Enumerators of the last watch event. */
 	char *names;
 	size_t names_cap;
@@ -25,6 +32,11 @@ struct tracelog_decoder {
 	uint8_t build_id[BUILD_ID_MAX];
 	struct symbol_function *functions;
 	size_t functions_cap;
+	/* Of the last type or function event. */
+	struct type_member *members;
+	size_t members_cap;
+	struct function_param *params;
+	size_t params_cap;
 };
 
 enum decode_result {
@@ -36,6 +48,9 @@ enum decode_result {
 /* Fails only for lack of memory. */
 struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracelog_raw *raw,
 				 struct trace_event *ret, enum decode_result *what);
+
+/* The process of the thread @tid, as far as the log has told; 0: it has not. */
+int32_t tracelog_process_of(struct tracelog_decoder *d, int32_t tid);
 
 void tracelog_decoder_deinit(struct tracelog_decoder *d);
 

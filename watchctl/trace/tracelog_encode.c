@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
-#include "watchctl/trace/tracelog_format.h"
+#include "watchctl/trace/tracelog_encode_step.h"
+#include "watchctl/trace/tracelog_put.h"
 
 void encode_bytes(struct encoder *c, const void *bytes, size_t n)
 {
@@ -64,31 +65,7 @@ void encode_event_head(struct encoder *c, size_t start, uint16_t id, uint64_t ti
 	patch(c, start + TRACELOG_OFF_TIME, &time_ns, sizeof(time_ns));
 }
 
-static void put_u8(struct encoder *c, uint8_t v)
-{
-	encode_bytes(c, &v, sizeof(v));
-}
-
-static void put_u32(struct encoder *c, uint32_t v)
-{
-	encode_bytes(c, &v, sizeof(v));
-}
-
-static void put_u64(struct encoder *c, uint64_t v)
-{
-	encode_bytes(c, &v, sizeof(v));
-}
-
-/* NULL is stored as the empty string. */
-static void put_string(struct encoder *c, const char *s)
-{
-	size_t n = s ? strlen(s) : 0;
-
-	encode_bytes(c, s, n < TRACELOG_STRING_MAX ? n : TRACELOG_STRING_MAX);
-	put_u8(c, 0);
-}
-
-static void put_build_id(struct encoder *c, const uint8_t *id, size_t len)
+void put_build_id(struct encoder *c, const uint8_t *id, size_t len)
 {
 	static const char digit[] = "0123456789abcdef";
 	char hex[2 * BUILD_ID_MAX + 1];
@@ -138,6 +115,10 @@ static void put_thread(struct encoder *c, const struct thread_event *t)
 	put_u32(c, t->pid);
 	put_u32(c, t->tid);
 	put_string(c, t->comm);
+	put_u32(c, t->creator);
+	put_u64(c, t->creating_call);
+	put_u64(c, t->stack_start);
+	put_u64(c, t->stack_end);
 }
 
 static void put_module(struct encoder *c, const struct module *m, int32_t pid)
@@ -282,6 +263,17 @@ void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stac
 		return put_tag(c, &e->tag);
 	case EVENT_SYMBOL:
 		return put_symbol(c, &e->symbol);
+	case EVENT_RECORDING:
+	case EVENT_TYPE:
+	case EVENT_FUNCTION:
+	case EVENT_REGION:
+	case EVENT_RANGE:
+	case EVENT_CALL:
+	case EVENT_RETURN:
+	case EVENT_STEP:
+	case EVENT_SIGNAL:
+	case EVENT_STOOD:
+		return encode_step_fields(c, e, stack);
 	case EVENT_CAPTURE: /* see encode_capture() */
 		break;
 	}

@@ -22,7 +22,8 @@
  * `before_ns`.
  *
  * A capture is small, 32 bytes with its header (40 with a value): its tag and its stack are in events of
- * their own, and so is the process of its thread: that of the last `thread` event of that tid.
+ * their own, and so is the process of its thread: that of the last `thread` event of that tid. So it is with
+ * a call (56 bytes and its values) and a return (33 and its value).
  */
 #ifndef WATCHCTL_TRACE_TRACELOG_FORMAT_H
 #define WATCHCTL_TRACE_TRACELOG_FORMAT_H
@@ -33,7 +34,7 @@
 #include "watchctl/base/error.h"
 
 #define TRACELOG_MAJOR 1
-#define TRACELOG_MINOR 2
+#define TRACELOG_MINOR 3
 
 #define TRACELOG_MAGIC 0xC1FC1FC1u
 #define TRACELOG_PACKET_HEAD 64 /* header and context */
@@ -60,8 +61,16 @@
 #define TRACELOG_ID_CAPTURE_VALUE 257  /* EVENT_CAPTURE with a value */
 #define TRACELOG_ID_THREAD_PROCESS 258 /* of a tid, where the last `thread` event says something else */
 
+#define TRACELOG_ID_RETURN_ERROR 259 /* EVENT_RETURN with an error */
+
+/* In place of the number of a stack: it has no frames, and its walk_end is what this is less than. */
+#define TRACELOG_NO_STACK 0xfffffff0u
+
 #define TRACELOG_BEFORE_BYTES 6 /* of before_ns */
 #define TRACELOG_BEFORE_MAX ((1ull << 8 * TRACELOG_BEFORE_BYTES) - 1)
+
+/* The descriptions of the events of a step recording, which logs of minor versions before 3 lack. */
+extern const char tracelog_step_events_text[];
 
 /* The description of the event `symbol`, which logs of minor versions before 2 lack. */
 extern const char tracelog_symbol_event_text[];

@@ -25,6 +25,7 @@ static const char head_text[] =
 		  "typealias integer { size = 48; align = 8; signed = false; } := uint48_t;\n"
 		  "typealias integer { size = 64; align = 8; signed = false; } := uint64_t;\n"
 		  "typealias integer { size = 32; align = 8; signed = true; } := int32_t;\n"
+		  "typealias integer { size = 64; align = 8; signed = true; } := int64_t;\n"
 		  "typealias integer { size = 8; align = 8; signed = false; base = 16; } := hex8_t;\n"
 		  "typealias integer { size = 64; align = 8; signed = false; base = 16; } := hex64_t;\n"
 		  "\n"
@@ -107,6 +108,10 @@ static const char events_text[] =
 	"\t\tint32_t pid;\n"
 	"\t\tint32_t tid;\n"
 	"\t\tstring comm;\n"
+	"\t\tint32_t creator;\n"
+	"\t\tuint64_t creating_call;\n"
+	"\t\thex64_t stack_start;\n"
+	"\t\thex64_t stack_end;\n"
 	"\t};\n"
 	"};\n"
 	"event {\n"
@@ -302,7 +307,8 @@ char *tracelog_metadata_text(const uint8_t uuid[16], uint64_t offset_ns, const c
 		     (unsigned long long)(offset_ns / NSEC_PER_SEC),
 		     (unsigned long long)(offset_ns % NSEC_PER_SEC)) < 0)
 		return NULL;
-	n = asprintf(&text, "%s%s%s", head, events_text, tracelog_symbol_event_text);
+	n = asprintf(&text, "%s%s%s%s", head, events_text, tracelog_step_events_text,
+		     tracelog_symbol_event_text);
 	free(head);
 	return n < 0 ? NULL : text;
 }

@@ -30,8 +30,11 @@ struct tracelog_reader {
 	uint64_t next_packet; /* ... of the one after it */
 	uint8_t *buf;
 	size_t cap;
-	size_t pos, end; /* of the events left in buf */
-	bool partial;	 /* the file ends inside this packet */
+	size_t pos, end;  /* of the events left in buf */
+	bool partial;	  /* the file ends inside this packet */
+	uint64_t last_at; /* offset in the file of the event that was taken last */
+	uint8_t *again;	  /* an event that is read again */
+	size_t again_cap;
 
 	struct tracelog_decoder decoder;
 	enum log_outcome state; /* LOG_EVENT until the end is reached */
@@ -164,6 +167,7 @@ static bool take_event(struct tracelog_reader *r, struct tracelog_raw *ret)
 	memcpy(&ret->time_ns, p + TRACELOG_OFF_TIME, sizeof(ret->time_ns));
 	ret->payload = r->buf + r->pos + TRACELOG_EVENT_HEAD;
 	ret->len = size - TRACELOG_EVENT_HEAD;
+	r->last_at = r->packet_at + r->pos;
 	r->pos += size;
 	return true;
 }
@@ -204,6 +208,53 @@ struct wc_error *tracelog_next(struct tracelog_reader *r, struct trace_event *re
 	}
 	*outcome = r->state;
 	return NULL;
+}
+
+uint64_t tracelog_position(const struct tracelog_reader *r)
+{
+	return r->last_at;
+}
+
+/* The whole event at @at, into r->again; false: there is none any more, or *@err. */
+static bool load_again(struct tracelog_reader *r, uint64_t at, struct tracelog_raw *ret,
+		       struct wc_error **err)
+{
+	uint8_t head[TRACELOG_EVENT_HEAD];
+	uint32_t size;
+
+	*err = NULL;
+	if (at > r->size || r->size - at < sizeof(head) || !read_at(r, at, head, sizeof(head), err))
+		return false;
+	memcpy(&size, head + TRACELOG_OFF_SIZE, sizeof(size));
+	if (size < sizeof(head) || size > TRACELOG_PACKET_MAX || size > r->size - at)
+		return false;
+	if (!vec_reserve((void **)&r->again, &r->again_cap, size, 1)) {
+		*err = &wc_enomem;
+		return false;
+	}
+	if (!read_at(r, at, r->again, size, err))
+		return false;
+	memcpy(&ret->id, head, sizeof(ret->id));
+	memcpy(&ret->time_ns, head + TRACELOG_OFF_TIME, sizeof(ret->time_ns));
+	ret->payload = r->again + sizeof(head);
+	ret->len = size - sizeof(head);
+	return true;
+}
+
+struct wc_error *tracelog_read_again(struct tracelog_reader *r, uint64_t position, struct trace_event *ret,
+				     enum log_outcome *outcome)
+{
+	enum decode_result what;
+	struct tracelog_raw raw;
+	struct wc_error *err;
+
+	*outcome = LOG_TRUNCATED;
+	if (!load_again(r, position, &raw, &err))
+		return err;
+	err = tracelog_decode(&r->decoder, &raw, ret, &what);
+	if (!err && what == DECODE_EVENT)
+		*outcome = LOG_EVENT;
+	return err;
 }
 
 uint64_t tracelog_ignored(const struct tracelog_reader *r, const char **why)
@@ -346,6 +397,7 @@ void tracelog_reader_close(struct tracelog_reader *r)
 		close(r->fd);
 	tracelog_decoder_deinit(&r->decoder);
 	free(r->buf);
+	free(r->again);
 	free(r->path);
 	free(r);
 }

@@ -236,6 +236,77 @@ static struct wc_error *put_capture(struct tracelog_writer *w, const struct trac
 	return event_end(w, start, k->has_value ? TRACELOG_ID_CAPTURE_VALUE : EVENT_CAPTURE, time_ns);
 }
 
+/* Step recordings */
+
+/* Whose process a reader knows from earlier events: those of a step recording come in great numbers. */
+static bool thread_of(const struct trace_event *e, int32_t *pid, int32_t *tid)
+{
+	switch (e->type) {
+	case EVENT_CALL:
+		*pid = e->call.pid;
+		*tid = e->call.tid;
+		return true;
+	case EVENT_RETURN:
+		*pid = e->ret.pid;
+		*tid = e->ret.tid;
+		return true;
+	case EVENT_STEP:
+		*pid = e->step.pid;
+		*tid = e->step.tid;
+		return true;
+	case EVENT_SIGNAL:
+		*pid = e->signal.pid;
+		*tid = e->signal.tid;
+		return true;
+	case EVENT_STOOD:
+		*pid = e->stood.pid;
+		*tid = e->stood.tid;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool stack_of(const struct trace_event *e, struct stack_ref *ret)
+{
+	switch (e->type) {
+	case EVENT_ACCESS:
+		*ret = (struct stack_ref){ e->access.walk_end, e->access.nframes, e->access.frame };
+		return true;
+	case EVENT_CALL:
+		*ret = (struct stack_ref){ e->call.walk_end, e->call.nframes, e->call.frame };
+		return true;
+	case EVENT_STOOD:
+		*ret = (struct stack_ref){ e->stood.walk_end, e->stood.nframes, e->stood.frame };
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* What the event refers to is in the log when this returns. */
+static struct wc_error *put_before(struct tracelog_writer *w, const struct trace_event *e, uint32_t *stack)
+{
+	struct wc_error *err = NULL;
+	struct stack_ref ref;
+	int32_t pid, tid;
+
+	if (thread_of(e, &pid, &tid))
+		err = know_process(w, pid, tid, e->time_ns);
+	if (err || !stack_of(e, &ref))
+		return err;
+	assert(ref.nframes <= STACK_MAX && (ref.nframes || e->type == EVENT_CALL));
+	if (ref.nframes)
+		return stack_id(w, &ref, e->time_ns, stack);
+	*stack = TRACELOG_NO_STACK + ref.walk_end;
+	return NULL;
+}
+
+static uint16_t id_of(const struct trace_event *e)
+{
+	return e->type == EVENT_RETURN && e->ret.has_error ? TRACELOG_ID_RETURN_ERROR : (uint16_t)e->type;
+}
+
 /* The sink */
 
 static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
@@ -249,21 +320,16 @@ static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
 		return wc_error_new(WC_ELOG, "the log %s was given up after a write error", w->path);
 	if (e->type == EVENT_CAPTURE)
 		return put_capture(w, e);
-	if (e->type == EVENT_ACCESS) {
-		const struct stack_ref ref = { e->access.walk_end, e->access.nframes, e->access.frame };
-
-		assert(ref.nframes >= 1 && ref.nframes <= STACK_MAX);
-		err = stack_id(w, &ref, e->time_ns, &stack);
-		if (err)
-			return err;
-	}
+	err = put_before(w, e, &stack);
+	if (err)
+		return err;
 	if (e->type == EVENT_LOST)
 		w->discarded += e->lost.count;
 	if (e->type == EVENT_THREAD && !remember_process(w, e->thread.pid, e->thread.tid))
 		return &wc_enomem;
 	start = event_begin(w);
 	encode_fields(&w->packet, e, stack);
-	return event_end(w, start, e->type, e->time_ns);
+	return event_end(w, start, id_of(e), e->time_ns);
 }
 
 struct event_sink tracelog_writer_sink(struct tracelog_writer *w)

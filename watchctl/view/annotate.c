@@ -7,6 +7,7 @@
 
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/view/annotate_step.h"
 #include "watchctl/view/frames.h"
 #include "watchctl/view/log_symbols.h"
 #include "watchctl/view/tag_names.h"
@@ -34,6 +35,7 @@ struct annotate {
 	struct trampolines trampolines;
 	struct frames frames;
 	struct tag_names tags;
+	struct annotate_steps *steps;
 	struct {
 		uint64_t shown, lost;
 		uint64_t first_ns, last_ns;
@@ -157,7 +159,7 @@ void annotate_value(struct annotate *a, const struct view_watch *w, unsigned int
 
 static uint64_t thread_key(int32_t pid, int32_t tid)
 {
-	return (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid;
+	return annotate_thread_key(pid, tid);
 }
 
 static struct wc_error *keep_comm(struct annotate *a, int32_t pid, int32_t tid, const char *comm)
@@ -456,7 +458,7 @@ static struct wc_error *on_lost(struct annotate *a, const struct lost_event *l, 
 	if (l->watch == WATCH_CAPTURES) {
 		a->captures.lost += l->count;
 		a->captures.told = true;
-	} else if (l->watch != UINT32_MAX) {
+	} else if (l->watch != UINT32_MAX && l->watch != WATCH_CALLS) {
 		w = watch_of(a, l->watch);
 	}
 	if (w)
@@ -554,6 +556,7 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 	case EVENT_PROCESS:
 		return on_process(a, &e->process, e->time_ns);
 	case EVENT_THREAD:
+		annotate_steps_thread(a->steps, &e->thread, at(a, e->time_ns));
 		return keep_comm(a, e->thread.pid, e->thread.tid, e->thread.comm);
 	case EVENT_MODULE:
 		return on_module(a, &e->module, false);
@@ -578,6 +581,17 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 		return tag_names_add(&a->tags, &e->tag) ? NULL : &wc_enomem;
 	case EVENT_CAPTURE:
 		return on_capture(a, &e->capture, e->time_ns);
+	case EVENT_RECORDING:
+	case EVENT_TYPE:
+	case EVENT_FUNCTION:
+	case EVENT_REGION:
+	case EVENT_RANGE:
+	case EVENT_CALL:
+	case EVENT_RETURN:
+	case EVENT_STEP:
+	case EVENT_SIGNAL:
+	case EVENT_STOOD:
+		return annotate_steps_put(a->steps, e, at(a, e->time_ns));
 	}
 	return NULL;
 }
@@ -601,6 +615,11 @@ struct annotate *annotate_new(struct symbolizer *shared, unsigned int flags)
 		return NULL;
 	}
 	frames_init(&a->frames, a->symbolizer, &a->code, &a->trampolines);
+	a->steps = annotate_steps_new(&a->frames, &a->threads, flags);
+	if (!a->steps) {
+		annotate_free(a);
+		return NULL;
+	}
 	return a;
 }
 
@@ -608,6 +627,7 @@ void annotate_add_view(struct annotate *a, struct view v)
 {
 	assert(a->nviews < ANNOTATE_VIEWS);
 	a->view[a->nviews++] = v;
+	annotate_steps_add_view(a->steps, v);
 }
 
 static void free_values(struct map64 *m)
@@ -636,6 +656,7 @@ void annotate_free(struct annotate *a)
 	frames_deinit(&a->frames);
 	trampolines_deinit(&a->trampolines);
 	tag_names_deinit(&a->tags);
+	annotate_steps_free(a->steps);
 	free(a->stale);
 	if (a->own_symbolizer)
 		symbolizer_free(a->symbolizer);

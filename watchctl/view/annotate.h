@@ -14,6 +14,8 @@
 #define ANNOTATE_TEXT 2u      /* values and instructions as people read them */
 #define ANNOTATE_NO_VALUES 4u /* but no values: where accesses are only counted */
 
+#define ANNOTATE_CALLS 8u /* of calls, parameters, results and stacks too: without, they are only counted */
+
 #define ANNOTATE_VIEWS 4
 
 struct annotate;

@@ -138,6 +138,14 @@ bool frames_expand(struct frames *f, const struct access_event *a, const struct 
 	return a->nframes <= skip || append_callers(f, r, a->frame + skip, a->nframes - skip);
 }
 
+bool frames_expand_at(struct frames *f, const uint64_t *addr, uint32_t n)
+{
+	const struct run *r = exact_run(f, addr[0]);
+
+	f->n = 0;
+	return append(f, r) && append_callers(f, r, addr + 1, n - 1);
+}
+
 bool frames_expand_returns(struct frames *f, const uint64_t *addr, uint32_t n)
 {
 	f->n = 0;

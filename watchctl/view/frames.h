@@ -27,6 +27,9 @@ void frames_deinit(struct frames *f);
 /* Fills f->v, f->n; valid until the next call. False: no memory. */
 bool frames_expand(struct frames *f, const struct access_event *a, const struct access_verdict *verdict);
 
+/* The same for @n >= 1 addresses: that of an instruction, and the return addresses of its callers. */
+bool frames_expand_at(struct frames *f, const uint64_t *addr, uint32_t n);
+
 /* The same for @n return addresses, innermost first; none is allowed. */
 bool frames_expand_returns(struct frames *f, const uint64_t *addr, uint32_t n);
 

@@ -28,7 +28,7 @@ void print_json_text(struct json *j, const char *name, const char *text)
 }
 
 /* ISO 8601, UTC, to the nanosecond: a JSON number of ns since the epoch would lose digits in many readers. */
-static void put_time(struct printer *p, struct view_time t)
+void print_json_time(struct printer *p, struct view_time t)
 {
 	uint64_t second = t.real_ns / 1000000000u;
 	char stamp[24], text[48];
@@ -67,7 +67,7 @@ static void put_process(void *ctx, const struct process_event *e, struct view_ti
 	struct printer *p = ctx;
 
 	print_json_begin(p, "process");
-	put_time(p, time);
+	print_json_time(p, time);
 	json_signed(&p->json, "pid", e->pid);
 	if (e->parent)
 		json_signed(&p->json, "parent", e->parent);
@@ -85,7 +85,7 @@ static void put_armed(void *ctx, const struct view_watch *w, struct view_time ti
 	char text[160];
 
 	print_json_begin(p, "armed");
-	put_time(p, time);
+	print_json_time(p, time);
 	json_text(&p->json, "watch", e->name);
 	print_json_text(&p->json, "full_name", e->full_name);
 	print_json_text(&p->json, "value_type", e->type.name);
@@ -113,7 +113,7 @@ static void put_armed(void *ctx, const struct view_watch *w, struct view_time ti
 	print_json_end(p);
 }
 
-static void put_source(struct json *j, const char *file, unsigned int line)
+void print_json_source(struct json *j, const char *file, unsigned int line)
 {
 	print_json_text(j, "file", file);
 	if (file && line)
@@ -134,7 +134,7 @@ static void put_location(struct json *j, const struct location *l)
 		json_text(j, "function", function);
 		json_number(j, "offset", l->offset);
 	}
-	put_source(j, l->frame[0].file, l->frame[0].line);
+	print_json_source(j, l->frame[0].file, l->frame[0].line);
 	if (l->stale)
 		json_bool(j, "stale", true);
 }
@@ -152,7 +152,7 @@ void print_json_frame(struct json *j, const struct view_frame *f, bool with_ip)
 		if (!f->inlined)
 			json_number(j, "offset", f->offset);
 	}
-	put_source(j, f->file, f->line);
+	print_json_source(j, f->file, f->line);
 	json_bool(j, "inlined", f->inlined);
 	if (f->after)
 		json_bool(j, "after", true);
@@ -172,7 +172,7 @@ const char *print_json_walk_end(enum walk_end why)
 	return name[why];
 }
 
-static void put_stack(struct json *j, const struct view_frame *frame, size_t nframes, enum walk_end end)
+void print_json_stack(struct json *j, const struct view_frame *frame, size_t nframes, enum walk_end end)
 {
 	size_t i;
 
@@ -231,7 +231,7 @@ void print_json_place(struct json *j, const struct view_frame *real, const struc
 		json_text(j, "function", real->function);
 		json_number(j, "offset", real->offset);
 	}
-	put_source(j, source->file, source->line);
+	print_json_source(j, source->file, source->line);
 }
 
 static void put_before(struct json *j, const struct view_access *a)
@@ -246,7 +246,7 @@ static void put_before(struct json *j, const struct view_access *a)
 	print_json_tag(j, c->tag);
 	if (c->raw->has_value)
 		json_hex(j, "value", c->raw->value);
-	put_stack(j, c->frame, c->nframes, c->walk_end);
+	print_json_stack(j, c->frame, c->nframes, c->walk_end);
 	json_close(j, '}');
 }
 
@@ -256,7 +256,7 @@ static void put_access(void *ctx, const struct view_access *a)
 	struct json *j = &p->json;
 
 	print_json_begin(p, "access");
-	put_time(p, a->time);
+	print_json_time(p, a->time);
 	json_signed(j, "pid", a->raw->pid);
 	json_signed(j, "tid", a->raw->tid);
 	print_json_text(j, "comm", a->comm);
@@ -278,7 +278,7 @@ static void put_access(void *ctx, const struct view_access *a)
 	if (a->raw->displaced)
 		json_bool(j, "displaced", true);
 	if (!p->opt.no_stack)
-		put_stack(j, a->frame, a->nframes, a->walk_end);
+		print_json_stack(j, a->frame, a->nframes, a->walk_end);
 	if (p->opt.regs)
 		put_regs(j, &a->raw->regs);
 	put_before(j, a);
@@ -303,7 +303,7 @@ static void put_capture(void *ctx, const struct view_capture *c)
 	struct json *j = &p->json;
 
 	print_json_begin(p, "stack");
-	put_time(p, c->time);
+	print_json_time(p, c->time);
 	json_signed(j, "pid", c->raw->pid);
 	json_signed(j, "tid", c->raw->tid);
 	print_json_text(j, "comm", c->comm);
@@ -312,7 +312,7 @@ static void put_capture(void *ctx, const struct view_capture *c)
 		json_hex(j, "value", c->raw->value);
 	put_capture_place(j, c);
 	if (!p->opt.no_stack)
-		put_stack(j, c->frame, c->nframes, c->walk_end);
+		print_json_stack(j, c->frame, c->nframes, c->walk_end);
 	print_json_end(p);
 }
 
@@ -321,11 +321,13 @@ static void put_lost(void *ctx, const struct view_watch *w, const struct lost_ev
 	struct printer *p = ctx;
 
 	print_json_begin(p, "lost");
-	put_time(p, time);
+	print_json_time(p, time);
 	if (w)
 		json_text(&p->json, "watch", w->e.name);
 	else if (l->watch == WATCH_CAPTURES)
 		json_text(&p->json, "of", "captures");
+	else if (l->watch == WATCH_CALLS)
+		json_text(&p->json, "of", "calls");
 	json_number(&p->json, "count", l->count);
 	print_json_text(&p->json, "why", l->why);
 	print_json_end(p);
@@ -336,7 +338,7 @@ static void put_note(void *ctx, const char *text, struct view_time time)
 	struct printer *p = ctx;
 
 	print_json_begin(p, "note");
-	put_time(p, time);
+	print_json_time(p, time);
 	json_text(&p->json, "text", text);
 	print_json_end(p);
 }
@@ -417,6 +419,15 @@ struct printer *print_json_new(FILE *out, const struct print_options *options)
 		.sites = put_sites,
 		.tags = print_json_tags,
 		.stacks = print_json_stacks,
+		.recording = print_json_recording,
+		.thread = print_json_thread,
+		.range = print_json_range,
+		.call = print_json_call,
+		.ret = print_json_return,
+		.step = print_json_step,
+		.signal = print_json_signal,
+		.stood = print_json_stood,
+		.steps = print_json_steps,
 	};
 	struct printer *p = calloc(1, sizeof(*p));
 

@@ -269,6 +269,7 @@ static void print_access(void *ctx, const struct view_access *a)
 	struct printer *p = ctx;
 	struct time_line l = { 0 };
 
+	print_text_step_flush(p);
 	fill_access(p, a, &l);
 	fit_place(p, &l);
 	print_line(p, &l);
@@ -284,6 +285,7 @@ static void print_capture(void *ctx, const struct view_capture *c)
 	struct printer *p = ctx;
 	struct time_line l = { 0 };
 
+	print_text_step_flush(p);
 	fill_capture(p, c, &l);
 	fit_place(p, &l);
 	print_line(p, &l);
@@ -398,12 +400,16 @@ static void print_lost(void *ctx, const struct view_watch *w, const struct lost_
 	struct printer *p = ctx;
 	char when[32], name[CELL_TEXT], why[200], text[CELL_TEXT + 300];
 
+	print_text_step_flush(p);
 	text_time(p, time, when, sizeof(when));
 	text_cell(p, STYLE_DIM, when, 0);
 	utf8_clean(w ? w->e.name : "", name, sizeof(name));
 	utf8_clean(l->why && *l->why ? l->why : "no reason given", why, sizeof(why));
 	if (l->watch == WATCH_CAPTURES)
 		snprintf(text, sizeof(text), "lost %llu capture%s: %s", (unsigned long long)l->count,
+			 l->count == 1 ? "" : "s", why);
+	else if (l->watch == WATCH_CALLS)
+		snprintf(text, sizeof(text), "lost %llu event%s of calls: %s", (unsigned long long)l->count,
 			 l->count == 1 ? "" : "s", why);
 	else
 		snprintf(text, sizeof(text), "lost %llu access%s%s%s: %s", (unsigned long long)l->count,
@@ -418,6 +424,7 @@ static void print_note(void *ctx, const char *note, struct view_time time)
 	struct printer *p = ctx;
 	char when[32], text[1024];
 
+	print_text_step_flush(p);
 	text_time(p, time, when, sizeof(when));
 	text_cell(p, STYLE_DIM, when, 0);
 	fprintf(p->out, "  note: %s\n", utf8_clean(note, text, sizeof(text)));
@@ -487,6 +494,14 @@ struct printer *print_text_new(FILE *out, const struct print_options *options)
 		.sites = print_text_sites,
 		.tags = print_text_tags,
 		.stacks = print_text_stacks,
+		.recording = print_text_recording,
+		.range = print_text_range,
+		.call = print_text_call,
+		.ret = print_text_return,
+		.step = print_text_step,
+		.signal = print_text_signal,
+		.stood = print_text_stood,
+		.steps = print_text_steps,
 	};
 	struct printer *p = calloc(1, sizeof(*p));
 	int c;
@@ -494,6 +509,7 @@ struct printer *print_text_new(FILE *out, const struct print_options *options)
 	if (!p)
 		return NULL;
 	p->ops = &ops;
+	p->flush = print_text_step_flush;
 	p->out = out;
 	p->opt = *options;
 	for (c = 0; c < COLUMNS; c++)

@@ -25,11 +25,32 @@ void printer_stacks(struct printer *p, const struct stack_trees *t)
 		p->ops->stacks(p, t);
 }
 
+void printer_steps(struct printer *p, const struct step_totals *t)
+{
+	if (p->ops->steps)
+		p->ops->steps(p, t);
+}
+
+void printer_flush(struct printer *p)
+{
+	if (p->flush)
+		p->flush(p);
+}
+
+void printer_idle(struct printer *p)
+{
+	if (p->step.waits && p->step.was_idle)
+		printer_flush(p);
+	p->step.was_idle = true;
+}
+
 void printer_free(struct printer *p)
 {
 	if (!p)
 		return;
 	json_deinit(&p->json);
+	free(p->step.name.text);
+	free(p->step.args.text);
 	free(p);
 }
 

@@ -37,6 +37,15 @@ struct printer *print_folded_new(FILE *out, const struct print_options *options)
 void printer_sites(struct printer *p, const struct sites *s);
 void printer_tags(struct printer *p, const struct tag_totals *t);
 void printer_stacks(struct printer *p, const struct stack_trees *t);
+void printer_steps(struct printer *p, const struct step_totals *t);
+
+/*
+ * The text form prints a call together with its return when nothing comes between them, and so holds it back.
+ * _flush prints it now, as a session's end does; _idle, to be called a few times a second by a live display,
+ * only if it has been held back since the last time.
+ */
+void printer_flush(struct printer *p);
+void printer_idle(struct printer *p);
 
 /* Accepts NULL. */
 void printer_free(struct printer *p);

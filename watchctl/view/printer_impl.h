@@ -11,8 +11,16 @@
 /* Columns of an access line that grow with what has been seen, up to a bound. */
 enum column { COLUMN_WHO, COLUMN_WATCH, COLUMN_VALUE, COLUMN_PLACE, COLUMN_SOURCE, COLUMNS };
 
+/* A text that grows. Zero-initialised is empty. */
+struct growing_text {
+	char *text; /* NULL: nothing yet */
+	size_t len, cap;
+	bool failed; /* out of memory: it ends there */
+};
+
 struct printer {
 	const struct view_ops *ops;
+	void (*flush)(struct printer *p); /* NULL: nothing is held back */
 	FILE *out;
 	struct print_options opt;
 	struct json json;
@@ -22,6 +30,18 @@ struct printer {
 	char clock[16];
 	bool ended;  /* the blank line before the ending has been printed */
 	bool folded; /* an access did not fit one line of the terminal: from then on, all take two */
+
+	/* Text, of calls: that which was told last waits for its return, to be one line with it. */
+	struct {
+		bool waits;
+		bool was_idle;	  /* since that call was told */
+		int32_t pid, tid; /* of the last line */
+		uint64_t call;
+		uint32_t depth;
+		char when[32];
+		struct growing_text name, args;
+		char remark[64];
+	} step;
 };
 
 const char *printer_reg_name(enum reg r);
@@ -103,6 +123,17 @@ void print_text_sites(void *ctx, const struct sites *s);
 void print_text_tags(void *ctx, const struct tag_totals *t);
 void print_text_stacks(void *ctx, const struct stack_trees *t);
 
+/* print_text_step.c, print_text_step_totals.c: of step recordings. */
+void print_text_recording(void *ctx, const struct recording_event *r, struct view_time time);
+void print_text_range(void *ctx, const struct range_event *r, const char *comm, struct view_time time);
+void print_text_call(void *ctx, const struct view_call *c);
+void print_text_return(void *ctx, const struct view_return *r);
+void print_text_step(void *ctx, const struct view_step *s);
+void print_text_signal(void *ctx, const struct view_signal *s);
+void print_text_stood(void *ctx, const struct view_stood *s);
+void print_text_steps(void *ctx, const struct step_totals *t);
+void print_text_step_flush(struct printer *p); /* prints the call that waits for its return */
+
 /* "42"; what is too large to be a number that people read, in hexadecimal. */
 void text_number(uint64_t v, char *buf, size_t cap);
 
@@ -137,6 +168,21 @@ void print_json_frame(struct json *j, const struct view_frame *f, bool with_ip);
 /* Of a place in the real function @real; the line is that of @source, the innermost function there. */
 void print_json_place(struct json *j, const struct view_frame *real, const struct view_frame *source);
 const char *print_json_walk_end(enum walk_end why);
+
+void print_json_time(struct printer *p, struct view_time t);
+void print_json_stack(struct json *j, const struct view_frame *frame, size_t nframes, enum walk_end end);
+void print_json_source(struct json *j, const char *file, unsigned int line);
+
+/* print_json_step.c */
+void print_json_recording(void *ctx, const struct recording_event *r, struct view_time time);
+void print_json_thread(void *ctx, const struct thread_event *t, struct view_time time);
+void print_json_range(void *ctx, const struct range_event *r, const char *comm, struct view_time time);
+void print_json_call(void *ctx, const struct view_call *c);
+void print_json_return(void *ctx, const struct view_return *r);
+void print_json_step(void *ctx, const struct view_step *s);
+void print_json_signal(void *ctx, const struct view_signal *s);
+void print_json_stood(void *ctx, const struct view_stood *s);
+void print_json_steps(void *ctx, const struct step_totals *t);
 
 /* print_json_tags.c */
 void print_json_tags(void *ctx, const struct tag_totals *t);

@@ -191,6 +191,17 @@ static struct wc_error *reorder_put(void *ctx, const struct trace_event *e)
 	case EVENT_MODULE:
 	case EVENT_MODULE_GONE:
 	case EVENT_SUMMARY:
+	/* A step recorder tells in order, and its calls nest in that order. */
+	case EVENT_RECORDING:
+	case EVENT_TYPE:
+	case EVENT_FUNCTION:
+	case EVENT_REGION:
+	case EVENT_RANGE:
+	case EVENT_CALL:
+	case EVENT_RETURN:
+	case EVENT_STEP:
+	case EVENT_SIGNAL:
+	case EVENT_STOOD:
 		err = reorder_flush(r);
 		break;
 	case EVENT_CODE:

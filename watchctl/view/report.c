@@ -6,6 +6,8 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/view/last_capture.h"
 #include "watchctl/view/sites.h"
+#include "watchctl/view/step_filter.h"
+#include "watchctl/view/step_totals.h"
 #include "watchctl/view/tag_names.h"
 
 /* Calls the printer's @op, if it has one. */
@@ -25,6 +27,11 @@ struct report {
 	struct tag_totals tags; /* whichever were chosen */
 	struct view tag_counter;
 	struct stack_trees stacks;
+	struct step_totals steps;
+	struct view step_counter;
+	struct step_filter filter;
+	bool calls_seen;
+	uint64_t first_call; /* that was printed; 0: none was */
 	struct last_captures before;
 	uint64_t events, lost;
 	bool watch_seen;
@@ -180,6 +187,124 @@ static void on_summary(void *ctx, const struct view_summary *s)
 		PRINT(r, summary, s);
 }
 
+/* Step recordings */
+
+static bool wants_calls(const struct report *r)
+{
+	return !r->opt.choice.watch && !r->opt.choice.ntags;
+}
+
+static void on_recording(void *ctx, const struct recording_event *e, struct view_time time)
+{
+	struct report *r = ctx;
+
+	if (!wants_calls(r))
+		return;
+	r->step_counter.ops->recording(r->step_counter.ctx, e, time);
+	PRINT(r, recording, e, time);
+}
+
+static void on_thread(void *ctx, const struct thread_event *t, struct view_time time)
+{
+	struct report *r = ctx;
+
+	if (wants_calls(r) && step_filter_thread(&r->filter, t->tid, t->comm))
+		PRINT(r, thread, t, time);
+}
+
+static void on_range(void *ctx, const struct range_event *e, const char *comm, struct view_time time)
+{
+	struct report *r = ctx;
+
+	if (!wants_calls(r))
+		return;
+	r->step_counter.ops->range(r->step_counter.ctx, e, comm, time);
+	if (r->opt.calls && !r->opt.no_events)
+		PRINT(r, range, e, comm, time);
+}
+
+static void on_call(void *ctx, const struct view_call *c)
+{
+	struct report *r = ctx;
+	struct view_call with = *c;
+
+	if (!wants_calls(r))
+		return;
+	r->calls_seen = true;
+	if (!step_filter_call(&r->filter, c, &with.depth))
+		return;
+	r->step_counter.ops->call(r->step_counter.ctx, c);
+	if (!r->opt.calls || !is_printed(r))
+		return;
+	if (!r->first_call)
+		r->first_call = c->raw->call;
+	PRINT(r, call, &with);
+}
+
+static void on_return(void *ctx, const struct view_return *e)
+{
+	struct report *r = ctx;
+	struct view_return with = *e;
+
+	if (!wants_calls(r) || !step_filter_return(&r->filter, e, &with.depth))
+		return;
+	r->step_counter.ops->ret(r->step_counter.ctx, e);
+	/* Calls that were left out do not end either. */
+	if (r->opt.calls && !r->opt.no_events &&
+	    (!r->opt.skip || (r->first_call && e->raw->call >= r->first_call)))
+		PRINT(r, ret, &with);
+}
+
+static bool tells_moments(const struct report *r)
+{
+	return r->opt.calls && !r->opt.no_events && (!r->opt.skip || r->first_call);
+}
+
+static void on_step(void *ctx, const struct view_step *s)
+{
+	struct report *r = ctx;
+	struct view_step with = *s;
+
+	if (!wants_calls(r) ||
+	    !step_filter_moment(&r->filter, s->raw->pid, s->raw->tid, s->comm, &with.depth))
+		return;
+	r->step_counter.ops->step(r->step_counter.ctx, s);
+	if (r->opt.instructions && tells_moments(r))
+		PRINT(r, step, &with);
+}
+
+static void on_signal(void *ctx, const struct view_signal *s)
+{
+	struct report *r = ctx;
+	struct view_signal with = *s;
+
+	if (!wants_calls(r) ||
+	    !step_filter_moment(&r->filter, s->raw->pid, s->raw->tid, s->comm, &with.depth))
+		return;
+	r->step_counter.ops->signal(r->step_counter.ctx, s);
+	if (tells_moments(r))
+		PRINT(r, signal, &with);
+}
+
+/* Told in any case: of a program that hangs, it is the answer. */
+static void on_stood(void *ctx, const struct view_stood *s)
+{
+	struct report *r = ctx;
+
+	if (wants_calls(r) && step_filter_thread(&r->filter, s->raw->tid, s->comm))
+		PRINT(r, stood, s);
+}
+
+bool report_function_is_known(const struct report *r)
+{
+	return !r->filter.function || !r->calls_seen || r->filter.function_seen || !report_thread_is_known(r);
+}
+
+bool report_thread_is_known(const struct report *r)
+{
+	return !r->filter.thread || !r->calls_seen || r->filter.thread_seen;
+}
+
 static void print_tags(struct report *r)
 {
 	struct tag_totals chosen = { .incomplete = r->tags.incomplete };
@@ -210,7 +335,10 @@ void report_finish(struct report *r)
 
 	annotate_finish(r->annotate);
 	tag_totals_sort(&r->tags);
+	step_totals_sort(&r->steps);
+	printer_flush(r->printer);
 	if (!r->opt.no_tables) {
+		printer_steps(r->printer, &r->steps);
 		sites_sort(&r->sites);
 		printer_sites(r->printer, &r->sites);
 		print_tags(r);
@@ -263,6 +391,14 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 		.lost = on_lost,
 		.note = on_note,
 		.summary = on_summary,
+		.recording = on_recording,
+		.thread = on_thread,
+		.range = on_range,
+		.call = on_call,
+		.ret = on_return,
+		.step = on_step,
+		.signal = on_signal,
+		.stood = on_stood,
 	};
 	struct report *r = calloc(1, sizeof(*r));
 
@@ -274,6 +410,10 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 	r->opt = *options;
 	r->site_counter = sites_view(&r->sites);
 	r->tag_counter = tag_totals_view(&r->tags);
+	r->step_counter = step_totals_view(&r->steps);
+	r->filter = (struct step_filter){ .function = options->function,
+					  .thread = options->thread,
+					  .depth = options->depth };
 	r->stacks.merge = options->merge;
 	r->stacks.inverted = options->inverted;
 	annotate_add_view(a, (struct view){ .ops = &ops, .ctx = r });
@@ -290,6 +430,8 @@ void report_free(struct report *r)
 	tag_totals_deinit(&r->tags);
 	stack_trees_deinit(&r->stacks);
 	last_captures_deinit(&r->before);
+	step_totals_deinit(&r->steps);
+	step_filter_deinit(&r->filter);
 	free(r->summary);
 	for (i = 0; i < r->nnames; i++)
 		free(r->name[i]);

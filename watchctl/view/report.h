@@ -1,7 +1,7 @@
 /*
- * report - accesses and captures as they come, then the tables by site and by tag, or their stacks by count,
- * and the balance: what `watchctl report` prints of a log, and what a live session prints of itself. Sits
- * between annotate and a printer.
+ * report - accesses, captures and calls as they come, then the tables by site, by tag and by function, or the
+ * stacks by count, and the balance: what `watchctl report` prints of a log, and what a live session prints of
+ * itself. Sits between annotate and a printer.
  */
 #ifndef WATCHCTL_VIEW_REPORT_H
 #define WATCHCTL_VIEW_REPORT_H
@@ -30,7 +30,17 @@ struct report_options {
 	struct report_choice choice;
 	/* Tell with each access the last capture under this tag by the same thread; NULL: do not. */
 	const char *before;
-	uint64_t skip; /* leave out that many accesses and captures at the start; the tables count them */
+	uint64_t skip; /* leave out that many accesses, captures and calls at the start; the tables count them
+			*/
+
+	/* Of step recordings. Tell calls and returns, which needs ANNOTATE_CALLS; else they are only counted.
+	 */
+	bool calls;
+	bool instructions; /* tell each instruction, too, with calls */
+	const char
+		*function; /* only calls of functions of that name (fnmatch), with all inside of them; NULL */
+	const char *thread; /* only of threads of that number or name; NULL */
+	uint32_t depth;	    /* only so many levels of calls; 0: all */
 };
 
 struct report;
@@ -41,11 +51,15 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 /* After the last event: prints what sums up, with the summaries that annotate makes up. */
 void report_finish(struct report *r);
 
-/* Accesses and captures that were, or with skip could have been, printed. */
+/* Accesses, captures and calls that were, or with skip could have been, printed. */
 uint64_t report_events(const struct report *r);
 
 /* Of what was chosen, how many were lost by its summaries: after report_finish(). */
 uint64_t report_lost(const struct report *r);
+
+/* False: what options->function or ->thread asks for is not in the log, though it has calls. */
+bool report_function_is_known(const struct report *r);
+bool report_thread_is_known(const struct report *r);
 
 /* All tags seen, sorted by report_finish(). Lives as long as @r. */
 const struct tag_totals *report_tags(const struct report *r);

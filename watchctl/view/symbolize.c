@@ -182,6 +182,26 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	keep_stack(ctx, c->frame, c->nframes, false);
 }
 
+static void on_call(void *ctx, const struct view_call *c)
+{
+	keep_stack(ctx, c->frame, c->nframes, false);
+}
+
+static void on_step(void *ctx, const struct view_step *v)
+{
+	keep_stack(ctx, v->frame, v->nframes, true);
+}
+
+static void on_signal(void *ctx, const struct view_signal *v)
+{
+	keep_stack(ctx, v->frame, v->nframes, true);
+}
+
+static void on_stood(void *ctx, const struct view_stood *v)
+{
+	keep_stack(ctx, v->frame, v->nframes, true);
+}
+
 /* Passes */
 
 static struct wc_error *read_log(struct symbolize *s)
@@ -205,9 +225,17 @@ static struct wc_error *read_log(struct symbolize *s)
 
 static struct wc_error *pass(struct symbolize *s)
 {
-	static const struct view_ops ops = { .access = on_access, .capture = on_capture };
+	static const struct view_ops ops = {
+		.access = on_access,
+		.capture = on_capture,
+		.call = on_call,
+		.step = on_step,
+		.signal = on_signal,
+		.stood = on_stood,
+	};
 	static const struct view_ops none;
-	scoped(annotate_freep) struct annotate *a = annotate_new(s->symbolizer, ANNOTATE_STACK);
+	scoped(annotate_freep) struct annotate *a =
+		annotate_new(s->symbolizer, ANNOTATE_STACK | ANNOTATE_CALLS);
 	struct wc_error *err;
 
 	if (!a)

@@ -1,0 +1,67 @@
+/*
+ * call_values - the bytes of parameters and results in call and return events.
+ *
+ * One value after the other, in the order of the function's parameters:
+ *
+ *	u8 state			enum value_state
+ *	VALUE_OK: the bytes of the value, as many as its type's size
+ *	if its type is a pointer or string, and VALUE_OK:
+ *		u8 state		of what it points to
+ *		VALUE_OK, _CUT: u16 n, then n bytes: of a string without its NUL byte
+ *
+ * A type without a size (TYPE_UNKNOWN, size 0) has no value: VALUE_NONE.
+ */
+#ifndef WATCHCTL_TRACE_CALL_VALUES_H
+#define WATCHCTL_TRACE_CALL_VALUES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "watchctl/trace/event.h"
+
+#define CALL_VALUE_MAX 1024u   /* bytes of one value: larger structs are VALUE_NONE */
+#define CALL_POINTEE_MAX 1024u /* bytes that a pointer shows: more are VALUE_CUT */
+#define CALL_VALUES_MAX 65535u /* bytes of all values of an event */
+
+/* Stored in logs: never renumber. */
+enum value_state {
+	VALUE_OK = 0,
+	VALUE_OPTIMIZED_OUT = 1, /* the compiler has left the parameter out */
+	VALUE_UNREADABLE = 2,	 /* the memory it lies in, or points to, cannot be read */
+	VALUE_CUT = 3,		 /* of what a pointer points to: there is more */
+	VALUE_NONE = 4,		 /* not recorded: no such type, or too large */
+	VALUE_NULL = 5,		 /* of what a pointer points to: it is 0 */
+};
+
+struct call_value {
+	enum value_state state;
+	const uint8_t *bytes; /* VALUE_OK: @size of them */
+	uint32_t size;
+	enum value_state to_state; /* of pointers; else VALUE_NONE */
+	const uint8_t *to;
+	uint32_t to_len;
+};
+
+/* Types by id, as their events told them. */
+struct type_lookup {
+	const struct type_event *(*find)(void *ctx, uint32_t id); /* NULL: not told */
+	void *ctx;
+};
+
+/* Iterates; zero-initialise with the event's bytes. */
+struct call_values_reader {
+	const uint8_t *at, *end;
+};
+
+/*
+ * The next value, whose type is @type (NULL: not known, then nothing more can be read). False: there is none,
+ * or the bytes make no sense.
+ */
+bool call_values_next(struct call_values_reader *r, const struct type_event *type, struct call_value *ret);
+
+/* Appends @v, whose type has the kind @kind, to @buf of which *len of cap bytes are used. False: no room, and
+ * nothing was appended. */
+bool call_values_put(uint8_t *buf, size_t cap, size_t *len, enum type_kind kind, const struct call_value *v);
+
+#endif
