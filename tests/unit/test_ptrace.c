@@ -21,7 +21,7 @@
 #include "watchctl/engine/dregs.h"
 #include "watchctl/engine/ptrace_keeper.h"
 #include "watchctl/engine/ptrace_probe.h"
-#include "watchctl/engine/ptrace_process.h"
+#include "watchctl/target/helper_process.h"
 #include "watchctl/target/debugreg.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/stop.h"
@@ -219,15 +219,15 @@ static int withdrawn(int owner_fd, int memory_fd)
 	char text[256] = "";
 	int fd;
 
-	process_withdraw(owner_fd, memory_fd);
+	helper_withdraw(owner_fd, memory_fd);
 	if (open_files() != 5 || getsid(0) != getpid() || getpgrp() != getpid())
 		return 1;
-	process_ignore_signals();
+	helper_ignore_signals();
 	kill(getpid(), SIGTERM);
 	kill(getpid(), SIGINT);
 	kill(getpid(), SIGHUP);
-	process_spare();
-	process_rename("test-name", "a line that stands for the command line");
+	helper_spare();
+	helper_rename("test-name", "a line that stands for the command line");
 	fd = open("/proc/self/comm", O_RDONLY);
 	if (read(fd, text, sizeof(text) - 1) < 1 || strncmp(text, "test-name\n", 10) != 0)
 		return 2;

@@ -1,5 +1,4 @@
 /* cmd_watch - `watchctl -p PID -v EXPR ...`: the live session. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +8,8 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/cli/colour.h"
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/output.h"
 #include "watchctl/monitor/monitor.h"
-#include "watchctl/monitor/recorder.h"
-#include "watchctl/view/report.h"
 
 #define FRAMES_DEFAULT 32
 #define FRAMES_MAX 64
@@ -25,10 +23,8 @@
 struct request {
 	struct monitor_options monitor;
 	struct monitor_limits limits;
-	struct print_options print;
-	const char *log, *output;
-	bool json, quiet, echo, verbose;
-	unsigned int colour;
+	struct output_options output;
+	bool quiet, echo, verbose;
 };
 
 static const struct option options[] = {
@@ -102,35 +98,6 @@ static const struct option options[] = {
 };
 
 static volatile sig_atomic_t stop_asked;
-
-static void ask_to_stop(int sig)
-{
-	stop_asked = sig;
-}
-
-/* But for those that we were started to ignore (nohup). */
-static void catch_signals(void)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	/* Restart: a write of output that is cut short would be lost. */
-	struct sigaction ours = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART }, old;
-	size_t i;
-
-	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
-			sigaction(signals[i], &ours, NULL);
-}
-
-static void say(void *ctx, const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("watchctl: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-}
 
 static struct wc_error *add_watch(struct request *q, const char *expr)
 {
@@ -297,10 +264,10 @@ static bool take_flag(struct request *q, const struct option_match *m)
 		bool *flag;
 	} flags[] = {
 		{ "--echo", &q->echo },
-		{ "--json", &q->json },
-		{ "--no-stack", &q->print.no_stack },
-		{ "--regs", &q->print.regs },
-		{ "--utc", &q->print.utc },
+		{ "--json", &q->output.json },
+		{ "--no-stack", &q->output.print.no_stack },
+		{ "--regs", &q->output.print.regs },
+		{ "--utc", &q->output.print.utc },
 		{ "--private-buffer", &q->monitor.private_ring },
 		{ "--pending", &q->monitor.pending },
 		{ "--tags", &q->monitor.tags },
@@ -368,13 +335,13 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 		return err;
 	}
 	if (option_is(m, "--color"))
-		return option_choice(m, &q->colour);
+		return option_choice(m, &q->output.colour);
 	if (option_is(m, "-o")) {
-		q->log = m->value;
+		q->output.log = m->value;
 		return NULL;
 	}
 	if (option_is(m, "--output")) {
-		q->output = m->value;
+		q->output.file = m->value;
 		return NULL;
 	}
 	return watch_option(q, m);
@@ -440,7 +407,7 @@ static struct wc_error *check(const struct request *q)
 		err = check_tags(q);
 	if (err)
 		return err;
-	if (q->echo && !q->log)
+	if (q->echo && !q->output.log)
 		return wc_error_new(WC_EUSAGE,
 				    "--echo goes with -o LOG: without it, accesses are printed anyway");
 	return NULL;
@@ -481,87 +448,6 @@ static struct wc_error *parse(int argc, char **argv, struct request *ret)
 	return err;
 }
 
-/* Everything that takes part in one session. */
-struct session {
-	FILE *out;
-	struct annotate *annotate;
-	struct printer *printer;
-	struct report *report;
-	struct recorder *log; /* NULL: none is wanted */
-	struct event_sink events;
-};
-
-static struct wc_error *tick(void *ctx)
-{
-	struct session *s = ctx;
-
-	fflush(s->out);
-	if (ferror(s->out))
-		stop_asked = SIGPIPE; /* nobody reads any more */
-	return s->log ? recorder_flush(s->log) : NULL;
-}
-
-static struct wc_error *open_output(const struct request *q, FILE **ret)
-{
-	if (!q->output) {
-		*ret = q->monitor.argv ? stderr : stdout;
-		return NULL;
-	}
-	*ret = fopen(q->output, "we");
-	if (!*ret)
-		return wc_error_errno(WC_EUSAGE, errno, "cannot write to %s", q->output);
-	return NULL;
-}
-
-static struct wc_error *open_session(const struct request *q, struct session *s)
-{
-	bool no_events = q->quiet || (q->log && !q->echo);
-	unsigned int flags = (q->print.no_stack || no_events ? 0 : ANNOTATE_STACK) | ANNOTATE_TEXT |
-			     (no_events ? ANNOTATE_NO_VALUES : 0);
-	struct report_options report = { .no_events = no_events };
-	struct print_options print = q->print;
-	struct wc_error *err = open_output(q, &s->out);
-
-	if (err)
-		return err;
-	print.colour = !q->json && colour_is_wanted(q->colour, fileno(s->out));
-	print.width = terminal_width(fileno(s->out));
-	setvbuf(s->out, NULL, isatty(fileno(s->out)) ? _IOLBF : _IOFBF, 1 << 16);
-	s->annotate = annotate_new(NULL, flags);
-	s->printer = q->json ? print_json_new(s->out, &print) : print_text_new(s->out, &print);
-	if (!s->annotate || !s->printer)
-		return &wc_enomem;
-	s->report = report_new(s->annotate, s->printer, &report);
-	if (!s->report)
-		return &wc_enomem;
-	s->events = annotate_sink(s->annotate);
-	if (!q->log)
-		return NULL;
-	err = recorder_open(q->log, s->events, &s->log);
-	if (!err)
-		s->events = recorder_sink(s->log);
-	return err;
-}
-
-static struct wc_error *close_session(struct session *s, bool complete)
-{
-	struct wc_error *err = recorder_close(s->log);
-
-	s->log = NULL;
-	if (s->report && complete)
-		report_finish(s->report);
-	report_free(s->report);
-	printer_free(s->printer);
-	annotate_free(s->annotate);
-	if (s->out && s->out != stdout && s->out != stderr) {
-		if (fclose(s->out) && !err)
-			err = wc_error_errno(WC_EFAIL, errno, "cannot write the output");
-	} else if (s->out) {
-		fflush(s->out);
-	}
-	return err;
-}
-
 static struct wc_error *verdict(enum monitor_end end, const char *unarmed, bool uncollected)
 {
 	if (unarmed && end != MONITOR_GAVE_UP)
@@ -586,7 +472,7 @@ static struct wc_error *verdict(enum monitor_end end, const char *unarmed, bool 
 	return NULL;
 }
 
-static struct wc_error *watch(struct request *q, struct session *s)
+static struct wc_error *watch(struct request *q, struct output *s)
 {
 	enum monitor_end end = MONITOR_STOPPED;
 	struct monitor *m = NULL;
@@ -595,14 +481,13 @@ static struct wc_error *watch(struct request *q, struct session *s)
 	bool uncollected;
 
 	if (q->verbose)
-		q->monitor.say = say;
+		q->monitor.say = output_say;
 	q->limits.stop = q->monitor.stop = &stop_asked;
-	q->limits.tick = tick;
+	q->limits.tick = output_tick;
 	q->limits.tick_ctx = s;
 	err = monitor_open(&q->monitor, s->events, &m);
 	if (err) {
-		recorder_discard(s->log);
-		s->log = NULL;
+		output_discard_log(s);
 		return err;
 	}
 	fflush(s->out);
@@ -613,24 +498,26 @@ static struct wc_error *watch(struct request *q, struct session *s)
 	if (!err)
 		err = verdict(end, unarmed, uncollected);
 	if (err && close_err)
-		say(NULL, "%s", close_err->text);
+		output_say(NULL, "%s", close_err->text);
 	return wc_error_first(err, close_err);
 }
 
 static struct wc_error *run(int argc, char **argv)
 {
-	struct session s = { 0 };
+	struct output s = { .stop = &stop_asked };
 	struct request q;
 	struct wc_error *err = parse(argc, argv, &q);
 
 	if (err)
 		return err;
-	catch_signals();
-	err = open_session(&q, &s);
+	output_catch_signals(&stop_asked);
+	q.output.launched = q.monitor.argv;
+	q.output.no_events = q.quiet || (q.output.log && !q.echo);
+	err = output_open(&q.output, &s);
 	if (!err)
 		err = watch(&q, &s);
 	return wc_error_first(err,
-			      close_session(&s, !err || err->kind == WC_ETARGET || err->kind == WC_ENOTSUP));
+			      output_close(&s, !err || err->kind == WC_ETARGET || err->kind == WC_ENOTSUP));
 }
 
 const struct command cmd_watch = {

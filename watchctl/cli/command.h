@@ -21,10 +21,19 @@ struct command {
 	 * returns NULL: the caller looks at ferror(stdout).
 	 */
 	struct wc_error *(*run)(int argc, char **argv);
+	/*
+	 * In place of run, of a command whose exit status is its answer, as diff(1)'s is: *@status, or
+	 * STATUS_TROUBLE after any error.
+	 */
+	struct wc_error *(*answer)(int argc, char **argv, int *status);
 };
 
+#define STATUS_TROUBLE 2
+
 extern const struct command cmd_watch; /* what options without a command's name mean */
+extern const struct command cmd_step;
 extern const struct command cmd_report;
+extern const struct command cmd_diff;
 extern const struct command cmd_symbolize;
 extern const struct command cmd_list;
 extern const struct command cmd_clear;

@@ -17,10 +17,11 @@
 
 #include "handler/wire.h"
 #include "watchctl/base/error.h"
+#include "watchctl/target/tracing.h"
 
 #define PTRACE_BOX_OFFSET WIRE_CONTROL_SIZE
 #define PTRACE_BOX_FILE "watchctl-keeper"
-#define KEEPER_NAME "dregs-keeper" /* of the processes, as ps(1) shows them */
+#define KEEPER_NAME TRACING_DREGS_KEEPER /* of the processes, as ps(1) shows them */
 #define GUARD_NAME "dregs-guard"
 #define PTRACE_BOX_MAGIC 0x72657065656b6377ull /* "wckeeper" */
 #define PTRACE_BOX_VERSION 1u

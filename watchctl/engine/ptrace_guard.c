@@ -1,12 +1,8 @@
 #include "watchctl/engine/ptrace_guard.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ptrace.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,13 +12,12 @@
 #include "watchctl/engine/dregs.h"
 #include "watchctl/engine/ptrace_keeper.h"
 #include "watchctl/engine/ptrace_probe.h"
-#include "watchctl/engine/ptrace_process.h"
+#include "watchctl/target/helper_guard.h"
+#include "watchctl/target/helper_process.h"
 #include "watchctl/target/debugreg.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/stop.h"
 
-#define POKE_MS 2
-#define POKE_MAX_MS 200
 #define RESCUE_PASSES 20
 #define RESCUE_NS 500000000ull
 #define PEEK_MAX 8
@@ -185,93 +180,12 @@ void guard_rescue(const struct ptrace_box *box)
 
 /* Its life */
 
-struct guard {
-	struct ptrace_box *box;
-	pid_t keeper;
-	int owner_fd, child_fd;
-	bool keeper_ended;
-};
-
-/* Of the signals that come to the keeper, it gets those that are ours, and those that its own mistakes raise.
- */
-static int passed_on(const struct guard *g, int sig)
+static void on_dying(void *ctx)
 {
-	siginfo_t info;
+	struct ptrace_box *box = ctx;
 
-	switch (sig) {
-	case PTRACE_BOX_SIGNAL:
-	case SIGUSR2:
-	case SIGALRM:
-		return sig;
-	case SIGSEGV:
-	case SIGBUS:
-	case SIGILL:
-	case SIGFPE:
-	case SIGABRT:
-		return ptrace(PTRACE_GETSIGINFO, g->keeper, 0, &info) || info.si_code > 0 || sig == SIGABRT
-			       ? sig
-			       : 0;
-	default:
-		return 0;
-	}
-}
-
-static void on_keeper(struct guard *g, int status)
-{
-	struct stop s = stop_decode(status);
-
-	if (s.kind == STOP_ENDED) {
-		g->keeper_ended = true;
-		return;
-	}
-	if (s.kind == STOP_EXITING && !__atomic_load_n(&g->box->finished, __ATOMIC_ACQUIRE)) {
-		__atomic_store_n(&g->box->frozen, true, __ATOMIC_RELEASE);
-		freeze(g->box);
-	}
-	ptrace(PTRACE_CONT, g->keeper, 0, s.kind == STOP_SIGNAL ? passed_on(g, s.signal) : 0);
-}
-
-static void take_stops(struct guard *g)
-{
-	struct signalfd_siginfo info;
-	int status;
-
-	while (read(g->child_fd, &info, sizeof(info)) > 0)
-		;
-	while (!g->keeper_ended) {
-		pid_t got = waitpid(g->keeper, &status, __WALL | WNOHANG);
-
-		if (got == g->keeper)
-			on_keeper(g, status);
-		else if (got < 0 && errno != EINTR)
-			g->keeper_ended = true;
-		else if (!got)
-			break;
-	}
-}
-
-/*
- * A poke that comes between the keeper's look into the box and its wait is missed, so there is another. Not
- * too soon: each costs it two switches, and on a busy CPU it would do nothing else.
- */
-static void watch_over(struct guard *g)
-{
-	int wait_ms = POKE_MS;
-
-	while (!g->keeper_ended) {
-		struct pollfd p[2] = { { .fd = g->child_fd, .events = POLLIN },
-				       { .fd = g->owner_fd, .events = POLLIN } };
-		bool orphaned = g->box->orphaned;
-		bool poking = orphaned && !__atomic_load_n(&g->box->leaving, __ATOMIC_ACQUIRE);
-		int ready = poll(p, orphaned ? 1 : 2, poking ? wait_ms : -1);
-
-		take_stops(g);
-		if (g->keeper_ended || (orphaned && !(poking && !ready)) || (!orphaned && !p[1].revents))
-			continue;
-		__atomic_store_n(&g->box->orphaned, true, __ATOMIC_RELEASE);
-		kill(g->keeper, PTRACE_BOX_SIGNAL);
-		wait_ms = wait_ms < POKE_MAX_MS ? 2 * wait_ms : wait_ms;
-	}
+	__atomic_store_n(&box->frozen, true, __ATOMIC_RELEASE);
+	freeze(box);
 }
 
 static pid_t start_keeper(struct wire_control *ctl)
@@ -285,34 +199,34 @@ static pid_t start_keeper(struct wire_control *ctl)
 
 void guard_run(struct wire_control *ctl, int owner_fd, int memory_fd)
 {
-	struct guard g = { .box = ptrace_box_of(ctl), .owner_fd = PROCESS_OWNER_FD };
+	struct ptrace_box *box = ptrace_box_of(ctl);
+	struct helper_guard g = {
+		.poke = PTRACE_BOX_SIGNAL,
+		.orphaned = &box->orphaned,
+		.leaving = &box->leaving,
+		.finished = &box->finished,
+		.is_dying = on_dying,
+		.ctx = box,
+	};
 	char line[80];
-	sigset_t child;
 
-	process_withdraw(owner_fd, memory_fd);
-	process_ignore_signals();
-	process_spare();
-	snprintf(line, sizeof(line), GUARD_NAME " of process %d", g.box->target_pid);
-	process_rename(GUARD_NAME, line);
-	signal(PTRACE_BOX_SIGNAL, SIG_IGN);
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
-	sigprocmask(SIG_SETMASK, &child, NULL);
-	signal(SIGCHLD, SIG_DFL);
-	g.child_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
-	g.box->guard_pid = getpid();
-	g.box->silent = ptrace_probe() == PROBE_SILENT;
-	g.keeper = start_keeper(ctl);
-	if (g.keeper < 0 || g.child_fd < 0)
+	helper_withdraw(owner_fd, memory_fd);
+	helper_ignore_signals();
+	helper_spare();
+	snprintf(line, sizeof(line), GUARD_NAME " of process %d", box->target_pid);
+	helper_rename(GUARD_NAME, line);
+	if (!helper_guard_init(&g))
 		_exit(1);
-	g.box->keeper_pid = g.keeper;
-	/* Where that is refused, it is saved without the SIGSTOP. */
-	ptrace(PTRACE_SEIZE, g.keeper, 0, PTRACE_O_TRACEEXIT);
-	__atomic_store_n(&g.box->guarded, true, __ATOMIC_RELEASE);
-	/* It hardly ever runs, and then at once, where that is permitted. */
-	sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ .sched_priority = 1 });
-	watch_over(&g);
-	if (!g.box->finished)
-		guard_rescue(g.box);
-	_exit(g.box->finished ? 0 : 1);
+	box->guard_pid = getpid();
+	box->silent = ptrace_probe() == PROBE_SILENT;
+	g.keeper = start_keeper(ctl);
+	if (g.keeper < 0)
+		_exit(1);
+	box->keeper_pid = g.keeper;
+	helper_guard_start(&g);
+	__atomic_store_n(&box->guarded, true, __ATOMIC_RELEASE);
+	helper_guard_watch(&g);
+	if (!box->finished)
+		guard_rescue(box);
+	_exit(box->finished ? 0 : 1);
 }

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/clock.h"
-#include "watchctl/engine/ptrace_process.h"
+#include "watchctl/target/helper_process.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/trap_action.h"
 
@@ -406,7 +406,7 @@ static void set_signals(void)
 	struct sigaction child = { .sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP };
 	sigset_t mask;
 
-	process_ignore_signals();
+	helper_ignore_signals();
 	sigaction(PTRACE_BOX_SIGNAL, &poke, NULL);
 	sigaction(SIGALRM, &poke, NULL);
 	sigaction(SIGUSR2, &gone, NULL);
@@ -428,12 +428,12 @@ void keeper_run(struct wire_control *ctl)
 	k->ctl = ctl;
 	k->box = box;
 	k->pid = box->target_pid;
-	k->owner_fd = PROCESS_OWNER_FD;
+	k->owner_fd = HELPER_OWNER_FD;
 	k->late_end = &k->late;
 	set_signals();
 	setsid();
 	snprintf(line, sizeof(line), KEEPER_NAME " of process %d: killing it may kill that", k->pid);
-	process_rename(KEEPER_NAME, line);
+	helper_rename(KEEPER_NAME, line);
 	while (!__atomic_load_n(&box->guarded, __ATOMIC_ACQUIRE) && !owner_has_ended(k))
 		nap();
 	loop(k);

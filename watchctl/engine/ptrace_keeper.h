@@ -130,7 +130,7 @@ struct keeper {
 	unsigned int found_at_once; /* stops in a row that the first look has found */
 };
 
-/* In a process of its own that has withdrawn (ptrace_process.h). Never returns. */
+/* In a process of its own that has withdrawn (helper_process.h). Never returns. */
 void keeper_run(struct wire_control *ctl) __attribute__((noreturn));
 
 /* Tells the owner that there is something to look at. */

@@ -12,7 +12,7 @@
 #include "watchctl/engine/ptrace_keeper.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/stop.h"
-#include "watchctl/target/tracee.h"
+#include "watchctl/target/tracing.h"
 
 #define SEIZE_PASSES 200
 
@@ -203,43 +203,6 @@ static void drop_thread(struct keeper *k, struct traced *t)
 
 /* Coming */
 
-static struct wc_error *explain(const struct keeper *k, pid_t tid, int error)
-{
-	struct proc_status s = { 0 };
-	char who[96], tracer[96], text[16] = "";
-	int scope = 0;
-
-	proc_describe(k->pid, who, sizeof(who));
-	if (proc_status_read(k->pid, tid, &s) && s.tracer) {
-		proc_describe(s.tracer, tracer, sizeof(tracer));
-		if (!strncmp(tracer, KEEPER_NAME " ", sizeof(KEEPER_NAME)))
-			snprintf(tracer, sizeof(tracer), "another watchctl with --engine ptrace (process %d)",
-				 s.tracer);
-		return wc_error_new(
-			WC_EPERM,
-			"%s is traced by %s already, and a process can have one tracer: end that one "
-			"first, or use another engine",
-			who, tracer);
-	}
-	scoped(fclosep) FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-	if (f && fgets(text, sizeof(text), f))
-		scope = (int)strtol(text, NULL, 10);
-	if (scope > 0)
-		return wc_error_new(
-			WC_EPERM, "not permitted to trace %s: kernel.yama.ptrace_scope is %d, which %s (%s)",
-			who, scope,
-			scope == 1   ? "lets only a parent trace its children"
-			: scope == 2 ? "lets only CAP_SYS_PTRACE trace"
-				     : "forbids all tracing until the next boot",
-			scope == 3 ? "use the ring engine"
-				   : "run watchctl as root, or sysctl kernel.yama.ptrace_scope=0");
-	return wc_error_errno(
-		WC_EPERM, error,
-		"not permitted to trace thread %d of %s: run watchctl as its owner or as root; in a "
-		"container, it takes CAP_SYS_PTRACE",
-		tid, who);
-}
-
 static long options_of(const struct keeper *k)
 {
 	long options = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
@@ -263,7 +226,8 @@ static struct wc_error *seize_one(struct keeper *k, pid_t tid, bool *ret_new)
 		if (error == ESRCH || !proc_status_read(k->pid, tid, &s) || s.state == 'Z' || s.state == 'X')
 			return NULL;
 		/* Born since we began, of a thread that is ours already: then so is it. */
-		return s.tracer == getpid() ? NULL : explain(k, tid, error);
+		return s.tracer == getpid() ? NULL
+					    : tracing_refused(k->pid, tid, error, "use another engine");
 	}
 	*ret_new = true;
 	if (!proc_status_read(k->pid, tid, &s))
@@ -396,28 +360,6 @@ void threads_settle(struct keeper *k, struct traced *t)
 
 /* Stops */
 
-/* Whether the program takes no notice of the signal at all. */
-static bool is_ignored(const struct traced *t, int sig)
-{
-	const uint64_t by_default =
-		1ull << (SIGCHLD - 1) | 1ull << (SIGCONT - 1) | 1ull << (SIGURG - 1) | 1ull << (SIGWINCH - 1);
-	uint64_t bit = 1ull << (sig - 1);
-	struct proc_status s;
-
-	return proc_status_read(t->process->pid, t->tid, &s) &&
-	       ((s.ignored & bit) || ((by_default & bit) && !(s.caught & bit)));
-}
-
-/* Stopped only because it is traced: an untraced thread would not have woken up. */
-static void undo_false_eintr(const struct traced *t)
-{
-	struct user_regs_struct regs;
-
-	if (!ptrace(PTRACE_GETREGS, t->tid, 0, &regs) &&
-	    tracee_undo_false_eintr(t->process->pid, t->tid, &regs))
-		ptrace(PTRACE_SETREGS, t->tid, 0, &regs);
-}
-
 /* To a traced thread come even the signals that it ignores, and they wake it up. */
 static void on_signal(struct keeper *k, struct traced *t, int sig)
 {
@@ -432,8 +374,9 @@ static void on_signal(struct keeper *k, struct traced *t, int sig)
 		t->signal = 0; /* ours, from taking a launched program over */
 		return;
 	}
-	if (!ptrace(PTRACE_GETREGS, t->tid, 0, &regs) && (long)regs.rax == -EINTR && is_ignored(t, sig))
-		undo_false_eintr(t);
+	if (!ptrace(PTRACE_GETREGS, t->tid, 0, &regs) && (long)regs.rax == -EINTR &&
+	    tracing_signal_is_ignored(t->process->pid, t->tid, sig))
+		tracing_undo_false_eintr(t->process->pid, t->tid);
 }
 
 static void on_group_stop(const struct keeper *k, struct traced *t)
@@ -516,7 +459,7 @@ void threads_on_status(struct keeper *k, pid_t tid, int status)
 	case STOP_TRAP:
 		t->process->told->stopped = false;
 		if (t->interrupted)
-			undo_false_eintr(t);
+			tracing_undo_false_eintr(t->process->pid, t->tid);
 		t->interrupted = false;
 		break;
 	case STOP_EXECED:

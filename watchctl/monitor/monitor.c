@@ -11,10 +11,11 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/monitor/loader_hook.h"
+#include "watchctl/target/loader_hook.h"
 #include "watchctl/monitor/monitored.h"
 #include "watchctl/target/launch.h"
 #include "watchctl/target/proc.h"
+#include "watchctl/target/proc_words.h"
 #include "watchctl/trace/event.h"
 
 #define PUMP_MS 100
@@ -89,42 +90,19 @@ static bool lay_pipes(struct monitor *m)
 	return m->timeline;
 }
 
-static size_t read_proc_file(pid_t pid, const char *name, char *buf, size_t len)
-{
-	char path[64];
-	size_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	scoped(fclosep) FILE *f = fopen(path, "re");
-	n = f ? fread(buf, 1, len - 1, f) : 0;
-	buf[n] = '\0';
-	return n;
-}
-
 static struct wc_error *tell_process(struct monitor *m)
 {
 	struct trace_event e = { .type = EVENT_PROCESS };
-	char comm[64], cmdline[4096], exe[4096], path[64], host[256] = "";
-	size_t i, n;
-	ssize_t len;
+	struct proc_words words;
 
-	read_proc_file(m->pid, "comm", comm, sizeof(comm));
-	comm[strcspn(comm, "\n")] = '\0';
-	n = read_proc_file(m->pid, "cmdline", cmdline, sizeof(cmdline));
-	for (i = 0; i + 1 < n; i++)
-		if (!cmdline[i])
-			cmdline[i] = ' ';
-	snprintf(path, sizeof(path), "/proc/%d/exe", m->pid);
-	len = readlink(path, exe, sizeof(exe) - 1);
-	exe[len > 0 ? len : 0] = '\0';
-	gethostname(host, sizeof(host) - 1);
+	proc_words_read(m->pid, &words);
 	e.process = (struct process_event){
 		.pid = m->pid,
-		.comm = comm,
-		.exe = exe,
-		.cmdline = cmdline,
+		.comm = words.comm,
+		.exe = words.exe,
+		.cmdline = words.cmdline,
 		.realtime_ns = clock_ns(CLOCK_REALTIME),
-		.host = host,
+		.host = words.host,
 	};
 	return monitor_put(m, &e);
 }

@@ -1,8 +1,9 @@
-#include "watchctl/monitor/loader_hook.h"
+#include "watchctl/target/loader_hook.h"
 
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,11 +35,24 @@ uint64_t loader_hook_address(pid_t pid, const struct module_list *modules)
 	return loader ? symbol_address(loader, "_dl_debug_state") : 0;
 }
 
+static uint64_t r_debug_address(pid_t pid, const struct module_list *modules)
+{
+	const struct module *loader = module_find(modules, interpreter_base(pid));
+
+	return loader ? symbol_address(loader, "_r_debug") : 0;
+}
+
+uint64_t loader_hook_state_address(pid_t pid, const struct module_list *modules)
+{
+	uint64_t addr = r_debug_address(pid, modules);
+
+	return addr ? addr + offsetof(struct r_debug, r_state) : 0;
+}
+
 static bool find_r_debug(pid_t pid, const struct module_list *modules, struct r_debug *ret)
 {
 	struct memory_view mem = proc_memory(&pid);
-	const struct module *loader = module_find(modules, interpreter_base(pid));
-	uint64_t addr = loader ? symbol_address(loader, "_r_debug") : 0;
+	uint64_t addr = r_debug_address(pid, modules);
 
 	return addr && memory_read(&mem, addr, ret, sizeof(*ret));
 }

@@ -1,4 +1,4 @@
-#include "watchctl/engine/ptrace_process.h"
+#include "watchctl/target/helper_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 #define ARG_START 48 /* fields of /proc/self/stat: proc(5) */
 
-void process_withdraw(int owner_fd, int memory_fd)
+void helper_withdraw(int owner_fd, int memory_fd)
 {
 	int null = open("/dev/null", O_RDWR), fd;
 
@@ -19,14 +19,14 @@ void process_withdraw(int owner_fd, int memory_fd)
 		dup2(null, fd);
 	owner_fd = fcntl(owner_fd, F_DUPFD, 10); /* out of the way of each other */
 	memory_fd = fcntl(memory_fd, F_DUPFD, 10);
-	dup2(owner_fd, PROCESS_OWNER_FD);
-	dup2(memory_fd, PROCESS_MEMORY_FD);
-	close_range(PROCESS_MEMORY_FD + 1, ~0u, 0);
+	dup2(owner_fd, HELPER_OWNER_FD);
+	dup2(memory_fd, HELPER_MEMORY_FD);
+	close_range(HELPER_MEMORY_FD + 1, ~0u, 0);
 	if (chdir("/"))
 		return; /* then a file system stays busy while we live */
 }
 
-void process_ignore_signals(void)
+void helper_ignore_signals(void)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU };
 	size_t i;
@@ -35,7 +35,7 @@ void process_ignore_signals(void)
 		signal(ignored[i], SIG_IGN);
 }
 
-void process_spare(void)
+void helper_spare(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
@@ -48,7 +48,7 @@ void process_spare(void)
 	close(fd);
 }
 
-void process_rename(const char *comm, const char *line)
+void helper_rename(const char *comm, const char *line)
 {
 	char stat[1024] = "", *field = NULL;
 	uintptr_t start = 0, end = 0;

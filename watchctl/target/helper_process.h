@@ -1,30 +1,30 @@
 /*
- * ptrace_process - what the helper processes of the ptrace engine do first: they become hard to kill by
+ * helper_process - what helper processes that trace for us do first: they become hard to kill by
  * mistake, and hold on to nothing of the process that they were forked from.
  */
-#ifndef WATCHCTL_ENGINE_PTRACE_PROCESS_H
-#define WATCHCTL_ENGINE_PTRACE_PROCESS_H
+#ifndef WATCHCTL_TARGET_HELPER_PROCESS_H
+#define WATCHCTL_TARGET_HELPER_PROCESS_H
 
-/* Where process_withdraw() leaves the files that are kept. */
-#define PROCESS_OWNER_FD 3  /* a pidfd */
-#define PROCESS_MEMORY_FD 4 /* by which `watchctl list` finds us */
+/* Where helper_withdraw() leaves the files that are kept. */
+#define HELPER_OWNER_FD 3  /* a pidfd */
+#define HELPER_MEMORY_FD 4 /* by which `watchctl list` finds us */
 
 /*
  * A session of its own: no terminal's signals, no kill of the group. Standard streams on /dev/null, and every
  * other file closed: who waits for the end of the owner's output must not wait for us.
  */
-void process_withdraw(int owner_fd, int memory_fd);
+void helper_withdraw(int owner_fd, int memory_fd);
 
 /* What asks politely is not obeyed: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, the terminal's stops. */
-void process_ignore_signals(void);
+void helper_ignore_signals(void);
 
 /* The last to go when memory runs out, where that is permitted. */
-void process_spare(void);
+void helper_spare(void);
 
 /*
  * Another name and command line than the owner's: who kills all of watchctl by name does not mean this one.
  * @comm: up to 15 characters; @line is cut to the room that there is.
  */
-void process_rename(const char *comm, const char *line);
+void helper_rename(const char *comm, const char *line);
 
 #endif

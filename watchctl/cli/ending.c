@@ -1,0 +1,58 @@
+#include "watchctl/cli/ending.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void do_nothing(int sig)
+{
+	(void)sig;
+}
+
+/* Caught, not ignored: see the header. */
+void survive_write_signals(void)
+{
+	static const int signals[] = { SIGPIPE, SIGXFSZ };
+	struct sigaction ours = { .sa_handler = do_nothing, .sa_flags = SA_RESTART }, old;
+	size_t i;
+
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (!sigaction(signals[i], NULL, &old) && old.sa_handler == SIG_DFL)
+			sigaction(signals[i], &ours, NULL);
+}
+
+static bool reader_went_away(void)
+{
+	struct pollfd p = { .fd = STDOUT_FILENO };
+
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP));
+}
+
+/* False: what the command printed did not all arrive. */
+static bool finish_output(void)
+{
+	int err = fflush(stdout) ? errno : 0;
+
+	if (!err && !ferror(stdout))
+		return true;
+	if (err != EPIPE && !reader_went_away())
+		fprintf(stderr, "watchctl: cannot write to standard output%s%s\n", err ? ": " : "",
+			err ? strerror(err) : "");
+	return false;
+}
+
+int end_with(struct wc_error *err)
+{
+	int status = finish_output() ? 0 : WC_EFAIL;
+
+	if (err) {
+		fprintf(stderr, "watchctl: %s\n", err->text);
+		status = err->kind;
+		wc_error_free(err);
+	}
+	return status;
+}

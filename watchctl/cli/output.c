@@ -1,0 +1,117 @@
+#include "watchctl/cli/output.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "watchctl/cli/colour.h"
+
+static volatile sig_atomic_t *stop_flag;
+
+static void ask_to_stop(int sig)
+{
+	*stop_flag = sig;
+}
+
+void output_catch_signals(volatile sig_atomic_t *stop)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	/* Restart: a write of output that is cut short would be lost. */
+	struct sigaction ours = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART }, old;
+	size_t i;
+
+	stop_flag = stop;
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
+			sigaction(signals[i], &ours, NULL);
+}
+
+void output_say(void *ctx, const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("watchctl: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+struct wc_error *output_tick(void *ctx)
+{
+	struct output *o = ctx;
+
+	printer_idle(o->printer);
+	fflush(o->out);
+	if (ferror(o->out) && o->stop)
+		*o->stop = SIGPIPE; /* nobody reads any more */
+	return o->log ? recorder_flush(o->log) : NULL;
+}
+
+static struct wc_error *open_file(const struct output_options *o, FILE **ret)
+{
+	if (!o->file) {
+		*ret = o->launched ? stderr : stdout;
+		return NULL;
+	}
+	*ret = fopen(o->file, "we");
+	if (!*ret)
+		return wc_error_errno(WC_EUSAGE, errno, "cannot write to %s", o->file);
+	return NULL;
+}
+
+struct wc_error *output_open(const struct output_options *o, struct output *s)
+{
+	unsigned int flags = (o->print.no_stack || o->no_events ? 0 : ANNOTATE_STACK) | ANNOTATE_TEXT |
+			     (o->no_events ? ANNOTATE_NO_VALUES : ANNOTATE_CALLS);
+	struct report_options report = { .no_events = o->no_events,
+					 .calls = !o->no_events,
+					 .instructions = !o->no_events };
+	struct print_options print = o->print;
+	struct wc_error *err = open_file(o, &s->out);
+
+	if (err)
+		return err;
+	print.colour = !o->json && colour_is_wanted(o->colour, fileno(s->out));
+	print.width = terminal_width(fileno(s->out));
+	setvbuf(s->out, NULL, isatty(fileno(s->out)) ? _IOLBF : _IOFBF, 1 << 16);
+	s->annotate = annotate_new(NULL, flags);
+	s->printer = o->json ? print_json_new(s->out, &print) : print_text_new(s->out, &print);
+	if (!s->annotate || !s->printer)
+		return &wc_enomem;
+	s->report = report_new(s->annotate, s->printer, &report);
+	if (!s->report)
+		return &wc_enomem;
+	s->events = annotate_sink(s->annotate);
+	if (!o->log)
+		return NULL;
+	err = recorder_open(o->log, s->events, &s->log);
+	if (!err)
+		s->events = recorder_sink(s->log);
+	return err;
+}
+
+void output_discard_log(struct output *o)
+{
+	recorder_discard(o->log);
+	o->log = NULL;
+}
+
+struct wc_error *output_close(struct output *s, bool complete)
+{
+	struct wc_error *err = recorder_close(s->log);
+
+	s->log = NULL;
+	if (s->report && complete)
+		report_finish(s->report);
+	report_free(s->report);
+	printer_free(s->printer);
+	annotate_free(s->annotate);
+	if (s->out && s->out != stdout && s->out != stderr) {
+		if (fclose(s->out) && !err)
+			err = wc_error_errno(WC_EFAIL, errno, "cannot write the output");
+	} else if (s->out) {
+		fflush(s->out);
+	}
+	return err;
+}

@@ -1,0 +1,53 @@
+/*
+ * output - where the events of a live session go: printed, recorded into a log, or both. The same for every
+ * command that records.
+ */
+#ifndef WATCHCTL_CLI_OUTPUT_H
+#define WATCHCTL_CLI_OUTPUT_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "watchctl/monitor/recorder.h"
+#include "watchctl/view/report.h"
+
+struct output_options {
+	const char *log;  /* NULL: none */
+	const char *file; /* to print to; NULL: standard output, or with @launched standard error */
+	bool launched;	  /* standard output is the program's */
+	bool json;
+	bool no_events;	     /* only tables and summaries are printed */
+	unsigned int colour; /* as COLOUR_WORDS */
+	struct print_options print;
+};
+
+struct output {
+	FILE *out;
+	struct annotate *annotate;
+	struct printer *printer;
+	struct report *report;
+	struct recorder *log; /* NULL: none is wanted */
+	struct event_sink events;
+	volatile sig_atomic_t *stop; /* set when nobody reads any more; may be NULL */
+};
+
+/* Zero-initialise @s. On an error too, output_close() releases what there is. */
+struct wc_error *output_open(const struct output_options *o, struct output *s);
+
+/* About five times a second. @ctx: the struct output. */
+struct wc_error *output_tick(void *ctx);
+
+/* The session came to nothing: its log is removed. */
+void output_discard_log(struct output *o);
+
+/* @complete: the tables and summaries are to be printed. */
+struct wc_error *output_close(struct output *o, bool complete);
+
+/* "watchctl: ..." to standard error, for what is told while a session goes on. */
+void output_say(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* SIGINT, SIGTERM and SIGHUP set *@stop from now on, but for those that we were started to ignore (nohup). */
+void output_catch_signals(volatile sig_atomic_t *stop);
+
+#endif
