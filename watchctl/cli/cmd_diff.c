@@ -1,0 +1,229 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/cli/colour.h"
+#include "watchctl/cli/command.h"
+#include "watchctl/view/diff_print.h"
+
+#define GROUPS 20
+
+struct request {
+	const char **log, **ignore; /* as many as there are arguments */
+	size_t nlogs, nignore;
+	bool json, quiet;
+	const char *html;
+	unsigned int colour;
+	struct diff_options diff;
+	struct diff_print_options print;
+};
+
+static const struct option options[] = {
+	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
+	{ "--html", NULL, "FILE",
+	  "write a page to look around in, too; - is standard output, instead of the text", COMPLETE_FILE,
+	  NULL },
+	{ "-n", NULL, "COUNT", "rows of the list of all differences (20)", COMPLETE_NOTHING, NULL },
+	{ "--ignore", NULL, "FUNC[:ARG]",
+	  "leave out its calls, or a parameter, \"return\", \"calls\"; repeatable", COMPLETE_NOTHING, NULL },
+	{ "--masks", NULL, "FILE", "leave out what the file names", COMPLETE_FILE, NULL },
+	{ "--save-masks", NULL, "FILE", "write what was left out, learned from several good runs",
+	  COMPLETE_FILE, NULL },
+	{ "--from", NULL, "FUNC", "compare only from where it is entered, until it ends", COMPLETE_NOTHING,
+	  NULL },
+	{ "--to", NULL, "FUNC", "... or until this one is entered", COMPLETE_NOTHING, NULL },
+	{ "--only-thread", NULL, "THREAD", "compare only it: its number, tid or name", COMPLETE_NOTHING,
+	  NULL },
+	{ "--tolerance", NULL, "SHARE", "floating point numbers may differ by that share (0)",
+	  COMPLETE_NOTHING, NULL },
+	{ "--weak", NULL, NULL, "compare what may mean nothing, too: registers, output buffers, allocations",
+	  0, NULL },
+	{ "--by-name", NULL, NULL, "the programs differ: go by the names of functions", 0, NULL },
+	{ "--anyway", NULL, NULL, "compare also what was recorded with other filters", 0, NULL },
+	{ "-q", "--quiet", NULL, "print nothing: the exit status tells", 0, NULL },
+	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
+	{ 0 },
+};
+
+static struct wc_error *take_share(const struct option_match *m, double *ret)
+{
+	char *end;
+	double value = strtod(m->value, &end);
+
+	if (*end || end == m->value || !(value >= 0 && value <= 1))
+		return wc_error_new(WC_EUSAGE, "option --tolerance wants a share from 0 to 1, not \"%s\"",
+				    m->value);
+	*ret = value;
+	return NULL;
+}
+
+static struct wc_error *take_count(const struct option_match *m, size_t *ret)
+{
+	uint64_t n;
+	struct wc_error *err = option_number(m, 0, SIZE_MAX, &n);
+
+	if (!err)
+		*ret = n;
+	return err;
+}
+
+static void take_flag(struct request *q, const struct option_match *m)
+{
+	if (option_is(m, "--json"))
+		q->json = true;
+	else if (option_is(m, "--weak"))
+		q->diff.weak = true;
+	else if (option_is(m, "--by-name"))
+		q->diff.by_name = true;
+	else if (option_is(m, "--anyway"))
+		q->diff.anyway = true;
+	else if (option_is(m, "-q"))
+		q->quiet = true;
+}
+
+static struct wc_error *take_option(struct request *q, const struct option_match *m)
+{
+	struct diff_options *d = &q->diff;
+
+	if (!m->option->arg)
+		take_flag(q, m);
+	else if (option_is(m, "--html"))
+		q->html = m->value;
+	else if (option_is(m, "-n"))
+		return take_count(m, &q->print.groups);
+	else if (option_is(m, "--ignore"))
+		q->ignore[q->nignore++] = m->value;
+	else if (option_is(m, "--masks"))
+		d->masks = m->value;
+	else if (option_is(m, "--save-masks"))
+		d->save_masks = m->value;
+	else if (option_is(m, "--from"))
+		d->from = m->value;
+	else if (option_is(m, "--to"))
+		d->to = m->value;
+	else if (option_is(m, "--only-thread"))
+		d->thread = m->value;
+	else if (option_is(m, "--tolerance"))
+		return take_share(m, &d->tolerance);
+	else if (option_is(m, "--color"))
+		return option_choice(m, &q->colour);
+	return NULL;
+}
+
+static struct wc_error *scan_arguments(int argc, char **argv, struct request *q)
+{
+	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
+	struct option_match m;
+	struct wc_error *err;
+
+	do {
+		err = option_next(&scan, &m);
+		if (err)
+			return err;
+		if (m.kind == OPTION_FOUND)
+			err = take_option(q, &m);
+		else if (m.kind == OPTION_WORD)
+			q->log[q->nlogs++] = m.value;
+		while (!err && m.kind == OPTION_DASHES && scan.next < argc)
+			q->log[q->nlogs++] = argv[scan.next++];
+		if (err)
+			return err;
+	} while (m.kind != OPTION_END);
+	return NULL;
+}
+
+static struct wc_error *parse(int argc, char **argv, struct request *q)
+{
+	struct wc_error *err;
+
+	q->print.groups = GROUPS;
+	q->log = calloc(argc + 1, sizeof(*q->log));
+	q->ignore = calloc(argc + 1, sizeof(*q->ignore));
+	if (!q->log || !q->ignore)
+		return &wc_enomem;
+	err = scan_arguments(argc, argv, q);
+	if (err)
+		return err;
+	if (q->nlogs < 2)
+		return wc_error_new(WC_EUSAGE,
+				    "diff needs a log of a good run, or several, and then one of a bad run: "
+				    "watchctl diff GOOD... BAD");
+	if (q->quiet && (q->json || (q->html && !strcmp(q->html, "-"))))
+		return wc_error_new(WC_EUSAGE, "--quiet prints nothing; it excludes --json and --html -");
+	if (q->json && q->html && !strcmp(q->html, "-"))
+		return wc_error_new(WC_EUSAGE,
+				    "--json and --html - exclude each other: there is one standard output");
+	q->diff.good = q->log;
+	q->diff.ngood = q->nlogs - 1;
+	q->diff.bad = q->log[q->nlogs - 1];
+	q->diff.ignore = q->ignore;
+	q->diff.nignore = q->nignore;
+	q->print.colour = !q->json && colour_is_wanted(q->colour, STDOUT_FILENO);
+	q->print.width = terminal_width(STDOUT_FILENO);
+	return NULL;
+}
+
+static struct wc_error *write_page(struct diff_result *r, const struct request *q)
+{
+	scoped(fclosep) FILE *f = NULL;
+	struct wc_error *err;
+
+	if (!strcmp(q->html, "-"))
+		return diff_print_html(r, stdout, &q->print);
+	f = fopen(q->html, "we");
+	if (!f)
+		return wc_error_errno(WC_EFAIL, errno, "cannot write %s", q->html);
+	err = diff_print_html(r, f, &q->print);
+	if (!err && (fflush(f) || ferror(f)))
+		err = wc_error_errno(WC_EFAIL, errno, "cannot write %s", q->html);
+	return err;
+}
+
+static struct wc_error *print(struct diff_result *r, const struct request *q)
+{
+	struct wc_error *err = q->html ? write_page(r, q) : NULL;
+
+	if (err || q->quiet || (q->html && !strcmp(q->html, "-")))
+		return err;
+	return q->json ? diff_print_json(r, stdout) : diff_print_text(r, stdout, &q->print);
+}
+
+static struct wc_error *work(struct request *q, int *status)
+{
+	scoped(diff_result_freep) struct diff_result *r = NULL;
+	struct wc_error *err = diff_run(&q->diff, &r);
+
+	if (!err)
+		err = print(r, q);
+	if (!err)
+		*status = r->differs ? 1 : 0;
+	return err;
+}
+
+static struct wc_error *answer(int argc, char **argv, int *status)
+{
+	struct request q = { .colour = COLOUR_AUTO };
+	struct wc_error *err = parse(argc, argv, &q);
+
+	if (!err)
+		err = work(&q, status);
+	free(q.log);
+	free(q.ignore);
+	return err;
+}
+
+const struct command cmd_diff = {
+	.name = "diff",
+	.args = "[options] GOOD... BAD",
+	.summary = "what a bad run did differently: the first call with other values, or another call",
+	.help = "Compares the logs of step call by call, and those of watches and tags as sequences. What "
+		"several good\n"
+		"runs do differently is noise: it is learned and left out.\n"
+		"The exit status is 0 if they are the same, 1 if they differ, 2 after an error.\n",
+	.options = options,
+	.operand = COMPLETE_DIRECTORY,
+	.answer = answer,
+};
