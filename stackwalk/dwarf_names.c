@@ -309,6 +309,25 @@ bool dwarf_names_lookup(struct dwarf_names *d, uint64_t vaddr, struct dwarf_plac
 	return true;
 }
 
+bool dwarf_names_function(struct dwarf_names *d, uint64_t vaddr, Dwarf_Die *ret, Dwarf_Die *unit,
+			  uint64_t *bias)
+{
+	const struct interval *range = NULL;
+	struct unit *u;
+
+	if (!d->read)
+		read_units(d);
+	u = unit_around(d, vaddr - d->bias, &range);
+	if (!u || !range || range->start != vaddr - d->bias)
+		return false;
+	*ret = u->die[range->item];
+	if (!is_entry_range(ret, range->start))
+		return false;
+	*unit = u->cu;
+	*bias = d->bias;
+	return true;
+}
+
 void dwarf_place_deinit(struct dwarf_place *p)
 {
 	for (size_t i = 0; i < p->nframes; i++)

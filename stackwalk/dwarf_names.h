@@ -34,6 +34,13 @@ void dwarf_names_free(struct dwarf_names *d);
 /* False: the debug information says nothing about @vaddr, or there is none, or no memory. */
 bool dwarf_names_lookup(struct dwarf_names *d, uint64_t vaddr, struct dwarf_place *ret);
 
+/*
+ * The entry of the function whose first instruction is at @vaddr, and that of its unit; DWARF address +
+ * *@bias = vaddr. False: none is known to begin there.
+ */
+bool dwarf_names_function(struct dwarf_names *d, uint64_t vaddr, Dwarf_Die *ret, Dwarf_Die *unit,
+			  uint64_t *bias);
+
 void dwarf_place_deinit(struct dwarf_place *p);
 
 #endif

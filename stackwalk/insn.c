@@ -423,6 +423,9 @@ static bool decode(const uint8_t *bytes, size_t len, uint64_t addr, struct insn 
 	if (!decode_full(bytes, len, &d))
 		return false;
 	out.len = d.insn.length;
+	if (d.insn.attributes & ZYDIS_ATTRIB_HAS_MODRM && d.insn.raw.modrm.mod == 0 &&
+	    d.insn.raw.modrm.rm == 5 && d.insn.raw.disp.size == 32)
+		out.rip_at = d.insn.raw.disp.offset;
 	for (unsigned int k = 0; k < d.insn.operand_count; k++) {
 		const ZydisDecodedOperand *op = &d.op[k];
 

@@ -54,7 +54,9 @@ struct insn {
 	bool is_call, is_ret, is_jmp, is_syscall; /* syscall, sysenter, int 0x80 */
 	bool keeps_rip;				  /* syscall: rcx is the address after it */
 	bool is_cond;				  /* of a jump: may also fall through */
-	bool is_rep;				  /* a string instruction with a rep prefix */
+	uint8_t rip_at; /* where in its bytes its 32-bit displacement lies, if that is relative to rip; else 0
+			 */
+	bool is_rep;	/* a string instruction with a rep prefix */
 	bool is_string;
 	bool cond_access; /* may touch less than it names, or nothing: masked, gather, rep, clflush, xsave */
 	uint8_t nmem;
