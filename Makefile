@@ -34,7 +34,7 @@ HANDLER_CFLAGS := -std=gnu11 -O2 -g -I. $(WARN) -MMD -MP -ffreestanding -fPIC -f
 # Neither compiler may turn a loop into a call of memset; clang has no option for it of its own.
 HANDLER_CFLAGS += $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patterns)
 
-LIB_DIRS := watchctl/base stackwalk watchctl/trace watchctl/target watchctl/engine watchctl/monitor watchctl/view
+LIB_DIRS := watchctl/base stackwalk watchctl/trace watchctl/target watchctl/engine watchctl/step watchctl/monitor watchctl/view
 LIB_SRC := $(filter-out %.bpf.c,$(wildcard $(addsuffix /*.c,$(LIB_DIRS))))
 CLI_SRC := $(wildcard watchctl/cli/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
