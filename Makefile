@@ -20,9 +20,22 @@ VERSION := 0.1.0
 
 include tools/packages.mk
 
+# What is missing is installed before anything is looked for below: make reads everything again when this file
+# is made. LLDB is wanted, not needed: without it, `watchctl step` says so.
+LLDB_ASKED := $(LLDB)
+ifeq ($(filter clean help uninstall,$(MAKECMDGOALS)),)
+$(BUILD)/packages.made: tools/packages.mk
+	@mkdir -p $(@D)
+	@tools/install-packages $(PACKAGES_BUILD)
+	@$(if $(filter none,$(LLDB_ASKED)),:,tools/install-packages $(PACKAGES_LLDB) || :)
+	@touch $@
+-include $(BUILD)/packages.made
+endif
+
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -Wvla -Wno-unused-parameter
-BASE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. -I$(BUILD) $(WARN) -MMD -MP
+# Position independent: the library is a part of LLDB's plugin, too.
+BASE_CFLAGS := -std=gnu11 -fPIC -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. -I$(BUILD) $(WARN) -MMD -MP
 PKGS := libdw libelf
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lbpf -lz -liberty -lpthread
@@ -36,7 +49,8 @@ HANDLER_CFLAGS += $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patt
 
 LIB_DIRS := watchctl/base stackwalk watchctl/trace watchctl/target watchctl/engine watchctl/step watchctl/monitor watchctl/view
 LIB_SRC := $(filter-out %.bpf.c,$(wildcard $(addsuffix /*.c,$(LIB_DIRS))))
-CLI_SRC := $(wildcard watchctl/cli/*.c)
+STEP_CLI_SRC := watchctl/cli/step_main.c watchctl/cli/step_from_watch.c
+CLI_SRC := $(filter-out $(STEP_CLI_SRC),$(wildcard watchctl/cli/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libwatchctl.a
@@ -45,7 +59,7 @@ HANDLER_SRC := $(wildcard handler/*.c handler/*.S)
 
 .DEFAULT_GOAL := all
 .PHONY: all clean help
-all: $(PROG)
+all: $(PROG) $(BUILD)/bin/watchctl-step
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
@@ -68,5 +82,5 @@ $(PROG): $(CLI_OBJ) $(LIB)
 clean: ## removes what was built
 	rm -rf $(BUILD) build-*
 
-include $(wildcard tools/handler.mk tools/capture.mk tools/bpf.mk tools/syscalls.mk tools/demo.mk tools/test.mk tools/truth.mk tools/check.mk tools/bench.mk tools/install.mk)
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d)
+include $(wildcard tools/handler.mk tools/lldb.mk tools/capture.mk tools/bpf.mk tools/syscalls.mk tools/demo.mk tools/test.mk tools/truth.mk tools/proof.mk tools/check.mk tools/bench.mk tools/install.mk)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(STEP_CLI_SRC:%.c=$(BUILD)/%.d)

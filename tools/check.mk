@@ -2,8 +2,8 @@
 # None of them writes into the tree, but for format-fix.
 
 SOURCE_DIRS := $(wildcard .ci capture completion examples handler lldb-scripts stackwalk tests tools watchctl)
-C_FILES = $(sort $(shell find $(SOURCE_DIRS) -name '*.[ch]' -o -name '*.cc'))
-PRODUCT_C = $(filter-out %.bpf.c,$(filter capture/% handler/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
+C_FILES = $(sort $(shell find $(SOURCE_DIRS) -name '*.[ch]' -o -name '*.cc' -o -name '*.hh'))
+PRODUCT_C = $(filter-out %.bpf.c,$(filter capture/% handler/% lldb-scripts/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
 SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellcheck shell=' $(SOURCE_DIRS)))
 # The headers that the build makes: some sources cannot be parsed without them.
 GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/syscall_names.h
@@ -25,7 +25,7 @@ format-fix: | packages-check ## rewrites them
 lint: tidy analyze cppcheck shellcheck manlint ## clang-tidy, gcc's analyzer, cppcheck, shellcheck, groff
 
 # A few files at a time, two runs at once. tools/tidy.h says why it is there; base/ defines what it wraps.
-TIDY_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION=\"$(VERSION)\" -I. -I$(BUILD) $(PKG_CFLAGS)
+TIDY_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION=\"$(VERSION)\" -DLLDB_SONAME=\"\" -DLLDB_VERSION=\"19\" -I. -I$(BUILD) $(PKG_CFLAGS)
 TIDY_PLAIN = $(filter handler/% watchctl/base/%,$(PRODUCT_C))
 TIDY = xargs -P2 -n4 sh -c 'tools/quietly $(CLANG_TIDY) --quiet --warnings-as-errors="*" "$$@" -- $(TIDY_CFLAGS) $(1)' tidy
 tidy: $(GENERATED) | packages-check

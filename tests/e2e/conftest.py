@@ -46,6 +46,7 @@ RECIPES = {
     "own_traps": (["own_traps.c"], "gcc -O1 -g"),
     "lifecycle": (["lifecycle.c"], "gcc -O2 -g -pthread"),
     "kernel_calls": (["kernel_calls.c"], "gcc -D_GNU_SOURCE -O2 -g -pthread"),
+    "requests": (["requests.c"], "gcc -O1 -g"),
     "orphan": (["orphan.c"], "gcc -O2 -g"),
     "tagged": (["tagged.c"], "gcc -O2 -g -fomit-frame-pointer @stackwalk.so -pthread -ldl"),
     "tagged_static": (["tagged.c"], "gcc -O2 -s -static -w @stackwalk.a -pthread"),

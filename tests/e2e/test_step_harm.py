@@ -1,0 +1,160 @@
+"""A recorded program comes to no harm, whatever happens to the recorder: it runs on, right, without a breakpoint."""
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import BUILD, VICTIMS, WATCHCTL, wait_until
+
+KILLS = 20
+
+
+@pytest.fixture(scope="session")
+def toil_program():
+    out = BUILD / "victims"
+    out.mkdir(parents=True, exist_ok=True)
+    target = out / "step_mover_toil"
+    source = VICTIMS / "step_mover_toil.c"
+    subprocess.run(["gcc", "-O2", "-g", "-pthread", str(source), "-o", str(target)], check=True, timeout=60)
+    return str(target)
+
+
+class Toil:
+    def __init__(self, program):
+        self.p = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = int(self.p.stdout.readline().split()[1])
+
+    def account(self):
+        self.p.stdin.write("?\n")
+        self.p.stdin.flush()
+        word, rounds, errors = self.p.stdout.readline().split()
+        assert word == "ok"
+        return int(rounds), int(errors)
+
+    def works_on(self):
+        """It does not only live: each of its threads does right what it has to do."""
+        before, _ = self.account()
+        assert wait_until(lambda: self.account()[0] >= before + 5, 30)
+        assert self.account()[1] == 0
+
+
+@pytest.fixture
+def toil(toil_program):
+    t = Toil(toil_program)
+    yield t
+    t.p.kill()
+    t.p.wait()
+
+
+def code_differs(pid):
+    """Bytes of mapped code that are not as in their file."""
+    found = []
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
+        for line in maps:
+            words = line.split()
+            if words[1] != "r-xp" or len(words) < 6 or not words[5].startswith("/"):
+                continue
+            start, end = (int(x, 16) for x in words[0].split("-"))
+            mem.seek(start)
+            now = mem.read(end - start)
+            with open(words[5], "rb") as f:
+                f.seek(int(words[2], 16))
+                then = f.read(end - start)
+            found += [start + i for i, (a, b) in enumerate(zip(now, then)) if a != b]
+    return found
+
+
+def tracers(pid):
+    found = set()
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{tid}/status") as f:
+                found |= {int(line.split()[1]) for line in f if line.startswith("TracerPid:")}
+        except FileNotFoundError:
+            continue
+    return found - {0}
+
+
+def keepers(pid):
+    found = []
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{p}/cmdline", "rb") as f:
+                line = f.read()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if line.startswith(b"step-") and b" of process %d" % pid in line:
+            found.append(int(p))
+    return found
+
+
+def foreign_code(pid):
+    """Mappings of code that belong to no file."""
+    with open(f"/proc/{pid}/maps") as maps:
+        return [line for line in maps if " r-xp " in line and len(line.split()) < 6]
+
+
+def unharmed(toil):
+    assert wait_until(lambda: not tracers(toil.pid) and not keepers(toil.pid), 30)
+    assert toil.p.poll() is None
+    assert code_differs(toil.pid) == []
+    assert foreign_code(toil.pid) == []
+    toil.works_on()
+
+
+def record(toil, tmp_path, n, *args):
+    return subprocess.Popen(
+        [WATCHCTL, "step", "-q", "-o", str(tmp_path / f"log{n}"), "-p", str(toil.pid), *args],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_recorder_that_is_killed_leaves_nothing(toil, tmp_path):
+    rng = random.Random(5)
+    recorded = 0
+    for n in range(KILLS):
+        w = record(toil, tmp_path, n)
+        if n % 4:
+            assert wait_until(lambda: tracers(toil.pid) or w.poll() is not None, 30)
+        time.sleep(rng.random() * 0.5)
+        recorded += bool(tracers(toil.pid))
+        w.send_signal(signal.SIGKILL)
+        w.wait()
+        w.stderr.close()
+        unharmed(toil)
+    assert recorded >= KILLS / 2, "the kills came before anything was recorded"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["-t", "1"], ["--from", "sorts"], ["--from", "prints", "--count", "50"], ["--events", "500"], ["-t", "0.5", "--threads", "one", "--every-instruction"]],
+    ids=lambda a: " ".join(a),
+)
+def test_a_recording_that_ends_leaves_nothing(toil, tmp_path, args):
+    w = record(toil, tmp_path, 0, *args)
+    _, err = w.communicate(timeout=50)
+    assert w.returncode == 0, err
+    unharmed(toil)
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
+def test_a_recording_that_is_interrupted_leaves_nothing(toil, tmp_path, sig):
+    w = record(toil, tmp_path, 0)
+    assert wait_until(lambda: tracers(toil.pid), 30)
+    time.sleep(0.3)
+    w.send_signal(sig)
+    _, err = w.communicate(timeout=50)
+    unharmed(toil)
+
+
+def test_a_program_that_is_killed_while_recorded_ends_the_recording(toil, tmp_path):
+    w = record(toil, tmp_path, 0)
+    assert wait_until(lambda: tracers(toil.pid), 30)
+    time.sleep(0.3)
+    toil.p.kill()
+    w.communicate(timeout=50)
+    assert wait_until(lambda: not keepers(toil.pid), 30)

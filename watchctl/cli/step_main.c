@@ -1,0 +1,191 @@
+/*
+ * step_main - watchctl-step: what `watchctl step` runs. Linked with LLDB, which plans what is to be read at
+ * each function, and with --mover lldb moves the program, too.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lldb-scripts/mover_lldb.h"
+#include "lldb-scripts/planner_lldb.h"
+#include "watchctl/base/cleanup.h"
+#include "watchctl/cli/ending.h"
+#include "watchctl/cli/step_from_watch.h"
+#include "watchctl/cli/step_options.h"
+#include "watchctl/step/step_target.h"
+
+static volatile sig_atomic_t stop_asked;
+
+struct progress {
+	struct output *output;
+	const struct step_session *session;
+	bool shows; /* standard error is a terminal that nothing else is printed to */
+	bool shown;
+};
+
+static void show_progress(struct progress *p)
+{
+	struct mover_counts counts;
+	struct step_totals t;
+
+	step_session_totals(p->session, &t, &counts);
+	fprintf(stderr, "\r\033[K%" PRIu64 " calls, %" PRIu64 " threads, range entered %" PRIu64 " times",
+		t.calls, t.threads, counts.occurrences);
+	p->shown = true;
+}
+
+static struct wc_error *tick(void *ctx)
+{
+	struct progress *p = ctx;
+
+	if (p->shows)
+		show_progress(p);
+	return output_tick(p->output);
+}
+
+static void clear_progress(struct progress *p)
+{
+	if (p->shown)
+		fputs("\r\033[K", stderr);
+	p->shown = false;
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* What is no error, and still has to be known. */
+static void warn(const struct step_command *c, const struct step_totals *t, const struct mover_counts *counts)
+{
+	if (t->untyped)
+		output_say(NULL,
+			   "%" PRIu64 " of %" PRIu64
+			   " functions have no debug information: their argument registers "
+			   "are recorded, without names and types (%" PRIu64 " call%s)",
+			   t->untyped_functions, t->functions, t->untyped, plural(t->untyped));
+	if (c->request.to && counts->occurrences && !counts->to_seen)
+		output_say(NULL, "%s was never reached: the range ended otherwise", c->request.to);
+	if (t->lost)
+		output_say(NULL, "%" PRIu64 " events were lost: the log says where", t->lost);
+}
+
+static void print_ends(char *buf, size_t len, const struct step_request *q, const struct mover_counts *counts)
+{
+	if (q->from && q->to)
+		snprintf(buf, len, "%s was reached %" PRIu64 " time%s, %s %" PRIu64 " time%s", q->from,
+			 counts->from_seen, plural(counts->from_seen), q->to, counts->to_seen,
+			 plural(counts->to_seen));
+	else
+		snprintf(buf, len, "%s was reached %" PRIu64 " time%s", q->from ? q->from : q->to,
+			 q->from ? counts->from_seen : counts->to_seen,
+			 plural(q->from ? counts->from_seen : counts->to_seen));
+}
+
+static struct wc_error *verdict(const struct step_command *c, enum step_end end, const struct step_totals *t,
+				const struct mover_counts *counts)
+{
+	char ends[512];
+
+	if (c->request.from && !t->occurrences) {
+		print_ends(ends, sizeof(ends), &c->request, counts);
+		return wc_error_new(WC_ETARGET, "the range was never %s: %s%s",
+				    counts->occurrences ? "recorded, only skipped" : "entered", ends,
+				    end == STEP_END_EXITED ? ", and the process has ended" : "");
+	}
+	warn(c, t, counts);
+	if (end == STEP_END_EXECED)
+		return wc_error_new(WC_ETARGET,
+				    "the process has executed another program: the recording ended there");
+	return NULL;
+}
+
+static struct wc_error *record(struct step_command *c, struct output *output, struct step_target *target)
+{
+	struct progress progress = { .output = output,
+				     .shows = c->output.no_events && isatty(STDERR_FILENO) };
+	struct step_session *s = NULL;
+	struct mover_counts counts;
+	struct step_totals totals;
+	enum step_end end = STEP_END_STOPPED;
+	struct wc_error *err, *close_err;
+	size_t functions, over, modules;
+
+	c->request.pid = target->pid;
+	c->request.held = step_target_held(target);
+	err = step_session_open(&c->request, output->events, &s);
+	if (err) {
+		output_discard_log(output);
+		return err;
+	}
+	step_session_selected(s, &functions, &over, &modules);
+	if (c->verbose)
+		output_say(NULL,
+			   "%zu functions of %zu modules are recorded, calls of %zu others are stepped over",
+			   functions, modules, over);
+	progress.session = s;
+	c->limits.stop = &stop_asked;
+	c->limits.tick = tick;
+	c->limits.tick_ctx = &progress;
+	fflush(output->out);
+	err = step_session_run(s, &c->limits, &end);
+	clear_progress(&progress);
+	step_session_totals(s, &totals, &counts);
+	close_err = step_session_close(s);
+	if (!err)
+		err = verdict(c, end, &totals, &counts);
+	if (err && close_err)
+		output_say(NULL, "%s", close_err->text);
+	return wc_error_first(err, close_err);
+}
+
+static struct wc_error *run_with_target(struct step_command *c, struct output *output)
+{
+	struct step_target target = { 0 };
+	struct wc_error *err = step_target_open(c->request.pid, c->argv, &target);
+
+	if (err) {
+		output_discard_log(output);
+		return err;
+	}
+	err = record(c, output, &target);
+	if (err && step_target_held(&target))
+		step_target_abandon(&target);
+	step_target_close(&target);
+	return err;
+}
+
+static struct wc_error *run(int argc, char **argv)
+{
+	struct output output = { .stop = &stop_asked };
+	scoped(freep) char *from = NULL;
+	struct step_command c;
+	struct wc_error *err = step_options_parse(argc, argv, &c);
+
+	if (!err && c.from_watch)
+		err = step_from_watch(c.from_watch, &from);
+	if (err)
+		return err;
+	if (from) {
+		output_say(NULL, "all accesses in %s were made under %s: that is the range", c.from_watch,
+			   from);
+		c.request.from = from;
+	}
+	if (c.verbose)
+		c.request.say = output_say;
+	c.request.planner_ops = &planner_lldb;
+	c.request.mover = c.mover == STEP_MOVER_LLDB ? &mover_lldb : &mover_ptrace;
+	output_catch_signals(&stop_asked);
+	err = output_open(&c.output, &output);
+	if (!err)
+		err = run_with_target(&c, &output);
+	return wc_error_first(err, output_close(&output, !err || err->kind == WC_ETARGET));
+}
+
+int main(int argc, char **argv)
+{
+	survive_write_signals();
+	return end_with(run(argc, argv));
+}
