@@ -64,7 +64,15 @@ all: $(PROG) $(BUILD)/bin/watchctl-step
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
 
-$(BUILD)/%.o: %.c | packages
+# Another compiler or other flags: everything is compiled again.
+FLAGS_NOW = $(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LLDB) $(HANDLER_CFLAGS)
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $@
+FORCE:
+.PHONY: FORCE
+
+$(BUILD)/%.o: %.c $(BUILD)/flags | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) -c -o $@ $<

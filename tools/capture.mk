@@ -19,12 +19,12 @@ OBJCOPY ?= objcopy
 
 all: $(CAPTURE_SO) $(CAPTURE_LIB)
 
-$(BUILD)/pic/%.o: %.c | packages
+$(BUILD)/pic/%.o: %.c $(BUILD)/flags | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $< (library)")
 	$(Q)$(CC) $(CAPTURE_CFLAGS) $(CAPTURE_PLAIN) -c -o $@ $<
 
-$(BUILD)/pic/%.o: %.S | packages
+$(BUILD)/pic/%.o: %.S $(BUILD)/flags | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  AS      $< (library)")
 	$(Q)$(CC) -c -o $@ $<

@@ -2,12 +2,12 @@
 
 HANDLER_OBJ := $(patsubst %,$(BUILD)/%.image.o,$(HANDLER_SRC))
 
-$(BUILD)/handler/%.c.image.o: handler/%.c | packages
+$(BUILD)/handler/%.c.image.o: handler/%.c $(BUILD)/flags | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  HANDLER $<")
 	$(Q)$(CC) $(HANDLER_CFLAGS) -c -o $@ $<
 
-$(BUILD)/handler/%.S.image.o: handler/%.S | packages
+$(BUILD)/handler/%.S.image.o: handler/%.S $(BUILD)/flags | packages
 	@mkdir -p $(@D)
 	$(Q)$(CC) -c -o $@ $<
 

@@ -35,7 +35,7 @@ LLDB_UNITS := $(addprefix $(BUILD)/tests/unit/,test_abi test_prototypes test_lld
 $(LLDB_UNITS): $(LLDB_LIB)
 $(LLDB_UNITS): LIBS := $(LLDB_LIB) $(LIB) $(LIBS) $(LLDB_LIBS)
 
-$(BUILD)/lldb-scripts/%.o: lldb-scripts/%.cc | packages
+$(BUILD)/lldb-scripts/%.o: lldb-scripts/%.cc $(BUILD)/flags | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CXX     $<")
 	$(Q)$(CXX) $(LLDB_CXXFLAGS) $(CFLAGS) -c -o $@ $<

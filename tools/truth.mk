@@ -25,7 +25,7 @@ $(BUILD)/tests/truth/truth_entry.o: tests/truth/truth_entry.S
 	@mkdir -p $(@D)
 	$(Q)as -o $@ $<
 
-$(BUILD)/tests/truth/truth_%.o: tests/truth/truth_%.c | packages-test
+$(BUILD)/tests/truth/truth_%.o: tests/truth/truth_%.c $(BUILD)/flags | packages-test
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(TRUTH_CFLAGS) -c -o $@ $<
