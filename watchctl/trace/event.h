@@ -188,9 +188,8 @@ enum type_kind {
 	TYPE_UNION = 11,
 	TYPE_ARRAY = 12,
 	TYPE_CODE = 13, /* what a pointer to a function points to */
-	TYPE_REGISTER =
-		14, /* an argument register, or its low 4 bytes: how the function takes its arguments is not
-		       known */
+	/* An argument register, or its low 4 bytes: how the function takes its arguments is not known. */
+	TYPE_REGISTER = 14,
 };
 
 #define NO_TYPE UINT32_MAX
