@@ -42,7 +42,7 @@ struct wc_error *output_tick(void *ctx);
 void output_discard_log(struct output *o);
 
 /* @complete: the tables and summaries are to be printed. */
-struct wc_error *output_close(struct output *o, bool complete);
+struct wc_error *output_close(struct output *s, bool complete);
 
 /* "watchctl: ..." to standard error, for what is told while a session goes on. */
 void output_say(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,15 @@
+"""A changed operator or constant is found where it stands: the quick part of `make proof`."""
+import sys
+
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "proof"))
+
+import seeded  # noqa: E402
+
+
+def test_the_first_difference_is_in_the_changed_function(capsys):
+    sources = sorted(seeded.SEEDS.glob("*.c"))
+    right, count = seeded.prove(sources, 28, 2)
+    assert count >= 20
+    assert right >= seeded.WANTED * count, capsys.readouterr().out
