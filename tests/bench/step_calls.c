@@ -14,20 +14,20 @@ struct item {
 
 static volatile long sum;
 
-__attribute__((noinline)) int scale(int n, int by)
+__attribute__((noinline)) static int scale(int n, int by)
 {
 	sum += n;
 	return n * by + 1;
 }
 
-__attribute__((noinline)) int handle(int n, double factor, const char *name, struct item *item)
+__attribute__((noinline)) static int handle(int n, double factor, const char *name, struct item *item)
 {
 	item->id = n;
 	item->weight = item->weight * factor + name[0];
 	return scale(n, 3) + (int)item->weight;
 }
 
-__attribute__((noinline)) void run(int count)
+__attribute__((noinline)) static void run(int count)
 {
 	struct item item = { 0, 1.0 };
 	int i;
