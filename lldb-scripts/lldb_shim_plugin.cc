@@ -1,10 +1,10 @@
 /*
  * lldb_shim_plugin - libsteprec.so: the steprec commands of an interactive LLDB. What they do is steprec.h's;
- *here they meet LLDB's command interpreter.
+ * here they meet LLDB's command interpreter.
  *
  * A recording moves the process while its user waits, as `continue` does: Ctrl-C, or a breakpoint of his own,
- *gives the process back, and `continue` goes on. Two of LLDB's commands are therefore looked at before they
- *run:
+ * gives the process back, and `continue` goes on. Two of LLDB's commands are therefore looked at before they
+ * run:
  *
  *	process launch		with a recording that was asked for and has no process yet: it begins at the
  *				program's first instruction

@@ -3,7 +3,7 @@
  *
  *	caller				runner (a thread of ours)
  *	go(), step()	-- job -->	SBProcess::Continue(), SBThread::StepInstruction(): synchronous, so
- *that wait()		<-- idle --	nothing of it reaches an interactive LLDB's own event thread
+ * that wait()		<-- idle --	nothing of it reaches an interactive LLDB's own event thread
  *
  * While a job is at work LLDB holds the target's lock: the caller touches no SB object of it but for
  * SendAsyncInterrupt(), which takes none.

@@ -142,7 +142,7 @@ struct wc_error *steprec_open(const struct steprec_options *o, struct lldb_proce
 static void say_end(struct steprec *r)
 {
 	struct mover_counts counts;
-	struct step_totals t;
+	struct step_tally t;
 
 	step_session_totals(r->session, &t, &counts);
 	r->user.say(r->user.ctx, "%" PRIu64 " calls of %" PRIu64 " functions are recorded in %s: %s", t.calls,
@@ -195,7 +195,7 @@ const char *steprec_log(const struct steprec *r)
 char *steprec_status(const struct steprec *r)
 {
 	struct mover_counts counts;
-	struct step_totals t;
+	struct step_tally t;
 	char *text;
 	int n;
 

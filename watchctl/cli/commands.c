@@ -86,7 +86,10 @@ void command_print_overview(FILE *out)
 {
 	const struct command *const *c;
 
-	fputs("watchctl logs every access to a variable of a running program, with its stack.\n\n", out);
+	fputs("watchctl logs every access to a variable of a running program, with its stack; and tells "
+	      "which call of a\n"
+	      "bad run went differently than in a good one.\n\n",
+	      out);
 	print_usage(&cmd_watch, out);
 	fputs("       watchctl COMMAND ...\n\ncommands:\n", out);
 	for (c = commands; *c; c++)

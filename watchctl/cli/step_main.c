@@ -28,7 +28,7 @@ struct progress {
 static void show_progress(struct progress *p)
 {
 	struct mover_counts counts;
-	struct step_totals t;
+	struct step_tally t;
 
 	step_session_totals(p->session, &t, &counts);
 	fprintf(stderr, "\r\033[K%" PRIu64 " calls, %" PRIu64 " threads, range entered %" PRIu64 " times",
@@ -58,7 +58,7 @@ static const char *plural(uint64_t n)
 }
 
 /* What is no error, and still has to be known. */
-static void warn(const struct step_command *c, const struct step_totals *t, const struct mover_counts *counts)
+static void warn(const struct step_command *c, const struct step_tally *t, const struct mover_counts *counts)
 {
 	if (t->untyped)
 		output_say(NULL,
@@ -84,7 +84,7 @@ static void print_ends(char *buf, size_t len, const struct step_request *q, cons
 			 plural(q->from ? counts->from_seen : counts->to_seen));
 }
 
-static struct wc_error *verdict(const struct step_command *c, enum step_end end, const struct step_totals *t,
+static struct wc_error *verdict(const struct step_command *c, enum step_end end, const struct step_tally *t,
 				const struct mover_counts *counts)
 {
 	char ends[512];
@@ -108,7 +108,7 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 				     .shows = c->output.no_events && isatty(STDERR_FILENO) };
 	struct step_session *s = NULL;
 	struct mover_counts counts;
-	struct step_totals totals;
+	struct step_tally totals;
 	enum step_end end = STEP_END_STOPPED;
 	struct wc_error *err, *close_err;
 	size_t functions, over, modules;

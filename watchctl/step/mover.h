@@ -1,9 +1,9 @@
 /*
  * mover - makes a program go from stop to stop, and tells what it saw: entries and returns of the functions
- *it was given, with what their plans fetch. The seam between the recorder and what moves.
+ * it was given, with what their plans fetch. The seam between the recorder and what moves.
  *
  *	mover_ptrace.c			the default: breakpoints at entries and returns, set by a process of
- *its own lldb-scripts/mover_lldb.c	LLDB's own stepping
+ * its own lldb-scripts/mover_lldb.c	LLDB's own stepping
  *
  * A mover numbers calls (track.h), decides where a range begins and ends (range.h), and puts its breakpoints
  * only while one lasts. It knows no types and writes no log.
@@ -86,7 +86,8 @@ enum step_kind {
 	STEP_NOTE,	/* why: a sentence for the user and the log */
 	STEP_EXEC,	/* the process executes another program: the recording is over */
 	STEP_EXIT,	/* the process has ended, with wait status @status: so has the recording */
-	STEP_DONE,   /* all occurrences that were wanted are over: breakpoints are out, the program runs on */
+	STEP_DONE,   /* all occurrences that were wanted are over: breakpoints are out, the program runs on.
+			@why: it ended otherwise, which is an error */
 	STEP_PAUSED, /* whoever shares the process wants it to stand still: start() goes on (LLDB's user) */
 };
 

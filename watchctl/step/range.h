@@ -3,7 +3,7 @@
  * same for every mover.
  *
  *	--from A --to B		an occurrence begins where a thread reaches A, and ends where any thread
- *reaches B
+ * reaches B
  *	--from A		begins at A and ends when it has ended
  *	--to B			begins at once, ends at B
  *	neither			begins at once, ends with the process

@@ -1,6 +1,6 @@
 /*
  * step_keeper - the process that traces the program for the ptrace mover, and nothing else. What its files
- *share:
+ * share:
  *
  *	step_keeper.c		its life: the loop, commands from the owner
  *	step_keeper_threads.c	who is traced; stops of every kind, and how a thread goes on from each
@@ -15,11 +15,12 @@
  * It is a process of its own because a tracer's death is dangerous: the kernel lets go of the threads, the
  * breakpoints stay in the code, and the next one kills the program. The keeper has nothing that could make it
  * die: no terminal, no output, no user. When the owner dies, it takes out every breakpoint and lets everybody
- *go. See step_guard.c for what happens if it dies itself.
+ * go. See step_guard.c for what happens if it dies itself.
  *
  * A breakpoint is int3: the thread stops with a SIGTRAP, rip one byte further. rip is put back at once, and
- *the instruction that belongs there is executed by step_keeper_move.c when the thread goes on. So a stopped
- *thread always stands where it would without us, and taking the breakpoints out is all it takes to let it go.
+ * the instruction that belongs there is executed by step_keeper_move.c when the thread goes on. So a stopped
+ * thread always stands where it would without us, and taking the breakpoints out is all it takes to let it
+ * go.
  */
 #ifndef WATCHCTL_STEP_STEP_KEEPER_H
 #define WATCHCTL_STEP_STEP_KEEPER_H

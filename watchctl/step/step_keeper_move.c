@@ -8,8 +8,8 @@
  *		again; all other threads stand still meanwhile, so that none comes by unseen
  *
  * A step can be interrupted before the instruction has begun: by a signal that comes first, or by a fault.
- *The thread then stands at the breakpoint again, and will run into it a second time; told_at and told_sp
- *remember that this hit was told.
+ * The thread then stands at the breakpoint again, and will run into it a second time; told_at and told_sp
+ * remember that this hit was told.
  */
 #include <errno.h>
 #include <signal.h>

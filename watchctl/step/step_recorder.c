@@ -33,7 +33,7 @@ struct step_recorder {
 	struct map64 regions;	/* hash of a region -> anything: told */
 	uint32_t nfunctions;
 	uint64_t now;
-	struct step_totals totals;
+	struct step_tally totals;
 	uint8_t values[STEP_VALUES_MAX];
 };
 
@@ -471,7 +471,7 @@ struct wc_error *step_recorder_put(struct step_recorder *r, const struct step_re
 	return NULL;
 }
 
-void step_recorder_totals(const struct step_recorder *r, struct step_totals *ret)
+void step_recorder_totals(const struct step_recorder *r, struct step_tally *ret)
 {
 	*ret = r->totals;
 }

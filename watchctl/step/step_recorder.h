@@ -14,7 +14,7 @@
 struct step_recorder;
 
 /* What has gone through, for a last line. */
-struct step_totals {
+struct step_tally {
 	uint64_t calls, returns, steps, signals, threads, lost;
 	uint64_t untyped; /* calls of functions of which neither debug information nor a prototype is known */
 	uint64_t untyped_functions, functions;
@@ -45,6 +45,6 @@ struct wc_error *step_recorder_put(struct step_recorder *r, const struct step_re
 /* Something that readers of the log should know. */
 struct wc_error *step_recorder_note(struct step_recorder *r, const char *text);
 
-void step_recorder_totals(const struct step_recorder *r, struct step_totals *ret);
+void step_recorder_totals(const struct step_recorder *r, struct step_tally *ret);
 
 #endif

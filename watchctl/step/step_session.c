@@ -333,6 +333,14 @@ static struct wc_error *on_range(struct step_session *s, const struct step_recor
 	return s->request->mover->stop(s->mover);
 }
 
+/* What moved the program was killed. Readers of the log have to know, too. */
+static struct wc_error *cut_short(struct step_session *s, const char *why)
+{
+	struct wc_error *err = step_recorder_note(s->recorder, why);
+
+	return err ? err : wc_error_new(WC_EFAIL, "%s", why);
+}
+
 /* *@over: the recording is, in the way *@end says. */
 static struct wc_error *take(struct step_session *s, const struct step_record *rec, bool *over,
 			     enum step_end *end)
@@ -360,6 +368,8 @@ static struct wc_error *take(struct step_session *s, const struct step_record *r
 		break;
 	case STEP_DONE:
 		*end = end_of(s);
+		if (rec->why)
+			err = cut_short(s, rec->why);
 		break;
 	case STEP_PAUSED:
 		*end = STEP_END_PAUSED;
@@ -434,8 +444,7 @@ struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret)
 	return err;
 }
 
-void step_session_totals(const struct step_session *s, struct step_totals *totals,
-			 struct mover_counts *counts)
+void step_session_totals(const struct step_session *s, struct step_tally *totals, struct mover_counts *counts)
 {
 	step_recorder_totals(s->recorder, totals);
 	s->request->mover->counts(s->mover, counts);

@@ -67,7 +67,7 @@ struct wc_error *step_session_run(struct step_session *s, const struct step_limi
 /* Ends a recording after STEP_END_PAUSED, without letting the program run: what is open is told. */
 struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret);
 
-void step_session_totals(const struct step_session *s, struct step_totals *totals,
+void step_session_totals(const struct step_session *s, struct step_tally *totals,
 			 struct mover_counts *counts);
 
 /* The wait status of the process after STEP_END_EXITED. */
