@@ -10,7 +10,7 @@
  *	./cache 2 mine.log			collects by itself
  *
  * Prints how many misses it had: the number of stacks that were recorded under "cache-miss", plus those that
- *the report's summary calls lost.
+ * the report's summary calls lost.
  */
 #include <pthread.h>
 #include <stdint.h>

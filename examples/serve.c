@@ -1,6 +1,6 @@
 /*
  * serve - ten requests, and a limit from a file: a program that works on one day and refuses work on another,
- *for `watchctl step` and `watchctl diff`.
+ * for `watchctl step` and `watchctl diff`.
  *
  *	cc -g -O1 -o serve serve.c
  *	echo 100 > limit; watchctl step -o good.log -- ./serve

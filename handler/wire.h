@@ -3,8 +3,8 @@
  *
  *	base				base + WIRE_CODE_SIZE
  *	| handler code, r-x		| struct wire_control | boot | filters | shadows | access facts |
- *rules | ring | private				  rw-, shared with the controller where the system
- *allows it
+ * rules | ring | private				  rw-, shared with the controller where the system
+ * allows it
  *
  * The handler finds the control block at a fixed distance from its own code, so the code holds no
  * address at all. The ring is written by the threads of the target (reserve by adding to `head`,

@@ -4,7 +4,7 @@
  * The collector finds the descriptor by an ELF note of a mapped module (it survives strip):
  *
  *	name "stackwalk", type CAPTURE_NOTE, desc: int64_t, the distance from the desc itself to the
- *descriptor
+ * descriptor
  *
  * and from there on reads and writes the program's memory: nothing is mapped, opened or stopped in it. All
  * numbers are in the byte order of x86-64, all addresses are the program's.

@@ -5,8 +5,8 @@
  *	function = [ prefix ":" [ file ":" ] ] name
  *	prefix	 = a source file ("file.c") or a module ("libx.so"), as in locate.h
  *	name	 = as in the source: "main", "ns::Class::method" (any of its overloads is an ambiguity, with
- *its parameters it is one), "main.(*Pool).get", "crate::module::function"; the end of a qualified name will
- *do where it is unique number	 = decimal or 0x hexadecimal, the offset of an instruction
+ * its parameters it is one), "main.(*Pool).get", "crate::module::function"; the end of a qualified name will
+ * do where it is unique number	 = decimal or 0x hexadecimal, the offset of an instruction
  */
 #ifndef STACKWALK_CODE_NAME_H
 #define STACKWALK_CODE_NAME_H

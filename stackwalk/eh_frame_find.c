@@ -1,6 +1,6 @@
 /*
  * .eh_frame (LSB Core, "Exception Frames"; DWARF 5, 6.4) is a list of entries. A CIE holds what many
- *functions have in common, an FDE describes one function and points back to its CIE:
+ * functions have in common, an FDE describes one function and points back to its CIE:
  *
  *	length  u32, or 0xffffffff and u64; 0 ends the list
  *	id      0: a CIE. Else an FDE: the distance back from here to its CIE.

@@ -1,7 +1,7 @@
 /*
  * The jobs are sorted by file and address, so that neighbours share what must be read for them, and cut into
  * slices. Workers are forked and take one slice after the other from a counter in shared memory; what they
- *find comes back through a pipe each:
+ * find comes back through a pipe each:
  *
  *	u32 size, u8 type, then
  *	ANSWER	u32 job, u64 start, u32 nframes, nframes * { u32 line, u8 has, function NUL, file NUL }

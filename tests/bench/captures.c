@@ -6,7 +6,7 @@
  *
  * Opens LOG with the library itself, and captures in bursts that fit into the ring, with pauses in which the
  * collector empties it: what is measured is the program's side, and nothing is lost. Prints a line for each
- *row: its name, a tab, nanoseconds a capture (the median of the bursts).
+ * row: its name, a tab, nanoseconds a capture (the median of the bursts).
  */
 #include "tests/bench/captures.h"
 

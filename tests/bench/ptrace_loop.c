@@ -1,12 +1,12 @@
 /*
  * ptrace_loop - the least that a tracer can do about a watchpoint: a stop, and on. What every recorder that
- *lives on ptrace is measured against.
+ * lives on ptrace is measured against.
  *
  *	ptrace_loop PID ADDRESS [SIZE]
  *
  * Arms a write watch of SIZE (8) bytes in DR0 of every thread there is, prints "ready", and lets each hit go
- *on until SIGINT or SIGTERM; then clears the registers and lets go. It takes every SIGTRAP for a hit of its
- *own.
+ * on until SIGINT or SIGTERM; then clears the registers and lets go. It takes every SIGTRAP for a hit of its
+ * own.
  */
 #include <dirent.h>
 #include <err.h>

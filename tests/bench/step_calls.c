@@ -1,6 +1,6 @@
 /*
  * step_calls - a deterministic program for the step recorders: calls_wanted times a small function with an
- *int, a double, a string and a pointer to a struct, which calls another one with two ints.
+ * int, a double, a string and a pointer to a struct, which calls another one with two ints.
  *
  *	step_calls COUNT	two calls each time; prints what they add up to
  */

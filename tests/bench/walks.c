@@ -6,8 +6,8 @@
  *	walks [ROUNDS]
  *
  * Prints "STACK WALKER FRAMES ALONE ALONE_A_FRAME BACK_TO_BACK BACK_TO_BACK_A_FRAME", in nanoseconds, medians
- *of ROUNDS (31), each walker in its turn in every round; then "first-sight LIBRARY ADDRESSES MEAN LONGEST":
- *what it costs to work a rule out at an address not met before, the clock's own cost included.
+ * of ROUNDS (31), each walker in its turn in every round; then "first-sight LIBRARY ADDRESSES MEAN LONGEST":
+ * what it costs to work a rule out at an address not met before, the clock's own cost included.
  */
 #include <dlfcn.h>
 #include <err.h>

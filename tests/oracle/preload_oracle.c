@@ -3,19 +3,19 @@
  * backtrace() uses), inside any program that it is preloaded into.
  *
  * Points to compare at are made in three ways: every so many calls of malloc() and its like, read() and
- *write(); where a timer interrupts a thread; and single steps from there on (the trap flag), which meet
- *prologues, epilogues and stubs. At the latter two the walk begins with the interrupted registers; and,
- *through the handler's own frame, the ordinary walk must give the same.
+ * write(); where a timer interrupts a thread; and single steps from there on (the trap flag), which meet
+ * prologues, epilogues and stubs. At the latter two the walk begins with the interrupted registers; and,
+ * through the handler's own frame, the ordinary walk must give the same.
  *
  * Environment:
  *	PRELOAD_ORACLE		file that takes the results (struct results), made by run-preload-oracle;
- *shared by a program and its children PRELOAD_ORACLE_EVERY	a point at each so many calls; 0: none
+ * shared by a program and its children PRELOAD_ORACLE_EVERY	a point at each so many calls; 0: none
  *	PRELOAD_ORACLE_STEPS	single steps after each interruption; without it, no timer
  *	PRELOAD_ORACLE_ALTSTACK	anything: handlers run on a stack of their own
  *
  * What the program does must not depend on being watched: libunwind is loaded privately, since it defines the
  * functions that C++ exceptions are made of; nothing here allocates while it compares; steps end at a system
- *call, since a blocked trap would end the program.
+ * call, since a blocked trap would end the program.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
  * Makes one call of a library function fail, in one program: preloaded, with FAIL_PLAN=file in the
- *environment, a file that says
+ * environment, a file that says
  *
  *	sed read 3
  *
@@ -8,13 +8,13 @@
  *
  *	failed read 3
  *	0x55d0c8a3b1e4		return addresses from that call's caller outwards, as glibc's backtrace()
- *finds them
+ * finds them
  *	...
  *
  * Calls of the low-level libraries themselves are neither counted nor failed. With 0 nothing fails; when the
- *program ends, the report tells how often each was called: "count read 17". All is in the file, and nothing
- *in the environment, so that it is the same in every run. Other programs, started by it or starting it, are
- *left alone.
+ * program ends, the report tells how often each was called: "count read 17". All is in the file, and nothing
+ * in the environment, so that it is the same in every run. Other programs, started by it or starting it, are
+ * left alone.
  */
 #include <dlfcn.h>
 #include <errno.h>

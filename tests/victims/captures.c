@@ -4,8 +4,8 @@
  *	captures LOG MODE
  *
  * Prints "NAME COUNT" for every tag it captured under while its log was open: what the log must hold. Modes
- *are the functions below. Exit status 0, or 1 with a sentence when something in this process is not as it
- *was.
+ * are the functions below. Exit status 0, or 1 with a sentence when something in this process is not as it
+ * was.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -4,12 +4,12 @@
  *	chaos_captures SEED SECONDS PLUGIN_A PLUGIN_B [wait]
  *
  * Threads that live for a moment; plugins that take each other's place; forks, vforks, spawns; signals on
- *stacks that change, and in whatever thread there is; coroutines that go from thread to thread, on stacks
- *that go; jumps out of handlers. Says "pid N"; with "wait" it begins when somebody collects. At its end it
- *says "made NAME N" for each tag, NAME being also the function that captures (check_registers: under three
- *numbers), "jumps N" (each may have cut one short), how much of everything there was, and "ok"; then it reads
- *a line, and ends. Every capture is surrounded by checks: errno, registers that calls preserve, return
- *addresses that the compiler knows. Exit status 1, with a sentence, when something is not as it was.
+ * stacks that change, and in whatever thread there is; coroutines that go from thread to thread, on stacks
+ * that go; jumps out of handlers. Says "pid N"; with "wait" it begins when somebody collects. At its end it
+ * says "made NAME N" for each tag, NAME being also the function that captures (check_registers: under three
+ * numbers), "jumps N" (each may have cut one short), how much of everything there was, and "ok"; then it
+ * reads a line, and ends. Every capture is surrounded by checks: errno, registers that calls preserve, return
+ * addresses that the compiler knows. Exit status 1, with a sentence, when something is not as it was.
  *
  * With -DPLUGIN=name -DPLUGIN_FRAME=bytes it is one of the plugins.
  */

@@ -1,14 +1,14 @@
 /*
  * kernel_calls - lets the kernel read and write its variables, a line at a time on standard input. Prints
- *"pid N" first and "ok [TEXT]" after each line; the text is what the variable holds then, unless said
- *otherwise.
+ * "pid N" first and "ok [TEXT]" after each line; the text is what the variable holds then, unless said
+ * otherwise.
  *
  *	read | recv | getrandom | clock | wait		the kernel writes `word` (`status`, the last)
  *	send						the kernel reads `word`
  *	futex						the kernel reads `futex` and finds another value than
- *asked for futex_op N					the kernel sets `futex` to N, atomically uring |
- *uring_async				an io_uring read into `word`, at once or by a worker thread where
- *the address of a word of the last signal's frame
+ * asked for futex_op N					the kernel sets `futex` to N, atomically uring |
+ * uring_async				an io_uring read into `word`, at once or by a worker thread where
+ * the address of a word of the last signal's frame
  *	signal						a signal, on a stack of its own
  *	set N						the program writes `word`
  */

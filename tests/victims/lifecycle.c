@@ -5,11 +5,12 @@
  *	write N			N writes: "ok"
  *	leader			the first thread ends, another goes on: "ok"
  *	reexec N		a thread that is not the first executes this program anew, which writes N
- *times before it says "ok": as "pid" was, so is its process id vfork			a vfork child writes
- *once, in the memory of both, and executes /bin/true: "ok STATUS" spawn			the same by
- *posix_spawn, without the write fork N			a forked child writes N times, its own copy: "ok
- *STATUS" grandchild N		a forked child forks another, which does orphan			a thread is
- *cancelled, another returns at once, a third is killed by the process's end exit N
+ * times before it says "ok": as "pid" was, so is its process id vfork			a vfork child writes
+ * once, in the memory of both, and executes /bin/true: "ok STATUS" spawn			the same by
+ * posix_spawn, without the write fork N			a forked child writes N times, its own copy:
+ * "ok
+ * STATUS" grandchild N		a forked child forks another, which does orphan			a thread is
+ * cancelled, another returns at once, a third is killed by the process's end exit N
  */
 #include <pthread.h>
 #include <spawn.h>

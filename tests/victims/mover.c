@@ -1,6 +1,6 @@
 /*
  * mover - what moves: thread-local variables, what pointers lead to, code that runs; and a row of bytes.
- *Obeys its standard input like puppet, a line at a time, and accounts for what it did.
+ * Obeys its standard input like puppet, a line at a time, and accounts for what it did.
  *
  *	tls N			N writes to the main thread's own `mine`
  *	tlsthread N		a new thread writes its own N times and ends; tells its id

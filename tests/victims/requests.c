@@ -2,11 +2,11 @@
  * requests - a server in small, for what `watchctl step` records. It says what it did, call by call:
  *
  *	requests COUNT [hang N] [wait]	COUNT requests; request N hangs; with wait, first a line from standard
- *input
+ * input
  *
  *	pid P
  *	parse_request "get 1" 5 -> 0		function, parameters, result; in the order in which they
- *return
+ * return
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  *
  *	E TID FUNCTION name=value ...	it was entered
  *	R TID FUNCTION value		it returns, or its callee that took its place has returned ("-":
- *nothing) X TID FUNCTION how		it has ended in another way, as the log names it O TID FUNCTION
- *name=value ... = value	a function that is stepped over was called and has returned
+ * nothing) X TID FUNCTION how		it has ended in another way, as the log names it O TID FUNCTION
+ * name=value ... = value	a function that is stepped over was called and has returned
  *
  * Written by dprintf(), which the tests leave out: nothing is buffered, whatever happens next.
  */

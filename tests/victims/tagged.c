@@ -3,11 +3,11 @@
  * known: main .. outer -> middle -> inner, or thread_main -> outer -> middle -> inner.
  *
  *	burst THREADS N [PAUSE_US]	each thread N captures of tag 1000 + its number, value: how many
- *before named N			N captures of the named tag "cache-miss", N of "order", with values
+ * before named N			N captures of the named tag "cache-miss", N of "order", with values
  *	short N				N threads, one after the other, that capture once and end
  *	flag N				N times: set the variable `flag`, capture tag 7 with the value just
- *set steady PAUSE_US / stop		a thread that captures all the time, and its end plugin PATH N / close
- *loads a library and calls its plugin_capture(N); unloads it
+ * set steady PAUSE_US / stop		a thread that captures all the time, and its end plugin PATH N / close
+ * loads a library and calls its plugin_capture(N); unloads it
  *	fork N				a child captures N times and ends; answers with its state
  *	exec PATH			executes it
  *	collecting			answers whether the flag is set

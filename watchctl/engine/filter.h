@@ -6,7 +6,7 @@
  *	not	  = "!" not | compared
  *	compared  = sum [ ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) sum | [ "not" ] "in" sum ".." sum ]
  *	sum, ...  = with the operators | ^ & << >> + - * and unary -, in C's order among themselves; all of
- *them bind tighter than a comparison
+ * them bind tighter than a comparison
  *	value	  = "old" | "new" | "thread" | "size" | number | 'c' | "true" | "false" | "NULL" | enumerator
  *		  | "text" (compared with thread: its name) | "(" condition ")"
  *

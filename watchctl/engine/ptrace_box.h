@@ -7,7 +7,7 @@
  *
  * It is laid out as handler/wire.h says, so that the same intake reads it; the box itself lies where an
  * injected handler would have its boot area. A memory file, so that `watchctl list` finds it by its name
- *among the files of the keeper.
+ * among the files of the keeper.
  */
 #ifndef WATCHCTL_ENGINE_PTRACE_BOX_H
 #define WATCHCTL_ENGINE_PTRACE_BOX_H

@@ -1,6 +1,6 @@
 /*
  * ptrace_engine - what the owner's files of the ptrace engine share (see ptrace_box.h for the other
- *processes):
+ * processes):
  *
  *	engine_ptrace.c		the table of operations: opens, arms, pumps, closes
  *	ptrace_helpers.c	starts the helper processes, asks them, notices when one is killed

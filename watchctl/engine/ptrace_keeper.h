@@ -10,7 +10,7 @@
  *
  * It is a process of its own because a tracer's death is dangerous: the kernel lets go of the threads, their
  * debug registers stay armed, and the next hit is a SIGTRAP that kills the target. The keeper has nothing
- *that could make it die: no terminal, no output, no user. See ptrace_guard.c for what happens if it does.
+ * that could make it die: no terminal, no output, no user. See ptrace_guard.c for what happens if it does.
  */
 #ifndef WATCHCTL_ENGINE_PTRACE_KEEPER_H
 #define WATCHCTL_ENGINE_PTRACE_KEEPER_H

@@ -7,8 +7,8 @@
  *	the keeper of a ptrace session	the same
  *	open files			a ring session's target; other perf events: only that there are some
  *	ptrace, a short stop		what is in DR0-DR3 that ptrace has set: ours (-i), a debugger's that
- *has gone; not while another tracer holds the thread, and never perf's perf, by taking the rest	how
- *many registers a thread has in use, whoever uses them
+ * has gone; not while another tracer holds the thread, and never perf's perf, by taking the rest	how
+ * many registers a thread has in use, whoever uses them
  */
 #ifndef WATCHCTL_MONITOR_SLOTS_H
 #define WATCHCTL_MONITOR_SLOTS_H
