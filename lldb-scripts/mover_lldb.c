@@ -41,7 +41,7 @@ static struct wc_error *prepare(struct mover *m)
 	err = err ? err : mover_places_prepare(m);
 	err = err ? err : mover_threads_look(m);
 	for (i = 0; i < m->nthreads; i++)
-		m->thread[i]->todo = 0; /* what stopped it was our coming, or the user's doing */
+		m->thread[i]->due = 0; /* what stopped it was our coming, or the user's doing */
 	m->pausing = false;
 	return err ? err : mover_forks_look(m, false);
 }
@@ -190,7 +190,7 @@ static struct wc_error *resume(struct mover *m)
 	m->resuming = false;
 	m->pausing = false;
 	for (i = 0; i < m->nthreads; i++)
-		m->thread[i]->todo &= ~TODO_SIGNAL; /* told before */
+		m->thread[i]->due &= ~DUE_SIGNAL; /* told before */
 	return err ? err : mover_places_sync(m);
 }
 
@@ -348,7 +348,7 @@ static struct wc_error *work(struct mover *m)
 	size_t i;
 
 	for (i = 0; i < m->nthreads; i++)
-		if (m->thread[i]->todo)
+		if (m->thread[i]->due)
 			return mover_hit(m, m->thread[i]);
 	if (m->stuck) {
 		err = on_stuck(m);

@@ -208,7 +208,7 @@ static struct wc_error *ask_for_plan(struct mover *m, struct mover_thread *t, ui
 
 	m->waits_for_plan = true;
 	m->asking = t->tid;
-	t->todo |= TODO_POINT; /* again, when it is there */
+	t->due |= DUE_POINT; /* again, when it is there */
 	return mover_tell(m, &r);
 }
 
@@ -242,26 +242,26 @@ static struct wc_error *on_point(struct mover *m, struct mover_thread *t, uint32
 
 struct wc_error *mover_hit(struct mover *m, struct mover_thread *t)
 {
-	uint32_t what = t->todo & -t->todo;
+	uint32_t what = t->due & -t->due;
 	const struct place *p = mover_place_find(m, t->pc);
 
-	t->todo &= ~what;
+	t->due &= ~what;
 	t->at = t->pc;
 	t->at_sp = t->sp;
 	switch (what) {
-	case TODO_SIGNAL:
+	case DUE_SIGNAL:
 		return on_signal(m, t);
-	case TODO_LOADER:
+	case DUE_LOADER:
 		return on_loader(m, t);
-	case TODO_MAKES:
+	case DUE_MAKES:
 		return mover_thread_makes(m, t);
-	case TODO_RETURN:
+	case DUE_RETURN:
 		return on_return(m, t);
-	case TODO_FROM:
+	case DUE_FROM:
 		return p && p->from != NO_POINT ? mover_range_at_from(m, t, p->from) : NULL;
-	case TODO_TO:
+	case DUE_TO:
 		return mover_range_at_to(m, t);
-	case TODO_POINT:
+	case DUE_POINT:
 		return p && p->point != NO_POINT ? on_point(m, t, p->point) : NULL;
 	default:
 		return mover_insn(m, t);

@@ -25,14 +25,14 @@
 #define NO_POINT UINT32_MAX
 
 /* What is to be done about a thread that has stopped, in this order. */
-#define TODO_SIGNAL 1u
-#define TODO_LOADER 2u
-#define TODO_MAKES 4u /* it enters pthread_create() or fork(), or leaves it */
-#define TODO_RETURN 8u
-#define TODO_FROM 16u
-#define TODO_TO 32u
-#define TODO_POINT 64u
-#define TODO_INSN 128u
+#define DUE_SIGNAL 1u
+#define DUE_LOADER 2u
+#define DUE_MAKES 4u /* it enters pthread_create() or fork(), or leaves it */
+#define DUE_RETURN 8u
+#define DUE_FROM 16u
+#define DUE_TO 32u
+#define DUE_POINT 64u
+#define DUE_INSN 128u
 
 enum maker { MAKES_NOTHING, MAKES_THREAD, MAKES_PROCESS };
 
@@ -56,7 +56,7 @@ struct mover_thread {
 	bool handling; /* it got a signal, whose handler may be entered next */
 	bool has_regs; /* of this stop */
 	bool stepping; /* by single instructions */
-	uint32_t todo; /* TODO_ */
+	uint32_t due;  /* DUE_ */
 	enum lldb_why why;
 	int32_t signal, code;
 	uint64_t pc, sp;

@@ -204,17 +204,17 @@ static bool has_arrived(const struct mover *m, const struct mover_thread *t)
 static uint32_t todo_at(const struct mover *m, const struct mover_thread *t)
 {
 	const struct place *p = mover_place_find(m, t->pc);
-	uint32_t todo = 0;
+	uint32_t due = 0;
 
 	if (!p)
 		return 0;
-	todo |= p->loader ? TODO_LOADER : 0;
-	todo |= p->makes || (t->makes && t->make_return == t->pc) ? TODO_MAKES : 0;
-	todo |= p->once || track_awaits(m->track, t->pc) ? TODO_RETURN : 0;
-	todo |= p->to ? TODO_TO : 0;
-	todo |= p->from != NO_POINT ? TODO_FROM : 0;
-	todo |= p->point != NO_POINT ? TODO_POINT : 0;
-	return todo;
+	due |= p->loader ? DUE_LOADER : 0;
+	due |= p->makes || (t->makes && t->make_return == t->pc) ? DUE_MAKES : 0;
+	due |= p->once || track_awaits(m->track, t->pc) ? DUE_RETURN : 0;
+	due |= p->to ? DUE_TO : 0;
+	due |= p->from != NO_POINT ? DUE_FROM : 0;
+	due |= p->point != NO_POINT ? DUE_POINT : 0;
+	return due;
 }
 
 static void look_at(struct mover *m, struct mover_thread *t, const struct lldb_thread *now)
@@ -226,11 +226,11 @@ static void look_at(struct mover *m, struct mover_thread *t, const struct lldb_t
 	t->sp = now->sp;
 	t->signal = now->signal;
 	t->code = now->code;
-	t->todo = 0;
+	t->due = 0;
 	if (now->why == LLDB_WHY_SIGNAL && (!m->alone || m->alone == t->tid))
-		t->todo |= TODO_SIGNAL;
+		t->due |= DUE_SIGNAL;
 	if (!has_arrived(m, t)) {
-		if (t->todo & TODO_SIGNAL) {
+		if (t->due & DUE_SIGNAL) {
 			t->redo = t->at;
 			t->redo_sp = t->at_sp;
 		}
@@ -243,8 +243,8 @@ static void look_at(struct mover *m, struct mover_thread *t, const struct lldb_t
 		t->redo = 0;
 		return;
 	}
-	t->todo |= todo_at(m, t);
-	t->todo |= m->o.instructions ? TODO_INSN : 0;
+	t->due |= todo_at(m, t);
+	t->due |= m->o.instructions ? DUE_INSN : 0;
 }
 
 struct wc_error *mover_threads_look(struct mover *m)
