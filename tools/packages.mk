@@ -5,7 +5,7 @@ PACKAGES_LLDB := liblldb-19-dev g++
 PACKAGES_TEST := $(PACKAGES_LLDB) lldb-19 python3-lldb-19 g++ libcmocka-dev python3-pytest babeltrace2 gdb musl-tools golang-go rustc sqlite3 \
 	python3-dbg libc6-dbg binutils procps util-linux libunwind-dev perl luajit \
 	dwz elfutils xz-utils libdebuginfod1 openssl git \
-	lua5.1 jq sed gawk bc bzip2 file tree
+	zsh lua5.1 jq sed gawk bc bzip2 file tree
 PACKAGES_CHECK := clang-format clang-tidy cppcheck shellcheck groff-base libclang-rt-14-dev
 PACKAGES_ORACLE := mawk bash
 PACKAGES_DEMO := python3-dbg libc6-dbg
