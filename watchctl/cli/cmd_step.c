@@ -39,7 +39,11 @@ static bool find_worker(char *ret, size_t len)
 /* The loader's own message, were it to fail there, says neither why nor what to do. */
 static struct wc_error *look_for_lldb(void)
 {
-	if (!LLDB_SONAME[0] || dlopen(LLDB_SONAME, RTLD_LAZY))
+	void *lldb = LLDB_SONAME[0] ? dlopen(LLDB_SONAME, RTLD_LAZY) : NULL;
+
+	if (lldb)
+		dlclose(lldb);
+	if (lldb || !LLDB_SONAME[0])
 		return NULL;
 	return wc_error_new(WC_ENOTSUP,
 			    "step needs LLDB, and its library cannot be loaded (%s): install liblldb-%s",

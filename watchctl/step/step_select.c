@@ -318,12 +318,13 @@ static bool choose_module(struct step_select *s, const struct seen_module *m)
 static struct wc_error *list_functions(struct step_select *s, const struct module_list *modules)
 {
 	struct wc_error *err = NULL;
+	struct planner_list list;
 	size_t i;
 
 	for (i = 0; i < modules->n && !err; i++) {
 		struct seen_module *m = seen(s, &modules->v[i]);
-		struct planner_list list = { 0 };
 
+		list = (struct planner_list){ 0 };
 		if (!m || !m->recorded)
 			continue;
 		err = s->ops->functions(s->planner, &modules->v[i], true, &list);

@@ -162,7 +162,8 @@ static struct wc_error *add_functions(struct step_session *s)
 	return err ? err : ops->set_code(s->mover, code, ncode);
 }
 
-static struct wc_error *look_at_modules(struct step_session *s)
+/* What is in the process now, what is to be recorded of it, and where the range begins and ends. */
+static struct wc_error *find_all(struct step_session *s)
 {
 	const struct step_request *q = s->request;
 	struct module_list old = s->modules;
@@ -178,7 +179,6 @@ static struct wc_error *look_at_modules(struct step_session *s)
 			err = q->mover->remove_points(s->mover, old.v[i].start, old.v[i].end);
 	}
 	module_list_deinit(&old);
-	err = err ? err : step_recorder_modules(s->recorder, q->pid, &s->modules);
 	err = err ? err : q->planner_ops->set_modules(s->planner, &s->modules);
 	err = err ? err : add_functions(s);
 	err = err ? err : add_end(s, q->from, POINT_FROM, &s->found_from);
@@ -241,9 +241,10 @@ static struct wc_error *prepare(struct step_session *s)
 	if (!s->select || !s->recorder || !s->locator)
 		return &wc_enomem;
 	err = open_mover(s);
+	err = err ? err : find_all(s);
 	err = err ? err : tell_process(s);
 	err = err ? err : tell_recording(s);
-	err = err ? err : look_at_modules(s);
+	err = err ? err : step_recorder_modules(s->recorder, q->pid, &s->modules);
 	return err ? err : step_recorder_regions(s->recorder, q->pid);
 }
 
@@ -351,7 +352,8 @@ static struct wc_error *take(struct step_session *s, const struct step_record *r
 	case STEP_NEED_PLAN:
 		return plan(s, rec->point);
 	case STEP_MODULES:
-		err = look_at_modules(s);
+		err = find_all(s);
+		err = err ? err : step_recorder_modules(s->recorder, s->request->pid, &s->modules);
 		return err ? err : s->request->mover->modules_done(s->mover);
 	case STEP_FORK:
 		return tell_fork(s, rec);
@@ -408,13 +410,13 @@ struct wc_error *step_session_run(struct step_session *s, const struct step_limi
 	uint64_t start = monotonic_ns();
 	enum step_end end = STEP_END_DONE;
 	bool over = false, timed_out = false;
-	struct wc_error *err = NULL;
+	struct wc_error *err = ops->start(s->mover);
+	const struct step_record *rec;
 
-	err = ops->start(s->mover);
 	while (!err && !over) {
-		const struct step_record *rec = NULL;
 		bool late = false;
 
+		rec = NULL;
 		err = ops->next(s->mover, PUMP_MS, &rec);
 		if (!err && rec)
 			err = take(s, rec, &over, &end);
@@ -432,11 +434,11 @@ struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret)
 	const struct mover_ops *ops = s->request->mover;
 	bool over = false;
 	struct wc_error *err = ops->stop(s->mover);
+	const struct step_record *rec;
 
 	s->asked_to_stop = true;
 	while (!err && !over) {
-		const struct step_record *rec = NULL;
-
+		rec = NULL;
 		err = ops->next(s->mover, PUMP_MS, &rec);
 		if (!err && rec)
 			err = take(s, rec, &over, ret);
