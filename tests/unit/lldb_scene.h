@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/lldb_leaks.h"
 #include "lldb-scripts/mover_lldb.h"
 #include "stackwalk/module.h"
 #include "watchctl/base/cleanup.h"

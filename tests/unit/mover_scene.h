@@ -27,6 +27,14 @@
 #include "watchctl/target/proc.h"
 #include "watchctl/trace/call_values.h"
 
+const char *__lsan_default_options(void);
+
+/* LeakSanitizer fails in a child that is traced, and changes how that ends. */
+__attribute__((used)) const char *__lsan_default_options(void)
+{
+	return "detect_leaks=0";
+}
+
 #define SEEN_MAX 40000u
 #define PATIENCE_NS 20000000000ull
 #define VICTIM __attribute__((noinline, noclone, unused))

@@ -24,6 +24,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/engine/dregs.h"
 #include "watchctl/engine/ptrace_box.h"
+#include "watchctl/target/stop_wait.h"
 
 #define KEEPER_BUCKETS 256u
 #define STACK_CHUNKS 5u
@@ -125,9 +126,7 @@ struct keeper {
 	struct gulps gulps;
 	bool ignores_trap, catches_trap; /* the target, before the first hit */
 	bool told_handler;
-	bool hot;		    /* the last wait was short */
-	unsigned int no_spin;	    /* stops until it may be tried again */
-	unsigned int found_at_once; /* stops in a row that the first look has found */
+	struct stop_wait wait;
 };
 
 /* In a process of its own that has withdrawn (helper_process.h). Never returns. */

@@ -14,8 +14,6 @@
 #include "watchctl/target/stop.h"
 #include "watchctl/target/tracing.h"
 
-#define SEIZE_PASSES 200
-
 /* The table */
 
 static struct traced **bucket_of(struct keeper *k, pid_t tid)
@@ -212,8 +210,9 @@ static long options_of(const struct keeper *k)
 	return options;
 }
 
-static struct wc_error *seize_one(struct keeper *k, pid_t tid, bool *ret_new)
+static struct wc_error *seize_one(void *ctx, pid_t tid, bool *ret_new)
 {
+	struct keeper *k = ctx;
 	struct traced_process *p = find_process(k, k->pid);
 	struct proc_status s;
 	struct traced *t;
@@ -243,24 +242,10 @@ static struct wc_error *seize_one(struct keeper *k, pid_t tid, bool *ret_new)
 	return NULL;
 }
 
-/* A thread that we do not know was made by one that we had not seized yet: another look shows it. */
 struct wc_error *threads_seize(struct keeper *k)
 {
-	struct wc_error *err = NULL;
-	bool more = true;
-	int pass;
+	struct wc_error *err = tracing_seize_all(k->pid, seize_one, k);
 
-	for (pass = 0; more && !err && pass < SEIZE_PASSES; pass++) {
-		struct thread_ids ids;
-		size_t i;
-
-		more = false;
-		if (!proc_threads(k->pid, &ids))
-			break;
-		for (i = 0; i < ids.n && !err; i++)
-			err = seize_one(k, ids.v[i], &more);
-		thread_ids_deinit(&ids);
-	}
 	if (!err && !k->nthreads)
 		err = wc_error_new(WC_ETARGET, "process %d ended while it was being traced", k->pid);
 	return err;

@@ -29,10 +29,6 @@
 #define WATCH_OWNER_US 20000
 #define STUCK_LOOK_MAX_US 250000u
 #define STUCK_LOOK_MIN_US 5000u
-#define SPIN_NS 50000ull
-#define HOT_NS 100000ull /* a wait that sleeps takes longer than one that spins */
-#define NO_SPIN_STOPS 1000u
-#define SHARED_STOPS 64u
 
 static volatile sig_atomic_t guard_gone;
 
@@ -352,52 +348,9 @@ static void attend(struct step_keeper *k)
 
 /* Waiting */
 
-/*
- * While stops come one upon the other, looking for the next costs less than being woken up by it, for us and
- * for the thread that waits for us. Not so where both share a CPU: then the first look after giving way finds
- * it, and a plain wait does the same with one system call less. 0: nothing came.
- */
-static pid_t spin(struct step_keeper *k, int *status)
+static pid_t take(void *ctx, int *status, int flags)
 {
-	uint64_t start = 0, before = 0, now = 0;
-
-	while (now - start < SPIN_NS) {
-		pid_t tid;
-
-		sched_yield();
-		tid = step_threads_take(k, status, WNOHANG);
-		if (tid) {
-			k->found_at_once = start ? 0 : k->found_at_once + 1;
-			return tid;
-		}
-		before = now;
-		now = monotonic_ns(); /* not asked for where the first look is enough */
-		if (!start)
-			start = before = now;
-	}
-	if (now - before > SPIN_NS)
-		k->no_spin = NO_SPIN_STOPS;
-	k->hot = false;
-	return 0;
-}
-
-static pid_t wait_for_stop(struct step_keeper *k, int *status)
-{
-	bool shares_cpu = k->found_at_once >= SHARED_STOPS;
-	pid_t tid = k->hot && !shares_cpu ? spin(k, status) : 0;
-	uint64_t start;
-
-	if (tid)
-		return tid;
-	if (shares_cpu && ++k->found_at_once == 2 * SHARED_STOPS)
-		k->found_at_once = SHARED_STOPS - 1; /* may have changed: looked at again */
-	start = monotonic_ns();
-	tid = step_threads_take(k, status, 0);
-	if (k->no_spin)
-		k->no_spin--;
-	else
-		k->hot = monotonic_ns() - start < HOT_NS;
-	return tid;
+	return step_threads_take(ctx, status, flags);
 }
 
 static bool is_over(const struct step_keeper *k)
@@ -417,7 +370,7 @@ static void loop(struct step_keeper *k)
 		if (k->late_status || k->working || k->late)
 			tid = step_threads_wait(k, &status, WNOHANG);
 		else
-			tid = wait_for_stop(k, &status);
+			tid = stop_wait_next(&k->wait, take, k, &status);
 		if (tid > 0)
 			step_threads_on_status(k, tid, status);
 		else if (tid < 0 && errno == ECHILD && k->nthreads)

@@ -37,6 +37,7 @@
 #include "watchctl/step/fetch_run.h"
 #include "watchctl/step/insn_move.h"
 #include "watchctl/step/step_box.h"
+#include "watchctl/target/stop_wait.h"
 
 #define STEP_BUCKETS 256u
 #define NO_POINT UINT32_MAX
@@ -199,9 +200,7 @@ struct step_keeper {
 	uint64_t started_ns;
 	struct wc_error *error;
 	bool leaving;
-	bool hot;		    /* the last wait was short */
-	unsigned int no_spin;	    /* stops until it may be tried again */
-	unsigned int found_at_once; /* stops in a row that the first look has found */
+	struct stop_wait wait;
 };
 
 /* In a process of its own that has withdrawn (helper_process.h). Never returns. */

@@ -6,8 +6,7 @@
 
 #include "watchctl/step/step_keeper.h"
 #include "watchctl/target/proc.h"
-
-#define SEIZE_PASSES 200
+#include "watchctl/target/tracing.h"
 
 static long options(void)
 {
@@ -15,8 +14,9 @@ static long options(void)
 	       PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT;
 }
 
-static struct wc_error *seize_one(struct step_keeper *k, pid_t tid, bool *ret_new)
+static struct wc_error *seize_one(void *ctx, pid_t tid, bool *ret_new)
 {
+	struct step_keeper *k = ctx;
 	struct step_thread *t;
 	struct proc_status s;
 
@@ -42,24 +42,10 @@ static struct wc_error *seize_one(struct step_keeper *k, pid_t tid, bool *ret_ne
 	return NULL;
 }
 
-/* A thread that we do not know was made by one that we had not seized yet: another look shows it. */
 struct wc_error *step_births_seize(struct step_keeper *k)
 {
-	struct wc_error *err = NULL;
-	bool more = true;
-	int pass;
+	struct wc_error *err = tracing_seize_all(k->pid, seize_one, k);
 
-	for (pass = 0; more && !err && pass < SEIZE_PASSES; pass++) {
-		struct thread_ids ids;
-		size_t i;
-
-		more = false;
-		if (!proc_threads(k->pid, &ids))
-			break;
-		for (i = 0; i < ids.n && !err; i++)
-			err = seize_one(k, ids.v[i], &more);
-		thread_ids_deinit(&ids);
-	}
 	if (!err && !k->nthreads)
 		err = wc_error_new(WC_ETARGET, "process %d ended while it was being traced", k->pid);
 	return err;

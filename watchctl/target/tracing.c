@@ -12,6 +12,8 @@
 #include "watchctl/target/proc.h"
 #include "watchctl/target/tracee.h"
 
+#define SEIZE_PASSES 200
+
 static void describe_tracer(pid_t pid, char *buf, size_t len)
 {
 	proc_describe(pid, buf, len);
@@ -85,4 +87,25 @@ void tracing_undo_false_eintr(pid_t pid, pid_t tid)
 
 	if (!ptrace(PTRACE_GETREGS, tid, 0, &regs) && tracee_undo_false_eintr(pid, tid, &regs))
 		ptrace(PTRACE_SETREGS, tid, 0, &regs);
+}
+
+struct wc_error *tracing_seize_all(pid_t pid, struct wc_error *(*seize)(void *ctx, pid_t tid, bool *ret_new),
+				   void *ctx)
+{
+	struct wc_error *err = NULL;
+	bool more = true;
+	int pass;
+
+	for (pass = 0; more && !err && pass < SEIZE_PASSES; pass++) {
+		struct thread_ids ids;
+		size_t i;
+
+		more = false;
+		if (!proc_threads(pid, &ids))
+			break;
+		for (i = 0; i < ids.n && !err; i++)
+			err = seize(ctx, ids.v[i], &more);
+		thread_ids_deinit(&ids);
+	}
+	return err;
 }

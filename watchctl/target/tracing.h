@@ -20,6 +20,13 @@
  */
 struct wc_error *tracing_refused(pid_t pid, pid_t tid, int error, const char *instead);
 
+/*
+ * Calls @seize for each thread of @pid, again and again until none of them is new (*@ret_new stays false): a
+ * thread that nobody knows was made by one that was not traced yet, and another look shows it.
+ */
+struct wc_error *tracing_seize_all(pid_t pid, struct wc_error *(*seize)(void *ctx, pid_t tid, bool *ret_new),
+				   void *ctx);
+
 /* The program takes no notice of the signal at all. */
 bool tracing_signal_is_ignored(pid_t pid, pid_t tid, int sig);
 
