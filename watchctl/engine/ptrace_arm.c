@@ -133,7 +133,8 @@ static void see_value(struct keeper *k, struct traced *t, unsigned int i, unsign
 	t->has_shadow &= ~(1u << slot);
 	if (!own && (m->known >> i & 1))
 		return;
-	if (gulps_copy(t->process->pid, t->at[slot] + w->want_offset, &value, w->want_size) != w->want_size)
+	if (proc_read_some(t->process->pid, t->at[slot] + w->want_offset, &value, w->want_size) !=
+	    w->want_size)
 		return;
 	if (own) {
 		t->shadow[slot] = value;

@@ -11,6 +11,7 @@
 #include "watchctl/engine/ptrace_keeper.h"
 #include "watchctl/target/debugreg.h"
 #include "watchctl/target/proc.h"
+#include "watchctl/target/user_regs.h"
 
 #define DR6_STEP (1ull << 14)
 #define PEEK_MAX 8
@@ -45,22 +46,6 @@ struct walked {
 };
 
 /* Values */
-
-static void load_regs(const struct user_regs_struct *u, struct regs *ret)
-{
-	*ret = (struct regs){ .r = {
-				      [WREG_RAX] = u->rax,	   [WREG_RDX] = u->rdx,
-				      [WREG_RCX] = u->rcx,	   [WREG_RBX] = u->rbx,
-				      [WREG_RSI] = u->rsi,	   [WREG_RDI] = u->rdi,
-				      [WREG_RBP] = u->rbp,	   [WREG_RSP] = u->rsp,
-				      [WREG_R8] = u->r8,	   [WREG_R9] = u->r9,
-				      [WREG_R10] = u->r10,	   [WREG_R11] = u->r11,
-				      [WREG_R12] = u->r12,	   [WREG_R13] = u->r13,
-				      [WREG_R14] = u->r14,	   [WREG_R15] = u->r15,
-				      [WREG_RIP] = u->rip,	   [WREG_RFLAGS] = u->eflags,
-				      [WREG_FS_BASE] = u->fs_base,
-			      } };
-}
 
 static bool operand_overlaps(const struct trap *trap, uint64_t addr, uint64_t len)
 {
@@ -105,7 +90,7 @@ static bool read_value(const struct trap *trap, const struct hit *h, uint64_t *r
 	*ret = 0;
 	if (!g->n)
 		return gulps_first(g, trap->regs.r[WREG_RSP], h->want, h->w->want_size, ret);
-	return gulps_copy(g->pid, h->want, ret, h->w->want_size) == h->w->want_size;
+	return proc_read_some(g->pid, h->want, ret, h->w->want_size) == h->w->want_size;
 }
 
 /* The value after the access; and the last one seen, which it replaces as such. */
@@ -318,7 +303,7 @@ static void fill_record(const struct trap *trap, const struct hit *h, const stru
 	if (s->end != WALK_END_UNKNOWN_PC)
 		return;
 	memcpy(frame + s->n, &s->outer, sizeof(s->outer));
-	r->raw_len = gulps_copy(trap->k->gulps.pid, r->raw_addr, frame + s->n + WREG_COUNT, raw) & ~7ull;
+	r->raw_len = proc_read_some(trap->k->gulps.pid, r->raw_addr, frame + s->n + WREG_COUNT, raw) & ~7ull;
 }
 
 static void put_record(const struct trap *trap, struct hit *h, const struct walked *s)
@@ -399,7 +384,7 @@ static void take_all(struct keeper *k, struct traced *t, const struct user_regs_
 	unsigned int slot;
 
 	stack.n = 0;
-	load_regs(regs, &trap.regs);
+	user_regs_read(regs, &trap.regs);
 	gulps_begin(&k->gulps, t->process->pid);
 	for (slot = 0; slot < DREGS; slot++) {
 		struct hit h = { .slot = slot };

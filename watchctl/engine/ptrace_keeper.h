@@ -199,7 +199,4 @@ bool gulps_first(struct gulps *g, uint64_t sp, uint64_t addr, uint32_t size, uin
 /* 8 bytes. An unwind_read_fn. */
 bool gulps_read(void *ctx, uint64_t addr, uint64_t *ret);
 
-/* As much as can be read from @addr up; how much. */
-size_t gulps_copy(pid_t pid, uint64_t addr, void *buf, size_t len);
-
 #endif

@@ -2,6 +2,7 @@
 #include <sys/uio.h>
 
 #include "watchctl/engine/ptrace_keeper.h"
+#include "watchctl/target/proc.h"
 
 #define FIRST_GULP 2048u
 
@@ -9,14 +10,6 @@ void gulps_begin(struct gulps *g, pid_t pid)
 {
 	g->pid = pid;
 	g->n = g->oldest = 0;
-}
-
-size_t gulps_copy(pid_t pid, uint64_t addr, void *buf, size_t len)
-{
-	struct iovec local = { buf, len }, remote = { (void *)(uintptr_t)addr, len };
-	ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-
-	return got > 0 ? (size_t)got : 0;
 }
 
 /* The stack is in the same answer: one system call does for a plain hit. */
@@ -63,7 +56,7 @@ bool gulps_read(void *ctx, uint64_t addr, uint64_t *ret)
 		i = g->oldest++ % STACK_CHUNKS;
 	/* From there up, not from the page's beginning: a walk goes upwards. */
 	g->addr[i] = addr;
-	g->len[i] = gulps_copy(g->pid, addr, g->bytes[i], STACK_CHUNK);
+	g->len[i] = proc_read_some(g->pid, addr, g->bytes[i], STACK_CHUNK);
 	if (i == g->n && g->len[i])
 		g->n++;
 	return find(g, addr, ret);

@@ -6,6 +6,7 @@
 
 #include "watchctl/step/step_keeper.h"
 #include "watchctl/target/proc.h"
+#include "watchctl/target/user_regs.h"
 
 /* The legacy part of an xsave image: Intel SDM vol. 1, 13.4.1. The header says which others are in use. */
 #define X87_AT 32u
@@ -17,10 +18,7 @@
 
 size_t step_state_copy(const struct step_keeper *k, uint64_t addr, void *buf, size_t len)
 {
-	struct iovec local = { buf, len }, remote = { (void *)(uintptr_t)addr, len };
-	ssize_t got = process_vm_readv(k->vm_tid, &local, 1, &remote, 1, 0);
-
-	return got > 0 ? (size_t)got : 0;
+	return proc_read_some(k->vm_tid, addr, buf, len);
 }
 
 bool step_state_read(const struct step_keeper *k, uint64_t addr, void *buf, size_t len)
@@ -35,20 +33,7 @@ struct memory_view step_state_memory(const struct step_keeper *k)
 
 void step_state_regs(const struct step_thread *t, struct regs *ret)
 {
-	const struct user_regs_struct *u = &t->user;
-
-	*ret = (struct regs){ .r = {
-				      [WREG_RAX] = u->rax,	   [WREG_RDX] = u->rdx,
-				      [WREG_RCX] = u->rcx,	   [WREG_RBX] = u->rbx,
-				      [WREG_RSI] = u->rsi,	   [WREG_RDI] = u->rdi,
-				      [WREG_RBP] = u->rbp,	   [WREG_RSP] = u->rsp,
-				      [WREG_R8] = u->r8,	   [WREG_R9] = u->r9,
-				      [WREG_R10] = u->r10,	   [WREG_R11] = u->r11,
-				      [WREG_R12] = u->r12,	   [WREG_R13] = u->r13,
-				      [WREG_R14] = u->r14,	   [WREG_R15] = u->r15,
-				      [WREG_RIP] = u->rip,	   [WREG_RFLAGS] = u->eflags,
-				      [WREG_FS_BASE] = u->fs_base,
-			      } };
+	user_regs_read(&t->user, ret);
 }
 
 void step_state_set_regs(struct step_thread *t, const struct regs *regs)

@@ -187,6 +187,14 @@ struct memory_view proc_memory(const pid_t *pid)
 	return (struct memory_view){ proc_read, (void *)(uintptr_t)pid };
 }
 
+size_t proc_read_some(pid_t pid, uint64_t addr, void *buf, size_t len)
+{
+	struct iovec local = { buf, len }, remote = { (void *)(uintptr_t)addr, len };
+	ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	return got > 0 ? (size_t)got : 0;
+}
+
 bool proc_write(pid_t pid, uint64_t addr, const void *buf, size_t len)
 {
 	struct iovec local = { (void *)(uintptr_t)buf, len }, remote = { (void *)(uintptr_t)addr, len };

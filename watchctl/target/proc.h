@@ -51,6 +51,9 @@ struct wc_error *proc_check(pid_t pid);
 /* Reads another process's memory; ctx is a pointer to its pid_t. */
 struct memory_view proc_memory(const pid_t *pid);
 
+/* As much as can be read from @addr up, at most @len bytes; how much. */
+size_t proc_read_some(pid_t pid, uint64_t addr, void *buf, size_t len);
+
 /* Writes all of it or nothing more; false with errno. Ordinary permissions: no write to read-only pages. */
 bool proc_write(pid_t pid, uint64_t addr, const void *buf, size_t len);
 
