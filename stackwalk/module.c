@@ -318,6 +318,14 @@ static struct wc_error *maps_error(pid_t pid, int err)
 	return wc_error_errno(WC_EFAIL, err, "cannot read /proc/%d/maps", pid);
 }
 
+/* The process whose map @f is has memory (still). */
+static bool has_memory(FILE *f)
+{
+	char c;
+
+	return pread(fileno(f), &c, sizeof(c), 0) == sizeof(c);
+}
+
 struct wc_error *module_list_read(pid_t pid, struct module_list *ret)
 {
 	scoped(reading_deinit) struct reading r = { .pid = pid, .mem_fd = -1 };
@@ -338,6 +346,9 @@ struct wc_error *module_list_read(pid_t pid, struct module_list *ret)
 		return maps_error(pid, errno);
 	if (!list_build(&r, &maps, &list))
 		return &wc_enomem;
+	/* One that has begun to end gives no more of its map, as if there were none: that is no part of a list. */
+	if (!has_memory(f))
+		return NULL;
 	*ret = list;
 	list = (struct module_list){ 0 };
 	return NULL;

@@ -321,6 +321,53 @@ static void a_process_that_ended_is_a_target_error(void **state)
 	assert_int_equal(l.n, 0);
 }
 
+/*
+ * The kernel gives the map in pieces, and none of those that are left once the process has begun to end: what
+ * had been read by then must not be taken for all there is.
+ */
+static void a_process_that_ends_meanwhile_has_all_its_modules_or_none(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	for (int round = 0; round < 300; round++) {
+		int go[2], ready[2];
+		struct module_list l;
+		size_t all, n;
+		pid_t child;
+		char c;
+
+		assert_int_equal(pipe2(go, O_CLOEXEC) | pipe2(ready, O_CLOEXEC), 0);
+		child = fork();
+		assert_true(child >= 0);
+		if (child == 0) {
+			char *many = mmap(NULL, 400 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+			for (int i = 0; i < 400; i += 2)
+				mprotect(many + i * page, page, PROT_NONE);
+			if (write(ready[1], "", 1) == 1 && read(go[0], &c, 1) == 1)
+				_exit(0);
+			_exit(1);
+		}
+		assert_int_equal(read(ready[0], &c, 1), 1);
+		l = read_list(child);
+		all = l.n;
+		module_list_deinit(&l);
+		assert_int_equal(write(go[1], "", 1), 1);
+		do {
+			l = read_list(child);
+			n = l.n;
+			module_list_deinit(&l);
+			if (n != all && n != 0)
+				fail_msg("round %d: %zu modules of %zu", round, n, all);
+		} while (n);
+		assert_int_equal(waitpid(child, NULL, 0), child);
+		close(go[0]);
+		close(go[1]);
+		close(ready[0]);
+		close(ready[1]);
+	}
+}
+
 static void a_kernel_thread_has_no_modules(void **state)
 {
 	char comm[32] = "";
@@ -437,6 +484,7 @@ int main(void)
 		cmocka_unit_test(a_program_replaced_on_disk_keeps_its_own_build_id),
 		cmocka_unit_test(a_file_named_deleted_is_not_deleted),
 		cmocka_unit_test(a_process_that_ended_is_a_target_error),
+		cmocka_unit_test(a_process_that_ends_meanwhile_has_all_its_modules_or_none),
 		cmocka_unit_test(a_kernel_thread_has_no_modules),
 		cmocka_unit_test(another_users_process_is_a_permission_error),
 		cmocka_unit_test(modules_answer_to_the_names_that_people_use),
