@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,6 +141,37 @@ static void the_end_of_the_main_thread_alone_is_no_exec_but_what_follows_may_be(
 	finish(pid);
 }
 
+/* It gives our event up before its state says that it ends: how long before is up to the memory it has. */
+static void end_at_once(void)
+{
+	size_t size = 64u << 20;
+	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	wait_for_order();
+	_exit(p == MAP_FAILED);
+}
+
+static void an_end_is_never_taken_for_an_exec(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 40; round++) {
+		pid_t pid = start(end_at_once);
+		struct exec_watch w;
+		siginfo_t info = { 0 };
+
+		open_exec_watch(&w, pid);
+		go_on();
+		do {
+			if (exec_watch_execed(&w))
+				fail_msg("round %d: an end was taken for an exec", round);
+		} while (!waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid);
+		assert_int_equal(info.si_status, 0);
+		assert_false(exec_watch_execed(&w));
+		exec_watch_close(&w);
+		finish(pid);
+	}
+}
+
 static void leave_a_child(void)
 {
 	wait_for_order();
@@ -184,6 +216,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_exec_is_noticed_and_wakes_who_waits),
 		cmocka_unit_test(the_end_of_the_main_thread_alone_is_no_exec_but_what_follows_may_be),
+		cmocka_unit_test(an_end_is_never_taken_for_an_exec),
 		cmocka_unit_test(a_family_lives_as_long_as_its_last_descendant),
 	};
 

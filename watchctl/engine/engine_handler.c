@@ -244,13 +244,12 @@ bool handler_all_ended(struct engine *e)
 static bool target_execed(const struct engine *e)
 {
 	struct memory_view mem = proc_memory(&e->pid);
-	struct proc_status s;
 	uint64_t magic = 0;
 
 	if (memory_read(&mem, e->inj.control, &magic, sizeof(magic)) && magic == WIRE_MAGIC)
 		return false;
-	/* A process that is ending gives its memory up first: that shows a moment later. */
-	return proc_status_read(e->pid, e->pid, &s) && s.has_memory;
+	/* A process that is ending gives its memory up first: that it has ended shows a moment later. */
+	return !proc_is_ending(e->pid, e->pid);
 }
 
 /* Things that turn the watch into a danger for the target: then it is given up at once. */

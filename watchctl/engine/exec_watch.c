@@ -10,14 +10,6 @@
 
 #define RING_PAGES 2 /* poll() tells of a removed event only where it has a ring */
 
-/* The main thread; others may live on. */
-static bool has_ended(pid_t pid)
-{
-	struct proc_status s;
-
-	return proc_status_read(pid, pid, &s) && (s.state == 'Z' || s.state == 'X');
-}
-
 bool exec_watch_open(struct exec_watch *w, pid_t pid)
 {
 	struct perf_event_attr a = {
@@ -29,7 +21,7 @@ bool exec_watch_open(struct exec_watch *w, pid_t pid)
 		.remove_on_exec = 1,
 	};
 
-	*w = (struct exec_watch){ .pid = pid, .leader_ended = has_ended(pid) };
+	*w = (struct exec_watch){ .pid = pid, .leader_ended = proc_is_ending(pid, pid) };
 	w->fd = (int)syscall(SYS_perf_event_open, &a, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (w->fd < 0)
 		return false;
@@ -54,11 +46,13 @@ void exec_watch_close(struct exec_watch *w)
 bool exec_watch_execed(struct exec_watch *w)
 {
 	struct pollfd p = { .fd = w->fd, .events = POLLIN };
-	struct proc_status s;
 
 	if (!w->leader_ended && (w->fd < 0 || poll(&p, 1, 0) <= 0 || !(p.revents & POLLHUP)))
 		return false;
-	/* If only the main thread has gone, another one that executes a program takes its place. */
-	w->leader_ended = has_ended(w->pid);
-	return !w->leader_ended && proc_status_read(w->pid, w->pid, &s);
+	/*
+	 * Our event goes also when the main thread begins to end, before that can be seen in its state. If
+	 * others live on, one of them may execute a program and takes its place then.
+	 */
+	w->leader_ended = proc_is_ending(w->pid, w->pid);
+	return !w->leader_ended;
 }

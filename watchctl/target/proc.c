@@ -13,6 +13,8 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 
+#define TASK_EXITING 0x4u /* PF_EXITING of include/linux/sched.h */
+
 /* The kernel's list of ids, outermost namespace first: the last one is what the program itself sees. */
 static pid_t last_number(const char *list)
 {
@@ -80,6 +82,24 @@ bool proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret)
 		return false;
 	*ret = s;
 	return true;
+}
+
+/* The flags are the seventh field after the name, which may hold anything: proc(5), /proc/pid/stat. */
+bool proc_is_ending(pid_t pid, pid_t tid)
+{
+	char path[64], line[1024], state;
+	unsigned int flags;
+	const char *name_end;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	scoped(fclosep) FILE *f = fopen(path, "re");
+	if (!f)
+		return true;
+	line[fread(line, 1, sizeof(line) - 1, f)] = '\0';
+	name_end = strrchr(line, ')');
+	if (!name_end || sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return true;
+	return state == 'Z' || state == 'X' || flags & TASK_EXITING;
 }
 
 bool proc_threads(pid_t pid, struct thread_ids *ret)

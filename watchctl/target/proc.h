@@ -33,6 +33,9 @@ struct proc_status {
 /* False: the thread is gone. @tid may be a process id. */
 bool proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret);
 
+/* The thread has begun to end: it runs no more of its program. Also true when it is gone. */
+bool proc_is_ending(pid_t pid, pid_t tid);
+
 struct thread_ids {
 	pid_t *v;
 	size_t n, cap;
