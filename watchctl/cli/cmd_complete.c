@@ -18,7 +18,8 @@ static const char *how(enum complete_as as)
 		[COMPLETE_NOTHING] = "any",	    [COMPLETE_FILE] = "file",
 		[COMPLETE_DIRECTORY] = "directory", [COMPLETE_PID] = "pid",
 		[COMPLETE_PROGRAM] = "program",	    [COMPLETE_WORDS] = "words",
-		[COMPLETE_COMMAND] = "command",
+		[COMPLETE_COMMAND] = "command",	    [COMPLETE_VARIABLE] = "any",
+		[COMPLETE_FUNCTION] = "any",
 	};
 
 	return name[as];

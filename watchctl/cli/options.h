@@ -22,6 +22,8 @@ enum complete_as {
 	COMPLETE_PROGRAM,
 	COMPLETE_WORDS, /* option.words, separated by spaces */
 	COMPLETE_COMMAND,
+	COMPLETE_VARIABLE, /* of the process or program that the command line names */
+	COMPLETE_FUNCTION, /* likewise */
 };
 
 struct option {
