@@ -107,13 +107,15 @@ static void put_char(struct out *o, uint64_t c, unsigned int bits)
 }
 
 /* Plain char is signed on x86; the Unicode character types are not. */
+static bool char_is_unsigned(const struct value_type *t, unsigned int bits)
+{
+	return bits > 8 || (t->name && (strstr(t->name, "char8_t") || strstr(t->name, "unsigned")));
+}
+
 static void put_char_value(struct out *o, const struct value_type *t, uint64_t raw, unsigned int bits)
 {
-	bool is_unsigned =
-		bits > 8 || (t->name && (strstr(t->name, "char8_t") || strstr(t->name, "unsigned")));
-
 	put_char(o, raw, bits);
-	if (is_unsigned)
+	if (char_is_unsigned(t, bits))
 		put(o, " (%" PRIu64 ")", raw);
 	else
 		put(o, " (%" PRId64 ")", sign_extend(raw, bits));
@@ -218,20 +220,49 @@ static void put_bool(struct out *o, uint64_t raw)
 		put(o, "true (0x%" PRIx64 ")", raw);
 }
 
+/* The bits that are the value; *@bits says how many. */
+static uint64_t value_bits(const struct value_type *t, unsigned int size, uint64_t raw, unsigned int *bits)
+{
+	*bits = size * 8;
+	if (t->bit_size && t->bit_size <= 64) {
+		*bits = t->bit_size;
+		raw >>= t->bit_offset & 63;
+	}
+	return *bits < 64 ? raw & ((1ull << *bits) - 1) : raw;
+}
+
+struct value_number value_to_number(const struct value_type *t, unsigned int size, uint64_t raw)
+{
+	struct value_number n = { .kind = NUMBER_UNSIGNED };
+	unsigned int bits;
+	uint32_t narrow;
+	float f;
+
+	n.u = value_bits(t, size, raw, &bits);
+	if (t->kind == VALUE_FLOAT && !t->bit_size && (size == 4 || size == 8)) {
+		n.kind = NUMBER_FLOAT;
+		narrow = (uint32_t)raw;
+		memcpy(&f, &narrow, sizeof(f));
+		n.f = f;
+		if (size == 8)
+			memcpy(&n.f, &raw, sizeof(n.f));
+	} else if (t->kind == VALUE_SIGNED || (t->kind == VALUE_ENUM && t->enum_signed) ||
+		   (t->kind == VALUE_CHAR && !char_is_unsigned(t, bits))) {
+		n.kind = NUMBER_SIGNED;
+		n.i = sign_extend(n.u, bits);
+	}
+	return n;
+}
+
 void value_format(const struct value_type *t, unsigned int size, uint64_t raw, const char *symbol, char *buf,
 		  size_t len)
 {
 	struct out o = { buf, len, 0 };
-	unsigned int bits = size * 8;
+	unsigned int bits;
 
 	if (len)
 		buf[0] = '\0';
-	if (t->bit_size && t->bit_size <= 64) {
-		bits = t->bit_size;
-		raw >>= t->bit_offset & 63;
-	}
-	if (bits < 64)
-		raw &= (1ull << bits) - 1;
+	raw = value_bits(t, size, raw, &bits);
 	switch (t->kind) {
 	case VALUE_SIGNED:
 		put(&o, "%" PRId64, sign_extend(raw, bits));

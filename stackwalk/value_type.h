@@ -43,6 +43,17 @@ void value_type_deinit(struct value_type *t);
 /* Deep copy; false: no memory, *ret untouched. */
 bool value_type_copy(const struct value_type *t, struct value_type *ret);
 
+/* A value as the number that it is. */
+struct value_number {
+	enum { NUMBER_SIGNED, NUMBER_UNSIGNED, NUMBER_FLOAT } kind;
+	int64_t i;  /* NUMBER_SIGNED */
+	uint64_t u; /* NUMBER_UNSIGNED: pointers, bytes of no known type */
+	double f;   /* NUMBER_FLOAT */
+};
+
+/* Of the @size (1, 2, 4, 8) bytes @raw, zero-extended; a bit field is only its bits. */
+struct value_number value_to_number(const struct value_type *t, unsigned int size, uint64_t raw);
+
 /*
  * Writes the value of @size (1, 2, 4, 8) bytes, zero-extended in @raw, as a person reads it:
  * "42", "-1", "RED", "RED|0x40", "true", "'a' (97)", "3.14", "0x7f..". For VALUE_POINTER @symbol
