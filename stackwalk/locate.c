@@ -8,6 +8,7 @@
 #include "stackwalk/code_name_indirect.h"
 #include "stackwalk/dwarf_unit.h"
 #include "stackwalk/locate_find.h"
+#include "stackwalk/locate_object.h"
 #include "stackwalk/locate_parse.h"
 #include "stackwalk/locate_path.h"
 #include "watchctl/base/cleanup.h"
@@ -288,14 +289,37 @@ static struct wc_error *make_variable(struct search *s, const struct locate_expr
 	return NULL;
 }
 
+/* One variable or function in @s, of which the first *@used steps are a part. */
+static struct wc_error *find_one(struct search *s, const struct locate_expr *e, const struct memory_view *mem,
+				 size_t *used, bool *missing_module)
+{
+	struct wc_error *err;
+
+	*used = 0;
+	search_set_prefixes(s, e->prefix, e->nprefixes);
+	err = find_base(s, e, used);
+	if (err)
+		return err;
+	if (!s->nhits) {
+		scoped(freep) char *whole = join_members(e, leading_members(e));
+
+		s->whole_name = whole;
+		err = search_not_found(s, e->nprefixes ? e->prefix[e->nprefixes - 1] : NULL, missing_module);
+		s->whole_name = NULL;
+		return err;
+	}
+	if (s->hit[0].is_indirect)
+		return code_indirect_error(s, &s->hit[0], mem);
+	return s->nhits > 1 ? search_ambiguous(s) : NULL;
+}
+
 struct wc_error *locate(struct locator *l, const char *expr, const struct module_list *modules,
 			const struct memory_view *mem, struct variable *ret, bool *missing_module)
 {
 	scoped(locate_expr_deinit) struct locate_expr e = { 0 };
 	scoped(search_deinit) struct search s = { .locator = l, .modules = modules };
-	scoped(freep) char *whole = NULL;
 	struct wc_error *err;
-	size_t used = 0;
+	size_t used;
 
 	if (missing_module)
 		*missing_module = false;
@@ -304,16 +328,43 @@ struct wc_error *locate(struct locator *l, const char *expr, const struct module
 		return err;
 	if (e.is_raw)
 		return locate_raw(&e, ret);
-	search_set_prefixes(&s, e.prefix, e.nprefixes);
-	err = find_base(&s, &e, &used);
+	err = find_one(&s, &e, mem, &used, missing_module);
+	return err ? err : make_variable(&s, &e, used, mem, ret);
+}
+
+void object_deinit(struct object *o)
+{
+	free(o->place.text);
+	*o = (struct object){ 0 };
+}
+
+struct wc_error *locate_object(struct locator *l, const char *expr, const struct module_list *modules,
+			       const struct memory_view *mem, bool tls, struct object *ret)
+{
+	scoped(locate_expr_deinit) struct locate_expr e = { 0 };
+	scoped(search_deinit) struct search s = { .locator = l, .modules = modules };
+	scoped(object_deinit) struct object o = { 0 };
+	struct wc_error *err = locate_parse(expr, &e);
+	bool missing;
+	size_t used;
+
 	if (err)
 		return err;
-	s.whole_name = whole = join_members(&e, leading_members(&e));
-	if (!s.nhits)
-		return search_not_found(&s, e.nprefixes ? e.prefix[e.nprefixes - 1] : NULL, missing_module);
-	if (s.hit[0].is_indirect)
-		return code_indirect_error(&s, &s.hit[0], mem);
-	if (s.nhits > 1)
-		return search_ambiguous(&s);
-	return make_variable(&s, &e, used, mem, ret);
+	if (e.is_raw) {
+		*ret = (struct object){ .place = { .addr = e.addr, .size = e.size } };
+		return NULL;
+	}
+	err = find_one(&s, &e, mem, &used, &missing);
+	if (!err)
+		err = walk_path(&s.hit[0], &e, used, mem, &o.place);
+	if (!err && tls && o.place.is_tls) {
+		err = hit_tls_place(&s, &s.hit[0], mem, &o.tls);
+		o.tls.offset = o.place.addr;
+	}
+	if (err)
+		return err;
+	o.is_function = s.hit[0].is_function;
+	*ret = o;
+	o = (struct object){ 0 };
+	return NULL;
 }

@@ -334,6 +334,59 @@ enum member_result dtype_member(const struct dtype *t, uint64_t addr, const char
 	return find_member(t, addr, name, mem, 0, ret);
 }
 
+/* @die, a member or base class of @t. False: @each has had enough. */
+static bool tell_member(const struct dtype *t, Dwarf_Die *die, uint64_t addr, const struct memory_view *mem,
+			bool variant, bool (*each)(void *ctx, const struct dmember_told *m), void *ctx)
+{
+	struct dmember_told told = { .name = dwarf_diename(die),
+				     .is_base = dwarf_tag(die) == DW_TAG_inheritance,
+				     .is_variant = variant,
+				     .m = { .type = dtype_of(t->index, die) } };
+
+	if (told.is_base) {
+		struct dtype s = dtype_strip(&told.m.type);
+
+		told.name = s.known ? dwarf_diename(&s.die) : NULL;
+	}
+	told.is_placed = (!told.is_base && member_bits(die, addr, &told.m)) ||
+			 member_address(die, addr, mem, &told.m.addr);
+	return each(ctx, &told);
+}
+
+static bool each_member(const struct dtype *t, uint64_t addr, const struct memory_view *mem, bool variant,
+			unsigned int depth, bool (*each)(void *ctx, const struct dmember_told *m), void *ctx)
+{
+	struct dtype s = *t;
+	Dwarf_Die die;
+
+	if (depth == DEPTH_MAX || !s.known || dwarf_child(&s.die, &die) != 0)
+		return true;
+	do {
+		int tag = dwarf_tag(&die);
+
+		if (is_variant(tag)) {
+			struct dtype inside = { .index = t->index, .known = true, .die = die };
+
+			if (!each_member(&inside, addr, mem, true, depth + 1, each, ctx))
+				return false;
+			continue;
+		}
+		if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) ||
+		    dwarf_hasattr(&die, DW_AT_declaration) ||
+		    (tag == DW_TAG_member && dwarf_hasattr(&die, DW_AT_external)))
+			continue;
+		if (!tell_member(t, &die, addr, mem, variant, each, ctx))
+			return false;
+	} while (dwarf_siblingof(&die, &die) == 0);
+	return true;
+}
+
+void dtype_each_member(const struct dtype *t, uint64_t addr, const struct memory_view *mem,
+		       bool (*each)(void *ctx, const struct dmember_told *m), void *ctx)
+{
+	each_member(t, addr, mem, false, 0, each, ctx);
+}
+
 static void list_members(FILE *f, const struct dtype *t, unsigned int depth, unsigned int *n)
 {
 	const unsigned int most = 40;

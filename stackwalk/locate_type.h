@@ -60,6 +60,22 @@ struct dtype dtype_element(const struct dtype *array);
 enum member_result dtype_member(const struct dtype *t, uint64_t addr, const char *name,
 				const struct memory_view *mem, struct dmember *ret);
 
+/* What directly belongs to an object: a member, or a base class. */
+struct dmember_told {
+	const char *name; /* NULL: an anonymous member, or a base class without a name */
+	bool is_base;
+	bool is_variant; /* of a Rust enum: only one of them is there at a time */
+	bool is_placed;	 /* false: where it lies cannot be computed */
+	struct dmember m;
+};
+
+/*
+ * Calls @each for the members and base classes of the object of the stripped aggregate @t at @addr, in the
+ * order of the source, without static ones. It returns false to stop. @mem as in dtype_member().
+ */
+void dtype_each_member(const struct dtype *t, uint64_t addr, const struct memory_view *mem,
+		       bool (*each)(void *ctx, const struct dmember_told *m), void *ctx);
+
 /* "state, count, next" of a stripped aggregate, "[0] .. [9]" of an array; malloc'd, NULL: none. */
 char *dtype_member_list(const struct dtype *t);
 

@@ -346,7 +346,8 @@ struct wc_error *module_list_read(pid_t pid, struct module_list *ret)
 		return maps_error(pid, errno);
 	if (!list_build(&r, &maps, &list))
 		return &wc_enomem;
-	/* One that has begun to end gives no more of its map, as if there were none: that is no part of a list. */
+	/* One that has begun to end gives no more of its map, as if there were none: that is no part of a
+	 * list. */
 	if (!has_memory(f))
 		return NULL;
 	*ret = list;

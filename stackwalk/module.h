@@ -34,8 +34,9 @@ struct module_list {
 /*
  * Lists the modules of @pid from /proc/PID/maps, the vdso included. Opens files by
  * /proc/PID/root (another mount namespace) and, for deleted ones, by /proc/PID/map_files.
- * WC_ETARGET when the process is gone, WC_EPERM when its maps may not be read. Nothing is listed, and that is no
- * error, of one that has no memory: a kernel thread, a zombie, and one that begins to end while it is looked at.
+ * WC_ETARGET when the process is gone, WC_EPERM when its maps may not be read. Nothing is listed, and that is
+ * no error, of one that has no memory: a kernel thread, a zombie, and one that begins to end while it is
+ * looked at.
  */
 struct wc_error *module_list_read(pid_t pid, struct module_list *ret);
 
