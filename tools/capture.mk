@@ -4,8 +4,8 @@
 CAPTURE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. $(WARN) -MMD -MP -fPIC \
 	-fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition -ffunction-sections
 CAPTURE_SRC := $(wildcard capture/*.c stackwalk/eh_frame*.c watchctl/trace/tag_*.c) \
-	$(addprefix watchctl/trace/,tracelog_writer.c tracelog_encode.c tracelog_encode_step.c tracelog_metadata.c \
-		tracelog_step_text.c tracelog_symbol_text.c) \
+	$(addprefix watchctl/trace/,tracelog_writer.c tracelog_writer_open.c tracelog_encode.c tracelog_encode_step.c tracelog_metadata.c \
+		tracelog_check.c tracelog_files.c tracelog_retell.c tracelog_ring.c tracelog_step_text.c tracelog_symbol_text.c) \
 	$(addprefix watchctl/base/,error.c map64.c tsc_clock.c)
 CAPTURE_OBJ := $(CAPTURE_SRC:%.c=$(BUILD)/pic/%.o) $(BUILD)/pic/capture/capture_entry.o
 CAPTURE_SONAME := libstackwalk.so.0

@@ -17,6 +17,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/trace/tracelog.h"
+#include "watchctl/trace/tracelog_check.h"
 #include "watchctl/trace/tracelog_format.h"
 
 #define OK(call)                                                               \
@@ -384,9 +385,10 @@ static void babeltrace2_reads_the_same(void **state)
 	write_sample(f->log);
 	snprintf(command, sizeof(command), "babeltrace2 --clock-seconds --names all '%s' 2>&1", f->log);
 	text = output_of(command);
-	/* And two stacks, which accesses and captures share, and whose thread 91 is. */
-	assert_int_equal(count_lines(text, "trace:hostname"), SAMPLE_EVENTS + 3);
-	assert_int_equal(count_lines(text, "name = access,"), 4);
+	/* And two stacks, which accesses and captures share, whose thread 91 is, and a checksum. */
+	assert_int_equal(count_lines(text, "trace:hostname"), SAMPLE_EVENTS + 4);
+	assert_int_equal(count_lines(text, "name = hit,"), 4);
+	assert_int_equal(count_lines(text, "name = checksum,"), 1);
 	assert_int_equal(count_lines(text, "name = stack,"), 2);
 	assert_non_null(strstr(text, "{ tag = 0, has_name = 1, number = 0, name = \"miss\" }"));
 	assert_non_null(strstr(
@@ -403,9 +405,10 @@ static void babeltrace2_reads_the_same(void **state)
 	assert_non_null(strstr(text, "enumerators = \"RED=0,GREEN=1,NONE=-1\""));
 	assert_non_null(strstr(text, "before = [ [0] = 0x89, [1] = 0x5, [2] = 0xE4, [3] = 0x2E, [4] = 0x0, "
 				     "[5] = 0x0 ], at_len = 1, at = [ [0] = 0xC3 ]"));
-	assert_non_null(strstr(text, "time = 2001, watch = 0, pid = 77, tid = 78, addr = 0x555555558010, "
-				     "size = 4, has_old = 1, has_new = 1, displaced = 1, old_value = 0x2B, "
-				     "new_value = 0x2C, stack = 0, regs = { rax = 0x1000, rdx = 0x1001,"));
+	assert_non_null(strstr(text,
+			       "watch = 0, has_old = 1, has_new = 1, displaced = 1, offset = 0, size = 4, "
+			       "tid = 78, stack = 0, before_ns = 1, old_value = 0x2B, "
+			       "new_value = 0x2C, regs = { rax = 0x1000, rdx = 0x1001,"));
 	assert_non_null(strstr(text, "nframes = 2, frame = [ [0] = 0x555555555170, [1] = 0x555555555190 ]"));
 	assert_non_null(strstr(text, "rip = 0x555555555160, rflags = 0x1011, fs_base = 0x1012 }"));
 	assert_non_null(strstr(text, "slot = -1, type_kind = ( \"enum\" : container = 7 )"));
@@ -426,8 +429,82 @@ static void a_stack_is_written_once(void **state)
 	OK(tracelog_writer_close(w));
 	snprintf(path, sizeof(path), "%s/events", f->log);
 	assert_int_equal(stat(path, &st), 0);
-	/* access: header 14, fields 55 + 7, registers 152; stack: 14 + 9 + 8 a frame */
-	assert_int_equal(st.st_size, 1000 * (14 + 55 + 7 + 152) + 2 * 23 + 5 * 8 + 4 * 64);
+	/* access: header 14, fields 55 + 7, registers 152; stack: 14 + 9 + 8 a frame; packet: 64 + 18 */
+	assert_int_equal(st.st_size, 1000 * (14 + 55 + 7 + 152) + 2 * 23 + 5 * 8 + 4 * 82);
+}
+
+/* That of a watch that was told, as all are: whose process and address are known. */
+static void an_access_takes_197_bytes(void **state)
+{
+	struct fixture *f = *state;
+	struct tracelog_writer *w;
+	uint64_t frame[16];
+	char path[128];
+	struct stat st;
+	off_t before;
+	int i;
+
+	for (i = 0; i < 16; i++)
+		frame[i] = 0x555555555000 + i;
+	OK(tracelog_writer_open(f->log, &w));
+	put_context(w);
+	OK(tracelog_writer_flush(w));
+	snprintf(path, sizeof(path), "%s/events", f->log);
+	assert_int_equal(stat(path, &st), 0);
+	before = st.st_size;
+	for (i = 0; i < 1000; i++)
+		put(w, access_at(5000 + i, i + 1, frame, 16));
+	OK(tracelog_writer_close(w));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size - before, 1000 * (14 + 183) + 23 + 16 * 8 + 4 * 82);
+	assert_true((st.st_size - before) / 1000 <= 200);
+}
+
+/* Where a hit cannot say it: other bytes than the watch's, the kernel, long before, another watch. */
+static void what_is_no_plain_hit_comes_back_as_well(void **state)
+{
+	struct fixture *f = *state;
+	struct trace_event e[6], got;
+	struct tracelog_writer *w;
+	struct tracelog_reader *r;
+	size_t i;
+
+	for (i = 0; i < 6; i++)
+		e[i] = access_at(5000000000u + i, 100 + i, stack_a, 3);
+	e[0].access.addr += 64; /* another thread's own one */
+	e[1].access.in_kernel = true;
+	e[1].access.kernel_kind = ACCESS_WRITE;
+	e[1].access.syscall = 0;
+	e[1].access.kernel_function = "copy_to_user";
+	e[2].access.watch = 300;
+	e[3].access.addr += 3; /* a part of it */
+	e[3].access.size = 1;
+	e[3].access.has_old = false;
+	e[3].access.old_value = 0;
+	e[4].time_ns = 100; /* more than four seconds late */
+	OK(tracelog_writer_open(f->log, &w));
+	put_context(w);
+	for (i = 0; i < 6; i++)
+		put(w, e[i]);
+	OK(tracelog_writer_close(w));
+	OK(tracelog_reader_open(f->log, &r));
+	for (i = 0; i < 5; i++)
+		next(r);
+	for (i = 0; i < 6; i++) {
+		got = next(r);
+		assert_int_equal(got.type, EVENT_ACCESS);
+		assert_int_equal(got.time_ns, e[i].time_ns);
+		assert_int_equal(got.access.watch, e[i].access.watch);
+		assert_int_equal(got.access.addr, e[i].access.addr);
+		assert_int_equal(got.access.size, e[i].access.size);
+		assert_int_equal(got.access.pid, 77);
+		assert_int_equal(got.access.in_kernel, e[i].access.in_kernel);
+		assert_int_equal(got.access.has_old, e[i].access.has_old);
+		assert_int_equal(got.access.old_value, e[i].access.old_value);
+		assert_int_equal(got.access.new_value, e[i].access.new_value);
+		assert_int_equal(got.access.syscall, i == 1 ? 0 : -1);
+	}
+	tracelog_reader_close(r);
 }
 
 static void a_capture_takes_32_bytes_or_40_with_a_value(void **state)
@@ -448,7 +525,7 @@ static void a_capture_takes_32_bytes_or_40_with_a_value(void **state)
 	OK(tracelog_writer_close(w));
 	snprintf(path, sizeof(path), "%s/events", f->log);
 	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(st.st_size, 500 * 32 + 500 * 40 + 2 * (14 + 9 + 28) + 2 * 23 + 5 * 8 + 64);
+	assert_int_equal(st.st_size, 500 * 32 + 500 * 40 + 2 * (14 + 9 + 28) + 2 * 23 + 5 * 8 + 82);
 }
 
 /* A number that a thread of another process has now: as told, whatever was told before. */
@@ -475,6 +552,60 @@ static void a_thread_id_that_is_used_again_belongs_to_its_new_process(void **sta
 	for (i = 0; i < 4; i++)
 		assert_int_equal(next(r).capture.pid, pids[i]);
 	tracelog_reader_close(r);
+}
+
+/* The log says of a hit that it is one of its watch: of the place where that was at the time. */
+static void what_is_read_again_is_where_its_watch_was_then(void **state)
+{
+	struct fixture *f = *state;
+	struct trace_event e = { .type = EVENT_WATCH, .time_ns = 3000 };
+	uint64_t position[4], addr[4];
+	struct tracelog_writer *w;
+	struct tracelog_reader *r;
+	enum log_outcome outcome;
+	int i;
+
+	e.watch = (struct watch_event){ .name = "flag", .full_name = "flag", .size = 4, .addr = 0x1000 };
+	OK(tracelog_writer_open(f->log, &w));
+	for (i = 0; i < 4; i++) {
+		struct trace_event hit = access_at(3000 + i, i + 1, stack_a, 3);
+
+		e.watch.addr = hit.access.addr = addr[i] = 0x1000 + 0x100 * (uint64_t)i;
+		put(w, e);
+		put(w, hit);
+	}
+	OK(tracelog_writer_close(w));
+	OK(tracelog_reader_open(f->log, &r));
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(next(r).type, EVENT_WATCH);
+		assert_int_equal(next(r).access.addr, addr[i]);
+		position[i] = tracelog_position(r);
+	}
+	for (i = 3; i >= 0; i--) {
+		OK(tracelog_read_again(r, position[i], &e, &outcome));
+		assert_int_equal(outcome, LOG_EVENT);
+		assert_int_equal(e.access.addr, addr[i]);
+		assert_int_equal(e.access.nframes, 3);
+	}
+	tracelog_reader_close(r);
+}
+
+/* The check values are those of RFC 3720, B.4, and of the catalogue of CRCs. */
+static void the_checksum_is_crc32c_with_and_without_the_cpus_instruction(void **state)
+{
+	uint8_t bytes[300] = { 0 };
+	size_t i;
+
+	assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283);
+	assert_int_equal(crc32c_table(0, "123456789", 9), 0xe3069283);
+	assert_int_equal(crc32c(0, bytes, 32), 0x8a9136aa);
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 37 + 11);
+	for (i = 0; i < sizeof(bytes); i++) {
+		assert_int_equal(crc32c(0, bytes, i), crc32c_table(0, bytes, i));
+		assert_int_equal(crc32c(crc32c(0, bytes, i), bytes + i, sizeof(bytes) - i),
+				 crc32c_table(0, bytes, sizeof(bytes)));
+	}
 }
 
 static uint8_t *read_all(const char *path, size_t *len)
@@ -532,34 +663,48 @@ static size_t drain(const struct bytes *b, size_t len, enum log_outcome *outcome
 	return n;
 }
 
-static void cut_at_any_byte_it_yields_every_whole_event(void **state)
+static void cut_at_any_byte_it_yields_every_whole_packet(void **state)
 {
 	struct fixture *f = *state;
 	enum log_outcome outcome;
-	size_t len, n, last = 0;
-	uint64_t ignored;
+	size_t len, n, packets = 0, at = 0, i, end[8] = { 0 }, events[8] = { 0 };
+	struct tracelog_writer *w;
+	uint64_t ignored, bits;
 	struct bytes b;
 
-	write_sample(f->log);
+	OK(tracelog_writer_open(f->log, &w));
+	put_context(w);
+	OK(tracelog_writer_flush(w));
+	put(w, access_at(2000, 42, stack_a, 3));
+	put(w, access_at(2001, 43, stack_b, 2));
+	OK(tracelog_writer_flush(w));
+	put_ending(w);
+	OK(tracelog_writer_close(w));
 	b = load(f);
+	for (; at < b.events_len; at = end[packets]) {
+		memcpy(&bits, b.events + at + TRACELOG_OFF_PACKET, sizeof(bits));
+		end[++packets] = at + bits / 8;
+	}
+	assert_int_equal(packets, 3);
+	events[1] = 5, events[2] = 7, events[3] = 11;
 	for (len = 0; len <= b.events_len; len++) {
 		/* A block of its own size, so that valgrind and asan see a read behind it. */
 		struct bytes cut = b;
 
+		for (i = 0; i < 3 && end[i + 1] <= len;)
+			i++;
 		cut.events = malloc(len ? len : 1);
 		memcpy(cut.events, b.events, len);
 		n = drain(&cut, len, &outcome, &ignored);
 		free(cut.events);
-		assert_true(n >= last && n <= last + 1);
-		assert_int_equal(outcome, len == 0 || len == b.events_len ? LOG_END : LOG_TRUNCATED);
-		assert_true(ignored <= len);
-		last = n;
+		assert_int_equal(n, events[i]);
+		assert_int_equal(outcome, len == end[i] ? LOG_END : LOG_TRUNCATED);
+		assert_int_equal(ignored, len - end[i]);
 	}
-	assert_int_equal(last, SAMPLE_EVENTS);
 	bytes_free(&b);
 }
 
-static void any_flipped_byte_ends_in_good_order(void **state)
+static void with_any_flipped_bit_a_packet_is_not_read(void **state)
 {
 	struct fixture *f = *state;
 	enum log_outcome outcome;
@@ -573,8 +718,9 @@ static void any_flipped_byte_ends_in_good_order(void **state)
 	for (i = 0; i < b.events_len; i++) {
 		for (bit = 0; bit < 8; bit++) {
 			b.events[i] ^= 1 << bit;
-			assert_true(drain(&b, b.events_len, &outcome, &ignored) <= SAMPLE_EVENTS + 2);
-			assert_int_not_equal(outcome, LOG_EVENT);
+			assert_int_equal(drain(&b, b.events_len, &outcome, &ignored), 0);
+			assert_int_equal(outcome, LOG_TRUNCATED);
+			assert_int_equal(ignored, b.events_len);
 			b.events[i] ^= 1 << bit;
 		}
 	}
@@ -623,6 +769,8 @@ static void unknown_ids_and_trailing_fields_are_stepped_over(void **state)
 	bits = b.events_len * 8;
 	memcpy(b.events + TRACELOG_OFF_CONTENT, &bits, 8);
 	memcpy(b.events + TRACELOG_OFF_PACKET, &bits, 8);
+	size = tracelog_packet_checksum(b.events, b.events_len);
+	memcpy(b.events + TRACELOG_OFF_CHECKSUM, &size, 4);
 	assert_int_equal(drain(&b, b.events_len, &outcome, &ignored), SAMPLE_EVENTS + 1);
 	assert_int_equal(outcome, LOG_END);
 	bytes_free(&b);
@@ -647,7 +795,7 @@ static void an_event_larger_than_a_packet_gets_its_own(void **state)
 	assert_string_equal(next(r).note.text, text);
 	assert_string_equal(next(r).note.text, "after");
 	tracelog_reader_close(r);
-	snprintf(command, sizeof(command), "babeltrace2 '%s' | wc -l", f->log);
+	snprintf(command, sizeof(command), "babeltrace2 '%s' | grep -vc checksum:", f->log);
 	out = output_of(command);
 	assert_int_equal(atoi(out), 3);
 	free(out);
@@ -761,8 +909,8 @@ static void what_is_not_a_log_is_refused_by_name(void **state)
 	replace(metadata, "/* CTF 1.8 */ env { tracer_name = \"watchctl\"; };");
 	FAILS(tracelog_reader_open(f->log, &r), "damaged or incomplete");
 	replace(metadata, "/* CTF 1.8 */ trace { uuid = \"00112233-4455-6677-8899-aabbccddeeff\"; };"
-			  "env { tracer_name = \"watchctl\"; format_major = 2; format_minor = 3; };");
-	FAILS(tracelog_reader_open(f->log, &r), "made by a newer version of watchctl (its format is 2.3");
+			  "env { tracer_name = \"watchctl\"; format_major = 3; format_minor = 3; };");
+	FAILS(tracelog_reader_open(f->log, &r), "made by a newer version of watchctl (its format is 3.3");
 	replace(metadata, "/* CTF 1.8 */ trace { uuid = \"00112233-4455-6677-8899-aabbccddeeff\"; };"
 			  "env { tracer_name = \"watchctl\"; format_major = 1; format_minor = 9; };");
 	FAILS(tracelog_reader_open(f->log, &r), "has no file `events`");
@@ -798,10 +946,14 @@ int main(void)
 		TEST(what_was_put_comes_back),
 		TEST(babeltrace2_reads_the_same),
 		TEST(a_stack_is_written_once),
+		TEST(an_access_takes_197_bytes),
+		TEST(what_is_no_plain_hit_comes_back_as_well),
 		TEST(a_capture_takes_32_bytes_or_40_with_a_value),
 		TEST(a_thread_id_that_is_used_again_belongs_to_its_new_process),
-		TEST(cut_at_any_byte_it_yields_every_whole_event),
-		TEST(any_flipped_byte_ends_in_good_order),
+		cmocka_unit_test(the_checksum_is_crc32c_with_and_without_the_cpus_instruction),
+		TEST(what_is_read_again_is_where_its_watch_was_then),
+		TEST(cut_at_any_byte_it_yields_every_whole_packet),
+		TEST(with_any_flipped_bit_a_packet_is_not_read),
 		TEST(what_follows_a_whole_packet_is_counted_as_ignored),
 		TEST(unknown_ids_and_trailing_fields_are_stepped_over),
 		TEST(an_event_larger_than_a_packet_gets_its_own),

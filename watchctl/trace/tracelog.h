@@ -22,6 +22,23 @@ struct tracelog_writer;
 struct wc_error *tracelog_writer_open(const char *path, struct tracelog_writer **ret);
 
 /*
+ * A flight recorder: the log is a ring of packet files, each of which begins with what a reader must know to
+ * understand it (the process, its modules, watches, types ...), and the oldest of which is removed before the
+ * log would become larger than allowed. 0: no such bound; one of them must be given.
+ */
+struct tracelog_bounds {
+	uint64_t bytes;	  /* all files of the log together, at every instant; at least TRACELOG_RING_MIN */
+	uint64_t keep_ns; /* what ended longer ago than that is removed, but for what shares a file with newer
+			   */
+};
+
+#define TRACELOG_RING_MIN (1u << 20)
+
+/* As above, for a flight recorder. WC_EUSAGE: bounds that make no sense. */
+struct wc_error *tracelog_writer_open_ring(const char *path, const struct tracelog_bounds *b,
+					   struct tracelog_writer **ret);
+
+/*
  * The sink that appends to @w. Events may come slightly out of order (several threads): the log's
  * timestamps never go back, an access keeps its true time. After an error the log holds every whole
  * packet written before it, and each further put fails.
@@ -49,6 +66,7 @@ enum log_outcome {
 	LOG_EVENT,     /* one event was read */
 	LOG_END,       /* the log ends here, whole */
 	LOG_TRUNCATED, /* what follows cannot be read: see tracelog_ignored() */
+	LOG_WAIT,      /* of a log that is followed: nothing more for now, ask again later */
 };
 
 /*
@@ -73,6 +91,29 @@ struct wc_error *tracelog_reader_open_memory(const char *metadata, size_t metada
  * WC_ELOG for an I/O error and for lack of memory, never because of what the log contains.
  */
 struct wc_error *tracelog_next(struct tracelog_reader *r, struct trace_event *ret, enum log_outcome *outcome);
+
+/*
+ * From now on, as long as somebody records into the log, its end is LOG_WAIT: what comes later can be read
+ * later. When the recorder has gone, also killed, LOG_END or LOG_TRUNCATED come as they do without this. What
+ * a flight recorder has removed before it was read is counted by tracelog_missed().
+ */
+void tracelog_follow(struct tracelog_reader *r);
+
+/* True if a process records into the log at @path now. */
+bool tracelog_is_recording(const char *path);
+
+/* Of all files of the log, about which share was read, 0 to 1: for progress. */
+double tracelog_progress(const struct tracelog_reader *r);
+
+/*
+ * About how many bytes in the middle of a flight recorder's log were not read, because they are damaged or
+ * were removed while it was read; events before and after them were. *@why is a phrase about the first of
+ * them. 0 and NULL: none so far.
+ */
+uint64_t tracelog_missed(const struct tracelog_reader *r, const char **why);
+
+/* True for a flight recorder's log that does not begin where the recording did: older files were removed. */
+bool tracelog_is_rest(const struct tracelog_reader *r);
 
 /* Where the event that was read last lies in the log, to read it again; it never goes down. */
 uint64_t tracelog_position(const struct tracelog_reader *r);

@@ -96,6 +96,17 @@ static struct wc_error *get_enumerators(struct tracelog_decoder *d, struct curso
 	return NULL;
 }
 
+static void keep_watch(struct tracelog_decoder *d, const struct watch_event *w)
+{
+	struct tracelog_watched *watch;
+
+	if (w->id >= TRACELOG_HIT_WATCHES)
+		return;
+	watch = &d->watch[w->id];
+	d->watch_moved |= watch->known && watch->addr != w->addr;
+	*watch = (struct tracelog_watched){ w->addr, true };
+}
+
 static struct wc_error *get_watch(struct tracelog_decoder *d, struct cursor *c, struct watch_event *w)
 {
 	struct wc_error *err;
@@ -123,6 +134,8 @@ static struct wc_error *get_watch(struct tracelog_decoder *d, struct cursor *c, 
 	if (w->size < 1 || w->size > WATCH_SIZE_MAX || w->access > ACCESS_EXECUTE ||
 	    w->type.kind > VALUE_AGGREGATE || w->type.bit_offset + w->type.bit_size > 64)
 		c->bad = true;
+	if (!c->bad)
+		keep_watch(d, w);
 	err = get_enumerators(d, c, &w->type);
 	if (!err && has_more(c)) {
 		w->per_thread = get_u8(c) != 0;
@@ -187,6 +200,38 @@ static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trac
 	a->frame = stack->frame;
 }
 
+static void get_hit(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e)
+{
+	struct access_event *a = &e->access;
+	const struct tracelog_stack *stack;
+	struct tracelog_hit hit;
+
+	e->type = EVENT_ACCESS;
+	get_bytes(c, &hit, sizeof(hit));
+	stack = map64_get(&d->stacks, hit.stack);
+	if (!stack || !d->watch[hit.watch].known || hit.size < 1 || hit.size > 8 ||
+	    hit.before_ns > e->time_ns) {
+		c->bad = true;
+		return;
+	}
+	e->time_ns -= hit.before_ns;
+	a->watch = hit.watch;
+	a->pid = tracelog_process_of(d, hit.tid);
+	a->tid = hit.tid;
+	a->addr = d->watch[hit.watch].addr + (hit.flags >> TRACELOG_HIT_OFFSET_SHIFT);
+	a->size = hit.size;
+	a->has_old = hit.flags & TRACELOG_HIT_OLD;
+	a->has_new = hit.flags & TRACELOG_HIT_NEW;
+	a->displaced = hit.flags & TRACELOG_HIT_DISPLACED;
+	a->old_value = hit.old_value;
+	a->new_value = hit.new_value;
+	memcpy(a->regs.r, hit.regs, sizeof(a->regs.r));
+	a->syscall = -1;
+	a->walk_end = stack->walk_end;
+	a->nframes = stack->nframes;
+	a->frame = stack->frame;
+}
+
 /* A thread belongs to the process that was told last. False: no memory. */
 static bool keep_process(struct tracelog_decoder *d, int32_t pid, int32_t tid)
 {
@@ -209,6 +254,37 @@ static struct wc_error *get_thread_process(struct tracelog_decoder *d, struct cu
 	int32_t pid = (int32_t)get_u32(c), tid = (int32_t)get_u32(c);
 
 	return c->bad || keep_process(d, pid, tid) ? NULL : &wc_enomem;
+}
+
+/* Told before, and this reader has seen it. False: *err, or it has not. */
+static bool is_known(struct map64 *told, uint64_t key, uint64_t value, struct wc_error **err)
+{
+	*err = NULL;
+	if ((uint64_t)(uintptr_t)map64_get(told, key) == value)
+		return true;
+	if (!map64_put(told, key, (void *)(uintptr_t)value))
+		*err = &wc_enomem;
+	return false;
+}
+
+static struct wc_error *know_thread(struct tracelog_decoder *d, const struct thread_event *t, bool *known)
+{
+	struct wc_error *err = NULL;
+
+	*known = false;
+	if (d->ring)
+		*known = is_known(&d->threads, (uint32_t)t->tid, (uint32_t)t->pid, &err);
+	return err || keep_process(d, t->pid, t->tid) ? err : &wc_enomem;
+}
+
+static struct wc_error *know(struct tracelog_decoder *d, struct map64 *told, uint64_t key, bool *known)
+{
+	struct wc_error *err = NULL;
+
+	*known = false;
+	if (d->ring)
+		*known = is_known(told, key, 1, &err);
+	return err;
 }
 
 static void get_tag(struct cursor *c, struct tag_event *t)
@@ -315,11 +391,79 @@ static struct wc_error *keep_stack(struct tracelog_decoder *d, struct cursor *c)
 	return NULL;
 }
 
+static enum decode_result get_retold(struct cursor *c)
+{
+	switch (get_u8(c)) {
+	case RETOLD_BEGIN:
+		return DECODE_RETOLD_BEGIN;
+	case RETOLD_END:
+		return DECODE_RETOLD_END;
+	default:
+		c->bad = true;
+		return DECODE_DAMAGED;
+	}
+}
+
+/* The events that only a log has. *@what is DECODE_EVENT when it is one for the caller. */
+static struct wc_error *decode_own(struct tracelog_decoder *d, uint16_t id, struct cursor *c,
+				   struct trace_event *ret, enum decode_result *what)
+{
+	struct wc_error *err = NULL;
+	bool known = true;
+
+	switch (id) {
+	case TRACELOG_ID_HIT:
+		get_hit(d, c, ret);
+		known = false;
+		break;
+	case TRACELOG_ID_CAPTURE_VALUE:
+		get_capture(d, c, ret, true);
+		known = false;
+		break;
+	case TRACELOG_ID_RETURN_ERROR:
+		err = tracelog_decode_step(d, id, c, ret);
+		known = false;
+		break;
+	case TRACELOG_ID_THREAD_PROCESS:
+		err = get_thread_process(d, c);
+		break;
+	case TRACELOG_ID_STACK:
+		err = keep_stack(d, c);
+		break;
+	case TRACELOG_ID_THREAD_AGAIN:
+		ret->type = EVENT_THREAD;
+		get_thread(c, &ret->thread);
+		if (!c->bad)
+			err = know_thread(d, &ret->thread, &known);
+		break;
+	case TRACELOG_ID_CODE_AGAIN:
+		ret->type = EVENT_CODE;
+		get_code(c, &ret->code);
+		if (!c->bad)
+			err = know(d, &d->code, ret->code.pc, &known);
+		break;
+	case TRACELOG_ID_TAG_AGAIN:
+		ret->type = EVENT_TAG;
+		get_tag(c, &ret->tag);
+		if (!c->bad)
+			err = know(d, &d->tags, ret->tag.id, &known);
+		break;
+	case TRACELOG_ID_RETOLD:
+		*what = get_retold(c);
+		return NULL;
+	default:
+		break;
+	}
+	*what = known ? DECODE_SKIPPED : DECODE_EVENT;
+	return err;
+}
+
 struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracelog_raw *raw,
 				 struct trace_event *ret, enum decode_result *what)
 {
 	struct cursor c = { .p = raw->payload, .end = raw->payload + raw->len };
 	struct wc_error *err = NULL;
+	bool known;
 
 	*ret = (struct trace_event){ .type = raw->id, .time_ns = raw->time_ns };
 	*what = DECODE_EVENT;
@@ -329,8 +473,8 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 		break;
 	case EVENT_THREAD:
 		get_thread(&c, &ret->thread);
-		if (!c.bad && !keep_process(d, ret->thread.pid, ret->thread.tid))
-			err = &wc_enomem;
+		if (!c.bad)
+			err = know_thread(d, &ret->thread, &known);
 		break;
 	case EVENT_MODULE:
 	case EVENT_MODULE_GONE:
@@ -341,6 +485,8 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 		break;
 	case EVENT_CODE:
 		get_code(&c, &ret->code);
+		if (!c.bad)
+			err = know(d, &d->code, ret->code.pc, &known);
 		break;
 	case EVENT_ACCESS:
 		get_access(d, &c, ret);
@@ -356,10 +502,11 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 		break;
 	case EVENT_TAG:
 		get_tag(&c, &ret->tag);
+		if (!c.bad)
+			err = know(d, &d->tags, ret->tag.id, &known);
 		break;
 	case EVENT_CAPTURE:
-	case TRACELOG_ID_CAPTURE_VALUE:
-		get_capture(d, &c, ret, raw->id == TRACELOG_ID_CAPTURE_VALUE);
+		get_capture(d, &c, ret, false);
 		break;
 	case EVENT_SYMBOL:
 		err = get_symbol(d, &c, &ret->symbol);
@@ -371,22 +518,13 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 	case EVENT_RANGE:
 	case EVENT_CALL:
 	case EVENT_RETURN:
-	case TRACELOG_ID_RETURN_ERROR:
 	case EVENT_STEP:
 	case EVENT_SIGNAL:
 	case EVENT_STOOD:
 		err = tracelog_decode_step(d, raw->id, &c, ret);
 		break;
-	case TRACELOG_ID_THREAD_PROCESS:
-		err = get_thread_process(d, &c);
-		*what = DECODE_SKIPPED;
-		break;
-	case TRACELOG_ID_STACK:
-		err = keep_stack(d, &c);
-		*what = DECODE_SKIPPED;
-		break;
 	default:
-		*what = DECODE_SKIPPED;
+		err = decode_own(d, raw->id, &c, ret, what);
 		break;
 	}
 	if (c.bad)
@@ -394,7 +532,7 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 	return err;
 }
 
-void tracelog_decoder_deinit(struct tracelog_decoder *d)
+void tracelog_decoder_next_file(struct tracelog_decoder *d)
 {
 	size_t i;
 
@@ -402,7 +540,22 @@ void tracelog_decoder_deinit(struct tracelog_decoder *d)
 		if (d->stacks.slot[i].used)
 			free(d->stacks.slot[i].value);
 	map64_deinit(&d->stacks);
+}
+
+void tracelog_decoder_forget(struct tracelog_decoder *d)
+{
+	tracelog_decoder_next_file(d);
 	map64_deinit(&d->processes);
+	map64_deinit(&d->threads);
+	map64_deinit(&d->code);
+	map64_deinit(&d->tags);
+	memset(d->watch, 0, sizeof(d->watch));
+	d->last_tid = d->last_pid = 0;
+}
+
+void tracelog_decoder_deinit(struct tracelog_decoder *d)
+{
+	tracelog_decoder_forget(d);
 	free(d->enumerators);
 	free(d->names);
 	free(d->functions);

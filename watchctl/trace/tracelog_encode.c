@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/tracelog_check.h"
 #include "watchctl/trace/tracelog_encode_step.h"
 #include "watchctl/trace/tracelog_put.h"
 
@@ -26,7 +27,31 @@ static void patch(struct encoder *c, size_t at, const void *bytes, size_t n)
 	memcpy(c->buf + at, bytes, n);
 }
 
-void encode_packet_head(struct encoder *c, size_t len, const struct packet_head *h)
+size_t encode_packet_start(unsigned int major)
+{
+	return major == 1 ? TRACELOG_PACKET_HEAD : TRACELOG_PACKET_START;
+}
+
+void encode_packet_begin(struct encoder *c, unsigned int major)
+{
+	static const uint8_t zero[TRACELOG_PACKET_START];
+
+	encode_bytes(c, zero, encode_packet_start(major));
+}
+
+static void put_checksum(struct encoder *c, size_t len, uint64_t time_ns)
+{
+	uint16_t id = TRACELOG_ID_CHECKSUM;
+	uint32_t size = TRACELOG_EVENT_HEAD + sizeof(uint32_t), sum;
+
+	patch(c, TRACELOG_PACKET_HEAD, &id, sizeof(id));
+	patch(c, TRACELOG_PACKET_HEAD + TRACELOG_OFF_TIME, &time_ns, sizeof(time_ns));
+	patch(c, TRACELOG_PACKET_HEAD + TRACELOG_OFF_SIZE, &size, sizeof(size));
+	sum = tracelog_packet_checksum(c->buf, len);
+	patch(c, TRACELOG_OFF_CHECKSUM, &sum, sizeof(sum));
+}
+
+void encode_packet_head(struct encoder *c, size_t len, const struct packet_head *h, unsigned int major)
 {
 	uint32_t magic = TRACELOG_MAGIC, stream = 0;
 	uint64_t bits = (uint64_t)len * 8;
@@ -39,12 +64,16 @@ void encode_packet_head(struct encoder *c, size_t len, const struct packet_head 
 	patch(c, TRACELOG_OFF_CONTENT, &bits, sizeof(bits));
 	patch(c, TRACELOG_OFF_PACKET, &bits, sizeof(bits));
 	patch(c, TRACELOG_OFF_DISCARDED, &h->discarded, sizeof(h->discarded));
+	if (major > 1)
+		put_checksum(c, len, h->begin);
 }
 
-void encode_next_packet(struct encoder *c, size_t len)
+void encode_next_packet(struct encoder *c, size_t len, unsigned int major)
 {
-	memmove(c->buf + TRACELOG_PACKET_HEAD, c->buf + len, c->len - len);
-	c->len = TRACELOG_PACKET_HEAD + (c->len - len);
+	size_t start = encode_packet_start(major);
+
+	memmove(c->buf + start, c->buf + len, c->len - len);
+	c->len = start + (c->len - len);
 }
 
 size_t encode_event_begin(struct encoder *c)
@@ -304,4 +333,29 @@ void encode_thread_process(struct encoder *c, int32_t pid, int32_t tid)
 {
 	put_u32(c, pid);
 	put_u32(c, tid);
+}
+
+void encode_hit(struct encoder *c, const struct access_event *a, const struct hit_ref *h)
+{
+	struct tracelog_hit hit = {
+		.watch = (uint8_t)a->watch,
+		.flags = (uint8_t)((a->addr - h->watch_addr) << TRACELOG_HIT_OFFSET_SHIFT),
+		.size = (uint8_t)a->size,
+		.tid = a->tid,
+		.stack = h->stack,
+		.before_ns = h->before_ns,
+	};
+
+	if (a->displaced)
+		hit.flags |= TRACELOG_HIT_DISPLACED;
+	if (a->has_old) {
+		hit.flags |= TRACELOG_HIT_OLD;
+		hit.old_value = a->old_value;
+	}
+	if (a->has_new) {
+		hit.flags |= TRACELOG_HIT_NEW;
+		hit.new_value = a->new_value;
+	}
+	memcpy(hit.regs, a->regs.r, sizeof(hit.regs));
+	encode_bytes(c, &hit, sizeof(hit));
 }

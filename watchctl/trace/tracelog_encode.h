@@ -17,15 +17,22 @@ struct encoder {
 
 void encode_bytes(struct encoder *c, const void *bytes, size_t n);
 
-/* The head of the packet whose @len bytes, head included, @c begins with: room for it must be there. */
 struct packet_head {
 	const uint8_t *uuid;
 	uint64_t begin, end, discarded;
 };
-void encode_packet_head(struct encoder *c, size_t len, const struct packet_head *h);
+
+/* Room in the empty @c for the head and the checksum of a packet, or (@major is 1) the head alone. */
+void encode_packet_begin(struct encoder *c, unsigned int major);
+
+/* Fills the room at the beginning of @c in: what begins there is the packet of @len bytes. */
+void encode_packet_head(struct encoder *c, size_t len, const struct packet_head *h, unsigned int major);
+
+/* Where the events of a packet begin. */
+size_t encode_packet_start(unsigned int major);
 
 /* The packet of @len bytes has been written: what is behind it in @c begins the next one. */
-void encode_next_packet(struct encoder *c, size_t len);
+void encode_next_packet(struct encoder *c, size_t len, unsigned int major);
 
 /* Room for an event's head; returns where it is. After the fields, encode_event_head() fills it in. */
 size_t encode_event_begin(struct encoder *c);
@@ -46,6 +53,17 @@ void encode_stack(struct encoder *c, uint32_t id, const struct stack_ref *s);
 
 /* The fields of a capture that was @before_ns earlier than its event's timestamp says. */
 void encode_capture(struct encoder *c, const struct capture_event *e, uint32_t stack, uint64_t before_ns);
+
+/*
+ * The fields of a hit: an access of the bytes of its watch, which is at @watch_addr, that was @before_ns
+ * earlier than its event's timestamp says.
+ */
+struct hit_ref {
+	uint64_t watch_addr;
+	uint32_t stack;
+	uint32_t before_ns;
+};
+void encode_hit(struct encoder *c, const struct access_event *a, const struct hit_ref *h);
 
 void encode_thread_process(struct encoder *c, int32_t pid, int32_t tid);
 

@@ -19,6 +19,8 @@ static const char head_text[] =
 		  "\n"
 		  "/* Recorded by watchctl, see watchctl-log(5). `babeltrace2 DIRECTORY` prints it. */\n"
 		  "\n"
+		  "typealias integer { size = 1; align = 1; signed = false; } := uint1_t;\n"
+		  "typealias integer { size = 5; align = 1; signed = false; } := uint5_t;\n"
 		  "typealias integer { size = 8; align = 8; signed = false; } := uint8_t;\n"
 		  "typealias integer { size = 16; align = 8; signed = false; } := uint16_t;\n"
 		  "typealias integer { size = 32; align = 8; signed = false; } := uint32_t;\n"
@@ -27,6 +29,7 @@ static const char head_text[] =
 		  "typealias integer { size = 32; align = 8; signed = true; } := int32_t;\n"
 		  "typealias integer { size = 64; align = 8; signed = true; } := int64_t;\n"
 		  "typealias integer { size = 8; align = 8; signed = false; base = 16; } := hex8_t;\n"
+		  "typealias integer { size = 32; align = 8; signed = false; base = 16; } := hex32_t;\n"
 		  "typealias integer { size = 64; align = 8; signed = false; base = 16; } := hex64_t;\n"
 		  "\n"
 		  "trace {\n"
@@ -276,6 +279,73 @@ static const char events_text[] =
 	"\t\tint32_t pid;\n"
 	"\t\tint32_t tid;\n"
 	"\t};\n"
+	"};\n"
+	"event {\n"
+	"\tname = \"hit\";\n\tid = 260;\n\tstream_id = 0;\n"
+	"\tfields := struct {\n"
+	"\t\tuint8_t watch;\n"
+	"\t\tuint1_t has_old;\n"
+	"\t\tuint1_t has_new;\n"
+	"\t\tuint1_t displaced;\n"
+	"\t\tuint5_t offset;\n"
+	"\t\tuint8_t size;\n"
+	"\t\tint32_t tid;\n"
+	"\t\tuint32_t stack;\n"
+	"\t\tuint32_t before_ns;\n"
+	"\t\thex64_t old_value;\n"
+	"\t\thex64_t new_value;\n"
+	"\t\tstruct {\n"
+	"\t\t\thex64_t rax; hex64_t rdx; hex64_t rcx; hex64_t rbx;\n"
+	"\t\t\thex64_t rsi; hex64_t rdi; hex64_t rbp; hex64_t rsp;\n"
+	"\t\t\thex64_t r8; hex64_t r9; hex64_t r10; hex64_t r11;\n"
+	"\t\t\thex64_t r12; hex64_t r13; hex64_t r14; hex64_t r15;\n"
+	"\t\t\thex64_t rip; hex64_t rflags; hex64_t fs_base;\n"
+	"\t\t} regs;\n"
+	"\t};\n"
+	"};\n"
+	"event {\n"
+	"\tname = \"checksum\";\n\tid = 261;\n\tstream_id = 0;\n"
+	"\tfields := struct {\n"
+	"\t\thex32_t crc32c;\n"
+	"\t};\n"
+	"};\n"
+	"event {\n"
+	"\tname = \"retold\";\n\tid = 262;\n\tstream_id = 0;\n"
+	"\tfields := struct {\n"
+	"\t\tenum : uint8_t { end = 0, begin = 1 } what;\n"
+	"\t};\n"
+	"};\n"
+	"event {\n"
+	"\tname = \"thread_again\";\n\tid = 263;\n\tstream_id = 0;\n"
+	"\tfields := struct {\n"
+	"\t\tint32_t pid;\n"
+	"\t\tint32_t tid;\n"
+	"\t\tstring comm;\n"
+	"\t\tint32_t creator;\n"
+	"\t\tuint64_t creating_call;\n"
+	"\t\thex64_t stack_start;\n"
+	"\t\thex64_t stack_end;\n"
+	"\t};\n"
+	"};\n"
+	"event {\n"
+	"\tname = \"code_again\";\n\tid = 264;\n\tstream_id = 0;\n"
+	"\tfields := struct {\n"
+	"\t\thex64_t pc;\n"
+	"\t\thex64_t function_start;\n"
+	"\t\tuint8_t before_len;\n"
+	"\t\thex8_t before[before_len];\n"
+	"\t\tuint8_t at_len;\n"
+	"\t\thex8_t at[at_len];\n"
+	"\t};\n"
+	"};\n"
+	"event {\n"
+	"\tname = \"tag_again\";\n\tid = 265;\n\tstream_id = 0;\n"
+	"\tfields := struct {\n"
+	"\t\tuint32_t tag;\n"
+	"\t\tuint8_t has_name;\n"
+	"\t\tuint64_t number;\n"
+	"\t\tstring name;\n"
+	"\t};\n"
 	"};\n";
 
 static void uuid_text(const uint8_t uuid[16], char text[37])
@@ -495,7 +565,8 @@ static struct wc_error *foreign_trace(const char *path, const struct word *trace
 			    path, name);
 }
 
-struct wc_error *tracelog_metadata_parse(const char *path, const char *text, size_t len, uint8_t uuid[16])
+struct wc_error *tracelog_metadata_parse(const char *path, const char *text, size_t len,
+					 struct tracelog_identity *ret)
 {
 	struct word tracer = { 0 }, id;
 	unsigned long major, minor;
@@ -523,6 +594,8 @@ struct wc_error *tracelog_metadata_parse(const char *path, const char *text, siz
 				    path, major, minor, TRACELOG_MAJOR);
 	if (major < 1)
 		return wc_error_new(WC_ELOG, "%s has the unknown format version %lu.%lu", path, major, minor);
-	memcpy(uuid, bytes, sizeof(bytes));
+	memcpy(ret->uuid, bytes, sizeof(bytes));
+	ret->major = major;
+	ret->minor = minor;
 	return NULL;
 }

@@ -26,7 +26,7 @@ struct tracelog_symbols {
 	char *path;
 	int dir, fd;
 	char name[32]; /* in dir, until it is renamed */
-	uint8_t uuid[16];
+	struct tracelog_identity id;
 	uint64_t time_ns;
 	char *metadata; /* to be written; NULL: it is as it should be */
 	struct encoder packet;
@@ -85,19 +85,19 @@ static struct wc_error *read_metadata(struct tracelog_symbols *s, char **ret)
 	while (len < METADATA_MAX && (n = read(fd, text + len, METADATA_MAX - len)) > 0)
 		len += (size_t)n;
 	text[len] = '\0';
-	err = tracelog_metadata_parse(s->path, text, len, s->uuid);
+	err = tracelog_metadata_parse(s->path, text, len, &s->id);
 	if (!err)
 		*ret = take_ptr(text);
 	return err;
 }
 
-/* Creates @name with the owner and the permissions of the log's events: who could read these still can. */
+/* Creates @name with the owner and the permissions of the log's metadata: who could read that still can. */
 static struct wc_error *create(struct tracelog_symbols *s, const char *name, int *ret)
 {
 	struct stat st;
 	int fd;
 
-	if (fstatat(s->dir, "events", &st, 0) < 0)
+	if (fstatat(s->dir, "metadata", &st, 0) < 0)
 		return cannot_write(s, errno);
 	unlinkat(s->dir, name, 0); /* what an earlier process of our number may have left */
 	fd = openat(s->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -113,14 +113,6 @@ static struct wc_error *create(struct tracelog_symbols *s, const char *name, int
 	fchmod(fd, st.st_mode & 0666);
 	*ret = fd;
 	return NULL;
-}
-
-static const uint8_t zero[TRACELOG_PACKET_HEAD];
-
-static void begin_packet(struct tracelog_symbols *s)
-{
-	s->packet.len = 0;
-	encode_bytes(&s->packet, zero, TRACELOG_PACKET_HEAD);
 }
 
 struct wc_error *tracelog_symbols_create(const char *path, uint64_t time_ns, struct tracelog_symbols **ret)
@@ -151,7 +143,7 @@ struct wc_error *tracelog_symbols_create(const char *path, uint64_t time_ns, str
 	err = create(s, s->name, &s->fd);
 	if (err)
 		return err;
-	begin_packet(s);
+	encode_packet_begin(&s->packet, s->id.major);
 	*ret = take_ptr(s);
 	return NULL;
 }
@@ -161,29 +153,30 @@ static struct wc_error *write_packet(struct tracelog_symbols *s, size_t len)
 {
 	struct wc_error *err;
 
-	encode_packet_head(&s->packet, len, &(struct packet_head){ s->uuid, s->time_ns, s->time_ns, 0 });
+	encode_packet_head(&s->packet, len, &(struct packet_head){ s->id.uuid, s->time_ns, s->time_ns, 0 },
+			   s->id.major);
 	err = write_bytes(s, s->fd, s->packet.buf, len);
 	if (err)
 		return err;
-	encode_next_packet(&s->packet, len);
+	encode_next_packet(&s->packet, len, s->id.major);
 	return NULL;
 }
 
 struct wc_error *tracelog_symbols_put(struct tracelog_symbols *s, const struct symbol_event *e)
 {
 	const struct trace_event event = { .type = EVENT_SYMBOL, .time_ns = s->time_ns, .symbol = *e };
-	size_t start = encode_event_begin(&s->packet);
+	size_t first = encode_packet_start(s->id.major), start = encode_event_begin(&s->packet);
 
 	encode_fields(&s->packet, &event, 0);
 	if (s->packet.no_memory)
 		return &wc_enomem;
 	/* Names that no reader would take: the address goes without. */
-	if (s->packet.len - start > TRACELOG_PACKET_MAX - TRACELOG_PACKET_HEAD) {
+	if (s->packet.len - start > TRACELOG_PACKET_MAX - first) {
 		s->packet.len = start;
 		return NULL;
 	}
 	encode_event_head(&s->packet, start, EVENT_SYMBOL, s->time_ns);
-	if (s->packet.len > TRACELOG_PACKET_SIZE && start > TRACELOG_PACKET_HEAD)
+	if (s->packet.len > TRACELOG_PACKET_SIZE && start > first)
 		return write_packet(s, start);
 	return NULL;
 }
@@ -211,7 +204,7 @@ struct wc_error *tracelog_symbols_commit(struct tracelog_symbols *s)
 {
 	struct wc_error *err = NULL;
 
-	if (s->packet.len > TRACELOG_PACKET_HEAD)
+	if (s->packet.len > encode_packet_start(s->id.major))
 		err = write_packet(s, s->packet.len);
 	if (!err && s->metadata)
 		err = replace_metadata(s);

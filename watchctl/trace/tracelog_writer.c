@@ -1,30 +1,27 @@
 /*
- * The writer keeps one packet in memory, its first TRACELOG_PACKET_HEAD bytes reserved for the
- * header. An event is encoded at the end; when the packet has become too large by that, what was
- * there before is written out and the new event moves to the front of the next packet.
+ * The writer keeps one packet in memory, its first TRACELOG_PACKET_START bytes reserved for the header and
+ * the checksum. An event is encoded at the end; when the packet has become too large by that, what was there
+ * before is written out and the new event moves to the front of the next packet.
+ *
+ * A flight recorder goes on to the next file between two events that were put, never between an event and
+ * what is told for its sake.
  */
-#include "watchctl/trace/tracelog.h"
+#include "watchctl/trace/tracelog_writer.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <time.h>
 
-#include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/base/map64.h"
-#include "watchctl/base/vec.h"
-#include "watchctl/base/write_all.h"
-#include "watchctl/trace/tracelog_encode.h"
-#include "watchctl/trace/tracelog_format.h"
+#include "watchctl/trace/tracelog_files.h"
 
 /* Distinct stacks remembered; beyond that all are forgotten, and later written anew. */
 #define STACKS_BYTES_MAX (64u << 20)
 #define PROCESSES_MAX (1u << 17) /* likewise, threads */
+
+#define TIME_SHARE 16	 /* of the time to keep that a file gets */
+#define RETOLD_SHARE 8	 /* of the bound, at most, that the beginning of each file may take */
+#define RETOLD_OF_FILE 4 /* a file has at least so many times what its beginning takes */
 
 struct seen_stack {
 	struct seen_stack *next; /* same hash */
@@ -34,50 +31,27 @@ struct seen_stack {
 	uint64_t frame[];
 };
 
-struct tracelog_writer {
-	char *path;
-	int fd;
-	uint8_t uuid[16];
-	uint64_t file_size; /* whole packets only */
-	bool failed;
-
-	struct encoder packet;
-	uint64_t begin, end; /* times of the first and last event in the packet */
-	uint64_t last_time;
-	uint64_t discarded;
-
-	struct map64 stacks; /* hash -> struct seen_stack */
-	size_t stacks_bytes;
-	uint32_t next_stack;
-	struct map64 processes; /* tid -> pid, as a reader has it */
-};
-
 /* Packets */
-
-static struct wc_error *abandon(struct tracelog_writer *w, int err)
-{
-	w->failed = true;
-	/* Half a packet would only be noise to a reader; if this fails too, the reader copes with it. */
-	if (ftruncate(w->fd, w->file_size) < 0)
-		err = err ? err : errno;
-	return wc_error_hint(wc_error_errno(WC_ELOG, err, "cannot write the log %s", w->path),
-			     "the %llu bytes written before are whole and can be reported; to record more, "
-			     "free space or choose another place for the log",
-			     (unsigned long long)w->file_size);
-}
 
 /* Writes the first @len bytes of the packet; the events behind them, if any, start the next one. */
 static struct wc_error *write_packet(struct tracelog_writer *w, size_t len)
 {
-	int err;
+	const struct packet_head head = { w->uuid, w->begin, w->end, w->discarded };
+	struct wc_error *err;
 
-	encode_packet_head(&w->packet, len, &(struct packet_head){ w->uuid, w->begin, w->end, w->discarded });
-	err = write_all(w->fd, w->packet.buf, len);
-	if (err)
-		return abandon(w, err);
-	w->file_size += len;
-	encode_next_packet(&w->packet, len);
+	encode_packet_head(&w->packet, len, &head, TRACELOG_MAJOR);
+	err = tracelog_ring_write(&w->files, w->packet.buf, len, w->end);
+	if (err) {
+		w->failed = true;
+		return err;
+	}
+	encode_next_packet(&w->packet, len, TRACELOG_MAJOR);
 	return NULL;
+}
+
+static struct wc_error *write_rest(struct tracelog_writer *w)
+{
+	return w->packet.len > TRACELOG_PACKET_START ? write_packet(w, w->packet.len) : NULL;
 }
 
 /* Reserves the event's header and returns where it is. */
@@ -100,16 +74,25 @@ static struct wc_error *event_end(struct tracelog_writer *w, size_t start, uint1
 	w->last_time = time_ns;
 
 	encode_event_head(&w->packet, start, id, time_ns);
-	if (w->packet.len > TRACELOG_PACKET_SIZE && start > TRACELOG_PACKET_HEAD) {
+	if (w->packet.len > w->packet_max && start > TRACELOG_PACKET_START) {
 		err = write_packet(w, start);
 		if (err)
 			return err;
-		start = TRACELOG_PACKET_HEAD;
+		start = TRACELOG_PACKET_START;
 	}
-	if (start == TRACELOG_PACKET_HEAD)
+	if (start == TRACELOG_PACKET_START)
 		w->begin = time_ns;
 	w->end = time_ns;
 	return NULL;
+}
+
+static struct wc_error *put_told(struct tracelog_writer *w, const struct told *t, uint16_t id,
+				 uint64_t time_ns)
+{
+	size_t start = event_begin(w);
+
+	encode_bytes(&w->packet, t->fields, t->len);
+	return event_end(w, start, id, time_ns);
 }
 
 /* Stacks */
@@ -126,7 +109,7 @@ static uint64_t stack_hash(const struct stack_ref *a)
 	return h;
 }
 
-static void forget_stacks(struct tracelog_writer *w)
+void tracelog_forget_stacks(struct tracelog_writer *w)
 {
 	struct seen_stack *s, *next;
 	size_t i;
@@ -141,11 +124,25 @@ static void forget_stacks(struct tracelog_writer *w)
 	w->stacks_bytes = 0;
 }
 
+static struct wc_error *tell_code_again(struct tracelog_writer *w, uint64_t pc, uint64_t time_ns)
+{
+	const struct told *t = retell_code(&w->retell, pc);
+
+	return t ? put_told(w, t, TRACELOG_ID_CODE_AGAIN, time_ns) : NULL;
+}
+
 static struct wc_error *write_stack(struct tracelog_writer *w, const struct stack_ref *a, uint32_t id,
 				    uint64_t time_ns)
 {
-	size_t start = event_begin(w);
+	struct wc_error *err = NULL;
+	size_t start;
+	uint32_t i;
 
+	for (i = 0; w->ring && i < a->nframes && !err; i++)
+		err = tell_code_again(w, a->frame[i], time_ns);
+	if (err)
+		return err;
+	start = event_begin(w);
 	encode_stack(&w->packet, id, a);
 	return event_end(w, start, TRACELOG_ID_STACK, time_ns);
 }
@@ -167,7 +164,7 @@ static struct wc_error *stack_id(struct tracelog_writer *w, const struct stack_r
 		}
 	}
 	if (w->stacks_bytes > STACKS_BYTES_MAX) {
-		forget_stacks(w);
+		tracelog_forget_stacks(w);
 		first = NULL;
 	}
 
@@ -191,7 +188,7 @@ static struct wc_error *stack_id(struct tracelog_writer *w, const struct stack_r
 	return NULL;
 }
 
-/* Captures */
+/* Threads */
 
 static bool remember_process(struct tracelog_writer *w, int32_t pid, int32_t tid)
 {
@@ -199,21 +196,42 @@ static bool remember_process(struct tracelog_writer *w, int32_t pid, int32_t tid
 	 */
 	if (w->processes.n > PROCESSES_MAX)
 		map64_deinit(&w->processes);
+	w->last_tid = tid;
+	w->last_pid = pid;
 	return map64_put(&w->processes, (uint32_t)tid, (void *)(uintptr_t)(uint32_t)pid);
 }
 
-/* A capture carries its tid alone: what a reader makes of that must be @pid. */
+/* An event that carries its tid alone: what a reader makes of that must be @pid. */
 static struct wc_error *know_process(struct tracelog_writer *w, int32_t pid, int32_t tid, uint64_t time_ns)
 {
+	const struct told *t;
 	size_t start;
 
-	if ((uint32_t)(uintptr_t)map64_get(&w->processes, (uint32_t)tid) == (uint32_t)pid)
+	if (w->last_tid == tid && w->last_pid == pid)
 		return NULL;
+	if ((uint32_t)(uintptr_t)map64_get(&w->processes, (uint32_t)tid) == (uint32_t)pid) {
+		w->last_tid = tid;
+		w->last_pid = pid;
+		return NULL;
+	}
 	if (!remember_process(w, pid, tid))
 		return &wc_enomem;
+	retell_seen(&w->retell, pid);
+	t = retell_thread(&w->retell, pid, tid);
+	if (t)
+		return put_told(w, t, TRACELOG_ID_THREAD_AGAIN, time_ns);
 	start = event_begin(w);
 	encode_thread_process(&w->packet, pid, tid);
 	return event_end(w, start, TRACELOG_ID_THREAD_PROCESS, time_ns);
+}
+
+/* Captures */
+
+static struct wc_error *tell_tag_again(struct tracelog_writer *w, uint32_t tag, uint64_t time_ns)
+{
+	const struct told *t = w->ring ? retell_tag(&w->retell, tag) : NULL;
+
+	return t ? put_told(w, t, TRACELOG_ID_TAG_AGAIN, time_ns) : NULL;
 }
 
 static struct wc_error *put_capture(struct tracelog_writer *w, const struct trace_event *e)
@@ -228,12 +246,56 @@ static struct wc_error *put_capture(struct tracelog_writer *w, const struct trac
 	assert(k->nframes >= 1 && k->nframes <= STACK_MAX);
 	err = know_process(w, k->pid, k->tid, time_ns);
 	if (!err)
+		err = tell_tag_again(w, k->tag, time_ns);
+	if (!err)
 		err = stack_id(w, &stack, time_ns, &id);
 	if (err)
 		return err;
 	start = event_begin(w);
 	encode_capture(&w->packet, k, id, time_ns - e->time_ns);
 	return event_end(w, start, k->has_value ? TRACELOG_ID_CAPTURE_VALUE : EVENT_CAPTURE, time_ns);
+}
+
+/* Accesses */
+
+/* A hit: an access of some of the bytes of a watch, as most are. What is special has fields for all. */
+static bool is_hit(const struct tracelog_writer *w, const struct access_event *a, uint64_t before_ns)
+{
+	const struct tracelog_watch *watch = &w->watch[a->watch % TRACELOG_HIT_WATCHES];
+
+	return a->watch < TRACELOG_HIT_WATCHES && watch->known && !a->in_kernel && a->addr >= watch->addr &&
+	       a->addr - watch->addr < watch->size && watch->size <= WATCH_SIZE_MAX &&
+	       before_ns <= UINT32_MAX;
+}
+
+static struct wc_error *put_access(struct tracelog_writer *w, const struct trace_event *e)
+{
+	const struct access_event *a = &e->access;
+	const struct stack_ref stack = { a->walk_end, a->nframes, a->frame };
+	uint64_t time_ns = e->time_ns > w->last_time ? e->time_ns : w->last_time;
+	struct hit_ref hit = { 0 };
+	struct wc_error *err;
+	size_t start;
+	bool is;
+
+	assert(a->nframes >= 1 && a->nframes <= STACK_MAX);
+	is = is_hit(w, a, time_ns - e->time_ns);
+	err = is || w->ring ? know_process(w, a->pid, a->tid, time_ns) : NULL;
+	if (!err)
+		err = stack_id(w, &stack, time_ns, &hit.stack);
+	if (!err && w->ring && a->regs.r[WREG_RIP] != a->frame[0])
+		err = tell_code_again(w, a->regs.r[WREG_RIP], time_ns);
+	if (err)
+		return err;
+	start = event_begin(w);
+	if (!is) {
+		encode_fields(&w->packet, e, hit.stack);
+		return event_end(w, start, EVENT_ACCESS, time_ns);
+	}
+	hit.watch_addr = w->watch[a->watch].addr;
+	hit.before_ns = (uint32_t)(time_ns - e->time_ns);
+	encode_hit(&w->packet, a, &hit);
+	return event_end(w, start, TRACELOG_ID_HIT, time_ns);
 }
 
 /* Step recordings */
@@ -270,9 +332,6 @@ static bool thread_of(const struct trace_event *e, int32_t *pid, int32_t *tid)
 static bool stack_of(const struct trace_event *e, struct stack_ref *ret)
 {
 	switch (e->type) {
-	case EVENT_ACCESS:
-		*ret = (struct stack_ref){ e->access.walk_end, e->access.nframes, e->access.frame };
-		return true;
 	case EVENT_CALL:
 		*ret = (struct stack_ref){ e->call.walk_end, e->call.nframes, e->call.frame };
 		return true;
@@ -307,29 +366,166 @@ static uint16_t id_of(const struct trace_event *e)
 	return e->type == EVENT_RETURN && e->ret.has_error ? TRACELOG_ID_RETURN_ERROR : (uint16_t)e->type;
 }
 
-/* The sink */
+/* The files of a flight recorder */
 
-static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
+static void forget_what_the_file_has(struct tracelog_writer *w)
+{
+	tracelog_forget_stacks(w);
+	w->next_stack = 0;
+	map64_deinit(&w->processes);
+	w->last_tid = w->last_pid = 0;
+}
+
+static struct wc_error *put_retold(struct tracelog_writer *w, enum tracelog_retold what, uint64_t time_ns)
+{
+	const uint8_t field = (uint8_t)what;
+	size_t start = event_begin(w);
+
+	encode_bytes(&w->packet, &field, sizeof(field));
+	return event_end(w, start, TRACELOG_ID_RETOLD, time_ns);
+}
+
+static struct wc_error *retell_one(void *ctx, const struct told *t)
 {
 	struct tracelog_writer *w = ctx;
+
+	return put_told(w, t, t->id, w->last_time);
+}
+
+/* The file before is whole, and ends earlier: whoever reads them by their times reads them in order. */
+static struct wc_error *begin_file(struct tracelog_writer *w)
+{
+	const struct told_sink sink = { retell_one, w };
+	struct wc_error *err = write_rest(w);
+
+	if (!err)
+		err = tracelog_ring_next(&w->files);
+	if (err) {
+		w->failed = true;
+		return err;
+	}
+	forget_what_the_file_has(w);
+	w->file_begin = 0;
+	w->last_time++;
+	err = put_retold(w, RETOLD_BEGIN, w->last_time);
+	if (!err)
+		err = retell_all(&w->retell, w->files.next_number - 1, w->last_time, sink);
+	if (!err)
+		err = put_retold(w, RETOLD_END, w->last_time);
+	w->retold_size = w->files.file[w->files.nfiles - 1].size + w->packet.len;
+	return err;
+}
+
+static uint64_t file_limit(const struct tracelog_writer *w)
+{
+	uint64_t limit = tracelog_ring_file_limit(&w->files), least = RETOLD_OF_FILE * w->retold_size;
+
+	return limit > least ? limit : least;
+}
+
+/* An event of @time_ns belongs into the next file. */
+static bool is_full(const struct tracelog_writer *w, uint64_t time_ns)
+{
+	const struct tracelog_bounds *b = &w->files.bounds;
+
+	if (!w->file_begin)
+		return false;
+	if (w->files.file[w->files.nfiles - 1].size + w->packet.len > file_limit(w))
+		return true;
+	return b->keep_ns && time_ns > w->file_begin && time_ns - w->file_begin > b->keep_ns / TIME_SHARE;
+}
+
+static struct wc_error *turn(struct tracelog_writer *w, uint64_t time_ns)
+{
+	struct wc_error *err = NULL;
+
+	if (is_full(w, time_ns)) {
+		err = begin_file(w);
+		tracelog_ring_expire(&w->files, w->last_time);
+	}
+	if (!w->file_begin)
+		w->file_begin = time_ns > w->last_time ? time_ns : w->last_time + 1;
+	return err;
+}
+
+/* What @e tells will be told again: the @len bytes at @fields. */
+static struct wc_error *keep(struct tracelog_writer *w, const struct trace_event *e, const uint8_t *fields,
+			     size_t len)
+{
+	const uint64_t bytes = w->files.bounds.bytes;
+	struct wc_error *err = retell_keep(&w->retell, e, fields, len);
+
+	if (!err && bytes && w->retell.bytes > bytes / RETOLD_SHARE)
+		retell_shrink(&w->retell);
+	if (err || !bytes || w->retell.bytes <= bytes / RETOLD_SHARE)
+		return err;
+	w->failed = true;
+	return wc_error_hint(wc_error_new(WC_ELOG,
+					  "the bound of %llu bytes is too small for the log %s: what each of "
+					  "its files must repeat takes %zu bytes by now",
+					  (unsigned long long)bytes, w->path, w->retell.bytes),
+			     "allow at least %zu bytes; what was written so far can be reported",
+			     2 * RETOLD_SHARE * w->retell.bytes);
+}
+
+/* The sink */
+
+static void remember_watch(struct tracelog_writer *w, const struct watch_event *e)
+{
+	if (e->id < TRACELOG_HIT_WATCHES)
+		w->watch[e->id] = (struct tracelog_watch){ e->addr, e->size, true };
+}
+
+static struct wc_error *put_other(struct tracelog_writer *w, const struct trace_event *e)
+{
 	struct wc_error *err;
 	uint32_t stack = 0;
 	size_t start;
 
-	if (w->failed)
-		return wc_error_new(WC_ELOG, "the log %s was given up after a write error", w->path);
-	if (e->type == EVENT_CAPTURE)
-		return put_capture(w, e);
 	err = put_before(w, e, &stack);
 	if (err)
 		return err;
 	if (e->type == EVENT_LOST)
 		w->discarded += e->lost.count;
-	if (e->type == EVENT_THREAD && !remember_process(w, e->thread.pid, e->thread.tid))
+	else if (e->type == EVENT_WATCH)
+		remember_watch(w, &e->watch);
+	else if (e->type == EVENT_THREAD && !remember_process(w, e->thread.pid, e->thread.tid))
 		return &wc_enomem;
 	start = event_begin(w);
 	encode_fields(&w->packet, e, stack);
+	if (w->ring && !w->packet.no_memory) {
+		size_t fields = start + TRACELOG_EVENT_HEAD;
+
+		err = keep(w, e, w->packet.buf + fields, w->packet.len - fields);
+		if (err) {
+			w->packet.len = start;
+			return err;
+		}
+	}
 	return event_end(w, start, id_of(e), e->time_ns);
+}
+
+static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
+{
+	struct tracelog_writer *w = ctx;
+	struct wc_error *err = NULL;
+
+	if (w->failed)
+		return wc_error_new(WC_ELOG, "the log %s was given up after a write error", w->path);
+	if (w->ring)
+		err = turn(w, e->time_ns);
+	if (err)
+		return err;
+	switch (e->type) {
+	case EVENT_ACCESS:
+		w->retell.has_begun = true;
+		return put_access(w, e);
+	case EVENT_CAPTURE:
+		w->retell.has_begun = true;
+		return put_capture(w, e);
+	default:
+		return put_other(w, e);
+	}
 }
 
 struct event_sink tracelog_writer_sink(struct tracelog_writer *w)
@@ -337,157 +533,32 @@ struct event_sink tracelog_writer_sink(struct tracelog_writer *w)
 	return (struct event_sink){ .put = writer_put, .ctx = w };
 }
 
+/* What is too old goes also while nothing happens. */
+static struct wc_error *let_old_go(struct tracelog_writer *w, uint64_t now)
+{
+	if (is_full(w, now)) {
+		struct wc_error *err = begin_file(w);
+
+		if (!err)
+			err = write_rest(w);
+		if (err)
+			return err;
+	}
+	tracelog_ring_expire(&w->files, now);
+	return NULL;
+}
+
 struct wc_error *tracelog_writer_flush(struct tracelog_writer *w)
 {
-	if (w->failed || w->packet.len == TRACELOG_PACKET_HEAD)
-		return NULL;
-	return write_packet(w, w->packet.len);
-}
-
-/* Opening and closing */
-
-static void make_uuid(uint8_t uuid[16])
-{
-	if (getrandom(uuid, 16, 0) != 16) {
-		uint64_t seed[2] = { clock_ns(CLOCK_REALTIME), getpid() };
-
-		memcpy(uuid, seed, 16);
-	}
-	uuid[6] = (uuid[6] & 0x0f) | 0x40; /* RFC 4122: random */
-	uuid[8] = (uuid[8] & 0x3f) | 0x80;
-}
-
-static int create_file(int dir, const char *name)
-{
-	return openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-}
-
-static struct wc_error *write_metadata(struct tracelog_writer *w, int dir)
-{
-	uint64_t real = clock_ns(CLOCK_REALTIME), mono = monotonic_ns();
-	scoped(freep) char *text = NULL;
-	scoped(closep) int fd = -1;
-	char host[256] = "";
-	int err;
-
-	gethostname(host, sizeof(host) - 1);
-	text = tracelog_metadata_text(w->uuid, real > mono ? real - mono : 0, host);
-	if (!text)
-		return &wc_enomem;
-	fd = create_file(dir, "metadata");
-	err = fd < 0 ? errno : write_all(fd, text, strlen(text));
-	if (err)
-		return wc_error_errno(WC_ELOG, err, "cannot write the metadata of the log %s", w->path);
-	return NULL;
-}
-
-/* Fills the fresh directory; what it made is removed by the caller on error. */
-static struct wc_error *create_files(struct tracelog_writer *w)
-{
-	scoped(closep) int dir = open(w->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	uint64_t now = monotonic_ns();
 	struct wc_error *err;
 
-	if (dir < 0)
-		return wc_error_errno(WC_ELOG, errno, "cannot open the log's directory %s", w->path);
-	err = write_metadata(w, dir);
-	if (!err) {
-		w->fd = create_file(dir, "events");
-		if (w->fd < 0)
-			err = wc_error_errno(WC_ELOG, errno, "cannot create the log %s", w->path);
-	}
-	if (err) {
-		unlinkat(dir, "metadata", 0);
-		unlinkat(dir, "events", 0);
-	}
+	if (w->failed)
+		return NULL;
+	err = write_rest(w);
+	if (!err && w->ring)
+		err = let_old_go(w, now);
+	if (!err && w->mark >= 0)
+		tracelog_mark_flushed(w->mark, now);
 	return err;
-}
-
-static struct wc_error *make_directory(const char *path)
-{
-	if (mkdir(path, 0700) == 0)
-		return NULL;
-	if (errno == EEXIST)
-		return wc_error_new(WC_ELOG, "log %s exists already; choose another name or remove it", path);
-	if (errno == ENOENT)
-		return wc_error_new(WC_ELOG,
-				    "cannot create the log %s: the directory it should be in does not exist",
-				    path);
-	return wc_error_errno(WC_ELOG, errno, "cannot create the log %s", path);
-}
-
-static void writer_free(struct tracelog_writer *w)
-{
-	if (w->fd >= 0)
-		close(w->fd);
-	forget_stacks(w);
-	map64_deinit(&w->processes);
-	free(w->packet.buf);
-	free(w->path);
-	free(w);
-}
-
-struct wc_error *tracelog_writer_open(const char *path, struct tracelog_writer **ret)
-{
-	struct tracelog_writer *w = calloc(1, sizeof(*w));
-	struct wc_error *err;
-
-	if (!w)
-		return &wc_enomem;
-	w->fd = -1;
-	w->path = strdup(path);
-	w->packet.len = TRACELOG_PACKET_HEAD;
-	make_uuid(w->uuid);
-	if (!w->path || !vec_reserve((void **)&w->packet.buf, &w->packet.cap, 2 * TRACELOG_PACKET_SIZE, 1)) {
-		writer_free(w);
-		return &wc_enomem;
-	}
-
-	err = make_directory(path);
-	if (!err) {
-		err = create_files(w);
-		if (err)
-			rmdir(path);
-	}
-	if (err) {
-		writer_free(w);
-		return err;
-	}
-	*ret = w;
-	return NULL;
-}
-
-struct wc_error *tracelog_writer_close(struct tracelog_writer *w)
-{
-	struct wc_error *err;
-
-	if (!w)
-		return NULL;
-	err = tracelog_writer_flush(w);
-	/* A network file system may report the failed write only here. */
-	if (close(take_fd(w->fd)) < 0 && !err && !w->failed)
-		err = wc_error_errno(WC_ELOG, errno, "cannot complete the log %s", w->path);
-	writer_free(w);
-	return err;
-}
-
-void tracelog_writer_closep(struct tracelog_writer **w)
-{
-	wc_error_free(tracelog_writer_close(*w));
-}
-
-void tracelog_writer_discard(struct tracelog_writer *w)
-{
-	int dir;
-
-	if (!w)
-		return;
-	dir = open(w->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir >= 0) {
-		unlinkat(dir, "metadata", 0);
-		unlinkat(dir, "events", 0);
-		close(dir);
-		rmdir(w->path);
-	}
-	close(take_fd(w->fd));
-	writer_free(w);
 }
