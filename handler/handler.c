@@ -550,8 +550,8 @@ static void take_others(const struct trap *t, const struct hit *first, struct wa
 		struct hit h;
 
 		if (i == first->watch || !w->size ||
-		    (w->flags &
-		     (WIRE_WATCH_OFF | WIRE_WATCH_EXECUTE | WIRE_WATCH_PER_THREAD | WIRE_WATCH_HOLD)))
+		    (w->flags & (WIRE_WATCH_OFF | WIRE_WATCH_PARTIAL | WIRE_WATCH_EXECUTE |
+				 WIRE_WATCH_PER_THREAD | WIRE_WATCH_HOLD)))
 			continue;
 		start_hit(t->ctl, i, w->addr, &h);
 		if (t->fact && t->fact->size) {

@@ -66,6 +66,8 @@ enum wire_watch_flags {
 	WIRE_WATCH_FILTER = 16,	    /* wire_filter of the same index applies */
 	WIRE_WATCH_PER_THREAD = 32, /* another address in each thread: the trap tells which */
 	WIRE_WATCH_OFF = 64,	    /* disarmed: what still comes was under way */
+	WIRE_WATCH_PARTIAL =
+		128, /* not armed in all threads: the signal of another watch tells nothing of it */
 };
 
 struct wire_watch {

@@ -109,6 +109,18 @@ struct engine_ops {
 	struct wc_error *(*pump)(struct engine *e, int timeout_ms, enum pump_result *ret);
 	/* Why PUMP_ENDED; lives as long as the engine. */
 	const char *(*why)(const struct engine *e);
+	/*
+	 * After disarm(@id): hits that were counted and have not been taken in; pump() brings them. 0: none,
+	 * as far as can be known.
+	 */
+	uint64_t (*outstanding)(const struct engine *e, uint32_t id);
+	/* Makes those come that a thread of the target has not got round to; NULL: there are no such. */
+	void (*hasten)(struct engine *e);
+	/*
+	 * After disarm(@id), for good: delivers what was taken in of it, and counts. What still comes is
+	 * dropped; it counts as lost.
+	 */
+	struct wc_error *(*finish)(struct engine *e, uint32_t id, struct engine_counts *ret);
 	/* Disarms everything and delivers the rest; counts are final afterwards. */
 	struct wc_error *(*stop)(struct engine *e);
 	void (*counts)(const struct engine *e, uint32_t id, struct engine_counts *ret);

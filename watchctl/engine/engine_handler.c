@@ -421,11 +421,9 @@ void handler_counts_of(const struct engine *e, unsigned int i, struct engine_cou
 
 static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
 {
-	struct engine_counts sum = { 0 }, one;
+	struct engine_counts sum = past_counts_of(&e->past, id), one;
 	unsigned int i;
 
-	if (id < COUNTED_IDS)
-		sum = e->past[id];
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		if (!e->watch[i].armed || e->watch[i].w.id != id || e->watch[i].w.hook)
 			continue;
@@ -434,6 +432,22 @@ static void counts(const struct engine *e, uint32_t id, struct engine_counts *re
 	}
 	sum.replaced = e->replaced || kernel_recorder_suppressed(e->guard);
 	*ret = sum;
+}
+
+static struct wc_error *finish(struct engine *e, uint32_t id, struct engine_counts *ret)
+{
+	struct wc_error *err = intake_hand_out(&e->intake);
+	unsigned int i;
+
+	counts(e, id, ret);
+	past_counts_drop(&e->past, id);
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		if (!e->watch[i].armed || e->watch[i].w.id != id)
+			continue;
+		e->watch[i].finished = true;
+		intake_forget(&e->intake, i);
+	}
+	return err;
 }
 
 static struct wc_error *withdraw(struct engine *e)
@@ -485,6 +499,7 @@ static struct wc_error *close_engine(struct engine *e)
 	intake_deinit(&e->intake);
 	kernel_access_free(e->kernel);
 	kernel_recorder_close(e->guard);
+	past_counts_deinit(&e->past);
 	thread_ids_deinit(&e->children);
 	injection_deinit(&e->inj);
 	closep(&e->pidfd);
@@ -502,6 +517,9 @@ const struct engine_ops engine_handler = {
 	.hooked = hooked,
 	.pump = pump,
 	.why = why,
+	.outstanding = handler_outstanding_of,
+	.hasten = handler_hasten,
+	.finish = finish,
 	.stop = handler_stop,
 	.counts = counts,
 	.close = close_engine,

@@ -161,21 +161,24 @@ static void add_counts(struct engine_counts *sum, const struct engine_counts *c)
 	sum->lost_full += c->lost_full;
 }
 
-/* A place for one more watch: one never used, else of a watch that was disarmed, whose counts are kept. */
+/* A place for one more watch: one never used, else of the one that was disarmed first, whose counts are kept.
+ */
 static int find_place(struct engine *e)
 {
 	struct engine_counts c;
 	int i, old = -1;
 
 	for (i = 0; i < (int)WIRE_WATCHES && e->watch[i].armed; i++)
-		if (e->watch[i].disarmed && old < 0)
+		if (e->watch[i].disarmed && (old < 0 || e->watch[i].disarmed_ns < e->watch[old].disarmed_ns))
 			old = i;
-	if (i < (int)WIRE_WATCHES)
-		return i;
-	if (old >= 0 && e->watch[old].w.id < PTRACE_COUNTED_IDS) {
+	if (i < (int)WIRE_WATCHES || old < 0)
+		return i < (int)WIRE_WATCHES ? i : -1;
+	if (!e->watch[old].w.hook && !e->watch[old].finished) {
 		counts_of(e, (unsigned int)old, &c);
-		add_counts(&e->past[e->watch[old].w.id], &c);
+		if (!past_counts_add(&e->past, e->watch[old].w.id, &c))
+			return -1;
 	}
+	e->watch[old].armed = false;
 	return old;
 }
 
@@ -267,8 +270,10 @@ static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct
 	err = ptrace_helpers_ask(e, BOX_ARM, (uint32_t)i);
 	if (!err && !e->box->threads)
 		err = wc_error_new(WC_ETARGET, "process %d ended while it was being armed", e->pid);
-	if (err)
+	if (err) {
+		a->w = (struct watchpoint){ .slot = -1 }; /* nobody answers for its address */
 		return err;
+	}
 	a->armed = true;
 	report.kernel_refusal = "the ptrace engine gets no signal for them";
 	report.threads = e->box->threads;
@@ -288,6 +293,7 @@ static void disarm(struct engine *e, uint32_t id)
 		if (!a->armed || a->disarmed || a->w.id != id)
 			continue;
 		a->disarmed = true;
+		a->disarmed_ns = monotonic_ns();
 		mask |= 1u << i;
 	}
 	if (mask)
@@ -458,11 +464,9 @@ static void hooked(const struct engine *e, struct engine_hook *ret)
 
 static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
 {
-	struct engine_counts sum = { 0 }, one;
+	struct engine_counts sum = past_counts_of(&e->past, id), one;
 	unsigned int i;
 
-	if (id < PTRACE_COUNTED_IDS)
-		sum = e->past[id];
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		if (!e->watch[i].armed || e->watch[i].w.id != id || e->watch[i].w.hook)
 			continue;
@@ -470,6 +474,41 @@ static void counts(const struct engine *e, uint32_t id, struct engine_counts *re
 		add_counts(&sum, &one);
 	}
 	*ret = sum;
+}
+
+static uint64_t outstanding(const struct engine *e, uint32_t id)
+{
+	struct engine_counts c;
+	uint64_t sum = 0, known;
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		if (!e->watch[i].armed || e->watch[i].w.id != id)
+			continue;
+		counts_of(e, i, &c);
+		known = c.recorded + c.filtered + c.lost_full;
+		sum += c.counted > known ? c.counted - known : 0;
+	}
+	return sum;
+}
+
+static struct wc_error *finish(struct engine *e, uint32_t id, struct engine_counts *ret)
+{
+	struct wc_error *err = intake_hand_out(&e->intake);
+	unsigned int i;
+
+	counts(e, id, ret);
+	past_counts_drop(&e->past, id);
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		struct ptraced_watch *a = &e->watch[i];
+
+		if (!a->armed || a->w.id != id)
+			continue;
+		a->finished = true;
+		a->w.address = NULL; /* whoever could answer goes */
+		intake_forget(&e->intake, i);
+	}
+	return err;
 }
 
 static struct wc_error *stop(struct engine *e)
@@ -514,6 +553,7 @@ static struct wc_error *close_engine(struct engine *e)
 	if (!e)
 		return NULL;
 	err = withdraw(e);
+	past_counts_deinit(&e->past);
 	intake_deinit(&e->intake);
 	closep(&e->keeper_fd);
 	if (e->memory.base)
@@ -534,6 +574,8 @@ const struct engine_ops engine_ptrace = {
 	.hooked = hooked,
 	.pump = pump,
 	.why = why,
+	.outstanding = outstanding,
+	.finish = finish,
 	.stop = stop,
 	.counts = counts,
 	.close = close_engine,

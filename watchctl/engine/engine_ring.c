@@ -258,11 +258,9 @@ void ring_counts_of(const struct engine *e, unsigned int i, struct engine_counts
 
 static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
 {
-	struct engine_counts sum = { 0 }, one;
+	struct engine_counts sum = past_counts_of(&e->past, id), one;
 	unsigned int i;
 
-	if (id < COUNTED_IDS)
-		sum = e->past[id];
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		if (!e->watch[i].armed || e->watch[i].w.id != id || e->watch[i].w.hook)
 			continue;
@@ -270,6 +268,38 @@ static void counts(const struct engine *e, uint32_t id, struct engine_counts *re
 		counts_add(&sum, &one);
 	}
 	*ret = sum;
+}
+
+static uint64_t outstanding(const struct engine *e, uint32_t id)
+{
+	struct engine_counts c;
+	uint64_t sum = 0, known;
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		if (!e->watch[i].armed || e->watch[i].w.id != id)
+			continue;
+		ring_counts_of(e, i, &c);
+		known = c.recorded + c.filtered + (e->recorder ? c.lost_full : 0);
+		sum += c.counted > known ? c.counted - known : 0;
+	}
+	return sum;
+}
+
+static struct wc_error *finish(struct engine *e, uint32_t id, struct engine_counts *ret)
+{
+	struct wc_error *err = intake_hand_out(&e->intake);
+	unsigned int i;
+
+	counts(e, id, ret);
+	past_counts_drop(&e->past, id);
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		if (!e->watch[i].armed || e->watch[i].w.id != id)
+			continue;
+		e->watch[i].finished = true;
+		intake_forget(&e->intake, i);
+	}
+	return err;
 }
 
 /* Disabling an event waits until no CPU is in it: whatever was hit has been recorded then. */
@@ -295,6 +325,7 @@ static struct wc_error *close_engine(struct engine *e)
 	kernel_recorder_close(e->recorder);
 	ring_samples_free(e->samples);
 	perf_rings_close(e->rings);
+	past_counts_deinit(&e->past);
 	intake_deinit(&e->intake);
 	kernel_access_free(e->kernel);
 	closep(&e->pidfd);
@@ -313,6 +344,8 @@ const struct engine_ops engine_ring = {
 	.hooked = hooked,
 	.pump = pump,
 	.why = why,
+	.outstanding = outstanding,
+	.finish = finish,
 	.stop = stop,
 	.counts = counts,
 	.close = close_engine,

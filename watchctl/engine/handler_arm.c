@@ -145,12 +145,23 @@ static int find_place(struct engine *e)
 	}
 	if (best < 0)
 		return -1;
-	if (e->watch[best].w.id < COUNTED_IDS) {
+	if (!e->watch[best].w.hook && !e->watch[best].finished) {
 		handler_counts_of(e, (unsigned int)best, &c);
-		counts_add(&e->past[e->watch[best].w.id], &c);
+		if (!past_counts_add(&e->past, e->watch[best].w.id, &c))
+			return -1;
 	}
 	e->watch[best].armed = false;
 	return best;
+}
+
+static bool holds_named_register(const struct engine *e)
+{
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES; i++)
+		if (e->watch[i].armed && !e->watch[i].disabled && e->watch[i].w.slot >= 0)
+			return true;
+	return false;
 }
 
 static struct wc_error *refuse(const struct engine *e, const struct watchpoint *w)
@@ -163,7 +174,7 @@ static struct wc_error *refuse(const struct engine *e, const struct watchpoint *
 		return wc_error_new(WC_ENOTSUP,
 				    "-i cannot be combined with a variable of which each thread has "
 				    "its own: leave it out");
-	if (w->slot >= 0 && handler_has_ptrace_watch(e))
+	if (w->slot >= 0 && holds_named_register(e))
 		return wc_error_new(WC_ESLOTS,
 				    "only one watch can name its register (-i): the kernel does "
 				    "not tell which of several was hit; leave -i out for the others");
@@ -177,6 +188,7 @@ static void publish(struct engine *e, unsigned int i, uint64_t value)
 	struct wire_watch shared = watchpoint_wire(w, value);
 	uint32_t hwbkpt = i + 1;
 
+	shared.flags |= WIRE_WATCH_PARTIAL;
 	if (e->guard)
 		kernel_recorder_forget(e->guard, i);
 	if (e->guard && w->access != ACCESS_WRITE)
@@ -194,6 +206,13 @@ static void publish(struct engine *e, unsigned int i, uint64_t value)
 				sizeof(hwbkpt));
 }
 
+void handler_set_flags(const struct engine *e, unsigned int i, uint32_t more)
+{
+	uint32_t flags = watchpoint_wire(&e->watch[i].w, 0).flags | more;
+
+	handler_write(e, handler_watch_offset(i) + offsetof(struct wire_watch, flags), &flags, sizeof(flags));
+}
+
 struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
 {
 	struct arm_report report = { 0 };
@@ -203,6 +222,8 @@ struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struc
 
 	if (err)
 		return err;
+	if (!armed_count(e))
+		e->registers_before = perf_bp_used(e->pid);
 	i = find_place(e);
 	if (i < 0)
 		return wc_error_new(WC_EFAIL, "no place is left for one more watch");
@@ -215,9 +236,13 @@ struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struc
 	report.has_value = watchpoint_value(&a->w, e->pid, &report.value);
 	publish(e, (unsigned int)i, report.value);
 	err = arm_registers(e, (unsigned int)i, &report);
-	if (err)
+	if (err) {
+		handler_set_flags(e, (unsigned int)i, WIRE_WATCH_OFF);
 		return err;
+	}
 	a->armed = true;
+	if (report.threads_armed == report.threads)
+		handler_set_flags(e, (unsigned int)i, 0);
 	err = self_test(e, a, &report);
 	if (!err)
 		*ret = report;
@@ -262,13 +287,11 @@ struct wc_error *handler_extend(struct engine *e, uint32_t id, uint32_t *ret)
 	return err;
 }
 
-/* Also for the handler, which looks for further watches that an instruction hit. */
 static void switch_off(struct engine *e, unsigned int i)
 {
-	uint32_t flags = watchpoint_wire(&e->watch[i].w, 0).flags | WIRE_WATCH_OFF;
-
+	handler_set_flags(e, i, WIRE_WATCH_PARTIAL);
 	handler_disable(&e->watch[i]);
-	handler_write(e, handler_watch_offset(i) + offsetof(struct wire_watch, flags), &flags, sizeof(flags));
+	handler_set_flags(e, i, WIRE_WATCH_OFF);
 }
 
 void handler_disarm(struct engine *e, uint32_t id)

@@ -13,16 +13,15 @@
 #include "watchctl/engine/engine.h"
 #include "watchctl/engine/intake.h"
 #include "watchctl/engine/kernel_recorder.h"
+#include "watchctl/engine/past_counts.h"
 #include "watchctl/engine/perf_bp.h"
 #include "watchctl/engine/ptrace_bp.h"
 #include "watchctl/target/inject.h"
 #include "watchctl/target/proc.h"
 
-#define COUNTED_IDS 16u /* watches with higher ids are hooks, which nobody counts */
-
 /* What the engine knows of watch i beside what its intake does. */
 struct armed_watch {
-	bool armed, disabled;
+	bool armed, disabled, finished;
 	struct watchpoint w;
 	struct perf_bp perf;
 	struct ptrace_bp ptrace;
@@ -44,7 +43,7 @@ struct engine {
 	uint64_t cookie;
 	uint32_t control_flags;
 	struct armed_watch watch[WIRE_WATCHES];
-	struct engine_counts past[COUNTED_IDS]; /* by id: of watches whose place was taken by a later one */
+	struct past_counts past; /* of watches whose place was taken by a later one */
 	int pidfd;
 	struct thread_ids children; /* processes: those of the last look */
 	int registers_before;	    /* in use in a thread of the target before we armed any */
@@ -81,6 +80,13 @@ struct wc_error *handler_extend(struct engine *e, uint32_t id, uint32_t *ret);
 /* No more hits of watch @a, and its count is final. */
 void handler_disable(struct armed_watch *a);
 
+/*
+ * Flags of watch @i for the handler: those that it has by itself, and @more. The handler looks for further
+ * watches that an instruction hit, since there is one signal for all; what is not armed in every thread
+ * (WIRE_WATCH_PARTIAL) must be none of them.
+ */
+void handler_set_flags(const struct engine *e, unsigned int i, uint32_t more);
+
 bool handler_has_ptrace_watch(const struct engine *e);
 
 /* The ring to its end, whatever the sink says to it; only once no more hits can come. */
@@ -92,6 +98,12 @@ struct wc_error *handler_drain_all(struct engine *e);
  * thread returns from the system call. (Or it never comes: the kernel merges what meets a pending one.)
  */
 uint64_t handler_outstanding(const struct engine *e);
+
+/* Of one watch, which is disarmed. */
+uint64_t handler_outstanding_of(const struct engine *e, uint32_t id);
+
+/* Stops each thread for a moment: what was queued for it, or waits for the end of a system call, comes. */
+void handler_hasten(struct engine *e);
 
 /* Every watch disarmed; every hit has then arrived, or is known never to arrive, unless !e->settled. */
 struct wc_error *handler_stop(struct engine *e);

@@ -7,6 +7,8 @@
 
 #define SETTLE_MS 30u
 #define FLUSH_MS 100u
+#define NUDGE_MS 20
+#define UNCOUNTED_NS 5000000ull /* so long, after a register is cleared, a SIGTRAP of it may be under way */
 
 static void keep_first(struct wc_error **first, struct wc_error *err)
 {
@@ -30,22 +32,70 @@ struct wc_error *handler_drain_all(struct engine *e)
 	return err;
 }
 
-uint64_t handler_outstanding(const struct engine *e)
+/* Of watch @i; where nobody counts, 0. */
+static uint64_t outstanding(const struct engine *e, unsigned int i)
 {
-	uint64_t sum = 0, known, counted;
+	const struct armed_watch *a = &e->watch[i];
+	uint64_t filtered, lost, known, counted;
+
+	if (!a->armed || a->w.slot >= 0)
+		return 0;
+	handler_dropped(e, i, &filtered, &lost);
+	known = e->intake.watch[i].seen + filtered + lost;
+	counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
+	return counted > known ? counted - known : 0;
+}
+
+uint64_t handler_outstanding_of(const struct engine *e, uint32_t id)
+{
+	uint64_t sum = 0;
 	unsigned int i;
 
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		const struct armed_watch *a = &e->watch[i];
-		uint64_t filtered, lost;
 
-		if (!a->armed || a->w.slot >= 0)
+		if (!a->armed || a->w.id != id)
 			continue;
-		handler_dropped(e, i, &filtered, &lost);
-		known = e->intake.watch[i].seen + filtered + lost;
-		counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
-		sum += counted > known ? counted - known : 0;
+		if (a->w.slot >= 0)
+			sum += monotonic_ns() - a->disabled_ns < UNCOUNTED_NS;
+		else
+			sum += outstanding(e, i);
 	}
+	return sum;
+}
+
+static void nudge(pid_t pid)
+{
+	struct thread_ids ids;
+	struct tracee t;
+	size_t i;
+
+	if (!proc_threads(pid, &ids))
+		return;
+	for (i = 0; i < ids.n; i++)
+		if (tracee_stop(pid, ids.v[i], NUDGE_MS, &t) == TRACEE_STOPPED)
+			tracee_release(&t);
+	thread_ids_deinit(&ids);
+}
+
+void handler_hasten(struct engine *e)
+{
+	size_t i;
+
+	nudge(e->pid);
+	if (e->options.follow_fork)
+		handler_find_children(e);
+	for (i = 0; i < e->children.n; i++)
+		nudge(e->children.v[i]);
+}
+
+uint64_t handler_outstanding(const struct engine *e)
+{
+	uint64_t sum = 0, known;
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES; i++)
+		sum += outstanding(e, i);
 	known = kernel_recorder_suppressed(e->guard);
 	return sum > known ? sum - known : 0;
 }
@@ -93,6 +143,9 @@ struct wc_error *handler_stop(struct engine *e)
 	unsigned int i;
 
 	handler_let_go(e);
+	for (i = 0; i < WIRE_WATCHES; i++)
+		if (e->watch[i].armed && !e->watch[i].disabled)
+			handler_set_flags(e, i, WIRE_WATCH_PARTIAL);
 	for (i = 0; i < WIRE_WATCHES; i++)
 		handler_disable(&e->watch[i]);
 	err = settle(e, SETTLE_MS);

@@ -521,6 +521,22 @@ static struct wc_error *hand_out_one(struct intake *in)
 	return put(in, &q->event);
 }
 
+struct wc_error *intake_hand_out(struct intake *in)
+{
+	struct wc_error *err = NULL;
+
+	while (in->handed < in->queued)
+		err = wc_error_first(err, hand_out_one(in));
+	in->handed = in->queued = 0;
+	return err;
+}
+
+void intake_forget(struct intake *in, unsigned int i)
+{
+	in->watch[i].w.size = 0;
+	in->watch[i].w.hook = false;
+}
+
 struct wc_error *intake_pass(struct intake *in, bool *any)
 {
 	uint64_t end, looked;

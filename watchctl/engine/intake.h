@@ -77,6 +77,12 @@ void intake_deinit(struct intake *in); /* accepts zero-initialised */
  */
 struct wc_error *intake_pass(struct intake *in, bool *any);
 
+/* Everything that was taken in, without a look for more; whatever the sink says to it. */
+struct wc_error *intake_hand_out(struct intake *in);
+
+/* What still comes of watch @i is nobody's any more: it is only counted as seen. */
+void intake_forget(struct intake *in, unsigned int i);
+
 /* Looks at the target's modules again, at most every @min_age_ns. */
 struct wc_error *intake_refresh_modules(struct intake *in, uint64_t now_ns, uint64_t min_age_ns);
 

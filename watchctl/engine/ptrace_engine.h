@@ -15,13 +15,13 @@
 #include "watchctl/engine/area.h"
 #include "watchctl/engine/engine.h"
 #include "watchctl/engine/intake.h"
+#include "watchctl/engine/past_counts.h"
 #include "watchctl/engine/ptrace_box.h"
 
-#define PTRACE_COUNTED_IDS 16u /* watches with higher ids are hooks, which nobody counts */
-
 struct ptraced_watch {
-	bool armed, disarmed;
+	bool armed, disarmed, finished;
 	struct watchpoint w;
+	uint64_t disarmed_ns;
 };
 
 struct engine {
@@ -34,9 +34,8 @@ struct engine {
 	struct ptrace_box *box;
 	struct intake intake;
 	struct ptraced_watch watch[WIRE_WATCHES];
-	struct engine_counts
-		past[PTRACE_COUNTED_IDS]; /* by id: of watches whose place was taken by a later one */
-	pid_t guard;			  /* our child; 0: waited for */
+	struct past_counts past; /* of watches whose place was taken by a later one */
+	pid_t guard;		 /* our child; 0: waited for */
 	int keeper_fd;
 	bool held;   /* launched, and not let go of yet */
 	bool execed; /* PUMP_EXECED was told, and the target waits */

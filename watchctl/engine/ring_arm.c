@@ -58,9 +58,10 @@ static struct wc_error *find_place(struct engine *e, int *ret)
 	err = ring_drain(e);
 	if (err)
 		return err;
-	if (e->watch[best].w.id < COUNTED_IDS) {
+	if (!e->watch[best].w.hook && !e->watch[best].finished) {
 		ring_counts_of(e, (unsigned int)best, &c);
-		counts_add(&e->past[e->watch[best].w.id], &c);
+		if (!past_counts_add(&e->past, e->watch[best].w.id, &c))
+			return &wc_enomem;
 	}
 	e->watch[best].armed = false;
 	*ret = best;
@@ -142,6 +143,8 @@ struct wc_error *ring_arm(struct engine *e, const struct watchpoint *w, struct a
 	struct ring_watch *a;
 	int i = 0;
 
+	if (!err && !armed_count(e))
+		e->registers_before = perf_bp_used(e->pid);
 	if (!err)
 		err = find_place(e, &i);
 	if (err)

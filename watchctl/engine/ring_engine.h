@@ -12,16 +12,15 @@
 #include "watchctl/engine/exec_watch.h"
 #include "watchctl/engine/family_watch.h"
 #include "watchctl/engine/intake.h"
+#include "watchctl/engine/past_counts.h"
 #include "watchctl/engine/perf_bp.h"
 #include "watchctl/engine/kernel_recorder.h"
 #include "watchctl/engine/ring_samples.h"
 #include "watchctl/engine/watchpoint.h"
 
-#define COUNTED_IDS 16u /* watches with higher ids are hooks, which nobody counts */
-
 /* What the engine knows of watch i beside what its intake does. */
 struct ring_watch {
-	bool armed, disabled;
+	bool armed, disabled, finished;
 	struct watchpoint w;
 	struct perf_bp perf;
 	uint64_t counted; /* final, once it is disabled */
@@ -40,7 +39,7 @@ struct engine {
 	struct exec_watch exec;
 	struct family_watch family; /* with follow_fork */
 	struct ring_watch watch[WIRE_WATCHES];
-	struct engine_counts past[COUNTED_IDS]; /* by id: of watches whose place was taken by a later one */
+	struct past_counts past; /* of watches whose place was taken by a later one */
 	int pidfd;
 	int registers_before; /* in use in a thread of the target before we armed any */
 	uint64_t checked_ns;
