@@ -30,7 +30,7 @@ static struct wc_error *tell_watch(struct monitor *m, unsigned int i, const stru
 	struct trace_event e = { .type = EVENT_WATCH };
 
 	e.watch = (struct watch_event){
-		.id = i,
+		.id = w->id,
 		.name = r->expr,
 		.full_name = v->name ? v->name : r->expr,
 		.addr = monitor_is_per_thread(w) ? w->thread_address : v->addr,
@@ -97,7 +97,7 @@ static struct wc_error *arm_part(struct monitor *m, unsigned int i, const struct
 	const struct watch_request *r = &m->options.watch[i];
 	struct monitored *w = &m->watch[i];
 	struct watchpoint point = {
-		.id = i,
+		.id = w->id,
 		.addr = p->addr,
 		.size = p->size,
 		.want_addr = p->want_addr,
@@ -126,7 +126,7 @@ struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
 	for (k = 0; k < w->nparts && !err; k++)
 		err = arm_part(m, i, &w->part[k], &report[k]);
 	if (err) {
-		m->ops->disarm(m->engine, i);
+		m->ops->disarm(m->engine, w->id);
 		return err;
 	}
 	for (k = 1; k < w->nparts; k++)
@@ -166,7 +166,7 @@ static struct wc_error *arm_followed(struct monitor *m, unsigned int i)
 		m->options.watch[i].expr);
 }
 
-static struct wc_error *arm_one(struct monitor *m, unsigned int i, bool *missing)
+struct wc_error *monitor_arm_one(struct monitor *m, unsigned int i, bool *missing)
 {
 	struct wc_error *err = monitor_plan(m, i, missing);
 
@@ -180,14 +180,14 @@ struct wc_error *monitor_arm_all(struct monitor *m, bool any_name_may_come, bool
 	unsigned int i;
 
 	*ret_missing = false;
-	for (i = 0; i < m->options.nwatches; i++) {
-		struct monitored *w = &m->watch[i];
+	for (i = 0; i < MONITOR_WATCHES; i++) {
+		const struct monitored *w = &m->watch[i];
 		struct wc_error *err;
 		bool missing = false;
 
-		if (w->armed || w->gone || w->follows)
+		if (!monitor_wants(m, i) || w->armed || w->follows)
 			continue;
-		err = arm_one(m, i, &missing);
+		err = monitor_arm_one(m, i, &missing);
 		if (!err)
 			continue;
 		if (err->kind != WC_ENAME || !(missing || any_name_may_come))

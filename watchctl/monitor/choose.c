@@ -13,12 +13,12 @@ static const char *handler_refused(const struct proc_status *s)
 	return NULL;
 }
 
-static bool names_a_register(const struct monitor_options *o)
+static bool names_a_register(const struct monitor *m)
 {
 	unsigned int i;
 
-	for (i = 0; i < o->nwatches; i++)
-		if (o->watch[i].slot >= 0)
+	for (i = 0; i < MONITOR_WATCHES; i++)
+		if (m->watch[i].used && m->options.watch[i].slot >= 0)
 			return true;
 	return false;
 }
@@ -39,9 +39,9 @@ static void choose_best(struct monitor *m)
 	proc_status_read(m->pid, m->pid, &s);
 	refused = handler_refused(&s);
 	perf = perf_bp_used(m->pid) >= 0;
-	if (names_a_register(&m->options) && !refused)
+	if (names_a_register(m) && !refused)
 		choose(m, &engine_handler, "");
-	else if (perf && !names_a_register(&m->options))
+	else if (perf && !names_a_register(m))
 		choose(m, refused ? &engine_ring : &engine_handler, refused ? refused : "");
 	else
 		choose(m, &engine_ptrace,
@@ -61,7 +61,7 @@ struct wc_error *monitor_choose(struct monitor *m)
 		choose_best(m);
 	else
 		choose(m, by_name[m->options.engine], "asked for");
-	if (m->ops == &engine_ring && names_a_register(&m->options))
+	if (m->ops == &engine_ring && names_a_register(m))
 		return wc_error_new(WC_ENOTSUP,
 				    "the ring engine cannot choose a debug register (-i): the kernel does; "
 				    "leave -i out, or choose --engine handler or ptrace");

@@ -43,7 +43,7 @@ static struct wc_error *tell_found(struct monitor *m)
 		m->options.tag_frames, m->options.tag_ring_size >> 10);
 }
 
-static struct wc_error *open_pidfd(struct monitor *m)
+struct wc_error *monitor_open_pidfd(struct monitor *m)
 {
 	if (m->pidfd >= 0)
 		return NULL;
@@ -88,7 +88,7 @@ struct wc_error *monitor_collect(struct monitor *m)
 
 	if (!m->options.tags)
 		return NULL;
-	err = open_pidfd(m);
+	err = monitor_open_pidfd(m);
 	if (!err && may_run_to_entry(m))
 		err = run_to_entry(&m->held);
 	if (!err)
@@ -121,11 +121,20 @@ struct wc_error *monitor_collect_poll(struct monitor *m, enum tags_state *ret)
 void monitor_wait(const struct monitor *m, uint64_t most_ns)
 {
 	struct pollfd p = { .fd = m->pidfd, .events = POLLIN };
-	uint64_t ns = m->tags_wait_ns < most_ns ? m->tags_wait_ns : most_ns;
+	uint64_t ns = m->tags && m->tags_wait_ns < most_ns ? m->tags_wait_ns : most_ns;
 	struct timespec ts = { .tv_nsec = (long)ns };
 
 	if (ns)
 		ppoll(&p, 1, &ts, NULL);
+}
+
+enum pump_result monitor_look(struct monitor *m)
+{
+	struct pollfd p = { .fd = m->pidfd, .events = POLLIN };
+
+	if (poll(&p, 1, 0) > 0)
+		return PUMP_EXITED;
+	return exec_watch_execed(&m->exec) ? PUMP_EXECED : PUMP_IDLE;
 }
 
 /* The memory that was collected from is gone: is the process? */

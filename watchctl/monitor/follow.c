@@ -75,6 +75,18 @@ struct wc_error *monitor_arm_pointers(struct monitor *m, unsigned int i)
 	return err;
 }
 
+void monitor_disarm_pointers(struct monitor *m, unsigned int i)
+{
+	unsigned int k;
+
+	for (k = 0; k < LOCATE_POINTERS; k++) {
+		if (m->watch[i].pointer[k])
+			m->ops->disarm(m->engine, hook_id(i, k));
+		m->watch[i].pointer[k] = 0;
+	}
+	m->watch[i].follows = m->watch[i].waits = false;
+}
+
 static struct wc_error *tell_moved(struct monitor *m, unsigned int i, uint64_t from)
 {
 	const struct monitored *w = &m->watch[i];
@@ -98,8 +110,11 @@ struct wc_error *monitor_follow(struct monitor *m, unsigned int i)
 	struct monitored *w = &m->watch[i];
 	uint64_t from = w->armed ? w->variable.addr : 0;
 	bool missing, moved;
-	struct wc_error *err = monitor_plan(m, i, &missing), *told;
+	struct wc_error *err, *told;
 
+	if (!w->follows)
+		return NULL; /* of one that was removed, or is disabled */
+	err = monitor_plan(m, i, &missing);
 	if (err) {
 		/* It leads to where nothing can be watched: said, and the path is watched on. */
 		w->waits = true;
@@ -112,7 +127,7 @@ struct wc_error *monitor_follow(struct monitor *m, unsigned int i)
 	if (!moved)
 		return monitor_arm_pointers(m, i);
 	if (from) {
-		m->ops->disarm(m->engine, i);
+		m->ops->disarm(m->engine, w->id);
 		w->armed = false;
 	}
 	err = monitor_arm_pointers(m, i);

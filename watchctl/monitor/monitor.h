@@ -57,6 +57,7 @@ struct monitor_options {
 	bool tags;		 /* captures are collected; there may be no watch then, and no engine */
 	unsigned int tag_frames; /* of a capture, 1..128 */
 	size_t tag_ring_size;	 /* for each thread that captures, a power of two */
+	bool may_add;		 /* monitor_add() will be called: there may be no watch yet, and no tags */
 	const volatile sig_atomic_t *stop; /* ends a wait while opening; may be NULL */
 	void (*say)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *say_ctx;
@@ -76,8 +77,9 @@ struct monitor_limits {
 	uint64_t count;			     /* accesses and captures; 0: no limit */
 	uint64_t time_ns;		     /* 0: no limit */
 	const volatile sig_atomic_t *stop;   /* becomes true when the user has had enough */
-	struct wc_error *(*tick)(void *ctx); /* called about five times a second; may be NULL */
+	struct wc_error *(*tick)(void *ctx); /* called between two pumps, every tick_ns; may be NULL */
 	void *tick_ctx;
+	uint64_t tick_ns; /* 0: 200 ms */
 };
 
 struct monitor;
@@ -87,6 +89,25 @@ struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink
 
 /* Pumps until something ends it. */
 struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *limits, enum monitor_end *ret);
+
+/*
+ * While the monitor runs, from limits->tick: one more watch, armed at once. *@ret is its id in the events,
+ * which no other watch of the session has or had. Errors as of monitor_open(); the other watches go on.
+ * WC_ESLOTS: MONITOR_WATCHES are there already. The texts in @w are copied.
+ */
+struct wc_error *monitor_add(struct monitor *m, const struct watch_request *w, uint32_t *ret);
+
+/* Likewise: ends the watch @id, delivers its rest and tells its summary. WC_ENAME: there is none. */
+struct wc_error *monitor_remove(struct monitor *m, uint32_t id);
+
+/*
+ * Likewise: disarms the watch @id, or arms it again; it keeps its register's place among MONITOR_WATCHES, its
+ * id and its counts. A note in the log says so, and the watch event comes again when it is armed.
+ */
+struct wc_error *monitor_enable(struct monitor *m, uint32_t id, bool on);
+
+/* The process that is watched. */
+pid_t monitor_pid(const struct monitor *m);
 
 /* Disarms, drains, tells the summaries, withdraws, frees. Accepts NULL. */
 struct wc_error *monitor_close(struct monitor *m);

@@ -1,10 +1,15 @@
 /*
  * monitored - what the files of the monitor share: its state, and who does what.
  *
- *	monitor.c	opens, pumps, closes: the order of life
+ *	monitor.c	opens and closes: the order of life
+ *	run.c		pumps, until something ends it
+ *	exec.c		into the next program that the process executes
+ *	change.c	watches that come and go while it runs
  *	choose.c	which engine
  *	plan.c		a request -> where it is, the registers it takes, its filter
- *	arm.c		arms what was planned, tells the watch; what waits for a library
+ *	arm.c		arms what was planned, tells the watch
+ *	loader.c	what waits for a library
+ *	summary.c	what became of the hits of a watch
  *	follow.c	the pointers on a path, and moving the watch when one changes
  *	per_thread.c	new threads of a variable of which each thread has its own
  *	collect.c	the captures that the program makes itself
@@ -15,6 +20,7 @@
 #include "handler/filter.h"
 #include "stackwalk/locate.h"
 #include "watchctl/engine/engine.h"
+#include "watchctl/engine/exec_watch.h"
 #include "watchctl/engine/range_plan.h"
 #include "watchctl/monitor/monitor.h"
 #include "watchctl/monitor/tags.h"
@@ -23,16 +29,23 @@
 #include "watchctl/target/proc.h"
 #include "watchctl/target/tracee.h"
 
-/* Ids of hooks in the engine; below are the watches, by their number on the command line. */
-#define LOADER_HOOK 1000u
-#define THREAD_HOOK 1100u  /* and those that follow: one for each place where threads start */
-#define POINTER_HOOK 1200u /* + LOCATE_POINTERS * watch + how far along the path */
+/*
+ * Ids of hooks in the engine; below are the watches: those of the command line from 0 on, then those that
+ * were added, each by an id that no other had.
+ */
+#define LOADER_HOOK 0xffff1000u
+#define THREAD_HOOK 0xffff1100u	 /* and those that follow: one for each place where threads start */
+#define POINTER_HOOK 0xffff1200u /* + LOCATE_POINTERS * place + how far along the path */
 #define THREAD_HOOKS 3u
 
 #define EXTEND_NS 50000000ull /* how often threads are looked for that have no copy armed yet */
 
+/* A watch in its place, of which there are MONITOR_WATCHES: place @i's request is options.watch[i]. */
 struct monitored {
-	bool armed, gone;
+	bool used; /* else the place is free, and nothing below counts */
+	uint32_t id;
+	bool disabled; /* by the user */
+	bool armed;
 	bool follows; /* the pointers on its path are armed */
 	bool waits;   /* a pointer on the path is null: nothing is armed but the pointers */
 	struct variable variable;
@@ -48,6 +61,7 @@ struct monitored {
 	uint64_t forwarded;		   /* accesses given to the sink */
 	uint64_t armed_ns;
 	struct engine_counts past; /* by engines that are closed: before an exec */
+	char *texts;		   /* of a request that was added; NULL: the caller's */
 };
 
 struct monitor {
@@ -59,12 +73,16 @@ struct monitor {
 	struct locator *locator;
 	struct tracee held;
 	struct monitored watch[MONITOR_WATCHES];
+	uint32_t next_id;
 	unsigned int thread_hooks;
 	uint64_t extended_ns;
 	pid_t pid;
 	bool launched, hooked, started, told_kernel, told_late;
 	int wait_status;
 	uint64_t limit, forwarded;
+	bool at_hook; /* a thread waits for the next pump */
+	bool over;    /* the end has come, and how */
+	enum monitor_end end;
 
 	/* With captures; else NULL and zero. */
 	struct event_sink events;    /* where all events go: through the timeline, or straight on */
@@ -78,7 +96,50 @@ struct monitor {
 	uint64_t captured;     /* captures given to the sink */
 	uint64_t tags_wait_ns; /* until the next poll */
 	int pidfd;
+	struct exec_watch exec; /* with may_add: asked while there is no engine */
 };
+
+/* There is one in that place, and it is to be armed. */
+static inline bool monitor_wants(const struct monitor *m, unsigned int i)
+{
+	return m->watch[i].used && !m->watch[i].disabled;
+}
+
+bool monitor_has_watches(const struct monitor *m);
+
+/* As monitor_open() does: without watches there is nothing to open it for. */
+struct wc_error *monitor_open_engine(struct monitor *m);
+
+struct wc_error *monitor_tell_process(struct monitor *m);
+
+/* A program that we started, and that has not run a line of its own: it goes with our error. */
+void monitor_drop_child(struct monitor *m);
+
+/* Looks whether a program that we started has ended. */
+void monitor_reap(struct monitor *m);
+
+/* Arms what is to be armed from the start, and hooks the loader if something may come with a library. */
+struct wc_error *monitor_arm_first(struct monitor *m);
+
+/* The same of watch @i, which comes later. With --pending it may wait for its library. */
+struct wc_error *monitor_arm_later(struct monitor *m, unsigned int i);
+
+/* Lets go of the hook of the loader if nothing waits for it any more. */
+void monitor_unhook_loader(struct monitor *m);
+
+/* After PUMP_HOOK. */
+struct wc_error *monitor_on_hook(struct monitor *m);
+
+/* --exec follow: the same names in the program that the process runs now. */
+struct wc_error *monitor_follow_exec(struct monitor *m);
+
+/* One pump of the engine, and of the captures, and what follows from it; sets m->over. */
+struct wc_error *monitor_pump(struct monitor *m, uint64_t most_ns);
+
+/* What was lost, and the summary, of watch @i. @c: its counts by the engine that is open. */
+struct wc_error *monitor_tell_summary(struct monitor *m, unsigned int i, const struct engine_counts *c);
+
+void monitor_add_counts(struct engine_counts *sum, const struct engine_counts *c);
 
 struct wc_error *monitor_put(struct monitor *m, struct trace_event *e);
 struct wc_error *monitor_note(struct monitor *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -98,11 +159,15 @@ struct wc_error *monitor_plan(struct monitor *m, unsigned int i, bool *missing);
  */
 struct wc_error *monitor_arm_all(struct monitor *m, bool any_name_may_come, bool *ret_missing);
 
+/* Plans and arms watch @i alone, with the pointers on its path. */
+struct wc_error *monitor_arm_one(struct monitor *m, unsigned int i, bool *missing);
+
 /* Arms watch @i as planned, and tells. */
 struct wc_error *monitor_arm(struct monitor *m, unsigned int i);
 
 /* Arms the pointers on the path of watch @i as hooks, those that are not yet; disarms the others. */
 struct wc_error *monitor_arm_pointers(struct monitor *m, unsigned int i);
+void monitor_disarm_pointers(struct monitor *m, unsigned int i);
 
 /* A pointer has changed. */
 struct wc_error *monitor_follow(struct monitor *m, unsigned int i);
@@ -115,6 +180,7 @@ bool monitor_any_per_thread(const struct monitor *m);
 
 /* Once a per-thread variable is armed: sees to it that new threads are, before they run. */
 struct wc_error *monitor_hook_threads(struct monitor *m);
+void monitor_unhook_threads(struct monitor *m);
 
 /* Begins with the captures, if they were asked for. A held program is run to its entry point. */
 struct wc_error *monitor_collect(struct monitor *m);
@@ -124,11 +190,16 @@ struct wc_error *monitor_check_library(const struct monitor *m);
 
 struct wc_error *monitor_collect_poll(struct monitor *m, enum tags_state *ret);
 
+struct wc_error *monitor_open_pidfd(struct monitor *m);
+
 /* Waits as long as the last poll said, but at most @most_ns; and no longer than the process lives. */
 void monitor_wait(const struct monitor *m, uint64_t most_ns);
 
 /* After TAGS_ENDED: PUMP_EXITED or PUMP_EXECED. */
 enum pump_result monitor_how_it_ended(const struct monitor *m);
+
+/* With neither an engine nor captures: what an engine would have to say about the process. */
+enum pump_result monitor_look(struct monitor *m);
 
 /* Delivers the rest. Accepts that there is nothing to stop. */
 struct wc_error *monitor_collect_stop(struct monitor *m);

@@ -5,7 +5,7 @@ bool monitor_any_per_thread(const struct monitor *m)
 {
 	unsigned int i;
 
-	for (i = 0; i < m->options.nwatches; i++)
+	for (i = 0; i < MONITOR_WATCHES; i++)
 		if (m->watch[i].armed && monitor_is_per_thread(&m->watch[i]))
 			return true;
 	return false;
@@ -20,9 +20,9 @@ struct wc_error *monitor_extend(struct monitor *m)
 	if (!monitor_any_per_thread(m))
 		return NULL;
 	m->extended_ns = now;
-	for (i = 0; i < m->options.nwatches && !err; i++)
+	for (i = 0; i < MONITOR_WATCHES && !err; i++)
 		if (m->watch[i].armed && monitor_is_per_thread(&m->watch[i]))
-			err = m->ops->extend(m->engine, i, NULL);
+			err = m->ops->extend(m->engine, m->watch[i].id, NULL);
 	return err;
 }
 
@@ -79,4 +79,10 @@ struct wc_error *monitor_hook_threads(struct monitor *m)
 	if (!n || m->thread_hooks < n)
 		return tell_late(m);
 	return NULL;
+}
+
+void monitor_unhook_threads(struct monitor *m)
+{
+	for (; m->thread_hooks; m->thread_hooks--)
+		m->ops->disarm(m->engine, THREAD_HOOK + m->thread_hooks - 1);
 }

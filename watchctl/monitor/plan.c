@@ -33,8 +33,8 @@ static unsigned int registers_left(const struct monitor *m, unsigned int i)
 {
 	unsigned int used = monitor_pointers(m, i), k;
 
-	for (k = 0; k < m->options.nwatches; k++)
-		if (k != i && !m->watch[k].gone)
+	for (k = 0; k < MONITOR_WATCHES; k++)
+		if (k != i && monitor_wants(m, k))
 			used += least_registers(m, k);
 	return used < RANGE_PARTS ? RANGE_PARTS - used : 0;
 }

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/trace/tracelog.h"
 
 struct recorder {
 	struct tracelog_writer *log;
 	struct event_sink next;
 };
 
-struct wc_error *recorder_open(const char *path, struct event_sink next, struct recorder **ret)
+static struct wc_error *open_log(const char *path, const struct tracelog_bounds *b, struct event_sink next,
+				 struct recorder **ret)
 {
 	scoped(freep) struct recorder *r = calloc(1, sizeof(*r));
 	struct wc_error *err;
@@ -18,11 +18,22 @@ struct wc_error *recorder_open(const char *path, struct event_sink next, struct 
 	if (!r)
 		return &wc_enomem;
 	r->next = next;
-	err = tracelog_writer_open(path, &r->log);
+	err = b ? tracelog_writer_open_ring(path, b, &r->log) : tracelog_writer_open(path, &r->log);
 	if (err)
 		return err;
 	*ret = take_ptr(r);
 	return NULL;
+}
+
+struct wc_error *recorder_open(const char *path, struct event_sink next, struct recorder **ret)
+{
+	return open_log(path, NULL, next, ret);
+}
+
+struct wc_error *recorder_open_ring(const char *path, const struct tracelog_bounds *b, struct event_sink next,
+				    struct recorder **ret)
+{
+	return open_log(path, b, next, ret);
 }
 
 static struct wc_error *put(void *ctx, const struct trace_event *e)

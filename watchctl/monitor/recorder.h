@@ -2,13 +2,17 @@
 #ifndef WATCHCTL_MONITOR_RECORDER_H
 #define WATCHCTL_MONITOR_RECORDER_H
 
-#include "watchctl/trace/event.h"
+#include "watchctl/trace/tracelog.h"
 
 struct recorder;
 
 /* Makes the new log @path; WC_ELOG when that cannot be. Every event is recorded first, then put into @next.
  */
 struct wc_error *recorder_open(const char *path, struct event_sink next, struct recorder **ret);
+
+/* As above, for a flight recorder within @b: see tracelog_writer_open_ring(). */
+struct wc_error *recorder_open_ring(const char *path, const struct tracelog_bounds *b, struct event_sink next,
+				    struct recorder **ret);
 
 struct event_sink recorder_sink(struct recorder *r);
 

@@ -1,0 +1,82 @@
+/* --exec follow: from one program of the process to the next. */
+#include <string.h>
+
+#include "watchctl/monitor/monitored.h"
+
+/* Nothing is armed any more: the program that had the variables is gone. What was counted stays. */
+static struct wc_error *forget_program(struct monitor *m)
+{
+	struct engine_counts c;
+	struct wc_error *err;
+	unsigned int i;
+
+	for (i = 0; i < MONITOR_WATCHES; i++) {
+		struct monitored *w = &m->watch[i];
+
+		if (!w->used)
+			continue;
+		if (!m->ops->follows_exec && w->told) {
+			m->ops->counts(m->engine, w->id, &c);
+			monitor_add_counts(&w->past, &c);
+		}
+		variable_deinit(&w->variable);
+		memset(w->pointer, 0, sizeof(w->pointer));
+		w->armed = w->waits = w->follows = false;
+		w->thread_address = 0;
+	}
+	m->hooked = m->started = false;
+	m->thread_hooks = 0;
+	if (m->ops->follows_exec)
+		return NULL;
+	err = m->ops->close(m->engine);
+	m->engine = NULL;
+	return err;
+}
+
+static struct wc_error *renew_locator(struct monitor *m)
+{
+	locator_free(m->locator);
+	m->locator = locator_new();
+	return m->locator ? NULL : &wc_enomem;
+}
+
+static struct wc_error *tell_goes_on(struct monitor *m, bool lives_on)
+{
+	if (!monitor_has_watches(m))
+		return monitor_note(m, "the process has executed another program");
+	return monitor_note(
+		m, lives_on ? "the process has executed another program: the watch goes on in it"
+			    : "the process has executed another program: the watch goes on in it; what it "
+			      "accessed in its first moments, before this was noticed, is not seen");
+}
+
+struct wc_error *monitor_follow_exec(struct monitor *m)
+{
+	struct wc_error *err = m->engine ? m->ops->stop(m->engine) : NULL;
+	bool lives_on = m->engine && m->ops->follows_exec;
+	bool watches = monitor_has_watches(m);
+
+	if (!err)
+		err = monitor_collect_stop(m);
+	if (!err && m->timeline)
+		err = timeline_release(m->timeline, UINT64_MAX);
+	if (!err && m->engine)
+		err = forget_program(m);
+	if (!err)
+		err = renew_locator(m);
+	if (!err && watches && !lives_on)
+		err = monitor_choose(m);
+	if (!err)
+		err = monitor_tell_process(m);
+	if (!err && watches && !lives_on)
+		err = monitor_open_engine(m);
+	if (!err)
+		err = tell_goes_on(m, lives_on);
+	if (!err && watches)
+		err = monitor_arm_first(m);
+	if (m->options.may_add) {
+		exec_watch_close(&m->exec);
+		exec_watch_open(&m->exec, m->pid);
+	}
+	return err ? err : monitor_collect(m);
+}

@@ -1,0 +1,150 @@
+/* Watches of what a library will bring: a hook in the loader tells when it comes. */
+#include "watchctl/monitor/monitored.h"
+#include "watchctl/target/loader_hook.h"
+
+static struct wc_error *hook_loader(struct monitor *m, uint64_t addr)
+{
+	struct watchpoint w = {
+		.id = LOADER_HOOK, .addr = addr, .size = 1, .access = ACCESS_EXECUTE, .slot = -1, .hook = true
+	};
+	struct arm_report report;
+	struct wc_error *err = m->ops->arm(m->engine, &w, &report);
+
+	if (err)
+		return wc_error_context(err, "one debug register is needed to see libraries being loaded");
+	m->hooked = true;
+	return NULL;
+}
+
+static bool all_armed(const struct monitor *m)
+{
+	unsigned int i;
+
+	for (i = 0; i < MONITOR_WATCHES; i++)
+		if (monitor_wants(m, i) && !m->watch[i].armed && !m->watch[i].waits)
+			return false;
+	return true;
+}
+
+/* Nobody can bring it any more: says what is wrong with it. With --exec follow the next program may have it.
+ */
+static struct wc_error *give_up_missing(struct monitor *m)
+{
+	struct wc_error *err = NULL, *why;
+	unsigned int i;
+	bool missing;
+
+	for (i = 0; i < MONITOR_WATCHES && !err; i++) {
+		if (!monitor_wants(m, i) || m->watch[i].armed || m->watch[i].waits)
+			continue;
+		why = monitor_plan(m, i, &missing);
+		if (!why || !m->options.follow_exec || why->kind != WC_ENAME) {
+			err = why;
+			continue;
+		}
+		err = monitor_note(m, "not in this program; the next one that it executes may have it: %s",
+				   why->text);
+		wc_error_free(why);
+	}
+	if (!err || m->launched || m->options.pending)
+		return err;
+	return wc_error_hint(err, "with --pending, watchctl waits until the program loads it");
+}
+
+struct wc_error *monitor_arm_first(struct monitor *m)
+{
+	bool may_wait = m->launched || m->options.pending || m->options.follow_exec, missing = false;
+	struct module_list modules = { 0 };
+	struct wc_error *err = module_list_read(m->pid, &modules);
+	uint64_t hook = err || !may_wait ? 0 : loader_hook_address(m->pid, &modules);
+	bool starting = hook && !loader_hook_startup_done(m->pid);
+
+	module_list_deinit(&modules);
+	if (!err)
+		err = monitor_arm_all(m, starting || m->options.follow_exec, &missing);
+	if (err || (!missing && !(m->launched && monitor_any_per_thread(m))))
+		return err;
+	if (hook && (starting || m->options.pending))
+		return hook_loader(m, hook);
+	return missing ? give_up_missing(m) : NULL;
+}
+
+/* It may come with a library: the program is still loading those that it begins with, or we are to wait. */
+static struct wc_error *wait_for_library(struct monitor *m, unsigned int i, struct wc_error *why,
+					 bool missing)
+{
+	struct module_list modules = { 0 };
+	struct wc_error *err;
+	uint64_t hook;
+
+	if (why->kind != WC_ENAME)
+		return why;
+	err = module_list_read(m->pid, &modules);
+	hook = err ? 0 : loader_hook_address(m->pid, &modules);
+	module_list_deinit(&modules);
+	wc_error_free(err);
+	if (!hook || !((missing && m->options.pending) || !loader_hook_startup_done(m->pid)))
+		return missing && !m->options.pending
+			       ? wc_error_hint(why,
+					       "with --pending, watchctl waits until the program loads it")
+			       : why;
+	wc_error_free(why);
+	err = m->hooked ? NULL : hook_loader(m, hook);
+	return err ? err : monitor_note(m, "%s waits for its library", m->options.watch[i].expr);
+}
+
+struct wc_error *monitor_arm_later(struct monitor *m, unsigned int i)
+{
+	struct wc_error *err;
+	bool missing = false;
+
+	if (m->launched && !m->started && !m->hooked)
+		m->started = loader_hook_startup_done(m->pid);
+	err = monitor_arm_one(m, i, &missing);
+	return err ? wait_for_library(m, i, err, missing) : NULL;
+}
+
+void monitor_unhook_loader(struct monitor *m)
+{
+	if (!m->hooked || !all_armed(m) || (!m->started && monitor_any_per_thread(m)))
+		return;
+	m->ops->disarm(m->engine, LOADER_HOOK);
+	m->hooked = false;
+}
+
+/* The loader has mapped something: its thread waits for us. */
+static struct wc_error *on_loader(struct monitor *m)
+{
+	struct wc_error *err;
+	bool missing;
+
+	err = monitor_arm_all(m, m->launched && !m->started && !loader_hook_startup_done(m->pid), &missing);
+	if (err && m->started) {
+		/* The program runs: a name that a new library makes ambiguous must not end the other watches.
+		 */
+		struct wc_error *note = monitor_note(m, "%s", err->text);
+
+		wc_error_free(err);
+		err = note;
+	}
+	if (!err)
+		err = monitor_extend(m); /* the first thread has its thread pointer by now */
+	if (!err && loader_hook_startup_done(m->pid))
+		m->started = true;
+	if (err)
+		return err;
+	monitor_unhook_loader(m);
+	return !m->hooked && monitor_any_per_thread(m) ? monitor_hook_threads(m) : NULL;
+}
+
+struct wc_error *monitor_on_hook(struct monitor *m)
+{
+	struct engine_hook hook = { 0 };
+
+	m->ops->hooked(m->engine, &hook);
+	if (hook.id >= POINTER_HOOK)
+		return monitor_follow(m, (hook.id - POINTER_HOOK) / LOCATE_POINTERS);
+	if (hook.id >= THREAD_HOOK)
+		return monitor_extend(m);
+	return on_loader(m);
+}

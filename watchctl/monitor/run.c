@@ -1,0 +1,131 @@
+/* The pumping, until something ends it. */
+#include "watchctl/base/clock.h"
+#include "watchctl/monitor/monitored.h"
+
+#define PUMP_NS 100000000ull
+#define WAIT_NS 20000000ull /* without an engine */
+#define TICK_NS 200000000ull
+#define TICK_LATE_NS 1000000000ull /* so late it comes even while a thread waits at a hook */
+
+static struct wc_error *after_pump(struct monitor *m, enum pump_result r)
+{
+	m->at_hook = r == PUMP_HOOK;
+	switch (r) {
+	case PUMP_HOOK: {
+		struct wc_error *err = monitor_on_hook(m);
+
+		if (err)
+			monitor_drop_child(m);
+		return err;
+	}
+	case PUMP_EXITED:
+		m->over = true;
+		m->end = MONITOR_EXITED;
+		return NULL;
+	case PUMP_EXECED:
+		if (m->options.follow_exec)
+			return monitor_follow_exec(m);
+		m->over = true;
+		m->end = MONITOR_EXECED;
+		return monitor_note(
+			m, monitor_has_watches(m)
+				   ? "the process has executed another program: its variables are gone, the "
+				     "watch has ended"
+			   : m->options.tags
+				   ? "the process has executed another program: the collection has ended"
+				   : "the process has executed another program");
+	case PUMP_ENDED:
+		m->over = true;
+		m->end = MONITOR_GAVE_UP;
+		return monitor_note(m, "%s", m->ops->why(m->engine));
+	case PUMP_IDLE:
+		break;
+	}
+	return NULL;
+}
+
+/* The captures, beside what the engine pumps; or without one. */
+static struct wc_error *pump_captures(struct monitor *m, enum pump_result *r)
+{
+	enum tags_state state;
+	struct wc_error *err = monitor_collect_poll(m, &state);
+
+	if (err || state == TAGS_RUN)
+		return err;
+	if (state == TAGS_SUPPLANTED) {
+		err = monitor_note(m, "another process has begun to collect the captures: ours end here");
+		if (!err)
+			err = monitor_collect_stop(m);
+		m->over = !m->engine && !m->options.may_add;
+		m->end = MONITOR_SUPPLANTED;
+		return err;
+	}
+	if (!m->engine)
+		*r = monitor_how_it_ended(m);
+	else if (*r != PUMP_EXECED) /* the engine will tell which */
+		m->tags_wait_ns = WAIT_NS;
+	return NULL;
+}
+
+struct wc_error *monitor_pump(struct monitor *m, uint64_t most_ns)
+{
+	uint64_t ns = m->tags && m->tags_wait_ns < most_ns ? m->tags_wait_ns : most_ns;
+	enum pump_result r = PUMP_IDLE;
+	struct wc_error *err = NULL;
+
+	m->at_hook = false;
+	if (m->engine)
+		err = m->ops->pump(m->engine, (int)(ns / 1000000), &r);
+	else
+		monitor_wait(m, most_ns < WAIT_NS ? most_ns : WAIT_NS);
+	if (!err && m->tags)
+		err = pump_captures(m, &r);
+	else if (!err && !m->engine)
+		r = monitor_look(m);
+	return err || m->over ? err : after_pump(m, r);
+}
+
+static bool limits_reached(struct monitor *m, const struct monitor_limits *l, uint64_t start_ns)
+{
+	if (l->stop && *l->stop)
+		m->end = MONITOR_STOPPED;
+	else if (l->count && m->forwarded >= l->count)
+		m->end = MONITOR_COUNT;
+	else if (l->time_ns && monotonic_ns() - start_ns >= l->time_ns)
+		m->end = MONITOR_TIME;
+	else
+		return false;
+	return true;
+}
+
+static uint64_t pump_time(const struct monitor_limits *l, uint64_t tick_ns)
+{
+	uint64_t ns = l->count || l->time_ns ? PUMP_NS / 10 : PUMP_NS;
+
+	return l->tick && tick_ns < ns ? tick_ns : ns;
+}
+
+struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *l, enum monitor_end *ret)
+{
+	uint64_t start = monotonic_ns(), ticked = start, tick_ns = l->tick_ns ? l->tick_ns : TICK_NS;
+
+	m->limit = l->count;
+	while (!m->over && !limits_reached(m, l, start)) {
+		struct wc_error *err = monitor_pump(m, pump_time(l, tick_ns));
+		uint64_t now = monotonic_ns();
+
+		if (!err && !m->over && now - m->extended_ns > EXTEND_NS)
+			err = monitor_extend(m);
+		if (!err && l->tick && now - ticked >= tick_ns &&
+		    (!m->at_hook || now - ticked > TICK_LATE_NS)) {
+			ticked = now;
+			err = l->tick(l->tick_ctx);
+		}
+		if (err)
+			return err;
+		if (!m->over)
+			monitor_reap(m);
+	}
+	*ret = m->end;
+	return NULL;
+}
