@@ -155,6 +155,11 @@ void annotate_value(struct annotate *a, const struct view_watch *w, unsigned int
 	value_format(&w->e.type, size, raw, named ? symbol : NULL, buf, len);
 }
 
+struct symbolizer *annotate_symbolizer(struct annotate *a)
+{
+	return a->symbolizer;
+}
+
 /* Facts about the process */
 
 static uint64_t thread_key(int32_t pid, int32_t tid)

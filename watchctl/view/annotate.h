@@ -39,6 +39,9 @@ void annotate_finish(struct annotate *a);
 void annotate_value(struct annotate *a, const struct view_watch *w, unsigned int size, uint64_t raw,
 		    char *buf, size_t len);
 
+/* The one that names its frames: it knows the modules as they are now. */
+struct symbolizer *annotate_symbolizer(struct annotate *a);
+
 /* Accepts NULL. */
 void annotate_free(struct annotate *a);
 void annotate_freep(struct annotate **a);

@@ -77,6 +77,10 @@ struct wc_error *diff_load_sides(const struct diff_options *o, const char *good,
 	struct wc_error *err = prepare(&la, o, good, masks), *other = prepare(&lb, o, bad, masks);
 
 	err = wc_error_first(err, other);
+	/* One of them tells for both: they take about as long. */
+	la.scope.progress = o->progress;
+	if (!err && o->progress)
+		progress_phase(o->progress, "reading the logs");
 	if (!err) {
 		load_both(&la, &lb);
 		err = wc_error_first(la.err, lb.err);
@@ -232,6 +236,8 @@ static struct wc_error *take_findings(struct diff_result *r, const struct diff_o
 	struct wc_error *err = NULL;
 	size_t i, looked = 0;
 
+	if (o->progress)
+		progress_phase(o->progress, "looking into the differences");
 	for (i = 0; !err && i < r->compare.n; i++) {
 		const struct diff_finding *f = &r->compare.v[i];
 		struct diff_detail a = { 0 }, b = { 0 };
@@ -246,6 +252,8 @@ static struct wc_error *take_findings(struct diff_result *r, const struct diff_o
 			err = take_finding(r, &index, f, look ? &b : NULL, !real);
 		diff_detail_deinit(&a);
 		diff_detail_deinit(&b);
+		if (o->progress)
+			progress_at(o->progress, (double)i / (double)r->compare.n);
 	}
 	map64_deinit(&index);
 	return err;
@@ -288,8 +296,11 @@ static struct wc_error *read_stands(struct diff_result *r)
 
 struct wc_error *diff_compare_sides(struct diff_result *r, const struct diff_options *o)
 {
-	struct wc_error *err = diff_compare_run(&r->compare, r->a, r->b, o->thread);
+	struct wc_error *err;
 
+	if (o->progress)
+		progress_phase(o->progress, "comparing the calls");
+	err = diff_compare_run(&r->compare, r->a, r->b, o->thread, o->progress);
 	if (!err)
 		err = take_findings(r, o);
 	r->differs = r->nvalues || r->ncontrols || r->compare.dropped;
@@ -321,8 +332,9 @@ static struct wc_error *compare_calls(struct diff_result *r, const struct diff_o
 
 static struct wc_error *compare_marks(struct diff_result *r, const struct diff_options *o)
 {
-	struct wc_error *err =
-		diff_marks_run(o->good[0], o->bad, &(struct diff_marks_options){ o->by_name }, &r->marks);
+	struct wc_error *err = diff_marks_run(
+		o->good[0], o->bad,
+		&(struct diff_marks_options){ .by_name = o->by_name, .progress = o->progress }, &r->marks);
 
 	r->differs |= r->marks.differences != 0;
 	return err;

@@ -8,6 +8,7 @@
 #ifndef WATCHCTL_VIEW_DIFF_H
 #define WATCHCTL_VIEW_DIFF_H
 
+#include "watchctl/base/progress.h"
 #include "watchctl/view/diff_compare.h"
 #include "watchctl/view/diff_detail.h"
 #include "watchctl/view/diff_marks.h"
@@ -24,6 +25,7 @@ struct diff_options {
 	bool by_name; /* other builds, or programs */
 	bool anyway;  /* recorded in other ways */
 	bool weak;
+	struct progress *progress; /* begun and ended by the caller; NULL: nobody looks */
 };
 
 #define DIFF_BEFORE 5 /* calls that agreed before a difference are told */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/progress.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/diff_pairs.h"
@@ -17,6 +18,8 @@ struct visit {
 };
 
 struct walk {
+	struct progress *progress; /* NULL: nobody looks */
+	uint64_t visited, total;   /* calls */
 	struct diff_compare *c;
 	struct diff_threads *p;
 	uint32_t pair;
@@ -261,6 +264,9 @@ static bool walk_threads(struct walk *w)
 		struct visit v = w->todo[--w->ntodo];
 
 		ok = compare_calls(w, v.a, v.b);
+		w->visited++;
+		if (w->progress)
+			progress_at(w->progress, (double)w->visited / (double)w->total);
 	}
 	return ok;
 }
@@ -394,14 +400,16 @@ static struct wc_error *no_such_thread(const char *name)
 }
 
 struct wc_error *diff_compare_run(struct diff_compare *c, struct diff_side *a, struct diff_side *b,
-				  const char *thread)
+				  const char *thread, struct progress *progress)
 {
-	struct walk w = { .c = c };
+	struct walk w = { .c = c, .progress = progress };
 	bool any = false, ok;
 	size_t i;
 
 	*c = (struct diff_compare){ .a = a, .b = b };
 	ok = diff_pair_threads(c);
+	for (i = 0; ok && i < c->npairs; i++)
+		w.total += c->pair[i].a && c->pair[i].b ? c->pair[i].a->n : 0;
 	for (i = 0; ok && i < c->npairs; i++) {
 		w.p = &c->pair[i];
 		w.pair = (uint32_t)i;

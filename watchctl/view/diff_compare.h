@@ -51,9 +51,14 @@ struct diff_compare {
 	uint64_t only_a, only_b; /* calls without a mate */
 };
 
-/* @thread: only the threads that are called so, by number (1.. in the order of pairs), or name; NULL: all. */
+struct progress;
+
+/*
+ * @thread: only the threads that are called so, by number (1.. in the order of pairs), or name; NULL: all.
+ * @progress: told how far it is; NULL: nobody looks.
+ */
 struct wc_error *diff_compare_run(struct diff_compare *c, struct diff_side *a, struct diff_side *b,
-				  const char *thread);
+				  const char *thread, struct progress *progress);
 
 /* The call of a that belongs to @b of the pair; NO_CALL: none does. */
 uint32_t diff_mate_of(const struct diff_threads *p, uint32_t b);

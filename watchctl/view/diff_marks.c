@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/progress.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/annotate.h"
@@ -213,7 +214,10 @@ static struct wc_error *read_log(struct intake *in, const char *path)
 	order = reorder_new(annotate_sink(a));
 	if (!order)
 		return &wc_enomem;
-	err = replay(path, reorder_sink(order), stdout, &ending);
+	if (in->o->progress)
+		progress_phase(in->o->progress,
+			       in->is_b ? "reading the accesses of the bad run" : "reading the accesses");
+	err = replay_shown(path, reorder_sink(order), stdout, in->o->progress, &ending);
 	if (!err)
 		err = reorder_flush(order);
 	map64_deinit(&in->thread_numbers);

@@ -46,8 +46,11 @@ struct diff_marks {
 	uint64_t differences;
 };
 
+struct progress;
+
 struct diff_marks_options {
-	bool by_name; /* places by function, not by offset */
+	bool by_name;		   /* places by function, not by offset */
+	struct progress *progress; /* of reading; NULL: nobody looks */
 };
 
 /* Reads both logs and compares them. @ret: zeroed; deinit it also after an error. */

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/progress.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/tracelog_symbols.h"
 #include "watchctl/view/diff_hash.h"
@@ -260,6 +261,8 @@ static struct wc_error *read_all(struct loader *l)
 		err = take(l, &e);
 		if (err)
 			return err;
+		if (l->scope->progress)
+			progress_at(l->scope->progress, tracelog_progress(s->log));
 	}
 	s->ignored = tracelog_ignored(s->log, &s->why);
 	return err;

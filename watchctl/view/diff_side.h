@@ -75,12 +75,15 @@ struct diff_thread {
 	uint64_t strong; /* of all */
 };
 
+struct progress;
+
 /* What is to be compared. */
 struct diff_scope {
-	const char *from, *to;	  /* functions; NULL: all */
-	bool by_name;		  /* the files differ: go by names */
-	bool weak;		  /* weak values count as strong ones; allocations are told apart */
-	struct diff_masks *masks; /* hits are counted */
+	const char *from, *to;	   /* functions; NULL: all */
+	bool by_name;		   /* the files differ: go by names */
+	bool weak;		   /* weak values count as strong ones; allocations are told apart */
+	struct diff_masks *masks;  /* hits are counted */
+	struct progress *progress; /* of reading; NULL: nobody looks */
 };
 
 struct diff_side {

@@ -18,9 +18,13 @@ static void put(struct json *j, const char *bytes, size_t n)
 	j->len += n;
 }
 
+/* Most of what a line is made of, one by one. */
 static void put_char(struct json *j, char c)
 {
-	put(j, &c, 1);
+	if (j->len < j->cap && !j->failed)
+		j->text[j->len++] = c;
+	else
+		put(j, &c, 1);
 }
 
 static void put_escaped(struct json *j, unsigned char c)

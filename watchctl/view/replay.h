@@ -10,9 +10,18 @@
 struct replay_ending {
 	uint64_t ignored; /* bytes at the end that could not be read */
 	const char *why;  /* a phrase, lives for ever; NULL: the log is whole */
+	/* As tracelog_missed(); a note in the stream says so as well, where they are missing. */
+	uint64_t missed;
+	const char *why_missed;
 };
 
 /* Reads the log at @path into @sink until it ends, or nobody reads @out any more (ferror). */
 struct wc_error *replay(const char *path, struct event_sink sink, FILE *out, struct replay_ending *ret);
+
+struct progress;
+
+/* The same, and tells @p how far it is; the caller begins and ends it. */
+struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *out, struct progress *p,
+			      struct replay_ending *ret);
 
 #endif

@@ -76,15 +76,14 @@ static struct site *site_of(struct sites *s, const struct view_access *a)
 	return add_site(s, a, hash, chain);
 }
 
-static void on_access(void *ctx, const struct view_access *a)
+struct site *sites_count(struct sites *s, const struct view_access *a)
 {
-	struct sites *s = ctx;
 	struct site *site = site_of(s, a);
 	uint64_t tid;
 
 	if (!site) {
 		s->incomplete = true;
-		return;
+		return NULL;
 	}
 	site->count++;
 	if (a->time.mono_ns >= site->last.mono_ns)
@@ -98,6 +97,12 @@ static void on_access(void *ctx, const struct view_access *a)
 	if (site->last_tid != tid + 1 && !map64_put(&site->tids, tid, site))
 		s->incomplete = true;
 	site->last_tid = tid + 1;
+	return site;
+}
+
+static void on_access(void *ctx, const struct view_access *a)
+{
+	sites_count(ctx, a);
 }
 
 struct view sites_view(struct sites *s)

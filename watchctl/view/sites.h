@@ -33,6 +33,9 @@ struct sites {
 	bool incomplete; /* memory ran out: some accesses are not counted */
 };
 
+/* Counts @a; the site that it was made at, which lives as long as @s. NULL: no memory. */
+struct site *sites_count(struct sites *s, const struct view_access *a);
+
 /* A view that counts into @s. */
 struct view sites_view(struct sites *s);
 

@@ -217,6 +217,8 @@ static struct wc_error *read_log(struct symbolize *s)
 		if (err || outcome != LOG_EVENT)
 			break;
 		err = put(s, &e);
+		if (s->opt->reading)
+			progress_at(s->opt->reading, tracelog_progress(r));
 	}
 	if (!err)
 		s->ignored = tracelog_ignored(r, &s->why);
@@ -403,12 +405,18 @@ struct wc_error *symbolize_log(const char *path, const struct symbolize_options 
 	s->opt = opt;
 	symbolizer_set_search(s->symbolizer, opt->search);
 	symbolizer_defer(s->symbolizer);
+	if (opt->reading)
+		progress_phase(opt->reading, "reading the log");
 	err = pass(s);
+	if (opt->reading)
+		progress_phase(opt->reading, "naming addresses");
 	if (!err && !symbolizer_resolve(s->symbolizer, opt->progress))
 		err = wc_error_new(WC_EFAIL, "there is not enough memory to resolve the addresses");
 	if (!err)
 		err = tell_stored(s);
 	s->second = true;
+	if (opt->reading)
+		progress_phase(opt->reading, "reading the log again");
 	if (!err)
 		err = pass(s);
 	if (err)

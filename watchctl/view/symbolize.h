@@ -7,11 +7,13 @@
 
 #include "stackwalk/symbolizer.h"
 #include "watchctl/base/error.h"
+#include "watchctl/base/progress.h"
 
 struct symbolize_options {
 	const struct symbol_search *search; /* NULL: the usual places */
 	bool dry_run;			    /* do not store anything */
 	const struct symbol_progress *progress;
+	struct progress *reading; /* how far reading the log is; NULL: nobody looks */
 };
 
 /* A code address of the log, in the terms of struct symbol_event. */

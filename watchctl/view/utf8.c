@@ -30,10 +30,13 @@ size_t utf8_len(const char *s)
 	return n;
 }
 
+/* U+2028 and U+2029 end a line for some readers. */
 static int is_control(const char *s, size_t n)
 {
 	unsigned char c = *s;
 
+	if (n == 3)
+		return c == 0xe2 && (unsigned char)s[1] == 0x80 && ((unsigned char)s[2] & 0xfe) == 0xa8;
 	if (n == 1)
 		return c < 0x20 || c == 0x7f;
 	return n == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0;
