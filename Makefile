@@ -39,6 +39,8 @@ BASE_CFLAGS := -std=gnu11 -fPIC -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' 
 PKGS := libdw libelf
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lbpf -lz -liberty -lpthread
+# Of `watchctl top` and of the REPL.
+CLI_LIBS := -lreadline -lncursesw -ltinfo
 
 # The handler runs inside the traced program: freestanding, position independent, general registers only.
 HANDLER_CFLAGS := -std=gnu11 -O2 -g -I. $(WARN) -MMD -MP -ffreestanding -fPIC -fvisibility=hidden \
@@ -85,10 +87,10 @@ $(LIB): $(LIB_OBJ)
 $(PROG): $(CLI_OBJ) $(LIB)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LD      $@")
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(CLI_OBJ) $(LIB) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(CLI_OBJ) $(LIB) $(LIBS) $(CLI_LIBS)
 
 clean: ## removes what was built
 	rm -rf $(BUILD) build-*
 
-include $(wildcard tools/handler.mk tools/lldb.mk tools/capture.mk tools/bpf.mk tools/syscalls.mk tools/demo.mk tools/test.mk tools/truth.mk tools/proof.mk tools/check.mk tools/bench.mk tools/install.mk)
+include $(wildcard tools/handler.mk tools/page.mk tools/lldb.mk tools/capture.mk tools/bpf.mk tools/syscalls.mk tools/demo.mk tools/test.mk tools/truth.mk tools/proof.mk tools/check.mk tools/bench.mk tools/install.mk)
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(STEP_CLI_SRC:%.c=$(BUILD)/%.d)

@@ -1,12 +1,12 @@
 # Checks of the source and of what it does with bad luck: layers, lint, format, sanitizers, fuzzing.
 # None of them writes into the tree, but for format-fix.
 
-SOURCE_DIRS := $(wildcard .ci capture completion examples handler lldb-scripts stackwalk tests tools watchctl)
+SOURCE_DIRS := $(wildcard .ci capture completion debian debugger examples handler lldb-scripts stackwalk tests tools watchctl)
 C_FILES = $(sort $(shell find $(SOURCE_DIRS) -name '*.[ch]' -o -name '*.cc' -o -name '*.hh'))
 PRODUCT_C = $(filter-out %.bpf.c,$(filter capture/% handler/% lldb-scripts/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
 SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellcheck shell=' $(SOURCE_DIRS)))
 # The headers that the build makes: some sources cannot be parsed without them.
-GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/syscall_names.h
+GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/syscall_names.h $(BUILD)/page_assets.h
 
 .PHONY: check layers lint tidy analyze cppcheck shellcheck manlint format format-fix asan fuzz fuzz-programs
 check: layers lint format ## layers, lint and format: what can be known without running anything

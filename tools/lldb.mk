@@ -45,7 +45,7 @@ $(BUILD)/lldb-scripts/%.o: lldb-scripts/%.cc $(BUILD)/flags | packages
 # watchctl-step does the work of `watchctl step`. It alone is linked with LLDB, which takes long to load.
 STEP_PROG := $(BUILD)/bin/watchctl-step
 STEP_CLI_OBJ := $(STEP_CLI_SRC:%.c=$(BUILD)/%.o)
-STEP_SHARED_OBJ := $(filter-out $(BUILD)/watchctl/cli/main.o $(BUILD)/watchctl/cli/cmd_% $(BUILD)/watchctl/cli/command%,$(CLI_OBJ))
+STEP_SHARED_OBJ := $(filter-out $(BUILD)/watchctl/cli/main.o $(BUILD)/watchctl/cli/cmd_% $(BUILD)/watchctl/cli/command% $(BUILD)/watchctl/cli/top_% $(BUILD)/watchctl/cli/repl%,$(CLI_OBJ))
 
 $(STEP_PROG): $(STEP_CLI_OBJ) $(STEP_SHARED_OBJ) $(LLDB_LIB) $(LIB)
 	@mkdir -p $(@D)

@@ -1,0 +1,46 @@
+# What the page of `watchctl report --html` is made of: the script and the style are each put together from their
+# parts and built into the library as they are, and their checksums go into the page's policy.
+
+PAGE_DIR := watchctl/view
+PAGE_JS := $(addprefix $(PAGE_DIR)/,page_data.js page_value.js page_filter.js page_chart.js page_move.js page_trees.js page_tables.js page_event.js page_main.js)
+PAGE_CSS := $(PAGE_DIR)/page.css
+PAGE_HTML := $(PAGE_DIR)/page.html
+
+$(BUILD)/page/script.js: $(PAGE_JS) tools/page.mk
+	@mkdir -p $(@D)
+	$(Q){ printf '"use strict";\n(() => {\n'; cat $(PAGE_JS); printf '})();\n'; } > $@
+$(BUILD)/page/style.css: $(PAGE_CSS) tools/page.mk
+	@mkdir -p $(@D)
+	$(Q)cat $(PAGE_CSS) > $@
+$(BUILD)/page/body.html: $(PAGE_HTML) tools/page.mk
+	@mkdir -p $(@D)
+	$(Q)cat $(PAGE_HTML) > $@
+
+# sha256-..., as a Content-Security-Policy has it.
+PAGE_HASH = sha256-$$(sha256sum $(1) | cut -c1-64 | tr a-f A-F | basenc -d --base16 | base64)
+$(BUILD)/page_assets.h: $(BUILD)/page/script.js $(BUILD)/page/style.css
+	$(Q)printf '#define PAGE_SCRIPT_HASH "%s"\n#define PAGE_STYLE_HASH "%s"\n' \
+		"$(call PAGE_HASH,$(BUILD)/page/script.js)" "$(call PAGE_HASH,$(BUILD)/page/style.css)" > $@
+
+$(BUILD)/page/assets.o: $(BUILD)/page/script.js $(BUILD)/page/style.css $(BUILD)/page/body.html
+	$(Q)for asset in script.js style.css body.html; do \
+		name=page_$$(echo $$asset | tr . _); \
+		printf '.globl %s, %s_end\n%s:\n.incbin "%s"\n%s_end:\n.byte 0\n' \
+			$$name $$name $$name $(BUILD)/page/$$asset $$name; \
+	done | { echo '.section .rodata'; cat; echo '.section .note.GNU-stack,"",@progbits'; } | $(CC) -c -x assembler -o $@ -
+
+$(BUILD)/watchctl/view/page_html.o: $(BUILD)/page_assets.h
+LIB_OBJ += $(BUILD)/page/assets.o
+$(LIB): $(BUILD)/page/assets.o
+
+# A log of that many accesses, and how long the page takes to be made and to open.
+PAGE_ACCESSES ?= 1000000
+.PHONY: bench-page
+bench-page: $(PROG) $(BUILD)/tests/bench/pagelog-gen | packages-test ## the report page of a large log: making it, opening it
+	@$(PYTHON) -B tests/bench/page.py --watchctl $(PROG) --generator $(BUILD)/tests/bench/pagelog-gen \
+		--accesses $(PAGE_ACCESSES) --json $(BUILD)/bench-page.json
+
+$(BUILD)/tests/bench/pagelog-gen: tests/bench/pagelog_gen.c $(LIB) | packages
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(LIB) $(LIBS)

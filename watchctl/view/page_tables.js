@@ -1,0 +1,179 @@
+/* The tables: sites, threads, tags, accesses. */
+
+const TABS = [
+	{ key: "sites", name: "Sites", show: siteTable, has: () => D.sites.length },
+	{ key: "stacks", name: "Stacks", show: stackTree, has: () => D.stacks.length },
+	{ key: "flame", name: "Flame graph", show: flameGraph, has: () => D.stacks.length },
+	{ key: "threads", name: "Threads", show: threadTable, has: () => D.threads.length },
+	{ key: "tags", name: "Tags", show: tagTable, has: () => D.tags.length },
+	{ key: "accesses", name: D.captures && !D.accesses ? "Captures" : "Accesses", show: eventTable, has: () => D.events },
+];
+const tabs = () => TABS.filter(t => t.has());
+const currentTab = () => tabs().find(t => t.key === S.tab) || tabs()[0];
+
+/* Said where numbers are of a share of the log only. */
+const partNote = () => pass.exact ? "" : " (in the time line's share: 1 of " + D.stride + ")";
+
+function showTabs() {
+	const bar = $("tabs");
+	bar.replaceChildren(...tabs().map(t => {
+		const b = el("button", { type: "button", role: "tab", id: "tab-" + t.key, "aria-controls": "panel" }, t.name);
+		b.addEventListener("click", () => change({ tab: t.key === tabs()[0].key ? undefined : t.key }));
+		return b;
+	}));
+	bar.onkeydown = e => {
+		const all = [...bar.children], at = all.indexOf(document.activeElement), to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: all.length - 1 }[e.key];
+		if (to === undefined || !all[(to + all.length) % all.length])
+			return;
+		e.preventDefault();
+		all[(to + all.length) % all.length].click();
+		$("tab-" + currentTab().key).focus();
+	};
+}
+
+function showTab() {
+	const panel = $("panel"), tab = currentTab(), at = document.activeElement;
+	const label = at && panel.contains(at) ? at.getAttribute("aria-label") : null;
+	panel.replaceChildren();
+	if (!tab) {
+		panel.append(el("p", { class: "hint" }, D.calls ? "Calls are printed by watchctl report --calls." : "Nothing was recorded."));
+		return;
+	}
+	for (const b of $("tabs").children) {
+		const on = b.id === "tab-" + tab.key;
+		b.setAttribute("aria-selected", String(on));
+		b.tabIndex = on ? 0 : -1;
+	}
+	panel.setAttribute("aria-labelledby", "tab-" + tab.key);
+	tab.show(panel);
+	/* Whoever came by the keyboard stays where he was. */
+	const again = label && [...panel.querySelectorAll("[aria-label]")].find(e => e.getAttribute("aria-label") === label);
+	if (again)
+		again.focus();
+}
+
+const order = {}; /* of each table: [column, -1 or 1] */
+
+/* @columns: {name, n (a number), value(row), cell(row)}; the first click on a number sorts the largest first. */
+function sortedTable(key, caption, columns, rows, rowProps, limit = 1000) {
+	const [by, way] = order[key] || [columns.findIndex(c => c.sortFirst), -1];
+	const col = columns[by];
+	const list = rows.map((r, i) => [col.value(r), i, r]).sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0) * way || a[1] - b[1]).map(v => v[2]);
+	const head = columns.map((c, i) => {
+		const b = el("button", { type: "button" }, c.name + (i === by ? way < 0 ? " ▾" : " ▴" : ""));
+		b.addEventListener("click", () => {
+			order[key] = [i, i === by ? -way : c.n ? -1 : 1];
+			showTab();
+			[...$("panel").querySelectorAll("thead button")][i].focus();
+		});
+		return el("th", { scope: "col", class: c.n ? "n" : null, "aria-sort": i === by ? way < 0 ? "descending" : "ascending" : null }, b);
+	});
+	const body = list.slice(0, limit).map(r => el("tr", rowProps ? rowProps(r) : {}, ...columns.map(c => {
+		const content = c.cell ? c.cell(r) : c.value(r);
+		return el("td", { class: [c.n ? "n" : "", c.class || ""].join(" ").trim() || null }, ...(Array.isArray(content) ? content : [content]));
+	})));
+	return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, el("table", {},
+		el("caption", {}, caption + (list.length > limit ? "; the first " + count(limit) + " of " + count(list.length) : "")),
+		el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body)));
+}
+
+const linkButton = (text, label, action) => el("button", { type: "button", class: "link", "aria-label": label, onclick: action }, text);
+
+function siteTable(panel) {
+	const sums = sumBy(c => C.place[c], isAccess), several = D.watches.filter(w => w.accesses).length > 1;
+	const rows = [...sums].filter(([i]) => i >= 0).map(([i, n]) => ({ i, n, s: D.sites[i] }));
+	const threads = new Map();
+	for (let c = 0; c < C.n; c++)
+		if (passed[c] && isAccess(c)) {
+			if (!threads.has(C.place[c]))
+				threads.set(C.place[c], new Set());
+			threads.get(C.place[c]).add(C.thread[c]);
+		}
+	const threadsOf = r => narrowed() ? threads.get(r.i).size : r.s.threads;
+	const value = (s, v) => s[v] === undefined ? "" : V[s.watch].hex(s[v]);
+	const columns = [
+		{ name: "Count", n: true, sortFirst: true, value: r => r.n, cell: r => count(r.n) },
+		{ name: "Kind", value: r => r.s.kind, cell: r => [kindCell(r.s.kind), r.s.kernel ? el("div", { class: "sub" }, "by the kernel" + (r.s.syscall ? ": " + r.s.syscall : "")) : ""] },
+		...(several ? [{ name: "Watch", value: r => r.s.watch, cell: r => D.watches[r.s.watch].name }] : []),
+		{ name: "Place", class: "place", value: r => siteName(r.s), cell: r => [linkButton(siteName(r.s), "only " + siteName(r.s) + ", " + KIND[r.s.kind].name,
+			() => change({ site: S.site === String(r.i) ? undefined : String(r.i), tag: undefined })),
+		el("div", { class: "sub" }, siteLine(r.s) || base(r.s.module) || "", r.s.after ? " (where execution went on: the instruction is not known)" : "")] },
+		{ name: "Instruction", class: "mono", value: r => r.s.insn || "", cell: r => r.s.insn || "" },
+		{ name: "Threads", n: true, value: threadsOf, cell: r => count(threadsOf(r)) },
+		{ name: "Last", class: "mono", value: r => value(r.s, "new"), cell: r => r.s.old === undefined || r.s.old === r.s.new ? value(r.s, "new") : value(r.s, "old") + " → " + value(r.s, "new") },
+	];
+	panel.append(sortedTable("sites", plural(rows.length, "site") + partNote(), columns, rows,
+		r => S.site === String(r.i) ? { class: "current", "aria-current": "true" } : {}));
+	if (D.sites_left_out)
+		panel.append(el("p", { class: "hint" }, "Sites beyond the first " + count(D.sites.length) + " are not in this page: " + count(D.sites_left_out) + " accesses."));
+}
+
+function threadTable(panel) {
+	const accesses = sumBy(c => C.thread[c], isAccess), captures = sumBy(c => C.thread[c], isCapture), kinds = sumBy(c => C.thread[c] * 8 + C.kind[c], isAccess);
+	const rows = [...new Set([...accesses.keys(), ...captures.keys()])].map(i => ({ i, a: accesses.get(i) || 0, c: captures.get(i) || 0 }));
+	const kind = k => ({ name: ["Unknown", "Reads", "Writes", "Read and write", "Executions"][k], n: true, value: r => kinds.get(r.i * 8 + k) || 0, cell: r => count(kinds.get(r.i * 8 + k) || 0) });
+	const used = [1, 2, 3, 4, 0].filter(k => D.sites.some(s => s.kind === k));
+	const columns = [
+		{ name: "Thread", value: r => r.i < 0 ? Infinity : D.threads[r.i][1], cell: r => r.i < 0 ? threadName(r.i) : linkButton(threadName(r.i), "only thread " + threadName(r.i),
+			() => change({ thread: D.threads[r.i][0] + "." + D.threads[r.i][1] })) },
+		{ name: "Process", n: true, value: r => r.i < 0 ? 0 : D.threads[r.i][0], cell: r => r.i < 0 ? "" : String(D.threads[r.i][0]) },
+		{ name: "Accesses", n: true, sortFirst: true, value: r => r.a + r.c / 1e9, cell: r => count(r.a) },
+		...used.map(kind),
+		...(D.captures ? [{ name: "Captures", n: true, value: r => r.c, cell: r => count(r.c) }] : []),
+	];
+	panel.append(sortedTable("threads", plural(rows.length, "thread") + partNote(), columns, rows));
+}
+
+function tagTable(panel) {
+	const sums = sumBy(c => C.place[c], isCapture), rows = [...sums].map(([i, n]) => ({ i, n }));
+	const name = r => r.i < 0 ? "other tags" : D.tags[r.i].name;
+	const columns = [
+		{ name: "Count", n: true, sortFirst: true, value: r => r.n, cell: r => count(r.n) },
+		{ name: "Tag", class: "place", value: name, cell: r => r.i < 0 ? name(r) : linkButton(name(r), "only the tag " + name(r), () => change({ tag: String(r.i), site: undefined })) },
+	];
+	panel.append(sortedTable("tags", plural(rows.length, "tag") + partNote(), columns, rows));
+}
+
+const PAGE = 100;
+let firstShown = 0; /* among those that pass */
+
+/* Where the @n-th event that passes is. */
+function nthPassed(n) {
+	for (let i = 0; i < E.n; i++)
+		if (pass.event[i] && n-- === 0)
+			return i;
+	return -1;
+}
+
+function eventTable(panel) {
+	if (!E)
+		return;
+	if (firstShown >= pass.n)
+		firstShown = 0;
+	const rows = [];
+	for (let i = pass.n ? nthPassed(firstShown) : -1; i >= 0 && rows.length < PAGE; i = step(i, 1))
+		rows.push(i);
+	const turn = to => {
+		firstShown = Math.max(0, Math.min(Math.floor((pass.n - 1) / PAGE) * PAGE, to));
+		showTab();
+	};
+	const button = (text, label, to, off) => el("button", { type: "button", "aria-label": label, disabled: off, onclick: () => turn(to) }, text);
+	const several = D.watches.filter(w => w.accesses).length > 1, none = firstShown === 0, end = firstShown + PAGE >= pass.n;
+	panel.append(el("div", { class: "pager" }, button("« first", "first page", 0, none), button("‹", "page before", firstShown - PAGE, none),
+		el("span", {}, pass.n ? count(firstShown + 1) + " to " + count(firstShown + rows.length) + " of " + count(pass.n) : "none"),
+		button("›", "next page", firstShown + PAGE, end), button("last »", "last page", pass.n, end)));
+	const body = rows.map(i => {
+		const c = E.what[i], site = C.capture[c] ? null : D.sites[C.place[c]], stack = D.stacks[C.stack[c]];
+		const where = site ? siteName(site) : stack && stack.length > 1 ? frameName(stack[1]) : "";
+		return el("tr", { class: "pick" + (i === chart.selected ? " current" : ""), onclick: e => e.target.closest("button") || select(i, true) },
+			el("td", { class: "n mono" }, linkButton(timeText(E.t[i]), "details of the access at " + timeText(E.t[i]), () => select(i, true))),
+			el("td", {}, C.capture[c] ? "# " + (D.tags[C.place[c]] || { name: "other tag" }).name : kindCell(C.kind[c])),
+			several ? el("td", {}, C.watch[c] < 0 ? "" : D.watches[C.watch[c]].name) : null,
+			el("td", { class: "mono" }, C.capture[c] ? newText(i) : valueChange(i)),
+			el("td", {}, threadName(C.thread[c])), el("td", { class: "place" }, where));
+	});
+	panel.append(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Accesses" }, el("table", {},
+		el("caption", {}, "Accesses and captures in the order of their times" + (D.stride > 1 ? "; of this log 1 of " + D.stride + ", and those kept with registers" : "")),
+		el("thead", {}, el("tr", {}, ...["Time", "Kind", ...(several ? ["Watch"] : []), "Value", "Thread", "Place"].map((t, i) => el("th", { scope: "col", class: i ? null : "n" }, t)))),
+		el("tbody", {}, ...body))));
+}
