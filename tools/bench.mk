@@ -79,4 +79,37 @@ $(STEPLOG_BIN): $(BUILD)/tests/bench/steplog-%: tests/bench/steplog_%.c $(LIB) |
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(LIB) $(LIBS)
 
+# Logs of accesses of any size, for the tests of what reads them.
+$(BUILD)/tests/bench/accesslog-gen: tests/bench/accesslog_gen.c $(LIB) | packages
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $< $(LIB) $(LIBS)
+
+# What an access costs in a log: time, bytes, and reading it again.
+LOG_ACCESSES ?= 2000000
+.PHONY: bench-log
+bench-log: $(BUILD)/tests/bench/log-cost ## what the log costs: ns and bytes an access, events read a second
+	@rm -rf $(BUILD)/bench.log && mkdir -p $(BUILD)/bench.log
+	@$(BUILD)/tests/bench/log-cost $(BUILD)/bench.log $(LOG_ACCESSES)
+	@rm -rf $(BUILD)/bench.log
+
+LOG_BIN := $(BUILD)/tests/bench/log-cost $(BUILD)/tests/bench/ring-gen
+$(BUILD)/tests/bench/ring-gen: tests/bench/ring_gen.c
+$(BUILD)/tests/bench/log-cost: tests/bench/log_cost.c
+$(LOG_BIN): $(LIB) | packages
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(LIB) $(LIBS)
+
 -include $(BUILD)/tests/bench/hits.d
+
+# `make compare`: what other tools tell of accesses whose number and kind are known. See docs/comparison.md.
+.PHONY: compare
+compare: $(PROG) $(BUILD)/tests/compare/asked | packages-bench ## counts, kinds and harm beside gdb, lldb, perf and bpftrace
+	@$(PYTHON) -B tests/compare/compare.py --watchctl $(PROG) --program $(BUILD)/tests/compare/asked \
+		--json $(BUILD)/compare.json $(COMPARE_ARGS)
+
+$(BUILD)/tests/compare/asked: tests/compare/asked.c tests/compare/accesses.h | packages-bench
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) -I. -Wall -Wextra -Wno-unused-parameter -O1 -g -o $@ $<

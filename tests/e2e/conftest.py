@@ -1,5 +1,6 @@
 """Fixtures of the end-to-end tests: the program under test, victims that obey and account, and what is left behind."""
 import contextlib
+import fcntl
 import json
 import os
 import queue
@@ -36,6 +37,7 @@ RECIPES = {
     "libplugin.so": (["plugin.c"], "gcc -O2 -g -shared -fPIC"),
     "linked": (["linked.c"], "gcc -O2 -g"),
     "hammer": (["hammer.c"], "gcc -O2 -g -pthread"),
+    "sites": (["sites.c"], "gcc -O1 -g -pthread"),
     "own_handler": (["own_handler.c"], "gcc -O1 -g"),
     "counter_go": (["counter.go"], "go build"),
     "mover": (["mover.c"], "gcc -O2 -g -pthread"),
@@ -56,6 +58,10 @@ RECIPES = {
 }
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: looks at the whole machine, so that no other test may run meanwhile")
+
+
 def have_hardware():
     probe = subprocess.run([WATCHCTL, "-v", "0x1", "-s", "1", "--", "/bin/true"], capture_output=True, text=True)
     return "no hardware debug registers" not in probe.stderr
@@ -65,6 +71,23 @@ def have_hardware():
 def hardware():
     if not have_hardware():
         pytest.skip("this machine offers no debug registers")
+
+
+@contextlib.contextmanager
+def locked(path):
+    with open(path, "w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def compile_victim(command, sources, target):
+    flags = [f for word in command.split() for f in STACKWALK.get(word, [word])]
+    if flags[0] == "go":
+        line = ["go", "build", "-o", str(target), str(sources[0])]
+    else:
+        line = [flags[0], *[str(p) for p in sources], *flags[1:], "-o", str(target)]
+    env = dict(os.environ, HOME=str(target.parent), GOCACHE=str(target.parent / "gocache"))
+    subprocess.run(line, check=True, env=env, timeout=TIMEOUT)
 
 
 @pytest.fixture(scope="session")
@@ -78,14 +101,9 @@ def build():
         target = out / name
         paths = [VICTIMS / s for s in sources]
         paths_used = paths + [BUILD / f"lib{w[1:]}" for w in command.split() if w in STACKWALK]
-        if not target.exists() or any(p.stat().st_mtime > target.stat().st_mtime for p in paths_used):
-            flags = [f for word in command.split() for f in STACKWALK.get(word, [word])]
-            if flags[0] == "go":
-                line = ["go", "build", "-o", str(target), str(paths[0])]
-            else:
-                line = [flags[0], *[str(p) for p in paths], *flags[1:], "-o", str(target)]
-            env = dict(os.environ, HOME=str(out), GOCACHE=str(out / "gocache"))
-            subprocess.run(line, check=True, env=env, timeout=TIMEOUT)
+        with locked(out / f".{name}.lock"):  # several workers may want it at once
+            if not target.exists() or any(p.stat().st_mtime > target.stat().st_mtime for p in paths_used):
+                compile_victim(command, paths, target)
         return str(target)
 
     return make

@@ -25,7 +25,7 @@ API = {
 def installed(tmp_path_factory):
     """What `make install` places, in a folder of its own."""
     prefix = tmp_path_factory.mktemp("installed")
-    subprocess.run(["make", "-s", "install", f"BUILD={BUILD}", f"PREFIX={prefix}", f"DESTDIR={os.sep}"], cwd=ROOT,
+    subprocess.run(["make", "-s", "install", f"BUILD={os.environ.get('BUILD', BUILD)}", f"PREFIX={prefix}", f"DESTDIR={os.sep}"], cwd=ROOT,
                    check=True, timeout=600, capture_output=True)
     return prefix
 

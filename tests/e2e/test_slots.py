@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, WATCHCTL, Victim, snapshot, wait_until
 
+pytestmark = pytest.mark.alone  # perf does not tell whose an event is: those of other tests may be meant
+
 OTHER, USAGE, TARGET, PERM, NOTSUP = 1, 2, 3, 4, 7
 
 

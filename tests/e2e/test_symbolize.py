@@ -148,7 +148,8 @@ def test_babeltrace_reads_the_log_with_its_names(program, record, run):
     text = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, check=True).stdout
     symbols = [line for line in text.splitlines() if " symbol: " in line]
     assert len(symbols) == of(objects, "summary")[0]["named"] > 0
-    assert len(text.splitlines()) == len(plain.splitlines()) + len(symbols)
+    events = [line for line in text.splitlines() if " checksum: " not in line]
+    assert len(events) == len([line for line in plain.splitlines() if " checksum: " not in line]) + len(symbols)
     outer = next(line for line in symbols if 'name = "outer"' in line)
     assert 'name = "add"' in outer and 'file = "app.c"' in outer and build_id_of(app) in outer
 
@@ -276,8 +277,10 @@ def test_logs_that_cannot_be_read(run, tmp_path):
 
 def test_a_truncated_log_is_named_as_far_as_it_goes(program, record, run):
     trace = record(program())
-    size = os.path.getsize(trace + "/events")
-    os.truncate(trace + "/events", size - 300)
+    with open(trace + "/events", "r+b") as f:  # another packet was begun
+        head = f.read(300)
+        f.seek(0, os.SEEK_END)
+        f.write(head)
     done = run("symbolize", trace)
     assert done.returncode == 8 and "is not whole" in done.stderr and "the names are in" in done.stdout
     assert os.path.exists(trace + "/symbols")
@@ -535,7 +538,8 @@ def test_a_bar_shows_on_a_terminal_when_it_takes_longer_than_a_second(program, r
     trace = record(app)
     server.delay = 2.5
     main, terminal = pty.openpty()
-    child = subprocess.Popen([WATCHCTL, "symbolize", trace], stdout=subprocess.PIPE, stderr=terminal, text=True)
+    child = subprocess.Popen([WATCHCTL, "symbolize", trace], stdout=subprocess.PIPE, stderr=terminal, text=True,
+                             env=dict(os.environ, TERM="xterm"))
     os.close(terminal)
     text = b""
     with contextlib.suppress(OSError):
@@ -546,7 +550,7 @@ def test_a_bar_shows_on_a_terminal_when_it_takes_longer_than_a_second(program, r
     assert child.returncode == 0 and "code addresses" in out
     if not server.asked:
         pytest.skip("libdebuginfod.so.1 is not installed")
-    assert re.search(rb"\r\[#* *\] \d+ of \d+ addresses", text), text
+    assert re.search(rb"\rnaming addresses +\d+ % \[#* *\]", text), text
     assert text.endswith(b"\r\x1b[K")
 
 

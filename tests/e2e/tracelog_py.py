@@ -12,6 +12,7 @@ env { tracer_name = "%s"; format_major = %d; format_minor = %d; };
 PROCESS, THREAD, MODULE, MODULE_GONE, WATCH, CODE, ACCESS, LOST, NOTE, SUMMARY = range(1, 11)
 TAG, CAPTURE = 11, 12
 STACK, CAPTURE_VALUE, THREAD_PROCESS = 256, 257, 258
+HIT, CHECKSUM, RETOLD, THREAD_AGAIN, CODE_AGAIN, TAG_AGAIN = 260, 261, 262, 263, 264, 265
 
 
 def text(value):
@@ -72,6 +73,47 @@ def packet(events):
     body = b"".join(events)
     bits = (64 + len(body)) * 8
     return struct.pack("<I16sIQQQQQ", 0xC1FC1FC1, UUID, 0, 0, 2**62, bits, bits, 0) + body
+
+
+def crc32c(data):
+    """As RFC 3720 has it, bit by bit."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def hit(time_ns, number, tid, offset, old, new, stack_number, rip, size=4, before_ns=0):
+    regs = [0] * 19
+    regs[0], regs[16] = new, rip
+    return event(HIT, time_ns, struct.pack("<BBBiIIQQ", number, 3 | offset << 3, size, tid, stack_number, before_ns,
+                                           old, new) + struct.pack("<19Q", *regs))
+
+
+def retold(time_ns, what):
+    return event(RETOLD, time_ns, bytes([what]))
+
+
+def packet2(events, begin=0, end=2**62):
+    """As packet(), of version 2: its first event is the checksum."""
+    body = b"".join(events)
+    bits = (64 + 18 + len(body)) * 8
+    head = struct.pack("<I16sIQQQQQ", 0xC1FC1FC1, UUID, 0, begin, end, bits, bits, 0)
+    head += struct.pack("<HQI", CHECKSUM, begin, 18)
+    return head + struct.pack("<I", crc32c(head + body)) + body
+
+
+def write_ring(path, files, major=2):
+    """@files: number -> packets."""
+    os.mkdir(path)
+    with open(os.path.join(path, "metadata"), "w") as f:
+        f.write(METADATA % (UUID.hex(), "watchctl", major, 0))
+    for number, packets in files.items():
+        with open(os.path.join(path, "events.%010d" % number), "wb") as f:
+            f.write(b"".join(packets))
+    return str(path)
 
 
 def write_log(path, packets, tracer="watchctl", major=1, minor=0):

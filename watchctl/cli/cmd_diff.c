@@ -194,8 +194,14 @@ static struct wc_error *print(struct diff_result *r, const struct request *q)
 static struct wc_error *work(struct request *q, int *status)
 {
 	scoped(diff_result_freep) struct diff_result *r = NULL;
-	struct wc_error *err = diff_run(&q->diff, &r);
+	scoped(progress_end) struct progress progress;
+	struct wc_error *err;
 
+	progress_begin(&progress, "reading the logs");
+	q->diff.progress = q->quiet ? NULL : &progress;
+	err = diff_run(&q->diff, &r);
+	progress_end(&progress);
+	q->diff.progress = NULL;
 	if (!err)
 		err = print(r, q);
 	if (!err)

@@ -2,17 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/clock.h"
+#include "watchctl/base/progress.h"
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/symbolize_print.h"
 #include "watchctl/view/symbolize.h"
-
-#define BAR_AFTER_NS 1000000000u
-#define BAR_EVERY_NS 100000000u
-#define BAR_COLUMNS 40
 
 struct request {
 	const char *log;
@@ -94,44 +89,26 @@ static struct wc_error *parse(int argc, char **argv, struct request *q)
 	return NULL;
 }
 
-/* A bar on the terminal, once it takes longer than a second. */
-struct bar {
-	uint64_t start_ns, drawn_ns;
-	bool wanted, drawn;
-};
-
-static void draw(void *ctx, size_t done, size_t total)
+/* For symbolize_log(): @ctx is the struct progress. */
+static void tell(void *ctx, size_t done, size_t total)
 {
-	struct bar *b = ctx;
-	uint64_t now = monotonic_ns();
-	int filled = total ? (int)(done * BAR_COLUMNS / total) : 0;
-
-	if (!b->wanted || now - b->start_ns < BAR_AFTER_NS || now - b->drawn_ns < BAR_EVERY_NS)
-		return;
-	b->drawn_ns = now;
-	b->drawn = true;
-	fprintf(stderr, "\r[%.*s%*s] %zu of %zu addresses", filled,
-		"########################################", BAR_COLUMNS - filled, "", done, total);
-}
-
-static void erase(const struct bar *b)
-{
-	if (b->drawn)
-		fputs("\r\033[K", stderr);
+	progress_at(ctx, total ? (double)done / (double)total : 0);
 }
 
 static struct wc_error *work(const struct request *q)
 {
-	struct bar bar = { .start_ns = monotonic_ns(), .wanted = !q->quiet && isatty(STDERR_FILENO) };
-	const struct symbol_progress progress = { draw, &bar };
-	const struct symbolize_options opt = { q->search, q->dry_run, &progress };
+	scoped(progress_end) struct progress bar;
+	const struct symbol_progress progress = { tell, &bar };
+	const struct symbolize_options opt = { q->search, q->dry_run, q->quiet ? NULL : &progress,
+					       q->quiet ? NULL : &bar };
 	scoped(symbolize_freep) struct symbolize *s = NULL;
 	struct wc_error *err;
 	uint64_t ignored;
 	const char *why;
 
+	progress_begin(&bar, "reading the log");
 	err = symbolize_log(q->log, &opt, &s);
-	erase(&bar);
+	progress_end(&bar);
 	if (err)
 		return err;
 	if (q->json)

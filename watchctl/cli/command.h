@@ -31,6 +31,8 @@ struct command {
 #define STATUS_TROUBLE 2
 
 extern const struct command cmd_watch; /* what options without a command's name mean */
+extern const struct command cmd_record;
+extern const struct command cmd_snapshot;
 extern const struct command cmd_step;
 extern const struct command cmd_report;
 extern const struct command cmd_diff;

@@ -1,5 +1,6 @@
 #include "watchctl/cli/options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,50 @@ struct wc_error *option_number(const struct option_match *m, uint64_t min, uint6
 				    m->option->name, (unsigned long long)min, (unsigned long long)max,
 				    m->value);
 	*ret = n;
+	return NULL;
+}
+
+struct wc_error *option_time(const struct option_match *m, uint64_t *ret)
+{
+	static const struct {
+		const char *unit;
+		double seconds;
+	} units[] = { { "", 1 },   { "s", 1 },	  { "ms", 1e-3 }, { "us", 1e-6 },
+		      { "m", 60 }, { "min", 60 }, { "h", 3600 },  { "d", 86400 } };
+	char *end;
+	double n = strtod(m->value, &end);
+	size_t i;
+
+	for (i = 0; i < sizeof(units) / sizeof(units[0]) && strcmp(end, units[i].unit) != 0; i++)
+		;
+	if (end == m->value || i == sizeof(units) / sizeof(units[0]) ||
+	    !(n * units[i].seconds >= 1e-9 && n * units[i].seconds <= 1e9))
+		return wc_error_new(WC_EUSAGE,
+				    "option %s wants a time like 30s, 10m, 2h or 500ms, not \"%s\"",
+				    m->option->name, m->value);
+	*ret = (uint64_t)(n * units[i].seconds * 1e9);
+	return NULL;
+}
+
+struct wc_error *option_bytes(const struct option_match *m, uint64_t *ret)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	char *end;
+	uint64_t n;
+	unsigned int shift = 0;
+
+	errno = 0;
+	n = strtoull(m->value, &end, 10);
+	unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+	if (unit) {
+		shift = 10 * (unsigned int)(unit - units + 1);
+		end += end[1] == 'B' ? 2 : strncmp(end + 1, "iB", 2) == 0 ? 3 : 1;
+	}
+	if (errno || *end || m->value[0] < '0' || m->value[0] > '9' || n > UINT64_MAX >> shift)
+		return wc_error_new(WC_EUSAGE, "option %s wants a size like 2G, 512M or 64K, not \"%s\"",
+				    m->option->name, m->value);
+	*ret = n << shift;
 	return NULL;
 }
 

@@ -64,6 +64,12 @@ bool option_is(const struct option_match *m, const char *name);
 /* The whole of @text as a decimal number in [min, max]; else WC_EUSAGE that names the option. */
 struct wc_error *option_number(const struct option_match *m, uint64_t min, uint64_t max, uint64_t *ret);
 
+/* A time like 30s, 10m, 1.5h, 2d, 500ms, or seconds without a unit: nanoseconds in [1, UINT64_MAX]. */
+struct wc_error *option_time(const struct option_match *m, uint64_t *ret);
+
+/* A size like 2G, 512M, 64K, or bytes without a unit; units are powers of 1024. */
+struct wc_error *option_bytes(const struct option_match *m, uint64_t *ret);
+
 /* The index of @m's value in @words (separated by spaces); else WC_EUSAGE that lists them. */
 struct wc_error *option_choice(const struct option_match *m, unsigned int *ret);
 

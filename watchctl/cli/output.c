@@ -60,11 +60,29 @@ static struct wc_error *open_file(const struct output_options *o, FILE **ret)
 	return NULL;
 }
 
+/*
+ * Who prints neither accesses nor tables need not look at accesses, but for those of watches for reads: which
+ * of them were pure writes, and do not count, is known only by looking.
+ */
+static struct wc_error *put_the_rest(void *ctx, const struct trace_event *e)
+{
+	struct output *o = ctx;
+	struct event_sink to = annotate_sink(o->annotate);
+
+	if (e->type == EVENT_WATCH && e->watch.access == ACCESS_READ && e->watch.id < 64)
+		o->looked_at |= 1ull << e->watch.id;
+	if (e->type == EVENT_CAPTURE || (e->type == EVENT_CODE && !o->looked_at) ||
+	    (e->type == EVENT_ACCESS && !(e->access.watch < 64 && o->looked_at >> e->access.watch & 1)))
+		return NULL;
+	return to.put(to.ctx, e);
+}
+
 struct wc_error *output_open(const struct output_options *o, struct output *s)
 {
 	unsigned int flags = (o->print.no_stack || o->no_events ? 0 : ANNOTATE_STACK) | ANNOTATE_TEXT |
 			     (o->no_events ? ANNOTATE_NO_VALUES : ANNOTATE_CALLS);
 	struct report_options report = { .no_events = o->no_events,
+					 .no_tables = o->no_tables,
 					 .calls = !o->no_events,
 					 .instructions = !o->no_events };
 	struct print_options print = o->print;
@@ -82,10 +100,12 @@ struct wc_error *output_open(const struct output_options *o, struct output *s)
 	s->report = report_new(s->annotate, s->printer, &report);
 	if (!s->report)
 		return &wc_enomem;
-	s->events = annotate_sink(s->annotate);
+	s->events = o->no_tables ? (struct event_sink){ put_the_rest, s } : annotate_sink(s->annotate);
 	if (!o->log)
 		return NULL;
-	err = recorder_open(o->log, s->events, &s->log);
+	err = o->bounds.bytes || o->bounds.keep_ns
+		      ? recorder_open_ring(o->log, &o->bounds, s->events, &s->log)
+		      : recorder_open(o->log, s->events, &s->log);
 	if (!err)
 		s->events = recorder_sink(s->log);
 	return err;
@@ -97,11 +117,18 @@ void output_discard_log(struct output *o)
 	o->log = NULL;
 }
 
+struct wc_error *output_end_log(struct output *o)
+{
+	struct recorder *log = o->log;
+
+	o->log = NULL;
+	return recorder_close(log);
+}
+
 struct wc_error *output_close(struct output *s, bool complete)
 {
-	struct wc_error *err = recorder_close(s->log);
+	struct wc_error *err = output_end_log(s);
 
-	s->log = NULL;
 	if (s->report && complete)
 		report_finish(s->report);
 	report_free(s->report);

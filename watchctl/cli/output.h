@@ -13,11 +13,13 @@
 #include "watchctl/view/report.h"
 
 struct output_options {
-	const char *log;  /* NULL: none */
+	const char *log;	       /* NULL: none */
+	struct tracelog_bounds bounds; /* of the log: a flight recorder; all 0: none */
 	const char *file; /* to print to; NULL: standard output, or with @launched standard error */
 	bool launched;	  /* standard output is the program's */
 	bool json;
 	bool no_events;	     /* only tables and summaries are printed */
+	bool no_tables;	     /* nor tables, which costs nothing for each access then */
 	unsigned int colour; /* as COLOUR_WORDS */
 	struct print_options print;
 };
@@ -29,6 +31,7 @@ struct output {
 	struct report *report;
 	struct recorder *log; /* NULL: none is wanted */
 	struct event_sink events;
+	uint64_t looked_at; /* without tables: watches whose accesses must be looked at all the same */
 	volatile sig_atomic_t *stop; /* set when nobody reads any more; may be NULL */
 };
 
@@ -40,6 +43,9 @@ struct wc_error *output_tick(void *ctx);
 
 /* The session came to nothing: its log is removed. */
 void output_discard_log(struct output *o);
+
+/* The log is whole and closed; nothing more can be recorded. */
+struct wc_error *output_end_log(struct output *o);
 
 /* @complete: the tables and summaries are to be printed. */
 struct wc_error *output_close(struct output *s, bool complete);

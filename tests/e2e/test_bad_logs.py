@@ -1,0 +1,307 @@
+"""
+Whatever is given to them as a log, the commands that read logs say in one sentence what is wrong with it, or print
+what of it can be read, and end soon and in little memory: report, export, diff, symbolize, top.
+"""
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+import export_readers as read  # noqa: E402
+import tracelog_py as log  # noqa: E402
+from conftest import BUILD, TIMEOUT, WATCHCTL  # noqa: E402
+
+LOG = 8
+READERS = {
+    "report": ["report", "@"],
+    "report-json": ["report", "--json", "@"],
+    "report-html": ["report", "@", "--html", "/dev/null"],
+    "chrome": ["export", "@", "--to", "chrome"],
+    "speedscope": ["export", "@", "--to", "speedscope"],
+    "csv": ["export", "@", "--to", "csv"],
+    "perf-script": ["export", "@", "--to", "perf-script"],
+    "dot": ["export", "@", "--to", "dot"],
+    "diff": ["diff", "@", "@"],
+    "symbolize": ["symbolize", "--dry-run", "@"],
+    "top": ["top", "@"],
+}
+
+
+def reader(name, path, wrap=(), **kw):
+    args = [str(path) if a == "@" else a for a in READERS[name]]
+    env = dict(os.environ, TERM="dumb", TMPDIR="/tmp")
+    return subprocess.run([*wrap, WATCHCTL, *args], stdin=subprocess.DEVNULL, capture_output=True, env=env,
+                          timeout=TIMEOUT, **kw)
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+
+
+@pytest.fixture(scope="session")
+def logs(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("logs"), {}
+
+    def make(program, *args):
+        key = (program, *args)
+        if key not in made:
+            made[key] = folder / str(len(made))
+            subprocess.run([BUILD / "tests" / "bench" / program, *args, made[key]], check=True, timeout=TIMEOUT)
+        return made[key]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def good(logs):
+    return logs("accesslog-gen", "-n", "3000", "-c", "50", "-w", "2")
+
+
+@pytest.fixture(scope="session")
+def steps(logs):
+    return logs("steplog-gen", "-n", "2000", "-t", "3")
+
+
+# What is no log of ours
+
+LTTNG = b"""/* CTF 1.8 */
+typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
+typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
+trace { major = 1; minor = 8; byte_order = le; packet.header := struct { uint32_t magic; }; };
+env { hostname = "box"; domain = "kernel"; tracer_name = "lttng-modules"; tracer_major = 2; tracer_minor = 13; };
+stream { event.header := struct { uint8_t id; }; };
+event { name = "sched_switch"; id = 0; fields := struct { uint8_t prio; }; };
+"""
+
+
+def bad_missing(path, good):
+    pass
+
+
+def bad_plain_file(path, good):
+    path.write_bytes(b"hello\n")
+
+
+def bad_fifo(path, good):
+    os.mkfifo(path)
+
+
+def bad_empty_folder(path, good):
+    path.mkdir()
+
+
+def bad_empty_metadata(path, good):
+    shutil.copytree(good, path)
+    (path / "metadata").write_bytes(b"")
+
+
+def bad_noise_metadata(path, good):
+    shutil.copytree(good, path)
+    (path / "metadata").write_bytes(bytes(random.Random(1).randrange(256) for _ in range(5000)))
+
+
+def bad_no_events(path, good):
+    shutil.copytree(good, path)
+    for name in os.listdir(path):
+        if name.startswith("events"):
+            (path / name).unlink()
+
+
+def bad_newer(path, good):
+    log.write_log(path, [], major=99)
+
+
+def bad_foreign_lttng(path, good):
+    path.mkdir()
+    (path / "metadata").write_bytes(LTTNG)
+    (path / "channel0_0").write_bytes(b"\xc1\x1f\xfc\xc1\x00\x05")
+
+
+def bad_foreign_babeltrace(path, good):
+    """A log of ours (of accesses: its writer cannot do all of CTF), written anew by another tracer's writer."""
+    ours = path.with_name("ours")
+    subprocess.run([BUILD / "tests" / "bench" / "accesslog-gen", "-n", "50", ours], check=True, timeout=TIMEOUT)
+    (ours / "symbols").unlink()
+    subprocess.run(["babeltrace2", str(ours), "--component=sink.ctf.fs", f'--params=path="{path}"'], check=True,
+                   capture_output=True, timeout=TIMEOUT)
+    inner, = [p.parent for p in path.rglob("metadata")]
+    if inner != path:
+        for f in list(inner.iterdir()):
+            shutil.move(f, path / f.name)
+
+
+def bad_fifo_metadata(path, good):
+    path.mkdir()
+    os.mkfifo(path / "metadata")
+
+
+def bad_fifo_events(path, good):
+    bad_no_events(path, good)
+    os.mkfifo(path / "events")
+
+
+def bad_loop(path, good):
+    path.symlink_to(path)
+
+
+BAD = {name[4:]: f for name, f in sorted(globals().items()) if name.startswith("bad_")}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_no_log_is_refused_in_one_sentence_by_all(kind, good, tmp_path):
+    path = tmp_path / "thing"
+    BAD[kind](path, good)
+    # What keeps our name on another's bytes is taken for a damaged log of ours, of which nothing can be read:
+    # then diff has nothing to compare, and says so.
+    named_ours = kind == "foreign_babeltrace"
+    for name in READERS:
+        r = reader(name, path, preexec_fn=limit)
+        text = r.stderr.decode()
+        if named_ours:
+            assert r.returncode == (0 if name == "diff" else LOG) and "is not whole" in text + r.stdout.decode()
+            continue
+        assert r.returncode == (2 if name == "diff" else LOG), (name, r.returncode, text)
+        assert re.fullmatch(r"watchctl: [^\n]+\n", text) and str(path) in text, (name, text)
+        assert r.stdout == b"", (name, r.stdout[:200])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who may not read")
+def test_a_log_that_may_not_be_read(good, tmp_path):
+    program = shutil.copy(WATCHCTL, "/tmp/watchctl-bad-logs-%d" % os.getpid())
+    os.chmod(program, 0o755)
+    try:
+        for name, args in READERS.items():
+            r = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program,
+                                *[str(good) if a == "@" else a for a in args]], cwd="/", stdin=subprocess.DEVNULL,
+                               env=dict(os.environ, TERM="dumb"), capture_output=True, text=True, timeout=TIMEOUT)
+            assert r.returncode == (2 if name == "diff" else LOG) and "ermission denied" in r.stderr, (name, r.stderr)
+            assert r.stderr.count("\n") == 1
+    finally:
+        os.unlink(program)
+
+
+# Damage: what can be read is read
+
+def packets_file(path):
+    return [path / n for n in sorted(os.listdir(path)) if n.startswith("events")][0]
+
+
+def must_be_sane(name, r):
+    text = r.stderr.decode()
+    allowed = (0, 1, 2) if name == "diff" else (0, LOG)
+    assert r.returncode in allowed, (name, r.returncode, text)
+    assert len(text) < 2000 and "anitizer" not in text, text
+    if r.returncode == LOG:
+        assert "not whole" in text or r.stdout == b"", (name, text)
+    if name == "chrome" and r.stdout:
+        read.trace_events(r.stdout.decode())
+    if name == "speedscope" and r.stdout:
+        read.speedscope(r.stdout.decode())
+    if name == "perf-script":
+        read.perf_script(r.stdout.decode())
+    if name == "report-json":
+        for line in r.stdout.decode().split("\n")[:-1]:
+            json.loads(line)
+
+
+@pytest.mark.parametrize("which", ["good", "steps"])
+@pytest.mark.parametrize("name", READERS)
+def test_a_log_cut_anywhere_is_read_as_far_as_it_is_whole(request, which, name, tmp_path):
+    log_path = request.getfixturevalue(which)
+    size = packets_file(log_path).stat().st_size
+    for i, cut in enumerate([0, 1, 40, 300, size // 3, size // 2 + 7, size - 1]):
+        path = tmp_path / str(i)
+        shutil.copytree(log_path, path)
+        os.truncate(packets_file(path), cut)
+        must_be_sane(name, reader(name, path, preexec_fn=limit))
+
+
+@pytest.mark.parametrize("which", ["good", "steps"])
+@pytest.mark.parametrize("name", READERS)
+def test_a_damaged_log_neither_ends_nor_stops_a_reader(request, which, name, tmp_path):
+    log_path, chance = request.getfixturevalue(which), random.Random(f"{which} {name}")
+    for i in range(8):
+        path = tmp_path / str(i)
+        shutil.copytree(log_path, path)
+        for f in [packets_file(path)] + [path / "symbols"] * (path / "symbols").exists():
+            data = bytearray(f.read_bytes())
+            for _ in range(chance.choice([1, 3, 30])):
+                at = chance.randrange(len(data))
+                data[at:at + chance.choice([1, 4, 64])] = chance.randbytes(chance.choice([1, 4, 64]))
+            f.write_bytes(data)
+        must_be_sane(name, reader(name, path, preexec_fn=limit))
+
+
+def test_damage_without_a_checksum_reaches_the_readers_and_does_no_harm(tmp_path):
+    """A log of the second writer has no checksums: what is wrong in it is for the readers to find."""
+    chance = random.Random(7)
+    events = [log.process(1000, 77, "app", 10**18), log.watch(1001, 0, "flag", 0x404010),
+              log.code(1002, 0x401002, b"\x89\x07"), log.stack(1003, 0, [0x401002, 0x401100]),
+              log.tag(1004, 0, "here"), *[log.access(2000 + i, 0, 77, 0x404010, i, i + 1, 0, 0x401002) for i in range(50)],
+              *[log.capture(3000 + i, 0, 78, 0, value=i) for i in range(20)], log.summary(4000, 0, 50, 50)]
+    for i in range(24):
+        packet = bytearray(log.packet(events))
+        for _ in range(chance.choice([1, 2, 5])):
+            packet[chance.randrange(64, len(packet))] = chance.randrange(256)
+        path = log.write_log(tmp_path / str(i), [bytes(packet)]) or tmp_path / str(i)
+        for name in ("report-json", "chrome", "speedscope", "csv", "perf-script", "dot"):
+            must_be_sane(name, reader(name, path, preexec_fn=limit))
+
+
+def test_a_log_of_nothing_is_read_as_nothing(tmp_path):
+    path = log.write_log(tmp_path / "empty", []) or tmp_path / "empty"
+    for name in READERS:
+        r = reader(name, path, preexec_fn=limit)
+        must_be_sane(name, r)
+        if name == "chrome":
+            assert read.trace_events(r.stdout.decode())[0] == []
+        elif name == "csv":
+            assert r.stdout.count(b"\n") == 1
+        elif name == "perf-script":
+            assert r.stdout == b""
+
+
+# Odd, but whole
+
+def test_clocks_that_jump_lose_nothing(logs):
+    jumps = logs("accesslog-gen", "-n", "4000", "-j")
+    for name in READERS:
+        r = reader(name, jumps, preexec_fn=limit)
+        assert r.returncode == 0, (name, r.stderr)
+        must_be_sane(name, r)
+    events, _ = read.trace_events(reader("chrome", jumps).stdout.decode())
+    assert sum(e.get("cat") == "access" for e in events) == 4000
+    perf = read.perf_script(reader("perf-script", jumps).stdout.decode())
+    want = sorted(5_000_001_000 + i * 500 + (10**9 if i >= 1000 else 0) - (2 * 10**9 if i >= 2000 else 0)
+                  + (3600 * 10**9 if i == 3999 else 0) for i in range(4000))
+    assert sorted(e["ns"] for e in perf) == want
+    for o in map(json.loads, reader("report-json", jumps).stdout.decode().split("\n")[:-1]):
+        assert o.get("duration_ns", 0) < 3700 * 10**9
+
+
+def measured(name, path):
+    """(seconds, peak in MB)"""
+    code = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, "
+            "stdout=subprocess.DEVNULL); print(r.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+    begun = time.monotonic()
+    r = reader(name, path, wrap=["/usr/bin/python3", "-c", code])
+    status, peak = map(int, r.stdout.split())
+    assert status == 0, (name, r.stderr)
+    return time.monotonic() - begun, peak / 1024
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_hundred_thousand_threads_in_one_log(name, logs):
+    many = logs("accesslog-gen", "-n", "200000", "-t", "100000", "-f", "4")
+    seconds, peak = measured(name, many)
+    print(f"{name}: {seconds:.1f} s, {peak:.0f} MB")
+    assert seconds < 30 and peak < 768

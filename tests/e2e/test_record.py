@@ -1,0 +1,216 @@
+"""watchctl record: the flight recorder's command, its bound, its triggers and what they save."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, TIMEOUT, WATCHCTL, wait_until
+
+
+def report(run, log, *args):
+    r = run("report", log, "--json", *args)
+    assert r.returncode == 0, r.stderr
+    return [json.loads(line) for line in r.stdout.splitlines()]
+
+
+def of(objects, kind):
+    return [o for o in objects if o["type"] == kind]
+
+
+def size_of(log):
+    total = 0
+    for entry in os.scandir(log):
+        try:
+            total += entry.stat().st_size
+        except FileNotFoundError:  # removed meanwhile
+            pass
+    return total
+
+
+class BoundGuard(threading.Thread):
+    """Looks at the size of a log, over and over, each time with its recorder stopped: it must not change meanwhile."""
+
+    def __init__(self, pid, log):
+        super().__init__()
+        self.pid, self.log, self.most, self.looks, self.over = pid, log, 0, 0, False
+        self.start()
+
+    def run(self):
+        while not self.over:
+            os.kill(self.pid, signal.SIGSTOP)
+            wait_until(lambda: " (watchctl) T " in Path(f"/proc/{self.pid}/stat").read_text())
+            self.most = max(self.most, size_of(self.log))
+            self.looks += 1
+            os.kill(self.pid, signal.SIGCONT)
+            time.sleep(0.003)
+
+    def end(self):
+        self.over = True
+        self.join()
+        return self.most
+
+
+def test_what_is_recorded_is_what_the_program_says(victim, watch, run, tmp_path):
+    v = victim("puppet")
+    w = watch("record", "-p", v.pid, "-v", "flag", "-rw", "-o", tmp_path / "log")
+    v.tell("write 30")
+    v.tell("read 20")
+    w.end()
+    assert w.of("recorder")[0]["ring_bytes"] == 1 << 30
+    assert w.summary()["counted"] == w.summary()["recorded"] == 50
+    assert not w.accesses and not w.of("site")
+    kinds = [a["kind"] for a in of(report(run, tmp_path / "log"), "access")]
+    assert kinds == ["write"] * 30 + ["read"] * 20
+
+
+def test_reads_that_turn_out_to_be_writes_are_told_apart_in_the_balance(victim, watch, tmp_path):
+    v = victim("puppet")
+    w = watch("record", "-p", v.pid, "-v", "flag", "-r", "-o", tmp_path / "log")
+    v.tell("write 30")
+    v.tell("read 20")
+    w.end()
+    s = w.summary()
+    assert (s["counted"], s["recorded"], s["filtered"]) == (50, 20, 30)
+
+
+def test_the_ring_keeps_its_bound_and_the_newest(victim, watch, run, tmp_path):
+    log = tmp_path / "log"
+    v = victim("puppet")
+    w = watch("record", "-p", v.pid, "-v", "flag", "-w", "--ring", "1M", "-o", log)
+    guard = BoundGuard(w.process.pid, log)
+    for _ in range(40):
+        v.tell("write 1000")
+    v.tell("inc 7")
+    most = guard.end()
+    w.end()
+    assert guard.looks > 30
+    assert 500_000 < most <= 1 << 20
+    s = w.summary()
+    assert s["counted"] == 40007 == s["recorded"] + s["lost"]
+    objects = report(run, log)
+    accesses = of(objects, "access")
+    assert 1000 < len(accesses) < 40000
+    assert [a["function"] for a in accesses[-7:]] == ["inc_flag"] * 7
+    assert [a["time_ns"] for a in accesses] == sorted(a["time_ns"] for a in accesses)
+    # all that is needed to understand them is there, though it was told at the very beginning
+    assert {a["function"] for a in accesses} == {"write_flag", "inc_flag"}
+    assert all(a["kind"] in ("write", "readwrite") and a["comm"] == "puppet" and a["stack"][-1]["function"]
+               for a in accesses)
+    assert of(objects, "armed")[0]["watch"] == "flag"
+
+
+def test_a_killed_recorder_leaves_a_log_and_the_program(victim, watch, run, tmp_path):
+    v = victim("puppet")
+    w = watch("record", "-p", v.pid, "-v", "flag", "-w", "--ring", "1M", "-o", tmp_path / "log")
+    v.tell("write 500")
+    time.sleep(1)
+    w.end(signal.SIGKILL, expect=-signal.SIGKILL)
+    v.tell("write 10")
+    assert len(of(report(run, tmp_path / "log"), "access")) == 500
+
+
+def test_a_trigger_can_end_the_recording(victim, watch, run, tmp_path):
+    v = victim("puppet")
+    w = watch("record", "-p", v.pid, "-v", "flag", "-w", "-o", tmp_path / "log", "--trigger", "flag == 5 && !caller inc_flag",
+              "--on-trigger", "stop")
+    v.tell("inc 9")  # 1 to 9: by the caller that does not count
+    time.sleep(0.5)
+    assert w.process.poll() is None
+    v.tell("write 9")  # 0 to 8
+    w.end(sig=None)
+    trigger = w.of("trigger")
+    assert [t["action"] for t in trigger] == ["stop"] and trigger[0]["tid"] == v.pid
+    notes = [n["text"] for n in of(report(run, tmp_path / "log"), "note")]
+    assert any("flag == 5" in n and "write_flag" in n for n in notes)
+    v.tell("write 1")
+
+
+def test_a_trigger_saves_what_happened_and_the_recording_goes_on(victim, watch, run, tmp_path):
+    log = tmp_path / "log"
+    v = victim("puppet")
+    w = watch("record", "-p", v.pid, "-v", "flag", "-w", "-o", log, "--trigger", "caller inc_flag", "--last", "all",
+              "--snapshots", 2)
+    v.tell("write 20")
+    for expected in (1, 2, 2):
+        v.tell("inc 3")
+        assert wait_until(lambda: len(w.of("trigger")) >= expected)
+        time.sleep(0.3)
+    v.tell("write 20")
+    w.end()
+    triggers = w.of("trigger")
+    assert [t["done"] for t in triggers] == [True, True]
+    assert [t["log"] for t in triggers] == [f"{log}.trigger-1", f"{log}.trigger-2"]
+    assert "last of 2 snapshots" in w.stderr
+    assert len(of(report(run, log), "access")) == 49
+    first = of(report(run, f"{log}.trigger-1"), "access")
+    assert len(first) >= 21 and first[20]["function"] == "inc_flag"
+    assert len(of(report(run, f"{log}.trigger-2"), "access")) >= 24
+
+
+def test_a_snapshot_that_is_due_at_the_end_is_saved(victim, watch, run, tmp_path):
+    v = victim("puppet")
+    w = watch("record", "-p", v.pid, "-v", "flag", "-w", "-o", tmp_path / "log", "--trigger", "new == 3", "--after", "1h")
+    v.tell("write 9")
+    time.sleep(0.5)
+    w.end()
+    assert [t["done"] for t in w.of("trigger")] == [True]
+    assert len(of(report(run, tmp_path / "log.trigger-1"), "access")) == 9
+
+
+def test_an_enumerator_in_a_trigger(victim, watch, run, tmp_path):
+    v = victim("puppet")
+    w = watch("record", "-p", v.pid, "-v", "v_colour", "-w", "-o", tmp_path / "log", "--trigger", "v_colour == BLUE",
+              "--on-trigger", "stop")
+    v.tell("types")
+    w.end(sig=None)
+    assert w.of("trigger")
+    w = watch("record", "-p", v.pid, "-v", "v_colour", "-w", "-o", tmp_path / "log2", "--trigger", "v_colour == BLEU")
+    v.tell("types")
+    time.sleep(0.6)
+    w.end()
+    assert not w.of("trigger")
+    assert '"BLEU"' in w.stderr and "never true" in w.stderr
+
+
+@pytest.mark.parametrize("args,status,says", [
+    (["-v", "flag"], 2, "-o LOG"),
+    (["-v", "flag", "-o", "LOG", "--ring", "100K"], 2, "1M"),
+    (["-v", "flag", "-o", "LOG", "--ring", "lots"], 2, "size like 2G"),
+    (["-v", "flag", "-o", "LOG", "--ring", "99999999999T"], 2, "size like 2G"),
+    (["-v", "flag", "-o", "LOG", "--keep", "soon"], 2, "time like 30s"),
+    (["-v", "flag", "-o", "LOG", "--keep", "0s"], 2, "time like 30s"),
+    (["-v", "flag", "-o", "LOG", "--unbounded", "--keep", "1h"], 2, "excludes"),
+    (["-v", "flag", "-o", "LOG", "--after", "1s"], 2, "--trigger COND"),
+    (["-v", "flag", "-o", "LOG", "--trigger", "flag = 1"], 2, "at column 6"),
+    (["-v", "flag", "-o", "LOG", "--trigger", "flagg == 1"], 5, "no watch"),
+    (["-o", "LOG"], 2, "what shall be watched"),
+])
+def test_bad_requests_are_refused_and_leave_no_log(victim, run, tmp_path, args, status, says):
+    v = victim("puppet")
+    args = [str(tmp_path / "log") if a == "LOG" else a for a in args]
+    r = run("record", "-p", v.pid, *args)
+    assert r.returncode == status
+    assert says in r.stderr and r.stderr.startswith("watchctl: ")
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_program_that_is_started_is_recorded_from_its_first_instruction(build, hardware, run, tmp_path):
+    r = subprocess.run([WATCHCTL, "record", "-v", "flag", "-w", "-o", tmp_path / "log", "--keep", "1h", "--", build("puppet")],
+                       input="write 5\nexit 0\n", capture_output=True, text=True, timeout=TIMEOUT)
+    assert r.returncode == 0 and r.stdout.startswith("pid ")
+    assert "recording into" in r.stderr
+    assert len(of(report(run, tmp_path / "log"), "access")) == 5
+
+
+def test_the_unit_of_systemd_is_one(tmp_path):
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not installed")
+    unit = tmp_path / "watchctl-record@x.service"
+    shutil.copy(ROOT / "examples" / "watchctl-record@.service", unit)
+    r = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=TIMEOUT)
+    assert "watchctl-record" not in r.stderr, r.stderr

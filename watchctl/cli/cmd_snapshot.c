@@ -1,0 +1,123 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "watchctl/cli/command.h"
+#include "watchctl/view/snapshot.h"
+
+struct request {
+	struct snapshot_names names;
+	bool json, quiet;
+};
+
+static const struct option options[] = {
+	{ "-o", "--output", "NEW", "the new log, a directory that does not exist yet", COMPLETE_DIRECTORY,
+	  NULL },
+	{ "--last", NULL, "TIME",
+	  "what happened in the last 30s, 10m ... (default: all that is there), and up to a sixteenth of the "
+	  "recorder's bounds before that",
+	  COMPLETE_NOTHING, NULL },
+	{ "--json", NULL, NULL, "print one JSON object", 0, NULL },
+	{ "-q", "--quiet", NULL, "print nothing but errors", 0, NULL },
+	{ 0 },
+};
+
+static struct wc_error *take_option(struct request *q, const struct option_match *m)
+{
+	if (option_is(m, "--last"))
+		return option_time(m, &q->names.last_ns);
+	if (option_is(m, "-o"))
+		q->names.to = m->value;
+	else if (option_is(m, "--json"))
+		q->json = true;
+	else if (option_is(m, "-q"))
+		q->quiet = true;
+	return NULL;
+}
+
+static struct wc_error *take_word(struct request *q, const char *word)
+{
+	if (!q->names.from)
+		q->names.from = word;
+	else if (!q->names.to)
+		q->names.to = word;
+	else
+		return wc_error_new(WC_EUSAGE, "snapshot takes a log and a new one; \"%s\" is one too many",
+				    word);
+	return NULL;
+}
+
+static struct wc_error *parse(int argc, char **argv, struct request *q)
+{
+	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
+	struct option_match m;
+	struct wc_error *err;
+
+	do {
+		err = option_next(&scan, &m);
+		if (!err && m.kind == OPTION_FOUND)
+			err = take_option(q, &m);
+		else if (!err && m.kind == OPTION_WORD)
+			err = take_word(q, m.value);
+		while (!err && m.kind == OPTION_DASHES && scan.next < argc)
+			err = take_word(q, argv[scan.next++]);
+		if (err)
+			return err;
+	} while (m.kind != OPTION_END);
+
+	if (!q->names.from || !q->names.to || !*q->names.to)
+		return wc_error_new(
+			WC_EUSAGE,
+			"snapshot needs a log and the name of a new one: watchctl snapshot LOG -o NEW");
+	return NULL;
+}
+
+static void warn(const struct request *q, const struct snapshot_content *s)
+{
+	if (!s->saved.flushed)
+		fprintf(stderr,
+			"watchctl: the recorder of %s did not answer within 2 s: what happened last may be "
+			"missing\n",
+			q->names.from);
+	if (s->saved.ignored)
+		fprintf(stderr,
+			"watchctl: the last %" PRIu64
+			" bytes of %s are no whole packet, and were not saved\n",
+			s->saved.ignored, q->names.from);
+	if (s->why_missed)
+		fprintf(stderr, "watchctl: about %" PRIu64 " bytes in the middle cannot be read: %s\n",
+			s->missed, s->why_missed);
+}
+
+static struct wc_error *run(int argc, char **argv)
+{
+	struct snapshot_content s = { 0 };
+	struct request q = { 0 };
+	struct wc_error *err;
+
+	err = parse(argc, argv, &q);
+	if (!err)
+		err = snapshot_save(q.names.from, q.names.to, q.names.last_ns, &s.saved);
+	if (!err && !q.quiet)
+		err = snapshot_count(q.names.to, &s);
+	if (err)
+		return err;
+	warn(&q, &s);
+	if (q.json)
+		return q.quiet ? NULL : snapshot_print_json(&s, &q.names, stdout);
+	if (!q.quiet)
+		snapshot_print_text(&s, &q.names, stdout);
+	return NULL;
+}
+
+const struct command cmd_snapshot = {
+	.name = "snapshot",
+	.args = "[options] LOG -o NEW\n[options] LOG NEW",
+	.summary = "save what a running recorder has, or its last seconds, as a log of its own",
+	.help = "The recording goes on undisturbed. What happened before the snapshot was asked for is in "
+		"it.\n"
+		"A log that nobody records any more can be saved in the same way.\n",
+	.options = options,
+	.operand = COMPLETE_DIRECTORY,
+	.run = run,
+};
