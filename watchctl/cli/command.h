@@ -37,6 +37,7 @@ extern const struct command cmd_step;
 extern const struct command cmd_report;
 extern const struct command cmd_diff;
 extern const struct command cmd_symbolize;
+extern const struct command cmd_export;
 extern const struct command cmd_list;
 extern const struct command cmd_clear;
 extern const struct command cmd_help;

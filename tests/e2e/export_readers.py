@@ -1,0 +1,141 @@
+"""Readers of what `watchctl export` writes, each written from its format's published description alone."""
+import json
+import re
+from collections import Counter
+
+
+class Bad(AssertionError):
+    pass
+
+
+def must(claim, *what):
+    if not claim:
+        raise Bad(what)
+
+
+def number(v):
+    return isinstance(v, (int, float)) and not isinstance(v, bool)
+
+
+# Trace Event Format: "Trace Event Format", Google, the sections JSON Object Format and Event Descriptions.
+
+def trace_events(text):
+    """The events of a file: each valid by itself, durations nested in each thread."""
+    def no_constant(name):
+        raise Bad(name)
+
+    doc = json.loads(text, parse_constant=no_constant)
+    must(isinstance(doc, dict) and isinstance(doc["traceEvents"], list), "object format")
+    must(doc.get("displayTimeUnit", "ms") in ("ms", "ns"), doc.get("displayTimeUnit"))
+    stacks, named = {}, {"process_name": set(), "thread_name": set()}
+    for e in doc["traceEvents"]:
+        must(e["ph"] in "BEiCM", e)
+        must(type(e["pid"]) is int and type(e["tid"]) is int, e)
+        must("args" not in e or isinstance(e["args"], dict), e)
+        if e["ph"] == "M":
+            must(e["name"] in named and isinstance(e["args"]["name"], str), e)
+            named[e["name"]].add((e["pid"], e["tid"]))
+            continue
+        must(number(e["ts"]) and e["ts"] >= 0, e)
+        must(e["ph"] == "E" or (isinstance(e["name"], str) and e["name"]), e)
+        if e["ph"] == "i":
+            must(e["s"] in "gpt", e)
+        elif e["ph"] == "C":
+            must(e["args"] and all(number(v) for v in e["args"].values()), e)
+        elif e["ph"] == "B":
+            stacks.setdefault((e["pid"], e["tid"]), []).append(e)
+        elif e["ph"] == "E":
+            begun = stacks.get((e["pid"], e["tid"]))
+            must(begun, "an end of nothing", e)
+            last = begun.pop()
+            must(last["ts"] <= e["ts"] and e.get("name", last["name"]) == last["name"], e)
+    must(not any(stacks.values()), "calls that do not end")
+    return doc["traceEvents"], named
+
+
+# speedscope: src/lib/file-format-spec.ts, and the JSON schema made of it.
+
+UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
+
+
+def speedscope(text):
+    doc = json.loads(text)
+    must(doc["$schema"] == "https://www.speedscope.app/file-format-schema.json", doc["$schema"])
+    must(set(doc) <= {"$schema", "profiles", "shared", "name", "activeProfileIndex", "exporter"}, set(doc))
+    frames = doc["shared"]["frames"]
+    for f in frames:
+        must(isinstance(f["name"], str) and set(f) <= {"name", "file", "line", "col"}, f)
+        must(all(isinstance(f[k], str) for k in ("name", "file") if k in f), f)
+        must(all(number(f[k]) for k in ("line", "col") if k in f), f)
+    for p in doc["profiles"]:
+        must(isinstance(p["name"], str) and p["unit"] in UNITS, p["name"])
+        must(number(p["startValue"]) and p["endValue"] >= p["startValue"], p["name"])
+        if p["type"] == "sampled":
+            must(len(p["samples"]) == len(p["weights"]), p["name"])
+            must(all(number(w) for w in p["weights"]), p["name"])
+            must(all(0 <= i < len(frames) for s in p["samples"] for i in s), p["name"])
+            must(sum(p["weights"]) == p["endValue"] - p["startValue"], p["name"])
+        else:
+            must(p["type"] == "evented", p["type"])
+            last, open_frames = p["startValue"], []
+            for e in p["events"]:
+                must(set(e) == {"type", "at", "frame"} and 0 <= e["frame"] < len(frames), e)
+                must(last <= e["at"] <= p["endValue"], e)
+                last = e["at"]
+                if e["type"] == "O":
+                    open_frames.append(e["frame"])
+                else:
+                    must(e["type"] == "C" and open_frames and open_frames.pop() == e["frame"], e)
+            must(not open_frames, "frames that are not closed")
+    return doc
+
+
+def speedscope_stacks(doc):
+    """(profile, outer;inner) -> weight"""
+    counts = Counter()
+    for p in doc["profiles"]:
+        if p["type"] == "sampled":
+            for s, w in zip(p["samples"], p["weights"]):
+                counts[p["name"], tuple(doc["shared"]["frames"][i]["name"] for i in s)] += w
+    return counts
+
+
+# Folded stacks: FlameGraph's README: frames separated by ';', then a blank and a count.
+
+def folded(text):
+    counts = Counter()
+    for line in text.split("\n")[:-1]:
+        m = re.fullmatch(r"(\S+) (\d+)", line, re.ASCII)
+        must(m and all(m.group(1).split(";")), line)
+        must(m.group(1) not in counts, "twice", line)
+        counts[m.group(1)] = int(m.group(2))
+    must(text == "" or text.endswith("\n"), text[-80:])
+    return counts
+
+
+# `perf script`: perf-script(1) and builtin-script.c: "comm pid/tid sec.nsec: event: ...", "\taddr symbol (dso)",
+# and a blank line. The patterns are as strict as those of the tools that read it (stackcollapse-perf.pl,
+# speedscope, the Firefox profiler, gprof2dot) taken together.
+
+HEAD = re.compile(r"(\S+)\s+(\d+)/(\d+)\s+(\d+\.\d+):\s+(\S+):(.*)", re.ASCII)
+FRAME = re.compile(r"\s+([0-9a-f]+)\s+([^(].*) \((\S+)\)", re.ASCII)
+
+
+def perf_script(text):
+    events, event = [], None
+    for line in text.split("\n"):
+        if line == "":
+            event = None
+        elif event is None:
+            m = HEAD.fullmatch(line)
+            must(m and not line.startswith("#"), line)
+            fields = dict(f.split("=", 1) for f in m.group(6).split(" ") if f)
+            event = {"comm": m.group(1), "pid": int(m.group(2)), "tid": int(m.group(3)),
+                     "ns": int(m.group(4).replace(".", "")), "event": m.group(5), "fields": fields, "stack": []}
+            must(len(m.group(4).split(".")[1]) == 9, line)
+            events.append(event)
+        else:
+            m = FRAME.fullmatch(line)
+            must(m, line)
+            event["stack"].append((int(m.group(1), 16), re.sub(r"\+0x[0-9a-f]+$", "", m.group(2)), m.group(3)))
+    return events

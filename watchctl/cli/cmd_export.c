@@ -1,0 +1,306 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/cli/command.h"
+#include "watchctl/cli/output.h"
+#include "watchctl/view/export.h"
+
+#define PART_MB 190 /* the viewers take 200 */
+#define NODES 80
+
+struct request {
+	const char *log, *path;
+	bool has_format, force, quiet, utc;
+	const char *from, *until;
+	const char **tag; /* as many as there are arguments */
+	struct export_options export;
+};
+
+static const struct option options[] = {
+	{ "--to", NULL, "FORMAT", "chrome, folded, speedscope, csv, jsonl, dot or perf-script",
+	  COMPLETE_WORDS, EXPORT_FORMATS },
+	{ "-o", NULL, "FILE", "write to FILE, or into it where it is a directory (standard output)",
+	  COMPLETE_FILE, NULL },
+	{ "--force", NULL, NULL, "replace FILE where it exists", 0, NULL },
+	{ "--watch", NULL, "NAME", "only this watch, and the tags named", COMPLETE_NOTHING, NULL },
+	{ "--tag", NULL, "TAG", "only this tag (a name or a number; repeatable), and the watch named",
+	  COMPLETE_NOTHING, NULL },
+	{ "--thread", NULL, "THREAD", "only what that thread did (its number or name)", COMPLETE_NOTHING,
+	  NULL },
+	{ "--from", NULL, "TIME", "only from then on: +1.5s, 12:34:56.789, a date and time, or time_ns",
+	  COMPLETE_NOTHING, NULL },
+	{ "--until", NULL, "TIME", "only before then", COMPLETE_NOTHING, NULL },
+	{ "--utc", NULL, NULL, "the times of day are in UTC", 0, NULL },
+	{ "--function", NULL, "PATTERN", "only calls of such functions, with all inside of them (f, 'net_*')",
+	  COMPLETE_NOTHING, NULL },
+	{ "--depth", NULL, "N", "only N levels of calls", COMPLETE_NOTHING, NULL },
+	{ "--no-stack", NULL, NULL, "leave out the stacks (chrome, csv, jsonl)", 0, NULL },
+	{ "--regs", NULL, NULL, "the registers too (jsonl)", 0, NULL },
+	{ "--split", NULL, "MB", "chrome: begin another file before one becomes larger (190; 0: never)",
+	  COMPLETE_NOTHING, NULL },
+	{ "--nodes", NULL, "N", "dot: at most so many functions and sites (80)", COMPLETE_NOTHING, NULL },
+	{ "-q", "--quiet", NULL, "do not tell what was written", 0, NULL },
+	{ 0 },
+};
+
+static void take_flag(struct request *q, const struct option_match *m)
+{
+	if (option_is(m, "--force"))
+		q->force = true;
+	else if (option_is(m, "--utc"))
+		q->utc = true;
+	else if (option_is(m, "--no-stack"))
+		q->export.no_stack = true;
+	else if (option_is(m, "--regs"))
+		q->export.regs = true;
+	else if (option_is(m, "-q"))
+		q->quiet = true;
+}
+
+static struct wc_error *take_format(struct request *q, const struct option_match *m)
+{
+	unsigned int format;
+	struct wc_error *err = option_choice(m, &format);
+
+	if (err)
+		return err;
+	q->export.to = (enum export_format)format;
+	q->has_format = true;
+	return NULL;
+}
+
+static struct wc_error *take_number(struct request *q, const struct option_match *m)
+{
+	uint64_t n;
+	struct wc_error *err =
+		option_is(m, "--split") ? option_number(m, 0, 1000000, &n) : option_number(m, 1, 100000, &n);
+
+	if (err)
+		return err;
+	if (option_is(m, "--split"))
+		q->export.part_bytes = n * 1000000;
+	else if (option_is(m, "--nodes"))
+		q->export.nodes = n;
+	else
+		q->export.choice.depth = (uint32_t)n;
+	return NULL;
+}
+
+static struct wc_error *take_option(struct request *q, const struct option_match *m)
+{
+	struct export_choice *choice = &q->export.choice;
+
+	if (!m->option->arg)
+		take_flag(q, m);
+	else if (option_is(m, "--to"))
+		return take_format(q, m);
+	else if (option_is(m, "-o"))
+		q->path = m->value;
+	else if (option_is(m, "--watch"))
+		choice->watch = m->value;
+	else if (option_is(m, "--tag"))
+		q->tag[choice->ntags++] = m->value;
+	else if (option_is(m, "--thread"))
+		choice->thread = m->value;
+	else if (option_is(m, "--function"))
+		choice->function = m->value;
+	else if (option_is(m, "--from"))
+		q->from = m->value;
+	else if (option_is(m, "--until"))
+		q->until = m->value;
+	else
+		return take_number(q, m);
+	return NULL;
+}
+
+static struct wc_error *take_word(struct request *q, const char *word)
+{
+	if (q->log)
+		return wc_error_new(WC_EUSAGE, "export reads one log; \"%s\" is one too many", word);
+	q->log = word;
+	return NULL;
+}
+
+static struct wc_error *scan_arguments(int argc, char **argv, struct request *q)
+{
+	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
+	struct option_match m;
+	struct wc_error *err;
+
+	do {
+		err = option_next(&scan, &m);
+		if (!err && m.kind == OPTION_FOUND)
+			err = take_option(q, &m);
+		else if (!err && m.kind == OPTION_WORD)
+			err = take_word(q, m.value);
+		while (!err && m.kind == OPTION_DASHES && scan.next < argc)
+			err = take_word(q, argv[scan.next++]);
+		if (err)
+			return err;
+	} while (m.kind != OPTION_END);
+	return NULL;
+}
+
+static struct wc_error *check_options(const struct request *q)
+{
+	const struct export_choice *c = &q->export.choice;
+
+	if (!q->log)
+		return wc_error_new(WC_EUSAGE,
+				    "export needs the name of a log: watchctl export LOG --to FORMAT");
+	if (!q->has_format)
+		return wc_error_new(WC_EUSAGE, "export needs --to FORMAT, one of: " EXPORT_FORMATS);
+	if (q->export.no_stack && !export_has_stack_option(q->export.to))
+		return wc_error_new(WC_EUSAGE, "--no-stack: that format consists of stacks");
+	if (q->export.regs && q->export.to != EXPORT_JSONL)
+		return wc_error_new(WC_EUSAGE, "--regs: only jsonl has registers");
+	if ((c->function || c->depth) && (c->watch || c->ntags))
+		return wc_error_new(WC_EUSAGE,
+				    "--function and --depth choose calls, which --watch and --tag leave out");
+	return NULL;
+}
+
+static struct wc_error *parse(int argc, char **argv, struct request *q)
+{
+	struct export_choice *choice = &q->export.choice;
+	struct wc_error *err;
+
+	q->export.part_bytes = PART_MB * 1000000ull;
+	q->export.nodes = NODES;
+	q->tag = calloc((size_t)argc + 1, sizeof(*q->tag));
+	if (!q->tag)
+		return &wc_enomem;
+	choice->tag = q->tag;
+	err = scan_arguments(argc, argv, q);
+	if (!err)
+		err = check_options(q);
+	if (!err && q->from)
+		err = export_time_parse("--from", q->from, q->utc, &choice->from);
+	if (!err && q->until)
+		err = export_time_parse("--until", q->until, q->utc, &choice->until);
+	return err;
+}
+
+/* "DIR/LOG.json" for a directory; else the path as it is. NULL: no memory. */
+static char *file_name(const struct request *q)
+{
+	scoped(freep) char *log = strdup(q->log);
+	struct stat st;
+	char *slash, *name;
+	size_t len;
+
+	if (!log || stat(q->path, &st) || !S_ISDIR(st.st_mode))
+		return log ? strdup(q->path) : NULL;
+	for (len = strlen(log); len > 1 && log[len - 1] == '/'; len--)
+		log[len - 1] = '\0';
+	slash = strrchr(log, '/');
+	len = strlen(q->path);
+	if (asprintf(&name, "%s%s%s.%s", q->path, len && q->path[len - 1] == '/' ? "" : "/",
+		     slash ? slash + 1 : log, export_suffix(q->export.to)) < 0)
+		return NULL;
+	return name;
+}
+
+static void tell_count(const char **comma, uint64_t n, const char *what, const char *plural)
+{
+	if (!n)
+		return;
+	printf("%s%" PRIu64 " %s%s", *comma, n, what, n == 1 ? "" : plural);
+	*comma = ", ";
+}
+
+/* "trace.json: 12 accesses, 3 captured stacks" */
+static void tell(const struct export_out *out, const struct export_result *r)
+{
+	size_t i, n = export_out_parts(out);
+	const char *comma = ": ";
+
+	for (i = 0; i < n; i++)
+		printf("%s%s", i ? ", " : "", export_out_name(out, i));
+	tell_count(&comma, r->accesses, "access", "es");
+	tell_count(&comma, r->captures, "captured stack", "s");
+	tell_count(&comma, r->calls, "call", "s");
+	puts(*comma == ':' ? ": nothing was chosen" : "");
+}
+
+static struct wc_error *judge(const struct request *q, const struct export_result *r)
+{
+	const struct replay_ending *e = &r->ending;
+
+	if (r->lost && q->export.to != EXPORT_JSONL)
+		fprintf(stderr,
+			"watchctl: %" PRIu64 " events were lost in the recording: they are missing here\n",
+			r->lost);
+	fflush(stdout);
+	if (e->why)
+		return wc_error_new(WC_ELOG,
+				    "the log %s is not whole: the last %" PRIu64
+				    " bytes were ignored, because %s",
+				    q->log, e->ignored, e->why);
+	if (e->why_missed)
+		return wc_error_new(WC_ELOG,
+				    "the log %s is not whole: about %" PRIu64 " bytes in it are missing: %s",
+				    q->log, e->missed, e->why_missed);
+	return NULL;
+}
+
+static struct wc_error *work(const struct request *q)
+{
+	static volatile sig_atomic_t stop;
+	scoped(freep) char *path = q->path && strcmp(q->path, "-") != 0 ? file_name(q) : NULL;
+	scoped(export_out_freep) struct export_out *out = NULL;
+	scoped(progress_end) struct progress progress;
+	struct export_result result = { 0 };
+	struct wc_error *err;
+
+	progress_begin(&progress, "exporting the log");
+	if (!path && q->path && strcmp(q->path, "-") != 0)
+		return &wc_enomem;
+	err = export_out_open(path, q->force, &out);
+	if (err)
+		return err;
+	/* What goes to standard output ends as any program's: there is nothing to clean up. */
+	if (path)
+		output_catch_signals(&stop);
+	/* On a terminal the output itself shows that it goes on. */
+	err = export_log(q->log, &q->export, out, path || !isatty(STDOUT_FILENO) ? &progress : NULL, &stop,
+			 &result);
+	progress_end(&progress);
+	if (!err)
+		err = export_out_commit(out);
+	if (err || (!path && ferror(stdout)))
+		return err;
+	if (path && !q->quiet)
+		tell(out, &result);
+	return judge(q, &result);
+}
+
+static struct wc_error *run(int argc, char **argv)
+{
+	struct request q = { 0 };
+	struct wc_error *err = parse(argc, argv, &q);
+
+	if (!err)
+		err = work(&q);
+	free(q.tag);
+	return err;
+}
+
+const struct command cmd_export = {
+	.name = "export",
+	.args = "LOG --to FORMAT [-o FILE] [options]",
+	.summary = "write a log for other tools: Perfetto, flame graphs, spreadsheets, Graphviz",
+	.help = "chrome is for Perfetto and chrome://tracing, folded for flame graphs, speedscope for "
+		"speedscope.app, csv for\n"
+		"tables, jsonl has the objects of report --json, dot is for Graphviz, perf-script for what "
+		"reads `perf script`.\n"
+		"FILE appears when it is complete, or not at all; it is not replaced without --force.\n",
+	.options = options,
+	.operand = COMPLETE_DIRECTORY,
+	.run = run,
+};
