@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/progress.h"
 #include "watchctl/cli/colour.h"
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/report_html.h"
 #include "watchctl/cli/similar.h"
 #include "watchctl/view/reorder.h"
 #include "watchctl/view/replay.h"
@@ -17,6 +19,8 @@
 
 struct request {
 	const char *log;
+	const char *html; /* write a page there; NULL: print */
+	bool no_source;
 	bool json, folded, tree;
 	bool only_tables, only_events, calls;
 	bool has_last;
@@ -55,6 +59,10 @@ static const struct option options[] = {
 	  COMPLETE_NOTHING, NULL },
 	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL },
 	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL },
+	{ "--html", NULL, "FILE",
+	  "write a page to look at in a browser: values over time, sites, stacks, accesses", COMPLETE_FILE,
+	  NULL },
+	{ "--no-source", NULL, NULL, "with --html: put no lines of source files into the page", 0, NULL },
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	{ 0 },
@@ -95,6 +103,8 @@ static void take_flag(struct request *q, const struct option_match *m)
 		q->print.no_stack = true;
 	else if (option_is(m, "--regs"))
 		q->print.regs = true;
+	else if (option_is(m, "--no-source"))
+		q->no_source = true;
 	else if (option_is(m, "--utc"))
 		q->print.utc = true;
 }
@@ -130,6 +140,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 
 	if (!m->option->arg)
 		take_flag(q, m);
+	else if (option_is(m, "--html"))
+		q->html = m->value;
 	else if (option_is(m, "--watch"))
 		choice->watch = m->value;
 	else if (option_is(m, "--tag"))
@@ -174,6 +186,22 @@ static struct wc_error *scan_arguments(int argc, char **argv, struct request *q,
 		if (err)
 			return err;
 	} while (m.kind != OPTION_END);
+	return NULL;
+}
+
+/* The page has everything in it, and is narrowed down where it is looked at. */
+static struct wc_error *check_html(const struct request *q)
+{
+	const struct report_options *r = &q->report;
+
+	if (!q->html)
+		return q->no_source ? wc_error_new(WC_EUSAGE, "--no-source goes with --html") : NULL;
+	if (q->json || q->folded || q->tree || q->only_tables || q->only_events || q->calls || q->has_last ||
+	    r->choice.watch || r->choice.ntags || r->before || r->inverted || q->print.no_stack ||
+	    q->print.regs)
+		return wc_error_new(WC_EUSAGE,
+				    "--html writes a page of the whole log, to be filtered there: of the "
+				    "other options it goes only with --no-source");
 	return NULL;
 }
 
@@ -232,7 +260,8 @@ static struct wc_error *parse(int argc, char **argv, struct request *q)
 		return wc_error_new(WC_EUSAGE, "report needs the name of a log: watchctl report LOG");
 	q->print.colour = !q->json && colour_is_wanted(colour, STDOUT_FILENO);
 	q->print.width = terminal_width(STDOUT_FILENO);
-	return choose_form(q);
+	err = check_html(q);
+	return err ? err : choose_form(q);
 }
 
 /* "cache-hit, cache-miss, 17 and 3 more" */
@@ -317,15 +346,19 @@ static unsigned int wanted_facts(const struct request *q)
 static struct wc_error *feed(const struct request *q, struct annotate *a, FILE *out,
 			     struct replay_ending *ending)
 {
+	/* Where events are printed to a terminal, they show that it goes on. */
+	bool shown = !isatty(STDOUT_FILENO);
 	scoped(reorder_freep) struct reorder *order = NULL;
+	scoped(progress_end) struct progress progress;
 	struct wc_error *err;
 
+	progress_begin(&progress, "reading the log");
 	if (q->report.no_events)
-		return replay(q->log, annotate_sink(a), out, ending);
+		return replay_shown(q->log, annotate_sink(a), out, &progress, ending);
 	order = reorder_new(annotate_sink(a));
 	if (!order)
 		return &wc_enomem;
-	err = replay(q->log, reorder_sink(order), out, ending);
+	err = replay_shown(q->log, reorder_sink(order), out, shown ? &progress : NULL, ending);
 	return err ? err : reorder_flush(order);
 }
 
@@ -397,7 +430,7 @@ static struct wc_error *run(int argc, char **argv)
 	struct wc_error *err = parse(argc, argv, &q);
 
 	if (!err)
-		err = print(&q);
+		err = q.html ? report_html(q.log, q.html, q.no_source) : print(&q);
 	free(q.tag);
 	return err;
 }

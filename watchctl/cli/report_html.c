@@ -1,0 +1,102 @@
+#include "watchctl/cli/report_html.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/progress.h"
+#include "watchctl/view/page.h"
+#include "watchctl/view/reorder.h"
+#include "watchctl/view/replay.h"
+
+static struct wc_error *write_page(struct page *page, const struct replay_ending *ending, FILE *out,
+				   const char *file)
+{
+	struct wc_error *err = page_write(page, ending, out);
+
+	if (err)
+		return err;
+	if (fflush(out) || ferror(out))
+		return wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
+	return NULL;
+}
+
+/* A new file takes the place of an old one when it is whole. */
+static struct wc_error *replace(struct page *page, const struct replay_ending *ending, const char *file)
+{
+	scoped(freep) char *fresh = NULL;
+	scoped(fclosep) FILE *out = NULL;
+	struct wc_error *err;
+	mode_t mask;
+	int fd;
+
+	if (asprintf(&fresh, "%s.XXXXXX", file) < 0) {
+		fresh = NULL;
+		return &wc_enomem;
+	}
+	fd = mkostemp(fresh, 0);
+	if (fd < 0)
+		return wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
+	mask = umask(0);
+	umask(mask);
+	out = fchmod(fd, 0666 & ~mask) == 0 ? fdopen(fd, "w") : NULL;
+	if (!out)
+		close(fd);
+	err = out ? write_page(page, ending, out, file)
+		  : wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
+	if (!err && rename(fresh, file) < 0)
+		err = wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
+	if (err)
+		unlink(fresh);
+	return err;
+}
+
+/* Devices, pipes and links are written to; only what is a file of its own, or nothing yet, is replaced. */
+static struct wc_error *write_to(struct page *page, const struct replay_ending *ending, const char *file)
+{
+	scoped(fclosep) FILE *out = NULL;
+	struct stat st;
+
+	if (strcmp(file, "-") == 0)
+		return write_page(page, ending, stdout, "the page");
+	if (lstat(file, &st) < 0 || S_ISREG(st.st_mode))
+		return replace(page, ending, file);
+	out = fopen(file, "w");
+	if (!out)
+		return wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
+	return write_page(page, ending, out, file);
+}
+
+struct wc_error *report_html(const char *log, const char *file, bool no_source)
+{
+	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
+	struct page_options o = { .log = log, .no_source = no_source };
+	scoped(page_freep) struct page *page = a ? page_new(a, &o) : NULL;
+	scoped(reorder_freep) struct reorder *order = a ? reorder_new(annotate_sink(a)) : NULL;
+	scoped(progress_end) struct progress progress;
+	struct replay_ending ending = { 0 };
+	struct wc_error *err;
+
+	progress_begin(&progress, "reading the log");
+	if (!page || !order)
+		return &wc_enomem;
+	/* Nothing is printed while it is read. */
+	err = replay_shown(log, reorder_sink(order), stderr, &progress, &ending);
+	progress_end(&progress);
+	if (!err)
+		err = reorder_flush(order);
+	if (err)
+		return err;
+	annotate_finish(a);
+	err = write_to(page, &ending, file);
+	if (err || !ending.why)
+		return err;
+	return wc_error_new(WC_ELOG,
+			    "the log %s is not whole: the last %" PRIu64
+			    " bytes were ignored, because %s; the page says so",
+			    log, ending.ignored, ending.why);
+}

@@ -1,0 +1,15 @@
+/* report_html - `watchctl report LOG --html FILE`. */
+#ifndef WATCHCTL_CLI_REPORT_HTML_H
+#define WATCHCTL_CLI_REPORT_HTML_H
+
+#include <stdbool.h>
+
+#include "watchctl/base/error.h"
+
+/*
+ * Reads the log at @log and writes the page to @file, "-" for standard output. On failure @file is left as it
+ * was; a log that is cut short gives a page of what there is, and then an error of WC_ELOG.
+ */
+struct wc_error *report_html(const char *log, const char *file, bool no_source);
+
+#endif
