@@ -34,6 +34,7 @@ extern const struct command cmd_watch; /* what options without a command's name 
 extern const struct command cmd_record;
 extern const struct command cmd_snapshot;
 extern const struct command cmd_step;
+extern const struct command cmd_top;
 extern const struct command cmd_report;
 extern const struct command cmd_diff;
 extern const struct command cmd_symbolize;

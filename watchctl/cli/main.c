@@ -4,6 +4,7 @@
 
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/ending.h"
+#include "watchctl/monitor/live_session.h"
 
 static bool wants_help(int argc, char **argv)
 {
@@ -53,6 +54,8 @@ int main(int argc, char **argv)
 	bool answers = false;
 	int answer = 0, status;
 
+	if (live_session_asked(argc, argv))
+		return live_session_main();
 	survive_write_signals();
 	status = end_with(dispatch(argc, argv, &answers, &answer));
 	return !answers ? status : status ? STATUS_TROUBLE : answer;
