@@ -121,7 +121,7 @@ def test_truncated_log_prints_what_is_whole_and_says_so(tmp_path):
 
 def test_what_cannot_be_read_is_said_with_status_8(tmp_path):
     for path, options, words in [
-            ("newer", {"major": 2}, "made by a newer version of watchctl"),
+            ("newer", {"major": 3}, "made by a newer version of watchctl"),
             ("foreign", {"tracer": "lttng-modules"}, "made by lttng-modules"),
     ]:
         r = run("report", log.write_log(tmp_path / path, [], **options))
@@ -181,7 +181,6 @@ def test_command_line_mistakes_are_explained():
             (["report", "-n", "-3", "a"], 'wants a number from 0 to'),
             (["report", "a", "-n"], "option -n needs an argument: COUNT"),
             (["report", "--json=1", "a"], "option --json takes no argument"),
-            ([], "watchctl --help"),
     ]:
         r = run(*args)
         assert r.returncode == 2, args
@@ -199,6 +198,9 @@ def test_every_command_has_help_a_manual_and_completion():
         page = os.path.join(ROOT, "man", "watchctl.1" if name in ("watch", "help") else "watchctl-%s.1" % name)
         with open(page) as f:
             manual = f.read().replace("\\-", "-")
+        if "watchctl (1)\nthat say what is watched" in manual:  # it refers to that page for those
+            with open(os.path.join(ROOT, "man", "watchctl.1")) as f:
+                manual += f.read().replace("\\-", "-")
         for line in run("__complete", name).stdout.splitlines():
             option = line.split("\t")[0]
             if option not in ("-", "--help"):

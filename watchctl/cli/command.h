@@ -33,6 +33,7 @@ struct command {
 extern const struct command cmd_watch; /* what options without a command's name mean */
 extern const struct command cmd_record;
 extern const struct command cmd_snapshot;
+extern const struct command cmd_repl; /* also what no word at all means */
 extern const struct command cmd_step;
 extern const struct command cmd_top;
 extern const struct command cmd_report;

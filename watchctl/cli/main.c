@@ -22,8 +22,7 @@ static struct wc_error *dispatch(int argc, char **argv, bool *answers, int *stat
 	const struct command *c;
 
 	if (argc < 2)
-		return wc_error_new(WC_EUSAGE, "nothing to do: name a command, or what to watch "
-					       "(watchctl --help tells more)");
+		return cmd_repl.run(argc, argv);
 	if (!strcmp(argv[1], "--version")) {
 		puts("watchctl " WATCHCTL_VERSION);
 		return NULL;
