@@ -40,3 +40,14 @@ def test_commands_and_options_are_completed():
 def test_values_of_options_are_offered():
     shown = complete(r"watchctl step --mover \t\t")
     assert "lldb" in shown and "ptrace" in shown
+
+
+def test_variables_of_the_program_behind_the_dashes_are_completed(build):
+    program = build("hammer")
+    names = subprocess.run([WATCHCTL, "__complete", "--variables", "", program], capture_output=True, text=True,
+                           timeout=60).stdout.split()
+    name = max(names, key=len)
+    assert sum(n.startswith(name[:-1]) for n in names) == 1
+    left = r"\e[D" * len(" -- " + program)
+    shown = complete(f"watchctl -v {name[:-1]} -- {program}{left}" + r"\t\Caprint -r -- \C-e\n")
+    assert f"\nwatchctl -v {name} -- {program}\n" in shown
