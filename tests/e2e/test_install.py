@@ -1,0 +1,126 @@
+"""`make install` below a DESTDIR, as a package is made: all is there, works from there, and goes again."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from conftest import BUILD, ROOT, TIMEOUT
+
+
+def make(*args):
+    # By the name that it was built with: another one is another set of flags, and all is compiled again.
+    done = subprocess.run(["make", "-s", f"BUILD={os.environ.get('BUILD', 'build')}", "PREFIX=/usr", *args], cwd=ROOT, capture_output=True,
+                          text=True, timeout=5 * TIMEOUT, env=dict(os.environ, PACKAGES="none"))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    path = tmp_path_factory.mktemp("root")
+    make("install", f"DESTDIR={path}")
+    return path
+
+
+def files(folder):
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir()}
+
+
+def test_the_program_runs_from_there(root):
+    def run(*args):
+        return subprocess.run([root / "usr/bin/watchctl", *args], capture_output=True, text=True, timeout=TIMEOUT)
+
+    assert run("--version").stdout.startswith("watchctl ")
+
+
+def test_step_finds_its_worker_in_libexec(root, tmp_path):
+    if not (BUILD / "lib/libsteprec.so").exists():
+        pytest.skip("it was built without LLDB")
+    (tmp_path / "app.c").write_text("int twice(int n) { return 2 * n; }\nint main(void) { return twice(3) - 6; }\n")
+    subprocess.run(["gcc", "-g", "-O0", "-o", tmp_path / "app", tmp_path / "app.c"], check=True, timeout=TIMEOUT)
+    program = root / "usr/bin/watchctl"
+    subprocess.run([program, "step", "-o", tmp_path / "calls", "--", tmp_path / "app"], capture_output=True, check=True,
+                   timeout=TIMEOUT)
+    calls = subprocess.run([program, "report", "--calls", tmp_path / "calls"], capture_output=True, text=True, check=True,
+                           timeout=TIMEOUT).stdout
+    assert "twice(n = 3) = 6" in calls
+
+
+def test_every_page_document_and_script_is_installed(root):
+    there = files(root / "usr")
+    for page in (ROOT / "man").iterdir():
+        assert f"share/man/man{page.suffix[1]}/{page.name}" in there
+    for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").iterdir()]:
+        assert f"share/doc/watchctl/{document.relative_to(ROOT)}" in there
+    for script in (ROOT / "debugger").glob("*.py"):
+        assert f"share/watchctl/debugger/{script.name}" in there
+    assert {"share/bash-completion/completions/watchctl", "share/zsh/vendor-completions/_watchctl"} <= there
+
+
+def test_no_installed_text_knows_where_it_was_built(root):
+    for name in files(root / "usr"):
+        path = root / "usr" / name
+        if path.is_symlink() or path.suffix in (".so", ".a", ".0") or os.access(path, os.X_OK):
+            continue
+        text = path.read_text()
+        assert str(root) not in text and str(ROOT) not in text, name
+
+
+def test_the_debugger_commands_find_the_installed_program(root):
+    script = f"""
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, {str(root / 'usr/share/watchctl/debugger')!r})
+import watchctl_session
+print(watchctl_session.program())
+"""
+    env = {k: v for k, v in os.environ.items() if k != "WATCHCTL"}
+    found = subprocess.run(["python3", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT,
+                           env=env).stdout.strip()
+    assert found == str(root / "usr/bin/watchctl")
+
+
+def test_the_lldb_script_finds_the_installed_plugin(root):
+    if not (BUILD / "lib/libsteprec.so").exists():
+        pytest.skip("libsteprec.so was not built: there is no liblldb")
+    script = f"""
+import os, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, {str(root / 'usr/share/watchctl/lldb')!r})
+import steprec_load
+print(next(p for p in steprec_load.candidates() if os.path.exists(p)))
+"""
+    env = {k: v for k, v in os.environ.items() if k != "WATCHCTL_LIBSTEPREC"}
+    found = subprocess.run(["python3", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT,
+                           env=env).stdout.strip()
+    assert found == str(root / "usr/lib/watchctl/libsteprec.so")
+
+
+def test_a_program_is_built_with_what_pkg_config_says(root, tmp_path):
+    env = dict(os.environ, PKG_CONFIG_SYSROOT_DIR=str(root), PKG_CONFIG_LIBDIR=str(root / "usr/lib/pkgconfig"),
+               PKG_CONFIG_ALLOW_SYSTEM_CFLAGS="1", PKG_CONFIG_ALLOW_SYSTEM_LIBS="1")
+
+    def ask(*what):
+        return subprocess.run(["pkg-config", *what, "stackwalk"], capture_output=True, text=True, check=True, env=env,
+                              timeout=TIMEOUT).stdout.split()
+
+    version = re.search(r"^VERSION := (\S+)$", (ROOT / "Makefile").read_text(), re.M)[1]
+    assert ask("--modversion") == [version]
+    source = tmp_path / "user.c"
+    source.write_text('#include <stackwalk.h>\n#include <stdio.h>\nint main(void)\n{\n\tuint64_t pc[8];\n'
+                      '\tprintf("%d\\n", stackwalk_frames(pc, 8, NULL) > 0);\n\treturn 0;\n}\n')
+    program = tmp_path / "user"
+    subprocess.run(["gcc", "-o", program, source, *ask("--cflags", "--libs")], check=True, timeout=TIMEOUT)
+    env = dict(os.environ, LD_LIBRARY_PATH=str(root / "usr/lib"))
+    assert subprocess.run([program], capture_output=True, text=True, env=env, timeout=TIMEOUT).stdout == "1\n"
+
+
+def test_uninstall_leaves_nothing(tmp_path):
+    other = tmp_path / "usr/share/doc/other/README"
+    other.parent.mkdir(parents=True)
+    other.write_text("not ours\n")
+    make("install", f"DESTDIR={tmp_path}")
+    make("uninstall", f"DESTDIR={tmp_path}")
+    assert files(tmp_path) == {"usr/share/doc/other/README"}
+    assert not [p for p in tmp_path.rglob("*") if p.is_dir() and p.name in ("watchctl", "debugger", "lldb")]
