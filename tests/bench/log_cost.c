@@ -1,7 +1,7 @@
 /*
  * log-cost - what the log costs whoever records and whoever reads: ns of CPU time and bytes for an access
- *with registers and a stack of 16 frames, as a log without bounds and as a flight recorder; and events read a
- *second.
+ * with registers and a stack of 16 frames, as a log without bounds and as a flight recorder; and events
+ * read a second.
  *
  *	log-cost DIRECTORY [ACCESSES] [STACKS]
  */

@@ -1,11 +1,14 @@
 /*
  * ring-gen - records as a flight recorder does, without a program to watch: accesses a microsecond apart,
- *whose values count up.
+ * whose values count up.
  *
  *	ring-gen LOG BYTES ACCESSES	0: until it is killed
+ *	ring-gen LOG BYTES ACCESSES all	and every tenth with all that else comes in great numbers: a capture,
+ *					a call, an instruction, and its return
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "watchctl/base/clock.h"
 #include "watchctl/trace/tracelog.h"
@@ -15,6 +18,8 @@
 #define STACKS 50u
 #define THREADS 4
 #define FLUSH_NS 50000000u
+#define TAGS 3u
+#define OTHERS_EVERY 10u
 
 static struct wc_error *begin(struct event_sink log, uint64_t now)
 {
@@ -38,6 +43,104 @@ static struct wc_error *begin(struct event_sink log, uint64_t now)
 		err = log.put(log.ctx, &e);
 	}
 	return err;
+}
+
+/* What captures and calls refer to. */
+static struct wc_error *begin_others(struct event_sink log, uint64_t now)
+{
+	static const char *const name[TAGS] = { "request", "cache-miss", NULL };
+	static const struct function_param param = { "n", 0 };
+	struct trace_event e = {
+		.type = EVENT_RECORDING,
+		.time_ns = now,
+		.recording = { .mover = "none", .planner = "none", .range = "all", .filters = "" }
+	};
+	struct wc_error *err = log.put(log.ctx, &e);
+
+	e = (struct trace_event){
+		.type = EVENT_TYPE,
+		.time_ns = now,
+		.type_info = { .kind = TYPE_SIGNED, .size = 4, .name = "int", .target = NO_TYPE }
+	};
+	if (!err)
+		err = log.put(log.ctx, &e);
+	e = (struct trace_event){ .type = EVENT_FUNCTION,
+				  .time_ns = now,
+				  .function = { .name = "serve",
+						.module = "/app",
+						.file = "app.c",
+						.nparams = 1,
+						.param = &param } };
+	if (!err)
+		err = log.put(log.ctx, &e);
+	for (uint32_t i = 0; i < TAGS && !err; i++) {
+		e = (struct trace_event){ .type = EVENT_TAG,
+					  .time_ns = now,
+					  .tag = { .id = i, .name = name[i], .number = 42 } };
+		err = log.put(log.ctx, &e);
+	}
+	return err;
+}
+
+static struct wc_error *put_capture(struct event_sink log, uint64_t n, uint64_t time_ns)
+{
+	const uint64_t frame[] = { 0x401100 + n % STACKS, 0x401200 };
+	const struct trace_event e = { .type = EVENT_CAPTURE,
+				       .time_ns = time_ns - n % 2, /* every other one comes late */
+				       .capture = { .tag = (uint32_t)(n / OTHERS_EVERY % TAGS),
+						    .pid = PID,
+						    .tid = PID + (int32_t)(n % THREADS),
+						    .has_value = n / OTHERS_EVERY % 2,
+						    .value = n / OTHERS_EVERY % 2 ? n : 0,
+						    .nframes = 2,
+						    .frame = frame } };
+
+	return log.put(log.ctx, &e);
+}
+
+/* A call with its number for a parameter, an instruction in it, and its return, every other time with an
+ * error. */
+static struct wc_error *put_call(struct event_sink log, uint64_t n, uint64_t time_ns)
+{
+	const uint64_t frame[] = { 0x401200, 0x401300 + n % STACKS };
+	const int32_t pid = PID, tid = PID + (int32_t)(n % THREADS);
+	const uint32_t number = (uint32_t)n;
+	uint8_t values[1 + sizeof(number)] = { 0 };
+	struct trace_event e = { .type = EVENT_CALL, .time_ns = time_ns };
+	struct wc_error *err;
+
+	memcpy(values + 1, &number, sizeof(number));
+	e.call = (struct call_event){ .call = n,
+				      .pid = pid,
+				      .tid = tid,
+				      .flags = CALL_FIRST,
+				      .sp = 0x7ffffff0,
+				      .nframes = 2,
+				      .frame = frame,
+				      .values = values,
+				      .values_len = sizeof(values) };
+	err = log.put(log.ctx, &e);
+	e = (struct trace_event){ .type = EVENT_STEP,
+				  .time_ns = time_ns,
+				  .step = { .pid = pid, .tid = tid, .call = n, .ip = 0x401400 + n } };
+	if (!err)
+		err = log.put(log.ctx, &e);
+	e = (struct trace_event){ .type = EVENT_RETURN,
+				  .time_ns = time_ns,
+				  .ret = { .call = n,
+					   .pid = pid,
+					   .tid = tid,
+					   .how = RETURN_RETURNED,
+					   .has_error = n / OTHERS_EVERY % 2,
+					   .error = n / OTHERS_EVERY % 2 ? 2 : 0 } };
+	return err ? err : log.put(log.ctx, &e);
+}
+
+static struct wc_error *put_others(struct event_sink log, uint64_t n, uint64_t time_ns)
+{
+	struct wc_error *err = put_capture(log, n, time_ns);
+
+	return err ? err : put_call(log, n, time_ns);
 }
 
 static struct wc_error *put_access(struct event_sink log, uint64_t n, uint64_t time_ns)
@@ -72,9 +175,11 @@ int main(int argc, char **argv)
 	uint64_t accesses, base = monotonic_ns(), flushed = base;
 	struct tracelog_writer *w;
 	struct wc_error *err;
+	bool all;
 
-	if (argc != 4) {
-		fputs("usage: ring-gen LOG BYTES ACCESSES\n", stderr);
+	all = argc == 5 && !strcmp(argv[4], "all");
+	if (argc != 4 && !all) {
+		fputs("usage: ring-gen LOG BYTES ACCESSES [all]\n", stderr);
 		return 2;
 	}
 	b.bytes = strtoull(argv[2], NULL, 10);
@@ -85,8 +190,12 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	err = begin(tracelog_writer_sink(w), base);
+	if (!err && all)
+		err = begin_others(tracelog_writer_sink(w), base);
 	for (uint64_t n = 1; !err && (!accesses || n <= accesses); n++) {
 		err = put_access(tracelog_writer_sink(w), n, base + n * 1000);
+		if (!err && all && n % OTHERS_EVERY == 0)
+			err = put_others(tracelog_writer_sink(w), n, base + n * 1000);
 		if (!err && n % 64 == 0 && monotonic_ns() - flushed > FLUSH_NS) {
 			err = tracelog_writer_flush(w);
 			flushed = monotonic_ns();

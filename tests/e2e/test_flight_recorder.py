@@ -107,39 +107,81 @@ def test_only_metadata_or_nothing_at_all(tmp_path):
     assert r.returncode == 8 and "newer version" in r.stderr
 
 
-# Against babeltrace2, event by event
+# Against a reader made from the manual, and babeltrace2, event by event
+
+NEEDS_BABELTRACE = pytest.mark.skipif(not shutil.which("babeltrace2"), reason="no babeltrace2")
 
 
-def events_of_babeltrace(path):
-    r = subprocess.run(["babeltrace2", "--clock-cycles", "--no-delta", "--names", "all", path], capture_output=True,
-                       text=True, timeout=TIMEOUT)
-    assert r.returncode == 0, r.stderr
-    return r.stdout.splitlines()
+class Seen:
+    """What the manual says that the events of a log tell: as the objects of `report --json` have it."""
+
+    def __init__(self, events):
+        self.stacks, self.watches, self.tags, self.processes = {}, {}, {}, {}
+        self.accesses, self.captures, self.calls, self.returns, self.steps = [], [], [], [], []
+        for e in events:
+            if hasattr(self, e.name):
+                getattr(self, e.name)(e)
+
+    def retold(self, e):
+        if e["what"] == 1:
+            self.stacks = {}  # numbers begin anew in each file
+
+    def stack(self, e):
+        self.stacks[e["stack"]] = [hex(ip) for ip in e["frame"]]
+
+    def watch(self, e):
+        self.watches[e["watch"]] = e["addr"]
+
+    def tag(self, e):
+        self.tags[e["tag"]] = e["name"]
+
+    def thread(self, e):
+        self.processes[e["tid"]] = e["pid"]
+
+    tag_again, thread_again, thread_process = tag, thread, thread
+
+    def common(self, e, earlier=0):
+        return {"time_ns": e.time_ns - earlier, "pid": self.processes[e["tid"]], "tid": e["tid"]}
+
+    def hit(self, e):
+        old, new = [hex(e[k]) if e["flags"] & bit else None for k, bit in (("old_value", 1), ("new_value", 2))]
+        self.accesses.append(self.common(e, e["before_ns"]) | {
+            "addr": hex(self.watches[e["watch"]] + (e["flags"] >> 3)), "size": e["size"], "old": old, "new": new,
+            "regs": {k: hex(e[k]) for k in log.REGISTERS}, "stack": self.stacks[e["stack"]]})
+
+    def capture(self, e):
+        value = {"value": hex(e["value"])} if e.name == "capture_value" else {}
+        self.captures.append(self.common(e, e["before_ns"]) | value | {"tag": self.tags[e["tag"]],
+                                                                       "stack": self.stacks[e["stack"]]})
+
+    capture_value = capture
+
+    def call(self, e):
+        assert e["values"][0] == 0  # a number of four bytes
+        self.calls.append(self.common(e) | {"call": e["call"], "sp": hex(e["sp"]), "stack": self.stacks[e["stack"]],
+                                            "args": [hex(int.from_bytes(bytes(e["values"][1:]), "little"))]})
+
+    def step(self, e):
+        self.steps.append(self.common(e) | {"call": e["call"], "ip": hex(e["ip"])})
+
+    def return_error(self, e):
+        self.returns.append(self.common(e) | {"call": e["call"]} | ({"errno_number": e["error"]} if "error" in e.fields else {}))
 
 
-def field(line, name):
-    text = re.search(r"\b%s = (0x[0-9A-F]+|-?\d+)" % name, line)[1]
-    return int(text, 16 if text.startswith("0x") else 10)
+setattr(Seen, "return", Seen.return_error)
 
 
-def accesses_of_babeltrace(path):
-    """What our reader makes of a hit, made of babeltrace2's lines: stacks and watches as the file says so far."""
-    stacks, watches, found = {}, {}, []
-    for line in events_of_babeltrace(path):
-        kind = re.search(r"name = (\w+), ", line)[1] if "name = " in line else ""
-        if " name = stack," in line:
-            stacks[field(line, "stack")] = [int(v, 16) for v in re.findall(r"\[\d+\] = (0x[0-9A-F]+)", line)]
-        elif " name = watch," in line:
-            watches[field(line, "watch")] = field(line, "addr")
-        elif " name = hit," in line:
-            time_ns = field(line, "timestamp") - field(line, "before_ns")
-            line = line[line.index("{ watch = "):]  # behind the event's own size
-            regs = {k: int(v, 16) for k, v in re.findall(r"(r\w+|fs_base) = (0x[0-9A-F]+)", line)}
-            found.append({"time_ns": time_ns, "tid": field(line, "tid"), "addr": watches[field(line, "watch")] + field(line, "offset"),
-                          "size": field(line, "size"), "old": field(line, "old_value"),
-                          "new": field(line, "new_value"), "regs": regs, "stack": stacks[field(line, "stack")]})
-        assert kind
-    return found
+def of(found, kind, *keys):
+    """The objects of a kind, of which the keys that are given; a stack as its addresses, arguments as their values."""
+    picked = []
+    for o in found:
+        if o["type"] == kind:
+            o = {k: o.get(k) for k in ("time_ns", "pid", "tid") + keys if k in o or k in ("old", "new")}
+            for key, inner in (("stack", "ip"), ("args", "value")):
+                if key in o:
+                    o[key] = [part[inner] for part in o[key]]
+            picked.append(o)
+    return picked
 
 
 def accesses_of_ours(path):
@@ -149,26 +191,48 @@ def accesses_of_ours(path):
 
 
 @pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """A ring that has wrapped, with hits, captures, calls, returns and instructions; and its end as a snapshot."""
+    path = tmp_path_factory.mktemp("ring") / "log"
+    subprocess.run([GENERATOR, str(path), "1048576", "20000", "all"], check=True, timeout=TIMEOUT)
+    assert "events.0000000000" not in os.listdir(path)
+    end = path.parent / "end"
+    o = snapshot(path, "-o", end, "--last", "1ms")  # the generator's accesses are 1 us apart
+    assert 1000 <= o["accesses"] < 2500 and o["captures"] and o["calls"]
+    return {"ring": str(path), "snapshot": str(end)}
+
+
+@NEEDS_BABELTRACE
+@pytest.mark.parametrize("kind", ["ring", "snapshot"])
+def test_babeltrace2_agrees_on_every_field_of_every_event(everything, kind):
+    names = {e.name for e in log.check_against_babeltrace(everything[kind])}
+    assert names >= {"hit", "stack", "capture", "capture_value", "call", "step", "return", "return_error", "thread_again",
+                     "tag_again", "retold", "watch", "function", "type", "recording"}
+
+
+@pytest.mark.parametrize("kind", ["ring", "snapshot"])
+def test_watchctl_tells_what_the_manual_says_is_there(everything, kind):
+    seen = Seen(log.read_log(everything[kind]))
+    r, found = objects("--regs", everything[kind])
+    assert r.returncode == 0, r.stderr
+    assert len(seen.accesses) >= 1000 and len(seen.captures) == len(seen.calls) == len(seen.returns) >= 100
+    by_time = lambda events: sorted(events, key=lambda o: o["time_ns"])
+    assert of(found, "access", "addr", "size", "old", "new", "regs", "stack") == by_time(seen.accesses)
+    assert of(found, "stack", "tag", "value", "stack") == by_time(seen.captures)
+    assert of(found, "call", "call", "sp", "stack", "args") == seen.calls
+    assert of(found, "return", "call", "errno_number") == seen.returns
+    assert of(found, "step", "call", "ip") == seen.steps
+
+
+@pytest.fixture(scope="module")
 def wrapped(tmp_path_factory):
     path = tmp_path_factory.mktemp("ring") / "log"
     subprocess.run([GENERATOR, str(path), "1048576", "20000"], check=True, timeout=TIMEOUT)
     return str(path)
 
 
-@pytest.mark.skipif(not shutil.which("babeltrace2"), reason="no babeltrace2")
-def test_babeltrace2_agrees_on_every_access_of_a_ring_that_has_wrapped(wrapped):
-    assert "events.0000000000" not in os.listdir(wrapped)
-    theirs, ours = accesses_of_babeltrace(wrapped), accesses_of_ours(wrapped)
-    assert len(theirs) == len(ours) > 1000
-    for a, b in zip(theirs, ours):
-        assert a["time_ns"] == b["time_ns"] and a["tid"] == b["tid"] and a["addr"] == int(b["addr"], 16) and a["size"] == b["size"]
-        assert (a["old"], a["new"]) == (int(b["old"], 16), int(b["new"], 16))
-        assert a["regs"] == {k: int(v, 16) for k, v in b["regs"].items()}
-        assert len(a["stack"]) == len(b["stack"])
-        assert a["stack"][1:] == [int(f["ip"], 16) for f in b["stack"]][1:]
-
-
 def test_a_ring_stays_within_its_bound(wrapped):
+    assert "events.0000000000" not in os.listdir(wrapped)
     assert sum(os.path.getsize(os.path.join(wrapped, f)) for f in os.listdir(wrapped)) <= 1048576
 
 
@@ -191,18 +255,11 @@ def test_a_snapshot_of_a_ring_is_a_log_with_the_same_events(wrapped, tmp_path):
     assert r.returncode == 8 and "exists already" in r.stderr
 
 
-@pytest.mark.skipif(not shutil.which("babeltrace2"), reason="no babeltrace2")
-def test_the_last_part_of_a_ring_is_valid_for_babeltrace2(wrapped, tmp_path):
-    o = snapshot(wrapped, "-o", tmp_path / "new", "--last", "1ms")  # the generator's accesses are 1 us apart
-    assert 1000 <= o["accesses"] < 2500
-    assert len(accesses_of_babeltrace(str(tmp_path / "new"))) == o["accesses"]
-
-
 def test_a_running_recorder_is_saved_again_and_again(tmp_path):
     ring = tmp_path / "log"
     recorder = subprocess.Popen([GENERATOR, str(ring), "1048576", "0"])
     try:
-        until = time.monotonic() + 20
+        until = time.monotonic() + TIMEOUT
         while not os.path.exists(ring) or "events.0000000000" in os.listdir(ring) or len(os.listdir(ring)) < 5:
             assert time.monotonic() < until
             time.sleep(0.01)
@@ -241,6 +298,21 @@ def test_a_plain_log_is_saved_whole_and_says_so(tmp_path):
 def test_mistakes_are_explained(args, words):
     r = run("snapshot", *args)
     assert r.returncode in (2, 8) and words in r.stderr and r.stdout == ""
+
+
+def test_a_recorder_whose_disk_is_full_says_so_and_leaves_what_fits(tmp_path):
+    """On a file system of its own, where the recorder runs until there is no room for a packet, or for a file."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = f"mount -t tmpfs -o size=700k tmpfs {disk}"
+    unshare = ["unshare", "--mount", "--map-root-user"]
+    if subprocess.run([*unshare, "sh", "-c", mount], capture_output=True).returncode:
+        pytest.skip("a file system cannot be mounted here")
+    r = subprocess.run([*unshare, "sh", "-c", f"{mount} && ({GENERATOR} {disk}/log 1048576 0; echo status $? >&2); "
+                        f"{WATCHCTL} report --json {disk}/log"], capture_output=True, text=True, timeout=TIMEOUT)
+    assert "cannot write the log" in r.stderr and "No space left on device" in r.stderr and "status 1" in r.stderr
+    found = values([json.loads(line) for line in r.stdout.splitlines()])
+    assert r.returncode == 0 and len(found) > 1000 and found == list(range(1, len(found) + 1))
 
 
 def test_a_full_disk_leaves_nothing(wrapped, tmp_path):

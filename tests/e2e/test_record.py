@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import tracelog_py
 from conftest import ROOT, TIMEOUT, WATCHCTL, wait_until
 
 
@@ -85,8 +86,8 @@ def test_the_ring_keeps_its_bound_and_the_newest(victim, watch, run, tmp_path):
     guard = BoundGuard(w.process.pid, log)
     for _ in range(40):
         v.tell("write 1000")
-    v.tell("inc 7")
     most = guard.end()
+    v.tell("inc 7")
     w.end()
     assert guard.looks > 30
     assert 500_000 < most <= 1 << 20
@@ -104,11 +105,26 @@ def test_the_ring_keeps_its_bound_and_the_newest(victim, watch, run, tmp_path):
     assert of(objects, "armed")[0]["watch"] == "flag"
 
 
+def test_whoever_has_the_manual_or_babeltrace2_reads_the_same_events(victim, watch, run, tmp_path):
+    if not shutil.which("babeltrace2"):
+        pytest.skip("no babeltrace2")
+    v = victim("puppet")
+    w = watch("record", "-p", v.pid, "-v", "flag", "-rw", "--ring", "1M", "-o", tmp_path / "log")
+    for _ in range(10):
+        v.tell("write 1000")
+    w.end()
+    events = tracelog_py.check_against_babeltrace(tmp_path / "log")
+    assert {"process", "module", "watch", "code_again", "thread_again", "stack", "hit", "summary"} <= {e.name for e in events}
+    ours = of(report(run, tmp_path / "log"), "access")
+    hits = [(e.time_ns - e["before_ns"], hex(e["new_value"])) for e in events if e.name == "hit"]
+    assert sorted(hits) == sorted((a["time_ns"], a["new"]) for a in ours)
+
+
 def test_a_killed_recorder_leaves_a_log_and_the_program(victim, watch, run, tmp_path):
     v = victim("puppet")
     w = watch("record", "-p", v.pid, "-v", "flag", "-w", "--ring", "1M", "-o", tmp_path / "log")
     v.tell("write 500")
-    time.sleep(1)
+    assert wait_until(lambda: len(of(report(run, tmp_path / "log"), "access")) == 500)  # they are written
     w.end(signal.SIGKILL, expect=-signal.SIGKILL)
     v.tell("write 10")
     assert len(of(report(run, tmp_path / "log"), "access")) == 500

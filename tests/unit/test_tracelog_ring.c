@@ -1,73 +1,19 @@
 /*
- * The flight recorder's log: bounded to the byte at every moment, each part of it can be read alone, and
- * whatever happens to it, nothing is read that was not written.
+ * The flight recorder's log: bounded to the byte at every moment, by time, and each part of it can be read
+ * alone.
  */
-#include "tests/unit/tracelog_sample.h"
+#include "tests/unit/tracelog_ring_sample.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "watchctl/base/clock.h"
-#include "watchctl/trace/tracelog_reader.h"
-
-#define MIB (1u << 20)
-#define BASE 1000000u
-
-struct fixture {
-	char dir[64];
-	char log[80];
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	strcpy(f->dir, "/tmp/test_tracelog_ring.XXXXXX");
-	if (!mkdtemp(f->dir))
-		return -1;
-	snprintf(f->log, sizeof(f->log), "%s/log", f->dir);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf '%s'", f->dir);
-	free(*state);
-	return system(command);
-}
-
-/* The files of a log */
-
-static uint64_t size_of_all(const char *log, size_t *nfiles)
-{
-	DIR *d = opendir(log);
-	struct dirent *entry;
-	struct stat st;
-	uint64_t sum = 0;
-
-	*nfiles = 0;
-	if (!d)
-		return 0;
-	while ((entry = readdir(d))) {
-		if (fstatat(dirfd(d), entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
-			sum += (uint64_t)st.st_size;
-		*nfiles += !strncmp(entry->d_name, "events", 6);
-	}
-	closedir(d);
-	return sum;
-}
+#include "watchctl/trace/tag_table.h"
+#include "watchctl/trace/tracelog_retell.h"
 
 /*
  * In place of the C library's, for this whole program: after each write of the log's writer its size is
@@ -90,107 +36,6 @@ ssize_t write(int fd, const void *buf, size_t n)
 	}
 	errno = err;
 	return ret;
-}
-
-static struct tracelog_writer *ring(const struct fixture *f, uint64_t bytes, uint64_t keep_ns)
-{
-	const struct tracelog_bounds b = { bytes, keep_ns };
-	struct tracelog_writer *w;
-
-	OK(tracelog_writer_open_ring(f->log, &b, &w));
-	return w;
-}
-
-/* Reading it back */
-
-struct seen {
-	size_t processes, modules, watches, threads, code, notes, lost;
-	uint64_t first, last, accesses;
-	bool known_thread[SAMPLE_THREADS];
-	uint8_t known_code[1 << 16]; /* by the distance from SAMPLE_TEXT */
-};
-
-/* An access that refers to what was not told yet cannot be understood. */
-static void check_it_can_be_understood(const struct seen *s, const struct access_event *a)
-{
-	uint32_t i;
-
-	assert_true(s->processes && s->watches >= 2 && s->modules >= 2);
-	assert_true(s->known_thread[a->tid - SAMPLE_PID]);
-	for (i = 0; i < a->nframes; i++)
-		assert_true(s->known_code[a->frame[i] - SAMPLE_TEXT]);
-}
-
-static void see(struct seen *s, const struct trace_event *e)
-{
-	uint64_t n;
-
-	switch (e->type) {
-	case EVENT_PROCESS:
-		s->processes++;
-		break;
-	case EVENT_MODULE:
-		s->modules++;
-		break;
-	case EVENT_WATCH:
-		s->watches++;
-		break;
-	case EVENT_THREAD:
-		s->threads++;
-		assert_int_equal(e->thread.comm[1], '0' + e->thread.tid - SAMPLE_PID);
-		s->known_thread[e->thread.tid - SAMPLE_PID] = true;
-		break;
-	case EVENT_CODE:
-		s->code++;
-		assert_int_equal(e->code.before[0], (uint8_t)e->code.pc);
-		s->known_code[e->code.pc - SAMPLE_TEXT] = 1;
-		break;
-	case EVENT_NOTE:
-		s->notes++;
-		break;
-	case EVENT_LOST:
-		s->lost += e->lost.count;
-		break;
-	case EVENT_ACCESS:
-		n = sample_number(e, BASE);
-		check_it_can_be_understood(s, &e->access);
-		if (n <= s->last)
-			fail_msg("access %llu after %llu", (unsigned long long)n,
-				 (unsigned long long)s->last);
-		if (!s->first)
-			s->first = n;
-		s->last = n;
-		s->accesses++;
-		break;
-	default:
-		fail_msg("an event of type %d was never written", e->type);
-	}
-}
-
-static enum log_outcome see_more(struct tracelog_reader *r, struct seen *s)
-{
-	enum log_outcome outcome;
-	struct trace_event e;
-
-	for (;;) {
-		OK(tracelog_next(r, &e, &outcome));
-		if (outcome != LOG_EVENT)
-			return outcome;
-		see(s, &e);
-	}
-}
-
-static enum log_outcome see_all(const char *log, struct seen *s, uint64_t *missed)
-{
-	struct tracelog_reader *r;
-	enum log_outcome outcome;
-
-	OK(tracelog_reader_open(log, &r));
-	outcome = see_more(r, s);
-	*missed = tracelog_missed(r, NULL);
-	assert_true(tracelog_progress(r) == 1.0);
-	tracelog_reader_close(r);
-	return outcome;
 }
 
 /* Writing and reading */
@@ -231,10 +76,8 @@ static void the_bound_holds_after_every_write_and_the_newest_are_there(void **st
 	watched_log = f->log;
 	largest = writes = 0;
 	sample_begin(w, BASE);
-	sample_put(w, (struct trace_event){
-			      .type = EVENT_LOST, .time_ns = BASE, .lost = { 0, 7, "ring full" } });
-	sample_put(w, (struct trace_event){
-			      .type = EVENT_LOST, .time_ns = BASE, .lost = { 0, 5, "ring full" } });
+	put(w, (struct trace_event){ .type = EVENT_LOST, .time_ns = BASE, .lost = { 0, 7, "ring full" } });
+	put(w, (struct trace_event){ .type = EVENT_LOST, .time_ns = BASE, .lost = { 0, 5, "ring full" } });
 	sample_put_accesses(w, 1, 40000, BASE);
 	OK(tracelog_writer_close(w));
 	watched_log = NULL;
@@ -254,6 +97,39 @@ static void the_bound_holds_after_every_write_and_the_newest_are_there(void **st
 	assert_int_equal(s.notes, 1);
 	assert_int_equal(s.lost, 12);
 	assert_int_equal(s.threads, SAMPLE_THREADS);
+}
+
+/* Names that `watchctl symbolize` adds, or whatever else: the oldest events make room for it. */
+static void what_somebody_adds_to_the_directory_counts_from_the_next_write_on(void **state)
+{
+	static const char *const names[] = { "symbols", "events.bak" };
+	struct fixture *f = *state;
+	struct tracelog_writer *w = ring(f, MIB, 0);
+	struct seen s = { 0 };
+	uint64_t missed, n;
+	size_t nfiles, i;
+
+	sample_begin(w, BASE);
+	sample_put_accesses(w, 1, 20000, BASE);
+	OK(tracelog_writer_flush(w));
+	for (i = 0, n = 20001; i < 2; i++, n++) {
+		char path[128];
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/%s", f->log, names[i]);
+		fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+		assert_true(fd >= 0);
+		assert_int_equal(ftruncate(fd, 300000), 0);
+		close(fd);
+		assert_true(size_of_all(f->log, &nfiles) > MIB);
+		sample_put_accesses(w, n, n, BASE);
+		OK(tracelog_writer_flush(w));
+		assert_true(size_of_all(f->log, &nfiles) <= MIB);
+	}
+	OK(tracelog_writer_close(w));
+	assert_int_equal(see_all(f->log, &s, &missed), LOG_END);
+	assert_int_equal(s.last, 20002);
+	assert_true(s.accesses > 1000);
 }
 
 /* The process's time of day must still belong to the timestamp it is told with. */
@@ -329,14 +205,14 @@ static void followed_children_have_their_own_modules_in_each_part(void **state)
 	char *text, want[400];
 
 	sample_begin(w, BASE);
-	sample_put(w, sample_module(BASE, 0, 0x1000000, "/early"));
-	sample_put(w, child(a, SAMPLE_PID)); /* has app, libc, early */
-	sample_put(w, sample_module(BASE, 0, 0x2000000, "/of-parent"));
-	sample_put(w, sample_module(BASE, a, 0x3000000, "/of-child"));
-	sample_put(w, gone(a, 0x1000000, "/early"));
-	sample_put(w, child(b, a)); /* has app, libc, of-child */
-	sample_put(w, gone(0, 0x7ffff7d00000, "/lib/libc.so.6"));
-	sample_put(w, sample_module(BASE, b, 0x2000000, "/other"));
+	put(w, sample_module(BASE, 0, 0x1000000, "/early"));
+	put(w, child(a, SAMPLE_PID)); /* has app, libc, early */
+	put(w, sample_module(BASE, 0, 0x2000000, "/of-parent"));
+	put(w, sample_module(BASE, a, 0x3000000, "/of-child"));
+	put(w, gone(a, 0x1000000, "/early"));
+	put(w, child(b, a)); /* has app, libc, of-child */
+	put(w, gone(0, 0x7ffff7d00000, "/lib/libc.so.6"));
+	put(w, sample_module(BASE, b, 0x2000000, "/other"));
 	sample_put_accesses(w, 1, 20000, BASE);
 	OK(tracelog_writer_close(w));
 	text = modules_of_the_rest(f->log);
@@ -358,8 +234,8 @@ static void after_exec_the_old_programs_modules_are_not_told_again(void **state)
 	char *text;
 
 	sample_begin(w, BASE);
-	sample_put(w, child(SAMPLE_PID, 0));
-	sample_put(w, sample_module(BASE, 0, 0x4000000, "/new-program"));
+	put(w, child(SAMPLE_PID, 0));
+	put(w, sample_module(BASE, 0, 0x4000000, "/new-program"));
 	sample_put_accesses(w, 1, 20000, BASE);
 	OK(tracelog_writer_close(w));
 	text = modules_of_the_rest(f->log);
@@ -377,9 +253,8 @@ static void a_program_that_forks_for_days_does_not_fill_the_log(void **state)
 
 	sample_begin(w, BASE);
 	for (i = 0; i < 30000; i++) {
-		sample_put(w, child(0x40000000 + i, SAMPLE_PID)); /* no process has such a number */
-		sample_put(w,
-			   sample_module(BASE, 0x40000000 + i, 0x1000000 + 0x1000 * (uint64_t)i, "/plugin"));
+		put(w, child(0x40000000 + i, SAMPLE_PID)); /* no process has such a number */
+		put(w, sample_module(BASE, 0x40000000 + i, 0x1000000 + 0x1000 * (uint64_t)i, "/plugin"));
 	}
 	sample_put_accesses(w, 1, 20000, BASE);
 	OK(tracelog_writer_close(w));
@@ -398,8 +273,8 @@ static void unloaded_modules_take_no_room(void **state)
 
 	sample_begin(w, BASE);
 	for (i = 0; i < 100000; i++) {
-		sample_put(w, sample_module(BASE, 0, 0x1000000 + 0x1000 * (uint64_t)i, "/plugin"));
-		sample_put(w, gone(0, 0x1000000 + 0x1000 * (uint64_t)i, "/plugin"));
+		put(w, sample_module(BASE, 0, 0x1000000 + 0x1000 * (uint64_t)i, "/plugin"));
+		put(w, gone(0, 0x1000000 + 0x1000 * (uint64_t)i, "/plugin"));
 	}
 	sample_put_accesses(w, 1, 20000, BASE);
 	OK(tracelog_writer_close(w));
@@ -422,16 +297,16 @@ static void a_hundred_thousand_threads_keep_their_names(void **state)
 	sample_begin(w, BASE);
 	for (i = 0; i < 100000; i++) {
 		snprintf(comm, sizeof(comm), "w%d", i);
-		sample_put(w, (struct trace_event){
-				      .type = EVENT_THREAD,
-				      .time_ns = BASE,
-				      .thread = { .pid = SAMPLE_PID, .tid = 1000 + i, .comm = comm } });
+		put(w,
+		    (struct trace_event){ .type = EVENT_THREAD,
+					  .time_ns = BASE,
+					  .thread = { .pid = SAMPLE_PID, .tid = 1000 + i, .comm = comm } });
 	}
 	for (round = 0; round < 2; round++) {
 		for (i = 0; i < 100000; i++) {
 			sample_access(&s, (uint64_t)i + 1, BASE);
 			s.e.access.tid = 1000 + i;
-			sample_put(w, s.e);
+			put(w, s.e);
 		}
 	}
 	OK(tracelog_writer_close(w));
@@ -454,6 +329,31 @@ static void a_hundred_thousand_threads_keep_their_names(void **state)
 	assert_true(hit > 10000);
 }
 
+/* As the numbers of requests: what may still be referred to is kept, and not all that ever was. */
+static void a_new_tag_for_each_request_takes_no_more_memory_after_days(void **state)
+{
+	struct tracelog_retell r = { .file = 1 };
+	const uint32_t n = 3 * TAG_TABLE_MAX;
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < n; i++) {
+		const struct trace_event e = { .type = EVENT_TAG, .tag = { .id = i, .number = i } };
+
+		OK(retell_keep(&r, &e, (const uint8_t *)&i, sizeof(i)));
+		assert_true(r.tags.n <= 2 * TAG_TABLE_MAX);
+	}
+	r.file = 2; /* in which none was told yet */
+	for (i = n - TAG_TABLE_MAX; i < n; i++) {
+		const struct told *t = retell_tag(&r, i);
+
+		assert_non_null(t);
+		assert_memory_equal(t->fields, &i, sizeof(i));
+	}
+	assert_null(retell_tag(&r, 0));
+	retell_deinit(&r);
+}
+
 /* Bounds */
 
 static void bounds_that_make_no_sense_are_refused(void **state)
@@ -463,9 +363,9 @@ static void bounds_that_make_no_sense_are_refused(void **state)
 	struct tracelog_writer *w;
 	size_t nfiles;
 
-	FAILS(tracelog_writer_open_ring(f->log, &b, &w), "needs a bound");
+	FAILS_AS(WC_EUSAGE, tracelog_writer_open_ring(f->log, &b, &w), "needs a bound");
 	b.bytes = MIB - 1;
-	FAILS(tracelog_writer_open_ring(f->log, &b, &w), "needs 1048576 bytes at least");
+	FAILS_AS(WC_EUSAGE, tracelog_writer_open_ring(f->log, &b, &w), "needs 1048576 bytes at least");
 	assert_int_equal(size_of_all(f->log, &nfiles), 0);
 	assert_int_not_equal(access(f->log, F_OK), 0);
 }
@@ -550,7 +450,7 @@ static void what_is_older_than_the_time_to_keep_goes(void **state)
 	for (n = 1; n <= 6000; n++) { /* a minute */
 		sample_access(&s, n, base);
 		s.e.time_ns = base + n * (SECOND / 100);
-		sample_put(w, s.e);
+		put(w, s.e);
 	}
 	OK(tracelog_writer_close(w));
 	OK(tracelog_reader_open(f->log, &r));
@@ -588,7 +488,7 @@ static void what_is_too_old_goes_also_while_nothing_happens(void **state)
 
 	sample_begin(w, base);
 	sample_access(&one, 1, base);
-	sample_put(w, one.e);
+	put(w, one.e);
 	for (i = 0; i < 5; i++) {
 		OK(tracelog_writer_flush(w));
 		nanosleep(&pause, NULL);
@@ -603,460 +503,8 @@ static void what_is_too_old_goes_also_while_nothing_happens(void **state)
 	OK(tracelog_writer_close(w));
 }
 
-/* Following */
+/* Another reader */
 
-static void a_follower_sees_each_event_once_while_it_is_written(void **state)
-{
-	struct fixture *f = *state;
-	struct tracelog_writer *w = ring(f, MIB, 0);
-	struct seen s = { 0 };
-	struct tracelog_reader *r;
-	uint64_t n;
-
-	OK(tracelog_reader_open(f->log, &r));
-	tracelog_follow(r);
-	assert_true(tracelog_is_recording(f->log));
-	assert_int_equal(see_more(r, &s), LOG_WAIT);
-	sample_begin(w, BASE);
-	for (n = 0; n < 40000; n += 500) {
-		sample_put_accesses(w, n + 1, n + 500, BASE);
-		OK(tracelog_writer_flush(w));
-		assert_int_equal(see_more(r, &s), LOG_WAIT);
-		assert_int_equal(s.last, n + 500);
-	}
-	assert_int_equal(s.accesses, 40000);
-	sample_put_accesses(w, 40001, 40100, BASE);
-	OK(tracelog_writer_close(w));
-	assert_false(tracelog_is_recording(f->log));
-	assert_int_equal(see_more(r, &s), LOG_END);
-	assert_int_equal(s.accesses, 40100);
-	assert_int_equal(s.processes, 1);
-	assert_int_equal(s.watches, 2);
-	assert_int_equal(s.threads, SAMPLE_THREADS);
-	assert_int_equal(tracelog_missed(r, NULL), 0);
-	tracelog_reader_close(r);
-}
-
-static void a_follower_that_falls_behind_is_told_and_goes_on(void **state)
-{
-	struct fixture *f = *state;
-	struct tracelog_writer *w = ring(f, MIB, 0);
-	struct seen s = { 0 };
-	struct tracelog_reader *r;
-	const char *why;
-
-	sample_begin(w, BASE);
-	OK(tracelog_writer_flush(w));
-	OK(tracelog_reader_open(f->log, &r));
-	tracelog_follow(r);
-	assert_int_equal(see_more(r, &s), LOG_WAIT);
-	sample_put_accesses(w, 1, 40000, BASE);
-	OK(tracelog_writer_flush(w));
-	assert_int_equal(see_more(r, &s), LOG_WAIT);
-	assert_true(tracelog_missed(r, &why) > MIB);
-	assert_string_equal(why, "the recorder removed them before they were read");
-	assert_int_equal(s.last, 40000);
-	/* The file that it had open is whole, and a gap follows; then all is told again, but for what is
-	 * past. */
-	assert_int_equal(s.processes, 2);
-	assert_int_equal(s.watches, 4);
-	assert_int_equal(s.notes, 1);
-	OK(tracelog_writer_close(w));
-	assert_int_equal(see_more(r, &s), LOG_END);
-	tracelog_reader_close(r);
-}
-
-static void a_plain_log_can_be_followed_too(void **state)
-{
-	struct fixture *f = *state;
-	struct tracelog_writer *w;
-	struct seen s = { 0 };
-	struct tracelog_reader *r;
-
-	OK(tracelog_writer_open(f->log, &w));
-	sample_begin(w, BASE);
-	OK(tracelog_reader_open(f->log, &r));
-	tracelog_follow(r);
-	assert_int_equal(see_more(r, &s), LOG_WAIT);
-	sample_put_accesses(w, 1, 1000, BASE);
-	OK(tracelog_writer_flush(w));
-	assert_int_equal(see_more(r, &s), LOG_WAIT);
-	assert_int_equal(s.last, 1000);
-	sample_put_accesses(w, 1001, 1002, BASE);
-	OK(tracelog_writer_close(w));
-	assert_int_equal(see_more(r, &s), LOG_END);
-	assert_int_equal(s.last, 1002);
-	tracelog_reader_close(r);
-}
-
-static void a_killed_recorder_is_not_waited_for(void **state)
-{
-	struct fixture *f = *state;
-	struct seen s = { 0 };
-	struct tracelog_reader *r;
-	int status, ready[2];
-	pid_t pid;
-	char c;
-
-	assert_int_equal(pipe(ready), 0);
-	pid = fork();
-	if (!pid) {
-		struct tracelog_writer *w = ring(f, MIB, 0);
-
-		sample_begin(w, BASE);
-		sample_put_accesses(w, 1, 100, BASE);
-		OK(tracelog_writer_flush(w));
-		close(ready[1]);
-		pause();
-		_exit(1);
-	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &c, 1), 0);
-	close(ready[0]);
-	assert_true(tracelog_is_recording(f->log));
-	OK(tracelog_reader_open(f->log, &r));
-	tracelog_follow(r);
-	assert_int_equal(see_more(r, &s), LOG_WAIT);
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	assert_false(tracelog_is_recording(f->log));
-	assert_int_equal(see_more(r, &s), LOG_END);
-	assert_int_equal(s.last, 100);
-	tracelog_reader_close(r);
-}
-
-/* A log whose oldest files go while it is read: they were opened before. */
-static void files_that_are_removed_while_they_are_read_are_read(void **state)
-{
-	struct fixture *f = *state;
-	struct tracelog_writer *w = ring(f, MIB, 0);
-	struct seen s = { 0 };
-	struct tracelog_reader *r;
-
-	sample_begin(w, BASE);
-	sample_put_accesses(w, 1, 2000, BASE);
-	OK(tracelog_writer_flush(w));
-	OK(tracelog_reader_open(f->log, &r));
-	sample_put_accesses(w, 2001, 40000, BASE);
-	OK(tracelog_writer_close(w));
-	assert_int_equal(see_more(r, &s), LOG_END);
-	assert_int_equal(s.first, 1);
-	assert_int_equal(s.last, 2000);
-	assert_int_equal(tracelog_missed(r, NULL), 0);
-	tracelog_reader_close(r);
-}
-
-static void any_event_can_be_read_again_with_its_own_stack(void **state)
-{
-	struct fixture *f = *state;
-	struct tracelog_writer *w = ring(f, MIB, 0);
-	uint64_t position[3000], number[3000];
-	struct tracelog_reader *r;
-	enum log_outcome outcome;
-	struct trace_event e;
-	size_t n = 0, i;
-
-	sample_begin(w, BASE);
-	sample_put_accesses(w, 1, 20000, BASE);
-	OK(tracelog_writer_close(w));
-	OK(tracelog_reader_open(f->log, &r));
-	for (;;) {
-		OK(tracelog_next(r, &e, &outcome));
-		if (outcome != LOG_EVENT)
-			break;
-		if (e.type == EVENT_ACCESS && n < 3000) {
-			number[n] = e.access.new_value;
-			position[n++] = tracelog_position(r);
-			assert_true(n < 2 || position[n - 1] > position[n - 2]);
-		}
-	}
-	for (i = 0; i < 60; i++) {
-		size_t k = i * 1237 % n;
-
-		OK(tracelog_read_again(r, position[k], &e, &outcome));
-		assert_int_equal(outcome, LOG_EVENT);
-		assert_int_equal(sample_number(&e, BASE), number[k]);
-	}
-	OK(tracelog_read_again(r, position[n - 1] + 1, &e, &outcome));
-	assert_int_equal(outcome, LOG_TRUNCATED);
-	tracelog_reader_close(r);
-}
-
-/* Damage */
-
-struct files {
-	char *metadata;
-	size_t metadata_len, n;
-	struct log_file file[32];
-};
-
-static uint8_t *bytes_of(const char *path, size_t *len)
-{
-	FILE *f = fopen(path, "r");
-	uint8_t *bytes = malloc(1 << 20);
-
-	assert_non_null(f);
-	*len = fread(bytes, 1, 1 << 20, f);
-	fclose(f);
-	return bytes;
-}
-
-static void load_files(const char *log, struct files *ret)
-{
-	char path[160];
-	uint64_t number;
-	size_t len;
-
-	snprintf(path, sizeof(path), "%s/metadata", log);
-	ret->metadata = (char *)bytes_of(path, &ret->metadata_len);
-	for (number = 0, ret->n = 0; number < 200; number++) {
-		snprintf(path, sizeof(path), "%s/events.%010llu", log, (unsigned long long)number);
-		if (access(path, F_OK))
-			continue;
-		assert_true(ret->n < 32);
-		ret->file[ret->n] =
-			(struct log_file){ .number = number, .fd = -1, .mem = bytes_of(path, &len) };
-		ret->file[ret->n++].size = len;
-	}
-}
-
-static uint64_t seed = 20261121;
-
-static uint64_t random_below(uint64_t n)
-{
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (seed >> 33) % n;
-}
-
-/* One of: zeroed from somewhere on, to the end of a page or of the file; cut; bytes overwritten. */
-static void damage(struct log_file *f, uint8_t *bytes)
-{
-	uint64_t at = random_below(f->size), n = 0;
-
-	switch (random_below(4)) {
-	case 0:
-		n = 4096 - at % 4096;
-		memset(bytes + at, 0, n < f->size - at ? n : f->size - at);
-		break;
-	case 1:
-		memset(bytes + at, 0, f->size - at);
-		break;
-	case 2:
-		f->size = at;
-		break;
-	default:
-		for (n = 1 + random_below(16); n--;)
-			bytes[at + random_below(f->size - at)] = (uint8_t)random_below(256);
-	}
-}
-
-static void damage_costs_the_rest_of_a_file_and_is_never_misread(void **state)
-{
-	struct fixture *f = *state;
-	struct tracelog_writer *w = ring(f, MIB, 0);
-	struct seen *whole = calloc(1, sizeof(*whole)), *s = calloc(1, sizeof(*s));
-	struct tracelog_reader *r;
-	struct files files;
-	uint64_t missed, ignored;
-	int round;
-	size_t i;
-
-	sample_begin(w, BASE);
-	sample_put_accesses(w, 1, 12000, BASE);
-	OK(tracelog_writer_close(w));
-	see_all(f->log, whole, &missed);
-	load_files(f->log, &files);
-	assert_true(files.n >= 10);
-	for (round = 0; round < 1000; round++) {
-		size_t k = random_below(files.n);
-		struct log_file saved = files.file[k];
-		enum log_outcome outcome;
-
-		files.file[k].mem = malloc(saved.size);
-		memcpy((uint8_t *)files.file[k].mem, saved.mem, saved.size);
-		damage(&files.file[k], (uint8_t *)files.file[k].mem);
-		OK(tracelog_reader_open_memory_ring(files.metadata, files.metadata_len, files.file, files.n,
-						    &r));
-		memset(s, 0, sizeof(*s));
-		outcome = see_more(r, s); /* checks each event */
-		missed = tracelog_missed(r, NULL);
-		ignored = tracelog_ignored(r, NULL);
-		assert_true(outcome == LOG_END || k == files.n - 1);
-		if (k < files.n - 1)
-			assert_int_equal(s->last, whole->last);
-		assert_true(missed + ignored <= saved.size);
-		/* About 66 events of a packet of 16 KiB, four or five packets: no other file was lost. */
-		assert_true(s->accesses + 700 > whole->accesses);
-		tracelog_reader_close(r);
-		free((void *)files.file[k].mem);
-		files.file[k] = saved;
-	}
-	for (i = 0; i < files.n; i++)
-		free((void *)files.file[i].mem);
-	free(files.metadata);
-	free(whole);
-	free(s);
-}
-
-static void remove_log(const char *log)
-{
-	DIR *d = opendir(log);
-	struct dirent *entry;
-
-	while (d && (entry = readdir(d)))
-		unlinkat(dirfd(d), entry->d_name, 0);
-	if (d)
-		closedir(d);
-	rmdir(log);
-}
-
-/* Whoever reads a log that is being recorded may see half of a packet: that is no damage. */
-static void half_a_packet_of_a_running_recorder_is_not_there_yet(void **state)
-{
-	struct fixture *f = *state;
-	struct tracelog_writer *w;
-	struct seen s = { 0 };
-	struct tracelog_reader *r;
-	char path[128];
-	struct stat st;
-	uint64_t missed;
-
-	OK(tracelog_writer_open(f->log, &w));
-	sample_begin(w, BASE);
-	sample_put_accesses(w, 1, 100, BASE);
-	OK(tracelog_writer_flush(w));
-	sample_put_accesses(w, 101, 200, BASE);
-	OK(tracelog_writer_flush(w));
-	snprintf(path, sizeof(path), "%s/events", f->log);
-	stat(path, &st);
-	assert_int_equal(truncate(path, st.st_size - 100), 0);
-	assert_int_equal(see_all(f->log, &s, &missed), LOG_END);
-	assert_int_equal(s.last, 100);
-	memset(&s, 0, sizeof(s));
-	OK(tracelog_reader_open(f->log, &r));
-	tracelog_follow(r);
-	assert_int_equal(see_more(r, &s), LOG_WAIT);
-	assert_int_equal(s.last, 100);
-	OK(tracelog_writer_close(w));
-	assert_int_equal(see_more(r, &s), LOG_TRUNCATED);
-	tracelog_reader_close(r);
-	memset(&s, 0, sizeof(s));
-	assert_int_equal(see_all(f->log, &s, &missed), LOG_TRUNCATED);
-}
-
-static void record_until_killed(const struct fixture *f, bool plain)
-{
-	struct tracelog_writer *w;
-	uint64_t n;
-
-	if (plain)
-		OK(tracelog_writer_open(f->log, &w));
-	else
-		w = ring(f, MIB, 0);
-	sample_begin(w, BASE);
-	for (n = 1;; n += 100) {
-		sample_put_accesses(w, n, n + 99, BASE);
-		if (n % 1000 == 1)
-			OK(tracelog_writer_flush(w));
-	}
-}
-
-/* Kills the recorder of a new log after @us microseconds, and reads what is there. */
-static void kill_after(const struct fixture *f, uint64_t us, bool plain, struct seen *s)
-{
-	const struct timespec pause = { .tv_nsec = (long)us * 1000 };
-	struct tracelog_reader *r;
-	enum log_outcome outcome;
-	struct wc_error *err;
-	int status;
-	pid_t pid = fork();
-
-	assert_true(pid >= 0);
-	if (!pid) {
-		record_until_killed(f, plain);
-		_exit(1);
-	}
-	nanosleep(&pause, NULL);
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	assert_true(WIFSIGNALED(status));
-	memset(s, 0, sizeof(*s));
-	err = tracelog_reader_open(f->log, &r);
-	if (err) { /* killed before it had begun: the metadata is not whole, or nothing is there */
-		assert_int_equal(err->kind, WC_ELOG);
-		wc_error_free(err);
-		return;
-	}
-	outcome = see_more(r, s);
-	assert_true(outcome == LOG_END || outcome == LOG_TRUNCATED);
-	assert_int_equal(tracelog_missed(r, NULL), 0);
-	if (s->accesses)
-		assert_int_equal(s->accesses, s->last - s->first + 1);
-	tracelog_reader_close(r);
-}
-
-static void a_thousand_killed_recorders_leave_nothing_to_misread(void **state)
-{
-	struct fixture *f = *state;
-	struct seen *s = calloc(1, sizeof(*s));
-	unsigned int with_events = 0, wrapped = 0;
-	size_t nfiles;
-	int i;
-
-	for (i = 0; i < 1000; i++) {
-		kill_after(f, 100 + random_below(i % 10 ? 8000 : 30000), i % 5 == 4, s);
-		with_events += s->accesses > 0;
-		wrapped += s->first > 1;
-		if (i % 5 != 4)
-			assert_true(size_of_all(f->log, &nfiles) <= MIB);
-		remove_log(f->log);
-	}
-	print_message("%u logs with events, %u of rings that had wrapped\n", with_events, wrapped);
-	assert_true(with_events > 500);
-	assert_true(wrapped > 20);
-	free(s);
-}
-
-/* What is there of a log */
-
-static void replace(const char *dir, const char *name, const char *text)
-{
-	char path[160];
-	FILE *out;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	out = fopen(path, "w");
-	assert_non_null(out);
-	fputs(text, out);
-	fclose(out);
-}
-
-static void a_directory_without_events_is_refused_and_empty_files_are_an_empty_log(void **state)
-{
-	struct fixture *f = *state;
-	struct tracelog_reader *r;
-	struct seen s = { 0 };
-
-	mkdir(f->log, 0700);
-	replace(f->log, "metadata",
-		"/* CTF 1.8 */ trace { uuid = \"00112233-4455-6677-8899-aabbccddeeff\"; };"
-		"env { tracer_name = \"watchctl\"; format_major = 2; format_minor = 0; };");
-	FAILS(tracelog_reader_open(f->log, &r), "has no file `events`");
-	replace(f->log, "events.7", ""); /* not a name of ours */
-	FAILS(tracelog_reader_open(f->log, &r), "has no file `events`");
-	replace(f->log, "events.0000000007", "");
-	replace(f->log, "events.0000000008", "");
-	OK(tracelog_reader_open(f->log, &r));
-	assert_int_equal(see_more(r, &s), LOG_END);
-	tracelog_reader_close(r);
-	replace(f->log, "events.0000000009", "hello");
-	OK(tracelog_reader_open(f->log, &r));
-	assert_int_equal(see_more(r, &s), LOG_TRUNCATED);
-	assert_int_equal(tracelog_ignored(r, NULL), 5);
-	tracelog_reader_close(r);
-}
-
-/* The output of a shell command, line by line. */
 static void babeltrace2_reads_the_same_accesses_of_a_ring_that_has_wrapped(void **state)
 {
 	struct fixture *f = *state;
@@ -1087,34 +535,24 @@ static void babeltrace2_reads_the_same_accesses_of_a_ring_that_has_wrapped(void 
 	assert_int_equal(last, s.last);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(what_fits_comes_back_once_over_all_files),
 		TEST(the_bound_holds_after_every_write_and_the_newest_are_there),
+		TEST(what_somebody_adds_to_the_directory_counts_from_the_next_write_on),
 		TEST(the_time_of_day_stays_right),
 		TEST(followed_children_have_their_own_modules_in_each_part),
 		TEST(after_exec_the_old_programs_modules_are_not_told_again),
 		TEST(a_program_that_forks_for_days_does_not_fill_the_log),
 		TEST(unloaded_modules_take_no_room),
 		TEST(a_hundred_thousand_threads_keep_their_names),
+		cmocka_unit_test(a_new_tag_for_each_request_takes_no_more_memory_after_days),
 		TEST(bounds_that_make_no_sense_are_refused),
 		TEST(a_bound_too_small_for_the_program_is_an_error_and_the_log_stays_whole),
 		TEST(a_full_disk_leaves_whole_packets),
 		TEST(what_is_older_than_the_time_to_keep_goes),
 		TEST(what_is_too_old_goes_also_while_nothing_happens),
-		TEST(a_follower_sees_each_event_once_while_it_is_written),
-		TEST(a_follower_that_falls_behind_is_told_and_goes_on),
-		TEST(a_plain_log_can_be_followed_too),
-		TEST(a_killed_recorder_is_not_waited_for),
-		TEST(files_that_are_removed_while_they_are_read_are_read),
-		TEST(any_event_can_be_read_again_with_its_own_stack),
-		TEST(damage_costs_the_rest_of_a_file_and_is_never_misread),
-		TEST(a_thousand_killed_recorders_leave_nothing_to_misread),
-		TEST(half_a_packet_of_a_running_recorder_is_not_there_yet),
-		TEST(a_directory_without_events_is_refused_and_empty_files_are_an_empty_log),
 		TEST(babeltrace2_reads_the_same_accesses_of_a_ring_that_has_wrapped),
 	};
 

@@ -17,34 +17,6 @@
 #define MIB (1u << 20)
 #define SECOND 1000000000u
 
-struct fixture {
-	char dir[64];
-	char log[80], copy[80];
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	strcpy(f->dir, "/tmp/test_tracelog_snapshot.XXXXXX");
-	if (!mkdtemp(f->dir))
-		return -1;
-	snprintf(f->log, sizeof(f->log), "%s/log", f->dir);
-	snprintf(f->copy, sizeof(f->copy), "%s/copy", f->dir);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf '%s'", f->dir);
-	free(*state);
-	return system(command);
-}
-
 static struct tracelog_writer *ring(const struct fixture *f)
 {
 	const struct tracelog_bounds b = { .bytes = MIB };
@@ -278,8 +250,6 @@ static void what_cannot_be_saved_leaves_nothing(void **state)
 	assert_int_equal(entries(f->dir, names, sizeof(names)), 1);
 	assert_string_equal(names, "log ");
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {

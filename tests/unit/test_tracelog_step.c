@@ -1,10 +1,6 @@
 /* The events of step recordings in the log: what was put comes back, in few bytes; damage ends it in good
  * order. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/tracelog_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,47 +12,6 @@
 #include "watchctl/trace/call_values.h"
 #include "watchctl/trace/tracelog.h"
 #include "watchctl/trace/tracelog_format.h"
-
-#define OK(call)                                                               \
-	do {                                                                   \
-		struct wc_error *err_ = (call);                                \
-		if (err_)                                                      \
-			fail_msg("%s:%d: %s", __FILE__, __LINE__, err_->text); \
-	} while (0)
-
-struct fixture {
-	char dir[64];
-	char log[80];
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	strcpy(f->dir, "/tmp/test_tracelog_step.XXXXXX");
-	if (!mkdtemp(f->dir))
-		return -1;
-	snprintf(f->log, sizeof(f->log), "%s/log", f->dir);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf '%s'", f->dir);
-	free(*state);
-	return system(command);
-}
-
-static void put(struct tracelog_writer *w, struct trace_event e)
-{
-	struct event_sink sink = tracelog_writer_sink(w);
-
-	OK(sink.put(sink.ctx, &e));
-}
 
 static const uint64_t call_site[] = { 0x555555555190 };
 static const uint64_t callback[] = { 0x7ffff7c46a10, 0x7ffff7c46b20 };
@@ -638,8 +593,6 @@ static void cut_values_are_refused_whole(void **state)
 	r = (struct call_values_reader){ buf, buf + len };
 	assert_false(call_values_next(&r, &type_string, &got));
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {

@@ -5,35 +5,9 @@
 #ifndef TESTS_UNIT_TRACELOG_SAMPLE_H
 #define TESTS_UNIT_TRACELOG_SAMPLE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "tests/unit/tracelog_fixture.h"
 #include "watchctl/trace/tracelog.h"
 #include "watchctl/trace/tracelog_format.h"
-
-#define OK(call)                                                               \
-	do {                                                                   \
-		struct wc_error *err_ = (call);                                \
-		if (err_)                                                      \
-			fail_msg("%s:%d: %s", __FILE__, __LINE__, err_->text); \
-	} while (0)
-
-/* The call must fail with a sentence that contains @part. */
-#define FAILS(call, part)                                                         \
-	do {                                                                      \
-		struct wc_error *err_ = (call);                                   \
-		assert_non_null(err_);                                            \
-		if (!strstr(err_->text, part))                                    \
-			fail_msg("\"%s\" does not say \"%s\"", err_->text, part); \
-		wc_error_free(err_);                                              \
-	} while (0)
 
 #define SAMPLE_PID 77
 #define SAMPLE_ADDR 0x555555558010u
@@ -97,13 +71,6 @@ static inline uint64_t sample_number(const struct trace_event *got, uint64_t bas
 	return n;
 }
 
-static inline void sample_put(struct tracelog_writer *w, struct trace_event e)
-{
-	struct event_sink sink = tracelog_writer_sink(w);
-
-	OK(sink.put(sink.ctx, &e));
-}
-
 static inline struct trace_event sample_module(uint64_t time_ns, int32_t pid, uint64_t start,
 					       const char *path)
 {
@@ -122,48 +89,48 @@ static inline void sample_begin(struct tracelog_writer *w, uint64_t base_ns)
 	struct sample s;
 	uint32_t i, k;
 
-	sample_put(w, (struct trace_event){ .type = EVENT_PROCESS,
-					    .time_ns = base_ns,
-					    .process = { .pid = SAMPLE_PID,
-							 .comm = "app",
-							 .exe = "/usr/bin/app",
-							 .cmdline = "app",
-							 .realtime_ns = 1700000000000000000u,
-							 .host = "box" } });
-	sample_put(w, sample_module(base_ns, 0, 0x555555554000, "/usr/bin/app"));
-	sample_put(w, sample_module(base_ns, 0, 0x7ffff7d00000, "/lib/libc.so.6"));
+	put(w, (struct trace_event){ .type = EVENT_PROCESS,
+				     .time_ns = base_ns,
+				     .process = { .pid = SAMPLE_PID,
+						  .comm = "app",
+						  .exe = "/usr/bin/app",
+						  .cmdline = "app",
+						  .realtime_ns = 1700000000000000000u,
+						  .host = "box" } });
+	put(w, sample_module(base_ns, 0, 0x555555554000, "/usr/bin/app"));
+	put(w, sample_module(base_ns, 0, 0x7ffff7d00000, "/lib/libc.so.6"));
 	for (i = 0; i < 2; i++)
-		sample_put(w, (struct trace_event){ .type = EVENT_WATCH,
-						    .time_ns = base_ns,
-						    .watch = { .id = i,
-							       .name = i ? "b" : "a",
-							       .full_name = i ? "b" : "a",
-							       .addr = SAMPLE_ADDR + i * 64,
-							       .size = 8,
-							       .access = ACCESS_READWRITE,
-							       .engine = "handler",
-							       .slot = -1 } });
+		put(w, (struct trace_event){ .type = EVENT_WATCH,
+					     .time_ns = base_ns,
+					     .watch = { .id = i,
+							.name = i ? "b" : "a",
+							.full_name = i ? "b" : "a",
+							.addr = SAMPLE_ADDR + i * 64,
+							.size = 8,
+							.access = ACCESS_READWRITE,
+							.engine = "handler",
+							.slot = -1 } });
 	for (i = 0; i < SAMPLE_THREADS; i++) {
 		char comm[16];
 
 		snprintf(comm, sizeof(comm), "t%u", i);
-		sample_put(w, (struct trace_event){ .type = EVENT_THREAD,
-						    .time_ns = base_ns,
-						    .thread = { .pid = SAMPLE_PID,
-								.tid = SAMPLE_PID + (int32_t)i,
-								.comm = comm } });
+		put(w,
+		    (struct trace_event){
+			    .type = EVENT_THREAD,
+			    .time_ns = base_ns,
+			    .thread = { .pid = SAMPLE_PID, .tid = SAMPLE_PID + (int32_t)i, .comm = comm } });
 	}
 	for (i = 0; i < SAMPLE_STACKS; i++) {
 		sample_access(&s, i, base_ns);
 		for (k = 0; k < SAMPLE_FRAMES; k++)
-			sample_put(w, (struct trace_event){ .type = EVENT_CODE,
-							    .time_ns = base_ns,
-							    .code = { .pc = s.frame[k],
-								      .function_start = SAMPLE_TEXT,
-								      .before_len = 1,
-								      .before = { (uint8_t)s.frame[k] } } });
+			put(w, (struct trace_event){ .type = EVENT_CODE,
+						     .time_ns = base_ns,
+						     .code = { .pc = s.frame[k],
+							       .function_start = SAMPLE_TEXT,
+							       .before_len = 1,
+							       .before = { (uint8_t)s.frame[k] } } });
 	}
-	sample_put(w, (struct trace_event){ .type = EVENT_NOTE, .time_ns = base_ns, .note = { "armed" } });
+	put(w, (struct trace_event){ .type = EVENT_NOTE, .time_ns = base_ns, .note = { "armed" } });
 }
 
 static inline void sample_put_accesses(struct tracelog_writer *w, uint64_t from, uint64_t to,

@@ -17,8 +17,6 @@
 
 #define PLACE_MAX 200
 
-extern char **environ;
-
 struct record_trigger {
 	const struct record_trigger_options *options;
 	struct event_sink next;

@@ -5,8 +5,6 @@
 
 #include "watchctl/base/hash.h"
 
-#define TAGS_MAX (1u << 19)
-
 struct tag_name {
 	struct tag_name *next; /* same hash */
 	uint32_t id;
@@ -36,7 +34,7 @@ void tag_table_deinit(struct tag_table *t)
 
 static void make_room(struct tag_table *t)
 {
-	if (t->numbers.n + t->names.n >= TAGS_MAX)
+	if (t->numbers.n + t->names.n >= TAG_TABLE_MAX)
 		forget(t);
 }
 

@@ -5,6 +5,8 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/trace/event.h"
 
+#define TAG_TABLE_MAX (1u << 19) /* remembered at once */
+
 /* Zero-initialised is empty. One for all that write into the same log. */
 struct tag_table {
 	struct map64 numbers; /* -> id + 1, as the value's bits */
@@ -15,7 +17,7 @@ struct tag_table {
 /*
  * Fails for lack of memory, or with the sink's error. There is a bound on what is remembered, because a
  * program may use any number of tags: a name or number that was forgotten gets another id when it comes
- * again.
+ * again. Ids count up, and only the last TAG_TABLE_MAX of them are ever given again.
  */
 struct wc_error *tag_table_name(struct tag_table *t, const char *name, const struct event_sink *sink,
 				uint64_t time_ns, uint32_t *ret);

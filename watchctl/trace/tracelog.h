@@ -95,7 +95,8 @@ struct wc_error *tracelog_next(struct tracelog_reader *r, struct trace_event *re
 /*
  * From now on, as long as somebody records into the log, its end is LOG_WAIT: what comes later can be read
  * later. When the recorder has gone, also killed, LOG_END or LOG_TRUNCATED come as they do without this. What
- * a flight recorder has removed before it was read is counted by tracelog_missed().
+ * a flight recorder has removed before it was read is counted by tracelog_missed(); what it removes after
+ * that is let go of, and cannot be read again.
  */
 void tracelog_follow(struct tracelog_reader *r);
 

@@ -30,7 +30,7 @@ void tracelog_file_name(uint64_t number, char name[TRACELOG_NAME_MAX])
 	snprintf(name, TRACELOG_NAME_MAX, TRACELOG_PLAIN ".%0*" PRIu64, DIGITS, number % 10000000000u);
 }
 
-static bool parse_name(const char *name, uint64_t *ret)
+bool tracelog_file_number(const char *name, uint64_t *ret)
 {
 	size_t prefix = strlen(TRACELOG_PLAIN ".");
 
@@ -65,7 +65,7 @@ struct wc_error *tracelog_file_numbers(int dir, uint64_t **ret, size_t *n)
 		return err;
 	}
 	while ((entry = readdir(d)))
-		if (parse_name(entry->d_name, &one) && !vec_push(number, count, cap, one))
+		if (tracelog_file_number(entry->d_name, &one) && !vec_push(number, count, cap, one))
 			return &wc_enomem;
 	if (count)
 		qsort(number, count, sizeof(*number), by_number);

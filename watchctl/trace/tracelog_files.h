@@ -20,6 +20,9 @@
 /* "events.0000000007" */
 void tracelog_file_name(uint64_t number, char name[TRACELOG_NAME_MAX]);
 
+/* False: @name is not that of a flight recorder's file. */
+bool tracelog_file_number(const char *name, uint64_t *ret);
+
 /*
  * The numbers of the files of a flight recorder in the directory @dir, ascending; *@ret is malloced, the
  * caller's. None: NULL and 0, which is what a plain log has.

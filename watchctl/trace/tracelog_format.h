@@ -26,8 +26,8 @@
  *
  * Each file of a flight recorder can be read without those before it. It begins, but for the very first, with
  * what still holds, between two `retold` events; stack numbers begin anew; and threads, code facts and tags
- *are told again, as _again events, before the first event of the file that refers to them. The first
- *timestamp of a file is later than the last one of the file before it.
+ * are told again, as _again events, before the first event of the file that refers to them. The first
+ * timestamp of a file is later than the last one of the file before it.
  *
  * Timestamps are CLOCK_MONOTONIC in ns and never go back. An access that was put after a later
  * one carries its true time in its field `time`; a capture, how much earlier than its timestamp it was, in

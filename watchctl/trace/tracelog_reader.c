@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
@@ -58,6 +59,28 @@ static void miss(struct tracelog_reader *r, uint64_t bytes, const char *why)
 		r->why_missed = why;
 }
 
+/*
+ * Whoever follows a flight recorder for days does not keep what that has removed: neither the descriptors
+ * nor, on the disk, the bytes.
+ */
+static void close_removed(struct tracelog_reader *r)
+{
+	struct stat st;
+	size_t i;
+
+	for (i = 0; i < r->current; i++) {
+		struct log_file *f = &r->file[i];
+
+		if (f->fd < 0 || fstat(f->fd, &st) < 0 || st.st_nlink)
+			continue;
+		close(take_fd(f->fd));
+		if (r->again && r->again_file == i) {
+			tracelog_reader_close(r->again);
+			r->again = NULL;
+		}
+	}
+}
+
 /* Goes on in the next file; @why: the rest of this one, from @at on, cannot be read. */
 static void next_file(struct tracelog_reader *r, uint64_t at, const char *why)
 {
@@ -71,6 +94,8 @@ static void next_file(struct tracelog_reader *r, uint64_t at, const char *why)
 		miss(r, (next->number - f->number - 1) * (f->size ? f->size : 1),
 		     "the recorder removed them before they were read");
 	enter_file(r, r->current + 1);
+	if (r->following)
+		close_removed(r);
 }
 
 /* The files that are known have been read to @at of the last one; @why: what is there cannot be read. */
@@ -208,8 +233,10 @@ static struct wc_error *load_packet(struct tracelog_reader *r, bool *wait)
 
 	packet = tracelog_head_u64(p, TRACELOG_OFF_PACKET) / 8;
 	content = tracelog_head_u64(p, TRACELOG_OFF_CONTENT) / 8;
-	r->partial = packet > left;
-	if (r->partial && (r->id.major > 1 || r->following))
+	/* Of a log that is followed, or has checksums, a packet counts when all of it is there: until then,
+	 * each step looks at its header again. */
+	r->partial = packet > left && r->id.major == 1 && !r->following;
+	if (packet > left && !r->partial)
 		return file_end(r, at, cut_packet, wait);
 	if (content > left)
 		content = left;
@@ -430,7 +457,7 @@ static struct wc_error *read_again_in_file(struct tracelog_reader *r, size_t i, 
 	enum log_outcome got;
 
 	*outcome = LOG_TRUNCATED;
-	if (i >= r->nfiles)
+	if (i >= r->nfiles || (r->file[i].fd < 0 && !r->file[i].mem))
 		return NULL;
 	if (!r->again || r->again_file != i || r->again->last_at >= at || r->again->state != LOG_EVENT)
 		err = again_from_start(r, i);

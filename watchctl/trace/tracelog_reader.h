@@ -7,7 +7,7 @@
 
 struct log_file {
 	uint64_t number;
-	int fd;		    /* -1: from memory */
+	int fd;		    /* -1: from memory, or it has been read and was removed */
 	const uint8_t *mem; /* NULL: from fd */
 	uint64_t size;	    /* when looked at last */
 };

@@ -167,25 +167,55 @@ static bool is_there(const struct tracelog_reader *r, const char *name)
 	return faccessat(r->dir, name, F_OK, 0) == 0 || errno != ENOENT;
 }
 
-/* Those from the number @from on. One that has gone meanwhile is not there, as those before it. */
-static struct wc_error *add_files(struct tracelog_reader *r, uint64_t from)
+static void reverse(struct log_file *file, size_t n)
+{
+	struct log_file *last = file + n;
+
+	while (file + 1 < last) {
+		struct log_file f = *file;
+
+		*file++ = *--last;
+		*last = f;
+	}
+}
+
+/*
+ * Those from the number @from on, the newest first: the recorder removes the oldest while we are at it, so
+ * that what could be opened has no gap. *@gone: one was not there any more, and with it those before it.
+ */
+static struct wc_error *add_listed(struct tracelog_reader *r, uint64_t from, bool *gone)
 {
 	scoped(freep) uint64_t *number = NULL;
+	const size_t first = r->nfiles;
 	char name[TRACELOG_NAME_MAX];
 	struct wc_error *err;
-	size_t n = 0, i;
+	size_t n = 0;
 
+	*gone = false;
 	err = tracelog_file_numbers(r->dir, &number, &n);
-	for (i = 0; i < n && !err; i++) {
-		if (number[i] < from)
-			continue;
-		tracelog_file_name(number[i], name);
-		err = add_member(r, name, number[i]);
-		if (err && !is_there(r, name)) {
-			wc_error_free(err);
-			err = NULL;
-		}
+	while (n-- && !err && !*gone && number[n] >= from) {
+		tracelog_file_name(number[n], name);
+		err = add_member(r, name, number[n]);
+		*gone = err && !is_there(r, name);
 	}
+	if (*gone) {
+		wc_error_free(err);
+		err = NULL;
+	}
+	reverse(r->file + first, r->nfiles - first);
+	return err;
+}
+
+/* A recorder that is so fast that not even the newest of those listed was there any more has newer ones. */
+static struct wc_error *add_files(struct tracelog_reader *r, uint64_t from)
+{
+	const size_t first = r->nfiles;
+	struct wc_error *err;
+	bool gone;
+
+	do
+		err = add_listed(r, from, &gone);
+	while (!err && gone && r->nfiles == first);
 	return err;
 }
 

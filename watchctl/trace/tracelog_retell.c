@@ -13,10 +13,13 @@
 
 #include "watchctl/base/hash.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/tag_table.h"
 #include "watchctl/trace/tracelog_format.h"
 
 #define NOTES_MAX 16
-#define FACTS_MAX (1u << 17) /* of threads, and of code facts */
+#define FACTS_MAX (1u << 17)  /* of threads, and of code facts */
+#define TAGS_SPARE (1u << 17) /* more than whoever makes them refers to */
+#define NO_FILE UINT64_MAX
 
 /* Offsets in the fields of a process and of what was lost; see the metadata. */
 #define OFF_REALTIME 4
@@ -85,13 +88,13 @@ static void facts_deinit(struct told_facts *f)
 }
 
 /*
- * Too many: forgets about half of them, first those that no event of this file referred to. No memory for the
- * new table: forgets all, which costs names, not events.
+ * Too many: forgets the oldest @drop of them, first those that no event of the file @file referred to. No
+ * memory for the new table: forgets all, which costs names, not events.
  */
-static void facts_shrink(struct told_facts *f, uint64_t file)
+static void facts_shrink(struct told_facts *f, size_t drop, uint64_t file)
 {
 	struct told_facts kept = { 0 };
-	size_t drop = f->n / 2, i;
+	size_t i;
 	int pass;
 
 	for (pass = 0; pass < 2; pass++) {
@@ -119,8 +122,17 @@ static struct wc_error *keep_fact(struct tracelog_retell *r, struct told_facts *
 {
 	t->file = r->file;
 	if (f->n > FACTS_MAX)
-		facts_shrink(f, r->file);
+		facts_shrink(f, f->n / 2, r->file);
 	return facts_put(f, key, t) ? NULL : &wc_enomem;
+}
+
+/* A program may have a new number for each request, for days. Their table refers to its last ones only. */
+static struct wc_error *keep_tag(struct tracelog_retell *r, uint32_t id, struct told *t)
+{
+	t->file = r->file;
+	if (r->tags.n >= TAG_TABLE_MAX + TAGS_SPARE)
+		facts_shrink(&r->tags, r->tags.n - TAG_TABLE_MAX, NO_FILE);
+	return facts_put(&r->tags, id, t) ? NULL : &wc_enomem;
 }
 
 /* As above, of what is told at the beginning of each file. */
@@ -329,8 +341,7 @@ static struct wc_error *keep(struct tracelog_retell *r, const struct trace_event
 	case EVENT_CODE:
 		return keep_fact(r, &r->code, e->code.pc, t);
 	case EVENT_TAG:
-		t->file = r->file;
-		return facts_put(&r->tags, e->tag.id, t) ? NULL : &wc_enomem;
+		return keep_tag(r, e->tag.id, t);
 	case EVENT_WATCH:
 		return keep_held(r, &r->watches, e->watch.id, t);
 	case EVENT_TYPE:

@@ -53,7 +53,7 @@ static uint64_t measure_others(const struct tracelog_ring *r)
 	int own = openat(r->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	scoped(closedirp) DIR *d = own < 0 ? NULL : fdopendir(own);
 	const struct dirent *entry;
-	uint64_t sum = 0;
+	uint64_t sum = 0, number;
 	struct stat st;
 
 	if (!d) {
@@ -62,7 +62,7 @@ static uint64_t measure_others(const struct tracelog_ring *r)
 		return r->others;
 	}
 	while ((entry = readdir(d)))
-		if (strncmp(entry->d_name, TRACELOG_PLAIN, strlen(TRACELOG_PLAIN)) != 0 &&
+		if (!tracelog_file_number(entry->d_name, &number) &&
 		    fstatat(r->dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
 			sum += (uint64_t)st.st_size;
 	return sum;
@@ -94,8 +94,6 @@ struct wc_error *tracelog_ring_next(struct tracelog_ring *r)
 	if (r->fd >= 0 && close(take_fd(r->fd)) < 0)
 		err = wc_error_errno(WC_ELOG, errno, "cannot complete a file of the log %s", r->path);
 	r->fd = take_fd(fd);
-	if (r->bounds.bytes)
-		r->others = measure_others(r);
 	return err;
 }
 
@@ -121,6 +119,7 @@ static struct wc_error *make_room(struct tracelog_ring *r, size_t len)
 
 	if (!r->bounds.bytes)
 		return NULL;
+	r->others = measure_others(r);
 	sum = r->others + tracelog_ring_bytes(r) + len;
 	while (sum > r->bounds.bytes && r->nfiles > 1) {
 		sum -= r->file[0].size;
@@ -129,9 +128,10 @@ static struct wc_error *make_room(struct tracelog_ring *r, size_t len)
 	if (sum > r->bounds.bytes)
 		return wc_error_new(
 			WC_ELOG,
-			"the log %s may have %llu bytes in all, which is too little for one event of %zu "
-			"bytes and what belongs to it: allow more",
-			r->path, (unsigned long long)r->bounds.bytes, len);
+			"the log %s may have %llu bytes in all, of which files that hold no events have "
+			"%llu: what is left is too little for one event of %zu bytes and what belongs to "
+			"it; allow more",
+			r->path, (unsigned long long)r->bounds.bytes, (unsigned long long)r->others, len);
 	return NULL;
 }
 

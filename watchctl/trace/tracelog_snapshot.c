@@ -199,6 +199,8 @@ static struct wc_error *save_complete(struct snapshot *s, const struct log_file 
 	if (linkat(s->log->dir, name, s->dir, name, 0) == 0) {
 		if (fstat(f->fd, &ours) == 0 && fstatat(s->dir, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    there.st_ino == ours.st_ino && there.st_dev == ours.st_dev) {
+			if (fsync(f->fd) < 0) /* the recorder does not wait for the disk */
+				return cannot_save(s, errno);
 			s->info.bytes += f->size;
 			return NULL;
 		}

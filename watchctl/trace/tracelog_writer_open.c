@@ -43,6 +43,10 @@ static struct wc_error *write_metadata(struct tracelog_writer *w, int dir)
 		return &wc_enomem;
 	fd = tracelog_file_create(dir, "metadata");
 	err = fd < 0 ? errno : write_all(fd, text, strlen(text));
+	/* Without it the rest is worth nothing: days of it must not depend on when the kernel writes it back.
+	 */
+	if (!err && w->ring && fsync(fd) < 0)
+		err = errno;
 	w->files.others = strlen(text);
 	if (err)
 		return wc_error_errno(WC_ELOG, err, "cannot write the metadata of the log %s", w->path);
