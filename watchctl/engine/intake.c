@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "handler/walk.h"
 #include "watchctl/base/clock.h"
@@ -16,13 +17,22 @@
 #define CODE_MIN_NS 200000ull	   /* how often it compares what is mapped, at most */
 #define CODE_SHARE 20u		   /* and then for one part in so many of the time */
 #define QUEUE_MAX 4096u
-#define STEPS_APART 16u	   /* accesses by other threads between two steps of one */
-#define STEP_NS 2000000ull /* no step comes later than this after the one before */
+#define STEPS_APART 128u /* accesses by other threads between two steps of one */
+
+/*
+ * A further step comes at once, but for a busy machine: it may run others between the two traps, or between
+ * our two looks at the records. So it is waited for this long, and for so many looks.
+ */
+#define STEP_NS 200000000ull
+#define STEP_LOOKS 3u
+#define STEP_PAUSE_NS 200000
 
 struct queued_access {
 	struct trace_event event;
 	uint64_t frame[WIRE_FRAMES];
-	bool goes_on; /* the next record of the thread may be a further step of it */
+	bool goes_on;	    /* the next record of the thread may be a further step of it */
+	uint64_t step_ns;   /* when its last step was */
+	uint64_t step_look; /* how many looks there had been when that came */
 };
 
 /* An error of the sink is returned once: the hits still to come must be taken in all the same. */
@@ -398,6 +408,8 @@ static bool is_further_step(struct intake *in, struct intake_watch *w, const str
 	if (!(r->flags & WIRE_KERNEL))
 		return false;
 	q->goes_on = kernel_access_goes_on(in->kernel, &w->w, r);
+	q->step_ns = q->event.time_ns;
+	q->step_look = in->looks;
 	for (size_t i = in->queued; i > in->handed && in->queued - i < STEPS_APART; i--) {
 		struct queued_access *p = &in->queue[i - 1];
 
@@ -412,6 +424,8 @@ static bool is_further_step(struct intake *in, struct intake_watch *w, const str
 		before->has_new = a->has_new;
 		before->new_value = a->new_value;
 		p->goes_on = q->goes_on;
+		p->step_ns = q->step_ns;
+		p->step_look = q->step_look;
 		w->steps++;
 		return true;
 	}
@@ -505,12 +519,21 @@ static struct wc_error *take_all_in(struct intake *in, bool *any)
 	return err;
 }
 
-/* The next one to be handed out may get a further step yet. */
+/* The next one to be handed out may get a further step yet; not when so many came after it. */
 static bool is_unfinished(const struct intake *in, uint64_t now)
 {
 	const struct queued_access *q = &in->queue[in->handed];
 
-	return q->goes_on && now < q->event.time_ns + STEP_NS;
+	return in->handed < in->queued && q->goes_on && in->queued - in->handed <= STEPS_APART &&
+	       (now < q->step_ns + STEP_NS || in->looks < q->step_look + STEP_LOOKS);
+}
+
+/* What waits must not take the place of what comes. */
+static void move_to_front(struct intake *in)
+{
+	memmove(in->queue, in->queue + in->handed, (in->queued - in->handed) * sizeof(*in->queue));
+	in->queued -= in->handed;
+	in->handed = 0;
 }
 
 static struct wc_error *hand_out_one(struct intake *in)
@@ -543,6 +566,7 @@ struct wc_error *intake_pass(struct intake *in, bool *any)
 	struct wc_error *err;
 
 	*any = in->queued > in->handed;
+	in->looks++;
 	err = take_all_in(in, any);
 	looked = monotonic_ns();
 	end = looked + PASS_NS;
@@ -560,6 +584,10 @@ struct wc_error *intake_pass(struct intake *in, bool *any)
 	}
 	if (in->handed == in->queued)
 		in->handed = in->queued = 0;
+	if (!err && is_unfinished(in, looked)) {
+		move_to_front(in);
+		nanosleep(&(struct timespec){ .tv_nsec = STEP_PAUSE_NS }, NULL);
+	}
 	return err;
 }
 

@@ -44,6 +44,7 @@ struct intake {
 	struct followed who;
 	struct queued_access *queue;
 	size_t queued, handed;
+	uint64_t looks; /* passes so far: those who pass look for records before and after */
 	uint64_t modules_ns, modules_backoff_ns;
 	uint64_t code_ns, code_every_ns;   /* when the mapped code was compared last, and how often it is */
 	uint64_t gone_from_ns, gone_to_ns; /* between these two some code has gone */
