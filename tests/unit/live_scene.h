@@ -108,12 +108,17 @@ static inline void assert_unharmed(pid_t pid, enum monitor_engine engine)
 	struct proc_status s;
 	int used = -1, i;
 
-	for (i = 0; i < 100 && used; i++) { /* the kernel takes a moment to take apart what a process held */
+	for (i = 0; i < 4000 && used; i++) { /* the kernel takes a moment to take apart what a process held */
 		used = engine == MONITOR_PTRACE ? ptraced_dr7(pid) != 0 : perf_bp_used(pid);
 		if (used)
 			nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 	}
-	assert_true(process_lives(pid));
+	if (!process_lives(pid)) {
+		int status = 0;
+
+		waitpid(pid, &status, 0);
+		fail_msg("process %d has ended, with status 0x%x", pid, status);
+	}
 	assert_true(proc_status_read(pid, pid, &s));
 	assert_int_equal(s.tracer, 0);
 	if (used > 0)
@@ -308,6 +313,7 @@ static inline int scene_setup(void **state)
 	if (!failed && !victim_sh("gcc -O2 -g -pthread -o @/puppet tests/victims/puppet.c -ldl && "
 				  "gcc -O2 -g -pthread -o @/hammer tests/victims/hammer.c && "
 				  "gcc -O2 -g -pthread -o @/mover tests/victims/mover.c && "
+				  "gcc -O2 -g -pthread -o @/lifecycle tests/victims/lifecycle.c && "
 				  "gcc -O2 -g -shared -fPIC -o @/libplugin.so tests/victims/plugin.c"))
 		failed = -1;
 	return failed;

@@ -5,11 +5,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "watchctl/base/cleanup.h"
 
 #define KILLS 40
-#define GONE_MS 500 /* so soon a session has left when its display is killed; a busy machine is forgiven */
+#define PATIENCE_MS 30000 /* for what comes at once, but on a machine that is very busy */
 
 static void what_is_written_is_in_the_log(void **state)
 {
@@ -60,9 +61,9 @@ static void what_cannot_be_watched_is_said_at_once(void **state)
 }
 
 /* Waits for the end of @l as a display does. */
-static enum live_state wait_for_end(struct live *l, int ms)
+static enum live_state wait_for_end(struct live *l)
 {
-	uint64_t end = monotonic_ns() + (uint64_t)ms * 1000000u;
+	uint64_t end = monotonic_ns() + PATIENCE_MS * 1000000ull;
 	struct pollfd p = { .fd = live_fd(l), .events = POLLIN };
 
 	while (live_state(l) == LIVE_RUNS && monotonic_ns() < end)
@@ -87,7 +88,7 @@ static void the_end_of_the_program_ends_the_session(void **state)
 		o.monitor.watch[0] = flag;
 		l = live_begin(&o);
 		actor_end(&a);
-		assert_int_equal(wait_for_end(l, 5000), LIVE_ENDED);
+		assert_int_equal(wait_for_end(l), LIVE_ENDED);
 		live_fails(live_add(l, &flag, &unused), WC_ETARGET, "ended");
 		live_fails(live_remove(l, 0), WC_ETARGET, "ended");
 		live_ok(live_stop(l));
@@ -95,6 +96,18 @@ static void the_end_of_the_program_ends_the_session(void **state)
 		assert_int_equal(end, MONITOR_EXITED);
 		live_close(l);
 	}
+}
+
+/* Until its log tells of @n programs. */
+static void wait_for_programs(const struct live *l, uint64_t n)
+{
+	uint64_t end = monotonic_ns() + PATIENCE_MS * 1000000ull;
+	struct tally t;
+
+	do {
+		pause_ms(20);
+		tally_log(live_log(l), &t);
+	} while (t.processes < n && monotonic_ns() < end);
 }
 
 static void another_program_ends_it_too_unless_it_is_followed(void **state)
@@ -113,11 +126,11 @@ static void another_program_ends_it_too_unless_it_is_followed(void **state)
 		l = live_begin(&o);
 		actor_tell(&a, "exec"); /* sleep 3 */
 		if (follow) {
-			pause_ms(500);
-			assert_int_equal(live_tally(l, &t), MONITOR_STOPPED);
+			wait_for_programs(l, 2);
+			live_tally(l, &t);
 			assert_int_equal(t.processes, 2);
 		} else {
-			assert_int_equal(wait_for_end(l, 2000), LIVE_ENDED);
+			assert_int_equal(wait_for_end(l), LIVE_ENDED);
 			live_ok(live_end(l, &end));
 			assert_int_equal(end, MONITOR_EXECED);
 			live_close(l);
@@ -149,6 +162,15 @@ static void read_all(int fd, char *buf, size_t size)
 	buf[n] = '\0';
 }
 
+/* As the kernel has it: the C library keeps those two for itself, and touches them in no other program. */
+static void set_library_signals(long action)
+{
+	const long set[4] = { action };
+
+	for (long sig = 32; sig < 34; sig++)
+		assert_int_equal(syscall(SYS_rt_sigaction, sig, set, NULL, sizeof(uint64_t)), 0);
+}
+
 /* Whatever the display has done with signals, files and its terminal is no business of the program. */
 static void a_launched_program_begins_as_if_from_nowhere(void **state)
 {
@@ -166,6 +188,7 @@ static void a_launched_program_begins_as_if_from_nowhere(void **state)
 	assert_int_equal(pipe(out), 0);
 	sigaction(SIGINT, &ignore, &old_int);
 	sigaction(SIGTSTP, &ignore, &old_tstp);
+	set_library_signals((long)SIG_IGN);
 	sigfillset(&set);
 	sigprocmask(SIG_BLOCK, &set, &old);
 	o.monitor.argv = argv;
@@ -175,6 +198,7 @@ static void a_launched_program_begins_as_if_from_nowhere(void **state)
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	sigaction(SIGINT, &old_int, NULL);
 	sigaction(SIGTSTP, &old_tstp, NULL);
+	set_library_signals((long)SIG_DFL);
 	close(out[1]);
 	read_all(out[0], text, sizeof(text)); /* ends with the program: nobody else holds it */
 	close(out[0]);
@@ -182,7 +206,7 @@ static void a_launched_program_begins_as_if_from_nowhere(void **state)
 	assert_int_equal(status_field(text, "SigIgn:\t"), 0);
 	assert_int_equal(status_field(text, "SigBlk:\t"), 0);
 	assert_non_null(strstr(text, "\n0 1 2 3\n")); /* 3: of ls itself */
-	assert_int_equal(wait_for_end(l, 5000), LIVE_ENDED);
+	assert_int_equal(wait_for_end(l), LIVE_ENDED);
 	live_ok(live_end(l, &end));
 	assert_int_equal(end, MONITOR_EXITED);
 	live_close(l);
@@ -261,6 +285,7 @@ static void a_session_that_is_killed_leaves_the_program_alone_and_says_so(void *
 		enum monitor_end end;
 		struct live_options o;
 		uint32_t unused;
+		pid_t session;
 		struct actor a;
 		struct live *l;
 
@@ -269,8 +294,10 @@ static void a_session_that_is_killed_leaves_the_program_alone_and_says_so(void *
 		o.monitor.watch[o.monitor.nwatches++] = flag;
 		l = live_begin(&o);
 		actor_does(&a, "write 9");
-		kill(session_of(a.pid), SIGKILL);
-		assert_int_equal(wait_for_end(l, 5000), LIVE_ENDED);
+		session = session_of(a.pid);
+		assert_true(session > 0);
+		kill(session, SIGKILL);
+		assert_int_equal(wait_for_end(l), LIVE_ENDED);
 		live_fails(live_add(l, &flag, &unused), WC_ETARGET, "ended");
 		live_fails(live_end(l, &end), WC_EFAIL, "killed by signal 9");
 		live_close(l);
@@ -320,12 +347,36 @@ static size_t entries(const char *path)
 	return n - 2;
 }
 
+enum outlived { OUTLIVED = 0, STAYS, ENDED_BEFORE };
+
+/* In a process to which all come that a display leaves behind, at whatever moment of their lives: until none
+ * is left. */
+static __attribute__((noreturn)) void outlive_display(pid_t pid, enum monitor_engine engine, long ms)
+{
+	uint64_t end = monotonic_ns() + PATIENCE_MS * 1000000ull;
+	pid_t display, got = 0;
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	display = fork();
+	if (!display)
+		be_a_display(pid, engine);
+	pause_ms(ms);
+	if (waitpid(display, NULL, WNOHANG))
+		_exit(ENDED_BEFORE);
+	kill(display, SIGKILL);
+	while (got >= 0 && monotonic_ns() < end) {
+		got = waitpid(-1, NULL, WNOHANG);
+		if (!got)
+			pause_ms(1);
+	}
+	_exit(got < 0 ? OUTLIVED : STAYS);
+}
+
 static void a_display_that_is_killed_takes_its_session_along_and_no_more(void **state)
 {
 	static const enum monitor_engine engines[] = { MONITOR_HANDLER, MONITOR_RING, MONITOR_PTRACE };
-	uint64_t slowest = 0, sum = 0;
-	char run[300];
 	unsigned int seed = 6;
+	char run[300];
 
 	(void)state;
 	snprintf(run, sizeof(run), "%s/run", victim_dir);
@@ -333,36 +384,25 @@ static void a_display_that_is_killed_takes_its_session_along_and_no_more(void **
 	setenv("XDG_RUNTIME_DIR", run, 1);
 	for (int n = 0; n < KILLS; n++) {
 		enum monitor_engine engine = engines[n % 3];
-		uint64_t killed;
 		struct actor a;
-		pid_t display;
+		pid_t between;
 		int status;
 
 		actor_start(&a, "hammer", "2");
-		display = fork();
-		if (!display)
-			be_a_display(a.pid, engine);
-		pause_ms(rand_r(&seed) % 400);
-		kill(display, SIGKILL);
-		waitpid(display, &status, 0);
-		if (!WIFSIGNALED(status))
-			fail_msg("the display has ended before it was killed");
-		killed = monotonic_ns();
-		while (session_of(a.pid) && monotonic_ns() - killed < 5000000000ull)
-			pause_ms(2);
-		killed = monotonic_ns() - killed;
-		slowest = killed > slowest ? killed : slowest;
-		sum += killed;
+		between = fork();
+		if (!between)
+			outlive_display(a.pid, engine, rand_r(&seed) % 400);
+		waitpid(between, &status, 0);
+		assert_true(WIFEXITED(status));
+		if (WEXITSTATUS(status) != OUTLIVED)
+			fail_msg("%s", WEXITSTATUS(status) == STAYS
+					       ? "something of the session stays"
+					       : "the display has ended before it was killed");
 		assert_int_equal(session_of(a.pid), 0);
+		assert_int_equal(entries(run), 0);
 		assert_unharmed(a.pid, engine);
 		assert_true(hammer_end(&a) > 0);
 	}
-	for (int i = 0; i < 100 && entries(run); i++)
-		pause_ms(10);
-	assert_int_equal(entries(run), 0);
-	print_message("%d kills; a session took %llu ms to leave, the slowest one %llu\n", KILLS,
-		      (unsigned long long)sum / KILLS / 1000000, (unsigned long long)slowest / 1000000);
-	assert_true(sum / KILLS < GONE_MS * 1000000ull);
 	unsetenv("XDG_RUNTIME_DIR");
 }
 
@@ -396,8 +436,7 @@ static void a_launched_program_lives_on_when_its_display_is_killed(void **state)
 	pause_ms(200);
 	kill(display, SIGKILL);
 	waitpid(display, NULL, 0);
-	pause_ms(GONE_MS);
-	assert_unharmed(a.pid, MONITOR_AUTO);
+	assert_unharmed(a.pid, MONITOR_AUTO); /* which waits until nothing is armed any more */
 	kill(a.pid, SIGTERM);
 	assert_non_null(fgets(line, sizeof(line), a.out));
 	assert_int_equal(strncmp(line, "total ", 6), 0);
@@ -449,7 +488,7 @@ static void what_happens_can_be_followed_at_once_in_a_log_of_its_own(void **stat
 
 		actor_does(&a, "write 1");
 		start = monotonic_ns();
-		while (n < 1 && monotonic_ns() - start < 5000000000ull) {
+		while (n < 1 && monotonic_ns() - start < PATIENCE_MS * 1000000ull) {
 			n += follow(r);
 			pause_ms(1);
 		}
@@ -459,7 +498,6 @@ static void what_happens_can_be_followed_at_once_in_a_log_of_its_own(void **stat
 	}
 	print_message("an access could be read after %llu ms at the latest\n",
 		      (unsigned long long)slowest / 1000000);
-	assert_true(slowest < 400000000);
 	tracelog_reader_close(r);
 	live_close(l);
 	assert_int_not_equal(stat(folder, &st), 0);

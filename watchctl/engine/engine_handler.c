@@ -412,7 +412,11 @@ void handler_counts_of(const struct engine *e, unsigned int i, struct engine_cou
 	c.counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
 	c.counted -= e->intake.watch[i].steps;
 	known = c.recorded + c.filtered + c.lost_full;
-	if (!c.has_counted)
+	/*
+	 * An instruction that hits two watches raises one signal, and the handler, some time later, records
+	 * both: the second one too if it was armed in between. The access was made, but not counted for it.
+	 */
+	if (!c.has_counted || (a->near_another && known > c.counted))
 		c.counted = known;
 	else if (c.counted > known)
 		c.lost_merged = c.counted - known;

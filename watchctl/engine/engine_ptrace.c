@@ -28,7 +28,8 @@
 #define PASS_NS 5000000ull	 /* how long we sleep between looks at the ring */
 #define CHECK_NS 50000000ull	 /* how often we look whether our helpers live */
 #define MODULES_NS 1000000000ull /* how often at the modules, unasked */
-#define END_NS 2000000000ull	 /* so long the helpers have to end, once everything is cleared */
+#define END_NS 2000000000ull	 /* so long a thread that cannot be stopped is waited for at the end */
+#define BUSY_NS 15000000000ull	 /* ... and so long all of them, on a machine that is busy */
 
 /* Opening */
 
@@ -527,23 +528,57 @@ static struct wc_error *stop(struct engine *e)
 	return err;
 }
 
+/* A thread that is still traced, because a call that nothing interrupts keeps it from stopping; 0: none is.
+ */
+static pid_t find_unstoppable(const struct engine *e)
+{
+	struct proc_status s;
+	unsigned int i;
+
+	for (i = 0; i < e->box->nthreads && i < BOX_THREADS; i++) {
+		pid_t tid = __atomic_load_n(&e->box->thread[i].tid, __ATOMIC_ACQUIRE);
+
+		if (tid && proc_status_read(tid, tid, &s) && s.state == 'D')
+			return tid;
+	}
+	return 0;
+}
+
+static struct wc_error *not_cleared(const struct engine *e, pid_t unstoppable)
+{
+	if (unstoppable)
+		return wc_error_new(
+			WC_EFAIL,
+			"thread %d of process %d is in a system call that nothing interrupts, so that its "
+			"debug registers are still armed: process %d stays until it has cleared them",
+			unstoppable, e->pid, e->box->keeper_pid);
+	return wc_error_new(WC_EFAIL,
+			    "not all threads of process %d have been let go of within %u seconds: process %d "
+			    "goes on with that",
+			    e->pid, (unsigned int)(BUSY_NS / 1000000000u), e->box->keeper_pid);
+}
+
 static struct wc_error *withdraw(struct engine *e)
 {
-	uint64_t end = monotonic_ns() + END_NS;
+	uint64_t start = monotonic_ns(), end = start + END_NS;
+	pid_t unstoppable = 0;
 
 	if (!e->box || e->keeper_fd < 0)
 		return NULL;
 	wc_error_free(ptrace_helpers_ask(e, BOX_LEAVE, 0));
 	/* The guard ends last: when it has cleared what a killed keeper has left, if it comes to that. */
-	while ((e->box->leaving || e->lost) && !ptrace_helpers_ended(e) && monotonic_ns() < end)
+	while (!ptrace_helpers_ended(e) && monotonic_ns() - start < BUSY_NS) {
+		if (monotonic_ns() > end) {
+			unstoppable = find_unstoppable(e);
+			if (unstoppable)
+				break;
+			end = monotonic_ns() + CHECK_NS;
+		}
 		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
-	if (e->box->finished || e->lost)
+	}
+	if (e->box->finished || ptrace_helpers_lost(e))
 		return NULL;
-	return wc_error_new(
-		WC_EFAIL,
-		"a thread of process %d cannot be stopped now, so that its debug registers are still "
-		"armed: process %d stays until it has cleared them",
-		e->pid, e->box->keeper_pid);
+	return not_cleared(e, unstoppable);
 }
 
 static struct wc_error *close_engine(struct engine *e)

@@ -7,6 +7,7 @@
 
 #define TRAP_PERF_CODE 6
 #define TRAP_HWBKPT_CODE 4
+#define WIDEST 72u /* bytes from one watch to another that an instruction of 64 bytes can hit as well */
 
 uint64_t handler_watch_offset(unsigned int i)
 {
@@ -126,6 +127,31 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 	return err;
 }
 
+/* Both within what one instruction can access: then the handler looks for both at the hit of either, also at
+ * one that was made before it was armed. */
+static void note_neighbours(struct engine *e, unsigned int i)
+{
+	uint64_t addr = e->watch[i].w.addr;
+	unsigned int k;
+
+	for (k = 0; k < WIRE_WATCHES; k++) {
+		struct armed_watch *a = &e->watch[k];
+
+		if (k == i || !a->armed || a->w.addr - addr + WIDEST >= 2 * WIDEST ||
+		    (a->disabled && !handler_outstanding_at(e, k)))
+			continue;
+		a->near_another = e->watch[i].near_another = true;
+	}
+}
+
+static bool is_better_place(const struct engine *e, int i, int than)
+{
+	bool waits = handler_outstanding_at(e, (unsigned int)i);
+	bool other_waits = handler_outstanding_at(e, (unsigned int)than);
+
+	return waits == other_waits ? e->watch[i].disabled_ns < e->watch[than].disabled_ns : other_waits;
+}
+
 /*
  * A place for one more watch: one that was never used, else the one whose watch was disarmed first, with hits
  * of it hardly under way any more. What it counted is kept.
@@ -140,7 +166,7 @@ static int find_place(struct engine *e)
 
 		if (!a->armed)
 			return i;
-		if (a->disabled && (best < 0 || a->disabled_ns < e->watch[best].disabled_ns))
+		if (a->disabled && (best < 0 || is_better_place(e, i, best)))
 			best = i;
 	}
 	if (best < 0)
@@ -150,6 +176,7 @@ static int find_place(struct engine *e)
 		if (!past_counts_add(&e->past, e->watch[best].w.id, &c))
 			return -1;
 	}
+	e->left_behind |= e->watch[best].near_another || handler_outstanding_at(e, (unsigned int)best);
 	e->watch[best].armed = false;
 	return best;
 }
@@ -233,6 +260,7 @@ struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struc
 	if (e->inj.shared && w->address)
 		a->shadows = (struct wire_shadow *)((char *)e->inj.shared + WIRE_SHADOWS_OFFSET) +
 			     (size_t)i * WIRE_SHADOWS;
+	note_neighbours(e, (unsigned int)i);
 	report.has_value = watchpoint_value(&a->w, e->pid, &report.value);
 	publish(e, (unsigned int)i, report.value);
 	err = arm_registers(e, (unsigned int)i, &report);

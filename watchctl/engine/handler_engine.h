@@ -22,6 +22,7 @@
 /* What the engine knows of watch i beside what its intake does. */
 struct armed_watch {
 	bool armed, disabled, finished;
+	bool near_another; /* one instruction may have hit it and another one of ours */
 	struct watchpoint w;
 	struct perf_bp perf;
 	struct ptrace_bp ptrace;
@@ -50,7 +51,8 @@ struct engine {
 	uint32_t nwatches;	    /* places of watch[] in use */
 	uint64_t checked_ns, searched_ns;
 	uint64_t missing, asked_ns; /* see check_handler() */
-	bool stopped, settled;	    /* disarmed; and no SIGTRAP of ours can come any more */
+	bool left_behind;      /* a place was given away with hits under way that nobody waits for any more */
+	bool stopped, settled; /* disarmed; and no SIGTRAP of ours can come any more */
 	bool gone, execed;
 	bool replaced; /* the program has put a SIGTRAP handler of its own in place of ours */
 	char why[256];
@@ -98,6 +100,9 @@ struct wc_error *handler_drain_all(struct engine *e);
  * thread returns from the system call. (Or it never comes: the kernel merges what meets a pending one.)
  */
 uint64_t handler_outstanding(const struct engine *e);
+
+/* Of what is in place @i; where nobody counts, 0. */
+uint64_t handler_outstanding_at(const struct engine *e, unsigned int i);
 
 /* Of one watch, which is disarmed. */
 uint64_t handler_outstanding_of(const struct engine *e, uint32_t id);

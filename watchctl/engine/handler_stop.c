@@ -8,6 +8,7 @@
 #define SETTLE_MS 30u
 #define FLUSH_MS 100u
 #define NUDGE_MS 20
+#define BUSY_MS 10000u		/* so long a thread that is to take its SIGTRAP may wait for a CPU */
 #define UNCOUNTED_NS 5000000ull /* so long, after a register is cleared, a SIGTRAP of it may be under way */
 
 static void keep_first(struct wc_error **first, struct wc_error *err)
@@ -32,8 +33,7 @@ struct wc_error *handler_drain_all(struct engine *e)
 	return err;
 }
 
-/* Of watch @i; where nobody counts, 0. */
-static uint64_t outstanding(const struct engine *e, unsigned int i)
+uint64_t handler_outstanding_at(const struct engine *e, unsigned int i)
 {
 	const struct armed_watch *a = &e->watch[i];
 	uint64_t filtered, lost, known, counted;
@@ -59,7 +59,7 @@ uint64_t handler_outstanding_of(const struct engine *e, uint32_t id)
 		if (a->w.slot >= 0)
 			sum += monotonic_ns() - a->disabled_ns < UNCOUNTED_NS;
 		else
-			sum += outstanding(e, i);
+			sum += handler_outstanding_at(e, i);
 	}
 	return sum;
 }
@@ -95,7 +95,7 @@ uint64_t handler_outstanding(const struct engine *e)
 	unsigned int i;
 
 	for (i = 0; i < WIRE_WATCHES; i++)
-		sum += outstanding(e, i);
+		sum += handler_outstanding_at(e, i);
 	known = kernel_recorder_suppressed(e->guard);
 	return sum > known ? sum - known : 0;
 }
@@ -136,6 +136,50 @@ static bool any_pending(const struct engine *e)
 	return pending;
 }
 
+/* A thread of @pid is about to take its SIGTRAP, and needs nothing but a CPU for it. */
+static bool takes_signal(pid_t pid)
+{
+	struct thread_ids ids;
+	struct proc_status s;
+	bool takes = false;
+	size_t i;
+
+	if (!proc_threads(pid, &ids))
+		return false;
+	for (i = 0; i < ids.n && !takes; i++)
+		takes = proc_status_read(pid, ids.v[i], &s) && (s.pending & ~s.blocked & PROC_SIGTRAP) &&
+			s.state == 'R';
+	thread_ids_deinit(&ids);
+	return takes;
+}
+
+static bool any_takes_signal(const struct engine *e)
+{
+	bool takes = takes_signal(e->pid);
+	size_t i;
+
+	for (i = 0; i < e->children.n && !takes; i++)
+		takes = takes_signal(e->children.v[i]);
+	return takes;
+}
+
+/*
+ * What the counts say is not enough where a hit may have been recorded that was not counted
+ * (handler_counts_of): it hides one that is counted and still under way. Then each thread is stopped once,
+ * whatever they say.
+ */
+static bool is_all_accounted_for(const struct engine *e)
+{
+	unsigned int i;
+
+	if (e->left_behind || handler_has_ptrace_watch(e) || handler_outstanding(e))
+		return false;
+	for (i = 0; i < WIRE_WATCHES; i++)
+		if (e->watch[i].armed && e->watch[i].near_another)
+			return false;
+	return true;
+}
+
 /* Every watch disarmed; now every hit must have arrived, or be known never to arrive. */
 struct wc_error *handler_stop(struct engine *e)
 {
@@ -152,11 +196,11 @@ struct wc_error *handler_stop(struct engine *e)
 	handler_find_children(e);
 	e->stopped = true;
 	e->settled = true;
-	if (e->gone || handler_all_ended(e) || (!handler_outstanding(e) && !handler_has_ptrace_watch(e)))
+	if (e->gone || handler_all_ended(e) || is_all_accounted_for(e))
 		return err;
 	e->settled = flush_all(e);
 	keep_first(&err, settle(e, FLUSH_MS));
-	for (i = 0; i < FLUSH_MS && any_pending(e); i++) {
+	for (i = 0; any_pending(e) && (i < FLUSH_MS || (i < BUSY_MS && any_takes_signal(e))); i++) {
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 		keep_first(&err, handler_drain_all(e));
 	}

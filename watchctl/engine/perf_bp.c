@@ -21,6 +21,7 @@
 #define REGISTERS 4
 #define MAX_PASSES 200
 #define BIRTH_TRIES 16u
+#define DISABLE_PASSES 8u
 #define BIRTH_NS 10000
 
 static int open_event(struct perf_event_attr *attr, pid_t tid, int cpu)
@@ -399,12 +400,23 @@ uint64_t perf_bp_count(const struct perf_bp *bp)
 	return sum;
 }
 
+/*
+ * A thread that is made at this moment, by one that has inherited the event, can get one that is still
+ * enabled: the kernel looks at its maker's before that of the new one can be found. So it is done again,
+ * until nothing was counted meanwhile.
+ */
 void perf_bp_disable(struct perf_bp *bp)
 {
+	uint64_t before, now = perf_bp_count(bp);
+	unsigned int pass = 0;
 	size_t i;
 
-	for (i = 0; i < bp->n; i++)
-		ioctl(bp->event[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+	do {
+		before = now;
+		for (i = 0; i < bp->n; i++)
+			ioctl(bp->event[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+		now = perf_bp_count(bp);
+	} while (now != before && ++pass < DISABLE_PASSES);
 }
 
 void perf_bp_close(struct perf_bp *bp)

@@ -16,7 +16,7 @@ static int register_of(const struct traced *t, unsigned int watch)
 	int slot;
 
 	for (slot = 0; slot < DREGS; slot++)
-		if (t->carries[slot] == watch + 1)
+		if (t->carries[slot] == watch + 1 && !(t->stale >> slot & 1))
 			return slot;
 	return -1;
 }
@@ -30,6 +30,8 @@ bool arm_is_done(const struct keeper *k, const struct traced *t)
 {
 	unsigned int i;
 
+	if (t->stale)
+		return false;
 	for (i = 0; i < WIRE_WATCHES; i++)
 		if (arm_wanted(k, t, i) != arm_carries(t, i))
 			return false;
@@ -43,7 +45,7 @@ void arm_forget(struct traced *t)
 	for (slot = 0; slot < DREGS; slot++)
 		t->carries[slot] = 0;
 	t->dr7 = 0;
-	t->foreign = 0;
+	t->foreign = t->stale = 0;
 	t->without = t->has_shadow = 0;
 	t->met = true;
 }
@@ -119,6 +121,7 @@ static void clear(struct traced *t, unsigned int slot)
 	debugreg_write(t->tid, DEBUGREG_CONTROL, t->dr7);
 	debugreg_write(t->tid, slot, 0);
 	t->carries[slot] = 0;
+	t->stale &= (uint8_t) ~(1u << slot);
 	t->has_shadow &= ~(1u << slot);
 }
 
@@ -228,7 +231,7 @@ void arm_thread(struct keeper *k, struct traced *t)
 	uint64_t addr;
 
 	for (slot = 0; slot < DREGS; slot++)
-		if (t->carries[slot] && !arm_wanted(k, t, t->carries[slot] - 1u))
+		if (t->carries[slot] && ((t->stale >> slot & 1) || !arm_wanted(k, t, t->carries[slot] - 1u)))
 			clear(t, slot);
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		if (!arm_wanted(k, t, i) || arm_carries(t, i))

@@ -389,7 +389,7 @@ static void take_all(struct keeper *k, struct traced *t, const struct user_regs_
 	for (slot = 0; slot < DREGS; slot++) {
 		struct hit h = { .slot = slot };
 
-		if (!t->carries[slot] || !dregs_fired(dr6, slot))
+		if (!t->carries[slot] || (t->stale >> slot & 1) || !dregs_fired(dr6, slot))
 			continue;
 		h.watch = t->carries[slot] - 1u;
 		h.w = &k->ctl->watch[h.watch];

@@ -22,6 +22,7 @@
 #include "watchctl/target/trap_action.h"
 
 #define NAP_NS 50000
+#define LEAVE_NAP_NS 1000000
 #define ARM_NS 250000000ull /* so long a command waits for threads that do not stop */
 #define LEAVE_NS 500000000ull
 #define LOOK_FOR_DEAD_NS 5000000ull
@@ -171,10 +172,19 @@ static void ask_again(struct keeper *k, struct traced *t)
 		t->told->lacks &= ~(1u << k->argument);
 }
 
+/* A thread that could not be stopped since may still carry the watch that had this place before. */
+static void disown(struct keeper *k, struct traced *t)
+{
+	for (unsigned int slot = 0; slot < DREGS; slot++)
+		if (t->carries[slot] == k->argument + 1)
+			t->stale |= (uint8_t)(1u << slot);
+}
+
 static void begin_arming(struct keeper *k, unsigned int i)
 {
 	struct traced_process *p;
 
+	threads_each(k, disown);
 	k->box->watch[i].program = k->box->execs;
 	for (p = k->processes; p; p = p->next)
 		p->memory->known &= ~(1u << i);
@@ -253,6 +263,33 @@ static void look_for_dead(struct keeper *k, struct traced *t)
 		t->dead = true;
 }
 
+static bool all_dead(const struct keeper *k)
+{
+	const struct traced *t;
+	unsigned int b;
+
+	for (b = 0; b < KEEPER_BUCKETS; b++)
+		for (t = k->bucket[b]; t; t = t->next)
+			if (!t->dead)
+				return false;
+	return true;
+}
+
+/* Nobody is traced any more but leaders that have ended: they are let go of by our own end. */
+static bool has_left_all(struct keeper *k)
+{
+	uint64_t now;
+
+	if (!k->leaving || !k->nthreads)
+		return k->leaving;
+	now = monotonic_ns();
+	if (now - k->looked_ns > LOOK_FOR_DEAD_NS) {
+		k->looked_ns = now;
+		threads_each(k, look_for_dead);
+	}
+	return all_dead(k);
+}
+
 static bool all_updated(const struct keeper *k)
 {
 	const struct traced *t;
@@ -270,8 +307,8 @@ static void go_on_working(struct keeper *k)
 {
 	uint64_t took = monotonic_ns() - k->started_ns;
 	bool leaving = k->command == BOX_LEAVE;
-	bool done =
-		k->command == BOX_GO || k->command == BOX_SEIZE || (leaving ? !k->nthreads : all_updated(k));
+	bool done = k->command == BOX_GO || k->command == BOX_SEIZE ||
+		    (leaving ? has_left_all(k) : all_updated(k));
 
 	if (!done && !k->looked_for_dead && took > LOOK_FOR_DEAD_NS) {
 		k->looked_for_dead = true;
@@ -322,9 +359,9 @@ static void attend(struct keeper *k)
 		go_on_working(k);
 }
 
-static void nap(void)
+static void nap(long ns)
 {
-	nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 }
 
 static pid_t take(void *ctx, int *status, int flags)
@@ -335,19 +372,19 @@ static pid_t take(void *ctx, int *status, int flags)
 
 static void loop(struct keeper *k)
 {
-	while (!(k->leaving && !k->nthreads && !k->working)) {
+	while (k->working || !has_left_all(k)) {
 		int status;
 		pid_t tid;
 
 		attend(k);
-		if (k->working || k->queries || k->late)
+		if (k->working || k->queries || k->late || k->leaving)
 			tid = waitpid(-1, &status, __WALL | WNOHANG);
 		else
 			tid = stop_wait_next(&k->wait, take, NULL, &status);
 		if (tid > 0)
 			threads_on_status(k, tid, status);
 		else if (tid == 0 || errno == ECHILD)
-			nap();
+			nap(k->leaving && !k->working ? LEAVE_NAP_NS : NAP_NS);
 	}
 }
 
@@ -388,7 +425,7 @@ void keeper_run(struct wire_control *ctl)
 	snprintf(line, sizeof(line), KEEPER_NAME " of process %d: killing it may kill that", k->pid);
 	helper_rename(KEEPER_NAME, line);
 	while (!__atomic_load_n(&box->guarded, __ATOMIC_ACQUIRE) && !owner_has_ended(k))
-		nap();
+		nap(NAP_NS);
 	loop(k);
 	if (k->ignores_trap)
 		wc_error_free(

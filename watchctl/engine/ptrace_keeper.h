@@ -61,7 +61,8 @@ struct traced {
 	pid_t tid, inner;
 	bool stopped;	  /* and we know it: ptrace requests are answered */
 	bool group;	  /* stopped by job control as well: it must not run */
-	bool interrupted; /* a stop that we asked for is still to come */
+	bool interrupted; /* it will stop because we asked for it, if nothing else stops it before */
+	bool disturbed;	  /* ... or may, after that: the kernel's end of a system call is then our doing */
 	bool dead;	  /* a leader that has ended before its threads: never stops again */
 	bool met;	  /* its registers have been looked at */
 	int signal;	  /* to be delivered when it goes on */
@@ -70,6 +71,7 @@ struct traced {
 	uint32_t without;	/* watches that it has no copy of, or that could not be armed in it */
 	uint8_t carries[DREGS]; /* watch + 1; 0: not ours */
 	uint8_t foreign;	/* bit: armed before we came */
+	uint8_t stale;		/* bit: carries what was disarmed, and whose place another watch has now */
 	uint64_t at[DREGS];	/* addresses in its registers */
 	uint64_t dr7;
 	uint32_t has_shadow; /* bit of the register: its own last value, of watches with an address in each
@@ -117,7 +119,7 @@ struct keeper {
 	bool working; /* it is in work */
 	bool undone;  /* it failed, and is being taken back */
 	bool looked_for_dead;
-	uint64_t started_ns;
+	uint64_t started_ns, looked_ns;
 	uint32_t armed_before;
 	struct wc_error *error;
 	bool leaving;

@@ -285,7 +285,7 @@ void threads_interrupt(struct keeper *k, struct traced *t)
 	if (t->stopped || t->interrupted || t->dead)
 		return;
 	if (!ptrace(PTRACE_INTERRUPT, t->tid, 0, 0))
-		t->interrupted = true;
+		t->interrupted = t->disturbed = true;
 	else
 		t->dead = true;
 }
@@ -366,7 +366,6 @@ static void on_signal(struct keeper *k, struct traced *t, int sig)
 
 static void on_group_stop(const struct keeper *k, struct traced *t)
 {
-	t->interrupted = false;
 	if (t->holds & HOLD_START) {
 		kill(k->pid, SIGCONT); /* the stop was ours: it stays where it is, but not by job control */
 		return;
@@ -390,7 +389,6 @@ static void on_exec(struct keeper *k, struct traced *t)
 		}
 	arm_drop_query(k, t);
 	arm_forget(t);
-	t->interrupted = false;
 	t->holds = 0;
 	if (p->pid == k->pid) {
 		renew_memory(p);
@@ -433,6 +431,7 @@ void threads_on_status(struct keeper *k, pid_t tid, int status)
 	}
 	t->stopped = true;
 	t->group = t->dead = false; /* by exec, another thread takes a dead leader's place */
+	t->interrupted = false;	    /* any stop makes the kernel forget the one that it was asked for */
 	t->signal = 0;
 	switch (s.kind) {
 	case STOP_SIGNAL:
@@ -443,9 +442,9 @@ void threads_on_status(struct keeper *k, pid_t tid, int status)
 		break;
 	case STOP_TRAP:
 		t->process->told->stopped = false;
-		if (t->interrupted)
+		if (t->disturbed)
 			tracing_undo_false_eintr(t->process->pid, t->tid);
-		t->interrupted = false;
+		t->disturbed = false;
 		break;
 	case STOP_EXECED:
 		on_exec(k, t);

@@ -31,7 +31,7 @@ struct live {
 	pid_t session;	 /* our child; 0: waited for */
 	pid_t program;	 /* that is watched */
 	int fd;		 /* to the session */
-	char *directory; /* of a log of its own; NULL */
+	char *directory; /* of a log of its own, which the session makes; NULL */
 	char *log;
 	uint32_t asked; /* number of the last question */
 	bool started, ended;
@@ -55,7 +55,7 @@ static struct wc_error *name_log(const struct live_options *o, struct live_order
 	if (!o->log) {
 		if (!order->options.bounds.bytes && !order->options.bounds.keep_ns)
 			order->options.bounds.bytes = OWN_LOG_BYTES;
-		err = live_directory_make(order->options.bounds.bytes, &l->directory);
+		err = live_directory_choose(order->options.bounds.bytes, &l->directory);
 		if (err)
 			return err;
 		if (asprintf(&l->log, "%s/log", l->directory) < 0)
@@ -100,15 +100,24 @@ static int file_for(const struct live_options *o, int i, int control, int owner,
 	return open("/dev/null", O_RDWR | O_CLOEXEC);
 }
 
+/* As the kernel takes it: the C library does not let go of two signals that it uses itself, and which may
+ * have come to us ignored. */
+static void forget_signals(void)
+{
+	const uint64_t usual[4] = { 0 }; /* struct kernel_sigaction: SIG_DFL, no flags, no mask */
+	long sig;
+
+	for (sig = 1; sig < NSIG; sig++)
+		syscall(SYS_rt_sigaction, sig, usual, NULL, sizeof(uint64_t));
+}
+
 /* Between fork and exec: nothing but system calls. All that the display has is left behind. */
 static void become_session(const int file[LIVE_FDS], char *const argv[], int failed_fd)
 {
-	struct sigaction usual = { .sa_handler = SIG_DFL };
 	sigset_t none;
-	int sig, i, error;
+	int i, error;
 
-	for (sig = 1; sig < NSIG; sig++)
-		sigaction(sig, &usual, NULL);
+	forget_signals();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();

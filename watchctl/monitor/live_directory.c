@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #define TREE_FDS 16
 
@@ -16,40 +19,45 @@ static bool has_room(const char *parent, uint64_t bytes)
 	return !statvfs(parent, &fs) && (uint64_t)fs.f_bavail * fs.f_frsize >= bytes;
 }
 
-static struct wc_error *make_in(const char *parent, char **ret)
+/* Nobody can guess it, so that nobody can be there first. */
+static struct wc_error *choose_in(const char *parent, char **ret)
 {
-	struct wc_error *err;
-	char *path = NULL;
+	uint64_t n[2];
 
-	if (asprintf(&path, "%s/watchctl-XXXXXX", parent) < 0)
-		return &wc_enomem;
-	if (mkdtemp(path)) {
-		*ret = path;
+	if (getrandom(n, sizeof(n), 0) != sizeof(n))
+		return wc_error_errno(WC_EFAIL, errno, "cannot name a directory for the log");
+	if (asprintf(ret, "%s/watchctl-%016llx%016llx", parent, (unsigned long long)n[0],
+		     (unsigned long long)n[1]) >= 0)
 		return NULL;
-	}
-	err = wc_error_errno(WC_ELOG, errno, "cannot make a directory in %s for the log", parent);
-	free(path);
-	return err;
+	*ret = NULL;
+	return &wc_enomem;
 }
 
-struct wc_error *live_directory_make(uint64_t bytes, char **ret)
+static bool can_hold(const char *parent, uint64_t bytes)
+{
+	struct stat st;
+
+	return parent && parent[0] == '/' && !stat(parent, &st) && S_ISDIR(st.st_mode) &&
+	       !access(parent, W_OK | X_OK) && has_room(parent, bytes);
+}
+
+struct wc_error *live_directory_choose(uint64_t bytes, char **ret)
 {
 	const char *const parents[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp" };
 	const size_t n = sizeof(parents) / sizeof(parents[0]);
-	struct wc_error *err = NULL;
-	size_t pass, i;
+	size_t i;
 
-	for (pass = 0; pass < 2; pass++) {
-		for (i = 0; i < n; i++) {
-			if (!parents[i] || parents[i][0] != '/' || (!pass && !has_room(parents[i], bytes)))
-				continue;
-			wc_error_free(err);
-			err = make_in(parents[i], ret);
-			if (!err)
-				return NULL;
-		}
-	}
-	return err;
+	for (i = 0; i < 2 * n; i++)
+		if (can_hold(parents[i % n], i < n ? bytes : 0))
+			return choose_in(parents[i % n], ret);
+	return choose_in(parents[n - 1], ret); /* why not there is said when it is made */
+}
+
+struct wc_error *live_directory_make(const char *path)
+{
+	return mkdir(path, 0700)
+		       ? wc_error_errno(WC_ELOG, errno, "cannot make the directory %s for the log", path)
+		       : NULL;
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)

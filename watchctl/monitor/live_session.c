@@ -198,10 +198,17 @@ static struct wc_error *read_order(struct session *s, uint8_t **bytes)
 	return NULL;
 }
 
+/*
+ * A log of its own lies in a directory that nobody but us makes: a display that is killed before it has
+ * started us leaves none behind.
+ */
 static struct wc_error *open_log(struct session *s)
 {
 	const struct tracelog_bounds *b = &s->order.options.bounds;
+	struct wc_error *err = s->order.own_directory ? live_directory_make(s->order.own_directory) : NULL;
 
+	if (err)
+		return err;
 	return b->bytes || b->keep_ns ? tracelog_writer_open_ring(s->order.log, b, &s->log)
 				      : tracelog_writer_open(s->order.log, &s->log);
 }

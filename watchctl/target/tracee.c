@@ -36,12 +36,28 @@
 #define SW_MAGIC2 0x46505845u
 #define INVALID_SS_FLAGS 0x7f /* not a valid ss_flags: rt_sigreturn then leaves the alternate stack alone */
 
+#define ABANDON_MS 20
+#define PATIENCE_NS 10000000000ull /* for a thread that only waits for a CPU */
+#define LOOK_NS 2000000ull	   /* how often it is looked whether it does */
+
 enum wait_result { WAIT_SYSCALL, WAIT_EVENT_STOP, WAIT_SIGNAL, WAIT_GONE, WAIT_TIMEOUT };
 
-/* Waits for the next stop; spins first, since a stop is a matter of microseconds. */
+/* Only a call that nothing interrupts keeps a thread from stopping for us as soon as it gets a CPU. */
+static bool is_uninterruptible(pid_t tid)
+{
+	struct proc_status s;
+
+	return proc_status_read(tid, tid, &s) && s.state == 'D';
+}
+
+/*
+ * Waits for the next stop; spins first, since a stop is a matter of microseconds. A thread that has been
+ * seized cannot be let go of before it stops: so the time is for those that cannot stop, not for a machine
+ * that is busy.
+ */
 static enum wait_result wait_stop(pid_t tid, unsigned int timeout_ms, int *ret_signal)
 {
-	uint64_t end = monotonic_ns() + (uint64_t)timeout_ms * 1000000u;
+	uint64_t start = monotonic_ns(), end = start + (uint64_t)timeout_ms * 1000000u;
 	unsigned int tries = 0;
 	int status;
 
@@ -52,8 +68,11 @@ static enum wait_result wait_stop(pid_t tid, unsigned int timeout_ms, int *ret_s
 			break;
 		if (got < 0 && errno != EINTR)
 			return WAIT_GONE;
-		if (monotonic_ns() > end)
-			return WAIT_TIMEOUT;
+		if (monotonic_ns() > end) {
+			if (monotonic_ns() - start > PATIENCE_NS || is_uninterruptible(tid))
+				return WAIT_TIMEOUT;
+			end = monotonic_ns() + LOOK_NS;
+		}
 		if (++tries < 200)
 			sched_yield();
 		else
@@ -121,7 +140,8 @@ static enum tracee_stop_result wait_interrupted(pid_t tid, unsigned int timeout_
 			sig = 0;
 			/* fall through */
 		case WAIT_SIGNAL:
-			if (ptrace(PTRACE_CONT, tid, 0, sig))
+			/* Any stop makes the kernel forget the one that it was asked for. */
+			if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) || ptrace(PTRACE_CONT, tid, 0, sig))
 				return TRACEE_GONE;
 			if (monotonic_ns() > end)
 				return TRACEE_BUSY;
@@ -137,20 +157,46 @@ static enum tracee_stop_result wait_interrupted(pid_t tid, unsigned int timeout_
 /* It did not stop: let go of it as soon as it does, without waiting for ever. */
 static void abandon(pid_t tid)
 {
-	int sig;
+	int sig = 0;
 
 	if (!ptrace(PTRACE_DETACH, tid, 0, 0))
 		return;
-	if (wait_stop(tid, 20, &sig) == WAIT_EVENT_STOP)
+	switch (wait_stop(tid, ABANDON_MS, &sig)) {
+	case WAIT_EVENT_STOP:
+	case WAIT_SYSCALL:
 		ptrace(PTRACE_DETACH, tid, 0, 0);
+		break;
+	case WAIT_SIGNAL:
+		ptrace(PTRACE_DETACH, tid, 0, sig);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Whoever is in such a call would stop at its end, whenever that is, and wait for us: it is not seized. */
+static bool waits_to_be_interruptible(pid_t tid, unsigned int timeout_ms)
+{
+	uint64_t end = monotonic_ns() + (uint64_t)timeout_ms * 1000000u;
+
+	while (is_uninterruptible(tid)) {
+		if (monotonic_ns() > end)
+			return false;
+		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+	}
+	return true;
 }
 
 enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_ms, struct tracee *ret)
 {
-	struct tracee t = { .pid = pid, .tid = tid, .stopped_at_ns = monotonic_ns() };
-	enum tracee_stop_result r = seize(tid);
+	struct tracee t = { .pid = pid, .tid = tid };
+	enum tracee_stop_result r;
 	struct proc_status s;
 
+	if (!waits_to_be_interruptible(tid, timeout_ms))
+		return TRACEE_BUSY;
+	t.stopped_at_ns = monotonic_ns();
+	r = seize(tid);
 	if (r == TRACEE_DENIED && proc_status_read(pid, tid, &s)) {
 		if (s.tracer)
 			return TRACEE_TRACED;

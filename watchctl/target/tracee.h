@@ -43,7 +43,10 @@ enum tracee_stop_result {
 	TRACEE_DENIED, /* no permission */
 };
 
-/* Seizes and stops @tid of @pid. *ret is written only for TRACEE_STOPPED; then call tracee_release(). */
+/*
+ * Seizes and stops @tid of @pid. *ret is written only for TRACEE_STOPPED; then call tracee_release().
+ * @timeout_ms is for a thread that cannot stop; one that only waits for a CPU is waited for.
+ */
 enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_ms, struct tracee *ret);
 
 /*

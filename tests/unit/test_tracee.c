@@ -1,0 +1,110 @@
+/* Stopping one thread: of a program that gets signals all the time, and of one that cannot be stopped. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "watchctl/target/proc.h"
+#include "watchctl/target/tracee.h"
+
+#define STOPS 2000
+#define STOP_MS 2000u
+
+static volatile sig_atomic_t signals;
+
+static void count_signal(int sig)
+{
+	(void)sig;
+	signals = signals + 1;
+}
+
+static __attribute__((noreturn)) void be_under_signals(void)
+{
+	const struct itimerval often = { { 0, 50 }, { 0, 50 } };
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGALRM, count_signal);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (;;)
+		;
+}
+
+/* Each stop makes the kernel forget that another one was asked for: that for a signal, too. */
+static void a_signal_on_the_way_keeps_no_thread_from_being_stopped(void **state)
+{
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid)
+		be_under_signals();
+	for (int i = 0; i < STOPS; i++) {
+		struct tracee t;
+
+		assert_int_equal(tracee_stop(pid, pid, STOP_MS, &t), TRACEE_STOPPED);
+		tracee_release(&t);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* In vfork(2) until its child, which shares its memory, has read a byte. */
+static __attribute__((noreturn)) void be_unstoppable(const int fds[2])
+{
+	char c;
+
+	close(fds[1]); /* so that it ends with the test, too */
+	if (!vfork())
+		_exit(read(fds[0], &c, 1) != 1);
+	_exit(7);
+}
+
+static bool has_state(pid_t pid, char state)
+{
+	struct proc_status s;
+
+	return proc_status_read(pid, pid, &s) && s.state == state;
+}
+
+/* Else it would stop at the end of that call, and wait for whoever had asked for it. */
+static void a_thread_that_cannot_stop_is_left_alone(void **state)
+{
+	struct proc_status s;
+	int fds[2], status;
+	struct tracee t;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	if (!pid)
+		be_unstoppable(fds);
+	while (!has_state(pid, 'D'))
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	assert_int_equal(tracee_stop(pid, pid, 50, &t), TRACEE_BUSY);
+	assert_true(proc_status_read(pid, pid, &s));
+	assert_int_equal(s.tracer, 0);
+	assert_int_equal(write(fds[1], "g", 1), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 7);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_signal_on_the_way_keeps_no_thread_from_being_stopped),
+		cmocka_unit_test(a_thread_that_cannot_stop_is_left_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
