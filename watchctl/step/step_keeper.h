@@ -65,7 +65,8 @@ struct step_thread {
 	bool stopped; /* and we know it: ptrace requests are answered */
 	bool group;   /* stopped by job control as well: it must not run */
 	bool trapped; /* at a SIGTRAP that is ours */
-	bool interrupted; /* a stop that we asked for is still to come */
+	bool interrupted; /* it will stop because we asked for it, if nothing else stops it before */
+	bool disturbed;	  /* ... or may, after that: the kernel's end of a system call is then our doing */
 	bool dead;	  /* a leader that has ended before its threads: never stops again */
 	bool met;	  /* has stopped for the first time */
 	bool born;	  /* its creator is known, or never will be */

@@ -83,7 +83,7 @@ static struct wc_error *call_in(struct step_keeper *k, struct step_thread *t, lo
 	err = err ? err : remote_use_gadgets(&r, &k->copies->gadgets);
 	err = err ? err : remote_syscall(&r, nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5], ret);
 	remote_close(&r);
-	t->interrupted = false; /* it stands at a stop that was asked for */
+	t->interrupted = t->disturbed = false; /* it stands at a stop that was asked for */
 	/* It was killed on the way, and its end was waited for there. */
 	if (err && waitid(P_PID, (id_t)t->tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) < 0)
 		step_threads_put_aside(k, t->tid, SIGKILL);

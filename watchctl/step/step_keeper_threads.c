@@ -174,7 +174,7 @@ void step_threads_interrupt(struct step_keeper *k, struct step_thread *t)
 	if (t->stopped || t->interrupted || t->dead)
 		return;
 	if (!ptrace(PTRACE_INTERRUPT, t->tid, 0, 0))
-		t->interrupted = true;
+		t->interrupted = t->disturbed = true;
 	else
 		t->dead = true;
 }
@@ -241,7 +241,7 @@ static void rest(struct step_thread *t)
 	t->trapped = false;
 	if (ptrace(PTRACE_INTERRUPT, t->tid, 0, 0))
 		return;
-	t->interrupted = true;
+	t->interrupted = t->disturbed = true;
 	t->stopped = t->has_regs = false;
 	ptrace(PTRACE_CONT, t->tid, 0, 0);
 }
@@ -370,7 +370,6 @@ static void on_signal(struct step_keeper *k, struct step_thread *t, int sig)
 
 static void on_group_stop(const struct step_keeper *k, struct step_thread *t)
 {
-	t->interrupted = false;
 	if (t->holds & HOLD_START)
 		kill(k->pid, SIGCONT); /* the stop was ours: it stays where it is, but not by job control */
 	else
@@ -500,9 +499,9 @@ void step_threads_gone(struct step_keeper *k)
 
 static void on_trap_stop(struct step_thread *t)
 {
-	if (t->interrupted)
+	if (t->disturbed)
 		tracing_undo_false_eintr(t->pid, t->tid);
-	t->interrupted = false;
+	t->disturbed = false;
 }
 
 void step_threads_on_status(struct step_keeper *k, pid_t tid, int status)
@@ -520,6 +519,7 @@ void step_threads_on_status(struct step_keeper *k, pid_t tid, int status)
 	if (!t)
 		return;
 	t->stopped = true;
+	t->interrupted = false; /* any stop makes the kernel forget the one that it was asked for */
 	t->trapped = t->group = t->dead = t->aside = false;
 	if (!t->has_info)
 		t->has_regs = t->dirty = false;
