@@ -1,6 +1,7 @@
 """`watchctl report LOG --html FILE`: the page in a browser, against what `watchctl report --json` prints of the same log."""
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ import chromium_py  # noqa: E402
 import tracelog_py as log  # noqa: E402
 from conftest import BUILD, WATCHCTL  # noqa: E402
 
+ACCESSES = BUILD / "tests" / "bench" / "accesslog-gen"
 GENERATOR = BUILD / "tests" / "bench" / "pagelog-gen"
 N = 3000
 
@@ -402,6 +404,58 @@ def test_more_than_fits_is_an_even_share_and_the_tables_count_all(browser, tmp_p
     assert Counter(int(r[0].replace(",", "")) for r in table(browser)) == sites
     assert "Registers are in this page for" in browser.run("document.getElementById('notices').innerText")
     assert browser.messages == []
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.S).group(1))
+
+
+def notices(b):
+    return b.run("document.getElementById('notices').innerText")
+
+
+def test_a_hundred_thousand_threads_are_counted_though_not_all_are_named(browser, tmp_path):
+    n, threads = 200000, 100000
+    subprocess.run([ACCESSES, "-n", str(n), "-t", str(threads), "-f", "3", str(tmp_path / "log")], check=True, timeout=100)
+    page = page_of(tmp_path / "log")
+    data = data_of(page)
+    named, per_thread = len(data["threads"]), n // threads
+    assert 1000 < named < threads and all(t[3] == per_thread for t in data["threads"])
+    browser.open(page, "#tab=threads")
+    assert count(browser) == n and browser.messages == []
+    assert f"{n - named * per_thread:,} are of threads that are not in the tables" in notices(browser)
+    assert table(browser)[0][:3] == ["other threads", "", f"{n - named * per_thread:,}"]
+    assert browser.run("document.querySelector('#panel caption').textContent").startswith(f"{named:,} threads, and others")
+    browser.open(page, "#thread=4000.4007")
+    assert count(browser) == per_thread
+
+
+def test_combinations_beyond_the_room_for_them_are_said_and_still_counted(browser, tmp_path):
+    n, threads, room = 320000, 4999, 150000  # odd: nearly every access is a new combination of thread and stack
+    subprocess.run([ACCESSES, "-n", str(n), "-t", str(threads), "-f", "8", str(tmp_path / "log")], check=True, timeout=100)
+    known, beyond = set(), 0
+    for i in range(n):
+        combination = (i % threads, i % 64, i % 1000 == 999)  # as accesslog-gen's description has it
+        if combination not in known and len(known) >= room:
+            beyond += 1
+        else:
+            known.add(combination)
+    page = page_of(tmp_path / "log")
+    assert sum(data_of(page)["combos"][4::5]) == n
+    browser.open(page)
+    assert count(browser) == n and browser.messages == []
+    assert f"{beyond:,} are counted by their place only, without thread and stack" in notices(browser)
+    assert sorted(r[0] for r in table(browser)) == ["160,000"] * 2
+
+
+def test_a_page_of_a_step_recording_says_where_its_calls_are(browser, tmp_path):
+    steps = BUILD / "tests" / "bench" / "steplog-gen"
+    subprocess.run([steps, "-n", "200", tmp_path / "log"], check=True, timeout=100)
+    calls = sum(o["type"] == "call" for o in objects(tmp_path / "log"))
+    browser.open(page_of(tmp_path / "log"))
+    assert browser.run("document.getElementById('title').textContent") == "Step recording" and browser.messages == []
+    assert f"{calls} calls" in browser.run("document.getElementById('facts').innerText")
+    assert "watchctl report --calls" in browser.run("document.getElementById('panel').innerText")
 
 
 def test_the_file_is_replaced_only_by_a_whole_page(tmp_path, recorded):

@@ -5,6 +5,8 @@
 #include "watchctl/view/page_buckets.h"
 #include "watchctl/view/page_choice.h"
 #include "watchctl/view/page_events.h"
+#include "watchctl/view/page_room.h"
+#include "watchctl/view/page_tables.h"
 #include "watchctl/view/replay.h"
 
 static uint64_t seed;
@@ -462,6 +464,122 @@ static void an_empty_log_and_one_cut_short_give_a_page(void **state)
 	free(page);
 }
 
+static size_t shorter;
+
+/* Names as long and as costly as a log may have them, or as usual ones, each another one. */
+static char *costly(size_t n, size_t i)
+{
+	static char text[70000];
+
+	n /= shorter;
+	memset(text, '<', n);
+	snprintf(text + n, 24, "%zu", i);
+	return text;
+}
+
+#define HUGE_THREADS 100000u
+#define HUGE_MODULES 2000u
+#define HUGE_MODULE 0x1000u
+#define HUGE_WATCHES 1200u
+
+static void feed_huge_names(struct annotate *a)
+{
+	size_t i;
+
+	for (i = 0; i < 250; i++)
+		feed(a,
+		     (struct trace_event){ .type = EVENT_PROCESS,
+					   .time_ns = T0,
+					   .process = { .pid = (int32_t)i, .cmdline = costly(60000, i) } });
+	for (i = 0; i < HUGE_WATCHES; i++) {
+		struct trace_event e = { .type = EVENT_WATCH, .time_ns = T0 };
+
+		e.watch = (struct watch_event){ .id = (uint32_t)i,
+						.name = costly(2000, i),
+						.addr = FLAG_ADDR,
+						.size = 8,
+						.access = ACCESS_READWRITE };
+		e.watch.type = (struct value_type){ .kind = VALUE_POINTER };
+		feed(a, e);
+	}
+	for (i = 0; i < 3000; i++)
+		feed_tag(a, (uint32_t)i, costly(3000, i), 0);
+	for (i = 0; i < 1200; i++)
+		feed(a,
+		     (struct trace_event){ .type = EVENT_NOTE, .time_ns = T0, .note = { costly(5000, i) } });
+	for (i = 0; i < HUGE_MODULES; i++)
+		feed(a, (struct trace_event){ .type = EVENT_MODULE,
+					      .time_ns = T0,
+					      .module = { .start = CODE + i * HUGE_MODULE,
+							  .end = CODE + (i + 1) * HUGE_MODULE,
+							  .path = costly(4000, i) } });
+}
+
+/* As many threads, places, stacks and combinations as a page may have, and more; nothing is as it was before.
+ */
+static void feed_huge(struct annotate *a)
+{
+	uint64_t frame[32];
+	size_t i, k;
+
+	feed_huge_names(a);
+	for (i = 0; i < 2 * HUGE_THREADS; i++) {
+		struct trace_event e;
+
+		for (k = 0; k < 32; k++)
+			frame[k] = CODE + rnd() % (HUGE_MODULES * HUGE_MODULE);
+		e = access_at(i, (int32_t)(1 + i % HUGE_THREADS), rnd(), rnd(), frame,
+			      i % 4 ? 1 : 2 + (uint32_t)(rnd() % 30));
+		for (k = 0; k < WREG_COUNT; k++)
+			if (k != WREG_RIP)
+				e.access.regs.r[k] = rnd() | 1ul << 63;
+		e.access.size = 8;
+		e.access.watch = (uint32_t)(rnd() % HUGE_WATCHES);
+		feed(a, e);
+		if (i % 16 == 0)
+			feed(a, capture_at(i, 1 + (int32_t)(i % 500), (uint32_t)(rnd() % 3000), frame, 1));
+	}
+}
+
+static uint64_t number_in(const char *page, const char *name)
+{
+	const char *at = strstr(page, name);
+
+	assert_non_null(at);
+	return strtoull(at + strlen(name), NULL, 10);
+}
+
+static char *huge_page(size_t shorter_names)
+{
+	char *page;
+
+	shorter = shorter_names;
+	page = page_of(feed_huge, NULL);
+	assert_in_range(strlen(page), PAGE_BYTES / 3, PAGE_BYTES);
+	assert_has(page, "</body></html>");
+	assert_int_equal(number_in(page, "\"accesses\":"), 2 * HUGE_THREADS);
+	assert_true(number_in(page, "\"sites_left_out\":") > 0);
+	assert_true(number_in(page, "\"threads_left_out\":") >= 2 * HUGE_THREADS - 2 * PAGE_THREADS);
+	assert_true(number_in(page, "\"stacks_left_out\":") > 0);
+	assert_true(number_in(page, "\"notes_left_out\":") >= 200);
+	assert_true(number_in(page, "\"events\":") > number_in(page, "\"details\":"));
+	return page;
+}
+
+static void long_names_make_no_page_larger_than_it_may_be(void **state)
+{
+	char *page = huge_page(1);
+
+	assert_true(number_in(page, "\"tags_left_out\":") > 0);
+	assert_has(page, "\"pictures_left_out\":true");
+	free(page);
+}
+
+static void many_of_all_make_no_page_larger_than_it_may_be(void **state)
+{
+	free(huge_page(300));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -476,6 +594,8 @@ int main(void)
 		cmocka_unit_test(captures_and_their_tags_are_in_the_page),
 		cmocka_unit_test(markup_from_the_log_is_never_markup_in_the_page),
 		cmocka_unit_test_setup(odd_events_are_counted_and_do_no_harm, seeded),
+		cmocka_unit_test_setup(long_names_make_no_page_larger_than_it_may_be, seeded),
+		cmocka_unit_test_setup(many_of_all_make_no_page_larger_than_it_may_be, seeded),
 		cmocka_unit_test(an_empty_log_and_one_cut_short_give_a_page),
 	};
 

@@ -17,10 +17,6 @@
 #include "watchctl/view/utf8.h"
 
 #define NUMBER(i) ((void *)(uintptr_t)((i) + 1))
-/* Watches have the series below. The script knows by the place which one it is, so that what has none is
- * apart. */
-#define CAPTURES_SERIES (PAGE_SERIES - 1)
-#define REST_SERIES (PAGE_SERIES - 2)
 
 /* Nanoseconds since the beginning of the page, which the first event told makes. */
 static uint64_t since_begin(struct page *p, struct view_time t)
@@ -47,6 +43,7 @@ static char *copy(struct page *p, const char *s)
 
 /* Watches */
 
+/* NULL: no room. */
 static struct page_watch *watch_of(struct page *p, const struct view_watch *w, uint32_t *index)
 {
 	struct page_watch *fresh;
@@ -58,6 +55,8 @@ static struct page_watch *watch_of(struct page *p, const struct view_watch *w, u
 			return p->watch[i];
 		}
 	}
+	if (p->nwatches >= PAGE_WATCHES)
+		return NULL;
 	fresh = calloc(1, sizeof(*fresh));
 	if (!fresh || !vec_push(p->watch, p->nwatches, p->watch_cap, fresh)) {
 		free(fresh);
@@ -65,7 +64,7 @@ static struct page_watch *watch_of(struct page *p, const struct view_watch *w, u
 		return NULL;
 	}
 	fresh->w = w;
-	fresh->has_parts = p->nwatches <= PAGE_WATCHES && page_buckets_init(&fresh->parts, PAGE_PARTS);
+	fresh->has_parts = p->nwatches <= PAGE_PICTURES && page_buckets_init(&fresh->parts, PAGE_PARTS);
 	*index = (uint32_t)p->nwatches - 1;
 	return fresh;
 }
@@ -229,27 +228,29 @@ static void on_access(void *ctx, const struct view_access *a)
 	struct page_combo combo = { 0 };
 	struct page_event ev;
 	struct page_watch *w;
-	uint32_t watch, what;
+	uint32_t watch = 0, what;
 	bool ok = true;
 
 	p->accesses++;
 	w = watch_of(p, a->watch, &watch);
-	if (!w)
-		return;
-	w->accesses++;
-	combo.place = site_of(p, a, watch);
+	if (w)
+		w->accesses++;
+	else
+		p->sites_left_out++;
+	combo.place = w ? site_of(p, a, watch) : PAGE_REST;
 	combo.thread = page_thread(&p->tables, e->pid, e->tid, a->comm, &ok);
 	combo.stack = page_stack(&p->tables, a->frame, a->nframes, a->walk_end, &ok);
 	what = page_combo(&p->tables, &combo, &ok);
 	if (combo.thread != PAGE_REST)
 		p->tables.thread[combo.thread].accesses++;
-	count_parts(p, w, a, ns, combo.thread);
-	if (e->has_old)
+	if (w)
+		count_parts(p, w, a, ns, combo.thread);
+	if (w && e->has_old)
 		keep_text(p, w, e->old_value, a->old_text);
-	if (e->has_new)
+	if (w && e->has_new)
 		keep_text(p, w, e->new_value, a->new_text);
 
-	ev = event_of(p, ns, what, combo.place == PAGE_REST ? REST_SERIES : watch % REST_SERIES);
+	ev = event_of(p, ns, what, combo.place == PAGE_REST ? PAGE_REST_SERIES : watch % PAGE_REST_SERIES);
 	ev.flags = (e->has_old ? PAGE_EV_OLD : 0) | (e->has_new ? PAGE_EV_NEW : 0);
 	ev.old_value = e->old_value;
 	ev.new_value = e->new_value;
@@ -287,7 +288,7 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	combo.stack = page_stack(&p->tables, c->frame, c->nframes, c->walk_end, &ok);
 	if (combo.thread != PAGE_REST)
 		p->tables.thread[combo.thread].captures++;
-	ev = event_of(p, ns, page_combo(&p->tables, &combo, &ok), CAPTURES_SERIES);
+	ev = event_of(p, ns, page_combo(&p->tables, &combo, &ok), PAGE_CAPTURES_SERIES);
 	ev.flags = c->raw->has_value ? PAGE_EV_NEW : 0;
 	ev.new_value = c->raw->value;
 	p->no_memory |= !ok || !page_events_add(&p->events, &ev);

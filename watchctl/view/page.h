@@ -2,9 +2,10 @@
  * page - a log as one HTML file that needs nothing else: values over time, sites, stacks and single accesses,
  * to be looked at in a browser, searched and filtered.
  *
- * A view: it counts and chooses while the log goes by, in a bounded space. Tables and counts are exact for
- * any log. The time line has every access up to PAGE_EVENTS of them, then an even share; registers are kept
- * of PAGE_DETAILS accesses at most, see page_choice.h. What was left out is said in the page.
+ * A view: it counts and chooses while the log goes by, in a bounded space. Tables and counts are exact, and
+ * the page is not larger than PAGE_BYTES (page_room.h), for any log. The time line has every access up to
+ * PAGE_EVENTS of them, then an even share; registers are kept of PAGE_DETAILS accesses at most, see
+ * page_choice.h. What was left out is said in the page.
  */
 #ifndef WATCHCTL_VIEW_PAGE_H
 #define WATCHCTL_VIEW_PAGE_H

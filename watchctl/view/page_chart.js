@@ -95,7 +95,7 @@ function layout() {
 	if (threads.length > own.length) {
 		const rest = threads.filter(t => !own.includes(t));
 		rest.forEach(t => { l.lane[t + 1] = l.lanes.length; });
-		l.lanes.push({ thread: -2, name: plural(rest.length, "other thread"), y, h: 22 });
+		l.lanes.push({ thread: -2, name: rest.includes(-1) ? "other threads" : plural(rest.length, "other thread"), y, h: 22 });
 		y += 24;
 	}
 	tags.forEach(t => {
@@ -103,6 +103,8 @@ function layout() {
 		l.tags.push({ tag: t, name: "# " + (t < 0 ? "other tags" : D.tags[t].name), y, h: 18 });
 		y += 20;
 	});
+	if (y === TOP)
+		y += 44; /* for the words that say why nothing is there */
 	l.axis = y;
 	l.height = y + AXIS;
 	l.plot = width - LEFT - RIGHT;

@@ -1,7 +1,6 @@
 #include "watchctl/view/page_choice.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "watchctl/base/vec.h"
 
@@ -21,7 +20,7 @@ static struct page_detail *detail_new(struct page_choice *c)
 
 	if (!d)
 		return malloc(sizeof(*d));
-	memcpy(&c->unused, d, sizeof(c->unused));
+	c->unused = d->next;
 	return d;
 }
 
@@ -29,7 +28,7 @@ static void release(struct page_choice *c, struct page_detail *d)
 {
 	if (!d || --d->refs)
 		return;
-	memcpy(d, &c->unused, sizeof(c->unused));
+	d->next = c->unused;
 	c->unused = d;
 }
 
@@ -170,7 +169,7 @@ void page_choice_deinit(struct page_choice *c)
 	for (size_t i = 0; i < PAGE_SITES_CHOSEN; i++)
 		release_all(c, c->site[i].v, c->site[i].v ? 2 * c->site[i].each : 0);
 	while ((d = c->unused)) {
-		memcpy(&c->unused, d, sizeof(c->unused));
+		c->unused = d->next;
 		free(d);
 	}
 	*c = (struct page_choice){ 0 };

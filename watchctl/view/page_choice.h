@@ -12,6 +12,7 @@ struct page_detail {
 	struct page_event e;
 	struct regs regs;
 	uint32_t refs;
+	struct page_detail *next; /* among those to be used again */
 };
 
 #define PAGE_ENDS 500	      /* first and last of all */
@@ -38,7 +39,7 @@ struct page_choice {
 	size_t all; /* up to so many, all are kept */
 	struct page_share even, changes;
 	struct page_ends ends, site[PAGE_SITES_CHOSEN];
-	struct page_detail *unused; /* to be used again, linked by their first member */
+	struct page_detail *unused; /* to be used again */
 };
 
 /* Keeps all up to @all; more than that are never kept, if it is at least PAGE_DETAILS. */

@@ -118,7 +118,7 @@ bool page_events_encode(struct page_events *e, const struct page_event *extra, s
 			*n = c->n;
 		}
 		free(c);
-		if (ok && (ret->n <= max || !e->n))
+		if (ok && (ret->n <= max || e->n <= 1))
 			return true;
 		free(ret->v);
 		if (!ok)

@@ -3,6 +3,7 @@
  * program; what comes from the log stands in two blocks of data that a browser never runs. The policy in the
  * head names the script and the style by their checksums, so that nothing else could run either.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,9 @@
 #include "watchctl/view/page_impl.h"
 #include "watchctl/view/utf8.h"
 
-/* Made by tools/page.mk. */
+#define ASSETS 200000 /* bytes at most, of the three together */
+
+/* Made by tools/page.mk; each ends with a NUL. */
 extern const char page_body_html[], page_body_html_end[];
 extern const char page_style_css[], page_style_css_end[];
 extern const char page_script_js[], page_script_js_end[];
@@ -49,7 +52,7 @@ static void put_json(const struct json *j, FILE *out)
 
 		fwrite(p, 1, (size_t)(stop - p), out);
 		if (at)
-			fputs("\\u003c", out);
+			fputs(PAGE_ESCAPED_LESS, out);
 		p = stop + (at != NULL);
 	}
 }
@@ -124,6 +127,43 @@ static struct page_event *plain_events(struct page_detail *const *d, size_t n)
 	return v;
 }
 
+/* The rows that found no room: what happened there has no values of its own, as page_data.js knows by the
+ * place. */
+static void join_rest(struct page *p, struct page_event *v, size_t n, const struct page_told *told)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct page_combo *c = &p->tables.combo[v[i].what];
+
+		if (!c->capture && c->place >= told->sites)
+			v[i].series = PAGE_REST_SERIES;
+	}
+}
+
+/*
+ * Whatever the log is, the accesses with registers have room in the time line: beside all that is bounded by
+ * a room, a combination takes 28 bytes (of its five numbers only the count is not small, and the counts add
+ * up to the length of the log), a row of registers 17 a register, and what is in the time line 45 before
+ * base64.
+ */
+static_assert(PAGE_ROOM_HEAD + PAGE_ROOM_PROCESSES + PAGE_ROOM_NOTES + PAGE_ROOM_TAGS + PAGE_ROOM_WATCHES +
+			      PAGE_ROOM_PICTURES + PAGE_ROOM_THREADS + PAGE_ROOM_TEXTS + PAGE_ROOM_FRAMES +
+			      PAGE_ROOM_STACKS + PAGE_ROOM_SITES + PAGE_ROOM_LISTINGS +
+			      (PAGE_COMBOS + 2 * PAGE_SITES) * 28 + PAGE_DETAILS * (WREG_COUNT * 17 + 4) +
+			      PAGE_DETAILS * 45 / 3 * 4 + ASSETS <
+		      PAGE_BYTES,
+	      "the rooms of a page leave none for its time line");
+
+/* What is left of the page for the time line, in bytes before base64 makes a third more of them. */
+static size_t room_for_events(const struct page *p, const struct json *data)
+{
+	size_t most = p->opt.max_bytes ? p->opt.max_bytes : PAGE_EVENT_BYTES;
+	size_t fixed = strlen(page_body_html) + strlen(page_style_css) + strlen(page_script_js);
+	size_t used = page_cost(data, 0) + fixed + PAGE_ROOM_HEAD;
+	size_t left = used < PAGE_BYTES ? (PAGE_BYTES - used) / 4 * 3 : 0;
+
+	return left < most ? left : most;
+}
+
 struct wc_error *page_write(struct page *p, const struct replay_ending *ending, FILE *out)
 {
 	scoped(freep) struct page_detail **detail = NULL;
@@ -135,12 +175,15 @@ struct wc_error *page_write(struct page *p, const struct replay_ending *ending, 
 
 	if (ok)
 		extra = plain_events(detail, told.ndetails);
-	ok = ok && extra &&
-	     page_events_encode(&p->events, extra, told.ndetails,
-				p->opt.max_bytes ? p->opt.max_bytes : PAGE_EVENT_BYTES, &bytes,
-				&told.nevents);
 	told.detail = detail;
-	ok = ok && page_json(p, &told, &data);
+	ok = ok && extra && page_json(p, &told, &data);
+	if (ok) {
+		join_rest(p, p->events.v, p->events.n, &told);
+		join_rest(p, extra, told.ndetails, &told);
+	}
+	ok = ok && page_events_encode(&p->events, extra, told.ndetails, room_for_events(p, &data), &bytes,
+				      &told.nevents);
+	ok = ok && page_json_end(p, &told, &data);
 	if (ok)
 		put_page(p, &data, &bytes, out);
 	free(bytes.v);

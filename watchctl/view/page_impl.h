@@ -8,13 +8,15 @@
 #include "watchctl/view/page_buckets.h"
 #include "watchctl/view/page_choice.h"
 #include "watchctl/view/page_events.h"
+#include "watchctl/view/page_room.h"
 #include "watchctl/view/page_tables.h"
 #include "watchctl/view/sites.h"
 
 #define PAGE_PARTS 4096	    /* of the time of a watch, at most */
 #define PAGE_LANE_PARTS 256 /* of a thread */
 #define PAGE_LANES 64	    /* threads of a watch that have parts of their own */
-#define PAGE_WATCHES 64	    /* that have parts */
+#define PAGE_WATCHES 1000   /* that have a row */
+#define PAGE_PICTURES 64    /* of these, that have parts */
 #define PAGE_SITES 20000
 #define PAGE_LISTINGS 400 /* sites with source and instructions */
 #define PAGE_AROUND 7	  /* lines of source */
@@ -22,6 +24,13 @@
 #define PAGE_VALUE_TEXTS 2000
 #define PAGE_NOTES 1000
 #define PAGE_PROCESSES 200
+
+/*
+ * Whose values are compared, besides the watches below: captures, and accesses whose site is not in the page.
+ * The script knows by the place which series an event is in.
+ */
+#define PAGE_CAPTURES_SERIES (PAGE_SERIES - 1)
+#define PAGE_REST_SERIES (PAGE_SERIES - 2)
 
 struct page_watch {
 	const struct view_watch *w;
@@ -76,7 +85,7 @@ struct page {
 	struct map64 site_index; /* struct site -> number + 1 */
 	struct page_site *site;
 	size_t nsites, site_cap;
-	uint64_t sites_left_out;     /* accesses at sites beyond PAGE_SITES */
+	uint64_t sites_left_out;     /* accesses at sites that are not kept */
 	const struct view_tag **tag; /* by number; of captures seen */
 	size_t ntags, tag_cap;
 	struct map64 tag_index; /* id -> number + 1 */
@@ -102,13 +111,28 @@ struct page_told {
 	size_t nevents; /* in the time line */
 	struct page_detail **detail;
 	size_t ndetails;
+
+	/* Set by page_json(): so many of each found room in the page. */
+	uint32_t watches, sites, threads, frames, stacks, tags;
+	bool pictures_left_out;
 };
 
-/* page_json.c: all that the script of the page reads, but for the events themselves. False: no memory. */
-bool page_json(struct page *p, const struct page_told *told, struct json *j);
+/*
+ * page_json.c: all that the script of the page reads, but for the events themselves, and how many there are,
+ * which page_json_end() adds. False: no memory.
+ */
+bool page_json(struct page *p, struct page_told *told, struct json *j);
+bool page_json_end(struct page *p, const struct page_told *told, struct json *j);
 
-/* page_tables_json.c: threads, frames, stacks, combinations and sites. */
-void page_tables_json(struct page *p, struct json *j);
-void page_sites_json(struct page *p, struct json *j);
+void page_summary_json(struct json *j, const char *name, const struct view_summary *s);
+
+/* page_watch_json.c */
+void page_watches_json(struct page *p, struct page_told *told, struct json *j);
+
+/* page_tables_json.c: threads, frames, stacks and combinations; after sites and tags. */
+void page_tables_json(struct page *p, struct page_told *told, struct json *j);
+
+/* page_sites_json.c; after watches. */
+void page_sites_json(struct page *p, struct page_told *told, struct json *j);
 
 #endif

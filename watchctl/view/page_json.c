@@ -11,7 +11,7 @@
 
 #define WHOLE_REGS 64 /* every so many-th row of registers is told in full */
 
-static void put_summary(struct json *j, const char *name, const struct view_summary *s)
+void page_summary_json(struct json *j, const char *name, const struct view_summary *s)
 {
 	json_open(j, name, '{');
 	if (s->e.has_counted)
@@ -23,138 +23,18 @@ static void put_summary(struct json *j, const char *name, const struct view_summ
 	json_close(j, '}');
 }
 
-static void put_type(struct json *j, const struct value_type *t)
-{
-	json_open(j, "type", '{');
-	json_number(j, "kind", t->kind);
-	print_json_text(j, "name", t->name);
-	json_bool(j, "signed", t->kind == VALUE_SIGNED || (t->kind == VALUE_ENUM && t->enum_signed));
-	json_number(j, "bit_offset", t->bit_offset);
-	json_number(j, "bit_size", t->bit_size);
-	json_open(j, "enum", '[');
-	for (size_t i = 0; i < t->nenumerators; i++) {
-		json_open(j, NULL, '[');
-		json_text(j, NULL, t->enumerators[i].name);
-		json_hex(j, NULL, (uint64_t)t->enumerators[i].value);
-		json_close(j, ']');
-	}
-	json_close(j, ']');
-	json_close(j, '}');
-}
-
-static void put_parts(struct json *j, const char *name, const struct page_buckets *b)
-{
-	size_t i, k;
-
-	json_open(j, name, '{');
-	json_number(j, "width", b->width_ns);
-	json_open(j, "rows", '[');
-	for (i = 0; i < b->n; i++) {
-		const struct page_bucket *p = &b->v[i];
-		uint64_t sum = 0;
-
-		for (k = 0; k < PAGE_KINDS; k++)
-			sum += p->n[k];
-		if (!sum)
-			continue;
-		json_open(j, NULL, '[');
-		json_number(j, NULL, i);
-		for (k = 0; k < PAGE_KINDS; k++)
-			json_number(j, NULL, p->n[k]);
-		json_number(j, NULL, p->changes);
-		if (p->has_value) {
-			json_hex(j, NULL, p->first);
-			json_hex(j, NULL, p->last);
-			json_hex(j, NULL, p->min);
-			json_hex(j, NULL, p->max);
-		}
-		json_close(j, ']');
-	}
-	json_close(j, ']');
-	json_close(j, '}');
-}
-
-static void put_lanes(struct json *j, const struct page_watch *w)
-{
-	size_t i;
-
-	json_open(j, "lanes", '[');
-	for (i = 0; i < PAGE_LANES; i++) {
-		if (!w->lane[i].n)
-			continue;
-		json_open(j, NULL, '{');
-		json_number(j, "thread", i);
-		put_parts(j, "parts", &w->lane[i]);
-		json_close(j, '}');
-	}
-	json_close(j, ']');
-}
-
-static void put_texts(struct json *j, const struct page_watch *w)
-{
-	size_t i;
-
-	json_open(j, "texts", '[');
-	for (i = 0; i < w->texts.cap; i++) {
-		if (!w->texts.slot[i].used)
-			continue;
-		json_open(j, NULL, '[');
-		json_hex(j, NULL, w->texts.slot[i].key);
-		json_text(j, NULL, w->texts.slot[i].value);
-		json_close(j, ']');
-	}
-	json_close(j, ']');
-}
-
-static const char *access_text(uint32_t access)
-{
-	static const char *const name[] = { "unknown", "r", "w", "rw", "x" };
-
-	return name[access < PAGE_KINDS ? access : 0];
-}
-
-static void put_watch(struct json *j, const struct page_watch *w)
-{
-	const struct watch_event *e = &w->w->e;
-
-	json_open(j, NULL, '{');
-	json_text(j, "name", e->name);
-	print_json_text(j, "full_name", e->full_name);
-	if (w->w->known) {
-		json_hex(j, "addr", e->addr);
-		json_number(j, "size", e->size);
-		json_text(j, "access", access_text(e->access));
-		print_json_text(j, "engine", e->engine);
-		print_json_text(j, "why", e->why);
-		print_json_text(j, "filter", e->filter);
-		print_json_text(j, "module", e->module);
-		json_bool(j, "per_thread", e->per_thread);
-		json_number(j, "threads", e->threads);
-		json_number(j, "threads_armed", e->threads_armed);
-		json_bool(j, "verified", e->verified);
-		json_bool(j, "kernel", e->kernel);
-		if (e->has_value)
-			json_hex(j, "value", e->value);
-	}
-	put_type(j, &e->type);
-	json_number(j, "accesses", w->accesses);
-	if (w->has_summary)
-		put_summary(j, "summary", &w->summary);
-	put_texts(j, w);
-	if (w->has_parts)
-		put_parts(j, "parts", &w->parts);
-	put_lanes(j, w);
-	json_close(j, '}');
-}
-
 static void put_processes(struct page *p, struct json *j)
 {
+	struct page_room room;
+	bool fits = true;
 	size_t i;
 
+	page_room_begin(&room, j, PAGE_ROOM_PROCESSES);
 	json_open(j, "processes", '[');
-	for (i = 0; i < p->nprocesses; i++) {
+	for (i = 0; fits && i < p->nprocesses; i++) {
 		const struct page_process *q = &p->process[i];
 
+		page_row_begin(&room);
 		json_open(j, NULL, '{');
 		json_signed(j, "pid", q->pid);
 		print_json_text(j, "comm", q->comm);
@@ -163,41 +43,54 @@ static void put_processes(struct page *p, struct json *j)
 		print_json_text(j, "host", q->host);
 		json_number(j, "ns", q->ns);
 		json_close(j, '}');
+		fits = page_row_end(&room);
 	}
 	json_close(j, ']');
 }
 
 static void put_notes(struct page *p, struct json *j)
 {
-	size_t i;
+	struct page_room room;
+	bool fits = true;
+	size_t i, told = 0;
 
+	page_room_begin(&room, j, PAGE_ROOM_NOTES);
 	json_open(j, "notes", '[');
-	for (i = 0; i < p->nnotes; i++) {
+	for (i = 0; fits && i < p->nnotes; i++) {
+		page_row_begin(&room);
 		json_open(j, NULL, '{');
 		json_number(j, "ns", p->note[i].ns);
 		json_text(j, "text", p->note[i].text);
 		if (p->note[i].is_loss)
 			json_number(j, "lost", p->note[i].count);
 		json_close(j, '}');
+		fits = page_row_end(&room);
+		told += fits;
 	}
 	json_close(j, ']');
-	json_number(j, "notes_left_out", p->notes_left_out);
+	json_number(j, "notes_left_out", p->notes_left_out + p->nnotes - told);
 }
 
-static void put_tags(struct page *p, struct json *j)
+static void put_tags(struct page *p, struct page_told *told, struct json *j)
 {
+	struct page_room room;
 	size_t i;
 
+	page_room_begin(&room, j, PAGE_ROOM_TAGS);
 	json_open(j, "tags", '[');
 	for (i = 0; i < p->ntags; i++) {
+		page_row_begin(&room);
 		json_open(j, NULL, '{');
 		json_text(j, "name", p->tag[i]->text);
 		json_number(j, "captures", p->tag[i]->captures);
 		json_close(j, '}');
+		if (!page_row_end(&room))
+			break;
 	}
 	json_close(j, ']');
+	told->tags = (uint32_t)i;
 	if (p->has_capture_summary)
-		put_summary(j, "capture_summary", &p->capture_summary);
+		page_summary_json(j, "capture_summary", &p->capture_summary);
 }
 
 /* "12,,7f00": hex, nothing where it is as in the row before. */
@@ -232,10 +125,22 @@ static void put_details(const struct page_told *told, struct json *j)
 	json_close(j, ']');
 }
 
+/* Texts that are one row: what is too long for a page is not there. */
+static void put_long_text(struct json *j, const char *name, const char *text)
+{
+	struct page_room room;
+
+	page_room_begin(&room, j, PAGE_ROOM_HEAD / 4);
+	page_row_begin(&room);
+	json_text(j, name, text);
+	if (!page_row_end(&room))
+		json_text(j, name, "");
+}
+
 static void put_head(struct page *p, const struct page_told *told, struct json *j)
 {
 	json_text(j, "version", WATCHCTL_VERSION);
-	json_text(j, "log", p->opt.log);
+	put_long_text(j, "log", p->opt.log);
 	json_number(j, "made_ms", clock_ns(CLOCK_REALTIME) / 1000000);
 	if (p->begin.real_ns)
 		json_number(j, "begin_real_us", p->begin.real_ns / 1000);
@@ -244,36 +149,63 @@ static void put_head(struct page *p, const struct page_told *told, struct json *
 	json_number(j, "captures", p->captures);
 	json_number(j, "calls", p->calls);
 	json_number(j, "steps", p->steps);
-	print_json_text(j, "recording", p->recording);
+	if (p->recording)
+		put_long_text(j, "recording", p->recording);
 	if (told->ending && told->ending->why) {
 		json_text(j, "truncated", told->ending->why);
 		json_number(j, "ignored", told->ending->ignored);
 	}
 	json_bool(j, "no_source", p->opt.no_source);
-	json_number(j, "events", told->nevents);
-	json_number(j, "stride", p->events.stride);
 	json_number(j, "details", told->ndetails);
-	json_number(j, "threads_left_out", p->tables.threads_left_out);
-	json_number(j, "stacks_left_out", p->tables.stacks_left_out);
-	json_number(j, "sites_left_out", p->sites_left_out);
 }
 
-bool page_json(struct page *p, const struct page_told *told, struct json *j)
+/* Of accesses and captures: how many are not told apart by what found no room, here or when it was collected.
+ */
+static void put_left_out(const struct page *p, const struct page_told *told, struct json *j)
 {
+	uint64_t sites = p->sites_left_out, tags = 0;
+	uint64_t threads = p->tables.threads_left_out, stacks = p->tables.stacks_left_out;
 	size_t i;
 
+	for (i = 0; i < p->tables.ncombos; i++) {
+		const struct page_combo *c = &p->tables.combo[i];
+
+		if (c->capture)
+			tags += c->place >= told->tags ? c->n : 0;
+		else if (c->place != PAGE_REST && c->place >= told->sites)
+			sites += c->n;
+		if (c->thread != PAGE_REST && c->thread >= told->threads)
+			threads += c->n;
+		if (c->stack != PAGE_REST && c->stack >= told->stacks)
+			stacks += c->n;
+	}
+	json_number(j, "sites_left_out", sites);
+	json_number(j, "tags_left_out", tags);
+	json_number(j, "threads_left_out", threads);
+	json_number(j, "stacks_left_out", stacks);
+	json_number(j, "combos_left_out", p->tables.combos_left_out);
+	json_bool(j, "pictures_left_out", told->pictures_left_out);
+}
+
+bool page_json(struct page *p, struct page_told *told, struct json *j)
+{
 	json_open(j, NULL, '{');
 	put_head(p, told, j);
 	put_processes(p, j);
-	json_open(j, "watches", '[');
-	for (i = 0; i < p->nwatches; i++)
-		put_watch(j, p->watch[i]);
-	json_close(j, ']');
+	page_watches_json(p, told, j);
 	put_notes(p, j);
-	put_tags(p, j);
-	page_tables_json(p, j);
-	page_sites_json(p, j);
+	put_tags(p, told, j);
+	page_sites_json(p, told, j);
+	page_tables_json(p, told, j);
+	put_left_out(p, told, j);
 	put_details(told, j);
+	return !j->failed;
+}
+
+bool page_json_end(struct page *p, const struct page_told *told, struct json *j)
+{
+	json_number(j, "events", told->nevents);
+	json_number(j, "stride", p->events.stride);
 	json_close(j, '}');
 	return !j->failed;
 }

@@ -67,9 +67,13 @@ function showNotices() {
 			"The tables and, as long as nothing is filtered, the picture count all of them.");
 	else if (D.details < D.accesses)
 		box.append(el("div", { class: "notice info" }, "Registers are in this page for " + count(D.details) + " of " + count(D.accesses) + " accesses: the first and the last ones, those of rare places, changes of the value, and an even share. All else is here for every access."));
-	const left = [D.threads_left_out ? count(D.threads_left_out) + " are of threads without a name here" : "", D.stacks_left_out ? count(D.stacks_left_out) + " have a stack that is not kept" : ""].filter(t => t);
+	const left = [[D.sites_left_out, "belong to a site or a watch that is not in the tables"], [D.tags_left_out, "belong to a tag that is not"],
+		[D.threads_left_out, "are of threads that are not in the tables"], [D.stacks_left_out, "have a stack that is not kept"],
+		[D.combos_left_out, "are counted by their place only, without thread and stack"]].filter(v => v[0]).map(v => count(v[0]) + " " + v[1]);
 	if (left.length)
 		say("There was no room for all of the log's variety. Of the accesses and captures, " + left.join(", ") + ".");
+	if (D.pictures_left_out)
+		say("There was no room for the values of all watches: some are drawn without their sums over time, or some of their values have no name.");
 }
 
 function showLegend() {

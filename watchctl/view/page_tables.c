@@ -157,6 +157,7 @@ uint32_t page_combo(struct page_tables *t, const struct page_combo *c, bool *ok)
 
 	if (!known && t->ncombos >= PAGE_COMBOS) {
 		fresh.thread = fresh.stack = PAGE_REST;
+		t->combos_left_out++;
 		known = map64_get(&t->combo_index, combo_key(&fresh));
 	}
 	if (!known) {

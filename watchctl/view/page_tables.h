@@ -14,7 +14,7 @@
 #define PAGE_FRAMES 100000u
 #define PAGE_STACKS 20000u
 #define PAGE_STACK_FRAMES 600000u /* of all stacks */
-#define PAGE_COMBOS 250000u
+#define PAGE_COMBOS 150000u
 
 struct page_thread {
 	int32_t pid, tid;
@@ -47,7 +47,8 @@ struct page_tables {
 	struct page_combo *combo;
 	size_t ncombos, combo_cap;
 	struct map64 thread_index, frame_index, stack_index, combo_index; /* hash or key -> number + 1 */
-	uint64_t threads_left_out, stacks_left_out;			  /* accesses and captures of such */
+	/* Accesses and captures of such; of combinations: that are told apart by their place alone. */
+	uint64_t threads_left_out, stacks_left_out, combos_left_out;
 };
 
 /* Each gives a number, or PAGE_REST where there is no room; *@ok becomes false for lack of memory. */

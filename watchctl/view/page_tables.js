@@ -121,7 +121,8 @@ function threadTable(panel) {
 		...used.map(kind),
 		...(D.captures ? [{ name: "Captures", n: true, value: r => r.c, cell: r => count(r.c) }] : []),
 	];
-	panel.append(sortedTable("threads", plural(rows.length, "thread") + partNote(), columns, rows));
+	const known = rows.filter(r => r.i >= 0).length;
+	panel.append(sortedTable("threads", (known < rows.length ? plural(known, "thread") + ", and others" : plural(known, "thread")) + partNote(), columns, rows));
 }
 
 function tagTable(panel) {

@@ -1,8 +1,8 @@
 /* The tables of the page's data: texts once each, rows that refer to them and to each other by number. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "watchctl/base/hash.h"
-#include "watchctl/base/syscall_name.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/page_impl.h"
 #include "watchctl/view/printer_impl.h"
@@ -33,14 +33,48 @@ static int64_t text_number_of(struct texts *t, const char *s)
 	return (int64_t)t->n - 1;
 }
 
-static void put_frames(const struct page_tables *t, struct texts *texts, struct json *j)
+static void put_new_text(struct texts *t, const char *s, struct json *j)
 {
+	size_t n = t->n;
+
+	text_number_of(t, s);
+	if (t->n > n)
+		json_text(j, NULL, s);
+}
+
+/* The texts of the frames, and which of these are told: all up to the first whose texts find no room. */
+static size_t put_texts(const struct page_tables *t, struct texts *texts, struct json *j)
+{
+	struct page_room room;
 	size_t i;
 
-	json_open(j, "frames", '[');
+	page_room_begin(&room, j, PAGE_ROOM_TEXTS);
+	json_open(j, "texts", '[');
 	for (i = 0; i < t->nframes; i++) {
 		const struct view_frame *f = &t->frame[i];
 
+		page_row_begin(&room);
+		put_new_text(texts, f->function, j);
+		put_new_text(texts, f->file, j);
+		put_new_text(texts, f->module, j);
+		if (!page_row_end(&room))
+			break;
+	}
+	json_close(j, ']');
+	return i;
+}
+
+static size_t put_frames(const struct page_tables *t, struct texts *texts, size_t n, struct json *j)
+{
+	struct page_room room;
+	size_t i;
+
+	page_room_begin(&room, j, PAGE_ROOM_FRAMES);
+	json_open(j, "frames", '[');
+	for (i = 0; i < n; i++) {
+		const struct view_frame *f = &t->frame[i];
+
+		page_row_begin(&room);
 		json_open(j, NULL, '[');
 		json_signed(j, NULL, text_number_of(texts, f->function));
 		json_signed(j, NULL, text_number_of(texts, f->file));
@@ -50,23 +84,44 @@ static void put_frames(const struct page_tables *t, struct texts *texts, struct 
 		json_hex(j, NULL, f->ip);
 		json_number(j, NULL, f->inlined | f->after << 1 | f->signal << 2);
 		json_close(j, ']');
+		if (!page_row_end(&room))
+			break;
 	}
 	json_close(j, ']');
+	return i;
 }
 
-static void put_stacks(const struct page_tables *t, struct json *j)
+/* False: it has a frame that is not told. */
+static bool put_stack(const struct page_tables *t, const struct page_stack *s, size_t nframes, struct json *j)
 {
-	size_t i, k;
+	bool known = true;
+	size_t k;
 
+	json_open(j, NULL, '[');
+	json_number(j, NULL, s->end);
+	for (k = 0; k < s->n; k++) {
+		uint32_t frame = t->frame_of_stack[s->first + k];
+
+		known &= frame < nframes;
+		json_number(j, NULL, frame);
+	}
+	json_close(j, ']');
+	return known;
+}
+
+static size_t put_stacks(const struct page_tables *t, size_t nframes, struct json *j)
+{
+	struct page_room room;
+	size_t i, n;
+
+	page_room_begin(&room, j, PAGE_ROOM_STACKS);
 	json_open(j, "stacks", '[');
-	for (i = 0; i < t->nstacks; i++) {
-		const struct page_stack *s = &t->stack[i];
-
-		json_open(j, NULL, '[');
-		json_number(j, NULL, s->end);
-		for (k = 0; k < s->n; k++)
-			json_number(j, NULL, t->frame_of_stack[s->first + k]);
-		json_close(j, ']');
+	for (n = 0; n < t->nstacks; n++) {
+		page_row_begin(&room);
+		if (!put_stack(t, &t->stack[n], nframes, j))
+			room.left = 0;
+		if (!page_row_end(&room))
+			break;
 	}
 	json_close(j, ']');
 	json_open(j, "stack_ends", '[');
@@ -76,37 +131,44 @@ static void put_stacks(const struct page_tables *t, struct json *j)
 		json_text(j, NULL, why ? why : "");
 	}
 	json_close(j, ']');
+	return n;
 }
 
-static void put_index(struct json *j, uint32_t i)
+/* Of the @n that are told. */
+static void put_index(struct json *j, uint32_t i, size_t n)
 {
-	json_signed(j, NULL, i == PAGE_REST ? -1 : (int64_t)i);
+	json_signed(j, NULL, i < n ? (int64_t)i : -1);
 }
 
-static void put_combos(const struct page_tables *t, struct json *j)
+static void put_combos(const struct page_tables *t, const struct page_told *told, struct json *j)
 {
 	size_t i;
 
 	/* One flat list, five numbers each: parsed in no time. */
 	json_open(j, "combos", '[');
 	for (i = 0; i < t->ncombos; i++) {
-		json_number(j, NULL, t->combo[i].capture);
-		put_index(j, t->combo[i].place);
-		put_index(j, t->combo[i].thread);
-		put_index(j, t->combo[i].stack);
-		json_number(j, NULL, t->combo[i].n);
+		const struct page_combo *c = &t->combo[i];
+
+		json_number(j, NULL, c->capture);
+		put_index(j, c->place, c->capture ? told->tags : told->sites);
+		put_index(j, c->thread, told->threads);
+		put_index(j, c->stack, told->stacks);
+		json_number(j, NULL, c->n);
 	}
 	json_close(j, ']');
 }
 
-static void put_threads(const struct page_tables *t, struct json *j)
+static size_t put_threads(const struct page_tables *t, struct json *j)
 {
+	struct page_room room;
 	size_t i;
 
+	page_room_begin(&room, j, PAGE_ROOM_THREADS);
 	json_open(j, "threads", '[');
 	for (i = 0; i < t->nthreads; i++) {
 		const struct page_thread *h = &t->thread[i];
 
+		page_row_begin(&room);
 		json_open(j, NULL, '[');
 		json_signed(j, NULL, h->pid);
 		json_signed(j, NULL, h->tid);
@@ -114,114 +176,23 @@ static void put_threads(const struct page_tables *t, struct json *j)
 		json_number(j, NULL, h->accesses);
 		json_number(j, NULL, h->captures);
 		json_close(j, ']');
+		if (!page_row_end(&room))
+			break;
 	}
 	json_close(j, ']');
+	return i;
 }
 
-void page_tables_json(struct page *p, struct json *j)
+void page_tables_json(struct page *p, struct page_told *told, struct json *j)
 {
 	struct texts texts = { 0 };
-	size_t i;
 
-	put_threads(&p->tables, j);
-	put_frames(&p->tables, &texts, j);
-	put_stacks(&p->tables, j);
-	put_combos(&p->tables, j);
-	json_open(j, "texts", '[');
-	for (i = 0; i < texts.n; i++)
-		json_text(j, NULL, texts.v[i]);
-	json_close(j, ']');
+	told->threads = (uint32_t)put_threads(&p->tables, j);
+	told->frames = (uint32_t)put_texts(&p->tables, &texts, j);
+	told->frames = (uint32_t)put_frames(&p->tables, &texts, told->frames, j);
+	told->stacks = (uint32_t)put_stacks(&p->tables, told->frames, j);
+	put_combos(&p->tables, told, j);
 	j->failed |= texts.failed;
 	map64_deinit(&texts.index);
 	free(texts.v);
-}
-
-static void put_listing(struct json *j, const char *name, const struct listing *l)
-{
-	size_t i;
-
-	json_open(j, name, '{');
-	if (l->why)
-		json_text(j, "why", l->why);
-	if (l->newer)
-		json_bool(j, "newer", true);
-	json_open(j, "lines", '[');
-	for (i = 0; i < l->n; i++) {
-		json_open(j, NULL, '[');
-		if (l->v[i].ip)
-			json_hex(j, NULL, l->v[i].ip);
-		else
-			json_number(j, NULL, l->v[i].line);
-		json_text(j, NULL, l->v[i].text);
-		json_number(j, NULL, l->v[i].here);
-		json_close(j, ']');
-	}
-	json_close(j, ']');
-	json_close(j, '}');
-}
-
-static const char *syscall_text(int32_t number)
-{
-	const char *name = number >= 0 ? syscall_name(number) : NULL;
-
-	return number == -2 ? "several system calls" : name;
-}
-
-static void put_place(struct json *j, const struct site *s)
-{
-	const struct location *l = s->location;
-	const struct frame_name *real = &l->frame[l->nframes - 1];
-
-	print_json_text(j, "module", l->module);
-	if (l->module)
-		json_hex(j, "module_offset", l->module_offset);
-	print_json_text(j, "function", real->function);
-	if (real->function)
-		json_number(j, "offset", l->offset);
-	if (l->nframes > 1)
-		print_json_text(j, "inlined", l->frame[0].function);
-	print_json_text(j, "file", l->frame[0].file);
-	if (l->frame[0].line)
-		json_number(j, "line", l->frame[0].line);
-}
-
-static void put_site(struct page *p, struct json *j, const struct page_site *ps)
-{
-	const struct site *s = ps->site;
-
-	json_open(j, NULL, '{');
-	json_number(j, "watch", ps->watch);
-	json_number(j, "kind", s->kind);
-	json_bool(j, "kernel", s->origin == ORIGIN_KERNEL);
-	print_json_text(j, "syscall", syscall_text(ps->syscall));
-	json_bool(j, "after", s->after);
-	json_hex(j, "ip", s->ip);
-	print_json_text(j, "insn", s->insn);
-	put_place(j, s);
-	json_number(j, "count", s->count);
-	json_number(j, "threads", s->tids.n);
-	json_number(j, "first_ns",
-		    s->first.mono_ns > p->begin.mono_ns ? s->first.mono_ns - p->begin.mono_ns : 0);
-	json_number(j, "last_ns",
-		    s->last.mono_ns > p->begin.mono_ns ? s->last.mono_ns - p->begin.mono_ns : 0);
-	if (s->has_old)
-		json_hex(j, "old", s->old_value);
-	if (s->has_new)
-		json_hex(j, "new", s->new_value);
-	if (ps->listed) {
-		put_listing(j, "code", &ps->code);
-		if (!p->opt.no_source && s->location->frame[0].file)
-			put_listing(j, "source", &ps->source);
-	}
-	json_close(j, '}');
-}
-
-void page_sites_json(struct page *p, struct json *j)
-{
-	size_t i;
-
-	json_open(j, "sites", '[');
-	for (i = 0; i < p->nsites; i++)
-		put_site(p, j, &p->site[i]);
-	json_close(j, ']');
 }
