@@ -48,7 +48,14 @@ static bool make_folders(char *path)
 	return true;
 }
 
-/* Where it is to be, with its folder made; NULL: nowhere. */
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+/* Where it is to be, with its folder made, but no home for its user; NULL: nowhere. */
 static char *history_path(void)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -57,7 +64,7 @@ static char *history_path(void)
 
 	if (state && *state == '/')
 		n = asprintf(&path, "%s/watchctl/history", state);
-	else if (home && *home == '/')
+	else if (home && *home == '/' && is_folder(home))
 		n = asprintf(&path, "%s/.local/state/watchctl/history", home);
 	if (n < 0)
 		return NULL;
@@ -281,6 +288,7 @@ struct wc_error *repl_terminal(struct repl *r)
 	rl_attempted_completion_function = complete;
 	rl_basic_word_break_characters = " \t\n\"'";
 	rl_completer_quote_characters = "\"'";
+	rl_filename_quote_characters = " \t\n\"'\\<>#"; /* names with these are completed within quotes */
 	sigaction(SIGWINCH, &resize, NULL);
 	sigaction(SIGTSTP, &stop, NULL);
 	puts("watchctl " WATCHCTL_VERSION

@@ -57,6 +57,7 @@ struct repl {
 	char *run;		 /* the last run, as it was typed; NULL: none */
 	struct inspect *inspect; /* NULL: not asked yet */
 	struct repl_feed *feed;	 /* NULL: none */
+	uint64_t waited;	 /* events of the log that count for no wait any more */
 
 	struct repl_watch *watch;
 	size_t nwatches, watch_cap;

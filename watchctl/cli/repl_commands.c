@@ -1,11 +1,18 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/cli/colour.h"
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/repl.h"
 #include "watchctl/cli/similar.h"
+
+/* Columns of the help. */
+#define NAME_WIDTH 12
+#define OPTION_WIDTH 22
+#define PIPE_WIDTH 100
 
 static struct wc_error *quit(struct repl *r, int argc, char **argv)
 {
@@ -16,8 +23,10 @@ static struct wc_error *quit(struct repl *r, int argc, char **argv)
 static const struct option wait_options[] = {
 	{ "-t", "--time", "SECONDS", "no longer than this", COMPLETE_NOTHING, NULL },
 	{ "-n", "--count", "COUNT",
-	  "until so many more events have come; that they did not come in time is an error", COMPLETE_NOTHING,
-	  NULL },
+	  "until so many more events have come (in a script: since the last wait); that they did not come in "
+	  "time "
+	  "is an error",
+	  COMPLETE_NOTHING, NULL },
 	{ 0 },
 };
 
@@ -209,28 +218,48 @@ struct wc_error *repl_run_empty(struct repl *r)
 	return r->examine.has_next ? repl_examine(r, 1, argv) : NULL;
 }
 
-static void print_options(const struct option *o)
+/* Text that begins at column @indent, and goes on there in the next lines where @width (0: any) is full. */
+static void print_wrapped(const char *text, size_t indent, size_t width)
+{
+	size_t used = indent;
+
+	while (*text) {
+		size_t word = strcspn(text, " ");
+
+		if (width && used > indent && used + 1 + word > width) {
+			printf("\n%*s", (int)indent, "");
+			used = indent;
+		}
+		used += (size_t)printf("%s%.*s", used > indent ? " " : "", (int)word, text);
+		text += word + (text[word] == ' ');
+	}
+	putchar('\n');
+}
+
+static void print_options(const struct option *o, size_t width)
 {
 	for (; o->name; o++) {
 		char text[80];
 
 		snprintf(text, sizeof(text), "%s%s%s%s%s", o->name, o->alias ? ", " : "",
 			 o->alias ? o->alias : "", o->arg ? " " : "", o->arg ? o->arg : "");
-		if (strlen(text) > 22)
-			printf("  %s\n  %-22s  %s\n", text, "", o->help);
+		if (strlen(text) > OPTION_WIDTH)
+			printf("  %s\n  %*s  ", text, OPTION_WIDTH, "");
 		else
-			printf("  %-22s  %s\n", text, o->help);
+			printf("  %-*s  ", OPTION_WIDTH, text);
+		print_wrapped(o->help, 2 + OPTION_WIDTH + 2, width);
 	}
 }
 
-static void print_one(const struct repl_command *c)
+static void print_one(const struct repl_command *c, size_t width)
 {
 	const struct command *same = c->operand == OPERAND_CHILD ? command_find(c->name) : NULL;
 
-	printf("usage: %s%s%s\n\n%s\n", c->name, *c->args ? " " : "", c->args, c->summary);
+	printf("usage: %s%s%s\n\n", c->name, *c->args ? " " : "", c->args);
+	print_wrapped(c->summary, 0, width);
 	if (c->options || (same && same->options)) {
 		puts("\noptions:");
-		print_options(c->options ? c->options : same->options);
+		print_options(c->options ? c->options : same->options, width);
 	}
 	if (c->script)
 		printf("\nin a script: %s\n", c->script);
@@ -238,6 +267,7 @@ static void print_one(const struct repl_command *c)
 
 struct wc_error *repl_help(struct repl *r, int argc, char **argv)
 {
+	size_t width = r->interactive ? terminal_width(STDOUT_FILENO) : 0;
 	const struct repl_command *c;
 	struct wc_error *err;
 
@@ -246,14 +276,18 @@ struct wc_error *repl_help(struct repl *r, int argc, char **argv)
 	if (argc == 2) {
 		err = repl_command_find(argv[1], &c);
 		if (!err)
-			print_one(c);
+			print_one(c, width);
 		return err;
 	}
-	for (c = repl_commands; c->name; c++)
-		printf("  %-12s  %s\n", c->name, c->summary);
-	puts("\nhelp COMMAND tells more. Names may be shortened as far as they are unique; Tab completes. "
-	     "EXPR is\n"
-	     "flag, file.c:flag, server.stats.hits, table[3].state, head->next->len, *p or "
-	     "0x7ffe12345678:4.");
+	for (c = repl_commands; c->name; c++) {
+		printf("  %-*s  ", NAME_WIDTH, c->name);
+		print_wrapped(c->summary, 2 + NAME_WIDTH + 2, width);
+	}
+	putchar('\n');
+	print_wrapped(
+		"help COMMAND tells more. Names may be shortened as far as they are unique; Tab completes. "
+		"EXPR is flag, file.c:flag, server.stats.hits, table[3].state, head->next->len, *p or "
+		"0x7ffe12345678:4.",
+		0, width ? width : PIPE_WIDTH);
 	return NULL;
 }

@@ -124,9 +124,20 @@ void repl_rest(struct repl *r)
 	poll(&p, 1, WAIT_MS);
 }
 
+/*
+ * A script cannot tell whether an event comes just before or just after its wait begins, so each event counts
+ * for one wait, whenever it came. A person means those that come from now on.
+ */
+static uint64_t counted_before(const struct repl *r)
+{
+	if (!r->feed)
+		return 0;
+	return r->interactive && !r->depth ? feed_count(r->feed) : r->waited;
+}
+
 struct wc_error *repl_wait(struct repl *r, int argc, char **argv)
 {
-	uint64_t before = r->feed ? feed_count(r->feed) : 0, came;
+	uint64_t before = counted_before(r), came;
 	struct waiting w;
 	struct wc_error *err = parse(argc, argv, &w);
 
@@ -151,6 +162,7 @@ struct wc_error *repl_wait(struct repl *r, int argc, char **argv)
 	}
 	if (r->feed)
 		feed_settle(r->feed, stdout);
+	r->waited = before + (w.count && came > w.count ? w.count : came);
 	if (w.count && came < w.count && !*r->interrupted)
 		return wc_error_new(WC_EFAIL, "only %" PRIu64 " of %" PRIu64 " events have come", came,
 				    w.count);

@@ -27,7 +27,14 @@ struct shower {
 	struct repl *r;
 	unsigned int parts;
 	unsigned int width;
+	uint64_t number;
 };
+
+/* Only when the event is at hand: an error says its number itself. */
+static void put_number(const struct shower *s)
+{
+	printf("event %" PRIu64 "\n", s->number);
+}
 
 static void put_source(const struct shower *s, const struct view_frame *f)
 {
@@ -88,6 +95,7 @@ static void on_access(void *ctx, const struct view_access *a)
 	scoped(printer_freep) struct printer *p = printer_for(s);
 	struct view v;
 
+	put_number(s);
 	if (p && s->parts & PART_LINE) {
 		v = printer_view(p);
 		v.ops->access(v.ctx, a);
@@ -104,6 +112,7 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	scoped(printer_freep) struct printer *p = printer_for(s);
 	struct view v;
 
+	put_number(s);
 	if (p && s->parts & PART_LINE) {
 		v = printer_view(p);
 		v.ops->capture(v.ctx, c);
@@ -143,13 +152,9 @@ static struct wc_error *show_parts(struct repl *r, int argc, char **argv, unsign
 	struct shower s = { .r = r,
 			    .parts = parts,
 			    .width = r->interactive ? terminal_width(STDOUT_FILENO) : 0 };
-	uint64_t number;
-	struct wc_error *err = which(r, argc, argv, &number);
+	struct wc_error *err = which(r, argc, argv, &s.number);
 
-	if (err)
-		return err;
-	printf("event %" PRIu64 "\n", number);
-	return feed_again(r->feed, number, (struct view){ &ops, &s });
+	return err ? err : feed_again(r->feed, s.number, (struct view){ &ops, &s });
 }
 
 struct wc_error *repl_show(struct repl *r, int argc, char **argv)

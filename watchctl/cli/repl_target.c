@@ -18,7 +18,7 @@
 const struct option repl_attach_options[] = {
 	{ "--tags", NULL, NULL, "collect the tagged stacks that the program captures, see stackwalk(7)", 0, NULL },
 	{ "-o", "--log", "LOG", "record into the new log LOG, which stays; else the latest 256 MB are kept until the next "
-	  "session", COMPLETE_NOTHING, NULL },
+	  "session", COMPLETE_DIRECTORY, NULL },
 	WATCH_ENGINE_OPTIONS,
 	{ 0 },
 };
@@ -42,6 +42,7 @@ static void close_session(struct repl *r)
 	r->live_over = false;
 	r->pid = 0;
 	r->launched = false;
+	r->waited = 0;
 	r->examine.has_next = false;
 	repl_watches_forget_session(r);
 }
@@ -406,6 +407,7 @@ struct wc_error *repl_open(struct repl *r, int argc, char **argv)
 	while (repl_poll(r, stdout) && !*r->interrupted)
 		;
 	feed_settle(feed, stdout);
+	r->waited = feed_count(feed);
 	printf("%" PRIu64 " event%s\n", feed_count(feed), feed_count(feed) == 1 ? "" : "s");
 	return NULL;
 }
