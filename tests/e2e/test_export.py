@@ -2,6 +2,7 @@
 `watchctl export`: each format is read by a reader that knows nothing of watchctl (jq, sqlite3, Graphviz, and those in
 export_readers.py), and held to what is known without the log: the account of the program that wrote it.
 """
+import contextlib
 import csv
 import fcntl
 import io
@@ -456,13 +457,22 @@ def test_a_reader_that_goes_away_ends_it_quietly(logs):
         assert p.stderr.read() == b"" and p.wait(TIMEOUT) == 1
 
 
+def writes_below(process, folder):
+    """Whether it has written to a file there, be it one without a name."""
+    assert process.poll() is None
+    for fd in os.scandir(f"/proc/{process.pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(fd.path).startswith(str(folder)) and os.stat(fd.path).st_size:
+                return True
+    return False
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_signal_in_the_middle_leaves_nothing(logs, tmp_path, how):
     big = logs("accesslog-gen", "-n", "300000")
     p = subprocess.Popen([WATCHCTL, "export", str(big), "--to", "jsonl", "-o", str(tmp_path / "x")],
                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    time.sleep(0.4)
-    assert p.poll() is None
+    assert wait_until(lambda: writes_below(p, tmp_path), TIMEOUT)
     p.send_signal(how)
     text = p.stderr.read().decode()
     assert p.wait(TIMEOUT) == (1 if how == signal.SIGINT else -signal.SIGKILL)
@@ -516,18 +526,31 @@ def test_a_watched_program_agrees_with_every_export(victim, watch, tmp_path):
 
 # Progress
 
-def on_terminal(*args, columns=80, pause=0):
-    """(exit status, what standard error's terminal got). @pause: seconds that it is held up, soon after it began."""
+def reads_below(process, folder):
+    """Whether it has a file there open, or mapped."""
+    assert process.poll() is None, "it ended before it could be held up"
+    with contextlib.suppress(FileNotFoundError), open(f"/proc/{process.pid}/maps") as maps:
+        links = [os.readlink(fd.path) for fd in os.scandir(f"/proc/{process.pid}/fd")]
+        return str(folder) + "/" in maps.read() + " ".join(links)
+
+
+def hold_up(child):
+    """As long as it takes until there is a bar, where there is one."""
+    child.send_signal(signal.SIGSTOP)
+    time.sleep(1.1)
+    child.send_signal(signal.SIGCONT)
+
+
+def on_terminal(*args, columns=80, hold=None):
+    """(exit status, what standard error's terminal got). @hold: a log; it is held up for a second once it reads that."""
     main, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     child = subprocess.Popen([WATCHCTL, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                              stderr=terminal, env=dict(os.environ, TERM="xterm"))
     os.close(terminal)
-    if pause:
-        time.sleep(0.1)
-        child.send_signal(signal.SIGSTOP)
-        time.sleep(pause)
-        child.send_signal(signal.SIGCONT)
+    if hold:
+        assert wait_until(lambda: reads_below(child, hold), TIMEOUT)
+        hold_up(child)
     text = b""
     try:
         while more := os.read(main, 4096):
@@ -540,27 +563,29 @@ def on_terminal(*args, columns=80, pause=0):
 
 def test_a_long_export_tells_how_far_it_is(logs, tmp_path):
     big = logs("accesslog-gen", "-n", "300000")
-    status, text = on_terminal("export", big, "--to", "jsonl", "-o", tmp_path / "x", pause=1)
+    status, text = on_terminal("export", big, "--to", "jsonl", "-o", tmp_path / "x", hold=big)
     assert status == 0
     shares = [int(m) for m in re.findall(r"\rexporting the log +(\d+) % \[", text)]
     assert len(shares) > 1 and shares == sorted(shares) and text.endswith("\r\x1b[K")
     assert all(len(line.split("\x1b[K")[0]) < 80 for line in text.split("\r"))
 
 
-def test_a_short_one_and_one_without_a_terminal_are_silent(logs, plain, tmp_path):
-    assert on_terminal("export", plain, "--to", "jsonl", "-o", tmp_path / "x") == (0, "")
-    big = logs("accesslog-gen", "-n", "300000")
-    r = subprocess.run([WATCHCTL, "export", str(big), "--to", "jsonl", "-o", tmp_path / "y"], capture_output=True,
-                       timeout=TIMEOUT)
-    assert r.returncode == 0 and r.stderr == b""
+def test_a_short_one_and_one_without_a_terminal_are_silent(logs, tmp_path):
+    short, big = logs("accesslog-gen", "-n", "50"), logs("accesslog-gen", "-n", "100000")
+    assert on_terminal("export", short, "--to", "jsonl", "-o", tmp_path / "x") == (0, "")
+    p = subprocess.Popen([WATCHCTL, "export", str(big), "--to", "jsonl", "-o", str(tmp_path / "y")],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert wait_until(lambda: reads_below(p, big), TIMEOUT)
+    hold_up(p)
+    assert p.stderr.read() == b"" and p.wait(TIMEOUT) == 0
 
 
 def test_a_long_diff_and_a_long_symbolize_tell_how_far_they_are(logs):
     a, b = logs("steplog-gen", "-n", "1000000", "-s", "1"), logs("steplog-gen", "-n", "1000000", "-s", "2")
-    status, text = on_terminal("diff", a, b, pause=1)
+    status, text = on_terminal("diff", a, b, hold=a)
     assert status == 0 and re.search(r"\r(reading the logs|comparing the calls) +\d+ % \[", text), text
     assert text.endswith("\r\x1b[K")
-    status, text = on_terminal("symbolize", "--dry-run", a, pause=1)
+    status, text = on_terminal("symbolize", "--dry-run", a, hold=a)
     assert status == 0 and re.search(r"\rreading the log( again)? +\d+ % \[", text), text
     assert text.endswith("\r\x1b[K")
-    assert on_terminal("diff", "-q", a, b, pause=1) == (0, "")
+    assert on_terminal("diff", "-q", a, b, hold=a) == (0, "")

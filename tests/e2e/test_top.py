@@ -60,7 +60,7 @@ class Terminal:
     def text(self):
         return "\n".join(self.screen.display)
 
-    def sees(self, pattern, seconds=20):
+    def sees(self, pattern, seconds=TIMEOUT):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if re.search(pattern, self.text(), re.M):
@@ -71,7 +71,7 @@ class Terminal:
                 break
         raise AssertionError(f"{self.process.poll()}: no {pattern!r} on the screen:\n{self.text()}")
 
-    def sees_no(self, pattern, seconds=5):
+    def sees_no(self, pattern, seconds=TIMEOUT):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if not re.search(pattern, self.text(), re.M):
@@ -87,10 +87,17 @@ class Terminal:
         return {(kind, watch, site.split("+")[0]): int(count.replace(",", ""))
                 for count, kind, watch, site in ROW.findall(self.text())}
 
+    def shows(self, rows, seconds=TIMEOUT):
+        """A picture may come in several pieces: until it is whole."""
+        end = time.monotonic() + seconds
+        while self.rows() != rows and time.monotonic() < end:
+            self.pump(0.1)
+        assert self.rows() == rows, self.text()
+
     def order(self):
         return [m[3] for m in ROW.findall(self.text())]
 
-    def ended(self, seconds=20):
+    def ended(self, seconds=TIMEOUT):
         end = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < end:
             self.pump(0.05)
@@ -160,7 +167,7 @@ def test_counts_are_the_victims_own(top, build, tmp_path):
     t.sees("ENDED: the process has ended")
     own = account(out.read_text())
     assert own["bump"] == 3000
-    assert t.rows() == expected(own)
+    t.shows(expected(own))
     total = 2 * own["bump"] + own["peek"] + own["set_state"] + own["only_once"]
     t.sees(rf"{total:,} accesses, .* 0 lost, 5 sites")
     t.press("q")
@@ -175,7 +182,7 @@ def test_a_log_shows_the_same(top, recorded):
     log, own = recorded
     t = top(log)
     t.sees("ENDED")
-    assert t.rows() == expected(own)
+    t.shows(expected(own))
     t.press("q")
     assert t.ended() == 0
 
@@ -184,14 +191,15 @@ def test_a_log_that_is_being_recorded_is_followed(top, build, tmp_path):
     log = tmp_path / "log"
     recorder = subprocess.Popen([WATCHCTL, *WATCHES, "-o", log, "--output", "/dev/null", "--", build("sites"), "2", "1000",
                                  "2000"], stdout=subprocess.PIPE, text=True)
-    assert wait_until((log / "metadata").exists)
+    assert wait_until(lambda: list(log.glob("events*")), TIMEOUT)
     t = top(log)
     t.sees("RECORDING")
     first = t.rows()
-    t.sees("ENDED", seconds=40)
+    t.sees("ENDED")
     own = account(recorder.communicate(timeout=TIMEOUT)[0])
-    assert t.rows() == expected(own)
+    t.shows(expected(own))
     assert first != t.rows()
+    assert "not whole" not in t.text() and "not read" not in t.text()
 
 
 def test_an_attached_program_is_left_as_it_was(top, victim, before_and_after):
@@ -232,10 +240,10 @@ def test_the_filter_finds_functions_watches_and_values(top, recorded):
     t.sees("set_state")
     t.press("/PEEK").sees("filter: PEEK")
     t.sees_no("set_state")
-    assert set(t.rows()) == {("read", "counter", "peek")}
+    t.shows({("read", "counter", "peek"): recorded[1]["peek"]})
     t.press("\x7f" * 4 + "closed").sees("filter: closed")
     t.sees_no("peek")
-    assert set(t.rows()) == {("write", "state", "only_once")}
+    t.shows({("write", "state", "only_once"): 1})
     t.press("\r").sees("filter closed")
     t.press("\x1b").sees("peek")
     t.press("/zzz").sees("none of the 5 sites passes")
@@ -261,11 +269,13 @@ def test_frozen_stands_still_while_counting_goes_on(top, victim):
     t = top("-p", v.pid, *WATCHES)
     t.sees(r"\bbump\+")
     t.press("f").sees(r"FROZEN for [\d.]+ s, [1-9][\d,]* accesses since")
+    t.pump(1)  # the rest of the picture
     held = t.rows()
     t.pump(1.5)
     assert t.rows() == held
     t.press(" ").sees("RECORDING")
-    assert wait_until(lambda: t.pump(0.1) or t.rows() != held)
+    key = ("write", "counter", "bump")
+    assert wait_until(lambda: t.pump(0.1) or t.rows().get(key, 0) > held[key], TIMEOUT)
     assert t.rows()[("write", "counter", "bump")] > held[("write", "counter", "bump")]
 
 
@@ -324,6 +334,7 @@ def test_any_size_shows_count_and_site(top, recorded, rows, columns):
     t.sees(r"^\s*COUNTv")
     if columns >= 120:
         t.sees(r"sites\.c:\d+")
+    t.sees(r"^ Enter site .*/ filter .*\? help")  # what helps on, at any width
     t.press("\r").sees("STACKS" if rows > 10 else "at bump")
     t.press("qq")
     assert t.ended() == 0
@@ -391,11 +402,12 @@ def test_json_of_a_running_program_comes_each_delay(build, hardware):
                            build("sites"), "1", "1000"], capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stderr
     tops = [o for o in map(json.loads, done.stdout.splitlines()) if o["type"] == "top"]
-    assert 4 <= len(tops) <= 9
+    os.kill(tops[-1]["pid"], signal.SIGKILL)  # it lives on
+    assert 2 <= len(tops) <= 9  # a busy machine may make them fewer, nothing more
     counts = [o["count"] for o in tops]
     assert counts == sorted(counts) and counts[-1] > counts[0]
     assert tops[-1]["end"] == "the time is over"
-    assert tops[-1]["elapsed_ns"] == pytest.approx(2e9, rel=0.3)
+    assert tops[-1]["elapsed_ns"] >= 1.9e9
 
 
 @pytest.mark.parametrize("env, colours", [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "vt100"}, False)])
@@ -438,6 +450,28 @@ def test_killed_it_leaves_terminal_and_victim(top, victim, sig, status):
     assert set(account(v.process.communicate(timeout=TIMEOUT)[0])) == {"bump", "set_state", "peek", "only_once"}
 
 
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return [int(child) for child in f.read().split()]
+
+
+def test_that_its_session_was_killed_is_said_and_what_was_counted_stays(top, victim):
+    v = victim("sites", 2, 2000)
+    t = top("-p", v.pid, *WATCHES, columns=120)
+    t.sees(r"\bbump\+")
+    (session,) = children(t.process.pid)
+    os.kill(session, signal.SIGKILL)
+    t.sees(rf"ENDED: the session's process {session} was killed by signal 9")
+    assert t.rows()[("write", "counter", "bump")] > 0
+    # A handler that does nothing stays, see watchctl-list(1); no register does.
+    assert wait_until(lambda: '"used":0' in subprocess.run([WATCHCTL, "list", "-p", str(v.pid), "--json"], timeout=TIMEOUT,
+                                                           capture_output=True, text=True).stdout, TIMEOUT)
+    assert v.alive()
+    t.press("q")
+    assert t.ended() == 1
+    assert t.as_before()
+
+
 def test_when_the_terminal_goes_the_session_ends(top, victim):
     v = victim("sites", 2, 2000)
     t = top("-p", v.pid, *WATCHES)
@@ -445,7 +479,7 @@ def test_when_the_terminal_goes_the_session_ends(top, victim):
     os.close(t.slave)
     os.close(t.master)
     t.master = t.slave = None
-    t.process.wait(timeout=20)
+    t.process.wait(timeout=TIMEOUT)
     assert wait_until(lambda: unwatched(v.pid)), "the watch stays"
     assert v.alive()
 
@@ -469,8 +503,7 @@ def test_stopped_it_gives_the_terminal_back_and_goes_on(top, victim):
     v = victim("sites", 2, 2000)
     t = top("-p", v.pid, *WATCHES, through=(sys.executable, "-c", SHELL))
     t.sees(r"\bbump\+")
-    with open(f"/proc/{t.process.pid}/task/{t.process.pid}/children") as f:
-        pid = int(f.read())
+    (pid,) = children(t.process.pid)
     t.press("\x1a")
 
     def stopped():
@@ -544,7 +577,7 @@ def test_what_a_ring_dropped_unread_is_said(top, victim, tmp_path):
     log = tmp_path / "ring"
     recorder = subprocess.Popen([WATCHCTL, "record", "-p", str(v.pid), "-v", "counter", "-rw", "-o", str(log), "--ring",
                                  "1M"], stdout=subprocess.DEVNULL)
-    assert wait_until((log / "metadata").exists)
+    assert wait_until(lambda: list(log.glob("events*")), TIMEOUT)
     t = top(log, columns=120)
     t.sees(r"\bbump\b")
     t.process.send_signal(signal.SIGSTOP)

@@ -80,6 +80,8 @@ static struct wc_error *run(int argc, char **argv)
 			print_option(o->alias, o);
 	}
 	printf("--help\tnone\t\tprint this command's help\n");
+	if (one == &cmd_watch)
+		printf("--version\tnone\t\tprint the version\n");
 	return NULL;
 }
 

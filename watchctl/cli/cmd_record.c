@@ -29,7 +29,7 @@ static const struct option options[] = {
 	WATCH_EXPR_OPTION,
 	WATCH_FILTER_OPTIONS,
 	WATCH_LIMIT_OPTIONS,
-	{ "-o", "--log", "LOG", "record into the new log LOG", COMPLETE_NOTHING, NULL },
+	{ "-o", "--log", "LOG", "record into the new log LOG", COMPLETE_DIRECTORY, NULL },
 	{ "--ring", NULL, "SIZE",
 	  "keep the log at or below SIZE (1M and more), the oldest goes first (default: 1G, or none with "
 	  "--keep)",

@@ -23,7 +23,7 @@ static const struct option options[] = {
 	WATCH_FILTER_OPTIONS,
 	WATCH_LIMIT_OPTIONS,
 	{ "-o", "--log", "LOG", "record into the new log LOG; accesses and captures are then not printed",
-	  COMPLETE_NOTHING, NULL },
+	  COMPLETE_DIRECTORY, NULL },
 	{ "--echo", NULL, NULL, "with -o: print them all the same", 0, NULL },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,

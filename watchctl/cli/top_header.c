@@ -8,6 +8,7 @@
 #include "watchctl/view/utf8.h"
 
 #define WATCH_LINES 4
+#define KEY_TEXTS 3 /* the longest that fits is shown */
 #define REMARK_MAX (SITE_STATS_NOTE + TOP_WORD + 16)
 
 /* The text ends at the last column; nothing of it is drawn over what ends at @from. */
@@ -119,7 +120,8 @@ static const char *access_text(uint32_t access)
 	}
 }
 
-/* "int, reads and writes where new==0, handler engine, 5 of 5 threads" */
+/* "reads and writes where new==0, armed on 5 of 5 threads, int, handler engine": what matters most comes
+ * first, because a narrow screen cuts the end. */
 static void watch_text(const struct watch_event *e, char *buf, size_t cap)
 {
 	char type[80] = "", filter[120] = "", engine[24] = "";
@@ -129,9 +131,9 @@ static void watch_text(const struct watch_event *e, char *buf, size_t cap)
 	if (e->filter)
 		utf8_clean(e->filter, filter, sizeof(filter));
 	utf8_clean(e->engine ? e->engine : "?", engine, sizeof(engine));
-	snprintf(buf, cap, "%s%s%s%s%s, %s engine, armed on %u of %u %s", type, *type ? ", " : "",
-		 access_text(e->access), *filter ? " where " : "", filter, engine, e->threads_armed,
-		 e->threads, top_plural(e->threads, "thread", "threads"));
+	snprintf(buf, cap, "%s%s%s, armed on %u of %u %s%s%s, %s engine", access_text(e->access),
+		 *filter ? " where " : "", filter, e->threads_armed, e->threads,
+		 top_plural(e->threads, "thread", "threads"), *type ? ", " : "", type, engine);
 }
 
 static void draw_watch(const struct top *t, size_t i, int row, int columns)
@@ -224,17 +226,23 @@ static void where_text(const struct top *t, char *buf, size_t cap)
 
 static void draw_keys(const struct top *t, int row, int columns)
 {
-	static const char *const keys[] = {
-		[TOP_LIST] = " Enter site  s sort  r reverse  / filter  f freeze  w watch  ? help  q quit",
-		[TOP_SITE] = " Esc back  arrows scroll  t turn the tree  f freeze  ? help",
-		[TOP_HELP] = " Esc back",
+	static const char *const keys[][KEY_TEXTS] = {
+		[TOP_LIST] = { " Enter site  s sort  r reverse  / filter  f freeze  w watch  ? help  q quit",
+			       " Enter site  s sort  / filter  f freeze  ? help  q quit",
+			       " Enter site  / filter  ? help" },
+		[TOP_SITE] = { " Esc back  arrows scroll  t turn the tree  f freeze  ? help",
+			       " Esc back  t turn the tree  ? help", " Esc back  ? help" },
+		[TOP_HELP] = { " Esc back", " Esc back", " Esc back" },
 	};
 	char text[80];
-	int used;
+	int used, i;
 
-	top_screen_fill(row, 0, columns, TOP_BAR);
-	used = top_screen_put(row, 0, columns, TOP_BAR, keys[t->page]);
 	where_text(t, text, sizeof(text));
+	used = top_screen_columns(text);
+	for (i = 0; i + 1 < KEY_TEXTS && top_screen_columns(keys[t->page][i]) + used >= columns; i++)
+		;
+	top_screen_fill(row, 0, columns, TOP_BAR);
+	used = top_screen_put(row, 0, columns, TOP_BAR, keys[t->page][i]);
 	put_right(row, used, columns, TOP_BAR, text);
 }
 

@@ -18,7 +18,7 @@ static const char *const help[] = {
 	"            source or last value",
 	"  w         only the next watch; after the last one, all",
 	"  f, Space  freeze what is shown, while counting goes on; again: go on",
-	"  t         a site's stacks from the outermost caller in, or from the access out",
+	"  t         turn a site's stacks: outermost caller first, or the access first",
 	"  ?         this help",
 	"",
 	"COUNT     accesses since the recording began",
