@@ -1,5 +1,5 @@
 # bash completion for watchctl. What can be completed is asked from the program: `watchctl __complete`.
-# shellcheck shell=bash disable=SC2207 # candidates are single words
+# shellcheck shell=bash disable=SC2207 # candidates are single words, but for names of files
 
 # The process or program that the line is about, as `watchctl __complete --variables` wants it, in _watchctl_target.
 _watchctl_find_target()
@@ -49,8 +49,9 @@ _watchctl_argument() # HOW WORDS CURRENT
 {
 	case $1 in
 	words) COMPREPLY=($(compgen -W "$2" -- "$3")) ;;
-	file) COMPREPLY=($(compgen -f -- "$3")) ;;
-	directory) COMPREPLY=($(compgen -d -- "$3")) ;;
+	# Names of files may have blanks in them.
+	file) mapfile -t COMPREPLY < <(compgen -f -- "$3") ;;
+	directory) mapfile -t COMPREPLY < <(compgen -d -- "$3") ;;
 	pid) COMPREPLY=($(compgen -W "$(ps -A -o pid= 2>/dev/null)" -- "$3")) ;;
 	program) COMPREPLY=($(compgen -c -- "$3")) ;;
 	command) COMPREPLY=($(compgen -W "$(watchctl __complete 2>/dev/null | cut -f1)" -- "$3")) ;;

@@ -121,7 +121,8 @@ def events(text):
 
 
 def on_exited(event):
-    gdb.write(WATCHES.process_ended())
+    """The end of the process, or of debugging it: gdb calls both so."""
+    gdb.write(WATCHES.process_ended() + WATCHES.still_armed())
 
 
 gdb.events.exited.connect(on_exited)

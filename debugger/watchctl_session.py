@@ -9,6 +9,7 @@ take for its own: the ring engine needs neither. The kernel records, and the pro
     watchctl-events [N] [report's options]    each access with its stack
 """
 import atexit
+import contextlib
 import glob
 import json
 import os
@@ -22,6 +23,7 @@ import threading
 HERE = os.path.dirname(os.path.abspath(__file__))
 START_S = 60
 END_S = 10
+EXIT_NO_REGISTER = 6
 
 # Ends watchctl when the debugger is gone, however it went: then nobody holds the other end of the pipe, descriptor 3.
 # The shell makes a command in the background deaf to SIGINT, not to SIGTERM.
@@ -39,8 +41,17 @@ exit "$status"
 """
 
 
+# Removes the logs when the debugger and the last watchctl are gone, however they went: neither runs its own code when killed,
+# and LLDB's Python does not even at a normal end. Both hold the other end of its input.
+CLEANER = 'cat >/dev/null; rm -rf -- "$1"'
+
+
 class Trouble(Exception):
     """A sentence for the user."""
+
+
+class NoRegister(Trouble):
+    pass
 
 
 def program():
@@ -96,43 +107,68 @@ def run(*args):
     return done.stdout
 
 
+def is_alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as f:
+            return f.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Scratch:
+    """A folder for the logs that are not kept: see CLEANER."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="watchctl-")
+        self.cleaner = subprocess.Popen(["sh", "-c", CLEANER, "watchctl-cleaner", self.folder], stdin=subprocess.PIPE,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.life = self.cleaner.stdin.fileno()
+        self.logs = 0
+
+    def new_log(self):
+        self.logs += 1
+        return os.path.join(self.folder, "log-%d" % self.logs)
+
+    def close(self):
+        self.cleaner.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.cleaner.wait(END_S)
+
+
 class Watch:
     """A watchctl at work. @where: (address, size) as the debugger has it; size None: told by an option."""
 
-    def __init__(self, number, pid, expr, where, options):
-        self.number, self.expr, self.summary = number, expr, None
-        self.frame_left = False
+    def __init__(self, number, pid, expr, where, options, scratch):
+        self.number, self.pid, self.expr, self.summary = number, pid, expr, None
+        self.frame_left, self.life = False, scratch.life
         log, options = take_log(options)
         check_options(options)
-        self.scratch = None if log else tempfile.mkdtemp(prefix="watchctl-")
-        self.log = log or os.path.join(self.scratch, "log")
-        try:
-            self.start(pid, expr, where, options)
-        except Exception:
-            self.forget()
-            raise
+        self.log = log or scratch.new_log()
+        self.start(expr, where, options)
 
-    def start(self, pid, expr, where, options):
+    def start(self, expr, where, options):
         """By name, so that the log knows name and type, where that means what the debugger means by it."""
         if re.fullmatch(r"[A-Za-z_][\w.>\[\]:-]*", expr):
-            armed = self.launch(pid, [expr, *options], may_fail=True)
+            armed = self.launch([expr, *options], may_fail=True)
             if armed and self.is_at(armed, where):
                 return self.tell(armed)
             self.stop()
+            if armed:  # another variable of that name: so this is our log, and of no use
+                shutil.rmtree(self.log)
         address = ["0x%x" % where[0]]
         if where[1] and not {"-s", "--size", "-x", "--execute"} & set(options):
             address += ["-s", str(where[1])]
-        return self.tell(self.launch(pid, address + options))
+        return self.tell(self.launch(address + options))
 
     def is_at(self, armed, where):
         return int(armed["addr"], 16) == where[0]
 
-    def launch(self, pid, words, may_fail=False):
+    def launch(self, words, may_fail=False):
         """Until it is armed; the object that says so, or None if it ended and may."""
-        command = [program(), "-p", str(pid), "-v", *words, "--engine", "ring", "-o", self.log, "-q", "--json"]
+        command = [program(), "-p", str(self.pid), "-v", *words, "--engine", "ring", "-o", self.log, "-q", "--json"]
         self.process = subprocess.Popen(["sh", "-c", KEEPER, "watchctl-keeper", *command], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        start_new_session=True)
+                                        start_new_session=True, pass_fds=[self.life])
         self.is_armed, self.armed, self.summary, self.said = threading.Event(), None, None, ""
         self.readers = [threading.Thread(target=self.read_objects, daemon=True),
                         threading.Thread(target=self.read_words, daemon=True)]
@@ -145,7 +181,8 @@ class Watch:
             self.stop()
             if may_fail:
                 return None
-            raise Trouble(re.sub(r"^watchctl: ", "", self.said.strip()) or "watchctl ended without a word")
+            words = re.sub(r"^watchctl: ", "", self.said.strip()) or "watchctl ended without a word"
+            raise NoRegister(words) if self.process.returncode == EXIT_NO_REGISTER else Trouble(words)
         return self.armed
 
     def read_objects(self):
@@ -163,8 +200,10 @@ class Watch:
 
     def tell(self, armed):
         kinds = {"w": "writes", "r": "reads", "rw": "reads and writes", "x": "executions"}
-        self.title = "watch %d: %s, %d bytes at %s, %s" % (
-            self.number, self.expr, armed["size"], armed["addr"], kinds.get(armed["access"], armed["access"]))
+        size = "%d byte%s " % (armed["size"], "s" if armed["size"] != 1 else "")
+        self.title = "watch %d: %s, %sat %s, %s" % (
+            self.number, self.expr, size if armed["access"] != "x" else "", armed["addr"],
+            kinds.get(armed["access"], armed["access"]))
         self.threads = "armed on %d of %d threads" % (armed["threads_armed"], armed["threads"])
         return self
 
@@ -198,20 +237,24 @@ class Watch:
             return "armed"
         return "ended, the frame that it belonged to was left" if self.frame_left else "ended"
 
-    def forget(self):
-        if self.scratch:
-            shutil.rmtree(self.scratch, ignore_errors=True)
-
 
 class Watches:
     """Those of one debugger. Each method returns what is to be printed; Trouble says what is wrong."""
 
     def __init__(self):
-        self.all = []
+        self.all, self.scratch = [], None
         atexit.register(self.close)
 
     def arm(self, pid, expr, where, options):
-        watch = Watch(len(self.all) + 1, pid, expr, where, options)
+        if not self.scratch:
+            self.scratch = Scratch()
+        try:
+            watch = Watch(len(self.all) + 1, pid, expr, where, options, self.scratch)
+        except NoRegister as e:
+            armed = ["%d (%s)" % (w.number, w.expr) for w in self.all if w.pid == pid and w.is_running()]
+            if not armed:
+                raise
+            raise Trouble("%s\narmed from here: %s; watchctl-disarm N frees what one takes" % (e, ", ".join(armed))) from e
         self.all.append(watch)
         return watch
 
@@ -239,11 +282,17 @@ class Watches:
 
     def sites(self, text):
         watches, rest = self.chosen(shlex.split(text))
-        return "".join("%s (%s)\n%s" % (w.title, w.state(), self.report(w, "--sites", *rest)) for w in watches)
+        return self.told(watches, rest, "--sites")
 
     def events(self, text):
         watches, rest = self.chosen(shlex.split(text))
-        return "".join("%s (%s)\n%s" % (w.title, w.state(), self.report(w, *rest)) for w in watches)
+        return self.told(watches, rest)
+
+    def told(self, watches, options, *more):
+        """Titles are not for readers of JSON."""
+        if "--json" in options:
+            return "".join(self.report(w, *more, *options) for w in watches)
+        return "\n".join("%s (%s)\n%s" % (w.title, w.state(), self.report(w, *more, *options)) for w in watches)
 
     def report(self, watch, *options):
         if not watch.is_running():
@@ -254,13 +303,21 @@ class Watches:
         """What is to be said of the watches that ended with it."""
         said = []
         for watch in self.all:
+            if watch.is_running() and is_alive(watch.pid):
+                continue  # detached from
             if watch.summary is None and watch.armed:
                 watch.wait()
                 said.append("%s\n    ended with the process; %s\n" % (watch.title, watch.balance()))
         return "".join(said)
 
+    def still_armed(self):
+        return "".join("%s\n    still armed, until watchctl-disarm or the end of the debugger\n" % w.title
+                       for w in self.all if w.is_running())
+
     def close(self):
         for watch in self.all:
             watch.stop()
-            watch.forget()
         self.all = []
+        if self.scratch:
+            self.scratch.close()
+            self.scratch = None

@@ -4,7 +4,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -168,13 +167,74 @@ def test_when_the_debugger_is_killed_the_watch_ends_and_the_program_lives(debugg
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(),
                                  start_new_session=True)
     try:
-        assert wait_until(lambda: watchers(pid), TIMEOUT)
-        time.sleep(0.5)
+        said = ""
+        while ", log " not in said:  # until it is armed
+            line = debugging.stdout.readline()
+            assert line, said
+            said += line
+        assert watchers(pid)
         os.killpg(debugging.pid, signal.SIGKILL)
         assert wait_until(lambda: not watchers(pid), TIMEOUT)
         assert program.poll() is None
+        folder = next(iter(logs_of(said)))
+        assert wait_until(lambda: not os.path.exists(folder), TIMEOUT)
     finally:
         program.kill()
         debugging.wait()
         debugging.stdout.close()
+        program.communicate()
+
+
+def logs_of(said):
+    """The folders that logs were put into."""
+    return set(re.findall(r", log (/\S+/watchctl-[^/]+)/log-\d+$", said, re.M))
+
+
+def test_the_logs_go_with_the_debugger(debugger, armed):
+    said = session(debugger, armed, *debugger.stop_in_work, "watchctl-arm total", "watchctl-arm table[1].state", "continue")
+    folders = logs_of(said)
+    assert len(folders) == 1
+    assert wait_until(lambda: not os.path.exists(next(iter(folders))), TIMEOUT)
+
+
+def test_a_local_variable_hides_a_global_of_its_name(debugger, tmp_path):
+    """By its name, watchctl would find the global one."""
+    source, program = tmp_path / "hide.c", tmp_path / "hide"
+    source.write_text("int n = 1;\n__attribute__((noinline)) int work(void)\n{\n\tvolatile int n = 0;\n\tint i;\n"
+                      "\tfor (i = 0; i < 7; i++)\n\t\tn += i;\n\treturn n;\n}\n"
+                      "int main(void)\n{\n\tn = work();\n\tn = 0;\n\treturn n;\n}\n")
+    subprocess.run(["gcc", "-O0", "-g", "-o", program, source], check=True, timeout=TIMEOUT)
+    said = session(debugger, str(program), *debugger.stop_in_work, "watchctl-arm n", "continue", "watchctl-sites")
+    address = re.search(r"watch 1: n, 4 bytes at (0x[0-9a-f]+), writes", said)[1]
+    # With or without its initialization: see above.
+    assert recorded(said, address) in (7, 8)
+    assert "hide.c:7" in said and "hide.c:12" not in said
+
+
+def test_when_no_register_is_left_it_says_what_would_free_one(debugger, armed):
+    said = session(debugger, armed, *debugger.stop_in_work, "watchctl-arm table", "watchctl-arm total")
+    assert re.search(r"^watch 1: table, 32 bytes", said, re.M), said
+    assert "armed from here: 1 (table); watchctl-disarm" in said
+
+
+def test_json_of_a_watch_is_nothing_but_objects(debugger, armed):
+    said = session(debugger, armed, *debugger.stop_in_work, "watchctl-arm total", "continue", "watchctl-sites --json")
+    objects = said[said.index('{"type"'):].splitlines()
+    assert any('"type":"site"' in o for o in objects)
+    assert "watch 1: " not in said[said.index('{"type"'):]
+
+
+def test_what_is_detached_from_stays_armed_until_it_is_disarmed(debugger, armed):
+    program = subprocess.Popen([armed, "60"], stdout=subprocess.PIPE, text=True)
+    try:
+        pid = int(program.stdout.readline().split()[1])
+        stay = "shell sleep 3" if debugger is Gdb else "script import time; time.sleep(3)"
+        done = subprocess.run(debugger.line(armed, ["watchctl-arm total", "detach", stay, "watchctl-disarm 1"], pid),
+                              capture_output=True, text=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL, env=environment())
+        said = done.stdout + done.stderr
+        found = re.search(r"disarmed; (\d+) accesses counted by the CPU: (\d+) recorded, 0 lost", said)
+        assert found and found[1] == found[2] and int(found[1]) > 0, said
+        assert "ended with the process" not in said and program.poll() is None
+    finally:
+        program.kill()
         program.communicate()

@@ -89,6 +89,29 @@ def test_variables_and_functions_of_a_program_behind_the_cursor(shell, armed):
     assert typed(f"watchctl -v total --caller  -- {armed}{left}scr\t")[4] == "scribble"
 
 
+def test_a_log_with_a_blank_in_its_name(shell, tmp_path):
+    (tmp_path / "incident one.log").mkdir()
+    (tmp_path / "other.txt").write_text("")
+    assert typed("watchctl report inc\t", tmp_path) == ["watchctl", "report", "incident one.log/"]
+    # Of files, only folders are logs.
+    assert typed("watchctl report oth\t", tmp_path)[-1] == "oth"
+
+
+@pytest.mark.parametrize("keys, last", [
+    ("watchctl snap\t", "snapshot"), ("watchctl rec\t", "record"), ("watchctl exp\t", "export"), ("watchctl to\t", "top"),
+    ("watchctl repl --kee\t", "--keep-going"), ("watchctl record --unb\t", "--unbounded"), ("watchctl top --del\t", "--delay"),
+    ("watchctl export x --to spee\t", "speedscope"), ("watchctl record --on-trigger sn\t", "snapshot"),
+    ("watchctl snapshot --la\t", "--last"),
+])
+def test_every_kind_of_word_is_completed(shell, keys, last):
+    assert typed(keys)[-1] == last
+
+
+def test_variables_and_functions_for_the_recorder_and_the_live_view(shell, process):
+    assert typed(f"watchctl record -p {process} -v total_w\t")[-1] == "total_writes"
+    assert typed(f"watchctl top -p {process} -v total --not-caller scr\t")[-1] == "scribble"
+
+
 def test_without_a_process_or_one_that_is_gone_nothing_is_said(shell, process):
     assert typed("watchctl -v total_w\t") == ["watchctl", "-v", "total_w"]
     assert typed("watchctl -p 4194303 -v total_w\t")[-1] == "total_w"

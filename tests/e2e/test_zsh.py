@@ -1,30 +1,44 @@
 """zsh's completion, in a zsh on a terminal of its own."""
 import os
+import pty
 import re
+import select
 import shutil
 import subprocess
+import time
 
 import pytest
-from conftest import ROOT, WATCHCTL
+from conftest import ROOT, TIMEOUT, WATCHCTL
 
-SCRIPT = r"""
-zmodload zsh/zpty
-zpty -b shell zsh -f -i
-zpty -w shell "fpath=(%(completion)s \$fpath); path=(%(bin)s \$path); autoload -U compinit; compinit -u -D"
-sleep 1
-zpty -n -w shell $'%(keys)s'
-for i in {1..30}; do
-	sleep 0.1
-	while zpty -r -t shell chunk; do print -rn -- "$chunk"; done
-done
-"""
+def read_until(fd, pattern, seconds=TIMEOUT):
+    """What is shown on the terminal until then, without what moves the cursor."""
+    said, stop = "", time.monotonic() + seconds
+    while time.monotonic() < stop:
+        if select.select([fd], [], [], 0.1)[0]:
+            said += os.read(fd, 65536).decode(errors="replace")
+        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|[\x08\r]", "", said)
+        if re.search(pattern, shown):
+            return shown
+    pytest.fail(f"{pattern} was not shown, but: {shown}")
 
 
-def complete(keys):
-    """What the terminal shows after @keys."""
-    script = SCRIPT % {"completion": ROOT / "completion", "bin": os.path.dirname(WATCHCTL), "keys": keys}
-    out = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True, timeout=60).stdout
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[\x08\r]", "", out)
+def complete(keys, pattern):
+    """Types @keys, and waits until the terminal shows @pattern."""
+    master, slave = pty.openpty()
+    env = dict(os.environ, PATH=os.path.dirname(WATCHCTL) + ":" + os.environ["PATH"], TERM="xterm", PS1="ready> ", LC_ALL="C.UTF-8",
+               HISTFILE="/dev/null")
+    zsh = subprocess.Popen(["zsh", "-f", "-i"], stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=env)
+    os.close(slave)
+    try:
+        read_until(master, "ready> ")
+        os.write(master, f"fpath=({ROOT}/completion $fpath); autoload -U compinit; compinit -u -D; print S''ET\n".encode())
+        read_until(master, r"(?s)\nSET\s.*ready> ")
+        os.write(master, keys.encode())
+        return read_until(master, pattern)
+    finally:
+        zsh.kill()
+        zsh.wait()
+        os.close(master)
 
 
 @pytest.fixture(autouse=True)
@@ -34,20 +48,29 @@ def zsh():
 
 
 def test_commands_and_options_are_completed():
-    assert re.search(r"watchctl diff\s+--save-masks", complete(r"watchctl dif\t--save\t"))
+    complete("watchctl dif\t--save\t", r"watchctl diff\s+--save-masks")
+
+
+@pytest.mark.parametrize("keys, line", [
+    ("watchctl record --unbo\t", "watchctl record --unbounded"), ("watchctl snaps\t--la\t", r"watchctl snapshot\s+--last"),
+    ("watchctl top --dela\t", "watchctl top --delay"), ("watchctl repl --keep\t", "watchctl repl --keep-going"),
+    ("watchctl export x --to spee\t", "watchctl export x --to speedscope"),
+])
+def test_every_command_is_completed(keys, line):
+    complete(keys, line)
 
 
 def test_values_of_options_are_offered():
-    shown = complete(r"watchctl step --mover \t\t")
-    assert "lldb" in shown and "ptrace" in shown
+    complete("watchctl step --mover \t\t", r"(?s)lldb.*ptrace|ptrace.*lldb")
 
 
 def test_variables_of_the_program_behind_the_dashes_are_completed(build):
     program = build("hammer")
     names = subprocess.run([WATCHCTL, "__complete", "--variables", "", program], capture_output=True, text=True,
-                           timeout=60).stdout.split()
+                           timeout=TIMEOUT).stdout.split()
     name = max(names, key=len)
     assert sum(n.startswith(name[:-1]) for n in names) == 1
-    left = r"\e[D" * len(" -- " + program)
-    shown = complete(f"watchctl -v {name[:-1]} -- {program}{left}" + r"\t\Caprint -r -- \C-e\n")
-    assert f"\nwatchctl -v {name} -- {program}\n" in shown
+    left = "\x1b[D" * len(" -- " + program)
+    # Ctrl-A, Ctrl-E: what the line has become is printed as words.
+    complete(f"watchctl -v {name[:-1]} -- {program}{left}\t\x01print -r -- \x05\n",
+             rf"\nwatchctl -v {re.escape(name)} -- {re.escape(program)}\n")
