@@ -65,7 +65,8 @@ asan: ## unit tests and live sessions under AddressSanitizer and UBSan
 	$(Q)$(ASAN_MAKE) e2e E2E="$(ASAN_E2E)"
 ASAN_MAKE = ASAN_OPTIONS=detect_stack_use_after_return=1 \
 	LSAN_OPTIONS=suppressions=$(CURDIR)/tools/lsan.suppressions:print_suppressions=0 $(MAKE) --no-print-directory BUILD=$(BUILD)-asan CFLAGS="$(SANITIZE)"
-ASAN_E2E ?= $(addprefix tests/e2e/test_,report.py report_tags.py report_steps.py step.py diff.py symbolize.py tags.py accesses.py launch.py bad_input.py)
+ASAN_E2E ?= $(addprefix tests/e2e/test_,report.py report_tags.py report_steps.py step.py diff.py symbolize.py tags.py accesses.py launch.py bad_input.py \
+	bad_logs.py record.py flight_recorder.py export.py page.py top.py repl.py repl_values.py repl_terminal.py)
 
 # libFuzzer: `make fuzz FUZZ_S=600 FUZZ="tracelog cfi"`. What is found is left in $(BUILD)-fuzz/NAME-crash-*;
 # new inputs go to $(BUILD)-fuzz/corpus/NAME, the seeds in tests/fuzz/corpus/NAME are only read.
