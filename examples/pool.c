@@ -13,8 +13,8 @@
 
 #define CONNECTIONS 2
 #define WORKERS 3
-#define TIMEOUT_MS 50 /* a worker that died with a connection must not keep it */
-#define LIFETIME 100  /* questions, then the server wants a new connection */
+#define TIMEOUT_MS 500 /* a worker that died with a connection must not keep it */
+#define LIFETIME 40    /* questions, then the server wants a new connection */
 
 struct timer {
 	struct conn *conn;
@@ -141,7 +141,7 @@ static void *work(void *arg)
 		else
 			__atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
 		pool_put(c);
-		usleep(2000);
+		usleep(1000);
 	}
 	return NULL;
 }

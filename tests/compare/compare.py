@@ -51,7 +51,7 @@ class Tool:
     runs_program = False  # a debugger: its script starts the accesses, and the program must be let go on
 
     def __init__(self, name, needs):
-        self.name = name
+        self.name, self.process = name, None
         self.path = shutil.which(needs) if needs else None
         self.missing = None if self.path or not needs else f"{needs} is not installed"
 
@@ -72,6 +72,12 @@ class Tool:
 
     def environment(self):
         return dict(os.environ)
+
+    def close(self):
+        """Whatever went wrong before."""
+        if self.process and self.process.poll() is None:
+            os.killpg(self.process.pid, 9)
+            self.process.wait()
 
     def end(self):
         if not self.runs_program:
@@ -206,6 +212,7 @@ def ask(tool, program_path):
             time.sleep(1)
             row = tool.end()
         finally:
+            tool.close()
             program.close()
     with tempfile.TemporaryDirectory() as folder:
         program = Program(program_path, Path(folder))
@@ -218,8 +225,37 @@ def ask(tool, program_path):
             program.start()
             row["lives"] = program.wait_done()
         finally:
+            tool.close()
             program.close()
     return row
+
+
+# The columns of the table in docs/comparison.md. It has none for "both": asked.c adds by two instructions.
+DOCUMENTED = ["accesses", "reads", "writes", "undecided", "kernel", "values", "lives"]
+PAGE = HERE.parents[1] / "docs" / "comparison.md"
+
+
+def documented():
+    """name of a tool -> its row of the table, as it is printed there."""
+    rows = {}
+    for line in PAGE.read_text().splitlines():
+        cells = [c.strip() for c in line.strip("|").split("|")]
+        if line.startswith("|") and len(cells) == 1 + len(DOCUMENTED):
+            name = re.sub(r"\*\*watchctl\*\*, (\w+) engine", r"watchctl --engine \1", cells[0]).replace("`", "")
+            rows[name] = [c.replace("not asked", "?") for c in cells[1:]]
+    return rows
+
+
+def differing(rows):
+    """Sentences about what the page says otherwise: of another version or processor, that is no mistake."""
+    page = documented()
+    for name, row in rows.items():
+        if name not in page:
+            yield f"docs/comparison.md has no row for {name}"
+            continue
+        for column, there in zip(DOCUMENTED, page[name], strict=True):
+            if cell(row.get(column, 0)) != there:
+                yield f"docs/comparison.md says {there} {column} of {name}, not {cell(row.get(column, 0))}"
 
 
 def cell(value):
@@ -254,6 +290,8 @@ def main():
             failed = True
             continue
         print(f"{tool.name:34}" + "".join(f"{cell(rows[tool.name].get(c, 0)):>11}" for c in columns), flush=True)
+    told = list(differing(rows))
+    print("\n" + "\n".join(told or ["docs/comparison.md says the same"]))
     if args.json:
         Path(args.json).write_text(json.dumps({"made": n, "rows": rows}, indent=1) + "\n")
     return failed

@@ -1,17 +1,21 @@
 """The documentation against the program: examples are run, links lead somewhere, commands and options exist.
 
 A block that begins with ``` console is a session: lines after "$ " are run, in one shell and a folder with copies of
-examples/, and every line shown after them must be in what they print; digits may differ, and spaces. [...] stands for lines left out.
+examples/, and every line shown after them must be in what they print; numbers may differ, and spaces. [...] stands for lines left
+out: where it is missing, nothing else may be printed. Libstackwalk is there as if it had been installed.
 """
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, TIMEOUT, WATCHCTL
+from conftest import BUILD, ROOT, TIMEOUT, WATCHCTL
 
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [ROOT / "README.md", *DOCS]
@@ -21,17 +25,33 @@ MARK = "@@@ end of command"
 
 
 def sessions(page):
-    """[(command, [line shown])] of all blocks of a page."""
+    """[(command, [line shown], nothing is left out)] of all blocks of a page."""
     found = []
     for block in SESSION.findall(page.read_text()):
         for line in block.splitlines():
             if line.startswith("$ "):
-                found.append((line[2:], []))
-            elif line.startswith("> ") and not found[-1][1]:
-                found[-1] = (found[-1][0] + "\n" + line[2:], [])
-            elif line.strip() not in ("", "[...]"):
-                found[-1][1].append(line)
+                found.append((line[2:], [], True))
+                continue
+            command, shown, whole = found[-1]
+            if line.startswith("> ") and not shown:
+                found[-1] = (command + "\n" + line[2:], shown, whole)
+            elif line.strip() == "[...]":
+                found[-1] = (command, shown, False)
+            elif line.strip():
+                shown.append(line)
     return found
+
+
+def installed_library(prefix):
+    """The variables of the environment with which a program is compiled with libstackwalk, and runs."""
+    (prefix / "lib").mkdir(parents=True)
+    for name in ("libstackwalk.so", "libstackwalk.so.0"):
+        (prefix / "lib" / name).symlink_to((BUILD / "libstackwalk.so.0").resolve())
+    (prefix / "include").symlink_to(ROOT / "capture")
+    template = (ROOT / "capture/stackwalk.pc.in").read_text()
+    (prefix / "stackwalk.pc").write_text(template.replace("@PREFIX@", str(prefix)).replace("@LIBDIR@", f"{prefix}/lib")
+                                         .replace("@VERSION@", "0"))
+    return {"PKG_CONFIG_PATH": str(prefix), "LD_LIBRARY_PATH": str(prefix / "lib")}
 
 
 def play(commands, folder):
@@ -44,26 +64,40 @@ def play(commands, folder):
     for example in (ROOT / "examples").iterdir():
         if example.is_file():
             shutil.copy(example, folder)
-    env = dict(os.environ, PATH=os.path.dirname(WATCHCTL) + ":" + os.environ["PATH"], TERM="dumb", LC_ALL="C.UTF-8", TZ="UTC")
-    done = subprocess.run(["bash", "-c", script], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=3 * TIMEOUT, env=env, stdin=subprocess.DEVNULL)
-    return done.stdout.split(f"\n{MARK}\n")[:len(commands)]
+    env = dict(os.environ, PATH=os.path.dirname(WATCHCTL) + ":" + os.environ["PATH"], TERM="dumb", LC_ALL="C.UTF-8", TZ="UTC",
+               **installed_library(folder / "prefix"))
+    # A session of its own, as a terminal is one: what is left of it can be ended without harm to others.
+    shell = subprocess.Popen(["bash", "-c", script], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             env=env, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        printed = shell.communicate(timeout=3 * TIMEOUT)[0]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
+    return printed.split(f"\n{MARK}\n")[:len(commands)]
 
 
 def shape(line):
-    """Without what may differ from run to run: numbers, and whether the last write changed its variable."""
-    line = re.sub(r"# \(same\)", "# -> #", re.sub(r"\b0x[0-9a-f]+|\b[0-9a-f]{16}\b|\d+", "#", line))
+    """Without what may differ from run to run: numbers, units of time, whether the last write changed its variable, and what takes
+    a privilege. None stays none."""
+    line = re.sub(r".* note: accesses by the kernel are not seen: .*", "", line.replace(", the kernel's accesses too", ""))
+    line = re.sub(r"\b0 (lost|of them)\b", r"none \1", line)
+    line = re.sub(r"\b0x[0-9a-f]+|\b[0-9a-f]{16}\b|\d[\d,]*(?:\.\d+)?", "#", line)
+    line = re.sub(r"# (ns|us|ms|s|min)\b", "# s", re.sub(r"# \(same\)", "# -> #", line))
     return re.sub(r"\s+", " ", line).strip()
 
 
-@pytest.mark.parametrize("page", [p for p in DOCS if sessions(p)], ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [p for p in PAGES if sessions(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_what_a_page_shows_is_what_its_commands_print(page, hardware, tmp_path):
-    shown = sessions(page)
-    printed = play([command for command, _ in shown], tmp_path)
-    for (command, lines), output in zip(shown, printed, strict=True):
+    told = sessions(page)
+    printed = play([command for command, _, _ in told], tmp_path)
+    for (command, lines, whole), output in zip(told, printed, strict=True):
         there = {shape(line) for line in output.splitlines()}
         for line in lines:
             assert shape(line) in there, f"$ {command}\nshown:   {line}\nprinted: {output}"
+        unsaid = there - {shape(line) for line in lines} - {""}
+        assert not whole or not unsaid, f"$ {command}\nprinted, and not shown: {unsaid}"
 
 
 def anchors(page):
@@ -129,3 +163,81 @@ def test_every_command_and_option_that_is_named_exists(page):
                 name = option[0]
                 short = next((o for o in known[command] if len(o) == 2 and name.startswith(o)), None)
                 assert name in known[command] or short and name[2:].isdigit(), f"{page.name}: watchctl {' '.join(words)}"
+
+
+def options_of_help(command):
+    text = subprocess.run([WATCHCTL, command, "--help"], capture_output=True, text=True, check=True, timeout=TIMEOUT).stdout
+    return {name for line in re.findall(r"^  (-.*)$", text, re.M)
+            for name in re.findall(r"--?[A-Za-z][\w-]*", re.split(r" [A-Z<]|  ", line)[0])}
+
+
+def options_of_manual(command):
+    """What is explained under OPTIONS: the tags of its paragraphs; and does it refer to watchctl(1) for others?"""
+    page = "watchctl" if command in ("watch", "help") else f"watchctl-{command}"
+    text = (ROOT / "man" / f"{page}.1").read_text().replace("\\-", "-")
+    section = re.search(r"^\.SH OPTIONS\n(.*?)^\.SH ", text, re.M | re.S)
+    tags = re.findall(r"^\.T[PQ].*\n(.*)$", section[1], re.M) if section else []
+    refers = "All options of\n.BR watchctl (1)\nthat say what is watched" in text
+    return {name for tag in tags for name in re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", re.sub(r"\\f.", "", tag))}, refers
+
+
+def completed_by_bash(command):
+    words = ["watchctl", "-"] if command == "watch" else ["watchctl", command, "-"]
+    script = f"source {ROOT}/completion/watchctl.bash\nCOMP_WORDS=({' '.join(words)}) COMP_CWORD={len(words) - 1}\n_watchctl\n"
+    env = dict(os.environ, PATH=os.path.dirname(WATCHCTL) + ":" + os.environ["PATH"])
+    return set(subprocess.run(["bash", "-c", script + "printf '%s\\n' \"${COMPREPLY[@]}\""], capture_output=True, text=True, check=True,
+                              timeout=TIMEOUT, env=env).stdout.split())
+
+
+@pytest.mark.parametrize("command", sorted(tables()))
+def test_help_manual_and_completion_name_the_same_options(command):
+    overall = {"--help", "--version"}  # told by `watchctl --help`
+    known = tables()[command] - {"-"} - overall
+    assert options_of_help(command) == known
+    assert completed_by_bash(command) - {""} - overall == known
+    if command == "help":
+        return
+    explained, refers = options_of_manual(command)
+    explained -= overall
+    if command in ("list", "clear"):  # on one page
+        assert explained == (tables()["list"] | tables()["clear"]) - {"-"} - overall
+    elif refers:
+        watched = options_of_manual("watch")[0]
+        assert explained <= known <= explained | watched
+    else:
+        assert explained == known
+
+
+def test_the_main_manual_page_leads_to_every_command():
+    text = (ROOT / "man/watchctl.1").read_text().replace("\\-", "-")
+    listed = re.search(r"^\.SS Commands\n(.*?)^\.S[HS] ", text, re.M | re.S)[1]
+    see_also = text[text.index(".SH SEE ALSO"):]
+    tags = re.findall(r"[a-z]+", " ".join(re.findall(r"^\.TP\n\.BR?(.*)$", listed, re.M)))
+    assert sorted(tags) == sorted(tables())
+    for command in tables():
+        assert command in ("watch", "help") or f".BR watchctl-{command} (1)" in see_also, command
+
+
+@pytest.mark.parametrize("command", sorted(tables()))
+def test_the_readme_or_the_documentation_shows_every_command(command):
+    shown = "\n".join(page.read_text() for page in PAGES)
+    assert command in ("watch", "help") or re.search(rf"\bwatchctl {command}\b", shown)
+
+
+def test_every_command_of_the_prompt_is_in_its_manual_page():
+    told = subprocess.run([WATCHCTL], input="help\n", capture_output=True, text=True, check=True, timeout=TIMEOUT).stdout
+    names = re.findall(r"^  ([a-z]+) +\S", told, re.M)
+    assert len(names) > 20
+    text = (ROOT / "man/watchctl-repl.1").read_text()
+    section = re.search(r"^\.SH COMMANDS\n(.*?)^\.SH ", text, re.M | re.S)[1]
+    explained = " ".join(re.sub(r"\\f.", "", tag) for tag in re.findall(r"^\.T[PQ].*\n(.*)$", section, re.M))
+    assert not [name for name in names if not re.search(rf"\b{name}\b", explained)]
+
+
+def test_the_comparison_says_what_is_measured_of_watchctl(hardware, tmp_path):
+    """The other tools' rows are held against `make compare`, which needs them."""
+    program = tmp_path / "asked"
+    subprocess.run(["gcc", "-I.", "-O1", "-g", "-o", program, "tests/compare/asked.c"], cwd=ROOT, check=True, timeout=TIMEOUT)
+    said = subprocess.run([sys.executable, "-B", ROOT / "tests/compare/compare.py", "--watchctl", WATCHCTL, "--program", program,
+                           "--only", "watchctl"], capture_output=True, text=True, check=True, timeout=3 * TIMEOUT).stdout
+    assert len(re.findall(r"^watchctl --engine", said, re.M)) == 3 and "docs/comparison.md says the same" in said, said

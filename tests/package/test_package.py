@@ -114,5 +114,5 @@ def test_step_finds_its_worker(root, app, tmp_path):
 def test_every_command_has_its_page(root):
     for line in run(root, "__complete").stdout.splitlines():
         name = line.split("\t")[0]
-        page = "watchctl" if name in ("watch", "help", "repl") else f"watchctl-{name}"
+        page = "watchctl" if name in ("watch", "help") else f"watchctl-{name}"
         assert (root / f"usr/share/man/man1/{page}.1.gz").exists(), page
