@@ -40,8 +40,11 @@ bool guarded_copy(const struct wire_control *ctl, uint64_t addr, void *buf, uint
 	struct remote_range remote = { addr, len };
 
 	long pid = ctl->flags & WIRE_CHILDREN ? sys0(NR_GETPID) : ctl->target_pid;
+	long n = sys6(NR_PROCESS_VM_READV, pid, (long)&local, 1, (long)&remote, 1, 0);
 
-	return sys6(NR_PROCESS_VM_READV, pid, (long)&local, 1, (long)&remote, 1, 0) == (long)len;
+	if (n == -ESRCH) /* the first thread has ended before this one: its number leads to no memory */
+		n = sys6(NR_PROCESS_VM_READV, sys0(NR_GETTID), (long)&local, 1, (long)&remote, 1, 0);
+	return n == (long)len;
 }
 
 /*

@@ -14,6 +14,8 @@
 #define NR_RT_TGSIGQUEUEINFO 297
 #define NR_PROCESS_VM_READV 310
 
+#define ESRCH 3
+
 static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;

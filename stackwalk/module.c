@@ -22,6 +22,7 @@
 #include "stackwalk/module_elf.h"
 #include "stackwalk/module_image.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/task.h"
 #include "watchctl/base/vec.h"
 
 #define PAGE 4096ull
@@ -332,13 +333,14 @@ struct wc_error *module_list_read(pid_t pid, struct module_list *ret)
 	scoped(parsed_maps_deinit) struct parsed_maps maps = { 0 };
 	scoped(module_list_deinit) struct module_list list = { 0 };
 	scoped(fclosep) FILE *f = NULL;
+	pid_t task = task_with_memory(pid);
 	char path[32];
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", task);
 	f = fopen(path, "re");
 	if (!f)
 		return maps_error(pid, errno);
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", task);
 	r.mem_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (!maps_parse(f, &maps))
 		return &wc_enomem;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/task.h"
 
 #define DELETED " (deleted)"
 
@@ -30,7 +31,7 @@ static char *path_through_root(pid_t pid, const char *path)
 	struct stat ours, theirs;
 	char *rooted;
 
-	if (asprintf(&rooted, "/proc/%d/root%s", pid, path) < 0)
+	if (asprintf(&rooted, "/proc/%d/root%s", task_with_memory(pid), path) < 0)
 		return NULL;
 	if (stat(path, &ours) == 0 &&
 	    (stat(rooted, &theirs) < 0 || (ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev))) {
@@ -76,13 +77,13 @@ static bool image_open_by_handle(pid_t pid, struct module_image *img, const stru
 	ssize_t n;
 	int is_elf;
 
-	if (asprintf(&handle, "/proc/%d/map_files/%lx-%lx", pid, m->start, m->end) < 0) {
+	if (asprintf(&handle, "/proc/%d/map_files/%lx-%lx", task_with_memory(pid), m->start, m->end) < 0) {
 		handle = NULL;
 		return false;
 	}
 	is_elf = open_elf(handle, &img->head, &ino);
 	if (is_elf < 0) {
-		snprintf(exe_link, sizeof(exe_link), "/proc/%d/exe", pid);
+		snprintf(exe_link, sizeof(exe_link), "/proc/%d/exe", task_with_memory(pid));
 		n = readlink(exe_link, exe, sizeof(exe) - 1);
 		if (n < 0)
 			return false;

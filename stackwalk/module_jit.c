@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/task.h"
 #include "watchctl/base/vec.h"
 
 struct mapping {
@@ -86,7 +87,7 @@ struct wc_error *module_list_add_jit(pid_t pid, struct module_list *l)
 	char path[32];
 	bool ok = true;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", task_with_memory(pid));
 	f = fopen(path, "re");
 	while (f && ok && getline(&line, &cap, f) > 0) {
 		if (!parse(line, &m) || !is_own_memory(m.path) || is_in_file(l, nfiles, &m))

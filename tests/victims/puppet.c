@@ -9,6 +9,7 @@
  *	types			one write to each variable of the types below
  *	kernel N		read(2) into flag, N times
  *	raise | handler own|default|ignore | block | unblock | got
+ *	lead			the first thread ends; another one obeys from now on
  *	fork | exec | exit N | dlopen LIB | plugin N | dlclose
  */
 #include <dlfcn.h>
@@ -255,6 +256,35 @@ static bool obey(const char *cmd, long a, long b, const char *word)
 	return true;
 }
 
+static void *obey_all(void *unused);
+
+/* The first thread's end is waited for, by the state that the kernel shows of it. */
+static void *lead(void *unused)
+{
+	char path[64], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", getpid());
+	while (state != 'Z') {
+		FILE *f = fopen(path, "r");
+
+		if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+			abort();
+		fclose(f);
+		usleep(1000);
+	}
+	printf("ok\n");
+	return obey_all(unused);
+}
+
+static void hand_over(void)
+{
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, lead, NULL))
+		abort();
+	pthread_exit(NULL);
+}
+
 static void obey_with_answer(const char *cmd, long a, long b)
 {
 	if (!strcmp(cmd, "thread"))
@@ -267,18 +297,19 @@ static void obey_with_answer(const char *cmd, long a, long b)
 		do_fork();
 	else if (!strcmp(cmd, "got"))
 		printf("ok %d\n", (int)got);
+	else if (!strcmp(cmd, "lead"))
+		hand_over();
 	else if (!strcmp(cmd, "exec"))
 		execl("/bin/sleep", "sleep", "3", (char *)NULL);
 	else
 		printf("what?\n");
 }
 
-int main(void)
+static void *obey_all(void *unused)
 {
 	char line[4096], cmd[64], word[4000];
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	printf("pid %d\n", getpid());
+	(void)unused;
 	while (fgets(line, sizeof(line), stdin)) {
 		long a = 0, b = 0;
 
@@ -290,5 +321,12 @@ int main(void)
 		if (errno == EINTR)
 			printf("EINTR\n");
 	}
-	return 0;
+	exit(0);
+}
+
+int main(void)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("pid %d\n", getpid());
+	obey_all(NULL);
 }

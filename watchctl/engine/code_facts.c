@@ -12,6 +12,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/hash.h"
 #include "watchctl/base/map64.h"
+#include "watchctl/base/task.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/access_fact.h"
 #include "watchctl/target/proc.h"
@@ -246,7 +247,7 @@ static uint64_t print_of_code(pid_t pid)
 	size_t cap = 0;
 	ssize_t len;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", task_with_memory(pid));
 	maps = fopen(path, "re");
 	if (!maps)
 		return 0;

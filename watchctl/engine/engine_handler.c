@@ -18,6 +18,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/base/task.h"
 #include "watchctl/engine/handler_engine.h"
 #include "watchctl/base/tsc_clock.h"
 #include "watchctl/engine/watchpoint.h"
@@ -49,7 +50,7 @@ static struct wc_error *refuse_unsafe(pid_t pid)
 {
 	struct proc_status s;
 
-	if (!proc_status_read(pid, pid, &s))
+	if (!proc_status_read(pid, task_with_memory(pid), &s))
 		return wc_error_new(WC_ETARGET, "process %d ended", pid);
 	if (s.seccomp)
 		return wc_error_new(WC_ENOTSUP,

@@ -90,7 +90,7 @@ static bool read_value(const struct trap *trap, const struct hit *h, uint64_t *r
 	*ret = 0;
 	if (!g->n)
 		return gulps_first(g, trap->regs.r[WREG_RSP], h->want, h->w->want_size, ret);
-	return proc_read_some(g->pid, h->want, ret, h->w->want_size) == h->w->want_size;
+	return proc_read_some(g->tid, h->want, ret, h->w->want_size) == h->w->want_size;
 }
 
 /* The value after the access; and the last one seen, which it replaces as such. */
@@ -303,7 +303,7 @@ static void fill_record(const struct trap *trap, const struct hit *h, const stru
 	if (s->end != WALK_END_UNKNOWN_PC)
 		return;
 	memcpy(frame + s->n, &s->outer, sizeof(s->outer));
-	r->raw_len = proc_read_some(trap->k->gulps.pid, r->raw_addr, frame + s->n + WREG_COUNT, raw) & ~7ull;
+	r->raw_len = proc_read_some(trap->k->gulps.tid, r->raw_addr, frame + s->n + WREG_COUNT, raw) & ~7ull;
 }
 
 static void put_record(const struct trap *trap, struct hit *h, const struct walked *s)
@@ -385,7 +385,7 @@ static void take_all(struct keeper *k, struct traced *t, const struct user_regs_
 
 	stack.n = 0;
 	user_regs_read(regs, &trap.regs);
-	gulps_begin(&k->gulps, t->process->pid);
+	gulps_begin(&k->gulps, t->tid);
 	for (slot = 0; slot < DREGS; slot++) {
 		struct hit h = { .slot = slot };
 

@@ -94,7 +94,7 @@ struct late_record {
 
 /* Memory of one stopped thread. */
 struct gulps {
-	pid_t pid;
+	pid_t tid; /* of which it is the stack */
 	unsigned int n, oldest;
 	uint64_t addr[STACK_CHUNKS];
 	size_t len[STACK_CHUNKS];
@@ -192,7 +192,7 @@ bool hit_is_pending(const struct traced *t);
 void hit_flush_late(struct keeper *k);
 
 /* gulps */
-void gulps_begin(struct gulps *g, pid_t pid);
+void gulps_begin(struct gulps *g, pid_t tid);
 
 /* Reads the stack from @sp up, and in the same system call the @size (0..8) bytes at @addr; false: not those.
  */

@@ -6,9 +6,9 @@
 
 #define FIRST_GULP 2048u
 
-void gulps_begin(struct gulps *g, pid_t pid)
+void gulps_begin(struct gulps *g, pid_t tid)
 {
-	g->pid = pid;
+	g->tid = tid;
 	g->n = g->oldest = 0;
 }
 
@@ -21,7 +21,7 @@ bool gulps_first(struct gulps *g, uint64_t sp, uint64_t addr, uint32_t size, uin
 	ssize_t got;
 
 	*ret = 0;
-	got = process_vm_readv(g->pid, local + from, 2 - from, remote + from, 2 - from, 0);
+	got = process_vm_readv(g->tid, local + from, 2 - from, remote + from, 2 - from, 0);
 	if (got < (ssize_t)size)
 		return false;
 	g->addr[0] = sp;
@@ -56,7 +56,7 @@ bool gulps_read(void *ctx, uint64_t addr, uint64_t *ret)
 		i = g->oldest++ % STACK_CHUNKS;
 	/* From there up, not from the page's beginning: a walk goes upwards. */
 	g->addr[i] = addr;
-	g->len[i] = proc_read_some(g->pid, addr, g->bytes[i], STACK_CHUNK);
+	g->len[i] = proc_read_some(g->tid, addr, g->bytes[i], STACK_CHUNK);
 	if (i == g->n && g->len[i])
 		g->n++;
 	return find(g, addr, ret);

@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/base/task.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/code_facts.h"
 #include "watchctl/engine/followed.h"
@@ -59,9 +59,9 @@ struct tags {
 static bool read_memory(void *ctx, uint64_t addr, void *buf, size_t len)
 {
 	const struct tags *t = ctx;
-	struct iovec local = { buf, len }, remote = { (void *)(uintptr_t)addr, len };
+	struct memory_view memory = proc_memory(&t->options.pid);
 
-	return process_vm_readv(t->options.pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+	return memory.read(memory.ctx, addr, buf, len);
 }
 
 static bool write_memory(void *ctx, uint64_t addr, const void *buf, size_t len)
@@ -420,7 +420,7 @@ static struct wc_error *open_memory(struct tags *t)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", t->options.pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", task_with_memory(t->options.pid));
 	t->mem_fd = open(path, O_RDWR | O_CLOEXEC);
 	if (t->mem_fd >= 0)
 		return NULL;

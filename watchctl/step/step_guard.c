@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/task.h"
 #include "watchctl/step/step_keeper.h"
 #include "watchctl/target/helper_guard.h"
 #include "watchctl/target/helper_process.h"
@@ -19,7 +20,7 @@ void step_guard_rescue(struct step_box *box)
 	char path[64];
 	uint8_t byte;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", box->target_pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", task_with_memory(box->target_pid));
 	scoped(closep) int fd = open(path, O_RDWR | O_CLOEXEC);
 	for (i = 0; fd >= 0 && i < n && i < STEP_BREAKS_MAX; i++) {
 		const struct box_break *b = &breaks[i];

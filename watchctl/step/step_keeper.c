@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/clock.h"
+#include "watchctl/base/task.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/target/helper_process.h"
 #include "watchctl/target/proc.h"
@@ -261,7 +262,7 @@ static struct wc_error *seize(struct step_keeper *k)
 	err = step_births_seize(k);
 	if (err)
 		return err;
-	snprintf(path, sizeof(path), "/proc/%d/mem", k->pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", task_with_memory(k->pid));
 	k->mem_fd = open(path, O_RDWR | O_CLOEXEC);
 	if (k->mem_fd < 0)
 		return wc_error_errno(WC_EPERM, errno, "cannot write into the memory of process %d", k->pid);

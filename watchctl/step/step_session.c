@@ -7,6 +7,7 @@
 #include "stackwalk/code_name.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/base/task.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/proc_words.h"
@@ -224,7 +225,7 @@ static struct wc_error *open_planner(struct step_session *s)
 	if (s->planner)
 		return NULL;
 	s->owns_planner = true;
-	snprintf(exe, sizeof(exe), "/proc/%d/exe", q->pid);
+	snprintf(exe, sizeof(exe), "/proc/%d/exe", task_with_memory(q->pid));
 	return q->planner_ops->open(exe, &plans, &s->planner);
 }
 

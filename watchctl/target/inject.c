@@ -14,6 +14,7 @@
 #include "handler_image.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/base/task.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/remote.h"
 
@@ -75,7 +76,8 @@ static void share(struct injection *inj)
 	char path[96];
 	void *map;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, inj->pid, start, end);
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, task_with_memory(inj->pid),
+		 start, end);
 	scoped(closep) int fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return;

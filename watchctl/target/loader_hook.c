@@ -11,6 +11,7 @@
 #include "stackwalk/symbol_address.h"
 #include "stackwalk/locate.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/task.h"
 #include "watchctl/target/proc.h"
 
 /* Where the kernel mapped the program's interpreter; 0: it has none. */
@@ -19,7 +20,7 @@ static uint64_t interpreter_base(pid_t pid)
 	uint64_t entry[2];
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
+	snprintf(path, sizeof(path), "/proc/%d/auxv", task_with_memory(pid));
 	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && read(fd, entry, sizeof(entry)) == sizeof(entry) && entry[0] != AT_NULL)
 		if (entry[0] == AT_BASE)

@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/task.h"
 #include "watchctl/base/vec.h"
 
 #define TASK_EXITING 0x4u /* PF_EXITING of include/linux/sched.h */
@@ -135,7 +136,7 @@ static bool is_32_bit(pid_t pid)
 	unsigned char ident[EI_NIDENT];
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", task_with_memory(pid));
 	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	return fd >= 0 && read(fd, ident, sizeof(ident)) == sizeof(ident) && ident[EI_CLASS] == ELFCLASS32;
@@ -145,6 +146,7 @@ struct wc_error *proc_check(pid_t pid)
 {
 	struct proc_status s;
 	char path[64];
+	pid_t task;
 
 	if (!proc_status_read(pid, pid, &s)) {
 		if (kill(pid, 0) && errno == ESRCH)
@@ -157,6 +159,9 @@ struct wc_error *proc_check(pid_t pid)
 	if (s.tgid != pid)
 		return wc_error_new(WC_ETARGET, "%d is a thread of process %d: watch it with -p %d", pid,
 				    s.tgid, s.tgid);
+	task = task_with_memory(pid);
+	if (task != pid && !proc_status_read(pid, task, &s))
+		s.state = 'X';
 	if (s.state == 'Z' || s.state == 'X')
 		return wc_error_new(
 			WC_ETARGET,
@@ -166,7 +171,7 @@ struct wc_error *proc_check(pid_t pid)
 		return wc_error_new(WC_ETARGET,
 				    "%d (%s) is a kernel thread: it has no variables of its own to watch",
 				    pid, s.name);
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", task_with_memory(pid));
 	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return wc_error_errno(
@@ -181,11 +186,26 @@ struct wc_error *proc_check(pid_t pid)
 	return NULL;
 }
 
+/* process_vm_readv() or process_vm_writev(), by another thread where the first one has ended. */
+static ssize_t copy_memory(ssize_t (*copy)(pid_t, const struct iovec *, unsigned long, const struct iovec *,
+					   unsigned long, unsigned long),
+			   pid_t pid, const struct iovec *local, const struct iovec *remote)
+{
+	ssize_t n = copy(pid, local, 1, remote, 1, 0);
+	pid_t task;
+
+	if (n >= 0 || errno != ESRCH)
+		return n;
+	task = task_with_memory(pid);
+	errno = ESRCH;
+	return task == pid ? -1 : copy(task, local, 1, remote, 1, 0);
+}
+
 static bool read_mem_file(pid_t pid, uint64_t addr, void *buf, size_t len)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", task_with_memory(pid));
 	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	return fd >= 0 && pread(fd, buf, len, (off_t)addr) == (ssize_t)len;
@@ -196,7 +216,7 @@ static bool proc_read(void *ctx, uint64_t addr, void *buf, size_t len)
 	struct iovec local = { buf, len }, remote = { (void *)(uintptr_t)addr, len };
 	pid_t pid = *(const pid_t *)ctx;
 
-	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)len)
+	if (copy_memory(process_vm_readv, pid, &local, &remote) == (ssize_t)len)
 		return true;
 	/* Execute-only pages and the like: the file goes through the same check with ptrace's rights. */
 	return errno != ESRCH && read_mem_file(pid, addr, buf, len);
@@ -210,7 +230,7 @@ struct memory_view proc_memory(const pid_t *pid)
 size_t proc_read_some(pid_t pid, uint64_t addr, void *buf, size_t len)
 {
 	struct iovec local = { buf, len }, remote = { (void *)(uintptr_t)addr, len };
-	ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+	ssize_t got = copy_memory(process_vm_readv, pid, &local, &remote);
 
 	return got > 0 ? (size_t)got : 0;
 }
@@ -219,14 +239,14 @@ bool proc_write(pid_t pid, uint64_t addr, const void *buf, size_t len)
 {
 	struct iovec local = { (void *)(uintptr_t)buf, len }, remote = { (void *)(uintptr_t)addr, len };
 
-	return process_vm_writev(pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+	return copy_memory(process_vm_writev, pid, &local, &remote) == (ssize_t)len;
 }
 
 bool proc_write_force(pid_t pid, uint64_t addr, const void *buf, size_t len)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", task_with_memory(pid));
 	scoped(closep) int fd = open(path, O_RDWR | O_CLOEXEC);
 
 	return fd >= 0 && pwrite(fd, buf, len, (off_t)addr) == (ssize_t)len;
@@ -263,7 +283,7 @@ bool proc_maps(pid_t pid, bool (*fn)(void *ctx, const struct proc_map *m), void 
 	size_t cap = 0;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", task_with_memory(pid));
 	scoped(fclosep) FILE *f = fopen(path, "re");
 	if (!f)
 		return false;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/task.h"
 
 static size_t read_file(const char *path, char *buf, size_t len)
 {
@@ -32,12 +33,12 @@ void proc_words_read(pid_t pid, struct proc_words *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	proc_thread_name(pid, pid, ret->comm, sizeof(ret->comm));
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", task_with_memory(pid));
 	n = read_file(path, ret->cmdline, sizeof(ret->cmdline));
 	for (i = 0; i + 1 < n; i++)
 		if (!ret->cmdline[i])
 			ret->cmdline[i] = ' ';
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", task_with_memory(pid));
 	len = readlink(path, ret->exe, sizeof(ret->exe) - 1);
 	ret->exe[len > 0 ? len : 0] = '\0';
 	gethostname(ret->host, sizeof(ret->host) - 1);

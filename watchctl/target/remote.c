@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/task.h"
 #include "watchctl/target/proc.h"
 
 #define PAGE 4096u
@@ -119,6 +120,8 @@ struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct r
 		if (!proc_threads(pid, &ids))
 			return explain(pid, TRACEE_GONE);
 		for (i = 0; i < ids.n && n < CANDIDATES; i++) {
+			if (proc_is_ending(pid, ids.v[i]))
+				continue;
 			candidate[n] = (struct candidate){ ids.v[i], thread_disturbance(pid, ids.v[i]) };
 			if (!candidate[n++].cost)
 				break;
@@ -162,7 +165,7 @@ static bool untouched(pid_t pid, uint64_t addr, uint64_t len)
 	size_t i, n = len / PAGE;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", task_with_memory(pid));
 	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || pread(fd, entry, 8 * n, (off_t)(addr / PAGE * 8)) != (ssize_t)(8 * n))
 		return false;
