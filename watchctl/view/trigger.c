@@ -172,16 +172,16 @@ static enum truth compare(struct trigger *t, const struct node *n, const struct 
 }
 
 /* "f" and "obj::f" are names of "ns::obj::f(int)", and so are patterns of them. */
-static bool function_is(const char *function, const char *name)
+static bool function_is(const char *function, const char *pattern)
 {
 	char bare[512];
 	const char *p;
 
-	if (!fnmatch(name, function, 0))
+	if (!fnmatch(pattern, function, 0))
 		return true;
 	for (p = step_bare_name(function, bare, sizeof(bare)); p; p = strstr(p, "::")) {
 		p += p == bare ? 0 : 2; /* behind the :: that was found */
-		if (!fnmatch(name, p, 0))
+		if (!fnmatch(pattern, p, 0))
 			return true;
 	}
 	return false;
