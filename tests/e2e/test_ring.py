@@ -314,7 +314,7 @@ def test_without_bpf_the_kernels_samples_are_unwound_here(as_nobody):
     assert new[8:10] == [None, None] and plain[10].get("old") is None  # inc: in no register
     assert [int(a["old"], 16) for a in plain[:9]] == [0, 0, 1, 2, 3, 4, 4, 4, 4]
     for a in w.accesses:
-        assert {"main", "start_thread"} & set(functions(a)), functions(a)
+        assert {"obey_all", "start_thread"} & set(functions(a)), functions(a)
     assert any(functions(a)[1:2] == ["copy_flag"] for a in w.accesses[11:])
 
 
