@@ -122,8 +122,8 @@ static void test_strings_are_quoted_and_bounded(void **state)
 
 	memset(page, 'a', sizeof(page));
 	assert_string("hello\0more", 11, 0x1000, 8, "\"hello\"");
-	assert_string("a\"b\\c\n\t\033[2J\001", 15, 0x1000, 14, "\"a\\\"b\\\\c\\n\\t\\e[2J\\001\"");
-	assert_string("gr\xc3\xbc\xc3\x9f", 8, 0x1000, 7, "\"grüß\"");
+	assert_string("a\"b\\c\n\t\033[2J\001", 13, 0x1000, 12, "\"a\\\"b\\\\c\\n\\t\\e[2J\\001\"");
+	assert_string("gr\xc3\xbc\xc3\x9f", 7, 0x1000, 6, "\"grüß\"");
 	assert_string("\xff\xc3", 3, 0x1000, 2, "\"\\377\\303\"");
 	/* What turns a line around, and what is no character at all. */
 	assert_string("\xe2\x80\xae", 4, 0x1000, 3, "\"\\342\\200\\256\"");

@@ -202,7 +202,8 @@ static struct wc_error *add_listed(struct tracelog_reader *r, uint64_t from, boo
 		wc_error_free(err);
 		err = NULL;
 	}
-	reverse(r->file + first, r->nfiles - first);
+	if (r->nfiles > first)
+		reverse(r->file + first, r->nfiles - first);
 	return err;
 }
 
