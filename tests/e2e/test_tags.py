@@ -201,10 +201,12 @@ def test_signal_handlers_that_interrupt_captures_and_jump_out_of_them(victim, tm
     objects = report(run, log, "--sites")
     by_tag = {o["tag"]: o["count"] for o in objects if o["type"] == "tag"}
     s = summary(objects)
-    assert by_tag["1"] == in_handler > 1000  # each was whole before the jump
+    # A collector under the sanitizers on a busy machine may not keep up: that is told by itself.
+    full = sum(o["count"] for o in objects if o["type"] == "lost" and o["why"] == "the thread's ring was full")
+    assert 0 <= in_handler - by_tag["1"] <= full and in_handler > 1000  # each was whole before the jump
     assert s["recorded"] == by_tag["1"] + by_tag["2"]
     assert s["recorded"] + s["lost"] == s["counted"]
-    assert made - jumps <= s["counted"] <= made and s["lost"] <= jumps
+    assert made - jumps <= s["counted"] <= made and s["lost"] - full <= jumps
 
 
 def test_a_full_ring_loses_captures_and_says_how_many(victim, log_of):
