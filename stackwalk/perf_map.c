@@ -15,6 +15,7 @@
 
 #include "stackwalk/interval.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/task.h"
 #include "watchctl/base/vec.h"
 
 /* What a large program has is some ten megabytes. */
@@ -68,22 +69,10 @@ pid_t perf_map_pid(const struct perf_map *m)
 /* CLOCK_REALTIME; 0: there is no such process. */
 static uint64_t start_time_ns(pid_t pid)
 {
-	scoped(fclosep) FILE *f = NULL;
-	char path[PATH_LEN], text[1024];
 	struct timespec real, boot;
-	unsigned long long ticks;
-	const char *p;
-	size_t n;
+	uint64_t ticks;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
-	text[n] = '\0';
-	/* The name in parentheses may contain anything; the start is field 22, the name field 2. */
-	p = strrchr(text, ')');
-	for (int field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	if (!p || sscanf(p, "%llu", &ticks) != 1)
+	if (!task_start_ticks(pid, &ticks))
 		return 0;
 	clock_gettime(CLOCK_REALTIME, &real);
 	clock_gettime(CLOCK_BOOTTIME, &boot);

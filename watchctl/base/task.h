@@ -4,7 +4,19 @@
 #ifndef WATCHCTL_BASE_TASK_H
 #define WATCHCTL_BASE_TASK_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
+
+/*
+ * The fields of /proc/PID/stat (proc(5)) behind the name, from the state on, of thread @tid of process @pid,
+ * or with @tid 0 of the process, into @buf. NULL: there is no such thread.
+ */
+const char *task_stat(pid_t pid, pid_t tid, char *buf, size_t len);
+
+/* When the process began (field 22), in clock ticks since boot. False: there is no such process. */
+bool task_start_ticks(pid_t pid, uint64_t *ret);
 
 /*
  * A thread of process @pid through which its memory, map and files can be reached: @pid itself, but where its

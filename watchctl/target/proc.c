@@ -85,20 +85,13 @@ bool proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret)
 	return true;
 }
 
-/* The flags are the seventh field after the name, which may hold anything: proc(5), /proc/pid/stat. */
 bool proc_is_ending(pid_t pid, pid_t tid)
 {
-	char path[64], line[1024], state;
+	char text[1024], state;
 	unsigned int flags;
-	const char *name_end;
+	const char *stat = task_stat(pid, tid, text, sizeof(text));
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	scoped(fclosep) FILE *f = fopen(path, "re");
-	if (!f)
-		return true;
-	line[fread(line, 1, sizeof(line) - 1, f)] = '\0';
-	name_end = strrchr(line, ')');
-	if (!name_end || sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+	if (!stat || sscanf(stat, "%c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
 		return true;
 	return state == 'Z' || state == 'X' || flags & TASK_EXITING;
 }
@@ -383,16 +376,7 @@ void proc_describe(pid_t pid, char *buf, size_t len)
 
 uint64_t proc_start_time(pid_t pid)
 {
-	char path[64], line[1024] = "";
-	const char *field;
-	int i;
+	uint64_t ticks;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	scoped(fclosep) FILE *f = fopen(path, "re");
-	if (!f || !fgets(line, sizeof(line), f))
-		return 0;
-	field = strrchr(line, ')'); /* the end of field 2, the name, which may hold anything */
-	for (i = 2; field && i < 22; i++)
-		field = strchr(field + 1, ' ');
-	return field ? strtoull(field, NULL, 10) : 0;
+	return task_start_ticks(pid, &ticks) ? ticks : 0;
 }
