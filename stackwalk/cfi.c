@@ -51,10 +51,7 @@ struct cfi *cfi_new(void)
 
 static void forget_rules(struct cfi *c)
 {
-	for (size_t i = 0; i < c->rules.cap; i++)
-		if (c->rules.slot[i].used)
-			free(c->rules.slot[i].value);
-	map64_deinit(&c->rules);
+	map64_deinit_values(&c->rules, free);
 }
 
 static void module_free(struct cfi_module *m)

@@ -63,3 +63,13 @@ void map64_deinit(struct map64 *m)
 	free(m->slot);
 	*m = (struct map64){ 0 };
 }
+
+void map64_deinit_values(struct map64 *m, void (*release)(void *value))
+{
+	size_t i;
+
+	for (i = 0; i < m->cap; i++)
+		if (m->slot[i].used)
+			release(m->slot[i].value);
+	map64_deinit(m);
+}

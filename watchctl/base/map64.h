@@ -30,4 +30,7 @@ bool map64_put(struct map64 *m, uint64_t key, void *value);
 /* Releases the table, not the values; the map is empty afterwards. */
 void map64_deinit(struct map64 *m);
 
+/* The same, and calls @release, free() for example, with each value before. */
+void map64_deinit_values(struct map64 *m, void (*release)(void *value));
+
 #endif

@@ -56,14 +56,9 @@ struct code_facts *code_facts_new(pid_t pid, const struct wire_area *area, struc
 
 void code_facts_free(struct code_facts *f)
 {
-	size_t i;
-
 	if (!f)
 		return;
-	for (i = 0; i < f->facts.cap; i++)
-		if (f->facts.slot[i].used)
-			free(f->facts.slot[i].value);
-	map64_deinit(&f->facts);
+	map64_deinit_values(&f->facts, free);
 	map64_deinit(&f->called);
 	module_list_deinit(&f->modules);
 	module_list_deinit(&f->gone);

@@ -28,10 +28,7 @@ void followed_deinit(struct followed *f)
 {
 	size_t i;
 
-	for (i = 0; i < f->threads.cap; i++)
-		if (f->threads.slot[i].used)
-			free(f->threads.slot[i].value);
-	map64_deinit(&f->threads);
+	map64_deinit_values(&f->threads, free);
 	for (i = 0; i < f->processes.cap; i++) {
 		struct followed_process *p = f->processes.slot[i].used ? f->processes.slot[i].value : NULL;
 

@@ -29,14 +29,9 @@ struct kernel_access *kernel_access_new(struct memory_view kernel)
 
 void kernel_access_free(struct kernel_access *k)
 {
-	size_t i;
-
 	if (!k)
 		return;
-	for (i = 0; i < k->facts.cap; i++)
-		if (k->facts.slot[i].used)
-			free(k->facts.slot[i].value);
-	map64_deinit(&k->facts);
+	map64_deinit_values(&k->facts, free);
 	kernel_symbols_free(k->symbols);
 	free(k);
 }

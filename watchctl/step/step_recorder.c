@@ -57,14 +57,9 @@ struct step_recorder *step_recorder_new(const struct planner_ops *ops, struct pl
 
 void step_recorder_free(struct step_recorder *r)
 {
-	size_t i;
-
 	if (!r)
 		return;
-	for (i = 0; i < r->functions.cap; i++)
-		if (r->functions.slot[i].used)
-			free(r->functions.slot[i].value);
-	map64_deinit(&r->functions);
+	map64_deinit_values(&r->functions, free);
 	map64_deinit(&r->types);
 	map64_deinit(&r->regions);
 	module_list_deinit(&r->modules);

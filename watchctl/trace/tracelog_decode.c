@@ -534,12 +534,7 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 
 void tracelog_decoder_next_file(struct tracelog_decoder *d)
 {
-	size_t i;
-
-	for (i = 0; i < d->stacks.cap; i++)
-		if (d->stacks.slot[i].used)
-			free(d->stacks.slot[i].value);
-	map64_deinit(&d->stacks);
+	map64_deinit_values(&d->stacks, free);
 }
 
 void tracelog_decoder_forget(struct tracelog_decoder *d)

@@ -635,16 +635,6 @@ void annotate_add_view(struct annotate *a, struct view v)
 	annotate_steps_add_view(a->steps, v);
 }
 
-static void free_values(struct map64 *m)
-{
-	size_t i;
-
-	for (i = 0; i < m->cap; i++)
-		if (m->slot[i].used)
-			free(m->slot[i].value);
-	map64_deinit(m);
-}
-
 void annotate_free(struct annotate *a)
 {
 	size_t i;
@@ -654,10 +644,10 @@ void annotate_free(struct annotate *a)
 	for (i = 0; i < a->watches.cap; i++)
 		if (a->watches.slot[i].used)
 			watch_clear(&((struct view_watch *)a->watches.slot[i].value)->e);
-	free_values(&a->watches);
-	free_values(&a->threads);
-	free_values(&a->code);
-	free_values(&a->insns);
+	map64_deinit_values(&a->watches, free);
+	map64_deinit_values(&a->threads, free);
+	map64_deinit_values(&a->code, free);
+	map64_deinit_values(&a->insns, free);
 	frames_deinit(&a->frames);
 	trampolines_deinit(&a->trampolines);
 	tag_names_deinit(&a->tags);

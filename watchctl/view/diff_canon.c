@@ -399,16 +399,6 @@ bool diff_canon_add_task(struct diff_canon *c, int32_t id)
 	return map64_get(&c->tasks, key) || map64_put(&c->tasks, key, (void *)(uintptr_t)(c->tasks.n + 1));
 }
 
-static void free_map(struct map64 *m, void (*release)(void *value))
-{
-	size_t i;
-
-	for (i = 0; i < m->cap; i++)
-		if (m->slot[i].used)
-			release(m->slot[i].value);
-	map64_deinit(m);
-}
-
 static void free_one_type(struct diff_type *t)
 {
 	uint32_t i;
@@ -435,7 +425,7 @@ static void free_type(void *value)
 
 void diff_canon_deinit(struct diff_canon *c)
 {
-	free_map(&c->types, free_type);
+	map64_deinit_values(&c->types, free_type);
 	map64_deinit(&c->tasks);
 	map64_deinit(&c->heap);
 	diff_space_deinit(&c->space);

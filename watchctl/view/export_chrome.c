@@ -193,9 +193,9 @@ static void on_access(void *ctx, const struct view_access *a)
 	struct json *j;
 
 	chrome_in_thread(c, e->pid, e->tid, a->comm);
-	j = begin_instant(c, export_kind_name(a->kind), a->watch->e.name, "access", "t");
+	j = begin_instant(c, text_kind_name(a->kind), a->watch->e.name, "access", "t");
 	json_text(j, "watch", a->watch->e.name);
-	json_text(j, "kind", export_kind_name(a->kind));
+	json_text(j, "kind", text_kind_name(a->kind));
 	if (a->origin == ORIGIN_KERNEL)
 		json_text(j, "origin", "kernel");
 	put_values(j, a);
@@ -400,16 +400,6 @@ static struct wc_error *finish(struct export_writer *w)
 	return NULL;
 }
 
-static void free_values(struct map64 *m)
-{
-	size_t i;
-
-	for (i = 0; i < m->cap; i++)
-		if (m->slot[i].used)
-			free(m->slot[i].value);
-	map64_deinit(m);
-}
-
 static void chrome_free(struct export_writer *w)
 {
 	struct chrome_writer *c = (struct chrome_writer *)w;
@@ -417,8 +407,8 @@ static void chrome_free(struct export_writer *w)
 	json_deinit(&c->json);
 	export_text_deinit(&c->text);
 	export_threads_deinit(&c->threads);
-	free_values(&c->told);
-	free_values(&c->tracks);
+	map64_deinit_values(&c->told, free);
+	map64_deinit_values(&c->tracks, free);
 	free(c);
 }
 

@@ -152,16 +152,6 @@ bool frames_expand_returns(struct frames *f, const uint64_t *addr, uint32_t n)
 	return append_callers(f, NULL, addr, n);
 }
 
-static void flush(struct map64 *m)
-{
-	size_t i;
-
-	for (i = 0; i < m->cap; i++)
-		if (m->slot[i].used)
-			free(m->slot[i].value);
-	map64_deinit(m);
-}
-
 void frames_init(struct frames *f, struct symbolizer *s, const struct map64 *code,
 		 const struct trampolines *t)
 {
@@ -170,8 +160,8 @@ void frames_init(struct frames *f, struct symbolizer *s, const struct map64 *cod
 
 void frames_flush(struct frames *f)
 {
-	flush(&f->exact);
-	flush(&f->returns);
+	map64_deinit_values(&f->exact, free);
+	map64_deinit_values(&f->returns, free);
 }
 
 void frames_deinit(struct frames *f)

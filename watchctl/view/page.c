@@ -404,10 +404,7 @@ static void watch_free(struct page_watch *w)
 {
 	size_t i;
 
-	for (i = 0; i < w->texts.cap; i++)
-		if (w->texts.slot[i].used)
-			free(w->texts.slot[i].value);
-	map64_deinit(&w->texts);
+	map64_deinit_values(&w->texts, free);
 	page_buckets_deinit(&w->parts);
 	for (i = 0; i < PAGE_LANES; i++)
 		page_buckets_deinit(&w->lane[i]);

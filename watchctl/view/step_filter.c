@@ -109,10 +109,5 @@ bool step_filter_moment(struct step_filter *f, int32_t pid, int32_t tid, const c
 
 void step_filter_deinit(struct step_filter *f)
 {
-	size_t i;
-
-	for (i = 0; i < f->threads.cap; i++)
-		if (f->threads.slot[i].used)
-			free(f->threads.slot[i].value);
-	map64_deinit(&f->threads);
+	map64_deinit_values(&f->threads, free);
 }

@@ -53,12 +53,7 @@ struct view_tag *tag_names_get(struct tag_names *t, uint32_t id)
 
 void tag_names_deinit(struct tag_names *t)
 {
-	size_t i;
-
-	for (i = 0; i < t->by_id.cap; i++)
-		if (t->by_id.slot[i].used)
-			free(t->by_id.slot[i].value);
-	map64_deinit(&t->by_id);
+	map64_deinit_values(&t->by_id, free);
 }
 
 bool tag_is(const struct view_tag *tag, const char *text)
