@@ -106,20 +106,6 @@ static void draw_totals(const struct top *t, int row, int columns)
 		top_screen_put(row, used, end - used, TOP_PLAIN, text);
 }
 
-static const char *access_text(uint32_t access)
-{
-	switch (access) {
-	case ACCESS_READ:
-		return "reads";
-	case ACCESS_WRITE:
-		return "writes";
-	case ACCESS_EXECUTE:
-		return "executions";
-	default:
-		return "reads and writes";
-	}
-}
-
 /* "reads and writes where new==0, armed on 5 of 5 threads, int, handler engine": what matters most comes
  * first, because a narrow screen cuts the end. */
 static void watch_text(const struct watch_event *e, char *buf, size_t cap)
@@ -131,7 +117,7 @@ static void watch_text(const struct watch_event *e, char *buf, size_t cap)
 	if (e->filter)
 		utf8_clean(e->filter, filter, sizeof(filter));
 	utf8_clean(e->engine ? e->engine : "?", engine, sizeof(engine));
-	snprintf(buf, cap, "%s%s%s, armed on %u of %u %s%s%s, %s engine", access_text(e->access),
+	snprintf(buf, cap, "%s%s%s, armed on %u of %u %s%s%s, %s engine", text_access(e->access),
 		 *filter ? " where " : "", filter, e->threads_armed, e->threads,
 		 top_plural(e->threads, "thread", "threads"), *type ? ", " : "", type, engine);
 }

@@ -12,6 +12,7 @@
 #include "watchctl/base/syscall_name.h"
 #include "watchctl/view/export_impl.h"
 #include "watchctl/view/export_text.h"
+#include "watchctl/view/printer_impl.h"
 #include "watchctl/view/step_words.h"
 
 #define COLUMNS                                                                                              \
@@ -212,7 +213,7 @@ static void on_access(void *ctx, const struct view_access *a)
 	who(c, e->pid, e->tid, a->comm);
 	text(c, a->watch->e.name);
 	none(c);
-	text(c, export_kind_name(a->kind));
+	text(c, text_kind_name(a->kind));
 	text(c, a->origin == ORIGIN_KERNEL ? "kernel" : "user");
 	hex(c, true, e->addr);
 	number(c, e->size);

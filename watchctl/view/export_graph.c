@@ -165,7 +165,7 @@ bool graph_add_access(struct graph *g, const struct view_access *a)
 	text_place(l->module, l->module_offset, l->frame[l->nframes - 1].function, l->offset,
 		   a->ip ? a->ip : a->raw->regs.r[WREG_RIP], place, sizeof(place));
 	snprintf(where, sizeof(where), "%s%s", a->ip ? "" : "then ", place);
-	snprintf(what, sizeof(what), "%s%s ", export_kind_name(a->kind),
+	snprintf(what, sizeof(what), "%s%s ", text_kind_name(a->kind),
 		 a->origin == ORIGIN_KERNEL ? " by the kernel" : "");
 	site = site_of(g, GRAPH_ACCESS, what, a->watch->e.name, where, l->frame[0].file, l->frame[0].line);
 	if (site)

@@ -126,7 +126,7 @@ static void on_access(void *ctx, const struct view_access *a)
 
 	begin(p, a->raw->pid, a->raw->tid, a->comm, a->time, "access");
 	put_field(p, "watch", a->watch->e.name);
-	put_field(p, "kind", export_kind_name(a->kind));
+	put_field(p, "kind", text_kind_name(a->kind));
 	put_field(p, "old", a->old_text);
 	put_field(p, "new", a->new_text);
 	export_text_printf(&p->t, " addr=0x%llx", (unsigned long long)a->raw->addr);

@@ -143,16 +143,6 @@ void export_text_args(struct export_text *t, const struct view_value *arg, size_
 	}
 }
 
-const char *export_kind_name(enum access_kind kind)
-{
-	static const char *const name[] = {
-		[ACCESS_UNKNOWN] = "unknown",	  [ACCESS_READ] = "read",	[ACCESS_WRITE] = "write",
-		[ACCESS_READWRITE] = "readwrite", [ACCESS_EXECUTE] = "execute",
-	};
-
-	return name[kind];
-}
-
 void export_text_deinit(struct export_text *t)
 {
 	free(t->text);

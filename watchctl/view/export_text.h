@@ -40,9 +40,6 @@ void export_text_stack(struct export_text *t, const struct view_frame *frame, si
 /* "x = 42, name = \"abc\"" */
 void export_text_args(struct export_text *t, const struct view_value *arg, size_t nargs);
 
-/* "read", "write", "readwrite", "execute", "unknown". */
-const char *export_kind_name(enum access_kind kind);
-
 void export_text_deinit(struct export_text *t);
 
 #endif

@@ -42,16 +42,6 @@ void print_json_time(struct printer *p, struct view_time t)
 	json_text(&p->json, "time", text);
 }
 
-static const char *kind_name(enum access_kind kind)
-{
-	static const char *const name[] = {
-		[ACCESS_UNKNOWN] = "unknown",	  [ACCESS_READ] = "read",	[ACCESS_WRITE] = "write",
-		[ACCESS_READWRITE] = "readwrite", [ACCESS_EXECUTE] = "execute",
-	};
-
-	return name[kind];
-}
-
 static const char *asked_name(uint32_t access)
 {
 	static const char *const name[] = {
@@ -263,7 +253,7 @@ static void put_access(void *ctx, const struct view_access *a)
 	json_text(j, "watch", a->watch->e.name);
 	json_hex(j, "addr", a->raw->addr);
 	json_number(j, "size", a->raw->size);
-	json_text(j, "kind", kind_name(a->kind));
+	json_text(j, "kind", text_kind_name(a->kind));
 	json_text(j, "origin", a->origin == ORIGIN_KERNEL ? "kernel" : "user");
 	if (a->raw->in_kernel)
 		put_kernel(j, a->raw);
@@ -380,7 +370,7 @@ static void put_site(struct printer *p, const struct site *s)
 
 	print_json_begin(p, "site");
 	json_text(j, "watch", s->watch->e.name);
-	json_text(j, "kind", kind_name(s->kind));
+	json_text(j, "kind", text_kind_name(s->kind));
 	json_text(j, "origin", s->origin == ORIGIN_KERNEL ? "kernel" : "user");
 	json_hex(j, s->after ? "next_ip" : "ip", s->ip);
 	print_json_text(j, "insn", s->insn);

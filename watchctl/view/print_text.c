@@ -323,20 +323,6 @@ static void print_process(void *ctx, const struct process_event *e, struct view_
 	fputc('\n', p->out);
 }
 
-static const char *access_words(uint32_t access)
-{
-	switch (access) {
-	case ACCESS_READ:
-		return "reads";
-	case ACCESS_WRITE:
-		return "writes";
-	case ACCESS_EXECUTE:
-		return "executions";
-	default:
-		return "reads and writes";
-	}
-}
-
 /* What is watched, and what follows the colon behind it. */
 static void armed_texts(const struct watch_event *e, char *what, char *how, size_t cap)
 {
@@ -355,7 +341,7 @@ static void armed_texts(const struct watch_event *e, char *what, char *how, size
 	else
 		append(what, cap, "%u byte%s at 0x%llx)", e->size, e->size == 1 ? "" : "s",
 		       (unsigned long long)e->addr);
-	append(what, cap, " for %s", access_words(e->access));
+	append(what, cap, " for %s", text_access(e->access));
 	if (e->filter)
 		append(what, cap, " where %s", utf8_clean(e->filter, text, sizeof(text)));
 	append(what, cap, ":");

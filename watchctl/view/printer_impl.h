@@ -62,6 +62,13 @@ enum style {
 void text_cell(struct printer *p, enum style style, const char *text, size_t width);
 
 const char *text_kind(enum access_kind kind);
+
+/* As formats for programs name it: "read", "write", "readwrite", "execute", "unknown". */
+const char *text_kind_name(enum access_kind kind);
+
+/* What a watch is for, in words: "reads", "reads and writes" ... */
+const char *text_access(uint32_t access);
+
 enum style text_kind_style(enum access_kind kind);
 
 /* "set_flag+26", "libfoo.so+0x1234", "0x7f..". */

@@ -40,6 +40,30 @@ const char *text_kind(enum access_kind kind)
 	return "?";
 }
 
+const char *text_kind_name(enum access_kind kind)
+{
+	static const char *const name[] = {
+		[ACCESS_UNKNOWN] = "unknown",	  [ACCESS_READ] = "read",	[ACCESS_WRITE] = "write",
+		[ACCESS_READWRITE] = "readwrite", [ACCESS_EXECUTE] = "execute",
+	};
+
+	return name[kind];
+}
+
+const char *text_access(uint32_t access)
+{
+	switch (access) {
+	case ACCESS_READ:
+		return "reads";
+	case ACCESS_WRITE:
+		return "writes";
+	case ACCESS_EXECUTE:
+		return "executions";
+	default:
+		return "reads and writes";
+	}
+}
+
 enum style text_kind_style(enum access_kind kind)
 {
 	switch (kind) {
