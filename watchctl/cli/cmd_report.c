@@ -161,14 +161,6 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	return NULL;
 }
 
-static struct wc_error *take_word(struct request *q, const char *word)
-{
-	if (q->log)
-		return wc_error_new(WC_EUSAGE, "report reads one log; \"%s\" is one too many", word);
-	q->log = word;
-	return NULL;
-}
-
 static struct wc_error *scan_arguments(int argc, char **argv, struct request *q, unsigned int *colour)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
@@ -180,9 +172,9 @@ static struct wc_error *scan_arguments(int argc, char **argv, struct request *q,
 		if (!err && m.kind == OPTION_FOUND)
 			err = take_option(q, &m, colour);
 		else if (!err && m.kind == OPTION_WORD)
-			err = take_word(q, m.value);
+			err = option_one_log(&q->log, m.value, "report reads");
 		while (!err && m.kind == OPTION_DASHES && scan.next < argc)
-			err = take_word(q, argv[scan.next++]);
+			err = option_one_log(&q->log, argv[scan.next++], "report reads");
 		if (err)
 			return err;
 	} while (m.kind != OPTION_END);

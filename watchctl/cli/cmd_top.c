@@ -84,14 +84,6 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	return NULL;
 }
 
-static struct wc_error *take_word(struct request *q, const char *word)
-{
-	if (q->log)
-		return wc_error_new(WC_EUSAGE, "top shows one log; \"%s\" is one too many", word);
-	q->log = word;
-	return NULL;
-}
-
 static struct wc_error *check(const struct request *q)
 {
 	if (q->log && q->asks)
@@ -124,7 +116,7 @@ static struct wc_error *parse(int argc, char **argv, struct request *ret)
 		if (!err && m.kind == OPTION_FOUND)
 			err = take_option(&q, &m);
 		else if (!err && m.kind == OPTION_WORD)
-			err = take_word(&q, m.value);
+			err = option_one_log(&q.log, m.value, "top shows");
 		if (err)
 			return err;
 	} while (m.kind == OPTION_FOUND || m.kind == OPTION_WORD);

@@ -173,3 +173,11 @@ struct wc_error *option_choice(const struct option_match *m, unsigned int *ret)
 	return wc_error_new(WC_EUSAGE, "option %s wants one of \"%s\", not \"%s\"", m->option->name,
 			    m->option->words, m->value);
 }
+
+struct wc_error *option_one_log(const char **log, const char *word, const char *takes)
+{
+	if (*log)
+		return wc_error_new(WC_EUSAGE, "%s one log; \"%s\" is one too many", takes, word);
+	*log = word;
+	return NULL;
+}

@@ -70,6 +70,12 @@ struct wc_error *option_time(const struct option_match *m, uint64_t *ret);
 /* A size like 2G, 512M, 64K, or bytes without a unit; units are powers of 1024. */
 struct wc_error *option_bytes(const struct option_match *m, uint64_t *ret);
 
+/*
+ * Where one word is allowed, a log: @word into *@log; WC_EUSAGE if there was one already, which begins with
+ * @takes, like "report reads".
+ */
+struct wc_error *option_one_log(const char **log, const char *word, const char *takes);
+
 /* The index of @m's value in @words (separated by spaces); else WC_EUSAGE that lists them. */
 struct wc_error *option_choice(const struct option_match *m, unsigned int *ret);
 
