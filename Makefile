@@ -38,7 +38,9 @@ WARN := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -
 BASE_CFLAGS := -std=gnu11 -fPIC -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. -I$(BUILD) $(WARN) -MMD -MP
 PKGS := libdw libelf
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lbpf -lz -liberty -lpthread
+# Every allocation of ours goes through watchctl/base/memory.c, which notes that one has failed.
+WRAPPED := malloc calloc realloc reallocarray aligned_alloc strdup strndup asprintf vasprintf __asprintf_chk __vasprintf_chk open_memstream
+LIBS := $(WRAPPED:%=-Wl,--wrap=%) $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lbpf -lz -liberty -lpthread
 # Of `watchctl top` and of the REPL.
 CLI_LIBS := -lreadline -lncursesw -ltinfo
 

@@ -1,0 +1,29 @@
+#include "watchctl/base/shortfall.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char first[512];
+static int first_errno;
+static unsigned int more;
+
+void shortfall_note(const char *path, int sys_errno)
+{
+	if (first_errno) {
+		more++;
+		return;
+	}
+	snprintf(first, sizeof(first), "%s", path);
+	first_errno = sys_errno;
+}
+
+bool shortfall_describe(char *buf, size_t len)
+{
+	if (!first_errno)
+		return false;
+	if (more)
+		snprintf(buf, len, "%s: %s (and %u more)", first, strerror(first_errno), more);
+	else
+		snprintf(buf, len, "%s: %s", first, strerror(first_errno));
+	return true;
+}

@@ -1,0 +1,18 @@
+/*
+ * shortfall - a file that should have been read and could not be, for a reason that its reader does not
+ * expect: no descriptors left, no permission, a failing disk. What it would have told is left out, and the
+ * program says so once, at its end.
+ */
+#ifndef WATCHCTL_BASE_SHORTFALL_H
+#define WATCHCTL_BASE_SHORTFALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Of several, the first is kept, and the others are counted: from one thread only. */
+void shortfall_note(const char *path, int sys_errno);
+
+/* "PATH: why", and how many more. False: there was none. */
+bool shortfall_describe(char *buf, size_t len);
+
+#endif
