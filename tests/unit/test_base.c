@@ -23,6 +23,18 @@ static void an_error_gathers_context_in_front_and_hints_behind(void **state)
 	wc_error_free(err);
 }
 
+/* Names come from programs that nobody trusts: a terminal would do what is written in them. */
+static void an_error_writes_no_escape_sequences(void **state)
+{
+	struct wc_error *err =
+		wc_error_new(WC_ENAME, "no \033]0;x\a%s\n  ^", "\x9b\xc2\x9b\tn\xc3\xa9\x7f\r");
+
+	(void)state;
+	err = wc_error_hint(wc_error_context(err, "in %s", "lib\b.so"), "near \033[31mred");
+	assert_string_equal(err->text, "in lib?.so: no ?]0;x?????n\xc3\xa9??\n  ^ (near ?[31mred)");
+	wc_error_free(err);
+}
+
 static void being_out_of_memory_needs_no_memory(void **state)
 {
 	(void)state;
@@ -69,6 +81,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_error_gathers_context_in_front_and_hints_behind),
+		cmocka_unit_test(an_error_writes_no_escape_sequences),
 		cmocka_unit_test(being_out_of_memory_needs_no_memory),
 		cmocka_unit_test(a_map_finds_every_key_it_was_given),
 		cmocka_unit_test(a_vector_keeps_its_items_as_it_grows),

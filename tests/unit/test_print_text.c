@@ -2,7 +2,7 @@
 #include "tests/unit/view_stream.h"
 
 #include "watchctl/view/report.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define PRINTER print_text_new
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/utf8.h"
+
 struct wc_error wc_enomem = {
 	.kind = WC_EFAIL,
 	.sys_errno = 12,
@@ -22,6 +24,7 @@ static struct wc_error *make(enum wc_kind kind, int sys_errno, const char *fmt, 
 		free(err);
 		return &wc_enomem;
 	}
+	utf8_clean_lines(err->text);
 	return err;
 }
 
@@ -38,6 +41,7 @@ static struct wc_error *rewrite(struct wc_error *err, const char *a, const char 
 		return &wc_enomem;
 	}
 	free(err->text);
+	utf8_clean_lines(text);
 	err->text = text;
 	return err;
 }

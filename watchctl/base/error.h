@@ -26,7 +26,7 @@ enum wc_kind {
 struct wc_error {
 	enum wc_kind kind;
 	int sys_errno; /* 0 where no system call failed */
-	char *text;    /* one sentence or more, no final newline */
+	char *text; /* one sentence or more, no final newline; fit for a terminal, whatever names are in it */
 };
 
 /* The one error that needs no memory. Never freed; wc_error_free() knows it. */

@@ -9,7 +9,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/monitor/live.h"
 #include "watchctl/view/sites.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define POSITIONS (1u << 22) /* of the latest events: 32 MB */
 #define WINDOW_NS 1000000000ull

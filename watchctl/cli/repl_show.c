@@ -8,7 +8,7 @@
 #include "watchctl/cli/repl.h"
 #include "watchctl/cli/repl_feed.h"
 #include "watchctl/view/listing.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define LINES_AROUND 5
 #define INSNS_BEFORE 6

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "watchctl/cli/slots_print.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define COMMAND_TEXT 160u
 #define TIDS_TOLD 6u

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 static const char *access_words(enum access_kind access)
 {

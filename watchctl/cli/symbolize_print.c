@@ -5,7 +5,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/view/debug_package.h"
 #include "watchctl/view/json.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 static const char *const state_word[] = {
 	[SYMBOL_SOURCE_OK] = "ok",

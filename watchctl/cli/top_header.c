@@ -5,7 +5,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/cli/top.h"
 #include "watchctl/view/printer_impl.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define WATCH_LINES 4
 #define KEY_TEXTS 3 /* the longest that fits is shown */

@@ -15,7 +15,7 @@
 #include "watchctl/cli/top.h"
 #include "watchctl/cli/top_show.h"
 #include "watchctl/view/printer_impl.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define READ_NS 50000000u
 #define ROWS_IN_PASSING 20 /* of a table; at the end, all */

@@ -8,7 +8,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/cli/top.h"
 #include "watchctl/view/printer_impl.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define CELL_MAX 600
 #define GRAPH_MIN 10

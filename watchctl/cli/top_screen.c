@@ -23,7 +23,7 @@
 #undef columns
 #undef lines
 
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define ESCAPE_MS 100 /* that an escape sequence may take to arrive, also over ssh */
 #define CRASH_STACK 65536

@@ -9,7 +9,7 @@
 #include "watchctl/base/syscall_name.h"
 #include "watchctl/cli/top.h"
 #include "watchctl/view/printer_impl.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define SIDE_BY_SIDE 132 /* columns from which on it is wide */
 #define TREE_DEPTH 400	 /* levels at which stacks part: more than a stack has frames */

@@ -11,7 +11,7 @@
 #include "watchctl/view/diff_words.h"
 #include "watchctl/view/printer_impl.h"
 #include "watchctl/view/step_words.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 static const char head[] =
 	"<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>watchctl diff</title>\n<style>\n"

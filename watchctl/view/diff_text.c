@@ -8,7 +8,7 @@
 #include "watchctl/view/diff_text.h"
 #include "watchctl/view/diff_words.h"
 #include "watchctl/view/step_words.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define HALF_MIN 20u /* columns of each side; with less, the sides stand below each other */
 #define HALF_MAX 70u

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "watchctl/view/diff_text.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 static const char *text_of(const struct diff_text *t, uint32_t index)
 {

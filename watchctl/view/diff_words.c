@@ -7,7 +7,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/view/printer_impl.h"
 #include "watchctl/view/step_words.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define NAME_TEXT 400
 

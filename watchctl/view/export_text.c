@@ -6,7 +6,7 @@
 
 #include "watchctl/base/vec.h"
 #include "watchctl/view/printer_impl.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 /* U+2028 and U+2029 end a line for some readers. */
 static bool is_control(const char *s, size_t n)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 static const char hex_digits[] = "0123456789abcdef";
 

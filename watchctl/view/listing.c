@@ -10,7 +10,7 @@
 #include "stackwalk/symbol_search.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define FILE_MAX ((size_t)16 << 20)
 #define LINE_MAX_BYTES 1024 /* of what is shown of a line */

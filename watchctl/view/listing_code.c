@@ -10,7 +10,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/listing.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define FUNCTION_BYTES ((uint64_t)1 << 20) /* a larger one is not decoded from its start */
 #define NAME_BYTES 120

@@ -14,7 +14,7 @@
 #include "stackwalk/source_path.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/page_impl.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define NUMBER(i) ((void *)(uintptr_t)((i) + 1))
 

@@ -11,7 +11,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/view/page.h"
 #include "watchctl/view/page_impl.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define ASSETS 200000 /* bytes at most, of the three together */
 

@@ -9,7 +9,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/view/printer_impl.h"
 #include "watchctl/view/stack_tree.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 struct line {
 	char *text;

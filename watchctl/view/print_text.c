@@ -18,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define REGS_WIDTH 106	 /* four registers a line */
 #define SUMMARY_WIDTH 88 /* what the numbers take, a guess: they are behind the name or below it */

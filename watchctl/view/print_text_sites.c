@@ -4,7 +4,7 @@
 
 #include "watchctl/view/printer_impl.h"
 #include "watchctl/view/sites.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 enum {
 	CELL_COUNT,

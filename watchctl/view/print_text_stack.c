@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "watchctl/view/printer_impl.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 /* On a terminal, the longest names of C++ are cut to what the line can hold. */
 static void fit_place(const struct printer *p, size_t used, char *place, const char *source,

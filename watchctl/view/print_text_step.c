@@ -17,7 +17,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/view/printer_impl.h"
 #include "watchctl/view/step_words.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define INDENT_MAX 60	/* columns; deeper calls say how deep they are */
 #define VALUE_MIN 16	/* columns that a value keeps however narrow the terminal is */

@@ -5,7 +5,7 @@
 #include "watchctl/view/printer_impl.h"
 #include "watchctl/view/step_totals.h"
 #include "watchctl/view/step_words.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define ROWS_MAX 100	   /* of functions: who wants all has the JSON form */
 #define OCCURRENCES_MAX 20 /* told one by one; more are told by how they ended */

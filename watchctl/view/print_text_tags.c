@@ -3,7 +3,7 @@
 
 #include "watchctl/view/printer_impl.h"
 #include "watchctl/view/tag_totals.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define ROWS_MAX 100 /* tags may be numbers of orders: who wants all has the JSON form */
 

@@ -15,7 +15,7 @@
 #include "watchctl/view/printer_impl.h"
 #include "watchctl/view/stack_tree.h"
 #include "watchctl/view/tag_totals.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define NAME_MIN 24 /* columns that a name is given, however deep it stands */
 

@@ -7,7 +7,7 @@
 #include "watchctl/base/hash.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/printer_impl.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define KNOWN_MAX 65536u /* ways that lead to a site fast; then they are learned anew */
 

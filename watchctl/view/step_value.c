@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "stackwalk/value_type.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define DEPTH_MAX 6
 #define ELEMENTS_MAX 32 /* of an array */

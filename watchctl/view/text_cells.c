@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 static const char *const style_codes[STYLES] = {
 	[STYLE_DIM] = "2",     [STYLE_WATCH] = "1",  [STYLE_READ] = "32",    [STYLE_WRITE] = "31",

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "watchctl/view/printer_impl.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #define ANONYMOUS "(anonymous namespace)"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "watchctl/view/printer_impl.h"
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 /* Returns how many columns fit the terminal. */
 static int measure(const struct printer *p, const struct text_table *t, size_t width[TABLE_COLUMNS])

@@ -1,4 +1,4 @@
-#include "watchctl/view/utf8.h"
+#include "watchctl/base/utf8.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -60,6 +60,17 @@ char *utf8_clean(const char *s, char *buf, size_t cap)
 	if (cap)
 		buf[used] = '\0';
 	return buf;
+}
+
+void utf8_clean_lines(char *s)
+{
+	while (*s) {
+		size_t n = utf8_len(s), skip = n ? n : 1;
+
+		if (*s != '\n' && (!n || is_control(s, n)))
+			memset(s, '?', skip);
+		s += skip;
+	}
 }
 
 size_t utf8_columns(const char *s)
