@@ -3,6 +3,7 @@
 
 #include "watchctl/engine/ptrace_keeper.h"
 #include "watchctl/target/debugreg.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 
 bool arm_wanted(const struct keeper *k, const struct traced *t, unsigned int i)
@@ -68,7 +69,7 @@ static struct wc_error *meet(struct keeper *k, struct traced *t)
 		if (box->nforeign < BOX_FOREIGN)
 			box->foreign[box->nforeign++] = (struct box_foreign){ t->tid, slot };
 	}
-	if (!ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(mask), &mask) && (mask & PROC_SIGTRAP))
+	if (!held_ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(mask), &mask) && (mask & PROC_SIGTRAP))
 		t->sigmask = mask;
 	return NULL;
 }
@@ -208,7 +209,7 @@ static bool address_of(struct keeper *k, struct traced *t, unsigned int i, uint6
 
 		if (QUERY_STATE(state) != QUERY_FREE)
 			continue;
-		if (ptrace(PTRACE_GETREGS, t->tid, 0, &regs))
+		if (held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs))
 			regs.fs_base = 0;
 		query->watch = i;
 		query->tid = t->tid;

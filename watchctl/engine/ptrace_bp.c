@@ -8,6 +8,7 @@
 
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/dregs.h"
+#include "watchctl/target/held.h"
 
 #define STOP_TIMEOUT_MS 500
 
@@ -21,7 +22,7 @@ static struct wc_error *set_registers(pid_t tid, const struct ptrace_bp *bp)
 	uint64_t dr7;
 
 	errno = 0;
-	dr7 = (uint64_t)ptrace(PTRACE_PEEKUSER, tid, debugreg(7), 0);
+	dr7 = (uint64_t)held_ptrace(PTRACE_PEEKUSER, tid, debugreg(7), 0);
 	if (errno)
 		return wc_error_errno(WC_ENOTSUP, errno, "cannot read the debug registers of thread %d", tid);
 	if (dregs_enabled(dr7, bp->slot))
@@ -31,8 +32,8 @@ static struct wc_error *set_registers(pid_t tid, const struct ptrace_bp *bp)
 			"choose another with -i, or leave -i out",
 			bp->slot, tid);
 	dr7 = (dr7 & ~dregs_dr7_mask(bp->slot)) | dregs_dr7(bp->slot, bp->size, bp->access);
-	if (!ptrace(PTRACE_POKEUSER, tid, debugreg(bp->slot), bp->addr) &&
-	    !ptrace(PTRACE_POKEUSER, tid, debugreg(7), dr7))
+	if (!held_ptrace(PTRACE_POKEUSER, tid, debugreg(bp->slot), bp->addr) &&
+	    !held_ptrace(PTRACE_POKEUSER, tid, debugreg(7), dr7))
 		return NULL;
 	if (errno == ENOSPC)
 		return wc_error_new(WC_ESLOTS, "no free debug register in thread %d: all four are in use",
@@ -43,10 +44,10 @@ static struct wc_error *set_registers(pid_t tid, const struct ptrace_bp *bp)
 
 static void clear_registers(pid_t tid, const struct ptrace_bp *bp)
 {
-	uint64_t dr7 = (uint64_t)ptrace(PTRACE_PEEKUSER, tid, debugreg(7), 0);
+	uint64_t dr7 = (uint64_t)held_ptrace(PTRACE_PEEKUSER, tid, debugreg(7), 0);
 
-	ptrace(PTRACE_POKEUSER, tid, debugreg(7), dr7 & ~dregs_dr7_mask(bp->slot));
-	ptrace(PTRACE_POKEUSER, tid, debugreg(bp->slot), 0);
+	held_ptrace(PTRACE_POKEUSER, tid, debugreg(7), dr7 & ~dregs_dr7_mask(bp->slot));
+	held_ptrace(PTRACE_POKEUSER, tid, debugreg(bp->slot), 0);
 }
 
 static struct wc_error *arm_thread(struct ptrace_bp *bp, pid_t tid, struct tracee *held)

@@ -12,6 +12,7 @@
 #include "watchctl/engine/dregs.h"
 #include "watchctl/engine/ptrace_keeper.h"
 #include "watchctl/engine/ptrace_probe.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/helper_guard.h"
 #include "watchctl/target/helper_process.h"
 #include "watchctl/target/debugreg.h"
@@ -76,7 +77,7 @@ static bool has_queued_hit(pid_t tid)
 {
 	struct __ptrace_peeksiginfo_args what = { .nr = PEEK_MAX };
 	siginfo_t info[PEEK_MAX];
-	long n = ptrace(PTRACE_PEEKSIGINFO, tid, &what, info), i;
+	long n = held_ptrace(PTRACE_PEEKSIGINFO, tid, &what, info), i;
 
 	for (i = 0; i < n; i++)
 		if (info[i].si_signo == SIGTRAP && info[i].si_code == TRAP_HWBKPT)
@@ -112,18 +113,18 @@ static void disarm(const struct ptrace_box *box, pid_t tid, bool frozen)
 		clear(box, tid);
 		if (s.kind == STOP_SIGNAL) {
 			sig = s.signal;
-			if (sig == SIGTRAP && !ptrace(PTRACE_GETSIGINFO, tid, 0, &info) &&
+			if (sig == SIGTRAP && !held_ptrace(PTRACE_GETSIGINFO, tid, 0, &info) &&
 			    info.si_code == TRAP_HWBKPT)
 				sig = 0;
 			if (sig == SIGSTOP && frozen)
 				sig = 0;
 		} else if (has_queued_hit(tid)) {
-			ptrace(PTRACE_CONT, tid, 0, 0);
+			held_ptrace(PTRACE_CONT, tid, 0, 0);
 			continue;
 		}
 		break;
 	}
-	ptrace(PTRACE_DETACH, tid, 0, sig);
+	held_ptrace(PTRACE_DETACH, tid, 0, sig);
 }
 
 static bool contains(const struct thread_ids *ids, pid_t tid)

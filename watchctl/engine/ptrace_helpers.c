@@ -14,6 +14,7 @@
 #include "watchctl/engine/dregs.h"
 #include "watchctl/engine/ptrace_engine.h"
 #include "watchctl/engine/ptrace_guard.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/tracee.h"
 
 #define POKE_NS 2000000ull
@@ -128,7 +129,7 @@ void ptrace_helpers_hand_over(struct engine *e, struct tracee *held)
 	if (!held || !held->tid)
 		return;
 	kill(held->pid, SIGSTOP);
-	ptrace(PTRACE_DETACH, held->tid, 0, 0);
+	held_ptrace(PTRACE_DETACH, held->tid, 0, 0);
 	held->tid = 0;
 	e->held = true;
 }

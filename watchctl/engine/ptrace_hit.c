@@ -10,6 +10,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/ptrace_keeper.h"
 #include "watchctl/target/debugreg.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/user_regs.h"
 
@@ -414,13 +415,13 @@ static void restore_mask(struct keeper *k, struct traced *t)
 {
 	uint64_t now;
 
-	if (!t->sigmask || ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(now), &now))
+	if (!t->sigmask || held_ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(now), &now))
 		return;
 	if ((now | PROC_SIGTRAP) != t->sigmask) {
 		t->sigmask = 0; /* it has changed its mask itself since */
 		return;
 	}
-	ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(t->sigmask), &t->sigmask);
+	held_ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(t->sigmask), &t->sigmask);
 	if (!k->catches_trap || k->told_handler)
 		return;
 	k->told_handler = true;
@@ -436,7 +437,7 @@ bool hit_was_ignored(const struct keeper *k, const struct traced *t)
 	siginfo_t info;
 
 	/* What the processor raises kills even where it is ignored. */
-	return k->ignores_trap && !ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) && info.si_code <= 0 &&
+	return k->ignores_trap && !held_ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) && info.si_code <= 0 &&
 	       proc_status_read(t->process->pid, t->tid, &s) && !((s.ignored | s.caught) & PROC_SIGTRAP);
 }
 
@@ -475,9 +476,9 @@ bool hit_take(struct keeper *k, struct traced *t)
 	uint64_t dr6 = 0;
 	siginfo_t info;
 
-	if (ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) ||
+	if (held_ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) ||
 	    (info.si_code != TRAP_HWBKPT && info.si_code != TRAP_TRACE) ||
-	    ptrace(PTRACE_GETREGS, t->tid, 0, &regs) || (uint64_t)(uintptr_t)info.si_addr != regs.rip)
+	    held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs) || (uint64_t)(uintptr_t)info.si_addr != regs.rip)
 		return false;
 	if (info.si_code == TRAP_TRACE) {
 		if (!debugreg_read(t->tid, DEBUGREG_STATUS, &dr6))
@@ -496,7 +497,7 @@ bool hit_is_pending(const struct traced *t)
 {
 	struct __ptrace_peeksiginfo_args what = { .nr = PEEK_MAX };
 	siginfo_t info[PEEK_MAX];
-	long n = ptrace(PTRACE_PEEKSIGINFO, t->tid, &what, info), i;
+	long n = held_ptrace(PTRACE_PEEKSIGINFO, t->tid, &what, info), i;
 
 	for (i = 0; i < n; i++)
 		if (info[i].si_signo == SIGTRAP && info[i].si_code == TRAP_HWBKPT)

@@ -10,6 +10,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/engine/ptrace_keeper.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/stop.h"
 #include "watchctl/target/tracing.h"
@@ -294,16 +295,16 @@ static void go_on(struct traced *t)
 {
 	t->stopped = false;
 	if (t->group)
-		ptrace(PTRACE_LISTEN, t->tid, 0, 0);
+		held_ptrace(PTRACE_LISTEN, t->tid, 0, 0);
 	else
-		ptrace(PTRACE_CONT, t->tid, 0, t->signal);
+		held_ptrace(PTRACE_CONT, t->tid, 0, t->signal);
 }
 
 /* Lets go of it, as it was found. */
 static void leave(struct keeper *k, struct traced *t)
 {
 	/* Else it is being killed: its end will be told. */
-	if (!ptrace(PTRACE_DETACH, t->tid, 0, t->signal))
+	if (!held_ptrace(PTRACE_DETACH, t->tid, 0, t->signal))
 		drop_thread(k, t);
 	else
 		t->stopped = false;
@@ -359,7 +360,7 @@ static void on_signal(struct keeper *k, struct traced *t, int sig)
 		t->signal = 0; /* ours, from taking a launched program over */
 		return;
 	}
-	if (!ptrace(PTRACE_GETREGS, t->tid, 0, &regs) && (long)regs.rax == -EINTR &&
+	if (!held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs) && (long)regs.rax == -EINTR &&
 	    tracing_signal_is_ignored(t->process->pid, t->tid, sig))
 		tracing_undo_false_eintr(t->process->pid, t->tid);
 }
@@ -398,7 +399,7 @@ static void on_exec(struct keeper *k, struct traced *t)
 		keeper_wake(k);
 	}
 	if (p->pid != k->pid || !k->box->follow_exec) {
-		ptrace(PTRACE_DETACH, t->tid, 0, 0);
+		held_ptrace(PTRACE_DETACH, t->tid, 0, 0);
 		drop_thread(k, t);
 	}
 }
@@ -426,7 +427,7 @@ void threads_on_status(struct keeper *k, pid_t tid, int status)
 	if (!t)
 		t = meet(k, tid);
 	if (!t) {
-		ptrace(PTRACE_DETACH, tid, 0, 0);
+		held_ptrace(PTRACE_DETACH, tid, 0, 0);
 		return;
 	}
 	t->stopped = true;

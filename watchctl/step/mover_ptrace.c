@@ -22,6 +22,7 @@
 #include "watchctl/step/step_errno.h"
 #include "watchctl/step/step_guard.h"
 #include "watchctl/step/step_ring.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/loader_hook.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/tracee.h"
@@ -204,7 +205,7 @@ static void hand_over(struct tracee *held)
 	if (!held || !held->tid)
 		return;
 	kill(held->pid, SIGSTOP);
-	ptrace(PTRACE_DETACH, held->tid, 0, 0);
+	held_ptrace(PTRACE_DETACH, held->tid, 0, 0);
 	held->tid = 0;
 }
 

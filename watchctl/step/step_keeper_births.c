@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "watchctl/step/step_keeper.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/tracing.h"
 
@@ -60,7 +61,7 @@ static bool shares_memory(const struct step_keeper *k, pid_t tid)
 static void let_child_go(struct step_keeper *k, pid_t child)
 {
 	step_breaks_clean_child(k, child);
-	ptrace(PTRACE_DETACH, child, 0, 0);
+	held_ptrace(PTRACE_DETACH, child, 0, 0);
 }
 
 struct step_thread *step_births_meet(struct step_keeper *k, pid_t tid)
@@ -108,7 +109,7 @@ void step_births_on_clone(struct step_keeper *k, struct step_thread *t)
 	struct step_thread *made;
 	struct proc_status s;
 
-	if (ptrace(PTRACE_GETEVENTMSG, t->tid, 0, &child) || !child || t->guest)
+	if (held_ptrace(PTRACE_GETEVENTMSG, t->tid, 0, &child) || !child || t->guest)
 		return;
 	made = step_threads_find(k, (pid_t)child);
 	if (!made && proc_status_read((pid_t)child, (pid_t)child, &s) && s.tgid == k->pid) {

@@ -16,6 +16,7 @@
 
 #include "watchctl/step/step_keeper.h"
 #include "watchctl/target/gadget.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/remote.h"
 
@@ -77,7 +78,8 @@ static struct wc_error *call_in(struct step_keeper *k, struct step_thread *t, lo
 	struct wc_error *err;
 	siginfo_t info;
 
-	if (!step_threads_store(t) || ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(held.sigmask), &held.sigmask))
+	if (!step_threads_store(t) ||
+	    held_ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(held.sigmask), &held.sigmask))
 		return wc_error_new(WC_ETARGET, "thread %d is being killed", t->tid);
 	err = remote_open(t->pid, t->tid, &held, &r);
 	err = err ? err : remote_use_gadgets(&r, &k->copies->gadgets);

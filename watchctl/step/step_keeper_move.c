@@ -22,6 +22,7 @@
 
 #include "watchctl/base/clock.h"
 #include "watchctl/step/step_keeper.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/stop.h"
 
@@ -161,8 +162,8 @@ static bool was_step(pid_t tid, int status)
 	struct stop s = stop_decode(status);
 	siginfo_t info;
 
-	return s.kind == STOP_SIGNAL && s.signal == SIGTRAP && !ptrace(PTRACE_GETSIGINFO, tid, 0, &info) &&
-	       info.si_code == TRAP_TRACE;
+	return s.kind == STOP_SIGNAL && s.signal == SIGTRAP &&
+	       !held_ptrace(PTRACE_GETSIGINFO, tid, 0, &info) && info.si_code == TRAP_TRACE;
 }
 
 /* A system call would not end before it has done what it has to do: it is stopped where it begins. */
@@ -191,7 +192,7 @@ static bool lift(struct step_keeper *k, struct step_thread *t, uint32_t number)
 
 	stop_others(k, t);
 	step_breaks_clear(k, number);
-	if (!step_threads_store(t) || ptrace(request, tid, 0, 0))
+	if (!step_threads_store(t) || held_ptrace(request, tid, 0, 0))
 		return true; /* it is being killed */
 	t->stopped = t->has_regs = false;
 	stopped = wait_for_step(tid, &status);

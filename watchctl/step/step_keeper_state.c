@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include "watchctl/step/step_keeper.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/user_regs.h"
 
@@ -75,7 +76,7 @@ static bool load_xstate(struct step_keeper *k, const struct step_thread *t)
 
 	if (k->xstate_len)
 		return true;
-	if (ptrace(PTRACE_GETREGSET, t->tid, NT_X86_XSTATE, &io))
+	if (held_ptrace(PTRACE_GETREGSET, t->tid, NT_X86_XSTATE, &io))
 		return false;
 	k->xstate_len = io.iov_len;
 	return true;

@@ -10,6 +10,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/step/step_keeper.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/stop.h"
 
@@ -84,13 +85,13 @@ void step_threads_drop(struct step_keeper *k, struct step_thread *t)
 bool step_threads_load(struct step_thread *t)
 {
 	if (!t->has_regs)
-		t->has_regs = !ptrace(PTRACE_GETREGS, t->tid, 0, &t->user);
+		t->has_regs = !held_ptrace(PTRACE_GETREGS, t->tid, 0, &t->user);
 	return t->has_regs;
 }
 
 bool step_threads_store(struct step_thread *t)
 {
-	if (t->dirty && ptrace(PTRACE_SETREGS, t->tid, 0, &t->user))
+	if (t->dirty && held_ptrace(PTRACE_SETREGS, t->tid, 0, &t->user))
 		return false;
 	t->dirty = false;
 	return true;
@@ -125,7 +126,7 @@ static void secure(struct step_keeper *k, pid_t tid)
 	struct step_thread *t = step_threads_find(k, tid);
 	uint32_t number = 0;
 
-	if (!t || ptrace(PTRACE_GETSIGINFO, tid, 0, &t->info))
+	if (!t || held_ptrace(PTRACE_GETSIGINFO, tid, 0, &t->info))
 		return;
 	t->has_info = true;
 	t->has_regs = t->dirty = false;
@@ -133,7 +134,7 @@ static void secure(struct step_keeper *k, pid_t tid)
 		return;
 	t->hit = number + 1;
 	t->user.rip--;
-	t->dirty = ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, regs.rip), t->user.rip) != 0;
+	t->dirty = held_ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, regs.rip), t->user.rip) != 0;
 }
 
 pid_t step_threads_take(struct step_keeper *k, int *status, int flags)
@@ -185,7 +186,7 @@ bool step_threads_has_trap(const struct step_thread *t)
 {
 	struct __ptrace_peeksiginfo_args what = { .nr = PEEK_MAX };
 	siginfo_t info[PEEK_MAX];
-	long n = ptrace(PTRACE_PEEKSIGINFO, t->tid, &what, info), i;
+	long n = held_ptrace(PTRACE_PEEKSIGINFO, t->tid, &what, info), i;
 
 	for (i = 0; i < n; i++)
 		if (info[i].si_signo == SIGTRAP && info[i].si_code > 0)
@@ -201,9 +202,9 @@ static void go_on(struct step_thread *t)
 		return; /* it is being killed: its end will be told */
 	t->stopped = t->has_regs = false;
 	if (t->group)
-		ptrace(PTRACE_LISTEN, t->tid, 0, 0);
+		held_ptrace(PTRACE_LISTEN, t->tid, 0, 0);
 	else
-		ptrace(steps ? PTRACE_SINGLESTEP : PTRACE_CONT, t->tid, 0, t->signal);
+		held_ptrace(steps ? PTRACE_SINGLESTEP : PTRACE_CONT, t->tid, 0, t->signal);
 }
 
 /* Lets go of it, as it would be without us. */
@@ -224,7 +225,7 @@ static void leave(struct step_keeper *k, struct step_thread *t)
 		step_copies_unmap(k, t);
 	step_threads_store(t);
 	/* Else it is being killed: its end will be told. */
-	if (!ptrace(PTRACE_DETACH, t->tid, 0, t->signal))
+	if (!held_ptrace(PTRACE_DETACH, t->tid, 0, t->signal))
 		step_threads_drop(k, t);
 	else
 		t->stopped = false;
@@ -243,7 +244,7 @@ static void rest(struct step_thread *t)
 		return;
 	t->interrupted = t->disturbed = true;
 	t->stopped = t->has_regs = false;
-	ptrace(PTRACE_CONT, t->tid, 0, 0);
+	held_ptrace(PTRACE_CONT, t->tid, 0, 0);
 }
 
 void step_threads_settle(struct step_keeper *k, struct step_thread *t)
@@ -292,13 +293,13 @@ static void restore_mask(struct step_keeper *k, struct step_thread *t)
 {
 	uint64_t now;
 
-	if (!t->sigmask || ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(now), &now))
+	if (!t->sigmask || held_ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(now), &now))
 		return;
 	if ((now | PROC_SIGTRAP) != t->sigmask) {
 		t->sigmask = 0; /* it has changed its mask itself since */
 		return;
 	}
-	ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(t->sigmask), &t->sigmask);
+	held_ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(t->sigmask), &t->sigmask);
 	if (!k->catches_trap || k->told_mask)
 		return;
 	k->told_mask = true;
@@ -381,7 +382,7 @@ static void on_first_stop(struct step_keeper *k, struct step_thread *t)
 	uint64_t mask;
 
 	t->met = true;
-	if (!ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(mask), &mask) && (mask & PROC_SIGTRAP))
+	if (!held_ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(mask), &mask) && (mask & PROC_SIGTRAP))
 		t->sigmask = mask;
 	if (!t->born)
 		t->holds |= HOLD_BIRTH;
@@ -397,7 +398,7 @@ static void on_exec(struct step_keeper *k, struct step_thread *t)
 	unsigned int i;
 
 	if (t->guest) {
-		ptrace(PTRACE_DETACH, t->tid, 0, 0);
+		held_ptrace(PTRACE_DETACH, t->tid, 0, 0);
 		step_threads_drop(k, t);
 		return;
 	}

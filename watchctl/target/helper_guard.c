@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "watchctl/target/held.h"
 #include "watchctl/target/helper_process.h"
 #include "watchctl/target/stop.h"
 
@@ -51,7 +52,8 @@ static int passed_on(const struct helper_guard *g, int sig)
 	case SIGILL:
 	case SIGFPE:
 	case SIGABRT:
-		return ptrace(PTRACE_GETSIGINFO, g->keeper, 0, &info) || info.si_code > 0 || sig == SIGABRT
+		return held_ptrace(PTRACE_GETSIGINFO, g->keeper, 0, &info) || info.si_code > 0 ||
+				       sig == SIGABRT
 			       ? sig
 			       : 0;
 	default:
@@ -69,7 +71,7 @@ static void on_keeper(struct helper_guard *g, int status)
 	}
 	if (s.kind == STOP_EXITING && !__atomic_load_n(g->finished, __ATOMIC_ACQUIRE))
 		g->is_dying(g->ctx);
-	ptrace(PTRACE_CONT, g->keeper, 0, s.kind == STOP_SIGNAL ? passed_on(g, s.signal) : 0);
+	held_ptrace(PTRACE_CONT, g->keeper, 0, s.kind == STOP_SIGNAL ? passed_on(g, s.signal) : 0);
 }
 
 static void take_stops(struct helper_guard *g)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/target/held.h"
 
 struct pipes {
 	int go[2];     /* parent -> child: you are seized, go */
@@ -67,7 +68,7 @@ static bool wait_for_exec(pid_t pid)
 		if (event == PTRACE_EVENT_EXEC && ptrace(PTRACE_INTERRUPT, pid, 0, 0))
 			return false;
 		sig = event ? 0 : WSTOPSIG(status);
-		if (ptrace(PTRACE_CONT, pid, 0, sig))
+		if (held_ptrace(PTRACE_CONT, pid, 0, sig))
 			return false;
 	}
 	return false;
@@ -98,9 +99,9 @@ struct wc_error *launch_start(char *const argv[], struct tracee *ret)
 		return exec_failed(&p, argv[0]);
 	t.pid = t.tid = pid;
 	/* Tell the two kinds of stop apart later: exec of another program must not stop it again. */
-	ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
-	if (ptrace(PTRACE_GETREGS, pid, 0, &t.home) ||
-	    ptrace(PTRACE_GETSIGMASK, pid, sizeof(t.sigmask), &t.sigmask))
+	held_ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
+	if (held_ptrace(PTRACE_GETREGS, pid, 0, &t.home) ||
+	    held_ptrace(PTRACE_GETSIGMASK, pid, sizeof(t.sigmask), &t.sigmask))
 		return wc_error_errno(WC_ETARGET, errno, "%s ended before its first instruction", argv[0]);
 	*ret = t;
 	return NULL;

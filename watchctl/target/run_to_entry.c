@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/target/held.h"
 
 #define INT3 0xccu
 
@@ -36,11 +37,11 @@ static bool run_to_system_call(struct tracee *t)
 	int status, sig = 0;
 
 	for (;;) {
-		if (ptrace(PTRACE_SYSCALL, t->tid, 0, sig) || waitpid(t->tid, &status, __WALL) != t->tid ||
-		    !WIFSTOPPED(status))
+		if (held_ptrace(PTRACE_SYSCALL, t->tid, 0, sig) ||
+		    waitpid(t->tid, &status, __WALL) != t->tid || !WIFSTOPPED(status))
 			return false;
 		if (WSTOPSIG(status) == (SIGTRAP | 0x80))
-			return !ptrace(PTRACE_GETREGS, t->tid, 0, &t->home);
+			return !held_ptrace(PTRACE_GETREGS, t->tid, 0, &t->home);
 		sig = status >> 16 ? 0 : WSTOPSIG(status);
 	}
 }
@@ -57,20 +58,20 @@ static bool wait_at(struct tracee *t, uint64_t addr)
 	int status, sig = 0;
 
 	for (;;) {
-		if (ptrace(PTRACE_CONT, t->tid, 0, sig) || waitpid(t->tid, &status, __WALL) != t->tid ||
+		if (held_ptrace(PTRACE_CONT, t->tid, 0, sig) || waitpid(t->tid, &status, __WALL) != t->tid ||
 		    !WIFSTOPPED(status))
 			return false;
 		/* A stop of its group (SIGSTOP) would be for whoever started us: it waits at its entry
 		 * anyway. */
 		sig = status >> 16 ? 0 : WSTOPSIG(status);
-		if (sig == SIGTRAP && !ptrace(PTRACE_GETREGS, t->tid, 0, &regs) && regs.rip == addr + 1)
+		if (sig == SIGTRAP && !held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs) && regs.rip == addr + 1)
 			return true;
 	}
 }
 
 static bool set_word(const struct tracee *t, uint64_t addr, long word)
 {
-	return !ptrace(PTRACE_POKETEXT, t->tid, addr, word);
+	return !held_ptrace(PTRACE_POKETEXT, t->tid, addr, word);
 }
 
 struct wc_error *run_to_entry(struct tracee *t)
@@ -84,15 +85,15 @@ struct wc_error *run_to_entry(struct tracee *t)
 	if (!entry || t->home.rip == entry)
 		return NULL;
 	errno = 0;
-	word = ptrace(PTRACE_PEEKTEXT, t->tid, entry, 0);
+	word = held_ptrace(PTRACE_PEEKTEXT, t->tid, entry, 0);
 	if (errno || !set_word(t, entry, (word & ~0xffL) | INT3))
 		return NULL;
 	if (!wait_at(t, entry))
 		return ended(t->pid);
-	if (!set_word(t, entry, word) || ptrace(PTRACE_GETREGS, t->tid, 0, &regs))
+	if (!set_word(t, entry, word) || held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs))
 		return ended(t->pid);
 	regs.rip = entry;
-	if (ptrace(PTRACE_SETREGS, t->tid, 0, &regs))
+	if (held_ptrace(PTRACE_SETREGS, t->tid, 0, &regs))
 		return ended(t->pid);
 	t->home = regs;
 	return NULL;

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "watchctl/base/clock.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 
 /* Results of interrupted system calls that never reach user space (include/linux/errno.h). */
@@ -90,17 +91,17 @@ static enum wait_result wait_stop(pid_t tid, unsigned int timeout_ms, int *ret_s
 
 static bool get_regs(pid_t tid, struct user_regs_struct *regs)
 {
-	return !ptrace(PTRACE_GETREGS, tid, 0, regs);
+	return !held_ptrace(PTRACE_GETREGS, tid, 0, regs);
 }
 
 static bool set_regs(pid_t tid, const struct user_regs_struct *regs)
 {
-	return !ptrace(PTRACE_SETREGS, tid, 0, regs);
+	return !held_ptrace(PTRACE_SETREGS, tid, 0, regs);
 }
 
 static bool set_sigmask(pid_t tid, uint64_t mask)
 {
-	return !ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
+	return !held_ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
 }
 
 bool tracee_undo_false_eintr(pid_t pid, pid_t tid, struct user_regs_struct *regs)
@@ -141,7 +142,7 @@ static enum tracee_stop_result wait_interrupted(pid_t tid, unsigned int timeout_
 			/* fall through */
 		case WAIT_SIGNAL:
 			/* Any stop makes the kernel forget the one that it was asked for. */
-			if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) || ptrace(PTRACE_CONT, tid, 0, sig))
+			if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) || held_ptrace(PTRACE_CONT, tid, 0, sig))
 				return TRACEE_GONE;
 			if (monotonic_ns() > end)
 				return TRACEE_BUSY;
@@ -159,15 +160,15 @@ static void abandon(pid_t tid)
 {
 	int sig = 0;
 
-	if (!ptrace(PTRACE_DETACH, tid, 0, 0))
+	if (!held_ptrace(PTRACE_DETACH, tid, 0, 0))
 		return;
 	switch (wait_stop(tid, ABANDON_MS, &sig)) {
 	case WAIT_EVENT_STOP:
 	case WAIT_SYSCALL:
-		ptrace(PTRACE_DETACH, tid, 0, 0);
+		held_ptrace(PTRACE_DETACH, tid, 0, 0);
 		break;
 	case WAIT_SIGNAL:
-		ptrace(PTRACE_DETACH, tid, 0, sig);
+		held_ptrace(PTRACE_DETACH, tid, 0, sig);
 		break;
 	default:
 		break;
@@ -211,8 +212,8 @@ enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_m
 			abandon(tid);
 		return r;
 	}
-	if (!get_regs(tid, &t.home) || ptrace(PTRACE_GETSIGMASK, tid, sizeof(t.sigmask), &t.sigmask)) {
-		ptrace(PTRACE_DETACH, tid, 0, 0);
+	if (!get_regs(tid, &t.home) || held_ptrace(PTRACE_GETSIGMASK, tid, sizeof(t.sigmask), &t.sigmask)) {
+		held_ptrace(PTRACE_DETACH, tid, 0, 0);
 		return TRACEE_GONE;
 	}
 	tracee_undo_false_eintr(pid, tid, &t.home);
@@ -299,7 +300,7 @@ bool tracee_build_frame(struct tracee *t, uint64_t addr)
 	struct iovec io = { xsave, TRACEE_FRAME_MAX - (fpstate - addr) - 64 };
 	size_t used;
 
-	if (!frame || ptrace(PTRACE_GETREGSET, t->tid, NT_X86_XSTATE, &io)) {
+	if (!frame || held_ptrace(PTRACE_GETREGSET, t->tid, NT_X86_XSTATE, &io)) {
 		free(frame);
 		return false;
 	}
@@ -340,7 +341,7 @@ static bool run_to_syscall(struct tracee *t)
 	int sig = 0;
 
 	for (;;) {
-		if (ptrace(PTRACE_SYSCALL, t->tid, 0, sig))
+		if (held_ptrace(PTRACE_SYSCALL, t->tid, 0, sig))
 			return false;
 		switch (wait_stop(t->tid, 10000, &sig)) {
 		case WAIT_SYSCALL:
@@ -387,11 +388,12 @@ struct wc_error *tracee_expect_trap(struct tracee *t, uint64_t rip, uint64_t rsp
 	r.rip = rip;
 	r.rsp = rsp;
 	r.rdi = rdi;
-	if (!send_away(t, &r, ~PROC_SIGTRAP) || ptrace(PTRACE_SYSCALL, t->tid, 0, 0))
+	if (!send_away(t, &r, ~PROC_SIGTRAP) || held_ptrace(PTRACE_SYSCALL, t->tid, 0, 0))
 		return died(t);
 	switch (wait_stop(t->tid, timeout_ms, &sig)) {
 	case WAIT_SIGNAL:
-		if (sig == SIGTRAP && !ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) && info.si_code == si_code)
+		if (sig == SIGTRAP && !held_ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) &&
+		    info.si_code == si_code)
 			*ret = true;
 		else
 			t->pending_signal = sig;
@@ -422,7 +424,7 @@ static bool stop_in_signal_path(struct tracee *t)
 	}
 	t->pending_signal = 0;
 	for (;;) {
-		if (ptrace(PTRACE_INTERRUPT, t->tid, 0, 0) || ptrace(PTRACE_CONT, t->tid, 0, sig))
+		if (ptrace(PTRACE_INTERRUPT, t->tid, 0, 0) || held_ptrace(PTRACE_CONT, t->tid, 0, sig))
 			return false;
 		switch (wait_stop(t->tid, 10000, &sig)) {
 		case WAIT_EVENT_STOP:
@@ -460,7 +462,7 @@ uint64_t tracee_release(struct tracee *t)
 		wc_error_free(tracee_go_home(t, NULL, NULL));
 	else
 		set_regs(t->tid, &t->home); /* the false EINTR, where there was one */
-	ptrace(PTRACE_DETACH, t->tid, 0, 0);
+	held_ptrace(PTRACE_DETACH, t->tid, 0, 0);
 	free(t->frame);
 	*t = (struct tracee){ 0 };
 	return stopped;

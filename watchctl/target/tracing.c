@@ -9,6 +9,7 @@
 #include <sys/user.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/tracee.h"
 
@@ -85,8 +86,8 @@ void tracing_undo_false_eintr(pid_t pid, pid_t tid)
 {
 	struct user_regs_struct regs;
 
-	if (!ptrace(PTRACE_GETREGS, tid, 0, &regs) && tracee_undo_false_eintr(pid, tid, &regs))
-		ptrace(PTRACE_SETREGS, tid, 0, &regs);
+	if (!held_ptrace(PTRACE_GETREGS, tid, 0, &regs) && tracee_undo_false_eintr(pid, tid, &regs))
+		held_ptrace(PTRACE_SETREGS, tid, 0, &regs);
 }
 
 struct wc_error *tracing_seize_all(pid_t pid, struct wc_error *(*seize)(void *ctx, pid_t tid, bool *ret_new),
