@@ -5,6 +5,9 @@
  * .eh_frame, found by binary search in .eh_frame_hdr, is tried first. Modules without it (Go), or without it
  * for some functions, may have .debug_frame, perhaps in a separate debug file: that is opened only then.
  * Functions that never move their stack need neither (cfi_leaf).
+ *
+ * The files are those of a program that nobody vouches for. libelf and libdw find the sections; what is in
+ * them we read ourselves (cfi_table).
  */
 #include "stackwalk/cfi.h"
 
@@ -15,13 +18,13 @@
 #include <gelf.h>
 
 #include "stackwalk/cfi_entry.h"
-#include "stackwalk/cfi_fde.h"
 #include "stackwalk/cfi_frame.h"
 #include "stackwalk/cfi_leaf.h"
-#include "stackwalk/cfi_rule.h"
+#include "stackwalk/cfi_table.h"
 #include "stackwalk/elffile.h"
 #include "stackwalk/module_jit.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/fault_guard.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 
@@ -29,13 +32,9 @@ struct cfi_module {
 	uint64_t start, end, bias;
 	struct elffile *file; /* NULL: code that no file is behind */
 	char *path;
-	bool eh_opened, debug_opened, indexed;
-	Dwarf_CFI *eh;	  /* ours */
-	Dwarf_CFI *debug; /* its Dwarf's */
+	bool eh_opened, debug_opened, has_code;
+	struct cfi_table eh, debug;
 	uint64_t debug_bias;
-	const uint8_t *image; /* the file's bytes */
-	size_t image_size;
-	struct fde_index functions;
 };
 
 struct cfi {
@@ -58,9 +57,8 @@ static void module_free(struct cfi_module *m)
 {
 	if (!m)
 		return;
-	fde_index_deinit(&m->functions);
-	if (m->eh)
-		dwarf_cfi_end(m->eh);
+	cfi_table_deinit(&m->eh);
+	cfi_table_deinit(&m->debug);
 	elffile_free(m->file);
 	free(m->path);
 	free(m);
@@ -144,8 +142,8 @@ static void open_eh(struct cfi_module *m)
 	/* A debug file alone has neither .eh_frame nor code. */
 	if (elffile_state(m->file) != ELFFILE_OK || !(elf = elffile_elf(m->file)))
 		return;
-	m->eh = dwarf_getcfi_elf(elf);
-	m->image = (const uint8_t *)elf_rawfile(elf, &m->image_size);
+	m->has_code = true;
+	cfi_table_open_eh(&m->eh, elf);
 }
 
 static void open_debug(struct cfi_module *m)
@@ -156,27 +154,14 @@ static void open_debug(struct cfi_module *m)
 		return;
 	m->debug_opened = true;
 	dwarf = elffile_dwarf(m->file, &m->debug_bias);
-	m->debug = dwarf ? dwarf_getcfi(dwarf) : NULL;
+	if (dwarf)
+		cfi_table_open_debug(&m->debug, dwarf_getelf(dwarf));
 }
 
 /* The bytes that the file has from @vaddr on, and in *@len how many; NULL: none. */
 static const uint8_t *file_bytes(const struct cfi_module *m, uint64_t vaddr, size_t *len)
 {
-	Elf *elf = elffile_elf(m->file);
-	size_t nsegments;
-	GElf_Phdr p;
-
-	if (!m->image || elf_getphdrnum(elf, &nsegments) != 0)
-		return NULL;
-	for (size_t i = 0; i < nsegments; i++) {
-		if (!gelf_getphdr(elf, (int)i, &p) || p.p_type != PT_LOAD || vaddr < p.p_vaddr ||
-		    vaddr - p.p_vaddr >= p.p_filesz || p.p_filesz > m->image_size ||
-		    p.p_offset > m->image_size - p.p_filesz)
-			continue;
-		*len = p.p_filesz - (vaddr - p.p_vaddr);
-		return m->image + p.p_offset + (vaddr - p.p_vaddr);
-	}
-	return NULL;
+	return m->has_code ? cfi_file_bytes(elffile_elf(m->file), vaddr, len) : NULL;
 }
 
 /*
@@ -371,7 +356,6 @@ static void rule_from_code(const struct cfi *c, const struct cfi_module *m, uint
 static void rule_from_module(const struct cfi *c, struct cfi_module *m, uint64_t pc, struct unwind_rule *ret)
 {
 	uint64_t vaddr = pc - m->bias;
-	Dwarf_Frame *frame = NULL;
 
 	if (!m->file) {
 		jit_rule(ret);
@@ -382,15 +366,41 @@ static void rule_from_module(const struct cfi *c, struct cfi_module *m, uint64_t
 		ret->kind = UNWIND_SIGFRAME;
 		return;
 	}
-	if (!m->eh || dwarf_cfi_addrframe(m->eh, vaddr, &frame) != 0) {
-		open_debug(m);
-		if (!m->debug || dwarf_cfi_addrframe(m->debug, vaddr - m->debug_bias, &frame) != 0) {
-			rule_from_code(c, m, vaddr, ret);
-			return;
-		}
-	}
-	cfi_rule_from_frame(frame, ret);
-	free(frame);
+	if (cfi_table_rule(&m->eh, vaddr, ret))
+		return;
+	open_debug(m);
+	if (!cfi_table_rule(&m->debug, vaddr - m->debug_bias, ret))
+		rule_from_code(c, m, vaddr, ret);
+}
+
+/* What is asked of a module, whose file may make the libraries that read it fault. */
+struct question {
+	struct cfi *c;
+	struct cfi_module *m;
+	uint64_t pc, start, end;
+	struct unwind_rule rule;
+	bool is;
+};
+
+static void run_rule(void *ctx)
+{
+	struct question *q = ctx;
+
+	rule_from_module(q->c, q->m, q->pc, &q->rule);
+}
+
+static void ask(struct question *q, void (*run)(void *ctx))
+{
+	struct question none = *q;
+
+	if (fault_guarded(run, q))
+		return;
+	*q = none;
+	q->m->eh_opened = q->m->debug_opened = true;
+	q->m->has_code = false;
+	q->m->eh = q->m->debug = (struct cfi_table){ 0 };
+	if (q->m->file)
+		elffile_abandon(q->m->file);
 }
 
 void cfi_rule(struct cfi *c, uint64_t pc, struct unwind_rule *ret)
@@ -404,8 +414,12 @@ void cfi_rule(struct cfi *c, uint64_t pc, struct unwind_rule *ret)
 	}
 	*ret = (struct unwind_rule){ .kind = UNWIND_NO_RULE };
 	m = find_module(c, pc);
-	if (m)
-		rule_from_module(c, m, pc, ret);
+	if (m) {
+		struct question q = { .c = c, .m = m, .pc = pc, .rule = *ret };
+
+		ask(&q, run_rule);
+		*ret = q.rule;
+	}
 	/* Without memory to remember it, it is worked out again next time. */
 	known = malloc(sizeof(*known));
 	if (!known)
@@ -415,41 +429,38 @@ void cfi_rule(struct cfi *c, uint64_t pc, struct unwind_rule *ret)
 		free(known);
 }
 
-static void index_functions(struct cfi_module *m)
+static void run_function(void *ctx)
 {
-	Elf *elf;
+	struct question *q = ctx;
+	struct cfi_module *m = q->m;
+	const struct eh_function *f;
+	uint64_t bias = m->bias;
 
-	if (m->indexed)
-		return;
-	m->indexed = true;
-	if (!m->file)
-		return;
 	open_eh(m);
-	elf = m->eh ? elffile_elf(m->file) : NULL;
-	if (elf)
-		fde_index_add(&m->functions, elf, ".eh_frame", 0);
-	if (!m->functions.n) {
+	f = cfi_table_function(&m->eh, q->pc - bias);
+	if (!cfi_table_has_functions(&m->eh)) {
 		open_debug(m);
-		if (m->debug)
-			fde_index_add(&m->functions, dwarf_getelf(elffile_dwarf(m->file, &m->debug_bias)),
-				      ".debug_frame", m->debug_bias);
+		bias += m->debug_bias;
+		f = cfi_table_function(&m->debug, q->pc - bias);
 	}
-	fde_index_sort(&m->functions);
+	if (!f)
+		return;
+	q->is = true;
+	q->start = f->start + bias;
+	q->end = f->end + bias;
 }
 
 bool cfi_function(struct cfi *c, uint64_t pc, uint64_t *start, uint64_t *end)
 {
-	struct cfi_module *m = find_module(c, pc);
-	const struct fde_range *range;
+	struct question q = { .c = c, .m = find_module(c, pc), .pc = pc };
 
-	if (!m)
+	if (!q.m || !q.m->file)
 		return false;
-	index_functions(m);
-	range = fde_index_find(&m->functions, pc - m->bias);
-	if (!range)
+	ask(&q, run_function);
+	if (!q.is)
 		return false;
-	*start = range->start + m->bias;
-	*end = range->end + m->bias;
+	*start = q.start;
+	*end = q.end;
 	return true;
 }
 

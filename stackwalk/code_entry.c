@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stackwalk/cfi_fde.h"
+#include "stackwalk/cfi_table.h"
 #include "stackwalk/elffile.h"
 #include "stackwalk/insn.h"
 #include "watchctl/base/hash.h"
@@ -37,7 +37,7 @@ struct code_entries {
 	bool read;
 	uint64_t *start; /* of functions, sorted */
 	size_t nstarts, start_cap;
-	struct fde_index fdes;
+	struct cfi_table eh, debug;
 	struct export *exports;
 	size_t nexports, export_cap;
 	struct map64 by_name, indirect; /* hash -> export; address -> export */
@@ -67,7 +67,8 @@ void code_entries_free(struct code_entries *e)
 		return;
 	elffile_free(e->file);
 	free(e->start);
-	fde_index_deinit(&e->fdes);
+	cfi_table_deinit(&e->eh);
+	cfi_table_deinit(&e->debug);
 	free(e->exports);
 	map64_deinit(&e->by_name);
 	map64_deinit(&e->indirect);
@@ -323,9 +324,8 @@ static void read_file(struct code_entries *e)
 	sort(e->start, e->nstarts, sizeof(*e->start), compare_addresses);
 	if (elffile_state(e->file) != ELFFILE_OK || !(elf = elffile_elf(e->file)))
 		return;
-	fde_index_add(&e->fdes, elf, ".eh_frame", 0);
-	fde_index_add(&e->fdes, elf, ".debug_frame", 0);
-	fde_index_sort(&e->fdes);
+	cfi_table_open_eh(&e->eh, elf);
+	cfi_table_open_debug(&e->debug, elf);
 	each_section(e, elf, true);
 	sort(e->slot, e->nslots, sizeof(*e->slot), compare_slots);
 	each_section(e, elf, false);
@@ -333,15 +333,19 @@ static void read_file(struct code_entries *e)
 	sort(e->stub, e->nstubs, sizeof(*e->stub), compare_stubs);
 }
 
+static bool begins_at(struct cfi_table *t, uint64_t vaddr)
+{
+	const struct eh_function *f = cfi_table_function(t, vaddr);
+
+	return f && f->start == vaddr;
+}
+
 bool code_entry_is_function(struct code_entries *e, uint64_t vaddr)
 {
-	const struct fde_range *fde;
-
 	read_file(e);
 	if (e->nstarts && bsearch(&vaddr, e->start, e->nstarts, sizeof(vaddr), compare_addresses))
 		return true;
-	fde = fde_index_find(&e->fdes, vaddr);
-	return fde && fde->start == vaddr;
+	return begins_at(&e->eh, vaddr) || begins_at(&e->debug, vaddr);
 }
 
 bool code_entry_export(struct code_entries *e, const char *name, uint64_t *vaddr, bool *indirect)

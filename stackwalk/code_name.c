@@ -267,8 +267,8 @@ static struct wc_error *find_raw(struct search *s, const struct code_expr *e, st
 	return make_result(&p, name, 0, ret);
 }
 
-struct wc_error *locate_code(struct locator *l, const char *expr, const struct module_list *modules,
-			     const struct memory_view *mem, struct variable *ret, bool *missing_module)
+static struct wc_error *find_code(struct locator *l, const char *expr, const struct module_list *modules,
+				  const struct memory_view *mem, struct variable *ret, bool *missing_module)
 {
 	scoped(code_expr_deinit) struct code_expr e = { 0 };
 	scoped(search_deinit) struct search s = { .locator = l, .modules = modules, .functions = true };
@@ -284,4 +284,12 @@ struct wc_error *locate_code(struct locator *l, const char *expr, const struct m
 	search_set_prefixes(&s, e.prefix, e.nprefixes);
 	return e.name ? find_function(&s, &e, mem, ret, missing_module)
 		      : find_line(&s, &e, ret, missing_module);
+}
+
+struct wc_error *locate_code(struct locator *l, const char *expr, const struct module_list *modules,
+			     const struct memory_view *mem, struct variable *ret, bool *missing_module)
+{
+	struct locate_question q = { find_code, l, expr, modules, mem, ret, missing_module, NULL };
+
+	return locator_ask(&q);
 }

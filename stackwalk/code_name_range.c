@@ -172,8 +172,8 @@ static struct wc_error *find_ranges(struct search *s, const struct code_expr *e,
 	return search_not_found(s, e->nprefixes ? e->prefix[e->nprefixes - 1] : NULL, missing_module);
 }
 
-struct wc_error *code_ranges(struct locator *l, const char *function, const struct module_list *modules,
-			     struct code_range **ret, size_t *n, bool *missing_module)
+static struct wc_error *ranges_of(struct locator *l, const char *function, const struct module_list *modules,
+				  struct code_range **ret, size_t *n, bool *missing_module)
 {
 	scoped(code_expr_deinit) struct code_expr e = { 0 };
 	scoped(search_deinit) struct search s = { .locator = l, .modules = modules, .functions = true };
@@ -195,4 +195,30 @@ struct wc_error *code_ranges(struct locator *l, const char *function, const stru
 	*ret = take_ptr(r.v);
 	*n = r.n;
 	return NULL;
+}
+
+struct range_question {
+	struct locator *l;
+	const char *function;
+	const struct module_list *modules;
+	struct code_range **ret;
+	size_t *n;
+	bool *missing_module;
+	struct wc_error *err;
+};
+
+static void run_question(void *ctx)
+{
+	struct range_question *q = ctx;
+
+	q->err = ranges_of(q->l, q->function, q->modules, q->ret, q->n, q->missing_module);
+}
+
+struct wc_error *code_ranges(struct locator *l, const char *function, const struct module_list *modules,
+			     struct code_range **ret, size_t *n, bool *missing_module)
+{
+	struct range_question q = { l, function, modules, ret, n, missing_module, NULL };
+	struct wc_error *err = locator_guarded(l, run_question, &q);
+
+	return err ? err : q.err;
 }

@@ -1,6 +1,15 @@
 /*
- * From a row to a rule. Compilers and assembly authors use a handful of shapes of expressions; they are
- * listed in cfi_rule.c, and are the same here.
+ * From a row to a rule. Compilers and assembly authors use a handful of shapes of expressions, of which the
+ *CFA is one, and the place where a register was saved another, with the CFA on its stack:
+ *
+ *	CFA	bregR n				almost all code, where no table row says it without one
+ *		bregR n, deref			gcc's realigned stacks (rbp - 8), OpenSSL
+ *		bregR n, deref, plus_uconst m
+ *		bregR n, bregI 0, lit8, mul, plus, deref, plus_uconst m	OpenSSL's Montgomery code
+ *		breg7 8, breg16 0, lit15, and, litN, ge, lit3, shl, plus	the linker's PLT
+ *	saved	plus_uconst n
+ *		breg6 n				gcc's realigned stacks
+ *		breg7 n				assembly; expressed from the CFA when that is rsp + m
  */
 #include "stackwalk/eh_frame_row.h"
 
@@ -214,16 +223,17 @@ static bool is_kernel_sigframe(const struct eh_range *frames, const struct row *
 	       offset == UCONTEXT_GREGS + 8 * 16;
 }
 
-void eh_frame_rule(const struct eh_image *image, uint64_t pc, struct unwind_rule *ret)
+/* False: the instructions are not understood. */
+static bool rule_of(const struct eh_image *image, const struct fde *fde, uint64_t pc, struct unwind_rule *ret)
 {
 	struct unwind_rule rule = { .kind = UNWIND_NO_RULE };
 	struct row row;
-	struct fde fde;
 
-	*ret = rule;
-	if (!eh_find_fde(image, pc, &fde) || fde.cie.ra != WREG_RIP || !eh_row(&fde, pc, &row))
-		return;
-	if (fde.cie.is_signal) {
+	if (!eh_row(fde, pc, &row))
+		return false;
+	if (fde->cie.ra != WREG_RIP)
+		return true;
+	if (fde->cie.is_signal) {
 		if (is_kernel_sigframe(&image->frames, &row))
 			ret->kind = UNWIND_SIGFRAME;
 	} else if (row.how[UNWIND_SAVE_RA] == HOW_UNDEFINED) {
@@ -232,4 +242,21 @@ void eh_frame_rule(const struct eh_image *image, uint64_t pc, struct unwind_rule
 		   saves_from_row(&image->frames, &row, &rule)) {
 		*ret = rule;
 	}
+	return true;
+}
+
+bool eh_frame_rule(const struct eh_image *image, uint64_t pc, struct unwind_rule *ret)
+{
+	struct fde fde;
+
+	*ret = (struct unwind_rule){ .kind = UNWIND_NO_RULE };
+	return eh_find_fde(image, pc, &fde) && rule_of(image, &fde, pc, ret);
+}
+
+bool eh_frame_rule_at(const struct eh_image *image, uint64_t entry, uint64_t pc, struct unwind_rule *ret)
+{
+	struct fde fde;
+
+	*ret = (struct unwind_rule){ .kind = UNWIND_NO_RULE };
+	return eh_fde_at(image, entry, pc, &fde) && rule_of(image, &fde, pc, ret);
 }

@@ -9,6 +9,9 @@
  *	FDE     first address, length, augmentation data, instructions
  *
  * .eh_frame_hdr has a table of the FDEs, sorted by address.
+ *
+ * .debug_frame is the same list, but that the id of a CIE is all ones, that of an FDE the distance from the
+ * section's start to its CIE, and that addresses are written in full.
  */
 #include "stackwalk/eh_frame_find.h"
 
@@ -22,9 +25,9 @@ struct entry {
  * Reads the head of the entry at @at and sets *@next to the one after it. False: there is none, or the rest
  * of the section cannot be understood. The id of a 64-bit entry has 64 bits, as in readelf and libdw.
  */
-static bool get_entry(const struct eh_range *frames, uint64_t at, struct entry *ret, uint64_t *next)
+static bool get_entry(const struct eh_image *image, uint64_t at, struct entry *ret, uint64_t *next)
 {
-	struct cursor c = cursor_at(frames, at);
+	struct cursor c = cursor_at(&image->frames, at);
 	unsigned int id_size = 4;
 	uint64_t length = get_fixed(&c, 4), place, id;
 
@@ -37,7 +40,12 @@ static bool get_entry(const struct eh_range *frames, uint64_t at, struct entry *
 	c.end = c.at + length;
 	place = c.at;
 	id = get_fixed(&c, id_size);
-	*ret = (struct entry){ .body = c, .cie = place - id, .is_cie = !id };
+	if (image->is_debug_frame)
+		*ret = (struct entry){ .body = c,
+				       .cie = image->frames.start + id,
+				       .is_cie = id == (id_size == 8 ? UINT64_MAX : UINT32_MAX) };
+	else
+		*ret = (struct entry){ .body = c, .cie = place - id, .is_cie = !id };
 	*next = c.end;
 	return true;
 }
@@ -78,7 +86,7 @@ static bool get_augmentation(struct cie *cie, struct cursor *string, struct curs
 	}
 }
 
-static bool get_cie(const struct eh_range *frames, uint64_t at, struct cie *ret)
+static bool get_cie(const struct eh_image *image, uint64_t at, struct cie *ret)
 {
 	struct cie cie = { .encoding = PE_ABSPTR };
 	struct cursor string, data;
@@ -86,7 +94,7 @@ static bool get_cie(const struct eh_range *frames, uint64_t at, struct cie *ret)
 	uint64_t next, version, first;
 	unsigned int i;
 
-	if (!get_entry(frames, at, &entry, &next) || !entry.is_cie)
+	if (!get_entry(image, at, &entry, &next) || !entry.is_cie)
 		return false;
 	cie.program = entry.body;
 	version = get_fixed(&cie.program, 1);
@@ -124,15 +132,15 @@ static bool get_cie(const struct eh_range *frames, uint64_t at, struct cie *ret)
 	return true;
 }
 
-/* The FDE at @at, if it is one and holds @pc. *@next as get_entry() sets it, 0: nothing can be read there. */
-static bool get_fde(const struct eh_range *frames, uint64_t at, uint64_t pc, struct fde *ret, uint64_t *next)
+/* The FDE at @at, if it is one. *@next as get_entry() sets it, 0: nothing can be read there. */
+static bool get_fde(const struct eh_image *image, uint64_t at, struct fde *ret, uint64_t *next)
 {
 	struct cursor *c = &ret->program;
 	struct entry entry;
 	uint64_t size;
 
 	*next = 0;
-	if (!get_entry(frames, at, &entry, next) || entry.is_cie || !get_cie(frames, entry.cie, &ret->cie))
+	if (!get_entry(image, at, &entry, next) || entry.is_cie || !get_cie(image, entry.cie, &ret->cie))
 		return false;
 	*c = entry.body;
 	ret->start = eh_get_encoded(c, ret->cie.encoding, 0);
@@ -143,7 +151,19 @@ static bool get_fde(const struct eh_range *frames, uint64_t at, uint64_t pc, str
 		return false; /* from the GOT, of which nothing is known here */
 	if (ret->cie.sized)
 		skip(c, get_uleb(c));
-	return !c->bad && pc >= ret->start && pc - ret->start < size;
+	return !c->bad;
+}
+
+static bool holds(const struct fde *f, uint64_t pc)
+{
+	return pc >= f->start && pc - f->start < f->end - f->start;
+}
+
+bool eh_fde_at(const struct eh_image *image, uint64_t entry, uint64_t pc, struct fde *ret)
+{
+	uint64_t next;
+
+	return get_fde(image, entry, ret, &next) && holds(ret, pc);
 }
 
 /* .eh_frame_hdr: version 1, three encodings, the address of .eh_frame, the number of FDEs, and the table. */
@@ -193,14 +213,38 @@ static uint64_t table_address(const struct eh_range *hdr, const struct header *h
 	return eh_get_encoded(&c, h->encoding, hdr->start);
 }
 
+bool eh_frame_has_table(const struct eh_range *hdr)
+{
+	struct header h;
+
+	return eh_get_header(hdr, &h) && h.n;
+}
+
+bool eh_frame_next(const struct eh_image *image, struct eh_function *f)
+{
+	struct fde fde;
+	uint64_t at, next;
+
+	for (at = f->next ? f->next : image->frames.start;; at = next) {
+		bool is_fde = get_fde(image, at, &fde, &next);
+
+		if (next <= at)
+			return false;
+		if (is_fde && fde.end > fde.start)
+			break;
+	}
+	*f = (struct eh_function){ .entry = at, .next = next, .start = fde.start, .end = fde.end };
+	return true;
+}
+
 /* Without a table, which linkers leave out in static programs, and when they cannot make sense of a section.
  */
-static bool find_by_scan(const struct eh_range *frames, uint64_t pc, struct fde *ret)
+static bool find_by_scan(const struct eh_image *image, uint64_t pc, struct fde *ret)
 {
 	uint64_t at, next;
 
-	for (at = frames->start;; at = next) {
-		if (get_fde(frames, at, pc, ret, &next))
+	for (at = image->frames.start;; at = next) {
+		if (get_fde(image, at, ret, &next) && holds(ret, pc))
 			return true;
 		if (next <= at)
 			return false;
@@ -209,15 +253,15 @@ static bool find_by_scan(const struct eh_range *frames, uint64_t pc, struct fde 
 
 bool eh_find_fde(const struct eh_image *image, uint64_t pc, struct fde *ret)
 {
-	uint64_t low = 0, high, next;
+	uint64_t low = 0, high;
 	struct header h;
 
 	if (!image->hdr.bytes)
-		return find_by_scan(&image->frames, pc, ret);
+		return find_by_scan(image, pc, ret);
 	if (!eh_get_header(&image->hdr, &h))
 		return false;
 	if (!h.n)
-		return find_by_scan(&image->frames, pc, ret);
+		return find_by_scan(image, pc, ret);
 	for (high = h.n; low < high;) {
 		uint64_t middle = low + (high - low) / 2;
 
@@ -226,7 +270,7 @@ bool eh_find_fde(const struct eh_image *image, uint64_t pc, struct fde *ret)
 		else
 			high = middle;
 	}
-	return low && get_fde(&image->frames, table_address(&image->hdr, &h, 2 * low - 1), pc, ret, &next);
+	return low && eh_fde_at(image, table_address(&image->hdr, &h, 2 * low - 1), pc, ret);
 }
 
 bool eh_frame_function(const struct eh_image *image, uint64_t pc, uint64_t *start, uint64_t *end)

@@ -25,4 +25,7 @@ struct fde {
 /* The FDE that holds @pc. False: none, or one that is not understood. */
 bool eh_find_fde(const struct eh_image *image, uint64_t pc, struct fde *ret);
 
+/* The same of the FDE at @entry. */
+bool eh_fde_at(const struct eh_image *image, uint64_t entry, uint64_t pc, struct fde *ret);
+
 #endif

@@ -11,6 +11,7 @@
 #include "stackwalk/elffile.h"
 
 #include <elfutils/libdwelf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 
 #include "stackwalk/module_elf.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/shortfall.h"
 
 struct elffile {
 	char *path, *open_path;
@@ -30,6 +32,7 @@ struct elffile {
 	int fd; /* held from the start for files below /proc, else -1 until opened */
 	bool opened, asked_dwarf;
 	enum elffile_state state;
+	int why; /* errno with which it could not be opened or read, or 0 */
 	const struct symbol_search *search;
 	char *root;	  /* "/proc/PID/root" when that is where the file is opened from, else "" */
 	char *debug_path; /* of the separate file, once it was found */
@@ -104,6 +107,15 @@ void elffile_free(struct elffile *f)
 	free(f);
 }
 
+void elffile_abandon(struct elffile *f)
+{
+	f->opened = f->asked_dwarf = true;
+	f->state = ELFFILE_MISSING;
+	f->dwfl = NULL;
+	f->mod = NULL;
+	f->dwarf = f->alt = NULL;
+}
+
 bool elffile_is_for(const struct elffile *f, const struct module *m)
 {
 	if (f->build_id_len != m->build_id_len || memcmp(f->build_id, m->build_id, m->build_id_len) != 0)
@@ -146,12 +158,15 @@ static enum elffile_state open_main(struct elffile *f)
 {
 	struct module_elf head;
 
+	errno = 0; /* what is no ELF file is no error */
 	if (strcmp(f->path, "[vdso]") == 0)
 		f->fd = open_vdso();
 	else if (f->fd < 0 && f->path[0] == '/') /* "[jit]" is no file, whatever lies in our folder */
 		f->fd = symbol_search_open_regular(f->open_path);
-	if (f->fd < 0 || !module_elf_from_file(f->fd, &head))
+	if (f->fd < 0 || !module_elf_from_file(f->fd, &head)) {
+		f->why = errno;
 		return ELFFILE_MISSING;
+	}
 	return build_id_matches(f, &head) ? ELFFILE_OK : ELFFILE_STALE;
 }
 
@@ -220,6 +235,12 @@ static bool report_to_dwfl(struct elffile *f)
 	return f->mod != NULL;
 }
 
+/* Not just another machine, or a file that has been removed since. */
+static bool is_odd(int why)
+{
+	return why && why != ENOENT && why != ENOTDIR && why != ENAMETOOLONG && why != ELOOP;
+}
+
 enum elffile_state elffile_state(struct elffile *f)
 {
 	if (f->opened)
@@ -230,6 +251,8 @@ enum elffile_state elffile_state(struct elffile *f)
 		f->state = ELFFILE_DEBUG_ONLY;
 	if ((f->state == ELFFILE_OK || f->state == ELFFILE_DEBUG_ONLY) && !report_to_dwfl(f))
 		f->state = ELFFILE_MISSING;
+	if (f->state == ELFFILE_MISSING && is_odd(f->why))
+		shortfall_note(f->open_path, f->why);
 	return f->state;
 }
 

@@ -41,6 +41,12 @@ struct elffile *elffile_new(const struct module *m);
 struct elffile *elffile_new_searched(const struct module *m, const struct symbol_search *search);
 void elffile_free(struct elffile *f); /* accepts NULL */
 
+/*
+ * Reading it ended in a fault (fault_guard.h): nothing is handed out any more, and what the libraries hold is
+ * lost, as letting go of it would touch it.
+ */
+void elffile_abandon(struct elffile *f);
+
 /* Whether @f was made for the same file as @m is. The bias may differ. */
 bool elffile_is_for(const struct elffile *f, const struct module *m);
 

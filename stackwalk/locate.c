@@ -12,6 +12,7 @@
 #include "stackwalk/locate_parse.h"
 #include "stackwalk/locate_path.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/fault_guard.h"
 #include "watchctl/base/vec.h"
 
 /* The largest that one debug register covers. */
@@ -35,6 +36,31 @@ void locator_free(struct locator *l)
 		locate_index_free(l->v[i]);
 	free(l->v);
 	free(l);
+}
+
+struct wc_error *locator_guarded(struct locator *l, void (*run)(void *ctx), void *ctx)
+{
+	if (fault_guarded(run, ctx))
+		return NULL;
+	*l = (struct locator){ 0 };
+	return wc_error_new(WC_ENAME,
+			    "the debug information of the program, or of a library, is damaged or was "
+			    "changed while it was read: names cannot be found in it; a raw address "
+			    "(0x...:SIZE) can be given instead");
+}
+
+static void run_question(void *ctx)
+{
+	struct locate_question *q = ctx;
+
+	q->err = q->find(q->l, q->expr, q->modules, q->mem, q->ret, q->missing_module);
+}
+
+struct wc_error *locator_ask(struct locate_question *q)
+{
+	struct wc_error *err = locator_guarded(q->l, run_question, q);
+
+	return err ? err : q->err;
 }
 
 struct locate_index *locator_index(struct locator *l, const struct module *m)
@@ -313,8 +339,9 @@ static struct wc_error *find_one(struct search *s, const struct locate_expr *e, 
 	return s->nhits > 1 ? search_ambiguous(s) : NULL;
 }
 
-struct wc_error *locate(struct locator *l, const char *expr, const struct module_list *modules,
-			const struct memory_view *mem, struct variable *ret, bool *missing_module)
+static struct wc_error *find_variable(struct locator *l, const char *expr, const struct module_list *modules,
+				      const struct memory_view *mem, struct variable *ret,
+				      bool *missing_module)
 {
 	scoped(locate_expr_deinit) struct locate_expr e = { 0 };
 	scoped(search_deinit) struct search s = { .locator = l, .modules = modules };
@@ -330,6 +357,14 @@ struct wc_error *locate(struct locator *l, const char *expr, const struct module
 		return locate_raw(&e, ret);
 	err = find_one(&s, &e, mem, &used, missing_module);
 	return err ? err : make_variable(&s, &e, used, mem, ret);
+}
+
+struct wc_error *locate(struct locator *l, const char *expr, const struct module_list *modules,
+			const struct memory_view *mem, struct variable *ret, bool *missing_module)
+{
+	struct locate_question q = { find_variable, l, expr, modules, mem, ret, missing_module, NULL };
+
+	return locator_ask(&q);
 }
 
 void object_deinit(struct object *o)

@@ -10,6 +10,8 @@
 #include "stackwalk/tls.h"
 #include "watchctl/base/error.h"
 
+struct variable; /* locate.h */
+
 /* What a function's symbol is to the function. */
 enum hit_part {
 	HIT_WHOLE,
@@ -55,6 +57,27 @@ struct search {
 
 /* The index of @m, kept by the locator. NULL: no memory. */
 struct locate_index *locator_index(struct locator *l, const struct module *m);
+
+/*
+ * Runs what reads files; WC_ENAME: it faulted (fault_guard.h). Then all that was read is lost, and read anew
+ * by the next one.
+ */
+struct wc_error *locator_guarded(struct locator *l, void (*run)(void *ctx), void *ctx);
+
+/* The same of a function that has the parameters of locate(). */
+struct locate_question {
+	struct wc_error *(*find)(struct locator *l, const char *expr, const struct module_list *modules,
+				 const struct memory_view *mem, struct variable *ret, bool *missing_module);
+	struct locator *l;
+	const char *expr;
+	const struct module_list *modules;
+	const struct memory_view *mem;
+	struct variable *ret;
+	bool *missing_module;
+	struct wc_error *err;
+};
+
+struct wc_error *locator_ask(struct locate_question *q);
 
 /* The program itself: the first module that is no library. */
 const struct module *search_main_module(const struct module_list *l);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "stackwalk/elffile.h"
+#include "watchctl/base/fault_guard.h"
 
 struct module_code {
 	struct elffile *file;
@@ -53,19 +54,38 @@ static bool file_offset(Elf *elf, uint64_t vaddr, size_t len, uint64_t *ret)
 	return false;
 }
 
-bool module_code_read(struct module_code *c, uint64_t addr, void *buf, size_t len)
+struct reading {
+	struct module_code *c;
+	uint64_t addr;
+	void *buf;
+	size_t len;
+	bool is_read;
+};
+
+static void run_read(void *ctx)
 {
+	struct reading *r = ctx;
 	uint64_t offset;
 	const char *raw;
 	size_t size;
 	Elf *elf;
 
 	/* A debug file alone has no code in it. */
-	if (elffile_state(c->file) != ELFFILE_OK || !(elf = elffile_elf(c->file)))
-		return false;
+	if (elffile_state(r->c->file) != ELFFILE_OK || !(elf = elffile_elf(r->c->file)))
+		return;
 	raw = elf_rawfile(elf, &size);
-	if (!raw || !file_offset(elf, addr - c->bias, len, &offset) || offset > size || len > size - offset)
-		return false;
-	memcpy(buf, raw + offset, len);
-	return true;
+	if (!raw || !file_offset(elf, r->addr - r->c->bias, r->len, &offset) || offset > size ||
+	    r->len > size - offset)
+		return;
+	memcpy(r->buf, raw + offset, r->len);
+	r->is_read = true;
+}
+
+bool module_code_read(struct module_code *c, uint64_t addr, void *buf, size_t len)
+{
+	struct reading r = { c, addr, buf, len, false };
+
+	if (!fault_guarded(run_read, &r))
+		elffile_abandon(c->file);
+	return r.is_read;
 }

@@ -285,18 +285,35 @@ static bool split(struct names *s, const char *prefix, char **head)
 	return s->before;
 }
 
+struct question {
+	struct names *s;
+	const char *prefix;
+	enum names_of what;
+};
+
+static void run_question(void *ctx)
+{
+	struct question *q = ctx;
+
+	offer_names(q->s, q->what);
+	if (!q->s->n && q->what == NAMES_VARIABLES)
+		offer_members(q->s, q->prefix);
+}
+
 struct wc_error *names_find(struct locator *l, const struct module_list *modules, const char *prefix,
 			    enum names_of what, size_t most, bool (*each)(void *ctx, const char *name),
 			    void *ctx)
 {
 	scoped(names_deinit) struct names s = { .locator = l, .modules = modules };
 	scoped(freep) char *head = NULL;
+	struct question q = { &s, prefix, what };
+	struct wc_error *err;
 
 	if (!split(&s, prefix, &head))
 		return &wc_enomem;
-	offer_names(&s, what);
-	if (!s.n && what == NAMES_VARIABLES)
-		offer_members(&s, prefix);
+	err = locator_guarded(l, run_question, &q);
+	if (err)
+		return err;
 	if (s.no_memory)
 		return &wc_enomem;
 	tell(&s, most, each, ctx);

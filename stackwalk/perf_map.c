@@ -18,8 +18,11 @@
 #include "watchctl/base/task.h"
 #include "watchctl/base/vec.h"
 
-/* What a large program has is some ten megabytes. */
-#define SIZE_MAX_READ (512u << 20)
+/* What a large program has is some ten megabytes. One may write more to keep us busy: it is not read. */
+#define SIZE_MAX_READ (128u << 20)
+#define LINES_MAX (4u << 20) /* what comes behind has no names */
+#define PAUSE_NS 100000000u  /* between two looks at the file */
+#define SHARE 10u	     /* reading it takes no more than a tenth of the time */
 #define PATH_LEN 96
 
 struct perf_map {
@@ -28,7 +31,7 @@ struct perf_map {
 	char *text;
 	off_t size;	       /* of the file, when it was read */
 	struct intervals code; /* item: offset of the name in text */
-	uint64_t asked_ns;
+	uint64_t again_ns;     /* when to look at the file again */
 };
 
 struct perf_map *perf_map_new(pid_t pid, uint64_t known_ns, uint64_t until_ns)
@@ -170,6 +173,8 @@ static bool parse(struct perf_map *m)
 		if (!next)
 			break;
 		*next++ = '\0';
+		if (number == LINES_MAX)
+			break;
 		if (!take_line(m, line, number++))
 			return false;
 	}
@@ -177,28 +182,22 @@ static bool parse(struct perf_map *m)
 	return true;
 }
 
-static uint64_t now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Reads the file if it has changed, and looks for that at most ten times a second. */
-static void refresh(struct perf_map *m)
+static void read_map(struct perf_map *m)
 {
-	uint64_t now = now_ns();
 	scoped(closep) int fd = -1;
 	struct stat st;
 	size_t len = 0;
 	ssize_t n;
-	bool alive;
+	bool alive = is_same_process(m);
 
-	if (m->asked_ns && now - m->asked_ns < 100000000u)
-		return;
-	m->asked_ns = now;
-	alive = is_same_process(m);
 	if (!alive && !m->until_ns)
 		return;
 	fd = open_map(m, &st, alive);
@@ -214,6 +213,20 @@ static void refresh(struct perf_map *m)
 	m->size = st.st_size;
 	if (!parse(m))
 		forget(m);
+}
+
+/* Reads the file if it has changed, and looks for that at most ten times a second. */
+static void refresh(struct perf_map *m)
+{
+	uint64_t begin, spent;
+
+	if (clock_ns(CLOCK_MONOTONIC) < m->again_ns)
+		return;
+	begin = clock_ns(CLOCK_THREAD_CPUTIME_ID); /* not time: that others run meanwhile costs us nothing */
+	read_map(m);
+	spent = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+	m->again_ns =
+		clock_ns(CLOCK_MONOTONIC) + (spent * SHARE > PAUSE_NS ? spent * SHARE : (uint64_t)PAUSE_NS);
 }
 
 const char *perf_map_find(struct perf_map *m, uint64_t addr, uint64_t *start)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "stackwalk/dwarf_unit.h"
+#include "stackwalk/locate_find.h"
 #include "stackwalk/locate_object.h"
 #include "stackwalk/show_text.h"
 #include "watchctl/base/cleanup.h"
@@ -444,7 +445,7 @@ static struct wc_error *find(const struct show_source *s, const char *expr, stru
 	return err;
 }
 
-struct wc_error *show_value(const struct show_source *s, const char *expr, char format, char **ret)
+static struct wc_error *value_of(const struct show_source *s, const char *expr, char format, char **ret)
 {
 	struct show show = { .from = s, .format = format };
 	scoped(object_deinit) struct object o = { 0 };
@@ -466,7 +467,7 @@ struct wc_error *show_value(const struct show_source *s, const char *expr, char 
 	return NULL;
 }
 
-struct wc_error *show_address(const struct show_source *s, const char *expr, char **ret)
+static struct wc_error *address_of(const struct show_source *s, const char *expr, char **ret)
 {
 	scoped(object_deinit) struct object o = { 0 };
 	struct wc_error *err = find(s, expr, &o);
@@ -520,7 +521,7 @@ static void set_scalar(const struct show_source *s, struct object *o, const stru
 	}
 }
 
-struct wc_error *show_locate(const struct show_source *s, const char *expr, struct shown *ret)
+static struct wc_error *place_of(const struct show_source *s, const char *expr, struct shown *ret)
 {
 	scoped(object_deinit) struct object o = { 0 };
 	struct wc_error *err = find(s, expr, &o);
@@ -544,4 +545,63 @@ struct wc_error *show_locate(const struct show_source *s, const char *expr, stru
 		set_scalar(s, &o, &stripped, ret);
 	}
 	return NULL;
+}
+
+/* What is asked, and the answer: files are read for it, which may be damaged. */
+struct question {
+	const struct show_source *s;
+	const char *expr;
+	char format;
+	char **text;
+	struct shown *place;
+	struct wc_error *err;
+};
+
+static void run_value(void *ctx)
+{
+	struct question *q = ctx;
+
+	q->err = value_of(q->s, q->expr, q->format, q->text);
+}
+
+static void run_address(void *ctx)
+{
+	struct question *q = ctx;
+
+	q->err = address_of(q->s, q->expr, q->text);
+}
+
+static void run_place(void *ctx)
+{
+	struct question *q = ctx;
+
+	q->err = place_of(q->s, q->expr, q->place);
+}
+
+static struct wc_error *ask(struct question *q, void (*run)(void *ctx))
+{
+	struct wc_error *err = locator_guarded(q->s->locator, run, q);
+
+	return err ? err : q->err;
+}
+
+struct wc_error *show_value(const struct show_source *s, const char *expr, char format, char **ret)
+{
+	struct question q = { .s = s, .expr = expr, .format = format, .text = ret };
+
+	return ask(&q, run_value);
+}
+
+struct wc_error *show_address(const struct show_source *s, const char *expr, char **ret)
+{
+	struct question q = { .s = s, .expr = expr, .text = ret };
+
+	return ask(&q, run_address);
+}
+
+struct wc_error *show_locate(const struct show_source *s, const char *expr, struct shown *ret)
+{
+	struct question q = { .s = s, .expr = expr, .place = ret };
+
+	return ask(&q, run_place);
 }

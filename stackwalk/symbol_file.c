@@ -9,6 +9,7 @@
 #include "stackwalk/dwarf_names.h"
 #include "stackwalk/symbols.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/fault_guard.h"
 
 struct symbol_file {
 	struct elffile *elf;
@@ -92,6 +93,37 @@ void symbol_file_did_harm(struct symbol_file *f)
 	f->has_facts = false;
 }
 
+/* In this very process: then nothing of the file is read any more. */
+static void abandon(struct symbol_file *f)
+{
+	f->harm = 2;
+	f->has_facts = false;
+	f->symbols = NULL;
+	f->dwarf = NULL;
+	elffile_abandon(f->elf);
+}
+
+/* What is asked of a file, and the answer; the file may make the libraries that read it fault. */
+struct question {
+	struct symbol_file *file;
+	uint64_t vaddr, start, end;
+	struct strings *pool;
+	struct symbol_answer *answer;
+	char *name;
+	bool is;
+};
+
+static void ask(struct question *q, void (*run)(void *ctx))
+{
+	struct question first = *q;
+
+	if (fault_guarded(run, q))
+		return;
+	abandon(first.file);
+	*q = first;
+	run(q); /* what can be said without it */
+}
+
 static bool has_names(struct symbol_file *f)
 {
 	enum elffile_state state = f->harm > 1 ? ELFFILE_MISSING : elffile_state(f->elf);
@@ -143,23 +175,41 @@ static enum symbol_source_state source_state(enum elffile_state state)
 	return SYMBOL_SOURCE_MISSING;
 }
 
-const struct symbol_facts *symbol_file_facts(struct symbol_file *f)
+static void find_facts(void *ctx)
 {
-	if (f->has_facts)
-		return &f->facts;
-	f->has_facts = true;
+	struct symbol_file *f = ((struct question *)ctx)->file;
+
 	f->facts = (struct symbol_facts){ .damaged = f->harm > 0 };
 	f->facts.state = f->harm > 1 ? SYMBOL_SOURCE_MISSING : source_state(elffile_state(f->elf));
 	f->facts.detail = detail_of(f);
 	f->facts.debug_path = f->harm > 1 ? NULL : elffile_debug_path(f->elf);
+	f->has_facts = true;
+}
+
+const struct symbol_facts *symbol_file_facts(struct symbol_file *f)
+{
+	struct question q = { .file = f };
+
+	if (!f->has_facts)
+		ask(&q, find_facts);
 	return &f->facts;
+}
+
+static void find_stale(void *ctx)
+{
+	struct question *q = ctx;
+
+	q->is = q->file->harm < 2 && elffile_state(q->file->elf) == ELFFILE_STALE;
 }
 
 bool symbol_file_is_stale(struct symbol_file *f)
 {
+	struct question q = { .file = f };
+
 	if (f->has_facts)
 		return f->facts.state == SYMBOL_SOURCE_STALE;
-	return f->harm < 2 && elffile_state(f->elf) == ELFFILE_STALE;
+	ask(&q, find_stale);
+	return q.is;
 }
 
 bool symbol_file_set_facts(struct symbol_file *f, const struct symbol_facts *facts)
@@ -259,55 +309,80 @@ static struct symbol_answer *from_dwarf(const struct dwarf_place *p, const struc
 	return symbol_answer_new(pool, p->has_function ? p->start : sym ? start : 0, frame, p->nframes);
 }
 
-struct symbol_answer *symbol_file_resolve(struct symbol_file *f, uint64_t vaddr, struct strings *pool)
+static void resolve(void *ctx)
 {
-	struct symbols *symbols = has_names(f) ? file_symbols(f) : NULL;
-	struct dwarf_names *dwarf = has_names(f) ? file_dwarf(f) : NULL;
-	struct symbol_answer *a;
+	struct question *q = ctx;
+	struct symbols *symbols = has_names(q->file) ? file_symbols(q->file) : NULL;
+	struct dwarf_names *dwarf = has_names(q->file) ? file_dwarf(q->file) : NULL;
 	const struct symbol *sym;
 	uint64_t start = 0, end = 0;
 	struct dwarf_place p;
 
-	sym = symbols ? symbols_find(symbols, vaddr, false, &start, &end) : NULL;
-	if (dwarf && dwarf_names_lookup(dwarf, vaddr, &p)) {
-		a = from_dwarf(&p, sym, start, pool);
+	sym = symbols ? symbols_find(symbols, q->vaddr, false, &start, &end) : NULL;
+	if (dwarf && dwarf_names_lookup(dwarf, q->vaddr, &p)) {
+		q->answer = from_dwarf(&p, sym, start, q->pool);
 		dwarf_place_deinit(&p);
 	} else {
-		a = from_symbol(sym, start, pool);
+		q->answer = from_symbol(sym, start, q->pool);
 	}
-	if (a)
-		a->from_file = true;
-	return a;
+	if (q->answer)
+		q->answer->from_file = true;
 }
 
-bool symbol_file_function(struct symbol_file *f, uint64_t vaddr, uint64_t *start, uint64_t *end)
+struct symbol_answer *symbol_file_resolve(struct symbol_file *f, uint64_t vaddr, struct strings *pool)
 {
+	struct question q = { .file = f, .vaddr = vaddr, .pool = pool };
+
+	ask(&q, resolve);
+	return q.answer;
+}
+
+static void find_function(void *ctx)
+{
+	struct question *q = ctx;
 	struct symbols *symbols;
 	struct dwarf_names *dwarf;
 	struct dwarf_place p;
 
-	if (!has_names(f))
-		return false;
-	symbols = file_symbols(f);
-	dwarf = file_dwarf(f);
-	if (dwarf && dwarf_names_lookup(dwarf, vaddr, &p)) {
-		bool has_function = p.has_function;
-
-		*start = p.start;
-		*end = p.end;
+	if (!has_names(q->file))
+		return;
+	symbols = file_symbols(q->file);
+	dwarf = file_dwarf(q->file);
+	if (dwarf && dwarf_names_lookup(dwarf, q->vaddr, &p)) {
+		q->is = p.has_function;
+		q->start = p.start;
+		q->end = p.end;
 		dwarf_place_deinit(&p);
-		if (has_function)
-			return true;
 	}
-	return symbols && symbols_find(symbols, vaddr, false, start, end);
+	if (!q->is)
+		q->is = symbols && symbols_find(symbols, q->vaddr, false, &q->start, &q->end);
+}
+
+bool symbol_file_function(struct symbol_file *f, uint64_t vaddr, uint64_t *start, uint64_t *end)
+{
+	struct question q = { .file = f, .vaddr = vaddr };
+
+	ask(&q, find_function);
+	*start = q.start;
+	*end = q.end;
+	return q.is;
+}
+
+static void find_data_name(void *ctx)
+{
+	struct question *q = ctx;
+	struct symbols *symbols = has_names(q->file) ? file_symbols(q->file) : NULL;
+	const struct symbol *sym;
+
+	sym = symbols ? symbols_find(symbols, q->vaddr, true, &q->start, &q->end) : NULL;
+	q->name = sym ? demangle_or_copy(sym->name) : NULL;
 }
 
 char *symbol_file_data_name(struct symbol_file *f, uint64_t vaddr, uint64_t *start)
 {
-	struct symbols *symbols = has_names(f) ? file_symbols(f) : NULL;
-	const struct symbol *sym;
-	uint64_t end;
+	struct question q = { .file = f, .vaddr = vaddr };
 
-	sym = symbols ? symbols_find(symbols, vaddr, true, start, &end) : NULL;
-	return sym ? demangle_or_copy(sym->name) : NULL;
+	ask(&q, find_data_name);
+	*start = q.start;
+	return q.name;
 }

@@ -1,6 +1,7 @@
 #include "stackwalk/symbol_search.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -70,8 +71,12 @@ int symbol_search_open_regular(const char *path)
 {
 	struct stat st;
 
-	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+	if (stat(path, &st) < 0)
 		return -1;
+	if (!S_ISREG(st.st_mode)) {
+		errno = ENOENT;
+		return -1;
+	}
 	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 

@@ -26,7 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "stackwalk/debuginfod.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/confine.h"
+#include "watchctl/base/memory.h"
 #include "watchctl/base/vec.h"
 
 #define WORKERS_MAX 8
@@ -35,6 +38,7 @@
 /* Opening a file costs a worker as much as so many addresses: fewer are not worth a slice of their own. */
 #define SLICE_MIN 256
 #define NO_JOB UINT32_MAX
+#define MESSAGE_MAX (16u << 20) /* of an honest worker's; names are shorter */
 
 enum message_type { MESSAGE_ANSWER = 1, MESSAGE_FACTS = 2 };
 
@@ -48,6 +52,8 @@ struct slice {
 struct shared {
 	_Atomic uint32_t next; /* slice */
 	_Atomic uint32_t at[WORKERS_MAX];
+	_Atomic uint32_t
+		ran_out; /* a worker had not all the memory it needed: its answers may lack something */
 };
 
 struct worker {
@@ -208,9 +214,12 @@ static _Noreturn void work(struct round *r, unsigned int number, int fd, pid_t p
 	die_of_faults();
 	if (getppid() != parent)
 		_exit(1);
+	confine_reader(debuginfod_is_configured());
 	while ((i = atomic_fetch_add(&r->shared->next, 1)) < r->nslices)
 		run_slice(r, &r->slice[i], &o, &r->shared->at[number]);
 	flush(&o);
+	if (memory_ran_out())
+		atomic_store(&r->shared->ran_out, 1);
 	_exit(0);
 }
 
@@ -326,7 +335,7 @@ static void take_messages(struct round *r, struct worker *w)
 		uint32_t size;
 
 		memcpy(&size, w->buf + at, sizeof(size));
-		if (size < 5) {
+		if (size < 5 || size > MESSAGE_MAX) {
 			w->len = at = 0;
 			break;
 		}
@@ -428,6 +437,7 @@ static void end_worker(struct round *r, struct worker *w, unsigned int number)
 		if (errno != EINTR)
 			return;
 	at = atomic_load(&r->shared->at[number]);
+	r->no_memory |= atomic_load(&r->shared->ran_out) != 0;
 	if (r->no_memory || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		return;
 	/* Otherwise nothing of a file was being read, and there is no way on. */

@@ -15,10 +15,11 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "stackwalk/cfi_fde.h"
+#include "stackwalk/cfi_table.h"
 #include "stackwalk/elffile.h"
 #include "stackwalk/insn.h"
 #include "stackwalk/symbol_exported.h"
+#include "watchctl/base/fault_guard.h"
 #include "watchctl/base/vec.h"
 
 /* A function that calls clone is shorter; a start further away is not the start of this one. */
@@ -216,12 +217,18 @@ static bool add_symbol_starts(struct scan *s, Elf_Scn *scn, const GElf_Shdr *sh)
 
 static bool add_fde_starts(struct scan *s, Elf *elf)
 {
-	struct fde_index x = { 0 };
-	bool ok = fde_index_add(&x, elf, ".eh_frame", 0) && fde_index_add(&x, elf, ".debug_frame", 0);
+	struct cfi_table t[2] = { 0 };
+	bool ok = true;
 
-	for (size_t i = 0; i < x.n && ok; i++)
-		ok = vec_push(s->start, s->nstarts, s->start_cap, x.v[i].start);
-	fde_index_deinit(&x);
+	cfi_table_open_eh(&t[0], elf);
+	cfi_table_open_debug(&t[1], elf);
+	for (unsigned int k = 0; k < 2; k++) {
+		struct eh_function f = { 0 };
+
+		while (ok && cfi_table_next(&t[k], &f))
+			ok = vec_push(s->start, s->nstarts, s->start_cap, f.start);
+		cfi_table_deinit(&t[k]);
+	}
 	return ok;
 }
 
@@ -296,27 +303,44 @@ static bool code_is_unchanged(const struct memory_view *mem, uint64_t addr)
 	return !mem || (memory_read(mem, addr - 2, b, 2) && b[0] == 0x0f && b[1] == 0x05);
 }
 
+struct file_scan {
+	const struct module *m;
+	struct elffile *file;
+	struct scan scan;
+};
+
+static void run_scan(void *ctx)
+{
+	struct file_scan *q = ctx;
+	Elf *elf = elffile_state(q->file) == ELFFILE_OK ? elffile_elf(q->file) : NULL;
+
+	/* Without memory for all: none. */
+	if (!elf || !makes_threads(elf, q->m->path) || !find_starts(&q->scan, elf) ||
+	    !scan_segments(&q->scan, elf))
+		q->scan.nfound = 0;
+}
+
 static size_t search_module(const struct module *m, const struct memory_view *mem, uint64_t *ret, size_t cap,
 			    size_t n)
 {
-	struct elffile *f = elffile_new(m);
-	Elf *elf = f && elffile_state(f) == ELFFILE_OK ? elffile_elf(f) : NULL;
-	struct scan s = { 0 };
+	struct file_scan q = { .m = m, .file = elffile_new(m) };
 
-	if (elf && makes_threads(elf, m->path) && find_starts(&s, elf) && scan_segments(&s, elf)) {
-		for (size_t i = 0; i < s.nfound; i++) {
-			uint64_t addr = s.found[i] + m->bias;
-
-			if (!code_is_unchanged(mem, addr))
-				continue;
-			if (n < cap)
-				ret[n] = addr;
-			n++;
-		}
+	if (q.file && !fault_guarded(run_scan, &q)) {
+		q.scan = (struct scan){ 0 };
+		elffile_abandon(q.file);
 	}
-	free(s.start);
-	free(s.found);
-	elffile_free(f);
+	for (size_t i = 0; i < q.scan.nfound; i++) {
+		uint64_t addr = q.scan.found[i] + m->bias;
+
+		if (!code_is_unchanged(mem, addr))
+			continue;
+		if (n < cap)
+			ret[n] = addr;
+		n++;
+	}
+	free(q.scan.start);
+	free(q.scan.found);
+	elffile_free(q.file);
 	return n;
 }
 

@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					    0 };
 	static const uint64_t at[] = { 0,	    1,		 CODE, CODE + 1,    CODE + 8,  CODE + 0x20,
 				       CODE + 0x40, CODE + 0xff, HDR,  FRAMES + 16, UINT64_MAX };
-	struct eh_image image;
+	struct eh_image image = { 0 };
 	uint64_t frames;
 	size_t hdr;
 

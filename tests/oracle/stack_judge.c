@@ -10,8 +10,8 @@
  *	2	send SIGINT to the process in @argument microseconds
  *	3	a stop: 17 registers as DWARF numbers them, then @argument frames, 64 bits each
  *
- * The rules of all frames that are met, which cfi_rule() has from libdw, are compared with those of
- * eh_frame_rule().
+ * The rules of all frames that are met, as eh_frame_rule() has them from the process's memory, are compared
+ *with those that libdw has from its files.
  *
  * At the end it adds to the file RESULT one line of JSON with the counts, and prints every kind of
  * disagreement once, by the last frame on which the walks agree, to stderr: with libdwfl's opinion.
@@ -24,6 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <elfutils/libdwfl.h>
 #include <gelf.h>
 
 #include "stackwalk/cfi.h"
@@ -31,6 +32,7 @@
 #include "stackwalk/module.h"
 #include "stackwalk/symbolizer.h"
 #include "tests/oracle/eh_images.h"
+#include "tests/oracle/libdw_rule.h"
 #include "tests/oracle/walkers.h"
 #include "watchctl/base/map64.h"
 
@@ -66,6 +68,7 @@ struct judge {
 	struct map64 seen; /* the innermost addresses */
 	unsigned long distinct;
 	struct eh_images images;
+	Dwfl *dwfl;	    /* NULL: to be opened */
 	struct map64 ruled; /* addresses whose rules were compared */
 	unsigned long rules, rules_differ;
 	uint64_t told[LINES_MAX]; /* below these frames a disagreement has been printed */
@@ -97,6 +100,8 @@ static void refresh(struct judge *j)
 		walkers_unwind_forget();
 		eh_images_deinit(&j->images);
 		map64_deinit(&j->ruled);
+		dwfl_end(j->dwfl);
+		j->dwfl = NULL;
 	}
 	module_list_deinit(&j->modules);
 	j->modules = now;
@@ -186,23 +191,57 @@ static void note_traits(struct judge *j, const struct regs *regs, const struct w
 				memory_read(&j->mem, regs->r[WREG_RSP], &word, 8) && word == w->frame[1];
 }
 
-/* cfi_rule(), from libdw, against eh_frame_rule(), which reads the bytes itself; at the address of a row. */
+static Dwfl *open_dwfl(pid_t pid)
+{
+	static const Dwfl_Callbacks callbacks = { .find_elf = dwfl_linux_proc_find_elf,
+						  .find_debuginfo = dwfl_standard_find_debuginfo };
+	Dwfl *dwfl = dwfl_begin(&callbacks);
+
+	if (dwfl && (dwfl_linux_proc_report(dwfl, pid) != 0 || dwfl_report_end(dwfl, NULL, NULL) != 0)) {
+		dwfl_end(dwfl);
+		return NULL;
+	}
+	return dwfl;
+}
+
+/* False: libdw knows no row there. */
+static bool rule_of_libdw(struct judge *j, uint64_t pc, struct unwind_rule *ret)
+{
+	Dwfl_Module *m;
+	Dwarf_CFI *cfi;
+	Dwarf_Addr bias;
+	Dwarf_Frame *frame;
+
+	*ret = (struct unwind_rule){ .kind = UNWIND_NO_RULE };
+	if (!j->dwfl)
+		j->dwfl = open_dwfl(j->pid);
+	m = j->dwfl ? dwfl_addrmodule(j->dwfl, pc) : NULL;
+	cfi = m ? dwfl_module_eh_cfi(m, &bias) : NULL;
+	if (!cfi || dwarf_cfi_addrframe(cfi, pc - bias, &frame) != 0)
+		return false;
+	libdw_rule(frame, ret);
+	free(frame);
+	return true;
+}
+
+/* At the address of a row. */
 static void compare_rules(struct judge *j, uint64_t row)
 {
 	const struct module *m = module_find(&j->modules, row);
 	const struct eh_image *image = m ? eh_images_of(&j->images, m, &j->mem) : NULL;
-	struct unwind_rule ours, eh;
+	struct unwind_rule libdw, eh;
 
 	if (!image || map64_get(&j->ruled, row) || !map64_put(&j->ruled, row, j))
 		return;
-	cfi_rule(j->cfi, row, &ours);
 	eh_frame_rule(image, row, &eh);
+	if (!rule_of_libdw(j, row, &libdw) && eh.kind == UNWIND_NO_RULE)
+		return;
 	j->rules++;
-	if (ours.kind == eh.kind && memcmp(&ours, &eh, sizeof(eh)) == 0)
+	if (memcmp(&libdw, &eh, sizeof(eh)) == 0)
 		return;
 	j->rules_differ++;
 	fprintf(stderr, "rules part at %s+0x%" PRIx64 ": libdw %u, eh_frame %u\n", m->path, row - m->bias,
-		ours.kind, eh.kind);
+		libdw.kind, eh.kind);
 }
 
 static void compare_all_rules(struct judge *j, const struct walk *w)
@@ -387,6 +426,7 @@ int main(int argc, char **argv)
 	map64_deinit(&j.seen);
 	map64_deinit(&j.ruled);
 	eh_images_deinit(&j.images);
+	dwfl_end(j.dwfl);
 	module_list_deinit(&j.modules);
 	symbolizer_free(j.symbols);
 	cfi_free(j.cfi);

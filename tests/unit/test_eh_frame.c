@@ -126,7 +126,7 @@ static void unmake(struct made *m)
 static struct unwind_rule rule_of(const struct maker *m, uint64_t pc)
 {
 	struct unwind_rule rule;
-	struct made made;
+	struct made made = { 0 };
 
 	make(&made, m);
 	eh_frame_rule(&made.image, pc, &rule);
@@ -380,7 +380,7 @@ static void the_table_finds_the_function(void **state)
 {
 	struct maker m = { .n = 0 }, hdr = { .n = 0 };
 	uint64_t fde[16];
-	struct made made;
+	struct made made = { 0 };
 
 	put_cie(&m, "", "", 0);
 	for (unsigned int i = 0; i < 16; i++) {

@@ -1,6 +1,6 @@
 /*
- * The oracle is libdw, by way of cfi_rule.h, for every row of real libraries and programs, of the vdso, and
- * of a library as it is mapped.
+ * The oracle is libdw, for every row of real libraries and programs, of the vdso, and of a library as it is
+ * mapped; of .eh_frame, and of .debug_frame.
  */
 #include <dlfcn.h>
 #include <dwarf.h>
@@ -20,10 +20,11 @@
 #include <cmocka.h>
 
 #include "stackwalk/cfi.h"
-#include "stackwalk/cfi_fde.h"
-#include "stackwalk/cfi_rule.h"
+#include "stackwalk/cfi_table.h"
 #include "stackwalk/eh_frame.h"
 #include "stackwalk/module.h"
+#include "tests/oracle/libdw_fde.c"
+#include "tests/oracle/libdw_rule.c"
 
 /* The segment's bytes in the file that hold @vaddr, from it on. */
 static bool file_range(Elf *elf, uint64_t vaddr, uint64_t most, struct eh_range *ret)
@@ -54,6 +55,7 @@ static bool image_of(Elf *elf, struct eh_image *ret)
 	size_t n;
 	GElf_Phdr p;
 
+	*ret = (struct eh_image){ 0 };
 	if (elf_getphdrnum(elf, &n) != 0)
 		return false;
 	for (size_t i = 0; i < n; i++)
@@ -113,7 +115,7 @@ static void compare_function(struct tally *t, const struct eh_image *image, Dwar
 			end = f->end;
 		} else {
 			dwarf_frame_info(frame, &start, &end, NULL);
-			cfi_rule_from_frame(frame, &theirs);
+			libdw_rule(frame, &theirs);
 			free(frame);
 		}
 		t->rows++;
@@ -258,7 +260,7 @@ static void a_mapped_module_gives_the_rules_of_its_file(void **state)
 
 		cfi_rule(cfi, pc, &theirs);
 		eh_frame_rule(&image, pc - m->bias, &ours);
-		/* libdw's side also knows a function without CFI that never moves its stack. */
+		/* That side also knows a function without CFI that never moves its stack. */
 		if (ours.kind != UNWIND_NO_RULE || theirs.kind != UNWIND_CFA_REG)
 			compare(&t, &mapped, pc, &theirs);
 		t.rows += ours.kind != UNWIND_NO_RULE;
@@ -273,12 +275,79 @@ static void a_mapped_module_gives_the_rules_of_its_file(void **state)
 	module_list_deinit(&modules);
 }
 
+/* Of .debug_frame, which binaries have that were built for debugging alone, through the door that cfi.c uses.
+ */
+static void compare_debug_frame(const char *path, bool *had_rows)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
+	struct tally t = { .path = path };
+	struct fde_index functions = { 0 };
+	struct cfi_table table = { 0 };
+	Dwarf_CFI *cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;
+
+	if (cfi && cfi_table_open_debug(&table, dwarf_getelf(dwarf))) {
+		assert_true(fde_index_add(&functions, dwarf_getelf(dwarf), ".debug_frame", 0));
+		fde_index_sort(&functions);
+		for (size_t i = 0; i < functions.n; i++) {
+			const struct eh_function *f = cfi_table_function(&table, functions.v[i].start);
+
+			assert_non_null(f);
+			assert_int_equal(f->start, functions.v[i].start);
+			compare_function(&t, &table.image, cfi, &functions.v[i]);
+		}
+		print_message("%-52s %6lu functions %7lu rows of .debug_frame, %lu unequal\n", path,
+			      t.functions, t.rows, t.unequal);
+	}
+	*had_rows |= t.rows > 0;
+	assert_int_equal(t.unequal, 0);
+	fde_index_deinit(&functions);
+	cfi_table_deinit(&table);
+	dwarf_end(dwarf);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* gcc's code in all shapes of optimization, without .eh_frame, plain and compressed. */
+static void every_row_of_debug_frame_is_as_libdw_has_it(void **state)
+{
+	static const char *const how[] = { "-O0 -fomit-frame-pointer", "-O2 -gdwarf-4",
+					   "-O2 -gdwarf-5 -gz=zlib", "-O3 -gdwarf-2 -mavx2 -mstackrealign" };
+	char path[] = "/tmp/test_debug_frame.XXXXXX", command[512];
+	char *more = getenv("TEST_DEBUG_FRAME") ? strdup(getenv("TEST_DEBUG_FRAME")) : NULL;
+	bool had_rows = false;
+	char *rest;
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	for (size_t i = 0; i < sizeof(how) / sizeof(how[0]); i++) {
+		snprintf(command, sizeof(command),
+			 "cc -shared -fPIC -g %s -I. -D_GNU_SOURCE -fno-asynchronous-unwind-tables "
+			 "-fno-unwind-tables -o %s stackwalk/eh_frame.c stackwalk/eh_frame_find.c "
+			 "stackwalk/eh_frame_row.c stackwalk/eh_frame_read.c 2>&1",
+			 how[i], path);
+		if (system(command) == 0)
+			compare_debug_frame(path, &had_rows);
+	}
+	/* More files: TEST_DEBUG_FRAME=/path/a:/path/b */
+	for (char *p = more ? strtok_r(more, ":", &rest) : NULL; p; p = strtok_r(NULL, ":", &rest))
+		compare_debug_frame(p, &had_rows);
+	free(more);
+	unlink(path);
+	if (!had_rows) {
+		print_message("skipped: no C compiler (cc) makes .debug_frame here\n");
+		skip();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_mapped_module_gives_the_rules_of_its_file),
 		cmocka_unit_test(the_vdso_too),
 		cmocka_unit_test(every_row_of_real_programs_is_as_libdw_has_it),
+		cmocka_unit_test(every_row_of_debug_frame_is_as_libdw_has_it),
 	};
 
 	return cmocka_run_group_tests_name("eh_frame, real modules", tests, NULL, NULL);

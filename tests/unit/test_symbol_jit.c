@@ -71,8 +71,11 @@ static void perf_maps_name_jit_code_and_later_lines_win(void **state)
 	assert_null(symbolizer_lookup(s, 0x7000000060)->module);
 	assert_null(symbolizer_lookup(s, 0x7000000100)->module);
 	write_map(pid, "a", "shed\n");
-	usleep(150000);
-	assert_string_equal(symbolizer_lookup(s, 0x7000000100)->frame[0].function, "unfinished");
+	for (int i = 0; i < 1000 && !symbolizer_lookup(s, 0x7000000100)->module; i++)
+		usleep(10000);
+	l = symbolizer_lookup(s, 0x7000000100);
+	assert_non_null(l->frame[0].function);
+	assert_string_equal(l->frame[0].function, "unfinished");
 	symbolizer_free(s);
 	/* The process that was recorded had this number, but it began later than that. */
 	s = symbolizer_new();

@@ -11,7 +11,7 @@
  *		cfa, breg6 n			gcc's realigned stacks
  *		cfa, breg7 n			assembly; expressed from the CFA when that is rsp + m
  */
-#include "stackwalk/cfi_rule.h"
+#include "tests/oracle/libdw_rule.h"
 
 #include <dwarf.h>
 
@@ -191,7 +191,7 @@ static bool is_kernel_sigframe(Dwarf_Frame *frame)
 	       base_and_offset(&e.v[1], &reg, &off) && reg == WREG_RSP && off == UCONTEXT_GREGS + 8 * 16;
 }
 
-void cfi_rule_from_frame(Dwarf_Frame *frame, struct unwind_rule *ret)
+void libdw_rule(Dwarf_Frame *frame, struct unwind_rule *ret)
 {
 	struct unwind_rule rule = { .kind = UNWIND_NO_RULE };
 	Dwarf_Op mem[3];

@@ -1,4 +1,4 @@
-#include "stackwalk/cfi_fde.h"
+#include "tests/oracle/libdw_fde.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

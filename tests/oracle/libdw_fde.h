@@ -1,11 +1,11 @@
 /*
- * cfi_fde - which functions a CFI table describes; private to stackwalk/.
+ * libdw_fde - which functions a CFI table describes.
  *
  * libdw finds the row for an address but does not tell the bounds of its FDE. This reads them from
  * the section itself, all at once, sorted.
  */
-#ifndef STACKWALK_CFI_FDE_H
-#define STACKWALK_CFI_FDE_H
+#ifndef TESTS_ORACLE_LIBDW_FDE_H
+#define TESTS_ORACLE_LIBDW_FDE_H
 
 #include <stdbool.h>
 #include <stddef.h>
