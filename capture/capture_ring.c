@@ -72,7 +72,8 @@ static void full(struct capture_ring *ring)
 	uint64_t beat = __atomic_load_n(&capture_control.heartbeat, __ATOMIC_RELAXED);
 
 	count(&ring->lost);
-	if ((int64_t)(capture_tsc() - beat) > (int64_t)capture_control.lease)
+	if ((int64_t)(capture_tsc() - beat) >
+	    (int64_t)__atomic_load_n(&capture_control.lease, __ATOMIC_RELAXED))
 		capture_switch_off();
 }
 
@@ -321,7 +322,8 @@ static void last_call(void)
 	unsigned int ms;
 
 	if (!__atomic_load_n(&capture_control.session, __ATOMIC_ACQUIRE) ||
-	    (int64_t)(capture_tsc() - beat) > (int64_t)capture_control.lease)
+	    (int64_t)(capture_tsc() - beat) >
+		    (int64_t)__atomic_load_n(&capture_control.lease, __ATOMIC_RELAXED))
 		return;
 	if (rings()) /* else the flag may be another copy's, which is the one that is used */
 		capture_switch_off();

@@ -153,17 +153,18 @@ FIELDS = {
     MODULE_GONE: ("module_gone", IN_MODULE),
     WATCH: ("watch", "watch:I addr:Q size:I access:B threads:I threads_armed:I verified:B kernel:B has_value:B value:Q slot:i "
             "type_kind:B enum_signed:B bit_offset:B bit_size:B name:s full_name:s engine:s module:s type_name:s enumerators:s "
-            "? per_thread:B filter:s why:s steps_trap:B"),
+            "? per_thread:B filter:s why:s steps_trap:B ? withheld:B"),
     CODE: ("code", IN_CODE),
     ACCESS: ("access", "time:Q watch:I pid:i tid:i addr:Q size:I has_old:B has_new:B displaced:B old_value:Q new_value:Q "
-             "stack:I " + REGS + " ? in_kernel:B kernel_kind:B syscall:i kernel_function:s"),
+             "stack:I " + REGS + " ? in_kernel:B kernel_kind:B syscall:i kernel_function:s "
+             "? withheld:B known_kind:B known_in_caller:B known_insn:Q"),
     LOST: ("lost", "watch:I count:Q why:s"),
     NOTE: ("note", "text:s"),
     SUMMARY: ("summary", "watch:I has_counted:B counted:Q recorded:Q lost:Q filtered:Q duration_ns:Q"),
     TAG: ("tag", IN_TAG),
     CAPTURE: ("capture", IN_CAPTURE),
     13: ("symbol", "address:Q start:Q path:s build_id:s nfunctions:I function:{line:I name:s file:s}*nfunctions"),
-    14: ("recording", "instructions:B mover:s planner:s range:s filters:s"),
+    14: ("recording", "instructions:B mover:s planner:s range:s filters:s ? withheld:B"),
     15: ("type", "type:I kind:B is_signed:B size:I target:I name:s nmembers:I "
          "member:{type:I offset:I bit_offset:B bit_size:B name:s}*nmembers nenumerators:I "
          "enumerator:{value:q name:s}*nenumerators"),
@@ -186,6 +187,7 @@ FIELDS = {
     THREAD_AGAIN: ("thread_again", IN_THREAD),
     CODE_AGAIN: ("code_again", IN_CODE),
     TAG_AGAIN: ("tag_again", IN_TAG),
+    266: ("capture_withheld", IN_CAPTURE),
 }
 
 

@@ -203,8 +203,8 @@ static void a_stack_is_written_once(void **state)
 	OK(tracelog_writer_close(w));
 	snprintf(path, sizeof(path), "%s/events", f->log);
 	assert_int_equal(stat(path, &st), 0);
-	/* access: header 14, fields 55 + 7, registers 152; stack: 14 + 9 + 8 a frame; packet: 64 + 18 */
-	assert_int_equal(st.st_size, 1000 * (14 + 55 + 7 + 152) + 2 * 23 + 5 * 8 + 4 * 82);
+	/* access: header 14, fields 55 + 7 + 11, registers 152; stack: 14 + 9 + 8 a frame; packet: 64 + 18 */
+	assert_int_equal(st.st_size, 1000 * (14 + 55 + 7 + 11 + 152) + 2 * 23 + 5 * 8 + 4 * 82);
 }
 
 /* That of a watch that was told, as all are: whose process and address are known. */

@@ -308,7 +308,7 @@ static void babeltrace2_reads_the_same(void **state)
 		"creator = 77, creating_call = 1099511627776, stack_start = 0x7FFFF0000000, stack_end = "
 		"0x7FFFF0800000 }",
 		"instructions = 1, mover = \"ptrace\", planner = \"LLDB 19.1.7\", range = \"from f to g\", "
-		"filters = \"depth 10\" }",
+		"filters = \"depth 10\", withheld = ( \"nothing\" : container = 0 ) }",
 		"enumerator = [ [0] = { value = 0, name = \"RED\" }, [1] = { value = -1, name = \"NONE\" } ]",
 		"[1] = { type = 1, offset = 8, bit_offset = 3, bit_size = 2, name = \"kind\" }",
 		"{ function = 0, flags = 1, address = 0x1160, function_size = 33, line = 17, return_type = "

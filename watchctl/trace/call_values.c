@@ -48,10 +48,10 @@ bool call_values_next(struct call_values_reader *r, const struct type_event *typ
 	struct call_values_reader at = *r;
 	uint8_t state;
 
-	if (!type || !take_u8(&at, VALUE_NONE, &state))
+	if (!type || !take_u8(&at, VALUE_WITHHELD, &state))
 		return false;
 	v.state = state;
-	if (state == VALUE_CUT)
+	if (state == VALUE_CUT || state == VALUE_NULL)
 		return false;
 	if (state == VALUE_OK) {
 		v.size = type->size;

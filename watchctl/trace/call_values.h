@@ -32,6 +32,7 @@ enum value_state {
 	VALUE_CUT = 3,		 /* of what a pointer points to: there is more */
 	VALUE_NONE = 4,		 /* not recorded: no such type, or too large */
 	VALUE_NULL = 5,		 /* of what a pointer points to: it is 0 */
+	VALUE_WITHHELD = 6, /* kept back before it was recorded, see redact.h; never of a pointee alone */
 };
 
 struct call_value {

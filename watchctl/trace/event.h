@@ -55,6 +55,10 @@ enum event_type {
 #define STACK_MAX 128	  /* frames an access can carry */
 #define WATCH_SIZE_MAX 32 /* bytes that four registers cover at most */
 
+/* What was kept back from an event before it was recorded, see redact.h. Stored in logs: never renumber. */
+#define WITHHELD_VALUES 1u /* values of the program's memory */
+#define WITHHELD_REGS 2u   /* registers, but for rip */
+
 struct process_event {
 	int32_t pid;
 	int32_t parent; /* a followed child: its parent, whose modules it starts with; 0: none */
@@ -94,6 +98,7 @@ struct watch_event {
 	bool has_value;
 	uint64_t value; /* when armed */
 	int32_t slot;	/* explicit debug register 0..3, -1: the kernel chose */
+	bool withheld;	/* of what it watches, no values are recorded */
 };
 
 struct access_event {
@@ -116,6 +121,12 @@ struct access_event {
 	uint8_t walk_end; /* enum walk_end */
 	uint32_t nframes; /* >= 1, <= STACK_MAX; frame[0] == regs.rip, the others return addresses */
 	const uint64_t *frame;
+	uint8_t withheld; /* WITHHELD_ */
+	/* With WITHHELD_REGS, what they said about the access while they were there: struct access_verdict.
+	 */
+	uint8_t known_kind; /* enum access_kind */
+	bool known_in_caller;
+	uint64_t known_insn;
 };
 
 /* A tag, before the first capture under it. */
@@ -130,6 +141,7 @@ struct capture_event {
 	uint32_t tag; /* tag_event.id */
 	int32_t pid, tid;
 	bool has_value;
+	bool withheld; /* it has a value, which is not recorded; has_value is false */
 	uint64_t value;
 	uint8_t walk_end; /* enum walk_end */
 	uint32_t nframes; /* >= 1, <= STACK_MAX; all are return addresses, frame[0] that of the capture itself
@@ -170,6 +182,14 @@ struct recording_event {
 	const char *
 		filters; /* canonical text of what is recorded: functions, modules, stepped over, depth ... */
 	bool instructions; /* each instruction is recorded too */
+	uint8_t withheld;  /* enum recording_withheld */
+};
+
+/* Of parameters and results. Stored in logs: never renumber. */
+enum recording_withheld {
+	RECORDING_WHOLE = 0,
+	RECORDING_WITHHELD_SOME = 1, /* those of some functions */
+	RECORDING_WITHHELD_ALL = 2,
 };
 
 /* Stored in logs: never renumber. */

@@ -143,6 +143,8 @@ static struct wc_error *get_watch(struct tracelog_decoder *d, struct cursor *c, 
 		w->why = get_optional(c);
 		w->steps_trap = get_u8(c) != 0;
 	}
+	if (!err && has_more(c))
+		w->withheld = get_u8(c) != 0;
 	return err;
 }
 
@@ -191,7 +193,14 @@ static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trac
 		a->syscall = get_u32(c);
 		a->kernel_function = get_optional(c);
 	}
-	if (!stack || a->size < 1 || a->size > 8 || a->kernel_kind > ACCESS_EXECUTE) {
+	if (has_more(c)) {
+		a->withheld = get_u8(c) & (WITHHELD_VALUES | WITHHELD_REGS);
+		a->known_kind = get_u8(c);
+		a->known_in_caller = get_u8(c) != 0;
+		a->known_insn = get_u64(c);
+	}
+	if (!stack || a->size < 1 || a->size > 8 || a->kernel_kind > ACCESS_EXECUTE ||
+	    a->known_kind > ACCESS_EXECUTE) {
 		c->bad = true;
 		return;
 	}
@@ -418,6 +427,11 @@ static struct wc_error *decode_own(struct tracelog_decoder *d, uint16_t id, stru
 		break;
 	case TRACELOG_ID_CAPTURE_VALUE:
 		get_capture(d, c, ret, true);
+		known = false;
+		break;
+	case TRACELOG_ID_CAPTURE_WITHHELD:
+		get_capture(d, c, ret, false);
+		ret->capture.withheld = true;
 		known = false;
 		break;
 	case TRACELOG_ID_RETURN_ERROR:

@@ -14,6 +14,8 @@ static void get_recording(struct cursor *c, struct recording_event *r)
 	r->planner = get_string(c);
 	r->range = get_string(c);
 	r->filters = get_string(c);
+	if (has_more(c))
+		r->withheld = get_u8(c);
 }
 
 static struct wc_error *get_members(struct tracelog_decoder *d, struct cursor *c, struct type_event *t)

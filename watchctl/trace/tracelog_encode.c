@@ -188,6 +188,7 @@ static void put_watch(struct encoder *c, const struct watch_event *e)
 	put_string(c, e->filter);
 	put_string(c, e->why);
 	put_u8(c, e->steps_trap);
+	put_u8(c, e->withheld);
 }
 
 static void put_code(struct encoder *c, const struct code_fact *f)
@@ -220,6 +221,10 @@ static void put_access(struct encoder *c, const struct access_event *a, uint64_t
 	put_u8(c, a->kernel_kind);
 	put_u32(c, a->in_kernel ? a->syscall : -1);
 	put_string(c, a->kernel_function);
+	put_u8(c, a->withheld);
+	put_u8(c, a->known_kind);
+	put_u8(c, a->known_in_caller);
+	put_u64(c, a->known_insn);
 }
 
 static void put_summary(struct encoder *c, const struct summary_event *s)

@@ -23,6 +23,7 @@ static void put_recording(struct encoder *c, const struct recording_event *r)
 	put_string(c, r->planner);
 	put_string(c, r->range);
 	put_string(c, r->filters);
+	put_u8(c, r->withheld);
 }
 
 /* Values that do not fit are shown as numbers. */

@@ -47,7 +47,7 @@
 #include "watchctl/base/error.h"
 
 #define TRACELOG_MAJOR 2
-#define TRACELOG_MINOR 0
+#define TRACELOG_MINOR 1
 
 #define TRACELOG_MAGIC 0xC1FC1FC1u
 #define TRACELOG_PACKET_HEAD 64 /* header and context */
@@ -83,6 +83,7 @@
 #define TRACELOG_ID_THREAD_AGAIN 263 /* EVENT_THREAD, _CODE, _TAG that were told before */
 #define TRACELOG_ID_CODE_AGAIN 264
 #define TRACELOG_ID_TAG_AGAIN 265
+#define TRACELOG_ID_CAPTURE_WITHHELD 266 /* EVENT_CAPTURE with a value that is not recorded */
 
 enum tracelog_retold {
 	RETOLD_END = 0,

@@ -10,6 +10,7 @@ const char tracelog_step_events_text[] =
 	"\t\tstring planner;\n"
 	"\t\tstring range;\n"
 	"\t\tstring filters;\n"
+	"\t\tenum : uint8_t { nothing = 0, some = 1, all = 2 } withheld;\n"
 	"\t};\n"
 	"};\n"
 	"enum type_kind : uint8_t {\n"

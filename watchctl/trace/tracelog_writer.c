@@ -253,7 +253,11 @@ static struct wc_error *put_capture(struct tracelog_writer *w, const struct trac
 		return err;
 	start = event_begin(w);
 	encode_capture(&w->packet, k, id, time_ns - e->time_ns);
-	return event_end(w, start, k->has_value ? TRACELOG_ID_CAPTURE_VALUE : EVENT_CAPTURE, time_ns);
+	return event_end(w, start,
+			 k->has_value  ? TRACELOG_ID_CAPTURE_VALUE
+			 : k->withheld ? TRACELOG_ID_CAPTURE_WITHHELD
+				       : EVENT_CAPTURE,
+			 time_ns);
 }
 
 /* Accesses */
@@ -263,9 +267,9 @@ static bool is_hit(const struct tracelog_writer *w, const struct access_event *a
 {
 	const struct tracelog_watch *watch = &w->watch[a->watch % TRACELOG_HIT_WATCHES];
 
-	return a->watch < TRACELOG_HIT_WATCHES && watch->known && !a->in_kernel && a->addr >= watch->addr &&
-	       a->addr - watch->addr < watch->size && watch->size <= WATCH_SIZE_MAX &&
-	       before_ns <= UINT32_MAX;
+	return a->watch < TRACELOG_HIT_WATCHES && watch->known && !a->in_kernel && !a->withheld &&
+	       a->addr >= watch->addr && a->addr - watch->addr < watch->size &&
+	       watch->size <= WATCH_SIZE_MAX && before_ns <= UINT32_MAX;
 }
 
 static struct wc_error *put_access(struct tracelog_writer *w, const struct trace_event *e)
