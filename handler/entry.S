@@ -10,6 +10,8 @@
  *	remote_read		as remote_syscall, but reads the byte at rdi (self-test of a read watch)
  *	remote_rewrite		as remote_syscall, but writes the byte at rdi back, atomically (of a write watch)
  */
+#define FLAG_AC 0x40000
+
 	.text
 	.globl handler_entry, handler_restorer, remote_syscall, remote_read, remote_rewrite
 
@@ -19,28 +21,47 @@
 	.long	0
 	.ascii	"watchctl handler"
 
-	/* rsp is 16n + 8 on entry, as after any call (psABI 3.2.2); the return address is the restorer. */
+	/*
+	 * rsp is 16n + 8 on entry, as after any call (psABI 3.2.2); the return address is the restorer. What is pushed
+	 * is struct delivery of main.c, where the program's own handler may be given another frame than ours; and the
+	 * flags.
+	 */
 handler_entry:
 	push	%rbx
 	push	%rdi
 	push	%rsi
 	push	%rdx
-	mov	%rsp, %rbx
 	lea	32(%rsp), %rax
-	mov	%rsi, %rdi
-	mov	%rdx, %rsi
-	mov	%rax, %rdx
+	push	%rax
+	pushfq
+	mov	%rsp, %rbx
+	lea	8(%rsp), %rdi
 	and	$-16, %rsp
-	call	handler_main
+	/* The kernel leaves a program's alignment check on; ours are not aligned, and a SIGBUS would be the end. */
+	testl	$FLAG_AC, (%rbx)
+	jz	1f
+	pushfq
+	andl	$~FLAG_AC, (%rsp)
+	popfq
+1:	call	handler_main
 	mov	%rbx, %rsp
+	test	%rax, %rax
+	jnz	2f
+	add	$16, %rsp
 	pop	%rdx
 	pop	%rsi
 	pop	%rdi
 	pop	%rbx
-	test	%rax, %rax
-	jnz	1f
 	ret
-1:	jmp	*%rax
+	/* The program's own handler: everything is as the kernel would have left it. */
+2:	popfq
+	pop	%rcx
+	pop	%rdx
+	pop	%rsi
+	pop	%rdi
+	pop	%rbx
+	mov	%rcx, %rsp
+	jmp	*%rax
 
 handler_restorer:
 	mov	$15, %eax

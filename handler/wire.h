@@ -145,6 +145,9 @@ struct wire_control {
 	uint32_t hold; /* a thread at a WIRE_WATCH_HOLD site waits until this, its record's end / 16, is
 			  reached */
 	struct wire_watch watch[WIRE_WATCHES] __attribute__((aligned(64)));
+	/* What `old` was put back in place of, as the kernel told: `ours`, once it was taken out. Then
+	 * scratch. */
+	struct wire_sigaction withdrawn[2];
 };
 
 #define WIRE_CONTROL_SIZE 0x1000u

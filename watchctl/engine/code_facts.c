@@ -17,6 +17,8 @@
 #include "watchctl/engine/access_fact.h"
 #include "watchctl/target/proc.h"
 
+#define FACTS_MAX (1u << 17)
+
 struct code_facts {
 	pid_t pid;
 	struct wire_area area; /* no write(): nobody looks into tables */
@@ -67,6 +69,14 @@ void code_facts_free(struct code_facts *f)
 	free(f->rule_key);
 	free(f->fact_key);
 	free(f);
+}
+
+void code_facts_bound(struct code_facts *f)
+{
+	if (f->facts.n > FACTS_MAX)
+		map64_deinit_values(&f->facts, free);
+	if (f->called.n > FACTS_MAX)
+		map64_deinit(&f->called);
 }
 
 /* Where @key goes in a table of @n slots; -1: no room near its place. *known: it is there already. */

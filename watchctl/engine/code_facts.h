@@ -24,6 +24,11 @@ struct code_facts;
 
 /* @area, copied: where rules and facts are published; NULL: nowhere. */
 struct code_facts *code_facts_new(pid_t pid, const struct wire_area *area, struct event_sink sink);
+/*
+ * A program can have, or claim, code at any number of addresses: where facts are kept of too many, all are
+ * forgotten, and told again. None that was given out is valid then.
+ */
+void code_facts_bound(struct code_facts *f);
 void code_facts_free(struct code_facts *f);
 
 /*

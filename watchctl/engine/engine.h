@@ -78,6 +78,7 @@ struct engine_counts {
 	uint64_t filtered; /* dropped because the watch did not ask for that kind */
 	uint64_t lost_full, lost_merged;
 	bool replaced; /* lost_merged: because the program had replaced our handler */
+	bool corrupt;  /* ... because it had written into the event buffer, which was read no further */
 };
 
 /* The thread that waits at a hook. */

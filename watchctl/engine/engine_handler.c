@@ -29,6 +29,7 @@
 #define CHECK_NS 50000000ull	   /* how often it looks whether the target is still what it was */
 #define MODULES_NS 1000000000ull   /* how often it looks at the modules unasked */
 #define SEARCH_NS 200000000ull	   /* how often it looks for living children of a target that has ended */
+#define SANDBOX_NS 500000000ull	   /* how often it looks whether any thread has put itself under seccomp */
 #define ASK_NS 500000000ull /* how often it may stop a thread to ask whether the handler is still ours */
 
 static void lay_out(struct wire_control *c, const struct engine_options *o)
@@ -49,15 +50,17 @@ static void lay_out(struct wire_control *c, const struct engine_options *o)
 static struct wc_error *refuse_unsafe(pid_t pid)
 {
 	struct proc_status s;
+	int seccomp;
 
 	if (!proc_status_read(pid, task_with_memory(pid), &s))
 		return wc_error_new(WC_ETARGET, "process %d ended", pid);
-	if (s.seccomp)
+	seccomp = proc_seccomp(pid);
+	if (seccomp)
 		return wc_error_new(WC_ENOTSUP,
-				    "process %d (%s) runs under a seccomp %s: it may be killed for the "
-				    "system calls of the "
-				    "handler, so the handler engine is refused",
-				    pid, s.name, s.seccomp == 1 ? "strict mode" : "filter");
+				    "process %d (%s) runs under %s: it may be killed for the system calls of "
+				    "the handler, so the handler engine is refused; choose --engine ring or "
+				    "ptrace",
+				    pid, s.name, seccomp == 1 ? "seccomp's strict mode" : "a seccomp filter");
 	if (s.shadow_stack)
 		return wc_error_new(
 			WC_ENOTSUP,
@@ -151,6 +154,7 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	e->cookie = control.cookie;
 	lay_out(&control, o);
 	e->registers_before = perf_bp_used(pid);
+	e->stack_start = proc_stack_start(pid);
 	err = inject_place(pid, &control, WIRE_RING_OFFSET + o->buffer_size, o->private_ring, o->held,
 			   &e->inj);
 	if (!err && o->follow_fork && !e->inj.shared)
@@ -165,6 +169,9 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 		e->area = (struct wire_area){ read_area, write_area, e, e->inj.shared };
 		err = intake_init(&e->intake, pid, o->frames, sink, &e->area, &control);
 		e->intake.kernel = e->kernel;
+		e->intake.who.alone = !o->follow_fork;
+		e->intake.who.is_child = handler_is_child;
+		e->intake.who.is_child_ctx = e;
 	}
 	if (err) {
 		wc_error_free(close_engine(e));
@@ -241,16 +248,47 @@ bool handler_all_ended(struct engine *e)
 	return !e->children.n;
 }
 
-/* After exec the old memory is gone, ours with it. */
-static bool target_execed(const struct engine *e)
+enum memory_state { MEMORY_OURS, MEMORY_BARRED, MEMORY_GONE };
+
+/* After exec the old memory is gone, ours with it; and a process may cease to let us look (PR_SET_DUMPABLE).
+ */
+static enum memory_state memory_state(const struct engine *e)
 {
 	struct memory_view mem = proc_memory(&e->pid);
 	uint64_t magic = 0;
 
+	errno = 0;
 	if (memory_read(&mem, e->inj.control, &magic, sizeof(magic)) && magic == WIRE_MAGIC)
-		return false;
+		return MEMORY_OURS;
+	return errno == EPERM || errno == EACCES ? MEMORY_BARRED : MEMORY_GONE;
+}
+
+/* The handler is gone in part or whole; but SIGTRAP's action, which exec resets, is not, nor is the stack. */
+static bool is_unmapped(const struct engine *e)
+{
+	struct proc_status s;
+
+	return e->stack_start && !inject_is_mapped(&e->inj) && proc_stack_start(e->pid) == e->stack_start &&
+	       proc_status_read(e->pid, e->pid, &s) && (s.caught & PROC_SIGTRAP);
+}
+
+static bool target_execed(const struct engine *e)
+{
 	/* A process that is ending gives its memory up first: that it has ended shows a moment later. */
-	return !proc_is_ending(e->pid, e->pid);
+	return !e->unmapped && memory_state(e) == MEMORY_GONE && !proc_is_ending(e->pid, e->pid);
+}
+
+/* The guard knows at the first hit, and lets no signal pass; without it, it must be looked for. */
+static bool is_sandboxed(struct engine *e, const struct proc_status *leader)
+{
+	uint64_t now = monotonic_ns();
+
+	if (leader->seccomp || kernel_recorder_sandboxed(e->guard))
+		return true;
+	if (now - e->sandbox_ns < SANDBOX_NS)
+		return false;
+	e->sandbox_ns = now;
+	return proc_seccomp(e->pid);
 }
 
 /* Things that turn the watch into a danger for the target: then it is given up at once. */
@@ -262,18 +300,30 @@ static void check_safety(struct engine *e)
 		snprintf(e->why, sizeof(e->why),
 			 "process %d wrote into the event buffer: it cannot be read any further", e->pid);
 
+	if (e->intake.restarting && !e->why[0])
+		snprintf(e->why, sizeof(e->why),
+			 "process %d makes the access inside a restartable sequence (rseq), which our signal "
+			 "starts "
+			 "again each time, for ever: choose --engine ring",
+			 e->pid);
 	if (e->why[0] || !proc_status_read(e->pid, e->pid, &s))
 		return;
-	if (kernel_recorder_suppressed(e->guard))
+	if (memory_state(e) == MEMORY_BARRED)
+		snprintf(e->why, sizeof(e->why),
+			 "process %d does not let this user trace it any more: it has made itself "
+			 "undumpable, or "
+			 "executed a program with other privileges",
+			 e->pid);
+	else if (kernel_recorder_suppressed(e->guard))
 		snprintf(e->why, sizeof(e->why),
 			 "process %d has installed a SIGTRAP handler of its own: hits since then were "
-			 "counted, not "
-			 "recorded, and none of them was sent to it",
+			 "counted, not recorded, and none of them was sent to it (runtimes do so when they "
+			 "start, Go for one): begin later, or choose --engine ring",
 			 e->pid);
 	else if (!(s.caught & PROC_SIGTRAP))
 		snprintf(e->why, sizeof(e->why),
 			 "process %d has removed our SIGTRAP handler: a further hit could kill it", e->pid);
-	else if (s.seccomp)
+	else if (is_sandboxed(e, &s))
 		snprintf(
 			e->why, sizeof(e->why),
 			"process %d has put itself under seccomp: a system call of the handler could kill it",
@@ -303,6 +353,27 @@ static void check_handler(struct engine *e, uint64_t now)
 			 e->pid);
 }
 
+/* Debuggers take the debug registers for theirs: gdb clears them all when it attaches. */
+static struct wc_error *tell_tracer(struct engine *e)
+{
+	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
+	struct proc_status s;
+	char who[96], text[256];
+
+	if (e->told_tracer || !handler_has_ptrace_watch(e) || !proc_status_read(e->pid, e->pid, &s) ||
+	    !s.tracer)
+		return NULL;
+	e->told_tracer = true;
+	proc_describe(s.tracer, who, sizeof(who));
+	snprintf(text, sizeof(text),
+		 "%s traces the program now, and may clear the register chosen with -i: nothing tells what "
+		 "is not "
+		 "seen from then on",
+		 who);
+	event.note.text = text;
+	return e->intake.sink.put(e->intake.sink.ctx, &event);
+}
+
 static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 {
 	bool ended = handler_target_ended(e);
@@ -316,6 +387,12 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 		e->gone = handler_all_ended(e);
 		return NULL;
 	}
+	e->unmapped = e->unmapped || is_unmapped(e);
+	if (e->unmapped && !e->why[0])
+		snprintf(e->why, sizeof(e->why),
+			 "process %d has unmapped the handler, with what else it did not know (choose "
+			 "--engine ring, which puts nothing into it)",
+			 e->pid);
 	if (target_execed(e)) {
 		e->execed = !handler_target_ended(e);
 		e->gone = true;
@@ -327,6 +404,8 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 	for (i = 0; i < WIRE_WATCHES && !err; i++)
 		if (e->watch[i].armed && !e->watch[i].disabled && e->watch[i].w.slot >= 0)
 			err = ptrace_bp_extend(&e->watch[i].ptrace);
+	if (!err)
+		err = tell_tracer(e);
 	if (!err)
 		err = intake_refresh_modules(&e->intake, now, MODULES_NS);
 	return err;
@@ -400,6 +479,17 @@ void handler_dropped(const struct engine *e, unsigned int i, uint64_t *filtered,
 	*lost = shared.lost + guard_lost;
 }
 
+/* What was dropped is the target's word: it cannot be more than was counted, without the @seen. */
+static void believe(struct engine_counts *c, uint64_t seen)
+{
+	uint64_t left = c->counted > seen ? c->counted - seen : 0;
+
+	if (c->filtered > left)
+		c->filtered = left;
+	if (c->lost_full > left - c->filtered)
+		c->lost_full = left - c->filtered;
+}
+
 void handler_counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret)
 {
 	const struct armed_watch *a = &e->watch[i];
@@ -408,10 +498,12 @@ void handler_counts_of(const struct engine *e, unsigned int i, struct engine_cou
 
 	handler_dropped(e, i, &c.filtered, &c.lost_full);
 	c.recorded = e->intake.watch[i].recorded;
-	c.filtered += e->intake.watch[i].filtered;
 	c.has_counted = a->w.slot < 0;
 	c.counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
 	c.counted -= e->intake.watch[i].steps;
+	if (c.has_counted && !a->near_another)
+		believe(&c, c.recorded + e->intake.watch[i].filtered);
+	c.filtered += e->intake.watch[i].filtered;
 	known = c.recorded + c.filtered + c.lost_full;
 	/*
 	 * An instruction that hits two watches raises one signal, and the handler, some time later, records
@@ -436,6 +528,7 @@ static void counts(const struct engine *e, uint32_t id, struct engine_counts *re
 		counts_add(&sum, &one);
 	}
 	sum.replaced = e->replaced || kernel_recorder_suppressed(e->guard);
+	sum.corrupt = e->intake.corrupt;
 	*ret = sum;
 }
 
@@ -468,16 +561,24 @@ static struct wc_error *withdraw(struct engine *e)
 		handler_leave_children(e);
 	if (e->gone || handler_target_ended(e) || target_execed(e))
 		return NULL;
+	if (e->unmapped)
+		return inject_give_up(&e->inj);
 	if (!e->settled)
 		return wc_error_new(WC_EFAIL,
 				    "a SIGTRAP of ours may still wait in a thread of process %d: the handler "
-				    "is left in place, "
-				    "where it does nothing but pass signals on",
-				    e->pid);
-	if (e->inj.installed)
+				    "is left in place, where it does nothing but pass signals on (watchctl "
+				    "clear -p %d takes it out later)",
+				    e->pid, e->pid);
+	if (memory_state(e) == MEMORY_BARRED && !proc_is_ending(e->pid, e->pid))
+		err = wc_error_new(WC_EPERM, "not permitted to trace it any more: root may");
+	else if (e->inj.installed)
 		err = inject_uninstall(&e->inj, &replaced);
 	if (err)
-		return err;
+		return wc_error_context(
+			err,
+			"the handler is left in process %d, where it does nothing but pass signals on "
+			"(watchctl clear -p %d takes it out when that can be done)",
+			e->pid, e->pid);
 	if (replaced)
 		return wc_error_new(WC_EFAIL,
 				    "process %d has installed its own SIGTRAP handler meanwhile, and may put "

@@ -22,6 +22,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/dregs.h"
 #include "watchctl/engine/ptrace_engine.h"
+#include "watchctl/engine/watchpoint.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/tracee.h"
 
@@ -251,7 +252,6 @@ static struct wc_error *tell_ignored(struct engine *e)
 
 static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
 {
-	struct memory_view mem = proc_memory(&e->pid);
 	struct arm_report report = { 0 };
 	struct wc_error *err = refuse(e, w);
 	struct ptraced_watch *a;
@@ -265,8 +265,7 @@ static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct
 	intake_arm(&e->intake, (unsigned int)i, w);
 	a = &e->watch[i];
 	*a = (struct ptraced_watch){ .w = e->intake.watch[i].w };
-	if (w->access != ACCESS_EXECUTE && !w->address)
-		report.has_value = memory_read(&mem, a->w.want_addr, &report.value, a->w.want_size);
+	report.has_value = watchpoint_value(&a->w, e->pid, &report.value);
 	publish(e, (unsigned int)i, report.value);
 	err = ptrace_helpers_ask(e, BOX_ARM, (uint32_t)i);
 	if (!err && !e->box->threads)
@@ -401,6 +400,12 @@ static struct wc_error *check(struct engine *e, uint64_t now)
 	ptrace_helpers_lost(e);
 	if (e->intake.corrupt && !e->why[0])
 		snprintf(e->why, sizeof(e->why), "the event buffer holds what nobody can have written there");
+	if (e->box->restarting && !e->why[0])
+		snprintf(e->why, sizeof(e->why),
+			 "thread %d makes the access inside a restartable sequence (rseq), which a stop "
+			 "starts again "
+			 "each time, for ever: choose --engine ring",
+			 e->box->restarting);
 	return intake_refresh_modules(&e->intake, now, MODULES_NS);
 }
 
@@ -547,11 +552,13 @@ static pid_t find_unstoppable(const struct engine *e)
 static struct wc_error *not_cleared(const struct engine *e, pid_t unstoppable)
 {
 	if (unstoppable)
-		return wc_error_new(
-			WC_EFAIL,
-			"thread %d of process %d is in a system call that nothing interrupts, so that its "
-			"debug registers are still armed: process %d stays until it has cleared them",
-			unstoppable, e->pid, e->box->keeper_pid);
+		return wc_error_new(WC_EFAIL,
+				    "thread %d of process %d is in a system call that nothing interrupts, or "
+				    "frozen (cgroup "
+				    "freezer), so that its debug registers are still armed: process %d stays "
+				    "until it has "
+				    "cleared them",
+				    unstoppable, e->pid, e->box->keeper_pid);
 	return wc_error_new(WC_EFAIL,
 			    "not all threads of process %d have been let go of within %u seconds: process %d "
 			    "goes on with that",

@@ -525,6 +525,14 @@ static struct operand condition_part(struct compiler *c)
 	return o;
 }
 
+/* A rate close to nothing is once in 292 years: what does not fit is no number of nanoseconds. */
+static uint64_t interval_of(double rate)
+{
+	double ns = 1e9 / rate;
+
+	return ns < 9e18 ? (uint64_t)ns : INT64_MAX;
+}
+
 struct wc_error *filter_compile(const struct filter_spec *spec, const struct value_type *type, uint32_t size,
 				struct wire_filter *ret)
 {
@@ -536,7 +544,7 @@ struct wc_error *filter_compile(const struct filter_spec *spec, const struct val
 	bool any = false;
 
 	if (spec->rate > 0)
-		f.interval_ns = (uint64_t)(1e9 / spec->rate);
+		f.interval_ns = interval_of(spec->rate);
 	if (spec->thread)
 		add_part(&c, thread_part(&c), &all, &any);
 	if (spec->changes) {
@@ -544,7 +552,7 @@ struct wc_error *filter_compile(const struct filter_spec *spec, const struct val
 
 		c.text = c.at = "new != old";
 		o = spec->has_value ? condition(&c) : filter_constant(1);
-		if (!spec->has_value)
+		if (!spec->has_value && !c.err)
 			c.err = wc_error_new(WC_EUSAGE, "--changes: an execute watch has no value");
 		add_part(&c, o, &all, &any);
 	}

@@ -21,7 +21,7 @@ static void check_range(struct compiler *c, const char *at, const struct operand
 	uint32_t bits = c->type->bit_size ? c->type->bit_size : 8 * c->size;
 	int64_t least, most;
 
-	if (!var->variable || !k->constant || k->kind != OPERAND_INT || bits >= 64)
+	if (!var->variable || !k->constant || k->kind != OPERAND_INT || !bits || bits >= 64)
 		return;
 	least = filter_is_signed(c) ? -(int64_t)(1ull << (bits - 1)) : 0;
 	most = (int64_t)((1ull << (filter_is_signed(c) ? bits - 1 : bits)) - 1);

@@ -9,6 +9,8 @@
 #include "watchctl/target/proc.h"
 
 #define LOOK_NS 1000000000ull
+#define THREADS_MAX (1u << 17)
+#define PROCESSES_MAX (1u << 12) /* they have lists of modules */
 
 struct thread_id {
 	pid_t tid;
@@ -24,19 +26,26 @@ void followed_init(struct followed *f, pid_t pid, struct event_sink sink)
 		f->inner = s.ns_id;
 }
 
+static void free_process(void *process)
+{
+	struct followed_process *p = process;
+
+	module_list_deinit(&p->modules);
+	free(p);
+}
+
+void followed_bound(struct followed *f)
+{
+	if (f->threads.n > THREADS_MAX)
+		map64_deinit_values(&f->threads, free);
+	if (f->processes.n > PROCESSES_MAX)
+		map64_deinit_values(&f->processes, free_process);
+}
+
 void followed_deinit(struct followed *f)
 {
-	size_t i;
-
 	map64_deinit_values(&f->threads, free);
-	for (i = 0; i < f->processes.cap; i++) {
-		struct followed_process *p = f->processes.slot[i].used ? f->processes.slot[i].value : NULL;
-
-		if (p)
-			module_list_deinit(&p->modules);
-		free(p);
-	}
-	map64_deinit(&f->processes);
+	map64_deinit_values(&f->processes, free_process);
 	*f = (struct followed){ 0 };
 }
 
@@ -84,7 +93,7 @@ struct followed_process *followed_process(struct followed *f, pid_t inner, uint6
 	struct followed_process *p;
 
 	*err = NULL;
-	if (!inner)
+	if (!inner || f->alone)
 		inner = f->inner;
 	p = map64_get(&f->processes, (uint64_t)inner);
 	if (p)
@@ -96,6 +105,8 @@ struct followed_process *followed_process(struct followed *f, pid_t inner, uint6
 		return NULL;
 	}
 	p->pid = inner == f->inner ? f->pid : proc_global_pid(f->pid, inner);
+	if (p->pid != f->pid && f->is_child && !f->is_child(f->is_child_ctx, p->pid))
+		p->pid = f->pid;
 	*err = p->pid == f->pid ? NULL : tell_child(f, p, now_ns);
 	return *err ? NULL : p;
 }
@@ -117,7 +128,7 @@ struct wc_error *followed_thread(struct followed *f, const struct followed_proce
 		free(t);
 		return &wc_enomem;
 	}
-	t->tid = followed_global_tid(p->pid, inner);
+	t->tid = f->inner == f->pid ? inner : followed_global_tid(p->pid, inner);
 	if (proc_status_read(p->pid, t->tid, &s))
 		memcpy(t->comm, s.name, sizeof(t->comm));
 	*ret = t->tid;

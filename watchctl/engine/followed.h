@@ -30,7 +30,20 @@ struct followed {
 	struct map64 processes; /* id in the namespace -> struct followed_process, owned */
 	struct map64 threads;	/* process and thread ids in the namespace -> struct thread_id, owned */
 	pid_t inner;		/* the target's id in its namespace */
+	bool alone;		/* no children are followed: everything is the target's */
+	/*
+	 * Who says which process a record is of can lie: whether @pid is a child that is followed, or one
+	 * that has gone. What it says no to is the target's own. NULL: it does not lie, the kernel said it.
+	 */
+	bool (*is_child)(void *ctx, pid_t pid);
+	void *is_child_ctx;
 };
+
+/*
+ * Threads and processes come and go, and a target may name some that never were: where there are too many,
+ * all are forgotten, and told again when they are heard of again. Nothing that was given out is valid then.
+ */
+void followed_bound(struct followed *f);
 
 void followed_init(struct followed *f, pid_t pid, struct event_sink sink);
 void followed_deinit(struct followed *f); /* accepts zero-initialised */

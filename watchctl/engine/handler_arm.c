@@ -48,7 +48,7 @@ static struct wc_error *self_test(struct engine *e, struct armed_watch *a, struc
 	struct wc_error *err;
 
 	if (a->w.access == ACCESS_EXECUTE || a->w.hook || a->w.address ||
-	    (write && !may_rewrite(e->pid, a->w.addr)))
+	    (write && !may_rewrite(e->pid, a->w.addr)) || proc_page_waits(e->pid, a->w.addr))
 		return NULL;
 	err = inject_self_test(&e->inj, 1, &a->w.addr, &write,
 			       a->w.slot < 0 ? TRAP_PERF_CODE : TRAP_HWBKPT_CODE, &seen);

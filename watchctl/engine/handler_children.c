@@ -15,6 +15,13 @@ static bool has_our_handler(const struct engine *e, pid_t pid)
 	       c.cookie == e->cookie && c.code_start == e->inj.base;
 }
 
+bool handler_is_child(void *ctx, pid_t pid)
+{
+	struct proc_status s;
+
+	return pid > 0 && (!proc_status_read(pid, pid, &s) || has_our_handler(ctx, pid));
+}
+
 struct search {
 	struct engine *e;
 	struct thread_ids found;
@@ -48,20 +55,29 @@ struct injection handler_of_child(const struct engine *e, pid_t pid)
 	return inj;
 }
 
-/* A child that fails to let go of it keeps a handler that passes signals on. */
+static void leave_child(struct engine *e, pid_t pid)
+{
+	struct injection inj = handler_of_child(e, pid);
+	bool replaced = false;
+	struct wc_error *err = inject_uninstall(&inj, &replaced);
+
+	if (!err && !replaced)
+		err = inject_remove(&inj);
+	if (err)
+		handler_say(e, err->text);
+	wc_error_free(err);
+}
+
+/*
+ * A child that fails to let go of it keeps a handler that passes signals on. One that runs in the target's
+ * memory is dealt with together with that; so is, with the first of them, whoever shares a child's.
+ */
 void handler_leave_children(struct engine *e)
 {
 	size_t i;
 
-	for (i = 0; i < e->children.n; i++) {
-		struct injection inj = handler_of_child(e, e->children.v[i]);
-		bool replaced = false;
-		struct wc_error *err = inject_uninstall(&inj, &replaced);
-
-		if (!err && !replaced)
-			err = inject_remove(&inj);
-		if (err)
-			handler_say(e, err->text);
-		wc_error_free(err);
-	}
+	for (i = 0; i < e->children.n; i++)
+		if (proc_shares_memory(e->pid, e->children.v[i]) == PROC_SEPARATE &&
+		    has_our_handler(e, e->children.v[i]))
+			leave_child(e, e->children.v[i]);
 }

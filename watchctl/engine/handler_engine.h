@@ -51,8 +51,12 @@ struct engine {
 	uint32_t nwatches;	    /* places of watch[] in use */
 	uint64_t checked_ns, searched_ns;
 	uint64_t missing, asked_ns; /* see check_handler() */
+	uint64_t sandbox_ns;
+	bool told_tracer;
 	bool left_behind;      /* a place was given away with hits under way that nobody waits for any more */
 	bool stopped, settled; /* disarmed; and no SIGTRAP of ours can come any more */
+	uint64_t stack_start;  /* of the program that it was placed in; 0: not to be had */
+	bool unmapped;	       /* the program has unmapped the handler */
 	bool gone, execed;
 	bool replaced; /* the program has put a SIGTRAP handler of its own in place of ours */
 	char why[256];
@@ -112,6 +116,9 @@ void handler_hasten(struct engine *e);
 
 /* Every watch disarmed; every hit has then arrived, or is known never to arrive, unless !e->settled. */
 struct wc_error *handler_stop(struct engine *e);
+
+/* @pid has our handler in it, or has gone. @ctx: the engine. */
+bool handler_is_child(void *ctx, pid_t pid);
 
 /* Looks which other processes have our handler from the target; takes it out of them, when all has settled.
  */

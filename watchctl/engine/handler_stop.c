@@ -8,6 +8,7 @@
 #define SETTLE_MS 30u
 #define FLUSH_MS 100u
 #define NUDGE_MS 20
+#define DRAIN_RINGS 2
 #define BUSY_MS 10000u		/* so long a thread that is to take its SIGTRAP may wait for a CPU */
 #define UNCOUNTED_NS 5000000ull /* so long, after a register is cleared, a SIGTRAP of it may be under way */
 
@@ -19,9 +20,23 @@ static void keep_first(struct wc_error **first, struct wc_error *err)
 		*first = err;
 }
 
-/* Once no more hits can come: the ring to its end, whatever the sink says to it. */
+static bool any_fires(const struct engine *e)
+{
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES; i++)
+		if (e->watch[i].armed && !e->watch[i].disabled)
+			return true;
+	return false;
+}
+
+/*
+ * Once no more hits can come: the ring to its end, whatever the sink says to it. What is under way fits the
+ * ring; a program that goes on writing there makes it up.
+ */
 struct wc_error *handler_drain_all(struct engine *e)
 {
+	uint64_t most = e->intake.ring.tail + DRAIN_RINGS * e->intake.ring.size;
 	struct wc_error *err = NULL;
 	bool any;
 
@@ -29,8 +44,12 @@ struct wc_error *handler_drain_all(struct engine *e)
 		handler_beat(e);
 		keep_first(&err, handler_take(e, &any));
 		handler_let_go(e);
+		if (e->intake.ring.tail < most)
+			continue;
+		e->intake.corrupt |= !any_fires(e);
+		break;
 	} while (any);
-	return err;
+	return wc_error_first(err, intake_hand_out(&e->intake));
 }
 
 uint64_t handler_outstanding_at(const struct engine *e, unsigned int i)
@@ -184,6 +203,7 @@ static bool is_all_accounted_for(const struct engine *e)
 struct wc_error *handler_stop(struct engine *e)
 {
 	struct wc_error *err;
+	bool pending;
 	unsigned int i;
 
 	handler_let_go(e);
@@ -200,10 +220,12 @@ struct wc_error *handler_stop(struct engine *e)
 		return err;
 	e->settled = flush_all(e);
 	keep_first(&err, settle(e, FLUSH_MS));
-	for (i = 0; any_pending(e) && (i < FLUSH_MS || (i < BUSY_MS && any_takes_signal(e))); i++) {
+	/* One look without any is enough: a SIGTRAP that comes later is the program's own. */
+	for (i = 0; (pending = any_pending(e)) && (i < FLUSH_MS || (i < BUSY_MS && any_takes_signal(e)));
+	     i++) {
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 		keep_first(&err, handler_drain_all(e));
 	}
-	e->settled = e->settled && !any_pending(e);
+	e->settled = e->settled && !pending;
 	return err;
 }

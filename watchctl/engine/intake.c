@@ -9,6 +9,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/access_fact.h"
 #include "watchctl/engine/dregs.h"
+#include "watchctl/engine/watch_home.h"
 #include "watchctl/target/proc.h"
 
 #define PASS_NS 20000000ull	   /* how long one pass may take */
@@ -17,6 +18,12 @@
 #define CODE_MIN_NS 200000ull	   /* how often it compares what is mapped, at most */
 #define CODE_SHARE 20u		   /* and then for one part in so many of the time */
 #define QUEUE_MAX 4096u
+#define RSEQ_SIGNATURE 0x53053053u /* as libc registers it: in front of where such code is started again */
+#define RSEQ_EVERY 1024u	   /* so often it is looked for, in a thread that does nothing but hit */
+#define RSEQ_FIRST 64u
+#define TAKE_MAX                                                                                  \
+	(4u * QUEUE_MAX) /* records in one go: of those that are dropped, there may be any number \
+			  */
 #define STEPS_APART 128u /* accesses by other threads between two steps of one */
 
 /*
@@ -60,6 +67,26 @@ static bool read_raw(void *ctx, uint64_t addr, void *buf, size_t len)
 	return true;
 }
 
+static struct wc_error *tell_unloaded(struct intake *in, uint64_t now)
+{
+	struct trace_event event = { .type = EVENT_NOTE, .time_ns = now };
+	char text[400];
+
+	event.note.text = text;
+	for (unsigned int i = 0; i < WIRE_WATCHES; i++) {
+		struct intake_watch *w = &in->watch[i];
+		struct wc_error *err;
+
+		if (!w->w.size ||
+		    !watch_home_is_gone(code_facts_modules(in->facts), &w->w, &w->home, text, sizeof(text)))
+			continue;
+		err = put(in, &event);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
 static struct wc_error *refresh_modules(struct intake *in, uint64_t now, bool *changed)
 {
 	bool any = false;
@@ -73,7 +100,7 @@ static struct wc_error *refresh_modules(struct intake *in, uint64_t now, bool *c
 	in->code_ns = now;
 	if (changed)
 		*changed = any;
-	return err;
+	return err || !any ? err : tell_unloaded(in, now);
 }
 
 /*
@@ -432,6 +459,24 @@ static bool is_further_step(struct intake *in, struct intake_watch *w, const str
 	return false;
 }
 
+/*
+ * A signal inside a restartable sequence makes the kernel start that again, at the place that the signal's
+ * frame then tells. Where the access is one of the sequence's own, it is made again, and again.
+ */
+static void look_for_restarts(struct intake *in, const struct wire_record *r)
+{
+	struct memory_view mem = proc_memory(&in->pid);
+	uint64_t pc = r->regs.r[WREG_RIP];
+	uint32_t word = 0;
+
+	in->in_a_row = r->tid == in->last_tid && pc == in->last_pc ? in->in_a_row + 1 : 0;
+	in->last_tid = r->tid;
+	in->last_pc = pc;
+	if (in->in_a_row % RSEQ_EVERY == RSEQ_FIRST &&
+	    memory_read(&mem, pc - sizeof(word), &word, sizeof(word)))
+		in->restarting |= word == RSEQ_SIGNATURE;
+}
+
 /* One record into the queue, with all that it needs made known. */
 static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 {
@@ -452,6 +497,8 @@ static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 		take_hook(in, w, r);
 		return NULL;
 	}
+	if (!(r->flags & WIRE_KERNEL))
+		look_for_restarts(in, r);
 	q->event = (struct trace_event){ .type = EVENT_ACCESS, .time_ns = record_time(in, r) };
 	fill_access(w, r, a);
 	process = followed_process(&in->who, r->pid, q->event.time_ns, &err);
@@ -484,7 +531,9 @@ void intake_arm(struct intake *in, unsigned int i, const struct watchpoint *w)
 {
 	struct intake_watch *iw = &in->watch[i];
 
+	free(iw->home);
 	*iw = (struct intake_watch){ .w = *w };
+	iw->home = in->facts ? watch_home(code_facts_modules(in->facts), w) : NULL;
 	if (!w->want_size) {
 		iw->w.want_addr = w->addr;
 		iw->w.want_size = w->size;
@@ -500,11 +549,12 @@ static struct wc_error *take_all_in(struct intake *in, bool *any)
 {
 	const struct wire_record *r;
 	struct wc_error *err = NULL;
+	unsigned int n;
 
 	if (!in->ring.area)
 		return NULL;
 	tsc_clock_sample(&in->clock);
-	while (!err && !in->hook_hit && !in->corrupt && in->queued < QUEUE_MAX) {
+	for (n = 0; !err && !in->hook_hit && !in->corrupt && in->queued < QUEUE_MAX && n < TAKE_MAX; n++) {
 		enum ring_result result = ring_next(&in->ring, &r);
 
 		in->corrupt = result == RING_CORRUPT;
@@ -565,8 +615,13 @@ struct wc_error *intake_pass(struct intake *in, bool *any)
 	uint64_t end, looked;
 	struct wc_error *err;
 
+	*any = false;
+	if (!in->begun)
+		return NULL;
 	*any = in->queued > in->handed;
 	in->looks++;
+	code_facts_bound(in->facts);
+	followed_bound(&in->who);
 	err = take_all_in(in, any);
 	looked = monotonic_ns();
 	end = looked + PASS_NS;
@@ -618,6 +673,7 @@ struct wc_error *intake_init(struct intake *in, pid_t pid, unsigned int frames, 
 	    (layout &&
 	     !ring_init(&in->ring, area, layout->ring_offset, layout->ring_size, layout->commit_key)))
 		return &wc_enomem;
+	in->begun = true;
 	err = refresh_modules(in, monotonic_ns(), NULL);
 	if (!err)
 		code_facts_warm_up(in->facts);
@@ -630,5 +686,7 @@ void intake_deinit(struct intake *in)
 	ring_deinit(&in->ring);
 	code_facts_free(in->facts);
 	free(in->queue);
+	for (unsigned int i = 0; i < WIRE_WATCHES; i++)
+		free(in->watch[i].home);
 	*in = (struct intake){ 0 };
 }

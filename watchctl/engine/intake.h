@@ -27,6 +27,7 @@ struct intake_watch {
 	uint64_t passed, recorded_ns;
 	uint64_t seen; /* records taken out of the ring, whatever became of them */
 	uint64_t recorded, filtered;
+	char *home;	/* watch_home() */
 	uint64_t steps; /* of one access that the CPU counted several times: see kernel_access_goes_on() */
 };
 
@@ -37,6 +38,7 @@ struct intake {
 	unsigned int frames;
 	struct event_sink sink;
 	struct ring ring;
+	bool begun; /* intake_init() found the memory for all of it; else there is nothing to take in */
 	struct code_facts *facts;
 	struct kernel_access *kernel; /* of the engine; NULL: nothing is known of the kernel's code */
 	struct tsc_clock clock;
@@ -51,8 +53,13 @@ struct intake {
 	bool hook_hit;		 /* stops the intake until the caller has dealt with it and cleared it */
 	struct engine_hook hook; /* the thread that waits, when hook_hit */
 	bool told_blocked;
-	bool muted;   /* the sink has failed, and its error was returned: nothing more goes there */
-	bool corrupt; /* the ring does not hold what a handler writes: it is not read any further */
+	uint32_t last_tid; /* of the last hit in user code, where it was, and how often in a row */
+	uint32_t in_a_row;
+	uint64_t last_pc;
+	bool restarting; /* a thread makes the same access for ever, because its signal starts the code again
+			  */
+	bool muted;	 /* the sink has failed, and its error was returned: nothing more goes there */
+	bool corrupt;	 /* the ring does not hold what a handler writes: it is not read any further */
 };
 
 /*

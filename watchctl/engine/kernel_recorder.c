@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -20,6 +21,9 @@
 
 #define PAGE 4096u
 #define TAKEN 2u /* record.bpf.c, watch_taken */
+#define RED_ZONE 128u
+#define HANDLER_STACK 4096u /* what the handler needs, with room to spare */
+#define FRAME_MAX 12288u    /* of a signal, where the kernel does not tell */
 
 struct kernel_recorder {
 	struct record_bpf *bpf;
@@ -61,10 +65,12 @@ static bool kernel_obeys(const struct kernel_recorder *r)
 	int fd = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	bool attached;
 
-	if (fd < 0)
+	if (fd < 0 || sigaction(SIGTRAP, &ours, &old)) {
+		if (fd >= 0)
+			close(fd);
 		return false;
+	}
 	trapped = 0;
-	sigaction(SIGTRAP, &ours, &old);
 	attached = kernel_recorder_attach(r, fd);
 	probe++;
 	close(fd);
@@ -231,6 +237,13 @@ static bool open_ring(struct kernel_recorder *r)
 	return r->ring && r->epoll >= 0 && !epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &e);
 }
 
+static uint64_t signal_room(void)
+{
+	unsigned long frame = getauxval(AT_MINSIGSTKSZ);
+
+	return (frame ? frame : FRAME_MAX) + RED_ZONE + HANDLER_STACK;
+}
+
 static void lay_out(struct kernel_recorder *r, const struct kernel_recorder_spec *s)
 {
 	r->memory = (struct wire_memory){ r->bpf->bss->area, sizeof(r->bpf->bss->area) };
@@ -240,6 +253,8 @@ static void lay_out(struct kernel_recorder *r, const struct kernel_recorder_spec
 	r->bpf->bss->our_handler = s->handler;
 	r->bpf->bss->their_control = s->their_control;
 	r->bpf->bss->suppressed = 0;
+	r->bpf->bss->taken_over = 0;
+	r->bpf->bss->signal_room = signal_room();
 }
 
 struct kernel_recorder *kernel_recorder_open(const struct kernel_recorder_spec *spec, const char **why)
@@ -302,4 +317,9 @@ void kernel_recorder_counts(const struct kernel_recorder *r, unsigned int i, uin
 uint64_t kernel_recorder_suppressed(const struct kernel_recorder *r)
 {
 	return r ? __atomic_load_n(&r->bpf->bss->suppressed, __ATOMIC_RELAXED) : 0;
+}
+
+bool kernel_recorder_sandboxed(const struct kernel_recorder *r)
+{
+	return r && __atomic_load_n(&r->bpf->bss->sandboxed, __ATOMIC_RELAXED);
 }

@@ -70,6 +70,9 @@ void kernel_recorder_counts(const struct kernel_recorder *r, unsigned int i, uin
 /* A guard's: hits whose signal was not made because the handler was not ours. Accepts NULL. */
 uint64_t kernel_recorder_suppressed(const struct kernel_recorder *r);
 
+/* A guard's: a thread under seccomp has made a hit, which was recorded in the kernel. Accepts NULL. */
+bool kernel_recorder_sandboxed(const struct kernel_recorder *r);
+
 /* The kernel's memory, its code in particular. ctx is @r. */
 struct memory_view kernel_recorder_memory(struct kernel_recorder *r);
 

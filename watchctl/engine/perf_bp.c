@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,8 +287,18 @@ static struct wc_error *arm_pass(pid_t pid, const struct perf_bp_spec *s, bool f
 	struct thread_ids ids;
 	size_t i;
 
-	if (!proc_threads(pid, &ids) || !ids.n)
+	if (!proc_threads(pid, &ids)) /* it ended; or we have no memory, or no file left to open */
+		return kill(pid, 0) && errno == ESRCH
+			       ? wc_error_new(WC_ETARGET, "process %d ended while it was being armed", pid)
+			       : wc_error_new(
+					 WC_EFAIL,
+					 "the threads of process %d cannot be listed: no memory, or no file "
+					 "descriptor, is left",
+					 pid);
+	if (!ids.n) {
+		thread_ids_deinit(&ids);
 		return wc_error_new(WC_ETARGET, "process %d ended while it was being armed", pid);
+	}
 	*ret_new = false;
 	*threads = (uint32_t)ids.n;
 	for (i = 0; i < ids.n && !err; i++) {

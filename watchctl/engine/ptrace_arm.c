@@ -137,8 +137,10 @@ static void see_value(struct keeper *k, struct traced *t, unsigned int i, unsign
 	t->has_shadow &= ~(1u << slot);
 	if (!own && (m->known >> i & 1))
 		return;
-	if (proc_read_some(t->process->pid, t->at[slot] + w->want_offset, &value, w->want_size) !=
-	    w->want_size)
+	/* Who would fill the page may be a thread that waits for us. */
+	if (proc_page_waits(t->process->pid, t->at[slot] + w->want_offset) ||
+	    proc_read_some(t->process->pid, t->at[slot] + w->want_offset, &value, w->want_size) !=
+		    w->want_size)
 		return;
 	if (own) {
 		t->shadow[slot] = value;

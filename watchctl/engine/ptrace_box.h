@@ -95,15 +95,17 @@ struct ptrace_box {
 	uint64_t target_start; /* as proc_start_time() says */
 	int32_t guard_pid, keeper_pid;
 	uint32_t follow_fork, follow_exec, held;
-	uint32_t silent;   /* debug registers do not work on this machine */
-	uint32_t guarded;  /* the keeper may begin */
-	uint32_t finished; /* the keeper has left every thread as it was found */
-	uint32_t orphaned; /* the owner is gone */
-	uint32_t leaving;  /* the keeper knows, or was told to leave */
-	uint32_t frozen;   /* the guard has stopped the target's threads, because the keeper was killed */
-	uint32_t state;	   /* enum box_state */
-	uint32_t execs;	   /* how many programs the target has executed */
-	uint32_t late;	   /* records that wait for room in the ring */
+	uint32_t silent;    /* debug registers do not work on this machine */
+	uint32_t guarded;   /* the keeper may begin */
+	uint32_t finished;  /* the keeper has left every thread as it was found */
+	uint32_t orphaned;  /* the owner is gone */
+	uint32_t leaving;   /* the keeper knows, or was told to leave */
+	uint32_t frozen;    /* the guard has stopped the target's threads, because the keeper was killed */
+	uint32_t state;	    /* enum box_state */
+	uint32_t execs;	    /* how many programs the target has executed */
+	uint32_t late;	    /* records that wait for room in the ring */
+	int32_t restarting; /* a thread that comes no further because its stops start its code again; 0: none
+			     */
 
 	uint32_t asked
 		__attribute__((aligned(64))); /* counts commands; command and argument are set before */

@@ -1,29 +1,20 @@
 #include "watchctl/engine/ptrace_bp.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
-#include <sys/ptrace.h>
-#include <sys/user.h>
 
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/dregs.h"
-#include "watchctl/target/held.h"
+#include "watchctl/target/debugreg.h"
 
 #define STOP_TIMEOUT_MS 500
-
-static void *debugreg(unsigned int n)
-{
-	return (void *)(offsetof(struct user, u_debugreg) + n * sizeof(((struct user *)0)->u_debugreg[0]));
-}
+#define NEW_TIMEOUT_MS 2 /* for threads that are born later: they are asked again */
 
 static struct wc_error *set_registers(pid_t tid, const struct ptrace_bp *bp)
 {
 	uint64_t dr7;
 
-	errno = 0;
-	dr7 = (uint64_t)held_ptrace(PTRACE_PEEKUSER, tid, debugreg(7), 0);
-	if (errno)
+	if (!debugreg_read(tid, DEBUGREG_CONTROL, &dr7))
 		return wc_error_errno(WC_ENOTSUP, errno, "cannot read the debug registers of thread %d", tid);
 	if (dregs_enabled(dr7, bp->slot))
 		return wc_error_new(
@@ -32,8 +23,7 @@ static struct wc_error *set_registers(pid_t tid, const struct ptrace_bp *bp)
 			"choose another with -i, or leave -i out",
 			bp->slot, tid);
 	dr7 = (dr7 & ~dregs_dr7_mask(bp->slot)) | dregs_dr7(bp->slot, bp->size, bp->access);
-	if (!held_ptrace(PTRACE_POKEUSER, tid, debugreg(bp->slot), bp->addr) &&
-	    !held_ptrace(PTRACE_POKEUSER, tid, debugreg(7), dr7))
+	if (debugreg_write(tid, bp->slot, bp->addr) && debugreg_write(tid, DEBUGREG_CONTROL, dr7))
 		return NULL;
 	if (errno == ENOSPC)
 		return wc_error_new(WC_ESLOTS, "no free debug register in thread %d: all four are in use",
@@ -44,13 +34,17 @@ static struct wc_error *set_registers(pid_t tid, const struct ptrace_bp *bp)
 
 static void clear_registers(pid_t tid, const struct ptrace_bp *bp)
 {
-	uint64_t dr7 = (uint64_t)held_ptrace(PTRACE_PEEKUSER, tid, debugreg(7), 0);
+	uint64_t dr7;
 
-	held_ptrace(PTRACE_POKEUSER, tid, debugreg(7), dr7 & ~dregs_dr7_mask(bp->slot));
-	held_ptrace(PTRACE_POKEUSER, tid, debugreg(bp->slot), 0);
+	if (!debugreg_read(tid, DEBUGREG_CONTROL, &dr7))
+		return;
+	debugreg_write(tid, DEBUGREG_CONTROL, dr7 & ~dregs_dr7_mask(bp->slot));
+	debugreg_write(tid, bp->slot, 0);
 }
 
-static struct wc_error *arm_thread(struct ptrace_bp *bp, pid_t tid, struct tracee *held)
+/* @timeout_ms: for one that cannot stop now, because of a call that nothing interrupts (its vfork, say). */
+static struct wc_error *arm_thread(struct ptrace_bp *bp, pid_t tid, struct tracee *held,
+				   unsigned int timeout_ms)
 {
 	struct wc_error *err = NULL;
 	struct tracee t;
@@ -58,7 +52,7 @@ static struct wc_error *arm_thread(struct ptrace_bp *bp, pid_t tid, struct trace
 	if (held && held->tid == tid) {
 		err = set_registers(tid, bp);
 	} else {
-		switch (tracee_stop(bp->pid, tid, STOP_TIMEOUT_MS, &t)) {
+		switch (tracee_stop(bp->pid, tid, timeout_ms, &t)) {
 		case TRACEE_STOPPED:
 			err = set_registers(tid, bp);
 			tracee_release(&t);
@@ -66,6 +60,8 @@ static struct wc_error *arm_thread(struct ptrace_bp *bp, pid_t tid, struct trace
 		case TRACEE_GONE:
 			return NULL;
 		case TRACEE_BUSY:
+			if (timeout_ms == NEW_TIMEOUT_MS)
+				return NULL; /* in there it runs none of its own code */
 			return wc_error_new(
 				WC_ENOTSUP,
 				"thread %d could not be stopped to set its debug registers: leave -i out to "
@@ -94,7 +90,8 @@ static bool is_armed(const struct ptrace_bp *bp, pid_t tid)
 	return false;
 }
 
-static struct wc_error *arm_new(struct ptrace_bp *bp, struct tracee *held, bool *ret_new)
+static struct wc_error *arm_new(struct ptrace_bp *bp, struct tracee *held, unsigned int timeout_ms,
+				bool *ret_new)
 {
 	struct wc_error *err = NULL;
 	struct thread_ids ids;
@@ -106,7 +103,7 @@ static struct wc_error *arm_new(struct ptrace_bp *bp, struct tracee *held, bool 
 	for (i = 0; i < ids.n && !err; i++) {
 		if (is_armed(bp, ids.v[i]))
 			continue;
-		err = arm_thread(bp, ids.v[i], held);
+		err = arm_thread(bp, ids.v[i], held, timeout_ms);
 		*ret_new = true;
 	}
 	thread_ids_deinit(&ids);
@@ -122,7 +119,7 @@ struct wc_error *ptrace_bp_open(pid_t pid, unsigned int slot, uint64_t addr, uin
 	int pass;
 
 	for (pass = 0; more && !err && pass < 50; pass++)
-		err = arm_new(&bp, held, &more);
+		err = arm_new(&bp, held, STOP_TIMEOUT_MS, &more);
 	if (err) {
 		ptrace_bp_close(&bp);
 		return err;
@@ -135,7 +132,7 @@ struct wc_error *ptrace_bp_extend(struct ptrace_bp *bp)
 {
 	bool more;
 
-	return arm_new(bp, NULL, &more);
+	return arm_new(bp, NULL, NEW_TIMEOUT_MS, &more);
 }
 
 void ptrace_bp_close(struct ptrace_bp *bp)

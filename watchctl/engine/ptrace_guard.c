@@ -18,6 +18,7 @@
 #include "watchctl/target/debugreg.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/stop.h"
+#include "watchctl/target/tracing.h"
 
 #define RESCUE_PASSES 20
 #define RESCUE_NS 500000000ull
@@ -73,14 +74,16 @@ static void clear(const struct ptrace_box *box, pid_t tid)
 	debugreg_write(tid, DEBUGREG_CONTROL, dr7);
 }
 
-static bool has_queued_hit(pid_t tid)
+/* A hit, or the signal that froze the thread: neither is to be left to it. */
+static bool has_queued_signal_of_ours(pid_t tid, bool frozen)
 {
 	struct __ptrace_peeksiginfo_args what = { .nr = PEEK_MAX };
 	siginfo_t info[PEEK_MAX];
 	long n = held_ptrace(PTRACE_PEEKSIGINFO, tid, &what, info), i;
 
 	for (i = 0; i < n; i++)
-		if (info[i].si_signo == SIGTRAP && info[i].si_code == TRAP_HWBKPT)
+		if ((info[i].si_signo == SIGTRAP && info[i].si_code == TRAP_HWBKPT) ||
+		    (frozen && info[i].si_signo == SIGSTOP && info[i].si_code == SI_TKILL))
 			return true;
 	return false;
 }
@@ -101,8 +104,11 @@ static bool wait_for_stop(pid_t tid, uint64_t end, struct stop *ret)
 	}
 }
 
-/* A thread that is about to stop. What it hit before is taken from it; every other signal stays its own. */
-static void disarm(const struct ptrace_box *box, pid_t tid, bool frozen)
+/*
+ * A thread that is about to stop. What it hit before is taken from it; every other signal stays its own, and
+ * a system call that answered EINTR to our stops starts again.
+ */
+static void disarm(const struct ptrace_box *box, pid_t pid, pid_t tid, bool frozen)
 {
 	uint64_t end = monotonic_ns() + RESCUE_NS;
 	struct stop s;
@@ -118,12 +124,14 @@ static void disarm(const struct ptrace_box *box, pid_t tid, bool frozen)
 				sig = 0;
 			if (sig == SIGSTOP && frozen)
 				sig = 0;
-		} else if (has_queued_hit(tid)) {
+		} else if (has_queued_signal_of_ours(tid, frozen)) {
 			held_ptrace(PTRACE_CONT, tid, 0, 0);
 			continue;
 		}
 		break;
 	}
+	if (!sig)
+		tracing_undo_false_eintr(pid, tid);
 	held_ptrace(PTRACE_DETACH, tid, 0, sig);
 }
 
@@ -156,7 +164,7 @@ static void rescue_process(const struct ptrace_box *box, const struct box_proces
 		for (i = 0; i < ids.n; i++) {
 			if (!ids.v[i])
 				continue;
-			disarm(box, ids.v[i], frozen);
+			disarm(box, b->pid, ids.v[i], frozen);
 			more = true;
 		}
 		thread_ids_deinit(&done);

@@ -16,6 +16,9 @@
 
 #define DR6_STEP (1ull << 14)
 #define PEEK_MAX 8
+#define PTRACE_GET_RSEQ_CONFIGURATION_NR 0x420f
+#define RSEQ_EVERY 1024u /* so often it is looked for, in a thread that does nothing but hit */
+#define RSEQ_FIRST 64u
 
 /* One stop of one thread, whichever watches it hit. */
 struct trap {
@@ -441,6 +444,29 @@ bool hit_was_ignored(const struct keeper *k, const struct traced *t)
 	       proc_status_read(t->process->pid, t->tid, &s) && !((s.ignored | s.caught) & PROC_SIGTRAP);
 }
 
+/*
+ * The kernel starts a restartable sequence again when its thread goes on after a stop. Where the access is
+ * one of the sequence's own, it is made again, and again: that is looked for in threads that do nothing else.
+ */
+static void look_for_restarts(struct keeper *k, struct traced *t, uint64_t pc)
+{
+	struct {
+		uint64_t area;
+		uint32_t size, signature, flags, pad;
+	} rseq = { 0 };
+	uint64_t at = 0, cs[4];
+
+	t->in_a_row = pc == t->hit_pc ? t->in_a_row + 1 : 0;
+	t->hit_pc = pc;
+	if (t->in_a_row % RSEQ_EVERY != RSEQ_FIRST ||
+	    held_ptrace(PTRACE_GET_RSEQ_CONFIGURATION_NR, t->tid, sizeof(rseq), &rseq) < 0 || !rseq.area ||
+	    proc_read_some(t->tid, rseq.area + 8, &at, sizeof(at)) != sizeof(at) || !at ||
+	    proc_read_some(t->tid, at, cs, sizeof(cs)) != sizeof(cs))
+		return;
+	if (pc - cs[1] < cs[2])
+		__atomic_store_n(&k->box->restarting, t->tid, __ATOMIC_RELEASE);
+}
+
 /* Registers of ours that have fired, by DR6; which need not be asked where there is but one. */
 static bool which_fired(const struct traced *t, uint64_t *ret, bool *ret_others)
 {
@@ -489,6 +515,7 @@ bool hit_take(struct keeper *k, struct traced *t)
 	if (!which_fired(t, &dr6, &others))
 		return false;
 	take_all(k, t, &regs, dr6);
+	look_for_restarts(k, t, regs.rip);
 	restore_mask(k, t);
 	return !others;
 }

@@ -397,14 +397,13 @@ static void set_signals(void)
 	sigset_t mask;
 
 	helper_ignore_signals();
-	sigaction(PTRACE_BOX_SIGNAL, &poke, NULL);
-	sigaction(SIGALRM, &poke, NULL);
-	sigaction(SIGUSR2, &gone, NULL);
-	sigaction(SIGCHLD, &child, NULL);
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGCHLD);
-	sigprocmask(SIG_SETMASK, &mask, NULL);
-	prctl(PR_SET_PDEATHSIG, SIGUSR2);
+	/* A keeper that cannot be woken, or does not learn that it is alone, must not begin. */
+	if (sigaction(PTRACE_BOX_SIGNAL, &poke, NULL) || sigaction(SIGALRM, &poke, NULL) ||
+	    sigaction(SIGUSR2, &gone, NULL) || sigaction(SIGCHLD, &child, NULL) ||
+	    sigprocmask(SIG_SETMASK, &mask, NULL) || prctl(PR_SET_PDEATHSIG, SIGUSR2))
+		_exit(1);
 }
 
 void keeper_run(struct wire_control *ctl)

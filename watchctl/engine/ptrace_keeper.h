@@ -77,6 +77,8 @@ struct traced {
 	uint32_t has_shadow; /* bit of the register: its own last value, of watches with an address in each
 				thread */
 	uint64_t shadow[DREGS];
+	uint64_t hit_pc; /* where it was last, and how often in a row */
+	uint32_t in_a_row;
 	uint64_t sigmask;	 /* that blocks SIGTRAP, as last seen; 0: it does not */
 	uint32_t asking;	 /* watch + 1 of a query */
 	int query;		 /* its place; -1: none free yet */

@@ -9,17 +9,19 @@
  *
  * The guard lets the signal pass only while the process still has our handler installed. A program that
  * installs its own would otherwise receive signals that are not for it, or, with the default action, die.
- * What the kernel itself does to a watched variable raises its trap in the kernel, where no handler can look:
- * from the first such hit on, all hits are recorded here. The last value seen goes over from the handler's
- * table to ours that one time; it never goes back, so the two cannot disagree. Only signals that were under
- * way at that moment are still the handler's.
+ * What the kernel itself does to a watched variable raises its trap in the kernel, where no handler can look;
+ * a thread that has put itself under seccomp could be killed for a system call of the handler's; and there
+ * are places where a thread must not be sent a signal (record_guard.bpf.h). From the first such hit on, all
+ * hits are recorded here. The last value seen goes over from the handler's table to ours that one time; it
+ * never goes back, so the two cannot disagree. Only signals that were under way at that moment are still the
+ * handler's.
  *
  * A hit in user mode is dealt with while the debug registers are armed (arch/x86/kernel/traps.c,
  * exc_debug_user()): a load from a variable that is watched for reads would raise the next trap, which is
  * counted, and not recorded, because programs do not nest. So what the program's memory holds is read at
  * another address then, that of the kernel's own mapping of all memory: see translate().
  */
-#include "watchctl/engine/record_stack.bpf.h"
+#include "watchctl/engine/record_guard.bpf.h"
 
 static __always_inline void load_user_regs(struct regs *to, const bpf_user_pt_regs_t *from)
 {
@@ -458,46 +460,59 @@ int record(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* Another watchctl's handler in front of ours passes our signals on to us: see struct wire_doorplate. */
-static bool is_watchctl(const char *handler)
+/* Its own code, which tries the watch out, on a stack of its own. */
+static __always_inline bool is_handler_itself(const struct bpf_perf_event_data *ctx)
 {
-	const uint64_t watchctl = 0x6c74636863746177, handler_ = 0x72656c646e616820; /* "watchctl handler" */
-	uint64_t name[2];
-
-	return !bpf_probe_read_user(name, sizeof(name), handler - sizeof(name)) && name[0] == watchctl &&
-	       name[1] == handler_;
+	return ctx->regs.rip >= control()->code_start && ctx->regs.rip < control()->code_end;
 }
 
-/* What the handler must see: hooks, at which it waits; and what its own code does, to try the watch out. */
-static __always_inline bool is_handlers(const struct bpf_perf_event_data *ctx, uint32_t watch)
+/* Where the handler would be called: as a system call that is under way returns. */
+static __always_inline bool is_safe(const struct bpf_perf_event_data *ctx, struct task_struct *task)
 {
-	const struct wire_control *c = control();
-	uint64_t pc = ctx->regs.rip;
+	const struct pt_regs___kernel *saved;
 
-	return (c->watch[watch].flags & (WIRE_WATCH_HOLD | WIRE_WATCH_EXECUTE)) ||
-	       (pc >= c->code_start && pc < c->code_end);
+	if (!in_kernel(ctx))
+		return can_take_signal(task, ctx->regs.rip, ctx->regs.rsp);
+	saved = (void *)bpf_task_pt_regs(task);
+	return can_take_signal(task, saved->ip, saved->sp);
+}
+
+/* The handler need not see it: unless it is a hook, at which the thread is to wait. */
+static __always_inline bool is_recorded_here(uint32_t watch)
+{
+	return taken_over && !(control()->watch[watch].flags & (WIRE_WATCH_HOLD | WIRE_WATCH_EXECUTE));
+}
+
+static __always_inline bool is_sandboxed(const struct task_struct *task)
+{
+	return bpf_core_field_exists(task->seccomp.mode) && task->seccomp.mode;
 }
 
 SEC("perf_event")
 int guard(struct bpf_perf_event_data *ctx)
 {
-	const struct task_struct *task = bpf_get_current_task_btf();
-	const char *handler;
+	struct task_struct *task = bpf_get_current_task_btf();
+	uint64_t handler = (uint64_t)task->sighand->action[SIGTRAP - 1].sa.sa_handler;
+	/* Another watchctl's handler in front of ours passes our signals on to us. */
+	bool ours = handler == our_handler || is_watchctl(handler);
+	bool barred = ours && is_sandboxed(task);
+	bool itself = !in_kernel(ctx) && is_handler_itself(ctx);
+	uint32_t watch = watch_of(ctx);
 
-	if (in_kernel(ctx))
+	if (barred)
+		sandboxed = 1;
+	if (barred || in_kernel(ctx))
 		taken_over = 1;
-	if (taken_over) {
-		uint32_t watch = watch_of(ctx);
-
-		if (!is_handlers(ctx, watch)) {
-			record_hit(ctx, watch);
+	if (!barred && (itself || !is_recorded_here(watch))) {
+		if (!ours) {
+			__sync_fetch_and_add(&suppressed, 1);
 			return 0;
 		}
+		if (itself || is_safe(ctx, task))
+			return 1;
+		taken_over = 1;
 	}
-	handler = task->sighand->action[SIGTRAP - 1].sa.sa_handler;
-	if ((uint64_t)handler == our_handler || is_watchctl(handler))
-		return 1;
-	__sync_fetch_and_add(&suppressed, 1);
+	record_hit(ctx, watch);
 	return 0;
 }
 

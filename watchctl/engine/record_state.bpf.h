@@ -52,12 +52,29 @@ struct pid {
 	struct upid numbers[1];
 } __attribute__((preserve_access_index));
 
+struct rlimit {
+	unsigned long rlim_cur;
+} __attribute__((preserve_access_index));
+
+struct signal_struct {
+	struct rlimit rlim[16];
+} __attribute__((preserve_access_index));
+
+struct vm_area_struct {
+	unsigned long vm_start, vm_end;
+} __attribute__((preserve_access_index));
+
 struct mm_struct {
 	void *pgd;
+	unsigned long start_stack, env_end;
 } __attribute__((preserve_access_index));
 
 struct thread_struct {
 	unsigned long fsbase;
+} __attribute__((preserve_access_index));
+
+struct seccomp {
+	int mode;
 } __attribute__((preserve_access_index));
 
 struct task_struct {
@@ -66,7 +83,21 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct mm_struct *mm;
 	struct sighand_struct *sighand;
+	struct signal_struct *signal;
+	struct seccomp seccomp;
+	unsigned long sas_ss_sp;
+	size_t sas_ss_size;
+	unsigned int sas_ss_flags;
+	void *rseq;
 	struct thread_struct thread;
+} __attribute__((preserve_access_index));
+
+struct rseq_data {
+	void *usrptr;
+} __attribute__((preserve_access_index));
+
+struct task_struct___rseq_data {
+	struct rseq_data rseq;
 } __attribute__((preserve_access_index));
 
 struct pt_regs___kernel {
@@ -96,11 +127,13 @@ uint64_t our_handler, their_control;	/* guard: in the target */
 uint64_t direct_map;			/* where the kernel maps all memory; 0: not known */
 uint64_t frame_mask;			/* the address in a page table entry */
 uint32_t page_levels;
-uint32_t careful; /* memory is to be read through that mapping */
+uint32_t careful;     /* memory is to be read through that mapping */
+uint64_t signal_room; /* guard: the stack that a signal's frame and the handler need */
 
 /* Written here. */
 uint64_t suppressed;
 uint32_t taken_over;		    /* guard: every hit is recorded here */
+uint32_t sandboxed;		    /* guard: a thread under seccomp has made a hit */
 uint32_t watch_taken[WIRE_WATCHES]; /* guard: the last value seen is in our table */
 
 /* What read_kernel() is asked, and its answer. */
@@ -120,6 +153,8 @@ struct scratch {
 	int64_t result[FILTER_OPS];
 	uint64_t caller_bits, range_shift;
 	struct wire_watch theirs;
+	int known_tid; /* guard: the thread whose stack that is, up to its control block, until then */
+	uint64_t known_start, known_end, known_until;
 };
 
 struct {

@@ -36,9 +36,11 @@ static bool well_formed(const struct wire_record *rec)
 {
 	uint64_t raw = rec->walk_end == WALK_END_UNKNOWN_PC ? sizeof(struct regs) + rec->raw_len : 0;
 
+	/* What the kernel did is never told by the program: its part of a record is read as addresses of the
+	 * kernel. */
 	return rec->nframes >= 1 && rec->nframes <= WIRE_FRAMES && rec->raw_len <= WIRE_RAW_MAX &&
-	       rec->raw_len % 8 == 0 && rec->watch < WIRE_WATCHES &&
-	       sizeof(*rec) + 8ull * rec->nframes + raw <= rec->size;
+	       rec->raw_len % 8 == 0 && rec->watch < WIRE_WATCHES && rec->walk_end <= WALK_END_UNKNOWN_PC &&
+	       !(rec->flags & WIRE_KERNEL) && sizeof(*rec) + 8ull * rec->nframes + raw <= rec->size;
 }
 
 enum ring_result ring_next(struct ring *r, const struct wire_record **ret)
@@ -61,8 +63,12 @@ enum ring_result ring_next(struct ring *r, const struct wire_record **ret)
 			return RING_GONE;
 		if (rec->size < RECORD_HEADER || rec->size % 16 || rec->size > left)
 			return RING_CORRUPT;
+		/* It fills the end of the ring, and there is one a round: who claims more would keep us here.
+		 */
 		if (rec->flags & WIRE_PADDING) {
-			r->tail += rec->size;
+			if (rec->size != left || left == r->size)
+				return RING_CORRUPT;
+			r->tail += left;
 			continue;
 		}
 		if (rec->size > RECORD_MAX || rec->size < sizeof(*rec))

@@ -53,7 +53,7 @@ bool watchpoint_value(const struct watchpoint *w, pid_t pid, uint64_t *ret)
 	struct memory_view mem = proc_memory(&pid);
 
 	*ret = 0;
-	return w->access != ACCESS_EXECUTE && !w->address &&
+	return w->access != ACCESS_EXECUTE && !w->address && !proc_page_waits(pid, w->want_addr) &&
 	       memory_read(&mem, w->want_addr, ret, w->want_size);
 }
 

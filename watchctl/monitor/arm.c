@@ -50,6 +50,7 @@ static struct wc_error *tell_watch(struct monitor *m, unsigned int i, const stru
 		.has_value = report->has_value && w->nparts == 1,
 		.value = report->value,
 		.slot = r->slot,
+		.withheld = r->withheld,
 	};
 	if (w->size != v->size || w->nparts > 1) /* its type says nothing about these bytes */
 		e.watch.type = (struct value_type){ .kind = VALUE_UNKNOWN, .name = v->type.name };

@@ -4,9 +4,9 @@
 #include "watchctl/monitor/monitored.h"
 
 /* Why the handler must not go into this process; NULL: it may. */
-static const char *handler_refused(const struct proc_status *s)
+static const char *handler_refused(pid_t pid, const struct proc_status *s)
 {
-	if (s->seccomp)
+	if (proc_seccomp(pid))
 		return "the process runs under seccomp, and could be killed for a system call of the handler";
 	if (s->shadow_stack)
 		return "the process runs with a shadow stack, which the handler would break";
@@ -37,7 +37,7 @@ static void choose_best(struct monitor *m)
 	bool perf;
 
 	proc_status_read(m->pid, m->pid, &s);
-	refused = handler_refused(&s);
+	refused = handler_refused(m->pid, &s);
 	perf = perf_bp_used(m->pid) >= 0;
 	if (names_a_register(m) && !refused)
 		choose(m, &engine_handler, "");

@@ -10,7 +10,10 @@
 #define WATCHCTL_MONITOR_LIVE_H
 
 #include "watchctl/monitor/monitor.h"
+#include "watchctl/trace/redact.h"
 #include "watchctl/trace/tracelog.h"
+
+#define LIVE_REDACT_MAX 64u
 
 struct live_options {
 	/* Of it, say and say_ctx are not used; stop ends the wait in live_start(). No watch at all is
@@ -18,6 +21,7 @@ struct live_options {
 	struct monitor_options monitor;
 	const char *log; /* NULL: one in a new directory of its own, which goes with live_close() */
 	struct tracelog_bounds bounds; /* all 0: none, but a ring of 256 MB for a log of its own */
+	struct redact_rules redact;    /* of what is recorded; at most LIVE_REDACT_MAX names */
 	/*
 	 * File descriptors that a launched program gets as 0, 1 and 2; -1: /dev/null. It has no controlling
 	 * terminal, even where these are one: no key stops or ends it, and reading there does not stop it.

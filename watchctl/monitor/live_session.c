@@ -30,6 +30,7 @@
 struct session {
 	struct live_order order;
 	struct tracelog_writer *log;
+	struct redact *redact; /* in front of it: a watch that comes later may be withheld */
 	struct monitor *monitor;
 	uint64_t flushed_ns;
 	bool orphaned; /* the display has gone, or has closed its end */
@@ -232,7 +233,9 @@ static struct wc_error *start(struct session *s)
 		return err;
 	o->may_add = true;
 	o->stop = &stop;
-	err = monitor_open(o, tracelog_writer_sink(s->log), &s->monitor);
+	err = redact_new(&s->order.options.redact, tracelog_writer_sink(s->log), &s->redact);
+	if (!err)
+		err = monitor_open(o, redact_sink(s->redact), &s->monitor);
 	if (!err)
 		err = flush(s);
 	leave_files_to_program();
@@ -327,6 +330,7 @@ int live_session_main(void)
 		return 1;
 	if (s->order.own_directory)
 		remove_own_log(s);
+	redact_free(s->redact);
 	free(s->order.argv);
 	return 0;
 }

@@ -76,6 +76,7 @@ void live_put_watch(struct live_pack *p, const struct watch_request *w)
 	live_put_u64(p, w->access);
 	live_put_u64(p, (uint64_t)(int64_t)w->slot);
 	live_put_u64(p, w->follow);
+	live_put_u64(p, w->withheld);
 	live_put_text(p, w->condition);
 	live_put_u64(p, w->changes);
 	live_put_text(p, w->thread);
@@ -121,6 +122,8 @@ void live_put_order(struct live_pack *p, const struct live_order *o)
 	live_put_u64(p, o->options.bounds.keep_ns);
 	live_put_u64(p, o->options.count);
 	live_put_u64(p, o->options.time_ns);
+	live_put_u64(p, o->options.redact.all);
+	put_texts(p, o->options.redact.name, (unsigned int)o->options.redact.n);
 }
 
 void live_put_ending(struct live_pack *p, const struct live_ending *e)
@@ -204,9 +207,9 @@ bool live_get_head(struct live_unpack *u, struct live_head *ret)
 	return at;
 }
 
-static unsigned int get_texts(struct live_unpack *u, const char **ret)
+static unsigned int get_texts(struct live_unpack *u, const char **ret, unsigned int max)
 {
-	unsigned int n = (unsigned int)get_up_to(u, MONITOR_CALLERS), i;
+	unsigned int n = (unsigned int)get_up_to(u, max), i;
 
 	for (i = 0; i < n; i++) {
 		ret[i] = live_get_text(u);
@@ -224,11 +227,12 @@ void live_get_watch(struct live_unpack *u, struct watch_request *ret)
 	w.access = (unsigned int)get_up_to(u, UINT32_MAX);
 	w.slot = (int)(int64_t)live_get_u64(u);
 	w.follow = get_up_to(u, 1);
+	w.withheld = get_up_to(u, 1);
 	w.condition = live_get_text(u);
 	w.changes = get_up_to(u, 1);
 	w.thread = live_get_text(u);
-	w.ncallers = get_texts(u, w.callers);
-	w.nnot_callers = get_texts(u, w.not_callers);
+	w.ncallers = get_texts(u, w.callers, MONITOR_CALLERS);
+	w.nnot_callers = get_texts(u, w.not_callers, MONITOR_CALLERS);
 	w.sample = live_get_u64(u);
 	rate = get_bytes(u, sizeof(w.rate));
 	if (rate)
@@ -285,8 +289,11 @@ bool live_get_order(struct live_unpack *u, struct live_order *ret)
 	o.options.bounds.keep_ns = live_get_u64(u);
 	o.options.count = live_get_u64(u);
 	o.options.time_ns = live_get_u64(u);
+	o.options.redact.all = get_up_to(u, 1);
+	o.options.redact.n = get_texts(u, o.redact, LIVE_REDACT_MAX);
 	u->bad |= !o.log || u->left;
 	*ret = o;
+	ret->options.redact.name = ret->redact;
 	return !u->bad;
 }
 

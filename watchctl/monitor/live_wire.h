@@ -66,7 +66,8 @@ bool live_get_head(struct live_unpack *u, struct live_head *ret);
 struct live_order {
 	struct live_options options;
 	const char *log, *own_directory;
-	char **argv; /* of options.monitor.argv, to be freed */
+	char **argv;			     /* of options.monitor.argv, to be freed */
+	const char *redact[LIVE_REDACT_MAX]; /* of a session: options.redact.name */
 };
 
 void live_put_order(struct live_pack *p, const struct live_order *o);

@@ -29,6 +29,7 @@ struct watch_request {
 	unsigned int access; /* enum access_kind */
 	int slot;	     /* -1: any */
 	bool follow;	     /* when a pointer on the path changes, the watch moves */
+	bool withheld;	     /* its event says that its values are to be kept out of the log: see redact.h */
 
 	/* Which hits are recorded. NULL, 0, false: all. */
 	const char *condition; /* the grammar is in watchctl/engine/filter.h */

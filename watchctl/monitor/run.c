@@ -1,5 +1,6 @@
 /* The pumping, until something ends it. */
 #include "watchctl/base/clock.h"
+#include "watchctl/base/privilege.h"
 #include "watchctl/monitor/monitored.h"
 
 #define PUMP_NS 100000000ull
@@ -109,6 +110,7 @@ struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *l, 
 {
 	uint64_t start = monotonic_ns(), ticked = start, tick_ns = l->tick_ns ? l->tick_ns : TICK_NS;
 
+	privilege_keep_for_tracing();
 	m->limit = l->count;
 	while (!m->over && !limits_reached(m, l, start)) {
 		struct wc_error *err = monitor_pump(m, pump_time(l, tick_ns));

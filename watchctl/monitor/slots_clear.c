@@ -347,8 +347,6 @@ static bool any_live_handler(const struct slots *s)
 /* Why the handler must stay for now; NULL: it need not. */
 static struct wc_error *refuse(const struct slots *s, const struct slot_session *one)
 {
-	struct proc_status status;
-
 	if (one->other_version)
 		return wc_error_new(
 			WC_ENOTSUP,
@@ -366,12 +364,6 @@ static struct wc_error *refuse(const struct slots *s, const struct slot_session 
 			WC_EPERM,
 			"what a killed watchctl has left in process %d (%s) cannot be taken out while "
 			"another one traces it: end that first (--all does)",
-			s->pid, s->name);
-	if (proc_status_read(s->pid, s->pid, &status) && status.seccomp)
-		return wc_error_new(
-			WC_ENOTSUP,
-			"process %d (%s) runs under seccomp: it could be killed for a system call that "
-			"takes the handler out, so that is left, where it does nothing but pass signals on",
 			s->pid, s->name);
 	if (one->inherited_from && any_live_handler(s))
 		return wc_error_new(
@@ -415,6 +407,10 @@ static struct wc_error *take_out(const struct slots *s, const struct slot_sessio
 	err = flush(&inj);
 	if (!err)
 		err = inject_uninstall(&inj, &replaced);
+	if (err)
+		err = wc_error_context(
+			err, "the handler is left in process %d, where it does nothing but pass signals on",
+			s->pid);
 	if (!err && replaced && !taken_over)
 		err = wc_error_new(
 			WC_EFAIL,

@@ -10,6 +10,14 @@ void monitor_add_counts(struct engine_counts *sum, const struct engine_counts *c
 	sum->lost_full += c->lost_full;
 	sum->lost_merged += c->lost_merged;
 	sum->replaced |= c->replaced;
+	sum->corrupt |= c->corrupt;
+}
+
+static const char *why_merged(const struct engine_counts *c)
+{
+	return c->corrupt    ? "the program wrote into the event buffer, which was not read any further"
+	       : c->replaced ? "the program had replaced our SIGTRAP handler"
+			     : "merged by the kernel with a hit not yet delivered";
 }
 
 static struct wc_error *tell_lost(struct monitor *m, uint32_t watch, uint64_t count, const char *why_lost)
@@ -36,9 +44,7 @@ struct wc_error *monitor_tell_summary(struct monitor *m, unsigned int i, const s
 	if (!err)
 		err = tell_lost(m, w->id, c.lost_full, "the event buffer was full");
 	if (!err)
-		err = tell_lost(m, w->id, c.lost_merged,
-				c.replaced ? "the program had replaced our SIGTRAP handler"
-					   : "merged by the kernel with a hit not yet delivered");
+		err = tell_lost(m, w->id, c.lost_merged, why_merged(&c));
 	if (err)
 		return err;
 	e.summary = (struct summary_event){

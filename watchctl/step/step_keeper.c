@@ -391,14 +391,13 @@ static void set_signals(const struct step_box *box)
 	sigset_t mask;
 
 	helper_ignore_signals();
-	sigaction(STEP_BOX_SIGNAL, &poke, NULL);
-	sigaction(SIGALRM, &poke, NULL);
-	sigaction(SIGUSR2, &gone, NULL);
-	sigaction(SIGCHLD, &child, NULL);
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGCHLD);
-	sigprocmask(SIG_SETMASK, &mask, NULL);
-	prctl(PR_SET_PDEATHSIG, SIGUSR2);
+	/* A keeper that cannot be woken, or does not learn that it is alone, must not begin. */
+	if (sigaction(STEP_BOX_SIGNAL, &poke, NULL) || sigaction(SIGALRM, &poke, NULL) ||
+	    sigaction(SIGUSR2, &gone, NULL) || sigaction(SIGCHLD, &child, NULL) ||
+	    sigprocmask(SIG_SETMASK, &mask, NULL) || prctl(PR_SET_PDEATHSIG, SIGUSR2))
+		_exit(1);
 	if (!box->stuck_ns)
 		return;
 	look_us = look_us < STUCK_LOOK_MIN_US ? STUCK_LOOK_MIN_US : look_us;

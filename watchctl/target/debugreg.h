@@ -15,7 +15,10 @@
 #define DEBUGREG_STATUS 6u
 #define DEBUGREG_CONTROL 7u
 
-/* @n: 0..3 addresses, 6 status, 7 control. False with errno: ESRCH where the thread does not stand still. */
+/*
+ * @n: 0..3 addresses, 6 status, 7 control, of which only what is armed. False with errno: ESRCH where the
+ * thread does not stand still.
+ */
 bool debugreg_read(pid_t tid, unsigned int n, uint64_t *ret);
 
 /* False with errno: also ENOSPC (the CPU has none left for this thread), EINVAL (no user address). */

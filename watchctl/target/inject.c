@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,8 +16,11 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/base/task.h"
+#include "watchctl/target/far_map.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/remote.h"
+#include "watchctl/target/shared_area.h"
+#include "watchctl/target/trap_action.h"
 
 #define NR_MMAP 9
 #define NR_MUNMAP 11
@@ -26,7 +30,9 @@
 #define NR_TGSIGQUEUEINFO 297
 
 #define SIGTRAP_NR 5
-#define SA_FLAGS_OURS 0x1c000004ull /* SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART */
+#define SA_FLAGS_OURS 0x0c000004ull /* SA_SIGINFO | SA_RESTORER | SA_ONSTACK */
+#define SA_FLAG_RESTART 0x10000000ull
+#define CATCHES(action) ((action)->handler > 1) /* neither SIG_DFL nor SIG_IGN */
 #define PR_GET_TSC_NR 25
 #define PR_TSC_ENABLED 1
 #define TRAP_PERF_CODE 6
@@ -35,6 +41,7 @@
 #define SIGINFO_SIZE 128
 #define QUIESCE_MS 2000u
 #define FLUSH_STOP_MS 200u
+#define FLUSH_PATIENCE_NS 3000000000ull
 #define CHAIN_MAX 64u
 #define SELF_TEST_TRIES 20u
 
@@ -69,31 +76,15 @@ bool injection_write(const struct injection *inj, uint64_t offset, const void *b
 	return true;
 }
 
-/* The kernel lets the privileged open another process's mapping: the same pages, and no fd in the target. */
-static void share(struct injection *inj)
-{
-	uint64_t start = inj->control, end = inj->control + inj->shared_size;
-	char path[96];
-	void *map;
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, task_with_memory(inj->pid),
-		 start, end);
-	scoped(closep) int fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	map = mmap(NULL, inj->shared_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (map != MAP_FAILED)
-		inj->shared = map;
-}
-
 static struct wc_error *map_failed(const struct injection *inj, long result, const char *what)
 {
 	struct wc_error *err =
 		wc_error_errno(WC_ENOTSUP, (int)-result, "process %d may not map %s", inj->pid, what);
 
 	if (result == -ENOMEM || result == -EAGAIN)
-		return wc_error_hint(err,
-				     "its address space or locked memory is limited: try a smaller --buffer");
+		return wc_error_hint(
+			err, "its address space or locked memory is limited: try --engine ring, which "
+			     "maps nothing in it, or a smaller --buffer");
 	if (result == -EACCES || result == -EPERM)
 		return wc_error_hint(
 			err, "a security policy forbids new code in it: the handler cannot be used there");
@@ -107,9 +98,7 @@ static struct wc_error *map_region(struct injection *inj, struct remote *r, bool
 	struct wc_error *err;
 	long result;
 
-	inj->size = WIRE_CODE_SIZE + inj->shared_size;
-	err = remote_syscall(r, NR_MMAP, 0, inj->size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
-			     (uint64_t)-1, 0, &result);
+	err = far_map(r, inj->size, PROT_READ | PROT_EXEC, &result);
 	if (err)
 		return err;
 	if (result < 0 && result > -4096)
@@ -141,7 +130,7 @@ static void fill_control(const struct injection *inj, struct wire_control *c)
 	c->heartbeat = monotonic_ns();
 	c->ours = (struct wire_sigaction){
 		.handler = inj->handler,
-		.flags = SA_FLAGS_OURS,
+		.flags = SA_FLAGS_OURS | SA_FLAG_RESTART,
 		.restorer = inj->base + IMAGE_HANDLER_RESTORER,
 		.mask = ~0ull,
 	};
@@ -173,7 +162,7 @@ static struct wc_error *check_tsc(struct injection *inj, struct remote *r, struc
  * counts is the action that it went in front of, and its memory can be given back. Not where it had named its
  * register: that one is armed until somebody clears it, and its traps must find that handler.
  */
-static bool skip_orphan(struct injection *inj, uint64_t old_at, const struct wire_control *heir)
+static void skip_orphan(struct injection *inj, uint64_t old_at, const struct wire_control *heir)
 {
 	struct memory_view mem = proc_memory(&inj->pid);
 	struct wire_sigaction old;
@@ -183,7 +172,7 @@ static bool skip_orphan(struct injection *inj, uint64_t old_at, const struct wir
 	if (!memory_read(&mem, old_at, &old, sizeof(old)) ||
 	    !placed_control_of(inj->pid, old.handler, &c, &at) || c.hwbkpt_watch ||
 	    !placed_looks_orphaned(&c) || !proc_write(inj->pid, old_at, &c.old, sizeof(c.old)))
-		return false;
+		return;
 	inj->stale_base = c.code_start;
 	inj->stale_size = c.mapping_size;
 	/* It is ours now: nobody else must unmap it as well. */
@@ -195,30 +184,49 @@ static bool skip_orphan(struct injection *inj, uint64_t old_at, const struct wir
 		   sizeof(c.owner_start));
 	proc_write(inj->pid, at + offsetof(struct wire_control, owner_pid), &c.owner_pid,
 		   sizeof(c.owner_pid));
-	return true;
 }
 
-/* Asks for the old action first: from its first instant on, our handler must know where to pass signals on.
+/* A system call that a SIGTRAP of the program's own interrupts ends, or starts again, as its handler asks
+ * for. */
+static bool restart_as(const struct injection *inj, const struct wire_sigaction *program)
+{
+	uint64_t flags = SA_FLAGS_OURS | (program->flags & SA_FLAG_RESTART);
+
+	return !CATCHES(program) || proc_write(inj->pid,
+					       inj->control + offsetof(struct wire_control, ours) +
+						       offsetof(struct wire_sigaction, flags),
+					       &flags, sizeof(flags));
+}
+
+/*
+ * Asks for the old action first: from its first instant on, our handler must know where to pass signals on.
+ * The program may set another one meanwhile, in which case that is the one that ours has replaced.
  */
 static struct wc_error *set_action(struct injection *inj, struct remote *r, const struct wire_control *c)
 {
 	uint64_t ours = inj->control + offsetof(struct wire_control, ours);
-	uint64_t old = inj->control + offsetof(struct wire_control, old);
+	uint64_t old_at = inj->control + offsetof(struct wire_control, old);
+	struct memory_view mem = proc_memory(&inj->pid);
+	struct wire_sigaction asked = { 0 }, old = { 0 }, was = { 0 };
 	struct wc_error *err;
 	long result;
 
-	err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, 0, old, 8, 0, 0, &result);
-	if (!err && !result) {
-		bool skipped = skip_orphan(inj, old, c);
-
-		err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, ours, skipped ? 0 : old, 8, 0, 0, &result);
-	}
+	err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, 0, old_at, 8, 0, 0, &result);
 	if (err)
 		return err;
-	if (result)
+	if (result || !memory_read(&mem, old_at, &asked, sizeof(asked)))
 		return wc_error_errno(WC_ENOTSUP, (int)-result,
-				      "process %d may not install a SIGTRAP handler", inj->pid);
+				      "cannot ask process %d for its SIGTRAP action", inj->pid);
+	skip_orphan(inj, old_at, c);
+	if (!memory_read(&mem, old_at, &old, sizeof(old)) || !restart_as(inj, &old))
+		return wc_error_errno(WC_EPERM, errno, "cannot write into process %d", inj->pid);
+	remote_keep(r); /* from this call on, who looks for handlers finds it in use */
+	err = trap_action_exchange(r, ours, inj->control + BOOT_DATA, &was);
+	if (err)
+		return err;
 	inj->installed = true;
+	if (memcmp(&was, &asked, sizeof(was)) != 0 && !proc_write(inj->pid, old_at, &was, sizeof(was)))
+		return wc_error_errno(WC_EPERM, errno, "cannot write into process %d", inj->pid);
 	return NULL;
 }
 
@@ -235,6 +243,22 @@ static struct wc_error *unmap_now(struct injection *inj, struct remote *r)
 	return err;
 }
 
+/* Word by word, through the thread that is stopped: CAP_SYS_PTRACE without the right to open its memory. */
+static bool poke_image(pid_t tid, uint64_t to)
+{
+	size_t size = (size_t)(handler_image_end - handler_image), at, n;
+	uint64_t word;
+
+	for (at = 0; at < size; at += sizeof(word)) {
+		n = size - at < sizeof(word) ? size - at : sizeof(word);
+		word = 0;
+		memcpy(&word, handler_image + at, n);
+		if (ptrace(PTRACE_POKEDATA, tid, to + at, word))
+			return false;
+	}
+	return true;
+}
+
 static struct wc_error *place(struct injection *inj, struct remote *r, struct wire_control *c,
 			      bool force_private)
 {
@@ -243,7 +267,8 @@ static struct wc_error *place(struct injection *inj, struct remote *r, struct wi
 
 	if (err)
 		return err;
-	if (!proc_write_force(inj->pid, inj->base, handler_image, image_size))
+	if (!proc_write_force(inj->pid, inj->base, handler_image, image_size) &&
+	    !poke_image(r->thread.tid, inj->base))
 		return wc_error_errno(WC_EPERM, errno, "cannot write the handler into process %d", inj->pid);
 	fill_control(inj, c);
 	err = check_tsc(inj, r, c);
@@ -257,7 +282,9 @@ static struct wc_error *place(struct injection *inj, struct remote *r, struct wi
 struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t shared_size,
 			      bool force_private, struct tracee *held, struct injection *ret)
 {
-	struct injection inj = { .pid = pid, .shared_size = shared_size, .held = held };
+	struct injection inj = {
+		.pid = pid, .size = WIRE_CODE_SIZE + shared_size, .shared_size = shared_size, .held = held
+	};
 	scoped(remote_closep) struct remote r = { 0 };
 	struct gadgets g;
 	struct wc_error *err = gadgets_find(pid, &g);
@@ -265,7 +292,7 @@ struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t 
 	if (!err)
 		err = remote_open(pid, 0, held, &r);
 	if (!err)
-		err = remote_use_gadgets(&r, &g);
+		err = far_map_prepare(&r, &g, inj.size);
 	if (err)
 		return err;
 	inj.stop_tid = r.thread.tid;
@@ -277,7 +304,7 @@ struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t 
 	}
 	inj.stop_ns = remote_close(&r);
 	if (!force_private)
-		share(&inj);
+		inj.shared = shared_area_map(pid, inj.control, inj.shared_size);
 	*ret = inj;
 	return NULL;
 }
@@ -287,7 +314,7 @@ static struct wc_error *open_with_stub(const struct injection *inj, pid_t tid, s
 	struct wc_error *err = remote_open(inj->pid, tid, inj->held, r);
 	struct gadgets g;
 
-	if (!err && inj->other_build) {
+	if (!err && (inj->other_build || !inject_is_mapped(inj))) {
 		err = gadgets_find(inj->pid, &g);
 		return err ? err : remote_use_gadgets(r, &g);
 	}
@@ -385,13 +412,26 @@ struct wc_error *inject_is_installed(struct injection *inj, bool *ret)
 	return NULL;
 }
 
-struct wc_error *inject_uninstall(struct injection *inj, bool *replaced)
+/* For whoever finds the handler if we end before its memory is given back: nobody holds on to ours. */
+static void tell_withdrawn(const struct injection *inj)
 {
-	uint64_t old = inj->control + offsetof(struct wire_control, old);
+	injection_write(inj, offsetof(struct wire_control, withdrawn), &inj->handler, sizeof(inj->handler));
+}
+
+/* It was taken out by a controller that came no further, whatever has been put in front since. */
+static bool was_withdrawn(const struct injection *inj)
+{
+	uint64_t handler;
+
+	return injection_read(inj, offsetof(struct wire_control, withdrawn), &handler, sizeof(handler)) &&
+	       handler == inj->handler;
+}
+
+static struct wc_error *uninstall_one(struct injection *inj, bool *replaced)
+{
 	scoped(remote_closep) struct remote r = { 0 };
 	struct wire_sigaction now = { 0 };
 	struct wc_error *err = open_with_stub(inj, 0, &r);
-	long result = 0;
 
 	*replaced = false;
 	if (!err)
@@ -399,14 +439,54 @@ struct wc_error *inject_uninstall(struct injection *inj, bool *replaced)
 	if (err)
 		return err;
 	if (now.handler != inj->handler) {
-		*replaced = !unchain(inj, now.handler);
+		*replaced = !was_withdrawn(inj) && !unchain(inj, now.handler);
+		if (!*replaced)
+			tell_withdrawn(inj);
 		inj->installed = false;
 		return NULL;
 	}
-	err = remote_syscall(&r, NR_SIGACTION, SIGTRAP_NR, old, 0, 8, 0, 0, &result);
+	err = trap_action_put_back(&r, inj->control + offsetof(struct wire_control, old),
+				   inj->control + offsetof(struct wire_control, withdrawn), inj->handler,
+				   replaced);
 	if (!err)
 		inj->installed = false;
 	return err;
+}
+
+/* A process that was made with CLONE_VM runs in the same memory, with a copy of the actions. */
+static struct wc_error *uninstall_in_sharers(const struct injection *inj)
+{
+	struct wc_error *err = NULL;
+	struct thread_ids ids;
+	size_t i;
+
+	proc_sharers(inj->pid, &ids);
+	for (i = 0; i < ids.n && !err; i++) {
+		struct injection theirs = *inj;
+		struct proc_status s;
+		bool replaced;
+
+		theirs.pid = ids.v[i];
+		theirs.held = NULL;
+		if (proc_shares_actions(inj->pid, ids.v[i]) || !proc_status_read(ids.v[i], ids.v[i], &s) ||
+		    !(s.caught & PROC_SIGTRAP))
+			continue;
+		err = uninstall_one(&theirs, &replaced);
+		if (err && err->kind == WC_ETARGET) { /* it has ended meanwhile */
+			wc_error_free(err);
+			err = NULL;
+		}
+	}
+	thread_ids_deinit(&ids);
+	return err;
+}
+
+struct wc_error *inject_uninstall(struct injection *inj, bool *replaced)
+{
+	struct wc_error *err = uninstall_one(inj, replaced);
+
+	/* After the target's own: from now on none is made that has our action. */
+	return err || *replaced ? err : uninstall_in_sharers(inj);
 }
 
 struct wc_error *inject_take_pending(struct injection *inj, pid_t tid, bool *taken)
@@ -450,8 +530,20 @@ static bool take_blocked(struct injection *inj, pid_t tid)
 	return !err || !proc_status_read(inj->pid, tid, &s);
 }
 
+/* One that waits for a child it has made by vfork cannot stop: on a busy machine that takes a while. */
+static enum tracee_stop_result stop_patiently(pid_t pid, pid_t tid, uint64_t end, struct tracee *ret)
+{
+	enum tracee_stop_result r;
+
+	do
+		r = tracee_stop(pid, tid, FLUSH_STOP_MS, ret);
+	while (r == TRACEE_BUSY && monotonic_ns() < end);
+	return r;
+}
+
 bool inject_flush(struct injection *inj)
 {
+	uint64_t end = monotonic_ns() + FLUSH_PATIENCE_NS;
 	struct thread_ids ids;
 	bool all = true;
 	size_t i;
@@ -460,7 +552,7 @@ bool inject_flush(struct injection *inj)
 		return true;
 	for (i = 0; i < ids.n; i++) {
 		struct tracee t;
-		enum tracee_stop_result r = tracee_stop(inj->pid, ids.v[i], FLUSH_STOP_MS, &t);
+		enum tracee_stop_result r = stop_patiently(inj->pid, ids.v[i], end, &t);
 
 		if (r == TRACEE_STOPPED)
 			tracee_release(&t);
@@ -487,38 +579,21 @@ bool inject_has_pending(pid_t pid)
 	return pending;
 }
 
-/* Where the thread would go on in user mode. False: not known without stopping it. */
-static bool resting_pc(pid_t pid, pid_t tid, uint64_t *ret)
-{
-	char path[64], text[256] = "";
-	const char *last;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0 || !strncmp(text, "running", 7))
-		return false;
-	last = strrchr(text, ' ');
-	if (!last)
-		return false;
-	*ret = strtoull(last + 1, NULL, 16);
-	return true;
-}
-
 static bool in_our_code(const struct injection *inj, uint64_t pc)
 {
 	return (pc >= inj->base && pc < inj->control) ||
 	       (pc >= inj->stale_base && pc < inj->stale_base + inj->stale_size);
 }
 
-static bool inside(const struct injection *inj, pid_t tid)
+static bool inside(const struct injection *inj, pid_t pid, pid_t tid)
 {
 	struct tracee t;
 	bool is_inside;
-	uint64_t pc;
+	uint64_t sp, pc;
 
-	if (resting_pc(inj->pid, tid, &pc))
+	if (proc_resting(pid, tid, &sp, &pc))
 		return in_our_code(inj, pc);
-	switch (tracee_stop(inj->pid, tid, 200, &t)) {
+	switch (tracee_stop(pid, tid, 200, &t)) {
 	case TRACEE_STOPPED:
 		is_inside = in_our_code(inj, t.home.rip);
 		tracee_release(&t);
@@ -530,17 +605,30 @@ static bool inside(const struct injection *inj, pid_t tid)
 	}
 }
 
-/* No thread is in the handler, nor can come into it any more. */
-static bool quiescent(const struct injection *inj)
+static bool any_inside(const struct injection *inj, pid_t pid)
 {
 	struct thread_ids ids;
 	bool busy = false;
 	size_t i;
 
-	if (!proc_threads(inj->pid, &ids))
-		return true;
+	if (!proc_threads(pid, &ids))
+		return false;
 	for (i = 0; i < ids.n && !busy; i++)
-		busy = inside(inj, ids.v[i]);
+		busy = inside(inj, pid, ids.v[i]);
+	thread_ids_deinit(&ids);
+	return busy;
+}
+
+/* No thread is in the handler, nor can come into it any more: of whoever runs in that memory. */
+static bool quiescent(const struct injection *inj)
+{
+	bool busy = any_inside(inj, inj->pid);
+	struct thread_ids ids;
+	size_t i;
+
+	proc_sharers(inj->pid, &ids);
+	for (i = 0; i < ids.n && !busy; i++)
+		busy = any_inside(inj, ids.v[i]);
 	thread_ids_deinit(&ids);
 	return !busy;
 }
@@ -566,7 +654,10 @@ struct wc_error *inject_remove(struct injection *inj)
 		err = remote_open(inj->pid, 0, inj->held, &r);
 	if (!err)
 		err = remote_use_gadgets(&r, &g);
-	return err ? err : unmap_now(inj, &r);
+	if (!err)
+		err = unmap_now(inj, &r);
+	return err ? wc_error_context(err, "the handler's memory is left mapped in process %d", inj->pid)
+		   : NULL;
 }
 
 bool inject_adopt(pid_t pid, const struct placed *p, struct injection *ret)

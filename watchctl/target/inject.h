@@ -49,6 +49,15 @@ struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t 
 struct wc_error *inject_self_test(struct injection *inj, unsigned int n, const uint64_t *addr,
 				  const bool *write, int si_code, bool *ret);
 
+/* False: the program has unmapped it, or parts of it, or executes another program. */
+bool inject_is_mapped(const struct injection *inj);
+
+/*
+ * For one that is not mapped any more: SIGTRAP does what it did before, unless the program has an action of
+ * its own. Nothing else is touched: the program may have put something of its own in the handler's place.
+ */
+struct wc_error *inject_give_up(struct injection *inj);
+
 /* Whether SIGTRAP still reaches our handler, directly or through another watchctl's. Stops a thread to ask.
  */
 struct wc_error *inject_is_installed(struct injection *inj, bool *ret);
@@ -57,7 +66,7 @@ struct wc_error *inject_is_installed(struct injection *inj, bool *ret);
  * Puts the program's own SIGTRAP action back (from the control block). Where another watchctl's handler
  * stands in front of ours, takes ours out from behind it. *replaced: the program has installed one of its
  * own, and may hold on to ours to restore it: nothing is changed, and inject_remove() must not be called.
- * All events must be closed and no SIGTRAP of ours pending.
+ * All events must be closed and no SIGTRAP of ours pending. The same in processes that share the memory.
  */
 struct wc_error *inject_uninstall(struct injection *inj, bool *replaced);
 

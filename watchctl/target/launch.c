@@ -3,15 +3,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/target/held.h"
+#include "watchctl/target/proc.h"
 
 struct pipes {
 	int go[2];     /* parent -> child: you are seized, go */
@@ -74,9 +79,44 @@ static bool wait_for_exec(pid_t pid)
 	return false;
 }
 
+static bool gives_privileges(const char *exe, const struct stat *file, const struct proc_status *s,
+			     const struct stat *process)
+{
+	struct statvfs fs;
+	char caps[64];
+
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 || statvfs(exe, &fs) || (fs.f_flag & ST_NOSUID))
+		return false; /* not obeyed, tracer or not */
+	return ((file->st_mode & S_ISUID) && s->uid != file->st_uid) ||
+	       ((file->st_mode & S_ISGID) && (file->st_mode & S_IXGRP) && process->st_gid == getegid() &&
+		file->st_gid != getegid()) ||
+	       (geteuid() && getxattr(exe, "security.capability", caps, sizeof(caps)) > 0);
+}
+
+/* The kernel starts a traced program without the privileges that its file would give it. */
+static struct wc_error *check_privileges(pid_t pid, const char *program)
+{
+	struct stat file, process;
+	struct proc_status s;
+	char exe[32], self[32];
+
+	snprintf(exe, sizeof(exe), "/proc/%d/exe", pid);
+	snprintf(self, sizeof(self), "/proc/%d", pid);
+	if (!proc_status_read(pid, pid, &s) || stat(exe, &file) || stat(self, &process) ||
+	    !gives_privileges(exe, &file, &s, &process))
+		return NULL;
+	return wc_error_new(
+		WC_EPERM,
+		"%s has set-user-ID, set-group-ID or file capabilities, and would be started without them, "
+		"because watchctl holds it meanwhile: run watchctl as root, or start it by itself and have "
+		"root watch it with -p",
+		program);
+}
+
 struct wc_error *launch_start(char *const argv[], struct tracee *ret)
 {
 	scoped(pipes_deinit) struct pipes p = { { -1, -1 }, { -1, -1 } };
+	struct wc_error *err;
 	struct tracee t = { 0 };
 	pid_t pid;
 
@@ -97,6 +137,13 @@ struct wc_error *launch_start(char *const argv[], struct tracee *ret)
 	}
 	if (write(p.go[1], "g", 1) != 1 || !wait_for_exec(pid))
 		return exec_failed(&p, argv[0]);
+	err = check_privileges(pid, argv[0]);
+	if (err) {
+		kill(pid, SIGKILL);
+		while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+			;
+		return err;
+	}
 	t.pid = t.tid = pid;
 	/* Tell the two kinds of stop apart later: exec of another program must not stop it again. */
 	held_ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);

@@ -5,10 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/kcmp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/task.h"
@@ -85,6 +89,14 @@ bool proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret)
 	return true;
 }
 
+uint64_t proc_ignored_signals(const struct proc_status *s)
+{
+	const uint64_t by_default =
+		1ull << (SIGCHLD - 1) | 1ull << (SIGCONT - 1) | 1ull << (SIGURG - 1) | 1ull << (SIGWINCH - 1);
+
+	return s->ignored | (by_default & ~s->caught);
+}
+
 bool proc_is_ending(pid_t pid, pid_t tid)
 {
 	char text[1024], state;
@@ -124,6 +136,22 @@ void thread_ids_deinit(struct thread_ids *t)
 	*t = (struct thread_ids){ 0 };
 }
 
+int proc_seccomp(pid_t pid)
+{
+	struct thread_ids ids;
+	struct proc_status s;
+	int mode = 0;
+	size_t i;
+
+	if (!proc_threads(pid, &ids))
+		return 0;
+	for (i = 0; i < ids.n && mode != 1; i++)
+		if (proc_status_read(pid, ids.v[i], &s) && s.seccomp)
+			mode = s.seccomp;
+	thread_ids_deinit(&ids);
+	return mode;
+}
+
 static bool is_32_bit(pid_t pid)
 {
 	unsigned char ident[EI_NIDENT];
@@ -135,12 +163,57 @@ static bool is_32_bit(pid_t pid)
 	return fd >= 0 && read(fd, ident, sizeof(ident)) == sizeof(ident) && ident[EI_CLASS] == ELFCLASS32;
 }
 
+/*
+ * What /proc calls a process must be what system calls take for it: else another one would be stopped, and
+ * written to. The kernel lists our own numbers from the namespace of that mount down to ours.
+ */
+static struct wc_error *check_proc_itself(void)
+{
+	char line[1024];
+	int numbers = 0;
+
+	scoped(fclosep) FILE *f = fopen("/proc/self/status", "re");
+	if (!f)
+		return wc_error_new(WC_ENOTSUP, "/proc is not mounted here, or shows another PID namespace: "
+						"watchctl cannot do without it (mount -t proc proc /proc)");
+	while (fgets(line, sizeof(line), f)) {
+		char *at = line;
+
+		if (strncmp(line, "NSpid:", 6) != 0)
+			continue;
+		for (strsep(&at, "\t "); at && *at; numbers++)
+			strsep(&at, "\t ");
+	}
+	if (numbers > 1)
+		return wc_error_new(
+			WC_ENOTSUP,
+			"the /proc that is mounted here is that of another PID namespace, and its "
+			"numbers are not ours: mount this one's (mount -t proc proc /proc), or run "
+			"watchctl outside");
+	return NULL;
+}
+
+/*
+ * The file is for its owner alone, the calls are for whoever may trace: CAP_SYS_PTRACE is enough for these.
+ * Nothing lies at address 0, so "nothing there" is the answer to those who may ask.
+ */
+static bool may_reach_memory(pid_t pid)
+{
+	char byte;
+	struct iovec local = { &byte, 1 }, remote = { NULL, 1 };
+
+	return process_vm_readv(task_with_memory(pid), &local, 1, &remote, 1, 0) >= 0 || errno == EFAULT;
+}
+
 struct wc_error *proc_check(pid_t pid)
 {
+	struct wc_error *err = check_proc_itself();
 	struct proc_status s;
 	char path[64];
 	pid_t task;
 
+	if (err)
+		return err;
 	if (!proc_status_read(pid, pid, &s)) {
 		if (kill(pid, 0) && errno == ESRCH)
 			return wc_error_new(WC_ETARGET, "there is no process %d: list processes with ps -e",
@@ -166,11 +239,13 @@ struct wc_error *proc_check(pid_t pid)
 				    pid, s.name);
 	snprintf(path, sizeof(path), "/proc/%d/mem", task_with_memory(pid));
 	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (fd < 0 && (errno == ESRCH || errno == ENOENT))
+		return wc_error_new(WC_ETARGET, "process %d ended", pid);
+	if (fd < 0 && !may_reach_memory(pid))
 		return wc_error_errno(
-			WC_EPERM, errno,
+			WC_EPERM, EACCES,
 			"process %d (%s) belongs to user %u, or does not let itself be traced: run "
-			"watchctl as its owner or as root",
+			"watchctl as its owner, as root, or with CAP_SYS_PTRACE",
 			pid, s.name, s.uid);
 	if (is_32_bit(pid))
 		return wc_error_new(WC_ENOTSUP,
@@ -310,6 +385,25 @@ bool proc_map_at(pid_t pid, uint64_t addr, struct proc_map *ret)
 	return proc_maps(pid, holds_address, &q) && q.found;
 }
 
+/* "running", "-1 SP PC", or "NR ARG*6 SP PC" */
+bool proc_resting(pid_t pid, pid_t tid, uint64_t *sp, uint64_t *pc)
+{
+	char path[64], text[256] = "";
+	char *last, *before;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0 || !(last = strrchr(text, ' ')))
+		return false;
+	*last = '\0';
+	before = strrchr(text, ' ');
+	if (!before)
+		return false;
+	*sp = strtoull(before + 1, NULL, 16);
+	*pc = strtoull(last + 1, NULL, 16);
+	return true;
+}
+
 void proc_each(bool (*fn)(void *ctx, pid_t pid), void *ctx)
 {
 	scoped(closedirp) DIR *dir = opendir("/proc");
@@ -322,6 +416,48 @@ void proc_each(bool (*fn)(void *ctx, pid_t pid), void *ctx)
 		if (pid > 0 && !*end && !fn(ctx, (pid_t)pid))
 			break;
 	}
+}
+
+/* One that has ended has no memory, and would be alike to all kernel threads. */
+static int compare(pid_t a, pid_t b, int type)
+{
+	return (int)syscall(SYS_kcmp, task_with_memory(a), b, type, 0, 0);
+}
+
+enum proc_sharing proc_shares_memory(pid_t a, pid_t b)
+{
+	int r = compare(a, b, KCMP_VM);
+
+	if (r < 0)
+		return errno == ESRCH ? PROC_SEPARATE : PROC_UNKNOWN;
+	return r ? PROC_SEPARATE : PROC_SHARED;
+}
+
+bool proc_shares_actions(pid_t a, pid_t b)
+{
+	return !compare(a, b, KCMP_SIGHAND);
+}
+
+struct sharer_search {
+	pid_t pid;
+	struct thread_ids found;
+};
+
+static bool is_sharer(void *ctx, pid_t pid)
+{
+	struct sharer_search *s = ctx;
+
+	if (pid != s->pid && proc_shares_memory(s->pid, pid) == PROC_SHARED)
+		vec_push(s->found.v, s->found.n, s->found.cap, pid);
+	return true;
+}
+
+void proc_sharers(pid_t pid, struct thread_ids *ret)
+{
+	struct sharer_search s = { .pid = pid };
+
+	proc_each(is_sharer, &s);
+	*ret = s.found;
 }
 
 struct search {
@@ -379,4 +515,17 @@ uint64_t proc_start_time(pid_t pid)
 	uint64_t ticks;
 
 	return task_start_ticks(pid, &ticks) ? ticks : 0;
+}
+
+uint64_t proc_stack_start(pid_t pid)
+{
+	char text[1024];
+	const char *p = task_stat(pid, 0, text, sizeof(text));
+	int field;
+
+	for (field = 3; p && field < 28; field++) {
+		p = strchr(p, ' ');
+		p += p != NULL;
+	}
+	return p ? strtoull(p, NULL, 10) : 0;
 }

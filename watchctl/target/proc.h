@@ -33,6 +33,9 @@ struct proc_status {
 /* False: the thread is gone. @tid may be a process id. */
 bool proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret);
 
+/* Signals that do nothing to the process: it ignores them, or they do nothing unless they are caught. */
+uint64_t proc_ignored_signals(const struct proc_status *s);
+
 /* The thread has begun to end: it runs no more of its program. Also true when it is gone. */
 bool proc_is_ending(pid_t pid, pid_t tid);
 
@@ -41,13 +44,33 @@ struct thread_ids {
 	size_t n, cap;
 };
 
+/*
+ * Where a thread that is in the kernel will go on in user mode: its stack pointer and its place in the code.
+ * False: it is running, or gone.
+ */
+bool proc_resting(pid_t pid, pid_t tid, uint64_t *sp, uint64_t *pc);
+
 /* The threads of @pid now. False: the process is gone (or there is no memory). */
 bool proc_threads(pid_t pid, struct thread_ids *ret);
+
+/* The strictest seccomp mode of its threads, each of which has its own: 0 none, 1 strict, 2 filter. */
+int proc_seccomp(pid_t pid);
+
+/*
+ * Processes that share the memory of @pid without being threads of it (CLONE_VM without CLONE_THREAD; a child
+ * in vfork), as far as we may know. Each has SIGTRAP actions of its own unless it shares those, too.
+ */
+void proc_sharers(pid_t pid, struct thread_ids *ret);
+
+enum proc_sharing { PROC_SHARED, PROC_SEPARATE, PROC_UNKNOWN };
+enum proc_sharing proc_shares_memory(pid_t a, pid_t b);
+bool proc_shares_actions(pid_t a, pid_t b); /* true only where it is known */
+
 void thread_ids_deinit(struct thread_ids *t);
 
 /*
  * NULL when @pid can be watched at all. Else WC_ETARGET (no such process, zombie, kernel thread),
- * WC_ENOTSUP (a 32-bit program), WC_EPERM (another user's).
+ * WC_ENOTSUP (a 32-bit program; no /proc, or that of another PID namespace), WC_EPERM (another user's).
  */
 struct wc_error *proc_check(pid_t pid);
 
@@ -77,6 +100,16 @@ bool proc_map_at(pid_t pid, uint64_t addr, struct proc_map *ret);
 
 /* When the process started, in clock ticks since boot: with the pid, its identity. 0: it is gone. */
 uint64_t proc_start_time(pid_t pid);
+
+/* Where the kernel began the main stack: another place in each program that is executed. 0: not to be known.
+ */
+uint64_t proc_stack_start(pid_t pid);
+
+/*
+ * Whoever touches the page at @addr may have to wait for the program itself, or another one, to fill it in
+ * (userfaultfd): we must not, nor have one of its threads do so for us.
+ */
+bool proc_page_waits(pid_t pid, uint64_t addr);
 
 /*
  * The process with the id @inner in the pid namespace of @pid, as we number it; @inner itself where it cannot

@@ -6,16 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/task.h"
 #include "watchctl/target/proc.h"
+#include "watchctl/target/scratch.h"
 
-#define PAGE 4096u
-#define SCRATCH_SIZE 0x4000u
-#define RED_ZONE 128u
 #define STOP_TIMEOUT_MS 200u
+#define SCRATCH_TRIES 20u
 #define CANDIDATES 16u
 
 /* How little a stop disturbs a thread that is in system call @nr; 0 is best. */
@@ -38,6 +38,10 @@ static unsigned int disturbance(long nr)
 	case 65:  /* semop */
 	case 220: /* semtimedop */
 	case 208: /* io_getevents */
+	case 43:  /* accept, recvfrom, recvmsg, accept4: of a socket with a time-out */
+	case 45:
+	case 47:
+	case 288:
 		return 3;
 	default:
 		return 2;
@@ -80,8 +84,8 @@ static struct wc_error *explain(pid_t pid, enum tracee_stop_result r)
 			proc_describe(s.tracer, who, sizeof(who));
 			return wc_error_new(
 				WC_EPERM,
-				"process %d is being traced by %s, so the handler cannot be put into it: "
-				"detach that tracer for a moment (arming itself needs no tracer)",
+				"process %d is being traced by %s, so it cannot be stopped for the handler: "
+				"detach that tracer for a moment, or use --engine ring, which stops nobody",
 				pid, who);
 		}
 		return wc_error_new(WC_EPERM, "process %d is being traced by another program", pid);
@@ -95,11 +99,27 @@ static struct wc_error *explain(pid_t pid, enum tracee_stop_result r)
 		return wc_error_new(
 			WC_ENOTSUP,
 			"no thread of process %d could be stopped: all are in uninterruptible kernel "
-			"calls; try again when it goes on",
+			"calls, or frozen (cgroup freezer); try again when it goes on",
 			pid);
 	default:
 		return wc_error_new(WC_ETARGET, "process %d ended", pid);
 	}
+}
+
+static bool is_sandboxed(pid_t pid, pid_t tid)
+{
+	struct proc_status s;
+
+	return proc_status_read(pid, tid, &s) && s.seccomp;
+}
+
+static struct wc_error *explain_sandbox(pid_t pid)
+{
+	return wc_error_new(
+		WC_ENOTSUP,
+		"process %d runs under seccomp: a thread of it could be killed for a system call that it "
+		"makes for us, so none is made",
+		pid);
 }
 
 struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct remote *ret)
@@ -107,10 +127,13 @@ struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct r
 	struct candidate candidate[CANDIDATES];
 	enum tracee_stop_result r = TRACEE_GONE, worst = TRACEE_GONE;
 	struct thread_ids ids = { 0 };
-	struct remote remote = { 0 };
+	struct remote remote = { .any = !tid };
+	bool sandboxed = false;
 	size_t i, n = 0;
 
 	if (held && held->tid) {
+		if (is_sandboxed(pid, held->tid))
+			return explain_sandbox(pid);
 		*ret = (struct remote){ .thread = *held, .held = held };
 		return NULL;
 	}
@@ -122,6 +145,10 @@ struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct r
 		for (i = 0; i < ids.n && n < CANDIDATES; i++) {
 			if (proc_is_ending(pid, ids.v[i]))
 				continue;
+			if (is_sandboxed(pid, ids.v[i])) {
+				sandboxed = true;
+				continue;
+			}
 			candidate[n] = (struct candidate){ ids.v[i], thread_disturbance(pid, ids.v[i]) };
 			if (!candidate[n++].cost)
 				break;
@@ -130,100 +157,100 @@ struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct r
 		qsort(candidate, n, sizeof(candidate[0]), by_cost);
 	}
 	for (i = 0; i < n; i++) {
+		urgent_begin(&remote.urgent);
 		r = tracee_stop(pid, candidate[i].tid, STOP_TIMEOUT_MS, &remote.thread);
-		if (r == TRACEE_STOPPED) {
+		if (r == TRACEE_STOPPED && !is_sandboxed(pid, candidate[i].tid)) {
 			*ret = remote;
 			return NULL;
 		}
+		if (r == TRACEE_STOPPED) {
+			tracee_release(&remote.thread);
+			sandboxed = true;
+		}
+		urgent_end(&remote.urgent);
+		if (r == TRACEE_STOPPED)
+			continue;
 		if (r != TRACEE_GONE)
 			worst = r;
 		if (r == TRACEE_TRACED || r == TRACEE_DENIED)
 			break;
 	}
-	return explain(pid, worst);
-}
-
-struct stack_query {
-	uint64_t start, end;
-};
-
-static bool find_main_stack(void *ctx, const struct proc_map *m)
-{
-	struct stack_query *q = ctx;
-
-	if (strcmp(m->name, "[stack]") != 0)
-		return true;
-	q->start = m->start;
-	q->end = m->end;
-	return false;
-}
-
-/* True when none of the pages was ever touched: nobody's data can be there. */
-static bool untouched(pid_t pid, uint64_t addr, uint64_t len)
-{
-	uint64_t entry[SCRATCH_SIZE / PAGE];
-	size_t i, n = len / PAGE;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", task_with_memory(pid));
-	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || pread(fd, entry, 8 * n, (off_t)(addr / PAGE * 8)) != (ssize_t)(8 * n))
-		return false;
-	for (i = 0; i < n; i++)
-		if (entry[i] >> 62) /* present or swapped */
-			return false;
-	return true;
+	return sandboxed && worst == TRACEE_GONE ? explain_sandbox(pid) : explain(pid, worst);
 }
 
 /*
- * Memory for the first frame. Best: the lowest pages of the main stack, which no thread has reached.
- * Else the stopped thread's own stack below its red zone, where a signal handler's frame would go,
- * provided there is ample room: a coroutine's few kilobytes are refused.
+ * A piece of memory that is certainly nobody's, with the way home in it. Where there is none for this thread
+ * the main thread may do, and a moment later things may have changed.
  */
-static struct wc_error *find_scratch(struct remote *r)
+static struct wc_error *prepare_scratch(struct remote *r, const struct gadgets *g, const uint64_t *word,
+					unsigned int n)
 {
-	struct stack_query main_stack = { 0 };
-	uint64_t sp = r->thread.home.rsp;
-	struct proc_map map;
+	const struct remote_undo undo = r->undo;
+	const pid_t pid = r->thread.pid;
+	uint8_t detour[TRACEE_DETOUR_FRAME];
+	unsigned int i;
 
-	proc_maps(r->thread.pid, find_main_stack, &main_stack);
-	r->scratch_len = SCRATCH_SIZE;
-	if (main_stack.end - main_stack.start >= 2 * SCRATCH_SIZE &&
-	    untouched(r->thread.pid, main_stack.start, SCRATCH_SIZE)) {
-		r->scratch = main_stack.start;
-		return NULL;
-	}
-	if (proc_map_at(r->thread.pid, sp, &map) && map.write && !map.shared &&
-	    sp - map.start > 4 * SCRATCH_SIZE && map.start <= sp) {
-		r->scratch = ((sp - RED_ZONE - SCRATCH_SIZE) & ~63ull);
-		r->scratch_len = SCRATCH_SIZE - 64;
-		return NULL;
+	for (i = 0; i < SCRATCH_TRIES; i++) {
+		struct wc_error *err;
+		uint64_t at;
+
+		if (scratch_find(&r->thread, &at)) {
+			if (!tracee_build_frame(&r->thread, at + SCRATCH_FRAME))
+				return wc_error_new(
+					WC_ENOTSUP,
+					"the register state of thread %d does not fit a signal frame",
+					r->thread.tid);
+			r->scratch = at;
+			if (undo.len)
+				tracee_build_detour(&r->thread, g->syscall_ret, at + SCRATCH_FRAME - 8 * n,
+						    undo.nr, undo.addr, undo.len, detour);
+			if (scratch_write(&r->thread, at, word, n, undo.len ? detour : NULL))
+				return NULL;
+			r->scratch = 0;
+		}
+		if (!r->any)
+			break;
+		remote_close(r);
+		nanosleep(&(struct timespec){ .tv_nsec = i * 1000000 }, NULL);
+		err = remote_open(pid, i % 2 || proc_is_ending(pid, pid) ? 0 : pid, NULL, r);
+		if (err)
+			return err;
+		r->any = true;
+		r->undo = undo;
 	}
 	return wc_error_new(
 		WC_ENOTSUP,
-		"thread %d of process %d runs on a stack too small to borrow from: try again, another "
-		"thread may be chosen",
-		r->thread.tid, r->thread.pid);
+		"no memory of process %d is certainly unused: its main thread is deep in its stack, or runs "
+		"on one "
+		"that the program made itself (coroutines), so nothing can be put there; try again, or use "
+		"--engine ring or ptrace",
+		pid);
 }
 
 struct wc_error *remote_use_gadgets(struct remote *r, const struct gadgets *g)
 {
-	struct wc_error *err = find_scratch(r);
-	uint64_t word[4], frame;
+	uint64_t word[4];
 	unsigned int n = gadgets_chain(g, word);
+	struct wc_error *err = prepare_scratch(r, g, word, n);
 
 	if (err)
 		return err;
-	frame = r->scratch + 64;
-	if (!tracee_build_frame(&r->thread, frame))
-		return wc_error_new(WC_ENOTSUP, "the register state of thread %d does not fit a signal frame",
-				    r->thread.tid);
-	if (!proc_write(r->thread.pid, frame, r->thread.frame, r->thread.frame_len) ||
-	    !proc_write(r->thread.pid, frame - 8 * n, word, 8 * n))
-		return wc_error_errno(WC_EPERM, errno, "cannot write into process %d", r->thread.pid);
 	r->rip = g->syscall_ret;
-	r->rsp = frame - 8 * n;
+	r->home_rsp = r->scratch + SCRATCH_FRAME - 8 * n;
+	r->rsp = r->undo.len ? scratch_detour(&r->thread, r->scratch) - 8 * n : r->home_rsp;
 	return NULL;
+}
+
+struct wc_error *remote_use_gadgets_undoing(struct remote *r, const struct gadgets *g,
+					    const struct remote_undo *undo)
+{
+	r->undo = *undo;
+	return remote_use_gadgets(r, g);
+}
+
+void remote_keep(struct remote *r)
+{
+	r->rsp = r->home_rsp;
 }
 
 struct wc_error *remote_use_stub(struct remote *r, uint64_t rip, uint64_t frame)
@@ -249,10 +276,9 @@ struct wc_error *remote_syscall(struct remote *r, long nr, uint64_t a, uint64_t 
 static void wipe_scratch(void *ctx)
 {
 	const struct remote *r = ctx;
-	static const uint8_t zero[SCRATCH_SIZE];
 
 	if (r->scratch)
-		proc_write(r->thread.pid, r->scratch, zero, 64 + r->thread.frame_len);
+		scratch_give_back(&r->thread, r->scratch);
 }
 
 uint64_t remote_close(struct remote *r)
@@ -268,6 +294,7 @@ uint64_t remote_close(struct remote *r)
 			ns = tracee_release(&r->thread);
 		}
 	}
+	urgent_end(&r->urgent);
 	*r = (struct remote){ 0 };
 	return ns;
 }

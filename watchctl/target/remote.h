@@ -9,26 +9,50 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "watchctl/base/urgent.h"
 #include "watchctl/target/gadget.h"
 #include "watchctl/target/tracee.h"
+
+/* A system call that a thread makes on its way home when it is left to itself. len 0: none. */
+struct remote_undo {
+	long nr;
+	uint64_t addr, len; /* its arguments */
+};
 
 struct remote {
 	struct tracee thread;
 	struct tracee *held; /* somebody else's stopped thread, on loan; NULL: stopped by us */
 	uint64_t rip, rsp;   /* the stub in use and its stack */
 	uint64_t scratch;    /* where in the target's memory the frame lies while no memory is ours */
-	uint64_t scratch_len;
+	uint64_t home_rsp;   /* with scratch: the stack that leads home without an undo */
+	bool any;	     /* another thread would do as well */
+	struct remote_undo undo;
+	struct urgent urgent; /* while it waits for us */
 };
 
 /*
  * Stops a thread: @tid, or with 0 the one that minds least (running in user code, else in a call that
  * restarts by itself). Where @held is a stopped thread (its tid is not 0) it
- * is used, and stays stopped after remote_close(). Errors say who holds it, or what would permit it.
+ * is used, and stays stopped after remote_close(). A thread under seccomp is not used: its filter may kill it
+ * for what we have it do. Errors say who holds it, or what would permit it.
  */
 struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct remote *ret);
 
-/* Uses the program's own instructions and a piece of untouched stack. */
+/*
+ * Uses the program's own instructions and memory that is certainly nobody's (scratch.h). Where any thread
+ * will do, it may be another one afterwards.
+ */
 struct wc_error *remote_use_gadgets(struct remote *r, const struct gadgets *g);
+
+/*
+ * The same; and should we be killed from here on, the thread makes system call @undo on its way home, which
+ * must do no harm whether or not what it is to undo was done. Until remote_keep().
+ */
+struct wc_error *remote_use_gadgets_undoing(struct remote *r, const struct gadgets *g,
+					    const struct remote_undo *undo);
+
+/* What was done stays: from the next system call on it goes straight home again. */
+void remote_keep(struct remote *r);
 
 /* Uses our own stub at @rip, with a frame at @frame in memory of ours (TRACEE_FRAME_MAX bytes, 64-aligned).
  */

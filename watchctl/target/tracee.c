@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "watchctl/base/clock.h"
 #include "watchctl/target/held.h"
@@ -40,6 +41,8 @@
 #define ABANDON_MS 20
 #define PATIENCE_NS 10000000000ull /* for a thread that only waits for a CPU */
 #define LOOK_NS 2000000ull	   /* how often it is looked whether it does */
+#define MEET_NS 3000000000ull	   /* so long another watchctl, which holds it for a moment, is waited for */
+#define CALL_MS 500		   /* so long a call that we have it make may look as if it waited */
 
 enum wait_result { WAIT_SYSCALL, WAIT_EVENT_STOP, WAIT_SIGNAL, WAIT_GONE, WAIT_TIMEOUT };
 
@@ -49,6 +52,14 @@ static bool is_uninterruptible(pid_t tid)
 	struct proc_status s;
 
 	return proc_status_read(tid, tid, &s) && s.state == 'D';
+}
+
+/* Nothing that we have a thread do waits like this: it is frozen (cgroup v2's freezer; v1's makes it D). */
+static bool is_asleep(pid_t tid)
+{
+	struct proc_status s;
+
+	return proc_status_read(tid, tid, &s) && s.state == 'S';
 }
 
 /*
@@ -70,7 +81,7 @@ static enum wait_result wait_stop(pid_t tid, unsigned int timeout_ms, int *ret_s
 		if (got < 0 && errno != EINTR)
 			return WAIT_GONE;
 		if (monotonic_ns() > end) {
-			if (monotonic_ns() - start > PATIENCE_NS || is_uninterruptible(tid))
+			if (monotonic_ns() - start > PATIENCE_NS || is_uninterruptible(tid) || is_asleep(tid))
 				return WAIT_TIMEOUT;
 			end = monotonic_ns() + LOOK_NS;
 		}
@@ -110,7 +121,8 @@ bool tracee_undo_false_eintr(pid_t pid, pid_t tid, struct user_regs_struct *regs
 
 	if ((long)regs->orig_rax < 0 || (long)regs->rax != -EINTR)
 		return false;
-	if (!proc_status_read(pid, tid, &s) || (s.pending & ~s.blocked))
+	/* A signal that is ignored waits only because there is a tracer: it would have woken nobody. */
+	if (!proc_status_read(pid, tid, &s) || (s.pending & ~s.blocked & ~proc_ignored_signals(&s)))
 		return false;
 	regs->rax = regs->orig_rax;
 	regs->rip -= 2;
@@ -188,16 +200,34 @@ static bool waits_to_be_interruptible(pid_t tid, unsigned int timeout_ms)
 	return true;
 }
 
+/* Several watchctls at one program meet at its threads. *until: 0 at first. */
+static bool is_held_by_another_of_us(pid_t pid, pid_t tid, uint64_t *until)
+{
+	struct proc_status s, tracer, ours;
+
+	if (!proc_status_read(pid, tid, &s) || !s.tracer || s.tracer == getpid() ||
+	    !proc_status_read(s.tracer, s.tracer, &tracer) || !proc_status_read(getpid(), getpid(), &ours) ||
+	    strcmp(tracer.name, ours.name) != 0)
+		return false;
+	if (!*until)
+		*until = monotonic_ns() + MEET_NS;
+	nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+	return monotonic_ns() < *until;
+}
+
 enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_ms, struct tracee *ret)
 {
 	struct tracee t = { .pid = pid, .tid = tid };
+	uint64_t patience = 0;
 	enum tracee_stop_result r;
 	struct proc_status s;
 
 	if (!waits_to_be_interruptible(tid, timeout_ms))
 		return TRACEE_BUSY;
-	t.stopped_at_ns = monotonic_ns();
-	r = seize(tid);
+	do {
+		t.stopped_at_ns = monotonic_ns();
+		r = seize(tid);
+	} while (r == TRACEE_DENIED && is_held_by_another_of_us(pid, tid, &patience));
 	if (r == TRACEE_DENIED && proc_status_read(pid, tid, &s)) {
 		if (s.tracer)
 			return TRACEE_TRACED;
@@ -289,6 +319,8 @@ static void put_gregs(uint8_t *frame, const struct user_regs_struct *r)
 	memcpy(frame + UC_GREGS + sizeof(gregs), segments, sizeof(segments));
 }
 
+_Static_assert(UC_SIZE <= TRACEE_DETOUR_FRAME, "a detour's frame has room for a ucontext");
+
 bool tracee_build_frame(struct tracee *t, uint64_t addr)
 {
 	const uint64_t flags = UC_FLAGS_XSTATE_SS;
@@ -321,8 +353,30 @@ bool tracee_build_frame(struct tracee *t, uint64_t addr)
 	return true;
 }
 
+void tracee_build_detour(const struct tracee *t, uint64_t rip, uint64_t rsp, long nr, uint64_t a, uint64_t b,
+			 uint8_t ret[TRACEE_DETOUR_FRAME])
+{
+	const uint64_t all = ~0ull;
+	struct user_regs_struct r = t->home;
+
+	r.rip = rip;
+	r.rsp = rsp;
+	r.rax = (unsigned long long)nr;
+	r.rdi = a;
+	r.rsi = b;
+	memset(ret, 0, TRACEE_DETOUR_FRAME);
+	memcpy(ret, t->frame, UC_SIZE);
+	put_gregs(ret, &r);
+	memcpy(ret + UC_SIGMASK, &all, sizeof(all));
+}
+
 static struct wc_error *died(const struct tracee *t)
 {
+	if (!proc_is_ending(t->pid, t->tid))
+		return wc_error_new(WC_ENOTSUP,
+				    "thread %d of process %d does not go on: it may be frozen (cgroup "
+				    "freezer); try again when it does",
+				    t->tid, t->pid);
 	return wc_error_new(WC_ETARGET, "thread %d of process %d ended while it was being prepared", t->tid,
 			    t->pid);
 }
@@ -335,6 +389,26 @@ static bool send_away(struct tracee *t, struct user_regs_struct *r, uint64_t mas
 	return set_regs(t->tid, r) && set_sigmask(t->tid, mask);
 }
 
+/* It did not go on. A frozen thread can be stopped all the same, and so be led home. */
+static void catch_again(const struct tracee *t)
+{
+	int sig;
+
+	if (!ptrace(PTRACE_INTERRUPT, t->tid, 0, 0))
+		wait_stop(t->tid, CALL_MS, &sig);
+}
+
+static enum wait_result wait_call(pid_t tid, int *sig)
+{
+	uint64_t start = monotonic_ns();
+	enum wait_result r;
+
+	do
+		r = wait_stop(tid, CALL_MS, sig);
+	while (r == WAIT_TIMEOUT && !is_asleep(tid) && monotonic_ns() - start < PATIENCE_NS);
+	return r;
+}
+
 /* Lets it run to the next system call boundary; job-control stops and kills are dealt with on the way. */
 static bool run_to_syscall(struct tracee *t)
 {
@@ -343,7 +417,7 @@ static bool run_to_syscall(struct tracee *t)
 	for (;;) {
 		if (held_ptrace(PTRACE_SYSCALL, t->tid, 0, sig))
 			return false;
-		switch (wait_stop(t->tid, 10000, &sig)) {
+		switch (wait_call(t->tid, &sig)) {
 		case WAIT_SYSCALL:
 			return true;
 		case WAIT_EVENT_STOP:
@@ -351,6 +425,9 @@ static bool run_to_syscall(struct tracee *t)
 			continue;
 		case WAIT_SIGNAL:
 			continue;
+		case WAIT_TIMEOUT:
+			catch_again(t);
+			return false;
 		default:
 			return false;
 		}
@@ -401,6 +478,9 @@ struct wc_error *tracee_expect_trap(struct tracee *t, uint64_t rip, uint64_t rsp
 	case WAIT_SYSCALL: /* it went past the access without a trap, and is about to go home */
 	case WAIT_EVENT_STOP:
 		return NULL;
+	case WAIT_TIMEOUT:
+		catch_again(t);
+		return died(t);
 	default:
 		return died(t);
 	}

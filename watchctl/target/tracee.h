@@ -22,7 +22,8 @@
 
 #include "watchctl/base/error.h"
 
-#define TRACEE_FRAME_MAX 0x3000u /* bytes a signal frame may take, extended state included */
+#define TRACEE_DETOUR_FRAME 0x140u /* of a frame that shares the extended state of another */
+#define TRACEE_FRAME_MAX 0x3000u   /* bytes a signal frame may take, extended state included */
 
 struct tracee {
 	pid_t pid, tid;
@@ -61,6 +62,13 @@ bool tracee_undo_false_eintr(pid_t pid, pid_t tid, struct user_regs_struct *regs
  * run rt_sigreturn with rsp == @addr. Returns false when the extended state does not fit.
  */
 bool tracee_build_frame(struct tracee *t, uint64_t addr);
+
+/*
+ * After tracee_build_frame(): another frame, TRACEE_DETOUR_FRAME bytes in @ret, for memory next to it. What
+ * returns through it makes system call @nr at @rip, with the stack at @rsp, before it goes home.
+ */
+void tracee_build_detour(const struct tracee *t, uint64_t rip, uint64_t rsp, long nr, uint64_t a, uint64_t b,
+			 uint8_t ret[TRACEE_DETOUR_FRAME]);
 
 /*
  * Runs one system call in the stopped thread, by the stub at @rip, whose first instruction is syscall,

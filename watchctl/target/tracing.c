@@ -73,13 +73,9 @@ struct wc_error *tracing_refused(pid_t pid, pid_t tid, int error, const char *in
 
 bool tracing_signal_is_ignored(pid_t pid, pid_t tid, int sig)
 {
-	const uint64_t by_default =
-		1ull << (SIGCHLD - 1) | 1ull << (SIGCONT - 1) | 1ull << (SIGURG - 1) | 1ull << (SIGWINCH - 1);
-	uint64_t bit = 1ull << (sig - 1);
 	struct proc_status s;
 
-	return proc_status_read(pid, tid, &s) &&
-	       ((s.ignored & bit) || ((by_default & bit) && !(s.caught & bit)));
+	return proc_status_read(pid, tid, &s) && (proc_ignored_signals(&s) & 1ull << (sig - 1));
 }
 
 void tracing_undo_false_eintr(pid_t pid, pid_t tid)

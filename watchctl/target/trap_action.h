@@ -1,13 +1,18 @@
 /*
- * trap_action - puts back that a process ignores SIGTRAP, after a debug exception has made the kernel forget
- * it (force_sig_info_to_task() in kernel/signal.c: what cannot be handled shall kill).
+ * trap_action - what SIGTRAP does in the target: exchanges it while the program may do so too; and puts back
+ * that a process ignores it, after a debug exception has made the kernel forget that
+ * (force_sig_info_to_task() in kernel/signal.c: what cannot be handled shall kill).
  */
 #ifndef WATCHCTL_TARGET_TRAP_ACTION_H
 #define WATCHCTL_TARGET_TRAP_ACTION_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
+#include "handler/wire.h"
 #include "watchctl/base/error.h"
+#include "watchctl/target/remote.h"
 
 /*
  * Has a thread of @pid make the system call; nothing of the process must be traced. NULL also where nothing
@@ -15,5 +20,23 @@
  * kill it.
  */
 struct wc_error *trap_action_ignore(pid_t pid);
+
+/*
+ * Sets the action at @to in the target's memory; *ret_was: what it replaces. @scratch: room for two actions
+ * there.
+ */
+struct wc_error *trap_action_exchange(struct remote *r, uint64_t to, uint64_t scratch,
+				      struct wire_sigaction *ret_was);
+
+/* Sets @to, if the action is the one with the handler @from; @r must use a scratch (remote_use_gadgets()). */
+struct wc_error *trap_action_replace(struct remote *r, uint64_t from, const struct wire_sigaction *to);
+
+/*
+ * Sets the action at @to in place of @handler. The program may have set one of its own since it was asked:
+ * then that one, which was gone for a moment, is set again, as often as it takes. It has seen @handler as the
+ * one before, and may put that back one day: *replaced becomes true.
+ */
+struct wc_error *trap_action_put_back(struct remote *r, uint64_t to, uint64_t scratch, uint64_t handler,
+				      bool *replaced);
 
 #endif

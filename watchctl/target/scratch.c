@@ -1,0 +1,240 @@
+/*
+ * Where it is looked for, the best first:
+ *
+ * 1. The lowest pages of the main stack, if nobody ever touched them, or only we did: they bear our mark, and
+ *    nothing else is in them.
+ * 2. The same pages with whatever in them, where the main thread is known to be on that stack and far above:
+ * what lies below a stack pointer is dead. A thread that waits in a system call tells its stack pointer
+ * without being stopped.
+ * 3. Below the stack pointer of the thread itself: of the main thread on the main stack; of another one on
+ * the stack that its C library made for it, where that has never been deeper.
+ *
+ * What decides is read before it is used: the main thread may run on meanwhile, and get a hundred kilobytes
+ * deeper within that time. That risk is there since the first of these rules, and cannot be had smaller
+ * without stopping it, too.
+ */
+#include "watchctl/target/scratch.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/hash.h"
+#include "watchctl/base/task.h"
+#include "watchctl/target/proc.h"
+
+#define PAGE 4096u
+#define PAGES (SCRATCH_SIZE / PAGE)
+#define RED_ZONE 128u
+#define PIECES 4u			/* several watchctls may come at the same time */
+#define CHAIN 32u			/* bytes of words below the frame */
+#define WRITTEN (SCRATCH_FRAME - CHAIN) /* from here on */
+#define SCRATCH_BYTES (SCRATCH_FRAME + TRACEE_FRAME_MAX + 128u + TRACEE_DETOUR_FRAME)
+#define MARK_MAGIC 0x9e5f0e1ac5a1f6d3ull
+
+struct mark {
+	uint64_t magic;
+	uint64_t owner_start; /* with the pid, who uses it */
+	uint64_t hash;	      /* of @len bytes from WRITTEN on */
+	uint32_t owner, len;  /* owner 0: nobody */
+};
+
+_Static_assert(SCRATCH_BYTES <= SCRATCH_SIZE, "frame and detour fit");
+_Static_assert(sizeof(struct mark) <= SCRATCH_DATA && SCRATCH_DATA + 32 <= SCRATCH_FRAME - CHAIN,
+	       "mark, data, words and frame do not overlap");
+
+struct main_stack {
+	uint64_t start, end;
+	uint64_t sp; /* the main thread's; 0: not known, or on another stack */
+};
+
+static bool find_stack(void *ctx, const struct proc_map *m)
+{
+	struct main_stack *s = ctx;
+
+	if (strcmp(m->name, "[stack]") != 0)
+		return true;
+	s->start = m->start;
+	s->end = m->end;
+	return false;
+}
+
+static void look_at_main_stack(const struct tracee *t, struct main_stack *ret)
+{
+	uint64_t sp = 0, pc;
+
+	*ret = (struct main_stack){ 0 };
+	proc_maps(t->pid, find_stack, ret);
+	if (t->tid == t->pid)
+		sp = t->home.rsp;
+	else if (!proc_resting(t->pid, t->pid, &sp, &pc))
+		sp = 0;
+	if (sp >= ret->start && sp < ret->end)
+		ret->sp = sp;
+}
+
+/* None of the pages was ever touched: nobody's data can be there. */
+static bool untouched(pid_t pid, uint64_t addr)
+{
+	uint64_t entry[PAGES];
+	char path[64];
+	size_t i;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", task_with_memory(pid));
+	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || pread(fd, entry, sizeof(entry), (off_t)(addr / PAGE * 8)) != (ssize_t)sizeof(entry))
+		return false;
+	for (i = 0; i < PAGES; i++)
+		if (entry[i] >> 62) /* present or swapped */
+			return false;
+	return true;
+}
+
+static bool all_zero(const uint8_t *p, size_t n)
+{
+	while (n--)
+		if (*p++)
+			return false;
+	return true;
+}
+
+/* Our mark is there, its owner does not live, and nothing is there but what it wrote. */
+static bool only_ours(pid_t pid, uint64_t addr)
+{
+	struct memory_view mem = proc_memory(&pid);
+	uint8_t bytes[SCRATCH_SIZE];
+	struct mark m;
+
+	if (!memory_read(&mem, addr, &m, sizeof(m)) || m.magic != MARK_MAGIC ||
+	    m.len > sizeof(bytes) - WRITTEN || !memory_read(&mem, addr, bytes, sizeof(bytes)))
+		return false;
+	if (m.owner && proc_start_time((pid_t)m.owner) == m.owner_start)
+		return false;
+	return all_zero(bytes + sizeof(m), SCRATCH_DATA - sizeof(m)) &&
+	       hash_bytes(HASH_START, bytes + WRITTEN, m.len) == m.hash &&
+	       all_zero(bytes + WRITTEN + m.len, sizeof(bytes) - WRITTEN - m.len);
+}
+
+/* Another watchctl has something there at this moment. */
+static bool in_use(pid_t pid, uint64_t addr)
+{
+	struct memory_view mem = proc_memory(&pid);
+	struct mark m;
+
+	return memory_read(&mem, addr, &m, sizeof(m)) && m.magic == MARK_MAGIC && m.owner &&
+	       proc_start_time((pid_t)m.owner) == m.owner_start;
+}
+
+static bool lowest_pages(const struct tracee *t, const struct main_stack *s, uint64_t *ret)
+{
+	bool found = false;
+	unsigned int i;
+
+	for (i = 0; i < PIECES && s->start + (i + 2) * SCRATCH_SIZE <= s->end; i++) {
+		uint64_t at = s->start + i * SCRATCH_SIZE;
+
+		if (s->sp && s->sp < at + 2 * SCRATCH_SIZE)
+			break;
+		if (untouched(t->pid, at) || only_ours(t->pid, at)) {
+			*ret = at;
+			return true;
+		}
+		if (!found && s->sp && !in_use(t->pid, at)) {
+			*ret = at;
+			found = true;
+		}
+	}
+	return found;
+}
+
+struct own_stack {
+	uint64_t sp, tls;
+	uint64_t start; /* 0: not that of a thread of a C library */
+	struct proc_map below;
+};
+
+/* A C library puts a guard below a thread's stack, and the thread's own data, to which fs points, on top. */
+static bool look_at_own_stack(void *ctx, const struct proc_map *m)
+{
+	struct own_stack *s = ctx;
+
+	if (m->start <= s->sp && s->sp < m->end) {
+		if (m->write && !m->shared && s->tls > s->sp && s->tls < m->end && s->below.end == m->start &&
+		    !s->below.read && !s->below.write)
+			s->start = m->start;
+		return false;
+	}
+	s->below = *m;
+	return true;
+}
+
+static bool below_own_pointer(const struct tracee *t, const struct main_stack *s, uint64_t *ret)
+{
+	struct own_stack own = { .sp = t->home.rsp, .tls = t->home.fs_base };
+	uint64_t at = (own.sp - RED_ZONE - SCRATCH_SIZE) & ~63ull;
+
+	if (t->tid == t->pid && s->sp && at >= s->start) {
+		*ret = at;
+		return true;
+	}
+	/* Pages that nobody touched, directly below: no neighbour's stack begins there. */
+	at = (own.sp - RED_ZONE) / PAGE * PAGE - SCRATCH_SIZE;
+	if (!proc_maps(t->pid, look_at_own_stack, &own) || !own.start || at < own.start + SCRATCH_SIZE)
+		return false;
+	*ret = at;
+	return untouched(t->pid, at);
+}
+
+bool scratch_find(const struct tracee *t, uint64_t *ret)
+{
+	struct main_stack s;
+
+	look_at_main_stack(t, &s);
+	return lowest_pages(t, &s, ret) || below_own_pointer(t, &s, ret);
+}
+
+static bool is_mine(const struct mark *m)
+{
+	return m->magic == MARK_MAGIC && m->owner == (uint32_t)getpid() &&
+	       m->owner_start == proc_start_time(getpid());
+}
+
+/* All in one write, so that no kill leaves a part of it. */
+bool scratch_write(const struct tracee *t, uint64_t at, const uint64_t *word, unsigned int n,
+		   const uint8_t *detour)
+{
+	struct memory_view mem = proc_memory(&t->pid);
+	uint64_t second = scratch_detour(t, at) - at;
+	uint8_t bytes[SCRATCH_BYTES] = { 0 };
+	struct mark m = { .magic = MARK_MAGIC,
+			  .owner = (uint32_t)getpid(),
+			  .len = CHAIN + (uint32_t)t->frame_len };
+
+	memcpy(bytes + SCRATCH_FRAME - 8 * n, word, 8 * n);
+	memcpy(bytes + SCRATCH_FRAME, t->frame, t->frame_len);
+	if (detour) {
+		memcpy(bytes + second - 8 * n, word, 8 * n);
+		memcpy(bytes + second, detour, TRACEE_DETOUR_FRAME);
+		m.len = (uint32_t)(second + TRACEE_DETOUR_FRAME - WRITTEN);
+	}
+	m.owner_start = proc_start_time(getpid());
+	m.hash = hash_bytes(HASH_START, bytes + WRITTEN, m.len);
+	memcpy(bytes, &m, sizeof(m));
+	return !in_use(t->pid, at) && proc_write(t->pid, at, bytes, WRITTEN + m.len) &&
+	       memory_read(&mem, at, &m, sizeof(m)) && is_mine(&m);
+}
+
+void scratch_give_back(const struct tracee *t, uint64_t at)
+{
+	static const uint8_t zero[SCRATCH_BYTES];
+	struct memory_view mem = proc_memory(&t->pid);
+	const struct mark nobodys = { .magic = MARK_MAGIC, .hash = HASH_START };
+	struct mark m;
+
+	if (!memory_read(&mem, at, &m, sizeof(m)) || !is_mine(&m) || m.len > sizeof(zero) - WRITTEN)
+		return;
+	proc_write(t->pid, at + sizeof(m), zero, WRITTEN - sizeof(m) + m.len);
+	proc_write(t->pid, at, &nobodys, sizeof(nobodys));
+}

@@ -1,0 +1,50 @@
+/*
+ * scratch - memory of the target that is certainly nobody's, while none of it is ours.
+ *
+ * The first signal frame in a process must lie somewhere, and stay right if we are killed. Only a stack will
+ *do: bytes that are left there mean nothing. But "below the stack pointer" is no proof of being free: a
+ *goroutine's or a coroutine's few kilobytes lie in the midst of the program's heap.
+ *
+ *	scratch +0		a mark: who uses it, what was written
+ *		+SCRATCH_DATA	32 bytes for what a system call takes
+ *		+SCRATCH_FRAME	a signal frame, with the words that lead to it directly below
+ *		behind it	a detour on the way there, if one is wanted: the same for another frame
+ */
+#ifndef WATCHCTL_TARGET_SCRATCH_H
+#define WATCHCTL_TARGET_SCRATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "watchctl/target/tracee.h"
+
+#define SCRATCH_SIZE 0x4000u
+#define SCRATCH_DATA 0x40u
+#define SCRATCH_FRAME 0x80u
+
+/*
+ * Finds a piece for the stopped thread @t: SCRATCH_SIZE bytes from *ret (64-byte aligned) on. False: none is
+ * certainly free at this moment.
+ */
+bool scratch_find(const struct tracee *t, uint64_t *ret);
+
+/*
+ * Writes the thread's frame, which was built for @at + SCRATCH_FRAME, and the @n words below it (at most 4).
+ * And
+ * @detour (NULL: none), TRACEE_DETOUR_FRAME bytes, to scratch_detour(), with the same words below it.
+ * From here on the piece is taken: give it back. False: it cannot be written to, or another watchctl has just
+ * taken it.
+ */
+bool scratch_write(const struct tracee *t, uint64_t at, const uint64_t *word, unsigned int n,
+		   const uint8_t *detour);
+
+static inline uint64_t scratch_detour(const struct tracee *t, uint64_t at)
+{
+	return at + SCRATCH_FRAME + ((t->frame_len + 63) & ~63ull) + 64;
+}
+
+/* Clears it. The thread must be home. */
+void scratch_give_back(const struct tracee *t, uint64_t at);
+
+#endif
