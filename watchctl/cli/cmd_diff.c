@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/private_file.h"
 #include "watchctl/cli/colour.h"
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/redact_options.h"
 #include "watchctl/view/diff_print.h"
 
 #define GROUPS 20
@@ -17,6 +19,7 @@ struct request {
 	bool json, quiet;
 	const char *html;
 	unsigned int colour;
+	struct redact_ask redact;
 	struct diff_options diff;
 	struct diff_print_options print;
 };
@@ -43,6 +46,7 @@ static const struct option options[] = {
 	  0, NULL },
 	{ "--by-name", NULL, NULL, "the programs differ: go by the names of functions", 0, NULL },
 	{ "--anyway", NULL, NULL, "compare also what was recorded with other filters", 0, NULL },
+	REDACT_OPTIONS,
 	{ "-q", "--quiet", NULL, "print nothing: the exit status tells", 0, NULL },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	{ 0 },
@@ -87,7 +91,11 @@ static void take_flag(struct request *q, const struct option_match *m)
 static struct wc_error *take_option(struct request *q, const struct option_match *m)
 {
 	struct diff_options *d = &q->diff;
+	bool taken;
+	struct wc_error *err = redact_ask_take(&q->redact, m, &taken);
 
+	if (err || taken)
+		return err;
 	if (!m->option->arg)
 		take_flag(q, m);
 	else if (option_is(m, "--html"))
@@ -161,6 +169,7 @@ static struct wc_error *parse(int argc, char **argv, struct request *q)
 	q->diff.bad = q->log[q->nlogs - 1];
 	q->diff.ignore = q->ignore;
 	q->diff.nignore = q->nignore;
+	q->diff.redact = redact_ask_rules(&q->redact);
 	q->print.colour = !q->json && colour_is_wanted(q->colour, STDOUT_FILENO);
 	q->print.width = terminal_width(STDOUT_FILENO);
 	return NULL;
@@ -173,7 +182,7 @@ static struct wc_error *write_page(struct diff_result *r, const struct request *
 
 	if (!strcmp(q->html, "-"))
 		return diff_print_html(r, stdout, &q->print);
-	f = fopen(q->html, "we");
+	f = private_file_fopen(q->html);
 	if (!f)
 		return wc_error_errno(WC_EFAIL, errno, "cannot write %s", q->html);
 	err = diff_print_html(r, f, &q->print);

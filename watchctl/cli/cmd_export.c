@@ -8,6 +8,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/output.h"
+#include "watchctl/cli/redact_options.h"
 #include "watchctl/view/export.h"
 
 #define PART_MB 190 /* the viewers take 200 */
@@ -18,6 +19,7 @@ struct request {
 	bool has_format, force, quiet, utc;
 	const char *from, *until;
 	const char **tag; /* as many as there are arguments */
+	struct redact_ask redact;
 	struct export_options export;
 };
 
@@ -44,6 +46,7 @@ static const struct option options[] = {
 	{ "--split", NULL, "MB", "chrome: begin another file before one becomes larger (190; 0: never)",
 	  COMPLETE_NOTHING, NULL },
 	{ "--nodes", NULL, "N", "dot: at most so many functions and sites (80)", COMPLETE_NOTHING, NULL },
+	REDACT_OPTIONS,
 	{ "-q", "--quiet", NULL, "do not tell what was written", 0, NULL },
 	{ 0 },
 };
@@ -94,7 +97,11 @@ static struct wc_error *take_number(struct request *q, const struct option_match
 static struct wc_error *take_option(struct request *q, const struct option_match *m)
 {
 	struct export_choice *choice = &q->export.choice;
+	bool taken;
+	struct wc_error *err = redact_ask_take(&q->redact, m, &taken);
 
+	if (err || taken)
+		return err;
 	if (!m->option->arg)
 		take_flag(q, m);
 	else if (option_is(m, "--to"))
@@ -169,6 +176,7 @@ static struct wc_error *parse(int argc, char **argv, struct request *q)
 		return &wc_enomem;
 	choice->tag = q->tag;
 	err = scan_arguments(argc, argv, q);
+	q->export.redact = redact_ask_rules(&q->redact);
 	if (!err)
 		err = check_options(q);
 	if (!err && q->from)
@@ -228,6 +236,7 @@ static struct wc_error *judge(const struct request *q, const struct export_resul
 		fprintf(stderr,
 			"watchctl: %" PRIu64 " events were lost in the recording: they are missing here\n",
 			r->lost);
+	redact_ask_warn(e->unused);
 	fflush(stdout);
 	if (e->why)
 		return wc_error_new(WC_ELOG,

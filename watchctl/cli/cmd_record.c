@@ -272,6 +272,7 @@ static struct wc_error *record(struct request *q, struct output *o, struct sessi
 	}
 	tell_start(q, o->out);
 	err = monitor_run(m, &limits, &end);
+	o->watched = !err;
 	unarmed = monitor_never_armed(m);
 	uncollected = monitor_never_collected(m);
 	close_err = monitor_close(m);
@@ -303,6 +304,7 @@ static struct wc_error *run(int argc, char **argv)
 	output_catch_signals(&stop_asked);
 	q.output.launched = q.ask.monitor.argv;
 	q.output.no_events = q.output.no_tables = true;
+	q.output.redact = redact_ask_rules(&q.ask.redact);
 	err = output_open(&q.output, &o);
 	if (!err)
 		err = open_trigger(&q, &o, &s);
@@ -312,8 +314,8 @@ static struct wc_error *run(int argc, char **argv)
 		err = record(&q, &o, &s);
 	err = wc_error_first(err, output_end_log(&o));
 	record_trigger_close(s.trigger);
-	return wc_error_first(err,
-			      output_close(&o, !err || err->kind == WC_ETARGET || err->kind == WC_ENOTSUP));
+	return wc_error_first(err, output_close(&o, !err || o.watched || err->kind == WC_ETARGET ||
+							    err->kind == WC_ENOTSUP));
 }
 
 const struct command cmd_record = {

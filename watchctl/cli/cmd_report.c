@@ -8,6 +8,7 @@
 #include "watchctl/base/progress.h"
 #include "watchctl/cli/colour.h"
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/redact_options.h"
 #include "watchctl/cli/report_html.h"
 #include "watchctl/cli/similar.h"
 #include "watchctl/view/reorder.h"
@@ -26,6 +27,7 @@ struct request {
 	bool has_last;
 	uint64_t last;	  /* print only that many accesses and captures, the last ones */
 	const char **tag; /* as many as there are arguments */
+	struct redact_ask redact;
 	struct print_options print;
 	struct report_options report;
 };
@@ -63,6 +65,7 @@ static const struct option options[] = {
 	  "write a page to look at in a browser: values over time, sites, stacks, accesses", COMPLETE_FILE,
 	  NULL },
 	{ "--no-source", NULL, NULL, "with --html: put no lines of source files into the page", 0, NULL },
+	REDACT_OPTIONS,
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	{ 0 },
@@ -137,7 +140,11 @@ static struct wc_error *take_calls(struct request *q, const struct option_match 
 static struct wc_error *take_option(struct request *q, const struct option_match *m, unsigned int *colour)
 {
 	struct report_choice *choice = &q->report.choice;
+	bool taken;
+	struct wc_error *err = redact_ask_take(&q->redact, m, &taken);
 
+	if (err || taken)
+		return err;
 	if (!m->option->arg)
 		take_flag(q, m);
 	else if (option_is(m, "--html"))
@@ -342,15 +349,16 @@ static struct wc_error *feed(const struct request *q, struct annotate *a, FILE *
 	bool shown = !isatty(STDOUT_FILENO);
 	scoped(reorder_freep) struct reorder *order = NULL;
 	scoped(progress_end) struct progress progress;
+	struct redact_rules redact = redact_ask_rules(&q->redact);
 	struct wc_error *err;
 
 	progress_begin(&progress, "reading the log");
 	if (q->report.no_events)
-		return replay_shown(q->log, annotate_sink(a), out, &progress, ending);
+		return replay_redacted(q->log, &redact, annotate_sink(a), out, &progress, ending);
 	order = reorder_new(annotate_sink(a));
 	if (!order)
 		return &wc_enomem;
-	err = replay_shown(q->log, reorder_sink(order), out, shown ? &progress : NULL, ending);
+	err = replay_redacted(q->log, &redact, reorder_sink(order), out, shown ? &progress : NULL, ending);
 	return err ? err : reorder_flush(order);
 }
 
@@ -408,6 +416,8 @@ static struct wc_error *print(struct request *q)
 	}
 	if (!err)
 		err = pass(q, stdout, &ending, &n);
+	if (!err)
+		redact_ask_warn(ending.unused);
 	if (err || !ending.why || ferror(stdout))
 		return err;
 	fflush(stdout);
@@ -422,7 +432,7 @@ static struct wc_error *run(int argc, char **argv)
 	struct wc_error *err = parse(argc, argv, &q);
 
 	if (!err)
-		err = q.html ? report_html(q.log, q.html, q.no_source) : print(&q);
+		err = q.html ? report_html(q.log, q.html, q.no_source, &q.redact) : print(&q);
 	free(q.tag);
 	return err;
 }

@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/redact_options.h"
 #include "watchctl/view/snapshot.h"
 
 struct request {
 	struct snapshot_names names;
+	struct redact_ask redact;
 	bool json, quiet;
 };
 
@@ -17,6 +19,7 @@ static const struct option options[] = {
 	  "what happened in the last 30s, 10m ... (default: all that is there), and up to a sixteenth of the "
 	  "recorder's bounds before that",
 	  COMPLETE_NOTHING, NULL },
+	REDACT_OPTIONS,
 	{ "--json", NULL, NULL, "print one JSON object", 0, NULL },
 	{ "-q", "--quiet", NULL, "print nothing but errors", 0, NULL },
 	{ 0 },
@@ -24,6 +27,11 @@ static const struct option options[] = {
 
 static struct wc_error *take_option(struct request *q, const struct option_match *m)
 {
+	bool taken;
+	struct wc_error *err = redact_ask_take(&q->redact, m, &taken);
+
+	if (err || taken)
+		return err;
 	if (option_is(m, "--last"))
 		return option_time(m, &q->names.last_ns);
 	if (option_is(m, "-o"))
@@ -89,6 +97,20 @@ static void warn(const struct request *q, const struct snapshot_content *s)
 			s->missed, s->why_missed);
 }
 
+static struct wc_error *save(const struct request *q, struct snapshot_info *ret)
+{
+	struct redact_rules rules = redact_ask_rules(&q->redact);
+	const char *unused = NULL;
+	struct wc_error *err;
+
+	if (!redact_is_asked(&rules))
+		return snapshot_save(q->names.from, q->names.to, q->names.last_ns, ret);
+	err = snapshot_save_redacted(q->names.from, q->names.to, q->names.last_ns, &rules, ret, &unused);
+	if (!err)
+		redact_ask_warn(unused);
+	return err;
+}
+
 static struct wc_error *run(int argc, char **argv)
 {
 	struct snapshot_content s = { 0 };
@@ -97,7 +119,7 @@ static struct wc_error *run(int argc, char **argv)
 
 	err = parse(argc, argv, &q);
 	if (!err)
-		err = snapshot_save(q.names.from, q.names.to, q.names.last_ns, &s.saved);
+		err = save(&q, &s.saved);
 	if (!err && !q.quiet)
 		err = snapshot_count(q.names.to, &s);
 	if (err)

@@ -147,6 +147,7 @@ static struct wc_error *watch(struct request *q, struct output *s)
 	}
 	fflush(s->out);
 	err = monitor_run(m, &limits, &end);
+	s->watched = !err;
 	unarmed = monitor_never_armed(m);
 	uncollected = monitor_never_collected(m);
 	close_err = monitor_close(m);
@@ -168,11 +169,12 @@ static struct wc_error *run(int argc, char **argv)
 	output_catch_signals(&stop_asked);
 	q.output.launched = q.ask.monitor.argv;
 	q.output.no_events = q.quiet || (q.output.log && !q.echo);
+	q.output.redact = redact_ask_rules(&q.ask.redact);
 	err = output_open(&q.output, &s);
 	if (!err)
 		err = watch(&q, &s);
-	return wc_error_first(err,
-			      output_close(&s, !err || err->kind == WC_ETARGET || err->kind == WC_ENOTSUP));
+	return wc_error_first(err, output_close(&s, !err || s.watched || err->kind == WC_ETARGET ||
+							    err->kind == WC_ENOTSUP));
 }
 
 const struct command cmd_watch = {

@@ -8,6 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "watchctl/base/memory.h"
+#include "watchctl/base/shortfall.h"
+
 static void do_nothing(int sig)
 {
 	(void)sig;
@@ -48,7 +51,16 @@ static bool finish_output(void)
 int end_with(struct wc_error *err)
 {
 	int status = finish_output() ? 0 : WC_EFAIL;
+	char why[1024];
 
+	/* Where one part was left out for want of memory, another one may have been printed. */
+	if (!err && !status && memory_ran_out())
+		err = wc_error_new(
+			WC_EFAIL,
+			"memory ran out for a moment: what was printed or written may lack something; try "
+			"again with more of it");
+	if (shortfall_describe(why, sizeof(why)))
+		fprintf(stderr, "watchctl: some names may be missing: cannot read %s\n", why);
 	if (err) {
 		fprintf(stderr, "watchctl: %s\n", err->text);
 		status = err->kind;

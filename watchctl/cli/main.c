@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "watchctl/base/fault_guard.h"
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/ending.h"
 #include "watchctl/monitor/live_session.h"
@@ -53,6 +54,7 @@ int main(int argc, char **argv)
 	bool answers = false;
 	int answer = 0, status;
 
+	fault_guard_install();
 	if (live_session_asked(argc, argv))
 		return live_session_main();
 	survive_write_signals();

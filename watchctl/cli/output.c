@@ -2,9 +2,14 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/utf8.h"
+#include "watchctl/base/private_file.h"
 #include "watchctl/cli/colour.h"
+#include "watchctl/cli/redact_options.h"
 
 static volatile sig_atomic_t *stop_flag;
 
@@ -26,15 +31,19 @@ void output_catch_signals(volatile sig_atomic_t *stop)
 			sigaction(signals[i], &ours, NULL);
 }
 
+/* There may be names of the program in it. */
 void output_say(void *ctx, const char *fmt, ...)
 {
+	scoped(freep) char *text = NULL;
 	va_list ap;
 
-	fputs("watchctl: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
 	va_end(ap);
-	fputc('\n', stderr);
+	if (text)
+		utf8_clean_lines(text);
+	fprintf(stderr, "watchctl: %s\n", text ? text : wc_enomem.text);
 }
 
 struct wc_error *output_tick(void *ctx)
@@ -54,7 +63,7 @@ static struct wc_error *open_file(const struct output_options *o, FILE **ret)
 		*ret = o->launched ? stderr : stdout;
 		return NULL;
 	}
-	*ret = fopen(o->file, "we");
+	*ret = private_file_fopen(o->file);
 	if (!*ret)
 		return wc_error_errno(WC_EUSAGE, errno, "cannot write to %s", o->file);
 	return NULL;
@@ -101,14 +110,29 @@ struct wc_error *output_open(const struct output_options *o, struct output *s)
 	if (!s->report)
 		return &wc_enomem;
 	s->events = o->no_tables ? (struct event_sink){ put_the_rest, s } : annotate_sink(s->annotate);
-	if (!o->log)
-		return NULL;
-	err = o->bounds.bytes || o->bounds.keep_ns
-		      ? recorder_open_ring(o->log, &o->bounds, s->events, &s->log)
-		      : recorder_open(o->log, s->events, &s->log);
-	if (!err)
+	if (o->log) {
+		err = o->bounds.bytes || o->bounds.keep_ns
+			      ? recorder_open_ring(o->log, &o->bounds, s->events, &s->log)
+			      : recorder_open(o->log, s->events, &s->log);
+		if (err)
+			return err;
 		s->events = recorder_sink(s->log);
+	}
+	if (!redact_is_asked(&o->redact))
+		return NULL;
+	err = redact_new(&o->redact, s->events, &s->redact);
+	if (!err)
+		s->events = redact_sink(s->redact);
 	return err;
+}
+
+static void warn_unused(const struct redact *r)
+{
+	const char *name;
+	size_t i = 0;
+
+	while (r && (name = redact_unused(r, &i)))
+		redact_ask_warn(name);
 }
 
 void output_discard_log(struct output *o)
@@ -131,6 +155,10 @@ struct wc_error *output_close(struct output *s, bool complete)
 
 	if (s->report && complete)
 		report_finish(s->report);
+	if (complete)
+		warn_unused(s->redact);
+	redact_free(s->redact);
+	s->redact = NULL;
 	report_free(s->report);
 	printer_free(s->printer);
 	annotate_free(s->annotate);

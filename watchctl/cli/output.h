@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "watchctl/monitor/recorder.h"
+#include "watchctl/view/replay.h"
 #include "watchctl/view/report.h"
 
 struct output_options {
@@ -22,6 +23,7 @@ struct output_options {
 	bool no_tables;	     /* nor tables, which costs nothing for each access then */
 	unsigned int colour; /* as COLOUR_WORDS */
 	struct print_options print;
+	struct redact_rules redact; /* of what is recorded and printed */
 };
 
 struct output {
@@ -29,10 +31,12 @@ struct output {
 	struct annotate *annotate;
 	struct printer *printer;
 	struct report *report;
-	struct recorder *log; /* NULL: none is wanted */
+	struct recorder *log;  /* NULL: none is wanted */
+	struct redact *redact; /* in front of all; NULL: nothing is withheld */
 	struct event_sink events;
 	uint64_t looked_at; /* without tables: watches whose accesses must be looked at all the same */
 	volatile sig_atomic_t *stop; /* set when nobody reads any more; may be NULL */
+	bool watched; /* all went well until the end, where what is left is to be told although that fails */
 };
 
 /* Zero-initialise @s. On an error too, output_close() releases what there is. */

@@ -229,6 +229,7 @@ static struct live_options options_of(const struct watch_ask *q, const struct li
 	struct live_options all = *o;
 
 	all.monitor = q->monitor;
+	all.redact = redact_ask_rules(&q->redact);
 	return all;
 }
 

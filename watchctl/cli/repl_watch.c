@@ -8,7 +8,13 @@
 #include "watchctl/cli/repl_feed.h"
 
 /* clang-format off */
-const struct option repl_watch_options[] = { WATCH_FILTER_OPTIONS, { 0 } };
+/* clang-format off */
+const struct option repl_watch_options[] = {
+	WATCH_FILTER_OPTIONS,
+	{ "--no-values", NULL, NULL, "withhold its values, and from then on all registers", 0, NULL },
+	{ 0 },
+};
+/* clang-format on */
 /* clang-format on */
 
 static void watch_deinit(struct repl_watch *w)
@@ -117,9 +123,11 @@ static struct wc_error *parse(int argc, char **argv, struct watch_request *ret)
 	}
 	if (!err)
 		err = watch_ask_check_watches(&q);
-	if (!err)
-		*ret = q.monitor.watch[0];
-	return err;
+	if (err)
+		return err;
+	*ret = q.monitor.watch[0];
+	ret->withheld = q.redact.all;
+	return NULL;
 }
 
 static struct wc_error *tell_session(struct repl *r, struct repl_watch *w)

@@ -1,9 +1,10 @@
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "watchctl/base/vec.h"
 #include "watchctl/cli/repl.h"
+
+#define BLANKS " \t\r\n"
 
 struct splitter {
 	const char *at;
@@ -68,13 +69,13 @@ struct wc_error *repl_split(const char *line, bool open, struct repl_words *ret)
 	struct splitter s = { .at = line, .closed = true };
 
 	for (;;) {
-		s.at += strspn(s.at, " \t\r\n");
+		s.at += strspn(s.at, BLANKS);
 		if (!*s.at)
 			break;
 		s.word = malloc(strlen(s.at) + 1);
 		s.len = 0;
 		s.quoted = false;
-		while (s.word && *s.at && !isspace((unsigned char)*s.at))
+		while (s.word && *s.at && !strchr(BLANKS, *s.at))
 			take_piece(&s);
 		if (s.word)
 			s.word[s.len] = '\0';

@@ -1,6 +1,7 @@
 #include "watchctl/cli/report_html.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/private_file.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/view/page.h"
 #include "watchctl/view/reorder.h"
@@ -31,19 +33,17 @@ static struct wc_error *replace(struct page *page, const struct replay_ending *e
 	scoped(freep) char *fresh = NULL;
 	scoped(fclosep) FILE *out = NULL;
 	struct wc_error *err;
-	mode_t mask;
 	int fd;
 
 	if (asprintf(&fresh, "%s.XXXXXX", file) < 0) {
 		fresh = NULL;
 		return &wc_enomem;
 	}
-	fd = mkostemp(fresh, 0);
+	/* For its owner alone: values are in it. */
+	fd = mkostemp(fresh, O_CLOEXEC);
 	if (fd < 0)
 		return wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
-	mask = umask(0);
-	umask(mask);
-	out = fchmod(fd, 0666 & ~mask) == 0 ? fdopen(fd, "w") : NULL;
+	out = fdopen(fd, "w");
 	if (!out)
 		close(fd);
 	err = out ? write_page(page, ending, out, file)
@@ -65,14 +65,16 @@ static struct wc_error *write_to(struct page *page, const struct replay_ending *
 		return write_page(page, ending, stdout, "the page");
 	if (lstat(file, &st) < 0 || S_ISREG(st.st_mode))
 		return replace(page, ending, file);
-	out = fopen(file, "w");
+	out = private_file_fopen(file);
 	if (!out)
 		return wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
 	return write_page(page, ending, out, file);
 }
 
-struct wc_error *report_html(const char *log, const char *file, bool no_source)
+struct wc_error *report_html(const char *log, const char *file, bool no_source,
+			     const struct redact_ask *redact)
 {
+	struct redact_rules rules = redact_ask_rules(redact);
 	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
 	struct page_options o = { .log = log, .no_source = no_source };
 	scoped(page_freep) struct page *page = a ? page_new(a, &o) : NULL;
@@ -85,13 +87,14 @@ struct wc_error *report_html(const char *log, const char *file, bool no_source)
 	if (!page || !order)
 		return &wc_enomem;
 	/* Nothing is printed while it is read. */
-	err = replay_shown(log, reorder_sink(order), stderr, &progress, &ending);
+	err = replay_redacted(log, &rules, reorder_sink(order), stderr, &progress, &ending);
 	progress_end(&progress);
 	if (!err)
 		err = reorder_flush(order);
 	if (err)
 		return err;
 	annotate_finish(a);
+	redact_ask_warn(ending.unused);
 	err = write_to(page, &ending, file);
 	if (err || !ending.why)
 		return err;

@@ -5,11 +5,13 @@
 #include <stdbool.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/cli/redact_options.h"
 
 /*
  * Reads the log at @log and writes the page to @file, "-" for standard output. On failure @file is left as it
  * was; a log that is cut short gives a page of what there is, and then an error of WC_ELOG.
  */
-struct wc_error *report_html(const char *log, const char *file, bool no_source);
+struct wc_error *report_html(const char *log, const char *file, bool no_source,
+			     const struct redact_ask *redact);
 
 #endif

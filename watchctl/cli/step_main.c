@@ -11,6 +11,8 @@
 #include "lldb-scripts/mover_lldb.h"
 #include "lldb-scripts/planner_lldb.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/privilege.h"
+#include "watchctl/base/fault_guard.h"
 #include "watchctl/cli/ending.h"
 #include "watchctl/cli/step_from_watch.h"
 #include "watchctl/cli/step_options.h"
@@ -120,6 +122,8 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 		output_discard_log(output);
 		return err;
 	}
+	if (c->mover == STEP_MOVER_PTRACE) /* LLDB has threads, and programs of its own */
+		privilege_keep_for_tracing();
 	step_session_selected(s, &functions, &over, &modules);
 	if (c->verbose)
 		output_say(NULL,
@@ -186,6 +190,7 @@ static struct wc_error *run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	fault_guard_install();
 	survive_write_signals();
 	return end_with(run(argc, argv));
 }

@@ -59,6 +59,7 @@ const struct option step_options[] = {
 	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL },
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
+	REDACT_OPTIONS,
 	{ "-q", "--quiet", NULL, "print no calls: only the summary", 0, NULL },
 	{ "--verbose", NULL, NULL, "tell what is being done", 0, NULL },
 	{ 0 },
@@ -189,6 +190,8 @@ static struct wc_error *take_option(struct step_command *c, const struct option_
 	bool taken;
 	struct wc_error *err = take_choice(c, m, &taken);
 
+	if (!err && !taken)
+		err = redact_ask_take(&c->redact, m, &taken);
 	if (err || taken || take_text(c, m) || take_flag(c, m))
 		return err;
 	if (option_is(m, "-p"))
@@ -272,5 +275,6 @@ struct wc_error *step_options_parse(int argc, char **argv, struct step_command *
 	}
 	ret->output.launched = ret->argv;
 	ret->output.no_events = ret->quiet || (ret->output.log && !ret->echo);
+	ret->output.redact = redact_ask_rules(&ret->redact);
 	return check(ret);
 }

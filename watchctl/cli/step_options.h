@@ -4,6 +4,7 @@
 
 #include "watchctl/cli/options.h"
 #include "watchctl/cli/output.h"
+#include "watchctl/cli/redact_options.h"
 #include "watchctl/step/step_session.h"
 
 #define STEP_PATTERNS 32u
@@ -14,6 +15,7 @@ struct step_command {
 	struct step_request request; /* its lists point to the arrays below */
 	struct step_limits limits;
 	struct output_options output;
+	struct redact_ask redact;
 	enum step_mover_choice mover;
 	char *const *argv;	/* NULL: attach */
 	const char *from_watch; /* a log to take the range from; NULL: none */

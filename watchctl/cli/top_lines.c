@@ -153,6 +153,11 @@ static void put_last(struct json *j, const struct site_stats *s, const struct si
 		annotate_value(s->annotate, site->watch, size, l->new_value, text, sizeof(text));
 		json_text(j, "new_text", text);
 	}
+	if (l->withheld & WITHHELD_VALUES) {
+		json_open(j, "withheld", '[');
+		json_text(j, NULL, "values");
+		json_close(j, ']');
+	}
 }
 
 static void put_site(struct json *j, const struct site_stats *s, const struct top_row *r)

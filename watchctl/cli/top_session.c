@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/private_file.h"
 #include "watchctl/monitor/live.h"
 
 struct top_session {
@@ -20,7 +21,9 @@ static struct wc_error *open_output(const char *path, int *ret)
 	*ret = -1;
 	if (!path)
 		return NULL;
-	*ret = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+	*ret = private_file_open(path, 0);
+	if (*ret >= 0)
+		fcntl(*ret, F_SETFL, O_APPEND);
 	if (*ret < 0)
 		return wc_error_errno(WC_EUSAGE, errno, "cannot write the program's output to %s", path);
 	return NULL;
@@ -34,7 +37,8 @@ struct wc_error *top_session_start(const struct watch_ask *ask, const char *log,
 				  .log = log,
 				  .program_fd = { -1, -1, -1 },
 				  .count = ask->count,
-				  .time_ns = ask->time_ns };
+				  .time_ns = ask->time_ns,
+				  .redact = redact_ask_rules(&ask->redact) };
 	scoped(closep) int fd = -1;
 	struct wc_error *err;
 

@@ -460,6 +460,11 @@ static void put_registers(struct top_doc *d, const struct site_stat *s, int colu
 	      : s->last.in_kernel	  ? "as the program entered the kernel"
 	      : s->kind == ACCESS_EXECUTE ? "before the instruction"
 					  : "after the last access");
+	if (s->last.withheld & WITHHELD_REGS) {
+		top_doc_line(d);
+		top_doc_put(d, TOP_DIM, " %s", view_withheld);
+		return;
+	}
 	for (i = 0; i < WREG_COUNT; i++) {
 		if (i % per_line == 0)
 			top_doc_line(d);

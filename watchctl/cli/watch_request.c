@@ -242,6 +242,10 @@ struct wc_error *watch_ask_take(struct watch_ask *q, const struct option_match *
 	static const struct option of_engine[] = { WATCH_ENGINE_OPTIONS, { 0 } };
 	static const struct option of_watch[] = { WATCH_FILTER_OPTIONS, { 0 } };
 
+	struct wc_error *err = redact_ask_take(&q->redact, m, taken);
+
+	if (err || *taken)
+		return err;
 	*taken = true;
 	if (take_flag(q, m))
 		return NULL;
@@ -327,6 +331,8 @@ struct wc_error *watch_ask_check(const struct watch_ask *q)
 	if (q->monitor.pid == getpid())
 		return wc_error_new(WC_EUSAGE, "process %d is watchctl itself", q->monitor.pid);
 	err = watch_ask_check_watches(q);
+	if (!err)
+		err = redact_ask_check(&q->redact, &q->monitor);
 	return err ? err : check_tags(q);
 }
 

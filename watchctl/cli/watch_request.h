@@ -7,12 +7,14 @@
 #define WATCHCTL_CLI_WATCH_REQUEST_H
 
 #include "watchctl/cli/options.h"
+#include "watchctl/cli/redact_options.h"
 #include "watchctl/monitor/monitor.h"
 
 /* What was asked for; points into argv. */
 struct watch_ask {
 	struct monitor_options monitor; /* without stop and say */
 	uint64_t count, time_ns;	/* as of struct monitor_limits */
+	struct redact_ask redact;
 };
 
 /* The formatter knows no tables in macros. */
@@ -64,7 +66,7 @@ struct watch_ask {
 	{ "-n", "--count", "COUNT", "end after COUNT accesses and captures", COMPLETE_NOTHING, NULL }, \
 	{ "-t", "--time", "SECONDS", "end after SECONDS (fractions allowed)", COMPLETE_NOTHING, NULL }
 
-/* --engine --fork --exec --frames --buffer --private-buffer --pending */
+/* --engine --fork --exec --frames --buffer --private-buffer --pending --no-values --redact */
 #define WATCH_ENGINE_OPTIONS \
 	{ "--engine", NULL, "ENGINE", "auto (default), handler, ring or ptrace: see ENGINES in the manual", \
 	  COMPLETE_WORDS, "auto handler ring ptrace" }, \
@@ -82,7 +84,8 @@ struct watch_ask {
 	  COMPLETE_NOTHING, NULL }, \
 	{ "--private-buffer", NULL, NULL, "do not share the event buffer; read it through the kernel", 0, \
 	  NULL }, \
-	{ "--pending", NULL, NULL, "wait for a library that is not loaded yet", 0, NULL }
+	{ "--pending", NULL, NULL, "wait for a library that is not loaded yet", 0, NULL }, \
+	REDACT_OPTIONS
 
 /* clang-format on */
 

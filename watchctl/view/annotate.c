@@ -7,6 +7,7 @@
 
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/event_access.h"
 #include "watchctl/view/annotate_step.h"
 #include "watchctl/view/frames.h"
 #include "watchctl/view/log_symbols.h"
@@ -14,6 +15,8 @@
 
 #define VALUE_TEXT 160
 #define INSN_TEXT 96
+
+const char view_withheld[] = "(withheld)";
 
 /* The text of the instruction at an address; code may be replaced there (JIT, dlopen), so with its bytes. */
 struct insn_entry {
@@ -241,65 +244,11 @@ static struct wc_error *on_code(struct annotate *a, const struct code_fact *fact
 
 /* Accesses */
 
-/* Seen while the kernel made it: the program stands at its system call, or wherever it was interrupted. */
-static void resolve_kernel(const struct access_event *e, const struct code_fact *pc,
-			   struct access_verdict *ret)
-{
-	struct insn insn;
-
-	ret->kind = (enum access_kind)e->kernel_kind;
-	ret->origin = ORIGIN_KERNEL;
-	if (e->syscall < 0 || !pc || !pc->before_len ||
-	    !insn_decode(pc->before, pc->before_len, pc->pc - pc->before_len, &insn) || !insn.is_syscall)
-		return;
-	ret->insn = pc->pc - pc->before_len;
-	ret->len = pc->before_len;
-	memcpy(ret->bytes, pc->before, pc->before_len);
-	ret->confirmed = true;
-}
-
 static void resolve(struct annotate *a, const struct access_event *e, const struct view_watch *w,
 		    struct access_verdict *ret)
 {
-	uint64_t rip = e->regs.r[WREG_RIP];
-	struct access_query q = {
-		.regs = &e->regs,
-		.addr = e->addr,
-		.size = e->size,
-		.armed = !w->known		       ? 0
-			 : w->e.access == ACCESS_WRITE ? ACCESS_WRITE
-						       : ACCESS_READWRITE,
-		.steps_trap = w->e.steps_trap,
-		.has_old = e->has_old,
-		.has_new = e->has_new,
-		.old_value = e->old_value,
-		.new_value = e->new_value,
-		.pc = map64_get(&a->code, rip),
-		.caller = e->nframes > 1 ? map64_get(&a->code, e->frame[1]) : NULL,
-	};
-
-	*ret = (struct access_verdict){ .kind = ACCESS_UNKNOWN };
-	/* Registers of another moment say nothing about who made the access. */
-	if (e->displaced)
-		return;
-	if (e->in_kernel) {
-		resolve_kernel(e, q.pc, ret);
-		return;
-	}
-	if (w->e.access != ACCESS_EXECUTE) {
-		access_resolve(&q, ret);
-		return;
-	}
-	/* An execution breakpoint is a fault: it stops in front of the instruction. */
-	*ret = (struct access_verdict){ .kind = ACCESS_EXECUTE, .insn = rip, .confirmed = true };
-	if (q.pc) {
-		struct insn insn;
-
-		if (insn_decode(q.pc->at, q.pc->at_len, rip, &insn)) {
-			ret->len = insn.len;
-			memcpy(ret->bytes, q.pc->at, insn.len);
-		}
-	}
+	event_access_resolve(e, w->known ? &w->e : NULL, map64_get(&a->code, e->regs.r[WREG_RIP]),
+			     e->nframes > 1 ? map64_get(&a->code, e->frame[1]) : NULL, ret);
 }
 
 static const char *text_of(struct annotate *a, const struct access_verdict *v)
@@ -354,6 +303,8 @@ static void add_values(struct annotate *a, const struct access_event *e, struct 
 {
 	if (a->flags & ANNOTATE_NO_VALUES)
 		return;
+	if (e->withheld & WITHHELD_VALUES)
+		va->old_text = va->new_text = view_withheld;
 	if (e->has_old) {
 		annotate_value(a, va->watch, e->size, e->old_value, a->old_text, sizeof(a->old_text));
 		va->old_text = a->old_text;

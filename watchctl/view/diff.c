@@ -10,6 +10,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/diff_impl.h"
+#include "watchctl/view/diff_withheld.h"
 
 /* Loading: both at once */
 
@@ -34,6 +35,7 @@ static struct wc_error *copy_masks(const struct diff_masks *from, struct diff_ma
 	struct wc_error *err = NULL;
 	size_t i;
 
+	to->no_values = from->no_values;
 	for (i = 0; !err && i < from->n; i++)
 		err = diff_masks_add(to, from->v[i].text, NULL, false);
 	return err;
@@ -42,10 +44,12 @@ static struct wc_error *copy_masks(const struct diff_masks *from, struct diff_ma
 static struct wc_error *prepare(struct loading *l, const struct diff_options *o, const char *path,
 				const struct diff_masks *masks)
 {
-	*l = (struct loading){
-		.path = path,
-		.scope = { .from = o->from, .to = o->to, .by_name = o->by_name, .weak = o->weak }
-	};
+	*l = (struct loading){ .path = path,
+			       .scope = { .from = o->from,
+					  .to = o->to,
+					  .by_name = o->by_name,
+					  .weak = o->weak,
+					  .redact = o->redact } };
 	l->scope.masks = &l->masks;
 	return copy_masks(masks, &l->masks);
 }
@@ -332,11 +336,14 @@ static struct wc_error *compare_calls(struct diff_result *r, const struct diff_o
 
 static struct wc_error *compare_marks(struct diff_result *r, const struct diff_options *o)
 {
-	struct wc_error *err = diff_marks_run(
-		o->good[0], o->bad,
-		&(struct diff_marks_options){ .by_name = o->by_name, .progress = o->progress }, &r->marks);
+	struct wc_error *err =
+		diff_marks_run(o->good[0], o->bad,
+			       &(struct diff_marks_options){
+				       .by_name = o->by_name, .redact = o->redact, .progress = o->progress },
+			       &r->marks);
 
 	r->differs |= r->marks.differences != 0;
+	r->withheld += r->marks.withheld;
 	return err;
 }
 
@@ -345,10 +352,38 @@ static bool has_marks(const struct diff_side *s)
 	return s->accesses || s->captures;
 }
 
+static struct wc_error *read_withheld(struct diff_result *r, const struct diff_options *o)
+{
+	struct wc_error *err = diff_withheld_read(o->bad, &r->masks, &r->withheld, &r->all_withheld);
+	size_t i;
+
+	for (i = 0; !err && i < o->ngood; i++)
+		err = diff_withheld_read(o->good[i], &r->masks, &r->withheld, &r->all_withheld);
+	return err;
+}
+
+/* Where there is nothing to say about them, silence must not be taken for agreement. */
+static struct wc_error *note_withheld(struct diff_result *r)
+{
+	bool ok = true;
+
+	if (r->all_withheld)
+		ok = diff_note(r, "values are withheld from a log: no parameters and results were compared");
+	if (ok && r->withheld)
+		ok = diff_note(r,
+			       "values are withheld from a log, and were not compared: those of %" PRIu64
+			       " function%s, watch%s or tag%s",
+			       r->withheld, r->withheld == 1 ? "" : "s", r->withheld == 1 ? "" : "es",
+			       r->withheld == 1 ? "" : "s");
+	return ok ? NULL : &wc_enomem;
+}
+
 static struct wc_error *work(struct diff_result *r, const struct diff_options *o)
 {
 	struct wc_error *err = read_masks(r, o);
 
+	if (!err)
+		err = read_withheld(r, o);
 	if (!err && o->ngood > 1)
 		err = diff_learn(r, o);
 	if (!err)
@@ -359,6 +394,8 @@ static struct wc_error *work(struct diff_result *r, const struct diff_options *o
 		err = compare_calls(r, o);
 	if (!err && has_marks(r->a) && has_marks(r->b))
 		err = compare_marks(r, o);
+	if (!err)
+		err = note_withheld(r);
 	if (!err && o->save_masks)
 		err = diff_masks_write(&r->masks, o->save_masks);
 	return err;

@@ -9,6 +9,7 @@
 #define WATCHCTL_VIEW_DIFF_H
 
 #include "watchctl/base/progress.h"
+#include "watchctl/trace/redact.h"
 #include "watchctl/view/diff_compare.h"
 #include "watchctl/view/diff_detail.h"
 #include "watchctl/view/diff_marks.h"
@@ -25,7 +26,8 @@ struct diff_options {
 	bool by_name; /* other builds, or programs */
 	bool anyway;  /* recorded in other ways */
 	bool weak;
-	struct progress *progress; /* begun and ended by the caller; NULL: nobody looks */
+	struct redact_rules redact; /* values that are compared, but not shown */
+	struct progress *progress;  /* begun and ended by the caller; NULL: nobody looks */
 };
 
 #define DIFF_BEFORE 5 /* calls that agreed before a difference are told */
@@ -79,7 +81,9 @@ struct diff_result {
 	struct diff_marks marks; /* accesses and captures */
 	char **note;		 /* sentences that the reader should know */
 	size_t nnotes, notes_cap;
-	uint64_t learned; /* masks */
+	uint64_t learned;  /* masks */
+	uint64_t withheld; /* functions, watches and tags whose values a log lacks, and were not compared */
+	bool all_withheld; /* of every function */
 };
 
 /*

@@ -251,6 +251,32 @@ static const struct type_event *find_type(void *ctx, uint32_t id)
 	return t ? &t->e : NULL;
 }
 
+static bool function_is_hidden(const struct redact_rules *r, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < r->n; i++)
+		if (redact_names_function(r->name[i], name))
+			return true;
+	return r->all;
+}
+
+/* The call, or one that it was made inside of, has values that are compared but not to be shown. */
+static bool is_hidden(const struct diff_detail *d)
+{
+	const struct diff_side *s = d->side;
+	uint32_t i = d->index;
+
+	if (!redact_is_asked(&s->redact))
+		return false;
+	while (!function_is_hidden(&s->redact, s->function[d->thread->call[i].function].e.name)) {
+		i = d->thread->call[i].parent;
+		if (i == NO_CALL)
+			return false;
+	}
+	return true;
+}
+
 static bool value_text(const struct step_values *values, struct diff_value *v)
 {
 	char text[TEXT_MAX];
@@ -268,6 +294,12 @@ bool diff_detail_texts(struct diff_detail *d)
 	const struct step_values values = { { find_type, &d->side->canon }, d->side->names };
 	uint32_t i;
 
+	if (is_hidden(d)) {
+		for (i = 0; i < d->nparams; i++)
+			d->param[i].v = (struct call_value){ .state = VALUE_WITHHELD };
+		d->result.v = (struct call_value){ .state = VALUE_WITHHELD };
+		d->has_error = false;
+	}
 	for (i = 0; i < d->nparams; i++)
 		if (!value_text(&values, &d->param[i]))
 			return false;

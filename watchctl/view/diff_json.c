@@ -340,6 +340,10 @@ static bool put_summary(struct out *o)
 	json_number(&o->j, "not_looked_into", r->unread);
 	json_number(&o->j, "not_listed", r->compare.dropped);
 	json_number(&o->j, "marks", r->marks.differences);
+	if (r->all_withheld)
+		json_bool(&o->j, "all_withheld", true);
+	else if (r->withheld)
+		json_number(&o->j, "withheld", r->withheld);
 	return end(o);
 }
 

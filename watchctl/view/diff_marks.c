@@ -146,12 +146,30 @@ static uint64_t value_hash(const struct view_access *a)
 	return diff_mix(h, e->has_new ? (pointer ? e->new_value != 0 : e->new_value) : 0);
 }
 
+/* It is compared, but not to be shown. */
+static bool is_hidden(const struct intake *in, const char *name, bool (*names)(const char *, const char *))
+{
+	const struct redact_rules *r = &in->o->redact;
+	size_t i;
+
+	for (i = 0; !r->all && i < r->n && !names(r->name[i], name); i++)
+		;
+	return r->all || i < r->n;
+}
+
+static void note_withheld(struct diff_stream *s, bool withheld)
+{
+	if (s && withheld)
+		s->withheld = true;
+}
+
 static void on_access(void *ctx, const struct view_access *a)
 {
 	char text[STACK_TEXT], value[CELL_TEXT];
 	struct intake *in = ctx;
 	const char *name = a->watch->e.full_name ? a->watch->e.full_name : a->watch->e.name;
 	struct diff_mark mark = { .time_ns = a->time.mono_ns };
+	struct diff_stream *stream;
 	uint64_t key;
 
 	if (a->nframes) {
@@ -166,6 +184,9 @@ static void on_access(void *ctx, const struct view_access *a)
 	text_change(a->kind, a->old_text, a->new_text,
 		    a->raw->has_old && a->raw->has_new && a->raw->old_value == a->raw->new_value, value,
 		    sizeof(value));
+	if (is_hidden(in, a->watch->e.name, redact_names_watch) ||
+	    (a->watch->e.full_name && is_hidden(in, a->watch->e.full_name, redact_names_watch)))
+		snprintf(value, sizeof(value), "%s", view_withheld);
 	mark.value = intern(in, value);
 	stack_text(in, a->frame, a->nframes, text, sizeof(text));
 	mark.stack = intern(in, text);
@@ -173,7 +194,9 @@ static void on_access(void *ctx, const struct view_access *a)
 	mark.thread = intern(in, value);
 	mark.item.key = mark.item.shape = fold32(key);
 	mark.item.exact = diff_mix(key, value_hash(a));
-	add(in, stream_of(in, name ? name : "?", false), &mark);
+	stream = stream_of(in, name ? name : "?", false);
+	note_withheld(stream, a->raw->withheld & WITHHELD_VALUES);
+	add(in, stream, &mark);
 }
 
 static void on_capture(void *ctx, const struct view_capture *c)
@@ -182,12 +205,15 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	struct intake *in = ctx;
 	struct diff_mark mark = { .time_ns = c->time.mono_ns };
 	uint64_t key = stack_hash(in, c->frame, c->nframes);
+	struct diff_stream *stream;
 
 	stack_text(in, c->frame, c->nframes, text, sizeof(text));
 	mark.stack = intern(in, text);
 	text[strcspn(text, "\n")] = '\0';
 	mark.place = intern(in, text[0] ? text + 3 : "?");
-	if (c->raw->has_value)
+	if (c->raw->withheld || (c->raw->has_value && is_hidden(in, c->tag->text, redact_names_tag)))
+		snprintf(text, sizeof(text), "%s", view_withheld);
+	else if (c->raw->has_value)
 		text_number(c->raw->value, text, sizeof(text));
 	else
 		text[0] = '\0';
@@ -197,7 +223,9 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	mark.item.key = mark.item.shape = fold32(key);
 	mark.item.exact = diff_mix(key, c->raw->has_value ? c->raw->value + 1 : 0);
 	snprintf(name, sizeof(name), "%s, thread %s", c->tag->text, thread);
-	add(in, stream_of(in, name, true), &mark);
+	stream = stream_of(in, name, true);
+	note_withheld(stream, c->raw->withheld);
+	add(in, stream, &mark);
 }
 
 static struct wc_error *read_log(struct intake *in, const char *path)
@@ -253,6 +281,10 @@ static bool align(struct diff_stream *s)
 	scoped(freep) uint32_t *mate = malloc((s->na + 1) * sizeof(*mate));
 	uint32_t a0 = 0, b0 = 0, i;
 
+	for (i = 0; s->withheld && i < s->na; i++)
+		s->a[i].item.exact = s->a[i].item.key;
+	for (i = 0; s->withheld && i < s->nb; i++)
+		s->b[i].item.exact = s->b[i].item.key;
 	if (!mate || !diff_align(&a, &b, mate))
 		return false;
 	for (i = 0; i < s->na; i++) {
@@ -334,6 +366,7 @@ struct wc_error *diff_marks_run(const char *a, const char *b, const struct diff_
 		if (!align(s) || !make_rows(s))
 			err = &wc_enomem;
 		ret->differences += s->only_a + s->only_b + s->values;
+		ret->withheld += s->withheld;
 	}
 	map64_deinit(&texts);
 	map64_deinit(&in.streams);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/trace/redact.h"
 #include "watchctl/view/diff_align.h"
 
 /* An access or a capture. */
@@ -29,6 +30,7 @@ struct diff_marks_row {
 struct diff_stream {
 	char *name;
 	bool is_tag;
+	bool withheld; /* a log lacks values of it on purpose: none are compared */
 	struct diff_mark *a, *b;
 	size_t na, nb, a_cap, b_cap;
 	uint64_t only_a, only_b, values; /* those without a mate; those whose values differ */
@@ -44,13 +46,15 @@ struct diff_marks {
 	char **text;
 	size_t ntexts, texts_cap;
 	uint64_t differences;
+	uint64_t withheld; /* streams */
 };
 
 struct progress;
 
 struct diff_marks_options {
-	bool by_name;		   /* places by function, not by offset */
-	struct progress *progress; /* of reading; NULL: nobody looks */
+	bool by_name;		    /* places by function, not by offset */
+	struct redact_rules redact; /* whose values are compared, but not shown */
+	struct progress *progress;  /* of reading; NULL: nobody looks */
 };
 
 /* Reads both logs and compares them. @ret: zeroed; deinit it also after an error. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/private_file.h"
 #include "watchctl/base/vec.h"
 
 #define COMMENT " # "
@@ -94,7 +95,7 @@ struct wc_error *diff_masks_read(struct diff_masks *m, const char *path)
 
 struct wc_error *diff_masks_write(const struct diff_masks *m, const char *path)
 {
-	scoped(fclosep) FILE *f = fopen(path, "we");
+	scoped(fclosep) FILE *f = private_file_fopen(path);
 	size_t i;
 
 	if (!f)
@@ -103,8 +104,9 @@ struct wc_error *diff_masks_write(const struct diff_masks *m, const char *path)
 	      "FUNC:return.\n",
 	      f);
 	for (i = 0; i < m->n; i++)
-		fprintf(f, "%s%s%s\n", m->v[i].text, m->v[i].why ? COMMENT : "",
-			m->v[i].why ? m->v[i].why : "");
+		if (!m->v[i].why || strcmp(m->v[i].why, DIFF_MASK_WITHHELD) != 0)
+			fprintf(f, "%s%s%s\n", m->v[i].text, m->v[i].why ? COMMENT : "",
+				m->v[i].why ? m->v[i].why : "");
 	if (fflush(f) || ferror(f))
 		return wc_error_errno(WC_EFAIL, errno, "cannot write the masks %s", path);
 	return NULL;
@@ -177,6 +179,8 @@ struct diff_masked diff_masks_of(struct diff_masks *m, const struct function_eve
 	struct diff_masked ret = { 0 };
 	size_t i;
 
+	if (m->no_values)
+		ret = (struct diff_masked){ .result = true, .params = UINT64_MAX, .pointees = UINT64_MAX };
 	for (i = 0; i < m->n; i++)
 		m->v[i].hits += apply(m->v[i].text, f, &ret);
 	return ret;

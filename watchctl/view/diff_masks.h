@@ -26,10 +26,14 @@ struct diff_mask {
 	uint64_t hits; /* functions of the logs that it applies to */
 };
 
+/* Why of masks that stand for values which a log lacks on purpose: they are not written to a file. */
+#define DIFF_MASK_WITHHELD "withheld"
+
 /* Zero-initialised is empty. */
 struct diff_masks {
 	struct diff_mask *v;
 	size_t n, cap;
+	bool no_values; /* parameters and results of every function are left out */
 };
 
 /* What masks say about a function. Bits of params and pointees go by place. */

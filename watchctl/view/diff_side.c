@@ -302,6 +302,10 @@ static struct wc_error *load(struct diff_side *s, const struct diff_scope *scope
 	if (!err)
 		diff_load_finish(&l);
 	loader_deinit(&l);
+	if (s->redact.all) {
+		free(s->cmdline);
+		s->cmdline = NULL;
+	}
 	/* From here on values are read again at moments that have passed. */
 	s->canon.no_heap = true;
 	return err;
@@ -315,6 +319,7 @@ struct wc_error *diff_side_load(const char *path, const struct diff_scope *scope
 	if (!s)
 		return &wc_enomem;
 	s->path = strdup(path);
+	s->redact = scope->redact;
 	s->names = symbolizer_new();
 	if (!s->path || !s->names)
 		return &wc_enomem;

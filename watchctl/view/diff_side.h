@@ -10,6 +10,7 @@
 
 #include "watchctl/trace/tracelog.h"
 #include "watchctl/view/diff_align.h"
+#include "watchctl/trace/redact.h"
 #include "watchctl/view/diff_canon.h"
 #include "watchctl/view/diff_masks.h"
 
@@ -79,15 +80,17 @@ struct progress;
 
 /* What is to be compared. */
 struct diff_scope {
-	const char *from, *to;	   /* functions; NULL: all */
-	bool by_name;		   /* the files differ: go by names */
-	bool weak;		   /* weak values count as strong ones; allocations are told apart */
-	struct diff_masks *masks;  /* hits are counted */
-	struct progress *progress; /* of reading; NULL: nobody looks */
+	const char *from, *to;	    /* functions; NULL: all */
+	bool by_name;		    /* the files differ: go by names */
+	bool weak;		    /* weak values count as strong ones; allocations are told apart */
+	struct diff_masks *masks;   /* hits are counted */
+	struct redact_rules redact; /* whose values are not to be shown */
+	struct progress *progress;  /* of reading; NULL: nobody looks */
 };
 
 struct diff_side {
 	char *path;
+	struct redact_rules redact;
 	struct tracelog_reader *log; /* at its end: to read events again */
 	struct diff_canon canon;
 	struct diff_function *function;

@@ -128,8 +128,8 @@ static struct wc_error *read_log(const char *log, struct feed *f, struct annotat
 	if (!order)
 		return &wc_enomem;
 	f->to = reorder_sink(order);
-	err = replay_shown(log, (struct event_sink){ feed_put, f }, export_out_file(f->writer->out), p,
-			   &ret->ending);
+	err = replay_redacted(log, &f->writer->opt->redact, (struct event_sink){ feed_put, f },
+			      export_out_file(f->writer->out), p, &ret->ending);
 	if (!err)
 		err = reorder_flush(order);
 	if (!err) {

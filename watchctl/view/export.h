@@ -32,6 +32,7 @@ struct export_options {
 	enum export_format to;
 	struct export_choice choice;
 	bool no_stack, regs; /* chrome, csv, jsonl; only jsonl has registers */
+	struct redact_rules redact;
 	uint64_t part_bytes; /* chrome: begin another file before one becomes larger; 0: never */
 	size_t nodes;	     /* dot: at most so many functions and sites */
 };

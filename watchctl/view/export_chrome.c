@@ -219,6 +219,8 @@ static void on_capture(void *ctx, const struct view_capture *v)
 	json_text(j, "tag", v->tag->text);
 	if (v->raw->has_value)
 		json_hex(j, "value", v->raw->value);
+	else if (v->raw->withheld)
+		json_text(j, "value", view_withheld);
 	if (v->nframes)
 		put_source(j, v->frame[0].file, v->frame[0].line);
 	put_stack(c, v->frame, v->nframes, v->walk_end);

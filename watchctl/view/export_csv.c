@@ -247,7 +247,10 @@ static void on_capture(void *ctx, const struct view_capture *v)
 	none(c);
 	text(c, v->tag->text);
 	skip(c, 8);
-	hex(c, v->raw->has_value, v->raw->value);
+	if (v->raw->withheld)
+		text(c, view_withheld);
+	else
+		hex(c, v->raw->has_value, v->raw->value);
 	skip(c, 2);
 	if (v->nframes) {
 		while (real + 1 < f + v->nframes && real->inlined)

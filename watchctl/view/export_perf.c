@@ -141,6 +141,8 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	put_field(p, "tag", c->tag->text);
 	if (c->raw->has_value)
 		export_text_printf(&p->t, " value=0x%llx", (unsigned long long)c->raw->value);
+	else if (c->raw->withheld)
+		export_text_printf(&p->t, " value=%s", view_withheld);
 	end(p, c->frame, c->nframes, c->walk_end);
 }
 

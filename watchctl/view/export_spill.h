@@ -15,6 +15,7 @@
 struct spill_record {
 	uint64_t time_ns;
 	uint32_t what;
+	uint32_t pad; /* written to a file as it is: bytes of ours, not what memory held */
 };
 
 /* Zero-initialised is empty. Lives as long as the spill. */

@@ -254,6 +254,7 @@ static void on_access(void *ctx, const struct view_access *a)
 	ev.flags = (e->has_old ? PAGE_EV_OLD : 0) | (e->has_new ? PAGE_EV_NEW : 0);
 	ev.old_value = e->old_value;
 	ev.new_value = e->new_value;
+	p->regs_withheld |= (e->withheld & WITHHELD_REGS) != 0;
 	ok = ok && page_events_add(&p->events, &ev) &&
 	     page_choice_offer(&p->choice, &ev, &e->regs, combo.place,
 			       e->has_old && e->has_new && e->old_value != e->new_value);

@@ -40,6 +40,8 @@ function registers(i) {
 	if (E.detail[i] < 0)
 		return el("p", { class: "hint" }, "Registers are in this page for " + count(D.details) + " of " + count(D.accesses) + " accesses, and not for this one: watchctl report --regs prints them all.");
 	const r = registersOf(E.detail[i]);
+	if (D.regs_withheld && r.every((v, k) => v === "0" || D.reg_names[k] === "rip"))
+		return el("p", { class: "hint" }, "Withheld: they were kept out of the log, or of this page.");
 	return el("div", { class: "regs" }, ...D.reg_names.map((name, k) => name === "fs_base" && r[k] === "0" ? null : el("span", {}, el("b", {}, name), "0x" + r[k])));
 }
 

@@ -106,11 +106,11 @@ static bool encode(const struct page_events *e, const struct page_event *extra, 
 bool page_events_encode(struct page_events *e, const struct page_event *extra, size_t nextra, size_t max,
 			struct page_bytes *ret, size_t *n)
 {
+	*ret = (struct page_bytes){ 0 };
 	for (;;) {
 		struct encoder *c = calloc(1, sizeof(*c));
 		bool ok = c != NULL;
 
-		*ret = (struct page_bytes){ 0 };
 		if (c) {
 			c->out = ret;
 			c->numbered = e->stride > 1;
@@ -121,6 +121,7 @@ bool page_events_encode(struct page_events *e, const struct page_event *extra, s
 		if (ok && (ret->n <= max || e->n <= 1))
 			return true;
 		free(ret->v);
+		*ret = (struct page_bytes){ 0 };
 		if (!ok)
 			return false;
 		thin(e);

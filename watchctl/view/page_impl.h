@@ -76,8 +76,9 @@ struct page {
 	struct page_options opt;
 	bool has_begin;
 	struct view_time begin;
-	uint64_t end_ns; /* since then */
-	bool no_memory;	 /* some of it is missing: the page is not written */
+	uint64_t end_ns;    /* since then */
+	bool no_memory;	    /* some of it is missing: the page is not written */
+	bool regs_withheld; /* those of some accesses were kept out of the log, or are to be of the page */
 
 	struct page_watch **watch;
 	size_t nwatches, watch_cap;

@@ -110,7 +110,7 @@ static void put_regs(struct json *j, const struct regs *r, const struct regs *be
 	json_text(j, NULL, text);
 }
 
-static void put_details(const struct page_told *told, struct json *j)
+static void put_details(const struct page *p, const struct page_told *told, struct json *j)
 {
 	size_t i;
 
@@ -119,6 +119,8 @@ static void put_details(const struct page_told *told, struct json *j)
 		json_text(j, NULL, printer_reg_name((int)i));
 	json_close(j, ']');
 	json_number(j, "whole_regs", WHOLE_REGS);
+	if (p->regs_withheld)
+		json_bool(j, "regs_withheld", true);
 	json_open(j, "regs", '[');
 	for (i = 0; i < told->ndetails; i++)
 		put_regs(j, &told->detail[i]->regs, i % WHOLE_REGS ? &told->detail[i - 1]->regs : NULL);
@@ -198,7 +200,7 @@ bool page_json(struct page *p, struct page_told *told, struct json *j)
 	page_sites_json(p, told, j);
 	page_tables_json(p, told, j);
 	put_left_out(p, told, j);
-	put_details(told, j);
+	put_details(p, told, j);
 	return !j->failed;
 }
 

@@ -78,7 +78,7 @@ function valueChange(i) {
 		return newText(i) + (C.kind[E.what[i]] === 1 ? "" : " (unchanged)");
 	if (has === 3)
 		return oldText(i) + " → " + newText(i);
-	return has & HAS_NEW ? newText(i) : has ? "was " + oldText(i) : "value not recorded";
+	return has & HAS_NEW ? newText(i) : has ? "was " + oldText(i) : C.watch[E.what[i]] >= 0 && D.watches[C.watch[E.what[i]]].withheld ? "(withheld)" : "value not recorded";
 }
 
 function nearest(x, y) {

@@ -126,6 +126,8 @@ static void put_row(struct json *j, const struct page_watch *w)
 		json_bool(j, "kernel", e->kernel);
 		if (e->has_value)
 			json_hex(j, "value", e->value);
+		if (e->withheld)
+			json_bool(j, "withheld", true);
 	}
 	put_type(j, &e->type);
 	json_number(j, "accesses", w->accesses);

@@ -100,6 +100,7 @@ static void put_armed(void *ctx, const struct view_watch *w, struct view_time ti
 		value_format(&e->type, e->size, e->value, NULL, text, sizeof(text));
 		print_json_text(&p->json, "value_text", text);
 	}
+	print_json_withheld(&p->json, e->withheld ? WITHHELD_VALUES : 0);
 	print_json_end(p);
 }
 
@@ -184,14 +185,29 @@ static void put_regs(struct json *j, const struct regs *regs)
 	json_close(j, '}');
 }
 
+void print_json_withheld(struct json *j, unsigned int what)
+{
+	if (!what)
+		return;
+	json_open(j, "withheld", '[');
+	if (what & WITHHELD_VALUES)
+		json_text(j, NULL, "values");
+	if (what & WITHHELD_REGS)
+		json_text(j, NULL, "registers");
+	json_close(j, ']');
+}
+
 static void put_values(struct json *j, const struct view_access *a)
 {
 	if (a->raw->has_old)
 		json_hex(j, "old", a->raw->old_value);
 	if (a->raw->has_new)
 		json_hex(j, "new", a->raw->new_value);
-	print_json_text(j, "old_text", a->old_text);
-	print_json_text(j, "new_text", a->new_text);
+	if (a->raw->has_old)
+		print_json_text(j, "old_text", a->old_text);
+	if (a->raw->has_new)
+		print_json_text(j, "new_text", a->new_text);
+	print_json_withheld(j, a->raw->withheld);
 }
 
 static void put_kernel(struct json *j, const struct access_event *e)
@@ -236,6 +252,7 @@ static void put_before(struct json *j, const struct view_access *a)
 	print_json_tag(j, c->tag);
 	if (c->raw->has_value)
 		json_hex(j, "value", c->raw->value);
+	print_json_withheld(j, c->raw->withheld ? WITHHELD_VALUES : 0);
 	print_json_stack(j, c->frame, c->nframes, c->walk_end);
 	json_close(j, '}');
 }
@@ -269,7 +286,7 @@ static void put_access(void *ctx, const struct view_access *a)
 		json_bool(j, "displaced", true);
 	if (!p->opt.no_stack)
 		print_json_stack(j, a->frame, a->nframes, a->walk_end);
-	if (p->opt.regs)
+	if (p->opt.regs && !(a->raw->withheld & WITHHELD_REGS))
 		put_regs(j, &a->raw->regs);
 	put_before(j, a);
 	print_json_end(p);
@@ -300,6 +317,7 @@ static void put_capture(void *ctx, const struct view_capture *c)
 	print_json_tag(j, c->tag);
 	if (c->raw->has_value)
 		json_hex(j, "value", c->raw->value);
+	print_json_withheld(j, c->raw->withheld ? WITHHELD_VALUES : 0);
 	put_capture_place(j, c);
 	if (!p->opt.no_stack)
 		print_json_stack(j, c->frame, c->nframes, c->walk_end);
@@ -383,6 +401,7 @@ static void put_site(struct printer *p, const struct site *s)
 		put_last_value(j, "old", "old_text", s, s->old_value);
 	if (s->has_new)
 		put_last_value(j, "new", "new_text", s, s->new_value);
+	print_json_withheld(j, s->withheld ? WITHHELD_VALUES : 0);
 	json_number(j, "first_ns", s->first.mono_ns);
 	json_number(j, "last_ns", s->last.mono_ns);
 	print_json_end(p);

@@ -47,6 +47,7 @@ static const char *state_name(enum value_state state)
 		[VALUE_CUT] = "cut",
 		[VALUE_NONE] = "not_recorded",
 		[VALUE_NULL] = "null",
+		[VALUE_WITHHELD] = "withheld",
 	};
 
 	return name[state];
@@ -170,6 +171,8 @@ void print_json_recording(void *ctx, const struct recording_event *r, struct vie
 	print_json_text(&p->json, "range", r->range);
 	print_json_text(&p->json, "filters", r->filters);
 	json_bool(&p->json, "instructions", r->instructions);
+	if (r->withheld)
+		json_text(&p->json, "withheld", r->withheld == RECORDING_WITHHELD_ALL ? "all" : "some");
 	print_json_end(p);
 }
 

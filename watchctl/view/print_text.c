@@ -154,6 +154,8 @@ static void fill_capture(struct printer *p, const struct view_capture *c, struct
 	utf8_clean(c->tag->text, l->watch, sizeof(l->watch));
 	if (c->raw->has_value)
 		text_number(c->raw->value, l->value, sizeof(l->value));
+	else if (c->raw->withheld)
+		snprintf(l->value, sizeof(l->value), "%s", view_withheld);
 	if (!c->nframes) {
 		snprintf(l->place, sizeof(l->place), "(no stack)");
 		return;
@@ -258,6 +260,8 @@ static void print_before(struct printer *p, const struct view_access *a)
 	text_duration(a->time.mono_ns - c->time.mono_ns, when, sizeof(when));
 	if (c->raw->has_value)
 		text_number(c->raw->value, value, sizeof(value));
+	else if (c->raw->withheld)
+		snprintf(value, sizeof(value), "%s", view_withheld);
 	fputs("last ", p->out);
 	text_cell(p, STYLE_WATCH, tag, 0);
 	fprintf(p->out, " recorded in this thread, %s before%s%s:\n", when, *value ? ", value " : "", value);
@@ -273,7 +277,9 @@ static void print_access(void *ctx, const struct view_access *a)
 	fill_access(p, a, &l);
 	fit_place(p, &l);
 	print_line(p, &l);
-	if (p->opt.regs)
+	if (p->opt.regs && a->raw->withheld & WITHHELD_REGS)
+		fputs("    registers: (withheld)\n", p->out);
+	else if (p->opt.regs)
 		print_regs(p, &a->raw->regs);
 	if (!p->opt.no_stack)
 		text_stack(p, a->frame, a->nframes, a->walk_end);

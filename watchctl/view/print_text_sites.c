@@ -37,7 +37,10 @@ static void last_text(const struct site *s, char *buf, size_t cap)
 
 	value_format(&w->type, size, s->old_value, NULL, was, sizeof(was));
 	value_format(&w->type, size, s->new_value, NULL, is, sizeof(is));
-	text_change(s->kind, s->has_old ? was : NULL, s->has_new ? is : NULL,
+	text_change(s->kind, s->has_old ? was : NULL,
+		    s->withheld	 ? view_withheld
+		    : s->has_new ? is
+				 : NULL,
 		    s->has_old && s->has_new && s->old_value == s->new_value, buf, cap);
 }
 

@@ -171,6 +171,7 @@ void print_json_begin(struct printer *p, const char *type);
 void print_json_end(struct printer *p);
 void print_json_text(struct json *j, const char *name, const char *text); /* absent when it is empty */
 void print_json_tag(struct json *j, const struct view_tag *tag);
+void print_json_withheld(struct json *j, unsigned int what); /* WITHHELD_; absent when it is 0 */
 void print_json_frame(struct json *j, const struct view_frame *f, bool with_ip);
 /* Of a place in the real function @real; the line is that of @source, the innermost function there. */
 void print_json_place(struct json *j, const struct view_frame *real, const struct view_frame *source);

@@ -91,3 +91,25 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 	ret->ignored = tracelog_ignored(r, &ret->why);
 	return NULL;
 }
+
+static void redact_freep(struct redact **r)
+{
+	redact_free(*r);
+}
+
+struct wc_error *replay_redacted(const char *path, const struct redact_rules *rules, struct event_sink sink,
+				 FILE *out, struct progress *p, struct replay_ending *ret)
+{
+	scoped(redact_freep) struct redact *r = NULL;
+	struct wc_error *err;
+	size_t i = 0;
+
+	if (!redact_is_asked(rules))
+		return replay_shown(path, sink, out, p, ret);
+	err = redact_new(rules, sink, &r);
+	if (!err)
+		err = replay_shown(path, redact_sink(r), out, p, ret);
+	if (!err)
+		ret->unused = redact_unused(r, &i);
+	return err;
+}

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "watchctl/trace/event.h"
+#include "watchctl/trace/redact.h"
 
 struct replay_ending {
 	uint64_t ignored; /* bytes at the end that could not be read */
@@ -13,6 +14,7 @@ struct replay_ending {
 	/* As tracelog_missed(); a note in the stream says so as well, where they are missing. */
 	uint64_t missed;
 	const char *why_missed;
+	const char *unused; /* of replay_redacted(): a name that nothing in the log has; NULL: none */
 };
 
 /* Reads the log at @path into @sink until it ends, or nobody reads @out any more (ferror). */
@@ -23,5 +25,9 @@ struct progress;
 /* The same, and tells @p how far it is; the caller begins and ends it. */
 struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *out, struct progress *p,
 			      struct replay_ending *ret);
+
+/* The same, without the values that @rules withhold. @p may be NULL. */
+struct wc_error *replay_redacted(const char *path, const struct redact_rules *rules, struct event_sink sink,
+				 FILE *out, struct progress *p, struct replay_ending *ret);
 
 #endif

@@ -152,6 +152,7 @@ static void keep_last(struct site_stat *site, const struct view_access *a)
 	l->size = e->size;
 	l->has_old = e->has_old;
 	l->has_new = e->has_new;
+	l->withheld = e->withheld;
 	l->displaced = e->displaced;
 	l->in_kernel = e->in_kernel;
 	l->syscall = e->in_kernel ? e->syscall : -1;
@@ -410,7 +411,10 @@ void site_stat_change(const struct site_stats *s, const struct site_stat *site, 
 
 	annotate_value(s->annotate, site->watch, size, l->old_value, was, sizeof(was));
 	annotate_value(s->annotate, site->watch, size, l->new_value, is, sizeof(is));
-	text_change(site->kind, l->has_old ? was : NULL, l->has_new ? is : NULL,
+	text_change(site->kind, l->has_old ? was : NULL,
+		    l->withheld & WITHHELD_VALUES ? view_withheld
+		    : l->has_new		  ? is
+						  : NULL,
 		    l->has_old && l->has_new && l->old_value == l->new_value, buf, cap);
 }
 

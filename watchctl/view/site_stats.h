@@ -28,7 +28,8 @@ struct site_last {
 	uint64_t addr;
 	uint32_t size;
 	bool has_old, has_new;
-	bool displaced; /* registers and stack are those of a later moment */
+	uint8_t withheld; /* WITHHELD_ */
+	bool displaced;	  /* registers and stack are those of a later moment */
 	bool in_kernel;
 	int32_t syscall;	  /* in_kernel; -1: none */
 	char kernel_function[64]; /* in_kernel, as it was recorded; "": not known */

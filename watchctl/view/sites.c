@@ -90,6 +90,7 @@ struct site *sites_count(struct sites *s, const struct view_access *a)
 		site->last = a->time;
 	site->has_old = a->raw->has_old;
 	site->has_new = a->raw->has_new;
+	site->withheld = a->raw->withheld & WITHHELD_VALUES;
 	site->old_value = a->raw->old_value;
 	site->new_value = a->raw->new_value;
 

@@ -22,6 +22,7 @@ struct site {
 	uint64_t last_tid; /* key in tids, plus 1 */
 	struct view_time first, last;
 	bool has_old, has_new; /* of the last access */
+	bool withheld;	       /* its values were */
 	uint64_t old_value, new_value;
 };
 

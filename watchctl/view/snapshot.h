@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "watchctl/trace/redact.h"
 #include "watchctl/trace/tracelog_snapshot.h"
 
 struct snapshot_content {
@@ -17,6 +18,14 @@ struct snapshot_content {
 
 /* As tracelog_snapshot(). */
 struct wc_error *snapshot_save(const char *src, const char *dst, uint64_t last_ns, struct snapshot_info *ret);
+
+/*
+ * The same without the values that @rules withhold, which needs time and room for a log of that size.
+ * *@unused is a name that nothing in it has; NULL: none.
+ */
+struct wc_error *snapshot_save_redacted(const char *src, const char *dst, uint64_t last_ns,
+					const struct redact_rules *rules, struct snapshot_info *ret,
+					const char **unused);
 
 /* Reads the snapshot @path, whose snapshot_info is in @ret, and counts. */
 struct wc_error *snapshot_count(const char *path, struct snapshot_content *ret);

@@ -11,6 +11,7 @@
 
 #include "stackwalk/value_type.h"
 #include "watchctl/base/utf8.h"
+#include "watchctl/view/view.h"
 
 #define DEPTH_MAX 6
 #define ELEMENTS_MAX 32 /* of an array */
@@ -366,6 +367,8 @@ static const char *state_text(enum value_state state)
 		return "<unreadable>";
 	case VALUE_NULL:
 		return "NULL";
+	case VALUE_WITHHELD:
+		return view_withheld;
 	case VALUE_OK:
 	case VALUE_CUT:
 	case VALUE_NONE:

@@ -122,6 +122,8 @@ void text_change(enum access_kind kind, const char *old_text, const char *new_te
 	utf8_clean(new_text ? new_text : "?", is, sizeof(is));
 	if (kind == ACCESS_EXECUTE)
 		buf[0] = '\0';
+	else if (new_text == view_withheld)
+		snprintf(buf, cap, "%s", view_withheld);
 	else if (kind == ACCESS_READ || (kind == ACCESS_UNKNOWN && same) || (!old_text && !new_text))
 		snprintf(buf, cap, "%s", is);
 	else if (same)

@@ -44,6 +44,9 @@ struct view_frame {
 	bool signal; /* the kernel called a signal handler here */
 };
 
+/* In place of the text of a value that was withheld; compare addresses, a program may say the same. */
+extern const char view_withheld[];
+
 /* The time of a moment. */
 struct view_time {
 	uint64_t mono_ns;
@@ -64,7 +67,8 @@ struct view_access {
 	const struct view_frame *frame; /* none without ANNOTATE_STACK */
 	size_t nframes;
 	enum walk_end walk_end;
-	const char *old_text, *new_text; /* NULL: unknown, or without ANNOTATE_TEXT */
+	/* NULL: unknown, or without ANNOTATE_TEXT; view_withheld: not recorded on purpose. */
+	const char *old_text, *new_text;
 	/* The thread's last capture under a chosen tag; NULL: there was none, or none was asked for. */
 	const struct view_capture *before;
 };
