@@ -8,7 +8,7 @@ SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellchec
 # The headers that the build makes: some sources cannot be parsed without them.
 GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/syscall_names.h $(BUILD)/page_assets.h
 
-.PHONY: check layers lint tidy analyze cppcheck shellcheck manlint format format-fix asan fuzz fuzz-programs
+.PHONY: check layers lint tidy analyze cppcheck shellcheck manlint format format-fix asan tsan tsan-parts valgrind fuzz fuzz-programs
 check: layers lint format ## layers, lint and format: what can be known without running anything
 
 layers: ## every include against the layers
@@ -68,6 +68,39 @@ ASAN_MAKE = ASAN_OPTIONS=detect_stack_use_after_return=1 \
 ASAN_E2E ?= $(addprefix tests/e2e/test_,report.py report_tags.py report_steps.py step.py diff.py symbolize.py tags.py accesses.py launch.py bad_input.py \
 	bad_logs.py record.py flight_recorder.py export.py page.py top.py repl.py repl_values.py repl_terminal.py)
 
+# Threads of ours: diff reads two logs in two, and libstackwalk is used by all of a program's and has one that writes
+# the log. Here it is instrumented as well, other than everywhere else.
+TSAN_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+TSAN_UNITS ?= test_diff test_diff_align test_diff_masks test_tag_collector test_self_walk test_capture_note test_progress
+TSAN_E2E ?= tests/e2e/test_diff.py
+TSAN_LOGS ?= 8
+tsan: ## what has threads, under ThreadSanitizer
+	$(Q)TSAN_OPTIONS=halt_on_error=1:history_size=5:suppressions=$(CURDIR)/tools/tsan.suppressions $(MAKE) --no-print-directory BUILD=$(BUILD)-tsan \
+		CFLAGS="$(TSAN_FLAGS)" CAPTURE_PLAIN="$(TSAN_FLAGS)" tsan-parts
+
+tsan-parts: $(TSAN_UNITS:%=$(BUILD)/tests/unit/%) $(BUILD)/tests/threads/capture_threads
+	@tools/run-units $(TSAN_UNITS:%=$(BUILD)/tests/unit/%)
+	@dir=$$(mktemp -d) && $(BUILD)/tests/threads/capture_threads $$dir $(TSAN_LOGS) && rm -rf $$dir
+	$(Q)$(MAKE) --no-print-directory e2e E2E="$(TSAN_E2E)"
+
+$(BUILD)/tests/threads/capture_threads: tests/threads/capture_threads.c $(CAPTURE_PARTS) $(LIB)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $@")
+	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(CAPTURE_PARTS) $(LIB) $(LIBS)
+
+# valgrind looks at what the sanitizers were not built into: libdw, libelf, readline. Not in its list: what it cannot
+# emulate (debug registers, single steps by the trap flag, perf events that count its own instructions, SIGTRAP and faults
+# that a test makes on purpose, 80-bit floats, LLDB), and what takes it many minutes, for it is 20 to 50 times
+# slower: large programs, which the sanitizers run.
+VALGRIND_NOT := $(addprefix test_,live live_watches ptrace mover_% handler target tracee kernel_access placed process_watch step_recorder \
+	self_walk% planner lldb% steprec% cfi fault_guard abi direct_map) \
+	$(addprefix test_,annotate code_name locate eh_frame_real symbol_damage symbol_sources symbol_names symbolizer module tls insn progress stack_tree prototypes step_value tracelog_ring tracelog_follow)
+VALGRIND := valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible --errors-for-leak-kinds=definite,possible \
+	--track-fds=no --trace-children=no --suppressions=$(CURDIR)/tools/valgrind.suppressions
+VALGRIND_UNITS ?= $(filter-out $(VALGRIND_NOT),$(UNIT_SRC:tests/unit/%.c=%))
+valgrind: $(VALGRIND_UNITS:%=$(BUILD)/tests/unit/%) all $(BUILD)/tests/bench/steplog-gen $(BUILD)/tests/bench/accesslog-gen | packages-check ## unit tests and sessions that read logs, under valgrind's memcheck
+	@VALGRIND="$(VALGRIND)" UNIT_TIMEOUT_S=1200 tools/run-valgrind $(BUILD) $(VALGRIND_UNITS)
+
 # libFuzzer: `make fuzz FUZZ_S=600 FUZZ="tracelog cfi"`. What is found is left in $(BUILD)-fuzz/NAME-crash-*;
 # new inputs go to $(BUILD)-fuzz/corpus/NAME, the seeds in tests/fuzz/corpus/NAME are only read.
 FUZZ_S ?= 10
@@ -80,9 +113,16 @@ fuzz: | packages-check ## libFuzzer on all that reads hostile bytes, FUZZ_S seco
 
 fuzz-programs: $(FUZZ_ALL:%=$(BUILD)/tests/fuzz/fuzz_%)
 
-$(BUILD)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(LIB)
+# What they share; and for those that read what people type, the command line but for its main.
+FUZZ_PARTS := $(BUILD)/tests/fuzz/check.o $(BUILD)/tests/fuzz/log.o
+FUZZ_CLI := $(filter-out $(BUILD)/watchctl/cli/main.o,$(CLI_OBJ))
+$(BUILD)/tests/fuzz/fuzz_words: FUZZ_MORE := $(FUZZ_CLI)
+$(BUILD)/tests/fuzz/fuzz_words: FUZZ_LIBS := $(CLI_LIBS)
+$(BUILD)/tests/fuzz/fuzz_words: $(FUZZ_CLI)
+$(BUILD)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_PARTS) $(LIB)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  FUZZER  $*")
-	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(LIB) $(LIBS)
+	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_MORE) $(FUZZ_PARTS) $(LIB) $(LIBS) $(FUZZ_LIBS)
 
--include $(FUZZ_ALL:%=$(BUILD)/tests/fuzz/fuzz_%.d)
+.SECONDARY: $(FUZZ_PARTS)
+-include $(FUZZ_ALL:%=$(BUILD)/tests/fuzz/fuzz_%.d) $(FUZZ_PARTS:.o=.d)
