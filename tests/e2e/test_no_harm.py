@@ -84,7 +84,7 @@ def test_500_kills_at_random_instants_leave_the_program_alive(victim, hardware, 
     assert v.process.stdout.read().startswith("total")
 
 
-def test_a_kill_at_every_step_of_the_injection_leads_home(victim, hardware, tmp_path):
+def test_a_kill_at_every_step_of_the_injection_leads_home(victim, hardware, tmp_path, run):
     """A library that kills watchctl at its n-th ptrace call or write, for every n there is."""
     source = tmp_path / "die.c"
     source.write_text(r"""
@@ -125,6 +125,8 @@ ssize_t process_vm_writev(pid_t p, const struct iovec *l, unsigned long ln, cons
     subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-w", str(source), "-o", str(library), "-ldl"], check=True)
     for pause_us in (0, 150):
         v = victim("hammer", 2, pause_us)
+        time.sleep(0.1)  # its threads have made what they map
+        before = snapshot(v.pid)["maps"]
         for at in range(1, 400):
             env = dict(os.environ, DIE_AT=str(at), LD_PRELOAD=str(library), ASAN_OPTIONS="verify_asan_link_order=0")
             r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "scratch", "-s", "8", "-w", "-q", "-n", "3"],
@@ -132,6 +134,9 @@ ssize_t process_vm_writev(pid_t p, const struct iovec *l, unsigned long ln, cons
             assert v.alive(), f"killed at step {at}, the program died: {v.process.wait()}"
             if r.returncode == 0:
                 break
+            if at % 30 == 0 and pause_us:  # it waits for a second: that often is enough
+                assert run("clear", "-p", v.pid).returncode == 0
+                assert snapshot(v.pid)["maps"] == before, f"killed at one of the steps to {at}: something is left"
         assert 50 < at < 399
         v.process.send_signal(signal.SIGTERM)
         assert v.process.stdout.read().startswith("total")

@@ -1,0 +1,64 @@
+"""Watchctl comes and goes in every way on a program that checks itself: a short run of `make chaos`, and what it has found."""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT, TIMEOUT, WATCHCTL
+
+CHAOS = ROOT / "tests" / "chaos"
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("chaos") / "chaos"
+    sources = [*CHAOS.glob("chaos_*.c"), *CHAOS.glob("chaos_*.S")]
+    subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread", f"-I{ROOT}", *map(str, sources), "-o", str(path)],
+                   check=True, timeout=TIMEOUT)
+    return str(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small disk, and asks perf what is left")
+def test_a_program_under_chaos_lives_finds_nothing_changed_and_is_left_as_it_was(program, hardware, tmp_path):
+    """Cycles of sessions that are ended, killed, stopped and starved; chaos.py says what each has to fulfil."""
+    result = tmp_path / "chaos.json"
+    r = subprocess.run([sys.executable, "-B", str(CHAOS / "chaos.py"), "--watchctl", WATCHCTL, "--program", program,
+                        "--cycles", "25", "--json", str(result)], capture_output=True, text=True, timeout=600)
+    if r.returncode == 77:
+        pytest.skip(r.stderr)
+    assert r.returncode == 0, r.stderr
+    found = json.loads(result.read_text())
+    assert found["cycles"] == 25 and found["counts"]["kills"] > 0 and found["program"]["checks"] > 0
+
+
+def test_a_program_that_checks_its_alignment_survives_a_hit(victim, watch, before_and_after):
+    """The kernel calls a handler with the alignment check on, and the handler's own accesses are not aligned."""
+    v = victim("aligned")
+    with before_and_after(v.pid):
+        w = watch("-p", v.pid, "-v", "flag", "-w")
+        assert v.tell("write 50") == "50"
+        assert v.tell("raise") == "1 on"  # its own handler is called with the flag as it was
+        w.end()
+    assert w.summary()["recorded"] == 50 and w.balanced()
+
+
+
+@pytest.mark.parametrize("helper", ["keeper", "guard"])
+def test_a_call_that_a_stop_would_interrupt_is_not_when_a_helper_of_the_ptrace_engine_is_killed(victim, watch, helper):
+    """Who is left stops every thread to clear its registers: a recv() with a time-out would answer EINTR to that."""
+    v = victim("aligned")
+    for _ in range(5):
+        w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "ptrace")
+        v.send("wait 700")
+        guard = children(w.process.pid)[0]
+        os.kill(guard if helper == "guard" else children(guard)[0], signal.SIGKILL)
+        assert v.process.stdout.readline().strip() == "ok timed out"
+        w.end(expect=None)
+
+
+def children(pid):
+    text = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return [int(p) for p in text.split()]
