@@ -38,7 +38,8 @@ WARN := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -
 BASE_CFLAGS := -std=gnu11 -fPIC -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. -I$(BUILD) $(WARN) -MMD -MP
 PKGS := libdw libelf
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-# Every allocation of ours goes through watchctl/base/memory.c, which notes that one has failed.
+# Every allocation of ours goes through watchctl/base/memory.c, which notes that one has failed. Who links the library
+# by hand takes the options from $(BUILD)/libwatchctl.flags.
 WRAPPED := malloc calloc realloc reallocarray aligned_alloc strdup strndup asprintf vasprintf __asprintf_chk __vasprintf_chk open_memstream
 LIBS := $(WRAPPED:%=-Wl,--wrap=%) $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lbpf -lz -liberty -lpthread
 # Of `watchctl top` and of the REPL.
@@ -85,6 +86,7 @@ $(LIB): $(LIB_OBJ)
 	@rm -f $@
 	$(if $(Q),@echo "  AR      $@")
 	$(Q)ar rcs $@ $^
+	@printf '%s\n' $(WRAPPED:%=-Wl,--wrap=%) > $(BUILD)/libwatchctl.flags
 
 $(PROG): $(CLI_OBJ) $(LIB)
 	@mkdir -p $(@D)

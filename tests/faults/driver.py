@@ -227,7 +227,7 @@ SCENARIOS = [
     Scenario("launch-ptrace", ["-v", "total", "-w", "--engine", "ptrace", "--json", "--output", "/dev/stdout", "--",
                                VICTIMS / "faults_steps", "0"], live=True),
     Scenario("record", ["record", "-p", "{pid}", "-v", "scratch", "-s", "8", "-w", "-n", "40", "--ring", "1M", "-o", "{dir}/log",
-                        "--trigger", "hits == 20", "--json"], HAMMER, live=True),
+                        "--trigger", "new==3", "--json"], HAMMER, live=True),
     Scenario("snapshot", ["snapshot", "{log}", "-o", "{dir}/saved"]),
     Scenario("list", ["list", "-p", "{pid}", "--threads", "--json"], HAMMER),
     Scenario("clear", ["clear", "-p", "{pid}", "--json"], HAMMER, prepare="orphan"),
