@@ -247,8 +247,7 @@ static struct wc_error *save_files(struct snapshot *s, size_t first, uint64_t wh
 
 /* The directory */
 
-/* ".NAME.PID" beside @to. */
-static char *hidden_name(const char *to)
+char *tracelog_hidden_name(const char *to, const char *infix)
 {
 	size_t len = strlen(to);
 	const char *name;
@@ -258,7 +257,8 @@ static char *hidden_name(const char *to)
 		len--;
 	name = memrchr(to, '/', len);
 	name = name ? name + 1 : to;
-	if (asprintf(&ret, "%.*s.%.*s.%d", (int)(name - to), to, (int)(to + len - name), name, getpid()) < 0)
+	if (asprintf(&ret, "%.*s.%.*s%s.%d", (int)(name - to), to, (int)(to + len - name), name, infix,
+		     getpid()) < 0)
 		return NULL;
 	return ret;
 }
@@ -269,7 +269,7 @@ static struct wc_error *make_directory(struct snapshot *s)
 
 	if (lstat(s->to, &st) == 0)
 		return wc_error_new(WC_ELOG, "%s exists already; choose another name or remove it", s->to);
-	s->hidden = hidden_name(s->to);
+	s->hidden = tracelog_hidden_name(s->to, "");
 	if (!s->hidden)
 		return &wc_enomem;
 	if (mkdir(s->hidden, 0700) < 0) {

@@ -29,4 +29,8 @@ struct snapshot_info {
 struct wc_error *tracelog_snapshot(const char *src, const char *dst, uint64_t last_ns,
 				   struct snapshot_info *ret);
 
+/* "DIR/.NAME@infix.PID" for the log DIR/NAME: where it is made until it is whole. Owned by the caller; NULL:
+ * no memory. */
+char *tracelog_hidden_name(const char *to, const char *infix);
+
 #endif

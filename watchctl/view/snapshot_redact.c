@@ -15,23 +15,6 @@
 #include "watchctl/view/replay.h"
 #include "watchctl/view/snapshot.h"
 
-/* Beside @dst: "DIR/.NAME.whole.PID". */
-static char *whole_name(const char *dst)
-{
-	size_t len = strlen(dst);
-	const char *name;
-	char *ret;
-
-	while (len > 1 && dst[len - 1] == '/')
-		len--;
-	name = memrchr(dst, '/', len);
-	name = name ? name + 1 : dst;
-	if (asprintf(&ret, "%.*s.%.*s.whole.%d", (int)(name - dst), dst, (int)(dst + len - name), name,
-		     getpid()) < 0)
-		return NULL;
-	return ret;
-}
-
 /* Its files: counts their bytes, or removes them and itself. */
 static void walk(const char *path, bool remove, uint64_t *bytes)
 {
@@ -71,7 +54,7 @@ struct wc_error *snapshot_save_redacted(const char *src, const char *dst, uint64
 					const struct redact_rules *rules, struct snapshot_info *ret,
 					const char **unused)
 {
-	scoped(freep) char *whole = whole_name(dst);
+	scoped(freep) char *whole = tracelog_hidden_name(dst, ".whole");
 	struct replay_ending ending = { 0 };
 	struct wc_error *err;
 	struct stat st;
