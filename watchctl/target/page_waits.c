@@ -12,7 +12,6 @@
 #include "watchctl/target/proc.h"
 
 #define PAGE 4096u
-#define PRESENT_OR_SWAPPED (3ull << 62)
 #define WRITE_WAITS (1ull << 57) /* write-protected by userfaultfd */
 
 /* Documentation/filesystems/proc.rst: um, uw, ui are userfaultfd's. */
@@ -40,16 +39,23 @@ static bool mapping_has_monitor(pid_t pid, uint64_t addr)
 	return found;
 }
 
-bool proc_page_waits(pid_t pid, uint64_t addr)
+bool proc_pagemap(pid_t pid, uint64_t addr, uint64_t *ret, size_t n)
 {
-	uint64_t entry;
+	const ssize_t size = (ssize_t)(n * sizeof(*ret));
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", task_with_memory(pid));
 	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || pread(fd, &entry, sizeof(entry), (off_t)(addr / PAGE * sizeof(entry))) != sizeof(entry))
+	return fd >= 0 && pread(fd, ret, (size_t)size, (off_t)(addr / PAGE * sizeof(*ret))) == size;
+}
+
+bool proc_page_waits(pid_t pid, uint64_t addr)
+{
+	uint64_t entry;
+
+	if (!proc_pagemap(pid, addr, &entry, 1))
 		return false;
 	if (entry & WRITE_WAITS)
 		return true;
-	return !(entry & PRESENT_OR_SWAPPED) && mapping_has_monitor(pid, addr);
+	return !(entry & PROC_PAGE_PRESENT_OR_SWAPPED) && mapping_has_monitor(pid, addr);
 }

@@ -105,6 +105,12 @@ uint64_t proc_start_time(pid_t pid);
  */
 uint64_t proc_stack_start(pid_t pid);
 
+#define PROC_PAGE_PRESENT_OR_SWAPPED (3ull << 62)
+
+/* The kernel's words about @n pages from that of @addr on: Documentation/admin-guide/mm/pagemap.rst. False:
+ * not known. */
+bool proc_pagemap(pid_t pid, uint64_t addr, uint64_t *ret, size_t n);
+
 /*
  * Whoever touches the page at @addr may have to wait for the program itself, or another one, to fill it in
  * (userfaultfd): we must not, nor have one of its threads do so for us.

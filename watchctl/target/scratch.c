@@ -15,14 +15,10 @@
  */
 #include "watchctl/target/scratch.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "watchctl/base/cleanup.h"
 #include "watchctl/base/hash.h"
-#include "watchctl/base/task.h"
 #include "watchctl/target/proc.h"
 
 #define PAGE 4096u
@@ -79,15 +75,12 @@ static void look_at_main_stack(const struct tracee *t, struct main_stack *ret)
 static bool untouched(pid_t pid, uint64_t addr)
 {
 	uint64_t entry[PAGES];
-	char path[64];
 	size_t i;
 
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", task_with_memory(pid));
-	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || pread(fd, entry, sizeof(entry), (off_t)(addr / PAGE * 8)) != (ssize_t)sizeof(entry))
+	if (!proc_pagemap(pid, addr, entry, PAGES))
 		return false;
 	for (i = 0; i < PAGES; i++)
-		if (entry[i] >> 62) /* present or swapped */
+		if (entry[i] & PROC_PAGE_PRESENT_OR_SWAPPED)
 			return false;
 	return true;
 }
