@@ -1,6 +1,6 @@
 # `make chaos`: watchctl comes and goes, is killed, stopped and starved, on a program that checks itself all the while;
-# and
-# how long that program is held up (none of it with STALLS=). CHAOS_S seconds (hours: CHAOS_S=36000), from CHAOS_SEED on. See docs/reliability.md.
+# and how long that program is held up (none of it with STALLS=). CHAOS_S seconds (hours: CHAOS_S=36000), from
+# CHAOS_SEED on.
 
 CHAOS_S ?= 180
 CHAOS_SEED ?=

@@ -3,11 +3,11 @@
  *
  * 1. The lowest pages of the main stack, if nobody ever touched them, or only we did: they bear our mark, and
  *    nothing else is in them.
- * 2. The same pages with whatever in them, where the main thread is known to be on that stack and far above:
- * what lies below a stack pointer is dead. A thread that waits in a system call tells its stack pointer
- * without being stopped.
+ * 2. The same pages with whatever in them, where the main thread is known to be on that stack and far
+ *    above: what lies below a stack pointer is dead. A thread that waits in a system call tells its stack
+ *    pointer without being stopped.
  * 3. Below the stack pointer of the thread itself: of the main thread on the main stack; of another one on
- * the stack that its C library made for it, where that has never been deeper.
+ *    the stack that its C library made for it, where that has never been deeper.
  *
  * What decides is read before it is used: the main thread may run on meanwhile, and get a hundred kilobytes
  * deeper within that time. That risk is there since the first of these rules, and cannot be had smaller

@@ -1,9 +1,9 @@
 /*
  * scratch - memory of the target that is certainly nobody's, while none of it is ours.
  *
- * The first signal frame in a process must lie somewhere, and stay right if we are killed. Only a stack will
- *do: bytes that are left there mean nothing. But "below the stack pointer" is no proof of being free: a
- *goroutine's or a coroutine's few kilobytes lie in the midst of the program's heap.
+ * The first signal frame in a process must lie somewhere, and stay right if we are killed. Only a stack
+ * will do: bytes that are left there mean nothing. But "below the stack pointer" is no proof of being free:
+ * a goroutine's or a coroutine's few kilobytes lie in the midst of the program's heap.
  *
  *	scratch +0		a mark: who uses it, what was written
  *		+SCRATCH_DATA	32 bytes for what a system call takes
@@ -31,8 +31,7 @@ bool scratch_find(const struct tracee *t, uint64_t *ret);
 
 /*
  * Writes the thread's frame, which was built for @at + SCRATCH_FRAME, and the @n words below it (at most 4).
- * And
- * @detour (NULL: none), TRACEE_DETOUR_FRAME bytes, to scratch_detour(), with the same words below it.
+ * And @detour (NULL: none), TRACEE_DETOUR_FRAME bytes, to scratch_detour(), with the same words below it.
  * From here on the piece is taken: give it back. False: it cannot be written to, or another watchctl has just
  * taken it.
  */
