@@ -402,8 +402,7 @@ static struct wc_error *take_out(const struct slots *s, const struct slot_sessio
 	struct injection inj;
 	struct wc_error *err;
 
-	if (!inject_adopt(s->pid, one->placed, &inj))
-		return wc_error_new(WC_ETARGET, "process %d ended", s->pid);
+	inject_adopt(s->pid, one->placed, &inj);
 	err = flush(&inj);
 	if (!err)
 		err = inject_uninstall(&inj, &replaced);

@@ -314,7 +314,7 @@ static struct wc_error *open_with_stub(const struct injection *inj, pid_t tid, s
 	struct wc_error *err = remote_open(inj->pid, tid, inj->held, r);
 	struct gadgets g;
 
-	if (!err && (inj->other_build || !inject_is_mapped(inj))) {
+	if (!err && (inj->adopted || !inject_is_mapped(inj))) {
 		err = gadgets_find(inj->pid, &g);
 		return err ? err : remote_use_gadgets(r, &g);
 	}
@@ -660,15 +660,10 @@ struct wc_error *inject_remove(struct injection *inj)
 		   : NULL;
 }
 
-bool inject_adopt(pid_t pid, const struct placed *p, struct injection *ret)
+void inject_adopt(pid_t pid, const struct placed *p, struct injection *ret)
 {
-	size_t image_size = (size_t)(handler_image_end - handler_image);
-	scoped(freep) uint8_t *code = malloc(image_size);
-	struct memory_view mem = proc_memory(&pid);
 	const struct wire_control *c = p->control;
 
-	if (!code || !memory_read(&mem, c->code_start, code, image_size))
-		return false;
 	*ret = (struct injection){
 		.pid = pid,
 		.base = c->code_start,
@@ -677,9 +672,8 @@ bool inject_adopt(pid_t pid, const struct placed *p, struct injection *ret)
 		.handler = c->ours.handler,
 		.shared_size = c->mapping_size - WIRE_CODE_SIZE,
 		.installed = true,
-		.other_build = memcmp(code, handler_image, image_size) != 0,
+		.adopted = true,
 	};
-	return true;
 }
 
 void injection_deinit(struct injection *inj)

@@ -29,7 +29,7 @@ struct injection {
 	uint64_t stop_ns; /* how long the stop for placing took */
 	pid_t stop_tid;
 	bool installed;
-	bool other_build;		 /* adopted: our stubs are not where this build has them */
+	bool adopted; /* its stub may still be in use by a thread on its way home, or not be where ours is */
 	uint64_t stale_base, stale_size; /* what a controller that was killed has left mapped; 0: nothing */
 	struct tracee *held; /* a launched program's thread, stopped; its tid becomes 0 once it runs */
 };
@@ -86,8 +86,8 @@ bool inject_flush(struct injection *inj);
 /* A SIGTRAP is on its way to some thread of @pid, which does not block it. */
 bool inject_has_pending(pid_t pid);
 
-/* To withdraw a handler whose controller was killed. False: it is gone (or there is no memory). */
-bool inject_adopt(pid_t pid, const struct placed *p, struct injection *ret);
+/* To withdraw a handler whose controller was killed. */
+void inject_adopt(pid_t pid, const struct placed *p, struct injection *ret);
 
 /* Releases what is ours; touches the target no more. Accepts zero-initialised. */
 void injection_deinit(struct injection *inj);

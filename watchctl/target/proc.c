@@ -108,6 +108,13 @@ bool proc_is_ending(pid_t pid, pid_t tid)
 	return state == 'Z' || state == 'X' || flags & TASK_EXITING;
 }
 
+bool proc_is_thread_of(pid_t pid, pid_t tid)
+{
+	char text[1024];
+
+	return task_stat(pid, tid, text, sizeof(text));
+}
+
 bool proc_threads(pid_t pid, struct thread_ids *ret)
 {
 	struct thread_ids ids = { 0 };

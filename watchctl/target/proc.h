@@ -52,6 +52,7 @@ bool proc_resting(pid_t pid, pid_t tid, uint64_t *sp, uint64_t *pc);
 
 /* The threads of @pid now. False: the process is gone (or there is no memory). */
 bool proc_threads(pid_t pid, struct thread_ids *ret);
+bool proc_is_thread_of(pid_t pid, pid_t tid);
 
 /* The strictest seccomp mode of its threads, each of which has its own: 0 none, 1 strict, 2 filter. */
 int proc_seccomp(pid_t pid);

@@ -178,6 +178,23 @@ struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct r
 	return sandboxed && worst == TRACEE_GONE ? explain_sandbox(pid) : explain(pid, worst);
 }
 
+static struct wc_error *explain_scratch(pid_t pid, pid_t away)
+{
+	if (away)
+		return wc_error_new(
+			WC_ENOTSUP,
+			"thread %d of process %d, which a watchctl that was killed had stopped, has not gone "
+			"on since (stopped, frozen or starved): try again when it has",
+			away, pid);
+	return wc_error_new(
+		WC_ENOTSUP,
+		"no memory of process %d is certainly unused: its main thread is deep in its stack, or runs "
+		"on one that the program made itself (coroutines), so nothing can be put there; try again, "
+		"or "
+		"use --engine ring or ptrace",
+		pid);
+}
+
 /*
  * A piece of memory that is certainly nobody's, with the way home in it. Where there is none for this thread
  * the main thread may do, and a moment later things may have changed.
@@ -188,13 +205,14 @@ static struct wc_error *prepare_scratch(struct remote *r, const struct gadgets *
 	const struct remote_undo undo = r->undo;
 	const pid_t pid = r->thread.pid;
 	uint8_t detour[TRACEE_DETOUR_FRAME];
+	pid_t away = 0;
 	unsigned int i;
 
 	for (i = 0; i < SCRATCH_TRIES; i++) {
 		struct wc_error *err;
 		uint64_t at;
 
-		if (scratch_find(&r->thread, &at)) {
+		if (scratch_find(&r->thread, &at, &away)) {
 			if (!tracee_build_frame(&r->thread, at + SCRATCH_FRAME))
 				return wc_error_new(
 					WC_ENOTSUP,
@@ -212,19 +230,13 @@ static struct wc_error *prepare_scratch(struct remote *r, const struct gadgets *
 			break;
 		remote_close(r);
 		nanosleep(&(struct timespec){ .tv_nsec = i * 1000000 }, NULL);
-		err = remote_open(pid, i % 2 || proc_is_ending(pid, pid) ? 0 : pid, NULL, r);
+		err = remote_open(pid, away ? away : i % 2 || proc_is_ending(pid, pid) ? 0 : pid, NULL, r);
 		if (err)
 			return err;
 		r->any = true;
 		r->undo = undo;
 	}
-	return wc_error_new(
-		WC_ENOTSUP,
-		"no memory of process %d is certainly unused: its main thread is deep in its stack, or runs "
-		"on one "
-		"that the program made itself (coroutines), so nothing can be put there; try again, or use "
-		"--engine ring or ptrace",
-		pid);
+	return explain_scratch(pid, away);
 }
 
 struct wc_error *remote_use_gadgets(struct remote *r, const struct gadgets *g)

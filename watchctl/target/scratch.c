@@ -28,13 +28,15 @@
 #define CHAIN 32u			/* bytes of words below the frame */
 #define WRITTEN (SCRATCH_FRAME - CHAIN) /* from here on */
 #define SCRATCH_BYTES (SCRATCH_FRAME + TRACEE_FRAME_MAX + 128u + TRACEE_DETOUR_FRAME)
-#define MARK_MAGIC 0x9e5f0e1ac5a1f6d3ull
+#define MARK_MAGIC 0x9e5f0e1ac5a1f6d4ull
 
 struct mark {
 	uint64_t magic;
 	uint64_t owner_start; /* with the pid, who uses it */
 	uint64_t hash;	      /* of @len bytes from WRITTEN on */
 	uint32_t owner, len;  /* owner 0: nobody */
+	uint64_t thread_start;
+	uint32_t thread, pad; /* who is led through it */
 };
 
 _Static_assert(SCRATCH_BYTES <= SCRATCH_SIZE, "frame and detour fit");
@@ -93,6 +95,61 @@ static bool all_zero(const uint8_t *p, size_t n)
 	return true;
 }
 
+static bool read_mark(pid_t pid, uint64_t addr, struct mark *ret)
+{
+	struct memory_view mem = proc_memory(&pid);
+
+	return memory_read(&mem, addr, ret, sizeof(*ret)) && ret->magic == MARK_MAGIC;
+}
+
+/* A child that was forked has its parent's marks, and none of the threads. */
+static bool may_run_there(pid_t pid, const struct mark *m)
+{
+	struct thread_ids sharers;
+	bool may;
+
+	if (proc_start_time((pid_t)m->thread) != m->thread_start)
+		return false;
+	if (proc_is_thread_of(pid, (pid_t)m->thread))
+		return true;
+	proc_sharers(pid, &sharers);
+	may = sharers.n;
+	thread_ids_deinit(&sharers);
+	return may;
+}
+
+/*
+ * Whose owner was killed while it led a thread through this piece: the thread goes home by itself, as soon as
+ * it gets a CPU, and needs what is there until then.
+ */
+static bool is_left_in_use(const struct tracee *t, uint64_t addr, const struct mark *m)
+{
+	uint64_t sp, pc;
+
+	if (!m->owner || proc_start_time((pid_t)m->owner) == m->owner_start || !may_run_there(t->pid, m))
+		return false;
+	if ((pid_t)m->thread == t->tid)
+		sp = t->home.rsp;
+	else if (!proc_resting(t->pid, (pid_t)m->thread, &sp, &pc))
+		return true; /* only a stop could tell */
+	return sp - addr < SCRATCH_SIZE;
+}
+
+/* The first thread that is not home, or not seen to be; 0: all are. */
+static pid_t who_is_away(const struct tracee *t, const struct main_stack *s)
+{
+	struct mark m;
+	unsigned int i;
+
+	for (i = 0; i < PIECES && s->start + (i + 2) * SCRATCH_SIZE <= s->end; i++) {
+		uint64_t at = s->start + i * SCRATCH_SIZE;
+
+		if (!untouched(t->pid, at) && read_mark(t->pid, at, &m) && is_left_in_use(t, at, &m))
+			return (pid_t)m.thread;
+	}
+	return 0;
+}
+
 /* Our mark is there, its owner does not live, and nothing is there but what it wrote. */
 static bool only_ours(pid_t pid, uint64_t addr)
 {
@@ -100,8 +157,8 @@ static bool only_ours(pid_t pid, uint64_t addr)
 	uint8_t bytes[SCRATCH_SIZE];
 	struct mark m;
 
-	if (!memory_read(&mem, addr, &m, sizeof(m)) || m.magic != MARK_MAGIC ||
-	    m.len > sizeof(bytes) - WRITTEN || !memory_read(&mem, addr, bytes, sizeof(bytes)))
+	if (!read_mark(pid, addr, &m) || m.len > sizeof(bytes) - WRITTEN ||
+	    !memory_read(&mem, addr, bytes, sizeof(bytes)))
 		return false;
 	if (m.owner && proc_start_time((pid_t)m.owner) == m.owner_start)
 		return false;
@@ -113,11 +170,9 @@ static bool only_ours(pid_t pid, uint64_t addr)
 /* Another watchctl has something there at this moment. */
 static bool in_use(pid_t pid, uint64_t addr)
 {
-	struct memory_view mem = proc_memory(&pid);
 	struct mark m;
 
-	return memory_read(&mem, addr, &m, sizeof(m)) && m.magic == MARK_MAGIC && m.owner &&
-	       proc_start_time((pid_t)m.owner) == m.owner_start;
+	return read_mark(pid, addr, &m) && m.owner && proc_start_time((pid_t)m.owner) == m.owner_start;
 }
 
 static bool lowest_pages(const struct tracee *t, const struct main_stack *s, uint64_t *ret)
@@ -180,30 +235,33 @@ static bool below_own_pointer(const struct tracee *t, const struct main_stack *s
 	return untouched(t->pid, at);
 }
 
-bool scratch_find(const struct tracee *t, uint64_t *ret)
+bool scratch_find(const struct tracee *t, uint64_t *ret, pid_t *ret_away)
 {
 	struct main_stack s;
 
 	look_at_main_stack(t, &s);
+	*ret_away = who_is_away(t, &s);
+	if (*ret_away)
+		return false;
 	return lowest_pages(t, &s, ret) || below_own_pointer(t, &s, ret);
 }
 
 static bool is_mine(const struct mark *m)
 {
-	return m->magic == MARK_MAGIC && m->owner == (uint32_t)getpid() &&
-	       m->owner_start == proc_start_time(getpid());
+	return m->owner == (uint32_t)getpid() && m->owner_start == proc_start_time(getpid());
 }
 
 /* All in one write, so that no kill leaves a part of it. */
 bool scratch_write(const struct tracee *t, uint64_t at, const uint64_t *word, unsigned int n,
 		   const uint8_t *detour)
 {
-	struct memory_view mem = proc_memory(&t->pid);
 	uint64_t second = scratch_detour(t, at) - at;
 	uint8_t bytes[SCRATCH_BYTES] = { 0 };
 	struct mark m = { .magic = MARK_MAGIC,
 			  .owner = (uint32_t)getpid(),
-			  .len = CHAIN + (uint32_t)t->frame_len };
+			  .len = CHAIN + (uint32_t)t->frame_len,
+			  .thread = (uint32_t)t->tid,
+			  .thread_start = proc_start_time(t->tid) };
 
 	memcpy(bytes + SCRATCH_FRAME - 8 * n, word, 8 * n);
 	memcpy(bytes + SCRATCH_FRAME, t->frame, t->frame_len);
@@ -216,17 +274,16 @@ bool scratch_write(const struct tracee *t, uint64_t at, const uint64_t *word, un
 	m.hash = hash_bytes(HASH_START, bytes + WRITTEN, m.len);
 	memcpy(bytes, &m, sizeof(m));
 	return !in_use(t->pid, at) && proc_write(t->pid, at, bytes, WRITTEN + m.len) &&
-	       memory_read(&mem, at, &m, sizeof(m)) && is_mine(&m);
+	       read_mark(t->pid, at, &m) && is_mine(&m);
 }
 
 void scratch_give_back(const struct tracee *t, uint64_t at)
 {
 	static const uint8_t zero[SCRATCH_BYTES];
-	struct memory_view mem = proc_memory(&t->pid);
 	const struct mark nobodys = { .magic = MARK_MAGIC, .hash = HASH_START };
 	struct mark m;
 
-	if (!memory_read(&mem, at, &m, sizeof(m)) || !is_mine(&m) || m.len > sizeof(zero) - WRITTEN)
+	if (!read_mark(t->pid, at, &m) || !is_mine(&m) || m.len > sizeof(zero) - WRITTEN)
 		return;
 	proc_write(t->pid, at + sizeof(m), zero, WRITTEN - sizeof(m) + m.len);
 	proc_write(t->pid, at, &nobodys, sizeof(nobodys));

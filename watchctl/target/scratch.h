@@ -25,9 +25,11 @@
 
 /*
  * Finds a piece for the stopped thread @t: SCRATCH_SIZE bytes from *ret (64-byte aligned) on. False: none is
- * certainly free at this moment.
+ * certainly free at this moment. Then *ret_away, if not 0, is a thread that a watchctl had led away when it
+ * was killed, and that is not home yet, or cannot be seen to be: what it comes through must stay as it is,
+ * and what it does may still be to come. Stopped, that thread itself tells.
  */
-bool scratch_find(const struct tracee *t, uint64_t *ret);
+bool scratch_find(const struct tracee *t, uint64_t *ret, pid_t *ret_away);
 
 /*
  * Writes the thread's frame, which was built for @at + SCRATCH_FRAME, and the @n words below it (at most 4).

@@ -1,0 +1,152 @@
+/* Threads of another program at our disposal: who comes after a controller that was killed. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/target/gadget.h"
+#include "watchctl/target/proc.h"
+#include "watchctl/target/remote.h"
+
+#define NR_GETPID 39
+
+static int count_to;
+
+static void *count(void *unused)
+{
+	unsigned char n;
+
+	for (n = 0; write(count_to, &n, 1) == 1; n++)
+		;
+	_exit(1);
+	return unused;
+}
+
+/* A thread of its counts, so that it can be seen to live; the pipe is closed when it ends. */
+static __attribute__((noreturn)) void be_counter(void)
+{
+	pthread_t thread;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!pthread_create(&thread, NULL, count, NULL))
+		for (;;)
+			pause();
+	_exit(1);
+}
+
+static pid_t second_thread(pid_t pid)
+{
+	struct thread_ids ids = { 0 };
+	pid_t ret;
+
+	while (!proc_threads(pid, &ids) || ids.n < 2)
+		thread_ids_deinit(&ids);
+	ret = ids.v[ids.v[0] == pid];
+	thread_ids_deinit(&ids);
+	return ret;
+}
+
+static bool has_state(pid_t pid, char state)
+{
+	struct proc_status s;
+
+	return proc_status_read(pid, pid, &s) && s.state == state;
+}
+
+static void wait_for_state(pid_t pid, char state)
+{
+	while (!has_state(pid, state))
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+/* Leads the program's thread away, has it stopped there by job control, and is killed. */
+static __attribute__((noreturn)) void lead_away_and_die(pid_t pid)
+{
+	struct remote r = { 0 };
+	struct gadgets g;
+	long result;
+
+	if (!gadgets_find(pid, &g) && !remote_open(pid, second_thread(pid), NULL, &r) &&
+	    !remote_use_gadgets(&r, &g) && !remote_syscall(&r, NR_GETPID, 0, 0, 0, 0, 0, 0, &result) &&
+	    result == pid && !kill(pid, SIGSTOP))
+		raise(SIGKILL);
+	_exit(1);
+}
+
+static void assert_counts_on(int fd)
+{
+	unsigned char last, now;
+	int i;
+
+	assert_int_equal(read(fd, &last, 1), 1);
+	for (i = 0; i < 100000; i++) { /* more than a pipe holds */
+		assert_int_equal(read(fd, &now, 1), 1);
+		assert_int_equal(now, (unsigned char)(last + 1));
+		last = now;
+	}
+}
+
+/* What the thread comes through on its way home is not written over, however long it is not run. */
+static void a_thread_that_a_killed_controller_left_away_comes_home(void **state)
+{
+	pid_t pid, controller;
+	struct wc_error *err;
+	struct remote r = { 0 };
+	struct gadgets g;
+	int fds[2], status;
+	long result = 0;
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	count_to = fds[1];
+	pid = fork();
+	if (!pid)
+		be_counter();
+	close(fds[1]);
+	controller = fork();
+	if (!controller)
+		lead_away_and_die(pid);
+	assert_int_equal(waitpid(controller, &status, 0), controller);
+	assert_true(WIFSIGNALED(status));
+	wait_for_state(pid, 'T');
+
+	assert_null(gadgets_find(pid, &g));
+	assert_null(remote_open(pid, 0, NULL, &r));
+	err = remote_use_gadgets(&r, &g);
+	assert_non_null(err);
+	assert_int_equal(err->kind, WC_ENOTSUP);
+	assert_non_null(strstr(err->text, "has not gone on since"));
+	wc_error_free(err);
+	remote_close(&r);
+
+	kill(pid, SIGCONT);
+	assert_counts_on(fds[0]);
+	assert_null(remote_open(pid, 0, NULL, &r));
+	assert_null(remote_use_gadgets(&r, &g));
+	assert_null(remote_syscall(&r, NR_GETPID, 0, 0, 0, 0, 0, 0, &result));
+	assert_int_equal(result, pid);
+	remote_close(&r);
+	assert_counts_on(fds[0]);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(fds[0]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thread_that_a_killed_controller_left_away_comes_home),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
