@@ -1,6 +1,7 @@
 """What moves: each thread's own variables, what a path of pointers leads to, code that runs; forks and execs."""
 import collections
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -130,6 +131,24 @@ def test_forked_children_are_followed(victim, watch, before_and_after, engine):
     children = {a["pid"]: int(a["new"], 16) for a in w.accesses if a["pid"] != v.pid}
     assert parent == [0, 1, 0] and list(children.values()) == [1234, 1234]
     assert {p["pid"]: p.get("parent") for p in w.of("process")} == {v.pid: None, **{c: v.pid for c in children}}
+    assert v.finish() == 0
+
+
+@pytest.mark.parametrize("engine", ["handler", "ring"])
+def test_what_a_child_did_is_its_own_whatever_became_of_it(victim, watch, engine):
+    """One has ended, and its parent has not asked for it yet; the other one executes another program."""
+    v = victim("puppet")
+    w = watch("-p", v.pid, "-v", "flag", "--fork", "follow", "--engine", engine)
+    v.tell("write 2")
+    assert wait_until(lambda: len(w.accesses) == 2, 60)
+    w.process.send_signal(signal.SIGSTOP)
+    children = {int(pid) for pid in v.tell("leave").split()}
+    w.process.send_signal(signal.SIGCONT)
+    assert wait_until(lambda: len(w.accesses) == 4, 60)
+    v.tell("reap")
+    w.end()
+    assert w.balanced()
+    assert {a["pid"] for a in w.accesses if int(a["new"], 16) == 1234} == children
     assert v.finish() == 0
 
 

@@ -10,7 +10,7 @@
  *	kernel N		read(2) into flag, N times
  *	raise | handler own|default|ignore | block | unblock | got
  *	lead			the first thread ends; another one obeys from now on
- *	fork | exec | exit N | dlopen LIB | plugin N | dlclose
+ *	fork | leave | reap | exec | exit N | dlopen LIB | plugin N | dlclose
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -199,6 +199,41 @@ static void do_fork(void)
 	printf("ok %d\n", status);
 }
 
+static pid_t left[2];
+
+/* Children that write before they end, nobody waiting for them yet, or before they execute a program. */
+static void leave_children(void)
+{
+	siginfo_t info;
+	char path[64], name[64];
+	ssize_t n;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		left[i] = fork();
+		if (!left[i]) {
+			write_flag(1234);
+			if (i)
+				execl("/bin/sleep", "sleep", "60", (char *)NULL);
+			_exit(0);
+		}
+	}
+	waitid(P_PID, (id_t)left[0], &info, WEXITED | WNOWAIT);
+	snprintf(path, sizeof(path), "/proc/%d/exe", left[1]);
+	do
+		n = readlink(path, name, sizeof(name) - 1);
+	while (n < 0 || !memmem(name, (size_t)n, "sleep", 5));
+	printf("ok %d %d\n", left[0], left[1]);
+}
+
+static void reap_children(void)
+{
+	kill(left[1], SIGKILL);
+	waitpid(left[0], NULL, 0);
+	waitpid(left[1], NULL, 0);
+	printf("ok\n");
+}
+
 static void plugin(long n)
 {
 	void (*touch)(int) = (void (*)(int))dlsym(lib, "plugin_touch");
@@ -295,6 +330,10 @@ static void obey_with_answer(const char *cmd, long a, long b)
 		kernel_writes(a);
 	else if (!strcmp(cmd, "fork"))
 		do_fork();
+	else if (!strcmp(cmd, "leave"))
+		leave_children();
+	else if (!strcmp(cmd, "reap"))
+		reap_children();
 	else if (!strcmp(cmd, "got"))
 		printf("ok %d\n", (int)got);
 	else if (!strcmp(cmd, "lead"))

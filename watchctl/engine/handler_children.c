@@ -6,6 +6,8 @@
 #include "watchctl/engine/handler_engine.h"
 #include "watchctl/target/proc.h"
 
+#define GENERATIONS 64u
+
 static bool has_our_handler(const struct engine *e, pid_t pid)
 {
 	struct memory_view mem = proc_memory(&pid);
@@ -15,11 +17,26 @@ static bool has_our_handler(const struct engine *e, pid_t pid)
 	       c.cookie == e->cookie && c.code_start == e->inj.base;
 }
 
-bool handler_is_child(void *ctx, pid_t pid)
+static bool descends_from(pid_t pid, pid_t ancestor)
 {
 	struct proc_status s;
+	unsigned int i;
 
-	return pid > 0 && (!proc_status_read(pid, pid, &s) || has_our_handler(ctx, pid));
+	for (i = 0; i < GENERATIONS && pid > 1 && pid != ancestor; i++)
+		pid = proc_status_read(pid, pid, &s) ? s.parent : 0;
+	return pid == ancestor;
+}
+
+/* Of one that has ended since, its parent waiting for it or not, nothing is left that could be looked at. */
+bool handler_is_child(void *ctx, pid_t pid)
+{
+	const struct engine *e = ctx;
+	struct proc_status s;
+
+	if (pid <= 0)
+		return false;
+	return has_our_handler(e, pid) || descends_from(pid, e->pid) || !proc_status_read(pid, pid, &s) ||
+	       (!s.has_memory && !s.kthread);
 }
 
 struct search {
