@@ -563,14 +563,14 @@ static struct wc_error *withdraw(struct engine *e)
 		return NULL;
 	if (e->unmapped)
 		return inject_give_up(&e->inj);
-	if (!e->settled)
+	if (memory_state(e) == MEMORY_BARRED && !proc_is_ending(e->pid, e->pid))
+		err = wc_error_new(WC_EPERM, "not permitted to trace it any more: root may");
+	else if (!e->settled)
 		return wc_error_new(WC_EFAIL,
 				    "a SIGTRAP of ours may still wait in a thread of process %d: the handler "
 				    "is left in place, where it does nothing but pass signals on (watchctl "
 				    "clear -p %d takes it out later)",
 				    e->pid, e->pid);
-	if (memory_state(e) == MEMORY_BARRED && !proc_is_ending(e->pid, e->pid))
-		err = wc_error_new(WC_EPERM, "not permitted to trace it any more: root may");
 	else if (e->inj.installed)
 		err = inject_uninstall(&e->inj, &replaced);
 	if (err)

@@ -207,6 +207,29 @@ static struct wc_error *check_requests(struct monitor *m)
 	return err;
 }
 
+/* Whatever failed did so because there is no such program any more. */
+static struct wc_error *look_for_exec(const struct monitor *m, struct wc_error *err)
+{
+	uint64_t stack_start;
+	struct wc_error *gone;
+
+	if (m->launched || !m->stack_start || err->kind == WC_ETARGET || err == &wc_enomem)
+		return err;
+	gone = proc_check(m->pid);
+	if (gone && gone->kind == WC_ETARGET) {
+		wc_error_free(err);
+		return gone;
+	}
+	wc_error_free(gone);
+	stack_start = proc_stack_start(m->pid);
+	if (!stack_start || stack_start == m->stack_start)
+		return err;
+	err = wc_error_context(err, "process %d has executed another program meanwhile", m->pid);
+	if (err != &wc_enomem)
+		err->kind = WC_ETARGET;
+	return err;
+}
+
 struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink sink, struct monitor **ret)
 {
 	struct monitor *m = calloc(1, sizeof(*m));
@@ -226,6 +249,8 @@ struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink
 	m->locator = locator_new();
 	err = m->locator && lay_pipes(m) ? open_target(m) : &wc_enomem;
 	if (!err)
+		m->stack_start = proc_stack_start(m->pid);
+	if (!err)
 		err = check_requests(m);
 	if (!err)
 		err = monitor_check_library(m);
@@ -240,6 +265,7 @@ struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink
 	if (!err)
 		err = monitor_collect(m);
 	if (err) {
+		err = look_for_exec(m, err);
 		if (m->tags)
 			wc_error_free(tags_stop(m->tags));
 		monitor_drop_child(m);

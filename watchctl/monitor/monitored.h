@@ -77,6 +77,7 @@ struct monitor {
 	unsigned int thread_hooks;
 	uint64_t extended_ns;
 	pid_t pid;
+	uint64_t stack_start; /* of the program that it ran at first; 0: not known */
 	bool launched, hooked, started, told_kernel, told_late;
 	int wait_status;
 	uint64_t limit, forwarded;
