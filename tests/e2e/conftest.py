@@ -264,6 +264,20 @@ def before_and_after():
     return check
 
 
+MEASURE = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode
+print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+def peak_memory(*command):
+    """Exit status of @command and the most memory that it had, in KiB. What the kernel says of it counts what its parent
+    had when it was forked: it needs a small parent, which a test run is not."""
+    r = subprocess.run(["/usr/bin/python3", "-c", MEASURE, *map(str, command)], stdout=subprocess.PIPE, text=True, check=True)
+    return tuple(map(int, r.stdout.split()))
+
+
 def wait_until(condition, seconds=10):
     end = time.monotonic() + seconds
     while time.monotonic() < end:

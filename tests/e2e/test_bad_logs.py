@@ -17,7 +17,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 import export_readers as read  # noqa: E402
 import tracelog_py as log  # noqa: E402
-from conftest import BUILD, TIMEOUT, WATCHCTL  # noqa: E402
+from conftest import BUILD, MEASURE, TIMEOUT, WATCHCTL  # noqa: E402
 
 LOG = 8
 READERS = {
@@ -301,9 +301,7 @@ def test_clocks_that_jump_lose_nothing(logs):
 
 def peak_of(name, path):
     """Its peak in MB."""
-    code = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, "
-            "stdout=subprocess.DEVNULL); print(r.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
-    r = reader(name, path, wrap=["/usr/bin/python3", "-c", code])
+    r = reader(name, path, wrap=["/usr/bin/python3", "-c", MEASURE])
     status, peak = map(int, r.stdout.split())
     assert status == 0, (name, r.stderr)
     return peak / 1024

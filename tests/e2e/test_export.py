@@ -25,7 +25,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import export_readers as read  # noqa: E402
-from conftest import BUILD, TIMEOUT, WATCHCTL, wait_until  # noqa: E402
+from conftest import BUILD, TIMEOUT, WATCHCTL, peak_memory, wait_until  # noqa: E402
 
 USAGE, NAME, LOG = 2, 5, 8
 FORMATS = ["chrome", "folded", "speedscope", "csv", "jsonl", "dot", "perf-script"]
@@ -494,13 +494,9 @@ def test_what_is_no_file_is_written_to(plain, tmp_path):
 def test_memory_does_not_grow_with_the_log(logs, to):
     def peak(n):
         log = logs("accesslog-gen", "-n", str(n))
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        r = subprocess.run(["/usr/bin/env", "python3", "-c",
-                            "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
-                            "stdout=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)",
-                            WATCHCTL, "export", str(log), "--to", to], capture_output=True, text=True, timeout=TIMEOUT)
-        assert before >= 0
-        return int(r.stdout)
+        status, kib = peak_memory(WATCHCTL, "export", log, "--to", to)
+        assert status == 0
+        return kib
 
     assert peak(100000) < peak(10000) + 4096  # KB
 

@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import tracelog_py as log  # noqa: E402
+from conftest import peak_memory  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WATCHCTL = os.environ.get("WATCHCTL", os.path.join(ROOT, "build", "bin", "watchctl"))
@@ -162,12 +163,9 @@ def test_memory_does_not_grow_with_the_log(tmp_path):
     def peak(n):
         packets = [log.packet(preamble())] + [log.packet(accesses(250))] * (n // 250)
         path = log.write_log(tmp_path / ("log%d" % n), packets)
-        with open(os.devnull, "w") as null:
-            child = subprocess.Popen([WATCHCTL, "report", "--no-stack", path], stdout=null)
-            _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = status
+        status, kib = peak_memory(WATCHCTL, "report", "--no-stack", path)
         assert status == 0
-        return usage.ru_maxrss
+        return kib
 
     assert peak(100000) < peak(10000) + 4096  # KiB
 

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import tracelog_py as log  # noqa: E402
+from conftest import peak_memory  # noqa: E402
 from test_report import COUNT, FLAG, LOAD, ROOT, STORE, WATCHCTL, complete, objects, preamble, run  # noqa: E402
 
 TAG, CAPTURE, CAPTURE_VALUE = 11, 12, 257
@@ -318,12 +319,9 @@ def test_memory_is_bounded_by_different_stacks(tmp_path):
         for first in range(0, n, 500):
             packets.append(log.packet([capture(2000 + i, 0, 77, i % 64, value=i) for i in range(first, first + 500)]))
         path = log.write_log(tmp_path / ("log%d%s" % (n, options[0])), packets)
-        with open(os.devnull, "w") as null:
-            child = subprocess.Popen([WATCHCTL, "report", *options, path], stdout=null)
-            _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = status
+        status, kib = peak_memory(WATCHCTL, "report", *options, path)
         assert status == 0
-        return usage.ru_maxrss
+        return kib
 
     for options in ["--tag", "miss"], ["--folded"], ["--sites"]:
         assert peak(100000, *options) < peak(10000, *options) + 4096  # KiB

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import WATCHCTL, wait_until
+from conftest import WATCHCTL, peak_memory, wait_until
 
 MEMORY_MAX = 400 << 20  # of a watchctl whose target invents threads, code and stacks as fast as it can
 LOG_MAX = 8 << 20
@@ -30,7 +30,6 @@ def objects(log):
 def attacked(victim, how, *args, seconds=0.5, limit_cpu=40):
     """watchctl on a target that does @how to what they share, until its time is over or it has had enough."""
     v = victim("resist_ring", how)
-    usage = {}
     p = subprocess.Popen([WATCHCTL, *map(str, args), "-p", str(v.pid), "-v", "flag", "--buffer", "1M", "-t", str(seconds),
                           "--json"],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -39,14 +38,13 @@ def attacked(victim, how, *args, seconds=0.5, limit_cpu=40):
         out, err = p.communicate(timeout=60)
     finally:
         p.kill()
-    usage["memory"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    return v, p.returncode, out, err, usage
+    return v, p.returncode, out, err
 
 
 @pytest.mark.parametrize("how", BEHAVIOURS)
 def test_a_target_that_writes_into_the_shared_ring_harms_nobody_but_itself(victim, hardware, tmp_path, how):
     log = tmp_path / "log"
-    v, code, _, err, _ = attacked(victim, how, "record", "-o", log, "--ring", LOG_MAX)
+    v, code, _, err = attacked(victim, how, "record", "-o", log, "--ring", LOG_MAX)
     assert v.process.stdout.readline() == "found\n"  # it did attack
     # Ended by time (0), given up because of what it found in there (7), or the target destroyed itself (3).
     assert code in (0, 3, 7), (code, err)
@@ -67,12 +65,10 @@ def test_a_target_that_writes_into_the_shared_ring_harms_nobody_but_itself(victi
 
 def test_memory_has_a_bound_whatever_the_target_invents(victim, hardware, tmp_path):
     v = victim("resist_ring", "invent")
-    p = subprocess.Popen([WATCHCTL, "record", "-p", str(v.pid), "-v", "flag", "-o", str(tmp_path / "log"), "--ring", "4M",
-                          "--buffer", "1M", "-t", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(p.pid, 0)
-    p.returncode = os.waitstatus_to_exitcode(status)
-    assert p.returncode in (0, 3, 7)
-    assert usage.ru_maxrss * 1024 < MEMORY_MAX
+    code, peak = peak_memory(WATCHCTL, "record", "-p", v.pid, "-v", "flag", "-o", tmp_path / "log", "--ring", "4M",
+                             "--buffer", "1M", "-t", "2")
+    assert code in (0, 3, 7)
+    assert peak * 1024 < MEMORY_MAX
 
 
 def test_watchctl_can_be_interrupted_whatever_the_target_does(victim, hardware):
