@@ -110,15 +110,16 @@ static struct wc_error *refresh_modules(struct intake *in, uint64_t now, bool *c
 static struct wc_error *compare_code(struct intake *in, uint64_t time_ns)
 {
 	struct wc_error *err = NULL;
-	uint64_t now;
+	uint64_t now, begin;
 
 	if (time_ns < in->code_ns + in->code_every_ns)
 		return NULL;
+	begin = clock_ns(CLOCK_THREAD_CPUTIME_ID); /* not time: a look may wait long for a CPU */
 	now = monotonic_ns();
 	if (code_facts_moved(in->facts))
 		err = refresh_modules(in, now, NULL);
 	in->code_ns = now;
-	in->code_every_ns = CODE_SHARE * (monotonic_ns() - now);
+	in->code_every_ns = CODE_SHARE * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
 	if (in->code_every_ns < CODE_MIN_NS)
 		in->code_every_ns = CODE_MIN_NS;
 	return err;
