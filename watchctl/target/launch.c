@@ -49,33 +49,54 @@ static void run_child(struct pipes *p, char *const argv[])
 	_exit(127);
 }
 
-static struct wc_error *exec_failed(const struct pipes *p, const char *program)
+static void kill_child(pid_t pid)
+{
+	int status;
+
+	kill(pid, SIGKILL);
+	while (waitpid(pid, &status, __WALL) < 0 ? errno == EINTR : WIFSTOPPED(status))
+		;
+}
+
+/* The child has ended, or it is ended now: it says why by itself only if it came as far as that. */
+static struct wc_error *exec_failed(const struct pipes *p, pid_t pid, int sys_errno, const char *program)
 {
 	int error = 0;
 
+	if (sys_errno) {
+		kill_child(pid);
+		return wc_error_errno(WC_EFAIL, sys_errno, "cannot start %s", program);
+	}
 	if (read(p->failed[0], &error, sizeof(error)) == sizeof(error))
 		return wc_error_errno(WC_EUSAGE, error, "cannot run %s", program);
 	return wc_error_new(WC_ETARGET, "%s ended before its first instruction", program);
 }
 
-/* To the stop after exec, then on to one in the kernel's signal path, from where registers can be changed. */
-static bool wait_for_exec(pid_t pid)
+/*
+ * To the stop after exec, then on to one in the kernel's signal path, from where registers can be changed.
+ * False: with *ret_errno 0 it has ended.
+ */
+static bool wait_for_exec(pid_t pid, int *ret_errno)
 {
-	int status;
+	int status, event, sig;
+	pid_t got;
 
-	while (waitpid(pid, &status, __WALL) == pid) {
-		int event = status >> 16, sig;
-
+	*ret_errno = 0;
+	while ((got = waitpid(pid, &status, __WALL)) == pid || errno == EINTR) {
+		if (got != pid)
+			continue;
+		event = status >> 16;
 		if (!WIFSTOPPED(status))
 			return false;
 		if (event == PTRACE_EVENT_STOP)
 			return true;
 		if (event == PTRACE_EVENT_EXEC && ptrace(PTRACE_INTERRUPT, pid, 0, 0))
-			return false;
+			break;
 		sig = event ? 0 : WSTOPSIG(status);
 		if (held_ptrace(PTRACE_CONT, pid, 0, sig))
-			return false;
+			break;
 	}
+	*ret_errno = errno;
 	return false;
 }
 
@@ -118,6 +139,7 @@ struct wc_error *launch_start(char *const argv[], struct tracee *ret)
 	scoped(pipes_deinit) struct pipes p = { { -1, -1 }, { -1, -1 } };
 	struct wc_error *err;
 	struct tracee t = { 0 };
+	int error;
 	pid_t pid;
 
 	if (pipe2(p.go, O_CLOEXEC) || pipe2(p.failed, O_CLOEXEC))
@@ -129,27 +151,28 @@ struct wc_error *launch_start(char *const argv[], struct tracee *ret)
 		run_child(&p, argv);
 	close(take_fd(p.failed[1]));
 	if (ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) {
-		int error = errno;
-
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
+		error = errno;
+		kill_child(pid);
 		return wc_error_errno(WC_EPERM, error, "cannot trace our own child");
 	}
-	if (write(p.go[1], "g", 1) != 1 || !wait_for_exec(pid))
-		return exec_failed(&p, argv[0]);
+	if (write(p.go[1], "g", 1) != 1)
+		return exec_failed(&p, pid, errno, argv[0]);
+	if (!wait_for_exec(pid, &error))
+		return exec_failed(&p, pid, error, argv[0]);
 	err = check_privileges(pid, argv[0]);
 	if (err) {
-		kill(pid, SIGKILL);
-		while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-			;
+		kill_child(pid);
 		return err;
 	}
 	t.pid = t.tid = pid;
 	/* Tell the two kinds of stop apart later: exec of another program must not stop it again. */
 	held_ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
 	if (held_ptrace(PTRACE_GETREGS, pid, 0, &t.home) ||
-	    held_ptrace(PTRACE_GETSIGMASK, pid, sizeof(t.sigmask), &t.sigmask))
-		return wc_error_errno(WC_ETARGET, errno, "%s ended before its first instruction", argv[0]);
+	    held_ptrace(PTRACE_GETSIGMASK, pid, sizeof(t.sigmask), &t.sigmask)) {
+		error = errno;
+		kill_child(pid);
+		return wc_error_errno(WC_ETARGET, error, "%s ended before its first instruction", argv[0]);
+	}
 	*ret = t;
 	return NULL;
 }
