@@ -219,7 +219,8 @@ void guard_run(struct wire_control *ctl, int owner_fd, int memory_fd)
 	};
 	char line[80];
 
-	helper_withdraw(owner_fd, memory_fd);
+	if (!helper_withdraw(owner_fd, memory_fd))
+		_exit(1);
 	helper_ignore_signals();
 	helper_spare();
 	snprintf(line, sizeof(line), GUARD_NAME " of process %d", box->target_pid);

@@ -60,7 +60,8 @@ void step_guard_run(struct step_box *box, int owner_fd, int memory_fd)
 	};
 	char line[80];
 
-	helper_withdraw(owner_fd, memory_fd);
+	if (!helper_withdraw(owner_fd, memory_fd))
+		_exit(1);
 	helper_ignore_signals();
 	helper_spare();
 	snprintf(line, sizeof(line), STEP_GUARD_NAME " of process %d", box->target_pid);

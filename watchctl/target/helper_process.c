@@ -10,7 +10,7 @@
 
 #define ARG_START 48 /* fields of /proc/self/stat: proc(5) */
 
-void helper_withdraw(int owner_fd, int memory_fd)
+bool helper_withdraw(int owner_fd, int memory_fd)
 {
 	int null = open("/dev/null", O_RDWR), fd;
 
@@ -19,11 +19,11 @@ void helper_withdraw(int owner_fd, int memory_fd)
 		dup2(null, fd);
 	owner_fd = fcntl(owner_fd, F_DUPFD, 10); /* out of the way of each other */
 	memory_fd = fcntl(memory_fd, F_DUPFD, 10);
-	dup2(owner_fd, HELPER_OWNER_FD);
-	dup2(memory_fd, HELPER_MEMORY_FD);
+	if (dup2(owner_fd, HELPER_OWNER_FD) < 0 || dup2(memory_fd, HELPER_MEMORY_FD) < 0)
+		return false;
 	close_range(HELPER_MEMORY_FD + 1, ~0u, 0);
-	if (chdir("/"))
-		return; /* then a file system stays busy while we live */
+	(void)!chdir("/"); /* where that fails, a file system stays busy while we live */
+	return true;
 }
 
 void helper_ignore_signals(void)

@@ -5,15 +5,18 @@
 #ifndef WATCHCTL_TARGET_HELPER_PROCESS_H
 #define WATCHCTL_TARGET_HELPER_PROCESS_H
 
+#include <stdbool.h>
+
 /* Where helper_withdraw() leaves the files that are kept. */
 #define HELPER_OWNER_FD 3  /* a pidfd */
 #define HELPER_MEMORY_FD 4 /* by which `watchctl list` finds us */
 
 /*
  * A session of its own: no terminal's signals, no kill of the group. Standard streams on /dev/null, and every
- * other file closed: who waits for the end of the owner's output must not wait for us.
+ * other file closed: who waits for the end of the owner's output must not wait for us. False: they cannot be
+ * kept.
  */
-void helper_withdraw(int owner_fd, int memory_fd);
+bool helper_withdraw(int owner_fd, int memory_fd);
 
 /* What asks politely is not obeyed: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, the terminal's stops. */
 void helper_ignore_signals(void);
