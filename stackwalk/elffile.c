@@ -235,12 +235,6 @@ static bool report_to_dwfl(struct elffile *f)
 	return f->mod != NULL;
 }
 
-/* Not just another machine, or a file that has been removed since. */
-static bool is_odd(int why)
-{
-	return why && why != ENOENT && why != ENOTDIR && why != ENAMETOOLONG && why != ELOOP;
-}
-
 enum elffile_state elffile_state(struct elffile *f)
 {
 	if (f->opened)
@@ -251,7 +245,7 @@ enum elffile_state elffile_state(struct elffile *f)
 		f->state = ELFFILE_DEBUG_ONLY;
 	if ((f->state == ELFFILE_OK || f->state == ELFFILE_DEBUG_ONLY) && !report_to_dwfl(f))
 		f->state = ELFFILE_MISSING;
-	if (f->state == ELFFILE_MISSING && is_odd(f->why))
+	if (f->state == ELFFILE_MISSING)
 		shortfall_note(f->open_path, f->why);
 	return f->state;
 }

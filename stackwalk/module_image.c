@@ -1,5 +1,6 @@
 #include "stackwalk/module_image.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,20 +8,28 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/shortfall.h"
 #include "watchctl/base/task.h"
 
 #define DELETED " (deleted)"
 
-static int open_elf(const char *path, struct module_elf *ret, uint64_t *ino)
+/* *why: errno, where something failed. */
+static int open_elf(const char *path, struct module_elf *ret, uint64_t *ino, int *why)
 {
 	scoped(closep) int fd = -1;
 	struct stat st;
 
-	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+	if (stat(path, &st) < 0) {
+		*why = errno;
+		return -1;
+	}
+	if (!S_ISREG(st.st_mode))
 		return -1;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
+	if (fd < 0) {
+		*why = errno;
 		return -1;
+	}
 	*ino = st.st_ino;
 	return module_elf_from_file(fd, ret);
 }
@@ -48,7 +57,7 @@ static bool same_build_id(const struct module_elf *a, const struct module_elf *b
 
 /* False: what lies at the image's path is not what was mapped, or cannot be opened. */
 static bool image_open_by_path(pid_t pid, int mem_fd, struct module_image *img,
-			       const struct module_mapping *m)
+			       const struct module_mapping *m, int *why)
 {
 	struct module_elf mapped;
 	uint64_t ino;
@@ -57,7 +66,7 @@ static bool image_open_by_path(pid_t pid, int mem_fd, struct module_image *img,
 	img->open_path = path_through_root(pid, img->path);
 	if (!img->open_path)
 		return false;
-	is_elf = open_elf(img->open_path, &img->head, &ino);
+	is_elf = open_elf(img->open_path, &img->head, &ino, why);
 	if (is_elf < 0)
 		return false;
 	img->is_elf = is_elf;
@@ -75,13 +84,13 @@ static bool image_open_by_handle(pid_t pid, struct module_image *img, const stru
 	scoped(freep) char *handle = NULL;
 	uint64_t ino;
 	ssize_t n;
-	int is_elf;
+	int is_elf, why;
 
 	if (asprintf(&handle, "/proc/%d/map_files/%lx-%lx", task_with_memory(pid), m->start, m->end) < 0) {
 		handle = NULL;
 		return false;
 	}
-	is_elf = open_elf(handle, &img->head, &ino);
+	is_elf = open_elf(handle, &img->head, &ino, &why);
 	if (is_elf < 0) {
 		snprintf(exe_link, sizeof(exe_link), "/proc/%d/exe", task_with_memory(pid));
 		n = readlink(exe_link, exe, sizeof(exe) - 1);
@@ -90,7 +99,7 @@ static bool image_open_by_handle(pid_t pid, struct module_image *img, const stru
 		exe[n] = '\0';
 		if (strcmp(exe, m->path) != 0)
 			return false;
-		is_elf = open_elf(exe_link, &img->head, &ino);
+		is_elf = open_elf(exe_link, &img->head, &ino, &why);
 		free(handle);
 		handle = strdup(exe_link);
 		if (is_elf < 0 || !handle)
@@ -108,6 +117,7 @@ bool module_image_init(struct module_image *ret, pid_t pid, int mem_fd, const st
 	struct module_image img = { .dev = m->dev, .ino = m->ino };
 	size_t len = strlen(m->path), suffix = strlen(DELETED);
 	uint64_t ino;
+	int why = 0;
 
 	img.maps_path = strdup(m->path);
 	img.path = strdup(m->path);
@@ -116,16 +126,18 @@ bool module_image_init(struct module_image *ret, pid_t pid, int mem_fd, const st
 	if (len > suffix && strcmp(m->path + len - suffix, DELETED) == 0) {
 		/* A file may really be called so: then it is there, under this very name. */
 		img.open_path = path_through_root(pid, m->path);
-		img.deleted = !img.open_path || open_elf(img.open_path, &img.head, &ino) < 0 || ino != m->ino;
+		img.deleted =
+			!img.open_path || open_elf(img.open_path, &img.head, &ino, &why) < 0 || ino != m->ino;
 		free(take_ptr(img.open_path));
 		if (img.deleted)
 			img.path[len - suffix] = '\0';
 	}
-	if (!img.deleted && !image_open_by_path(pid, mem_fd, &img, m))
+	if (!img.deleted && !image_open_by_path(pid, mem_fd, &img, m, &why))
 		img.deleted = img.is_elf;
 	if (img.deleted || !img.open_path || (!img.is_elf && access(img.open_path, R_OK) < 0)) {
 		img.is_elf = false;
 		if (!image_open_by_handle(pid, &img, m)) {
+			shortfall_note(img.path, why);
 			if (!img.open_path)
 				img.open_path = path_through_root(pid, img.path);
 			img.is_elf = m->offset == 0 && mem_fd >= 0 &&

@@ -1,5 +1,6 @@
 #include "watchctl/base/shortfall.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,8 +8,16 @@ static char first[512];
 static int first_errno;
 static unsigned int more;
 
+/* Not just another machine, or a file that has been removed since. */
+static bool is_odd(int why)
+{
+	return why && why != ENOENT && why != ENOTDIR && why != ENAMETOOLONG && why != ELOOP;
+}
+
 void shortfall_note(const char *path, int sys_errno)
 {
+	if (!is_odd(sys_errno))
+		return;
 	if (first_errno) {
 		more++;
 		return;

@@ -9,7 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of several, the first is kept, and the others are counted: from one thread only. */
+/*
+ * A file that is not there is nothing odd, nor is @sys_errno 0. Of several, the first is kept, and the others
+ * are counted: from one thread only.
+ */
 void shortfall_note(const char *path, int sys_errno);
 
 /* "PATH: why", and how many more. False: there was none. */
