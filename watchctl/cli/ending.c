@@ -11,6 +11,10 @@
 #include "watchctl/base/memory.h"
 #include "watchctl/base/shortfall.h"
 
+static const char no_memory[] =
+	"memory ran out for a moment: what was printed or written may lack something; "
+	"try again with more of it";
+
 static void do_nothing(int sig)
 {
 	(void)sig;
@@ -54,11 +58,10 @@ int end_with(struct wc_error *err)
 	char why[1024];
 
 	/* Where one part was left out for want of memory, another one may have been printed. */
-	if (!err && !status && memory_ran_out())
-		err = wc_error_new(
-			WC_EFAIL,
-			"memory ran out for a moment: what was printed or written may lack something; try "
-			"again with more of it");
+	if (memory_ran_out() && !err && !status)
+		err = wc_error_new(WC_EFAIL, "%s", no_memory);
+	else if (memory_ran_out() && err != &wc_enomem)
+		fprintf(stderr, "watchctl: %s\n", no_memory);
 	if (shortfall_describe(why, sizeof(why)))
 		fprintf(stderr, "watchctl: some names may be missing: cannot read %s\n", why);
 	if (err) {
