@@ -258,12 +258,13 @@ static void hold_for_controller(struct wire_control *ctl, uint64_t end)
 		uint64_t now;
 
 		if ((int32_t)(done - (uint32_t)(end / 16)) >= 0)
-			break;
+			return;
 		sys4(NR_FUTEX, &ctl->hold, FUTEX_WAIT, done, &wait);
 		now = __atomic_load_n(&ctl->heartbeat, __ATOMIC_RELAXED);
 		silent = now == beat ? silent + 1 : 0;
 		beat = now;
 	}
+	__atomic_fetch_add(&ctl->unheld, 1, __ATOMIC_RELAXED);
 }
 
 int handler_watch_of(const struct wire_control *ctl, const struct trap_info *info)

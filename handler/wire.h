@@ -142,8 +142,9 @@ struct wire_control {
 	uint64_t tail __attribute__((aligned(64)));
 	uint64_t heartbeat; /* CLOCK_MONOTONIC in ns at the last pass of the controller */
 	uint32_t wake __attribute__((aligned(64))); /* a futex: 0 while the controller sleeps on it */
-	uint32_t hold; /* a thread at a WIRE_WATCH_HOLD site waits until this, its record's end / 16, is
-			  reached */
+	uint32_t hold;	 /* a thread at a WIRE_WATCH_HOLD site waits until this, its record's end / 16, is
+			    reached */
+	uint32_t unheld; /* how many of them went on because nothing was heard of the controller */
 	struct wire_watch watch[WIRE_WATCHES] __attribute__((aligned(64)));
 	/* What `old` was put back in place of, as the kernel told: `ours`, once it was taken out. Then
 	 * scratch. */

@@ -4,7 +4,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import WATCHCTL
+from conftest import WATCHCTL, wait_until
 
 PROGRAMS = ["puppet", "puppet_nopie", "puppet_static", "puppet_static_pie", "puppet_musl"]
 
@@ -59,6 +59,23 @@ def test_a_running_program_that_loads_the_library_later(victim, build, watch):
     v.tell("plugin 4")
     w.end()
     assert [a["function"] for a in w.accesses] == ["plugin_start"] + ["plugin_touch"] * 4
+
+
+def test_a_program_that_did_not_wait_until_its_library_was_armed_is_said_to_have_gone_on(victim, build, watch, run):
+    """watchctl stands still meanwhile, as if it had been killed: nobody waits for that."""
+    v = victim("puppet")
+    w = watch("-p", v.pid, "-v", "libplugin.so:plugin_state", "-w", "--pending", wait=False)
+    assert wait_until(lambda: '"used":1' in run("list", "-p", v.pid, "--json").stdout, 60)  # in the loader
+    w.process.send_signal(signal.SIGSTOP)
+    v.tell("dlopen " + build("libplugin.so"))
+    v.tell("plugin 4")
+    w.process.send_signal(signal.SIGCONT)
+    assert wait_until(lambda: w.of("note") and w.of("armed"), 60)
+    v.tell("plugin 2")
+    w.end()
+    note, = w.of("note")
+    assert "what it accessed there before that was armed is not seen" in note["text"]
+    assert [a["function"] for a in w.accesses] == ["plugin_touch"] * 2
 
 
 def test_a_library_the_program_is_linked_with(hardware, tmp_path):

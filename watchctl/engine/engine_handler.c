@@ -374,6 +374,22 @@ static struct wc_error *tell_tracer(struct engine *e)
 	return e->intake.sink.put(e->intake.sink.ctx, &event);
 }
 
+struct wc_error *handler_tell_unheld(struct engine *e)
+{
+	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
+	uint32_t unheld = 0;
+
+	if (!injection_read(&e->inj, offsetof(struct wire_control, unheld), &unheld, sizeof(unheld)) ||
+	    unheld == e->unheld)
+		return NULL;
+	e->unheld = unheld;
+	event.note.text =
+		"a thread that waited for something to be armed (what a library brought, or where a "
+		"pointer led) went on, as nothing was heard of watchctl for too long: what it "
+		"accessed there before that was armed is not seen";
+	return e->intake.sink.put(e->intake.sink.ctx, &event);
+}
+
 static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 {
 	bool ended = handler_target_ended(e);
@@ -406,6 +422,8 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 			err = ptrace_bp_extend(&e->watch[i].ptrace);
 	if (!err)
 		err = tell_tracer(e);
+	if (!err)
+		err = handler_tell_unheld(e);
 	if (!err)
 		err = intake_refresh_modules(&e->intake, now, MODULES_NS);
 	return err;
@@ -595,6 +613,7 @@ static struct wc_error *close_engine(struct engine *e)
 
 	if (!e)
 		return NULL;
+	heartbeat_stop(&e->heartbeat);
 	for (i = 0; i < WIRE_WATCHES; i++)
 		handler_disable(&e->watch[i]);
 	err = withdraw(e);

@@ -240,6 +240,11 @@ void handler_set_flags(const struct engine *e, unsigned int i, uint32_t more)
 	handler_write(e, handler_watch_offset(i) + offsetof(struct wire_watch, flags), &flags, sizeof(flags));
 }
 
+static void beat(void *ctx)
+{
+	handler_beat(ctx);
+}
+
 struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
 {
 	struct arm_report report = { 0 };
@@ -263,6 +268,8 @@ struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struc
 	note_neighbours(e, (unsigned int)i);
 	report.has_value = watchpoint_value(&a->w, e->pid, &report.value);
 	publish(e, (unsigned int)i, report.value);
+	if (w->hook)
+		heartbeat_start(&e->heartbeat, beat, e);
 	err = arm_registers(e, (unsigned int)i, &report);
 	if (err) {
 		handler_set_flags(e, (unsigned int)i, WIRE_WATCH_OFF);

@@ -11,6 +11,7 @@
 #define WATCHCTL_ENGINE_HANDLER_ENGINE_H
 
 #include "watchctl/engine/engine.h"
+#include "watchctl/engine/heartbeat.h"
 #include "watchctl/engine/intake.h"
 #include "watchctl/engine/kernel_recorder.h"
 #include "watchctl/engine/past_counts.h"
@@ -51,6 +52,8 @@ struct engine {
 	uint32_t nwatches;	    /* places of watch[] in use */
 	uint64_t checked_ns, searched_ns;
 	uint64_t missing, asked_ns; /* see check_handler() */
+	struct heartbeat heartbeat; /* while a thread may wait at a hook */
+	uint32_t unheld;	    /* of those, told */
 	uint64_t sandbox_ns;
 	bool told_tracer;
 	bool left_behind;      /* a place was given away with hits under way that nobody waits for any more */
@@ -128,6 +131,9 @@ void handler_leave_children(struct engine *e);
 
 /* A sign of life for threads that wait, and for other controllers. */
 void handler_beat(struct engine *e);
+
+/* Tells that a thread did not wait at a hook until we had done what it waited for: once for each time. */
+struct wc_error *handler_tell_unheld(struct engine *e);
 
 /* Lets the thread go on that waits at a hook. */
 void handler_let_go(struct engine *e);

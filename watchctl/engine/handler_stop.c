@@ -213,6 +213,7 @@ struct wc_error *handler_stop(struct engine *e)
 	for (i = 0; i < WIRE_WATCHES; i++)
 		handler_disable(&e->watch[i]);
 	err = settle(e, SETTLE_MS);
+	keep_first(&err, handler_tell_unheld(e));
 	handler_find_children(e);
 	e->stopped = true;
 	e->settled = true;
