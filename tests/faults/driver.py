@@ -103,8 +103,8 @@ def ends_with_us():
 class Target:
     """A program that checks itself (tests/victims/hammer.c); begun again when it has died."""
 
-    def __init__(self, *command):
-        self.command = command
+    def __init__(self, *command, warm=None):
+        self.command, self.warm = command, warm
         self.begin()
 
     def begin(self):
@@ -112,6 +112,8 @@ class Target:
                                         preexec_fn=ends_with_us)
         self.pid = int(self.process.stdout.readline().split()[1])
         time.sleep(0.05)  # its threads begin
+        if self.warm:
+            self.warm(self)
         self.before = snapshot(self.pid)
 
     def state(self):
@@ -164,8 +166,10 @@ def shapes(text):
         elif o.get("type") == "summary":
             whole = "counted" in o and o["recorded"] + o["lost"] + o["filtered"] == o["counted"]
             kinds.add(("summary", "whole" if whole else "NOT WHOLE"))
-        elif o.get("type") == "lost":  # told, with its reason
+        elif o.get("type") in ("lost", "note"):
             continue
+        elif o.get("type") == "slots":  # "sight" says how each thread was looked at
+            kinds.add("slots")
         elif o.get("type") == "process":  # what cannot be known of it is absent
             kinds.add("process")
         else:
@@ -173,10 +177,20 @@ def shapes(text):
     return kinds
 
 
+def losses(text):
+    """What was lost, and is said to be."""
+    return [line for line in text.splitlines() if line.startswith('{"type":"lost"') and json.loads(line)["count"]]
+
+
+def notes(text):
+    return {normal(line) for line in text.splitlines() if line.startswith('{"type":"note"')}
+
+
 class Scenario:
-    def __init__(self, name, words, target=None, live=False, stdin=None, prepare=None, clean=None):
+    def __init__(self, name, words, target=None, live=False, stdin=None, prepare=None, warm=False):
         self.name, self.words, self.target_command = name, words, target
-        self.live, self.stdin, self.prepare, self.clean = live, stdin, prepare, clean
+        self.live, self.stdin, self.prepare = live, stdin, prepare
+        self.warm = warm  # what the program itself sets up for us, the first time, it keeps
 
 
 def fixed_log(folder):
@@ -218,7 +232,8 @@ quit
 
 SCENARIOS = [
     Scenario("handler", WATCH, HAMMER, live=True),
-    Scenario("handler-filters", [*WATCH, "--if", "new>1", "--caller", "work", "--rate", "1000/s", "--verbose"], HAMMER, live=True),
+    Scenario("handler-filters", [*WATCH, "-n", "60", "--if", "new>1", "--caller", "work", "--rate", "1000/s", "--verbose"], HAMMER,
+             live=True),
     Scenario("handler-register", [*WATCH, "-i", "1"], HAMMER, live=True),
     Scenario("handler-private", [*WATCH, "--private-buffer"], HAMMER, live=True),
     Scenario("ring", [*WATCH, "--engine", "ring"], HAMMER, live=True),
@@ -229,12 +244,12 @@ SCENARIOS = [
     Scenario("record", ["record", "-p", "{pid}", "-v", "scratch", "-s", "8", "-w", "-n", "40", "--ring", "1M", "-o", "{dir}/log",
                         "--trigger", "new==3", "--json"], HAMMER, live=True),
     Scenario("snapshot", ["snapshot", "{log}", "-o", "{dir}/saved"]),
-    Scenario("list", ["list", "-p", "{pid}", "--threads", "--json"], HAMMER),
+    Scenario("list", ["list", "-p", "{pid}", "--threads", "--json"], HAMMER, live=True),
     Scenario("clear", ["clear", "-p", "{pid}", "--json"], HAMMER, prepare="orphan"),
     Scenario("step", ["step", "-p", "{pid}", "--from", "work", "--count", "3", "--events", "40", "-t", "5", "-o", "{dir}/log", "--json"],
              (VICTIMS / "hammer", "2", "150"), live=True),
     Scenario("step-launch", ["step", "--from", "main", "-o", "{dir}/log", "--json", "--", VICTIMS / "faults_steps", "0"], live=True),
-    Scenario("tags", ["-p", "{pid}", "--tags", "-n", "12", "--json"], (VICTIMS / "faults_tags",), live=True),
+    Scenario("tags", ["-p", "{pid}", "--tags", "-n", "12", "--json"], (VICTIMS / "faults_tags",), live=True, warm=True),
     Scenario("repl", [], HAMMER, live=True, stdin=SCRIPT),
     Scenario("report", ["report", "{log}", "--regs"]),
     Scenario("report-json", ["report", "{log}", "--json"]),
@@ -267,7 +282,11 @@ class Run:
         folder.mkdir()
         self.work = folder / "work"
         self.state = State(folder / "state")
-        self.target = Target(*scenario.target_command) if scenario.target_command else None
+        self.target = Target(*scenario.target_command, warm=scenario.warm and self.warm) if scenario.target_command else None
+
+    def warm(self, target):
+        words = [w.replace("{pid}", str(target.pid)) for w in self.scenario.words]
+        subprocess.run([WATCHCTL, *words], check=True, capture_output=True)
 
     def words(self):
         log = self.work / "copy" if self.scenario.prepare == "copy" else self.material / "log"
@@ -357,6 +376,8 @@ def judge(run, base, o):
     said = [line for line in o.err.splitlines() if line.startswith("watchctl")]
     new = [line for line in said if normal(line) not in base.told]
     new += [line for line in o.out.splitlines() if '"engine_why"' in line]  # another engine, and why
+    new += losses(o.out) if not base.losses else []
+    new += notes(o.out) - base.notes
     if any("(null)" in line or "Success" in line for line in new):
         return "the message has a hole: " + new[-1]
     if run.target:
@@ -396,6 +417,8 @@ class Baseline:
         self.always = set.intersection(*(shapes(o.out) for o in outcomes))
         self.lines = {normal(x) for o in outcomes for x in o.out.splitlines()}
         self.always_lines = set.intersection(*({normal(x) for x in o.out.splitlines()} for o in outcomes))
+        self.losses = any(losses(o.out) for o in outcomes)
+        self.notes = set().union(*(notes(o.out) for o in outcomes))
         self.files = outcomes[-1].files
 
 
