@@ -14,6 +14,7 @@
 #include "stackwalk/debuginfod.h"
 #include "stackwalk/module_elf.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/shortfall.h"
 #include "watchctl/base/vec.h"
 
 #define SYSTEM_DIR "/usr/lib/debug"
@@ -70,14 +71,20 @@ void symbol_search_free(struct symbol_search *s)
 int symbol_search_open_regular(const char *path)
 {
 	struct stat st;
+	int fd;
 
-	if (stat(path, &st) < 0)
+	if (stat(path, &st) < 0) {
+		shortfall_note(path, errno);
 		return -1;
+	}
 	if (!S_ISREG(st.st_mode)) {
 		errno = ENOENT;
 		return -1;
 	}
-	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		shortfall_note(path, errno);
+	return fd;
 }
 
 /* The user's folders */

@@ -30,6 +30,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/confine.h"
 #include "watchctl/base/memory.h"
+#include "watchctl/base/shortfall.h"
 #include "watchctl/base/vec.h"
 
 #define WORKERS_MAX 8
@@ -54,6 +55,9 @@ struct shared {
 	_Atomic uint32_t at[WORKERS_MAX];
 	_Atomic uint32_t
 		ran_out; /* a worker had not all the memory it needed: its answers may lack something */
+	_Atomic int why; /* errno with which a worker could not read a file */
+	atomic_flag told;
+	char path[512];
 };
 
 struct worker {
@@ -85,15 +89,36 @@ struct round {
 /* In the worker */
 
 struct out {
+	struct shared *shared;
 	int fd;
 	uint8_t *buf;
 	size_t len, cap;
 };
 
+/* Before it ends: what its owner is to say. */
+static void report_lacks(struct shared *s)
+{
+	char path[sizeof(s->path)];
+	int why;
+
+	if (memory_ran_out())
+		atomic_store(&s->ran_out, 1);
+	if (!shortfall_take(path, sizeof(path), &why) || atomic_flag_test_and_set(&s->told))
+		return;
+	memcpy(s->path, path, sizeof(path));
+	atomic_store(&s->why, why);
+}
+
+static _Noreturn void give_up(struct shared *s)
+{
+	report_lacks(s);
+	_exit(1);
+}
+
 static void put(struct out *o, const void *bytes, size_t n)
 {
 	if (!vec_reserve((void **)&o->buf, &o->cap, o->len + n, 1))
-		_exit(1);
+		give_up(o->shared);
 	memcpy(o->buf + o->len, bytes, n);
 	o->len += n;
 }
@@ -188,7 +213,7 @@ static void run_slice(struct round *r, const struct slice *s, struct out *o, _At
 			send_facts(o, i, symbol_file_facts(r->job[i].file));
 		a = symbol_file_resolve(r->job[i].file, r->job[i].vaddr, r->pool);
 		if (!a)
-			_exit(1);
+			give_up(r->shared);
 		send_answer(o, i, a);
 	}
 	atomic_store(at, NO_JOB);
@@ -206,20 +231,22 @@ static void die_of_faults(void)
 
 static _Noreturn void work(struct round *r, unsigned int number, int fd, pid_t parent)
 {
-	struct out o = { .fd = fd };
+	struct out o = { .shared = r->shared, .fd = fd };
+	char path[sizeof(r->shared->path)];
 	uint32_t i;
+	int why;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_DUMPABLE, 0);
 	die_of_faults();
+	shortfall_take(path, sizeof(path), &why); /* our parent's */
 	if (getppid() != parent)
 		_exit(1);
 	confine_reader(debuginfod_is_configured());
 	while ((i = atomic_fetch_add(&r->shared->next, 1)) < r->nslices)
 		run_slice(r, &r->slice[i], &o, &r->shared->at[number]);
 	flush(&o);
-	if (memory_ran_out())
-		atomic_store(&r->shared->ran_out, 1);
+	report_lacks(r->shared);
 	_exit(0);
 }
 
@@ -597,6 +624,8 @@ bool symbol_workers_run(struct symbol_job *job, size_t n, struct strings *pool, 
 		return false;
 	while (ok && r.done < n)
 		ok = make_slices(&r, cpus) && run_round(&r, cpus);
+	r.shared->path[sizeof(r.shared->path) - 1] = '\0'; /* whatever a worker that went mad has written */
+	shortfall_note(r.shared->path, atomic_load(&r.shared->why));
 	munmap(r.shared, sizeof(*r.shared));
 	free(r.slice);
 	return ok;

@@ -19,11 +19,22 @@ void shortfall_note(const char *path, int sys_errno)
 	if (!is_odd(sys_errno))
 		return;
 	if (first_errno) {
-		more++;
+		more += strncmp(path, first, sizeof(first) - 1) != 0;
 		return;
 	}
 	snprintf(first, sizeof(first), "%s", path);
 	first_errno = sys_errno;
+}
+
+bool shortfall_take(char *path, size_t len, int *sys_errno)
+{
+	if (!first_errno)
+		return false;
+	snprintf(path, len, "%s", first);
+	*sys_errno = first_errno;
+	first_errno = 0;
+	more = 0;
+	return true;
 }
 
 bool shortfall_describe(char *buf, size_t len)

@@ -15,7 +15,11 @@
  */
 void shortfall_note(const char *path, int sys_errno);
 
-/* "PATH: why", and how many more. False: there was none. */
+/* Takes the first one back, for somebody else to note: of a worker process its parent. False: there was none.
+ */
+bool shortfall_take(char *path, size_t len, int *sys_errno);
+
+/* "PATH: why", and how many more. The path as it is: not fit for a terminal. False: there was none. */
 bool shortfall_describe(char *buf, size_t len);
 
 #endif

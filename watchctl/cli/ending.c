@@ -62,8 +62,14 @@ int end_with(struct wc_error *err)
 		err = wc_error_new(WC_EFAIL, "%s", no_memory);
 	else if (memory_ran_out() && err != &wc_enomem)
 		fprintf(stderr, "watchctl: %s\n", no_memory);
-	if (shortfall_describe(why, sizeof(why)))
-		fprintf(stderr, "watchctl: some names may be missing: cannot read %s\n", why);
+	if (shortfall_describe(why, sizeof(why))) {
+		/* Names of files are the target's: an error's text is fit for a terminal. */
+		struct wc_error *lack =
+			wc_error_new(WC_EFAIL, "some names may be missing: cannot read %s", why);
+
+		fprintf(stderr, "watchctl: %s\n", lack->text);
+		wc_error_free(lack);
+	}
 	if (err) {
 		fprintf(stderr, "watchctl: %s\n", err->text);
 		status = err->kind;

@@ -1,0 +1,77 @@
+/* Files that could not be read: the first is named, the others counted, each once. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "watchctl/base/shortfall.h"
+
+static char text[600];
+
+static int forget(void **state)
+{
+	int why;
+
+	(void)state;
+	shortfall_take(text, sizeof(text), &why);
+	return 0;
+}
+
+static void a_file_that_is_not_there_is_nothing_odd(void **state)
+{
+	(void)state;
+	shortfall_note("/a", ENOENT);
+	shortfall_note("/a/b", ENOTDIR);
+	shortfall_note("/a", 0);
+	assert_false(shortfall_describe(text, sizeof(text)));
+}
+
+static void the_first_is_named_and_the_others_are_counted(void **state)
+{
+	(void)state;
+	shortfall_note("/a", EMFILE);
+	assert_true(shortfall_describe(text, sizeof(text)));
+	assert_string_equal(text, "/a: Too many open files");
+	shortfall_note("/b", EIO);
+	shortfall_note("/c", EACCES);
+	assert_true(shortfall_describe(text, sizeof(text)));
+	assert_string_equal(text, "/a: Too many open files (and 2 more)");
+}
+
+static void one_that_is_tried_twice_is_one(void **state)
+{
+	(void)state;
+	shortfall_note("/a", EMFILE);
+	shortfall_note("/a", EIO);
+	assert_true(shortfall_describe(text, sizeof(text)));
+	assert_string_equal(text, "/a: Too many open files");
+}
+
+static void what_is_taken_is_somebody_elses_to_tell(void **state)
+{
+	int why = 0;
+
+	(void)state;
+	shortfall_note("/a", EIO);
+	assert_true(shortfall_take(text, sizeof(text), &why));
+	assert_string_equal(text, "/a");
+	assert_int_equal(why, EIO);
+	assert_false(shortfall_describe(text, sizeof(text)));
+	assert_false(shortfall_take(text, sizeof(text), &why));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(a_file_that_is_not_there_is_nothing_odd, forget),
+		cmocka_unit_test_setup(the_first_is_named_and_the_others_are_counted, forget),
+		cmocka_unit_test_setup(one_that_is_tried_twice_is_one, forget),
+		cmocka_unit_test_setup(what_is_taken_is_somebody_elses_to_tell, forget),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
