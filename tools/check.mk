@@ -71,7 +71,7 @@ ASAN_E2E ?= $(addprefix tests/e2e/test_,report.py report_tags.py report_steps.py
 # Threads of ours: diff reads two logs in two, and libstackwalk is used by all of a program's and has one that writes
 # the log. Here it is instrumented as well, other than everywhere else.
 TSAN_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
-TSAN_UNITS ?= test_diff test_diff_align test_diff_masks test_tag_collector test_self_walk test_capture_note test_progress
+TSAN_UNITS ?= test_heartbeat test_diff test_diff_align test_diff_masks test_tag_collector test_self_walk test_capture_note test_progress
 TSAN_E2E ?= tests/e2e/test_diff.py
 TSAN_LOGS ?= 8
 tsan: ## what has threads, under ThreadSanitizer

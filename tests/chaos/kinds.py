@@ -445,5 +445,5 @@ def step(c):
 
 
 # (how often, what): kills are cheap, and what must be shown most often.
-KINDS = [(50, kill), (10, burst), (12, exact), (6, two), (6, early), (5, starve), (3, dialogue), (2, record)]
-PTRACE_KINDS = [(50, kill), (14, exact), (6, two), (6, early), (6, kill_helpers), (5, starve), (2, record)]
+KINDS = [(50, kill), (10, burst), (12, exact), (6, two), (6, early), (5, starve), (3, dialogue), (2, record), (1, step)]
+PTRACE_KINDS = [(50, kill), (14, exact), (6, two), (6, early), (6, kill_helpers), (5, starve), (2, record), (1, step)]
