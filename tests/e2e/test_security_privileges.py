@@ -135,6 +135,17 @@ def test_root_keeps_only_what_tracing_takes_once_the_watch_is_armed(victim, watc
     assert len(w.accesses) == 3  # and that is enough
 
 
+def test_the_thread_that_speaks_for_us_keeps_no_more(victim, watch):
+    """While the program may wait for us in its loader; each thread has capabilities of its own."""
+    v = victim("puppet")
+    w = watch("-p", v.pid, "-v", "libplugin.so:plugin_state", "--pending", "--engine", "handler", wait=False)
+    tasks = Path(f"/proc/{w.process.pid}/task")
+    allowed = sum(1 << NUMBERS[c] for c in KEPT)
+    assert wait_until(lambda: len(list(tasks.iterdir())) == 2, 60)
+    assert wait_until(lambda: not any(c & ~allowed for t in tasks.iterdir() for c in capabilities(t.name).values()))
+    w.end(expect=None)
+
+
 def test_a_launched_program_has_the_privileges_that_it_would_have_had(hardware, tmp_path):
     """Credentials, capabilities, limits, descriptors and environment are those of a shell's child."""
     script = "grep -E '^(Cap|Uid|Gid|Groups|NoNewPrivs|Seccomp|Sig[BI])' /proc/self/status; ls /proc/self/fd; env | sort; ulimit -a; umask"

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "watchctl/base/clock.h"
+#include "watchctl/base/privilege.h"
 
 #define EVERY_NS 50000000ull
 
@@ -19,6 +20,7 @@ static void *beat_on(void *arg)
 {
 	struct heartbeat *h = arg;
 
+	privilege_keep_for_tracing(); /* each thread has its own */
 	pthread_mutex_lock(&h->lock);
 	while (!h->stop) {
 		struct timespec until = next();
