@@ -248,10 +248,10 @@ struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink
 	m->tag_counts.has_counted = true;
 	m->locator = locator_new();
 	err = m->locator && lay_pipes(m) ? open_target(m) : &wc_enomem;
-	if (!err)
+	if (!err) {
 		m->stack_start = proc_stack_start(m->pid);
-	if (!err)
 		err = check_requests(m);
+	}
 	if (!err)
 		err = monitor_check_library(m);
 	if (!err && m->options.nwatches)
