@@ -155,16 +155,24 @@ def symbol(pid, name):
     return offset + int(re.search(rf"^(\w+)-\S+ \S+ 00000000 .*{re.escape(path)}$", maps, re.M)[1], 16)
 
 
-def find_words(pid, *words):
-    """Where in the memory of a process these 32-bit words stand one after the other."""
-    wanted, found = struct.pack(f"<{len(words)}I", *words), []
+def places(pid, wanted):
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
         for start, end in writable(pid):
             with contextlib.suppress(OSError):
                 memory.seek(start)
                 text = memory.read(end - start)
-                found += [start + m.start() for m in re.finditer(re.escape(wanted), text)]
-    assert len(found) == 1, found
+                yield from (start + m.start() for m in re.finditer(re.escape(wanted), text))
+
+
+def find_words(pid, *words):
+    """Where in the memory of a process these 32-bit words stand one after the other. Mappings come and go meanwhile."""
+    wanted, found = struct.pack(f"<{len(words)}I", *words), []
+
+    def look():
+        found[:] = places(pid, wanted)
+        return len(found) == 1
+
+    assert wait_until(look), found
     return found[0]
 
 
