@@ -78,7 +78,9 @@ static const unsigned int fetching[] = {
 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-#define PROGRAM_MAX (16 + 2 * (COUNT(never) + COUNT(fetching)))
+#define HEAD_OPS 6    /* of another architecture, or its numbers: refused */
+#define WRITING_OPS 5 /* refuse_writing() */
+#define PROGRAM_MAX (HEAD_OPS + 2 * (COUNT(never) + COUNT(fetching)) + 2 * WRITING_OPS + 1)
 
 struct program {
 	struct sock_filter op[PROGRAM_MAX];
