@@ -36,7 +36,7 @@
 #define WITHOUT_RBP __attribute__((noinline))
 #endif
 
-static volatile unsigned int sink;
+static _Thread_local volatile unsigned int sink;
 static char dir[] = "/tmp/test_self_walk.XXXXXX";
 
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *c, void *ctx)
