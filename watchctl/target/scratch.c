@@ -46,6 +46,7 @@ _Static_assert(sizeof(struct mark) <= SCRATCH_DATA && SCRATCH_DATA + 32 <= SCRAT
 struct main_stack {
 	uint64_t start, end;
 	uint64_t sp; /* the main thread's; 0: not known, or on another stack */
+	bool untouched[PIECES];
 };
 
 static bool find_stack(void *ctx, const struct proc_map *m)
@@ -59,9 +60,28 @@ static bool find_stack(void *ctx, const struct proc_map *m)
 	return false;
 }
 
+/* None of the pages of a piece was ever touched: nobody's data can be there. */
+static bool none_touched(const uint64_t entry[PAGES])
+{
+	size_t i;
+
+	for (i = 0; i < PAGES; i++)
+		if (entry[i] & PROC_PAGE_PRESENT_OR_SWAPPED)
+			return false;
+	return true;
+}
+
+static bool untouched(pid_t pid, uint64_t addr)
+{
+	uint64_t entry[PAGES];
+
+	return proc_pagemap(pid, addr, entry, PAGES) && none_touched(entry);
+}
+
 static void look_at_main_stack(const struct tracee *t, struct main_stack *ret)
 {
-	uint64_t sp = 0, pc;
+	uint64_t entry[PIECES][PAGES], sp = 0, pc;
+	unsigned int i;
 
 	*ret = (struct main_stack){ 0 };
 	proc_maps(t->pid, find_stack, ret);
@@ -71,20 +91,9 @@ static void look_at_main_stack(const struct tracee *t, struct main_stack *ret)
 		sp = 0;
 	if (sp >= ret->start && sp < ret->end)
 		ret->sp = sp;
-}
-
-/* None of the pages was ever touched: nobody's data can be there. */
-static bool untouched(pid_t pid, uint64_t addr)
-{
-	uint64_t entry[PAGES];
-	size_t i;
-
-	if (!proc_pagemap(pid, addr, entry, PAGES))
-		return false;
-	for (i = 0; i < PAGES; i++)
-		if (entry[i] & PROC_PAGE_PRESENT_OR_SWAPPED)
-			return false;
-	return true;
+	if (proc_pagemap(t->pid, ret->start, entry[0], PIECES * PAGES))
+		for (i = 0; i < PIECES; i++)
+			ret->untouched[i] = none_touched(entry[i]);
 }
 
 static bool all_zero(const uint8_t *p, size_t n)
@@ -100,6 +109,11 @@ static bool read_mark(pid_t pid, uint64_t addr, struct mark *ret)
 	struct memory_view mem = proc_memory(&pid);
 
 	return memory_read(&mem, addr, ret, sizeof(*ret)) && ret->magic == MARK_MAGIC;
+}
+
+static bool owner_lives(const struct mark *m)
+{
+	return m->owner && proc_start_time((pid_t)m->owner) == m->owner_start;
 }
 
 /* A child that was forked has its parent's marks, and none of the threads. */
@@ -126,7 +140,7 @@ static bool is_left_in_use(const struct tracee *t, uint64_t addr, const struct m
 {
 	uint64_t sp, pc;
 
-	if (!m->owner || proc_start_time((pid_t)m->owner) == m->owner_start || !may_run_there(t->pid, m))
+	if (!m->owner || owner_lives(m) || !may_run_there(t->pid, m))
 		return false;
 	if ((pid_t)m->thread == t->tid)
 		sp = t->home.rsp;
@@ -144,7 +158,7 @@ static pid_t who_is_away(const struct tracee *t, const struct main_stack *s)
 	for (i = 0; i < PIECES && s->start + (i + 2) * SCRATCH_SIZE <= s->end; i++) {
 		uint64_t at = s->start + i * SCRATCH_SIZE;
 
-		if (!untouched(t->pid, at) && read_mark(t->pid, at, &m) && is_left_in_use(t, at, &m))
+		if (!s->untouched[i] && read_mark(t->pid, at, &m) && is_left_in_use(t, at, &m))
 			return (pid_t)m.thread;
 	}
 	return 0;
@@ -158,9 +172,7 @@ static bool only_ours(pid_t pid, uint64_t addr)
 	struct mark m;
 
 	if (!read_mark(pid, addr, &m) || m.len > sizeof(bytes) - WRITTEN ||
-	    !memory_read(&mem, addr, bytes, sizeof(bytes)))
-		return false;
-	if (m.owner && proc_start_time((pid_t)m.owner) == m.owner_start)
+	    !memory_read(&mem, addr, bytes, sizeof(bytes)) || owner_lives(&m))
 		return false;
 	return all_zero(bytes + sizeof(m), SCRATCH_DATA - sizeof(m)) &&
 	       hash_bytes(HASH_START, bytes + WRITTEN, m.len) == m.hash &&
@@ -172,7 +184,7 @@ static bool in_use(pid_t pid, uint64_t addr)
 {
 	struct mark m;
 
-	return read_mark(pid, addr, &m) && m.owner && proc_start_time((pid_t)m.owner) == m.owner_start;
+	return read_mark(pid, addr, &m) && owner_lives(&m);
 }
 
 static bool lowest_pages(const struct tracee *t, const struct main_stack *s, uint64_t *ret)
@@ -185,7 +197,7 @@ static bool lowest_pages(const struct tracee *t, const struct main_stack *s, uin
 
 		if (s->sp && s->sp < at + 2 * SCRATCH_SIZE)
 			break;
-		if (untouched(t->pid, at) || only_ours(t->pid, at)) {
+		if (s->untouched[i] || only_ours(t->pid, at)) {
 			*ret = at;
 			return true;
 		}
