@@ -279,6 +279,32 @@ def test_of_16_watchctls_those_that_get_a_register_work_and_the_others_say_why(v
     assert v.tell("work 3") == "6" and v.finish() == 0
 
 
+def test_one_watchctl_at_a_time_names_its_register_and_gets_all_that_hits_it(victim, watch, run):
+    """Such a hit tells nobody whose it is: the last handler that was put there would take the others'."""
+    v = victim("resist_procs")
+    v.tell("crowd 2")
+    w = watch("-p", v.pid, "-v", "flag", "-w", "-i", "2")
+    for other in "1", "2":
+        r = run("-p", v.pid, "-v", "flag", "-w", "-i", other)
+        assert r.returncode == SLOTS and "another watchctl has a watch with -i" in r.stderr, r.stderr
+    x = watch("-p", v.pid, "-v", f"0x{address(v):x}", "-s", "8", "-w")  # its handler is called first
+    assert v.tell("work 3") == "6"
+    x.end()
+    assert v.tell("work 3") == "6"
+    w.end()
+    assert w.summary()["recorded"] == 12 and w.summary()["lost"] == 0
+    w = watch("-p", v.pid, "-v", "flag", "-w", "-i", "1")
+    w.process.kill()
+    w.process.wait()
+    r = run("-p", v.pid, "-v", "flag", "-w", "-i", "3")
+    assert r.returncode == SLOTS and "debug register 1 is in use in thread" in r.stderr, r.stderr
+    assert run("clear", "-p", v.pid).returncode == 0
+    w = watch("-p", v.pid, "-v", "flag", "-w", "-i", "3")
+    assert v.tell("work 3") == "6"
+    w.end()
+    assert w.summary()["recorded"] == 6
+
+
 def address(v):
     """Of memory of its own to watch: the beginning of its stack."""
     line = next(x for x in Path(f"/proc/{v.pid}/maps").read_text().splitlines() if x.endswith("[stack]"))

@@ -140,6 +140,7 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	if (!e)
 		return &wc_enomem;
 	e->pid = pid;
+	e->claim = -1;
 	e->options = *o;
 	e->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (e->pidfd < 0) {
@@ -631,6 +632,7 @@ static struct wc_error *close_engine(struct engine *e)
 	past_counts_deinit(&e->past);
 	thread_ids_deinit(&e->children);
 	injection_deinit(&e->inj);
+	closep(&e->claim);
 	closep(&e->pidfd);
 	free(e);
 	return err;

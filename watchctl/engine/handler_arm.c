@@ -252,6 +252,8 @@ struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struc
 	struct armed_watch *a;
 	int i;
 
+	if (!err && w->slot >= 0 && e->claim < 0)
+		err = ptrace_bp_claim(e->pid, &e->claim);
 	if (err)
 		return err;
 	if (!armed_count(e))

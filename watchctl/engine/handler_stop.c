@@ -199,6 +199,15 @@ static bool is_all_accounted_for(const struct engine *e)
 	return true;
 }
 
+/* A handler that must stay, below somebody else's, passes their traps on. */
+static void disown_hwbkpt(struct engine *e)
+{
+	uint32_t none = 0;
+
+	if (handler_has_ptrace_watch(e))
+		injection_write(&e->inj, offsetof(struct wire_control, hwbkpt_watch), &none, sizeof(none));
+}
+
 /* Every watch disarmed; now every hit must have arrived, or be known never to arrive. */
 struct wc_error *handler_stop(struct engine *e)
 {
@@ -228,5 +237,7 @@ struct wc_error *handler_stop(struct engine *e)
 		keep_first(&err, handler_drain_all(e));
 	}
 	e->settled = e->settled && !pending;
+	if (e->settled)
+		disown_hwbkpt(e);
 	return err;
 }

@@ -1,8 +1,12 @@
 #include "watchctl/engine/ptrace_bp.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/dregs.h"
 #include "watchctl/target/debugreg.h"
@@ -10,18 +14,43 @@
 #define STOP_TIMEOUT_MS 500
 #define NEW_TIMEOUT_MS 2 /* for threads that are born later: they are asked again */
 
+/* A lock on the directory that stands for the process, which ends with whoever holds it. */
+struct wc_error *ptrace_bp_claim(pid_t pid, int *ret)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return wc_error_errno(errno == ENOENT ? WC_ETARGET : WC_EFAIL, errno, "cannot open %s", path);
+	if (!flock(fd, LOCK_EX | LOCK_NB)) {
+		*ret = fd;
+		return NULL;
+	}
+	closep(&fd);
+	return wc_error_new(
+		WC_ESLOTS,
+		"another watchctl has a watch with -i in process %d, and only one can: the kernel "
+		"does not tell whose register was hit; leave -i out",
+		pid);
+}
+
 static struct wc_error *set_registers(pid_t tid, const struct ptrace_bp *bp)
 {
+	unsigned int i;
 	uint64_t dr7;
 
 	if (!debugreg_read(tid, DEBUGREG_CONTROL, &dr7))
 		return wc_error_errno(WC_ENOTSUP, errno, "cannot read the debug registers of thread %d", tid);
-	if (dregs_enabled(dr7, bp->slot))
-		return wc_error_new(
-			WC_ESLOTS,
-			"debug register %u is in use in thread %d, set by a debugger or an earlier watchctl: "
-			"choose another with -i, or leave -i out",
-			bp->slot, tid);
+	for (i = 0; i < DREGS; i++)
+		if (dregs_enabled(dr7, i))
+			return wc_error_new(
+				WC_ESLOTS,
+				"debug register %u is in use in thread %d, set through ptrace by a "
+				"debugger or an earlier watchctl, and the kernel does not tell "
+				"whose register was hit: leave -i out",
+				i, tid);
 	dr7 = (dr7 & ~dregs_dr7_mask(bp->slot)) | dregs_dr7(bp->slot, bp->size, bp->access);
 	if (debugreg_write(tid, bp->slot, bp->addr) && debugreg_write(tid, DEBUGREG_CONTROL, dr7))
 		return NULL;
@@ -80,14 +109,25 @@ static struct wc_error *arm_thread(struct ptrace_bp *bp, pid_t tid, struct trace
 	return err;
 }
 
-static bool is_armed(const struct ptrace_bp *bp, pid_t tid)
+static bool contains(const struct thread_ids *ids, pid_t tid)
 {
 	size_t i;
 
-	for (i = 0; i < bp->armed.n; i++)
-		if (bp->armed.v[i] == tid)
+	for (i = 0; i < ids->n; i++)
+		if (ids->v[i] == tid)
 			return true;
 	return false;
+}
+
+/* A later thread may have the number of one that ended. */
+static void forget_ended(struct thread_ids *armed, const struct thread_ids *alive)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < armed->n; i++)
+		if (contains(alive, armed->v[i]))
+			armed->v[n++] = armed->v[i];
+	armed->n = n;
 }
 
 static struct wc_error *arm_new(struct ptrace_bp *bp, struct tracee *held, unsigned int timeout_ms,
@@ -100,8 +140,9 @@ static struct wc_error *arm_new(struct ptrace_bp *bp, struct tracee *held, unsig
 	*ret_new = false;
 	if (!proc_threads(bp->pid, &ids))
 		return NULL;
+	forget_ended(&bp->armed, &ids);
 	for (i = 0; i < ids.n && !err; i++) {
-		if (is_armed(bp, ids.v[i]))
+		if (contains(&bp->armed, ids.v[i]))
 			continue;
 		err = arm_thread(bp, ids.v[i], held, timeout_ms);
 		*ret_new = true;

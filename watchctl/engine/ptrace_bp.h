@@ -26,7 +26,14 @@ struct ptrace_bp {
 	struct thread_ids armed;
 };
 
-/* WC_ESLOTS when the register is in use in some thread. On error nothing stays armed. */
+/*
+ * Of all watchctls only one at a time has such a watch in a process: a trap of ptrace's registers carries
+ * nothing that tells whose it is, and the first handler takes it. Gives a file descriptor that holds the
+ * claim until it is closed, which is after the last trap can have come; WC_ESLOTS: another has it.
+ */
+struct wc_error *ptrace_bp_claim(pid_t pid, int *ret);
+
+/* WC_ESLOTS when a register of some thread is set through ptrace already. On error nothing stays armed. */
 struct wc_error *ptrace_bp_open(pid_t pid, unsigned int slot, uint64_t addr, uint32_t size,
 				enum access_kind access, struct tracee *held, struct ptrace_bp *ret);
 
