@@ -24,9 +24,7 @@ def engine_options(c):
     """Engines, and how they keep their events."""
     engines = [["--engine", "handler"]] * 3 + [["--engine", "ring"]] * 2
     if c.ptrace:
-        engines += [["-i", "0"]] * 2
-        if c.target.traps != "ignored":  # the kernel forgets that at the first hit: docs/limits.md
-            engines += [["--engine", "ptrace"]] * 2
+        engines += [["-i", "0"]] * 2 + [["--engine", "ptrace"]] * 2
     options = list(c.random.choice(engines))
     if "ptrace" not in options and c.random.random() < 0.3:
         options += ["--buffer", c.random.choice(["64K", "1M"])]

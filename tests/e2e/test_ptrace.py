@@ -283,6 +283,31 @@ def test_an_ignored_sigtrap_stays_ignored(victim, trace, before_and_after):
     assert v.alive() and w.summary()["recorded"] == 6
 
 
+def test_a_program_that_ignores_sigtrap_is_sent_it_all_the_time(victim, trace, before_and_after):
+    """Also in the moment when it is let go of."""
+    v = victim("puppet")
+    v.tell("handler ignore")
+    over = threading.Event()
+
+    def send():
+        while not over.is_set():
+            os.kill(v.pid, signal.SIGTRAP)
+
+    sender = threading.Thread(target=send)
+    with before_and_after(v.pid):
+        sender.start()
+        try:
+            for i in range(8):
+                w = trace("-p", v.pid, "-v", "flag", "-w", "-q")
+                v.tell("write 3")
+                w.end(sig=signal.SIGINT if i % 2 else signal.SIGKILL, expect=0 if i % 2 else None)
+                assert settled(v)
+        finally:
+            over.set()
+            sender.join()
+    assert v.alive()
+
+
 def test_an_ignored_sigtrap_stays_ignored_when_watchctl_is_killed(victim, trace, before_and_after):
     v = victim("puppet")
     v.tell("handler ignore")
@@ -342,8 +367,8 @@ print('result', r, ctypes.get_errno(), flush=True)
 """
 
 
-def sleeper():
-    p = subprocess.Popen(["/usr/bin/python3", "-c", SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def sleeper(program="exec /usr/bin/python3 -c"):
+    p = subprocess.Popen(["sh", "-c", f'{program} "$0"', SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     pid = int(p.stdout.readline().split()[1])
     time.sleep(0.2)
     return p, pid
@@ -360,9 +385,9 @@ def test_arming_does_not_end_a_sleeping_system_call(trace):
 
 def test_a_signal_that_the_program_ignores_does_not_end_a_sleeping_system_call(trace):
     """To a traced process the kernel delivers even ignored signals; epoll_wait would return EINTR."""
-    p, pid = sleeper()
+    p, pid = sleeper("trap '' TRAP; exec /usr/bin/python3 -c")
     w = trace("-p", pid, "-v", "libc.so.6:main_arena.system_mem", "-w")
-    for sig in (signal.SIGWINCH, signal.SIGCHLD, signal.SIGURG, signal.SIGCONT, signal.SIGPIPE):
+    for sig in (signal.SIGWINCH, signal.SIGCHLD, signal.SIGURG, signal.SIGCONT, signal.SIGPIPE, signal.SIGTRAP):
         os.kill(pid, sig)
         time.sleep(0.05)
     p.stdin.close()

@@ -3,6 +3,7 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -22,8 +23,8 @@ def toil_program():
 
 
 class Toil:
-    def __init__(self, program):
-        self.p = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, *program):
+        self.p = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = int(self.p.stdout.readline().split()[1])
 
     def account(self):
@@ -158,3 +159,34 @@ def test_a_program_that_is_killed_while_recorded_ends_the_recording(toil, tmp_pa
     toil.p.kill()
     w.communicate(timeout=50)
     assert wait_until(lambda: not keepers(toil.pid), 30)
+
+
+def test_a_program_that_ignores_sigtrap_and_is_sent_it_all_the_time_lives_on(toil_program, tmp_path):
+    """A breakpoint makes the kernel forget that it is ignored. That is put back before anybody is let go of."""
+    toil = Toil("sh", "-c", f"trap '' TRAP; exec {toil_program}")
+    over = threading.Event()
+
+    def send():
+        while not over.is_set() and toil.p.poll() is None:
+            toil.p.send_signal(signal.SIGTRAP)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        for n in range(6):
+            w = record(toil, tmp_path, n, "-t", "0.3")
+            if n % 2:
+                assert wait_until(lambda: tracers(toil.pid) or w.poll() is not None, 30)
+                time.sleep(0.2)
+                w.kill()
+            _, err = w.communicate(timeout=50)
+            assert w.returncode == (-signal.SIGKILL if n % 2 else 0), err
+            assert wait_until(lambda: not tracers(toil.pid) and not keepers(toil.pid), 30)
+            assert toil.p.poll() is None, n
+            assert code_differs(toil.pid) == []
+    finally:
+        over.set()
+        sender.join()
+    unharmed(toil)
+    toil.p.kill()
+    toil.p.wait()

@@ -55,6 +55,44 @@ static void a_signal_on_the_way_keeps_no_thread_from_being_stopped(void **state)
 	waitpid(pid, NULL, 0);
 }
 
+/* Exits with the first result that is not a stop. */
+static __attribute__((noreturn)) void stop_again_and_again(pid_t pid)
+{
+	struct tracee t;
+
+	for (int i = 0; i < STOPS; i++) {
+		enum tracee_stop_result r = tracee_stop(pid, pid, STOP_MS, &t);
+
+		if (r != TRACEE_STOPPED)
+			_exit((int)r);
+		tracee_release(&t);
+	}
+	_exit(TRACEE_STOPPED);
+}
+
+/* Whoever held it may have let go of it by the time that one looks who that was. */
+static void several_of_us_stop_one_thread_one_after_the_other(void **state)
+{
+	pid_t target = fork(), of_us[4];
+	size_t i;
+	int status;
+
+	(void)state;
+	if (!target)
+		be_under_signals();
+	for (i = 0; i < sizeof(of_us) / sizeof(of_us[0]); i++) {
+		of_us[i] = fork();
+		if (!of_us[i])
+			stop_again_and_again(target);
+	}
+	for (i = 0; i < sizeof(of_us) / sizeof(of_us[0]); i++) {
+		assert_int_equal(waitpid(of_us[i], &status, 0), of_us[i]);
+		assert_int_equal(status, TRACEE_STOPPED << 8);
+	}
+	kill(target, SIGKILL);
+	waitpid(target, NULL, 0);
+}
+
 /* In vfork(2) until its child, which shares its memory, has read a byte. */
 static __attribute__((noreturn)) void be_unstoppable(const int fds[2])
 {
@@ -103,6 +141,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_signal_on_the_way_keeps_no_thread_from_being_stopped),
+		cmocka_unit_test(several_of_us_stop_one_thread_one_after_the_other),
 		cmocka_unit_test(a_thread_that_cannot_stop_is_left_alone),
 	};
 

@@ -439,9 +439,12 @@ bool hit_was_ignored(const struct keeper *k, const struct traced *t)
 	struct proc_status s;
 	siginfo_t info;
 
-	/* What the processor raises kills even where it is ignored. */
+	/*
+	 * What the processor raises kills even where it is ignored. What is sent is not passed on even where
+	 * it is still ignored: the first hit, of any thread, may come before the kernel looks.
+	 */
 	return k->ignores_trap && !held_ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) && info.si_code <= 0 &&
-	       proc_status_read(t->process->pid, t->tid, &s) && !((s.ignored | s.caught) & PROC_SIGTRAP);
+	       proc_status_read(t->process->pid, t->tid, &s) && !(s.caught & PROC_SIGTRAP);
 }
 
 /*

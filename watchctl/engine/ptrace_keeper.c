@@ -197,6 +197,7 @@ static void start_leaving(struct keeper *k)
 {
 	k->want = 0;
 	k->leaving = true;
+	k->leaving_ns = monotonic_ns();
 	__atomic_store_n(&k->box->leaving, true, __ATOMIC_RELEASE);
 	if (k->box->held)
 		kill(k->pid, SIGCONT); /* it was stopped to be handed over, and may not be ours yet */
@@ -286,6 +287,7 @@ static bool has_left_all(struct keeper *k)
 	if (now - k->looked_ns > LOOK_FOR_DEAD_NS) {
 		k->looked_ns = now;
 		threads_each(k, look_for_dead);
+		threads_each(k, update); /* who waited for one that has ended */
 	}
 	return all_dead(k);
 }
@@ -426,9 +428,9 @@ void keeper_run(struct wire_control *ctl)
 	while (!__atomic_load_n(&box->guarded, __ATOMIC_ACQUIRE) && !owner_has_ended(k))
 		nap(NAP_NS);
 	loop(k);
+	/* Where that was not possible before. Who asked for the watch was told that it can fail. */
 	if (k->ignores_trap)
-		wc_error_free(
-			trap_action_ignore(k->pid)); /* who asked for the watch was told that it can fail */
+		wc_error_free(trap_action_ignore(k->pid, NULL));
 	__atomic_store_n(&box->finished, true, __ATOMIC_RELEASE);
 	_exit(0);
 }

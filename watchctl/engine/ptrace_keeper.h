@@ -51,6 +51,7 @@ struct traced_process {
 	pid_t pid, inner; /* as we number it, and as it does itself */
 	uint32_t program; /* see box_watch */
 	size_t nthreads;
+	bool may_leave; /* that it ignores SIGTRAP is put back, or cannot be */
 	struct traced_memory *memory;
 	struct box_process *told; /* to the guard */
 };
@@ -125,6 +126,7 @@ struct keeper {
 	uint32_t armed_before;
 	struct wc_error *error;
 	bool leaving;
+	uint64_t leaving_ns;
 	unsigned int queries;
 	struct late_record *late, **late_end;
 	struct gulps gulps;

@@ -9,11 +9,16 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
 #include "watchctl/engine/ptrace_keeper.h"
 #include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/stop.h"
+#include "watchctl/target/tracee.h"
 #include "watchctl/target/tracing.h"
+#include "watchctl/target/trap_action.h"
+
+#define IGNORE_NS 1000000000ull /* so long threads that could leave wait for those that cannot stop yet */
 
 /* The table */
 
@@ -217,12 +222,12 @@ static struct wc_error *seize_one(void *ctx, pid_t tid, bool *ret_new)
 	struct traced_process *p = find_process(k, k->pid);
 	struct proc_status s;
 	struct traced *t;
+	int error;
 
 	if (threads_find(k, tid))
 		return NULL;
-	if (ptrace(PTRACE_SEIZE, tid, 0, options_of(k))) {
-		int error = errno;
-
+	error = tracing_seize(k->pid, tid, options_of(k));
+	if (error) {
 		if (error == ESRCH || !proc_status_read(k->pid, tid, &s) || s.state == 'Z' || s.state == 'X')
 			return NULL;
 		/* Born since we began, of a thread that is ours already: then so is it. */
@@ -324,6 +329,57 @@ static bool go_to_pending_hit(struct keeper *k, struct traced *t)
 	return true;
 }
 
+static bool is_disarmed(const struct keeper *k, const struct traced_process *p)
+{
+	const struct traced *t;
+	unsigned int i;
+
+	for (i = 0; i < KEEPER_BUCKETS; i++)
+		for (t = k->bucket[i]; t; t = t->next)
+			if (t->process == p && !t->dead && t->generation != k->generation)
+				return false;
+	return true;
+}
+
+static void let_leave(struct keeper *k, struct traced_process *p)
+{
+	struct traced *t;
+	unsigned int i;
+
+	p->may_leave = true;
+	for (i = 0; i < KEEPER_BUCKETS; i++)
+		for (t = k->bucket[i]; t; t = t->next)
+			if (t->process == p)
+				threads_interrupt(k, t);
+}
+
+/*
+ * That the process ignores SIGTRAP, which a hit makes the kernel forget, is put back by a thread of it once
+ * no more hits can come and while all are traced still: one that somebody sends it in between gets to us.
+ */
+static bool may_leave(struct keeper *k, struct traced *t)
+{
+	struct traced_process *p = t->process;
+	struct tracee held;
+
+	if (!k->ignores_trap || p->may_leave)
+		return true;
+	if (monotonic_ns() - k->leaving_ns < IGNORE_NS) {
+		if (!is_disarmed(k, p)) {
+			go_on(t);
+			return false;
+		}
+		if (t->signal || !tracee_hold(p->pid, t->tid, &held)) {
+			go_on(t);
+			threads_interrupt(k, t);
+			return false;
+		}
+		wc_error_free(trap_action_ignore(p->pid, &held));
+	}
+	let_leave(k, p);
+	return true;
+}
+
 void threads_settle(struct keeper *k, struct traced *t)
 {
 	if (!t->stopped)
@@ -338,9 +394,9 @@ void threads_settle(struct keeper *k, struct traced *t)
 		if (!(t->holds & HOLD_QUERY))
 			arm_thread(k, t);
 	}
-	if (k->leaving)
+	if (k->leaving && may_leave(k, t))
 		leave(k, t);
-	else if (!t->holds)
+	else if (!k->leaving && !t->holds)
 		go_on(t);
 }
 
@@ -350,18 +406,18 @@ void threads_settle(struct keeper *k, struct traced *t)
 static void on_signal(struct keeper *k, struct traced *t, int sig)
 {
 	struct user_regs_struct regs;
+	bool ignored = false;
 
-	t->signal = sig;
-	if (sig == SIGTRAP && (hit_take(k, t) || hit_was_ignored(k, t))) {
-		t->signal = 0;
+	if (sig == SIGTRAP && hit_take(k, t))
 		return;
-	}
-	if (sig == SIGSTOP && (t->holds & HOLD_START)) {
-		t->signal = 0; /* ours, from taking a launched program over */
-		return;
-	}
+	if (sig == SIGTRAP)
+		ignored = hit_was_ignored(k, t);
+	if (sig == SIGSTOP && (t->holds & HOLD_START))
+		return; /* ours, from taking a launched program over */
+	if (!ignored)
+		t->signal = sig;
 	if (!held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs) && (long)regs.rax == -EINTR &&
-	    tracing_signal_is_ignored(t->process->pid, t->tid, sig))
+	    (ignored || tracing_signal_is_ignored(t->process->pid, t->tid, sig)))
 		tracing_undo_false_eintr(t->process->pid, t->tid);
 }
 

@@ -26,6 +26,7 @@
 
 #define NAP_NS 50000
 #define LEAVE_NS 500000000ull
+#define GATHER_NS 20000000ull
 #define HELD_NS 5000000000ull
 #define WATCH_OWNER_US 20000
 #define STUCK_LOOK_MAX_US 250000u
@@ -81,11 +82,20 @@ void step_keeper_leave(struct step_keeper *k)
 	k->wants_leave = true;
 }
 
+/* Threads that are to leave together: one that they wait for may have ended. */
+static bool gathers(const struct step_keeper *k)
+{
+	return k->leaving && k->ignores_trap && !k->may_leave;
+}
+
 /* Not from within a stop that is being looked at: it may be let go of twice. */
 static void leave_all(struct step_keeper *k)
 {
-	if (!k->wants_leave)
+	uint64_t now = monotonic_ns();
+
+	if (!k->wants_leave && (!gathers(k) || now - k->asked_ns < GATHER_NS))
 		return;
+	k->asked_ns = now;
 	k->wants_leave = false;
 	step_threads_each(k, let_go);
 }
@@ -368,7 +378,7 @@ static void loop(struct step_keeper *k)
 		pid_t tid;
 
 		attend(k);
-		if (k->late_status || k->working || k->late)
+		if (k->late_status || k->working || k->late || gathers(k))
 			tid = step_threads_wait(k, &status, WNOHANG);
 		else
 			tid = stop_wait_next(&k->wait, take, k, &status);
@@ -438,7 +448,7 @@ void step_keeper_run(struct step_box *box)
 		step_keeper_nap();
 	loop(k);
 	if (k->ignores_trap)
-		wc_error_free(trap_action_ignore(k->pid)); /* who blocks that by seccomp was told */
+		wc_error_free(trap_action_ignore(k->pid, NULL)); /* who blocks that by seccomp was told */
 	__atomic_store_n(&box->finished, true, __ATOMIC_RELEASE);
 	step_tell_wake(k);
 	_exit(0);

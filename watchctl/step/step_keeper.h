@@ -79,6 +79,7 @@ struct step_thread {
 	bool stepping;	  /* by single instructions */
 	bool again;	  /* the hit that it stands at was told before */
 	bool aside;	  /* a stop of it was put aside */
+	bool past;	  /* leaving: it has no breakpoint's SIGTRAP before it any more */
 	int signal;	  /* to be delivered when it goes on */
 	unsigned int holds;
 	pid_t creator;
@@ -151,6 +152,7 @@ struct step_keeper {
 	bool ended;   /* STEP_EXIT or _EXEC was told */
 	int exit_status;
 	bool ignores_trap, catches_trap; /* the program, before the first hit */
+	bool may_leave;			 /* that it ignores SIGTRAP is put back, or cannot be */
 	bool told_mask;
 
 	/* breaks */
@@ -197,8 +199,9 @@ struct step_keeper {
 	uint32_t taken;
 	enum step_command command;
 	bool working;
-	bool wants_leave; /* threads are still to be let go of */
-	uint64_t started_ns;
+	bool wants_leave;    /* threads are still to be let go of */
+	uint64_t started_ns; /* leaving */
+	uint64_t asked_ns;   /* all threads to stop for that, the last time */
 	struct wc_error *error;
 	bool leaving;
 	struct stop_wait wait;

@@ -20,12 +20,12 @@ static struct wc_error *seize_one(void *ctx, pid_t tid, bool *ret_new)
 	struct step_keeper *k = ctx;
 	struct step_thread *t;
 	struct proc_status s;
+	int error;
 
 	if (step_threads_find(k, tid))
 		return NULL;
-	if (ptrace(PTRACE_SEIZE, tid, 0, options())) {
-		int error = errno;
-
+	error = tracing_seize(k->pid, tid, options());
+	if (error) {
 		if (error == ESRCH || !proc_status_read(k->pid, tid, &s) || s.state == 'Z' || s.state == 'X')
 			return NULL;
 		/* Born since we began, of a thread that is ours already: then so is it. */

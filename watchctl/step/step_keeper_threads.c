@@ -9,11 +9,15 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
 #include "watchctl/step/step_keeper.h"
 #include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/stop.h"
+#include "watchctl/target/tracee.h"
+#include "watchctl/target/trap_action.h"
 
+#define IGNORE_NS 1000000000ull /* so long threads that could leave wait for those that cannot stop yet */
 #define PEEK_MAX 8
 #define SIGNAL_OF_CANCEL 32 /* glibc's and musl's, the first that no program can have for itself */
 
@@ -207,6 +211,48 @@ static void go_on(struct step_thread *t)
 		held_ptrace(steps ? PTRACE_SINGLESTEP : PTRACE_CONT, t->tid, 0, t->signal);
 }
 
+static bool are_past(const struct step_keeper *k)
+{
+	const struct step_thread *t;
+	struct proc_status s;
+	unsigned int i;
+
+	for (i = 0; i < STEP_BUCKETS; i++)
+		for (t = k->bucket[i]; t; t = t->next)
+			if (!t->guest && !t->dead && !t->past && proc_status_read(t->pid, t->tid, &s) &&
+			    s.state != 'Z' && s.state != 'X')
+				return false;
+	return true;
+}
+
+/*
+ * That the program ignores SIGTRAP, which a breakpoint makes the kernel forget, is put back by a thread of it
+ * once no thread meets one any more and while all are traced still: what somebody sends it in between gets to
+ * us.
+ */
+static bool may_leave(struct step_keeper *k, struct step_thread *t)
+{
+	struct tracee held;
+
+	if (!k->ignores_trap || k->may_leave || t->guest)
+		return true;
+	t->past = true;
+	if (monotonic_ns() - k->started_ns < IGNORE_NS) {
+		if (!are_past(k)) {
+			go_on(t);
+			return false;
+		}
+		if (t->signal || !step_threads_store(t) || !tracee_hold(t->pid, t->tid, &held)) {
+			go_on(t);
+			step_threads_interrupt(k, t);
+			return false;
+		}
+		wc_error_free(trap_action_ignore(k->pid, &held));
+	}
+	k->may_leave = k->wants_leave = true;
+	return true;
+}
+
 /* Lets go of it, as it would be without us. */
 static void leave(struct step_keeper *k, struct step_thread *t)
 {
@@ -221,6 +267,8 @@ static void leave(struct step_keeper *k, struct step_thread *t)
 		step_threads_load(t);
 		step_move_interrupted(k, t);
 	}
+	if (!may_leave(k, t))
+		return;
 	if (k->nthreads == 1 && !t->guest)
 		step_copies_unmap(k, t);
 	step_threads_store(t);
@@ -314,9 +362,12 @@ static bool was_ignored(const struct step_keeper *k, const struct step_thread *t
 {
 	struct proc_status s;
 
-	/* What the processor raises kills even where it is ignored. */
+	/*
+	 * What the processor raises kills even where it is ignored. What is sent is not passed on even where
+	 * it is still ignored: the first breakpoint of any thread may come before the kernel looks.
+	 */
 	return k->ignores_trap && info->si_code <= 0 && proc_status_read(t->pid, t->tid, &s) &&
-	       !((s.ignored | s.caught) & PROC_SIGTRAP);
+	       !(s.caught & PROC_SIGTRAP);
 }
 
 /* True: the program must not get it. */
@@ -343,6 +394,14 @@ static bool take_trap(struct step_keeper *k, struct step_thread *t)
 	return true;
 }
 
+static void undo_eintr(struct step_thread *t)
+{
+	if (!step_threads_load(t) || (long)t->user.rax != -EINTR)
+		return;
+	tracing_undo_false_eintr(t->pid, t->tid);
+	t->has_regs = false;
+}
+
 /* To a traced thread come even the signals that it ignores, and they wake it up. */
 static void on_signal(struct step_keeper *k, struct step_thread *t, int sig)
 {
@@ -351,8 +410,11 @@ static void on_signal(struct step_keeper *k, struct step_thread *t, int sig)
 	if (!t->has_info)
 		memset(&t->info, 0, sizeof(t->info));
 	t->trapped = sig == SIGTRAP && take_trap(k, t);
-	if (t->trapped)
+	if (t->trapped) {
+		if (was_ignored(k, t, &t->info))
+			undo_eintr(t);
 		return;
+	}
 	if ((sig == SIGSTOP || sig == SIGCONT) && (t->holds & HOLD_START))
 		return; /* ours, from taking a launched program over */
 	t->signal = sig;
@@ -363,10 +425,8 @@ static void on_signal(struct step_keeper *k, struct step_thread *t, int sig)
 	tell_signal(k, t, sig, t->info.si_code);
 	t->handling = true;
 	t->cancelled |= sig == SIGNAL_OF_CANCEL;
-	if ((long)t->user.rax == -EINTR && tracing_signal_is_ignored(t->pid, t->tid, sig)) {
-		tracing_undo_false_eintr(t->pid, t->tid);
-		t->has_regs = false;
-	}
+	if (tracing_signal_is_ignored(t->pid, t->tid, sig))
+		undo_eintr(t);
 }
 
 static void on_group_stop(const struct step_keeper *k, struct step_thread *t)

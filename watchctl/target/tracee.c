@@ -3,8 +3,10 @@
 #include <cpuid.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -13,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
@@ -200,14 +203,43 @@ static bool waits_to_be_interruptible(pid_t tid, unsigned int timeout_ms)
 	return true;
 }
 
-/* Several watchctls at one program meet at its threads. *until: 0 at first. */
-static bool is_held_by_another_of_us(pid_t pid, pid_t tid, uint64_t *until)
+static bool is_one_of_us(pid_t pid)
 {
-	struct proc_status s, tracer, ours;
+	struct proc_status s, ours;
 
-	if (!proc_status_read(pid, tid, &s) || !s.tracer || s.tracer == getpid() ||
-	    !proc_status_read(s.tracer, s.tracer, &tracer) || !proc_status_read(getpid(), getpid(), &ours) ||
-	    strcmp(tracer.name, ours.name) != 0)
+	return pid != getpid() && proc_status_read(pid, pid, &s) &&
+	       proc_status_read(getpid(), getpid(), &ours) && !strcmp(s.name, ours.name);
+}
+
+/* Several watchctls at one program meet at its threads. */
+struct meeting {
+	uint64_t until;		  /* 0: not met yet */
+	unsigned int unexplained; /* refusals for which no tracer is to be seen: it may just have gone */
+};
+
+/* Reading which call a thread is in takes that permission and nothing else (fs/proc/base.c). */
+bool tracee_is_permitted(pid_t pid, pid_t tid)
+{
+	char path[64], c;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, &c, 1) == 1;
+}
+
+/*
+ * After a refusal: another of us holds the thread for a moment, or whoever held it has just let go of it.
+ * *until: 0 at first. *ret_tracer: who holds it now; 0: nobody.
+ */
+static bool may_try_again(pid_t pid, pid_t tid, uint64_t *until, pid_t *ret_tracer)
+{
+	struct proc_status s;
+
+	*ret_tracer = 0;
+	if (!proc_status_read(pid, tid, &s) || s.state == 'Z' || s.state == 'X')
+		return false;
+	*ret_tracer = s.tracer;
+	if (s.tracer ? !is_one_of_us(s.tracer) : !tracee_is_permitted(pid, tid))
 		return false;
 	if (!*until)
 		*until = monotonic_ns() + MEET_NS;
@@ -218,22 +250,21 @@ static bool is_held_by_another_of_us(pid_t pid, pid_t tid, uint64_t *until)
 enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_ms, struct tracee *ret)
 {
 	struct tracee t = { .pid = pid, .tid = tid };
-	uint64_t patience = 0;
+	uint64_t until = 0;
 	enum tracee_stop_result r;
 	struct proc_status s;
+	pid_t tracer = 0;
 
 	if (!waits_to_be_interruptible(tid, timeout_ms))
 		return TRACEE_BUSY;
 	do {
 		t.stopped_at_ns = monotonic_ns();
 		r = seize(tid);
-	} while (r == TRACEE_DENIED && is_held_by_another_of_us(pid, tid, &patience));
-	if (r == TRACEE_DENIED && proc_status_read(pid, tid, &s)) {
-		if (s.tracer)
-			return TRACEE_TRACED;
-		if (s.state == 'Z' || s.state == 'X')
-			return TRACEE_GONE;
-	}
+	} while (r == TRACEE_DENIED && may_try_again(pid, tid, &until, &tracer));
+	if (r == TRACEE_DENIED && tracer)
+		return TRACEE_TRACED;
+	if (r == TRACEE_DENIED && proc_status_read(pid, tid, &s) && (s.state == 'Z' || s.state == 'X'))
+		return TRACEE_GONE;
 	if (r != TRACEE_STOPPED)
 		return r;
 	r = ptrace(PTRACE_INTERRUPT, tid, 0, 0) ? TRACEE_GONE : wait_interrupted(tid, timeout_ms);
@@ -249,6 +280,19 @@ enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_m
 	tracee_undo_false_eintr(pid, tid, &t.home);
 	*ret = t;
 	return TRACEE_STOPPED;
+}
+
+bool tracee_hold(pid_t pid, pid_t tid, struct tracee *ret)
+{
+	struct tracee t = { .pid = pid, .tid = tid, .stopped_at_ns = monotonic_ns() };
+	siginfo_t info;
+
+	if (held_ptrace(PTRACE_GETSIGINFO, tid, 0, &info) || info.si_code >> 8 != PTRACE_EVENT_STOP ||
+	    held_ptrace(PTRACE_SETOPTIONS, tid, 0, PTRACE_O_TRACESYSGOOD) || !get_regs(tid, &t.home) ||
+	    held_ptrace(PTRACE_GETSIGMASK, tid, sizeof(t.sigmask), &t.sigmask))
+		return false;
+	*ret = t;
+	return true;
 }
 
 /* How much of the extended state is in use: the end of the last component whose bit is set. */

@@ -51,6 +51,15 @@ enum tracee_stop_result {
 enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_ms, struct tracee *ret);
 
 /*
+ * A thread that we trace already, as remote_open() takes it: it must stand in a stop of its own tracing
+ * (PTRACE_EVENT_STOP), else false. To be let go of afterwards: its ptrace options are others then.
+ */
+bool tracee_hold(pid_t pid, pid_t tid, struct tracee *ret);
+
+/* May we trace it at all, whoever does at the moment? */
+bool tracee_is_permitted(pid_t pid, pid_t tid);
+
+/*
  * Some system calls (epoll_wait, sigtimedwait, semop, sockets with a timeout) answer a tracer's stop with
  * EINTR, which the program would not have had. Where no signal of its own waits, @regs are changed so that
  * the call starts again, with its whole timeout, once they are set. True: they were changed.

@@ -1,5 +1,6 @@
 #include "watchctl/target/tracing.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,11 +10,13 @@
 #include <sys/user.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
 #include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/tracee.h"
 
 #define SEIZE_PASSES 200
+#define PASSING_NS 1000000000ull /* so long somebody who comes and goes all the time is outwaited */
 
 static void describe_tracer(pid_t pid, char *buf, size_t len)
 {
@@ -34,6 +37,21 @@ static const char *scope_text(int scope)
 	default:
 		return "forbids all tracing until the next boot";
 	}
+}
+
+int tracing_seize(pid_t pid, pid_t tid, long options)
+{
+	uint64_t end = monotonic_ns() + PASSING_NS;
+	struct proc_status s;
+
+	while (ptrace(PTRACE_SEIZE, tid, 0, options)) {
+		int error = errno;
+
+		if (error != EPERM || !proc_status_read(pid, tid, &s) || s.tracer || s.state == 'Z' ||
+		    s.state == 'X' || !tracee_is_permitted(pid, tid) || monotonic_ns() > end)
+			return error;
+	}
+	return 0;
 }
 
 struct wc_error *tracing_refused(pid_t pid, pid_t tid, int error, const char *instead)

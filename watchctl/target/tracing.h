@@ -14,6 +14,9 @@
 #define TRACING_DREGS_KEEPER "dregs-keeper" /* of the ptrace engine */
 #define TRACING_STEP_KEEPER "step-keeper"   /* of watchctl step */
 
+/* PTRACE_SEIZE; again where who held the thread has just let go of it. The error number; 0: it is ours. */
+int tracing_seize(pid_t pid, pid_t tid, long options);
+
 /*
  * PTRACE_SEIZE of @tid of @pid failed with @error: who holds it, or what would permit it. @instead: what to
  * use in place of tracing, "use another engine"; NULL: there is nothing.

@@ -15,7 +15,7 @@
 #define IGNORE 1u
 #define EXCHANGES 100u /* so often the program may change its action while we change it */
 
-struct wc_error *trap_action_ignore(pid_t pid)
+struct wc_error *trap_action_ignore(pid_t pid, struct tracee *held)
 {
 	/* The kernel's struct sigaction: handler, flags, restorer, mask. */
 	const uint64_t action[4] = { IGNORE };
@@ -33,7 +33,7 @@ struct wc_error *trap_action_ignore(pid_t pid)
 			"process %d runs under seccomp: that it ignores SIGTRAP cannot be put back", pid);
 	err = gadgets_find(pid, &g);
 	if (!err)
-		err = remote_open(pid, 0, NULL, &r);
+		err = remote_open(pid, 0, held, &r);
 	if (!err)
 		err = remote_use_gadgets(&r, &g);
 	if (err)

@@ -15,11 +15,11 @@
 #include "watchctl/target/remote.h"
 
 /*
- * Has a thread of @pid make the system call; nothing of the process must be traced. NULL also where nothing
- * is to be done: it does ignore it, has a handler by now, or has ended. WC_ENOTSUP under seccomp, which could
- * kill it.
+ * Has a thread of @pid make the system call: the one that is @held (tracee_hold()), or, NULL, any; then
+ * nothing of the process must be traced. NULL also where nothing is to be done: it does ignore it, has a
+ * handler by now, or has ended. WC_ENOTSUP under seccomp, which could kill it.
  */
-struct wc_error *trap_action_ignore(pid_t pid);
+struct wc_error *trap_action_ignore(pid_t pid, struct tracee *held);
 
 /*
  * Sets the action at @to in the target's memory; *ret_was: what it replaces. @scratch: room for two actions
