@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from as_found import snapshot
 
 ROOT = Path(__file__).resolve().parents[2]
 VICTIMS = ROOT / "tests" / "victims"
@@ -241,16 +242,6 @@ def run():
                               timeout=kw.pop("timeout", TIMEOUT), **kw)
 
     return call
-
-
-def snapshot(pid):
-    """Everything of a process that a watch must leave as it found it."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    signals = re.findall(r"^(SigPnd|ShdPnd|SigBlk|SigIgn|SigCgt|Seccomp|TracerPid|Threads):\s*(\S+)", status, re.M)
-    maps = [re.sub(r"^(\S+) (\S+) .*? (\S*)$", r"\1 \2 \3", line)
-            for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
-    fds = sorted((fd, os.readlink(f"/proc/{pid}/fd/{fd}")) for fd in os.listdir(f"/proc/{pid}/fd"))
-    return {"signals": signals, "maps": maps, "fds": fds}
 
 
 @pytest.fixture

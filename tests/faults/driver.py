@@ -23,6 +23,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+from as_found import snapshot  # noqa: E402
 HERE = ROOT / "tests" / "faults"
 BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 WATCHCTL = BUILD / "bin" / "watchctl"
@@ -80,18 +82,6 @@ class State:
         return sorted((w for w in all_of_them if w.key), key=lambda w: w.key)
 
 
-def snapshot(pid):
-    """Everything of a process that we must leave as we found it."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    maps = [re.sub(r"^(\S+) (\S+) .*? (\S*)$", r"\1 \2 \3", line)
-            for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
-    return {
-        "signals": re.findall(r"^(ShdPnd|SigBlk|SigIgn|SigCgt|TracerPid|Threads):\s*(\S+)", status, re.M),
-        "maps": [m for m in maps if "[stack]" not in m and "[heap]" not in m],
-        "fds": sorted((fd, os.readlink(f"/proc/{pid}/fd/{fd}")) for fd in os.listdir(f"/proc/{pid}/fd")),
-    }
-
-
 def differences(a, b):
     return [f"{k}: {sorted(set(a[k]) - set(b[k]))} became {sorted(set(b[k]) - set(a[k]))}" for k in a if a[k] != b[k]]
 
@@ -114,7 +104,10 @@ class Target:
         time.sleep(0.05)  # its threads begin
         if self.warm:
             self.warm(self)
-        self.before = snapshot(self.pid)
+        self.before = self.snapshot()
+
+    def snapshot(self):
+        return snapshot(self.pid, "[stack]", "[heap]")
 
     def state(self):
         return Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -336,13 +329,13 @@ class Run:
     def left(self):
         """What our helpers have left in the target, and whether it was told; after `watchctl clear` nothing may be."""
         for _ in range(200):
-            if not differences(self.target.before, snapshot(self.target.pid)):
+            if not differences(self.target.before, self.target.snapshot()):
                 return None, None
             time.sleep(0.01)
-        left = differences(self.target.before, snapshot(self.target.pid))
+        left = differences(self.target.before, self.target.snapshot())
         r = subprocess.run([WATCHCTL, "clear", "-p", str(self.target.pid)], capture_output=True, text=True, timeout=TIMEOUT)
         self.cleared = f"clear: status {r.returncode}: {r.stdout}{r.stderr}"
-        stays = differences(self.target.before, snapshot(self.target.pid))
+        stays = differences(self.target.before, self.target.snapshot())
         return left, stays
 
 

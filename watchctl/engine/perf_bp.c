@@ -287,14 +287,8 @@ static struct wc_error *arm_pass(pid_t pid, const struct perf_bp_spec *s, bool f
 	struct thread_ids ids;
 	size_t i;
 
-	if (!proc_threads(pid, &ids)) /* it ended; or we have no memory, or no file left to open */
-		return kill(pid, 0) && errno == ESRCH
-			       ? wc_error_new(WC_ETARGET, "process %d ended while it was being armed", pid)
-			       : wc_error_new(
-					 WC_EFAIL,
-					 "the threads of process %d cannot be listed: no memory, or no file "
-					 "descriptor, is left",
-					 pid);
+	if (!proc_threads(pid, &ids))
+		return proc_threads_error(pid);
 	if (!ids.n) {
 		thread_ids_deinit(&ids);
 		return wc_error_new(WC_ETARGET, "process %d ended while it was being armed", pid);

@@ -171,8 +171,10 @@ struct wc_error *inspect_threads(struct inspect *i, char **ret)
 	size_t len, k;
 	FILE *f;
 
-	if (proc_start_time(i->pid) != i->start_time || !proc_threads(i->pid, &ids))
+	if (proc_start_time(i->pid) != i->start_time)
 		return wc_error_new(WC_ETARGET, "the process %d has ended", i->pid);
+	if (!proc_threads(i->pid, &ids))
+		return proc_threads_error(i->pid);
 	f = open_memstream(&text, &len);
 	if (!f)
 		return &wc_enomem;

@@ -137,6 +137,15 @@ bool proc_threads(pid_t pid, struct thread_ids *ret)
 	return true;
 }
 
+struct wc_error *proc_threads_error(pid_t pid)
+{
+	if (kill(pid, 0) && errno == ESRCH)
+		return wc_error_new(WC_ETARGET, "process %d ended", pid);
+	return wc_error_new(
+		WC_EFAIL,
+		"the threads of process %d cannot be listed: no memory, or no file descriptor, is left", pid);
+}
+
 void thread_ids_deinit(struct thread_ids *t)
 {
 	free(t->v);
