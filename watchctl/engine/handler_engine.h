@@ -47,7 +47,7 @@ struct engine {
 	struct armed_watch watch[WIRE_WATCHES];
 	struct past_counts past; /* of watches whose place was taken by a later one */
 	int pidfd;
-	int claim; /* of the one watch that ptrace sets (ptrace_bp_claim()); -1: not ours */
+	int claim;		    /* of the one watch that ptrace sets (ptrace_bp_claim()); -1: not ours */
 	struct thread_ids children; /* processes: those of the last look */
 	int registers_before;	    /* in use in a thread of the target before we armed any */
 	uint32_t nwatches;	    /* places of watch[] in use */
