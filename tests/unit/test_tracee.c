@@ -1,10 +1,13 @@
 /* Stopping one thread: of a program that gets signals all the time, and of one that cannot be stopped. */
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -93,6 +96,54 @@ static void several_of_us_stop_one_thread_one_after_the_other(void **state)
 	waitpid(target, NULL, 0);
 }
 
+static bool has_state(pid_t pid, char state)
+{
+	struct proc_status s;
+
+	return proc_status_read(pid, pid, &s) && s.state == state;
+}
+
+/* Exits with what its epoll_wait() answers: 0, when nothing happened for a second. */
+static __attribute__((noreturn)) void wait_for_nothing(void)
+{
+	struct epoll_event event;
+	int n;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	n = epoll_wait(epoll_create1(0), &event, 1, 1000);
+	_exit(n ? errno : 0);
+}
+
+/* Such a call answers EINTR to a stop, which is undone; also when nothing can be opened to look at. */
+static void a_call_that_is_not_to_be_interrupted_is_started_again_without_a_file(void **state)
+{
+	struct rlimit was, none;
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (!pid)
+		wait_for_nothing();
+	while (!has_state(pid, 'S'))
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = was;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	for (int i = 0; i < 3; i++) {
+		struct tracee t;
+		bool stopped = tracee_stop(pid, pid, STOP_MS, &t) == TRACEE_STOPPED;
+
+		if (stopped)
+			tracee_release(&t);
+		assert_true(stopped);
+		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* In vfork(2) until its child, which shares its memory, has read a byte. */
 static __attribute__((noreturn)) void be_unstoppable(const int fds[2])
 {
@@ -102,13 +153,6 @@ static __attribute__((noreturn)) void be_unstoppable(const int fds[2])
 	if (!vfork())
 		_exit(read(fds[0], &c, 1) != 1);
 	_exit(7);
-}
-
-static bool has_state(pid_t pid, char state)
-{
-	struct proc_status s;
-
-	return proc_status_read(pid, pid, &s) && s.state == state;
 }
 
 /* Else it would stop at the end of that call, and wait for whoever had asked for it. */
@@ -142,6 +186,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_signal_on_the_way_keeps_no_thread_from_being_stopped),
 		cmocka_unit_test(several_of_us_stop_one_thread_one_after_the_other),
+		cmocka_unit_test(a_call_that_is_not_to_be_interrupted_is_started_again_without_a_file),
 		cmocka_unit_test(a_thread_that_cannot_stop_is_left_alone),
 	};
 

@@ -122,13 +122,21 @@ static void take_values(const struct trap *trap, struct hit *h)
 static bool read_name(struct traced *t, char name[FILTER_NAME_LEN])
 {
 	char path[64];
+	int fd = t->name_fd, spare;
 	ssize_t n;
 
-	if (t->name_fd < 0) {
+	if (fd < 0) {
 		snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", t->process->pid, t->tid);
-		t->name_fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		spare = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (spare >= 0) { /* one is left for what is looked up while threads stand still */
+			close(spare);
+			t->name_fd = fd;
+		}
 	}
-	n = pread(t->name_fd, name, FILTER_NAME_LEN, 0);
+	n = pread(fd, name, FILTER_NAME_LEN, 0);
+	if (fd != t->name_fd && fd >= 0)
+		close(fd);
 	if (n <= 0)
 		return false;
 	name[n - 1] = '\0'; /* the final newline */

@@ -33,7 +33,6 @@ static pid_t last_number(const char *list)
 
 static void parse_status_line(struct proc_status *s, const char *key, char *value)
 {
-	value[strcspn(value, "\n")] = '\0';
 	if (!strcmp(key, "Name"))
 		snprintf(s->name, sizeof(s->name), "%.16s", value);
 	else if (!strcmp(key, "State"))
@@ -66,22 +65,46 @@ static void parse_status_line(struct proc_status *s, const char *key, char *valu
 		s->shadow_stack = strstr(value, "shstk") != NULL;
 }
 
-bool proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret)
+static void parse_status(struct proc_status *s, char *text)
 {
-	struct proc_status s = { 0 };
-	char path[64], line[1024];
+	char *line, *rest = NULL;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
-	scoped(fclosep) FILE *f = fopen(path, "re");
-	if (!f)
-		return false;
-	while (fgets(line, sizeof(line), f)) {
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		char *colon = strchr(line, ':');
 
 		if (!colon)
 			continue;
 		*colon++ = '\0';
-		parse_status_line(&s, line, colon + strspn(colon, " \t"));
+		parse_status_line(s, line, colon + strspn(colon, " \t"));
+	}
+}
+
+/* By pieces that end with a line; of one that is longer than a piece (Groups) we want nothing. No memory is
+ * asked for: a thread may stand still meanwhile. */
+bool proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret)
+{
+	struct proc_status s = { 0 };
+	char path[64], text[2048];
+	size_t have = 0;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
+	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	while ((n = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
+		size_t end = have + (size_t)n, cut = end;
+
+		while (cut && text[cut - 1] != '\n')
+			cut--;
+		if (cut) {
+			text[cut - 1] = '\0';
+			parse_status(&s, text);
+		}
+		have = end - cut;
+		if (have == sizeof(text) - 1)
+			have = 0;
+		memmove(text, text + end - have, have);
 	}
 	if (!s.state)
 		return false;

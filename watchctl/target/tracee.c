@@ -41,6 +41,7 @@
 #define SW_MAGIC2 0x46505845u
 #define INVALID_SS_FLAGS 0x7f /* not a valid ss_flags: rt_sigreturn then leaves the alternate stack alone */
 
+#define PEEK_MAX 8
 #define ABANDON_MS 20
 #define PATIENCE_NS 10000000000ull /* for a thread that only waits for a CPU */
 #define LOOK_NS 2000000ull	   /* how often it is looked whether it does */
@@ -118,14 +119,36 @@ static bool set_sigmask(pid_t tid, uint64_t mask)
 	return !held_ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
 }
 
-bool tracee_undo_false_eintr(pid_t pid, pid_t tid, struct user_regs_struct *regs)
+/* What /proc says as well, for when it cannot be opened; but not which of them are ignored. */
+static bool waits_for_none(pid_t tid, uint32_t flags)
+{
+	struct __ptrace_peeksiginfo_args what = { .flags = flags, .nr = PEEK_MAX };
+	siginfo_t info[PEEK_MAX];
+	uint64_t mask;
+	long n = held_ptrace(PTRACE_PEEKSIGINFO, tid, &what, info), i;
+
+	if (n < 0 || n == PEEK_MAX || held_ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask))
+		return false;
+	for (i = 0; i < n; i++)
+		if (!(mask >> (info[i].si_signo - 1) & 1))
+			return false;
+	return true;
+}
+
+/* A signal that it will take. One that is ignored waits only because there is a tracer: it would have woken
+ * nobody. */
+static bool waits_for_signal(pid_t pid, pid_t tid)
 {
 	struct proc_status s;
 
-	if ((long)regs->orig_rax < 0 || (long)regs->rax != -EINTR)
-		return false;
-	/* A signal that is ignored waits only because there is a tracer: it would have woken nobody. */
-	if (!proc_status_read(pid, tid, &s) || (s.pending & ~s.blocked & ~proc_ignored_signals(&s)))
+	if (proc_status_read(pid, tid, &s))
+		return s.pending & ~s.blocked & ~proc_ignored_signals(&s);
+	return !waits_for_none(tid, 0) || !waits_for_none(tid, PTRACE_PEEKSIGINFO_SHARED);
+}
+
+bool tracee_undo_false_eintr(pid_t pid, pid_t tid, struct user_regs_struct *regs)
+{
+	if ((long)regs->orig_rax < 0 || (long)regs->rax != -EINTR || waits_for_signal(pid, tid))
 		return false;
 	regs->rax = regs->orig_rax;
 	regs->rip -= 2;
