@@ -134,7 +134,7 @@ bool module_image_init(struct module_image *ret, pid_t pid, int mem_fd, const st
 	}
 	if (!img.deleted && !image_open_by_path(pid, mem_fd, &img, m, &why))
 		img.deleted = img.is_elf;
-	if (img.deleted || !img.open_path || (!img.is_elf && access(img.open_path, R_OK) < 0)) {
+	if (img.deleted || !img.open_path || (!img.is_elf && (why || access(img.open_path, R_OK) < 0))) {
 		img.is_elf = false;
 		if (!image_open_by_handle(pid, &img, m)) {
 			shortfall_note(img.path, why);

@@ -93,7 +93,7 @@ $(BUILD)/tests/threads/capture_threads: tests/threads/capture_threads.c $(CAPTUR
 # emulate (debug registers, single steps by the trap flag, perf events that count its own instructions, SIGTRAP and faults
 # that a test makes on purpose, 80-bit floats, LLDB), and what takes it many minutes, for it is 20 to 50 times
 # slower: large programs, which the sanitizers run.
-VALGRIND_NOT := $(addprefix test_,live live_watches ptrace mover_% handler target tracee kernel_access placed process_watch step_recorder \
+VALGRIND_NOT := $(addprefix test_,access live live_watches ptrace mover_% handler target tracee kernel_access placed process_watch step_recorder \
 	self_walk% planner lldb% steprec% cfi fault_guard abi direct_map) \
 	$(addprefix test_,annotate code_name locate eh_frame_real symbol_damage symbol_sources symbol_names symbolizer module tls insn progress stack_tree prototypes step_value tracelog_ring tracelog_follow)
 VALGRIND := valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible --errors-for-leak-kinds=definite,possible \

@@ -2,6 +2,8 @@
 import errno
 import json
 import os
+import re
+import resource
 import shutil
 import subprocess
 import time
@@ -24,6 +26,18 @@ def refused(run, v, code, *words, args):
         assert snapshot(v.pid) == before
         v.tell("write 1")
     return r.stderr
+
+
+@pytest.mark.parametrize("files", range(4, 34, 2))
+def test_with_too_few_files_nothing_is_said_that_could_not_be_looked_at(victim, files):
+    """Neither that the process has ended nor, without a word more, that it has no such variable. And nothing is left in it."""
+    v = victim("puppet")
+    before = snapshot(v.pid)
+    r = subprocess.run([WATCHCTL, "-q", "-p", str(v.pid), "-v", "flag", "-w", "-t", "0.05"], capture_output=True, text=True,
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)))
+    assert r.returncode != TARGET and "ended" not in r.stderr, r.stderr
+    assert r.returncode == 0 or re.search("Too many open files|file descriptor|process that traces", r.stderr), r.stderr
+    assert snapshot(v.pid) == before
 
 
 def test_no_such_process(run):

@@ -89,6 +89,33 @@ static void a_file_keeps_masks_with_their_reasons(void **state)
 	unlink(path);
 }
 
+/* Else a name at whose end a sign stands would be another one when it is read again. */
+static void a_sign_between_blanks_begins_a_comment_wherever_it_stands(void **state)
+{
+	const char *const lines[] = { "f\t #\t  # \n", "f # # why\n", "f #\n", "f #", "f\t#\twhy # not\n" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		char path[] = "/tmp/test_masks.XXXXXX";
+		struct diff_masks m = { 0 }, again = { 0 };
+		FILE *f = fdopen(mkstemp(path), "w");
+
+		fputs(lines[i], f);
+		fclose(f);
+		assert_null(diff_masks_read(&m, path));
+		assert_null(diff_masks_write(&m, path));
+		assert_null(diff_masks_read(&again, path));
+		assert_int_equal(m.n, 1);
+		assert_int_equal(again.n, 1);
+		assert_string_equal(m.v[0].text, "f");
+		assert_string_equal(again.v[0].text, "f");
+		assert_string_equal(again.v[0].why, m.v[0].why);
+		diff_masks_deinit(&m);
+		diff_masks_deinit(&again);
+		unlink(path);
+	}
+}
+
 static void a_wrong_line_of_a_file_is_told_with_its_number(void **state)
 {
 	char path[] = "/tmp/test_masks.XXXXXX";
@@ -117,6 +144,7 @@ int main(void)
 		cmocka_unit_test(colons_of_cpp_names_are_a_part_of_them),
 		cmocka_unit_test(what_names_nothing_is_refused),
 		cmocka_unit_test(a_file_keeps_masks_with_their_reasons),
+		cmocka_unit_test(a_sign_between_blanks_begins_a_comment_wherever_it_stands),
 		cmocka_unit_test(a_wrong_line_of_a_file_is_told_with_its_number),
 	};
 

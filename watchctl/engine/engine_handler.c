@@ -125,6 +125,13 @@ static void tell_placed(const struct engine *e)
 				     : "read through the kernel (to share it takes CAP_CHECKPOINT_RESTORE)");
 }
 
+static struct wc_error *no_files(void)
+{
+	return wc_error_new(
+		WC_EFAIL, "too few file descriptors are left to put a handler into a program, and to take it "
+			  "out again for certain: raise the limit (ulimit -n)");
+}
+
 static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, struct event_sink sink,
 				    struct engine **ret)
 {
@@ -156,8 +163,14 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	lay_out(&control, o);
 	e->registers_before = perf_bp_used(pid);
 	e->stack_start = proc_stack_start(pid);
-	err = inject_place(pid, &control, WIRE_RING_OFFSET + o->buffer_size, o->private_ring, o->held,
-			   &e->inj);
+	if (!spare_files_keep(&e->spare))
+		err = no_files();
+	spare_files_release(&e->spare); /* they are there: for this, and for the way back */
+	if (!err)
+		err = inject_place(pid, &control, WIRE_RING_OFFSET + o->buffer_size, o->private_ring, o->held,
+				   &e->inj);
+	if (!err && !spare_files_keep(&e->spare))
+		err = no_files();
 	if (!err && o->follow_fork && !e->inj.shared)
 		err = wc_error_new(
 			WC_EPERM,
@@ -580,6 +593,7 @@ static struct wc_error *withdraw(struct engine *e)
 		return NULL;
 	if (!e->stopped)
 		wc_error_free(handler_stop(e)); /* the caller has an error to report already */
+	spare_files_release(&e->spare);
 	if (e->settled)
 		handler_leave_children(e);
 	if (e->gone || handler_target_ended(e) || target_execed(e))
@@ -632,6 +646,7 @@ static struct wc_error *close_engine(struct engine *e)
 	past_counts_deinit(&e->past);
 	thread_ids_deinit(&e->children);
 	injection_deinit(&e->inj);
+	spare_files_release(&e->spare);
 	closep(&e->claim);
 	closep(&e->pidfd);
 	free(e);

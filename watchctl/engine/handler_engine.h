@@ -10,6 +10,7 @@
 #ifndef WATCHCTL_ENGINE_HANDLER_ENGINE_H
 #define WATCHCTL_ENGINE_HANDLER_ENGINE_H
 
+#include "watchctl/base/spare_files.h"
 #include "watchctl/engine/engine.h"
 #include "watchctl/engine/heartbeat.h"
 #include "watchctl/engine/intake.h"
@@ -37,6 +38,7 @@ struct armed_watch {
 struct engine {
 	pid_t pid;
 	struct engine_options options;
+	struct spare_files spare; /* to take the handler out */
 	struct injection inj;
 	struct wire_area area; /* the shared part of inj */
 	struct intake intake;

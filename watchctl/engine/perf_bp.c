@@ -288,7 +288,7 @@ static struct wc_error *arm_pass(pid_t pid, const struct perf_bp_spec *s, bool f
 	size_t i;
 
 	if (!proc_threads(pid, &ids))
-		return proc_threads_error(pid);
+		return proc_unread_error(pid);
 	if (!ids.n) {
 		thread_ids_deinit(&ids);
 		return wc_error_new(WC_ETARGET, "process %d ended while it was being armed", pid);

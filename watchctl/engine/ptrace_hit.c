@@ -128,6 +128,8 @@ static bool read_name(struct traced *t, char name[FILTER_NAME_LEN])
 	if (fd < 0) {
 		snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", t->process->pid, t->tid);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return false;
 		spare = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 		if (spare >= 0) { /* one is left for what is looked up while threads stand still */
 			close(spare);
@@ -135,7 +137,7 @@ static bool read_name(struct traced *t, char name[FILTER_NAME_LEN])
 		}
 	}
 	n = pread(fd, name, FILTER_NAME_LEN, 0);
-	if (fd != t->name_fd && fd >= 0)
+	if (fd != t->name_fd)
 		close(fd);
 	if (n <= 0)
 		return false;

@@ -174,7 +174,7 @@ struct wc_error *inspect_threads(struct inspect *i, char **ret)
 	if (proc_start_time(i->pid) != i->start_time)
 		return wc_error_new(WC_ETARGET, "the process %d has ended", i->pid);
 	if (!proc_threads(i->pid, &ids))
-		return proc_threads_error(i->pid);
+		return proc_unread_error(i->pid);
 	f = open_memstream(&text, &len);
 	if (!f)
 		return &wc_enomem;

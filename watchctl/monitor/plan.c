@@ -114,8 +114,8 @@ static struct wc_error *check_mapped(const struct monitor *m, unsigned int i)
 
 	for (uint64_t at = first;; at = last) {
 		if (!proc_map_at(m->pid, at, &map) && proc_is_ending(m->pid, task_with_memory(m->pid)))
-			return wc_error_new(WC_ETARGET, "process %d ended before %s could be armed", m->pid,
-					    m->options.watch[i].expr);
+			return wc_error_context(proc_unread_error(m->pid), "%s cannot be armed",
+						m->options.watch[i].expr);
 		if (!proc_map_at(m->pid, at, &map))
 			return wc_error_new(WC_ENAME, "nothing is mapped at 0x%llx in process %d%s",
 					    (unsigned long long)at, m->pid,

@@ -309,7 +309,7 @@ static struct wc_error *look_at_threads(struct slots *s)
 	size_t i;
 
 	if (!proc_threads(s->pid, &ids))
-		return proc_threads_error(s->pid);
+		return proc_unread_error(s->pid);
 	count_known(s, &known_min, &known_max);
 	for (i = 0; i < ids.n && ok; i++)
 		ok = look_at_thread(s, ids.v[i], known_min, known_max);

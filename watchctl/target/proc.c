@@ -160,13 +160,12 @@ bool proc_threads(pid_t pid, struct thread_ids *ret)
 	return true;
 }
 
-struct wc_error *proc_threads_error(pid_t pid)
+struct wc_error *proc_unread_error(pid_t pid)
 {
 	if (kill(pid, 0) && errno == ESRCH)
 		return wc_error_new(WC_ETARGET, "process %d ended", pid);
-	return wc_error_new(
-		WC_EFAIL,
-		"the threads of process %d cannot be listed: no memory, or no file descriptor, is left", pid);
+	return wc_error_new(WC_EFAIL,
+			    "process %d cannot be looked at: no memory, or no file descriptor, is left", pid);
 }
 
 void thread_ids_deinit(struct thread_ids *t)

@@ -53,8 +53,8 @@ bool proc_resting(pid_t pid, pid_t tid, uint64_t *sp, uint64_t *pc);
 /* The threads of @pid now. False: the process is gone (or there is no memory, or no file left to open). */
 bool proc_threads(pid_t pid, struct thread_ids *ret);
 
-/* Why that was: WC_ETARGET, or WC_EFAIL. */
-struct wc_error *proc_threads_error(pid_t pid);
+/* Why something of @pid could not be read: WC_ETARGET, it has ended; WC_EFAIL, we have no room. */
+struct wc_error *proc_unread_error(pid_t pid);
 bool proc_is_thread_of(pid_t pid, pid_t tid);
 
 /* The strictest seccomp mode of its threads, each of which has its own: 0 none, 1 strict, 2 filter. */

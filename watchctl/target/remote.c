@@ -141,7 +141,7 @@ struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct r
 		candidate[n++] = (struct candidate){ tid, 0 };
 	} else {
 		if (!proc_threads(pid, &ids))
-			return proc_threads_error(pid);
+			return proc_unread_error(pid);
 		for (i = 0; i < ids.n && n < CANDIDATES; i++) {
 			if (proc_is_ending(pid, ids.v[i]))
 				continue;

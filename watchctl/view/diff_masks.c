@@ -11,6 +11,7 @@
 #include "watchctl/base/vec.h"
 
 #define COMMENT " # "
+#define BLANKS " \t\r"
 
 /* The colon in front of ARG; NULL: there is none. "::" belongs to a name, and so does what is in brackets. */
 static const char *argument_of(const char *text)
@@ -56,6 +57,22 @@ struct wc_error *diff_masks_add(struct diff_masks *m, const char *text, const ch
 	return NULL;
 }
 
+static bool is_blank(char c)
+{
+	return strchr(BLANKS, c); /* the end of the line, too */
+}
+
+/* The sign of a comment: by itself, for it may be part of a name. NULL: there is none. */
+static char *comment_of(char *line)
+{
+	char *sign = line;
+
+	while ((sign = strchr(sign + 1, '#')))
+		if (is_blank(sign[-1]) && is_blank(sign[1]))
+			break;
+	return sign;
+}
+
 static struct wc_error *add_line(struct diff_masks *m, char *line)
 {
 	char *comment, *end;
@@ -64,12 +81,12 @@ static struct wc_error *add_line(struct diff_masks *m, char *line)
 	if (*line == '#' || *line == '\n' || !*line)
 		return NULL;
 	line[strcspn(line, "\n")] = '\0';
-	comment = strstr(line, COMMENT);
+	comment = comment_of(line);
 	if (comment) {
-		*comment = '\0';
-		comment += strlen(COMMENT);
+		*comment++ = '\0';
+		comment += *comment != '\0';
 	}
-	for (end = line + strlen(line); end > line && strchr(" \t\r", end[-1]); end--)
+	for (end = line + strlen(line); end > line && is_blank(end[-1]); end--)
 		end[-1] = '\0';
 	return diff_masks_add(m, line, comment, false);
 }
