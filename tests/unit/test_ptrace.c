@@ -268,7 +268,7 @@ static void that_sigtrap_is_ignored_can_be_put_back(void **state)
 	pid_t pid = sleeping_child(&fd);
 
 	(void)state;
-	err = trap_action_ignore(pid);
+	err = trap_action_ignore(pid, NULL);
 	if (err && err->kind == WC_EPERM) {
 		print_message("%s\n", err->text);
 		wc_error_free(err);
@@ -279,7 +279,7 @@ static void that_sigtrap_is_ignored_can_be_put_back(void **state)
 	assert_true(proc_status_read(pid, pid, &s));
 	assert_true(s.ignored & PROC_SIGTRAP);
 	assert_int_equal(kill(pid, SIGTRAP), 0);
-	assert_null(trap_action_ignore(pid)); /* nothing to do */
+	assert_null(trap_action_ignore(pid, NULL)); /* nothing to do */
 	assert_int_equal(write(fd, "x", 1), 1);
 	assert_int_equal(waitpid(pid, &(int){ 1 }, 0), pid);
 	close(fd);
