@@ -116,6 +116,26 @@ static void a_sign_between_blanks_begins_a_comment_wherever_it_stands(void **sta
 	}
 }
 
+/* Whatever its comment says. */
+static void a_mask_is_written_unless_it_is_for_what_a_log_withholds(void **state)
+{
+	char path[] = "/tmp/test_masks.XXXXXX";
+	struct diff_masks m = { 0 }, again = { 0 };
+
+	(void)state;
+	close(mkstemp(path));
+	assert_null(diff_masks_add(&m, "kept", "withheld", false));
+	assert_null(diff_masks_withhold(&m, "f:key"));
+	assert_null(diff_masks_withhold(&m, "kept"));
+	assert_null(diff_masks_write(&m, path));
+	assert_null(diff_masks_read(&again, path));
+	assert_int_equal(again.n, 1);
+	assert_string_equal(again.v[0].text, "kept");
+	diff_masks_deinit(&m);
+	diff_masks_deinit(&again);
+	unlink(path);
+}
+
 static void a_wrong_line_of_a_file_is_told_with_its_number(void **state)
 {
 	char path[] = "/tmp/test_masks.XXXXXX";
@@ -145,6 +165,7 @@ int main(void)
 		cmocka_unit_test(what_names_nothing_is_refused),
 		cmocka_unit_test(a_file_keeps_masks_with_their_reasons),
 		cmocka_unit_test(a_sign_between_blanks_begins_a_comment_wherever_it_stands),
+		cmocka_unit_test(a_mask_is_written_unless_it_is_for_what_a_log_withholds),
 		cmocka_unit_test(a_wrong_line_of_a_file_is_told_with_its_number),
 	};
 

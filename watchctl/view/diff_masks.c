@@ -57,6 +57,16 @@ struct wc_error *diff_masks_add(struct diff_masks *m, const char *text, const ch
 	return NULL;
 }
 
+struct wc_error *diff_masks_withhold(struct diff_masks *m, const char *text)
+{
+	size_t before = m->n;
+	struct wc_error *err = diff_masks_add(m, text, "withheld", false);
+
+	if (m->n > before)
+		m->v[before].withheld = true;
+	return err;
+}
+
 static bool is_blank(char c)
 {
 	return strchr(BLANKS, c); /* the end of the line, too */
@@ -121,7 +131,7 @@ struct wc_error *diff_masks_write(const struct diff_masks *m, const char *path)
 	      "FUNC:return.\n",
 	      f);
 	for (i = 0; i < m->n; i++)
-		if (!m->v[i].why || strcmp(m->v[i].why, DIFF_MASK_WITHHELD) != 0)
+		if (!m->v[i].withheld)
 			fprintf(f, "%s%s%s\n", m->v[i].text, m->v[i].why ? COMMENT : "",
 				m->v[i].why ? m->v[i].why : "");
 	if (fflush(f) || ferror(f))

@@ -23,11 +23,9 @@ struct diff_mask {
 	char *text; /* as above, without the comment */
 	char *why;  /* NULL: not told */
 	bool learned;
+	bool withheld; /* for a value that a log lacks on purpose: not written to a file */
 	uint64_t hits; /* functions of the logs that it applies to */
 };
-
-/* Why of masks that stand for values which a log lacks on purpose: they are not written to a file. */
-#define DIFF_MASK_WITHHELD "withheld"
 
 /* Zero-initialised is empty. */
 struct diff_masks {
@@ -44,6 +42,9 @@ struct diff_masked {
 
 /* A mask that is there already stays as it is. WC_EUSAGE: @text is none. */
 struct wc_error *diff_masks_add(struct diff_masks *m, const char *text, const char *why, bool learned);
+
+/* As that, of a value that a log lacks on purpose. */
+struct wc_error *diff_masks_withhold(struct diff_masks *m, const char *text);
 
 bool diff_masks_has(const struct diff_masks *m, const char *text);
 

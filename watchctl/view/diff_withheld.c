@@ -18,8 +18,8 @@ static struct wc_error *mask(struct diff_masks *m, const char *name)
 
 	if (asprintf(&params, "%s:?*", name) < 0 || asprintf(&result, "%s:return", name) < 0)
 		return &wc_enomem;
-	err = diff_masks_add(m, params, DIFF_MASK_WITHHELD, false);
-	return err ? err : diff_masks_add(m, result, DIFF_MASK_WITHHELD, false);
+	err = diff_masks_withhold(m, params);
+	return err ? err : diff_masks_withhold(m, result);
 }
 
 static bool begins_withheld(const uint8_t *values, uint32_t len)
