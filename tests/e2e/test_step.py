@@ -108,11 +108,11 @@ def test_a_running_process_is_recorded_and_runs_on(requests, tmp_path):
 
 def test_a_run_that_hangs_says_where_each_thread_stands(requests, tmp_path):
     log = tmp_path / "log"
-    p = subprocess.Popen([WATCHCTL, "step", "--from", "handle", "--count", "0", "--stuck-after", "1s", "-o", str(log), "--",
+    p = subprocess.Popen([WATCHCTL, "step", "--from", "handle", "--count", "0", "--stuck-after", "3s", "-o", str(log), "--",
                           requests, "3", "hang", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     pid = int(p.stdout.readline().split()[1])
     try:
-        assert p.wait(timeout=30) == 0, p.stderr.read()
+        assert p.wait(timeout=60) == 0, p.stderr.read()
         stood = of(events(log), "stood")
         assert len(stood) == 1
         names = [f.get("function", "?").split("(")[0] for f in stood[0]["stack"]]
