@@ -314,6 +314,7 @@ def starve(c):
     else:
         return
     s = start(c, some_watches(c, 3), [*options, "-t", "0.2"], log=log, **more)
+    s.has_no_memory = what == "memory"
     if log:
         c.target.page.pause_us = 200
     status = s.wait()
