@@ -78,6 +78,8 @@ static struct wc_error *take_pattern(char **list, const struct option_match *m)
 	return NULL;
 }
 
+#define MOST_NS 1e18 /* 31 years: still a number of nanoseconds */
+
 /* "5s", "500ms", "2min", "0.5". */
 static struct wc_error *take_time(const struct option_match *m, uint64_t *ret)
 {
@@ -92,7 +94,7 @@ static struct wc_error *take_time(const struct option_match *m, uint64_t *ret)
 
 	for (i = 0; i < sizeof(units) / sizeof(units[0]) && strcmp(end, units[i].unit) != 0; i++)
 		;
-	if (end == m->value || i == sizeof(units) / sizeof(units[0]) || !(n > 0) || n > 1e9)
+	if (end == m->value || i == sizeof(units) / sizeof(units[0]) || !(n > 0) || n * units[i].ns > MOST_NS)
 		return wc_error_new(WC_EUSAGE, "%s %s: give a time greater than 0, like 5s, 500ms or 2min",
 				    m->option->name, m->value);
 	*ret = (uint64_t)(n * units[i].ns);
