@@ -125,8 +125,10 @@ static void tell_placed(const struct engine *e)
 				     : "read through the kernel (to share it takes CAP_CHECKPOINT_RESTORE)");
 }
 
-static struct wc_error *no_files(void)
+static struct wc_error *keep_spare_files(struct engine *e)
 {
+	if (spare_files_keep(&e->spare))
+		return NULL;
 	return wc_error_new(
 		WC_EFAIL, "too few file descriptors are left to put a handler into a program, and to take it "
 			  "out again for certain: raise the limit (ulimit -n)");
@@ -163,14 +165,13 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	lay_out(&control, o);
 	e->registers_before = perf_bp_used(pid);
 	e->stack_start = proc_stack_start(pid);
-	if (!spare_files_keep(&e->spare))
-		err = no_files();
+	err = keep_spare_files(e);
 	spare_files_release(&e->spare); /* they are there: for this, and for the way back */
 	if (!err)
 		err = inject_place(pid, &control, WIRE_RING_OFFSET + o->buffer_size, o->private_ring, o->held,
 				   &e->inj);
-	if (!err && !spare_files_keep(&e->spare))
-		err = no_files();
+	if (!err)
+		err = keep_spare_files(e);
 	if (!err && o->follow_fork && !e->inj.shared)
 		err = wc_error_new(
 			WC_EPERM,

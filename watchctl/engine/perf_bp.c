@@ -171,10 +171,7 @@ static bool known(const struct perf_bp *bp, const struct thread_ids *inherited, 
 	for (i = 0; i < bp->n; i++)
 		if (bp->event[i].tid == tid)
 			return true;
-	for (i = 0; i < inherited->n; i++)
-		if (inherited->v[i] == tid)
-			return true;
-	return false;
+	return thread_ids_have(inherited, tid);
 }
 
 /* The number that the last thread born on this machine was given; it tells whether there was a birth. */
@@ -336,16 +333,6 @@ struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct
 	return NULL;
 }
 
-static bool lists(const struct thread_ids *ids, pid_t tid)
-{
-	size_t i;
-
-	for (i = 0; i < ids->n; i++)
-		if (ids->v[i] == tid)
-			return true;
-	return false;
-}
-
 /* Of threads that have ended, what they counted is kept. */
 static void drop_ended(pid_t pid, struct perf_bp *bp)
 {
@@ -357,7 +344,7 @@ static void drop_ended(pid_t pid, struct perf_bp *bp)
 	for (i = 0; i < bp->n; i++) {
 		uint64_t one;
 
-		if (lists(&ids, bp->event[i].tid)) {
+		if (thread_ids_have(&ids, bp->event[i].tid)) {
 			bp->event[n++] = bp->event[i];
 			continue;
 		}

@@ -109,23 +109,13 @@ static struct wc_error *arm_thread(struct ptrace_bp *bp, pid_t tid, struct trace
 	return err;
 }
 
-static bool contains(const struct thread_ids *ids, pid_t tid)
-{
-	size_t i;
-
-	for (i = 0; i < ids->n; i++)
-		if (ids->v[i] == tid)
-			return true;
-	return false;
-}
-
 /* A later thread may have the number of one that ended. */
 static void forget_ended(struct thread_ids *armed, const struct thread_ids *alive)
 {
 	size_t i, n = 0;
 
 	for (i = 0; i < armed->n; i++)
-		if (contains(alive, armed->v[i]))
+		if (thread_ids_have(alive, armed->v[i]))
 			armed->v[n++] = armed->v[i];
 	armed->n = n;
 }
@@ -142,7 +132,7 @@ static struct wc_error *arm_new(struct ptrace_bp *bp, struct tracee *held, unsig
 		return NULL;
 	forget_ended(&bp->armed, &ids);
 	for (i = 0; i < ids.n && !err; i++) {
-		if (contains(&bp->armed, ids.v[i]))
+		if (thread_ids_have(&bp->armed, ids.v[i]))
 			continue;
 		err = arm_thread(bp, ids.v[i], held, timeout_ms);
 		*ret_new = true;

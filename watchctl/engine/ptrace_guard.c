@@ -17,12 +17,12 @@
 #include "watchctl/target/helper_process.h"
 #include "watchctl/target/debugreg.h"
 #include "watchctl/target/proc.h"
+#include "watchctl/target/tracee.h"
 #include "watchctl/target/stop.h"
 #include "watchctl/target/tracing.h"
 
 #define RESCUE_PASSES 20
 #define RESCUE_NS 500000000ull
-#define PEEK_MAX 8
 
 /* The end of the keeper */
 
@@ -77,9 +77,8 @@ static void clear(const struct ptrace_box *box, pid_t tid)
 /* A hit, or the signal that froze the thread: neither is to be left to it. */
 static bool has_queued_signal_of_ours(pid_t tid, bool frozen)
 {
-	struct __ptrace_peeksiginfo_args what = { .nr = PEEK_MAX };
-	siginfo_t info[PEEK_MAX];
-	long n = held_ptrace(PTRACE_PEEKSIGINFO, tid, &what, info), i;
+	siginfo_t info[TRACEE_QUEUED];
+	long n = tracee_queued(tid, 0, info), i;
 
 	for (i = 0; i < n; i++)
 		if ((info[i].si_signo == SIGTRAP && info[i].si_code == TRAP_HWBKPT) ||
@@ -135,16 +134,6 @@ static void disarm(const struct ptrace_box *box, pid_t pid, pid_t tid, bool froz
 	held_ptrace(PTRACE_DETACH, tid, 0, sig);
 }
 
-static bool contains(const struct thread_ids *ids, pid_t tid)
-{
-	size_t i;
-
-	for (i = 0; i < ids->n; i++)
-		if (ids->v[i] == tid)
-			return true;
-	return false;
-}
-
 static void rescue_process(const struct ptrace_box *box, const struct box_process *b, bool frozen)
 {
 	struct thread_ids done = { 0 }, ids;
@@ -157,7 +146,7 @@ static void rescue_process(const struct ptrace_box *box, const struct box_proces
 		if (!proc_threads(b->pid, &ids))
 			break;
 		for (i = 0; i < ids.n; i++) {
-			if (contains(&done, ids.v[i]) || ptrace(PTRACE_SEIZE, ids.v[i], 0, 0) ||
+			if (thread_ids_have(&done, ids.v[i]) || ptrace(PTRACE_SEIZE, ids.v[i], 0, 0) ||
 			    ptrace(PTRACE_INTERRUPT, ids.v[i], 0, 0))
 				ids.v[i] = 0;
 		}

@@ -12,10 +12,10 @@
 #include "watchctl/target/debugreg.h"
 #include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
+#include "watchctl/target/tracee.h"
 #include "watchctl/target/user_regs.h"
 
 #define DR6_STEP (1ull << 14)
-#define PEEK_MAX 8
 #define PTRACE_GET_RSEQ_CONFIGURATION_NR 0x420f
 #define RSEQ_EVERY 1024u /* so often it is looked for, in a thread that does nothing but hit */
 #define RSEQ_FIRST 64u
@@ -535,9 +535,8 @@ bool hit_take(struct keeper *k, struct traced *t)
 
 bool hit_is_pending(const struct traced *t)
 {
-	struct __ptrace_peeksiginfo_args what = { .nr = PEEK_MAX };
-	siginfo_t info[PEEK_MAX];
-	long n = held_ptrace(PTRACE_PEEKSIGINFO, t->tid, &what, info), i;
+	siginfo_t info[TRACEE_QUEUED];
+	long n = tracee_queued(t->tid, 0, info), i;
 
 	for (i = 0; i < n; i++)
 		if (info[i].si_signo == SIGTRAP && info[i].si_code == TRAP_HWBKPT)

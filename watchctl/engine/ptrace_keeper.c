@@ -292,25 +292,13 @@ static bool has_left_all(struct keeper *k)
 	return all_dead(k);
 }
 
-static bool all_updated(const struct keeper *k)
-{
-	const struct traced *t;
-	unsigned int b;
-
-	for (b = 0; b < KEEPER_BUCKETS; b++)
-		for (t = k->bucket[b]; t; t = t->next)
-			if (!t->dead && t->generation != k->generation)
-				return false;
-	return true;
-}
-
 /* The command in work: is it done, or has it failed, or taken too long? */
 static void go_on_working(struct keeper *k)
 {
 	uint64_t took = monotonic_ns() - k->started_ns;
 	bool leaving = k->command == BOX_LEAVE;
 	bool done = k->command == BOX_GO || k->command == BOX_SEIZE ||
-		    (leaving ? has_left_all(k) : all_updated(k));
+		    (leaving ? has_left_all(k) : threads_are_updated(k, NULL));
 
 	if (!done && !k->looked_for_dead && took > LOOK_FOR_DEAD_NS) {
 		k->looked_for_dead = true;

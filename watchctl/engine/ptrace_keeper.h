@@ -159,6 +159,9 @@ void threads_each(struct keeper *k, void (*fn)(struct keeper *k, struct traced *
 /* Brings a stopped thread's registers up to date, and lets it go on unless something holds it. */
 void threads_settle(struct keeper *k, struct traced *t);
 
+/* The registers of every thread, or of those of @p, are what they shall be by now. */
+bool threads_are_updated(const struct keeper *k, const struct traced_process *p);
+
 /* It will stop, soon if it can run. */
 void threads_interrupt(struct keeper *k, struct traced *t);
 

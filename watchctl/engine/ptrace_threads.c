@@ -18,8 +18,6 @@
 #include "watchctl/target/tracing.h"
 #include "watchctl/target/trap_action.h"
 
-#define IGNORE_NS 1000000000ull /* so long threads that could leave wait for those that cannot stop yet */
-
 /* The table */
 
 static struct traced **bucket_of(struct keeper *k, pid_t tid)
@@ -329,14 +327,14 @@ static bool go_to_pending_hit(struct keeper *k, struct traced *t)
 	return true;
 }
 
-static bool is_disarmed(const struct keeper *k, const struct traced_process *p)
+bool threads_are_updated(const struct keeper *k, const struct traced_process *p)
 {
 	const struct traced *t;
 	unsigned int i;
 
 	for (i = 0; i < KEEPER_BUCKETS; i++)
 		for (t = k->bucket[i]; t; t = t->next)
-			if (t->process == p && !t->dead && t->generation != k->generation)
+			if ((!p || t->process == p) && !t->dead && t->generation != k->generation)
 				return false;
 	return true;
 }
@@ -364,8 +362,8 @@ static bool may_leave(struct keeper *k, struct traced *t)
 
 	if (!k->ignores_trap || p->may_leave)
 		return true;
-	if (monotonic_ns() - k->leaving_ns < IGNORE_NS) {
-		if (!is_disarmed(k, p)) {
+	if (monotonic_ns() - k->leaving_ns < TRAP_ACTION_IGNORE_NS) {
+		if (!threads_are_updated(k, p)) {
 			go_on(t);
 			return false;
 		}

@@ -17,8 +17,6 @@
 #include "watchctl/target/tracee.h"
 #include "watchctl/target/trap_action.h"
 
-#define IGNORE_NS 1000000000ull /* so long threads that could leave wait for those that cannot stop yet */
-#define PEEK_MAX 8
 #define SIGNAL_OF_CANCEL 32 /* glibc's and musl's, the first that no program can have for itself */
 
 #ifndef SI_KERNEL
@@ -188,9 +186,8 @@ void step_threads_interrupt(struct step_keeper *k, struct step_thread *t)
  */
 bool step_threads_has_trap(const struct step_thread *t)
 {
-	struct __ptrace_peeksiginfo_args what = { .nr = PEEK_MAX };
-	siginfo_t info[PEEK_MAX];
-	long n = held_ptrace(PTRACE_PEEKSIGINFO, t->tid, &what, info), i;
+	siginfo_t info[TRACEE_QUEUED];
+	long n = tracee_queued(t->tid, 0, info), i;
 
 	for (i = 0; i < n; i++)
 		if (info[i].si_signo == SIGTRAP && info[i].si_code > 0)
@@ -237,7 +234,7 @@ static bool may_leave(struct step_keeper *k, struct step_thread *t)
 	if (!k->ignores_trap || k->may_leave || t->guest)
 		return true;
 	t->past = true;
-	if (monotonic_ns() - k->started_ns < IGNORE_NS) {
+	if (monotonic_ns() - k->started_ns < TRAP_ACTION_IGNORE_NS) {
 		if (!are_past(k)) {
 			go_on(t);
 			return false;
@@ -411,7 +408,7 @@ static void on_signal(struct step_keeper *k, struct step_thread *t, int sig)
 		memset(&t->info, 0, sizeof(t->info));
 	t->trapped = sig == SIGTRAP && take_trap(k, t);
 	if (t->trapped) {
-		if (was_ignored(k, t, &t->info))
+		if (t->info.si_code <= 0) /* sent, and ignored */
 			undo_eintr(t);
 		return;
 	}

@@ -168,6 +168,16 @@ struct wc_error *proc_unread_error(pid_t pid)
 			    "process %d cannot be looked at: no memory, or no file descriptor, is left", pid);
 }
 
+bool thread_ids_have(const struct thread_ids *t, pid_t tid)
+{
+	size_t i;
+
+	for (i = 0; i < t->n; i++)
+		if (t->v[i] == tid)
+			return true;
+	return false;
+}
+
 void thread_ids_deinit(struct thread_ids *t)
 {
 	free(t->v);

@@ -50,6 +50,8 @@ struct thread_ids {
  */
 bool proc_resting(pid_t pid, pid_t tid, uint64_t *sp, uint64_t *pc);
 
+bool thread_ids_have(const struct thread_ids *t, pid_t tid);
+
 /* The threads of @pid now. False: the process is gone (or there is no memory, or no file left to open). */
 bool proc_threads(pid_t pid, struct thread_ids *ret);
 

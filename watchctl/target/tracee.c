@@ -41,7 +41,6 @@
 #define SW_MAGIC2 0x46505845u
 #define INVALID_SS_FLAGS 0x7f /* not a valid ss_flags: rt_sigreturn then leaves the alternate stack alone */
 
-#define PEEK_MAX 8
 #define ABANDON_MS 20
 #define PATIENCE_NS 10000000000ull /* for a thread that only waits for a CPU */
 #define LOOK_NS 2000000ull	   /* how often it is looked whether it does */
@@ -119,15 +118,21 @@ static bool set_sigmask(pid_t tid, uint64_t mask)
 	return !held_ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
 }
 
+long tracee_queued(pid_t tid, uint32_t flags, siginfo_t ret[TRACEE_QUEUED])
+{
+	struct __ptrace_peeksiginfo_args what = { .flags = flags, .nr = TRACEE_QUEUED };
+
+	return held_ptrace(PTRACE_PEEKSIGINFO, tid, &what, ret);
+}
+
 /* What /proc says as well, for when it cannot be opened; but not which of them are ignored. */
 static bool waits_for_none(pid_t tid, uint32_t flags)
 {
-	struct __ptrace_peeksiginfo_args what = { .flags = flags, .nr = PEEK_MAX };
-	siginfo_t info[PEEK_MAX];
+	siginfo_t info[TRACEE_QUEUED];
 	uint64_t mask;
-	long n = held_ptrace(PTRACE_PEEKSIGINFO, tid, &what, info), i;
+	long n = tracee_queued(tid, flags, info), i;
 
-	if (n < 0 || n == PEEK_MAX || held_ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask))
+	if (n < 0 || n == TRACEE_QUEUED || held_ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask))
 		return false;
 	for (i = 0; i < n; i++)
 		if (!(mask >> (info[i].si_signo - 1) & 1))
@@ -234,12 +239,6 @@ static bool is_one_of_us(pid_t pid)
 	       proc_status_read(getpid(), getpid(), &ours) && !strcmp(s.name, ours.name);
 }
 
-/* Several watchctls at one program meet at its threads. */
-struct meeting {
-	uint64_t until;		  /* 0: not met yet */
-	unsigned int unexplained; /* refusals for which no tracer is to be seen: it may just have gone */
-};
-
 /* Reading which call a thread is in takes that permission and nothing else (fs/proc/base.c). */
 bool tracee_is_permitted(pid_t pid, pid_t tid)
 {
@@ -252,16 +251,20 @@ bool tracee_is_permitted(pid_t pid, pid_t tid)
 
 /*
  * After a refusal: another of us holds the thread for a moment, or whoever held it has just let go of it.
- * *until: 0 at first. *ret_tracer: who holds it now; 0: nobody.
+ * *until: 0 at first. *refusal becomes the reason that shows now.
  */
-static bool may_try_again(pid_t pid, pid_t tid, uint64_t *until, pid_t *ret_tracer)
+static bool may_try_again(pid_t pid, pid_t tid, uint64_t *until, enum tracee_stop_result *refusal)
 {
 	struct proc_status s;
 
-	*ret_tracer = 0;
-	if (!proc_status_read(pid, tid, &s) || s.state == 'Z' || s.state == 'X')
+	if (!proc_status_read(pid, tid, &s))
 		return false;
-	*ret_tracer = s.tracer;
+	if (s.state == 'Z' || s.state == 'X') {
+		*refusal = TRACEE_GONE;
+		return false;
+	}
+	if (s.tracer)
+		*refusal = TRACEE_TRACED;
 	if (s.tracer ? !is_one_of_us(s.tracer) : !tracee_is_permitted(pid, tid))
 		return false;
 	if (!*until)
@@ -275,19 +278,13 @@ enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_m
 	struct tracee t = { .pid = pid, .tid = tid };
 	uint64_t until = 0;
 	enum tracee_stop_result r;
-	struct proc_status s;
-	pid_t tracer = 0;
 
 	if (!waits_to_be_interruptible(tid, timeout_ms))
 		return TRACEE_BUSY;
 	do {
 		t.stopped_at_ns = monotonic_ns();
 		r = seize(tid);
-	} while (r == TRACEE_DENIED && may_try_again(pid, tid, &until, &tracer));
-	if (r == TRACEE_DENIED && tracer)
-		return TRACEE_TRACED;
-	if (r == TRACEE_DENIED && proc_status_read(pid, tid, &s) && (s.state == 'Z' || s.state == 'X'))
-		return TRACEE_GONE;
+	} while (r == TRACEE_DENIED && may_try_again(pid, tid, &until, &r));
 	if (r != TRACEE_STOPPED)
 		return r;
 	r = ptrace(PTRACE_INTERRUPT, tid, 0, 0) ? TRACEE_GONE : wait_interrupted(tid, timeout_ms);

@@ -14,6 +14,7 @@
 #ifndef WATCHCTL_TARGET_TRACEE_H
 #define WATCHCTL_TARGET_TRACEE_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -55,6 +56,14 @@ enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_m
  * (PTRACE_EVENT_STOP), else false. To be let go of afterwards: its ptrace options are others then.
  */
 bool tracee_hold(pid_t pid, pid_t tid, struct tracee *ret);
+
+#define TRACEE_QUEUED 8 /* so many are looked at */
+
+/*
+ * Signals that wait for a thread that we trace and that stands still: its own, or those of its process
+ * (PTRACE_PEEKSIGINFO_SHARED). How many of them *ret has; negative: it is gone.
+ */
+long tracee_queued(pid_t tid, uint32_t flags, siginfo_t ret[TRACEE_QUEUED]);
 
 /* May we trace it at all, whoever does at the moment? */
 bool tracee_is_permitted(pid_t pid, pid_t tid);

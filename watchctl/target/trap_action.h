@@ -14,6 +14,10 @@
 #include "watchctl/base/error.h"
 #include "watchctl/target/remote.h"
 
+/* So long a tracer's threads that could be let go of wait for those that cannot stop yet, to do that before.
+ */
+#define TRAP_ACTION_IGNORE_NS 1000000000ull
+
 /*
  * Has a thread of @pid make the system call: the one that is @held (tracee_hold()), or, NULL, any; then
  * nothing of the process must be traced. NULL also where nothing is to be done: it does ignore it, has a
