@@ -142,9 +142,72 @@ static void a_thread_that_a_killed_controller_left_away_comes_home(void **state)
 	close(fds[0]);
 }
 
+/* Executes cat(1) when it has read a line. */
+static __attribute__((noreturn)) void be_cat_after_a_line(const int in[2], const int out[2])
+{
+	char line[2];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (read(in[0], line, sizeof(line)) == sizeof(line) && dup2(in[0], STDIN_FILENO) == STDIN_FILENO &&
+	    dup2(out[1], STDOUT_FILENO) == STDOUT_FILENO && !close(in[1]) && !close(out[0]))
+		execl("/bin/cat", "cat", (char *)NULL);
+	_exit(1);
+}
+
+static void assert_echoes(int in, int out)
+{
+	char answer[2] = "";
+
+	assert_int_equal(write(in, "?\n", 2), 2);
+	assert_int_equal(read(out, answer, 2), 2);
+	assert_memory_equal(answer, "?\n", 2);
+}
+
+/* What was found out about its memory means nothing any more: it would be sent to where nothing is. */
+static void a_program_that_became_another_after_a_look_at_it_is_asked_nothing(void **state)
+{
+	int in[2], out[2], status;
+	struct remote r = { 0 };
+	struct wc_error *err;
+	uint64_t stack_start;
+	struct gadgets g;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(in), 0);
+	assert_int_equal(pipe(out), 0);
+	pid = fork();
+	if (!pid)
+		be_cat_after_a_line(in, out);
+	stack_start = proc_stack_start(pid);
+	assert_null(gadgets_find(pid, &g));
+	assert_true(gadgets_are_there(pid, &g));
+	assert_false(proc_has_execed(pid, stack_start));
+
+	assert_int_equal(write(in[1], "!\n", 2), 2);
+	assert_echoes(in[1], out[0]);
+	assert_true(proc_has_execed(pid, stack_start));
+	assert_false(gadgets_are_there(pid, &g));
+	assert_null(remote_open(pid, 0, NULL, &r));
+	err = remote_use_gadgets(&r, &g);
+	assert_non_null(err);
+	assert_int_equal(err->kind, WC_ETARGET);
+	wc_error_free(err);
+	remote_close(&r);
+
+	assert_echoes(in[1], out[0]);
+	close(in[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(in[0]);
+	close(out[0]);
+	close(out[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_program_that_became_another_after_a_look_at_it_is_asked_nothing),
 		cmocka_unit_test(a_thread_that_a_killed_controller_left_away_comes_home),
 	};
 

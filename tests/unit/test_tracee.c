@@ -1,10 +1,13 @@
 /* Stopping one thread: of a program that gets signals all the time, and of one that cannot be stopped. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -181,6 +184,89 @@ static void a_thread_that_cannot_stop_is_left_alone(void **state)
 	close(fds[1]);
 }
 
+static void *execute_cat(void *go)
+{
+	char c;
+
+	if (read(*(int *)go, &c, 1) == 1)
+		execl("/bin/cat", "cat", (char *)NULL);
+	_exit(1);
+}
+
+/* Its other thread executes cat(1), which reads the rest of @go, when it has read a byte of it. */
+static __attribute__((noreturn)) void be_replaced_by_a_thread(int go[2])
+{
+	pthread_t thread;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	close(go[1]);
+	if (dup2(go[0], STDIN_FILENO) != STDIN_FILENO || pthread_create(&thread, NULL, execute_cat, go))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static pid_t other_thread(pid_t pid)
+{
+	struct thread_ids ids = { 0 };
+	pid_t ret;
+
+	while (!proc_threads(pid, &ids) || ids.n < 2)
+		thread_ids_deinit(&ids);
+	ret = ids.v[ids.v[0] == pid];
+	thread_ids_deinit(&ids);
+	return ret;
+}
+
+static void wait_for_call(pid_t pid, pid_t tid, const char *call)
+{
+	char path[64], text[16];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+	do {
+		FILE *f = fopen(path, "r");
+
+		assert_non_null(f);
+		if (!fgets(text, sizeof(text), f))
+			text[0] = '\0';
+		fclose(f);
+	} while (strncmp(text, call, strlen(call)) != 0);
+}
+
+/* Whoever wants to trace a thread waits for its exec; then it has another number. */
+static void stop_a_thread_that_executes_a_program(unsigned int after_us)
+{
+	struct proc_status s;
+	int go[2], status;
+	struct tracee t;
+	pid_t pid, tid;
+
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (!pid)
+		be_replaced_by_a_thread(go);
+	tid = other_thread(pid);
+	wait_for_call(pid, tid, "0 ");
+	assert_int_equal(write(go[1], "g", 1), 1);
+	nanosleep(&(struct timespec){ .tv_nsec = after_us * 1000L }, NULL);
+	if (tracee_stop(pid, tid, STOP_MS, &t) == TRACEE_STOPPED)
+		tracee_release(&t);
+	assert_true(proc_status_read(pid, pid, &s));
+	assert_int_equal(s.tracer, 0);
+
+	close(go[1]); /* the end of what cat reads */
+	close(go[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void a_thread_that_executes_a_program_while_it_is_to_be_stopped_is_not_kept(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 200; i++)
+		stop_a_thread_that_executes_a_program(i * 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -188,6 +274,7 @@ int main(void)
 		cmocka_unit_test(several_of_us_stop_one_thread_one_after_the_other),
 		cmocka_unit_test(a_call_that_is_not_to_be_interrupted_is_started_again_without_a_file),
 		cmocka_unit_test(a_thread_that_cannot_stop_is_left_alone),
+		cmocka_unit_test(a_thread_that_executes_a_program_while_it_is_to_be_stopped_is_not_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

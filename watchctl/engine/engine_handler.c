@@ -409,6 +409,15 @@ struct wc_error *handler_tell_unheld(struct engine *e)
 	return e->intake.sink.put(e->intake.sink.ctx, &event);
 }
 
+static bool note_exec(struct engine *e)
+{
+	if (!target_execed(e))
+		return false;
+	e->execed = !handler_target_ended(e);
+	e->gone = true;
+	return true;
+}
+
 static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 {
 	bool ended = handler_target_ended(e);
@@ -428,17 +437,24 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 			 "process %d has unmapped the handler, with what else it did not know (choose "
 			 "--engine ring, which puts nothing into it)",
 			 e->pid);
-	if (target_execed(e)) {
-		e->execed = !handler_target_ended(e);
-		e->gone = true;
+	if (note_exec(e))
 		return NULL;
-	}
 	check_safety(e);
 	if (idle)
 		check_handler(e, now);
+	if (e->why[0] && !e->unmapped && memory_state(e) == MEMORY_GONE) {
+		e->why[0] = '\0'; /* that is why: exec resets signals, too */
+		note_exec(e);
+		return NULL;
+	}
 	for (i = 0; i < WIRE_WATCHES && !err; i++)
 		if (e->watch[i].armed && !e->watch[i].disabled && e->watch[i].w.slot >= 0)
 			err = ptrace_bp_extend(&e->watch[i].ptrace);
+	if (err && (proc_has_execed(e->pid, e->stack_start) || handler_target_ended(e))) {
+		wc_error_free(err);
+		note_exec(e);
+		return NULL;
+	}
 	if (!err)
 		err = tell_tracer(e);
 	if (!err)
@@ -637,7 +653,7 @@ static struct wc_error *close_engine(struct engine *e)
 	for (i = 0; i < WIRE_WATCHES; i++)
 		handler_disable(&e->watch[i]);
 	err = withdraw(e);
-	if (e->pidfd >= 0 && handler_target_ended(e)) {
+	if (err && (proc_has_execed(e->pid, e->stack_start) || handler_target_ended(e))) {
 		wc_error_free(err);
 		err = NULL;
 	}

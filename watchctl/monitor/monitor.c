@@ -210,19 +210,19 @@ static struct wc_error *check_requests(struct monitor *m)
 /* Whatever failed did so because there is no such program any more. */
 static struct wc_error *look_for_exec(const struct monitor *m, struct wc_error *err)
 {
-	uint64_t stack_start;
 	struct wc_error *gone;
+	bool execed;
 
-	if (m->launched || !m->stack_start || err->kind == WC_ETARGET || err == &wc_enomem)
+	if (m->launched || err->kind == WC_ETARGET || err == &wc_enomem)
 		return err;
+	execed = proc_has_execed(m->pid, m->stack_start);
 	gone = proc_check(m->pid);
 	if (gone && gone->kind == WC_ETARGET) {
 		wc_error_free(err);
 		return gone;
 	}
 	wc_error_free(gone);
-	stack_start = proc_stack_start(m->pid);
-	if (!stack_start || stack_start == m->stack_start)
+	if (!execed)
 		return err;
 	err = wc_error_context(err, "process %d has executed another program meanwhile", m->pid);
 	if (err != &wc_enomem)

@@ -8,6 +8,7 @@
 #ifndef WATCHCTL_TARGET_GADGET_H
 #define WATCHCTL_TARGET_GADGET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -21,6 +22,12 @@ struct gadgets {
 
 /* WC_ENOTSUP when the program's code holds no such instructions. */
 struct wc_error *gadgets_find(pid_t pid, struct gadgets *ret);
+
+/*
+ * Whether they are in the memory of @pid now. To be asked once the thread that is to use them stands still:
+ * until then it may have executed another program.
+ */
+bool gadgets_are_there(pid_t pid, const struct gadgets *g);
 
 /*
  * The words that must lie at rsp, directly below the frame, when syscall_ret is entered: the way from its

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
@@ -19,6 +20,8 @@
 #include "watchctl/base/vec.h"
 
 #define TASK_EXITING 0x4u /* PF_EXITING of include/linux/sched.h */
+#define EXEC_LOOKS 20u
+#define EXEC_LOOK_NS 1000000
 
 /* The kernel's list of ids, outermost namespace first: the last one is what the program itself sees. */
 static pid_t last_number(const char *list)
@@ -160,10 +163,22 @@ bool proc_threads(pid_t pid, struct thread_ids *ret)
 	return true;
 }
 
+static bool may_open_one_more(void)
+{
+	scoped(closedirp) DIR *dir = opendir("/proc/self/task");
+
+	return dir != NULL;
+}
+
 struct wc_error *proc_unread_error(pid_t pid)
 {
+	bool starved = errno == ENOMEM || errno == EMFILE || errno == ENFILE || !may_open_one_more();
+
 	if (kill(pid, 0) && errno == ESRCH)
 		return wc_error_new(WC_ETARGET, "process %d ended", pid);
+	if (!starved)
+		return wc_error_new(WC_ETARGET, "process %d ends at this moment, or executes another program",
+				    pid);
 	return wc_error_new(WC_EFAIL,
 			    "process %d cannot be looked at: no memory, or no file descriptor, is left", pid);
 }
@@ -576,4 +591,18 @@ uint64_t proc_stack_start(pid_t pid)
 		p += p != NULL;
 	}
 	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+bool proc_has_execed(pid_t pid, uint64_t stack_start)
+{
+	unsigned int i;
+
+	for (i = 0; stack_start && i < EXEC_LOOKS; i++) {
+		uint64_t now = proc_stack_start(pid);
+
+		if (now && now != stack_start)
+			return true;
+		nanosleep(&(struct timespec){ .tv_nsec = EXEC_LOOK_NS }, NULL);
+	}
+	return false;
 }

@@ -111,6 +111,12 @@ uint64_t proc_start_time(pid_t pid);
  */
 uint64_t proc_stack_start(pid_t pid);
 
+/*
+ * Whether it has executed another program since proc_stack_start() was @stack_start. For when something
+ * failed: of an exec that is under way the end is waited for, some 20 ms. False also where it has ended.
+ */
+bool proc_has_execed(pid_t pid, uint64_t stack_start);
+
 #define PROC_PAGE_PRESENT_OR_SWAPPED (3ull << 62)
 
 /* The kernel's words about @n pages from that of @addr on: Documentation/admin-guide/mm/pagemap.rst. False:

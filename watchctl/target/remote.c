@@ -212,6 +212,12 @@ static struct wc_error *prepare_scratch(struct remote *r, const struct gadgets *
 		struct wc_error *err;
 		uint64_t at;
 
+		if (!gadgets_are_there(pid, g))
+			return wc_error_new(
+				WC_ETARGET,
+				"process %d executes another program now, or has given up the code that "
+				"it was to be asked with",
+				pid);
 		if (scratch_find(&r->thread, &at, &away)) {
 			if (!tracee_build_frame(&r->thread, at + SCRATCH_FRAME))
 				return wc_error_new(

@@ -218,6 +218,18 @@ static void abandon(pid_t tid)
 	}
 }
 
+/*
+ * Of a thread that executes a program no more is heard under its own number: it has the main one's from then
+ * on, and we trace it still. An exec takes its time.
+ */
+static void let_go_of_successor(pid_t pid, pid_t tid)
+{
+	uint64_t end = monotonic_ns() + PATIENCE_NS;
+
+	while (tid != pid && !ptrace(PTRACE_INTERRUPT, pid, 0, 0) && monotonic_ns() < end)
+		abandon(pid);
+}
+
 /* Whoever is in such a call would stop at its end, whenever that is, and wait for us: it is not seized. */
 static bool waits_to_be_interruptible(pid_t tid, unsigned int timeout_ms)
 {
@@ -291,6 +303,8 @@ enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_m
 	if (r != TRACEE_STOPPED) {
 		if (r == TRACEE_BUSY)
 			abandon(tid);
+		else
+			let_go_of_successor(pid, tid);
 		return r;
 	}
 	if (!get_regs(tid, &t.home) || held_ptrace(PTRACE_GETSIGMASK, tid, sizeof(t.sigmask), &t.sigmask)) {
