@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, ROOT, TIMEOUT, VICTIMS, WATCHCTL, wait_until
+from conftest import ROOT, TIMEOUT, WATCHCTL, wait_until
 
 GDB = shutil.which("gdb")
 LLDB = next((p for p in map(shutil.which, [f"lldb-{n}" for n in (19, 18, 17, 16, 15, 14)] + ["lldb"]) if p), None)
@@ -15,12 +15,9 @@ LLDB = next((p for p in map(shutil.which, [f"lldb-{n}" for n in (19, 18, 17, 16,
 pytestmark = pytest.mark.usefixtures("hardware")
 
 
-@pytest.fixture(scope="module")
-def armed():
-    out = BUILD / "victims" / "armed"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-O0", "-g", str(VICTIMS / "armed.c"), "-o", str(out)], check=True, timeout=TIMEOUT)
-    return str(out)
+@pytest.fixture
+def armed(build):
+    return build("armed")
 
 
 class Gdb:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, ROOT, TIMEOUT, VICTIMS, WATCHCTL
+from conftest import ROOT, TIMEOUT, WATCHCTL
 
 
 @pytest.fixture(scope="module")
@@ -17,12 +17,9 @@ def shell():
         pytest.skip("there is no bash")
 
 
-@pytest.fixture(scope="module")
-def armed():
-    out = BUILD / "victims" / "armed"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-O0", "-g", str(VICTIMS / "armed.c"), "-o", str(out)], check=True, timeout=TIMEOUT)
-    return str(out)
+@pytest.fixture
+def armed(build):
+    return build("armed")
 
 
 @pytest.fixture

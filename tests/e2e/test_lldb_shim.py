@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, TIMEOUT, VICTIMS, WATCHCTL, wait_until
+from conftest import BUILD, TIMEOUT, WATCHCTL, wait_until
 
 STEP = BUILD / "bin" / "watchctl-step"
 
@@ -18,13 +18,9 @@ pytestmark = pytest.mark.skipif(not (BUILD / "lib" / "libsteprec.so").exists(),
                                 reason="built without LLDB: there is no mover that it could be compared with")
 
 
-@pytest.fixture(scope="module")
-def victim_path():
-    out = BUILD / "victims" / "lldb_calls_agree"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-O2", "-g", "-pthread", str(VICTIMS / "lldb_calls.c"), "-o", str(out)], check=True,
-                   timeout=TIMEOUT)
-    return str(out)
+@pytest.fixture
+def victim_path(build):
+    return build("lldb_calls_agree")
 
 
 def record(log, mover, *argv, options=()):

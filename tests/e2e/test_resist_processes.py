@@ -27,7 +27,7 @@ EXIT_CODES = (0, 1, 3, 4, 7)  # those of watchctl(1) that a target which ends or
 def state(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return "-"
 
 

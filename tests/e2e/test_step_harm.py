@@ -7,19 +7,14 @@ import threading
 import time
 
 import pytest
-from conftest import BUILD, VICTIMS, WATCHCTL, wait_until
+from conftest import WATCHCTL, wait_until
 
 KILLS = 20
 
 
-@pytest.fixture(scope="session")
-def toil_program():
-    out = BUILD / "victims"
-    out.mkdir(parents=True, exist_ok=True)
-    target = out / "step_mover_toil"
-    source = VICTIMS / "step_mover_toil.c"
-    subprocess.run(["gcc", "-O2", "-g", "-pthread", str(source), "-o", str(target)], check=True, timeout=60)
-    return str(target)
+@pytest.fixture
+def toil_program(build):
+    return build("step_mover_toil")
 
 
 class Toil:
@@ -73,7 +68,7 @@ def tracers(pid):
         try:
             with open(f"/proc/{pid}/task/{tid}/status") as f:
                 found |= {int(line.split()[1]) for line in f if line.startswith("TracerPid:")}
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
     return found - {0}
 

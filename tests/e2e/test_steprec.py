@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, ROOT, TIMEOUT, VICTIMS, WATCHCTL, wait_until
+from conftest import BUILD, ROOT, TIMEOUT, WATCHCTL, wait_until
 
 LIBRARY = BUILD / "lib" / "libsteprec.so"
 SCRIPT = ROOT / "lldb-scripts" / "steprec.lldb"
@@ -24,13 +24,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def victim_path():
-    out = BUILD / "victims" / "lldb_calls"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-O1", "-g", "-pthread", "-fno-optimize-sibling-calls", str(VICTIMS / "lldb_calls.c"),
-                    "-o", str(out)], check=True, timeout=TIMEOUT)
-    return str(out)
+@pytest.fixture
+def victim_path(build):
+    return build("lldb_calls")
 
 
 @pytest.fixture(scope="module")

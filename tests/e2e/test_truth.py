@@ -4,14 +4,15 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, ROOT
+from conftest import BUILD, ROOT, locked
 
 
 @pytest.fixture(scope="module")
 def outcome():
     """What tests/truth prints, and its exit status."""
-    subprocess.run(["make", "--no-print-directory", f"BUILD={BUILD}", "truth-program"], cwd=ROOT, check=True,
-                   stdout=subprocess.DEVNULL, timeout=300)
+    with locked(BUILD / ".truth.lock"):  # several workers may want it at once
+        subprocess.run(["make", "--no-print-directory", f"BUILD={BUILD}", "truth-program"], cwd=ROOT, check=True,
+                       stdout=subprocess.DEVNULL, timeout=300)
     run = subprocess.run([BUILD / "tests" / "truth" / "truth"], capture_output=True, text=True, timeout=300)
     if run.returncode == 77:
         pytest.skip(run.stdout.strip())
