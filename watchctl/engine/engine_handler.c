@@ -267,11 +267,7 @@ bool handler_all_ended(struct engine *e)
 	return !e->children.n;
 }
 
-enum memory_state { MEMORY_OURS, MEMORY_BARRED, MEMORY_GONE };
-
-/* After exec the old memory is gone, ours with it; and a process may cease to let us look (PR_SET_DUMPABLE).
- */
-static enum memory_state memory_state(const struct engine *e)
+enum memory_state handler_memory_state(const struct engine *e)
 {
 	struct memory_view mem = proc_memory(&e->pid);
 	uint64_t magic = 0;
@@ -294,7 +290,7 @@ static bool is_unmapped(const struct engine *e)
 static bool target_execed(const struct engine *e)
 {
 	/* A process that is ending gives its memory up first: that it has ended shows a moment later. */
-	return !e->unmapped && memory_state(e) == MEMORY_GONE && !proc_is_ending(e->pid, e->pid);
+	return !e->unmapped && handler_memory_state(e) == MEMORY_GONE && !proc_is_ending(e->pid, e->pid);
 }
 
 /* The guard knows at the first hit, and lets no signal pass; without it, it must be looked for. */
@@ -327,7 +323,7 @@ static void check_safety(struct engine *e)
 			 e->pid);
 	if (e->why[0] || !proc_status_read(e->pid, e->pid, &s))
 		return;
-	if (memory_state(e) == MEMORY_BARRED)
+	if (handler_memory_state(e) == MEMORY_BARRED)
 		snprintf(e->why, sizeof(e->why),
 			 "process %d does not let this user trace it any more: it has made itself "
 			 "undumpable, or "
@@ -434,7 +430,7 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 	e->unmapped = e->unmapped || is_unmapped(e);
 	if (e->unmapped && !e->why[0])
 		snprintf(e->why, sizeof(e->why),
-			 "process %d has unmapped the handler, with what else it did not know (choose "
+			 "process %d has unmapped the handler, or written over what belongs to it (choose "
 			 "--engine ring, which puts nothing into it)",
 			 e->pid);
 	if (note_exec(e))
@@ -442,7 +438,7 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 	check_safety(e);
 	if (idle)
 		check_handler(e, now);
-	if (e->why[0] && !e->unmapped && memory_state(e) == MEMORY_GONE) {
+	if (e->why[0] && !e->unmapped && handler_memory_state(e) == MEMORY_GONE) {
 		e->why[0] = '\0'; /* that is why: exec resets signals, too */
 		note_exec(e);
 		return NULL;
@@ -484,7 +480,8 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 			return intake_refresh_modules(&e->intake, now, 0);
 		}
 		if (e->gone || e->why[0]) {
-			err = handler_drain_all(e); /* what was recorded between the last look and the end */
+			if (e->gone) /* else what is a danger to it is disarmed first */
+				err = handler_drain_all(e);
 			*ret = e->execed ? PUMP_EXECED : e->gone ? PUMP_EXITED : PUMP_ENDED;
 			return err;
 		}
@@ -617,7 +614,7 @@ static struct wc_error *withdraw(struct engine *e)
 		return NULL;
 	if (e->unmapped)
 		return inject_give_up(&e->inj);
-	if (memory_state(e) == MEMORY_BARRED && !proc_is_ending(e->pid, e->pid))
+	if (handler_memory_state(e) == MEMORY_BARRED && !proc_is_ending(e->pid, e->pid))
 		err = wc_error_new(WC_EPERM, "not permitted to trace it any more: root may");
 	else if (!e->settled)
 		return wc_error_new(WC_EFAIL,

@@ -84,6 +84,12 @@ static bool user_only(const struct engine *e, const struct watchpoint *w)
 	return w->access != ACCESS_WRITE && e->guard && !kernel_recorder_reads_silently(e->guard);
 }
 
+/* That is where the handler is. */
+static bool holds_handler(void *ctx)
+{
+	return handler_memory_state(ctx) == MEMORY_OURS;
+}
+
 static struct perf_bp_spec perf_spec(const struct engine *e, unsigned int i)
 {
 	const struct armed_watch *a = &e->watch[i];
@@ -96,6 +102,7 @@ static struct perf_bp_spec perf_spec(const struct engine *e, unsigned int i)
 		.recorder = e->guard,
 		.user_only = user_only(e, &a->w),
 		.used = (e->registers_before > 0 ? (unsigned int)e->registers_before : 0) + armed_count(e),
+		.process = { holds_handler, (void *)(uintptr_t)e },
 	};
 
 	spec.children = e->options.follow_fork && !a->w.hook;
@@ -111,6 +118,7 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 	struct armed_watch *a = &e->watch[i];
 	const struct watchpoint *w = &a->w;
 	struct perf_bp_spec spec = perf_spec(e, i);
+	struct ptrace_bp wanted;
 	struct wc_error *err;
 
 	if (w->slot < 0) {
@@ -120,8 +128,15 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 		return err;
 	}
 	report->kernel_refusal = "a register set through ptrace (-i) does not trap in the kernel";
-	err = ptrace_bp_open(e->pid, (unsigned int)w->slot, w->addr, w->size, w->access, e->inj.held,
-			     &a->ptrace);
+	wanted = (struct ptrace_bp){
+		.pid = e->pid,
+		.slot = (unsigned int)w->slot,
+		.addr = w->addr,
+		.size = w->size,
+		.access = w->access,
+		.process = spec.process,
+	};
+	err = ptrace_bp_open(&wanted, e->inj.held, &a->ptrace);
 	if (!err)
 		report->threads = report->threads_armed = (uint32_t)a->ptrace.armed.n;
 	return err;

@@ -146,4 +146,13 @@ bool handler_target_ended(const struct engine *e);
 /* And no child is followed that lives on. */
 bool handler_all_ended(struct engine *e);
 
+enum memory_state {
+	MEMORY_OURS,
+	MEMORY_BARRED, /* the process has ceased to let us look (PR_SET_DUMPABLE) */
+	MEMORY_GONE,   /* after exec, ours with it */
+};
+
+/* Of the memory that the handler was put into. */
+enum memory_state handler_memory_state(const struct engine *e);
+
 #endif

@@ -29,6 +29,13 @@ static int open_event(struct perf_event_attr *attr, pid_t tid, int cpu)
 	return (int)syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
+/* Until the recorder or the rings are on it, and it is known whom it would hit: exec takes away disabled
+ * ones, too. */
+static bool starts_disabled(const struct perf_bp_spec *s)
+{
+	return s->recorder || s->rings || s->process.is_meant;
+}
+
 static struct perf_event_attr make_attr(const struct perf_bp_spec *s, uint64_t addr, bool kernel)
 {
 	struct perf_event_attr a = {
@@ -39,7 +46,7 @@ static struct perf_event_attr make_attr(const struct perf_bp_spec *s, uint64_t a
 		.inherit_thread = !s->address && !s->children,
 		.remove_on_exec = 1,
 		.sigtrap = !s->quiet,
-		.disabled = s->recorder || s->rings, /* until they are on it */
+		.disabled = starts_disabled(s),
 		.exclude_kernel = !kernel,
 		.exclude_hv = 1,
 		.bp_addr = addr,
@@ -217,7 +224,7 @@ static bool start_event(const struct perf_bp_spec *s, int fd, size_t cpu)
 {
 	if (s->rings && !perf_rings_add(s->rings, cpu, fd, s->sig_data))
 		return false;
-	return !(s->recorder || s->rings) || !ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+	return !starts_disabled(s) || !ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
 /* @cpu: of the rings' CPUs the @cpu-th; without rings, 0, and the event is for all of them. */
@@ -227,6 +234,7 @@ static struct wc_error *arm_cpu(pid_t pid, pid_t tid, size_t cpu, uint64_t addr,
 	int number = s->rings ? perf_rings_cpu(s->rings, cpu) : -1;
 	struct perf_event_attr a = make_attr(s, addr, bp->kernel);
 	int fd = open_recorded(&a, tid, number, s);
+	struct wc_error *err;
 
 	if (fd < 0 && (errno == EACCES || errno == EPERM) && bp->kernel && !bp->n) {
 		bp->kernel = false; /* not permitted to see the kernel's accesses: armed without, and said */
@@ -235,6 +243,11 @@ static struct wc_error *arm_cpu(pid_t pid, pid_t tid, size_t cpu, uint64_t addr,
 	}
 	if (fd < 0)
 		return errno == ESRCH ? NULL : explain(pid, tid, s, errno);
+	err = armed_process_check(&s->process, pid);
+	if (err) {
+		close(fd);
+		return err;
+	}
 	if (!start_event(s, fd, cpu)) {
 		int error = errno;
 

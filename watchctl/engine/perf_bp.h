@@ -13,6 +13,7 @@
 
 #include "stackwalk/insn.h"
 #include "watchctl/base/error.h"
+#include "watchctl/engine/armed_process.h"
 
 struct perf_bp_event {
 	int fd;
@@ -48,11 +49,13 @@ struct perf_bp_spec {
 		*rings; /* the events write samples there, and are tagged with sig_data; NULL: none */
 	bool quiet;	/* no SIGTRAP: the recorder records, or the rings */
 	bool user_only; /* the kernel's accesses are not to be seen */
+	struct armed_process process;
 };
 
 /*
  * Arms every thread of @pid. *threads, *armed: how many there were at the end, and how many carry the
- * watch. On error nothing stays armed. WC_ESLOTS: no register; WC_EPERM: perf forbidden; WC_ENOTSUP.
+ * watch. On error nothing stays armed. WC_ESLOTS: no register; WC_EPERM: perf forbidden; WC_ENOTSUP;
+ * WC_ETARGET: it has ended, or is not what was meant.
  */
 struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct perf_bp *ret,
 			      uint32_t *threads, uint32_t *armed);

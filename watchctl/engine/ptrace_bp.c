@@ -36,11 +36,15 @@ struct wc_error *ptrace_bp_claim(pid_t pid, int *ret)
 		pid);
 }
 
+/* The thread stands still: what it is now it stays. */
 static struct wc_error *set_registers(pid_t tid, const struct ptrace_bp *bp)
 {
+	struct wc_error *err = armed_process_check(&bp->process, bp->pid);
 	unsigned int i;
 	uint64_t dr7;
 
+	if (err)
+		return err;
 	if (!debugreg_read(tid, DEBUGREG_CONTROL, &dr7))
 		return wc_error_errno(WC_ENOTSUP, errno, "cannot read the debug registers of thread %d", tid);
 	for (i = 0; i < DREGS; i++)
@@ -141,14 +145,14 @@ static struct wc_error *arm_new(struct ptrace_bp *bp, struct tracee *held, unsig
 	return err;
 }
 
-struct wc_error *ptrace_bp_open(pid_t pid, unsigned int slot, uint64_t addr, uint32_t size,
-				enum access_kind access, struct tracee *held, struct ptrace_bp *ret)
+struct wc_error *ptrace_bp_open(const struct ptrace_bp *wanted, struct tracee *held, struct ptrace_bp *ret)
 {
-	struct ptrace_bp bp = { .pid = pid, .slot = slot, .addr = addr, .size = size, .access = access };
+	struct ptrace_bp bp = *wanted;
 	struct wc_error *err = NULL;
 	bool more = true;
 	int pass;
 
+	bp.armed = (struct thread_ids){ 0 };
 	for (pass = 0; more && !err && pass < 50; pass++)
 		err = arm_new(&bp, held, STOP_TIMEOUT_MS, &more);
 	if (err) {

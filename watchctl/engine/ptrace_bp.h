@@ -14,6 +14,7 @@
 
 #include "stackwalk/insn.h"
 #include "watchctl/base/error.h"
+#include "watchctl/engine/armed_process.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/tracee.h"
 
@@ -23,6 +24,7 @@ struct ptrace_bp {
 	uint64_t addr;
 	uint32_t size;
 	enum access_kind access;
+	struct armed_process process;
 	struct thread_ids armed;
 };
 
@@ -33,9 +35,11 @@ struct ptrace_bp {
  */
 struct wc_error *ptrace_bp_claim(pid_t pid, int *ret);
 
-/* WC_ESLOTS when a register of some thread is set through ptrace already. On error nothing stays armed. */
-struct wc_error *ptrace_bp_open(pid_t pid, unsigned int slot, uint64_t addr, uint32_t size,
-				enum access_kind access, struct tracee *held, struct ptrace_bp *ret);
+/*
+ * Arms what @wanted says (its `armed` is not looked at). WC_ESLOTS when a register of some thread is set
+ * through ptrace already. On error nothing stays armed.
+ */
+struct wc_error *ptrace_bp_open(const struct ptrace_bp *wanted, struct tracee *held, struct ptrace_bp *ret);
 
 /* Arms threads that were born since. */
 struct wc_error *ptrace_bp_extend(struct ptrace_bp *bp);
