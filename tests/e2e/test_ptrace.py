@@ -1,5 +1,6 @@
 """--engine ptrace: every access by a stop, the program otherwise undisturbed, alive whatever is killed."""
 import ctypes
+import json
 import os
 import random
 import re
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import WATCHCTL, wait_until
+from conftest import TIMEOUT, WATCHCTL, wait_until
 
 PROGRAMS = ["puppet", "puppet_fp", "puppet_nopie", "puppet_static", "puppet_musl"]
 HELPERS = ("dregs-keeper", "dregs-guard")
@@ -738,6 +739,26 @@ long ptrace(int request, ...)
 	return real(request, pid, a, b);
 }
 """
+
+
+@pytest.mark.parametrize("engine", ["ptrace", "handler", "ring"])
+def test_it_ends_when_it_is_asked_to_though_who_reads_is_slower_than_the_hits_come(victim, hardware, engine):
+    """There is always one more to be told."""
+    v = victim("hammer", 1, 0)
+    w = subprocess.Popen([WATCHCTL, "-p", str(v.pid), "-v", "counter", "-w", "--engine", engine, "--json", "--buffer", "256K"],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    end, asked, text = time.monotonic() + TIMEOUT, None, b""
+    while chunk := os.read(w.stdout.fileno(), 16384):
+        assert time.monotonic() < end, "it goes on and on"
+        text += chunk
+        time.sleep(0.01)
+        if not asked and len(text) > 1 << 20:
+            asked = True
+            w.send_signal(signal.SIGINT)
+    assert w.wait(timeout=TIMEOUT) == 0, w.stderr.read()
+    summary = json.loads(text.splitlines()[-1])
+    assert summary["type"] == "summary" and summary["recorded"] + summary["lost"] + summary["filtered"] == summary["counted"]
+    assert v.alive()
 
 
 def test_a_kill_of_the_tracer_at_each_of_its_steps(victim, hardware, tmp_path):

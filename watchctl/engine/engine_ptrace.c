@@ -376,9 +376,13 @@ static struct wc_error *take_note(struct engine *e)
 	return e->sink.put(e->sink.ctx, &event);
 }
 
-/* The ring to its end, whatever the sink says to it. */
-static struct wc_error *drain(struct engine *e)
+/*
+ * The ring to its end, whatever the sink says to it. A program that is still watched may fill it as fast as
+ * it is emptied: then what it holds now, and that is all.
+ */
+static struct wc_error *drain(struct engine *e, bool is_watched)
 {
+	uint64_t most = e->intake.ring.tail + e->intake.ring.size;
 	struct wc_error *err = NULL;
 	bool any;
 
@@ -387,7 +391,8 @@ static struct wc_error *drain(struct engine *e)
 		e->intake.hook_hit = false; /* whoever waits there is let go of with all others */
 		if (!any && e->box->late)
 			nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
-	} while (any || (e->box->late && !ptrace_helpers_lost(e)));
+	} while ((any || (e->box->late && !ptrace_helpers_lost(e))) &&
+		 !(is_watched && e->intake.ring.tail >= most));
 	return err;
 }
 
@@ -409,14 +414,18 @@ static struct wc_error *check(struct engine *e, uint64_t now)
 	return intake_refresh_modules(&e->intake, now, MODULES_NS);
 }
 
-/* True: the target, or the watch, has come to an end or to another program, and everything was delivered. */
+/*
+ * True: the target has come to an end or to another program, and everything was delivered; or the watch is to
+ * be given up, which does not wait for that.
+ */
 static bool has_ended(struct engine *e, enum pump_result *ret, struct wc_error **ret_err)
 {
 	enum box_state state = __atomic_load_n(&e->box->state, __ATOMIC_ACQUIRE);
 
 	if (state == BOX_TRACING && !e->why[0])
 		return false;
-	*ret_err = drain(e);
+	if (state != BOX_TRACING)
+		*ret_err = drain(e, false);
 	if (state == BOX_EXITED)
 		*ret = PUMP_EXITED;
 	else if (state == BOX_EXECED)
@@ -525,10 +534,10 @@ static struct wc_error *stop(struct engine *e)
 	for (unsigned int i = 0; i < WIRE_WATCHES; i++)
 		e->watch[i].disarmed = true;
 	/* It cannot finish while records wait for room that only we can make. */
-	err = wc_error_first(err, drain(e));
+	err = wc_error_first(err, drain(e, true));
 	if (!e->lost)
 		wc_error_free(ptrace_helpers_ask(e, BOX_STOP, 0));
-	err = wc_error_first(err, drain(e));
+	err = wc_error_first(err, drain(e, false));
 	err = wc_error_first(err, take_note(e));
 	return err;
 }
