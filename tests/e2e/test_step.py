@@ -3,6 +3,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 
 import pytest
@@ -118,6 +119,31 @@ def test_a_run_that_hangs_says_where_each_thread_stands(requests, tmp_path):
         names = [f.get("function", "?").split("(")[0] for f in stood[0]["stack"]]
         assert "look_up" in names and "pause" in " ".join(names)
     finally:
+        os.kill(pid, 9)
+
+
+def test_a_run_that_hangs_says_so_of_a_thread_that_hardly_gets_the_cpu(requests, tmp_path):
+    """It cannot stop before it does."""
+    log = tmp_path / "log"
+    p = subprocess.Popen([WATCHCTL, "step", "--from", "handle", "--count", "0", "--stuck-after", "2s", "-o", str(log), "--",
+                          requests, "3", "hang", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pid = int(p.stdout.readline().split()[1])
+    others = []
+    try:
+        for _ in range(2):
+            while not p.stdout.readline().startswith("open"):
+                pass
+        os.sched_setaffinity(pid, {0})
+        os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+        for _ in range(4):
+            others.append(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            os.sched_setaffinity(others[-1].pid, {0})
+        assert p.wait(timeout=60) == 0, p.stderr.read()
+        assert len(of(events(log), "stood")) == 1
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
         os.kill(pid, 9)
 
 

@@ -26,9 +26,10 @@
 #include "watchctl/target/proc.h"
 #include "watchctl/target/stop.h"
 
-#define OTHERS_NS                                                                                \
-	20000000ull /* who has not stopped by then is in the kernel, and stops when it comes out \
-		     */
+#define OTHERS_NS                                                                                         \
+	20000000ull	     /* who has not stopped by then is in the kernel, and stops when it comes out \
+			      */
+#define ALL_NS 3000000000ull /* on a machine that is very busy, where there is no hurry */
 #define LIFT_NS \
 	50000000ull /* an instruction that takes longer waits for somebody, perhaps for a held thread */
 
@@ -134,9 +135,29 @@ static void wait_for_stops(struct step_keeper *k, const struct step_thread *but)
 		step_threads_each(k, look_for_dead);
 }
 
+/* It needs nothing but a CPU to stop. */
+static bool awaits_cpu(const struct step_keeper *k)
+{
+	const struct step_thread *t;
+	struct proc_status s;
+	unsigned int i;
+
+	for (i = 0; i < STEP_BUCKETS; i++)
+		for (t = k->bucket[i]; t; t = t->next)
+			if (is_running(t) && proc_status_read(t->pid, t->tid, &s) && s.state != 'D')
+				return true;
+	return false;
+}
+
 void step_move_wait_for_all(struct step_keeper *k)
 {
+	uint64_t end = monotonic_ns() + ALL_NS;
+
 	wait_for_stops(k, NULL);
+	while (awaits_cpu(k) && monotonic_ns() < end) {
+		step_keeper_nap();
+		wait_for_stops(k, NULL);
+	}
 }
 
 static void stop_others(struct step_keeper *k, const struct step_thread *t)
