@@ -133,7 +133,7 @@ def test_every_capture_is_recorded_or_counted_as_lost_whatever_the_program_does(
 
 def test_a_plugin_is_not_named_as_the_one_that_was_or_came_in_its_place(start, tmp_path, monkeypatch):
     """Once between two looks of the collector; more often cannot be told: docs/limits.md."""
-    monkeypatch.setenv("CHAOS_PACE_US", "300000")
+    monkeypatch.setenv("CHAOS_PACE_US", "800000")
     log = tmp_path / "log"
     v = start(SEED, "wait")
     w = collect(v, log)

@@ -58,7 +58,8 @@ def test_a_target_that_writes_into_the_shared_ring_harms_nobody_but_itself(victi
             assert o["recorded"] + o["lost"] + o["filtered"] >= o["counted"], o
             assert o["lost"] + o["filtered"] <= o["counted"], o
     if code == 7:
-        assert any("event buffer" in o["text"] for o in found if o["type"] == "note"), err
+        notes = [o["text"] for o in found if o["type"] == "note"]
+        assert any("event buffer" in n or (how == "lie" and "written over" in n) for n in notes), (err, notes)
     if how != "lie":  # there it writes over what sends its own signals home
         assert v.alive()
 

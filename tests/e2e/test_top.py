@@ -516,7 +516,7 @@ def test_stopped_it_gives_the_terminal_back_and_goes_on(top, victim):
     t.screen.reset()
     os.kill(pid, signal.SIGCONT)
     t.sees(r"\bbump\+")
-    assert t.rows()[("write", "counter", "bump")] > count
+    assert wait_until(lambda: t.pump(0.05) or t.rows().get(("write", "counter", "bump"), 0) > count)
     t.press("q")
     assert t.ended() == 0
     assert t.as_before()

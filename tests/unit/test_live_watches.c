@@ -284,6 +284,14 @@ static void a_path_is_followed_also_when_it_comes_later_and_while_it_was_disable
 	}
 }
 
+/* On a machine where watchctl gets no CPU for long, a new thread goes on unwatched: that is said. */
+static void assert_seen_or_said(const struct tally *t, uint32_t id, uint64_t n)
+{
+	if (t->accesses[id] != n && (t->accesses[id] > n || !strstr(t->notes, "is not seen")))
+		fail_msg("watch %u: %llu of %llu accesses; notes: %s", id,
+			 (unsigned long long)t->accesses[id], (unsigned long long)n, t->notes);
+}
+
 static void each_threads_own_variable_comes_and_goes_with_its_hooks(void **state)
 {
 	static const char *const vars[] = { "flag", "list.count", "ratio" };
@@ -316,7 +324,7 @@ static void each_threads_own_variable_comes_and_goes_with_its_hooks(void **state
 		scene_end(&s, &t);
 		for (uint32_t k = 0; k <= last; k++)
 			assert_account(&t, k);
-		assert_int_equal(t.accesses[id], engines[i] == MONITOR_RING ? 3 : 46);
+		assert_seen_or_said(&t, id, engines[i] == MONITOR_RING ? 3 : 46);
 		assert_int_equal(t.accesses[1], 4);
 		assert_int_equal(t.accesses[last], 1);
 	}

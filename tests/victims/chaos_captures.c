@@ -237,20 +237,25 @@ static void stay_us(long us)
 	} while (!over && (now.tv_sec - begin.tv_sec) * 1000000 + (now.tv_nsec - begin.tv_nsec) / 1000 < us);
 }
 
-/* Plugins that take each other's place, and stay for up to some 30 ms; with CHAOS_PACE_US, so long each. */
+/* Plugins that take each other's place, and stay for up to some 30 ms; with CHAOS_PACE_US, in turns, so long
+ * each.
+ */
 
 static void *load_plugins(void *arg)
 {
 	const char *pace = getenv("CHAOS_PACE_US");
 	uint64_t random = seed + 77;
+	unsigned int which = 0;
 	void *last = NULL;
 
 	while (!over) {
-		unsigned int which = next_random(&random) & 1, calls = next_random(&random) % 20 + 1, i;
-		void *lib = dlopen(plugin_path[which], RTLD_NOW | RTLD_LOCAL),
-		     *at[2] = { &made[PLUGIN_A + which], NULL };
+		unsigned int calls = next_random(&random) % 20 + 1, i;
+		void *at[2] = { NULL, NULL }, *lib;
 		int (*entry)(void **);
 
+		which = pace ? !which : next_random(&random) & 1;
+		at[0] = &made[PLUGIN_A + which];
+		lib = dlopen(plugin_path[which], RTLD_NOW | RTLD_LOCAL);
 		if (!lib)
 			complain(dlerror());
 		*(void **)&entry = dlsym(lib, which ? "enter_b" : "enter_a");
