@@ -51,59 +51,6 @@ static struct wc_error *give_up_missing(struct monitor *m)
 	return wc_error_hint(err, "with --pending, watchctl waits until the program loads it");
 }
 
-struct wc_error *monitor_arm_first(struct monitor *m)
-{
-	bool may_wait = m->launched || m->options.pending || m->options.follow_exec, missing = false;
-	struct module_list modules = { 0 };
-	struct wc_error *err = module_list_read(m->pid, &modules);
-	uint64_t hook = err || !may_wait ? 0 : loader_hook_address(m->pid, &modules);
-	bool starting = hook && !loader_hook_startup_done(m->pid);
-
-	module_list_deinit(&modules);
-	if (!err)
-		err = monitor_arm_all(m, starting || m->options.follow_exec, &missing);
-	if (err || (!missing && !(m->launched && monitor_any_per_thread(m))))
-		return err;
-	if (hook && (starting || m->options.pending))
-		return hook_loader(m, hook);
-	return missing ? give_up_missing(m) : NULL;
-}
-
-/* It may come with a library: the program is still loading those that it begins with, or we are to wait. */
-static struct wc_error *wait_for_library(struct monitor *m, unsigned int i, struct wc_error *why,
-					 bool missing)
-{
-	struct module_list modules = { 0 };
-	struct wc_error *err;
-	uint64_t hook;
-
-	if (why->kind != WC_ENAME)
-		return why;
-	err = module_list_read(m->pid, &modules);
-	hook = err ? 0 : loader_hook_address(m->pid, &modules);
-	module_list_deinit(&modules);
-	wc_error_free(err);
-	if (!hook || !((missing && m->options.pending) || !loader_hook_startup_done(m->pid)))
-		return missing && !m->options.pending
-			       ? wc_error_hint(why,
-					       "with --pending, watchctl waits until the program loads it")
-			       : why;
-	wc_error_free(why);
-	err = m->hooked ? NULL : hook_loader(m, hook);
-	return err ? err : monitor_note(m, "%s waits for its library", m->options.watch[i].expr);
-}
-
-struct wc_error *monitor_arm_later(struct monitor *m, unsigned int i)
-{
-	struct wc_error *err;
-	bool missing = false;
-
-	if (m->launched && !m->started && !m->hooked)
-		m->started = loader_hook_startup_done(m->pid);
-	err = monitor_arm_one(m, i, &missing);
-	return err ? wait_for_library(m, i, err, missing) : NULL;
-}
-
 void monitor_unhook_loader(struct monitor *m)
 {
 	if (!m->hooked || !all_armed(m) || (!m->started && monitor_any_per_thread(m)))
@@ -135,6 +82,65 @@ static struct wc_error *on_loader(struct monitor *m)
 		return err;
 	monitor_unhook_loader(m);
 	return !m->hooked && monitor_any_per_thread(m) ? monitor_hook_threads(m) : NULL;
+}
+
+struct wc_error *monitor_arm_first(struct monitor *m)
+{
+	bool may_wait = m->launched || m->options.pending || m->options.follow_exec, missing = false;
+	struct module_list modules = { 0 };
+	struct wc_error *err = module_list_read(m->pid, &modules);
+	uint64_t hook = err || !may_wait ? 0 : loader_hook_address(m->pid, &modules);
+	bool starting = hook && !loader_hook_startup_done(m->pid);
+
+	module_list_deinit(&modules);
+	if (!err)
+		err = monitor_arm_all(m, starting || m->options.follow_exec, &missing);
+	if (err || (!missing && !(m->launched && monitor_any_per_thread(m))))
+		return err;
+	if (!hook || !(starting || m->options.pending))
+		return missing ? give_up_missing(m) : NULL;
+	err = hook_loader(m, hook);
+	/* What was loaded between the look and the hook tells nobody any more. */
+	return err || m->launched ? err : on_loader(m);
+}
+
+/* It may come with a library: the program is still loading those that it begins with, or we are to wait. */
+static struct wc_error *wait_for_library(struct monitor *m, unsigned int i, struct wc_error *why,
+					 bool missing)
+{
+	struct module_list modules = { 0 };
+	struct wc_error *err;
+	uint64_t hook;
+
+	if (why->kind != WC_ENAME)
+		return why;
+	err = module_list_read(m->pid, &modules);
+	hook = err ? 0 : loader_hook_address(m->pid, &modules);
+	module_list_deinit(&modules);
+	wc_error_free(err);
+	if (!hook || !((missing && m->options.pending) || !loader_hook_startup_done(m->pid)))
+		return missing && !m->options.pending
+			       ? wc_error_hint(why,
+					       "with --pending, watchctl waits until the program loads it")
+			       : why;
+	wc_error_free(why);
+	err = m->hooked ? NULL : hook_loader(m, hook);
+	if (!err)
+		err = on_loader(m);
+	if (err || m->watch[i].armed)
+		return err;
+	return monitor_note(m, "%s waits for its library", m->options.watch[i].expr);
+}
+
+struct wc_error *monitor_arm_later(struct monitor *m, unsigned int i)
+{
+	struct wc_error *err;
+	bool missing = false;
+
+	if (m->launched && !m->started && !m->hooked)
+		m->started = loader_hook_startup_done(m->pid);
+	err = monitor_arm_one(m, i, &missing);
+	return err ? wait_for_library(m, i, err, missing) : NULL;
 }
 
 struct wc_error *monitor_on_hook(struct monitor *m)
