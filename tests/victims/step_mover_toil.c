@@ -60,7 +60,10 @@ NOINLINE int forks(int n)
 
 	if (!pid)
 		_exit(sum_to(n) == n * (n + 1) / 2 ? 5 : 6);
-	return waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 5;
+	if (waitpid(pid, &status, 0) == pid && status == 5 << 8)
+		return 0;
+	fprintf(stderr, "step_mover_toil: child %d: status %#x\n", pid, (unsigned int)status);
+	return 1;
 }
 
 NOINLINE void on_alarm(int sig)
@@ -83,6 +86,8 @@ static void *toil(void *arg)
 			wrong = prints((int)(i & 0xffff));
 		else
 			wrong = forks((int)(i % 20));
+		if (wrong)
+			fprintf(stderr, "step_mover_toil: kind %ld, round %ld: %d wrong\n", kind, i, wrong);
 		errors += wrong;
 		rounds[kind]++;
 		usleep(kind == 3 ? 5000 : 0);

@@ -228,6 +228,7 @@ static struct wc_error *start(struct step_keeper *k)
 	if (err)
 		return err;
 	step_breaks_look_at_maps(k);
+	step_move_let_forks_end(k);
 	k->started = true;
 	step_range_start(k);
 	__atomic_store_n(&k->box->held, false, __ATOMIC_RELEASE);
@@ -333,9 +334,10 @@ static void answer(struct step_keeper *k)
 }
 
 /* Leaving takes the threads' stops, and some may be in the kernel for long. */
-static bool is_done(const struct step_keeper *k)
+static bool is_done(struct step_keeper *k)
 {
-	return k->command != STEP_ASK_LEAVE || !k->nthreads || monotonic_ns() - k->started_ns > LEAVE_NS;
+	return k->command != STEP_ASK_LEAVE || (!k->nthreads && !step_births_expected(k)) ||
+	       monotonic_ns() - k->started_ns > LEAVE_NS;
 }
 
 static void attend(struct step_keeper *k)
@@ -364,11 +366,12 @@ static pid_t take(void *ctx, int *status, int flags)
 	return step_threads_take(ctx, status, flags);
 }
 
-static bool is_over(const struct step_keeper *k)
+static bool is_over(struct step_keeper *k)
 {
 	bool asked = __atomic_load_n(&k->box->asked, __ATOMIC_ACQUIRE) != k->taken;
 
-	return k->leaving && !k->nthreads && !k->working && !asked && (!k->late || step_keeper_is_orphan(k));
+	return k->leaving && !k->nthreads && !k->working && !asked && !step_births_expected(k) &&
+	       (!k->late || step_keeper_is_orphan(k));
 }
 
 static void loop(struct step_keeper *k)

@@ -37,6 +37,7 @@
 #include "watchctl/step/fetch_run.h"
 #include "watchctl/step/insn_move.h"
 #include "watchctl/step/step_box.h"
+#include "watchctl/target/proc.h"
 #include "watchctl/target/stop_wait.h"
 
 #define STEP_BUCKETS 256u
@@ -147,6 +148,8 @@ struct step_keeper {
 	struct step_thread *bucket[STEP_BUCKETS];
 	struct step_thread *last; /* the one that stopped last */
 	size_t nthreads;
+	struct thread_ids
+		unborn; /* children that are ours to clean, and have not stopped for the first time */
 	struct late_status *late_status, **late_status_end;
 	bool exiting; /* the program is about to end */
 	bool ended;   /* STEP_EXIT or _EXEC was told */
@@ -262,6 +265,10 @@ struct wc_error *step_births_seize(struct step_keeper *k);
 struct step_thread *step_births_meet(struct step_keeper *k, pid_t tid);
 /* @t stands at a PTRACE_EVENT_CLONE, _FORK or _VFORK. */
 void step_births_on_clone(struct step_keeper *k, struct step_thread *t);
+/* Something has come of @child: a stop, or its end. */
+void step_births_met(struct step_keeper *k, pid_t child);
+/* A child has been made of which nothing has come yet: it has a copy of our breakpoints. */
+bool step_births_expected(struct step_keeper *k);
 
 /* breaks */
 struct wc_error *step_breaks_add(struct step_keeper *k, uint64_t address, uint32_t use, uint32_t *ret);
@@ -285,6 +292,11 @@ void step_breaks_clean_child(struct step_keeper *k, pid_t child);
 bool step_move(struct step_keeper *k, struct step_thread *t);
 /* All threads have been asked to stop: waits until they have, and puts their stops aside. */
 void step_move_wait_for_all(struct step_keeper *k);
+/*
+ * Before the first breakpoint: a thread that had begun to fork when we came has a child that we do not get to
+ * see, and that must not have a copy of one. Waits until those have stopped that may be in there.
+ */
+void step_move_let_forks_end(struct step_keeper *k);
 /* The stop by which the step ended. */
 void step_move_done(struct step_keeper *k, struct step_thread *t);
 /* Another stop came first: rip is put right. */

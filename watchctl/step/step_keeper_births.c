@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "watchctl/base/vec.h"
 #include "watchctl/step/step_keeper.h"
 #include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
@@ -95,6 +96,37 @@ static void know_creator(struct step_keeper *k, struct step_thread *t, const str
 	t->holds &= ~(unsigned int)HOLD_BIRTH;
 }
 
+/* Its first stop may be long in coming, on a machine that is busy; or it has been met, and let go. */
+static void expect(struct step_keeper *k, pid_t child)
+{
+	struct proc_status s;
+
+	if (proc_status_read(child, child, &s) && s.tracer == getpid() &&
+	    !vec_push(k->unborn.v, k->unborn.n, k->unborn.cap, child))
+		step_tell_note(k, "no memory: process %d, just forked, may have breakpoints of ours", child);
+}
+
+void step_births_met(struct step_keeper *k, pid_t child)
+{
+	size_t i;
+
+	for (i = 0; i < k->unborn.n; i++)
+		if (k->unborn.v[i] == child)
+			k->unborn.v[i--] = k->unborn.v[--k->unborn.n];
+}
+
+bool step_births_expected(struct step_keeper *k)
+{
+	struct proc_status s;
+	size_t i, n = 0;
+
+	for (i = 0; i < k->unborn.n; i++)
+		if (proc_status_read(k->unborn.v[i], k->unborn.v[i], &s) && s.tracer == getpid())
+			k->unborn.v[n++] = k->unborn.v[i];
+	k->unborn.n = n;
+	return n;
+}
+
 static void tell_fork(struct step_keeper *k, struct step_thread *t, pid_t child)
 {
 	struct step_record r = { .kind = STEP_FORK, .child = child };
@@ -117,6 +149,8 @@ void step_births_on_clone(struct step_keeper *k, struct step_thread *t)
 		if (!made)
 			return;
 	}
+	if (!made)
+		expect(k, (pid_t)child);
 	if (!made || made->guest) {
 		tell_fork(k, t, (pid_t)child);
 		return;

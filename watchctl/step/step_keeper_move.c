@@ -30,6 +30,7 @@
 	20000000ull	     /* who has not stopped by then is in the kernel, and stops when it comes out \
 			      */
 #define ALL_NS 3000000000ull /* on a machine that is very busy, where there is no hurry */
+#define COPY_NS 200000000ull /* a fork's wait for memory; that of a vfork, for its child, may be long */
 #define LIFT_NS \
 	50000000ull /* an instruction that takes longer waits for somebody, perhaps for a held thread */
 
@@ -135,18 +136,33 @@ static void wait_for_stops(struct step_keeper *k, const struct step_thread *but)
 		step_threads_each(k, look_for_dead);
 }
 
-/* It needs nothing but a CPU to stop. */
-static bool awaits_cpu(const struct step_keeper *k)
+static unsigned int count(const struct step_keeper *k, bool (*counts)(const struct step_thread *t))
 {
 	const struct step_thread *t;
-	struct proc_status s;
-	unsigned int i;
+	unsigned int i, n = 0;
 
 	for (i = 0; i < STEP_BUCKETS; i++)
 		for (t = k->bucket[i]; t; t = t->next)
-			if (is_running(t) && proc_status_read(t->pid, t->tid, &s) && s.state != 'D')
-				return true;
-	return false;
+			n += counts(t);
+	return n;
+}
+
+/* It needs nothing but a CPU to stop. */
+static bool awaits_cpu(const struct step_thread *t)
+{
+	struct proc_status s;
+
+	return is_running(t) && proc_status_read(t->pid, t->tid, &s) && s.state != 'D';
+}
+
+static bool is_asked(const struct step_thread *t)
+{
+	return t->interrupted && is_running(t);
+}
+
+static bool is_asked_and_awaits_cpu(const struct step_thread *t)
+{
+	return is_asked(t) && awaits_cpu(t);
 }
 
 void step_move_wait_for_all(struct step_keeper *k)
@@ -154,9 +170,35 @@ void step_move_wait_for_all(struct step_keeper *k)
 	uint64_t end = monotonic_ns() + ALL_NS;
 
 	wait_for_stops(k, NULL);
-	while (awaits_cpu(k) && monotonic_ns() < end) {
+	while (count(k, awaits_cpu) && monotonic_ns() < end) {
 		step_keeper_nap();
 		wait_for_stops(k, NULL);
+	}
+}
+
+/* Who copies its memory runs, or waits for memory. */
+static void stop_if_busy(struct step_keeper *k, struct step_thread *t)
+{
+	struct proc_status s;
+
+	if (is_running(t) && proc_status_read(t->pid, t->tid, &s) && (s.state == 'R' || s.state == 'D'))
+		step_threads_interrupt(k, t);
+}
+
+void step_move_let_forks_end(struct step_keeper *k)
+{
+	uint64_t start = monotonic_ns(), took = 0;
+	int status;
+
+	step_threads_each(k, stop_if_busy);
+	for (; took < ALL_NS && count(k, took < COPY_NS ? is_asked : is_asked_and_awaits_cpu);
+	     took = monotonic_ns() - start) {
+		pid_t tid = step_threads_take(k, &status, WNOHANG);
+
+		if (tid > 0)
+			put_aside(k, tid, status);
+		else
+			step_keeper_nap();
 	}
 }
 

@@ -567,6 +567,7 @@ void step_threads_on_status(struct step_keeper *k, pid_t tid, int status)
 	struct stop s = stop_decode(status);
 	struct step_thread *t = step_threads_find(k, tid);
 
+	step_births_met(k, tid);
 	if (s.kind == STOP_ENDED) {
 		if (t)
 			on_end(k, t, status);
