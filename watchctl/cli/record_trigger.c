@@ -96,10 +96,12 @@ static void tell(const struct record_trigger *r, const char *what, const char *p
 {
 	struct json j = { 0 };
 
+	if (failed)
+		output_say(NULL, "the snapshot %s was not saved: %s", path, failed);
 	if (!r->options->json) {
 		if (failed)
-			output_say(NULL, "the snapshot %s was not saved: %s", path, failed);
-		else if (path)
+			return;
+		if (path)
 			fprintf(r->options->out, "trigger: %s %s\n", what, path);
 		else
 			fprintf(r->options->out, "trigger: %s\n", what);

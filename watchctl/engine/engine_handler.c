@@ -480,8 +480,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 			return intake_refresh_modules(&e->intake, now, 0);
 		}
 		if (e->gone || e->why[0]) {
-			if (e->gone) /* else what is a danger to it is disarmed first */
-				err = handler_drain_all(e);
+			err = handler_drain_all(e); /* what was recorded between the last look and the end */
 			*ret = e->execed ? PUMP_EXECED : e->gone ? PUMP_EXITED : PUMP_ENDED;
 			return err;
 		}

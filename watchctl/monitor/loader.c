@@ -59,13 +59,13 @@ void monitor_unhook_loader(struct monitor *m)
 	m->hooked = false;
 }
 
-/* The loader has mapped something: its thread waits for us. */
-static struct wc_error *on_loader(struct monitor *m)
+/* The loader has mapped something, and its thread waits for us; or may have before we could be told. */
+static struct wc_error *on_loader(struct monitor *m, bool any_name_may_come)
 {
 	struct wc_error *err;
 	bool missing;
 
-	err = monitor_arm_all(m, m->launched && !m->started && !loader_hook_startup_done(m->pid), &missing);
+	err = monitor_arm_all(m, any_name_may_come, &missing);
 	if (err && m->started) {
 		/* The program runs: a name that a new library makes ambiguous must not end the other watches.
 		 */
@@ -101,7 +101,7 @@ struct wc_error *monitor_arm_first(struct monitor *m)
 		return missing ? give_up_missing(m) : NULL;
 	err = hook_loader(m, hook);
 	/* What was loaded between the look and the hook tells nobody any more. */
-	return err || m->launched ? err : on_loader(m);
+	return err || m->launched ? err : on_loader(m, true);
 }
 
 /* It may come with a library: the program is still loading those that it begins with, or we are to wait. */
@@ -126,7 +126,7 @@ static struct wc_error *wait_for_library(struct monitor *m, unsigned int i, stru
 	wc_error_free(why);
 	err = m->hooked ? NULL : hook_loader(m, hook);
 	if (!err)
-		err = on_loader(m);
+		err = on_loader(m, true);
 	if (err || m->watch[i].armed)
 		return err;
 	return monitor_note(m, "%s waits for its library", m->options.watch[i].expr);
@@ -152,5 +152,5 @@ struct wc_error *monitor_on_hook(struct monitor *m)
 		return monitor_follow(m, (hook.id - POINTER_HOOK) / LOCATE_POINTERS);
 	if (hook.id >= THREAD_HOOK)
 		return monitor_extend(m);
-	return on_loader(m);
+	return on_loader(m, m->launched && !m->started && !loader_hook_startup_done(m->pid));
 }
