@@ -259,6 +259,8 @@ static void *load_plugins(void *arg)
 		if (!lib)
 			complain(dlerror());
 		*(void **)&entry = dlsym(lib, which ? "enter_b" : "enter_a");
+		if (pace)
+			stay_us(atol(pace) / 2); /* so that it is known when it calls */
 		for (i = 0; i < calls; i++)
 			if (entry(at) != 1)
 				complain("a walk out of a plugin went wrong");
@@ -266,7 +268,7 @@ static void *load_plugins(void *arg)
 		last = at[1];
 		loads++;
 		if (pace)
-			stay_us(atol(pace));
+			stay_us(atol(pace) / 2);
 		else if (next_random(&random) % 16 == 0)
 			usleep(next_random(&random) % 30000);
 		dlclose(lib);
