@@ -46,6 +46,7 @@ class Session:
     """A running watchctl. Its output goes to files: nobody has to read them for it to go on."""
 
     number = 0
+    has_no_memory = False
 
     def __init__(self, watchctl, pid, folder, watches, options=(), limits=None, log=False, command=(), output=None,
                  environment=None):
@@ -109,8 +110,6 @@ class Session:
         self.sent.add(sig)
         if not self.ended():
             self.process.send_signal(sig)
-
-    has_no_memory = False
 
     def wait(self):
         """Its exit status, negative for a signal; a crash is a failure."""

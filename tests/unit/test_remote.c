@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/other_process.h"
 #include "watchctl/base/error.h"
 #include "watchctl/target/gadget.h"
 #include "watchctl/target/proc.h"
@@ -42,31 +43,6 @@ static __attribute__((noreturn)) void be_counter(void)
 		for (;;)
 			pause();
 	_exit(1);
-}
-
-static pid_t second_thread(pid_t pid)
-{
-	struct thread_ids ids = { 0 };
-	pid_t ret;
-
-	while (!proc_threads(pid, &ids) || ids.n < 2)
-		thread_ids_deinit(&ids);
-	ret = ids.v[ids.v[0] == pid];
-	thread_ids_deinit(&ids);
-	return ret;
-}
-
-static bool has_state(pid_t pid, char state)
-{
-	struct proc_status s;
-
-	return proc_status_read(pid, pid, &s) && s.state == state;
-}
-
-static void wait_for_state(pid_t pid, char state)
-{
-	while (!has_state(pid, state))
-		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
 /* Leads the program's thread away, has it stopped there by job control, and is killed. */

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/other_process.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/tracee.h"
 
@@ -99,13 +100,6 @@ static void several_of_us_stop_one_thread_one_after_the_other(void **state)
 	waitpid(target, NULL, 0);
 }
 
-static bool has_state(pid_t pid, char state)
-{
-	struct proc_status s;
-
-	return proc_status_read(pid, pid, &s) && s.state == state;
-}
-
 /* Exits with what its epoll_wait() answers: 0, when nothing happened for a second. */
 static __attribute__((noreturn)) void wait_for_nothing(void)
 {
@@ -127,8 +121,7 @@ static void a_call_that_is_not_to_be_interrupted_is_started_again_without_a_file
 	(void)state;
 	if (!pid)
 		wait_for_nothing();
-	while (!has_state(pid, 'S'))
-		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	wait_for_state(pid, 'S');
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
 	none = was;
 	none.rlim_cur = 0;
@@ -171,8 +164,7 @@ static void a_thread_that_cannot_stop_is_left_alone(void **state)
 	pid = fork();
 	if (!pid)
 		be_unstoppable(fds);
-	while (!has_state(pid, 'D'))
-		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	wait_for_state(pid, 'D');
 	assert_int_equal(tracee_stop(pid, pid, 50, &t), TRACEE_BUSY);
 	assert_true(proc_status_read(pid, pid, &s));
 	assert_int_equal(s.tracer, 0);
@@ -206,18 +198,6 @@ static __attribute__((noreturn)) void be_replaced_by_a_thread(int go[2])
 		pause();
 }
 
-static pid_t other_thread(pid_t pid)
-{
-	struct thread_ids ids = { 0 };
-	pid_t ret;
-
-	while (!proc_threads(pid, &ids) || ids.n < 2)
-		thread_ids_deinit(&ids);
-	ret = ids.v[ids.v[0] == pid];
-	thread_ids_deinit(&ids);
-	return ret;
-}
-
 static void wait_for_call(pid_t pid, pid_t tid, const char *call)
 {
 	char path[64], text[16];
@@ -245,7 +225,7 @@ static void stop_a_thread_that_executes_a_program(unsigned int after_us)
 	pid = fork();
 	if (!pid)
 		be_replaced_by_a_thread(go);
-	tid = other_thread(pid);
+	tid = second_thread(pid);
 	wait_for_call(pid, tid, "0 ");
 	assert_int_equal(write(go[1], "g", 1), 1);
 	nanosleep(&(struct timespec){ .tv_nsec = after_us * 1000L }, NULL);

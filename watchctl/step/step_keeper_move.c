@@ -26,13 +26,14 @@
 #include "watchctl/target/proc.h"
 #include "watchctl/target/stop.h"
 
-#define OTHERS_NS                                                                                         \
-	20000000ull	     /* who has not stopped by then is in the kernel, and stops when it comes out \
-			      */
-#define ALL_NS 3000000000ull /* on a machine that is very busy, where there is no hurry */
-#define COPY_NS 200000000ull /* a fork's wait for memory; that of a vfork, for its child, may be long */
-#define LIFT_NS \
-	50000000ull /* an instruction that takes longer waits for somebody, perhaps for a held thread */
+/* Who has not stopped by then is in the kernel, and stops when it comes out. */
+#define OTHERS_NS 20000000ull
+/* On a machine that is very busy, where there is no hurry. */
+#define ALL_NS 3000000000ull
+/* A fork's wait for memory; that of a vfork, for its child, may be long. */
+#define COPY_NS 200000000ull
+/* An instruction that takes longer waits for somebody, perhaps for a held thread. */
+#define LIFT_NS 50000000ull
 
 static bool write_memory(void *ctx, uint64_t addr, const void *bytes, uint32_t len)
 {
@@ -89,14 +90,15 @@ static bool is_running(const struct step_thread *t)
 	return !t->stopped && !t->dead && !t->aside;
 }
 
-static unsigned int count_running(const struct step_keeper *k, const struct step_thread *but)
+static unsigned int count(const struct step_keeper *k, const struct step_thread *but,
+			  bool (*counts)(const struct step_thread *t))
 {
 	const struct step_thread *t;
 	unsigned int i, n = 0;
 
 	for (i = 0; i < STEP_BUCKETS; i++)
 		for (t = k->bucket[i]; t; t = t->next)
-			n += t != but && is_running(t);
+			n += t != but && counts(t);
 	return n;
 }
 
@@ -119,32 +121,26 @@ static void put_aside(struct step_keeper *k, pid_t tid, int status)
 	step_threads_put_aside(k, tid, status);
 }
 
+/* False: there was none. */
+static bool put_next_aside(struct step_keeper *k)
+{
+	int status;
+	pid_t tid = step_threads_take(k, &status, WNOHANG);
+
+	if (tid > 0)
+		put_aside(k, tid, status);
+	return tid > 0;
+}
+
 static void wait_for_stops(struct step_keeper *k, const struct step_thread *but)
 {
 	uint64_t end = monotonic_ns() + OTHERS_NS;
 
-	while (count_running(k, but)) {
-		int status;
-		pid_t tid = step_threads_take(k, &status, WNOHANG);
-
-		if (tid > 0)
-			put_aside(k, tid, status);
-		else if (monotonic_ns() > end)
+	while (count(k, but, is_running))
+		if (!put_next_aside(k) && monotonic_ns() > end)
 			break;
-	}
-	if (count_running(k, but))
+	if (count(k, but, is_running))
 		step_threads_each(k, look_for_dead);
-}
-
-static unsigned int count(const struct step_keeper *k, bool (*counts)(const struct step_thread *t))
-{
-	const struct step_thread *t;
-	unsigned int i, n = 0;
-
-	for (i = 0; i < STEP_BUCKETS; i++)
-		for (t = k->bucket[i]; t; t = t->next)
-			n += counts(t);
-	return n;
 }
 
 /* It needs nothing but a CPU to stop. */
@@ -170,7 +166,7 @@ void step_move_wait_for_all(struct step_keeper *k)
 	uint64_t end = monotonic_ns() + ALL_NS;
 
 	wait_for_stops(k, NULL);
-	while (count(k, awaits_cpu) && monotonic_ns() < end) {
+	while (count(k, NULL, awaits_cpu) && monotonic_ns() < end) {
 		step_keeper_nap();
 		wait_for_stops(k, NULL);
 	}
@@ -188,23 +184,17 @@ static void stop_if_busy(struct step_keeper *k, struct step_thread *t)
 void step_move_let_forks_end(struct step_keeper *k)
 {
 	uint64_t start = monotonic_ns(), took = 0;
-	int status;
 
 	step_threads_each(k, stop_if_busy);
-	for (; took < ALL_NS && count(k, took < COPY_NS ? is_asked : is_asked_and_awaits_cpu);
-	     took = monotonic_ns() - start) {
-		pid_t tid = step_threads_take(k, &status, WNOHANG);
-
-		if (tid > 0)
-			put_aside(k, tid, status);
-		else
+	for (; took < ALL_NS && count(k, NULL, took < COPY_NS ? is_asked : is_asked_and_awaits_cpu);
+	     took = monotonic_ns() - start)
+		if (!put_next_aside(k))
 			step_keeper_nap();
-	}
 }
 
 static void stop_others(struct step_keeper *k, const struct step_thread *t)
 {
-	if (!count_running(k, t))
+	if (!count(k, t, is_running))
 		return;
 	step_threads_each(k, step_threads_interrupt);
 	wait_for_stops(k, t);

@@ -1,0 +1,32 @@
+/* What tests ask of a process that they have made. Each of them waits until it is so. */
+#ifndef TESTS_UNIT_OTHER_PROCESS_H
+#define TESTS_UNIT_OTHER_PROCESS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "watchctl/target/proc.h"
+
+static inline void wait_for_state(pid_t pid, char state)
+{
+	struct proc_status s;
+
+	while (!proc_status_read(pid, pid, &s) || s.state != state)
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+/* Of a process with two threads, the one that is not the first. */
+static inline pid_t second_thread(pid_t pid)
+{
+	struct thread_ids ids = { 0 };
+	pid_t ret;
+
+	while (!proc_threads(pid, &ids) || ids.n < 2)
+		thread_ids_deinit(&ids);
+	ret = ids.v[ids.v[0] == pid];
+	thread_ids_deinit(&ids);
+	return ret;
+}
+
+#endif
