@@ -72,7 +72,7 @@ ASAN_E2E ?= $(addprefix tests/e2e/test_,report.py report_tags.py report_steps.py
 # the log. Here it is instrumented as well, other than everywhere else. Not test_self_walk:
 # its signals interrupt ThreadSanitizer's own runtime, which has no rules to be walked by.
 TSAN_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
-TSAN_UNITS ?= test_heartbeat test_diff test_diff_align test_diff_masks test_tag_collector test_capture_note test_progress
+TSAN_UNITS ?= test_heartbeat test_out_queue test_diff test_diff_align test_diff_masks test_tag_collector test_capture_note test_progress
 TSAN_E2E ?= tests/e2e/test_diff.py
 TSAN_LOGS ?= 8
 tsan: ## what has threads, under ThreadSanitizer
@@ -95,7 +95,7 @@ $(BUILD)/tests/threads/capture_threads: tests/threads/capture_threads.c $(CAPTUR
 # slower: large programs, which the sanitizers run.
 VALGRIND_NOT := $(addprefix test_,access live live_watches ptrace mover_% handler target tracee kernel_access placed process_watch step_recorder \
 	self_walk% planner lldb% steprec% cfi fault_guard abi direct_map) \
-	$(addprefix test_,annotate code_name locate eh_frame_real symbol_damage symbol_sources symbol_names symbolizer module tls insn progress stack_tree prototypes step_value tracelog_ring tracelog_follow)
+	$(addprefix test_,annotate code_name locate eh_frame_real symbol_damage symbol_sources symbol_names symbolizer module tls insn locate_languages progress stack_tree prototypes step_value tracelog_ring tracelog_follow)
 VALGRIND := valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible --errors-for-leak-kinds=definite,possible \
 	--track-fds=no --trace-children=no --suppressions=$(CURDIR)/tools/valgrind.suppressions
 VALGRIND_UNITS ?= $(filter-out $(VALGRIND_NOT),$(UNIT_SRC:tests/unit/%.c=%))

@@ -2,7 +2,7 @@
 
 FAULTS_SO := $(BUILD)/tests/faults/libfaults.so
 FAULTS_VICTIMS := $(addprefix $(BUILD)/victims/,hammer faults_steps faults_tags)
-FAULTS_RUN = BUILD="$(BUILD)" PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/faults/driver.py
+FAULTS_RUN = env --default-signal BUILD="$(BUILD)" PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/faults/driver.py
 # `make faults FAULTS="--scenario ring --sample 50"`; without, every way of every scenario: about an hour.
 FAULTS ?=
 

@@ -9,7 +9,7 @@ $(BUILD)/handler/%.c.image.o: handler/%.c $(BUILD)/flags | packages
 
 $(BUILD)/handler/%.S.image.o: handler/%.S $(BUILD)/flags | packages
 	@mkdir -p $(@D)
-	$(Q)$(CC) -c -o $@ $<
+	$(Q)$(CC) -I. -MMD -MP -c -o $@ $<
 
 # A relocation against an absolute address would be wrong wherever the image is mapped.
 $(BUILD)/handler/image.elf: $(HANDLER_OBJ) handler/handler.ld

@@ -28,3 +28,9 @@ $(UNIT_BIN): $(BUILD)/tests/unit/%: tests/unit/%.c $(LIB) $(CAPTURE_PARTS) | pac
 	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIB) $(CAPTURE_PARTS) $(LIB) $(LIBS) -lcmocka
 
 -include $(UNIT_BIN:%=%.d)
+
+# The command of FRESH in a bare Debian: FRESH_DIR=DIR keeps its root file system, and what was installed there.
+FRESH ?= make demo test
+.PHONY: fresh
+fresh: ## what FRESH says (make demo test), in a new, bare Debian 12: shows what only this machine has
+	@FRESH_DIR="$(FRESH_DIR)" tools/fresh $(FRESH)

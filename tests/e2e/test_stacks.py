@@ -339,7 +339,7 @@ def test_javascript_from_main_to_the_compiled_function_and_on_into_c(tmp_path, w
         assert access["stack_end"] == "complete", (access["stack_end"], names(access))
         assert names(access)[0] == "uv_hrtime" and set(names(access)[-3:]) <= LIBC_START | {"main"}, names(access)
     # The interpreter's loop and the compiled function, by the name that V8 gave it.
-    assert any("outer" in (f.get("function") or "") for a in compiled for f in a["stack"] if f.get("module") == "[jit]")
+    assert any("load.js" in (f.get("function") or "") for a in compiled for f in a["stack"] if f.get("module") == "[jit]")
 
 
 LUA = """

@@ -6,6 +6,12 @@ use std::panic;
 #[no_mangle]
 pub static mut FLAG: i32 = 0;
 
+/// The compiler does not see through it. (std::hint::black_box came with Rust 1.66.)
+fn opaque<T>(x: T) -> T {
+    let x = std::mem::ManuallyDrop::new(x);
+    unsafe { std::ptr::read_volatile(&*x) }
+}
+
 #[inline(never)]
 fn write_flag(n: i32) {
     unsafe { std::ptr::write_volatile(std::ptr::addr_of_mut!(FLAG), n) }
@@ -17,7 +23,7 @@ impl Drop for Guard {
     #[inline(never)]
     fn drop(&mut self) {
         write_flag(3);
-        std::hint::black_box(());
+        opaque(0);
     }
 }
 
@@ -31,20 +37,20 @@ impl Shape for Circle {
     #[inline(never)]
     fn draw(&self, n: i32) -> i32 {
         write_flag(n);
-        std::hint::black_box(self.0)
+        opaque(self.0)
     }
 }
 
 #[inline(never)]
 fn through_closure(shapes: &[Box<dyn Shape>]) -> i32 {
-    let draw_all = std::hint::black_box(|n| shapes.iter().map(|s| s.draw(n)).sum::<i32>());
-    std::hint::black_box(draw_all(2)) + 1
+    let draw_all = opaque(|n| shapes.iter().map(|s| s.draw(n)).sum::<i32>());
+    opaque(draw_all(2)) + 1
 }
 
 #[inline(never)]
 fn panics(n: i32) -> i32 {
     let _guard = Guard;
-    if std::hint::black_box(n) > 0 {
+    if opaque(n) > 0 {
         panic!("on its way");
     }
     n
@@ -53,7 +59,7 @@ fn panics(n: i32) -> i32 {
 #[inline(never)]
 fn direct() {
     write_flag(1);
-    std::hint::black_box(());
+    opaque(0);
 }
 
 fn main() {
