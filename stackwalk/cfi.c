@@ -17,6 +17,7 @@
 #include <elfutils/libdw.h>
 #include <gelf.h>
 
+#include "stackwalk/call_site.h"
 #include "stackwalk/cfi_entry.h"
 #include "stackwalk/cfi_frame.h"
 #include "stackwalk/cfi_leaf.h"
@@ -208,6 +209,19 @@ static bool function_rule(const struct cfi_module *m, uint64_t vaddr, struct unw
 	return code && (cfi_leaf_rule(code, len, offset, ret) || cfi_frame_rule(code, len, offset, ret));
 }
 
+/* By what follows, where no symbol names the function. @vaddr is an instruction, or the last byte of a call.
+ */
+static bool rule_ahead(const struct cfi_module *m, uint64_t vaddr, struct unwind_rule *ret)
+{
+	size_t len, before;
+	const uint8_t *code = file_bytes(m, vaddr + 1 - CALL_SITE_MAX, &before);
+
+	if (code && before >= CALL_SITE_MAX && call_site_ends(code, CALL_SITE_MAX))
+		vaddr++;
+	code = file_bytes(m, vaddr, &len);
+	return code && cfi_frame_rule_ahead(code, len, ret);
+}
+
 static bool is_in_plt(Elf *elf, uint64_t vaddr)
 {
 	Elf_Scn *scn = NULL;
@@ -349,8 +363,8 @@ static void rule_from_code(const struct cfi *c, const struct cfi_module *m, uint
 {
 	if (is_entry(c, m, vaddr))
 		ret->kind = UNWIND_OUTERMOST;
-	else if (!stub_rule(m, vaddr, ret))
-		function_rule(m, vaddr, ret);
+	else if (!stub_rule(m, vaddr, ret) && !function_rule(m, vaddr, ret))
+		rule_ahead(m, vaddr, ret);
 }
 
 static void rule_from_module(const struct cfi *c, struct cfi_module *m, uint64_t pc, struct unwind_rule *ret)
@@ -379,6 +393,8 @@ struct question {
 	struct cfi_module *m;
 	uint64_t pc, start, end;
 	struct unwind_rule rule;
+	void *bytes; /* of which @len are wanted */
+	size_t len;
 	bool is;
 };
 
@@ -462,6 +478,30 @@ bool cfi_function(struct cfi *c, uint64_t pc, uint64_t *start, uint64_t *end)
 	*start = q.start;
 	*end = q.end;
 	return true;
+}
+
+static void run_code(void *ctx)
+{
+	struct question *q = ctx;
+	const uint8_t *code;
+	size_t len;
+
+	open_eh(q->m);
+	code = file_bytes(q->m, q->pc - q->m->bias, &len);
+	if (!code || len < q->len)
+		return;
+	memcpy(q->bytes, code, q->len);
+	q->is = true;
+}
+
+bool cfi_code(struct cfi *c, uint64_t addr, void *buf, size_t len)
+{
+	struct question q = { .c = c, .m = find_module(c, addr), .pc = addr, .bytes = buf, .len = len };
+
+	if (!q.m || !q.m->file)
+		return false;
+	ask(&q, run_code);
+	return q.is;
 }
 
 #define WINDOW 512u

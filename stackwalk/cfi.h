@@ -31,6 +31,9 @@ void cfi_rule(struct cfi *c, uint64_t pc, struct unwind_rule *ret);
 /* Bounds of the FDE that holds @pc; false: none. */
 bool cfi_function(struct cfi *c, uint64_t pc, uint64_t *start, uint64_t *end);
 
+/* @len bytes of code at @addr, as the module's file has them. False: it does not, or cannot be read. */
+bool cfi_code(struct cfi *c, uint64_t addr, void *buf, size_t len);
+
 /*
  * Walks from @regs. frame[0] = regs.rip; frame[i] is a return address, or above a signal frame the
  * interrupted address. Signal frames are frames too (the restorer's address). Returns how many, 1..cap.

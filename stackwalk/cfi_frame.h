@@ -27,4 +27,14 @@
  */
 bool cfi_frame_rule(const uint8_t *code, size_t len, size_t offset, struct unwind_rule *ret);
 
+/*
+ * For code whose function's start is not known, as in a stripped library: @code holds @len bytes from an
+ * instruction on. True when execution can go on from there to where the function takes its frame down:
+ * "leave" or "mov rsp, rbp; pop rbp" with rbp left alone, or pops, that of rbp among them, and a return.
+ * *@ret says where the caller's registers are. A way ends at a call, which may never
+ * return, so that another function's code follows it; at an int3; at a write to rbp or rsp that is none of
+ * these; and where more is pushed than was there.
+ */
+bool cfi_frame_rule_ahead(const uint8_t *code, size_t len, struct unwind_rule *ret);
+
 #endif

@@ -1,6 +1,6 @@
 /*
  * The oracle is cfi_walk(), which takes its rules from libdw and reads memory by system call: after every
- * instruction of real code, and on stacks made by hand, which are not as they should be.
+ * instruction of real code, and on stacks made by hand, which are not as they should be ($SEED: others).
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -145,13 +145,23 @@ struct scene {
 	uint64_t seed;
 };
 
-static void open_scene(struct scene *s)
+#define ANYWHERE 0
+
+/* At @place, if that is free. */
+static void open_scene(struct scene *s, uint64_t place)
 {
-	s->low = mmap(NULL, STACK_BYTES * 3, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+
+	s->low = MAP_FAILED;
+	if (place)
+		s->low = mmap((void *)(uintptr_t)place, STACK_BYTES * 3, PROT_READ | PROT_WRITE,
+			      flags | MAP_FIXED_NOREPLACE, -1, 0);
+	if (s->low == MAP_FAILED)
+		s->low = mmap(NULL, STACK_BYTES * 3, PROT_READ | PROT_WRITE, flags, -1, 0);
 	assert_ptr_not_equal(s->low, MAP_FAILED);
 	assert_int_equal(mprotect(s->low + STACK_BYTES, STACK_BYTES, PROT_NONE), 0);
 	s->high = s->low + 2 * STACK_BYTES;
-	s->seed = 88172645463325252u;
+	s->seed = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 0) : 88172645463325252u;
 }
 
 static uint64_t below(struct scene *s, uint64_t n)
@@ -218,7 +228,39 @@ static bool is_in(const struct scene *s, uint64_t addr)
 	return addr >= (uintptr_t)s->low && addr < (uintptr_t)s->low + 3 * STACK_BYTES;
 }
 
-static unsigned long checked, wrong;
+static unsigned long checked, wrong, by_chance;
+
+/* The bytes before @pc read as a call: e8 and a distance, or ff /2 with its operand. */
+static bool call_may_end_at(const struct scene *s, uint64_t pc)
+{
+	const uint8_t *p = (const uint8_t *)(uintptr_t)pc;
+
+	if (!is_in(s, pc - 8) || (is_in(s, pc) && p >= s->low + STACK_BYTES && p < s->high + 8))
+		return false;
+	for (int n = 2; n <= 7; n++)
+		if (p[-n] == 0xff && (p[1 - n] & 0x38) == 0x10)
+			return true;
+	return p[-5] == 0xe8;
+}
+
+/*
+ * A signal is said to have come where there is data. Nothing can run there, since it is not executable, and
+ * cfi_walk() ends, which is right. Within a process there is no cheap way to know: ours takes what can be
+ * read for made code, and goes on as long as the saved rbp leads to what reads as the end of a call. In data
+ * that is chance; it is more likely where the data's own addresses have such bytes.
+ */
+static bool takes_data_for_code(const struct scene *s, const struct walk *ours, const struct walk *theirs)
+{
+	if (theirs->why != WALK_END_NO_RULE || !is_in(s, theirs->frame[theirs->n - 1]) ||
+	    ours->why == WALK_END_DEPTH || ours->n < theirs->n ||
+	    memcmp(ours->frame, theirs->frame, theirs->n * 8) != 0)
+		return false;
+	for (uint32_t i = theirs->n; i < ours->n; i++)
+		if (!call_may_end_at(s, ours->frame[i]))
+			return false;
+	by_chance += ours->n > theirs->n;
+	return true;
+}
 
 static void compare_smashed(struct scene *s, unsigned long *ends)
 {
@@ -245,12 +287,7 @@ static void compare_smashed(struct scene *s, unsigned long *ends)
 	ours.n = self_walk(&from, true, ours.frame, DEPTH, &ours.why);
 	ends[ours.why]++;
 	checked++;
-	/* Where a signal is said to have come, what can be read may be made code; cfi_walk() knows that it is
-	 * not. */
-	if (theirs.why == WALK_END_NO_RULE && is_in(s, theirs.frame[theirs.n - 1]) &&
-	    ours.why != WALK_END_DEPTH)
-		ours.why = WALK_END_NO_RULE;
-	if (!same_walk(&ours, &theirs) && wrong++ < 3) {
+	if (!same_walk(&ours, &theirs) && !takes_data_for_code(s, &ours, &theirs) && wrong++ < 3) {
 		print_message("rip %#lx rsp %#lx rbp %#lx rbx %#lx\n", from.rip, from.rsp, from.rbp,
 			      from.rbx);
 		print_walk("ours", &ours);
@@ -258,22 +295,32 @@ static void compare_smashed(struct scene *s, unsigned long *ends)
 	}
 }
 
+/* As many stacks at @place; its addresses are among what lies on them. */
+static void smash(uint64_t place, unsigned long *ends)
+{
+	struct scene s;
+
+	open_scene(&s, place);
+	for (int i = 0; i < 60000; i++)
+		compare_smashed(&s, ends);
+	munmap(s.low, STACK_BYTES * 3);
+}
+
 static void a_smashed_stack_ends_with_the_reason(void **state)
 {
 	unsigned long ends[WALK_END_UNKNOWN_PC] = { 0 };
-	struct scene s;
 
-	open_scene(&s);
-	checked = wrong = 0;
-	for (int i = 0; i < 60000; i++)
-		compare_smashed(&s, ends);
+	checked = wrong = by_chance = 0;
+	smash(ANYWHERE, ends);
+	/* Each address in there has the byte of a call. */
+	smash(0x7e35e8280000, ends);
 	print_message("complete %lu, depth %lu, unreadable %lu, no rule %lu, not ascending %lu\n",
 		      ends[WALK_END_COMPLETE], ends[WALK_END_DEPTH], ends[WALK_END_UNREADABLE],
 		      ends[WALK_END_NO_RULE], ends[WALK_END_NOT_ASCENDING]);
 	for (int i = 0; i < WALK_END_UNKNOWN_PC; i++)
 		assert_true(ends[i] > 50 || i == WALK_END_DEPTH);
-	munmap(s.low, STACK_BYTES * 3);
-	assert_int_equal(checked, 60000);
+	print_message("%lu went on through data that reads as calls\n", by_chance);
+	assert_int_equal(checked, 120000);
 	assert_int_equal(wrong, 0);
 }
 
@@ -285,7 +332,7 @@ static void a_stack_without_an_end_ends_unreadable(void **state)
 	enum walk_end why;
 	struct scene s;
 
-	open_scene(&s);
+	open_scene(&s, ANYWHERE);
 	for (unsigned int i = 0; i < STACK_BYTES / 8; i++)
 		((uint64_t *)s.low)[i] = (uintptr_t)f_leaf + 1;
 	for (unsigned int left = 0; left < 100; left++) {
