@@ -18,7 +18,7 @@ struct look {
 	bool looked, no_memory;
 };
 
-static void module_deinit(struct module *m)
+static void own_module_deinit(struct module *m)
 {
 	free(m->path);
 }
@@ -26,7 +26,7 @@ static void module_deinit(struct module *m)
 static void drop(struct module *v, size_t n)
 {
 	while (n--)
-		module_deinit(&v[n]);
+		own_module_deinit(&v[n]);
 	free(v);
 }
 

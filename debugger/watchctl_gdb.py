@@ -62,6 +62,12 @@ class FrameLeft(gdb.FinishBreakpoint):
         self.stop()
 
 
+def show(text):
+    """At once: gdb keeps what goes to a pipe until it has nothing else to do."""
+    gdb.write(text)
+    gdb.flush()
+
+
 def command(name, completer):
     """A function from the words behind the command to what is printed, as a command of gdb."""
     def define(function):
@@ -71,7 +77,7 @@ def command(name, completer):
 
             def invoke(self, text, from_tty):
                 try:
-                    gdb.write(function(text))
+                    show(function(text))
                 except (session.Trouble, gdb.error) as e:
                     raise gdb.GdbError("%s: %s" % (name, e)) from e
 
@@ -122,7 +128,7 @@ def events(text):
 
 def on_exited(event):
     """The end of the process, or of debugging it: gdb calls both so."""
-    gdb.write(WATCHES.process_ended() + WATCHES.still_armed())
+    show(WATCHES.process_ended() + WATCHES.still_armed())
 
 
 gdb.events.exited.connect(on_exited)

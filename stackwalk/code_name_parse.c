@@ -28,23 +28,7 @@ static void skip_space(struct parser *p)
 
 static struct wc_error *parse_prefixes(struct parser *p)
 {
-	const char *end;
-
-	while (p->expr->nprefixes < 2 && (end = locate_prefix_end(p->at))) {
-		const char *last = end;
-
-		while (last > p->at && isspace((unsigned char)last[-1]))
-			last--;
-		if (last == p->at)
-			return expected(p, p->at, "a source file or a module before ':'");
-		p->expr->prefix[p->expr->nprefixes] = strndup(p->at, (size_t)(last - p->at));
-		if (!p->expr->prefix[p->expr->nprefixes])
-			return &wc_enomem;
-		p->expr->nprefixes++;
-		p->at = end + 1;
-		skip_space(p);
-	}
-	return NULL;
+	return locate_parse_prefixes(p->text, &p->at, p->expr->prefix, &p->expr->nprefixes);
 }
 
 /* All of [at, end) as a number. */

@@ -88,12 +88,19 @@ void variable_deinit(struct variable *v)
 	*v = (struct variable){ 0 };
 }
 
-static struct wc_error *locate_raw(const struct locate_expr *e, struct variable *ret)
+static struct wc_error *locate_raw(const struct locate_expr *e, const struct module_list *modules,
+				   struct variable *ret)
 {
+	const struct module *m = module_find(modules, e->addr);
 	struct variable v = { .addr = e->addr, .size = e->size };
 
 	if (asprintf(&v.name, "0x%lx", e->addr) < 0)
 		return &wc_enomem;
+	v.module = m ? strdup(m->path) : NULL;
+	if (m && !v.module) {
+		free(v.name);
+		return &wc_enomem;
+	}
 	*ret = v;
 	return NULL;
 }
@@ -170,6 +177,8 @@ static struct wc_error *search_joined(struct search *s, const struct locate_expr
 	search_set_prefixes(&joined, e->prefix, e->nprefixes);
 	joined.name = name;
 	err = functions ? code_name_find(&joined) : search_name(&joined, name);
+	if (!err && !joined.nhits && search_is_lost(&joined) && !s->problem_fit)
+		search_take_problem(s, &joined);
 	if (err || !joined.nhits)
 		return err;
 	search_deinit(s);
@@ -193,7 +202,7 @@ static struct wc_error *find_base(struct search *s, const struct locate_expr *e,
 		err = search_joined(s, e, n, false);
 		*used = n;
 	}
-	if (!err && !s->nhits && members == e->nsteps)
+	if (!err && !s->nhits && members == e->nsteps && !search_is_lost(s))
 		err = search_joined(s, e, members, true);
 	return err;
 }
@@ -220,6 +229,16 @@ static struct wc_error *set_declaration(struct hit *h, struct variable *v)
 	return NULL;
 }
 
+/* A range of elements that do not lie side by side: there is nothing to watch from its address on. */
+static struct wc_error *check_contiguous(const struct path_place *p, const char *members)
+{
+	if (!members || p->size || dtype_size(&p->type))
+		return NULL;
+	return wc_error_new(WC_ENAME,
+			    "The elements of '%s' do not lie side by side in memory: name one of them (%s).",
+			    p->text, members);
+}
+
 static struct wc_error *set_type(const struct path_place *p, struct variable *v)
 {
 	uint64_t size = p->type.known ? dtype_size(&p->type) : 0;
@@ -230,8 +249,12 @@ static struct wc_error *set_type(const struct path_place *p, struct variable *v)
 		return &wc_enomem;
 	v->type.bit_offset = (uint8_t)p->bit_offset;
 	v->type.bit_size = (uint8_t)p->bit_size;
-	if (v->size > REGISTER_BYTES)
+	if (v->size <= REGISTER_BYTES) {
+		free(v->members);
+		v->members = NULL;
+	} else if (!v->members) {
 		v->members = dtype_member_list(&p->type);
+	}
 	return NULL;
 }
 
@@ -244,21 +267,22 @@ static struct wc_error *walk_path(struct hit *h, const struct locate_expr *e, si
 				  .is_tls = h->is_tls,
 				  .size = h->size,
 				  .type = h->type,
+				  .bias = h->type.known ? h->module->bias + locate_index_bias(h->index) : 0,
 				  .text = strdup(h->name) };
 	if (!p->text)
 		return &wc_enomem;
 	for (size_t i = from; i < e->nsteps && !err; i++)
 		err = path_step(p, &e->step[i], mem);
-	return err ? err : path_follow_reference(p, mem);
+	return err ? err : path_open(p, mem);
 }
 
 static struct wc_error *set_name(const struct locate_expr *e, const char *path, struct variable *v)
 {
-	const char *one = e->nprefixes > 0 ? e->prefix[0] : NULL,
-		   *two = e->nprefixes > 1 ? e->prefix[1] : NULL;
+	scoped(freep) char *one = e->nprefixes > 0 ? locate_quote_prefix(e->prefix[0]) : strdup(""),
+			   *two = e->nprefixes > 1 ? locate_quote_prefix(e->prefix[1]) : strdup("");
 
-	if (asprintf(&v->name, "%s%s%s%s%s", one ? one : "", one ? ":" : "", two ? two : "", two ? ":" : "",
-		     path) < 0) {
+	if (!one || !two ||
+	    asprintf(&v->name, "%s%s%s%s%s", one, *one ? ":" : "", two, *two ? ":" : "", path) < 0) {
 		v->name = NULL;
 		return &wc_enomem;
 	}
@@ -269,6 +293,7 @@ static void set_pointers(const struct path_place *p, struct variable *v)
 {
 	memcpy(v->pointer, p->pointer, sizeof(v->pointer));
 	v->npointers = p->npointers;
+	v->bounds = p->bounds;
 	v->null_pointer = p->null_pointer;
 }
 
@@ -297,6 +322,10 @@ static struct wc_error *make_variable(struct search *s, const struct locate_expr
 	struct wc_error *err = walk_path(h, e, used, mem, &p);
 
 	if (!err)
+		err = path_settle(&p, mem, &v.members);
+	if (!err)
+		err = check_contiguous(&p, v.members);
+	if (!err)
 		err = set_name(e, p.text, &v);
 	free(p.text);
 	if (!err)
@@ -308,8 +337,6 @@ static struct wc_error *make_variable(struct search *s, const struct locate_expr
 	set_pointers(&p, err && p.null_pointer ? ret : &v);
 	if (err)
 		return err;
-	if (h->is_function && !v.type.name)
-		v.type.name = strdup("function");
 	*ret = v;
 	v = (struct variable){ 0 };
 	return NULL;
@@ -354,8 +381,12 @@ static struct wc_error *find_variable(struct locator *l, const char *expr, const
 	if (err)
 		return err;
 	if (e.is_raw)
-		return locate_raw(&e, ret);
+		return locate_raw(&e, modules, ret);
 	err = find_one(&s, &e, mem, &used, missing_module);
+	if (s.nhits && s.hit[0].is_function) {
+		wc_error_free(err);
+		err = search_is_function(&s, expr);
+	}
 	return err ? err : make_variable(&s, &e, used, mem, ret);
 }
 

@@ -17,19 +17,11 @@ static bool exported_data(Elf *elf, const char *name, GElf_Sym *ret)
 	return symbol_exported(elf, name, ret) && GELF_ST_TYPE(ret->st_info) == STT_OBJECT;
 }
 
-/* The name by which the linker knows @h: mangled, without a version. */
-static char *linker_name(struct hit *h)
-{
-	const char *linkage = h->has_die ? dwarf_die_linkage_name(&h->die) : NULL;
-
-	return strdup(linkage ? linkage : h->has_die ? dwarf_diename(&h->die) : h->name);
-}
-
 struct wc_error *hit_follow_copy(struct search *s, struct hit *h)
 {
 	const struct module *exe = search_main_module(s->modules);
 	struct locate_index *x = exe && exe != h->module ? locator_index(s->locator, exe) : NULL;
-	scoped(freep) char *name = x ? linker_name(h) : NULL;
+	scoped(freep) char *name = x ? hit_linker_name(h) : NULL;
 	GElf_Sym sym, own;
 
 	if (!x)
@@ -76,7 +68,7 @@ static bool type_suits(const struct dtype *t, const struct hit *h)
 
 struct wc_error *hit_find_type(struct search *s, struct hit *h)
 {
-	scoped(freep) char *name = linker_name(h);
+	scoped(freep) char *name = hit_linker_name(h);
 	GElf_Sym sym;
 
 	if (!name)

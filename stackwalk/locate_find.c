@@ -30,16 +30,13 @@ void search_deinit(struct search *s)
 
 bool module_is_called(const struct module_list *l, const struct module *m, const char *name)
 {
-	const struct module *best = module_by_name(l, name);
-
-	/* A module may be loaded twice (dlmopen): then it is either of them. */
-	return best && strcmp(best->path, m->path) == 0;
+	return module_answers(l, m, name);
 }
 
 const struct module *search_main_module(const struct module_list *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (!strstr(basename(l->v[i].path), ".so") && l->v[i].path[0] == '/')
+		if (l->v[i].is_program)
 			return &l->v[i];
 	return l->n ? &l->v[0] : NULL;
 }
@@ -211,15 +208,20 @@ static void strip_clone_suffix(char *name)
 /* Which symbols a stage looks at. */
 enum symbol_stage { SYMBOLS_OUTER, SYMBOLS_LOCAL };
 
-/* "f()::x" is inside a function, "(anonymous namespace)::x" is not. */
+/* "f()::x" and "C::f() const::x" are inside a function, "(anonymous namespace)::x" is not. */
 static bool name_is_local(const char *name)
 {
-	const char *end = name;
+	static const char *const qualifiers[] = { " const", " volatile", " &&", " &", "[abi:cxx11]" };
 
-	while ((end = strstr(end, ")::"))) {
-		if (end - name < 20 || strncmp(end - 20, "(anonymous namespace", 20) != 0)
+	for (const char *end = name; (end = strchr(end, ')')); end++) {
+		const char *after = end + 1;
+
+		for (size_t i = 0; i < sizeof(qualifiers) / sizeof(*qualifiers); i++)
+			if (strncmp(after, qualifiers[i], strlen(qualifiers[i])) == 0)
+				after += strlen(qualifiers[i]);
+		if (strncmp(after, "::", 2) == 0 &&
+		    (end - name < 20 || strncmp(end - 20, "(anonymous namespace", 20) != 0))
 			return true;
-		end += 3;
 	}
 	return false;
 }
@@ -302,6 +304,8 @@ static bool may_have_local(struct search *s, struct locate_index *x)
 
 	if (!table)
 		return false;
+	if (locate_index_hides_locals(x))
+		return true;
 	v = symbols_all(table, &n);
 	for (size_t i = 0; i < n; i++) {
 		locals += v[i].bind == STB_LOCAL;
@@ -382,9 +386,26 @@ static struct wc_error *settle_hits(struct search *s)
 			s->hit[kept++] = s->hit[i];
 	}
 	s->nhits = kept;
+	search_prefer_exports(s);
 	if (!err && s->nhits == 1 && !s->hit[0].has_die && !s->hit[0].is_function)
 		err = hit_find_type(s, &s->hit[0]);
 	return err;
+}
+
+bool search_is_lost(const struct search *s)
+{
+	return s->problem_fit && s->problem != PLACE_DECLARATION;
+}
+
+void search_take_problem(struct search *s, struct search *from)
+{
+	free(s->problem_name);
+	free(s->problem_module);
+	s->problem = from->problem;
+	s->problem_fit = from->problem_fit;
+	s->problem_name = take_ptr(from->problem_name);
+	s->problem_module = take_ptr(from->problem_module);
+	from->problem_fit = FIT_NONE;
 }
 
 struct wc_error *search_run(struct search *s)
@@ -398,8 +419,17 @@ struct wc_error *search_run(struct search *s)
 	};
 	struct wc_error *err = NULL;
 
-	for (size_t i = 0; i < sizeof(stages) / sizeof(*stages) && !err && !s->nhits; i++)
+	/* What the program once had is not taken for another one's of that name. */
+	for (size_t i = 0; i < sizeof(stages) / sizeof(*stages) && !err && !s->nhits && !search_is_lost(s);
+	     i++)
 		err = search_run_stage(s, stages[i].run, stages[i].others);
+	return err ? err : settle_hits(s);
+}
+
+struct wc_error *search_run_libraries(struct search *s)
+{
+	struct wc_error *err = search_run_stage(s, stage_outer, true);
+
 	return err ? err : settle_hits(s);
 }
 

@@ -92,6 +92,15 @@ struct wc_error *hit_tls_place(struct search *s, const struct hit *h, const stru
 /* Moves a library's exported variable to the object in the executable that took its place, if one did. */
 struct wc_error *hit_follow_copy(struct search *s, struct hit *h);
 
+/* The name by which the linker knows @h: mangled, without a version; malloc'd. */
+char *hit_linker_name(struct hit *h);
+
+/*
+ * Of hits in several libraries keeps those that are exported, if any is. While the program's libraries are
+ * still to be loaded, what only the loader has for itself is dropped.
+ */
+void search_prefer_exports(struct search *s);
+
 /*
  * A symbol without a type: some module may describe the variable, as its definer (libc for a copy of
  * "environ" in the executable) or in a declaration.
@@ -100,6 +109,15 @@ struct wc_error *hit_find_type(struct search *s, struct hit *h);
 
 /* Whether @m is what the user calls @name. */
 bool module_is_called(const struct module_list *l, const struct module *m, const char *name);
+
+/* The same in libraries alone. */
+struct wc_error *search_run_libraries(struct search *s);
+
+/* There is, or was, such a variable, and it has no address that could be watched: s->problem. */
+bool search_is_lost(const struct search *s);
+
+/* Moves what is told of it from @from, which has met it, to @s. */
+void search_take_problem(struct search *s, struct search *from);
 
 /* Fills in the hits: none, one, or several to choose from. Name, module and source are set by the caller. */
 struct wc_error *search_run(struct search *s);
@@ -131,6 +149,9 @@ struct wc_error *search_not_found(struct search *s, const char *prefix, bool *mi
 
 /* The sentence for a source file that no module knows, or NULL: it is known, or none was named. */
 struct wc_error *search_unknown_source(struct search *s, bool *missing_module);
+
+/* The sentence for a function, which is no variable. */
+struct wc_error *search_is_function(struct search *s, const char *expr);
 
 /* The sentence for several. */
 struct wc_error *search_ambiguous(struct search *s);

@@ -35,6 +35,8 @@ struct variable_entry {
 	uint32_t unit;
 	uint32_t next; /* of the same last component; internal */
 	bool declaration;
+	bool ignores_case; /* as its language does */
+	const char *block; /* the COMMON block that it is in, an outer name, too; NULL: none */
 };
 
 struct locate_index;
@@ -47,10 +49,19 @@ struct elffile *locate_index_file(struct locate_index *x);
 /* Its debug information, as elffile_dwarf(). */
 Dwarf *locate_index_dwarf(struct locate_index *x, uint64_t *bias);
 
+/* A file address minus one of the debug information; 0 unless the file was prelinked. */
+uint64_t locate_index_bias(struct locate_index *x);
+
 /* The symbol table; NULL: no memory. */
 struct symbols *locate_index_symbols(struct locate_index *x);
 
 bool locate_index_has_dwarf(struct locate_index *x);
+
+/*
+ * Whether a variable inside a function may have a name that no symbol contains as it is: of a COMMON block,
+ * or in a language that ignores case.
+ */
+bool locate_index_hides_locals(struct locate_index *x);
 
 /*
  * Calls @each for every variable, and declaration of one, that @query fits: those outside functions, or
@@ -72,7 +83,13 @@ size_t locate_index_nunits(struct locate_index *x);
  */
 enum variable_place locate_index_place(struct locate_index *x, Dwarf_Die *die, uint64_t *ret);
 
-/* The definition of the struct, class, union or enum that @die only declares; false: nowhere in the file. */
+/*
+ * The definition of the struct, class, union or enum that @die only declares; false: nowhere in the file.
+ * What was found is remembered.
+ */
 bool locate_index_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret);
+
+/* The same, looked for anew: locate_complete.c. */
+bool locate_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret);
 
 #endif

@@ -1,5 +1,6 @@
 #include "stackwalk/locate_match.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +143,26 @@ enum name_fit locate_name_fit(const char *scope, const char *name, const char *q
 			return FIT_SUFFIX;
 	}
 	return FIT_NONE;
+}
+
+static char *folded(const char *s)
+{
+	char *copy = strdup(s);
+
+	for (char *c = copy; c && *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	return copy;
+}
+
+enum name_fit locate_name_fit_folded(const char *scope, const char *name, const char *query)
+{
+	char *s = scope ? folded(scope) : NULL, *n = folded(name), *q = folded(query);
+	enum name_fit fit = n && q && (s || !scope) ? locate_name_fit(s, n, q) : FIT_NONE;
+
+	free(s);
+	free(n);
+	free(q);
+	return fit;
 }
 
 bool locate_path_fit(const char *path, const char *file)

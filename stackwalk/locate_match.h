@@ -13,6 +13,9 @@ enum name_fit { FIT_NONE, FIT_SUFFIX, FIT_EXACT };
 /* How well the qualified name @scope::@name answers to @query. @scope may be NULL. */
 enum name_fit locate_name_fit(const char *scope, const char *name, const char *query);
 
+/* The same where "FLAG" and "flag" are one name. */
+enum name_fit locate_name_fit_folded(const char *scope, const char *name, const char *query);
+
 /* Whether @path is what a user means by @file: equal, or ends in "/@file". */
 bool locate_path_fit(const char *path, const char *file);
 

@@ -64,13 +64,22 @@ static unsigned int distance(const char *query, const char *key)
 	return NOT_NEAR;
 }
 
+bool near_takes(const struct near *near, const char *key)
+{
+	unsigned int d = distance(near->query, key);
+
+	if (near->but_itself && strcmp(key, near->query) == 0)
+		return false;
+	return d != NOT_NEAR && (near->n < NEAR_MAX || d < near->best[NEAR_MAX - 1].distance);
+}
+
 void near_offer(struct near *near, const char *key, const char *name)
 {
 	unsigned int d = distance(near->query, key);
 	size_t at = near->n;
 	char *copy;
 
-	if (d == NOT_NEAR || (near->n == NEAR_MAX && d >= near->best[NEAR_MAX - 1].distance))
+	if (!near_takes(near, key))
 		return;
 	for (size_t i = 0; i < near->n; i++)
 		if (strcmp(near->best[i].name, name) == 0)

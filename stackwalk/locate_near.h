@@ -9,12 +9,16 @@
 
 struct near {
 	const char *query;
+	bool but_itself; /* the query is the name of something: that is not what is meant */
 	size_t n;
 	struct {
 		char *name;
 		unsigned int distance;
 	} best[NEAR_MAX];
 };
+
+/* Whether a name judged by @key would be kept. */
+bool near_takes(const struct near *near, const char *key);
 
 /* Considers @name, judged by @key (its last component, say). Copies what it keeps. */
 void near_offer(struct near *near, const char *key, const char *name);

@@ -163,6 +163,7 @@ static struct wc_error *add_step(struct parser *p, struct locate_step step)
 	if (vec_push(p->expr->step, p->expr->nsteps, p->expr->step_cap, step))
 		return NULL;
 	free(step.name);
+	free(step.index);
 	return &wc_enomem;
 }
 
@@ -178,26 +179,51 @@ static struct wc_error *parse_member(struct parser *p, enum locate_op op)
 	if (p->at == start)
 		return expected(p, "the name of a member after '%s'", op == LOCATE_ARROW ? "->" : ".");
 	name = strndup(start, (size_t)(p->at - start));
-	return name ? add_step(p, (struct locate_step){ op, name, 0 }) : &wc_enomem;
+	return name ? add_step(p, (struct locate_step){ .op = op, .name = name }) : &wc_enomem;
 }
 
-static struct wc_error *parse_index(struct parser *p)
+static struct wc_error *parse_one_index(struct parser *p, char close, int64_t *ret)
 {
-	struct locate_step step = { .op = LOCATE_INDEX };
 	char *end;
 
 	skip_space(p);
 	errno = 0;
-	step.index = strtoll(p->at, &end, 0);
+	*ret = strtoll(p->at, &end, 0);
+	if (*p->at == ':' || (end > p->at && end[strspn(end, " \t")] == ':'))
+		return expected(p, "one element: a section (a:b) cannot be watched, or a number");
 	if (end == p->at)
-		return expected(p, "a number inside '[ ]'");
+		return expected(p, close == ']' ? "a number inside '[ ]'" : "a number inside '( )'");
 	if (errno)
 		return expected(p, "a number that fits in 64 bits");
 	p->at = end;
 	skip_space(p);
-	if (*p->at != ']')
-		return expected(p, "']'");
+	return NULL;
+}
+
+/* "[1]", "[1,2]", "(1,2)": behind the bracket that opens it. */
+static struct wc_error *parse_index(struct parser *p, char close)
+{
+	int64_t index[LOCATE_INDICES];
+	struct locate_step step = { .op = LOCATE_INDEX, .round = close == ')' };
+	struct wc_error *err;
+
+	for (;;) {
+		if (step.nindices == LOCATE_INDICES)
+			return expected(p, "no more than %d dimensions", LOCATE_INDICES);
+		err = parse_one_index(p, close, &index[step.nindices++]);
+		if (err)
+			return err;
+		if (*p->at != ',')
+			break;
+		p->at++;
+	}
+	if (*p->at != close)
+		return expected(p, "'%c'", close);
 	p->at++;
+	step.index = malloc(step.nindices * sizeof(*step.index));
+	if (!step.index)
+		return &wc_enomem;
+	memcpy(step.index, index, step.nindices * sizeof(*step.index));
 	return add_step(p, step);
 }
 
@@ -230,12 +256,14 @@ static struct wc_error *parse_postfix(struct parser *p)
 		if (strncmp(p->at, "->", 2) == 0) {
 			p->at += 2;
 			err = parse_member(p, LOCATE_ARROW);
-		} else if (*p->at == '.') {
+		} else if (*p->at == '.' || *p->at == '%') {
 			p->at++;
 			err = parse_member(p, LOCATE_MEMBER);
-		} else if (*p->at == '[') {
+		} else if (*p->at == '[' || *p->at == '(') {
+			err = parse_index(p, *p->at++ == '[' ? ']' : ')');
+		} else if (*p->at == '^') {
 			p->at++;
-			err = parse_index(p);
+			err = add_step(p, (struct locate_step){ .op = LOCATE_DEREF, .behind = true });
 		} else {
 			break;
 		}
@@ -262,8 +290,71 @@ static struct wc_error *parse_path(struct parser *p)
 	return err;
 }
 
+static bool is_quote(char c)
+{
+	return c == '\'' || c == '"';
+}
+
+/* Behind the quote that ends the text which the one at @s begins; NULL: there is none. */
+static const char *skip_quoted(const char *s)
+{
+	char quote = *s++;
+
+	for (; *s && *s != quote; s++)
+		if (*s == '\\' && s[1])
+			s++;
+	return *s ? s + 1 : NULL;
+}
+
+char *locate_quote_prefix(const char *prefix)
+{
+	bool plain = !isdigit((unsigned char)*prefix) || strncasecmp(prefix, "0x", 2) != 0;
+	char *text = NULL;
+	size_t len;
+	FILE *f;
+
+	if (plain && !prefix[strcspn(prefix, ":'\"\\ <>(){}[]*&,^%")])
+		return strdup(prefix);
+	f = open_memstream(&text, &len);
+	if (!f)
+		return NULL;
+	fputc('\'', f);
+	for (; *prefix; prefix++)
+		fprintf(f, "%s%c", *prefix == '\'' || *prefix == '\\' ? "\\" : "", *prefix);
+	fputc('\'', f);
+	return fclose(f) == 0 ? text : (free(text), NULL);
+}
+
+char *locate_unquote_prefix(const char *at, const char *end)
+{
+	char *text = malloc((size_t)(end - at) + 1), *to = text;
+	bool quoted = is_quote(*at);
+
+	if (!text)
+		return NULL;
+	while (end > at && isspace((unsigned char)end[-1]))
+		end--;
+	if (quoted) {
+		at++;
+		end--;
+	}
+	while (at < end) {
+		if (quoted && *at == '\\' && at + 1 < end)
+			at++;
+		*to++ = *at++;
+	}
+	*to = '\0';
+	return text;
+}
+
 const char *locate_prefix_end(const char *s)
 {
+	if (is_quote(*s)) {
+		s = skip_quoted(s);
+		while (s && isspace((unsigned char)*s))
+			s++;
+		return s && s[0] == ':' && s[1] != ':' ? s : NULL;
+	}
 	for (; *s; s++) {
 		size_t colons = strspn(s, ":");
 
@@ -283,25 +374,34 @@ const char *locate_prefix_end(const char *s)
 	return NULL;
 }
 
-static struct wc_error *parse_prefixes(struct parser *p)
+struct wc_error *locate_parse_prefixes(const char *text, const char **at, char *prefix[2], size_t *n)
 {
 	const char *end;
 
-	while (p->expr->nprefixes < 2 && (end = locate_prefix_end(p->at))) {
-		const char *last = end;
+	while (*n < 2 && (end = locate_prefix_end(*at))) {
+		char *one = locate_unquote_prefix(*at, end);
 
-		while (last > p->at && isspace((unsigned char)last[-1]))
-			last--;
-		if (last == p->at)
-			return expected(p, "a source file or a module before ':'");
-		p->expr->prefix[p->expr->nprefixes] = strndup(p->at, (size_t)(last - p->at));
-		if (!p->expr->prefix[p->expr->nprefixes])
+		if (!one)
 			return &wc_enomem;
-		p->expr->nprefixes++;
-		p->at = end + 1;
-		skip_space(p);
+		if (!*one) {
+			free(one);
+			return locate_expected(text, *at, "a source file or a module before ':'");
+		}
+		prefix[(*n)++] = one;
+		*at = end + 1 + strspn(end + 1, " \t\n\v\f\r");
 	}
+	if (is_quote(**at))
+		return locate_expected(text, *at,
+				       skip_quoted(*at) ? "':' and a name after what is in quotes, or a name"
+							: "another quote for the one");
 	return NULL;
+}
+
+static struct wc_error *parse_prefixes(struct parser *p)
+{
+	struct locate_expr *e = p->expr;
+
+	return locate_parse_prefixes(p->text, &p->at, e->prefix, &e->nprefixes);
 }
 
 static struct wc_error *parse_number(struct parser *p, const char *what, uint64_t *ret)
@@ -349,8 +449,8 @@ struct wc_error *locate_parse(const char *text, struct locate_expr *ret)
 		return err;
 	skip_space(&p);
 	if (*p.at)
-		return expected(&p,
-				e.is_raw ? "':' and a size, or nothing more," : "'.', '->', '[' or the end");
+		return expected(&p, e.is_raw ? "':' and a size, or nothing more,"
+					     : "'.', '->', '[', '(' or the end");
 	*ret = e;
 	e = (struct locate_expr){ 0 };
 	return NULL;
@@ -358,8 +458,10 @@ struct wc_error *locate_parse(const char *text, struct locate_expr *ret)
 
 void locate_expr_deinit(struct locate_expr *e)
 {
-	for (size_t i = 0; i < e->nsteps; i++)
+	for (size_t i = 0; i < e->nsteps; i++) {
 		free(e->step[i].name);
+		free(e->step[i].index);
+	}
 	free(e->step);
 	free(e->prefix[0]);
 	free(e->prefix[1]);

@@ -6,7 +6,11 @@
 #include <string.h>
 
 #include "stackwalk/dwarf_unit.h"
+#include "stackwalk/locate_path_parts.h"
 #include "watchctl/base/cleanup.h"
+
+/* Pointers to pointers, and no more of them than somebody writes. */
+#define OPEN_MAX 8
 
 /* Replaces the text of @p by a new one; takes @text, NULL being "no memory". */
 static struct wc_error *set_text(struct path_place *p, char *text, bool is_deref)
@@ -19,24 +23,43 @@ static struct wc_error *set_text(struct path_place *p, char *text, bool is_deref
 	return NULL;
 }
 
+static char *index_text(const char *path, const struct locate_step *step)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	fprintf(f, "%s%c", path, step->round ? '(' : '[');
+	for (unsigned int i = 0; i < step->nindices; i++)
+		fprintf(f, "%s%" PRId64, i ? "," : "", step->index[i]);
+	fputc(step->round ? ')' : ']', f);
+	return fclose(f) == 0 ? text : (free(text), NULL);
+}
+
 static char *text_after(const struct path_place *p, const struct locate_step *step)
 {
-	const char *open = p->text_is_deref ? "(" : "", *close = p->text_is_deref ? ")" : "";
+	scoped(freep) char *path = NULL;
 	char *text = NULL;
 	int n = -1;
 
+	if (asprintf(&path, p->text_is_deref && step->op != LOCATE_DEREF ? "(%s)" : "%s", p->text) < 0) {
+		path = NULL;
+		return NULL;
+	}
 	switch (step->op) {
 	case LOCATE_MEMBER:
-		n = asprintf(&text, "%s%s%s.%s", open, p->text, close, step->name);
+		n = asprintf(&text, "%s%c%s", path, dtype_family(&p->type) == FAMILY_FORTRAN ? '%' : '.',
+			     step->name);
 		break;
 	case LOCATE_ARROW:
-		n = asprintf(&text, "%s%s%s->%s", open, p->text, close, step->name);
+		n = asprintf(&text, "%s->%s", path, step->name);
 		break;
 	case LOCATE_INDEX:
-		n = asprintf(&text, "%s%s%s[%" PRId64 "]", open, p->text, close, step->index);
-		break;
+		return index_text(path, step);
 	case LOCATE_DEREF:
-		n = asprintf(&text, "*%s", p->text);
+		n = asprintf(&text, step->behind ? "%s^" : "*%s", path);
 		break;
 	}
 	return n < 0 ? NULL : text;
@@ -81,6 +104,11 @@ static struct wc_error *load_pointer(struct path_place *p, const struct memory_v
 		p->pointer[p->npointers++] = p->addr;
 	if (!value) {
 		p->null_pointer = true;
+		if (dtype_family(&p->type) == FAMILY_FORTRAN)
+			return wc_error_new(WC_ENAME,
+					    "'%s' is not allocated, or not associated, at this moment. With "
+					    "--follow the watch begins when it is.",
+					    p->text);
 		return wc_error_new(
 			WC_ENAME,
 			"'%s' is a null pointer at this moment, so there is nothing behind it to watch. "
@@ -92,7 +120,7 @@ static struct wc_error *load_pointer(struct path_place *p, const struct memory_v
 }
 
 /* Goes where the pointer at @p leads. */
-static struct wc_error *follow_pointer(struct path_place *p, const struct memory_view *mem)
+struct wc_error *path_follow_pointer(struct path_place *p, const struct memory_view *mem)
 {
 	uint64_t to = 0;
 	uint8_t byte;
@@ -112,47 +140,103 @@ static struct wc_error *follow_pointer(struct path_place *p, const struct memory
 	return NULL;
 }
 
-struct wc_error *path_follow_reference(struct path_place *p, const struct memory_view *mem)
+bool dtype_is_class_wrapper(const struct dtype *stripped)
+{
+	struct dtype s = *stripped;
+	const char *name = dtype_is_aggregate_tag(dtype_tag(&s)) ? dwarf_diename(&s.die) : NULL;
+
+	return name && dtype_family(&s) == FAMILY_FORTRAN && strncmp(name, "__class_", 8) == 0;
+}
+
+/* A variable that stands for another one, to those who write the language. */
+static bool stands_for_another(const struct dtype *stripped)
+{
+	struct dtype to;
+
+	if (dtype_is_reference(stripped))
+		return true;
+	if (dtype_family(stripped) != FAMILY_FORTRAN || dtype_tag(stripped) != DW_TAG_pointer_type)
+		return false;
+	to = dtype_target(stripped);
+	to = dtype_strip(&to);
+	return to.known && dtype_tag(&to) != DW_TAG_subroutine_type;
+}
+
+/* @inside: a member that the compiler made is asked for. */
+static struct wc_error *open_place(struct path_place *p, bool inside, bool *opened,
+				   const struct memory_view *mem)
+{
+	for (unsigned int turns = 0; turns < OPEN_MAX; turns++) {
+		struct dtype s = dtype_strip(&p->type);
+		struct wc_error *err = NULL;
+
+		if (stands_for_another(&s)) {
+			err = path_follow_pointer(p, mem);
+			p->type = err ? p->type : dtype_target(&s);
+			p->size = err ? p->size : 0;
+		} else if (!inside && dtype_is_class_wrapper(&s)) {
+			err = path_to_member(p, "_data", mem);
+			s = dtype_strip(&p->type);
+			if (!err && dtype_tag(&s) == DW_TAG_pointer_type && !stands_for_another(&s))
+				return path_wrong_kind(
+					p, "whose type is only known while the program runs. Give "
+					   "the address of what is meant (0x...:SIZE).");
+		} else {
+			return NULL;
+		}
+		if (err)
+			return err;
+		*opened = true;
+	}
+	return NULL;
+}
+
+struct wc_error *path_open(struct path_place *p, const struct memory_view *mem)
+{
+	bool opened = false;
+
+	return open_place(p, false, &opened, mem);
+}
+
+static struct wc_error *settle_array(struct path_place *p, const struct dtype *s,
+				     const struct memory_view *mem, char **members)
+{
+	struct path_place at = *p;
+	struct array_shape shape;
+	struct wc_error *err = path_array_shape(&at, s, mem, &shape);
+	uint64_t size = err ? 0 : array_shape_size(&shape);
+
+	memcpy(p->pointer, at.pointer, sizeof(p->pointer));
+	p->npointers = at.npointers;
+	p->bounds = at.bounds;
+	p->null_pointer = at.null_pointer;
+	if (err)
+		return err;
+	if (shape.is_described && array_shape_is_empty(&shape)) {
+		p->null_pointer = p->npointers > 0;
+		return wc_error_new(
+			WC_ENAME, "'%s' has no elements at this moment: there is nothing to watch.", p->text);
+	}
+	p->addr = shape.data;
+	p->size = shape.is_described ? size : p->size;
+	if (members)
+		*members = array_shape_range(&shape, dtype_family(s));
+	return NULL;
+}
+
+struct wc_error *path_settle(struct path_place *p, const struct memory_view *mem, char **members)
 {
 	struct dtype s = dtype_strip(&p->type);
-	struct wc_error *err;
 
-	if (!dtype_is_reference(&s))
+	struct dwarf_eval at = { .object = p->addr, .bias = p->bias, .mem = p->is_tls ? NULL : mem };
+
+	if (dtype_tag(&s) == DW_TAG_string_type)
+		array_string_size(&s, &at, &p->size);
+	/* What is known without the process needs none: the size of an array in C, say. */
+	if (dtype_tag(&s) != DW_TAG_array_type ||
+	    (dwarf_family_indexes_as_c(dtype_family(&s)) && !dwarf_hasattr(&s.die, DW_AT_data_location)))
 		return NULL;
-	err = follow_pointer(p, mem);
-	if (!err)
-		p->type = dtype_of(s.index, &s.die);
-	return err;
-}
-
-/* How the language of a type's unit has it; 0: unknown. */
-static Dwarf_Word unit_language(struct dtype *t)
-{
-	Dwarf_Die cu;
-	Dwarf_Word lang;
-
-	return t->known && dwarf_diecu(&t->die, &cu, NULL, NULL) &&
-			       dwarf_die_number(&cu, DW_AT_language, &lang)
-		       ? lang
-		       : 0;
-}
-
-/* In Go and Rust "." follows pointers. */
-static bool dot_follows_pointers(struct dtype *t)
-{
-	Dwarf_Word lang = unit_language(t);
-
-	return lang == DW_LANG_Go || lang == DW_LANG_Rust;
-}
-
-/* The struct behind a slice of Go, []T, or of Rust, &[T]. */
-static bool slice_members(struct dtype *t, const char **data, const char **len)
-{
-	Dwarf_Word lang = unit_language(t);
-
-	*data = lang == DW_LANG_Go ? "array" : "data_ptr";
-	*len = lang == DW_LANG_Go ? "len" : "length";
-	return lang == DW_LANG_Go || lang == DW_LANG_Rust;
+	return settle_array(p, &s, mem, members);
 }
 
 static struct wc_error *no_such_member(const struct path_place *p, const struct dtype *s, const char *name)
@@ -164,20 +248,20 @@ static struct wc_error *no_such_member(const struct path_place *p, const struct 
 			    type ? type : "its type", members ? members : "none");
 }
 
-static struct wc_error *wrong_kind(const struct path_place *p, const char *why)
+struct wc_error *path_wrong_kind(const struct path_place *p, const char *why)
 {
 	scoped(freep) char *type = dtype_name(&p->type);
 
 	return wc_error_new(WC_ENAME, "'%s' is of type '%s', %s", p->text, type ? type : "?", why);
 }
 
-static struct wc_error *to_member(struct path_place *p, const char *name, const struct memory_view *mem)
+struct wc_error *path_to_member(struct path_place *p, const char *name, const struct memory_view *mem)
 {
 	struct dtype s = dtype_strip(&p->type);
 	struct dmember m;
 
 	if (!dtype_is_aggregate_tag(dtype_tag(&s)))
-		return wrong_kind(p, "which has no members.");
+		return path_wrong_kind(p, "which has no members.");
 	switch (dtype_member(&s, p->addr, name, p->is_tls ? NULL : mem, &m)) {
 	case MEMBER_FOUND:
 		break;
@@ -207,77 +291,26 @@ static struct wc_error *to_member(struct path_place *p, const char *name, const 
 }
 
 /* Goes to what the pointer at @p points to, or to the first element of the array there. */
-static struct wc_error *to_target(struct path_place *p, const struct memory_view *mem)
+struct wc_error *path_to_target(struct path_place *p, const struct memory_view *mem)
 {
 	struct dtype s = dtype_strip(&p->type);
 	struct wc_error *err;
 	int tag = dtype_tag(&s);
 
-	if (tag == DW_TAG_array_type) {
+	if (tag == DW_TAG_array_type && dwarf_family_indexes_as_c(dtype_family(&s))) {
 		p->type = dtype_element(&s);
 		return NULL;
 	}
 	if (tag && tag != DW_TAG_pointer_type)
-		return wrong_kind(p, "which is no pointer.");
+		return path_wrong_kind(p, "which is no pointer.");
 	if (!tag && p->size != 8)
 		return wc_error_new(
 			WC_ENAME, "'%s' has no known type, and its size is not that of a pointer.", p->text);
-	err = follow_pointer(p, mem);
+	err = path_follow_pointer(p, mem);
 	if (err)
 		return err;
 	p->size = 0;
-	p->type = tag ? dtype_of(s.index, &s.die) : (struct dtype){ 0 };
-	return NULL;
-}
-
-/* A slice is a struct of a pointer and a length: goes to that pointer, checking @index against the length. */
-static struct wc_error *to_slice(struct path_place *p, int64_t index, const char *data, const char *len_name,
-				 const struct memory_view *mem)
-{
-	struct path_place len = *p;
-	struct wc_error *err = to_member(&len, len_name, mem);
-	int64_t count;
-
-	if (err)
-		return err;
-	if (mem && !len.is_tls && memory_read(mem, len.addr, &count, sizeof(count)) &&
-	    (index < 0 || index >= count))
-		return wc_error_new(WC_ENAME,
-				    "'%s' has %" PRId64 " elements at this moment: [%" PRId64
-				    "] is none of them.",
-				    p->text, count, index);
-	return to_member(p, data, mem);
-}
-
-static struct wc_error *to_element(struct path_place *p, int64_t index, const struct memory_view *mem)
-{
-	struct dtype s = dtype_strip(&p->type);
-	const char *data, *len;
-	struct wc_error *err;
-	uint64_t count, size;
-
-	if (dtype_is_aggregate_tag(dtype_tag(&s)) && slice_members(&s, &data, &len)) {
-		err = to_slice(p, index, data, len, mem);
-		if (err)
-			return err;
-		s = dtype_strip(&p->type);
-	}
-	if (dtype_tag(&s) == DW_TAG_array_type) {
-		if (dtype_count(&s, &count) && (index < 0 || (uint64_t)index >= count) && count)
-			return wc_error_new(WC_ENAME,
-					    "'%s' has %" PRIu64 " elements, [0] to [%" PRIu64 "]: [%" PRId64
-					    "] is none of them.",
-					    p->text, count, count - 1, index);
-	} else if (dtype_tag(&s) != DW_TAG_pointer_type) {
-		return wrong_kind(p, "which is neither an array nor a pointer.");
-	}
-	err = to_target(p, mem);
-	if (err)
-		return err;
-	size = dtype_size(&p->type);
-	if (!size)
-		return wrong_kind(p, "of unknown size: its elements cannot be counted.");
-	p->addr += (uint64_t)index * size;
+	p->type = tag ? dtype_target(&s) : (struct dtype){ 0 };
 	return NULL;
 }
 
@@ -287,45 +320,90 @@ static struct wc_error *arrow_needed(const struct path_place *p, const char *nam
 			    name);
 }
 
+static struct wc_error *type_unknown(const struct path_place *p, const struct locate_step *step)
+{
+	return wc_error_new(WC_ENAME,
+			    "The type of '%s' is not known, so '%s' cannot be found in it. Install the debug "
+			    "information of its module, build it with -g, or give an address (0x...:SIZE).",
+			    p->text, step->name ? step->name : "an element");
+}
+
+static struct wc_error *language_unknown(const struct path_place *p)
+{
+	const struct dwarf_language *l = p->type.language;
+
+	return wc_error_new(
+		WC_ENAME,
+		"'%s' is of a program in %s, whose members and elements are not found by name here. "
+		"Give the address of what is meant, with its size (0x...:SIZE); a debugger for that "
+		"language tells it.",
+		p->text, l->name);
+}
+
+static struct wc_error *step_to_member(struct path_place *p, const struct dtype *s, const char *name,
+				       const struct memory_view *mem)
+{
+	enum dwarf_family family = dtype_family(s);
+	bool is_pointer = dtype_tag(s) == DW_TAG_pointer_type;
+	struct wc_error *err;
+
+	/* Ada's word for what a pointer points to. */
+	if (family == FAMILY_ADA && strcasecmp(name, "all") == 0 && (is_pointer || dtype_is_fat_pointer(s)))
+		return is_pointer ? path_to_target(p, mem) : NULL;
+	if (is_pointer) {
+		if (!dwarf_family_dot_follows(family))
+			return arrow_needed(p, name);
+		err = path_to_target(p, mem);
+		if (err)
+			return err;
+	}
+	return path_to_member(p, name, mem);
+}
+
+static struct wc_error *step_through_arrow(struct path_place *p, const struct dtype *s, const char *name,
+					   const struct memory_view *mem)
+{
+	const char *dot = dtype_family(s) == FAMILY_FORTRAN ? "%" : ".";
+	struct wc_error *err;
+
+	if (dtype_is_aggregate_tag(dtype_tag(s)))
+		return wc_error_new(WC_ENAME, "'%s' is an object, no pointer: write '%s%s%s'.", p->text,
+				    p->text, dot, name);
+	err = path_to_target(p, mem);
+	return err ? err : path_to_member(p, name, mem);
+}
+
 static struct wc_error *step_unnamed(struct path_place *p, const struct locate_step *step,
 				     const struct memory_view *mem)
 {
-	struct wc_error *err = path_follow_reference(p, mem);
-	struct dtype s = dtype_strip(&p->type);
-	int tag = dtype_tag(&s);
+	bool opened = false, inside = step->op == LOCATE_MEMBER && step->name[0] == '_';
+	struct wc_error *err;
+	struct dtype s;
 
+	if (p->type.known && dtype_family(&p->type) == FAMILY_OTHER)
+		return language_unknown(p);
+	err = open_place(p, inside, &opened, mem);
 	if (err)
 		return err;
+	s = dtype_strip(&p->type);
 	if (p->bit_size)
-		return wrong_kind(p, "a bit field: there is nothing inside.");
-	if (!tag && step->op != LOCATE_DEREF)
-		return wc_error_new(
-			WC_ENAME,
-			"The type of '%s' is not known, so '%s' cannot be found in it. Install the debug "
-			"information of its module, build it with -g, or give an address (0x...:SIZE).",
-			p->text, step->name ? step->name : "an element");
+		return path_wrong_kind(p, "a bit field: there is nothing inside.");
+	if (!dtype_tag(&s) && step->op != LOCATE_DEREF)
+		return type_unknown(p, step);
 	switch (step->op) {
 	case LOCATE_MEMBER:
-		if (tag == DW_TAG_pointer_type) {
-			if (!dot_follows_pointers(&s))
-				return arrow_needed(p, step->name);
-			err = to_target(p, mem);
-			if (err)
-				return err;
-		}
-		return to_member(p, step->name, mem);
+		return step_to_member(p, &s, step->name, mem);
 	case LOCATE_ARROW:
-		if (dtype_is_aggregate_tag(tag))
-			return wc_error_new(WC_ENAME, "'%s' is an object, no pointer: write '%s.%s'.",
-					    p->text, p->text, step->name);
-		err = to_target(p, mem);
-		return err ? err : to_member(p, step->name, mem);
+		return step_through_arrow(p, &s, step->name, mem);
 	case LOCATE_INDEX:
-		return to_element(p, step->index, mem);
+		return path_to_element(p, step, mem);
 	case LOCATE_DEREF:
 		break;
 	}
-	return to_target(p, mem);
+	/* "*p" of what debuggers show as a pointer, and the language does not. */
+	if (opened && dtype_family(&s) == FAMILY_FORTRAN)
+		return NULL;
+	return path_to_target(p, mem);
 }
 
 struct wc_error *path_step(struct path_place *p, const struct locate_step *step,
@@ -337,10 +415,11 @@ struct wc_error *path_step(struct path_place *p, const struct locate_step *step,
 	if (err) {
 		memcpy(p->pointer, next.pointer, sizeof(p->pointer));
 		p->npointers = next.npointers;
+		p->bounds = next.bounds;
 		p->null_pointer = next.null_pointer;
 		return err;
 	}
-	err = set_text(p, text_after(p, step), step->op == LOCATE_DEREF);
+	err = set_text(p, text_after(p, step), step->op == LOCATE_DEREF && !step->behind);
 	if (err)
 		return err;
 	next.text = p->text;

@@ -5,8 +5,6 @@
 
 #include "stackwalk/dwarf_unit.h"
 
-#define DEPTH_MAX 256
-
 static bool is_segment_address(struct locate_index *x, uint64_t vaddr)
 {
 	Elf *elf = elffile_elf(locate_index_file(x));
@@ -176,52 +174,4 @@ enum variable_place locate_index_place(struct locate_index *x, Dwarf_Die *die, u
 		return PLACE_DISCARDED;
 	*ret = addr + bias;
 	return PLACE_ADDRESS;
-}
-
-static bool is_definition_of(Dwarf_Die *die, int tag, const char *name)
-{
-	const char *n;
-
-	if (dwarf_tag(die) != tag || dwarf_hasattr(die, DW_AT_declaration))
-		return false;
-	n = dwarf_diename(die);
-	return n && strcmp(n, name) == 0;
-}
-
-static bool find_definition(Dwarf_Die *parent, int tag, const char *name, unsigned int depth, Dwarf_Die *ret)
-{
-	Dwarf_Die die;
-
-	if (depth == DEPTH_MAX || dwarf_child(parent, &die) != 0)
-		return false;
-	do {
-		if (is_definition_of(&die, tag, name)) {
-			*ret = die;
-			return true;
-		}
-		if (dwarf_tag(&die) == DW_TAG_namespace && find_definition(&die, tag, name, depth + 1, ret))
-			return true;
-	} while (dwarf_siblingof(&die, &die) == 0);
-	return false;
-}
-
-bool locate_index_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret)
-{
-	const char *name = dwarf_diename(die);
-	Dwarf_Attribute mem, *signature = dwarf_attr_integrate(die, DW_AT_signature, &mem);
-	Dwarf_CU *cu = NULL;
-	Dwarf_Die unit, split;
-	Dwarf_Half version;
-	uint64_t bias;
-	uint8_t type;
-	Dwarf *dwarf;
-
-	if (signature && dwarf_formref_die(signature, ret))
-		return true;
-	dwarf = locate_index_dwarf(x, &bias);
-	/* Partial units too: dwz moves shared types there. */
-	while (name && dwarf && dwarf_get_units(dwarf, cu, &cu, &version, &type, &unit, &split) == 0)
-		if (find_definition(split.addr ? &split : &unit, dwarf_tag(die), name, 0, ret))
-			return true;
-	return false;
 }

@@ -8,6 +8,7 @@
 #include "stackwalk/dwarf_unit.h"
 #include "stackwalk/locate_find.h"
 #include "stackwalk/locate_near.h"
+#include "stackwalk/locate_parse.h"
 #include "watchctl/base/cleanup.h"
 
 /* Candidates and modules beyond these are counted, not listed. */
@@ -71,6 +72,15 @@ static void offer_functions(struct near *near, struct locate_index *x)
 	}
 }
 
+static bool has_address(struct locate_index *x, const struct variable_entry *e)
+{
+	Dwarf_Die die = e->die;
+	uint64_t addr;
+	enum variable_place place = locate_index_place(x, &die, &addr);
+
+	return place == PLACE_ADDRESS || place == PLACE_TLS;
+}
+
 static void offer_module(struct near *near, struct locate_index *x, bool with_source)
 {
 	size_t n, m;
@@ -83,11 +93,11 @@ static void offer_module(struct near *near, struct locate_index *x, bool with_so
 		scoped(freep) char *full = NULL;
 		scoped(freep) char *shown = NULL;
 
-		if (v[i].declaration)
+		full = v[i].declaration ? NULL : full_name(&v[i]);
+		if (!full || !near_takes(near, near_key(near, full)) || !has_address(x, &v[i]))
 			continue;
-		full = full_name(&v[i]);
-		if (!full || asprintf(&shown, "%s%s%s", with_source && unit ? basename(unit) : "",
-				      with_source && unit ? ":" : "", full) < 0)
+		if (asprintf(&shown, "%s%s%s", with_source && unit ? basename(unit) : "",
+			     with_source && unit ? ":" : "", full) < 0)
 			shown = NULL;
 		if (shown)
 			near_offer(near, near_key(near, full), shown);
@@ -106,16 +116,18 @@ static void offer_module(struct near *near, struct locate_index *x, bool with_so
 	}
 }
 
-static char *near_in_modules(struct search *s, const char *query)
+/* @own: of the program, or of the module that was named, and not the name itself. */
+static char *near_in_modules(struct search *s, const char *query, bool own)
 {
-	struct near near = { .query = query };
+	const struct module *exe = search_main_module(s->modules);
+	struct near near = { .query = query, .but_itself = own };
 	char *text;
 
 	for (size_t i = 0; i < s->modules->n; i++) {
 		const struct module *m = &s->modules->v[i];
 		struct locate_index *x;
 
-		if (s->module && !module_is_called(s->modules, m, s->module))
+		if (s->module ? !module_is_called(s->modules, m, s->module) : own && m != exe)
 			continue;
 		x = locator_index(s->locator, m);
 		if (x && s->functions)
@@ -131,10 +143,11 @@ static char *near_in_modules(struct search *s, const char *query)
 /* In Go the variable is "package.name", which was read as a member of "package". */
 static char *near_names(struct search *s)
 {
-	char *near = s->whole_name && strcmp(s->whole_name, s->name) != 0 ? near_in_modules(s, s->whole_name)
-									  : NULL;
+	char *near = s->whole_name && strcmp(s->whole_name, s->name) != 0
+			     ? near_in_modules(s, s->whole_name, false)
+			     : NULL;
 
-	return near ? near : near_in_modules(s, s->name);
+	return near ? near : near_in_modules(s, s->name, false);
 }
 
 /* One more sentence behind the text of @err, which it takes. */
@@ -157,6 +170,7 @@ static struct wc_error *with_near(struct wc_error *err, char *near)
 	return err;
 }
 
+/* Why the variable that was met cannot be watched. */
 static struct wc_error *problem_error(const struct search *s)
 {
 	const char *name = s->problem_name ? s->problem_name : s->name;
@@ -320,23 +334,6 @@ struct wc_error *search_unknown_source(struct search *s, bool *missing_module)
 	return not_loaded(s, s->source);
 }
 
-struct wc_error *search_not_found(struct search *s, const char *prefix, bool *missing_module)
-{
-	bool joined = s->whole_name && strcmp(s->whole_name, s->name) != 0;
-	const char *what = s->functions ? "function" : "variable";
-	struct wc_error *err;
-
-	if (s->problem_fit)
-		return problem_error(s);
-	err = search_unknown_source(s, missing_module);
-	if (err)
-		return err;
-	err = wc_error_new(WC_ENAME, "There is no %s '%s'%s%s%s in %s.", what, s->name,
-			   joined ? ", nor '" : "", joined ? s->whole_name : "", joined ? "'," : "",
-			   prefix ? prefix : "the loaded modules");
-	return with_near(with_lack(err, s), near_names(s));
-}
-
 /* One way to write a hit, and whether it selects that hit alone. */
 struct form {
 	const char *module, *file; /* NULL: not given */
@@ -382,18 +379,35 @@ static const char *longer_end(const char *path, const char *end)
 
 static char *print_form(const struct form *f, const char *name)
 {
+	scoped(freep) char *module = f->module ? locate_quote_prefix(f->module) : strdup("");
+	scoped(freep) char *file = f->file ? locate_quote_prefix(f->file) : strdup("");
 	char *text;
 
-	if (asprintf(&text, "%s%s%s%s%s", f->module ? f->module : "", f->module ? ":" : "",
-		     f->file ? f->file : "", f->file ? ":" : "", name) < 0)
+	if (!module || !file ||
+	    asprintf(&text, "%s%s%s%s%s", module, f->module ? ":" : "", file, f->file ? ":" : "", name) < 0)
 		return NULL;
 	return text;
 }
 
-/* The shortest text that means hit @i and no other. */
-static char *form_of(struct search *s, size_t i)
+/* Whether @name can be typed: not all that compilers call something is an expression. */
+static bool is_typeable(const char *name)
+{
+	struct locate_expr e = { 0 };
+	struct wc_error *err = locate_parse(name, &e);
+	bool is = !err && !e.is_raw && !e.nprefixes;
+
+	for (size_t i = 0; is && i < e.nsteps; i++)
+		is = e.step[i].op == LOCATE_MEMBER;
+	wc_error_free(err);
+	locate_expr_deinit(&e);
+	return is;
+}
+
+/* The shortest text that means hit @i and no other; @module: with the module's name in any case. */
+static char *form_of(struct search *s, size_t i, bool module)
 {
 	struct hit *h = &s->hit[i];
+	bool typeable = h->is_function || is_typeable(h->name);
 	const char *modules[] = { NULL, basename(h->module->path), h->module->path };
 	/* A unit made at link time is called "<artificial>": there only the declaration tells the file. */
 	const char *paths[] = { h->has_die ? dwarf_diename(locate_index_unit(h->index, h->unit)) : NULL,
@@ -401,7 +415,7 @@ static char *form_of(struct search *s, size_t i)
 	uint64_t size = h->type.known ? dtype_size(&h->type) : h->size;
 	char *text;
 
-	for (size_t m = 0; m < 3; m++) {
+	for (size_t m = module ? 1 : 0; m < 3 && typeable; m++) {
 		struct form f = { modules[m], NULL };
 
 		if (form_selects(s, &f, i))
@@ -414,7 +428,7 @@ static char *form_of(struct search *s, size_t i)
 			}
 		}
 	}
-	if (h->is_tls)
+	if (h->is_tls && typeable)
 		return print_form(&(struct form){ h->module->path, NULL }, h->name);
 	if (asprintf(&text, size ? "0x%" PRIx64 ":%" PRIu64 : "0x%" PRIx64, h->addr, size) < 0)
 		return NULL;
@@ -424,6 +438,51 @@ static char *form_of(struct search *s, size_t i)
 static int text_cmp(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Other modules have one of that name: how to say so. */
+static struct wc_error *with_elsewhere(struct wc_error *err, struct search *s)
+{
+	scoped(search_deinit) struct search other = { .locator = s->locator,
+						      .modules = s->modules,
+						      .name = s->name };
+	scoped(freep) char *form = NULL;
+
+	if (!search_is_lost(s) || s->module || s->source)
+		return err;
+	wc_error_free(search_run_libraries(&other));
+	form = other.nhits ? form_of(&other, 0, true) : NULL;
+	return form ? add_sentence(err, "Another variable of that name is '%s'.", form) : err;
+}
+
+/* Libraries may have variables of one name: what one lost, another that is not loaded yet may have. */
+static bool may_come(const struct search *s)
+{
+	const struct module *main = search_main_module(s->modules);
+
+	return !s->module && !s->source && main && s->problem_module &&
+	       strcmp(s->problem_module, main->path) != 0;
+}
+
+struct wc_error *search_not_found(struct search *s, const char *prefix, bool *missing_module)
+{
+	bool joined = s->whole_name && strcmp(s->whole_name, s->name) != 0;
+	const char *what = s->functions ? "function" : "variable";
+	struct wc_error *err;
+
+	if (s->problem_fit) {
+		if (missing_module && may_come(s))
+			*missing_module = true;
+		return with_near(with_elsewhere(problem_error(s), s),
+				 search_is_lost(s) ? near_in_modules(s, s->name, true) : NULL);
+	}
+	err = search_unknown_source(s, missing_module);
+	if (err)
+		return err;
+	err = wc_error_new(WC_ENAME, "There is no %s '%s'%s%s%s in %s.", what, s->name,
+			   joined ? ", nor '" : "", joined ? s->whole_name : "", joined ? "'," : "",
+			   prefix ? prefix : "the loaded modules");
+	return with_near(with_lack(err, s), near_names(s));
 }
 
 struct wc_error *search_ambiguous(struct search *s)
@@ -439,7 +498,7 @@ struct wc_error *search_ambiguous(struct search *s)
 		return &wc_enomem;
 	}
 	for (size_t i = 0; i < s->nhits; i++)
-		if ((form[n] = form_of(s, i)))
+		if ((form[n] = form_of(s, i, false)))
 			n++;
 	qsort(form, n, sizeof(*form), text_cmp);
 	for (size_t i = 0; i < n && i < CANDIDATES_MAX; i++)
@@ -452,4 +511,18 @@ struct wc_error *search_ambiguous(struct search *s)
 	free(form);
 	return wc_error_new(WC_ENAME, "'%s' is the name of %zu %s. Say which one:%s", s->name, s->nhits, what,
 			    list);
+}
+
+struct wc_error *search_is_function(struct search *s, const char *expr)
+{
+	const struct hit *h = &s->hit[0];
+
+	s->functions = false;
+	return with_near(
+		wc_error_new(WC_ENAME,
+			     "'%s' is a function, no variable. With -x each time is recorded that its code "
+			     "runs (-v '%s' -x); to watch bytes of its code, give their address "
+			     "(0x%" PRIx64 ":1).",
+			     h->name, expr, h->addr),
+		near_in_modules(s, h->name, true));
 }

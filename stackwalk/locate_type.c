@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stackwalk/dwarf_eval.h"
 #include "stackwalk/dwarf_unit.h"
 
 #define DEPTH_MAX 64
 
-struct dtype dtype_of(struct locate_index *x, Dwarf_Die *die)
+/* The type that DW_AT_type of @die names; where its unit does not tell its language, it is @around. */
+static struct dtype type_of(struct locate_index *x, Dwarf_Die *die, const struct dwarf_language *around)
 {
 	struct dtype t = { .index = x };
+	const struct dwarf_language *own;
 	Dwarf_Attribute mem;
 	Dwarf_Die whole;
 
@@ -18,7 +21,39 @@ struct dtype dtype_of(struct locate_index *x, Dwarf_Die *die)
 	/* -fdebug-types-section: a stub that names a unit of its own. */
 	if (t.known && dwarf_attr(&t.die, DW_AT_signature, &mem) && dwarf_formref_die(&mem, &whole))
 		t.die = whole;
+	own = t.known ? dwarf_die_language(&t.die) : NULL;
+	t.language = own ? own : around;
 	return t;
+}
+
+struct dtype dtype_of(struct locate_index *x, Dwarf_Die *die)
+{
+	const struct dwarf_language *own = dwarf_die_language(die);
+
+	return type_of(x, die, own ? own : dwarf_language(0));
+}
+
+struct dtype dtype_part(const struct dtype *outer, Dwarf_Die *die)
+{
+	return type_of(outer->index, die, outer->language);
+}
+
+struct dtype dtype_target(const struct dtype *t)
+{
+	struct dtype s = *t;
+
+	return type_of(s.index, &s.die, s.language);
+}
+
+/* What a part of @t without a type of its own holds, as if it were one. */
+static struct dtype dtype_inside(const struct dtype *t, Dwarf_Die *die)
+{
+	return (struct dtype){ .index = t->index, .known = true, .die = *die, .language = t->language };
+}
+
+enum dwarf_family dtype_family(const struct dtype *t)
+{
+	return t->language ? t->language->family : FAMILY_C;
 }
 
 bool dtype_is_aggregate_tag(int tag)
@@ -55,21 +90,45 @@ bool dtype_is_reference(const struct dtype *t)
 	return tag == DW_TAG_reference_type || tag == DW_TAG_rvalue_reference_type;
 }
 
-/* The number of elements that a subrange or enumeration gives to its dimension. */
-static bool dimension_count(Dwarf_Die *range, uint64_t *ret)
+/* How many values an enumeration has that begins at 0 and leaves none out. */
+static bool enumeration_count(Dwarf_Die *type, uint64_t *ret)
 {
 	Dwarf_Attribute mem;
-	int64_t upper, lower = 0;
+	uint64_t n = 0;
+	int64_t value;
+	Dwarf_Die die;
+
+	if (dwarf_child(type, &die) != 0)
+		return false;
+	do {
+		if (dwarf_tag(&die) != DW_TAG_enumerator)
+			continue;
+		if (!dwarf_attr_integrate(&die, DW_AT_const_value, &mem) ||
+		    !dwarf_attr_number(&mem, &value) || value != (int64_t)n)
+			return false;
+		n++;
+	} while (dwarf_siblingof(&die, &die) == 0);
+	*ret = n;
+	return true;
+}
+
+/* The number of elements that a subrange or enumeration gives to its dimension. */
+static bool dimension_count(Dwarf_Die *range, enum dwarf_family family, uint64_t *ret)
+{
+	Dwarf_Attribute mem;
+	int64_t upper, lower = dwarf_family_lower(family);
 	Dwarf_Word count;
 
+	if (dwarf_tag(range) == DW_TAG_enumeration_type)
+		return enumeration_count(range, ret);
 	if (dwarf_attr_integrate(range, DW_AT_count, &mem)) {
 		if (dwarf_formudata(&mem, &count) != 0)
 			return false;
 		*ret = count;
 		return true;
 	}
-	if (dwarf_attr_integrate(range, DW_AT_lower_bound, &mem))
-		dwarf_attr_number(&mem, &lower);
+	if (dwarf_attr_integrate(range, DW_AT_lower_bound, &mem) && !dwarf_attr_number(&mem, &lower))
+		return false;
 	if (!dwarf_attr_integrate(range, DW_AT_upper_bound, &mem) || !dwarf_attr_number(&mem, &upper) ||
 	    upper - lower + 1 < 0)
 		return false;
@@ -77,7 +136,7 @@ static bool dimension_count(Dwarf_Die *range, uint64_t *ret)
 	return true;
 }
 
-/* Dimension @dim of the array @die, 0 the outermost. False: there is none. */
+/* Dimension @dim of the array @die, 0 the first. False: there is none. */
 static bool array_dimension(Dwarf_Die *die, unsigned int dim, Dwarf_Die *ret)
 {
 	Dwarf_Die child;
@@ -97,12 +156,18 @@ static bool array_dimension(Dwarf_Die *die, unsigned int dim, Dwarf_Die *ret)
 	return false;
 }
 
-bool dtype_count(const struct dtype *array, uint64_t *ret)
+bool dtype_dimension(const struct dtype *array, Dwarf_Die *ret)
 {
 	struct dtype a = *array;
+
+	return array_dimension(&a.die, a.dim, ret);
+}
+
+bool dtype_count(const struct dtype *array, uint64_t *ret)
+{
 	Dwarf_Die range;
 
-	return array_dimension(&a.die, a.dim, &range) && dimension_count(&range, ret);
+	return dtype_dimension(array, &range) && dimension_count(&range, dtype_family(array), ret);
 }
 
 struct dtype dtype_element(const struct dtype *array)
@@ -114,21 +179,44 @@ struct dtype dtype_element(const struct dtype *array)
 		a.dim++;
 		return a;
 	}
-	return dtype_of(a.index, &a.die);
+	return dtype_target(&a);
+}
+
+static uint64_t size_at_depth(const struct dtype *t, unsigned int depth);
+
+/* Of one whose bounds are constants; packed elements take less than their size, and padded ones more. */
+static uint64_t array_size(struct dtype *s, unsigned int depth)
+{
+	struct dtype element = dtype_element(s);
+	Dwarf_Word n;
+	uint64_t count;
+
+	if (!s->dim && !dwarf_hasattr(&s->die, DW_AT_data_location) &&
+	    dwarf_die_number(&s->die, DW_AT_byte_size, &n))
+		return n;
+	if (!dtype_count(s, &count))
+		return 0;
+	if (element.dim <= s->dim && dwarf_die_number(&s->die, DW_AT_bit_stride, &n))
+		return (count * n + 7) / 8;
+	return count * size_at_depth(&element, depth + 1);
 }
 
 static uint64_t size_at_depth(const struct dtype *t, unsigned int depth)
 {
-	struct dtype s = dtype_strip(t), element;
+	struct dtype s = dtype_strip(t);
 	Dwarf_Word size;
-	uint64_t count;
 
 	if (!s.known || depth == DEPTH_MAX)
 		return 0;
 	switch (dwarf_tag(&s.die)) {
 	case DW_TAG_array_type:
-		element = dtype_element(&s);
-		return dtype_count(&s, &count) ? count * size_at_depth(&element, depth + 1) : 0;
+		return array_size(&s, depth);
+	case DW_TAG_string_type:
+		/* With a place that tells the length, byte_size is that place's. */
+		return !dwarf_hasattr(&s.die, DW_AT_string_length) &&
+				       dwarf_die_number(&s.die, DW_AT_byte_size, &size)
+			       ? size
+			       : 0;
 	case DW_TAG_pointer_type:
 	case DW_TAG_reference_type:
 	case DW_TAG_rvalue_reference_type:
@@ -147,47 +235,10 @@ uint64_t dtype_size(const struct dtype *t)
 	return size_at_depth(t, 0);
 }
 
-/*
- * A member's place as DWARF writes it for a virtual base: a little program that starts with the object's
- * address and reads the offset from its table of virtual functions.
- */
-static bool run_member_expr(const Dwarf_Op *op, size_t n, uint64_t addr, const struct memory_view *mem,
-			    uint64_t *ret)
-{
-	uint64_t stack[16] = { addr }, top;
-	size_t depth = 1;
-
-	for (size_t i = 0; i < n; i++) {
-		uint8_t atom = op[i].atom;
-
-		if (depth == 0 || depth == 16)
-			return false;
-		top = stack[depth - 1];
-		if (atom == DW_OP_dup) {
-			stack[depth++] = top;
-		} else if (atom == DW_OP_deref) {
-			if (!mem || !memory_read(mem, top, &stack[depth - 1], sizeof(uint64_t)))
-				return false;
-		} else if (atom == DW_OP_plus_uconst) {
-			stack[depth - 1] += op[i].number;
-		} else if (atom >= DW_OP_lit0 && atom <= DW_OP_lit31) {
-			stack[depth++] = (uint64_t)(atom - DW_OP_lit0);
-		} else if (atom >= DW_OP_const1u && atom <= DW_OP_consts) {
-			stack[depth++] = op[i].number;
-		} else if ((atom == DW_OP_minus || atom == DW_OP_plus) && depth > 1) {
-			depth--;
-			stack[depth - 1] += atom == DW_OP_plus ? top : -top;
-		} else {
-			return false;
-		}
-	}
-	*ret = stack[depth - 1];
-	return depth > 0;
-}
-
 /* The address of member @die of the object at @addr. */
 static bool member_address(Dwarf_Die *die, uint64_t addr, const struct memory_view *mem, uint64_t *ret)
 {
+	struct dwarf_eval at = { .object = addr, .mem = mem };
 	Dwarf_Attribute attr;
 	Dwarf_Word offset = 0;
 	Dwarf_Op *op;
@@ -198,7 +249,9 @@ static bool member_address(Dwarf_Die *die, uint64_t addr, const struct memory_vi
 		*ret = addr + offset;
 		return true;
 	}
-	return dwarf_attr_location(&attr, &op, &n) == 0 && n && run_member_expr(op, n, addr, mem, ret);
+	/* For a virtual base: a little program that reads the offset from the object's table of functions. */
+	return dwarf_attr_location(&attr, &op, &n) == 0 && n &&
+	       dwarf_eval_ops(&at, op, n, &addr, ret) == EVAL_OK;
 }
 
 /* Sets @m to the smallest aligned unit of 1, 2, 4 or 8 bytes that holds the field at bit @bit of @addr. */
@@ -243,8 +296,10 @@ static bool member_bits(Dwarf_Die *die, uint64_t object, struct dmember *m)
 }
 
 /* Rust's members of tuples are numbers: ".0" is "__0" in debug information. */
-static bool member_is_called(const char *own, const char *name)
+static bool member_is_called(const char *own, const char *name, enum dwarf_family family)
 {
+	if (dwarf_family_ignores_case(family) && strcasecmp(own, name) == 0)
+		return true;
 	return strcmp(own, name) == 0 ||
 	       (name[0] >= '0' && name[0] <= '9' && strncmp(own, "__", 2) == 0 && strcmp(own + 2, name) == 0);
 }
@@ -262,7 +317,7 @@ static enum member_result find_member(const struct dtype *t, uint64_t addr, cons
 static enum member_result find_inside(const struct dtype *t, Dwarf_Die *die, uint64_t addr, const char *name,
 				      const struct memory_view *mem, unsigned int depth, struct dmember *ret)
 {
-	struct dtype inner = dtype_of(t->index, die);
+	struct dtype inner = dtype_part(t, die);
 	struct dmember probe;
 	uint64_t at;
 
@@ -274,6 +329,23 @@ static enum member_result find_inside(const struct dtype *t, Dwarf_Die *die, uin
 	/* Only an error if the member is in there. */
 	return find_member(&inner, 0, name, NULL, depth + 1, &probe) == MEMBER_NONE ? MEMBER_NONE
 										    : MEMBER_UNREADABLE;
+}
+
+/* Fortran's "type, extends(base) :: cell" has a first member "base", of that type, whose members are its own.
+ */
+static bool is_extended(const struct dtype *t, Dwarf_Die *die)
+{
+	struct dtype inner;
+	Dwarf_Word offset;
+	const char *type;
+
+	if (dtype_family(t) != FAMILY_FORTRAN || dwarf_tag(die) != DW_TAG_member || !dwarf_diename(die) ||
+	    !dwarf_die_number(die, DW_AT_data_member_location, &offset) || offset)
+		return false;
+	inner = dtype_part(t, die);
+	inner = dtype_strip(&inner);
+	type = dtype_is_aggregate_tag(dtype_tag(&inner)) ? dwarf_diename(&inner.die) : NULL;
+	return type && strcasecmp(type, dwarf_diename(die)) == 0;
 }
 
 static enum member_result find_member(const struct dtype *t, uint64_t addr, const char *name,
@@ -291,7 +363,7 @@ static enum member_result find_member(const struct dtype *t, uint64_t addr, cons
 		enum member_result r;
 
 		if (is_variant(tag)) {
-			struct dtype inside = { .index = t->index, .known = true, .die = die };
+			struct dtype inside = dtype_inside(t, &die);
 
 			r = find_member(&inside, addr, name, mem, depth + 1, ret);
 			if (r != MEMBER_NONE)
@@ -300,11 +372,11 @@ static enum member_result find_member(const struct dtype *t, uint64_t addr, cons
 		}
 		if (tag != DW_TAG_member && tag != DW_TAG_variable)
 			continue;
-		if (own && member_is_called(own, name)) {
+		if (own && member_is_called(own, name, dtype_family(t))) {
 			if (tag == DW_TAG_variable || dwarf_hasattr(&die, DW_AT_external) ||
 			    dwarf_hasattr(&die, DW_AT_declaration))
 				return MEMBER_STATIC;
-			*ret = (struct dmember){ .type = dtype_of(t->index, &die) };
+			*ret = (struct dmember){ .type = dtype_part(t, &die) };
 			if (member_bits(&die, addr, ret))
 				return MEMBER_FOUND;
 			return member_address(&die, addr, mem, &ret->addr) ? MEMBER_FOUND : MEMBER_UNREADABLE;
@@ -319,7 +391,7 @@ static enum member_result find_member(const struct dtype *t, uint64_t addr, cons
 	do {
 		enum member_result r;
 
-		if (dwarf_tag(&die) != DW_TAG_inheritance)
+		if (dwarf_tag(&die) != DW_TAG_inheritance && !is_extended(t, &die))
 			continue;
 		r = find_inside(t, &die, addr, name, mem, depth, ret);
 		if (r != MEMBER_NONE)
@@ -341,7 +413,7 @@ static bool tell_member(const struct dtype *t, Dwarf_Die *die, uint64_t addr, co
 	struct dmember_told told = { .name = dwarf_diename(die),
 				     .is_base = dwarf_tag(die) == DW_TAG_inheritance,
 				     .is_variant = variant,
-				     .m = { .type = dtype_of(t->index, die) } };
+				     .m = { .type = dtype_part(t, die) } };
 
 	if (told.is_base) {
 		struct dtype s = dtype_strip(&told.m.type);
@@ -365,7 +437,7 @@ static bool each_member(const struct dtype *t, uint64_t addr, const struct memor
 		int tag = dwarf_tag(&die);
 
 		if (is_variant(tag)) {
-			struct dtype inside = { .index = t->index, .known = true, .die = die };
+			struct dtype inside = dtype_inside(t, &die);
 
 			if (!each_member(&inside, addr, mem, true, depth + 1, each, ctx))
 				return false;
@@ -401,7 +473,7 @@ static void list_members(FILE *f, const struct dtype *t, unsigned int depth, uns
 		struct dtype inner;
 
 		if (is_variant(tag)) {
-			inner = (struct dtype){ .index = t->index, .known = true, .die = die };
+			inner = dtype_inside(t, &die);
 			list_members(f, &inner, depth + 1, n);
 			continue;
 		}
@@ -417,7 +489,7 @@ static void list_members(FILE *f, const struct dtype *t, unsigned int depth, uns
 			(*n)++;
 			continue;
 		}
-		inner = dtype_of(t->index, &die);
+		inner = dtype_part(t, &die);
 		inner = dtype_strip(&inner);
 		list_members(f, &inner, depth + 1, n);
 	} while (dwarf_siblingof(&die, &die) == 0);

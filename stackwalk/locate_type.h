@@ -12,6 +12,7 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 
+#include "stackwalk/dwarf_language.h"
 #include "stackwalk/locate_index.h"
 #include "stackwalk/memory_view.h"
 #include "stackwalk/value_type.h"
@@ -22,6 +23,7 @@ struct dtype {
 	bool known;		    /* false: void, or no type information */
 	Dwarf_Die die;
 	unsigned int dim;
+	const struct dwarf_language *language; /* of what has it; NULL: nothing has */
 };
 
 /* A member found by name: where, and of what type. */
@@ -34,8 +36,15 @@ struct dmember {
 
 enum member_result { MEMBER_FOUND, MEMBER_NONE, MEMBER_STATIC, MEMBER_UNREADABLE };
 
-/* The type that DW_AT_type of @die names. */
+/* The type that DW_AT_type of the variable @die names. */
 struct dtype dtype_of(struct locate_index *x, Dwarf_Die *die);
+
+/* The same of a member or parameter of @outer; and of @t itself: what it points to, or is made of. */
+struct dtype dtype_part(const struct dtype *outer, Dwarf_Die *die);
+struct dtype dtype_target(const struct dtype *t);
+
+/* FAMILY_C where nothing is known. */
+enum dwarf_family dtype_family(const struct dtype *t);
 
 /* Without typedefs and qualifiers; an incomplete type is replaced by its definition, where there is one. */
 struct dtype dtype_strip(const struct dtype *t);
@@ -49,7 +58,9 @@ bool dtype_is_reference(const struct dtype *stripped);
 /* 0: unknown. */
 uint64_t dtype_size(const struct dtype *t);
 
-/* Of a stripped array: the number of elements (false: unknown), and the type of one. */
+/* Of a stripped array: its first dimension (false: there is none), the number of elements in it (false:
+ * unknown here; see locate_array.h), and the type of one. */
+bool dtype_dimension(const struct dtype *array, Dwarf_Die *ret);
 bool dtype_count(const struct dtype *array, uint64_t *ret);
 struct dtype dtype_element(const struct dtype *array);
 

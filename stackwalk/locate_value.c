@@ -10,17 +10,6 @@
 
 #define DEPTH_MAX 32
 
-/* In C "struct node" is the name of the type; other languages say "node". */
-static bool unit_is_c(Dwarf_Die *die)
-{
-	Dwarf_Die cu;
-	Dwarf_Word lang;
-
-	if (!dwarf_diecu(die, &cu, NULL, NULL) || !dwarf_die_number(&cu, DW_AT_language, &lang))
-		return true;
-	return lang == DW_LANG_C || lang == DW_LANG_C89 || lang == DW_LANG_C99 || lang == DW_LANG_C11;
-}
-
 static void put_type(FILE *f, const struct dtype *t, const char *inner, unsigned int depth);
 
 static void put_parameters(FILE *f, const struct dtype *function)
@@ -32,7 +21,7 @@ static void put_parameters(FILE *f, const struct dtype *function)
 	fputc('(', f);
 	if (dwarf_child(&s.die, &die) == 0) {
 		do {
-			struct dtype param = dtype_of(s.index, &die);
+			struct dtype param = dtype_part(&s, &die);
 
 			if (dwarf_tag(&die) == DW_TAG_formal_parameter) {
 				fputs(sep, f);
@@ -46,6 +35,42 @@ static void put_parameters(FILE *f, const struct dtype *function)
 	fputs(*sep ? ")" : "void)", f);
 }
 
+/* "(5,0:3)": with its bounds, ":" where they are not in the type. */
+static void put_fortran_bounds(FILE *f, const struct dtype *array)
+{
+	struct dtype at = *array;
+	int64_t lower, upper;
+	uint64_t count;
+	Dwarf_Die range;
+
+	fputs(" (", f);
+	for (; dtype_dimension(&at, &range); at.dim++) {
+		Dwarf_Attribute mem;
+
+		fputs(at.dim ? "," : "", f);
+		lower = dwarf_family_lower(FAMILY_FORTRAN);
+		if (dwarf_attr_integrate(&range, DW_AT_lower_bound, &mem))
+			dwarf_attr_number(&mem, &lower);
+		if (!dtype_count(&at, &count)) {
+			fputc(':', f);
+			continue;
+		}
+		upper = lower + (int64_t)count - 1;
+		if (lower != 1)
+			fprintf(f, "%" PRId64 ":", lower);
+		fprintf(f, "%" PRId64, upper);
+	}
+	fputc(')', f);
+}
+
+static void put_fortran_array(FILE *f, const struct dtype *array, const char *inner, unsigned int depth)
+{
+	struct dtype element = dtype_target(array);
+
+	put_type(f, &element, inner, depth + 1);
+	put_fortran_bounds(f, array);
+}
+
 static void put_array(FILE *f, const struct dtype *array, const char *inner, unsigned int depth)
 {
 	struct dtype at = *array, element = *array;
@@ -56,6 +81,11 @@ static void put_array(FILE *f, const struct dtype *array, const char *inner, uns
 
 	if (!d)
 		return;
+	if (dtype_family(array) == FAMILY_FORTRAN) {
+		fclose(d);
+		free(dims);
+		return put_fortran_array(f, array, inner, depth);
+	}
 	fputs(inner, d);
 	do {
 		at = element;
@@ -73,7 +103,7 @@ static void put_array(FILE *f, const struct dtype *array, const char *inner, uns
 /* Writes the declaration of @inner (a name with its stars, or "") as a thing of type @t. */
 static void put_pointer(FILE *f, struct dtype *t, const char *star, const char *inner, unsigned int depth)
 {
-	struct dtype to = dtype_of(t->index, &t->die);
+	struct dtype to = dtype_target(t);
 	bool group = to.known && (dwarf_tag(&to.die) == DW_TAG_subroutine_type ||
 				  dwarf_tag(&to.die) == DW_TAG_array_type);
 	char *text;
@@ -86,7 +116,7 @@ static void put_pointer(FILE *f, struct dtype *t, const char *star, const char *
 
 static void put_qualified(FILE *f, struct dtype *t, const char *word, const char *inner, unsigned int depth)
 {
-	struct dtype of = dtype_of(t->index, &t->die);
+	struct dtype of = dtype_target(t);
 	char *text;
 
 	/* "const char *", but "char *const" */
@@ -104,7 +134,8 @@ static void put_qualified(FILE *f, struct dtype *t, const char *word, const char
 static void put_named(FILE *f, struct dtype *t, const char *keyword, const char *inner)
 {
 	const char *name = dwarf_diename(&t->die);
-	bool c = unit_is_c(&t->die);
+	/* In C "struct node" is the name of the type; other languages say "node". */
+	bool c = dtype_family(t) == FAMILY_C;
 
 	if (*keyword && (c || !name))
 		fprintf(f, "%s ", keyword);
@@ -141,12 +172,18 @@ static void put_type(FILE *f, const struct dtype *type, const char *inner, unsig
 	case DW_TAG_array_type:
 		return put_array(f, &t, inner, depth);
 	case DW_TAG_subroutine_type:
-		result = dtype_of(t.index, &t.die);
+		result = dtype_target(&t);
 		if (asprintf(&text, "%s", inner) < 0)
 			return;
 		put_type(f, &result, text, depth + 1);
 		free(text);
 		return put_parameters(f, &t);
+	case DW_TAG_string_type:
+		fputs("character", f);
+		if (dtype_size(&t))
+			fprintf(f, "(len=%" PRIu64 ")", dtype_size(&t));
+		fprintf(f, "%s%s", *inner ? " " : "", inner);
+		return;
 	case DW_TAG_structure_type:
 		return put_named(f, &t, "struct", inner);
 	case DW_TAG_class_type:
@@ -182,7 +219,7 @@ static bool is_named_number(const struct dtype *t)
 
 		if (name && strstr(name, "int8"))
 			return true;
-		s = dtype_of(s.index, &s.die);
+		s = dtype_target(&s);
 	}
 	return false;
 }
@@ -247,7 +284,7 @@ static bool read_enumerators(struct dtype *s, struct value_type *ret)
 
 static bool enum_is_signed(struct dtype *s, const struct value_type *t)
 {
-	struct dtype under = dtype_of(s->index, &s->die);
+	struct dtype under = dtype_target(s);
 	Dwarf_Word encoding;
 
 	under = dtype_strip(&under);
@@ -280,7 +317,7 @@ static bool unwrap(struct dtype *s, struct dtype *ret)
 		if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) ||
 		    dwarf_hasattr(&die, DW_AT_declaration) || dwarf_hasattr(&die, DW_AT_external))
 			continue;
-		inner = dtype_of(s->index, &die);
+		inner = dtype_part(s, &die);
 		/* An empty base class takes no room, or one byte that it shares. */
 		if (dtype_size(&inner) != size)
 			continue;
@@ -321,6 +358,7 @@ static bool set_kind(const struct dtype *t, unsigned int depth, struct value_typ
 		ret->kind = VALUE_AGGREGATE;
 		return true;
 	case DW_TAG_array_type:
+	case DW_TAG_string_type:
 	case DW_TAG_ptr_to_member_type:
 		ret->kind = VALUE_AGGREGATE;
 		return true;

@@ -25,8 +25,6 @@
 #include "watchctl/base/task.h"
 #include "watchctl/base/vec.h"
 
-#define PAGE 4096ull
-
 /* A module in the making. */
 struct draft {
 	const struct module_image *image;
@@ -106,68 +104,6 @@ static ssize_t image_of(struct reading *r, const struct module_mapping *m)
 	return (ssize_t)r->nimages - 1;
 }
 
-static uint64_t page_down(uint64_t x)
-{
-	return x & ~(PAGE - 1);
-}
-
-static uint64_t page_up(uint64_t x)
-{
-	return page_down(x + PAGE - 1);
-}
-
-static bool segment_holds(const struct elf_segment *s, uint64_t offset)
-{
-	return s->filesz && offset >= page_down(s->offset) && offset < page_up(s->offset + s->filesz);
-}
-
-static uint64_t segment_bias(const struct elf_segment *s, const struct module_mapping *m)
-{
-	return m->start - (m->offset - page_down(s->offset)) - page_down(s->vaddr);
-}
-
-/* The bias that @m has where nothing else is known: of the segment that begins at @m and runs as @m may. */
-static bool best_bias(const struct module_elf *head, const struct module_mapping *m, uint64_t *ret)
-{
-	int best = -1;
-
-	for (size_t i = 0; i < head->nsegments; i++) {
-		const struct elf_segment *s = &head->segment[i];
-		int score;
-
-		if (!segment_holds(s, m->offset))
-			continue;
-		score = 2 * (page_down(s->offset) == m->offset) + (!!(s->flags & PF_X) == m->executable);
-		if (score > best) {
-			best = score;
-			*ret = segment_bias(s, m);
-		}
-	}
-	return best >= 0;
-}
-
-static bool draft_accepts(const struct draft *d, const struct module_mapping *m)
-{
-	for (size_t i = 0; i < d->image->head.nsegments; i++) {
-		const struct elf_segment *s = &d->image->head.segment[i];
-
-		if (segment_holds(s, m->offset) && segment_bias(s, m) == d->bias)
-			return true;
-	}
-	return false;
-}
-
-/* Where the last segment's memory ends, .bss included. */
-static uint64_t memory_end(const struct module_elf *head, uint64_t bias)
-{
-	uint64_t end = 0;
-
-	for (size_t i = 0; i < head->nsegments; i++)
-		if (head->segment[i].vaddr + head->segment[i].memsz > end)
-			end = head->segment[i].vaddr + head->segment[i].memsz;
-	return page_up(bias + end);
-}
-
 /* Puts @m into the module that it belongs to, or starts one. @image may move: drafts hold indices first. */
 static bool add_mapping(struct reading *r, const struct module_image *img, const struct module_mapping *m)
 {
@@ -176,14 +112,14 @@ static bool add_mapping(struct reading *r, const struct module_image *img, const
 	for (size_t i = r->ndrafts; i-- > 0;) {
 		struct draft *d = &r->draft[i];
 
-		if (d->image != img || !draft_accepts(d, m))
+		if (d->image != img || !module_elf_has_bias(&img->head, m->start, m->offset, d->bias))
 			continue;
 		d->end = m->end > d->end ? m->end : d->end;
 		d->executable |= m->executable;
 		d->nmappings++;
 		return true;
 	}
-	if (!best_bias(&img->head, m, &bias))
+	if (!module_elf_bias(&img->head, m->start, m->offset, m->executable, &bias))
 		return true;
 	return vec_push(r->draft, r->ndrafts, r->draft_cap,
 			(struct draft){ img, m->start, m->end, bias, 1, m->executable });
@@ -207,13 +143,14 @@ static bool list_push(struct module_list *l, struct module m)
 static bool list_push_draft(struct module_list *l, const struct draft *d)
 {
 	const struct module_image *img = d->image;
-	uint64_t end = memory_end(&img->head, d->bias);
+	uint64_t end = module_elf_end(&img->head, d->bias);
 	struct module m = { .start = d->start,
 			    .end = end > d->end ? end : d->end,
 			    .bias = d->bias,
 			    .path = strdup(img->path),
 			    .open_path = strdup(img->open_path),
 			    .build_id_len = img->head.build_id_len,
+			    .is_program = img->head.is_program,
 			    .deleted = img->deleted };
 
 	memcpy(m.build_id, img->head.build_id, sizeof(m.build_id));
@@ -230,7 +167,7 @@ static bool list_push_vdso(struct module_list *l, const struct reading *r, const
 	if (!(r->mem_fd >= 0 && module_elf_from_memory(r->mem_fd, m->start, &head)) &&
 	    !(ours && module_elf_from_self(ours, &head)))
 		return true;
-	vdso.bias = m->start - page_down(head.segment[0].vaddr);
+	vdso.bias = m->start - module_elf_start(&head, 0);
 	vdso.path = strdup("[vdso]");
 	vdso.open_path = strdup("[vdso]");
 	memcpy(vdso.build_id, head.build_id, sizeof(vdso.build_id));
@@ -357,12 +294,31 @@ struct wc_error *module_list_read(pid_t pid, struct module_list *ret)
 	return NULL;
 }
 
+void module_deinit(struct module *m)
+{
+	free(m->path);
+	free(m->open_path);
+	*m = (struct module){ 0 };
+}
+
+bool module_copy(const struct module *from, struct module *ret)
+{
+	struct module m = *from;
+
+	m.path = strdup(from->path);
+	m.open_path = from->open_path ? strdup(from->open_path) : NULL;
+	if (!m.path || (from->open_path && !m.open_path)) {
+		module_deinit(&m);
+		return false;
+	}
+	*ret = m;
+	return true;
+}
+
 void module_list_deinit(struct module_list *l)
 {
-	for (size_t i = 0; i < l->n; i++) {
-		free(l->v[i].path);
-		free(l->v[i].open_path);
-	}
+	for (size_t i = 0; i < l->n; i++)
+		module_deinit(&l->v[i]);
 	free(l->v);
 	*l = (struct module_list){ 0 };
 }

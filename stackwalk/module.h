@@ -23,6 +23,7 @@ struct module {
 	char *open_path;     /* a path by which *we* can open the same file (its root, its map_files) */
 	uint8_t build_id[BUILD_ID_MAX];
 	uint8_t build_id_len; /* 0: none */
+	bool is_program;      /* what was executed, no library */
 	bool deleted;	      /* removed or replaced on disk since it was mapped */
 };
 
@@ -40,6 +41,10 @@ struct module_list {
  */
 struct wc_error *module_list_read(pid_t pid, struct module_list *ret);
 
+/* A copy with strings of its own. False: no memory. */
+bool module_copy(const struct module *from, struct module *ret);
+void module_deinit(struct module *m); /* its strings; accepts zero-initialised */
+
 /* Accepts zero-initialised. */
 void module_list_deinit(struct module_list *l);
 
@@ -52,5 +57,9 @@ const struct module *module_find(const struct module_list *l, uint64_t addr);
  * match, else by start address.
  */
 const struct module *module_by_name(const struct module_list *l, const char *name);
+
+/* Whether @m is as good an answer to @name as that one: two may have one base name, or one file be loaded
+ * twice. */
+bool module_answers(const struct module_list *l, const struct module *m, const char *name);
 
 #endif

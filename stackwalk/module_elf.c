@@ -6,11 +6,15 @@
 
 /* Notes are small; what is longer is not a list of notes that a linker made. */
 #define NOTES_MAX 4096
+#define PAGE 4096ull
+/* A program has some thirty entries and those for the libraries that it needs, which come first. */
+#define DYNAMIC_MAX 256
 
 /* A source of bytes at file offsets: @base + offset in @fd, or in our own memory where @fd is -1. */
 struct source {
 	int fd;
 	uint64_t base;
+	bool in_memory; /* it was mapped: what is not in the first segment lies by its address */
 };
 
 static bool source_read(const struct source *s, uint64_t offset, void *buf, size_t len)
@@ -79,10 +83,35 @@ static void read_build_id(const struct source *s, const Elf64_Phdr *ph, struct m
 	find_build_id(notes, len, ph->p_align == 8 ? 8 : 4, ret);
 }
 
+/*
+ * Whether a position-independent file is a program: it says so, or it has an interpreter, and no name for
+ * those who link with it. In memory it lies by addresses, in a file by offsets.
+ */
+static bool dynamic_is_program(const struct source *s, const Elf64_Phdr *dynamic, uint64_t first_vaddr,
+			       bool has_interpreter)
+{
+	uint64_t at = s->in_memory ? dynamic->p_vaddr - first_vaddr : dynamic->p_offset;
+	size_t n = dynamic->p_filesz / sizeof(Elf64_Dyn);
+	Elf64_Dyn d[DYNAMIC_MAX];
+	bool has_name = false;
+
+	if (n > DYNAMIC_MAX)
+		n = DYNAMIC_MAX;
+	if (!n || !source_read(s, at, d, n * sizeof(*d)))
+		n = 0;
+	for (size_t i = 0; i < n && d[i].d_tag != DT_NULL; i++) {
+		if (d[i].d_tag == DT_FLAGS_1 && (d[i].d_un.d_val & DF_1_PIE))
+			return true;
+		has_name |= d[i].d_tag == DT_SONAME;
+	}
+	return has_interpreter && !has_name;
+}
+
 static bool module_elf_read(const struct source *s, struct module_elf *ret)
 {
+	Elf64_Phdr ph, dynamic = { 0 };
+	bool has_interpreter = false;
 	Elf64_Ehdr h;
-	Elf64_Phdr ph;
 
 	memset(ret, 0, sizeof(*ret));
 	if (!source_read(s, 0, &h, sizeof(h)) || !header_is_ours(&h))
@@ -96,28 +125,34 @@ static bool module_elf_read(const struct source *s, struct module_elf *ret)
 						      ph.p_flags };
 		else if (ph.p_type == PT_NOTE)
 			read_build_id(s, &ph, ret);
+		else if (ph.p_type == PT_DYNAMIC)
+			dynamic = ph;
+		has_interpreter |= ph.p_type == PT_INTERP;
 	}
+	ret->is_program =
+		h.e_type == ET_EXEC ||
+		(ret->nsegments && dynamic_is_program(s, &dynamic, ret->segment[0].vaddr, has_interpreter));
 	return ret->nsegments > 0;
 }
 
 bool module_elf_from_file(int fd, struct module_elf *ret)
 {
-	return module_elf_read(&(struct source){ fd, 0 }, ret);
+	return module_elf_read(&(struct source){ fd, 0, false }, ret);
 }
 
 bool module_elf_from_memory(int mem_fd, uint64_t base, struct module_elf *ret)
 {
-	return module_elf_read(&(struct source){ mem_fd, base }, ret);
+	return module_elf_read(&(struct source){ mem_fd, base, true }, ret);
 }
 
 bool module_elf_from_self(const void *base, struct module_elf *ret)
 {
-	return module_elf_read(&(struct source){ -1, (uintptr_t)base }, ret);
+	return module_elf_read(&(struct source){ -1, (uintptr_t)base, true }, ret);
 }
 
 bool module_elf_build_id(int fd, uint8_t id[BUILD_ID_MAX], uint8_t *len)
 {
-	const struct source s = { fd, 0 };
+	const struct source s = { fd, 0, false };
 	struct module_elf found = { 0 };
 	Elf64_Phdr notes = { 0 };
 	Elf64_Ehdr h;
@@ -140,4 +175,70 @@ bool module_elf_build_id(int fd, uint8_t id[BUILD_ID_MAX], uint8_t *len)
 	memcpy(id, found.build_id, sizeof(found.build_id));
 	*len = found.build_id_len;
 	return found.build_id_len > 0;
+}
+
+static uint64_t page_down(uint64_t x)
+{
+	return x & ~(PAGE - 1);
+}
+
+static uint64_t page_up(uint64_t x)
+{
+	return page_down(x + PAGE - 1);
+}
+
+static bool segment_holds(const struct elf_segment *s, uint64_t offset)
+{
+	return s->filesz && offset >= page_down(s->offset) && offset < page_up(s->offset + s->filesz);
+}
+
+static uint64_t segment_bias(const struct elf_segment *s, uint64_t start, uint64_t offset)
+{
+	return start - (offset - page_down(s->offset)) - page_down(s->vaddr);
+}
+
+bool module_elf_bias(const struct module_elf *head, uint64_t start, uint64_t offset, bool executable,
+		     uint64_t *ret)
+{
+	int best = -1;
+
+	for (size_t i = 0; i < head->nsegments; i++) {
+		const struct elf_segment *s = &head->segment[i];
+		int score;
+
+		if (!segment_holds(s, offset))
+			continue;
+		score = 2 * (page_down(s->offset) == offset) + (!!(s->flags & PF_X) == executable);
+		if (score > best) {
+			best = score;
+			*ret = segment_bias(s, start, offset);
+		}
+	}
+	return best >= 0;
+}
+
+bool module_elf_has_bias(const struct module_elf *head, uint64_t start, uint64_t offset, uint64_t bias)
+{
+	for (size_t i = 0; i < head->nsegments; i++) {
+		const struct elf_segment *s = &head->segment[i];
+
+		if (segment_holds(s, offset) && segment_bias(s, start, offset) == bias)
+			return true;
+	}
+	return false;
+}
+
+uint64_t module_elf_start(const struct module_elf *head, uint64_t bias)
+{
+	return bias + page_down(head->segment[0].vaddr);
+}
+
+uint64_t module_elf_end(const struct module_elf *head, uint64_t bias)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < head->nsegments; i++)
+		if (head->segment[i].vaddr + head->segment[i].memsz > end)
+			end = head->segment[i].vaddr + head->segment[i].memsz;
+	return page_up(bias + end);
 }

@@ -25,6 +25,7 @@ struct module_elf {
 	struct elf_segment segment[MODULE_ELF_SEGMENTS];
 	uint8_t build_id[BUILD_ID_MAX];
 	uint8_t build_id_len; /* 0: none */
+	bool is_program;      /* an executable; a library that can be run (libc.so.6) is none */
 };
 
 /* From an open file. False: no little-endian ELF64 executable or library for x86-64. */
@@ -41,6 +42,20 @@ bool module_elf_from_memory(int mem_fd, uint64_t base, struct module_elf *ret);
  * from its section headers if it has any. False: none, or no ELF file for x86-64.
  */
 bool module_elf_build_id(int fd, uint8_t id[BUILD_ID_MAX], uint8_t *len);
+
+/*
+ * The load bias of a file whose mapping at @start begins at @offset in it, where nothing else is known: by
+ * the segment that begins there and runs as the mapping may. False: no segment holds that.
+ */
+bool module_elf_bias(const struct module_elf *head, uint64_t start, uint64_t offset, bool executable,
+		     uint64_t *ret);
+
+/* Whether the mapping may be of the file loaded at @bias. */
+bool module_elf_has_bias(const struct module_elf *head, uint64_t start, uint64_t offset, uint64_t bias);
+
+/* Where its segments' memory begins and ends, .bss included. */
+uint64_t module_elf_start(const struct module_elf *head, uint64_t bias);
+uint64_t module_elf_end(const struct module_elf *head, uint64_t bias);
 
 /* From the vdso of this very process, at @base. */
 bool module_elf_from_self(const void *base, struct module_elf *ret);

@@ -42,6 +42,16 @@ static int name_match(const char *path, const char *name)
 	return 0;
 }
 
+bool module_answers(const struct module_list *l, const struct module *m, const char *name)
+{
+	int match = name_match(m->path, name);
+
+	for (size_t i = 0; i < l->n && match; i++)
+		if (name_match(l->v[i].path, name) > match)
+			return false;
+	return match > 0;
+}
+
 const struct module *module_by_name(const struct module_list *l, const char *name)
 {
 	const struct module *best = NULL;

@@ -14,8 +14,7 @@ struct mapping {
 	char path[64]; /* as far as it matters here */
 };
 
-/* Memory that the program itself filled: anonymous, or shared under a name of its own (a memfd, /dev/shm). */
-static bool is_own_memory(const char *path)
+bool module_jit_may_be(const char *path)
 {
 	static const char *const prefix[] = { "[anon",	   "[heap]",	"[stack]", "/memfd:",
 					      "/dev/shm/", "/dev/zero", "/SYSV",   "//anon" };
@@ -90,7 +89,7 @@ struct wc_error *module_list_add_jit(pid_t pid, struct module_list *l)
 	snprintf(path, sizeof(path), "/proc/%d/maps", task_with_memory(pid));
 	f = fopen(path, "re");
 	while (f && ok && getline(&line, &cap, f) > 0) {
-		if (!parse(line, &m) || !is_own_memory(m.path) || is_in_file(l, nfiles, &m))
+		if (!parse(line, &m) || !module_jit_may_be(m.path) || is_in_file(l, nfiles, &m))
 			continue;
 		if (m.start != run_end)
 			ok = add_run(l, &run);

@@ -17,6 +17,12 @@
 bool module_is_jit(const struct module *m);
 
 /*
+ * Whether a mapping of that path holds what the program itself filled in: anonymous memory, or memory under a
+ * name of its own (a memfd, /dev/shm).
+ */
+bool module_jit_may_be(const char *path);
+
+/*
  * Adds those of @pid to @l, which holds its other modules as module_list_read() found them just now. A
  * process that has ended has none. An error is want of memory; what @l holds then is whole.
  */

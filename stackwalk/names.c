@@ -193,13 +193,13 @@ static bool offer_member(void *ctx, const struct dmember_told *m)
 	return true;
 }
 
-/* The end of what is typed, from the last "." or "->" on; NULL: there is none. */
+/* The end of what is typed, from the last ".", "%" or "->" on; NULL: there is none. */
 static const char *last_step(const char *typed)
 {
 	for (const char *c = typed + strlen(typed); c > typed; c--) {
-		if (c[-1] == '.' || (c[-1] == '>' && c - typed >= 2 && c[-2] == '-'))
+		if (c[-1] == '.' || c[-1] == '%' || (c[-1] == '>' && c - typed >= 2 && c[-2] == '-'))
 			return c;
-		if (c[-1] == ':' || c[-1] == ']' || c[-1] == ' ')
+		if (strchr(":]) ", c[-1]))
 			return NULL;
 	}
 	return NULL;
@@ -237,7 +237,7 @@ static void offer_members(struct names *s, const char *prefix)
 	t = dtype_strip(&o.place.type);
 	/* Go and Rust follow pointers by ".". */
 	if (dtype_tag(&t) == DW_TAG_pointer_type) {
-		t = dtype_of(t.index, &t.die);
+		t = dtype_target(&t);
 		t = dtype_strip(&t);
 	}
 	if (dtype_is_aggregate_tag(dtype_tag(&t)))
@@ -271,7 +271,7 @@ static bool split(struct names *s, const char *prefix, char **head)
 	const char *end = locate_prefix_end(name);
 
 	if (end) {
-		*head = strndup(name, (size_t)(end - name));
+		*head = locate_unquote_prefix(name, end);
 		if (!*head)
 			return false;
 		if (module_by_name(s->modules, *head))

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "stackwalk/dwarf_unit.h"
+#include "stackwalk/locate_array.h"
 #include "stackwalk/locate_find.h"
 #include "stackwalk/locate_object.h"
 #include "stackwalk/show_text.h"
@@ -28,6 +29,7 @@
 struct show {
 	const struct show_source *from;
 	char format;
+	uint64_t bias; /* of the module that has the variable */
 	unsigned int depth;
 	size_t parts;
 };
@@ -170,20 +172,35 @@ static bool add_element(struct parts *p, char *value, uint64_t repeats)
 	return add_part(p, value);
 }
 
-static char *show_elements(struct show *s, const struct dtype *element, uint64_t addr, uint64_t count)
+/* The dimension that changes slowest comes first. */
+static const struct array_dim *dimension_of(const struct array_shape *a, unsigned int level)
 {
+	return &a->dim[a->column_major ? a->ndims - 1 - level : level];
+}
+
+static char *show_elements(struct show *s, const struct array_shape *a, unsigned int level, uint64_t addr);
+
+static char *show_element(struct show *s, const struct array_shape *a, unsigned int level, uint64_t addr)
+{
+	struct dmember m = { .addr = addr };
+
+	return level + 1 == a->ndims ? show_at(s, &a->element, &m) : show_elements(s, a, level + 1, addr);
+}
+
+static char *show_list(struct show *s, const struct array_shape *a, unsigned int level, uint64_t addr)
+{
+	const struct array_dim *d = dimension_of(a, level);
 	scoped(parts_deinit) struct parts p = { .s = s };
-	uint64_t size = dtype_size(element), repeats = 0;
+	uint64_t count = d->count, repeats = 0;
 	char *last = NULL;
 	size_t shown = 0;
 
 	for (uint64_t i = 0; i < count && !p.failed; i++) {
-		struct dmember m = { .addr = addr + i * size };
 		char *value;
 
 		if (shown + (repeats < REPEATS_MIN ? repeats : 1) >= ELEMENTS_MAX || s->parts >= PARTS_MAX)
 			break;
-		value = show_at(s, element, &m);
+		value = show_element(s, a, level, addr + i * (uint64_t)d->stride);
 		if (last && value && !strcmp(last, value)) {
 			free(value);
 			repeats++;
@@ -218,18 +235,47 @@ static bool is_character(const struct dtype *t)
 	return is;
 }
 
+static char *show_elements(struct show *s, const struct array_shape *a, unsigned int level, uint64_t addr)
+{
+	const struct array_dim *d = dimension_of(a, level);
+
+	if (!d->has_count)
+		return text("<an array of unknown length>");
+	if (level + 1 == a->ndims && d->stride == 1 && is_character(&a->element) &&
+	    (!s->format || s->format == 's'))
+		return show_characters(s, addr, d->count);
+	if (!d->stride)
+		return text("<elements of unknown size>");
+	return show_list(s, a, level, addr);
+}
+
 static char *show_array(struct show *s, const struct dtype *t, uint64_t addr)
 {
-	struct dtype element = dtype_element(t);
-	uint64_t count;
+	struct dwarf_eval at = { .object = addr, .bias = s->bias, .mem = s->from->mem };
+	struct array_shape a;
 
-	if (!dtype_count(t, &count))
-		return text("<an array of unknown length>");
-	if (is_character(&element) && (!s->format || s->format == 's'))
-		return show_characters(s, addr, count);
-	if (!dtype_size(&element))
-		return text("<elements of unknown size>");
-	return show_elements(s, &element, addr, count);
+	switch (array_shape_of(t, &at, &a)) {
+	case ARRAY_OK:
+		return a.bits ? text("<packed elements of %u bits>", a.bits)
+			      : show_elements(s, &a, 0, a.data);
+	case ARRAY_UNALLOCATED:
+		return text("<not allocated>");
+	case ARRAY_UNREADABLE:
+		return text("<cannot be read at 0x%" PRIx64 ">", addr);
+	case ARRAY_UNKNOWN:
+		break;
+	}
+	return text("<an array of unknown length>");
+}
+
+/* Fortran's characters, whose length their type or another variable tells. */
+static char *show_fortran_string(struct show *s, const struct dtype *t, uint64_t addr)
+{
+	struct dwarf_eval at = { .object = addr, .bias = s->bias, .mem = s->from->mem };
+	uint64_t size;
+
+	return array_string_size(t, &at, &size) ? show_characters(s, addr, size)
+						: text("<a string of unknown length>");
 }
 
 /* Scalars */
@@ -297,7 +343,7 @@ static char *show_wide(struct show *s, const struct dtype *t, uint64_t addr)
 /* Behind a pointer to characters: the string. */
 static char *show_pointer(struct show *s, const struct dtype *t, uint64_t raw, const char *value)
 {
-	struct dtype copy = *t, to = dtype_of(copy.index, &copy.die);
+	struct dtype to = dtype_target(t);
 	char *string = NULL, *out;
 	size_t len;
 
@@ -403,6 +449,8 @@ static char *show_at(struct show *s, const struct dtype *t, const struct dmember
 		out = show_aggregate(s, &stripped, m->addr);
 	else if (tag == DW_TAG_array_type)
 		out = show_array(s, &stripped, m->addr);
+	else if (tag == DW_TAG_string_type)
+		out = show_fortran_string(s, &stripped, m->addr);
 	else
 		out = show_scalar(s, t, &stripped, m);
 	s->depth--;
@@ -455,6 +503,7 @@ static struct wc_error *value_of(const struct show_source *s, const char *expr, 
 
 	if (err)
 		return err;
+	show.bias = o.place.bias;
 	m = (struct dmember){ .addr = o.place.addr,
 			      .bit_offset = o.place.bit_offset,
 			      .bit_size = o.place.bit_size,
@@ -476,6 +525,8 @@ static struct wc_error *address_of(const struct show_source *s, const char *expr
 	size_t bounds;
 	bool array;
 
+	if (!err)
+		err = path_settle(&o.place, s->mem, NULL);
 	if (err)
 		return err;
 	if (o.place.bit_size)
@@ -498,7 +549,7 @@ static void set_scalar(const struct show_source *s, struct object *o, const stru
 	struct dmember m = { .addr = o->place.addr,
 			     .bit_offset = o->place.bit_offset,
 			     .bit_size = o->place.bit_size };
-	struct dtype t = *stripped, to;
+	struct dtype to;
 	struct value_type type = { 0 };
 
 	if (!ret->size || ret->size > 8)
@@ -511,7 +562,7 @@ static void set_scalar(const struct show_source *s, struct object *o, const stru
 	ret->stride = 1;
 	if (dtype_tag(stripped) == DW_TAG_pointer_type) {
 		ret->is_pointer = true;
-		to = dtype_of(t.index, &t.die);
+		to = dtype_target(stripped);
 		ret->stride = to.known && dtype_size(&to) ? dtype_size(&to) : 1;
 	} else if (dtype_value_type(&o->place.type, &type)) {
 		if (type.kind == VALUE_SIGNED)
@@ -526,14 +577,17 @@ static struct wc_error *place_of(const struct show_source *s, const char *expr, 
 	scoped(object_deinit) struct object o = { 0 };
 	struct wc_error *err = find(s, expr, &o);
 	struct dtype stripped, element;
+	uint64_t size;
 	int tag;
 
+	if (!err)
+		err = path_settle(&o.place, s->mem, NULL);
 	if (err)
 		return err;
 	stripped = dtype_strip(&o.place.type);
 	tag = dtype_tag(&stripped);
-	*ret = (struct shown){ .addr = o.place.addr,
-			       .size = o.place.type.known ? dtype_size(&o.place.type) : o.place.size };
+	size = o.place.type.known ? dtype_size(&o.place.type) : 0;
+	*ret = (struct shown){ .addr = o.place.addr, .size = size ? size : o.place.size };
 	ret->stride = ret->size ? ret->size : 1;
 	ret->is_lvalue_address = o.is_function || tag == DW_TAG_array_type || dtype_is_aggregate_tag(tag);
 	if (o.is_function) {

@@ -23,6 +23,27 @@ static bool find_in_section(Elf *elf, Elf_Scn *scn, const char *name, GElf_Sym *
 	return false;
 }
 
+bool symbol_needs_libraries(Elf *elf)
+{
+	size_t n = 0;
+
+	if (elf_getphdrnum(elf, &n) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr mem, *ph = gelf_getphdr(elf, (int)i, &mem);
+		Elf_Data *data =
+			ph && ph->p_type == PT_DYNAMIC
+				? elf_getdata_rawchunk(elf, (int64_t)ph->p_offset, ph->p_filesz, ELF_T_DYN)
+				: NULL;
+		GElf_Dyn dyn;
+
+		for (int k = 0; data && gelf_getdyn(data, k, &dyn) && dyn.d_tag != DT_NULL; k++)
+			if (dyn.d_tag == DT_NEEDED)
+				return true;
+	}
+	return false;
+}
+
 bool symbol_exported(Elf *elf, const char *name, GElf_Sym *ret)
 {
 	for (Elf_Scn *scn = NULL; elf && (scn = elf_nextscn(elf, scn));)

@@ -9,4 +9,7 @@
 /* The entry of @name, without regard to versions. False: @elf (may be NULL) does not define it. */
 bool symbol_exported(Elf *elf, const char *name, GElf_Sym *ret);
 
+/* Whether it is linked with libraries (DT_NEEDED). */
+bool symbol_needs_libraries(Elf *elf);
+
 #endif

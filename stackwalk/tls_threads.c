@@ -287,13 +287,13 @@ static bool has_interpreter(Elf *elf)
 }
 
 /* A C library, Go's runtime, or a program that has its C library inside. */
-static bool makes_threads(Elf *elf, const char *path)
+static bool makes_threads(Elf *elf, const struct module *m)
 {
 	GElf_Sym sym;
 
 	if (symbol_exported(elf, "clone", &sym) || has_section(elf, ".gopclntab"))
 		return true;
-	return !has_interpreter(elf) && !strstr(basename(path), ".so") && path[0] == '/';
+	return m->is_program && !has_interpreter(elf);
 }
 
 static bool code_is_unchanged(const struct memory_view *mem, uint64_t addr)
@@ -315,8 +315,7 @@ static void run_scan(void *ctx)
 	Elf *elf = elffile_state(q->file) == ELFFILE_OK ? elffile_elf(q->file) : NULL;
 
 	/* Without memory for all: none. */
-	if (!elf || !makes_threads(elf, q->m->path) || !find_starts(&q->scan, elf) ||
-	    !scan_segments(&q->scan, elf))
+	if (!elf || !makes_threads(elf, q->m) || !find_starts(&q->scan, elf) || !scan_segments(&q->scan, elf))
 		q->scan.nfound = 0;
 }
 

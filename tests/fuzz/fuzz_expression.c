@@ -32,6 +32,8 @@ static void check_parts(const struct locate_expr *e)
 
 		require(e->step[i].op <= LOCATE_DEREF);
 		require(!has_name || (e->step[i].name && *e->step[i].name));
+		require((e->step[i].op == LOCATE_INDEX) == (e->step[i].index && e->step[i].nindices));
+		require(e->step[i].nindices <= LOCATE_INDICES);
 	}
 }
 

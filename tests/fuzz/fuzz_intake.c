@@ -138,7 +138,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	pid = start_target();
 	intake = calloc(1, sizeof(*intake));
 	require(pid > 0 && intake);
-	require(!intake_init(intake, pid, 32, (struct event_sink){ check, NULL }, &area, &layout));
+	require(!intake_init(intake, pid, &(struct engine_options){ .frames = 32 },
+			     (struct event_sink){ check, NULL }, &area, &layout));
 	intake->who.alone = true;
 	intake->who.is_child = no_child;
 	for (i = 0; i < sizeof(watches) / sizeof(watches[0]); i++)

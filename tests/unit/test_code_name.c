@@ -2,40 +2,13 @@
  * Names of code: the victims print where their functions are (&f), and places inside them that the assembler
  * recorded wherever the compiler copied them: the oracle.
  */
-#include "tests/unit/loc_victim.h"
+#include "tests/unit/loc_bench.h"
 
 #include "stackwalk/code_name.h"
 #include "stackwalk/code_name_match.h"
 #include "stackwalk/code_name_parse.h"
 
-struct bench {
-	struct victim v;
-	struct module_list modules;
-	struct memory_view mem;
-	struct locator *l;
-};
-
-static void bench_start(struct bench *b, const char *name)
-{
-	struct wc_error *err;
-
-	memset(b, 0, sizeof(*b));
-	victim_start(&b->v, name);
-	err = module_list_read(b->v.pid, &b->modules);
-	assert_null(err);
-	b->mem = (struct memory_view){ victim_read, &b->v };
-	b->l = locator_new();
-	assert_non_null(b->l);
-}
-
-static void bench_stop(struct bench *b)
-{
-	locator_free(b->l);
-	module_list_deinit(&b->modules);
-	victim_stop(&b->v);
-}
-
-static struct variable find(struct bench *b, const char *expr)
+static struct variable find_code(struct bench *b, const char *expr)
 {
 	struct variable v = { 0 };
 	struct wc_error *err = locate_code(b->l, expr, &b->modules, &b->mem, &v, NULL);
@@ -67,23 +40,7 @@ static bool holds(const struct code_range *r, size_t n, uint64_t addr)
 	return false;
 }
 
-/* @err must hold each of the @parts, '|' between them. Takes it. */
-static void expect_text(const char *expr, struct wc_error *err, enum wc_kind kind, const char *parts)
-{
-	char copy[512], *save = NULL;
-
-	if (!err)
-		fail_msg("%s was found", expr);
-	if (err->kind != kind)
-		fail_msg("%s: kind %d: %s", expr, err->kind, err->text);
-	snprintf(copy, sizeof(copy), "%s", parts);
-	for (char *part = strtok_r(copy, "|", &save); part; part = strtok_r(NULL, "|", &save))
-		if (!strstr(err->text, part))
-			fail_msg("%s: no \"%s\" in: %s", expr, part, err->text);
-	wc_error_free(err);
-}
-
-static void expect_refusal(struct bench *b, const char *expr, enum wc_kind kind, const char *parts)
+static void expect_no_code(struct bench *b, const char *expr, enum wc_kind kind, const char *parts)
 {
 	struct variable v = { 0 };
 
@@ -108,7 +65,7 @@ static void check_places(struct bench *b)
 
 		if (strncmp(s->expr, "at ", 3) != 0)
 			continue;
-		v = find(b, s->expr + 3);
+		v = find_code(b, s->expr + 3);
 		if (v.addr != s->addr)
 			fail_msg("%s: found %#lx, is %#lx", s->expr + 3, v.addr, s->addr);
 		variable_deinit(&v);
@@ -140,7 +97,7 @@ static void check_ranges(struct bench *b)
 	" -DLINE=$(grep -n '/. line .' tests/victims/code.c | cut -d: -f1) tests/victims/code.c " \
 	"tests/victims/code2.c"
 
-static void check_program(const char *command)
+static void check_code_of(const char *command)
 {
 	struct bench b;
 
@@ -153,20 +110,20 @@ static void check_program(const char *command)
 
 static void c_functions_are_where_the_compiler_says(void **state)
 {
-	check_program("gcc -g -o @/code" SOURCES);
-	check_program("gcc -O2 -g -o @/code" SOURCES);
-	check_program("gcc -O3 -g -no-pie -gdwarf-4 -o @/code" SOURCES);
+	check_code_of("gcc -g -o @/code" SOURCES);
+	check_code_of("gcc -O2 -g -o @/code" SOURCES);
+	check_code_of("gcc -O3 -g -no-pie -gdwarf-4 -o @/code" SOURCES);
 }
 
 static void link_time_optimised_functions_are_no_different(void **state)
 {
-	check_program("gcc -O2 -flto -g -o @/code" SOURCES);
+	check_code_of("gcc -O2 -flto -g -o @/code" SOURCES);
 }
 
 static void clang_is_no_different(void **state)
 {
-	check_program("clang -g -o @/code" SOURCES);
-	check_program("clang -O2 -g -o @/code" SOURCES);
+	check_code_of("clang -g -o @/code" SOURCES);
+	check_code_of("clang -O2 -g -o @/code" SOURCES);
 }
 
 static void start_optimised(struct bench *b)
@@ -180,19 +137,19 @@ static void errors_say_what_and_what_to_try(void **state)
 	struct bench b;
 
 	start_optimised(&b);
-	expect_refusal(&b, "twin", WC_ENAME, "2 functions|\n  code.c:twin|\n  code2.c:twin");
-	expect_refusal(&b, "calller", WC_ENAME, "There is no function 'calller'|'caller'");
-	expect_refusal(&b, "nofile.c:caller", WC_ENAME, "No source file 'nofile.c'");
-	expect_refusal(&b, "code.c:calller", WC_ENAME, "no function 'calller' in code.c|'caller'");
-	expect_refusal(&b, "only_inlined", WC_ENAME,
+	expect_no_code(&b, "twin", WC_ENAME, "2 functions|\n  code.c:twin|\n  code2.c:twin");
+	expect_no_code(&b, "calller", WC_ENAME, "There is no function 'calller'|'caller'");
+	expect_no_code(&b, "nofile.c:caller", WC_ENAME, "No source file 'nofile.c'");
+	expect_no_code(&b, "code.c:calller", WC_ENAME, "no function 'calller' in code.c|'caller'");
+	expect_no_code(&b, "only_inlined", WC_ENAME,
 		       "'only_inlined' has no code of its own|address of one of these copies|\n  "
 		       "0x|code.c:|in caller");
-	expect_refusal(&b, "pick", WC_ENAME, "indirect function|pick_slow|pick_fast");
-	expect_refusal(&b, "code.c:1", WC_ENAME, "Line 1 of code.c has no code|nearest line that has is");
-	expect_refusal(&b, "code.c:99999", WC_ENAME, "Line 99999 of code.c has no code");
-	expect_refusal(&b, "other.c:10", WC_ENAME, "No source file 'other.c'");
-	expect_refusal(&b, "code:10", WC_EUSAGE, "'code' is a module");
-	expect_refusal(&b, "caller+0xfffff", WC_ENAME, "bytes long");
+	expect_no_code(&b, "pick", WC_ENAME, "indirect function|pick_slow|pick_fast");
+	expect_no_code(&b, "code.c:1", WC_ENAME, "Line 1 of code.c has no code|nearest line that has is");
+	expect_no_code(&b, "code.c:99999", WC_ENAME, "Line 99999 of code.c has no code");
+	expect_no_code(&b, "other.c:10", WC_ENAME, "No source file 'other.c'");
+	expect_no_code(&b, "code:10", WC_EUSAGE, "'code' is a module");
+	expect_no_code(&b, "caller+0xfffff", WC_ENAME, "bytes long");
 	expect_no_ranges(&b, "calller", WC_ENAME, "There is no function 'calller'|'caller'");
 	expect_no_ranges(&b, "caller+3", WC_EUSAGE, "name of a function is needed");
 	expect_no_ranges(&b, "code.c:10", WC_EUSAGE, "name of a function is needed");
@@ -231,7 +188,7 @@ static void offsets_must_be_instructions(void **state)
 	FILE *f;
 
 	start_optimised(&b);
-	main_ = find(&b, "main");
+	main_ = find_code(&b, "main");
 	assert_true(victim_sh("objdump -d --no-show-raw-insn --disassemble=main @/code | sed -n 's/^ "
 			      "*\\([0-9a-f]*\\):.*/\\1/p' "
 			      "> @/boundaries"));
@@ -241,7 +198,7 @@ static void offsets_must_be_instructions(void **state)
 	assert_int_equal(fscanf(f, "%lx", &start), 1);
 	for (at = start; fscanf(f, "%lx", &next) == 1; at = next) {
 		snprintf(expr, sizeof(expr), "main+%#lx", at - start);
-		v = find(&b, expr);
+		v = find_code(&b, expr);
 		assert_int_equal(v.addr, main_.addr + at - start);
 		assert_int_equal(v.decl_line > 0, 1);
 		variable_deinit(&v);
@@ -253,7 +210,7 @@ static void offsets_must_be_instructions(void **state)
 
 			snprintf(want, sizeof(want), "inside an instruction|main+0x%lx and main+0x%lx",
 				 at - start, next - start);
-			expect_refusal(&b, expr, WC_ENAME, want);
+			expect_no_code(&b, expr, WC_ENAME, want);
 		}
 	}
 	fclose(f);
@@ -268,10 +225,10 @@ static void copies_elsewhere_are_counted(void **state)
 	struct bench b;
 
 	start_optimised(&b);
-	v = find(&b, "small");
+	v = find_code(&b, "small");
 	assert_true(v.copies >= 1);
 	variable_deinit(&v);
-	v = find(&b, "pick_fast");
+	v = find_code(&b, "pick_fast");
 	assert_int_equal(v.copies, 0);
 	assert_string_equal(v.name, "pick_fast");
 	variable_deinit(&v);
@@ -285,10 +242,10 @@ static void a_stripped_program_has_its_exports(void **state)
 
 	victim_build("gcc -O2 -g -rdynamic -o @/code" SOURCES " && strip @/code");
 	bench_start(&b, "code");
-	v = find(&b, "with_cold");
+	v = find_code(&b, "with_cold");
 	assert_int_equal(v.addr, victim_shown(&b.v, "at with_cold")->addr);
 	variable_deinit(&v);
-	expect_refusal(&b, "code:twin", WC_ENAME, "There is no function 'twin'|no debug information");
+	expect_no_code(&b, "code:twin", WC_ENAME, "There is no function 'twin'|no debug information");
 	bench_stop(&b);
 }
 
@@ -323,12 +280,12 @@ static void libc_has_its_indirect_functions(void **state)
 
 	start_optimised(&b);
 	/* By what it is called at the program's calls, malloc is inside __libc_malloc and its parts. */
-	v = find(&b, "libc.so.6:malloc");
+	v = find_code(&b, "libc.so.6:malloc");
 	r = ranges_of(&b, "malloc", &n);
 	assert_true(holds(r, n, v.addr));
 	free(r);
 	variable_deinit(&v);
-	expect_refusal(&b, "libc.so.6:memcpy", WC_ENAME, "'memcpy' of libc.so.6 is an indirect function");
+	expect_no_code(&b, "libc.so.6:memcpy", WC_ENAME, "'memcpy' of libc.so.6 is an indirect function");
 	/* What &memcpy is in the program is what it is told to name. */
 	v = (struct variable){ 0 };
 	err = locate_code(b.l, "memcpy", &b.modules, &b.mem, &v, NULL);
@@ -342,7 +299,7 @@ static void libc_has_its_indirect_functions(void **state)
 	snprintf(name, sizeof(name), "%s", strstr(err->text, "uses '") + 6);
 	*strchr(name, '\'') = '\0';
 	wc_error_free(err);
-	v = find(&b, name);
+	v = find_code(&b, name);
 	assert_int_equal(v.addr, victim_shown(&b.v, "is memcpy")->addr);
 	r = ranges_of(&b, "memcpy", &n);
 	assert_true(holds(r, n, v.addr));
@@ -358,14 +315,14 @@ static void an_address_is_taken_as_it_is(void **state)
 	char expr[32];
 
 	start_optimised(&b);
-	small = find(&b, "small");
+	small = find_code(&b, "small");
 	snprintf(expr, sizeof(expr), "%#lx", small.addr);
-	v = find(&b, expr);
+	v = find_code(&b, expr);
 	assert_int_equal(v.addr, small.addr);
 	assert_string_equal(v.module, small.module);
 	assert_true(v.decl_line > 0);
 	variable_deinit(&v);
-	v = find(&b, "0x10");
+	v = find_code(&b, "0x10");
 	assert_int_equal(v.addr, 0x10);
 	assert_null(v.module);
 	variable_deinit(&v);
@@ -383,9 +340,9 @@ static void cxx_functions_go_by_their_qualified_names(void **state)
 	victim_build("g++ -std=c++17 -O1 -g -o @/code tests/victims/code.cc");
 	bench_start(&b, "code");
 	check_places(&b);
-	expect_refusal(&b, "over", WC_ENAME, "2 functions|\n  ns::over(char)|\n  ns::over(int)");
-	expect_refusal(&b, "ns::Clas::method", WC_ENAME, "'ns::Class::method'");
-	v = find(&b, "ns::over(int)");
+	expect_no_code(&b, "over", WC_ENAME, "2 functions|\n  ns::over(char)|\n  ns::over(int)");
+	expect_no_code(&b, "ns::Clas::method", WC_ENAME, "'ns::Class::method'");
+	v = find_code(&b, "ns::over(int)");
 	assert_string_equal(v.name, "ns::over(int)");
 	variable_deinit(&v);
 	r = ranges_of(&b, "ns::over", &n);
@@ -410,12 +367,12 @@ static void go_functions_go_by_package(void **state)
 	victim_build("GOCACHE=@/cache GOFLAGS=-mod=mod HOME=@ go build -o @/code tests/victims/code.go");
 	bench_start(&b, "code");
 	check_places(&b);
-	v = find(&b, "main.main");
+	v = find_code(&b, "main.main");
 	variable_deinit(&v);
 	r = ranges_of(&b, "main.(*Pool).Get", &n);
 	assert_true(holds(r, n, victim_shown(&b.v, "at main.(*Pool).Get")->addr));
 	free(r);
-	expect_refusal(&b, "main.Gett", WC_ENAME, "no function 'main.Gett'");
+	expect_no_code(&b, "main.Gett", WC_ENAME, "no function 'main.Gett'");
 	bench_stop(&b);
 }
 

@@ -2,108 +2,11 @@
  * locate: the victims print what the compiler knows about each expression (&x, sizeof x), which is the
  * oracle for addresses and sizes. Types and values are compared with the victims' sources.
  */
-#include "tests/unit/loc_victim.h"
+#include "tests/unit/loc_bench.h"
 
 #include <time.h>
 
-#include "stackwalk/locate.h"
 #include "stackwalk/locate_parse.h"
-#include "stackwalk/module.h"
-
-struct bench {
-	struct victim v;
-	struct module_list modules;
-	struct memory_view mem;
-	struct locator *l;
-};
-
-static void bench_start(struct bench *b, const char *name)
-{
-	struct wc_error *err;
-
-	memset(b, 0, sizeof(*b));
-	victim_start(&b->v, name);
-	err = module_list_read(b->v.pid, &b->modules);
-	assert_null(err);
-	b->mem = (struct memory_view){ victim_read, &b->v };
-	b->l = locator_new();
-	assert_non_null(b->l);
-}
-
-static void bench_stop(struct bench *b)
-{
-	locator_free(b->l);
-	module_list_deinit(&b->modules);
-	victim_stop(&b->v);
-}
-
-static struct variable find(struct bench *b, const char *expr)
-{
-	struct variable v = { 0 };
-	struct wc_error *err = locate(b->l, expr, &b->modules, &b->mem, &v, NULL);
-
-	if (err)
-		fail_msg("%s: %s", expr, err->text);
-	return v;
-}
-
-/* @expr must fail with a message that holds each of the @parts, '|' between them. */
-static void expect_refusal(struct bench *b, const char *expr, enum wc_kind kind, const char *parts)
-{
-	struct variable v = { 0 };
-	struct wc_error *err = locate(b->l, expr, &b->modules, &b->mem, &v, NULL);
-	char copy[512], *save = NULL;
-
-	if (!err)
-		fail_msg("%s was found", expr);
-	if (err->kind != kind)
-		fail_msg("%s: kind %d: %s", expr, err->kind, err->text);
-	snprintf(copy, sizeof(copy), "%s", parts);
-	for (char *part = strtok_r(copy, "|", &save); part; part = strtok_r(NULL, "|", &save))
-		if (!strstr(err->text, part))
-			fail_msg("%s: no \"%s\" in: %s", expr, part, err->text);
-	assert_null(v.name);
-	wc_error_free(err);
-}
-
-/* The type's name, and its value at this moment. */
-static void expect_shown(struct bench *b, const char *expr, const char *type, const char *value)
-{
-	struct variable v = find(b, expr);
-	uint64_t raw = 0;
-	char text[64];
-
-	assert_true(v.size <= 8);
-	assert_true(memory_read(&b->mem, v.addr, &raw, v.size));
-	value_format(&v.type, (unsigned int)v.size, raw, NULL, text, sizeof(text));
-	assert_string_equal(text, value);
-	assert_string_equal(v.type.name, type);
-	variable_deinit(&v);
-}
-
-/* Everything that the victim shows is found where it says. */
-static void check_all_shown(struct bench *b)
-{
-	for (size_t i = 0; i < b->v.n; i++) {
-		const struct shown *s = &b->v.shown[i];
-		struct variable v = find(b, s->expr);
-
-		if (v.addr != s->addr || v.size != s->size)
-			fail_msg("%s: found %#lx size %lu, is %#lx size %lu", s->expr, v.addr, v.size,
-				 s->addr, s->size);
-		variable_deinit(&v);
-	}
-}
-
-static void check_program(const char *command)
-{
-	struct bench b;
-
-	victim_build(command);
-	bench_start(&b, "loc_c");
-	check_all_shown(&b);
-	bench_stop(&b);
-}
 
 #define C_SOURCES " tests/victims/loc_c.c tests/victims/loc_c2.c"
 #define CXX_SOURCE " tests/victims/loc_cpp.cc"
@@ -158,14 +61,38 @@ static void cxx_variables_are_where_the_compiler_says(void **state)
 	check_program("g++ -std=c++17 -O2 -g -o @/loc_c" CXX_SOURCE);
 }
 
+static void what_is_in_a_namespace_without_a_name_is_of_its_file(void **state)
+{
+	static const char *const compilers[] = { "g++ -g", "g++ -O2 -g", "clang++ -g" };
+
+	for (size_t i = 0; i < 3; i++) {
+		char command[256];
+
+		snprintf(command, sizeof(command),
+			 "%s -o @/loc_c tests/victims/loc_anon2.cc tests/victims/loc_anon.cc", compilers[i]);
+		check_program(command);
+	}
+}
+
 static void clang_cxx_is_no_different(void **state)
 {
-	check_program("clang++ -std=c++17 -g -o @/loc_c" CXX_SOURCE);
+	check_program("clang++ -std=c++17 -g -fstandalone-debug -o @/loc_c" CXX_SOURCE);
 }
 
 static void go_variables_are_found_by_package(void **state)
 {
+	struct variable v;
+	struct bench b;
+
 	check_program("GOCACHE=@/cache GOFLAGS=-mod=mod HOME=@ go build -o @/loc_c tests/victims/loc_go.go");
+	bench_start(&b, "loc_c");
+	expect_refusal(&b, "main.word[4]", WC_ENAME, "4 elements at this moment: [4]");
+	expect_refusal(&b, "main.table[1]", WC_ENAME, "map[int]int|are not found by an index|0x...:SIZE");
+	expect_refusal(&b, "main.head[1]", WC_ENAME, "*main.node|not found by an index");
+	v = find(&b, "main.word[2]");
+	assert_int_equal(v.npointers, 1);
+	variable_deinit(&v);
+	bench_stop(&b);
 }
 
 #define GO_BUILD "GOCACHE=@/cache GOFLAGS=-mod=mod HOME=@ go build "
@@ -233,6 +160,12 @@ static void check_rust_shown(struct bench *b)
 	expect_shown(b, "READY", "AtomicBool", "0");
 	expect_shown(b, "server::inner::COUNT", "AtomicU64", "7");
 	expect_refusal(b, "server::FLAGG", WC_ENAME, "'rusty::server::FLAG'");
+	expect_shown(b, "LIST[1]", "u32", "2");
+	expect_refusal(b, "LIST[3]", WC_ENAME, "3 elements at this moment: [3]");
+	expect_refusal(b, "LOCKED[0]", WC_ENAME, "Mutex<u64>|not found by an index here|data");
+	v = find(b, "LIST[2]");
+	assert_int_equal(v.npointers, 1); /* what --follow follows */
+	variable_deinit(&v);
 }
 
 static void rust_variables_are_found_by_crate(void **state)
@@ -583,18 +516,15 @@ static void a_stripped_program_is_searched_by_its_exports(void **state)
 	bench_stop(&b);
 }
 
-static void a_function_can_be_found_for_execute_watches(void **state)
+static void a_function_is_no_variable(void **state)
 {
-	struct variable v;
 	struct bench b;
+	char addr[80];
 
 	victim_build("gcc -g -o @/place tests/victims/loc_place.c");
 	bench_start(&b, "place");
-	v = find(&b, "main");
-	assert_int_equal(v.addr, victim_shown(&b.v, "main")->addr);
-	assert_int_equal(v.size, 1);
-	assert_string_equal(v.type.name, "function");
-	variable_deinit(&v);
+	snprintf(addr, sizeof(addr), "'main' is a function|-x|0x%lx:1", victim_shown(&b.v, "main")->addr);
+	expect_refusal(&b, "main", WC_ENAME, addr);
 	bench_stop(&b);
 }
 
@@ -609,13 +539,18 @@ static void cxx_values_and_ambiguities(void **state)
 	expect_shown(&b, "holder.to.own", "int", "13");
 	expect_shown(&b, "ns::Box<int,3>::count", "int", "5");
 	expect_refusal(&b, "same", WC_ENAME, "other::same|third::same");
+	expect_refusal(&b, "row[3]", WC_ENAME, "3 elements at this moment: [3]");
+	expect_refusal(&b, "tree[1]", WC_ENAME, "map<int|not found by an index here|0x...:SIZE");
+	expect_refusal(&b, "bits[1]", WC_ENAME, "not found by an index here");
+	expect_shown(&b, "choice", "Choice", "SECOND");
 	expect_refusal(&b, "ns::Counted::instnces", WC_ENAME, "'ns::Counted::instances'");
 	bench_stop(&b);
 }
 
 static void an_address_is_taken_as_it_is(void **state)
 {
-	struct module_list none = { 0 };
+	struct module prog = { .start = 0x2000, .end = 0x3000, .path = (char *)"/bin/prog" };
+	const struct module_list none = { 0 }, modules = { .v = &prog, .n = 1 };
 	struct locator *l = locator_new();
 	struct variable v;
 
@@ -627,6 +562,9 @@ static void an_address_is_taken_as_it_is(void **state)
 	assert_null(locate(l, " 0x1000 : 8 ", &none, NULL, &v, NULL));
 	assert_int_equal(v.addr, 0x1000);
 	assert_int_equal(v.size, 8);
+	variable_deinit(&v);
+	assert_null(locate(l, "0x2010", &modules, NULL, &v, NULL));
+	assert_string_equal(v.module, "/bin/prog");
 	variable_deinit(&v);
 	locator_free(l);
 }
@@ -723,7 +661,7 @@ static void a_star_applies_last(void **state)
 	assert_int_equal(e.nsteps, 3);
 	assert_int_equal(e.step[0].op, LOCATE_ARROW);
 	assert_int_equal(e.step[1].op, LOCATE_INDEX);
-	assert_int_equal(e.step[1].index, 3);
+	assert_int_equal(e.step[1].index[0], 3);
 	assert_int_equal(e.step[2].op, LOCATE_DEREF);
 	locate_expr_deinit(&e);
 	parse("(*p).q", &e);
@@ -789,6 +727,7 @@ int main(void)
 		cmocka_unit_test(split_debug_information_is_found),
 		cmocka_unit_test(clang_is_no_different),
 		cmocka_unit_test(cxx_variables_are_where_the_compiler_says),
+		cmocka_unit_test(what_is_in_a_namespace_without_a_name_is_of_its_file),
 		cmocka_unit_test(clang_cxx_is_no_different),
 		cmocka_unit_test(go_variables_are_found_by_package),
 		cmocka_unit_test(stripped_go_programs_say_so),
@@ -807,7 +746,7 @@ int main(void)
 		cmocka_unit_test(a_missing_module_is_told_apart_from_a_missing_name),
 		cmocka_unit_test(module_prefixes_take_every_form),
 		cmocka_unit_test(a_stripped_program_is_searched_by_its_exports),
-		cmocka_unit_test(a_function_can_be_found_for_execute_watches),
+		cmocka_unit_test(a_function_is_no_variable),
 		cmocka_unit_test(cxx_values_and_ambiguities),
 		cmocka_unit_test(an_address_is_taken_as_it_is),
 		cmocka_unit_test(malformed_expressions_are_usage_errors_with_a_caret),

@@ -1,6 +1,10 @@
 // Variables of every kind that C++ adds.
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "loc_show.h"
 
@@ -68,6 +72,25 @@ ns::Box<int, 3> box;
 std::atomic<int> atomic{ 42 };
 enum class Mode : uint8_t { Idle, Busy = 200 };
 Mode mode = Mode::Busy;
+std::vector<int> row{ 1, 2, 3 };
+std::vector<std::vector<Derived>> rows(2, std::vector<Derived>(3));
+std::array<long, 4> four{ 1, 2, 3, 4 };
+std::string word = "word", sentence = "one that has to be allocated elsewhere";
+std::map<int, int> tree{ { 1, 2 } };
+std::vector<bool> bits(9);
+namespace
+{
+struct Secret {
+	int code[3];
+	struct Inner {
+		short deep;
+	} inner;
+};
+Secret secret_object;
+enum Choice { FIRST, SECOND };
+Choice choice = SECOND;
+} // namespace
+Secret *volatile secret_pointer = &secret_object;
 
 static int method_like(int by)
 {
@@ -113,6 +136,16 @@ int main()
 	SHOW(box.item[2]);
 	SHOW(atomic);
 	SHOW(mode);
+	SHOW(row[2]);
+	SHOW(rows[1][2].own);
+	SHOW(four[3]);
+	SHOW(word[1]);
+	SHOW(sentence[30]);
+	SHOW(secret_object);
+	SHOW(secret_object.code[2]);
+	SHOW(secret_object.inner.deep);
+	SHOW(secret_pointer->inner.deep);
+	SHOW(choice);
 	Method().run();
 	method_like(1);
 	show_done();

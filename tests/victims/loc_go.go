@@ -23,6 +23,10 @@ var slot *statistics = &stats
 var head = &node{value: 5, next: &node{value: 6}}
 var items = []node{{value: 1}, {value: 2}}
 var grid [3][4]uint16
+var word = string([]byte("word"))
+var triple = &[3]int16{1, 2, 3}
+var table = map[int]int{1: 2}
+var behind = &items
 
 func show(name string, p unsafe.Pointer, size uintptr) {
 	fmt.Printf("%s\t%p\t%d\n", name, p, size)
@@ -40,6 +44,11 @@ func main() {
 	show("main.stats.Names[1].len", unsafe.Add(unsafe.Pointer(&stats.Names[1]), 8), 8)
 	show("main.slot.Hits", unsafe.Pointer(&slot.Hits), 8)
 	show("main.grid[2][3]", unsafe.Pointer(&grid[2][3]), 2)
+	show("main.word[2]", unsafe.Add(*(*unsafe.Pointer)(unsafe.Pointer(&word)), 2), 1)
+	show("main.stats.Names[1][0]", *(*unsafe.Pointer)(unsafe.Pointer(&stats.Names[1])), 1)
+	show("main.triple[2]", unsafe.Pointer(&triple[2]), 2)
+	show("main.behind[1].value", unsafe.Pointer(&(*behind)[1].value), 8)
+	table[2] = len(table)
 	fmt.Println("done")
 	buf := make([]byte, 1)
 	os.Stdin.Read(buf)

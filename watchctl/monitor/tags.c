@@ -81,19 +81,13 @@ static bool memory_is_gone(const struct tags *t)
 
 /* Modules that change */
 
-static void module_deinit(struct module *m)
-{
-	free(m->path);
-	free(m->open_path);
-}
-
 static bool keep_module(struct module_list *l, const struct module *m)
 {
-	struct module copy = *m;
+	struct module copy;
 
-	copy.path = strdup(m->path);
-	copy.open_path = m->open_path ? strdup(m->open_path) : NULL;
-	if (copy.path && (copy.open_path || !m->open_path) && vec_push(l->v, l->n, l->cap, copy))
+	if (!module_copy(m, &copy))
+		return false;
+	if (vec_push(l->v, l->n, l->cap, copy))
 		return true;
 	module_deinit(&copy);
 	return false;
@@ -190,7 +184,7 @@ static bool modules_moved(struct tags *t, uint64_t now)
 static struct wc_error *refresh(struct tags *t, uint64_t now)
 {
 	bool changed = false;
-	struct wc_error *err = code_facts_refresh(t->facts, now, &changed);
+	struct wc_error *err = code_facts_refresh(t->facts, t->modules_ns, &changed);
 	size_t i;
 
 	t->modules_ns = monotonic_ns();

@@ -1,0 +1,174 @@
+/*
+ * Which variable a name means: what the program once had and has no more, what libraries have for themselves,
+ * names that need quotes. The victims' own &x is the oracle, and whatever a message offers must work as it is
+ * written.
+ */
+#include "tests/unit/loc_bench.h"
+
+/* Everything below the first line of the message that refuses @expr selects another variable. */
+static void check_candidates(struct bench *b, const char *expr, unsigned int wanted)
+{
+	struct variable v = { 0 };
+	struct wc_error *err = locate(b->l, expr, &b->modules, &b->mem, &v, NULL);
+	uint64_t seen[8] = { 0 };
+	unsigned int n = 0;
+	char *save = NULL;
+
+	assert_non_null(err);
+	strtok_r(err->text, "\n", &save);
+	for (char *line; (line = strtok_r(NULL, "\n", &save)) && n < 8; n++) {
+		v = find(b, line);
+		for (unsigned int i = 0; i < n; i++)
+			assert_int_not_equal(v.addr, seen[i]);
+		seen[n] = v.addr;
+		variable_deinit(&v);
+	}
+	if (n != wanted)
+		fail_msg("%s: %u candidates: %s", expr, n, err->text);
+	wc_error_free(err);
+}
+
+/* What is optimised out of the program is not another function or a library's variable of that name. */
+static void what_was_optimised_out_is_nothing_else(void **state)
+{
+	struct variable v;
+	struct bench b;
+
+	victim_build(
+		"printf 'int chosen(void) { return 1; } int lib_count = 3; int lib_only = 4;' >@/lib.c && "
+		"gcc -g -shared -fPIC -o @/libother.so @/lib.c && "
+		"printf '#include \"tests/victims/loc_show.h\"\\nstatic int chosen_at = 1; static int "
+		"lib_count = 5;\\n"
+		"extern int lib_only; int *use = &lib_only; int chosen_by = 2;\\n"
+		"int main(void) { SHOW(chosen_by); show_done(); return lib_count + chosen_at; }' >@/main.c "
+		"&& "
+		"printf 'static int chosen = 7; int get(void) { return chosen; }' >@/part.c && "
+		"gcc -O2 -g -I. -o @/loc_c @/main.c @/part.c @/libother.so -Wl,-rpath,@");
+	bench_start(&b, "loc_c");
+	expect_refusal(&b, "lib_count", WC_ENAME, "'lib_count' was optimised out of|'libother.so:lib_count'");
+	expect_refusal(&b, "chosen", WC_ENAME, "'chosen' was optimised out of|'chosen_by'");
+	v = find(&b, "libother.so:lib_count");
+	assert_non_null(strstr(v.module, "libother.so"));
+	variable_deinit(&v);
+	v = find(&b, "lib_only");
+	assert_non_null(strstr(v.module, "libother.so"));
+	variable_deinit(&v);
+	bench_stop(&b);
+}
+
+/* What a library exports is meant, not what another one has for itself under that name. */
+static void an_exported_variable_wins_over_a_private_one(void **state)
+{
+	struct variable v, w;
+	struct bench b;
+
+	victim_build(
+		"printf 'int shared = 1; int both = 2; __attribute__((visibility(\"hidden\"))) int hidden = "
+		"3;' "
+		">@/one.c && printf '__attribute__((visibility(\"hidden\"))) int shared = 4; int both = 5;' "
+		">@/two.c && mkdir -p @/x @/y && gcc -g -shared -fPIC -o @/libone.so @/one.c && "
+		"gcc -g -shared -fPIC -o @/x/libtwo.so @/two.c && gcc -g -shared -fPIC -o @/y/libtwo.so "
+		"@/one.c && "
+		"printf '#include \"tests/victims/loc_show.h\"\\n#include <dlfcn.h>\\nint here;\\n"
+		"int main(void) { if (!dlopen(\"@/libone.so\", 2) || !dlopen(\"@/x/libtwo.so\", 2) || "
+		"!dlopen(\"@/y/libtwo.so\", 2)) return 1; SHOW(here); show_done(); return 0; }' >@/main.c && "
+		"gcc -g -I. -o @/loc_c @/main.c -ldl");
+	bench_start(&b, "loc_c");
+	check_candidates(&b, "both", 3);
+	check_candidates(&b, "hidden", 2);
+	check_candidates(&b, "shared", 2);
+	expect_refusal(&b, "shared", WC_ENAME, "2 variables|libone.so:shared|libtwo.so:shared");
+	v = find(&b, "libone.so:hidden");
+	w = find(&b, "y/libtwo.so:hidden");
+	assert_int_not_equal(v.addr, w.addr);
+	variable_deinit(&v);
+	variable_deinit(&w);
+	bench_stop(&b);
+}
+
+/* A program may be called as libraries are. */
+static void a_program_is_one_whatever_its_name(void **state)
+{
+	static const char *const flags[] = { "", "-no-pie -fno-pie", "-static", "-static-pie" };
+
+	for (size_t i = 0; i < 4; i++) {
+		char command[1024];
+		struct variable v;
+		struct bench b;
+
+		snprintf(
+			command, sizeof(command),
+			"printf 'int mine = 3, environ_of_ours;' >@/lib.c && "
+			"gcc -g -shared -fPIC -o @/aaa @/lib.c && printf '#include "
+			"\"tests/victims/loc_show.h\"\\n"
+			"static volatile int mine; int main(void) { SHOW(mine); show_done(); return mine; }' "
+			">@/main.c && gcc -g -I. %s -o @/prog.so.test @/main.c %s",
+			flags[i], i < 2 ? "@/aaa -Wl,-rpath,@ -Wl,--no-as-needed" : "");
+		victim_build(command);
+		bench_start(&b, "prog.so.test");
+		v = find(&b, "mine");
+		assert_int_equal(v.addr, victim_shown(&b.v, "mine")->addr);
+		assert_non_null(strstr(v.module, "prog.so.test"));
+		variable_deinit(&v);
+		for (size_t k = 0; k < b.modules.n; k++)
+			assert_int_equal(b.modules.v[k].is_program,
+					 strstr(b.modules.v[k].path, "prog.so.test") != NULL);
+		bench_stop(&b);
+	}
+}
+
+/* Names of files may hold what separates them from variables. */
+static void names_with_colons_are_written_in_quotes(void **state)
+{
+	struct variable v;
+	struct bench b;
+
+	victim_build("mkdir -p '@/a:b' && cp tests/victims/loc_show.h '@/a:b' && "
+		     "printf 'static volatile int twin = 1; int use_one(void) { return twin; } int solo;' "
+		     ">'@/a:b/on e.c' && printf 'static volatile int twin = 2; int use_two(void) { return "
+		     "twin; }' "
+		     ">'@/a:b/it'\\''s.c' && printf '#include \"loc_show.h\"\\nextern int solo;\\n"
+		     "int main(void) { SHOW(solo); show_done(); return 0; }' >'@/a:b/main.c' && "
+		     "gcc -g -o '@/pro:gram' '@/a:b/on e.c' '@/a:b/it'\\''s.c' '@/a:b/main.c'");
+	bench_start(&b, "pro:gram");
+	check_candidates(&b, "twin", 2);
+	expect_refusal(&b, "twin", WC_ENAME, "'on e.c':twin|'it\\'s.c':twin");
+	v = find(&b, "'pro:gram':'a:b/on e.c':twin");
+	assert_string_equal(v.name, "'pro:gram':'a:b/on e.c':twin");
+	variable_deinit(&v);
+	v = find(&b, "\"pro:gram\":solo");
+	assert_int_equal(v.addr, victim_shown(&b.v, "solo")->addr);
+	variable_deinit(&v);
+	expect_refusal(&b, "'pro:gram:solo", WC_EUSAGE, "another quote");
+	expect_refusal(&b, "'pro:gram'solo", WC_EUSAGE, "':' and a name");
+	bench_stop(&b);
+}
+
+/* Not everything that a compiler calls something can be typed: then the address is offered. */
+static void every_candidate_can_be_typed(void **state)
+{
+	struct bench b;
+
+	victim_build("printf '#include \"tests/victims/loc_show.h\"\\nint plain;\\n"
+		     "static auto one = [] { static volatile int calls = 1; return (int)calls; };\\n"
+		     "static auto two = [](int) { static volatile int calls = 2; return (int)calls; };\\n"
+		     "struct s { int operator()() { static volatile int calls = 3; return calls; } };\\n"
+		     "int main() { SHOW(plain); show_done(); return one() + two(1) + s()(); }' >@/main.cc && "
+		     "g++ -g -I. -o @/loc_c @/main.cc");
+	bench_start(&b, "loc_c");
+	check_candidates(&b, "calls", 3);
+	bench_stop(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_optimised_out_is_nothing_else),
+		cmocka_unit_test(an_exported_variable_wins_over_a_private_one),
+		cmocka_unit_test(a_program_is_one_whatever_its_name),
+		cmocka_unit_test(names_with_colons_are_written_in_quotes),
+		cmocka_unit_test(every_candidate_can_be_typed),
+	};
+
+	return cmocka_run_group_tests(tests, victim_setup, victim_cleanup);
+}
