@@ -5,7 +5,8 @@ usage: WATCHCTL=build/bin/watchctl tests/proof/seeded.py [-n COUNT] [-j JOBS] [P
 
 Programs are tests/proof/seeds/*.c. Of each, changes are made that show in what it prints, or in how it ends. Right is:
 the first difference that diff names is in the changed function or in one that calls it: the call that differs is one
-of it, or is made from it. Exit status 0 if at least 90 % are right.
+of it, or is made from it. With --garbage the stack of the good runs holds something else than that of the bad ones
+before they begin. Exit status 0 if at least 90 % are right.
 """
 import argparse
 import re
@@ -118,14 +119,22 @@ def run(program):
 class Scene:
     """A folder with all programs, as they should be."""
 
-    def __init__(self, folder, keep):
+    def __init__(self, folder, keep, garbage=False):
         self.folder, self.keep = Path(folder).resolve(), keep
+        self.preload = str(self.folder / "garbage.so") if garbage else None
+        if garbage:
+            subprocess.run(["gcc", "-O1", "-shared", "-fPIC", str(proof.HERE / "garbage.c"), "-o", self.preload,
+                            "-ldl"], check=True)
+
+    def record(self, place, program, garbage):
+        env = {"LD_PRELOAD": self.preload, "GARBAGE": garbage} if self.preload else {}
+        proof.record(place / "log", [str(place / program)], place, STEP, env)
 
     def good(self, source, level):
         place = self.folder / f"{source.stem}-{level}"
         place.mkdir()
         assert compile_source(source, place / source.stem, level)
-        proof.record(place / "log", [str(place / source.stem)], place, STEP)
+        self.record(place, source.stem, "3")
         return place / "log", run(place / source.stem)
 
     def bad(self, name, fault, level, good):
@@ -163,7 +172,7 @@ def judge(scene, fault, level, name, good_log, good_run):
     if not place:
         return None
     try:
-        proof.record(place / "log", [str(place / fault.source.stem)], place, STEP)
+        scene.record(place, fault.source.stem, "9")
         _, objects = proof.diff("--by-name", good_log, place / "log")
     except (proof.Failure, subprocess.TimeoutExpired) as e:
         return False, str(e)
@@ -182,10 +191,10 @@ def every(items, n):
     return items if len(items) <= n else [items[i * len(items) // n] for i in range(n)]
 
 
-def prove(sources, total, jobs, keep=None):
+def prove(sources, total, jobs, keep=None, garbage=False):
     """Judges about @total faults; (right, all), and prints those that were wrong."""
     folder = keep or tempfile.mkdtemp(prefix="watchctl-seeded-")
-    scene = Scene(folder, keep)
+    scene = Scene(folder, keep, garbage)
     work, each = [], -(-total // (len(sources) * len(LEVELS)))
     try:
         for source in sources:
@@ -210,13 +219,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("-n", type=int, default=250)
     parser.add_argument("-j", type=int, default=2)
+    parser.add_argument("--garbage", action="store_true")
     parser.add_argument("--keep", help="a new folder for all files, which stay")
     parser.add_argument("program", nargs="*")
     o = parser.parse_args()
     sources = [s for s in sorted(SEEDS.glob("*.c")) if not o.program or s.stem in o.program]
     if o.keep:
         Path(o.keep).mkdir()
-    right, count = prove(sources, o.n, o.j, o.keep)
+    right, count = prove(sources, o.n, o.j, o.keep, o.garbage)
     print(f"seeded faults: {count} in {len(sources)} programs, {right} shown in the function or its caller "
           f"({right / max(count, 1):.1%})")
     return 0 if count and right >= WANTED * count else 1

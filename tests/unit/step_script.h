@@ -45,6 +45,7 @@ enum {
 	FN_UPDATE,
 	FN_CREATE,
 	FN_MATCH,
+	FN_FILL,
 	FUNCTIONS
 };
 
@@ -133,6 +134,7 @@ static inline void tell_function(struct run *r, uint32_t id, const char *name, u
 
 static inline void tell_functions(struct run *r, const char *build)
 {
+	static const struct function_param fill[] = { { "out", T_BUFFER } };
 	static const struct function_param match[] = { { "text", T_CSTRING }, { "length", T_SIZE } };
 	static const struct function_param n[] = { { "n", T_INT }, { "text", T_CSTRING } },
 					   size[] = { { "size", T_SIZE } },
@@ -153,6 +155,7 @@ static inline void tell_functions(struct run *r, const char *build)
 	tell_function(r, FN_RAW, NULL, FUNCTION_NO_TYPES, T_REGISTER, raw, 1, build);
 	tell_function(r, FN_KILL, "kill", FUNCTION_OVER, T_INT, kills, 1, build);
 	tell_function(r, FN_MATCH, "match", 0, T_VOID, match, 2, build);
+	tell_function(r, FN_FILL, "fill", 0, T_VOID, fill, 1, build);
 	tell_function(r, FN_CREATE, "pthread_create", FUNCTION_OVER, T_INT, NULL, 0, build);
 	tell_function(r, FN_UPDATE, "update", 0, T_VOID, update, 1, build);
 }

@@ -192,7 +192,7 @@ static void changed_members_and_texts_are_named(void **state)
 		struct run run = begin(names[i], 30 + i);
 		struct state s = { .a = 7, .b = 9 + (int64_t)i };
 
-		arg_state(&run, run.stack + 0x20000, &s);
+		arg_state(&run, run.heap + 0x100, &s);
 		enter(&run, FN_UPDATE);
 		leave(&run);
 		call_work(&run, 5, i ? "other" : "text", 0);
@@ -205,6 +205,138 @@ static void changed_members_and_texts_are_named(void **state)
 	assert_string_equal(r->group[0].what, "*s");
 	assert_string_equal(r->group[1].what, "*text");
 	diff_result_free(r);
+}
+
+/* update() of a variable in main's frame that lies at @offset of the stack. */
+static void update(struct run *run, uint32_t offset, struct state s)
+{
+	arg_state(run, run->stack + offset, &s);
+	enter(run, FN_UPDATE);
+	leave(run);
+}
+
+/*
+ * Runs of main, which has update() called with a variable of its own that holds @before, then @after in the
+ * good run ([0]) and the bad one. NULL: one call only.
+ */
+static void write_updates(const struct state before[2], const struct state after[2])
+{
+	const char *names[] = { "good", "bad" };
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		struct run run = begin(names[i], 300 + i);
+
+		enter(&run, FN_MAIN);
+		update(&run, 0x1ff00, before[i]);
+		if (after)
+			update(&run, 0x1ff00, after[i]);
+		arg_int(&run, 0);
+		leave(&run);
+		run_end(&run);
+	}
+}
+
+static void what_a_callee_is_to_write_is_no_difference(void **state)
+{
+	const struct state before[] = { { .a = 7, .b = 9 }, { .a = 52, .b = 3 } },
+			   half[] = { { .a = 1, .b = 9 }, { .a = 1, .b = 3 } };
+
+	write_updates(before, NULL);
+	check_same(NULL);
+	/* It has set one member. The other one is as it was, in both runs. */
+	write_updates(before, half);
+	check_same(NULL);
+}
+
+static void what_a_callee_has_written_is_compared(void **state)
+{
+	const struct state before[] = { { .a = 7, .b = 9 }, { .a = 52, .b = 3 } },
+			   after[] = { { .a = 1, .b = 4 }, { .a = 1, .b = 5 } },
+			   forgotten[] = { { .a = 1, .b = 4 }, { .a = 1, .b = 3 } },
+			   by_chance[] = { { .a = 7, .b = 0 }, { .a = 7, .b = 0 } };
+	const struct diff_options weak = { .weak = true };
+	struct diff_result *r;
+
+	write_updates(before, after);
+	r = compare(NULL);
+	assert_int_equal(r->nvalues, 1);
+	assert_int_equal(r->value.b.number, 3);
+	assert_string_equal(r->value.b.param[0].member, "b");
+	diff_result_free(r);
+	/* The bad run has left it out: only the good one has written. */
+	write_updates(before, forgotten);
+	r = compare(NULL);
+	assert_int_equal(r->nvalues, 1);
+	assert_int_equal(r->value.b.number, 3);
+	assert_string_equal(r->value.b.param[0].member, "b");
+	diff_result_free(r);
+	/* In the good run what was written was there before. */
+	write_updates(before, by_chance);
+	check_same(NULL);
+	/* Who wants all is told all. */
+	r = compare(&weak);
+	assert_int_equal(r->value.b.number, 2);
+	diff_result_free(r);
+}
+
+/* The frame of the first step() is gone when the second one's is where it was. */
+static void another_frame_at_the_same_place_is_unset_again(void **state)
+{
+	const char *names[] = { "good", "bad" };
+	uint32_t i, round;
+
+	for (i = 0; i < 2; i++) {
+		struct run run = begin(names[i], 310 + i);
+
+		enter(&run, FN_MAIN);
+		for (round = 0; round < 2; round++) {
+			arg_double(&run, 1);
+			enter(&run, FN_STEP);
+			update(&run, 0x1fe80, (struct state){ .a = (int32_t)(5 + i * (round + 1)) });
+			update(&run, 0x1fe80, (struct state){ .a = 3 });
+			leave(&run);
+		}
+		arg_int(&run, 0);
+		leave(&run);
+		run_end(&run);
+	}
+	check_same(NULL);
+}
+
+/* A text is compared as far as it has been written. */
+static void the_rest_of_an_unfinished_text_is_no_difference(void **state)
+{
+	static const char *const text[2][2][2] = { { { "leftover", "abcdover" }, { "rest", "abcd" } },
+						   { { "leftover", "abcdover" }, { "rest", "abXd" } } };
+	const char *names[] = { "good", "bad" };
+	struct diff_result *r;
+	uint32_t i, k, round;
+
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < 2; i++) {
+			struct run run = begin(names[i], 320 + i);
+
+			enter(&run, FN_MAIN);
+			for (k = 0; k < 2; k++) {
+				arg_text(&run, run.stack + 0x1ff00, text[round][i][k]);
+				enter(&run, FN_FILL);
+				leave(&run);
+			}
+			arg_int(&run, 0);
+			leave(&run);
+			run_end(&run);
+		}
+		if (!round) {
+			check_same(NULL);
+			continue;
+		}
+		r = compare(NULL);
+		assert_int_equal(r->nvalues, 1);
+		assert_int_equal(r->value.b.number, 3);
+		assert_true(r->value.b.param[0].to_differs);
+		diff_result_free(r);
+	}
 }
 
 static void the_nearest_input_that_differed_is_found(void **state)
@@ -644,6 +776,10 @@ int main(void)
 		cmocka_unit_test(the_failing_malloc_is_the_first_difference),
 		cmocka_unit_test(texts_are_compared_up_to_the_length_that_follows),
 		cmocka_unit_test(changed_members_and_texts_are_named),
+		cmocka_unit_test(what_a_callee_is_to_write_is_no_difference),
+		cmocka_unit_test(what_a_callee_has_written_is_compared),
+		cmocka_unit_test(another_frame_at_the_same_place_is_unset_again),
+		cmocka_unit_test(the_rest_of_an_unfinished_text_is_no_difference),
 		cmocka_unit_test(the_nearest_input_that_differed_is_found),
 		cmocka_unit_test(calls_of_one_run_only_are_a_difference_of_control),
 		cmocka_unit_test(a_call_from_another_place_is_told),

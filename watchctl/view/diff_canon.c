@@ -48,16 +48,23 @@ struct walk {
 	bool weak;	   /* all of it */
 	bool may_be_unset; /* it may be memory that nobody has written yet */
 	bool is_pointee;
+	const bool *unset; /* of each byte of base; NULL: none is */
+	bool is_unset;	   /* what comes next */
 	unsigned int depth;
 };
 
 static void put(const struct walk *w, enum token_kind kind, bool weak, uint64_t value, uint64_t raw)
 {
 	struct diff_tokens *o = w->out;
-	struct diff_token t = { kind,	  (weak || w->weak) && !w->c->weak_counts, w->is_pointee, value, raw,
-				w->member };
+	struct diff_token t = { .kind = kind,
+				.weak = (weak || w->weak) && !w->c->weak_counts,
+				.is_pointee = w->is_pointee,
+				.unset = w->is_unset && !w->c->weak_counts,
+				.value = value,
+				.raw = raw,
+				.member = w->member };
 
-	if (t.weak)
+	if (t.weak || t.unset)
 		o->weak = diff_mix(o->weak, value);
 	else
 		o->strong = diff_mix(o->strong, value);
@@ -68,6 +75,19 @@ static void put(const struct walk *w, enum token_kind kind, bool weak, uint64_t 
 static void put_mark(const struct walk *w, bool weak, enum token_mark mark, uint64_t v, uint64_t raw)
 {
 	put(w, TOKEN_EXACT, weak, diff_mix(mark, v), raw);
+}
+
+/* None of the @size bytes at @p is known to have been written. */
+static bool is_unset(const struct walk *w, const uint8_t *p, uint32_t size)
+{
+	size_t at = (size_t)(p - w->base), i;
+
+	if (!w->unset || !size || at + size > w->base_len)
+		return false;
+	for (i = at; i < at + size; i++)
+		if (!w->unset[i])
+			return false;
+	return true;
 }
 
 static uint64_t load(const uint8_t *p, uint32_t n)
@@ -208,7 +228,9 @@ static void put_member(struct walk *w, const struct type_member *m, const uint8_
 	if (m->bit_size) {
 		v = load(p + m->offset, size - m->offset) >> m->bit_offset;
 		v &= m->bit_size < 64 ? (1ull << m->bit_size) - 1 : UINT64_MAX;
+		w->is_unset = is_unset(w, p + m->offset, t->e.size);
 		put_integer(w, t, v, 4, p + m->offset);
+		w->is_unset = false;
 	} else {
 		put_value(w, t, p + m->offset, t->e.size);
 	}
@@ -259,7 +281,7 @@ static void put_parts(struct walk *w, const struct diff_type *t, const uint8_t *
 	w->depth--;
 }
 
-static void put_value(struct walk *w, const struct diff_type *t, const uint8_t *p, uint32_t size)
+static void put_scalar(struct walk *w, const struct diff_type *t, const uint8_t *p, uint32_t size)
 {
 	switch (t->e.kind) {
 	case TYPE_BOOL:
@@ -285,8 +307,7 @@ static void put_value(struct walk *w, const struct diff_type *t, const uint8_t *
 	case TYPE_STRUCT:
 	case TYPE_UNION:
 	case TYPE_ARRAY:
-		put_parts(w, t, p, size);
-		return;
+		return; /* no scalars */
 	case TYPE_REGISTER:
 	case TYPE_UNKNOWN: {
 		bool was_weak = w->weak;
@@ -302,6 +323,22 @@ static void put_value(struct walk *w, const struct diff_type *t, const uint8_t *
 	}
 }
 
+static bool has_parts(enum type_kind kind)
+{
+	return kind == TYPE_STRUCT || kind == TYPE_ARRAY;
+}
+
+static void put_value(struct walk *w, const struct diff_type *t, const uint8_t *p, uint32_t size)
+{
+	if (has_parts(t->e.kind) || t->e.kind == TYPE_UNION) {
+		put_parts(w, t, p, size);
+		return;
+	}
+	w->is_unset = is_unset(w, p, size);
+	put_scalar(w, t, p, size);
+	w->is_unset = false;
+}
+
 /* What people write: no character of control but white space. */
 static bool is_text(const uint8_t *p, uint32_t len)
 {
@@ -313,18 +350,34 @@ static bool is_text(const uint8_t *p, uint32_t len)
 	return true;
 }
 
+/*
+ * Of a text that is not finished the rest is whatever was there, up to any length. So where bytes are told
+ * apart it is byte by byte, the NUL byte too, each of which was written or was not.
+ */
+static void put_bytes(struct walk *w, const struct call_value *v, bool weak)
+{
+	uint32_t n = v->to_len + (v->to_state == VALUE_OK), i;
+
+	if (!w->out->list && !(w->unset && memchr(w->unset, 1, n))) {
+		put_mark(w, weak, MARK_STATE, v->to_state, v->to_state);
+		put_text(w, v->to, v->to_len, weak);
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		uint8_t byte = i < v->to_len ? v->to[i] : 0;
+
+		w->is_unset = w->unset && w->unset[i];
+		put(w, TOKEN_EXACT, weak, diff_mix(diff_mix(MARK_TEXT, i), byte), byte);
+	}
+	w->is_unset = false;
+}
+
 static void put_string(struct walk *w, const struct diff_type *t, const struct call_value *v,
 		       unsigned int flags, bool is_result)
 {
 	bool trusted = t->to_const || is_result || (!(flags & CANON_OVER) && is_text(v->to, v->to_len));
 
-	put_mark(w, !trusted, MARK_STATE, v->to_state, v->to_state);
-	put_text(w, v->to, v->to_len, !trusted);
-}
-
-static bool has_parts(enum type_kind kind)
-{
-	return kind == TYPE_STRUCT || kind == TYPE_ARRAY;
+	put_bytes(w, v, !trusted);
 }
 
 static void put_pointee(struct walk *w, const struct diff_type *t, const struct call_value *v,
@@ -339,6 +392,9 @@ static void put_pointee(struct walk *w, const struct diff_type *t, const struct 
 		put_mark(w, !t->to_const, MARK_STATE, v->to_state, v->to_state);
 		return;
 	}
+	w->base = v->to;
+	w->base_len = len;
+	w->unset = is_result || len > CALL_POINTEE_MAX ? NULL : w->out->unset;
 	if (t->e.kind == TYPE_STRING) {
 		put_string(w, t, v, flags, is_result);
 		return;
@@ -350,8 +406,6 @@ static void put_pointee(struct walk *w, const struct diff_type *t, const struct 
 		w->weak |= !has_parts(target->e.kind) || (flags & CANON_OVER);
 	}
 	w->may_be_unset = true;
-	w->base = v->to;
-	w->base_len = len;
 	if (has_parts(target->e.kind) || (target->e.size && len >= target->e.size))
 		put_value(w, target, v->to, target->e.size && len > target->e.size ? target->e.size : len);
 }

@@ -3,7 +3,8 @@
  * system chose the number (addresses, process ids, times), the token says what it stands for.
  *
  * A strong token is compared. A weak one may hold anything (registers of a function whose parameters are not
- * known, memory that the callee is to fill): it only counts when that is asked for.
+ * known, memory that the callee is to fill): it only counts when that is asked for. Unset ones are hashed as
+ * weak ones are.
  */
 #ifndef WATCHCTL_VIEW_DIFF_CANON_H
 #define WATCHCTL_VIEW_DIFF_CANON_H
@@ -47,7 +48,9 @@ enum token_kind {
 struct diff_token {
 	enum token_kind kind;
 	bool weak;
-	bool is_pointee;    /* of what the value points to */
+	bool is_pointee; /* of what the value points to */
+	bool unset; /* perhaps left over in memory that nobody has written: says nothing, unless it was set in
+		       the other run */
 	uint64_t value;	    /* equal ones are the same */
 	uint64_t raw;	    /* before anything was put in place of it: equal ones are the same, too */
 	const char *member; /* of a struct; NULL */
@@ -57,7 +60,9 @@ struct diff_token {
 struct diff_tokens {
 	uint64_t strong, weak;
 	bool list;
-	bool no_pointee; /* do not look at what it points to */
+	bool no_pointee;   /* do not look at what it points to */
+	const bool *unset; /* of each byte that it points to, CALL_POINTEE_MAX and a NUL byte; NULL: all are
+			      set */
 	struct diff_token *v;
 	size_t n, cap;
 	bool no_memory;

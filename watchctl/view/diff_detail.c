@@ -157,7 +157,7 @@ static bool tokens_agree(const struct diff_token *a, const struct diff_token *b,
 	if (a->value == b->value ||
 	    (a->raw == b->raw && a->kind == TOKEN_INTEGER && b->kind == TOKEN_INTEGER))
 		return true;
-	if ((a->weak || b->weak) && !c->all)
+	if ((a->weak || b->weak || (a->unset && b->unset)) && !c->all)
 		return true;
 	return a->kind == TOKEN_FLOAT && b->kind == TOKEN_FLOAT && close_enough(a->raw, b->raw, c->tolerance);
 }
@@ -181,9 +181,12 @@ static void compare_tokens(const struct diff_tokens *a, const struct diff_tokens
 	for (i = 0; i < a->n || i < b->n; i++) {
 		const struct diff_token *one = i < a->n ? &a->v[i] : &b->v[i];
 
-		if (i < a->n && i < b->n && tokens_agree(&a->v[i], &b->v[i], c))
+		if (i < a->n && i < b->n && tokens_agree(&a->v[i], &b->v[i], c)) {
+			va->to_unset |= one->unset && a->v[i].value != b->v[i].value;
+			vb->to_unset = va->to_unset;
 			continue;
-		if ((i >= a->n || i >= b->n) && one->weak && !c->all)
+		}
+		if ((i >= a->n || i >= b->n) && (one->weak || one->unset) && !c->all)
 			continue;
 		if (one->is_pointee && va->to_masked && !c->all)
 			continue;
@@ -192,12 +195,24 @@ static void compare_tokens(const struct diff_tokens *a, const struct diff_tokens
 	}
 }
 
+/* Of a parameter: which bytes that it points to may be unset; NULL: none. */
+static const bool *unset_of(const struct diff_detail *d, const struct diff_value *v, bool *buf)
+{
+	if (v == &d->result)
+		return NULL;
+	return diff_side_unset(d->thread, d->index, (uint32_t)(v - d->param), buf) ? buf : NULL;
+}
+
 static bool compare_values(struct diff_detail *a, struct diff_value *va, struct diff_detail *b,
 			   struct diff_value *vb, bool is_result, const struct diff_closeness *c)
 {
-	struct diff_tokens ta = { .list = true, .no_pointee = va->to_masked && !c->all },
-			   tb = { .list = true, .no_pointee = vb->to_masked && !c->all };
-	bool ok;
+	bool in_a[DIFF_UNSET_MAX], in_b[DIFF_UNSET_MAX], ok;
+	struct diff_tokens ta = { .list = true,
+				  .no_pointee = va->to_masked && !c->all,
+				  .unset = unset_of(a, va, in_a) },
+			   tb = { .list = true,
+				  .no_pointee = vb->to_masked && !c->all,
+				  .unset = unset_of(b, vb, in_b) };
 
 	if (!va->type || !vb->type || ((va->masked || vb->masked) && !c->all))
 		return true;

@@ -12,6 +12,7 @@ struct diff_value {
 	char *text; /* made by diff_detail_texts(); else NULL */
 	bool masked, to_masked;
 	bool differs, to_differs;
+	bool to_unset;	    /* it differs in what may never have been written: no difference */
 	const char *member; /* of the first one that differs; NULL */
 };
 

@@ -48,6 +48,8 @@ static void put_value(struct json *j, const char *name, const struct diff_value 
 		json_bool(j, "differs", true);
 	if (v->to_differs)
 		json_bool(j, "pointee_differs", true);
+	if (v->to_unset)
+		json_bool(j, "pointee_unset", true);
 	if (v->differs || v->to_differs)
 		put_text(j, "member", v->member);
 	json_close(j, '}');

@@ -278,6 +278,7 @@ static void loader_deinit(struct loader *l)
 	}
 	free(l->all);
 	free(l->tokens.v);
+	diff_unset_deinit(&l->unset);
 	map64_deinit(&l->threads);
 	map64_deinit(&l->created);
 	map64_deinit(&l->creating);
@@ -335,6 +336,8 @@ static void free_thread(struct diff_thread *t)
 	free(t->comm);
 	free(t->call);
 	free(t->root);
+	free(t->unset);
+	free(t->bits);
 	free(t);
 }
 

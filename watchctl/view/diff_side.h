@@ -61,6 +61,16 @@ struct diff_root {
 	uint32_t outer; /* index in the side's outer */
 };
 
+/* What a parameter of a call points to has bytes that may never have been written. */
+struct diff_unset_value {
+	uint32_t call;
+	uint8_t param;
+	uint16_t len; /* bytes, each of which has a bit */
+	size_t at;    /* of the first ones in the thread's bits */
+};
+
+#define DIFF_UNSET_MAX (CALL_POINTEE_MAX + 1u) /* a string's NUL byte counts */
+
 struct diff_thread {
 	int32_t pid, tid;
 	char *comm;
@@ -73,7 +83,11 @@ struct diff_thread {
 	size_t n, cap;
 	struct diff_root *root; /* those that were made from a call that is not compared, in order */
 	size_t nroots, roots_cap;
-	uint64_t strong; /* of all */
+	uint64_t strong;		/* of all */
+	struct diff_unset_value *unset; /* by call and parameter */
+	size_t nunset, unset_cap;
+	uint8_t *bits;
+	size_t nbits, bits_cap;
 };
 
 struct progress;
@@ -128,6 +142,9 @@ static inline uint32_t diff_next(const struct diff_thread *t, uint32_t i)
  * sense. */
 uint32_t diff_side_values(const struct diff_function *f, const uint8_t *values, uint32_t len,
 			  struct call_value *ret);
+
+/* Sets the marks of what the parameter points to, DIFF_UNSET_MAX of them; false: it has none. */
+bool diff_side_unset(const struct diff_thread *t, uint32_t call, uint32_t param, bool *ret);
 
 /* Accepts NULL. */
 void diff_side_free(struct diff_side *s);

@@ -93,7 +93,8 @@ static void close_down_to(struct loading_thread *t, uint64_t call)
 		close_unfinished(t);
 }
 
-static void hash_params(struct loader *l, const struct diff_function *f, const struct call_event *e)
+static bool hash_params(struct loader *l, const struct loading_thread *t, struct diff_thread *d,
+			const struct diff_function *f, const struct call_event *e)
 {
 	struct call_value v[FUNCTION_PARAMS_MAX];
 	struct diff_tokens *k = &l->tokens;
@@ -101,13 +102,18 @@ static void hash_params(struct loader *l, const struct diff_function *f, const s
 
 	begin_tokens(k);
 	for (i = 0; i < n; i++) {
+		if (f->masked.params >> i & 1)
+			continue;
 		k->no_pointee = f->masked.pointees >> i & 1;
-		if (!(f->masked.params >> i & 1))
-			diff_canon_put(&l->s->canon, f->param[i], &v[i], f->canon, false, k);
+		if (!k->no_pointee && !diff_load_unset(l, t, d, f->param[i], i, &v[i]))
+			return false;
+		diff_canon_put(&l->s->canon, f->param[i], &v[i], f->canon, false, k);
 	}
+	k->unset = NULL;
 	if (n < f->e.nparams)
 		k->strong = diff_mix(k->strong, CUT_VALUES);
 	k->no_pointee = false;
+	return true;
 }
 
 /* Whether the call counts, by what the user wants to be compared. */
@@ -160,7 +166,8 @@ static struct wc_error *open_call(struct loader *l, struct loading_thread *t, co
 		.item.key = (uint32_t)fold32(diff_mix(f->identity, site)),
 	};
 
-	hash_params(l, f, e);
+	if (!hash_params(l, t, d, f, e))
+		return &wc_enomem;
 	c.params = (uint32_t)fold32(l->tokens.strong);
 	c.item.exact = diff_mix(diff_mix(diff_mix(f->identity, site), l->tokens.strong), 1);
 	c.item.shape = c.item.key;
@@ -179,7 +186,7 @@ struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, ui
 {
 	struct loading_thread *t = diff_loading_thread(l, e->pid, e->tid);
 	uintptr_t index = (uintptr_t)map64_get(&l->s->function_ids, e->function);
-	struct open_call o = { .call = e->call, .index = NO_CALL, .at = at };
+	struct open_call o = { .call = e->call, .index = NO_CALL, .at = at, .sp = e->sp };
 	const struct open_call *parent;
 	struct diff_function *f;
 	struct wc_error *err = NULL;

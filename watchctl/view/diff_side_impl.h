@@ -3,6 +3,7 @@
 #define WATCHCTL_VIEW_DIFF_SIDE_IMPL_H
 
 #include "watchctl/view/diff_side.h"
+#include "watchctl/view/diff_unset.h"
 
 struct open_call {
 	uint64_t call;
@@ -13,6 +14,7 @@ struct open_call {
 			     else 0 */
 	uint32_t outer;	  /* its index among the side's outer + 1, once it is one */
 	uint64_t at;	  /* position in the log */
+	uint64_t sp;	  /* at entry */
 	bool in_signals;  /* its place is among the signals of the thread */
 	bool left_out;	  /* with all that it calls */
 	bool begins_scope;
@@ -48,6 +50,8 @@ struct loader {
 	struct map64 allocated; /* path -> how many, likewise */
 	struct map64 signals;	/* number -> index of its function + 1 */
 	struct diff_tokens tokens;
+	struct diff_unset unset;
+	bool is_unset[DIFF_UNSET_MAX];
 };
 
 /* NULL: no memory. */
@@ -58,6 +62,13 @@ struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, ui
 struct wc_error *diff_load_return(struct loader *l, const struct return_event *e, uint64_t at);
 struct wc_error *diff_load_signal(struct loader *l, const struct signal_event *e, uint64_t at);
 void diff_load_finish(struct loader *l);
+
+/*
+ * diff_side_unset.c: of the call that comes next in @d, what its parameter @param points to: keeps what of it
+ * may be unset, for the next value of l->tokens, and for diff_side_unset(). False: no memory.
+ */
+bool diff_load_unset(struct loader *l, const struct loading_thread *t, struct diff_thread *d,
+		     const struct diff_type *type, uint32_t param, const struct call_value *v);
 
 /* diff_side_functions.c */
 struct wc_error *diff_load_function(struct loader *l, const struct function_event *e);

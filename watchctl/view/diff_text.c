@@ -422,7 +422,7 @@ static void print_sum(struct diff_text *t)
 		fprintf(t->out,
 			"%" PRIu64
 			" calls, with all in them, agree but for values that are not known to mean "
-			"something, as registers (--weak compares them)\n",
+			"something, as registers and memory not yet written (--weak compares them)\n",
 			r->compare.weak);
 }
 

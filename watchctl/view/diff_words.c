@@ -26,6 +26,13 @@ static size_t put(char *buf, size_t cap, size_t used, const char *text)
 
 void diff_value_text(const struct diff_value *v, char *buf, size_t cap)
 {
+	static const char mark[] = " (perhaps not set)";
+
+	if (v->to_unset && !v->to_differs && cap > sizeof(mark)) {
+		utf8_clean(v->text ? v->text : "?", buf, cap - sizeof(mark));
+		memcpy(buf + strlen(buf), mark, sizeof(mark));
+		return;
+	}
 	utf8_clean(v->text ? v->text : "?", buf, cap);
 }
 

@@ -12,7 +12,7 @@ void diff_call_text(const struct diff_detail *d, char *buf, size_t cap);
 /* "NULL, ENOMEM", "left by an exception", "never returned". */
 void diff_result_text(const struct diff_detail *d, char *buf, size_t cap);
 
-/* The text of a value, or why there is none. */
+/* The text of a value, or why there is none; it says so if what differs may never have been written. */
 void diff_value_text(const struct diff_value *v, char *buf, size_t cap);
 
 /* What is different, as a sentence without a full stop. */
