@@ -108,6 +108,10 @@ def integer_arithmetic(w):
         w.full(f"valign{t}", element[t], tail=", 1")
         w.full(f"vpconflict{t}", element[t], sources=1, feature="avx512cd")
         w.full(f"vplzcnt{t}", element[t], sources=1, feature="avx512cd")
+        for v, size, vl in WIDTHS:  # two masks, of which the even one is named
+            feature = f"avx512_vp2intersect {vl}"
+            w.op(f"vp2intersect{t} k2, {{{v}}}, {{m}}", R, size, feature)
+            w.op(f"vp2intersect{t} k2, {{{v}}}, {{m}}{{1to{size // element[t]}}}", R, element[t], feature)
         for name in ("prol", "pror", "psll", "psrl", "psra"):
             w.full(f"v{name}{t}", element[t], sources=1, tail=", 3")
         for name in ("prolv", "prorv"):

@@ -86,7 +86,7 @@ static bool happened_as_told(const struct truth_case *c)
 		surprise(c, "hit, and not accessed");
 	if (changed && !w->nhits)
 		surprise(c, "the bytes changed, and no hit of a write");
-	if (!(c->form->flags & FORM_REPEATED) && (rw->nhits > 1 || w->nhits > 1))
+	if (!(c->form->flags & (FORM_REPEATED | FORM_ABSENT)) && (rw->nhits > 1 || w->nhits > 1))
 		surprise(c, "several hits of one instruction");
 	for (unsigned int i = 0; i < rw->nhits && i < HITS_MAX; i++)
 		if (rw->hit[i].addr != c->watch.addr)

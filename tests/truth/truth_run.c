@@ -175,6 +175,24 @@ static bool install_handlers(void)
 	return !sigaltstack(&ss, NULL) && !sigaction(SIGTRAP, &trap, NULL);
 }
 
+/* A hypervisor may hide the flag of an instruction that the processor carries out all the same. */
+static void add_hidden_features(void)
+{
+	static const struct {
+		const char *name;
+		uint8_t len, code[5];
+	} probe[] = {
+		{ "movdiri", 4, { 0x0f, 0x38, 0xf9, 0x07 } },	      /* [rdi], eax */
+		{ "movdir64b", 5, { 0x66, 0x0f, 0x38, 0xf8, 0x3f } }, /* rdi, [rdi] */
+	};
+
+	for (size_t i = 0; i < sizeof(probe) / sizeof(*probe); i++)
+		if (truth_try(probe[i].code, probe[i].len) != SIGILL) {
+			strcat(features, probe[i].name);
+			strcat(features, " ");
+		}
+}
+
 bool truth_setup(const char **why)
 {
 	static char text[160];
@@ -205,6 +223,7 @@ bool truth_setup(const char **why)
 	syscall(SYS_arch_prctl, ARCH_GET_FS, &fs_base);
 	fill_vectors();
 	take_images();
+	add_hidden_features();
 	return true;
 }
 

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "handler/handler.c"
+#include "handler/hold.c"
+#include "handler/peek.c"
 #include "tests/truth/truth.h"
 #include "watchctl/engine/access_fact.h"
 
@@ -49,7 +51,9 @@ static void on_hit(const siginfo_t *info, const ucontext_t *uc)
 	struct trap_info trap = { .code = TRAP_CODE_PERF, .perf_data = COOKIE };
 
 	trap.addr = (uint64_t)(uintptr_t)info->si_addr;
-	handler_record(control, 0, &trap, (const uint64_t *)uc->uc_mcontext.gregs);
+	/* The frame begins with the address to return to, right below the ucontext. */
+	handler_record(control, 0, &trap, (const uint64_t *)uc->uc_mcontext.gregs,
+		       (uint64_t)(uintptr_t)uc - 8);
 }
 
 static struct wire_access_fact *fact_slot(uint64_t pc)

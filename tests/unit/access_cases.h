@@ -113,7 +113,7 @@ enum case_flags {
 	CASE(clzero, W, CLZERO)                                        \
 	CASE(vmovdqu, W, AVX2)                                         \
 	CASE(vpmaskmov, W, AVX2)                                       \
-	CASE(vpmaskmov_none, W, AVX2 | NO_TRAP)                        \
+	CASE(vpmaskmov_none, W, AVX2 | MAY_TRAP)                       \
 	CASE(vpgather, R, AVX2 | UNCONFIRMED)                          \
 	CASE(vmovdqu32_masked, W, AVX512)                              \
 	CASE(vpaddd_broadcast, R, AVX512)                              \
