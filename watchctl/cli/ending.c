@@ -15,6 +15,8 @@ static const char no_memory[] =
 	"memory ran out for a moment: what was printed or written may lack something; "
 	"try again with more of it";
 
+static int stdout_error;
+
 static void do_nothing(int sig)
 {
 	(void)sig;
@@ -32,6 +34,11 @@ void survive_write_signals(void)
 			sigaction(signals[i], &ours, NULL);
 }
 
+void stdout_has_failed(int sys_errno)
+{
+	stdout_error = sys_errno;
+}
+
 static bool reader_went_away(void)
 {
 	struct pollfd p = { .fd = STDOUT_FILENO };
@@ -42,7 +49,7 @@ static bool reader_went_away(void)
 /* False: what the command printed did not all arrive. */
 static bool finish_output(void)
 {
-	int err = fflush(stdout) ? errno : 0;
+	int err = fflush(stdout) ? errno : stdout_error;
 
 	if (!err && !ferror(stdout))
 		return true;

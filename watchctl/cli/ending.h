@@ -10,6 +10,9 @@
  */
 void survive_write_signals(void);
 
+/* What was written to standard output past its FILE did not arrive, because of this errno. */
+void stdout_has_failed(int sys_errno);
+
 /* Flushes standard output, prints @err if there is one, and frees it. The exit status. */
 int end_with(struct wc_error *err);
 

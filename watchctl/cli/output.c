@@ -1,17 +1,24 @@
 #include "watchctl/cli/output.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/utf8.h"
+#include "watchctl/base/out_queue.h"
 #include "watchctl/base/private_file.h"
+#include "watchctl/base/utf8.h"
 #include "watchctl/cli/colour.h"
+#include "watchctl/cli/ending.h"
 #include "watchctl/cli/redact_options.h"
 
 static volatile sig_atomic_t *stop_flag;
+static struct out_queue *current; /* of the session that goes on: one at a time */
+
+static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 
 static void ask_to_stop(int sig)
 {
@@ -20,7 +27,6 @@ static void ask_to_stop(int sig)
 
 void output_catch_signals(volatile sig_atomic_t *stop)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	/* Restart: a write of output that is cut short would be lost. */
 	struct sigaction ours = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART }, old;
 	size_t i;
@@ -29,6 +35,26 @@ void output_catch_signals(volatile sig_atomic_t *stop)
 	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
 			sigaction(signals[i], &ours, NULL);
+}
+
+static void stop_catching_signals(void)
+{
+	struct sigaction now;
+	size_t i;
+
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (!sigaction(signals[i], NULL, &now) && now.sa_handler == ask_to_stop)
+			signal(signals[i], SIG_DFL);
+}
+
+static void say_line(const char *text)
+{
+	scoped(freep) char *line = NULL;
+
+	if (current && asprintf(&line, "watchctl: %s\n", text) >= 0)
+		out_queue_put(current, STDERR_FILENO, line, strlen(line));
+	else
+		fprintf(stderr, "watchctl: %s\n", text);
 }
 
 /* There may be names of the program in it. */
@@ -43,7 +69,7 @@ void output_say(void *ctx, const char *fmt, ...)
 	va_end(ap);
 	if (text)
 		utf8_clean_lines(text);
-	fprintf(stderr, "watchctl: %s\n", text ? text : wc_enomem.text);
+	say_line(text ? text : wc_enomem.text);
 }
 
 struct wc_error *output_tick(void *ctx)
@@ -52,20 +78,43 @@ struct wc_error *output_tick(void *ctx)
 
 	printer_idle(o->printer);
 	fflush(o->out);
-	if (ferror(o->out) && o->stop)
+	if ((o->queue ? out_queue_error(o->queue) : ferror(o->out)) && o->stop)
 		*o->stop = SIGPIPE; /* nobody reads any more */
 	return o->log ? recorder_flush(o->log) : NULL;
 }
 
-static struct wc_error *open_file(const struct output_options *o, FILE **ret)
+static void text_gap(uint64_t lines, char *buf, size_t len)
 {
-	if (!o->file) {
-		*ret = o->launched ? stderr : stdout;
-		return NULL;
-	}
-	*ret = private_file_fopen(o->file);
-	if (!*ret)
+	snprintf(buf, len, "  note: %" PRIu64 " line%s not printed here: the output was not read\n", lines,
+		 lines == 1 ? " was" : "s were");
+}
+
+static void json_gap(uint64_t lines, char *buf, size_t len)
+{
+	snprintf(buf, len, "{\"type\":\"not_printed\",\"lines\":%" PRIu64 "}\n", lines);
+}
+
+static void start_queue(struct output *s, bool json)
+{
+	const struct out_queue_options q = { fileno(s->file), OUT_QUEUE_BYTES, json ? json_gap : text_gap };
+
+	s->queue = out_queue_new(&q);
+	if (s->queue)
+		s->out = out_queue_file(s->queue);
+	else
+		output_say(NULL, "no thread can be made to print: a slow reader will hold up the watch");
+	current = s->queue;
+}
+
+static struct wc_error *open_file(const struct output_options *o, struct output *s)
+{
+	s->file = !o->file ? (o->launched ? stderr : stdout) : private_file_fopen(o->file);
+	if (!s->file)
 		return wc_error_errno(WC_EUSAGE, errno, "cannot write to %s", o->file);
+	s->out = s->file;
+	fflush(s->file);
+	start_queue(s, o->json);
+	setvbuf(s->out, NULL, isatty(fileno(s->file)) ? _IOLBF : _IOFBF, 1 << 16);
 	return NULL;
 }
 
@@ -95,13 +144,12 @@ struct wc_error *output_open(const struct output_options *o, struct output *s)
 					 .calls = !o->no_events,
 					 .instructions = !o->no_events };
 	struct print_options print = o->print;
-	struct wc_error *err = open_file(o, &s->out);
+	struct wc_error *err = open_file(o, s);
 
 	if (err)
 		return err;
-	print.colour = !o->json && colour_is_wanted(o->colour, fileno(s->out));
-	print.width = terminal_width(fileno(s->out));
-	setvbuf(s->out, NULL, isatty(fileno(s->out)) ? _IOLBF : _IOFBF, 1 << 16);
+	print.colour = !o->json && colour_is_wanted(o->colour, fileno(s->file));
+	print.width = terminal_width(fileno(s->file));
 	s->annotate = annotate_new(NULL, flags);
 	s->printer = o->json ? print_json_new(s->out, &print) : print_text_new(s->out, &print);
 	if (!s->annotate || !s->printer)
@@ -110,6 +158,7 @@ struct wc_error *output_open(const struct output_options *o, struct output *s)
 	if (!s->report)
 		return &wc_enomem;
 	s->events = o->no_tables ? (struct event_sink){ put_the_rest, s } : annotate_sink(s->annotate);
+	s->logged = o->log;
 	if (o->log) {
 		err = o->bounds.bytes || o->bounds.keep_ns
 			      ? recorder_open_ring(o->log, &o->bounds, s->events, &s->log)
@@ -149,24 +198,62 @@ struct wc_error *output_end_log(struct output *o)
 	return recorder_close(log);
 }
 
+/* The watch is over: from now on we wait for the reader, as any program does, and a signal ends us. */
+static void begin_to_wait(struct output *s)
+{
+	if (!s->queue)
+		return;
+	if (s->stop)
+		*s->stop = 0;
+	out_queue_wait_for_reader(s->queue, s->stop);
+}
+
+/* All that was printed has been read, or will not be. */
+static int end_queue(struct output *s)
+{
+	uint64_t left_out = out_queue_finish(s->queue);
+	int error = out_queue_error(s->queue);
+
+	current = NULL;
+	if (s->stop && *s->stop)
+		stop_catching_signals(); /* standard error may be what nobody reads */
+	if (left_out && !error)
+		output_say(NULL, "%" PRIu64 " line%s not printed: the output was not read%s", left_out,
+			   left_out == 1 ? " was" : "s were", s->logged ? " (the log has everything)" : "");
+	out_queue_free(s->queue);
+	s->queue = NULL;
+	s->out = s->file;
+	return error;
+}
+
+static struct wc_error *close_file(struct output *s)
+{
+	int error = s->queue ? end_queue(s) : 0;
+	bool is_ours = s->file && s->file != stdout && s->file != stderr;
+
+	if (s->file == stdout && error)
+		stdout_has_failed(error);
+	if (s->file && !is_ours)
+		fflush(s->file);
+	if (is_ours && fclose(s->file) && !error)
+		error = errno;
+	return is_ours && error ? wc_error_errno(WC_EFAIL, error, "cannot write the output") : NULL;
+}
+
 struct wc_error *output_close(struct output *s, bool complete)
 {
 	struct wc_error *err = output_end_log(s);
 
+	begin_to_wait(s);
 	if (s->report && complete)
 		report_finish(s->report);
+	report_free(s->report);
+	printer_free(s->printer);
+	annotate_free(s->annotate);
+	err = wc_error_first(err, close_file(s));
 	if (complete)
 		warn_unused(s->redact);
 	redact_free(s->redact);
 	s->redact = NULL;
-	report_free(s->report);
-	printer_free(s->printer);
-	annotate_free(s->annotate);
-	if (s->out && s->out != stdout && s->out != stderr) {
-		if (fclose(s->out) && !err)
-			err = wc_error_errno(WC_EFAIL, errno, "cannot write the output");
-	} else if (s->out) {
-		fflush(s->out);
-	}
 	return err;
 }

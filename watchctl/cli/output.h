@@ -1,6 +1,9 @@
 /*
  * output - where the events of a live session go: printed, recorded into a log, or both. The same for every
  * command that records.
+ *
+ * Printing never holds up the session: see out_queue.h. It waits for the reader only in output_close(), when
+ * the watch has been withdrawn.
  */
 #ifndef WATCHCTL_CLI_OUTPUT_H
 #define WATCHCTL_CLI_OUTPUT_H
@@ -26,8 +29,12 @@ struct output_options {
 	struct redact_rules redact; /* of what is recorded and printed */
 };
 
+struct out_queue;
+
 struct output {
-	FILE *out;
+	FILE *out;		 /* to print to: into the queue, if there is one */
+	FILE *file;		 /* the real one */
+	struct out_queue *queue; /* NULL: no thread could be made */
 	struct annotate *annotate;
 	struct printer *printer;
 	struct report *report;
@@ -36,6 +43,7 @@ struct output {
 	struct event_sink events;
 	uint64_t looked_at; /* without tables: watches whose accesses must be looked at all the same */
 	volatile sig_atomic_t *stop; /* set when nobody reads any more; may be NULL */
+	bool logged;
 	bool watched; /* all went well until the end, where what is left is to be told although that fails */
 };
 
@@ -51,10 +59,14 @@ void output_discard_log(struct output *o);
 /* The log is whole and closed; nothing more can be recorded. */
 struct wc_error *output_end_log(struct output *o);
 
-/* @complete: the tables and summaries are to be printed. */
+/*
+ * @complete: the tables and summaries are to be printed. Returns when all that was printed has been read, or
+ * nobody reads any more, or at the next of the signals (output_catch_signals()).
+ */
 struct wc_error *output_close(struct output *s, bool complete);
 
-/* "watchctl: ..." to standard error, for what is told while a session goes on. */
+/* "watchctl: ..." to standard error, for what is told while a session goes on; then after what was printed.
+ */
 void output_say(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* SIGINT, SIGTERM and SIGHUP set *@stop from now on, but for those that we were started to ignore (nohup). */
