@@ -10,6 +10,8 @@
  *	remote_read		as remote_syscall, but reads the byte at rdi (self-test of a read watch)
  *	remote_rewrite		as remote_syscall, but writes the byte at rdi back, atomically (of a write watch)
  */
+#include "handler/entry.h"
+
 #define FLAG_AC 0x40000
 
 	.text
@@ -24,14 +26,31 @@
 	/*
 	 * rsp is 16n + 8 on entry, as after any call (psABI 3.2.2); the return address is the restorer. What is pushed
 	 * is struct delivery of main.c, where the program's own handler may be given another frame than ours; and the
-	 * flags.
+	 * flags. All of it, and what handler_main needs, must lie where nothing is watched: a hit of our own would be the
+	 * next trap. So rax, where that begins, goes below each watched word that is less than ENTRY_ROOM below it.
 	 */
 handler_entry:
+	mov	%rsp, %rax
+	lea	wire_control_page(%rip), %r8
+1:	mov	ENTRY_NWATCHES(%r8), %ecx
+	mov	$ENTRY_WATCHES, %r9d
+	cmp	%r9d, %ecx
+	cmova	%r9d, %ecx
+	lea	ENTRY_WATCH(%r8), %r9
+	lea	-ENTRY_ROOM - 7(%rax), %r10
+	jmp	3f
+2:	mov	(%r9), %r11
+	sub	%r10, %r11
+	cmp	$ENTRY_ROOM + 7, %r11
+	jb	4f
+	add	$ENTRY_WATCH_SIZE, %r9
+3:	sub	$1, %ecx
+	jnc	2b
+	xchg	%rax, %rsp
 	push	%rbx
 	push	%rdi
 	push	%rsi
 	push	%rdx
-	lea	32(%rsp), %rax
 	push	%rax
 	pushfq
 	mov	%rsp, %rbx
@@ -39,22 +58,25 @@ handler_entry:
 	and	$-16, %rsp
 	/* The kernel leaves a program's alignment check on; ours are not aligned, and a SIGBUS would be the end. */
 	testl	$FLAG_AC, (%rbx)
-	jz	1f
+	jz	5f
 	pushfq
 	andl	$~FLAG_AC, (%rsp)
 	popfq
-1:	call	handler_main
+5:	call	handler_main
 	mov	%rbx, %rsp
 	test	%rax, %rax
-	jnz	2f
-	add	$16, %rsp
-	pop	%rdx
-	pop	%rsi
-	pop	%rdi
-	pop	%rbx
-	ret
+	jnz	6f
+	/* Home, without a look at the return address. */
+	mov	8(%rsp), %rsp
+	add	$8, %rsp
+handler_restorer:
+	mov	$15, %eax
+	syscall
+4:	mov	(%r9), %rax
+	and	$-16, %rax
+	jmp	1b
 	/* The program's own handler: everything is as the kernel would have left it. */
-2:	popfq
+6:	popfq
 	pop	%rcx
 	pop	%rdx
 	pop	%rsi
@@ -62,10 +84,6 @@ handler_entry:
 	pop	%rbx
 	mov	%rcx, %rsp
 	jmp	*%rax
-
-handler_restorer:
-	mov	$15, %eax
-	syscall
 
 remote_read:
 	mov	(%rdi), %al

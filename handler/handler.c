@@ -2,142 +2,22 @@
  * handler - records one access, inside the traced program, in SIGTRAP context.
  *
  * Rules of this place: no libc, no allocation, no lock, general registers only, all signals
- * blocked, little stack. It must never load from a watched address that is armed for reads (the
- * load would raise the next trap, for ever), and never fault: memory whose presence is not proved
- * by this very trap is read through the kernel.
+ * blocked, little stack. The program's memory is touched by peek.h alone.
  */
 #include "handler/handler.h"
+#include "handler/peek.h"
 #include "handler/sys.h"
 #include "handler/walk.h"
 
-#define PAGE 4096ull
 #define ACCESS_KIND_WRITE 2
-#define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
-#define CLOCK_MONOTONIC 1
 #define PR_GET_NAME 16
 #define NEARBY 64ull /* the widest plain operand */
-#define HOLD_WAIT_NS 2000000
 #define RAW_WHEN_LAGGING 1024u
-#define HOLD_PATIENCE 150 /* waits without a heartbeat before the controller counts as gone */
-
-struct remote_range {
-	uint64_t addr, len;
-};
-
-struct timespec64 {
-	int64_t sec, nsec;
-};
 
 static void copy_words(uint64_t *to, const uint64_t *from, uint64_t n)
 {
 	__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
-}
-
-bool guarded_copy(const struct wire_control *ctl, uint64_t addr, void *buf, uint64_t len)
-{
-	struct remote_range local = { (uint64_t)(uintptr_t)buf, len };
-	struct remote_range remote = { addr, len };
-
-	long pid = ctl->flags & WIRE_CHILDREN ? sys0(NR_GETPID) : ctl->target_pid;
-	long n = sys6(NR_PROCESS_VM_READV, pid, (long)&local, 1, (long)&remote, 1, 0);
-
-	if (n == -ESRCH) /* the first thread has ended before this one: its number leads to no memory */
-		n = sys6(NR_PROCESS_VM_READV, sys0(NR_GETTID), (long)&local, 1, (long)&remote, 1, 0);
-	return n == (long)len;
-}
-
-/*
- * rt_sigprocmask() copies the new set in before it looks at `how`: with an impossible `how` it is
- * EINVAL where the 8 bytes can be read and EFAULT where they cannot, and changes nothing.
- */
-bool guarded_probe(uint64_t addr)
-{
-	return sys4(NR_RT_SIGPROCMASK, -1, addr, 0, 8) == -22;
-}
-
-static bool overlaps_read_watch(const struct wire_control *ctl, uint64_t addr, uint64_t len)
-{
-	unsigned int i;
-
-	for (i = 0; i < WIRE_WATCHES && i < ctl->nwatches; i++) {
-		const struct wire_watch *w = &ctl->watch[i];
-
-		if ((w->flags & (WIRE_WATCH_READS | WIRE_WATCH_OFF)) == WIRE_WATCH_READS &&
-		    addr < w->addr + w->size && w->addr < addr + len)
-			return true;
-	}
-	return false;
-}
-
-/* Memory known to be readable: the stack from our own frame up to some page boundary. */
-struct reader {
-	const struct wire_control *ctl;
-	uint64_t lo, hi;
-	bool watched; /* some of it is watched for reads: ask before each load */
-};
-
-static void reader_extend(struct reader *r, uint64_t lo, uint64_t hi)
-{
-	r->watched |= overlaps_read_watch(r->ctl, lo, hi - lo);
-	if (lo != r->hi)
-		r->lo = lo;
-	r->hi = hi;
-}
-
-static bool is_known(const struct reader *r, uint64_t addr)
-{
-	return addr >= r->lo && addr + 8 <= r->hi && addr + 8 > addr;
-}
-
-static __attribute__((noinline)) bool read_with_care(struct reader *r, uint64_t addr, uint64_t *ret)
-{
-	uint64_t page = addr & ~(PAGE - 1);
-
-	if (addr + 8 > page + PAGE || overlaps_read_watch(r->ctl, addr, 8))
-		return guarded_copy(r->ctl, addr, ret, 8);
-	if (!is_known(r, addr)) {
-		if (!guarded_probe(addr))
-			return false;
-		reader_extend(r, page, page + PAGE);
-	}
-	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it has been probed */
-	*ret = *(const volatile uint64_t *)(uintptr_t)addr;
-	return true;
-}
-
-/* Several for each frame: the common case is two comparisons and the load. */
-static bool read_stack(void *ctx, uint64_t addr, uint64_t *ret)
-{
-	struct reader *r = ctx;
-
-	if (r->watched || !is_known(r, addr))
-		return read_with_care(r, addr, ret);
-	*ret = *(const volatile uint64_t *)(uintptr_t)addr;
-	return true;
-}
-
-/* The @size (1..8) bytes at @addr, which this very trap has shown to be there. */
-static bool read_value(const struct wire_control *ctl, uint64_t addr, uint32_t size, uint64_t *ret)
-{
-	uint64_t word = addr & ~7ull;
-
-	*ret = 0;
-	if (addr + size > word + 8 || overlaps_read_watch(ctl, word, 8))
-		return guarded_copy(ctl, addr, ret, size);
-	if (!guarded_probe(word))
-		return false;
-	if (size == 8)
-		*ret = *(const volatile uint64_t *)(uintptr_t)addr;
-	else if (size == 4 && !(addr & 3))
-		*ret = *(const volatile uint32_t *)(uintptr_t)addr;
-	else if (size == 2 && !(addr & 1))
-		*ret = *(const volatile uint16_t *)(uintptr_t)addr;
-	else if (size == 1)
-		*ret = *(const volatile uint8_t *)(uintptr_t)addr;
-	else
-		*ret = *(const volatile uint64_t *)(uintptr_t)word >> (8 * (addr - word));
-	return true;
 }
 
 static void futex_wake(uint32_t *word)
@@ -182,23 +62,6 @@ static struct wire_record *reserve(struct wire_control *ctl, uint32_t size, uint
 	}
 }
 
-/* As much of the stack from the trap's rsp upwards as can be read, for the controller to unwind. */
-static uint32_t copy_raw_stack(const struct wire_control *ctl, uint64_t sp, uint32_t want, void *to)
-{
-	uint32_t len = 0;
-
-	while (len < want) {
-		uint64_t chunk = PAGE - ((sp + len) & (PAGE - 1));
-
-		if (chunk > want - len)
-			chunk = want - len;
-		if (!guarded_copy(ctl, sp + len, (char *)to + len, chunk))
-			break;
-		len += (uint32_t)chunk;
-	}
-	return len;
-}
-
 /*
  * Bytes behind the frames of a record whose walk stopped short: registers and stack. Less stack where the
  * controller lags behind: a shorter walk, said to be one, is better than a lost event.
@@ -214,24 +77,23 @@ static uint32_t raw_size(const struct wire_control *ctl)
 	return (uint32_t)sizeof(struct regs) + (raw & ~7u);
 }
 
+/* As much of the stack from the last frame's rsp upwards as can be read, for the controller to unwind. */
 static uint32_t put_raw_stack(const struct wire_control *ctl, struct wire_record *r, uint32_t nframes,
 			      const struct regs *outer, uint32_t raw)
 {
 	uint64_t *at = (uint64_t *)(r + 1) + nframes;
 
 	copy_words(at, outer->r, WREG_COUNT);
-	return copy_raw_stack(ctl, outer->r[WREG_RSP], raw - (uint32_t)sizeof(*outer), at + WREG_COUNT);
+	return (uint32_t)peek_some(peek_pid(ctl), outer->r[WREG_RSP], at + WREG_COUNT, raw - sizeof(*outer)) &
+	       ~7u;
 }
 
 static uint64_t timestamp(const struct wire_control *ctl, uint16_t *flags)
 {
-	struct timespec64 now = { 0, 0 };
-
 	if (ctl->flags & WIRE_USE_TSC)
 		return __builtin_ia32_rdtsc();
-	sys4(NR_CLOCK_GETTIME, CLOCK_MONOTONIC, &now, 0, 0);
 	*flags |= WIRE_TIME_NS;
-	return (uint64_t)now.sec * 1000000000ull + (uint64_t)now.nsec;
+	return monotonic_ns();
 }
 
 static void load_regs(const struct wire_control *ctl, const uint64_t *gregs, struct regs *ret)
@@ -244,27 +106,6 @@ static void load_regs(const struct wire_control *ctl, const uint64_t *gregs, str
 	ret->r[WREG_FS_BASE] = 0;
 	if (ctl->flags & WIRE_HAVE_FSGSBASE)
 		__asm__ volatile("rdfsbase %0" : "=r"(ret->r[WREG_FS_BASE]));
-}
-
-/* The controller arms what this event makes possible (a library was loaded) before the program goes on. */
-static void hold_for_controller(struct wire_control *ctl, uint64_t end)
-{
-	struct timespec64 wait = { 0, HOLD_WAIT_NS };
-	uint64_t beat = __atomic_load_n(&ctl->heartbeat, __ATOMIC_RELAXED);
-	unsigned int silent = 0;
-
-	while (silent < HOLD_PATIENCE) {
-		uint32_t done = __atomic_load_n(&ctl->hold, __ATOMIC_ACQUIRE);
-		uint64_t now;
-
-		if ((int32_t)(done - (uint32_t)(end / 16)) >= 0)
-			return;
-		sys4(NR_FUTEX, &ctl->hold, FUTEX_WAIT, done, &wait);
-		now = __atomic_load_n(&ctl->heartbeat, __ATOMIC_RELAXED);
-		silent = now == beat ? silent + 1 : 0;
-		beat = now;
-	}
-	__atomic_fetch_add(&ctl->unheld, 1, __ATOMIC_RELAXED);
 }
 
 int handler_watch_of(const struct wire_control *ctl, const struct trap_info *info)
@@ -286,7 +127,7 @@ struct trap {
 	uint64_t operand;
 	bool async;
 	uint32_t child; /* its process id; 0: the target itself */
-	uint64_t here;	/* our own frame */
+	uint64_t frame; /* where the kernel has put the signal's */
 };
 
 /* One watch that it hit. */
@@ -349,8 +190,9 @@ static void take_values(const struct trap *t, struct hit *h)
 
 	if (h->w->flags & WIRE_WATCH_EXECUTE)
 		return;
-	if (!(t->has_operand && wire_value_from_fact(t->fact, &t->regs, h->want, size, &h->new_value)) &&
-	    !read_value(t->ctl, h->want, size, &h->new_value))
+	if (size > sizeof(h->new_value) ||
+	    (!(t->has_operand && wire_value_from_fact(t->fact, &t->regs, h->want, size, &h->new_value)) &&
+	     !peek(peek_pid(t->ctl), h->want, &h->new_value, size)))
 		return;
 	h->new_value = wire_truncate(h->new_value, size);
 	h->flags |= WIRE_HAS_NEW;
@@ -422,15 +264,13 @@ static enum filter_answer through_callers(const struct wire_filter *f, const str
 /* One in `sample`, and not too soon after the last one. */
 static bool is_due(struct wire_watch *w, const struct wire_filter *f)
 {
-	struct timespec64 now = { 0, 0 };
 	uint64_t last, ns;
 
 	if (f->sample > 1 && __atomic_fetch_add(&w->passed, 1, __ATOMIC_RELAXED) % f->sample)
 		return false;
 	if (!f->interval_ns)
 		return true;
-	sys4(NR_CLOCK_GETTIME, CLOCK_MONOTONIC, &now, 0, 0);
-	ns = (uint64_t)now.sec * 1000000000ull + (uint64_t)now.nsec;
+	ns = monotonic_ns();
 	last = __atomic_load_n(&w->recorded_ns, __ATOMIC_RELAXED);
 	return (!last || ns - last >= f->interval_ns) &&
 	       __atomic_compare_exchange_n(&w->recorded_ns, &last, ns, false, __ATOMIC_RELAXED,
@@ -441,15 +281,12 @@ static void walk(const struct trap *t, struct walked *ret)
 {
 	const struct wire_control *ctl = t->ctl;
 	uint32_t max = ctl->max_frames < WIRE_FRAMES ? ctl->max_frames : WIRE_FRAMES;
-	struct reader reader = { .ctl = ctl };
-	uint64_t rsp = t->regs.r[WREG_RSP];
+	struct stack_reader reader;
 
-	/* The signal frame ends just below the interrupted red zone, so that page is mapped. */
-	if (rsp - t->here < 0x10000)
-		reader_extend(&reader, t->here & ~(PAGE - 1), ((rsp - 136) & ~(PAGE - 1)) + PAGE);
+	stack_reader_init(ctl, t->frame, t->regs.r[WREG_RSP], &reader);
 	ret->outer = t->regs;
-	ret->end = wire_walk((const void *)((const char *)ctl + ctl->rules_offset), max, read_stack, &reader,
-			     &ret->outer, ret->frame, &ret->n, &ret->exact);
+	ret->end = wire_walk((const void *)((const char *)ctl + ctl->rules_offset), max, stack_reader_read,
+			     &reader, &ret->outer, ret->frame, &ret->n, &ret->exact);
 	ret->raw = ret->end == WALK_END_UNKNOWN_PC ? raw_size(ctl) : 0;
 }
 
@@ -578,17 +415,17 @@ static void take_others(const struct trap *t, const struct hit *first, struct wa
 /* In a forked child that is followed. Others never get here: their events were not inherited. */
 static uint32_t child_pid(const struct wire_control *ctl)
 {
-	long pid = ctl->flags & WIRE_CHILDREN ? sys0(NR_GETPID) : ctl->target_pid;
+	long pid = peek_pid(ctl);
 
 	return pid == ctl->target_pid ? 0 : (uint32_t)pid;
 }
 
 void handler_record(struct wire_control *ctl, unsigned int watch, const struct trap_info *info,
-		    const uint64_t *gregs)
+		    const uint64_t *gregs, uint64_t frame)
 {
 	struct wire_watch *w = &ctl->watch[watch];
 	uint64_t end = 0;
-	struct trap t = { .ctl = ctl, .here = (uint64_t)(uintptr_t)__builtin_frame_address(0) };
+	struct trap t = { .ctl = ctl, .frame = frame };
 	struct walked stack;
 	struct hit h;
 
@@ -613,5 +450,5 @@ void handler_record(struct wire_control *ctl, unsigned int watch, const struct t
 	    !__atomic_exchange_n(&ctl->wake, 1, __ATOMIC_ACQ_REL))
 		futex_wake(&ctl->wake);
 	if ((w->flags & WIRE_WATCH_HOLD) && end)
-		hold_for_controller(ctl, end);
+		handler_hold(ctl, end);
 }

@@ -16,21 +16,23 @@ struct trap_info {
 	uint32_t perf_flags;
 };
 
+#define TRAP_CODE_BRKPT 1
 #define TRAP_CODE_HWBKPT 4
 #define TRAP_CODE_PERF 6
-#define TRAP_ASYNC 1u /* TRAP_PERF_FLAG_ASYNC */
+#define TRAP_CODE_KERNEL 0x80 /* SI_KERNEL: int3 */
+#define TRAP_ASYNC 1u	      /* TRAP_PERF_FLAG_ASYNC */
 
-/* A trap that is ours: records it. @gregs is uc_mcontext.gregs in the kernel's order. */
+/*
+ * A trap that is ours: records it. @gregs is uc_mcontext.gregs in the kernel's order; @frame: where the
+ * signal's frame lies.
+ */
 void handler_record(struct wire_control *ctl, unsigned int watch, const struct trap_info *info,
-		    const uint64_t *gregs);
+		    const uint64_t *gregs, uint64_t frame);
+
+/* The record that ends at @end is of a WIRE_WATCH_HOLD watch: waits for the controller. */
+void handler_hold(struct wire_control *ctl, uint64_t end);
 
 /* Which watch a trap belongs to; -1: it is not ours. */
 int handler_watch_of(const struct wire_control *ctl, const struct trap_info *info);
-
-/* Copies @len bytes of our own process, never faulting. False: some of them cannot be read. */
-bool guarded_copy(const struct wire_control *ctl, uint64_t addr, void *buf, uint64_t len);
-
-/* True when the 8 bytes at @addr can be read now. */
-bool guarded_probe(uint64_t addr);
 
 #endif

@@ -13,6 +13,7 @@
 #define NR_CLOCK_GETTIME 228
 #define NR_RT_TGSIGQUEUEINFO 297
 #define NR_PROCESS_VM_READV 310
+#define NR_PROCESS_VM_WRITEV 311
 
 #define ESRCH 3
 
@@ -32,5 +33,19 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 
 #define sys0(nr) sys6(nr, 0, 0, 0, 0, 0, 0)
 #define sys4(nr, a, b, c, d) sys6(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+
+#define CLOCK_MONOTONIC 1
+
+struct timespec64 {
+	int64_t sec, nsec;
+};
+
+static inline uint64_t monotonic_ns(void)
+{
+	struct timespec64 now = { 0, 0 };
+
+	sys4(NR_CLOCK_GETTIME, CLOCK_MONOTONIC, &now, 0, 0);
+	return (uint64_t)now.sec * 1000000000ull + (uint64_t)now.nsec;
+}
 
 #endif

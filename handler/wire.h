@@ -23,7 +23,7 @@
 #include "stackwalk/unwind_rule.h"
 
 #define WIRE_MAGIC 0x7761746368637431u /* "watchct1" */
-#define WIRE_VERSION 2u
+#define WIRE_VERSION 3u
 #define WIRE_CODE_SIZE 0x4000u
 #define WIRE_WATCHES 16u    /* more than debug registers: what was disarmed may still have hits under way */
 #define WIRE_FRAMES 64u	    /* most frames a record can hold */
@@ -62,7 +62,7 @@ enum wire_watch_flags {
 	WIRE_WATCH_READS = 1, /* the debug register fires on reads: the handler must not load the value */
 	WIRE_WATCH_READS_ONLY = 2, /* drop what is known to be a pure write */
 	WIRE_WATCH_EXECUTE = 4,
-	WIRE_WATCH_HOLD = 8,	    /* wait for the controller after recording: see wire_control.hold */
+	WIRE_WATCH_HOLD = 8,	    /* wait for the controller after recording: see wire_control.done */
 	WIRE_WATCH_FILTER = 16,	    /* wire_filter of the same index applies */
 	WIRE_WATCH_PER_THREAD = 32, /* another address in each thread: the trap tells which */
 	WIRE_WATCH_OFF = 64,	    /* disarmed: what still comes was under way */
@@ -132,7 +132,10 @@ struct wire_control {
 	uint64_t mapping_size;	       /* from code_start: all that is ours in the target */
 	uint64_t owner_start;	       /* of the controller: start time in clock ticks since boot, and pid */
 	int32_t owner_pid;
-	int32_t target_pid;	   /* as the target numbers itself */
+	int32_t target_pid;	  /* as the target numbers itself */
+	uint64_t first_stack_top; /* of the first thread's stack; 0: not known */
+	uint64_t test_start,
+		test_end;	   /* in our code: what tries watches out, and nothing else, accesses them */
 	struct wire_sigaction old; /* the program's own SIGTRAP action: chained to, and put back */
 	struct wire_sigaction ours;
 	uint32_t hwbkpt_watch; /* watch + 1 that was armed through ptrace: its traps carry no cookie */
@@ -142,14 +145,24 @@ struct wire_control {
 	uint64_t tail __attribute__((aligned(64)));
 	uint64_t heartbeat; /* CLOCK_MONOTONIC in ns at the last pass of the controller */
 	uint32_t wake __attribute__((aligned(64))); /* a futex: 0 while the controller sleeps on it */
-	uint32_t hold;	 /* a thread at a WIRE_WATCH_HOLD site waits until this, its record's end / 16, is
-			    reached */
-	uint32_t unheld; /* how many of them went on because nothing was heard of the controller */
+	uint32_t unheld; /* threads that went on at a WIRE_WATCH_HOLD site before the controller was done */
+	/*
+	 * Positions in the ring. The controller has done what records up to `done` ask for (the low half is a
+	 * futex): a thread at a WIRE_WATCH_HOLD site waits until that is its own record's end, for
+	 * `patience_ns` at most. Who waited in vain sets `behind` to `head`; while `done` is before that,
+	 * nobody waits.
+	 */
+	uint64_t done, behind;
+	uint64_t patience_ns;
 	struct wire_watch watch[WIRE_WATCHES] __attribute__((aligned(64)));
 	/* What `old` was put back in place of, as the kernel told: `ours`, once it was taken out. Then
 	 * scratch. */
 	struct wire_sigaction withdrawn[2];
+	uint64_t placed; /* when, in clock ticks since boot: who was forked earlier may have all but the
+			    action */
 };
+
+#define SIGNAL_RED_ZONE 128u /* what a signal's frame leaves alone, below the interrupted stack pointer */
 
 #define WIRE_CONTROL_SIZE 0x1000u
 #define WIRE_BOOT_SIZE 0x10000u /* stack and signal frame for remote system calls */

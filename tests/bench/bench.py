@@ -44,8 +44,12 @@ ONE_IN_1024 = "(new & 1023) == 5"
 RAW_STACK = 8192  # bytes; what the ring engine asks for, too
 
 
+def w(watchctl, options=("-w",), **more):
+    """By the handler, unless it is said: what would be chosen by itself differs with what is permitted."""
+    return tools.Watchctl(watchctl, options if "--engine" in options else (*options, "--engine", "handler"), **more)
+
+
 def hit_rows(watchctl, loop):
-    w = tools.Watchctl
     return [
         Row(BARE),
         Row(FLOOR, arguments=("--floor",)),
@@ -79,8 +83,9 @@ def hit_rows(watchctl, loop):
 def server_rows(watchctl):
     return [
         Row("redis, no watch"),
-        Row("redis, watchctl -w", tools.Watchctl(watchctl)),
-        Row("redis, watchctl -w -o LOG", tools.Watchctl(watchctl, log=True)),
+        Row("redis, watchctl auto", tools.Watchctl(watchctl)),
+        Row("redis, watchctl -w", w(watchctl)),
+        Row("redis, watchctl -w -o LOG", w(watchctl, log=True)),
         Row("redis, perf record", tools.Perf()),
         Row("redis, gdb silent", tools.Gdb()),
     ]

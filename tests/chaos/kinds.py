@@ -23,7 +23,7 @@ MOST_ORPHANS = 40  # handlers of killed ones that stand in front of each other
 
 def engine_options(c):
     """Engines, and how they keep their events."""
-    engines = [["--engine", "handler"]] * 3 + [["--engine", "ring"]] * 2
+    engines = [["--engine", "handler"]] * 3 + [["--engine", "ring"], ["--engine", "auto"]]
     if c.ptrace:
         engines += [["-i", "0"]] * 2 + [["--engine", "ptrace"]] * 2
     options = list(c.random.choice(engines))

@@ -1,12 +1,13 @@
 /*
  * stalls - many threads that note how long they were kept from going on.
  *
- *	stalls PAGE THREADS
+ *	stalls PAGE THREADS [MAPPINGS]
  *
- * Each works for a short while, looking at the clock all the time, and sleeps; the first THREAD_WRITES of
- *them also write a variable, `stalls_watched`. A gap between two looks is time in which the thread did not
- *run. What the gaps and the writes took is counted in PAGE, which stalls.py maps too; so is what the driver
- *says: over, and whether it counts now.
+ * Each works for a short while, looking at the clock all the time, and sleeps; the first WRITERS of them also
+ * write a variable, `stalls_watched`. A gap between two looks is time in which the thread did not run. What
+ * the gaps and the writes took is counted in PAGE, which stalls.py maps too; so is what the driver says:
+ *over, and whether it counts now. With MAPPINGS the process has so many of them, as some databases and
+ *runtimes do.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,6 +24,7 @@
 #define WRITERS 1
 #define WORK_NS 60000
 #define WRITES 4
+#define PAGE 4096u
 
 struct histogram {
 	uint64_t count[BUCKETS];
@@ -38,6 +40,8 @@ struct stalls_page {
 volatile uint64_t __attribute__((aligned(64))) stalls_watched;
 static struct stalls_page *page;
 static double ns_per_tick;
+static long
+	pause_ns; /* all threads together take a fifth of one CPU: nobody shall have to wait for another */
 
 static unsigned int bucket_of(uint64_t ns)
 {
@@ -64,8 +68,7 @@ static void note(struct histogram *h, uint64_t ticks)
 static void *work(void *arg)
 {
 	const uint64_t number = (uintptr_t)arg;
-	/* All of them together take a fifth of one CPU: nobody shall have to wait for another. */
-	const struct timespec pause = { 0, 40000000 + (long)(number * 7919 % 40000) * 1000 };
+	const struct timespec pause = { 0, pause_ns + (long)(number * 7919 % 40000) * 1000 };
 	const uint64_t ticks = (uint64_t)(WORK_NS / ns_per_tick);
 
 	__atomic_fetch_add(&page->ready, 1, __ATOMIC_SEQ_CST);
@@ -106,16 +109,34 @@ static void calibrate(void)
 		      (double)(__rdtsc() - t);
 }
 
+/* Every other page of a piece is another mapping, since neighbours that are alike are one. */
+static int map_many(size_t n)
+{
+	uint8_t *all = mmap(NULL, (n + 1) * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t i;
+
+	if (all == MAP_FAILED)
+		return -1;
+	for (i = 1; i < n; i += 2)
+		if (mprotect(all + i * PAGE, PAGE, PROT_NONE))
+			return -1;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
-	unsigned int i, n = argc == 3 ? (unsigned int)atoi(argv[2]) : 0;
+	unsigned int i, n = argc >= 3 ? (unsigned int)atoi(argv[2]) : 0;
+	size_t mappings = argc == 4 ? (size_t)atol(argv[3]) : 0;
 	static pthread_t thread[THREADS];
-	int fd = argc == 3 ? open(argv[1], O_RDWR | O_CLOEXEC) : -1;
+	int fd = argc >= 3 ? open(argv[1], O_RDWR | O_CLOEXEC) : -1;
 
 	if (fd < 0 || !n || n > THREADS || ftruncate(fd, sizeof(*page))) {
-		fprintf(stderr, "usage: stalls PAGE THREADS\n");
+		fprintf(stderr, "usage: stalls PAGE THREADS [MAPPINGS]\n");
 		return 2;
 	}
+	if (mappings && map_many(mappings))
+		return 1;
+	pause_ns = 200000l * n;
 	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
 		return 1;

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """What the threads of a program feel of watchctl: how long one was kept from going on, and how long a hit takes.
 
-    stalls.py --watchctl PROGRAM --program STALLS [--engine ENGINE] [--threads N] [--attaches N] [--json FILE]
+    stalls.py --watchctl PROGRAM --program STALLS [--engine ENGINE] [--threads N] [--mappings N] [--attaches N]
+              [--json FILE]
 
 Two runs of the same length, in turns: one in which nobody is looking, the control, and one in which watchctl attaches,
 records and detaches again and again. A machine has stalls of its own, a virtual one above all: the control says how
 long they are. With real-time priority, where that is permitted, the program's threads do not wait for other programs.
+A thread that sleeps does not notice that it is stopped: so the scheduler's trace says how long each was (holds.py).
 Exit status: 0, as promised; 1, not; 2, usage; 77, this machine cannot.
 """
 import argparse
@@ -19,6 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
+
+from holds import Holds
 
 BUCKETS = 256
 STALL_MS = 5.0
@@ -74,14 +79,14 @@ def picture(title, columns):
 
 
 class Program:
-    def __init__(self, path, threads, folder):
+    def __init__(self, path, threads, mappings, folder):
         page = os.path.join(folder, "stalls")
         with open(page, "wb") as f:
             f.truncate(ctypes.sizeof(Page))
         self.file = open(page, "r+b")
         self.memory = mmap.mmap(self.file.fileno(), ctypes.sizeof(Page))
         self.page = Page.from_buffer(self.memory)
-        self.process = subprocess.Popen([path, page, str(threads)])
+        self.process = subprocess.Popen([path, page, str(threads), str(mappings)])
         end = time.monotonic() + 60
         while self.page.ready < threads:
             if self.process.poll() is not None or time.monotonic() > end:
@@ -109,19 +114,26 @@ class Program:
 
 
 def attach_once(a, pid, out):
-    """Attached, a while of hits, detached. *out* gets what it says."""
+    """Attached, a while of hits, detached. *out* gets what it says. Returns when it was told to end."""
     how = ["-i", "0"] if a.engine == "-i" else ["--engine", a.engine]
+    began = out.tell()
     w = subprocess.Popen([a.watchctl, "-p", str(pid), "-v", "stalls_watched", "-s", "8", "-w", *how, "-q", "--json",
                           "--verbose"], stdout=out, stderr=out)
-    time.sleep(TURN_S * 0.8)
+    end = time.monotonic() + 120
+    while b'"type":"armed"' not in Path(out.name).read_bytes()[began:] and w.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(TURN_S / 2)
+    told = time.monotonic()
     w.send_signal(signal.SIGINT)
     if w.wait(timeout=120):
         out.seek(0)
         raise SystemExit(f"stalls: watchctl ended with {w.returncode}: {out.read()[-500:].decode(errors='replace')}")
+    return told
 
 
 def measure(a, folder):
-    program = Program(a.program, a.threads, folder)
+    program = Program(a.program, a.threads, a.mappings, folder)
+    stops, attach, detach = [], [], []
     try:
         with open(os.path.join(folder, "out"), "w+b") as out:
             for _ in range(a.attaches):
@@ -129,17 +141,28 @@ def measure(a, folder):
                 time.sleep(TURN_S)
                 program.page.phase = 1
                 began = time.monotonic()
-                attach_once(a, program.process.pid, out)
+                holds = Holds.make(os.path.basename(a.program), tempfile.mkdtemp(dir=folder))
+                told = attach_once(a, program.process.pid, out)
+                seen = holds.end() if holds else []
+                attach.append([(h.end - h.begin) * 1e9 for h in seen if h.begin < told])
+                detach.append([(h.end - h.begin) * 1e9 for h in seen if h.begin >= told])
                 time.sleep(max(0, TURN_S - (time.monotonic() - began)))
             out.seek(0)
             stops = [int(us) for us in re.findall(rb"stopped for (\d+) us", out.read())]
         page = Page.from_buffer_copy(program.memory)
     finally:
         program.end()
-    return page, stops, program.real_time
+    return page, stops, (attach, detach) if holds else None, program.real_time
 
 
-def judge(page, stops, real_time, a):
+def summary_of(times):
+    """Of as many attaches, or detaches."""
+    holds = [h for one in times for h in one]
+    return {"n": len(holds), "longest_ns": round(max(holds, default=0)), "over_1ms": sum(h > 1e6 for h in holds),
+            "longest_of_each_ns": [round(max(one, default=0)) for one in times]}
+
+
+def judge(page, stops, holds, real_time, a):
     """The promise, and how far it is kept; what the machine does by itself counts against nobody."""
     gaps, writes = ([list(h.count) for h in pair] for pair in (page.gaps, page.writes))
     hits = writes[1]
@@ -151,12 +174,13 @@ def judge(page, stops, real_time, a):
     # In as much time, the control's threads were held up that often by themselves.
     expected = natural * sum(trapped) * median / 60000
     return {
-        "type": "stalls", "engine": a.engine, "threads": a.threads, "attaches": a.attaches, "real_time": real_time,
+        "type": "stalls", "engine": a.engine, "threads": a.threads, "mappings": a.mappings, "attaches": a.attaches, "real_time": real_time,
         "control": {"stretches": page.gaps[0].n, "longest_ns": page.gaps[0].longest_ns,
                     "over_5ms": beyond(gaps[0], STALL_MS * 1e6), "p999_ns": quantile(gaps[0], 0.999)},
         "watched": {"stretches": page.gaps[1].n, "longest_ns": page.gaps[1].longest_ns,
                     "over_5ms": beyond(gaps[1], STALL_MS * 1e6), "p999_ns": quantile(gaps[1], 0.999)},
         "stop_us": sorted(stops),
+        "holds": {"attach": summary_of(holds[0]), "detach": summary_of(holds[1])} if holds else None,
         "hit": {"n": n, "median_ns": median, "p99_ns": quantile(trapped, 0.99), "longest_ns": page.writes[1].longest_ns,
                 "over_10_medians": late, "expected_by_control": round(expected, 2)},
         "histogram": {"lower_ns": [lower_bound(b) for b in range(BUCKETS)], "control_gaps": gaps[0], "watched_gaps": gaps[1],
@@ -170,6 +194,10 @@ def verdict(r):
     allowed = max(STALL_MS * 1e6, r["control"]["longest_ns"])
     kept.append((stall <= allowed, f"longest stall with {r['threads']} threads: {human(stall)} while watchctl comes and goes, "
                                    f"{human(r['control']['longest_ns'])} without it (promised: {STALL_MS:g} ms)"))
+    for what, holds in (r["holds"] or {}).items():
+        kept.append((holds["longest_ns"] <= STALL_MS * 1e6,
+                     f"{what}: {holds['n']} times a thread was stopped, for {human(holds['longest_ns'])} at most, {holds['over_1ms']} "
+                     f"times for more than 1 ms (promised: {STALL_MS:g} ms)"))
     h = r["hit"]
     kept.append((h["longest_ns"] <= HIT_FACTOR * h["median_ns"] or
                  h["over_10_medians"] <= max(3, 3 * h["expected_by_control"]),
@@ -184,6 +212,7 @@ def main(argv):
     p.add_argument("--watchctl", required=True)
     p.add_argument("--program", required=True)
     p.add_argument("--threads", type=int, default=200)
+    p.add_argument("--mappings", type=int, default=0, help="that the program has beside its usual ones")
     p.add_argument("--attaches", type=int, default=10)
     p.add_argument("--engine", default="handler", choices=["handler", "ring", "ptrace", "-i"])
     p.add_argument("--json")
@@ -195,7 +224,7 @@ def main(argv):
     with tempfile.TemporaryDirectory(prefix="watchctl-stalls-") as folder:
         result = judge(*measure(a, folder), a)
     h = result["histogram"]
-    print(f"{a.engine} engine, {a.threads} threads, {a.attaches} times attached and detached")
+    print(f"{a.engine} engine, {a.threads} threads, {a.mappings} mappings, {a.attaches} times attached and detached")
     picture("gaps in the threads' time (the longest of each 60 us of work)",
             {"control": h["control_gaps"], "watched": h["watched_gaps"]})
     picture("what a write of the watched variable takes", {"control": h["control_writes"], "watched": h["watched_writes"]})

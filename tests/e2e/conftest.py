@@ -5,6 +5,7 @@ import json
 import os
 import queue
 import re
+import select
 import signal
 import subprocess
 import threading
@@ -41,12 +42,14 @@ RECIPES = {
     "lldb_calls_agree": (["lldb_calls.c"], "gcc -O2 -g -pthread"),
     "step_mover_toil": (["step_mover_toil.c"], "gcc -O2 -g -pthread"),
     "linked": (["linked.c"], "gcc -O2 -g"),
+    "out_params": (["out_params.c"], "gcc -O1 -g -fno-inline"),
     "hammer": (["hammer.c"], "gcc -O2 -g -pthread"),
     "sites": (["sites.c"], "gcc -O1 -g -pthread"),
     "own_handler": (["own_handler.c"], "gcc -O1 -g"),
     "counter_go": (["counter.go"], "go build"),
     "mover": (["mover.c"], "gcc -O2 -g -pthread"),
     "mover_static": (["mover.c"], "gcc -O2 -g -static -pthread"),
+    "mover_fortran": (["mover_fortran.f90"], "gfortran -O1 -g -J@"),
     "noperf": (["noperf.c"], "gcc -O1"),
     "sandboxed": (["sandboxed.c"], "gcc -O1 -g"),
     "aligned": (["aligned.c"], "gcc -O1 -g"),
@@ -56,8 +59,12 @@ RECIPES = {
     "kernel_calls": (["kernel_calls.c"], "gcc -D_GNU_SOURCE -O2 -g -pthread"),
     "requests": (["requests.c"], "gcc -O1 -g"),
     "resist_procs": (["resist_procs.c"], "gcc -O2 -g -pthread"),
+    "forker": (["forker.c"], "gcc -O2 -g -pthread"),
     "resist_seccomp": (["resist_seccomp.c"], "gcc -O2 -g -pthread"),
+    "resist_dispatch": (["resist_dispatch.c"], "gcc -O2 -g -pthread"),
     "orphan": (["orphan.c"], "gcc -O2 -g"),
+    "beats": (["beats.c"], "gcc -O2 -g -pthread -ldl"),
+    "daemons": (["daemons.c"], "gcc -O2 -g -pthread"),
     "secrets": (["secrets.c"], "gcc -O1 -g"),
     "resist_ring": (["../hostile/resist_ring.c"], f"gcc -O1 -g -pthread -I{ROOT}"),
     "tagged": (["tagged.c"], "gcc -O2 -g -fomit-frame-pointer @stackwalk.so -pthread -ldl"),
@@ -69,6 +76,10 @@ RECIPES = {
 
 
 def pytest_configure(config):
+    # A shell has its background jobs ignore these, nohup another, and what a test starts would inherit it.
+    for sig in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(sig) == signal.SIG_IGN:
+            signal.signal(sig, signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL)
     config.addinivalue_line("markers", "alone: looks at the whole machine, so that no other test may run meanwhile")
 
 
@@ -95,6 +106,7 @@ def compile_victim(command, sources, target):
     if flags[0] == "go":
         line = ["go", "build", "-o", str(target), str(sources[0])]
     else:
+        flags = [f.replace("@", str(target.parent)) for f in flags]
         line = [flags[0], *[str(p) for p in sources], *flags[1:], "-o", str(target)]
     env = dict(os.environ, HOME=str(target.parent), GOCACHE=str(target.parent / "gocache"))
     subprocess.run(line, check=True, env=env, timeout=TIMEOUT)
@@ -120,8 +132,8 @@ def build():
 
 
 class Victim:
-    def __init__(self, path, *args, text=True):
-        self.process = subprocess.Popen([path, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def __init__(self, path, *args, prefix=()):
+        self.process = subprocess.Popen([*prefix, path, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, bufsize=1)
         self.pid = int(self.process.stdout.readline().split()[1])
 
@@ -136,6 +148,15 @@ class Victim:
     def send(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
+
+    def ask(self, line):
+        """Its answer, or what became of it: a thread that is killed alone leaves nobody to answer."""
+        try:
+            self.send(line)
+        except BrokenPipeError:
+            return f"dead: {self.process.wait(timeout=TIMEOUT)}"
+        ready, _, _ = select.select([self.process.stdout], [], [], TIMEOUT)
+        return self.process.stdout.readline().strip() if ready else "silent"
 
     def alive(self):
         return self.process.poll() is None
@@ -162,11 +183,25 @@ def victim(build):
             v.process.wait()
 
 
+def with_engine(args):
+    """
+    Without a wish of their own: by the handler engine. What it puts into a program, and takes out again, is what most
+    tests look for; which engine is chosen by itself is test_auto.py's matter.
+    """
+    args = [str(a) for a in args]
+    own = args[:args.index("--")] if "--" in args else args
+    at = 1 if own and own[0] in ("record", "top") else 0
+    asks = any(a in ("-v", "--variable") for a in own)
+    if not asks or "--engine" in own or (own[at:] and not own[at].startswith("-")):
+        return args
+    return [*args[:at], "--engine", "handler", *args[at:]]
+
+
 class Watch:
     """A live watchctl, its JSON read as it comes."""
 
-    def __init__(self, *args, wait=True):
-        self.process = subprocess.Popen([WATCHCTL, *map(str, args), "--json", "--color", "never"],
+    def __init__(self, *args, wait=True, prefix=()):
+        self.process = subprocess.Popen([*prefix, WATCHCTL, *with_engine(args), "--json", "--color", "never"],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.objects = []
         self.stderr = ""
@@ -242,7 +277,7 @@ def watch(hardware):
 @pytest.fixture
 def run():
     def call(*args, **kw):
-        return subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True,
+        return subprocess.run([WATCHCTL, *with_engine(args)], capture_output=True, text=True,
                               timeout=kw.pop("timeout", TIMEOUT), **kw)
 
     return call

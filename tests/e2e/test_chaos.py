@@ -34,6 +34,22 @@ def test_a_program_under_chaos_lives_finds_nothing_changed_and_is_left_as_it_was
     assert found["cycles"] == 25 and found["counts"]["kills"] > 0 and found["program"]["checks"] > 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the scheduler's trace says how long a thread stood still")
+def test_a_program_with_many_mappings_is_not_held_up_longer_than_another(hardware, tmp_path):
+    """What takes long where there are 61,000 mappings is done before a thread is stopped, not while it is."""
+    program, result = tmp_path / "stalls", tmp_path / "stalls.json"
+    subprocess.run(["gcc", "-D_GNU_SOURCE", "-O2", "-g", "-pthread", f"-I{ROOT}", str(CHAOS / "stalls.c"), "-o", str(program)],
+                   check=True, timeout=TIMEOUT)
+    r = subprocess.run([sys.executable, "-B", str(CHAOS / "stalls.py"), "--watchctl", WATCHCTL, "--program", str(program), "--threads",
+                        "100", "--mappings", "61000", "--attaches", "3", "--json", str(result)], capture_output=True, text=True, timeout=300)
+    assert result.exists(), r.stderr
+    holds = json.loads(result.read_text())["holds"]
+    if not holds:
+        pytest.skip("the scheduler cannot be traced here")
+    for what in ("attach", "detach"):  # the machine may be busy: once in three times it is not
+        assert holds[what]["n"] and min(holds[what]["longest_of_each_ns"]) < 5e6, holds
+
+
 def test_a_program_that_checks_its_alignment_survives_a_hit(victim, watch, before_and_after):
     """The kernel calls a handler with the alignment check on, and the handler's own accesses are not aligned."""
     v = victim("aligned")

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import WATCHCTL, Watch
+from conftest import WATCHCTL, Victim, Watch
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 ENGINES = {
@@ -53,33 +53,6 @@ SCENARIOS = {
 }
 
 
-class Unprivileged(Watch):
-    """As nobody, who may use perf on his own processes and load no BPF."""
-
-    def __init__(self, *args):
-        popen = subprocess.Popen
-
-        def as_nobody(command, *rest, **kw):
-            return popen([*NOBODY, *command], *rest, **kw)
-
-        subprocess.Popen = as_nobody
-        try:
-            super().__init__(*args)
-        finally:
-            subprocess.Popen = popen
-
-
-def start_as_nobody(path):
-    from conftest import Victim
-
-    popen = subprocess.Popen
-    subprocess.Popen = lambda command, *rest, **kw: popen([*NOBODY, *command], *rest, **kw)
-    try:
-        return Victim(path)
-    finally:
-        subprocess.Popen = popen
-
-
 def perform(build, hardware, engine, scenario):
     victim, options, lines, _ = SCENARIOS[scenario]
     unprivileged = engine == "ring without BPF"
@@ -88,16 +61,13 @@ def perform(build, hardware, engine, scenario):
             pytest.skip("only root can start a victim as another user")
         if subprocess.run([*NOBODY, WATCHCTL, "--version"], capture_output=True).returncode:
             pytest.skip("another user cannot run it from this folder")
-        v = start_as_nobody(build(victim))
-    else:
-        from conftest import Victim
-
-        v = Victim(build(victim))
+    prefix = NOBODY if unprivileged else ()
+    v = Victim(build(victim), prefix=prefix)
     try:
         extra = ENGINES[engine]
         arguments = ["-p", v.pid, *options[:2], *(extra[2:] if "-i" in extra else []), *options[2:],
                      *([e for e in extra if e not in ("-i", "2")])]
-        w = (Unprivileged if unprivileged else Watch)(*arguments)
+        w = Watch(*arguments, prefix=prefix)
         answers = [v.tell(line) for line in lines]
         w.end()
         assert "count" in CANNOT.get(engine, ()) or w.balanced()

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from between import PTRACE_ARGUMENTS
 from conftest import WATCHCTL, snapshot, wait_until
 
 ENDINGS = {
@@ -103,13 +104,7 @@ static void step(void)
 }
 long ptrace(int request, ...)
 {
-	long (*real)(int, ...) = (long (*)(int, ...))dlsym(RTLD_NEXT, "ptrace");
-	va_list ap;
-	va_start(ap, request);
-	pid_t pid = va_arg(ap, pid_t);
-	void *a = va_arg(ap, void *), *b = va_arg(ap, void *);
-	va_end(ap);
-	step();
+""" + PTRACE_ARGUMENTS + r"""	step();
 	return real(request, pid, a, b);
 }
 ssize_t process_vm_writev(pid_t p, const struct iovec *l, unsigned long ln, const struct iovec *r, unsigned long rn,
@@ -129,7 +124,8 @@ ssize_t process_vm_writev(pid_t p, const struct iovec *l, unsigned long ln, cons
         before = snapshot(v.pid)["maps"]
         for at in range(1, 400):
             env = dict(os.environ, DIE_AT=str(at), LD_PRELOAD=str(library), ASAN_OPTIONS="verify_asan_link_order=0")
-            r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "scratch", "-s", "8", "-w", "-q", "-n", "3"],
+            r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "scratch", "-s", "8", "-w", "-q", "-n", "3",
+                                "--engine", "handler"],
                                env=env, capture_output=True, timeout=60)
             assert v.alive(), f"killed at step {at}, the program died: {v.process.wait()}"
             if r.returncode == 0:

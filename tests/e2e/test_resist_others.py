@@ -235,7 +235,10 @@ def test_gdb_itself_is_watched_while_it_debugs(victim, build, attach, watch, eng
 
 @each_engine
 def test_of_16_watchctls_those_that_get_a_register_work_and_the_others_say_why(victim, run, engine):
-    """There are four registers. Some of us are killed; nobody is harmed, and all four are free afterwards."""
+    """
+    There are four registers. Some of us are killed; nobody is harmed, and all four are free afterwards. Who ends while
+    another's handler stands in front of its own leaves it mapped, and says so: the next `clear` takes it out.
+    """
     v = victim("resist_procs")
     v.tell("crowd 2")
     before = snapshot(v.pid)
@@ -265,11 +268,12 @@ def test_of_16_watchctls_those_that_get_a_register_work_and_the_others_say_why(v
             else:
                 p.send_signal(signal.SIGINT)
         for p, out in [(p, p.communicate(timeout=TIMEOUT)) for p in at_work]:
-            assert p.returncode in (0, -signal.SIGKILL), out
+            assert p.returncode in (0, -signal.SIGKILL) or "ours is left mapped" in out[1], out
             if turn == 0:
                 counted = re.search(r'"summary".*?"recorded":(\d+),"lost":(\d+)', out[0])
                 assert 6 <= int(counted[1]) + int(counted[2]) < 6 + len(crowd), out  # the others' known accesses
     assert wait_until(lambda: tracer(v.pid) == 0)
+    wait_until(lambda: run("clear", "-p", v.pid).returncode == 0)
     r = run("clear", "-p", v.pid)
     assert r.returncode == 0, r.stderr
     assert snapshot(v.pid)["signals"] == before["signals"] and not code_of_ours(v.pid, before)

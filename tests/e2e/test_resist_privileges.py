@@ -1,7 +1,6 @@
 """Programs that are shut in, or are more than we are: watched with nothing broken, or refused in a clear sentence."""
 import contextlib
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -26,16 +25,6 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become
 KINDS = ["strict", "container", "kill", "trap", "trace", "notify"]
 
 
-def ask(v, line):
-    """Its answer, or what became of it: a thread that is killed alone leaves nobody to answer."""
-    try:
-        v.send(line)
-    except BrokenPipeError:
-        return f"dead: {v.process.wait(timeout=TIMEOUT)}"
-    ready, _, _ = select.select([v.process.stdout], [], [], TIMEOUT)
-    return v.process.stdout.readline().strip() if ready else "silent"
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_program_in_a_sandbox_is_watched_without_a_system_call_of_ours(victim, watch, run, kind):
     v = victim("resist_seccomp", kind)
@@ -43,14 +32,14 @@ def test_a_program_in_a_sandbox_is_watched_without_a_system_call_of_ours(victim,
     r = run("-p", v.pid, "-v", "flag", "--engine", "handler")
     assert r.returncode == NOTSUP and "seccomp" in r.stderr and "--engine ring" in r.stderr
     n = 0
-    for options, engine in ([], "ring"), (["--engine", "ptrace"], "ptrace"):
+    for options, engine in (["--engine", "auto"], "ring"), (["--engine", "ptrace"], "ptrace"):
         w = watch("-p", v.pid, "-v", "flag", "-w", *options)
         n += 3
-        assert ask(v, "w 3") == f"ok {n}"
+        assert v.ask("w 3") == f"ok {n}"
         w.end()
         assert w.of("armed")[0]["engine"] == engine and w.summary()["counted"] == 3 and w.balanced()
     assert snapshot(v.pid) == before
-    assert ask(v, "w 1") == f"ok {n + 1}"
+    assert v.ask("w 1") == f"ok {n + 1}"
 
 
 @needs_root
@@ -59,19 +48,21 @@ def test_a_program_in_a_sandbox_is_watched_without_a_system_call_of_ours(victim,
 def test_a_program_that_shuts_itself_in_while_watched_is_let_go_unharmed(victim, watch, run, kind, how):
     """
     The handler's system calls would kill it. From the first hit in the sandbox on, the guard records in its place, and
-    loses none; nobody in the sandbox is made to do anything. "thread": one thread is shut in, another stays free.
+    loses none; nobody in the sandbox is made to do anything. "thread": one thread is shut in, another stays free. Where
+    the machine is busy, the watch may be over before the last of the five.
     """
     v = victim("resist_seccomp", kind, how)
     before = snapshot(v.pid)
     w = watch("-p", v.pid, "-v", "flag", "-w", "--verbose")
-    answer = ask(v, "w 5")
+    answer = v.ask("w 5")
     w.end(sig=None, expect=None)
     if "guard against a replaced SIGTRAP handler: in place" not in w.stderr:
         pytest.skip("this kernel's BPF cannot hold a signal back (Linux 6.11 can)")
     assert answer == "ok 5" and w.process.returncode == NOTSUP
-    assert w.summary()["recorded"] == w.summary()["counted"] == 5 and w.summary()["lost"] == 0
+    s = w.summary()
+    assert s["recorded"] == s["counted"] and s["lost"] == 0 and 1 <= s["counted"] <= 5, s
     assert "has put itself under seccomp" in w.of("note")[-1]["text"]
-    assert ask(v, "w 2") == "ok 7"
+    assert v.ask("w 2") == "ok 7"
     maps = snapshot(v.pid)["maps"]
     if how == "thread":
         assert [m for m in maps if "r-xp" in m] == [m for m in before["maps"] if "r-xp" in m]
@@ -79,7 +70,7 @@ def test_a_program_that_shuts_itself_in_while_watched_is_let_go_unharmed(victim,
         assert "the handler is left in process" in w.stderr and "runs under seccomp" in w.stderr
         r = run("clear", "-p", v.pid)
         assert r.returncode == NOTSUP and "seccomp" in r.stderr
-    assert ask(v, "w 1") == "ok 8"
+    assert v.ask("w 1") == "ok 8"
 
 
 @pytest.mark.parametrize("kind", ["strict", "kill"])
@@ -90,21 +81,21 @@ def test_the_calls_of_a_program_in_a_sandbox_are_recorded(victim, watch, kind):
     writes = 0
     while w.process.poll() is None:
         writes += 1
-        assert ask(v, "w 1") == f"ok {writes}"
+        assert v.ask("w 1") == f"ok {writes}"
     w.end(sig=None)
     assert [o["function"] for o in w.of("call")] == ["write_flag"] * 3
-    assert ask(v, "w 1") == f"ok {writes + 1}"
+    assert v.ask("w 1") == f"ok {writes + 1}"
 
 
 def test_what_a_killed_watchctl_left_is_taken_out_by_a_thread_that_is_free(victim, watch, run):
     v = victim("resist_seccomp", "kill", "thread")
     before = snapshot(v.pid)
     watch("-p", v.pid, "-v", "flag", "-w", "--engine", "handler").end(sig=signal.SIGKILL, expect=None)
-    assert ask(v, "w 2") == "ok 2"
+    assert v.ask("w 2") == "ok 2"
     r = run("clear", "-p", v.pid)
     assert r.returncode == 0 and "took out the handler" in r.stdout, r.stderr
     assert [m for m in snapshot(v.pid)["maps"] if "r-xp" in m] == [m for m in before["maps"] if "r-xp" in m]
-    assert ask(v, "w 2") == "ok 4"
+    assert v.ask("w 2") == "ok 4"
 
 
 # Users
@@ -340,7 +331,8 @@ def test_the_root_of_a_user_namespace_watches_its_own(build, shelf, engine, hard
     """It is root there, and has none of root's rights outside: no guard, no shared memory, no kernel's accesses."""
     if subprocess.run([*NOBODY, "unshare", "-Ur", "true"], capture_output=True).returncode:
         pytest.skip("user namespaces are not permitted here")
-    script = f'exec 3<&0; "{shelf.put(build("resist_procs"))}" <&3 & "$@" -p $!'
+    script = f'exec 3<&0; "{shelf.put(build("resist_procs"))}" <&3 & ' \
+             'while [ "$(cat /proc/$!/comm)" = sh ]; do :; done; "$@" -p $!'  # until the child has become the victim
     p = subprocess.Popen([*NOBODY, "unshare", "-Ur", "sh", "-c", script, "sh", shelf.watchctl, "-v", "flag", "-w",
                           "--json", "-n", "4", *ENGINES[engine]],
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)

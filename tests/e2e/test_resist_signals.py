@@ -1,10 +1,12 @@
 """Programs whose signals, stacks and timers are hard to share: they get each signal of theirs as if alone, and none of ours."""
 import os
+import signal
 import subprocess
-import threading
+from pathlib import Path
 
 import pytest
-from conftest import RECIPES, WATCHCTL
+from between import Between
+from conftest import RECIPES, WATCHCTL, Victim
 
 RECIPES["resist_signals"] = (["resist_signals.c"], "gcc -O2 -g -pthread -Wl,-z,now")  # to bind lazily takes 3 KB of stack
 
@@ -50,6 +52,22 @@ def test_the_programs_own_handler_runs_on_the_stack_that_it_asked_for(victim, wa
     assert v.tell("raise 2") == "10 10 0 0"
 
 
+@pytest.mark.parametrize("how", ["", "ignore", "block"])
+def test_without_room_for_its_own_sigtrap_a_program_gets_the_sigsegv_that_it_had_before(victim, watch, how):
+    """Its handler did not ask for the alternate stack; the one for SIGSEGV did. Ignored or blocked, it is the end."""
+    ends = []
+    for is_watched in False, True:
+        v = victim("resist_signals")
+        v.tell("altstack 65536")
+        v.tell("trap small")
+        w = watched(watch, v, "handler") if is_watched else None
+        v.send(f"brim {how}")
+        ends.append(v.process.stdout.readline().strip() or v.process.wait(timeout=10))
+        if w:
+            w.end(sig=signal.SIGINT if v.alive() else None)
+    assert ends[0] == ends[1] == ("ok 11 128" if not how else -signal.SIGSEGV)
+
+
 @pytest.mark.parametrize("how, end", [("small", "EINTR"), ("restart", "restarted")])
 def test_a_sigtrap_of_the_programs_own_ends_a_system_call_only_if_it_did_before(victim, watch, how, end):
     v = victim("resist_signals")
@@ -76,77 +94,10 @@ def test_a_program_that_changes_its_signals_all_the_time_has_what_it_set_last(vi
         assert v.tell("raise 2").split()[0] == str(got + 2)
 
 
-PRELOAD = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#define PTRACE_SETREGS 13
-#include <sys/user.h>
-#include <unistd.h>
-static int n;
-/* Before the n-th system call of the target that sets SIGTRAP's action: tells so, and waits. */
-long ptrace(int request, ...)
-{
-	long (*real)(int, ...) = (long (*)(int, ...))dlsym(RTLD_NEXT, "ptrace");
-	va_list ap;
-	va_start(ap, request);
-	pid_t pid = va_arg(ap, pid_t);
-	void *a = va_arg(ap, void *), *b = va_arg(ap, void *);
-	va_end(ap);
-	struct user_regs_struct *r = b;
-	char c;
-	if (request == PTRACE_SETREGS && r->rax == 13 && r->rdi == 5 && r->rsi && r->orig_rax == -1ULL &&
-	    ++n == atoi(getenv("AT_ACTION"))) {
-		int fd = open(getenv("TELL"), O_WRONLY);
-		if (write(fd, "x", 1) != 1)
-			abort();
-		close(fd);
-		fd = open(getenv("WAIT"), O_RDONLY);
-		if (read(fd, &c, 1) != 1)
-			abort();
-		close(fd);
-	}
-	return real(request, pid, a, b);
-}
-"""
-
-
 @pytest.fixture(scope="module")
 def between(tmp_path_factory):
     """between(n, what, start): runs `start` with a watchctl that does `what` before the n-th change of SIGTRAP's action."""
-    where = tmp_path_factory.mktemp("between")
-    (where / "between.c").write_text(PRELOAD)
-    library = where / "between.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-w", str(where / "between.c"), "-o", str(library), "-ldl"],
-                   check=True)
-
-    def run(n, what, start, monkeypatch):
-        tell, wait = where / f"tell{n}", where / f"wait{n}"
-        os.mkfifo(tell)
-        os.mkfifo(wait)
-        monkeypatch.setenv("LD_PRELOAD", str(library))
-        monkeypatch.setenv("ASAN_OPTIONS", "verify_asan_link_order=0")
-        for name, value in ("AT_ACTION", str(n)), ("TELL", str(tell)), ("WAIT", str(wait)):
-            monkeypatch.setenv(name, value)
-        done = []
-
-        def meddle():
-            with open(tell, "rb") as f:
-                f.read(1)
-            done.append(what())
-            with open(wait, "wb") as f:
-                f.write(b"x")
-
-        worker = threading.Thread(target=meddle, daemon=True)
-        worker.start()
-        result = start()
-        worker.join(timeout=60)
-        assert done, "it was never between the two"
-        return result
-
-    return run
+    return Between(tmp_path_factory.mktemp("between"), "r->rax == 13 && r->rdi == 5 && r->rsi").run
 
 
 @pytest.mark.parametrize("n, when", [(1, "before ours is set"), (2, "before its own is put back")])
@@ -168,6 +119,68 @@ def test_a_handler_that_the_program_sets_at_the_worst_moment_is_not_lost(victim,
         assert "may put ours back" in w.stderr
     got = int(v.tell("raise 1").split()[0])
     assert got == (2 if n == 1 else 1)
+
+
+# Namespaces
+
+NAMESPACES = {"here": [], "first of a pid namespace": ["unshare", "-p", "-f", "--kill-child"],
+              "in a pid namespace": ["unshare", "-p", "-f", "--kill-child", "sh", "-c", "exec 3<&0; \"$0\" <&3 & wait $!; echo end $?"]}
+
+
+@pytest.fixture
+def placed(build, hardware):
+    """placed(where): resist_signals as the first process of a pid namespace, as one in it, or as any."""
+    started = []
+
+    def start(where):
+        prefix = NAMESPACES[where]
+        if prefix and (os.geteuid() or subprocess.run([*prefix[:3], "true"], capture_output=True).returncode):
+            pytest.skip("no pid namespace may be made here")
+        v = Victim(build("resist_signals"), prefix=prefix)
+        started.append(v.process)
+        assert v.pid < 5 or not prefix
+        for _ in range(where.count("pid namespace") + ("in a" in where)):
+            parent = v.process.pid if v.pid < 5 else v.pid
+            v.pid = int(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[0])
+        return v
+
+    yield start
+    for p in started:
+        p.kill()
+        p.wait()
+
+
+@pytest.mark.parametrize("how", ["int3", "int3x", "int1", "raise"])
+@pytest.mark.parametrize("where", NAMESPACES)
+def test_a_trap_without_a_handler_is_the_end_where_it_was_before(placed, watch, where, how):
+    """What is raised by an instruction ends also the first process of a namespace; what it sends itself does not."""
+    answers = []
+    for is_watched in False, True:
+        v = placed(where)
+        w = watched(watch, v, "handler") if is_watched else None
+        v.send(f"end {how}")
+        answers.append(v.process.stdout.readline())
+        if w and answers[1] == "ok\n":
+            v.tell("write 3")
+        if w:
+            w.end(sig=signal.SIGINT if answers[1] == "ok\n" else None)
+            assert w.summary()["recorded"] == (3 if answers[1] == "ok\n" else 0)
+    survives = where.startswith("first") and how == "raise"
+    assert answers[0] == answers[1] == ("ok\n" if survives else "end 133\n" if where.startswith("in a") else "")
+
+
+@pytest.mark.parametrize("kind, expected", [("process", "process -1 77"), ("thread", "thread -1 77"),
+                                            ("event", f"thread 6 {0x1234567}")])
+@pytest.mark.parametrize("where", NAMESPACES)
+def test_a_sigtrap_of_the_programs_own_that_waits_still_waits_afterwards(placed, watch, where, kind, expected):
+    v = placed(where)
+    v.tell(f"hold {kind}")
+    w = watched(watch, v, "handler")
+    v.tell("write 3")
+    w.end()
+    assert w.balanced() and w.summary()["counted"] == 3
+    assert v.tell("held") == expected
+    assert v.tell("held") == "nobody 0 0"
 
 
 # Stacks

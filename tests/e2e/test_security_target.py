@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from between import PTRACE_ARGUMENTS
 from conftest import WATCHCTL, peak_memory, wait_until
 
 MEMORY_MAX = 400 << 20  # of a watchctl whose target invents threads, code and stacks as fast as it can
@@ -27,11 +28,14 @@ def objects(log):
     return [json.loads(line) for line in r.stdout.splitlines()]
 
 
+ENDS = (0, 3, 7)  # its time was over, the target ended, or it had enough
+
+
 def attacked(victim, how, *args, seconds=0.5, limit_cpu=40):
     """watchctl on a target that does @how to what they share, until its time is over or it has had enough."""
     v = victim("resist_ring", how)
-    p = subprocess.Popen([WATCHCTL, *map(str, args), "-p", str(v.pid), "-v", "flag", "--buffer", "1M", "-t", str(seconds),
-                          "--json"],
+    p = subprocess.Popen([WATCHCTL, *map(str, args), "-p", str(v.pid), "-v", "flag", "--engine", "handler", "--buffer", "1M",
+                          "-t", str(seconds), "--json"],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit_cpu, limit_cpu)))
     try:
@@ -47,7 +51,7 @@ def test_a_target_that_writes_into_the_shared_ring_harms_nobody_but_itself(victi
     v, code, _, err = attacked(victim, how, "record", "-o", log, "--ring", LOG_MAX)
     assert v.process.stdout.readline() == "found\n"  # it did attack
     # Ended by time (0), given up because of what it found in there (7), or the target destroyed itself (3).
-    assert code in (0, 3, 7), (code, err)
+    assert code in ENDS, (code, err)
     if code == 3 and not log.exists():
         assert how == "lie" and "not what was to be watched" in err  # before anything was armed
         return
@@ -69,21 +73,21 @@ def test_a_target_that_writes_into_the_shared_ring_harms_nobody_but_itself(victi
 
 def test_memory_has_a_bound_whatever_the_target_invents(victim, hardware, tmp_path):
     v = victim("resist_ring", "invent")
-    code, peak = peak_memory(WATCHCTL, "record", "-p", v.pid, "-v", "flag", "-o", tmp_path / "log", "--ring", "4M",
-                             "--buffer", "1M", "-t", "2")
-    assert code in (0, 3, 7)
+    code, peak = peak_memory(WATCHCTL, "record", "-p", v.pid, "-v", "flag", "--engine", "handler", "-o", tmp_path / "log",
+                             "--ring", "4M", "--buffer", "1M", "-t", "2")
+    assert code in ENDS
     assert peak * 1024 < MEMORY_MAX
 
 
 def test_watchctl_can_be_interrupted_whatever_the_target_does(victim, hardware):
     for how in ("pad", "drop", "stuck", "forge"):
         v = victim("resist_ring", how)
-        p = subprocess.Popen([WATCHCTL, "-p", str(v.pid), "-v", "flag", "-q", "--buffer", "1M"], stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL)
+        p = subprocess.Popen([WATCHCTL, "-p", str(v.pid), "-v", "flag", "--engine", "handler", "-q", "--buffer", "1M"],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             assert v.process.stdout.readline() == "found\n"
             p.send_signal(signal.SIGINT)
-            assert p.wait(timeout=60) in (0, 3, 7), how
+            assert p.wait(timeout=60) in ENDS, how
         finally:
             p.kill()
             p.wait()
@@ -121,13 +125,7 @@ static void look(void)
 }
 long ptrace(int request, ...)
 {
-	long (*real)(int, ...) = (long (*)(int, ...))dlsym(RTLD_NEXT, "ptrace");
-	va_list ap;
-	va_start(ap, request);
-	pid_t pid = va_arg(ap, pid_t);
-	void *a = va_arg(ap, void *), *b = va_arg(ap, void *);
-	va_end(ap);
-	long r = real(request, pid, a, b);
+""" + PTRACE_ARGUMENTS + r"""	long r = real(request, pid, a, b);
 	look();
 	return r;
 }
@@ -150,7 +148,8 @@ def looker(tmp_path_factory):
     return folder / "look.so"
 
 
-@pytest.mark.parametrize("command", [["-v", "counter", "-w", "-n", "2"], ["-v", "counter", "-w", "-n", "2", "-i", "1"],
+@pytest.mark.parametrize("command", [["-v", "counter", "-w", "-n", "2", "--engine", "handler"],
+                                     ["-v", "counter", "-w", "-n", "2", "-i", "1"],
                                      ["-v", "counter", "-w", "-n", "2", "--engine", "ptrace"],
                                      ["step", "--from", "count", "--count", "2"]], ids=["handler", "register", "ptrace", "step"])
 def test_nothing_of_ours_is_ever_writable_and_executable(victim, hardware, looker, tmp_path, command):

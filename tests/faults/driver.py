@@ -225,8 +225,8 @@ quit
 """
 
 SCENARIOS = [
-    Scenario("handler", WATCH, HAMMER, live=True),
-    Scenario("handler-filters", [*WATCH, "-n", "60", "--if", "new>1", "--caller", "work", "--rate", "1000/s", "--verbose"], HAMMER,
+    Scenario("handler", [*WATCH, "--engine", "handler"], HAMMER, live=True),
+    Scenario("handler-filters", [*WATCH, "--engine", "handler", "-n", "60", "--if", "new>1", "--caller", "work", "--rate", "1000/s", "--verbose"], HAMMER,
              live=True),
     Scenario("handler-register", [*WATCH, "-i", "1"], HAMMER, live=True),
     Scenario("handler-private", [*WATCH, "--private-buffer"], HAMMER, live=True),

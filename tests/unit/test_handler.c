@@ -2,6 +2,7 @@
  * The handler's own code, compiled for this process: the control area is ours, and the "trap" is a call. What
  * it must do with holes, full rings and facts is the same here as inside a target.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,8 @@
 #include <cmocka.h>
 
 #include "handler/handler.c"
+#include "handler/hold.c"
+#include "handler/peek.c"
 
 #define RING (64u << 10)
 #define FACTS_AT WIRE_FACTS_OFFSET
@@ -28,6 +31,7 @@ struct fixture {
 	uint64_t stack[64];
 	uint64_t gregs[23];
 	struct trap_info info;
+	uint64_t frame; /* of the signal; 0: far from the stack */
 };
 
 static int setup(void **state)
@@ -73,7 +77,7 @@ static int teardown(void **state)
 
 static void trap(struct fixture *f)
 {
-	handler_record(f->ctl, 0, &f->info, f->gregs);
+	handler_record(f->ctl, 0, &f->info, f->gregs, f->frame);
 }
 
 static struct wire_record *record_at(struct fixture *f, uint64_t pos)
@@ -337,13 +341,80 @@ static void a_late_signal_says_that_its_registers_are_not_those_of_the_access(vo
 	assert_true(record_at(f, 0)->flags & WIRE_ASYNC);
 }
 
+#define PATIENCE_MS 200
+
+/* How many milliseconds a hit of a hook takes. */
+static unsigned int hold_ms(struct fixture *f)
+{
+	uint64_t start = monotonic_ns();
+
+	f->ctl->watch[0].flags = WIRE_WATCH_EXECUTE | WIRE_WATCH_HOLD;
+	trap(f);
+	return (unsigned int)((monotonic_ns() - start) / 1000000);
+}
+
 static void waiting_for_a_controller_that_is_gone_ends(void **state)
 {
 	struct fixture *f = *state;
 
-	f->ctl->watch[0].flags = WIRE_WATCH_EXECUTE | WIRE_WATCH_HOLD;
-	trap(f); /* nobody beats, nobody lets go: it must come back by itself */
+	f->ctl->patience_ns = 3600000000000;
+	assert_in_range(hold_ms(f), 300,
+			1000); /* nobody beats, nobody lets go: it must come back by itself */
 	assert_true(f->ctl->head > 0);
+	assert_int_equal(f->ctl->unheld, 1);
+}
+
+static void *beat_on(void *arg)
+{
+	struct wire_control *c = arg;
+
+	while (c->nwatches) {
+		__atomic_fetch_add(&c->heartbeat, 1, __ATOMIC_RELAXED);
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static void waiting_for_a_controller_that_lives_and_does_nothing_ends_as_well(void **state)
+{
+	struct fixture *f = *state;
+	pthread_t t;
+
+	f->ctl->patience_ns = PATIENCE_MS * 1000000;
+	assert_false(pthread_create(&t, NULL, beat_on, f->ctl));
+	assert_in_range(hold_ms(f), PATIENCE_MS, PATIENCE_MS + 500);
+	assert_int_equal(f->ctl->unheld, 1);
+	f->ctl->nwatches = 0;
+	pthread_join(t, NULL);
+}
+
+static void nobody_waits_for_a_controller_that_lags_until_it_has_caught_up(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t behind;
+
+	f->ctl->patience_ns = PATIENCE_MS * 1000000;
+	assert_in_range(hold_ms(f), PATIENCE_MS, PATIENCE_MS + 500);
+	behind = f->ctl->behind;
+	assert_int_equal(behind, f->ctl->head);
+	assert_in_range(hold_ms(f) + hold_ms(f), 0, PATIENCE_MS / 2);
+	assert_int_equal(f->ctl->unheld, 3);
+	assert_int_equal(f->ctl->behind, behind); /* so it can be reached, however many hits come meanwhile */
+	f->ctl->done = behind - 16;
+	assert_in_range(hold_ms(f), 0, PATIENCE_MS / 2);
+	f->ctl->done = behind;
+	assert_in_range(hold_ms(f), PATIENCE_MS, PATIENCE_MS + 500);
+	assert_int_equal(f->ctl->unheld, 5);
+}
+
+static void who_is_let_go_was_held(void **state)
+{
+	struct fixture *f = *state;
+
+	f->ctl->patience_ns = 3600000000000;
+	f->ctl->done = 1u << 20; /* the controller is quick */
+	assert_in_range(hold_ms(f), 0, PATIENCE_MS);
+	assert_int_equal(f->ctl->unheld, 0);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -366,6 +437,9 @@ int main(void)
 		CASE(only_traps_with_our_cookie_are_ours),
 		CASE(a_late_signal_says_that_its_registers_are_not_those_of_the_access),
 		CASE(waiting_for_a_controller_that_is_gone_ends),
+		CASE(waiting_for_a_controller_that_lives_and_does_nothing_ends_as_well),
+		CASE(nobody_waits_for_a_controller_that_lags_until_it_has_caught_up),
+		CASE(who_is_let_go_was_held),
 	};
 
 	return cmocka_run_group_tests_name("handler", tests, NULL, NULL);

@@ -85,8 +85,8 @@ static int setup(void **state)
 
 	memset(&f, 0, sizeof(f));
 	f.kernel = kernel_access_new((struct memory_view){ read_fake_kernel, NULL });
-	if (!f.kernel ||
-	    intake_init(&f.in, getpid(), 16, (struct event_sink){ count_accesses, &f.told }, NULL, NULL))
+	if (!f.kernel || intake_init(&f.in, getpid(), &(struct engine_options){ .frames = 16 },
+				     (struct event_sink){ count_accesses, &f.told }, NULL, NULL))
 		return -1;
 	f.in.kernel = f.kernel;
 	intake_arm(&f.in, 0, &w);

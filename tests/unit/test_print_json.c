@@ -74,7 +74,8 @@ static void a_session_has_the_documented_objects(void **state)
 		line_of(o.text, "{\"type\":\"armed\",\"time_ns\":1000001000,\"time\":\"2023-11-14T22:13:20."
 				"000001000"),
 		"{\"type\":\"armed\",\"time_ns\":1000001000,\"time\":\"2023-11-14T22:13:20.000001000Z\","
-		"\"watch\":\"flag\",\"full_name\":\"flag\",\"value_type\":\"int\",\"addr\":\"0x404010\","
+		"\"watch\":\"flag\",\"full_name\":\"flag\",\"value_type\":\"int\",\"module\":\"/usr/bin/"
+		"app\",\"addr\":\"0x404010\","
 		"\"size\":4,"
 		"\"access\":\"rw\",\"engine\":\"handler\",\"threads\":5,\"threads_armed\":5,\"verified\":"
 		"true,"

@@ -43,10 +43,11 @@ static void print_session(struct output *o, const struct print_options *options,
 	print_stream(feed_session, o, options, what);
 }
 
-static const char head[] = "process 77 (app): app -x, on box, 2023-11-14 22:13:20 UTC\n"
-			   "watching flag (int, 4 bytes at 0x404010) for reads and writes: armed on 5 of 5 "
-			   "threads, handler engine, "
-			   "verified by a known access\n";
+static const char head[] =
+	"process 77 (app): app -x, on box, 2023-11-14 22:13:20 UTC\n"
+	"watching flag of app (int, 4 bytes at 0x404010) for reads and writes: armed on 5 of 5 "
+	"threads, handler engine, "
+	"verified by a known access\n";
 
 static const char tail[] =
 	"\n"
@@ -174,8 +175,9 @@ static void what_does_not_fit_the_terminal_is_folded_or_left_to_wider_ones(void 
 	struct output o;
 
 	print_session(&o, &options, &what);
-	assert_non_null(strstr(o.text, "watching flag (int, 4 bytes at 0x404010) for reads and writes:\n"
-				       "    armed on 5 of 5 threads, "));
+	assert_non_null(strstr(o.text,
+			       "watching flag of app (int, 4 bytes at 0x404010) for reads and writes:\n"
+			       "    armed on 5 of 5 threads, "));
 	assert_non_null(strstr(o.text, "  app/77        read   flag  42\n"
 				       "    at  app+0x1010                          "
 				       "mov eax, dword ptr [rdi]\n"));

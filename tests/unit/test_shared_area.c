@@ -4,6 +4,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
@@ -11,7 +12,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "watchctl/target/shared_area.h"
@@ -91,6 +95,61 @@ static void a_smaller_mapping_is_not_shared(void **state)
 	munmap(at, SIZE);
 }
 
+/* What a process does that was told the number: it writes what the owner must see. True: it could. */
+static bool attach_and_write(int id, char value)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		char *there = shmat(id, NULL, 0);
+
+		if (there == (void *)-1)
+			_exit(1);
+		there[100] = value;
+		_exit(0);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
+}
+
+/* By a plain user, who may not look into map_files. The step that went wrong; 0: none. */
+static int offer_as_plain_user(void)
+{
+	struct shmid_ds ds;
+	volatile char *here;
+	int id;
+
+	if (!geteuid() && (setgid(65534) || setuid(65534)))
+		return 1;
+	here = shared_area_offer(getpid(), SIZE, &id);
+	if (!here)
+		return 2;
+	if (!attach_and_write(id, 42) || here[100] != 42)
+		return 3;
+	shared_area_close(id);
+	if (attach_and_write(id, 43) || here[100] != 42)
+		return 4; /* nobody else, from now on */
+	munmap((void *)(uintptr_t)here, SIZE);
+	return shmctl(id, IPC_STAT, &ds) ? 0 : 5; /* nobody has it any more: it is gone */
+}
+
+static void offered_memory_is_the_same_pages_and_goes_with_the_last(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (!pid)
+		_exit(offer_as_plain_user());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 2 && geteuid()) {
+		print_message("skipped: this user may look into map_files, or there is no System V memory\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -99,6 +158,7 @@ int main(void)
 		cmocka_unit_test(a_memory_file_in_its_place_is_not_shared),
 		cmocka_unit_test(private_memory_and_a_device_are_not_shared),
 		cmocka_unit_test(a_smaller_mapping_is_not_shared),
+		cmocka_unit_test(offered_memory_is_the_same_pages_and_goes_with_the_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,14 +15,23 @@
  *line, after all of the main stack that it ever gets has been used)
  *	shallow N		N writes on an alternate signal stack, in a handler, with little room left
  *	timers HZ N		N writes while SIGPROF comes at HZ by setitimer, SIGTRAP by a timer, and
- *SIGTRAP to the thread by SIGEV_THREAD_ID; tells how many came of each interrupted MS		a read(2) that
- *SIGTRAP of a timer interrupts: tells whether it ended with EINTR
- *	thread			from now on another thread obeys
+ *SIGTRAP to the thread by SIGEV_THREAD_ID; tells how many came of each
+ *	end HOW			int3, int3x (in two bytes), int1, or raise
+ *	hold KIND		SIGTRAP is blocked, and one waits: for the process, for the thread, or (event)
+ *of
+ *a breakpoint event of the program's own held			takes what waits; tells for whom that was, and
+ *its si_code and value brim [ignore|block]	SIGTRAP to itself where its stack has no room for a signal,
+ *with a SIGSEGV handler on an alternate stack; tells what it got: SIGTRAP or SIGSEGV, and its si_code
+ *interrupted MS a read(2) that SIGTRAP of a timer interrupts: tells whether it ended with EINTR thread
+ *from now on another thread obeys
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/hw_breakpoint.h>
+#include <linux/perf_event.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -314,6 +323,126 @@ static void run_shallow(long n)
 	printf("ok %s\n", is_whole(alternate) ? "whole" : "smashed");
 }
 
+static sigjmp_buf out;
+static volatile sig_atomic_t came, came_code;
+
+static void on_segv(int sig, siginfo_t *info, void *context)
+{
+	(void)context;
+	came = sig;
+	came_code = info->si_code;
+	siglongjmp(out, 1);
+}
+
+static void trap_self(void)
+{
+	long ret;
+
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"(SYS_tkill), "D"(getpid()), "S"(SIGTRAP)
+			 : "rcx", "r11", "memory");
+}
+
+static void run_on_brim(const char *how)
+{
+	struct sigaction sa = { .sa_sigaction = on_segv, .sa_flags = SA_SIGINFO | SA_ONSTACK },
+			 ignore = { .sa_handler = SIG_IGN };
+	char *low = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sigset_t segv;
+
+	sigemptyset(&segv);
+	sigaddset(&segv, SIGSEGV);
+	if (!strcmp(how, "block"))
+		sigprocmask(SIG_BLOCK, &segv, NULL);
+	sigaction(SIGSEGV, strcmp(how, "ignore") ? &sa : &ignore, NULL);
+	mprotect(low + PAGE, PAGE, PROT_READ | PROT_WRITE);
+	came = SIGTRAP;
+	if (!sigsetjmp(out, 1))
+		on_stack(low + PAGE + 256, trap_self);
+	munmap(low, 2 * PAGE);
+	printf("ok %d %d\n", (int)came, (int)came_code);
+}
+
+/* Waiting, and ending */
+
+volatile long mine __attribute__((aligned(64)));
+
+static void hold(const char *kind)
+{
+	struct perf_event_attr a = { .type = PERF_TYPE_BREAKPOINT,
+				     .size = sizeof(a),
+				     .sample_period = 1,
+				     .sigtrap = 1,
+				     .remove_on_exec = 1,
+				     .exclude_kernel = 1,
+				     .exclude_hv = 1,
+				     .sig_data = 0x1234567,
+				     .bp_type = HW_BREAKPOINT_W,
+				     .bp_addr = (uint64_t)(uintptr_t)&mine,
+				     .bp_len = 8 };
+	siginfo_t info = { .si_signo = SIGTRAP, .si_code = SI_QUEUE };
+	sigset_t trap;
+	int fd;
+
+	sigemptyset(&trap);
+	sigaddset(&trap, SIGTRAP);
+	pthread_sigmask(SIG_BLOCK, &trap, NULL);
+	info.si_pid = getpid();
+	info.si_value.sival_int = 77;
+	if (!strcmp(kind, "process")) {
+		syscall(SYS_rt_sigqueueinfo, getpid(), SIGTRAP, &info);
+	} else if (!strcmp(kind, "thread")) {
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGTRAP, &info);
+	} else {
+		fd = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, 0);
+		mine = 1;
+		close(fd);
+	}
+	printf("ok\n");
+}
+
+static bool waits_for(const char *whom)
+{
+	char line[256];
+	bool waits = false;
+	FILE *f = fopen("/proc/thread-self/status", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		waits |= !strncmp(line, whom, 6) && (strtoul(line + 7, NULL, 16) >> (SIGTRAP - 1) & 1);
+	fclose(f);
+	return waits;
+}
+
+static void tell_held(void)
+{
+	const char *whom = waits_for("SigPnd") ? "thread" : waits_for("ShdPnd") ? "process" : "nobody";
+	struct timespec none = { 0, 0 };
+	unsigned long value = 0;
+	siginfo_t info;
+	sigset_t trap;
+
+	sigemptyset(&trap);
+	sigaddset(&trap, SIGTRAP);
+	memset(&info, 0, sizeof(info));
+	sigtimedwait(&trap, &info, &none);
+	memcpy(&value, (char *)&info + 24, info.si_code == SI_QUEUE ? 4 : 8);
+	printf("ok %s %d %lu\n", whom, info.si_code, value);
+}
+
+static void end(const char *how)
+{
+	if (!strcmp(how, "int3"))
+		__asm__ volatile("int3");
+	else if (!strcmp(how, "int3x"))
+		__asm__ volatile(".byte 0xcd, 3");
+	else if (!strcmp(how, "int1"))
+		__asm__ volatile(".byte 0xf1");
+	else
+		raise(SIGTRAP);
+	printf("ok\n");
+}
+
 /* Timers */
 
 static timer_t timer_of(int signo, int value, bool thread, long ns)
@@ -425,6 +554,14 @@ static void obey(const char *cmd, const char *first, const char *second, const c
 		run_shallow(n);
 	else if (!strcmp(cmd, "timers"))
 		run_timers(n, atol(second));
+	else if (!strcmp(cmd, "hold"))
+		hold(first);
+	else if (!strcmp(cmd, "held"))
+		tell_held();
+	else if (!strcmp(cmd, "end"))
+		end(first);
+	else if (!strcmp(cmd, "brim"))
+		run_on_brim(first);
 	else if (!strcmp(cmd, "interrupted"))
 		run_interrupted(n);
 	else if (!strcmp(cmd, "thread"))

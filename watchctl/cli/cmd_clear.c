@@ -14,6 +14,8 @@ struct request {
 static const struct option options[] = {
 	{ "-p", "--pid", "PID", "the process", COMPLETE_PID, NULL },
 	{ "--all", NULL, NULL, "end also the watchctl sessions that are at work on it", 0, NULL },
+	{ "--children", NULL, NULL,
+	  "also in the processes that were forked from it, which itself may have ended", 0, NULL },
 	{ "--register", NULL, "0..3", "clear this register as well, whoever armed it through ptrace",
 	  COMPLETE_WORDS, "0 1 2 3" },
 	{ "--all-registers", NULL, NULL, "clear all four, in the same way", 0, NULL },
@@ -36,6 +38,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 		q->clear.registers = (1u << SLOTS) - 1;
 	} else if (option_is(m, "--all")) {
 		q->clear.all = true;
+	} else if (option_is(m, "--children")) {
+		q->clear.children = true;
 	} else if (option_is(m, "--json")) {
 		q->json = true;
 	}
@@ -78,6 +82,11 @@ static void tell_text(struct request *q, const struct slots_freed *f)
 		       "0x%llx)\n",
 		       f->owner, (unsigned long long)f->size / 1024, (unsigned long long)f->addr);
 		break;
+	case SLOTS_FREED_CHILDREN:
+		printf("took out the handler that watchctl %d had left in %zu process%s that process %d has "
+		       "forked\n",
+		       f->owner, f->processes, f->processes == 1 ? "" : "es", q->clear.pid);
+		break;
 	case SLOTS_FREED_REGISTER:
 		slots_what(what, sizeof(what), f->access, f->name, f->addr, f->size);
 		printf("cleared DR%u in %u thread%s: %s", f->slot, f->threads, f->threads == 1 ? "" : "s",
@@ -114,7 +123,11 @@ static void put_register(struct json *j, const struct slots_freed *f)
 
 static void tell_json(const struct request *q, const struct slots_freed *f)
 {
-	static const char *const what[] = { "handler", "register", "session", NULL, "register" };
+	static const char *const what[] = {
+		[SLOTS_FREED_HANDLER] = "handler",   [SLOTS_FREED_REGISTER] = "register",
+		[SLOTS_FREED_CHILDREN] = "children", [SLOTS_ENDED] = "session",
+		[SLOTS_REGISTER_CLEAR] = "register",
+	};
 	struct json j = { 0 };
 
 	json_open(&j, NULL, '{');
@@ -133,6 +146,8 @@ static void tell_json(const struct request *q, const struct slots_freed *f)
 		json_hex(&j, "addr", f->addr);
 		json_number(&j, "size", f->size);
 	}
+	if (f->kind == SLOTS_FREED_CHILDREN)
+		json_number(&j, "processes", f->processes);
 	if (f->why)
 		json_text(&j, "why", f->why);
 	json_close(&j, '}');
@@ -187,7 +202,7 @@ static struct wc_error *run(int argc, char **argv)
 
 const struct command cmd_clear = {
 	.name = "clear",
-	.args = "-p PID [--all] [--register 0..3 | --all-registers] [--json]",
+	.args = "-p PID [--all] [--children] [--register 0..3 | --all-registers] [--json]",
 	.summary = "free the debug registers, and take out the handler, that a killed watchctl left in a "
 		   "process",
 	.help = "A watchctl that is at work is named and left alone, and the exit status is 1, unless --all "

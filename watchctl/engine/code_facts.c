@@ -1,39 +1,46 @@
 #include "watchctl/engine/code_facts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stackwalk/call_site.h"
 #include "stackwalk/cfi.h"
-#include "stackwalk/module_code.h"
 #include "stackwalk/module_jit.h"
 #include "stackwalk/symbolizer.h"
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/hash.h"
+#include "watchctl/base/clock.h"
 #include "watchctl/base/map64.h"
-#include "watchctl/base/task.h"
-#include "watchctl/base/vec.h"
 #include "watchctl/engine/access_fact.h"
 #include "watchctl/target/proc.h"
 
 #define FACTS_MAX (1u << 17)
+#define SKEW_NS 20000u /* between the clocks of records, and the kernel's of what it tells */
 
 struct code_facts {
 	pid_t pid;
 	struct wire_area area; /* no write(): nobody looks into tables */
 	struct event_sink sink;
-	struct module_list modules;
+	struct code_facts_hooks hooks;
+	struct code_modules *modules;
+	uint64_t heard_ns; /* when what the kernel tells was taken last */
 	struct cfi *cfi;
 	struct symbolizer *symbols;
 	struct map64 facts;  /* pc -> struct code_fact, owned */
 	struct map64 called; /* return addresses that were found to stand behind a call */
 	bool met_unknown;
-	uint64_t print;		 /* of what is mapped as code, see code_facts_moved() */
-	struct module_list gone; /* those that the last look missed, if it missed any: starts and ends */
 	uint64_t *rule_key,
 		*fact_key; /* mirrors of the published tables' keys: the target's copy is not trusted */
 };
+
+static void withdraw_published(void *ctx, uint64_t start, uint64_t end);
+
+static void on_task(void *ctx, const struct map_event *e)
+{
+	struct code_facts *f = ctx;
+
+	if (f->hooks.task)
+		f->hooks.task(f->hooks.ctx, e);
+}
 
 struct code_facts *code_facts_new(pid_t pid, const struct wire_area *area, struct event_sink sink)
 {
@@ -45,11 +52,12 @@ struct code_facts *code_facts_new(pid_t pid, const struct wire_area *area, struc
 	if (area)
 		f->area = *area;
 	f->sink = sink;
+	f->modules = code_modules_new(pid, &(struct code_modules_hooks){ withdraw_published, on_task, f });
 	f->cfi = cfi_new();
 	f->symbols = symbolizer_new();
 	f->rule_key = calloc(WIRE_RULES, sizeof(uint64_t));
 	f->fact_key = calloc(WIRE_ACCESS_FACTS, sizeof(uint64_t));
-	if (!f->cfi || !f->symbols || !f->rule_key || !f->fact_key) {
+	if (!f->modules || !f->cfi || !f->symbols || !f->rule_key || !f->fact_key) {
 		code_facts_free(f);
 		return NULL;
 	}
@@ -62,8 +70,7 @@ void code_facts_free(struct code_facts *f)
 		return;
 	map64_deinit_values(&f->facts, free);
 	map64_deinit(&f->called);
-	module_list_deinit(&f->modules);
-	module_list_deinit(&f->gone);
+	code_modules_free(f->modules);
 	cfi_free(f->cfi);
 	symbolizer_free(f->symbols);
 	free(f->rule_key);
@@ -163,13 +170,20 @@ static void withdraw_keys(struct code_facts *f, uint64_t *keys, size_t n, uint64
 	}
 }
 
-static void withdraw(struct code_facts *f, uint64_t start, uint64_t end)
+static void withdraw_published(void *ctx, uint64_t start, uint64_t end)
 {
-	size_t i;
+	struct code_facts *f = ctx;
 
 	withdraw_keys(f, f->rule_key, WIRE_RULES, WIRE_RULES_OFFSET, sizeof(struct wire_rule), start, end);
 	withdraw_keys(f, f->fact_key, WIRE_ACCESS_FACTS, WIRE_FACTS_OFFSET, sizeof(struct wire_access_fact),
 		      start, end);
+}
+
+static void withdraw(struct code_facts *f, uint64_t start, uint64_t end)
+{
+	size_t i;
+
+	withdraw_published(f, start, end);
 	for (i = 0; i < f->facts.cap; i++) {
 		struct map64_slot *s = &f->facts.slot[i];
 
@@ -185,174 +199,154 @@ static void withdraw(struct code_facts *f, uint64_t start, uint64_t end)
 	symbolizer_remove(f->symbols, start, end);
 }
 
-static struct wc_error *tell_module(struct code_facts *f, enum event_type type, const struct module *m,
-				    uint64_t now_ns)
+bool code_facts_listen(struct code_facts *f, bool family, const struct code_facts_hooks *hooks)
 {
-	struct trace_event e = { .type = type, .time_ns = now_ns, .module = *m };
-
-	return f->sink.put(f->sink.ctx, &e);
+	f->hooks = *hooks;
+	return code_modules_listen(f->modules, family);
 }
 
-static bool same_module(const struct module *a, const struct module *b)
+bool code_facts_are_told(const struct code_facts *f)
 {
-	return a->start == b->start && a->bias == b->bias && a->build_id_len == b->build_id_len &&
-	       !memcmp(a->build_id, b->build_id, a->build_id_len) && !strcmp(a->path, b->path) &&
-	       (a->end == b->end || !module_is_jit(a));
+	return code_modules_are_told(f->modules);
 }
 
-static bool listed(const struct module_list *l, const struct module *m)
+bool code_facts_hear_children(const struct code_facts *f)
 {
-	size_t i;
-
-	for (i = 0; i < l->n; i++)
-		if (same_module(&l->v[i], m))
-			return true;
-	return false;
+	return code_modules_hears_children(f->modules);
 }
 
-/* An injected handler, ours or another watchctl's: no code of the program's own. */
-static bool is_handler(struct code_facts *f, const struct module *m)
+struct wc_error *code_facts_restart(struct code_facts *f, bool *changed)
 {
-	struct memory_view mem = proc_memory(&f->pid);
-	uint8_t code[WIRE_CODE_SIZE];
-
-	return module_is_jit(m) && m->end - m->start == sizeof(code) &&
-	       memory_read(&mem, m->start, code, sizeof(code)) &&
-	       memmem(code, sizeof(code), WIRE_DOORPLATE, strlen(WIRE_DOORPLATE));
+	if (!code_modules_restart(f->modules))
+		return &wc_enomem;
+	return code_facts_refresh(f, monotonic_ns(), changed);
 }
 
-/* The modules of now, with code that the program made. */
-static struct wc_error *list_modules(struct code_facts *f, struct module_list *ret)
+static struct wc_error *flush(struct code_facts *f)
 {
-	struct wc_error *err = module_list_read(f->pid, ret);
-	size_t i, kept = 0;
+	return f->hooks.flush ? f->hooks.flush(f->hooks.ctx) : NULL;
+}
 
-	if (err || !ret->n)
-		return err;
-	err = module_list_add_jit(f->pid, ret);
-	for (i = 0; i < ret->n; i++) {
-		if (!is_handler(f, &ret->v[i])) {
-			ret->v[kept++] = ret->v[i];
-			continue;
-		}
-		free(ret->v[i].path);
-		free(ret->v[i].open_path);
+static struct wc_error *tell_module(struct code_facts *f, const struct module_change *c)
+{
+	struct trace_event e = { .type = c->came ? EVENT_MODULE : EVENT_MODULE_GONE,
+				 .time_ns = c->time_ns,
+				 .module_pid = c->pid == f->pid ? 0 : c->pid,
+				 .module = *c->module };
+	struct wc_error *err = NULL;
+
+	if (e.module_pid && f->hooks.child)
+		err = f->hooks.child(f->hooks.ctx, c->pid, c->time_ns);
+	return err ? err : f->sink.put(f->sink.ctx, &e);
+}
+
+/* What is queued of the past is told before a module that it may refer to is gone. */
+static struct wc_error *on_change(struct code_facts *f, const struct module_change *c)
+{
+	struct wc_error *err = c->came ? NULL : flush(f);
+
+	withdraw(f, c->module->start, c->module->end); /* "no rule", said before it came */
+	if (!err && c->came && (!cfi_add(f->cfi, c->module) || !symbolizer_add(f->symbols, c->module)))
+		err = &wc_enomem;
+	return err ? err : tell_module(f, c);
+}
+
+static struct wc_error *happen(struct code_facts *f, uint64_t until_ns, bool *changed)
+{
+	struct wc_error *err = NULL;
+	struct module_change c;
+	bool ok = true;
+
+	*changed = false;
+	while (!err && code_modules_next(f->modules, until_ns, &c, &ok)) {
+		*changed = true;
+		err = on_change(f, &c);
 	}
-	ret->n = kept;
-	return err;
+	return err || ok ? err : &wc_enomem;
 }
 
-/* A number that is another one when other code is mapped, but for what a JIT makes; 0: cannot be read. */
-static uint64_t print_of_code(pid_t pid)
+struct wc_error *code_facts_hear(struct code_facts *f)
 {
-	scoped(freep) char *line = NULL;
-	scoped(fclosep) FILE *maps = NULL;
-	uint64_t print = HASH_START;
-	char path[32];
-	size_t cap = 0;
-	ssize_t len;
+	f->heard_ns = monotonic_ns();
+	return code_modules_take(f->modules) ? NULL : &wc_enomem;
+}
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", task_with_memory(pid));
-	maps = fopen(path, "re");
-	if (!maps)
-		return 0;
-	while ((len = getline(&line, &cap, maps)) > 0) {
-		const char *perm = strchr(line, ' ');
+/* What was mapped before an access had been told when the access was made. */
+struct wc_error *code_facts_catch_up(struct code_facts *f, uint64_t until_ns, bool *changed)
+{
+	bool heard = until_ns < f->heard_ns && f->heard_ns - until_ns > SKEW_NS;
+	struct wc_error *err = heard ? NULL : code_facts_hear(f);
 
-		if (!perm || strlen(perm) < 5 || perm[3] != 'x' || !strchr(perm, '/'))
-			continue;
-		print = hash_bytes(print, line, (size_t)len);
-	}
-	return print;
+	*changed = false;
+	return err ? err : happen(f, until_ns, changed);
+}
+
+bool code_facts_want_look(const struct code_facts *f)
+{
+	return code_modules_wants_look(f->modules);
+}
+
+bool code_facts_over(const struct code_facts *f)
+{
+	return code_modules_over(f->modules);
 }
 
 bool code_facts_moved(struct code_facts *f)
 {
-	uint64_t print = print_of_code(f->pid);
-
-	return print && print != f->print;
+	return code_modules_moved(f->modules);
 }
 
-unsigned int code_facts_before_gone(const struct code_facts *f, const uint64_t *frame, unsigned int n)
+enum code_doubt code_facts_doubt(const struct code_facts *f, uint64_t addr, uint64_t time_ns)
 {
-	unsigned int i;
-
-	for (i = 0; i < n; i++)
-		if (module_find(&f->gone, frame[i]))
-			break;
-	return i;
+	return code_modules_doubt(f->modules, addr, time_ns);
 }
 
-/* A frame pointer leads as far from other code of a JIT. False: no memory. */
-static bool note_gone(struct module_list *gone, const struct module *m)
+unsigned int code_facts_shared(const struct code_facts *f, pid_t pid, const uint64_t *frame, unsigned int n)
 {
-	return module_is_jit(m) ||
-	       vec_push(gone->v, gone->n, gone->cap, (struct module){ .start = m->start, .end = m->end });
+	return code_modules_shared(f->modules, pid, frame, n);
 }
 
-struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t now_ns, bool *changed)
+struct wc_error *code_facts_look_at_child(struct code_facts *f, pid_t pid, bool *changed)
 {
-	struct module_list now = { 0 }, before = f->modules, gone = { 0 };
-	uint64_t print = print_of_code(f->pid); /* first: what comes between is a change, later */
-	struct wc_error *err = list_modules(f, &now);
-	size_t i;
+	struct wc_error *err = code_modules_look_at_child(f->modules, pid);
 
-	if (changed)
-		*changed = false;
-	if (err || !now.n) {
-		/* It has ended: what is known about its code stays true for the events still to come. */
-		wc_error_free(err);
-		module_list_deinit(&now);
-		return NULL;
-	}
-	for (i = 0; i < before.n && !err; i++) {
-		if (listed(&now, &before.v[i]))
-			continue;
-		withdraw(f, before.v[i].start, before.v[i].end);
-		err = tell_module(f, EVENT_MODULE_GONE, &before.v[i], now_ns);
-		if (!err && !note_gone(&gone, &before.v[i]))
-			err = &wc_enomem;
-		if (changed)
-			*changed = true;
-	}
-	for (i = 0; i < now.n && !err; i++) {
-		if (listed(&before, &now.v[i]))
-			continue;
-		withdraw(f, now.v[i].start, now.v[i].end); /* "no rule", said before it came */
-		if (!cfi_add(f->cfi, &now.v[i]) || !symbolizer_add(f->symbols, &now.v[i]))
-			err = &wc_enomem;
-		else
-			err = tell_module(f, EVENT_MODULE, &now.v[i], now_ns);
-		if (changed)
-			*changed = true;
-	}
-	f->modules = now;
-	f->print = print;
-	if (gone.n) {
-		module_list_deinit(&f->gone);
-		f->gone = gone;
-	}
-	module_list_deinit(&before);
-	return err;
+	*changed = false;
+	return err ? err : happen(f, 0, changed);
+}
+
+struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t same_ns, bool *changed)
+{
+	struct wc_error *err;
+	bool looked;
+
+	*changed = false;
+	err = code_modules_look(f->modules, same_ns, &looked);
+	return err ? err : happen(f, 0, changed);
 }
 
 void code_facts_warm_up(struct code_facts *f)
 {
+	const struct module_list *l = code_facts_modules(f);
 	struct unwind_rule rule;
 	size_t i;
 
-	for (i = 0; i < f->modules.n; i++)
-		cfi_rule(f->cfi, f->modules.v[i].start, &rule);
+	for (i = 0; i < l->n; i++)
+		cfi_rule(f->cfi, l->v[i].start, &rule);
 }
 
 const struct module_list *code_facts_modules(const struct code_facts *f)
 {
-	return &f->modules;
+	return code_modules_list(f->modules);
+}
+
+static const struct module *find(const struct code_facts *f, uint64_t addr)
+{
+	return module_find(code_facts_modules(f), addr);
 }
 
 bool code_facts_covers(const struct code_facts *f, uint64_t addr)
 {
-	return module_find(&f->modules, addr) != NULL;
+	return find(f, addr) != NULL;
 }
 
 bool code_facts_met_unknown(struct code_facts *f)
@@ -371,22 +365,35 @@ static bool covers(struct code_facts *f, uint64_t addr)
 	return known;
 }
 
-/* From the process; once it is gone, from the module's file. */
+/* What the process has mapped there is still @m. */
+static bool is_mapped(const struct code_facts *f, const struct module *m, uint64_t addr)
+{
+	size_t len = strlen(m->path), most = sizeof((struct proc_map){ 0 }.name) - 1;
+	struct proc_map map;
+
+	return proc_map_at(f->pid, addr, &map) && map.exec &&
+	       !strcmp(map.name, m->path + (len > most ? len - most : 0));
+}
+
+/*
+ * From the process: code can be changed in memory. But something else may be there by now; then, and once the
+ * process is gone, from the module's file.
+ */
 static bool read_code(void *ctx, uint64_t addr, void *buf, size_t len)
 {
 	struct code_facts *f = ctx;
 	struct memory_view mem = proc_memory(&f->pid);
-	const struct module *m;
-	struct module_code *code;
-	bool ok;
+	const struct module *m = find(f, addr);
+	scoped(freep) uint8_t *file = malloc(len);
+	bool in_file = m && file && cfi_code(f->cfi, addr, file, len);
 
-	if (memory_read(&mem, addr, buf, len))
+	if (!code_modules_over(f->modules) && !code_modules_changing(f->modules, addr) &&
+	    memory_read(&mem, addr, buf, len) &&
+	    (!in_file || !memcmp(file, buf, len) || is_mapped(f, m, addr)))
 		return true;
-	m = module_find(&f->modules, addr);
-	code = m && !module_is_jit(m) ? module_code_new(m) : NULL;
-	ok = code && module_code_read(code, addr, buf, len);
-	module_code_free(code);
-	return ok;
+	if (in_file)
+		memcpy(buf, file, len);
+	return in_file;
 }
 
 static uint64_t function_start(struct code_facts *f, uint64_t addr)
@@ -417,7 +424,7 @@ struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_n
 			       const struct code_fact **ret)
 {
 	const struct memory_view mem = { read_code, f };
-	const struct module *m = module_find(&f->modules, pc);
+	const struct module *m = find(f, pc);
 	struct code_fact *fact = map64_get(&f->facts, pc);
 	struct trace_event e = { .type = EVENT_CODE, .time_ns = now_ns };
 	bool is_jit = m && module_is_jit(m);
@@ -425,7 +432,13 @@ struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_n
 	*ret = fact;
 	if (fact && fact_holds(f, fact, is_jit))
 		return NULL;
-	if (!fact) {
+	if (fact) {
+		struct wc_error *err =
+			flush(f); /* of what is queued, some may be about the code that was there */
+
+		if (err)
+			return err;
+	} else {
 		fact = calloc(1, sizeof(*fact));
 		if (!fact)
 			return &wc_enomem;
@@ -435,7 +448,7 @@ struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_n
 		}
 	}
 	code_fact_fill(fact, pc, function_start(f, pc - 1), &mem);
-	if (!is_jit)
+	if (!is_jit && !code_modules_changing(f->modules, pc))
 		publish_fact(f, fact);
 	e.code = *fact;
 	*ret = fact;
@@ -467,7 +480,7 @@ void code_facts_check(struct code_facts *f, const uint64_t *frame, unsigned int 
 	unsigned int i;
 
 	for (i = 0; i < *n; i++) {
-		const struct module *m = module_find(&f->modules, frame[i]);
+		const struct module *m = find(f, frame[i]);
 
 		if (!m || !module_is_jit(m))
 			continue;
@@ -493,7 +506,7 @@ enum walk_end code_facts_walk(struct code_facts *f, struct regs regs, bool exact
 		struct unwind_rule rule;
 
 		cfi_rule(f->cfi, exact ? pc : pc - 1, &rule);
-		if (covers(f, pc) || final)
+		if ((covers(f, pc) || final) && !code_modules_changing(f->modules, pc))
 			publish_rule(f, exact ? pc : pc | WIRE_RETURN_ADDRESS, &rule);
 		switch (unwind_step(&rule, &regs, read_word, (void *)(uintptr_t)mem)) {
 		case UNWIND_STEP_OK:

@@ -18,6 +18,7 @@
 #include "stackwalk/module.h"
 #include "watchctl/base/error.h"
 #include "watchctl/engine/area.h"
+#include "watchctl/engine/code_modules.h"
 #include "watchctl/trace/event.h"
 
 struct code_facts;
@@ -31,11 +32,49 @@ struct code_facts *code_facts_new(pid_t pid, const struct wire_area *area, struc
 void code_facts_bound(struct code_facts *f);
 void code_facts_free(struct code_facts *f);
 
+struct code_facts_hooks {
+	/* What is queued is told now: it refers to what is about to be told anew. */
+	struct wc_error *(*flush)(void *ctx);
+	/* A child has a module of its own, which is about to be told. */
+	struct wc_error *(*child)(void *ctx, pid_t pid, uint64_t time_ns);
+	void (*task)(void *ctx, const struct map_event *e); /* births and names */
+	void *ctx;
+};
+
 /*
- * Looks at the modules of the process again; tells the sink of those that came and went; withdraws what
- * was published about the latter. *changed may be NULL.
+ * The kernel tells of what is mapped from now on, and with @family of what forked children map, too. Each
+ * hook may be NULL. False: it is not permitted; only looks tell then.
  */
-struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t now_ns, bool *changed);
+bool code_facts_listen(struct code_facts *f, bool family, const struct code_facts_hooks *hooks);
+bool code_facts_are_told(const struct code_facts *f);
+bool code_facts_hear_children(const struct code_facts *f);
+
+/* Takes what the kernel tells, so that what is known of code that was exchanged is withdrawn. */
+struct wc_error *code_facts_hear(struct code_facts *f);
+
+/*
+ * What is known becomes that of the time @until_ns: records up to there are to be judged now. Tells the sink
+ * of modules that came and went; withdraws what was published about the latter.
+ */
+struct wc_error *code_facts_catch_up(struct code_facts *f, uint64_t until_ns, bool *changed);
+
+/*
+ * Looks at the modules of the process itself. What is not known by its time comes and goes at once. @same_ns:
+ * up to then the same code was mapped as at the last look, as far as is known.
+ */
+struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t same_ns, bool *changed);
+
+/* ... and those that only child @pid has, which does not tell. */
+struct wc_error *code_facts_look_at_child(struct code_facts *f, pid_t pid, bool *changed);
+
+/* There is nobody to look at any more, as far as looks have shown. */
+bool code_facts_over(const struct code_facts *f);
+
+/* Only a look can tell what has changed. */
+bool code_facts_want_look(const struct code_facts *f);
+
+/* The process executes another program, whose modules matter from now on. */
+struct wc_error *code_facts_restart(struct code_facts *f, bool *changed);
 
 /*
  * Whether other code is mapped than at the last look: cheaper than that. False also where it cannot be told,
@@ -43,16 +82,19 @@ struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t now_ns, bool 
  */
 bool code_facts_moved(struct code_facts *f);
 
+/* Whether what was published about code at @addr may have been another's at that time. */
+enum code_doubt code_facts_doubt(const struct code_facts *f, uint64_t addr, uint64_t time_ns);
+
 /*
- * How many of the @n frames come before the first one that lies where a file's code has gone, at the last
- * look that found such code. What was recorded around that time may have been walked by rules of other code.
+ * How many of the @n frames come before the first one that lies in code which process @pid, the target or a
+ * child, does not have.
  */
-unsigned int code_facts_before_gone(const struct code_facts *f, const uint64_t *frame, unsigned int n);
+unsigned int code_facts_shared(const struct code_facts *f, pid_t pid, const uint64_t *frame, unsigned int n);
 
 /* Opens the unwind information of all modules, so that the first hit need not wait for it. */
 void code_facts_warm_up(struct code_facts *f);
 
-/* Those of the last look. */
+/* Those of the time that is judged. */
 const struct module_list *code_facts_modules(const struct code_facts *f);
 
 /* True when a mapped module holds the address. */

@@ -19,6 +19,9 @@
 
 #define ENGINE_WATCHES 4u
 
+#define HOLD_NS 300000000ull	     /* so long a thread waits at a hook at most, whatever becomes of us */
+#define HOLD_START_NS 10000000000ull /* ... while a launched program has not begun, and we are heard of */
+
 /*
  * What to watch: one debug register in every thread. Immutable once armed. Several may have the same id: the
  * parts of one variable that a single register does not cover. They are disarmed and counted together.
@@ -31,8 +34,10 @@ struct watchpoint {
 	uint32_t want_size;
 	enum access_kind access; /* READ, WRITE, READWRITE or EXECUTE */
 	int slot;  /* explicit debug register 0..3, armed through ptrace; -1: the kernel chooses */
-	bool hook; /* no event: the thread waits while pump() returns PUMP_HOOK */
+	bool hook; /* no event: the thread waits while pump() returns PUMP_HOOK, for a limited time */
 	const struct wire_filter *filter; /* copied when armed; NULL: every hit is recorded */
+	bool tested; /* a known access was seen where its pointer led before: none is made again, which would
+		      * stop a thread each time the pointer moves */
 	/*
 	 * A variable of which each thread has its own: its address in the thread with that thread pointer
 	 * (fs base). False: that thread has none (yet). NULL: `addr` holds for all threads.
@@ -49,6 +54,7 @@ struct engine_options {
 		__attribute__((format(printf, 2, 3))); /* verbose remarks */
 	void *say_ctx;
 	struct tracee *held; /* a launched program, stopped before its first instruction; NULL: running */
+	bool values;	     /* WC_ENOTSUP where only those values would be known that instructions tell */
 	bool follow_fork;    /* children are watched as well, by engines whose follows_fork is true */
 	bool follow_exec; /* pump() returns PUMP_EXECED and the engine lives on, unarmed, if follows_exec */
 };
@@ -78,6 +84,7 @@ struct engine_counts {
 	uint64_t filtered; /* dropped because the watch did not ask for that kind */
 	uint64_t lost_full, lost_merged;
 	bool replaced; /* lost_merged: because the program had replaced our handler */
+	bool ended;    /* ... because they were in the program's own memory when it ended */
 	bool corrupt;  /* ... because it had written into the event buffer, which was read no further */
 };
 
@@ -104,6 +111,11 @@ struct engine_ops {
 	 * many were armed now. Engines that see every thread's birth themselves do it themselves as well.
 	 */
 	struct wc_error *(*extend)(struct engine *e, uint32_t id, uint32_t *ret);
+	/*
+	 * A launched program has loaded the libraries that it begins with: who waits at a hook from now on
+	 * does so for HOLD_NS at most, as in a program that ran already. NULL: nobody waits at hooks.
+	 */
+	void (*begun)(struct engine *e);
 	/* After PUMP_HOOK, until the next pump(). */
 	void (*hooked)(const struct engine *e, struct engine_hook *ret);
 	/* Delivers what is there, waits for more up to @timeout_ms. */

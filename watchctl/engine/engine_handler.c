@@ -22,13 +22,14 @@
 #include "watchctl/engine/handler_engine.h"
 #include "watchctl/base/tsc_clock.h"
 #include "watchctl/engine/watchpoint.h"
+#include "watchctl/target/dispatch.h"
 #include "watchctl/target/proc.h"
 
 #define PASS_NS 5000000ull	   /* how long the controller sleeps between looks at the ring */
 #define PRIVATE_PASS_NS 1000000ull /* ... where the handler cannot wake it */
 #define CHECK_NS 50000000ull	   /* how often it looks whether the target is still what it was */
 #define MODULES_NS 1000000000ull   /* how often it looks at the modules unasked */
-#define SEARCH_NS 200000000ull	   /* how often it looks for living children of a target that has ended */
+#define SEARCH_NS 100000000ull	   /* how often it looks for living children of a target that has ended */
 #define SANDBOX_NS 500000000ull	   /* how often it looks whether any thread has put itself under seccomp */
 #define ASK_NS 500000000ull /* how often it may stop a thread to ask whether the handler is still ours */
 
@@ -41,6 +42,7 @@ static void lay_out(struct wire_control *c, const struct engine_options *o)
 	c->max_frames = o->frames;
 	c->raw_size = (uint32_t)(o->buffer_size / 8 < WIRE_RAW_MAX ? o->buffer_size / 8 : WIRE_RAW_MAX);
 	c->wake = 1;
+	c->patience_ns = o->held && o->held->tid ? HOLD_START_NS : HOLD_NS;
 	if (o->follow_fork)
 		c->flags |= WIRE_CHILDREN;
 	if (tsc_usable())
@@ -67,6 +69,14 @@ static struct wc_error *refuse_unsafe(pid_t pid)
 			"process %d (%s) runs with a shadow stack: the handler cannot be put into it without "
 			"breaking that protection",
 			pid, s.name);
+	if (dispatch_find(pid))
+		return wc_error_new(WC_ENOTSUP,
+				    "process %d (%s) dispatches system calls itself (syscall user dispatch, "
+				    "as Wine does): it "
+				    "could be killed by SIGSYS for those of the handler, so the handler "
+				    "engine is refused; "
+				    "choose --engine ring",
+				    pid, s.name);
 	return NULL;
 }
 
@@ -103,6 +113,7 @@ static void open_guard(struct engine *e, const struct wire_control *control)
 		.buffer_size = e->options.buffer_size,
 		.handler = e->inj.handler,
 		.their_control = e->inj.control,
+		.depth = -1,
 	};
 	const char *missing;
 
@@ -122,7 +133,8 @@ static void tell_placed(const struct engine *e)
 		       "handler placed: thread %d was stopped for %llu us; the event buffer is %s",
 		       e->inj.stop_tid, (unsigned long long)e->inj.stop_ns / 1000,
 		       e->inj.shared ? "shared memory"
-				     : "read through the kernel (to share it takes CAP_CHECKPOINT_RESTORE)");
+				     : "read through the kernel (to share it takes CAP_CHECKPOINT_RESTORE, "
+				       "or the same user and IPC namespace)");
 }
 
 static struct wc_error *keep_spare_files(struct engine *e)
@@ -163,30 +175,36 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	control.cookie &= ~0xffull;
 	e->cookie = control.cookie;
 	lay_out(&control, o);
+	if (o->follow_fork)
+		family_watch_open(&e->family, pid);
 	e->registers_before = perf_bp_used(pid);
-	e->stack_start = proc_stack_start(pid);
+	e->caught_sigsys = dispatch_is_possible(pid);
+	e->stack_start = control.first_stack_top = proc_stack_start(pid);
 	err = keep_spare_files(e);
 	spare_files_release(&e->spare); /* they are there: for this, and for the way back */
 	if (!err)
 		err = inject_place(pid, &control, WIRE_RING_OFFSET + o->buffer_size, o->private_ring, o->held,
 				   &e->inj);
-	if (!err)
+	if (!err) {
+		handler_note_placed(e);
 		err = keep_spare_files(e);
+	}
 	if (!err && o->follow_fork && !e->inj.shared)
 		err = wc_error_new(
 			WC_EPERM,
 			"to follow into forked children, the event buffer must be shared with them, which is "
-			"not permitted here (it takes CAP_CHECKPOINT_RESTORE, and no --private-buffer); "
-			"choose "
+			"not permitted here (it takes the same user and IPC namespace, or "
+			"CAP_CHECKPOINT_RESTORE, and no --private-buffer); choose "
 			"--engine ring");
 	if (!err) {
 		open_guard(e, &control);
 		e->area = (struct wire_area){ read_area, write_area, e, e->inj.shared };
-		err = intake_init(&e->intake, pid, o->frames, sink, &e->area, &control);
+		err = intake_init(&e->intake, pid, o, sink, &e->area, &control);
 		e->intake.kernel = e->kernel;
 		e->intake.who.alone = !o->follow_fork;
 		e->intake.who.is_child = handler_is_child;
-		e->intake.who.is_child_ctx = e;
+		e->intake.who.find_below = handler_find_below;
+		e->intake.who.ctx = e;
 	}
 	if (err) {
 		wc_error_free(close_engine(e));
@@ -231,19 +249,6 @@ static void wait_for_records(struct engine *e, uint64_t ns)
 	__atomic_store_n(wake, 1, __ATOMIC_SEQ_CST);
 }
 
-void handler_let_go(struct engine *e)
-{
-	uint64_t offset = offsetof(struct wire_control, hold);
-	uint32_t hold = (uint32_t)(e->intake.ring.tail / 16);
-
-	if (!e->intake.hook_hit)
-		return;
-	e->intake.hook_hit = false;
-	injection_write(&e->inj, offset, &hold, sizeof(hold));
-	if (e->inj.shared)
-		syscall(SYS_futex, (char *)e->inj.shared + offset, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
 bool handler_target_ended(const struct engine *e)
 {
 	struct pollfd p = { .fd = e->pidfd, .events = POLLIN };
@@ -257,14 +262,14 @@ bool handler_all_ended(struct engine *e)
 
 	if (!handler_target_ended(e))
 		return false;
-	if (!e->options.follow_fork)
+	if (!e->options.follow_fork || e->childless)
 		return true;
 	now = monotonic_ns();
-	if (now - e->searched_ns > SEARCH_NS) {
-		e->searched_ns = now;
-		handler_find_children(e);
-	}
-	return !e->children.n;
+	if (now - e->searched_ns < SEARCH_NS || !family_watch_ended(&e->family))
+		return false;
+	e->searched_ns = now;
+	e->childless = handler_no_child_lives(e);
+	return e->childless;
 }
 
 enum memory_state handler_memory_state(const struct engine *e)
@@ -287,7 +292,7 @@ static bool is_unmapped(const struct engine *e)
 	       proc_status_read(e->pid, e->pid, &s) && (s.caught & PROC_SIGTRAP);
 }
 
-static bool target_execed(const struct engine *e)
+bool handler_target_execed(const struct engine *e)
 {
 	/* A process that is ending gives its memory up first: that it has ended shows a moment later. */
 	return !e->unmapped && handler_memory_state(e) == MEMORY_GONE && !proc_is_ending(e->pid, e->pid);
@@ -306,6 +311,17 @@ static bool is_sandboxed(struct engine *e, const struct proc_status *leader)
 	return proc_seccomp(e->pid);
 }
 
+/*
+ * The guard knows at the first hit. Without it, that a program has begun to catch SIGSYS is the only thing
+ * that tells without stopping it.
+ */
+static bool is_dispatching(const struct engine *e)
+{
+	if (e->guard)
+		return kernel_recorder_dispatching(e->guard);
+	return !e->caught_sigsys && dispatch_is_possible(e->pid);
+}
+
 /* Things that turn the watch into a danger for the target: then it is given up at once. */
 static void check_safety(struct engine *e)
 {
@@ -315,12 +331,9 @@ static void check_safety(struct engine *e)
 		snprintf(e->why, sizeof(e->why),
 			 "process %d wrote into the event buffer: it cannot be read any further", e->pid);
 
-	if (e->intake.restarting && !e->why[0])
-		snprintf(e->why, sizeof(e->why),
-			 "process %d makes the access inside a restartable sequence (rseq), which our signal "
-			 "starts "
-			 "again each time, for ever: choose --engine ring",
-			 e->pid);
+	if (stuck_why(&e->intake.stuck) && !e->why[0])
+		snprintf(e->why, sizeof(e->why), "process %d %s: choose --engine ring", e->pid,
+			 stuck_why(&e->intake.stuck));
 	if (e->why[0] || !proc_status_read(e->pid, e->pid, &s))
 		return;
 	if (handler_memory_state(e) == MEMORY_BARRED)
@@ -343,6 +356,12 @@ static void check_safety(struct engine *e)
 			e->why, sizeof(e->why),
 			"process %d has put itself under seccomp: a system call of the handler could kill it",
 			e->pid);
+	else if (is_dispatching(e))
+		snprintf(e->why, sizeof(e->why),
+			 "process %d has begun to dispatch system calls itself (syscall user dispatch): one "
+			 "of "
+			 "the handler could end it by SIGSYS",
+			 e->pid);
 }
 
 /*
@@ -389,25 +408,9 @@ static struct wc_error *tell_tracer(struct engine *e)
 	return e->intake.sink.put(e->intake.sink.ctx, &event);
 }
 
-struct wc_error *handler_tell_unheld(struct engine *e)
-{
-	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
-	uint32_t unheld = 0;
-
-	if (!injection_read(&e->inj, offsetof(struct wire_control, unheld), &unheld, sizeof(unheld)) ||
-	    unheld == e->unheld)
-		return NULL;
-	e->unheld = unheld;
-	event.note.text =
-		"a thread that waited for something to be armed (what a library brought, or where a "
-		"pointer led) went on, as nothing was heard of watchctl for too long: what it "
-		"accessed there before that was armed is not seen";
-	return e->intake.sink.put(e->intake.sink.ctx, &event);
-}
-
 static bool note_exec(struct engine *e)
 {
-	if (!target_execed(e))
+	if (!handler_target_execed(e))
 		return false;
 	e->execed = !handler_target_ended(e);
 	e->gone = true;
@@ -453,7 +456,7 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 	}
 	if (!err)
 		err = tell_tracer(e);
-	if (!err)
+	if (!err && !unheld_is_told(&e->unheld))
 		err = handler_tell_unheld(e);
 	if (!err)
 		err = intake_refresh_modules(&e->intake, now, MODULES_NS);
@@ -507,12 +510,17 @@ static void hooked(const struct engine *e, struct engine_hook *ret)
 struct wc_error *handler_take(struct engine *e, bool *any)
 {
 	uint64_t now = monotonic_ns();
-	struct wc_error *err = intake_pass(&e->intake, any);
+	struct wc_error *err;
 	bool taken = false;
+
+	handler_ask_behind(e);
+	err = intake_pass(&e->intake, any);
 
 	if (!err && e->guard)
 		err = kernel_recorder_take(e->guard, &e->intake, now, &taken);
 	*any |= taken;
+	handler_tell_done(e);
+	unheld_lags(&e->unheld, e->done < e->intake.behind);
 	return err;
 }
 
@@ -526,6 +534,15 @@ void handler_dropped(const struct engine *e, unsigned int i, uint64_t *filtered,
 		kernel_recorder_counts(e->guard, i, &guard_filtered, &guard_lost);
 	*filtered = shared.filtered + guard_filtered;
 	*lost = shared.lost + guard_lost;
+}
+
+uint64_t handler_counted(const struct engine *e, unsigned int i)
+{
+	const struct armed_watch *a = &e->watch[i];
+	uint64_t own = a->self_tests + kernel_recorder_own(e->guard, i); /* first: the others go on */
+	uint64_t all = a->disabled ? a->counted : perf_bp_count(&a->perf);
+
+	return all > own ? all - own : 0;
 }
 
 /* What was dropped is the target's word: it cannot be more than was counted, without the @seen. */
@@ -548,7 +565,7 @@ void handler_counts_of(const struct engine *e, unsigned int i, struct engine_cou
 	handler_dropped(e, i, &c.filtered, &c.lost_full);
 	c.recorded = e->intake.watch[i].recorded;
 	c.has_counted = a->w.slot < 0;
-	c.counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
+	c.counted = handler_counted(e, i);
 	c.counted -= e->intake.watch[i].steps;
 	if (c.has_counted && !a->near_another)
 		believe(&c, c.recorded + e->intake.watch[i].filtered);
@@ -577,6 +594,7 @@ static void counts(const struct engine *e, uint32_t id, struct engine_counts *re
 		counts_add(&sum, &one);
 	}
 	sum.replaced = e->replaced || kernel_recorder_suppressed(e->guard);
+	sum.ended = e->gone && !e->inj.shared;
 	sum.corrupt = e->intake.corrupt;
 	*ret = sum;
 }
@@ -597,47 +615,6 @@ static struct wc_error *finish(struct engine *e, uint32_t id, struct engine_coun
 	return err;
 }
 
-static struct wc_error *withdraw(struct engine *e)
-{
-	bool replaced = false;
-	struct wc_error *err = NULL;
-
-	if (!e->inj.base || e->pidfd < 0)
-		return NULL;
-	if (!e->stopped)
-		wc_error_free(handler_stop(e)); /* the caller has an error to report already */
-	spare_files_release(&e->spare);
-	if (e->settled)
-		handler_leave_children(e);
-	if (e->gone || handler_target_ended(e) || target_execed(e))
-		return NULL;
-	if (e->unmapped)
-		return inject_give_up(&e->inj);
-	if (handler_memory_state(e) == MEMORY_BARRED && !proc_is_ending(e->pid, e->pid))
-		err = wc_error_new(WC_EPERM, "not permitted to trace it any more: root may");
-	else if (!e->settled)
-		return wc_error_new(WC_EFAIL,
-				    "a SIGTRAP of ours may still wait in a thread of process %d: the handler "
-				    "is left in place, where it does nothing but pass signals on (watchctl "
-				    "clear -p %d takes it out later)",
-				    e->pid, e->pid);
-	else if (e->inj.installed)
-		err = inject_uninstall(&e->inj, &replaced);
-	if (err)
-		return wc_error_context(
-			err,
-			"the handler is left in process %d, where it does nothing but pass signals on "
-			"(watchctl clear -p %d takes it out when that can be done)",
-			e->pid, e->pid);
-	if (replaced)
-		return wc_error_new(WC_EFAIL,
-				    "process %d has installed its own SIGTRAP handler meanwhile, and may put "
-				    "ours back: ours "
-				    "is left mapped, where it does nothing but pass signals on",
-				    e->pid);
-	return inject_remove(&e->inj);
-}
-
 static struct wc_error *close_engine(struct engine *e)
 {
 	struct wc_error *err;
@@ -648,15 +625,12 @@ static struct wc_error *close_engine(struct engine *e)
 	heartbeat_stop(&e->heartbeat);
 	for (i = 0; i < WIRE_WATCHES; i++)
 		handler_disable(&e->watch[i]);
-	err = withdraw(e);
-	if (err && (proc_has_execed(e->pid, e->stack_start) || handler_target_ended(e))) {
-		wc_error_free(err);
-		err = NULL;
-	}
+	err = handler_withdraw(e);
 	intake_deinit(&e->intake);
 	kernel_access_free(e->kernel);
 	kernel_recorder_close(e->guard);
 	past_counts_deinit(&e->past);
+	family_watch_close(&e->family);
 	thread_ids_deinit(&e->children);
 	injection_deinit(&e->inj);
 	spare_files_release(&e->spare);
@@ -673,6 +647,7 @@ const struct engine_ops engine_handler = {
 	.arm = handler_arm,
 	.disarm = handler_disarm,
 	.extend = handler_extend,
+	.begun = handler_begun,
 	.hooked = hooked,
 	.pump = pump,
 	.why = why,

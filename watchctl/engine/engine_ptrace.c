@@ -54,6 +54,8 @@ static void fill_control(struct engine *e)
 	c->owner_start = proc_start_time(getpid());
 	c->target_pid = proc_status_read(e->pid, e->pid, &s) ? s.ns_id : e->pid;
 	c->wake = 1;
+	c->heartbeat = monotonic_ns();
+	c->patience_ns = o->held && o->held->tid ? HOLD_START_NS : HOLD_NS;
 	e->box->magic = PTRACE_BOX_MAGIC;
 	e->box->version = PTRACE_BOX_VERSION;
 	e->box->target_pid = e->pid;
@@ -61,6 +63,7 @@ static void fill_control(struct engine *e)
 	e->box->follow_fork = o->follow_fork;
 	e->box->follow_exec = o->follow_exec;
 	e->box->held = o->held && o->held->tid;
+	e->box->starts_anew = e->box->held && o->follow_exec;
 }
 
 static struct wc_error *make_memory(struct engine *e, int *ret_fd)
@@ -84,6 +87,13 @@ static struct wc_error *make_memory(struct engine *e, int *ret_fd)
 
 static struct wc_error *close_engine(struct engine *e);
 
+static void beat(void *ctx)
+{
+	struct engine *e = ctx;
+
+	__atomic_store_n(&e->ctl->heartbeat, monotonic_ns(), __ATOMIC_RELAXED);
+}
+
 static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, struct event_sink sink,
 				    struct engine **ret)
 {
@@ -104,15 +114,18 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	if (!err)
 		err = ptrace_helpers_start(e, memory_fd);
 	if (!err) {
+		if (o->held && o->held->tid)
+			heartbeat_start(&e->heartbeat, beat, e);
 		ptrace_helpers_hand_over(e, o->held);
 		err = ptrace_helpers_ask(e, BOX_SEIZE, 0);
 	}
 	if (!err)
-		err = intake_init(&e->intake, pid, o->frames, sink, &e->area, e->ctl);
+		err = intake_init(&e->intake, pid, o, sink, &e->area, e->ctl);
 	if (err) {
 		wc_error_free(close_engine(e));
 		return err;
 	}
+	e->box->untold = !intake_is_told(&e->intake);
 	*ret = e;
 	return NULL;
 }
@@ -250,6 +263,15 @@ static struct wc_error *tell_ignored(struct engine *e)
 	return e->sink.put(e->sink.ctx, &event);
 }
 
+/* Not before the caller has told of the program, to which the modules belong. */
+static struct wc_error *look_at_other_program(struct engine *e)
+{
+	if (!e->other_program)
+		return NULL;
+	e->other_program = false;
+	return intake_other_program(&e->intake);
+}
+
 static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
 {
 	struct arm_report report = { 0 };
@@ -257,6 +279,8 @@ static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct
 	struct ptraced_watch *a;
 	int i;
 
+	if (!err)
+		err = look_at_other_program(e);
 	if (err)
 		return err;
 	i = find_place(e);
@@ -340,6 +364,26 @@ static struct wc_error *extend(struct engine *e, uint32_t id, uint32_t *ret)
 
 /* Pumping */
 
+static struct wc_error *take(struct engine *e, bool *any)
+{
+	struct wc_error *err;
+
+	e->intake.behind = __atomic_load_n(&e->ctl->behind, __ATOMIC_ACQUIRE);
+	err = intake_pass(&e->intake, any);
+	__atomic_fetch_add(&e->box->looks, 1, __ATOMIC_RELEASE);
+	if (!e->intake.hook_hit)
+		__atomic_store_n(&e->ctl->done, e->intake.ring.tail, __ATOMIC_RELEASE);
+	unheld_lags(&e->unheld, e->ctl->done < e->intake.behind);
+	return err;
+}
+
+static void begun(struct engine *e)
+{
+	if (!e->box->starts_anew)
+		heartbeat_stop(&e->heartbeat);
+	__atomic_store_n(&e->ctl->patience_ns, HOLD_NS, __ATOMIC_RELAXED);
+}
+
 static void let_go(struct engine *e)
 {
 	if (e->intake.hook_hit) {
@@ -387,7 +431,7 @@ static struct wc_error *drain(struct engine *e, bool is_watched)
 	bool any;
 
 	do {
-		err = wc_error_first(err, intake_pass(&e->intake, &any));
+		err = wc_error_first(err, take(e, &any));
 		e->intake.hook_hit = false; /* whoever waits there is let go of with all others */
 		if (!any && e->box->late)
 			nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
@@ -398,11 +442,16 @@ static struct wc_error *drain(struct engine *e, bool is_watched)
 
 static struct wc_error *check(struct engine *e, uint64_t now)
 {
+	struct wc_error *err;
+
 	ptrace_helpers_answer(e);
 	if (now - e->checked_ns < CHECK_NS)
 		return take_note(e);
 	e->checked_ns = now;
 	ptrace_helpers_lost(e);
+	err = unheld_is_told(&e->unheld) ? NULL : unheld_tell(&e->unheld, e->ctl->unheld, e->sink);
+	if (err)
+		return err;
 	if (e->intake.corrupt && !e->why[0])
 		snprintf(e->why, sizeof(e->why), "the event buffer holds what nobody can have written there");
 	if (e->box->restarting && !e->why[0])
@@ -441,9 +490,12 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 	struct wc_error *err;
 	bool any;
 
+	err = look_at_other_program(e);
+	if (err)
+		return err;
 	let_go(e);
 	for (;;) {
-		err = intake_pass(&e->intake, &any);
+		err = take(e, &any);
 		if (!err)
 			err = check(e, monotonic_ns());
 		if (err)
@@ -455,7 +507,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 		}
 		if (has_ended(e, ret, &err)) {
 			if (*ret == PUMP_EXECED && e->options.follow_exec)
-				e->execed = true;
+				e->execed = e->other_program = true;
 			return err;
 		}
 		if (now >= end)
@@ -538,6 +590,7 @@ static struct wc_error *stop(struct engine *e)
 	if (!e->lost)
 		wc_error_free(ptrace_helpers_ask(e, BOX_STOP, 0));
 	err = wc_error_first(err, drain(e, false));
+	err = wc_error_first(err, unheld_tell(&e->unheld, e->ctl->unheld, e->sink));
 	err = wc_error_first(err, take_note(e));
 	return err;
 }
@@ -603,6 +656,7 @@ static struct wc_error *close_engine(struct engine *e)
 
 	if (!e)
 		return NULL;
+	heartbeat_stop(&e->heartbeat);
 	err = withdraw(e);
 	past_counts_deinit(&e->past);
 	intake_deinit(&e->intake);
@@ -622,6 +676,7 @@ const struct engine_ops engine_ptrace = {
 	.arm = arm,
 	.disarm = disarm,
 	.extend = extend,
+	.begun = begun,
 	.hooked = hooked,
 	.pump = pump,
 	.why = why,

@@ -66,40 +66,60 @@ static struct wc_error *open_samples(struct engine *e, struct event_sink sink, c
 	e->samples = ring_samples_new(e->rings, &e->intake);
 	if (!e->samples)
 		return &wc_enomem;
-	err = intake_init(&e->intake, e->pid, e->options.frames, sink, ring_samples_area(e->samples), NULL);
+	e->intake.samples = true;
+	err = intake_init(&e->intake, e->pid, &e->options, sink, ring_samples_area(e->samples), NULL);
 	return err ? err : tell_samples(sink, missing);
 }
 
 static struct wc_error *open_recording(struct engine *e, struct event_sink sink)
 {
 	struct kernel_recorder_spec spec = { .buffer_size = e->options.buffer_size };
+	struct proc_status s;
 	const char *missing;
 	struct wc_error *err;
 
 	lay_out(&spec.control, e->pid, &e->options);
+	spec.depth = proc_status_read(e->pid, e->pid, &s) ? (int32_t)s.depth : -1;
 	e->recorder = kernel_recorder_open(&spec, &missing);
+	if (!e->recorder && e->options.values)
+		return wc_error_new(WC_ENOTSUP, "the BPF program that records hits cannot be had: %s",
+				    missing);
 	if (!e->recorder)
 		return open_samples(e, sink, missing);
 	if (e->options.say)
 		e->options.say(e->options.say_ctx, "a BPF program in the kernel records the hits");
-	err = intake_init(&e->intake, e->pid, e->options.frames, sink, kernel_recorder_area(e->recorder),
-			  NULL);
+	err = intake_init(&e->intake, e->pid, &e->options, sink, kernel_recorder_area(e->recorder), NULL);
 	if (err)
 		return err;
 	e->intake.kernel = e->kernel = kernel_access_new(kernel_recorder_memory(e->recorder));
 	return e->kernel ? NULL : &wc_enomem;
 }
 
+static struct wc_error *tell_unknown_ends(struct event_sink sink)
+{
+	struct trace_event event = {
+		.type = EVENT_NOTE,
+		.time_ns = monotonic_ns(),
+		.note.text =
+			"the kernel grants no events that tell when the children have ended: the watch ends "
+			"with the process itself",
+	};
+
+	return sink.put(sink.ctx, &event);
+}
+
 static struct wc_error *open_parts(struct engine *e, struct event_sink sink)
 {
+	struct wc_error *err = NULL;
+
 	e->pidfd = (int)syscall(SYS_pidfd_open, e->pid, 0);
 	if (e->pidfd < 0)
 		return wc_error_errno(WC_ETARGET, errno, "cannot follow process %d", e->pid);
 	e->registers_before = perf_bp_used(e->pid);
 	exec_watch_open(&e->exec, e->pid);
-	if (e->options.follow_fork)
-		family_watch_open(&e->family, e->pid);
-	return open_recording(e, sink);
+	if (e->options.follow_fork && !family_watch_open(&e->family, e->pid))
+		err = tell_unknown_ends(sink);
+	return err ? err : open_recording(e, sink);
 }
 
 static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, struct event_sink sink,
@@ -240,14 +260,14 @@ void ring_counts_of(const struct engine *e, unsigned int i, struct engine_counts
 {
 	const struct ring_watch *w = &e->watch[i];
 	struct engine_counts c = { .has_counted = true };
-	uint64_t known;
+	uint64_t known, own = e->recorder ? kernel_recorder_own(e->recorder, i) : 0;
 
 	if (e->recorder)
 		kernel_recorder_counts(e->recorder, i, &c.filtered, &c.lost_full);
 	c.recorded = e->intake.watch[i].recorded;
 	c.filtered += e->intake.watch[i].filtered;
 	c.counted = w->disabled ? w->counted : perf_bp_count(&w->perf);
-	c.counted -= e->intake.watch[i].steps;
+	c.counted -= e->intake.watch[i].steps + own;
 	known = c.recorded + c.filtered + c.lost_full;
 	if (c.counted > known && e->recorder)
 		c.lost_merged = c.counted - known;

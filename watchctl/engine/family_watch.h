@@ -12,8 +12,9 @@
 #include <sys/types.h>
 
 struct family_watch {
-	struct family_event *event; /* one a thread */
+	int *fd; /* of an event, one a thread */
 	size_t n, cap;
+	void *ring;
 };
 
 /* False: not permitted, or no memory for it. */

@@ -1,5 +1,6 @@
 #include "watchctl/engine/followed.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,10 +12,11 @@
 #define LOOK_NS 1000000000ull
 #define THREADS_MAX (1u << 17)
 #define PROCESSES_MAX (1u << 12) /* they have lists of modules */
+#define NAMES_MAX (1u << 16)
 
 struct thread_id {
 	pid_t tid;
-	char comm[17];
+	char comm[COMM_LEN + 1];
 };
 
 void followed_init(struct followed *f, pid_t pid, struct event_sink sink)
@@ -22,7 +24,11 @@ void followed_init(struct followed *f, pid_t pid, struct event_sink sink)
 	struct proc_status s;
 
 	*f = (struct followed){ .pid = pid, .sink = sink, .inner = pid };
-	if (proc_status_read(pid, pid, &s) && s.ns_id)
+	proc_namespace_read(pid, &f->ns);
+	if (!proc_status_read(pid, pid, &s))
+		return;
+	memcpy(f->name, s.name, sizeof(f->name));
+	if (s.ns_id)
 		f->inner = s.ns_id;
 }
 
@@ -40,29 +46,35 @@ void followed_bound(struct followed *f)
 		map64_deinit_values(&f->threads, free);
 	if (f->processes.n > PROCESSES_MAX)
 		map64_deinit_values(&f->processes, free_process);
+	if (f->told.n > PROCESSES_MAX)
+		map64_deinit(&f->told);
+	if (f->names.n > NAMES_MAX)
+		map64_deinit_values(&f->names, free);
 }
 
 void followed_deinit(struct followed *f)
 {
 	map64_deinit_values(&f->threads, free);
 	map64_deinit_values(&f->processes, free_process);
+	map64_deinit_values(&f->names, free);
+	map64_deinit(&f->told);
 	*f = (struct followed){ 0 };
 }
 
 /* The target may live in a pid namespace of its own: its thread ids are not ours. */
-pid_t followed_global_tid(pid_t pid, pid_t inner)
+static pid_t global_tid(pid_t pid, pid_t inner, unsigned int depth)
 {
 	struct proc_status s;
 	struct thread_ids ids;
 	pid_t found = inner;
 	size_t i;
 
-	if (proc_status_read(pid, inner, &s) && s.ns_id == inner)
+	if (proc_status_read(pid, inner, &s) && proc_id_at(&s, depth) == inner)
 		return inner;
 	if (!proc_threads(pid, &ids))
 		return inner;
 	for (i = 0; i < ids.n; i++) {
-		if (proc_status_read(pid, ids.v[i], &s) && s.ns_id == inner) {
+		if (proc_status_read(pid, ids.v[i], &s) && proc_id_at(&s, depth) == inner) {
 			found = ids.v[i];
 			break;
 		}
@@ -71,20 +83,76 @@ pid_t followed_global_tid(pid_t pid, pid_t inner)
 	return found;
 }
 
-static struct wc_error *tell_child(struct followed *f, struct followed_process *p, uint64_t now_ns)
+pid_t followed_global_tid(pid_t pid, pid_t inner)
 {
-	struct trace_event e = { .type = EVENT_PROCESS, .time_ns = now_ns };
+	return global_tid(pid, inner, PROC_DEPTH);
+}
+
+/* Names */
+
+void followed_named(struct followed *f, pid_t tid, const char *name)
+{
+	char *copy = strndup(name, COMM_LEN), *old = map64_get(&f->names, (uint64_t)tid);
+
+	if (copy && map64_put(&f->names, (uint64_t)tid, copy))
+		free(old);
+	else
+		free(copy);
+}
+
+void followed_hears(struct followed *f)
+{
+	followed_named(f, f->pid, f->name);
+}
+
+/* A new thread has its parent's name. */
+void followed_born(struct followed *f, pid_t tid, pid_t parent_tid)
+{
+	const char *name = map64_get(&f->names, (uint64_t)parent_tid);
+
+	followed_named(f, tid, name ? name : f->name);
+}
+
+/* What was told is right also of one that executes another program by now. Empty where it is not known. */
+static void name_of(const struct followed *f, pid_t pid, pid_t tid, char ret[COMM_LEN + 1])
+{
+	const char *told = map64_get(&f->names, (uint64_t)tid);
 	struct proc_status s = { 0 };
 
-	proc_status_read(p->pid, p->pid, &s);
+	if (told || !proc_status_read(pid, tid, &s))
+		snprintf(s.name, sizeof(s.name), "%s", told ? told : "");
+	memcpy(ret, s.name, COMM_LEN + 1);
+}
+
+struct wc_error *followed_tell(struct followed *f, pid_t pid, uint64_t time_ns)
+{
+	struct trace_event e = { .type = EVENT_PROCESS, .time_ns = time_ns };
+	char name[COMM_LEN + 1];
+
+	if (map64_get(&f->told, (uint64_t)pid))
+		return NULL;
+	if (!map64_put(&f->told, (uint64_t)pid, f))
+		return &wc_enomem;
+	name_of(f, pid, pid, name);
 	e.process = (struct process_event){
-		.pid = p->pid,
+		.pid = pid,
 		.parent = f->pid,
-		.comm = s.name,
-		.realtime_ns = clock_ns(CLOCK_REALTIME) - (monotonic_ns() - now_ns),
+		.comm = name,
+		.realtime_ns = clock_ns(CLOCK_REALTIME) - (monotonic_ns() - time_ns),
 	};
-	p->told = true;
 	return f->sink.put(f->sink.ctx, &e);
+}
+
+/* What nobody can be found for is the target's own. */
+static void identify(const struct followed *f, struct followed_process *p, pid_t inner)
+{
+	p->pid = inner == f->inner ? f->pid : proc_global_pid(&f->ns, inner);
+	if (p->pid == f->pid || !f->is_child || f->is_child(f->ctx, p->pid))
+		return;
+	p->pid = f->find_below ? f->find_below(f->ctx, inner) : 0;
+	p->below = p->pid != 0;
+	if (!p->below)
+		p->pid = f->pid;
 }
 
 struct followed_process *followed_process(struct followed *f, pid_t inner, uint64_t now_ns,
@@ -104,10 +172,8 @@ struct followed_process *followed_process(struct followed *f, pid_t inner, uint6
 		free(p);
 		return NULL;
 	}
-	p->pid = inner == f->inner ? f->pid : proc_global_pid(f->pid, inner);
-	if (p->pid != f->pid && f->is_child && !f->is_child(f->is_child_ctx, p->pid))
-		p->pid = f->pid;
-	*err = p->pid == f->pid ? NULL : tell_child(f, p, now_ns);
+	identify(f, p, inner);
+	*err = p->pid == f->pid ? NULL : followed_tell(f, p->pid, now_ns);
 	return *err ? NULL : p;
 }
 
@@ -117,7 +183,6 @@ struct wc_error *followed_thread(struct followed *f, const struct followed_proce
 	uint64_t key = (uint64_t)(uint32_t)p->pid << 32 | (uint32_t)inner;
 	struct thread_id *t = map64_get(&f->threads, key);
 	struct trace_event event = { .type = EVENT_THREAD, .time_ns = now_ns };
-	struct proc_status s;
 
 	if (t) {
 		*ret = t->tid;
@@ -128,9 +193,9 @@ struct wc_error *followed_thread(struct followed *f, const struct followed_proce
 		free(t);
 		return &wc_enomem;
 	}
-	t->tid = f->inner == f->pid ? inner : followed_global_tid(p->pid, inner);
-	if (proc_status_read(p->pid, t->tid, &s))
-		memcpy(t->comm, s.name, sizeof(t->comm));
+	t->tid = f->ns.depth || p->below ? global_tid(p->pid, inner, p->below ? PROC_DEPTH : f->ns.depth)
+					 : inner;
+	name_of(f, p->pid, t->tid, t->comm);
 	*ret = t->tid;
 	event.thread.pid = p->pid;
 	event.thread.tid = t->tid;

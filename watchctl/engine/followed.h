@@ -15,28 +15,39 @@
 #include "stackwalk/module.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/map64.h"
+#include "watchctl/target/proc.h"
 #include "watchctl/trace/event.h"
 
 struct followed_process {
 	pid_t pid;
-	bool told;
+	bool below;		    /* its ids are those of a pid namespace below the target's */
 	uint64_t looked_ns;	    /* at its modules */
+	uint64_t searched_ns;	    /* ... for one that an address is in */
 	struct module_list modules; /* of a child */
 };
 
 struct followed {
 	pid_t pid; /* the target */
+	char name[17];
 	struct event_sink sink;
-	struct map64 processes; /* id in the namespace -> struct followed_process, owned */
-	struct map64 threads;	/* process and thread ids in the namespace -> struct thread_id, owned */
-	pid_t inner;		/* the target's id in its namespace */
-	bool alone;		/* no children are followed: everything is the target's */
+	struct map64 processes;	  /* id in the namespace -> struct followed_process, owned */
+	struct map64 threads;	  /* process and thread ids in the namespace -> struct thread_id, owned */
+	struct map64 names;	  /* thread id, ours -> its name, owned: as told, for when it is gone */
+	struct map64 told;	  /* processes that were told */
+	struct proc_namespace ns; /* of the target */
+	pid_t inner;		  /* the target's id there */
+	bool alone;		  /* no children are followed: everything is the target's */
 	/*
 	 * Who says which process a record is of can lie: whether @pid is a child that is followed, or one
 	 * that has gone. What it says no to is the target's own. NULL: it does not lie, the kernel said it.
 	 */
 	bool (*is_child)(void *ctx, pid_t pid);
-	void *is_child_ctx;
+	/*
+	 * Who says it may also know no other id than its own in a pid namespace below the target's: the
+	 * process with that id there, 0: there is none. NULL: it says the id in the target's.
+	 */
+	pid_t (*find_below)(void *ctx, pid_t inner);
+	void *ctx; /* of both */
 };
 
 /*
@@ -47,6 +58,17 @@ void followed_bound(struct followed *f);
 
 void followed_init(struct followed *f, pid_t pid, struct event_sink sink);
 void followed_deinit(struct followed *f); /* accepts zero-initialised */
+
+/*
+ * What is told of threads, of whatever process, as they are born and take other names: known of those that
+ * have ended by the time they are heard of.
+ */
+void followed_hears(struct followed *f); /* all that happens from now on will be told */
+void followed_born(struct followed *f, pid_t tid, pid_t parent_tid);
+void followed_named(struct followed *f, pid_t tid, const char *name);
+
+/* Tells of child @pid, unless that was done. */
+struct wc_error *followed_tell(struct followed *f, pid_t pid, uint64_t time_ns);
 
 /* @inner: 0 for the target itself. NULL: no memory, or an error of the sink (*err). */
 struct followed_process *followed_process(struct followed *f, pid_t inner, uint64_t now_ns,

@@ -1,4 +1,5 @@
 #include <stddef.h>
+#include <string.h>
 
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/handler_engine.h"
@@ -47,7 +48,8 @@ static struct wc_error *self_test(struct engine *e, struct armed_watch *a, struc
 	bool write = a->w.access == ACCESS_WRITE, seen = false;
 	struct wc_error *err;
 
-	if (a->w.access == ACCESS_EXECUTE || a->w.hook || a->w.address ||
+	report->verified = a->w.tested;
+	if (a->w.tested || a->w.access == ACCESS_EXECUTE || a->w.hook || a->w.address ||
 	    (write && !may_rewrite(e->pid, a->w.addr)) || proc_page_waits(e->pid, a->w.addr))
 		return NULL;
 	err = inject_self_test(&e->inj, 1, &a->w.addr, &write,
@@ -75,13 +77,41 @@ static bool thread_address(void *ctx, pid_t tid, uint64_t *ret)
 	return true;
 }
 
+struct place {
+	uint64_t addr, guard_end; /* of a mapping without access that a stack's may follow */
+	bool on_stack;
+};
+
+/* The first thread's, or one as libcs make them for others, above a guard. */
+static bool is_stack(void *ctx, const struct proc_map *m)
+{
+	struct place *p = ctx;
+
+	p->on_stack = m->end > p->addr && m->start <= p->addr &&
+		      (!strcmp(m->name, "[stack]") || m->start == p->guard_end);
+	p->guard_end = m->read || m->write || m->exec ? 0 : m->end;
+	return m->end <= p->addr;
+}
+
+/*
+ * Where the kernel puts our signals' frames. Without the guard each would be a hit, for which there is a
+ * signal.
+ */
+static bool meets_our_frames(const struct engine *e, const struct watchpoint *w)
+{
+	struct place p = { .addr = w->addr };
+
+	return !e->guard && !w->address && proc_maps(e->pid, is_stack, &p) && p.on_stack;
+}
+
 /*
  * The guard reads values. Where it cannot read what is watched for reads without being counted itself, such a
  * watch does not see the kernel.
  */
 static bool user_only(const struct engine *e, const struct watchpoint *w)
 {
-	return w->access != ACCESS_WRITE && e->guard && !kernel_recorder_reads_silently(e->guard);
+	return (w->access != ACCESS_WRITE && e->guard && !kernel_recorder_reads_silently(e->guard)) ||
+	       meets_our_frames(e, w);
 }
 
 /* That is where the handler is. */
@@ -125,6 +155,10 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 		err = perf_bp_open(e->pid, &spec, &a->perf, &report->threads, &report->threads_armed);
 		report->kernel = a->perf.kernel;
 		report->kernel_refusal = perf_bp_kernel_refusal(&spec, &a->perf);
+		if (spec.user_only && !e->guard && report->kernel_refusal)
+			report->kernel_refusal = "in a stack they are those of our own signals, too, and "
+						 "what tells them apart "
+						 "needs CAP_BPF and CAP_PERFMON";
 		return err;
 	}
 	report->kernel_refusal = "a register set through ptrace (-i) does not trap in the kernel";
@@ -285,6 +319,7 @@ struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struc
 	note_neighbours(e, (unsigned int)i);
 	report.has_value = watchpoint_value(&a->w, e->pid, &report.value);
 	publish(e, (unsigned int)i, report.value);
+	e->hooks |= w->hook;
 	if (w->hook)
 		heartbeat_start(&e->heartbeat, beat, e);
 	err = arm_registers(e, (unsigned int)i, &report);
@@ -313,7 +348,7 @@ void handler_disable(struct armed_watch *a)
 		return;
 	}
 	perf_bp_disable(&a->perf);
-	a->counted = perf_bp_count(&a->perf) - a->self_tests;
+	a->counted = perf_bp_count(&a->perf);
 	perf_bp_close(&a->perf);
 }
 

@@ -2,30 +2,14 @@
  * The children that the target has forked: each has a copy of the handler, and shares the area with it. Only
  * with follow_fork are they watched; the handler is taken out of all of them.
  */
-#include "watchctl/base/vec.h"
+#include <stddef.h>
+#include <stdio.h>
+
+#include "watchctl/base/task.h"
 #include "watchctl/engine/handler_engine.h"
 #include "watchctl/target/proc.h"
 
-#define GENERATIONS 64u
-
-static bool has_our_handler(const struct engine *e, pid_t pid)
-{
-	struct memory_view mem = proc_memory(&pid);
-	struct wire_control c;
-
-	return memory_read(&mem, e->inj.control, &c, sizeof(c)) && c.magic == WIRE_MAGIC &&
-	       c.cookie == e->cookie && c.code_start == e->inj.base;
-}
-
-static bool descends_from(pid_t pid, pid_t ancestor)
-{
-	struct proc_status s;
-	unsigned int i;
-
-	for (i = 0; i < GENERATIONS && pid > 1 && pid != ancestor; i++)
-		pid = proc_status_read(pid, pid, &s) ? s.parent : 0;
-	return pid == ancestor;
-}
+#define SEARCHES 4u
 
 /* Of one that has ended since, its parent waiting for it or not, nothing is left that could be looked at. */
 bool handler_is_child(void *ctx, pid_t pid)
@@ -35,31 +19,67 @@ bool handler_is_child(void *ctx, pid_t pid)
 
 	if (pid <= 0)
 		return false;
-	return has_our_handler(e, pid) || descends_from(pid, e->pid) || !proc_status_read(pid, pid, &s) ||
-	       (!s.has_memory && !s.kthread);
+	return pid == e->pid || forked_has(&e->copies, pid) || proc_descends_from(pid, e->pid) ||
+	       !proc_status_read(pid, pid, &s) || (!s.has_memory && !s.kthread);
 }
 
-struct search {
-	struct engine *e;
-	struct thread_ids found;
-};
-
-static bool look_at(void *ctx, pid_t pid)
+/* Takes what is in @s. */
+static void take_children(struct engine *e, struct forked_search *s)
 {
-	struct search *s = ctx;
-
-	if (pid != s->e->pid && has_our_handler(s->e, pid))
-		vec_push(s->found.v, s->found.n, s->found.cap, pid);
-	return true;
+	thread_ids_deinit(&e->children);
+	e->children = s->found;
+	s->found = (struct thread_ids){ 0 };
+	forked_search_deinit(s);
 }
 
 void handler_find_children(struct engine *e)
 {
-	struct search s = { .e = e };
+	struct forked_search s;
 
-	proc_each(look_at, &s);
-	thread_ids_deinit(&e->children);
-	e->children = s.found;
+	forked_look(&e->copies, &s);
+	take_children(e, &s);
+}
+
+bool handler_no_child_lives(struct engine *e)
+{
+	struct forked_search before, now;
+	bool proved = false;
+	unsigned int i;
+
+	forked_look(&e->copies, &before);
+	for (i = 0; i < SEARCHES && !before.found.n && !proved; i++) {
+		forked_look(&e->copies, &now);
+		proved = forked_is_proof(&before, &now);
+		forked_search_deinit(&before);
+		before = now;
+	}
+	take_children(e, &before);
+	return proved;
+}
+
+struct search_below {
+	const struct engine *e;
+	pid_t inner, found;
+};
+
+static bool is_below(void *ctx, pid_t pid)
+{
+	struct search_below *s = ctx;
+	struct proc_status status;
+
+	if (!proc_status_read(pid, pid, &status) || status.depth <= s->e->intake.who.ns.depth ||
+	    status.ns_id != s->inner || !forked_has(&s->e->copies, pid))
+		return true;
+	s->found = pid;
+	return false;
+}
+
+pid_t handler_find_below(void *ctx, pid_t inner)
+{
+	struct search_below s = { .e = ctx, .inner = inner };
+
+	proc_each(is_below, &s);
+	return s.found;
 }
 
 struct injection handler_of_child(const struct engine *e, pid_t pid)
@@ -72,29 +92,55 @@ struct injection handler_of_child(const struct engine *e, pid_t pid)
 	return inj;
 }
 
-static void leave_child(struct engine *e, pid_t pid)
+/* Left by a watchctl that was killed before ours came: children that were forked in between have that one
+ * alone. */
+static void note_stale(struct engine *e)
 {
-	struct injection inj = handler_of_child(e, pid);
-	bool replaced = false;
-	struct wc_error *err = inject_uninstall(&inj, &replaced);
+	struct memory_view mem = proc_memory(&e->pid);
+	struct forked *f = &e->stale_copies;
+	struct wire_control c;
 
-	if (!err && !replaced)
-		err = inject_remove(&inj);
-	if (err)
-		handler_say(e, err->text);
-	wc_error_free(err);
+	if (!e->inj.stale_base || !memory_read(&mem, e->inj.stale_base + WIRE_CODE_SIZE, &c, sizeof(c)) ||
+	    c.magic != WIRE_MAGIC || c.code_start != e->inj.stale_base)
+		return;
+	*f = (struct forked){
+		.inj = e->inj, .cookie = c.cookie, .placed = c.placed, .withdrawn = e->copies.placed
+	};
+	f->inj.base = c.code_start;
+	f->inj.size = c.mapping_size;
+	f->inj.control = c.code_start + WIRE_CODE_SIZE;
+	f->inj.handler = c.ours.handler;
+	f->inj.stale_base = f->inj.stale_size = 0;
 }
 
-/*
- * A child that fails to let go of it keeps a handler that passes signals on. One that runs in the target's
- * memory is dealt with together with that; so is, with the first of them, whoever shares a child's.
- */
-void handler_leave_children(struct engine *e)
+void handler_note_placed(struct engine *e)
 {
-	size_t i;
+	e->copies =
+		(struct forked){ .inj = e->inj, .cookie = e->cookie, .has_watches = e->options.follow_fork };
+	injection_read(&e->inj, offsetof(struct wire_control, placed), &e->copies.placed,
+		       sizeof(e->copies.placed));
+	note_stale(e);
+}
 
-	for (i = 0; i < e->children.n; i++)
-		if (proc_shares_memory(e->pid, e->children.v[i]) == PROC_SEPARATE &&
-		    has_our_handler(e, e->children.v[i]))
-			leave_child(e, e->children.v[i]);
+static struct wc_error *leave(struct engine *e, struct forked *f, bool kept)
+{
+	struct forked_report r;
+	char text[64];
+
+	if (!f->inj.base)
+		return NULL;
+	f->kept = kept;
+	forked_leave(f, &r);
+	if (r.cleared) {
+		snprintf(text, sizeof(text), "handler taken out of %zu forked children", r.cleared);
+		handler_say(e, text);
+	}
+	return forked_report_error(&r, e->pid);
+}
+
+struct wc_error *handler_leave_children(struct engine *e, bool kept)
+{
+	struct wc_error *err = leave(e, &e->copies, kept);
+
+	return wc_error_first(err, leave(e, &e->stale_copies, kept));
 }

@@ -5,6 +5,8 @@
  *	handler_arm.c		arms and disarms one watch
  *	handler_stop.c		after the last hit: waits until every hit has arrived
  *	handler_children.c	forked children, which have the handler too
+ *	handler_hold.c		threads that wait at a hook
+ *	handler_withdraw.c	takes the handler out
  *	intake.c		records -> events
  */
 #ifndef WATCHCTL_ENGINE_HANDLER_ENGINE_H
@@ -12,12 +14,15 @@
 
 #include "watchctl/base/spare_files.h"
 #include "watchctl/engine/engine.h"
+#include "watchctl/engine/family_watch.h"
 #include "watchctl/engine/heartbeat.h"
 #include "watchctl/engine/intake.h"
 #include "watchctl/engine/kernel_recorder.h"
 #include "watchctl/engine/past_counts.h"
 #include "watchctl/engine/perf_bp.h"
 #include "watchctl/engine/ptrace_bp.h"
+#include "watchctl/engine/unheld.h"
+#include "watchctl/target/forked.h"
 #include "watchctl/target/inject.h"
 #include "watchctl/target/proc.h"
 
@@ -28,7 +33,8 @@ struct armed_watch {
 	struct watchpoint w;
 	struct perf_bp perf;
 	struct ptrace_bp ptrace;
-	uint64_t counted, self_tests;
+	uint64_t counted; /* by the CPU, what was ours included: once it is disabled */
+	uint64_t self_tests;
 	uint64_t disabled_ns;
 	pid_t pid;
 	const struct tracee *held;   /* a launched program's thread while it has not run */
@@ -50,21 +56,28 @@ struct engine {
 	struct past_counts past; /* of watches whose place was taken by a later one */
 	int pidfd;
 	int claim;		    /* of the one watch that ptrace sets (ptrace_bp_claim()); -1: not ours */
+	struct family_watch family; /* with follow_fork */
+	struct forked copies;	    /* of our handler, in children */
+	struct forked stale_copies; /* ... of what a watchctl that was killed had left; base 0: nothing */
 	struct thread_ids children; /* processes: those of the last look */
 	int registers_before;	    /* in use in a thread of the target before we armed any */
 	uint32_t nwatches;	    /* places of watch[] in use */
 	uint64_t checked_ns, searched_ns;
 	uint64_t missing, asked_ns; /* see check_handler() */
 	struct heartbeat heartbeat; /* while a thread may wait at a hook */
-	uint32_t unheld;	    /* of those, told */
+	struct unheld unheld;
+	bool hooks;    /* there has been one */
+	uint64_t done; /* as in wire_control */
 	uint64_t sandbox_ns;
 	bool told_tracer;
 	bool left_behind;      /* a place was given away with hits under way that nobody waits for any more */
 	bool stopped, settled; /* disarmed; and no SIGTRAP of ours can come any more */
 	uint64_t stack_start;  /* of the program that it was placed in; 0: not to be had */
 	bool unmapped;	       /* the program has unmapped the handler */
+	bool childless;	       /* the target has ended, and so has every child that was followed */
 	bool gone, execed;
-	bool replaced; /* the program has put a SIGTRAP handler of its own in place of ours */
+	bool caught_sigsys; /* by the program, when the handler came */
+	bool replaced;	    /* the program has put a SIGTRAP handler of its own in place of ours */
 	char why[256];
 };
 
@@ -79,6 +92,9 @@ struct wc_error *handler_take(struct engine *e, bool *any);
 
 /* Of watch @i: filtered out or lost where the hits happened. */
 void handler_dropped(const struct engine *e, unsigned int i, uint64_t *filtered, uint64_t *lost);
+
+/* Of watch @i: hits that the CPU has counted, without those that we made. */
+uint64_t handler_counted(const struct engine *e, unsigned int i);
 
 /* Where watch @i is in the shared area. */
 uint64_t handler_watch_offset(unsigned int i);
@@ -126,22 +142,47 @@ struct wc_error *handler_stop(struct engine *e);
 /* @pid has our handler in it, or has gone. @ctx: the engine. */
 bool handler_is_child(void *ctx, pid_t pid);
 
-/* Looks which other processes have our handler from the target; takes it out of them, when all has settled.
- */
+/* Who has our handler, and this id in a pid namespace below the target's; 0: nobody. @ctx: the engine. */
+pid_t handler_find_below(void *ctx, pid_t inner);
+
+/* Looks which other processes have our handler from the target. */
 void handler_find_children(struct engine *e);
+
+/* Nobody but the target has it, for certain. Else e->children are those that were seen. */
+bool handler_no_child_lives(struct engine *e);
 struct injection handler_of_child(const struct engine *e, pid_t pid);
-void handler_leave_children(struct engine *e);
+
+/* Once ours is in place: from now on children have it. */
+void handler_note_placed(struct engine *e);
+
+/* Takes it out of them; @kept: the target has it still. An error says in which it is left, and why. */
+struct wc_error *handler_leave_children(struct engine *e, bool kept);
 
 /* A sign of life for threads that wait, and for other controllers. */
 void handler_beat(struct engine *e);
 
-/* Tells that a thread did not wait at a hook until we had done what it waited for: once for each time. */
+/* Tells how many threads did not wait at a hook until we had done what they waited for. */
 struct wc_error *handler_tell_unheld(struct engine *e);
+
+/* How far those come who have waited in vain: before records are taken in. */
+void handler_ask_behind(struct engine *e);
+
+/* Afterwards: that we are done with what was taken in. */
+void handler_tell_done(struct engine *e);
 
 /* Lets the thread go on that waits at a hook. */
 void handler_let_go(struct engine *e);
 
+/* The launched program has begun: see engine_ops. */
+void handler_begun(struct engine *e);
+
 bool handler_target_ended(const struct engine *e);
+
+/* It executes, or is about to execute, another program. */
+bool handler_target_execed(const struct engine *e);
+
+/* The handler is taken out, or the error says where it is left, and why. */
+struct wc_error *handler_withdraw(struct engine *e);
 
 /* And no child is followed that lives on. */
 bool handler_all_ended(struct engine *e);

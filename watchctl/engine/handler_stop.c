@@ -61,7 +61,7 @@ uint64_t handler_outstanding_at(const struct engine *e, unsigned int i)
 		return 0;
 	handler_dropped(e, i, &filtered, &lost);
 	known = e->intake.watch[i].seen + filtered + lost;
-	counted = a->disabled ? a->counted : perf_bp_count(&a->perf) - a->self_tests;
+	counted = handler_counted(e, i);
 	return counted > known ? counted - known : 0;
 }
 
@@ -223,7 +223,8 @@ struct wc_error *handler_stop(struct engine *e)
 		handler_disable(&e->watch[i]);
 	err = settle(e, SETTLE_MS);
 	keep_first(&err, handler_tell_unheld(e));
-	handler_find_children(e);
+	if (e->options.follow_fork) /* others have no hits of their own */
+		handler_find_children(e);
 	e->stopped = true;
 	e->settled = true;
 	if (e->gone || handler_all_ended(e) || is_all_accounted_for(e))

@@ -1,5 +1,3 @@
-#include "watchctl/engine/intake.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +7,13 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/access_fact.h"
 #include "watchctl/engine/dregs.h"
+#include "watchctl/engine/intake_impl.h"
 #include "watchctl/engine/watch_home.h"
 #include "watchctl/target/proc.h"
 
-#define PASS_NS 20000000ull	   /* how long one pass may take */
-#define LOOK_NS 1000000ull	   /* while handing out: how often it looks for new records */
-#define MODULES_MIN_NS 20000000ull /* how often an address in no module makes it look at the modules */
-#define CODE_MIN_NS 200000ull	   /* how often it compares what is mapped, at most */
-#define CODE_SHARE 20u		   /* and then for one part in so many of the time */
+#define PASS_NS 20000000ull /* how long one pass may take */
+#define LOOK_NS 1000000ull  /* while handing out: how often it looks for new records */
 #define QUEUE_MAX 4096u
-#define RSEQ_SIGNATURE 0x53053053u /* as libc registers it: in front of where such code is started again */
-#define RSEQ_EVERY 1024u	   /* so often it is looked for, in a thread that does nothing but hit */
-#define RSEQ_FIRST 64u
 #define TAKE_MAX                                                                                  \
 	(4u * QUEUE_MAX) /* records in one go: of those that are dropped, there may be any number \
 			  */
@@ -34,115 +27,17 @@
 #define STEP_LOOKS 3u
 #define STEP_PAUSE_NS 200000
 
-struct queued_access {
-	struct trace_event event;
-	uint64_t frame[WIRE_FRAMES];
-	bool goes_on;	    /* the next record of the thread may be a further step of it */
-	uint64_t step_ns;   /* when its last step was */
-	uint64_t step_look; /* how many looks there had been when that came */
-};
-
-/* An error of the sink is returned once: the hits still to come must be taken in all the same. */
-static struct wc_error *put(void *ctx, const struct trace_event *event)
+struct wc_error *intake_put(struct intake *in, const struct trace_event *event)
 {
-	struct intake *in = ctx;
 	struct wc_error *err = in->muted ? NULL : in->sink.put(in->sink.ctx, event);
 
 	in->muted = in->muted || err;
 	return err;
 }
 
-struct raw_stack {
-	const uint8_t *bytes;
-	uint64_t addr, len;
-};
-
-static bool read_raw(void *ctx, uint64_t addr, void *buf, size_t len)
+static struct wc_error *put(void *ctx, const struct trace_event *event)
 {
-	const struct raw_stack *raw = ctx;
-
-	if (addr < raw->addr || addr - raw->addr > raw->len || len > raw->len - (addr - raw->addr))
-		return false;
-	memcpy(buf, raw->bytes + (addr - raw->addr), len);
-	return true;
-}
-
-static struct wc_error *tell_unloaded(struct intake *in, uint64_t now)
-{
-	struct trace_event event = { .type = EVENT_NOTE, .time_ns = now };
-	char text[400];
-
-	event.note.text = text;
-	for (unsigned int i = 0; i < WIRE_WATCHES; i++) {
-		struct intake_watch *w = &in->watch[i];
-		struct wc_error *err;
-
-		if (!w->w.size ||
-		    !watch_home_is_gone(code_facts_modules(in->facts), &w->w, &w->home, text, sizeof(text)))
-			continue;
-		err = put(in, &event);
-		if (err)
-			return err;
-	}
-	return NULL;
-}
-
-static struct wc_error *refresh_modules(struct intake *in, uint64_t now, bool *changed)
-{
-	bool any = false;
-	struct wc_error *err = code_facts_refresh(in->facts, now, &any);
-
-	in->modules_ns = now;
-	if (any) {
-		in->gone_from_ns = in->code_ns;
-		in->gone_to_ns = now;
-	}
-	in->code_ns = now;
-	if (changed)
-		*changed = any;
-	return err || !any ? err : tell_unloaded(in, now);
-}
-
-/*
- * A library may have come where another was, and its first hits with it: before a record is believed that is
- * younger than our last look at what is mapped, we look again, as often as can be afforded.
- */
-static struct wc_error *compare_code(struct intake *in, uint64_t time_ns)
-{
-	struct wc_error *err = NULL;
-	uint64_t now, begin;
-
-	if (time_ns < in->code_ns + in->code_every_ns)
-		return NULL;
-	begin = clock_ns(CLOCK_THREAD_CPUTIME_ID); /* not time: a look may wait long for a CPU */
-	now = monotonic_ns();
-	if (code_facts_moved(in->facts))
-		err = refresh_modules(in, now, NULL);
-	in->code_ns = now;
-	in->code_every_ns = CODE_SHARE * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
-	if (in->code_every_ns < CODE_MIN_NS)
-		in->code_every_ns = CODE_MIN_NS;
-	return err;
-}
-
-struct wc_error *intake_refresh_modules(struct intake *in, uint64_t now_ns, uint64_t min_age_ns)
-{
-	return now_ns - in->modules_ns < min_age_ns ? NULL : refresh_modules(in, now_ns, NULL);
-}
-
-/* An address in no module we know: look again, unless we just did and found nothing new (a JIT's code). */
-static struct wc_error *look_for_module(struct intake *in, bool *ret_looked)
-{
-	uint64_t now = monotonic_ns();
-	bool changed = false;
-	struct wc_error *err;
-
-	*ret_looked = now - in->modules_ns >= in->modules_backoff_ns;
-	if (!*ret_looked)
-		return NULL;
-	err = refresh_modules(in, now, &changed);
-	in->modules_backoff_ns = changed ? 0 : MODULES_MIN_NS;
-	return err;
+	return intake_put(ctx, event);
 }
 
 static uint64_t record_time(struct intake *in, const struct wire_record *r)
@@ -156,72 +51,6 @@ static uint64_t record_time(struct intake *in, const struct wire_record *r)
 	if (t > in->clock.ns)
 		t = monotonic_ns() < t ? in->clock.ns : t;
 	return t < in->clock.ns0 ? in->clock.ns0 : t;
-}
-
-/*
- * The handler may have met code it has no rule for: we walk on from there, and the rules go back to it.
- * @final: the modules are those of now. Returns how many frames there are.
- */
-static unsigned int walk_on(struct intake *in, const struct wire_record *r, bool final, uint64_t *frame,
-			    enum walk_end *why)
-{
-	const uint64_t *frames = (const uint64_t *)(r + 1);
-	const struct regs *outer = (const struct regs *)(frames + r->nframes);
-	struct raw_stack raw = { (const uint8_t *)(outer + 1), r->raw_addr, r->raw_len };
-	struct memory_view mem = { read_raw, &raw };
-	unsigned int cap = in->frames < WIRE_FRAMES ? in->frames : WIRE_FRAMES;
-	unsigned int n = r->nframes;
-
-	*why = (enum walk_end)r->walk_end;
-	memcpy(frame, frames, 8 * r->nframes);
-	code_facts_check(in->facts, frame, &n, why);
-	if (*why == WALK_END_UNKNOWN_PC)
-		*why = code_facts_walk(in->facts, *outer, r->flags & WIRE_EXACT_PC, &mem, final, frame, &n,
-				       cap);
-	return n;
-}
-
-static struct wc_error *complete_stack(struct intake *in, const struct wire_record *r, uint64_t *frame,
-				       struct access_event *a)
-{
-	uint64_t time_ns = record_time(in, r);
-	struct wc_error *err = compare_code(in, time_ns);
-	enum walk_end why;
-	unsigned int n, sure;
-
-	if (err)
-		return err;
-	n = walk_on(in, r, false, frame, &why);
-	if (code_facts_met_unknown(in->facts)) {
-		bool looked;
-
-		err = look_for_module(in, &looked);
-		if (err)
-			return err;
-		n = walk_on(in, r, looked, frame, &why);
-		code_facts_met_unknown(in->facts);
-	}
-	sure = time_ns > in->gone_from_ns && time_ns <= in->gone_to_ns
-		       ? code_facts_before_gone(in->facts, frame, n)
-		       : n;
-	if (sure < n) {
-		n = sure ? sure : 1;
-		why = WALK_END_NO_RULE;
-	}
-	a->nframes = n;
-	a->walk_end = (uint8_t)why;
-	a->frame = frame;
-	return NULL;
-}
-
-static struct wc_error *know_code(struct intake *in, const struct access_event *a, uint64_t now,
-				  struct access_query *q)
-{
-	struct wc_error *err = code_facts_at(in->facts, a->frame[0], now, &q->pc);
-
-	if (!err && a->nframes > 1)
-		err = code_facts_at(in->facts, a->frame[1], now, &q->caller);
-	return err;
 }
 
 static bool needs_verdict(const struct intake_watch *w, const struct wire_record *r)
@@ -367,7 +196,7 @@ static struct wc_error *tell_blocked(struct intake *in, uint64_t time_ns, pid_t 
 		 "that later moment",
 		 tid);
 	event.note.text = text;
-	return put(in, &event);
+	return intake_put(in, &event);
 }
 
 static void fill_access(const struct intake_watch *w, const struct wire_record *r, struct access_event *a)
@@ -387,38 +216,21 @@ static void fill_access(const struct intake_watch *w, const struct wire_record *
 	a->syscall = a->in_kernel ? r->syscall : -1;
 }
 
-static void take_hook(struct intake *in, const struct intake_watch *w, const struct wire_record *r)
-{
-	in->hook_hit = true;
-	in->hook = (struct engine_hook){
-		.id = w->w.id,
-		.pid = in->pid,
-		.tid = followed_global_tid(in->pid, (pid_t)r->tid),
-		.regs = r->regs,
-	};
-}
-
-/* Rules of the target's code say nothing about other code that a child has mapped at the same place. */
-static void cut_stack(const struct intake *in, struct followed_process *p, struct access_event *a)
-{
-	unsigned int n =
-		followed_frames(p, code_facts_modules(in->facts), a->frame, a->nframes, monotonic_ns());
-
-	if (n == a->nframes)
-		return;
-	a->nframes = n ? n : 1;
-	a->walk_end = WALK_END_NO_RULE;
-}
-
 /* The handler read memory, not knowing the instruction: what that one moved is exact. */
-static void correct_value(const struct intake_watch *w, const struct wire_record *r,
-			  const struct access_query *q, struct access_event *a)
+static void correct_value(const struct intake *in, const struct intake_watch *w, const struct wire_record *r,
+			  const struct access_query *q, uint64_t time_ns, struct access_event *a)
 {
 	struct wire_access_fact fact;
 	uint64_t value;
 
-	if (!(r->flags & WIRE_NO_FACT) || !q->pc || w->w.access == ACCESS_EXECUTE ||
-	    !access_fact_make(q->pc, &fact) ||
+	if (!q->pc || w->w.access == ACCESS_EXECUTE)
+		return;
+	if (!(r->flags & (WIRE_NO_FACT | WIRE_KERNEL))) {
+		if (in->samples || code_facts_doubt(in->facts, a->frame[0], time_ns) == CODE_SURE)
+			return;
+		a->has_new = false; /* by a fact about other code, perhaps */
+	}
+	if (!access_fact_make(q->pc, &fact) ||
 	    !wire_value_from_fact(&fact, &a->regs, a->addr, a->size, &value))
 		return;
 	a->new_value = wire_truncate(value, a->size);
@@ -460,24 +272,6 @@ static bool is_further_step(struct intake *in, struct intake_watch *w, const str
 	return false;
 }
 
-/*
- * A signal inside a restartable sequence makes the kernel start that again, at the place that the signal's
- * frame then tells. Where the access is one of the sequence's own, it is made again, and again.
- */
-static void look_for_restarts(struct intake *in, const struct wire_record *r)
-{
-	struct memory_view mem = proc_memory(&in->pid);
-	uint64_t pc = r->regs.r[WREG_RIP];
-	uint32_t word = 0;
-
-	in->in_a_row = r->tid == in->last_tid && pc == in->last_pc ? in->in_a_row + 1 : 0;
-	in->last_tid = r->tid;
-	in->last_pc = pc;
-	if (in->in_a_row % RSEQ_EVERY == RSEQ_FIRST &&
-	    memory_read(&mem, pc - sizeof(word), &word, sizeof(word)))
-		in->restarting |= word == RSEQ_SIGNATURE;
-}
-
 /* One record into the queue, with all that it needs made known. */
 static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 {
@@ -487,6 +281,7 @@ static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 	struct access_query query = { 0 };
 	struct followed_process *process;
 	struct wc_error *err;
+	uint64_t time_ns;
 	enum fate fate;
 
 	if (!w->w.size || (r->flags & WIRE_SELF_TEST)) {
@@ -495,29 +290,31 @@ static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 	}
 	if (w->w.hook) {
 		w->seen++;
-		take_hook(in, w, r);
+		intake_take_hook(in, w, r);
 		return NULL;
 	}
 	if (!(r->flags & WIRE_KERNEL))
-		look_for_restarts(in, r);
-	q->event = (struct trace_event){ .type = EVENT_ACCESS, .time_ns = record_time(in, r) };
+		stuck_look(&in->stuck, in->pid, r);
+	time_ns = record_time(in, r);
+	err = intake_catch_up(in, time_ns);
+	if (err)
+		return err;
+	q->event = (struct trace_event){ .type = EVENT_ACCESS, .time_ns = time_ns };
 	fill_access(w, r, a);
-	process = followed_process(&in->who, r->pid, q->event.time_ns, &err);
+	process = followed_process(&in->who, r->pid, time_ns, &err);
 	if (!process)
 		return err;
 	a->pid = process->pid;
-	err = complete_stack(in, r, q->frame, a);
-	if (!err && a->pid != in->pid)
-		cut_stack(in, process, a);
+	err = intake_complete_stack(in, r, time_ns, process, q->frame, a);
 	if (!err)
-		err = followed_thread(&in->who, process, (pid_t)r->tid, q->event.time_ns, &a->tid);
+		err = followed_thread(&in->who, process, (pid_t)r->tid, time_ns, &a->tid);
 	if (!err && a->displaced)
-		err = tell_blocked(in, q->event.time_ns, a->tid);
+		err = tell_blocked(in, time_ns, a->tid);
 	else if (!err)
-		err = know_code(in, a, q->event.time_ns, &query);
+		err = intake_know_code(in, a, time_ns, &query);
 	if (err)
 		return err;
-	correct_value(w, r, &query, a);
+	correct_value(in, w, r, &query, time_ns, a);
 	fate = judge(in, w, r, &q->event, &query);
 	w->seen += fate != NEVER_WAS;
 	w->filtered += fate == FILTERED;
@@ -555,6 +352,7 @@ static struct wc_error *take_all_in(struct intake *in, bool *any)
 	if (!in->ring.area)
 		return NULL;
 	tsc_clock_sample(&in->clock);
+	intake_take_late_hook(in);
 	for (n = 0; !err && !in->hook_hit && !in->corrupt && in->queued < QUEUE_MAX && n < TAKE_MAX; n++) {
 		enum ring_result result = ring_next(&in->ring, &r);
 
@@ -592,15 +390,22 @@ static struct wc_error *hand_out_one(struct intake *in)
 	struct queued_access *q = &in->queue[in->handed++];
 
 	q->event.access.frame = q->frame;
-	return put(in, &q->event);
+	return intake_put(in, &q->event);
 }
 
-struct wc_error *intake_hand_out(struct intake *in)
+struct wc_error *intake_tell_queued(struct intake *in)
 {
 	struct wc_error *err = NULL;
 
 	while (in->handed < in->queued)
 		err = wc_error_first(err, hand_out_one(in));
+	return err;
+}
+
+struct wc_error *intake_hand_out(struct intake *in)
+{
+	struct wc_error *err = intake_tell_queued(in);
+
 	in->handed = in->queued = 0;
 	return err;
 }
@@ -623,7 +428,9 @@ struct wc_error *intake_pass(struct intake *in, bool *any)
 	in->looks++;
 	code_facts_bound(in->facts);
 	followed_bound(&in->who);
-	err = take_all_in(in, any);
+	err = code_facts_hear(in->facts);
+	if (!err)
+		err = take_all_in(in, any);
 	looked = monotonic_ns();
 	end = looked + PASS_NS;
 	while (!err && in->handed < in->queued && !is_unfinished(in, looked)) {
@@ -640,6 +447,8 @@ struct wc_error *intake_pass(struct intake *in, bool *any)
 	}
 	if (in->handed == in->queued)
 		in->handed = in->queued = 0;
+	if (!err && !*any)
+		err = intake_catch_up_idle(in);
 	if (!err && is_unfinished(in, looked)) {
 		move_to_front(in);
 		nanosleep(&(struct timespec){ .tv_nsec = STEP_PAUSE_NS }, NULL);
@@ -658,26 +467,23 @@ struct wc_error *intake_take(struct intake *in, const struct wire_record *r)
 	return take_in(in, r);
 }
 
-struct wc_error *intake_init(struct intake *in, pid_t pid, unsigned int frames, struct event_sink sink,
-			     const struct wire_area *area, const struct wire_control *layout)
+struct wc_error *intake_init(struct intake *in, pid_t pid, const struct engine_options *o,
+			     struct event_sink sink, const struct wire_area *area,
+			     const struct wire_control *layout)
 {
 	struct wc_error *err;
 
 	in->pid = pid;
-	in->frames = frames;
+	in->frames = o->frames;
 	in->sink = sink;
 	followed_init(&in->who, pid, (struct event_sink){ put, in });
 	in->queue = calloc(QUEUE_MAX, sizeof(*in->queue));
-	in->facts = code_facts_new(pid, area, (struct event_sink){ put, in });
 	tsc_clock_sample(&in->clock);
-	if (!in->queue || !in->facts ||
-	    (layout &&
-	     !ring_init(&in->ring, area, layout->ring_offset, layout->ring_size, layout->commit_key)))
+	if (!in->queue || (layout && !ring_init(&in->ring, area, layout->ring_offset, layout->ring_size,
+						layout->commit_key)))
 		return &wc_enomem;
-	in->begun = true;
-	err = refresh_modules(in, monotonic_ns(), NULL);
-	if (!err)
-		code_facts_warm_up(in->facts);
+	err = intake_code_init(in, area, o->follow_fork);
+	in->begun = in->facts;
 	return err;
 }
 

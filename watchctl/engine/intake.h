@@ -19,6 +19,7 @@
 #include "watchctl/engine/followed.h"
 #include "watchctl/engine/kernel_access.h"
 #include "watchctl/engine/ring.h"
+#include "watchctl/engine/stuck.h"
 #include "watchctl/base/tsc_clock.h"
 
 struct intake_watch {
@@ -27,7 +28,9 @@ struct intake_watch {
 	uint64_t passed, recorded_ns;
 	uint64_t seen; /* records taken out of the ring, whatever became of them */
 	uint64_t recorded, filtered;
-	char *home;	/* watch_home() */
+	char *home; /* watch_home() */
+	bool late;  /* of a hook: it was hit, and nobody waits for us */
+	struct engine_hook hook;
 	uint64_t steps; /* of one access that the CPU counted several times: see kernel_access_goes_on() */
 };
 
@@ -48,26 +51,25 @@ struct intake {
 	size_t queued, handed;
 	uint64_t looks; /* passes so far: those who pass look for records before and after */
 	uint64_t modules_ns, modules_backoff_ns;
-	uint64_t code_ns, code_every_ns;   /* when the mapped code was compared last, and how often it is */
-	uint64_t gone_from_ns, gone_to_ns; /* between these two some code has gone */
+	uint64_t code_ns, code_every_ns; /* when the mapped code was compared last, and how often it is */
 	bool hook_hit;		 /* stops the intake until the caller has dealt with it and cleared it */
 	struct engine_hook hook; /* the thread that waits, when hook_hit */
+	uint64_t behind;	 /* wire_control's: at hooks up to there nobody waits any more */
+	bool samples;		 /* stacks are walked as records are taken in, and by what is known then */
 	bool told_blocked;
-	uint32_t last_tid; /* of the last hit in user code, where it was, and how often in a row */
-	uint32_t in_a_row;
-	uint64_t last_pc;
-	bool restarting; /* a thread makes the same access for ever, because its signal starts the code again
-			  */
-	bool muted;	 /* the sink has failed, and its error was returned: nothing more goes there */
-	bool corrupt;	 /* the ring does not hold what a handler writes: it is not read any further */
+	bool told_unknown; /* that code is not known, because its process ended */
+	struct stuck stuck;
+	bool muted;   /* the sink has failed, and its error was returned: nothing more goes there */
+	bool corrupt; /* the ring does not hold what a handler writes: it is not read any further */
 };
 
 /*
  * @area holds the tables (NULL: there are none) and, with @layout, the ring; it must outlive the intake.
  * Without @layout records come by intake_take(). WC_EFAIL: no memory, or a sink's error.
  */
-struct wc_error *intake_init(struct intake *in, pid_t pid, unsigned int frames, struct event_sink sink,
-			     const struct wire_area *area, const struct wire_control *layout);
+struct wc_error *intake_init(struct intake *in, pid_t pid, const struct engine_options *o,
+			     struct event_sink sink, const struct wire_area *area,
+			     const struct wire_control *layout);
 
 /* Watch @i is armed as @w says; its counts begin anew. */
 void intake_arm(struct intake *in, unsigned int i, const struct watchpoint *w);
@@ -93,5 +95,14 @@ void intake_forget(struct intake *in, unsigned int i);
 
 /* Looks at the target's modules again, at most every @min_age_ns. */
 struct wc_error *intake_refresh_modules(struct intake *in, uint64_t now_ns, uint64_t min_age_ns);
+
+/* The modules are those of the time @time_ns from here on: intake_take() does so by itself. */
+struct wc_error *intake_catch_up(struct intake *in, uint64_t time_ns);
+
+/* Whether the kernel tells what the target maps; else it must be looked at while the target has it. */
+bool intake_is_told(const struct intake *in);
+
+/* The target executes another program; what was recorded of the one before has been taken in. */
+struct wc_error *intake_other_program(struct intake *in);
 
 #endif

@@ -20,8 +20,7 @@
 #include "watchctl/engine/direct_map.h"
 
 #define PAGE 4096u
-#define TAKEN 2u /* record.bpf.c, watch_taken */
-#define RED_ZONE 128u
+#define TAKEN 2u	    /* record.bpf.c, watch_taken */
 #define HANDLER_STACK 4096u /* what the handler needs, with room to spare */
 #define FRAME_MAX 12288u    /* of a signal, where the kernel does not tell */
 
@@ -131,6 +130,7 @@ void kernel_recorder_forget(struct kernel_recorder *r, unsigned int i)
 	uint64_t offset = WIRE_SHADOWS_OFFSET + i * WIRE_SHADOWS * sizeof(struct wire_shadow);
 
 	memset(r->bpf->bss->area + offset, 0, WIRE_SHADOWS * sizeof(struct wire_shadow));
+	r->bpf->bss->own_hits[i] = 0;
 	r->bpf->bss->watch_taken[i] = r->bpf->bss->taken_over ? TAKEN : 0;
 }
 
@@ -241,7 +241,7 @@ static uint64_t signal_room(void)
 {
 	unsigned long frame = getauxval(AT_MINSIGSTKSZ);
 
-	return (frame ? frame : FRAME_MAX) + RED_ZONE + HANDLER_STACK;
+	return (frame ? frame : FRAME_MAX) + SIGNAL_RED_ZONE + HANDLER_STACK;
 }
 
 static void lay_out(struct kernel_recorder *r, const struct kernel_recorder_spec *s)
@@ -279,7 +279,8 @@ struct kernel_recorder *kernel_recorder_open(const struct kernel_recorder_spec *
 		return NULL;
 	}
 	lay_out(r, spec);
-	find_direct_map(r);
+	find_direct_map(r); /* which asks for own_level as well */
+	r->bpf->bss->id_level = spec->depth < 0 ? UINT32_MAX : r->bpf->bss->own_level + (uint32_t)spec->depth;
 	return r;
 }
 
@@ -314,9 +315,25 @@ void kernel_recorder_counts(const struct kernel_recorder *r, unsigned int i, uin
 	*lost = __atomic_load_n(&w->lost, __ATOMIC_RELAXED);
 }
 
+uint64_t kernel_recorder_own(const struct kernel_recorder *r, unsigned int i)
+{
+	return r ? __atomic_load_n(&r->bpf->bss->own_hits[i], __ATOMIC_RELAXED) : 0;
+}
+
+void kernel_recorder_expect(struct kernel_recorder *r, uint64_t pc, uint64_t sp)
+{
+	__atomic_store_n(&r->bpf->bss->expected_pc, pc, __ATOMIC_RELEASE);
+	__atomic_store_n(&r->bpf->bss->expected_sp, sp, __ATOMIC_RELEASE);
+}
+
 uint64_t kernel_recorder_suppressed(const struct kernel_recorder *r)
 {
 	return r ? __atomic_load_n(&r->bpf->bss->suppressed, __ATOMIC_RELAXED) : 0;
+}
+
+bool kernel_recorder_dispatching(const struct kernel_recorder *r)
+{
+	return r && __atomic_load_n(&r->bpf->bss->dispatching, __ATOMIC_RELAXED);
 }
 
 bool kernel_recorder_sandboxed(const struct kernel_recorder *r)

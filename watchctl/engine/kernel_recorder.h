@@ -26,6 +26,8 @@ struct kernel_recorder_spec {
 	 * there; it records only what the handler must not be called for: see record.bpf.c.
 	 */
 	uint64_t handler, their_control;
+	int32_t depth; /* of the pid namespace, below ours, as which records number processes; -1: their own
+			*/
 };
 
 /*
@@ -67,11 +69,23 @@ void kernel_recorder_wait(struct kernel_recorder *r, int fd, uint64_t ns);
 void kernel_recorder_counts(const struct kernel_recorder *r, unsigned int i, uint64_t *filtered,
 			    uint64_t *lost);
 
+/*
+ * From now on hits by a system call that returns to @pc with its stack at @sp are ours, and not recorded:
+ * kernel_recorder_own() counts them. 0, 0: no more.
+ */
+void kernel_recorder_expect(struct kernel_recorder *r, uint64_t pc, uint64_t sp);
+
+/* Of watch @i: hits that we made, and nobody's: a guard's, by the handler itself. Accepts NULL. */
+uint64_t kernel_recorder_own(const struct kernel_recorder *r, unsigned int i);
+
 /* A guard's: hits whose signal was not made because the handler was not ours. Accepts NULL. */
 uint64_t kernel_recorder_suppressed(const struct kernel_recorder *r);
 
 /* A guard's: a thread under seccomp has made a hit, which was recorded in the kernel. Accepts NULL. */
 bool kernel_recorder_sandboxed(const struct kernel_recorder *r);
+
+/* The same of a thread whose system calls the program dispatches itself. Accepts NULL. */
+bool kernel_recorder_dispatching(const struct kernel_recorder *r);
 
 /* The kernel's memory, its code in particular. ctx is @r. */
 struct memory_view kernel_recorder_memory(struct kernel_recorder *r);

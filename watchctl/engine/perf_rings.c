@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,10 +15,9 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/engine/perf_ring.h"
 
-#define SIZE_MIN 4096u
-#define RECORD_MAX 65536u /* their size is a 16-bit number */
-#define FILL 4u		  /* a ring wakes us when it is a fourth full */
+#define FILL 4u /* a ring wakes us when it is a fourth full */
 
 /* Offsets in a sample, by the order that perf_event_open(2) gives. */
 #define AT_ID 8
@@ -43,10 +41,7 @@ static const uint8_t ours[] = {
 
 struct cpu_ring {
 	int cpu, fd;
-	struct perf_event_mmap_page *page;
-	const uint8_t *data;
-	uint64_t size; /* of data, a power of two */
-	uint64_t tail, head;
+	struct perf_ring ring;
 };
 
 struct perf_rings {
@@ -54,7 +49,7 @@ struct perf_rings {
 	size_t n, cap;
 	uint32_t stack;
 	struct map64 tags; /* event id -> tag + 1 */
-	uint8_t record[RECORD_MAX];
+	uint8_t record[PERF_RING_RECORD_MAX];
 };
 
 static uint64_t mask(void)
@@ -66,40 +61,17 @@ static uint64_t mask(void)
 	return m;
 }
 
-/* "0-3,6": the CPUs that are on now. */
 static bool find_cpus(struct perf_rings *r)
 {
-	scoped(fclosep) FILE *f = fopen("/sys/devices/system/cpu/online", "re");
-	int from, to, got;
+	size_t i, n = perf_ring_cpus(NULL, 0);
+	scoped(freep) int *cpu = calloc(n + 1, sizeof(*cpu));
 
-	while (f && (got = fscanf(f, "%d-%d", &from, &to)) >= 1) {
-		for (to = got == 2 ? to : from; from <= to; from++)
-			if (!vec_push(r->v, r->n, r->cap, (struct cpu_ring){ .cpu = from, .fd = -1 }))
-				return false;
-		if (fgetc(f) != ',')
-			break;
-	}
-	return r->n > 0;
-}
-
-static void unmap_ring(struct cpu_ring *c)
-{
-	if (c->page)
-		munmap(c->page, c->size + (size_t)sysconf(_SC_PAGESIZE));
-	c->page = NULL;
-}
-
-static bool map_ring(struct cpu_ring *c, uint64_t size)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	void *at = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
-
-	if (at == MAP_FAILED)
+	if (!cpu || perf_ring_cpus(cpu, n) < n)
 		return false;
-	c->page = at;
-	c->data = (const uint8_t *)at + page;
-	c->size = size;
-	return true;
+	for (i = 0; i < n; i++)
+		if (!vec_push(r->v, r->n, r->cap, (struct cpu_ring){ .cpu = cpu[i], .fd = -1 }))
+			return false;
+	return r->n > 0;
 }
 
 static bool map_all(struct perf_rings *r, uint64_t size)
@@ -107,10 +79,10 @@ static bool map_all(struct perf_rings *r, uint64_t size)
 	size_t i;
 
 	for (i = 0; i < r->n; i++) {
-		if (map_ring(&r->v[i], size))
+		if (perf_ring_map(&r->v[i].ring, r->v[i].fd, size))
 			continue;
 		while (i--)
-			unmap_ring(&r->v[i]);
+			perf_ring_unmap(&r->v[i].ring);
 		return false;
 	}
 	return true;
@@ -143,7 +115,7 @@ static bool open_holders(struct perf_rings *r, pid_t pid)
 struct wc_error *perf_rings_open(pid_t pid, size_t size, uint32_t stack, struct perf_rings **ret)
 {
 	struct perf_rings *r = calloc(1, sizeof(*r));
-	uint64_t each = SIZE_MIN;
+	uint64_t each = PERF_RING_MIN;
 	bool ok;
 
 	if (!r)
@@ -154,7 +126,7 @@ struct wc_error *perf_rings_open(pid_t pid, size_t size, uint32_t stack, struct 
 		each *= 2;
 	while (ok && !map_all(r, each)) {
 		each /= 2;
-		ok = each >= SIZE_MIN;
+		ok = each >= PERF_RING_MIN;
 	}
 	if (!ok) {
 		int error = errno;
@@ -175,7 +147,7 @@ void perf_rings_close(struct perf_rings *r)
 	if (!r)
 		return;
 	for (i = 0; i < r->n; i++) {
-		unmap_ring(&r->v[i]);
+		perf_ring_unmap(&r->v[i].ring);
 		closep(&r->v[i].fd);
 	}
 	map64_deinit(&r->tags);
@@ -206,7 +178,7 @@ void perf_rings_ask(const struct perf_rings *r, struct perf_event_attr *a)
 	a->use_clockid = 1;
 	a->clockid = CLOCK_MONOTONIC;
 	a->watermark = 1;
-	a->wakeup_watermark = (uint32_t)(r->v[0].size / FILL);
+	a->wakeup_watermark = (uint32_t)(r->v[0].ring.size / FILL);
 }
 
 bool perf_rings_add(struct perf_rings *r, size_t i, int fd, uint64_t tag)
@@ -217,33 +189,18 @@ bool perf_rings_add(struct perf_rings *r, size_t i, int fd, uint64_t tag)
 	       map64_put(&r->tags, id, (void *)(uintptr_t)(tag + 1));
 }
 
-static void copy_out(const struct cpu_ring *c, uint64_t at, void *to, size_t len)
-{
-	size_t from = at & (c->size - 1), first = len < c->size - from ? len : c->size - from;
-
-	memcpy(to, c->data + from, first);
-	memcpy((uint8_t *)to + first, c->data, len - first);
-}
-
-static void skip(struct cpu_ring *c, uint64_t size)
-{
-	c->tail += size;
-	__atomic_store_n(&c->page->data_tail, c->tail, __ATOMIC_RELEASE);
-}
-
 /* The next sample's time, and its size. False: there is none. */
-static bool next_time(struct cpu_ring *c, uint64_t *ret, size_t *ret_size)
+static bool next_time(struct perf_ring *r, uint64_t *ret, size_t *ret_size)
 {
 	struct perf_event_header h;
 
-	while (c->tail != c->head) {
-		copy_out(c, c->tail, &h, sizeof(h));
+	while (perf_ring_next(r, &h)) {
 		if (h.type == PERF_RECORD_SAMPLE) {
-			copy_out(c, c->tail + AT_TIME, ret, sizeof(*ret));
+			perf_ring_copy(r, AT_TIME, ret, sizeof(*ret));
 			*ret_size = h.size;
 			return true;
 		}
-		skip(c, h.size); /* lost ones are known from the count */
+		perf_ring_skip(r, h.size); /* lost ones are known from the count */
 	}
 	return false;
 }
@@ -299,16 +256,16 @@ static void parse(struct perf_rings *r, struct perf_sample *s)
 }
 
 /* The ring with the oldest sample; NULL: there is none until @until_ns. */
-static struct cpu_ring *oldest(struct perf_rings *r, uint64_t until_ns, size_t *ret_size)
+static struct perf_ring *oldest(struct perf_rings *r, uint64_t until_ns, size_t *ret_size)
 {
-	struct cpu_ring *best = NULL;
+	struct perf_ring *best = NULL;
 	uint64_t first = until_ns, time;
 	size_t i, size;
 
 	for (i = 0; i < r->n; i++) {
-		if (!next_time(&r->v[i], &time, &size) || time > first)
+		if (!next_time(&r->v[i].ring, &time, &size) || time > first)
 			continue;
-		best = &r->v[i];
+		best = &r->v[i].ring;
 		first = time;
 		*ret_size = size;
 	}
@@ -319,15 +276,15 @@ void perf_rings_read(struct perf_rings *r, uint64_t until_ns,
 		     bool (*fn)(void *ctx, const struct perf_sample *s), void *ctx)
 {
 	struct perf_sample s;
-	struct cpu_ring *c;
+	struct perf_ring *ring;
 	size_t i, size;
 	bool more = true;
 
 	for (i = 0; i < r->n; i++)
-		r->v[i].head = __atomic_load_n(&r->v[i].page->data_head, __ATOMIC_ACQUIRE);
-	while (more && (c = oldest(r, until_ns, &size))) {
-		copy_out(c, c->tail, r->record, size);
-		skip(c, size);
+		perf_ring_look(&r->v[i].ring);
+	while (more && (ring = oldest(r, until_ns, &size))) {
+		perf_ring_copy(ring, 0, r->record, size);
+		perf_ring_skip(ring, size);
 		parse(r, &s);
 		more = s.tag == UINT64_MAX || fn(ctx, &s);
 	}

@@ -193,6 +193,14 @@ static void failed(struct keeper *k, struct traced *t, unsigned int i, struct wc
 	}
 }
 
+/* The owner sees to it later (extend()). */
+static void lack(struct traced *t, unsigned int i)
+{
+	t->without |= 1u << i;
+	if (t->told)
+		t->told->lacks |= 1u << i;
+}
+
 /* False: the owner must be asked first. */
 static bool address_of(struct keeper *k, struct traced *t, unsigned int i, uint64_t *ret)
 {
@@ -202,7 +210,6 @@ static bool address_of(struct keeper *k, struct traced *t, unsigned int i, uint6
 	if (*ret)
 		return true;
 	t->asking = i + 1;
-	t->holds |= HOLD_QUERY;
 	t->query = -1;
 	k->queries++;
 	for (int q = 0; q < (int)BOX_QUERIES; q++) {
@@ -239,6 +246,11 @@ void arm_thread(struct keeper *k, struct traced *t)
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		if (!arm_wanted(k, t, i) || arm_carries(t, i))
 			continue;
+		if (!err && !k->box->watch[i].addr && !keeper_hold(k, t, HOLD_QUERY)) {
+			k->ctl->unheld++;
+			lack(t, i);
+			continue;
+		}
 		if (!err && !address_of(k, t, i, &addr))
 			return;
 		if (!err)
@@ -263,6 +275,12 @@ void arm_drop_query(struct keeper *k, struct traced *t)
 		__atomic_store_n(&q->state, q->state & ~3u, __ATOMIC_RELEASE);
 }
 
+void arm_give_up_query(struct keeper *k, struct traced *t)
+{
+	lack(t, t->asking - 1);
+	arm_drop_query(k, t);
+}
+
 static void take_answer(struct keeper *k, struct traced *t)
 {
 	const struct box_query *q = t->query < 0 ? NULL : &k->box->query[t->query];
@@ -274,9 +292,7 @@ static void take_answer(struct keeper *k, struct traced *t)
 	if (q && QUERY_STATE(__atomic_load_n(&q->state, __ATOMIC_ACQUIRE)) != QUERY_ANSWERED)
 		return;
 	if (q && !q->found) {
-		t->without |= 1u << i;
-		if (t->told)
-			t->told->lacks |= 1u << i;
+		lack(t, i);
 	} else if (q && arm_wanted(k, t, i)) {
 		err = set(k, t, i, q->addr);
 	}

@@ -24,7 +24,7 @@
 #define KEEPER_NAME TRACING_DREGS_KEEPER /* of the processes, as ps(1) shows them */
 #define GUARD_NAME "dregs-guard"
 #define PTRACE_BOX_MAGIC 0x72657065656b6377ull /* "wckeeper" */
-#define PTRACE_BOX_VERSION 1u
+#define PTRACE_BOX_VERSION 2u
 #define BOX_PROCESSES 64u /* the target and its followed children */
 #define BOX_THREADS 2048u
 #define BOX_QUERIES 16u
@@ -95,15 +95,19 @@ struct ptrace_box {
 	uint64_t target_start; /* as proc_start_time() says */
 	int32_t guard_pid, keeper_pid;
 	uint32_t follow_fork, follow_exec, held;
-	uint32_t silent;    /* debug registers do not work on this machine */
-	uint32_t guarded;   /* the keeper may begin */
-	uint32_t finished;  /* the keeper has left every thread as it was found */
-	uint32_t orphaned;  /* the owner is gone */
-	uint32_t leaving;   /* the keeper knows, or was told to leave */
-	uint32_t frozen;    /* the guard has stopped the target's threads, because the keeper was killed */
-	uint32_t state;	    /* enum box_state */
-	uint32_t execs;	    /* how many programs the target has executed */
-	uint32_t late;	    /* records that wait for room in the ring */
+	uint32_t starts_anew; /* launched by us: what it executes may wait for us as long as what was launched
+			       */
+	uint32_t silent;      /* debug registers do not work on this machine */
+	uint32_t guarded;     /* the keeper may begin */
+	uint32_t finished;    /* the keeper has left every thread as it was found */
+	uint32_t orphaned;    /* the owner is gone */
+	uint32_t leaving;     /* the keeper knows, or was told to leave */
+	uint32_t frozen;      /* the guard has stopped the target's threads, because the keeper was killed */
+	uint32_t state;	      /* enum box_state */
+	uint32_t untold; /* nobody tells the owner what is mapped: it must look while a thread still has it */
+	uint32_t execs;	 /* how many programs the target has executed */
+	uint32_t looks;	 /* of the owner at the ring */
+	uint32_t late;	 /* records that wait for room in the ring */
 	int32_t restarting; /* a thread that comes no further because its stops start its code again; 0: none
 			     */
 

@@ -14,9 +14,11 @@
 
 #include "watchctl/engine/area.h"
 #include "watchctl/engine/engine.h"
+#include "watchctl/engine/heartbeat.h"
 #include "watchctl/engine/intake.h"
 #include "watchctl/engine/past_counts.h"
 #include "watchctl/engine/ptrace_box.h"
+#include "watchctl/engine/unheld.h"
 
 struct ptraced_watch {
 	bool armed, disarmed, finished;
@@ -34,11 +36,14 @@ struct engine {
 	struct ptrace_box *box;
 	struct intake intake;
 	struct ptraced_watch watch[WIRE_WATCHES];
+	struct heartbeat heartbeat; /* until a launched program has begun */
+	struct unheld unheld;
 	struct past_counts past; /* of watches whose place was taken by a later one */
 	pid_t guard;		 /* our child; 0: waited for */
 	int keeper_fd;
-	bool held;   /* launched, and not let go of yet */
-	bool execed; /* PUMP_EXECED was told, and the target waits */
+	bool held;	    /* launched, and not let go of yet */
+	bool execed;	    /* PUMP_EXECED was told, and the target waits */
+	bool other_program; /* ... and of what it executes nothing is known yet */
 	bool told_ignored;
 	bool lost; /* the keeper was killed */
 	uint64_t checked_ns;

@@ -251,19 +251,20 @@ static void commit(struct wire_control *ctl, struct wire_record *r, uint64_t at)
 	__atomic_store_n(&ctl->head, at + r->size, __ATOMIC_RELEASE);
 }
 
-/* A stop engine loses nothing: the thread waits, and with it its record. */
+/* The thread waits, and with it its record, as long as anybody waits for the owner. NULL: the record is lost.
+ */
 static struct wire_record *wait_for_room(struct keeper *k, struct traced *t, uint32_t size)
 {
-	struct late_record *late = malloc(sizeof(*late) + size);
+	struct late_record *late = keeper_is_ahead(k) ? NULL : malloc(sizeof(*late) + size);
 
 	if (!late)
 		return NULL;
+	keeper_hold(k, t, HOLD_RING);
 	late->next = NULL;
 	late->tid = t->tid;
 	late->size = size;
 	*k->late_end = late;
 	k->late_end = &late->next;
-	t->holds |= HOLD_RING;
 	__atomic_fetch_add(&k->box->late, 1, __ATOMIC_ACQ_REL);
 	return (struct wire_record *)late->bytes;
 }
@@ -320,6 +321,32 @@ static void fill_record(const struct trap *trap, const struct hit *h, const stru
 	r->raw_len = proc_read_some(trap->k->gulps.tid, r->raw_addr, frame + s->n + WREG_COUNT, raw) & ~7ull;
 }
 
+static void wait_for_look(struct keeper *k, struct traced *t, uint64_t end)
+{
+	t->look_end = end;
+	k->looks |= keeper_hold(k, t, HOLD_LOOK);
+}
+
+static void let_looked(struct keeper *k, struct traced *t)
+{
+	if (!(t->holds & HOLD_LOOK))
+		return;
+	if (__atomic_load_n(&k->ctl->tail, __ATOMIC_ACQUIRE) < t->look_end) {
+		k->looks = true;
+		return;
+	}
+	t->holds &= ~(unsigned int)HOLD_LOOK;
+	threads_settle(k, t);
+}
+
+void hit_let_looked(struct keeper *k)
+{
+	if (!k->looks)
+		return;
+	k->looks = false;
+	threads_each(k, let_looked);
+}
+
 static void put_record(const struct trap *trap, struct hit *h, const struct walked *s)
 {
 	struct keeper *k = trap->k;
@@ -345,8 +372,10 @@ static void put_record(const struct trap *trap, struct hit *h, const struct walk
 	fill_record(trap, h, s, raw, r);
 	if (!late)
 		commit(k->ctl, r, at);
-	if (h->w->flags & WIRE_WATCH_HOLD)
-		trap->t->holds |= HOLD_HOOK;
+	if (!late && k->box->untold && s->end == WALK_END_UNKNOWN_PC)
+		wait_for_look(k, trap->t, at + size);
+	if ((h->w->flags & WIRE_WATCH_HOLD) && !keeper_hold(k, trap->t, HOLD_HOOK))
+		k->ctl->unheld++;
 	if (late || s->end == WALK_END_UNKNOWN_PC || (h->w->flags & WIRE_WATCH_HOLD))
 		keeper_wake(k);
 }

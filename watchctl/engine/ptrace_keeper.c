@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/clock.h"
+#include "watchctl/engine/engine.h"
 #include "watchctl/target/helper_process.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/trap_action.h"
@@ -27,6 +28,8 @@
 #define LEAVE_NS 500000000ull
 #define LOOK_FOR_DEAD_NS 5000000ull
 #define WATCH_OWNER_US 20000
+#define EXPIRE_NS 5000000
+#define HELD_FOR_OWNER (HOLD_HOOK | HOLD_RING | HOLD_QUERY | HOLD_EXEC | HOLD_LOOK)
 
 static volatile sig_atomic_t guard_gone;
 
@@ -65,6 +68,72 @@ void keeper_note(struct keeper *k, const char *fmt, ...)
 	va_end(ap);
 	__atomic_store_n(&box->noted, box->noted + 1, __ATOMIC_RELEASE);
 	keeper_wake(k);
+}
+
+/* Holding threads for the owner's sake */
+
+static bool is_before(uint64_t a, uint64_t b)
+{
+	return (int64_t)(a - b) < 0;
+}
+
+bool keeper_is_ahead(const struct keeper *k)
+{
+	return k->looked == __atomic_load_n(&k->box->looks, __ATOMIC_ACQUIRE) + 1 ||
+	       is_before(__atomic_load_n(&k->ctl->done, __ATOMIC_ACQUIRE), k->ctl->behind);
+}
+
+bool keeper_hold(struct keeper *k, struct traced *t, enum traced_hold why)
+{
+	if (keeper_is_ahead(k))
+		return false;
+	if (!t->held_ns)
+		t->held_ns = monotonic_ns();
+	t->holds |= why;
+	k->holding = true;
+	return true;
+}
+
+static bool has_waited_in_vain(const struct keeper *k, const struct traced *t, uint64_t now)
+{
+	uint64_t beat = __atomic_load_n(&k->ctl->heartbeat, __ATOMIC_RELAXED);
+	uint64_t heard = beat > t->held_ns ? beat : t->held_ns;
+
+	return now - t->held_ns >= __atomic_load_n(&k->ctl->patience_ns, __ATOMIC_RELAXED) ||
+	       (now > heard && now - heard >= HOLD_NS);
+}
+
+static void expire(struct keeper *k, struct traced *t)
+{
+	unsigned int held = t->holds & HELD_FOR_OWNER;
+
+	if (!held)
+		return;
+	if (!has_waited_in_vain(k, t, k->expired_ns) && !keeper_is_ahead(k)) {
+		k->holding = true;
+		return;
+	}
+	if (!keeper_is_ahead(k)) {
+		k->looked = __atomic_load_n(&k->box->looks, __ATOMIC_ACQUIRE) + 1;
+		k->ctl->behind = k->ctl->head;
+	}
+	if (held & ~(unsigned int)(HOLD_RING | HOLD_LOOK))
+		k->ctl->unheld++;
+	if (held & HOLD_QUERY)
+		arm_give_up_query(k, t);
+	t->holds &= ~(unsigned int)HELD_FOR_OWNER;
+	threads_settle(k, t);
+}
+
+static void look_for_expired(struct keeper *k)
+{
+	uint64_t now = monotonic_ns();
+
+	if (!k->holding || now - k->expired_ns < EXPIRE_NS)
+		return;
+	k->expired_ns = now;
+	k->holding = false;
+	threads_each(k, expire);
 }
 
 /* Commands */
@@ -343,8 +412,10 @@ static void attend(struct keeper *k)
 		begin(k);
 	}
 	arm_take_answers(k);
+	look_for_expired(k);
 	if (k->late)
 		hit_flush_late(k);
+	hit_let_looked(k);
 	if (k->working)
 		go_on_working(k);
 }
@@ -360,6 +431,18 @@ static pid_t take(void *ctx, int *status, int flags)
 	return waitpid(-1, status, __WALL | flags);
 }
 
+/* What must be looked at after some time ends the wait for stops, which would go on for ever. */
+static void tick(struct keeper *k, bool on)
+{
+	const struct itimerval t = { { 0, EXPIRE_NS / 1000 }, { 0, EXPIRE_NS / 1000 } },
+			       off = { { 0, 0 }, { 0, 0 } };
+
+	if (k->ticks == on || guard_gone)
+		return;
+	k->ticks = on;
+	setitimer(ITIMER_REAL, on ? &t : &off, NULL);
+}
+
 static void loop(struct keeper *k)
 {
 	while (k->working || !has_left_all(k)) {
@@ -367,13 +450,16 @@ static void loop(struct keeper *k)
 		pid_t tid;
 
 		attend(k);
-		if (k->working || k->queries || k->late || k->leaving)
+		tick(k, k->holding || k->late);
+		if (k->working || k->queries || (k->late && !keeper_is_ahead(k)) || k->looks || k->leaving)
 			tid = waitpid(-1, &status, __WALL | WNOHANG);
 		else
 			tid = stop_wait_next(&k->wait, take, NULL, &status);
-		if (tid > 0)
+		if (tid < 0 && errno == ECHILD)
+			threads_all_ended(k);
+		else if (tid > 0)
 			threads_on_status(k, tid, status);
-		else if (tid == 0 || errno == ECHILD)
+		if (tid == 0 || (tid < 0 && errno == ECHILD))
 			nap(k->leaving && !k->working ? LEAVE_NAP_NS : NAP_NS);
 	}
 }

@@ -37,6 +37,8 @@ enum traced_hold {
 	HOLD_RING = 4,	/* its record waits for room in the ring */
 	HOLD_QUERY = 8, /* the owner is asked for the address of its copy */
 	HOLD_EXEC = 16, /* before the first instruction of another program */
+	HOLD_LOOK = 32, /* hit in code that is not known: once it has gone, nobody can look what that was */
+			/* Of these, all but the first are limited in time: see keeper_hold(). */
 };
 
 /* The last values seen. A forked child has memory of its own; one made by vfork shares its parent's. */
@@ -48,7 +50,7 @@ struct traced_memory {
 
 struct traced_process {
 	struct traced_process *next;
-	pid_t pid, inner; /* as we number it, and as it does itself */
+	pid_t pid, inner; /* as we number it, and as the target does */
 	uint32_t program; /* see box_watch */
 	size_t nthreads;
 	bool may_leave; /* that it ignores SIGTRAP is put back, or cannot be */
@@ -68,6 +70,7 @@ struct traced {
 	bool met;	  /* its registers have been looked at */
 	int signal;	  /* to be delivered when it goes on */
 	unsigned int holds;
+	uint64_t held_ns;	/* since when, for the owner's sake; 0: it has run since */
 	uint32_t generation;	/* of the wishes that its registers fulfil */
 	uint32_t without;	/* watches that it has no copy of, or that could not be armed in it */
 	uint8_t carries[DREGS]; /* watch + 1; 0: not ours */
@@ -78,7 +81,8 @@ struct traced {
 	uint32_t has_shadow; /* bit of the register: its own last value, of watches with an address in each
 				thread */
 	uint64_t shadow[DREGS];
-	uint64_t hit_pc; /* where it was last, and how often in a row */
+	uint64_t look_end; /* with HOLD_LOOK: until the ring was read up to there */
+	uint64_t hit_pc;   /* where it was last, and how often in a row */
 	uint32_t in_a_row;
 	uint64_t sigmask;	 /* that blocks SIGTRAP, as last seen; 0: it does not */
 	uint32_t asking;	 /* watch + 1 of a query */
@@ -107,11 +111,13 @@ struct gulps {
 struct keeper {
 	struct wire_control *ctl;
 	struct ptrace_box *box;
-	pid_t pid; /* of the target */
+	pid_t pid;	    /* of the target */
+	unsigned int depth; /* of its pid namespace, below ours: ids in records are as it numbers them */
 	int owner_fd;
 	struct traced *bucket[KEEPER_BUCKETS];
 	struct traced *last; /* the one that stopped last */
 	size_t nthreads;
+	bool begun;	    /* there was a thread */
 	uint32_t told_free; /* where to look for a free place in box->thread */
 	struct traced_process *processes;
 	uint32_t want;	     /* bit: watches that shall be armed */
@@ -128,7 +134,12 @@ struct keeper {
 	bool leaving;
 	uint64_t leaving_ns;
 	unsigned int queries;
+	uint32_t looked;     /* box->looks when the owner was waited for in vain last, + 1; 0: it never was */
+	bool holding;	     /* a thread may be held for the owner's sake */
+	uint64_t expired_ns; /* when those were looked at */
+	bool ticks;	     /* a timer ends waits for stops */
 	struct late_record *late, **late_end;
+	bool looks; /* a thread may have HOLD_LOOK */
 	struct gulps gulps;
 	bool ignores_trap, catches_trap; /* the target, before the first hit */
 	bool told_handler;
@@ -144,6 +155,15 @@ void keeper_wake(const struct keeper *k);
 /* Something that the owner should tell its user. Dropped while an earlier one has not been read. */
 void keeper_note(struct keeper *k, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * @t waits for the owner, for a limited time, all told: false, it must not, because the owner lags behind.
+ * When one has waited in vain nobody waits until the owner has come to where the ring ends now.
+ */
+bool keeper_hold(struct keeper *k, struct traced *t, enum traced_hold why);
+
+/* The owner has been waited for in vain, and is not there yet. */
+bool keeper_is_ahead(const struct keeper *k);
+
 /* threads */
 struct traced *threads_find(struct keeper *k, pid_t tid);
 
@@ -152,6 +172,9 @@ struct wc_error *threads_seize(struct keeper *k);
 
 /* A wait status of @tid. */
 void threads_on_status(struct keeper *k, pid_t tid, int status);
+
+/* The kernel says that we trace nobody any more: the target has ended, and with it whoever was followed. */
+void threads_all_ended(struct keeper *k);
 
 /* Calls @fn for each thread; it may remove that one. */
 void threads_each(struct keeper *k, void (*fn)(struct keeper *k, struct traced *t));
@@ -182,6 +205,9 @@ void arm_forget(struct traced *t);
 /* Its answer is not waited for any more. */
 void arm_drop_query(struct keeper *k, struct traced *t);
 
+/* ... and the owner is to ask again, later. */
+void arm_give_up_query(struct keeper *k, struct traced *t);
+
 /* Looks for answers of the owner. */
 void arm_take_answers(struct keeper *k);
 
@@ -197,6 +223,9 @@ bool hit_is_pending(const struct traced *t);
 
 /* Puts records that waited into the ring, as far as there is room. */
 void hit_flush_late(struct keeper *k);
+
+/* Lets those go on whose code the owner has looked at by now, or had time enough to. */
+void hit_let_looked(struct keeper *k);
 
 /* gulps */
 void gulps_begin(struct gulps *g, pid_t tid);

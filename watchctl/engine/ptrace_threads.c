@@ -10,6 +10,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/engine/engine.h"
 #include "watchctl/engine/ptrace_keeper.h"
 #include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
@@ -150,7 +151,11 @@ static struct traced_process *add_process(struct keeper *k, pid_t pid, const str
 		return NULL;
 	}
 	p->pid = pid;
-	p->inner = proc_status_read(pid, pid, &s) ? s.ns_id : pid;
+	if (!proc_status_read(pid, pid, &s))
+		s = (struct proc_status){ .ids = { pid } };
+	if (pid == k->pid)
+		k->depth = s.depth;
+	p->inner = proc_id_at(&s, k->depth);
 	p->program = parent ? parent->program : k->box->execs;
 	p->next = k->processes;
 	k->processes = p;
@@ -182,6 +187,7 @@ static struct traced *add_thread(struct keeper *k, struct traced_process *p, pid
 	t->told = tell_of_thread(k, tid);
 	p->nthreads++;
 	k->nthreads++;
+	k->begun = true;
 	return t;
 }
 
@@ -234,10 +240,10 @@ static struct wc_error *seize_one(void *ctx, pid_t tid, bool *ret_new)
 	}
 	*ret_new = true;
 	if (!proc_status_read(k->pid, tid, &s))
-		s.ns_id = tid;
+		s = (struct proc_status){ .ids = { tid } };
 	t = threads_find(k, tid);
 	if (!t && (p || (p = add_process(k, k->pid, NULL))))
-		t = add_thread(k, p, tid, s.ns_id);
+		t = add_thread(k, p, tid, proc_id_at(&s, k->depth));
 	if (!t)
 		return &wc_enomem;
 	t->generation = k->generation;
@@ -255,20 +261,23 @@ struct wc_error *threads_seize(struct keeper *k)
 	return err;
 }
 
-/* Traced from its birth, because its maker is; it has not run yet. NULL: not one to be watched. */
-static struct traced *meet(struct keeper *k, pid_t tid)
+/*
+ * Traced from its birth, because its maker is; it has not run yet. @maker: NULL if its first stop came before
+ * that of its maker, which then has not ended. NULL: not one to be watched.
+ */
+static struct traced *meet(struct keeper *k, pid_t tid, struct traced_process *maker)
 {
 	struct traced_process *p, *parent;
 	struct proc_status s;
 	struct traced *t;
 
-	if (!proc_status_read(tid, tid, &s))
+	if (!proc_status_read(tid, tid, &s) || s.tracer != getpid())
 		return NULL;
 	p = find_process(k, s.tgid);
 	if (!p) {
 		if (!k->box->follow_fork || s.tgid != tid)
 			return NULL;
-		parent = find_process(k, s.parent);
+		parent = maker ? maker : find_process(k, s.parent);
 		p = add_process(k, tid, parent);
 		if (!p) {
 			keeper_note(k, "child process %d is not watched: no more than %u are followed", tid,
@@ -276,7 +285,7 @@ static struct traced *meet(struct keeper *k, pid_t tid)
 			return NULL;
 		}
 	}
-	t = add_thread(k, p, tid, s.ns_id);
+	t = add_thread(k, p, tid, proc_id_at(&s, k->depth));
 	if (t)
 		arm_forget(t); /* debug registers are not inherited */
 	return t;
@@ -297,6 +306,7 @@ void threads_interrupt(struct keeper *k, struct traced *t)
 static void go_on(struct traced *t)
 {
 	t->stopped = false;
+	t->held_ns = 0;
 	if (t->group)
 		held_ptrace(PTRACE_LISTEN, t->tid, 0, 0);
 	else
@@ -448,7 +458,10 @@ static void on_exec(struct keeper *k, struct traced *t)
 	if (p->pid == k->pid) {
 		renew_memory(p);
 		p->program = ++k->box->execs;
-		t->holds = HOLD_EXEC;
+		if (k->box->starts_anew)
+			__atomic_store_n(&k->ctl->patience_ns, HOLD_START_NS, __ATOMIC_RELAXED);
+		if (!keeper_hold(k, t, HOLD_EXEC))
+			k->ctl->unheld++;
 		__atomic_store_n(&k->box->state, BOX_EXECED, __ATOMIC_RELEASE);
 		keeper_wake(k);
 	}
@@ -458,13 +471,20 @@ static void on_exec(struct keeper *k, struct traced *t)
 	}
 }
 
-static void on_end(struct keeper *k, struct traced *t)
+/* The maker may have ended by the time its child's first stop comes: a child is known from here on. */
+static void on_cloned(struct keeper *k, const struct traced *maker)
 {
-	drop_thread(k, t);
-	if (k->nthreads)
+	unsigned long made = 0;
+
+	if (!held_ptrace(PTRACE_GETEVENTMSG, maker->tid, 0, &made) && !threads_find(k, (pid_t)made))
+		meet(k, (pid_t)made, maker->process);
+}
+
+void threads_all_ended(struct keeper *k)
+{
+	if (!k->begun || k->nthreads || k->box->state != BOX_TRACING)
 		return;
-	if (k->box->state == BOX_TRACING)
-		__atomic_store_n(&k->box->state, BOX_EXITED, __ATOMIC_RELEASE);
+	__atomic_store_n(&k->box->state, BOX_EXITED, __ATOMIC_RELEASE);
 	keeper_wake(k);
 }
 
@@ -475,11 +495,11 @@ void threads_on_status(struct keeper *k, pid_t tid, int status)
 
 	if (s.kind == STOP_ENDED) {
 		if (t)
-			on_end(k, t);
+			drop_thread(k, t);
 		return;
 	}
 	if (!t)
-		t = meet(k, tid);
+		t = meet(k, tid, NULL);
 	if (!t) {
 		held_ptrace(PTRACE_DETACH, tid, 0, 0);
 		return;
@@ -500,6 +520,9 @@ void threads_on_status(struct keeper *k, pid_t tid, int status)
 		if (t->disturbed)
 			tracing_undo_false_eintr(t->process->pid, t->tid);
 		t->disturbed = false;
+		break;
+	case STOP_CLONED:
+		on_cloned(k, t);
 		break;
 	case STOP_EXECED:
 		on_exec(k, t);

@@ -68,11 +68,11 @@ static __always_inline void load_saved_regs(struct regs *to, const struct pt_reg
 	to->r[WREG_RFLAGS] = from->flags;
 }
 
-/* As the innermost pid namespace numbers it. */
+/* As the pid namespace at `id_level` numbers it, or the innermost one if that is above. */
 static __always_inline int inner_id(const struct task_struct *task, int outer)
 {
 	const struct pid *p = task->thread_pid;
-	uint64_t level = p->level;
+	uint64_t level = p->level < id_level ? p->level : id_level;
 	int nr = outer;
 
 	if (level)
@@ -453,17 +453,49 @@ static __always_inline void record_hit(struct bpf_perf_event_data *ctx, uint32_t
 		take_hit(ctx, &h);
 }
 
+/* Of ring_verify.c: hardly ever asked for, so the first question is the cheap one. */
+static __always_inline bool is_expected(const struct bpf_perf_event_data *ctx)
+{
+	const struct pt_regs___kernel *saved;
+
+	if (!expected_sp || !in_kernel(ctx))
+		return false;
+	saved = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	return saved->sp == expected_sp && saved->ip == expected_pc;
+}
+
 SEC("perf_event")
 int record(struct bpf_perf_event_data *ctx)
 {
-	record_hit(ctx, watch_of(ctx));
+	uint32_t watch = watch_of(ctx);
+
+	if (is_expected(ctx))
+		__sync_fetch_and_add(&own_hits[watch], 1);
+	else
+		record_hit(ctx, watch);
 	return 0;
 }
 
-/* Its own code, which tries the watch out, on a stack of its own. */
-static __always_inline bool is_handler_itself(const struct bpf_perf_event_data *ctx)
+static __always_inline bool is_at(uint64_t pc, uint64_t start, uint64_t end)
 {
-	return ctx->regs.rip >= control()->code_start && ctx->regs.rip < control()->code_end;
+	return pc >= start && pc < end;
+}
+
+/* The code that tries the watch out, on a stack of its own: its signal is waited for. */
+static __always_inline bool is_test(const struct bpf_perf_event_data *ctx)
+{
+	return !in_kernel(ctx) && is_at(ctx->regs.rip, control()->test_start, control()->test_end);
+}
+
+/* The handler's own, or what the kernel does in a system call of its, such as the way back from it. */
+static __always_inline bool is_own(const struct bpf_perf_event_data *ctx, struct task_struct *task)
+{
+	uint64_t pc = ctx->regs.rip;
+
+	barrier_var(pc); /* else the two loads become one, of two kinds of pointers */
+	if (in_kernel(ctx))
+		pc = ((const struct pt_regs___kernel *)bpf_task_pt_regs(task))->ip;
+	return is_at(pc, control()->code_start, control()->code_end);
 }
 
 /* Where the handler would be called: as a system call that is under way returns. */
@@ -488,6 +520,30 @@ static __always_inline bool is_sandboxed(const struct task_struct *task)
 	return bpf_core_field_exists(task->seccomp.mode) && task->seccomp.mode;
 }
 
+/* Syscall user dispatch: any system call of the handler could end the program by SIGSYS. */
+static __always_inline bool is_dispatched(const struct task_struct *task)
+{
+	const unsigned int at =
+		bpf_core_enum_value(enum syscall_work_bit, SYSCALL_WORK_BIT_SYSCALL_USER_DISPATCH);
+
+	if (!bpf_core_field_exists(task->thread_info.syscall_work) ||
+	    !bpf_core_enum_value_exists(enum syscall_work_bit, SYSCALL_WORK_BIT_SYSCALL_USER_DISPATCH))
+		return false;
+	return task->thread_info.syscall_work >> at & 1;
+}
+
+/* The handler's system calls could kill a thread of this process: says why, and holds for good. */
+static __always_inline bool is_barred(const struct task_struct *task)
+{
+	bool in_sandbox = is_sandboxed(task), dispatched = is_dispatched(task);
+
+	if (in_sandbox)
+		sandboxed = 1;
+	if (dispatched)
+		dispatching = 1;
+	return in_sandbox || dispatched;
+}
+
 SEC("perf_event")
 int guard(struct bpf_perf_event_data *ctx)
 {
@@ -495,20 +551,22 @@ int guard(struct bpf_perf_event_data *ctx)
 	uint64_t handler = (uint64_t)task->sighand->action[SIGTRAP - 1].sa.sa_handler;
 	/* Another watchctl's handler in front of ours passes our signals on to us. */
 	bool ours = handler == our_handler || is_watchctl(handler);
-	bool barred = ours && is_sandboxed(task);
-	bool itself = !in_kernel(ctx) && is_handler_itself(ctx);
+	bool barred = ours && is_barred(task);
 	uint32_t watch = watch_of(ctx);
+	bool test = is_test(ctx);
 
-	if (barred)
-		sandboxed = 1;
+	if (!test && is_own(ctx, task)) {
+		__sync_fetch_and_add(&own_hits[watch], 1);
+		return 0;
+	}
 	if (barred || in_kernel(ctx))
 		taken_over = 1;
-	if (!barred && (itself || !is_recorded_here(watch))) {
+	if (!barred && (test || !is_recorded_here(watch))) {
 		if (!ours) {
 			__sync_fetch_and_add(&suppressed, 1);
 			return 0;
 		}
-		if (itself || is_safe(ctx, task))
+		if (test || is_safe(ctx, task))
 			return 1;
 		taken_over = 1;
 	}
@@ -516,7 +574,7 @@ int guard(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* For the controller: @asked_len bytes of the kernel's memory; and where its own page table is. */
+/* For the controller: @asked_len bytes of the kernel's memory; and what it does not know of itself. */
 SEC("syscall")
 int read_kernel(void *ctx)
 {
@@ -524,6 +582,7 @@ int read_kernel(void *ctx)
 	uint64_t len = asked_len;
 
 	own_page_table = (uint64_t)task->mm->pgd;
+	own_level = task->thread_pid->level;
 	if (len < 1 || len > PAGE)
 		return 1;
 	return bpf_probe_read_kernel(answer, (uint32_t)len, (const void *)asked_addr) != 0;

@@ -8,6 +8,8 @@
  * with somebody's memory or nothing below it;
  * - inside a restartable sequence: a signal makes the kernel start it again, and the access in it hit again,
  * for ever;
+ * - where the signal's frame and the handler would lie on something that is watched: what the kernel writes
+ * there would be a hit, and none of the program's;
  * - where our handler is mapped no more, because the program has unmapped all that it does not know.
  *
  * What is not known counts as no: such hits are recorded in the kernel, which is as good.
@@ -70,16 +72,35 @@ static __always_inline bool is_on_own_stack(struct task_struct *task, struct scr
 	return sp - b.start >= signal_room;
 }
 
-static __always_inline bool has_room(struct task_struct *task, struct scratch *s, uint64_t sp)
+/* Where a signal's frame would end. */
+static __always_inline uint64_t frame_end(const struct task_struct *task, uint64_t sp)
 {
 	uint64_t alternate = task->sas_ss_sp, size = task->sas_ss_size;
 
-	if (size) {
-		bool inside = sp - alternate - 1 < size && !(task->sas_ss_flags & SS_AUTODISARM);
+	if (size && (sp - alternate - 1 >= size || (task->sas_ss_flags & SS_AUTODISARM)))
+		return alternate + size;
+	return sp - SIGNAL_RED_ZONE;
+}
 
-		return (inside ? sp - alternate : size) >= signal_room;
-	}
+static __always_inline bool has_room(struct task_struct *task, struct scratch *s, uint64_t sp)
+{
+	if (task->sas_ss_size)
+		return frame_end(task, sp) - task->sas_ss_sp >= signal_room;
 	return task->pid == task->tgid ? is_on_first_stack(task, sp) : is_on_own_stack(task, s, sp);
+}
+
+/* A thread's own copy of a variable lies elsewhere. */
+static __always_inline bool is_watched(uint64_t start, uint64_t end)
+{
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		const volatile struct wire_watch *w = &control()->watch[i];
+
+		if (w->size && !(w->flags & WIRE_WATCH_OFF) && w->addr < end && w->addr + w->size > start)
+			return true;
+	}
+	return false;
 }
 
 /* Where the thread has registered it; as a number: it is the program's memory. 0: nowhere. */
@@ -121,8 +142,10 @@ static __always_inline bool can_take_signal(struct task_struct *task, uint64_t p
 	uint32_t cpu = bpf_get_smp_processor_id();
 	struct scratch *s = bpf_map_lookup_elem(&scratches, &cpu);
 
-	return s && has_room(task, s, sp) && !is_in_restartable_sequence(task, pc) &&
-	       is_watchctl(our_handler);
+	uint64_t end = frame_end(task, sp);
+
+	return s && has_room(task, s, sp) && !is_watched(end - signal_room, end) &&
+	       !is_in_restartable_sequence(task, pc) && is_watchctl(our_handler);
 }
 
 #endif

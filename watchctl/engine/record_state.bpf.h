@@ -77,7 +77,16 @@ struct seccomp {
 	int mode;
 } __attribute__((preserve_access_index));
 
+struct thread_info {
+	unsigned long syscall_work; /* since Linux 5.11; bits as of enum syscall_work_bit */
+} __attribute__((preserve_access_index));
+
+enum syscall_work_bit {
+	SYSCALL_WORK_BIT_SYSCALL_USER_DISPATCH = 5,
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	int pid, tgid;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
@@ -123,21 +132,26 @@ const volatile bool guarding;
 /* Written by the controller. */
 uint8_t area[WIRE_RING_OFFSET]
 	__attribute__((aligned(4096))); /* as handler/wire.h lays it out, without ring */
+uint64_t expected_pc, expected_sp;	/* of a system call that the program makes for us; 0: none */
 uint64_t our_handler, their_control;	/* guard: in the target */
 uint64_t direct_map;			/* where the kernel maps all memory; 0: not known */
 uint64_t frame_mask;			/* the address in a page table entry */
 uint32_t page_levels;
 uint32_t careful;     /* memory is to be read through that mapping */
+uint32_t id_level;    /* of the pid namespace as which processes are numbered */
 uint64_t signal_room; /* guard: the stack that a signal's frame and the handler need */
 
 /* Written here. */
 uint64_t suppressed;
+uint64_t own_hits[WIRE_WATCHES];    /* made by our own handler, or for us, and nobody's */
 uint32_t taken_over;		    /* guard: every hit is recorded here */
 uint32_t sandboxed;		    /* guard: a thread under seccomp has made a hit */
+uint32_t dispatching;		    /* guard: ... or one whose system calls the program dispatches itself */
 uint32_t watch_taken[WIRE_WATCHES]; /* guard: the last value seen is in our table */
 
 /* What read_kernel() is asked, and its answer. */
 uint64_t asked_addr, asked_len, own_page_table;
+uint32_t own_level; /* of its pid namespace */
 uint8_t answer[PAGE];
 
 struct scratch {

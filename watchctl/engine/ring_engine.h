@@ -3,6 +3,7 @@
  *
  *	engine_ring.c	opens, pumps, closes: the table of operations
  *	ring_arm.c	arms and disarms one watch
+ *	ring_verify.c	tries one out
  *	ring_samples.c	where BPF is not permitted: from the kernel's own samples to records
  */
 #ifndef WATCHCTL_ENGINE_RING_ENGINE_H
@@ -49,6 +50,12 @@ struct engine {
 struct wc_error *ring_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret);
 void ring_disarm(struct engine *e, uint32_t id);
 struct wc_error *ring_extend(struct engine *e, uint32_t id, uint32_t *ret);
+
+/*
+ * Has the kernel make an access to watch @i, which is armed, on behalf of a thread of the program. It was
+ * seen: true. It is a courtesy: where it cannot be made it is none, and say() is told why. Changes nothing.
+ */
+bool ring_verify(const struct engine *e, unsigned int i);
 
 /* No more hits of watch @w, and its count is final. */
 void ring_disable(struct ring_watch *w);

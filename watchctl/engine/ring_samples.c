@@ -72,15 +72,16 @@ static pid_t inner_id(struct ring_samples *s, pid_t pid, pid_t tid)
 	struct proc_status st;
 	pid_t known;
 
-	if (s->in->who.inner == s->in->pid)
+	if (!s->in->who.ns.depth)
 		return tid;
 	known = (pid_t)(uintptr_t)map64_get(&s->inner, (uint64_t)tid);
 	if (known)
 		return known;
 	if (!proc_status_read(pid, tid, &st) || !st.ns_id)
 		return tid;
-	map64_put(&s->inner, (uint64_t)tid, (void *)(uintptr_t)st.ns_id);
-	return st.ns_id;
+	known = proc_id_at(&st, s->in->who.ns.depth);
+	map64_put(&s->inner, (uint64_t)tid, (void *)(uintptr_t)known);
+	return known;
 }
 
 /* Where the instruction itself tells which value it moved. */
@@ -206,6 +207,9 @@ static bool take_one(void *ctx, const struct perf_sample *p)
 		.addr = p->addr,
 		.regs = p->regs,
 	};
+	s->err = intake_catch_up(s->in, p->time_ns);
+	if (s->err)
+		return false;
 	w = &s->in->watch[r->watch].w;
 	if (w->filter)
 		r->flags |= WIRE_UNDECIDED;

@@ -106,6 +106,7 @@ static struct wc_error *arm_part(struct monitor *m, unsigned int i, const struct
 		.access = (enum access_kind)r->access,
 		.slot = r->slot,
 		.filter = filter_has_work(&w->filter) ? &w->filter : NULL,
+		.tested = w->tested,
 	};
 
 	if (monitor_is_per_thread(w)) {
@@ -133,6 +134,7 @@ struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
 	for (k = 1; k < w->nparts; k++)
 		add_report(&report[0], &report[k]);
 	w->armed = true;
+	w->tested = w->follows && report[0].verified;
 	if (!w->armed_ns)
 		w->armed_ns = monotonic_ns();
 	err = tell_watch(m, i, &report[0]);

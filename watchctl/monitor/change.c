@@ -189,8 +189,7 @@ static struct wc_error *open_engine_for(struct monitor *m, unsigned int i)
 						       "loads it")
 				       : err;
 	}
-	err = monitor_choose(m);
-	return err ? err : monitor_open_engine(m);
+	return monitor_open_engine(m);
 }
 
 /* The hooks for new threads take what registers are left: they give way to a watch. */

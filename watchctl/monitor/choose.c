@@ -1,17 +1,29 @@
+/*
+ * choose - which engine. Without a wish, the least intrusive one that keeps every promise for these watches
+ * on this target. In turn:
+ *
+ *	ring, with BPF	puts nothing into the program; but cannot make it wait
+ *	handler		where it sees every hit and can do no harm
+ *	ring		by BPF after all, or by the kernel's samples: what is known of values is less
+ *	ptrace		a stop a hit
+ *
+ * What speaks against one is known beforehand, or said by the engine when it is opened: then the next is
+ * tried, and the reason is told with the watch.
+ */
 #include <stdio.h>
+#include <time.h>
 
 #include "watchctl/engine/perf_bp.h"
 #include "watchctl/monitor/monitored.h"
+#include "watchctl/target/dispatch.h"
 
-/* Why the handler must not go into this process; NULL: it may. */
-static const char *handler_refused(pid_t pid, const struct proc_status *s)
-{
-	if (proc_seccomp(pid))
-		return "the process runs under seccomp, and could be killed for a system call of the handler";
-	if (s->shadow_stack)
-		return "the process runs with a shadow stack, which the handler would break";
-	return NULL;
-}
+#define BIRTH_NS 5000000 /* a new thread blocks all signals for a moment */
+
+struct candidate {
+	const struct engine_ops *ops;
+	bool values; /* only where BPF records */
+	const char *(*against)(struct monitor *m);
+};
 
 static bool names_a_register(const struct monitor *m)
 {
@@ -23,44 +35,183 @@ static bool names_a_register(const struct monitor *m)
 	return false;
 }
 
-static void choose(struct monitor *m, const struct engine_ops *ops, const char *why)
+/* What is wrong with the request is told by whoever arms it. */
+static bool is_still_to_come(struct monitor *m, unsigned int i)
 {
-	m->ops = ops;
-	snprintf(m->why, sizeof(m->why), "%s", why);
+	bool missing = false;
+	struct wc_error *err = monitor_plan(m, i, &missing);
+	bool unknown = err && (missing || (m->launched && err->kind == WC_ENAME));
+
+	wc_error_free(err);
+	return unknown;
 }
 
-/* The fastest that is safe and permitted. */
-static void choose_best(struct monitor *m)
+/* A promise to these watches that takes threads that wait for us. */
+static const char *needs_waiting(struct monitor *m)
+{
+	unsigned int i;
+
+	if (m->options.may_add)
+		return "watches that come later may need threads to wait";
+	if (m->options.pending)
+		return "threads wait while the watch of a new library is armed";
+	for (i = 0; i < MONITOR_WATCHES; i++) {
+		if (!monitor_wants(m, i))
+			continue;
+		if (m->options.watch[i].follow)
+			return "threads wait while a pointer changes";
+		if (is_still_to_come(m, i))
+			return "threads wait while the watch of a new library is armed";
+		if (monitor_is_per_thread(&m->watch[i]))
+			return "new threads wait until their own copy is armed";
+	}
+	return NULL;
+}
+
+/* NULL: its breakpoints can be had. */
+static const char *against_perf(const struct monitor *m)
+{
+	return perf_bp_used(m->pid) < 0
+		       ? "perf events are not permitted on this process: each hit stops its thread"
+		       : NULL;
+}
+
+static const char *against_ring(struct monitor *m)
+{
+	return names_a_register(m) || m->options.private_ring ? "" : against_perf(m);
+}
+
+static const char *against_recorder(struct monitor *m)
+{
+	const char *why = against_ring(m);
+
+	return why ? why : needs_waiting(m);
+}
+
+static bool some_thread_blocks(pid_t pid)
+{
+	struct thread_ids ids = { 0 };
+	struct proc_status s;
+	bool blocks = false;
+	size_t i;
+
+	if (!proc_threads(pid, &ids))
+		return false;
+	for (i = 0; i < ids.n && !blocks; i++)
+		blocks = proc_status_read(pid, ids.v[i], &s) && (s.blocked & PROC_SIGTRAP);
+	thread_ids_deinit(&ids);
+	return blocks;
+}
+
+/* Not only while it begins. */
+static bool blocks_traps(pid_t pid)
+{
+	if (!some_thread_blocks(pid))
+		return false;
+	nanosleep(&(struct timespec){ .tv_nsec = BIRTH_NS }, NULL);
+	return some_thread_blocks(pid);
+}
+
+/* Why the handler must not go into this process, or would not see; NULL: it may. */
+static const char *against_handler(struct monitor *m)
 {
 	struct proc_status s = { 0 };
-	const char *refused;
-	bool perf;
+	const char *why;
 
 	proc_status_read(m->pid, m->pid, &s);
-	refused = handler_refused(m->pid, &s);
-	perf = perf_bp_used(m->pid) >= 0;
-	if (names_a_register(m) && !refused)
-		choose(m, &engine_handler, "");
-	else if (perf && !names_a_register(m))
-		choose(m, refused ? &engine_ring : &engine_handler, refused ? refused : "");
-	else
-		choose(m, &engine_ptrace,
-		       refused ? refused
-			       : "perf events are not permitted on this process: each hit stops its thread");
+	if (proc_seccomp(m->pid))
+		return "the process runs under seccomp, and could be killed for a system call of the handler";
+	if (s.shadow_stack)
+		return "the process runs with a shadow stack, which the handler would break";
+	if (dispatch_find(m->pid))
+		return "the process dispatches system calls itself, and could be killed for one of the "
+		       "handler";
+	if (names_a_register(m) || m->options.private_ring)
+		return NULL;
+	why = against_perf(m);
+	if (why)
+		return why;
+	if (s.tracer && !m->held.tid)
+		return "another program traces it, and nothing can be put into it";
+	return blocks_traps(m->pid) ? "a thread blocks SIGTRAP, and the handler would not see it" : NULL;
 }
 
-struct wc_error *monitor_choose(struct monitor *m)
+static const char *against_nothing(struct monitor *m)
 {
-	static const struct engine_ops *const by_name[] = {
-		[MONITOR_HANDLER] = &engine_handler,
-		[MONITOR_RING] = &engine_ring,
-		[MONITOR_PTRACE] = &engine_ptrace,
+	(void)m;
+	return NULL;
+}
+
+static const struct candidate candidates[] = {
+	{ &engine_ring, true, against_recorder },
+	{ &engine_handler, false, against_handler },
+	{ &engine_ring, false, against_ring },
+	{ &engine_ptrace, false, against_nothing },
+};
+
+#define CANDIDATES (sizeof(candidates) / sizeof(candidates[0]))
+
+static struct wc_error *open_engine(struct monitor *m, bool values)
+{
+	struct engine_options o = {
+		.frames = m->options.frames,
+		.buffer_size = m->options.buffer_size,
+		.private_ring = m->options.private_ring,
+		.say = m->options.say,
+		.say_ctx = m->options.say_ctx,
+		.held = m->launched && m->held.tid ? &m->held : NULL,
+		.follow_fork = m->options.follow_fork,
+		.follow_exec = m->options.follow_exec,
+		.values = values,
 	};
 
-	if (m->options.engine == MONITOR_AUTO)
-		choose_best(m);
-	else
-		choose(m, by_name[m->options.engine], "asked for");
+	return m->ops->open(m->pid, &o, m->events, &m->engine);
+}
+
+static void tell_why(struct monitor *m, const char *why)
+{
+	if (*why)
+		snprintf(m->why, sizeof(m->why), "%s", why);
+}
+
+/* An engine that says no leaves the target as it was: the next one may do. */
+static bool says_no(const struct wc_error *err)
+{
+	return err->kind == WC_ENOTSUP || err->kind == WC_EPERM;
+}
+
+/* That BPF is not permitted goes without saying. Where all refuse, the first reason counts. */
+static struct wc_error *open_best(struct monitor *m)
+{
+	struct wc_error *first = NULL, *err;
+	const struct candidate *c;
+
+	m->why[0] = '\0';
+	for (c = candidates; c < candidates + CANDIDATES; c++) {
+		const char *why = c->against(m);
+
+		if (why) {
+			tell_why(m, why);
+			continue;
+		}
+		m->ops = c->ops;
+		err = open_engine(m, c->values);
+		if (!err || !says_no(err)) {
+			wc_error_free(first);
+			return err;
+		}
+		if (!c->values)
+			tell_why(m, err->text);
+		if (c->values || first)
+			wc_error_free(err);
+		else
+			first = err;
+	}
+	return first;
+}
+
+static struct wc_error *check_wish(const struct monitor *m)
+{
 	if (m->ops == &engine_ring && names_a_register(m))
 		return wc_error_new(WC_ENOTSUP,
 				    "the ring engine cannot choose a debug register (-i): the kernel does; "
@@ -70,4 +221,21 @@ struct wc_error *monitor_choose(struct monitor *m)
 				    "the %s engine cannot follow into forked children: choose --engine ring",
 				    m->ops->name);
 	return NULL;
+}
+
+struct wc_error *monitor_open_engine(struct monitor *m)
+{
+	static const struct engine_ops *const by_name[] = {
+		[MONITOR_HANDLER] = &engine_handler,
+		[MONITOR_RING] = &engine_ring,
+		[MONITOR_PTRACE] = &engine_ptrace,
+	};
+	struct wc_error *err;
+
+	if (m->options.engine == MONITOR_AUTO)
+		return open_best(m);
+	m->ops = by_name[m->options.engine];
+	tell_why(m, "asked for");
+	err = check_wish(m);
+	return err ? err : open_engine(m, false);
 }

@@ -21,7 +21,7 @@ static struct wc_error *forget_program(struct monitor *m)
 		}
 		variable_deinit(&w->variable);
 		memset(w->pointer, 0, sizeof(w->pointer));
-		w->armed = w->waits = w->follows = false;
+		w->armed = w->waits = w->follows = w->tested = false;
 		w->thread_address = 0;
 	}
 	m->hooked = m->started = false;
@@ -64,8 +64,6 @@ struct wc_error *monitor_follow_exec(struct monitor *m)
 		err = forget_program(m);
 	if (!err)
 		err = renew_locator(m);
-	if (!err && watches && !lives_on)
-		err = monitor_choose(m);
 	if (!err)
 		err = monitor_tell_process(m);
 	if (!err && watches && !lives_on)

@@ -84,7 +84,7 @@ void monitor_disarm_pointers(struct monitor *m, unsigned int i)
 			m->ops->disarm(m->engine, hook_id(i, k));
 		m->watch[i].pointer[k] = 0;
 	}
-	m->watch[i].follows = m->watch[i].waits = false;
+	m->watch[i].follows = m->watch[i].waits = m->watch[i].tested = false;
 }
 
 static struct wc_error *tell_moved(struct monitor *m, unsigned int i, uint64_t from)
@@ -140,4 +140,38 @@ struct wc_error *monitor_follow(struct monitor *m, unsigned int i)
 		return told;
 	}
 	return from || !w->waits ? tell_moved(m, i, from) : NULL;
+}
+
+static bool is_elsewhere(struct monitor *m, unsigned int i, const struct module_list *modules)
+{
+	const struct monitored *w = &m->watch[i];
+	struct memory_view mem = proc_memory(&m->pid);
+	struct variable now = { 0 };
+	struct wc_error *err = locate(m->locator, m->options.watch[i].expr, modules, &mem, &now, NULL);
+	bool is = w->waits ? !err : !err && now.addr != w->variable.addr;
+
+	wc_error_free(err);
+	variable_deinit(&now);
+	return is;
+}
+
+struct wc_error *monitor_look_again(struct monitor *m)
+{
+	struct module_list modules = { 0 };
+	struct wc_error *err = NULL;
+	unsigned int i;
+
+	for (i = 0; i < MONITOR_WATCHES && !err; i++) {
+		if (!m->watch[i].follows || !m->watch[i].has_bounds)
+			continue;
+		if (!modules.n && (err = module_list_read(m->pid, &modules))) {
+			/* It ends: the engine will say so. */
+			wc_error_free(err);
+			return NULL;
+		}
+		if (is_elsewhere(m, i, &modules))
+			err = monitor_follow(m, i);
+	}
+	module_list_deinit(&modules);
+	return err;
 }

@@ -2,6 +2,13 @@
 #include "watchctl/monitor/monitored.h"
 #include "watchctl/target/loader_hook.h"
 
+static void note_start(struct monitor *m)
+{
+	m->started = true;
+	if (m->ops->begun)
+		m->ops->begun(m->engine);
+}
+
 static struct wc_error *hook_loader(struct monitor *m, uint64_t addr)
 {
 	struct watchpoint w = {
@@ -76,15 +83,15 @@ static struct wc_error *on_loader(struct monitor *m, bool any_name_may_come)
 	}
 	if (!err)
 		err = monitor_extend(m); /* the first thread has its thread pointer by now */
-	if (!err && loader_hook_startup_done(m->pid))
-		m->started = true;
+	if (!err && !m->started && loader_hook_startup_done(m->pid))
+		note_start(m);
 	if (err)
 		return err;
 	monitor_unhook_loader(m);
 	return !m->hooked && monitor_any_per_thread(m) ? monitor_hook_threads(m) : NULL;
 }
 
-struct wc_error *monitor_arm_first(struct monitor *m)
+static struct wc_error *arm_first(struct monitor *m)
 {
 	bool may_wait = m->launched || m->options.pending || m->options.follow_exec, missing = false;
 	struct module_list modules = { 0 };
@@ -102,6 +109,15 @@ struct wc_error *monitor_arm_first(struct monitor *m)
 	err = hook_loader(m, hook);
 	/* What was loaded between the look and the hook tells nobody any more. */
 	return err || m->launched ? err : on_loader(m, true);
+}
+
+struct wc_error *monitor_arm_first(struct monitor *m)
+{
+	struct wc_error *err = arm_first(m);
+
+	if (!err && !m->hooked && m->ops->begun)
+		m->ops->begun(m->engine);
+	return err;
 }
 
 /* It may come with a library: the program is still loading those that it begins with, or we are to wait. */
@@ -137,8 +153,8 @@ struct wc_error *monitor_arm_later(struct monitor *m, unsigned int i)
 	struct wc_error *err;
 	bool missing = false;
 
-	if (m->launched && !m->started && !m->hooked)
-		m->started = loader_hook_startup_done(m->pid);
+	if (m->launched && !m->started && !m->hooked && loader_hook_startup_done(m->pid))
+		note_start(m);
 	err = monitor_arm_one(m, i, &missing);
 	return err ? wait_for_library(m, i, err, missing) : NULL;
 }

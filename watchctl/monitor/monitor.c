@@ -119,22 +119,6 @@ void monitor_drop_child(struct monitor *m)
 		;
 }
 
-struct wc_error *monitor_open_engine(struct monitor *m)
-{
-	struct engine_options o = {
-		.frames = m->options.frames,
-		.buffer_size = m->options.buffer_size,
-		.private_ring = m->options.private_ring,
-		.say = m->options.say,
-		.say_ctx = m->options.say_ctx,
-		.held = m->launched && m->held.tid ? &m->held : NULL,
-		.follow_fork = m->options.follow_fork,
-		.follow_exec = m->options.follow_exec,
-	};
-
-	return m->ops->open(m->pid, &o, m->events, &m->engine);
-}
-
 /* What to ask about the process while there is nothing else to ask. */
 static struct wc_error *look_after(struct monitor *m)
 {
@@ -254,8 +238,6 @@ struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink
 	}
 	if (!err)
 		err = monitor_check_library(m);
-	if (!err && m->options.nwatches)
-		err = monitor_choose(m);
 	if (!err)
 		err = monitor_tell_process(m);
 	if (!err)

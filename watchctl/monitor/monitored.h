@@ -38,7 +38,8 @@
 #define POINTER_HOOK 0xffff1200u /* + LOCATE_POINTERS * place + how far along the path */
 #define THREAD_HOOKS 3u
 
-#define EXTEND_NS 50000000ull /* how often threads are looked for that have no copy armed yet */
+/* How often threads are looked for that have no copy armed yet, and elements whose array may have changed. */
+#define EXTEND_NS 50000000ull
 
 /* A watch in its place, of which there are MONITOR_WATCHES: place @i's request is options.watch[i]. */
 struct monitored {
@@ -46,8 +47,10 @@ struct monitored {
 	uint32_t id;
 	bool disabled; /* by the user */
 	bool armed;
-	bool follows; /* the pointers on its path are armed */
-	bool waits;   /* a pointer on the path is null: nothing is armed but the pointers */
+	bool follows;	 /* the pointers on its path are armed */
+	bool tested;	 /* where the path led before, a known access was seen */
+	bool waits;	 /* a pointer on the path is null: nothing is armed but the pointers */
+	bool has_bounds; /* it is an element of an array whose bounds may change */
 	struct variable variable;
 	uint32_t size; /* asked for, or the type's */
 	struct range_part part[RANGE_PARTS];
@@ -75,7 +78,7 @@ struct monitor {
 	struct monitored watch[MONITOR_WATCHES];
 	uint32_t next_id;
 	unsigned int thread_hooks;
-	uint64_t extended_ns;
+	uint64_t extended_ns; /* when monitor_run() last did what it does every EXTEND_NS */
 	pid_t pid;
 	uint64_t stack_start; /* of the program that it ran at first; 0: not known */
 	bool launched, hooked, started, told_kernel, told_late;
@@ -108,7 +111,10 @@ static inline bool monitor_wants(const struct monitor *m, unsigned int i)
 
 bool monitor_has_watches(const struct monitor *m);
 
-/* As monitor_open() does: without watches there is nothing to open it for. */
+/*
+ * Chooses an engine and opens it: fills in m->ops, m->why and m->engine. WC_ENOTSUP, WC_EPERM: none can work,
+ * or not the one asked for, and why. Without watches there is nothing to open it for.
+ */
 struct wc_error *monitor_open_engine(struct monitor *m);
 
 struct wc_error *monitor_tell_process(struct monitor *m);
@@ -145,9 +151,6 @@ void monitor_add_counts(struct engine_counts *sum, const struct engine_counts *c
 struct wc_error *monitor_put(struct monitor *m, struct trace_event *e);
 struct wc_error *monitor_note(struct monitor *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Fills in m->ops and m->why. WC_ENOTSUP, WC_EPERM: the engine asked for cannot work, and why. */
-struct wc_error *monitor_choose(struct monitor *m);
-
 /*
  * Finds watch @i and fills in what is to be armed; nothing is armed. *missing: it is not there yet, but may
  * come with a library. A null pointer on a path that is followed is no error: then ->waits is set.
@@ -172,6 +175,9 @@ void monitor_disarm_pointers(struct monitor *m, unsigned int i);
 
 /* A pointer has changed. */
 struct wc_error *monitor_follow(struct monitor *m, unsigned int i);
+
+/* Looks whether elements of followed arrays have moved for another reason than a pointer: by new bounds. */
+struct wc_error *monitor_look_again(struct monitor *m);
 
 /* How many registers the pointers of watch @i take. */
 unsigned int monitor_pointers(const struct monitor *m, unsigned int i);

@@ -1,4 +1,3 @@
-#include "watchctl/base/clock.h"
 #include "watchctl/monitor/monitored.h"
 
 bool monitor_any_per_thread(const struct monitor *m)
@@ -13,13 +12,11 @@ bool monitor_any_per_thread(const struct monitor *m)
 
 struct wc_error *monitor_extend(struct monitor *m)
 {
-	uint64_t now = monotonic_ns();
 	struct wc_error *err = NULL;
 	unsigned int i;
 
 	if (!monitor_any_per_thread(m))
 		return NULL;
-	m->extended_ns = now;
 	for (i = 0; i < MONITOR_WATCHES && !err; i++)
 		if (m->watch[i].armed && monitor_is_per_thread(&m->watch[i]))
 			err = m->ops->extend(m->engine, m->watch[i].id, NULL);

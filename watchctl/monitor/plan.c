@@ -129,6 +129,18 @@ static struct wc_error *check_mapped(const struct monitor *m, unsigned int i)
 	}
 }
 
+/* Of what tells where it is, without the places that only tell when to look again. */
+static void drop_bounds(struct variable *v)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < v->npointers; i++)
+		if (!(v->bounds >> i & 1))
+			v->pointer[n++] = v->pointer[i];
+	v->npointers = n;
+	v->bounds = 0;
+}
+
 static struct wc_error *plan_registers(const struct monitor *m, unsigned int i, struct monitored *w)
 {
 	const struct watch_request *r = &m->options.watch[i];
@@ -146,6 +158,10 @@ static struct wc_error *plan_registers(const struct monitor *m, unsigned int i, 
 	if (monitor_is_per_thread(w))
 		return plan_per_thread(r, w);
 	left = registers_left(m, i);
+	if (r->follow && w->variable.bounds && range_registers(w->variable.addr, w->size) > left) {
+		drop_bounds(&w->variable);
+		left = registers_left(m, i);
+	}
 	w->nparts = range_plan(w->variable.addr, w->size, left, w->part);
 	if (!w->nparts)
 		return too_large(m, i, left);
@@ -271,6 +287,7 @@ struct wc_error *monitor_plan(struct monitor *m, unsigned int i, bool *missing)
 			      ? locate_code(m->locator, r->expr, &modules, &mem, &w->variable, missing)
 			      : locate(m->locator, r->expr, &modules, &mem, &w->variable, missing);
 	}
+	w->has_bounds = w->variable.bounds;
 	if (err && r->follow && w->variable.null_pointer) {
 		wc_error_free(err);
 		module_list_deinit(&modules);

@@ -116,8 +116,12 @@ struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *l, 
 		struct wc_error *err = monitor_pump(m, pump_time(l, tick_ns));
 		uint64_t now = monotonic_ns();
 
-		if (!err && !m->over && now - m->extended_ns > EXTEND_NS)
+		if (!err && !m->over && now - m->extended_ns > EXTEND_NS) {
+			m->extended_ns = now;
 			err = monitor_extend(m);
+			if (!err)
+				err = monitor_look_again(m);
+		}
 		if (!err && l->tick && now - ticked >= tick_ns &&
 		    (!m->at_hook || now - ticked > TICK_LATE_NS)) {
 			ticked = now;

@@ -64,6 +64,7 @@ static struct slot_session handler_session(const struct slots *s, const struct p
 {
 	const struct wire_control *c = p->control;
 	struct slot_session one = { .engine = SLOT_HANDLER, .placed = p };
+	struct proc_namespace ns;
 
 	one.other_version = p->version != WIRE_VERSION;
 	if (one.other_version)
@@ -71,8 +72,9 @@ static struct slot_session handler_session(const struct slots *s, const struct p
 	one.lives = placed_owner_wait(s->pid, p, &one.owner) == PLACED_OWNED;
 	if (!one.lives)
 		one.owner = c->owner_pid;
+	proc_namespace_read(s->pid, &ns);
 	if (placed_is_inherited(s->pid, c))
-		one.inherited_from = proc_global_pid(s->pid, c->target_pid);
+		one.inherited_from = proc_global_pid(&ns, c->target_pid);
 	one.follows_children = c->flags & WIRE_CHILDREN;
 	if (!(c->flags & WIRE_TAKEN_OVER))
 		take_watches(&one, c);

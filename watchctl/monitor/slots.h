@@ -128,6 +128,7 @@ bool slots_alike(const struct slot_thread *a, const struct slot_thread *b);
 enum slots_freed_kind {
 	SLOTS_FREED_HANDLER,
 	SLOTS_FREED_REGISTER,
+	SLOTS_FREED_CHILDREN, /* a handler, in as many processes as it says */
 	SLOTS_ENDED,	      /* a session that lived */
 	SLOTS_LEFT,	      /* something is still there, and counts as a failure: see why */
 	SLOTS_REGISTER_CLEAR, /* was asked to be cleared, and nothing is in it */
@@ -142,11 +143,13 @@ struct slots_freed {
 	enum access_kind access;
 	char name[SLOT_NAME]; /* "": unknown */
 	unsigned int threads; /* in which it was cleared */
+	size_t processes;
 	const char *why;
 };
 
 struct slots_clear {
-	pid_t pid;
+	pid_t pid;		/* with @children it may have ended */
+	bool children;		/* what is left in processes that were forked from it, as well */
 	bool all;		/* sessions that live are ended */
 	unsigned int registers; /* bit n: DRn as well, whoever has armed it */
 	void (*tell)(void *ctx, const struct slots_freed *f);

@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/task.h"
 #include "watchctl/engine/dregs.h"
 #include "watchctl/monitor/slots.h"
+#include "watchctl/monitor/slots_children.h"
 #include "watchctl/target/debugreg.h"
 #include "watchctl/target/inject.h"
 
@@ -402,6 +404,8 @@ static struct wc_error *take_out(const struct slots *s, const struct slot_sessio
 	struct injection inj;
 	struct wc_error *err;
 
+	if (one->inherited_from)
+		return slots_clear_child(s->pid, one->placed);
 	inject_adopt(s->pid, one->placed, &inj);
 	err = flush(&inj);
 	if (!err)
@@ -483,22 +487,37 @@ static struct wc_error *settle_sessions(struct clearing *c, struct holder_list *
 	return err;
 }
 
+/* Nor is there anything to be cleared in a zombie. */
+static bool is_there(pid_t pid)
+{
+	struct proc_status s;
+
+	return proc_status_read(pid, task_with_memory(pid), &s) && s.state != 'Z' && s.state != 'X';
+}
+
 struct wc_error *slots_clear(const struct slots_clear *request)
 {
 	scoped(holders_deinitp) struct holder_list holders = { 0 };
 	scoped(slots_deinitp) struct slots s = { 0 };
 	struct clearing c = { .request = request };
-	struct wc_error *err = settle_sessions(&c, &holders, &s);
+	struct wc_error *err = NULL;
 	bool cleared = true;
 
-	if (!err)
-		err = refuse_registers(&s, request->registers);
-	if (err) {
-		wc_error_free(c.first);
-		return err;
+	if (!request->children || is_there(request->pid)) {
+		err = settle_sessions(&c, &holders, &s);
+		if (!err)
+			err = refuse_registers(&s, request->registers);
+		if (err) {
+			wc_error_free(c.first);
+			return err;
+		}
+		if (!s.tracer)
+			cleared = clear_registers(&c, &s);
+		clear_handlers(&c, &s, cleared);
 	}
-	if (!s.tracer)
-		cleared = clear_registers(&c, &s);
-	clear_handlers(&c, &s, cleared);
+	if (request->children)
+		err = slots_clear_children(request->pid, request->tell, request->ctx);
+	if (err)
+		leave(&c, 0, err);
 	return c.first;
 }

@@ -10,6 +10,7 @@ void monitor_add_counts(struct engine_counts *sum, const struct engine_counts *c
 	sum->lost_full += c->lost_full;
 	sum->lost_merged += c->lost_merged;
 	sum->replaced |= c->replaced;
+	sum->ended |= c->ended;
 	sum->corrupt |= c->corrupt;
 }
 
@@ -17,7 +18,9 @@ static const char *why_merged(const struct engine_counts *c)
 {
 	return c->corrupt    ? "the program wrote into the event buffer, which was not read any further"
 	       : c->replaced ? "the program had replaced our SIGTRAP handler"
-			     : "merged by the kernel with a hit not yet delivered";
+	       : c->ended
+		       ? "not read before the program ended, with its own memory, where the event buffer was"
+		       : "merged by the kernel with a hit not yet delivered";
 }
 
 static struct wc_error *tell_lost(struct monitor *m, uint32_t watch, uint64_t count, const char *why_lost)

@@ -11,7 +11,6 @@
 #include <sys/random.h>
 
 #include "watchctl/base/clock.h"
-#include "watchctl/target/proc.h"
 
 #define NR_MMAP 9
 #define NR_MUNMAP 11
@@ -20,35 +19,17 @@
 #define FAR_SIZE 0x300000000000ull
 #define TRIES 8u
 
-struct range {
-	uint64_t start, end;
-	bool is_free;
-};
-
-static bool is_elsewhere(void *ctx, const struct proc_map *m)
-{
-	struct range *r = ctx;
-
-	r->is_free = m->end <= r->start || m->start >= r->end;
-	return r->is_free;
-}
-
-static bool find_range(pid_t pid, uint64_t size, uint64_t *ret)
+/* Where nothing is. What comes there meanwhile would have to draw the same lot. */
+static bool find_range(const struct layout *l, uint64_t size, uint64_t *ret)
 {
 	uint64_t random = 0;
 	unsigned int i;
 
-	for (i = 0; i < TRIES; i++) {
-		struct range r = { 0 };
-
+	for (i = 0; l && i < TRIES; i++) {
 		if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
 			random = monotonic_ns() * 0x9e3779b97f4a7c15u;
-		r.start = FAR_START + random % FAR_SIZE / PAGE * PAGE;
-		r.end = r.start + size;
-		if (!proc_maps(pid, is_elsewhere, &r))
-			return false;
-		*ret = r.start;
-		if (r.is_free)
+		*ret = FAR_START + random % FAR_SIZE / PAGE * PAGE;
+		if (layout_is_free(l, *ret, *ret + size))
 			return true;
 	}
 	return false;
@@ -58,7 +39,7 @@ struct wc_error *far_map_prepare(struct remote *r, const struct gadgets *g, uint
 {
 	struct remote_undo undo = { .nr = NR_MUNMAP, .len = size };
 
-	if (!find_range(r->thread.pid, size, &undo.addr))
+	if (!find_range(r->layout, size, &undo.addr))
 		return remote_use_gadgets(r, g);
 	return remote_use_gadgets_undoing(r, g, &undo);
 }

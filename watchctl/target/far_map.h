@@ -10,8 +10,8 @@
 #include "watchctl/base/error.h"
 #include "watchctl/target/remote.h"
 
-/* In place of remote_use_gadgets(). Until remote_keep(), the thread unmaps what far_map() makes on its way
- * home. */
+/* In place of remote_use_gadgets(), after remote_open_prepared(). Until remote_keep(), the thread unmaps what
+ * far_map() makes on its way home. */
 struct wc_error *far_map_prepare(struct remote *r, const struct gadgets *g, uint64_t size);
 
 /*

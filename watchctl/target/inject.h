@@ -44,7 +44,8 @@ struct wc_error *inject_place(pid_t pid, struct wire_control *control, uint64_t 
 
 /*
  * Makes a thread touch @addr[i] (read, or atomic rewrite with the same value where write[i]) and sees
- * whether the trap comes. @ret[i]: it did. Changes nothing the program could see.
+ * whether the trap comes. @ret[i]: it did. Changes nothing the program could see: where the access faults,
+ * because the memory has gone, nobody learns of it.
  */
 struct wc_error *inject_self_test(struct injection *inj, unsigned int n, const uint64_t *addr,
 				  const bool *write, int si_code, bool *ret);
@@ -73,13 +74,10 @@ struct wc_error *inject_uninstall(struct injection *inj, bool *replaced);
 /* Unmaps, once no thread is inside the handler. */
 struct wc_error *inject_remove(struct injection *inj);
 
-/* Takes one pending SIGTRAP from thread @tid, which blocks it. */
-struct wc_error *inject_take_pending(struct injection *inj, pid_t tid, bool *taken);
-
 /*
  * Brings every thread through the kernel's signal path, once: what waited to be queued is queued then, and is
- * delivered when the thread goes on; a SIGTRAP of perf's that a thread blocks is taken from it. False: not
- * all of them could be stopped.
+ * delivered when the thread goes on; a SIGTRAP of ours that a thread blocks is taken from it, anybody else's
+ * is left there. False: not all of them could be stopped.
  */
 bool inject_flush(struct injection *inj);
 

@@ -39,7 +39,7 @@ struct wc_error *inject_give_up(struct injection *inj)
 			inj->pid);
 	memcpy(&old, (const char *)inj->shared + at, sizeof(old));
 	if (!err)
-		err = remote_open(inj->pid, 0, inj->held, &r);
+		err = remote_open_prepared(inj->pid, 0, inj->held, &r);
 	if (!err)
 		err = remote_use_gadgets(&r, &g);
 	return err ? err : trap_action_replace(&r, inj->handler, &old);

@@ -10,6 +10,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/target/proc.h"
+#include "watchctl/target/shared_area.h"
 
 #define ORPHAN_NS 1000000000ull
 #define LOOK_NS 20000000
@@ -57,7 +58,8 @@ struct extent {
 static bool covers(void *ctx, const struct proc_map *m)
 {
 	struct extent *x = ctx;
-	bool anonymous = !m->name[0] || !strcmp(m->name, "/dev/zero (deleted)");
+	bool anonymous =
+		!m->name[0] || !strcmp(m->name, "/dev/zero (deleted)") || !strcmp(m->name, SHARED_AREA_NAME);
 
 	if (m->end <= x->at)
 		return true;

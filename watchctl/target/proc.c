@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/kcmp.h>
+#include <linux/nsfs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -20,18 +22,30 @@
 #include "watchctl/base/vec.h"
 
 #define TASK_EXITING 0x4u /* PF_EXITING of include/linux/sched.h */
+#define GENERATIONS 64u
 #define EXEC_LOOKS 20u
 #define EXEC_LOOK_NS 1000000
 
 /* The kernel's list of ids, outermost namespace first: the last one is what the program itself sees. */
-static pid_t last_number(const char *list)
+static void parse_ids(struct proc_status *s, const char *list)
 {
-	const char *last = list;
+	unsigned int n = 0;
+	char *end;
 
-	for (; *list; list++)
-		if (*list == '\t' || *list == ' ')
-			last = list + 1;
-	return (pid_t)strtol(last, NULL, 10);
+	for (; n < PROC_DEPTH; list = end) {
+		long id = strtol(list, &end, 10);
+
+		if (end == list)
+			break;
+		s->ids[n++] = (pid_t)id;
+	}
+	s->depth = n ? n - 1 : 0;
+	s->ns_id = s->ids[s->depth];
+}
+
+pid_t proc_id_at(const struct proc_status *s, unsigned int depth)
+{
+	return s->ids[depth < s->depth ? depth : s->depth];
 }
 
 static void parse_status_line(struct proc_status *s, const char *key, char *value)
@@ -51,11 +65,13 @@ static void parse_status_line(struct proc_status *s, const char *key, char *valu
 	else if (!strcmp(key, "Seccomp"))
 		s->seccomp = (int)strtol(value, NULL, 10);
 	else if (!strcmp(key, "NSpid"))
-		s->ns_id = last_number(value);
+		parse_ids(s, value);
 	else if (!strcmp(key, "Kthread"))
 		s->kthread = value[0] == '1';
 	else if (!strcmp(key, "VmSize"))
 		s->has_memory = true;
+	else if (!strcmp(key, "VmStk"))
+		s->stack_kb = strtoull(value, NULL, 10);
 	else if (!strcmp(key, "SigPnd") || !strcmp(key, "ShdPnd"))
 		s->pending |= strtoull(value, NULL, 16);
 	else if (!strcmp(key, "SigBlk"))
@@ -481,84 +497,67 @@ void proc_each(bool (*fn)(void *ctx, pid_t pid), void *ctx)
 	}
 }
 
-/* One that has ended has no memory, and would be alike to all kernel threads. */
-static int compare(pid_t a, pid_t b, int type)
-{
-	return (int)syscall(SYS_kcmp, task_with_memory(a), b, type, 0, 0);
-}
-
-enum proc_sharing proc_shares_memory(pid_t a, pid_t b)
-{
-	int r = compare(a, b, KCMP_VM);
-
-	if (r < 0)
-		return errno == ESRCH ? PROC_SEPARATE : PROC_UNKNOWN;
-	return r ? PROC_SEPARATE : PROC_SHARED;
-}
-
-bool proc_shares_actions(pid_t a, pid_t b)
-{
-	return !compare(a, b, KCMP_SIGHAND);
-}
-
-struct sharer_search {
-	pid_t pid;
-	struct thread_ids found;
-};
-
-static bool is_sharer(void *ctx, pid_t pid)
-{
-	struct sharer_search *s = ctx;
-
-	if (pid != s->pid && proc_shares_memory(s->pid, pid) == PROC_SHARED)
-		vec_push(s->found.v, s->found.n, s->found.cap, pid);
-	return true;
-}
-
-void proc_sharers(pid_t pid, struct thread_ids *ret)
-{
-	struct sharer_search s = { .pid = pid };
-
-	proc_each(is_sharer, &s);
-	*ret = s.found;
-}
-
 struct search {
+	const struct proc_namespace *ns;
 	pid_t inner, found;
-	char namespace[64];
 };
 
-static bool read_namespace(pid_t pid, char buf[64])
+static uint64_t file_id(int fd)
 {
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+/* The pid namespace @up above that of @pid. 0: not known. */
+static uint64_t namespace_above(pid_t pid, unsigned int up)
+{
+	uint64_t id;
 	char path[64];
-	ssize_t n;
+	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-	n = readlink(path, buf, 63);
-	buf[n > 0 ? n : 0] = '\0';
-	return n > 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && up--) {
+		int above = ioctl(fd, NS_GET_PARENT);
+
+		close(fd);
+		fd = above;
+	}
+	if (fd < 0)
+		return 0;
+	id = file_id(fd);
+	close(fd);
+	return id;
+}
+
+void proc_namespace_read(pid_t pid, struct proc_namespace *ret)
+{
+	struct proc_status s;
+
+	*ret = (struct proc_namespace){ .id = namespace_above(pid, 0) };
+	if (proc_status_read(pid, pid, &s))
+		ret->depth = s.depth;
 }
 
 static bool is_inner(void *ctx, pid_t pid)
 {
 	struct search *s = ctx;
 	struct proc_status status;
-	char namespace[64];
 
-	if (!proc_status_read(pid, pid, &status) || status.ns_id != s->inner ||
-	    !read_namespace(pid, namespace) || strcmp(namespace, s->namespace) != 0)
+	if (!proc_status_read(pid, pid, &status) || status.depth < s->ns->depth ||
+	    proc_id_at(&status, s->ns->depth) != s->inner ||
+	    namespace_above(pid, status.depth - s->ns->depth) != s->ns->id)
 		return true;
 	s->found = pid;
 	return false;
 }
 
-pid_t proc_global_pid(pid_t pid, pid_t inner)
+pid_t proc_global_pid(const struct proc_namespace *ns, pid_t inner)
 {
-	struct search s = { .inner = inner, .found = inner };
-	char own[64];
+	struct search s = { .ns = ns, .inner = inner, .found = inner };
 
-	if (read_namespace(pid, s.namespace) && read_namespace(getpid(), own) &&
-	    strcmp(own, s.namespace) != 0)
+	if (ns->depth && ns->id)
 		proc_each(is_inner, &s);
 	return s.found;
 }
@@ -571,6 +570,29 @@ void proc_describe(pid_t pid, char *buf, size_t len)
 		snprintf(buf, len, "%s (process %d)", s.name, pid);
 	else
 		snprintf(buf, len, "process %d", pid);
+}
+
+bool proc_descends_from(pid_t pid, pid_t ancestor)
+{
+	struct proc_status s;
+	unsigned int i;
+
+	for (i = 0; i < GENERATIONS && pid > 1 && pid != ancestor; i++)
+		pid = proc_status_read(pid, pid, &s) ? s.parent : 0;
+	return pid == ancestor;
+}
+
+uint64_t proc_own_start_time(void)
+{
+	static uint64_t start;
+	static pid_t whose; /* a child that was forked is not its parent */
+	const pid_t self = getpid();
+
+	if (__atomic_load_n(&whose, __ATOMIC_ACQUIRE) != self) {
+		__atomic_store_n(&start, proc_start_time(self), __ATOMIC_RELAXED);
+		__atomic_store_n(&whose, self, __ATOMIC_RELEASE);
+	}
+	return __atomic_load_n(&start, __ATOMIC_RELAXED);
 }
 
 uint64_t proc_start_time(pid_t pid)

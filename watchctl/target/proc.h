@@ -12,19 +12,24 @@
 #include "stackwalk/memory_view.h"
 #include "watchctl/base/error.h"
 
+#define PROC_DEPTH 33 /* MAX_PID_NS_LEVEL of include/linux/pid_namespace.h, and the first one */
+
 struct proc_status {
 	char name[17];
 	char state; /* R, S, D, T, t, Z, X */
 	pid_t tgid;
 	pid_t parent;
-	pid_t tracer; /* 0: none */
-	uint32_t uid; /* effective */
-	int seccomp;  /* 0 none, 1 strict, 2 filter */
-	pid_t ns_id;  /* the id in the innermost pid namespace */
+	pid_t tracer;	       /* 0: none */
+	uint32_t uid;	       /* effective */
+	int seccomp;	       /* 0 none, 1 strict, 2 filter */
+	pid_t ns_id;	       /* the id in the innermost pid namespace */
+	unsigned int depth;    /* how many pid namespaces lie between ours and that one */
+	pid_t ids[PROC_DEPTH]; /* in each of them: ids[0] in ours, ids[depth] is ns_id */
 	bool kthread;
 	bool has_memory; /* false: kernel thread, or past its end */
 	bool shadow_stack;
-	uint64_t pending; /* signals pending for the thread or the process, bit signo - 1 */
+	uint64_t stack_kb; /* of all mappings that grow like a stack */
+	uint64_t pending;  /* signals pending for the thread or the process, bit signo - 1 */
 	uint64_t blocked, ignored, caught;
 };
 
@@ -32,6 +37,9 @@ struct proc_status {
 
 /* False: the thread is gone. @tid may be a process id. */
 bool proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret);
+
+/* The id in the pid namespace at @depth, or the innermost one if there are not so many; 0: not known. */
+pid_t proc_id_at(const struct proc_status *s, unsigned int depth);
 
 /* Signals that do nothing to the process: it ignores them, or they do nothing unless they are caught. */
 uint64_t proc_ignored_signals(const struct proc_status *s);
@@ -67,6 +75,12 @@ int proc_seccomp(pid_t pid);
  * in vfork), as far as we may know. Each has SIGTRAP actions of its own unless it shares those, too.
  */
 void proc_sharers(pid_t pid, struct thread_ids *ret);
+
+/* Of these. */
+bool proc_shares_with_any(pid_t pid, const struct thread_ids *others);
+
+/* A child of @pid is one of them; true also where nobody knows. Quick. */
+bool proc_made_sharer(pid_t pid);
 
 enum proc_sharing { PROC_SHARED, PROC_SEPARATE, PROC_UNKNOWN };
 enum proc_sharing proc_shares_memory(pid_t a, pid_t b);
@@ -104,8 +118,14 @@ bool proc_maps(pid_t pid, bool (*fn)(void *ctx, const struct proc_map *m), void 
 /* The mapping that holds @addr. False: none. */
 bool proc_map_at(pid_t pid, uint64_t addr, struct proc_map *ret);
 
+/* @pid is @ancestor, or a child, grandchild ... of it, as far as those between still live; 64 of them. */
+bool proc_descends_from(pid_t pid, pid_t ancestor);
+
 /* When the process started, in clock ticks since boot: with the pid, its identity. 0: it is gone. */
 uint64_t proc_start_time(pid_t pid);
+
+/* Of ourselves. Looked up once: a thread may stand still while we ask. */
+uint64_t proc_own_start_time(void);
 
 /* Where the kernel began the main stack: another place in each program that is executed. 0: not to be known.
  */
@@ -129,11 +149,19 @@ bool proc_pagemap(pid_t pid, uint64_t addr, uint64_t *ret, size_t n);
  */
 bool proc_page_waits(pid_t pid, uint64_t addr);
 
+struct proc_namespace {
+	uint64_t id;	    /* 0: not known */
+	unsigned int depth; /* below ours; 0: it is ours */
+};
+
+/* The pid namespace of @pid, which must not have ended. */
+void proc_namespace_read(pid_t pid, struct proc_namespace *ret);
+
 /*
- * The process with the id @inner in the pid namespace of @pid, as we number it; @inner itself where it cannot
- * be found.
+ * The process, in that namespace or one below, that has the id @inner there, as we number it; @inner itself
+ * where it cannot be found.
  */
-pid_t proc_global_pid(pid_t pid, pid_t inner);
+pid_t proc_global_pid(const struct proc_namespace *ns, pid_t inner);
 
 /* Calls @fn for each process there is, until it returns false. */
 void proc_each(bool (*fn)(void *ctx, pid_t pid), void *ctx);

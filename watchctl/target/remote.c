@@ -11,6 +11,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/task.h"
+#include "watchctl/target/dispatch.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/scratch.h"
 
@@ -113,6 +114,8 @@ static bool is_sandboxed(pid_t pid, pid_t tid)
 	return proc_status_read(pid, tid, &s) && s.seccomp;
 }
 
+typedef struct wc_error *explainer(pid_t pid);
+
 static struct wc_error *explain_sandbox(pid_t pid)
 {
 	return wc_error_new(
@@ -122,18 +125,36 @@ static struct wc_error *explain_sandbox(pid_t pid)
 		pid);
 }
 
+static struct wc_error *explain_dispatch(pid_t pid)
+{
+	return wc_error_new(WC_ENOTSUP,
+			    "process %d dispatches system calls itself (syscall user dispatch, as Wine "
+			    "does): it could be "
+			    "killed by SIGSYS for one that a thread of it makes for us, so none is made",
+			    pid);
+}
+
+/* Why a thread that stands still must make no system call for us; NULL: it may. */
+static explainer *bar_of(const struct tracee *t)
+{
+	if (is_sandboxed(t->pid, t->tid))
+		return explain_sandbox;
+	return dispatch_bars(t) ? explain_dispatch : NULL;
+}
+
 struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct remote *ret)
 {
 	struct candidate candidate[CANDIDATES];
 	enum tracee_stop_result r = TRACEE_GONE, worst = TRACEE_GONE;
+	explainer *barred = NULL, *bar;
 	struct thread_ids ids = { 0 };
 	struct remote remote = { .any = !tid };
-	bool sandboxed = false;
 	size_t i, n = 0;
 
 	if (held && held->tid) {
-		if (is_sandboxed(pid, held->tid))
-			return explain_sandbox(pid);
+		bar = bar_of(held);
+		if (bar)
+			return bar(pid);
 		*ret = (struct remote){ .thread = *held, .held = held };
 		return NULL;
 	}
@@ -146,7 +167,7 @@ struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct r
 			if (proc_is_ending(pid, ids.v[i]))
 				continue;
 			if (is_sandboxed(pid, ids.v[i])) {
-				sandboxed = true;
+				barred = explain_sandbox;
 				continue;
 			}
 			candidate[n] = (struct candidate){ ids.v[i], thread_disturbance(pid, ids.v[i]) };
@@ -159,23 +180,24 @@ struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct r
 	for (i = 0; i < n; i++) {
 		urgent_begin(&remote.urgent);
 		r = tracee_stop(pid, candidate[i].tid, STOP_TIMEOUT_MS, &remote.thread);
-		if (r == TRACEE_STOPPED && !is_sandboxed(pid, candidate[i].tid)) {
+		bar = r == TRACEE_STOPPED ? bar_of(&remote.thread) : NULL;
+		if (r == TRACEE_STOPPED && !bar) {
 			*ret = remote;
 			return NULL;
 		}
-		if (r == TRACEE_STOPPED) {
+		if (bar)
 			tracee_release(&remote.thread);
-			sandboxed = true;
-		}
 		urgent_end(&remote.urgent);
-		if (r == TRACEE_STOPPED)
+		if (bar) {
+			barred = bar;
 			continue;
+		}
 		if (r != TRACEE_GONE)
 			worst = r;
 		if (r == TRACEE_TRACED || r == TRACEE_DENIED)
 			break;
 	}
-	return sandboxed && worst == TRACEE_GONE ? explain_sandbox(pid) : explain(pid, worst);
+	return barred && worst == TRACEE_GONE ? barred(pid) : explain(pid, worst);
 }
 
 static struct wc_error *explain_scratch(pid_t pid, pid_t away)
@@ -195,6 +217,39 @@ static struct wc_error *explain_scratch(pid_t pid, pid_t away)
 		pid);
 }
 
+struct wc_error *remote_open_prepared(pid_t pid, pid_t tid, struct tracee *held, struct remote *ret)
+{
+	struct layout *l = layout_read(pid);
+	struct wc_error *err = remote_open(pid, tid, held, ret);
+
+	if (err)
+		layout_free(l);
+	else
+		ret->layout = l;
+	return err;
+}
+
+/*
+ * One that is up to date. While somebody else's thread is ours to use it stands still anyway; any other is
+ * let go meanwhile: false.
+ */
+static bool has_layout(struct remote *r)
+{
+	if (r->layout && layout_is_current(r->layout))
+		return true;
+	if (r->layout && !r->held)
+		return false;
+	layout_free(r->layout);
+	r->layout = layout_read(r->thread.pid);
+	return r->layout;
+}
+
+/* Every other time; 0: whichever minds least. */
+static pid_t the_main_one_at_times(pid_t pid, unsigned int i)
+{
+	return i % 2 || proc_is_ending(pid, pid) ? 0 : pid;
+}
+
 /*
  * A piece of memory that is certainly nobody's, with the way home in it. Where there is none for this thread
  * the main thread may do, and a moment later things may have changed.
@@ -205,10 +260,12 @@ static struct wc_error *prepare_scratch(struct remote *r, const struct gadgets *
 	const struct remote_undo undo = r->undo;
 	const pid_t pid = r->thread.pid;
 	uint8_t detour[TRACEE_DETOUR_FRAME];
-	pid_t away = 0;
+	pid_t away = 0, tid;
 	unsigned int i;
+	bool any;
 
 	for (i = 0; i < SCRATCH_TRIES; i++) {
+		bool current = has_layout(r);
 		struct wc_error *err;
 		uint64_t at;
 
@@ -218,7 +275,7 @@ static struct wc_error *prepare_scratch(struct remote *r, const struct gadgets *
 				"process %d executes another program now, or has given up the code that "
 				"it was to be asked with",
 				pid);
-		if (scratch_find(&r->thread, &at, &away)) {
+		if (current && scratch_find(&r->thread, r->layout, &at, &away)) {
 			if (!tracee_build_frame(&r->thread, at + SCRATCH_FRAME))
 				return wc_error_new(
 					WC_ENOTSUP,
@@ -232,14 +289,16 @@ static struct wc_error *prepare_scratch(struct remote *r, const struct gadgets *
 				return NULL;
 			r->scratch = 0;
 		}
-		if (!r->any)
+		if (r->held || (current && !r->any))
 			break;
+		any = r->any;
+		tid = !any ? r->thread.tid : away ? away : !current ? 0 : the_main_one_at_times(pid, i);
 		remote_close(r);
 		nanosleep(&(struct timespec){ .tv_nsec = i * 1000000 }, NULL);
-		err = remote_open(pid, away ? away : i % 2 || proc_is_ending(pid, pid) ? 0 : pid, NULL, r);
+		err = remote_open_prepared(pid, tid, NULL, r);
 		if (err)
 			return err;
-		r->any = true;
+		r->any = any;
 		r->undo = undo;
 	}
 	return explain_scratch(pid, away);
@@ -255,7 +314,8 @@ struct wc_error *remote_use_gadgets(struct remote *r, const struct gadgets *g)
 		return err;
 	r->rip = g->syscall_ret;
 	r->home_rsp = r->scratch + SCRATCH_FRAME - 8 * n;
-	r->rsp = r->undo.len ? scratch_detour(&r->thread, r->scratch) - 8 * n : r->home_rsp;
+	r->undo_rsp = r->undo.len ? scratch_detour(&r->thread, r->scratch) - 8 * n : r->home_rsp;
+	r->rsp = r->undo_rsp;
 	return NULL;
 }
 
@@ -269,6 +329,11 @@ struct wc_error *remote_use_gadgets_undoing(struct remote *r, const struct gadge
 void remote_keep(struct remote *r)
 {
 	r->rsp = r->home_rsp;
+}
+
+void remote_undo_from_here(struct remote *r)
+{
+	r->rsp = r->undo_rsp;
 }
 
 struct wc_error *remote_use_stub(struct remote *r, uint64_t rip, uint64_t frame)
@@ -313,6 +378,7 @@ uint64_t remote_close(struct remote *r)
 		}
 	}
 	urgent_end(&r->urgent);
+	layout_free(r->layout);
 	*r = (struct remote){ 0 };
 	return ns;
 }

@@ -11,6 +11,7 @@
 
 #include "watchctl/base/urgent.h"
 #include "watchctl/target/gadget.h"
+#include "watchctl/target/layout.h"
 #include "watchctl/target/tracee.h"
 
 /* A system call that a thread makes on its way home when it is left to itself. len 0: none. */
@@ -25,18 +26,27 @@ struct remote {
 	uint64_t rip, rsp;   /* the stub in use and its stack */
 	uint64_t scratch;    /* where in the target's memory the frame lies while no memory is ours */
 	uint64_t home_rsp;   /* with scratch: the stack that leads home without an undo */
+	uint64_t undo_rsp;   /* ... and the one with it */
 	bool any;	     /* another thread would do as well */
 	struct remote_undo undo;
-	struct urgent urgent; /* while it waits for us */
+	struct urgent urgent;  /* while it waits for us */
+	struct layout *layout; /* owned; NULL: to be read once it is needed */
 };
 
 /*
  * Stops a thread: @tid, or with 0 the one that minds least (running in user code, else in a call that
  * restarts by itself). Where @held is a stopped thread (its tid is not 0) it
  * is used, and stays stopped after remote_close(). A thread under seccomp is not used: its filter may kill it
- * for what we have it do. Errors say who holds it, or what would permit it.
+ * for what we have it do; nor is one whose system calls are dispatched (dispatch.h). Errors say who holds it,
+ * or what would permit it.
  */
 struct wc_error *remote_open(pid_t pid, pid_t tid, struct tracee *held, struct remote *ret);
+
+/*
+ * As above, for remote_use_gadgets(): what that has to know of the address space is learned before the thread
+ * is stopped.
+ */
+struct wc_error *remote_open_prepared(pid_t pid, pid_t tid, struct tracee *held, struct remote *ret);
 
 /*
  * Uses the program's own instructions and memory that is certainly nobody's (scratch.h). Where any thread
@@ -53,6 +63,9 @@ struct wc_error *remote_use_gadgets_undoing(struct remote *r, const struct gadge
 
 /* What was done stays: from the next system call on it goes straight home again. */
 void remote_keep(struct remote *r);
+
+/* The opposite: from the next system call on it makes @undo on its way home. */
+void remote_undo_from_here(struct remote *r);
 
 /* Uses our own stub at @rip, with a frame at @frame in memory of ours (TRACEE_FRAME_MAX bytes, 64-aligned).
  */

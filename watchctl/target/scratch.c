@@ -49,17 +49,6 @@ struct main_stack {
 	bool untouched[PIECES];
 };
 
-static bool find_stack(void *ctx, const struct proc_map *m)
-{
-	struct main_stack *s = ctx;
-
-	if (strcmp(m->name, "[stack]") != 0)
-		return true;
-	s->start = m->start;
-	s->end = m->end;
-	return false;
-}
-
 /* None of the pages of a piece was ever touched: nobody's data can be there. */
 static bool none_touched(const uint64_t entry[PAGES])
 {
@@ -78,13 +67,13 @@ static bool untouched(pid_t pid, uint64_t addr)
 	return proc_pagemap(pid, addr, entry, PAGES) && none_touched(entry);
 }
 
-static void look_at_main_stack(const struct tracee *t, struct main_stack *ret)
+static void look_at_main_stack(const struct tracee *t, const struct layout *l, struct main_stack *ret)
 {
 	uint64_t entry[PIECES][PAGES], sp = 0, pc;
 	unsigned int i;
 
 	*ret = (struct main_stack){ 0 };
-	proc_maps(t->pid, find_stack, ret);
+	layout_main_stack(l, &ret->start, &ret->end);
 	if (t->tid == t->pid)
 		sp = t->home.rsp;
 	else if (!proc_resting(t->pid, t->pid, &sp, &pc))
@@ -209,58 +198,37 @@ static bool lowest_pages(const struct tracee *t, const struct main_stack *s, uin
 	return found;
 }
 
-struct own_stack {
-	uint64_t sp, tls;
-	uint64_t start; /* 0: not that of a thread of a C library */
-	struct proc_map below;
-};
-
-/* A C library puts a guard below a thread's stack, and the thread's own data, to which fs points, on top. */
-static bool look_at_own_stack(void *ctx, const struct proc_map *m)
+static bool below_own_pointer(const struct tracee *t, const struct layout *l, const struct main_stack *s,
+			      uint64_t *ret)
 {
-	struct own_stack *s = ctx;
-
-	if (m->start <= s->sp && s->sp < m->end) {
-		if (m->write && !m->shared && s->tls > s->sp && s->tls < m->end && s->below.end == m->start &&
-		    !s->below.read && !s->below.write)
-			s->start = m->start;
-		return false;
-	}
-	s->below = *m;
-	return true;
-}
-
-static bool below_own_pointer(const struct tracee *t, const struct main_stack *s, uint64_t *ret)
-{
-	struct own_stack own = { .sp = t->home.rsp, .tls = t->home.fs_base };
-	uint64_t at = (own.sp - RED_ZONE - SCRATCH_SIZE) & ~63ull;
+	uint64_t at = (t->home.rsp - RED_ZONE - SCRATCH_SIZE) & ~63ull, start;
 
 	if (t->tid == t->pid && s->sp && at >= s->start) {
 		*ret = at;
 		return true;
 	}
 	/* Pages that nobody touched, directly below: no neighbour's stack begins there. */
-	at = (own.sp - RED_ZONE) / PAGE * PAGE - SCRATCH_SIZE;
-	if (!proc_maps(t->pid, look_at_own_stack, &own) || !own.start || at < own.start + SCRATCH_SIZE)
+	at = (t->home.rsp - RED_ZONE) / PAGE * PAGE - SCRATCH_SIZE;
+	if (!layout_thread_stack(l, t->home.rsp, t->home.fs_base, &start) || at < start + SCRATCH_SIZE)
 		return false;
 	*ret = at;
 	return untouched(t->pid, at);
 }
 
-bool scratch_find(const struct tracee *t, uint64_t *ret, pid_t *ret_away)
+bool scratch_find(const struct tracee *t, const struct layout *l, uint64_t *ret, pid_t *ret_away)
 {
 	struct main_stack s;
 
-	look_at_main_stack(t, &s);
+	look_at_main_stack(t, l, &s);
 	*ret_away = who_is_away(t, &s);
 	if (*ret_away)
 		return false;
-	return lowest_pages(t, &s, ret) || below_own_pointer(t, &s, ret);
+	return lowest_pages(t, &s, ret) || below_own_pointer(t, l, &s, ret);
 }
 
 static bool is_mine(const struct mark *m)
 {
-	return m->owner == (uint32_t)getpid() && m->owner_start == proc_start_time(getpid());
+	return m->owner == (uint32_t)getpid() && m->owner_start == proc_own_start_time();
 }
 
 /* All in one write, so that no kill leaves a part of it. */
@@ -282,7 +250,7 @@ bool scratch_write(const struct tracee *t, uint64_t at, const uint64_t *word, un
 		memcpy(bytes + second, detour, TRACEE_DETOUR_FRAME);
 		m.len = (uint32_t)(second + TRACEE_DETOUR_FRAME - WRITTEN);
 	}
-	m.owner_start = proc_start_time(getpid());
+	m.owner_start = proc_own_start_time();
 	m.hash = hash_bytes(HASH_START, bytes + WRITTEN, m.len);
 	memcpy(bytes, &m, sizeof(m));
 	return !in_use(t->pid, at) && proc_write(t->pid, at, bytes, WRITTEN + m.len) &&

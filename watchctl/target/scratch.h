@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "watchctl/target/layout.h"
 #include "watchctl/target/tracee.h"
 
 #define SCRATCH_SIZE 0x4000u
@@ -24,12 +25,12 @@
 #define SCRATCH_FRAME 0x80u
 
 /*
- * Finds a piece for the stopped thread @t: SCRATCH_SIZE bytes from *ret (64-byte aligned) on. False: none is
- * certainly free at this moment. Then *ret_away, if not 0, is a thread that a watchctl had led away when it
- * was killed, and that is not home yet, or cannot be seen to be: what it comes through must stay as it is,
- * and what it does may still be to come. Stopped, that thread itself tells.
+ * Finds a piece for the stopped thread @t: SCRATCH_SIZE bytes from *ret (64-byte aligned) on. @l: of its
+ * process, and current. False: none is certainly free at this moment. Then *ret_away, if not 0, is a thread
+ * that a watchctl had led away when it was killed, and that is not home yet, or cannot be seen to be: what it
+ * comes through must stay as it is, and what it does may still be to come. Stopped, that thread itself tells.
  */
-bool scratch_find(const struct tracee *t, uint64_t *ret, pid_t *ret_away);
+bool scratch_find(const struct tracee *t, const struct layout *l, uint64_t *ret, pid_t *ret_away);
 
 /*
  * Writes the thread's frame, which was built for @at + SCRATCH_FRAME, and the @n words below it (at most 4).

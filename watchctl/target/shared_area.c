@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -80,4 +82,46 @@ void *shared_area_map(pid_t pid, uint64_t start, size_t size)
 	 * its own. */
 	madvise(map, size, MADV_POPULATE_WRITE);
 	return map;
+}
+
+/* Its numbers mean the same memory to it as to us. */
+static bool shares_ipc(pid_t pid)
+{
+	struct stat ours, theirs;
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/ipc", task_with_memory(pid));
+	return !stat(path, &theirs) && !stat("/proc/self/ns/ipc", &ours) && ours.st_ino == theirs.st_ino &&
+	       ours.st_dev == theirs.st_dev;
+}
+
+/* Once it is marked for removal, its number is known to whoever was told, and still good to attach by. */
+void *shared_area_offer(pid_t pid, size_t size, int *ret_id)
+{
+	dev_t device;
+	void *map;
+	int id;
+
+	if (anonymous_device(&device) || !shares_ipc(pid))
+		return NULL;
+	id = shmget(IPC_PRIVATE, size, IPC_CREAT | 0600);
+	if (id < 0)
+		return NULL;
+	map = shmat(id, NULL, 0);
+	shmctl(id, IPC_RMID, NULL);
+	if (map == (void *)-1)
+		return NULL;
+	madvise(map, size, MADV_POPULATE_WRITE);
+	*ret_id = id;
+	return map;
+}
+
+void shared_area_close(int id)
+{
+	struct shmid_ds ds;
+
+	if (shmctl(id, IPC_STAT, &ds))
+		return;
+	ds.shm_perm.mode = 0;
+	shmctl(id, IPC_SET, &ds);
 }

@@ -39,6 +39,8 @@
 #define SW_RESERVED 464
 #define SW_MAGIC1 0x46505853u
 #define SW_MAGIC2 0x46505845u
+/* While these are blocked the kernel would make their action the default, and they would be the end. */
+#define FAULTS (1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1))
 #define INVALID_SS_FLAGS 0x7f /* not a valid ss_flags: rt_sigreturn then leaves the alternate stack alone */
 
 #define ABANDON_MS 20
@@ -118,11 +120,16 @@ static bool set_sigmask(pid_t tid, uint64_t mask)
 	return !held_ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
 }
 
-long tracee_queued(pid_t tid, uint32_t flags, siginfo_t ret[TRACEE_QUEUED])
+long tracee_queued_from(pid_t tid, uint32_t flags, uint64_t from, siginfo_t ret[TRACEE_QUEUED])
 {
-	struct __ptrace_peeksiginfo_args what = { .flags = flags, .nr = TRACEE_QUEUED };
+	struct __ptrace_peeksiginfo_args what = { .off = from, .flags = flags, .nr = TRACEE_QUEUED };
 
 	return held_ptrace(PTRACE_PEEKSIGINFO, tid, &what, ret);
+}
+
+long tracee_queued(pid_t tid, uint32_t flags, siginfo_t ret[TRACEE_QUEUED])
+{
+	return tracee_queued_from(tid, flags, 0, ret);
 }
 
 /* What /proc says as well, for when it cannot be opened; but not which of them are ignored. */
@@ -532,25 +539,33 @@ struct wc_error *tracee_syscall(struct tracee *t, uint64_t rip, uint64_t rsp, lo
 	return NULL;
 }
 
+/* Raised by the instruction at @rip, not sent by anybody. */
+static bool is_fault_at(pid_t tid, const siginfo_t *info, uint64_t rip)
+{
+	struct user_regs_struct r;
+
+	return (info->si_signo == SIGSEGV || info->si_signo == SIGBUS) && info->si_code > 0 &&
+	       get_regs(tid, &r) && r.rip == rip;
+}
+
 struct wc_error *tracee_expect_trap(struct tracee *t, uint64_t rip, uint64_t rsp, uint64_t rdi, int si_code,
 				    unsigned int timeout_ms, bool *ret)
 {
 	struct user_regs_struct r = t->home;
-	siginfo_t info;
+	siginfo_t info = { 0 };
 	int sig;
 
 	*ret = false;
 	r.rip = rip;
 	r.rsp = rsp;
 	r.rdi = rdi;
-	if (!send_away(t, &r, ~PROC_SIGTRAP) || held_ptrace(PTRACE_SYSCALL, t->tid, 0, 0))
+	if (!send_away(t, &r, ~(PROC_SIGTRAP | FAULTS)) || held_ptrace(PTRACE_SYSCALL, t->tid, 0, 0))
 		return died(t);
 	switch (wait_stop(t->tid, timeout_ms, &sig)) {
 	case WAIT_SIGNAL:
-		if (sig == SIGTRAP && !held_ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) &&
-		    info.si_code == si_code)
-			*ret = true;
-		else
+		held_ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info);
+		*ret = sig == SIGTRAP && info.si_code == si_code;
+		if (!*ret && !is_fault_at(t->tid, &info, rip))
 			t->pending_signal = sig;
 		return NULL;
 	case WAIT_SYSCALL: /* it went past the access without a trap, and is about to go home */

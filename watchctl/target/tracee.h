@@ -65,6 +65,9 @@ bool tracee_hold(pid_t pid, pid_t tid, struct tracee *ret);
  */
 long tracee_queued(pid_t tid, uint32_t flags, siginfo_t ret[TRACEE_QUEUED]);
 
+/* The same, without the first @from of them. */
+long tracee_queued_from(pid_t tid, uint32_t flags, uint64_t from, siginfo_t ret[TRACEE_QUEUED]);
+
 /* May we trace it at all, whoever does at the moment? */
 bool tracee_is_permitted(pid_t pid, pid_t tid);
 
@@ -96,8 +99,9 @@ struct wc_error *tracee_syscall(struct tracee *t, uint64_t rip, uint64_t rsp, lo
 				long *ret);
 
 /*
- * Runs code at @rip, which must raise SIGTRAP of code @si_code within @timeout_ms; the signal is
- * swallowed. *ret: whether it came. @rdi is its argument.
+ * Runs code at @rip, whose first instruction makes an access that must raise SIGTRAP of code @si_code within
+ * @timeout_ms; the signal is swallowed. *ret: whether it came. @rdi is its argument. A fault of that access
+ * is swallowed as well; but not for a program that ignores SIGSEGV or SIGBUS, for which a fault is the end.
  */
 struct wc_error *tracee_expect_trap(struct tracee *t, uint64_t rip, uint64_t rsp, uint64_t rdi, int si_code,
 				    unsigned int timeout_ms, bool *ret);

@@ -33,7 +33,7 @@ struct wc_error *trap_action_ignore(pid_t pid, struct tracee *held)
 			"process %d runs under seccomp: that it ignores SIGTRAP cannot be put back", pid);
 	err = gadgets_find(pid, &g);
 	if (!err)
-		err = remote_open(pid, 0, held, &r);
+		err = remote_open_prepared(pid, 0, held, &r);
 	if (!err)
 		err = remote_use_gadgets(&r, &g);
 	if (err)

@@ -329,14 +329,27 @@ static void print_process(void *ctx, const struct process_event *e, struct view_
 	fputc('\n', p->out);
 }
 
+/* "libx.so:flag" says what is in libx.so. */
+static bool names_module(const char *name, const char *module)
+{
+	size_t len = strlen(module);
+
+	return !strncmp(name, module, len) && name[len] == ':' && name[len + 1] != ':';
+}
+
 /* What is watched, and what follows the colon behind it. */
 static void armed_texts(const struct watch_event *e, char *what, char *how, size_t cap)
 {
 	char text[CELL_TEXT];
+	const char *module;
 
 	what[0] = how[0] = '\0';
 	if (e->full_name && *e->full_name && strcmp(e->full_name, e->name) != 0)
 		append(what, cap, " = %s", utf8_clean(e->full_name, text, sizeof(text)));
+	module = e->module ? strrchr(e->module, '/') : NULL;
+	module = module ? module + 1 : e->module;
+	if (module && *module && !names_module(e->name, module))
+		append(what, cap, " of %s", utf8_clean(module, text, sizeof(text)));
 	append(what, cap, " (");
 	if (e->type.name && *e->type.name && e->access != ACCESS_EXECUTE)
 		append(what, cap, "%s, ", utf8_clean(e->type.name, text, sizeof(text)));
