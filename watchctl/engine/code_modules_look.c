@@ -185,9 +185,28 @@ static bool end(struct code_modules *c, uint64_t now_ns)
 	return ok;
 }
 
+/* *ret: of the program that @found are of; unknown: it was just ending, or executing another one. */
+static struct wc_error *look_once(struct code_modules *c, struct look *l, enum program *ret, bool *ok)
+{
+	struct wc_error *err;
+
+	module_list_deinit(&l->found);
+	l->found = (struct module_list){ 0 };
+	l->begin_ns = monotonic_ns();
+	l->exact = l->exact && c->events && map_events_are_complete(c->events);
+	if (c->events)
+		map_events_complete(c->events);
+	err = list_modules(c, &l->found);
+	l->end_ns = monotonic_ns();
+	*ok = code_modules_take(c);
+	l->exact = l->exact && map_events_are_complete(c->events);
+	*ret = which_program(c);
+	return err;
+}
+
 struct wc_error *code_modules_look(struct code_modules *c, uint64_t same_ns, bool *ret_looked)
 {
-	struct look l = { .same_ns = same_ns, .begin_ns = monotonic_ns() };
+	struct look l = { .same_ns = same_ns, .exact = true };
 	uint64_t print = print_of_code(c->pid); /* first: what comes between is a change, later */
 	enum program program;
 	struct wc_error *err;
@@ -197,14 +216,9 @@ struct wc_error *code_modules_look(struct code_modules *c, uint64_t same_ns, boo
 	if (c->over)
 		return NULL;
 	c->wants_look = false;
-	l.exact = c->events && map_events_are_complete(c->events);
-	if (c->events)
-		map_events_complete(c->events);
-	err = list_modules(c, &l.found);
-	l.end_ns = monotonic_ns();
-	ok = code_modules_take(c);
-	l.exact = l.exact && map_events_are_complete(c->events);
-	program = which_program(c);
+	err = look_once(c, &l, &program, &ok);
+	if (!err && ok && program == PROGRAM_UNKNOWN) /* a second one shows whether it has memory any more */
+		err = look_once(c, &l, &program, &ok);
 	ended = has_ended(err, &l, program);
 	*ret_looked = !ended && !err && program == SAME_PROGRAM;
 	wc_error_free(err);

@@ -57,7 +57,8 @@ struct intake {
 	uint64_t behind;	 /* wire_control's: at hooks up to there nobody waits any more */
 	bool samples;		 /* stacks are walked as records are taken in, and by what is known then */
 	bool told_blocked;
-	bool told_unknown; /* that code is not known, because its process ended */
+	bool told_unknown;   /* that code is not known, because its process ended */
+	bool told_lost_file; /* ... because the file that it came from can no longer be opened */
 	struct stuck stuck;
 	bool muted;   /* the sink has failed, and its error was returned: nothing more goes there */
 	bool corrupt; /* the ring does not hold what a handler writes: it is not read any further */

@@ -1,6 +1,8 @@
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "handler/walk.h"
 #include "watchctl/base/clock.h"
@@ -204,18 +206,26 @@ static unsigned int frames_of(struct intake *in, struct followed_process *p, con
 }
 
 /* Once: what is missing everywhere has one reason. */
+static struct wc_error *tell_once(struct intake *in, bool *told, const char *text, uint64_t time_ns)
+{
+	struct trace_event event = { .type = EVENT_NOTE, .time_ns = time_ns, .note.text = text };
+
+	if (*told)
+		return NULL;
+	*told = true;
+	return intake_put(in, &event);
+}
+
 static struct wc_error *tell_unknown(struct intake *in, const uint64_t *frame, unsigned int n,
 				     uint64_t time_ns)
 {
-	struct trace_event event = { .type = EVENT_NOTE, .time_ns = time_ns };
 	char text[300];
 	unsigned int i;
 
 	for (i = 0; i < n && code_facts_covers(in->facts, frame[i]); i++)
 		;
-	if (in->told_unknown || i == n || !code_facts_over(in->facts))
+	if (i == n || !code_facts_over(in->facts))
 		return NULL;
-	in->told_unknown = true;
 	snprintf(text, sizeof(text),
 		 "what was mapped at 0x%llx is not known: process %d has ended, and %s. Frames there have no "
 		 "names, and "
@@ -223,8 +233,22 @@ static struct wc_error *tell_unknown(struct intake *in, const uint64_t *frame, u
 		 (unsigned long long)frame[i], in->pid,
 		 intake_is_told(in) ? "its file has been removed or replaced since, or nobody told of it"
 				    : "perf events are not permitted, by which the kernel would have told");
-	event.note.text = text;
-	return intake_put(in, &event);
+	return tell_once(in, &in->told_unknown, text, time_ns);
+}
+
+/* The file was there when it was mapped, and could be looked at then. */
+static struct wc_error *tell_lost_file(struct intake *in, uint64_t frame, uint64_t time_ns)
+{
+	const struct module *m = module_find(code_facts_modules(in->facts), frame);
+	char text[PATH_MAX + 150];
+
+	if (in->told_lost_file || !m || m->open_path[0] != '/' || access(m->open_path, R_OK) == 0)
+		return NULL;
+	snprintf(text, sizeof(text),
+		 "%s cannot be opened any more: it has been removed or replaced since it was mapped. Frames "
+		 "there have no names, and stacks end there",
+		 m->path);
+	return tell_once(in, &in->told_lost_file, text, time_ns);
 }
 
 struct wc_error *intake_complete_stack(struct intake *in, const struct wire_record *r, uint64_t time_ns,
@@ -251,6 +275,10 @@ struct wc_error *intake_complete_stack(struct intake *in, const struct wire_reco
 		if (err)
 			return err;
 	}
+	if (why == WALK_END_NO_RULE && n)
+		err = tell_lost_file(in, frame[n - 1], time_ns);
+	if (err)
+		return err;
 	sure = frames_of(in, p, frame, sure_frames(in, frame, n, in->samples ? 0 : r->nframes, time_ns));
 	if (sure < n) {
 		n = sure ? sure : 1;

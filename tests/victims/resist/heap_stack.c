@@ -39,6 +39,8 @@ static void obey(void)
 	unsigned long n, rounds = 0;
 	char verb[16];
 
+	printf("pid %d %p\n", getpid(), (void *)&cell);
+	fflush(stdout);
 	while (scanf("%15s %lu", verb, &n) == 2) {
 		if (!strcmp(verb, "hit")) {
 			while (n--)
@@ -71,8 +73,6 @@ int main(int argc, char **argv)
 		heap[i] = pattern(i);
 	if (argc > 1)
 		deeply(500);
-	printf("pid %d %p\n", getpid(), (void *)&cell);
-	fflush(stdout);
 	getcontext(&coroutine);
 	coroutine.uc_stack.ss_sp = heap + STACK_AT;
 	coroutine.uc_stack.ss_size = STACK_SIZE;
