@@ -122,3 +122,15 @@ def test_who_waits_does_so_once_and_not_for_long(victim, watch, build, engine, k
     assert w.balanced() and v.alive()
     loops, _, usual, _ = paces(v, control, 0.5)
     assert loops > usual / 2
+
+
+def test_what_waited_when_a_pointer_had_moved_is_told_where_it_belongs(victim, watch):
+    """The ring engine is told of moves afterwards: hundreds at once, when it goes on, and hits in between them."""
+    v = victim("beats", "pointer")
+    w = watch("-p", v.pid, *HOOKS["pointer"], "--engine", "ring", "--no-stack")
+    with stopped(w):
+        time.sleep(FIRST)
+    n = len(w.accesses)
+    assert wait_until(lambda: len(w.accesses) > n + 200, TIMEOUT)
+    w.end()
+    assert w.balanced() and w.summary()["lost"] == 0

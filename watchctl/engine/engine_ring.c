@@ -159,6 +159,7 @@ static struct wc_error *take(struct engine *e, bool all, bool *any)
 	struct wc_error *err;
 
 	*any = false;
+	intake_take_late_hook(&e->intake);
 	if (e->recorder)
 		err = kernel_recorder_take(e->recorder, &e->intake, UINT64_MAX, &taken);
 	else
@@ -171,12 +172,16 @@ static struct wc_error *take(struct engine *e, bool all, bool *any)
 
 struct wc_error *ring_drain(struct engine *e)
 {
+	bool was_hit = e->intake.hook_hit, any;
 	struct wc_error *err;
-	bool any;
 
+	e->intake.hook_hit = false; /* it would take nothing */
+	e->intake.hooks_wait = true;
 	do {
 		err = take(e, false, &any);
 	} while (!err && any);
+	e->intake.hooks_wait = false;
+	e->intake.hook_hit = was_hit;
 	return err;
 }
 

@@ -54,6 +54,7 @@ struct intake {
 	uint64_t code_ns, code_every_ns; /* when the mapped code was compared last, and how often it is */
 	bool hook_hit;		 /* stops the intake until the caller has dealt with it and cleared it */
 	struct engine_hook hook; /* the thread that waits, when hook_hit */
+	bool hooks_wait;	 /* hits of hooks do not stop it: they are kept, as late ones */
 	uint64_t behind;	 /* wire_control's: at hooks up to there nobody waits any more */
 	bool samples;		 /* stacks are walked as records are taken in, and by what is known then */
 	bool told_blocked;
@@ -87,6 +88,12 @@ void intake_deinit(struct intake *in); /* accepts zero-initialised */
  * was anything.
  */
 struct wc_error *intake_pass(struct intake *in, bool *any);
+
+/*
+ * Hits of hooks that nobody waits at any more are dealt with once for all of the same hook, when we have
+ * caught up: what is to be done depends on how things are now. Sets in->hook_hit if there is one.
+ */
+void intake_take_late_hook(struct intake *in);
 
 /* Everything that was taken in, without a look for more; whatever the sink says to it. */
 struct wc_error *intake_hand_out(struct intake *in);

@@ -9,7 +9,7 @@ void intake_take_hook(struct intake *in, struct intake_watch *w, const struct wi
 		.regs = r->regs,
 	};
 
-	if (in->ring.area && in->ring.tail <= in->behind) {
+	if (in->hooks_wait || (in->ring.area && in->ring.tail <= in->behind)) {
 		w->late = true;
 		w->hook = hook;
 		return;
@@ -20,7 +20,7 @@ void intake_take_hook(struct intake *in, struct intake_watch *w, const struct wi
 
 void intake_take_late_hook(struct intake *in)
 {
-	if (in->ring.tail < in->behind)
+	if (in->hooks_wait || in->ring.tail < in->behind)
 		return;
 	for (unsigned int i = 0; i < WIRE_WATCHES && !in->hook_hit; i++) {
 		struct intake_watch *w = &in->watch[i];

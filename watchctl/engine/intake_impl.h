@@ -37,12 +37,6 @@ struct wc_error *intake_complete_stack(struct intake *in, const struct wire_reco
 /* A hit of a hook; in->hook_hit is set if a thread may wait at it. */
 void intake_take_hook(struct intake *in, struct intake_watch *w, const struct wire_record *r);
 
-/*
- * Hits of hooks that nobody waits at any more are dealt with once for all of the same hook, when we have
- * caught up: what is to be done depends on how things are now. Sets in->hook_hit if there is one.
- */
-void intake_take_late_hook(struct intake *in);
-
 /* The code that *@a is about, made known. */
 struct wc_error *intake_know_code(struct intake *in, const struct access_event *a, uint64_t now,
 				  struct access_query *q);
