@@ -200,32 +200,45 @@ static bool leave_alternate_stack(const struct arrival *a)
 	return true;
 }
 
-/* Prepares a jump into the program's handler; returns its address, 0 when there is nothing to call. */
+static uint64_t handler_of(const struct wire_control *ctl)
+{
+	return __atomic_load_n(&ctl->old.handler, __ATOMIC_RELAXED);
+}
+
+/* As if nobody had caught it. */
+static uint64_t deliver_uncaught(const struct arrival *a, bool ignored)
+{
+	if (!is_sent(a->info) || !(ignored || sys0(NR_GETPID) == FIRST_PID))
+		die_by_default(a);
+	return 0;
+}
+
+/*
+ * Prepares a jump into the program's handler; returns its address, 0 when there is nothing to call. That is
+ * read last: it may be another watchctl's, of which no copy is to stay on a stack (watchctl/target/kept.h).
+ */
 static __attribute__((noinline)) uint64_t chain(struct wire_control *ctl, const struct arrival *a)
 {
-	struct wire_sigaction old = ctl->old;
-	uint64_t mask;
+	const uint64_t flags = ctl->old.flags, restorer = ctl->old.restorer;
+	uint64_t mask = word_at(a->ucontext + UC_SIGMASK) | ctl->old.mask, handler;
 
-	if (is_sent(a->info) && (old.handler == HANDLER_IGNORE ||
-				 (old.handler == HANDLER_DEFAULT && sys0(NR_GETPID) == FIRST_PID)))
-		return 0;
-	if (old.handler == HANDLER_DEFAULT || old.handler == HANDLER_IGNORE) {
-		die_by_default(a);
-		return 0;
-	}
-	if (old.flags & FLAG_RESETHAND)
-		__atomic_store_n(&ctl->old.handler, HANDLER_DEFAULT, __ATOMIC_RELAXED);
-	mask = word_at(a->ucontext + UC_SIGMASK) | old.mask;
-	if (!(old.flags & FLAG_NODEFER))
+	if (handler_of(ctl) == HANDLER_DEFAULT || handler_of(ctl) == HANDLER_IGNORE)
+		return deliver_uncaught(a, handler_of(ctl) == HANDLER_IGNORE);
+	if (!(flags & FLAG_NODEFER))
 		mask |= SIGNAL_BIT(SIGTRAP_NR);
-	if (!(old.flags & FLAG_ONSTACK) && !leave_alternate_stack(a)) {
+	if (!(flags & FLAG_ONSTACK) && !leave_alternate_stack(a)) {
 		raise_segv(a);
 		return 0;
 	}
 	/* Its own way back: nothing of us stays on the stack while it runs, however long that is. */
-	poke(sys0(NR_GETPID), a->d->frame, &old.restorer, sizeof(old.restorer));
+	poke(sys0(NR_GETPID), a->d->frame, &restorer, sizeof(restorer));
 	sys4(NR_RT_SIGPROCMASK, SIG_SETMASK_NR, &mask, 0, 8);
-	return old.handler;
+	handler = flags & FLAG_RESETHAND
+			  ? __atomic_exchange_n(&ctl->old.handler, HANDLER_DEFAULT, __ATOMIC_RELAXED)
+			  : handler_of(ctl);
+	if (handler == HANDLER_DEFAULT || handler == HANDLER_IGNORE) /* just now, by another thread */
+		return deliver_uncaught(a, handler == HANDLER_IGNORE);
+	return handler;
 }
 
 static uint64_t serve(struct wire_control *ctl, const struct arrival *a)

@@ -2,6 +2,7 @@
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,63 @@ def test_a_sigtrap_of_the_programs_own_that_waits_still_waits_afterwards(placed,
     assert w.balanced() and w.summary()["counted"] == 3
     assert v.tell("held") == expected
     assert v.tell("held") == "nobody 0 0"
+
+
+# An action that is asked for, and set again
+
+
+@pytest.mark.parametrize("where", ["data", "heap", "stack"])
+def test_the_action_that_a_program_was_told_may_be_set_again_at_any_time(victim, watch, run, where):
+    """While it is watched it is told our handler's address. That does what its own action did, for as long as it is held."""
+    v = victim("resist_signals")
+    v.tell("trap plain")
+    w = watched(watch, v, "handler")
+    v.tell(f"ask {where}")
+    v.tell("write 2")
+    w.end(expect=1)
+    assert "address of our SIGTRAP handler" in w.stderr and w.summary()["recorded"] == 2, w.stderr
+    assert v.tell("raise 2") == "2 2 0 0"
+    v.tell("set")
+    assert v.tell("raise 3") == "5 5 0 0"
+    w = watched(watch, v, "handler")
+    v.tell("write 4")
+    w.end(expect=None)  # 1 if the first one's was taken for an orphan's already, which could not be unmapped
+    assert w.process.returncode in (0, 1) and w.summary()["recorded"] == 4 and w.balanced(), w.stderr
+    assert v.tell("raise 1") == "6 6 0 0"
+    v.tell("trap plain")
+    v.tell("forget")
+    r = run("clear", "-p", v.pid)
+    assert r.returncode == 0, (r.stdout, r.stderr)
+    assert "anon:watchctl" not in Path(f"/proc/{v.pid}/maps").read_text()
+    assert v.tell("raise 1") == "7 7 0 0"
+
+
+@pytest.mark.parametrize("later", [0, 1.5])
+def test_an_action_of_a_killed_watchctls_may_be_set_again_after_the_next_one(victim, watch, later):
+    """The next one takes over what it left, once it is known to be nobody's."""
+    v = victim("resist_signals")
+    v.tell("trap plain")
+    w = watched(watch, v, "handler")
+    v.tell("ask data")
+    w.process.kill()
+    w.process.wait()
+    time.sleep(later)
+    w = watched(watch, v, "handler")
+    v.tell("write 2")
+    w.end(expect=None)
+    assert w.process.returncode in ((1,) if later else (0, 1)) and w.summary()["recorded"] == 2, w.stderr
+    v.tell("set")
+    assert v.tell("raise 3") == "3 3 0 0"
+
+
+def test_the_default_action_that_a_program_was_told_ends_it_when_it_is_set_again(victim, watch):
+    v = victim("resist_signals")
+    w = watched(watch, v, "handler")
+    v.tell("ask data")
+    w.end(expect=1)
+    v.tell("set")
+    v.send("end raise")
+    assert v.process.wait() == -signal.SIGTRAP
 
 
 # Stacks

@@ -9,10 +9,11 @@
  *sent raise N			SIGTRAP to itself, N times; tells how many its own handlers got, in all trap
  *plain|onstack|once	installs a SIGTRAP handler that needs 24 KB of stack, checks where it runs, and that
  *				it may be interrupted by SIGUSR1; "once" with SA_RESETHAND
- *	altstack SIZE [FLAGS]	for the thread that obeys; 0: none; FLAGS: autodisarm
- *	coro KIND SIZE N	N writes on a stack of SIZE bytes, with known bytes below it; KIND context
- *(swapcontext), asm (a hand-written switch), edge (asm, a guard page below), stay (asm; waits there for a
- *line, after all of the main stack that it ever gets has been used)
+ *	ask data|heap|stack	for SIGTRAP's action, which is held there; set: again; forget: it is held no
+ *more altstack SIZE [FLAGS]	for the thread that obeys; 0: none; FLAGS: autodisarm coro KIND SIZE N	N
+ *writes on a stack of SIZE bytes, with known bytes below it; KIND context (swapcontext), asm (a hand-written
+ *switch), edge (asm, a guard page below), stay (asm; waits there for a line, after all of the main stack that
+ *it ever gets has been used)
  *	shallow N		N writes on an alternate signal stack, in a handler, with little room left
  *	timers HZ N		N writes while SIGPROF comes at HZ by setitimer, SIGTRAP by a timer, and
  *SIGTRAP to the thread by SIGEV_THREAD_ID; tells how many came of each
@@ -193,6 +194,60 @@ static void obey_race(const char *word)
 		       ? "same"
 		       : "other",
 	       (int)foreign);
+}
+
+/* An action that is asked for, and set again */
+
+static struct sigaction asked;
+static struct sigaction *kept = &asked;
+static pthread_barrier_t told;
+
+/* Holds it on its own stack, for as long as the program lives. */
+static void *ask_on_stack(void *unused)
+{
+	struct sigaction mine;
+
+	(void)unused;
+	sigaction(SIGTRAP, NULL, &mine);
+	kept = &mine;
+	pthread_barrier_wait(&told);
+	while (1)
+		pause();
+	return NULL;
+}
+
+static void ask(const char *where)
+{
+	pthread_t t;
+
+	if (!strcmp(where, "stack")) {
+		pthread_barrier_init(&told, NULL, 2);
+		pthread_create(&t, NULL, ask_on_stack, NULL);
+		pthread_barrier_wait(&told);
+	} else {
+		if (!strcmp(where, "heap"))
+			kept = (struct sigaction *)malloc(sizeof(*kept));
+		sigaction(SIGTRAP, NULL, kept);
+	}
+	printf("ok\n");
+}
+
+static void set_again(void)
+{
+	sigaction(SIGTRAP, kept, NULL);
+	printf("ok\n");
+}
+
+/* Also where a call of the C library had its own copy of it. */
+static void forget(void)
+{
+	volatile char below[16384];
+	size_t i;
+
+	memset(kept, 0, sizeof(*kept));
+	for (i = 0; i < sizeof(below); i++)
+		below[i] = 0;
+	printf("ok\n");
 }
 
 /* Stacks */
@@ -546,6 +601,12 @@ static void obey(const char *cmd, const char *first, const char *second, const c
 		raise_many(n);
 	else if (!strcmp(cmd, "trap"))
 		trap(first);
+	else if (!strcmp(cmd, "ask"))
+		ask(first);
+	else if (!strcmp(cmd, "set"))
+		set_again();
+	else if (!strcmp(cmd, "forget"))
+		forget();
 	else if (!strcmp(cmd, "altstack"))
 		set_altstack((size_t)n, second);
 	else if (!strcmp(cmd, "coro"))

@@ -14,13 +14,12 @@
 #include "watchctl/base/task.h"
 #include "watchctl/target/forked.h"
 #include "watchctl/target/gadget.h"
+#include "watchctl/target/inject_impl.h"
 #include "watchctl/target/remote.h"
 #include "watchctl/target/scratch.h"
 #include "watchctl/target/trap_action.h"
 
 #define NR_MUNMAP 11
-#define NR_SIGACTION 13
-#define SIGTRAP_NR 5
 #define CHAIN_MAX 64u
 #define FORK_TICKS 50u /* so long a fork may take, which copies the action first, and notes the time last */
 
@@ -282,7 +281,10 @@ struct wc_error *forked_leave_one(struct forked *f, pid_t pid, const struct thre
 
 	if (f->has_watches)
 		err = settle(&inj);
-	if (!err && has_one_thread(pid) && !proc_shares_with_any(pid, others))
-		err = leave_at_once(f, &inj, &done);
+	if (!err && has_one_thread(pid) && !proc_shares_with_any(pid, others)) {
+		err = inject_not_kept(&inj);
+		if (!err)
+			err = leave_at_once(f, &inj, &done);
+	}
 	return err || done ? err : leave_in_steps(f, &inj);
 }

@@ -182,6 +182,7 @@ static void skip_orphan(struct injection *inj, uint64_t old_at, const struct wir
 	    !placed_looks_orphaned(&c) || !proc_write(inj->pid, old_at, &c.old, sizeof(c.old)))
 		return;
 	inj->stale_base = c.code_start;
+	inj->stale_handler = c.ours.handler;
 	inj->stale_size = c.mapping_size;
 	/* It is ours now: nobody else must unmap it as well. */
 	c.flags |= WIRE_TAKEN_OVER;

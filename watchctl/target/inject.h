@@ -31,6 +31,7 @@ struct injection {
 	bool installed;
 	bool adopted; /* its stub may still be in use by a thread on its way home, or not be where ours is */
 	uint64_t stale_base, stale_size; /* what a controller that was killed has left mapped; 0: nothing */
+	uint64_t stale_handler;		 /* where SIGTRAP went then */
 	struct tracee *held; /* a launched program's thread, stopped; its tid becomes 0 once it runs */
 };
 
@@ -71,7 +72,10 @@ struct wc_error *inject_is_installed(struct injection *inj, bool *ret);
  */
 struct wc_error *inject_uninstall(struct injection *inj, bool *replaced);
 
-/* Unmaps, once no thread is inside the handler. */
+/*
+ * Unmaps, once no thread is inside the handler. Not where the program holds the handler's address, which it
+ * may set as its action again: WC_EFAIL, and the handler passes signals on.
+ */
 struct wc_error *inject_remove(struct injection *inj);
 
 /*

@@ -20,6 +20,9 @@
  * code. */
 struct wc_error *inject_open_stub(const struct injection *inj, pid_t tid, struct remote *r);
 
+/* NULL: the program does not hold the address of a handler of ours, and it may be unmapped. */
+struct wc_error *inject_not_kept(const struct injection *inj);
+
 /* What is mapped, and what a killed controller had. */
 struct wc_error *inject_unmap(struct injection *inj, struct remote *r);
 

@@ -2,6 +2,7 @@
  * The way out: the program's own action is put back, and when no thread can be in the handler any more its
  * memory is given back.
  */
+#include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
@@ -9,6 +10,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/target/gadget.h"
 #include "watchctl/target/inject_impl.h"
+#include "watchctl/target/kept.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/trap_action.h"
 
@@ -203,6 +205,33 @@ static bool quiescent(const struct injection *inj)
 	return !busy;
 }
 
+struct wc_error *inject_not_kept(const struct injection *inj)
+{
+	const uint64_t handler[] = { inj->handler, inj->stale_handler };
+	uint64_t at;
+
+	switch (kept_look(inj->pid, handler, inj->stale_base ? 2 : 1, &at)) {
+	case KEPT_NOWHERE:
+		return NULL;
+	case KEPT_SOMEWHERE:
+		return wc_error_new(WC_EFAIL,
+				    "process %d was told the address of our SIGTRAP handler when it asked "
+				    "for its action, "
+				    "holds it at 0x%" PRIx64
+				    ", and may set it again: the handler is left mapped, and "
+				    "passes signals on",
+				    inj->pid, at);
+	default:
+		return wc_error_new(
+			WC_EFAIL,
+			"it could not be seen whether process %d holds the address of our SIGTRAP handler, "
+			"which it is told when it asks for its action: the handler is left mapped, and "
+			"passes "
+			"signals on",
+			inj->pid);
+	}
+}
+
 struct wc_error *inject_remove(struct injection *inj)
 {
 	scoped(remote_closep) struct remote r = { 0 };
@@ -219,6 +248,9 @@ struct wc_error *inject_remove(struct injection *inj)
 				inj->pid);
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	}
+	err = inject_not_kept(inj);
+	if (err)
+		return err;
 	err = gadgets_find(inj->pid, &g);
 	if (!err)
 		err = remote_open_prepared(inj->pid, 0, inj->held, &r);

@@ -89,17 +89,31 @@ static size_t find(const struct layout *l, uint64_t addr)
 	return low;
 }
 
-bool layout_thread_stack(const struct layout *l, uint64_t sp, uint64_t tls, uint64_t *ret)
+/* Where there is a guard below, as under a stack. NULL: there is none. */
+static const struct stretch *guarded(const struct layout *l, uint64_t sp)
 {
 	size_t i = find(l, sp);
 	const struct stretch *s = l->v + i, *below = s - 1;
 
-	if (!i || i == l->n || s->start > sp || !s->write || s->shared || tls <= sp || tls >= s->end)
-		return false;
-	if (below->end != s->start || below->read || below->write)
-		return false;
-	*ret = s->start;
-	return true;
+	if (!i || i == l->n || s->start > sp || !s->write || s->shared)
+		return NULL;
+	return below->end == s->start && !below->read && !below->write ? s : NULL;
+}
+
+bool layout_guarded(const struct layout *l, uint64_t sp, uint64_t *ret)
+{
+	const struct stretch *s = guarded(l, sp);
+
+	if (s)
+		*ret = s->start;
+	return s;
+}
+
+bool layout_thread_stack(const struct layout *l, uint64_t sp, uint64_t tls, uint64_t *ret)
+{
+	const struct stretch *s = guarded(l, sp);
+
+	return s && tls > sp && tls < s->end && layout_guarded(l, sp, ret);
 }
 
 bool layout_is_free(const struct layout *l, uint64_t start, uint64_t end)

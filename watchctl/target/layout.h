@@ -28,6 +28,9 @@ void layout_main_stack(const struct layout *l, uint64_t *start, uint64_t *end);
  */
 bool layout_thread_stack(const struct layout *l, uint64_t sp, uint64_t tls, uint64_t *ret);
 
+/* Whether @sp is in memory with a guard below it, as stacks are. *ret: where that memory begins. */
+bool layout_guarded(const struct layout *l, uint64_t sp, uint64_t *ret);
+
 /* Nothing was mapped in [start, end). */
 bool layout_is_free(const struct layout *l, uint64_t start, uint64_t end);
 

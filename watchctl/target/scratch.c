@@ -268,3 +268,15 @@ void scratch_give_back(const struct tracee *t, uint64_t at)
 	proc_write(t->pid, at + sizeof(m), zero, WRITTEN - sizeof(m) + m.len);
 	proc_write(t->pid, at, &nobodys, sizeof(nobodys));
 }
+
+uint64_t scratch_end(pid_t pid, uint64_t start)
+{
+	uint64_t end = start;
+	struct mark m;
+	unsigned int i;
+
+	for (i = 0; i < PIECES; i++)
+		if (read_mark(pid, start + i * SCRATCH_SIZE, &m))
+			end = start + (i + 1) * SCRATCH_SIZE;
+	return end;
+}

@@ -49,4 +49,8 @@ static inline uint64_t scratch_detour(const struct tracee *t, uint64_t at)
 /* Clears it. The thread must be home. */
 void scratch_give_back(const struct tracee *t, uint64_t at);
 
+/* The end of the pieces that bear our mark, of those at the lowest end of the main stack, which begins at
+ * @start. */
+uint64_t scratch_end(pid_t pid, uint64_t start);
+
 #endif
