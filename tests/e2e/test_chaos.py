@@ -5,33 +5,79 @@ import signal
 import subprocess
 import sys
 
+import time
+
 import pytest
 
 from conftest import ROOT, TIMEOUT, WATCHCTL
 
 CHAOS = ROOT / "tests" / "chaos"
+sys.path.append(str(CHAOS))
+from heart import Heart  # noqa: E402
+from odd import Odd  # noqa: E402
+
+
+def compiled(folder, name):
+    sources = [*CHAOS.glob(f"{name}_*.c"), *CHAOS.glob(f"{name}_*.S")]
+    subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread", f"-I{ROOT}", *map(str, sources), "-o",
+                    str(folder / name)], check=True, timeout=TIMEOUT)
+    return str(folder / name)
 
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory):
-    path = tmp_path_factory.mktemp("chaos") / "chaos"
-    sources = [*CHAOS.glob("chaos_*.c"), *CHAOS.glob("chaos_*.S")]
-    subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread", f"-I{ROOT}", *map(str, sources), "-o", str(path)],
-                   check=True, timeout=TIMEOUT)
-    return str(path)
+    return compiled(tmp_path_factory.mktemp("chaos"), "chaos")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small disk, and asks perf what is left")
-def test_a_program_under_chaos_lives_finds_nothing_changed_and_is_left_as_it_was(program, hardware, tmp_path):
-    """Cycles of sessions that are ended, killed, stopped and starved; chaos.py says what each has to fulfil."""
-    result = tmp_path / "chaos.json"
-    r = subprocess.run([sys.executable, "-B", str(CHAOS / "chaos.py"), "--watchctl", WATCHCTL, "--program", program,
-                        "--cycles", "25", "--seed", "71", "--json", str(result)], capture_output=True, text=True, timeout=600)
+@pytest.fixture(scope="session")
+def odd(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("odd"), "odd")
+
+
+def run_chaos(program, odd, result, *options):
+    """What it found, and did; it must have found nothing."""
+    r = subprocess.run([sys.executable, "-B", str(CHAOS / "chaos.py"), "--watchctl", WATCHCTL, "--program", program, "--odd", odd,
+                        "--json", str(result), *options], capture_output=True, text=True, timeout=600)
     if r.returncode == 77:
         pytest.skip(r.stderr)
     assert r.returncode == 0, r.stderr
-    found = json.loads(result.read_text())
+    return json.loads(result.read_text())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small disk, and asks perf what is left")
+def test_a_program_under_chaos_lives_finds_nothing_changed_and_is_left_as_it_was(program, odd, hardware, tmp_path):
+    """Cycles of sessions that are ended, killed, stopped and starved; chaos.py says what each has to fulfil."""
+    found = run_chaos(program, odd, tmp_path / "chaos.json", "--cycles", "25", "--seed", "71")
     assert found["cycles"] == 25 and found["counts"]["kills"] > 0 and found["program"]["checks"] > 0
+
+
+ODD_KINDS = ["blocked_signals", "pages_that_go", "unread_output", "dispatching", "daemon_families", "first_of_namespace",
+             "forking_server"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it asks perf what is left")
+@pytest.mark.parametrize("kind", ODD_KINDS)
+def test_a_program_that_is_hard_to_watch_lives_gets_on_and_is_left_as_it_was(program, odd, hardware, tmp_path, kind):
+    """Nobody of it dies, stands still, or keeps anything of a watch; what it accessed is what was told."""
+    found = run_chaos(program, odd, tmp_path / "chaos.json", "--cycles", "4", "--seed", "72", "--kinds", kind)
+    assert found["kinds"][kind]["cycles"] == 4 and not found["findings"] and found["counts"]["checks of odd programs"] > 0
+
+
+def test_chaos_sees_a_program_that_stands_still(odd, tmp_path):
+    """The judge of freezes: one that is stopped has less than its share, one that nobody touches has not."""
+    watched, control = (Odd(odd, str(tmp_path), "plain", "-", "default") for _ in range(2))
+    try:
+        heart = Heart(watched, control)
+        time.sleep(1)
+        assert not heart.freezes((0.1, 0.1))
+        os.kill(watched.pid, signal.SIGSTOP)
+        time.sleep(1)
+        os.kill(watched.pid, signal.SIGCONT)
+        heart.stop()
+        assert [f.beat for f in heart.freezes((0.5, 0.5))] == list(Heart.BEATS)
+    finally:
+        watched.kill()
+        control.kill()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the scheduler's trace says how long a thread stood still")
