@@ -275,8 +275,11 @@ uint64_t scratch_end(pid_t pid, uint64_t start)
 	struct mark m;
 	unsigned int i;
 
-	for (i = 0; i < PIECES; i++)
-		if (read_mark(pid, start + i * SCRATCH_SIZE, &m))
-			end = start + (i + 1) * SCRATCH_SIZE;
+	for (i = 0; i < PIECES; i++) {
+		uint64_t at = start + i * SCRATCH_SIZE;
+
+		if (!untouched(pid, at) && read_mark(pid, at, &m)) /* a look would touch it */
+			end = at + SCRATCH_SIZE;
+	}
 	return end;
 }
