@@ -103,6 +103,24 @@ def test_nothing_is_left_in_children_that_are_forked_while_watches_come_and_go(s
     assert lived > 5
 
 
+def ignores_trap(pid):
+    ignored = re.search(r"^SigIgn:\s*(\S+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+    return int(ignored[1], 16) >> (signal.SIGTRAP - 1) & 1
+
+
+@pytest.mark.parametrize("follow", ["ignore", "follow"])
+def test_children_of_a_program_that_ignores_sigtrap_ignore_it_too(server, watch, follow):
+    """A hit by the ptrace engine makes the kernel forget that until the watch ends: those that are forked meanwhile, for ever."""
+    v = server("env", "--ignore-signal=TRAP")
+    w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "ptrace", "--fork", follow)
+    v.tell("write 3")
+    children = [int(v.tell("one plain")) for _ in range(5)]
+    assert not ignores_trap(v.pid) and (follow == "follow" or all(map(ignores_trap, children)))
+    w.end()
+    assert w.summary()["recorded"] == 3
+    assert all(map(ignores_trap, [v.pid, *children]))
+
+
 def test_children_that_cannot_let_go_are_named_and_are_cleared_when_they_can(server, hardware, watch, run):
     """One is under seccomp, one waits for a child in vfork: a system call of ours could kill the one, the other cannot stop."""
     v = server()

@@ -217,6 +217,8 @@ static long options_of(const struct keeper *k)
 
 	if (k->box->follow_fork)
 		options |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+	else if (k->ignores_trap)
+		options |= PTRACE_O_TRACEFORK; /* for let_stranger_go() */
 	return options;
 }
 
@@ -488,6 +490,21 @@ void threads_all_ended(struct keeper *k)
 	keeper_wake(k);
 }
 
+/*
+ * One that is not watched: a child, before its first instruction. If it was forked after a hit, it has got
+ * the default action of SIGTRAP where the program ignores that.
+ */
+static void let_stranger_go(const struct keeper *k, pid_t tid)
+{
+	struct proc_status s;
+	struct tracee held;
+
+	if (k->ignores_trap && proc_status_read(tid, tid, &s) && s.tgid == tid &&
+	    tracee_hold(tid, tid, &held))
+		wc_error_free(trap_action_ignore(tid, &held));
+	held_ptrace(PTRACE_DETACH, tid, 0, 0);
+}
+
 void threads_on_status(struct keeper *k, pid_t tid, int status)
 {
 	struct stop s = stop_decode(status);
@@ -501,7 +518,7 @@ void threads_on_status(struct keeper *k, pid_t tid, int status)
 	if (!t)
 		t = meet(k, tid, NULL);
 	if (!t) {
-		held_ptrace(PTRACE_DETACH, tid, 0, 0);
+		let_stranger_go(k, tid);
 		return;
 	}
 	t->stopped = true;
