@@ -23,6 +23,8 @@
 #include "watchctl/base/tsc_clock.h"
 #include "watchctl/engine/watchpoint.h"
 #include "watchctl/target/dispatch.h"
+#include "watchctl/target/end_signal.h"
+#include "watchctl/target/takes_trap.h"
 #include "watchctl/target/proc.h"
 
 #define PASS_NS 5000000ull	   /* how long the controller sleeps between looks at the ring */
@@ -125,6 +127,21 @@ static void open_guard(struct engine *e, const struct wire_control *control)
 			       e->guard ? "in place" : missing);
 }
 
+/* Nothing has run yet that could install one; the guard, where there is one, keeps our signals from it. */
+static struct wc_error *refuse_taker(const struct engine *e)
+{
+	const char *what = e->guard || !e->options.held ? NULL : takes_trap(e->pid);
+
+	if (!what)
+		return NULL;
+	return wc_error_new(
+		WC_ENOTSUP,
+		"the program's %s installs a SIGTRAP handler of its own when it starts, which would get the "
+		"signals of our hits, and end it (the guard against that needs CAP_BPF and CAP_PERFMON): "
+		"choose --engine ring or ptrace, or begin when it runs",
+		what);
+}
+
 static void tell_placed(const struct engine *e)
 {
 	if (!e->options.say || !e->inj.stop_ns)
@@ -198,6 +215,9 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 			"--engine ring");
 	if (!err) {
 		open_guard(e, &control);
+		err = refuse_taker(e);
+	}
+	if (!err) {
 		e->area = (struct wire_area){ read_area, write_area, e, e->inj.shared };
 		err = intake_init(&e->intake, pid, o, sink, &e->area, &control);
 		e->intake.kernel = e->kernel;
@@ -322,6 +342,39 @@ static bool is_dispatching(const struct engine *e)
 	return !e->caught_sigsys && dispatch_is_possible(e->pid);
 }
 
+static void tell_replaced(struct engine *e)
+{
+	e->replaced = true;
+	snprintf(e->why, sizeof(e->why),
+		 "process %d has installed a SIGTRAP handler of its own: the hits since then were "
+		 "not recorded, and "
+		 "went to it (the guard against that needs CAP_BPF and CAP_PERFMON)",
+		 e->pid);
+}
+
+/* Programs that catch SIGSYS because they catch every signal have replaced our handler as well. */
+static void tell_dispatching(struct engine *e)
+{
+	bool installed = true;
+
+	if (!e->guard)
+		wc_error_free(inject_is_installed(&e->inj, &installed));
+	if (!installed)
+		tell_replaced(e);
+	else if (e->guard || dispatch_find(e->pid))
+		snprintf(e->why, sizeof(e->why),
+			 "process %d has begun to dispatch system calls itself (syscall user dispatch): one "
+			 "of "
+			 "the handler could end it by SIGSYS",
+			 e->pid);
+	else
+		snprintf(e->why, sizeof(e->why),
+			 "process %d has begun to catch SIGSYS, as programs do that are about to dispatch "
+			 "system calls themselves (Wine): one of the handler could then end it; choose "
+			 "--engine ring",
+			 e->pid);
+}
+
 /* Things that turn the watch into a danger for the target: then it is given up at once. */
 static void check_safety(struct engine *e)
 {
@@ -357,34 +410,28 @@ static void check_safety(struct engine *e)
 			"process %d has put itself under seccomp: a system call of the handler could kill it",
 			e->pid);
 	else if (is_dispatching(e))
-		snprintf(e->why, sizeof(e->why),
-			 "process %d has begun to dispatch system calls itself (syscall user dispatch): one "
-			 "of "
-			 "the handler could end it by SIGSYS",
-			 e->pid);
+		tell_dispatching(e);
 }
 
 /*
- * Without the guard, a program that puts its own handler in place of ours gets our signals until somebody
- * notices. What shows is that hits are counted and nothing arrives; then the program is asked.
+ * Hits are counted and nothing arrives. Without the guard, a program that puts its own handler in place of
+ * ours gets our signals until somebody notices: it is asked. Or a thread blocks them.
  */
-static void check_handler(struct engine *e, uint64_t now)
+static struct wc_error *check_missing(struct engine *e, uint64_t now)
 {
-	uint64_t missing = e->guard || e->why[0] ? 0 : handler_outstanding(e);
+	uint64_t missing = e->why[0] ? 0 : handler_outstanding(e);
 	bool grows = missing > e->missing, installed = true;
 
 	e->missing = missing;
 	if (!grows || now - e->asked_ns < ASK_NS)
-		return;
+		return NULL;
 	e->asked_ns = now;
-	wc_error_free(inject_is_installed(&e->inj, &installed));
-	e->replaced = !installed;
-	if (!installed)
-		snprintf(e->why, sizeof(e->why),
-			 "process %d has installed a SIGTRAP handler of its own: the hits since then were "
-			 "not recorded, and "
-			 "went to it (the guard against that needs CAP_BPF and CAP_PERFMON)",
-			 e->pid);
+	if (!e->guard)
+		wc_error_free(inject_is_installed(&e->inj, &installed));
+	if (installed)
+		return handler_look_for_blockers(e);
+	tell_replaced(e);
+	return NULL;
 }
 
 /* Debuggers take the debug registers for theirs: gdb clears them all when it attaches. */
@@ -428,6 +475,8 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 	e->checked_ns = now;
 	if (ended) {
 		e->gone = handler_all_ended(e);
+		if (!e->end_signal)
+			e->end_signal = end_signal(e->pid, e->pidfd);
 		return NULL;
 	}
 	e->unmapped = e->unmapped || is_unmapped(e);
@@ -440,7 +489,7 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 		return NULL;
 	check_safety(e);
 	if (idle)
-		check_handler(e, now);
+		err = check_missing(e, now);
 	if (e->why[0] && !e->unmapped && handler_memory_state(e) == MEMORY_GONE) {
 		e->why[0] = '\0'; /* that is why: exec resets signals, too */
 		note_exec(e);
@@ -615,6 +664,24 @@ static struct wc_error *finish(struct engine *e, uint32_t id, struct engine_coun
 	return err;
 }
 
+/* Without the guard: by a hit that was counted, and whose signal did not come to our handler. */
+static struct wc_error *ended_by_us(const struct engine *e)
+{
+	bool is_ours = e->end_signal == SIGTRAP || e->end_signal == SIGSYS;
+
+	if (!is_ours || e->guard || !handler_outstanding(e))
+		return NULL;
+	return wc_error_new(
+		WC_ENOTSUP,
+		"process %d was ended by %s just when a hit was not recorded: most likely by that hit. It "
+		"had "
+		"%s, and without CAP_BPF and CAP_PERFMON nothing keeps our signal from it then: choose "
+		"--engine ring",
+		e->pid, e->end_signal == SIGTRAP ? "SIGTRAP" : "SIGSYS",
+		e->end_signal == SIGTRAP ? "taken our SIGTRAP handler away"
+					 : "forbidden itself system calls");
+}
+
 static struct wc_error *close_engine(struct engine *e)
 {
 	struct wc_error *err;
@@ -625,7 +692,7 @@ static struct wc_error *close_engine(struct engine *e)
 	heartbeat_stop(&e->heartbeat);
 	for (i = 0; i < WIRE_WATCHES; i++)
 		handler_disable(&e->watch[i]);
-	err = handler_withdraw(e);
+	err = wc_error_first(ended_by_us(e), handler_withdraw(e));
 	intake_deinit(&e->intake);
 	kernel_access_free(e->kernel);
 	kernel_recorder_close(e->guard);

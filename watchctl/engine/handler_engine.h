@@ -41,6 +41,12 @@ struct armed_watch {
 	struct wire_shadow *shadows; /* of a per-thread watch, in shared memory; NULL: not reachable */
 };
 
+/* A thread that blocks SIGTRAP, and how many hits of all had arrived by then. */
+struct blocked {
+	pid_t tid; /* 0: none */
+	uint64_t seen;
+};
+
 struct engine {
 	pid_t pid;
 	struct engine_options options;
@@ -63,7 +69,8 @@ struct engine {
 	int registers_before;	    /* in use in a thread of the target before we armed any */
 	uint32_t nwatches;	    /* places of watch[] in use */
 	uint64_t checked_ns, searched_ns;
-	uint64_t missing, asked_ns; /* see check_handler() */
+	uint64_t missing, asked_ns; /* see check_missing() */
+	struct blocked blocked;	    /* at the last look */
 	struct heartbeat heartbeat; /* while a thread may wait at a hook */
 	struct unheld unheld;
 	bool hooks;    /* there has been one */
@@ -76,6 +83,7 @@ struct engine {
 	bool unmapped;	       /* the program has unmapped the handler */
 	bool childless;	       /* the target has ended, and so has every child that was followed */
 	bool gone, execed;
+	int end_signal;	    /* that ended the target; 0: none, or not known */
 	bool caught_sigsys; /* by the program, when the handler came */
 	bool replaced;	    /* the program has put a SIGTRAP handler of its own in place of ours */
 	char why[256];
@@ -100,6 +108,10 @@ uint64_t handler_counted(const struct engine *e, unsigned int i);
 uint64_t handler_watch_offset(unsigned int i);
 
 void handler_say(const struct engine *e, const char *text);
+
+/* Hits are missing: whether a thread blocks their signals, which is told; or takes them, which ends the
+ * watch. */
+struct wc_error *handler_look_for_blockers(struct engine *e);
 
 struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret);
 void handler_disarm(struct engine *e, uint32_t id);

@@ -182,10 +182,10 @@ static enum fate judge(const struct intake *in, struct intake_watch *w, const st
 }
 
 /* Once is enough: such a thread delivers all its hits so. */
-static struct wc_error *tell_blocked(struct intake *in, uint64_t time_ns, pid_t tid)
+struct wc_error *intake_tell_blocked(struct intake *in, pid_t tid)
 {
-	struct trace_event event = { .type = EVENT_NOTE, .time_ns = time_ns };
-	char text[200];
+	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
+	char text[250];
 
 	if (in->told_blocked)
 		return NULL;
@@ -193,7 +193,7 @@ static struct wc_error *tell_blocked(struct intake *in, uint64_t time_ns, pid_t 
 	snprintf(text, sizeof(text),
 		 "thread %d blocks SIGTRAP: its hits are merged while it does, and come late, with registers "
 		 "and stack of "
-		 "that later moment",
+		 "that later moment, or not at all; --engine ring records them",
 		 tid);
 	event.note.text = text;
 	return intake_put(in, &event);
@@ -309,7 +309,7 @@ static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 	if (!err)
 		err = followed_thread(&in->who, process, (pid_t)r->tid, time_ns, &a->tid);
 	if (!err && a->displaced)
-		err = tell_blocked(in, time_ns, a->tid);
+		err = intake_tell_blocked(in, a->tid);
 	else if (!err)
 		err = intake_know_code(in, a, time_ns, &query);
 	if (err)

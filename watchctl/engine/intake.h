@@ -110,6 +110,9 @@ struct wc_error *intake_catch_up(struct intake *in, uint64_t time_ns);
 /* Whether the kernel tells what the target maps; else it must be looked at while the target has it. */
 bool intake_is_told(const struct intake *in);
 
+/* Once: thread @tid blocks SIGTRAP, and what that does to its hits. */
+struct wc_error *intake_tell_blocked(struct intake *in, pid_t tid);
+
 /* The target executes another program; what was recorded of the one before has been taken in. */
 struct wc_error *intake_other_program(struct intake *in);
 

@@ -8,6 +8,7 @@
 #define RSEQ_EVERY 1024u	   /* so often it is looked for, in a thread that does nothing but hit */
 #define RSEQ_FIRST 64u
 #define STANDING_FIRST 64u
+#define SYSCALL 0x050fu
 
 /*
  * A signal inside a restartable sequence makes the kernel start that again, at the place that the signal's
@@ -21,6 +22,15 @@ static bool is_restart(pid_t pid, uint64_t pc)
 	return memory_read(&mem, pc - sizeof(word), &word, sizeof(word)) && word == RSEQ_SIGNATURE;
 }
 
+/* A thread that has just unblocked a signal, and does so again and again, is interrupted there each time. */
+static bool is_after_call(pid_t pid, uint64_t pc)
+{
+	struct memory_view mem = proc_memory(&pid);
+	uint16_t insn = 0;
+
+	return memory_read(&mem, pc - sizeof(insn), &insn, sizeof(insn)) && insn == SYSCALL;
+}
+
 void stuck_look(struct stuck *s, pid_t pid, const struct wire_record *r)
 {
 	bool same_thread = r->tid == s->tid;
@@ -32,7 +42,8 @@ void stuck_look(struct stuck *s, pid_t pid, const struct wire_record *r)
 	s->late_in_a_row = same && (r->flags & WIRE_ASYNC) ? s->late_in_a_row + 1 : 0;
 	s->tid = r->tid;
 	s->regs = r->regs;
-	s->standing |= s->late_in_a_row >= STANDING_FIRST;
+	if (s->late_in_a_row % STANDING_FIRST == STANDING_FIRST - 1)
+		s->standing |= !is_after_call(pid, r->regs.r[WREG_RIP]);
 	if (s->in_a_row % RSEQ_EVERY == RSEQ_FIRST)
 		s->restarting |= is_restart(pid, r->regs.r[WREG_RIP]);
 }

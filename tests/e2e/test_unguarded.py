@@ -1,0 +1,90 @@
+"""Without CAP_BPF and CAP_PERFMON nothing in the kernel keeps our signals from a program that has begun to use SIGTRAP itself."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from conftest import RECIPES, TIMEOUT, WATCHCTL
+
+RECIPES["own_signals"] = (["own_signals.c"], "gcc -O1 -g")
+RECIPES["fortran_main"] = (["fortran_main.f90"], "gfortran -O0 -g -J@")
+RECIPES["go_main"] = (["counter.go"], "go")
+
+UNGUARDED = ["setpriv", "--bounding-set=-bpf,-sys_admin,-perfmon", "--inh-caps=-all"] if os.geteuid() == 0 else []
+HANDLER = ["-v", "flag", "-w", "--engine", "handler"]
+LAUNCHED = {"fortran_main": ("store::cell", "last         100", 100), "go_main": ("main.counter", "ok 400", 400)}
+
+
+def notes(w):
+    return [o["text"] for o in w.of("note")]
+
+
+def launch(build, name, engine, out):
+    return subprocess.run([*UNGUARDED, WATCHCTL, "-v", LAUNCHED[name][0], "-w", "--engine", engine, "--json", "--output", out, "--",
+                           build(name)], capture_output=True, text=True, input="go\n", timeout=TIMEOUT)
+
+
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_a_program_whose_runtime_takes_sigtrap_comes_to_its_end_and_is_watched(build, hardware, tmp_path, name):
+    _, last, writes = LAUNCHED[name]
+    r = launch(build, name, "auto", tmp_path / "out")
+    objects = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert r.returncode == 0 and r.stdout.splitlines()[-1].strip() == last, (r.stdout, r.stderr)
+    armed, = [o for o in objects if o["type"] == "armed"]
+    assert armed["engine"] == "ring" and "runtime installs a SIGTRAP handler of its own" in armed["engine_why"]
+    assert [o["counted"] for o in objects if o["type"] == "summary"] == [writes]
+
+
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_the_handler_is_refused_where_the_programs_runtime_would_replace_it(build, hardware, tmp_path, name):
+    r = launch(build, name, "handler", tmp_path / "out")
+    assert r.returncode == 7 and "installs a SIGTRAP handler of its own when it starts" in r.stderr, r.stderr
+
+
+def test_an_event_loop_that_takes_our_signals_is_let_go(victim, watch):
+    """Each signal that it takes makes another round, with another hit: it would come to no rest."""
+    v = victim("own_signals")
+    w = watch("-p", v.pid, *HANDLER, prefix=UNGUARDED)
+    rounds, signals = map(int, v.tell("loop 600").split())
+    w.end(sig=None, expect=7)
+    assert signals, "none of our signals came: nothing is tested"
+    assert any("takes the signals of our hits itself" in text for text in notes(w)), notes(w)
+    w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "ring", prefix=UNGUARDED)
+    rounds, signals = map(int, v.tell("loop 50").split())
+    w.end()
+    assert rounds <= 51 and not signals and w.summary()["counted"] == rounds
+
+
+@pytest.mark.parametrize("prefix", [[], UNGUARDED], ids=["guarded", "unguarded"])
+def test_hits_that_do_not_come_because_sigtrap_is_blocked_are_told(victim, watch, prefix):
+    v = victim("own_signals")
+    w = watch("-p", v.pid, *HANDLER, prefix=prefix)
+    v.tell("blocked 3000")
+    w.end()
+    assert any("blocks SIGTRAP" in text and "--engine ring" in text for text in notes(w)), notes(w)
+    assert w.balanced() and w.summary()["counted"] == 3000
+
+
+@pytest.mark.parametrize("prefix", [[], UNGUARDED], ids=["guarded", "unguarded"])
+def test_a_thread_that_blocks_signals_around_its_writes_is_not_taken_for_one_that_gets_no_further(victim, watch, prefix):
+    v = victim("own_signals")
+    w = watch("-p", v.pid, *HANDLER, prefix=prefix)
+    v.tell("bursts 500")
+    w.end()
+    s = w.summary()
+    assert w.balanced() and s["counted"] == 1500 and s["recorded"] >= 500, s
+
+
+def test_a_program_that_our_signal_ends_is_told_with_an_exit_status(victim, watch):
+    v = victim("own_signals")
+    w = watch("-p", v.pid, *HANDLER, prefix=UNGUARDED)
+    v.tell("write 10")
+    v.send("default")
+    v.send("write 3")
+    w.end(sig=None, expect=None)
+    if v.process.poll() is None and w.process.returncode == 7:  # it was seen in time
+        assert any("SIGTRAP handler" in text for text in notes(w)), notes(w)
+        return
+    assert v.process.wait(timeout=TIMEOUT) == -signal.SIGTRAP
+    assert w.process.returncode == 7 and "was ended by SIGTRAP" in w.stderr, w.stderr
