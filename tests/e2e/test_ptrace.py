@@ -264,6 +264,49 @@ def test_a_thread_that_blocks_sigtrap_blocks_it_ever_after(victim, trace, before
     assert w.summary()["recorded"] == 10 and w.balanced()
 
 
+def notes_about_sigtrap(w):
+    return [n["text"] for n in w.of("note") if "SIGTRAP" in n["text"]]
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_thread_that_blocks_sigtrap_while_the_watch_begins_may_unblock_it(victim, trace, before_and_after, end):
+    """As inside its own SIGTRAP handler. SIGTRAP that stays blocked would make the kernel drop the handler at int3."""
+    v = victim("puppet")
+    v.tell("handler own")
+    with before_and_after(v.pid):
+        v.tell("block")
+        w = trace("-p", v.pid, "-v", "flag", "-w")
+        v.tell("unblock")
+        v.tell("write 3")
+        assert v.ask("int3") == "ok"
+        w.end(sig=end, expect=None if end == signal.SIGKILL else 0)
+        assert settled(v)
+    assert v.ask("int3") == "ok"
+    assert v.tell("got") == "2"
+    assert not notes_about_sigtrap(w)
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+@pytest.mark.parametrize("trap", ["raise", "int3", None])
+def test_the_user_is_told_that_the_handler_of_sigtrap_is_gone(victim, trace, when, trap):
+    """An access by a thread that blocks SIGTRAP makes the kernel forget it: then the next SIGTRAP kills."""
+    v = victim("puppet")
+    v.tell("handler own")
+    if when == "before":
+        v.tell("block")
+    w = trace("-p", v.pid, "-v", "flag", "-w")
+    v.tell("block")
+    v.tell("write 1")
+    v.tell("unblock")
+    if trap:
+        v.send(trap)
+        assert v.process.wait(timeout=TIMEOUT) == -signal.SIGTRAP
+    w.end(sig=None if trap else signal.SIGINT)
+    (note,) = notes_about_sigtrap(w)
+    assert f"process {v.pid} has no SIGTRAP handler any more" in note
+    assert ("it removed it, or" in note) == (when == "while")
+
+
 def test_an_ignored_sigtrap_stays_ignored(victim, trace, before_and_after):
     """The kernel makes a process that is hit forget that it ignores SIGTRAP; nobody shall notice."""
     v = victim("puppet")

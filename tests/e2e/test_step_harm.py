@@ -185,3 +185,22 @@ def test_a_program_that_ignores_sigtrap_and_is_sent_it_all_the_time_lives_on(toi
     unharmed(toil)
     toil.p.kill()
     toil.p.wait()
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGKILL])
+def test_a_thread_that_blocks_sigtrap_while_the_recording_begins_may_unblock_it(victim, tmp_path, before_and_after, sig):
+    """As inside its own SIGTRAP handler. SIGTRAP that stays blocked would make the kernel drop the handler at int3."""
+    v = victim("puppet")
+    v.tell("handler own")
+    with before_and_after(v.pid):
+        v.tell("block")
+        w = record(v, tmp_path, 0, "--from", "write_flag", "--count", "0")
+        assert wait_until(lambda: code_differs(v.pid), 30)
+        v.tell("unblock")
+        v.tell("write 3")
+        assert v.ask("int3") == "ok"
+        w.send_signal(sig)
+        w.communicate(timeout=50)
+        assert wait_until(lambda: not tracers(v.pid) and not keepers(v.pid), 30)
+    assert v.ask("int3") == "ok"
+    assert v.tell("got") == "2"

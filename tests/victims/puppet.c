@@ -8,7 +8,7 @@
  *	storm THREADS N		so many threads, one after the other, N writes each
  *	types			one write to each variable of the types below
  *	kernel N		read(2) into flag, N times
- *	raise | handler own|default|ignore | block | unblock | got
+ *	raise | int3 | handler own|default|ignore | block | unblock | got
  *	lead			the first thread ends; another one obeys from now on
  *	fork | leave | reap | exec | exit N | dlopen LIB | plugin N | dlclose
  */
@@ -270,6 +270,8 @@ static bool obey(const char *cmd, long a, long b, const char *word)
 		set_types();
 	else if (!strcmp(cmd, "raise"))
 		raise(SIGTRAP);
+	else if (!strcmp(cmd, "int3"))
+		__asm__ volatile("int3");
 	else if (!strcmp(cmd, "handler"))
 		set_handler(word);
 	else if (!strcmp(cmd, "block"))

@@ -13,6 +13,7 @@
 #include "watchctl/target/held.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/tracee.h"
+#include "watchctl/target/trap_mask.h"
 #include "watchctl/target/user_regs.h"
 
 #define DR6_STEP (1ull << 14)
@@ -448,29 +449,32 @@ static void take_all(struct keeper *k, struct traced *t, const struct user_regs_
 	}
 }
 
-/*
- * A hit in a thread that blocks SIGTRAP makes the kernel unblock it there, so that the thread cannot miss it
- * (force_sig_info_to_task() in kernel/signal.c). We have taken that signal away; the program's mask comes
- * back.
- */
-static void restore_mask(struct keeper *k, struct traced *t)
+static void tell_no_handler(struct keeper *k, pid_t tid, const char *why)
 {
-	uint64_t now;
+	struct proc_status s;
 
-	if (!t->sigmask || held_ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(now), &now))
-		return;
-	if ((now | PROC_SIGTRAP) != t->sigmask) {
-		t->sigmask = 0; /* it has changed its mask itself since */
-		return;
-	}
-	held_ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(t->sigmask), &t->sigmask);
-	if (!k->catches_trap || k->told_handler)
+	if (!k->catches_trap || k->told_handler || !proc_status_read(k->pid, tid, &s) ||
+	    (s.caught & PROC_SIGTRAP) || s.state == 'Z' || s.state == 'X')
 		return;
 	k->told_handler = true;
 	keeper_note(k,
-		    "thread %d blocks SIGTRAP and has accessed the variable: that made the kernel forget the "
-		    "program's SIGTRAP handler",
-		    t->tid);
+		    "process %d has no SIGTRAP handler any more, so that a SIGTRAP of its own kills it: %s",
+		    k->pid, why);
+}
+
+void hit_look_for_handler(struct keeper *k, pid_t tid)
+{
+	tell_no_handler(k, tid,
+			"it removed it, or accessed the variable while SIGTRAP was blocked (inside that "
+			"handler, say), which makes the kernel remove it");
+}
+
+static void restore_mask(struct keeper *k, struct traced *t)
+{
+	if (trap_mask_restore(t->process->pid, t->tid, &t->sigmask))
+		tell_no_handler(k, t->tid,
+				"a thread that blocks SIGTRAP has accessed the variable, which makes the "
+				"kernel remove it");
 }
 
 bool hit_was_ignored(const struct keeper *k, const struct traced *t)

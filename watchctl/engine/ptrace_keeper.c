@@ -313,6 +313,7 @@ static void begin(struct keeper *k)
 		go(k, (pid_t)k->argument);
 		break;
 	case BOX_STOP:
+		hit_look_for_handler(k, k->pid);
 		k->want = 0;
 		threads_each(k, let_go_at_stop);
 		update_all(k);

@@ -215,6 +215,9 @@ void arm_take_answers(struct keeper *k);
 /* The SIGTRAP that @t has stopped for: records it if it is a hit. True: the program must not get it. */
 bool hit_take(struct keeper *k, struct traced *t);
 
+/* Tells the user, once, if the target had a SIGTRAP handler and has none any more. @tid: a thread of it. */
+void hit_look_for_handler(struct keeper *k, pid_t tid);
+
 /* A SIGTRAP of the program's own, which it ignored until a hit made the kernel forget that. */
 bool hit_was_ignored(const struct keeper *k, const struct traced *t);
 

@@ -420,8 +420,10 @@ static void on_signal(struct keeper *k, struct traced *t, int sig)
 
 	if (sig == SIGTRAP && hit_take(k, t))
 		return;
-	if (sig == SIGTRAP)
+	if (sig == SIGTRAP) {
+		hit_look_for_handler(k, t->tid);
 		ignored = hit_was_ignored(k, t);
+	}
 	if (sig == SIGSTOP && (t->holds & HOLD_START))
 		return; /* ours, from taking a launched program over */
 	if (!ignored)
@@ -460,6 +462,7 @@ static void on_exec(struct keeper *k, struct traced *t)
 	if (p->pid == k->pid) {
 		renew_memory(p);
 		p->program = ++k->box->execs;
+		k->catches_trap = false; /* no handler outlives its program */
 		if (k->box->starts_anew)
 			__atomic_store_n(&k->ctl->patience_ns, HOLD_START_NS, __ATOMIC_RELAXED);
 		if (!keeper_hold(k, t, HOLD_EXEC))

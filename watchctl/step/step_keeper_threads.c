@@ -16,6 +16,7 @@
 #include "watchctl/target/stop.h"
 #include "watchctl/target/tracee.h"
 #include "watchctl/target/trap_action.h"
+#include "watchctl/target/trap_mask.h"
 
 #define SIGNAL_OF_CANCEL 32 /* glibc's and musl's, the first that no program can have for itself */
 
@@ -330,22 +331,9 @@ static void tell_signal(struct step_keeper *k, struct step_thread *t, int sig, i
 	step_tell_of(k, t, &r);
 }
 
-/*
- * int3 in a thread that blocks SIGTRAP makes the kernel unblock it there, so that the thread cannot miss it
- * (force_sig_info_to_task() in kernel/signal.c). We take that signal away; the program's mask comes back.
- */
 static void restore_mask(struct step_keeper *k, struct step_thread *t)
 {
-	uint64_t now;
-
-	if (!t->sigmask || held_ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(now), &now))
-		return;
-	if ((now | PROC_SIGTRAP) != t->sigmask) {
-		t->sigmask = 0; /* it has changed its mask itself since */
-		return;
-	}
-	held_ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(t->sigmask), &t->sigmask);
-	if (!k->catches_trap || k->told_mask)
+	if (!trap_mask_restore(t->pid, t->tid, &t->sigmask) || !k->catches_trap || k->told_mask)
 		return;
 	k->told_mask = true;
 	step_tell_note(k,
