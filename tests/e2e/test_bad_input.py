@@ -191,6 +191,19 @@ def test_registers_held_by_another_tool(run, victim, watch):
     assert all(s["recorded"] == 1 for s in first.of("summary"))
 
 
+def test_registers_that_the_kernel_keeps_for_ptrace(run, victim, watch):
+    """Nobody holds them any more: the ptrace engine has used them before."""
+    v = victim("puppet")
+    args = [x for n in ("v_ll", "v_uint", "v_bool", "v_colour") for x in ("-v", n)]
+    watch("-p", v.pid, *args, "--engine", "ptrace").end()
+    refused(run, v, SLOTS, "no free debug register", "kept by the kernel for ptrace", "--engine ptrace, -i",
+            args=["-p", v.pid, "-v", "flag"])
+    again = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "ptrace")
+    v.tell("write 3")
+    again.end()
+    assert again.summary()["recorded"] == 3
+
+
 def test_unmapped_address(run, victim):
     v = victim("puppet")
     refused(run, v, NAME, "nothing is mapped", args=["-p", v.pid, "-v", "0x10000", "-s", 4])

@@ -134,8 +134,10 @@ static struct wc_error *explain(pid_t pid, pid_t tid, const struct perf_bp_spec 
 		return wc_error_new(
 			WC_ESLOTS,
 			"no free debug register in thread %d of %s: a CPU has %d; this command holds %u, "
-			"others are held by another watchctl, perf, or a debugger",
-			tid, who, REGISTERS, s->others);
+			"others are held by another watchctl, perf, or a debugger, or kept by the kernel for "
+			"ptrace, which has once used them (gdb, --engine ptrace, -i), until the thread ends: "
+			"those --engine ptrace can use (watchctl list -p %d shows what holds them)",
+			tid, who, REGISTERS, s->others, pid);
 	case EACCES:
 	case EPERM:
 		return wc_error_new(
