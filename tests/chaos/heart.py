@@ -8,6 +8,7 @@ from pathlib import Path
 
 WINDOW_S = 0.5
 EVERY_S = 0.02
+LATE_S = 0.2  # so long after its end a window may be looked at: else the machine has no time for whoever looks either
 ENOUGH = 20  # beats of the control's in a window: of fewer, nothing can be said
 
 Sample = collections.namedtuple("Sample", "at beats usual waited")
@@ -78,6 +79,8 @@ def worst_window(samples, share, window):
             break
         b = samples[k]
         seconds, beats, usual = b.at - a.at, b.beats - a.beats, b.usual - a.usual
+        if seconds > window + LATE_S:
+            continue
         there = min(1.0, max(0.0, 1 - (b.waited - a.waited) / seconds))  # of the time, the machine had for it
         if usual * there >= ENOUGH and beats < share * usual * there and (not worst or beats / usual < worst[1] / worst[2]):
             worst = (round(seconds, 3), beats, usual)
