@@ -230,3 +230,16 @@ def test_the_unit_of_systemd_is_one(tmp_path):
     shutil.copy(ROOT / "examples" / "watchctl-record@.service", unit)
     r = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=TIMEOUT)
     assert "watchctl-record" not in r.stderr, r.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["record"], ["record", "--ring", "1M"]], ids=["watch", "record", "ring"])
+def test_a_log_that_is_removed_while_it_is_written_ends_the_session_with_an_error(victim, tmp_path, command):
+    """What is written to files without a name is lost: a summary that counts it as recorded would be untrue."""
+    v = victim("beats", "write")
+    log = tmp_path / "log"
+    p = subprocess.Popen([WATCHCTL, *command, "-p", str(v.pid), "-v", "flag", "-w", "--engine", "handler", "-o", log], text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert wait_until(lambda: log.exists() and size_of(log) > 0)
+    shutil.rmtree(log)
+    _, said = p.communicate(timeout=TIMEOUT)
+    assert p.returncode == 8 and ("was removed while it was being written" in said or "cannot create" in said), said

@@ -1,11 +1,12 @@
 """Programs that do to their memory what makes a watch on it difficult, or leave none for us."""
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from conftest import RECIPES, snapshot, wait_until
+from conftest import RECIPES, TIMEOUT, WATCHCTL, snapshot, wait_until
 
 RECIPES["resist_memory"] = (["resist_memory.c"], "gcc -O2 -g -pthread")
 
@@ -239,3 +240,12 @@ def test_that_the_watched_library_was_unloaded_is_told_before_another_takes_its_
     places = [(a.get("function"), a.get("module", "").rsplit("/", 1)[-1]) for a in w.accesses]
     assert places[:3] == [("plugin_touch", "one.so")] * 3
     assert ("plugin_touch", "one.so") not in places[3:]
+
+
+@pytest.mark.parametrize("mib", range(12, 50, 4))
+def test_whatever_fails_for_want_of_our_own_memory_nothing_is_left_in_the_program(victim, before_and_after, hardware, mib):
+    v = victim("resist_memory")
+    with before_and_after(v.pid):
+        r = subprocess.run(["prlimit", f"--as={mib << 20}", WATCHCTL, "-p", str(v.pid), "-v", "word", "--engine", "handler", "-t", "0.1"],
+                           capture_output=True, text=True, timeout=TIMEOUT)
+    assert r.returncode == 0 or r.stderr, "it failed without a word"

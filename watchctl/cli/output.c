@@ -208,8 +208,21 @@ static void begin_to_wait(struct output *s)
 	out_queue_wait_for_reader(s->queue, s->stop);
 }
 
-/* All that was printed has been read, or will not be. */
-static int end_queue(struct output *s)
+/* A failure, but where nothing is lost by it. */
+static struct wc_error *tell_left_out(const struct output *s, uint64_t lines)
+{
+	static const char were[] = "s were", was[] = " was";
+
+	if (!s->logged)
+		return wc_error_new(WC_EFAIL, "%" PRIu64 " line%s not printed: the output was not read",
+				    lines, lines == 1 ? was : were);
+	output_say(NULL, "%" PRIu64 " line%s not printed: the output was not read (the log has everything)",
+		   lines, lines == 1 ? was : were);
+	return NULL;
+}
+
+/* All that was printed has been read, or will not be. Returns an errno. */
+static int end_queue(struct output *s, struct wc_error **ret_left_out)
 {
 	uint64_t left_out = out_queue_finish(s->queue);
 	int error = out_queue_error(s->queue);
@@ -218,8 +231,7 @@ static int end_queue(struct output *s)
 	if (s->stop && *s->stop)
 		stop_catching_signals(); /* standard error may be what nobody reads */
 	if (left_out && !error)
-		output_say(NULL, "%" PRIu64 " line%s not printed: the output was not read%s", left_out,
-			   left_out == 1 ? " was" : "s were", s->logged ? " (the log has everything)" : "");
+		*ret_left_out = tell_left_out(s, left_out);
 	out_queue_free(s->queue);
 	s->queue = NULL;
 	s->out = s->file;
@@ -228,7 +240,8 @@ static int end_queue(struct output *s)
 
 static struct wc_error *close_file(struct output *s)
 {
-	int error = s->queue ? end_queue(s) : 0;
+	struct wc_error *err = NULL;
+	int error = s->queue ? end_queue(s, &err) : 0;
 	bool is_ours = s->file && s->file != stdout && s->file != stderr;
 
 	if (s->file == stdout && error)
@@ -237,7 +250,7 @@ static struct wc_error *close_file(struct output *s)
 		fflush(s->file);
 	if (is_ours && fclose(s->file) && !error)
 		error = errno;
-	return is_ours && error ? wc_error_errno(WC_EFAIL, error, "cannot write the output") : NULL;
+	return err || !is_ours || !error ? err : wc_error_errno(WC_EFAIL, error, "cannot write the output");
 }
 
 struct wc_error *output_close(struct output *s, bool complete)

@@ -154,6 +154,15 @@ static void tell_placed(const struct engine *e)
 				       "or the same user and IPC namespace)");
 }
 
+static struct wc_error *keep_spare_memory(struct engine *e)
+{
+	if (spare_memory_keep(&e->spare_memory))
+		return NULL;
+	return wc_error_new(WC_EFAIL,
+			    "too little memory is left to put a handler into a program, and to take it out "
+			    "again for certain: raise the limit (ulimit -v)");
+}
+
 static struct wc_error *keep_spare_files(struct engine *e)
 {
 	if (spare_files_keep(&e->spare))
@@ -197,7 +206,9 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	e->registers_before = perf_bp_used(pid);
 	e->caught_sigsys = dispatch_is_possible(pid);
 	e->stack_start = control.first_stack_top = proc_stack_start(pid);
-	err = keep_spare_files(e);
+	err = keep_spare_memory(e);
+	if (!err)
+		err = keep_spare_files(e);
 	spare_files_release(&e->spare); /* they are there: for this, and for the way back */
 	if (!err)
 		err = inject_place(pid, &control, WIRE_RING_OFFSET + o->buffer_size, o->private_ring, o->held,
@@ -701,6 +712,7 @@ static struct wc_error *close_engine(struct engine *e)
 	thread_ids_deinit(&e->children);
 	injection_deinit(&e->inj);
 	spare_files_release(&e->spare);
+	spare_memory_release(&e->spare_memory);
 	closep(&e->claim);
 	closep(&e->pidfd);
 	free(e);

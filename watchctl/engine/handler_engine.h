@@ -13,6 +13,7 @@
 #define WATCHCTL_ENGINE_HANDLER_ENGINE_H
 
 #include "watchctl/base/spare_files.h"
+#include "watchctl/base/spare_memory.h"
 #include "watchctl/engine/engine.h"
 #include "watchctl/engine/family_watch.h"
 #include "watchctl/engine/heartbeat.h"
@@ -50,7 +51,8 @@ struct blocked {
 struct engine {
 	pid_t pid;
 	struct engine_options options;
-	struct spare_files spare; /* to take the handler out */
+	struct spare_files spare;	  /* to take the handler out */
+	struct spare_memory spare_memory; /* ... */
 	struct injection inj;
 	struct wire_area area; /* the shared part of inj */
 	struct intake intake;

@@ -230,6 +230,7 @@ struct wc_error *handler_stop(struct engine *e)
 	if (e->gone || handler_all_ended(e) || is_all_accounted_for(e))
 		return err;
 	spare_files_release(&e->spare);
+	spare_memory_release(&e->spare_memory);
 	e->settled = flush_all(e);
 	keep_first(&err, settle(e, FLUSH_MS));
 	/* One look without any is enough: a SIGTRAP that comes later is the program's own. */

@@ -49,6 +49,7 @@ struct wc_error *handler_withdraw(struct engine *e)
 	if (!e->stopped)
 		wc_error_free(handler_stop(e)); /* the caller has an error to report already */
 	spare_files_release(&e->spare);
+	spare_memory_release(&e->spare_memory);
 	e->copies.withdrawn = task_ticks_now();
 	err = withdraw_from_target(e);
 	if (err && (proc_has_execed(e->pid, e->stack_start) || handler_target_ended(e))) {

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "watchctl/base/clock.h"
 #include "watchctl/trace/tracelog_files.h"
@@ -552,6 +553,17 @@ static struct wc_error *let_old_go(struct tracelog_writer *w, uint64_t now)
 	return NULL;
 }
 
+/* What is written to a file without a name is lost when we close it. */
+static struct wc_error *check_there(struct tracelog_writer *w)
+{
+	struct stat st;
+
+	if (fstat(w->files.fd, &st) < 0 || st.st_nlink)
+		return NULL;
+	w->failed = true;
+	return wc_error_new(WC_ELOG, "the log %s was removed while it was being written", w->path);
+}
+
 struct wc_error *tracelog_writer_flush(struct tracelog_writer *w)
 {
 	uint64_t now = monotonic_ns();
@@ -560,6 +572,8 @@ struct wc_error *tracelog_writer_flush(struct tracelog_writer *w)
 	if (w->failed)
 		return NULL;
 	err = write_rest(w);
+	if (!err)
+		err = check_there(w);
 	if (!err && w->ring)
 		err = let_old_go(w, now);
 	if (!err && w->mark >= 0)
