@@ -1,5 +1,5 @@
 /*
- * tls - where a thread keeps its own copy of a thread-local variable, and where new threads begin.
+ * tls - where a thread keeps its own copy of a thread-local variable, and where threads begin.
  *
  * x86-64 has TLS variant II ("ELF Handling For Thread-Local Storage", U. Drepper, 2013; psABI 3.2.1): the
  * thread pointer is the base of fs. The block of the program lies right below it. The blocks of libraries
@@ -93,5 +93,13 @@ const char *tls_result_text(enum tls_result r);
  */
 size_t thread_start_addresses(const struct module_list *modules, const struct memory_view *mem, uint64_t *ret,
 			      size_t cap);
+
+/*
+ * The same of the addresses at which the first thread of a statically linked program has just got its thread
+ * pointer: from there on it has its copies, and none of its own code has run yet. A program with a loader has
+ * none.
+ */
+size_t thread_pointer_addresses(const struct module_list *modules, const struct memory_view *mem,
+				uint64_t *ret, size_t cap);
 
 #endif

@@ -1,16 +1,20 @@
 /*
- * Part of tls: where new threads begin.
+ * Part of tls: where new threads begin, and where the first one of a static program gets its thread pointer.
  *
  * Whoever starts a thread calls clone or clone3 with a stack for it; the child goes on behind the system call
  * instruction, and its first instructions are the same for all threads of the process. The instruction is
  * found in the code of the file: every syscall that is reached, in a straight line from the start of its
  * function, with the number of clone or clone3 in eax. A fork is told by its empty stack argument.
  *
+ * The thread pointer is set by arch_prctl(ARCH_SET_FS), whose two constants are found in the same way. A
+ * wrapper that takes them as arguments is not: it serves others.
+ *
  * The starts of functions come from .eh_frame and the symbol tables. glibc ends the description of clone
  * before the instruction, since it would be wrong for the child: so a start counts until the next one.
  */
 #include "stackwalk/tls.h"
 
+#include <asm/prctl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -25,8 +29,19 @@
 /* A function that calls clone is shorter; a start further away is not the start of this one. */
 #define FUNCTION_MAX 4096
 
+/* A constant in a register, as far as a straight line of code tells. */
+struct constant {
+	bool known;
+	uint64_t value;
+};
+
+struct state {
+	struct constant rax, rsi, rdi;
+};
+
 /* What is searched, and what has been found. */
 struct scan {
+	bool (*wanted)(const struct state *at_syscall);
 	const uint8_t *code; /* the bytes of [vaddr, vaddr + len) */
 	uint64_t vaddr, len;
 	uint64_t *start; /* of functions, sorted */
@@ -35,17 +50,8 @@ struct scan {
 	size_t nfound, found_cap;
 };
 
-/* The constant in a register, as far as a straight line of code tells. */
-struct constant {
-	bool known;
-	uint64_t value;
-};
-
-struct state {
-	struct constant rax, rsi;
-};
-
-/* "mov $imm32, %eax" and its like for register number @reg (0 rax, 6 rsi) of the instruction encoding. */
+/* "mov $imm32, %eax" and its like for register number @reg (0 rax, 6 rsi, 7 rdi) of the instruction encoding.
+ */
 static bool sets_constant(const uint8_t *b, size_t len, uint8_t reg, struct constant *c)
 {
 	int32_t imm;
@@ -88,6 +94,7 @@ static void step(struct state *s, const uint8_t *b, const struct insn *i)
 {
 	track(&s->rax, b, i, 0, WREG_RAX);
 	track(&s->rsi, b, i, 6, WREG_RSI);
+	track(&s->rdi, b, i, 7, WREG_RDI);
 	/* Beyond these, code is reached from elsewhere, or comes back changed. */
 	if (i->is_call || i->is_ret || i->is_syscall || (i->is_jmp && !i->is_cond))
 		*s = (struct state){ 0 };
@@ -100,6 +107,11 @@ static bool is_thread_start(const struct state *s)
 	if (s->rax.value == SYS_clone3)
 		return true;
 	return s->rax.value == SYS_clone && !(s->rsi.known && s->rsi.value == 0);
+}
+
+static bool sets_thread_pointer(const struct state *s)
+{
+	return s->rax.known && s->rax.value == SYS_arch_prctl && s->rdi.known && s->rdi.value == ARCH_SET_FS;
 }
 
 /* Runs through the code from @from to the system call at @to. False: that is no boundary of instructions. */
@@ -136,10 +148,15 @@ static uint64_t start_before(const struct scan *s, uint64_t vaddr)
 		       : 0;
 }
 
-/*
- * Without a start: from each place shortly before that may load the number. Bytes that only look like that
- * inside another instruction are excluded by their prefix.
- */
+/* "mov $imm32" to eax, edi, rax or rdi. What is one only without its prefix is excluded by that. */
+static bool may_load(const uint8_t *b)
+{
+	if (b[0] == 0x48)
+		return b[1] == 0xc7 && (b[2] == 0xc0 || b[2] == 0xc7);
+	return (b[0] == 0xb8 || b[0] == 0xbf) && (b[-1] & 0xf0) != 0x40;
+}
+
+/* Without a start: from each place shortly before that may load a constant. */
 static bool follow_from_load(const struct scan *s, uint64_t to, struct state *ret)
 {
 	uint64_t first = to - s->vaddr > 64 ? to - 64 : s->vaddr + 1;
@@ -147,7 +164,7 @@ static bool follow_from_load(const struct scan *s, uint64_t to, struct state *re
 	for (uint64_t at = to - 5; at >= first; at--) {
 		const uint8_t *b = s->code + (at - s->vaddr);
 
-		if (b[0] == 0xb8 && (b[-1] & 0xf0) != 0x40 && follow(s, at, to, ret) && is_thread_start(ret))
+		if (may_load(b) && follow(s, at, to, ret) && s->wanted(ret))
 			return true;
 	}
 	return false;
@@ -161,7 +178,7 @@ static bool examine(struct scan *s, uint64_t at)
 
 	if (start ? !follow(s, start, at, &state) : at - s->vaddr < 6 || !follow_from_load(s, at, &state))
 		return true;
-	return !is_thread_start(&state) || vec_push(s->found, s->nfound, s->found_cap, at + 2);
+	return !s->wanted(&state) || vec_push(s->found, s->nfound, s->found_cap, at + 2);
 }
 
 static bool scan_code(struct scan *s)
@@ -286,6 +303,11 @@ static bool has_interpreter(Elf *elf)
 	return false;
 }
 
+static bool is_static_program(Elf *elf, const struct module *m)
+{
+	return m->is_program && !has_interpreter(elf);
+}
+
 /* A C library, Go's runtime, or a program that has its C library inside. */
 static bool makes_threads(Elf *elf, const struct module *m)
 {
@@ -293,7 +315,7 @@ static bool makes_threads(Elf *elf, const struct module *m)
 
 	if (symbol_exported(elf, "clone", &sym) || has_section(elf, ".gopclntab"))
 		return true;
-	return m->is_program && !has_interpreter(elf);
+	return is_static_program(elf, m);
 }
 
 static bool code_is_unchanged(const struct memory_view *mem, uint64_t addr)
@@ -304,6 +326,7 @@ static bool code_is_unchanged(const struct memory_view *mem, uint64_t addr)
 }
 
 struct file_scan {
+	bool (*may_have)(Elf *elf, const struct module *m);
 	const struct module *m;
 	struct elffile *file;
 	struct scan scan;
@@ -315,21 +338,22 @@ static void run_scan(void *ctx)
 	Elf *elf = elffile_state(q->file) == ELFFILE_OK ? elffile_elf(q->file) : NULL;
 
 	/* Without memory for all: none. */
-	if (!elf || !makes_threads(elf, q->m) || !find_starts(&q->scan, elf) || !scan_segments(&q->scan, elf))
+	if (!elf || !q->may_have(elf, q->m) || !find_starts(&q->scan, elf) || !scan_segments(&q->scan, elf))
 		q->scan.nfound = 0;
 }
 
-static size_t search_module(const struct module *m, const struct memory_view *mem, uint64_t *ret, size_t cap,
-			    size_t n)
+static size_t search_module(const struct file_scan *what, const struct memory_view *mem, uint64_t *ret,
+			    size_t cap, size_t n)
 {
-	struct file_scan q = { .m = m, .file = elffile_new(m) };
+	struct file_scan q = *what;
 
+	q.file = elffile_new(q.m);
 	if (q.file && !fault_guarded(run_scan, &q)) {
 		q.scan = (struct scan){ 0 };
 		elffile_abandon(q.file);
 	}
 	for (size_t i = 0; i < q.scan.nfound; i++) {
-		uint64_t addr = q.scan.found[i] + m->bias;
+		uint64_t addr = q.scan.found[i] + q.m->bias;
 
 		if (!code_is_unchanged(mem, addr))
 			continue;
@@ -343,13 +367,31 @@ static size_t search_module(const struct module *m, const struct memory_view *me
 	return n;
 }
 
-size_t thread_start_addresses(const struct module_list *modules, const struct memory_view *mem, uint64_t *ret,
-			      size_t cap)
+static size_t search(struct file_scan *what, const struct module_list *modules, const struct memory_view *mem,
+		     uint64_t *ret, size_t cap)
 {
 	size_t n = 0;
 
 	/* Modules are sorted, and so are the addresses in each. */
-	for (size_t i = 0; i < modules->n; i++)
-		n = search_module(&modules->v[i], mem, ret, cap, n);
+	for (size_t i = 0; i < modules->n; i++) {
+		what->m = &modules->v[i];
+		n = search_module(what, mem, ret, cap, n);
+	}
 	return n;
+}
+
+size_t thread_start_addresses(const struct module_list *modules, const struct memory_view *mem, uint64_t *ret,
+			      size_t cap)
+{
+	struct file_scan what = { .may_have = makes_threads, .scan.wanted = is_thread_start };
+
+	return search(&what, modules, mem, ret, cap);
+}
+
+size_t thread_pointer_addresses(const struct module_list *modules, const struct memory_view *mem,
+				uint64_t *ret, size_t cap)
+{
+	struct file_scan what = { .may_have = is_static_program, .scan.wanted = sets_thread_pointer };
+
+	return search(&what, modules, mem, ret, cap);
 }

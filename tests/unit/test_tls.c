@@ -394,7 +394,7 @@ static pid_t start_traced(void)
 	return pid;
 }
 
-static void check_thread_start(const char *command)
+static void check_thread_start(const char *command, size_t first_places)
 {
 	struct module_list modules = { 0 };
 	struct victim reader = { 0 };
@@ -414,6 +414,9 @@ static void check_thread_start(const char *command)
 		found |= addr[i] == rip;
 	if (!found)
 		fail_msg("%s: a thread began at %#lx, not at %#lx", command, rip, addr[0]);
+	n = thread_pointer_addresses(&modules, &mem, addr, 8);
+	if (n != first_places)
+		fail_msg("%s: the first thread may be set up at %zu places", command, n);
 	module_list_deinit(&modules);
 	kill(pid, SIGKILL);
 	/* Its threads have to be waited for as well. */
@@ -423,24 +426,25 @@ static void check_thread_start(const char *command)
 
 static void new_threads_begin_where_it_says(void **state)
 {
-	check_thread_start("gcc -g -o @/tls" SOURCE);
-	check_thread_start("gcc -static -o @/tls" SOURCE);
-	check_thread_start("gcc -static-pie -s -o @/tls" SOURCE);
+	check_thread_start("gcc -g -o @/tls" SOURCE, 0);
+	check_thread_start("gcc -static -o @/tls" SOURCE, 1);
+	check_thread_start("gcc -static-pie -s -o @/tls" SOURCE, 1);
 }
 
 static void new_threads_of_musl_begin_where_it_says(void **state)
 {
-	check_thread_start("musl-gcc -static -DNO_ERRNO -o @/tls" SOURCE);
-	check_thread_start("musl-gcc -static -s -DNO_ERRNO -o @/tls" SOURCE);
-	check_thread_start("musl-gcc -DNO_ERRNO -o @/tls" SOURCE);
+	check_thread_start("musl-gcc -static -DNO_ERRNO -o @/tls" SOURCE, 1);
+	check_thread_start("musl-gcc -static -s -DNO_ERRNO -o @/tls" SOURCE, 1);
+	check_thread_start("musl-gcc -DNO_ERRNO -o @/tls" SOURCE, 0);
 }
 
 static void new_threads_of_go_begin_where_it_says(void **state)
 {
 	check_thread_start(
-		"GOCACHE=@/cache GOFLAGS=-mod=mod HOME=@ go build -o @/tls tests/victims/loc_go.go");
+		"GOCACHE=@/cache GOFLAGS=-mod=mod HOME=@ go build -o @/tls tests/victims/loc_go.go", 1);
 	check_thread_start("GOCACHE=@/cache GOFLAGS=-mod=mod HOME=@ go build -ldflags='-s -w' -o @/tls "
-			   "tests/victims/loc_go.go");
+			   "tests/victims/loc_go.go",
+			   1);
 }
 
 int main(void)

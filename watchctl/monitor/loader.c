@@ -1,4 +1,7 @@
-/* Watches of what a library will bring: a hook in the loader tells when it comes. */
+/*
+ * Watches of what a library will bring: a hook in the loader tells when it comes. In a static program the
+ * same hook stands where the first thread gets its thread pointer: see monitor_hook_first_thread().
+ */
 #include "watchctl/monitor/monitored.h"
 #include "watchctl/target/loader_hook.h"
 
@@ -66,7 +69,10 @@ void monitor_unhook_loader(struct monitor *m)
 	m->hooked = false;
 }
 
-/* The loader has mapped something, and its thread waits for us; or may have before we could be told. */
+/*
+ * The loader has mapped something, or the first thread has its thread pointer, and the thread waits for us;
+ * or that may have happened before we could be told.
+ */
 static struct wc_error *on_loader(struct monitor *m, bool any_name_may_come)
 {
 	struct wc_error *err;
@@ -104,8 +110,10 @@ static struct wc_error *arm_first(struct monitor *m)
 		err = monitor_arm_all(m, starting || m->options.follow_exec, &missing);
 	if (err || (!missing && !(m->launched && monitor_any_per_thread(m))))
 		return err;
-	if (!hook || !(starting || m->options.pending))
-		return missing ? give_up_missing(m) : NULL;
+	if (!hook || !(starting || m->options.pending)) {
+		err = missing ? give_up_missing(m) : NULL;
+		return err ? err : monitor_hook_first_thread(m);
+	}
 	err = hook_loader(m, hook);
 	/* What was loaded between the look and the hook tells nobody any more. */
 	return err || m->launched ? err : on_loader(m, true);

@@ -8,10 +8,10 @@
  *	choose.c	which engine
  *	plan.c		a request -> where it is, the registers it takes, its filter
  *	arm.c		arms what was planned, tells the watch
- *	loader.c	what waits for a library
+ *	loader.c	what waits for a library, or for the program to begin
  *	summary.c	what became of the hits of a watch
  *	follow.c	the pointers on a path, and moving the watch when one changes
- *	per_thread.c	new threads of a variable of which each thread has its own
+ *	per_thread.c	the threads of a variable of which each thread has its own
  *	collect.c	the captures that the program makes itself
  */
 #ifndef WATCHCTL_MONITOR_MONITORED_H
@@ -37,6 +37,7 @@
 #define THREAD_HOOK 0xffff1100u	 /* and those that follow: one for each place where threads start */
 #define POINTER_HOOK 0xffff1200u /* + LOCATE_POINTERS * place + how far along the path */
 #define THREAD_HOOKS 3u
+#define FIRST_HOOKS 3u /* places at which a static program may set up its first thread */
 
 /* How often threads are looked for that have no copy armed yet, and elements whose array may have changed. */
 #define EXTEND_NS 50000000ull
@@ -188,6 +189,12 @@ bool monitor_any_per_thread(const struct monitor *m);
 /* Once a per-thread variable is armed: sees to it that new threads are, before they run. */
 struct wc_error *monitor_hook_threads(struct monitor *m);
 void monitor_unhook_threads(struct monitor *m);
+
+/*
+ * The same for the first thread of a launched program that has no loader, and so nothing that tells when that
+ * thread has its copy.
+ */
+struct wc_error *monitor_hook_first_thread(struct monitor *m);
 
 /* Begins with the captures, if they were asked for. A held program is run to its entry point. */
 struct wc_error *monitor_collect(struct monitor *m);

@@ -23,16 +23,16 @@ struct wc_error *monitor_extend(struct monitor *m)
 	return err;
 }
 
-static struct wc_error *tell_late(struct monitor *m)
+static struct wc_error *tell_late(struct monitor *m, const char *which)
 {
 	if (m->told_late)
 		return NULL;
 	m->told_late = true;
 	return monitor_note(
 		m,
-		"threads that start from now on are armed when they are noticed (%llu times a second): what "
-		"they access before that is not seen",
-		1000000000ull / EXTEND_NS);
+		"%s are armed when they are noticed (%llu times a second): what they access before "
+		"that is not seen",
+		which, 1000000000ull / EXTEND_NS);
 }
 
 /*
@@ -74,7 +74,8 @@ struct wc_error *monitor_hook_threads(struct monitor *m)
 		m->thread_hooks++;
 	}
 	if (!n || m->thread_hooks < n)
-		return tell_late(m);
+		return tell_late(m, m->launched && m->ops->hooks_late ? "threads, the first included,"
+								      : "threads that start from now on");
 	return NULL;
 }
 
@@ -82,4 +83,71 @@ void monitor_unhook_threads(struct monitor *m)
 {
 	for (; m->thread_hooks; m->thread_hooks--)
 		m->ops->disarm(m->engine, THREAD_HOOK + m->thread_hooks - 1);
+}
+
+/* Some thread had its copy when we looked: a launched program has only the first one. */
+static bool first_thread_is_set_up(const struct monitor *m)
+{
+	unsigned int i;
+
+	for (i = 0; i < MONITOR_WATCHES; i++)
+		if (m->watch[i].armed && m->watch[i].thread_address)
+			return true;
+	return false;
+}
+
+static struct wc_error *hook_thread_pointer(struct monitor *m)
+{
+	struct memory_view mem = proc_memory(&m->pid);
+	struct module_list modules = { 0 };
+	struct wc_error *err = module_list_read(m->pid, &modules);
+	uint64_t at[FIRST_HOOKS];
+	size_t n, k;
+
+	if (err)
+		return err;
+	n = thread_pointer_addresses(&modules, &mem, at, FIRST_HOOKS);
+	module_list_deinit(&modules);
+	for (k = 0; k < n && n <= FIRST_HOOKS && !err; k++) {
+		struct watchpoint p = {
+			.id = LOADER_HOOK,
+			.addr = at[k],
+			.size = 1,
+			.access = ACCESS_EXECUTE,
+			.slot = -1,
+			.hook = true,
+		};
+		struct arm_report report = { 0 };
+
+		err = m->ops->arm(m->engine, &p, &report);
+		m->hooked |= !err;
+	}
+	if (!err)
+		return NULL;
+	m->ops->disarm(m->engine, LOADER_HOOK);
+	m->hooked = false;
+	return wc_error_context(err, "a debug register is needed to see the first thread begin");
+}
+
+struct wc_error *monitor_hook_first_thread(struct monitor *m)
+{
+	struct wc_error *err;
+
+	if (!m->launched || m->started || !monitor_any_per_thread(m))
+		return NULL;
+	err = first_thread_is_set_up(m) ? NULL : hook_thread_pointer(m);
+	/* It may have passed there between the look and the hook: then nobody tells. */
+	if (!err && m->hooked)
+		err = monitor_extend(m);
+	if (err || (m->hooked && !first_thread_is_set_up(m)))
+		return err;
+	m->started = true;
+	monitor_unhook_loader(m);
+	if (!first_thread_is_set_up(m))
+		err = monitor_note(
+			m,
+			"where this program sets up its first thread is not known: what that thread "
+			"accesses before it is noticed (%llu times a second) is not seen",
+			1000000000ull / EXTEND_NS);
+	return err ? err : monitor_hook_threads(m);
 }

@@ -69,7 +69,8 @@ bool loader_hook_startup_done(pid_t pid)
 		wc_error_free(err);
 		return true;
 	}
-	done = find_r_debug(pid, &modules, &debug) && debug.r_map && debug.r_state == RT_CONSISTENT;
+	done = !interpreter_base(pid) ||
+	       (find_r_debug(pid, &modules, &debug) && debug.r_map && debug.r_state == RT_CONSISTENT);
 	module_list_deinit(&modules);
 	return done;
 }

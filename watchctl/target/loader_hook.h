@@ -19,7 +19,7 @@ uint64_t loader_hook_address(pid_t pid, const struct module_list *modules);
  * not known. */
 uint64_t loader_hook_state_address(pid_t pid, const struct module_list *modules);
 
-/* Whether the libraries that the program was linked with are mapped (r_state is consistent). */
+/* Whether the libraries that it was linked with are mapped: r_state is consistent, or there is no loader. */
 bool loader_hook_startup_done(pid_t pid);
 
 #endif
