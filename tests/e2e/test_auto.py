@@ -101,3 +101,17 @@ def test_another_tracer_is_no_hindrance(victim, watch, with_bpf):
     finally:
         tracer.terminate()
         tracer.wait(timeout=TIMEOUT)
+
+
+@pytest.mark.parametrize("name", ["tls_born", "tls_born_musl"])
+def test_a_program_that_makes_threads_all_the_time_does_not_block_sigtrap(build, hardware, name):
+    """It blocks all signals for a moment for each."""
+    v = subprocess.Popen([build(name), "0", "1000000000"])
+    try:
+        for _ in range(8):
+            r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "mine", "-t", "0.1", "-q"], capture_output=True, text=True,
+                               timeout=TIMEOUT, env=dict(os.environ, COLUMNS="1000"))
+            assert "handler engine" in r.stdout + r.stderr, r.stderr
+    finally:
+        v.kill()
+        v.wait()

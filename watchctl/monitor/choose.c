@@ -11,13 +11,11 @@
  * tried, and the reason is told with the watch.
  */
 #include <stdio.h>
-#include <time.h>
 
 #include "watchctl/engine/perf_bp.h"
 #include "watchctl/monitor/monitored.h"
 #include "watchctl/target/dispatch.h"
-
-#define BIRTH_NS 5000000 /* a new thread blocks all signals for a moment */
+#include "watchctl/target/trap_block.h"
 
 struct candidate {
 	const struct engine_ops *ops;
@@ -88,30 +86,6 @@ static const char *against_recorder(struct monitor *m)
 	return why ? why : needs_waiting(m);
 }
 
-static bool some_thread_blocks(pid_t pid)
-{
-	struct thread_ids ids = { 0 };
-	struct proc_status s;
-	bool blocks = false;
-	size_t i;
-
-	if (!proc_threads(pid, &ids))
-		return false;
-	for (i = 0; i < ids.n && !blocks; i++)
-		blocks = proc_status_read(pid, ids.v[i], &s) && (s.blocked & PROC_SIGTRAP);
-	thread_ids_deinit(&ids);
-	return blocks;
-}
-
-/* Not only while it begins. */
-static bool blocks_traps(pid_t pid)
-{
-	if (!some_thread_blocks(pid))
-		return false;
-	nanosleep(&(struct timespec){ .tv_nsec = BIRTH_NS }, NULL);
-	return some_thread_blocks(pid);
-}
-
 /* Why the handler must not go into this process, or would not see; NULL: it may. */
 static const char *against_handler(struct monitor *m)
 {
@@ -133,7 +107,7 @@ static const char *against_handler(struct monitor *m)
 		return why;
 	if (s.tracer && !m->held.tid)
 		return "another program traces it, and nothing can be put into it";
-	return blocks_traps(m->pid) ? "a thread blocks SIGTRAP, and the handler would not see it" : NULL;
+	return trap_is_blocked(m->pid) ? "a thread blocks SIGTRAP, and the handler would not see it" : NULL;
 }
 
 static const char *against_nothing(struct monitor *m)

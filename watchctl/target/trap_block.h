@@ -1,0 +1,11 @@
+/* trap_block - whether a thread of the process has SIGTRAP blocked, and not only while it makes another. */
+#ifndef WATCHCTL_TARGET_TRAP_BLOCK_H
+#define WATCHCTL_TARGET_TRAP_BLOCK_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Looks again for some 10 ms, at most 100 ms, until each thread that blocked it does not, or has ended. */
+bool trap_is_blocked(pid_t pid);
+
+#endif
