@@ -71,7 +71,7 @@ def test_without_bpf_the_handler_or_where_it_would_be_blind_the_kernels_samples(
 
 @pytest.mark.parametrize("options, reason", [
     (["-v", "stats.head->len", "--follow"], "threads wait while a pointer changes"),
-    (["-v", "errno", "-w"], "new threads wait until their own copy is armed"),
+    (["-v", "errno", "-w"], "the ring engine cannot make new threads wait until their own copy is armed"),
     (["-v", "flag", "--pending"], "threads wait while the watch of a new library is armed"),
 ])
 def test_what_needs_threads_to_wait_takes_the_handler(victim, with_bpf, options, reason):

@@ -1,8 +1,11 @@
-"""A thread-local variable from the first moment of each thread: the first one's of a launched program, and those to come."""
+"""A thread-local variable from the first moment of each thread: of the first one, and of those to come."""
 import collections
 import json
+import os
+import subprocess
 
 import pytest
+from conftest import TIMEOUT, WATCHCTL
 
 
 def launch(run, *command, args=()):
@@ -17,7 +20,8 @@ def launch(run, *command, args=()):
 
 
 def notes(objects):
-    return [n["text"] for n in objects["note"] if "accesses by the kernel" not in n["text"]]
+    """Those of threads that are armed too late."""
+    return [n["text"] for n in objects["note"] if "is not seen" in n["text"]]
 
 
 @pytest.mark.parametrize("engine", ["handler", "ptrace"])
@@ -38,3 +42,14 @@ def test_where_a_thread_cannot_be_made_to_wait_it_is_told(hardware, build, run):
 def test_a_watch_that_leaves_no_register_for_that_is_refused(hardware, build, run):
     r = run("-v", "mine", "-v", "quad[0]", "-v", "quad[1]", "-v", "quad[2]", "--", build("tls_born_static"), 1, 0)
     assert r.returncode and "register is needed to see the first thread" in r.stderr
+
+
+@pytest.mark.parametrize("order", [("mine", "flag", "ratio", "list.count"), ("flag", "ratio", "list.count", "mine")])
+def test_the_reason_for_the_engine_does_not_promise_what_registers_do_not_allow(hardware, victim, order):
+    v = victim("mover")
+    names = [w for name in order for w in ("-v", name)]
+    r = subprocess.run([WATCHCTL, "-p", str(v.pid), *names, "-t", "0.1", "-q"], capture_output=True, text=True,
+                       timeout=TIMEOUT, env=dict(os.environ, COLUMNS="1000"))
+    told = r.stdout + r.stderr
+    assert "not enough debug registers are left to make new threads wait" in told
+    assert "(new threads wait" not in told

@@ -142,8 +142,6 @@ struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
 		err = tell_copies(m, i);
 	if (!err)
 		err = tell_kernel(m, &report[0]);
-	if (!err && monitor_is_per_thread(w))
-		err = monitor_hook_threads(m);
 	return err;
 }
 
@@ -198,5 +196,6 @@ struct wc_error *monitor_arm_all(struct monitor *m, bool any_name_may_come, bool
 		wc_error_free(err);
 		*ret_missing = true;
 	}
-	return NULL;
+	/* With the registers that the watches leave. */
+	return monitor_any_per_thread(m) ? monitor_hook_threads(m) : NULL;
 }

@@ -61,7 +61,7 @@ static const char *needs_waiting(struct monitor *m)
 		if (is_still_to_come(m, i))
 			return "threads wait while the watch of a new library is armed";
 		if (monitor_is_per_thread(&m->watch[i]))
-			return "new threads wait until their own copy is armed";
+			return "the ring engine cannot make new threads wait until their own copy is armed";
 	}
 	return NULL;
 }

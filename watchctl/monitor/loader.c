@@ -164,7 +164,9 @@ struct wc_error *monitor_arm_later(struct monitor *m, unsigned int i)
 	if (m->launched && !m->started && !m->hooked && loader_hook_startup_done(m->pid))
 		note_start(m);
 	err = monitor_arm_one(m, i, &missing);
-	return err ? wait_for_library(m, i, err, missing) : NULL;
+	if (err)
+		return wait_for_library(m, i, err, missing);
+	return monitor_is_per_thread(&m->watch[i]) ? monitor_hook_threads(m) : NULL;
 }
 
 struct wc_error *monitor_on_hook(struct monitor *m)

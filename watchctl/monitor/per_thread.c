@@ -23,16 +23,25 @@ struct wc_error *monitor_extend(struct monitor *m)
 	return err;
 }
 
-static struct wc_error *tell_late(struct monitor *m, const char *which)
+/* @places: those that are known at which threads start. */
+static struct wc_error *tell_late(struct monitor *m, size_t places)
 {
+	const char *why = "not enough debug registers are left to make new threads wait";
+
 	if (m->told_late)
 		return NULL;
 	m->told_late = true;
-	return monitor_note(
-		m,
-		"%s are armed when they are noticed (%llu times a second): what they access before "
-		"that is not seen",
-		which, 1000000000ull / EXTEND_NS);
+	if (m->ops->hooks_late)
+		why = "this engine cannot make new threads wait";
+	else if (!places)
+		why = "where this program starts threads is not known";
+	return monitor_note(m,
+			    "%s: %s are armed when they are noticed (%llu times a second): what they access "
+			    "before that is not seen",
+			    why,
+			    m->launched && m->ops->hooks_late ? "threads, the first included,"
+							      : "threads that start from now on",
+			    1000000000ull / EXTEND_NS);
 }
 
 /*
@@ -74,8 +83,7 @@ struct wc_error *monitor_hook_threads(struct monitor *m)
 		m->thread_hooks++;
 	}
 	if (!n || m->thread_hooks < n)
-		return tell_late(m, m->launched && m->ops->hooks_late ? "threads, the first included,"
-								      : "threads that start from now on");
+		return tell_late(m, n);
 	return NULL;
 }
 
