@@ -10,6 +10,7 @@
 #include "stackwalk/locate_near.h"
 #include "stackwalk/locate_parse.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/shortfall.h"
 
 /* Candidates and modules beyond these are counted, not listed. */
 #define CANDIDATES_MAX 10
@@ -470,6 +471,11 @@ struct wc_error *search_not_found(struct search *s, const char *prefix, bool *mi
 	const char *what = s->functions ? "function" : "variable";
 	struct wc_error *err;
 
+	if (shortfall_of_descriptors())
+		return wc_error_new(
+			WC_EFAIL,
+			"Too few file descriptors to look for the %s '%s': raise the limit (ulimit -n).",
+			what, s->name);
 	if (s->problem_fit) {
 		if (missing_module && may_come(s))
 			*missing_module = true;

@@ -64,10 +64,20 @@ static void what_is_taken_is_somebody_elses_to_tell(void **state)
 	assert_false(shortfall_take(text, sizeof(text), &why));
 }
 
+static void only_a_want_of_descriptors_is_told_as_such(void **state)
+{
+	(void)state;
+	shortfall_note("/a", EIO);
+	assert_false(shortfall_of_descriptors());
+	shortfall_note("/b", EMFILE);
+	assert_true(shortfall_of_descriptors());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_file_that_is_not_there_is_nothing_odd, forget),
+		cmocka_unit_test_setup(only_a_want_of_descriptors_is_told_as_such, forget),
 		cmocka_unit_test_setup(the_first_is_named_and_the_others_are_counted, forget),
 		cmocka_unit_test_setup(one_that_is_tried_twice_is_one, forget),
 		cmocka_unit_test_setup(what_is_taken_is_somebody_elses_to_tell, forget),

@@ -7,6 +7,7 @@
 static char first[512];
 static int first_errno;
 static unsigned int more;
+static bool descriptors;
 
 /* Not just another machine, or a file that has been removed since. */
 static bool is_odd(int why)
@@ -18,12 +19,18 @@ void shortfall_note(const char *path, int sys_errno)
 {
 	if (!is_odd(sys_errno))
 		return;
+	descriptors |= sys_errno == EMFILE || sys_errno == ENFILE;
 	if (first_errno) {
 		more += strncmp(path, first, sizeof(first) - 1) != 0;
 		return;
 	}
 	snprintf(first, sizeof(first), "%s", path);
 	first_errno = sys_errno;
+}
+
+bool shortfall_of_descriptors(void)
+{
+	return descriptors;
 }
 
 bool shortfall_take(char *path, size_t len, int *sys_errno)

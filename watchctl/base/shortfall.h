@@ -15,6 +15,9 @@
  */
 void shortfall_note(const char *path, int sys_errno);
 
+/* Any was for want of descriptors: what was not found for it may be there. */
+bool shortfall_of_descriptors(void);
+
 /* Takes the first one back, for somebody else to note: of a worker process its parent. False: there was none.
  */
 bool shortfall_take(char *path, size_t len, int *sys_errno);

@@ -1,7 +1,9 @@
 #include "watchctl/engine/ptrace_guard.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -195,6 +197,13 @@ static pid_t start_keeper(struct wire_control *ctl)
 	return pid;
 }
 
+/* The owner is told why (errno). */
+static void __attribute__((noreturn)) give_up(struct ptrace_box *box)
+{
+	snprintf(box->text, sizeof(box->text), "%s", strerror(errno));
+	_exit(1);
+}
+
 void guard_run(struct wire_control *ctl, int owner_fd, int memory_fd)
 {
 	struct ptrace_box *box = ptrace_box_of(ctl);
@@ -209,18 +218,18 @@ void guard_run(struct wire_control *ctl, int owner_fd, int memory_fd)
 	char line[80];
 
 	if (!helper_withdraw(owner_fd, memory_fd))
-		_exit(1);
+		give_up(box);
 	helper_ignore_signals();
 	helper_spare();
 	snprintf(line, sizeof(line), GUARD_NAME " of process %d", box->target_pid);
 	helper_rename(GUARD_NAME, line);
 	if (!helper_guard_init(&g))
-		_exit(1);
+		give_up(box);
 	box->guard_pid = getpid();
 	box->silent = ptrace_probe() == PROBE_SILENT;
 	g.keeper = start_keeper(ctl);
 	if (g.keeper < 0)
-		_exit(1);
+		give_up(box);
 	box->keeper_pid = g.keeper;
 	helper_guard_start(&g);
 	__atomic_store_n(&box->guarded, true, __ATOMIC_RELEASE);

@@ -150,7 +150,8 @@ struct wc_error *ptrace_helpers_start(struct engine *e, int memory_fd)
 	}
 	while (!__atomic_load_n(&e->box->guarded, __ATOMIC_ACQUIRE)) {
 		if (ptrace_helpers_ended(e) || monotonic_ns() > end)
-			return wc_error_new(WC_EFAIL, "cannot start the process that traces");
+			return wc_error_new(WC_EFAIL, "cannot start the process that traces: %s",
+					    e->box->text[0] ? e->box->text : "it ended, or does not begin");
 		nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
 	}
 	if (e->box->silent)
@@ -158,6 +159,8 @@ struct wc_error *ptrace_helpers_start(struct engine *e, int memory_fd)
 				    "this machine offers no hardware debug registers (one that was set "
 				    "did not fire): some virtual machines do not");
 	e->keeper_fd = (int)syscall(SYS_pidfd_open, e->box->keeper_pid, 0);
+	if (e->keeper_fd < 0)
+		return wc_error_errno(WC_EFAIL, errno, "cannot ask the process that traces");
 	if (e->options.say)
 		e->options.say(e->options.say_ctx,
 			       "process %d traces process %d; process %d watches over both of us",

@@ -189,10 +189,13 @@ static struct wc_error *start_helpers(struct mover *m, int memory_fd)
 	}
 	while (!__atomic_load_n(&m->box->guarded, __ATOMIC_ACQUIRE)) {
 		if (guard_ended(m) || monotonic_ns() > end)
-			return wc_error_new(WC_EFAIL, "cannot start the process that traces");
+			return wc_error_new(WC_EFAIL, "cannot start the process that traces: %s",
+					    m->box->text[0] ? m->box->text : "it ended, or does not begin");
 		nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
 	}
 	m->keeper_fd = (int)syscall(SYS_pidfd_open, m->box->keeper_pid, 0);
+	if (m->keeper_fd < 0)
+		return wc_error_errno(WC_EFAIL, errno, "cannot ask the process that traces");
 	if (m->options.say)
 		m->options.say(m->options.say_ctx, "process %d traces process %d; process %d watches over it",
 			       m->box->keeper_pid, m->options.pid, m->box->guard_pid);

@@ -1,7 +1,9 @@
 #include "watchctl/step/step_guard.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
@@ -48,6 +50,13 @@ static pid_t start_keeper(struct step_box *box)
 	return pid;
 }
 
+/* The owner is told why (errno). */
+static void __attribute__((noreturn)) give_up(struct step_box *box)
+{
+	snprintf(box->text, sizeof(box->text), "%s", strerror(errno));
+	_exit(1);
+}
+
 void step_guard_run(struct step_box *box, int owner_fd, int memory_fd)
 {
 	struct helper_guard g = {
@@ -61,17 +70,17 @@ void step_guard_run(struct step_box *box, int owner_fd, int memory_fd)
 	char line[80];
 
 	if (!helper_withdraw(owner_fd, memory_fd))
-		_exit(1);
+		give_up(box);
 	helper_ignore_signals();
 	helper_spare();
 	snprintf(line, sizeof(line), STEP_GUARD_NAME " of process %d", box->target_pid);
 	helper_rename(STEP_GUARD_NAME, line);
 	if (!helper_guard_init(&g))
-		_exit(1);
+		give_up(box);
 	box->guard_pid = getpid();
 	g.keeper = start_keeper(box);
 	if (g.keeper < 0)
-		_exit(1);
+		give_up(box);
 	box->keeper_pid = g.keeper;
 	helper_guard_start(&g);
 	__atomic_store_n(&box->guarded, true, __ATOMIC_RELEASE);

@@ -10,16 +10,33 @@
 
 #define ARG_START 48 /* fields of /proc/self/stat: proc(5) */
 
+/* All but the standard streams and two others. */
+static void close_all_but(int a, int b)
+{
+	unsigned int low = (unsigned int)(a < b ? a : b), high = (unsigned int)(a < b ? b : a);
+
+	if (low > 3)
+		close_range(3, low - 1, 0);
+	if (high > low + 1)
+		close_range(low + 1, high - 1, 0);
+	close_range(high + 1, ~0u, 0);
+}
+
 bool helper_withdraw(int owner_fd, int memory_fd)
 {
-	int null = open("/dev/null", O_RDWR), fd;
+	int null, fd;
 
 	setsid();
+	close_all_but(owner_fd, memory_fd); /* first: where the limit is low, there is room only then */
+	null = open("/dev/null", O_RDWR);
 	for (fd = 0; null >= 0 && fd < 3; fd++)
 		dup2(null, fd);
-	owner_fd = fcntl(owner_fd, F_DUPFD, 10); /* out of the way of each other */
-	memory_fd = fcntl(memory_fd, F_DUPFD, 10);
-	if (dup2(owner_fd, HELPER_OWNER_FD) < 0 || dup2(memory_fd, HELPER_MEMORY_FD) < 0)
+	if (null >= 3)
+		close(null);
+	if (memory_fd == HELPER_OWNER_FD)
+		memory_fd = dup(memory_fd);
+	if (null < 0 || memory_fd < 0 || dup2(owner_fd, HELPER_OWNER_FD) < 0 ||
+	    dup2(memory_fd, HELPER_MEMORY_FD) < 0)
 		return false;
 	close_range(HELPER_MEMORY_FD + 1, ~0u, 0);
 	(void)!chdir("/"); /* where that fails, a file system stays busy while we live */

@@ -14,7 +14,7 @@
 /*
  * A session of its own: no terminal's signals, no kill of the group. Standard streams on /dev/null, and every
  * other file closed: who waits for the end of the owner's output must not wait for us. False: they cannot be
- * kept.
+ * kept; errno says why.
  */
 bool helper_withdraw(int owner_fd, int memory_fd);
 
