@@ -163,7 +163,10 @@ void proc_namespace_read(pid_t pid, struct proc_namespace *ret);
  */
 pid_t proc_global_pid(const struct proc_namespace *ns, pid_t inner);
 
-/* Calls @fn for each process there is, until it returns false. */
+/*
+ * Calls @fn for each process there is, by ascending number, until it returns false: also for those that are
+ * forked meanwhile, unless their numbers have begun anew.
+ */
 void proc_each(bool (*fn)(void *ctx, pid_t pid), void *ctx);
 
 /* "name (pid N)" of another process, for messages. */
