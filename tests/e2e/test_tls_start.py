@@ -20,17 +20,24 @@ def launch(run, *command, args=()):
 
 
 def notes(objects):
-    """Those of threads that are armed too late."""
-    return [n["text"] for n in objects["note"] if "is not seen" in n["text"]]
+    return [n["text"] for n in objects["note"]]
+
+
+def unheld(objects):
+    """How often a thread did not wait long enough for us: on a machine that is busy elsewhere."""
+    return sum(int(n.split()[0]) for n in notes(objects) if "a thread did not wait" in n)
 
 
 @pytest.mark.parametrize("engine", ["handler", "ptrace"])
 @pytest.mark.parametrize("name", ["tls_born", "tls_born_static", "tls_born_static_pie", "tls_born_musl"])
 def test_no_write_of_a_launched_program_escapes(hardware, build, run, name, engine):
     told = launch(run, build(name), 50, 200, args=["--engine", engine])
-    writes = collections.Counter(a["tid"] for a in told["access"])
-    assert sorted(writes.values()) == [1] * 200 + [51]
-    assert not notes(told)
+    writes = sorted(collections.Counter(a["tid"] for a in told["access"]).values())
+    late = unheld(told)
+    assert len(writes) + late >= 201
+    if not late:
+        assert writes == [1] * 200 + [51]
+    assert not [n for n in notes(told) if "noticed" in n]
 
 
 def test_where_a_thread_cannot_be_made_to_wait_it_is_told(hardware, build, run):

@@ -125,6 +125,8 @@ struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
 	struct wc_error *err = NULL;
 	unsigned int k;
 
+	if (monitor_is_per_thread(w))
+		err = monitor_find_thread_starts(m);
 	for (k = 0; k < w->nparts && !err; k++)
 		err = arm_part(m, i, &w->part[k], &report[k]);
 	if (err) {

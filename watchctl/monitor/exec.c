@@ -24,7 +24,7 @@ static struct wc_error *forget_program(struct monitor *m)
 		w->armed = w->waits = w->follows = w->tested = false;
 		w->thread_address = 0;
 	}
-	m->hooked = m->started = false;
+	m->hooked = m->started = m->knows_thread_starts = false;
 	m->thread_hooks = 0;
 	if (m->ops->follows_exec)
 		return NULL;

@@ -79,6 +79,9 @@ struct monitor {
 	struct monitored watch[MONITOR_WATCHES];
 	uint32_t next_id;
 	unsigned int thread_hooks;
+	bool knows_thread_starts;
+	uint64_t thread_start[THREAD_HOOKS]; /* places at which threads start, of thread_starts */
+	size_t thread_starts;
 	uint64_t extended_ns; /* when monitor_run() last did what it does every EXTEND_NS */
 	pid_t pid;
 	uint64_t stack_start; /* of the program that it ran at first; 0: not known */
@@ -188,6 +191,9 @@ bool monitor_any_per_thread(const struct monitor *m);
 
 /* Once a per-thread variable is armed: sees to it that new threads are, before they run. */
 struct wc_error *monitor_hook_threads(struct monitor *m);
+
+/* What takes long of that: before the variable is armed, for threads that start meanwhile are late. */
+struct wc_error *monitor_find_thread_starts(struct monitor *m);
 void monitor_unhook_threads(struct monitor *m);
 
 /*

@@ -44,30 +44,48 @@ static struct wc_error *tell_late(struct monitor *m, size_t places)
 			    1000000000ull / EXTEND_NS);
 }
 
+/* Not where there is no need, nor where the C library may not be there yet: then on_loader() comes again. */
+static bool may_hook(const struct monitor *m)
+{
+	return !m->thread_hooks && !m->ops->sees_births && !m->hooked && (!m->launched || m->started);
+}
+
+struct wc_error *monitor_find_thread_starts(struct monitor *m)
+{
+	struct memory_view mem = proc_memory(&m->pid);
+	struct module_list modules = { 0 };
+	struct wc_error *err;
+
+	if (m->knows_thread_starts || !may_hook(m))
+		return NULL;
+	err = module_list_read(m->pid, &modules);
+	if (err)
+		return err;
+	m->thread_starts = thread_start_addresses(&modules, &mem, m->thread_start, THREAD_HOOKS);
+	m->knows_thread_starts = true;
+	module_list_deinit(&modules);
+	return NULL;
+}
+
 /*
  * Every new thread passes a few known addresses before it runs code of the program: it waits there until its
  * own copy is armed. Where no register is left for that, or the engine cannot make threads wait, it is told.
  */
 struct wc_error *monitor_hook_threads(struct monitor *m)
 {
-	struct memory_view mem = proc_memory(&m->pid);
-	struct module_list modules = { 0 };
-	uint64_t start[THREAD_HOOKS];
 	struct wc_error *err;
 	size_t n, k;
 
-	if (m->thread_hooks || m->ops->sees_births || m->hooked || (m->launched && !m->started))
-		return NULL; /* no need; or the C library may not be there yet: then on_loader() comes again
-			      */
-	err = module_list_read(m->pid, &modules);
+	if (!may_hook(m))
+		return NULL;
+	err = monitor_find_thread_starts(m);
 	if (err)
 		return err;
-	n = thread_start_addresses(&modules, &mem, start, THREAD_HOOKS);
-	module_list_deinit(&modules);
+	n = m->thread_starts;
 	for (k = 0; k < n && k < THREAD_HOOKS && !m->ops->hooks_late; k++) {
 		struct watchpoint p = {
 			.id = THREAD_HOOK + m->thread_hooks,
-			.addr = start[k],
+			.addr = m->thread_start[k],
 			.size = 1,
 			.access = ACCESS_EXECUTE,
 			.slot = -1,
@@ -82,9 +100,8 @@ struct wc_error *monitor_hook_threads(struct monitor *m)
 		}
 		m->thread_hooks++;
 	}
-	if (!n || m->thread_hooks < n)
-		return tell_late(m, n);
-	return NULL;
+	err = !n || m->thread_hooks < n ? tell_late(m, n) : NULL;
+	return err ? err : monitor_extend(m); /* who came since the watch was armed has passed there */
 }
 
 void monitor_unhook_threads(struct monitor *m)
