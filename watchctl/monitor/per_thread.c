@@ -67,6 +67,21 @@ struct wc_error *monitor_find_thread_starts(struct monitor *m)
 	return NULL;
 }
 
+static struct wc_error *arm_hook(struct monitor *m, uint32_t id, uint64_t addr)
+{
+	const struct watchpoint p = {
+		.id = id,
+		.addr = addr,
+		.size = 1,
+		.access = ACCESS_EXECUTE,
+		.slot = -1,
+		.hook = true,
+	};
+	struct arm_report report = { 0 };
+
+	return m->ops->arm(m->engine, &p, &report);
+}
+
 /*
  * Every new thread passes a few known addresses before it runs code of the program: it waits there until its
  * own copy is armed. Where no register is left for that, or the engine cannot make threads wait, it is told.
@@ -83,17 +98,7 @@ struct wc_error *monitor_hook_threads(struct monitor *m)
 		return err;
 	n = m->thread_starts;
 	for (k = 0; k < n && k < THREAD_HOOKS && !m->ops->hooks_late; k++) {
-		struct watchpoint p = {
-			.id = THREAD_HOOK + m->thread_hooks,
-			.addr = m->thread_start[k],
-			.size = 1,
-			.access = ACCESS_EXECUTE,
-			.slot = -1,
-			.hook = true,
-		};
-		struct arm_report report = { 0 };
-
-		err = m->ops->arm(m->engine, &p, &report);
+		err = arm_hook(m, THREAD_HOOK + m->thread_hooks, m->thread_start[k]);
 		if (err) {
 			wc_error_free(err);
 			break;
@@ -134,17 +139,7 @@ static struct wc_error *hook_thread_pointer(struct monitor *m)
 	n = thread_pointer_addresses(&modules, &mem, at, FIRST_HOOKS);
 	module_list_deinit(&modules);
 	for (k = 0; k < n && n <= FIRST_HOOKS && !err; k++) {
-		struct watchpoint p = {
-			.id = LOADER_HOOK,
-			.addr = at[k],
-			.size = 1,
-			.access = ACCESS_EXECUTE,
-			.slot = -1,
-			.hook = true,
-		};
-		struct arm_report report = { 0 };
-
-		err = m->ops->arm(m->engine, &p, &report);
+		err = arm_hook(m, LOADER_HOOK, at[k]);
 		m->hooked |= !err;
 	}
 	if (!err)
