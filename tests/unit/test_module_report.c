@@ -137,6 +137,12 @@ static void a_part_of_a_mapping_tells_the_same_module(void **state)
 	module_list_deinit(&modules);
 }
 
+/* The file system's clock is a coarse one: what is done from now on has another time. */
+static void wait_for_file_clock(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+}
+
 /* The first mapping of the program built by @command, whose file is then treated by @after. */
 static bool is_found(const char *command, const char *after, const char *build_id_of)
 {
@@ -150,8 +156,7 @@ static bool is_found(const char *command, const char *after, const char *build_i
 		memcpy(mapping[0].report.build_id, modules.v[0].build_id, modules.v[0].build_id_len);
 		mapping[0].report.build_id_len = modules.v[0].build_id_len;
 	}
-	nanosleep(&(struct timespec){ .tv_nsec = 20000000 },
-		  NULL); /* the file system's clock is a coarse one */
+	wait_for_file_clock();
 	assert_true(victim_sh(after));
 	assert_true(module_from_report(0, -1, &mapping[0].report, &got, &found));
 	if (found)
@@ -192,6 +197,7 @@ static void a_file_is_found_below_the_root_of_its_process(void **state)
 
 	(void)state;
 	record("gcc -Wl,--build-id=sha1 -o @/place tests/victims/loc_place.c", mapping, &modules);
+	wait_for_file_clock();
 	assert_true(victim_sh("mkdir -p @/root/bin && mv @/place @/root/bin/inside"));
 	snprintf(outside, sizeof(outside), "%s/root", victim_dir);
 	root = open(outside, O_PATH | O_DIRECTORY | O_CLOEXEC);
