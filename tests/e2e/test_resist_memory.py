@@ -245,6 +245,7 @@ def test_that_the_watched_library_was_unloaded_is_told_before_another_takes_its_
 @pytest.mark.parametrize("mib", range(12, 50, 4))
 def test_whatever_fails_for_want_of_our_own_memory_nothing_is_left_in_the_program(victim, before_and_after, hardware, mib):
     v = victim("resist_memory")
+    v.tell("write 1")  # it has begun: it looks at its mappings first
     with before_and_after(v.pid):
         r = subprocess.run(["prlimit", f"--as={mib << 20}", WATCHCTL, "-p", str(v.pid), "-v", "word", "--engine", "handler", "-t", "0.1"],
                            capture_output=True, text=True, timeout=TIMEOUT)

@@ -28,7 +28,7 @@ def objects(log):
     return [json.loads(line) for line in r.stdout.splitlines()]
 
 
-ENDS = (0, 3, 7)  # its time was over, the target ended, or it had enough
+ENDS = (0, 1, 3, 7)  # its time was over (1: the target has copied the handler's address), it ended, or we had enough
 
 
 def attacked(victim, how, *args, seconds=0.5, limit_cpu=40):

@@ -4,7 +4,7 @@
  *
  *	write N		so many writes to `flag`, half a millisecond apart
  *	loop N		an event loop takes all signals by a signalfd, and writes to `flag` once a round, N
- *rounds of 10 ms; it ends early at 50,000 rounds; tells how many rounds there were, and signals bursts N
+ *rounds of 10 ms; it ends early at 1,000,000 rounds; tells how many rounds there were, and signals bursts N
  *three writes with all signals blocked, N times blocked N	so many writes with all signals blocked; they
  *stay so default		every signal has its default action
  */
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define ROUND_MS 10
-#define ROUNDS_MOST 50000
+#define ROUNDS_MOST 1000000
 
 volatile long flag;
 

@@ -353,6 +353,8 @@ static void look(void)
 	if (waitpid(-1, NULL, WNOHANG) != -1)
 		printf(" children");
 	printf(" |%s\n", foreign_text);
+	memset(&now.action[SIGTRAP], 0,
+	       sizeof(now.action[SIGTRAP])); /* may be a guest's, who stays where it is kept */
 }
 
 int main(void)

@@ -33,6 +33,7 @@
 #define MODULES_NS 1000000000ull   /* how often it looks at the modules unasked */
 #define SEARCH_NS 100000000ull	   /* how often it looks for living children of a target that has ended */
 #define SANDBOX_NS 500000000ull	   /* how often it looks whether any thread has put itself under seccomp */
+#define END_MS 20
 #define ASK_NS 500000000ull /* how often it may stop a thread to ask whether the handler is still ours */
 
 static void lay_out(struct wire_control *c, const struct engine_options *o)
@@ -386,6 +387,14 @@ static void tell_dispatching(struct engine *e)
 			 e->pid);
 }
 
+/* A SIGTRAP of its own that ends the program: our handler sets the default action for that, and raises it. */
+static bool is_about_to_end(const struct engine *e)
+{
+	struct pollfd p = { .fd = e->pidfd, .events = POLLIN };
+
+	return proc_is_ending(e->pid, e->pid) || poll(&p, 1, END_MS) > 0;
+}
+
 /* Things that turn the watch into a danger for the target: then it is given up at once. */
 static void check_safety(struct engine *e)
 {
@@ -412,7 +421,7 @@ static void check_safety(struct engine *e)
 			 "counted, not recorded, and none of them was sent to it (runtimes do so when they "
 			 "start, Go for one): begin later, or choose --engine ring",
 			 e->pid);
-	else if (!(s.caught & PROC_SIGTRAP))
+	else if (!(s.caught & PROC_SIGTRAP) && !is_about_to_end(e))
 		snprintf(e->why, sizeof(e->why),
 			 "process %d has removed our SIGTRAP handler: a further hit could kill it", e->pid);
 	else if (is_sandboxed(e, &s))

@@ -10,6 +10,7 @@
 #include "watchctl/engine/handler_engine.h"
 #include "watchctl/target/proc.h"
 
+#define LIBRARY_SIGNALS (3ull << 31) /* 32 and 33: blocked only by C libraries, while they make a thread */
 #define LOOKS 10u
 #define LOOK_NS 1000000
 
@@ -19,6 +20,11 @@ struct looks {
 	bool taken; /* what waited does so no more */
 };
 
+static bool blocks(const struct proc_status *s)
+{
+	return (s->blocked & PROC_SIGTRAP) && (s->blocked & LIBRARY_SIGNALS) != LIBRARY_SIGNALS;
+}
+
 static struct looks look_at(pid_t pid, pid_t tid)
 {
 	struct looks l = { 0 };
@@ -27,7 +33,7 @@ static struct looks look_at(pid_t pid, pid_t tid)
 	unsigned int i;
 
 	for (i = 0; i < LOOKS; i++) {
-		if (!proc_status_read(pid, tid, &s) || !(s.blocked & PROC_SIGTRAP))
+		if (!proc_status_read(pid, tid, &s) || !blocks(&s))
 			break;
 		l.blocked++;
 		l.waiting += !!(s.pending & PROC_SIGTRAP);
@@ -49,7 +55,7 @@ static pid_t find_blocker(const struct engine *e, struct looks *ret)
 	if (!proc_threads(e->pid, &ids))
 		return 0;
 	for (i = 0; i < ids.n && !found; i++) {
-		if (!proc_status_read(e->pid, ids.v[i], &s) || !(s.blocked & PROC_SIGTRAP))
+		if (!proc_status_read(e->pid, ids.v[i], &s) || !blocks(&s))
 			continue;
 		*ret = look_at(e->pid, ids.v[i]);
 		if (ret->blocked == LOOKS)

@@ -212,6 +212,7 @@ struct wc_error *inject_not_kept(const struct injection *inj)
 
 	switch (kept_look(inj->pid, handler, inj->stale_base ? 2 : 1, &at)) {
 	case KEPT_NOWHERE:
+	case KEPT_NOT_LOOKED:
 		return NULL;
 	case KEPT_SOMEWHERE:
 		return wc_error_new(WC_EFAIL,

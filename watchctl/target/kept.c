@@ -39,6 +39,8 @@ struct search {
 	enum kept kept;
 	uint64_t at;
 	bool any_read;
+	bool no_pagemap; /* the kernel does not say which pages there are: to read them all could touch new
+			    ones */
 };
 
 static bool leave_out(struct search *s, uint64_t start, uint64_t end)
@@ -202,7 +204,7 @@ static bool look_at_pages(struct search *s, uint64_t start, size_t n)
 	size_t i, k;
 
 	if (!proc_pagemap(s->pid, start, s->entry, n)) {
-		s->kept = KEPT_UNKNOWN;
+		s->no_pagemap = true;
 		return false;
 	}
 	for (i = 0; i < n; i = k) {
@@ -247,6 +249,8 @@ enum kept kept_look(pid_t pid, const uint64_t *handler, unsigned int n, uint64_t
 	free(s.word);
 	free(s.out);
 	*ret_at = s.at;
+	if (s.no_pagemap)
+		return KEPT_NOT_LOOKED;
 	if (s.kept == KEPT_NOWHERE && !looked)
 		s.kept = KEPT_UNKNOWN;
 	return s.kept == KEPT_UNKNOWN && proc_is_ending(pid, pid) ? KEPT_NOWHERE : s.kept;

@@ -18,7 +18,8 @@
 enum kept {
 	KEPT_NOWHERE,
 	KEPT_SOMEWHERE,
-	KEPT_UNKNOWN, /* its memory could not be looked at, or not within some seconds */
+	KEPT_UNKNOWN,	 /* its memory could not be looked at, or not within some seconds */
+	KEPT_NOT_LOOKED, /* which pages it has written to may not be known (no right to /proc/PID/pagemap) */
 };
 
 /*
