@@ -16,6 +16,7 @@
 #define PAGES 4096u		  /* looked up at once */
 #define PIECE (64u * PAGE)	  /* read at once */
 #define PAGE_OF_FILE (1ull << 61) /* or shared: Documentation/admin-guide/mm/pagemap.rst */
+#define VAST (1ull << 40)	  /* a sanitizer's shadow, which holds no words of the program's */
 #define MOST_NS 3000000000ull
 #define STOP_MS 200
 #define RED_ZONE 128u
@@ -177,6 +178,14 @@ static bool look_at_words(struct search *s, uint64_t from, size_t n)
 	return true;
 }
 
+static bool is_late(struct search *s)
+{
+	if (monotonic_ns() < s->until_ns)
+		return false;
+	s->kept = KEPT_UNKNOWN;
+	return true;
+}
+
 /* A page that cannot be read has been given back meanwhile. */
 static bool look_at_run(struct search *s, uint64_t from, uint64_t to)
 {
@@ -188,10 +197,7 @@ static bool look_at_run(struct search *s, uint64_t from, uint64_t to)
 		s->any_read |= got;
 		from += got < PAGE ? PAGE : got / PAGE * PAGE;
 	}
-	if (monotonic_ns() < s->until_ns)
-		return true;
-	s->kept = KEPT_UNKNOWN;
-	return false;
+	return !is_late(s);
 }
 
 static bool is_written(uint64_t entry)
@@ -222,12 +228,12 @@ static bool look_at_map(void *ctx, const struct proc_map *m)
 	struct search *s = ctx;
 	uint64_t at = m->start;
 
-	if (m->shared || !m->read || !strncmp(m->name, "[v", 2))
+	if (m->shared || !m->read || !strncmp(m->name, "[v", 2) || m->end - m->start > VAST)
 		return true;
 	while (at < m->end) {
 		size_t left = (m->end - at) / PAGE, n = left < PAGES ? left : PAGES;
 
-		if (!look_at_pages(s, at, n))
+		if (!look_at_pages(s, at, n) || is_late(s))
 			return false;
 		at += n * PAGE;
 	}
