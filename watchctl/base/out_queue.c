@@ -39,6 +39,7 @@ struct out_queue {
 
 	bool waits;
 	const volatile sig_atomic_t *stop;
+	struct out_queue *next_abandoned;
 };
 
 /* The thread */
@@ -336,6 +337,9 @@ uint64_t out_queue_finish(struct out_queue *q)
 	return lines;
 }
 
+/* Of those whose thread waits for a reader for as long as we live: they are in use, and no leak. */
+static struct out_queue *abandoned;
+
 void out_queue_free(struct out_queue *q)
 {
 	bool busy;
@@ -351,6 +355,8 @@ void out_queue_free(struct out_queue *q)
 	pthread_mutex_unlock(&q->lock);
 	if (busy) {
 		pthread_detach(q->thread); /* it ends with us: nobody takes its lines */
+		q->next_abandoned = abandoned;
+		abandoned = q;
 		return;
 	}
 	pthread_join(q->thread, NULL);
