@@ -9,8 +9,8 @@
 
 #include "watchctl/engine/handler_engine.h"
 #include "watchctl/target/proc.h"
+#include "watchctl/target/trap_block.h"
 
-#define LIBRARY_SIGNALS (3ull << 31) /* 32 and 33: blocked only by C libraries, while they make a thread */
 #define LOOKS 10u
 #define LOOK_NS 1000000
 
@@ -22,7 +22,7 @@ struct looks {
 
 static bool blocks(const struct proc_status *s)
 {
-	return (s->blocked & PROC_SIGTRAP) && (s->blocked & LIBRARY_SIGNALS) != LIBRARY_SIGNALS;
+	return (s->blocked & PROC_SIGTRAP) && !trap_block_is_librarys(s->blocked);
 }
 
 static struct looks look_at(pid_t pid, pid_t tid)

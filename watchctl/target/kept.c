@@ -20,9 +20,7 @@
 #define MOST_NS 3000000000ull
 #define STOP_MS 200
 #define RED_ZONE 128u
-#define DEAD_MOST                                                                                 \
-	(128u << 10) /* below a stack pointer, where it is not known that all of it is that stack \
-		      */
+#define DEAD_MOST (128u << 10) /* below a stack pointer, where not all of it need be that stack */
 
 struct stretch {
 	uint64_t start, end;
@@ -40,8 +38,7 @@ struct search {
 	enum kept kept;
 	uint64_t at;
 	bool any_read;
-	bool no_pagemap; /* the kernel does not say which pages there are: to read them all could touch new
-			    ones */
+	bool no_pagemap; /* which pages there are is not told: to read them all could touch new ones */
 };
 
 static bool leave_out(struct search *s, uint64_t start, uint64_t end)
@@ -178,14 +175,6 @@ static bool look_at_words(struct search *s, uint64_t from, size_t n)
 	return true;
 }
 
-static bool is_late(struct search *s)
-{
-	if (monotonic_ns() < s->until_ns)
-		return false;
-	s->kept = KEPT_UNKNOWN;
-	return true;
-}
-
 /* A page that cannot be read has been given back meanwhile. */
 static bool look_at_run(struct search *s, uint64_t from, uint64_t to)
 {
@@ -197,7 +186,7 @@ static bool look_at_run(struct search *s, uint64_t from, uint64_t to)
 		s->any_read |= got;
 		from += got < PAGE ? PAGE : got / PAGE * PAGE;
 	}
-	return !is_late(s);
+	return true;
 }
 
 static bool is_written(uint64_t entry)
@@ -220,6 +209,14 @@ static bool look_at_pages(struct search *s, uint64_t start, size_t n)
 			return false;
 		k += k == i;
 	}
+	return true;
+}
+
+static bool is_late(struct search *s)
+{
+	if (monotonic_ns() < s->until_ns)
+		return false;
+	s->kept = KEPT_UNKNOWN;
 	return true;
 }
 

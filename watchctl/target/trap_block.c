@@ -15,9 +15,14 @@
 
 #define LIBRARY_SIGNALS (3ull << 31) /* 32 and 33 */
 
+bool trap_block_is_librarys(uint64_t blocked)
+{
+	return (blocked & LIBRARY_SIGNALS) == LIBRARY_SIGNALS;
+}
+
 static unsigned int looks_needed(uint64_t blocked)
 {
-	return (blocked & LIBRARY_SIGNALS) == LIBRARY_SIGNALS ? LOOKS_OF_ALL : LOOKS;
+	return trap_block_is_librarys(blocked) ? LOOKS_OF_ALL : LOOKS;
 }
 
 /* Keeps those that still block it. True: one of them has for long enough. */
