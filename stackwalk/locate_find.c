@@ -360,7 +360,7 @@ struct wc_error *search_run_stage(struct search *s, search_stage *stage, bool ot
 		if (!x)
 			return &wc_enomem;
 		stage(s, m, x);
-		if (s->no_memory)
+		if (s->no_memory || locate_index_lacks_memory(x))
 			return &wc_enomem;
 	}
 	return NULL;

@@ -27,7 +27,7 @@
 struct locate_index {
 	struct elffile *file;
 	struct symbols *symbols;
-	bool opened, read, hides_locals;
+	bool opened, read, hides_locals, no_memory;
 	Dwarf *dwarf;
 	uint64_t bias;
 	Dwarf_Die *unit;
@@ -115,8 +115,10 @@ static void open_units(struct locate_index *x)
 		const struct dwarf_language *l = dwarf_die_language(&cu);
 
 		x->hides_locals |= l && dwarf_family_ignores_case(l->family);
-		if (!vec_push(x->unit, x->nunits, x->unit_cap, cu))
+		if (!vec_push(x->unit, x->nunits, x->unit_cap, cu)) {
+			x->no_memory = true;
 			return;
+		}
 	}
 }
 
@@ -148,6 +150,7 @@ static const char *keep(struct locate_index *x, char *s)
 {
 	if (s && vec_push(x->strings, x->nstrings, x->string_cap, s))
 		return s;
+	x->no_memory |= s != NULL;
 	free(s);
 	return NULL;
 }
@@ -333,9 +336,13 @@ static void read_index(struct locate_index *x)
 	if (x->read)
 		return;
 	x->read = true;
-	for (size_t i = 0; i < x->nunits; i++)
-		if (!index_children(x, &x->unit[i], (uint32_t)i, NULL, NULL, 0))
-			return;
+	for (size_t i = 0; i < x->nunits && !x->no_memory; i++)
+		x->no_memory |= !index_children(x, &x->unit[i], (uint32_t)i, NULL, NULL, 0);
+}
+
+bool locate_index_lacks_memory(const struct locate_index *x)
+{
+	return x->no_memory;
 }
 
 typedef bool each_fn(void *ctx, const struct variable_entry *e, enum name_fit fit);

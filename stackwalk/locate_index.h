@@ -70,6 +70,9 @@ bool locate_index_hides_locals(struct locate_index *x);
 void locate_index_find(struct locate_index *x, const char *query, bool local,
 		       bool (*each)(void *ctx, const struct variable_entry *e, enum name_fit fit), void *ctx);
 
+/* Whether the index is not whole, because no memory was left when it was made. */
+bool locate_index_lacks_memory(const struct locate_index *x);
+
 /* All variables outside functions. */
 const struct variable_entry *locate_index_all(struct locate_index *x, size_t *n);
 

@@ -256,12 +256,12 @@ static struct wc_error *maps_error(pid_t pid, int err)
 	return wc_error_errno(WC_EFAIL, err, "cannot read /proc/%d/maps", pid);
 }
 
-/* The process whose map @f is has memory (still). */
-static bool has_memory(FILE *f)
+/* The process whose map @f is has memory (still): 1, 0; below 0: that cannot be known (errno). */
+static ssize_t has_memory(FILE *f)
 {
 	char c;
 
-	return pread(fileno(f), &c, sizeof(c), 0) == sizeof(c);
+	return pread(fileno(f), &c, sizeof(c), 0);
 }
 
 struct wc_error *module_list_read(pid_t pid, struct module_list *ret)
@@ -271,6 +271,7 @@ struct wc_error *module_list_read(pid_t pid, struct module_list *ret)
 	scoped(module_list_deinit) struct module_list list = { 0 };
 	scoped(fclosep) FILE *f = NULL;
 	pid_t task = task_with_memory(pid);
+	ssize_t there;
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", task);
@@ -281,14 +282,15 @@ struct wc_error *module_list_read(pid_t pid, struct module_list *ret)
 	r.mem_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (!maps_parse(f, &maps))
 		return &wc_enomem;
-	if (ferror(f))
+	if (!feof(f))
 		return maps_error(pid, errno);
 	if (!list_build(&r, &maps, &list))
 		return &wc_enomem;
 	/* One that has begun to end gives no more of its map, as if there were none: that is no part of a
 	 * list. */
-	if (!has_memory(f))
-		return NULL;
+	there = has_memory(f);
+	if (there <= 0)
+		return there ? maps_error(pid, errno) : NULL;
 	*ret = list;
 	list = (struct module_list){ 0 };
 	return NULL;

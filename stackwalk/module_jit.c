@@ -1,5 +1,6 @@
 #include "stackwalk/module_jit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,8 @@ struct wc_error *module_list_add_jit(pid_t pid, struct module_list *l)
 			run.start = m.start;
 		run.end = m.end;
 	}
+	if (ok && (!f || !feof(f)))
+		return wc_error_errno(WC_EFAIL, errno, "cannot read %s", path);
 	ok = ok && add_run(l, &run);
 	if (l->n)
 		qsort(l->v, l->n, sizeof(*l->v), by_start);

@@ -4,6 +4,7 @@
  */
 #include "stackwalk/perf_map.h"
 
+#include <asm/param.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,8 +80,7 @@ static uint64_t start_time_ns(pid_t pid)
 		return 0;
 	clock_gettime(CLOCK_REALTIME, &real);
 	clock_gettime(CLOCK_BOOTTIME, &boot);
-	return (uint64_t)(real.tv_sec - boot.tv_sec) * 1000000000u +
-	       ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+	return (uint64_t)(real.tv_sec - boot.tv_sec) * 1000000000u + ticks * (1000000000u / HZ);
 }
 
 static bool is_same_process(const struct perf_map *m)

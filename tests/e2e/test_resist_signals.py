@@ -213,6 +213,20 @@ def test_the_action_that_a_program_was_told_may_be_set_again_at_any_time(victim,
     assert v.tell("raise 1") == "7 7 0 0"
 
 
+@pytest.mark.parametrize("end", ["detach", "quit", ""])
+def test_a_session_that_must_leave_its_handler_says_so_however_it_ends(victim, hardware, end):
+    v = victim("resist_signals")
+    v.tell("trap plain")
+    p = subprocess.Popen([WATCHCTL, "repl", "--color", "never"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, bufsize=1)
+    p.stdin.write(f"attach --engine handler {v.pid}\nwatch flag -w\n")
+    while "watching flag" not in p.stdout.readline():
+        assert p.poll() is None
+    v.tell("ask data")
+    _, err = p.communicate(f"{end}\n", timeout=60)
+    assert p.returncode == 1 and "address of our SIGTRAP handler" in err, err
+
+
 @pytest.mark.parametrize("later", [0, 1.5])
 def test_an_action_of_a_killed_watchctls_may_be_set_again_after_the_next_one(victim, watch, later):
     """The next one takes over what it left, once it is known to be nobody's."""

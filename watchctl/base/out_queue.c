@@ -321,11 +321,13 @@ void out_queue_wait_for_reader(struct out_queue *q, const volatile sig_atomic_t 
 
 uint64_t out_queue_finish(struct out_queue *q)
 {
+	int error = fflush(q->file) ? errno : 0;
 	const struct chunk *c;
 	uint64_t lines;
 
-	fflush(q->file);
 	pthread_mutex_lock(&q->lock);
+	if (!q->error)
+		q->error = error;
 	if (!q->error)
 		append_gap(q);			  /* at the very end */
 	while (q->head && !(q->stop && *q->stop)) /* after an error, the thread throws the rest away */

@@ -1,5 +1,6 @@
 #include "watchctl/base/task.h"
 
+#include <asm/param.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -51,8 +52,7 @@ uint64_t task_ticks_now(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_BOOTTIME, &t);
-	return ((uint64_t)t.tv_sec * ns_per_s + (uint64_t)t.tv_nsec) /
-	       (ns_per_s / (uint64_t)sysconf(_SC_CLK_TCK));
+	return ((uint64_t)t.tv_sec * ns_per_s + (uint64_t)t.tv_nsec) / (ns_per_s / HZ);
 }
 
 static bool has_ended(pid_t pid, pid_t tid)

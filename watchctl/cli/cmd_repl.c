@@ -102,8 +102,7 @@ static struct wc_error *run(int argc, char **argv)
 	r.colour = colour_is_wanted(q.colour, STDOUT_FILENO);
 	catch_signals(r.interactive);
 	err = r.interactive ? repl_terminal(&r) : run_file(&r, q.file);
-	repl_deinit(&r);
-	return err;
+	return wc_error_first(err, repl_deinit(&r));
 }
 
 const struct command cmd_repl = {

@@ -53,11 +53,12 @@ struct repl {
 	bool live_over;	   /* its end has been told */
 	pid_t pid;	   /* of the process; 0: none */
 	bool launched;
-	char *log;		 /* the log that is read; NULL: none */
-	char *run;		 /* the last run, as it was typed; NULL: none */
-	struct inspect *inspect; /* NULL: not asked yet */
-	struct repl_feed *feed;	 /* NULL: none */
-	uint64_t waited;	 /* events of the log that count for no wait any more */
+	char *log;		  /* the log that is read; NULL: none */
+	char *run;		  /* the last run, as it was typed; NULL: none */
+	struct inspect *inspect;  /* NULL: not asked yet */
+	struct repl_feed *feed;	  /* NULL: none */
+	uint64_t waited;	  /* events of the log that count for no wait any more */
+	struct wc_error *failure; /* of the end of a session, for the exit status; NULL: none */
 
 	struct repl_watch *watch;
 	size_t nwatches, watch_cap;
@@ -66,7 +67,9 @@ struct repl {
 };
 
 void repl_init(struct repl *r);
-void repl_deinit(struct repl *r);
+
+/* Ends a session that still runs. How one failed to end well, if nobody at a terminal was told. */
+struct wc_error *repl_deinit(struct repl *r);
 
 struct repl_command {
 	const char *name;

@@ -29,8 +29,20 @@ bool repl_is_live(const struct repl *r)
 	return r->live && !r->live_over;
 }
 
+/* Nobody has seen its end: it still runs. */
+static void stop_session(struct repl *r)
+{
+	struct wc_error *stop_err = live_stop(r->live);
+	enum monitor_end end;
+
+	r->failure = wc_error_first(r->failure, wc_error_first(live_end(r->live, &end), stop_err));
+	r->live_over = true;
+}
+
 static void close_session(struct repl *r)
 {
+	if (repl_is_live(r))
+		stop_session(r);
 	feed_close(r->feed);
 	inspect_close(r->inspect);
 	live_close(r->live);
@@ -52,11 +64,12 @@ void repl_init(struct repl *r)
 	*r = (struct repl){ .examine = { .count = 1, .format = 'x', .size = 'w' } };
 }
 
-void repl_deinit(struct repl *r)
+struct wc_error *repl_deinit(struct repl *r)
 {
 	close_session(r);
 	repl_watches_deinit(r);
 	free(r->run);
+	return take_ptr(r->failure);
 }
 
 static const char *ending_text(enum monitor_end end)
@@ -87,7 +100,10 @@ static void tell_end(struct repl *r, FILE *out)
 	r->live_over = true;
 	feed_settle(r->feed, out);
 	fprintf(out, "%s\n", err ? err->text : ending_text(end));
-	wc_error_free(err);
+	if (r->interactive)
+		wc_error_free(err);
+	else
+		r->failure = wc_error_first(r->failure, err);
 	if (end == MONITOR_EXITED)
 		r->pid = 0;
 	inspect_close(r->inspect);

@@ -62,7 +62,7 @@ static uint64_t print_of_code(pid_t pid)
 			continue;
 		print = hash_bytes(print, line, (size_t)len);
 	}
-	return print;
+	return feof(maps) ? print : 0;
 }
 
 bool code_modules_moved(const struct code_modules *c)
@@ -221,6 +221,7 @@ struct wc_error *code_modules_look(struct code_modules *c, uint64_t same_ns, boo
 		err = look_once(c, &l, &program, &ok);
 	ended = has_ended(err, &l, program);
 	*ret_looked = !ended && !err && program == SAME_PROGRAM;
+	c->wants_look |= !ended && !*ret_looked;
 	wc_error_free(err);
 	if (ok && *ret_looked)
 		ok = find_gone(c, &l) && find_come(c, &l);

@@ -150,10 +150,7 @@ static struct wc_error *refuse(const struct engine *e, const struct watchpoint *
 				    "%u bytes at 0x%llx do not fit a debug register: it watches 1, 2, 4 or 8 "
 				    "bytes, aligned to their number; choose with -s",
 				    w->size, (unsigned long long)w->addr);
-	if (!proc_map_at(e->pid, w->addr, &m))
-		return wc_error_new(WC_ENAME, "nothing is mapped at 0x%llx in process %d",
-				    (unsigned long long)w->addr, e->pid);
-	return NULL;
+	return proc_map_at(e->pid, w->addr, &m) ? NULL : proc_map_error(e->pid, w->addr);
 }
 
 static void counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret)

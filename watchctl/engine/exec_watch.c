@@ -25,8 +25,8 @@ bool exec_watch_open(struct exec_watch *w, pid_t pid)
 	w->fd = (int)syscall(SYS_perf_event_open, &a, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (w->fd < 0)
 		return false;
-	w->ring = mmap(NULL, RING_PAGES * (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED,
-		       w->fd, 0);
+	w->ring =
+		mmap(NULL, RING_PAGES * (size_t)getpagesize(), PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
 	if (w->ring != MAP_FAILED)
 		return true;
 	w->ring = NULL;
@@ -37,7 +37,7 @@ bool exec_watch_open(struct exec_watch *w, pid_t pid)
 void exec_watch_close(struct exec_watch *w)
 {
 	if (w->ring)
-		munmap(w->ring, RING_PAGES * (size_t)sysconf(_SC_PAGESIZE));
+		munmap(w->ring, RING_PAGES * (size_t)getpagesize());
 	if (w->fd >= 0)
 		close(w->fd);
 	*w = (struct exec_watch){ .fd = -1 };

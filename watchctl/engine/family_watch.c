@@ -17,7 +17,7 @@
 
 static size_t ring_size(void)
 {
-	return RING_PAGES * (size_t)sysconf(_SC_PAGESIZE);
+	return RING_PAGES * (size_t)getpagesize();
 }
 
 static bool share_ring(struct family_watch *w, int fd)

@@ -35,22 +35,19 @@ bool handler_has_ptrace_watch(const struct engine *e)
 	return false;
 }
 
-/* A page whose rewriting nobody can notice: private memory of the program itself. */
-static bool may_rewrite(pid_t pid, uint64_t addr)
-{
-	struct proc_map m;
-
-	return proc_map_at(pid, addr, &m) && m.write && !m.shared;
-}
-
 static struct wc_error *self_test(struct engine *e, struct armed_watch *a, struct arm_report *report)
 {
 	bool write = a->w.access == ACCESS_WRITE, seen = false;
 	struct wc_error *err;
+	const char *why;
 
 	report->verified = a->w.tested;
-	if (a->w.tested || a->w.access == ACCESS_EXECUTE || a->w.hook || a->w.address ||
-	    (write && !may_rewrite(e->pid, a->w.addr)) || proc_page_waits(e->pid, a->w.addr))
+	if (a->w.tested)
+		return NULL;
+	why = watchpoint_untestable(&a->w, e->pid);
+	if (why && e->options.say)
+		e->options.say(e->options.say_ctx, "not verified: %s", why);
+	if (why)
 		return NULL;
 	err = inject_self_test(&e->inj, 1, &a->w.addr, &write,
 			       a->w.slot < 0 ? TRAP_PERF_CODE : TRAP_HWBKPT_CODE, &seen);

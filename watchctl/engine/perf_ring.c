@@ -9,7 +9,7 @@
 
 static size_t page_size(void)
 {
-	return (size_t)sysconf(_SC_PAGESIZE);
+	return (size_t)getpagesize();
 }
 
 bool perf_ring_map(struct perf_ring *r, int fd, uint64_t size)

@@ -114,12 +114,12 @@ static struct wc_error *arm_thread(struct ptrace_bp *bp, pid_t tid, struct trace
 }
 
 /* A later thread may have the number of one that ended. */
-static void forget_ended(struct thread_ids *armed, const struct thread_ids *alive)
+static void forget_ended(pid_t pid, struct thread_ids *armed, const struct thread_ids *alive)
 {
 	size_t i, n = 0;
 
 	for (i = 0; i < armed->n; i++)
-		if (thread_ids_have(alive, armed->v[i]))
+		if (thread_ids_have(alive, armed->v[i]) || proc_is_thread_of(pid, armed->v[i]))
 			armed->v[n++] = armed->v[i];
 	armed->n = n;
 }
@@ -134,7 +134,7 @@ static struct wc_error *arm_new(struct ptrace_bp *bp, struct tracee *held, unsig
 	*ret_new = false;
 	if (!proc_threads(bp->pid, &ids))
 		return NULL;
-	forget_ended(&bp->armed, &ids);
+	forget_ended(bp->pid, &bp->armed, &ids);
 	for (i = 0; i < ids.n && !err; i++) {
 		if (thread_ids_have(&bp->armed, ids.v[i]))
 			continue;

@@ -30,12 +30,13 @@ static bool stopped_by(pid_t pid, int sig)
 
 static enum probe_result watch_child(pid_t pid)
 {
-	if (!stopped_by(pid, SIGSTOP))
+	if (!stopped_by(pid, SIGSTOP) || ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL))
 		return PROBE_UNKNOWN;
 	if (!debugreg_write(pid, 0, (uint64_t)(uintptr_t)&word) ||
 	    !debugreg_write(pid, DEBUGREG_CONTROL, dregs_dr7(0, sizeof(word), ACCESS_WRITE)))
 		return PROBE_SILENT;
-	ptrace(PTRACE_CONT, pid, 0, 0);
+	if (ptrace(PTRACE_CONT, pid, 0, 0))
+		return PROBE_UNKNOWN;
 	return stopped_by(pid, SIGTRAP) ? PROBE_FIRES : PROBE_SILENT;
 }
 
@@ -49,7 +50,7 @@ enum probe_result ptrace_probe(void)
 	if (pid < 0)
 		return PROBE_UNKNOWN;
 	result = watch_child(pid);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, __WALL);
+	if (!kill(pid, SIGKILL)) /* else it ends when we do */
+		waitpid(pid, NULL, __WALL);
 	return result;
 }

@@ -13,30 +13,12 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/engine/ring_engine.h"
+#include "watchctl/engine/watchpoint.h"
 #include "watchctl/target/gadget.h"
 #include "watchctl/target/proc.h"
 #include "watchctl/target/remote.h"
 
 #define SYSCALL_LENGTH 2u
-
-/* A page whose rewriting nobody can notice: private memory of the program itself. */
-static bool may_rewrite(pid_t pid, uint64_t addr)
-{
-	struct proc_map m;
-
-	return proc_map_at(pid, addr, &m) && m.write && !m.shared;
-}
-
-static const char *unfit(const struct engine *e, const struct watchpoint *w)
-{
-	if (w->access == ACCESS_EXECUTE || w->hook || w->address)
-		return "it is none of one place in memory";
-	if (w->access == ACCESS_WRITE && !may_rewrite(e->pid, w->addr))
-		return "others could notice the write";
-	if (proc_page_waits(e->pid, w->addr))
-		return "its page waits for the program";
-	return NULL;
-}
 
 /* Nobody waits at @nobody, and no waiter at @word is woken: where the value is not @wrong, none is looked
  * for. */
@@ -87,7 +69,7 @@ static struct wc_error *make_access(const struct engine *e, unsigned int i, bool
 
 bool ring_verify(const struct engine *e, unsigned int i)
 {
-	const char *why = unfit(e, &e->watch[i].w);
+	const char *why = watchpoint_untestable(&e->watch[i].w, e->pid);
 	struct wc_error *err = NULL;
 	bool seen = false;
 

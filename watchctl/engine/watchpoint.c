@@ -17,10 +17,7 @@ struct wc_error *watchpoint_check(const struct watchpoint *w, pid_t pid)
 				    "%u bytes at 0x%llx do not fit a debug register: it watches 1, 2, 4 or 8 "
 				    "bytes, aligned to their number; choose with -s",
 				    w->size, (unsigned long long)w->addr);
-	if (!proc_map_at(pid, w->addr, &m))
-		return wc_error_new(WC_ENAME, "nothing is mapped at 0x%llx in process %d",
-				    (unsigned long long)w->addr, pid);
-	return NULL;
+	return proc_map_at(pid, w->addr, &m) ? NULL : proc_map_error(pid, w->addr);
 }
 
 struct wire_watch watchpoint_wire(const struct watchpoint *w, uint64_t value)
@@ -46,6 +43,23 @@ struct wire_watch watchpoint_wire(const struct watchpoint *w, uint64_t value)
 	if (w->address)
 		wire.flags |= WIRE_WATCH_PER_THREAD;
 	return wire;
+}
+
+/* Only private memory of the program itself is rewritten: of nothing else is it certain that nobody notices.
+ */
+const char *watchpoint_untestable(const struct watchpoint *w, pid_t pid)
+{
+	struct proc_map m;
+
+	if (w->access == ACCESS_EXECUTE || w->hook || w->address)
+		return "it is none of one place in memory";
+	if (w->access == ACCESS_WRITE && !proc_map_at(pid, w->addr, &m))
+		return "what is mapped there cannot be known";
+	if (w->access == ACCESS_WRITE && (!m.write || m.shared))
+		return "others could notice the write";
+	if (proc_page_waits(pid, w->addr))
+		return "its page waits for the program";
+	return NULL;
 }
 
 bool watchpoint_value(const struct watchpoint *w, pid_t pid, uint64_t *ret)

@@ -18,6 +18,9 @@ struct wc_error *watchpoint_check(const struct watchpoint *w, pid_t pid);
 /* What whoever records its hits must know. @w->want_* are filled in; @value: the last one seen. */
 struct wire_watch watchpoint_wire(const struct watchpoint *w, uint64_t value);
 
+/* Why no access of ours may test the watch: the program or others could notice it. NULL: one may. */
+const char *watchpoint_untestable(const struct watchpoint *w, pid_t pid);
+
 /* The value of the bytes asked for, now. False: it has no one address, or cannot be read. */
 bool watchpoint_value(const struct watchpoint *w, pid_t pid, uint64_t *ret);
 

@@ -26,6 +26,7 @@
 #define TICK_NS 40000000ull
 #define FLUSH_NS 70000000ull /* with the tick before it, and its own time, less than 100 ms */
 #define ORDER_MAX (64u << 20)
+#define ENDING_TRIES 300 /* with 10 ms between them */
 
 struct session {
 	struct live_order order;
@@ -85,20 +86,36 @@ static void tell_started(pid_t pid)
 	live_send(LIVE_CONTROL_FD, &p);
 }
 
-static void tell_ending(const struct live_ending *e)
-{
-	scoped(live_pack_deinit) struct live_pack p = { 0 };
-
-	live_put_head(&p, LIVE_FINISHED, 0);
-	live_put_ending(&p, e);
-	live_send(LIVE_CONTROL_FD, &p);
-}
-
 static bool owner_has_ended(void)
 {
 	struct pollfd p = { .fd = LIVE_OWNER_FD, .events = POLLIN };
 
 	return poll(&p, 1, 0) > 0;
+}
+
+static bool send_ending(const struct live_ending *e)
+{
+	scoped(live_pack_deinit) struct live_pack p = { 0 };
+
+	live_put_head(&p, LIVE_FINISHED, 0);
+	live_put_ending(&p, e);
+	return live_send(LIVE_CONTROL_FD, &p);
+}
+
+/* The display waits for this word: where it cannot be said, or nobody takes it, the socket's end says it. */
+static void tell_ending(const struct live_ending *e)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	int tries;
+
+	for (tries = 0; tries < ENDING_TRIES && !owner_has_ended(); tries++) {
+		if (send_ending(e))
+			return;
+		if (errno == EPIPE || errno == ECONNRESET)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	shutdown(LIVE_CONTROL_FD, SHUT_RDWR);
 }
 
 static struct wc_error *flush(struct session *s)

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,9 +118,10 @@ static struct wc_error *check_mapped(const struct monitor *m, unsigned int i)
 			return wc_error_context(proc_unread_error(m->pid), "%s cannot be armed",
 						m->options.watch[i].expr);
 		if (!proc_map_at(m->pid, at, &map))
-			return wc_error_new(WC_ENAME, "nothing is mapped at 0x%llx in process %d%s",
-					    (unsigned long long)at, m->pid,
-					    at == first ? "" : ": the range reaches into an unmapped page");
+			return errno || at == first
+				       ? proc_map_error(m->pid, at)
+				       : wc_error_context(proc_map_error(m->pid, at),
+							  "the range reaches into an unmapped page");
 		if (m->options.watch[i].access == ACCESS_EXECUTE && !map.exec)
 			return wc_error_new(WC_ENAME,
 					    "there is no code at 0x%llx: that memory cannot be executed",

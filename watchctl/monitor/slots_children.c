@@ -1,5 +1,6 @@
 #include "watchctl/monitor/slots_children.h"
 
+#include <asm/param.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@
 /* Whoever was made after the last sign of life may have been made while the handler was taken out. */
 static uint64_t ticks_of(uint64_t heartbeat)
 {
-	const uint64_t per_tick = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+	const uint64_t per_tick = 1000000000u / HZ;
 	uint64_t ago = (monotonic_ns() - heartbeat) / per_tick, now = task_ticks_now();
 
 	return heartbeat && ago < now ? now - ago : 0;

@@ -47,9 +47,9 @@ static enum sight look_at(const struct forked *f, pid_t pid)
 	if (memory_read(&mem, f->inj.control, &c, offsetof(struct wire_control, owner_start)) &&
 	    is_ours(f, &c))
 		return CARRIES;
-	if (proc_map_at(pid, f->inj.base, &m) && m.start == f->inj.base && m.exec && !m.write && !m.name[0])
-		return CARRIES;
-	return NOTHING;
+	if (proc_map_at(pid, f->inj.base, &m))
+		return m.start == f->inj.base && m.exec && !m.write && !m.name[0] ? CARRIES : NOTHING;
+	return errno ? NOT_PERMITTED : NOTHING;
 }
 
 bool forked_has(const struct forked *f, pid_t pid)

@@ -23,7 +23,8 @@ bool helper_guard_init(struct helper_guard *g)
 	signal(g->poke, SIG_IGN);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	sigprocmask(SIG_SETMASK, &child, NULL);
+	if (sigprocmask(SIG_SETMASK, &child, NULL))
+		return false;
 	signal(SIGCHLD, SIG_DFL);
 	g->child_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
 	return g->child_fd >= 0;

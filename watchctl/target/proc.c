@@ -168,13 +168,17 @@ bool proc_threads(pid_t pid, struct thread_ids *ret)
 	scoped(closedirp) DIR *dir = opendir(path);
 	if (!dir)
 		return false;
-	while ((entry = readdir(dir))) {
+	while ((errno = 0, entry = readdir(dir))) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 
 		if (tid > 0 && !vec_push(ids.v, ids.n, ids.cap, tid)) {
 			thread_ids_deinit(&ids);
 			return false;
 		}
+	}
+	if (errno) {
+		thread_ids_deinit(&ids);
+		return false;
 	}
 	*ret = ids;
 	return true;
@@ -187,17 +191,27 @@ static bool may_open_one_more(void)
 	return dir != NULL;
 }
 
+static bool is_starved(int error)
+{
+	return error == ENOMEM || error == EMFILE || error == ENFILE || !may_open_one_more();
+}
+
+static struct wc_error *starved_error(pid_t pid)
+{
+	return wc_error_new(WC_EFAIL,
+			    "process %d cannot be looked at: no memory, or no file descriptor, is left", pid);
+}
+
 struct wc_error *proc_unread_error(pid_t pid)
 {
-	bool starved = errno == ENOMEM || errno == EMFILE || errno == ENFILE || !may_open_one_more();
+	bool starved = is_starved(errno);
 
 	if (kill(pid, 0) && errno == ESRCH)
 		return wc_error_new(WC_ETARGET, "process %d ended", pid);
 	if (!starved)
 		return wc_error_new(WC_ETARGET, "process %d ends at this moment, or executes another program",
 				    pid);
-	return wc_error_new(WC_EFAIL,
-			    "process %d cannot be looked at: no memory, or no file descriptor, is left", pid);
+	return starved_error(pid);
 }
 
 bool thread_ids_have(const struct thread_ids *t, pid_t tid)
@@ -295,9 +309,13 @@ struct wc_error *proc_check(pid_t pid)
 	if (err)
 		return err;
 	if (!proc_status_read(pid, pid, &s)) {
+		bool starved = is_starved(errno);
+
 		if (kill(pid, 0) && errno == ESRCH)
 			return wc_error_new(WC_ETARGET, "there is no process %d: list processes with ps -e",
 					    pid);
+		if (starved)
+			return starved_error(pid);
 		return wc_error_new(
 			WC_EPERM, "process %d is hidden from this user: run watchctl as its owner or as root",
 			pid);
@@ -437,8 +455,8 @@ bool proc_maps(pid_t pid, bool (*fn)(void *ctx, const struct proc_map *m), void 
 		return false;
 	while (getline(&line, &cap, f) > 0)
 		if (parse_map(line, &m) && !fn(ctx, &m))
-			break;
-	return true;
+			return true;
+	return feof(f);
 }
 
 struct map_query {
@@ -462,7 +480,19 @@ bool proc_map_at(pid_t pid, uint64_t addr, struct proc_map *ret)
 {
 	struct map_query q = { .addr = addr, .ret = ret };
 
-	return proc_maps(pid, holds_address, &q) && q.found;
+	if (!proc_maps(pid, holds_address, &q))
+		return false;
+	if (!q.found)
+		errno = 0;
+	return q.found;
+}
+
+struct wc_error *proc_map_error(pid_t pid, uint64_t addr)
+{
+	if (errno)
+		return proc_unread_error(pid);
+	return wc_error_new(WC_ENAME, "nothing is mapped at 0x%llx in process %d", (unsigned long long)addr,
+			    pid);
 }
 
 /* "running", "-1 SP PC", or "NR ARG*6 SP PC" */

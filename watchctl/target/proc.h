@@ -115,8 +115,11 @@ struct proc_map {
 /* Calls @fn for each line of /proc/PID/maps until it returns false. False: cannot be read (errno). */
 bool proc_maps(pid_t pid, bool (*fn)(void *ctx, const struct proc_map *m), void *ctx);
 
-/* The mapping that holds @addr. False: none. */
+/* The mapping that holds @addr. False: none (errno is 0), or it cannot be known (errno). */
 bool proc_map_at(pid_t pid, uint64_t addr, struct proc_map *ret);
+
+/* Right after it said false: WC_ENAME, nothing is mapped; else why that cannot be known. */
+struct wc_error *proc_map_error(pid_t pid, uint64_t addr);
 
 /* @pid is @ancestor, or a child, grandchild ... of it, as far as those between still live; 64 of them. */
 bool proc_descends_from(pid_t pid, pid_t ancestor);

@@ -33,7 +33,7 @@ static int find(pid_t pid, uint64_t start, uint64_t size)
 /* Such memory lies on a file system that nothing else can be put on: that of a page of ours. */
 static bool anonymous_device(dev_t *ret)
 {
-	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	size_t size = (size_t)getpagesize();
 	/* cppcheck-suppress invalidFunctionArg ; there is no file behind it */
 	void *page = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct stat st;

@@ -64,9 +64,11 @@ struct wc_error *tracelog_file_numbers(int dir, uint64_t **ret, size_t *n)
 			close(own);
 		return err;
 	}
-	while ((entry = readdir(d)))
+	while ((errno = 0, entry = readdir(d)))
 		if (tracelog_file_number(entry->d_name, &one) && !vec_push(number, count, cap, one))
 			return &wc_enomem;
+	if (errno)
+		return wc_error_errno(WC_ELOG, errno, "cannot list the files of the log");
 	if (count)
 		qsort(number, count, sizeof(*number), by_number);
 	*ret = take_ptr(number);
@@ -128,7 +130,10 @@ bool tracelog_mark_held(int dir, uint64_t *flushed_ns)
 
 	if (flushed_ns)
 		*flushed_ns = 0;
-	if (fd < 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
+	if (fd < 0)
+		return errno == EMFILE || errno == ENFILE ||
+		       errno == ENOMEM; /* not known: the next look tells */
+	if (fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
 		return false;
 	if (flushed_ns)
 		*flushed_ns = flushed_until(fd);

@@ -317,7 +317,7 @@ static void print_process(void *ctx, const struct process_event *e, struct view_
 	if (time.real_ns && (p->opt.utc ? gmtime_r(&clock, &tm) : localtime_r(&clock, &tm)))
 		strftime(day, sizeof(day), p->opt.utc ? "%Y-%m-%d %H:%M:%S UTC" : "%Y-%m-%d %H:%M:%S %Z",
 			 &tm);
-	fprintf(p->out, "process %d (%s)", e->pid, comm);
+	fprintf(p->out, *comm ? "process %d (%s)" : "process %d", e->pid, comm);
 	if (e->parent)
 		fprintf(p->out, ", forked by %d", e->parent);
 	if (*command)
