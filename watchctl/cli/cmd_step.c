@@ -40,6 +40,7 @@ static bool find_worker(char *ret, size_t len)
 static struct wc_error *look_for_lldb(void)
 {
 	void *lldb = LLDB_SONAME[0] ? dlopen(LLDB_SONAME, RTLD_LAZY) : NULL;
+	const char *why = lldb ? NULL : dlerror();
 
 	if (lldb)
 		dlclose(lldb);
@@ -47,7 +48,7 @@ static struct wc_error *look_for_lldb(void)
 		return NULL;
 	return wc_error_new(WC_ENOTSUP,
 			    "step needs LLDB, and its library cannot be loaded (%s): install liblldb-%s",
-			    dlerror(), LLDB_VERSION);
+			    why ? why : "the loader does not say why", LLDB_VERSION);
 }
 
 static struct wc_error *run(int argc, char **argv)

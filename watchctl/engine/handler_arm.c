@@ -150,7 +150,7 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 
 	if (w->slot < 0) {
 		err = perf_bp_open(e->pid, &spec, &a->perf, &report->threads, &report->threads_armed);
-		report->kernel = a->perf.kernel;
+		report->kernel = a->perf.kernel && report->threads_armed;
 		report->kernel_refusal = perf_bp_kernel_refusal(&spec, &a->perf);
 		if (spec.user_only && !e->guard && report->kernel_refusal)
 			report->kernel_refusal = "in a stack they are those of our own signals, too, and "

@@ -163,7 +163,7 @@ struct wc_error *ring_arm(struct engine *e, const struct watchpoint *w, struct a
 	if (err)
 		return err;
 	a->armed = true;
-	report.kernel = a->perf.kernel;
+	report.kernel = a->perf.kernel && report.threads_armed;
 	report.kernel_refusal = perf_bp_kernel_refusal(&spec, &a->perf);
 	report.verified = w->tested || (!w->hook && ring_verify(e, (unsigned int)i));
 	*ret = report;

@@ -174,11 +174,12 @@ pid_t step_threads_wait(struct step_keeper *k, int *status, int flags)
 
 void step_threads_interrupt(struct step_keeper *k, struct step_thread *t)
 {
-	(void)k;
 	if (t->stopped || t->interrupted || t->dead)
 		return;
 	if (!ptrace(PTRACE_INTERRUPT, t->tid, 0, 0))
 		t->interrupted = t->disturbed = true;
+	else if (k->leaving && !proc_is_ending(k->pid, t->tid))
+		k->wants_leave = true; /* nobody is left behind: again */
 	else
 		t->dead = true;
 }

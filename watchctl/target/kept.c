@@ -1,5 +1,6 @@
 #include "watchctl/target/kept.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +39,7 @@ struct search {
 	enum kept kept;
 	uint64_t at;
 	bool any_read;
-	bool no_pagemap; /* which pages there are is not told: to read them all could touch new ones */
+	bool no_pagemap; /* which pages there are may not be known: to read them all could touch new ones */
 };
 
 static bool leave_out(struct search *s, uint64_t start, uint64_t end)
@@ -199,7 +200,9 @@ static bool look_at_pages(struct search *s, uint64_t start, size_t n)
 	size_t i, k;
 
 	if (!proc_pagemap(s->pid, start, s->entry, n)) {
-		s->no_pagemap = true;
+		s->no_pagemap = errno == EPERM || errno == EACCES;
+		if (!s->no_pagemap)
+			s->kept = KEPT_UNKNOWN;
 		return false;
 	}
 	for (i = 0; i < n; i = k) {

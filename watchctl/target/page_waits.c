@@ -1,6 +1,7 @@
 /*
  * Two looks: at the page, which is cheap, and only where nothing is there yet, at the flags of its mapping.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,7 +47,10 @@ bool proc_pagemap(pid_t pid, uint64_t addr, uint64_t *ret, size_t n)
 
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", task_with_memory(pid));
 	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd >= 0 && pread(fd, ret, (size_t)size, (off_t)(addr / PAGE * sizeof(*ret))) == size;
+	if (fd < 0)
+		return false;
+	errno = 0;
+	return pread(fd, ret, (size_t)size, (off_t)(addr / PAGE * sizeof(*ret))) == size;
 }
 
 bool proc_page_waits(pid_t pid, uint64_t addr)

@@ -143,7 +143,7 @@ bool proc_has_execed(pid_t pid, uint64_t stack_start);
 #define PROC_PAGE_PRESENT_OR_SWAPPED (3ull << 62)
 
 /* The kernel's words about @n pages from that of @addr on: Documentation/admin-guide/mm/pagemap.rst. False:
- * not known. */
+ * not known (errno; 0: it has no memory any more). */
 bool proc_pagemap(pid_t pid, uint64_t addr, uint64_t *ret, size_t n);
 
 /*
