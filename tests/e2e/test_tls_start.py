@@ -40,6 +40,27 @@ def test_no_write_of_a_launched_program_escapes(hardware, build, run, name, engi
     assert not [n for n in notes(told) if "noticed" in n]
 
 
+@pytest.mark.parametrize("name", ["tls_born", "tls_born_static", "tls_born_static_pie", "tls_born_musl"])
+def test_no_write_escapes_in_a_program_that_an_attached_one_executes(hardware, build, watch, name):
+    """Under the ptrace engine, which sees a program from its first instruction on."""
+    process = subprocess.Popen(["/bin/sh", "-c", f"read go; exec {build(name)} 50 24"], stdin=subprocess.PIPE)
+    w = watch("-p", process.pid, "-v", "environ", "-v", "mine", "--exec", "follow", "--pending", "--engine", "ptrace",
+              wait=False)
+    try:
+        w.wait_for("armed")
+    except AssertionError as e:
+        process.kill()
+        process.wait()
+        pytest.skip(f"dash exports no such variable here: {e}")
+    process.communicate(b"\n", timeout=TIMEOUT)
+    w.process.wait(TIMEOUT)
+    w.end(expect=None)
+    writes = sorted(collections.Counter(a["tid"] for a in w.accesses if a["watch"] == "mine").values())
+    told = [n["text"] for n in w.of("note")]
+    late = sum(int(n.split()[0]) for n in told if "a thread did not wait" in n)
+    assert len(writes) + late >= 25 and (late or writes == [1] * 24 + [51]), (writes, told)
+
+
 def test_where_a_thread_cannot_be_made_to_wait_it_is_told(hardware, build, run):
     assert "first thread" in " ".join(notes(launch(run, build("tls_born_hidden"), 1, 0)))
     late = launch(run, build("tls_born_static"), 1, 8, args=["--engine", "ring"])

@@ -25,6 +25,7 @@ static struct wc_error *forget_program(struct monitor *m)
 		w->thread_address = 0;
 	}
 	m->hooked = m->started = m->knows_thread_starts = false;
+	m->begins = m->launched || m->ops->follows_exec;
 	m->thread_hooks = 0;
 	if (m->ops->follows_exec)
 		return NULL;

@@ -108,7 +108,7 @@ static struct wc_error *arm_first(struct monitor *m)
 	module_list_deinit(&modules);
 	if (!err)
 		err = monitor_arm_all(m, starting || m->options.follow_exec, &missing);
-	if (err || (!missing && !(m->launched && monitor_any_per_thread(m))))
+	if (err || (!missing && !(m->begins && monitor_any_per_thread(m))))
 		return err;
 	if (!hook || !(starting || m->options.pending)) {
 		err = missing ? give_up_missing(m) : NULL;
@@ -161,7 +161,7 @@ struct wc_error *monitor_arm_later(struct monitor *m, unsigned int i)
 	struct wc_error *err;
 	bool missing = false;
 
-	if (m->launched && !m->started && !m->hooked && loader_hook_startup_done(m->pid))
+	if (m->begins && !m->started && !m->hooked && loader_hook_startup_done(m->pid))
 		note_start(m);
 	err = monitor_arm_one(m, i, &missing);
 	if (err)
@@ -178,5 +178,5 @@ struct wc_error *monitor_on_hook(struct monitor *m)
 		return monitor_follow(m, (hook.id - POINTER_HOOK) / LOCATE_POINTERS);
 	if (hook.id >= THREAD_HOOK)
 		return monitor_extend(m);
-	return on_loader(m, m->launched && !m->started && !loader_hook_startup_done(m->pid));
+	return on_loader(m, m->begins && !m->started && !loader_hook_startup_done(m->pid));
 }

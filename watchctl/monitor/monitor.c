@@ -168,7 +168,7 @@ static struct wc_error *open_target(struct monitor *m)
 	err = launch_start(m->options.argv, &m->held);
 	if (err)
 		return err;
-	m->launched = true;
+	m->launched = m->begins = true;
 	m->pid = m->held.pid;
 	return proc_check(m->pid);
 }

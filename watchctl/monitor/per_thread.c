@@ -39,7 +39,7 @@ static struct wc_error *tell_late(struct monitor *m, size_t places)
 			    "%s: %s are armed when they are noticed (%llu times a second): what they access "
 			    "before that is not seen",
 			    why,
-			    m->launched && m->ops->hooks_late ? "threads, the first included,"
+			    m->begins && m->ops->hooks_late ? "threads, the first included,"
 							      : "threads that start from now on",
 			    1000000000ull / EXTEND_NS);
 }
@@ -47,7 +47,7 @@ static struct wc_error *tell_late(struct monitor *m, size_t places)
 /* Not where there is no need, nor where the C library may not be there yet: then on_loader() comes again. */
 static bool may_hook(const struct monitor *m)
 {
-	return !m->thread_hooks && !m->ops->sees_births && !m->hooked && (!m->launched || m->started);
+	return !m->thread_hooks && !m->ops->sees_births && !m->hooked && (!m->begins || m->started);
 }
 
 struct wc_error *monitor_find_thread_starts(struct monitor *m)
@@ -153,7 +153,7 @@ struct wc_error *monitor_hook_first_thread(struct monitor *m)
 {
 	struct wc_error *err;
 
-	if (!m->launched || m->started || !monitor_any_per_thread(m))
+	if (!m->begins || m->started || !monitor_any_per_thread(m))
 		return NULL;
 	err = first_thread_is_set_up(m) ? NULL : hook_thread_pointer(m);
 	/* It may have passed there between the look and the hook: then nobody tells. */
