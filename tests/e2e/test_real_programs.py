@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TIMEOUT, snapshot
+from conftest import TIMEOUT, WATCHCTL, snapshot, wait_until
 
 PYTHON = "/usr/bin/python3"
 HEAP = "libc.so.6:main_arena.system_mem"
@@ -199,3 +199,33 @@ def test_the_stack_is_the_one_that_gdb_prints(python, watch):
     assert places[1:] in [stack[1:] for stack in stacks], (places, stacks)
     assert function in [a["function"] for a in w.accesses]
     assert python.tell("nap 1") == "ok"
+
+
+RENAMES = """
+import ctypes, os, sys
+libc, word = ctypes.CDLL(None), ctypes.c_long(0)
+print(os.getpid(), hex(ctypes.addressof(word)), flush=True)
+for line in sys.stdin:
+    libc.prctl(15, line.strip().encode(), 0, 0, 0)
+    word.value += 1
+    print("ok", flush=True)
+"""
+
+
+@pytest.mark.parametrize("engine", ["handler", "ring", "ptrace"])
+def test_a_thread_has_the_name_that_it_had_at_each_access(run, hardware, tmp_path, engine):
+    p = subprocess.Popen([PYTHON, "-c", RENAMES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    pid, addr = p.stdout.readline().split()
+    names = [f"phase {i}" for i in range(5)]
+    w = subprocess.Popen([WATCHCTL, "record", "-p", pid, "-v", addr, "-s", "8", "-w", "--engine", engine, "-o", tmp_path / "log"],
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert wait_until(lambda: (tmp_path / "log").exists() and '"armed"' in run("report", tmp_path / "log", "--json").stdout)
+    for name in names:
+        p.stdin.write(name + "\n")
+        assert p.stdout.readline() == "ok\n"
+        time.sleep(0.02)
+    p.stdin.close()
+    p.wait(TIMEOUT)
+    out, _ = w.communicate(timeout=TIMEOUT)
+    told = [json.loads(line) for line in run("report", tmp_path / "log", "--json").stdout.splitlines()]
+    assert [o["comm"] for o in told if o["type"] == "access"] == names, out

@@ -17,6 +17,7 @@
 struct thread_id {
 	pid_t tid;
 	char comm[COMM_LEN + 1];
+	uint32_t named; /* followed.named, when it was told */
 };
 
 void followed_init(struct followed *f, pid_t pid, struct event_sink sink)
@@ -94,6 +95,7 @@ void followed_named(struct followed *f, pid_t tid, const char *name)
 {
 	char *copy = strndup(name, COMM_LEN), *old = map64_get(&f->names, (uint64_t)tid);
 
+	f->named++;
 	if (copy && map64_put(&f->names, (uint64_t)tid, copy))
 		free(old);
 	else
@@ -102,6 +104,16 @@ void followed_named(struct followed *f, pid_t tid, const char *name)
 
 void followed_hears(struct followed *f)
 {
+	followed_named(f, f->pid, f->name);
+}
+
+void followed_other_program(struct followed *f)
+{
+	struct proc_status s;
+
+	if (!proc_status_read(f->pid, f->pid, &s))
+		return;
+	memcpy(f->name, s.name, sizeof(f->name));
 	followed_named(f, f->pid, f->name);
 }
 
@@ -177,6 +189,38 @@ struct followed_process *followed_process(struct followed *f, pid_t inner, uint6
 	return *err ? NULL : p;
 }
 
+/* Than what was told of it; takes it. */
+static bool has_other_name(const struct followed *f, struct thread_id *t)
+{
+	const char *name;
+
+	if (t->named == f->named)
+		return false;
+	t->named = f->named;
+	name = map64_get(&f->names, (uint64_t)t->tid);
+	if (!name || !strcmp(name, t->comm))
+		return false;
+	snprintf(t->comm, sizeof(t->comm), "%s", name);
+	return true;
+}
+
+/* NULL: no memory. */
+static struct thread_id *new_thread(struct followed *f, const struct followed_process *p, pid_t inner,
+				    uint64_t key)
+{
+	struct thread_id *t = calloc(1, sizeof(*t));
+
+	if (!t || !map64_put(&f->threads, key, t)) {
+		free(t);
+		return NULL;
+	}
+	t->tid = f->ns.depth || p->below ? global_tid(p->pid, inner, p->below ? PROC_DEPTH : f->ns.depth)
+					 : inner;
+	t->named = f->named;
+	name_of(f, p->pid, t->tid, t->comm);
+	return t;
+}
+
 struct wc_error *followed_thread(struct followed *f, const struct followed_process *p, pid_t inner,
 				 uint64_t now_ns, pid_t *ret)
 {
@@ -184,18 +228,14 @@ struct wc_error *followed_thread(struct followed *f, const struct followed_proce
 	struct thread_id *t = map64_get(&f->threads, key);
 	struct trace_event event = { .type = EVENT_THREAD, .time_ns = now_ns };
 
-	if (t) {
+	if (t && !has_other_name(f, t)) {
 		*ret = t->tid;
 		return NULL;
 	}
-	t = calloc(1, sizeof(*t));
-	if (!t || !map64_put(&f->threads, key, t)) {
-		free(t);
+	if (!t)
+		t = new_thread(f, p, inner, key);
+	if (!t)
 		return &wc_enomem;
-	}
-	t->tid = f->ns.depth || p->below ? global_tid(p->pid, inner, p->below ? PROC_DEPTH : f->ns.depth)
-					 : inner;
-	name_of(f, p->pid, t->tid, t->comm);
 	*ret = t->tid;
 	event.thread.pid = p->pid;
 	event.thread.tid = t->tid;

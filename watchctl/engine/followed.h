@@ -33,6 +33,7 @@ struct followed {
 	struct map64 processes;	  /* id in the namespace -> struct followed_process, owned */
 	struct map64 threads;	  /* process and thread ids in the namespace -> struct thread_id, owned */
 	struct map64 names;	  /* thread id, ours -> its name, owned: as told, for when it is gone */
+	uint32_t named;		  /* how often a name has come into @names, or changed there */
 	struct map64 told;	  /* processes that were told */
 	struct proc_namespace ns; /* of the target */
 	pid_t inner;		  /* the target's id there */
@@ -63,7 +64,8 @@ void followed_deinit(struct followed *f); /* accepts zero-initialised */
  * What is told of threads, of whatever process, as they are born and take other names: known of those that
  * have ended by the time they are heard of.
  */
-void followed_hears(struct followed *f); /* all that happens from now on will be told */
+void followed_other_program(struct followed *f); /* the process has executed one */
+void followed_hears(struct followed *f);	 /* all that happens from now on will be told */
 void followed_born(struct followed *f, pid_t tid, pid_t parent_tid);
 void followed_named(struct followed *f, pid_t tid, const char *name);
 

@@ -116,6 +116,7 @@ struct wc_error *intake_other_program(struct intake *in)
 	struct wc_error *err = intake_tell_queued(in);
 
 	in->modules_ns = in->code_ns = monotonic_ns();
+	followed_other_program(&in->who);
 	return err ? err : code_facts_restart(in->facts, &changed);
 }
 

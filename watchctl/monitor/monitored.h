@@ -86,7 +86,8 @@ struct monitor {
 	pid_t pid;
 	uint64_t stack_start; /* of the program that it ran at first; 0: not known */
 	bool launched, hooked, started, told_kernel, told_late;
-	bool begins; /* the program is seen from its first instruction on: launched, or executed before our eyes */
+	bool begins; /* the program is seen from its first instruction on: launched, or executed before our
+			eyes */
 	int wait_status;
 	uint64_t limit, forwarded;
 	bool at_hook; /* a thread waits for the next pump */

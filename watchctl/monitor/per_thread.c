@@ -40,7 +40,7 @@ static struct wc_error *tell_late(struct monitor *m, size_t places)
 			    "before that is not seen",
 			    why,
 			    m->begins && m->ops->hooks_late ? "threads, the first included,"
-							      : "threads that start from now on",
+							    : "threads that start from now on",
 			    1000000000ull / EXTEND_NS);
 }
 
