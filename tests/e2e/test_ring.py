@@ -243,6 +243,7 @@ def test_a_library_that_is_loaded_later_is_armed_late_but_armed(victim, ring, bu
     assert [a["function"] for a in w.accesses][-5:] == ["plugin_touch"] * 5
     assert {a["function"] for a in w.accesses} <= {"plugin_start", "plugin_touch"}
     assert w.balanced()
+    assert any("cannot make the program wait when a library comes" in n["text"] for n in w.of("note"))
 
 
 def test_rules_go_with_the_library_they_are_of(victim, ring, build):

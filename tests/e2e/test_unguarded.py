@@ -8,6 +8,7 @@ import pytest
 from conftest import RECIPES, TIMEOUT, WATCHCTL
 
 RECIPES["own_signals"] = (["own_signals.c"], "gcc -O1 -g")
+RECIPES["resist_signals"] = (["resist_signals.c"], "gcc -O2 -g -pthread -Wl,-z,now")
 RECIPES["fortran_main"] = (["fortran_main.f90"], "gfortran -O0 -g -J@")
 RECIPES["go_main"] = (["counter.go"], "go")
 
@@ -54,6 +55,14 @@ def test_an_event_loop_that_takes_our_signals_is_let_go(victim, watch):
     rounds, signals = map(int, v.tell("loop 50").split())
     w.end()
     assert rounds <= 51 and not signals and w.summary()["counted"] == rounds
+
+
+def test_a_program_that_our_signal_had_no_room_in_is_told_as_ended_by_it(build, hardware):
+    """Nothing can be known of it beforehand: a stack that the program has made, with a guard page below."""
+    p = subprocess.run([*UNGUARDED, WATCHCTL, "-v", "flag", "-w", "-q", "--engine", "handler", "--", build("resist_signals")],
+                       input="coro edge 512 3\n", capture_output=True, text=True, timeout=TIMEOUT)
+    assert p.returncode == 7 and "was ended by SIGSEGV just when a hit was not recorded" in p.stderr, p.stderr
+    assert "--engine ring" in p.stderr
 
 
 @pytest.mark.parametrize("prefix", [[], UNGUARDED], ids=["guarded", "unguarded"])

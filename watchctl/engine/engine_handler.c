@@ -689,7 +689,19 @@ static struct wc_error *ended_by_us(const struct engine *e)
 {
 	bool is_ours = e->end_signal == SIGTRAP || e->end_signal == SIGSYS;
 
-	if (!is_ours || e->guard || !handler_outstanding(e))
+	if (e->guard || !handler_outstanding(e))
+		return NULL;
+	if (e->end_signal == SIGSEGV)
+		return wc_error_new(WC_ENOTSUP,
+				    "process %d was ended by SIGSEGV just when a hit was not recorded: most "
+				    "likely by that "
+				    "hit, for whose signal its stack had no room (a coroutine's, or a small "
+				    "alternate stack). "
+				    "Without CAP_BPF and CAP_PERFMON nothing keeps our signal from it then: "
+				    "choose --engine "
+				    "ring",
+				    e->pid);
+	if (!is_ours)
 		return NULL;
 	return wc_error_new(
 		WC_ENOTSUP,

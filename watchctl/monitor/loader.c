@@ -69,15 +69,33 @@ void monitor_unhook_loader(struct monitor *m)
 	m->hooked = false;
 }
 
+/* What an engine that makes nobody wait has armed now was there before. */
+static struct wc_error *tell_late(struct monitor *m, const bool *was_armed)
+{
+	struct wc_error *err = NULL;
+	unsigned int i;
+
+	for (i = 0; i < MONITOR_WATCHES && !err && m->ops->hooks_late; i++)
+		if (m->watch[i].armed && !was_armed[i])
+			err = monitor_note(m,
+					   "%s: the %s engine cannot make the program wait when a library "
+					   "comes: what was accessed before the watch was armed is not seen",
+					   m->options.watch[i].expr, m->ops->name);
+	return err;
+}
+
 /*
  * The loader has mapped something, or the first thread has its thread pointer, and the thread waits for us;
  * or that may have happened before we could be told.
  */
 static struct wc_error *on_loader(struct monitor *m, bool any_name_may_come)
 {
+	bool was_armed[MONITOR_WATCHES], missing;
 	struct wc_error *err;
-	bool missing;
+	unsigned int i;
 
+	for (i = 0; i < MONITOR_WATCHES; i++)
+		was_armed[i] = m->watch[i].armed;
 	err = monitor_arm_all(m, any_name_may_come, &missing);
 	if (err && m->started) {
 		/* The program runs: a name that a new library makes ambiguous must not end the other watches.
@@ -87,6 +105,8 @@ static struct wc_error *on_loader(struct monitor *m, bool any_name_may_come)
 		wc_error_free(err);
 		err = note;
 	}
+	if (!err)
+		err = tell_late(m, was_armed);
 	if (!err)
 		err = monitor_extend(m); /* the first thread has its thread pointer by now */
 	if (!err && !m->started && loader_hook_startup_done(m->pid))
