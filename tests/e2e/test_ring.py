@@ -230,11 +230,11 @@ def test_exec_ends_the_watch_at_once_and_the_program_lives_on(victim, ring):
     assert w.process.returncode == 3 and w.summary()["recorded"] == 5 and v.alive()
 
 
-def test_a_library_that_is_loaded_later_is_armed_late_but_armed(victim, ring, build):
+def test_a_library_that_is_loaded_later_is_armed_late_but_armed(victim, ring, run, build):
     lib = build("libplugin.so")
     v = victim("puppet")
     w = ring(v, "-v", "libplugin.so:plugin_state", "-w", "--pending", wait=False)
-    time.sleep(0.5)
+    assert wait_until(lambda: "1 of 4" in run("list", "-p", v.pid).stdout)  # the hook in the loader
     v.tell(f"dlopen {lib}")
     w.wait_for("armed")
     v.tell("plugin 5")
