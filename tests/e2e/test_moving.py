@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import WATCHCTL, wait_until
+from conftest import RECIPES, WATCHCTL, wait_until
+
+RECIPES["follow_coroutine"] = (["follow_coroutine.c"], "gcc -O1 -g")
 
 
 def finish(w, v, *lines):
@@ -250,3 +252,17 @@ def test_an_executed_program_is_followed(build, watch, engine):
     assert len([a for a in w.accesses if a["watch"] == "flag"]) == 3
     process.stdin.close()
     process.wait()
+
+
+@pytest.mark.parametrize("engine", ["handler", "ptrace"])
+def test_who_cannot_be_made_to_wait_on_a_stack_of_its_own_is_told(victim, watch, engine):
+    """As root nobody is signalled on a stack that nobody knows; by ptrace a thread stops wherever it stands."""
+    v = victim("follow_coroutine")
+    w = watch("-p", v.pid, "-v", "ptr->v", "-w", "--follow", "--engine", engine)
+    v.tell("stay 20")
+    v.tell("go 20")
+    w.end()
+    missed = 40 - len(w.accesses)
+    told = sum(int(n["text"].split()[0]) for n in w.of("note") if "did not wait" in n["text"])
+    assert 0 <= missed <= told, (missed, w.of("note"))
+    assert engine != "ptrace" or not missed

@@ -528,6 +528,8 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 	if (!err && !unheld_is_told(&e->unheld))
 		err = handler_tell_unheld(e);
 	if (!err)
+		err = handler_tell_roomless(e, false);
+	if (!err)
 		err = intake_refresh_modules(&e->intake, now, MODULES_NS);
 	return err;
 }

@@ -446,7 +446,8 @@ static struct wc_error *check(struct engine *e, uint64_t now)
 		return take_note(e);
 	e->checked_ns = now;
 	ptrace_helpers_lost(e);
-	err = unheld_is_told(&e->unheld) ? NULL : unheld_tell(&e->unheld, e->ctl->unheld, e->sink);
+	err = unheld_is_told(&e->unheld) ? NULL
+					 : unheld_tell(&e->unheld, e->ctl->unheld, unheld_in_time, e->sink);
 	if (err)
 		return err;
 	if (e->intake.corrupt && !e->why[0])
@@ -587,7 +588,7 @@ static struct wc_error *stop(struct engine *e)
 	if (!e->lost)
 		wc_error_free(ptrace_helpers_ask(e, BOX_STOP, 0));
 	err = wc_error_first(err, drain(e, false));
-	err = wc_error_first(err, unheld_tell(&e->unheld, e->ctl->unheld, e->sink));
+	err = wc_error_first(err, unheld_tell(&e->unheld, e->ctl->unheld, unheld_in_time, e->sink));
 	err = wc_error_first(err, take_note(e));
 	return err;
 }

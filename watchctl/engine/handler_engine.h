@@ -71,12 +71,12 @@ struct engine {
 	int registers_before;	    /* in use in a thread of the target before we armed any */
 	uint32_t nwatches;	    /* places of watch[] in use */
 	uint64_t checked_ns, searched_ns;
-	uint64_t missing, asked_ns; /* see check_missing() */
-	struct blocked blocked;	    /* at the last look */
-	struct heartbeat heartbeat; /* while a thread may wait at a hook */
-	struct unheld unheld;
-	bool hooks;    /* there has been one */
-	uint64_t done; /* as in wire_control */
+	uint64_t missing, asked_ns;	/* see check_missing() */
+	struct blocked blocked;		/* at the last look */
+	struct heartbeat heartbeat;	/* while a thread may wait at a hook */
+	struct unheld unheld, roomless; /* who did not wait: in time; for want of room for a signal */
+	bool hooks;			/* there has been one */
+	uint64_t done;			/* as in wire_control */
 	uint64_t sandbox_ns;
 	bool told_tracer;
 	bool left_behind;      /* a place was given away with hits under way that nobody waits for any more */
@@ -177,6 +177,7 @@ void handler_beat(struct engine *e);
 
 /* Tells how many threads did not wait at a hook until we had done what they waited for. */
 struct wc_error *handler_tell_unheld(struct engine *e);
+struct wc_error *handler_tell_roomless(struct engine *e, bool last);
 
 /* How far those come who have waited in vain: before records are taken in. */
 void handler_ask_behind(struct engine *e);

@@ -44,5 +44,20 @@ struct wc_error *handler_tell_unheld(struct engine *e)
 	uint32_t unheld = 0;
 
 	injection_read(&e->inj, offsetof(struct wire_control, unheld), &unheld, sizeof(unheld));
-	return unheld_tell(&e->unheld, unheld, e->intake.sink);
+	return unheld_tell(&e->unheld, unheld, unheld_in_time, e->intake.sink);
+}
+
+/* The first, and at the end how many there were. */
+struct wc_error *handler_tell_roomless(struct engine *e, bool last)
+{
+	uint32_t n = (uint32_t)kernel_recorder_unheld(e->guard);
+
+	if (e->roomless.told && !last)
+		return NULL;
+	return unheld_tell(
+		&e->roomless, n,
+		"it stood where it can be given no signal, on a stack without certain room for one (a "
+		"coroutine's, an alternate one) or in a restartable sequence; --engine ptrace makes it "
+		"wait there, too",
+		e->intake.sink);
 }

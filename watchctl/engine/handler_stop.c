@@ -223,6 +223,7 @@ struct wc_error *handler_stop(struct engine *e)
 		handler_disable(&e->watch[i]);
 	err = settle(e, SETTLE_MS);
 	keep_first(&err, handler_tell_unheld(e));
+	keep_first(&err, handler_tell_roomless(e, true));
 	if (e->options.follow_fork) /* others have no hits of their own */
 		handler_find_children(e);
 	e->stopped = true;

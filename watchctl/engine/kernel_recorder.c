@@ -326,6 +326,11 @@ void kernel_recorder_expect(struct kernel_recorder *r, uint64_t pc, uint64_t sp)
 	__atomic_store_n(&r->bpf->bss->expected_sp, sp, __ATOMIC_RELEASE);
 }
 
+uint64_t kernel_recorder_unheld(const struct kernel_recorder *r)
+{
+	return r ? __atomic_load_n(&r->bpf->bss->unheld, __ATOMIC_RELAXED) : 0;
+}
+
 uint64_t kernel_recorder_suppressed(const struct kernel_recorder *r)
 {
 	return r ? __atomic_load_n(&r->bpf->bss->suppressed, __ATOMIC_RELAXED) : 0;

@@ -81,6 +81,9 @@ uint64_t kernel_recorder_own(const struct kernel_recorder *r, unsigned int i);
 /* A guard's: hits whose signal was not made because the handler was not ours. Accepts NULL. */
 uint64_t kernel_recorder_suppressed(const struct kernel_recorder *r);
 
+/* A guard's: hits at which a thread was to wait, and could be given no signal. Accepts NULL. */
+uint64_t kernel_recorder_unheld(const struct kernel_recorder *r);
+
 /* A guard's: a thread under seccomp has made a hit, which was recorded in the kernel. Accepts NULL. */
 bool kernel_recorder_sandboxed(const struct kernel_recorder *r);
 

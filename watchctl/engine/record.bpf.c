@@ -570,6 +570,8 @@ int guard(struct bpf_perf_event_data *ctx)
 			return 1;
 		taken_over = 1;
 	}
+	if (control()->watch[watch].flags & WIRE_WATCH_HOLD)
+		__sync_fetch_and_add(&unheld, 1);
 	record_hit(ctx, watch);
 	return 0;
 }

@@ -143,6 +143,7 @@ uint64_t signal_room; /* guard: the stack that a signal's frame and the handler 
 
 /* Written here. */
 uint64_t suppressed;
+uint64_t unheld;		    /* guard: hits at which a thread was to wait, and got no signal */
 uint64_t own_hits[WIRE_WATCHES];    /* made by our own handler, or for us, and nobody's */
 uint32_t taken_over;		    /* guard: every hit is recorded here */
 uint32_t sandboxed;		    /* guard: a thread under seccomp has made a hit */

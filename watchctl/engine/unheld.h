@@ -29,7 +29,9 @@ static inline bool unheld_is_told(const struct unheld *u)
 	return u->lags;
 }
 
-/* @n in all so far. */
-struct wc_error *unheld_tell(struct unheld *u, uint32_t n, struct event_sink sink);
+extern const char unheld_in_time[]; /* nobody answered them */
+
+/* @n in all so far, because of @why. */
+struct wc_error *unheld_tell(struct unheld *u, uint32_t n, const char *why, struct event_sink sink);
 
 #endif
