@@ -147,6 +147,47 @@ def test_a_program_that_is_executed_and_ends_at_once_has_names(brief, busy, hard
         assert_all_ways(half, "ptrace", "main")
 
 
+def notes(objects, word):
+    return [o["text"] for o in objects if o["type"] == "note" and word in o["text"]]
+
+
+@pytest.mark.parametrize("engine", ["auto", "handler", "ring"])
+@pytest.mark.parametrize("how, options", [("exec", []), ("exec", ["--fork", "follow"]), ("thread_exec", ["--fork", "follow"])])
+@pytest.mark.parametrize("follow", [True, False])
+def test_a_program_that_is_over_before_anybody_looks_is_told(brief, busy, hardware, tmp_path, engine, how, options, follow):
+    """All its accesses may be missed: then that is said, and the status tells of it."""
+    options = [*options, "--exec", "follow" if follow else "ignore"]
+    accesses, objects, r = launch(tmp_path, "-v", "flag", "-w", "--engine", engine, *options,
+                                  command=[brief("brief"), how, brief("brief")], expect=(0, 3))
+    told = notes(objects, "the process has executed another program")
+    assert len(told) == 1, r.stderr
+    assert (r.returncode == 0) == ("the watch goes on" in told[0])
+    if r.returncode:
+        assert ("ended before the watch could go on" if follow else "its variables are gone") in told[0]
+        assert len(accesses) == (1 if how == "thread_exec" else 3)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("options", [[], ["--exec", "follow"]])
+def test_children_that_execute_another_program_are_told(brief, busy, hardware, tmp_path, engine, options):
+    """The first three each, the rest by number; what those execute, or start, is nobody's business any more."""
+    accesses, objects, r = launch(tmp_path, "-v", "flag", "-w", "--engine", engine, "--fork", "follow", *options,
+                                  command=[brief("brief"), "leave", "5", "/bin/sh", "-c", "/bin/true; exec /bin/true"])
+    children = [int(line) for line in r.stdout.split()]
+    assert [a["pid"] for a in accesses] == children and len(children) == 5
+    assert notes(objects, "executed another program") == [
+        *[f"process {pid}, a child that was followed, has executed another program (sh): it is not watched from then on"
+          for pid in children[:3]],
+        "2 more of the children that were followed have executed another program, and were not watched from then on"]
+
+
+def test_where_perf_is_forbidden_children_that_execute_another_program_are_counted(brief, build, hardware, tmp_path):
+    accesses, objects, _ = launch(tmp_path, "-v", "flag", "-w", "--engine", "ptrace", "--fork", "follow", prefix=[build("noperf"), "1"],
+                                  command=[brief("brief"), "leave", "5", "/bin/true"])
+    assert len(accesses) == 5 and notes(objects, "executed another program") == [
+        "5 of the children that were followed have executed another program, and were not watched from then on"]
+
+
 @pytest.mark.parametrize("who", ["", "plugin", "thread", "child", "exec"])
 def test_where_perf_is_forbidden_a_program_waits_until_its_maps_were_read(brief, build, busy, hardware, tmp_path, who):
     """Nobody tells what it maps. The ptrace engine holds a thread whose place it does not know until watchctl has looked."""

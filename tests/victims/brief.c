@@ -11,6 +11,8 @@
  *	brief swap N A B	two libraries take each other's place N times
  *	brief gone FILE		the library's file is removed before it is called
  *	brief exec PROGRAM	it writes, and executes that
+ *	brief thread_exec PROGRAM	... a thread of it does
+ *	brief leave N PROGRAM	as many children do so, one after the other
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -62,6 +64,15 @@ static void *run_thread(void *file)
 {
 	call_plugin(file);
 	return NULL;
+}
+
+static void *leave(void *argv)
+{
+	char **program = argv;
+
+	brief_store(&flag, 3);
+	execv(program[0], program);
+	_exit(1);
 }
 
 static void wait_for(pid_t pid)
@@ -127,6 +138,18 @@ int main(int argc, char **argv)
 			_exit(0);
 		}
 		wait_for(pid);
+	} else if (!strcmp(what, "leave")) {
+		for (int i = 0; i < atoi(argv[2]); i++) {
+			pid = fork();
+			if (!pid)
+				leave(argv + 3);
+			printf("%d\n", pid);
+			wait_for(pid);
+		}
+	} else if (!strcmp(what, "thread_exec")) {
+		if (pthread_create(&thread, NULL, leave, argv + 2))
+			return 1;
+		pthread_join(thread, NULL);
 	} else if (!strcmp(what, "swap")) {
 		swap(atoi(argv[2]), argv + 3);
 	} else if (!strcmp(what, "gone")) {

@@ -140,6 +140,11 @@ static bool take_code(struct code_modules *c, const struct map_event *e)
 	return e->pid == c->pid ? take_own(c, e) : take_childs(c, e);
 }
 
+static bool is_of_task(const struct map_event *e)
+{
+	return e->kind == MAP_EVENT_FORK || e->kind == MAP_EVENT_NAME || e->kind == MAP_EVENT_EXEC;
+}
+
 bool code_modules_take(struct code_modules *c)
 {
 	struct map_event e;
@@ -154,7 +159,7 @@ bool code_modules_take(struct code_modules *c)
 			c->wants_look = true;
 		else if (e.kind == MAP_EVENT_FORK)
 			ok = take_birth(c, &e);
-		if (ok && c->hooks.task && (e.kind == MAP_EVENT_FORK || e.kind == MAP_EVENT_NAME))
+		if (ok && c->hooks.task && is_of_task(&e))
 			c->hooks.task(c->hooks.ctx, &e);
 	}
 	return ok;

@@ -73,7 +73,7 @@ enum pump_result {
 	PUMP_IDLE,   /* nothing left to deliver for now */
 	PUMP_HOOK,   /* a hook was hit, see hooked(): its thread waits until the next pump() */
 	PUMP_EXITED, /* the target ended; everything recorded has been delivered */
-	PUMP_EXECED, /* the target runs another program now; as above */
+	PUMP_EXECED, /* the target runs another program now, or ran one, and has ended; as above */
 	PUMP_ENDED,  /* the engine had to give up for the target's sake: engine_why() says why */
 };
 

@@ -555,7 +555,9 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 		}
 		if (e->gone || e->why[0]) {
 			err = handler_drain_all(e); /* what was recorded between the last look and the end */
-			*ret = e->execed ? PUMP_EXECED : e->gone ? PUMP_EXITED : PUMP_ENDED;
+			*ret = e->execed || (e->gone && e->intake.execed) ? PUMP_EXECED
+			       : e->gone				  ? PUMP_EXITED
+									  : PUMP_ENDED;
 			return err;
 		}
 		if (now >= end)

@@ -588,6 +588,7 @@ static struct wc_error *stop(struct engine *e)
 	if (!e->lost)
 		wc_error_free(ptrace_helpers_ask(e, BOX_STOP, 0));
 	err = wc_error_first(err, drain(e, false));
+	err = wc_error_first(err, intake_tell_departures(&e->intake, e->box->departures));
 	err = wc_error_first(err, unheld_tell(&e->unheld, e->ctl->unheld, unheld_in_time, e->sink));
 	err = wc_error_first(err, take_note(e));
 	return err;

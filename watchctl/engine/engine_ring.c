@@ -238,8 +238,9 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 			return intake_refresh_modules(&e->intake, now, 0);
 		}
 		if (gone || execed) {
-			*ret = gone ? PUMP_EXITED : PUMP_EXECED;
-			return drain_all(e); /* what was recorded between the last look and the end */
+			err = drain_all(e); /* what was recorded between the last look and the end */
+			*ret = gone && !e->intake.execed ? PUMP_EXITED : PUMP_EXECED;
+			return err;
 		}
 		if (now >= end)
 			break;
@@ -334,7 +335,7 @@ static struct wc_error *stop(struct engine *e)
 
 	for (i = 0; i < WIRE_WATCHES; i++)
 		ring_disable(&e->watch[i]);
-	return drain_all(e);
+	return wc_error_first(drain_all(e), intake_tell_departures(&e->intake, 0));
 }
 
 static struct wc_error *close_engine(struct engine *e)

@@ -117,6 +117,11 @@ void followed_other_program(struct followed *f)
 	followed_named(f, f->pid, f->name);
 }
 
+bool followed_is_ours(const struct followed *f, pid_t pid, pid_t tid)
+{
+	return pid == f->pid || map64_get(&f->names, (uint64_t)tid);
+}
+
 /* A new thread has its parent's name. */
 void followed_born(struct followed *f, pid_t tid, pid_t parent_tid)
 {

@@ -69,6 +69,9 @@ void followed_hears(struct followed *f);	 /* all that happens from now on will b
 void followed_born(struct followed *f, pid_t tid, pid_t parent_tid);
 void followed_named(struct followed *f, pid_t tid, const char *name);
 
+/* Whether thread @tid of @pid is the target's, or its birth was told. */
+bool followed_is_ours(const struct followed *f, pid_t pid, pid_t tid);
+
 /* Tells of child @pid, unless that was done. */
 struct wc_error *followed_tell(struct followed *f, pid_t pid, uint64_t time_ns);
 

@@ -224,6 +224,7 @@ struct wc_error *handler_stop(struct engine *e)
 	err = settle(e, SETTLE_MS);
 	keep_first(&err, handler_tell_unheld(e));
 	keep_first(&err, handler_tell_roomless(e, true));
+	keep_first(&err, intake_tell_departures(&e->intake, 0));
 	if (e->options.follow_fork) /* others have no hits of their own */
 		handler_find_children(e);
 	e->stopped = true;

@@ -410,6 +410,14 @@ struct wc_error *intake_hand_out(struct intake *in)
 	return err;
 }
 
+struct wc_error *intake_tell_departures(struct intake *in, uint64_t n)
+{
+	struct wc_error *err = in->begun ? code_facts_hear(in->facts) : NULL;
+
+	departures_were(&in->departures, n);
+	return err ? err : departures_tell_all(&in->departures, (struct event_sink){ put, in });
+}
+
 void intake_forget(struct intake *in, unsigned int i)
 {
 	in->watch[i].w.size = 0;
@@ -429,6 +437,8 @@ struct wc_error *intake_pass(struct intake *in, bool *any)
 	code_facts_bound(in->facts);
 	followed_bound(&in->who);
 	err = code_facts_hear(in->facts);
+	if (!err)
+		err = departures_tell(&in->departures, (struct event_sink){ put, in });
 	if (!err)
 		err = take_all_in(in, any);
 	looked = monotonic_ns();

@@ -15,6 +15,7 @@
 
 #include "handler/filter.h"
 #include "watchctl/engine/code_facts.h"
+#include "watchctl/engine/departures.h"
 #include "watchctl/engine/engine.h"
 #include "watchctl/engine/followed.h"
 #include "watchctl/engine/kernel_access.h"
@@ -61,6 +62,8 @@ struct intake {
 	bool told_unknown;   /* that code is not known, because its process ended */
 	bool told_lost_file; /* ... because the file that it came from can no longer be opened */
 	struct stuck stuck;
+	struct departures departures;
+	bool execed;  /* the kernel told that the target has executed another program */
 	bool muted;   /* the sink has failed, and its error was returned: nothing more goes there */
 	bool corrupt; /* the ring does not hold what a handler writes: it is not read any further */
 };
@@ -109,6 +112,12 @@ struct wc_error *intake_catch_up(struct intake *in, uint64_t time_ns);
 
 /* Whether the kernel tells what the target maps; else it must be looked at while the target has it. */
 bool intake_is_told(const struct intake *in);
+
+/*
+ * At the end: of children that have executed other programs, what was not told yet. @n: how many the engine
+ * counted; 0: it does not count them.
+ */
+struct wc_error *intake_tell_departures(struct intake *in, uint64_t n);
 
 /* Once: thread @tid blocks SIGTRAP, and what that does to its hits. */
 struct wc_error *intake_tell_blocked(struct intake *in, pid_t tid);

@@ -116,6 +116,7 @@ struct wc_error *intake_other_program(struct intake *in)
 	struct wc_error *err = intake_tell_queued(in);
 
 	in->modules_ns = in->code_ns = monotonic_ns();
+	in->execed = false;
 	followed_other_program(&in->who);
 	return err ? err : code_facts_restart(in->facts, &changed);
 }
@@ -324,9 +325,13 @@ static void take_task(void *ctx, const struct map_event *e)
 {
 	struct intake *in = ctx;
 
-	if (e->kind == MAP_EVENT_NAME)
+	if (e->kind == MAP_EVENT_EXEC && e->pid == in->pid)
+		in->execed = true;
+	else if (e->kind == MAP_EVENT_EXEC && followed_is_ours(&in->who, e->pid, e->pid))
+		departures_add(&in->departures, e->pid, e->name, e->time_ns);
+	else if (e->kind == MAP_EVENT_NAME && followed_is_ours(&in->who, e->pid, e->tid))
 		followed_named(&in->who, e->tid, e->name);
-	else
+	else if (e->kind == MAP_EVENT_FORK)
 		followed_born(&in->who, e->tid, e->parent_tid);
 }
 

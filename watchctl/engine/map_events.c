@@ -10,6 +10,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/perf_ring.h"
 #include "watchctl/target/proc.h"
@@ -17,9 +18,11 @@
 #define FIRST_SIZE \
 	32768u		/* of the first ring, which the loader's work at a program's start has to fit into */
 #define THREADS_MAX 64u /* that have a ring: a user may lock little memory */
-#define FAMILY_MAX 512u /* events: threads times CPUs */
-#define BIRTH_NS 10000000ull /* no more than one event is opened in so long for threads that are born */
-#define BIRTHS 16u	     /* ... but so many at once */
+#define FAMILY_MAX 512u /* threads times CPUs: two events for each */
+#define DEPARTED_MAX (1u << 20) /* processes that are known to be no longer watched */
+#define SAME_NS 1000000ull	/* between two records of one birth */
+#define BIRTH_NS 10000000ull	/* no more than one event is opened in so long for threads that are born */
+#define BIRTHS 16u		/* ... but so many at once */
 
 /* A record ends with what sample_type asks for, in this order. */
 struct trailer {
@@ -54,7 +57,10 @@ struct comm_record {
 struct source {
 	pid_t tid; /* 0: of a CPU */
 	int cpu, fd;
-	bool ended; /* the thread: nothing comes any more */
+	int exec_fd; /* of a thread: make_exec_attr()'s, which writes into the same ring; -1: there is none */
+	bool ended;  /* the thread: nothing comes any more */
+	pid_t born;  /* whom the last record of a birth was of, */
+	uint64_t born_ns;
 	struct perf_ring ring;
 };
 
@@ -67,7 +73,8 @@ struct map_events {
 	size_t nevents, event_cap;
 	pid_t *covered; /* threads that these are of */
 	size_t ncovered, covered_cap;
-	uint64_t births_ns; /* BIRTH_NS are taken from it for each event that is opened for a birth */
+	struct map64 departed; /* processes that have executed another program, and their children */
+	uint64_t births_ns;    /* BIRTH_NS are taken from it for each event that is opened for a birth */
 	union {
 		uint8_t record[PERF_RING_RECORD_MAX];
 		struct perf_event_header header;
@@ -104,6 +111,30 @@ static struct perf_event_attr make_attr(const struct map_events *e, bool tells)
 	};
 }
 
+/*
+ * The other events of a task go when it executes a program, before that is told. This one lives on, in the
+ * new program and its children, and so tells no more than it must: names, births, ends.
+ */
+static struct perf_event_attr make_exec_attr(const struct map_events *e)
+{
+	struct perf_event_attr a = make_attr(e, false);
+
+	a.comm = a.comm_exec = 1;
+	a.inherit = e->family;
+	return a;
+}
+
+/* -1: it cannot be had, and nothing is told of what @tid executes. */
+static int open_exec_event(const struct map_events *e, pid_t tid, int cpu, int ring_fd)
+{
+	struct perf_event_attr a = make_exec_attr(e);
+	int fd = open_event(&a, tid, cpu);
+
+	if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd))
+		closep(&fd);
+	return fd;
+}
+
 static bool map_some(struct perf_ring *r, int fd, uint64_t size)
 {
 	for (; size >= PERF_RING_MIN; size /= 2)
@@ -114,6 +145,7 @@ static bool map_some(struct perf_ring *r, int fd, uint64_t size)
 
 static void close_source(struct source *s)
 {
+	closep(&s->exec_fd);
 	perf_ring_unmap(&s->ring);
 	closep(&s->fd);
 }
@@ -130,14 +162,17 @@ static bool add_source(struct map_events *e, struct source *s, uint64_t size)
 static bool open_thread(struct map_events *e, pid_t tid)
 {
 	struct perf_event_attr a = make_attr(e, true);
-	struct source s = { .tid = tid, .cpu = -1, .fd = -1 };
+	struct source s = { .tid = tid, .cpu = -1, .fd = -1, .exec_fd = -1 };
 
 	if (e->n >= THREADS_MAX)
 		return false;
 	s.fd = open_event(&a, tid, -1);
 	if (s.fd < 0)
 		return errno == ESRCH;
-	return add_source(e, &s, e->n ? PERF_RING_MIN : FIRST_SIZE);
+	if (!add_source(e, &s, e->n ? PERF_RING_MIN : FIRST_SIZE))
+		return false;
+	e->source[e->n - 1].exec_fd = open_exec_event(e, tid, -1, s.fd);
+	return true;
 }
 
 static bool open_cpus(struct map_events *e)
@@ -149,7 +184,7 @@ static bool open_cpus(struct map_events *e)
 	if (!n || n > FAMILY_MAX)
 		return false;
 	for (i = 0; i < n; i++) {
-		struct source s = { .cpu = cpu[i], .fd = open_event(&a, 0, cpu[i]) };
+		struct source s = { .cpu = cpu[i], .fd = open_event(&a, 0, cpu[i]), .exec_fd = -1 };
 
 		if (!add_source(e, &s, FIRST_SIZE))
 			return false;
@@ -162,14 +197,18 @@ static bool open_thread_on_cpus(struct map_events *e, pid_t tid)
 	struct perf_event_attr a = make_attr(e, true);
 	size_t i;
 
-	if (e->nevents + e->n > FAMILY_MAX)
+	if (e->nevents + 2 * e->n > 2 * FAMILY_MAX)
 		return false;
 	for (i = 0; i < e->n; i++) {
-		int fd = open_event(&a, tid, e->source[i].cpu);
+		int ring = e->source[i].fd, fd = open_exec_event(e, tid, e->source[i].cpu, ring);
+
+		if (fd >= 0 && !vec_push(e->event, e->nevents, e->event_cap, fd))
+			close(fd);
+		fd = open_event(&a, tid, e->source[i].cpu);
 
 		if (fd < 0)
 			return errno == ESRCH;
-		if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, e->source[i].fd) ||
+		if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring) ||
 		    !vec_push(e->event, e->nevents, e->event_cap, fd)) {
 			close(fd);
 			return false;
@@ -248,6 +287,7 @@ void map_events_close(struct map_events *e)
 		close(e->event[i]);
 	for (i = 0; i < e->n; i++)
 		close_source(&e->source[i]);
+	map64_deinit(&e->departed);
 	free(e->event);
 	free(e->covered);
 	free(e->source);
@@ -351,6 +391,43 @@ static void take_end(struct map_events *e, const struct task_record *r)
 			e->source[i].ended = true;
 }
 
+static bool has_departed(const struct map_events *e, uint32_t pid)
+{
+	return map64_get(&e->departed, pid);
+}
+
+static void note_departed(struct map_events *e, uint32_t pid, bool departed)
+{
+	if (e->departed.n > DEPARTED_MAX)
+		map64_deinit(&e->departed);
+	if (departed != has_departed(e, pid))
+		map64_put(&e->departed, pid, departed ? e : NULL);
+}
+
+/* Both events of a task tell of a birth, one right after the other. */
+static bool is_told_again(struct source *s, const struct task_record *r, uint64_t time_ns)
+{
+	bool again = s->born == (pid_t)r->tid && time_ns - s->born_ns < SAME_NS;
+
+	s->born = (pid_t)r->tid;
+	s->born_ns = time_ns;
+	return again;
+}
+
+/* What is told of a process that is no longer watched: whom it gives birth to is to be known. */
+static bool is_strangers(struct map_events *e, struct source *s, const struct map_event *what)
+{
+	const struct task_record *r = &e->task;
+
+	if (e->header.type != PERF_RECORD_FORK)
+		return has_departed(e, (uint32_t)what->pid) && e->header.type != PERF_RECORD_LOST;
+	if (is_told_again(s, r, what->time_ns))
+		return true;
+	if (r->pid != r->ppid)
+		note_departed(e, r->pid, has_departed(e, r->ppid));
+	return has_departed(e, r->pid);
+}
+
 /* False: the record is nobody's business but ours. */
 static bool fill(struct map_events *e, struct map_event *ret)
 {
@@ -367,8 +444,10 @@ static bool fill(struct map_events *e, struct map_event *ret)
 		ret->parent_tid = (pid_t)e->task.ptid;
 		return true;
 	case PERF_RECORD_COMM:
-		ret->kind = MAP_EVENT_NAME;
+		ret->kind = e->header.misc & PERF_RECORD_MISC_COMM_EXEC ? MAP_EVENT_EXEC : MAP_EVENT_NAME;
 		ret->name = e->comm.name;
+		if (ret->kind == MAP_EVENT_EXEC)
+			note_departed(e, e->comm.pid, true);
 		return true;
 	case PERF_RECORD_LOST:
 		e->complete = false;
@@ -395,7 +474,7 @@ bool map_events_next(struct map_events *e, struct map_event *ret)
 		perf_ring_skip(&s->ring, h.size);
 		memcpy(&t, e->record + h.size - sizeof(t), sizeof(t));
 		*ret = (struct map_event){ .time_ns = t.time_ns, .pid = (pid_t)t.pid, .tid = (pid_t)t.tid };
-		if (fill(e, ret))
+		if (!is_strangers(e, s, ret) && fill(e, ret))
 			return true;
 	}
 	return false;

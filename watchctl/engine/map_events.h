@@ -1,8 +1,8 @@
 /*
  * map_events - what the kernel tells about a process the moment it happens: each mapping of code (exec, the
- * loader, dlopen(), mprotect()), each birth, each new name of a thread. Perf events that count nothing; they
- * need no more than what a breakpoint needs, and can be had on one's own processes. What happened before an
- * access was made can be read once the access is known.
+ * loader, dlopen(), mprotect()), each birth, each new name of a thread, each program executed. Perf events
+ *that count nothing; they need no more than what a breakpoint needs, and can be had on one's own processes.
+ *What happened before an access was made can be read once the access is known.
  *
  * Two ways, by what they cost the program:
  *	its threads	an event and a ring in each thread there is. A new thread gets one when its birth is
@@ -24,6 +24,7 @@ enum map_event_kind {
 	MAP_EVENT_CODE, /* memory became executable */
 	MAP_EVENT_FORK, /* a thread or a process was born */
 	MAP_EVENT_NAME, /* of a thread */
+	MAP_EVENT_EXEC, /* a process executes another program: nothing comes of it any more */
 	MAP_EVENT_LOST, /* some did not fit */
 };
 
@@ -33,7 +34,7 @@ struct map_event {
 	pid_t pid, tid;		   /* whose; of MAP_EVENT_FORK the new one */
 	pid_t parent, parent_tid;  /* of MAP_EVENT_FORK */
 	struct module_report code; /* of MAP_EVENT_CODE; the path of memory without a file is "//anon" */
-	const char *name;	   /* of MAP_EVENT_NAME */
+	const char *name;	   /* of MAP_EVENT_NAME; of MAP_EVENT_EXEC the program's */
 };
 
 struct map_events;

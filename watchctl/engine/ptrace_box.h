@@ -106,10 +106,11 @@ struct ptrace_box {
 	uint32_t state;	      /* enum box_state */
 	uint32_t untold; /* nobody tells the owner what is mapped: it must look while a thread still has it */
 	uint32_t execs;	 /* how many programs the target has executed */
-	uint32_t looks;	 /* of the owner at the ring */
-	uint32_t late;	 /* records that wait for room in the ring */
-	int32_t restarting; /* a thread that comes no further because its stops start its code again; 0: none
-			     */
+	uint32_t departures; /* how many children have executed one */
+	uint32_t looks;	     /* of the owner at the ring */
+	uint32_t late;	     /* records that wait for room in the ring */
+	int32_t restarting;  /* a thread that comes no further because its stops start its code again; 0: none
+			      */
 
 	uint32_t asked
 		__attribute__((aligned(64))); /* counts commands; command and argument are set before */

@@ -470,6 +470,8 @@ static void on_exec(struct keeper *k, struct traced *t)
 		__atomic_store_n(&k->box->state, BOX_EXECED, __ATOMIC_RELEASE);
 		keeper_wake(k);
 	}
+	if (p->pid != k->pid)
+		__atomic_add_fetch(&k->box->departures, 1, __ATOMIC_RELAXED);
 	if (p->pid != k->pid || !k->box->follow_exec) {
 		held_ptrace(PTRACE_DETACH, t->tid, 0, 0);
 		drop_thread(k, t);

@@ -283,17 +283,19 @@ bool monitor_has_watches(const struct monitor *m)
 static struct wc_error *finish(struct monitor *m)
 {
 	struct wc_error *err = m->engine ? m->ops->stop(m->engine) : NULL;
-	struct engine_counts c;
 	unsigned int i;
 
 	/* Whatever went wrong, the program is not left with captures that nobody collects. */
 	err = wc_error_first(err, monitor_collect_stop(m));
 	if (!err && m->timeline)
 		err = timeline_release(m->timeline, UINT64_MAX);
-	for (i = 0; i < MONITOR_WATCHES && !err && m->engine; i++) {
+	for (i = 0; i < MONITOR_WATCHES && !err; i++) {
+		struct engine_counts c = { 0 };
+
 		if (!m->watch[i].used)
 			continue;
-		m->ops->counts(m->engine, m->watch[i].id, &c);
+		if (m->engine)
+			m->ops->counts(m->engine, m->watch[i].id, &c);
 		err = monitor_tell_summary(m, i, &c);
 	}
 	return err ? err : monitor_collect_summary(m);

@@ -2,11 +2,34 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/base/privilege.h"
 #include "watchctl/monitor/monitored.h"
+#include "watchctl/target/proc.h"
 
 #define PUMP_NS 100000000ull
 #define WAIT_NS 20000000ull /* without an engine */
 #define TICK_NS 200000000ull
 #define TICK_LATE_NS 1000000000ull /* so late it comes even while a thread waits at a hook */
+
+static struct wc_error *on_exec(struct monitor *m)
+{
+	if (m->options.follow_exec && !proc_is_ending(m->pid, m->pid)) {
+		struct wc_error *err = monitor_follow_exec(m);
+
+		if (!err || !proc_is_ending(m->pid, m->pid))
+			return err;
+		wc_error_free(err);
+	}
+	m->over = true;
+	m->end = MONITOR_EXECED;
+	if (m->options.follow_exec)
+		return monitor_note(m, "the process has executed another program, and has ended before the "
+				       "watch could go on in it: what it accessed there is not seen");
+	return monitor_note(m, monitor_has_watches(m)
+				       ? "the process has executed another program: its variables are gone, "
+					 "the watch has ended"
+			       : m->options.tags
+				       ? "the process has executed another program: the collection has ended"
+				       : "the process has executed another program");
+}
 
 static struct wc_error *after_pump(struct monitor *m, enum pump_result r)
 {
@@ -24,17 +47,7 @@ static struct wc_error *after_pump(struct monitor *m, enum pump_result r)
 		m->end = MONITOR_EXITED;
 		return NULL;
 	case PUMP_EXECED:
-		if (m->options.follow_exec)
-			return monitor_follow_exec(m);
-		m->over = true;
-		m->end = MONITOR_EXECED;
-		return monitor_note(
-			m, monitor_has_watches(m)
-				   ? "the process has executed another program: its variables are gone, the "
-				     "watch has ended"
-			   : m->options.tags
-				   ? "the process has executed another program: the collection has ended"
-				   : "the process has executed another program");
+		return on_exec(m);
 	case PUMP_ENDED:
 		m->over = true;
 		m->end = MONITOR_GAVE_UP;
