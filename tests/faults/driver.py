@@ -219,7 +219,7 @@ HAMMER = (VICTIMS / "hammer", "2", "150")
 WATCH = ["-p", "{pid}", "-v", "scratch", "-s", "8", "-w", "-n", "12", "--json"]
 SCRIPT = """attach {pid}
 watch scratch -s 8 -w
-wait 60 -n 5
+wait 20 -n 5
 info watches
 show 1
 bt 1
@@ -336,7 +336,7 @@ class Run:
             out, err = p.communicate()
             status = "hang"
         # The mark of a recorder says nothing once nobody holds it: one that was killed leaves it, too.
-        files = sorted(str(f.relative_to(self.work)) for f in self.work.rglob("*") if f.is_file() and f.name != ".recorder")
+        files = sorted(re.sub(r"\d{10}", "N", str(f.relative_to(self.work))) for f in self.work.rglob("*") if f.is_file() and f.name != ".recorder")
         return Outcome(status, out, err, files)
 
     def helpers_left(self):
@@ -388,6 +388,8 @@ def judge(run, base, o):
     said = [line for line in o.err.splitlines() if line.startswith("watchctl")]
     new = [line for line in said if normal(line) not in base.told]
     new += [line for line in o.out.splitlines() if '"engine_why"' in line]  # another engine, and why
+    new += [line for line in o.out.splitlines()  # the same in words
+            if line.startswith("watching ") and re.search(r" engine \(", line) and not text_shape(line) & base.shapes]
     new += losses(o.out) if not base.losses else []
     new += notes(o.out) - base.notes
     if any("(null)" in line or "Success" in line for line in new):
@@ -414,7 +416,7 @@ def judge(run, base, o):
             lacks = base.always_lines - {normal(x) for x in o.out.splitlines()}
         if odd or lacks:
             return f"other output without a word: {sorted(map(str, odd))[:3]} in place of {sorted(map(str, lacks))[:3]}"
-        if o.files != base.files:
+        if set(o.files) != set(base.files):
             return f"other files without a word: {sorted(set(o.files) ^ set(base.files))[:5]}"
     return None
 

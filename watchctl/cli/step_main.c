@@ -120,6 +120,7 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 	err = step_session_open(&c->request, output->events, &s);
 	if (err) {
 		output_discard_log(output);
+		step_target_abandon(target); /* it may stand still, to be handed over */
 		return err;
 	}
 	if (c->mover == STEP_MOVER_PTRACE) /* LLDB has threads, and programs of its own */

@@ -114,6 +114,7 @@ static void forget_signals(void)
 /* Between fork and exec: nothing but system calls. All that the display has is left behind. */
 static void become_session(const int file[LIVE_FDS], char *const argv[], int failed_fd)
 {
+	bool ready = true;
 	sigset_t none;
 	int i, error;
 
@@ -121,14 +122,15 @@ static void become_session(const int file[LIVE_FDS], char *const argv[], int fai
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();
-	for (i = 0; i < LIVE_FDS; i++)
-		dup2(file[i], i);
-	dup2(failed_fd, LIVE_FDS);
-	close_range(LIVE_FDS + 1, ~0u, 0);
-	fcntl(LIVE_FDS, F_SETFD, FD_CLOEXEC);
-	execv("/proc/self/exe", argv);
+	for (i = 0; i < LIVE_FDS && ready; i++)
+		ready = dup2(file[i], i) == i;
+	if (ready && dup3(failed_fd, LIVE_FDS, O_CLOEXEC) == LIVE_FDS) {
+		close_range(LIVE_FDS + 1, ~0u, 0);
+		failed_fd = LIVE_FDS;
+		execv("/proc/self/exe", argv);
+	}
 	error = errno;
-	if (write(LIVE_FDS, &error, sizeof(error)) < 0)
+	if (write(failed_fd, &error, sizeof(error)) < 0)
 		_exit(126);
 	_exit(127);
 }
@@ -233,6 +235,7 @@ static void on_closed(struct live *l)
 {
 	if (l->ended)
 		return;
+	closep(&l->fd); /* if it runs on, it sees that, and ends */
 	forget_process(l, true);
 	if (!l->ending.err)
 		l->ending.err = wc_error_new(WC_EFAIL, "the session's process ended unasked");

@@ -74,16 +74,17 @@ static void answer(uint32_t number, const struct wc_error *err, uint32_t id)
 	live_put_head(&p, LIVE_ANSWER, number);
 	live_put_error(&p, err);
 	live_put_u64(&p, id);
-	live_send(LIVE_CONTROL_FD, &p); /* whoever does not read it has gone: that shows soon */
+	if (!live_send(LIVE_CONTROL_FD, &p)) /* who has gone sees nothing of it; who waits for it does */
+		shutdown(LIVE_CONTROL_FD, SHUT_RDWR);
 }
 
-static void tell_started(pid_t pid)
+static bool tell_started(pid_t pid)
 {
 	scoped(live_pack_deinit) struct live_pack p = { 0 };
 
 	live_put_head(&p, LIVE_STARTED, 0);
 	live_put_u64(&p, (uint64_t)pid);
-	live_send(LIVE_CONTROL_FD, &p);
+	return live_send(LIVE_CONTROL_FD, &p);
 }
 
 static bool owner_has_ended(void)
@@ -256,10 +257,10 @@ static struct wc_error *start(struct session *s)
 	if (!err)
 		err = flush(s);
 	leave_files_to_program();
-	if (!err) {
-		tell_started(monitor_pid(s->monitor));
+	if (!err && !tell_started(monitor_pid(s->monitor)))
+		err = wc_error_errno(WC_EFAIL, errno, "cannot tell the display that the session has begun");
+	if (!err)
 		return NULL;
-	}
 	wc_error_free(monitor_close(s->monitor));
 	s->monitor = NULL;
 	tracelog_writer_discard(s->log);

@@ -417,8 +417,11 @@ static void on_signal(struct step_keeper *k, struct step_thread *t, int sig)
 
 static void on_group_stop(const struct step_keeper *k, struct step_thread *t)
 {
-	if (t->holds & HOLD_START)
-		kill(k->pid, SIGCONT); /* the stop was ours: it stays where it is, but not by job control */
+	int tries = 3;
+
+	if (t->holds & HOLD_START) /* the stop was ours: it stays where it is, but not by job control */
+		while (kill(k->pid, SIGCONT) && --tries)
+			;
 	else
 		t->group = true;
 }

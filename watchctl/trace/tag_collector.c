@@ -222,7 +222,11 @@ static void begin_ring(struct tag_collector *c, uint32_t i, bool skip)
 	c->retired_calls += tag_ring_calls(&s->r);
 	c->retired_lost += tag_ring_lost(&s->r);
 	*s = (struct tag_ring_state){ .listed = c->listed[i] };
-	if (!tag_ring_begin(&s->r, &c->host.memory, s->listed, skip))
+	if (tag_ring_begin(&s->r, &c->host.memory, s->listed, skip))
+		return;
+	if (s->r.size) /* it is one, and could not be written to now: it is met again */
+		*s = (struct tag_ring_state){ 0 };
+	else
 		s->r = (struct tag_ring){ .lies = true };
 }
 
