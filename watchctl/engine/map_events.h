@@ -1,8 +1,8 @@
 /*
  * map_events - what the kernel tells about a process the moment it happens: each mapping of code (exec, the
- * loader, dlopen(), mprotect()), each birth, each new name of a thread, each program executed. Perf events
- *that count nothing; they need no more than what a breakpoint needs, and can be had on one's own processes.
- *What happened before an access was made can be read once the access is known.
+ * loader, dlopen(), mprotect()), each birth, each new name of a thread, each program executed. These are perf
+ * events that count nothing; they need no more than what a breakpoint needs, and can be had on one's own
+ * processes. What happened before an access was made can be read once the access is known.
  *
  * Two ways, by what they cost the program:
  *	its threads	an event and a ring in each thread there is. A new thread gets one when its birth is
