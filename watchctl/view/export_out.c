@@ -179,6 +179,8 @@ static struct wc_error *finish(const struct part *p)
 	int why = failed ? EIO : 0;
 
 	errno = 0;
+	if (failed)
+		fputc('\n', p->f);
 	if (fflush(p->f))
 		why = errno ? errno : EIO;
 	else if (!failed)
