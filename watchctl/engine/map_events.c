@@ -444,7 +444,7 @@ static bool fill(struct map_events *e, struct map_event *ret)
 		ret->parent_tid = (pid_t)e->task.ptid;
 		return true;
 	case PERF_RECORD_COMM:
-		ret->kind = e->header.misc & PERF_RECORD_MISC_COMM_EXEC ? MAP_EVENT_EXEC : MAP_EVENT_NAME;
+		ret->kind = (e->header.misc & PERF_RECORD_MISC_COMM_EXEC) ? MAP_EVENT_EXEC : MAP_EVENT_NAME;
 		ret->name = e->comm.name;
 		if (ret->kind == MAP_EVENT_EXEC)
 			note_departed(e, e->comm.pid, true);
