@@ -44,9 +44,10 @@ struct wc_error *repl_script(struct repl *r, FILE *f, const char *name)
 	struct wc_error *err = NULL, *first = NULL;
 	scoped(freep) char *line = NULL;
 	unsigned int number = 0;
+	bool more = true;
 	size_t cap = 0;
 
-	while (!r->quit && !*r->ended && getline(&line, &cap, f) >= 0) {
+	while (!r->quit && !*r->ended && (more = getline(&line, &cap, f) >= 0)) {
 		err = run_line(r, line, name, ++number);
 		if (err && !r->keep_going)
 			return err;
@@ -59,7 +60,7 @@ struct wc_error *repl_script(struct repl *r, FILE *f, const char *name)
 		if ((*r->interrupted && r->depth) || ferror(stdout))
 			break; /* had enough; or nobody reads any more, which our caller finds too */
 	}
-	if (ferror(f) && !first)
+	if ((ferror(f) || (!more && !feof(f))) && !first)
 		first = wc_error_errno(WC_EFAIL, errno, "cannot read %s", name);
 	return first;
 }
