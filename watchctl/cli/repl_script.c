@@ -47,7 +47,7 @@ struct wc_error *repl_script(struct repl *r, FILE *f, const char *name)
 	bool more = true;
 	size_t cap = 0;
 
-	while (!r->quit && !*r->ended && (more = getline(&line, &cap, f) >= 0)) {
+	while (!r->quit && !*r->ended && (more = (getline(&line, &cap, f) >= 0))) {
 		err = run_line(r, line, name, ++number);
 		if (err && !r->keep_going)
 			return err;
