@@ -126,6 +126,7 @@ class Odd:
         """What of a watch is in one of its processes; an empty list if nothing is, or if it has ended."""
         try:
             found = [line for line in maps_of(pid) if FOREIGN.search(line)]
+            status = Path(f"/proc/{pid}/status").read_text()  # one that is ending has no threads to list
             for task in Path(f"/proc/{pid}/task").iterdir():
                 status = (task / "status").read_text()
                 tracer = re.search(r"^TracerPid:\s*(\d+)", status, re.M)
