@@ -18,13 +18,11 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/base/task.h"
 #include "watchctl/engine/handler_engine.h"
 #include "watchctl/base/tsc_clock.h"
 #include "watchctl/engine/watchpoint.h"
 #include "watchctl/target/dispatch.h"
 #include "watchctl/target/end_signal.h"
-#include "watchctl/target/takes_trap.h"
 #include "watchctl/target/proc.h"
 
 #define PASS_NS 5000000ull	   /* how long the controller sleeps between looks at the ring */
@@ -32,9 +30,6 @@
 #define CHECK_NS 50000000ull	   /* how often it looks whether the target is still what it was */
 #define MODULES_NS 1000000000ull   /* how often it looks at the modules unasked */
 #define SEARCH_NS 100000000ull	   /* how often it looks for living children of a target that has ended */
-#define SANDBOX_NS 500000000ull	   /* how often it looks whether any thread has put itself under seccomp */
-#define END_MS 20
-#define ASK_NS 500000000ull /* how often it may stop a thread to ask whether the handler is still ours */
 
 static void lay_out(struct wire_control *c, const struct engine_options *o)
 {
@@ -50,37 +45,6 @@ static void lay_out(struct wire_control *c, const struct engine_options *o)
 		c->flags |= WIRE_CHILDREN;
 	if (tsc_usable())
 		c->flags |= WIRE_USE_TSC;
-}
-
-static struct wc_error *refuse_unsafe(pid_t pid)
-{
-	struct proc_status s;
-	int seccomp;
-
-	if (!proc_status_read(pid, task_with_memory(pid), &s))
-		return wc_error_new(WC_ETARGET, "process %d ended", pid);
-	seccomp = proc_seccomp(pid);
-	if (seccomp)
-		return wc_error_new(WC_ENOTSUP,
-				    "process %d (%s) runs under %s: it may be killed for the system calls of "
-				    "the handler, so the handler engine is refused; choose --engine ring or "
-				    "ptrace",
-				    pid, s.name, seccomp == 1 ? "seccomp's strict mode" : "a seccomp filter");
-	if (s.shadow_stack)
-		return wc_error_new(
-			WC_ENOTSUP,
-			"process %d (%s) runs with a shadow stack: the handler cannot be put into it without "
-			"breaking that protection",
-			pid, s.name);
-	if (dispatch_find(pid))
-		return wc_error_new(WC_ENOTSUP,
-				    "process %d (%s) dispatches system calls itself (syscall user dispatch, "
-				    "as Wine does): it "
-				    "could be killed by SIGSYS for those of the handler, so the handler "
-				    "engine is refused; "
-				    "choose --engine ring",
-				    pid, s.name);
-	return NULL;
 }
 
 static struct wc_error *close_engine(struct engine *e);
@@ -128,21 +92,6 @@ static void open_guard(struct engine *e, const struct wire_control *control)
 			       e->guard ? "in place" : missing);
 }
 
-/* Nothing has run yet that could install one; the guard, where there is one, keeps our signals from it. */
-static struct wc_error *refuse_taker(const struct engine *e)
-{
-	const char *what = e->guard || !e->options.held ? NULL : takes_trap(e->pid);
-
-	if (!what)
-		return NULL;
-	return wc_error_new(
-		WC_ENOTSUP,
-		"the program's %s installs a SIGTRAP handler of its own when it starts, which would get the "
-		"signals of our hits, and end it (the guard against that needs CAP_BPF and CAP_PERFMON): "
-		"choose --engine ring or ptrace, or begin when it runs",
-		what);
-}
-
 static void tell_placed(const struct engine *e)
 {
 	if (!e->options.say || !e->inj.stop_ns)
@@ -181,7 +130,7 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	struct engine *e;
 
 	if (!err)
-		err = refuse_unsafe(pid);
+		err = handler_refuse_unsafe(pid);
 	if (err)
 		return err;
 	e = calloc(1, sizeof(*e));
@@ -227,7 +176,7 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 			"--engine ring");
 	if (!err) {
 		open_guard(e, &control);
-		err = refuse_taker(e);
+		err = handler_refuse_taker(e);
 	}
 	if (!err) {
 		e->area = (struct wire_area){ read_area, write_area, e, e->inj.shared };
@@ -330,130 +279,6 @@ bool handler_target_execed(const struct engine *e)
 	return !e->unmapped && handler_memory_state(e) == MEMORY_GONE && !proc_is_ending(e->pid, e->pid);
 }
 
-/* The guard knows at the first hit, and lets no signal pass; without it, it must be looked for. */
-static bool is_sandboxed(struct engine *e, const struct proc_status *leader)
-{
-	uint64_t now = monotonic_ns();
-
-	if (leader->seccomp || kernel_recorder_sandboxed(e->guard))
-		return true;
-	if (now - e->sandbox_ns < SANDBOX_NS)
-		return false;
-	e->sandbox_ns = now;
-	return proc_seccomp(e->pid);
-}
-
-/*
- * The guard knows at the first hit. Without it, that a program has begun to catch SIGSYS is the only thing
- * that tells without stopping it.
- */
-static bool is_dispatching(const struct engine *e)
-{
-	if (e->guard)
-		return kernel_recorder_dispatching(e->guard);
-	return !e->caught_sigsys && dispatch_is_possible(e->pid);
-}
-
-static void tell_replaced(struct engine *e)
-{
-	e->replaced = true;
-	snprintf(e->why, sizeof(e->why),
-		 "process %d has installed a SIGTRAP handler of its own: the hits since then were "
-		 "not recorded, and "
-		 "went to it (the guard against that needs CAP_BPF and CAP_PERFMON)",
-		 e->pid);
-}
-
-/* Programs that catch SIGSYS because they catch every signal have replaced our handler as well. */
-static void tell_dispatching(struct engine *e)
-{
-	bool installed = true;
-
-	if (!e->guard)
-		wc_error_free(inject_is_installed(&e->inj, &installed));
-	if (!installed)
-		tell_replaced(e);
-	else if (e->guard || dispatch_find(e->pid))
-		snprintf(e->why, sizeof(e->why),
-			 "process %d has begun to dispatch system calls itself (syscall user dispatch): one "
-			 "of "
-			 "the handler could end it by SIGSYS",
-			 e->pid);
-	else
-		snprintf(e->why, sizeof(e->why),
-			 "process %d has begun to catch SIGSYS, as programs do that are about to dispatch "
-			 "system calls themselves (Wine): one of the handler could then end it; choose "
-			 "--engine ring",
-			 e->pid);
-}
-
-/* A SIGTRAP of its own that ends the program: our handler sets the default action for that, and raises it. */
-static bool is_about_to_end(const struct engine *e)
-{
-	struct pollfd p = { .fd = e->pidfd, .events = POLLIN };
-
-	return proc_is_ending(e->pid, e->pid) || poll(&p, 1, END_MS) > 0;
-}
-
-/* Things that turn the watch into a danger for the target: then it is given up at once. */
-static void check_safety(struct engine *e)
-{
-	struct proc_status s;
-
-	if (e->intake.corrupt && !e->why[0])
-		snprintf(e->why, sizeof(e->why),
-			 "process %d wrote into the event buffer: it cannot be read any further", e->pid);
-
-	if (stuck_why(&e->intake.stuck) && !e->why[0])
-		snprintf(e->why, sizeof(e->why), "process %d %s: choose --engine ring", e->pid,
-			 stuck_why(&e->intake.stuck));
-	if (e->why[0] || !proc_status_read(e->pid, e->pid, &s))
-		return;
-	if (handler_memory_state(e) == MEMORY_BARRED)
-		snprintf(e->why, sizeof(e->why),
-			 "process %d does not let this user trace it any more: it has made itself "
-			 "undumpable, or "
-			 "executed a program with other privileges",
-			 e->pid);
-	else if (kernel_recorder_suppressed(e->guard))
-		snprintf(e->why, sizeof(e->why),
-			 "process %d has installed a SIGTRAP handler of its own: hits since then were "
-			 "counted, not recorded, and none of them was sent to it (runtimes do so when they "
-			 "start, Go for one): begin later, or choose --engine ring",
-			 e->pid);
-	else if (!(s.caught & PROC_SIGTRAP) && !is_about_to_end(e))
-		snprintf(e->why, sizeof(e->why),
-			 "process %d has removed our SIGTRAP handler: a further hit could kill it", e->pid);
-	else if (is_sandboxed(e, &s))
-		snprintf(
-			e->why, sizeof(e->why),
-			"process %d has put itself under seccomp: a system call of the handler could kill it",
-			e->pid);
-	else if (is_dispatching(e))
-		tell_dispatching(e);
-}
-
-/*
- * Hits are counted and nothing arrives. Without the guard, a program that puts its own handler in place of
- * ours gets our signals until somebody notices: it is asked. Or a thread blocks them.
- */
-static struct wc_error *check_missing(struct engine *e, uint64_t now)
-{
-	uint64_t missing = e->why[0] ? 0 : handler_outstanding(e);
-	bool grows = missing > e->missing, installed = true;
-
-	e->missing = missing;
-	if (!grows || now - e->asked_ns < ASK_NS)
-		return NULL;
-	e->asked_ns = now;
-	if (!e->guard)
-		wc_error_free(inject_is_installed(&e->inj, &installed));
-	if (installed)
-		return handler_look_for_blockers(e);
-	tell_replaced(e);
-	return NULL;
-}
-
 /* Debuggers take the debug registers for theirs: gdb clears them all when it attaches. */
 static struct wc_error *tell_tracer(struct engine *e)
 {
@@ -507,9 +332,9 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 			 e->pid);
 	if (note_exec(e))
 		return NULL;
-	check_safety(e);
+	handler_check_safety(e);
 	if (idle)
-		err = check_missing(e, now);
+		err = handler_check_missing(e, now);
 	if (e->why[0] && !e->unmapped && handler_memory_state(e) == MEMORY_GONE) {
 		e->why[0] = '\0'; /* that is why: exec resets signals, too */
 		note_exec(e);

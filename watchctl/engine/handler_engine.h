@@ -2,6 +2,7 @@
  * handler_engine - what the files of the handler engine share: its state, and who does what.
  *
  *	engine_handler.c	opens, pumps, closes: the table of operations
+ *	handler_safety.c	whether the handler may be put into the program, and may stay
  *	handler_arm.c		arms and disarms one watch
  *	handler_stop.c		after the last hit: waits until every hit has arrived
  *	handler_children.c	forked children, which have the handler too
@@ -71,7 +72,7 @@ struct engine {
 	int registers_before;	    /* in use in a thread of the target before we armed any */
 	uint32_t nwatches;	    /* places of watch[] in use */
 	uint64_t checked_ns, searched_ns;
-	uint64_t missing, asked_ns;	/* see check_missing() */
+	uint64_t missing, asked_ns;	/* see handler_check_missing() */
 	struct blocked blocked;		/* at the last look */
 	struct heartbeat heartbeat;	/* while a thread may wait at a hook */
 	struct unheld unheld, roomless; /* who did not wait: in time; for want of room for a signal */
@@ -114,6 +115,19 @@ void handler_say(const struct engine *e, const char *text);
 /* Hits are missing: whether a thread blocks their signals, which is told; or takes them, which ends the
  * watch. */
 struct wc_error *handler_look_for_blockers(struct engine *e);
+
+/* WC_ENOTSUP: the handler could end process @pid, or break its shadow stack; WC_ETARGET: it has ended. */
+struct wc_error *handler_refuse_unsafe(pid_t pid);
+
+/* WC_ENOTSUP: the launched program will replace the handler, and nothing keeps our signals from it then. */
+struct wc_error *handler_refuse_taker(const struct engine *e);
+
+/* Things that turn the watch into a danger for the target: then it is given up at once (e->why). */
+void handler_check_safety(struct engine *e);
+
+/* Where counted hits do not arrive: whether the program has replaced the handler (e->why), or a thread
+ * blocks their signals. */
+struct wc_error *handler_check_missing(struct engine *e, uint64_t now);
 
 struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret);
 void handler_disarm(struct engine *e, uint32_t id);
