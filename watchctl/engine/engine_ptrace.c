@@ -20,7 +20,6 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/engine/dregs.h"
 #include "watchctl/engine/ptrace_engine.h"
 #include "watchctl/engine/watchpoint.h"
 #include "watchctl/target/proc.h"
@@ -135,7 +134,6 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 static struct wc_error *refuse(const struct engine *e, const struct watchpoint *w)
 {
 	unsigned int i, n = 0;
-	struct proc_map m;
 
 	for (i = 0; i < WIRE_WATCHES; i++)
 		n += e->watch[i].armed && !e->watch[i].disarmed;
@@ -143,14 +141,7 @@ static struct wc_error *refuse(const struct engine *e, const struct watchpoint *
 		return wc_error_new(
 			WC_ESLOTS, "no debug register is left: a CPU has %u, and this command holds them all",
 			ENGINE_WATCHES);
-	if (w->address)
-		return NULL;
-	if (!dregs_fits(w->addr, w->size))
-		return wc_error_new(WC_EUSAGE,
-				    "%u bytes at 0x%llx do not fit a debug register: it watches 1, 2, 4 or 8 "
-				    "bytes, aligned to their number; choose with -s",
-				    w->size, (unsigned long long)w->addr);
-	return proc_map_at(e->pid, w->addr, &m) ? NULL : proc_map_error(e->pid, w->addr);
+	return watchpoint_check_place(w, e->pid);
 }
 
 static void counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret)

@@ -5,19 +5,25 @@
 
 #define STOP_MS 200u
 
-struct wc_error *watchpoint_check(const struct watchpoint *w, pid_t pid)
+struct wc_error *watchpoint_check_place(const struct watchpoint *w, pid_t pid)
 {
-	struct wc_error *err = proc_check(pid);
 	struct proc_map m;
 
-	if (err || w->address)
-		return err;
+	if (w->address)
+		return NULL;
 	if (!dregs_fits(w->addr, w->size))
 		return wc_error_new(WC_EUSAGE,
 				    "%u bytes at 0x%llx do not fit a debug register: it watches 1, 2, 4 or 8 "
 				    "bytes, aligned to their number; choose with -s",
 				    w->size, (unsigned long long)w->addr);
 	return proc_map_at(pid, w->addr, &m) ? NULL : proc_map_error(pid, w->addr);
+}
+
+struct wc_error *watchpoint_check(const struct watchpoint *w, pid_t pid)
+{
+	struct wc_error *err = proc_check(pid);
+
+	return err ? err : watchpoint_check_place(w, pid);
 }
 
 struct wire_watch watchpoint_wire(const struct watchpoint *w, uint64_t value)

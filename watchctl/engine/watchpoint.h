@@ -12,7 +12,13 @@
 #include "watchctl/engine/engine.h"
 #include "watchctl/target/tracee.h"
 
-/* WC_EUSAGE: no register covers it; WC_ENAME: nothing is mapped there. */
+/*
+ * WC_EUSAGE: no register covers it; WC_ENAME: nothing is mapped there; else why that cannot be known. A watch
+ * with an `address` has no one place: NULL.
+ */
+struct wc_error *watchpoint_check_place(const struct watchpoint *w, pid_t pid);
+
+/* Of the process, too: first proc_check(), then its place. */
 struct wc_error *watchpoint_check(const struct watchpoint *w, pid_t pid);
 
 /* What whoever records its hits must know. @w->want_* are filled in; @value: the last one seen. */
