@@ -107,6 +107,20 @@ static struct wc_error *plan_per_thread(const struct watch_request *r, struct mo
 	return NULL;
 }
 
+/* Right after proc_map_at() said false of @at, a byte of watch @i. */
+static struct wc_error *not_mapped(const struct monitor *m, unsigned int i, uint64_t at)
+{
+	const int error = errno;
+
+	if (proc_is_ending(m->pid, task_with_memory(m->pid)))
+		return wc_error_context(proc_unread_error(m->pid), "%s cannot be armed",
+					m->options.watch[i].expr);
+	errno = error;
+	if (error || at == m->watch[i].variable.addr)
+		return proc_map_error(m->pid, at);
+	return wc_error_context(proc_map_error(m->pid, at), "the range reaches into an unmapped page");
+}
+
 static struct wc_error *check_mapped(const struct monitor *m, unsigned int i)
 {
 	const struct monitored *w = &m->watch[i];
@@ -114,14 +128,8 @@ static struct wc_error *check_mapped(const struct monitor *m, unsigned int i)
 	struct proc_map map;
 
 	for (uint64_t at = first;; at = last) {
-		if (!proc_map_at(m->pid, at, &map) && proc_is_ending(m->pid, task_with_memory(m->pid)))
-			return wc_error_context(proc_unread_error(m->pid), "%s cannot be armed",
-						m->options.watch[i].expr);
 		if (!proc_map_at(m->pid, at, &map))
-			return errno || at == first
-				       ? proc_map_error(m->pid, at)
-				       : wc_error_context(proc_map_error(m->pid, at),
-							  "the range reaches into an unmapped page");
+			return not_mapped(m, i, at);
 		if (m->options.watch[i].access == ACCESS_EXECUTE && !map.exec)
 			return wc_error_new(WC_ENAME,
 					    "there is no code at 0x%llx: that memory cannot be executed",
