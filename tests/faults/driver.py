@@ -157,14 +157,19 @@ def text_shape(line):
     return {("summary", "whole" if counted == sum(parts) else "NOT WHOLE")}
 
 
-def shapes(text):
-    """What kinds of objects were printed, and where the accesses were: a live run differs in all else."""
+def shapes(text, session):
+    """What kinds of objects were printed, and where the accesses were: a live run differs in all else. Of other lines
+    each counts, unless they are what a session says."""
     kinds = set()
     for line in text.splitlines():
-        if not line.startswith("{"):
+        if session and not line.startswith("{"):
             kinds |= text_shape(line)
             continue
-        o = json.loads(line)
+        try:
+            o = json.loads(line)
+        except ValueError:
+            kinds.add(normal(line))
+            continue
         if o.get("type") == "access":
             kinds.add(("access", o.get("function"), o.get("line"), o.get("kind"), o.get("insn", "")[:4],
                        tuple(f.get("function") for f in o.get("stack", [])[:2])))
@@ -195,6 +200,7 @@ class Scenario:
     def __init__(self, name, words, target=None, live=False, stdin=None, prepare=None, warm=False, silent=False):
         self.name, self.words, self.target_command = name, words, target
         self.live, self.stdin, self.prepare = live, stdin, prepare
+        self.session = stdin is not None  # commands are typed, and it answers in words
         self.silent = silent  # what it cannot do it leaves out: somebody is typing
         self.warm = warm  # what the program itself sets up for us, the first time, it keeps
 
@@ -388,8 +394,9 @@ def judge(run, base, o):
     said = [line for line in o.err.splitlines() if line.startswith("watchctl")]
     new = [line for line in said if normal(line) not in base.told]
     new += [line for line in o.out.splitlines() if '"engine_why"' in line]  # another engine, and why
-    new += [line for line in o.out.splitlines()  # the same in words
-            if line.startswith("watching ") and re.search(r" engine \(", line) and not text_shape(line) & base.shapes]
+    new += [line for line in o.out.splitlines()  # the same in a session's words
+            if base.session and line.startswith("watching ") and re.search(r" engine \(", line)
+            and not text_shape(line) & base.shapes]
     new += losses(o.out) if not base.losses else []
     new += notes(o.out) - base.notes
     if any("(null)" in line or "Success" in line for line in new):
@@ -409,8 +416,8 @@ def judge(run, base, o):
         return f"exit status {o.status} without a message: {o.err.strip()[-200:]!r}"
     if o.status in base.statuses and not new and not run.scenario.silent:
         if run.scenario.live:
-            odd = shapes(o.out) - base.shapes
-            lacks = base.always - shapes(o.out)
+            odd = shapes(o.out, base.session) - base.shapes
+            lacks = base.always - shapes(o.out, base.session)
         else:
             odd = {normal(x) for x in o.out.splitlines()} - base.lines
             lacks = base.always_lines - {normal(x) for x in o.out.splitlines()}
@@ -424,11 +431,12 @@ def judge(run, base, o):
 class Baseline:
     """What runs without any fault print."""
 
-    def __init__(self, outcomes):
+    def __init__(self, outcomes, session):
+        self.session = session
         self.statuses = {o.status for o in outcomes}
         self.told = {normal(line) for o in outcomes for line in o.err.splitlines()}
-        self.shapes = set().union(*(shapes(o.out) for o in outcomes))
-        self.always = set.intersection(*(shapes(o.out) for o in outcomes))
+        self.shapes = set().union(*(shapes(o.out, session) for o in outcomes))
+        self.always = set.intersection(*(shapes(o.out, session) for o in outcomes))
         self.lines = {normal(x) for o in outcomes for x in o.out.splitlines()}
         self.always_lines = set.intersection(*({normal(x) for x in o.out.splitlines()} for o in outcomes))
         self.losses = any(losses(o.out) for o in outcomes)
@@ -463,7 +471,7 @@ def examine(scenario, material, options, folder):
             raise SystemExit(f"faults: {scenario.name} fails without any fault: {o.status} {o.err}")
         if runs[0].target and runs[0].left()[0]:
             raise SystemExit(f"faults: {scenario.name} leaves something without any fault")
-    base = Baseline(outcomes)
+    base = Baseline(outcomes, scenario.session)
     chosen = [w for w in ways if options.way in (None, w.key) and options.call in (None, w.call[0])]
     tries = [(w, 1) for w in chosen]
     if options.last:
@@ -515,7 +523,7 @@ def self_test():
     """What must be found is found: each of these outcomes has one thing wrong."""
     summary = '{"type":"summary","recorded":3,"lost":0,"filtered":1,"counted":4}\n'
     good = Outcome(0, summary, "watchctl: armed\n", ["log/events"])
-    base = Baseline([good])
+    base = Baseline([good], session=False)
     wrong = {
         "hang": Outcome("hang", "", "", []),
         "crash": Outcome(-signal.SIGSEGV, "", "", []),
@@ -525,6 +533,7 @@ def self_test():
         "no message": Outcome(1, "", "", ["log/events"]),
         "a sum that is not right": Outcome(0, summary.replace("4}", "5}"), "", ["log/events"]),
         "nothing printed": Outcome(0, "", "", ["log/events"]),
+        "a line in words": Outcome(0, summary + "odd\n", "", ["log/events"]),
         "a file too many": Outcome(0, summary, "", ["log/events", "log/events.tmp"]),
     }
     missed = [name for name, o in wrong.items() if not judge(Nobody(True), base, o)]
