@@ -67,6 +67,7 @@ RECIPES = {
     "forker": (["forker.c"], "gcc -O2 -g -pthread"),
     "resist_seccomp": (["resist_seccomp.c"], "gcc -O2 -g -pthread"),
     "resist_dispatch": (["resist_dispatch.c"], "gcc -O2 -g -pthread"),
+    "resist_signals": (["resist_signals.c"], "gcc -O2 -g -pthread -Wl,-z,now"),  # to bind lazily takes 3 KB of stack
     "orphan": (["orphan.c"], "gcc -O2 -g"),
     "beats": (["beats.c"], "gcc -O2 -g -pthread -ldl"),
     "daemons": (["daemons.c"], "gcc -O2 -g -pthread"),

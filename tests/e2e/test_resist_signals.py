@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 from between import Between
-from conftest import RECIPES, WATCHCTL, Victim
-
-RECIPES["resist_signals"] = (["resist_signals.c"], "gcc -O2 -g -pthread -Wl,-z,now")  # to bind lazily takes 3 KB of stack
+from conftest import WATCHCTL, Victim
 
 # So often a program changes its signals while we come and go; for hours: RESIST_ROUNDS=10000.
 ROUNDS = int(os.environ.get("RESIST_ROUNDS", "3"))

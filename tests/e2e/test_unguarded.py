@@ -8,7 +8,6 @@ import pytest
 from conftest import RECIPES, TIMEOUT, WATCHCTL
 
 RECIPES["own_signals"] = (["own_signals.c"], "gcc -O1 -g")
-RECIPES["resist_signals"] = (["resist_signals.c"], "gcc -O2 -g -pthread -Wl,-z,now")
 RECIPES["fortran_main"] = (["fortran_main.f90"], "gfortran -O0 -g -J@")
 RECIPES["go_main"] = (["counter.go"], "go")
 
