@@ -34,7 +34,7 @@ $(CHAOS_DIR)/chaos: $(wildcard tests/chaos/chaos*.c tests/chaos/chaos*.S tests/c
 	$(if $(Q),@echo "  CC      $@")
 	$(Q)$(CC) $(CHAOS_CFLAGS) -o $@ $(filter %.c %.S,$^)
 
-$(CHAOS_DIR)/odd: $(wildcard tests/chaos/odd*.c tests/chaos/odd.h)
+$(CHAOS_DIR)/odd: $(wildcard tests/chaos/odd*.c tests/chaos/odd.h) tests/victims/dispatch.h
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $@")
 	$(Q)$(CC) $(CHAOS_CFLAGS) -o $@ $(filter %.c,$^)

@@ -2,16 +2,15 @@
 #include "tests/chaos/odd.h"
 
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
+
+#include "tests/victims/dispatch.h"
 
 #define PAUSE_US 1000
 #define BURST 2
@@ -273,69 +272,11 @@ void work_pages(const char *word)
 
 /* System calls that it dispatches itself, as Wine does. */
 
-#ifndef PR_SET_SYSCALL_USER_DISPATCH
-#define PR_SET_SYSCALL_USER_DISPATCH 59
-#define PR_SYS_DISPATCH_ON 1
-#endif
-#define ALLOW 0
-#define BLOCK 1
-#define ANSWER 4711
-
-static volatile char selector = ALLOW;
-static volatile long dispatched;
-static bool by_range;
-
-static void on_dispatch(int sig, siginfo_t *info, void *context)
-{
-	ucontext_t *u = context;
-
-	(void)sig;
-	(void)info;
-	if (!by_range)
-		selector = ALLOW; /* for the way back, too */
-	dispatched++;
-	u->uc_mcontext.gregs[REG_RAX] = ANSWER;
-}
-
-static int find_libc(struct dl_phdr_info *info, size_t size, void *data)
-{
-	unsigned long *range = data;
-
-	(void)size;
-	if (!strstr(info->dlpi_name, "libc.so"))
-		return 0;
-	for (int i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
-			range[0] = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-			range[1] = info->dlpi_phdr[i].p_memsz;
-		}
-	return 1;
-}
-
-static void begin_to_dispatch(void)
-{
-	unsigned long range[2] = { 0, 0 };
-
-	if (by_range)
-		dl_iterate_phdr(find_libc, range);
-	if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, range[0], range[1],
-		  by_range ? NULL : &selector))
-		fail("prctl()");
-}
-
-static long call_from_here(long nr)
-{
-	long ret;
-
-	__asm__ volatile("syscall" : "=a"(ret) : "0"(nr) : "rcx", "r11", "memory");
-	return ret;
-}
-
 static void dispatch_one(void)
 {
 	long before = dispatched, answer;
 
-	selector = BLOCK;
+	selector = SYSCALL_DISPATCH_FILTER_BLOCK;
 	answer = call_from_here(SYS_getppid);
 	if (answer != ANSWER || dispatched != before + 1)
 		fail("a call of its own answers %ld, dispatched %ld", answer, dispatched - before);
@@ -352,12 +293,13 @@ void work_dispatch(const char *word)
 	sigaction(SIGSYS, &sa, NULL);
 	while (!is_over()) {
 		if (!dispatches && (!is_late || shared->late)) {
-			begin_to_dispatch();
+			if (begin_to_dispatch())
+				fail("prctl()");
 			dispatches = true;
 		}
-		selector = BLOCK;
+		selector = SYSCALL_DISPATCH_FILTER_BLOCK;
 		write_flag(BURST);
-		selector = ALLOW;
+		selector = SYSCALL_DISPATCH_FILTER_ALLOW;
 		if (dispatches)
 			dispatch_one();
 		beat(BEAT_ACCESSES);

@@ -11,76 +11,24 @@
  * one, which is free, waits. A line "w N" writes N times; "end" ends it.
  */
 #define _GNU_SOURCE
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
-#ifndef PR_SET_SYSCALL_USER_DISPATCH
-#define PR_SET_SYSCALL_USER_DISPATCH 59
-#define PR_SYS_DISPATCH_ON 1
-#define SYSCALL_DISPATCH_FILTER_ALLOW 0
-#define SYSCALL_DISPATCH_FILTER_BLOCK 1
-#endif
-#define ANSWER 4711
+#include "dispatch.h"
 
 volatile int flag __attribute__((aligned(64)));
 
-static volatile char selector = SYSCALL_DISPATCH_FILTER_ALLOW;
-static volatile sig_atomic_t dispatched;
-static const char *kind;
 static int entered;
-
-static void on_dispatch(int sig, siginfo_t *info, void *context)
-{
-	ucontext_t *u = context;
-
-	(void)sig;
-	(void)info;
-	if (!strcmp(kind, "selector"))
-		selector = SYSCALL_DISPATCH_FILTER_ALLOW; /* for the way back, too */
-	dispatched++;
-	u->uc_mcontext.gregs[REG_RAX] = ANSWER;
-}
-
-static int find_libc(struct dl_phdr_info *info, size_t size, void *data)
-{
-	unsigned long *range = data;
-
-	(void)size;
-	if (!strstr(info->dlpi_name, "libc.so"))
-		return 0;
-	for (int i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
-			range[0] = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-			range[1] = info->dlpi_phdr[i].p_memsz;
-		}
-	return 1;
-}
 
 static int enter(void)
 {
-	unsigned long range[2] = { 0, 0 };
-
 	entered = 1;
-	if (!strcmp(kind, "selector"))
-		return prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0ul, 0ul, &selector);
-	dl_iterate_phdr(find_libc, range);
-	return prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, range[0], range[1], 0ul);
-}
-
-static long call_from_here(long nr)
-{
-	long ret;
-
-	__asm__ volatile("syscall" : "=a"(ret) : "0"(nr) : "rcx", "r11", "memory");
-	return ret;
+	return begin_to_dispatch();
 }
 
 __attribute__((noinline)) void write_flag(int i)
@@ -128,7 +76,7 @@ int main(int argc, char **argv)
 	struct sigaction sa = { .sa_sigaction = on_dispatch, .sa_flags = SA_SIGINFO };
 	pthread_t t;
 
-	kind = argv[1];
+	by_range = strcmp(argv[1], "selector") != 0;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGSYS, &sa, NULL);
 	if (!*how && enter()) {
