@@ -160,6 +160,7 @@ struct wire_control {
 	struct wire_sigaction withdrawn[2];
 	uint64_t placed; /* when, in clock ticks since boot: who was forked earlier may have all but the
 			    action */
+	uint64_t rules_withdrawn; /* how often rules were: what is remembered of walks from before is void */
 };
 
 #define SIGNAL_RED_ZONE 128u /* what a signal's frame leaves alone, below the interrupted stack pointer */

@@ -64,6 +64,8 @@ RECIPES = {
     "kernel_calls": (["kernel_calls.c"], "gcc -D_GNU_SOURCE -O2 -g -pthread"),
     "requests": (["requests.c"], "gcc -O1 -g"),
     "resist_procs": (["resist_procs.c"], "gcc -O2 -g -pthread"),
+    "same_places": (["same_places.c"], "gcc -O2 -g"),
+    "same_places_fp": (["same_places.c"], "gcc -O1 -g -fno-omit-frame-pointer"),
     "forker": (["forker.c"], "gcc -O2 -g -pthread"),
     "resist_seccomp": (["resist_seccomp.c"], "gcc -O2 -g -pthread"),
     "resist_dispatch": (["resist_dispatch.c"], "gcc -O2 -g -pthread"),

@@ -106,6 +106,31 @@ def test_the_handler_and_the_ring_give_the_same_frames(victim, watch, ring):
     assert found[0] == found[1] and len(found[0]) > 20
 
 
+def way_of(value):
+    """As same_places.c says it."""
+    digits = [value // 3**i % 3 for i in range(3)]
+    levels = [f"low_{digits[2]}", f"mid_{digits[1]}", f"high_{digits[0]}"]
+    return ["leaf", *levels, "inner", f"outer_{value // 27 % 2}"]
+
+
+@pytest.mark.parametrize("frames", ["16", "6"])
+@pytest.mark.parametrize("name", ["same_places", "same_places_fp"])
+def test_a_stack_is_that_of_its_own_access_where_others_were_at_the_same_place(victim, ring, name, frames):
+    """Walks that were made before are remembered: never one for another, whatever they have in common."""
+    v = victim(name)
+    w = ring(v, "-v", "route", "-w", "--frames", frames)
+    v.tell("walk 200")  # by now the rules are there
+    v.tell("walk 8000")
+    w.end()
+    assert w.balanced() and len(w.accesses) == 8200
+    for a in w.accesses:
+        way = way_of(int(a["new"], 16))
+        found = [f for f in functions(a) if f != "walk"]  # inlined
+        assert found[:len(way)] == way[:int(frames)], a["new"]
+        assert a["stack_end"] == ("complete" if frames == "16" else "depth")
+    assert len({a["new"] for a in w.accesses}) == 54
+
+
 def test_threads_however_short_are_all_recorded(victim, ring):
     v = victim("puppet")
     w = ring(v, "-v", "flag", "-w", "--no-stack")

@@ -30,6 +30,7 @@ struct code_facts {
 	bool met_unknown;
 	uint64_t *rule_key,
 		*fact_key; /* mirrors of the published tables' keys: the target's copy is not trusted */
+	uint64_t rules_withdrawn; /* how often */
 };
 
 static void withdraw_published(void *ctx, uint64_t start, uint64_t end);
@@ -154,10 +155,11 @@ static void publish_fact(struct code_facts *f, const struct code_fact *fact)
 	publish(f, WIRE_FACTS_OFFSET + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry), fact->pc);
 }
 
-static void withdraw_keys(struct code_facts *f, uint64_t *keys, size_t n, uint64_t table, size_t entry_size,
+static bool withdraw_keys(struct code_facts *f, uint64_t *keys, size_t n, uint64_t table, size_t entry_size,
 			  uint64_t start, uint64_t end)
 {
 	const uint64_t gone = WIRE_KEY_GONE;
+	bool any = false;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
@@ -167,14 +169,21 @@ static void withdraw_keys(struct code_facts *f, uint64_t *keys, size_t n, uint64
 			continue;
 		keys[i] = WIRE_KEY_GONE;
 		area_write(f, table + i * entry_size, &gone, sizeof(gone));
+		any = true;
 	}
+	return any;
 }
 
 static void withdraw_published(void *ctx, uint64_t start, uint64_t end)
 {
 	struct code_facts *f = ctx;
 
-	withdraw_keys(f, f->rule_key, WIRE_RULES, WIRE_RULES_OFFSET, sizeof(struct wire_rule), start, end);
+	if (withdraw_keys(f, f->rule_key, WIRE_RULES, WIRE_RULES_OFFSET, sizeof(struct wire_rule), start,
+			  end)) {
+		f->rules_withdrawn++;
+		area_write(f, offsetof(struct wire_control, rules_withdrawn), &f->rules_withdrawn,
+			   sizeof(f->rules_withdrawn));
+	}
 	withdraw_keys(f, f->fact_key, WIRE_ACCESS_FACTS, WIRE_FACTS_OFFSET, sizeof(struct wire_access_fact),
 		      start, end);
 }

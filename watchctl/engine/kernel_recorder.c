@@ -70,7 +70,7 @@ static bool kernel_obeys(const struct kernel_recorder *r)
 		return false;
 	}
 	trapped = 0;
-	attached = kernel_recorder_attach(r, fd);
+	attached = kernel_recorder_attach(r, fd, 0);
 	probe++;
 	close(fd);
 	sigaction(SIGTRAP, &old, NULL);
@@ -301,8 +301,10 @@ const struct wire_area *kernel_recorder_area(const struct kernel_recorder *r)
 	return &r->area;
 }
 
-bool kernel_recorder_attach(const struct kernel_recorder *r, int perf_fd)
+bool kernel_recorder_attach(const struct kernel_recorder *r, int perf_fd, unsigned int i)
 {
+	if (r->bpf->bss->places <= i)
+		__atomic_store_n(&r->bpf->bss->places, i + 1, __ATOMIC_SEQ_CST);
 	return !ioctl(perf_fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(r->program));
 }
 

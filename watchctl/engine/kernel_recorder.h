@@ -40,8 +40,11 @@ void kernel_recorder_close(struct kernel_recorder *r); /* accepts NULL */
 /* The tables and watches, in memory of the kernel. Lives as long as @r. */
 const struct wire_area *kernel_recorder_area(const struct kernel_recorder *r);
 
-/* Puts it on a breakpoint event, which must be disabled still; threads that inherit the event inherit it. */
-bool kernel_recorder_attach(const struct kernel_recorder *r, int perf_fd);
+/*
+ * Puts it on a breakpoint event of the @i-th watch, which must be disabled still; threads that inherit the
+ * event inherit it.
+ */
+bool kernel_recorder_attach(const struct kernel_recorder *r, int perf_fd, unsigned int i);
 
 /*
  * True: reading a variable that is watched for reads raises no trap of ours, and such watches may see the

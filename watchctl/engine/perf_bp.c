@@ -209,7 +209,7 @@ static int open_recorded(struct perf_event_attr *a, pid_t tid, int cpu, const st
 		fd = open_event(a, tid, cpu);
 		if (fd < 0 || !s->recorder)
 			return fd;
-		if (!kernel_recorder_attach(s->recorder, fd)) {
+		if (!kernel_recorder_attach(s->recorder, fd, s->sig_data & (WIRE_WATCHES - 1))) {
 			closep(&fd);
 			return -1;
 		}

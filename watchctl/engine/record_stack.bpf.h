@@ -1,48 +1,10 @@
 /*
- * record_stack - reads the program's memory, for record.bpf.c, and unwinds its stack there. Functions that
- * are not static are gone through by the verifier once each, not once a call.
+ * record_stack - unwinds the program's stack, for record.bpf.c, or remembers how it went before.
  */
 #ifndef WATCHCTL_ENGINE_RECORD_STACK_BPF_H
 #define WATCHCTL_ENGINE_RECORD_STACK_BPF_H
 
-#include "watchctl/engine/record_state.bpf.h"
-
-/*
- * Where the kernel itself has the memory that the program sees at @addr, up to the end of its page; 0: it has
- * it not, or not at hand.
- */
-__noinline uint64_t translate(uint64_t addr)
-{
-	const struct task_struct *task = bpf_get_current_task_btf();
-	uint64_t table = (uint64_t)task->mm->pgd, entry, inside;
-	uint32_t shift, i;
-
-	if (page_levels < 4 || page_levels > 5 || !direct_map)
-		return 0;
-	shift = 3 + 9 * page_levels;
-	for (i = 0; i < 5; i++, shift -= 9) {
-		uint64_t at = table + 8 * (addr >> (shift & 63) & 511);
-
-		if (bpf_probe_read_kernel(&entry, sizeof(entry), (const void *)at) || !(entry & PTE_PRESENT))
-			return 0;
-		inside = (1ull << (shift & 63)) - 1;
-		if (shift <= 12 || (shift <= 30 && (entry & PTE_HUGE)))
-			return direct_map + (entry & frame_mask & ~inside) + (addr & inside);
-		table = direct_map + (entry & frame_mask);
-	}
-	return 0;
-}
-
-/* What the program has there: @len bytes of one page. */
-static __always_inline bool read_user(void *buf, uint32_t len, uint64_t addr)
-{
-	uint64_t at;
-
-	if (!careful)
-		return !bpf_probe_read_user(buf, len, (const void *)addr);
-	at = translate(addr);
-	return at && !bpf_probe_read_kernel(buf, len, (const void *)at);
-}
+#include "watchctl/engine/record_past.bpf.h"
 
 /* The place in the table, or -1. One function each, so that the verifier goes through them once. */
 __noinline int find_rule(uint64_t key)
@@ -62,49 +24,6 @@ __noinline int find_rule(uint64_t key)
 	return -1;
 }
 
-/* Moves the window to @addr; or, where not even that much is there, reads the word alone. */
-__noinline int read_far(struct scratch *s, uint64_t addr)
-{
-	uint64_t from = addr & ~63ull, end = (addr & ~(PAGE - 1ull)) + PAGE, len = end - from;
-
-	if (!s)
-		return 0;
-	if (addr + 8 > end) { /* over a page's end: nothing that a compiler does */
-		uint32_t low, high;
-
-		if (!read_user(&low, 4, addr) || !read_user(&high, 4, addr + 4))
-			return 0;
-		s->word = low | (uint64_t)high << 32;
-		return 1;
-	}
-	if (len > WINDOW)
-		len = WINDOW;
-	s->window_len = 0;
-	if (len < 8 || !read_user(s->window, (uint32_t)len, from))
-		return 0;
-	s->window_addr = from;
-	s->window_len = len;
-	from = addr - from;
-	if (from > WINDOW - 8)
-		return 0;
-	s->word = *(const uint64_t *)(s->window + from);
-	return 1;
-}
-
-/* The word at @addr of the stack, into s->word. */
-__noinline int read_word(struct scratch *s, uint64_t addr)
-{
-	uint64_t at;
-
-	if (!s)
-		return 0;
-	at = addr - s->window_addr;
-	if (at > WINDOW - 8 || at + 8 > s->window_len)
-		return read_far(s, addr);
-	s->word = *(const uint64_t *)(s->window + at);
-	return 1;
-}
-
 static __always_inline bool read_stack(void *ctx, uint64_t addr, uint64_t *ret)
 {
 	struct scratch *s = ctx;
@@ -119,14 +38,13 @@ static __always_inline bool read_stack(void *ctx, uint64_t addr, uint64_t *ret)
 __noinline int step(struct scratch *s)
 {
 	const volatile struct wire_rule *r;
-	uint64_t sp, pc, key;
+	uint64_t sp, key;
 	int at;
 
 	if (!s)
 		return 1;
 	sp = s->outer.r[WREG_RSP];
-	pc = s->outer.r[WREG_RIP];
-	key = s->exact ? pc : pc | WIRE_RETURN_ADDRESS;
+	key = rule_key(s->outer.r[WREG_RIP], s->exact);
 	s->walk_end = WALK_END_UNKNOWN_PC;
 	at = find_rule(key);
 	if (at < 0)
@@ -136,6 +54,8 @@ __noinline int step(struct scratch *s)
 	/* Withdrawn while we copied? Then it is as if it had not been there. */
 	if (r->key != key)
 		return 1;
+	if (s->learns)
+		learn_from_rule(s);
 	switch (unwind_step(&s->rule, &s->outer, read_stack, s)) {
 	case UNWIND_STEP_OK:
 		break;
@@ -150,6 +70,8 @@ __noinline int step(struct scratch *s)
 		return 1;
 	}
 	s->exact = s->rule.kind == UNWIND_SIGFRAME;
+	if (s->learns)
+		learn_from_frame(s);
 	if (!s->exact && s->outer.r[WREG_RSP] <= sp) {
 		s->walk_end = WALK_END_NOT_ASCENDING;
 		return 1;
@@ -190,16 +112,21 @@ static __always_inline void walk(struct scratch *s)
 {
 	uint32_t max = control()->max_frames;
 
-	s->outer = s->rec.regs;
-	s->exact = !(s->rec.flags & WIRE_KERNEL) || !is_after_syscall(s->outer.r[WREG_RIP]);
+	uint64_t pc = s->rec.regs.r[WREG_RIP];
+
+	s->exact = !(s->rec.flags & WIRE_KERNEL) || !is_after_syscall(pc);
 	s->walk_end = WALK_END_DEPTH;
 	s->window_len = 0;
+	s->window_want = WINDOW_USUAL;
 	s->frame_count = 1;
-	*(uint64_t *)s->tail = s->outer.r[WREG_RIP];
-	if (!s->outer.r[WREG_RIP] && !s->outer.r[WREG_RSP]) /* a thread that never runs in user mode */
+	*(uint64_t *)s->tail = pc;
+	if (!pc && !s->rec.regs.r[WREG_RSP]) { /* a thread that never runs in user mode */
 		s->walk_end = WALK_END_COMPLETE;
-	else if (max > 1)
+	} else if (max > 1 && !recall(s)) {
+		s->outer = s->rec.regs;
 		bpf_loop(max < WIRE_FRAMES ? max - 1 : WIRE_FRAMES - 1, walk_step, &s, 0);
+		keep_learnt(s);
+	}
 }
 
 /* As much of the stack from @sp upwards as can be read, up to @want; to @offset of the tail. */

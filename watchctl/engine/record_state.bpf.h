@@ -18,7 +18,8 @@
 
 #define SIGTRAP 5
 #define PAGE 4096u
-#define WINDOW 1024u
+#define WINDOW 2048u
+#define WINDOW_USUAL 1024u
 #define ACCESS_KIND_WRITE 2
 #define PTE_PRESENT 1u
 #define PTE_HUGE 0x80u
@@ -138,6 +139,7 @@ uint64_t direct_map;			/* where the kernel maps all memory; 0: not known */
 uint64_t frame_mask;			/* the address in a page table entry */
 uint32_t page_levels;
 uint32_t careful;     /* memory is to be read through that mapping */
+uint32_t places;      /* watches that have had an event: their places are below it */
 uint32_t id_level;    /* of the pid namespace as which processes are numbered */
 uint64_t signal_room; /* guard: the stack that a signal's frame and the handler need */
 
@@ -155,15 +157,41 @@ uint64_t asked_addr, asked_len, own_page_table;
 uint32_t own_level; /* of its pid namespace */
 uint8_t answer[PAGE];
 
+#define PAST_WALKS 32u /* a power of two */
+#define PAST_WORDS 64u /* a power of two */
+
+struct past_word {
+	uint64_t at, value;
+};
+
+/* See record_past.bpf.h. */
+struct past_walk {
+	uint64_t key, sp;   /* of the innermost frame: that of its rule; its stack pointer */
+	uint64_t withdrawn; /* rules, until then */
+	uint8_t walk_end, exact;
+	uint16_t nwords; /* 0: none is known */
+	uint16_t reach;	 /* bytes of the stack that they are in */
+	uint16_t failed; /* since it was what it had been */
+	struct past_word word[PAST_WORDS];
+};
+
+/* What every hit touches comes first: it is hardly ever in a cache. */
 struct scratch {
-	struct regs outer; /* of the frame that the walk has come to; first: see regs in record_hit() */
-	struct wire_record rec;
-	uint8_t tail[TAIL_MAX + PAGE]; /* frames, registers, raw stack, the kernel's part */
-	struct unwind_rule rule;
 	uint64_t frame_count, walk_end, exact;
 	uint64_t word; /* read_far()'s answer */
-	uint64_t window_addr, window_len;
-	uint8_t window[WINDOW + 8]; /* of the stack */
+	uint64_t window_addr, window_len, window_want;
+	uint32_t past_at;	 /* in past[]: the walk under way */
+	uint16_t learns, learnt; /* it is to be remembered; how many words it has by now */
+	struct wire_record rec;
+	uint8_t tail[TAIL_MAX + PAGE]; /* frames, registers, raw stack, the kernel's part */
+	uint8_t window[WINDOW + 8];    /* of the stack */
+	struct regs outer; /* of the frame that the walk has come to; the verifier wants 2 KB after it: a
+			      rule's register is a byte */
+	struct past_walk past[PAST_WALKS];
+	struct unwind_rule rule;
+	uint64_t lowest, highest; /* where the words learnt are */
+	uint64_t link_at, inner_rbp;
+	uint64_t stored_at[16]; /* where the walk has read each register; 0: it is as it was at the hit */
 	struct filter_input input;
 	int64_t result[FILTER_OPS];
 	uint64_t caller_bits, range_shift;
