@@ -52,10 +52,11 @@ HANDLER_CFLAGS := -std=gnu11 -O2 -g -I. $(WARN) -MMD -MP -ffreestanding -fPIC -f
 # Neither compiler may turn a loop into a call of memset; clang has no option for it of its own.
 HANDLER_CFLAGS += $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patterns)
 
-LIB_DIRS := watchctl/base stackwalk watchctl/trace watchctl/target watchctl/engine watchctl/step watchctl/monitor watchctl/view
-LIB_SRC := $(filter-out %.bpf.c,$(wildcard $(addsuffix /*.c,$(LIB_DIRS))))
-STEP_CLI_SRC := watchctl/cli/step_main.c watchctl/cli/step_from_watch.c
-CLI_SRC := $(filter-out $(STEP_CLI_SRC),$(wildcard watchctl/cli/*.c))
+# A room is a folder with its sub-folders. What needs LLDB is linked into watchctl-step and the plugin alone.
+room = $(sort $(shell find $(1) -name '*.c' ! -name '*.bpf.c'))
+LIB_SRC := $(filter-out watchctl/step/lldb/%,$(call room,$(addprefix watchctl/,base code trace target engine step monitor view)))
+STEP_CLI_SRC := watchctl/cli/step_main.c watchctl/cli/request/step_from_watch.c
+CLI_SRC := $(filter-out $(STEP_CLI_SRC) watchctl/cli/steprec/%,$(call room,watchctl/cli))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libwatchctl.a

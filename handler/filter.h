@@ -1,6 +1,6 @@
 /*
  * filter - decides whether a hit is recorded, where it happens: in the injected handler, in the kernel's
- * BPF program, in the tracer. Compiled from `--if` and its companions by watchctl/engine/filter.c.
+ * BPF program, in the tracer. Compiled from `--if` and its companions by watchctl/engine/plan/filter.c.
  *
  * The condition is a list of operations, each on the results of earlier ones; the last result, as a truth
  * value, is the answer. All arithmetic is on 64 bits and wraps. Where the condition needs something that is

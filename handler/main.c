@@ -215,7 +215,7 @@ static uint64_t deliver_uncaught(const struct arrival *a, bool ignored)
 
 /*
  * Prepares a jump into the program's handler; returns its address, 0 when there is nothing to call. That is
- * read last: it may be another watchctl's, of which no copy is to stay on a stack (watchctl/target/kept.h).
+ * read last: it may be another watchctl's, of which no copy is to stay on a stack (watchctl/target/inject/kept.h).
  */
 static __attribute__((noinline)) uint64_t chain(struct wire_control *ctl, const struct arrival *a)
 {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "handler/wire.h"
-#include "stackwalk/unwind_rule.h"
+#include "watchctl/code/unwind/unwind_rule.h"
 
 /* About the trap's rip; NULL: nothing is published. */
 static inline const struct wire_access_fact *wire_find_fact(const struct wire_access_fact *table, uint64_t pc)

@@ -19,8 +19,8 @@
 #include <stdint.h>
 
 #include "handler/filter.h"
-#include "stackwalk/regs.h"
-#include "stackwalk/unwind_rule.h"
+#include "watchctl/code/regs.h"
+#include "watchctl/code/unwind/unwind_rule.h"
 
 #define WIRE_MAGIC 0x7761746368637431u /* "watchct1" */
 #define WIRE_VERSION 3u

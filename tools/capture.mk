@@ -3,11 +3,11 @@
 
 CAPTURE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. $(WARN) -MMD -MP -fPIC \
 	-fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition -ffunction-sections
-CAPTURE_SRC := $(wildcard capture/*.c stackwalk/eh_frame*.c watchctl/trace/tag_*.c) \
-	$(addprefix watchctl/trace/,tracelog_writer.c tracelog_writer_open.c tracelog_encode.c tracelog_encode_step.c tracelog_metadata.c \
+CAPTURE_SRC := $(wildcard stackwalk/*.c watchctl/code/unwind/eh_frame*.c watchctl/trace/tags/tag_*.c) \
+	$(addprefix watchctl/trace/log/,tracelog_writer.c tracelog_writer_open.c tracelog_encode.c tracelog_encode_step.c tracelog_metadata.c \
 		tracelog_check.c tracelog_files.c tracelog_retell.c tracelog_ring.c tracelog_step_text.c tracelog_symbol_text.c) \
 	$(addprefix watchctl/base/,error.c map64.c tsc_clock.c utf8.c)
-CAPTURE_OBJ := $(CAPTURE_SRC:%.c=$(BUILD)/pic/%.o) $(BUILD)/pic/capture/capture_entry.o
+CAPTURE_OBJ := $(CAPTURE_SRC:%.c=$(BUILD)/pic/%.o) $(BUILD)/pic/stackwalk/capture_entry.o
 CAPTURE_SONAME := libstackwalk.so.0
 CAPTURE_SO := $(BUILD)/$(CAPTURE_SONAME)
 CAPTURE_LIB := $(BUILD)/libstackwalk.a
@@ -30,10 +30,10 @@ $(BUILD)/pic/%.o: %.S $(BUILD)/flags | packages
 	$(Q)$(CC) -c -o $@ $<
 
 # Never unloaded: threads may be inside, or have yet to end.
-$(CAPTURE_SO): $(CAPTURE_OBJ) capture/libstackwalk.map
+$(CAPTURE_SO): $(CAPTURE_OBJ) stackwalk/libstackwalk.map
 	$(if $(Q),@echo "  LD      $@")
 	$(Q)$(CC) -shared $(CAPTURE_PLAIN) $(LDFLAGS) -Wl,-soname,$(CAPTURE_SONAME) -Wl,--gc-sections -Wl,-z,now,-z,relro,-z,nodelete,-z,defs \
-		-Wl,--version-script=capture/libstackwalk.map -o $@ $(CAPTURE_OBJ) -lpthread
+		-Wl,--version-script=stackwalk/libstackwalk.map -o $@ $(CAPTURE_OBJ) -lpthread
 	$(Q)ln -sf $(CAPTURE_SONAME) $(BUILD)/libstackwalk.so
 
 $(CAPTURE_LIB): $(CAPTURE_OBJ)

@@ -1,9 +1,9 @@
 # Checks of the source and of what it does with bad luck: layers, lint, format, sanitizers, fuzzing.
 # None of them writes into the tree, but for format-fix.
 
-SOURCE_DIRS := $(wildcard .ci capture completion debian debugger examples handler lldb-scripts stackwalk tests tools watchctl)
+SOURCE_DIRS := $(wildcard .ci completion debian debugger examples handler lldb-scripts stackwalk tests tools watchctl)
 C_FILES = $(sort $(shell find $(SOURCE_DIRS) -name '*.[ch]' -o -name '*.cc' -o -name '*.hh'))
-PRODUCT_C = $(filter-out %.bpf.c,$(filter capture/% handler/% lldb-scripts/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
+PRODUCT_C = $(filter-out %.bpf.c,$(filter handler/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
 SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellcheck shell=' $(SOURCE_DIRS)))
 # The headers that the build makes: some sources cannot be parsed without them.
 GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/syscall_names.h $(BUILD)/page_assets.h
@@ -11,8 +11,8 @@ GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/syscall_na
 .PHONY: check layers lint tidy analyze cppcheck shellcheck manlint format format-fix asan tsan tsan-parts valgrind fuzz fuzz-programs
 check: layers lint format ## layers, lint and format: what can be known without running anything
 
-layers: ## every include against the layers
-	@tools/layers
+layers: all ## every include and every symbol against the layers
+	@tools/layers . $(BUILD)
 
 format: | packages-check ## lists the files that clang-format would change
 	@$(CLANG_FORMAT) --dry-run -Werror $(C_FILES) 2>&1 | sed -n 's/^\([^ :]*\):.*code should be.*/\1/p' \
@@ -98,7 +98,7 @@ VALGRIND_NOT := $(addprefix test_,access live live_watches ptrace mover_% handle
 	$(addprefix test_,annotate code_name locate eh_frame_real symbol_damage symbol_sources symbol_names symbolizer module tls insn locate_languages progress stack_tree prototypes step_value tracelog_ring tracelog_follow)
 VALGRIND := valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible --errors-for-leak-kinds=definite,possible \
 	--track-fds=no --trace-children=no --suppressions=$(CURDIR)/tools/valgrind.suppressions
-VALGRIND_UNITS ?= $(filter-out $(VALGRIND_NOT),$(UNIT_SRC:tests/unit/%.c=%))
+VALGRIND_UNITS ?= $(filter-out $(VALGRIND_NOT),$(basename $(notdir $(UNIT_SRC))))
 valgrind: $(VALGRIND_UNITS:%=$(BUILD)/tests/unit/%) all $(BUILD)/tests/bench/steplog-gen $(BUILD)/tests/bench/accesslog-gen | packages-check ## unit tests and sessions that read logs, under valgrind's memcheck
 	@VALGRIND="$(VALGRIND)" UNIT_TIMEOUT_S=1200 tools/run-valgrind $(BUILD) $(VALGRIND_UNITS)
 

@@ -37,9 +37,9 @@ install: all ## program, library, man pages, completions, debugger commands, doc
 	$(INSTALL_DATA) $(CAPTURE_SO) $(DESTDIR)$(LIBDIR)/$(CAPTURE_SONAME)
 	ln -sf $(CAPTURE_SONAME) $(DESTDIR)$(LIBDIR)/libstackwalk.so
 	$(INSTALL_DATA) $(CAPTURE_LIB) $(DESTDIR)$(LIBDIR)/libstackwalk.a
-	$(INSTALL_DATA) capture/stackwalk.h $(INCLUDEDIR)/stackwalk.h
+	$(INSTALL_DATA) stackwalk/stackwalk.h $(INCLUDEDIR)/stackwalk.h
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig
-	sed -e 's,@PREFIX@,$(PREFIX),; s,@LIBDIR@,$(LIBDIR),; s,@VERSION@,$(VERSION),' capture/stackwalk.pc.in \
+	sed -e 's,@PREFIX@,$(PREFIX),; s,@LIBDIR@,$(LIBDIR),; s,@VERSION@,$(VERSION),' stackwalk/stackwalk.pc.in \
 		> $(DESTDIR)$(LIBDIR)/pkgconfig/stackwalk.pc
 	$(foreach doc,$(DOCS),$(INSTALL_DATA) $(doc) $(DOCDIR)/$(doc) &&) :
 	$(if $(DESTDIR),,-ldconfig)

@@ -1,4 +1,4 @@
-# LLDB, behind lldb-scripts/lldb_shim.h: the newest liblldb of 19 to 14 that the machine has, or none.
+# LLDB, behind watchctl/step/lldb/lldb_shim.h: the newest liblldb of 19 to 14 that the machine has, or none.
 # `make LLDB=16` takes that one, `make LLDB=none` none.
 
 LLDB_VERSIONS := 19 18 17 16 15 14
@@ -7,11 +7,11 @@ LLDB_DIR := /usr/lib/llvm-$(LLDB)
 LLDB_CXXFLAGS := -std=c++17 -fPIC -D_GNU_SOURCE -I. -isystem $(LLDB_DIR)/include -Wall -Wextra -Wno-unused-parameter -MMD -MP
 
 # Sources of the plugin are linked into a library of their own.
-STEPREC_C := $(wildcard lldb-scripts/steprec*.c)
-STEPREC_CC := lldb-scripts/lldb_shim_plugin.cc
-LLDB_C := $(filter-out %_none.c $(STEPREC_C),$(wildcard lldb-scripts/*.c))
-LLDB_CC := $(filter-out $(STEPREC_CC),$(wildcard lldb-scripts/*.cc))
-LLDB_NONE := $(wildcard lldb-scripts/*_none.c)
+STEPREC_C := $(wildcard watchctl/cli/steprec/*.c)
+STEPREC_CC := watchctl/cli/steprec/lldb_shim_plugin.cc
+LLDB_C := $(filter-out %_none.c,$(wildcard watchctl/step/lldb/*.c))
+LLDB_CC := $(wildcard watchctl/step/lldb/*.cc)
+LLDB_NONE := $(wildcard watchctl/step/lldb/*_none.c)
 ifeq ($(LLDB),none)
 LLDB_OBJ := $(LLDB_C:%.c=$(BUILD)/%.o) $(LLDB_NONE:%.c=$(BUILD)/%.o)
 LLDB_LIBS :=
@@ -35,7 +35,7 @@ LLDB_UNITS := $(addprefix $(BUILD)/tests/unit/,test_abi test_prototypes test_lld
 $(LLDB_UNITS): $(LLDB_LIB)
 $(LLDB_UNITS): LIBS := $(LLDB_LIB) $(LIB) $(LIBS) $(LLDB_LIBS)
 
-$(BUILD)/lldb-scripts/%.o: lldb-scripts/%.cc $(BUILD)/flags | packages
+$(BUILD)/watchctl/%.o: watchctl/%.cc $(BUILD)/flags | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CXX     $<")
 	$(Q)$(CXX) $(LLDB_CXXFLAGS) $(CFLAGS) -c -o $@ $<
@@ -45,7 +45,7 @@ $(BUILD)/lldb-scripts/%.o: lldb-scripts/%.cc $(BUILD)/flags | packages
 # watchctl-step does the work of `watchctl step`. It alone is linked with LLDB, which takes long to load.
 STEP_PROG := $(BUILD)/bin/watchctl-step
 STEP_CLI_OBJ := $(STEP_CLI_SRC:%.c=$(BUILD)/%.o)
-STEP_SHARED_OBJ := $(filter-out $(BUILD)/watchctl/cli/main.o $(BUILD)/watchctl/cli/cmd_% $(BUILD)/watchctl/cli/command% $(BUILD)/watchctl/cli/top_% $(BUILD)/watchctl/cli/repl%,$(CLI_OBJ))
+STEP_SHARED_OBJ := $(filter-out $(BUILD)/watchctl/cli/main.o $(BUILD)/watchctl/cli/cmd_% $(BUILD)/watchctl/cli/command% $(BUILD)/watchctl/cli/top/% $(BUILD)/watchctl/cli/repl/%,$(CLI_OBJ))
 
 $(STEP_PROG): $(STEP_CLI_OBJ) $(STEP_SHARED_OBJ) $(LLDB_LIB) $(LIB)
 	@mkdir -p $(@D)
@@ -62,11 +62,11 @@ STEPREC_SO := $(BUILD)/lib/libsteprec.so
 STEPREC_SCRIPTS := $(wildcard lldb-scripts/*.lldb lldb-scripts/steprec_load.py)
 STEPREC_OBJ := $(STEPREC_C:%.c=$(BUILD)/%.o) $(STEPREC_CC:%.cc=$(BUILD)/%.o)
 
-$(STEPREC_SO): $(STEPREC_OBJ) $(LLDB_LIB) $(LIB) lldb-scripts/libsteprec.map
+$(STEPREC_SO): $(STEPREC_OBJ) $(LLDB_LIB) $(LIB) watchctl/step/lldb/libsteprec.map
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LD      $@")
 	$(Q)$(CXX) -shared $(CFLAGS) $(LDFLAGS) -Wl,-z,now,-z,relro,-z,nodelete,-z,defs \
-		-Wl,--version-script=lldb-scripts/libsteprec.map -o $@ $(STEPREC_OBJ) $(LLDB_LIB) $(LIB) $(LIBS) $(LLDB_LIBS)
+		-Wl,--version-script=watchctl/step/lldb/libsteprec.map -o $@ $(STEPREC_OBJ) $(LLDB_LIB) $(LIB) $(LIBS) $(LLDB_LIBS)
 
 ifneq ($(LLDB),none)
 all: $(STEPREC_SO)

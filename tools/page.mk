@@ -1,7 +1,7 @@
 # What the page of `watchctl report --html` is made of: the script and the style are each put together from their
 # parts and built into the library as they are, and their checksums go into the page's policy.
 
-PAGE_DIR := watchctl/view
+PAGE_DIR := watchctl/view/page
 PAGE_JS := $(addprefix $(PAGE_DIR)/,page_data.js page_value.js page_filter.js page_chart.js page_move.js page_trees.js page_tables.js page_event.js page_main.js)
 PAGE_CSS := $(PAGE_DIR)/page.css
 PAGE_HTML := $(PAGE_DIR)/page.html
@@ -29,7 +29,7 @@ $(BUILD)/page/assets.o: $(BUILD)/page/script.js $(BUILD)/page/style.css $(BUILD)
 			$$name $$name $$name $(BUILD)/page/$$asset $$name; \
 	done | { echo '.section .rodata'; cat; echo '.section .note.GNU-stack,"",@progbits'; } | $(CC) -c -x assembler -o $@ -
 
-$(BUILD)/watchctl/view/page_html.o: $(BUILD)/page_assets.h
+$(BUILD)/watchctl/view/page/page_html.o: $(BUILD)/page_assets.h
 LIB_OBJ += $(BUILD)/page/assets.o
 $(LIB): $(BUILD)/page/assets.o
 

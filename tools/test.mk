@@ -1,8 +1,9 @@
-# Tests. Unit: one cmocka program a module, tests/unit/test_NAME.c, linked with the whole library.
+# Tests. Unit: one cmocka program a module, tests/unit/ROOM/test_NAME.c, linked with the whole library.
 # End to end: pytest on the program as it was built; victims are compiled by tests/e2e/conftest.py.
 
-UNIT_SRC := $(wildcard tests/unit/test_*.c)
-UNIT_BIN := $(UNIT_SRC:%.c=$(BUILD)/%)
+UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
+UNIT_BIN := $(patsubst %.c,$(BUILD)/tests/unit/%,$(notdir $(UNIT_SRC)))
+vpath test_%.c $(sort $(dir $(UNIT_SRC)))
 E2E ?= tests/e2e
 PYTEST ?= $(PYTHON) -m pytest
 
@@ -22,7 +23,7 @@ oracle: $(LIB) $(CAPTURE_SO) | packages-oracle ## our unwinder against gdb, libu
 	@tests/oracle/run-unwind-oracle $(BUILD)
 	@tests/oracle/run-preload-oracle $(BUILD)
 
-$(UNIT_BIN): $(BUILD)/tests/unit/%: tests/unit/%.c $(LIB) $(CAPTURE_PARTS) | packages-test
+$(UNIT_BIN): $(BUILD)/tests/unit/%: %.c $(LIB) $(CAPTURE_PARTS) | packages-test
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  UNIT    $*")
 	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIB) $(CAPTURE_PARTS) $(LIB) $(LIBS) -lcmocka

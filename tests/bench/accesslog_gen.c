@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/trace/tracelog.h"
-#include "watchctl/trace/tracelog_symbols.h"
+#include "watchctl/trace/log/tracelog.h"
+#include "watchctl/trace/log/tracelog_symbols.h"
 
 #define CODE 0x400000u
 #define PID 4000

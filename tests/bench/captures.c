@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "capture/stackwalk.h"
+#include "stackwalk/stackwalk.h"
 
 #define BURSTS 41
 #define IN_BURST 2000

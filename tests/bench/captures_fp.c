@@ -1,7 +1,7 @@
 /* The measured code, with frame pointers or, compiled again with NO_FP, without. */
 #include "tests/bench/captures.h"
 
-#include "capture/stackwalk.h"
+#include "stackwalk/stackwalk.h"
 #include "tests/bench/captures_chain.h"
 
 #ifdef NO_FP

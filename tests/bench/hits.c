@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEPTH                                                                                        \
+#define DEPTH \
 	16 /* frames from main, or the thread's first function, to the one that writes; both counted \
 	    */
 #define MOST_THREADS 16
@@ -130,7 +130,7 @@ static void on_trap(int sig, siginfo_t *info, void *context)
 	(void)context;
 }
 
-/* The event of watchctl/engine/perf_bp.c, on the calling thread, before it creates others. */
+/* The event of watchctl/engine/arm/perf_bp.c, on the calling thread, before it creates others. */
 static void arm_floor(uint32_t access)
 {
 	struct perf_event_attr a = {

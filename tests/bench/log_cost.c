@@ -13,7 +13,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/trace/tracelog.h"
+#include "watchctl/trace/log/tracelog.h"
 
 #define FRAMES 16
 #define THREADS 4

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "watchctl/trace/tracelog.h"
+#include "watchctl/trace/log/tracelog.h"
 
 #define CODE 0x401000u
 #define PLACES 48u

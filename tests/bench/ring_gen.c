@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "watchctl/base/clock.h"
-#include "watchctl/trace/tracelog.h"
+#include "watchctl/trace/log/tracelog.h"
 
 #define PID 4242
 #define FRAMES 16

@@ -19,7 +19,7 @@
 #include "tests/bench/steplog_change.h"
 #include "tests/bench/steplog_tables.h"
 #include "watchctl/trace/call_values.h"
-#include "watchctl/trace/tracelog.h"
+#include "watchctl/trace/log/tracelog.h"
 
 #define THREADS_MAX 64
 #define DEPTH_MAX 64

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "watchctl/base/clock.h"
-#include "watchctl/trace/tracelog.h"
+#include "watchctl/trace/log/tracelog.h"
 
 int main(int argc, char **argv)
 {

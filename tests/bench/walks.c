@@ -22,10 +22,10 @@
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 
-#include "capture/self_modules.h"
-#include "capture/self_rules.h"
-#include "capture/self_walk.h"
-#include "stackwalk/eh_frame.h"
+#include "stackwalk/self_modules.h"
+#include "stackwalk/self_rules.h"
+#include "stackwalk/self_walk.h"
+#include "watchctl/code/unwind/eh_frame.h"
 
 #define FRAMES 16
 #define DEPTH 24 /* functions of the chain */

@@ -48,7 +48,7 @@ def installed_library(prefix):
     for name in ("libstackwalk.so", "libstackwalk.so.0"):
         (prefix / "lib" / name).symlink_to((BUILD / "libstackwalk.so.0").resolve())
     (prefix / "include").symlink_to(ROOT / "capture")
-    template = (ROOT / "capture/stackwalk.pc.in").read_text()
+    template = (ROOT / "stackwalk/stackwalk.pc.in").read_text()
     (prefix / "stackwalk.pc").write_text(template.replace("@PREFIX@", str(prefix)).replace("@LIBDIR@", f"{prefix}/lib")
                                          .replace("@VERSION@", "0"))
     return {"PKG_CONFIG_PATH": str(prefix), "LD_LIBRARY_PATH": str(prefix / "lib")}

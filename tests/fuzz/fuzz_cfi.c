@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "stackwalk/cfi.h"
+#include "watchctl/code/unwind/cfi.h"
 
 #define VADDR 0x400000u
 #define FRAME_VADDR 0x500000u

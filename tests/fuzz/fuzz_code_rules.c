@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stackwalk/call_site.h"
-#include "stackwalk/cfi_entry.h"
-#include "stackwalk/cfi_frame.h"
-#include "stackwalk/cfi_leaf.h"
+#include "watchctl/code/insn/call_site.h"
+#include "watchctl/code/unwind/cfi_entry.h"
+#include "watchctl/code/unwind/cfi_frame.h"
+#include "watchctl/code/unwind/cfi_leaf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/log.h"
-#include "watchctl/view/diff_print.h"
+#include "watchctl/view/diff/diff_print.h"
 
 #define EDIT_BYTES 6
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stackwalk/eh_frame.h"
+#include "watchctl/code/unwind/eh_frame.h"
 
 #define HDR 0x400000u
 #define FRAMES 0x401000u

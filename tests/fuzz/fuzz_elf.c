@@ -6,15 +6,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "stackwalk/cfi.h"
-#include "stackwalk/code_name.h"
-#include "stackwalk/locate.h"
-#include "stackwalk/module_code.h"
-#include "stackwalk/module_elf.h"
-#include "stackwalk/show.h"
-#include "stackwalk/symbolizer.h"
 #include "tests/fuzz/fuzz.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/code/elf/module_code.h"
+#include "watchctl/code/elf/module_elf.h"
+#include "watchctl/code/locate/code_name.h"
+#include "watchctl/code/locate/locate.h"
+#include "watchctl/code/locate/show.h"
+#include "watchctl/code/symbols/symbolizer.h"
+#include "watchctl/code/unwind/cfi.h"
 
 #define START 0x400000u
 #define SPAN 0x10000u

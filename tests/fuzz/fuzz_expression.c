@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stackwalk/code_name_match.h"
-#include "stackwalk/code_name_parse.h"
-#include "stackwalk/locate_parse.h"
+#include "watchctl/code/locate/code_name_parse.h"
+#include "watchctl/code/lookup/locate_parse.h"
+#include "watchctl/code/symbols/code_name_match.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

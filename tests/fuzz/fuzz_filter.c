@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "watchctl/engine/filter.h"
+#include "watchctl/engine/plan/filter.h"
 
 static struct enumerator colours[] = { { (char *)"RED", 0 },
 				       { (char *)"GREEN", -1 },

@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "watchctl/engine/intake.h"
+#include "watchctl/engine/intake/intake.h"
 
 #define RING_SIZE 4096u
 #define AREA_SIZE (WIRE_CONTROL_SIZE + RING_SIZE)

@@ -3,7 +3,7 @@
  * or said to be bad; and what was read can be said again, and means the same.
  */
 #include "tests/fuzz/fuzz.h"
-#include "watchctl/monitor/live_wire.h"
+#include "watchctl/monitor/live/live_wire.h"
 
 static void check_watch(const struct watch_request *w)
 {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "watchctl/view/diff_masks.h"
+#include "watchctl/view/diff/diff_masks.h"
 
 static void apply(struct diff_masks *m)
 {

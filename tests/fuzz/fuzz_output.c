@@ -8,12 +8,12 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/log.h"
 #include "watchctl/base/progress.h"
-#include "watchctl/view/export.h"
-#include "watchctl/view/page.h"
-#include "watchctl/view/printer.h"
-#include "watchctl/view/reorder.h"
-#include "watchctl/view/replay.h"
-#include "watchctl/view/report.h"
+#include "watchctl/view/event/reorder.h"
+#include "watchctl/view/event/replay.h"
+#include "watchctl/view/export/export.h"
+#include "watchctl/view/page/page.h"
+#include "watchctl/view/print/printer.h"
+#include "watchctl/view/print/report.h"
 
 /* Modules of a hostile log name files of ours. */
 struct without_modules {

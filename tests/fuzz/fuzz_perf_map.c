@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stackwalk/perf_map.h"
 #include "tests/fuzz/fuzz.h"
+#include "watchctl/code/elf/perf_map.h"
 
 static char path[64];
 

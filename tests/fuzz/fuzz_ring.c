@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/engine/ring.h"
+#include "watchctl/engine/intake/handler_ring.h"
 
 #define RING_SIZE 4096u
 #define AREA_SIZE (WIRE_CONTROL_SIZE + RING_SIZE)

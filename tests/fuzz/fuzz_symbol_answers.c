@@ -2,10 +2,10 @@
  * A process that resolves symbols reads files that may be damaged, and may say anything when they have
  * damaged it: what it says is taken or left, and the answers that are taken are whole.
  */
-#include "stackwalk/symbol_workers.c" /* what it hears is its own business */
+#include "watchctl/code/symbols/symbol_workers.c" /* what it hears is its own business */
 
-#include "stackwalk/strings.h"
 #include "tests/fuzz/fuzz.h"
+#include "watchctl/code/strings.h"
 
 #define JOBS 6
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stackwalk/unwind_rule.h"
-#include "watchctl/trace/tag_collector.h"
+#include "watchctl/code/unwind/unwind_rule.h"
+#include "watchctl/trace/tags/tag_collector.h"
 
 #define SIZE CAPTURE_RING_MIN
 #define ROOM (SIZE + 8192u)

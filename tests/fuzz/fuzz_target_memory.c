@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "stackwalk/module_elf.h"
-#include "stackwalk/tls.h"
 #include "tests/fuzz/fuzz.h"
+#include "watchctl/code/elf/module_elf.h"
+#include "watchctl/code/tls/tls.h"
 #include "watchctl/monitor/capture_note.h"
 
 #define BASE 0x10000u

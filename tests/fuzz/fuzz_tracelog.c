@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/trace/tracelog_check.h"
-#include "watchctl/trace/tracelog_reader.h"
-#include "watchctl/view/printer.h"
-#include "watchctl/view/reorder.h"
-#include "watchctl/view/report.h"
+#include "watchctl/trace/log/tracelog_check.h"
+#include "watchctl/trace/log/tracelog_reader.h"
+#include "watchctl/view/event/reorder.h"
+#include "watchctl/view/print/printer.h"
+#include "watchctl/view/print/report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/view/trigger.h"
+#include "watchctl/view/trigger/trigger.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stackwalk/cfi.h"
-#include "stackwalk/module.h"
-#include "stackwalk/unwind_rule.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/unwind/cfi.h"
+#include "watchctl/code/unwind/unwind_rule.h"
 
 #define FRAMES 64
 #define STACK 0x7ffd12340000ull

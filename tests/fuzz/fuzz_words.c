@@ -6,9 +6,9 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/repl.h"
-#include "watchctl/cli/step_options.h"
-#include "watchctl/cli/watch_request.h"
+#include "watchctl/cli/repl/repl.h"
+#include "watchctl/cli/request/step_options.h"
+#include "watchctl/cli/request/watch_request.h"
 
 static bool good(struct wc_error *err)
 {

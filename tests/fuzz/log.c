@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "watchctl/trace/tracelog_format.h"
+#include "watchctl/trace/log/tracelog_format.h"
 
 #define LOGS 4
 

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "stackwalk/eh_frame.h"
-#include "stackwalk/memory_view.h"
-#include "stackwalk/module.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/memory_view.h"
+#include "watchctl/code/unwind/eh_frame.h"
 
 struct eh_copy {
 	uint64_t start, end, bias; /* the module's */

@@ -5,7 +5,7 @@
 
 #include <elfutils/libdw.h>
 
-#include "stackwalk/unwind_rule.h"
+#include "watchctl/code/unwind/unwind_rule.h"
 
 /* UNWIND_NO_RULE for rows of a shape that struct unwind_rule cannot express. */
 void libdw_rule(Dwarf_Frame *frame, struct unwind_rule *ret);

@@ -27,14 +27,14 @@
 #include <elfutils/libdwfl.h>
 #include <gelf.h>
 
-#include "stackwalk/cfi.h"
-#include "stackwalk/insn.h"
-#include "stackwalk/module.h"
-#include "stackwalk/symbolizer.h"
 #include "tests/oracle/eh_images.h"
 #include "tests/oracle/libdw_rule.h"
 #include "tests/oracle/walkers.h"
 #include "watchctl/base/map64.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/insn/insn.h"
+#include "watchctl/code/symbols/symbolizer.h"
+#include "watchctl/code/unwind/cfi.h"
 
 #define LINES_MAX 512
 

@@ -24,9 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stackwalk/cfi.h"
-#include "stackwalk/module.h"
 #include "tests/oracle/walkers.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/unwind/cfi.h"
 
 struct tally {
 	unsigned long points, equal, equal_dwfl, longer, against;

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "stackwalk/memory_view.h"
-#include "stackwalk/regs.h"
+#include "watchctl/code/memory_view.h"
+#include "watchctl/code/regs.h"
 
 #define DEPTH 256
 

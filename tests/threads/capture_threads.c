@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "capture/stackwalk.h"
-#include "watchctl/trace/tracelog.h"
+#include "stackwalk/stackwalk.h"
+#include "watchctl/trace/log/tracelog.h"
 
 #define STEADY 3
 #define NOINLINE __attribute__((noinline, noclone))

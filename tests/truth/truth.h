@@ -14,7 +14,7 @@
 #include <signal.h>
 #include <sys/ucontext.h>
 
-#include "stackwalk/access.h"
+#include "watchctl/code/insn/access.h"
 
 #define ARENA_SIZE 0x30000u
 #define ARENA_HOME 0x10040u /* A, where the instruction leaves a choice: a multiple of 64 */

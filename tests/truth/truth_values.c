@@ -14,7 +14,7 @@
 #include "handler/hold.c"
 #include "handler/peek.c"
 #include "tests/truth/truth.h"
-#include "watchctl/engine/access_fact.h"
+#include "watchctl/engine/intake/access_fact.h"
 
 #define RING (64u << 10)
 #define COOKIE 0x1234567890abcd00ull

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "stackwalk/access.h"
+#include "watchctl/code/insn/access.h"
 
 /* The facts of one trap, as code bytes and registers. */
 struct scene {

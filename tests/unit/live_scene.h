@@ -23,12 +23,12 @@
 
 #include "tests/unit/loc_victim.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/engine/perf_bp.h"
-#include "watchctl/monitor/live.h"
-#include "watchctl/monitor/live_session.h"
-#include "watchctl/target/debugreg.h"
-#include "watchctl/target/proc.h"
-#include "watchctl/target/tracee.h"
+#include "watchctl/engine/arm/perf_bp.h"
+#include "watchctl/monitor/live/live.h"
+#include "watchctl/monitor/live/live_session.h"
+#include "watchctl/target/proc/proc.h"
+#include "watchctl/target/stop/debugreg.h"
+#include "watchctl/target/stop/tracee.h"
 
 #define IDS 64u /* watches of one session */
 

@@ -22,13 +22,13 @@
 #include <cmocka.h>
 
 #include "tests/unit/lldb_leaks.h"
-#include "lldb-scripts/mover_lldb.h"
-#include "stackwalk/module.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/target/launch.h"
-#include "watchctl/target/proc.h"
-#include "watchctl/target/run_to_entry.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/step/lldb/mover_lldb.h"
+#include "watchctl/target/proc/proc.h"
+#include "watchctl/target/stop/launch.h"
+#include "watchctl/target/stop/run_to_entry.h"
 
 #define LINES_MAX 4000
 #define LINE_LEN 64

@@ -4,8 +4,8 @@
 
 #include "tests/unit/loc_victim.h"
 
-#include "stackwalk/locate.h"
-#include "stackwalk/module.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/locate/locate.h"
 
 struct bench {
 	struct victim v;

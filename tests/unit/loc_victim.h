@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "stackwalk/memory_view.h"
+#include "watchctl/code/memory_view.h"
 
 #define SHOWN_MAX 128
 

@@ -23,8 +23,8 @@
 #include <cmocka.h>
 
 #include "watchctl/base/clock.h"
-#include "watchctl/step/mover.h"
-#include "watchctl/target/proc.h"
+#include "watchctl/step/model/mover.h"
+#include "watchctl/target/proc/proc.h"
 #include "watchctl/trace/call_values.h"
 
 const char *__lsan_default_options(void);

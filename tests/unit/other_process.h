@@ -6,7 +6,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "watchctl/target/proc.h"
+#include "watchctl/target/proc/proc.h"
 
 static inline void wait_for_state(pid_t pid, char state)
 {

@@ -10,10 +10,10 @@
 #include <sys/ptrace.h>
 #include <sys/user.h>
 
-#include "lldb-scripts/planner_lldb.h"
 #include "tests/unit/lldb_leaks.h"
 #include "tests/unit/loc_victim.h"
-#include "watchctl/step/fetch_run.h"
+#include "watchctl/step/insn/fetch_run.h"
+#include "watchctl/step/lldb/planner_lldb.h"
 #include "watchctl/trace/call_values.h"
 
 #define FACTS_MAX 256

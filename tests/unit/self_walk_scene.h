@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "capture/self_walk.h"
+#include "stackwalk/self_walk.h"
 
 #define DEPTH 128
 

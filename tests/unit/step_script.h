@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "watchctl/trace/call_values.h"
-#include "watchctl/trace/tracelog.h"
+#include "watchctl/trace/log/tracelog.h"
 
 enum {
 	T_INT,

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "watchctl/trace/tracelog.h"
+#include "watchctl/trace/log/tracelog.h"
 
 #define OK(call)                                                               \
 	do {                                                                   \

@@ -8,7 +8,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-#include "watchctl/trace/tracelog_reader.h"
+#include "watchctl/trace/log/tracelog_reader.h"
 
 #define MIB (1u << 20)
 #define BASE 1000000u

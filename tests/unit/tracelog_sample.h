@@ -6,8 +6,8 @@
 #define TESTS_UNIT_TRACELOG_SAMPLE_H
 
 #include "tests/unit/tracelog_fixture.h"
-#include "watchctl/trace/tracelog.h"
-#include "watchctl/trace/tracelog_format.h"
+#include "watchctl/trace/log/tracelog.h"
+#include "watchctl/trace/log/tracelog_format.h"
 
 #define SAMPLE_PID 77
 #define SAMPLE_ADDR 0x555555558010u

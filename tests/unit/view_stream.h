@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/view/annotate.h"
+#include "watchctl/view/event/annotate.h"
 
 #define T0 1000000000u		   /* the stream's first moment, monotonic */
 #define EPOCH 1700000000000000000u /* ... and as time of day: 2023-11-14 22:13:20 UTC */

@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/slots_print.h"
-#include "watchctl/view/json.h"
+#include "watchctl/cli/output/slots_print.h"
+#include "watchctl/view/words/json.h"
 
 struct request {
 	struct slots_clear clear;

@@ -15,7 +15,8 @@
 #include <string.h>
 
 #include "watchctl/cli/command.h"
-#include "watchctl/monitor/inspect.h" /* with names_list() */
+#include "watchctl/code/locate/names.h"
+#include "watchctl/monitor/inspect/inspect.h" /* with names_list() */
 
 /* More than anybody wants to choose from. */
 #define MOST_NAMES 2000

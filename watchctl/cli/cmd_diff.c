@@ -6,10 +6,12 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/private_file.h"
-#include "watchctl/cli/colour.h"
+#include "watchctl/base/progress.h"
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/redact_options.h"
-#include "watchctl/view/diff_print.h"
+#include "watchctl/cli/output/colour.h"
+#include "watchctl/cli/output/redact_options.h"
+#include "watchctl/view/diff/diff.h"
+#include "watchctl/view/diff/diff_print.h"
 
 #define GROUPS 20
 

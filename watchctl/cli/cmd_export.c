@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/progress.h"
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/output.h"
-#include "watchctl/cli/redact_options.h"
-#include "watchctl/view/export.h"
+#include "watchctl/cli/output/output.h"
+#include "watchctl/cli/output/redact_options.h"
+#include "watchctl/view/export/export.h"
+#include "watchctl/view/export/export_out.h"
+#include "watchctl/view/export/export_time.h"
 
 #define PART_MB 190 /* the viewers take 200 */
 #define NODES 80

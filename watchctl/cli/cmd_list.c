@@ -5,8 +5,10 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/slots_print.h"
-#include "watchctl/view/json.h"
+#include "watchctl/cli/output/slots_print.h"
+#include "watchctl/monitor/slots/holders.h"
+#include "watchctl/target/proc/proc.h"
+#include "watchctl/view/words/json.h"
 
 struct request {
 	pid_t pid; /* 0: all in which something of ours is found */

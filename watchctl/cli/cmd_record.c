@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "watchctl/cli/colour.h"
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/output.h"
-#include "watchctl/cli/record_trigger.h"
-#include "watchctl/cli/watch_request.h"
-#include "watchctl/view/json.h"
+#include "watchctl/cli/output/colour.h"
+#include "watchctl/cli/output/output.h"
+#include "watchctl/cli/request/record_trigger.h"
+#include "watchctl/cli/request/watch_request.h"
+#include "watchctl/view/words/json.h"
 
 #define RING_DEFAULT (1ull << 30)
 #define SNAPSHOTS_DEFAULT 10

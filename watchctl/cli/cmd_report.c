@@ -6,14 +6,16 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/progress.h"
-#include "watchctl/cli/colour.h"
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/redact_options.h"
+#include "watchctl/cli/options/similar.h"
+#include "watchctl/cli/output/colour.h"
+#include "watchctl/cli/output/redact_options.h"
 #include "watchctl/cli/report_html.h"
-#include "watchctl/cli/similar.h"
-#include "watchctl/view/reorder.h"
-#include "watchctl/view/replay.h"
-#include "watchctl/view/report.h"
+#include "watchctl/view/event/annotate.h"
+#include "watchctl/view/event/reorder.h"
+#include "watchctl/view/event/replay.h"
+#include "watchctl/view/print/printer.h"
+#include "watchctl/view/print/report.h"
 
 #define TAGS_LISTED 20 /* by an error message */
 #define MIN_PERCENT 0.5

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/redact_options.h"
-#include "watchctl/view/snapshot.h"
+#include "watchctl/cli/output/redact_options.h"
+#include "watchctl/view/rewrite/snapshot.h"
 
 struct request {
 	struct snapshot_names names;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/step_options.h"
+#include "watchctl/cli/request/step_options.h"
 
 #define WORKER "watchctl-step"
 

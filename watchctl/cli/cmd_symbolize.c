@@ -7,7 +7,8 @@
 #include "watchctl/base/progress.h"
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/symbolize_print.h"
-#include "watchctl/view/symbolize.h"
+#include "watchctl/code/elf/symbol_search.h"
+#include "watchctl/view/rewrite/symbolize.h"
 
 struct request {
 	const char *log;

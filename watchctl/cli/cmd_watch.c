@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/cli/colour.h"
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/output.h"
-#include "watchctl/cli/watch_request.h"
+#include "watchctl/cli/output/colour.h"
+#include "watchctl/cli/output/output.h"
+#include "watchctl/cli/request/watch_request.h"
 
 struct request {
 	struct watch_ask ask;

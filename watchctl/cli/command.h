@@ -6,7 +6,7 @@
 #define WATCHCTL_CLI_COMMAND_H
 
 #include "watchctl/base/error.h"
-#include "watchctl/cli/options.h"
+#include "watchctl/cli/options/options.h"
 
 struct command {
 	const char *name;

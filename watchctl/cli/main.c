@@ -4,8 +4,8 @@
 
 #include "watchctl/base/fault_guard.h"
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/ending.h"
-#include "watchctl/monitor/live_session.h"
+#include "watchctl/cli/output/ending.h"
+#include "watchctl/monitor/live/live_session.h"
 
 static bool wants_help(int argc, char **argv)
 {

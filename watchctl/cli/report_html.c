@@ -11,9 +11,10 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/private_file.h"
 #include "watchctl/base/progress.h"
-#include "watchctl/view/page.h"
-#include "watchctl/view/reorder.h"
-#include "watchctl/view/replay.h"
+#include "watchctl/view/event/annotate.h"
+#include "watchctl/view/event/reorder.h"
+#include "watchctl/view/event/replay.h"
+#include "watchctl/view/page/page.h"
 
 static struct wc_error *write_page(struct page *page, const struct replay_ending *ending, FILE *out,
 				   const char *file)

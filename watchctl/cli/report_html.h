@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "watchctl/base/error.h"
-#include "watchctl/cli/redact_options.h"
+#include "watchctl/cli/output/redact_options.h"
 
 /*
  * Reads the log at @log and writes the page to @file, "-" for standard output. On failure @file is left as it

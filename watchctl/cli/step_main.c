@@ -8,15 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lldb-scripts/mover_lldb.h"
-#include "lldb-scripts/planner_lldb.h"
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/privilege.h"
 #include "watchctl/base/fault_guard.h"
-#include "watchctl/cli/ending.h"
-#include "watchctl/cli/step_from_watch.h"
-#include "watchctl/cli/step_options.h"
-#include "watchctl/step/step_target.h"
+#include "watchctl/base/privilege.h"
+#include "watchctl/cli/output/ending.h"
+#include "watchctl/cli/request/step_from_watch.h"
+#include "watchctl/cli/request/step_options.h"
+#include "watchctl/step/lldb/mover_lldb.h"
+#include "watchctl/step/lldb/planner_lldb.h"
+#include "watchctl/step/model/mover.h"
+#include "watchctl/step/ptrace/step_target.h"
 
 static volatile sig_atomic_t stop_asked;
 

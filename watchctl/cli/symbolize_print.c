@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/view/debug_package.h"
-#include "watchctl/view/json.h"
+#include "watchctl/base/error.h"
 #include "watchctl/base/utf8.h"
+#include "watchctl/view/rewrite/debug_package.h"
+#include "watchctl/view/words/json.h"
 
 static const char *const state_word[] = {
 	[SYMBOL_SOURCE_OK] = "ok",

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "watchctl/view/symbolize.h"
+#include "watchctl/view/rewrite/symbolize.h"
 
 void symbolize_print_text(const struct symbolize *s, const char *log, FILE *out);
 

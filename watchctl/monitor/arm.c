@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "watchctl/base/clock.h"
-#include "watchctl/engine/dregs.h"
+#include "watchctl/base/error.h"
+#include "watchctl/code/tls/tls.h"
+#include "watchctl/engine/plan/dregs.h"
 #include "watchctl/monitor/monitored.h"
 
 /* One register of a watch, as its callback knows it. */

@@ -3,7 +3,7 @@
 #include <elf.h>
 #include <string.h>
 
-#include "stackwalk/capture_wire.h"
+#include "watchctl/code/unwind/capture_wire.h"
 
 #define NOTES_MAX (64u << 10) /* bytes of them */
 #define SEGMENTS_MAX 64u

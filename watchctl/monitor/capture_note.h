@@ -2,8 +2,8 @@
 #ifndef WATCHCTL_MONITOR_CAPTURE_NOTE_H
 #define WATCHCTL_MONITOR_CAPTURE_NOTE_H
 
-#include "stackwalk/memory_view.h"
-#include "stackwalk/module.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/memory_view.h"
 
 /* From the process's memory alone: the file may be gone. False: there is none. */
 bool capture_note_find(const struct memory_view *mem, const struct module *m, uint64_t *ret);

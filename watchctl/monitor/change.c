@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "watchctl/base/clock.h"
+#include "watchctl/base/error.h"
 #include "watchctl/monitor/monitored.h"
 
 #define SETTLE_NS 30000000ull  /* so long what is under way has by itself */

@@ -12,10 +12,11 @@
  */
 #include <stdio.h>
 
-#include "watchctl/engine/perf_bp.h"
+#include "watchctl/base/error.h"
+#include "watchctl/engine/arm/perf_bp.h"
 #include "watchctl/monitor/monitored.h"
-#include "watchctl/target/dispatch.h"
-#include "watchctl/target/trap_block.h"
+#include "watchctl/target/proc/trap_block.h"
+#include "watchctl/target/stop/dispatch.h"
 
 struct candidate {
 	const struct engine_ops *ops;

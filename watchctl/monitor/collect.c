@@ -10,8 +10,9 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/base/error.h"
 #include "watchctl/monitor/monitored.h"
-#include "watchctl/target/run_to_entry.h"
+#include "watchctl/target/stop/run_to_entry.h"
 
 /* An engine tells what its target did within so much of its doing it. */
 #define ENGINE_LAG_NS 50000000ull

@@ -1,6 +1,7 @@
 /* --exec follow: from one program of the process to the next. */
 #include <string.h>
 
+#include "watchctl/base/error.h"
 #include "watchctl/monitor/monitored.h"
 
 /* Nothing is armed any more: the program that had the variables is gone. What was counted stays. */

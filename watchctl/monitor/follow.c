@@ -1,5 +1,7 @@
 #include <string.h>
 
+#include "watchctl/base/error.h"
+#include "watchctl/code/elf/module.h"
 #include "watchctl/monitor/monitored.h"
 
 static uint32_t hook_id(unsigned int i, unsigned int k)

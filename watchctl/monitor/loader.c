@@ -2,8 +2,10 @@
  * Watches of what a library will bring: a hook in the loader tells when it comes. In a static program the
  * same hook stands where the first thread gets its thread pointer: see monitor_hook_first_thread().
  */
+#include "watchctl/base/error.h"
+#include "watchctl/code/elf/module.h"
 #include "watchctl/monitor/monitored.h"
-#include "watchctl/target/loader_hook.h"
+#include "watchctl/target/proc/loader_hook.h"
 
 static void note_start(struct monitor *m)
 {

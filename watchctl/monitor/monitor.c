@@ -12,10 +12,11 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/monitor/monitored.h"
-#include "watchctl/target/launch.h"
-#include "watchctl/target/proc.h"
-#include "watchctl/target/proc_words.h"
+#include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/proc_words.h"
+#include "watchctl/target/stop/launch.h"
 #include "watchctl/trace/event.h"
+#include "watchctl/trace/tags/tag_table.h"
 
 struct wc_error *monitor_put(struct monitor *m, struct trace_event *e)
 {

@@ -15,8 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "stackwalk/insn.h"
 #include "watchctl/base/error.h"
+#include "watchctl/code/insn/insn.h"
 #include "watchctl/trace/event.h"
 
 #define MONITOR_WATCHES 4u
@@ -32,7 +32,7 @@ struct watch_request {
 	bool withheld;	     /* its event says that its values are to be kept out of the log: see redact.h */
 
 	/* Which hits are recorded. NULL, 0, false: all. */
-	const char *condition; /* the grammar is in watchctl/engine/filter.h */
+	const char *condition; /* the grammar is in watchctl/engine/plan/filter.h */
 	bool changes;
 	const char *thread; /* a name or an id */
 	const char *callers[MONITOR_CALLERS];

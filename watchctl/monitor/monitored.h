@@ -18,16 +18,16 @@
 #define WATCHCTL_MONITOR_MONITORED_H
 
 #include "handler/filter.h"
-#include "stackwalk/locate.h"
-#include "watchctl/engine/engine.h"
-#include "watchctl/engine/exec_watch.h"
-#include "watchctl/engine/range_plan.h"
+#include "watchctl/code/locate/locate.h"
+#include "watchctl/engine/intake/exec_watch.h"
+#include "watchctl/engine/plan/engine.h"
+#include "watchctl/engine/plan/range_plan.h"
 #include "watchctl/monitor/monitor.h"
 #include "watchctl/monitor/tags.h"
 #include "watchctl/monitor/timeline.h"
 #include "watchctl/monitor/told_modules.h"
-#include "watchctl/target/proc.h"
-#include "watchctl/target/tracee.h"
+#include "watchctl/target/proc/proc.h"
+#include "watchctl/target/stop/tracee.h"
 
 /*
  * Ids of hooks in the engine; below are the watches: those of the command line from 0 on, then those that

@@ -1,3 +1,6 @@
+#include "watchctl/base/error.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/tls/tls.h"
 #include "watchctl/monitor/monitored.h"
 
 bool monitor_any_per_thread(const struct monitor *m)

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stackwalk/code_name.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
 #include "watchctl/base/task.h"
-#include "watchctl/engine/filter.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/locate/code_name.h"
+#include "watchctl/engine/plan/filter.h"
 #include "watchctl/monitor/monitored.h"
 
 unsigned int monitor_pointers(const struct monitor *m, unsigned int i)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
 
 struct recorder {
 	struct tracelog_writer *log;

@@ -2,7 +2,7 @@
 #ifndef WATCHCTL_MONITOR_RECORDER_H
 #define WATCHCTL_MONITOR_RECORDER_H
 
-#include "watchctl/trace/tracelog.h"
+#include "watchctl/trace/log/tracelog.h"
 
 struct recorder;
 

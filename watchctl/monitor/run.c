@@ -1,8 +1,9 @@
 /* The pumping, until something ends it. */
 #include "watchctl/base/clock.h"
+#include "watchctl/base/error.h"
 #include "watchctl/base/privilege.h"
 #include "watchctl/monitor/monitored.h"
-#include "watchctl/target/proc.h"
+#include "watchctl/target/proc/proc.h"
 
 #define PUMP_NS 100000000ull
 #define WAIT_NS 20000000ull /* without an engine */

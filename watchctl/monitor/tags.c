@@ -16,12 +16,13 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/base/error.h"
 #include "watchctl/base/task.h"
 #include "watchctl/base/vec.h"
-#include "watchctl/engine/code_facts.h"
-#include "watchctl/engine/followed.h"
+#include "watchctl/engine/intake/code_facts.h"
+#include "watchctl/engine/intake/followed.h"
 #include "watchctl/monitor/capture_note.h"
-#include "watchctl/target/proc.h"
+#include "watchctl/target/proc/proc.h"
 
 #define MODULES_NS 100000000ull	   /* how often it looks for libraries that came or went */
 #define MODULES_MIN_NS 20000000ull /* at most, for the sake of an address in none of them */

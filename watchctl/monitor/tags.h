@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include "watchctl/trace/tag_collector.h"
+#include "watchctl/trace/tags/tag_collector.h"
 
 struct tags_options {
 	pid_t pid;

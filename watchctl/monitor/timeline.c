@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/error.h"
+
 #define HELD_MAX (16u << 20) /* bytes; what is more goes on, in the best order there is */
 
 struct held {

@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "stackwalk/access.h"
-#include "stackwalk/module.h"
-#include "stackwalk/regs.h"
-#include "stackwalk/unwind_rule.h"
-#include "stackwalk/value_type.h"
 #include "watchctl/base/error.h"
+#include "watchctl/code/dwarf/value_type.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/insn/access.h"
+#include "watchctl/code/regs.h"
+#include "watchctl/code/unwind/unwind_rule.h"
 
 /* Stored in logs: never renumber. */
 enum event_type {
@@ -136,7 +136,7 @@ struct tag_event {
 	uint64_t number;  /* otherwise */
 };
 
-/* A stack that the program itself captured, under a tag (capture/stackwalk.h). time_ns is exact. */
+/* A stack that the program itself captured, under a tag (stackwalk/stackwalk.h). time_ns is exact. */
 struct capture_event {
 	uint32_t tag; /* tag_event.id */
 	int32_t pid, tid;

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "watchctl/code/insn/access.h"
+#include "watchctl/code/insn/insn.h"
+
 /* Seen while the kernel made it: the program stands at its system call, or wherever it was interrupted. */
 static void resolve_kernel(const struct access_event *e, const struct code_fact *pc,
 			   struct access_verdict *ret)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/call_values.h"

@@ -1,0 +1,79 @@
+#include "watchctl/cli/options/similar.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_MAX_LEN 40
+
+static unsigned int min3(unsigned int a, unsigned int b, unsigned int c)
+{
+	unsigned int m = a < b ? a : b;
+
+	return m < c ? m : c;
+}
+
+/* Levenshtein's distance, with two neighbours swapped counted as one change. */
+static unsigned int distance(const char *a, size_t na, const char *b, size_t nb)
+{
+	unsigned int d[NAME_MAX_LEN + 1][NAME_MAX_LEN + 1];
+	size_t i, j;
+
+	for (i = 0; i <= na; i++)
+		d[i][0] = i;
+	for (j = 0; j <= nb; j++)
+		d[0][j] = j;
+	for (i = 1; i <= na; i++) {
+		for (j = 1; j <= nb; j++) {
+			d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1,
+				       d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    d[i - 2][j - 2] + 1 < d[i][j])
+				d[i][j] = d[i - 2][j - 2] + 1;
+		}
+	}
+	return d[na][nb];
+}
+
+void similar_init(struct similar *n, const char *text, size_t len)
+{
+	*n = (struct similar){ .text = text, .len = len };
+}
+
+void similar_offer(struct similar *n, const char *name)
+{
+	size_t len = strlen(name), at;
+	unsigned int d;
+
+	if (n->len > NAME_MAX_LEN || len > NAME_MAX_LEN || !n->len)
+		return;
+	d = distance(n->text, n->len, name, len);
+	/* The beginning of a name is near, however much is missing. */
+	if (n->len >= 2 && len > n->len && !memcmp(n->text, name, n->len) && !(n->len == 2 && name[1] == '-'))
+		d = 1;
+	if (d > 1 + n->len / 4 || d >= len)
+		return;
+
+	if (n->n < SIMILAR_MAX)
+		n->n++;
+	else if (d >= n->distance[n->n - 1])
+		return;
+	for (at = n->n - 1; at > 0 && n->distance[at - 1] > d; at--) {
+		n->best[at] = n->best[at - 1];
+		n->distance[at] = n->distance[at - 1];
+	}
+	n->best[at] = name;
+	n->distance[at] = d;
+}
+
+bool similar_list(const struct similar *n, char *buf, size_t cap)
+{
+	size_t i, used = 0;
+
+	buf[0] = '\0';
+	for (i = 0; i < n->n && used < cap; i++) {
+		const char *before = i == 0 ? "" : i + 1 == n->n ? " or " : ", ";
+
+		used += snprintf(buf + used, cap - used, "%s%s", before, n->best[i]);
+	}
+	return n->n != 0;
+}

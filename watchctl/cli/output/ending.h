@@ -1,0 +1,19 @@
+/* ending - how a program of ours begins and ends: signals of writing, what was printed, the exit status. */
+#ifndef WATCHCTL_CLI_OUTPUT_ENDING_H
+#define WATCHCTL_CLI_OUTPUT_ENDING_H
+
+#include "watchctl/base/error.h"
+
+/*
+ * A reader that went away (`| head`) and a file size limit are errors to handle from now on, not deaths.
+ * Programs that we start have the actions that we were started with.
+ */
+void survive_write_signals(void);
+
+/* What was written to standard output past its FILE did not arrive, because of this errno. */
+void stdout_has_failed(int sys_errno);
+
+/* Flushes standard output, prints @err if there is one, and frees it. The exit status. */
+int end_with(struct wc_error *err);
+
+#endif

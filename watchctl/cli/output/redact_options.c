@@ -1,0 +1,65 @@
+#include "watchctl/cli/output/redact_options.h"
+
+#include <stdio.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/trace/redact.h"
+
+struct wc_error *redact_ask_take(struct redact_ask *q, const struct option_match *m, bool *taken)
+{
+	*taken = true;
+	if (option_is(m, "--no-values")) {
+		q->all = true;
+	} else if (option_is(m, "--redact")) {
+		if (q->n == REDACT_NAMES)
+			return wc_error_new(
+				WC_EUSAGE,
+				"--redact can be given at most %u times; --no-values withholds all",
+				REDACT_NAMES);
+		if (!*m->value)
+			return wc_error_new(WC_EUSAGE, "--redact: name a watch, a tag or a function");
+		q->name[q->n++] = m->value;
+	} else {
+		*taken = false;
+	}
+	return NULL;
+}
+
+void redact_ask_warn(const char *name)
+{
+	if (name)
+		fprintf(stderr,
+			"watchctl: --redact %s: nothing of that name is recorded, so nothing was withheld "
+			"for "
+			"it\n",
+			name);
+}
+
+struct redact_rules redact_ask_rules(const struct redact_ask *q)
+{
+	return (struct redact_rules){ .all = q->all, .name = q->name, .n = q->n };
+}
+
+static bool names_any_watch(const char *name, const struct monitor_options *o)
+{
+	unsigned int i;
+
+	for (i = 0; i < o->nwatches; i++)
+		if (redact_names_watch(name, o->watch[i].expr))
+			return true;
+	return false;
+}
+
+struct wc_error *redact_ask_check(const struct redact_ask *q, const struct monitor_options *o)
+{
+	unsigned int i;
+
+	for (i = 0; i < q->n && !o->tags; i++)
+		if (!names_any_watch(q->name[i], o))
+			return wc_error_new(
+				WC_EUSAGE,
+				"--redact %s: no watch is called that, so its values would not be "
+				"withheld: give it as after -v, or --no-values",
+				q->name[i]);
+	return NULL;
+}

@@ -1,0 +1,32 @@
+/* step_options - the command line of `watchctl step`, shared by the command's help and by watchctl-step. */
+#ifndef WATCHCTL_CLI_REQUEST_STEP_OPTIONS_H
+#define WATCHCTL_CLI_REQUEST_STEP_OPTIONS_H
+
+#include "watchctl/cli/options/options.h"
+#include "watchctl/cli/output/output.h"
+#include "watchctl/cli/output/redact_options.h"
+#include "watchctl/step/model/step_session.h"
+
+#define STEP_PATTERNS 32u
+
+enum step_mover_choice { STEP_MOVER_PTRACE, STEP_MOVER_LLDB };
+
+struct step_command {
+	struct step_request request; /* its lists point to the arrays below */
+	struct step_limits limits;
+	struct output_options output;
+	struct redact_ask redact;
+	enum step_mover_choice mover;
+	char *const *argv;	/* NULL: attach */
+	const char *from_watch; /* a log to take the range from; NULL: none */
+	bool quiet, echo, verbose;
+	char *only[STEP_PATTERNS + 1], *modules[STEP_PATTERNS + 1], *over[STEP_PATTERNS + 1],
+		*into[STEP_PATTERNS + 1];
+};
+
+extern const struct option step_options[];
+
+/* @ret must not move afterwards. */
+struct wc_error *step_options_parse(int argc, char **argv, struct step_command *ret);
+
+#endif

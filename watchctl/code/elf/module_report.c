@@ -1,0 +1,124 @@
+#include "watchctl/code/elf/module_report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/shortfall.h"
+#include "watchctl/base/task.h"
+#include "watchctl/code/elf/module_elf.h"
+
+#define VDSO "[vdso]"
+
+static bool build_id_is(const struct module_elf *head, const struct module_report *r)
+{
+	return head->build_id_len == r->build_id_len && !memcmp(head->build_id, r->build_id, r->build_id_len);
+}
+
+/* A file that was replaced, renamed or written to has another time: of the newcomer's. */
+static bool is_unchanged(const struct stat *st, const struct module_report *r)
+{
+	return (uint64_t)st->st_ctim.tv_sec * 1000000000u + (uint64_t)st->st_ctim.tv_nsec <= r->realtime_ns;
+}
+
+/* False: it is not there, or not what was mapped. */
+static bool open_told(const char *path, const struct module_report *r, struct module_elf *ret)
+{
+	scoped(closep) int fd = -1;
+	struct stat st;
+
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0) {
+		shortfall_note(path, errno);
+		return false;
+	}
+	return module_elf_from_file(fd, ret) &&
+	       (r->build_id_len ? build_id_is(ret, r) : is_unchanged(&st, r));
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_ino == y.st_ino && x.st_dev == y.st_dev;
+}
+
+/* A path of ours to what the process calls @path: the same where it lives where we live. NULL: no memory. */
+static char *path_to(pid_t pid, int root_fd, const char *path)
+{
+	scoped(freep) char *rooted = NULL;
+
+	if (asprintf(&rooted, "/proc/%d/root%s", task_with_memory(pid), path) < 0) {
+		rooted = NULL;
+		return NULL;
+	}
+	if (access(rooted, F_OK) < 0 && root_fd >= 0) {
+		free(take_ptr(rooted));
+		if (asprintf(&rooted, "/proc/self/fd/%d%s", root_fd, path) < 0) {
+			rooted = NULL;
+			return NULL;
+		}
+	}
+	return access(rooted, F_OK) < 0 || is_same_file(rooted, path) ? strdup(path) : take_ptr(rooted);
+}
+
+static bool make(const struct module_report *r, const struct module_elf *head, const char *path,
+		 const char *open_path, struct module *ret, bool *ret_found)
+{
+	struct module m = { .path = (char *)path, .open_path = (char *)open_path };
+
+	if (!module_elf_bias(head, r->start, r->offset, true, &m.bias))
+		return true;
+	m.start = module_elf_start(head, m.bias);
+	m.end = module_elf_end(head, m.bias);
+	if (m.end < r->end)
+		m.end = r->end;
+	memcpy(m.build_id, head->build_id, sizeof(m.build_id));
+	m.build_id_len = head->build_id_len;
+	m.is_program = head->is_program;
+	*ret_found = module_copy(&m, ret);
+	return *ret_found;
+}
+
+/* There is one vdso for all 64-bit processes of a kernel. Its mapping is all of it. */
+static bool make_vdso(const struct module_report *r, struct module *ret, bool *ret_found)
+{
+	const void *ours = (const void *)getauxval(AT_SYSINFO_EHDR);
+	struct module_elf head;
+
+	return !ours || !module_elf_from_self(ours, &head) || make(r, &head, VDSO, VDSO, ret, ret_found);
+}
+
+bool module_from_report(pid_t pid, int root_fd, const struct module_report *r, struct module *ret,
+			bool *ret_found)
+{
+	scoped(freep) char *open_path = NULL;
+	struct module_elf head;
+
+	*ret_found = false;
+	if (!strcmp(r->path, VDSO))
+		return make_vdso(r, ret, ret_found);
+	if (r->path[0] != '/')
+		return true;
+	open_path = path_to(pid, root_fd, r->path);
+	if (!open_path)
+		return false;
+	return !open_told(open_path, r, &head) || make(r, &head, r->path, open_path, ret, ret_found);
+}
+
+bool module_is_same_place(const struct module *a, const struct module *b)
+{
+	if (a->bias != b->bias || a->start >= b->end || b->start >= a->end)
+		return false;
+	if (a->build_id_len && b->build_id_len)
+		return a->build_id_len == b->build_id_len &&
+		       !memcmp(a->build_id, b->build_id, a->build_id_len);
+	return !strcmp(a->path, b->path);
+}

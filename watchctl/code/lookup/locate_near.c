@@ -1,0 +1,122 @@
+#include "watchctl/code/lookup/locate_near.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Longer names are compared by their beginnings. */
+#define LENGTH_MAX 64
+#define NOT_NEAR 1000u
+
+static unsigned int min3(unsigned int a, unsigned int b, unsigned int c)
+{
+	unsigned int m = a < b ? a : b;
+
+	return m < c ? m : c;
+}
+
+/* Optimal string alignment: insertions, deletions, replacements and swaps of neighbours, ignoring case. */
+static unsigned int edit_distance(const char *a, size_t la, const char *b, size_t lb)
+{
+	unsigned int row[3][LENGTH_MAX + 1];
+
+	la = la < LENGTH_MAX ? la : LENGTH_MAX;
+	lb = lb < LENGTH_MAX ? lb : LENGTH_MAX;
+	for (size_t j = 0; j <= lb; j++)
+		row[0][j] = (unsigned int)j;
+	for (size_t i = 1; i <= la; i++) {
+		unsigned int *at = row[i % 3], *up = row[(i + 2) % 3], *upup = row[(i + 1) % 3];
+
+		at[0] = (unsigned int)i;
+		for (size_t j = 1; j <= lb; j++) {
+			bool same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
+
+			at[j] = min3(up[j] + 1, at[j - 1] + 1, up[j - 1] + !same);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    upup[j - 2] + 1 < at[j])
+				at[j] = upup[j - 2] + 1;
+		}
+	}
+	return row[la % 3][lb];
+}
+
+/* Typing errors first, then names that begin with the query, then those that hold it. */
+static unsigned int distance(const char *query, const char *key)
+{
+	size_t lq = strlen(query), lk = strlen(key), gap = lq > lk ? lq - lk : lk - lq;
+	size_t allowed = lq < 3 ? 1 : lq / 3;
+	unsigned int d;
+
+	if (strcasecmp(query, key) == 0)
+		return 0;
+	if (gap <= allowed) {
+		d = edit_distance(query, lq, key, lk);
+		if (d <= allowed)
+			return d * 4;
+	}
+	if (lq >= 2 && strncasecmp(query, key, lq) == 0)
+		return 20 + (unsigned int)(gap < 100 ? gap : 100);
+	if (lq >= 3 && strcasestr(key, query))
+		return 130 + (unsigned int)(gap < 100 ? gap : 100);
+	if (lk >= 4 && strcasestr(query, key))
+		return 240 + (unsigned int)(gap < 100 ? gap : 100);
+	return NOT_NEAR;
+}
+
+bool near_takes(const struct near *near, const char *key)
+{
+	unsigned int d = distance(near->query, key);
+
+	if (near->but_itself && strcmp(key, near->query) == 0)
+		return false;
+	return d != NOT_NEAR && (near->n < NEAR_MAX || d < near->best[NEAR_MAX - 1].distance);
+}
+
+void near_offer(struct near *near, const char *key, const char *name)
+{
+	unsigned int d = distance(near->query, key);
+	size_t at = near->n;
+	char *copy;
+
+	if (!near_takes(near, key))
+		return;
+	for (size_t i = 0; i < near->n; i++)
+		if (strcmp(near->best[i].name, name) == 0)
+			return;
+	copy = strdup(name);
+	if (!copy)
+		return;
+	if (near->n == NEAR_MAX)
+		free(near->best[at = NEAR_MAX - 1].name);
+	else
+		near->n++;
+	for (; at > 0 && near->best[at - 1].distance > d; at--)
+		near->best[at] = near->best[at - 1];
+	near->best[at].name = copy;
+	near->best[at].distance = d;
+}
+
+char *near_text(const struct near *near)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f;
+
+	if (!near->n)
+		return NULL;
+	f = open_memstream(&text, &len);
+	if (!f)
+		return NULL;
+	for (size_t i = 0; i < near->n; i++)
+		fprintf(f, "%s'%s'", i == 0 ? "" : i + 1 == near->n ? " or " : ", ", near->best[i].name);
+	fclose(f);
+	return text;
+}
+
+void near_deinit(struct near *near)
+{
+	for (size_t i = 0; i < near->n; i++)
+		free(near->best[i].name);
+	near->n = 0;
+}

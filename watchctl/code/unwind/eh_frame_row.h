@@ -1,0 +1,32 @@
+/*
+ * eh_frame_row - the row of the table that an FDE's instructions make; private to eh_frame.
+ */
+#ifndef WATCHCTL_CODE_UNWIND_EH_FRAME_ROW_H
+#define WATCHCTL_CODE_UNWIND_EH_FRAME_ROW_H
+
+#include "watchctl/code/unwind/eh_frame_find.h"
+
+enum how {
+	HOW_UNSPECIFIED, /* the table says nothing */
+	HOW_UNDEFINED,
+	HOW_SAME,
+	HOW_OFFSET,	/* stored at CFA + value */
+	HOW_VAL_OFFSET, /* is CFA + value */
+	HOW_EXPRESSION, /* stored where the expression says, which stands at value */
+	HOW_OTHER,	/* in a form that no rule has */
+};
+
+enum { SAVED_RSP = UNWIND_SAVES, REGISTERS };
+
+struct row {
+	bool cfa_by_expression;
+	uint8_t cfa_reg; /* above WREG_R15: none that a rule can name */
+	uint8_t how[REGISTERS];
+	int32_t value[REGISTERS];
+	int64_t cfa; /* offset, or where the expression stands */
+};
+
+/* The row that holds @pc, which @fde holds. False: the instructions are not understood. */
+bool eh_row(const struct fde *fde, uint64_t pc, struct row *ret);
+
+#endif

@@ -1,0 +1,13 @@
+#include "watchctl/engine/arm/armed_process.h"
+
+#include <stddef.h>
+
+struct wc_error *armed_process_check(const struct armed_process *p, pid_t pid)
+{
+	if (!p->is_meant || p->is_meant(p->ctx))
+		return NULL;
+	return wc_error_new(WC_ETARGET,
+			    "process %d is not what was to be watched any more: it executes another program, "
+			    "has unmapped the handler, or lets nobody look into it",
+			    pid);
+}

@@ -1,0 +1,590 @@
+/*
+ * engine_handler - the default engine: the CPU traps, a handler inside the program records, this side
+ * reads along. See handler/wire.h for the memory between the two and docs/architecture.md for the whole.
+ *
+ * Order is safety: install the handler, then arm; disarm, drain, and only then uninstall.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
+#include "watchctl/base/error.h"
+#include "watchctl/base/tsc_clock.h"
+#include "watchctl/engine/handler/handler_engine.h"
+#include "watchctl/engine/plan/watchpoint.h"
+#include "watchctl/target/proc/end_signal.h"
+#include "watchctl/target/proc/proc.h"
+#include "watchctl/target/stop/dispatch.h"
+
+#define PASS_NS 5000000ull	   /* how long the controller sleeps between looks at the ring */
+#define PRIVATE_PASS_NS 1000000ull /* ... where the handler cannot wake it */
+#define CHECK_NS 50000000ull	   /* how often it looks whether the target is still what it was */
+#define MODULES_NS 1000000000ull   /* how often it looks at the modules unasked */
+#define SEARCH_NS 100000000ull	   /* how often it looks for living children of a target that has ended */
+
+static void lay_out(struct wire_control *c, const struct engine_options *o)
+{
+	c->facts_offset = WIRE_FACTS_OFFSET;
+	c->rules_offset = WIRE_RULES_OFFSET;
+	c->ring_offset = WIRE_RING_OFFSET;
+	c->ring_size = o->buffer_size;
+	c->max_frames = o->frames;
+	c->raw_size = (uint32_t)(o->buffer_size / 8 < WIRE_RAW_MAX ? o->buffer_size / 8 : WIRE_RAW_MAX);
+	c->wake = 1;
+	c->patience_ns = o->held && o->held->tid ? HOLD_START_NS : HOLD_NS;
+	if (o->follow_fork)
+		c->flags |= WIRE_CHILDREN;
+	if (tsc_usable())
+		c->flags |= WIRE_USE_TSC;
+}
+
+static struct wc_error *close_engine(struct engine *e);
+
+static bool read_area(void *ctx, uint64_t offset, void *buf, size_t len)
+{
+	const struct engine *e = ctx;
+
+	return injection_read(&e->inj, offset, buf, len);
+}
+
+void handler_write(const struct engine *e, uint64_t offset, const void *buf, size_t len)
+{
+	const struct wire_area *guard;
+
+	injection_write(&e->inj, offset, buf, len);
+	if (!e->guard)
+		return;
+	guard = kernel_recorder_area(e->guard);
+	guard->write(guard->ctx, offset, buf, len);
+}
+
+static bool write_area(void *ctx, uint64_t offset, const void *buf, size_t len)
+{
+	handler_write(ctx, offset, buf, len);
+	return true;
+}
+
+static void open_guard(struct engine *e, const struct wire_control *control)
+{
+	struct kernel_recorder_spec spec = {
+		.control = *control,
+		.buffer_size = e->options.buffer_size,
+		.handler = e->inj.handler,
+		.their_control = e->inj.control,
+		.depth = -1,
+	};
+	const char *missing;
+
+	e->guard = kernel_recorder_open(&spec, &missing);
+	if (e->guard)
+		e->kernel = kernel_access_new(kernel_recorder_memory(e->guard));
+	if (e->options.say)
+		e->options.say(e->options.say_ctx, "guard against a replaced SIGTRAP handler: %s",
+			       e->guard ? "in place" : missing);
+}
+
+static void tell_placed(const struct engine *e)
+{
+	if (!e->options.say || !e->inj.stop_ns)
+		return;
+	e->options.say(e->options.say_ctx,
+		       "handler placed: thread %d was stopped for %llu us; the event buffer is %s",
+		       e->inj.stop_tid, (unsigned long long)e->inj.stop_ns / 1000,
+		       e->inj.shared ? "shared memory"
+				     : "read through the kernel (to share it takes CAP_CHECKPOINT_RESTORE, "
+				       "or the same user and IPC namespace)");
+}
+
+static struct wc_error *keep_spare_memory(struct engine *e)
+{
+	if (spare_memory_keep(&e->spare_memory))
+		return NULL;
+	return wc_error_new(WC_EFAIL,
+			    "too little memory is left to put a handler into a program, and to take it out "
+			    "again for certain: raise the limit (ulimit -v)");
+}
+
+static struct wc_error *keep_spare_files(struct engine *e)
+{
+	if (spare_files_keep(&e->spare))
+		return NULL;
+	return wc_error_new(
+		WC_EFAIL, "too few file descriptors are left to put a handler into a program, and to take it "
+			  "out again for certain: raise the limit (ulimit -n)");
+}
+
+static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, struct event_sink sink,
+				    struct engine **ret)
+{
+	struct wire_control control = { 0 };
+	struct wc_error *err = proc_check(pid);
+	struct engine *e;
+
+	if (!err)
+		err = handler_refuse_unsafe(pid);
+	if (err)
+		return err;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return &wc_enomem;
+	e->pid = pid;
+	e->claim = -1;
+	e->options = *o;
+	e->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (e->pidfd < 0) {
+		err = wc_error_errno(WC_ETARGET, errno, "cannot follow process %d", pid);
+		wc_error_free(close_engine(e));
+		return err;
+	}
+	if (getrandom(&control.cookie, sizeof(control.cookie), 0) < 0 ||
+	    getrandom(&control.commit_key, sizeof(control.commit_key), 0) < 0)
+		control.commit_key = control.cookie = monotonic_ns() * 0x9e3779b97f4a7c15u;
+	control.cookie &= ~0xffull;
+	e->cookie = control.cookie;
+	lay_out(&control, o);
+	if (o->follow_fork)
+		family_watch_open(&e->family, pid);
+	e->registers_before = perf_bp_used(pid);
+	e->caught_sigsys = dispatch_is_possible(pid);
+	e->stack_start = control.first_stack_top = proc_stack_start(pid);
+	err = keep_spare_memory(e);
+	if (!err)
+		err = keep_spare_files(e);
+	spare_files_release(&e->spare); /* they are there: for this, and for the way back */
+	if (!err)
+		err = inject_place(pid, &control, WIRE_RING_OFFSET + o->buffer_size, o->private_ring, o->held,
+				   &e->inj);
+	if (!err) {
+		handler_note_placed(e);
+		err = keep_spare_files(e);
+	}
+	if (!err && o->follow_fork && !e->inj.shared)
+		err = wc_error_new(
+			WC_EPERM,
+			"to follow into forked children, the event buffer must be shared with them, which is "
+			"not permitted here (it takes the same user and IPC namespace, or "
+			"CAP_CHECKPOINT_RESTORE, and no --private-buffer); choose "
+			"--engine ring");
+	if (!err) {
+		open_guard(e, &control);
+		err = handler_refuse_taker(e);
+	}
+	if (!err) {
+		e->area = (struct wire_area){ read_area, write_area, e, e->inj.shared };
+		err = intake_init(&e->intake, pid, o, sink, &e->area, &control);
+		e->intake.kernel = e->kernel;
+		e->intake.who.alone = !o->follow_fork;
+		e->intake.who.is_child = handler_is_child;
+		e->intake.who.find_below = handler_find_below;
+		e->intake.who.ctx = e;
+	}
+	if (err) {
+		wc_error_free(close_engine(e));
+		return err;
+	}
+	tell_placed(e);
+	*ret = e;
+	return NULL;
+}
+
+void handler_say(const struct engine *e, const char *text)
+{
+	if (e->options.say)
+		e->options.say(e->options.say_ctx, "%s", text);
+}
+
+void handler_beat(struct engine *e)
+{
+	const uint64_t at = offsetof(struct wire_control, heartbeat);
+	uint64_t n = monotonic_ns();
+
+	if (e->inj.shared) /* from two threads */
+		__atomic_store_n((uint64_t *)((char *)e->inj.shared + at), n, __ATOMIC_RELAXED);
+	else
+		injection_write(&e->inj, at, &n, sizeof(n));
+}
+
+/* Sleeps until a handler calls for help, or the time is over. */
+static void wait_for_records(struct engine *e, uint64_t ns)
+{
+	struct timespec t = { .tv_nsec = (long)ns };
+	uint32_t *wake;
+
+	if (!e->inj.shared) {
+		t.tv_nsec = ns < PRIVATE_PASS_NS ? (long)ns : (long)PRIVATE_PASS_NS;
+		nanosleep(&t, NULL);
+		return;
+	}
+	wake = (uint32_t *)((char *)e->inj.shared + offsetof(struct wire_control, wake));
+	__atomic_store_n(wake, 0, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, wake, FUTEX_WAIT, 0, &t, NULL, 0);
+	__atomic_store_n(wake, 1, __ATOMIC_SEQ_CST);
+}
+
+bool handler_target_ended(const struct engine *e)
+{
+	struct pollfd p = { .fd = e->pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+bool handler_all_ended(struct engine *e)
+{
+	uint64_t now;
+
+	if (!handler_target_ended(e))
+		return false;
+	if (!e->options.follow_fork || e->childless)
+		return true;
+	now = monotonic_ns();
+	if (now - e->searched_ns < SEARCH_NS || !family_watch_ended(&e->family))
+		return false;
+	e->searched_ns = now;
+	e->childless = handler_no_child_lives(e);
+	return e->childless;
+}
+
+enum memory_state handler_memory_state(const struct engine *e)
+{
+	struct memory_view mem = proc_memory(&e->pid);
+	uint64_t magic = 0;
+
+	errno = 0;
+	if (memory_read(&mem, e->inj.control, &magic, sizeof(magic)) && magic == WIRE_MAGIC)
+		return MEMORY_OURS;
+	return errno == EPERM || errno == EACCES ? MEMORY_BARRED : MEMORY_GONE;
+}
+
+/* The handler is gone in part or whole; but SIGTRAP's action, which exec resets, is not, nor is the stack. */
+static bool is_unmapped(const struct engine *e)
+{
+	struct proc_status s;
+
+	return e->stack_start && !inject_is_mapped(&e->inj) && proc_stack_start(e->pid) == e->stack_start &&
+	       proc_status_read(e->pid, e->pid, &s) && (s.caught & PROC_SIGTRAP);
+}
+
+bool handler_target_execed(const struct engine *e)
+{
+	/* A process that is ending gives its memory up first: that it has ended shows a moment later. */
+	return !e->unmapped && handler_memory_state(e) == MEMORY_GONE && !proc_is_ending(e->pid, e->pid);
+}
+
+/* Debuggers take the debug registers for theirs: gdb clears them all when it attaches. */
+static struct wc_error *tell_tracer(struct engine *e)
+{
+	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
+	struct proc_status s;
+	char who[96], text[256];
+
+	if (e->told_tracer || !handler_has_ptrace_watch(e) || !proc_status_read(e->pid, e->pid, &s) ||
+	    !s.tracer)
+		return NULL;
+	e->told_tracer = true;
+	proc_describe(s.tracer, who, sizeof(who));
+	snprintf(text, sizeof(text),
+		 "%s traces the program now, and may clear the register chosen with -i: nothing tells what "
+		 "is not "
+		 "seen from then on",
+		 who);
+	event.note.text = text;
+	return e->intake.sink.put(e->intake.sink.ctx, &event);
+}
+
+static bool note_exec(struct engine *e)
+{
+	if (!handler_target_execed(e))
+		return false;
+	e->execed = !handler_target_ended(e);
+	e->gone = true;
+	return true;
+}
+
+static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
+{
+	bool ended = handler_target_ended(e);
+	struct wc_error *err = NULL;
+	unsigned int i;
+
+	if (now - e->checked_ns < CHECK_NS && !ended)
+		return NULL;
+	e->checked_ns = now;
+	if (ended) {
+		e->gone = handler_all_ended(e);
+		if (!e->end_signal)
+			e->end_signal = end_signal(e->pid, e->pidfd);
+		return NULL;
+	}
+	e->unmapped = e->unmapped || is_unmapped(e);
+	if (e->unmapped && !e->why[0])
+		snprintf(e->why, sizeof(e->why),
+			 "process %d has unmapped the handler, or written over what belongs to it (choose "
+			 "--engine ring, which puts nothing into it)",
+			 e->pid);
+	if (note_exec(e))
+		return NULL;
+	handler_check_safety(e);
+	if (idle)
+		err = handler_check_missing(e, now);
+	if (e->why[0] && !e->unmapped && handler_memory_state(e) == MEMORY_GONE) {
+		e->why[0] = '\0'; /* that is why: exec resets signals, too */
+		note_exec(e);
+		return NULL;
+	}
+	for (i = 0; i < WIRE_WATCHES && !err; i++)
+		if (e->watch[i].armed && !e->watch[i].disabled && e->watch[i].w.slot >= 0)
+			err = ptrace_bp_extend(&e->watch[i].ptrace);
+	if (err && (proc_has_execed(e->pid, e->stack_start) || handler_target_ended(e))) {
+		wc_error_free(err);
+		note_exec(e);
+		return NULL;
+	}
+	if (!err)
+		err = tell_tracer(e);
+	if (!err && !unheld_is_told(&e->unheld))
+		err = handler_tell_unheld(e);
+	if (!err)
+		err = handler_tell_roomless(e, false);
+	if (!err)
+		err = intake_refresh_modules(&e->intake, now, MODULES_NS);
+	return err;
+}
+
+static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result *ret)
+{
+	uint64_t now = monotonic_ns(), end = now + (uint64_t)timeout_ms * 1000000u;
+	struct wc_error *err;
+	bool any;
+
+	handler_let_go(e);
+	for (;;) {
+		handler_beat(e);
+		err = handler_take(e, &any);
+		if (!err)
+			err = check_target(e, monotonic_ns(), !any);
+		if (err)
+			return err;
+		now = monotonic_ns();
+		if (e->intake.hook_hit) {
+			*ret = PUMP_HOOK;
+			return intake_refresh_modules(&e->intake, now, 0);
+		}
+		if (e->gone || e->why[0]) {
+			err = handler_drain_all(e); /* what was recorded between the last look and the end */
+			*ret = e->execed || (e->gone && e->intake.execed) ? PUMP_EXECED
+			       : e->gone				  ? PUMP_EXITED
+									  : PUMP_ENDED;
+			return err;
+		}
+		if (now >= end)
+			break;
+		if (!any)
+			wait_for_records(e, end - now < PASS_NS ? end - now : PASS_NS);
+	}
+	*ret = PUMP_IDLE;
+	return NULL;
+}
+
+static const char *why(const struct engine *e)
+{
+	return e->why;
+}
+
+static void hooked(const struct engine *e, struct engine_hook *ret)
+{
+	*ret = e->intake.hook;
+}
+
+/* First the handler's: what it recorded before the guard took over comes before what the guard did. */
+struct wc_error *handler_take(struct engine *e, bool *any)
+{
+	uint64_t now = monotonic_ns();
+	struct wc_error *err;
+	bool taken = false;
+
+	handler_ask_behind(e);
+	err = intake_pass(&e->intake, any);
+
+	if (!err && e->guard)
+		err = kernel_recorder_take(e->guard, &e->intake, now, &taken);
+	*any |= taken;
+	handler_tell_done(e);
+	unheld_lags(&e->unheld, e->done < e->intake.behind);
+	return err;
+}
+
+void handler_dropped(const struct engine *e, unsigned int i, uint64_t *filtered, uint64_t *lost)
+{
+	struct wire_watch shared = { 0 };
+	uint64_t guard_filtered = 0, guard_lost = 0;
+
+	injection_read(&e->inj, handler_watch_offset(i), &shared, sizeof(shared));
+	if (e->guard)
+		kernel_recorder_counts(e->guard, i, &guard_filtered, &guard_lost);
+	*filtered = shared.filtered + guard_filtered;
+	*lost = shared.lost + guard_lost;
+}
+
+uint64_t handler_counted(const struct engine *e, unsigned int i)
+{
+	const struct armed_watch *a = &e->watch[i];
+	uint64_t own = a->self_tests + kernel_recorder_own(e->guard, i); /* first: the others go on */
+	uint64_t all = a->disabled ? a->counted : perf_bp_count(&a->perf);
+
+	return all > own ? all - own : 0;
+}
+
+/* What was dropped is the target's word: it cannot be more than was counted, without the @seen. */
+static void believe(struct engine_counts *c, uint64_t seen)
+{
+	uint64_t left = c->counted > seen ? c->counted - seen : 0;
+
+	if (c->filtered > left)
+		c->filtered = left;
+	if (c->lost_full > left - c->filtered)
+		c->lost_full = left - c->filtered;
+}
+
+void handler_counts_of(const struct engine *e, unsigned int i, struct engine_counts *ret)
+{
+	const struct armed_watch *a = &e->watch[i];
+	struct engine_counts c = { 0 };
+	uint64_t known;
+
+	handler_dropped(e, i, &c.filtered, &c.lost_full);
+	c.recorded = e->intake.watch[i].recorded;
+	c.has_counted = a->w.slot < 0;
+	c.counted = handler_counted(e, i);
+	c.counted -= e->intake.watch[i].steps;
+	if (c.has_counted && !a->near_another)
+		believe(&c, c.recorded + e->intake.watch[i].filtered);
+	c.filtered += e->intake.watch[i].filtered;
+	known = c.recorded + c.filtered + c.lost_full;
+	/*
+	 * An instruction that hits two watches raises one signal, and the handler, some time later, records
+	 * both: the second one too if it was armed in between. The access was made, but not counted for it.
+	 */
+	if (!c.has_counted || (a->near_another && known > c.counted))
+		c.counted = known;
+	else if (c.counted > known)
+		c.lost_merged = c.counted - known;
+	*ret = c;
+}
+
+static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
+{
+	struct engine_counts sum = past_counts_of(&e->past, id), one;
+	unsigned int i;
+
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		if (!e->watch[i].armed || e->watch[i].w.id != id || e->watch[i].w.hook)
+			continue;
+		handler_counts_of(e, i, &one);
+		counts_add(&sum, &one);
+	}
+	sum.replaced = e->replaced || kernel_recorder_suppressed(e->guard);
+	sum.ended = e->gone && !e->inj.shared;
+	sum.corrupt = e->intake.corrupt;
+	*ret = sum;
+}
+
+static struct wc_error *finish(struct engine *e, uint32_t id, struct engine_counts *ret)
+{
+	struct wc_error *err = intake_hand_out(&e->intake);
+	unsigned int i;
+
+	counts(e, id, ret);
+	past_counts_drop(&e->past, id);
+	for (i = 0; i < WIRE_WATCHES; i++) {
+		if (!e->watch[i].armed || e->watch[i].w.id != id)
+			continue;
+		e->watch[i].finished = true;
+		intake_forget(&e->intake, i);
+	}
+	return err;
+}
+
+/* Without the guard: by a hit that was counted, and whose signal did not come to our handler. */
+static struct wc_error *ended_by_us(const struct engine *e)
+{
+	bool is_ours = e->end_signal == SIGTRAP || e->end_signal == SIGSYS;
+
+	if (e->guard || !handler_outstanding(e))
+		return NULL;
+	if (e->end_signal == SIGSEGV)
+		return wc_error_new(WC_ENOTSUP,
+				    "process %d was ended by SIGSEGV just when a hit was not recorded: most "
+				    "likely by that "
+				    "hit, for whose signal its stack had no room (a coroutine's, or a small "
+				    "alternate stack). "
+				    "Without CAP_BPF and CAP_PERFMON nothing keeps our signal from it then: "
+				    "choose --engine "
+				    "ring",
+				    e->pid);
+	if (!is_ours)
+		return NULL;
+	return wc_error_new(
+		WC_ENOTSUP,
+		"process %d was ended by %s just when a hit was not recorded: most likely by that hit. It "
+		"had "
+		"%s, and without CAP_BPF and CAP_PERFMON nothing keeps our signal from it then: choose "
+		"--engine ring",
+		e->pid, e->end_signal == SIGTRAP ? "SIGTRAP" : "SIGSYS",
+		e->end_signal == SIGTRAP ? "taken our SIGTRAP handler away"
+					 : "forbidden itself system calls");
+}
+
+static struct wc_error *close_engine(struct engine *e)
+{
+	struct wc_error *err;
+	unsigned int i;
+
+	if (!e)
+		return NULL;
+	heartbeat_stop(&e->heartbeat);
+	for (i = 0; i < WIRE_WATCHES; i++)
+		handler_disable(&e->watch[i]);
+	err = wc_error_first(ended_by_us(e), handler_withdraw(e));
+	intake_deinit(&e->intake);
+	kernel_access_free(e->kernel);
+	kernel_recorder_close(e->guard);
+	past_counts_deinit(&e->past);
+	family_watch_close(&e->family);
+	thread_ids_deinit(&e->children);
+	injection_deinit(&e->inj);
+	spare_files_release(&e->spare);
+	spare_memory_release(&e->spare_memory);
+	closep(&e->claim);
+	closep(&e->pidfd);
+	free(e);
+	return err;
+}
+
+const struct engine_ops engine_handler = {
+	.name = "handler",
+	.follows_fork = true,
+	.open = open_engine,
+	.arm = handler_arm,
+	.disarm = handler_disarm,
+	.extend = handler_extend,
+	.begun = handler_begun,
+	.hooked = hooked,
+	.pump = pump,
+	.why = why,
+	.outstanding = handler_outstanding_of,
+	.hasten = handler_hasten,
+	.finish = finish,
+	.stop = handler_stop,
+	.counts = counts,
+	.close = close_engine,
+};

@@ -1,0 +1,187 @@
+/*
+ * handler_safety - whether the handler may be put into a program, and whether it may stay. What it refuses
+ * would end the program by a signal or a system call of ours, or take one of its own away from it.
+ */
+#include <poll.h>
+#include <stdio.h>
+
+#include "watchctl/base/clock.h"
+#include "watchctl/base/error.h"
+#include "watchctl/base/task.h"
+#include "watchctl/engine/handler/handler_engine.h"
+#include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/takes_trap.h"
+#include "watchctl/target/stop/dispatch.h"
+
+#define SANDBOX_NS 500000000ull /* how often it looks whether any thread has put itself under seccomp */
+#define END_MS 20
+#define ASK_NS 500000000ull /* how often it may stop a thread to ask whether the handler is still ours */
+
+struct wc_error *handler_refuse_unsafe(pid_t pid)
+{
+	struct proc_status s;
+	int seccomp;
+
+	if (!proc_status_read(pid, task_with_memory(pid), &s))
+		return wc_error_new(WC_ETARGET, "process %d ended", pid);
+	seccomp = proc_seccomp(pid);
+	if (seccomp)
+		return wc_error_new(WC_ENOTSUP,
+				    "process %d (%s) runs under %s: it may be killed for the system calls of "
+				    "the handler, so the handler engine is refused; choose --engine ring or "
+				    "ptrace",
+				    pid, s.name, seccomp == 1 ? "seccomp's strict mode" : "a seccomp filter");
+	if (s.shadow_stack)
+		return wc_error_new(
+			WC_ENOTSUP,
+			"process %d (%s) runs with a shadow stack: the handler cannot be put into it without "
+			"breaking that protection",
+			pid, s.name);
+	if (dispatch_find(pid))
+		return wc_error_new(WC_ENOTSUP,
+				    "process %d (%s) dispatches system calls itself (syscall user dispatch, "
+				    "as Wine does): it "
+				    "could be killed by SIGSYS for those of the handler, so the handler "
+				    "engine is refused; "
+				    "choose --engine ring",
+				    pid, s.name);
+	return NULL;
+}
+
+/* Nothing has run yet that could install one; the guard, where there is one, keeps our signals from it. */
+struct wc_error *handler_refuse_taker(const struct engine *e)
+{
+	const char *what = e->guard || !e->options.held ? NULL : takes_trap(e->pid);
+
+	if (!what)
+		return NULL;
+	return wc_error_new(
+		WC_ENOTSUP,
+		"the program's %s installs a SIGTRAP handler of its own when it starts, which would get the "
+		"signals of our hits, and end it (the guard against that needs CAP_BPF and CAP_PERFMON): "
+		"choose --engine ring or ptrace, or begin when it runs",
+		what);
+}
+
+/* The guard knows at the first hit, and lets no signal pass; without it, it must be looked for. */
+static bool is_sandboxed(struct engine *e, const struct proc_status *leader)
+{
+	uint64_t now = monotonic_ns();
+
+	if (leader->seccomp || kernel_recorder_sandboxed(e->guard))
+		return true;
+	if (now - e->sandbox_ns < SANDBOX_NS)
+		return false;
+	e->sandbox_ns = now;
+	return proc_seccomp(e->pid);
+}
+
+/*
+ * The guard knows at the first hit. Without it, that a program has begun to catch SIGSYS is the only thing
+ * that tells without stopping it.
+ */
+static bool is_dispatching(const struct engine *e)
+{
+	if (e->guard)
+		return kernel_recorder_dispatching(e->guard);
+	return !e->caught_sigsys && dispatch_is_possible(e->pid);
+}
+
+static void tell_replaced(struct engine *e)
+{
+	e->replaced = true;
+	snprintf(e->why, sizeof(e->why),
+		 "process %d has installed a SIGTRAP handler of its own: the hits since then were "
+		 "not recorded, and "
+		 "went to it (the guard against that needs CAP_BPF and CAP_PERFMON)",
+		 e->pid);
+}
+
+/* Programs that catch SIGSYS because they catch every signal have replaced our handler as well. */
+static void tell_dispatching(struct engine *e)
+{
+	bool installed = true;
+
+	if (!e->guard)
+		wc_error_free(inject_is_installed(&e->inj, &installed));
+	if (!installed)
+		tell_replaced(e);
+	else if (e->guard || dispatch_find(e->pid))
+		snprintf(e->why, sizeof(e->why),
+			 "process %d has begun to dispatch system calls itself (syscall user dispatch): one "
+			 "of "
+			 "the handler could end it by SIGSYS",
+			 e->pid);
+	else
+		snprintf(e->why, sizeof(e->why),
+			 "process %d has begun to catch SIGSYS, as programs do that are about to dispatch "
+			 "system calls themselves (Wine): one of the handler could then end it; choose "
+			 "--engine ring",
+			 e->pid);
+}
+
+/* A SIGTRAP of its own that ends the program: our handler sets the default action for that, and raises it. */
+static bool is_about_to_end(const struct engine *e)
+{
+	struct pollfd p = { .fd = e->pidfd, .events = POLLIN };
+
+	return proc_is_ending(e->pid, e->pid) || poll(&p, 1, END_MS) > 0;
+}
+
+void handler_check_safety(struct engine *e)
+{
+	struct proc_status s;
+
+	if (e->intake.corrupt && !e->why[0])
+		snprintf(e->why, sizeof(e->why),
+			 "process %d wrote into the event buffer: it cannot be read any further", e->pid);
+
+	if (stuck_why(&e->intake.stuck) && !e->why[0])
+		snprintf(e->why, sizeof(e->why), "process %d %s: choose --engine ring", e->pid,
+			 stuck_why(&e->intake.stuck));
+	if (e->why[0] || !proc_status_read(e->pid, e->pid, &s))
+		return;
+	if (handler_memory_state(e) == MEMORY_BARRED)
+		snprintf(e->why, sizeof(e->why),
+			 "process %d does not let this user trace it any more: it has made itself "
+			 "undumpable, or "
+			 "executed a program with other privileges",
+			 e->pid);
+	else if (kernel_recorder_suppressed(e->guard))
+		snprintf(e->why, sizeof(e->why),
+			 "process %d has installed a SIGTRAP handler of its own: hits since then were "
+			 "counted, not recorded, and none of them was sent to it (runtimes do so when they "
+			 "start, Go for one): begin later, or choose --engine ring",
+			 e->pid);
+	else if (!(s.caught & PROC_SIGTRAP) && !is_about_to_end(e))
+		snprintf(e->why, sizeof(e->why),
+			 "process %d has removed our SIGTRAP handler: a further hit could kill it", e->pid);
+	else if (is_sandboxed(e, &s))
+		snprintf(
+			e->why, sizeof(e->why),
+			"process %d has put itself under seccomp: a system call of the handler could kill it",
+			e->pid);
+	else if (is_dispatching(e))
+		tell_dispatching(e);
+}
+
+/*
+ * Hits are counted and nothing arrives. Without the guard, a program that puts its own handler in place of
+ * ours gets our signals until somebody notices: it is asked. Or a thread blocks them.
+ */
+struct wc_error *handler_check_missing(struct engine *e, uint64_t now)
+{
+	uint64_t missing = e->why[0] ? 0 : handler_outstanding(e);
+	bool grows = missing > e->missing, installed = true;
+
+	e->missing = missing;
+	if (!grows || now - e->asked_ns < ASK_NS)
+		return NULL;
+	e->asked_ns = now;
+	if (!e->guard)
+		wc_error_free(inject_is_installed(&e->inj, &installed));
+	if (installed)
+		return handler_look_for_blockers(e);
+	tell_replaced(e);
+	return NULL;
+}

@@ -1,0 +1,65 @@
+#include "watchctl/engine/intake/departures.h"
+
+#include <stdio.h>
+
+#include "watchctl/base/clock.h"
+
+void departures_add(struct departures *d, pid_t pid, const char *program, uint64_t time_ns)
+{
+	if (d->named < DEPARTURES_TOLD) {
+		struct departure *one = &d->first[d->named++];
+
+		one->pid = pid;
+		one->time_ns = time_ns;
+		snprintf(one->program, sizeof(one->program), "%s", program);
+	}
+	d->n++;
+}
+
+void departures_were(struct departures *d, uint64_t n)
+{
+	d->n = n > d->n ? n : d->n;
+}
+
+static struct wc_error *tell(struct event_sink sink, const char *text, uint64_t time_ns)
+{
+	struct trace_event e = { .type = EVENT_NOTE, .time_ns = time_ns, .note.text = text };
+
+	return sink.put(sink.ctx, &e);
+}
+
+struct wc_error *departures_tell(struct departures *d, struct event_sink sink)
+{
+	struct wc_error *err = NULL;
+	char text[160];
+
+	while (!err && d->told < d->named) {
+		const struct departure *one = &d->first[d->told++];
+
+		snprintf(
+			text, sizeof(text),
+			"process %d, a child that was followed, has executed another program (%s): it is not "
+			"watched from then on",
+			one->pid, one->program);
+		err = tell(sink, text, one->time_ns);
+	}
+	return err;
+}
+
+struct wc_error *departures_tell_all(struct departures *d, struct event_sink sink)
+{
+	struct wc_error *err = departures_tell(d, sink);
+	uint64_t more = d->n - d->named;
+	bool one = more == 1;
+	char text[160];
+
+	if (err || !more)
+		return err;
+	snprintf(text, sizeof(text),
+		 "%llu%s of the children that were followed %s executed another program, and %s not watched "
+		 "from then on",
+		 (unsigned long long)more, d->named ? " more" : "", one ? "has" : "have",
+		 one ? "was" : "were");
+	*d = (struct departures){ 0 };
+	return tell(sink, text, monotonic_ns());
+}

@@ -1,0 +1,36 @@
+/*
+ * departures - followed children that execute another program are no longer watched. The first few are told
+ * one by one, the rest by their number: a program may start thousands.
+ */
+#ifndef WATCHCTL_ENGINE_INTAKE_DEPARTURES_H
+#define WATCHCTL_ENGINE_INTAKE_DEPARTURES_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "watchctl/trace/event.h"
+
+#define DEPARTURES_TOLD 3u
+
+struct departure {
+	pid_t pid;
+	uint64_t time_ns;
+	char program[17];
+};
+
+struct departures {
+	struct departure first[DEPARTURES_TOLD];
+	unsigned int named, told;
+	uint64_t n;
+};
+
+void departures_add(struct departures *d, pid_t pid, const char *program, uint64_t time_ns);
+
+/* There were @n in all, as somebody else counted who knows no more of them. */
+void departures_were(struct departures *d, uint64_t n);
+
+/* The sink's error. */
+struct wc_error *departures_tell(struct departures *d, struct event_sink sink);	    /* the first ones */
+struct wc_error *departures_tell_all(struct departures *d, struct event_sink sink); /* the rest, too */
+
+#endif

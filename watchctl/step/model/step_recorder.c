@@ -1,0 +1,474 @@
+#include "watchctl/step/model/step_recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/base/hash.h"
+#include "watchctl/base/map64.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/unwind/cfi.h"
+#include "watchctl/step/model/step_stack.h"
+#include "watchctl/step/model/step_values.h"
+#include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/proc_words.h"
+#include "watchctl/trace/call_values.h"
+
+/* A function as the log knows it. */
+struct told_function {
+	const struct function_plan *plan;
+	uint32_t id;
+	bool told;
+};
+
+struct step_recorder {
+	const struct planner_ops *ops;
+	struct planner *planner;
+	struct event_sink sink;
+	struct cfi *cfi;
+	struct module_list modules;   /* that were told; strings are ours */
+	struct told_function **point; /* by point; NULL: no plan yet */
+	size_t npoints, points_cap;
+	struct map64 functions; /* plan -> struct told_function, owned */
+	struct map64 types;	/* id + 1 -> anything: told */
+	struct map64 regions;	/* hash of a region -> anything: told */
+	uint32_t nfunctions;
+	uint64_t now;
+	struct step_tally totals;
+	uint8_t values[STEP_VALUES_MAX];
+};
+
+struct step_recorder *step_recorder_new(const struct planner_ops *ops, struct planner *planner,
+					struct event_sink sink)
+{
+	struct step_recorder *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->ops = ops;
+	r->planner = planner;
+	r->sink = sink;
+	r->cfi = cfi_new();
+	if (!r->cfi) {
+		free(r);
+		return NULL;
+	}
+	return r;
+}
+
+void step_recorder_free(struct step_recorder *r)
+{
+	if (!r)
+		return;
+	map64_deinit_values(&r->functions, free);
+	map64_deinit(&r->types);
+	map64_deinit(&r->regions);
+	module_list_deinit(&r->modules);
+	cfi_free(r->cfi);
+	free(r->point);
+	free(r);
+}
+
+static struct wc_error *put(struct step_recorder *r, struct trace_event *e)
+{
+	e->time_ns = r->now;
+	return r->sink.put(r->sink.ctx, e);
+}
+
+struct wc_error *step_recorder_note(struct step_recorder *r, const char *text)
+{
+	struct trace_event e = { .type = EVENT_NOTE, .note.text = text };
+
+	return put(r, &e);
+}
+
+/* Modules and mappings */
+
+static bool same_module(const struct module *a, const struct module *b)
+{
+	return a->start == b->start && a->bias == b->bias && !strcmp(a->path, b->path) &&
+	       a->build_id_len == b->build_id_len && !memcmp(a->build_id, b->build_id, a->build_id_len);
+}
+
+static bool lists(const struct module_list *l, const struct module *m)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++)
+		if (same_module(&l->v[i], m))
+			return true;
+	return false;
+}
+
+static bool copy_module(const struct module *m, struct module *ret)
+{
+	*ret = *m;
+	ret->path = strdup(m->path);
+	ret->open_path = m->open_path ? strdup(m->open_path) : NULL;
+	return ret->path && (!m->open_path || ret->open_path);
+}
+
+static struct wc_error *tell_module(struct step_recorder *r, pid_t pid, const struct module *m, bool gone)
+{
+	struct trace_event e = { .type = gone ? EVENT_MODULE_GONE : EVENT_MODULE,
+				 .module_pid = pid,
+				 .module = *m };
+
+	if (gone)
+		cfi_remove(r->cfi, m->start, m->end);
+	else if (!cfi_add(r->cfi, m))
+		return &wc_enomem;
+	return put(r, &e);
+}
+
+struct wc_error *step_recorder_modules(struct step_recorder *r, pid_t pid, const struct module_list *modules)
+{
+	struct module_list copy = { 0 };
+	struct wc_error *err = NULL;
+	size_t i;
+
+	for (i = 0; i < r->modules.n && !err; i++)
+		if (!lists(modules, &r->modules.v[i]))
+			err = tell_module(r, pid, &r->modules.v[i], true);
+	for (i = 0; i < modules->n && !err; i++) {
+		struct module m = { 0 };
+
+		if (!lists(&r->modules, &modules->v[i]))
+			err = tell_module(r, pid, &modules->v[i], false);
+		if (!copy_module(&modules->v[i], &m) || !vec_push(copy.v, copy.n, copy.cap, m)) {
+			free(m.path);
+			free(m.open_path);
+			err = wc_error_first(err, &wc_enomem);
+		}
+	}
+	module_list_deinit(&r->modules);
+	r->modules = copy;
+	return err;
+}
+
+struct region_walk {
+	struct step_recorder *r;
+	pid_t pid;
+	struct wc_error *err;
+};
+
+static enum region_kind region_kind(const struct proc_map *m)
+{
+	if (!strcmp(m->name, "[heap]"))
+		return REGION_HEAP;
+	if (!strncmp(m->name, "[stack", 6))
+		return REGION_STACK;
+	if (!m->name[0] || !strncmp(m->name, "[anon", 5))
+		return REGION_ANONYMOUS;
+	return m->name[0] == '[' ? REGION_OTHER : REGION_FILE;
+}
+
+static bool tell_region(void *ctx, const struct proc_map *m)
+{
+	struct region_walk *w = ctx;
+	struct trace_event e = { .type = EVENT_REGION,
+				 .region = { .pid = w->pid,
+					     .kind = region_kind(m),
+					     .start = m->start,
+					     .end = m->end,
+					     .name = m->name[0] ? m->name : NULL } };
+	uint64_t key = hash_text(HASH_START, m->name);
+
+	key = hash_bytes(key, &m->start, sizeof(m->start));
+	key = hash_bytes(key, &m->end, sizeof(m->end));
+	if (map64_get(&w->r->regions, key))
+		return true;
+	if (!map64_put(&w->r->regions, key, w->r))
+		w->err = &wc_enomem;
+	else
+		w->err = put(w->r, &e);
+	return !w->err;
+}
+
+struct wc_error *step_recorder_regions(struct step_recorder *r, pid_t pid)
+{
+	struct region_walk w = { .r = r, .pid = pid };
+
+	proc_maps(pid, tell_region, &w);
+	return w.err;
+}
+
+/* Types and functions */
+
+static struct wc_error *tell_type(struct step_recorder *r, uint32_t id);
+
+static struct wc_error *tell_parts(struct step_recorder *r, const struct type_event *t)
+{
+	struct wc_error *err = NULL;
+	uint32_t i;
+
+	if (t->kind == TYPE_ARRAY)
+		err = tell_type(r, t->target);
+	for (i = 0; i < t->nmembers && !err; i++)
+		err = tell_type(r, t->member[i].type);
+	return err;
+}
+
+static struct wc_error *tell_type(struct step_recorder *r, uint32_t id)
+{
+	const struct type_event *t = id == NO_TYPE ? NULL : r->ops->type(r->planner, id);
+	struct trace_event e = { .type = EVENT_TYPE };
+	struct wc_error *err;
+
+	if (!t || map64_get(&r->types, id + 1))
+		return NULL;
+	if (!map64_put(&r->types, id + 1, r))
+		return &wc_enomem;
+	err = tell_parts(r, t);
+	if (err)
+		return err;
+	e.type_info = *t;
+	e.type_info.id = id;
+	err = put(r, &e);
+	if (!err && (t->kind == TYPE_POINTER || t->kind == TYPE_STRING))
+		err = tell_type(r, t->target);
+	return err;
+}
+
+static const struct type_event *type_of(const struct step_recorder *r, uint32_t id)
+{
+	return id == NO_TYPE ? NULL : r->ops->type(r->planner, id);
+}
+
+static struct wc_error *tell_function(struct step_recorder *r, struct told_function *f)
+{
+	struct trace_event e = { .type = EVENT_FUNCTION, .function = f->plan->function };
+	struct wc_error *err = tell_type(r, f->plan->function.return_type);
+	uint32_t i;
+
+	for (i = 0; i < f->plan->function.nparams && !err; i++)
+		err = tell_type(r, f->plan->function.param[i].type);
+	if (err)
+		return err;
+	f->told = true;
+	r->totals.functions++;
+	r->totals.untyped_functions += !!(f->plan->function.flags & FUNCTION_NO_TYPES);
+	e.function.id = f->id;
+	return put(r, &e);
+}
+
+struct wc_error *step_recorder_plan(struct step_recorder *r, uint32_t point, const struct function_plan *plan)
+{
+	struct told_function *f = map64_get(&r->functions, (uintptr_t)plan);
+
+	if (!f) {
+		f = calloc(1, sizeof(*f));
+		if (!f || !map64_put(&r->functions, (uintptr_t)plan, f)) {
+			free(f);
+			return &wc_enomem;
+		}
+		f->plan = plan;
+		f->id = r->nfunctions++;
+	}
+	if (!vec_reserve((void **)&r->point, &r->points_cap, point + 1, sizeof(struct told_function *)))
+		return &wc_enomem;
+	while (r->npoints <= point)
+		r->point[r->npoints++] = NULL;
+	r->point[point] = f;
+	return NULL;
+}
+
+/* Calls */
+
+static struct wc_error *on_entry(struct step_recorder *r, const struct step_record *rec,
+				 struct told_function *f)
+{
+	const struct function_plan *plan = f->plan;
+	struct trace_event e = { .type = EVENT_CALL };
+	struct wc_error *err = f->told ? NULL : tell_function(r, f);
+	struct step_frames frames;
+	size_t len = 0;
+	uint32_t i;
+
+	if (err)
+		return err;
+	for (i = 0; i < plan->function.nparams; i++)
+		step_value_put(&plan->recipe[i], rec->fetched, type_of(r, plan->function.param[i].type),
+			       r->values, sizeof(r->values), &len);
+	step_stack_callers(r->cfi, rec, &frames);
+	r->totals.calls++;
+	r->totals.untyped += !!(plan->function.flags & FUNCTION_NO_TYPES);
+	e.call = (struct call_event){
+		.call = rec->call->call,
+		.parent = rec->call->parent,
+		.pid = rec->pid,
+		.tid = rec->tid,
+		.function = f->id,
+		.depth = rec->call->depth < UINT16_MAX ? (uint16_t)rec->call->depth : UINT16_MAX,
+		.flags = rec->call->flags,
+		.sp = rec->call->sp,
+		.walk_end = frames.walk_end,
+		.nframes = frames.n,
+		.frame = frames.v,
+		.values = r->values,
+		.values_len = (uint32_t)len,
+	};
+	return put(r, &e);
+}
+
+static struct wc_error *on_return(struct step_recorder *r, const struct step_record *rec,
+				  struct told_function *f)
+{
+	const struct function_plan *plan = f->plan;
+	bool came_back = rec->how == RETURN_RETURNED;
+	struct trace_event e = { .type = EVENT_RETURN,
+				 .ret = { .call = rec->call->call,
+					  .pid = rec->pid,
+					  .tid = rec->tid,
+					  .function = f->id,
+					  .how = rec->how,
+					  .values = r->values } };
+	size_t len = 0;
+
+	if (came_back && plan->result.state == VALUE_OK)
+		step_value_put(&plan->result, rec->fetched, type_of(r, plan->function.return_type), r->values,
+			       sizeof(r->values), &len);
+	e.ret.values_len = (uint32_t)len;
+	e.ret.has_error = came_back && step_value_error(plan, rec->fetched, &e.ret.error);
+	r->totals.returns++;
+	return put(r, &e);
+}
+
+static struct wc_error *on_call(struct step_recorder *r, const struct step_record *rec)
+{
+	struct told_function *f = rec->point < r->npoints ? r->point[rec->point] : NULL;
+
+	if (!f)
+		return wc_error_new(WC_EFAIL,
+				    "the mover told a call of function %u before it asked for its plan",
+				    rec->point);
+	return rec->kind == STEP_ENTRY ? on_entry(r, rec, f) : on_return(r, rec, f);
+}
+
+/* The rest */
+
+static struct wc_error *on_thread(struct step_recorder *r, const struct step_record *rec)
+{
+	char name[COMM_LEN + 1] = "";
+	struct trace_event e = { .type = EVENT_THREAD,
+				 .thread = { .pid = rec->pid,
+					     .tid = rec->tid,
+					     .comm = name,
+					     .creator = rec->creator,
+					     .creating_call = rec->creating_call,
+					     .stack_start = rec->stack_start,
+					     .stack_end = rec->stack_end } };
+
+	proc_thread_name(rec->pid, rec->tid, name, sizeof(name));
+	r->totals.threads++;
+	return put(r, &e);
+}
+
+static struct wc_error *on_range(struct step_recorder *r, const struct step_record *rec)
+{
+	struct trace_event e = { .type = EVENT_RANGE,
+				 .range = { .occurrence = rec->occurrence,
+					    .what = rec->range_what,
+					    .pid = rec->pid,
+					    .tid = rec->tid } };
+	struct wc_error *err = step_recorder_regions(r, rec->pid);
+
+	if (rec->range_what == RANGE_BEGIN)
+		r->totals.occurrences++;
+	else
+		r->totals.last_end = rec->range_what;
+	return err ? err : put(r, &e);
+}
+
+static struct wc_error *on_stood(struct step_recorder *r, const struct step_record *rec)
+{
+	struct trace_event e = { .type = EVENT_STOOD };
+	struct step_frames frames;
+
+	step_stack_whole(r->cfi, rec, &frames);
+	e.stood = (struct stood_event){
+		.pid = rec->pid,
+		.tid = rec->tid,
+		.call = rec->inside,
+		.syscall = rec->syscall,
+		.walk_end = frames.walk_end,
+		.nframes = frames.n,
+		.frame = frames.v,
+	};
+	return put(r, &e);
+}
+
+static struct wc_error *on_signal(struct step_recorder *r, const struct step_record *rec)
+{
+	struct trace_event e = { .type = EVENT_SIGNAL,
+				 .signal = { .pid = rec->pid,
+					     .tid = rec->tid,
+					     .signal = rec->signal,
+					     .code = rec->code,
+					     .ip = rec->regs.r[WREG_RIP],
+					     .call = rec->inside } };
+
+	r->totals.signals++;
+	return put(r, &e);
+}
+
+static struct wc_error *on_insn(struct step_recorder *r, const struct step_record *rec)
+{
+	struct trace_event e = {
+		.type = EVENT_STEP,
+		.step = { .pid = rec->pid, .tid = rec->tid, .call = rec->inside, .ip = rec->regs.r[WREG_RIP] }
+	};
+
+	r->totals.steps++;
+	return put(r, &e);
+}
+
+static struct wc_error *on_lost(struct step_recorder *r, const struct step_record *rec)
+{
+	struct trace_event e = { .type = EVENT_LOST,
+				 .lost = { .watch = WATCH_CALLS, .count = rec->lost, .why = rec->why } };
+
+	r->totals.lost += rec->lost;
+	return put(r, &e);
+}
+
+struct wc_error *step_recorder_put(struct step_recorder *r, const struct step_record *rec)
+{
+	if (rec->time_ns > r->now)
+		r->now = rec->time_ns;
+	switch (rec->kind) {
+	case STEP_ENTRY:
+	case STEP_RETURN:
+		return on_call(r, rec);
+	case STEP_INSN:
+		return on_insn(r, rec);
+	case STEP_SIGNAL:
+		return on_signal(r, rec);
+	case STEP_THREAD:
+		return on_thread(r, rec);
+	case STEP_RANGE:
+		return on_range(r, rec);
+	case STEP_STOOD:
+		return on_stood(r, rec);
+	case STEP_LOST:
+		return on_lost(r, rec);
+	case STEP_NOTE:
+		return step_recorder_note(r, rec->why);
+	case STEP_MODULES: /* whoever asked for the record answers it */
+	case STEP_NEED_PLAN:
+	case STEP_THREAD_END:
+	case STEP_FORK:
+	case STEP_EXEC:
+	case STEP_EXIT:
+	case STEP_DONE:
+	case STEP_PAUSED:
+		break;
+	}
+	return NULL;
+}
+
+void step_recorder_totals(const struct step_recorder *r, struct step_tally *ret)
+{
+	*ret = r->totals;
+}

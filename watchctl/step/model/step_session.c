@@ -1,0 +1,467 @@
+#include "watchctl/step/model/step_session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
+#include "watchctl/base/error.h"
+#include "watchctl/base/task.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/locate/code_name.h"
+#include "watchctl/code/locate/locate.h"
+#include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/proc_words.h"
+
+#define PUMP_MS 50
+#define TICK_NS 200000000ull
+#define REGIONS_NS 2000000ull
+
+/* What the mover knows by its number. */
+struct session_point {
+	uint64_t address;
+	const char *name;
+	bool over;
+	bool function; /* has a plan; else an end of the range */
+};
+
+struct step_session {
+	const struct step_request *request;
+	struct event_sink sink;
+	struct mover *mover;
+	struct planner *planner;
+	bool owns_planner;
+	struct step_select *select;
+	struct step_recorder *recorder;
+	struct locator *locator;
+	struct module_list modules;
+	struct session_point *point;
+	size_t npoints, points_cap;
+	bool found_from, found_to; /* where there is one, its library is loaded */
+	bool stuck, asked_to_stop;
+	uint64_t regions_ns, ticked_ns;
+	int status;
+};
+
+static void say_nothing(void *ctx, const char *fmt, ...)
+{
+	(void)ctx;
+	(void)fmt;
+}
+
+/* Events of our own */
+
+static struct wc_error *put(struct step_session *s, struct trace_event *e)
+{
+	e->time_ns = monotonic_ns();
+	return s->sink.put(s->sink.ctx, e);
+}
+
+static struct wc_error *tell_recording(struct step_session *s)
+{
+	static const char *const threads[] = { "all threads", "threads of the range", "one thread" };
+	const struct step_request *q = s->request;
+	scoped(freep) char *selection = step_selection_text(&q->selection);
+	scoped(freep) char *range = NULL;
+	scoped(freep) char *filters = NULL;
+	scoped(freep) char *depth = NULL;
+	struct trace_event e = { .type = EVENT_RECORDING };
+
+	if (!selection || asprintf(&range, "%s%s%s%s", q->from ? "from " : "from the start",
+				   q->from ? q->from : "", q->to ? " to " : "", q->to ? q->to : "") < 0)
+		return &wc_enomem;
+	if (q->depth && asprintf(&depth, "depth %u, ", q->depth) < 0)
+		return &wc_enomem;
+	if (asprintf(&filters, "%s%s%s, strings of %u bytes, pointees of %u", selection, depth ? depth : "",
+		     threads[q->threads], q->plans.string_max, q->plans.pointee_max) < 0)
+		return &wc_enomem;
+	e.recording = (struct recording_event){
+		.mover = q->mover->name,
+		.planner = q->planner_ops->version(),
+		.range = range,
+		.filters = filters,
+		.instructions = q->instructions,
+	};
+	return put(s, &e);
+}
+
+static struct wc_error *tell_process(struct step_session *s)
+{
+	struct trace_event e = { .type = EVENT_PROCESS };
+	struct proc_words words;
+
+	proc_words_read(s->request->pid, &words);
+	e.process = (struct process_event){
+		.pid = s->request->pid,
+		.comm = words.comm,
+		.exe = words.exe,
+		.cmdline = words.cmdline,
+		.realtime_ns = clock_ns(CLOCK_REALTIME),
+		.host = words.host,
+	};
+	return put(s, &e);
+}
+
+/* Points */
+
+static struct wc_error *add_points(struct step_session *s, const struct step_point *p,
+				   const struct session_point *what, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!vec_push(s->point, s->npoints, s->points_cap, what[i]))
+			return &wc_enomem;
+	return s->request->mover->add_points(s->mover, p, n);
+}
+
+static struct wc_error *add_end(struct step_session *s, const char *expr, enum point_use use, bool *found)
+{
+	const struct memory_view mem = proc_memory(&s->request->pid);
+	struct variable v = { 0 };
+	struct step_point p = { .use = (uint8_t)use };
+	struct session_point what = { 0 };
+	bool missing = false;
+	struct wc_error *err;
+
+	if (!expr || *found)
+		return NULL;
+	err = locate_code(s->locator, expr, &s->modules, &mem, &v, &missing);
+	if (err && missing && s->npoints) {
+		wc_error_free(err); /* not loaded yet: asked again when libraries come */
+		return NULL;
+	}
+	if (err)
+		return err;
+	p.address = what.address = v.addr;
+	variable_deinit(&v);
+	p.is_function = step_select_function(s->select, p.address, &p.size);
+	*found = true;
+	return add_points(s, &p, &what, 1);
+}
+
+static struct wc_error *add_functions(struct step_session *s)
+{
+	const struct mover_ops *ops = s->request->mover;
+	const struct step_chosen *chosen;
+	const struct mover_code *code;
+	const struct step_point *p;
+	struct session_point *what;
+	struct wc_error *err;
+	size_t n, ncode, i;
+
+	err = step_select_update(s->select, &s->modules, &p, &chosen, &n);
+	if (err)
+		return err;
+	what = calloc(n ? n : 1, sizeof(*what));
+	if (!what)
+		return &wc_enomem;
+	for (i = 0; i < n; i++)
+		what[i] = (struct session_point){ chosen[i].address, chosen[i].name, chosen[i].over, true };
+	err = add_points(s, p, what, n);
+	free(what);
+	code = step_select_code(s->select, &ncode);
+	return err ? err : ops->set_code(s->mover, code, ncode);
+}
+
+/* What is in the process now, what is to be recorded of it, and where the range begins and ends. */
+static struct wc_error *find_all(struct step_session *s)
+{
+	const struct step_request *q = s->request;
+	struct module_list old = s->modules;
+	struct wc_error *err;
+	size_t i;
+
+	s->modules = (struct module_list){ 0 };
+	err = module_list_read(q->pid, &s->modules);
+	for (i = 0; i < old.n && !err; i++) {
+		const struct module *now = module_find(&s->modules, old.v[i].start);
+
+		if (!now || strcmp(now->path, old.v[i].path) != 0)
+			err = q->mover->remove_points(s->mover, old.v[i].start, old.v[i].end);
+	}
+	module_list_deinit(&old);
+	err = err ? err : q->planner_ops->set_modules(s->planner, &s->modules);
+	err = err ? err : add_functions(s);
+	err = err ? err : add_end(s, q->from, POINT_FROM, &s->found_from);
+	return err ? err : add_end(s, q->to, POINT_TO, &s->found_to);
+}
+
+/* Its life */
+
+static struct wc_error *open_mover(struct step_session *s)
+{
+	const struct step_request *q = s->request;
+	const struct mover_options o = {
+		.pid = q->pid,
+		.held = q->held,
+		.range = { .has_from = q->from,
+			   .has_to = q->to,
+			   .from_is_function = q->from && !q->to,
+			   .occurrence = q->occurrence ? q->occurrence : 1,
+			   .count = q->count },
+		.threads = q->threads,
+		.depth = q->depth,
+		.events = q->events,
+		.stuck_ns = q->stuck_ns,
+		.instructions = q->instructions,
+		.stack_bytes = q->stack_bytes,
+		.host = q->host,
+		.say = q->say ? q->say : say_nothing,
+		.say_ctx = q->say_ctx,
+	};
+
+	return q->mover->open(&o, &s->mover);
+}
+
+static struct wc_error *open_planner(struct step_session *s)
+{
+	const struct step_request *q = s->request;
+	struct planner_options plans = q->plans;
+	char exe[64];
+
+	if (!plans.memory.read)
+		plans.memory = proc_memory(&q->pid);
+	s->planner = q->planner;
+	if (s->planner)
+		return NULL;
+	s->owns_planner = true;
+	snprintf(exe, sizeof(exe), "/proc/%d/exe", task_with_memory(q->pid));
+	return q->planner_ops->open(exe, &plans, &s->planner);
+}
+
+static struct wc_error *prepare(struct step_session *s)
+{
+	const struct step_request *q = s->request;
+	struct wc_error *err = open_planner(s);
+
+	if (err)
+		return err;
+	s->select = step_select_new(&q->selection, q->planner_ops, s->planner);
+	s->recorder = step_recorder_new(q->planner_ops, s->planner, s->sink);
+	s->locator = locator_new();
+	if (!s->select || !s->recorder || !s->locator)
+		return &wc_enomem;
+	err = open_mover(s);
+	err = err ? err : find_all(s);
+	err = err ? err : tell_process(s);
+	err = err ? err : tell_recording(s);
+	err = err ? err : step_recorder_modules(s->recorder, q->pid, &s->modules);
+	return err ? err : step_recorder_regions(s->recorder, q->pid);
+}
+
+struct wc_error *step_session_open(const struct step_request *q, struct event_sink sink,
+				   struct step_session **ret)
+{
+	struct step_session *s = calloc(1, sizeof(*s));
+	struct wc_error *err;
+
+	if (!s)
+		return &wc_enomem;
+	s->request = q;
+	s->sink = sink;
+	err = prepare(s);
+	if (err) {
+		wc_error_free(step_session_close(s));
+		return err;
+	}
+	*ret = s;
+	return NULL;
+}
+
+struct wc_error *step_session_close(struct step_session *s)
+{
+	struct wc_error *err = NULL;
+
+	if (!s)
+		return NULL;
+	if (s->mover)
+		err = s->request->mover->close(s->mover);
+	step_recorder_free(s->recorder);
+	step_select_free(s->select);
+	locator_free(s->locator);
+	if (s->owns_planner)
+		s->request->planner_ops->close(s->planner);
+	module_list_deinit(&s->modules);
+	free(s->point);
+	free(s);
+	return err;
+}
+
+/* The pump */
+
+static struct wc_error *plan(struct step_session *s, uint32_t point)
+{
+	const struct step_request *q = s->request;
+	const struct function_plan *plan;
+	struct wc_error *err;
+
+	if (point >= s->npoints || !s->point[point].function)
+		return wc_error_new(WC_EFAIL, "the mover asked for a plan of point %u, which is no function",
+				    point);
+	err = q->planner_ops->plan(s->planner, s->point[point].address, s->point[point].over, &plan);
+	err = err ? err : step_recorder_plan(s->recorder, point, plan);
+	if (!err && monotonic_ns() - s->regions_ns > REGIONS_NS) {
+		err = step_recorder_regions(s->recorder, q->pid);
+		s->regions_ns = monotonic_ns();
+	}
+	return err ? err : q->mover->set_plan(s->mover, point, &plan->plan);
+}
+
+static struct wc_error *tell_fork(struct step_session *s, const struct step_record *rec)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 "process %d, forked by thread %d, is not followed: it runs on unrecorded", rec->child,
+		 rec->tid);
+	return step_recorder_note(s->recorder, text);
+}
+
+static enum step_end end_of(const struct step_session *s)
+{
+	if (s->stuck)
+		return STEP_END_STUCK;
+	return s->asked_to_stop ? STEP_END_STOPPED : STEP_END_DONE;
+}
+
+/* What hangs will not come by again: whatever else was asked for, that is the answer. */
+static struct wc_error *on_range(struct step_session *s, const struct step_record *rec)
+{
+	struct wc_error *err = step_recorder_put(s->recorder, rec);
+
+	if (err || rec->range_what != RANGE_STUCK)
+		return err;
+	s->stuck = s->asked_to_stop = true;
+	return s->request->mover->stop(s->mover);
+}
+
+/* What moved the program was killed. Readers of the log have to know, too. */
+static struct wc_error *cut_short(struct step_session *s, const char *why)
+{
+	struct wc_error *err = step_recorder_note(s->recorder, why);
+
+	return err ? err : wc_error_new(WC_EFAIL, "%s", why);
+}
+
+/* *@over: the recording is, in the way *@end says. */
+static struct wc_error *take(struct step_session *s, const struct step_record *rec, bool *over,
+			     enum step_end *end)
+{
+	struct wc_error *err = NULL;
+
+	switch (rec->kind) {
+	case STEP_NEED_PLAN:
+		return plan(s, rec->point);
+	case STEP_MODULES:
+		err = find_all(s);
+		err = err ? err : step_recorder_modules(s->recorder, s->request->pid, &s->modules);
+		return err ? err : s->request->mover->modules_done(s->mover);
+	case STEP_FORK:
+		return tell_fork(s, rec);
+	case STEP_RANGE:
+		return on_range(s, rec);
+	case STEP_EXIT:
+		s->status = rec->status;
+		*end = STEP_END_EXITED;
+		break;
+	case STEP_EXEC:
+		*end = STEP_END_EXECED;
+		err = step_recorder_note(s->recorder,
+					 "the process executed another program: the recording ends");
+		break;
+	case STEP_DONE:
+		*end = end_of(s);
+		if (rec->why)
+			err = cut_short(s, rec->why);
+		break;
+	case STEP_PAUSED:
+		*end = STEP_END_PAUSED;
+		break;
+	default:
+		return step_recorder_put(s->recorder, rec);
+	}
+	*over = true;
+	return err;
+}
+
+static struct wc_error *look_around(struct step_session *s, const struct step_limits *l, uint64_t start,
+				    bool *timed_out)
+{
+	uint64_t now = monotonic_ns();
+	struct wc_error *err = NULL;
+
+	if (now - s->ticked_ns >= TICK_NS) {
+		s->ticked_ns = now;
+		err = step_recorder_regions(s->recorder, s->request->pid);
+		if (!err && l->tick)
+			err = l->tick(l->tick_ctx);
+	}
+	if (err || s->asked_to_stop)
+		return err;
+	*timed_out = l->time_ns && now - start > l->time_ns;
+	if (!*timed_out && !(l->stop && *l->stop))
+		return NULL;
+	s->asked_to_stop = true;
+	return s->request->mover->stop(s->mover);
+}
+
+struct wc_error *step_session_run(struct step_session *s, const struct step_limits *l, enum step_end *ret)
+{
+	const struct mover_ops *ops = s->request->mover;
+	uint64_t start = monotonic_ns();
+	enum step_end end = STEP_END_DONE;
+	bool over = false, timed_out = false;
+	struct wc_error *err = ops->start(s->mover);
+	const struct step_record *rec;
+
+	while (!err && !over) {
+		bool late = false;
+
+		rec = NULL;
+		err = ops->next(s->mover, PUMP_MS, &rec);
+		if (!err && rec)
+			err = take(s, rec, &over, &end);
+		if (!err && !over)
+			err = look_around(s, l, start, &late);
+		timed_out |= late;
+	}
+	if (!err)
+		*ret = end == STEP_END_STOPPED && timed_out ? STEP_END_TIME : end;
+	return err;
+}
+
+struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret)
+{
+	const struct mover_ops *ops = s->request->mover;
+	bool over = false;
+	struct wc_error *err = ops->stop(s->mover);
+	const struct step_record *rec;
+
+	s->asked_to_stop = true;
+	while (!err && !over) {
+		rec = NULL;
+		err = ops->next(s->mover, PUMP_MS, &rec);
+		if (!err && rec)
+			err = take(s, rec, &over, ret);
+	}
+	return err;
+}
+
+void step_session_totals(const struct step_session *s, struct step_tally *totals, struct mover_counts *counts)
+{
+	step_recorder_totals(s->recorder, totals);
+	s->request->mover->counts(s->mover, counts);
+}
+
+int step_session_status(const struct step_session *s)
+{
+	return s->status;
+}
+
+void step_session_selected(const struct step_session *s, size_t *functions, size_t *over, size_t *modules)
+{
+	step_select_count(s->select, functions, over, modules);
+}

@@ -1,0 +1,83 @@
+/*
+ * step_session - one recording of a range: a mover, a planner, what is selected, and the events that come of
+ * it. The wiring, and their lifetimes; the same for `watchctl step` and for steprec inside LLDB.
+ *
+ * Emits the recording, the process, its modules, then what step_recorder makes of the mover's records.
+ */
+#ifndef WATCHCTL_STEP_MODEL_STEP_SESSION_H
+#define WATCHCTL_STEP_MODEL_STEP_SESSION_H
+
+#include <signal.h>
+
+#include "watchctl/step/model/mover.h"
+#include "watchctl/step/model/planner.h"
+#include "watchctl/step/model/step_recorder.h"
+#include "watchctl/step/model/step_select.h"
+
+struct step_request {
+	pid_t pid;
+	struct tracee
+		*held; /* of a launched program that stands before its first instruction; NULL: it runs */
+	void *host;    /* for the mover: see mover_options */
+	const char *from,
+		*to; /* functions, file:line, addresses (watchctl/code/locate/code_name.h); NULL: none */
+	struct step_selection selection;
+	uint32_t occurrence, count;
+	enum mover_threads threads;
+	uint32_t depth;
+	uint64_t events;
+	uint64_t stuck_ns;
+	bool instructions;
+	uint32_t stack_bytes;
+	struct planner_options plans;
+	const struct mover_ops *mover;
+	const struct planner_ops *planner_ops;
+	struct planner *planner; /* on loan; NULL: the session opens and closes its own */
+	void (*say)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+	void *say_ctx;
+};
+
+enum step_end {
+	STEP_END_DONE,	  /* every occurrence that was asked for is recorded */
+	STEP_END_STUCK,	  /* one was, and it hung */
+	STEP_END_STOPPED, /* asked to */
+	STEP_END_TIME,
+	STEP_END_EXITED,
+	STEP_END_EXECED,
+	STEP_END_PAUSED, /* the mover gave control back to whoever uses the process: run again to go on */
+};
+
+struct step_limits {
+	uint64_t time_ns;		     /* 0: no limit */
+	const volatile sig_atomic_t *stop;   /* becomes true when the user has had enough; may be NULL */
+	struct wc_error *(*tick)(void *ctx); /* called about five times a second; may be NULL */
+	void *tick_ctx;
+};
+
+struct step_session;
+
+/* Finds everything, and lets nothing run. @q and what it points to outlives the session. On error the program
+ * is as it was found. */
+struct wc_error *step_session_open(const struct step_request *q, struct event_sink sink,
+				   struct step_session **ret);
+
+/* Lets the program run, until something ends the recording. */
+struct wc_error *step_session_run(struct step_session *s, const struct step_limits *limits,
+				  enum step_end *ret);
+
+/* Ends a recording after STEP_END_PAUSED, without letting the program run: what is open is told. */
+struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret);
+
+void step_session_totals(const struct step_session *s, struct step_tally *totals,
+			 struct mover_counts *counts);
+
+/* The wait status of the process after STEP_END_EXITED. */
+int step_session_status(const struct step_session *s);
+
+/* How many functions are recorded, in how many modules, and how many are stepped over. */
+void step_session_selected(const struct step_session *s, size_t *functions, size_t *over, size_t *modules);
+
+/* Leaves the program running. Accepts NULL. */
+struct wc_error *step_session_close(struct step_session *s);
+
+#endif

@@ -1,0 +1,121 @@
+#include "watchctl/target/stop/helper_guard.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "watchctl/target/stop/held.h"
+#include "watchctl/target/stop/helper_process.h"
+#include "watchctl/target/stop/stop.h"
+
+#define POKE_MS 2
+#define POKE_MAX_MS 200
+
+bool helper_guard_init(struct helper_guard *g)
+{
+	sigset_t child;
+
+	signal(g->poke, SIG_IGN);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	if (sigprocmask(SIG_SETMASK, &child, NULL))
+		return false;
+	signal(SIGCHLD, SIG_DFL);
+	g->child_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
+	return g->child_fd >= 0;
+}
+
+void helper_guard_start(struct helper_guard *g)
+{
+	/* Where that is refused, the keeper's end is seen when it is over. */
+	ptrace(PTRACE_SEIZE, g->keeper, 0, PTRACE_O_TRACEEXIT);
+}
+
+/* Of the signals that come to the keeper, it gets those that are ours, and those that its own mistakes raise.
+ */
+static int passed_on(const struct helper_guard *g, int sig)
+{
+	siginfo_t info;
+
+	if (sig == g->poke)
+		return sig;
+	switch (sig) {
+	case SIGUSR2:
+	case SIGALRM:
+		return sig;
+	case SIGSEGV:
+	case SIGBUS:
+	case SIGILL:
+	case SIGFPE:
+	case SIGABRT:
+		return held_ptrace(PTRACE_GETSIGINFO, g->keeper, 0, &info) || info.si_code > 0 ||
+				       sig == SIGABRT
+			       ? sig
+			       : 0;
+	default:
+		return 0;
+	}
+}
+
+static void on_keeper(struct helper_guard *g, int status)
+{
+	struct stop s = stop_decode(status);
+
+	if (s.kind == STOP_ENDED) {
+		g->ended = true;
+		return;
+	}
+	if (s.kind == STOP_EXITING && !__atomic_load_n(g->finished, __ATOMIC_ACQUIRE))
+		g->is_dying(g->ctx);
+	held_ptrace(PTRACE_CONT, g->keeper, 0, s.kind == STOP_SIGNAL ? passed_on(g, s.signal) : 0);
+}
+
+static void take_stops(struct helper_guard *g)
+{
+	struct signalfd_siginfo info;
+	int status;
+
+	while (read(g->child_fd, &info, sizeof(info)) > 0)
+		;
+	while (!g->ended) {
+		pid_t got = waitpid(g->keeper, &status, __WALL | WNOHANG);
+
+		if (got == g->keeper)
+			on_keeper(g, status);
+		else if (got < 0 && errno != EINTR)
+			g->ended = true;
+		else if (!got)
+			break;
+	}
+}
+
+/*
+ * A poke that comes between the keeper's look into the box and its wait is missed, so there is another. Not
+ * too soon: each costs it two switches, and on a busy CPU it would do nothing else.
+ */
+void helper_guard_watch(struct helper_guard *g)
+{
+	int wait_ms = POKE_MS;
+
+	/* We hardly ever run, and then at once, where that is permitted. */
+	sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ .sched_priority = 1 });
+	while (!g->ended) {
+		struct pollfd p[2] = { { .fd = g->child_fd, .events = POLLIN },
+				       { .fd = HELPER_OWNER_FD, .events = POLLIN } };
+		bool orphaned = *g->orphaned;
+		bool poking = orphaned && !__atomic_load_n(g->leaving, __ATOMIC_ACQUIRE);
+		int ready = poll(p, orphaned ? 1 : 2, poking ? wait_ms : -1);
+
+		take_stops(g);
+		if (g->ended || (orphaned && !(poking && !ready)) || (!orphaned && !p[1].revents))
+			continue;
+		__atomic_store_n(g->orphaned, true, __ATOMIC_RELEASE);
+		kill(g->keeper, g->poke);
+		wait_ms = wait_ms < POKE_MAX_MS ? 2 * wait_ms : wait_ms;
+	}
+}

@@ -1,0 +1,20 @@
+/*
+ * trap_mask - SIGTRAP in the signal mask of a traced thread. A breakpoint that is hit while the thread blocks
+ * SIGTRAP makes the kernel unblock it, and set the process's action to the default, so that the thread cannot
+ * miss it (force_sig_info_to_task() in kernel/signal.c).
+ */
+#ifndef WATCHCTL_TARGET_STOP_TRAP_MASK_H
+#define WATCHCTL_TARGET_STOP_TRAP_MASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * The thread stands at a hit whose signal its tracer has taken away. @mask: the thread's mask as it was last
+ * seen, with SIGTRAP blocked; 0: it did not block it. True: the kernel has unblocked it at this hit, and the
+ * mask was put back. Else the thread has changed its mask since: *mask becomes 0.
+ */
+bool trap_mask_restore(pid_t pid, pid_t tid, uint64_t *mask);
+
+#endif

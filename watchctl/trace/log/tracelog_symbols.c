@@ -1,0 +1,239 @@
+/*
+ * The file has the packets of LOG/events (tracelog_format.h) and the same stream class, so that any CTF
+ * reader takes it for a second stream of the trace. It is written as LOG/.symbols.PID, which CTF readers
+ * skip, and renamed. A log of an older minor version does not describe the event `symbol`: that is appended
+ * to its metadata first, in the same way.
+ */
+#include "watchctl/trace/log/tracelog_symbols.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/write_all.h"
+#include "watchctl/trace/log/tracelog.h"
+#include "watchctl/trace/log/tracelog_encode.h"
+#include "watchctl/trace/log/tracelog_format.h"
+
+#define METADATA_MAX (1u << 20)
+
+struct tracelog_symbols {
+	char *path;
+	int dir, fd;
+	char name[32]; /* in dir, until it is renamed */
+	struct tracelog_identity id;
+	uint64_t time_ns;
+	char *metadata; /* to be written; NULL: it is as it should be */
+	struct encoder packet;
+};
+
+/* Reading */
+
+struct wc_error *tracelog_symbols_read(const char *path, struct event_sink sink, const char **why)
+{
+	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
+	enum log_outcome outcome = LOG_EVENT;
+	struct wc_error *err;
+	struct trace_event e;
+
+	*why = NULL;
+	err = tracelog_reader_open_symbols(path, &r);
+	while (!err && r) {
+		err = tracelog_next(r, &e, &outcome);
+		if (err || outcome != LOG_EVENT)
+			break;
+		if (e.type == EVENT_SYMBOL)
+			err = sink.put(sink.ctx, &e);
+	}
+	if (!err && r)
+		tracelog_ignored(r, why);
+	return err;
+}
+
+/* Writing */
+
+static struct wc_error *cannot_write(const struct tracelog_symbols *s, int err)
+{
+	return wc_error_hint(wc_error_errno(WC_ELOG, err, "cannot add names to the log %s", s->path),
+			     "the log is as it was before");
+}
+
+static struct wc_error *write_bytes(const struct tracelog_symbols *s, int fd, const void *buf, size_t len)
+{
+	int err = write_all(fd, buf, len);
+
+	return err ? cannot_write(s, err) : NULL;
+}
+
+static struct wc_error *read_metadata(struct tracelog_symbols *s, char **ret)
+{
+	scoped(closep) int fd = openat(s->dir, "metadata", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	scoped(freep) char *text = malloc(METADATA_MAX + strlen(tracelog_symbol_event_text) + 1);
+	struct wc_error *err;
+	size_t len = 0;
+	ssize_t n;
+
+	if (!text)
+		return &wc_enomem;
+	if (fd < 0)
+		return wc_error_errno(WC_ELOG, errno, "cannot open %s/metadata", s->path);
+	while (len < METADATA_MAX && (n = read(fd, text + len, METADATA_MAX - len)) > 0)
+		len += (size_t)n;
+	text[len] = '\0';
+	err = tracelog_metadata_parse(s->path, text, len, &s->id);
+	if (!err)
+		*ret = take_ptr(text);
+	return err;
+}
+
+/* Creates @name with the owner and the permissions of the log's metadata: who could read that still can. */
+static struct wc_error *create(struct tracelog_symbols *s, const char *name, int *ret)
+{
+	struct stat st;
+	int fd;
+
+	if (fstatat(s->dir, "metadata", &st, 0) < 0)
+		return cannot_write(s, errno);
+	unlinkat(s->dir, name, 0); /* what an earlier process of our number may have left */
+	fd = openat(s->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return cannot_write(s, errno);
+	if (fchown(fd, st.st_uid, st.st_gid) < 0 && errno != EPERM) {
+		struct wc_error *err = cannot_write(s, errno);
+
+		close(fd);
+		unlinkat(s->dir, name, 0);
+		return err;
+	}
+	fchmod(fd, st.st_mode & 0666);
+	*ret = fd;
+	return NULL;
+}
+
+struct wc_error *tracelog_symbols_create(const char *path, uint64_t time_ns, struct tracelog_symbols **ret)
+{
+	scoped(tracelog_symbols_discardp) struct tracelog_symbols *s = calloc(1, sizeof(*s));
+	scoped(freep) char *metadata = NULL;
+	struct wc_error *err;
+
+	if (!s)
+		return &wc_enomem;
+	s->fd = s->dir = -1;
+	s->time_ns = time_ns;
+	s->path = strdup(path);
+	if (!s->path)
+		return &wc_enomem;
+	s->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->dir < 0)
+		return wc_error_errno(WC_ELOG, errno, "cannot open the log %s", path);
+	err = read_metadata(s, &metadata);
+	if (err || !metadata)
+		return err;
+	if (!strstr(metadata, "name = \"symbol\";")) {
+		memcpy(metadata + strlen(metadata), tracelog_symbol_event_text,
+		       strlen(tracelog_symbol_event_text) + 1);
+		s->metadata = take_ptr(metadata);
+	}
+	snprintf(s->name, sizeof(s->name), ".symbols.%d", getpid());
+	err = create(s, s->name, &s->fd);
+	if (err)
+		return err;
+	encode_packet_begin(&s->packet, s->id.major);
+	*ret = take_ptr(s);
+	return NULL;
+}
+
+/* Writes the first @len bytes of the packet; what is behind them begins the next one. */
+static struct wc_error *write_packet(struct tracelog_symbols *s, size_t len)
+{
+	struct wc_error *err;
+
+	encode_packet_head(&s->packet, len, &(struct packet_head){ s->id.uuid, s->time_ns, s->time_ns, 0 },
+			   s->id.major);
+	err = write_bytes(s, s->fd, s->packet.buf, len);
+	if (err)
+		return err;
+	encode_next_packet(&s->packet, len, s->id.major);
+	return NULL;
+}
+
+struct wc_error *tracelog_symbols_put(struct tracelog_symbols *s, const struct symbol_event *e)
+{
+	const struct trace_event event = { .type = EVENT_SYMBOL, .time_ns = s->time_ns, .symbol = *e };
+	size_t first = encode_packet_start(s->id.major), start = encode_event_begin(&s->packet);
+
+	encode_fields(&s->packet, &event, 0);
+	if (s->packet.no_memory)
+		return &wc_enomem;
+	/* Names that no reader would take: the address goes without. */
+	if (s->packet.len - start > TRACELOG_PACKET_MAX - first) {
+		s->packet.len = start;
+		return NULL;
+	}
+	encode_event_head(&s->packet, start, EVENT_SYMBOL, s->time_ns);
+	if (s->packet.len > TRACELOG_PACKET_SIZE && start > first)
+		return write_packet(s, start);
+	return NULL;
+}
+
+/* A reader sees the description before the first event that needs it. */
+static struct wc_error *replace_metadata(struct tracelog_symbols *s)
+{
+	char name[32];
+	scoped(closep) int fd = -1;
+	struct wc_error *err;
+
+	snprintf(name, sizeof(name), ".metadata.%d", getpid());
+	err = create(s, name, &fd);
+	if (err)
+		return err;
+	err = write_bytes(s, fd, s->metadata, strlen(s->metadata));
+	if (!err && (fsync(fd) < 0 || renameat(s->dir, name, s->dir, "metadata") < 0))
+		err = cannot_write(s, errno);
+	if (err)
+		unlinkat(s->dir, name, 0);
+	return err;
+}
+
+struct wc_error *tracelog_symbols_commit(struct tracelog_symbols *s)
+{
+	struct wc_error *err = NULL;
+
+	if (s->packet.len > encode_packet_start(s->id.major))
+		err = write_packet(s, s->packet.len);
+	if (!err && s->metadata)
+		err = replace_metadata(s);
+	if (!err && (fsync(s->fd) < 0 || renameat(s->dir, s->name, s->dir, "symbols") < 0))
+		err = cannot_write(s, errno);
+	if (!err)
+		s->name[0] = '\0'; /* it stays */
+	tracelog_symbols_discard(s);
+	return err;
+}
+
+void tracelog_symbols_discard(struct tracelog_symbols *s)
+{
+	if (!s)
+		return;
+	if (s->fd >= 0) {
+		close(s->fd);
+		if (s->name[0])
+			unlinkat(s->dir, s->name, 0);
+	}
+	if (s->dir >= 0)
+		close(s->dir);
+	free(s->packet.buf);
+	free(s->metadata);
+	free(s->path);
+	free(s);
+}
+
+void tracelog_symbols_discardp(struct tracelog_symbols **s)
+{
+	tracelog_symbols_discard(*s);
+}

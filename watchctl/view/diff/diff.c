@@ -1,0 +1,461 @@
+#include "watchctl/view/diff/diff.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
+#include "watchctl/base/map64.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/trace/log/tracelog.h"
+#include "watchctl/view/diff/diff_impl.h"
+#include "watchctl/view/diff/diff_withheld.h"
+
+/* Loading: both at once */
+
+struct loading {
+	const char *path;
+	struct diff_scope scope;
+	struct diff_masks masks; /* its own: hits are counted while both are loaded */
+	struct diff_side *side;
+	struct wc_error *err;
+};
+
+static void *load_thread(void *arg)
+{
+	struct loading *l = arg;
+
+	l->err = diff_side_load(l->path, &l->scope, &l->side);
+	return NULL;
+}
+
+static struct wc_error *copy_masks(const struct diff_masks *from, struct diff_masks *to)
+{
+	struct wc_error *err = NULL;
+	size_t i;
+
+	to->no_values = from->no_values;
+	for (i = 0; !err && i < from->n; i++)
+		err = diff_masks_add(to, from->v[i].text, NULL, false);
+	return err;
+}
+
+static struct wc_error *prepare(struct loading *l, const struct diff_options *o, const char *path,
+				const struct diff_masks *masks)
+{
+	*l = (struct loading){ .path = path,
+			       .scope = { .from = o->from,
+					  .to = o->to,
+					  .by_name = o->by_name,
+					  .weak = o->weak,
+					  .redact = o->redact } };
+	l->scope.masks = &l->masks;
+	return copy_masks(masks, &l->masks);
+}
+
+static void load_both(struct loading *a, struct loading *b)
+{
+	pthread_t thread;
+	bool second = pthread_create(&thread, NULL, load_thread, b) == 0;
+
+	load_thread(a);
+	if (second)
+		pthread_join(thread, NULL);
+	else
+		load_thread(b);
+}
+
+static void keep_hits(struct diff_masks *m, const struct diff_masks *a, const struct diff_masks *b)
+{
+	size_t i;
+
+	for (i = 0; i < m->n; i++)
+		m->v[i].hits = a->v[i].hits + b->v[i].hits;
+}
+
+struct wc_error *diff_load_sides(const struct diff_options *o, const char *good, const char *bad,
+				 struct diff_masks *masks, struct diff_side **a, struct diff_side **b)
+{
+	struct loading la, lb;
+	struct wc_error *err = prepare(&la, o, good, masks), *other = prepare(&lb, o, bad, masks);
+
+	err = wc_error_first(err, other);
+	/* One of them tells for both: they take about as long. */
+	la.scope.progress = o->progress;
+	if (!err && o->progress)
+		progress_phase(o->progress, "reading the logs");
+	if (!err) {
+		load_both(&la, &lb);
+		err = wc_error_first(la.err, lb.err);
+		keep_hits(masks, &la.masks, &lb.masks);
+	}
+	diff_masks_deinit(&la.masks);
+	diff_masks_deinit(&lb.masks);
+	if (err) {
+		diff_side_free(la.side);
+		diff_side_free(lb.side);
+		return err;
+	}
+	*a = la.side;
+	*b = lb.side;
+	return NULL;
+}
+
+/* Notes */
+
+bool diff_note(struct diff_result *r, const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return false;
+	if (vec_push(r->note, r->nnotes, r->notes_cap, text))
+		return true;
+	free(text);
+	return false;
+}
+
+/* Groups */
+
+static const struct diff_function *function_of(const struct diff_result *r, const struct diff_finding *f,
+					       bool *only_in_a)
+{
+	const struct diff_threads *p = &r->compare.pair[f->pair];
+
+	*only_in_a = f->b == NO_CALL;
+	if (f->b != NO_CALL)
+		return &r->b->function[p->b->call[f->b].function];
+	return &r->a->function[p->a->call[f->a].function];
+}
+
+static struct diff_group *group_of(struct diff_result *r, struct map64 *index, const struct diff_finding *f)
+{
+	bool only_in_a;
+	const struct diff_function *function = function_of(r, f, &only_in_a);
+	uint64_t key = function->identity * 16 + 2 * f->kind + only_in_a;
+	uintptr_t at = (uintptr_t)map64_get(index, key);
+	struct diff_group g = { .function = function, .kind = f->kind, .only_in_a = only_in_a, .f = *f };
+
+	if (at)
+		return &r->group[at - 1];
+	if (!vec_push(r->group, r->ngroups, r->groups_cap, g) ||
+	    !map64_put(index, key, (void *)(uintptr_t)r->ngroups))
+		return NULL;
+	return &r->group[r->ngroups - 1];
+}
+
+static bool add_name(struct diff_group *g, const char *name, uint32_t place, bool pointee)
+{
+	char one[300], *more;
+
+	if (name)
+		snprintf(one, sizeof(one), "%s%.250s", pointee ? "*" : "", name);
+	else
+		snprintf(one, sizeof(one), "%s#%u", pointee ? "*" : "", place + 1);
+	if (g->what && (strlen(g->what) > 400 || diff_list_has(g->what, one)))
+		return true;
+	if (asprintf(&more, "%s%s%s", g->what ? g->what : "", g->what ? ", " : "", one) < 0)
+		return false;
+	free(g->what);
+	g->what = more;
+	return true;
+}
+
+bool diff_list_has(const char *list, const char *one)
+{
+	size_t n = strlen(one);
+
+	for (; list && *list; list += strcspn(list, ","), list += strspn(list, ", "))
+		if (strcspn(list, ",") == n && !memcmp(list, one, n))
+			return true;
+	return false;
+}
+
+static bool name_params(struct diff_group *g, const struct diff_detail *d)
+{
+	uint32_t i;
+
+	for (i = 0; d && i < d->nparams; i++) {
+		const struct diff_value *v = &d->param[i];
+
+		if ((v->differs || v->to_differs) && !add_name(g, v->name, i, !v->differs))
+			return false;
+	}
+	return true;
+}
+
+static bool is_control(enum finding_kind kind)
+{
+	return kind != FINDING_PARAMS && kind != FINDING_RESULT;
+}
+
+static struct wc_error *take_finding(struct diff_result *r, struct map64 *index, const struct diff_finding *f,
+				     const struct diff_detail *d, bool unseen)
+{
+	struct diff_group *g = group_of(r, index, f);
+	bool control = is_control(f->kind);
+
+	if (!g || (f->kind == FINDING_PARAMS && !name_params(g, d)))
+		return &wc_enomem;
+	g->count++;
+	*(control ? &r->ncontrols : &r->nvalues) += 1;
+	if (control ? !r->has_control : !r->has_value) {
+		*(control ? &r->has_control : &r->has_value) = true;
+		(control ? &r->control : &r->value)->f = *f;
+		(control ? &r->control : &r->value)->unseen = unseen;
+	}
+	return NULL;
+}
+
+/* Looks into a finding about values: *@real, it is a difference. */
+static struct wc_error *look_into(struct diff_result *r, const struct diff_options *o,
+				  const struct diff_finding *f, struct diff_detail *a, struct diff_detail *b,
+				  bool *real)
+{
+	const struct diff_threads *p = &r->compare.pair[f->pair];
+	const struct diff_closeness close = { .tolerance = o->tolerance };
+	struct wc_error *err;
+	bool params, result;
+
+	err = diff_detail_read(r->a, p->a, f->a, a);
+	if (!err)
+		err = diff_detail_read(r->b, p->b, f->b, b);
+	if (!err && !diff_detail_compare(a, b, &close, &params, &result))
+		err = &wc_enomem;
+	if (!err)
+		*real = f->kind == FINDING_PARAMS ? params : result;
+	return err;
+}
+
+/* Every finding, in order: those about values are looked into, as long as there are not too many. */
+static struct wc_error *take_findings(struct diff_result *r, const struct diff_options *o)
+{
+	struct map64 index = { 0 };
+	struct wc_error *err = NULL;
+	size_t i, looked = 0;
+
+	if (o->progress)
+		progress_phase(o->progress, "looking into the differences");
+	for (i = 0; !err && i < r->compare.n; i++) {
+		const struct diff_finding *f = &r->compare.v[i];
+		struct diff_detail a = { 0 }, b = { 0 };
+		bool real = true, values = !is_control(f->kind), look = values && looked < LOOK_MAX;
+
+		r->unread += values && !look;
+		if (look) {
+			looked++;
+			err = look_into(r, o, f, &a, &b, &real);
+		}
+		if (!err && (real || o->weak))
+			err = take_finding(r, &index, f, look ? &b : NULL, !real);
+		diff_detail_deinit(&a);
+		diff_detail_deinit(&b);
+		if (o->progress)
+			progress_at(o->progress, (double)i / (double)r->compare.n);
+	}
+	map64_deinit(&index);
+	return err;
+}
+
+/* Where threads stood */
+
+static struct wc_error *read_stand(struct diff_result *r, uint32_t pair)
+{
+	const struct diff_thread *t = r->compare.pair[pair].b;
+	struct diff_stand s = { .number = diff_pair_number(pair), .thread = t };
+	enum log_outcome outcome;
+	struct trace_event e;
+	struct wc_error *err;
+
+	err = tracelog_read_again(r->b->log, t->stood, &e, &outcome);
+	if (err || outcome != LOG_EVENT || e.type != EVENT_STOOD)
+		return err;
+	s.syscall = e.stood.syscall;
+	s.stack.end = (enum walk_end)e.stood.walk_end;
+	if (!vec_reserve((void **)&s.stack.v, &s.stack.cap, e.stood.nframes, sizeof(*s.stack.v)))
+		return &wc_enomem;
+	memcpy(s.stack.v, e.stood.frame, e.stood.nframes * sizeof(*s.stack.v));
+	s.stack.n = e.stood.nframes;
+	return vec_push(r->stand, r->nstand, r->stand_cap, s) ? NULL : &wc_enomem;
+}
+
+static struct wc_error *read_stands(struct diff_result *r)
+{
+	struct wc_error *err = NULL;
+	uint32_t i;
+
+	for (i = 0; !err && i < r->compare.npairs; i++)
+		if (r->compare.pair[i].b && r->compare.pair[i].b->stood && !r->compare.pair[i].left_out)
+			err = read_stand(r, i);
+	return err;
+}
+
+/* The whole */
+
+struct wc_error *diff_compare_sides(struct diff_result *r, const struct diff_options *o)
+{
+	struct wc_error *err;
+
+	if (o->progress)
+		progress_phase(o->progress, "comparing the calls");
+	err = diff_compare_run(&r->compare, r->a, r->b, o->thread, o->progress);
+	if (!err)
+		err = take_findings(r, o);
+	r->differs = r->nvalues || r->ncontrols || r->compare.dropped;
+	return err;
+}
+
+static struct wc_error *read_masks(struct diff_result *r, const struct diff_options *o)
+{
+	struct wc_error *err = o->masks ? diff_masks_read(&r->masks, o->masks) : NULL;
+	size_t i;
+
+	for (i = 0; !err && i < o->nignore; i++)
+		err = diff_masks_add(&r->masks, o->ignore[i], "--ignore", false);
+	return err;
+}
+
+static struct wc_error *compare_calls(struct diff_result *r, const struct diff_options *o)
+{
+	struct wc_error *err = diff_compare_sides(r, o);
+
+	if (!err && r->has_value)
+		err = diff_story_read(r, &r->value.f, &r->value);
+	if (!err && r->has_control)
+		err = diff_story_read(r, &r->control.f, &r->control);
+	if (!err)
+		err = read_stands(r);
+	return err;
+}
+
+static struct wc_error *compare_marks(struct diff_result *r, const struct diff_options *o)
+{
+	struct wc_error *err =
+		diff_marks_run(o->good[0], o->bad,
+			       &(struct diff_marks_options){
+				       .by_name = o->by_name, .redact = o->redact, .progress = o->progress },
+			       &r->marks);
+
+	r->differs |= r->marks.differences != 0;
+	r->withheld += r->marks.withheld;
+	return err;
+}
+
+static bool has_marks(const struct diff_side *s)
+{
+	return s->accesses || s->captures;
+}
+
+static struct wc_error *read_withheld(struct diff_result *r, const struct diff_options *o)
+{
+	struct wc_error *err = diff_withheld_read(o->bad, &r->masks, &r->withheld, &r->all_withheld);
+	size_t i;
+
+	for (i = 0; !err && i < o->ngood; i++)
+		err = diff_withheld_read(o->good[i], &r->masks, &r->withheld, &r->all_withheld);
+	return err;
+}
+
+/* Where there is nothing to say about them, silence must not be taken for agreement. */
+static struct wc_error *note_withheld(struct diff_result *r)
+{
+	bool ok = true;
+
+	if (r->all_withheld)
+		ok = diff_note(r, "values are withheld from a log: no parameters and results were compared");
+	if (ok && r->withheld)
+		ok = diff_note(r,
+			       "values are withheld from a log, and were not compared: those of %" PRIu64
+			       " function%s, watch%s or tag%s",
+			       r->withheld, r->withheld == 1 ? "" : "s", r->withheld == 1 ? "" : "es",
+			       r->withheld == 1 ? "" : "s");
+	return ok ? NULL : &wc_enomem;
+}
+
+static struct wc_error *work(struct diff_result *r, const struct diff_options *o)
+{
+	struct wc_error *err = read_masks(r, o);
+
+	if (!err)
+		err = read_withheld(r, o);
+	if (!err && o->ngood > 1)
+		err = diff_learn(r, o);
+	if (!err)
+		err = diff_load_sides(o, o->good[0], o->bad, &r->masks, &r->a, &r->b);
+	if (!err)
+		err = diff_check_sides(r, o);
+	if (!err)
+		err = compare_calls(r, o);
+	if (!err && has_marks(r->a) && has_marks(r->b))
+		err = compare_marks(r, o);
+	if (!err)
+		err = note_withheld(r);
+	if (!err && o->save_masks)
+		err = diff_masks_write(&r->masks, o->save_masks);
+	return err;
+}
+
+struct wc_error *diff_run(const struct diff_options *o, struct diff_result **ret)
+{
+	scoped(diff_result_freep) struct diff_result *r = calloc(1, sizeof(*r));
+	struct wc_error *err;
+
+	if (!r)
+		return &wc_enomem;
+	err = work(r, o);
+	if (err)
+		return err;
+	*ret = take_ptr(r);
+	return NULL;
+}
+
+/* Forgets what was found, but not masks and notes. */
+void diff_result_clear(struct diff_result *r)
+{
+	size_t i;
+
+	diff_story_deinit(&r->value);
+	diff_story_deinit(&r->control);
+	for (i = 0; i < r->ngroups; i++)
+		free(r->group[i].what);
+	for (i = 0; i < r->nstand; i++)
+		free(r->stand[i].stack.v);
+	r->ngroups = r->nstand = 0;
+	r->has_value = r->has_control = r->differs = false;
+	r->nvalues = r->ncontrols = r->unread = 0;
+	diff_compare_deinit(&r->compare);
+	diff_side_free(r->a);
+	diff_side_free(r->b);
+	r->a = r->b = NULL;
+}
+
+void diff_result_free(struct diff_result *r)
+{
+	size_t i;
+
+	if (!r)
+		return;
+	diff_result_clear(r);
+	diff_marks_deinit(&r->marks);
+	diff_masks_deinit(&r->masks);
+	for (i = 0; i < r->nnotes; i++)
+		free(r->note[i]);
+	free(r->note);
+	free(r->group);
+	free(r->stand);
+	free(r);
+}
+
+void diff_result_freep(struct diff_result **r)
+{
+	diff_result_free(*r);
+}

@@ -1,0 +1,234 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/view/diff/diff_impl.h"
+
+/* The last module of that base name; NULL: none. */
+static const struct diff_module *module_called(const struct diff_space *s, const char *name)
+{
+	size_t i;
+
+	for (i = s->nmodules; i-- > 0;)
+		if (!strcmp(diff_base_name(s->module[i].path), name))
+			return &s->module[i];
+	return NULL;
+}
+
+static bool same_build(const struct diff_module *a, const struct diff_module *b)
+{
+	return a->build_id_len == b->build_id_len && !memcmp(a->build_id, b->build_id, a->build_id_len);
+}
+
+/* "prog, libx.so": modules of one name whose files differ. */
+static size_t other_builds(const struct diff_side *a, const struct diff_side *b, char *list, size_t cap)
+{
+	size_t i, n = 0, used = 0;
+
+	list[0] = '\0';
+	for (i = 0; i < b->canon.space.nmodules; i++) {
+		const struct diff_module *m = &b->canon.space.module[i], *other;
+
+		other = module_called(&a->canon.space, diff_base_name(m->path));
+		if (!other || same_build(m, other) || diff_list_has(list, diff_base_name(m->path)))
+			continue;
+		n++;
+		if (used < cap)
+			used += (size_t)snprintf(list + used, cap - used, "%s%s", used ? ", " : "",
+						 diff_base_name(m->path));
+	}
+	return n;
+}
+
+static struct wc_error *check_programs(struct diff_result *r, const struct diff_options *o)
+{
+	const char *a = diff_base_name(r->a->exe), *b = diff_base_name(r->b->exe);
+	char list[512];
+
+	if (a && b && strcmp(a, b) != 0) {
+		if (!o->by_name)
+			return wc_error_new(
+				WC_EFAIL,
+				"the logs are of two programs: %s in %s, %s in %s (--by-name compares "
+				"their functions by name)",
+				r->a->exe, r->a->path, r->b->exe, r->b->path);
+		if (!diff_note(r, "the logs are of two programs, %s and %s: compared by names", r->a->exe,
+			       r->b->exe))
+			return &wc_enomem;
+	}
+	if (!other_builds(r->a, r->b, list, sizeof(list)))
+		return NULL;
+	if (!o->by_name)
+		return wc_error_new(
+			WC_EFAIL,
+			"the build ids differ of: %s; so addresses in them mean nothing to each other "
+			"(--by-name compares their functions by name)",
+			list);
+	return diff_note(r, "the build ids differ of: %s; compared by names, without places in the code",
+			 list)
+		       ? NULL
+		       : &wc_enomem;
+}
+
+static bool differ(const char *a, const char *b)
+{
+	return a && b && strcmp(a, b) != 0;
+}
+
+static struct wc_error *check_recordings(struct diff_result *r, const struct diff_options *o)
+{
+	const struct diff_side *a = r->a, *b = r->b;
+
+	if (differ(a->filters, b->filters)) {
+		if (!o->anyway)
+			return wc_error_new(
+				WC_EFAIL,
+				"the logs were recorded with other filters, so calls are missing in one "
+				"that nobody left out: \"%s\" in %s, \"%s\" in %s (--anyway compares them)",
+				a->filters, a->path, b->filters, b->path);
+		if (!diff_note(r, "recorded with other filters: \"%s\", \"%s\"", a->filters, b->filters))
+			return &wc_enomem;
+	}
+	if (differ(a->range, b->range) &&
+	    !diff_note(r, "the ranges differ: \"%s\", \"%s\"", a->range, b->range))
+		return &wc_enomem;
+	if (differ(a->mover, b->mover) && !diff_note(r, "the movers differ: %s, %s", a->mover, b->mover))
+		return &wc_enomem;
+	return NULL;
+}
+
+/* The innermost call that was open at the end, of the first thread that has one; NULL: none. */
+static const char *innermost_open(const struct diff_side *s)
+{
+	size_t i, k;
+
+	for (i = 0; i < s->nthreads; i++)
+		for (k = s->thread[i]->n; k-- > 0;)
+			if (s->thread[i]->call[k].how == RETURN_NEVER)
+				return s->function[s->thread[i]->call[k].function].e.name;
+	return NULL;
+}
+
+static bool note_stop(struct diff_result *r, const struct diff_side *s)
+{
+	const char *open = innermost_open(s);
+
+	if (s->end != RANGE_LIMIT && s->end != RANGE_STOPPED)
+		return true;
+	return diff_note(r, "the recording of %s %s%s%s: what came later is not compared", s->path,
+			 s->end == RANGE_LIMIT ? "came to its limit" : "was stopped",
+			 open ? ", while inside of " : "", open ? open : "");
+}
+
+static bool note_damage(struct diff_result *r, const struct diff_side *s)
+{
+	if (s->why &&
+	    !diff_note(r,
+		       "the log %s is not whole: the last %" PRIu64 " bytes were ignored, because %s; "
+		       "what may have come later is not compared",
+		       s->path, s->ignored, s->why))
+		return false;
+	if (!note_stop(r, s))
+		return false;
+	return !s->lost ||
+	       diff_note(r, "in %s %" PRIu64 " events were lost in the recording", s->path, s->lost);
+}
+
+static const char *kind_of(const struct diff_side *s)
+{
+	return s->has_recording || s->calls ? "steps"
+	       : s->accesses && s->captures ? "accesses and captures"
+	       : s->accesses		    ? "accesses"
+	       : s->captures		    ? "captures"
+					    : "nothing that can be compared";
+}
+
+static bool is_steps(const struct diff_side *s)
+{
+	return s->has_recording || s->calls;
+}
+
+static bool has_marks(const struct diff_side *s)
+{
+	return s->accesses || s->captures;
+}
+
+static struct wc_error *check_kinds(struct diff_result *r)
+{
+	const struct diff_side *a = r->a, *b = r->b;
+
+	if (is_steps(a) != is_steps(b) && !(has_marks(a) && has_marks(b)))
+		return wc_error_new(WC_EFAIL, "there is nothing to compare: %s has %s, %s has %s", a->path,
+				    kind_of(a), b->path, kind_of(b));
+	if (is_steps(a) != is_steps(b) &&
+	    !diff_note(r, "%s has %s, %s has %s: only accesses and captures are compared", a->path,
+		       kind_of(a), b->path, kind_of(b)))
+		return &wc_enomem;
+	if (is_steps(a) && is_steps(b) && !a->calls && !b->calls &&
+	    !diff_note(r, "neither log has a call: their ranges were never entered, or nothing in them was "
+			  "recorded"))
+		return &wc_enomem;
+	if (a->accesses && b->captures && !a->captures && !b->accesses)
+		return wc_error_new(WC_EFAIL, "there is nothing to compare: %s has accesses, %s has captures",
+				    a->path, b->path);
+	return NULL;
+}
+
+static bool is_one_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static bool note_masks(struct diff_result *r)
+{
+	size_t i;
+
+	for (i = 0; i < r->masks.n; i++)
+		if (!r->masks.v[i].hits && r->masks.v[i].why && !strcmp(r->masks.v[i].why, "--ignore") &&
+		    !diff_note(r, "--ignore %s: no function of the logs is meant by it", r->masks.v[i].text))
+			return false;
+	return true;
+}
+
+static bool is_any_called(const struct diff_side *s, const char *pattern)
+{
+	size_t i;
+
+	for (i = 0; i < s->nfunctions; i++)
+		if (diff_name_matches(pattern, strlen(pattern), s->function[i].e.name))
+			return true;
+	return false;
+}
+
+static struct wc_error *check_scope(const struct diff_result *r, const char *option, const char *name)
+{
+	if (!name || is_any_called(r->a, name) || is_any_called(r->b, name))
+		return NULL;
+	return wc_error_new(WC_ENAME, "%s %s: neither log has a function of that name", option, name);
+}
+
+struct wc_error *diff_check_sides(struct diff_result *r, const struct diff_options *o)
+{
+	struct wc_error *err;
+
+	if (is_one_file(r->a->path, r->b->path) &&
+	    !diff_note(r, "both are the same log: it cannot differ from itself"))
+		return &wc_enomem;
+	err = check_kinds(r);
+	if (!err)
+		err = check_programs(r, o);
+	if (!err)
+		err = check_recordings(r, o);
+	if (!err)
+		err = check_scope(r, "--from", o->from);
+	if (!err)
+		err = check_scope(r, "--to", o->to);
+	if (err)
+		return err;
+	return note_damage(r, r->a) && note_damage(r, r->b) && note_masks(r) ? NULL : &wc_enomem;
+}

@@ -1,0 +1,402 @@
+/* One page without anything from elsewhere: no script, no font, no network. */
+#include "watchctl/view/diff/diff_html.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
+#include "watchctl/base/syscall_name.h"
+#include "watchctl/base/utf8.h"
+#include "watchctl/view/diff/diff_print.h"
+#include "watchctl/view/diff/diff_words.h"
+#include "watchctl/view/words/view_words.h"
+#include "watchctl/view/event/step_words.h"
+
+static const char head[] =
+	"<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>watchctl diff</title>\n<style>\n"
+	":root{color-scheme:light dark}\n"
+	"body{font:14px/1.45 system-ui,sans-serif;margin:1.5em;max-width:120em}\n"
+	"code,td.v,.row,pre{font-family:ui-monospace,monospace;font-size:13px}\n"
+	"table{border-collapse:collapse;margin:.5em 0;width:100%}\n"
+	"th{text-align:left;font-weight:600}\n"
+	"td,th{padding:.15em .6em;border-bottom:1px solid #8884;vertical-align:top;overflow-wrap:anywhere}\n"
+	"td.n{text-align:right;white-space:nowrap;width:1%}td.k{white-space:nowrap;width:1%}\n"
+	".row{display:grid;grid-template-columns:1fr 1fr;gap:1em;padding:.1em .4em;border-bottom:1px solid "
+	"#8882}\n"
+	".cell{overflow-wrap:anywhere}.level{margin-left:1.2em;border-left:2px solid #8884}\n"
+	".differs{background:#fa02;border-left:4px solid #e90}.good{background:#0a02;border-left:4px solid "
+	"#090}\n"
+	".bad{background:#f002;border-left:4px solid #d00}.same{opacity:.75}\n"
+	"summary{cursor:pointer}.more{padding-left:.6em;opacity:.6}small{opacity:.7}\n"
+	"h2{margin-top:1.6em}.note{border-left:4px solid #48f;padding:.2em .6em;background:#48f2}\n"
+	"</style></head><body>\n";
+
+void diff_page_text(struct diff_page *p, const char *text)
+{
+	for (; *text; text++) {
+		switch (*text) {
+		case '<':
+			fputs("&lt;", p->out);
+			break;
+		case '>':
+			fputs("&gt;", p->out);
+			break;
+		case '&':
+			fputs("&amp;", p->out);
+			break;
+		case '"':
+			fputs("&quot;", p->out);
+			break;
+		default:
+			fputc(*text, p->out);
+		}
+	}
+}
+
+static void clean_text(struct diff_page *p, const char *text)
+{
+	char clean[WORDS_MAX];
+
+	diff_page_text(p, utf8_clean(text ? text : "", clean, sizeof(clean)));
+}
+
+static void cell(struct diff_page *p, const char *class, const char *text)
+{
+	fprintf(p->out, "<td class=%s>", class);
+	diff_page_text(p, text);
+	fputs("</td>", p->out);
+}
+
+static void row(struct diff_page *p, bool differs, const char *name, const char *good, const char *bad)
+{
+	fprintf(p->out, "<tr%s>", differs ? " class=differs" : "");
+	cell(p, "k", name);
+	cell(p, "v", good);
+	cell(p, "v", bad);
+	fputs("</tr>\n", p->out);
+}
+
+static void values(struct diff_page *p, const struct diff_detail *a, const struct diff_detail *b)
+{
+	uint32_t n = a->nparams < b->nparams ? a->nparams : b->nparams, i;
+	char left[WORDS_MAX], right[WORDS_MAX], name[300];
+
+	fputs("<table><tr><th></th><th>good</th><th>bad</th></tr>\n", p->out);
+	for (i = 0; i < n; i++) {
+		const struct diff_value *v = &a->param[i];
+
+		if (v->name && *v->name)
+			utf8_clean(v->name, name, sizeof(name));
+		else
+			snprintf(name, sizeof(name), "#%u", i + 1);
+		diff_value_text(v, left, sizeof(left));
+		diff_value_text(&b->param[i], right, sizeof(right));
+		row(p, v->differs || v->to_differs, name, left, right);
+	}
+	diff_result_text(a, left, sizeof(left));
+	diff_result_text(b, right, sizeof(right));
+	row(p, a->how_differs || a->error_differs || a->result.differs || a->result.to_differs, "result",
+	    left, right);
+	fputs("</table>\n", p->out);
+}
+
+static bool stack(struct diff_page *p, struct diff_side *s, const struct diff_detail *d,
+		  const struct diff_stack *k)
+{
+	scoped(freep) struct diff_frame *frames = NULL;
+	char text[CELL_TEXT * 2];
+	size_t n, i;
+
+	if (!diff_frames(s, k, false, &frames, &n))
+		return false;
+	fputs("<td class=v><pre>", p->out);
+	if (d->function->e.name)
+		clean_text(p, d->function->e.name);
+	for (i = 0; i < n; i++) {
+		fputc('\n', p->out);
+		diff_frame_text(&frames[i], text, sizeof(text));
+		diff_page_text(p, text);
+	}
+	if (text_walk_end(k->end))
+		fprintf(p->out, "\n... %s", text_walk_end(k->end));
+	fputs("</pre></td>", p->out);
+	return true;
+}
+
+static bool stacks(struct diff_page *p, const struct diff_story *s)
+{
+	bool ok = true;
+
+	fputs("<details open><summary>stacks</summary><table><tr><th>good</th><th>bad</th></tr><tr>", p->out);
+	if (s->has_a)
+		ok = stack(p, p->r->a, &s->a, &s->stack_a);
+	else
+		fputs("<td></td>", p->out);
+	if (ok && s->has_b)
+		ok = stack(p, p->r->b, &s->b, &s->stack_b);
+	else
+		fputs("<td></td>", p->out);
+	fputs("</tr></table></details>\n", p->out);
+	return ok;
+}
+
+static void before(struct diff_page *p, const struct diff_story *s)
+{
+	char text[WORDS_MAX];
+	size_t i;
+
+	fputs("<details><summary>the last calls that agreed before</summary><pre>", p->out);
+	for (i = s->nbefore; i-- > 0;) {
+		diff_call_text(&s->before[i], text, sizeof(text));
+		diff_page_text(p, text);
+		fputc('\n', p->out);
+	}
+	fputs("</pre></details>\n", p->out);
+}
+
+static void input(struct diff_page *p, const struct diff_story *s)
+{
+	char a[WORDS_MAX], b[WORDS_MAX];
+
+	if (s->is_input) {
+		fputs("<p>This is an input itself: what the system returned is what differs.</p>\n", p->out);
+	} else if (s->has_input) {
+		diff_call_text(&s->input_a, a, sizeof(a));
+		diff_call_text(&s->input_b, b, sizeof(b));
+		fputs("<p>The nearest input before it that "
+		      "differed:</p><table><tr><th></th><th>good</th><th>bad</th></tr>",
+		      p->out);
+		row(p, true, "input", a, b);
+		fputs("</table>\n", p->out);
+	} else {
+		fputs("<p>No differing result of a system call, getenv or the like is near before it.</p>\n",
+		      p->out);
+	}
+}
+
+static void unmatched(struct diff_page *p, const struct diff_story *s)
+{
+	char a[WORDS_MAX] = "", b[WORDS_MAX] = "";
+
+	if (s->has_a)
+		diff_call_text(&s->a, a, sizeof(a));
+	if (s->has_b)
+		diff_call_text(&s->b, b, sizeof(b));
+	fputs("<table><tr><th></th><th>good</th><th>bad</th></tr>", p->out);
+	row(p, true, "call", a, b);
+	fputs("</table>\n", p->out);
+}
+
+static struct wc_error *story(struct diff_page *p, const struct diff_story *s)
+{
+	struct wc_error *err;
+	char thread[128];
+	uint64_t ns;
+
+	diff_thread_text(&p->r->compare.pair[s->f.pair], s->f.pair, thread, sizeof(thread));
+	fputs("<p>In ", p->out);
+	diff_page_text(p, thread);
+	if (diff_time_of(p->r, s, &ns))
+		fprintf(p->out, ", %" PRIu64 ".%06" PRIu64 " s after the recording of the bad run began",
+			ns / 1000000000u, ns % 1000000000u / 1000);
+	if (s->has_b && !s->b.is_signal)
+		fprintf(p->out, "; call %" PRIu64 " of its log", s->b.number);
+	fputs(".</p>\n", p->out);
+	if (s->f.kind == FINDING_CALLS || s->f.kind == FINDING_THREAD)
+		unmatched(p, s);
+	else
+		values(p, &s->a, &s->b);
+	if (!stacks(p, s))
+		return &wc_enomem;
+	before(p, s);
+	input(p, s);
+	fputs("<details open><summary>the calls around it</summary>\n", p->out);
+	err = diff_page_tree(p, s);
+	fputs("</details>\n", p->out);
+	return err;
+}
+
+static struct wc_error *first(struct diff_page *p, const char *title, const struct diff_story *s)
+{
+	char text[WORDS_MAX];
+
+	diff_headline(p->r, s, text, sizeof(text));
+	fprintf(p->out, "<h2>%s: ", title);
+	diff_page_text(p, text);
+	fputs("</h2>\n", p->out);
+	return story(p, s);
+}
+
+static struct wc_error *group(struct diff_page *p, const struct diff_group *g)
+{
+	struct diff_story s = { 0 };
+	struct wc_error *err = diff_group_story(p->r, g, &s);
+	char text[WORDS_MAX];
+
+	if (!err) {
+		fprintf(p->out, "<details><summary>%" PRIu64 " &times; <code>", g->count);
+		clean_text(p, g->function->e.name);
+		fputs("</code>: ", p->out);
+		diff_group_text(g, text, sizeof(text));
+		diff_page_text(p, text);
+		fputs("</summary>\n<div class=level>\n<p><b>The first of them: ", p->out);
+		diff_headline(p->r, &s, text, sizeof(text));
+		diff_page_text(p, text);
+		fputs("</b></p>\n", p->out);
+		err = story(p, &s);
+		fputs("</div></details>\n", p->out);
+	}
+	diff_story_deinit(&s);
+	return err;
+}
+
+static struct wc_error *groups(struct diff_page *p, size_t max)
+{
+	struct wc_error *err = NULL;
+	size_t i;
+
+	if (!p->r->ngroups)
+		return NULL;
+	fputs("<h2>all differences by function, those that show first on top</h2>\n", p->out);
+	for (i = 0; !err && i < p->r->ngroups && i < max; i++)
+		err = group(p, &p->r->group[i]);
+	if (p->r->ngroups > max)
+		fprintf(p->out, "<p class=more>and %zu more rows (-n %zu writes all)</p>\n",
+			p->r->ngroups - max, p->r->ngroups);
+	return err;
+}
+
+static bool stand(struct diff_page *p, const struct diff_stand *s)
+{
+	scoped(freep) struct diff_frame *frames = NULL;
+	const char *name = s->syscall >= 0 ? syscall_name(s->syscall) : NULL;
+	char text[CELL_TEXT * 2];
+	size_t n, i;
+
+	if (!diff_frames(p->r->b, &s->stack, true, &frames, &n))
+		return false;
+	fprintf(p->out, "<details open><summary>thread %u", s->number);
+	if (name)
+		fprintf(p->out, ", in %s", name);
+	fputs("</summary><pre>", p->out);
+	for (i = 0; i < n; i++) {
+		diff_frame_text(&frames[i], text, sizeof(text));
+		diff_page_text(p, text);
+		fputc('\n', p->out);
+	}
+	fputs("</pre></details>\n", p->out);
+	return true;
+}
+
+static bool stands(struct diff_page *p)
+{
+	size_t i;
+
+	if (p->r->nstand)
+		fputs("<h2>where the threads of the bad run stand</h2>\n", p->out);
+	for (i = 0; i < p->r->nstand; i++)
+		if (!stand(p, &p->r->stand[i]))
+			return false;
+	return true;
+}
+
+static void side(struct diff_page *p, const char *which, const struct diff_side *s)
+{
+	fprintf(p->out, "<tr><td class=k><b>%s</b></td><td class=v>", which);
+	clean_text(p, s->path);
+	fputs("</td><td class=v>", p->out);
+	clean_text(p, s->cmdline);
+	fprintf(p->out, "</td><td class=n>%" PRIu64 " calls</td><td class=n>%zu threads</td><td>", s->calls,
+		s->nthreads / 2);
+	clean_text(p, s->end ? step_range_text(s->end) : "");
+	fputs("</td></tr>\n", p->out);
+}
+
+static void beginning(struct diff_page *p)
+{
+	size_t i;
+
+	fputs(head, p->out);
+	fputs("<h1>watchctl diff</h1>\n<table>", p->out);
+	side(p, "good", p->r->a);
+	side(p, "bad", p->r->b);
+	fputs("</table>\n", p->out);
+	for (i = 0; i < p->r->nnotes; i++) {
+		fputs("<p class=note>", p->out);
+		clean_text(p, p->r->note[i]);
+		fputs("</p>\n", p->out);
+	}
+	fprintf(p->out,
+		"<p>%" PRIu64 " differences in values, %" PRIu64 " in what was called; %" PRIu64
+		" calls agree.</p>\n",
+		p->r->nvalues, p->r->ncontrols, p->r->compare.agreed);
+}
+
+static void mark(struct diff_page *p, const struct diff_mark *m)
+{
+	char **text = p->r->marks.text;
+
+	fputs("<td class=v>", p->out);
+	if (m) {
+		clean_text(p, text[m->place]);
+		fputs(" ", p->out);
+		clean_text(p, text[m->value]);
+		fputs("<br>thread ", p->out);
+		clean_text(p, text[m->thread]);
+		fputs("<pre>", p->out);
+		diff_page_text(p, text[m->stack]);
+		fputs("</pre>", p->out);
+	}
+	fputs("</td>", p->out);
+}
+
+static void stream(struct diff_page *p, const struct diff_stream *s)
+{
+	size_t i;
+
+	fputs("<h2>", p->out);
+	fputs(s->is_tag ? "captures of " : "accesses to ", p->out);
+	clean_text(p, s->name);
+	fprintf(p->out,
+		"</h2>\n<p>%zu in the good run, %zu in the bad run; %" PRIu64
+		" only in the good run, %" PRIu64 " only in the bad run, %" PRIu64
+		" with another value.</p>\n",
+		s->na, s->nb, s->only_a, s->only_b, s->values);
+	if (!s->has_first)
+		return;
+	fputs("<table><tr><th>first difference: good</th><th>bad</th></tr><tr>", p->out);
+	mark(p, s->first_a == NO_MATE ? NULL : &s->a[s->first_a]);
+	mark(p, s->first_b == NO_MATE ? NULL : &s->b[s->first_b]);
+	fputs("</tr></table>\n<table><tr><th>good</th><th>bad</th><th>where</th></tr>\n", p->out);
+	for (i = 0; i < s->nrows; i++) {
+		fprintf(p->out,
+			"<tr><td class=n>%" PRIu64 "</td><td class=n>%" PRIu64 "</td><td class=v><pre>",
+			s->row[i].a, s->row[i].b);
+		diff_page_text(p, p->r->marks.text[s->row[i].place]);
+		fputs("</pre></td></tr>\n", p->out);
+	}
+	fputs("</table>\n", p->out);
+}
+
+struct wc_error *diff_print_html(struct diff_result *r, FILE *out, const struct diff_print_options *o)
+{
+	struct diff_page p = { .r = r, .out = out };
+	struct wc_error *err = NULL;
+	size_t i;
+
+	beginning(&p);
+	if (r->has_value)
+		err = first(&p, "First difference of values", &r->value);
+	if (!err && r->has_control)
+		err = first(&p, "First difference of control", &r->control);
+	if (!err && !stands(&p))
+		err = &wc_enomem;
+	if (!err)
+		err = groups(&p, o->groups);
+	for (i = 0; !err && i < r->marks.n; i++)
+		stream(&p, &r->marks.v[i]);
+	fputs("</body></html>\n", out);
+	return err;
+}

@@ -1,0 +1,168 @@
+/*
+ * The first good run is compared with each of the others; what differs becomes a mask, and they are compared
+ * again with it, since one difference may hide another. Where that does not come to an end, it is said.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
+#include "watchctl/view/diff/diff_impl.h"
+
+#define ROUNDS_MAX 6
+#define SIBLINGS_MAX 4096u /* of calls that one run does not have, whose functions are learned */
+
+struct lesson {
+	struct diff_result *r;
+	const char *other;
+	uint64_t learned;
+};
+
+static struct wc_error *learn(struct lesson *l, const struct diff_function *f, const char *part,
+			      const char *how)
+{
+	scoped(freep) char *text = NULL, *why = NULL;
+	struct wc_error *err;
+
+	if (asprintf(&text, "%s%s", f->e.name, part) < 0)
+		text = NULL;
+	if (asprintf(&why, "learned: %s in %s and %s", how, l->r->a->path, l->other) < 0)
+		why = NULL;
+	if (!text || !why)
+		return &wc_enomem;
+	if (diff_masks_has(&l->r->masks, text))
+		return NULL;
+	err = diff_masks_add(&l->r->masks, text, why, true);
+	if (!err)
+		l->learned++;
+	return err;
+}
+
+static struct wc_error *learn_params(struct lesson *l, const struct diff_detail *d)
+{
+	struct wc_error *err = NULL;
+	char part[300];
+	uint32_t i;
+
+	for (i = 0; !err && i < d->nparams; i++) {
+		const struct diff_value *v = &d->param[i];
+		const char *star = v->differs ? "" : "*";
+
+		if (!v->differs && !v->to_differs)
+			continue;
+		if (v->name && *v->name)
+			snprintf(part, sizeof(part), ":%s%.250s", star, v->name);
+		else
+			snprintf(part, sizeof(part), ":%s#%u", star, i + 1);
+		err = learn(l, d->function, part, "it differs");
+	}
+	return err;
+}
+
+static struct wc_error *learn_values(struct lesson *l, const struct diff_options *o,
+				     const struct diff_finding *f)
+{
+	const struct diff_threads *p = &l->r->compare.pair[f->pair];
+	const struct diff_closeness close = { .tolerance = o->tolerance };
+	struct diff_detail a = { 0 }, b = { 0 };
+	bool params, result;
+	struct wc_error *err;
+
+	err = diff_detail_read(l->r->a, p->a, f->a, &a);
+	if (!err)
+		err = diff_detail_read(l->r->b, p->b, f->b, &b);
+	if (!err && !diff_detail_compare(&a, &b, &close, &params, &result))
+		err = &wc_enomem;
+	if (!err && f->kind == FINDING_PARAMS)
+		err = learn_params(l, &a);
+	else if (!err && f->kind == FINDING_RESULT && result)
+		err = learn(l, a.function, ":return", "it differs");
+	diff_detail_deinit(&a);
+	diff_detail_deinit(&b);
+	return err;
+}
+
+/* Calls from @first on, @n siblings of it, that the other run does not have. */
+static struct wc_error *learn_calls(struct lesson *l, const struct diff_side *s, const struct diff_thread *t,
+				    uint32_t first, uint32_t n)
+{
+	struct wc_error *err = NULL;
+	uint32_t i, done = 0;
+
+	for (i = first; !err && i < t->n && done < n && done < SIBLINGS_MAX; i = diff_next(t, i)) {
+		if (t->call[i].flags & DIFF_OPTIONAL)
+			continue;
+		done++;
+		err = learn(l, &s->function[t->call[i].function], ":calls", "not as often");
+	}
+	return err;
+}
+
+static struct wc_error *learn_finding(struct lesson *l, const struct diff_options *o,
+				      const struct diff_finding *f)
+{
+	const struct diff_threads *p = &l->r->compare.pair[f->pair];
+	struct wc_error *err = NULL;
+
+	if (f->kind == FINDING_PARAMS || f->kind == FINDING_RESULT)
+		return learn_values(l, o, f);
+	if (f->kind == FINDING_ENDED)
+		return learn(l, &l->r->b->function[p->b->call[f->b].function], "", "it ends in another way");
+	if (f->a != NO_CALL)
+		err = learn_calls(l, l->r->a, p->a, f->a, f->na);
+	if (!err && f->b != NO_CALL)
+		err = learn_calls(l, l->r->b, p->b, f->b, f->nb);
+	return err;
+}
+
+/* *@again: masks were learned, with which there may be less. */
+static struct wc_error *learn_round(struct lesson *l, const struct diff_options *o, bool *again)
+{
+	uint64_t before = l->learned;
+	struct wc_error *err;
+	size_t i;
+
+	err = diff_load_sides(o, o->good[0], l->other, &l->r->masks, &l->r->a, &l->r->b);
+	if (!err)
+		err = diff_compare_sides(l->r, o);
+	for (i = 0; !err && i < l->r->compare.n && i < LOOK_MAX; i++)
+		err = learn_finding(l, o, &l->r->compare.v[i]);
+	*again = !err && l->learned > before;
+	return err;
+}
+
+static struct wc_error *learn_from(struct diff_result *r, const struct diff_options *o, const char *other)
+{
+	struct lesson l = { .r = r, .other = other };
+	struct wc_error *err;
+	bool again = true, left = false;
+	int round;
+
+	for (round = 0; again && round < ROUNDS_MAX; round++) {
+		err = learn_round(&l, o, &again);
+		left = !err && r->differs;
+		diff_result_clear(r);
+		if (err)
+			return err;
+	}
+	r->learned += l.learned;
+	if (left &&
+	    !diff_note(r,
+		       "%s and %s still differ with all masks that were learned from them: some of what is "
+		       "reported may be noise",
+		       o->good[0], other))
+		return &wc_enomem;
+	return NULL;
+}
+
+struct wc_error *diff_learn(struct diff_result *r, const struct diff_options *o)
+{
+	struct wc_error *err = NULL;
+	size_t i;
+
+	for (i = 1; !err && i < o->ngood; i++)
+		err = learn_from(r, o, o->good[i]);
+	return err;
+}

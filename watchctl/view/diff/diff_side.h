@@ -1,0 +1,153 @@
+/*
+ * diff_side - the calls of one step log in memory, as few bytes each as comparing needs: all the rest is read
+ * from the log again when it is to be shown.
+ *
+ * Of each thread the calls stand in the order of their beginnings, so that what a call has called comes right
+ * behind it: a tree is known by the number of calls in each subtree.
+ */
+#ifndef WATCHCTL_VIEW_DIFF_DIFF_SIDE_H
+#define WATCHCTL_VIEW_DIFF_DIFF_SIDE_H
+
+#include "watchctl/trace/log/tracelog.h"
+#include "watchctl/trace/redact.h"
+#include "watchctl/view/diff/diff_align.h"
+#include "watchctl/view/diff/diff_canon.h"
+#include "watchctl/view/diff/diff_masks.h"
+
+#define NO_CALL UINT32_MAX
+
+#define DIFF_UNFINISHED 1u /* the log ends, or lost events, before its end was told */
+#define DIFF_OPTIONAL 2u   /* a handler of a signal that comes at any time */
+#define DIFF_SIGNAL 4u	   /* no call: a signal arrived */
+#define DIFF_TRIGGERED 8u  /* by a signal */
+
+struct diff_call {
+	/*
+	 * exact: of the whole subtree, functions, where they are called from, and strong values; shape: the
+	 * same without values; key: function and place of the call alone.
+	 */
+	struct diff_item item;
+	uint64_t at : 48, flags : 16; /* position in the log */
+	uint64_t back : 48, how : 16; /* ... of its return; 0: there is none. enum return_how */
+	uint32_t weak;		      /* of the subtree: weak values */
+	uint32_t function;	      /* index into functions of its side */
+	uint32_t size;		      /* calls in the subtree, itself included */
+	uint32_t parent;	      /* index; NO_CALL */
+	uint32_t params;	      /* strong values of the parameters */
+	uint32_t result;	      /* ... of the result, and how it ended */
+};
+
+struct diff_function {
+	struct function_event e; /* a deep copy; name is never NULL: "prog+0x1234" where it is not known */
+	uint64_t identity;	 /* the same in both logs */
+	const struct diff_type **param; /* e.nparams of them; NULL: not told */
+	uint8_t *length; /* of each string the parameter + 1 that tells how long it is at most; 0: none */
+	const struct diff_type *result_type;
+	unsigned int canon; /* CANON_ */
+	bool named, is_input, allocates, creates;
+	struct diff_masked masked;
+	bool is_from, is_to;
+	uint64_t calls;
+};
+
+/* A call that roots were made from but is not compared: its position, and the one around it. */
+struct diff_outer {
+	uint64_t at;
+	uint32_t around; /* index in the side's outer + 1; 0: none */
+};
+
+struct diff_root {
+	uint32_t index; /* of the root's call */
+	uint32_t outer; /* index in the side's outer */
+};
+
+/* What a parameter of a call points to has bytes that may never have been written. */
+struct diff_unset_value {
+	uint32_t call;
+	uint8_t param;
+	uint16_t len; /* bytes, each of which has a bit */
+	size_t at;    /* of the first ones in the thread's bits */
+};
+
+#define DIFF_UNSET_MAX (CALL_POINTEE_MAX + 1u) /* a string's NUL byte counts */
+
+struct diff_thread {
+	int32_t pid, tid;
+	char *comm;
+	uint64_t key;	 /* how it was created */
+	uint64_t group;	 /* the same without its number among those created at one place */
+	uint32_t number; /* that number */
+	bool of_signals; /* no thread: signals, and what their handlers do, of the thread @tid */
+	uint64_t stood;	 /* position of its stood event; 0: none */
+	struct diff_call *call;
+	size_t n, cap;
+	struct diff_root *root; /* those that were made from a call that is not compared, in order */
+	size_t nroots, roots_cap;
+	uint64_t strong;		/* of all */
+	struct diff_unset_value *unset; /* by call and parameter */
+	size_t nunset, unset_cap;
+	uint8_t *bits;
+	size_t nbits, bits_cap;
+};
+
+struct progress;
+
+/* What is to be compared. */
+struct diff_scope {
+	const char *from, *to;	    /* functions; NULL: all */
+	bool by_name;		    /* the files differ: go by names */
+	bool weak;		    /* weak values count as strong ones; allocations are told apart */
+	struct diff_masks *masks;   /* hits are counted */
+	struct redact_rules redact; /* whose values are not to be shown */
+	struct progress *progress;  /* of reading; NULL: nobody looks */
+};
+
+struct diff_side {
+	char *path;
+	struct redact_rules redact;
+	struct tracelog_reader *log; /* at its end: to read events again */
+	struct diff_canon canon;
+	struct diff_function *function;
+	size_t nfunctions, functions_cap;
+	struct map64 function_ids;   /* id -> index + 1 */
+	struct diff_thread **thread; /* each is followed by its signals */
+	size_t nthreads, threads_cap;
+	struct diff_outer *outer;
+	size_t nouter, outer_cap;
+	struct symbolizer *names;
+	/* What the log tells about itself. Texts may be NULL. */
+	char *cmdline, *exe, *range, *filters, *mover, *planner;
+	int32_t pid;
+	uint64_t first_ns, last_ns;
+	uint64_t calls, events, accesses, captures, lost;
+	uint64_t left_out; /* calls outside of the scope, or masked */
+	bool has_recording;
+	uint32_t occurrences;
+	enum range_what end; /* how the last occurrence ended; 0: not told */
+	uint64_t ignored;    /* bytes at its end that cannot be read */
+	const char *why;     /* they cannot; NULL: it is whole */
+	bool cut; /* the log ends before the program had ended its range, and not because it hangs */
+};
+
+/* Reads the log. What it cannot read at its end is told in @ret. WC_ELOG: there is no log at @path. */
+struct wc_error *diff_side_load(const char *path, const struct diff_scope *scope, struct diff_side **ret);
+
+/* The index of the call behind @i's subtree. */
+static inline uint32_t diff_next(const struct diff_thread *t, uint32_t i)
+{
+	return i + t->call[i].size;
+}
+
+/* The values of @e's parameters, of which @f has at most FUNCTION_PARAMS_MAX; fewer, if the rest makes no
+ * sense. */
+uint32_t diff_side_values(const struct diff_function *f, const uint8_t *values, uint32_t len,
+			  struct call_value *ret);
+
+/* Sets the marks of what the parameter points to, DIFF_UNSET_MAX of them; false: it has none. */
+bool diff_side_unset(const struct diff_thread *t, uint32_t call, uint32_t param, bool *ret);
+
+/* Accepts NULL. */
+void diff_side_free(struct diff_side *s);
+void diff_side_freep(struct diff_side **s);
+
+#endif

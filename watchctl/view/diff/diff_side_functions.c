@@ -1,0 +1,213 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/base/map64.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/trace/call_values.h"
+#include "watchctl/view/diff/diff_hash.h"
+#include "watchctl/view/diff/diff_side_impl.h"
+
+static bool copy_text(const char *from, const char **to)
+{
+	*to = from ? strdup(from) : NULL;
+	return !from || *to;
+}
+
+/* What users call it: its name, or where it is. */
+static bool copy_name(struct diff_function *f, const struct function_event *e)
+{
+	char text[300];
+	const char *base = diff_base_name(e->module);
+
+	f->named = e->name && *e->name;
+	if (f->named)
+		return copy_text(e->name, &f->e.name);
+	if (base && e->address)
+		snprintf(text, sizeof(text), "%.255s+0x%" PRIx64, base, e->address);
+	else
+		snprintf(text, sizeof(text), "function %u", e->id);
+	return copy_text(text, &f->e.name);
+}
+
+static bool copy_params(struct diff_function *f, const struct function_event *e)
+{
+	struct function_param *param = e->nparams ? calloc(e->nparams, sizeof(*param)) : NULL;
+	bool ok = param || !e->nparams;
+	uint32_t i;
+
+	f->e.param = param;
+	for (i = 0; ok && i < e->nparams; i++) {
+		param[i].type = e->param[i].type;
+		ok = copy_text(e->param[i].name, &param[i].name);
+	}
+	return ok;
+}
+
+static bool copy_build_id(struct diff_function *f, const struct function_event *e)
+{
+	uint8_t *copy = e->build_id_len ? malloc(e->build_id_len) : NULL;
+
+	if (copy)
+		memcpy(copy, e->build_id, e->build_id_len);
+	f->e.build_id = copy;
+	return copy || !e->build_id_len;
+}
+
+/* @f is zeroed; false: no memory, what there is can be freed. */
+static bool copy_event(struct diff_function *f, const struct function_event *e)
+{
+	f->e = *e;
+	f->e.name = f->e.module = f->e.file = NULL;
+	f->e.param = NULL;
+	f->e.build_id = NULL;
+	return copy_name(f, e) && copy_text(e->module, &f->e.module) && copy_text(e->file, &f->e.file) &&
+	       copy_params(f, e) && copy_build_id(f, e);
+}
+
+void diff_function_deinit(struct diff_function *f)
+{
+	uint32_t i;
+
+	for (i = 0; f->e.param && i < f->e.nparams; i++)
+		free((char *)f->e.param[i].name);
+	free((void *)f->e.param);
+	free((char *)f->e.name);
+	free((char *)f->e.module);
+	free((char *)f->e.file);
+	free((void *)f->e.build_id);
+	free(f->param);
+	free(f->length);
+}
+
+/*
+ * A library's function goes by its name: it may be found late, behind a stub. A function of the program goes
+ * by its place too, since there may be several of one name, unless places mean nothing.
+ */
+static uint64_t identity_of(const struct diff_function *f, bool by_name)
+{
+	uint64_t h = diff_mix_text(17, f->e.name);
+
+	if (f->named && (f->e.flags & FUNCTION_OVER))
+		return h;
+	h = diff_mix(h, diff_mix_text(19, diff_base_name(f->e.module)));
+	if (by_name && f->named)
+		return diff_mix(h, diff_mix_text(23, diff_base_name(f->e.file)));
+	return diff_mix(h, f->e.address);
+}
+
+static bool is_called(const char *pattern, const struct diff_function *f)
+{
+	return pattern && diff_name_matches(pattern, strlen(pattern), f->e.name);
+}
+
+/*
+ * A text and a size behind it, with other texts between at most: it need not end with a NUL byte, and what
+ * was recorded behind its end is somebody else's.
+ */
+static uint8_t length_of(const struct diff_function *f, uint32_t i)
+{
+	uint32_t k;
+
+	for (k = i; k < f->e.nparams && k <= i + 2 && f->param[k]; k++) {
+		if (f->param[k]->e.kind == TYPE_UNSIGNED && f->param[k]->e.size == 8)
+			return k > i ? (uint8_t)(k + 1) : 0;
+		if (f->param[k]->e.kind != TYPE_STRING)
+			return 0;
+	}
+	return 0;
+}
+
+static bool find_types(struct diff_function *f, const struct diff_canon *c)
+{
+	uint32_t i;
+
+	f->result_type = diff_canon_type(c, f->e.return_type);
+	f->param = calloc(f->e.nparams + 1, sizeof(*f->param));
+	f->length = calloc(f->e.nparams + 1, sizeof(*f->length));
+	if (!f->param || !f->length)
+		return false;
+	for (i = 0; f->e.param && i < f->e.nparams; i++)
+		f->param[i] = diff_canon_type(c, f->e.param[i].type);
+	for (i = 0; i < f->e.nparams; i++)
+		f->length[i] = length_of(f, i);
+	return true;
+}
+
+static bool fill_in(struct loader *l, struct diff_function *f)
+{
+	bool over = (f->e.flags & FUNCTION_OVER) != 0;
+
+	f->identity = identity_of(f, l->scope->by_name);
+	f->canon = diff_canon_flags(f->named ? f->e.name : NULL, over);
+	f->is_input = over && f->named && diff_canon_is_input(f->e.name);
+	f->allocates = f->named && diff_canon_allocates(f->e.name);
+	f->creates = f->named && diff_canon_creates(f->e.name);
+	f->is_from = is_called(l->scope->from, f);
+	f->is_to = is_called(l->scope->to, f);
+	if (l->scope->masks)
+		f->masked = diff_masks_of(l->scope->masks, &f->e);
+	return find_types(f, &l->s->canon);
+}
+
+static struct wc_error *add(struct loader *l, const struct function_event *e, uint32_t *ret)
+{
+	struct diff_side *s = l->s;
+	struct diff_function f = { 0 };
+
+	if (!copy_event(&f, e) || !fill_in(l, &f) ||
+	    !vec_push(s->function, s->nfunctions, s->functions_cap, f)) {
+		diff_function_deinit(&f);
+		return &wc_enomem;
+	}
+	*ret = (uint32_t)s->nfunctions - 1;
+	return NULL;
+}
+
+struct wc_error *diff_load_function(struct loader *l, const struct function_event *e)
+{
+	struct wc_error *err;
+	uint32_t index;
+
+	err = add(l, e, &index);
+	if (err)
+		return err;
+	return map64_put(&l->s->function_ids, e->id, (void *)(uintptr_t)(index + 1)) ? NULL : &wc_enomem;
+}
+
+struct wc_error *diff_load_pseudo_function(struct loader *l, const char *name, uint32_t *ret)
+{
+	return add(l,
+		   &(struct function_event){ .name = name, .flags = FUNCTION_OVER, .return_type = NO_TYPE },
+		   ret);
+}
+
+static void cut_to_length(struct call_value *text, const struct call_value *length)
+{
+	uint64_t n = 0;
+
+	if (length->state != VALUE_OK || length->size != sizeof(n))
+		return;
+	memcpy(&n, length->bytes, sizeof(n));
+	if (n < text->to_len) {
+		text->to_len = (uint32_t)n;
+		text->to_state = VALUE_OK;
+	}
+}
+
+uint32_t diff_side_values(const struct diff_function *f, const uint8_t *values, uint32_t len,
+			  struct call_value *ret)
+{
+	struct call_values_reader r = { values, values + len };
+	uint32_t n = 0, i;
+
+	while (n < f->e.nparams && n < FUNCTION_PARAMS_MAX &&
+	       call_values_next(&r, f->param[n] ? &f->param[n]->e : NULL, &ret[n]))
+		n++;
+	for (i = 0; i < n; i++)
+		if (f->length[i] && f->length[i] <= n)
+			cut_to_length(&ret[i], &ret[f->length[i] - 1]);
+	return n;
+}

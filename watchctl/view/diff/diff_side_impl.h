@@ -1,0 +1,79 @@
+/* diff_side_impl - what loading one side of a diff shares. Inside of diff_side*.c. */
+#ifndef WATCHCTL_VIEW_DIFF_DIFF_SIDE_IMPL_H
+#define WATCHCTL_VIEW_DIFF_DIFF_SIDE_IMPL_H
+
+#include "watchctl/view/diff/diff_side.h"
+#include "watchctl/view/diff/diff_unset.h"
+
+struct open_call {
+	uint64_t call;
+	uint64_t path;	/* hash of the calls from the outermost one to here */
+	uint32_t index; /* NO_CALL: left out */
+	uint32_t function;
+	uint32_t ordinal; /* of one that creates threads: how many at this path there were before, plus 1;
+			     else 0 */
+	uint32_t outer;	  /* its index among the side's outer + 1, once it is one */
+	uint64_t at;	  /* position in the log */
+	uint64_t sp;	  /* at entry */
+	bool in_signals;  /* its place is among the signals of the thread */
+	bool left_out;	  /* with all that it calls */
+	bool begins_scope;
+};
+
+#define CLOSED_CALLS 64u /* a thread is seen a little later than it was created */
+
+struct closed_call {
+	uint64_t call, path;
+	uint32_t ordinal;
+};
+
+struct loading_thread {
+	int32_t tid, creator;
+	uint64_t creating_call;
+	struct diff_thread *main, *signals;
+	struct open_call *open;
+	size_t nopen, open_cap;
+	struct closed_call closed[CLOSED_CALLS]; /* the last ones */
+	uint32_t nclosed;
+	bool inside;   /* of the scope */
+	bool any_time; /* the last signal was one that comes at any time */
+};
+
+struct loader {
+	struct diff_side *s;
+	const struct diff_scope *scope;
+	struct map64 threads; /* tid -> struct loading_thread */
+	struct loading_thread **all, *last;
+	size_t nall, all_cap;
+	struct map64 created;	/* group of threads -> how many, as the value's bits */
+	struct map64 creating;	/* path of calls that create threads -> how many, likewise */
+	struct map64 allocated; /* path -> how many, likewise */
+	struct map64 signals;	/* number -> index of its function + 1 */
+	struct diff_tokens tokens;
+	struct diff_unset unset;
+	bool is_unset[DIFF_UNSET_MAX];
+};
+
+/* NULL: no memory. */
+struct loading_thread *diff_loading_thread(struct loader *l, int32_t pid, int32_t tid);
+
+/* diff_side_calls.c */
+struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, uint64_t at);
+struct wc_error *diff_load_return(struct loader *l, const struct return_event *e, uint64_t at);
+struct wc_error *diff_load_signal(struct loader *l, const struct signal_event *e, uint64_t at);
+void diff_load_finish(struct loader *l);
+
+/*
+ * diff_side_unset.c: of the call that comes next in @d, what its parameter @param points to: keeps what of it
+ * may be unset, for the next value of l->tokens, and for diff_side_unset(). False: no memory.
+ */
+bool diff_load_unset(struct loader *l, const struct loading_thread *t, struct diff_thread *d,
+		     const struct diff_type *type, uint32_t param, const struct call_value *v);
+
+/* diff_side_functions.c */
+struct wc_error *diff_load_function(struct loader *l, const struct function_event *e);
+/* Of something that is no function; *@ret: its index. */
+struct wc_error *diff_load_pseudo_function(struct loader *l, const char *name, uint32_t *ret);
+void diff_function_deinit(struct diff_function *f);
+
+#endif

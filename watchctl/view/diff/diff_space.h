@@ -1,0 +1,71 @@
+/*
+ * diff_space - what the addresses of a recorded process are: places that mean the same in another run,
+ * wherever its libraries, heap and stacks lie there.
+ */
+#ifndef WATCHCTL_VIEW_DIFF_DIFF_SPACE_H
+#define WATCHCTL_VIEW_DIFF_DIFF_SPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "watchctl/trace/event.h"
+
+enum place_kind {
+	PLACE_NONE,   /* no address: 0, small numbers, -1 */
+	PLACE_STATIC, /* in a module: code or data */
+	PLACE_STACK,
+	PLACE_DYNAMIC, /* heap, other mappings, and whatever the log has not told about */
+};
+
+struct diff_span {
+	uint64_t start, end;
+	enum place_kind kind;
+	uint64_t bias;	 /* PLACE_STATIC */
+	uint64_t module; /* hash of the base name of its path */
+	uint32_t name;	 /* index of its path; PLACE_STATIC */
+};
+
+struct diff_module {
+	char *path;
+	uint8_t build_id[BUILD_ID_MAX];
+	uint8_t build_id_len;
+};
+
+#define SPACE_CACHE 4096 /* a power of 2 */
+
+/* Zero-initialised is empty. */
+struct diff_space {
+	struct diff_span *v; /* by start, without overlaps */
+	size_t n, cap;
+	size_t last; /* the span of the last answer */
+	struct diff_module *module;
+	size_t nmodules, modules_cap;
+	bool no_offsets; /* the files differ: offsets in modules mean nothing */
+	struct {
+		uint64_t addr, site;
+	} cache[SPACE_CACHE];
+};
+
+struct diff_place {
+	enum place_kind kind;
+	uint64_t module, offset; /* PLACE_STATIC */
+};
+
+/* What is mapped from now on, in place of what overlaps it. False: no memory. */
+bool diff_space_add_module(struct diff_space *s, const struct module *m);
+bool diff_space_add_region(struct diff_space *s, const struct region_event *r);
+bool diff_space_add_stack(struct diff_space *s, uint64_t start, uint64_t end);
+
+/* @typed: the value is known to be a pointer; else it must lie in something known, or look much like one. */
+struct diff_place diff_space_find(struct diff_space *s, uint64_t addr, bool typed);
+
+/* A number for a code address, the same in every run of the same files; 0: unknown, or they differ. */
+uint64_t diff_space_site(struct diff_space *s, uint64_t addr);
+
+/* The last part of a path. */
+const char *diff_base_name(const char *path);
+
+void diff_space_deinit(struct diff_space *s);
+
+#endif

@@ -1,0 +1,452 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
+#include "watchctl/base/syscall_name.h"
+#include "watchctl/base/utf8.h"
+#include "watchctl/view/diff/diff_print.h"
+#include "watchctl/view/diff/diff_text.h"
+#include "watchctl/view/diff/diff_words.h"
+#include "watchctl/view/event/step_words.h"
+#include "watchctl/view/print/text_table.h"
+#include "watchctl/view/words/text_shorten.h"
+#include "watchctl/view/words/view_words.h"
+
+#define HALF_MIN 20u /* columns of each side; with less, the sides stand below each other */
+#define HALF_MAX 70u
+#define ROWS_TEXT (WORDS_MAX + 64)
+
+/* Lines */
+
+static void heading(struct diff_text *t, const char *text)
+{
+	fputc('\n', t->out);
+	text_cell(t->p, STYLE_WATCH, text, 0);
+	fputc('\n', t->out);
+}
+
+/* Cut to the terminal, if there is one. */
+static void line(struct diff_text *t, const char *indent, const char *text)
+{
+	char copy[ROWS_TEXT];
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	if (t->width && t->width > strlen(indent) + 8)
+		text_cut_middle(copy, t->width - strlen(indent));
+	fprintf(t->out, "%s%s\n", indent, copy);
+}
+
+static size_t half(const struct diff_text *t, size_t used)
+{
+	size_t columns;
+
+	if (!t->width)
+		return HALF_MAX;
+	if (t->width < used + 2 * HALF_MIN + 2)
+		return 0;
+	columns = (t->width - used - 2) / 2;
+	return columns < HALF_MAX ? columns : HALF_MAX;
+}
+
+/* A name, and what it is on both sides. */
+static void row(struct diff_text *t, bool differs, const char *name, size_t name_width, const char *good,
+		const char *bad)
+{
+	size_t columns = half(t, 4 + name_width + 2);
+	char a[ROWS_TEXT], b[ROWS_TEXT];
+
+	snprintf(a, sizeof(a), "%s", good);
+	snprintf(b, sizeof(b), "%s", bad);
+	if (t->width && columns) {
+		text_cut_middle(a, columns);
+		text_cut_middle(b, columns);
+	}
+	fputs(differs ? "  * " : "    ", t->out);
+	text_cell(t->p, differs ? STYLE_ALERT : STYLE_DIM, name, name_width);
+	if (columns && (t->width || utf8_columns(a) <= columns)) {
+		fputs("  ", t->out);
+		text_cell(t->p, differs ? STYLE_READ : STYLE_DIM, a, columns);
+		fputs("  ", t->out);
+		text_cell(t->p, differs ? STYLE_WRITE : STYLE_DIM, b, 0);
+		fputc('\n', t->out);
+		return;
+	}
+	fprintf(t->out, "\n      good  %s\n      bad   %s\n", a, b);
+}
+
+/* Values */
+
+static size_t name_columns(const struct diff_detail *d)
+{
+	size_t widest = strlen("result"), n;
+	char name[300];
+	uint32_t i;
+
+	for (i = 0; i < d->nparams; i++) {
+		n = d->param[i].name ? utf8_columns(utf8_clean(d->param[i].name, name, sizeof(name))) : 0;
+		widest = n > widest ? n : widest;
+	}
+	return widest < 24 ? widest : 24;
+}
+
+static void print_values(struct diff_text *t, const struct diff_detail *a, const struct diff_detail *b)
+{
+	uint32_t n = a->nparams < b->nparams ? a->nparams : b->nparams, i;
+	size_t width = name_columns(b);
+	char left[WORDS_MAX], right[WORDS_MAX], name[300];
+
+	row(t, false, "", width, "good", "bad");
+	for (i = 0; i < n; i++) {
+		const struct diff_value *va = &a->param[i], *vb = &b->param[i];
+
+		diff_value_text(va, left, sizeof(left));
+		diff_value_text(vb, right, sizeof(right));
+		if (vb->name && *vb->name)
+			utf8_clean(vb->name, name, sizeof(name));
+		else
+			snprintf(name, sizeof(name), "#%u", i + 1);
+		row(t, va->differs || va->to_differs, name, width, left, right);
+	}
+	diff_result_text(a, left, sizeof(left));
+	diff_result_text(b, right, sizeof(right));
+	row(t, a->how_differs || a->error_differs || a->result.differs || a->result.to_differs, "result",
+	    width, left, right);
+}
+
+/* Stacks */
+
+/* The texts of a stack, its own function first; NULL: no memory. */
+static char **stack_lines(struct diff_side *s, const struct diff_detail *d, const struct diff_stack *stack,
+			  size_t *ret)
+{
+	struct diff_stack whole = *stack;
+	scoped(freep) struct diff_frame *frames = NULL;
+	char text[CELL_TEXT * 2], name[300], source[300];
+	char **lines;
+	size_t n, i, k = 0;
+
+	if (!diff_frames(s, &whole, false, &frames, &n))
+		return NULL;
+	lines = calloc(n + 3, sizeof(*lines));
+	if (!lines)
+		return NULL;
+	if (d->is_signal) {
+		struct diff_stack at = { .v = (uint64_t *)&d->ip, .n = 1 };
+		scoped(freep) struct diff_frame *first = NULL;
+		size_t m;
+
+		if (diff_frames(s, &at, true, &first, &m) && m) {
+			diff_frame_text(&first[0], text, sizeof(text));
+			lines[k++] = strdup(text);
+		}
+	} else {
+		utf8_clean(d->function->e.name, name, sizeof(name));
+		text_source(d->function->e.file ? d->function->e.file : d->function->e.module,
+			    d->function->e.file ? d->function->e.line : 0, source, sizeof(source));
+		snprintf(text, sizeof(text), "%s%s%s", name, source[0] ? "  " : "", source);
+		lines[k++] = strdup(text);
+	}
+	for (i = 0; i < n; i++) {
+		diff_frame_text(&frames[i], text, sizeof(text));
+		lines[k++] = strdup(text);
+	}
+	if (text_walk_end(stack->end)) {
+		snprintf(text, sizeof(text), "... %s", text_walk_end(stack->end));
+		lines[k++] = strdup(text);
+	}
+	*ret = k;
+	return lines;
+}
+
+static void free_lines(char **lines, size_t n)
+{
+	size_t i;
+
+	for (i = 0; lines && i < n; i++)
+		free(lines[i]);
+	free(lines);
+}
+
+static bool same_lines(char **a, size_t na, char **b, size_t nb)
+{
+	size_t i;
+
+	for (i = 0; na == nb && i < na; i++)
+		if (!a[i] || !b[i] || strcmp(a[i], b[i]) != 0)
+			return false;
+	return na == nb;
+}
+
+static void print_lines(struct diff_text *t, char **lines, size_t n)
+{
+	char text[CELL_TEXT * 2 + 32];
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		snprintf(text, sizeof(text), "#%-2zu %s", i, lines[i] ? lines[i] : "?");
+		line(t, "    ", text);
+	}
+}
+
+static bool print_stacks(struct diff_text *t, const struct diff_story *s)
+{
+	size_t na = 0, nb = 0;
+	char **a = s->has_a ? stack_lines(t->r->a, &s->a, &s->stack_a, &na) : NULL;
+	char **b = s->has_b ? stack_lines(t->r->b, &s->b, &s->stack_b, &nb) : NULL;
+	bool ok = (a || !s->has_a) && (b || !s->has_b);
+
+	if (ok && a && b && same_lines(a, na, b, nb)) {
+		line(t, "  ", "stack, the same in both");
+		print_lines(t, b, nb);
+	} else if (ok) {
+		if (a)
+			line(t, "  ", "stack of the good run");
+		print_lines(t, a, na);
+		if (b)
+			line(t, "  ", "stack of the bad run");
+		print_lines(t, b, nb);
+	}
+	free_lines(a, na);
+	free_lines(b, nb);
+	return ok;
+}
+
+/* Differences */
+
+static void print_place(struct diff_text *t, const struct diff_story *s)
+{
+	const struct diff_threads *p = &t->r->compare.pair[s->f.pair];
+	char thread[128], at[160] = "", text[512];
+	uint64_t ns;
+
+	diff_thread_text(p, s->f.pair, thread, sizeof(thread));
+	if (diff_time_of(t->r, s, &ns))
+		snprintf(at, sizeof(at), ", %" PRIu64 ".%06" PRIu64 " s after its recording began",
+			 ns / 1000000000u, ns % 1000000000u / 1000);
+	snprintf(text, sizeof(text), "in %s of the bad run%s", thread, at);
+	line(t, "  ", text);
+	if (s->has_b && !s->b.is_signal) {
+		if (s->has_a && s->f.kind != FINDING_CALLS)
+			snprintf(text, sizeof(text),
+				 "call %" PRIu64 " of the bad log, %" PRIu64 " of the good one", s->b.number,
+				 s->a.number);
+		else
+			snprintf(text, sizeof(text), "call %" PRIu64 " of the bad log", s->b.number);
+		line(t, "  ", text);
+	}
+}
+
+static void print_before(struct diff_text *t, const struct diff_story *s)
+{
+	char text[ROWS_TEXT];
+	size_t i;
+
+	if (!s->nbefore) {
+		line(t, "  ", "no call of this thread had ended before");
+		return;
+	}
+	line(t, "  ", "the last calls that agreed before");
+	for (i = s->nbefore; i-- > 0;) {
+		diff_call_text(&s->before[i], text, sizeof(text));
+		line(t, "    ", text);
+	}
+}
+
+static void print_input(struct diff_text *t, const struct diff_story *s)
+{
+	char a[ROWS_TEXT], b[ROWS_TEXT];
+
+	if (s->is_input) {
+		line(t, "  ", "this is an input itself: what the system returned is what differs");
+		return;
+	}
+	if (!s->has_input) {
+		line(t, "  ", "no differing result of a system call, getenv or the like is near before it");
+		return;
+	}
+	line(t, "  ", "the nearest input before it that differed");
+	diff_call_text(&s->input_a, a, sizeof(a));
+	diff_call_text(&s->input_b, b, sizeof(b));
+	fputs("    good  ", t->out);
+	line(t, "", a);
+	fputs("    bad   ", t->out);
+	line(t, "", b);
+}
+
+static void print_unmatched(struct diff_text *t, const struct diff_story *s)
+{
+	char text[ROWS_TEXT];
+
+	if (s->has_a) {
+		fputs("    good  ", t->out);
+		diff_call_text(&s->a, text, sizeof(text));
+		line(t, "", text);
+	}
+	if (s->has_b) {
+		fputs("    bad   ", t->out);
+		diff_call_text(&s->b, text, sizeof(text));
+		line(t, "", text);
+	}
+}
+
+static bool print_story(struct diff_text *t, const char *title, const struct diff_story *s)
+{
+	char text[ROWS_TEXT], headline[ROWS_TEXT - 100];
+
+	diff_headline(t->r, s, headline, sizeof(headline));
+	snprintf(text, sizeof(text), "%s: %s", title, headline);
+	heading(t, text);
+	print_place(t, s);
+	if (s->unseen)
+		line(t, "  ", "only pointers differ, in which allocation they lead to");
+	if (s->f.kind == FINDING_CALLS || s->f.kind == FINDING_THREAD)
+		print_unmatched(t, s);
+	else
+		print_values(t, &s->a, &s->b);
+	if (!print_stacks(t, s))
+		return false;
+	print_before(t, s);
+	print_input(t, s);
+	return true;
+}
+
+static bool print_stand(struct diff_text *t, const struct diff_stand *s)
+{
+	char text[200], number[40];
+	const char *name = s->syscall >= 0 ? syscall_name(s->syscall) : NULL;
+	scoped(freep) struct diff_frame *frames = NULL;
+	char place[CELL_TEXT * 2], row_text[CELL_TEXT * 2 + 32];
+	size_t n, i;
+
+	snprintf(number, sizeof(number), "system call %d", s->syscall);
+	snprintf(text, sizeof(text), "thread %u (tid %d)%s%s", s->number, s->thread->tid,
+		 s->syscall >= 0 ? ", in " : ", running",
+		 s->syscall < 0 ? ""
+		 : name		? name
+				: number);
+	line(t, "  ", text);
+	if (!diff_frames(t->r->b, &s->stack, true, &frames, &n))
+		return false;
+	for (i = 0; i < n; i++) {
+		diff_frame_text(&frames[i], place, sizeof(place));
+		snprintf(row_text, sizeof(row_text), "#%-2zu %s", i, place);
+		line(t, "    ", row_text);
+	}
+	return true;
+}
+
+static bool print_stands(struct diff_text *t)
+{
+	size_t i;
+
+	if (!t->r->nstand)
+		return true;
+	heading(t, "where the threads of the bad run stand");
+	for (i = 0; i < t->r->nstand; i++)
+		if (!print_stand(t, &t->r->stand[i]))
+			return false;
+	return true;
+}
+
+static void print_groups(struct diff_text *t)
+{
+	char text[ROWS_TEXT], what[600], name[300];
+	size_t i, n = t->r->ngroups;
+
+	if (t->r->nvalues + t->r->ncontrols < 2)
+		return;
+	heading(t, "all differences by function, those that show first on top");
+	for (i = 0; i < n && i < t->groups; i++) {
+		const struct diff_group *g = &t->r->group[i];
+
+		diff_group_text(g, what, sizeof(what));
+		snprintf(text, sizeof(text), "%8" PRIu64 "  %s: %s", g->count,
+			 utf8_clean(g->function->e.name, name, sizeof(name)), what);
+		line(t, "", text);
+	}
+	if (n > t->groups) {
+		snprintf(text, sizeof(text), "%8s  and %zu more rows (-n %zu prints all)", "", n - t->groups,
+			 n);
+		line(t, "", text);
+	}
+}
+
+/* Both logs */
+
+static void print_side(struct diff_text *t, const char *which, const struct diff_side *s)
+{
+	char text[ROWS_TEXT], command[300], ending[120] = "";
+	size_t threads = s->nthreads / 2;
+
+	utf8_clean(s->cmdline ? s->cmdline : "", command, sizeof(command));
+	if (s->end)
+		snprintf(ending, sizeof(ending), "; %s", step_range_text(s->end));
+	snprintf(text, sizeof(text), "%-5s %s: %" PRIu64 " call%s in %zu thread%s%s%s%s%s", which, s->path,
+		 s->calls, s->calls == 1 ? "" : "s", threads, threads == 1 ? "" : "s", ending,
+		 command[0] ? " (" : "", command, command[0] ? ")" : "");
+	line(t, "", text);
+}
+
+static void print_notes(struct diff_text *t)
+{
+	char text[ROWS_TEXT];
+	size_t i;
+
+	for (i = 0; i < t->r->nnotes; i++) {
+		fputs("note: ", t->out);
+		fprintf(t->out, "%s\n", utf8_clean(t->r->note[i], text, sizeof(text)));
+	}
+	if (t->r->learned)
+		fprintf(t->out,
+			"note: %" PRIu64 " masks were learned from what the good runs do differently\n",
+			t->r->learned);
+}
+
+static void print_sum(struct diff_text *t)
+{
+	const struct diff_result *r = t->r;
+
+	if (!r->a->calls && !r->b->calls)
+		return;
+	fprintf(t->out,
+		"\n%" PRIu64 " difference%s: %" PRIu64 " in values, %" PRIu64 " in what was called; %" PRIu64
+		" calls agree\n",
+		r->nvalues + r->ncontrols, r->nvalues + r->ncontrols == 1 ? "" : "s", r->nvalues,
+		r->ncontrols, r->compare.agreed);
+	if (r->unread)
+		fprintf(t->out,
+			"%" PRIu64
+			" of them were not looked into, because there are so many: some may be noise\n",
+			r->unread);
+	if (r->compare.dropped)
+		fprintf(t->out, "%" PRIu64 " more are not listed\n", r->compare.dropped);
+	if (r->compare.weak)
+		fprintf(t->out,
+			"%" PRIu64
+			" calls, with all in them, agree but for values that are not known to mean "
+			"something, as registers and memory not yet written (--weak compares them)\n",
+			r->compare.weak);
+}
+
+struct wc_error *diff_print_text(struct diff_result *r, FILE *out, const struct diff_print_options *o)
+{
+	const struct print_options print = { .colour = o->colour, .width = o->width };
+	scoped(printer_freep) struct printer *p = print_text_new(out, &print);
+	struct diff_text t = { .r = r, .out = out, .p = p, .width = o->width, .groups = o->groups };
+
+	if (!p)
+		return &wc_enomem;
+	print_side(&t, "good", r->a);
+	print_side(&t, "bad", r->b);
+	print_notes(&t);
+	if ((r->has_value && !print_story(&t, "first difference of values", &r->value)) ||
+	    (r->has_control && !print_story(&t, "first difference of control", &r->control)) ||
+	    !print_stands(&t))
+		return &wc_enomem;
+	print_groups(&t);
+	diff_print_marks(&t);
+	print_sum(&t);
+	return NULL;
+}

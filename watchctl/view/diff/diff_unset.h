@@ -1,0 +1,41 @@
+/*
+ * diff_unset - memory on a stack that nobody seen has written: what a call finds behind a pointer may be
+ * left over from frames that are gone, until it changes.
+ *
+ * A log shows memory only where a call is given a pointer to it. The first time that a frame's memory is
+ * shown, nothing tells whether the frame has set it or leaves that to the call. From then on a byte that is
+ * not what it was has been written; one that is as it was has perhaps not been.
+ */
+#ifndef WATCHCTL_VIEW_DIFF_DIFF_UNSET_H
+#define WATCHCTL_VIEW_DIFF_DIFF_UNSET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "watchctl/base/map64.h"
+
+struct unset_word;
+
+/* Zero-initialised is empty. */
+struct diff_unset {
+	struct map64 at; /* address / 8 -> index in word + 1 */
+	struct unset_word *word;
+	size_t n, cap;
+};
+
+/* Memory that a call is shown. */
+struct unset_view {
+	uint64_t addr;
+	const uint8_t *bytes;
+	uint32_t len;
+	uint64_t frame; /* a number of the frame that the memory lies in: another one's is forgotten */
+	bool is_input;	/* what is shown for the first time has been set: the call may only read it */
+};
+
+/* Sets or clears ret[i] (of @v's len): byte i may never have been written. False: no memory. */
+bool diff_unset_see(struct diff_unset *u, const struct unset_view *v, bool *ret);
+
+void diff_unset_deinit(struct diff_unset *u);
+
+#endif

@@ -1,0 +1,301 @@
+#include "watchctl/view/diff/diff_words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "watchctl/base/utf8.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/code/symbols/symbolizer.h"
+#include "watchctl/view/words/view_words.h"
+#include "watchctl/view/event/step_words.h"
+
+#define NAME_TEXT 400
+
+static size_t put(char *buf, size_t cap, size_t used, const char *text)
+{
+	size_t n = strlen(text);
+
+	if (used + 1 >= cap)
+		return used;
+	if (n > cap - used - 1)
+		n = cap - used - 1;
+	memcpy(buf + used, text, n);
+	buf[used + n] = '\0';
+	return used + n;
+}
+
+void diff_value_text(const struct diff_value *v, char *buf, size_t cap)
+{
+	static const char mark[] = " (perhaps not set)";
+
+	if (v->to_unset && !v->to_differs && cap > sizeof(mark)) {
+		utf8_clean(v->text ? v->text : "?", buf, cap - sizeof(mark));
+		memcpy(buf + strlen(buf), mark, sizeof(mark));
+		return;
+	}
+	utf8_clean(v->text ? v->text : "?", buf, cap);
+}
+
+static size_t put_params(const struct diff_detail *d, char *buf, size_t cap, size_t used)
+{
+	char text[WORDS_MAX], name[NAME_TEXT];
+	uint32_t i;
+
+	for (i = 0; i < d->nparams; i++) {
+		const struct diff_value *v = &d->param[i];
+
+		if (i)
+			used = put(buf, cap, used, ", ");
+		if (v->name && *v->name) {
+			used = put(buf, cap, used, utf8_clean(v->name, name, sizeof(name)));
+			used = put(buf, cap, used, " = ");
+		}
+		diff_value_text(v, text, sizeof(text));
+		used = put(buf, cap, used, text);
+	}
+	return used;
+}
+
+void diff_result_text(const struct diff_detail *d, char *buf, size_t cap)
+{
+	char text[WORDS_MAX], error[64];
+	const char *how = d->how ? step_how_text(d->how) : "its end is not in the log";
+	size_t used = 0;
+
+	buf[0] = '\0';
+	if (how) {
+		put(buf, cap, 0, how);
+		return;
+	}
+	if (d->has_result) {
+		diff_value_text(&d->result, text, sizeof(text));
+		used = put(buf, cap, used, text);
+	} else {
+		used = put(buf, cap, used, "returned");
+	}
+	if (d->has_error) {
+		step_error_name(d->error, error, sizeof(error));
+		used = put(buf, cap, used, ", ");
+		put(buf, cap, used, error);
+	}
+}
+
+void diff_call_text(const struct diff_detail *d, char *buf, size_t cap)
+{
+	char text[WORDS_MAX], name[NAME_TEXT];
+	size_t used;
+
+	buf[0] = '\0';
+	used = put(buf, cap, 0, utf8_clean(d->function->e.name, name, sizeof(name)));
+	if (d->is_signal)
+		return;
+	/* A name of C++ has its parameters' types already. */
+	if (name[0] && name[strlen(name) - 1] == ')')
+		used = put(buf, cap, used, " ");
+	used = put(buf, cap, used, "(");
+	used = put_params(d, buf, cap, used);
+	used = put(buf, cap, used, ")");
+	diff_result_text(d, text, sizeof(text));
+	if (!d->has_result && !d->has_error && d->how == RETURN_RETURNED)
+		return;
+	used = put(buf, cap, used, d->has_result || d->has_error ? " = " : ": ");
+	put(buf, cap, used, text);
+}
+
+/* "len, *buf" */
+static void list_params(const struct diff_detail *d, char *buf, size_t cap)
+{
+	char name[NAME_TEXT];
+	size_t used = 0;
+	uint32_t i;
+
+	buf[0] = '\0';
+	for (i = 0; i < d->nparams; i++) {
+		const struct diff_value *v = &d->param[i];
+
+		if (!v->differs && !v->to_differs)
+			continue;
+		if (used)
+			used = put(buf, cap, used, ", ");
+		if (!v->differs)
+			used = put(buf, cap, used, "*");
+		if (v->name && *v->name) {
+			used = put(buf, cap, used, utf8_clean(v->name, name, sizeof(name)));
+		} else {
+			snprintf(name, sizeof(name), "parameter %u", i + 1);
+			used = put(buf, cap, used, name);
+		}
+		if (v->member) {
+			used = put(buf, cap, used, ".");
+			used = put(buf, cap, used, utf8_clean(v->member, name, sizeof(name)));
+		}
+	}
+}
+
+static void calls_text(const struct diff_detail *d, uint32_t n, char *buf, size_t cap)
+{
+	char name[NAME_TEXT];
+
+	utf8_clean(d->function->e.name, name, sizeof(name));
+	if (n > 1)
+		snprintf(buf, cap, "%s and %u more", name, n - 1);
+	else
+		snprintf(buf, cap, "%s", name);
+}
+
+static void headline_of_calls(const struct diff_story *s, char *buf, size_t cap)
+{
+	char a[NAME_TEXT + 40], b[NAME_TEXT + 40];
+
+	if (s->has_a)
+		calls_text(&s->a, s->f.na, a, sizeof(a));
+	if (s->has_b)
+		calls_text(&s->b, s->f.nb, b, sizeof(b));
+	if (s->has_b && s->b.is_signal)
+		snprintf(buf, cap, "%s arrives in the bad run only", b);
+	else if (s->has_a && s->a.is_signal)
+		snprintf(buf, cap, "%s arrives in the good run only", a);
+	else if (s->has_a && s->has_b)
+		snprintf(buf, cap, "the good run calls %s here, the bad run %s", a, b);
+	else if (s->has_b)
+		snprintf(buf, cap, "the bad run calls %s, which the good run does not", b);
+	else
+		snprintf(buf, cap, "the good run calls %s, which the bad run does not", a);
+}
+
+void diff_headline(const struct diff_result *r, const struct diff_story *s, char *buf, size_t cap)
+{
+	const struct diff_threads *p = &r->compare.pair[s->f.pair];
+	char name[NAME_TEXT] = "?", text[NAME_TEXT];
+
+	if (s->has_b || s->has_a)
+		utf8_clean((s->has_b ? &s->b : &s->a)->function->e.name, name, sizeof(name));
+	switch (s->f.kind) {
+	case FINDING_PARAMS:
+		list_params(&s->b, text, sizeof(text));
+		snprintf(buf, cap, "%s is called with another %s", name, *text ? text : "value");
+		return;
+	case FINDING_RESULT:
+		snprintf(buf, cap,
+			 s->b.error_differs && !s->b.result.differs ? "%s fails in another way"
+								    : "%s returns something else",
+			 name);
+		return;
+	case FINDING_ENDED:
+		snprintf(buf, cap, "%s: %s; in the good run: %s", name,
+			 step_how_text(s->b.how) ? step_how_text(s->b.how) : "returned",
+			 step_how_text(s->a.how) ? step_how_text(s->a.how) : "returned");
+		return;
+	case FINDING_CALLS:
+		headline_of_calls(s, buf, cap);
+		return;
+	case FINDING_THREAD:
+		diff_thread_text(p, s->f.pair, text, sizeof(text));
+		snprintf(buf, cap, "%s is in the %s run only", text, p->b ? "bad" : "good");
+		return;
+	}
+}
+
+void diff_group_text(const struct diff_group *g, char *buf, size_t cap)
+{
+	char what[NAME_TEXT];
+	const char *run = g->only_in_a ? "good" : "bad";
+
+	switch (g->kind) {
+	case FINDING_PARAMS:
+		snprintf(buf, cap, "called with another %s",
+			 g->what ? utf8_clean(g->what, what, sizeof(what)) : "value");
+		return;
+	case FINDING_RESULT:
+		snprintf(buf, cap, "returns something else");
+		return;
+	case FINDING_ENDED:
+		snprintf(buf, cap, "ends in another way");
+		return;
+	case FINDING_CALLS:
+		snprintf(buf, cap, "called in the %s run only, it or what comes with it", run);
+		return;
+	case FINDING_THREAD:
+		snprintf(buf, cap, "a thread that is in the %s run only", run);
+		return;
+	}
+}
+
+const char *diff_kind_name(enum finding_kind kind)
+{
+	static const char *const names[] = { "params", "result", "ended", "calls", "thread" };
+
+	return names[kind];
+}
+
+bool diff_time_of(const struct diff_result *r, const struct diff_story *s, uint64_t *ns)
+{
+	bool at_end = s->f.kind == FINDING_RESULT || (s->f.kind == FINDING_ENDED && s->b.how != RETURN_NEVER);
+	uint64_t t;
+
+	if (!s->has_b)
+		return false;
+	t = at_end && s->b.end_ns ? s->b.end_ns : s->b.time_ns;
+	*ns = t > r->b->first_ns ? t - r->b->first_ns : 0;
+	return true;
+}
+
+void diff_thread_text(const struct diff_threads *p, uint32_t pair, char *buf, size_t cap)
+{
+	const struct diff_thread *t = p->b ? p->b : p->a;
+	char comm[64];
+
+	utf8_clean(t->comm ? t->comm : "", comm, sizeof(comm));
+	snprintf(buf, cap, "%s%u%s%s%s", t->of_signals ? "signals of thread " : "thread ",
+		 diff_pair_number(pair), comm[0] ? " (" : "", comm, comm[0] ? ")" : "");
+}
+
+/* Stacks */
+
+static bool add_frames(struct diff_side *s, uint64_t address, bool exact, struct diff_frame **v, size_t *n,
+		       size_t *cap)
+{
+	const struct location *l = symbolizer_lookup(s->names, exact || !address ? address : address - 1);
+	size_t i;
+
+	for (i = 0; i < l->nframes; i++) {
+		struct diff_frame f = { l, &l->frame[i], address, l->offset + !exact, i + 1 < l->nframes };
+
+		if (!vec_push(*v, *n, *cap, f))
+			return false;
+	}
+	return true;
+}
+
+bool diff_frames(struct diff_side *s, const struct diff_stack *stack, bool exact, struct diff_frame **ret,
+		 size_t *n)
+{
+	size_t cap = 0, i;
+
+	*ret = NULL;
+	*n = 0;
+	for (i = 0; i < stack->n; i++) {
+		if (!add_frames(s, stack->v[i], exact && i == 0, ret, n, &cap)) {
+			free(*ret);
+			return false;
+		}
+	}
+	return true;
+}
+
+void diff_frame_text(const struct diff_frame *f, char *buf, size_t cap)
+{
+	char place[CELL_TEXT], source[300];
+
+	if (f->inlined)
+		utf8_clean(f->name->function ? f->name->function : "?", place, sizeof(place));
+	else
+		text_place(f->location->module,
+			   f->location->module_offset + (f->offset - f->location->offset), f->name->function,
+			   f->offset, f->address, place, sizeof(place));
+	text_source(f->name->file, f->name->line, source, sizeof(source));
+	if (!source[0] && f->name->function && f->location->module)
+		text_source(f->location->module, 0, source, sizeof(source));
+	snprintf(buf, cap, "%s%s%s%s", place, source[0] ? "  " : "", source, f->inlined ? "  (inlined)" : "");
+}

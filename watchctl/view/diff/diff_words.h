@@ -1,0 +1,49 @@
+/* diff_words - what the printers of a diff say, as clean texts. */
+#ifndef WATCHCTL_VIEW_DIFF_DIFF_WORDS_H
+#define WATCHCTL_VIEW_DIFF_DIFF_WORDS_H
+
+#include "watchctl/view/diff/diff.h"
+
+#define WORDS_MAX 5200
+
+/* "malloc(size = 24) = NULL, ENOMEM". */
+void diff_call_text(const struct diff_detail *d, char *buf, size_t cap);
+
+/* "NULL, ENOMEM", "left by an exception", "never returned". */
+void diff_result_text(const struct diff_detail *d, char *buf, size_t cap);
+
+/* The text of a value, or why there is none; it says so if what differs may never have been written. */
+void diff_value_text(const struct diff_value *v, char *buf, size_t cap);
+
+/* What is different, as a sentence without a full stop. */
+void diff_headline(const struct diff_result *r, const struct diff_story *s, char *buf, size_t cap);
+
+/* "malloc: another result", of all differences of a group. */
+void diff_group_text(const struct diff_group *g, char *buf, size_t cap);
+
+/* A word for programs: "params", "result", "ended", "calls", "thread". */
+const char *diff_kind_name(enum finding_kind kind);
+
+/* When the difference shows: nanoseconds since the bad run's log begins. False: at its end. */
+bool diff_time_of(const struct diff_result *r, const struct diff_story *s, uint64_t *ns);
+
+/* "thread 2 (worker)" */
+void diff_thread_text(const struct diff_threads *p, uint32_t pair, char *buf, size_t cap);
+
+/* A frame of a stack, where inlined functions have frames of their own. */
+struct diff_frame {
+	const struct location *location; /* lives as long as the side */
+	const struct frame_name *name;
+	uint64_t address, offset; /* from the start of the function */
+	bool inlined;
+};
+
+/* Names the frames of @stack; @exact: the first is no return address. The caller frees *@ret. False: no
+ * memory. */
+bool diff_frames(struct diff_side *s, const struct diff_stack *stack, bool exact, struct diff_frame **ret,
+		 size_t *n);
+
+/* "main+12  app.c:17" */
+void diff_frame_text(const struct diff_frame *f, char *buf, size_t cap);
+
+#endif

@@ -1,0 +1,292 @@
+#include "watchctl/view/event/annotate_step.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/view/event/step_track.h"
+#include "watchctl/view/event/step_types.h"
+#include "watchctl/view/event/step_value.h"
+
+#define TEXT_MAX 4608 /* of a value: a string of CALL_POINTEE_MAX bytes, each of them escaped, fits */
+#define TEXTS ((FUNCTION_PARAMS_MAX)*2 * (size_t)TEXT_MAX)
+
+struct annotate_steps {
+	struct frames *frames;
+	const struct map64 *threads;
+	unsigned int flags;
+	struct view view[ANNOTATE_VIEWS];
+	size_t nviews;
+	struct step_types types;
+	struct step_track track;
+	bool recording; /* one was told */
+	struct view_value value[FUNCTION_PARAMS_MAX];
+	char *texts; /* of the last values: only as much of it is touched as they take */
+	size_t texts_len;
+};
+
+#define TELL(s, op, ...)                                                                     \
+	do {                                                                                 \
+		size_t tell_;                                                                \
+		for (tell_ = 0; tell_ < (s)->nviews; tell_++)                                \
+			if ((s)->view[tell_].ops->op)                                        \
+				(s)->view[tell_].ops->op((s)->view[tell_].ctx, __VA_ARGS__); \
+	} while (0)
+
+static const char *comm_of(const struct annotate_steps *s, int32_t pid, int32_t tid)
+{
+	return map64_get(s->threads, annotate_thread_key(pid, tid));
+}
+
+static bool wants_stacks(const struct annotate_steps *s)
+{
+	return s->flags & ANNOTATE_CALLS && s->flags & ANNOTATE_STACK;
+}
+
+/* Values */
+
+static void add_texts(struct annotate_steps *s, struct view_value *v)
+{
+	const struct step_values c = { step_types_lookup(&s->types), s->frames->symbolizer };
+	char *at = s->texts + s->texts_len;
+	size_t n = step_value_text(&c, v->type, &v->v, at, TEXT_MAX) + 1;
+
+	v->text = at;
+	at += n;
+	n += step_value_pointee_text(&c, v->type, &v->v, at, TEXT_MAX) + 1;
+	v->to_text = *at ? at : NULL;
+	s->texts_len += n;
+}
+
+/* The next value; false: there is none. */
+static bool next_value(struct annotate_steps *s, struct call_values_reader *r, const char *name,
+		       uint32_t type, struct view_value *ret)
+{
+	*ret = (struct view_value){ .name = name, .type = step_types_get(&s->types, type) };
+	if (!call_values_next(r, ret->type, &ret->v))
+		return false;
+	if (s->flags & ANNOTATE_TEXT)
+		add_texts(s, ret);
+	return true;
+}
+
+static size_t args_of(struct annotate_steps *s, const struct view_function *f, const struct call_event *e)
+{
+	struct call_values_reader r = { e->values, e->values + e->values_len };
+	size_t n;
+
+	s->texts_len = 0;
+	for (n = 0; n < f->e.nparams; n++)
+		if (!next_value(s, &r, f->e.param[n].name, f->e.param[n].type, &s->value[n]))
+			break;
+	return n;
+}
+
+static const struct view_value *result_of(struct annotate_steps *s, const struct view_function *f,
+					  const struct return_event *e)
+{
+	struct call_values_reader r = { e->values, e->values + e->values_len };
+
+	s->texts_len = 0;
+	return e->values_len && next_value(s, &r, NULL, f->e.return_type, &s->value[0]) ? &s->value[0] : NULL;
+}
+
+/* Events */
+
+static struct wc_error *on_call(struct annotate_steps *s, const struct call_event *e, struct view_time time)
+{
+	const struct view_function *f = step_types_function(&s->types, e->function);
+	const struct view_open_call *open = f ? step_track_enter(&s->track, e, f, time.mono_ns) : NULL;
+	const uint64_t *address;
+	struct view_call c;
+	uint32_t n;
+
+	if (!open)
+		return &wc_enomem;
+	c = (struct view_call){
+		.time = time,
+		.raw = e,
+		.function = f,
+		.comm = comm_of(s, e->pid, e->tid),
+		.depth = open->depth,
+		.arg = s->value,
+	};
+	if (s->flags & ANNOTATE_CALLS)
+		c.nargs = args_of(s, f, e);
+	if (wants_stacks(s)) {
+		if (!step_track_stack(&s->track, e, &address, &n, &c.walk_end) ||
+		    !frames_expand_returns(s->frames, address, n))
+			return &wc_enomem;
+		c.frame = s->frames->v;
+		c.nframes = s->frames->n;
+	}
+	TELL(s, call, &c);
+	return NULL;
+}
+
+static struct wc_error *on_return(struct annotate_steps *s, const struct return_event *e,
+				  struct view_time time)
+{
+	const struct view_open_call *begun = step_track_find(&s->track, e->pid, e->tid, e->call);
+	struct view_return r = {
+		.time = time,
+		.raw = e,
+		.function = begun ? begun->function : step_types_function(&s->types, e->function),
+		.comm = comm_of(s, e->pid, e->tid),
+		.begun = begun,
+		.depth = begun ? begun->depth : 0,
+	};
+
+	if (!r.function)
+		return &wc_enomem;
+	if (begun && time.mono_ns > begun->time_ns)
+		r.duration_ns = time.mono_ns - begun->time_ns;
+	if (s->flags & ANNOTATE_CALLS)
+		r.result = result_of(s, r.function, e);
+	TELL(s, ret, &r);
+	step_track_leave(&s->track, e->pid, e->tid, e->call);
+	return NULL;
+}
+
+static uint32_t depth_of(const struct annotate_steps *s, int32_t pid, int32_t tid)
+{
+	size_t n;
+
+	step_track_open(&s->track, pid, tid, &n);
+	return (uint32_t)n;
+}
+
+static struct wc_error *on_step(struct annotate_steps *s, const struct step_event *e, struct view_time time)
+{
+	struct view_step v = {
+		.time = time,
+		.raw = e,
+		.comm = comm_of(s, e->pid, e->tid),
+		.depth = depth_of(s, e->pid, e->tid),
+	};
+
+	if (s->flags & ANNOTATE_CALLS) {
+		if (!frames_expand_at(s->frames, &e->ip, 1))
+			return &wc_enomem;
+		v.frame = s->frames->v;
+		v.nframes = s->frames->n;
+	}
+	TELL(s, step, &v);
+	return NULL;
+}
+
+static struct wc_error *on_signal(struct annotate_steps *s, const struct signal_event *e,
+				  struct view_time time)
+{
+	struct view_signal v = {
+		.time = time,
+		.raw = e,
+		.comm = comm_of(s, e->pid, e->tid),
+		.depth = depth_of(s, e->pid, e->tid),
+	};
+
+	if (!frames_expand_at(s->frames, &e->ip, 1))
+		return &wc_enomem;
+	v.frame = s->frames->v;
+	v.nframes = s->frames->n;
+	TELL(s, signal, &v);
+	return NULL;
+}
+
+static struct wc_error *on_stood(struct annotate_steps *s, const struct stood_event *e, struct view_time time)
+{
+	struct view_stood v = {
+		.time = time,
+		.raw = e,
+		.comm = comm_of(s, e->pid, e->tid),
+		.walk_end = (enum walk_end)e->walk_end,
+	};
+
+	/* Few, and all there is to say about a program that hangs. */
+	if (!frames_expand_at(s->frames, e->frame, e->nframes))
+		return &wc_enomem;
+	v.frame = s->frames->v;
+	v.nframes = s->frames->n;
+	v.open = step_track_open(&s->track, e->pid, e->tid, &v.nopen);
+	TELL(s, stood, &v);
+	return NULL;
+}
+
+static void on_range(struct annotate_steps *s, const struct range_event *e, struct view_time time)
+{
+	TELL(s, range, e, comm_of(s, e->pid, e->tid), time);
+}
+
+static void on_recording(struct annotate_steps *s, const struct recording_event *e, struct view_time time)
+{
+	s->recording = true;
+	TELL(s, recording, e, time);
+}
+
+void annotate_steps_thread(struct annotate_steps *s, const struct thread_event *t, struct view_time time)
+{
+	if (s->recording)
+		TELL(s, thread, t, time);
+}
+
+struct wc_error *annotate_steps_put(struct annotate_steps *s, const struct trace_event *e,
+				    struct view_time time)
+{
+	switch (e->type) {
+	case EVENT_RECORDING:
+		on_recording(s, &e->recording, time);
+		return NULL;
+	case EVENT_TYPE:
+		return step_types_add(&s->types, &e->type_info) ? NULL : &wc_enomem;
+	case EVENT_FUNCTION:
+		return step_types_add_function(&s->types, &e->function) ? NULL : &wc_enomem;
+	case EVENT_RANGE:
+		on_range(s, &e->range, time);
+		return NULL;
+	case EVENT_CALL:
+		return on_call(s, &e->call, time);
+	case EVENT_RETURN:
+		return on_return(s, &e->ret, time);
+	case EVENT_STEP:
+		return on_step(s, &e->step, time);
+	case EVENT_SIGNAL:
+		return on_signal(s, &e->signal, time);
+	case EVENT_STOOD:
+		return on_stood(s, &e->stood, time);
+	default: /* EVENT_REGION: no view shows mappings */
+		return NULL;
+	}
+}
+
+void annotate_steps_add_view(struct annotate_steps *s, struct view v)
+{
+	assert(s->nviews < ANNOTATE_VIEWS);
+	s->view[s->nviews++] = v;
+}
+
+struct annotate_steps *annotate_steps_new(struct frames *frames, const struct map64 *threads,
+					  unsigned int flags)
+{
+	struct annotate_steps *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->frames = frames;
+	s->threads = threads;
+	s->flags = flags;
+	if (flags & ANNOTATE_CALLS && !(s->texts = malloc(TEXTS))) {
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+void annotate_steps_free(struct annotate_steps *s)
+{
+	if (!s)
+		return;
+	step_types_deinit(&s->types);
+	step_track_deinit(&s->track);
+	free(s->texts);
+	free(s);
+}

@@ -1,0 +1,262 @@
+#include "watchctl/view/event/reorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/base/map64.h"
+#include "watchctl/base/vec.h"
+
+/* A copy of an event; its frames, and other text of it, are behind it. Used again and again. */
+struct held {
+	struct held *next; /* of those not in use */
+	size_t cap;	   /* bytes behind it */
+	struct trace_event e;
+	uint64_t behind[];
+};
+
+struct waiting {
+	uint64_t time_ns, number; /* equal times stay in the order of the log */
+	struct held *held;
+};
+
+struct reorder {
+	struct event_sink to;
+	struct waiting *heap; /* the earliest one first */
+	size_t n, cap;
+	struct held *unused;
+	uint64_t number, newest_ns;
+	bool has_tags;
+	struct map64 code, threads, watches; /* what has been told */
+};
+
+static bool is_before(const struct waiting *a, const struct waiting *b)
+{
+	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->number < b->number;
+}
+
+static void sift_up(struct waiting *h, size_t i)
+{
+	struct waiting w = h[i];
+
+	for (; i && is_before(&w, &h[(i - 1) / 2]); i = (i - 1) / 2)
+		h[i] = h[(i - 1) / 2];
+	h[i] = w;
+}
+
+static void sift_down(struct waiting *h, size_t n)
+{
+	struct waiting w = h[0];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < n) {
+		if (child + 1 < n && is_before(&h[child + 1], &h[child]))
+			child++;
+		if (!is_before(&h[child], &w))
+			break;
+		h[i] = h[child];
+		i = child;
+	}
+	h[i] = w;
+}
+
+static struct wc_error *let_first_go(struct reorder *r)
+{
+	struct held *held = r->heap[0].held;
+	struct wc_error *err;
+
+	r->heap[0] = r->heap[--r->n];
+	if (r->n)
+		sift_down(r->heap, r->n);
+	err = r->to.put(r->to.ctx, &held->e);
+	held->next = r->unused;
+	r->unused = held;
+	return err;
+}
+
+struct wc_error *reorder_flush(struct reorder *r)
+{
+	struct wc_error *err = NULL;
+
+	while (!err && r->n)
+		err = let_first_go(r);
+	return err;
+}
+
+static const char *text_of(const struct trace_event *e)
+{
+	return e->type == EVENT_ACCESS ? e->access.kernel_function
+	       : e->type == EVENT_LOST ? e->lost.why
+	       : e->type == EVENT_NOTE ? e->note.text
+				       : NULL;
+}
+
+static struct held *take_held(struct reorder *r, size_t need)
+{
+	struct held *held = r->unused, *bigger;
+
+	if (held && held->cap >= need) {
+		r->unused = held->next;
+		return held;
+	}
+	bigger = realloc(held, sizeof(*held) + need);
+	if (!bigger)
+		return NULL;
+	if (held)
+		r->unused = bigger->next;
+	bigger->cap = need;
+	return bigger;
+}
+
+static struct held *copy_event(struct reorder *r, const struct trace_event *e)
+{
+	const uint64_t *frame = e->type == EVENT_ACCESS	   ? e->access.frame
+				: e->type == EVENT_CAPTURE ? e->capture.frame
+							   : NULL;
+	size_t nframes = e->type == EVENT_ACCESS    ? e->access.nframes
+			 : e->type == EVENT_CAPTURE ? e->capture.nframes
+						    : 0;
+	const char *text = text_of(e);
+	size_t len = text ? strlen(text) + 1 : 0;
+	struct held *held = take_held(r, nframes * sizeof(*frame) + len);
+	struct trace_event *copy;
+	uint64_t *frames;
+	char *words;
+
+	if (!held)
+		return NULL;
+	copy = &held->e;
+	frames = held->behind;
+	words = (char *)(frames + nframes);
+	*copy = *e;
+	if (nframes)
+		memcpy(frames, frame, nframes * sizeof(*frame));
+	if (text)
+		memcpy(words, text, len);
+	if (e->type == EVENT_ACCESS) {
+		copy->access.frame = frames;
+		copy->access.kernel_function = text ? words : NULL;
+	} else if (e->type == EVENT_CAPTURE) {
+		copy->capture.frame = frames;
+	} else if (e->type == EVENT_LOST) {
+		copy->lost.why = text ? words : NULL;
+	} else {
+		copy->note.text = text ? words : NULL;
+	}
+	return held;
+}
+
+static struct wc_error *hold(struct reorder *r, const struct trace_event *e)
+{
+	struct waiting w = { .time_ns = e->time_ns, .number = r->number++, .held = copy_event(r, e) };
+	size_t max = r->has_tags ? REORDER_MAX : REORDER_FEW;
+	struct wc_error *err = NULL;
+
+	if (!w.held || !vec_push(r->heap, r->n, r->cap, w)) {
+		free(w.held);
+		return &wc_enomem;
+	}
+	sift_up(r->heap, r->n - 1);
+	if (e->time_ns > r->newest_ns)
+		r->newest_ns = e->time_ns;
+	while (!err && r->n && (r->n > max || r->newest_ns - r->heap[0].time_ns > REORDER_WINDOW_NS))
+		err = let_first_go(r);
+	return err;
+}
+
+/* A fact under @key: the second one replaces the first, which those that wait may refer to. */
+static struct wc_error *told(struct reorder *r, struct map64 *facts, uint64_t key)
+{
+	if (map64_get(facts, key))
+		return reorder_flush(r);
+	return map64_put(facts, key, r) ? NULL : &wc_enomem;
+}
+
+static uint64_t thread_key(const struct thread_event *t)
+{
+	return (uint64_t)(uint32_t)t->pid << 32 | (uint32_t)t->tid;
+}
+
+static struct wc_error *reorder_put(void *ctx, const struct trace_event *e)
+{
+	struct reorder *r = ctx;
+	struct wc_error *err = NULL;
+
+	switch (e->type) {
+	case EVENT_ACCESS:
+	case EVENT_CAPTURE:
+	case EVENT_LOST:
+	case EVENT_NOTE:
+		return hold(r, e);
+	case EVENT_PROCESS:
+	case EVENT_MODULE:
+	case EVENT_MODULE_GONE:
+	case EVENT_SUMMARY:
+	/* A step recorder tells in order, and its calls nest in that order. */
+	case EVENT_RECORDING:
+	case EVENT_TYPE:
+	case EVENT_FUNCTION:
+	case EVENT_REGION:
+	case EVENT_RANGE:
+	case EVENT_CALL:
+	case EVENT_RETURN:
+	case EVENT_STEP:
+	case EVENT_SIGNAL:
+	case EVENT_STOOD:
+		err = reorder_flush(r);
+		break;
+	case EVENT_CODE:
+		err = told(r, &r->code, e->code.pc);
+		break;
+	case EVENT_THREAD:
+		err = told(r, &r->threads, thread_key(&e->thread));
+		break;
+	case EVENT_WATCH:
+		err = told(r, &r->watches, e->watch.id);
+		break;
+	case EVENT_TAG:
+		r->has_tags = true;
+		break;
+	case EVENT_SYMBOL:
+		break;
+	}
+	return err ? err : r->to.put(r->to.ctx, e);
+}
+
+struct event_sink reorder_sink(struct reorder *r)
+{
+	return (struct event_sink){ .put = reorder_put, .ctx = r };
+}
+
+struct reorder *reorder_new(struct event_sink to)
+{
+	struct reorder *r = calloc(1, sizeof(*r));
+
+	if (r)
+		r->to = to;
+	return r;
+}
+
+void reorder_free(struct reorder *r)
+{
+	struct held *held;
+
+	if (!r)
+		return;
+	while (r->n)
+		free(r->heap[--r->n].held);
+	while ((held = r->unused)) {
+		r->unused = held->next;
+		free(held);
+	}
+	free(r->heap);
+	map64_deinit(&r->code);
+	map64_deinit(&r->threads);
+	map64_deinit(&r->watches);
+	free(r);
+}
+
+void reorder_freep(struct reorder **r)
+{
+	reorder_free(*r);
+}

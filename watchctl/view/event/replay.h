@@ -1,0 +1,33 @@
+/* replay - a recorded log, fed through a sink from its beginning to where it ends. */
+#ifndef WATCHCTL_VIEW_EVENT_REPLAY_H
+#define WATCHCTL_VIEW_EVENT_REPLAY_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "watchctl/trace/event.h"
+#include "watchctl/trace/redact.h"
+
+struct replay_ending {
+	uint64_t ignored; /* bytes at the end that could not be read */
+	const char *why;  /* a phrase, lives for ever; NULL: the log is whole */
+	/* As tracelog_missed(); a note in the stream says so as well, where they are missing. */
+	uint64_t missed;
+	const char *why_missed;
+	const char *unused; /* of replay_redacted(): a name that nothing in the log has; NULL: none */
+};
+
+/* Reads the log at @path into @sink until it ends, or nobody reads @out any more (ferror). */
+struct wc_error *replay(const char *path, struct event_sink sink, FILE *out, struct replay_ending *ret);
+
+struct progress;
+
+/* The same, and tells @p how far it is; the caller begins and ends it. */
+struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *out, struct progress *p,
+			      struct replay_ending *ret);
+
+/* The same, without the values that @rules withhold. @p may be NULL. */
+struct wc_error *replay_redacted(const char *path, const struct redact_rules *rules, struct event_sink sink,
+				 FILE *out, struct progress *p, struct replay_ending *ret);
+
+#endif

@@ -1,0 +1,218 @@
+/*
+ * view - what a reader of events sees: accesses with their instruction, kind and named frames.
+ *
+ * annotate turns raw events into these; printers, tables and counters are views. What a view is
+ * handed is valid during the call, except where a comment says otherwise.
+ */
+#ifndef WATCHCTL_VIEW_EVENT_VIEW_H
+#define WATCHCTL_VIEW_EVENT_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "watchctl/code/symbols/symbolizer.h"
+#include "watchctl/trace/call_values.h"
+#include "watchctl/trace/event.h"
+
+struct sites;
+struct tag_totals;
+struct stack_trees;
+struct step_totals;
+struct view_capture;
+
+/* Lives as long as the annotate that made it; a watch armed again keeps its place, with new facts. */
+struct view_watch {
+	struct watch_event e;
+	bool known; /* false: accesses refer to it, but no watch event came */
+	uint64_t shown, dropped, lost;
+	uint64_t first_ns, last_ns; /* of its accesses */
+	bool summed_up;
+};
+
+/* Strings live as long as the symbolizer. */
+struct view_frame {
+	uint64_t ip;	    /* frame 0: the accessing instruction; else the return or interrupted address */
+	const char *module; /* path; NULL: unknown */
+	uint64_t module_offset;
+	const char *function; /* NULL: unknown */
+	uint64_t offset;      /* from the start of the real function; not for inlined ones */
+	const char *file;     /* NULL: unknown */
+	unsigned int line;
+	bool inlined;
+	bool after;  /* the accessing instruction is not known: this is where execution went on */
+	bool signal; /* the kernel called a signal handler here */
+};
+
+/* In place of the text of a value that was withheld; compare addresses, a program may say the same. */
+extern const char view_withheld[];
+
+/* The time of a moment. */
+struct view_time {
+	uint64_t mono_ns;
+	uint64_t real_ns; /* since the epoch; 0: not known */
+};
+
+struct view_access {
+	struct view_time time;
+	const struct access_event *raw;
+	const struct view_watch *watch;
+	const char *comm; /* NULL: unknown */
+	enum access_kind kind;
+	enum access_origin origin;
+	uint64_t ip;	  /* of the accessing instruction; 0: unknown */
+	const char *insn; /* its text; NULL: unknown */
+	/* Of ip; when that is unknown, of where execution went on. Lives as long as the symbolizer. */
+	const struct location *location;
+	const struct view_frame *frame; /* none without ANNOTATE_STACK */
+	size_t nframes;
+	enum walk_end walk_end;
+	/* NULL: unknown, or without ANNOTATE_TEXT; view_withheld: not recorded on purpose. */
+	const char *old_text, *new_text;
+	/* The thread's last capture under a chosen tag; NULL: there was none, or none was asked for. */
+	const struct view_capture *before;
+};
+
+/* A tag; lives as long as the annotate that made it. */
+struct view_tag {
+	uint32_t id;
+	const char *name; /* NULL: a number */
+	uint64_t number;
+	const char *text; /* what a user calls it: the name, or the number in decimal */
+	uint64_t captures;
+};
+
+/* A tagged stack. All frames are those of return addresses; frame 0 is the place of the capture. */
+struct view_capture {
+	struct view_time time;
+	const struct capture_event *raw;
+	const struct view_tag *tag;
+	const char *comm;		/* NULL: unknown */
+	const struct view_frame *frame; /* without ANNOTATE_STACK, of the place alone */
+	size_t nframes;			/* 0: a hostile log */
+	enum walk_end walk_end;
+};
+
+struct view_summary {
+	const struct view_watch *watch; /* NULL: of the captures */
+	/* recorded + filtered + lost == counted, unless !has_counted. */
+	struct summary_event e;
+	bool complete; /* false: made up from what was seen, because the log ends without one */
+};
+
+/* A function of a step recording; lives as long as the annotate that made it. */
+struct view_function {
+	struct function_event e; /* without a name and an id only, if it was never told */
+	const char *text;	 /* its name; "app+0x1160" where it has none */
+};
+
+/* A parameter or a result. */
+struct view_value {
+	const char *name;	       /* NULL: not known, and of results */
+	const struct type_event *type; /* NULL: not known */
+	struct call_value v;
+	const char *text;    /* NULL: without ANNOTATE_TEXT */
+	const char *to_text; /* of what it points to alone; NULL: nothing is known of it */
+};
+
+/* A call that has not ended, of the thread that made it. Valid until it has. */
+struct view_open_call {
+	uint64_t call, parent;
+	uint64_t time_ns;
+	const struct view_function *function;
+	uint32_t depth; /* as printed: of the open calls of its thread, how many are around it */
+	uint8_t flags;	/* CALL_ */
+};
+
+struct view_call {
+	struct view_time time;
+	const struct call_event *raw;
+	const struct view_function *function;
+	const char *comm; /* NULL: unknown */
+	uint32_t depth;	  /* of view_open_call */
+	const struct view_value *arg;
+	/* Without ANNOTATE_CALLS, none. Else, fewer than the function has: what the log holds of the others
+	 * makes no sense. */
+	size_t nargs;
+	/* Its callers, all return addresses; none without ANNOTATE_CALLS and _STACK. */
+	const struct view_frame *frame;
+	size_t nframes;
+	enum walk_end walk_end;
+};
+
+struct view_return {
+	struct view_time time;
+	const struct return_event *raw;
+	const struct view_function *function;
+	const char *comm;		    /* NULL: unknown */
+	const struct view_open_call *begun; /* NULL: the log does not have the call */
+	uint64_t duration_ns;		    /* with @begun */
+	uint32_t depth;			    /* that of the call, with @begun */
+	const struct view_value *result;    /* NULL: none was recorded, or without ANNOTATE_CALLS */
+};
+
+/* Where a thread stands when a recording has given up. */
+struct view_stood {
+	struct view_time time;
+	const struct stood_event *raw;
+	const char *comm;		   /* NULL: unknown */
+	const struct view_open_call *open; /* of the thread, outermost first */
+	size_t nopen;
+	/* frame 0 is where it stands; none without ANNOTATE_STACK. */
+	const struct view_frame *frame;
+	size_t nframes;
+	enum walk_end walk_end;
+};
+
+struct view_signal {
+	struct view_time time;
+	const struct signal_event *raw;
+	const char *comm;
+	const struct view_frame *frame; /* where it was: the real function comes last */
+	size_t nframes;
+	uint32_t depth;
+};
+
+struct view_step {
+	struct view_time time;
+	const struct step_event *raw;
+	const char *comm;
+	const struct view_frame *frame; /* of the instruction: the real function comes last */
+	size_t nframes;
+	uint32_t depth;
+};
+
+/* Any member may be NULL: not interested. */
+struct view_ops {
+	void (*process)(void *ctx, const struct process_event *p, struct view_time time);
+	void (*armed)(void *ctx, const struct view_watch *w, struct view_time time);
+	void (*access)(void *ctx, const struct view_access *a);
+	void (*capture)(void *ctx, const struct view_capture *c);
+	/* @w is NULL when it is not known which watch lost them, and for captures (see l->watch). */
+	void (*lost)(void *ctx, const struct view_watch *w, const struct lost_event *l,
+		     struct view_time time);
+	void (*note)(void *ctx, const char *text, struct view_time time);
+	/* Of a step recording. */
+	void (*recording)(void *ctx, const struct recording_event *r, struct view_time time);
+	void (*thread)(void *ctx, const struct thread_event *t, struct view_time time);
+	void (*range)(void *ctx, const struct range_event *r, const char *comm, struct view_time time);
+	void (*call)(void *ctx, const struct view_call *c);
+	void (*ret)(void *ctx, const struct view_return *r);
+	void (*step)(void *ctx, const struct view_step *s);
+	void (*signal)(void *ctx, const struct view_signal *s);
+	void (*stood)(void *ctx, const struct view_stood *s);
+	void (*summary)(void *ctx, const struct view_summary *s);
+	/* The tables by access site and by tag, and stacks by count; called by whoever holds them, at the
+	 * end. */
+	void (*sites)(void *ctx, const struct sites *s);
+	void (*tags)(void *ctx, const struct tag_totals *t);
+	void (*stacks)(void *ctx, const struct stack_trees *t);
+	void (*steps)(void *ctx, const struct step_totals *t);
+};
+
+struct view {
+	const struct view_ops *ops;
+	void *ctx;
+};
+
+#endif

@@ -1,0 +1,180 @@
+#include "watchctl/view/export/export.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
+#include "watchctl/view/event/annotate.h"
+#include "watchctl/view/event/reorder.h"
+#include "watchctl/view/export/export_impl.h"
+#include "watchctl/view/print/printer.h"
+
+/* A format's name is in EXPORT_FORMATS. */
+static const struct format {
+	const char *suffix;
+	struct export_writer *(*create)(void);
+	unsigned int facts; /* for annotate */
+	bool stack_option;
+} formats[] = {
+	[EXPORT_CHROME] = { "json", export_chrome_new, ANNOTATE_TEXT | ANNOTATE_CALLS, true },
+	[EXPORT_FOLDED] = { "folded", export_folded_new, 0, false },
+	[EXPORT_SPEEDSCOPE] = { "speedscope.json", export_speedscope_new, 0, false },
+	[EXPORT_CSV] = { "csv", export_csv_new, ANNOTATE_TEXT | ANNOTATE_CALLS, true },
+	[EXPORT_JSONL] = { "jsonl", export_jsonl_new, ANNOTATE_TEXT | ANNOTATE_CALLS, true },
+	[EXPORT_DOT] = { "dot", export_dot_new, 0, false },
+	[EXPORT_PERF_SCRIPT] = { "perf", export_perf_new, ANNOTATE_TEXT, false },
+};
+
+const char *export_suffix(enum export_format to)
+{
+	return formats[to].suffix;
+}
+
+bool export_has_stack_option(enum export_format to)
+{
+	return formats[to].stack_option;
+}
+
+void export_fail(struct export_writer *w, struct wc_error *err)
+{
+	w->err = wc_error_first(w->err, err);
+}
+
+/* The objects of report --json: what that prints, without its tables. */
+
+struct jsonl_writer {
+	struct export_writer w;
+	struct printer *printer;
+};
+
+static void jsonl_free(struct export_writer *w)
+{
+	struct jsonl_writer *j = (struct jsonl_writer *)w;
+
+	printer_free(j->printer);
+	free(j);
+}
+
+struct export_writer *export_jsonl_new(void)
+{
+	struct jsonl_writer *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->w.free = jsonl_free;
+	return &j->w;
+}
+
+/* The view that the chosen events go to. */
+static struct wc_error *view_of(struct export_writer *w, struct view *ret)
+{
+	const struct print_options print = { .no_stack = w->opt->no_stack, .regs = w->opt->regs };
+	struct jsonl_writer *j = (struct jsonl_writer *)w;
+
+	*ret = (struct view){ .ops = w->ops, .ctx = w };
+	if (w->opt->to != EXPORT_JSONL)
+		return NULL;
+	j->printer = print_json_new(export_out_file(w->out), &print);
+	if (!j->printer)
+		return &wc_enomem;
+	*ret = printer_view(j->printer);
+	return NULL;
+}
+
+static void writer_freep(struct export_writer **w)
+{
+	if (!*w)
+		return;
+	wc_error_free((*w)->err);
+	(*w)->free(*w);
+}
+
+/* Between the log and what annotates it: what must be looked at after each event. */
+struct feed {
+	struct event_sink to;
+	struct export_writer *writer;
+	struct export_select *select;
+	const volatile sig_atomic_t *stop;
+};
+
+static struct wc_error *take_error(struct feed *f)
+{
+	struct wc_error *err = f->writer->err;
+
+	f->writer->err = NULL;
+	return err ? err : export_select_take_error(f->select);
+}
+
+static struct wc_error *feed_put(void *ctx, const struct trace_event *e)
+{
+	struct feed *f = ctx;
+	struct wc_error *err = f->to.put(f->to.ctx, e);
+
+	if (!err)
+		err = take_error(f);
+	if (!err)
+		err = export_out_check(f->writer->out);
+	if (!err && f->stop && *f->stop)
+		err = wc_error_new(WC_EFAIL, "interrupted: nothing was written");
+	return err;
+}
+
+static struct wc_error *read_log(const char *log, struct feed *f, struct annotate *a, struct progress *p,
+				 struct export_result *ret)
+{
+	scoped(reorder_freep) struct reorder *order = reorder_new(annotate_sink(a));
+	struct wc_error *err;
+
+	if (!order)
+		return &wc_enomem;
+	f->to = reorder_sink(order);
+	err = replay_redacted(log, &f->writer->opt->redact, (struct event_sink){ feed_put, f },
+			      export_out_file(f->writer->out), p, &ret->ending);
+	if (!err)
+		err = reorder_flush(order);
+	if (!err) {
+		annotate_finish(a);
+		err = take_error(f);
+	}
+	return err;
+}
+
+struct wc_error *export_log(const char *log, const struct export_options *opt, struct export_out *out,
+			    struct progress *p, const volatile sig_atomic_t *stop, struct export_result *ret)
+{
+	const struct format *format = &formats[opt->to];
+	unsigned int stacks = opt->no_stack ? 0 : ANNOTATE_STACK;
+	scoped(annotate_freep) struct annotate *a =
+		annotate_new(NULL, format->facts | stacks | (format->facts ? 0 : ANNOTATE_NO_VALUES));
+	scoped(writer_freep) struct export_writer *w = a ? format->create() : NULL;
+	scoped(export_select_freep) struct export_select *select = NULL;
+	struct feed feed = { .writer = w, .stop = stop };
+	struct wc_error *err;
+	struct view view;
+
+	if (!w)
+		return &wc_enomem;
+	w->out = out;
+	w->opt = opt;
+	w->log = log;
+	err = view_of(w, &view);
+	if (err)
+		return err;
+	feed.select = select = export_select_new(&opt->choice, view);
+	if (!select)
+		return &wc_enomem;
+	annotate_add_view(a, export_select_view(select));
+	err = read_log(log, &feed, a, p, ret);
+	if (!err)
+		err = export_select_check(select, log);
+	if (!err && w->finish)
+		err = w->finish(w);
+	if (!err)
+		err = take_error(&feed);
+	ret->accesses = export_select_accesses(select);
+	ret->captures = export_select_captures(select);
+	ret->calls = export_select_calls(select);
+	ret->lost = export_select_lost(select);
+	return err;
+}

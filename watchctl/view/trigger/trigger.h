@@ -1,0 +1,50 @@
+/*
+ * trigger - a condition about the program, looked at with each access that is recorded.
+ *
+ *	condition = both { "||" both }
+ *	both	  = not { "&&" not }
+ *	not	  = "!" not | "(" condition ")" | "caller" function | "read" | "write" | "execute" | "kernel"
+ *		  | value [ ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) value ]
+ *	value	  = number | 'c' | "text" | "true" | "false" | "NULL" | enumerator
+ *		  | "new" | "old" | "size" | "thread" | "watch" | a watch's name
+ *
+ * The name of a watch stands for its value after the last access to it, this one included, or before the
+ *first for that when it was armed; names with other characters than letters, digits and _ . : [ ] -> are
+ *written in {braces}. "new", "old" and "size" are those of this access; "thread" is its thread's name
+ *(compared with a text) or id, "watch" the name of the watch that was hit. "caller f" holds when f, or a
+ *function inlined from it, is in the stack: f is a name, or a pattern of one (glob(7)), with or without its
+ * parameters and namespaces. What is not known is neither true nor false,
+ * and a condition that is not known to hold does not.
+ */
+#ifndef WATCHCTL_VIEW_TRIGGER_TRIGGER_H
+#define WATCHCTL_VIEW_TRIGGER_TRIGGER_H
+
+#include "watchctl/view/event/view.h"
+
+struct trigger;
+
+/*
+ * @watches: the names that the condition may use, as the user typed them. WC_EUSAGE: it is malformed, with a
+ * caret below the place; WC_ENAME: a name in it is no watch's (enumerators are known only when a watch is
+ * armed, so a word next to a comparison with a watch may be one).
+ */
+struct wc_error *trigger_compile(const char *text, const char *const *watches, unsigned int nwatches,
+				 struct trigger **ret);
+
+/* Whether it looks at stacks: the annotate that feeds it needs ANNOTATE_STACK then. */
+bool trigger_needs_stack(const struct trigger *t);
+
+/*
+ * A view that calls @fire for each access after which the condition holds, and did not hold after the one
+ * before. A condition that is true of single accesses (new, caller, thread ...) fires at each of them.
+ */
+struct view trigger_view(struct trigger *t, void (*fire)(void *ctx, const struct view_access *a), void *ctx);
+
+/* A word that is compared with a watch, and turned out to be no enumerator of its type; NULL: none so far. */
+const char *trigger_unknown_word(const struct trigger *t);
+
+/* Accepts NULL. */
+void trigger_free(struct trigger *t);
+void trigger_freep(struct trigger **t);
+
+#endif
