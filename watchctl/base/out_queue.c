@@ -9,6 +9,7 @@
 
 #include "watchctl/base/clock.h"
 #include "watchctl/base/privilege.h"
+#include "watchctl/base/vec.h"
 
 #define LOOK_NS 50000000ull /* how often stop is looked at */
 #define THREAD_STACK (256u << 10)
@@ -33,7 +34,9 @@ struct out_queue {
 	bool ends; /* the thread shall */
 
 	/* Of the stream that is written to @file. */
-	bool in_line; /* its last byte was not a newline */
+	char *part; /* of a line that has begun */
+	size_t part_len, part_cap;
+	bool part_is_lost;
 	bool leaves_out;
 	uint64_t left_out, gap; /* lines: in all, and since the last one that was queued */
 
@@ -147,17 +150,13 @@ static void leave_out(struct out_queue *q, size_t lines)
 	q->gap += lines;
 }
 
-/* How much of @bytes belongs to what came before: up to the next line that does not begin with a blank. */
-static size_t rest_of_record(struct out_queue *q, const char *bytes, size_t len)
+/* How much of @bytes, whole lines, belongs to the record before: up to the next line that does not begin with a blank. */
+static size_t rest_of_record(const char *bytes, size_t len)
 {
 	const char *at = bytes, *end = bytes + len;
 
-	while (at < end && (q->in_line || *at == ' ' || *at == '\t')) {
-		const char *newline = memchr(at, '\n', (size_t)(end - at));
-
-		q->in_line = !newline;
-		at = newline ? newline + 1 : end;
-	}
+	while (at < end && (*at == ' ' || *at == '\t'))
+		at = (const char *)memchr(at, '\n', (size_t)(end - at)) + 1;
 	return (size_t)(at - bytes);
 }
 
@@ -178,7 +177,7 @@ static bool append_gap(struct out_queue *q)
 /* There is room again: from the next record on. */
 static size_t begin_again(struct out_queue *q, const char *bytes, size_t len)
 {
-	size_t n = rest_of_record(q, bytes, len);
+	size_t n = rest_of_record(bytes, len);
 
 	leave_out(q, lines_in(bytes, n));
 	q->leaves_out = n == len || !append_gap(q);
@@ -188,7 +187,7 @@ static size_t begin_again(struct out_queue *q, const char *bytes, size_t len)
 /* There is no room: only the record that has begun is completed. */
 static size_t complete(struct out_queue *q, const char *bytes, size_t len)
 {
-	size_t n = rest_of_record(q, bytes, len);
+	size_t n = rest_of_record(bytes, len);
 
 	if (!append(q, q->options.fd, bytes, n))
 		n = 0;
@@ -196,6 +195,7 @@ static size_t complete(struct out_queue *q, const char *bytes, size_t len)
 	return n;
 }
 
+/* Whole lines. */
 static void queue_lines(struct out_queue *q, const char *bytes, size_t len)
 {
 	size_t n = 0;
@@ -208,8 +208,55 @@ static void queue_lines(struct out_queue *q, const char *bytes, size_t len)
 		q->leaves_out = true;
 	if (q->leaves_out)
 		leave_out(q, lines_in(bytes + n, len - n));
-	if (len)
-		q->in_line = bytes[len - 1] != '\n';
+}
+
+/* Keeps the beginning of a line until its end comes. No memory: the whole line is left out. */
+static void keep_part(struct out_queue *q, const char *bytes, size_t len)
+{
+	if (!len || q->part_is_lost)
+		return;
+	if (!vec_reserve((void **)&q->part, &q->part_cap, q->part_len + len, 1)) {
+		q->part_len = 0;
+		q->part_is_lost = true;
+		return;
+	}
+	memcpy(q->part + q->part_len, bytes, len);
+	q->part_len += len;
+}
+
+/* The line that has begun is whole. */
+static void queue_part(struct out_queue *q)
+{
+	if (q->part_is_lost) {
+		leave_out(q, 1);
+		q->leaves_out = true; /* so that the gap is reported before the next record */
+	} else {
+		queue_lines(q, q->part, q->part_len);
+	}
+	q->part_len = 0;
+	q->part_is_lost = false;
+}
+
+/*
+ * A stream writes when its buffer is full, within a line or not. Only whole lines are queued: of one whose rest finds no memory
+ * nothing must have been written, or the next line would seem to be its end.
+ */
+static void queue_bytes(struct out_queue *q, const char *bytes, size_t len)
+{
+	const char *first = memchr(bytes, '\n', len), *last = memrchr(bytes, '\n', len), *end = bytes + len;
+
+	if (!first) {
+		keep_part(q, bytes, len);
+		return;
+	}
+	if (q->part_len || q->part_is_lost) {
+		keep_part(q, bytes, (size_t)(first + 1 - bytes));
+		queue_part(q);
+		bytes = first + 1;
+	}
+	if (bytes <= last)
+		queue_lines(q, bytes, (size_t)(last + 1 - bytes));
+	keep_part(q, last + 1, (size_t)(end - last - 1));
 }
 
 static bool has_had_enough(const struct out_queue *q)
@@ -237,7 +284,7 @@ static ssize_t on_write(void *cookie, const char *bytes, size_t len)
 	if (!error && q->waits && has_had_enough(q))
 		leave_out(q, lines_in(bytes, len));
 	else if (!error)
-		queue_lines(q, bytes, len);
+		queue_bytes(q, bytes, len);
 	pthread_mutex_unlock(&q->lock);
 	if (!error)
 		return (ssize_t)len;
@@ -328,6 +375,8 @@ uint64_t out_queue_finish(struct out_queue *q)
 	pthread_mutex_lock(&q->lock);
 	if (!q->error)
 		q->error = error;
+	if (!q->error && (q->part_len || q->part_is_lost))
+		queue_part(q); /* a last line without its end */
 	if (!q->error)
 		append_gap(q);			  /* at the very end */
 	while (q->head && !(q->stop && *q->stop)) /* after an error, the thread throws the rest away */
@@ -365,5 +414,6 @@ void out_queue_free(struct out_queue *q)
 	pthread_mutex_destroy(&q->lock);
 	pthread_cond_destroy(&q->filled);
 	pthread_cond_destroy(&q->emptied);
+	free(q->part);
 	free(q);
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -214,6 +215,38 @@ static void a_file_that_does_not_block_loses_nothing(void **state)
 	who_waits_for_the_reader_loses_nothing(state);
 }
 
+/*
+ * Where memory is left for small pieces only, a line that came in parts loses its middle: then no part of it may be written,
+ * or the next line would seem to be its end.
+ */
+static void a_line_that_no_memory_is_left_for_is_left_out_whole(void **state)
+{
+	struct scene *s = *state;
+	const size_t large = 64u << 20;
+	struct rlimit before, none = { .rlim_cur = 1u << 20 };
+	ssize_t n, at;
+	char buf[512] = "", *middle = malloc(large);
+
+	alarm(20);
+	assert_non_null(middle);
+	memset(middle, 'x', large);
+	fputs("whole\nbegins ", s->f);
+	fflush(s->f);
+	getrlimit(RLIMIT_AS, &before);
+	none.rlim_max = before.rlim_max;
+	setrlimit(RLIMIT_AS, &none);
+	fwrite(middle, 1, large, s->f);
+	setrlimit(RLIMIT_AS, &before);
+	fputs(" ends\nnext\n", s->f);
+	assert_int_equal(out_queue_finish(s->q), 1);
+	close(s->write_end);
+	s->write_end = -1;
+	for (at = 0; (n = read(s->read_end, buf + at, sizeof(buf) - 1 - at)) > 0; at += n)
+		;
+	assert_string_equal(buf, "whole\ngap 1\nnext\n");
+	free(middle);
+}
+
 #define SCENE(test) cmocka_unit_test_setup_teardown(test, open_scene, close_scene)
 
 int main(void)
@@ -225,6 +258,7 @@ int main(void)
 		SCENE(a_reader_that_goes_away_is_an_error),
 		SCENE(what_goes_to_another_file_comes_after_what_was_written_before),
 		SCENE(a_file_that_does_not_block_loses_nothing),
+		SCENE(a_line_that_no_memory_is_left_for_is_left_out_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
