@@ -17,7 +17,7 @@
 	.text
 	.globl handler_entry, handler_restorer, remote_syscall, remote_read, remote_rewrite
 
-	/* By these bytes other controllers, and the guard, know a handler of ours: see struct wire_doorplate. */
+	/* By these bytes other controllers, and the guard, know a handler of ours: see struct wire_signature. */
 	.balign	16
 	.long	wire_control_page - .
 	.long	0

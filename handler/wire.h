@@ -45,13 +45,13 @@ enum wire_flags {
  * What stands directly before the handler's first instruction, in every version: how another controller
  * (and the guard in the kernel) knows a handler of watchctl, and finds its control block.
  */
-struct wire_doorplate {
-	int32_t to_control; /* from the doorplate's own address */
+struct wire_signature {
+	int32_t to_control; /* from the signature's own address */
 	uint32_t pad;
-	char name[16]; /* WIRE_DOORPLATE, no NUL */
+	char name[16]; /* WIRE_SIGNATURE, no NUL */
 };
 
-#define WIRE_DOORPLATE "watchctl handler"
+#define WIRE_SIGNATURE "watchctl handler"
 
 /* The kernel's struct sigaction for rt_sigaction(2), x86-64. */
 struct wire_sigaction {

@@ -118,9 +118,9 @@ static bool same(const struct module *a, const struct module *b)
 }
 
 /* Those of @v that are not in @other. */
-static struct wc_error *tell_difference(const struct module *v, size_t n, const struct module *other,
-					size_t nother, enum event_type type, struct event_sink sink,
-					uint64_t now_ns)
+static struct wc_error *report_difference(const struct module *v, size_t n, const struct module *other,
+					  size_t nother, enum event_type type, struct event_sink sink,
+					  uint64_t now_ns)
 {
 	struct trace_event e = { .type = type, .time_ns = now_ns, .module_pid = getpid() };
 	struct wc_error *err = NULL;
@@ -148,9 +148,9 @@ struct wc_error *own_modules_refresh(struct own_modules *m, struct event_sink si
 		drop(l.v, l.n);
 		return l.no_memory ? &wc_enomem : NULL;
 	}
-	err = tell_difference(m->v, m->n, l.v, l.n, EVENT_MODULE_GONE, sink, now_ns);
+	err = report_difference(m->v, m->n, l.v, l.n, EVENT_MODULE_GONE, sink, now_ns);
 	if (!err)
-		err = tell_difference(l.v, l.n, m->v, m->n, EVENT_MODULE, sink, now_ns);
+		err = report_difference(l.v, l.n, m->v, m->n, EVENT_MODULE, sink, now_ns);
 	drop(m->v, m->n);
 	*m = (struct own_modules){ .v = l.v, .n = l.n, .cap = l.cap, .adds = l.adds, .subs = l.subs };
 	return err;

@@ -31,7 +31,7 @@ $(LLDB_LIB): $(LLDB_OBJ)
 	$(Q)ar rcs $@ $^
 
 # Unit tests of what is in it.
-LLDB_UNITS := $(addprefix $(BUILD)/tests/unit/,test_abi test_prototypes test_lldb_shim test_planner test_mover_lldb test_mover_lldb_harm test_lldb_process)
+LLDB_UNITS := $(addprefix $(BUILD)/tests/unit/,test_abi test_prototypes test_lldb_shim test_planner test_stepper_lldb test_stepper_lldb_harm test_lldb_process)
 $(LLDB_UNITS): $(LLDB_LIB)
 $(LLDB_UNITS): LIBS := $(LLDB_LIB) $(LIB) $(LIBS) $(LLDB_LIBS)
 

@@ -69,7 +69,7 @@ static const char *hostile(uint64_t i)
 	return name[i % (sizeof(name) / sizeof(name[0]))];
 }
 
-static void tell_process(const struct gen *g)
+static void report_process(const struct gen *g)
 {
 	struct trace_event e = { .type = EVENT_PROCESS, .time_ns = BEGIN_NS };
 	struct trace_event m = { .type = EVENT_MODULE, .time_ns = BEGIN_NS };
@@ -88,7 +88,7 @@ static void tell_process(const struct gen *g)
 	put(g, &m);
 }
 
-static void tell_watch(const struct gen *g, uint64_t i)
+static void report_watch(const struct gen *g, uint64_t i)
 {
 	struct trace_event e = { .type = EVENT_WATCH, .time_ns = BEGIN_NS + 1 };
 	char name[64];
@@ -110,7 +110,7 @@ static void tell_watch(const struct gen *g, uint64_t i)
 	put(g, &e);
 }
 
-static void tell_thread(const struct gen *g, uint64_t i)
+static void report_thread(const struct gen *g, uint64_t i)
 {
 	struct trace_event e = { .type = EVENT_THREAD, .time_ns = BEGIN_NS + 2 };
 	char name[24];
@@ -122,7 +122,7 @@ static void tell_thread(const struct gen *g, uint64_t i)
 	put(g, &e);
 }
 
-static void tell_tag(const struct gen *g, uint64_t i)
+static void report_tag(const struct gen *g, uint64_t i)
 {
 	static const char *const name[] = { "begin", "cache miss", NULL };
 	struct trace_event e = { .type = EVENT_TAG, .time_ns = BEGIN_NS + 3 };
@@ -134,7 +134,7 @@ static void tell_tag(const struct gen *g, uint64_t i)
 }
 
 /* A write ends at 0x401000, a read at 0x401100. */
-static void tell_code(const struct gen *g)
+static void report_code(const struct gen *g)
 {
 	struct trace_event e = { .type = EVENT_CODE, .time_ns = BEGIN_NS + 4 };
 
@@ -219,14 +219,14 @@ static void run(struct gen *g)
 {
 	uint64_t i, n = g->n > g->captures ? g->n : g->captures;
 
-	tell_process(g);
+	report_process(g);
 	for (i = 0; i < g->watches; i++)
-		tell_watch(g, i);
+		report_watch(g, i);
 	for (i = 0; i < g->threads; i++)
-		tell_thread(g, i);
+		report_thread(g, i);
 	for (i = 0; g->captures && i < 3; i++)
-		tell_tag(g, i);
-	tell_code(g);
+		report_tag(g, i);
+	report_code(g);
 	for (i = 0; i < n; i++) {
 		if (i < g->n)
 			put_access(g, i);
@@ -269,7 +269,7 @@ static struct wc_error *put_symbols(struct tracelog_symbols *s, const struct gen
 	return err;
 }
 
-static struct wc_error *tell_symbols(const struct gen *g, const char *log)
+static struct wc_error *report_symbols(const struct gen *g, const char *log)
 {
 	struct tracelog_symbols *s;
 	struct wc_error *err = tracelog_symbols_create(log, BEGIN_NS, &s);
@@ -326,7 +326,7 @@ int main(int argc, char **argv)
 		err = tracelog_writer_close(w);
 	}
 	if (!err)
-		err = tell_symbols(&g, argv[optind]);
+		err = report_symbols(&g, argv[optind]);
 	if (err) {
 		fprintf(stderr, "accesslog-gen: %s\n", err->text);
 		wc_error_free(err);

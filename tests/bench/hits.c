@@ -57,7 +57,7 @@ static uint64_t now_ns(void)
 }
 
 /* One write(2), so that the lines of several threads do not mix. False: nobody listens any more. */
-static bool tell(const struct worker *w, uint64_t ns, uint64_t hits)
+static bool report(const struct worker *w, uint64_t ns, uint64_t hits)
 {
 	char line[80];
 	int n = snprintf(line, sizeof(line), "%d %llu %llu\n", w->number, (unsigned long long)ns,
@@ -103,7 +103,7 @@ __attribute__((noinline)) static uint64_t hammer(struct worker *w)
 		last = now;
 		if (now - start < w->o->interval_ns)
 			continue;
-		if (!tell(w, now - start, hits))
+		if (!report(w, now - start, hits))
 			return hits;
 		start = last = now_ns();
 		hits = 0;

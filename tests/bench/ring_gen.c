@@ -53,7 +53,7 @@ static struct wc_error *begin_others(struct event_sink log, uint64_t now)
 	struct trace_event e = {
 		.type = EVENT_RECORDING,
 		.time_ns = now,
-		.recording = { .mover = "none", .planner = "none", .range = "all", .filters = "" }
+		.recording = { .stepper = "none", .planner = "none", .range = "all", .filters = "" }
 	};
 	struct wc_error *err = log.put(log.ctx, &e);
 

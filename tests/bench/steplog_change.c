@@ -52,7 +52,7 @@ static bool can_change(const struct change *c, const struct call_event *e)
 	}
 }
 
-static void tell_change(const struct change *c, const struct call_event *e)
+static void report_change(const struct change *c, const struct call_event *e)
 {
 	printf("{\"kind\":\"%s\",\"call\":%llu,\"function\":\"%s\",\"depth\":%u,\"tid\":%d}\n",
 	       change_names[c->kind], (unsigned long long)e->call,
@@ -94,7 +94,7 @@ static struct wc_error *change_call(struct change *c, const struct trace_event *
 	if (!c->done && c->kind != CHANGE_NONE && e.call.call >= c->at && can_change(c, &e.call)) {
 		c->at = e.call.call;
 		c->done = true;
-		tell_change(c, &e.call);
+		report_change(c, &e.call);
 		if (c->kind == CHANGE_MISSING) {
 			c->dropping = c->at;
 			c->dropped = 1;

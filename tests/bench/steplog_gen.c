@@ -346,7 +346,7 @@ static void serve_request(struct gen *g)
 
 /* What a recorder tells first */
 
-static void tell_module(struct gen *g, const char *path, uint64_t start, uint64_t size, uint8_t id)
+static void report_module(struct gen *g, const char *path, uint64_t start, uint64_t size, uint8_t id)
 {
 	struct trace_event e = { .type = EVENT_MODULE, .time_ns = tick(g), .module_pid = g->pid };
 
@@ -359,7 +359,8 @@ static void tell_module(struct gen *g, const char *path, uint64_t start, uint64_
 	put(g, &e);
 }
 
-static void tell_region(struct gen *g, enum region_kind kind, uint64_t start, uint64_t size, const char *name)
+static void report_region(struct gen *g, enum region_kind kind, uint64_t start, uint64_t size,
+			  const char *name)
 {
 	struct trace_event e = { .type = EVENT_REGION, .time_ns = tick(g) };
 
@@ -367,7 +368,7 @@ static void tell_region(struct gen *g, enum region_kind kind, uint64_t start, ui
 	put(g, &e);
 }
 
-static void tell_functions(struct gen *g)
+static void report_functions(struct gen *g)
 {
 	struct trace_event e = { .time_ns = tick(g) };
 	uint32_t i;
@@ -395,7 +396,7 @@ static void tell_functions(struct gen *g)
 	}
 }
 
-static void tell_beginning(struct gen *g, struct thread *threads, uint32_t n)
+static void report_beginning(struct gen *g, struct thread *threads, uint32_t n)
 {
 	struct trace_event e = { .type = EVENT_PROCESS, .time_ns = g->time_ns };
 	uint32_t i;
@@ -407,17 +408,18 @@ static void tell_beginning(struct gen *g, struct thread *threads, uint32_t n)
 					    .realtime_ns = 1700000000000000000u,
 					    .host = "box" };
 	put(g, &e);
-	tell_module(g, "/nowhere/server", g->code, 0x10000, 1);
-	tell_module(g, "/nowhere/libc.so.6", g->libc, 0x200000, 2);
-	tell_region(g, REGION_HEAP, g->heap, (uint64_t)n * HEAP_SIZE, "[heap]");
+	report_module(g, "/nowhere/server", g->code, 0x10000, 1);
+	report_module(g, "/nowhere/libc.so.6", g->libc, 0x200000, 2);
+	report_region(g, REGION_HEAP, g->heap, (uint64_t)n * HEAP_SIZE, "[heap]");
 	e = (struct trace_event){ .type = EVENT_RECORDING, .time_ns = g->time_ns };
 	e.recording = (struct recording_event){
-		.mover = "none", .planner = "none", .range = "from serve", .filters = "all"
+		.stepper = "none", .planner = "none", .range = "from serve", .filters = "all"
 	};
 	put(g, &e);
-	tell_functions(g);
+	report_functions(g);
 	for (i = 0; i < n; i++) {
-		tell_region(g, REGION_STACK, threads[i].stack - STACK_SIZE, STACK_SIZE, i ? NULL : "[stack]");
+		report_region(g, REGION_STACK, threads[i].stack - STACK_SIZE, STACK_SIZE,
+			      i ? NULL : "[stack]");
 		e = (struct trace_event){ .type = EVENT_THREAD, .time_ns = g->time_ns };
 		e.thread = (struct thread_event){ .pid = g->pid,
 						  .tid = threads[i].tid,
@@ -490,7 +492,7 @@ static void run(struct gen *g, struct thread *threads, uint32_t n)
 	}
 }
 
-static void tell_ending(struct gen *g, struct thread *first)
+static void report_ending(struct gen *g, struct thread *first)
 {
 	struct trace_event e = { .type = EVENT_RANGE, .time_ns = tick(g) };
 
@@ -537,9 +539,9 @@ int main(int argc, char **argv)
 		change.to = tracelog_writer_sink(w);
 		g.sink = (struct event_sink){ change_put, &change };
 		init(&g, threads, (uint32_t)n, program, seed);
-		tell_beginning(&g, threads, (uint32_t)n);
+		report_beginning(&g, threads, (uint32_t)n);
 		run(&g, threads, (uint32_t)n);
-		tell_ending(&g, threads);
+		report_ending(&g, threads);
 		err = tracelog_writer_close(w);
 	}
 	if (err) {

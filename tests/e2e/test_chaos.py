@@ -108,7 +108,7 @@ def test_a_program_that_checks_its_alignment_survives_a_hit(victim, watch, befor
 
 
 
-@pytest.mark.parametrize("helper", ["keeper", "guard"])
+@pytest.mark.parametrize("helper", ["tracer", "guard"])
 def test_a_call_that_a_stop_would_interrupt_is_not_when_a_helper_of_the_ptrace_engine_is_killed(victim, watch, helper):
     """Who is left stops every thread to clear its registers: a recv() with a time-out would answer EINTR to that."""
     v = victim("aligned")

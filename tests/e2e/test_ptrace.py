@@ -15,7 +15,7 @@ import pytest
 from conftest import TIMEOUT, WATCHCTL, wait_until
 
 PROGRAMS = ["puppet", "puppet_fp", "puppet_nopie", "puppet_static", "puppet_musl"]
-HELPERS = ("dregs-keeper", "dregs-guard")
+HELPERS = ("dregs-tracer", "dregs-guard")
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.restype = ctypes.c_long
@@ -687,7 +687,7 @@ def test_the_helpers_hold_none_of_our_files(victim, trace):
     w = trace("-p", v.pid, "-v", "flag", "-w")
     for pid in helpers(v.pid).values():
         links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-        assert set(links) <= {"/dev/null", "anon_inode:[pidfd]", "/memfd:watchctl-keeper (deleted)",
+        assert set(links) <= {"/dev/null", "anon_inode:[pidfd]", "/memfd:watchctl-tracer (deleted)",
                               "anon_inode:[signalfd]"}, links
         assert os.readlink(f"/proc/{pid}/cwd") == "/"
     w.end()
@@ -732,7 +732,7 @@ def test_kills_of_what_does_not_trace_leave_a_busy_program_alive(victim, trace, 
     assert v.process.stdout.read().startswith("total")
 
 
-@pytest.mark.parametrize("who", [["dregs-keeper"], ["dregs-keeper", "watchctl"], ["dregs-keeper", "dregs-guard"]])
+@pytest.mark.parametrize("who", [["dregs-tracer"], ["dregs-tracer", "watchctl"], ["dregs-tracer", "dregs-guard"]])
 def test_when_the_tracer_is_killed_the_registers_are_cleared_before_the_next_hit(victim, trace, who):
     v = victim("puppet")
     for _ in range(10):
@@ -807,7 +807,7 @@ def test_a_kill_of_the_tracer_at_each_of_its_steps(victim, hardware, tmp_path):
     subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-w", str(source), "-o", str(library), "-ldl"], check=True)
     v = victim("hammer", 2, 900000)  # two threads asleep
     for at in range(1, 500):
-        env = dict(os.environ, DIE_AT=str(at), DIE_WHO="dregs-keeper", LD_PRELOAD=str(library),
+        env = dict(os.environ, DIE_AT=str(at), DIE_WHO="dregs-tracer", LD_PRELOAD=str(library),
                    ASAN_OPTIONS="verify_asan_link_order=0")
         r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "stop", "-w", "-q", "-t", "0.01", "--engine", "ptrace"],
                            env=env, capture_output=True, timeout=60)
@@ -827,7 +827,7 @@ def test_a_killed_tracer_seldom_costs_a_program_that_hits_now_and_then(victim, t
         v = victim("hammer", 2, 100000)
         w = trace("-p", v.pid, "-v", "scratch", "-s", "8", "-w", "-q")
         time.sleep(0.01 * i)
-        os.kill(helpers(v.pid)["dregs-keeper"], signal.SIGKILL)
+        os.kill(helpers(v.pid)["dregs-tracer"], signal.SIGKILL)
         w.end(sig=None, expect=None)
         settled(v)
         time.sleep(0.3)

@@ -6,7 +6,7 @@ import pytest
 import resist_real
 from conftest import TIMEOUT, WATCHCTL, wait_until
 from test_step import events, of
-from test_step_harm import code_differs, keepers
+from test_step_harm import code_differs, step_tracers
 
 HITS = 500
 CYCLES = 21
@@ -80,7 +80,7 @@ def test_calls_are_recorded_and_when_the_recorder_is_killed_it_works_on(program,
             load.goes_on()
             getattr(w, "kill" if ending == "kill" else "terminate")()
             w.communicate(timeout=resist_real.PATIENCE)
-            assert wait_until(lambda: not resist_real.tracers(program.pid) and not keepers(program.pid), resist_real.PATIENCE)
+            assert wait_until(lambda: not resist_real.tracers(program.pid) and not step_tracers(program.pid), resist_real.PATIENCE)
             assert code_differs(program.pid) == code
             load.goes_on()
         program.well()

@@ -171,8 +171,8 @@ def test_tasks_made_by_odd_flags_are_left_as_they_are(procs, watch, engine):
 
 def leave_it_all(v, watch):
     """What stayed because a thread could not be stopped goes with the next clear."""
-    keeper_gone = lambda: re.search(r"TracerPid:\s*0", Path(f"/proc/{v.pid}/status").read_text())
-    assert wait_until(keeper_gone, 30)
+    tracer_gone = lambda: re.search(r"TracerPid:\s*0", Path(f"/proc/{v.pid}/status").read_text())
+    assert wait_until(tracer_gone, 30)
     subprocess.run([WATCHCTL, "clear", "-p", str(v.pid)], check=True, capture_output=True, timeout=60)
 
 

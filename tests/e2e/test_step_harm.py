@@ -73,7 +73,7 @@ def tracers(pid):
     return found - {0}
 
 
-def keepers(pid):
+def step_tracers(pid):
     found = []
     for p in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -93,7 +93,7 @@ def foreign_code(pid):
 
 
 def unharmed(toil):
-    assert wait_until(lambda: not tracers(toil.pid) and not keepers(toil.pid), 30)
+    assert wait_until(lambda: not tracers(toil.pid) and not step_tracers(toil.pid), 30)
     assert toil.p.poll() is None
     assert code_differs(toil.pid) == []
     assert foreign_code(toil.pid) == []
@@ -153,7 +153,7 @@ def test_a_program_that_is_killed_while_recorded_ends_the_recording(toil, tmp_pa
     time.sleep(0.3)
     toil.p.kill()
     w.communicate(timeout=50)
-    assert wait_until(lambda: not keepers(toil.pid), 30)
+    assert wait_until(lambda: not step_tracers(toil.pid), 30)
 
 
 def test_a_program_that_ignores_sigtrap_and_is_sent_it_all_the_time_lives_on(toil_program, tmp_path):
@@ -176,7 +176,7 @@ def test_a_program_that_ignores_sigtrap_and_is_sent_it_all_the_time_lives_on(toi
                 w.kill()
             _, err = w.communicate(timeout=50)
             assert w.returncode == (-signal.SIGKILL if n % 2 else 0), err
-            assert wait_until(lambda: not tracers(toil.pid) and not keepers(toil.pid), 30)
+            assert wait_until(lambda: not tracers(toil.pid) and not step_tracers(toil.pid), 30)
             assert toil.p.poll() is None, n
             assert code_differs(toil.pid) == []
     finally:
@@ -201,6 +201,6 @@ def test_a_thread_that_blocks_sigtrap_while_the_recording_begins_may_unblock_it(
         assert v.ask("int3") == "ok"
         w.send_signal(sig)
         w.communicate(timeout=50)
-        assert wait_until(lambda: not tracers(v.pid) and not keepers(v.pid), 30)
+        assert wait_until(lambda: not tracers(v.pid) and not step_tracers(v.pid), 30)
     assert v.ask("int3") == "ok"
     assert v.tell("got") == "2"

@@ -157,7 +157,7 @@ static void misbehave(void)
 		lie();
 }
 
-/* The read-write mapping behind the page that has the doorplate. */
+/* The read-write mapping behind the page that has the signature. */
 static bool find(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");

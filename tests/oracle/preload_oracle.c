@@ -215,8 +215,8 @@ static struct clash *clash_for(uint64_t key)
 	return NULL;
 }
 
-static void tell_clash(enum way way, enum verdict verdict, enum stackwalk_end why, const struct stack *ours,
-		       const struct stack *theirs, const struct stack *libgcc)
+static void report_clash(enum way way, enum verdict verdict, enum stackwalk_end why, const struct stack *ours,
+			 const struct stack *theirs, const struct stack *libgcc)
 {
 	uint32_t n = common(ours, theirs), m = common(ours, libgcc);
 	struct place at = { 0 };
@@ -282,7 +282,7 @@ static void judge(enum way way, enum stackwalk_end why, const struct stack *ours
 	if (!(__atomic_fetch_or(&results->seen[bit / 8], 1u << bit % 8, __ATOMIC_RELAXED) >> bit % 8 & 1))
 		add(&results->places, 1);
 	if (verdict != AS_BOTH)
-		tell_clash(way, verdict, why, ours, theirs, libgcc);
+		report_clash(way, verdict, why, ours, theirs, libgcc);
 }
 
 /* Under dlopen() the list of modules, which libunwind reads, may be half changed: a frame of libc calls the

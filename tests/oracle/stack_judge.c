@@ -71,8 +71,8 @@ struct judge {
 	Dwfl *dwfl;	    /* NULL: to be opened */
 	struct map64 ruled; /* addresses whose rules were compared */
 	unsigned long rules, rules_differ;
-	uint64_t told[LINES_MAX]; /* below these frames a disagreement has been printed */
-	unsigned int ntold;
+	uint64_t reported[LINES_MAX]; /* below these frames a disagreement has been printed */
+	unsigned int nreported;
 };
 
 static void refresh(struct judge *j)
@@ -284,17 +284,17 @@ static void print_next(const struct judge *j, const char *who, const struct walk
 
 /* One line for each address below which the walks part, and party, so that a loop does not fill the screen.
  */
-static void tell(struct judge *j, const char *who, const struct walk *ours, const struct walk *other,
-		 const struct walk *dwfl, enum walk_end why)
+static void report(struct judge *j, const char *who, const struct walk *ours, const struct walk *other,
+		   const struct walk *dwfl, enum walk_end why)
 {
 	unsigned int k = walk_common(ours, other);
 	uint64_t last = ours->frame[k ? k - 1 : 0] ^ (uint64_t)who[0] << 56;
 
-	for (unsigned int i = 0; i < j->ntold; i++)
-		if (j->told[i] == last)
+	for (unsigned int i = 0; i < j->nreported; i++)
+		if (j->reported[i] == last)
 			return;
-	if (j->ntold < LINES_MAX)
-		j->told[j->ntold++] = last;
+	if (j->nreported < LINES_MAX)
+		j->reported[j->nreported++] = last;
 	fprintf(stderr, "parts from %s below frame %u, ", who, k ? k - 1 : 0);
 	print_frame(j, ours->frame[k ? k - 1 : 0]);
 	print_next(j, "ours", ours, k);
@@ -330,9 +330,9 @@ static void judge_stop(struct judge *j, const struct regs *regs, const struct wa
 	note_traits(j, regs, &ours);
 	compare_all_rules(j, &ours);
 	if (!as_debugger)
-		tell(j, "gdb", &ours, debugger, &dwfl, why);
+		report(j, "gdb", &ours, debugger, &dwfl, why);
 	if (!as_libunwind)
-		tell(j, "libunwind", &ours, &unwind, &dwfl, why);
+		report(j, "libunwind", &ours, &unwind, &dwfl, why);
 }
 
 static void send_later(pid_t pid, int microseconds)

@@ -60,10 +60,10 @@ static bool look_up(struct truth_case *c)
 }
 
 /* The manual against the processor. */
-static bool happened_as_told(const struct truth_case *c)
+static bool happened_as_reported(const struct truth_case *c)
 {
 	const struct truth_run *rw = &c->rw, *w = &c->w;
-	unsigned int told = c->sure | c->maybe;
+	unsigned int reported = c->sure | c->maybe;
 	unsigned long before = surprises;
 	bool changed = rw->before != rw->after || w->before != w->after;
 
@@ -80,9 +80,9 @@ static bool happened_as_told(const struct truth_case *c)
 		surprise(c, "accessed, and no hit");
 	if ((c->sure & ACCESS_WRITE) && !w->nhits)
 		surprise(c, "written, and no hit of a write");
-	if (!(told & ACCESS_WRITE) && w->nhits)
+	if (!(reported & ACCESS_WRITE) && w->nhits)
 		surprise(c, "hit of a write, and not written");
-	if (!told && rw->nhits)
+	if (!reported && rw->nhits)
 		surprise(c, "hit, and not accessed");
 	if (changed && !w->nhits)
 		surprise(c, "the bytes changed, and no hit of a write");
@@ -116,7 +116,7 @@ static void run_case(const struct truth_form *f, uint64_t a, uint64_t addr, uint
 		return;
 	}
 	hits += c.rw.nhits + c.w.nhits;
-	if (!happened_as_told(&c))
+	if (!happened_as_reported(&c))
 		return;
 	idle += !c.rw.nhits;
 	c.kind = (c.w.nhits ? ACCESS_WRITE : 0) | (c.rw.nhits ? (c.sure | c.maybe) & ACCESS_READ : 0);

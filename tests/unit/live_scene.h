@@ -65,7 +65,7 @@ static inline void actor_start(struct actor *a, const char *name, const char *ar
 	assert_int_equal(atoi(line + strcspn(line, "0123456789")), a->pid);
 }
 
-static inline void actor_tell(const struct actor *a, const char *line)
+static inline void actor_report(const struct actor *a, const char *line)
 {
 	fprintf(a->in, "%s\n", line);
 	fflush(a->in);
@@ -75,7 +75,7 @@ static inline void actor_does(const struct actor *a, const char *line)
 {
 	char answer[256] = "";
 
-	actor_tell(a, line);
+	actor_report(a, line);
 	assert_non_null(fgets(answer, sizeof(answer), a->out));
 	if (strncmp(answer, "ok", 2) != 0)
 		fail_msg("%s: %s", line, answer);
@@ -151,7 +151,7 @@ static inline uint64_t hammer_end(struct actor *a)
 
 /* What a log says of each watch. */
 struct tally {
-	uint64_t accesses[IDS], told[IDS];
+	uint64_t accesses[IDS], reported[IDS];
 	struct summary_event summary[IDS];
 	uint64_t summaries[IDS], late[IDS]; /* late: accesses after the summary */
 	uint64_t processes, execs;
@@ -163,14 +163,14 @@ static inline void tally_one(struct tally *t, const struct trace_event *e)
 	switch (e->type) {
 	case EVENT_ACCESS:
 		assert_true(e->access.watch < IDS);
-		assert_true(t->told[e->access.watch] > 0);
+		assert_true(t->reported[e->access.watch] > 0);
 		t->accesses[e->access.watch]++;
 		t->late[e->access.watch] += t->summaries[e->access.watch];
 		break;
 	case EVENT_WATCH:
 		assert_true(e->watch.id < IDS);
 		assert_int_equal(t->summaries[e->watch.id], 0); /* ids are not used again */
-		t->told[e->watch.id]++;
+		t->reported[e->watch.id]++;
 		break;
 	case EVENT_SUMMARY:
 		if (e->summary.watch >= IDS)

@@ -1,6 +1,6 @@
 /*
  * lldb_scene - for tests of what LLDB moves: a program that writes down its own calls
- * (tests/victims/lldb_calls.c), and the LLDB mover on it. Addresses and sizes of functions are nm(1)'s.
+ * (tests/victims/lldb_calls.c), and the LLDB stepper on it. Addresses and sizes of functions are nm(1)'s.
  */
 #ifndef TESTS_UNIT_LLDB_SCENE_H
 #define TESTS_UNIT_LLDB_SCENE_H
@@ -25,7 +25,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/code/elf/module.h"
-#include "watchctl/step/lldb/mover_lldb.h"
+#include "watchctl/step/lldb/stepper_lldb.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/launch.h"
 #include "watchctl/target/stop/run_to_entry.h"
@@ -51,14 +51,14 @@ static struct function function[FUNCTIONS_MAX];
 static size_t nfunctions;
 
 struct scene {
-	struct mover *m;
+	struct stepper *m;
 	struct tracee held;
 	pid_t pid;
 	uint64_t bias;
-	struct lines *told, *accounted;
+	struct lines *reported, *accounted;
 	char over[LINE_LEN]; /* how the recording ended */
-	size_t insns, stood, threads_told, signals, forks, ranges;
-	int stood_syscall;
+	size_t insns, blocked, threads_reported, signals, forks, ranges;
+	int blocked_syscall;
 	int signal_code;
 	enum range_what last_range;
 	unsigned int flags_seen; /* CALL_ */
@@ -181,7 +181,7 @@ static inline uint64_t bias_of(pid_t pid)
 /* The points of the recorded functions come first, in the order of function[]: see name_of_point(). */
 static inline void give_points(struct scene *s, const char *from, const char *to)
 {
-	struct mover_code code = { UINT64_MAX, 0 };
+	struct stepper_code code = { UINT64_MAX, 0 };
 
 	for (size_t i = 0; i < nfunctions; i++) {
 		struct step_point p = { .address = s->bias + function[i].address, .size = function[i].size };
@@ -191,21 +191,21 @@ static inline void give_points(struct scene *s, const char *from, const char *to
 		if (p.address + p.size > code.end)
 			code.end = p.address + p.size;
 		if (is_recorded(function[i].name))
-			ok(mover_lldb.add_points(s->m, &p, 1));
+			ok(stepper_lldb.add_points(s->m, &p, 1));
 	}
 	if (from) {
 		struct step_point p = { .address = s->bias + by_name(from)->address,
 					.use = POINT_FROM,
 					.is_function = true };
 
-		ok(mover_lldb.add_points(s->m, &p, 1));
+		ok(stepper_lldb.add_points(s->m, &p, 1));
 	}
 	if (to) {
 		struct step_point p = { .address = s->bias + by_name(to)->address, .use = POINT_TO };
 
-		ok(mover_lldb.add_points(s->m, &p, 1));
+		ok(stepper_lldb.add_points(s->m, &p, 1));
 	}
-	ok(mover_lldb.set_code(s->m, &code, 1));
+	ok(stepper_lldb.set_code(s->m, &code, 1));
 }
 
 static const char *name_of_point(uint32_t point)
@@ -218,7 +218,7 @@ static const char *name_of_point(uint32_t point)
 	return "?";
 }
 
-static inline void start_victim(struct scene *s, char *const argv[], struct mover_options *o)
+static inline void start_victim(struct scene *s, char *const argv[], struct stepper_options *o)
 {
 	ok(launch_start(argv, &s->held));
 	s->pid = s->held.pid;
@@ -228,9 +228,9 @@ static inline void start_victim(struct scene *s, char *const argv[], struct move
 	o->held = &s->held;
 }
 
-static inline struct mover_options defaults(void)
+static inline struct stepper_options defaults(void)
 {
-	return (struct mover_options){ .range = { .occurrence = 1 }, .stack_bytes = 16384, .say = say };
+	return (struct stepper_options){ .range = { .occurrence = 1 }, .stack_bytes = 16384, .say = say };
 }
 
 static inline long value(const struct fetched *f)
@@ -254,20 +254,20 @@ static inline void take(struct scene *s, const struct step_record *r)
 
 	switch (r->kind) {
 	case STEP_NEED_PLAN:
-		ok(mover_lldb.set_plan(s->m, r->point, &plan));
+		ok(stepper_lldb.set_plan(s->m, r->point, &plan));
 		break;
 	case STEP_MODULES:
-		ok(mover_lldb.modules_done(s->m));
+		ok(stepper_lldb.modules_done(s->m));
 		break;
 	case STEP_ENTRY:
 		s->flags_seen |= r->call->flags;
-		add_line(s->told, "call %s %ld", name, strcmp(name, "compare") ? value(r->fetched) : 0);
+		add_line(s->reported, "call %s %ld", name, strcmp(name, "compare") ? value(r->fetched) : 0);
 		break;
 	case STEP_RETURN:
 		if (r->how == RETURN_RETURNED)
-			add_line(s->told, "return %s %ld", name, value(r->fetched));
+			add_line(s->reported, "return %s %ld", name, value(r->fetched));
 		else
-			add_line(s->told, "left %s %d", name, (int)r->how);
+			add_line(s->reported, "left %s %d", name, (int)r->how);
 		break;
 	case STEP_INSN:
 		s->insns++;
@@ -277,17 +277,17 @@ static inline void take(struct scene *s, const struct step_record *r)
 		s->signal_code = r->code;
 		break;
 	case STEP_THREAD:
-		s->creators &= !s->threads_told || (r->creator == s->pid && r->creating_call);
-		s->threads_told++;
+		s->creators &= !s->threads_reported || (r->creator == s->pid && r->creating_call);
+		s->threads_reported++;
 		assert_true(r->stack_start < r->stack_end);
 		break;
 	case STEP_RANGE:
 		s->ranges++;
 		s->last_range = r->range_what;
 		break;
-	case STEP_STOOD:
-		s->stood++;
-		s->stood_syscall = r->syscall;
+	case STEP_BLOCKED:
+		s->blocked++;
+		s->blocked_syscall = r->syscall;
 		assert_true(r->stack_len > 0);
 		break;
 	case STEP_FORK:
@@ -323,24 +323,24 @@ static inline void read_account(struct lines *l)
 static inline void scene_open(struct scene *s)
 {
 	memset(s, 0, sizeof(*s));
-	s->told = calloc(1, sizeof(*s->told));
+	s->reported = calloc(1, sizeof(*s->reported));
 	s->accounted = calloc(1, sizeof(*s->accounted));
-	assert_non_null(s->told);
+	assert_non_null(s->reported);
 	assert_non_null(s->accounted);
 	s->creators = true;
 }
 
 static inline void scene_close(struct scene *s)
 {
-	struct mover_counts c;
+	struct stepper_counts c;
 
 	if (s->m) {
-		mover_lldb.counts(s->m, &c);
+		stepper_lldb.counts(s->m, &c);
 		s->from_seen = c.from_seen;
 		s->to_seen = c.to_seen;
-		ok(mover_lldb.close(s->m));
+		ok(stepper_lldb.close(s->m));
 	}
-	free(s->told);
+	free(s->reported);
 	free(s->accounted);
 }
 
@@ -352,14 +352,14 @@ static inline void pump(struct scene *s, int until_ms)
 	while (!s->over[0] && monotonic_ns() < end) {
 		const struct step_record *r = NULL;
 
-		ok(mover_lldb.next(s->m, 50, &r));
+		ok(stepper_lldb.next(s->m, 50, &r));
 		if (r)
 			take(s, r);
 	}
 }
 
 /* Records the whole of a run of @what with @o, and reads the victim's account of it. */
-static inline void record(struct scene *s, const char *what, struct mover_options o, const char *from,
+static inline void record(struct scene *s, const char *what, struct stepper_options o, const char *from,
 			  const char *to)
 {
 	char *argv[] = { victim, (char *)what, account, NULL };
@@ -369,9 +369,9 @@ static inline void record(struct scene *s, const char *what, struct mover_option
 	o.range.has_from = from;
 	o.range.has_to = to;
 	o.range.from_is_function = from;
-	ok(mover_lldb.open(&o, &s->m));
+	ok(stepper_lldb.open(&o, &s->m));
 	give_points(s, from, to);
-	ok(mover_lldb.start(s->m));
+	ok(stepper_lldb.start(s->m));
 	pump(s, 60000);
 	assert_string_not_equal(s->over, "");
 }

@@ -77,8 +77,8 @@ static inline void put(struct run *r, struct trace_event e)
 		fail_msg("%s", err->text);
 }
 
-static inline void tell_type(struct run *r, uint32_t id, enum type_kind kind, uint32_t size, const char *name,
-			     uint32_t target)
+static inline void report_type(struct run *r, uint32_t id, enum type_kind kind, uint32_t size,
+			       const char *name, uint32_t target)
 {
 	put(r,
 	    (struct trace_event){
@@ -86,22 +86,22 @@ static inline void tell_type(struct run *r, uint32_t id, enum type_kind kind, ui
 		    .type_info = { .id = id, .kind = kind, .size = size, .name = name, .target = target } });
 }
 
-static inline void tell_types(struct run *r)
+static inline void report_types(struct run *r)
 {
 	static const struct type_member members[] = { { "a", T_INT, 0, 0, 0 },
 						      { "p", T_POINTER, 8, 0, 0 },
 						      { "b", T_SIZE, 16, 0, 0 } };
 
-	tell_type(r, T_INT, TYPE_SIGNED, 4, "int", NO_TYPE);
-	tell_type(r, T_SIZE, TYPE_UNSIGNED, 8, "unsigned long", NO_TYPE);
-	tell_type(r, T_VOID, TYPE_VOID, 0, "void", NO_TYPE);
-	tell_type(r, T_POINTER, TYPE_POINTER, 8, "void *", T_VOID);
-	tell_type(r, T_CHAR, TYPE_CHAR, 1, "char", NO_TYPE);
-	tell_type(r, T_CSTRING, TYPE_STRING, 8, "const char *", T_CHAR);
-	tell_type(r, T_BUFFER, TYPE_STRING, 8, "char *", T_CHAR);
-	tell_type(r, T_DOUBLE, TYPE_FLOAT, 8, "double", NO_TYPE);
-	tell_type(r, T_PID, TYPE_SIGNED, 4, "pid_t", NO_TYPE);
-	tell_type(r, T_REGISTER, TYPE_REGISTER, 8, NULL, NO_TYPE);
+	report_type(r, T_INT, TYPE_SIGNED, 4, "int", NO_TYPE);
+	report_type(r, T_SIZE, TYPE_UNSIGNED, 8, "unsigned long", NO_TYPE);
+	report_type(r, T_VOID, TYPE_VOID, 0, "void", NO_TYPE);
+	report_type(r, T_POINTER, TYPE_POINTER, 8, "void *", T_VOID);
+	report_type(r, T_CHAR, TYPE_CHAR, 1, "char", NO_TYPE);
+	report_type(r, T_CSTRING, TYPE_STRING, 8, "const char *", T_CHAR);
+	report_type(r, T_BUFFER, TYPE_STRING, 8, "char *", T_CHAR);
+	report_type(r, T_DOUBLE, TYPE_FLOAT, 8, "double", NO_TYPE);
+	report_type(r, T_PID, TYPE_SIGNED, 4, "pid_t", NO_TYPE);
+	report_type(r, T_REGISTER, TYPE_REGISTER, 8, NULL, NO_TYPE);
 	put(r, (struct trace_event){ .type = EVENT_TYPE,
 				     .type_info = { .id = T_STATE,
 						    .kind = TYPE_STRUCT,
@@ -110,12 +110,12 @@ static inline void tell_types(struct run *r)
 						    .target = NO_TYPE,
 						    .nmembers = 3,
 						    .member = members } });
-	tell_type(r, T_STATE_P, TYPE_POINTER, 8, "struct state *", T_STATE);
+	report_type(r, T_STATE_P, TYPE_POINTER, 8, "struct state *", T_STATE);
 }
 
-static inline void tell_function(struct run *r, uint32_t id, const char *name, uint32_t flags,
-				 uint32_t result, const struct function_param *p, uint32_t n,
-				 const char *build)
+static inline void report_function(struct run *r, uint32_t id, const char *name, uint32_t flags,
+				   uint32_t result, const struct function_param *p, uint32_t n,
+				   const char *build)
 {
 	put(r, (struct trace_event){
 		       .type = EVENT_FUNCTION,
@@ -132,7 +132,7 @@ static inline void tell_function(struct run *r, uint32_t id, const char *name, u
 				     .param = p } });
 }
 
-static inline void tell_functions(struct run *r, const char *build)
+static inline void report_functions(struct run *r, const char *build)
 {
 	static const struct function_param fill[] = { { "out", T_BUFFER } };
 	static const struct function_param match[] = { { "text", T_CSTRING }, { "length", T_SIZE } };
@@ -144,20 +144,20 @@ static inline void tell_functions(struct run *r, const char *build)
 					   share[] = { { "share", T_DOUBLE } },
 					   kills[] = { { "pid", T_PID } }, update[] = { { "s", T_STATE_P } };
 
-	tell_function(r, FN_MAIN, "main", 0, T_INT, NULL, 0, build);
-	tell_function(r, FN_WORK, "work", 0, T_INT, n, 2, build);
-	tell_function(r, FN_STEP, "step", 0, T_VOID, share, 1, build);
-	tell_function(r, FN_MALLOC, "malloc", FUNCTION_OVER, T_POINTER, size, 1, build);
-	tell_function(r, FN_READ, "read", FUNCTION_OVER, T_SIZE, reads, 2, build);
-	tell_function(r, FN_TIME, "time", FUNCTION_OVER, T_SIZE, NULL, 0, build);
-	tell_function(r, FN_LOCK, "pthread_mutex_lock", FUNCTION_OVER, T_INT, lock, 1, build);
-	tell_function(r, FN_HANDLER, "handler", 0, T_VOID, NULL, 0, build);
-	tell_function(r, FN_RAW, NULL, FUNCTION_NO_TYPES, T_REGISTER, raw, 1, build);
-	tell_function(r, FN_KILL, "kill", FUNCTION_OVER, T_INT, kills, 1, build);
-	tell_function(r, FN_MATCH, "match", 0, T_VOID, match, 2, build);
-	tell_function(r, FN_FILL, "fill", 0, T_VOID, fill, 1, build);
-	tell_function(r, FN_CREATE, "pthread_create", FUNCTION_OVER, T_INT, NULL, 0, build);
-	tell_function(r, FN_UPDATE, "update", 0, T_VOID, update, 1, build);
+	report_function(r, FN_MAIN, "main", 0, T_INT, NULL, 0, build);
+	report_function(r, FN_WORK, "work", 0, T_INT, n, 2, build);
+	report_function(r, FN_STEP, "step", 0, T_VOID, share, 1, build);
+	report_function(r, FN_MALLOC, "malloc", FUNCTION_OVER, T_POINTER, size, 1, build);
+	report_function(r, FN_READ, "read", FUNCTION_OVER, T_SIZE, reads, 2, build);
+	report_function(r, FN_TIME, "time", FUNCTION_OVER, T_SIZE, NULL, 0, build);
+	report_function(r, FN_LOCK, "pthread_mutex_lock", FUNCTION_OVER, T_INT, lock, 1, build);
+	report_function(r, FN_HANDLER, "handler", 0, T_VOID, NULL, 0, build);
+	report_function(r, FN_RAW, NULL, FUNCTION_NO_TYPES, T_REGISTER, raw, 1, build);
+	report_function(r, FN_KILL, "kill", FUNCTION_OVER, T_INT, kills, 1, build);
+	report_function(r, FN_MATCH, "match", 0, T_VOID, match, 2, build);
+	report_function(r, FN_FILL, "fill", 0, T_VOID, fill, 1, build);
+	report_function(r, FN_CREATE, "pthread_create", FUNCTION_OVER, T_INT, NULL, 0, build);
+	report_function(r, FN_UPDATE, "update", 0, T_VOID, update, 1, build);
 }
 
 static inline void run_thread(struct run *r, int32_t tid, const char *comm, int32_t creator,
@@ -204,8 +204,8 @@ static inline struct run run_begin(const char *path, uint32_t seed, const char *
 	    (struct trace_event){ .type = EVENT_REGION,
 				  .region = { r.pid, REGION_STACK, r.stack, r.stack + 0x21000, "[stack]" } });
 	run_thread(&r, r.pid, "prog", 0, 0);
-	tell_types(&r);
-	tell_functions(&r, build);
+	report_types(&r);
+	report_functions(&r, build);
 	return r;
 }
 

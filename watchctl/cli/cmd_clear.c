@@ -72,7 +72,7 @@ static struct wc_error *parse(int argc, char **argv, struct request *ret)
 	return NULL;
 }
 
-static void tell_text(struct request *q, const struct slots_freed *f)
+static void report_text(struct request *q, const struct slots_freed *f)
 {
 	char what[SLOTS_TEXT];
 
@@ -121,7 +121,7 @@ static void put_register(struct json *j, const struct slots_freed *f)
 	json_number(j, "threads", f->threads);
 }
 
-static void tell_json(const struct request *q, const struct slots_freed *f)
+static void report_json(const struct request *q, const struct slots_freed *f)
 {
 	static const char *const what[] = {
 		[SLOTS_FREED_HANDLER] = "handler",   [SLOTS_FREED_REGISTER] = "register",
@@ -155,20 +155,20 @@ static void tell_json(const struct request *q, const struct slots_freed *f)
 	json_deinit(&j);
 }
 
-static void tell(void *ctx, const struct slots_freed *f)
+static void report(void *ctx, const struct slots_freed *f)
 {
 	struct request *q = ctx;
 
 	q->left += f->kind == SLOTS_LEFT;
 	q->freed += f->kind != SLOTS_LEFT && f->kind != SLOTS_REGISTER_CLEAR;
 	if (q->json)
-		tell_json(q, f);
+		report_json(q, f);
 	else
-		tell_text(q, f);
+		report_text(q, f);
 	fflush(stdout);
 }
 
-static void tell_nothing(const struct request *q)
+static void report_nothing(const struct request *q)
 {
 	struct json j = { 0 };
 
@@ -192,11 +192,11 @@ static struct wc_error *run(int argc, char **argv)
 
 	if (err)
 		return err;
-	q.clear.tell = tell;
+	q.clear.report = report;
 	q.clear.ctx = &q;
 	err = slots_clear(&q.clear);
 	if (!err && !q.freed)
-		tell_nothing(&q);
+		report_nothing(&q);
 	return err;
 }
 

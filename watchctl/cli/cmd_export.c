@@ -209,7 +209,7 @@ static char *file_name(const struct request *q)
 	return name;
 }
 
-static void tell_count(const char **comma, uint64_t n, const char *what, const char *plural)
+static void report_count(const char **comma, uint64_t n, const char *what, const char *plural)
 {
 	if (!n)
 		return;
@@ -218,16 +218,16 @@ static void tell_count(const char **comma, uint64_t n, const char *what, const c
 }
 
 /* "trace.json: 12 accesses, 3 captured stacks" */
-static void tell(const struct export_out *out, const struct export_result *r)
+static void report(const struct export_out *out, const struct export_result *r)
 {
 	size_t i, n = export_out_parts(out);
 	const char *comma = ": ";
 
 	for (i = 0; i < n; i++)
 		printf("%s%s", i ? ", " : "", export_out_name(out, i));
-	tell_count(&comma, r->accesses, "access", "es");
-	tell_count(&comma, r->captures, "captured stack", "s");
-	tell_count(&comma, r->calls, "call", "s");
+	report_count(&comma, r->accesses, "access", "es");
+	report_count(&comma, r->captures, "captured stack", "s");
+	report_count(&comma, r->calls, "call", "s");
 	puts(*comma == ':' ? ": nothing was chosen" : "");
 }
 
@@ -280,7 +280,7 @@ static struct wc_error *work(const struct request *q)
 	if (err || (!path && ferror(stdout)))
 		return err;
 	if (path && !q->quiet)
-		tell(out, &result);
+		report(out, &result);
 	return judge(q, &result);
 }
 

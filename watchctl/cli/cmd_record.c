@@ -204,7 +204,7 @@ static void size_text(uint64_t bytes, char *buf, size_t cap)
 	snprintf(buf, cap, i && n < 10 ? "%.1f %s" : "%.0f %s", n, unit[i]);
 }
 
-static void tell_start(const struct request *q, FILE *out)
+static void report_start(const struct request *q, FILE *out)
 {
 	const struct tracelog_bounds *b = &q->output.bounds;
 	struct json j = { 0 };
@@ -270,7 +270,7 @@ static struct wc_error *record(struct request *q, struct output *o, struct sessi
 		output_discard_log(o);
 		return err;
 	}
-	tell_start(q, o->out);
+	report_start(q, o->out);
 	err = monitor_run(m, &limits, &end);
 	o->watched = !err;
 	unarmed = monitor_never_armed(m);

@@ -83,7 +83,7 @@ static struct wc_error *parse(int argc, char **argv, struct request *q)
 }
 
 /* For symbolize_log(): @ctx is the struct progress. */
-static void tell(void *ctx, size_t done, size_t total)
+static void report(void *ctx, size_t done, size_t total)
 {
 	progress_at(ctx, total ? (double)done / (double)total : 0);
 }
@@ -91,7 +91,7 @@ static void tell(void *ctx, size_t done, size_t total)
 static struct wc_error *work(const struct request *q)
 {
 	scoped(progress_end) struct progress bar;
-	const struct symbol_progress progress = { tell, &bar };
+	const struct symbol_progress progress = { report, &bar };
 	const struct symbolize_options opt = { q->search, q->dry_run, q->quiet ? NULL : &progress,
 					       q->quiet ? NULL : &bar };
 	scoped(symbolize_freep) struct symbolize *s = NULL;

@@ -1,6 +1,6 @@
 /*
  * step_main - watchctl-step: what `watchctl step` runs. Linked with LLDB, which plans what is to be read at
- * each function, and with --mover lldb moves the program, too.
+ * each function, and with --stepper lldb moves the program, too.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,9 +14,9 @@
 #include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/request/step_from_watch.h"
 #include "watchctl/cli/request/step_options.h"
-#include "watchctl/step/lldb/mover_lldb.h"
+#include "watchctl/step/lldb/stepper_lldb.h"
 #include "watchctl/step/lldb/planner_lldb.h"
-#include "watchctl/step/model/mover.h"
+#include "watchctl/step/model/stepper.h"
 #include "watchctl/step/ptrace/step_target.h"
 
 static volatile sig_atomic_t stop_asked;
@@ -30,7 +30,7 @@ struct progress {
 
 static void show_progress(struct progress *p)
 {
-	struct mover_counts counts;
+	struct stepper_counts counts;
 	struct step_tally t;
 
 	step_session_totals(p->session, &t, &counts);
@@ -61,7 +61,8 @@ static const char *plural(uint64_t n)
 }
 
 /* What is no error, and still has to be known. */
-static void warn(const struct step_command *c, const struct step_tally *t, const struct mover_counts *counts)
+static void warn(const struct step_command *c, const struct step_tally *t,
+		 const struct stepper_counts *counts)
 {
 	if (t->untyped)
 		output_say(NULL,
@@ -75,7 +76,8 @@ static void warn(const struct step_command *c, const struct step_tally *t, const
 		output_say(NULL, "%" PRIu64 " events were lost: the log says where", t->lost);
 }
 
-static void print_ends(char *buf, size_t len, const struct step_request *q, const struct mover_counts *counts)
+static void print_ends(char *buf, size_t len, const struct step_request *q,
+		       const struct stepper_counts *counts)
 {
 	if (q->from && q->to)
 		snprintf(buf, len, "%s was reached %" PRIu64 " time%s, %s %" PRIu64 " time%s", q->from,
@@ -88,7 +90,7 @@ static void print_ends(char *buf, size_t len, const struct step_request *q, cons
 }
 
 static struct wc_error *verdict(const struct step_command *c, enum step_end end, const struct step_tally *t,
-				const struct mover_counts *counts)
+				const struct stepper_counts *counts)
 {
 	char ends[512];
 
@@ -110,7 +112,7 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 	struct progress progress = { .output = output,
 				     .shows = c->output.no_events && isatty(STDERR_FILENO) };
 	struct step_session *s = NULL;
-	struct mover_counts counts;
+	struct stepper_counts counts;
 	struct step_tally totals;
 	enum step_end end = STEP_END_STOPPED;
 	struct wc_error *err, *close_err;
@@ -124,7 +126,7 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 		step_target_abandon(target); /* it may stand still, to be handed over */
 		return err;
 	}
-	if (c->mover == STEP_MOVER_PTRACE) /* LLDB has threads, and programs of its own */
+	if (c->stepper == STEP_STEPPER_PTRACE) /* LLDB has threads, and programs of its own */
 		privilege_keep_for_tracing();
 	step_session_selected(s, &functions, &over, &modules);
 	if (c->verbose)
@@ -182,7 +184,7 @@ static struct wc_error *run(int argc, char **argv)
 	if (c.verbose)
 		c.request.say = output_say;
 	c.request.planner_ops = &planner_lldb;
-	c.request.mover = c.mover == STEP_MOVER_LLDB ? &mover_lldb : &mover_ptrace;
+	c.request.stepper = c.stepper == STEP_STEPPER_LLDB ? &stepper_lldb : &stepper_ptrace;
 	output_catch_signals(&stop_asked);
 	err = output_open(&c.output, &output);
 	if (!err)

@@ -24,7 +24,7 @@ static bool address_of_thread(void *ctx, uint64_t thread_pointer, uint64_t *ret)
 	return true;
 }
 
-static struct wc_error *tell_watch(struct monitor *m, unsigned int i, const struct arm_report *report)
+static struct wc_error *report_watch(struct monitor *m, unsigned int i, const struct arm_report *report)
 {
 	const struct watch_request *r = &m->options.watch[i];
 	struct monitored *w = &m->watch[i];
@@ -56,12 +56,12 @@ static struct wc_error *tell_watch(struct monitor *m, unsigned int i, const stru
 	};
 	if (w->size != v->size || w->nparts > 1) /* its type says nothing about these bytes */
 		e.watch.type = (struct value_type){ .kind = VALUE_UNKNOWN, .name = v->type.name };
-	w->told = true;
+	w->reported = true;
 	return monitor_put(m, &e);
 }
 
 /* What a name of code stands for may have been compiled to several places. */
-static struct wc_error *tell_copies(struct monitor *m, unsigned int i)
+static struct wc_error *report_copies(struct monitor *m, unsigned int i)
 {
 	const struct watch_request *r = &m->options.watch[i];
 	unsigned int n = m->watch[i].variable.copies;
@@ -76,11 +76,11 @@ static struct wc_error *tell_copies(struct monitor *m, unsigned int i)
 }
 
 /* Said once, where it could matter. */
-static struct wc_error *tell_kernel(struct monitor *m, const struct arm_report *report)
+static struct wc_error *report_kernel(struct monitor *m, const struct arm_report *report)
 {
-	if (report->kernel || !report->kernel_refusal || m->told_kernel)
+	if (report->kernel || !report->kernel_refusal || m->reported_kernel)
 		return NULL;
-	m->told_kernel = true;
+	m->reported_kernel = true;
 	return monitor_note(m, "accesses by the kernel are not seen: %s", report->kernel_refusal);
 }
 
@@ -141,11 +141,11 @@ struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
 	w->tested = w->follows && report[0].verified;
 	if (!w->armed_ns)
 		w->armed_ns = monotonic_ns();
-	err = tell_watch(m, i, &report[0]);
+	err = report_watch(m, i, &report[0]);
 	if (!err)
-		err = tell_copies(m, i);
+		err = report_copies(m, i);
 	if (!err)
-		err = tell_kernel(m, &report[0]);
+		err = report_kernel(m, &report[0]);
 	return err;
 }
 

@@ -9,8 +9,8 @@
 #include "watchctl/base/error.h"
 #include "watchctl/monitor/monitored.h"
 
-#define SETTLE_NS 30000000ull  /* so long what is under way has by itself */
-#define HASTEN_NS 100000000ull /* and so long once it was hastened */
+#define SETTLE_NS 30000000ull /* so long what is under way has by itself */
+#define FLUSH_NS 100000000ull /* and so long once it was hastened */
 #define PUMP_ONE_NS 1000000ull
 
 /* The request's texts, in memory that is ours */
@@ -108,15 +108,15 @@ static struct wc_error *settle(struct monitor *m, uint32_t id)
 {
 	uint64_t end = monotonic_ns() + SETTLE_NS;
 	struct wc_error *err = NULL;
-	bool hastened = false;
+	bool flushed = false;
 
 	while (!err && !m->over && m->engine && m->ops->outstanding(m->engine, id)) {
-		if (monotonic_ns() >= end && (hastened || !m->ops->hasten))
+		if (monotonic_ns() >= end && (flushed || !m->ops->flush))
 			break;
 		if (monotonic_ns() >= end) {
-			m->ops->hasten(m->engine);
-			hastened = true;
-			end = monotonic_ns() + HASTEN_NS;
+			m->ops->flush(m->engine);
+			flushed = true;
+			end = monotonic_ns() + FLUSH_NS;
 		}
 		err = monitor_pump(m, PUMP_ONE_NS);
 	}
@@ -158,7 +158,7 @@ static struct wc_error *end_watch(struct monitor *m, unsigned int i)
 	if (!err)
 		err = poll_captures(m);
 	if (!err)
-		err = monitor_tell_summary(m, i, &c);
+		err = monitor_report_summary(m, i, &c);
 	free_place(m, i);
 	return err;
 }
@@ -211,7 +211,7 @@ static struct wc_error *arm_with_room(struct monitor *m, unsigned int i)
 }
 
 /* A child has what its parent had when it was forked; an engine that traces them all arms them all. */
-static struct wc_error *tell_children(struct monitor *m, unsigned int i)
+static struct wc_error *report_children(struct monitor *m, unsigned int i)
 {
 	if (!m->options.follow_fork || m->ops->sees_births)
 		return NULL;
@@ -227,7 +227,7 @@ static struct wc_error *arm_added(struct monitor *m, unsigned int i)
 	if (!err)
 		err = arm_with_room(m, i);
 	if (!err && had_engine)
-		err = tell_children(m, i);
+		err = report_children(m, i);
 	if (!err)
 		return NULL;
 	wc_error_free(end_watch(m, i));
@@ -282,7 +282,7 @@ struct wc_error *monitor_enable(struct monitor *m, uint32_t id, bool on)
 	if (!err)
 		err = monitor_note(m, "%s (watch %u) is enabled again", m->options.watch[i].expr, id);
 	if (!err)
-		return tell_children(m, i);
+		return report_children(m, i);
 	wc_error_free(disarm(m, i));
 	return err;
 }

@@ -143,7 +143,7 @@ static struct wc_error *open_engine(struct monitor *m, bool values)
 	return m->ops->open(m->pid, &o, m->events, &m->engine);
 }
 
-static void tell_why(struct monitor *m, const char *why)
+static void report_why(struct monitor *m, const char *why)
 {
 	if (*why)
 		snprintf(m->why, sizeof(m->why), "%s", why);
@@ -166,7 +166,7 @@ static struct wc_error *open_best(struct monitor *m)
 		const char *why = c->against(m);
 
 		if (why) {
-			tell_why(m, why);
+			report_why(m, why);
 			continue;
 		}
 		m->ops = c->ops;
@@ -176,7 +176,7 @@ static struct wc_error *open_best(struct monitor *m)
 			return err;
 		}
 		if (!c->values)
-			tell_why(m, err->text);
+			report_why(m, err->text);
 		if (c->values || first)
 			wc_error_free(err);
 		else
@@ -210,7 +210,7 @@ struct wc_error *monitor_open_engine(struct monitor *m)
 	if (m->options.engine == MONITOR_AUTO)
 		return open_best(m);
 	m->ops = by_name[m->options.engine];
-	tell_why(m, "asked for");
+	report_why(m, "asked for");
 	err = check_wish(m);
 	return err ? err : open_engine(m, false);
 }

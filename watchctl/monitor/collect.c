@@ -32,11 +32,11 @@ static struct wc_error *no_library(const struct monitor *m)
 	return wc_error_hint(err, "with --pending, watchctl waits until a library with captures is loaded");
 }
 
-static struct wc_error *tell_found(struct monitor *m)
+static struct wc_error *report_found(struct monitor *m)
 {
-	if (m->told_tags || !tags_found(m->tags))
+	if (m->reported_tags || !tags_found(m->tags))
 		return NULL;
-	m->told_tags = true;
+	m->reported_tags = true;
 	if (!m->collected_ns)
 		m->collected_ns = monotonic_ns();
 	return monitor_note(
@@ -98,7 +98,7 @@ struct wc_error *monitor_collect(struct monitor *m)
 		return err;
 	if (!tags_found(m->tags) && !tags_may_come(m->tags) && !may_wait)
 		return no_library(m);
-	return tell_found(m);
+	return report_found(m);
 }
 
 struct wc_error *monitor_collect_poll(struct monitor *m, enum tags_state *ret)
@@ -108,7 +108,7 @@ struct wc_error *monitor_collect_poll(struct monitor *m, enum tags_state *ret)
 	struct wc_error *err = tags_poll(m->tags, &p);
 
 	if (!err)
-		err = tell_found(m);
+		err = report_found(m);
 	if (err)
 		return err;
 	m->tags_wait_ns = p.wait_ns;
@@ -164,7 +164,7 @@ struct wc_error *monitor_collect_stop(struct monitor *m)
 	tags_counts(m->tags, &m->tag_counts);
 	tags_free(m->tags);
 	m->tags = NULL;
-	m->told_tags = false;
+	m->reported_tags = false;
 	return err;
 }
 

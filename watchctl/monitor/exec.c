@@ -16,7 +16,7 @@ static struct wc_error *forget_program(struct monitor *m)
 
 		if (!w->used)
 			continue;
-		if (!m->ops->follows_exec && w->told) {
+		if (!m->ops->follows_exec && w->reported) {
 			m->ops->counts(m->engine, w->id, &c);
 			monitor_add_counts(&w->past, &c);
 		}
@@ -42,7 +42,7 @@ static struct wc_error *renew_locator(struct monitor *m)
 	return m->locator ? NULL : &wc_enomem;
 }
 
-static struct wc_error *tell_goes_on(struct monitor *m, bool lives_on)
+static struct wc_error *report_goes_on(struct monitor *m, bool lives_on)
 {
 	if (!monitor_has_watches(m))
 		return monitor_note(m, "the process has executed another program");
@@ -67,11 +67,11 @@ struct wc_error *monitor_follow_exec(struct monitor *m)
 	if (!err)
 		err = renew_locator(m);
 	if (!err)
-		err = monitor_tell_process(m);
+		err = monitor_report_process(m);
 	if (!err && watches && !lives_on)
 		err = monitor_open_engine(m);
 	if (!err)
-		err = tell_goes_on(m, lives_on);
+		err = report_goes_on(m, lives_on);
 	if (!err && watches)
 		err = monitor_arm_first(m);
 	if (m->options.may_add) {

@@ -89,7 +89,7 @@ void monitor_disarm_pointers(struct monitor *m, unsigned int i)
 	m->watch[i].follows = m->watch[i].waits = m->watch[i].tested = false;
 }
 
-static struct wc_error *tell_moved(struct monitor *m, unsigned int i, uint64_t from)
+static struct wc_error *report_moved(struct monitor *m, unsigned int i, uint64_t from)
 {
 	const struct monitored *w = &m->watch[i];
 	const char *expr = m->options.watch[i].expr;
@@ -112,7 +112,7 @@ struct wc_error *monitor_follow(struct monitor *m, unsigned int i)
 	struct monitored *w = &m->watch[i];
 	uint64_t from = w->armed ? w->variable.addr : 0;
 	bool missing, moved;
-	struct wc_error *err, *told;
+	struct wc_error *err, *reported;
 
 	if (!w->follows)
 		return NULL; /* of one that was removed, or is disabled */
@@ -120,10 +120,10 @@ struct wc_error *monitor_follow(struct monitor *m, unsigned int i)
 	if (err) {
 		/* It leads to where nothing can be watched: said, and the path is watched on. */
 		w->waits = true;
-		told = monitor_note(m, "%s", err->text);
+		reported = monitor_note(m, "%s", err->text);
 		wc_error_free(err);
-		if (told)
-			return told;
+		if (reported)
+			return reported;
 	}
 	moved = w->waits || !from || from != w->variable.addr;
 	if (!moved)
@@ -137,11 +137,11 @@ struct wc_error *monitor_follow(struct monitor *m, unsigned int i)
 		err = monitor_arm(m, i);
 	if (err) {
 		w->waits = true;
-		told = monitor_note(m, "%s", err->text);
+		reported = monitor_note(m, "%s", err->text);
 		wc_error_free(err);
-		return told;
+		return reported;
 	}
-	return from || !w->waits ? tell_moved(m, i, from) : NULL;
+	return from || !w->waits ? report_moved(m, i, from) : NULL;
 }
 
 static bool is_elsewhere(struct monitor *m, unsigned int i, const struct module_list *modules)

@@ -72,7 +72,7 @@ void monitor_unhook_loader(struct monitor *m)
 }
 
 /* What an engine that makes nobody wait has armed now was there before. */
-static struct wc_error *tell_late(struct monitor *m, const bool *was_armed)
+static struct wc_error *report_late(struct monitor *m, const bool *was_armed)
 {
 	struct wc_error *err = NULL;
 	unsigned int i;
@@ -108,7 +108,7 @@ static struct wc_error *on_loader(struct monitor *m, bool any_name_may_come)
 		err = note;
 	}
 	if (!err)
-		err = tell_late(m, was_armed);
+		err = report_late(m, was_armed);
 	if (!err)
 		err = monitor_extend(m); /* the first thread has its thread pointer by now */
 	if (!err && !m->started && loader_hook_startup_done(m->pid))

@@ -77,9 +77,9 @@ static struct wc_error *join(void *ctx, const struct trace_event *e)
 	bool ok = true;
 
 	if (e->type == EVENT_PROCESS && e->process.pid == m->pid)
-		told_modules_deinit(&m->modules);
+		reported_modules_deinit(&m->modules);
 	if ((e->type == EVENT_MODULE || e->type == EVENT_MODULE_GONE) &&
-	    !told_modules_is_news(&m->modules, e, &ok))
+	    !reported_modules_is_news(&m->modules, e, &ok))
 		return NULL;
 	return ok ? next.put(next.ctx, e) : &wc_enomem;
 }
@@ -94,7 +94,7 @@ static bool lay_pipes(struct monitor *m)
 	return m->timeline;
 }
 
-struct wc_error *monitor_tell_process(struct monitor *m)
+struct wc_error *monitor_report_process(struct monitor *m)
 {
 	struct trace_event e = { .type = EVENT_PROCESS };
 	struct proc_words words;
@@ -152,7 +152,7 @@ static void free_monitor(struct monitor *m)
 	tags_free(m->tags);
 	tag_table_deinit(&m->tag_table);
 	timeline_free(m->timeline);
-	told_modules_deinit(&m->modules);
+	reported_modules_deinit(&m->modules);
 	closep(&m->pidfd);
 	exec_watch_close(&m->exec);
 	free(m);
@@ -240,7 +240,7 @@ struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink
 	if (!err)
 		err = monitor_check_library(m);
 	if (!err)
-		err = monitor_tell_process(m);
+		err = monitor_report_process(m);
 	if (!err)
 		err = look_after(m);
 	if (!err)
@@ -297,7 +297,7 @@ static struct wc_error *finish(struct monitor *m)
 			continue;
 		if (m->engine)
 			m->ops->counts(m->engine, m->watch[i].id, &c);
-		err = monitor_tell_summary(m, i, &c);
+		err = monitor_report_summary(m, i, &c);
 	}
 	return err ? err : monitor_collect_summary(m);
 }
@@ -320,7 +320,7 @@ const char *monitor_never_armed(const struct monitor *m)
 	unsigned int i;
 
 	for (i = 0; i < MONITOR_WATCHES; i++)
-		if (m->watch[i].used && !m->watch[i].told && !m->watch[i].waits)
+		if (m->watch[i].used && !m->watch[i].reported && !m->watch[i].waits)
 			return m->options.watch[i].expr;
 	return NULL;
 }

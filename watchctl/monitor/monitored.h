@@ -25,7 +25,7 @@
 #include "watchctl/monitor/monitor.h"
 #include "watchctl/monitor/tags.h"
 #include "watchctl/monitor/timeline.h"
-#include "watchctl/monitor/told_modules.h"
+#include "watchctl/monitor/reported_modules.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/tracee.h"
 
@@ -61,7 +61,7 @@ struct monitored {
 	uint64_t pointer[LOCATE_POINTERS]; /* armed as hooks; 0: not */
 	void *address_ctx[2];		   /* for the engine's callback: the monitor, this */
 	uint64_t thread_address;	   /* per thread: that of the first thread that has one */
-	bool told;			   /* the watch event has been emitted */
+	bool reported;			   /* the watch event has been emitted */
 	uint64_t forwarded;		   /* accesses given to the sink */
 	uint64_t armed_ns;
 	struct engine_counts past; /* by engines that are closed: before an exec */
@@ -85,7 +85,7 @@ struct monitor {
 	uint64_t extended_ns; /* when monitor_run() last did what it does every EXTEND_NS */
 	pid_t pid;
 	uint64_t stack_start; /* of the program that it ran at first; 0: not known */
-	bool launched, hooked, started, told_kernel, told_late;
+	bool launched, hooked, started, reported_kernel, reported_late;
 	bool begins; /* the program is seen from its first instruction on: launched, or executed before our
 			eyes */
 	int wait_status;
@@ -95,13 +95,13 @@ struct monitor {
 	enum monitor_end end;
 
 	/* With captures; else NULL and zero. */
-	struct event_sink events;    /* where all events go: through the timeline, or straight on */
-	struct timeline *timeline;   /* with watches as well */
-	struct told_modules modules; /* likewise */
-	struct tags *tags;	     /* NULL before and after */
+	struct event_sink events;	 /* where all events go: through the timeline, or straight on */
+	struct timeline *timeline;	 /* with watches as well */
+	struct reported_modules modules; /* likewise */
+	struct tags *tags;		 /* NULL before and after */
 	struct tag_table tag_table;
 	struct tag_counts tag_counts; /* of what was stopped */
-	bool told_tags;
+	bool reported_tags;
 	uint64_t collected_ns; /* since when; 0: it never was */
 	uint64_t captured;     /* captures given to the sink */
 	uint64_t tags_wait_ns; /* until the next poll */
@@ -123,7 +123,7 @@ bool monitor_has_watches(const struct monitor *m);
  */
 struct wc_error *monitor_open_engine(struct monitor *m);
 
-struct wc_error *monitor_tell_process(struct monitor *m);
+struct wc_error *monitor_report_process(struct monitor *m);
 
 /* A program that we started, and that has not run a line of its own: it goes with our error. */
 void monitor_drop_child(struct monitor *m);
@@ -150,7 +150,7 @@ struct wc_error *monitor_follow_exec(struct monitor *m);
 struct wc_error *monitor_pump(struct monitor *m, uint64_t most_ns);
 
 /* What was lost, and the summary, of watch @i. @c: its counts by the engine that is open. */
-struct wc_error *monitor_tell_summary(struct monitor *m, unsigned int i, const struct engine_counts *c);
+struct wc_error *monitor_report_summary(struct monitor *m, unsigned int i, const struct engine_counts *c);
 
 void monitor_add_counts(struct engine_counts *sum, const struct engine_counts *c);
 

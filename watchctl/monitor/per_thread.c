@@ -27,13 +27,13 @@ struct wc_error *monitor_extend(struct monitor *m)
 }
 
 /* @places: those that are known at which threads start. */
-static struct wc_error *tell_late(struct monitor *m, size_t places)
+static struct wc_error *report_late(struct monitor *m, size_t places)
 {
 	const char *why = "not enough debug registers are left to make new threads wait";
 
-	if (m->told_late)
+	if (m->reported_late)
 		return NULL;
-	m->told_late = true;
+	m->reported_late = true;
 	if (m->ops->hooks_late)
 		why = "this engine cannot make new threads wait";
 	else if (!places)
@@ -108,7 +108,7 @@ struct wc_error *monitor_hook_threads(struct monitor *m)
 		}
 		m->thread_hooks++;
 	}
-	err = !n || m->thread_hooks < n ? tell_late(m, n) : NULL;
+	err = !n || m->thread_hooks < n ? report_late(m, n) : NULL;
 	return err ? err : monitor_extend(m); /* who came since the watch was armed has passed there */
 }
 

@@ -23,7 +23,7 @@ static const char *why_merged(const struct engine_counts *c)
 		       : "merged by the kernel with a hit not yet delivered";
 }
 
-static struct wc_error *tell_lost(struct monitor *m, uint32_t watch, uint64_t count, const char *why_lost)
+static struct wc_error *report_lost(struct monitor *m, uint32_t watch, uint64_t count, const char *why_lost)
 {
 	struct trace_event e = { .type = EVENT_LOST,
 				 .lost = { .watch = watch, .count = count, .why = why_lost } };
@@ -31,23 +31,23 @@ static struct wc_error *tell_lost(struct monitor *m, uint32_t watch, uint64_t co
 	return count ? monitor_put(m, &e) : NULL;
 }
 
-struct wc_error *monitor_tell_summary(struct monitor *m, unsigned int i, const struct engine_counts *counts)
+struct wc_error *monitor_report_summary(struct monitor *m, unsigned int i, const struct engine_counts *counts)
 {
 	struct trace_event e = { .type = EVENT_SUMMARY };
 	const struct monitored *w = &m->watch[i];
 	struct engine_counts c = *counts;
 	struct wc_error *err = NULL;
 
-	if (!w->told)
+	if (!w->reported)
 		return NULL;
 	monitor_add_counts(&c, &w->past);
 	/* First what was recorded: it is held where captures are. */
 	if (m->timeline)
 		err = timeline_release(m->timeline, UINT64_MAX);
 	if (!err)
-		err = tell_lost(m, w->id, c.lost_full, "the event buffer was full");
+		err = report_lost(m, w->id, c.lost_full, "the event buffer was full");
 	if (!err)
-		err = tell_lost(m, w->id, c.lost_merged, why_merged(&c));
+		err = report_lost(m, w->id, c.lost_merged, why_merged(&c));
 	if (err)
 		return err;
 	e.summary = (struct summary_event){

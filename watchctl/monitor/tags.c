@@ -94,7 +94,7 @@ static bool keep_module(struct module_list *l, const struct module *m)
 	return false;
 }
 
-static struct wc_error *tell_module(const struct tags *t, enum event_type type, const struct module *m)
+static struct wc_error *report_module(const struct tags *t, enum event_type type, const struct module *m)
 {
 	struct trace_event e = { .type = type, .time_ns = monotonic_ns() };
 
@@ -102,14 +102,14 @@ static struct wc_error *tell_module(const struct tags *t, enum event_type type, 
 	return t->sink.put(t->sink.ctx, &e);
 }
 
-static struct wc_error *tell_modules(const struct tags *t, enum event_type type, struct module_list *l)
+static struct wc_error *report_modules(const struct tags *t, enum event_type type, struct module_list *l)
 {
 	struct wc_error *err = NULL;
 	size_t i;
 
 	for (i = 0; i < l->n; i++) {
 		if (!err)
-			err = tell_module(t, type, &l->v[i]);
+			err = report_module(t, type, &l->v[i]);
 		module_deinit(&l->v[i]);
 	}
 	l->n = 0;
@@ -141,7 +141,7 @@ static struct wc_error *put_module(void *ctx, const struct trace_event *e)
 			continue;
 		}
 		replaces = true;
-		err = tell_module(t, EVENT_MODULE_GONE, m);
+		err = report_module(t, EVENT_MODULE_GONE, m);
 		module_deinit(m);
 		*m = t->gone.v[--t->gone.n];
 	}
@@ -157,8 +157,8 @@ static struct wc_error *stop_holding(struct tags *t)
 	struct wc_error *err;
 
 	t->holding = false;
-	err = tell_modules(t, EVENT_MODULE_GONE, &t->gone);
-	return wc_error_first(err, tell_modules(t, EVENT_MODULE, &t->late));
+	err = report_modules(t, EVENT_MODULE_GONE, &t->gone);
+	return wc_error_first(err, report_modules(t, EVENT_MODULE, &t->late));
 }
 
 /* A program with thousands of mappings is looked at less often: never more than a twentieth of the time. */
@@ -343,7 +343,7 @@ static struct wc_error *drop(struct tags *t, struct copy *k)
 	return err;
 }
 
-static struct wc_error *tell(const struct tags *t, const char *text)
+static struct wc_error *report(const struct tags *t, const char *text)
 {
 	struct trace_event e = { .type = EVENT_NOTE, .time_ns = monotonic_ns(), .note = { text } };
 
@@ -362,7 +362,7 @@ static struct wc_error *unloaded(struct tags *t, struct copy *k)
 	t->changed = true;
 	if (err || c.in_order)
 		return err;
-	return tell(
+	return report(
 		t,
 		"a library with captures was unloaded: what it had captured since it was last looked at is "
 		"not known");
@@ -390,7 +390,7 @@ static struct wc_error *look_again(struct tags *t)
 
 	if (!err || (err->kind != WC_ENOTSUP && err->kind != WC_ETARGET))
 		return err;
-	put_err = tell(t, err->text);
+	put_err = report(t, err->text);
 	wc_error_free(err);
 	return put_err;
 }

@@ -42,7 +42,7 @@ enum event_type {
 	EVENT_RETURN = 20,
 	EVENT_STEP = 21,
 	EVENT_SIGNAL = 22,
-	EVENT_STOOD = 23,
+	EVENT_BLOCKED = 23,
 };
 
 /* In lost_event.watch and summary_event.watch: captures of tagged stacks, not accesses. */
@@ -176,7 +176,7 @@ struct symbol_event {
  * call by call: diff says so.
  */
 struct recording_event {
-	const char *mover;   /* "ptrace", "lldb" */
+	const char *stepper; /* "ptrace", "lldb" */
 	const char *planner; /* "LLDB 19.1.7" */
 	const char *range;   /* in words: "from parse_request to send_reply" */
 	const char *
@@ -367,7 +367,7 @@ struct signal_event {
 };
 
 /* Where a thread stands when a recording gives up on waiting. */
-struct stood_event {
+struct blocked_event {
 	int32_t pid, tid;
 	uint64_t call;	 /* innermost open one; 0: none */
 	int32_t syscall; /* it is in that system call; -1: in none */
@@ -422,7 +422,7 @@ struct trace_event {
 		struct return_event ret;
 		struct step_event step;
 		struct signal_event signal;
-		struct stood_event stood;
+		struct blocked_event blocked;
 	};
 };
 

@@ -29,7 +29,7 @@ struct redact {
 	struct redact_rules rules;
 	bool *used; /* the rule has matched something */
 	struct event_sink next;
-	bool told;		/* that something is withheld */
+	bool reported;		/* that something is withheld */
 	bool any_watch;		/* is withheld */
 	struct map64 watches;	/* id -> struct watch_event, without texts */
 	struct map64 code;	/* pc -> struct code_fact */
@@ -129,13 +129,13 @@ static struct wc_error *put(struct redact *r, const struct trace_event *e)
 }
 
 /* So that nobody takes what is missing for what was not there. */
-static struct wc_error *tell(struct redact *r, uint64_t time_ns)
+static struct wc_error *report(struct redact *r, uint64_t time_ns)
 {
 	struct trace_event note = { .type = EVENT_NOTE, .time_ns = time_ns };
 	char text[1024] = "values are withheld: of memory and registers, none are in this log (--no-values)";
 	size_t i, n;
 
-	r->told = true;
+	r->reported = true;
 	if (!r->rules.all) {
 		n = (size_t)snprintf(text, sizeof(text), "values are withheld, and all registers:");
 		for (i = 0; i < r->rules.n && n < sizeof(text); i++)
@@ -444,9 +444,9 @@ static struct wc_error *on_event(void *ctx, const struct trace_event *event)
 	struct trace_event e = *event;
 	struct wc_error *err = alter(r, &e);
 
-	if (err || r->told || !(r->any_watch || redact_is_asked(&r->rules)))
+	if (err || r->reported || !(r->any_watch || redact_is_asked(&r->rules)))
 		return err;
-	return tell(r, e.time_ns);
+	return report(r, e.time_ns);
 }
 
 struct wc_error *redact_new(const struct redact_rules *rules, struct event_sink next, struct redact **ret)

@@ -104,7 +104,7 @@ static void nothing_is_shown_before_a_second_has_gone_by(void **state)
 	screen_close(&s);
 }
 
-static void after_a_second_it_tells_how_far_it_is_and_takes_the_line_away(void **state)
+static void after_a_second_it_says_how_far_it_is_and_takes_the_line_away(void **state)
 {
 	struct screen s = screen_open(80, "xterm");
 	const char *text, *line;
@@ -173,7 +173,7 @@ static void it_fits_the_terminal_also_when_that_is_made_narrower(void **state)
 	screen_close(&s);
 }
 
-static void what_is_not_known_is_told_as_time_that_has_gone(void **state)
+static void what_is_not_known_is_reported_as_time_that_has_gone(void **state)
 {
 	struct screen s = screen_open(80, "xterm");
 	struct progress p;
@@ -275,10 +275,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_shown_before_a_second_has_gone_by),
-		cmocka_unit_test(after_a_second_it_tells_how_far_it_is_and_takes_the_line_away),
+		cmocka_unit_test(after_a_second_it_says_how_far_it_is_and_takes_the_line_away),
 		cmocka_unit_test(the_time_left_is_what_the_rest_takes_at_the_pace_of_late),
 		cmocka_unit_test(it_fits_the_terminal_also_when_that_is_made_narrower),
-		cmocka_unit_test(what_is_not_known_is_told_as_time_that_has_gone),
+		cmocka_unit_test(what_is_not_known_is_reported_as_time_that_has_gone),
 		cmocka_unit_test(other_output_finds_the_line_taken_away),
 		cmocka_unit_test(where_there_is_no_terminal_that_can_do_it_nothing_is_shown),
 		cmocka_unit_test(it_keeps_pace_with_fast_and_with_slow_work),

@@ -197,7 +197,7 @@ static void a_segment_moves_the_source_of_a_rep(void **state)
  * rep movsb that reads one byte ahead of where it writes: the last step read the first byte behind the watch
  * and wrote the watch's last. Whether that step raised the trap is only known where each one would.
  */
-static void steps_that_trap_one_by_one_tell_reads_from_writes(void **state)
+static void steps_that_trap_one_by_one_distinguish_reads_from_writes(void **state)
 {
 	struct scene *s = scene();
 
@@ -223,7 +223,7 @@ static void steps_that_trap_one_by_one_tell_reads_from_writes(void **state)
 	assert_verdict(s, ACCESS_UNKNOWN, 0);
 }
 
-static void the_accessed_bytes_are_told_where_they_are_certain(void **state)
+static void the_accessed_bytes_are_reported_where_they_are_certain(void **state)
 {
 	struct scene *s = scene();
 	struct access_verdict v;
@@ -282,8 +282,8 @@ int main(void)
 		cmocka_unit_test(a_system_call_leaves_rip_in_rcx),
 		cmocka_unit_test(an_interrupted_gather_traps_where_it_is),
 		cmocka_unit_test(a_segment_moves_the_source_of_a_rep),
-		cmocka_unit_test(steps_that_trap_one_by_one_tell_reads_from_writes),
-		cmocka_unit_test(the_accessed_bytes_are_told_where_they_are_certain),
+		cmocka_unit_test(steps_that_trap_one_by_one_distinguish_reads_from_writes),
+		cmocka_unit_test(the_accessed_bytes_are_reported_where_they_are_certain),
 		cmocka_unit_test(the_parts_of_a_saved_state_differ),
 	};
 

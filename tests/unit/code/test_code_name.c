@@ -156,7 +156,7 @@ static void errors_say_what_and_what_to_try(void **state)
 	bench_stop(&b);
 }
 
-static void a_missing_module_is_told_apart(void **state)
+static void a_missing_module_is_kept_apart(void **state)
 {
 	struct variable v = { 0 };
 	struct code_range *r = NULL;
@@ -249,7 +249,7 @@ static void a_stripped_program_has_its_exports(void **state)
 	bench_stop(&b);
 }
 
-static void symbols_alone_tell_parts_and_copies(void **state)
+static void symbols_alone_report_parts_and_copies(void **state)
 {
 	struct bench b;
 
@@ -510,11 +510,11 @@ int main(void)
 		cmocka_unit_test(link_time_optimised_functions_are_no_different),
 		cmocka_unit_test(clang_is_no_different),
 		cmocka_unit_test(errors_say_what_and_what_to_try),
-		cmocka_unit_test(a_missing_module_is_told_apart),
+		cmocka_unit_test(a_missing_module_is_kept_apart),
 		cmocka_unit_test(offsets_must_be_instructions),
 		cmocka_unit_test(copies_elsewhere_are_counted),
 		cmocka_unit_test(a_stripped_program_has_its_exports),
-		cmocka_unit_test(symbols_alone_tell_parts_and_copies),
+		cmocka_unit_test(symbols_alone_report_parts_and_copies),
 		cmocka_unit_test(libc_has_its_indirect_functions),
 		cmocka_unit_test(an_address_is_taken_as_it_is),
 		cmocka_unit_test(cxx_functions_go_by_their_qualified_names),

@@ -157,7 +157,7 @@ static void what_may_read_half_is_not_certain(void **state)
 	assert_false(DECODE(0x66, 0x0f, 0x6f, 0x03).cond_access); /* movdqa xmm0, [rbx] */
 }
 
-static void calls_and_jumps_tell_where_they_go(void **state)
+static void calls_and_jumps_say_where_they_go(void **state)
 {
 	struct insn i = DECODE(0xe8, 0x10, 0x00, 0x00, 0x00);
 
@@ -205,7 +205,7 @@ static void string_instructions_have_both_ends(void **state)
 	assert_false(i.is_string);
 }
 
-static void system_calls_are_told_apart(void **state)
+static void system_calls_are_kept_apart(void **state)
 {
 	assert_true(DECODE(0x0f, 0x05).is_syscall && DECODE(0x0f, 0x05).keeps_rip);
 	assert_false(DECODE(0xcd, 0x80).keeps_rip);
@@ -431,9 +431,9 @@ int main(void)
 		cmocka_unit_test(small_frames_are_small),
 		cmocka_unit_test(saving_the_state_reads_one_word),
 		cmocka_unit_test(what_may_read_half_is_not_certain),
-		cmocka_unit_test(calls_and_jumps_tell_where_they_go),
+		cmocka_unit_test(calls_and_jumps_say_where_they_go),
 		cmocka_unit_test(string_instructions_have_both_ends),
-		cmocka_unit_test(system_calls_are_told_apart),
+		cmocka_unit_test(system_calls_are_kept_apart),
 		cmocka_unit_test(plain_moves_carry_their_value),
 		cmocka_unit_test(other_moves_do_not),
 		cmocka_unit_test(addresses_follow_the_addressing_mode),

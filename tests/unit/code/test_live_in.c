@@ -182,7 +182,7 @@ static void what_is_read_first_is_a_parameter(void **state)
 }
 
 /* The rest of the register may be anything. */
-static void what_is_read_of_a_register_is_told(void **state)
+static void what_is_read_of_a_register_is_reported(void **state)
 {
 	struct code_view view = { own_code, NULL };
 
@@ -245,7 +245,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_read_first_is_a_parameter),
-		cmocka_unit_test(what_is_read_of_a_register_is_told),
+		cmocka_unit_test(what_is_read_of_a_register_is_reported),
 		cmocka_unit_test(what_is_written_first_is_none),
 		cmocka_unit_test(pushing_is_no_reading),
 		cmocka_unit_test(each_way_counts),

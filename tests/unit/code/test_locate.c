@@ -340,7 +340,7 @@ static void expect_pointers(struct bench *b, const struct variable *v, const cha
 }
 
 /* Whoever follows a path watches them. */
-static void the_pointers_on_a_path_are_told(void **state)
+static void the_pointers_on_a_path_are_reported(void **state)
 {
 	static const struct {
 		const char *expr, *first, *second;
@@ -369,7 +369,7 @@ static void the_pointers_on_a_path_are_told(void **state)
 	bench_stop(&b);
 }
 
-static void a_path_that_ends_at_a_pointer_tells_which(void **state)
+static void a_path_that_ends_at_a_pointer_says_which(void **state)
 {
 	static const struct {
 		const char *expr, *first, *second;
@@ -453,7 +453,7 @@ static void an_optimised_out_variable_is_called_so(void **state)
 	bench_stop(&b);
 }
 
-static void a_missing_module_is_told_apart_from_a_missing_name(void **state)
+static void a_missing_module_is_kept_apart_from_a_missing_name(void **state)
 {
 	struct variable v = { 0 };
 	struct wc_error *err;
@@ -739,11 +739,11 @@ int main(void)
 		cmocka_unit_test(types_are_named_as_in_the_source),
 		cmocka_unit_test(an_aggregate_offers_what_is_inside),
 		cmocka_unit_test(errors_say_what_and_what_to_try),
-		cmocka_unit_test(the_pointers_on_a_path_are_told),
-		cmocka_unit_test(a_path_that_ends_at_a_pointer_tells_which),
+		cmocka_unit_test(the_pointers_on_a_path_are_reported),
+		cmocka_unit_test(a_path_that_ends_at_a_pointer_says_which),
 		cmocka_unit_test(every_candidate_of_an_ambiguous_name_selects_one),
 		cmocka_unit_test(an_optimised_out_variable_is_called_so),
-		cmocka_unit_test(a_missing_module_is_told_apart_from_a_missing_name),
+		cmocka_unit_test(a_missing_module_is_kept_apart_from_a_missing_name),
 		cmocka_unit_test(module_prefixes_take_every_form),
 		cmocka_unit_test(a_stripped_program_is_searched_by_its_exports),
 		cmocka_unit_test(a_function_is_no_variable),

@@ -61,7 +61,7 @@ static void fortran_errors_say_what_to_write(void **state)
 	bench_stop(&b);
 }
 
-static void fortran_types_and_values_are_told(void **state)
+static void fortran_types_and_values_are_reported(void **state)
 {
 	struct variable v;
 	struct bench b;
@@ -89,7 +89,7 @@ static void fortran_types_and_values_are_told(void **state)
 }
 
 /* What --follow watches: the pointer in the descriptor, and what is written when its bounds are. */
-static void an_allocatable_array_tells_what_moves_it(void **state)
+static void an_allocatable_array_says_what_moves_it(void **state)
 {
 	struct variable v = { 0 };
 	struct wc_error *err;
@@ -188,8 +188,8 @@ int main(void)
 		cmocka_unit_test(fortran_variables_are_where_fortran_says),
 		cmocka_unit_test(a_shared_unit_does_not_change_the_rules),
 		cmocka_unit_test(fortran_errors_say_what_to_write),
-		cmocka_unit_test(fortran_types_and_values_are_told),
-		cmocka_unit_test(an_allocatable_array_tells_what_moves_it),
+		cmocka_unit_test(fortran_types_and_values_are_reported),
+		cmocka_unit_test(an_allocatable_array_says_what_moves_it),
 		cmocka_unit_test(ada_variables_are_where_ada_says),
 		cmocka_unit_test(ada_errors_say_what_to_write),
 		cmocka_unit_test(pascal_variables_are_where_pascal_says),

@@ -96,7 +96,7 @@ static void check_layout(const char *command)
 	module_list_deinit(&modules);
 }
 
-static void a_mapping_alone_tells_its_module(void **state)
+static void a_mapping_alone_reports_its_module(void **state)
 {
 	(void)state;
 	check_layout("gcc -pie -fPIE -o @/place tests/victims/loc_place.c");
@@ -109,7 +109,7 @@ static void a_mapping_alone_tells_its_module(void **state)
 }
 
 /* mprotect() splits a mapping, and each part is told. */
-static void a_part_of_a_mapping_tells_the_same_module(void **state)
+static void a_part_of_a_mapping_reports_the_same_module(void **state)
 {
 	struct mapping mapping[MAPPINGS];
 	struct module_list modules = { 0 };
@@ -236,8 +236,8 @@ static void what_is_no_program_is_no_module(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_mapping_alone_tells_its_module),
-		cmocka_unit_test(a_part_of_a_mapping_tells_the_same_module),
+		cmocka_unit_test(a_mapping_alone_reports_its_module),
+		cmocka_unit_test(a_part_of_a_mapping_reports_the_same_module),
 		cmocka_unit_test(a_file_that_was_exchanged_is_not_the_module),
 		cmocka_unit_test(a_file_is_found_below_the_root_of_its_process),
 		cmocka_unit_test(what_is_no_program_is_no_module),

@@ -11,17 +11,17 @@ static void a_module_of_jit_code_has_no_file_and_is_asked_for_its_name_again(voi
 {
 	struct module m = { .start = 0x7000000000, .end = 0x7000001000, .path = (char *)MODULE_JIT };
 	const struct frame_name name = { .function = "told" };
-	const struct symbol_told told = { .module = MODULE_JIT,
-					  .address = 0x7000000800,
-					  .start = 0x7000000700,
-					  .nframes = 1,
-					  .frame = &name };
+	const struct symbol_reported reported = { .module = MODULE_JIT,
+						  .address = 0x7000000800,
+						  .start = 0x7000000700,
+						  .nframes = 1,
+						  .frame = &name };
 	struct symbolizer *s = symbolizer_new();
 	const struct location *l;
 	uint64_t start, end;
 
 	assert_true(symbolizer_add(s, &m));
-	assert_true(symbolizer_tell(s, &told));
+	assert_true(symbolizer_report(s, &reported));
 	l = symbolizer_lookup(s, 0x7000000010);
 	assert_string_equal(l->module, MODULE_JIT);
 	assert_null(l->frame[0].function);

@@ -490,7 +490,7 @@ static void find_source(void *ctx, const struct symbol_source *src)
 		*ret = *src;
 }
 
-static void the_sources_say_what_they_could_tell(void **state)
+static void the_sources_say_what_they_could_say(void **state)
 {
 	static const struct {
 		const char *command;
@@ -527,35 +527,35 @@ static void the_sources_say_what_they_could_tell(void **state)
 
 /* Answers from a log */
 
-static void told_names_stand_in_for_files_that_are_gone_and_never_for_better_ones(void **state)
+static void reported_names_stand_in_for_files_that_are_gone_and_never_for_better_ones(void **state)
 {
 	const struct frame_name frame[] = { { "inner", "told.c", 7 }, { "real", "told.c", 9 } };
 	const struct frame_name poor = { .function = "poor" };
-	struct symbol_told told;
+	struct symbol_reported reported;
 	const struct location *l;
 	struct scene c;
 
 	scene_build(&c, GCC "-g");
-	told = (struct symbol_told){ .module = "/elsewhere",
-				     .build_id = scene_module(&c)->build_id,
-				     .build_id_len = scene_module(&c)->build_id_len,
-				     .address = c.innermost - scene_module(&c)->bias,
-				     .start = c.outer - scene_module(&c)->bias,
-				     .nframes = 1,
-				     .frame = &poor };
+	reported = (struct symbol_reported){ .module = "/elsewhere",
+					     .build_id = scene_module(&c)->build_id,
+					     .build_id_len = scene_module(&c)->build_id_len,
+					     .address = c.innermost - scene_module(&c)->bias,
+					     .start = c.outer - scene_module(&c)->bias,
+					     .nframes = 1,
+					     .frame = &poor };
 	/* The file tells more than a bare name. */
 	scene_open(&c);
-	assert_true(symbolizer_tell(c.s, &told));
+	assert_true(symbolizer_report(c.s, &reported));
 	assert_int_equal(symbolizer_lookup(c.s, c.innermost)->nframes, 3);
 	/* A file that is gone tells nothing. */
 	sh("rm @/calls");
 	scene_open(&c);
-	assert_true(symbolizer_tell(c.s, &told));
+	assert_true(symbolizer_report(c.s, &reported));
 	assert_string_equal(symbolizer_lookup(c.s, c.innermost)->frame[0].function, "poor");
 	scene_open(&c);
-	told.nframes = 2;
-	told.frame = frame;
-	assert_true(symbolizer_tell(c.s, &told));
+	reported.nframes = 2;
+	reported.frame = frame;
+	assert_true(symbolizer_report(c.s, &reported));
 	assert_true(symbolizer_knows(c.s, c.innermost));
 	assert_false(symbolizer_knows(c.s, c.innermost + 1));
 	l = symbolizer_lookup(c.s, c.innermost);
@@ -569,8 +569,8 @@ static void told_names_stand_in_for_files_that_are_gone_and_never_for_better_one
 	scene_module(&c)->build_id[0] ^= 1;
 	scene_open(&c);
 	scene_module(&c)->build_id[0] ^= 1;
-	told.build_id = scene_module(&c)->build_id;
-	assert_true(symbolizer_tell(c.s, &told));
+	reported.build_id = scene_module(&c)->build_id;
+	assert_true(symbolizer_report(c.s, &reported));
 	assert_null(symbolizer_lookup(c.s, c.innermost)->frame[0].function);
 	scene_close(&c);
 }
@@ -593,8 +593,8 @@ int main(void)
 		cmocka_unit_test(two_versions_of_a_library_do_not_mix),
 		cmocka_unit_test(a_32_bit_file_has_no_names_and_does_no_harm),
 		cmocka_unit_test(what_was_put_off_is_filled_in_and_equals_single_lookups),
-		cmocka_unit_test(the_sources_say_what_they_could_tell),
-		cmocka_unit_test(told_names_stand_in_for_files_that_are_gone_and_never_for_better_ones),
+		cmocka_unit_test(the_sources_say_what_they_could_say),
+		cmocka_unit_test(reported_names_stand_in_for_files_that_are_gone_and_never_for_better_ones),
 	};
 
 	return cmocka_run_group_tests(tests, victim_setup, victim_cleanup);

@@ -188,7 +188,7 @@ static void an_unreadable_frame_changes_nothing(void **state)
 	}
 }
 
-static void the_end_and_the_unknown_are_told_apart(void **state)
+static void the_end_and_the_unknown_are_kept_apart(void **state)
 {
 	const struct unwind_rule outermost = { .kind = UNWIND_OUTERMOST }, none = { .kind = UNWIND_NO_RULE };
 	const struct unwind_rule garbage = { .kind = 99 };
@@ -211,7 +211,7 @@ int main(void)
 		cmocka_unit_test(a_frame_pointer_frame_needs_no_table),
 		cmocka_unit_test(a_signal_frame_gives_every_register_back),
 		cmocka_unit_test(an_unreadable_frame_changes_nothing),
-		cmocka_unit_test(the_end_and_the_unknown_are_told_apart),
+		cmocka_unit_test(the_end_and_the_unknown_are_kept_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

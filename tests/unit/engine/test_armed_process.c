@@ -54,7 +54,7 @@ static bool hear(struct target *t)
 	return fgets(line, sizeof(line), t->answer) && sscanf(line, "0x%lx", &t->addr) == 1;
 }
 
-static bool tell(struct target *t, char order)
+static bool report(struct target *t, char order)
 {
 	return write(t->order, &order, 1) == 1 && hear(t);
 }
@@ -98,7 +98,7 @@ static bool executes_itself(void *ctx)
 	struct target *t = ctx;
 	uint64_t addr = t->addr;
 
-	return tell(t, 'e') && t->addr == addr && t->means_it;
+	return report(t, 'e') && t->addr == addr && t->means_it;
 }
 
 static bool is_what_it_was(void *ctx)
@@ -131,7 +131,7 @@ static void assert_dies_of_its_write(struct target *t)
 {
 	int status;
 
-	assert_false(tell(t, 'w'));
+	assert_false(report(t, 'w'));
 	status = end(t);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGTRAP);
@@ -158,7 +158,7 @@ static void what_was_prepared_before_an_exec_hits_nobody_after_it(void **state)
 	(void)state;
 	start(&t);
 	assert_null(arm(&t, executes_itself, &bp));
-	assert_true(tell(&t, 'w'));
+	assert_true(report(&t, 'w'));
 	perf_bp_close(&bp);
 	assert_int_equal(end(&t), 0);
 }
@@ -172,7 +172,7 @@ static void what_is_prepared_after_an_exec_is_not_armed(void **state)
 	start(&t);
 	t.means_it = false;
 	assert_refused(arm(&t, is_what_it_was, &bp));
-	assert_true(tell(&t, 'w'));
+	assert_true(report(&t, 'w'));
 	assert_int_equal(end(&t), 0);
 }
 
@@ -188,7 +188,7 @@ static void a_register_that_is_named_is_not_set_after_an_exec_either(void **stat
 	wanted.addr = t.addr;
 	wanted.process = (struct armed_process){ is_what_it_was, &t };
 	assert_refused(ptrace_bp_open(&wanted, NULL, &bp));
-	assert_true(tell(&t, 'w'));
+	assert_true(report(&t, 'w'));
 
 	t.means_it = true;
 	assert_null(ptrace_bp_open(&wanted, NULL, &bp));

@@ -258,7 +258,7 @@ static void what_was_loaded_is_known_after_the_end(void **state)
 	code_modules_free(c);
 }
 
-static void a_new_thread_tells_too(void **state)
+static void a_new_thread_reports_too(void **state)
 {
 	struct displaced displaced = { 0 };
 	struct puppet p;
@@ -497,7 +497,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_loaded_is_known_after_the_end),
-		cmocka_unit_test(a_new_thread_tells_too),
+		cmocka_unit_test(a_new_thread_reports_too),
 		cmocka_unit_test(of_two_libraries_at_one_place_each_has_its_time),
 		cmocka_unit_test(what_was_unloaded_goes_at_the_time_of_the_look_that_misses_it),
 		cmocka_unit_test(without_the_kernels_word_changes_come_with_the_look),

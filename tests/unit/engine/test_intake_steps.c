@@ -20,13 +20,13 @@
 #define KERNEL_PC 0xffffffff81000010u
 #define STORE 0x3e8u /* byte by byte: e8, 3e8 */
 
-struct told {
+struct reported {
 	uint64_t accesses, first_value;
 };
 
 static struct wc_error *count_accesses(void *ctx, const struct trace_event *e)
 {
-	struct told *t = ctx;
+	struct reported *t = ctx;
 
 	if (e->type == EVENT_ACCESS && !t->accesses++)
 		t->first_value = e->access.new_value;
@@ -75,7 +75,7 @@ static struct step_record step(unsigned int n)
 struct fixture {
 	struct intake in;
 	struct kernel_access *kernel;
-	struct told told;
+	struct reported reported;
 };
 
 static int setup(void **state)
@@ -86,7 +86,7 @@ static int setup(void **state)
 	memset(&f, 0, sizeof(f));
 	f.kernel = kernel_access_new((struct memory_view){ read_fake_kernel, NULL });
 	if (!f.kernel || intake_init(&f.in, getpid(), &(struct engine_options){ .frames = 16 },
-				     (struct event_sink){ count_accesses, &f.told }, NULL, NULL))
+				     (struct event_sink){ count_accesses, &f.reported }, NULL, NULL))
 		return -1;
 	f.in.kernel = f.kernel;
 	intake_arm(&f.in, 0, &w);
@@ -117,11 +117,11 @@ static void pass(struct fixture *f)
 	assert_null(intake_pass(&f->in, &any));
 }
 
-static void pass_until_told(struct fixture *f)
+static void pass_until_reported(struct fixture *f)
 {
 	const uint64_t until = monotonic_ns() + 60000000000u;
 
-	while (!f->told.accesses) {
+	while (!f->reported.accesses) {
 		assert_true(monotonic_ns() < until);
 		pass(f);
 	}
@@ -129,8 +129,8 @@ static void pass_until_told(struct fixture *f)
 
 static void check_one_access(const struct fixture *f, uint64_t value, uint64_t steps)
 {
-	assert_int_equal(f->told.accesses, 1);
-	assert_int_equal(f->told.first_value, value);
+	assert_int_equal(f->reported.accesses, 1);
+	assert_int_equal(f->reported.first_value, value);
 	assert_int_equal(f->in.watch[0].recorded, 1);
 	assert_int_equal(f->in.watch[0].steps, steps);
 }
@@ -145,14 +145,14 @@ static void steps_are_one_access_however_long_we_did_not_look(void **state)
 	take(f, 0);
 	nanosleep(&long_time, NULL);
 	pass(f);
-	assert_int_equal(f->told.accesses, 0);
+	assert_int_equal(f->reported.accesses, 0);
 	for (n = 1; n < SIZE; n++)
 		take(f, n);
-	pass_until_told(f);
+	pass_until_reported(f);
 	check_one_access(f, STORE, SIZE - 1);
 }
 
-static void a_finished_copy_is_told_at_once(void **state)
+static void a_finished_copy_is_reported_at_once(void **state)
 {
 	struct fixture *f = *state;
 	unsigned int n;
@@ -169,7 +169,7 @@ static void a_step_that_never_comes_is_not_waited_for_for_ever(void **state)
 	struct fixture *f = *state;
 
 	take(f, 0);
-	pass_until_told(f);
+	pass_until_reported(f);
 	check_one_access(f, STORE & 0xff, 0);
 }
 
@@ -179,7 +179,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(steps_are_one_access_however_long_we_did_not_look),
-		TEST(a_finished_copy_is_told_at_once),
+		TEST(a_finished_copy_is_reported_at_once),
 		TEST(a_step_that_never_comes_is_not_waited_for_for_ever),
 	};
 

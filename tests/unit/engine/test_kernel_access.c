@@ -148,7 +148,7 @@ static uint8_t kind_after(const uint8_t *code, size_t len, size_t trap, const st
 	return a.kernel_kind;
 }
 
-static void the_kernels_own_instruction_tells_reads_from_writes(void **state)
+static void the_kernels_own_instruction_distinguishes_reads_from_writes(void **state)
 {
 	static const uint8_t put[] = {
 		0x0f, 0x01, 0xcb, 0x89, 0x01, 0x31, 0xc9, 0x0f, 0x01, 0xca
@@ -183,7 +183,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_function_is_found_from_its_first_byte_on),
 		cmocka_unit_test(below_the_first_function_there_is_none),
-		cmocka_unit_test(the_kernels_own_instruction_tells_reads_from_writes),
+		cmocka_unit_test(the_kernels_own_instruction_distinguishes_reads_from_writes),
 		cmocka_unit_test(what_cannot_be_read_is_a_write_only_where_something_proves_it),
 	};
 

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "watchctl/engine/plan/dregs.h"
-#include "watchctl/engine/ptrace/ptrace_keeper.h"
+#include "watchctl/engine/ptrace/ptrace_tracer.h"
 #include "watchctl/engine/ptrace/ptrace_probe.h"
 #include "watchctl/target/inject/trap_action.h"
 #include "watchctl/target/proc/proc.h"

@@ -96,7 +96,7 @@ static void one_register_is_taken_where_one_is_exact(void **state)
 	assert_int_equal(part[0].want_size, 3);
 }
 
-static void what_fits_is_told_to_the_byte(void **state)
+static void what_fits_is_reported_to_the_byte(void **state)
 {
 	struct range_part part[RANGE_PARTS];
 	unsigned int offset, registers;
@@ -129,7 +129,7 @@ int main(void)
 		cmocka_unit_test(every_range_that_fits_is_covered_byte_by_byte),
 		cmocka_unit_test(no_plan_watches_more_than_it_must),
 		cmocka_unit_test(one_register_is_taken_where_one_is_exact),
-		cmocka_unit_test(what_fits_is_told_to_the_byte),
+		cmocka_unit_test(what_fits_is_reported_to_the_byte),
 		cmocka_unit_test(nonsense_does_not_fit),
 	};
 

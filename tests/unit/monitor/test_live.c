@@ -124,7 +124,7 @@ static void another_program_ends_it_too_unless_it_is_followed(void **state)
 		o = live_on(a.pid, MONITOR_AUTO);
 		o.monitor.follow_exec = follow;
 		l = live_begin(&o);
-		actor_tell(&a, "exec"); /* sleep 3 */
+		actor_report(&a, "exec"); /* sleep 3 */
 		if (follow) {
 			wait_for_programs(l, 2);
 			live_tally(l, &t);

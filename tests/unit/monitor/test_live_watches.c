@@ -92,7 +92,7 @@ static void a_watch_that_is_disabled_keeps_its_id_and_its_counts(void **state)
 		assert_account(&t, id);
 		assert_int_equal(t.accesses[id], 50);
 		assert_int_equal(t.summary[id].counted, 50);
-		assert_int_equal(t.told[id], 26);
+		assert_int_equal(t.reported[id], 26);
 		assert_non_null(strstr(t.notes, "flag (watch 0) is disabled"));
 	}
 }
@@ -385,7 +385,7 @@ static void watches_go_along_into_the_next_program(void **state)
 		in_shell = live_adds(l, &gone);
 		live_ok(live_remove(l, in_shell));
 		snprintf(line, sizeof(line), "%s/puppet", victim_dir);
-		actor_tell(&a, line);
+		actor_report(&a, line);
 		assert_non_null(fgets(line, sizeof(line), a.out)); /* "pid", of the puppet */
 		pause_ms(300);
 		id = live_adds(l, &flag);
@@ -461,7 +461,7 @@ static void a_register_of_ones_choice_can_be_given_to_the_next(void **state)
 		assert_int_equal(ptraced_dr7(s.a.pid), 0);
 		actor_end(&s.a);
 		for (uint32_t k = 0; k <= id; k++) {
-			if (!t.told[k])
+			if (!t.reported[k])
 				continue; /* refused */
 			assert_account(&t, k);
 			assert_true(t.accesses[k] == 4 || t.accesses[k] == 1);
@@ -591,7 +591,7 @@ static void threads_that_are_born_meanwhile_do_not_upset_the_accounts(void **sta
 		both.access = ACCESS_READWRITE;
 		for (int n = 0; n < 6; n++) {
 			for (int k = 0; k < 4; k++, storms++)
-				actor_tell(&s.a, "storm 80 10");
+				actor_report(&s.a, "storm 80 10");
 			id[0] = live_adds(s.l, &writes);
 			id[1] = live_adds(s.l, &both);
 			pause_ms(rand_r(&seed) % 30);
@@ -599,7 +599,7 @@ static void threads_that_are_born_meanwhile_do_not_upset_the_accounts(void **sta
 			pause_ms(rand_r(&seed) % 10);
 			live_ok(live_enable(s.l, id[n % 2], true));
 			if (n == 5) { /* all there is to count, however slow the machine */
-				actor_tell(&s.a, "storm 80 10");
+				actor_report(&s.a, "storm 80 10");
 				written = storms_end(&s.a, storms + 1);
 			}
 			live_ok(live_remove(s.l, id[0]));

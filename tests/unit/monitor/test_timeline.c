@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "watchctl/monitor/timeline.h"
-#include "watchctl/monitor/told_modules.h"
+#include "watchctl/monitor/reported_modules.h"
 
 #define OK(call) assert_null(call)
 #define SEEN 4096
@@ -58,7 +58,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void tell(struct scene *s, enum event_type type, uint64_t time_ns)
+static void report(struct scene *s, enum event_type type, uint64_t time_ns)
 {
 	struct trace_event e = { .type = type, .time_ns = time_ns };
 	uint64_t frames[STACK_MAX];
@@ -85,9 +85,9 @@ static void two_streams_become_one_in_order_of_time(void **state)
 	uint64_t i;
 
 	for (i = 0; i < 100; i++)
-		tell(s, EVENT_ACCESS, 10 * i);
+		report(s, EVENT_ACCESS, 10 * i);
 	for (i = 0; i < 200; i++)
-		tell(s, EVENT_CAPTURE, 5 * i + 3);
+		report(s, EVENT_CAPTURE, 5 * i + 3);
 	assert_int_equal(s->n, 0);
 	OK(timeline_release(s->t, 499));
 	assert_int_equal(s->n, 150);
@@ -99,14 +99,14 @@ static void two_streams_become_one_in_order_of_time(void **state)
 	}
 }
 
-static void what_tells_of_something_goes_ahead_and_what_ends_something_waits(void **state)
+static void what_reports_of_something_goes_ahead_and_what_ends_something_waits(void **state)
 {
 	struct scene *s = *state;
 
-	tell(s, EVENT_CAPTURE, 10);
-	tell(s, EVENT_NOTE, 20);
+	report(s, EVENT_CAPTURE, 10);
+	report(s, EVENT_NOTE, 20);
 	assert_int_equal(s->n, 1);
-	tell(s, EVENT_MODULE_GONE, 30);
+	report(s, EVENT_MODULE_GONE, 30);
 	assert_int_equal(s->n, 3);
 	assert_int_equal(s->seen[0].type, EVENT_NOTE);
 	assert_int_equal(s->seen[1].type, EVENT_CAPTURE);
@@ -123,7 +123,7 @@ static void a_module_in_the_place_of_another_waits(void **state)
 				 .module = { .start = 0x4000, .end = 0x6000, .path = (char *)"/lib/a.so" } };
 
 	assert_null(sink.put(sink.ctx, &e));
-	tell(s, EVENT_CAPTURE, 10);
+	report(s, EVENT_CAPTURE, 10);
 	e.type = EVENT_MODULE;
 	e.module.start = 0x6000;
 	e.module.end = 0x8000;
@@ -143,33 +143,33 @@ static void it_does_not_hold_more_than_it_may(void **state)
 	uint64_t i;
 
 	for (i = 0; !s->n && i < 200000; i++)
-		tell(s, EVENT_CAPTURE, STACK_MAX * (i + 1) - 1); /* the longest stacks */
+		report(s, EVENT_CAPTURE, STACK_MAX * (i + 1) - 1); /* the longest stacks */
 	assert_in_range(i, 5000, 20000);
 	assert_int_equal(s->seen[0].time_ns, STACK_MAX - 1);
 }
 
-static void each_module_is_told_once_by_whoever_sees_it_first(void **state)
+static void each_module_is_reported_once_by_whoever_sees_it_first(void **state)
 {
 	struct trace_event libc = {
 		.type = EVENT_MODULE,
 		.module = { .start = 0x1000, .end = 0x2000, .bias = 0x1000, .path = (char *)"/lib/libc.so.6" }
 	};
 	struct trace_event other = libc, gone = libc;
-	struct told_modules t = { 0 };
+	struct reported_modules t = { 0 };
 	bool ok;
 
 	other.module.build_id_len = 4; /* replaced on disk, loaded again */
 	gone.type = EVENT_MODULE_GONE;
-	assert_false(told_modules_is_news(&t, &gone, &ok));
-	assert_true(told_modules_is_news(&t, &libc, &ok) && ok);
-	assert_false(told_modules_is_news(&t, &libc, &ok));
-	assert_true(told_modules_is_news(&t, &other, &ok));
-	assert_true(told_modules_is_news(&t, &gone, &ok));
-	assert_false(told_modules_is_news(&t, &gone, &ok));
-	assert_true(told_modules_is_news(&t, &libc, &ok));
-	told_modules_deinit(&t);
-	assert_true(told_modules_is_news(&t, &libc, &ok));
-	told_modules_deinit(&t);
+	assert_false(reported_modules_is_news(&t, &gone, &ok));
+	assert_true(reported_modules_is_news(&t, &libc, &ok) && ok);
+	assert_false(reported_modules_is_news(&t, &libc, &ok));
+	assert_true(reported_modules_is_news(&t, &other, &ok));
+	assert_true(reported_modules_is_news(&t, &gone, &ok));
+	assert_false(reported_modules_is_news(&t, &gone, &ok));
+	assert_true(reported_modules_is_news(&t, &libc, &ok));
+	reported_modules_deinit(&t);
+	assert_true(reported_modules_is_news(&t, &libc, &ok));
+	reported_modules_deinit(&t);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -178,10 +178,10 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(two_streams_become_one_in_order_of_time),
-		TEST(what_tells_of_something_goes_ahead_and_what_ends_something_waits),
+		TEST(what_reports_of_something_goes_ahead_and_what_ends_something_waits),
 		TEST(a_module_in_the_place_of_another_waits),
 		TEST(it_does_not_hold_more_than_it_may),
-		cmocka_unit_test(each_module_is_told_once_by_whoever_sees_it_first),
+		cmocka_unit_test(each_module_is_reported_once_by_whoever_sees_it_first),
 	};
 
 	return cmocka_run_group_tests_name("timeline", tests, NULL, NULL);

@@ -241,7 +241,7 @@ static void errno_is_left_alone(void **state)
 	assert_int_equal(errno, 4711);
 }
 
-static void a_depth_limit_is_told_from_the_end(void **state)
+static void a_depth_limit_is_distinguished_from_the_end(void **state)
 {
 	struct walk all = { .n = 0 }, some;
 	struct self_regs regs;
@@ -649,7 +649,7 @@ int main(void)
 		cmocka_unit_test(a_return_address_belongs_to_the_call_before_it),
 		cmocka_unit_test(the_stack_grows),
 		cmocka_unit_test(errno_is_left_alone),
-		cmocka_unit_test(a_depth_limit_is_told_from_the_end),
+		cmocka_unit_test(a_depth_limit_is_distinguished_from_the_end),
 		cmocka_unit_test(signal_handlers_on_their_stack_and_on_others),
 		cmocka_unit_test(many_threads_from_their_first_function_to_their_last),
 		cmocka_unit_test(children_and_exit_handlers),

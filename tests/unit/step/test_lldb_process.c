@@ -162,7 +162,7 @@ static void signals_stop_and_reach_the_program(void **state)
 	assert_int_equal(wait_for(s.pid), SIGKILL);
 }
 
-static void what_cannot_be_started_is_told(void **state)
+static void what_cannot_be_started_is_reported(void **state)
 {
 	char *argv[] = { (char *)"/nonexistent/program", NULL };
 	struct lldb_process *p = NULL;
@@ -196,7 +196,7 @@ int main(void)
 		cmocka_unit_test(vector_and_x87_registers_can_be_read),
 		cmocka_unit_test(waiting_gives_up_and_an_interrupt_stops),
 		cmocka_unit_test(signals_stop_and_reach_the_program),
-		cmocka_unit_test(what_cannot_be_started_is_told),
+		cmocka_unit_test(what_cannot_be_started_is_reported),
 		cmocka_unit_test(the_debug_server_is_looked_for_and_not_left_in_the_environment),
 	};
 

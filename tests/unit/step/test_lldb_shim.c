@@ -88,7 +88,7 @@ static const struct lldb_type_info *param(unsigned int i)
 	return lldb_type_info(own.target->param[i].type);
 }
 
-static void a_function_is_told_with_its_parameters(void **state)
+static void a_function_is_reported_with_its_parameters(void **state)
 {
 	static const char *const name[] = { "all", "text", "texts", "color", "any", "declared" };
 	static const char *const type[] = {
@@ -132,7 +132,7 @@ static void check_member(const struct lldb_type_info *i, unsigned int k, const c
 	assert_int_equal(lldb_type_info(i->member[k].type)->size, size);
 }
 
-static void a_struct_is_told_as_the_compiler_has_it(void **state)
+static void a_struct_is_reported_as_the_compiler_has_it(void **state)
 {
 	const struct lldb_type_info *i = lldb_type_info(param(0)->target), *inner;
 	const struct lldb_type *again;
@@ -210,7 +210,7 @@ static bool refuse(void *ctx, const struct lldb_symbol *s)
 	return false;
 }
 
-static void symbols_are_told_and_may_be_refused(void **state)
+static void symbols_are_reported_and_may_be_refused(void **state)
 {
 	struct lldb_symbol s = { 0 };
 	struct wc_error *err;
@@ -225,7 +225,7 @@ static void symbols_are_told_and_may_be_refused(void **state)
 	assert_int_equal(calls, 1);
 }
 
-static void no_function_is_told_where_none_is(void **state)
+static void no_function_is_reported_where_none_is(void **state)
 {
 	const struct lldb_function *f = own.target;
 
@@ -268,7 +268,7 @@ static void a_file_that_is_no_program_is_an_error(void **state)
 	assert_null(m);
 }
 
-static void the_version_is_told(void **state)
+static void the_version_is_reported(void **state)
 {
 	(void)state;
 	assert_int_equal(strncmp(lldb_shim_version(), "LLDB 1", 6), 0);
@@ -278,16 +278,16 @@ static void the_version_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_function_is_told_with_its_parameters),
+		cmocka_unit_test(a_function_is_reported_with_its_parameters),
 		cmocka_unit_test(strings_are_pointers_to_characters_only),
-		cmocka_unit_test(a_struct_is_told_as_the_compiler_has_it),
+		cmocka_unit_test(a_struct_is_reported_as_the_compiler_has_it),
 		cmocka_unit_test(bit_fields_are_where_the_compiler_puts_them),
 		cmocka_unit_test(an_enumeration_has_its_names),
-		cmocka_unit_test(symbols_are_told_and_may_be_refused),
-		cmocka_unit_test(no_function_is_told_where_none_is),
+		cmocka_unit_test(symbols_are_reported_and_may_be_refused),
+		cmocka_unit_test(no_function_is_reported_where_none_is),
 		cmocka_unit_test(the_vdso_is_a_module_like_others),
 		cmocka_unit_test(a_file_that_is_no_program_is_an_error),
-		cmocka_unit_test(the_version_is_told),
+		cmocka_unit_test(the_version_is_reported),
 	};
 
 	if (strcmp(lldb_shim_version(), "none") == 0) {

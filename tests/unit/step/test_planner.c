@@ -291,7 +291,7 @@ static void indirect_functions_of_a_static_program_have_their_names(void **state
 
 /* Types */
 
-static void types_are_told_once_and_parts_before_wholes(void **state)
+static void types_are_reported_once_and_parts_before_wholes(void **state)
 {
 	const struct type_event *t;
 	struct listed l;
@@ -320,7 +320,7 @@ static void types_are_told_once_and_parts_before_wholes(void **state)
 }
 
 /* Offsets as the compiler tells them by offsetof(). */
-static void a_struct_is_told_as_the_compiler_lays_it_out(void **state)
+static void a_struct_is_reported_as_the_compiler_lays_it_out(void **state)
 {
 	const struct type_event *t, *pointer;
 	struct listed l;
@@ -378,8 +378,8 @@ int main(void)
 		cmocka_unit_test(a_known_function_is_planned_by_its_prototype),
 		cmocka_unit_test(an_own_function_with_a_famous_name_is_not_planned_by_the_manual),
 		cmocka_unit_test(indirect_functions_of_a_static_program_have_their_names),
-		cmocka_unit_test(types_are_told_once_and_parts_before_wholes),
-		cmocka_unit_test(a_struct_is_told_as_the_compiler_lays_it_out),
+		cmocka_unit_test(types_are_reported_once_and_parts_before_wholes),
+		cmocka_unit_test(a_struct_is_reported_as_the_compiler_lays_it_out),
 		cmocka_unit_test(a_program_that_is_none_is_an_error_with_a_reason),
 	};
 

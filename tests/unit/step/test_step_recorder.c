@@ -176,7 +176,7 @@ static size_t position(const struct scene *c, enum event_type type_wanted, uint3
 	return found;
 }
 
-static void test_types_and_functions_are_told_once_and_before_they_are_used(void **state)
+static void test_types_and_functions_are_reported_once_and_before_they_are_used(void **state)
 {
 	struct track_call first = { .call = 1, .return_address = 0x500 },
 			  second = { .call = 2, .return_address = 0x600 };
@@ -327,7 +327,7 @@ static void test_a_call_without_a_plan_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_types_and_functions_are_told_once_and_before_they_are_used),
+		cmocka_unit_test(test_types_and_functions_are_reported_once_and_before_they_are_used),
 		cmocka_unit_test(test_two_points_of_one_plan_are_one_function),
 		cmocka_unit_test(test_values_are_what_was_fetched),
 		cmocka_unit_test(test_an_unreadable_string_is_said_to_be_unreadable),

@@ -102,7 +102,7 @@ static char use_of(const struct scene *c, uint64_t address)
 static bool is_code(const struct scene *c, uint64_t address)
 {
 	size_t n, i;
-	const struct mover_code *code = step_select_code(c->s, &n);
+	const struct stepper_code *code = step_select_code(c->s, &n);
 
 	for (i = 0; i < n; i++)
 		if (address >= code[i].start && address < code[i].end)
@@ -179,7 +179,7 @@ static void test_step_over_and_step_into_change_the_default(void **state)
 	step_select_free(c.s);
 }
 
-static void test_libraries_that_come_later_add_points_and_known_ones_are_not_told_again(void **state)
+static void test_libraries_that_come_later_add_points_and_known_ones_are_not_reported_again(void **state)
 {
 	struct scene c = { 0 };
 	size_t functions, over, modules;
@@ -198,7 +198,7 @@ static void test_libraries_that_come_later_add_points_and_known_ones_are_not_tol
 	step_select_free(c.s);
 }
 
-static void test_low_level_libraries_are_told_by_name_whatever_their_version(void **state)
+static void test_low_level_libraries_are_reported_by_name_whatever_their_version(void **state)
 {
 	assert_true(step_low_level("/lib/x86_64-linux-gnu/libc.so.6"));
 	assert_true(step_low_level("/usr/lib/libstdc++.so.6.0.30"));
@@ -219,8 +219,9 @@ int main(void)
 		cmocka_unit_test(test_only_takes_names_without_their_parameters),
 		cmocka_unit_test(test_a_module_is_chosen_by_its_name_up_to_the_version),
 		cmocka_unit_test(test_step_over_and_step_into_change_the_default),
-		cmocka_unit_test(test_libraries_that_come_later_add_points_and_known_ones_are_not_told_again),
-		cmocka_unit_test(test_low_level_libraries_are_told_by_name_whatever_their_version),
+		cmocka_unit_test(
+			test_libraries_that_come_later_add_points_and_known_ones_are_not_reported_again),
+		cmocka_unit_test(test_low_level_libraries_are_reported_by_name_whatever_their_version),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

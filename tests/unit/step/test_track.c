@@ -278,7 +278,7 @@ static void an_exception_ends_the_frames_that_it_unwinds(void **state)
 }
 
 /* A library that is stepped over has thrown: the catch is what tells. */
-static void a_catch_tells_that_it_was_an_exception(void **state)
+static void a_catch_reports_that_it_was_an_exception(void **state)
 {
 	struct scene *s = *state;
 	uint64_t g;
@@ -309,7 +309,7 @@ static void pthread_exit_unwinds_as_the_end_of_the_thread(void **state)
 	assert_false(track_awaits(s->t, 0xA1));
 }
 
-static void a_thread_that_is_cancelled_is_told_so(void **state)
+static void a_thread_that_is_cancelled_is_reported_so(void **state)
 {
 	struct scene *s = *state;
 	uint64_t f = enter(s, 1, TOP - 0x100, 0xA1), g = enter_over(s, TRACK_NORMAL, TOP - 0x200, 0xA2);
@@ -615,7 +615,7 @@ static void model_step(struct model *m)
 	}
 }
 
-static void random_programs_are_told_as_they_are(void **state)
+static void random_programs_are_reported_as_they_are(void **state)
 {
 	for (unsigned int seed = 1; seed <= 300; seed++) {
 		struct model m = { .s = *state };
@@ -658,9 +658,9 @@ int main(void)
 		TEST(the_same_call_again_after_longjmp_is_a_new_one),
 		TEST(a_longjmp_is_over_with_the_next_call),
 		TEST(an_exception_ends_the_frames_that_it_unwinds),
-		TEST(a_catch_tells_that_it_was_an_exception),
+		TEST(a_catch_reports_that_it_was_an_exception),
 		TEST(pthread_exit_unwinds_as_the_end_of_the_thread),
-		TEST(a_thread_that_is_cancelled_is_told_so),
+		TEST(a_thread_that_is_cancelled_is_reported_so),
 		TEST(callbacks_know_who_called_them),
 		TEST(a_handler_on_its_own_stack_ends_nothing_below_it),
 		TEST(a_handler_on_the_same_stack_nests),
@@ -669,7 +669,7 @@ int main(void)
 		TEST(a_coroutine_in_a_frame_ends_nothing),
 		TEST(threads_do_not_mix),
 		TEST(a_stack_may_grow),
-		TEST(random_programs_are_told_as_they_are),
+		TEST(random_programs_are_reported_as_they_are),
 		TEST(functions_are_known_by_name),
 	};
 

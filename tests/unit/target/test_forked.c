@@ -25,7 +25,7 @@
 #define BASE 0x234500000000ull /* where nothing is */
 #define CONTROL (BASE + WIRE_CODE_SIZE)
 #define DOOR 0x2040u
-#define HANDLER (BASE + DOOR + sizeof(struct wire_doorplate))
+#define HANDLER (BASE + DOOR + sizeof(struct wire_signature))
 #define SHARED (WIRE_RING_OFFSET + 0x10000u)
 #define SIZE (WIRE_CODE_SIZE + SHARED)
 #define COOKIE 0x1234567800ull
@@ -52,7 +52,7 @@ static void map(uint64_t at, size_t size, int protection, int flags)
 
 static void place(const struct plan *p)
 {
-	struct wire_doorplate door = { .to_control = WIRE_CODE_SIZE - DOOR };
+	struct wire_signature door = { .to_control = WIRE_CODE_SIZE - DOOR };
 	const struct wire_control c = { .magic = WIRE_MAGIC,
 					.version = WIRE_VERSION,
 					.cookie = p->cookie,
@@ -61,7 +61,7 @@ static void place(const struct plan *p)
 					.mapping_size = SIZE,
 					.ours.handler = HANDLER };
 
-	memcpy(door.name, WIRE_DOORPLATE, sizeof(door.name));
+	memcpy(door.name, WIRE_SIGNATURE, sizeof(door.name));
 	map(BASE, SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE);
 	if (p->state >= EMPTY_CONTROL)
 		map(CONTROL, SHARED, PROT_READ | PROT_WRITE, MAP_SHARED);
@@ -238,7 +238,7 @@ static void a_part_of_one_is_taken_out(void **state)
 }
 
 /* Born when it had long been in place: so it had our action once, and may know it. */
-static void one_that_has_an_action_of_its_own_keeps_it_and_is_told(void **state)
+static void one_that_has_an_action_of_its_own_keeps_it_and_is_reported(void **state)
 {
 	struct forked f = family();
 	struct forked_report r;
@@ -305,7 +305,7 @@ int main(void)
 		cmocka_unit_test(of_several_threads_too),
 		cmocka_unit_test(of_two_that_share_memory_both_get_their_action_back),
 		cmocka_unit_test(a_part_of_one_is_taken_out),
-		cmocka_unit_test(one_that_has_an_action_of_its_own_keeps_it_and_is_told),
+		cmocka_unit_test(one_that_has_an_action_of_its_own_keeps_it_and_is_reported),
 		cmocka_unit_test(that_of_another_session_is_left_alone),
 		cmocka_unit_test(one_that_is_stopped_is_dealt_with_and_stays_so),
 	};

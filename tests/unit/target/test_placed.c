@@ -22,10 +22,10 @@ static uint8_t *place(bool shared, struct wire_control *ret)
 {
 	int flags = (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_FIXED;
 	uint8_t *base = mmap(NULL, 2 * SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct wire_doorplate door = { .to_control = WIRE_CODE_SIZE - DOOR };
+	struct wire_signature door = { .to_control = WIRE_CODE_SIZE - DOOR };
 
 	assert_ptr_not_equal(base, MAP_FAILED);
-	memcpy(door.name, WIRE_DOORPLATE, sizeof(door.name));
+	memcpy(door.name, WIRE_SIGNATURE, sizeof(door.name));
 	assert_int_equal(mprotect(base, WIRE_CODE_SIZE, PROT_READ | PROT_WRITE), 0);
 	memcpy(base + DOOR, &door, sizeof(door));
 	assert_int_equal(mprotect(base, WIRE_CODE_SIZE, PROT_READ | PROT_EXEC), 0);

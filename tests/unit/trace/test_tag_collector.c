@@ -474,7 +474,7 @@ static void records_go_around_the_end_of_the_ring(void **state)
 	assert_true(c.has_counted);
 }
 
-static void losses_are_told_and_the_sum_is_right(void **state)
+static void losses_are_reported_and_the_sum_is_right(void **state)
 {
 	struct scene *s = *state;
 	struct capture_ring *r;
@@ -698,7 +698,7 @@ static void a_program_that_ends_in_good_order_gives_its_last_captures(void **sta
 	assert_null(s->c);
 }
 
-static void one_that_switched_itself_off_is_switched_on_again_and_that_is_told(void **state)
+static void one_that_switched_itself_off_is_switched_on_again_and_that_is_reported(void **state)
 {
 	struct scene *s = *state;
 
@@ -819,7 +819,7 @@ int main(void)
 		TEST(captures_arrive_with_all_they_have_in_order_of_time),
 		TEST(the_flag_is_set_last_and_old_records_are_passed_over),
 		TEST(records_go_around_the_end_of_the_ring),
-		TEST(losses_are_told_and_the_sum_is_right),
+		TEST(losses_are_reported_and_the_sum_is_right),
 		TEST(an_abandoned_record_is_passed_over_after_a_moment_and_costs_itself_alone),
 		TEST(the_end_does_not_wait_for_what_was_abandoned),
 		TEST(a_record_that_is_being_written_is_waited_for),
@@ -829,7 +829,7 @@ int main(void)
 		TEST(one_who_takes_over_is_noticed),
 		TEST(a_program_that_dies_or_executes_another_ends_the_collection),
 		TEST(a_program_that_ends_in_good_order_gives_its_last_captures),
-		TEST(one_that_switched_itself_off_is_switched_on_again_and_that_is_told),
+		TEST(one_that_switched_itself_off_is_switched_on_again_and_that_is_reported),
 		TEST(another_version_is_refused_and_one_not_relocated_is_not_ready),
 		TEST(a_busy_ring_is_polled_sooner_and_an_idle_one_every_20_ms),
 		TEST(what_a_program_lies_about_does_no_harm),

@@ -41,7 +41,7 @@ static void a_follower_sees_each_event_once_while_it_is_written(void **state)
 	tracelog_reader_close(r);
 }
 
-static void a_follower_that_falls_behind_is_told_and_goes_on(void **state)
+static void a_follower_that_falls_behind_is_reported_and_goes_on(void **state)
 {
 	struct fixture *f = *state;
 	struct tracelog_writer *w = ring(f, MIB, 0);
@@ -331,7 +331,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(a_follower_sees_each_event_once_while_it_is_written),
-		TEST(a_follower_that_falls_behind_is_told_and_goes_on),
+		TEST(a_follower_that_falls_behind_is_reported_and_goes_on),
 		TEST(a_follower_lets_go_of_what_the_recorder_has_removed),
 		TEST(a_plain_log_can_be_followed_too),
 		TEST(a_packet_that_is_being_written_is_read_when_it_is_whole),

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "watchctl/base/clock.h"
-#include "watchctl/trace/log/tracelog_retell.h"
+#include "watchctl/trace/log/tracelog_reemit.h"
 #include "watchctl/trace/tags/tag_table.h"
 
 /*
@@ -227,7 +227,7 @@ static void followed_children_have_their_own_modules_in_each_part(void **state)
 	free(text);
 }
 
-static void after_exec_the_old_programs_modules_are_not_told_again(void **state)
+static void after_exec_the_old_programs_modules_are_not_reported_again(void **state)
 {
 	struct fixture *f = *state;
 	struct tracelog_writer *w = ring(f, MIB, 0);
@@ -332,7 +332,7 @@ static void a_hundred_thousand_threads_keep_their_names(void **state)
 /* As the numbers of requests: what may still be referred to is kept, and not all that ever was. */
 static void a_new_tag_for_each_request_takes_no_more_memory_after_days(void **state)
 {
-	struct tracelog_retell r = { .file = 1 };
+	struct tracelog_reemit r = { .file = 1 };
 	const uint32_t n = 3 * TAG_TABLE_MAX;
 	uint32_t i;
 
@@ -340,18 +340,18 @@ static void a_new_tag_for_each_request_takes_no_more_memory_after_days(void **st
 	for (i = 0; i < n; i++) {
 		const struct trace_event e = { .type = EVENT_TAG, .tag = { .id = i, .number = i } };
 
-		OK(retell_keep(&r, &e, (const uint8_t *)&i, sizeof(i)));
+		OK(reemit_keep(&r, &e, (const uint8_t *)&i, sizeof(i)));
 		assert_true(r.tags.n <= 2 * TAG_TABLE_MAX);
 	}
 	r.file = 2; /* in which none was told yet */
 	for (i = n - TAG_TABLE_MAX; i < n; i++) {
-		const struct told *t = retell_tag(&r, i);
+		const struct reported *t = reemit_tag(&r, i);
 
 		assert_non_null(t);
 		assert_memory_equal(t->fields, &i, sizeof(i));
 	}
-	assert_null(retell_tag(&r, 0));
-	retell_deinit(&r);
+	assert_null(reemit_tag(&r, 0));
+	reemit_deinit(&r);
 }
 
 /* Bounds */
@@ -543,7 +543,7 @@ int main(void)
 		TEST(what_somebody_adds_to_the_directory_counts_from_the_next_write_on),
 		TEST(the_time_of_day_stays_right),
 		TEST(followed_children_have_their_own_modules_in_each_part),
-		TEST(after_exec_the_old_programs_modules_are_not_told_again),
+		TEST(after_exec_the_old_programs_modules_are_not_reported_again),
 		TEST(a_program_that_forks_for_days_does_not_fill_the_log),
 		TEST(unloaded_modules_take_no_room),
 		TEST(a_hundred_thousand_threads_keep_their_names),

@@ -28,7 +28,7 @@ static void put_types(struct tracelog_writer *w)
 {
 	put(w, (struct trace_event){ .type = EVENT_RECORDING,
 				     .time_ns = 5,
-				     .recording = { .mover = "ptrace",
+				     .recording = { .stepper = "ptrace",
 						    .planner = "LLDB 19.1.7",
 						    .range = "from f to g",
 						    .filters = "depth 10",
@@ -154,15 +154,15 @@ static void write_sample(const char *path)
 						 .call = 3 } });
 	put(w, return_at(15, 3, true));
 	put(w, return_at(16, 2, false));
-	put(w, (struct trace_event){ .type = EVENT_STOOD,
+	put(w, (struct trace_event){ .type = EVENT_BLOCKED,
 				     .time_ns = 17,
-				     .stood = { .pid = 90,
-						.tid = 91,
-						.call = 0,
-						.syscall = -1,
-						.walk_end = WALK_END_DEPTH,
-						.nframes = 2,
-						.frame = callback } });
+				     .blocked = { .pid = 90,
+						  .tid = 91,
+						  .call = 0,
+						  .syscall = -1,
+						  .walk_end = WALK_END_DEPTH,
+						  .nframes = 2,
+						  .frame = callback } });
 	OK(tracelog_writer_close(w));
 }
 
@@ -183,7 +183,7 @@ static void check_types(struct tracelog_reader *r)
 {
 	struct trace_event e = next(r, EVENT_RECORDING);
 
-	assert_string_equal(e.recording.mover, "ptrace");
+	assert_string_equal(e.recording.stepper, "ptrace");
 	assert_string_equal(e.recording.planner, "LLDB 19.1.7");
 	assert_string_equal(e.recording.range, "from f to g");
 	assert_string_equal(e.recording.filters, "depth 10");
@@ -292,11 +292,11 @@ static void what_was_put_comes_back(void **state)
 	assert_int_equal(e.ret.how, RETURN_EXCEPTION);
 	assert_false(e.ret.has_error);
 	assert_int_equal(e.ret.values_len, 0);
-	e = next(r, EVENT_STOOD);
-	assert_int_equal(e.stood.pid, 90);
-	assert_int_equal(e.stood.syscall, -1);
-	assert_int_equal(e.stood.walk_end, WALK_END_DEPTH);
-	assert_int_equal(e.stood.nframes, 2);
+	e = next(r, EVENT_BLOCKED);
+	assert_int_equal(e.blocked.pid, 90);
+	assert_int_equal(e.blocked.syscall, -1);
+	assert_int_equal(e.blocked.walk_end, WALK_END_DEPTH);
+	assert_int_equal(e.blocked.nframes, 2);
 	OK(tracelog_next(r, &e, &outcome));
 	assert_int_equal(outcome, LOG_END);
 	tracelog_reader_close(r);

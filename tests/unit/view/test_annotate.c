@@ -199,7 +199,7 @@ static void a_stream_without_summary_gets_one_from_what_was_seen(void **state)
 	assert_int_equal(f->seen.summary.e.duration_ns, 3000);
 }
 
-static void an_access_to_a_watch_never_told_is_still_shown(void **state)
+static void an_access_to_a_watch_never_reported_is_still_shown(void **state)
 {
 	struct fixture *f = *state;
 
@@ -640,7 +640,7 @@ int main(void)
 		TEST(displaced_registers_are_not_interpreted),
 		TEST(a_watch_for_reads_drops_writes_and_says_how_many),
 		TEST(a_stream_without_summary_gets_one_from_what_was_seen),
-		TEST(an_access_to_a_watch_never_told_is_still_shown),
+		TEST(an_access_to_a_watch_never_reported_is_still_shown),
 		TEST(an_execution_watch_names_rip_itself),
 		TEST(replaced_code_is_shown_as_it_is_now),
 		TEST(a_thread_that_renames_itself_is_shown_by_its_new_name),

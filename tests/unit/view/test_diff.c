@@ -392,7 +392,7 @@ static void calls_of_one_run_only_are_a_difference_of_control(void **state)
 }
 
 /* Another place of the same function is another call. */
-static void a_call_from_another_place_is_told(void **state)
+static void a_call_from_another_place_is_reported(void **state)
 {
 	struct run good = begin("good", 52), bad = begin("bad", 53);
 	struct diff_result *r;
@@ -435,13 +435,13 @@ static void a_thread_that_hangs_is_the_first_difference(void **state)
 		} else {
 			put(&run, (struct trace_event){ .type = EVENT_RANGE,
 							.range = { 1, RANGE_STUCK, run.pid, run.tid } });
-			put(&run, (struct trace_event){ .type = EVENT_STOOD,
-							.stood = { .pid = run.pid,
-								   .tid = run.tid,
-								   .call = 2,
-								   .syscall = 202,
-								   .nframes = 2,
-								   .frame = stack } });
+			put(&run, (struct trace_event){ .type = EVENT_BLOCKED,
+							.blocked = { .pid = run.pid,
+								     .tid = run.tid,
+								     .call = 2,
+								     .syscall = 202,
+								     .nframes = 2,
+								     .frame = stack } });
 			leave_how(&run, RETURN_NEVER, 0);
 			leave_how(&run, RETURN_NEVER, 0);
 		}
@@ -571,7 +571,7 @@ static void what_was_open_in_a_stopped_recording_is_no_difference(void **state)
 	diff_result_free(r);
 }
 
-static void a_thread_of_one_run_only_is_told(void **state)
+static void a_thread_of_one_run_only_is_reported(void **state)
 {
 	struct run good = begin("good", 90), bad = begin("bad", 91);
 	struct diff_result *r;
@@ -628,7 +628,7 @@ static void handlers_of_timers_may_come_at_any_time(void **state)
 	check_same(NULL);
 }
 
-static void a_signal_that_kills_is_told_with_its_stack(void **state)
+static void a_signal_that_kills_is_reported_with_its_stack(void **state)
 {
 	struct run good = begin("good", 110), bad = begin("bad", 111);
 	struct diff_result *r;
@@ -782,15 +782,15 @@ int main(void)
 		cmocka_unit_test(the_rest_of_an_unfinished_text_is_no_difference),
 		cmocka_unit_test(the_nearest_input_that_differed_is_found),
 		cmocka_unit_test(calls_of_one_run_only_are_a_difference_of_control),
-		cmocka_unit_test(a_call_from_another_place_is_told),
+		cmocka_unit_test(a_call_from_another_place_is_reported),
 		cmocka_unit_test(a_thread_that_hangs_is_the_first_difference),
 		cmocka_unit_test(the_missing_rest_of_a_cut_log_is_no_difference),
 		cmocka_unit_test(threads_are_paired_by_how_they_were_made),
 		cmocka_unit_test(threads_that_are_seen_late_are_paired_by_the_calls_that_made_them),
 		cmocka_unit_test(what_was_open_in_a_stopped_recording_is_no_difference),
-		cmocka_unit_test(a_thread_of_one_run_only_is_told),
+		cmocka_unit_test(a_thread_of_one_run_only_is_reported),
 		cmocka_unit_test(handlers_of_timers_may_come_at_any_time),
-		cmocka_unit_test(a_signal_that_kills_is_told_with_its_stack),
+		cmocka_unit_test(a_signal_that_kills_is_reported_with_its_stack),
 		cmocka_unit_test(what_good_runs_do_differently_is_learned),
 		cmocka_unit_test(what_is_ignored_is_not_compared),
 		cmocka_unit_test(recordings_that_do_not_fit_are_refused_until_told_otherwise),

@@ -136,7 +136,7 @@ static void a_mask_is_written_unless_it_is_for_what_a_log_withholds(void **state
 	unlink(path);
 }
 
-static void a_wrong_line_of_a_file_is_told_with_its_number(void **state)
+static void a_wrong_line_of_a_file_is_reported_with_its_number(void **state)
 {
 	char path[] = "/tmp/test_masks.XXXXXX";
 	struct diff_masks m = { 0 };
@@ -166,7 +166,7 @@ int main(void)
 		cmocka_unit_test(a_file_keeps_masks_with_their_reasons),
 		cmocka_unit_test(a_sign_between_blanks_begins_a_comment_wherever_it_stands),
 		cmocka_unit_test(a_mask_is_written_unless_it_is_for_what_a_log_withholds),
-		cmocka_unit_test(a_wrong_line_of_a_file_is_told_with_its_number),
+		cmocka_unit_test(a_wrong_line_of_a_file_is_reported_with_its_number),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

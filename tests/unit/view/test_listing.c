@@ -82,7 +82,7 @@ static void both_ends_of_the_file_are_no_trouble(void **state)
 	listing_deinit(&l);
 }
 
-static void a_line_that_the_file_has_not_is_told(void **state)
+static void a_line_that_the_file_has_not_is_reported(void **state)
 {
 	struct listing l;
 
@@ -156,7 +156,7 @@ static void a_very_large_file_is_not_read(void **state)
 	assert_string_equal(l.why, "the source file is larger than 16 MB");
 }
 
-static void a_source_younger_than_its_program_is_told(void **state)
+static void a_source_younger_than_its_program_is_reported(void **state)
 {
 	struct timespec old[2] = { { .tv_sec = 1000000000 }, { .tv_sec = 1000000000 } };
 	struct timespec young[2] = { { .tv_sec = 4000000000 }, { .tv_sec = 4000000000 } };
@@ -385,12 +385,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_around_the_place_come_in_order),
 		cmocka_unit_test(both_ends_of_the_file_are_no_trouble),
-		cmocka_unit_test(a_line_that_the_file_has_not_is_told),
+		cmocka_unit_test(a_line_that_the_file_has_not_is_reported),
 		cmocka_unit_test(text_is_clean_and_tabs_are_expanded),
 		cmocka_unit_test(an_endless_line_is_cut),
 		cmocka_unit_test(only_regular_text_files_are_read),
 		cmocka_unit_test(a_very_large_file_is_not_read),
-		cmocka_unit_test(a_source_younger_than_its_program_is_told),
+		cmocka_unit_test(a_source_younger_than_its_program_is_reported),
 		cmocka_unit_test(a_relative_name_is_found_where_it_was_compiled),
 		cmocka_unit_test(a_relative_name_is_not_looked_for_elsewhere),
 		cmocka_unit_test(instructions_are_decoded_from_the_functions_start),

@@ -97,7 +97,7 @@ static void a_session_reads_as_designed(void **state)
 	free(o.text);
 }
 
-static void without_accesses_losses_and_notes_are_still_told(void **state)
+static void without_accesses_losses_and_notes_are_still_reported(void **state)
 {
 	struct print_options options = { .utc = true };
 	struct report_options what = { .no_events = true };
@@ -281,7 +281,7 @@ static void long_names_are_shortened_on_a_terminal(void **state)
 	free(o.text);
 }
 
-static void captures_that_were_filtered_are_told(void **state)
+static void captures_that_were_filtered_are_reported(void **state)
 {
 	struct view_summary s = { .e = { .watch = WATCH_CAPTURES,
 					 .has_counted = true,
@@ -303,7 +303,7 @@ static void captures_that_were_filtered_are_told(void **state)
 	free(o.text);
 }
 
-static void only_what_is_chosen_is_told(void **state)
+static void only_what_is_chosen_is_reported(void **state)
 {
 	static const char *const tag[] = { "0x2a" };
 	struct print_options options = { .utc = true, .no_stack = true };
@@ -330,7 +330,7 @@ static void only_what_is_chosen_is_told(void **state)
 	free(o.text);
 }
 
-static void accesses_tell_the_last_capture_before_them_in_their_thread(void **state)
+static void accesses_report_the_last_capture_before_them_in_their_thread(void **state)
 {
 	struct print_options options = { .utc = true, .before = "cache-miss" };
 	struct report_options what = { .before = "cache-miss", .choice.watch = "flag" };
@@ -409,7 +409,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_session_reads_as_designed),
-		cmocka_unit_test(without_accesses_losses_and_notes_are_still_told),
+		cmocka_unit_test(without_accesses_losses_and_notes_are_still_reported),
 		cmocka_unit_test(the_last_ones_only_when_asked_but_the_table_counts_all),
 		cmocka_unit_test(registers_are_printed_four_a_line),
 		cmocka_unit_test(watches_without_a_name_are_listed_too),
@@ -417,9 +417,9 @@ int main(void)
 		cmocka_unit_test(captures_stand_among_the_accesses_and_have_a_table),
 		cmocka_unit_test(a_narrow_terminal_folds_captures_and_no_line_ends_in_blanks),
 		cmocka_unit_test(long_names_are_shortened_on_a_terminal),
-		cmocka_unit_test(captures_that_were_filtered_are_told),
-		cmocka_unit_test(only_what_is_chosen_is_told),
-		cmocka_unit_test(accesses_tell_the_last_capture_before_them_in_their_thread),
+		cmocka_unit_test(captures_that_were_filtered_are_reported),
+		cmocka_unit_test(only_what_is_chosen_is_reported),
+		cmocka_unit_test(accesses_report_the_last_capture_before_them_in_their_thread),
 		cmocka_unit_test(colours_change_nothing_but_colours),
 		cmocka_unit_test(cleaning_keeps_text_and_drops_what_drives_terminals),
 	};

@@ -86,7 +86,7 @@ static void a_tree_is_indented_where_stacks_part(void **state)
 	stack_trees_deinit(&t);
 }
 
-static void inverted_it_tells_who_calls(void **state)
+static void inverted_it_shows_who_calls(void **state)
 {
 	struct stack_trees t = { .merge = MERGE_FUNCTIONS, .inverted = true };
 	struct print_options options = { 0 };
@@ -500,7 +500,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_tree_is_indented_where_stacks_part),
-		cmocka_unit_test(inverted_it_tells_who_calls),
+		cmocka_unit_test(inverted_it_shows_who_calls),
 		cmocka_unit_test(small_branches_are_left_out_and_counted),
 		cmocka_unit_test(long_names_lose_arguments_then_parameters_then_the_middle),
 		cmocka_unit_test(a_tree_fits_the_terminal),

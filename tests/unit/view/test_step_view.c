@@ -132,15 +132,15 @@ static void feed_steps(struct annotate *a)
 	feed(a, (struct trace_event){ .type = EVENT_RANGE,
 				      .time_ns = T0 + 5000000000,
 				      .range = { 1, RANGE_STUCK, 77, 78 } });
-	feed(a, (struct trace_event){ .type = EVENT_STOOD,
+	feed(a, (struct trace_event){ .type = EVENT_BLOCKED,
 				      .time_ns = T0 + 5000000000,
-				      .stood = { .pid = 77,
-						 .tid = 78,
-						 .call = 5,
-						 .syscall = 202,
-						 .walk_end = WALK_END_COMPLETE,
-						 .nframes = 2,
-						 .frame = at_main } });
+				      .blocked = { .pid = 77,
+						   .tid = 78,
+						   .call = 5,
+						   .syscall = 202,
+						   .walk_end = WALK_END_COMPLETE,
+						   .nframes = 2,
+						   .frame = at_main } });
 	ret(a, 5000010, 78, 5, F_PARSE, RETURN_NEVER, "", 0, 0);
 	ret(a, 5000010, 77, 1, F_MAIN, RETURN_NEVER, "", 0, 0);
 }
@@ -165,10 +165,10 @@ static const char head[] = "process 77 (app): app -x, on box, 2023-11-14 22:13:2
 			   "calls recorded from main, moved by ptrace, planned by LLDB 19\n"
 			   "    filters: functions of app\n";
 
-static const char stood[] = "22:13:25.000000  worker/78 stands in the system call futex:\n"
-			    "    in        ns::parse(int), call 5, open for 5.0 s\n"
-			    "        #0  app+0x1020\n"
-			    "        #1  0x7f0000001234\n";
+static const char blocked[] = "22:13:25.000000  worker/78 stands in the system call futex:\n"
+			      "    in        ns::parse(int), call 5, open for 5.0 s\n"
+			      "        #0  app+0x1020\n"
+			      "        #1  0x7f0000001234\n";
 
 static const char tables[] = "\n"
 			     "occurrence 1: began 22:13:20.000000 in app/77, 6 calls, ended after 5.0 s: "
@@ -201,7 +201,7 @@ static void without_calls_it_sums_up(void **state)
 	struct output o;
 
 	print(&o, false, &options, &what);
-	assert_string_equal(o.text, joined(head, stood, tables, ""));
+	assert_string_equal(o.text, joined(head, blocked, tables, ""));
 	free(o.text);
 }
 
@@ -236,7 +236,7 @@ static void calls_are_a_tree(void **state)
 	struct output o;
 
 	print(&o, false, &options, &what);
-	assert_string_equal(o.text, joined(head, tree, stood, ending));
+	assert_string_equal(o.text, joined(head, tree, blocked, ending));
 	free(o.text);
 }
 
@@ -375,7 +375,7 @@ static void what_is_wider_than_the_terminal_is_cut_at_the_end_of_values(void **s
 	free(o.text);
 }
 
-static void a_name_is_told_without_its_parameters(void **state)
+static void a_name_is_reported_without_its_parameters(void **state)
 {
 	static const char *const names[][2] = {
 		{ "f(int)", "f" },
@@ -438,7 +438,7 @@ int main(void)
 		cmocka_unit_test(json_has_whole_stacks_and_typed_values),
 		cmocka_unit_test(a_live_display_does_not_hold_a_call_back),
 		cmocka_unit_test(what_is_wider_than_the_terminal_is_cut_at_the_end_of_values),
-		cmocka_unit_test(a_name_is_told_without_its_parameters),
+		cmocka_unit_test(a_name_is_reported_without_its_parameters),
 		cmocka_unit_test(a_damaged_order_does_not_confuse_the_stack),
 	};
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/memory.h"
-#include "watchctl/base/shortfall.h"
+#include "watchctl/base/read_failure.h"
 
 static const char no_memory[] =
 	"memory ran out for a moment: what was printed or written may lack something; "
@@ -69,7 +69,7 @@ int end_with(struct wc_error *err)
 		err = wc_error_new(WC_EFAIL, "%s", no_memory);
 	else if (memory_ran_out() && err != &wc_enomem)
 		fprintf(stderr, "watchctl: %s\n", no_memory);
-	if (shortfall_describe(why, sizeof(why))) {
+	if (read_failure_describe(why, sizeof(why))) {
 		/* Names of files are the target's: an error's text is fit for a terminal. */
 		struct wc_error *lack =
 			wc_error_new(WC_EFAIL, "some names may be missing: cannot read %s", why);

@@ -212,7 +212,7 @@ static void begin_to_wait(struct output *s)
 }
 
 /* A failure, but where nothing is lost by it. */
-static struct wc_error *tell_left_out(const struct output *s, uint64_t lines)
+static struct wc_error *report_left_out(const struct output *s, uint64_t lines)
 {
 	static const char were[] = "s were", was[] = " was";
 
@@ -234,7 +234,7 @@ static int end_queue(struct output *s, struct wc_error **ret_left_out)
 	if (s->stop && *s->stop)
 		stop_catching_signals(); /* standard error may be what nobody reads */
 	if (left_out && !error)
-		*ret_left_out = tell_left_out(s, left_out);
+		*ret_left_out = report_left_out(s, left_out);
 	out_queue_free(s->queue);
 	s->queue = NULL;
 	s->out = s->file;

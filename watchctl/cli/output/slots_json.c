@@ -121,8 +121,8 @@ static void put_session(struct json *j, const struct slots *s, const struct slot
 	}
 	if (one->command)
 		json_text(j, "command", one->command);
-	if (one->keeper)
-		json_number(j, "keeper_pid", (uint64_t)one->keeper);
+	if (one->own_tracer)
+		json_number(j, "keeper_pid", (uint64_t)one->own_tracer);
 	if (one->inherited_from)
 		json_number(j, "inherited_from", (uint64_t)one->inherited_from);
 	put_watches(j, s, one);

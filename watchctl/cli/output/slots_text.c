@@ -6,7 +6,7 @@
 #include "watchctl/cli/output/slots_print.h"
 
 #define COMMAND_TEXT 160u
-#define TIDS_TOLD 6u
+#define TIDS_REPORTED 6u
 
 static void line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -36,7 +36,7 @@ static void tids_text(const struct slots *s, const struct slot_thread *example, 
 	buf[0] = '\0';
 	for (i = 0; i < s->nthreads; i++)
 		n += like(&s->thread[i], example);
-	if (n == s->nthreads || n > TIDS_TOLD)
+	if (n == s->nthreads || n > TIDS_REPORTED)
 		return;
 	for (i = 0; i < s->nthreads; i++)
 		if (like(&s->thread[i], example) && len < cap)
@@ -112,7 +112,7 @@ static void print_left_session(const struct slots *s, const struct slot_session 
 		line("a handler of another version of watchctl (%u): only that version knows what it watches",
 		     one->placed->version);
 	else if (one->engine == SLOT_PTRACE)
-		line("%s: process %d, which traced for it, is about to leave", name, one->keeper);
+		line("%s: process %d, which traced for it, is about to leave", name, one->own_tracer);
 	else
 		line("%s: its handler is still in the process, and %s; `watchctl clear -p %d` takes it out",
 		     name,

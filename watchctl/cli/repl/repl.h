@@ -35,7 +35,7 @@ struct repl_watch {
 	char **words;	     /* what the request points into; owned, ended by NULL */
 	struct watch_request request;
 	bool enabled;
-	bool is_told; /* the session has it, under the id: */
+	bool is_reported; /* the session has it, under the id: */
 	uint32_t id;
 };
 
@@ -154,10 +154,10 @@ struct wc_error *repl_disable(struct repl *r, int argc, char **argv);
 struct wc_error *repl_delete(struct repl *r, int argc, char **argv);
 extern const struct option repl_watch_options[];
 
-/* The enabled ones into @o, for a session that begins; WC_ESLOTS: too many. repl_watches_told() when it has
+/* The enabled ones into @o, for a session that begins; WC_ESLOTS: too many. repl_watches_reported() when it has
  * begun. */
 struct wc_error *repl_watches_give(struct repl *r, struct monitor_options *o);
-void repl_watches_told(struct repl *r);
+void repl_watches_reported(struct repl *r);
 void repl_watches_forget_session(struct repl *r);
 void repl_watches_print(const struct repl *r, FILE *out);
 void repl_watches_deinit(struct repl *r);

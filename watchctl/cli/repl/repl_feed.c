@@ -24,7 +24,7 @@ struct repl_feed {
 	struct annotate *annotate; /* of events as they come */
 	struct annotate *detail;   /* of one that is asked for: it knows all but the events themselves */
 	struct view again;	   /* who asked */
-	struct annotate *teller;   /* which of them tells him; NULL: @detail */
+	struct annotate *reporter; /* which of them tells him; NULL: @detail */
 	struct sites sites;
 
 	/* The latest POSITIONS events; event n is at (n - 1) % POSITIONS. */
@@ -36,7 +36,7 @@ struct repl_feed {
 	size_t ntags, tag_cap;
 	const struct view_watch **watch; /* those that were armed */
 	size_t nwatches, watch_cap;
-	bool begun, no_memory, told_ignored;
+	bool begun, no_memory, reported_ignored;
 	uint64_t missed; /* bytes of the log, told */
 
 	enum feed_mode mode;
@@ -346,7 +346,7 @@ static struct wc_error *put(struct repl_feed *f, const struct trace_event *e)
 }
 
 /* What cannot be read is not passed over in silence. */
-static void tell_gaps(struct repl_feed *f)
+static void report_gaps(struct repl_feed *f)
 {
 	const char *why = NULL;
 	uint64_t missed = tracelog_missed(f->reader, &why), ignored;
@@ -356,11 +356,11 @@ static void tell_gaps(struct repl_feed *f)
 			why ? ": " : "", why ? why : "");
 	f->missed = missed;
 	ignored = tracelog_ignored(f->reader, &why);
-	if (ignored && !f->told_ignored)
+	if (ignored && !f->reported_ignored)
 		fprintf(f->stream,
 			"the log is not whole: its last %" PRIu64 " bytes were ignored, because %s\n",
 			ignored, why);
-	f->told_ignored = ignored != 0;
+	f->reported_ignored = ignored != 0;
 }
 
 static struct wc_error *read_on(struct repl_feed *f, uint64_t until_ns, enum feed_state *ret)
@@ -376,7 +376,7 @@ static struct wc_error *read_on(struct repl_feed *f, uint64_t until_ns, enum fee
 			err = put(f, &e);
 	} while (!err && outcome == LOG_EVENT && (++n % 64 || monotonic_ns() < until_ns));
 	*ret = outcome == LOG_EVENT ? FEED_MORE : outcome == LOG_WAIT ? FEED_WAITS : FEED_ENDED;
-	tell_gaps(f);
+	report_gaps(f);
 	return err;
 }
 
@@ -454,7 +454,7 @@ static struct wc_error *again_from_start(struct repl_feed *f, const struct trace
 	if (err)
 		return err;
 	sink = annotate_sink(a);
-	f->teller = a;
+	f->reporter = a;
 	for (;;) {
 		bool is_it;
 
@@ -503,7 +503,7 @@ struct wc_error *feed_again(struct repl_feed *f, uint64_t number, struct view v)
 	err = f->position[(number - 1) % POSITIONS] > f->gone ? sink.put(sink.ctx, &e)
 							      : again_from_start(f, &e);
 	f->again = (struct view){ 0 };
-	f->teller = NULL;
+	f->reporter = NULL;
 	return err;
 }
 
@@ -519,5 +519,5 @@ void feed_sites(struct repl_feed *f, unsigned int width, FILE *out)
 
 struct symbolizer *feed_symbolizer(struct repl_feed *f)
 {
-	return annotate_symbolizer(f->teller ? f->teller : f->detail);
+	return annotate_symbolizer(f->reporter ? f->reporter : f->detail);
 }

@@ -92,7 +92,7 @@ static const char *ending_text(enum monitor_end end)
 }
 
 /* All of the log has been read, and nobody writes to it any more. */
-static void tell_end(struct repl *r, FILE *out)
+static void report_end(struct repl *r, FILE *out)
 {
 	enum monitor_end end = MONITOR_STOPPED;
 	struct wc_error *err = live_end(r->live, &end);
@@ -126,15 +126,15 @@ bool repl_poll(struct repl *r, FILE *out)
 		state = FEED_ENDED;
 	}
 	if (over && state != FEED_MORE)
-		tell_end(r, out);
+		report_end(r, out);
 	return state == FEED_MORE;
 }
 
 /* Whether the log has told of all watches that the session has. */
-static bool all_told(const struct repl *r)
+static bool all_reported(const struct repl *r)
 {
 	for (size_t i = 0; i < r->nwatches; i++)
-		if (r->watch[i].is_told && r->watch[i].enabled && !feed_watch(r->feed, r->watch[i].id))
+		if (r->watch[i].is_reported && r->watch[i].enabled && !feed_watch(r->feed, r->watch[i].id))
 			return false;
 	return true;
 }
@@ -147,7 +147,7 @@ void repl_hear(struct repl *r)
 	while (!r->live_over && monotonic_ns() < end) {
 		bool more = repl_poll(r, stdout);
 
-		if (feed_has_begun(r->feed) && all_told(r))
+		if (feed_has_begun(r->feed) && all_reported(r))
 			break;
 		if (!more)
 			repl_rest(r);
@@ -170,7 +170,7 @@ static struct wc_error *begin(struct repl *r, struct live_options *o)
 	r->pid = live_program(live);
 	r->launched = o->monitor.argv != NULL;
 	r->log = strdup(live_log(live));
-	repl_watches_told(r);
+	repl_watches_reported(r);
 	err = r->log ? feed_open(r->log, r->colour, &r->feed) : &wc_enomem;
 	if (!err)
 		feed_set_mode(r->feed, (enum feed_mode)r->mode);
@@ -519,7 +519,7 @@ static void print_engine(const struct repl *r)
 	for (size_t i = 0; i < r->nwatches; i++) {
 		const struct repl_watch *asked = &r->watch[i];
 		const struct view_watch *w =
-			r->feed && asked->is_told ? feed_watch(r->feed, asked->id) : NULL;
+			r->feed && asked->is_reported ? feed_watch(r->feed, asked->id) : NULL;
 
 		if (!w)
 			continue;

@@ -130,11 +130,11 @@ static struct wc_error *parse(int argc, char **argv, struct watch_request *ret)
 	return NULL;
 }
 
-static struct wc_error *tell_session(struct repl *r, struct repl_watch *w)
+static struct wc_error *report_session(struct repl *r, struct repl_watch *w)
 {
 	struct wc_error *err = live_add(r->live, &w->request, &w->id);
 
-	w->is_told = !err;
+	w->is_reported = !err;
 	return err;
 }
 
@@ -146,7 +146,7 @@ struct wc_error *repl_watch(struct repl *r, int argc, char **argv)
 	if (!err)
 		err = parse(argc, w.words, &w.request);
 	if (!err && repl_is_live(r))
-		err = tell_session(r, &w);
+		err = report_session(r, &w);
 	if (!err && !vec_push(r->watch, r->nwatches, r->watch_cap, w))
 		err = &wc_enomem;
 	if (err) {
@@ -155,8 +155,8 @@ struct wc_error *repl_watch(struct repl *r, int argc, char **argv)
 	}
 	r->watch[r->nwatches - 1].number = ++r->last_number;
 	printf("watch %u: %s%s\n", r->last_number, w.text,
-	       w.is_told ? "" : ", to be armed with the next attach or run");
-	if (w.is_told)
+	       w.is_reported ? "" : ", to be armed with the next attach or run");
+	if (w.is_reported)
 		repl_hear(r);
 	return NULL;
 }
@@ -186,7 +186,7 @@ static struct wc_error *set_enabled(struct repl *r, struct repl_watch *w, bool o
 	if (w->enabled == on)
 		return NULL;
 	if (repl_is_live(r))
-		err = w->is_told ? live_enable(r->live, w->id, on) : on ? tell_session(r, w) : NULL;
+		err = w->is_reported ? live_enable(r->live, w->id, on) : on ? report_session(r, w) : NULL;
 	if (!err)
 		w->enabled = on;
 	return err;
@@ -224,7 +224,7 @@ static struct wc_error *delete_one(struct repl *r, struct repl_watch *w)
 	struct wc_error *err = NULL;
 	size_t at = (size_t)(w - r->watch);
 
-	if (repl_is_live(r) && w->is_told)
+	if (repl_is_live(r) && w->is_reported)
 		err = live_remove(r->live, w->id);
 	if (err && err->kind != WC_ETARGET)
 		return err;
@@ -269,12 +269,12 @@ struct wc_error *repl_watches_give(struct repl *r, struct monitor_options *o)
 	return NULL;
 }
 
-void repl_watches_told(struct repl *r)
+void repl_watches_reported(struct repl *r)
 {
 	uint32_t id = 0;
 
 	for (size_t i = 0; i < r->nwatches; i++) {
-		r->watch[i].is_told = r->watch[i].enabled;
+		r->watch[i].is_reported = r->watch[i].enabled;
 		if (r->watch[i].enabled)
 			r->watch[i].id = id++;
 	}
@@ -283,7 +283,7 @@ void repl_watches_told(struct repl *r)
 void repl_watches_forget_session(struct repl *r)
 {
 	for (size_t i = 0; i < r->nwatches; i++)
-		r->watch[i].is_told = false;
+		r->watch[i].is_reported = false;
 }
 
 void repl_watches_print(const struct repl *r, FILE *out)
@@ -292,12 +292,12 @@ void repl_watches_print(const struct repl *r, FILE *out)
 		fputs("no watches: ask for one with watch EXPR\n", out);
 	for (size_t i = 0; i < r->nwatches; i++) {
 		const struct repl_watch *w = &r->watch[i];
-		uint64_t n = w->is_told && r->feed ? feed_count_of(r->feed, w->id) : 0;
+		uint64_t n = w->is_reported && r->feed ? feed_count_of(r->feed, w->id) : 0;
 
 		fprintf(out, "%4u  %-8s  %10" PRIu64 " event%s  %s\n", w->number,
-			!w->enabled			? "disabled"
-			: repl_is_live(r) && w->is_told ? "on"
-							: "waiting",
+			!w->enabled			    ? "disabled"
+			: repl_is_live(r) && w->is_reported ? "on"
+							    : "waiting",
 			n, n == 1 ? " " : "s", w->text);
 	}
 }

@@ -34,7 +34,7 @@ struct record_trigger {
 	bool to_note;
 
 	unsigned int snapshots;
-	bool told_enough, told_word;
+	bool reported_enough, reported_word;
 	pid_t child; /* saves a snapshot; 0: none */
 	char path[4096];
 };
@@ -93,7 +93,7 @@ static struct wc_error *put(void *ctx, const struct trace_event *e)
 }
 
 /* What is done, as it is done; @failed: why not, NULL: it was. */
-static void tell(const struct record_trigger *r, const char *what, const char *path, const char *failed)
+static void report(const struct record_trigger *r, const char *what, const char *path, const char *failed)
 {
 	struct json j = { 0 };
 
@@ -178,7 +178,7 @@ static void save(struct record_trigger *r)
 	if (!err)
 		return;
 	r->child = 0;
-	tell(r, NULL, r->path, strerror(err));
+	report(r, NULL, r->path, strerror(err));
 }
 
 static void after_snapshot(struct record_trigger *r, int status)
@@ -187,16 +187,16 @@ static void after_snapshot(struct record_trigger *r, int status)
 
 	r->child = 0;
 	if (WIFEXITED(status) && !WEXITSTATUS(status)) {
-		tell(r, "saved", r->path, NULL);
+		report(r, "saved", r->path, NULL);
 	} else {
 		snprintf(why, sizeof(why),
 			 WIFEXITED(status) ? "watchctl snapshot ended with status %d"
 					   : "watchctl snapshot was killed by signal %d",
 			 WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-		tell(r, NULL, r->path, why);
+		report(r, NULL, r->path, why);
 	}
-	if (r->snapshots == r->options->snapshots && !r->told_enough) {
-		r->told_enough = true;
+	if (r->snapshots == r->options->snapshots && !r->reported_enough) {
+		r->reported_enough = true;
 		output_say(NULL, "that was the last of %u snapshots; the recording goes on", r->snapshots);
 	}
 	r->more = 0;
@@ -219,8 +219,8 @@ struct wc_error *record_trigger_tick(struct record_trigger *r)
 	const char *word = trigger_unknown_word(r->trigger);
 
 	reap(r, WNOHANG);
-	if (word && !r->told_word) {
-		r->told_word = true;
+	if (word && !r->reported_word) {
+		r->reported_word = true;
 		output_say(
 			NULL,
 			"the trigger compares a watch with \"%s\", which its type has no enumerator of: that "
@@ -231,7 +231,7 @@ struct wc_error *record_trigger_tick(struct record_trigger *r)
 		return NULL;
 	r->due_ns = 0;
 	if (r->options->action == TRIGGER_STOP) {
-		tell(r, "the recording ends", NULL, NULL);
+		report(r, "the recording ends", NULL, NULL);
 		*r->options->stop = SIGUSR1;
 	} else {
 		save(r);

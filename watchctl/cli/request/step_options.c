@@ -180,9 +180,9 @@ static struct wc_error *take_choice(struct step_command *c, const struct option_
 	if (err)
 		return err;
 	if (option_is(m, "--threads"))
-		c->request.threads = (enum mover_threads)choice;
+		c->request.threads = (enum stepper_threads)choice;
 	else if (option_is(m, "--mover"))
-		c->mover = (enum step_mover_choice)choice;
+		c->stepper = (enum step_stepper_choice)choice;
 	else
 		c->output.colour = choice;
 	return NULL;

@@ -9,14 +9,14 @@
 
 #define STEP_PATTERNS 32u
 
-enum step_mover_choice { STEP_MOVER_PTRACE, STEP_MOVER_LLDB };
+enum step_stepper_choice { STEP_STEPPER_PTRACE, STEP_STEPPER_LLDB };
 
 struct step_command {
 	struct step_request request; /* its lists point to the arrays below */
 	struct step_limits limits;
 	struct output_options output;
 	struct redact_ask redact;
-	enum step_mover_choice mover;
+	enum step_stepper_choice stepper;
 	char *const *argv;	/* NULL: attach */
 	const char *from_watch; /* a log to take the range from; NULL: none */
 	bool quiet, echo, verbose;

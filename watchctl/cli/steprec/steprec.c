@@ -8,7 +8,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
-#include "watchctl/step/lldb/mover_lldb.h"
+#include "watchctl/step/lldb/stepper_lldb.h"
 #include "watchctl/step/lldb/planner_lldb.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/trace/log/tracelog.h"
@@ -101,7 +101,7 @@ static struct wc_error *prepare(struct steprec *r, const struct steprec_options 
 	r->request = o->request;
 	r->request.pid = r->pid;
 	r->request.host = r->process;
-	r->request.mover = &mover_lldb;
+	r->request.stepper = &stepper_lldb;
 	r->request.planner_ops = &planner_lldb;
 	r->request.plans.memory = proc_memory(&r->pid);
 	r->request.say = r->user.say;
@@ -142,7 +142,7 @@ struct wc_error *steprec_open(const struct steprec_options *o, struct lldb_proce
 
 static void say_end(struct steprec *r)
 {
-	struct mover_counts counts;
+	struct stepper_counts counts;
 	struct step_tally t;
 
 	step_session_totals(r->session, &t, &counts);
@@ -195,7 +195,7 @@ const char *steprec_log(const struct steprec *r)
 
 char *steprec_status(const struct steprec *r)
 {
-	struct mover_counts counts;
+	struct stepper_counts counts;
 	struct step_tally t;
 	char *text;
 	int n;

@@ -1,7 +1,7 @@
 /*
  * steprec - a recording inside an interactive LLDB: what the steprec commands do, without LLDB's command
  * interpreter (lldb_shim_plugin.cc). The recorder is the one of `watchctl step`
- * (watchctl/step/model/step_session.h), moved by the LLDB mover on the process that the user has.
+ * (watchctl/step/model/step_session.h), moved by the LLDB stepper on the process that the user has.
  */
 #ifndef WATCHCTL_CLI_STEPREC_STEPREC_H
 #define WATCHCTL_CLI_STEPREC_STEPREC_H

@@ -139,16 +139,16 @@ static struct wc_error *take_time(const struct steprec_option *o, const char *va
 			    value);
 }
 
-static struct wc_error *take_threads(const char *value, enum mover_threads *ret)
+static struct wc_error *take_threads(const char *value, enum stepper_threads *ret)
 {
-	static const char *const words[] = {
-		[MOVER_THREADS_ALL] = "all", [MOVER_THREADS_RANGE] = "range", [MOVER_THREADS_ONE] = "one"
-	};
+	static const char *const words[] = { [STEPPER_THREADS_ALL] = "all",
+					     [STEPPER_THREADS_RANGE] = "range",
+					     [STEPPER_THREADS_ONE] = "one" };
 	size_t i;
 
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcmp(words[i], value)) {
-			*ret = (enum mover_threads)i;
+			*ret = (enum stepper_threads)i;
 			return NULL;
 		}
 	return wc_error_new(WC_EUSAGE, "--threads %s: give all, range or one", value);

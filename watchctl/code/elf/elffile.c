@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/shortfall.h"
+#include "watchctl/base/read_failure.h"
 #include "watchctl/code/elf/module_elf.h"
 
 struct elffile {
@@ -246,7 +246,7 @@ enum elffile_state elffile_state(struct elffile *f)
 	if ((f->state == ELFFILE_OK || f->state == ELFFILE_DEBUG_ONLY) && !report_to_dwfl(f))
 		f->state = ELFFILE_MISSING;
 	if (f->state == ELFFILE_MISSING)
-		shortfall_note(f->open_path, f->why);
+		read_failure_note(f->open_path, f->why);
 	return f->state;
 }
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/shortfall.h"
+#include "watchctl/base/read_failure.h"
 #include "watchctl/base/task.h"
 
 #define DELETED " (deleted)"
@@ -137,7 +137,7 @@ bool module_image_init(struct module_image *ret, pid_t pid, int mem_fd, const st
 	if (img.deleted || !img.open_path || (!img.is_elf && (why || access(img.open_path, R_OK) < 0))) {
 		img.is_elf = false;
 		if (!image_open_by_handle(pid, &img, m)) {
-			shortfall_note(img.path, why);
+			read_failure_note(img.path, why);
 			if (!img.open_path)
 				img.open_path = path_through_root(pid, img.path);
 			img.is_elf = m->offset == 0 && mem_fd >= 0 &&

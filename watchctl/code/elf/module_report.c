@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/shortfall.h"
+#include "watchctl/base/read_failure.h"
 #include "watchctl/base/task.h"
 #include "watchctl/code/elf/module_elf.h"
 
@@ -27,7 +27,7 @@ static bool is_unchanged(const struct stat *st, const struct module_report *r)
 }
 
 /* False: it is not there, or not what was mapped. */
-static bool open_told(const char *path, const struct module_report *r, struct module_elf *ret)
+static bool open_reported(const char *path, const struct module_report *r, struct module_elf *ret)
 {
 	scoped(closep) int fd = -1;
 	struct stat st;
@@ -36,7 +36,7 @@ static bool open_told(const char *path, const struct module_report *r, struct mo
 		return false;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0) {
-		shortfall_note(path, errno);
+		read_failure_note(path, errno);
 		return false;
 	}
 	return module_elf_from_file(fd, ret) &&
@@ -110,7 +110,7 @@ bool module_from_report(pid_t pid, int root_fd, const struct module_report *r, s
 	open_path = path_to(pid, root_fd, r->path);
 	if (!open_path)
 		return false;
-	return !open_told(open_path, r, &head) || make(r, &head, r->path, open_path, ret, ret_found);
+	return !open_reported(open_path, r, &head) || make(r, &head, r->path, open_path, ret, ret_found);
 }
 
 bool module_is_same_place(const struct module *a, const struct module *b)

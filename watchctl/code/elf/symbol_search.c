@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/shortfall.h"
+#include "watchctl/base/read_failure.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/elf/debuginfod.h"
 #include "watchctl/code/elf/module_elf.h"
@@ -74,7 +74,7 @@ int symbol_search_open_regular(const char *path)
 	int fd;
 
 	if (stat(path, &st) < 0) {
-		shortfall_note(path, errno);
+		read_failure_note(path, errno);
 		return -1;
 	}
 	if (!S_ISREG(st.st_mode)) {
@@ -83,7 +83,7 @@ int symbol_search_open_regular(const char *path)
 	}
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
-		shortfall_note(path, errno);
+		read_failure_note(path, errno);
 	return fd;
 }
 

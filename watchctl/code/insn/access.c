@@ -72,7 +72,7 @@ static bool can_fire(const struct access_query *q, enum access_kind kind)
 /* Whether the bytes that [addr, addr + 8) shares with the watched range are those of @value. */
 static enum evidence holds(const struct access_query *q, uint64_t addr, uint64_t value)
 {
-	unsigned int same = 0, telling = 0;
+	unsigned int same = 0, reporting = 0;
 
 	for (unsigned int i = 0; i < q->size && i < 8; i++) {
 		uint64_t at = q->addr + i - addr;
@@ -85,13 +85,13 @@ static enum evidence holds(const struct access_query *q, uint64_t addr, uint64_t
 		if ((uint8_t)(q->new_value >> 8 * i) != byte)
 			return CONTRADICTED;
 		same++;
-		telling += byte != 0;
+		reporting += byte != 0;
 	}
 	if (!same)
 		return CONTRADICTED;
-	if (!telling)
+	if (!reporting)
 		return POSSIBLE;
-	return telling == 1 && same < 8 ? HINTED : SHOWN;
+	return reporting == 1 && same < 8 ? HINTED : SHOWN;
 }
 
 static bool decode_before(const struct code_fact *f, struct insn *ret, uint64_t *addr)

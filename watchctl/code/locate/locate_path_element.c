@@ -337,7 +337,7 @@ struct pointer_search {
 	bool found;
 };
 
-static bool look_at_member(void *ctx, const struct dmember_told *m)
+static bool look_at_member(void *ctx, const struct dmember_reported *m)
 {
 	struct pointer_search *q = ctx;
 

@@ -172,7 +172,7 @@ struct members {
 	unsigned int depth;
 };
 
-static bool offer_member(void *ctx, const struct dmember_told *m)
+static bool offer_member(void *ctx, const struct dmember_reported *m)
 {
 	struct members *in = ctx;
 	struct dtype inner;
@@ -249,16 +249,16 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void tell(struct names *s, size_t most, bool (*each)(void *ctx, const char *name), void *ctx)
+static void report(struct names *s, size_t most, bool (*each)(void *ctx, const char *name), void *ctx)
 {
-	size_t told = 0;
+	size_t reported = 0;
 
 	if (s->n)
 		qsort(s->v, s->n, sizeof(*s->v), by_text);
-	for (size_t i = 0; i < s->n && told < most; i++) {
+	for (size_t i = 0; i < s->n && reported < most; i++) {
 		if (i && !strcmp(s->v[i], s->v[i - 1]))
 			continue;
-		told++;
+		reported++;
 		if (!each(ctx, s->v[i]))
 			return;
 	}
@@ -316,7 +316,7 @@ struct wc_error *names_find(struct locator *l, const struct module_list *modules
 		return err;
 	if (s.no_memory)
 		return &wc_enomem;
-	tell(&s, most, each, ctx);
+	report(&s, most, each, ctx);
 	return NULL;
 }
 

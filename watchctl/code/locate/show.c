@@ -130,7 +130,7 @@ static char *join(struct parts *p)
 	return fclose(f) ? (free(out), NULL) : out;
 }
 
-static bool show_member(void *ctx, const struct dmember_told *m)
+static bool show_member(void *ctx, const struct dmember_reported *m)
 {
 	struct parts *p = ctx;
 	scoped(freep) char *value = NULL;

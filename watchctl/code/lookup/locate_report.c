@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/shortfall.h"
+#include "watchctl/base/read_failure.h"
 #include "watchctl/code/dwarf/demangle.h"
 #include "watchctl/code/dwarf/dwarf_unit.h"
 #include "watchctl/code/lookup/locate_find.h"
@@ -471,7 +471,7 @@ struct wc_error *search_not_found(struct search *s, const char *prefix, bool *mi
 	const char *what = s->functions ? "function" : "variable";
 	struct wc_error *err;
 
-	if (shortfall_of_descriptors())
+	if (read_failure_of_descriptors())
 		return wc_error_new(
 			WC_EFAIL,
 			"Too few file descriptors to look for the %s '%s': raise the limit (ulimit -n).",

@@ -407,26 +407,27 @@ enum member_result dtype_member(const struct dtype *t, uint64_t addr, const char
 }
 
 /* @die, a member or base class of @t. False: @each has had enough. */
-static bool tell_member(const struct dtype *t, Dwarf_Die *die, uint64_t addr, const struct memory_view *mem,
-			bool variant, bool (*each)(void *ctx, const struct dmember_told *m), void *ctx)
+static bool report_member(const struct dtype *t, Dwarf_Die *die, uint64_t addr, const struct memory_view *mem,
+			  bool variant, bool (*each)(void *ctx, const struct dmember_reported *m), void *ctx)
 {
-	struct dmember_told told = { .name = dwarf_diename(die),
-				     .is_base = dwarf_tag(die) == DW_TAG_inheritance,
-				     .is_variant = variant,
-				     .m = { .type = dtype_part(t, die) } };
+	struct dmember_reported reported = { .name = dwarf_diename(die),
+					     .is_base = dwarf_tag(die) == DW_TAG_inheritance,
+					     .is_variant = variant,
+					     .m = { .type = dtype_part(t, die) } };
 
-	if (told.is_base) {
-		struct dtype s = dtype_strip(&told.m.type);
+	if (reported.is_base) {
+		struct dtype s = dtype_strip(&reported.m.type);
 
-		told.name = s.known ? dwarf_diename(&s.die) : NULL;
+		reported.name = s.known ? dwarf_diename(&s.die) : NULL;
 	}
-	told.is_placed = (!told.is_base && member_bits(die, addr, &told.m)) ||
-			 member_address(die, addr, mem, &told.m.addr);
-	return each(ctx, &told);
+	reported.is_placed = (!reported.is_base && member_bits(die, addr, &reported.m)) ||
+			     member_address(die, addr, mem, &reported.m.addr);
+	return each(ctx, &reported);
 }
 
 static bool each_member(const struct dtype *t, uint64_t addr, const struct memory_view *mem, bool variant,
-			unsigned int depth, bool (*each)(void *ctx, const struct dmember_told *m), void *ctx)
+			unsigned int depth, bool (*each)(void *ctx, const struct dmember_reported *m),
+			void *ctx)
 {
 	struct dtype s = *t;
 	Dwarf_Die die;
@@ -447,14 +448,14 @@ static bool each_member(const struct dtype *t, uint64_t addr, const struct memor
 		    dwarf_hasattr(&die, DW_AT_declaration) ||
 		    (tag == DW_TAG_member && dwarf_hasattr(&die, DW_AT_external)))
 			continue;
-		if (!tell_member(t, &die, addr, mem, variant, each, ctx))
+		if (!report_member(t, &die, addr, mem, variant, each, ctx))
 			return false;
 	} while (dwarf_siblingof(&die, &die) == 0);
 	return true;
 }
 
 void dtype_each_member(const struct dtype *t, uint64_t addr, const struct memory_view *mem,
-		       bool (*each)(void *ctx, const struct dmember_told *m), void *ctx)
+		       bool (*each)(void *ctx, const struct dmember_reported *m), void *ctx)
 {
 	each_member(t, addr, mem, false, 0, each, ctx);
 }

@@ -72,7 +72,7 @@ enum member_result dtype_member(const struct dtype *t, uint64_t addr, const char
 				const struct memory_view *mem, struct dmember *ret);
 
 /* What directly belongs to an object: a member, or a base class. */
-struct dmember_told {
+struct dmember_reported {
 	const char *name; /* NULL: an anonymous member, or a base class without a name */
 	bool is_base;
 	bool is_variant; /* of a Rust enum: only one of them is there at a time */
@@ -85,7 +85,7 @@ struct dmember_told {
  * order of the source, without static ones. It returns false to stop. @mem as in dtype_member().
  */
 void dtype_each_member(const struct dtype *t, uint64_t addr, const struct memory_view *mem,
-		       bool (*each)(void *ctx, const struct dmember_told *m), void *ctx);
+		       bool (*each)(void *ctx, const struct dmember_reported *m), void *ctx);
 
 /* "state, count, next" of a stripped aggregate, "[0] .. [9]" of an array; malloc'd, NULL: none. */
 char *dtype_member_list(const struct dtype *t);

@@ -29,7 +29,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/confine.h"
 #include "watchctl/base/memory.h"
-#include "watchctl/base/shortfall.h"
+#include "watchctl/base/read_failure.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/elf/debuginfod.h"
 
@@ -56,7 +56,7 @@ struct shared {
 	_Atomic uint32_t
 		ran_out; /* a worker had not all the memory it needed: its answers may lack something */
 	_Atomic int why; /* errno with which a worker could not read a file */
-	atomic_flag told;
+	atomic_flag reported;
 	char path[512];
 };
 
@@ -103,7 +103,7 @@ static void report_lacks(struct shared *s)
 
 	if (memory_ran_out())
 		atomic_store(&s->ran_out, 1);
-	if (!shortfall_take(path, sizeof(path), &why) || atomic_flag_test_and_set(&s->told))
+	if (!read_failure_take(path, sizeof(path), &why) || atomic_flag_test_and_set(&s->reported))
 		return;
 	memcpy(s->path, path, sizeof(path));
 	atomic_store(&s->why, why);
@@ -239,7 +239,7 @@ static _Noreturn void work(struct round *r, unsigned int number, int fd, pid_t p
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_DUMPABLE, 0);
 	die_of_faults();
-	shortfall_take(path, sizeof(path), &why); /* our parent's */
+	read_failure_take(path, sizeof(path), &why); /* our parent's */
 	if (getppid() != parent)
 		_exit(1);
 	confine_reader(debuginfod_is_configured());
@@ -475,10 +475,10 @@ static void end_worker(struct round *r, struct worker *w, unsigned int number)
 	r->did_harm = true;
 }
 
-static void tell_progress(const struct round *r)
+static void report_progress(const struct round *r)
 {
-	if (r->progress && r->progress->tell)
-		r->progress->tell(r->progress->ctx, r->done, r->njobs);
+	if (r->progress && r->progress->report)
+		r->progress->report(r->progress->ctx, r->done, r->njobs);
 }
 
 static void serve(struct round *r)
@@ -504,7 +504,7 @@ static void serve(struct round *r)
 				alive--;
 			}
 		}
-		tell_progress(r);
+		report_progress(r);
 	}
 }
 
@@ -625,7 +625,7 @@ bool symbol_workers_run(struct symbol_job *job, size_t n, struct strings *pool, 
 	while (ok && r.done < n)
 		ok = make_slices(&r, cpus) && run_round(&r, cpus);
 	r.shared->path[sizeof(r.shared->path) - 1] = '\0'; /* whatever a worker that went mad has written */
-	shortfall_note(r.shared->path, atomic_load(&r.shared->why));
+	read_failure_note(r.shared->path, atomic_load(&r.shared->why));
 	munmap(r.shared, sizeof(*r.shared));
 	free(r.slice);
 	return ok;

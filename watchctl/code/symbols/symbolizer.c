@@ -187,16 +187,16 @@ static bool answer_put(struct answers *a, uint64_t vaddr, struct symbol_answer *
 	return map64_put(&a->by_address, vaddr, best);
 }
 
-bool symbolizer_tell(struct symbolizer *s, const struct symbol_told *told)
+bool symbolizer_report(struct symbolizer *s, const struct symbol_reported *reported)
 {
 	struct answers *answers;
 	struct symbol_answer *a;
 
-	if (!told->nframes || told->build_id_len > BUILD_ID_MAX)
+	if (!reported->nframes || reported->build_id_len > BUILD_ID_MAX)
 		return true;
-	answers = answers_for(s, told->module, told->build_id, told->build_id_len);
-	a = symbol_answer_new(&s->strings, told->start, told->frame, told->nframes);
-	return answers && a && answer_put(answers, told->address, a);
+	answers = answers_for(s, reported->module, reported->build_id, reported->build_id_len);
+	a = symbol_answer_new(&s->strings, reported->start, reported->frame, reported->nframes);
+	return answers && a && answer_put(answers, reported->address, a);
 }
 
 /* Modules */
@@ -518,7 +518,7 @@ bool symbolizer_resolve(struct symbolizer *s, const struct symbol_progress *prog
 	return ok;
 }
 
-void symbolizer_sources(struct symbolizer *s, void (*tell)(void *ctx, const struct symbol_source *src),
+void symbolizer_sources(struct symbolizer *s, void (*report)(void *ctx, const struct symbol_source *src),
 			void *ctx)
 {
 	for (struct source *f = s->sources; f; f = f->next) {
@@ -535,6 +535,6 @@ void symbolizer_sources(struct symbolizer *s, void (*tell)(void *ctx, const stru
 					      .detail = facts->detail,
 					      .damaged = facts->damaged,
 					      .debug_path = facts->debug_path };
-		tell(ctx, &src);
+		report(ctx, &src);
 	}
 }

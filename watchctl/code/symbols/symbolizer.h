@@ -69,7 +69,7 @@ struct symbol_source {
 };
 
 /* An answer from elsewhere. Copied. */
-struct symbol_told {
+struct symbol_reported {
 	const char *module; /* path */
 	const uint8_t *build_id;
 	uint8_t build_id_len; /* 0: goes by the path */
@@ -80,7 +80,7 @@ struct symbol_told {
 };
 
 struct symbol_progress {
-	void (*tell)(void *ctx, size_t done, size_t total);
+	void (*report)(void *ctx, size_t done, size_t total);
 	void *ctx;
 };
 
@@ -129,7 +129,7 @@ bool symbolizer_data_name(struct symbolizer *s, uint64_t addr, char *buf, size_t
 bool symbolizer_add_process(struct symbolizer *s, pid_t pid, uint64_t known_ns, uint64_t until_ns);
 
 /* False: no memory. Answers with lines make that the module's files are not even opened. */
-bool symbolizer_tell(struct symbolizer *s, const struct symbol_told *told);
+bool symbolizer_report(struct symbolizer *s, const struct symbol_reported *reported);
 
 /*
  * From now on a lookup whose answer is not there yet gives a location without names, in the same place that
@@ -145,8 +145,8 @@ void symbolizer_defer(struct symbolizer *s);
  */
 bool symbolizer_resolve(struct symbolizer *s, const struct symbol_progress *progress);
 
-/* Calls @tell for each file that was looked into. */
-void symbolizer_sources(struct symbolizer *s, void (*tell)(void *ctx, const struct symbol_source *src),
+/* Calls @report for each file that was looked into. */
+void symbolizer_sources(struct symbolizer *s, void (*report)(void *ctx, const struct symbol_source *src),
 			void *ctx);
 
 #endif

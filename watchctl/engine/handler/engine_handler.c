@@ -93,7 +93,7 @@ static void open_guard(struct engine *e, const struct wire_control *control)
 			       e->guard ? "in place" : missing);
 }
 
-static void tell_placed(const struct engine *e)
+static void report_placed(const struct engine *e)
 {
 	if (!e->options.say || !e->inj.stop_ns)
 		return;
@@ -192,7 +192,7 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 		wc_error_free(close_engine(e));
 		return err;
 	}
-	tell_placed(e);
+	report_placed(e);
 	*ret = e;
 	return NULL;
 }
@@ -281,16 +281,16 @@ bool handler_target_execed(const struct engine *e)
 }
 
 /* Debuggers take the debug registers for theirs: gdb clears them all when it attaches. */
-static struct wc_error *tell_tracer(struct engine *e)
+static struct wc_error *report_tracer(struct engine *e)
 {
 	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
 	struct proc_status s;
 	char who[96], text[256];
 
-	if (e->told_tracer || !handler_has_ptrace_watch(e) || !proc_status_read(e->pid, e->pid, &s) ||
+	if (e->reported_tracer || !handler_has_ptrace_watch(e) || !proc_status_read(e->pid, e->pid, &s) ||
 	    !s.tracer)
 		return NULL;
-	e->told_tracer = true;
+	e->reported_tracer = true;
 	proc_describe(s.tracer, who, sizeof(who));
 	snprintf(text, sizeof(text),
 		 "%s traces the program now, and may clear the register chosen with -i: nothing tells what "
@@ -350,11 +350,11 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 		return NULL;
 	}
 	if (!err)
-		err = tell_tracer(e);
-	if (!err && !unheld_is_told(&e->unheld))
-		err = handler_tell_unheld(e);
+		err = report_tracer(e);
+	if (!err && !unheld_is_reported(&e->unheld))
+		err = handler_report_unheld(e);
 	if (!err)
-		err = handler_tell_roomless(e, false);
+		err = handler_report_roomless(e, false);
 	if (!err)
 		err = intake_refresh_modules(&e->intake, now, MODULES_NS);
 	return err;
@@ -418,7 +418,7 @@ struct wc_error *handler_take(struct engine *e, bool *any)
 	if (!err && e->guard)
 		err = kernel_recorder_take(e->guard, &e->intake, now, &taken);
 	*any |= taken;
-	handler_tell_done(e);
+	handler_report_done(e);
 	unheld_lags(&e->unheld, e->done < e->intake.behind);
 	return err;
 }
@@ -582,7 +582,7 @@ const struct engine_ops engine_handler = {
 	.pump = pump,
 	.why = why,
 	.outstanding = handler_outstanding_of,
-	.hasten = handler_hasten,
+	.flush = handler_flush,
 	.finish = finish,
 	.stop = handler_stop,
 	.counts = counts,

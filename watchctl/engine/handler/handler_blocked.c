@@ -96,5 +96,5 @@ struct wc_error *handler_look_for_blockers(struct engine *e)
 			 "thread %d of process %d blocks SIGTRAP and takes the signals of our hits itself "
 			 "(signalfd, sigwait): choose --engine ring, which sends none",
 			 tid, e->pid);
-	return intake_tell_blocked(&e->intake, tid);
+	return intake_report_blocked(&e->intake, tid);
 }

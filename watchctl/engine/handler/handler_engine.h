@@ -79,7 +79,7 @@ struct engine {
 	bool hooks;			/* there has been one */
 	uint64_t done;			/* as in wire_control */
 	uint64_t sandbox_ns;
-	bool told_tracer;
+	bool reported_tracer;
 	bool left_behind;      /* a place was given away with hits under way that nobody waits for any more */
 	bool stopped, settled; /* disarmed; and no SIGTRAP of ours can come any more */
 	uint64_t stack_start;  /* of the program that it was placed in; 0: not to be had */
@@ -162,7 +162,7 @@ uint64_t handler_outstanding_at(const struct engine *e, unsigned int i);
 uint64_t handler_outstanding_of(const struct engine *e, uint32_t id);
 
 /* Stops each thread for a moment: what was queued for it, or waits for the end of a system call, comes. */
-void handler_hasten(struct engine *e);
+void handler_flush(struct engine *e);
 
 /* Every watch disarmed; every hit has then arrived, or is known never to arrive, unless !e->settled. */
 struct wc_error *handler_stop(struct engine *e);
@@ -190,14 +190,14 @@ struct wc_error *handler_leave_children(struct engine *e, bool kept);
 void handler_beat(struct engine *e);
 
 /* Tells how many threads did not wait at a hook until we had done what they waited for. */
-struct wc_error *handler_tell_unheld(struct engine *e);
-struct wc_error *handler_tell_roomless(struct engine *e, bool last);
+struct wc_error *handler_report_unheld(struct engine *e);
+struct wc_error *handler_report_roomless(struct engine *e, bool last);
 
 /* How far those come who have waited in vain: before records are taken in. */
 void handler_ask_behind(struct engine *e);
 
 /* Afterwards: that we are done with what was taken in. */
-void handler_tell_done(struct engine *e);
+void handler_report_done(struct engine *e);
 
 /* Lets the thread go on that waits at a hook. */
 void handler_let_go(struct engine *e);

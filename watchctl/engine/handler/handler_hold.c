@@ -13,7 +13,7 @@ void handler_ask_behind(struct engine *e)
 			       sizeof(e->intake.behind));
 }
 
-void handler_tell_done(struct engine *e)
+void handler_report_done(struct engine *e)
 {
 	if (!e->hooks || e->intake.hook_hit || e->done == e->intake.ring.tail)
 		return;
@@ -26,7 +26,7 @@ void handler_let_go(struct engine *e)
 	if (!e->intake.hook_hit)
 		return;
 	e->intake.hook_hit = false;
-	handler_tell_done(e);
+	handler_report_done(e);
 	if (e->inj.shared)
 		syscall(SYS_futex, (char *)e->inj.shared + offsetof(struct wire_control, done), FUTEX_WAKE,
 			INT32_MAX, NULL, NULL, 0);
@@ -39,22 +39,22 @@ void handler_begun(struct engine *e)
 	injection_write(&e->inj, offsetof(struct wire_control, patience_ns), &patience, sizeof(patience));
 }
 
-struct wc_error *handler_tell_unheld(struct engine *e)
+struct wc_error *handler_report_unheld(struct engine *e)
 {
 	uint32_t unheld = 0;
 
 	injection_read(&e->inj, offsetof(struct wire_control, unheld), &unheld, sizeof(unheld));
-	return unheld_tell(&e->unheld, unheld, unheld_in_time, e->intake.sink);
+	return unheld_report(&e->unheld, unheld, unheld_in_time, e->intake.sink);
 }
 
 /* The first, and at the end how many there were. */
-struct wc_error *handler_tell_roomless(struct engine *e, bool last)
+struct wc_error *handler_report_roomless(struct engine *e, bool last)
 {
 	uint32_t n = (uint32_t)kernel_recorder_unheld(e->guard);
 
-	if (e->roomless.told && !last)
+	if (e->roomless.reported && !last)
 		return NULL;
-	return unheld_tell(
+	return unheld_report(
 		&e->roomless, n,
 		"it stood where it can be given no signal, on a stack without certain room for one (a "
 		"coroutine's, an alternate one) or in a restartable sequence; --engine ptrace makes it "

@@ -87,7 +87,7 @@ static bool is_dispatching(const struct engine *e)
 	return !e->caught_sigsys && dispatch_is_possible(e->pid);
 }
 
-static void tell_replaced(struct engine *e)
+static void report_replaced(struct engine *e)
 {
 	e->replaced = true;
 	snprintf(e->why, sizeof(e->why),
@@ -98,14 +98,14 @@ static void tell_replaced(struct engine *e)
 }
 
 /* Programs that catch SIGSYS because they catch every signal have replaced our handler as well. */
-static void tell_dispatching(struct engine *e)
+static void report_dispatching(struct engine *e)
 {
 	bool installed = true;
 
 	if (!e->guard)
 		wc_error_free(inject_is_installed(&e->inj, &installed));
 	if (!installed)
-		tell_replaced(e);
+		report_replaced(e);
 	else if (e->guard || dispatch_find(e->pid))
 		snprintf(e->why, sizeof(e->why),
 			 "process %d has begun to dispatch system calls itself (syscall user dispatch): one "
@@ -162,7 +162,7 @@ void handler_check_safety(struct engine *e)
 			"process %d has put itself under seccomp: a system call of the handler could kill it",
 			e->pid);
 	else if (is_dispatching(e))
-		tell_dispatching(e);
+		report_dispatching(e);
 }
 
 /*
@@ -182,6 +182,6 @@ struct wc_error *handler_check_missing(struct engine *e, uint64_t now)
 		wc_error_free(inject_is_installed(&e->inj, &installed));
 	if (installed)
 		return handler_look_for_blockers(e);
-	tell_replaced(e);
+	report_replaced(e);
 	return NULL;
 }

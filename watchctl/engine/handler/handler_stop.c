@@ -99,7 +99,7 @@ static void nudge(pid_t pid)
 	thread_ids_deinit(&ids);
 }
 
-void handler_hasten(struct engine *e)
+void handler_flush(struct engine *e)
 {
 	size_t i;
 
@@ -224,9 +224,9 @@ struct wc_error *handler_stop(struct engine *e)
 	for (i = 0; i < WIRE_WATCHES; i++)
 		handler_disable(&e->watch[i]);
 	err = settle(e, SETTLE_MS);
-	keep_first(&err, handler_tell_unheld(e));
-	keep_first(&err, handler_tell_roomless(e, true));
-	keep_first(&err, intake_tell_departures(&e->intake, 0));
+	keep_first(&err, handler_report_unheld(e));
+	keep_first(&err, handler_report_roomless(e, true));
+	keep_first(&err, intake_report_departures(&e->intake, 0));
 	if (e->options.follow_fork) /* others have no hits of their own */
 		handler_find_children(e);
 	e->stopped = true;

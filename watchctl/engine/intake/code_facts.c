@@ -214,9 +214,9 @@ bool code_facts_listen(struct code_facts *f, bool family, const struct code_fact
 	return code_modules_listen(f->modules, family);
 }
 
-bool code_facts_are_told(const struct code_facts *f)
+bool code_facts_are_reported(const struct code_facts *f)
 {
-	return code_modules_are_told(f->modules);
+	return code_modules_are_reported(f->modules);
 }
 
 bool code_facts_hear_children(const struct code_facts *f)
@@ -236,7 +236,7 @@ static struct wc_error *flush(struct code_facts *f)
 	return f->hooks.flush ? f->hooks.flush(f->hooks.ctx) : NULL;
 }
 
-static struct wc_error *tell_module(struct code_facts *f, const struct module_change *c)
+static struct wc_error *report_module(struct code_facts *f, const struct module_change *c)
 {
 	struct trace_event e = { .type = c->came ? EVENT_MODULE : EVENT_MODULE_GONE,
 				 .time_ns = c->time_ns,
@@ -257,7 +257,7 @@ static struct wc_error *on_change(struct code_facts *f, const struct module_chan
 	withdraw(f, c->module->start, c->module->end); /* "no rule", said before it came */
 	if (!err && c->came && (!cfi_add(f->cfi, c->module) || !symbolizer_add(f->symbols, c->module)))
 		err = &wc_enomem;
-	return err ? err : tell_module(f, c);
+	return err ? err : report_module(f, c);
 }
 
 static struct wc_error *happen(struct code_facts *f, uint64_t until_ns, bool *changed)

@@ -46,7 +46,7 @@ struct code_facts_hooks {
  * hook may be NULL. False: it is not permitted; only looks tell then.
  */
 bool code_facts_listen(struct code_facts *f, bool family, const struct code_facts_hooks *hooks);
-bool code_facts_are_told(const struct code_facts *f);
+bool code_facts_are_reported(const struct code_facts *f);
 bool code_facts_hear_children(const struct code_facts *f);
 
 /* Takes what the kernel tells, so that what is known of code that was exchanged is withdrawn. */

@@ -72,7 +72,7 @@ bool code_modules_listen(struct code_modules *c, bool family)
 	return c->events;
 }
 
-bool code_modules_are_told(const struct code_modules *c)
+bool code_modules_are_reported(const struct code_modules *c)
 {
 	return c->events;
 }

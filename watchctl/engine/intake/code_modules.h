@@ -54,7 +54,7 @@ void code_modules_free(struct code_modules *c); /* accepts NULL */
 /* Asks the kernel to tell from now on; of its children, too, with @family. False: it is not permitted. */
 bool code_modules_listen(struct code_modules *c, bool family);
 
-bool code_modules_are_told(const struct code_modules *c); /* the kernel tells */
+bool code_modules_are_reported(const struct code_modules *c); /* the kernel tells */
 
 /* The process has executed another program, which is what matters from now on: all that is known goes. */
 bool code_modules_restart(struct code_modules *c);

@@ -21,7 +21,7 @@ static bool is_handler(const struct code_modules *c, const struct module *m)
 
 	return module_is_jit(m) && m->end - m->start == sizeof(code) &&
 	       memory_read(&mem, m->start, code, sizeof(code)) &&
-	       memmem(code, sizeof(code), WIRE_DOORPLATE, strlen(WIRE_DOORPLATE));
+	       memmem(code, sizeof(code), WIRE_SIGNATURE, strlen(WIRE_SIGNATURE));
 }
 
 /* The modules of now, with code that the program made. */

@@ -10,7 +10,7 @@
 
 #include "watchctl/trace/event.h"
 
-#define DEPARTURES_TOLD 3u
+#define DEPARTURES_REPORTED 3u
 
 struct departure {
 	pid_t pid;
@@ -19,8 +19,8 @@ struct departure {
 };
 
 struct departures {
-	struct departure first[DEPARTURES_TOLD];
-	unsigned int named, told;
+	struct departure first[DEPARTURES_REPORTED];
+	unsigned int named, reported;
 	uint64_t n;
 };
 
@@ -30,7 +30,7 @@ void departures_add(struct departures *d, pid_t pid, const char *program, uint64
 void departures_were(struct departures *d, uint64_t n);
 
 /* The sink's error. */
-struct wc_error *departures_tell(struct departures *d, struct event_sink sink);	    /* the first ones */
-struct wc_error *departures_tell_all(struct departures *d, struct event_sink sink); /* the rest, too */
+struct wc_error *departures_report(struct departures *d, struct event_sink sink);     /* the first ones */
+struct wc_error *departures_report_all(struct departures *d, struct event_sink sink); /* the rest, too */
 
 #endif

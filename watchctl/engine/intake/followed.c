@@ -47,8 +47,8 @@ void followed_bound(struct followed *f)
 		map64_deinit_values(&f->threads, free);
 	if (f->processes.n > PROCESSES_MAX)
 		map64_deinit_values(&f->processes, free_process);
-	if (f->told.n > PROCESSES_MAX)
-		map64_deinit(&f->told);
+	if (f->reported.n > PROCESSES_MAX)
+		map64_deinit(&f->reported);
 	if (f->names.n > NAMES_MAX)
 		map64_deinit_values(&f->names, free);
 }
@@ -58,7 +58,7 @@ void followed_deinit(struct followed *f)
 	map64_deinit_values(&f->threads, free);
 	map64_deinit_values(&f->processes, free_process);
 	map64_deinit_values(&f->names, free);
-	map64_deinit(&f->told);
+	map64_deinit(&f->reported);
 	*f = (struct followed){ 0 };
 }
 
@@ -133,22 +133,22 @@ void followed_born(struct followed *f, pid_t tid, pid_t parent_tid)
 /* What was told is right also of one that executes another program by now. Empty where it is not known. */
 static void name_of(const struct followed *f, pid_t pid, pid_t tid, char ret[COMM_LEN + 1])
 {
-	const char *told = map64_get(&f->names, (uint64_t)tid);
+	const char *reported = map64_get(&f->names, (uint64_t)tid);
 	struct proc_status s = { 0 };
 
-	if (told || !proc_status_read(pid, tid, &s))
-		snprintf(s.name, sizeof(s.name), "%s", told ? told : "");
+	if (reported || !proc_status_read(pid, tid, &s))
+		snprintf(s.name, sizeof(s.name), "%s", reported ? reported : "");
 	memcpy(ret, s.name, COMM_LEN + 1);
 }
 
-struct wc_error *followed_tell(struct followed *f, pid_t pid, uint64_t time_ns)
+struct wc_error *followed_report(struct followed *f, pid_t pid, uint64_t time_ns)
 {
 	struct trace_event e = { .type = EVENT_PROCESS, .time_ns = time_ns };
 	char name[COMM_LEN + 1];
 
-	if (map64_get(&f->told, (uint64_t)pid))
+	if (map64_get(&f->reported, (uint64_t)pid))
 		return NULL;
-	if (!map64_put(&f->told, (uint64_t)pid, f))
+	if (!map64_put(&f->reported, (uint64_t)pid, f))
 		return &wc_enomem;
 	name_of(f, pid, pid, name);
 	e.process = (struct process_event){
@@ -190,7 +190,7 @@ struct followed_process *followed_process(struct followed *f, pid_t inner, uint6
 		return NULL;
 	}
 	identify(f, p, inner);
-	*err = p->pid == f->pid ? NULL : followed_tell(f, p->pid, now_ns);
+	*err = p->pid == f->pid ? NULL : followed_report(f, p->pid, now_ns);
 	return *err ? NULL : p;
 }
 

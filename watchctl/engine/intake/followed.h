@@ -34,7 +34,7 @@ struct followed {
 	struct map64 threads;	  /* process and thread ids in the namespace -> struct thread_id, owned */
 	struct map64 names;	  /* thread id, ours -> its name, owned: as told, for when it is gone */
 	uint32_t named;		  /* how often a name has come into @names, or changed there */
-	struct map64 told;	  /* processes that were told */
+	struct map64 reported;	  /* processes that were told */
 	struct proc_namespace ns; /* of the target */
 	pid_t inner;		  /* the target's id there */
 	bool alone;		  /* no children are followed: everything is the target's */
@@ -73,7 +73,7 @@ void followed_named(struct followed *f, pid_t tid, const char *name);
 bool followed_is_ours(const struct followed *f, pid_t pid, pid_t tid);
 
 /* Tells of child @pid, unless that was done. */
-struct wc_error *followed_tell(struct followed *f, pid_t pid, uint64_t time_ns);
+struct wc_error *followed_report(struct followed *f, pid_t pid, uint64_t time_ns);
 
 /* @inner: 0 for the target itself. NULL: no memory, or an error of the sink (*err). */
 struct followed_process *followed_process(struct followed *f, pid_t inner, uint64_t now_ns,

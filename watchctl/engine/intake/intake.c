@@ -184,14 +184,14 @@ static enum fate judge(const struct intake *in, struct intake_watch *w, const st
 }
 
 /* Once is enough: such a thread delivers all its hits so. */
-struct wc_error *intake_tell_blocked(struct intake *in, pid_t tid)
+struct wc_error *intake_report_blocked(struct intake *in, pid_t tid)
 {
 	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
 	char text[250];
 
-	if (in->told_blocked)
+	if (in->reported_blocked)
 		return NULL;
-	in->told_blocked = true;
+	in->reported_blocked = true;
 	snprintf(text, sizeof(text),
 		 "thread %d blocks SIGTRAP: its hits are merged while it does, and come late, with registers "
 		 "and stack of "
@@ -311,7 +311,7 @@ static struct wc_error *take_in(struct intake *in, const struct wire_record *r)
 	if (!err)
 		err = followed_thread(&in->who, process, (pid_t)r->tid, time_ns, &a->tid);
 	if (!err && a->displaced)
-		err = intake_tell_blocked(in, a->tid);
+		err = intake_report_blocked(in, a->tid);
 	else if (!err)
 		err = intake_know_code(in, a, time_ns, &query);
 	if (err)
@@ -395,7 +395,7 @@ static struct wc_error *hand_out_one(struct intake *in)
 	return intake_put(in, &q->event);
 }
 
-struct wc_error *intake_tell_queued(struct intake *in)
+struct wc_error *intake_report_queued(struct intake *in)
 {
 	struct wc_error *err = NULL;
 
@@ -406,18 +406,18 @@ struct wc_error *intake_tell_queued(struct intake *in)
 
 struct wc_error *intake_hand_out(struct intake *in)
 {
-	struct wc_error *err = intake_tell_queued(in);
+	struct wc_error *err = intake_report_queued(in);
 
 	in->handed = in->queued = 0;
 	return err;
 }
 
-struct wc_error *intake_tell_departures(struct intake *in, uint64_t n)
+struct wc_error *intake_report_departures(struct intake *in, uint64_t n)
 {
 	struct wc_error *err = in->begun ? code_facts_hear(in->facts) : NULL;
 
 	departures_were(&in->departures, n);
-	return err ? err : departures_tell_all(&in->departures, (struct event_sink){ put, in });
+	return err ? err : departures_report_all(&in->departures, (struct event_sink){ put, in });
 }
 
 void intake_forget(struct intake *in, unsigned int i)
@@ -440,7 +440,7 @@ struct wc_error *intake_pass(struct intake *in, bool *any)
 	followed_bound(&in->who);
 	err = code_facts_hear(in->facts);
 	if (!err)
-		err = departures_tell(&in->departures, (struct event_sink){ put, in });
+		err = departures_report(&in->departures, (struct event_sink){ put, in });
 	if (!err)
 		err = take_all_in(in, any);
 	looked = monotonic_ns();

@@ -58,9 +58,9 @@ struct intake {
 	bool hooks_wait;	 /* hits of hooks do not stop it: they are kept, as late ones */
 	uint64_t behind;	 /* wire_control's: at hooks up to there nobody waits any more */
 	bool samples;		 /* stacks are walked as records are taken in, and by what is known then */
-	bool told_blocked;
-	bool told_unknown;   /* that code is not known, because its process ended */
-	bool told_lost_file; /* ... because the file that it came from can no longer be opened */
+	bool reported_blocked;
+	bool reported_unknown;	 /* that code is not known, because its process ended */
+	bool reported_lost_file; /* ... because the file that it came from can no longer be opened */
 	struct stuck stuck;
 	struct departures departures;
 	bool execed;  /* the kernel told that the target has executed another program */
@@ -111,16 +111,16 @@ struct wc_error *intake_refresh_modules(struct intake *in, uint64_t now_ns, uint
 struct wc_error *intake_catch_up(struct intake *in, uint64_t time_ns);
 
 /* Whether the kernel tells what the target maps; else it must be looked at while the target has it. */
-bool intake_is_told(const struct intake *in);
+bool intake_is_reported(const struct intake *in);
 
 /*
  * At the end: of children that have executed other programs, what was not told yet. @n: how many the engine
  * counted; 0: it does not count them.
  */
-struct wc_error *intake_tell_departures(struct intake *in, uint64_t n);
+struct wc_error *intake_report_departures(struct intake *in, uint64_t n);
 
 /* Once: thread @tid blocks SIGTRAP, and what that does to its hits. */
-struct wc_error *intake_tell_blocked(struct intake *in, pid_t tid);
+struct wc_error *intake_report_blocked(struct intake *in, pid_t tid);
 
 /* The target executes another program; what was recorded of the one before has been taken in. */
 struct wc_error *intake_other_program(struct intake *in);

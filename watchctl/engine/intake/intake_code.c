@@ -32,7 +32,7 @@ static bool read_raw(void *ctx, uint64_t addr, void *buf, size_t len)
 
 /* Modules */
 
-static struct wc_error *tell_unloaded(struct intake *in)
+static struct wc_error *report_unloaded(struct intake *in)
 {
 	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
 	char text[400];
@@ -57,7 +57,7 @@ static struct wc_error *refresh(struct intake *in, uint64_t now, bool *changed)
 	struct wc_error *err = code_facts_refresh(in->facts, in->code_ns, changed);
 
 	in->modules_ns = in->code_ns = now;
-	return err || !*changed ? err : tell_unloaded(in);
+	return err || !*changed ? err : report_unloaded(in);
 }
 
 struct wc_error *intake_catch_up(struct intake *in, uint64_t time_ns)
@@ -67,7 +67,7 @@ struct wc_error *intake_catch_up(struct intake *in, uint64_t time_ns)
 	uint64_t now;
 
 	if (!err && changed)
-		err = tell_unloaded(in);
+		err = report_unloaded(in);
 	if (err || !code_facts_want_look(in->facts))
 		return err;
 	now = monotonic_ns();
@@ -114,7 +114,7 @@ struct wc_error *intake_refresh_modules(struct intake *in, uint64_t now_ns, uint
 struct wc_error *intake_other_program(struct intake *in)
 {
 	bool changed;
-	struct wc_error *err = intake_tell_queued(in);
+	struct wc_error *err = intake_report_queued(in);
 
 	in->modules_ns = in->code_ns = monotonic_ns();
 	in->execed = false;
@@ -122,9 +122,9 @@ struct wc_error *intake_other_program(struct intake *in)
 	return err ? err : code_facts_restart(in->facts, &changed);
 }
 
-bool intake_is_told(const struct intake *in)
+bool intake_is_reported(const struct intake *in)
 {
-	return code_facts_are_told(in->facts);
+	return code_facts_are_reported(in->facts);
 }
 
 /* An address in no module we know: look again, unless we just did and found nothing new (a JIT's code). */
@@ -209,18 +209,18 @@ static unsigned int frames_of(struct intake *in, struct followed_process *p, con
 }
 
 /* Once: what is missing everywhere has one reason. */
-static struct wc_error *tell_once(struct intake *in, bool *told, const char *text, uint64_t time_ns)
+static struct wc_error *report_once(struct intake *in, bool *reported, const char *text, uint64_t time_ns)
 {
 	struct trace_event event = { .type = EVENT_NOTE, .time_ns = time_ns, .note.text = text };
 
-	if (*told)
+	if (*reported)
 		return NULL;
-	*told = true;
+	*reported = true;
 	return intake_put(in, &event);
 }
 
-static struct wc_error *tell_unknown(struct intake *in, const uint64_t *frame, unsigned int n,
-				     uint64_t time_ns)
+static struct wc_error *report_unknown(struct intake *in, const uint64_t *frame, unsigned int n,
+				       uint64_t time_ns)
 {
 	char text[300];
 	unsigned int i;
@@ -234,24 +234,25 @@ static struct wc_error *tell_unknown(struct intake *in, const uint64_t *frame, u
 		 "names, and "
 		 "stacks end there",
 		 (unsigned long long)frame[i], in->pid,
-		 intake_is_told(in) ? "its file has been removed or replaced since, or nobody told of it"
-				    : "perf events are not permitted, by which the kernel would have told");
-	return tell_once(in, &in->told_unknown, text, time_ns);
+		 intake_is_reported(in)
+			 ? "its file has been removed or replaced since, or nobody told of it"
+			 : "perf events are not permitted, by which the kernel would have told");
+	return report_once(in, &in->reported_unknown, text, time_ns);
 }
 
 /* The file was there when it was mapped, and could be looked at then. */
-static struct wc_error *tell_lost_file(struct intake *in, uint64_t frame, uint64_t time_ns)
+static struct wc_error *report_lost_file(struct intake *in, uint64_t frame, uint64_t time_ns)
 {
 	const struct module *m = module_find(code_facts_modules(in->facts), frame);
 	char text[PATH_MAX + 150];
 
-	if (in->told_lost_file || !m || m->open_path[0] != '/' || access(m->open_path, R_OK) == 0)
+	if (in->reported_lost_file || !m || m->open_path[0] != '/' || access(m->open_path, R_OK) == 0)
 		return NULL;
 	snprintf(text, sizeof(text),
 		 "%s cannot be opened any more: it has been removed or replaced since it was mapped. Frames "
 		 "there have no names, and stacks end there",
 		 m->path);
-	return tell_once(in, &in->told_lost_file, text, time_ns);
+	return report_once(in, &in->reported_lost_file, text, time_ns);
 }
 
 struct wc_error *intake_complete_stack(struct intake *in, const struct wire_record *r, uint64_t time_ns,
@@ -274,12 +275,12 @@ struct wc_error *intake_complete_stack(struct intake *in, const struct wire_reco
 			return err;
 		n = walk_on(in, r, looked, frame, &why);
 		if (code_facts_met_unknown(in->facts))
-			err = tell_unknown(in, frame, n, time_ns);
+			err = report_unknown(in, frame, n, time_ns);
 		if (err)
 			return err;
 	}
 	if (why == WALK_END_NO_RULE && n)
-		err = tell_lost_file(in, frame[n - 1], time_ns);
+		err = report_lost_file(in, frame[n - 1], time_ns);
 	if (err)
 		return err;
 	sure = frames_of(in, p, frame, sure_frames(in, frame, n, in->samples ? 0 : r->nframes, time_ns));
@@ -312,14 +313,14 @@ static struct wc_error *put(void *ctx, const struct trace_event *event)
 
 static struct wc_error *flush(void *ctx)
 {
-	return intake_tell_queued(ctx);
+	return intake_report_queued(ctx);
 }
 
-static struct wc_error *tell_child(void *ctx, pid_t pid, uint64_t time_ns)
+static struct wc_error *report_child(void *ctx, pid_t pid, uint64_t time_ns)
 {
 	struct intake *in = ctx;
 
-	return followed_tell(&in->who, pid, time_ns);
+	return followed_report(&in->who, pid, time_ns);
 }
 
 static void take_task(void *ctx, const struct map_event *e)
@@ -338,7 +339,7 @@ static void take_task(void *ctx, const struct map_event *e)
 
 struct wc_error *intake_code_init(struct intake *in, const struct wire_area *area, bool family)
 {
-	const struct code_facts_hooks hooks = { flush, tell_child, take_task, in };
+	const struct code_facts_hooks hooks = { flush, report_child, take_task, in };
 	struct wc_error *err;
 	bool changed;
 

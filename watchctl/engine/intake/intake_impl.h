@@ -22,7 +22,7 @@ struct queued_access {
 struct wc_error *intake_put(struct intake *in, const struct trace_event *event);
 
 /* All that is queued goes there now; the queue's places stay taken until they are given free together. */
-struct wc_error *intake_tell_queued(struct intake *in);
+struct wc_error *intake_report_queued(struct intake *in);
 
 /* Makes the facts, listening, and looks for the first time. */
 struct wc_error *intake_code_init(struct intake *in, const struct wire_area *area, bool family);

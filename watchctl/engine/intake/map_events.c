@@ -89,7 +89,7 @@ static int open_event(struct perf_event_attr *a, pid_t tid, int cpu)
 	return (int)syscall(SYS_perf_event_open, a, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-static struct perf_event_attr make_attr(const struct map_events *e, bool tells)
+static struct perf_event_attr make_attr(const struct map_events *e, bool reports)
 {
 	return (struct perf_event_attr){
 		.type = PERF_TYPE_SOFTWARE,
@@ -101,13 +101,13 @@ static struct perf_event_attr make_attr(const struct map_events *e, bool tells)
 		.exclude_hv = 1,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
-		.mmap = tells,
-		.mmap2 = tells,
-		.build_id = tells,
-		.comm = tells,
-		.task = tells,
-		.inherit = tells && e->family,
-		.remove_on_exec = tells,
+		.mmap = reports,
+		.mmap2 = reports,
+		.build_id = reports,
+		.comm = reports,
+		.task = reports,
+		.inherit = reports && e->family,
+		.remove_on_exec = reports,
 	};
 }
 
@@ -405,7 +405,7 @@ static void note_departed(struct map_events *e, uint32_t pid, bool departed)
 }
 
 /* Both events of a task tell of a birth, one right after the other. */
-static bool is_told_again(struct source *s, const struct task_record *r, uint64_t time_ns)
+static bool is_reported_again(struct source *s, const struct task_record *r, uint64_t time_ns)
 {
 	bool again = s->born == (pid_t)r->tid && time_ns - s->born_ns < SAME_NS;
 
@@ -421,7 +421,7 @@ static bool is_strangers(struct map_events *e, struct source *s, const struct ma
 
 	if (e->header.type != PERF_RECORD_FORK)
 		return has_departed(e, (uint32_t)what->pid) && e->header.type != PERF_RECORD_LOST;
-	if (is_told_again(s, r, what->time_ns))
+	if (is_reported_again(s, r, what->time_ns))
 		return true;
 	if (r->pid != r->ppid)
 		note_departed(e, r->pid, has_departed(e, r->ppid));

@@ -6,10 +6,10 @@
 
 const char unheld_in_time[] = "watchctl had stopped responding, or took too long";
 
-struct wc_error *unheld_tell(struct unheld *u, uint32_t n, const char *why, struct event_sink sink)
+struct wc_error *unheld_report(struct unheld *u, uint32_t n, const char *why, struct event_sink sink)
 {
 	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
-	uint32_t more = n - u->told;
+	uint32_t more = n - u->reported;
 	char text[512];
 
 	if (!more)
@@ -20,7 +20,7 @@ struct wc_error *unheld_tell(struct unheld *u, uint32_t n, const char *why, stru
 		"pointer led, its own copy of a variable): %s. What was accessed there before that was armed "
 		"is not seen",
 		more, more > 1 ? "s" : "", why);
-	u->told = n;
+	u->reported = n;
 	u->lags = true;
 	event.note.text = text;
 	return sink.put(sink.ctx, &event);

@@ -13,7 +13,7 @@
 
 /* Zero-initialise. */
 struct unheld {
-	uint32_t told;
+	uint32_t reported;
 	bool lags; /* we are behind, and have told it */
 };
 
@@ -24,7 +24,7 @@ static inline void unheld_lags(struct unheld *u, bool behind)
 }
 
 /* It need not be told now. */
-static inline bool unheld_is_told(const struct unheld *u)
+static inline bool unheld_is_reported(const struct unheld *u)
 {
 	return u->lags;
 }
@@ -32,6 +32,6 @@ static inline bool unheld_is_told(const struct unheld *u)
 extern const char unheld_in_time[]; /* nobody answered them */
 
 /* @n in all so far, because of @why. */
-struct wc_error *unheld_tell(struct unheld *u, uint32_t n, const char *why, struct event_sink sink);
+struct wc_error *unheld_report(struct unheld *u, uint32_t n, const char *why, struct event_sink sink);
 
 #endif

@@ -127,7 +127,7 @@ static __always_inline bool is_in_restartable_sequence(const struct task_struct 
 	return pc - cs.start_ip < cs.post_commit_offset;
 }
 
-/* Other controllers, and we, know a handler by these bytes: see struct wire_doorplate. */
+/* Other controllers, and we, know a handler by these bytes: see struct wire_signature. */
 static __always_inline bool is_watchctl(uint64_t handler)
 {
 	const uint64_t watchctl = 0x6c74636863746177, handler_ = 0x72656c646e616820; /* "watchctl handler" */

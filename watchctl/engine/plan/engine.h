@@ -128,7 +128,7 @@ struct engine_ops {
 	 */
 	uint64_t (*outstanding)(const struct engine *e, uint32_t id);
 	/* Makes those come that a thread of the target has not got round to; NULL: there are no such. */
-	void (*hasten)(struct engine *e);
+	void (*flush)(struct engine *e);
 	/*
 	 * After disarm(@id), for good: delivers what was taken in of it, and counts. What still comes is
 	 * dropped; it counts as lost.

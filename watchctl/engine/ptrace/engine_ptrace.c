@@ -109,7 +109,7 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	e->pid = pid;
 	e->options = *o;
 	e->sink = sink;
-	e->keeper_fd = -1;
+	e->tracer_fd = -1;
 	err = make_memory(e, &memory_fd);
 	if (!err)
 		err = ptrace_helpers_start(e, memory_fd);
@@ -125,7 +125,7 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 		wc_error_free(close_engine(e));
 		return err;
 	}
-	e->box->untold = !intake_is_told(&e->intake);
+	e->box->unreported = !intake_is_reported(&e->intake);
 	*ret = e;
 	return NULL;
 }
@@ -205,7 +205,7 @@ static uint32_t wire_flags(const struct watchpoint *w)
 	return flags;
 }
 
-/* What the keeper must know of watch @i. */
+/* What the tracer must know of watch @i. */
 static void publish(struct engine *e, unsigned int i, uint64_t value)
 {
 	const struct watchpoint *w = &e->watch[i].w;
@@ -231,18 +231,18 @@ static void publish(struct engine *e, unsigned int i, uint64_t value)
 	};
 }
 
-/* The kernel makes a process that is hit forget that it ignores SIGTRAP. The keeper puts that back, if it
+/* The kernel makes a process that is hit forget that it ignores SIGTRAP. The tracer puts that back, if it
  * may. */
-static struct wc_error *tell_ignored(struct engine *e)
+static struct wc_error *report_ignored(struct engine *e)
 {
 	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
 	struct proc_status s;
 	char text[200];
 
-	if (e->told_ignored || !proc_status_read(e->pid, e->pid, &s) || !(s.ignored & PROC_SIGTRAP) ||
+	if (e->reported_ignored || !proc_status_read(e->pid, e->pid, &s) || !(s.ignored & PROC_SIGTRAP) ||
 	    !s.seccomp)
 		return NULL;
-	e->told_ignored = true;
+	e->reported_ignored = true;
 	snprintf(text, sizeof(text),
 		 "process %d ignores SIGTRAP: at the first hit, the kernel will set that back to the default "
 		 "action, "
@@ -292,7 +292,7 @@ static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct
 	report.threads = e->box->threads;
 	report.threads_armed = e->box->threads_armed;
 	*ret = report;
-	return tell_ignored(e);
+	return report_ignored(e);
 }
 
 static void disarm(struct engine *e, uint32_t id)
@@ -438,8 +438,9 @@ static struct wc_error *check(struct engine *e, uint64_t now)
 		return take_note(e);
 	e->checked_ns = now;
 	ptrace_helpers_lost(e);
-	err = unheld_is_told(&e->unheld) ? NULL
-					 : unheld_tell(&e->unheld, e->ctl->unheld, unheld_in_time, e->sink);
+	err = unheld_is_reported(&e->unheld)
+		      ? NULL
+		      : unheld_report(&e->unheld, e->ctl->unheld, unheld_in_time, e->sink);
 	if (err)
 		return err;
 	if (e->intake.corrupt && !e->why[0])
@@ -580,8 +581,8 @@ static struct wc_error *stop(struct engine *e)
 	if (!e->lost)
 		wc_error_free(ptrace_helpers_ask(e, BOX_STOP, 0));
 	err = wc_error_first(err, drain(e, false));
-	err = wc_error_first(err, intake_tell_departures(&e->intake, e->box->departures));
-	err = wc_error_first(err, unheld_tell(&e->unheld, e->ctl->unheld, unheld_in_time, e->sink));
+	err = wc_error_first(err, intake_report_departures(&e->intake, e->box->departures));
+	err = wc_error_first(err, unheld_report(&e->unheld, e->ctl->unheld, unheld_in_time, e->sink));
 	err = wc_error_first(err, take_note(e));
 	return err;
 }
@@ -611,11 +612,11 @@ static struct wc_error *not_cleared(const struct engine *e, pid_t unstoppable)
 				    "freezer), so that its debug registers are still armed: process %d stays "
 				    "until it has "
 				    "cleared them",
-				    unstoppable, e->pid, e->box->keeper_pid);
+				    unstoppable, e->pid, e->box->tracer_pid);
 	return wc_error_new(WC_EFAIL,
 			    "not all threads of process %d have been let go of within %u seconds: process %d "
 			    "goes on with that",
-			    e->pid, (unsigned int)(BUSY_NS / 1000000000u), e->box->keeper_pid);
+			    e->pid, (unsigned int)(BUSY_NS / 1000000000u), e->box->tracer_pid);
 }
 
 static struct wc_error *withdraw(struct engine *e)
@@ -623,10 +624,10 @@ static struct wc_error *withdraw(struct engine *e)
 	uint64_t start = monotonic_ns(), end = start + END_NS;
 	pid_t unstoppable = 0;
 
-	if (!e->box || e->keeper_fd < 0)
+	if (!e->box || e->tracer_fd < 0)
 		return NULL;
 	wc_error_free(ptrace_helpers_ask(e, BOX_LEAVE, 0));
-	/* The guard ends last: when it has cleared what a killed keeper has left, if it comes to that. */
+	/* The guard ends last: when it has cleared what a killed tracer has left, if it comes to that. */
 	while (!ptrace_helpers_ended(e) && monotonic_ns() - start < BUSY_NS) {
 		if (monotonic_ns() > end) {
 			unstoppable = find_unstoppable(e);
@@ -651,7 +652,7 @@ static struct wc_error *close_engine(struct engine *e)
 	err = withdraw(e);
 	past_counts_deinit(&e->past);
 	intake_deinit(&e->intake);
-	closep(&e->keeper_fd);
+	closep(&e->tracer_fd);
 	if (e->memory.base)
 		munmap(e->memory.base, e->memory.size);
 	free(e);

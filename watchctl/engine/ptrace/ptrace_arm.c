@@ -1,12 +1,12 @@
 #include <errno.h>
 #include <sys/ptrace.h>
 
-#include "watchctl/engine/ptrace/ptrace_keeper.h"
+#include "watchctl/engine/ptrace/ptrace_tracer.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/debugreg.h"
 #include "watchctl/target/stop/held.h"
 
-bool arm_wanted(const struct keeper *k, const struct traced *t, unsigned int i)
+bool arm_wanted(const struct tracer *k, const struct traced *t, unsigned int i)
 {
 	return (k->want >> i & 1) && k->box->watch[i].program == t->process->program &&
 	       !(t->without >> i & 1);
@@ -27,7 +27,7 @@ bool arm_carries(const struct traced *t, unsigned int i)
 	return register_of(t, i) >= 0;
 }
 
-bool arm_is_done(const struct keeper *k, const struct traced *t)
+bool arm_is_done(const struct tracer *k, const struct traced *t)
 {
 	unsigned int i;
 
@@ -52,7 +52,7 @@ void arm_forget(struct traced *t)
 }
 
 /* What was armed before we came is not ours: neither to use, nor to clear. */
-static struct wc_error *meet(struct keeper *k, struct traced *t)
+static struct wc_error *meet(struct tracer *k, struct traced *t)
 {
 	struct ptrace_box *box = k->box;
 	uint64_t mask;
@@ -127,7 +127,7 @@ static void clear(struct traced *t, unsigned int slot)
 }
 
 /* What is there before the first hit. */
-static void see_value(struct keeper *k, struct traced *t, unsigned int i, unsigned int slot)
+static void see_value(struct tracer *k, struct traced *t, unsigned int i, unsigned int slot)
 {
 	const struct wire_watch *w = &k->ctl->watch[i];
 	struct traced_memory *m = t->process->memory;
@@ -151,7 +151,7 @@ static void see_value(struct keeper *k, struct traced *t, unsigned int i, unsign
 	}
 }
 
-static struct wc_error *set(struct keeper *k, struct traced *t, unsigned int i, uint64_t addr)
+static struct wc_error *set(struct tracer *k, struct traced *t, unsigned int i, uint64_t addr)
 {
 	const struct box_watch *w = &k->box->watch[i];
 	int slot = choose(t, w);
@@ -180,7 +180,7 @@ static struct wc_error *set(struct keeper *k, struct traced *t, unsigned int i, 
 }
 
 /* The first failure of a command is its answer; later, in threads that are born, the user is told. */
-static void failed(struct keeper *k, struct traced *t, unsigned int i, struct wc_error *err)
+static void failed(struct tracer *k, struct traced *t, unsigned int i, struct wc_error *err)
 {
 	t->without |= 1u << i;
 	if (err->kind == WC_ETARGET) {
@@ -188,7 +188,7 @@ static void failed(struct keeper *k, struct traced *t, unsigned int i, struct wc
 	} else if (k->working && !k->error && k->command == BOX_ARM && k->argument == i) {
 		k->error = err;
 	} else {
-		keeper_note(k, "not armed: %s", err->text);
+		tracer_note(k, "not armed: %s", err->text);
 		wc_error_free(err);
 	}
 }
@@ -197,12 +197,12 @@ static void failed(struct keeper *k, struct traced *t, unsigned int i, struct wc
 static void lack(struct traced *t, unsigned int i)
 {
 	t->without |= 1u << i;
-	if (t->told)
-		t->told->lacks |= 1u << i;
+	if (t->reported)
+		t->reported->lacks |= 1u << i;
 }
 
 /* False: the owner must be asked first. */
-static bool address_of(struct keeper *k, struct traced *t, unsigned int i, uint64_t *ret)
+static bool address_of(struct tracer *k, struct traced *t, unsigned int i, uint64_t *ret)
 {
 	struct user_regs_struct regs;
 
@@ -223,18 +223,18 @@ static bool address_of(struct keeper *k, struct traced *t, unsigned int i, uint6
 		query->watch = i;
 		query->tid = t->tid;
 		query->thread_pointer = regs.fs_base;
-		if (t->told)
-			t->told->thread_pointer = regs.fs_base;
+		if (t->reported)
+			t->reported->thread_pointer = regs.fs_base;
 		query->found = false;
 		__atomic_store_n(&query->state, state + QUERY_NEXT + QUERY_ASKED, __ATOMIC_RELEASE);
 		t->query = q;
-		keeper_wake(k);
+		tracer_wake(k);
 		break;
 	}
 	return false;
 }
 
-void arm_thread(struct keeper *k, struct traced *t)
+void arm_thread(struct tracer *k, struct traced *t)
 {
 	struct wc_error *err = t->met ? NULL : meet(k, t);
 	unsigned int i, slot;
@@ -246,7 +246,7 @@ void arm_thread(struct keeper *k, struct traced *t)
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		if (!arm_wanted(k, t, i) || arm_carries(t, i))
 			continue;
-		if (!err && !k->box->watch[i].addr && !keeper_hold(k, t, HOLD_QUERY)) {
+		if (!err && !k->box->watch[i].addr && !tracer_hold(k, t, HOLD_QUERY)) {
 			k->ctl->unheld++;
 			lack(t, i);
 			continue;
@@ -262,7 +262,7 @@ void arm_thread(struct keeper *k, struct traced *t)
 	t->generation = k->generation;
 }
 
-void arm_drop_query(struct keeper *k, struct traced *t)
+void arm_drop_query(struct tracer *k, struct traced *t)
 {
 	struct box_query *q = t->query < 0 ? NULL : &k->box->query[t->query];
 
@@ -275,13 +275,13 @@ void arm_drop_query(struct keeper *k, struct traced *t)
 		__atomic_store_n(&q->state, q->state & ~3u, __ATOMIC_RELEASE);
 }
 
-void arm_give_up_query(struct keeper *k, struct traced *t)
+void arm_give_up_query(struct tracer *k, struct traced *t)
 {
 	lack(t, t->asking - 1);
 	arm_drop_query(k, t);
 }
 
-static void take_answer(struct keeper *k, struct traced *t)
+static void take_answer(struct tracer *k, struct traced *t)
 {
 	const struct box_query *q = t->query < 0 ? NULL : &k->box->query[t->query];
 	unsigned int i = t->asking - 1;
@@ -302,7 +302,7 @@ static void take_answer(struct keeper *k, struct traced *t)
 	threads_settle(k, t); /* which asks again where no place was free */
 }
 
-void arm_take_answers(struct keeper *k)
+void arm_take_answers(struct tracer *k)
 {
 	if (k->queries)
 		threads_each(k, take_answer);

@@ -1,13 +1,13 @@
 /*
  * ptrace_box - the memory that the processes of the ptrace engine share. The target has no part in it.
  *
- *	watchctl	owns the watch: asks the keeper, reads the ring, answers questions about addresses
- *	keeper		traces the target: arms its threads, records their hits (ptrace_keeper.c)
+ *	watchctl	owns the watch: asks the tracer, reads the ring, answers questions about addresses
+ *	tracer		traces the target: arms its threads, records their hits (ptrace_tracer.c)
  *	guard		watches over both (ptrace_guard.c)
  *
  * It is laid out as handler/wire.h says, so that the same intake reads it; the box itself lies where an
  * injected handler would have its boot area. A memory file, so that `watchctl list` finds it by its name
- * among the files of the keeper.
+ * among the files of the tracer.
  */
 #ifndef WATCHCTL_ENGINE_PTRACE_PTRACE_BOX_H
 #define WATCHCTL_ENGINE_PTRACE_PTRACE_BOX_H
@@ -20,10 +20,10 @@
 #include "watchctl/target/stop/tracing.h"
 
 #define PTRACE_BOX_OFFSET WIRE_CONTROL_SIZE
-#define PTRACE_BOX_FILE "watchctl-keeper"
-#define KEEPER_NAME TRACING_DREGS_KEEPER /* of the processes, as ps(1) shows them */
+#define PTRACE_BOX_FILE "watchctl-tracer"
+#define TRACER_NAME TRACING_DREGS_TRACER /* of the processes, as ps(1) shows them */
 #define GUARD_NAME "dregs-guard"
-#define PTRACE_BOX_MAGIC 0x72657065656b6377ull /* "wckeeper" */
+#define PTRACE_BOX_MAGIC 0x72657065656b6377ull /* "wckeeper", from when it was called so */
 #define PTRACE_BOX_VERSION 2u
 #define BOX_PROCESSES 64u /* the target and its followed children */
 #define BOX_THREADS 2048u
@@ -93,19 +93,20 @@ struct ptrace_box {
 	uint32_t version;
 	int32_t target_pid;
 	uint64_t target_start; /* as proc_start_time() says */
-	int32_t guard_pid, keeper_pid;
+	int32_t guard_pid, tracer_pid;
 	uint32_t follow_fork, follow_exec, held;
 	uint32_t starts_anew; /* launched by us: what it executes may wait for us as long as what was launched
 			       */
 	uint32_t silent;      /* debug registers do not work on this machine */
-	uint32_t guarded;     /* the keeper may begin */
-	uint32_t finished;    /* the keeper has left every thread as it was found */
+	uint32_t guarded;     /* the tracer may begin */
+	uint32_t finished;    /* the tracer has left every thread as it was found */
 	uint32_t orphaned;    /* the owner is gone */
-	uint32_t leaving;     /* the keeper knows, or was told to leave */
-	uint32_t frozen;      /* the guard has stopped the target's threads, because the keeper was killed */
+	uint32_t leaving;     /* the tracer knows, or was told to leave */
+	uint32_t frozen;      /* the guard has stopped the target's threads, because the tracer was killed */
 	uint32_t state;	      /* enum box_state */
-	uint32_t untold; /* nobody tells the owner what is mapped: it must look while a thread still has it */
-	uint32_t execs;	 /* how many programs the target has executed */
+	uint32_t
+		unreported; /* nobody tells the owner what is mapped: it must look while a thread still has it */
+	uint32_t execs;	    /* how many programs the target has executed */
 	uint32_t departures; /* how many children have executed one */
 	uint32_t looks;	     /* of the owner at the ring */
 	uint32_t late;	     /* records that wait for room in the ring */
@@ -116,13 +117,13 @@ struct ptrace_box {
 		__attribute__((aligned(64))); /* counts commands; command and argument are set before */
 	uint32_t command;
 	uint32_t argument;
-	uint32_t taken;	   /* the last command that the keeper knows of: it need not be poked any more */
+	uint32_t taken;	   /* the last command that the tracer knows of: it need not be poked any more */
 	uint32_t answered; /* a futex: the last command that was carried out */
 	uint32_t error;	   /* enum wc_kind; 0: none */
 	uint32_t threads, threads_armed;
 	char text[BOX_TEXT]; /* of the error */
 
-	uint32_t noted, notes_read; /* note[] is the keeper's while they are equal, then the owner's */
+	uint32_t noted, notes_read; /* note[] is the tracer's while they are equal, then the owner's */
 	char note[BOX_TEXT];
 
 	struct box_query query[BOX_QUERIES];
@@ -142,7 +143,7 @@ static inline struct ptrace_box *ptrace_box_of(struct wire_control *ctl)
 	return (struct ptrace_box *)((char *)ctl + PTRACE_BOX_OFFSET);
 }
 
-/* The signal that makes the keeper look into the box. */
+/* The signal that makes the tracer look into the box. */
 #define PTRACE_BOX_SIGNAL SIGUSR1
 
 #endif

@@ -40,29 +40,29 @@ struct engine {
 	struct unheld unheld;
 	struct past_counts past; /* of watches whose place was taken by a later one */
 	pid_t guard;		 /* our child; 0: waited for */
-	int keeper_fd;
+	int tracer_fd;
 	bool held;	    /* launched, and not let go of yet */
 	bool execed;	    /* PUMP_EXECED was told, and the target waits */
 	bool other_program; /* ... and of what it executes nothing is known yet */
-	bool told_ignored;
-	bool lost; /* the keeper was killed */
+	bool reported_ignored;
+	bool lost; /* the tracer was killed */
 	uint64_t checked_ns;
 	char why[256];
 };
 
-/* Starts keeper and guard. @memory_fd: of e->ctl. */
+/* Starts tracer and guard. @memory_fd: of e->ctl. */
 struct wc_error *ptrace_helpers_start(struct engine *e, int memory_fd);
 
 /* The stopped thread of a launched program changes its tracer without running. NULL: there is none. */
 void ptrace_helpers_hand_over(struct engine *e, struct tracee *held);
 
-/* Asks the keeper, and waits until it is done. The error is its answer, or that it was killed. */
+/* Asks the tracer, and waits until it is done. The error is its answer, or that it was killed. */
 struct wc_error *ptrace_helpers_ask(struct engine *e, enum box_command command, uint32_t argument);
 
-/* Tells the keeper what it wants to know before it can arm a thread. */
+/* Tells the tracer what it wants to know before it can arm a thread. */
 void ptrace_helpers_answer(struct engine *e);
 
-/* Looks whether they live; sets e->why if one was killed. True: it was the keeper, and nobody can be asked.
+/* Looks whether they live; sets e->why if one was killed. True: it was the tracer, and nobody can be asked.
  */
 bool ptrace_helpers_lost(struct engine *e);
 

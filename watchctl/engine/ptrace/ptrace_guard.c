@@ -12,7 +12,7 @@
 
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/plan/dregs.h"
-#include "watchctl/engine/ptrace/ptrace_keeper.h"
+#include "watchctl/engine/ptrace/ptrace_tracer.h"
 #include "watchctl/engine/ptrace/ptrace_probe.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/debugreg.h"
@@ -26,7 +26,7 @@
 #define RESCUE_PASSES 20
 #define RESCUE_NS 500000000ull
 
-/* The end of the keeper */
+/* The end of the tracer */
 
 static void freeze_all_of(pid_t pid)
 {
@@ -62,7 +62,7 @@ static bool is_foreign(const struct ptrace_box *box, pid_t tid, unsigned int slo
 	return false;
 }
 
-/* While the keeper traced the thread, nobody else could arm anything there by ptrace. */
+/* While the tracer traced the thread, nobody else could arm anything there by ptrace. */
 static void clear(const struct ptrace_box *box, pid_t tid)
 {
 	unsigned int slot;
@@ -188,12 +188,12 @@ static void on_dying(void *ctx)
 	freeze(box);
 }
 
-static pid_t start_keeper(struct wire_control *ctl)
+static pid_t start_tracer(struct wire_control *ctl)
 {
 	pid_t pid = fork();
 
 	if (!pid)
-		keeper_run(ctl);
+		tracer_run(ctl);
 	return pid;
 }
 
@@ -227,10 +227,10 @@ void guard_run(struct wire_control *ctl, int owner_fd, int memory_fd)
 		give_up(box);
 	box->guard_pid = getpid();
 	box->silent = ptrace_probe() == PROBE_SILENT;
-	g.keeper = start_keeper(ctl);
-	if (g.keeper < 0)
+	g.tracer = start_tracer(ctl);
+	if (g.tracer < 0)
 		give_up(box);
-	box->keeper_pid = g.keeper;
+	box->tracer_pid = g.tracer;
 	helper_guard_start(&g);
 	__atomic_store_n(&box->guarded, true, __ATOMIC_RELEASE);
 	helper_guard_watch(&g);

@@ -1,22 +1,22 @@
 /*
- * ptrace_guard - a third process, which watches over the other two (see ptrace_box.h): it tells the keeper
- * when the owner has died, and saves the target when the keeper dies.
+ * ptrace_guard - a third process, which watches over the other two (see ptrace_box.h): it tells the tracer
+ * when the owner has died, and saves the target when the tracer dies.
  *
  * When a tracer dies, the kernel lets go of its threads; their debug registers stay armed, and a hit is then
- * a SIGTRAP like any other, which kills. So the guard traces the keeper, with PTRACE_O_TRACEEXIT: a SIGKILL,
+ * a SIGTRAP like any other, which kills. So the guard traces the tracer, with PTRACE_O_TRACEEXIT: a SIGKILL,
  * or a crash, makes it stop at the very beginning of its end, before the kernel takes anything apart. The
- * guard stops each thread of the target with SIGSTOP, lets the keeper go, and, the target standing still,
- * clears the registers and lets it go on. A SIGSTOP for the keeper itself never reaches it.
+ * guard stops each thread of the target with SIGSTOP, lets the tracer go, and, the target standing still,
+ * clears the registers and lets it go on. A SIGSTOP for the tracer itself never reaches it.
  *
- * What remains: a thread that hits between the keeper's SIGKILL and our SIGSTOP, some 0.1 ms, or whose hit
- * the keeper had not taken in yet. It waits in the kernel to tell of its SIGTRAP, and nobody can take that
- * from it: it dies with the keeper's tracing. A program that hits rarely is hardly ever there; one that hits
+ * What remains: a thread that hits between the tracer's SIGKILL and our SIGSTOP, some 0.1 ms, or whose hit
+ * the tracer had not taken in yet. It waits in the kernel to tell of its SIGTRAP, and nobody can take that
+ * from it: it dies with the tracer's tracing. A program that hits rarely is hardly ever there; one that hits
  * all the time mostly is. A program with a SIGTRAP handler of its own lives on.
  *
  * Killed together:
- *	owner + guard		the keeper sees it within 20 ms (PR_SET_PDEATHSIG), and leaves in order
- *	owner + keeper		the guard does as above
- *	keeper + guard		the owner clears the registers; no SIGSTOP comes first, and what is hit
+ *	owner + guard		the tracer sees it within 20 ms (PR_SET_PDEATHSIG), and leaves in order
+ *	owner + tracer		the guard does as above
+ *	tracer + guard		the owner clears the registers; no SIGSTOP comes first, and what is hit
  * meanwhile, some 100 us and more, kills all three at once	the registers stay armed until their threads
  * end, and the next hit kills: `watchctl list` shows them
  */
@@ -25,10 +25,10 @@
 
 #include "watchctl/engine/ptrace/ptrace_box.h"
 
-/* Starts the keeper and looks after it; never returns. @owner_fd: a pidfd. @memory_fd: of @ctl. */
+/* Starts the tracer and looks after it; never returns. @owner_fd: a pidfd. @memory_fd: of @ctl. */
 void guard_run(struct wire_control *ctl, int owner_fd, int memory_fd) __attribute__((noreturn));
 
-/* Clears every register that the keeper, which is gone, may have left armed. */
+/* Clears every register that the tracer, which is gone, may have left armed. */
 void guard_rescue(const struct ptrace_box *box);
 
 #endif

@@ -21,7 +21,7 @@
 #define POKE_NS 2000000ull
 #define POKE_MAX_NS 200000000ull
 #define PATIENCE_NS \
-	10000000000ull /* the keeper answers within a second, but for a machine that is very busy */
+	10000000000ull /* the tracer answers within a second, but for a machine that is very busy */
 
 static bool helper_ended(int fd)
 {
@@ -40,27 +40,27 @@ bool ptrace_helpers_ended(struct engine *e)
 /* One of them was killed. What it takes to leave the target alive is done; the watch is over. */
 bool ptrace_helpers_lost(struct engine *e)
 {
-	bool keeper = helper_ended(e->keeper_fd), guard = ptrace_helpers_ended(e);
+	bool tracer = helper_ended(e->tracer_fd), guard = ptrace_helpers_ended(e);
 
-	if (e->lost || !(keeper || guard) || e->box->finished)
+	if (e->lost || !(tracer || guard) || e->box->finished)
 		return e->lost;
-	if (keeper && guard && !e->box->finished)
+	if (tracer && guard && !e->box->finished)
 		guard_rescue(e->box);
-	e->lost = keeper;
+	e->lost = tracer;
 	snprintf(e->why, sizeof(e->why),
 		 "the process that %s process %d for us was killed: its debug registers "
 		 "are cleared, and the watch has ended",
-		 keeper ? "traced" : "guarded", e->pid);
+		 tracer ? "traced" : "guarded", e->pid);
 	return e->lost;
 }
 
 /*
- * The keeper waits for threads to stop, and a signal ends that wait. One that comes just before it begins
+ * The tracer waits for threads to stop, and a signal ends that wait. One that comes just before it begins
  * would be missed: so until it is seen to know, there is another, later and later, since each holds it up.
  */
 static void poke(const struct engine *e)
 {
-	syscall(SYS_pidfd_send_signal, e->keeper_fd, PTRACE_BOX_SIGNAL, NULL, 0);
+	syscall(SYS_pidfd_send_signal, e->tracer_fd, PTRACE_BOX_SIGNAL, NULL, 0);
 }
 
 void ptrace_helpers_answer(struct engine *e)
@@ -124,7 +124,7 @@ struct wc_error *ptrace_helpers_ask(struct engine *e, enum box_command command, 
 	return box->error ? wc_error_new((enum wc_kind)box->error, "%s", box->text) : NULL;
 }
 
-/* It stops by job control first, in the kernel; the keeper ends that stop once it has it. */
+/* It stops by job control first, in the kernel; the tracer ends that stop once it has it. */
 void ptrace_helpers_hand_over(struct engine *e, struct tracee *held)
 {
 	if (!held || !held->tid)
@@ -159,12 +159,12 @@ struct wc_error *ptrace_helpers_start(struct engine *e, int memory_fd)
 		return wc_error_new(WC_ENOTSUP,
 				    "this machine offers no hardware debug registers (one that was set "
 				    "did not fire): some virtual machines do not");
-	e->keeper_fd = (int)syscall(SYS_pidfd_open, e->box->keeper_pid, 0);
-	if (e->keeper_fd < 0)
+	e->tracer_fd = (int)syscall(SYS_pidfd_open, e->box->tracer_pid, 0);
+	if (e->tracer_fd < 0)
 		return wc_error_errno(WC_EFAIL, errno, "cannot ask the process that traces");
 	if (e->options.say)
 		e->options.say(e->options.say_ctx,
 			       "process %d traces process %d; process %d watches over both of us",
-			       e->box->keeper_pid, e->pid, e->box->guard_pid);
+			       e->box->tracer_pid, e->pid, e->box->guard_pid);
 	return NULL;
 }

@@ -8,7 +8,7 @@
 
 #include "handler/walk.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/engine/ptrace/ptrace_keeper.h"
+#include "watchctl/engine/ptrace/ptrace_tracer.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/debugreg.h"
 #include "watchctl/target/stop/held.h"
@@ -23,7 +23,7 @@
 
 /* One stop of one thread, whichever watches it hit. */
 struct trap {
-	struct keeper *k;
+	struct tracer *k;
 	struct traced *t;
 	struct regs regs;
 	const struct wire_access_fact *fact; /* NULL: nothing is published about this place */
@@ -196,7 +196,7 @@ static bool is_due(struct wire_watch *w, const struct wire_filter *f, uint64_t n
 
 static void walk(const struct trap *trap, struct walked *s)
 {
-	const struct keeper *k = trap->k;
+	const struct tracer *k = trap->k;
 	const struct wire_control *ctl = k->ctl;
 	uint32_t max = ctl->max_frames < WIRE_FRAMES ? ctl->max_frames : WIRE_FRAMES;
 	uint64_t none;
@@ -254,13 +254,13 @@ static void commit(struct wire_control *ctl, struct wire_record *r, uint64_t at)
 
 /* The thread waits, and with it its record, as long as anybody waits for the owner. NULL: the record is lost.
  */
-static struct wire_record *wait_for_room(struct keeper *k, struct traced *t, uint32_t size)
+static struct wire_record *wait_for_room(struct tracer *k, struct traced *t, uint32_t size)
 {
-	struct late_record *late = keeper_is_ahead(k) ? NULL : malloc(sizeof(*late) + size);
+	struct late_record *late = tracer_is_ahead(k) ? NULL : malloc(sizeof(*late) + size);
 
 	if (!late)
 		return NULL;
-	keeper_hold(k, t, HOLD_RING);
+	tracer_hold(k, t, HOLD_RING);
 	late->next = NULL;
 	late->tid = t->tid;
 	late->size = size;
@@ -270,7 +270,7 @@ static struct wire_record *wait_for_room(struct keeper *k, struct traced *t, uin
 	return (struct wire_record *)late->bytes;
 }
 
-void hit_flush_late(struct keeper *k)
+void hit_flush_late(struct tracer *k)
 {
 	while (k->late) {
 		struct late_record *late = k->late;
@@ -322,13 +322,13 @@ static void fill_record(const struct trap *trap, const struct hit *h, const stru
 	r->raw_len = proc_read_some(trap->k->gulps.tid, r->raw_addr, frame + s->n + WREG_COUNT, raw) & ~7ull;
 }
 
-static void wait_for_look(struct keeper *k, struct traced *t, uint64_t end)
+static void wait_for_look(struct tracer *k, struct traced *t, uint64_t end)
 {
 	t->look_end = end;
-	k->looks |= keeper_hold(k, t, HOLD_LOOK);
+	k->looks |= tracer_hold(k, t, HOLD_LOOK);
 }
 
-static void let_looked(struct keeper *k, struct traced *t)
+static void let_looked(struct tracer *k, struct traced *t)
 {
 	if (!(t->holds & HOLD_LOOK))
 		return;
@@ -340,7 +340,7 @@ static void let_looked(struct keeper *k, struct traced *t)
 	threads_settle(k, t);
 }
 
-void hit_let_looked(struct keeper *k)
+void hit_let_looked(struct tracer *k)
 {
 	if (!k->looks)
 		return;
@@ -350,7 +350,7 @@ void hit_let_looked(struct keeper *k)
 
 static void put_record(const struct trap *trap, struct hit *h, const struct walked *s)
 {
-	struct keeper *k = trap->k;
+	struct tracer *k = trap->k;
 	uint32_t raw = raw_wanted(k->ctl, s);
 	uint64_t bytes = sizeof(struct wire_record) + 8ull * s->n, at = 0;
 	uint32_t size;
@@ -373,12 +373,12 @@ static void put_record(const struct trap *trap, struct hit *h, const struct walk
 	fill_record(trap, h, s, raw, r);
 	if (!late)
 		commit(k->ctl, r, at);
-	if (!late && k->box->untold && s->end == WALK_END_UNKNOWN_PC)
+	if (!late && k->box->unreported && s->end == WALK_END_UNKNOWN_PC)
 		wait_for_look(k, trap->t, at + size);
-	if ((h->w->flags & WIRE_WATCH_HOLD) && !keeper_hold(k, trap->t, HOLD_HOOK))
+	if ((h->w->flags & WIRE_WATCH_HOLD) && !tracer_hold(k, trap->t, HOLD_HOOK))
 		k->ctl->unheld++;
 	if (late || s->end == WALK_END_UNKNOWN_PC || (h->w->flags & WIRE_WATCH_HOLD))
-		keeper_wake(k);
+		tracer_wake(k);
 }
 
 static void take_hit(const struct trap *trap, struct hit *h, struct walked *s)
@@ -421,7 +421,7 @@ static void look_up(struct trap *trap)
 	trap->has_operand = trap->fact && wire_operand(trap->fact, &trap->regs, &trap->operand);
 }
 
-static void take_all(struct keeper *k, struct traced *t, const struct user_regs_struct *regs, uint64_t dr6)
+static void take_all(struct tracer *k, struct traced *t, const struct user_regs_struct *regs, uint64_t dr6)
 {
 	struct trap trap = { .k = k, .t = t, .time_ns = monotonic_ns() };
 	struct walked stack;
@@ -449,35 +449,35 @@ static void take_all(struct keeper *k, struct traced *t, const struct user_regs_
 	}
 }
 
-static void tell_no_handler(struct keeper *k, pid_t tid, const char *why)
+static void report_no_handler(struct tracer *k, pid_t tid, const char *why)
 {
 	struct proc_status s;
 
-	if (!k->catches_trap || k->told_handler || !proc_status_read(k->pid, tid, &s) ||
+	if (!k->catches_trap || k->reported_handler || !proc_status_read(k->pid, tid, &s) ||
 	    (s.caught & PROC_SIGTRAP) || s.state == 'Z' || s.state == 'X')
 		return;
-	k->told_handler = true;
-	keeper_note(k,
+	k->reported_handler = true;
+	tracer_note(k,
 		    "process %d has no SIGTRAP handler any more, so that a SIGTRAP of its own kills it: %s",
 		    k->pid, why);
 }
 
-void hit_look_for_handler(struct keeper *k, pid_t tid)
+void hit_look_for_handler(struct tracer *k, pid_t tid)
 {
-	tell_no_handler(k, tid,
-			"it removed it, or accessed the variable while SIGTRAP was blocked (inside that "
-			"handler, say), which makes the kernel remove it");
+	report_no_handler(k, tid,
+			  "it removed it, or accessed the variable while SIGTRAP was blocked (inside that "
+			  "handler, say), which makes the kernel remove it");
 }
 
-static void restore_mask(struct keeper *k, struct traced *t)
+static void restore_mask(struct tracer *k, struct traced *t)
 {
 	if (trap_mask_restore(t->process->pid, t->tid, &t->sigmask))
-		tell_no_handler(k, t->tid,
-				"a thread that blocks SIGTRAP has accessed the variable, which makes the "
-				"kernel remove it");
+		report_no_handler(k, t->tid,
+				  "a thread that blocks SIGTRAP has accessed the variable, which makes the "
+				  "kernel remove it");
 }
 
-bool hit_was_ignored(const struct keeper *k, const struct traced *t)
+bool hit_was_ignored(const struct tracer *k, const struct traced *t)
 {
 	struct proc_status s;
 	siginfo_t info;
@@ -494,7 +494,7 @@ bool hit_was_ignored(const struct keeper *k, const struct traced *t)
  * The kernel starts a restartable sequence again when its thread goes on after a stop. Where the access is
  * one of the sequence's own, it is made again, and again: that is looked for in threads that do nothing else.
  */
-static void look_for_restarts(struct keeper *k, struct traced *t, uint64_t pc)
+static void look_for_restarts(struct tracer *k, struct traced *t, uint64_t pc)
 {
 	struct {
 		uint64_t area;
@@ -541,7 +541,7 @@ static bool which_fired(const struct traced *t, uint64_t *ret, bool *ret_others)
  * kernel itself shows in it and raises no signal. A single step that the program has asked for itself
  * (TRAP_TRACE) may be a hit as well; then both are told.
  */
-bool hit_take(struct keeper *k, struct traced *t)
+bool hit_take(struct tracer *k, struct traced *t)
 {
 	struct user_regs_struct regs;
 	bool others = false;

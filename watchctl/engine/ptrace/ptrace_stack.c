@@ -1,7 +1,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "watchctl/engine/ptrace/ptrace_keeper.h"
+#include "watchctl/engine/ptrace/ptrace_tracer.h"
 #include "watchctl/target/proc/proc.h"
 
 #define FIRST_GULP 2048u

@@ -11,7 +11,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/plan/engine.h"
-#include "watchctl/engine/ptrace/ptrace_keeper.h"
+#include "watchctl/engine/ptrace/ptrace_tracer.h"
 #include "watchctl/target/inject/trap_action.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/held.h"
@@ -21,12 +21,12 @@
 
 /* The table */
 
-static struct traced **bucket_of(struct keeper *k, pid_t tid)
+static struct traced **bucket_of(struct tracer *k, pid_t tid)
 {
-	return &k->bucket[(unsigned int)tid % KEEPER_BUCKETS];
+	return &k->bucket[(unsigned int)tid % TRACER_BUCKETS];
 }
 
-struct traced *threads_find(struct keeper *k, pid_t tid)
+struct traced *threads_find(struct tracer *k, pid_t tid)
 {
 	struct traced *t;
 
@@ -39,19 +39,19 @@ struct traced *threads_find(struct keeper *k, pid_t tid)
 	return t;
 }
 
-void threads_each(struct keeper *k, void (*fn)(struct keeper *k, struct traced *t))
+void threads_each(struct tracer *k, void (*fn)(struct tracer *k, struct traced *t))
 {
 	struct traced *t, *next;
 	unsigned int i;
 
-	for (i = 0; i < KEEPER_BUCKETS; i++)
+	for (i = 0; i < TRACER_BUCKETS; i++)
 		for (t = k->bucket[i]; t; t = next) {
 			next = t->next;
 			fn(k, t);
 		}
 }
 
-static struct traced_process *find_process(const struct keeper *k, pid_t pid)
+static struct traced_process *find_process(const struct tracer *k, pid_t pid)
 {
 	struct traced_process *p;
 
@@ -61,14 +61,14 @@ static struct traced_process *find_process(const struct keeper *k, pid_t pid)
 }
 
 /* So that the guard need not look for those that it must stop at once. */
-static struct box_thread *tell_of_thread(struct keeper *k, pid_t tid)
+static struct box_thread *report_of_thread(struct tracer *k, pid_t tid)
 {
 	struct ptrace_box *box = k->box;
-	uint32_t i = k->told_free;
+	uint32_t i = k->reported_free;
 
 	while (i < BOX_THREADS && box->thread[i].tid)
 		i++;
-	k->told_free = i < BOX_THREADS ? i + 1 : i;
+	k->reported_free = i < BOX_THREADS ? i + 1 : i;
 	if (i >= box->nthreads)
 		__atomic_store_n(&box->nthreads, i + 1, __ATOMIC_RELEASE);
 	if (i == BOX_THREADS)
@@ -79,17 +79,17 @@ static struct box_thread *tell_of_thread(struct keeper *k, pid_t tid)
 	return &box->thread[i];
 }
 
-static void untell_of_thread(struct keeper *k, struct box_thread *told)
+static void unreport_of_thread(struct tracer *k, struct box_thread *reported)
 {
-	if (!told)
+	if (!reported)
 		return;
-	__atomic_store_n(&told->tid, 0, __ATOMIC_RELEASE);
-	if (told - k->box->thread < (ptrdiff_t)k->told_free)
-		k->told_free = (uint32_t)(told - k->box->thread);
+	__atomic_store_n(&reported->tid, 0, __ATOMIC_RELEASE);
+	if (reported - k->box->thread < (ptrdiff_t)k->reported_free)
+		k->reported_free = (uint32_t)(reported - k->box->thread);
 }
 
 /* So that the guard knows whose registers may have to be cleared. */
-static struct box_process *tell_of_process(struct keeper *k, pid_t pid)
+static struct box_process *report_of_process(struct tracer *k, pid_t pid)
 {
 	unsigned int i;
 
@@ -137,14 +137,14 @@ static void renew_memory(struct traced_process *p)
 }
 
 /* @parent: NULL, it is the target. NULL: no memory, or more processes than can be looked after. */
-static struct traced_process *add_process(struct keeper *k, pid_t pid, const struct traced_process *parent)
+static struct traced_process *add_process(struct tracer *k, pid_t pid, const struct traced_process *parent)
 {
 	struct traced_process *p = calloc(1, sizeof(*p));
 	struct proc_status s;
 
 	if (p)
 		p->memory = memory_of(pid, parent);
-	if (!p || !p->memory || !(p->told = tell_of_process(k, pid))) {
+	if (!p || !p->memory || !(p->reported = report_of_process(k, pid))) {
 		if (p)
 			drop_memory(p->memory);
 		free(p);
@@ -162,19 +162,19 @@ static struct traced_process *add_process(struct keeper *k, pid_t pid, const str
 	return p;
 }
 
-static void drop_process(struct keeper *k, struct traced_process *p)
+static void drop_process(struct tracer *k, struct traced_process *p)
 {
 	struct traced_process **at = &k->processes;
 
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
-	__atomic_store_n(&p->told->pid, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&p->reported->pid, 0, __ATOMIC_RELEASE);
 	drop_memory(p->memory);
 	free(p);
 }
 
-static struct traced *add_thread(struct keeper *k, struct traced_process *p, pid_t tid, pid_t inner)
+static struct traced *add_thread(struct tracer *k, struct traced_process *p, pid_t tid, pid_t inner)
 {
 	struct traced *t = calloc(1, sizeof(*t));
 
@@ -184,14 +184,14 @@ static struct traced *add_thread(struct keeper *k, struct traced_process *p, pid
 		.next = *bucket_of(k, tid), .process = p, .tid = tid, .inner = inner, .name_fd = -1
 	};
 	*bucket_of(k, tid) = t;
-	t->told = tell_of_thread(k, tid);
+	t->reported = report_of_thread(k, tid);
 	p->nthreads++;
 	k->nthreads++;
 	k->begun = true;
 	return t;
 }
 
-static void drop_thread(struct keeper *k, struct traced *t)
+static void drop_thread(struct tracer *k, struct traced *t)
 {
 	struct traced **at = bucket_of(k, t->tid);
 
@@ -199,7 +199,7 @@ static void drop_thread(struct keeper *k, struct traced *t)
 		at = &(*at)->next;
 	*at = t->next;
 	arm_drop_query(k, t);
-	untell_of_thread(k, t->told);
+	unreport_of_thread(k, t->reported);
 	closep(&t->name_fd);
 	if (!--t->process->nthreads)
 		drop_process(k, t->process);
@@ -211,7 +211,7 @@ static void drop_thread(struct keeper *k, struct traced *t)
 
 /* Coming */
 
-static long options_of(const struct keeper *k)
+static long options_of(const struct tracer *k)
 {
 	long options = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
 
@@ -224,7 +224,7 @@ static long options_of(const struct keeper *k)
 
 static struct wc_error *seize_one(void *ctx, pid_t tid, bool *ret_new)
 {
-	struct keeper *k = ctx;
+	struct tracer *k = ctx;
 	struct traced_process *p = find_process(k, k->pid);
 	struct proc_status s;
 	struct traced *t;
@@ -254,7 +254,7 @@ static struct wc_error *seize_one(void *ctx, pid_t tid, bool *ret_new)
 	return NULL;
 }
 
-struct wc_error *threads_seize(struct keeper *k)
+struct wc_error *threads_seize(struct tracer *k)
 {
 	struct wc_error *err = tracing_seize_all(k->pid, seize_one, k);
 
@@ -267,7 +267,7 @@ struct wc_error *threads_seize(struct keeper *k)
  * Traced from its birth, because its maker is; it has not run yet. @maker: NULL if its first stop came before
  * that of its maker, which then has not ended. NULL: not one to be watched.
  */
-static struct traced *meet(struct keeper *k, pid_t tid, struct traced_process *maker)
+static struct traced *meet(struct tracer *k, pid_t tid, struct traced_process *maker)
 {
 	struct traced_process *p, *parent;
 	struct proc_status s;
@@ -282,7 +282,7 @@ static struct traced *meet(struct keeper *k, pid_t tid, struct traced_process *m
 		parent = maker ? maker : find_process(k, s.parent);
 		p = add_process(k, tid, parent);
 		if (!p) {
-			keeper_note(k, "child process %d is not watched: no more than %u are followed", tid,
+			tracer_note(k, "child process %d is not watched: no more than %u are followed", tid,
 				    BOX_PROCESSES);
 			return NULL;
 		}
@@ -295,7 +295,7 @@ static struct traced *meet(struct keeper *k, pid_t tid, struct traced_process *m
 
 /* Going on */
 
-void threads_interrupt(struct keeper *k, struct traced *t)
+void threads_interrupt(struct tracer *k, struct traced *t)
 {
 	if (t->stopped || t->interrupted || t->dead)
 		return;
@@ -316,7 +316,7 @@ static void go_on(struct traced *t)
 }
 
 /* Lets go of it, as it was found. */
-static void leave(struct keeper *k, struct traced *t)
+static void leave(struct tracer *k, struct traced *t)
 {
 	/* Else it is being killed: its end will be told. */
 	if (!held_ptrace(PTRACE_DETACH, t->tid, 0, t->signal))
@@ -329,7 +329,7 @@ static void leave(struct keeper *k, struct traced *t)
  * A stop of ours can come between a hit and its SIGTRAP. That must be met while the register is still known
  * as ours, and while the thread is still traced: it would be killed by it.
  */
-static bool go_to_pending_hit(struct keeper *k, struct traced *t)
+static bool go_to_pending_hit(struct tracer *k, struct traced *t)
 {
 	if (!hit_is_pending(t))
 		return false;
@@ -339,25 +339,25 @@ static bool go_to_pending_hit(struct keeper *k, struct traced *t)
 	return true;
 }
 
-bool threads_are_updated(const struct keeper *k, const struct traced_process *p)
+bool threads_are_updated(const struct tracer *k, const struct traced_process *p)
 {
 	const struct traced *t;
 	unsigned int i;
 
-	for (i = 0; i < KEEPER_BUCKETS; i++)
+	for (i = 0; i < TRACER_BUCKETS; i++)
 		for (t = k->bucket[i]; t; t = t->next)
 			if ((!p || t->process == p) && !t->dead && t->generation != k->generation)
 				return false;
 	return true;
 }
 
-static void let_leave(struct keeper *k, struct traced_process *p)
+static void let_leave(struct tracer *k, struct traced_process *p)
 {
 	struct traced *t;
 	unsigned int i;
 
 	p->may_leave = true;
-	for (i = 0; i < KEEPER_BUCKETS; i++)
+	for (i = 0; i < TRACER_BUCKETS; i++)
 		for (t = k->bucket[i]; t; t = t->next)
 			if (t->process == p)
 				threads_interrupt(k, t);
@@ -367,7 +367,7 @@ static void let_leave(struct keeper *k, struct traced_process *p)
  * That the process ignores SIGTRAP, which a hit makes the kernel forget, is put back by a thread of it once
  * no more hits can come and while all are traced still: one that somebody sends it in between gets to us.
  */
-static bool may_leave(struct keeper *k, struct traced *t)
+static bool may_leave(struct tracer *k, struct traced *t)
 {
 	struct traced_process *p = t->process;
 	struct tracee held;
@@ -390,7 +390,7 @@ static bool may_leave(struct keeper *k, struct traced *t)
 	return true;
 }
 
-void threads_settle(struct keeper *k, struct traced *t)
+void threads_settle(struct tracer *k, struct traced *t)
 {
 	if (!t->stopped)
 		return;
@@ -413,7 +413,7 @@ void threads_settle(struct keeper *k, struct traced *t)
 /* Stops */
 
 /* To a traced thread come even the signals that it ignores, and they wake it up. */
-static void on_signal(struct keeper *k, struct traced *t, int sig)
+static void on_signal(struct tracer *k, struct traced *t, int sig)
 {
 	struct user_regs_struct regs;
 	bool ignored = false;
@@ -433,24 +433,24 @@ static void on_signal(struct keeper *k, struct traced *t, int sig)
 		tracing_undo_false_eintr(t->process->pid, t->tid);
 }
 
-static void on_group_stop(const struct keeper *k, struct traced *t)
+static void on_group_stop(const struct tracer *k, struct traced *t)
 {
 	if (t->holds & HOLD_START) {
 		kill(k->pid, SIGCONT); /* the stop was ours: it stays where it is, but not by job control */
 		return;
 	}
 	t->group = true;
-	t->process->told->stopped = true;
+	t->process->reported->stopped = true;
 }
 
 /* The registers of all threads but one are gone, and that one's are empty. */
-static void on_exec(struct keeper *k, struct traced *t)
+static void on_exec(struct tracer *k, struct traced *t)
 {
 	struct traced_process *p = t->process;
 	struct traced *other, *next;
 	unsigned int i;
 
-	for (i = 0; i < KEEPER_BUCKETS; i++)
+	for (i = 0; i < TRACER_BUCKETS; i++)
 		for (other = k->bucket[i]; other; other = next) {
 			next = other->next;
 			if (other != t && other->process == p)
@@ -465,10 +465,10 @@ static void on_exec(struct keeper *k, struct traced *t)
 		k->catches_trap = false; /* no handler outlives its program */
 		if (k->box->starts_anew)
 			__atomic_store_n(&k->ctl->patience_ns, HOLD_START_NS, __ATOMIC_RELAXED);
-		if (!keeper_hold(k, t, HOLD_EXEC))
+		if (!tracer_hold(k, t, HOLD_EXEC))
 			k->ctl->unheld++;
 		__atomic_store_n(&k->box->state, BOX_EXECED, __ATOMIC_RELEASE);
-		keeper_wake(k);
+		tracer_wake(k);
 	}
 	if (p->pid != k->pid)
 		__atomic_add_fetch(&k->box->departures, 1, __ATOMIC_RELAXED);
@@ -479,7 +479,7 @@ static void on_exec(struct keeper *k, struct traced *t)
 }
 
 /* The maker may have ended by the time its child's first stop comes: a child is known from here on. */
-static void on_cloned(struct keeper *k, const struct traced *maker)
+static void on_cloned(struct tracer *k, const struct traced *maker)
 {
 	unsigned long made = 0;
 
@@ -487,19 +487,19 @@ static void on_cloned(struct keeper *k, const struct traced *maker)
 		meet(k, (pid_t)made, maker->process);
 }
 
-void threads_all_ended(struct keeper *k)
+void threads_all_ended(struct tracer *k)
 {
 	if (!k->begun || k->nthreads || k->box->state != BOX_TRACING)
 		return;
 	__atomic_store_n(&k->box->state, BOX_EXITED, __ATOMIC_RELEASE);
-	keeper_wake(k);
+	tracer_wake(k);
 }
 
 /*
  * One that is not watched: a child, before its first instruction. If it was forked after a hit, it has got
  * the default action of SIGTRAP where the program ignores that.
  */
-static void let_stranger_go(const struct keeper *k, pid_t tid)
+static void let_stranger_go(const struct tracer *k, pid_t tid)
 {
 	struct proc_status s;
 	struct tracee held;
@@ -510,7 +510,7 @@ static void let_stranger_go(const struct keeper *k, pid_t tid)
 	held_ptrace(PTRACE_DETACH, tid, 0, 0);
 }
 
-void threads_on_status(struct keeper *k, pid_t tid, int status)
+void threads_on_status(struct tracer *k, pid_t tid, int status)
 {
 	struct stop s = stop_decode(status);
 	struct traced *t = threads_find(k, tid);
@@ -538,7 +538,7 @@ void threads_on_status(struct keeper *k, pid_t tid, int status)
 		on_group_stop(k, t);
 		break;
 	case STOP_TRAP:
-		t->process->told->stopped = false;
+		t->process->reported->stopped = false;
 		if (t->disturbed)
 			tracing_undo_false_eintr(t->process->pid, t->tid);
 		t->disturbed = false;

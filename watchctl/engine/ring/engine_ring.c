@@ -41,7 +41,7 @@ static void lay_out(struct wire_control *c, pid_t pid, const struct engine_optio
 static struct wc_error *close_engine(struct engine *e);
 
 /* Which of the two records, and why. */
-static struct wc_error *tell_samples(struct event_sink sink, const char *missing)
+static struct wc_error *report_samples(struct event_sink sink, const char *missing)
 {
 	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
 	char text[400];
@@ -69,7 +69,7 @@ static struct wc_error *open_samples(struct engine *e, struct event_sink sink, c
 		return &wc_enomem;
 	e->intake.samples = true;
 	err = intake_init(&e->intake, e->pid, &e->options, sink, ring_samples_area(e->samples), NULL);
-	return err ? err : tell_samples(sink, missing);
+	return err ? err : report_samples(sink, missing);
 }
 
 static struct wc_error *open_recording(struct engine *e, struct event_sink sink)
@@ -96,7 +96,7 @@ static struct wc_error *open_recording(struct engine *e, struct event_sink sink)
 	return e->kernel ? NULL : &wc_enomem;
 }
 
-static struct wc_error *tell_unknown_ends(struct event_sink sink)
+static struct wc_error *report_unknown_ends(struct event_sink sink)
 {
 	struct trace_event event = {
 		.type = EVENT_NOTE,
@@ -119,7 +119,7 @@ static struct wc_error *open_parts(struct engine *e, struct event_sink sink)
 	e->registers_before = perf_bp_used(e->pid);
 	exec_watch_open(&e->exec, e->pid);
 	if (e->options.follow_fork && !family_watch_open(&e->family, e->pid))
-		err = tell_unknown_ends(sink);
+		err = report_unknown_ends(sink);
 	return err ? err : open_recording(e, sink);
 }
 
@@ -336,7 +336,7 @@ static struct wc_error *stop(struct engine *e)
 
 	for (i = 0; i < WIRE_WATCHES; i++)
 		ring_disable(&e->watch[i]);
-	return wc_error_first(drain_all(e), intake_tell_departures(&e->intake, 0));
+	return wc_error_first(drain_all(e), intake_report_departures(&e->intake, 0));
 }
 
 static struct wc_error *close_engine(struct engine *e)

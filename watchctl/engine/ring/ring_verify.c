@@ -34,7 +34,7 @@ static struct wc_error *touch(struct remote *r, uint64_t word, bool write, uint3
 			      FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, wrong), &result);
 }
 
-static void tell_stop(const struct engine *e, pid_t tid, uint64_t ns)
+static void report_stop(const struct engine *e, pid_t tid, uint64_t ns)
 {
 	if (e->options.say && ns)
 		e->options.say(e->options.say_ctx, "a known access: thread %d was stopped for %llu us", tid,
@@ -64,7 +64,7 @@ static struct wc_error *make_access(const struct engine *e, unsigned int i, bool
 	*ret = !err && kernel_recorder_own(e->recorder, i);
 	kernel_recorder_expect(e->recorder, 0, 0);
 	tid = r.thread.tid;
-	tell_stop(e, tid, remote_close(&r));
+	report_stop(e, tid, remote_close(&r));
 	return err;
 }
 

@@ -147,7 +147,7 @@ static struct wc_error *spawn(const struct live_options *o, const int file[LIVE_
 	char pid[16], word[] = LIVE_SESSION_WORD, name[] = "watchctl", p[] = "-p", f[] = "--fork",
 		      w[] = "follow";
 	char *argv[8] = { name, word };
-	scoped(closep) int told = -1, tell = -1;
+	scoped(closep) int reported = -1, report = -1;
 	int fds[2], n = 2, error = 0;
 	pid_t child;
 
@@ -162,16 +162,16 @@ static struct wc_error *spawn(const struct live_options *o, const int file[LIVE_
 	}
 	if (pipe2(fds, O_CLOEXEC))
 		return failed(errno);
-	told = fds[0];
-	tell = fcntl(fds[1], F_DUPFD_CLOEXEC, FIRST_FD);
+	reported = fds[0];
+	report = fcntl(fds[1], F_DUPFD_CLOEXEC, FIRST_FD);
 	close(fds[1]);
-	child = tell < 0 ? -1 : fork();
+	child = report < 0 ? -1 : fork();
 	if (!child)
-		become_session(file, argv, tell);
+		become_session(file, argv, report);
 	if (child < 0)
 		return failed(errno);
-	close(take_fd(tell));
-	if (read(told, &error, sizeof(error)) == sizeof(error)) {
+	close(take_fd(report));
+	if (read(reported, &error, sizeof(error)) == sizeof(error)) {
 		waitpid(child, NULL, 0);
 		return failed(error);
 	}

@@ -80,7 +80,7 @@ static void answer(uint32_t number, const struct wc_error *err, uint32_t id)
 		shutdown(LIVE_CONTROL_FD, SHUT_RDWR);
 }
 
-static bool tell_started(pid_t pid)
+static bool report_started(pid_t pid)
 {
 	scoped(live_pack_deinit) struct live_pack p = { 0 };
 
@@ -106,7 +106,7 @@ static bool send_ending(const struct live_ending *e)
 }
 
 /* The display waits for this word: where it cannot be said, or nobody takes it, the socket's end says it. */
-static void tell_ending(const struct live_ending *e)
+static void report_ending(const struct live_ending *e)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };
 	int tries;
@@ -259,7 +259,7 @@ static struct wc_error *start(struct session *s)
 	if (!err)
 		err = flush(s);
 	leave_files_to_program();
-	if (!err && !tell_started(monitor_pid(s->monitor)))
+	if (!err && !report_started(monitor_pid(s->monitor)))
 		err = wc_error_errno(WC_EFAIL, errno, "cannot tell the display that the session has begun");
 	if (!err)
 		return NULL;
@@ -290,7 +290,7 @@ static void run(struct session *s)
 	e.never_collected = monitor_never_collected(s->monitor);
 	e.err = wc_error_first(e.err, monitor_close(s->monitor));
 	e.err = wc_error_first(e.err, tracelog_writer_close(s->log));
-	tell_ending(&e);
+	report_ending(&e);
 	wc_error_free(e.err);
 	s->log = NULL;
 	s->monitor = NULL;
@@ -342,7 +342,7 @@ int live_session_main(void)
 	if (!e.err)
 		e.err = start(s);
 	if (e.err)
-		tell_ending(&e);
+		report_ending(&e);
 	else
 		run(s);
 	wc_error_free(e.err);

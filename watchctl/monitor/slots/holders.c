@@ -86,7 +86,7 @@ static pid_t pidfd_target(pid_t pid, const char *fd)
 	return target > 0 ? target : 0;
 }
 
-/* Of a keeper and its guard alike: only the keeper's is taken. */
+/* Of a tracer and its guard alike: only the tracer's is taken. */
 static bool read_box(struct holder *h, const char *fd_name)
 {
 	struct wire_control *control = aligned_alloc(_Alignof(struct wire_control), sizeof(*control));
@@ -101,7 +101,7 @@ static bool read_box(struct holder *h, const char *fd_name)
 	       pread(fd, box, sizeof(*box), PTRACE_BOX_OFFSET) == (ssize_t)sizeof(*box) &&
 	       control->magic == WIRE_MAGIC && control->version == WIRE_VERSION &&
 	       box->magic == PTRACE_BOX_MAGIC && box->version == PTRACE_BOX_VERSION &&
-	       box->keeper_pid == h->pid;
+	       box->tracer_pid == h->pid;
 	if (!read || h->box) {
 		free(control);
 		free(box);

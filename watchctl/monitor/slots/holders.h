@@ -1,6 +1,6 @@
 /*
  * holders - the processes that may hold debug registers of others, as far as their open files tell: those
- * with perf events, watchctl's sessions, and the keepers of its ptrace engine. Reads /proc only.
+ * with perf events, watchctl's sessions, and the tracers of its ptrace engine. Reads /proc only.
  *
  * Of a perf event nobody can tell from outside whether it is a breakpoint, or of which process. A session of
  * watchctl also holds a pidfd of the process that it watches: that is known for certain.
@@ -28,7 +28,7 @@ struct holder {
 	bool follows_fork; /* by its arguments: what it holds may be in forked children too */
 	pid_t *target;	   /* is_watchctl: whom it has a pidfd of */
 	size_t ntargets, cap;
-	/* Of a keeper: */
+	/* Of a tracer: */
 	struct wire_control *control; /* of its session, a copy; NULL: it is none */
 	struct ptrace_box *box;
 };
@@ -53,7 +53,7 @@ static inline void holders_deinitp(struct holder_list *l)
 /* @h watches process @pid by the handler or ring engine. */
 bool holder_watches(const struct holder *h, pid_t pid);
 
-/* @h is a keeper that traces @pid. */
+/* @h is a tracer that traces @pid. */
 bool holder_keeps(const struct holder *h, pid_t pid);
 
 /* NULL: none of that number. */

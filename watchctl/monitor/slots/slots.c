@@ -83,10 +83,10 @@ static struct slot_session handler_session(const struct slots *s, const struct p
 	return one;
 }
 
-static struct slot_session keeper_session(const struct holder *h)
+static struct slot_session own_tracer_session(const struct holder *h)
 {
 	const struct wire_control *c = h->control;
-	struct slot_session one = { .engine = SLOT_PTRACE, .keeper = h->pid, .knows_watches = true };
+	struct slot_session one = { .engine = SLOT_PTRACE, .own_tracer = h->pid, .knows_watches = true };
 	unsigned int i;
 
 	one.lives = placed_owner(c, &one.owner) == PLACED_OWNED;
@@ -135,7 +135,7 @@ static struct wc_error *find_sessions(struct slots *s, const struct holder_list 
 		const struct holder *h = &holders->v[i];
 
 		if (holder_keeps(h, s->pid))
-			ok = add_session(s, keeper_session(h), holders);
+			ok = add_session(s, own_tracer_session(h), holders);
 		else if (holder_watches(h, s->pid) && !has_handler_here(s, h->pid))
 			ok = add_session(
 				s,
@@ -145,7 +145,7 @@ static struct wc_error *find_sessions(struct slots *s, const struct holder_list 
 	return ok ? NULL : &wc_enomem;
 }
 
-/* Registers that the sessions have armed in every thread by perf or their keeper: at least, and at most. */
+/* Registers that the sessions have armed in every thread by perf or their tracer: at least, and at most. */
 static void count_known(const struct slots *s, unsigned int *ret_min, unsigned int *ret_max)
 {
 	size_t i;
@@ -257,12 +257,12 @@ static bool look_at_registers(struct slots *s, struct slot_thread *t)
 	}
 }
 
-static bool is_keeper(const struct slots *s, pid_t pid)
+static bool is_own_tracer(const struct slots *s, pid_t pid)
 {
 	size_t i;
 
 	for (i = 0; i < s->nsessions; i++)
-		if (s->session[i].keeper == pid)
+		if (s->session[i].own_tracer == pid)
 			return true;
 	return false;
 }
@@ -271,7 +271,7 @@ static void note_tracer(struct slots *s, pid_t tracer)
 {
 	struct proc_status status;
 
-	if (!tracer || s->tracer || is_keeper(s, tracer))
+	if (!tracer || s->tracer || is_own_tracer(s, tracer))
 		return;
 	s->tracer = tracer;
 	if (proc_status_read(tracer, tracer, &status))

@@ -4,7 +4,7 @@
  *
  * The sources, and what each can tell:
  *	handlers in the process		exactly what their sessions watch, and whether these live
- *	the keeper of a ptrace session	the same
+ *	the tracer of a ptrace session	the same
  *	open files			a ring session's target; other perf events: only that there are some
  *	ptrace, a short stop		what is in DR0-DR3 that ptrace has set: ours (-i), a debugger's that
  * has gone; not while another tracer holds the thread, and never perf's perf, by taking the rest	how
@@ -55,7 +55,7 @@ struct slot_session {
 	pid_t inherited_from;  /* the handler is a copy, from when the process was forked from that one; 0: no
 				*/
 	bool follows_children; /* and it records there as well */
-	pid_t keeper;	       /* SLOT_PTRACE */
+	pid_t own_tracer;      /* SLOT_PTRACE */
 };
 
 enum slot_sight {
@@ -88,7 +88,7 @@ struct slot_thread {
 struct slots {
 	pid_t pid;
 	char name[17];
-	pid_t tracer; /* of some thread, and no keeper of ours; 0: none */
+	pid_t tracer; /* of some thread, and no tracer of ours; 0: none */
 	char tracer_name[17];
 	struct slot_session *session;
 	size_t nsessions, session_cap;
@@ -152,7 +152,7 @@ struct slots_clear {
 	bool children;		/* what is left in processes that were forked from it, as well */
 	bool all;		/* sessions that live are ended */
 	unsigned int registers; /* bit n: DRn as well, whoever has armed it */
-	void (*tell)(void *ctx, const struct slots_freed *f);
+	void (*report)(void *ctx, const struct slots_freed *f);
 	void *ctx;
 };
 

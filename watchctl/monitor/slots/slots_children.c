@@ -96,7 +96,7 @@ static bool look_at(void *ctx, pid_t pid)
 	return !s->found.control;
 }
 
-struct wc_error *slots_clear_children(pid_t pid, void (*tell)(void *ctx, const struct slots_freed *f),
+struct wc_error *slots_clear_children(pid_t pid, void (*report)(void *ctx, const struct slots_freed *f),
 				      void *ctx)
 {
 	struct search s = { .pid = pid, .inner = pid };
@@ -118,8 +118,8 @@ struct wc_error *slots_clear_children(pid_t pid, void (*tell)(void *ctx, const s
 		forked_leave(&f, &r);
 		freed.owner = s.found.control->owner_pid;
 		freed.processes = r.cleared;
-		if (r.cleared && tell)
-			tell(ctx, &freed);
+		if (r.cleared && report)
+			report(ctx, &freed);
 		err = wc_error_first(err, forked_report_error(&r, pid));
 		s.done[s.ndone] = s.found.control->cookie;
 		free(s.found.control);

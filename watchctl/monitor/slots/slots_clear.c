@@ -32,10 +32,10 @@ struct clearing {
 	struct wc_error *first;
 };
 
-static void tell(const struct clearing *c, const struct slots_freed *f)
+static void report(const struct clearing *c, const struct slots_freed *f)
 {
-	if (c->request->tell)
-		c->request->tell(c->request->ctx, f);
+	if (c->request->report)
+		c->request->report(c->request->ctx, f);
 }
 
 /* Something stays, because of @err, which is taken. @owner: whose it is; 0: nobody's, or nobody knows. */
@@ -43,7 +43,7 @@ static void leave(struct clearing *c, pid_t owner, struct wc_error *err)
 {
 	struct slots_freed f = { .kind = SLOTS_LEFT, .owner = owner, .why = err->text };
 
-	tell(c, &f);
+	report(c, &f);
 	c->first = wc_error_first(c->first, err);
 }
 
@@ -91,7 +91,7 @@ static struct wc_error *end_session(const struct slots *s, const struct slot_ses
 	return NULL;
 }
 
-static bool is_told_before(const struct slots *s, size_t i)
+static bool is_reported_before(const struct slots *s, size_t i)
 {
 	size_t k;
 
@@ -112,14 +112,14 @@ static bool end_sessions(struct clearing *c, const struct slots *s)
 		struct slots_freed f = { .kind = SLOTS_ENDED, .owner = one->owner };
 		struct wc_error *err;
 
-		if (!one->lives || is_told_before(s, i))
+		if (!one->lives || is_reported_before(s, i))
 			continue;
 		err = end_session(s, one);
 		if (err) {
 			leave(c, one->owner, err);
 			continue;
 		}
-		tell(c, &f);
+		report(c, &f);
 		any = true;
 	}
 	return any;
@@ -131,7 +131,7 @@ static void name_sessions(struct clearing *c, const struct slots *s)
 	size_t i;
 
 	for (i = 0; i < s->nsessions; i++)
-		if (s->session[i].lives && !is_told_before(s, i))
+		if (s->session[i].lives && !is_reported_before(s, i))
 			leave(c, s->session[i].owner,
 			      wc_error_new(WC_EFAIL,
 					   "%s is at work on process %d (%s) and is left alone: watchctl "
@@ -226,8 +226,8 @@ static struct wc_error *clear_in_thread(const struct slots *s, const struct slot
 }
 
 /* Each register once, with the number of threads that had the same in it. */
-static void tell_register(const struct clearing *c, const struct slots *s, const struct slot_thread *t,
-			  unsigned int n, const bool *done)
+static void report_register(const struct clearing *c, const struct slots *s, const struct slot_thread *t,
+			    unsigned int n, const bool *done)
 {
 	const struct slot_register *r = &t->reg[n];
 	struct slots_freed f = { .kind = SLOTS_FREED_REGISTER,
@@ -250,10 +250,10 @@ static void tell_register(const struct clearing *c, const struct slots *s, const
 	}
 	if (!slots_name(s, r->addr, f.name))
 		f.name[0] = '\0';
-	tell(c, &f);
+	report(c, &f);
 }
 
-static void tell_registers(const struct clearing *c, const struct slots *s, const bool *done)
+static void report_registers(const struct clearing *c, const struct slots *s, const bool *done)
 {
 	unsigned int n;
 	size_t i;
@@ -261,11 +261,11 @@ static void tell_registers(const struct clearing *c, const struct slots *s, cons
 	for (n = 0; n < SLOTS; n++)
 		for (i = 0; i < s->nthreads; i++)
 			if (done[i] && (to_clear(c, s, &s->thread[i]) >> n & 1))
-				tell_register(c, s, &s->thread[i], n, done);
+				report_register(c, s, &s->thread[i], n, done);
 }
 
 /* Asked for, but in no thread. What a session that lives has there, it was named for. */
-static void tell_untouched(struct clearing *c, const struct slots *s)
+static void report_untouched(struct clearing *c, const struct slots *s)
 {
 	unsigned int n;
 	size_t i;
@@ -279,7 +279,7 @@ static void tell_untouched(struct clearing *c, const struct slots *s)
 		for (i = 0; i < s->nthreads; i++)
 			armed |= s->thread[i].reg[n].armed;
 		if (!armed)
-			tell(c, &f);
+			report(c, &f);
 	}
 }
 
@@ -310,8 +310,8 @@ static bool clear_registers(struct clearing *c, const struct slots *s)
 		if (err)
 			leave(c, 0, err);
 	}
-	tell_registers(c, s, done);
-	tell_untouched(c, s);
+	report_registers(c, s, done);
+	report_untouched(c, s);
 	return all;
 }
 
@@ -447,7 +447,7 @@ static void clear_handlers(struct clearing *c, const struct slots *s, bool regis
 		}
 		f.addr = one->placed->control->code_start;
 		f.size = one->placed->control->mapping_size;
-		tell(c, &f);
+		report(c, &f);
 	}
 }
 
@@ -517,7 +517,7 @@ struct wc_error *slots_clear(const struct slots_clear *request)
 		clear_handlers(&c, &s, cleared);
 	}
 	if (request->children)
-		err = slots_clear_children(request->pid, request->tell, request->ctx);
+		err = slots_clear_children(request->pid, request->report, request->ctx);
 	if (err)
 		leave(&c, 0, err);
 	return c.first;

@@ -1,7 +1,7 @@
 /*
  * plan - what is to be read when a function is entered and when it returns. Plain data: it is made once for
  * each function, at its first call, by the planner (LLDB's types, DWARF's places, the calling convention),
- * and carried out by a mover, which may be another process.
+ * and carried out by a stepper, which may be another process.
  *
  * A plan is a list of fetches. Each gives bytes or a state; later ones may follow a pointer that an earlier
  * one has fetched. A parameter's value is the bytes of its pieces, one after the other (a struct in two

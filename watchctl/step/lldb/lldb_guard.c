@@ -81,7 +81,7 @@ static void keep_only(const struct lldb_sockets *connection, int life)
 
 /* LLDB's words to its server (GDB's remote protocol). Where it is gone already, there is nobody to be told.
  */
-static void tell_server(const struct lldb_sockets *connection, const char *words)
+static void report_server(const struct lldb_sockets *connection, const char *words)
 {
 	int fd;
 
@@ -111,10 +111,10 @@ static void let_go(const struct book *b, const struct lldb_sockets *connection, 
 	int ms;
 
 	put_back(b, pid);
-	tell_server(connection, "\x03");
+	report_server(connection, "\x03");
 	nap(SETTLE_MS);
 	put_back(b, pid); /* the owner's last words may have come in between */
-	tell_server(connection, "$D#44");
+	report_server(connection, "$D#44");
 	for (ms = 0; ms < LET_GO_MS && is_traced(pid); ms += 10)
 		nap(10);
 	put_back(b, pid);

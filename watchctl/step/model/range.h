@@ -1,6 +1,6 @@
 /*
  * range - when a recording begins and ends: occurrences of a range, counted, chosen, limited. Pure state, the
- * same for every mover.
+ * same for every stepper.
  *
  *	--from A --to B		an occurrence begins where a thread reaches A, and ends where any thread
  * reaches B

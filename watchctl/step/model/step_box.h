@@ -1,15 +1,15 @@
 /*
- * step_box - the memory that the processes of the ptrace mover share. The program has no part in it.
+ * step_box - the memory that the processes of the ptrace stepper share. The program has no part in it.
  *
- *	owner	asks for a recording, reads the ring (mover_ptrace.c)
- *	keeper	traces the program: sets breakpoints, tells what it meets there (step_keeper.c)
+ *	owner	asks for a recording, reads the ring (stepper_ptrace.c)
+ *	tracer	traces the program: sets breakpoints, tells what it meets there (step_tracer.c)
  *	guard	watches over both (step_guard.c)
  *
  * One memory file:
  *
  *	struct step_box			commands, one at a time, with what belongs to them
  *	struct box_break[]		every byte of the program that may be a breakpoint: for the guard
- *	ring				of struct wire_step, written by the keeper, read by the owner
+ *	ring				of struct wire_step, written by the tracer, read by the owner
  */
 #ifndef WATCHCTL_STEP_MODEL_STEP_BOX_H
 #define WATCHCTL_STEP_MODEL_STEP_BOX_H
@@ -19,18 +19,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "watchctl/step/model/mover.h"
+#include "watchctl/step/model/stepper.h"
 #include "watchctl/target/stop/tracing.h"
 
 #define STEP_BOX_FILE "watchctl-step"
-#define STEP_KEEPER_NAME TRACING_STEP_KEEPER
+#define STEP_TRACER_NAME TRACING_STEP_TRACER
 #define STEP_GUARD_NAME "step-guard"
 #define STEP_BOX_TEXT 480u
 #define STEP_BOX_BATCH 2048u
 #define STEP_BREAKS_MAX (1u << 20) /* the memory file has holes where none are */
 #define STEP_RING_SIZE (16u << 20) /* a power of two */
 
-/* The signal that makes the keeper look into the box. */
+/* The signal that makes the tracer look into the box. */
 #define STEP_BOX_SIGNAL SIGUSR1
 
 enum step_command {
@@ -56,16 +56,16 @@ struct box_break {
 };
 
 struct step_box {
-	int32_t target_pid, guard_pid, keeper_pid;
+	int32_t target_pid, guard_pid, tracer_pid;
 	uint32_t held;	   /* launched, and nothing of it has run */
-	uint32_t guarded;  /* the keeper may begin */
-	uint32_t finished; /* the keeper has left every thread as it was found */
+	uint32_t guarded;  /* the tracer may begin */
+	uint32_t finished; /* the tracer has left every thread as it was found */
 	uint32_t orphaned; /* the owner is gone */
-	uint32_t leaving;  /* the keeper knows, or was told to leave */
+	uint32_t leaving;  /* the tracer knows, or was told to leave */
 
 	/* What the owner wants. */
 	struct range_options range;
-	uint32_t threads; /* enum mover_threads */
+	uint32_t threads; /* enum stepper_threads */
 	uint32_t depth, stack_bytes, instructions;
 	uint64_t events, stuck_ns;
 	uint64_t loader_hook,
@@ -76,17 +76,17 @@ struct step_box {
 	uint32_t asked __attribute__((aligned(64))); /* counts commands; what belongs to one is set before */
 	uint32_t command, count, more;
 	uint64_t start, end;
-	uint32_t taken;	   /* the last command that the keeper knows of: it need not be poked any more */
+	uint32_t taken;	   /* the last command that the tracer knows of: it need not be poked any more */
 	uint32_t answered; /* a futex: the last command that was carried out */
 	uint32_t error;	   /* enum wc_kind; 0: none */
 	char text[STEP_BOX_TEXT];
 	union {
 		struct step_point point[STEP_BOX_BATCH];
-		struct mover_code code[STEP_BOX_BATCH];
+		struct stepper_code code[STEP_BOX_BATCH];
 		struct step_plan plan;
 	} with;
 
-	struct mover_counts counts;
+	struct stepper_counts counts;
 	uint32_t nbreaks;
 
 	uint64_t head __attribute__((aligned(64))); /* of the ring: bytes ever written, and ever read */

@@ -16,10 +16,10 @@
 #include "watchctl/trace/call_values.h"
 
 /* A function as the log knows it. */
-struct told_function {
+struct reported_function {
 	const struct function_plan *plan;
 	uint32_t id;
-	bool told;
+	bool reported;
 };
 
 struct step_recorder {
@@ -27,10 +27,10 @@ struct step_recorder {
 	struct planner *planner;
 	struct event_sink sink;
 	struct cfi *cfi;
-	struct module_list modules;   /* that were told; strings are ours */
-	struct told_function **point; /* by point; NULL: no plan yet */
+	struct module_list modules;	  /* that were told; strings are ours */
+	struct reported_function **point; /* by point; NULL: no plan yet */
 	size_t npoints, points_cap;
-	struct map64 functions; /* plan -> struct told_function, owned */
+	struct map64 functions; /* plan -> struct reported_function, owned */
 	struct map64 types;	/* id + 1 -> anything: told */
 	struct map64 regions;	/* hash of a region -> anything: told */
 	uint32_t nfunctions;
@@ -109,7 +109,7 @@ static bool copy_module(const struct module *m, struct module *ret)
 	return ret->path && (!m->open_path || ret->open_path);
 }
 
-static struct wc_error *tell_module(struct step_recorder *r, pid_t pid, const struct module *m, bool gone)
+static struct wc_error *report_module(struct step_recorder *r, pid_t pid, const struct module *m, bool gone)
 {
 	struct trace_event e = { .type = gone ? EVENT_MODULE_GONE : EVENT_MODULE,
 				 .module_pid = pid,
@@ -130,12 +130,12 @@ struct wc_error *step_recorder_modules(struct step_recorder *r, pid_t pid, const
 
 	for (i = 0; i < r->modules.n && !err; i++)
 		if (!lists(modules, &r->modules.v[i]))
-			err = tell_module(r, pid, &r->modules.v[i], true);
+			err = report_module(r, pid, &r->modules.v[i], true);
 	for (i = 0; i < modules->n && !err; i++) {
 		struct module m = { 0 };
 
 		if (!lists(&r->modules, &modules->v[i]))
-			err = tell_module(r, pid, &modules->v[i], false);
+			err = report_module(r, pid, &modules->v[i], false);
 		if (!copy_module(&modules->v[i], &m) || !vec_push(copy.v, copy.n, copy.cap, m)) {
 			free(m.path);
 			free(m.open_path);
@@ -164,7 +164,7 @@ static enum region_kind region_kind(const struct proc_map *m)
 	return m->name[0] == '[' ? REGION_OTHER : REGION_FILE;
 }
 
-static bool tell_region(void *ctx, const struct proc_map *m)
+static bool report_region(void *ctx, const struct proc_map *m)
 {
 	struct region_walk *w = ctx;
 	struct trace_event e = { .type = EVENT_REGION,
@@ -190,27 +190,27 @@ struct wc_error *step_recorder_regions(struct step_recorder *r, pid_t pid)
 {
 	struct region_walk w = { .r = r, .pid = pid };
 
-	proc_maps(pid, tell_region, &w);
+	proc_maps(pid, report_region, &w);
 	return w.err;
 }
 
 /* Types and functions */
 
-static struct wc_error *tell_type(struct step_recorder *r, uint32_t id);
+static struct wc_error *report_type(struct step_recorder *r, uint32_t id);
 
-static struct wc_error *tell_parts(struct step_recorder *r, const struct type_event *t)
+static struct wc_error *report_parts(struct step_recorder *r, const struct type_event *t)
 {
 	struct wc_error *err = NULL;
 	uint32_t i;
 
 	if (t->kind == TYPE_ARRAY)
-		err = tell_type(r, t->target);
+		err = report_type(r, t->target);
 	for (i = 0; i < t->nmembers && !err; i++)
-		err = tell_type(r, t->member[i].type);
+		err = report_type(r, t->member[i].type);
 	return err;
 }
 
-static struct wc_error *tell_type(struct step_recorder *r, uint32_t id)
+static struct wc_error *report_type(struct step_recorder *r, uint32_t id)
 {
 	const struct type_event *t = id == NO_TYPE ? NULL : r->ops->type(r->planner, id);
 	struct trace_event e = { .type = EVENT_TYPE };
@@ -220,14 +220,14 @@ static struct wc_error *tell_type(struct step_recorder *r, uint32_t id)
 		return NULL;
 	if (!map64_put(&r->types, id + 1, r))
 		return &wc_enomem;
-	err = tell_parts(r, t);
+	err = report_parts(r, t);
 	if (err)
 		return err;
 	e.type_info = *t;
 	e.type_info.id = id;
 	err = put(r, &e);
 	if (!err && (t->kind == TYPE_POINTER || t->kind == TYPE_STRING))
-		err = tell_type(r, t->target);
+		err = report_type(r, t->target);
 	return err;
 }
 
@@ -236,17 +236,17 @@ static const struct type_event *type_of(const struct step_recorder *r, uint32_t 
 	return id == NO_TYPE ? NULL : r->ops->type(r->planner, id);
 }
 
-static struct wc_error *tell_function(struct step_recorder *r, struct told_function *f)
+static struct wc_error *report_function(struct step_recorder *r, struct reported_function *f)
 {
 	struct trace_event e = { .type = EVENT_FUNCTION, .function = f->plan->function };
-	struct wc_error *err = tell_type(r, f->plan->function.return_type);
+	struct wc_error *err = report_type(r, f->plan->function.return_type);
 	uint32_t i;
 
 	for (i = 0; i < f->plan->function.nparams && !err; i++)
-		err = tell_type(r, f->plan->function.param[i].type);
+		err = report_type(r, f->plan->function.param[i].type);
 	if (err)
 		return err;
-	f->told = true;
+	f->reported = true;
 	r->totals.functions++;
 	r->totals.untyped_functions += !!(f->plan->function.flags & FUNCTION_NO_TYPES);
 	e.function.id = f->id;
@@ -255,7 +255,7 @@ static struct wc_error *tell_function(struct step_recorder *r, struct told_funct
 
 struct wc_error *step_recorder_plan(struct step_recorder *r, uint32_t point, const struct function_plan *plan)
 {
-	struct told_function *f = map64_get(&r->functions, (uintptr_t)plan);
+	struct reported_function *f = map64_get(&r->functions, (uintptr_t)plan);
 
 	if (!f) {
 		f = calloc(1, sizeof(*f));
@@ -266,7 +266,7 @@ struct wc_error *step_recorder_plan(struct step_recorder *r, uint32_t point, con
 		f->plan = plan;
 		f->id = r->nfunctions++;
 	}
-	if (!vec_reserve((void **)&r->point, &r->points_cap, point + 1, sizeof(struct told_function *)))
+	if (!vec_reserve((void **)&r->point, &r->points_cap, point + 1, sizeof(struct reported_function *)))
 		return &wc_enomem;
 	while (r->npoints <= point)
 		r->point[r->npoints++] = NULL;
@@ -277,11 +277,11 @@ struct wc_error *step_recorder_plan(struct step_recorder *r, uint32_t point, con
 /* Calls */
 
 static struct wc_error *on_entry(struct step_recorder *r, const struct step_record *rec,
-				 struct told_function *f)
+				 struct reported_function *f)
 {
 	const struct function_plan *plan = f->plan;
 	struct trace_event e = { .type = EVENT_CALL };
-	struct wc_error *err = f->told ? NULL : tell_function(r, f);
+	struct wc_error *err = f->reported ? NULL : report_function(r, f);
 	struct step_frames frames;
 	size_t len = 0;
 	uint32_t i;
@@ -313,7 +313,7 @@ static struct wc_error *on_entry(struct step_recorder *r, const struct step_reco
 }
 
 static struct wc_error *on_return(struct step_recorder *r, const struct step_record *rec,
-				  struct told_function *f)
+				  struct reported_function *f)
 {
 	const struct function_plan *plan = f->plan;
 	bool came_back = rec->how == RETURN_RETURNED;
@@ -337,7 +337,7 @@ static struct wc_error *on_return(struct step_recorder *r, const struct step_rec
 
 static struct wc_error *on_call(struct step_recorder *r, const struct step_record *rec)
 {
-	struct told_function *f = rec->point < r->npoints ? r->point[rec->point] : NULL;
+	struct reported_function *f = rec->point < r->npoints ? r->point[rec->point] : NULL;
 
 	if (!f)
 		return wc_error_new(WC_EFAIL,
@@ -381,13 +381,13 @@ static struct wc_error *on_range(struct step_recorder *r, const struct step_reco
 	return err ? err : put(r, &e);
 }
 
-static struct wc_error *on_stood(struct step_recorder *r, const struct step_record *rec)
+static struct wc_error *on_blocked(struct step_recorder *r, const struct step_record *rec)
 {
-	struct trace_event e = { .type = EVENT_STOOD };
+	struct trace_event e = { .type = EVENT_BLOCKED };
 	struct step_frames frames;
 
 	step_stack_whole(r->cfi, rec, &frames);
-	e.stood = (struct stood_event){
+	e.blocked = (struct blocked_event){
 		.pid = rec->pid,
 		.tid = rec->tid,
 		.call = rec->inside,
@@ -449,8 +449,8 @@ struct wc_error *step_recorder_put(struct step_recorder *r, const struct step_re
 		return on_thread(r, rec);
 	case STEP_RANGE:
 		return on_range(r, rec);
-	case STEP_STOOD:
-		return on_stood(r, rec);
+	case STEP_BLOCKED:
+		return on_blocked(r, rec);
 	case STEP_LOST:
 		return on_lost(r, rec);
 	case STEP_NOTE:

@@ -1,13 +1,13 @@
 /*
- * step_recorder - what a mover saw (struct step_record) -> the events of a log: functions and types are told
+ * step_recorder - what a stepper saw (struct step_record) -> the events of a log: functions and types are told
  * before their first call, fetched bytes become values, raw stacks become frames.
  *
- * The same for every mover, in `watchctl step` and inside LLDB.
+ * The same for every stepper, in `watchctl step` and inside LLDB.
  */
 #ifndef WATCHCTL_STEP_MODEL_STEP_RECORDER_H
 #define WATCHCTL_STEP_MODEL_STEP_RECORDER_H
 
-#include "watchctl/step/model/mover.h"
+#include "watchctl/step/model/stepper.h"
 #include "watchctl/step/model/planner.h"
 #include "watchctl/trace/event.h"
 

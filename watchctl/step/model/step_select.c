@@ -34,7 +34,7 @@ struct step_select {
 	size_t npoints, points_cap;
 	struct step_chosen *chosen;
 	size_t nchosen, chosen_cap;
-	struct mover_code *code;
+	struct stepper_code *code;
 	size_t ncode, code_cap;
 	struct map64 recorded; /* hash of the names of recorded functions */
 	struct map64 starts;   /* address -> anything: is a point */
@@ -256,7 +256,7 @@ static bool add_code(struct step_select *s, uint64_t start, uint64_t end)
 		s->code[s->ncode - 1].end = end;
 		return true;
 	}
-	return vec_push(s->code, s->ncode, s->code_cap, (struct mover_code){ start, end });
+	return vec_push(s->code, s->ncode, s->code_cap, (struct stepper_code){ start, end });
 }
 
 static bool add_point(struct step_select *s, const struct seen_module *m, const struct planner_function *f,
@@ -367,7 +367,7 @@ struct wc_error *step_select_update(struct step_select *s, const struct module_l
 	return NULL;
 }
 
-const struct mover_code *step_select_code(const struct step_select *s, size_t *n)
+const struct stepper_code *step_select_code(const struct step_select *s, size_t *n)
 {
 	*n = s->ncode;
 	return s->code;

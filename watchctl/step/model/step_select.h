@@ -9,7 +9,7 @@
 #ifndef WATCHCTL_STEP_MODEL_STEP_SELECT_H
 #define WATCHCTL_STEP_MODEL_STEP_SELECT_H
 
-#include "watchctl/step/model/mover.h"
+#include "watchctl/step/model/stepper.h"
 #include "watchctl/step/model/planner.h"
 
 /* Lists of patterns as for fnmatch(3), each ended by NULL; NULL: none. */
@@ -50,7 +50,7 @@ struct wc_error *step_select_update(struct step_select *s, const struct module_l
 				    size_t *n);
 
 /* All code that is recorded now; lives until the next update. */
-const struct mover_code *step_select_code(const struct step_select *s, size_t *n);
+const struct stepper_code *step_select_code(const struct step_select *s, size_t *n);
 
 /* How many functions are recorded, and in how many modules. */
 void step_select_count(const struct step_select *s, size_t *functions, size_t *over, size_t *modules);

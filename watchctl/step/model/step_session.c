@@ -19,7 +19,7 @@
 #define TICK_NS 200000000ull
 #define REGIONS_NS 2000000ull
 
-/* What the mover knows by its number. */
+/* What the stepper knows by its number. */
 struct session_point {
 	uint64_t address;
 	const char *name;
@@ -30,7 +30,7 @@ struct session_point {
 struct step_session {
 	const struct step_request *request;
 	struct event_sink sink;
-	struct mover *mover;
+	struct stepper *stepper;
 	struct planner *planner;
 	bool owns_planner;
 	struct step_select *select;
@@ -59,7 +59,7 @@ static struct wc_error *put(struct step_session *s, struct trace_event *e)
 	return s->sink.put(s->sink.ctx, e);
 }
 
-static struct wc_error *tell_recording(struct step_session *s)
+static struct wc_error *report_recording(struct step_session *s)
 {
 	static const char *const threads[] = { "all threads", "threads of the range", "one thread" };
 	const struct step_request *q = s->request;
@@ -78,7 +78,7 @@ static struct wc_error *tell_recording(struct step_session *s)
 		     threads[q->threads], q->plans.string_max, q->plans.pointee_max) < 0)
 		return &wc_enomem;
 	e.recording = (struct recording_event){
-		.mover = q->mover->name,
+		.stepper = q->stepper->name,
 		.planner = q->planner_ops->version(),
 		.range = range,
 		.filters = filters,
@@ -87,7 +87,7 @@ static struct wc_error *tell_recording(struct step_session *s)
 	return put(s, &e);
 }
 
-static struct wc_error *tell_process(struct step_session *s)
+static struct wc_error *report_process(struct step_session *s)
 {
 	struct trace_event e = { .type = EVENT_PROCESS };
 	struct proc_words words;
@@ -114,7 +114,7 @@ static struct wc_error *add_points(struct step_session *s, const struct step_poi
 	for (i = 0; i < n; i++)
 		if (!vec_push(s->point, s->npoints, s->points_cap, what[i]))
 			return &wc_enomem;
-	return s->request->mover->add_points(s->mover, p, n);
+	return s->request->stepper->add_points(s->stepper, p, n);
 }
 
 static struct wc_error *add_end(struct step_session *s, const char *expr, enum point_use use, bool *found)
@@ -144,9 +144,9 @@ static struct wc_error *add_end(struct step_session *s, const char *expr, enum p
 
 static struct wc_error *add_functions(struct step_session *s)
 {
-	const struct mover_ops *ops = s->request->mover;
+	const struct stepper_ops *ops = s->request->stepper;
 	const struct step_chosen *chosen;
-	const struct mover_code *code;
+	const struct stepper_code *code;
 	const struct step_point *p;
 	struct session_point *what;
 	struct wc_error *err;
@@ -163,7 +163,7 @@ static struct wc_error *add_functions(struct step_session *s)
 	err = add_points(s, p, what, n);
 	free(what);
 	code = step_select_code(s->select, &ncode);
-	return err ? err : ops->set_code(s->mover, code, ncode);
+	return err ? err : ops->set_code(s->stepper, code, ncode);
 }
 
 /* What is in the process now, what is to be recorded of it, and where the range begins and ends. */
@@ -180,7 +180,7 @@ static struct wc_error *find_all(struct step_session *s)
 		const struct module *now = module_find(&s->modules, old.v[i].start);
 
 		if (!now || strcmp(now->path, old.v[i].path) != 0)
-			err = q->mover->remove_points(s->mover, old.v[i].start, old.v[i].end);
+			err = q->stepper->remove_points(s->stepper, old.v[i].start, old.v[i].end);
 	}
 	module_list_deinit(&old);
 	err = err ? err : q->planner_ops->set_modules(s->planner, &s->modules);
@@ -191,10 +191,10 @@ static struct wc_error *find_all(struct step_session *s)
 
 /* Its life */
 
-static struct wc_error *open_mover(struct step_session *s)
+static struct wc_error *open_stepper(struct step_session *s)
 {
 	const struct step_request *q = s->request;
-	const struct mover_options o = {
+	const struct stepper_options o = {
 		.pid = q->pid,
 		.held = q->held,
 		.range = { .has_from = q->from,
@@ -213,7 +213,7 @@ static struct wc_error *open_mover(struct step_session *s)
 		.say_ctx = q->say_ctx,
 	};
 
-	return q->mover->open(&o, &s->mover);
+	return q->stepper->open(&o, &s->stepper);
 }
 
 static struct wc_error *open_planner(struct step_session *s)
@@ -244,10 +244,10 @@ static struct wc_error *prepare(struct step_session *s)
 	s->locator = locator_new();
 	if (!s->select || !s->recorder || !s->locator)
 		return &wc_enomem;
-	err = open_mover(s);
+	err = open_stepper(s);
 	err = err ? err : find_all(s);
-	err = err ? err : tell_process(s);
-	err = err ? err : tell_recording(s);
+	err = err ? err : report_process(s);
+	err = err ? err : report_recording(s);
 	err = err ? err : step_recorder_modules(s->recorder, q->pid, &s->modules);
 	return err ? err : step_recorder_regions(s->recorder, q->pid);
 }
@@ -277,8 +277,8 @@ struct wc_error *step_session_close(struct step_session *s)
 
 	if (!s)
 		return NULL;
-	if (s->mover)
-		err = s->request->mover->close(s->mover);
+	if (s->stepper)
+		err = s->request->stepper->close(s->stepper);
 	step_recorder_free(s->recorder);
 	step_select_free(s->select);
 	locator_free(s->locator);
@@ -307,10 +307,10 @@ static struct wc_error *plan(struct step_session *s, uint32_t point)
 		err = step_recorder_regions(s->recorder, q->pid);
 		s->regions_ns = monotonic_ns();
 	}
-	return err ? err : q->mover->set_plan(s->mover, point, &plan->plan);
+	return err ? err : q->stepper->set_plan(s->stepper, point, &plan->plan);
 }
 
-static struct wc_error *tell_fork(struct step_session *s, const struct step_record *rec)
+static struct wc_error *report_fork(struct step_session *s, const struct step_record *rec)
 {
 	char text[160];
 
@@ -335,7 +335,7 @@ static struct wc_error *on_range(struct step_session *s, const struct step_recor
 	if (err || rec->range_what != RANGE_STUCK)
 		return err;
 	s->stuck = s->asked_to_stop = true;
-	return s->request->mover->stop(s->mover);
+	return s->request->stepper->stop(s->stepper);
 }
 
 /* What moved the program was killed. Readers of the log have to know, too. */
@@ -358,9 +358,9 @@ static struct wc_error *take(struct step_session *s, const struct step_record *r
 	case STEP_MODULES:
 		err = find_all(s);
 		err = err ? err : step_recorder_modules(s->recorder, s->request->pid, &s->modules);
-		return err ? err : s->request->mover->modules_done(s->mover);
+		return err ? err : s->request->stepper->modules_done(s->stepper);
 	case STEP_FORK:
-		return tell_fork(s, rec);
+		return report_fork(s, rec);
 	case STEP_RANGE:
 		return on_range(s, rec);
 	case STEP_EXIT:
@@ -405,23 +405,23 @@ static struct wc_error *look_around(struct step_session *s, const struct step_li
 	if (!*timed_out && !(l->stop && *l->stop))
 		return NULL;
 	s->asked_to_stop = true;
-	return s->request->mover->stop(s->mover);
+	return s->request->stepper->stop(s->stepper);
 }
 
 struct wc_error *step_session_run(struct step_session *s, const struct step_limits *l, enum step_end *ret)
 {
-	const struct mover_ops *ops = s->request->mover;
+	const struct stepper_ops *ops = s->request->stepper;
 	uint64_t start = monotonic_ns();
 	enum step_end end = STEP_END_DONE;
 	bool over = false, timed_out = false;
-	struct wc_error *err = ops->start(s->mover);
+	struct wc_error *err = ops->start(s->stepper);
 	const struct step_record *rec;
 
 	while (!err && !over) {
 		bool late = false;
 
 		rec = NULL;
-		err = ops->next(s->mover, PUMP_MS, &rec);
+		err = ops->next(s->stepper, PUMP_MS, &rec);
 		if (!err && rec)
 			err = take(s, rec, &over, &end);
 		if (!err && !over)
@@ -435,25 +435,26 @@ struct wc_error *step_session_run(struct step_session *s, const struct step_limi
 
 struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret)
 {
-	const struct mover_ops *ops = s->request->mover;
+	const struct stepper_ops *ops = s->request->stepper;
 	bool over = false;
-	struct wc_error *err = ops->stop(s->mover);
+	struct wc_error *err = ops->stop(s->stepper);
 	const struct step_record *rec;
 
 	s->asked_to_stop = true;
 	while (!err && !over) {
 		rec = NULL;
-		err = ops->next(s->mover, PUMP_MS, &rec);
+		err = ops->next(s->stepper, PUMP_MS, &rec);
 		if (!err && rec)
 			err = take(s, rec, &over, ret);
 	}
 	return err;
 }
 
-void step_session_totals(const struct step_session *s, struct step_tally *totals, struct mover_counts *counts)
+void step_session_totals(const struct step_session *s, struct step_tally *totals,
+			 struct stepper_counts *counts)
 {
 	step_recorder_totals(s->recorder, totals);
-	s->request->mover->counts(s->mover, counts);
+	s->request->stepper->counts(s->stepper, counts);
 }
 
 int step_session_status(const struct step_session *s)

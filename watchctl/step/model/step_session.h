@@ -1,15 +1,15 @@
 /*
- * step_session - one recording of a range: a mover, a planner, what is selected, and the events that come of
+ * step_session - one recording of a range: a stepper, a planner, what is selected, and the events that come of
  * it. The wiring, and their lifetimes; the same for `watchctl step` and for steprec inside LLDB.
  *
- * Emits the recording, the process, its modules, then what step_recorder makes of the mover's records.
+ * Emits the recording, the process, its modules, then what step_recorder makes of the stepper's records.
  */
 #ifndef WATCHCTL_STEP_MODEL_STEP_SESSION_H
 #define WATCHCTL_STEP_MODEL_STEP_SESSION_H
 
 #include <signal.h>
 
-#include "watchctl/step/model/mover.h"
+#include "watchctl/step/model/stepper.h"
 #include "watchctl/step/model/planner.h"
 #include "watchctl/step/model/step_recorder.h"
 #include "watchctl/step/model/step_select.h"
@@ -18,19 +18,19 @@ struct step_request {
 	pid_t pid;
 	struct tracee
 		*held; /* of a launched program that stands before its first instruction; NULL: it runs */
-	void *host;    /* for the mover: see mover_options */
+	void *host;    /* for the stepper: see stepper_options */
 	const char *from,
 		*to; /* functions, file:line, addresses (watchctl/code/locate/code_name.h); NULL: none */
 	struct step_selection selection;
 	uint32_t occurrence, count;
-	enum mover_threads threads;
+	enum stepper_threads threads;
 	uint32_t depth;
 	uint64_t events;
 	uint64_t stuck_ns;
 	bool instructions;
 	uint32_t stack_bytes;
 	struct planner_options plans;
-	const struct mover_ops *mover;
+	const struct stepper_ops *stepper;
 	const struct planner_ops *planner_ops;
 	struct planner *planner; /* on loan; NULL: the session opens and closes its own */
 	void (*say)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -44,7 +44,7 @@ enum step_end {
 	STEP_END_TIME,
 	STEP_END_EXITED,
 	STEP_END_EXECED,
-	STEP_END_PAUSED, /* the mover gave control back to whoever uses the process: run again to go on */
+	STEP_END_PAUSED, /* the stepper gave control back to whoever uses the process: run again to go on */
 };
 
 struct step_limits {
@@ -69,7 +69,7 @@ struct wc_error *step_session_run(struct step_session *s, const struct step_limi
 struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret);
 
 void step_session_totals(const struct step_session *s, struct step_tally *totals,
-			 struct mover_counts *counts);
+			 struct stepper_counts *counts);
 
 /* The wait status of the process after STEP_END_EXITED. */
 int step_session_status(const struct step_session *s);

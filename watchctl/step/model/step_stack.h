@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "watchctl/code/unwind/cfi.h"
-#include "watchctl/step/model/mover.h"
+#include "watchctl/step/model/stepper.h"
 
 struct step_frames {
 	uint64_t v[STACK_MAX];

@@ -192,14 +192,14 @@ static bool is_tail_call(const struct stack *s, const struct track_entry *e, boo
 static void end_what_is_over(struct track *t, struct thread *th, struct stack *s, const struct track_entry *e)
 {
 	bool some_gone = s->n && inner_sp(s) < e->sp;
-	enum return_how why, told;
+	enum return_how why, reported;
 
 	if (!s->n || inner_sp(s) > e->sp)
 		return;
 	why = why_gone(th, s, e->sp);
-	told = how_left(th, e->leaves);
+	reported = how_left(th, e->leaves);
 	if (e->leaves == TRACK_CATCHES || e->leaves == TRACK_RESUMES)
-		why = told;
+		why = reported;
 	pop_below(t, s, e->sp, why ? why : RETURN_UNKNOWN);
 	if (s->n && inner_sp(s) == e->sp && !is_tail_call(s, e, some_gone, why))
 		pop_below(t, s, e->sp + 1, why ? why : RETURN_UNKNOWN);

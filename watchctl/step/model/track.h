@@ -1,7 +1,7 @@
 /*
  * track - the open calls of each thread: which call an entry belongs to, which ones a return ends, and how
  * those ended whose return never came. Arithmetic on stack pointers and return addresses; no process, no
- * memory of one. Every mover uses it, so that all give the same calls.
+ * memory of one. Every stepper uses it, so that all give the same calls.
  *
  * A call is open from its entry until its return address is reached with the stack just above it. What shows
  * that it ended otherwise: another event of its thread with a higher stack pointer on the same stack. Two
@@ -84,7 +84,7 @@ struct track_entry {
 	uint64_t sp, return_address;
 	bool over;
 	uint8_t leaves;
-	uint8_t flags; /* CALL_SIGNAL, CALL_FIRST as the mover knows; the others are found out */
+	uint8_t flags; /* CALL_SIGNAL, CALL_FIRST as the stepper knows; the others are found out */
 };
 
 /*
@@ -107,7 +107,7 @@ const struct track_call *track_innermost(const struct track *t, pid_t tid);
 
 /*
  * Whether a thread that reaches @address is to be told about: it is the return address of an open call, of
- * any thread, or of a setjmp whose caller is open (where longjmp lands; a mover that does not stop there
+ * any thread, or of a setjmp whose caller is open (where longjmp lands; a stepper that does not stop there
  * loses only how some calls ended). Ask for those of ended calls, when they have ended, whether the
  * breakpoint is still needed.
  */

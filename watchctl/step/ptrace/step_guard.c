@@ -8,7 +8,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/task.h"
-#include "watchctl/step/ptrace/step_keeper.h"
+#include "watchctl/step/ptrace/step_tracer.h"
 #include "watchctl/target/stop/helper_guard.h"
 #include "watchctl/target/stop/helper_process.h"
 
@@ -41,12 +41,12 @@ static void on_dying(void *ctx)
 	step_guard_rescue(ctx);
 }
 
-static pid_t start_keeper(struct step_box *box)
+static pid_t start_tracer(struct step_box *box)
 {
 	pid_t pid = fork();
 
 	if (!pid)
-		step_keeper_run(box);
+		step_tracer_run(box);
 	return pid;
 }
 
@@ -78,10 +78,10 @@ void step_guard_run(struct step_box *box, int owner_fd, int memory_fd)
 	if (!helper_guard_init(&g))
 		give_up(box);
 	box->guard_pid = getpid();
-	g.keeper = start_keeper(box);
-	if (g.keeper < 0)
+	g.tracer = start_tracer(box);
+	if (g.tracer < 0)
 		give_up(box);
-	box->keeper_pid = g.keeper;
+	box->tracer_pid = g.tracer;
 	helper_guard_start(&g);
 	__atomic_store_n(&box->guarded, true, __ATOMIC_RELEASE);
 	helper_guard_watch(&g);

@@ -1,4 +1,4 @@
-/* step_ring - records from the keeper to the owner (step_box.h says how they lie there). */
+/* step_ring - records from the tracer to the owner (step_box.h says how they lie there). */
 #ifndef WATCHCTL_STEP_PTRACE_STEP_RING_H
 #define WATCHCTL_STEP_PTRACE_STEP_RING_H
 
@@ -10,7 +10,7 @@ uint32_t step_wire_size(const struct step_record *r);
 /* Writes @r with all that its pointers lead to; @w has step_wire_size() bytes, aligned to 8. */
 void step_wire_put(struct wire_step *w, const struct step_record *r);
 
-/* Room for @size bytes; NULL: there is none now. Only the keeper writes. *@ret_at goes to step_ring_commit().
+/* Room for @size bytes; NULL: there is none now. Only the tracer writes. *@ret_at goes to step_ring_commit().
  */
 struct wire_step *step_ring_room(struct step_box *box, uint32_t size, uint64_t *ret_at);
 void step_ring_commit(struct step_box *box, uint64_t at, uint32_t size);

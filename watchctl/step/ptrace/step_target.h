@@ -21,7 +21,7 @@ struct step_target {
  * proc_check(). */
 struct wc_error *step_target_open(pid_t pid, char *const argv[], struct step_target *ret);
 
-/* For a mover: who holds the stopped thread; NULL: nobody does. */
+/* For a stepper: who holds the stopped thread; NULL: nobody does. */
 struct tracee *step_target_held(struct step_target *t);
 
 /* It came to nothing before the program ran: a started one is killed. */

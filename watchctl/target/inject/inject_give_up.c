@@ -14,12 +14,12 @@
 bool inject_is_mapped(const struct injection *inj)
 {
 	struct memory_view mem = proc_memory(&inj->pid);
-	struct wire_doorplate door;
+	struct wire_signature door;
 	uint64_t magic;
 
 	return memory_read(&mem, inj->control, &magic, sizeof(magic)) && magic == WIRE_MAGIC &&
 	       memory_read(&mem, inj->handler - sizeof(door), &door, sizeof(door)) &&
-	       !memcmp(door.name, WIRE_DOORPLATE, sizeof(door.name));
+	       !memcmp(door.name, WIRE_SIGNATURE, sizeof(door.name));
 }
 
 struct wc_error *inject_give_up(struct injection *inj)

@@ -75,7 +75,7 @@ struct wc_error *inject_is_installed(struct injection *inj, bool *ret)
 }
 
 /* For whoever finds the handler if we end before its memory is given back: nobody holds on to ours. */
-static void tell_withdrawn(const struct injection *inj)
+static void report_withdrawn(const struct injection *inj)
 {
 	injection_write(inj, offsetof(struct wire_control, withdrawn), &inj->handler, sizeof(inj->handler));
 }
@@ -103,7 +103,7 @@ static struct wc_error *uninstall_one(struct injection *inj, bool *replaced)
 	if (now.handler != inj->handler) {
 		*replaced = !was_withdrawn(inj) && !unchain(inj, now.handler);
 		if (!*replaced)
-			tell_withdrawn(inj);
+			report_withdrawn(inj);
 		inj->installed = false;
 		return NULL;
 	}

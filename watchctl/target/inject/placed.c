@@ -21,10 +21,10 @@
 static bool read_door(pid_t pid, uint64_t at, uint64_t *ret_control)
 {
 	struct memory_view mem = proc_memory(&pid);
-	struct wire_doorplate door;
+	struct wire_signature door;
 
 	if (!memory_read(&mem, at, &door, sizeof(door)) ||
-	    memcmp(door.name, WIRE_DOORPLATE, sizeof(door.name)) != 0)
+	    memcmp(door.name, WIRE_SIGNATURE, sizeof(door.name)) != 0)
 		return false;
 	*ret_control = at + (uint64_t)(int64_t)door.to_control;
 	return true;
@@ -35,8 +35,8 @@ bool placed_control_of(pid_t pid, uint64_t handler, struct wire_control *ret, ui
 	struct memory_view mem = proc_memory(&pid);
 	uint64_t control;
 
-	if (handler < sizeof(struct wire_doorplate) ||
-	    !read_door(pid, handler - sizeof(struct wire_doorplate), &control))
+	if (handler < sizeof(struct wire_signature) ||
+	    !read_door(pid, handler - sizeof(struct wire_signature), &control))
 		return false;
 	if (!memory_read(&mem, control, ret, sizeof(*ret)) || ret->magic != WIRE_MAGIC ||
 	    ret->version != WIRE_VERSION)
@@ -138,12 +138,12 @@ static bool look_at_map(void *ctx, const struct proc_map *m)
 
 	if (!m->exec || m->write || m->shared || m->name[0] || !memory_read(&mem, m->end - len, s->code, len))
 		return true;
-	for (at = 0; at + sizeof(struct wire_doorplate) <= len; at += 8) {
+	for (at = 0; at + sizeof(struct wire_signature) <= len; at += 8) {
 		struct placed p;
 		bool found;
 
-		if (memcmp(s->code + at + offsetof(struct wire_doorplate, name), WIRE_DOORPLATE,
-			   sizeof(((struct wire_doorplate *)0)->name)) != 0)
+		if (memcmp(s->code + at + offsetof(struct wire_signature, name), WIRE_SIGNATURE,
+			   sizeof(((struct wire_signature *)0)->name)) != 0)
 			continue;
 		s->no_memory = !look_behind_door(s->pid, m->end - len + at, &found, &p);
 		if (found && !vec_push(s->found.v, s->found.n, s->found.cap, p)) {

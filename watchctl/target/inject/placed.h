@@ -1,5 +1,5 @@
 /*
- * placed - handlers of watchctl that are in a process already, whoever put them there: found by the doorplate
+ * placed - handlers of watchctl that are in a process already, whoever put them there: found by the signature
  * that stands before each one's first instruction (handler/wire.h). Reads only: nothing here stops anything.
  *
  * The process owns that memory, so nothing of it is trusted: what is told lies where it says, in mappings

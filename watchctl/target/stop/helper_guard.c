@@ -32,11 +32,11 @@ bool helper_guard_init(struct helper_guard *g)
 
 void helper_guard_start(struct helper_guard *g)
 {
-	/* Where that is refused, the keeper's end is seen when it is over. */
-	ptrace(PTRACE_SEIZE, g->keeper, 0, PTRACE_O_TRACEEXIT);
+	/* Where that is refused, the tracer's end is seen when it is over. */
+	ptrace(PTRACE_SEIZE, g->tracer, 0, PTRACE_O_TRACEEXIT);
 }
 
-/* Of the signals that come to the keeper, it gets those that are ours, and those that its own mistakes raise.
+/* Of the signals that come to the tracer, it gets those that are ours, and those that its own mistakes raise.
  */
 static int passed_on(const struct helper_guard *g, int sig)
 {
@@ -53,7 +53,7 @@ static int passed_on(const struct helper_guard *g, int sig)
 	case SIGILL:
 	case SIGFPE:
 	case SIGABRT:
-		return held_ptrace(PTRACE_GETSIGINFO, g->keeper, 0, &info) || info.si_code > 0 ||
+		return held_ptrace(PTRACE_GETSIGINFO, g->tracer, 0, &info) || info.si_code > 0 ||
 				       sig == SIGABRT
 			       ? sig
 			       : 0;
@@ -62,7 +62,7 @@ static int passed_on(const struct helper_guard *g, int sig)
 	}
 }
 
-static void on_keeper(struct helper_guard *g, int status)
+static void on_tracer(struct helper_guard *g, int status)
 {
 	struct stop s = stop_decode(status);
 
@@ -72,7 +72,7 @@ static void on_keeper(struct helper_guard *g, int status)
 	}
 	if (s.kind == STOP_EXITING && !__atomic_load_n(g->finished, __ATOMIC_ACQUIRE))
 		g->is_dying(g->ctx);
-	held_ptrace(PTRACE_CONT, g->keeper, 0, s.kind == STOP_SIGNAL ? passed_on(g, s.signal) : 0);
+	held_ptrace(PTRACE_CONT, g->tracer, 0, s.kind == STOP_SIGNAL ? passed_on(g, s.signal) : 0);
 }
 
 static void take_stops(struct helper_guard *g)
@@ -83,10 +83,10 @@ static void take_stops(struct helper_guard *g)
 	while (read(g->child_fd, &info, sizeof(info)) > 0)
 		;
 	while (!g->ended) {
-		pid_t got = waitpid(g->keeper, &status, __WALL | WNOHANG);
+		pid_t got = waitpid(g->tracer, &status, __WALL | WNOHANG);
 
-		if (got == g->keeper)
-			on_keeper(g, status);
+		if (got == g->tracer)
+			on_tracer(g, status);
 		else if (got < 0 && errno != EINTR)
 			g->ended = true;
 		else if (!got)
@@ -95,7 +95,7 @@ static void take_stops(struct helper_guard *g)
 }
 
 /*
- * A poke that comes between the keeper's look into the box and its wait is missed, so there is another. Not
+ * A poke that comes between the tracer's look into the box and its wait is missed, so there is another. Not
  * too soon: each costs it two switches, and on a busy CPU it would do nothing else.
  */
 void helper_guard_watch(struct helper_guard *g)
@@ -115,7 +115,7 @@ void helper_guard_watch(struct helper_guard *g)
 		if (g->ended || (orphaned && !(poking && !ready)) || (!orphaned && !p[1].revents))
 			continue;
 		__atomic_store_n(g->orphaned, true, __ATOMIC_RELEASE);
-		kill(g->keeper, g->poke);
+		kill(g->tracer, g->poke);
 		wait_ms = wait_ms < POKE_MAX_MS ? 2 * wait_ms : wait_ms;
 	}
 }

@@ -1,10 +1,10 @@
 /*
- * helper_guard - watches over a process that traces for us (the keeper), from a process of its own, its
- * parent: it tells the keeper when the owner has died, and sees the keeper's own end in time to do something
+ * helper_guard - watches over a process that traces for us (the tracer), from a process of its own, its
+ * parent: it tells the tracer when the owner has died, and sees the tracer's own end in time to do something
  * about it.
  *
  * When a tracer dies, the kernel lets go of its threads, with whatever it has armed in them. So the guard
- * traces the keeper, with PTRACE_O_TRACEEXIT: a SIGKILL, or a crash, makes it stop at the very beginning of
+ * traces the tracer, with PTRACE_O_TRACEEXIT: a SIGKILL, or a crash, makes it stop at the very beginning of
  * its end, before the kernel takes anything apart.
  */
 #ifndef WATCHCTL_TARGET_STOP_HELPER_GUARD_H
@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 struct helper_guard {
-	pid_t keeper;
+	pid_t tracer;
 	int poke; /* the signal by which it is made to look around; it gets no others but SIGUSR2 and SIGALRM
 		   */
 	/* In memory that is shared with it: */
@@ -29,13 +29,13 @@ struct helper_guard {
 	bool ended;
 };
 
-/* Before the keeper is forked: false: it cannot be. The owner's pidfd is HELPER_OWNER_FD. */
+/* Before the tracer is forked: false: it cannot be. The owner's pidfd is HELPER_OWNER_FD. */
 bool helper_guard_init(struct helper_guard *g);
 
-/* The keeper is forked, and waits until it may begin. */
+/* The tracer is forked, and waits until it may begin. */
 void helper_guard_start(struct helper_guard *g);
 
-/* Until the keeper has ended. */
+/* Until the tracer has ended. */
 void helper_guard_watch(struct helper_guard *g);
 
 #endif

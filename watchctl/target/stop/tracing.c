@@ -21,9 +21,9 @@
 static void describe_tracer(pid_t pid, char *buf, size_t len)
 {
 	proc_describe(pid, buf, len);
-	if (!strncmp(buf, TRACING_DREGS_KEEPER " ", sizeof(TRACING_DREGS_KEEPER)))
+	if (!strncmp(buf, TRACING_DREGS_TRACER " ", sizeof(TRACING_DREGS_TRACER)))
 		snprintf(buf, len, "another watchctl with --engine ptrace (process %d)", pid);
-	else if (!strncmp(buf, TRACING_STEP_KEEPER " ", sizeof(TRACING_STEP_KEEPER)))
+	else if (!strncmp(buf, TRACING_STEP_TRACER " ", sizeof(TRACING_STEP_TRACER)))
 		snprintf(buf, len, "another watchctl step (process %d)", pid);
 }
 

@@ -11,8 +11,8 @@
 #include "watchctl/base/error.h"
 
 /* Names of the processes that trace for us, as ps(1) shows them. */
-#define TRACING_DREGS_KEEPER "dregs-keeper" /* of the ptrace engine */
-#define TRACING_STEP_KEEPER "step-keeper"   /* of watchctl step */
+#define TRACING_DREGS_TRACER "dregs-tracer" /* of the ptrace engine */
+#define TRACING_STEP_TRACER "step-tracer"   /* of watchctl step */
 
 /* PTRACE_SEIZE; again where who held the thread has just let go of it. The error number; 0: it is ours. */
 int tracing_seize(pid_t pid, pid_t tid, long options);

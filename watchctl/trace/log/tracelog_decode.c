@@ -266,12 +266,12 @@ static struct wc_error *get_thread_process(struct tracelog_decoder *d, struct cu
 }
 
 /* Told before, and this reader has seen it. False: *err, or it has not. */
-static bool is_known(struct map64 *told, uint64_t key, uint64_t value, struct wc_error **err)
+static bool is_known(struct map64 *reported, uint64_t key, uint64_t value, struct wc_error **err)
 {
 	*err = NULL;
-	if ((uint64_t)(uintptr_t)map64_get(told, key) == value)
+	if ((uint64_t)(uintptr_t)map64_get(reported, key) == value)
 		return true;
-	if (!map64_put(told, key, (void *)(uintptr_t)value))
+	if (!map64_put(reported, key, (void *)(uintptr_t)value))
 		*err = &wc_enomem;
 	return false;
 }
@@ -286,13 +286,13 @@ static struct wc_error *know_thread(struct tracelog_decoder *d, const struct thr
 	return err || keep_process(d, t->pid, t->tid) ? err : &wc_enomem;
 }
 
-static struct wc_error *know(struct tracelog_decoder *d, struct map64 *told, uint64_t key, bool *known)
+static struct wc_error *know(struct tracelog_decoder *d, struct map64 *reported, uint64_t key, bool *known)
 {
 	struct wc_error *err = NULL;
 
 	*known = false;
 	if (d->ring)
-		*known = is_known(told, key, 1, &err);
+		*known = is_known(reported, key, 1, &err);
 	return err;
 }
 
@@ -400,13 +400,13 @@ static struct wc_error *keep_stack(struct tracelog_decoder *d, struct cursor *c)
 	return NULL;
 }
 
-static enum decode_result get_retold(struct cursor *c)
+static enum decode_result get_reemitted(struct cursor *c)
 {
 	switch (get_u8(c)) {
-	case RETOLD_BEGIN:
-		return DECODE_RETOLD_BEGIN;
-	case RETOLD_END:
-		return DECODE_RETOLD_END;
+	case REEMITTED_BEGIN:
+		return DECODE_REEMITTED_BEGIN;
+	case REEMITTED_END:
+		return DECODE_REEMITTED_END;
 	default:
 		c->bad = true;
 		return DECODE_DAMAGED;
@@ -462,8 +462,8 @@ static struct wc_error *decode_own(struct tracelog_decoder *d, uint16_t id, stru
 		if (!c->bad)
 			err = know(d, &d->tags, ret->tag.id, &known);
 		break;
-	case TRACELOG_ID_RETOLD:
-		*what = get_retold(c);
+	case TRACELOG_ID_REEMITTED:
+		*what = get_reemitted(c);
 		return NULL;
 	default:
 		break;
@@ -534,7 +534,7 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 	case EVENT_RETURN:
 	case EVENT_STEP:
 	case EVENT_SIGNAL:
-	case EVENT_STOOD:
+	case EVENT_BLOCKED:
 		err = tracelog_decode_step(d, raw->id, &c, ret);
 		break;
 	default:

@@ -53,8 +53,8 @@ struct tracelog_decoder {
 enum decode_result {
 	DECODE_EVENT,	/* *ret is filled; it points into the payload and the decoder */
 	DECODE_SKIPPED, /* nothing for the caller: a stack, or an id from a newer minor version */
-	DECODE_RETOLD_BEGIN,
-	DECODE_RETOLD_END,
+	DECODE_REEMITTED_BEGIN,
+	DECODE_REEMITTED_END,
 	DECODE_DAMAGED,
 };
 

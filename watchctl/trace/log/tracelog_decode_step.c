@@ -11,7 +11,7 @@
 static void get_recording(struct cursor *c, struct recording_event *r)
 {
 	r->instructions = get_u8(c) != 0;
-	r->mover = get_string(c);
+	r->stepper = get_string(c);
 	r->planner = get_string(c);
 	r->range = get_string(c);
 	r->filters = get_string(c);
@@ -222,7 +222,7 @@ static void get_signal(struct tracelog_decoder *d, struct cursor *c, struct sign
 	e->pid = tracelog_process_of(d, e->tid);
 }
 
-static void get_stood(struct tracelog_decoder *d, struct cursor *c, struct stood_event *e)
+static void get_blocked(struct tracelog_decoder *d, struct cursor *c, struct blocked_event *e)
 {
 	const struct tracelog_stack *stack;
 
@@ -271,8 +271,8 @@ struct wc_error *tracelog_decode_step(struct tracelog_decoder *d, uint16_t id, s
 	case EVENT_SIGNAL:
 		get_signal(d, c, &ret->signal);
 		break;
-	case EVENT_STOOD:
-		get_stood(d, c, &ret->stood);
+	case EVENT_BLOCKED:
+		get_blocked(d, c, &ret->blocked);
 		break;
 	default:
 		c->bad = true;

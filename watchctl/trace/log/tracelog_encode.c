@@ -306,7 +306,7 @@ void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stac
 	case EVENT_RETURN:
 	case EVENT_STEP:
 	case EVENT_SIGNAL:
-	case EVENT_STOOD:
+	case EVENT_BLOCKED:
 		return encode_step_fields(c, e, stack);
 	case EVENT_CAPTURE: /* see encode_capture() */
 		break;

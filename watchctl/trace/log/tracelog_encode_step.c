@@ -19,7 +19,7 @@ static void put_name(struct encoder *c, const char *s)
 static void put_recording(struct encoder *c, const struct recording_event *r)
 {
 	put_u8(c, r->instructions);
-	put_string(c, r->mover);
+	put_string(c, r->stepper);
 	put_string(c, r->planner);
 	put_string(c, r->range);
 	put_string(c, r->filters);
@@ -149,7 +149,7 @@ static void put_signal(struct encoder *c, const struct signal_event *e)
 	put_u64(c, e->ip);
 }
 
-static void put_stood(struct encoder *c, const struct stood_event *e, uint32_t stack)
+static void put_blocked(struct encoder *c, const struct blocked_event *e, uint32_t stack)
 {
 	put_u64(c, e->call);
 	put_u32(c, e->tid);
@@ -178,8 +178,8 @@ void encode_step_fields(struct encoder *c, const struct trace_event *e, uint32_t
 		return put_step(c, &e->step);
 	case EVENT_SIGNAL:
 		return put_signal(c, &e->signal);
-	case EVENT_STOOD:
-		return put_stood(c, &e->stood, stack);
+	case EVENT_BLOCKED:
+		return put_blocked(c, &e->blocked, stack);
 	default:
 		assert(!"not an event of a step recording");
 	}

@@ -79,15 +79,15 @@
 #define TRACELOG_ID_RETURN_ERROR 259 /* EVENT_RETURN with an error */
 #define TRACELOG_ID_HIT 260	     /* EVENT_ACCESS, of the bytes of its watch */
 #define TRACELOG_ID_CHECKSUM 261     /* first of a packet */
-#define TRACELOG_ID_RETOLD 262	     /* what follows was told before: enum tracelog_retold */
+#define TRACELOG_ID_REEMITTED 262    /* what follows was told before: enum tracelog_reemitted */
 #define TRACELOG_ID_THREAD_AGAIN 263 /* EVENT_THREAD, _CODE, _TAG that were told before */
 #define TRACELOG_ID_CODE_AGAIN 264
 #define TRACELOG_ID_TAG_AGAIN 265
 #define TRACELOG_ID_CAPTURE_WITHHELD 266 /* EVENT_CAPTURE with a value that is not recorded */
 
-enum tracelog_retold {
-	RETOLD_END = 0,
-	RETOLD_BEGIN = 1,
+enum tracelog_reemitted {
+	REEMITTED_END = 0,
+	REEMITTED_BEGIN = 1,
 };
 
 /* In a hit. */

@@ -44,7 +44,7 @@ static void enter_file(struct tracelog_reader *r, size_t i)
 	r->current = i;
 	r->packet_at = r->next_packet = r->buf_at = 0;
 	r->pos = r->end = r->buf_len = 0;
-	r->partial = r->retelling = false;
+	r->partial = r->reemitting = false;
 	if (r->has_before)
 		tracelog_decoder_next_file(&r->decoder);
 	else
@@ -280,24 +280,24 @@ static bool take_event(struct tracelog_reader *r, struct tracelog_raw *ret, cons
 /* What the beginning of a file tells again: is it news to whoever reads? */
 static bool is_news(const struct tracelog_reader *r, enum event_type type)
 {
-	if (!r->retelling)
+	if (!r->reemitting)
 		return true;
 	if (r->has_before)
 		return false;
 	/* These two are about a time before: told to whom it is the first he hears. */
-	return r->tells_past || (type != EVENT_LOST && type != EVENT_NOTE);
+	return r->reports_past || (type != EVENT_LOST && type != EVENT_NOTE);
 }
 
 /* An event was decoded; DECODE_SKIPPED: nothing for whoever reads. */
 static enum decode_result look_at(struct tracelog_reader *r, enum decode_result what, enum event_type type)
 {
 	switch (what) {
-	case DECODE_RETOLD_BEGIN:
-		r->retelling = true;
-		r->tells_past = !r->has_any;
+	case DECODE_REEMITTED_BEGIN:
+		r->reemitting = true;
+		r->reports_past = !r->has_any;
 		return DECODE_SKIPPED;
-	case DECODE_RETOLD_END:
-		r->retelling = false;
+	case DECODE_REEMITTED_END:
+		r->reemitting = false;
 		r->has_before = true;
 		return DECODE_SKIPPED;
 	case DECODE_EVENT:

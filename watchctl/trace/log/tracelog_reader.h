@@ -33,10 +33,10 @@ struct tracelog_reader {
 	size_t last_file;
 	uint64_t done; /* bytes of the files before the current one */
 
-	bool retelling;	 /* the beginning of a file */
-	bool has_before; /* what it tells again was read already */
-	bool has_any;	 /* an event was passed on */
-	bool tells_past; /* and when the retelling began, none was */
+	bool reemitting;   /* the beginning of a file */
+	bool has_before;   /* what it tells again was read already */
+	bool has_any;	   /* an event was passed on */
+	bool reports_past; /* and when the retelling began, none was */
 
 	struct tracelog_decoder decoder;
 	enum log_outcome state; /* LOG_EVENT until the end is reached */

@@ -20,9 +20,9 @@
 #define STACKS_BYTES_MAX (64u << 20)
 #define PROCESSES_MAX (1u << 17) /* likewise, threads */
 
-#define TIME_SHARE 16	 /* of the time to keep that a file gets */
-#define RETOLD_SHARE 8	 /* of the bound, at most, that the beginning of each file may take */
-#define RETOLD_OF_FILE 4 /* a file has at least so many times what its beginning takes */
+#define TIME_SHARE 16	    /* of the time to keep that a file gets */
+#define REEMITTED_SHARE 8   /* of the bound, at most, that the beginning of each file may take */
+#define REEMITTED_OF_FILE 4 /* a file has at least so many times what its beginning takes */
 
 struct seen_stack {
 	struct seen_stack *next; /* same hash */
@@ -87,8 +87,8 @@ static struct wc_error *event_end(struct tracelog_writer *w, size_t start, uint1
 	return NULL;
 }
 
-static struct wc_error *put_told(struct tracelog_writer *w, const struct told *t, uint16_t id,
-				 uint64_t time_ns)
+static struct wc_error *put_reported(struct tracelog_writer *w, const struct reported *t, uint16_t id,
+				     uint64_t time_ns)
 {
 	size_t start = event_begin(w);
 
@@ -125,11 +125,11 @@ void tracelog_forget_stacks(struct tracelog_writer *w)
 	w->stacks_bytes = 0;
 }
 
-static struct wc_error *tell_code_again(struct tracelog_writer *w, uint64_t pc, uint64_t time_ns)
+static struct wc_error *report_code_again(struct tracelog_writer *w, uint64_t pc, uint64_t time_ns)
 {
-	const struct told *t = retell_code(&w->retell, pc);
+	const struct reported *t = reemit_code(&w->reemit, pc);
 
-	return t ? put_told(w, t, TRACELOG_ID_CODE_AGAIN, time_ns) : NULL;
+	return t ? put_reported(w, t, TRACELOG_ID_CODE_AGAIN, time_ns) : NULL;
 }
 
 static struct wc_error *write_stack(struct tracelog_writer *w, const struct stack_ref *a, uint32_t id,
@@ -140,7 +140,7 @@ static struct wc_error *write_stack(struct tracelog_writer *w, const struct stac
 	uint32_t i;
 
 	for (i = 0; w->ring && i < a->nframes && !err; i++)
-		err = tell_code_again(w, a->frame[i], time_ns);
+		err = report_code_again(w, a->frame[i], time_ns);
 	if (err)
 		return err;
 	start = event_begin(w);
@@ -205,7 +205,7 @@ static bool remember_process(struct tracelog_writer *w, int32_t pid, int32_t tid
 /* An event that carries its tid alone: what a reader makes of that must be @pid. */
 static struct wc_error *know_process(struct tracelog_writer *w, int32_t pid, int32_t tid, uint64_t time_ns)
 {
-	const struct told *t;
+	const struct reported *t;
 	size_t start;
 
 	if (w->last_tid == tid && w->last_pid == pid)
@@ -217,10 +217,10 @@ static struct wc_error *know_process(struct tracelog_writer *w, int32_t pid, int
 	}
 	if (!remember_process(w, pid, tid))
 		return &wc_enomem;
-	retell_seen(&w->retell, pid);
-	t = retell_thread(&w->retell, pid, tid);
+	reemit_seen(&w->reemit, pid);
+	t = reemit_thread(&w->reemit, pid, tid);
 	if (t)
-		return put_told(w, t, TRACELOG_ID_THREAD_AGAIN, time_ns);
+		return put_reported(w, t, TRACELOG_ID_THREAD_AGAIN, time_ns);
 	start = event_begin(w);
 	encode_thread_process(&w->packet, pid, tid);
 	return event_end(w, start, TRACELOG_ID_THREAD_PROCESS, time_ns);
@@ -228,11 +228,11 @@ static struct wc_error *know_process(struct tracelog_writer *w, int32_t pid, int
 
 /* Captures */
 
-static struct wc_error *tell_tag_again(struct tracelog_writer *w, uint32_t tag, uint64_t time_ns)
+static struct wc_error *report_tag_again(struct tracelog_writer *w, uint32_t tag, uint64_t time_ns)
 {
-	const struct told *t = w->ring ? retell_tag(&w->retell, tag) : NULL;
+	const struct reported *t = w->ring ? reemit_tag(&w->reemit, tag) : NULL;
 
-	return t ? put_told(w, t, TRACELOG_ID_TAG_AGAIN, time_ns) : NULL;
+	return t ? put_reported(w, t, TRACELOG_ID_TAG_AGAIN, time_ns) : NULL;
 }
 
 static struct wc_error *put_capture(struct tracelog_writer *w, const struct trace_event *e)
@@ -247,7 +247,7 @@ static struct wc_error *put_capture(struct tracelog_writer *w, const struct trac
 	assert(k->nframes >= 1 && k->nframes <= STACK_MAX);
 	err = know_process(w, k->pid, k->tid, time_ns);
 	if (!err)
-		err = tell_tag_again(w, k->tag, time_ns);
+		err = report_tag_again(w, k->tag, time_ns);
 	if (!err)
 		err = stack_id(w, &stack, time_ns, &id);
 	if (err)
@@ -289,7 +289,7 @@ static struct wc_error *put_access(struct tracelog_writer *w, const struct trace
 	if (!err)
 		err = stack_id(w, &stack, time_ns, &hit.stack);
 	if (!err && w->ring && a->regs.r[WREG_RIP] != a->frame[0])
-		err = tell_code_again(w, a->regs.r[WREG_RIP], time_ns);
+		err = report_code_again(w, a->regs.r[WREG_RIP], time_ns);
 	if (err)
 		return err;
 	start = event_begin(w);
@@ -325,9 +325,9 @@ static bool thread_of(const struct trace_event *e, int32_t *pid, int32_t *tid)
 		*pid = e->signal.pid;
 		*tid = e->signal.tid;
 		return true;
-	case EVENT_STOOD:
-		*pid = e->stood.pid;
-		*tid = e->stood.tid;
+	case EVENT_BLOCKED:
+		*pid = e->blocked.pid;
+		*tid = e->blocked.tid;
 		return true;
 	default:
 		return false;
@@ -340,8 +340,8 @@ static bool stack_of(const struct trace_event *e, struct stack_ref *ret)
 	case EVENT_CALL:
 		*ret = (struct stack_ref){ e->call.walk_end, e->call.nframes, e->call.frame };
 		return true;
-	case EVENT_STOOD:
-		*ret = (struct stack_ref){ e->stood.walk_end, e->stood.nframes, e->stood.frame };
+	case EVENT_BLOCKED:
+		*ret = (struct stack_ref){ e->blocked.walk_end, e->blocked.nframes, e->blocked.frame };
 		return true;
 	default:
 		return false;
@@ -381,26 +381,27 @@ static void forget_what_the_file_has(struct tracelog_writer *w)
 	w->last_tid = w->last_pid = 0;
 }
 
-static struct wc_error *put_retold(struct tracelog_writer *w, enum tracelog_retold what, uint64_t time_ns)
+static struct wc_error *put_reemitted(struct tracelog_writer *w, enum tracelog_reemitted what,
+				      uint64_t time_ns)
 {
 	const uint8_t field = (uint8_t)what;
 	size_t start = event_begin(w);
 
 	encode_bytes(&w->packet, &field, sizeof(field));
-	return event_end(w, start, TRACELOG_ID_RETOLD, time_ns);
+	return event_end(w, start, TRACELOG_ID_REEMITTED, time_ns);
 }
 
-static struct wc_error *retell_one(void *ctx, const struct told *t)
+static struct wc_error *reemit_one(void *ctx, const struct reported *t)
 {
 	struct tracelog_writer *w = ctx;
 
-	return put_told(w, t, t->id, w->last_time);
+	return put_reported(w, t, t->id, w->last_time);
 }
 
 /* The file before is whole, and ends earlier: whoever reads them by their times reads them in order. */
 static struct wc_error *begin_file(struct tracelog_writer *w)
 {
-	const struct told_sink sink = { retell_one, w };
+	const struct reported_sink sink = { reemit_one, w };
 	struct wc_error *err = write_rest(w);
 
 	if (!err)
@@ -412,18 +413,18 @@ static struct wc_error *begin_file(struct tracelog_writer *w)
 	forget_what_the_file_has(w);
 	w->file_begin = 0;
 	w->last_time++;
-	err = put_retold(w, RETOLD_BEGIN, w->last_time);
+	err = put_reemitted(w, REEMITTED_BEGIN, w->last_time);
 	if (!err)
-		err = retell_all(&w->retell, w->files.next_number - 1, w->last_time, sink);
+		err = reemit_all(&w->reemit, w->files.next_number - 1, w->last_time, sink);
 	if (!err)
-		err = put_retold(w, RETOLD_END, w->last_time);
-	w->retold_size = w->files.file[w->files.nfiles - 1].size + w->packet.len;
+		err = put_reemitted(w, REEMITTED_END, w->last_time);
+	w->reemitted_size = w->files.file[w->files.nfiles - 1].size + w->packet.len;
 	return err;
 }
 
 static uint64_t file_limit(const struct tracelog_writer *w)
 {
-	uint64_t limit = tracelog_ring_file_limit(&w->files), least = RETOLD_OF_FILE * w->retold_size;
+	uint64_t limit = tracelog_ring_file_limit(&w->files), least = REEMITTED_OF_FILE * w->reemitted_size;
 
 	return limit > least ? limit : least;
 }
@@ -458,19 +459,19 @@ static struct wc_error *keep(struct tracelog_writer *w, const struct trace_event
 			     size_t len)
 {
 	const uint64_t bytes = w->files.bounds.bytes;
-	struct wc_error *err = retell_keep(&w->retell, e, fields, len);
+	struct wc_error *err = reemit_keep(&w->reemit, e, fields, len);
 
-	if (!err && bytes && w->retell.bytes > bytes / RETOLD_SHARE)
-		retell_shrink(&w->retell);
-	if (err || !bytes || w->retell.bytes <= bytes / RETOLD_SHARE)
+	if (!err && bytes && w->reemit.bytes > bytes / REEMITTED_SHARE)
+		reemit_shrink(&w->reemit);
+	if (err || !bytes || w->reemit.bytes <= bytes / REEMITTED_SHARE)
 		return err;
 	w->failed = true;
 	return wc_error_hint(wc_error_new(WC_ELOG,
 					  "the bound of %llu bytes is too small for the log %s: what each of "
 					  "its files must repeat takes %zu bytes by now",
-					  (unsigned long long)bytes, w->path, w->retell.bytes),
+					  (unsigned long long)bytes, w->path, w->reemit.bytes),
 			     "allow at least %zu bytes; what was written so far can be reported",
-			     2 * RETOLD_SHARE * w->retell.bytes);
+			     2 * REEMITTED_SHARE * w->reemit.bytes);
 }
 
 /* The sink */
@@ -523,10 +524,10 @@ static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
 		return err;
 	switch (e->type) {
 	case EVENT_ACCESS:
-		w->retell.has_begun = true;
+		w->reemit.has_begun = true;
 		return put_access(w, e);
 	case EVENT_CAPTURE:
-		w->retell.has_begun = true;
+		w->reemit.has_begun = true;
 		return put_capture(w, e);
 	default:
 		return put_other(w, e);

@@ -6,7 +6,7 @@
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/log/tracelog_encode.h"
 #include "watchctl/trace/log/tracelog_format.h"
-#include "watchctl/trace/log/tracelog_retell.h"
+#include "watchctl/trace/log/tracelog_reemit.h"
 #include "watchctl/trace/log/tracelog_ring.h"
 
 struct tracelog_watch {
@@ -37,9 +37,9 @@ struct tracelog_writer {
 
 	/* Of a flight recorder: */
 	bool ring;
-	struct tracelog_retell retell;
-	uint64_t file_begin;  /* time of the first event of the file that was put; 0: none yet */
-	uint64_t retold_size; /* bytes that this file begins with */
+	struct tracelog_reemit reemit;
+	uint64_t file_begin;	 /* time of the first event of the file that was put; 0: none yet */
+	uint64_t reemitted_size; /* bytes that this file begins with */
 };
 
 /* Forgets which stacks are in the log: they are written anew when they come again. */

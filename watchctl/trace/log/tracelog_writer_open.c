@@ -101,7 +101,7 @@ static void writer_free(struct tracelog_writer *w)
 		close(w->mark);
 	tracelog_forget_stacks(w);
 	map64_deinit(&w->processes);
-	retell_deinit(&w->retell);
+	reemit_deinit(&w->reemit);
 	free(w->packet.buf);
 	free(w->path);
 	free(w);

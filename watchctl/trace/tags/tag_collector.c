@@ -24,7 +24,7 @@
 #define BUFFER (4u << 20)     /* of one poll */
 #define SHARE_MIN (64u << 10) /* of it, for one ring */
 #define POLL_MIN_NS 100000ull
-#define TELL_NS 200000000ull	    /* how often losses are told */
+#define REPORT_NS 200000000ull	    /* how often losses are told */
 #define STRAGGLERS_NS 20000000ull   /* how long the end waits for captures that were being written */
 #define LEASE_MAX_NS 60000000000ull /* of others: what is more is not believed */
 #define DRAIN_NS 2000000000ull	    /* how long the end goes on with one that still captures */
@@ -274,7 +274,7 @@ struct wc_error *tag_collector_start(struct tag_collector *c, const struct tag_s
 	if (err)
 		return err;
 	tsc_clock_sample(&c->clock);
-	c->start_ns = c->polled_ns = c->told_ns = monotonic_ns();
+	c->start_ns = c->polled_ns = c->reported_ns = monotonic_ns();
 	if (!get_control(c, &k) || !set_up(c, &k)) {
 		if (get_control(c, &k) && k.session && k.session != c->session) /* two began at once */
 			return busy(k.collector);
@@ -351,26 +351,27 @@ static uint64_t sum_calls(const struct tag_collector *c)
 	return n;
 }
 
-static struct wc_error *tell_lost(struct tag_collector *c, uint64_t count, uint64_t *told, const char *why)
+static struct wc_error *report_lost(struct tag_collector *c, uint64_t count, uint64_t *reported,
+				    const char *why)
 {
 	struct trace_event e = { .type = EVENT_LOST, .time_ns = c->polled_ns };
 
-	if (count <= *told)
+	if (count <= *reported)
 		return NULL;
-	e.lost = (struct lost_event){ WATCH_CAPTURES, count - *told, why };
-	*told = count;
+	e.lost = (struct lost_event){ WATCH_CAPTURES, count - *reported, why };
+	*reported = count;
 	return tag_put(c, &e);
 }
 
-static struct wc_error *tell_losses(struct tag_collector *c)
+static struct wc_error *report_losses(struct tag_collector *c)
 {
-	struct wc_error *err = tell_lost(c, sum_full(c), &c->told_full, "the thread's ring was full");
+	struct wc_error *err = report_lost(c, sum_full(c), &c->reported_full, "the thread's ring was full");
 
-	c->told_ns = c->polled_ns;
+	c->reported_ns = c->polled_ns;
 	if (err)
 		return err;
-	return tell_lost(c, c->no_ring - c->no_ring_before, &c->told_no_ring,
-			 "there was no ring for the thread");
+	return report_lost(c, c->no_ring - c->no_ring_before, &c->reported_no_ring,
+			   "there was no ring for the thread");
 }
 
 static uint64_t next_wait(const struct tag_collector *c, const struct harvest *h, uint64_t elapsed_ns)
@@ -452,8 +453,8 @@ static struct wc_error *poll_once(struct tag_collector *c, struct tag_poll *ret)
 		err = tag_put_runs(c);
 	if (!err && !flag && !c->ended)
 		err = switch_on_again(c);
-	if (!err && c->polled_ns - c->told_ns > TELL_NS)
-		err = tell_losses(c);
+	if (!err && c->polled_ns - c->reported_ns > REPORT_NS)
+		err = report_losses(c);
 	*ret = (struct tag_poll){
 		.state = c->state,
 		.wait_ns = next_wait(c, &h, begin - last),
@@ -550,7 +551,7 @@ static struct wc_error *end_session(struct tag_collector *c)
 
 struct wc_error *tag_collector_stop(struct tag_collector *c)
 {
-	struct wc_error *err, *told;
+	struct wc_error *err, *reported;
 	uint64_t none = 0;
 
 	if (!c->started || c->stopped)
@@ -558,10 +559,10 @@ struct wc_error *tag_collector_stop(struct tag_collector *c)
 	c->stopped = true;
 	err = end_session(c);
 	settle(c);
-	told = tell_losses(c);
-	if (!told)
-		told = tell_lost(c, c->counts.lost_unfinished, &none, "begun, and never finished");
-	return wc_error_first(err, told);
+	reported = report_losses(c);
+	if (!reported)
+		reported = report_lost(c, c->counts.lost_unfinished, &none, "begun, and never finished");
+	return wc_error_first(err, reported);
 }
 
 void tag_collector_counts(const struct tag_collector *c, struct tag_counts *ret)

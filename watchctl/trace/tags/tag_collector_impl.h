@@ -48,7 +48,7 @@ struct tag_collector {
 	uint64_t no_ring_before, no_ring;
 	uint64_t retired_calls, retired_lost; /* of rings whose place another one took */
 	uint64_t recorded;
-	uint64_t told_full, told_no_ring, told_ns;
+	uint64_t reported_full, reported_no_ring, reported_ns;
 	struct tag_counts counts; /* final, when stopped */
 };
 

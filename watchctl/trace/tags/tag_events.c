@@ -36,8 +36,8 @@ static uint64_t time_of(const struct tag_collector *c, uint64_t tsc)
 	return t < c->start_ns ? c->start_ns : t;
 }
 
-static struct wc_error *tell_thread(struct tag_collector *c, struct tag_ring_state *s, const char *comm,
-				    uint64_t time_ns)
+static struct wc_error *report_thread(struct tag_collector *c, struct tag_ring_state *s, const char *comm,
+				      uint64_t time_ns)
 {
 	struct trace_event e = { .type = EVENT_THREAD, .time_ns = time_ns };
 
@@ -57,7 +57,7 @@ static struct wc_error *take_owner(struct tag_collector *c, struct tag_ring_stat
 
 	memcpy(comm, r->rest, COMM_LEN);
 	s->r.owner = (uint32_t)r->tag;
-	return tell_thread(c, s, comm, time_of(c, r->tsc));
+	return report_thread(c, s, comm, time_of(c, r->tsc));
 }
 
 /* What the program calls it; "": nothing that could be read. */
@@ -120,7 +120,7 @@ static struct wc_error *put_capture(struct tag_collector *c, struct tag_ring_sta
 {
 	struct trace_event e = { .type = EVENT_CAPTURE, .time_ns = time_of(c, r->tsc) };
 	bool has_value = r->flags & CAPTURE_HAS_VALUE;
-	struct wc_error *err = s->known ? NULL : tell_thread(c, s, "", e.time_ns);
+	struct wc_error *err = s->known ? NULL : report_thread(c, s, "", e.time_ns);
 
 	e.capture = (struct capture_event){
 		.pid = s->thread.pid,
@@ -174,7 +174,7 @@ static void sift_down(struct tag_collector *c, uint32_t i)
 struct wc_error *tag_put_runs(struct tag_collector *c)
 {
 	struct wc_error *err = NULL;
-	uint64_t now, told = __rdtsc();
+	uint64_t now, reported = __rdtsc();
 	uint32_t i;
 
 	for (i = c->nruns / 2; i-- > 0;)
@@ -185,9 +185,9 @@ struct wc_error *tag_put_runs(struct tag_collector *c)
 
 		err = r->flags & CAPTURE_OWNER ? take_owner(c, top->ring, r) : put_capture(c, top->ring, r);
 		now = __rdtsc();
-		if (now - told > c->lease / 8 && !c->stopped &&
+		if (now - reported > c->lease / 8 && !c->stopped &&
 		    !c->let_go) { /* a slow sink: one that reads debug information */
-			told = now;
+			reported = now;
 			tag_keep_alive(c, now);
 		}
 		if (top->at == top->end)

@@ -39,7 +39,7 @@ static void make_room(struct tag_table *t)
 		forget(t);
 }
 
-static struct wc_error *tell(const struct event_sink *sink, uint64_t time_ns, struct tag_event tag)
+static struct wc_error *report(const struct event_sink *sink, uint64_t time_ns, struct tag_event tag)
 {
 	struct trace_event e = { .type = EVENT_TAG, .time_ns = time_ns, .tag = tag };
 
@@ -71,7 +71,7 @@ struct wc_error *tag_table_name(struct tag_table *t, const char *name, const str
 		return &wc_enomem;
 	}
 	*ret = t->next++;
-	return tell(sink, time_ns, (struct tag_event){ .id = *ret, .name = name });
+	return report(sink, time_ns, (struct tag_event){ .id = *ret, .name = name });
 }
 
 struct wc_error *tag_table_number(struct tag_table *t, uint64_t number, const struct event_sink *sink,
@@ -87,5 +87,5 @@ struct wc_error *tag_table_number(struct tag_table *t, uint64_t number, const st
 	if (!map64_put(&t->numbers, number, (void *)((uintptr_t)t->next + 1)))
 		return &wc_enomem;
 	*ret = t->next++;
-	return tell(sink, time_ns, (struct tag_event){ .id = *ret, .number = number });
+	return report(sink, time_ns, (struct tag_event){ .id = *ret, .number = number });
 }

@@ -276,15 +276,15 @@ static struct wc_error *read_stand(struct diff_result *r, uint32_t pair)
 	struct trace_event e;
 	struct wc_error *err;
 
-	err = tracelog_read_again(r->b->log, t->stood, &e, &outcome);
-	if (err || outcome != LOG_EVENT || e.type != EVENT_STOOD)
+	err = tracelog_read_again(r->b->log, t->blocked, &e, &outcome);
+	if (err || outcome != LOG_EVENT || e.type != EVENT_BLOCKED)
 		return err;
-	s.syscall = e.stood.syscall;
-	s.stack.end = (enum walk_end)e.stood.walk_end;
-	if (!vec_reserve((void **)&s.stack.v, &s.stack.cap, e.stood.nframes, sizeof(*s.stack.v)))
+	s.syscall = e.blocked.syscall;
+	s.stack.end = (enum walk_end)e.blocked.walk_end;
+	if (!vec_reserve((void **)&s.stack.v, &s.stack.cap, e.blocked.nframes, sizeof(*s.stack.v)))
 		return &wc_enomem;
-	memcpy(s.stack.v, e.stood.frame, e.stood.nframes * sizeof(*s.stack.v));
-	s.stack.n = e.stood.nframes;
+	memcpy(s.stack.v, e.blocked.frame, e.blocked.nframes * sizeof(*s.stack.v));
+	s.stack.n = e.blocked.nframes;
 	return vec_push(r->stand, r->nstand, r->stand_cap, s) ? NULL : &wc_enomem;
 }
 
@@ -294,7 +294,7 @@ static struct wc_error *read_stands(struct diff_result *r)
 	uint32_t i;
 
 	for (i = 0; !err && i < r->compare.npairs; i++)
-		if (r->compare.pair[i].b && r->compare.pair[i].b->stood && !r->compare.pair[i].left_out)
+		if (r->compare.pair[i].b && r->compare.pair[i].b->blocked && !r->compare.pair[i].left_out)
 			err = read_stand(r, i);
 	return err;
 }

@@ -95,7 +95,8 @@ static struct wc_error *check_recordings(struct diff_result *r, const struct dif
 	if (differ(a->range, b->range) &&
 	    !diff_note(r, "the ranges differ: \"%s\", \"%s\"", a->range, b->range))
 		return &wc_enomem;
-	if (differ(a->mover, b->mover) && !diff_note(r, "the movers differ: %s, %s", a->mover, b->mover))
+	if (differ(a->stepper, b->stepper) &&
+	    !diff_note(r, "the movers differ: %s, %s", a->stepper, b->stepper))
 		return &wc_enomem;
 	return NULL;
 }

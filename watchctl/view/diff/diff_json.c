@@ -291,7 +291,7 @@ static bool put_log(struct out *o, const char *which, const struct diff_side *s)
 	put_text(&o->j, "exe", s->exe);
 	json_signed(&o->j, "pid", s->pid);
 	put_text(&o->j, "range", s->range);
-	put_text(&o->j, "mover", s->mover);
+	put_text(&o->j, "mover", s->stepper);
 	json_number(&o->j, "calls", s->calls);
 	json_number(&o->j, "left_out", s->left_out);
 	json_number(&o->j, "threads", s->nthreads / 2);

@@ -166,7 +166,7 @@ static struct wc_error *on_recording(struct diff_side *s, const struct recording
 {
 	s->has_recording = true;
 	return keep_text(&s->range, r->range) && keep_text(&s->filters, r->filters) &&
-			       keep_text(&s->mover, r->mover) && keep_text(&s->planner, r->planner)
+			       keep_text(&s->stepper, r->stepper) && keep_text(&s->planner, r->planner)
 		       ? NULL
 		       : &wc_enomem;
 }
@@ -184,13 +184,13 @@ static void on_range(struct diff_side *s, const struct range_event *r)
 		s->end = r->what;
 }
 
-static struct wc_error *on_stood(struct loader *l, const struct stood_event *e, uint64_t at)
+static struct wc_error *on_blocked(struct loader *l, const struct blocked_event *e, uint64_t at)
 {
 	struct loading_thread *t = diff_loading_thread(l, e->pid, e->tid);
 
 	if (!t)
 		return &wc_enomem;
-	t->main->stood = at;
+	t->main->blocked = at;
 	return NULL;
 }
 
@@ -206,8 +206,8 @@ static struct wc_error *take(struct loader *l, const struct trace_event *e)
 		return diff_load_return(l, &e->ret, at);
 	case EVENT_SIGNAL:
 		return diff_load_signal(l, &e->signal, at);
-	case EVENT_STOOD:
-		return on_stood(l, &e->stood, at);
+	case EVENT_BLOCKED:
+		return on_blocked(l, &e->blocked, at);
 	case EVENT_PROCESS:
 		return on_process(s, &e->process);
 	case EVENT_THREAD:
@@ -239,11 +239,11 @@ static struct wc_error *take(struct loader *l, const struct trace_event *e)
 	}
 }
 
-static struct wc_error *tell_name(void *ctx, const struct trace_event *e)
+static struct wc_error *report_name(void *ctx, const struct trace_event *e)
 {
 	struct diff_side *s = ctx;
 
-	return e->type != EVENT_SYMBOL || log_symbols_tell(s->names, &e->symbol) ? NULL : &wc_enomem;
+	return e->type != EVENT_SYMBOL || log_symbols_report(s->names, &e->symbol) ? NULL : &wc_enomem;
 }
 
 static struct wc_error *read_all(struct loader *l)
@@ -299,7 +299,7 @@ static struct wc_error *load(struct diff_side *s, const struct diff_scope *scope
 	s->canon.weak_counts = scope->weak;
 	err = tracelog_reader_open(s->path, &s->log);
 	if (!err)
-		err = tracelog_symbols_read(s->path, (struct event_sink){ tell_name, s }, &why);
+		err = tracelog_symbols_read(s->path, (struct event_sink){ report_name, s }, &why);
 	if (!err)
 		err = read_all(&l);
 	if (!err)
@@ -364,7 +364,7 @@ void diff_side_free(struct diff_side *s)
 	free(s->exe);
 	free(s->range);
 	free(s->filters);
-	free(s->mover);
+	free(s->stepper);
 	free(s->planner);
 	free(s->path);
 	free(s);

@@ -74,11 +74,11 @@ struct diff_unset_value {
 struct diff_thread {
 	int32_t pid, tid;
 	char *comm;
-	uint64_t key;	 /* how it was created */
-	uint64_t group;	 /* the same without its number among those created at one place */
-	uint32_t number; /* that number */
-	bool of_signals; /* no thread: signals, and what their handlers do, of the thread @tid */
-	uint64_t stood;	 /* position of its stood event; 0: none */
+	uint64_t key;	  /* how it was created */
+	uint64_t group;	  /* the same without its number among those created at one place */
+	uint32_t number;  /* that number */
+	bool of_signals;  /* no thread: signals, and what their handlers do, of the thread @tid */
+	uint64_t blocked; /* position of its stood event; 0: none */
 	struct diff_call *call;
 	size_t n, cap;
 	struct diff_root *root; /* those that were made from a call that is not compared, in order */
@@ -116,7 +116,7 @@ struct diff_side {
 	size_t nouter, outer_cap;
 	struct symbolizer *names;
 	/* What the log tells about itself. Texts may be NULL. */
-	char *cmdline, *exe, *range, *filters, *mover, *planner;
+	char *cmdline, *exe, *range, *filters, *stepper, *planner;
 	int32_t pid;
 	uint64_t first_ns, last_ns;
 	uint64_t calls, events, accesses, captures, lost;

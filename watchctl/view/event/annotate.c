@@ -45,7 +45,7 @@ struct annotate {
 	struct {
 		uint64_t shown, lost;
 		uint64_t first_ns, last_ns;
-		bool told; /* that there are captures, or were to be: they have a summary */
+		bool reported; /* that there are captures, or were to be: they have a summary */
 		bool summed_up;
 	} captures;
 	int32_t pid; /* of the first process told; 0: none yet */
@@ -60,12 +60,12 @@ struct annotate {
 };
 
 /* Calls @op of every view that has it. */
-#define TELL(a, op, ...)                                                                     \
-	do {                                                                                 \
-		size_t tell_;                                                                \
-		for (tell_ = 0; tell_ < (a)->nviews; tell_++)                                \
-			if ((a)->view[tell_].ops->op)                                        \
-				(a)->view[tell_].ops->op((a)->view[tell_].ctx, __VA_ARGS__); \
+#define REPORT(a, op, ...)                                                                       \
+	do {                                                                                     \
+		size_t report_;                                                                  \
+		for (report_ = 0; report_ < (a)->nviews; report_++)                              \
+			if ((a)->view[report_].ops->op)                                          \
+				(a)->view[report_].ops->op((a)->view[report_].ctx, __VA_ARGS__); \
 	} while (0)
 
 static struct view_time at(const struct annotate *a, uint64_t time_ns)
@@ -147,7 +147,7 @@ static struct wc_error *on_watch(struct annotate *a, const struct watch_event *e
 	watch_clear(&w->e);
 	w->e = fresh;
 	w->known = true;
-	TELL(a, armed, w, at(a, time_ns));
+	REPORT(a, armed, w, at(a, time_ns));
 	return NULL;
 }
 
@@ -205,7 +205,7 @@ static struct wc_error *on_process(struct annotate *a, const struct process_even
 	a->realtime_offset = p->realtime_ns - time_ns;
 	if (a->own_symbolizer && !log_symbols_process(a->symbolizer, p, 0))
 		return &wc_enomem;
-	TELL(a, process, p, at(a, time_ns));
+	REPORT(a, process, p, at(a, time_ns));
 	/* The main thread, until an event of its own says more. */
 	return keep_comm(a, p->pid, p->pid, p->comm);
 }
@@ -276,7 +276,7 @@ static const char *text_of(struct annotate *a, const struct access_verdict *v)
 	return entry->text[0] ? entry->text : NULL;
 }
 
-static struct wc_error *tell_stale(struct annotate *a, const struct location *l, uint64_t time_ns)
+static struct wc_error *report_stale(struct annotate *a, const struct location *l, uint64_t time_ns)
 {
 	char text[512];
 	size_t i;
@@ -289,7 +289,7 @@ static struct wc_error *tell_stale(struct annotate *a, const struct location *l,
 	snprintf(text, sizeof(text),
 		 "%s has changed since the process mapped it (another build id): no names are taken from it",
 		 l->module);
-	TELL(a, note, text, at(a, time_ns));
+	REPORT(a, note, text, at(a, time_ns));
 	return NULL;
 }
 
@@ -346,7 +346,7 @@ static struct wc_error *on_access(struct annotate *a, const struct access_event 
 		.walk_end = e->walk_end,
 	};
 	if (va.location->stale && va.location->module) {
-		err = tell_stale(a, va.location, time_ns);
+		err = report_stale(a, va.location, time_ns);
 		if (err)
 			return err;
 	}
@@ -360,7 +360,7 @@ static struct wc_error *on_access(struct annotate *a, const struct access_event 
 		va.insn = text_of(a, &v);
 		add_values(a, e, &va);
 	}
-	TELL(a, access, &va);
+	REPORT(a, access, &va);
 	return NULL;
 }
 
@@ -373,7 +373,7 @@ static void count_capture(struct annotate *a, struct view_tag *tag, uint64_t tim
 	if (time_ns > a->captures.last_ns)
 		a->captures.last_ns = time_ns;
 	a->captures.shown++;
-	a->captures.told = true;
+	a->captures.reported = true;
 	tag->captures++;
 }
 
@@ -390,7 +390,7 @@ static struct wc_error *on_capture(struct annotate *a, const struct capture_even
 		return &wc_enomem;
 	place = nframes ? symbolizer_lookup(a->symbolizer, e->frame[0] - 1) : NULL;
 	if (place && place->stale && place->module) {
-		err = tell_stale(a, place, time_ns);
+		err = report_stale(a, place, time_ns);
 		if (err)
 			return err;
 	}
@@ -404,7 +404,7 @@ static struct wc_error *on_capture(struct annotate *a, const struct capture_even
 		.nframes = a->frames.n,
 		.walk_end = e->walk_end,
 	};
-	TELL(a, capture, &c);
+	REPORT(a, capture, &c);
 	return NULL;
 }
 
@@ -416,13 +416,13 @@ static struct wc_error *on_lost(struct annotate *a, const struct lost_event *l, 
 
 	if (l->watch == WATCH_CAPTURES) {
 		a->captures.lost += l->count;
-		a->captures.told = true;
+		a->captures.reported = true;
 	} else if (l->watch != UINT32_MAX && l->watch != WATCH_CALLS) {
 		w = watch_of(a, l->watch);
 	}
 	if (w)
 		w->lost += l->count;
-	TELL(a, lost, w, l, at(a, time_ns));
+	REPORT(a, lost, w, l, at(a, time_ns));
 	return NULL;
 }
 
@@ -433,7 +433,7 @@ static struct wc_error *on_summary(struct annotate *a, const struct summary_even
 
 	if (e->watch == WATCH_CAPTURES) {
 		a->captures.summed_up = true;
-		TELL(a, summary, &s);
+		REPORT(a, summary, &s);
 		return NULL;
 	}
 	w = watch_of(a, e->watch);
@@ -446,7 +446,7 @@ static struct wc_error *on_summary(struct annotate *a, const struct summary_even
 		s.e.filtered += w->dropped;
 	}
 	w->summed_up = true;
-	TELL(a, summary, &s);
+	REPORT(a, summary, &s);
 	return NULL;
 }
 
@@ -469,7 +469,7 @@ static void sum_up(struct annotate *a, struct view_watch *w)
 		.duration_ns = w->last_ns - w->first_ns,
 	};
 	w->summed_up = true;
-	TELL(a, summary, &s);
+	REPORT(a, summary, &s);
 }
 
 static void sum_up_captures(struct annotate *a)
@@ -481,10 +481,10 @@ static void sum_up_captures(struct annotate *a)
 		       .duration_ns = a->captures.last_ns - a->captures.first_ns },
 	};
 
-	if (!a->captures.told || a->captures.summed_up)
+	if (!a->captures.reported || a->captures.summed_up)
 		return;
 	a->captures.summed_up = true;
-	TELL(a, summary, &s);
+	REPORT(a, summary, &s);
 }
 
 void annotate_finish(struct annotate *a)
@@ -524,7 +524,8 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 	case EVENT_WATCH:
 		return on_watch(a, &e->watch, e->time_ns);
 	case EVENT_SYMBOL:
-		return !a->own_symbolizer || log_symbols_tell(a->symbolizer, &e->symbol) ? NULL : &wc_enomem;
+		return !a->own_symbolizer || log_symbols_report(a->symbolizer, &e->symbol) ? NULL
+											   : &wc_enomem;
 	case EVENT_CODE:
 		return on_code(a, &e->code);
 	case EVENT_ACCESS:
@@ -532,7 +533,7 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 	case EVENT_LOST:
 		return on_lost(a, &e->lost, e->time_ns);
 	case EVENT_NOTE:
-		TELL(a, note, e->note.text, at(a, e->time_ns));
+		REPORT(a, note, e->note.text, at(a, e->time_ns));
 		return NULL;
 	case EVENT_SUMMARY:
 		return on_summary(a, &e->summary);
@@ -549,7 +550,7 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 	case EVENT_RETURN:
 	case EVENT_STEP:
 	case EVENT_SIGNAL:
-	case EVENT_STOOD:
+	case EVENT_BLOCKED:
 		return annotate_steps_put(a->steps, e, at(a, e->time_ns));
 	}
 	return NULL;

@@ -25,12 +25,12 @@ struct annotate_steps {
 	size_t texts_len;
 };
 
-#define TELL(s, op, ...)                                                                     \
-	do {                                                                                 \
-		size_t tell_;                                                                \
-		for (tell_ = 0; tell_ < (s)->nviews; tell_++)                                \
-			if ((s)->view[tell_].ops->op)                                        \
-				(s)->view[tell_].ops->op((s)->view[tell_].ctx, __VA_ARGS__); \
+#define REPORT(s, op, ...)                                                                       \
+	do {                                                                                     \
+		size_t report_;                                                                  \
+		for (report_ = 0; report_ < (s)->nviews; report_++)                              \
+			if ((s)->view[report_].ops->op)                                          \
+				(s)->view[report_].ops->op((s)->view[report_].ctx, __VA_ARGS__); \
 	} while (0)
 
 static const char *comm_of(const struct annotate_steps *s, int32_t pid, int32_t tid)
@@ -120,7 +120,7 @@ static struct wc_error *on_call(struct annotate_steps *s, const struct call_even
 		c.frame = s->frames->v;
 		c.nframes = s->frames->n;
 	}
-	TELL(s, call, &c);
+	REPORT(s, call, &c);
 	return NULL;
 }
 
@@ -143,7 +143,7 @@ static struct wc_error *on_return(struct annotate_steps *s, const struct return_
 		r.duration_ns = time.mono_ns - begun->time_ns;
 	if (s->flags & ANNOTATE_CALLS)
 		r.result = result_of(s, r.function, e);
-	TELL(s, ret, &r);
+	REPORT(s, ret, &r);
 	step_track_leave(&s->track, e->pid, e->tid, e->call);
 	return NULL;
 }
@@ -171,7 +171,7 @@ static struct wc_error *on_step(struct annotate_steps *s, const struct step_even
 		v.frame = s->frames->v;
 		v.nframes = s->frames->n;
 	}
-	TELL(s, step, &v);
+	REPORT(s, step, &v);
 	return NULL;
 }
 
@@ -189,13 +189,14 @@ static struct wc_error *on_signal(struct annotate_steps *s, const struct signal_
 		return &wc_enomem;
 	v.frame = s->frames->v;
 	v.nframes = s->frames->n;
-	TELL(s, signal, &v);
+	REPORT(s, signal, &v);
 	return NULL;
 }
 
-static struct wc_error *on_stood(struct annotate_steps *s, const struct stood_event *e, struct view_time time)
+static struct wc_error *on_blocked(struct annotate_steps *s, const struct blocked_event *e,
+				   struct view_time time)
 {
-	struct view_stood v = {
+	struct view_blocked v = {
 		.time = time,
 		.raw = e,
 		.comm = comm_of(s, e->pid, e->tid),
@@ -208,25 +209,25 @@ static struct wc_error *on_stood(struct annotate_steps *s, const struct stood_ev
 	v.frame = s->frames->v;
 	v.nframes = s->frames->n;
 	v.open = step_track_open(&s->track, e->pid, e->tid, &v.nopen);
-	TELL(s, stood, &v);
+	REPORT(s, blocked, &v);
 	return NULL;
 }
 
 static void on_range(struct annotate_steps *s, const struct range_event *e, struct view_time time)
 {
-	TELL(s, range, e, comm_of(s, e->pid, e->tid), time);
+	REPORT(s, range, e, comm_of(s, e->pid, e->tid), time);
 }
 
 static void on_recording(struct annotate_steps *s, const struct recording_event *e, struct view_time time)
 {
 	s->recording = true;
-	TELL(s, recording, e, time);
+	REPORT(s, recording, e, time);
 }
 
 void annotate_steps_thread(struct annotate_steps *s, const struct thread_event *t, struct view_time time)
 {
 	if (s->recording)
-		TELL(s, thread, t, time);
+		REPORT(s, thread, t, time);
 }
 
 struct wc_error *annotate_steps_put(struct annotate_steps *s, const struct trace_event *e,
@@ -251,8 +252,8 @@ struct wc_error *annotate_steps_put(struct annotate_steps *s, const struct trace
 		return on_step(s, &e->step, time);
 	case EVENT_SIGNAL:
 		return on_signal(s, &e->signal, time);
-	case EVENT_STOOD:
-		return on_stood(s, &e->stood, time);
+	case EVENT_BLOCKED:
+		return on_blocked(s, &e->blocked, time);
 	default: /* EVENT_REGION: no view shows mappings */
 		return NULL;
 	}

@@ -3,21 +3,21 @@
 #include <string.h>
 #include <unistd.h>
 
-bool log_symbols_tell(struct symbolizer *s, const struct symbol_event *e)
+bool log_symbols_report(struct symbolizer *s, const struct symbol_event *e)
 {
 	struct frame_name frame[SYMBOL_FUNCTIONS_MAX];
-	struct symbol_told told = { .module = e->path,
-				    .build_id = e->build_id,
-				    .build_id_len = e->build_id_len,
-				    .address = e->address,
-				    .start = e->start,
-				    .nframes = e->nfunctions,
-				    .frame = frame };
+	struct symbol_reported reported = { .module = e->path,
+					    .build_id = e->build_id,
+					    .build_id_len = e->build_id_len,
+					    .address = e->address,
+					    .start = e->start,
+					    .nframes = e->nfunctions,
+					    .frame = frame };
 
 	for (uint32_t i = 0; i < e->nfunctions; i++)
 		frame[i] =
 			(struct frame_name){ e->function[i].name, e->function[i].file, e->function[i].line };
-	return symbolizer_tell(s, &told);
+	return symbolizer_report(s, &reported);
 }
 
 bool log_is_from_here(const struct process_event *p)

@@ -6,7 +6,7 @@
 #include "watchctl/trace/event.h"
 
 /* A name that `watchctl symbolize` added. False: no memory. */
-bool log_symbols_tell(struct symbolizer *s, const struct symbol_event *e);
+bool log_symbols_report(struct symbolizer *s, const struct symbol_event *e);
 
 /*
  * A process, whose perf map may name JIT code, unless it ran on another machine. @until_ns: when the

@@ -165,7 +165,7 @@ static struct wc_error *hold(struct reorder *r, const struct trace_event *e)
 }
 
 /* A fact under @key: the second one replaces the first, which those that wait may refer to. */
-static struct wc_error *told(struct reorder *r, struct map64 *facts, uint64_t key)
+static struct wc_error *reported(struct reorder *r, struct map64 *facts, uint64_t key)
 {
 	if (map64_get(facts, key))
 		return reorder_flush(r);
@@ -202,17 +202,17 @@ static struct wc_error *reorder_put(void *ctx, const struct trace_event *e)
 	case EVENT_RETURN:
 	case EVENT_STEP:
 	case EVENT_SIGNAL:
-	case EVENT_STOOD:
+	case EVENT_BLOCKED:
 		err = reorder_flush(r);
 		break;
 	case EVENT_CODE:
-		err = told(r, &r->code, e->code.pc);
+		err = reported(r, &r->code, e->code.pc);
 		break;
 	case EVENT_THREAD:
-		err = told(r, &r->threads, thread_key(&e->thread));
+		err = reported(r, &r->threads, thread_key(&e->thread));
 		break;
 	case EVENT_WATCH:
-		err = told(r, &r->watches, e->watch.id);
+		err = reported(r, &r->watches, e->watch.id);
 		break;
 	case EVENT_TAG:
 		r->has_tags = true;

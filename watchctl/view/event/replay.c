@@ -25,8 +25,8 @@ static struct wc_error *replay_symbols(const char *path, struct event_sink sink)
 }
 
 /* What is missing in the middle is told where it is missing. */
-static struct wc_error *tell_missed(struct tracelog_reader *r, struct event_sink sink, uint64_t time_ns,
-				    struct replay_ending *ret)
+static struct wc_error *report_missed(struct tracelog_reader *r, struct event_sink sink, uint64_t time_ns,
+				      struct replay_ending *ret)
 {
 	struct trace_event note = { .type = EVENT_NOTE, .time_ns = time_ns };
 	uint64_t missed = tracelog_missed(r, &ret->why_missed), more = missed - ret->missed;
@@ -42,14 +42,14 @@ static struct wc_error *tell_missed(struct tracelog_reader *r, struct event_sink
 }
 
 /* Before the first access: it is not the first one that was recorded. */
-static struct wc_error *tell_rest(const struct tracelog_reader *r, struct event_sink sink,
-				  const struct trace_event *e, bool *told)
+static struct wc_error *report_rest(const struct tracelog_reader *r, struct event_sink sink,
+				    const struct trace_event *e, bool *reported)
 {
 	struct trace_event note = { .type = EVENT_NOTE, .time_ns = e->time_ns };
 
-	if (*told || (e->type != EVENT_ACCESS && e->type != EVENT_CAPTURE && e->type != EVENT_CALL))
+	if (*reported || (e->type != EVENT_ACCESS && e->type != EVENT_CAPTURE && e->type != EVENT_CALL))
 		return NULL;
-	*told = true;
+	*reported = true;
 	note.note.text =
 		"what was recorded before is not in this log: a flight recorder keeps what its bounds "
 		"allow, and a snapshot what was asked for";
@@ -68,7 +68,7 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 	enum log_outcome outcome = LOG_EVENT;
 	struct trace_event e;
 	struct wc_error *err;
-	bool told = false;
+	bool reported = false;
 
 	*ret = (struct replay_ending){ 0 };
 	err = tracelog_reader_open(path, &r);
@@ -78,9 +78,9 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 		err = tracelog_next(r, &e, &outcome);
 		if (err || outcome != LOG_EVENT)
 			break;
-		err = tell_missed(r, sink, e.time_ns, ret);
+		err = report_missed(r, sink, e.time_ns, ret);
 		if (!err)
-			err = tell_rest(r, sink, &e, &told);
+			err = report_rest(r, sink, &e, &reported);
 		if (!err)
 			err = sink.put(sink.ctx, &e);
 		if (p)

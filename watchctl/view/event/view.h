@@ -152,9 +152,9 @@ struct view_return {
 };
 
 /* Where a thread stands when a recording has given up. */
-struct view_stood {
+struct view_blocked {
 	struct view_time time;
-	const struct stood_event *raw;
+	const struct blocked_event *raw;
 	const char *comm;		   /* NULL: unknown */
 	const struct view_open_call *open; /* of the thread, outermost first */
 	size_t nopen;
@@ -200,7 +200,7 @@ struct view_ops {
 	void (*ret)(void *ctx, const struct view_return *r);
 	void (*step)(void *ctx, const struct view_step *s);
 	void (*signal)(void *ctx, const struct view_signal *s);
-	void (*stood)(void *ctx, const struct view_stood *s);
+	void (*blocked)(void *ctx, const struct view_blocked *s);
 	void (*summary)(void *ctx, const struct view_summary *s);
 	/* The tables by access site and by tag, and stacks by count; called by whoever holds them, at the
 	 * end. */

@@ -152,7 +152,7 @@ static void on_process(void *ctx, const struct process_event *p, struct view_tim
 	if (time.real_ns)
 		c->real_offset = time.real_ns - time.mono_ns;
 	chrome_in_thread(c, p->pid, 0, NULL);
-	chrome_tell_process(c, p->pid, p->exe && *p->exe ? text_base_name(p->exe) : p->comm);
+	chrome_report_process(c, p->pid, p->exe && *p->exe ? text_base_name(p->exe) : p->comm);
 }
 
 static void on_armed(void *ctx, const struct view_watch *w, struct view_time time)
@@ -379,7 +379,7 @@ static void on_signal(void *ctx, const struct view_signal *s)
 	end_instant(c, s->raw->pid, s->raw->tid, s->time.mono_ns);
 }
 
-static void on_stood(void *ctx, const struct view_stood *s)
+static void on_blocked(void *ctx, const struct view_blocked *s)
 {
 	struct chrome_writer *c = ctx;
 
@@ -397,7 +397,7 @@ static struct wc_error *finish(struct export_writer *w)
 	struct chrome_writer *c = (struct chrome_writer *)w;
 
 	chrome_finish(c);
-	if (c->large_told && w->out)
+	if (c->large_reported && w->out)
 		fprintf(stderr,
 			"watchctl: this has become larger than the viewers may take (%" PRIu64
 			" MB): -o FILE makes several files of it\n",
@@ -412,7 +412,7 @@ static void chrome_free(struct export_writer *w)
 	json_deinit(&c->json);
 	export_text_deinit(&c->text);
 	export_threads_deinit(&c->threads);
-	map64_deinit_values(&c->told, free);
+	map64_deinit_values(&c->reported, free);
 	map64_deinit_values(&c->tracks, free);
 	free(c);
 }
@@ -430,7 +430,7 @@ struct export_writer *export_chrome_new(void)
 		.call = on_call,
 		.ret = on_return,
 		.signal = on_signal,
-		.stood = on_stood,
+		.blocked = on_blocked,
 	};
 	struct chrome_writer *c = calloc(1, sizeof(*c));
 

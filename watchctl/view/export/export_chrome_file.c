@@ -13,7 +13,7 @@
 #define CALL_END_BYTES 320u	    /* what ends a call */
 
 /* Of a thread, or with tid 0 of a process. */
-struct told {
+struct reported {
 	uint64_t part; /* in which its name was told last */
 	char name[64];
 };
@@ -152,7 +152,7 @@ static void end_open_calls(struct chrome_writer *c, const char *why)
 	}
 }
 
-static void tell_names(struct chrome_writer *c, int32_t pid, int32_t tid, const char *comm);
+static void report_names(struct chrome_writer *c, int32_t pid, int32_t tid, const char *comm);
 
 static void begin_open_calls(struct chrome_writer *c)
 {
@@ -162,7 +162,7 @@ static void begin_open_calls(struct chrome_writer *c)
 		struct export_thread *th = c->threads.v[i];
 
 		if (th->nopen)
-			tell_names(c, th->pid, th->tid, NULL);
+			report_names(c, th->pid, th->tid, NULL);
 		for (n = 0; n < th->nopen; n++)
 			put_begin(c, th, &th->open[n], th->last_ns);
 	}
@@ -178,7 +178,7 @@ static void turn_part(struct chrome_writer *c)
 	if (!max || c->written + calls + PART_END_BYTES < max || calls > max / 4)
 		return;
 	if (!export_out_splits(c->w.out)) {
-		c->large_told = true;
+		c->large_reported = true;
 		return;
 	}
 	end_open_calls(c, "the file ends");
@@ -194,15 +194,15 @@ static void turn_part(struct chrome_writer *c)
 
 /* Who */
 
-static struct told *told_of(struct chrome_writer *c, int32_t pid, int32_t tid)
+static struct reported *reported_of(struct chrome_writer *c, int32_t pid, int32_t tid)
 {
 	uint64_t key = (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid;
-	struct told *t = map64_get(&c->told, key);
+	struct reported *t = map64_get(&c->reported, key);
 
 	if (t)
 		return t;
 	t = calloc(1, sizeof(*t));
-	if (!t || !map64_put(&c->told, key, t)) {
+	if (!t || !map64_put(&c->reported, key, t)) {
 		free(t);
 		export_fail(&c->w, &wc_enomem);
 		return NULL;
@@ -211,9 +211,9 @@ static struct told *told_of(struct chrome_writer *c, int32_t pid, int32_t tid)
 }
 
 /* Names, once in each part; and the new one where it has changed. NULL: as before. */
-static void tell_name(struct chrome_writer *c, const char *what, int32_t pid, int32_t tid, const char *name)
+static void report_name(struct chrome_writer *c, const char *what, int32_t pid, int32_t tid, const char *name)
 {
-	struct told *t = told_of(c, pid, tid);
+	struct reported *t = reported_of(c, pid, tid);
 
 	if (!t || (t->part == c->part && (!name || !strncmp(name, t->name, sizeof(t->name) - 1))))
 		return;
@@ -224,11 +224,11 @@ static void tell_name(struct chrome_writer *c, const char *what, int32_t pid, in
 		put_name(c, what, pid, tid ? tid : pid, t->name);
 }
 
-static void tell_names(struct chrome_writer *c, int32_t pid, int32_t tid, const char *comm)
+static void report_names(struct chrome_writer *c, int32_t pid, int32_t tid, const char *comm)
 {
-	tell_name(c, "process_name", pid, 0, NULL);
+	report_name(c, "process_name", pid, 0, NULL);
 	if (tid)
-		tell_name(c, "thread_name", pid, tid, comm);
+		report_name(c, "thread_name", pid, tid, comm);
 }
 
 /* Before each event of a thread. */
@@ -237,12 +237,12 @@ void chrome_in_thread(struct chrome_writer *c, int32_t pid, int32_t tid, const c
 	if (!c->part)
 		begin_part(c);
 	turn_part(c);
-	tell_names(c, pid, tid, comm);
+	report_names(c, pid, tid, comm);
 }
 
-void chrome_tell_process(struct chrome_writer *c, int32_t pid, const char *name)
+void chrome_report_process(struct chrome_writer *c, int32_t pid, const char *name)
 {
-	tell_name(c, "process_name", pid, 0, name);
+	report_name(c, "process_name", pid, 0, name);
 }
 
 void chrome_end_call(struct chrome_writer *c, struct export_thread *th, const char *why, uint64_t ns)

@@ -13,12 +13,12 @@ struct chrome_writer {
 	struct json json;
 	struct export_text text;
 	struct export_threads threads;
-	struct map64 told;   /* pid, tid -> what they are called */
-	struct map64 tracks; /* watch, tid -> the value told last */
-	uint64_t part;	     /* 1.. */
-	uint64_t written;    /* bytes of it */
-	uint64_t last_ns;    /* of all events */
-	bool comma, large_told;
+	struct map64 reported; /* pid, tid -> what they are called */
+	struct map64 tracks;   /* watch, tid -> the value told last */
+	uint64_t part;	       /* 1.. */
+	uint64_t written;      /* bytes of it */
+	uint64_t last_ns;      /* of all events */
+	bool comma, large_reported;
 	int32_t pid;	      /* of the first process; 0: none told yet */
 	uint64_t real_offset; /* add to CLOCK_MONOTONIC; 0: not known */
 };
@@ -37,7 +37,7 @@ void chrome_put_text(struct chrome_writer *c, const char *s);
 void chrome_in_thread(struct chrome_writer *c, int32_t pid, int32_t tid, const char *comm);
 
 /* @name NULL: not known. */
-void chrome_tell_process(struct chrome_writer *c, int32_t pid, const char *name);
+void chrome_report_process(struct chrome_writer *c, int32_t pid, const char *name);
 
 /* Ends the innermost open call; @why NULL: it returned. */
 void chrome_end_call(struct chrome_writer *c, struct export_thread *th, const char *why, uint64_t ns);

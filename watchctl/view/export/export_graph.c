@@ -1,6 +1,7 @@
 #include "watchctl/view/export/export_graph.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "watchctl/base/hash.h"

@@ -291,13 +291,13 @@ static void on_signal(void *ctx, const struct view_signal *e)
 }
 
 /* Of a program that hangs, it is the answer. */
-static void on_stood(void *ctx, const struct view_stood *e)
+static void on_blocked(void *ctx, const struct view_blocked *e)
 {
 	struct export_select *s = ctx;
 
 	begin(s, e->time);
 	if (wants_calls(s) && wants_thread(s, e->raw->tid, e->comm))
-		PASS(s, stood, e);
+		PASS(s, blocked, e);
 }
 
 /* Afterwards */
@@ -375,7 +375,7 @@ struct view export_select_view(struct export_select *s)
 		.ret = on_return,
 		.step = on_step,
 		.signal = on_signal,
-		.stood = on_stood,
+		.blocked = on_blocked,
 	};
 
 	return (struct view){ .ops = &ops, .ctx = s };

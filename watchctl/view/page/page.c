@@ -414,7 +414,7 @@ static void watch_free(struct page_watch *w)
 	free(w);
 }
 
-static void free_told(struct page *p)
+static void free_reported(struct page *p)
 {
 	size_t i;
 
@@ -446,7 +446,7 @@ void page_free(struct page *p)
 		listing_deinit(&p->site[i].code);
 		listing_deinit(&p->site[i].source);
 	}
-	free_told(p);
+	free_reported(p);
 	free(p->watch);
 	free(p->site);
 	free(p->tag);

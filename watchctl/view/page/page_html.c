@@ -130,12 +130,12 @@ static struct page_event *plain_events(struct page_detail *const *d, size_t n)
 
 /* The rows that found no room: what happened there has no values of its own, as page_data.js knows by the
  * place. */
-static void join_rest(struct page *p, struct page_event *v, size_t n, const struct page_told *told)
+static void join_rest(struct page *p, struct page_event *v, size_t n, const struct page_reported *reported)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct page_combo *c = &p->tables.combo[v[i].what];
 
-		if (!c->capture && c->place >= told->sites)
+		if (!c->capture && c->place >= reported->sites)
 			v[i].series = PAGE_REST_SERIES;
 	}
 }
@@ -169,22 +169,22 @@ struct wc_error *page_write(struct page *p, const struct replay_ending *ending, 
 {
 	scoped(freep) struct page_detail **detail = NULL;
 	scoped(freep) struct page_event *extra = NULL;
-	struct page_told told = { .ending = ending };
+	struct page_reported reported = { .ending = ending };
 	struct page_bytes bytes = { 0 };
 	struct json data = { 0 };
-	bool ok = !p->no_memory && page_choice_list(&p->choice, &detail, &told.ndetails);
+	bool ok = !p->no_memory && page_choice_list(&p->choice, &detail, &reported.ndetails);
 
 	if (ok)
-		extra = plain_events(detail, told.ndetails);
-	told.detail = detail;
-	ok = ok && extra && page_json(p, &told, &data);
+		extra = plain_events(detail, reported.ndetails);
+	reported.detail = detail;
+	ok = ok && extra && page_json(p, &reported, &data);
 	if (ok) {
-		join_rest(p, p->events.v, p->events.n, &told);
-		join_rest(p, extra, told.ndetails, &told);
+		join_rest(p, p->events.v, p->events.n, &reported);
+		join_rest(p, extra, reported.ndetails, &reported);
 	}
-	ok = ok && page_events_encode(&p->events, extra, told.ndetails, room_for_events(p, &data), &bytes,
-				      &told.nevents);
-	ok = ok && page_json_end(p, &told, &data);
+	ok = ok && page_events_encode(&p->events, extra, reported.ndetails, room_for_events(p, &data), &bytes,
+				      &reported.nevents);
+	ok = ok && page_json_end(p, &reported, &data);
 	if (ok)
 		put_page(p, &data, &bytes, out);
 	free(bytes.v);

@@ -107,7 +107,7 @@ struct page {
 	char *recording;		/* its range, in words; NULL: none */
 };
 
-struct page_told {
+struct page_reported {
 	const struct replay_ending *ending;
 	size_t nevents; /* in the time line */
 	struct page_detail **detail;
@@ -122,18 +122,18 @@ struct page_told {
  * page_json.c: all that the script of the page reads, but for the events themselves, and how many there are,
  * which page_json_end() adds. False: no memory.
  */
-bool page_json(struct page *p, struct page_told *told, struct json *j);
-bool page_json_end(struct page *p, const struct page_told *told, struct json *j);
+bool page_json(struct page *p, struct page_reported *reported, struct json *j);
+bool page_json_end(struct page *p, const struct page_reported *reported, struct json *j);
 
 void page_summary_json(struct json *j, const char *name, const struct view_summary *s);
 
 /* page_watch_json.c */
-void page_watches_json(struct page *p, struct page_told *told, struct json *j);
+void page_watches_json(struct page *p, struct page_reported *reported, struct json *j);
 
 /* page_tables_json.c: threads, frames, stacks and combinations; after sites and tags. */
-void page_tables_json(struct page *p, struct page_told *told, struct json *j);
+void page_tables_json(struct page *p, struct page_reported *reported, struct json *j);
 
 /* page_sites_json.c; after watches. */
-void page_sites_json(struct page *p, struct page_told *told, struct json *j);
+void page_sites_json(struct page *p, struct page_reported *reported, struct json *j);
 
 #endif

@@ -53,7 +53,7 @@ static void put_notes(struct page *p, struct json *j)
 {
 	struct page_room room;
 	bool fits = true;
-	size_t i, told = 0;
+	size_t i, reported = 0;
 
 	page_room_begin(&room, j, PAGE_ROOM_NOTES);
 	json_open(j, "notes", '[');
@@ -66,13 +66,13 @@ static void put_notes(struct page *p, struct json *j)
 			json_number(j, "lost", p->note[i].count);
 		json_close(j, '}');
 		fits = page_row_end(&room);
-		told += fits;
+		reported += fits;
 	}
 	json_close(j, ']');
-	json_number(j, "notes_left_out", p->notes_left_out + p->nnotes - told);
+	json_number(j, "notes_left_out", p->notes_left_out + p->nnotes - reported);
 }
 
-static void put_tags(struct page *p, struct page_told *told, struct json *j)
+static void put_tags(struct page *p, struct page_reported *reported, struct json *j)
 {
 	struct page_room room;
 	size_t i;
@@ -89,7 +89,7 @@ static void put_tags(struct page *p, struct page_told *told, struct json *j)
 			break;
 	}
 	json_close(j, ']');
-	told->tags = (uint32_t)i;
+	reported->tags = (uint32_t)i;
 	if (p->has_capture_summary)
 		page_summary_json(j, "capture_summary", &p->capture_summary);
 }
@@ -111,7 +111,7 @@ static void put_regs(struct json *j, const struct regs *r, const struct regs *be
 	json_text(j, NULL, text);
 }
 
-static void put_details(const struct page *p, const struct page_told *told, struct json *j)
+static void put_details(const struct page *p, const struct page_reported *reported, struct json *j)
 {
 	size_t i;
 
@@ -123,8 +123,9 @@ static void put_details(const struct page *p, const struct page_told *told, stru
 	if (p->regs_withheld)
 		json_bool(j, "regs_withheld", true);
 	json_open(j, "regs", '[');
-	for (i = 0; i < told->ndetails; i++)
-		put_regs(j, &told->detail[i]->regs, i % WHOLE_REGS ? &told->detail[i - 1]->regs : NULL);
+	for (i = 0; i < reported->ndetails; i++)
+		put_regs(j, &reported->detail[i]->regs,
+			 i % WHOLE_REGS ? &reported->detail[i - 1]->regs : NULL);
 	json_close(j, ']');
 }
 
@@ -140,7 +141,7 @@ static void put_long_text(struct json *j, const char *name, const char *text)
 		json_text(j, name, "");
 }
 
-static void put_head(struct page *p, const struct page_told *told, struct json *j)
+static void put_head(struct page *p, const struct page_reported *reported, struct json *j)
 {
 	json_text(j, "version", WATCHCTL_VERSION);
 	put_long_text(j, "log", p->opt.log);
@@ -154,17 +155,17 @@ static void put_head(struct page *p, const struct page_told *told, struct json *
 	json_number(j, "steps", p->steps);
 	if (p->recording)
 		put_long_text(j, "recording", p->recording);
-	if (told->ending && told->ending->why) {
-		json_text(j, "truncated", told->ending->why);
-		json_number(j, "ignored", told->ending->ignored);
+	if (reported->ending && reported->ending->why) {
+		json_text(j, "truncated", reported->ending->why);
+		json_number(j, "ignored", reported->ending->ignored);
 	}
 	json_bool(j, "no_source", p->opt.no_source);
-	json_number(j, "details", told->ndetails);
+	json_number(j, "details", reported->ndetails);
 }
 
 /* Of accesses and captures: how many are not told apart by what found no room, here or when it was collected.
  */
-static void put_left_out(const struct page *p, const struct page_told *told, struct json *j)
+static void put_left_out(const struct page *p, const struct page_reported *reported, struct json *j)
 {
 	uint64_t sites = p->sites_left_out, tags = 0;
 	uint64_t threads = p->tables.threads_left_out, stacks = p->tables.stacks_left_out;
@@ -174,12 +175,12 @@ static void put_left_out(const struct page *p, const struct page_told *told, str
 		const struct page_combo *c = &p->tables.combo[i];
 
 		if (c->capture)
-			tags += c->place >= told->tags ? c->n : 0;
-		else if (c->place != PAGE_REST && c->place >= told->sites)
+			tags += c->place >= reported->tags ? c->n : 0;
+		else if (c->place != PAGE_REST && c->place >= reported->sites)
 			sites += c->n;
-		if (c->thread != PAGE_REST && c->thread >= told->threads)
+		if (c->thread != PAGE_REST && c->thread >= reported->threads)
 			threads += c->n;
-		if (c->stack != PAGE_REST && c->stack >= told->stacks)
+		if (c->stack != PAGE_REST && c->stack >= reported->stacks)
 			stacks += c->n;
 	}
 	json_number(j, "sites_left_out", sites);
@@ -187,27 +188,27 @@ static void put_left_out(const struct page *p, const struct page_told *told, str
 	json_number(j, "threads_left_out", threads);
 	json_number(j, "stacks_left_out", stacks);
 	json_number(j, "combos_left_out", p->tables.combos_left_out);
-	json_bool(j, "pictures_left_out", told->pictures_left_out);
+	json_bool(j, "pictures_left_out", reported->pictures_left_out);
 }
 
-bool page_json(struct page *p, struct page_told *told, struct json *j)
+bool page_json(struct page *p, struct page_reported *reported, struct json *j)
 {
 	json_open(j, NULL, '{');
-	put_head(p, told, j);
+	put_head(p, reported, j);
 	put_processes(p, j);
-	page_watches_json(p, told, j);
+	page_watches_json(p, reported, j);
 	put_notes(p, j);
-	put_tags(p, told, j);
-	page_sites_json(p, told, j);
-	page_tables_json(p, told, j);
-	put_left_out(p, told, j);
-	put_details(p, told, j);
+	put_tags(p, reported, j);
+	page_sites_json(p, reported, j);
+	page_tables_json(p, reported, j);
+	put_left_out(p, reported, j);
+	put_details(p, reported, j);
 	return !j->failed;
 }
 
-bool page_json_end(struct page *p, const struct page_told *told, struct json *j)
+bool page_json_end(struct page *p, const struct page_reported *reported, struct json *j)
 {
-	json_number(j, "events", told->nevents);
+	json_number(j, "events", reported->nevents);
 	json_number(j, "stride", p->events.stride);
 	json_close(j, '}');
 	return !j->failed;

@@ -88,7 +88,7 @@ static void put_listings(struct page *p, struct page_room *room, const struct pa
 	page_row_end(room);
 }
 
-void page_sites_json(struct page *p, struct page_told *told, struct json *j)
+void page_sites_json(struct page *p, struct page_reported *reported, struct json *j)
 {
 	struct page_room rows, listings;
 	size_t i;
@@ -96,7 +96,7 @@ void page_sites_json(struct page *p, struct page_told *told, struct json *j)
 	page_room_begin(&rows, j, PAGE_ROOM_SITES);
 	page_room_begin(&listings, j, PAGE_ROOM_LISTINGS);
 	json_open(j, "sites", '[');
-	for (i = 0; i < p->nsites && p->site[i].watch < told->watches; i++) {
+	for (i = 0; i < p->nsites && p->site[i].watch < reported->watches; i++) {
 		page_row_begin(&rows);
 		json_open(j, NULL, '{');
 		put_row(p, j, &p->site[i]);
@@ -106,5 +106,5 @@ void page_sites_json(struct page *p, struct page_told *told, struct json *j)
 		json_close(j, '}');
 	}
 	json_close(j, ']');
-	told->sites = (uint32_t)i;
+	reported->sites = (uint32_t)i;
 }

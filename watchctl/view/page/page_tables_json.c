@@ -142,7 +142,7 @@ static void put_index(struct json *j, uint32_t i, size_t n)
 	json_signed(j, NULL, i < n ? (int64_t)i : -1);
 }
 
-static void put_combos(const struct page_tables *t, const struct page_told *told, struct json *j)
+static void put_combos(const struct page_tables *t, const struct page_reported *reported, struct json *j)
 {
 	size_t i;
 
@@ -152,9 +152,9 @@ static void put_combos(const struct page_tables *t, const struct page_told *told
 		const struct page_combo *c = &t->combo[i];
 
 		json_number(j, NULL, c->capture);
-		put_index(j, c->place, c->capture ? told->tags : told->sites);
-		put_index(j, c->thread, told->threads);
-		put_index(j, c->stack, told->stacks);
+		put_index(j, c->place, c->capture ? reported->tags : reported->sites);
+		put_index(j, c->thread, reported->threads);
+		put_index(j, c->stack, reported->stacks);
 		json_number(j, NULL, c->n);
 	}
 	json_close(j, ']');
@@ -185,15 +185,15 @@ static size_t put_threads(const struct page_tables *t, struct json *j)
 	return i;
 }
 
-void page_tables_json(struct page *p, struct page_told *told, struct json *j)
+void page_tables_json(struct page *p, struct page_reported *reported, struct json *j)
 {
 	struct texts texts = { 0 };
 
-	told->threads = (uint32_t)put_threads(&p->tables, j);
-	told->frames = (uint32_t)put_texts(&p->tables, &texts, j);
-	told->frames = (uint32_t)put_frames(&p->tables, &texts, told->frames, j);
-	told->stacks = (uint32_t)put_stacks(&p->tables, told->frames, j);
-	put_combos(&p->tables, told, j);
+	reported->threads = (uint32_t)put_threads(&p->tables, j);
+	reported->frames = (uint32_t)put_texts(&p->tables, &texts, j);
+	reported->frames = (uint32_t)put_frames(&p->tables, &texts, reported->frames, j);
+	reported->stacks = (uint32_t)put_stacks(&p->tables, reported->frames, j);
+	put_combos(&p->tables, reported, j);
 	j->failed |= texts.failed;
 	map64_deinit(&texts.index);
 	free(texts.v);

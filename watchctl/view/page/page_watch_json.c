@@ -135,7 +135,7 @@ static void put_row(struct json *j, const struct page_watch *w)
 		page_summary_json(j, "summary", &w->summary);
 }
 
-void page_watches_json(struct page *p, struct page_told *told, struct json *j)
+void page_watches_json(struct page *p, struct page_reported *reported, struct json *j)
 {
 	struct page_room rows, pictures;
 	size_t i;
@@ -155,9 +155,9 @@ void page_watches_json(struct page *p, struct page_told *told, struct json *j)
 		all = put_texts(w, &pictures);
 		all &= put_picture(w, &pictures);
 		all &= put_lanes(w, &pictures);
-		told->pictures_left_out |= !all;
+		reported->pictures_left_out |= !all;
 		json_close(j, '}');
 	}
 	json_close(j, ']');
-	told->watches = (uint32_t)i;
+	reported->watches = (uint32_t)i;
 }

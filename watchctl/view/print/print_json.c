@@ -422,7 +422,7 @@ struct printer *print_json_new(FILE *out, const struct print_options *options)
 		.ret = print_json_return,
 		.step = print_json_step,
 		.signal = print_json_signal,
-		.stood = print_json_stood,
+		.blocked = print_json_blocked,
 		.steps = print_json_steps,
 	};
 	struct printer *p = calloc(1, sizeof(*p));

@@ -168,7 +168,7 @@ void print_json_recording(void *ctx, const struct recording_event *r, struct vie
 
 	print_json_begin(p, "recording");
 	print_json_time(p, time);
-	json_text_if(&p->json, "mover", r->mover);
+	json_text_if(&p->json, "mover", r->stepper);
 	json_text_if(&p->json, "planner", r->planner);
 	json_text_if(&p->json, "range", r->range);
 	json_text_if(&p->json, "filters", r->filters);
@@ -242,7 +242,7 @@ void print_json_signal(void *ctx, const struct view_signal *s)
 	print_json_end(p);
 }
 
-void print_json_stood(void *ctx, const struct view_stood *s)
+void print_json_blocked(void *ctx, const struct view_blocked *s)
 {
 	struct printer *p = ctx;
 	struct json *j = &p->json;
@@ -317,7 +317,7 @@ void print_json_steps(void *ctx, const struct step_totals *t)
 	struct json *j = &p->json;
 	size_t i;
 
-	if (!t->told)
+	if (!t->reported)
 		return;
 	for (i = 0; i < t->noccurrences; i++)
 		put_occurrence(p, &t->occurrence[i]);

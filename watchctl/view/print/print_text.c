@@ -508,7 +508,7 @@ struct printer *print_text_new(FILE *out, const struct print_options *options)
 		.ret = print_text_return,
 		.step = print_text_step,
 		.signal = print_text_signal,
-		.stood = print_text_stood,
+		.blocked = print_text_blocked,
 		.steps = print_text_steps,
 	};
 	struct printer *p = calloc(1, sizeof(*p));

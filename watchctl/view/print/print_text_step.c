@@ -347,7 +347,7 @@ void print_text_range(void *ctx, const struct range_event *r, const char *comm, 
 	fputc('\n', p->out);
 }
 
-static void print_open_calls(struct printer *p, const struct view_stood *s)
+static void print_open_calls(struct printer *p, const struct view_blocked *s)
 {
 	char name[CELL_TEXT], took[40];
 	size_t i;
@@ -366,7 +366,7 @@ static void print_open_calls(struct printer *p, const struct view_stood *s)
 		fprintf(p->out, "    and %zu more around them\n", s->nopen - i);
 }
 
-void print_text_stood(void *ctx, const struct view_stood *s)
+void print_text_blocked(void *ctx, const struct view_blocked *s)
 {
 	const char *call = s->raw->syscall >= 0 ? syscall_name(s->raw->syscall) : NULL;
 	struct printer *p = ctx;

@@ -26,14 +26,14 @@ static void print_indented(struct printer *p, const char *what, const char *text
 void print_text_recording(void *ctx, const struct recording_event *r, struct view_time time)
 {
 	struct printer *p = ctx;
-	char range[CELL_TEXT], mover[64], planner[64];
+	char range[CELL_TEXT], stepper[64], planner[64];
 
 	utf8_clean(r->range && *r->range ? r->range : "all", range, sizeof(range));
-	utf8_clean(r->mover ? r->mover : "", mover, sizeof(mover));
+	utf8_clean(r->stepper ? r->stepper : "", stepper, sizeof(stepper));
 	utf8_clean(r->planner ? r->planner : "", planner, sizeof(planner));
 	fputs("calls recorded ", p->out);
 	text_cell(p, STYLE_WATCH, range, 0);
-	fprintf(p->out, ", moved by %s, planned by %s%s\n", mover, planner,
+	fprintf(p->out, ", moved by %s, planned by %s%s\n", stepper, planner,
 		r->instructions ? ", each instruction too" : "");
 	print_indented(p, "filters: ", r->filters);
 }
@@ -204,7 +204,7 @@ void print_text_steps(void *ctx, const struct step_totals *t)
 	struct printer *p = ctx;
 
 	print_text_step_flush(p);
-	if (!t->told)
+	if (!t->reported)
 		return;
 	text_begin_ending(p);
 	print_occurrences(p, t);

@@ -75,7 +75,7 @@ void print_text_call(void *ctx, const struct view_call *c);
 void print_text_return(void *ctx, const struct view_return *r);
 void print_text_step(void *ctx, const struct view_step *s);
 void print_text_signal(void *ctx, const struct view_signal *s);
-void print_text_stood(void *ctx, const struct view_stood *s);
+void print_text_blocked(void *ctx, const struct view_blocked *s);
 void print_text_steps(void *ctx, const struct step_totals *t);
 void print_text_step_flush(struct printer *p); /* prints the call that waits for its return */
 

@@ -255,7 +255,7 @@ static void on_return(void *ctx, const struct view_return *e)
 		PRINT(r, ret, &with);
 }
 
-static bool tells_moments(const struct report *r)
+static bool reports_moments(const struct report *r)
 {
 	return r->opt.calls && !r->opt.no_events && (!r->opt.skip || r->first_call);
 }
@@ -269,7 +269,7 @@ static void on_step(void *ctx, const struct view_step *s)
 	    !step_filter_moment(&r->filter, s->raw->pid, s->raw->tid, s->comm, &with.depth))
 		return;
 	r->step_counter.ops->step(r->step_counter.ctx, s);
-	if (r->opt.instructions && tells_moments(r))
+	if (r->opt.instructions && reports_moments(r))
 		PRINT(r, step, &with);
 }
 
@@ -282,17 +282,17 @@ static void on_signal(void *ctx, const struct view_signal *s)
 	    !step_filter_moment(&r->filter, s->raw->pid, s->raw->tid, s->comm, &with.depth))
 		return;
 	r->step_counter.ops->signal(r->step_counter.ctx, s);
-	if (tells_moments(r))
+	if (reports_moments(r))
 		PRINT(r, signal, &with);
 }
 
 /* Told in any case: of a program that hangs, it is the answer. */
-static void on_stood(void *ctx, const struct view_stood *s)
+static void on_blocked(void *ctx, const struct view_blocked *s)
 {
 	struct report *r = ctx;
 
 	if (wants_calls(r) && step_filter_thread(&r->filter, s->raw->tid, s->comm))
-		PRINT(r, stood, s);
+		PRINT(r, blocked, s);
 }
 
 bool report_function_is_known(const struct report *r)
@@ -398,7 +398,7 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 		.ret = on_return,
 		.step = on_step,
 		.signal = on_signal,
-		.stood = on_stood,
+		.blocked = on_blocked,
 	};
 	struct report *r = calloc(1, sizeof(*r));
 

@@ -70,7 +70,7 @@ static bool is_doubtful(const struct symbolize *s, const struct trace_event *e)
 	return (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec > then;
 }
 
-static bool is_told_doubtful(const struct symbolize *s, const char *path)
+static bool is_reported_doubtful(const struct symbolize *s, const char *path)
 {
 	for (size_t i = 0; i < s->ndoubtful; i++)
 		if (!strcmp(s->doubtful[i], path))
@@ -85,7 +85,7 @@ static struct wc_error *on_module(struct symbolize *s, const struct trace_event 
 
 	if (is_doubtful(s, e)) {
 		m.deleted = true; /* not what is there now */
-		path = is_told_doubtful(s, m.path) ? NULL : strdup(m.path);
+		path = is_reported_doubtful(s, m.path) ? NULL : strdup(m.path);
 		if (path && !vec_push(s->doubtful, s->ndoubtful, s->doubtful_cap, path))
 			free(path);
 	}
@@ -198,7 +198,7 @@ static void on_signal(void *ctx, const struct view_signal *v)
 	keep_stack(ctx, v->frame, v->nframes, true);
 }
 
-static void on_stood(void *ctx, const struct view_stood *v)
+static void on_blocked(void *ctx, const struct view_blocked *v)
 {
 	keep_stack(ctx, v->frame, v->nframes, true);
 }
@@ -234,7 +234,7 @@ static struct wc_error *pass(struct symbolize *s)
 		.call = on_call,
 		.step = on_step,
 		.signal = on_signal,
-		.stood = on_stood,
+		.blocked = on_blocked,
 	};
 	static const struct view_ops none;
 	scoped(annotate_freep) struct annotate *a =
@@ -251,19 +251,19 @@ static struct wc_error *pass(struct symbolize *s)
 	return !err && s->no_memory ? &wc_enomem : err;
 }
 
-static struct wc_error *tell(void *ctx, const struct trace_event *e)
+static struct wc_error *report(void *ctx, const struct trace_event *e)
 {
 	struct symbolize *s = ctx;
 
-	return log_symbols_tell(s->symbolizer, &e->symbol) ? NULL : &wc_enomem;
+	return log_symbols_report(s->symbolizer, &e->symbol) ? NULL : &wc_enomem;
 }
 
 /* The answers of an earlier run; what of them cannot be read is made anew. */
-static struct wc_error *tell_stored(struct symbolize *s)
+static struct wc_error *report_stored(struct symbolize *s)
 {
 	const char *why;
 
-	return tracelog_symbols_read(s->path, (struct event_sink){ tell, s }, &why);
+	return tracelog_symbols_read(s->path, (struct event_sink){ report, s }, &why);
 }
 
 /* Results */
@@ -335,7 +335,7 @@ static void add_module(void *ctx, const struct symbol_source *src)
 	struct symbolize *s = ctx;
 	struct symbolize_module m = { .src = *src,
 				      .not_recognised =
-					      !src->build_id_len && is_told_doubtful(s, src->module) };
+					      !src->build_id_len && is_reported_doubtful(s, src->module) };
 
 	if (!vec_push(s->module, s->nmodules, s->module_cap, m))
 		s->no_memory = true;
@@ -414,7 +414,7 @@ struct wc_error *symbolize_log(const char *path, const struct symbolize_options 
 	if (!err && !symbolizer_resolve(s->symbolizer, opt->progress))
 		err = wc_error_new(WC_EFAIL, "there is not enough memory to resolve the addresses");
 	if (!err)
-		err = tell_stored(s);
+		err = report_stored(s);
 	s->second = true;
 	if (opt->reading)
 		progress_phase(opt->reading, "reading the log again");

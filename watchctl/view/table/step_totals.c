@@ -58,7 +58,7 @@ static void on_call(void *ctx, const struct view_call *c)
 	struct step_function_row *row = row_of(t, c->function);
 	struct step_thread_row *thread = thread_of(t, c->raw->pid, c->raw->tid);
 
-	t->told = true;
+	t->reported = true;
 	t->calls++;
 	if (row)
 		row->calls++;
@@ -75,7 +75,7 @@ static void on_return(void *ctx, const struct view_return *r)
 	struct step_totals *t = ctx;
 	struct step_function_row *row = row_of(t, r->function);
 
-	t->told = true;
+	t->reported = true;
 	t->ended += r->raw->how != RETURN_NEVER;
 	if (!row)
 		return;
@@ -106,7 +106,7 @@ static void on_range(void *ctx, const struct range_event *r, const char *comm, s
 	struct step_totals *t = ctx;
 	size_t i;
 
-	t->told = true;
+	t->reported = true;
 	if (r->what == RANGE_BEGIN) {
 		begin_occurrence(t, r, comm, time);
 		return;
@@ -147,8 +147,8 @@ static void on_recording(void *ctx, const struct recording_event *r, struct view
 {
 	struct step_totals *t = ctx;
 
-	t->told = true;
-	replace(t, &t->mover, r->mover);
+	t->reported = true;
+	replace(t, &t->stepper, r->stepper);
 	replace(t, &t->planner, r->planner);
 	replace(t, &t->range, r->range);
 	replace(t, &t->filters, r->filters);
@@ -198,7 +198,7 @@ void step_totals_deinit(struct step_totals *t)
 	free(t->occurrence);
 	map64_deinit(&t->by_function);
 	map64_deinit(&t->by_thread);
-	free(t->mover);
+	free(t->stepper);
 	free(t->planner);
 	free(t->range);
 	free(t->filters);

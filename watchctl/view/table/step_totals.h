@@ -31,8 +31,8 @@ struct step_thread_row {
 
 /* Zero-initialised is empty. */
 struct step_totals {
-	bool told; /* there is a recording, or there are events of one */
-	char *mover, *planner, *range, *filters;
+	bool reported; /* there is a recording, or there are events of one */
+	char *stepper, *planner, *range, *filters;
 	bool instructions;
 	uint64_t calls, ended, steps; /* ended: not those that were open when the recording ended */
 	uint64_t signals[65];	      /* by number; 0: of other numbers */
