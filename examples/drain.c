@@ -1,6 +1,6 @@
 /*
  * drain - sends twelve items in batches and waits until all are sent: on some days for ever. For "why does it
- *hang sometimes?".
+ * hang sometimes?".
  *
  *	cc -g -O1 -fno-inline -o drain drain.c
  *	echo 4 > batch; ./drain

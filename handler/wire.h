@@ -1,10 +1,13 @@
 /*
  * wire - the memory that the injected handler and the controller share. Nobody else reads it.
  *
- *	base				base + WIRE_CODE_SIZE
- *	| handler code, r-x		| struct wire_control | boot | filters | shadows | access facts |
- * rules | ring | private				  rw-, shared with the controller where the system
- * allows it
+ *	base                 base + WIRE_CODE_SIZE
+ *	|                    |
+ *	v                    v
+ *	+--------------------+---------------------+------+---------+---------+--------------+-------+------+
+ *	| handler code, r-x  | struct wire_control | boot | filters | shadows | access facts | rules | ring |
+ *	| private            | rw-, shared with the controller where the system allows it                   |
+ *	+--------------------+---------------------+------+---------+---------+--------------+-------+------+
  *
  * The handler finds the control block at a fixed distance from its own code, so the code holds no
  * address at all. The ring is written by the threads of the target (reserve by adding to `head`,

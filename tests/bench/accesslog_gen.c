@@ -1,16 +1,16 @@
 /*
  * accesslog-gen - writes a log of accesses and captures by a program that does not exist, of any size and as
- *odd as asked for: what the tests and benches of `export`, `report` and the others that read logs are fed.
+ * odd as asked for: what the tests and benches of `export`, `report` and the others that read logs are fed.
  *
  *	accesslog-gen [-n ACCESSES] [-c CAPTURES] [-t THREADS] [-w WATCHES] [-f FRAMES] [-j] [-x] LOG
- *	-j	the clock jumps: a second forwards at a quarter, back by two at the half, an hour forwards at
- *the end -x	names are hostile: quotes, controls, newlines, semicolons, formulas, bytes that are not UTF-8
+ *	-j	the clock jumps: a second forwards at a quarter, back by two at the half, an hour forwards at the end
+ *	-x	names are hostile: quotes, controls, newlines, semicolons, formulas, bytes that are not UTF-8
  *
  * Access number i is by thread i % THREADS, to watch (i / 2) % WATCHES, a write when i is even; a write adds
- *one to the watch. Its stack has FRAMES frames from one of 64 ways through the program. A capture follows
- *each access until there are enough, under tag i % 3, with the value i. Frame number i is in function fI_0 or
- *fI_1; set_it() makes the writes, get_it() inlined into look() the reads, note() the captures. So a reader of
- *the log can be held to numbers that are known without reading it.
+ * one to the watch. Its stack has FRAMES frames from one of 64 ways through the program. A capture follows
+ * each access until there are enough, under tag i % 3, with the value i. Frame number i is in function fI_0 or
+ * fI_1; set_it() makes the writes, get_it() inlined into look() the reads, note() the captures. So a reader of
+ * the log can be held to numbers that are known without reading it.
  */
 #include <getopt.h>
 #include <stdio.h>

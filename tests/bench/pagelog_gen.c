@@ -1,6 +1,6 @@
 /*
  * Writes a log of accesses of any length: four threads that count up, look at and reset two variables, from a
- *few dozens of places with stacks of 16 frames. What is in it is known by the arguments alone.
+ * few dozens of places with stacks of 16 frames. What is in it is known by the arguments alone.
  *
  *	pagelog-gen [-n ACCESSES] [-c CAPTURES] [-t THREADS] LOG
  */

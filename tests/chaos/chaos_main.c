@@ -2,12 +2,12 @@
  * chaos - a program with many threads, all of which do something and check that it is done as if nobody were
  * looking. Told what to do, and asked, through a page that it shares with the driver: chaos.h.
  *
- *	chaos PAGE default|own|ignored SEED	the last but one: what SIGTRAP does; prints "pid N" when all
- *is under way chaos child CODE			exits with CODE
+ *	chaos PAGE default|own|ignored SEED	the last but one: what SIGTRAP does; prints "pid N" once it runs
+ *	chaos child CODE			exits with CODE
  *
  * Ends with 0 when it is told that it is over, with 13 as soon as something is not as it should be: what it
- *was is then in the page and on standard error. Nothing is allocated once it runs, so that its mappings stay
- *what they are.
+ * was is then in the page and on standard error. Nothing is allocated once it runs, so that its mappings stay
+ * what they are.
  */
 #include "tests/chaos/chaos.h"
 

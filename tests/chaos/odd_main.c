@@ -3,9 +3,10 @@
  *
  *	odd PAGE KIND WORD TRAPS [first]
  *
- *	KIND	plain, pointer, tls, blocked, pages, dispatch, daemons, forking, or pidns: the first process
- *of a pid namespace of its own, which does as forking does WORD	in which way: odd_*.c TRAPS	what
- *SIGTRAP does: default, own or ignored
+ *	KIND	plain, pointer, tls, blocked, pages, dispatch, daemons, forking, or pidns: the first process of a pid
+ *		namespace of its own, which does as forking does
+ *	WORD	in which way: odd_*.c
+ *	TRAPS	what SIGTRAP does: default, own or ignored
  *
  * Prints "pid N". Ends with 0 when it is told to and nothing was wrong, with 13 where something was.
  */

@@ -6,8 +6,8 @@
  * Each works for a short while, looking at the clock all the time, and sleeps; the first WRITERS of them also
  * write a variable, `stalls_watched`. A gap between two looks is time in which the thread did not run. What
  * the gaps and the writes took is counted in PAGE, which stalls.py maps too; so is what the driver says:
- *over, and whether it counts now. With MAPPINGS the process has so many of them, as some databases and
- *runtimes do.
+ * over, and whether it counts now. With MAPPINGS the process has so many of them, as some databases and
+ * runtimes do.
  */
 #include <fcntl.h>
 #include <pthread.h>

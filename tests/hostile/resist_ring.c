@@ -3,8 +3,9 @@
  * by the way it is told:
  *
  *	noise	anything, anywhere in the ring
- *	forge	records as a handler would write them, with contents of its choice: any watch, thread,
- *process, address, stack, flags pad	nothing but ends of the ring
+ *	forge	records as a handler would write them, with contents of its choice: any watch, thread, process,
+ *		address, stack, flags
+ *	pad	nothing but ends of the ring
  *	drop	nothing but records that count for nothing
  *	stuck	a record that is never whole
  *	lie	into the block that controls it: counters, magic, keys, who the owner is, sizes

@@ -11,7 +11,7 @@
  *	3	a stop: 17 registers as DWARF numbers them, then @argument frames, 64 bits each
  *
  * The rules of all frames that are met, as eh_frame_rule() has them from the process's memory, are compared
- *with those that libdw has from its files.
+ * with those that libdw has from its files.
  *
  * At the end it adds to the file RESULT one line of JSON with the counts, and prints every kind of
  * disagreement once, by the last frame on which the walks agree, to stderr: with libdwfl's opinion.

@@ -1,7 +1,7 @@
 /*
  * Threads that capture all the time, that come and go, and that register names, while logs are opened and
- *closed around them: for ThreadSanitizer, which sees the library, the thread that writes the log, and these.
- *Each log must be whole, and hold or count as lost what it says was captured.
+ * closed around them: for ThreadSanitizer, which sees the library, the thread that writes the log, and these.
+ * Each log must be whole, and hold or count as lost what it says was captured.
  *
  *	capture_threads FOLDER [LOGS]
  */

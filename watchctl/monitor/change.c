@@ -185,9 +185,8 @@ static struct wc_error *open_engine_for(struct monitor *m, unsigned int i)
 	if (!m->options.pending) {
 		err = monitor_plan(m, i, &missing);
 		if (err)
-			return missing ? wc_error_hint(err,
-						       "with --pending, watchctl waits until the program "
-						       "loads it")
+			return missing ? wc_error_hint(err, "with --pending, watchctl waits "
+							    "until the program loads it")
 				       : err;
 	}
 	return monitor_open_engine(m);

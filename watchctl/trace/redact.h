@@ -5,11 +5,11 @@
  * out has no values of memory and no registers but rip. What the registers say about an access (kind,
  * instruction) is worked out before they go, and stays. Addresses, names, stacks and times stay.
  *
- *	watch		its value when armed, old and new values; of other watches too where they overlap it
- *	registers	of every access in the stream, whatever it is of: a secret is in one before it is
- *stored function	parameters, result and errno of its calls, and of all calls made inside of them tag
- *the values of captures all		and of the command line, all but the program; instructions that are in
- *no file
+ *	watch		its value when armed, old and new values; of other watches, too, where they overlap it
+ *	registers	of every access in the stream, whatever it accesses: a secret is in a register before it is stored
+ *	function	parameters, result and errno of its calls, and of all calls made inside of them
+ *	tag		the values of its captures
+ *	all		also the command line but for the program, and instructions that are in no file
  */
 #ifndef WATCHCTL_TRACE_REDACT_H
 #define WATCHCTL_TRACE_REDACT_H

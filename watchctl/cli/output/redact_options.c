@@ -29,9 +29,8 @@ void redact_ask_warn(const char *name)
 {
 	if (name)
 		fprintf(stderr,
-			"watchctl: --redact %s: nothing of that name is recorded, so nothing was withheld "
-			"for "
-			"it\n",
+			"watchctl: --redact %s: nothing of that name "
+			"is recorded, so nothing was withheld for it\n",
 			name);
 }
 

@@ -64,9 +64,8 @@ static void print_used(const struct slots *s)
 			continue;
 		tids_text(s, t, uses_as_many, tids, sizeof(tids));
 		if (t->used < 0)
-			printf("%show many debug registers are in use cannot be told (perf events are not "
-			       "permitted on "
-			       "it)",
+			printf("%show many debug registers are in use cannot "
+			       "be told (perf events are not permitted on it)",
 			       lead);
 		else
 			printf("%s%d of %u debug registers in use", lead, t->used, SLOTS);

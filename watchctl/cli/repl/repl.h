@@ -1,6 +1,6 @@
 /*
- * repl - the session that a person, or a file of commands, leads: one target at a time, its watches by
- *number, the events of its log by number. What files of the REPL share.
+ * repl - the session that a person, or a file of commands, leads: one target at a time, its watches by number, the events of
+ * its log by number. What files of the REPL share.
  *
  *	repl.c		reads lines at a terminal, and prints what arrives above the one being typed
  *	repl_script.c	reads them from a file or a pipe

@@ -23,9 +23,8 @@ static struct wc_error *quit(struct repl *r, int argc, char **argv)
 static const struct option wait_options[] = {
 	{ "-t", "--time", "SECONDS", "no longer than this", COMPLETE_NOTHING, NULL },
 	{ "-n", "--count", "COUNT",
-	  "until so many more events have come (in a script: since the last wait); that they did not come in "
-	  "time "
-	  "is an error",
+	  "until so many more events have come (in a script: since the "
+	  "last wait); that they did not come in time is an error",
 	  COMPLETE_NOTHING, NULL },
 	{ 0 },
 };
@@ -35,9 +34,8 @@ const struct repl_command repl_commands[] = {
 	{ "attach", "PID [options]", "begin with a running process; watches asked for before are armed",
 	  "watchctl -p PID -v EXPR ...", repl_attach_options, OPERAND_PID, .run = repl_attach },
 	{ "run", "[options] PROGRAM [ARGS] [< FILE] [> FILE]",
-	  "start a program; watches asked for before are armed before its first instruction; without "
-	  "PROGRAM, the last one "
-	  "again",
+	  "start a program; watches asked for before are armed before "
+	  "its first instruction; without PROGRAM, the last one again",
 	  "watchctl -v EXPR ... -- PROGRAM [ARGS]", repl_attach_options, OPERAND_PROGRAM, .takes_rest = true,
 	  .run = repl_run_program },
 	{ "open", "LOG", "read a log, also one that is being recorded", "watchctl report LOG", NULL,

@@ -88,8 +88,7 @@ static struct wc_error *find_expr(int argc, char **argv, const char **ret)
 		if (m.kind == OPTION_WORD && expr)
 			return wc_error_new(WC_EUSAGE,
 					    "watch takes one expression, and \"%s\" is another one: if both "
-					    "belong together, put "
-					    "quotes around them",
+					    "belong together, put quotes around them",
 					    m.value);
 		if (m.kind == OPTION_WORD)
 			expr = m.value;

@@ -47,8 +47,7 @@ static struct wc_error *take_size(struct watch_request *w, const struct option_m
 	if (n > WATCH_SIZE_MAX)
 		return wc_error_new(WC_EUSAGE,
 				    "-s %s: the four debug registers of a CPU cover at most %u bytes, where "
-				    "these begin at "
-				    "a multiple of 8",
+				    "these begin at a multiple of 8",
 				    m->value, WATCH_SIZE_MAX);
 	w->size = (uint32_t)n;
 	return NULL;

@@ -242,8 +242,7 @@ const struct command cmd_top = {
 		"show which code accesses a variable now: a live table of places, with rates, values, stacks",
 	.help = "LOG: one that is complete, or that is being recorded: it is followed.\n"
 		"Keys: arrows move, Enter opens a place, s sorts, / filters, f freezes, ? tells all, q ends. "
-		"Without "
-		"a terminal\n"
+		"Without a terminal\n"
 		"that can be drawn on, tables are printed instead.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,

@@ -114,8 +114,7 @@ static struct wc_error *check_offset(const struct hit *h, uint64_t offset, const
 	if (!function_bounds(h, &b))
 		return wc_error_new(WC_ENAME,
 				    "How long '%s' is cannot be told, so neither what is 0x%" PRIx64
-				    " bytes into it. Give "
-				    "an address (0x...).",
+				    " bytes into it. Give an address (0x...).",
 				    h->name, offset);
 	size = b.end - b.at;
 	if (offset >= size)

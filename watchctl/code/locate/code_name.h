@@ -4,9 +4,9 @@
  *	code	 = function [ "+" number ] | file ":" line | "0x..."
  *	function = [ prefix ":" [ file ":" ] ] name
  *	prefix	 = a source file ("file.c") or a module ("libx.so"), as in locate.h
- *	name	 = as in the source: "main", "ns::Class::method" (any of its overloads is an ambiguity, with
- * its parameters it is one), "main.(*Pool).get", "crate::module::function"; the end of a qualified name will
- * do where it is unique number	 = decimal or 0x hexadecimal, the offset of an instruction
+ *	name	 = as in the source: "main", "ns::Class::method" (ambiguous if it has overloads; its parameters select one),
+ *		   "main.(*Pool).get", "crate::module::function"; the end of a qualified name, where it is unique
+ *	number	 = decimal or 0x hexadecimal, the offset of an instruction
  */
 #ifndef WATCHCTL_CODE_LOCATE_CODE_NAME_H
 #define WATCHCTL_CODE_LOCATE_CODE_NAME_H

@@ -96,8 +96,7 @@ static struct wc_error *load_pointer(struct path_place *p, const struct memory_v
 		p->null_pointer = p->npointers > 0;
 		return wc_error_new(WC_ENAME,
 				    "The pointer '%s' at 0x%" PRIx64
-				    " cannot be read. The process may not have mapped "
-				    "that memory yet.",
+				    " cannot be read. The process may not have mapped that memory yet.",
 				    p->text, p->addr);
 	}
 	if (p->npointers < LOCATE_POINTERS)

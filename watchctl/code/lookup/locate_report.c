@@ -186,8 +186,7 @@ static struct wc_error *problem_error(const struct search *s)
 	case PLACE_CONSTANT:
 		return wc_error_new(WC_ENAME,
 				    "'%s' was optimised out of %s: the compiler put its value, a constant, "
-				    "into the code. "
-				    "It has no address and never changes.",
+				    "into the code. It has no address and never changes.",
 				    name, where);
 	case PLACE_STACK:
 	case PLACE_REGISTER:
@@ -527,8 +526,8 @@ struct wc_error *search_is_function(struct search *s, const char *expr)
 	return with_near(
 		wc_error_new(WC_ENAME,
 			     "'%s' is a function, no variable. With -x each time is recorded that its code "
-			     "runs (-v '%s' -x); to watch bytes of its code, give their address "
-			     "(0x%" PRIx64 ":1).",
+			     "runs (-v '%s' -x); to watch bytes of its code, give their address (0x%" PRIx64
+			     ":1).",
 			     h->name, expr, h->addr),
 		near_in_modules(s, h->name, true));
 }

@@ -1,6 +1,6 @@
 /*
- * From a row to a rule. Compilers and assembly authors use a handful of shapes of expressions, of which the
- *CFA is one, and the place where a register was saved another, with the CFA on its stack:
+ * From a row to a rule. Compilers and assembly authors use a handful of shapes of expressions: for the CFA, and for the place
+ * where a register was saved, which starts with the CFA on its stack:
  *
  *	CFA	bregR n				almost all code, where no table row says it without one
  *		bregR n, deref			gcc's realigned stacks (rbp - 8), OpenSSL

@@ -157,8 +157,7 @@ static struct wc_error *explain(pid_t pid, pid_t tid, const struct perf_bp_spec 
 	case EINVAL:
 		return wc_error_new(WC_ENOTSUP,
 				    "the kernel refuses the breakpoint at 0x%llx: it must be a user address, "
-				    "and the kernel "
-				    "5.13 or newer",
+				    "and the kernel 5.13 or newer",
 				    (unsigned long long)s->addr);
 	case ENOSYS:
 		return wc_error_new(WC_ENOTSUP, "this kernel, or a seccomp profile around this shell, has no "

@@ -101,11 +101,11 @@ static struct wc_error *arm_thread(struct ptrace_bp *bp, pid_t tid, struct trace
 				"arm without stopping",
 				tid);
 		default:
-			return wc_error_new(WC_EPERM,
-					    "not permitted to set debug registers of thread %d: another "
-					    "tracer holds it, or "
-					    "it belongs to another user",
-					    tid);
+			return wc_error_new(
+				WC_EPERM,
+				"not permitted to set debug registers of thread %d: another tracer "
+				"holds it, or it belongs to another user",
+				tid);
 		}
 	}
 	if (!err && !vec_push(bp->armed.v, bp->armed.n, bp->armed.cap, tid))

@@ -173,8 +173,7 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 			WC_EPERM,
 			"to follow into forked children, the event buffer must be shared with them, which is "
 			"not permitted here (it takes the same user and IPC namespace, or "
-			"CAP_CHECKPOINT_RESTORE, and no --private-buffer); choose "
-			"--engine ring");
+			"CAP_CHECKPOINT_RESTORE, and no --private-buffer); choose --engine ring");
 	if (!err) {
 		open_guard(e, &control);
 		err = handler_refuse_taker(e);
@@ -292,11 +291,11 @@ static struct wc_error *report_tracer(struct engine *e)
 		return NULL;
 	e->reported_tracer = true;
 	proc_describe(s.tracer, who, sizeof(who));
-	snprintf(text, sizeof(text),
-		 "%s traces the program now, and may clear the register chosen with -i: nothing tells what "
-		 "is not "
-		 "seen from then on",
-		 who);
+	snprintf(
+		text, sizeof(text),
+		"%s traces the program now, and may clear the register chosen with -i: nothing tells what is "
+		"not seen from then on",
+		who);
 	event.note.text = text;
 	return e->intake.sink.put(e->intake.sink.ctx, &event);
 }
@@ -522,15 +521,13 @@ static struct wc_error *ended_by_us(const struct engine *e)
 	if (e->guard || !handler_outstanding(e))
 		return NULL;
 	if (e->end_signal == SIGSEGV)
-		return wc_error_new(WC_ENOTSUP,
-				    "process %d was ended by SIGSEGV just when a hit was not recorded: most "
-				    "likely by that "
-				    "hit, for whose signal its stack had no room (a coroutine's, or a small "
-				    "alternate stack). "
-				    "Without CAP_BPF and CAP_PERFMON nothing keeps our signal from it then: "
-				    "choose --engine "
-				    "ring",
-				    e->pid);
+		return wc_error_new(
+			WC_ENOTSUP,
+			"process %d was ended by SIGSEGV just when a hit was not recorded: most "
+			"likely by that hit, for whose signal its stack had no room (a "
+			"coroutine's, or a small alternate stack). Without CAP_BPF and CAP_PERFMON "
+			"nothing keeps our signal from it then: choose --engine ring",
+			e->pid);
 	if (!is_ours)
 		return NULL;
 	return wc_error_new(

@@ -154,9 +154,9 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 		report->kernel = a->perf.kernel && report->threads_armed;
 		report->kernel_refusal = perf_bp_kernel_refusal(&spec, &a->perf);
 		if (spec.user_only && !e->guard && report->kernel_refusal)
-			report->kernel_refusal = "in a stack they are those of our own signals, too, and "
-						 "what tells them apart "
-						 "needs CAP_BPF and CAP_PERFMON";
+			report->kernel_refusal =
+				"in a stack they are those of our own signals, too, and what "
+				"tells them apart needs CAP_BPF and CAP_PERFMON";
 		return err;
 	}
 	report->kernel_refusal = "a register set through ptrace (-i) does not trap in the kernel";

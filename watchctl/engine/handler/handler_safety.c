@@ -38,13 +38,12 @@ struct wc_error *handler_refuse_unsafe(pid_t pid)
 			"breaking that protection",
 			pid, s.name);
 	if (dispatch_find(pid))
-		return wc_error_new(WC_ENOTSUP,
-				    "process %d (%s) dispatches system calls itself (syscall user dispatch, "
-				    "as Wine does): it "
-				    "could be killed by SIGSYS for those of the handler, so the handler "
-				    "engine is refused; "
-				    "choose --engine ring",
-				    pid, s.name);
+		return wc_error_new(
+			WC_ENOTSUP,
+			"process %d (%s) dispatches system calls itself (syscall user dispatch, as "
+			"Wine does): it could be killed by SIGSYS for those of the handler, so the "
+			"handler engine is refused; choose --engine ring",
+			pid, s.name);
 	return NULL;
 }
 
@@ -107,11 +106,11 @@ static void report_dispatching(struct engine *e)
 	if (!installed)
 		report_replaced(e);
 	else if (e->guard || dispatch_find(e->pid))
-		snprintf(e->why, sizeof(e->why),
-			 "process %d has begun to dispatch system calls itself (syscall user dispatch): one "
-			 "of "
-			 "the handler could end it by SIGSYS",
-			 e->pid);
+		snprintf(
+			e->why, sizeof(e->why),
+			"process %d has begun to dispatch system calls itself (syscall user dispatch): one of "
+			"the handler could end it by SIGSYS",
+			e->pid);
 	else
 		snprintf(e->why, sizeof(e->why),
 			 "process %d has begun to catch SIGSYS, as programs do that are about to dispatch "

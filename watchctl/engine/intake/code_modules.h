@@ -2,18 +2,18 @@
  * code_modules - which modules a process has mapped, as time goes by.
  *
  * Known in two ways. The kernel tells of each mapping of code when it is made (map_events), with its time;
- *and /proc/PID/maps shows what there is at a look, as long as the process lives. What is judged is always a
+ * and /proc/PID/maps shows what there is at a look, as long as the process lives. What is judged is always a
  * record of some moment, and the modules of that moment are what is given out: of a library that has taken
  * another's place, both are known, and the newcomer waits until the records reach its time.
  *
  *	told, nothing was there		it comes at once: nothing older can be about it
  *	told, in another's place	both changes wait for their time
  *	a look misses one		it goes at the time of the look; where events are not complete, at
- *once, for nobody knows when it went
+ * once, for nobody knows when it went
  *	a look finds one untold		it comes at once, and what it displaces goes
  *
  * Nothing is told of munmap(): a module that has gone stays until a look, or until another comes. No code
- *runs there meanwhile.
+ * runs there meanwhile.
  *
  * Children that are followed begin with the target's modules. What they map themselves is known beside these,
  * where the target has nothing.

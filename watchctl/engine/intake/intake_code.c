@@ -231,8 +231,7 @@ static struct wc_error *report_unknown(struct intake *in, const uint64_t *frame,
 		return NULL;
 	snprintf(text, sizeof(text),
 		 "what was mapped at 0x%llx is not known: process %d has ended, and %s. Frames there have no "
-		 "names, and "
-		 "stacks end there",
+		 "names, and stacks end there",
 		 (unsigned long long)frame[i], in->pid,
 		 intake_is_reported(in)
 			 ? "its file has been removed or replaced since, or nobody told of it"

@@ -6,8 +6,8 @@
  *
  * Two ways, by what they cost the program:
  *	its threads	an event and a ring in each thread there is. A new thread gets one when its birth is
- *read its family	events that threads and forked children inherit, one a CPU, each CPU's in one ring.
- *That makes threads dearer to create, by some microseconds for each CPU
+ * read its family	events that threads and forked children inherit, one a CPU, each CPU's in one ring.
+ * That makes threads dearer to create, by some microseconds for each CPU
  *
  * Neither is told: munmap(), mremap().
  */

@@ -55,7 +55,6 @@ const char *stuck_why(const struct stuck *s)
 		       "each time, for ever";
 	if (s->standing)
 		return "has what is watched where the kernel puts our signals for a thread, so that each is "
-		       "the "
-		       "next hit, for ever";
+		       "the next hit, for ever";
 	return NULL;
 }

@@ -133,9 +133,9 @@ struct wc_error *perf_rings_open(pid_t pid, size_t size, uint32_t stack, struct 
 
 		perf_rings_close(r);
 		if (error == EMFILE || error == ENFILE)
-			return wc_error_errno(WC_EFAIL, error,
-					      "too few file descriptors for the buffers of samples "
-					      "(ulimit -n)");
+			return wc_error_errno(
+				WC_EFAIL, error,
+				"too few file descriptors for the buffers of samples (ulimit -n)");
 		return wc_error_errno(error == ENOMEM ? WC_EFAIL : WC_EPERM, error,
 				      "the kernel grants no buffer for samples (kernel.perf_event_mlock_kb, "
 				      "ulimit -l)");

@@ -24,8 +24,7 @@ bool watch_home_is_gone(const struct module_list *modules, const struct watchpoi
 		return false;
 	snprintf(text, len,
 		 "%s has been unloaded: the watch at 0x%" PRIx64
-		 ", a variable of it, sees what comes to that "
-		 "address now",
+		 ", a variable of it, sees what comes to that address now",
 		 *home, w->want_addr);
 	free(*home);
 	*home = NULL;

@@ -245,8 +245,7 @@ static struct wc_error *report_ignored(struct engine *e)
 	e->reported_ignored = true;
 	snprintf(text, sizeof(text),
 		 "process %d ignores SIGTRAP: at the first hit, the kernel will set that back to the default "
-		 "action, "
-		 "and under seccomp nobody can undo it",
+		 "action, and under seccomp nobody can undo it",
 		 e->pid);
 	event.note.text = text;
 	return e->sink.put(e->sink.ctx, &event);
@@ -608,10 +607,8 @@ static struct wc_error *not_cleared(const struct engine *e, pid_t unstoppable)
 	if (unstoppable)
 		return wc_error_new(WC_EFAIL,
 				    "thread %d of process %d is in a system call that nothing interrupts, or "
-				    "frozen (cgroup "
-				    "freezer), so that its debug registers are still armed: process %d stays "
-				    "until it has "
-				    "cleared them",
+				    "frozen (cgroup freezer), so that its debug registers are still armed: "
+				    "process %d stays until it has cleared them",
 				    unstoppable, e->pid, e->box->tracer_pid);
 	return wc_error_new(WC_EFAIL,
 			    "not all threads of process %d have been let go of within %u seconds: process %d "

@@ -16,9 +16,10 @@
  * Killed together:
  *	owner + guard		the tracer sees it within 20 ms (PR_SET_PDEATHSIG), and leaves in order
  *	owner + tracer		the guard does as above
- *	tracer + guard		the owner clears the registers; no SIGSTOP comes first, and what is hit
- * meanwhile, some 100 us and more, kills all three at once	the registers stay armed until their threads
- * end, and the next hit kills: `watchctl list` shows them
+ *	tracer + guard		the owner clears the registers; no SIGSTOP comes first, and a hit meanwhile (some 100 us
+ *				and more) kills the program
+ *	all three at once	the registers stay armed until their threads end, and the next hit kills: `watchctl list`
+ *				shows them
  */
 #ifndef WATCHCTL_ENGINE_PTRACE_PTRACE_GUARD_H
 #define WATCHCTL_ENGINE_PTRACE_PTRACE_GUARD_H

@@ -2,13 +2,13 @@
  * slots - who holds the debug registers of a process, as far as it can be known; and freeing those that a
  * watchctl that was killed has left.
  *
- * The sources, and what each can tell:
+ * The sources, and what each shows:
  *	handlers in the process		exactly what their sessions watch, and whether these live
  *	the tracer of a ptrace session	the same
- *	open files			a ring session's target; other perf events: only that there are some
- *	ptrace, a short stop		what is in DR0-DR3 that ptrace has set: ours (-i), a debugger's that
- * has gone; not while another tracer holds the thread, and never perf's perf, by taking the rest	how
- * many registers a thread has in use, whoever uses them
+ *	open files			a ring session's target; of other perf events, only that they exist
+ *	ptrace, a short stop		what ptrace has set in DR0-DR3: ours (-i), or what a debugger left; not while another
+ *					tracer holds the thread, and never what perf has set
+ *	perf, by taking the rest	how many registers a thread has in use, whoever uses them
  */
 #ifndef WATCHCTL_MONITOR_SLOTS_SLOTS_H
 #define WATCHCTL_MONITOR_SLOTS_SLOTS_H

@@ -294,8 +294,7 @@ static bool clear_registers(struct clearing *c, const struct slots *s)
 		leave(c, 0,
 		      wc_error_new(WC_ENOTSUP,
 				   "not all threads of process %d (%s) could be looked at: their debug "
-				   "registers are "
-				   "left as they are",
+				   "registers are left as they are",
 				   s->pid, s->name));
 	if (!done) {
 		leave(c, 0, &wc_enomem);

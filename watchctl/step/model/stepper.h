@@ -1,9 +1,9 @@
 /*
- * stepper - makes a program go from stop to stop, and tells what it saw: entries and returns of the functions
- * it was given, with what their plans fetch. The seam between the recorder and what moves.
+ * stepper - runs a program from stop to stop, and reports what it saw: entries and returns of the functions it was given,
+ * with the values that their plans fetch. The seam between the recorder and what runs the program.
  *
- *	stepper_ptrace.c			the default: breakpoints at entries and returns, set by a process of
- * its own watchctl/step/lldb/stepper_lldb.c	LLDB's own stepping
+ *	stepper_ptrace.c	the default: breakpoints at entries and returns, set by a separate process
+ *	stepper_lldb.c		LLDB's own stepping
  *
  * A stepper numbers calls (track.h), decides where a range begins and ends (range.h), and puts its breakpoints
  * only while one lasts. It knows no types and writes no log.

@@ -80,9 +80,8 @@ static bool is_lost(struct stepper *m)
 		step_guard_rescue(m->box);
 	m->lost = true;
 	snprintf(m->why, sizeof(m->why),
-		 "the process that traced process %d for us was killed: its breakpoints are taken out, and "
-		 "the "
-		 "recording has ended",
+		 "the process that traced process %d for us was killed: its "
+		 "breakpoints are taken out, and the recording has ended",
 		 m->options.pid);
 	return true;
 }

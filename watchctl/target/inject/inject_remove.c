@@ -215,21 +215,18 @@ struct wc_error *inject_not_kept(const struct injection *inj)
 	case KEPT_NOT_LOOKED:
 		return NULL;
 	case KEPT_SOMEWHERE:
-		return wc_error_new(WC_EFAIL,
-				    "process %d was told the address of our SIGTRAP handler when it asked "
-				    "for its action, "
-				    "holds it at 0x%" PRIx64
-				    ", and may set it again: the handler is left mapped, and "
-				    "passes signals on",
-				    inj->pid, at);
-	default:
 		return wc_error_new(
 			WC_EFAIL,
-			"it could not be seen whether process %d holds the address of our SIGTRAP handler, "
-			"which it is told when it asks for its action: the handler is left mapped, and "
-			"passes "
-			"signals on",
-			inj->pid);
+			"process %d was told the address of our SIGTRAP handler when it asked for "
+			"its action, holds it at 0x%" PRIx64
+			", and may set it again: the handler is left mapped, and passes signals on",
+			inj->pid, at);
+	default:
+		return wc_error_new(WC_EFAIL,
+				    "it could not be seen whether process %d holds the address of "
+				    "our SIGTRAP handler, which it is told when it asks for its "
+				    "action: the handler is left mapped, and passes signals on",
+				    inj->pid);
 	}
 }
 

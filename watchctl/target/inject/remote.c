@@ -210,10 +210,9 @@ static struct wc_error *explain_scratch(pid_t pid, pid_t away)
 			away, pid);
 	return wc_error_new(
 		WC_ENOTSUP,
-		"no memory of process %d is certainly unused: its main thread is deep in its stack, or runs "
-		"on one that the program made itself (coroutines), so nothing can be put there; try again, "
-		"or "
-		"use --engine ring or ptrace",
+		"no memory of process %d is certainly unused: its main thread is deep in its stack, or runs on "
+		"one that the program made itself (coroutines), so nothing can be put there; try again, or use "
+		"--engine ring or ptrace",
 		pid);
 }
 

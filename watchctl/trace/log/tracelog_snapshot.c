@@ -278,8 +278,8 @@ static struct wc_error *make_directory(struct snapshot *s)
 		free(take_ptr(s->hidden));
 		if (err == ENOENT)
 			return wc_error_new(WC_ELOG,
-					    "cannot save the snapshot %s: the directory it should be in does "
-					    "not exist",
+					    "cannot save the snapshot %s: the directory "
+					    "it should be in does not exist",
 					    s->to);
 		return cannot_save(s, err);
 	}

@@ -2,10 +2,11 @@
  * The Trace Event Format: {"traceEvents":[...]}, as chrome://tracing and Perfetto read it. Times are those of
  * CLOCK_MONOTONIC in microseconds, with three decimals.
  *
- *	access, captured stack, signal		an instant ("i") of its thread; what is known of it, in its
- *args the value of a variable			a counter ("C"): one point where it changes call, return
- *"B" and "E" of its thread, always nested lost, note				an instant of everything ("g")
- *	range of a step recording		an instant of its process ("p")
+ *	access, captured stack, signal	an instant ("i") of its thread; what is known of it, in its args
+ *	the value of a variable		a counter ("C"): one point where it changes
+ *	call, return			"B" and "E" of its thread, always nested
+ *	lost, note			an instant of everything ("g")
+ *	range of a step recording	an instant of its process ("p")
  */
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * Text as `perf script --ns` prints it, for the tools that read that: a line for each access, captured stack
- *and call, in the manner of a tracepoint's, and its stack below it, innermost frame first.
+ * Text as `perf script --ns` prints it, for the tools that read that: a line for each access, captured stack and call, as for
+ * a tracepoint, and its stack below it, innermost frame first.
  *
  *	worker   77/78    1000.000002000: watchctl:access: watch=flag kind=write old=41 new=42
  *	          401130 set_flag+0x2 (/usr/bin/app)

@@ -1,15 +1,16 @@
 /*
- * page_events - the accesses and captures of a log in the order of their times, small enough for a page: all
- *of them, or every second, fourth ... one.
+ * page_events - the accesses and captures of a log in the order of their times, small enough for a page: all of them, or
+ * every second, fourth ... one.
  *
- * Encoded, each is a row of numbers, in the way of LEB128 (seven bits a byte, low ones first, the top bit set
- *in all but the last byte):
+ * Encoded, each is a row of numbers, in the way of LEB128 (seven bits a byte, low ones first, the top bit set in all but the
+ * last byte):
  *
  *	[number minus that of the one before]	only if some were left out; counts from 0 for the first
  *	nanoseconds since the one before	the first: since the beginning of the page
  *	what * 16 + flags			struct page_combo, PAGE_EV_ flags
- *	old xor seen				if PAGE_EV_OLD and not PAGE_EV_AS_SEEN; seen: the last value
- *of the series that was in this list, at first 0 new xor (old or, without one, seen)	if PAGE_EV_NEW
+ *	old xor seen				if PAGE_EV_OLD and not PAGE_EV_AS_SEEN; seen: the last value of the series in
+ *						this list, at first 0
+ *	new xor (old or, without one, seen)	if PAGE_EV_NEW
  */
 #ifndef WATCHCTL_VIEW_PAGE_PAGE_EVENTS_H
 #define WATCHCTL_VIEW_PAGE_PAGE_EVENTS_H

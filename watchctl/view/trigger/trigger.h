@@ -8,13 +8,12 @@
  *	value	  = number | 'c' | "text" | "true" | "false" | "NULL" | enumerator
  *		  | "new" | "old" | "size" | "thread" | "watch" | a watch's name
  *
- * The name of a watch stands for its value after the last access to it, this one included, or before the
- *first for that when it was armed; names with other characters than letters, digits and _ . : [ ] -> are
- *written in {braces}. "new", "old" and "size" are those of this access; "thread" is its thread's name
- *(compared with a text) or id, "watch" the name of the watch that was hit. "caller f" holds when f, or a
- *function inlined from it, is in the stack: f is a name, or a pattern of one (glob(7)), with or without its
- * parameters and namespaces. What is not known is neither true nor false,
- * and a condition that is not known to hold does not.
+ * The name of a watch stands for its value after the last access to it, including this one; before the first access, for
+ * its value when it was armed. Names with characters other than letters, digits and _ . : [ ] -> are written in {braces}.
+ * "new", "old" and "size" are those of this access; "thread" is the name of its thread (compared with a text) or its id;
+ * "watch" is the name of the watch that was hit. "caller f" holds if f, or a function inlined from it, is in the stack: f is
+ * a name or a pattern (glob(7)), with or without its parameters and namespaces. A condition on an unknown value does not
+ * hold, and neither does its negation.
  */
 #ifndef WATCHCTL_VIEW_TRIGGER_TRIGGER_H
 #define WATCHCTL_VIEW_TRIGGER_TRIGGER_H
