@@ -60,9 +60,10 @@ manlint: | packages-check
 # The library, the tests and the program with AddressSanitizer and UBSan. The handler is never instrumented:
 # it runs in another program. Victims are ordinary programs, so the live tests show both sides of the fence.
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+# ASAN_SAMPLE=K/N: of the live sessions, one part of N; CI takes another part for each commit.
 asan: ## unit tests and live sessions under AddressSanitizer and UBSan
 	$(Q)$(ASAN_MAKE) unit
-	$(Q)$(ASAN_MAKE) e2e E2E="$(ASAN_E2E)"
+	$(Q)E2E_SAMPLE="$(ASAN_SAMPLE)" $(ASAN_MAKE) e2e E2E="$(ASAN_E2E)"
 ASAN_MAKE = ASAN_OPTIONS=detect_stack_use_after_return=1 \
 	LSAN_OPTIONS=suppressions=$(CURDIR)/tools/lsan.suppressions:print_suppressions=0 $(MAKE) --no-print-directory BUILD=$(BUILD)-asan CFLAGS="$(SANITIZE)"
 ASAN_E2E ?= $(addprefix tests/e2e/test_,report.py report_tags.py report_steps.py step.py diff.py symbolize.py tags.py accesses.py launch.py bad_input.py \
