@@ -379,7 +379,7 @@ static void start_hit(struct wire_control *ctl, unsigned int watch, uint64_t add
 
 /*
  * An instruction that hits several watches raises one signal: the kernel merges the others into it. What it
- * accessed tells which they are. At an instruction not known yet, those nearby are recorded for the
+ * accessed shows which they are. At an instruction not known yet, those nearby are recorded for the
  * controller to judge.
  */
 static void take_others(const struct trap *t, const struct hit *first, struct walked *s)

@@ -1,6 +1,6 @@
 /*
  * hold - a thread waits until the controller has armed what this hit makes possible (a library was loaded, a
- * pointer leads elsewhere). For a limited time, all told; and where it was waited for in vain, nobody waits
+ * pointer leads elsewhere). For a limited time, in all; and where it was waited for in vain, nobody waits
  * any more until the controller has come past that place of the ring: it may be stopped, or blocked by a
  * disk.
  */

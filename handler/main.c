@@ -1,5 +1,5 @@
 /*
- * main - what the kernel calls: tells our traps from the program's own, and passes the latter on
+ * main - what the kernel calls: distinguishes our traps from the program's own, and passes the latter on
  * exactly as the kernel would have delivered them.
  */
 #include <stddef.h>
@@ -61,7 +61,7 @@ struct alternate_stack {
 	uint64_t size;
 };
 
-/* The kernel's siginfo_t, of a signal that tells nothing more. */
+/* The kernel's siginfo_t, of a signal that says nothing more. */
 struct plain_info {
 	int32_t signo, sys_errno, code, pad[29];
 };

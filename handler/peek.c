@@ -63,7 +63,7 @@ bool is_read_watched(const struct wire_control *ctl, uint64_t addr, uint64_t len
 	return false;
 }
 
-/* Which address it is in this thread only a trap tells. */
+/* Which address it is in this thread only a trap shows. */
 static bool is_own_copy_read_watched(const struct wire_control *ctl)
 {
 	unsigned int i;

@@ -67,10 +67,10 @@ enum wire_watch_flags {
 	WIRE_WATCH_EXECUTE = 4,
 	WIRE_WATCH_HOLD = 8,	    /* wait for the controller after recording: see wire_control.done */
 	WIRE_WATCH_FILTER = 16,	    /* wire_filter of the same index applies */
-	WIRE_WATCH_PER_THREAD = 32, /* another address in each thread: the trap tells which */
+	WIRE_WATCH_PER_THREAD = 32, /* another address in each thread: the trap shows which */
 	WIRE_WATCH_OFF = 64,	    /* disarmed: what still comes was under way */
 	WIRE_WATCH_PARTIAL =
-		128, /* not armed in all threads: the signal of another watch tells nothing of it */
+		128, /* not armed in all threads: the signal of another watch says nothing of it */
 };
 
 struct wire_watch {
@@ -158,7 +158,7 @@ struct wire_control {
 	uint64_t done, behind;
 	uint64_t patience_ns;
 	struct wire_watch watch[WIRE_WATCHES] __attribute__((aligned(64)));
-	/* What `old` was put back in place of, as the kernel told: `ours`, once it was taken out. Then
+	/* What `old` was put back in place of, as the kernel reported: `ours`, once it was taken out. Then
 	 * scratch. */
 	struct wire_sigaction withdrawn[2];
 	uint64_t placed; /* when, in clock ticks since boot: who was forked earlier may have all but the

@@ -144,7 +144,7 @@ struct wc_error *own_modules_refresh(struct own_modules *m, struct event_sink si
 
 	dl_iterate_phdr(look_at, &l);
 	*changed = l.n && !l.no_memory;
-	if (!l.n || l.no_memory) { /* nothing has changed, or it cannot be told */
+	if (!l.n || l.no_memory) { /* nothing has changed, or it cannot be known */
 		drop(l.v, l.n);
 		return l.no_memory ? &wc_enomem : NULL;
 	}

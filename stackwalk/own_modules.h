@@ -1,5 +1,5 @@
 /*
- * own_modules - the modules of this process, told to a log as they come and go.
+ * own_modules - the modules of this process, reported to a log as they come and go.
  *
  * Not async-signal-safe: for the thread of a log session only.
  */
@@ -20,7 +20,7 @@ struct own_modules {
 };
 
 /*
- * Looks again, when the loader has loaded or unloaded something since; tells @sink what is new and what is
+ * Looks again, when the loader has loaded or unloaded something since; reports @sink what is new and what is
  * gone. *changed: whether there was anything; written in any case.
  */
 struct wc_error *own_modules_refresh(struct own_modules *m, struct event_sink sink, uint64_t now_ns,

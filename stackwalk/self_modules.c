@@ -1,5 +1,5 @@
 /*
- * glibc's _dl_find_object() tells the module of an address without a lock, in any context. What it does not
+ * glibc's _dl_find_object() reports the module of an address without a lock, in any context. What it does not
  * tell is whether the library that it finds is the one that was there when a rule was made: another may have
  * been loaded to the same place. So modules come in two kinds.
  *

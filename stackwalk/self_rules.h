@@ -15,9 +15,9 @@
  * to take back: a form is a function of the code that the id names, and of two writers either may win.
  *
  * A word has 32 bits of the address, its upper ones. The others follow from the place: `pc ^ pc >> 13` in
- * its lower 16 bits and `pc >> 16` determine pc. (The upper bits tell those of pc >> 13 but for its lowest
+ * its lower 16 bits and `pc >> 16` determine pc. (The upper bits report those of pc >> 13 but for its lowest
  * three, bits 13 to 15 of pc. These are upper bits of the place, where only known ones are mixed in, and so
- * are known in turn.) A word in the place beside its own would tell another address; bit 31 tells that it is.
+ * are known in turn.) A word in the place beside its own would tell another address; bit 31 shows that it is.
  */
 #ifndef STACKWALK_SELF_RULES_H
 #define STACKWALK_SELF_RULES_H
@@ -63,7 +63,7 @@ extern uint64_t self_words[2][SELF_WORDS];
 
 /*
  * The word for @pc, if there is one, is here, or in the place beside it (^ 1) and has FORM_BESIDE set.
- * `word >> 32 == pc >> 16` tells, in 64 bits: what is no address of a program is not found.
+ * `word >> 32 == pc >> 16` shows, in 64 bits: what is no address of a program is not found.
  */
 static inline uint64_t self_word_place(uint64_t pc)
 {

@@ -87,7 +87,7 @@ static bool pages_readable(uint64_t from, uint64_t to, uint64_t *failed)
 
 /*
  * Makes @sp a part of the thread's own stack, if it is. A signal handler may come in between and do the same:
- * what is known must be true after each store, and `end` is what tells whether anything is.
+ * what is known must be true after each store, and `end` is what shows whether anything is.
  */
 static bool extend_own(uint64_t sp)
 {

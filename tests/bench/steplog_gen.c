@@ -344,7 +344,7 @@ static void serve_request(struct gen *g)
 	release(g, at);
 }
 
-/* What a recorder tells first */
+/* What a recorder reports first */
 
 static void report_module(struct gen *g, const char *path, uint64_t start, uint64_t size, uint8_t id)
 {

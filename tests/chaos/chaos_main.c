@@ -1,6 +1,6 @@
 /*
  * chaos - a program with many threads, all of which do something and check that it is done as if nobody were
- * looking. Told what to do, and asked, through a page that it shares with the driver: chaos.h.
+ * looking. Reported what to do, and asked, through a page that it shares with the driver: chaos.h.
  *
  *	chaos PAGE default|own|ignored SEED	the last but one: what SIGTRAP does; prints "pid N" once it runs
  *	chaos child CODE			exits with CODE
@@ -36,7 +36,7 @@ __thread struct chaos_thread *self;
 static __thread unsigned int self_number;
 static uint64_t seed;
 
-/* The first thread that fails tells: others may stumble over what it found. */
+/* The first thread that fails shows: others may stumble over what it found. */
 void fail(const char *fmt, ...)
 {
 	static uint32_t first;

@@ -268,7 +268,7 @@ static inline void arg_state(struct run *r, uint64_t at, const struct state *s)
 	assert_true(call_values_put(r->values, sizeof(r->values), &r->len, TYPE_POINTER, &v));
 }
 
-/* Enters a function from @site in the program, with the values told before. Returns the call's number. */
+/* Enters a function from @site in the program, with the values reported before. Returns the call's number. */
 static inline uint64_t enter_at(struct run *r, uint32_t function, uint32_t site, uint8_t flags)
 {
 	const uint64_t frame[] = { r->base + site };

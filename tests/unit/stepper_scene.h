@@ -42,7 +42,7 @@ __attribute__((used)) const char *__lsan_default_options(void)
 
 extern char __executable_start, etext;
 
-/* What a child tells: shared with it. */
+/* What a child shows: shared with it. */
 struct reported {
 	volatile int count[8];
 	volatile int done;

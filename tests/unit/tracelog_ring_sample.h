@@ -1,5 +1,5 @@
 /* tracelog_ring_sample - a flight recorder's log of the accesses of tracelog_sample.h, and a reader of it
- * that fails when one is not what was written, comes out of order, or refers to what was not told. */
+ * that fails when one is not what was written, comes out of order, or refers to what was not reported. */
 #ifndef TESTS_UNIT_TRACELOG_RING_SAMPLE_H
 #define TESTS_UNIT_TRACELOG_RING_SAMPLE_H
 
@@ -52,7 +52,7 @@ struct seen {
 	uint8_t known_code[1 << 16]; /* by the distance from SAMPLE_TEXT */
 };
 
-/* An access that refers to what was not told yet cannot be understood. */
+/* An access that refers to what was not reported yet cannot be understood. */
 static inline void check_it_can_be_understood(const struct seen *s, const struct access_event *a)
 {
 	bool is_known = true;

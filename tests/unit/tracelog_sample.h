@@ -1,6 +1,6 @@
 /*
  * tracelog_sample - accesses whose every field follows from their number, so that whoever reads one back can
- * tell whether it is what was written.
+ * say whether it is what was written.
  */
 #ifndef TESTS_UNIT_TRACELOG_SAMPLE_H
 #define TESTS_UNIT_TRACELOG_SAMPLE_H

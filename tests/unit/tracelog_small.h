@@ -106,7 +106,7 @@ static inline struct trace_event capture_at(uint64_t time_ns, int32_t tid, const
 	return e;
 }
 
-/* The second comes late; the third is of a thread that nobody told of, in another process. */
+/* The second comes late; the third is of a thread that nobody reported, in another process. */
 static inline void put_captures(struct tracelog_writer *w)
 {
 	put(w,

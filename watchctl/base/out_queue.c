@@ -160,7 +160,7 @@ static size_t rest_of_record(const char *bytes, size_t len)
 	return (size_t)(at - bytes);
 }
 
-/* The line is told in place of those that are missing. */
+/* The line is reported in place of those that are missing. */
 static bool append_gap(struct out_queue *q)
 {
 	char line[256];

@@ -20,7 +20,7 @@
 #define DRAW_EVERY_NS 100000000u
 #define LOOK_EVERY_NS 5000000u /* at the clock, about */
 #define STRIDE_MAX 256u
-#define LEFT_AFTER_NS (3ull * SECOND_NS) /* of this part, before the time left is told */
+#define LEFT_AFTER_NS (3ull * SECOND_NS) /* of this part, before the time left is reported */
 #define BAR_MIN 10
 #define BAR_MAX 40
 #define COLUMNS_MIN 12
@@ -74,7 +74,7 @@ static void mark(struct progress *p, uint64_t now, double done)
 	p->nmarks++;
 }
 
-/* Seconds that the rest takes at the pace of the oldest mark until now; -1: that cannot be told. */
+/* Seconds that the rest takes at the pace of the oldest mark until now; -1: that cannot be known. */
 static double seconds_left(const struct progress *p, uint64_t now, double done)
 {
 	unsigned int oldest = p->nmarks > PROGRESS_MARKS ? p->nmarks % PROGRESS_MARKS : 0;

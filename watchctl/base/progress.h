@@ -1,5 +1,5 @@
 /*
- * progress - tells a person at a terminal how far a long work is: one line on standard error, drawn again and
+ * progress - shows a person at a terminal how far a long task is: one line on standard error, drawn again and
  * again, from the moment that the work has lasted a second, and taken away when it ends. Nothing at all where
  * standard error is no terminal, where TERM is "dumb", or while we are in the background of a shell.
  *
@@ -11,7 +11,7 @@
  *	while (...)
  *		progress_at(&p, tracelog_progress(log));
  *
- * The time that is left is what the rest takes if it goes on as the last ten seconds did; it is told from the
+ * The time that is left is what the rest takes if it goes on as the last ten seconds did; it is reported from the
  * third second on.
  */
 #ifndef WATCHCTL_BASE_PROGRESS_H

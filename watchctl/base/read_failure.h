@@ -1,6 +1,6 @@
 /*
  * shortfall - a file that should have been read and could not be, for a reason that its reader does not
- * expect: no descriptors left, no permission, a failing disk. What it would have told is left out, and the
+ * expect: no descriptors left, no permission, a failing disk. What it would have reported is left out, and the
  * program says so once, at its end.
  */
 #ifndef WATCHCTL_BASE_READ_FAILURE_H

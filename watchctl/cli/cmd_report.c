@@ -391,7 +391,7 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct replay_e
 	return NULL;
 }
 
-/* How many accesses and captures there are to print, so that the last ones can be told. */
+/* How many accesses and captures there are to print, so that the last ones can be known. */
 static struct wc_error *count(const struct request *q, uint64_t *ret)
 {
 	scoped(fclosep) FILE *nowhere = fopen("/dev/null", "w");

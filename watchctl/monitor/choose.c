@@ -8,7 +8,7 @@
  *	ptrace		a stop a hit
  *
  * What speaks against one is known beforehand, or said by the engine when it is opened: then the next is
- * tried, and the reason is told with the watch.
+ * tried, and the reason is reported with the watch.
  */
 #include <stdio.h>
 
@@ -34,7 +34,7 @@ static bool names_a_register(const struct monitor *m)
 	return false;
 }
 
-/* What is wrong with the request is told by whoever arms it. */
+/* What is wrong with the request is reported by whoever arms it. */
 static bool is_still_to_come(struct monitor *m, unsigned int i)
 {
 	bool missing = false;

@@ -14,7 +14,7 @@
 #include "watchctl/monitor/monitored.h"
 #include "watchctl/target/stop/run_to_entry.h"
 
-/* An engine tells what its target did within so much of its doing it. */
+/* An engine shows what its target did within so much of its doing it. */
 #define ENGINE_LAG_NS 50000000ull
 #define END_MS 10 /* between two looks whether it has ended */
 #define END_LOOKS 200

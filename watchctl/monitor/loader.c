@@ -1,5 +1,5 @@
 /*
- * Watches of what a library will bring: a hook in the loader tells when it comes. In a static program the
+ * Watches of what a library will bring: a hook in the loader shows when it comes. In a static program the
  * same hook stands where the first thread gets its thread pointer: see monitor_hook_first_thread().
  */
 #include "watchctl/base/error.h"
@@ -88,7 +88,7 @@ static struct wc_error *report_late(struct monitor *m, const bool *was_armed)
 
 /*
  * The loader has mapped something, or the first thread has its thread pointer, and the thread waits for us;
- * or that may have happened before we could be told.
+ * or that may have happened before we could be known.
  */
 static struct wc_error *on_loader(struct monitor *m, bool any_name_may_come)
 {

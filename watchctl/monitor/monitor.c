@@ -69,7 +69,7 @@ static struct wc_error *forward(void *ctx, const struct trace_event *e)
 	return m->sink.put(m->sink.ctx, e);
 }
 
-/* Where two look at the modules, each is told once; and accesses and captures get one order. */
+/* Where two look at the modules, each is reported once; and accesses and captures get one order. */
 static struct wc_error *join(void *ctx, const struct trace_event *e)
 {
 	struct monitor *m = ctx;

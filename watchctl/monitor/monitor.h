@@ -98,7 +98,7 @@ struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *lim
  */
 struct wc_error *monitor_add(struct monitor *m, const struct watch_request *w, uint32_t *ret);
 
-/* Likewise: ends the watch @id, delivers its rest and tells its summary. WC_ENAME: there is none. */
+/* Likewise: ends the watch @id, delivers its rest and reports its summary. WC_ENAME: there is none. */
 struct wc_error *monitor_remove(struct monitor *m, uint32_t id);
 
 /*
@@ -110,7 +110,7 @@ struct wc_error *monitor_enable(struct monitor *m, uint32_t id, bool on);
 /* The process that is watched. */
 pid_t monitor_pid(const struct monitor *m);
 
-/* Disarms, drains, tells the summaries, withdraws, frees. Accepts NULL. */
+/* Disarms, drains, reports the summaries, withdraws, frees. Accepts NULL. */
 struct wc_error *monitor_close(struct monitor *m);
 
 /* A watch that waited for a library to the end, by its expression; NULL: all were armed. */

@@ -7,7 +7,7 @@
  *	change.c	watches that come and go while it runs
  *	choose.c	which engine
  *	plan.c		a request -> where it is, the registers it takes, its filter
- *	arm.c		arms what was planned, tells the watch
+ *	arm.c		arms what was planned, reports the watch
  *	loader.c	what waits for a library, or for the program to begin
  *	summary.c	what became of the hits of a watch
  *	follow.c	the pointers on a path, and moving the watch when one changes
@@ -172,7 +172,7 @@ struct wc_error *monitor_arm_all(struct monitor *m, bool any_name_may_come, bool
 /* Plans and arms watch @i alone, with the pointers on its path. */
 struct wc_error *monitor_arm_one(struct monitor *m, unsigned int i, bool *missing);
 
-/* Arms watch @i as planned, and tells. */
+/* Arms watch @i as planned, and reports it. */
 struct wc_error *monitor_arm(struct monitor *m, unsigned int i);
 
 /* Arms the pointers on the path of watch @i as hooks, those that are not yet; disarms the others. */
@@ -199,7 +199,7 @@ struct wc_error *monitor_find_thread_starts(struct monitor *m);
 void monitor_unhook_threads(struct monitor *m);
 
 /*
- * The same for the first thread of a launched program that has no loader, and so nothing that tells when that
+ * The same for the first thread of a launched program that has no loader, and so nothing that shows when that
  * thread has its copy.
  */
 struct wc_error *monitor_hook_first_thread(struct monitor *m);

@@ -87,7 +87,7 @@ static struct wc_error *arm_hook(struct monitor *m, uint32_t id, uint64_t addr)
 
 /*
  * Every new thread passes a few known addresses before it runs code of the program: it waits there until its
- * own copy is armed. Where no register is left for that, or the engine cannot make threads wait, it is told.
+ * own copy is armed. Where no register is left for that, or the engine cannot make threads wait, it is reported.
  */
 struct wc_error *monitor_hook_threads(struct monitor *m)
 {
@@ -159,7 +159,7 @@ struct wc_error *monitor_hook_first_thread(struct monitor *m)
 	if (!m->begins || m->started || !monitor_any_per_thread(m))
 		return NULL;
 	err = first_thread_is_set_up(m) ? NULL : hook_thread_pointer(m);
-	/* It may have passed there between the look and the hook: then nobody tells. */
+	/* It may have passed there between the look and the hook: then nobody reports it. */
 	if (!err && m->hooked)
 		err = monitor_extend(m);
 	if (err || (m->hooked && !first_thread_is_set_up(m)))

@@ -141,7 +141,7 @@ static struct wc_error *check_mapped(const struct monitor *m, unsigned int i)
 	}
 }
 
-/* Of what tells where it is, without the places that only tell when to look again. */
+/* Of what shows where it is, without the places that only say when to look again. */
 static void drop_bounds(struct variable *v)
 {
 	unsigned int i, n = 0;

@@ -77,7 +77,7 @@ static struct wc_error *pump_captures(struct monitor *m, enum pump_result *r)
 	}
 	if (!m->engine)
 		*r = monitor_how_it_ended(m);
-	else if (*r != PUMP_EXECED) /* the engine will tell which */
+	else if (*r != PUMP_EXECED) /* the engine will say which */
 		m->tags_wait_ns = WAIT_NS;
 	return NULL;
 }

@@ -119,7 +119,7 @@ static struct wc_error *report_modules(const struct tags *t, enum event_type typ
 /*
  * Captures that wait in the rings are older than a change of the modules that is found now, or younger. One
  * that lies where a library has taken another's place may be of either: it gets no name, because what went is
- * told before them and what came after them. Libraries that only went are told after them, those that only
+ * reported before them and what came after them. Libraries that only went are reported after them, those that only
  * came before.
  */
 static struct wc_error *put_module(void *ctx, const struct trace_event *e)
@@ -383,7 +383,7 @@ static struct wc_error *look_for_copies(struct tags *t)
 	return err;
 }
 
-/* In a program that runs, a library that cannot be collected from is told of; the others go on. */
+/* In a program that runs, a library that cannot be collected from is reported; the others go on. */
 static struct wc_error *look_again(struct tags *t)
 {
 	struct wc_error *err = look_for_copies(t), *put_err;

@@ -129,7 +129,7 @@ static struct wc_error *hold(struct timeline *t, const struct trace_event *e)
 	return NULL;
 }
 
-/* What is held must be told before this; a module in the place of another has nothing to do with it. */
+/* What is held must be reported before this; a module in the place of another has nothing to do with it. */
 static bool ends_something(struct timeline *t, const struct trace_event *e)
 {
 	if (e->type == EVENT_MODULE)

@@ -3,7 +3,7 @@
  * a collector, each of which comes in bursts and in order of its own.
  *
  * Both are held until nothing earlier can come any more. All other events go through at once, ahead of what
- * is held: they are told before what refers to them. But for those that end something (a module, a program,
+ * is held: they are reported before what refers to them. But for those that end something (a module, a program,
  * the session), and for a module in the place of one that has gone: what is held goes first.
  */
 #ifndef WATCHCTL_MONITOR_TIMELINE_H

@@ -46,7 +46,7 @@ struct call_value {
 
 /* Types by id, as their events told them. */
 struct type_lookup {
-	const struct type_event *(*find)(void *ctx, uint32_t id); /* NULL: not told */
+	const struct type_event *(*find)(void *ctx, uint32_t id); /* NULL: not reported */
 	void *ctx;
 };
 

@@ -1,7 +1,7 @@
 /*
  * event - the facts that flow from an engine to the log and to every view, once.
  *
- * One stream, in this order of dependence: a module, thread, watch, code fact or stack is told
+ * One stream, in this order of dependence: a module, thread, watch, code fact or stack is reported
  * before the first access that refers to it. Pointers in an event are only valid during the
  * call that delivers it; a sink copies what it keeps.
  */

@@ -1,6 +1,6 @@
 /*
  * event_access - which instruction made an access, and of what kind it was, from the event and the code facts
- * told before it. Where the registers were withheld, what they had said is in the event.
+ * reported before it. Where the registers were withheld, what they had said is in the event.
  */
 #ifndef WATCHCTL_TRACE_EVENT_ACCESS_H
 #define WATCHCTL_TRACE_EVENT_ACCESS_H
@@ -8,7 +8,7 @@
 #include "watchctl/trace/event.h"
 
 /*
- * @w: its watch; NULL: not told. @pc: about the rip of @e, @caller: about its frame[1]; NULL: not told.
+ * @w: its watch; NULL: not reported. @pc: about the rip of @e, @caller: about its frame[1]; NULL: not reported.
  */
 void event_access_resolve(const struct access_event *e, const struct watch_event *w,
 			  const struct code_fact *pc, const struct code_fact *caller,

@@ -178,7 +178,7 @@ static void a_missing_module_is_kept_apart(void **state)
 	bench_stop(&b);
 }
 
-/* objdump tells where instructions begin. */
+/* objdump shows where instructions begin. */
 static void offsets_must_be_instructions(void **state)
 {
 	unsigned long start, at, next;

@@ -19,7 +19,7 @@ static void fortran_variables_are_where_fortran_says(void **state)
 	check_program("gfortran -gdwarf-4 -J@ -o @/loc_c" FORTRAN_SOURCE);
 }
 
-/* dwz moves types to units that do not tell their language. */
+/* dwz moves types to units that do not report their language. */
 static void a_shared_unit_does_not_change_the_rules(void **state)
 {
 	check_program("printf 'struct s { int a; long b[3]; } gs; int f(void) { return gs.a; }' >@/a.c && "

@@ -25,7 +25,7 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* What the kernel would tell of @pid's mappings, without build ids. */
+/* What the kernel would report @pid's mappings, without build ids. */
 static size_t read_mappings(pid_t pid, struct mapping *ret)
 {
 	char name[64], line[600], perm[5];
@@ -108,7 +108,7 @@ static void a_mapping_alone_reports_its_module(void **state)
 	check_layout("gcc -pie -fPIE -Wl,--build-id=none -o @/place tests/victims/loc_place.c");
 }
 
-/* mprotect() splits a mapping, and each part is told. */
+/* mprotect() splits a mapping, and each part is reported. */
 static void a_part_of_a_mapping_reports_the_same_module(void **state)
 {
 	struct mapping mapping[MAPPINGS];
@@ -204,7 +204,7 @@ static void a_file_is_found_below_the_root_of_its_process(void **state)
 	assert_true(root >= 0);
 	snprintf(mapping[0].path, sizeof(mapping[0].path), "/bin/inside");
 	assert_true(module_from_report(0, root, &mapping[0].report, &got, &found));
-	assert_false(found); /* renamed since it was mapped, and nothing else tells whether it is the same */
+	assert_false(found); /* renamed since it was mapped, and nothing else shows whether it is the same */
 	memcpy(mapping[0].report.build_id, modules.v[0].build_id, modules.v[0].build_id_len);
 	mapping[0].report.build_id_len = modules.v[0].build_id_len;
 	assert_true(module_from_report(0, root, &mapping[0].report, &got, &found));

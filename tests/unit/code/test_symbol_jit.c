@@ -1,4 +1,4 @@
-/* JIT code: named by perf maps, by whom they are believed, and by what a log was told. */
+/* JIT code: named by perf maps, by whom they are believed, and by what a log reports. */
 #include "tests/unit/loc_victim.h"
 
 #include <time.h>
@@ -6,7 +6,7 @@
 #include "watchctl/code/elf/module_jit.h"
 #include "watchctl/code/symbols/symbolizer.h"
 
-/* A recorder tells executable memory without a file as a module of its own. */
+/* A recorder reports executable memory without a file as a module of its own. */
 static void a_module_of_jit_code_has_no_file_and_is_asked_for_its_name_again(void **state)
 {
 	struct module m = { .start = 0x7000000000, .end = 0x7000001000, .path = (char *)MODULE_JIT };

@@ -543,11 +543,11 @@ static void reported_names_stand_in_for_files_that_are_gone_and_never_for_better
 					     .start = c.outer - scene_module(&c)->bias,
 					     .nframes = 1,
 					     .frame = &poor };
-	/* The file tells more than a bare name. */
+	/* The file says more than a bare name. */
 	scene_open(&c);
 	assert_true(symbolizer_report(c.s, &reported));
 	assert_int_equal(symbolizer_lookup(c.s, c.innermost)->nframes, 3);
-	/* A file that is gone tells nothing. */
+	/* A file that is gone says nothing. */
 	sh("rm @/calls");
 	scene_open(&c);
 	assert_true(symbolizer_report(c.s, &reported));

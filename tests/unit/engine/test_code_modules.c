@@ -1,5 +1,5 @@
 /*
- * code_modules: what a process maps, told by the kernel as it happens, against what the process itself says
+ * code_modules: what a process maps, reported by the kernel as it happens, against what the process itself says
  * that it did, and when.
  */
 #include "tests/unit/loc_victim.h"
@@ -14,7 +14,7 @@
 #include "watchctl/code/elf/module_jit.h"
 #include "watchctl/engine/intake/code_modules.h"
 
-/* A forked child of ours that does what it is told, and the time when it was done. */
+/* A forked child of ours that does what it is reported, and the time when it was done. */
 struct puppet {
 	pid_t pid;
 	int ask[2], answer[2];
@@ -105,7 +105,7 @@ static void act(const struct doing *d, int answer)
 	case 'j': /* makes code */
 		done.addr = make_code();
 		break;
-	case 'm': /* maps code more often than can be told */
+	case 'm': /* maps code more often than can be known */
 		for (int i = 0; i < 3000; i++) {
 			int fd = open(d->path, O_RDONLY | O_CLOEXEC);
 
@@ -363,7 +363,7 @@ static void a_look_makes_up_for_what_was_lost(void **state)
 	(void)state;
 	one = puppet_do(&p, 'l', "one.so");
 	take(c);
-	puppet_do(&p, 'j', NULL); /* the next word tells that some were lost */
+	puppet_do(&p, 'j', NULL); /* the next word shows that some were lost */
 	take(c);
 	assert_true(code_modules_wants_look(c));
 	assert_true(look(c));

@@ -1,4 +1,4 @@
-/* A session in a process of its own: how it starts, what it is told, how it ends, and what is left then. */
+/* A session in a process of its own: how it starts, what it is reported, how it ends, and what is left then. */
 #include "tests/unit/live_scene.h"
 
 #include <dirent.h>
@@ -98,7 +98,7 @@ static void the_end_of_the_program_ends_the_session(void **state)
 	}
 }
 
-/* Until its log tells of @n programs. */
+/* Until its log reports @n programs. */
 static void wait_for_programs(const struct live *l, uint64_t n)
 {
 	uint64_t end = monotonic_ns() + PATIENCE_MS * 1000000ull;

@@ -54,7 +54,7 @@ static unsigned long checked, wrong;
 /* Where a coroutine of glibc's begins: its first instruction, before which there is no function. */
 static _Thread_local bool in_coroutine;
 
-/* From here on: our walk, ends complete, and is libgcc's. Tells what is not, and counts; never jumps away. */
+/* From here on: our walk, ends complete, and is libgcc's. Reports what is not, and counts; never jumps away. */
 static __attribute__((noinline)) void check_here(void)
 {
 	struct walk ours = { .n = 0 }, theirs = { .n = 0 };

@@ -147,7 +147,7 @@ static const struct function_plan *plan_of(struct listed *l, const char *name, b
 	return plan;
 }
 
-/* The victim tells the addresses of its functions: "name TAB address TAB 1", and of what is none: "!name". */
+/* The victim reports the addresses of its functions: "name TAB address TAB 1", and of what is none: "!name". */
 static void check_shown(const struct listed *l, bool named)
 {
 	for (size_t i = 0; i < l->victim.n; i++) {
@@ -319,7 +319,7 @@ static void types_are_reported_once_and_parts_before_wholes(void **state)
 	end_listed(&l);
 }
 
-/* Offsets as the compiler tells them by offsetof(). */
+/* Offsets as the compiler reports them by offsetof(). */
 static void a_struct_is_reported_as_the_compiler_lays_it_out(void **state)
 {
 	const struct type_event *t, *pointer;

@@ -1,4 +1,4 @@
-/* Fetched bytes become values, and functions and types are told before their first call, once. */
+/* Fetched bytes become values, and functions and types are reported before their first call, once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

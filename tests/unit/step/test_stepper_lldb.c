@@ -1,4 +1,4 @@
-/* The LLDB stepper on a real program: what it tells has to be the account that the program writes itself. */
+/* The LLDB stepper on a real program: what it reports has to be the account that the program writes itself. */
 #include "tests/unit/lldb_scene.h"
 
 static void each_call_and_return_is_reported_with_its_values(void **state)

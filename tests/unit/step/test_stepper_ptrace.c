@@ -275,7 +275,7 @@ static void a_signal_and_its_handler_are_reported(void **state)
 	tear_down(&s);
 }
 
-/* Signals by the thousand while steps are on their way: nothing is told twice, and nothing is lost. */
+/* Signals by the thousand while steps are on their way: nothing is reported twice, and nothing is lost. */
 static void live_storm(void)
 {
 	struct sigaction sa = { .sa_handler = handler, .sa_flags = SA_RESTART };

@@ -47,7 +47,7 @@ static uint64_t enter_as(struct scene *s, struct track_entry e)
 	return s->call.call;
 }
 
-/* A recorded function; its point tells it apart. */
+/* A recorded function; its point distinguishes it. */
 static uint64_t enter(struct scene *s, uint32_t point, uint64_t sp, uint64_t ra)
 {
 	return enter_as(s,
@@ -207,7 +207,7 @@ static void a_function_that_longjmp_comes_back_to_returns(void **state)
 	check_ended(s, 0, g, RETURN_RETURNED);
 }
 
-/* setjmp was not seen: g was left or came back, which cannot be told from its return address. */
+/* setjmp was not seen: g was left or came back, which cannot be known from its return address. */
 static void where_longjmp_landed_unseen_nothing_is_guessed(void **state)
 {
 	struct scene *s = *state;
@@ -277,7 +277,7 @@ static void an_exception_ends_the_frames_that_it_unwinds(void **state)
 	assert_int_equal(s->call.parent, f);
 }
 
-/* A library that is stepped over has thrown: the catch is what tells. */
+/* A library that is stepped over has thrown: the catch is what shows. */
 static void a_catch_reports_that_it_was_an_exception(void **state)
 {
 	struct scene *s = *state;
@@ -490,7 +490,7 @@ static void threads_do_not_mix(void **state)
 	assert_false(track_awaits(s->t, 0xA1));
 }
 
-/* The first thread's stack grows below the mapping that was told. */
+/* The first thread's stack grows below the mapping that was reported. */
 static void a_stack_may_grow(void **state)
 {
 	struct scene *s = *state;

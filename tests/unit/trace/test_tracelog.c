@@ -207,7 +207,7 @@ static void a_stack_is_written_once(void **state)
 	assert_int_equal(st.st_size, 1000 * (14 + 55 + 7 + 11 + 152) + 2 * 23 + 5 * 8 + 4 * 82);
 }
 
-/* That of a watch that was told, as all are: whose process and address are known. */
+/* That of a watch that was reported, as all are: whose process and address are known. */
 static void an_access_takes_197_bytes(void **state)
 {
 	struct fixture *f = *state;
@@ -302,7 +302,7 @@ static void a_capture_takes_32_bytes_or_40_with_a_value(void **state)
 	assert_int_equal(st.st_size, 500 * 32 + 500 * 40 + 2 * (14 + 9 + 28) + 2 * 23 + 5 * 8 + 82);
 }
 
-/* A number that a thread of another process has now: as told, whatever was told before. */
+/* A number that a thread of another process has now: as reported, whatever was reported before. */
 static void a_thread_id_that_is_used_again_belongs_to_its_new_process(void **state)
 {
 	static const int32_t pids[] = { 77, 90, 77, 77 };

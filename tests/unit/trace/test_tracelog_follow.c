@@ -60,7 +60,7 @@ static void a_follower_that_falls_behind_is_reported_and_goes_on(void **state)
 	assert_true(tracelog_missed(r, &why) > MIB);
 	assert_string_equal(why, "the recorder removed them before they were read");
 	assert_int_equal(s.last, 40000);
-	/* The file that it had open is whole, and a gap follows; then all is told again, but for what is
+	/* The file that it had open is whole, and a gap follows; then all is re-emitted, but for what is
 	 * past. */
 	assert_int_equal(s.processes, 2);
 	assert_int_equal(s.watches, 4);

@@ -132,7 +132,7 @@ static void what_somebody_adds_to_the_directory_counts_from_the_next_write_on(vo
 	assert_true(s.accesses > 1000);
 }
 
-/* The process's time of day must still belong to the timestamp it is told with. */
+/* The process's time of day must still belong to the timestamp it is reported with. */
 static void the_time_of_day_stays_right(void **state)
 {
 	struct fixture *f = *state;
@@ -152,7 +152,7 @@ static void the_time_of_day_stays_right(void **state)
 	tracelog_reader_close(r);
 }
 
-/* What a reader of the log's last part is told of modules: as "pid:path", in order. */
+/* What a reader of the log's last part sees of modules: as "pid:path", in order. */
 static char *modules_of_the_rest(const char *log)
 {
 	struct tracelog_reader *r;
@@ -216,7 +216,7 @@ static void followed_children_have_their_own_modules_in_each_part(void **state)
 	sample_put_accesses(w, 1, 20000, BASE);
 	OK(tracelog_writer_close(w));
 	text = modules_of_the_rest(f->log);
-	/* Each child starts with what was told of its parent before it: nothing must be told that it has not.
+	/* Each child starts with what was reported of its parent before it: nothing must be told that it has not.
 	 */
 	snprintf(want, sizeof(want),
 		 "process 77<0 0:/usr/bin/app process %d<77 process %d<%d "
@@ -343,7 +343,7 @@ static void a_new_tag_for_each_request_takes_no_more_memory_after_days(void **st
 		OK(reemit_keep(&r, &e, (const uint8_t *)&i, sizeof(i)));
 		assert_true(r.tags.n <= 2 * TAG_TABLE_MAX);
 	}
-	r.file = 2; /* in which none was told yet */
+	r.file = 2; /* in which none was reported yet */
 	for (i = n - TAG_TABLE_MAX; i < n; i++) {
 		const struct reported *t = reemit_tag(&r, i);
 

@@ -6,7 +6,7 @@
 #define BIAS 0x555555554000u
 #define FRAMES 16
 
-/* What the view was told, copied. */
+/* What was reported to the view, copied. */
 struct seen {
 	size_t accesses;
 	struct view_access last;
@@ -552,7 +552,7 @@ static void a_capture_in_a_signal_handler_shows_where_the_thread_was_interrupted
 	remove_program(&p);
 }
 
-/* A libc without symbols: only its code tells. */
+/* A libc without symbols: only its code shows. */
 static void a_trampoline_without_a_name_is_known_by_its_bytes(void **state)
 {
 	struct fixture *f = *state;

@@ -274,7 +274,7 @@ static void what_a_callee_has_written_is_compared(void **state)
 	/* In the good run what was written was there before. */
 	write_updates(before, by_chance);
 	check_same(NULL);
-	/* Who wants all is told all. */
+	/* Who wants all is reported all. */
 	r = compare(&weak);
 	assert_int_equal(r->value.b.number, 2);
 	diff_result_free(r);
@@ -513,7 +513,7 @@ static void threads_are_paired_by_how_they_were_made(void **state)
 	diff_result_free(r);
 }
 
-/* The kernel tells about them when it likes: later than the next one, and after the call has ended. */
+/* The kernel reports about them when it likes: later than the next one, and after the call has ended. */
 static void threads_that_are_seen_late_are_paired_by_the_calls_that_made_them(void **state)
 {
 	const char *names[] = { "good", "bad" };

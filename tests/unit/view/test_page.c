@@ -402,7 +402,7 @@ static void markup_from_the_log_is_never_markup_in_the_page(void **state)
 #define ODD 5000u
 #define ODD_WATCHES 1500u
 
-/* What no recorder writes: watches that were never told, sizes and bit fields that make no sense, any
+/* What no recorder writes: watches that were never reported, sizes and bit fields that make no sense, any
  * address. */
 static void feed_odd(struct annotate *a)
 {

@@ -1,4 +1,4 @@
-/* Stacks by count: what is merged, how it is drawn, and what is told where stacks are cut. */
+/* Stacks by count: what is merged, how it is drawn, and what is reported where stacks are cut. */
 #include "tests/unit/view_stream.h"
 
 #include "watchctl/view/event/reorder.h"

@@ -44,7 +44,7 @@ struct output {
 	uint64_t looked_at; /* without tables: watches whose accesses must be looked at all the same */
 	volatile sig_atomic_t *stop; /* set when nobody reads any more; may be NULL */
 	bool logged;
-	bool watched; /* all went well until the end, where what is left is to be told although that fails */
+	bool watched; /* all went well until the end, where what is left is to be reported although that fails */
 };
 
 /* Zero-initialise @s. On an error too, output_close() releases what there is. */
@@ -65,7 +65,7 @@ struct wc_error *output_end_log(struct output *o);
  */
 struct wc_error *output_close(struct output *s, bool complete);
 
-/* "watchctl: ..." to standard error, for what is told while a session goes on; then after what was printed.
+/* "watchctl: ..." to standard error, for what is reported while a session goes on; then after what was printed.
  */
 void output_say(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

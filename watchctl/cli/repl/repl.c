@@ -68,7 +68,7 @@ static char *history_path(void)
 		n = asprintf(&path, "%s/.local/state/watchctl/history", home);
 	if (n < 0)
 		return NULL;
-	/* Made for its owner alone: expressions may tell secrets. */
+	/* Made for its owner alone: expressions may contain secrets. */
 	scoped(closep) int fd =
 		make_folders(path)
 			? open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)

@@ -50,7 +50,7 @@ struct repl {
 	bool quit;
 
 	struct live *live; /* NULL: none yet; may have ended */
-	bool live_over;	   /* its end has been told */
+	bool live_over;	   /* its end has been reported */
 	pid_t pid;	   /* of the process; 0: none */
 	bool launched;
 	char *log;		  /* the log that is read; NULL: none */
@@ -68,7 +68,7 @@ struct repl {
 
 void repl_init(struct repl *r);
 
-/* Ends a session that still runs. How one failed to end well, if nobody at a terminal was told. */
+/* Ends a session that still runs. How one failed to end well, if nobody at a terminal was informed. */
 struct wc_error *repl_deinit(struct repl *r);
 
 struct repl_command {
@@ -122,7 +122,7 @@ struct wc_error *repl_script(struct repl *r, FILE *f, const char *name);
 struct wc_error *repl_source(struct repl *r, int argc, char **argv);
 struct wc_error *repl_wait(struct repl *r, int argc, char **argv);
 
-/* Reads what has come, prints it to @out, and tells the end of the session. For a few ms at most; true: there
+/* Reads what has come, prints it to @out, and reports the end of the session. For a few ms at most; true: there
  * is more. */
 bool repl_poll(struct repl *r, FILE *out);
 

@@ -40,7 +40,7 @@ void feed_settle(struct repl_feed *f, FILE *out);
 void feed_set_mode(struct repl_feed *f, enum feed_mode mode);
 enum feed_mode feed_mode(const struct repl_feed *f);
 
-/* It has told which process it is of. */
+/* It has reported which process it is of. */
 bool feed_has_begun(const struct repl_feed *f);
 
 /* Events with a number so far: accesses and captures. */

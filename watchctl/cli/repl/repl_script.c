@@ -126,7 +126,7 @@ void repl_rest(struct repl *r)
 }
 
 /*
- * A script cannot tell whether an event comes just before or just after its wait begins, so each event counts
+ * A script cannot say whether an event comes just before or just after its wait begins, so each event counts
  * for one wait, whenever it came. A person means those that come from now on.
  */
 static uint64_t counted_before(const struct repl *r)

@@ -130,7 +130,7 @@ bool repl_poll(struct repl *r, FILE *out)
 	return state == FEED_MORE;
 }
 
-/* Whether the log has told of all watches that the session has. */
+/* Whether the log has reported all watches that the session has. */
 static bool all_reported(const struct repl *r)
 {
 	for (size_t i = 0; i < r->nwatches; i++)

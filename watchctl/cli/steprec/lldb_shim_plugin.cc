@@ -156,7 +156,7 @@ struct wc_error *usage(const char *text)
 	return wc_error_new(WC_EUSAGE, "%s", text);
 }
 
-/* Where the process stands, as LLDB tells after a stop. */
+/* Where the process stands, as LLDB reports after a stop. */
 void show_place(const struct plugin *p)
 {
 	SBProcess process = process_of(p);

@@ -18,7 +18,7 @@ extern "C" {
 
 #define STEPREC_PATTERNS 32u
 
-/* What `steprec start` was told. Strings are owned. */
+/* The options of `steprec start`. Strings are owned. */
 struct steprec_options {
 	struct step_request request; /* its lists point to the arrays below */
 	char *from, *to, *log;

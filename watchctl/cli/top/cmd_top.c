@@ -196,7 +196,7 @@ static struct wc_error *end(const struct request *q, struct top_show *o, bool li
 {
 	struct wc_error *err = o->session ? top_session_stop(o->session) : NULL, *later;
 
-	/* Of our own recording, all is told; of somebody else's, what was read. */
+	/* Of our own recording, all is reported; of somebody else's, what was read. */
 	later = site_feed_finish(o->feed, o->session != NULL);
 	top_show_session(o);
 	if (!later && lines)

@@ -446,7 +446,7 @@ static int sequence_key(int number, wint_t final)
 
 /*
  * Behind an escape: alone, it is the key. With more behind it, it begins a key's sequence that TERM does not
- * tell of (ECMA-48: parameters, then a final byte): such a key must not be taken for Esc, which ends things.
+ * report (ECMA-48: parameters, then a final byte): such a key must not be taken for Esc, which ends things.
  */
 static int after_escape(void)
 {

@@ -66,7 +66,7 @@ bool top_screen_is_utf8(void);
  */
 bool top_screen_stop_if_asked(void);
 
-/* One picture: begin, put ..., end. Begin tells how large it is, now. */
+/* One picture: begin, put ..., end. Begin shows how large it is, now. */
 void top_screen_begin(int *rows, int *columns);
 void top_screen_end(void);
 

@@ -21,7 +21,7 @@ struct dwarf_unit_iter {
 bool dwarf_unit_next(Dwarf *dwarf, struct dwarf_unit_iter *it, Dwarf_Die *ret);
 
 /*
- * @path, a full path from the line table of @cu, as the compiler was told it: without the compilation
+ * @path, a full path from the line table of @cu, as the compiler was given it: without the compilation
  * directory if the unit's own name is relative. Part of @path.
  */
 const char *dwarf_unit_short_path(Dwarf_Die *cu, const char *path);

@@ -11,7 +11,7 @@
 
 #include "watchctl/code/dwarf/param_place.h"
 
-/* The type of @die without typedefs and qualifiers. False: void, or not told. */
+/* The type of @die without typedefs and qualifiers. False: void, or not reported. */
 bool param_type_of(const Dwarf_Die *die, Dwarf_Die *ret);
 
 /* Of a stripped type. */

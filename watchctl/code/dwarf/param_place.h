@@ -3,7 +3,7 @@
  * by DWARF's location descriptions. Wraps libdw; addresses are those of the file.
  *
  * A description that holds later on only (a slot of the frame that the prologue is yet to make) says nothing
- * about the entry: there the calling convention tells (watchctl/step/lldb/abi.h), if the function is one that it
+ * about the entry: there the calling convention reports (watchctl/step/lldb/abi.h), if the function is one that it
  * binds.
  */
 #ifndef WATCHCTL_CODE_DWARF_PARAM_PLACE_H
@@ -45,7 +45,7 @@ struct param_piece {
 /* How objects of a structure are passed: as they are, or the address of a copy, where copying is code. */
 enum param_passing { PARAM_PASSING_UNKNOWN, PARAM_BY_VALUE, PARAM_BY_REFERENCE };
 
-/* What the type's DIE tells that LLDB does not. */
+/* What the type's DIE shows that LLDB does not. */
 struct param_type_facts {
 	enum param_passing passing;
 	bool is_quad;	/* a floating-point number of 16 bytes that is not long double: __float128 */
@@ -67,7 +67,7 @@ struct function_places {
 	bool is_external; /* others can call it: it keeps to the calling convention */
 	bool is_nocall;	  /* the compiler says that it does not */
 	bool is_rust, is_go;
-	const char *file; /* as the compiler was told it; NULL: not known */
+	const char *file; /* as the compiler was given it; NULL: not known */
 	uint32_t line;	  /* of its declaration; 0: not known */
 	struct param_type_facts result;
 	unsigned int nparams;

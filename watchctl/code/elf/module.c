@@ -163,7 +163,7 @@ static bool list_push_vdso(struct module_list *l, const struct reading *r, const
 	struct module_elf head;
 	struct module vdso = { .start = m->start, .end = m->end };
 
-	/* There is one vdso for all 64-bit processes of a kernel: ours tells where theirs cannot be read. */
+	/* There is one vdso for all 64-bit processes of a kernel: ours shows where theirs cannot be read. */
 	if (!(r->mem_fd >= 0 && module_elf_from_memory(r->mem_fd, m->start, &head)) &&
 	    !(ours && module_elf_from_self(ours, &head)))
 		return true;

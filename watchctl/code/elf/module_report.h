@@ -12,13 +12,13 @@ struct module_report {
 	uint64_t start, end, offset; /* offset: in the file */
 	const char *path; /* as the process names it; "[vdso]"; of a file without a name "PATH (deleted)" */
 	uint8_t build_id[BUILD_ID_MAX];
-	uint8_t build_id_len; /* 0: not told */
+	uint8_t build_id_len; /* 0: not reported */
 	uint64_t realtime_ns; /* CLOCK_REALTIME when it was made */
 };
 
 /*
  * The module that @r is a part of, as module_list_read() would list it. @root_fd: the root directory of @pid,
- * open, for when that has ended; -1: none. Where no build id was told, the file on disk must not have changed
+ * open, for when that has ended; -1: none. Where no build id was reported, the file on disk must not have changed
  * since. *ret_found false, *ret untouched: it is no ELF file, cannot be had any more, or is another one by
  * now. False: no memory.
  */

@@ -17,8 +17,8 @@
  *
  * The registers are those after the instruction: what it overwrote is put back where the instruction
  * allows it, by insn_undo(), and otherwise its operand counts as not recomputable. A jump leaves its
- * target in the range, and nothing else: it is told by bytes that are rip's where a pointer would have
- * them. Zeros tell nothing, as every pointer has some.
+ * target in the range, and nothing else: it is reported by bytes that are rip's where a pointer would have
+ * them. Zeros say nothing, as every pointer has some.
  */
 #include "watchctl/code/insn/access.h"
 
@@ -269,7 +269,7 @@ static void explain_by_rep(const struct access_query *q, const struct insn *i, u
 		if (e == CONTRADICTED || !can_fire(q, m->kind))
 			continue;
 		all_shown &= e == SHOWN;
-		/* Where an earlier step may have been the one, they cannot be told apart. */
+		/* Where an earlier step may have been the one, they cannot be known apart. */
 		if (ret->evidence == CONTRADICTED || v->kind == m->kind)
 			v->kind = m->kind;
 		else

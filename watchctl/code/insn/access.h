@@ -87,7 +87,7 @@ void code_fact_fill(struct code_fact *f, uint64_t pc, uint64_t function_start, c
 
 /*
  * Says "unknown" (kind ACCESS_UNKNOWN, or insn 0, or both) where the facts do not decide. A kind without an
- * instruction is known of ret and of jumps through memory: rip tells where they went, not where they were.
+ * instruction is known of ret and of jumps through memory: rip shows where they went, not where they were.
  */
 void access_resolve(const struct access_query *q, struct access_verdict *ret);
 

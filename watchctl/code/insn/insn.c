@@ -64,7 +64,7 @@ static int8_t address_reg_of(ZydisRegister r)
 	return reg_of(r);
 }
 
-/* Instructions that name memory and leave it alone, as far as a debug register can tell. */
+/* Instructions that name memory and leave it alone, as far as a debug register can say. */
 static bool names_only(const ZydisDecodedInstruction *i)
 {
 	switch (i->meta.category) {

@@ -68,7 +68,7 @@ struct insn {
 	uint32_t writes;
 	uint8_t undo; /* enum insn_undo_kind */
 	uint32_t undo_size;
-	/* Of a near call or jump: where it goes, if the instruction alone tells; or the register that tells.
+	/* Of a near call or jump: where it goes, if the instruction alone shows; or the register that shows.
 	 */
 	bool has_target;
 	uint64_t target;

@@ -1,6 +1,6 @@
 /*
  * live_in - which argument registers the code of a function reads before it writes them: what it takes, where
- * no debug information tells. Bounded, and on the side of leaving out: a register is only named when there is
+ * no debug information shows. Bounded, and on the side of leaving out: a register is only named when there is
  * a path from the function's start on which its first use is a read of the value that the caller left there.
  */
 #ifndef WATCHCTL_CODE_INSN_LIVE_IN_H

@@ -1,5 +1,5 @@
 /*
- * Symbols tell where functions begin, also the copies and parts that a compiler made; debug information adds
+ * Symbols say where functions begin, also the copies and parts that a compiler made; debug information adds
  * which source files they are from, and those without a symbol.
  */
 #include "watchctl/code/locate/code_name_find.h"

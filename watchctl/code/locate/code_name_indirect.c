@@ -144,7 +144,7 @@ static uint64_t bound_to(const struct module *m, Elf *elf, const char *name, con
 	return 0;
 }
 
-/* The implementation that the process uses, as some module's reference to it tells; NULL: unknown. */
+/* The implementation that the process uses, as some module's reference to it shows; NULL: unknown. */
 static const char *chosen(struct search *s, const struct hit *h, const struct memory_view *mem)
 {
 	scoped(freep) char *plain = strndup(h->name, strcspn(h->name, "@"));

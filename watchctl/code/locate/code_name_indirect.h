@@ -14,7 +14,7 @@ bool code_indirect_each(const struct symbols *table, const char *indirect,
 
 /*
  * The sentence for a name that means such a function, with the one that the process uses, if @mem (may be
- * NULL) tells.
+ * NULL) shows.
  */
 struct wc_error *code_indirect_error(struct search *s, const struct hit *h, const struct memory_view *mem);
 

@@ -190,7 +190,7 @@ static struct wc_error *search_joined(struct search *s, const struct locate_expr
 
 /*
  * Finds the variable: the base, or the base with one or more of the members that follow; else a function of
- * the whole name. *@used says how many members that took. Where nothing is found, @s tells what the plain
+ * the whole name. *@used says how many members that took. Where nothing is found, @s shows what the plain
  * base met.
  */
 static struct wc_error *find_base(struct search *s, const struct locate_expr *e, size_t *used)

@@ -46,14 +46,14 @@ struct variable {
 	unsigned int decl_line;
 	/* Members or elements to choose from, for an aggregate larger than a debug register; else NULL. */
 	char *members; /* "state, count, next", "(0,3) .. (4,6)" */
-	/* Every thread has its own copy: tls_address() tells where. Paths through pointers end in shared
+	/* Every thread has its own copy: tls_address() shows where. Paths through pointers end in shared
 	 * memory. */
 	bool thread_local_storage;
 	struct tls_place tls;
 	/*
 	 * Addresses of the 8 byte pointers that were read on the way by "->", "*" and "[n]" (also a C++
 	 * reference's and a Go slice's), outermost first: when one of them changes, @expr means another
-	 * place. Of more than LOCATE_POINTERS only the first are told.
+	 * place. Of more than LOCATE_POINTERS only the first are reported.
 	 */
 	uint64_t pointer[LOCATE_POINTERS];
 	unsigned int npointers;

@@ -187,7 +187,7 @@ bool dtype_is_fat_pointer(const struct dtype *stripped)
 	       dtype_member(stripped, 0, "P_BOUNDS", NULL, &m) == MEMBER_FOUND;
 }
 
-/* Its bounds are told from where the pointer is, its elements are where that leads. */
+/* Its bounds are reported from where the pointer is, its elements are where that leads. */
 static struct wc_error *index_fat_pointer(struct path_place *p, const struct locate_step *step,
 					  unsigned int *used, const struct memory_view *mem)
 {

@@ -268,7 +268,7 @@ static char *show_array(struct show *s, const struct dtype *t, uint64_t addr)
 	return text("<an array of unknown length>");
 }
 
-/* Fortran's characters, whose length their type or another variable tells. */
+/* Fortran's characters, whose length their type or another variable shows. */
 static char *show_fortran_string(struct show *s, const struct dtype *t, uint64_t addr)
 {
 	struct dwarf_eval at = { .object = addr, .bias = s->bias, .mem = s->from->mem };

@@ -92,7 +92,7 @@ bool hit_is_same(const struct hit *a, const struct hit *b)
 static void add_debug_information(struct hit *have, struct hit *h)
 {
 	if (have->is_function) {
-		/* Its symbol tells its parameters, and which of its copies it is. */
+		/* Its symbol reports its parameters, and which of its copies it is. */
 		have->has_die = true;
 		have->die = h->die;
 		have->unit = h->unit;
@@ -128,7 +128,7 @@ void search_add_hit(struct search *s, struct hit h)
 	}
 }
 
-/* How much a reason tells: a variable that once was beats one that is only declared. */
+/* How much a reason says: a variable that once was beats one that is only declared. */
 static int problem_weight(enum variable_place place)
 {
 	return place == PLACE_ADDRESS ? 0 : place == PLACE_DECLARATION ? 1 : place == PLACE_OPTIMISED ? 2 : 3;

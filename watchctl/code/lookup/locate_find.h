@@ -110,7 +110,7 @@ struct wc_error *search_run_libraries(struct search *s);
 /* There is, or was, such a variable, and it has no address that could be watched: s->problem. */
 bool search_is_lost(const struct search *s);
 
-/* Moves what is told of it from @from, which has met it, to @s. */
+/* Moves what is known of it from @from, which has met it, to @s. */
 void search_take_problem(struct search *s, struct search *from);
 
 /* Fills in the hits: none, one, or several to choose from. Name, module and source are set by the caller. */

@@ -76,7 +76,7 @@ static bool op_is_tls(const Dwarf_Op *op)
 	return op->atom == DW_OP_form_tls_address || op->atom == DW_OP_GNU_push_tls_address;
 }
 
-/* What the first operation of a location that is no address tells. */
+/* What the first operation of a location that is no address shows. */
 static enum variable_place place_without_address(const Dwarf_Op *op)
 {
 	if ((op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg31) || op->atom == DW_OP_regx)

@@ -409,7 +409,7 @@ static char *form_of(struct search *s, size_t i, bool module)
 	struct hit *h = &s->hit[i];
 	bool typeable = h->is_function || is_typeable(h->name);
 	const char *modules[] = { NULL, basename(h->module->path), h->module->path };
-	/* A unit made at link time is called "<artificial>": there only the declaration tells the file. */
+	/* A unit made at link time is called "<artificial>": there only the declaration reports the file. */
 	const char *paths[] = { h->has_die ? dwarf_diename(locate_index_unit(h->index, h->unit)) : NULL,
 				h->has_die ? dwarf_die_decl_file(&h->die, NULL) : NULL };
 	uint64_t size = h->type.known ? dtype_size(&h->type) : h->size;

@@ -9,7 +9,7 @@
 
 #define DEPTH_MAX 64
 
-/* The type that DW_AT_type of @die names; where its unit does not tell its language, it is @around. */
+/* The type that DW_AT_type of @die names; where its unit does not report its language, it is @around. */
 static struct dtype type_of(struct locate_index *x, Dwarf_Die *die, const struct dwarf_language *around)
 {
 	struct dtype t = { .index = x };
@@ -212,7 +212,7 @@ static uint64_t size_at_depth(const struct dtype *t, unsigned int depth)
 	case DW_TAG_array_type:
 		return array_size(&s, depth);
 	case DW_TAG_string_type:
-		/* With a place that tells the length, byte_size is that place's. */
+		/* With a place that reports the length, byte_size is that place's. */
 		return !dwarf_hasattr(&s.die, DW_AT_string_length) &&
 				       dwarf_die_number(&s.die, DW_AT_byte_size, &size)
 			       ? size

@@ -15,7 +15,7 @@ enum hit_part {
 };
 
 /*
- * How well the function of the linker's name @symbol answers to @query; *@part tells what it is to it. In C++
+ * How well the function of the linker's name @symbol answers to @query; *@part shows what it is to it. In C++
  * the parameters, the arguments of templates and return types may be left out.
  */
 enum name_fit code_name_fit(const char *symbol, const char *query, enum hit_part *part);

@@ -12,7 +12,7 @@ static void elffile_freep(struct elffile **f)
 	elffile_free(*f);
 }
 
-/* The folder that @cu was compiled in; NULL: not told, or not where it is. */
+/* The folder that @cu was compiled in; NULL: not reported, or not where it is. */
 static const char *unit_folder(Dwarf_Die *cu)
 {
 	Dwarf_Attribute mem;

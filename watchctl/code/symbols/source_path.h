@@ -9,7 +9,7 @@
 
 /* How many files go by that name in a module. */
 enum source_found {
-	SOURCE_UNKNOWN,	  /* none, or in a folder that is not told */
+	SOURCE_UNKNOWN,	  /* none, or in a folder that is not reported */
 	SOURCE_FOUND,	  /* one */
 	SOURCE_AMBIGUOUS, /* several */
 };

@@ -17,7 +17,7 @@ struct symbol_file {
 	struct dwarf_names *dwarf; /* NULL: not read yet */
 	bool has_facts;
 	struct symbol_facts facts;
-	char *debug_path;  /* facts.debug_path, if it was told */
+	char *debug_path;  /* facts.debug_path, if it was reported */
 	unsigned int harm; /* 1: no debug information, 2: nothing is read */
 };
 

@@ -24,7 +24,7 @@ struct symbol_answer {
 struct symbol_answer *symbol_answer_new(struct strings *pool, uint64_t start, const struct frame_name *frame,
 					size_t nframes);
 
-/* The one that tells more; of equal ones @a. Both may be NULL. */
+/* The one that says more; of equal ones @a. Both may be NULL. */
 struct symbol_answer *symbol_answer_better(struct symbol_answer *a, struct symbol_answer *b);
 
 struct symbol_facts {
@@ -48,7 +48,7 @@ const struct symbol_facts *symbol_file_facts(struct symbol_file *f);
 /* The same, but only whether what lies at its path is another file: cheaper. */
 bool symbol_file_is_stale(struct symbol_file *f);
 
-/* Tells what another process found out. False: no memory. */
+/* Reports what another process found out. False: no memory. */
 bool symbol_file_set_facts(struct symbol_file *f, const struct symbol_facts *facts);
 
 /* The file did harm to whoever read it: first its debug information is left alone, then all of it. */

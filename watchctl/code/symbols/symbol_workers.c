@@ -34,7 +34,7 @@
 #include "watchctl/code/elf/debuginfod.h"
 
 #define WORKERS_MAX 8
-#define TICK_MS 100 /* how often progress is told and looked at */
+#define TICK_MS 100 /* how often progress is reported and looked at */
 #define TICK_SHORT_MS 10
 /* Opening a file costs a worker as much as so many addresses: fewer are not worth a slice of their own. */
 #define SLICE_MIN 256

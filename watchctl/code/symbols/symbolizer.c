@@ -400,7 +400,7 @@ static const struct symbol_answer *jit_answer(struct symbolizer *s, uint64_t add
 	return NULL;
 }
 
-/* @known: the address is in a module that was told as a JIT compiler's. Else only a name proves that it is.
+/* @known: the address is in a module that was reported as a JIT compiler's. Else only a name proves that it is.
  */
 static const struct location *jit_lookup(struct symbolizer *s, uint64_t addr, bool known)
 {

@@ -4,7 +4,7 @@
  * Works from module files alone (path, build id, bias): the process may be gone. Where debug information is
  * looked for is symbol_search's business; without any, .gnu_debugdata and symbol tables give names. A file on
  * disk whose build id differs from the module's is not used for names; locations in it are flagged. Instead
- * of the files, or beside them, somebody may tell what is at an address: a log does, after `watchctl
+ * of the files, or beside them, somebody may say what is at an address: a log does, after `watchctl
  * symbolize`.
  *
  * A lookup reads files in this process, and one at a time. For many addresses, and for files that cannot
@@ -91,7 +91,7 @@ void symbolizer_set_search(struct symbolizer *s, const struct symbol_search *sea
 void symbolizer_free(struct symbolizer *s);
 
 /*
- * Tells that @m is mapped from now on; copies what it needs. An older module that overlaps is
+ * Reports that @m is mapped from now on; copies what it needs. An older module that overlaps is
  * dropped (its names are no longer given; strings already handed out stay valid). False: no memory.
  */
 bool symbolizer_add(struct symbolizer *s, const struct module *m);
@@ -123,7 +123,7 @@ bool symbolizer_data_name(struct symbolizer *s, uint64_t addr, char *buf, size_t
  * /tmp/perf-PID.map, where the process sees it or we do. The file is read when an address needs it, and again
  * when it has grown.
  * @known_ns: a moment (CLOCK_REALTIME) at which the process was there, so that a later one of the same number
- * is told apart. @until_ns: a moment until which it was recorded, to use what it left when it ended; 0: its
+ * is distinguished. @until_ns: a moment until which it was recorded, to use what it left when it ended; 0: its
  * map is only used while it lives. False: no memory.
  */
 bool symbolizer_add_process(struct symbolizer *s, pid_t pid, uint64_t known_ns, uint64_t until_ns);
@@ -140,7 +140,7 @@ void symbolizer_defer(struct symbolizer *s);
 /*
  * Resolves what was put off, in processes of their own: several at a time, and damaged files cannot hurt this
  * one.
- * @progress (may be NULL) is told every now and then. Do not call it while other threads may hold locks that
+ * @progress (may be NULL) is reported every now and then. Do not call it while other threads may hold locks that
  * names need (malloc is fine). False: no memory.
  */
 bool symbolizer_resolve(struct symbolizer *s, const struct symbol_progress *progress);

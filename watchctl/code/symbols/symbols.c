@@ -114,7 +114,7 @@ static int addr_cmp(const void *a, const void *b)
 }
 
 /*
- * Ends each symbol without a size at the next symbol. Only a full table can tell what is next: in a
+ * Ends each symbol without a size at the next symbol. Only a full table can say what is next: in a
  * stripped file such symbols are dropped, for they would claim everything up to the next export.
  */
 static bool bound_unsized(struct symbols *t)

@@ -1,6 +1,6 @@
 /*
  * symbols - the symbol table of a file: its own, that of its debug file, .gnu_debugdata or .dynsym,
- * whichever tells most; private to watchctl/code/. Addresses are file addresses.
+ * whichever says most; private to watchctl/code/. Addresses are file addresses.
  */
 #ifndef WATCHCTL_CODE_SYMBOLS_SYMBOLS_H
 #define WATCHCTL_CODE_SYMBOLS_SYMBOLS_H

@@ -75,7 +75,7 @@ enum tls_result tls_address(const struct tls_place *p, const struct memory_view 
 
 /*
  * For TLS_NOT_ALLOCATED: the 8 bytes that this thread will write next on the way to its copy, inside the
- * loader and before the variable is accessed for the first time. A write watch on them in this thread tells
+ * loader and before the variable is accessed for the first time. A write watch on them in this thread reports
  * when to ask again (it may take two or three such steps: the vector grows, its generation is renewed, the
  * block is entered). False: not known.
  */

@@ -4,7 +4,7 @@
  * Whoever starts a thread calls clone or clone3 with a stack for it; the child goes on behind the system call
  * instruction, and its first instructions are the same for all threads of the process. The instruction is
  * found in the code of the file: every syscall that is reached, in a straight line from the start of its
- * function, with the number of clone or clone3 in eax. A fork is told by its empty stack argument.
+ * function, with the number of clone or clone3 in eax. A fork is reported by its empty stack argument.
  *
  * The thread pointer is set by arch_prctl(ARCH_SET_FS), whose two constants are found in the same way. A
  * wrapper that takes them as arguments is not: it serves others.
@@ -29,7 +29,7 @@
 /* A function that calls clone is shorter; a start further away is not the start of this one. */
 #define FUNCTION_MAX 4096
 
-/* A constant in a register, as far as a straight line of code tells. */
+/* A constant in a register, as far as a straight line of code shows. */
 struct constant {
 	bool known;
 	uint64_t value;

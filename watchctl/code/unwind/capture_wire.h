@@ -27,7 +27,7 @@
  * data is room for one record that begins at its end. It is whole when its `position` is that of p and
  * `words` is not 0; that is written last, some nanoseconds after `head` was advanced over it. What does not
  * become whole was abandoned (a longjmp out of a signal handler that had interrupted it, or the death of
- * the thread): after a while it is passed over up to the next whole record, and told as lost.
+ * the thread): after a while it is passed over up to the next whole record, and reported as lost.
  *
  * Freestanding: shared by the program and the collector.
  */

@@ -2,7 +2,7 @@
  * cfi_frame - the rule of a function that has no CFI but sets up a frame pointer; private to watchctl/code/.
  *
  * Assembly, and the code that V8 and others of its kind bring along compiled, often has no unwind table but
- * keeps rbp, from some point on, as the JIT code above it does. Where that point is, the code itself tells.
+ * keeps rbp, from some point on, as the JIT code above it does. Where that point is, the code itself shows.
  */
 #ifndef WATCHCTL_CODE_UNWIND_CFI_FRAME_H
 #define WATCHCTL_CODE_UNWIND_CFI_FRAME_H

@@ -208,7 +208,7 @@ static bool rsp_is_cfa(const struct row *row)
 
 /*
  * 'S' frames of libc's restorers describe, register by register, the kernel's ucontext at rsp. That the
- * return address is where that has rip tells them from signal frames of another make.
+ * return address is where that has rip distinguishes them from signal frames of another make.
  */
 static bool is_kernel_sigframe(const struct eh_range *frames, const struct row *row)
 {

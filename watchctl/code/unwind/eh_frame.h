@@ -28,7 +28,7 @@ struct eh_image {
 	bool is_debug_frame;	/* frames are .debug_frame's, and there is no hdr */
 };
 
-/* Where .eh_frame begins, which is all that tells where it is when there are no section headers. */
+/* Where .eh_frame begins, which is all that shows where it is when there are no section headers. */
 bool eh_frame_section(const struct eh_range *hdr, uint64_t *ret);
 
 /* Whether it says where the functions are; else they are looked through one after the other. */

@@ -181,7 +181,7 @@ static bool known(const struct perf_bp *bp, const struct thread_ids *inherited, 
 	return thread_ids_have(inherited, tid);
 }
 
-/* The number that the last thread born on this machine was given; it tells whether there was a birth. */
+/* The number that the last thread born on this machine was given; it shows whether there was a birth. */
 static int last_birth(void)
 {
 	scoped(fclosep) FILE *f = fopen("/proc/loadavg", "re");

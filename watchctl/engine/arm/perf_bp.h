@@ -79,7 +79,7 @@ void perf_bp_disable(struct perf_bp *bp);
 /* Closes the events. Accepts zero-initialised. */
 void perf_bp_close(struct perf_bp *bp);
 
-/* How many of the four debug registers thread @tid has in use, as far as perf knows; -1: cannot be told. */
+/* How many of the four debug registers thread @tid has in use, as far as perf knows; -1: cannot be known. */
 int perf_bp_used(pid_t tid);
 
 #endif

@@ -30,7 +30,7 @@ struct ptrace_bp {
 
 /*
  * Of all watchctls only one at a time has such a watch in a process: a trap of ptrace's registers carries
- * nothing that tells whose it is, and the first handler takes it. Gives a file descriptor that holds the
+ * nothing that shows whose it is, and the first handler takes it. Gives a file descriptor that holds the
  * claim until it is closed, which is after the last trap can have come; WC_ESLOTS: another has it.
  */
 struct wc_error *ptrace_bp_claim(pid_t pid, int *ret);

@@ -255,7 +255,7 @@ static struct wc_error *refuse(const struct engine *e, const struct watchpoint *
 	return watchpoint_check(w, e->pid);
 }
 
-/* Tells the handler what it will be called for. */
+/* Reports the handler what it will be called for. */
 static void publish(struct engine *e, unsigned int i, uint64_t value)
 {
 	const struct watchpoint *w = &e->watch[i].w;

@@ -112,7 +112,7 @@ uint64_t handler_watch_offset(unsigned int i);
 
 void handler_say(const struct engine *e, const char *text);
 
-/* Hits are missing: whether a thread blocks their signals, which is told; or takes them, which ends the
+/* Hits are missing: whether a thread blocks their signals, which is reported; or takes them, which ends the
  * watch. */
 struct wc_error *handler_look_for_blockers(struct engine *e);
 
@@ -189,7 +189,7 @@ struct wc_error *handler_leave_children(struct engine *e, bool kept);
 /* A sign of life for threads that wait, and for other controllers. */
 void handler_beat(struct engine *e);
 
-/* Tells how many threads did not wait at a hook until we had done what they waited for. */
+/* Reports how many threads did not wait at a hook until we had done what they waited for. */
 struct wc_error *handler_report_unheld(struct engine *e);
 struct wc_error *handler_report_roomless(struct engine *e, bool last);
 

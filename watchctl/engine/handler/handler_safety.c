@@ -77,7 +77,7 @@ static bool is_sandboxed(struct engine *e, const struct proc_status *leader)
 
 /*
  * The guard knows at the first hit. Without it, that a program has begun to catch SIGSYS is the only thing
- * that tells without stopping it.
+ * that reports without stopping it.
  */
 static bool is_dispatching(const struct engine *e)
 {

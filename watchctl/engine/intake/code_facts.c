@@ -14,7 +14,7 @@
 #include "watchctl/target/proc/proc.h"
 
 #define FACTS_MAX (1u << 17)
-#define SKEW_NS 20000u /* between the clocks of records, and the kernel's of what it tells */
+#define SKEW_NS 20000u /* between the clocks of records, and the kernel's of what it reports */
 
 struct code_facts {
 	pid_t pid;
@@ -22,7 +22,7 @@ struct code_facts {
 	struct event_sink sink;
 	struct code_facts_hooks hooks;
 	struct code_modules *modules;
-	uint64_t heard_ns; /* when what the kernel tells was taken last */
+	uint64_t heard_ns; /* when what the kernel reports was taken last */
 	struct cfi *cfi;
 	struct symbolizer *symbols;
 	struct map64 facts;  /* pc -> struct code_fact, owned */
@@ -249,7 +249,7 @@ static struct wc_error *report_module(struct code_facts *f, const struct module_
 	return err ? err : f->sink.put(f->sink.ctx, &e);
 }
 
-/* What is queued of the past is told before a module that it may refer to is gone. */
+/* What is queued of the past is reported before a module that it may refer to is gone. */
 static struct wc_error *on_change(struct code_facts *f, const struct module_change *c)
 {
 	struct wc_error *err = c->came ? NULL : flush(f);

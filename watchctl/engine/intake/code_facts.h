@@ -2,7 +2,7 @@
  * code_facts - what the handler cannot compute in a trap, computed here once per code address, and
  * published in the tables it looks into: unwind rules, and how an access at a trap's rip behaves.
  *
- * Also tells the sink about modules and code the first time they matter, before any event that refers
+ * Also reports the sink about modules and code the first time they matter, before any event that refers
  * to them.
  */
 #ifndef WATCHCTL_ENGINE_INTAKE_CODE_FACTS_H
@@ -27,33 +27,33 @@ struct code_facts;
 struct code_facts *code_facts_new(pid_t pid, const struct wire_area *area, struct event_sink sink);
 /*
  * A program can have, or claim, code at any number of addresses: where facts are kept of too many, all are
- * forgotten, and told again. None that was given out is valid then.
+ * forgotten, and re-emitted. None that was given out is valid then.
  */
 void code_facts_bound(struct code_facts *f);
 void code_facts_free(struct code_facts *f);
 
 struct code_facts_hooks {
-	/* What is queued is told now: it refers to what is about to be told anew. */
+	/* What is queued is reported now: it refers to what is about to be reported anew. */
 	struct wc_error *(*flush)(void *ctx);
-	/* A child has a module of its own, which is about to be told. */
+	/* A child has a module of its own, which is about to be reported. */
 	struct wc_error *(*child)(void *ctx, pid_t pid, uint64_t time_ns);
 	void (*task)(void *ctx, const struct map_event *e); /* births, names and programs executed */
 	void *ctx;
 };
 
 /*
- * The kernel tells of what is mapped from now on, and with @family of what forked children map, too. Each
+ * The kernel reports what is mapped from now on, and with @family of what forked children map, too. Each
  * hook may be NULL. False: it is not permitted; only looks tell then.
  */
 bool code_facts_listen(struct code_facts *f, bool family, const struct code_facts_hooks *hooks);
 bool code_facts_are_reported(const struct code_facts *f);
 bool code_facts_hear_children(const struct code_facts *f);
 
-/* Takes what the kernel tells, so that what is known of code that was exchanged is withdrawn. */
+/* Takes what the kernel shows, so that what is known of code that was exchanged is withdrawn. */
 struct wc_error *code_facts_hear(struct code_facts *f);
 
 /*
- * What is known becomes that of the time @until_ns: records up to there are to be judged now. Tells the sink
+ * What is known becomes that of the time @until_ns: records up to there are to be judged now. Reports the sink
  * of modules that came and went; withdraws what was published about the latter.
  */
 struct wc_error *code_facts_catch_up(struct code_facts *f, uint64_t until_ns, bool *changed);
@@ -70,14 +70,14 @@ struct wc_error *code_facts_look_at_child(struct code_facts *f, pid_t pid, bool 
 /* There is nobody to look at any more, as far as looks have shown. */
 bool code_facts_over(const struct code_facts *f);
 
-/* Only a look can tell what has changed. */
+/* Only a look can say what has changed. */
 bool code_facts_want_look(const struct code_facts *f);
 
 /* The process executes another program, whose modules matter from now on. */
 struct wc_error *code_facts_restart(struct code_facts *f, bool *changed);
 
 /*
- * Whether other code is mapped than at the last look: cheaper than that. False also where it cannot be told,
+ * Whether other code is mapped than at the last look: cheaper than that. False also where it cannot be known,
  * as of a process that has ended.
  */
 bool code_facts_moved(struct code_facts *f);
@@ -101,7 +101,7 @@ const struct module_list *code_facts_modules(const struct code_facts *f);
 bool code_facts_covers(const struct code_facts *f, uint64_t addr);
 
 /*
- * The fact about a trap's rip or a return address; told to the sink on first sight, and again where a JIT has
+ * The fact about a trap's rip or a return address; reported to the sink on first sight, and again where a JIT has
  * written other code there. Lives as long as @f; what it says, until the next call.
  */
 struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_ns,

@@ -1,18 +1,18 @@
 /*
  * code_modules - which modules a process has mapped, as time goes by.
  *
- * Known in two ways. The kernel tells of each mapping of code when it is made (map_events), with its time;
+ * Known in two ways. The kernel reports each mapping of code when it is made (map_events), with its time;
  * and /proc/PID/maps shows what there is at a look, as long as the process lives. What is judged is always a
  * record of some moment, and the modules of that moment are what is given out: of a library that has taken
  * another's place, both are known, and the newcomer waits until the records reach its time.
  *
- *	told, nothing was there		it comes at once: nothing older can be about it
- *	told, in another's place	both changes wait for their time
+ *	reported, nothing was there		it comes at once: nothing older can be about it
+ *	reported, in another's place	both changes wait for their time
  *	a look misses one		it goes at the time of the look; where events are not complete, at
  * once, for nobody knows when it went
  *	a look finds one untold		it comes at once, and what it displaces goes
  *
- * Nothing is told of munmap(): a module that has gone stays until a look, or until another comes. No code
+ * Nothing is reported munmap(): a module that has gone stays until a look, or until another comes. No code
  * runs there meanwhile.
  *
  * Children that are followed begin with the target's modules. What they map themselves is known beside these,
@@ -54,12 +54,12 @@ void code_modules_free(struct code_modules *c); /* accepts NULL */
 /* Asks the kernel to tell from now on; of its children, too, with @family. False: it is not permitted. */
 bool code_modules_listen(struct code_modules *c, bool family);
 
-bool code_modules_are_reported(const struct code_modules *c); /* the kernel tells */
+bool code_modules_are_reported(const struct code_modules *c); /* the kernel reports */
 
 /* The process has executed another program, which is what matters from now on: all that is known goes. */
 bool code_modules_restart(struct code_modules *c);
 
-/* What was told by now. False: no memory. */
+/* What was reported by now. False: no memory. */
 bool code_modules_take(struct code_modules *c);
 
 /*
@@ -72,7 +72,7 @@ struct wc_error *code_modules_look(struct code_modules *c, uint64_t same_ns, boo
 struct wc_error *code_modules_look_at_child(struct code_modules *c, pid_t pid);
 
 /*
- * Whether other code is mapped than at the last look: cheaper than that. False also where it cannot be told,
+ * Whether other code is mapped than at the last look: cheaper than that. False also where it cannot be known,
  * as of a process that has ended.
  */
 bool code_modules_moved(const struct code_modules *c);
@@ -108,7 +108,7 @@ enum code_doubt code_modules_doubt(const struct code_modules *c, uint64_t addr, 
 unsigned int code_modules_shared(const struct code_modules *c, pid_t pid, const uint64_t *frame,
 				 unsigned int n);
 
-/* Whether children tell what they map: then the above knows it. */
+/* Whether children say what they map: then the above knows it. */
 bool code_modules_hears_children(const struct code_modules *c);
 
 #endif

@@ -2,7 +2,7 @@
  * code_modules_impl - what its files share:
  *
  *	code_modules.c		changes, in the order in which they are given out
- *	code_modules_reported.c	from what the kernel tells to changes
+ *	code_modules_reported.c	from what the kernel reports to changes
  *	code_modules_look.c	from what /proc/PID/maps shows to changes
  */
 #ifndef WATCHCTL_ENGINE_INTAKE_CODE_MODULES_IMPL_H

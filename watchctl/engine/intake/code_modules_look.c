@@ -77,7 +77,7 @@ bool code_modules_moved(const struct code_modules *c)
 struct look {
 	uint64_t same_ns;
 	uint64_t begin_ns, end_ns; /* what is found was there at some time between */
-	bool exact;		   /* all that came was told, and when */
+	bool exact;		   /* all that came was reported, and when */
 	struct module_list found;
 };
 
@@ -164,7 +164,7 @@ static bool has_ended(const struct wc_error *err, const struct look *l, enum pro
 	return !l->found.n || program == OTHER_PROGRAM;
 }
 
-/* Nobody can look at it any more: what was told of its memory without files is all that is known of that. */
+/* Nobody can look at it any more: what was reported of its memory without files is all that is known of that. */
 static bool end(struct code_modules *c, uint64_t now_ns)
 {
 	bool ok = true;

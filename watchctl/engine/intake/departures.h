@@ -1,5 +1,5 @@
 /*
- * departures - followed children that execute another program are no longer watched. The first few are told
+ * departures - followed children that execute another program are no longer watched. The first few are reported
  * one by one, the rest by their number: a program may start thousands.
  */
 #ifndef WATCHCTL_ENGINE_INTAKE_DEPARTURES_H

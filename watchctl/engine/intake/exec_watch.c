@@ -8,7 +8,7 @@
 
 #include "watchctl/target/proc/proc.h"
 
-#define RING_PAGES 2 /* poll() tells of a removed event only where it has a ring */
+#define RING_PAGES 2 /* poll() reports a removed event only where it has a ring */
 
 bool exec_watch_open(struct exec_watch *w, pid_t pid)
 {

@@ -17,7 +17,7 @@
 struct thread_id {
 	pid_t tid;
 	char comm[COMM_LEN + 1];
-	uint32_t named; /* followed.named, when it was told */
+	uint32_t named; /* followed.named, when it was reported */
 };
 
 void followed_init(struct followed *f, pid_t pid, struct event_sink sink)
@@ -130,7 +130,7 @@ void followed_born(struct followed *f, pid_t tid, pid_t parent_tid)
 	followed_named(f, tid, name ? name : f->name);
 }
 
-/* What was told is right also of one that executes another program by now. Empty where it is not known. */
+/* What was reported is right also of one that executes another program by now. Empty where it is not known. */
 static void name_of(const struct followed *f, pid_t pid, pid_t tid, char ret[COMM_LEN + 1])
 {
 	const char *reported = map64_get(&f->names, (uint64_t)tid);
@@ -194,7 +194,7 @@ struct followed_process *followed_process(struct followed *f, pid_t inner, uint6
 	return *err ? NULL : p;
 }
 
-/* Than what was told of it; takes it. */
+/* Than what was reported of it; takes it. */
 static bool has_other_name(const struct followed *f, struct thread_id *t)
 {
 	const char *name;

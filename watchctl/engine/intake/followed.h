@@ -1,6 +1,6 @@
 /*
  * followed - who a record is of: processes (the target, and children of it that are followed) and threads,
- * by the ids that they have in the target's pid namespace, told to the sink the first time.
+ * by the ids that they have in the target's pid namespace, reported to the sink the first time.
  *
  * A forked child starts with its parent's modules, so what is known about the parent's code is true for it.
  * One that maps other code later is found out: its stacks end where they reach that code.
@@ -32,9 +32,9 @@ struct followed {
 	struct event_sink sink;
 	struct map64 processes;	  /* id in the namespace -> struct followed_process, owned */
 	struct map64 threads;	  /* process and thread ids in the namespace -> struct thread_id, owned */
-	struct map64 names;	  /* thread id, ours -> its name, owned: as told, for when it is gone */
+	struct map64 names;	  /* thread id, ours -> its name, owned: as reported, for when it is gone */
 	uint32_t named;		  /* how often a name has come into @names, or changed there */
-	struct map64 reported;	  /* processes that were told */
+	struct map64 reported;	  /* processes that were reported */
 	struct proc_namespace ns; /* of the target */
 	pid_t inner;		  /* the target's id there */
 	bool alone;		  /* no children are followed: everything is the target's */
@@ -53,7 +53,7 @@ struct followed {
 
 /*
  * Threads and processes come and go, and a target may name some that never were: where there are too many,
- * all are forgotten, and told again when they are heard of again. Nothing that was given out is valid then.
+ * all are forgotten, and re-emitted when they are heard of again. Nothing that was given out is valid then.
  */
 void followed_bound(struct followed *f);
 
@@ -61,18 +61,18 @@ void followed_init(struct followed *f, pid_t pid, struct event_sink sink);
 void followed_deinit(struct followed *f); /* accepts zero-initialised */
 
 /*
- * What is told of threads, of whatever process, as they are born and take other names: known of those that
+ * What is reported threads, of whatever process, as they are born and take other names: known of those that
  * have ended by the time they are heard of.
  */
 void followed_other_program(struct followed *f); /* the process has executed one */
-void followed_hears(struct followed *f);	 /* all that happens from now on will be told */
+void followed_hears(struct followed *f);	 /* all that happens from now on will be reported */
 void followed_born(struct followed *f, pid_t tid, pid_t parent_tid);
 void followed_named(struct followed *f, pid_t tid, const char *name);
 
-/* Whether thread @tid of @pid is the target's, or its birth was told. */
+/* Whether thread @tid of @pid is the target's, or its birth was reported. */
 bool followed_is_ours(const struct followed *f, pid_t pid, pid_t tid);
 
-/* Tells of child @pid, unless that was done. */
+/* Reports of child @pid, unless that was done. */
 struct wc_error *followed_report(struct followed *f, pid_t pid, uint64_t time_ns);
 
 /* @inner: 0 for the target itself. NULL: no memory, or an error of the sink (*err). */

@@ -36,7 +36,7 @@ static bool well_formed(const struct wire_record *rec)
 {
 	uint64_t raw = rec->walk_end == WALK_END_UNKNOWN_PC ? sizeof(struct regs) + rec->raw_len : 0;
 
-	/* What the kernel did is never told by the program: its part of a record is read as addresses of the
+	/* What the kernel did is never reported by the program: its part of a record is read as addresses of the
 	 * kernel. */
 	return rec->nframes >= 1 && rec->nframes <= WIRE_FRAMES && rec->raw_len <= WIRE_RAW_MAX &&
 	       rec->raw_len % 8 == 0 && rec->watch < WIRE_WATCHES && rec->walk_end <= WALK_END_UNKNOWN_PC &&

@@ -1,5 +1,5 @@
 /*
- * heartbeat - tells a thread that waits for us that we live, while we are busy.
+ * heartbeat - reports a thread that waits for us that we live, while we are busy.
  *
  * A thread of the target that waits goes on by itself when nothing has been heard of us for some time,
  * because we may have been killed. What it waits for can take longer than that: names to be looked up, on a

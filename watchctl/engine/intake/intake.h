@@ -110,11 +110,11 @@ struct wc_error *intake_refresh_modules(struct intake *in, uint64_t now_ns, uint
 /* The modules are those of the time @time_ns from here on: intake_take() does so by itself. */
 struct wc_error *intake_catch_up(struct intake *in, uint64_t time_ns);
 
-/* Whether the kernel tells what the target maps; else it must be looked at while the target has it. */
+/* Whether the kernel shows what the target maps; else it must be looked at while the target has it. */
 bool intake_is_reported(const struct intake *in);
 
 /*
- * At the end: of children that have executed other programs, what was not told yet. @n: how many the engine
+ * At the end: of children that have executed other programs, what was not reported yet. @n: how many the engine
  * counted; 0: it does not count them.
  */
 struct wc_error *intake_report_departures(struct intake *in, uint64_t n);

@@ -82,7 +82,7 @@ struct wc_error *intake_catch_up_idle(struct intake *in)
 }
 
 /*
- * A library may have come where another was, and nobody told: before a record is believed that is younger
+ * A library may have come where another was, and nobody reported: before a record is believed that is younger
  * than our last look at what is mapped, we look again, as often as can be afforded.
  */
 static struct wc_error *compare_code(struct intake *in, uint64_t time_ns)
@@ -142,7 +142,7 @@ static struct wc_error *look_for_module(struct intake *in, bool *ret_looked)
 	return err;
 }
 
-/* The same of a child, which does not tell what it maps. */
+/* The same of a child, which does not say what it maps. */
 static struct wc_error *look_at_child(struct intake *in, struct followed_process *p, bool *ret_looked)
 {
 	uint64_t now = monotonic_ns();

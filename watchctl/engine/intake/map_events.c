@@ -53,7 +53,7 @@ struct comm_record {
 	char name[];
 };
 
-/* A ring, and who holds it: the event of a thread; or one on us, for whatever is told on a CPU. */
+/* A ring, and who holds it: the event of a thread; or one on us, for whatever is reported on a CPU. */
 struct source {
 	pid_t tid; /* 0: of a CPU */
 	int cpu, fd;
@@ -112,8 +112,8 @@ static struct perf_event_attr make_attr(const struct map_events *e, bool reports
 }
 
 /*
- * The other events of a task go when it executes a program, before that is told. This one lives on, in the
- * new program and its children, and so tells no more than it must: names, births, ends.
+ * The other events of a task go when it executes a program, before that is reported. This one lives on, in the
+ * new program and its children, and so reports no more than it must: names, births, ends.
  */
 static struct perf_event_attr make_exec_attr(const struct map_events *e)
 {
@@ -124,7 +124,7 @@ static struct perf_event_attr make_exec_attr(const struct map_events *e)
 	return a;
 }
 
-/* -1: it cannot be had, and nothing is told of what @tid executes. */
+/* -1: it cannot be had, and nothing is reported what @tid executes. */
 static int open_exec_event(const struct map_events *e, pid_t tid, int cpu, int ring_fd)
 {
 	struct perf_event_attr a = make_exec_attr(e);
@@ -404,7 +404,7 @@ static void note_departed(struct map_events *e, uint32_t pid, bool departed)
 		map64_put(&e->departed, pid, departed ? e : NULL);
 }
 
-/* Both events of a task tell of a birth, one right after the other. */
+/* Both events of a task report a birth, one right after the other. */
 static bool is_reported_again(struct source *s, const struct task_record *r, uint64_t time_ns)
 {
 	bool again = s->born == (pid_t)r->tid && time_ns - s->born_ns < SAME_NS;
@@ -414,7 +414,7 @@ static bool is_reported_again(struct source *s, const struct task_record *r, uin
 	return again;
 }
 
-/* What is told of a process that is no longer watched: whom it gives birth to is to be known. */
+/* What is reported of a process that is no longer watched: whom it gives birth to is to be known. */
 static bool is_strangers(struct map_events *e, struct source *s, const struct map_event *what)
 {
 	const struct task_record *r = &e->task;

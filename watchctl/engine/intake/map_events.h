@@ -1,5 +1,5 @@
 /*
- * map_events - what the kernel tells about a process the moment it happens: each mapping of code (exec, the
+ * map_events - what the kernel reports about a process the moment it happens: each mapping of code (exec, the
  * loader, dlopen(), mprotect()), each birth, each new name of a thread, each program executed. These are perf
  * events that count nothing; they need no more than what a breakpoint needs, and can be had on one's own
  * processes. What happened before an access was made can be read once the access is known.
@@ -9,7 +9,7 @@
  * read its family	events that threads and forked children inherit, one a CPU, each CPU's in one ring.
  * That makes threads dearer to create, by some microseconds for each CPU
  *
- * Neither is told: munmap(), mremap().
+ * Neither is reported: munmap(), mremap().
  */
 #ifndef WATCHCTL_ENGINE_INTAKE_MAP_EVENTS_H
 #define WATCHCTL_ENGINE_INTAKE_MAP_EVENTS_H
@@ -44,7 +44,7 @@ struct map_events *map_events_open(pid_t pid, bool family);
 void map_events_close(struct map_events *e); /* accepts NULL */
 
 /*
- * Looks for threads that have no event yet. True: each has one, and nothing was lost: of all that is told by
+ * Looks for threads that have no event yet. True: each has one, and nothing was lost: of all that is reported by
  * events, nothing is missed from now on. To be asked before the mappings themselves are looked at.
  */
 bool map_events_complete(struct map_events *e);

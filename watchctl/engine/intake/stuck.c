@@ -12,7 +12,7 @@
 
 /*
  * A signal inside a restartable sequence makes the kernel start that again, at the place that the signal's
- * frame then tells. Where the access is one of the sequence's own, it is made again, and again.
+ * frame then shows. Where the access is one of the sequence's own, it is made again, and again.
  */
 static bool is_restart(pid_t pid, uint64_t pc)
 {

@@ -1,6 +1,6 @@
 /*
  * stuck - a thread of the target that comes no further, because the signal of each hit leads to the next one.
- * Told from what it records again and again. The guard in the kernel sends such a thread no signal.
+ * Reported from what it records again and again. The guard in the kernel sends such a thread no signal.
  */
 #ifndef WATCHCTL_ENGINE_INTAKE_STUCK_H
 #define WATCHCTL_ENGINE_INTAKE_STUCK_H

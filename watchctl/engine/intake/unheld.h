@@ -1,5 +1,5 @@
 /*
- * unheld - tells of threads that did not wait at a hook until we had done what it is for: once when it
+ * unheld - reports threads that did not wait at a hook until we had done what it is for: once when it
  * begins, and with the number of all of them when we have caught up.
  */
 #ifndef WATCHCTL_ENGINE_INTAKE_UNHELD_H
@@ -14,7 +14,7 @@
 /* Zero-initialise. */
 struct unheld {
 	uint32_t reported;
-	bool lags; /* we are behind, and have told it */
+	bool lags; /* we are behind, and have reported it */
 };
 
 /* Whether we are behind now. */
@@ -23,7 +23,7 @@ static inline void unheld_lags(struct unheld *u, bool behind)
 	u->lags = u->lags && behind;
 }
 
-/* It need not be told now. */
+/* It need not be reported now. */
 static inline bool unheld_is_reported(const struct unheld *u)
 {
 	return u->lags;

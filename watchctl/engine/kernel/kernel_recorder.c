@@ -107,7 +107,7 @@ static void find_direct_map(struct kernel_recorder *r)
 	struct direct_map map;
 	uint64_t word;
 
-	memory_read(&mem, 0, &word, sizeof(word)); /* reads nothing; tells where our own page table is */
+	memory_read(&mem, 0, &word, sizeof(word)); /* reads nothing; shows where our own page table is */
 	if (!direct_map_find(&mem, r->bpf->bss->own_page_table, &map))
 		return;
 	r->bpf->bss->frame_mask = map.frame_mask;

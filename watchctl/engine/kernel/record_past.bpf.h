@@ -49,7 +49,7 @@ static __always_inline bool goes_as_before(struct scratch *s, const struct past_
 			s->frame_count = 1;
 			return false;
 		}
-		n = s->frame_count; /* in memory: the verifier need not tell its values apart */
+		n = s->frame_count; /* in memory: the verifier need not report its values apart */
 		if (!(w->at & AT_RETURN_ADDRESS) || n >= WIRE_FRAMES)
 			continue;
 		*(uint64_t *)(s->tail + 8 * n) = w->value;

@@ -1,6 +1,6 @@
 /*
  * record_state - what record.bpf.c works on: the kernel's structures that it looks into, the tables of
- * handler/wire.h, what the controller and it tell each other, and scratch memory.
+ * handler/wire.h, what the controller and it report each other, and scratch memory.
  */
 #ifndef WATCHCTL_ENGINE_KERNEL_RECORD_STATE_BPF_H
 #define WATCHCTL_ENGINE_KERNEL_RECORD_STATE_BPF_H

@@ -31,7 +31,7 @@ static uint64_t frame_mask(void)
 	return mask;
 }
 
-/* The end of the machine's memory; 0: cannot be told. */
+/* The end of the machine's memory; 0: cannot be known. */
 static uint64_t memory_end(void)
 {
 	scoped(fclosep) FILE *f = fopen("/proc/zoneinfo", "re");

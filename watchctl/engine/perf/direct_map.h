@@ -1,7 +1,7 @@
 /*
  * direct_map - where the kernel has mapped all of the machine's memory for itself (Documentation/arch/x86/
  * x86_64/mm.rst, "direct mapping of all physical memory"), and how its page tables are to be read. The place
- * is random at each boot, and no interface tells it; it is found by trying, and believed only once a page of
+ * is random at each boot, and no interface reports it; it is found by trying, and believed only once a page of
  * ours, with random content, was seen there.
  */
 #ifndef WATCHCTL_ENGINE_PERF_DIRECT_MAP_H

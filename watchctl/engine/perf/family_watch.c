@@ -13,7 +13,7 @@
 #include "watchctl/target/proc/proc.h"
 
 #define PASSES 20u
-#define RING_PAGES 2 /* poll() tells of a removed event only where it has a ring: one for all of them */
+#define RING_PAGES 2 /* poll() reports a removed event only where it has a ring: one for all of them */
 
 static size_t ring_size(void)
 {

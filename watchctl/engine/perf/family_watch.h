@@ -1,6 +1,6 @@
 /*
  * family_watch - whether a process or any of its descendants, born since, still runs the program that it ran:
- * the breakpoint events that they inherited live as long. Told by perf events that count nothing and are
+ * the breakpoint events that they inherited live as long. Reported by perf events that count nothing and are
  * inherited the same way: the kernel hangs up on them once the last one is gone (before Linux 6.15: with the
  * process itself).
  */

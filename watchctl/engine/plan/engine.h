@@ -101,7 +101,7 @@ struct engine_ops {
 	const char *name;
 	bool follows_fork, follows_exec;
 	bool sees_births; /* threads of a per-thread watch are armed before they run */
-	bool hooks_late;  /* a thread does not wait at a hook: it is told afterwards */
+	bool hooks_late;  /* a thread does not wait at a hook: it is reported afterwards */
 	struct wc_error *(*open)(pid_t pid, const struct engine_options *o, struct event_sink sink,
 				 struct engine **ret);
 	struct wc_error *(*arm)(struct engine *e, const struct watchpoint *w, struct arm_report *ret);

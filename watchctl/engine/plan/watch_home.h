@@ -1,6 +1,6 @@
 /*
  * watch_home - the module that a watched address was in when it was armed. When that is unloaded the debug
- * register stays where it is: what comes there is not the variable any more, which somebody must be told.
+ * register stays where it is: what comes there is not the variable any more, which somebody must be reported.
  */
 #ifndef WATCHCTL_ENGINE_PLAN_WATCH_HOME_H
 #define WATCHCTL_ENGINE_PLAN_WATCH_HOME_H

@@ -251,7 +251,7 @@ static struct wc_error *report_ignored(struct engine *e)
 	return e->sink.put(e->sink.ctx, &event);
 }
 
-/* Not before the caller has told of the program, to which the modules belong. */
+/* Not before the caller has reported the program, to which the modules belong. */
 static struct wc_error *look_at_other_program(struct engine *e)
 {
 	if (!e->other_program)
@@ -309,7 +309,7 @@ static void disarm(struct engine *e, uint32_t id)
 		mask |= 1u << i;
 	}
 	if (mask)
-		wc_error_free(ptrace_helpers_ask(e, BOX_DISARM, mask)); /* pump() tells why nobody answers */
+		wc_error_free(ptrace_helpers_ask(e, BOX_DISARM, mask)); /* pump() shows why nobody answers */
 }
 
 /* Whether some thread may have got its copy by now: then it is worth to be stopped. */

@@ -42,7 +42,7 @@ struct engine {
 	pid_t guard;		 /* our child; 0: waited for */
 	int tracer_fd;
 	bool held;	    /* launched, and not let go of yet */
-	bool execed;	    /* PUMP_EXECED was told, and the target waits */
+	bool execed;	    /* PUMP_EXECED was reported, and the target waits */
 	bool other_program; /* ... and of what it executes nothing is known yet */
 	bool reported_ignored;
 	bool lost; /* the tracer was killed */
@@ -59,7 +59,7 @@ void ptrace_helpers_hand_over(struct engine *e, struct tracee *held);
 /* Asks the tracer, and waits until it is done. The error is its answer, or that it was killed. */
 struct wc_error *ptrace_helpers_ask(struct engine *e, enum box_command command, uint32_t argument);
 
-/* Tells the tracer what it wants to know before it can arm a thread. */
+/* Reports the tracer what it wants to know before it can arm a thread. */
 void ptrace_helpers_answer(struct engine *e);
 
 /* Looks whether they live; sets e->why if one was killed. True: it was the tracer, and nobody can be asked.

@@ -1,5 +1,5 @@
 /*
- * ptrace_guard - a third process, which watches over the other two (see ptrace_box.h): it tells the tracer
+ * ptrace_guard - a third process, which watches over the other two (see ptrace_box.h): it reports the tracer
  * when the owner has died, and saves the target when the tracer dies.
  *
  * When a tracer dies, the kernel lets go of its threads; their debug registers stay armed, and a hit is then
@@ -9,7 +9,7 @@
  * clears the registers and lets it go on. A SIGSTOP for the tracer itself never reaches it.
  *
  * What remains: a thread that hits between the tracer's SIGKILL and our SIGSTOP, some 0.1 ms, or whose hit
- * the tracer had not taken in yet. It waits in the kernel to tell of its SIGTRAP, and nobody can take that
+ * the tracer had not taken in yet. It waits in the kernel to report its SIGTRAP, and nobody can take that
  * from it: it dies with the tracer's tracing. A program that hits rarely is hardly ever there; one that hits
  * all the time mostly is. A program with a SIGTRAP handler of its own lives on.
  *

@@ -537,9 +537,9 @@ static bool which_fired(const struct traced *t, uint64_t *ret, bool *ret_others)
 
 /*
  * Ours are those that the debug exception has made, at the very place where the thread stands: DR6 alone
- * tells nothing, because the kernel leaves it as the last exception found it, and because an access by the
+ * says nothing, because the kernel leaves it as the last exception found it, and because an access by the
  * kernel itself shows in it and raises no signal. A single step that the program has asked for itself
- * (TRAP_TRACE) may be a hit as well; then both are told.
+ * (TRAP_TRACE) may be a hit as well; then both are reported.
  */
 bool hit_take(struct tracer *k, struct traced *t)
 {

@@ -318,7 +318,7 @@ static void go_on(struct traced *t)
 /* Lets go of it, as it was found. */
 static void leave(struct tracer *k, struct traced *t)
 {
-	/* Else it is being killed: its end will be told. */
+	/* Else it is being killed: its end will be reported. */
 	if (!held_ptrace(PTRACE_DETACH, t->tid, 0, t->signal))
 		drop_thread(k, t);
 	else

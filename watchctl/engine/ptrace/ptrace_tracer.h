@@ -149,14 +149,14 @@ struct tracer {
 /* In a process of its own that has withdrawn (helper_process.h). Never returns. */
 void tracer_run(struct wire_control *ctl) __attribute__((noreturn));
 
-/* Tells the owner that there is something to look at. */
+/* Reports the owner that there is something to look at. */
 void tracer_wake(const struct tracer *k);
 
-/* Something that the owner should tell its user. Dropped while an earlier one has not been read. */
+/* Something that the owner should report its user. Dropped while an earlier one has not been read. */
 void tracer_note(struct tracer *k, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * @t waits for the owner, for a limited time, all told: false, it must not, because the owner lags behind.
+ * @t waits for the owner, for a limited time, in all: false, it must not, because the owner lags behind.
  * When one has waited in vain nobody waits until the owner has come to where the ring ends now.
  */
 bool tracer_hold(struct tracer *k, struct traced *t, enum traced_hold why);
@@ -215,7 +215,7 @@ void arm_take_answers(struct tracer *k);
 /* The SIGTRAP that @t has stopped for: records it if it is a hit. True: the program must not get it. */
 bool hit_take(struct tracer *k, struct traced *t);
 
-/* Tells the user, once, if the target had a SIGTRAP handler and has none any more. @tid: a thread of it. */
+/* Reports the user, once, if the target had a SIGTRAP handler and has none any more. @tid: a thread of it. */
 void hit_look_for_handler(struct tracer *k, pid_t tid);
 
 /* A SIGTRAP of the program's own, which it ignored until a hit made the kernel forget that. */

@@ -69,7 +69,7 @@ static struct wc_error *find_place(struct engine *e, int *ret)
 	return NULL;
 }
 
-/* Tells the recorder what it will be called for. */
+/* Reports the recorder what it will be called for. */
 static void publish(struct engine *e, unsigned int i, uint64_t value)
 {
 	const struct watchpoint *w = &e->watch[i].w;

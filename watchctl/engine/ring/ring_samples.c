@@ -84,7 +84,7 @@ static pid_t inner_id(struct ring_samples *s, pid_t pid, pid_t tid)
 	return known;
 }
 
-/* Where the instruction itself tells which value it moved. */
+/* Where the instruction itself shows which value it moved. */
 static bool moved_value(struct ring_samples *s, const struct perf_sample *p, const struct watchpoint *w,
 			uint64_t want, uint64_t *ret)
 {

@@ -1,7 +1,7 @@
 /*
  * ring_samples - from the kernel's own samples to records as the injected handler writes them, where BPF is
  * not permitted. A sample has no value: it is known where the instruction moved a register or a constant, if
- * the code tells so; and what was there before, where that is known of the last access as well.
+ * the code reports so; and what was there before, where that is known of the last access as well.
  */
 #ifndef WATCHCTL_ENGINE_RING_RING_SAMPLES_H
 #define WATCHCTL_ENGINE_RING_RING_SAMPLES_H

@@ -2,7 +2,7 @@
  * holders - the processes that may hold debug registers of others, as far as their open files tell: those
  * with perf events, watchctl's sessions, and the tracers of its ptrace engine. Reads /proc only.
  *
- * Of a perf event nobody can tell from outside whether it is a breakpoint, or of which process. A session of
+ * Of a perf event nobody can say from outside whether it is a breakpoint, or of which process. A session of
  * watchctl also holds a pidfd of the process that it watches: that is known for certain.
  */
 #ifndef WATCHCTL_MONITOR_SLOTS_HOLDERS_H

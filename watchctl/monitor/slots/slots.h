@@ -47,7 +47,7 @@ struct slot_session {
 	pid_t owner; /* as we number it; of one that was killed: as it did. 0: it cannot be seen from here */
 	uint64_t owner_start; /* as proc_start_time() says, while it lives */
 	const char *command;  /* its arguments; NULL: not known */
-	bool knows_watches;   /* else watch[] is empty because nobody can tell */
+	bool knows_watches;   /* else watch[] is empty because nobody can say */
 	struct slot_watch watch[WIRE_WATCHES];
 	unsigned int nwatches;	     /* armed now; of one that was killed: what may still be in a register */
 	const struct placed *placed; /* SLOT_HANDLER; else NULL */
@@ -66,7 +66,7 @@ enum slot_sight {
 	SLOT_DENIED, /* not permitted */
 };
 
-/* What ptrace tells of one register. */
+/* What ptrace reports one register. */
 struct slot_register {
 	bool armed;
 	uint64_t addr;
@@ -158,7 +158,7 @@ struct slots_clear {
 
 /*
  * Frees what watchctl has left, and what the request names besides. Goes on after a failure; each is
- * told as SLOTS_LEFT, and the first is returned. A session that lives and is not to be ended is such a
+ * reported as SLOTS_LEFT, and the first is returned. A session that lives and is not to be ended is such a
  * failure (WC_EFAIL); a tracer that holds the process another (WC_EPERM).
  */
 struct wc_error *slots_clear(const struct slots_clear *request);

@@ -15,7 +15,7 @@
 struct wc_error *slots_clear_child(pid_t pid, const struct placed *p);
 
 /*
- * Out of all that were forked from process @pid, which may have ended. Told are, by watchctl, in how many
+ * Out of all that were forked from process @pid, which may have ended. Reported are, by watchctl, in how many
  * that was; what is left, and why, is the error.
  */
 struct wc_error *slots_clear_children(pid_t pid, void (*report)(void *ctx, const struct slots_freed *f),

@@ -1,6 +1,6 @@
 /*
  * abi - where the System V calling convention puts parameters and results (psABI for x86-64, 3.2.3).
- * Arithmetic only: a type is told as its scalars, one by one.
+ * Arithmetic only: a type is reported as its scalars, one by one.
  */
 #ifndef WATCHCTL_STEP_LLDB_ABI_H
 #define WATCHCTL_STEP_LLDB_ABI_H
@@ -50,13 +50,13 @@ struct abi_call {
 };
 
 struct abi_place {
-	unsigned int npieces; /* 0: it is not passed at all, having no content, or cannot be told */
+	unsigned int npieces; /* 0: it is not passed at all, having no content, or cannot be known */
 	struct param_piece piece[2];
 };
 
 void abi_param(struct abi_call *c, const struct abi_layout *l, struct abi_place *ret);
 
-/* True: the caller has told where the result is to be stored, by a hidden first parameter. */
+/* True: the caller has reported where the result is to be stored, by a hidden first parameter. */
 bool abi_result_is_hidden(const struct abi_layout *l);
 
 /* Where the result is when the function has returned. */

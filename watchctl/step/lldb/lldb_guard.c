@@ -79,7 +79,7 @@ static void keep_only(const struct lldb_sockets *connection, int life)
 		return; /* then a file system stays busy while we live */
 }
 
-/* LLDB's words to its server (GDB's remote protocol). Where it is gone already, there is nobody to be told.
+/* LLDB's words to its server (GDB's remote protocol). Where it is gone already, there is nobody to inform.
  */
 static void report_server(const struct lldb_sockets *connection, const char *words)
 {

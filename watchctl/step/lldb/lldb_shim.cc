@@ -156,7 +156,7 @@ static SBModule find_loaded(SBTarget &target, const struct module *m)
 		const char *text = module.GetUUIDString();
 		char path[4096];
 
-		/* As text it tells its length: two digits a byte, and dashes. */
+		/* As text it reports its length: two digits a byte, and dashes. */
 		if (uuid && text && m->build_id_len) {
 			size_t digits = strlen(text);
 

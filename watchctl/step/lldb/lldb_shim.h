@@ -107,7 +107,7 @@ struct lldb_type_info {
 	const struct enumerator *enumerator;
 };
 
-/* Made when it is first asked for. Never NULL: what cannot be told is TYPE_UNKNOWN. */
+/* Made when it is first asked for. Never NULL: what cannot be known is TYPE_UNKNOWN. */
 const struct lldb_type_info *lldb_type_info(const struct lldb_type *t);
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
  * process that stands still says so; calling it while the process runs is a mistake. One thread at a time,
  * but for lldb_process_interrupt().
  *
- * Signals: each one stops the process and is told; when it goes on, the program gets it, but for those that
+ * Signals: each one stops the process and is reported; when it goes on, the program gets it, but for those that
  * LLDB keeps to itself: SIGTRAP, SIGSTOP, and in somebody else's debugger those that its user has chosen.
  */
 #ifndef WATCHCTL_STEP_LLDB_LLDB_SHIM_PROCESS_H
@@ -78,7 +78,7 @@ struct wc_error *lldb_process_wait(struct lldb_process *p, int timeout_ms, enum 
 void lldb_process_interrupt(struct lldb_process *p);
 
 /*
- * The user of a shared process wants it to stand still: it is interrupted, and whoever moves it is told,
+ * The user of a shared process wants it to stand still: it is interrupted, and whoever moves it is informed,
  * once. By any thread.
  */
 void lldb_process_ask_pause(struct lldb_process *p);

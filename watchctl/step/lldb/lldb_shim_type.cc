@@ -109,7 +109,7 @@ static void fill_enum(struct lldb_type *t, SBType canonical)
 	SBType integer = canonical.GetEnumerationIntegerType();
 
 	t->info.kind = TYPE_ENUM;
-	/* LLDB before 15 tells no integer type: a negative enumerator shows the sign as well. */
+	/* LLDB before 15 reports no integer type: a negative enumerator shows the sign as well. */
 	t->info.is_signed =
 		integer.IsValid() && basic_kind(integer.GetCanonicalType().GetBasicType()) == TYPE_SIGNED;
 	for (uint32_t k = 0; k < list.GetSize(); k++) {

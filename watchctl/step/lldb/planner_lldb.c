@@ -136,7 +136,7 @@ static const struct known_function *find_import(struct planner *p, uint64_t addr
 
 /*
  * The one function of @linkage that another module than @from defines. Where several do, which one is called
- * depends on the order of loading: then only whether it is the runtime's is told.
+ * depends on the order of loading: then only whether it is the runtime's is reported.
  */
 static void find_definition(struct planner *p, const struct known_module *from, struct subject *s)
 {

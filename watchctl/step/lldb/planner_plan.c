@@ -170,7 +170,7 @@ static bool make_note(struct plan_maker *m)
 	return !len || m->plan->note;
 }
 
-/* Whether parameters whose place at the entry is not told are where the calling convention says. */
+/* Whether parameters whose place at the entry is not reported are where the calling convention says. */
 static bool keeps_convention(const struct lldb_function *f, const struct function_places *places,
 			     enum plan_variant variant)
 {
@@ -231,7 +231,7 @@ static void next_by_convention(struct convention *c, const struct function_place
 }
 
 /*
- * An __int128 in two general registers: GCC tells one pair for all of the function, that which it was moved
+ * An __int128 in two general registers: GCC reports one pair for all of the function, that which it was moved
  * to, or the right one with the high half first. What the caller does is what the convention says.
  */
 static bool is_moved_pair(const struct type_event *type, const struct param_place *place,

@@ -30,13 +30,13 @@ void planner_types_deinit(struct planner_types *t);
 /* The type @id; NULL: none. */
 const struct type_event *planner_types_at(const struct planner_types *t, uint32_t id);
 
-/* @follow: tell what a pointer points to. NULL: @type is NULL, or no memory. */
+/* @follow: say what a pointer points to. NULL: @type is NULL, or no memory. */
 const struct type_event *planner_types_of(struct planner_types *t, const struct lldb_type *type, bool follow);
 
 /* The one that equals @e in all but its id; copies what it needs. NULL: no memory. */
 const struct type_event *planner_types_put(struct planner_types *t, const struct type_event *e);
 
-/* How the calling convention sees @type. False: it cannot be told. */
+/* How the calling convention sees @type. False: it cannot be known. */
 bool planner_types_layout(const struct lldb_type *type, const struct param_type_facts *facts,
 			  struct abi_layout *ret);
 

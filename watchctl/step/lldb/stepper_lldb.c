@@ -191,7 +191,7 @@ static struct wc_error *resume(struct stepper *m)
 	m->resuming = false;
 	m->pausing = false;
 	for (i = 0; i < m->nthreads; i++)
-		m->thread[i]->due &= ~DUE_SIGNAL; /* told before */
+		m->thread[i]->due &= ~DUE_SIGNAL; /* reported before */
 	return err ? err : stepper_places_sync(m);
 }
 

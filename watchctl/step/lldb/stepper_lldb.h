@@ -7,7 +7,7 @@
  * Else a struct lldb_process (lldb_shim_process.h) that is shared, on loan: the stepper leaves it standing
  * where it is, and gives way to its user's own breakpoints by STEP_PAUSED.
  *
- * What differs from the default stepper: a child that is not made by fork() (posix_spawn(), vfork()) is told at
+ * What differs from the default stepper: a child that is not made by fork() (posix_spawn(), vfork()) is reported at
  * the next stop, if it is still there; who made a thread is known of those made by pthread_create(); job
  * control's SIGSTOP, and SIGTRAP, which LLDB keeps to itself, do not reach the program.
  */

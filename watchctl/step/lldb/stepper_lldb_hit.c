@@ -20,7 +20,7 @@ static bool is_reported(const struct stepper *m, const struct track_call *c)
 	return c->call != m->hidden && (!m->o.depth || c->depth < m->o.depth);
 }
 
-/* Without asking the tracker, which would have to be told of the call's end. */
+/* Without asking the tracker, which would have to be reported the call's end. */
 static bool is_too_deep(const struct stepper *m, const struct stepper_thread *t)
 {
 	const struct track_call *in = track_innermost(m->track, t->tid);
@@ -111,7 +111,7 @@ static struct wc_error *on_return(struct stepper *m, struct stepper_thread *t)
 	return err ? err : stepper_range_look(m, t);
 }
 
-/* The code that called is the parent's, as far as can be told: then its return address is all of the stack.
+/* The code that called is the parent's, as far as can be known: then its return address is all of the stack.
  */
 static bool is_called_by(const struct stepper *m, const struct track_call *parent, uint64_t return_address)
 {
@@ -188,7 +188,7 @@ static struct wc_error *enter(struct stepper *m, struct stepper_thread *t, uint3
 	err = track_enter(m->track, &e, ret, &ended, &n);
 	if (err)
 		return err;
-	m->hidden = ret->call; /* until it is told: the range may end first */
+	m->hidden = ret->call; /* until it is reported: the range may end first */
 	err = stepper_report_ends(m, t, ended, n);
 	if (err || !m->recording)
 		return err;

@@ -9,7 +9,7 @@
  *	stepper_lldb_insn.c	instruction stepping: who is to be stepped next
  *	stepper_lldb_report.c	records that wait to be fetched by next()
  *
- * The whole process stops at each stop, and stands until all that its threads have met is told. LLDB executes
+ * The whole process stops at each stop, and stands until all that its threads have met is reported. LLDB executes
  * the instruction under a breakpoint itself, holding the other threads. So that it is certain which threads
  * have arrived somewhere since the last stop, at most one that stands at a breakpoint runs together with
  * others; more are stepped off one by one.
@@ -129,7 +129,7 @@ struct stepper {
 	uint64_t entries, last_ns;
 	pid_t from_tid; /* in the function that the occurrence began with; 0: none is */
 	uint64_t from_sp, from_return;
-	uint64_t hidden; /* a call that was entered and is not told; 0 */
+	uint64_t hidden; /* a call that was entered and is not reported; 0 */
 
 	bool waits_for_plan, waits_for_modules;
 	struct reported *first, **last, *current;
@@ -140,9 +140,9 @@ struct stepper {
 /* tell */
 /* A copy of @r, with what it points to. */
 struct wc_error *stepper_report(struct stepper *m, const struct step_record *r);
-/* That there is @t, if that was not told. */
+/* That there is @t, if that was not reported. */
 struct wc_error *stepper_report_thread(struct stepper *m, struct stepper_thread *t);
-/* A record of @t, which is told first if it is new. */
+/* A record of @t, which is reported first if it is new. */
 struct wc_error *stepper_report_of(struct stepper *m, struct stepper_thread *t, struct step_record *r);
 struct wc_error *stepper_note(struct stepper *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void stepper_reported_free(struct reported *t);
@@ -185,7 +185,7 @@ void stepper_threads_syscalls(struct stepper *m);
 /* hit */
 /* Does the next thing that @t has to do. */
 struct wc_error *stepper_hit(struct stepper *m, struct stepper_thread *t);
-/* Tells ends of calls of @t, whose registers are those of the moment. */
+/* Reports ends of calls of @t, whose registers are those of the moment. */
 struct wc_error *stepper_report_ends(struct stepper *m, struct stepper_thread *t,
 				     const struct track_end *ended, size_t n);
 
@@ -203,7 +203,7 @@ struct wc_error *stepper_range_thread_ended(struct stepper *m, pid_t tid);
 struct wc_error *stepper_range_over(struct stepper *m, enum range_what what, enum return_how how);
 
 /* insn */
-/* Whether @t goes on by single instructions; tells the one that comes next. */
+/* Whether @t goes on by single instructions; reports the one that comes next. */
 struct wc_error *stepper_insn(struct stepper *m, struct stepper_thread *t);
 /* It runs until it comes back to @home with @sp. */
 struct wc_error *stepper_insn_run_to(struct stepper *m, struct stepper_thread *t, uint64_t home, uint64_t sp);

@@ -4,7 +4,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/step/lldb/stepper_lldb_impl.h"
 
-/* Tells the beginning or end of the present occurrence. @tid: in which; 0: in none. */
+/* Reports the beginning or end of the present occurrence. @tid: in which; 0: in none. */
 static struct wc_error *report_range(struct stepper *m, pid_t tid, enum range_what what)
 {
 	struct stepper_thread *t = stepper_thread_find(m, tid);

@@ -82,7 +82,7 @@ struct planner_ops {
 	struct wc_error *(*functions)(struct planner *p, const struct module *m, bool stubs,
 				      struct planner_list *ret);
 	/*
-	 * The plan of the function at @address, which functions() has told. @over: it is stepped over, and
+	 * The plan of the function at @address, which functions() has reported. @over: it is stepped over, and
 	 * called by @name. Never fails for lack of knowledge: it is planned by registers then.
 	 */
 	struct wc_error *(*plan)(struct planner *p, uint64_t address, bool over,

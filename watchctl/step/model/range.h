@@ -44,7 +44,7 @@ struct range {
 
 void range_init(struct range *r, const struct range_options *o);
 
-/* A thread stands at A. True: an occurrence has begun (state tells whether it is recorded). */
+/* A thread stands at A. True: an occurrence has begun (state shows whether it is recorded). */
 bool range_at_from(struct range *r, pid_t tid, uint64_t sp);
 
 /* A thread stands at B. True: the occurrence has ended. */

@@ -2,7 +2,7 @@
  * step_box - the memory that the processes of the ptrace stepper share. The program has no part in it.
  *
  *	owner	asks for a recording, reads the ring (stepper_ptrace.c)
- *	tracer	traces the program: sets breakpoints, tells what it meets there (step_tracer.c)
+ *	tracer	traces the program: sets breakpoints, shows what it meets there (step_tracer.c)
  *	guard	watches over both (step_guard.c)
  *
  * One memory file:

@@ -27,7 +27,7 @@ struct step_recorder {
 	struct planner *planner;
 	struct event_sink sink;
 	struct cfi *cfi;
-	struct module_list modules;	  /* that were told; strings are ours */
+	struct module_list modules;	  /* that were reported; strings are ours */
 	struct reported_function **point; /* by point; NULL: no plan yet */
 	size_t npoints, points_cap;
 	struct map64 functions; /* plan -> struct reported_function, owned */

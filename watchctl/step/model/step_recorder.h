@@ -1,5 +1,5 @@
 /*
- * step_recorder - what a stepper saw (struct step_record) -> the events of a log: functions and types are told
+ * step_recorder - what a stepper saw (struct step_record) -> the events of a log: functions and types are reported
  * before their first call, fetched bytes become values, raw stacks become frames.
  *
  * The same for every stepper, in `watchctl step` and inside LLDB.
@@ -27,11 +27,11 @@ struct step_recorder *step_recorder_new(const struct planner_ops *ops, struct pl
 					struct event_sink sink);
 void step_recorder_free(struct step_recorder *r);
 
-/* The modules of process @pid as they are now: tells what has come and what has gone. */
+/* The modules of process @pid as they are now: shows what has come and what has gone. */
 struct wc_error *step_recorder_modules(struct step_recorder *r, pid_t pid, const struct module_list *modules);
 
 /*
- * Tells the mappings of @pid that were not told before. Also done at each end of an occurrence; call it now
+ * Reports the mappings of @pid that were not reported before. Also done at each end of an occurrence; call it now
  * and then, best while a thread waits, because the mappings of a process that has ended cannot be read.
  */
 struct wc_error *step_recorder_regions(struct step_recorder *r, pid_t pid);

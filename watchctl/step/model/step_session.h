@@ -65,7 +65,7 @@ struct wc_error *step_session_open(const struct step_request *q, struct event_si
 struct wc_error *step_session_run(struct step_session *s, const struct step_limits *limits,
 				  enum step_end *ret);
 
-/* Ends a recording after STEP_END_PAUSED, without letting the program run: what is open is told. */
+/* Ends a recording after STEP_END_PAUSED, without letting the program run: what is open is reported. */
 struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret);
 
 void step_session_totals(const struct step_session *s, struct step_tally *totals,

@@ -11,7 +11,7 @@
 void step_value_put(const struct param_recipe *recipe, const struct fetched *f, const struct type_event *type,
 		    uint8_t *buf, size_t cap, size_t *len);
 
-/* Whether the result in @f says that the function has failed and errno tells why; *ret is errno then. */
+/* Whether the result in @f says that the function has failed and errno shows why; *ret is errno then. */
 bool step_value_error(const struct function_plan *plan, const struct fetched *f, int32_t *ret);
 
 #endif

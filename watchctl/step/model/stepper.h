@@ -59,7 +59,7 @@ struct stepper_options {
 	uint32_t depth;	      /* calls deeper than that in a thread are not recorded; 0: no limit */
 	uint64_t events;      /* entries after which an occurrence is cut short; 0: no limit */
 	uint64_t stuck_ns;    /* an occurrence in which nothing happens for so long is; 0: never */
-	bool instructions;    /* tell each instruction, too */
+	bool instructions;    /* report each instruction, too */
 	uint32_t stack_bytes; /* of a raw stack, at most STEPPER_STACK_MAX */
 	void *host;	      /* of stepper_lldb: a struct lldb_process on loan; else NULL */
 	void (*say)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

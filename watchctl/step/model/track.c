@@ -12,7 +12,7 @@
  *
  * A setjmp that has returned leaves a landing with its caller: its return address reached again with the
  * same stack pointer is a longjmp that has arrived. Without it, a function that is left by longjmp to its
- * caller could not be told from one that returns: code after the call is often where both go on.
+ * caller could not be known from one that returns: code after the call is often where both go on.
  */
 #include "watchctl/step/model/track_impl.h"
 

@@ -9,11 +9,11 @@
  *
  * A thread may have several stacks (signal handlers on an alternate one, coroutines). An event on one never
  * ends calls on another. The thread's own stack is known by its bounds, if track_set_stack() gave them;
- * others are told apart by what is open on them, within TRACK_STACK_SPAN. Parents go across: the first call
+ * others are distinguished by what is open on them, within TRACK_STACK_SPAN. Parents go across: the first call
  * on a coroutine's stack has as parent the call that switched to it, which may end first.
  *
  * Of a call that vanished, the innermost open call that leaves otherwise than by returning, such as longjmp
- * or __cxa_throw, tells how. If there was none, how it ended is not known, and that is what is told. Nor is
+ * or __cxa_throw, shows how. If there was none, how it ended is not known, and that is what is reported. Nor is
  * it known of one that may have returned as well as been jumped out of: a longjmp was open inside, and nobody
  * saw where it landed.
  */
@@ -72,7 +72,7 @@ void track_free(struct track *t);
 bool track_set_stack(struct track *t, pid_t tid, uint64_t start, uint64_t end);
 
 /*
- * Forgets the thread; its open calls are told as ended by @how. RETURN_CANCELLED is told as
+ * Forgets the thread; its open calls are reported as ended by @how. RETURN_CANCELLED is reported as
  * RETURN_THREAD_EXIT if a call that ends the thread is open.
  */
 struct wc_error *track_thread_end(struct track *t, pid_t tid, enum return_how how,
@@ -95,7 +95,7 @@ struct wc_error *track_enter(struct track *t, const struct track_entry *e, struc
 			     const struct track_end **ended, size_t *n);
 
 /*
- * @tid stands at @address, which is the return address of some call, with @sp. Tells the calls that ended
+ * @tid stands at @address, which is the return address of some call, with @sp. Reports the calls that ended
  * here: the one that returned, and what it had tail-called (RETURN_RETURNED, innermost first), and any that
  * lay inside and are gone. No RETURN_RETURNED among them: the address was reached on another way.
  */
@@ -106,14 +106,14 @@ struct wc_error *track_reached(struct track *t, pid_t tid, uint64_t address, uin
 const struct track_call *track_innermost(const struct track *t, pid_t tid);
 
 /*
- * Whether a thread that reaches @address is to be told about: it is the return address of an open call, of
+ * Whether a thread that reaches @address is to be reported about: it is the return address of an open call, of
  * any thread, or of a setjmp whose caller is open (where longjmp lands; a stepper that does not stop there
  * loses only how some calls ended). Ask for those of ended calls, when they have ended, whether the
  * breakpoint is still needed.
  */
 bool track_awaits(const struct track *t, uint64_t address);
 
-/* Every open call of every thread is told as ended by @how, ended[i] of the thread tids[i]; the threads stay
+/* Every open call of every thread is reported as ended by @how, ended[i] of the thread tids[i]; the threads stay
  * known. */
 struct wc_error *track_end_all(struct track *t, enum return_how how, const struct track_end **ended,
 			       const pid_t **tids, size_t *n);

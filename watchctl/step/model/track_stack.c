@@ -105,7 +105,7 @@ static bool is_on_inner(const struct thread *th, uint64_t sp)
 	return sp >= inner_sp(s) || (!how_left(th, innermost(s)->c.leaves) && !goes_elsewhere(s));
 }
 
-/* The own stack has grown below the bounds that were told: the kernel extends that of the first thread. */
+/* The own stack has grown below the bounds that were reported: the kernel extends that of the first thread. */
 static bool has_grown(struct thread *th, uint64_t sp)
 {
 	const struct stack *s = th->active;

@@ -1,11 +1,11 @@
 /*
- * step_guard - a third process, which watches over the tracer (see helper_guard.h): it tells it when the
+ * step_guard - a third process, which watches over the tracer (see helper_guard.h): it reports it when the
  * owner has died, and takes the breakpoints out when the tracer is killed.
  *
  * It does so before the kernel lets go of the tracer's threads: whoever has not run into a breakpoint by then
  * never will. A thread at whose stop the tracer was looking goes on from where it stands, which is before the
  * instruction of the breakpoint. What remains: a thread that had run into one, and whose stop the tracer had
- * not been told of yet, or just now. It waits in the kernel to tell of its SIGTRAP, and nobody can take that
+ * not been reported yet, or just now. It waits in the kernel to report its SIGTRAP, and nobody can take that
  * from it: it dies of it, unless the program has a SIGTRAP handler. So does one that is single-stepped in
  * that moment. A program that calls rarely is hardly ever there; one that runs from breakpoint to breakpoint
  * often.

@@ -451,7 +451,7 @@ void step_tracer_run(struct step_box *box)
 		step_tracer_nap();
 	loop(k);
 	if (k->ignores_trap)
-		wc_error_free(trap_action_ignore(k->pid, NULL)); /* who blocks that by seccomp was told */
+		wc_error_free(trap_action_ignore(k->pid, NULL)); /* who blocks that by seccomp was reported */
 	__atomic_store_n(&box->finished, true, __ATOMIC_RELEASE);
 	step_report_wake(k);
 	_exit(0);

@@ -78,7 +78,7 @@ struct step_thread {
 	bool cancelled;	  /* it got the signal by which pthread_cancel() works */
 	bool group_exits; /* it ends, and so does its process */
 	bool stepping;	  /* by single instructions */
-	bool again;	  /* the hit that it stands at was told before */
+	bool again;	  /* the hit that it stands at was reported before */
 	bool aside;	  /* a stop of it was put aside */
 	bool past;	  /* leaving: it has no breakpoint's SIGTRAP before it any more */
 	int signal;	  /* to be delivered when it goes on */
@@ -96,7 +96,7 @@ struct step_thread {
 	uint32_t under; /* number of the breakpoint whose instruction is on its way */
 	uint64_t copy;	/* MOVING_COPY: where it is executed */
 	uint64_t reported_at,
-		reported_sp; /* a hit that was told, and whose instruction did not come to its end; 0 */
+		reported_sp; /* a hit that was reported, and whose instruction did not come to its end; 0 */
 	uint64_t step_home, step_home_sp; /* stepping goes on when it comes back there; 0 */
 	uint64_t sigmask;		  /* that blocks SIGTRAP, as last seen; 0: it does not */
 };
@@ -153,7 +153,7 @@ struct step_tracer {
 		unborn; /* children that are ours to clean, and have not stopped for the first time */
 	struct late_status *late_status, **late_status_end;
 	bool exiting; /* the program is about to end */
-	bool ended;   /* STEP_EXIT or _EXEC was told */
+	bool ended;   /* STEP_EXIT or _EXEC was reported */
 	int exit_status;
 	bool ignores_trap, catches_trap; /* the program, before the first hit */
 	bool may_leave;			 /* that it ignores SIGTRAP is put back, or cannot be */
@@ -183,8 +183,8 @@ struct step_tracer {
 	struct track *track;
 	bool started;
 	bool recording;	     /* inside an occurrence that is recorded */
-	bool done;	     /* STEP_DONE was told */
-	uint64_t unreported; /* a call that is entered, and not told yet; 0 */
+	bool done;	     /* STEP_DONE was reported */
+	uint64_t unreported; /* a call that is entered, and not reported yet; 0 */
 	uint64_t entries;
 	uint64_t last_ns; /* the last record, or the beginning of the occurrence */
 	/* The call of A by which the occurrence began: ends when that returns. */
@@ -224,10 +224,10 @@ void step_tracer_leave(struct step_tracer *k);
 void step_tracer_nap(void);
 
 /* tell */
-/* Tells the owner. Waits for room in the ring; no record is lost while the owner lives. */
+/* Reports the owner. Waits for room in the ring; no record is lost while the owner lives. */
 void step_report(struct step_tracer *k, struct step_record *r);
 void step_report_note(struct step_tracer *k, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A record of @t, whose registers are known if has_regs; the thread is told first if it is new. */
+/* A record of @t, whose registers are known if has_regs; the thread is reported first if it is new. */
 void step_report_of(struct step_tracer *k, struct step_thread *t, struct step_record *r);
 /* Puts records that waited into the ring, as far as there is room. */
 void step_report_late(struct step_tracer *k);
@@ -315,11 +315,11 @@ bool step_copies_init(struct step_tracer *k); /* false: no memory */
 void step_hit(struct step_tracer *k, struct step_thread *t, uint32_t number);
 /* Goes on with an entry whose plan is there now. */
 void step_hit_planned(struct step_tracer *k, struct step_thread *t);
-/* Tells the ends of calls. */
+/* Reports the ends of calls. */
 void step_hit_ended(struct step_tracer *k, struct step_thread *t, const struct track_end *ended, size_t n);
 bool step_hit_is_reported(const struct step_tracer *k, const struct track_call *call);
 bool step_hit_is_code(const struct step_tracer *k, uint64_t address);
-/* Decides whether @t goes on by single instructions, and tells the one that comes next. */
+/* Decides whether @t goes on by single instructions, and reports the one that comes next. */
 void step_hit_instruction(struct step_tracer *k, struct step_thread *t);
 
 /* range */

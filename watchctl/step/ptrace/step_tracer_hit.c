@@ -61,7 +61,7 @@ void step_hit_ended(struct step_tracer *k, struct step_thread *t, const struct t
 		step_range_from_ended(k, t);
 }
 
-/* No call that is told has this return address any more: it would only cost. */
+/* No call that is reported has this return address any more: it would only cost. */
 static void drop_idle(struct step_tracer *k, uint32_t number)
 {
 	struct step_break *b = &k->brk[number];
@@ -118,7 +118,7 @@ static bool is_handler_entry(struct step_tracer *k, struct step_thread *t, uint6
 	return true;
 }
 
-/* The code that called is the parent's, as far as can be told: then its return address is all of the stack.
+/* The code that called is the parent's, as far as can be known: then its return address is all of the stack.
  */
 static bool is_called_by(const struct step_tracer *k, const struct track_call *parent,
 			 uint64_t return_address)
@@ -182,7 +182,7 @@ static bool is_planned(struct step_tracer *k, struct step_thread *t, uint32_t po
 	return false;
 }
 
-/* Without asking the tracker, which would have to be told of the call's end. */
+/* Without asking the tracker, which would have to be reported the call's end. */
 static bool is_too_deep(const struct step_tracer *k, const struct track_call *in, uint64_t sp)
 {
 	return k->box->depth && in && in->depth + 1 >= k->box->depth && sp < in->sp;

@@ -9,7 +9,7 @@
  *
  * A step can be interrupted before the instruction has begun: by a signal that comes first, or by a fault.
  * The thread then stands at the breakpoint again, and will run into it a second time; reported_at and reported_sp
- * remember that this hit was told.
+ * remember that this hit was reported.
  */
 #include <errno.h>
 #include <signal.h>

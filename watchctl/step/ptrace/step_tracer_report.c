@@ -22,7 +22,7 @@ void step_report_wake(const struct step_tracer *k)
 }
 
 /*
- * The owner makes room, but not while it waits for us to carry out a command: what is to be told then is kept
+ * The owner makes room, but not while it waits for us to carry out a command: what is to be reported then is kept
  * aside. It is little.
  */
 static struct wire_step *keep_aside(struct step_tracer *k, uint32_t size)

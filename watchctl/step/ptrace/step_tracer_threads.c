@@ -203,7 +203,7 @@ static void go_on(struct step_thread *t)
 	bool steps = t->moving != MOVING_NOT || t->stepping;
 
 	if (!step_threads_store(t))
-		return; /* it is being killed: its end will be told */
+		return; /* it is being killed: its end will be reported */
 	t->stopped = t->has_regs = false;
 	if (t->group)
 		held_ptrace(PTRACE_LISTEN, t->tid, 0, 0);
@@ -272,7 +272,7 @@ static void leave(struct step_tracer *k, struct step_thread *t)
 	if (k->nthreads == 1 && !t->guest)
 		step_copies_unmap(k, t);
 	step_threads_store(t);
-	/* Else it is being killed: its end will be told. */
+	/* Else it is being killed: its end will be reported. */
 	if (!held_ptrace(PTRACE_DETACH, t->tid, 0, t->signal))
 		step_threads_drop(k, t);
 	else

@@ -111,7 +111,7 @@ static struct wc_error *ask(struct stepper *m, enum step_command command)
 		if (__atomic_load_n(&box->answered, __ATOMIC_ACQUIRE) == number)
 			break;
 		if (is_finished(m))
-			return NULL; /* the program has ended, or goes its way: a record tells */
+			return NULL; /* the program has ended, or goes its way: a record reports */
 		if (is_lost(m) || monotonic_ns() > end)
 			return wc_error_new(WC_EFAIL, "%s",
 					    m->lost ? m->why
@@ -345,7 +345,7 @@ static void wait_for_records(const struct stepper *m, uint64_t ns)
 	__atomic_store_n(wake, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The tracer was killed: that is told once, and nothing more is to come. */
+/* The tracer was killed: that is reported once, and nothing more is to come. */
 static const struct step_record *report_lost(struct stepper *m)
 {
 	m->over = true;

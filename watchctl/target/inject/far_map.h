@@ -1,6 +1,6 @@
 /*
  * far_map - the first mapping in a process, which the thread that makes it takes back by itself when we are
- * killed before it is in use. Nobody could tell later whose it was, and what for.
+ * killed before it is in use. Nobody could say later whose it was, and what for.
  */
 #ifndef WATCHCTL_TARGET_INJECT_FAR_MAP_H
 #define WATCHCTL_TARGET_INJECT_FAR_MAP_H

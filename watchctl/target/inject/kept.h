@@ -2,7 +2,7 @@
  * kept - whether a process holds the address of a handler that is to be unmapped.
  *
  * A program that asks for its action of SIGTRAP (sigaction, signal) while our handler is there is told that
- * handler's address, and may set it again at any time. Nothing tells us that it has asked: what it was told
+ * handler's address, and may set it again at any time. Nothing tells us that it has asked: what it was given
  * is looked for in its memory.
  *
  * Looked at are the private pages that it has written to, and no others: nothing is brought in that was not

@@ -2,7 +2,7 @@
  * placed - handlers of watchctl that are in a process already, whoever put them there: found by the signature
  * that stands before each one's first instruction (handler/wire.h). Reads only: nothing here stops anything.
  *
- * The process owns that memory, so nothing of it is trusted: what is told lies where it says, in mappings
+ * The process owns that memory, so nothing of it is trusted: what is reported lies where it says, in mappings
  * that can be a handler's.
  */
 #ifndef WATCHCTL_TARGET_INJECT_PLACED_H

@@ -4,7 +4,7 @@
  * 1. The lowest pages of the main stack, if nobody ever touched them, or only we did: they bear our mark, and
  *    nothing else is in them.
  * 2. The same pages with whatever in them, where the main thread is known to be on that stack and far
- *    above: what lies below a stack pointer is dead. A thread that waits in a system call tells its stack
+ *    above: what lies below a stack pointer is dead. A thread that waits in a system call reports its stack
  *    pointer without being stopped.
  * 3. Below the stack pointer of the thread itself: of the main thread on the main stack; of another one on
  *    the stack that its C library made for it, where that has never been deeper.
@@ -134,7 +134,7 @@ static bool is_left_in_use(const struct tracee *t, uint64_t addr, const struct m
 	if ((pid_t)m->thread == t->tid)
 		sp = t->home.rsp;
 	else if (!proc_resting(t->pid, (pid_t)m->thread, &sp, &pc))
-		return true; /* only a stop could tell */
+		return true; /* only a stop could say */
 	return sp - addr < SCRATCH_SIZE;
 }
 

@@ -28,7 +28,7 @@
  * Finds a piece for the stopped thread @t: SCRATCH_SIZE bytes from *ret (64-byte aligned) on. @l: of its
  * process, and current. False: none is certainly free at this moment. Then *ret_away, if not 0, is a thread
  * that a watchctl had led away when it was killed, and that is not home yet, or cannot be seen to be: what it
- * comes through must stay as it is, and what it does may still be to come. Stopped, that thread itself tells.
+ * comes through must stay as it is, and what it does may still be to come. Stopped, that thread itself shows.
  */
 bool scratch_find(const struct tracee *t, const struct layout *l, uint64_t *ret, pid_t *ret_away);
 

@@ -95,7 +95,7 @@ static bool shares_ipc(pid_t pid)
 	       ours.st_dev == theirs.st_dev;
 }
 
-/* Once it is marked for removal, its number is known to whoever was told, and still good to attach by. */
+/* Once it is marked for removal, its number is known to whoever was informed, and still good to attach by. */
 void *shared_area_offer(pid_t pid, size_t size, int *ret_id)
 {
 	dev_t device;

@@ -1,5 +1,5 @@
 /*
- * What is mapped where: told by /proc/PID/maps.
+ * What is mapped where: reported by /proc/PID/maps.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /*
- * Who runs in whose memory: told by kcmp(2).
+ * Who runs in whose memory: reported by kcmp(2).
  */
 #include <errno.h>
 #include <linux/kcmp.h>

@@ -10,7 +10,7 @@
 
 /*
  * @t is from launch_start(); it is stopped again afterwards, with t->home what it is there. Where the entry
- * point cannot be told, it stays where it is. WC_ETARGET: it ended on the way.
+ * point cannot be known, it stays where it is. WC_ETARGET: it ended on the way.
  */
 struct wc_error *run_to_entry(struct tracee *t);
 

@@ -12,7 +12,7 @@ enum stop_kind {
 	STOP_SIGNAL, /* a signal is about to be delivered: goes on with that signal, or without */
 	STOP_GROUP,  /* job control has stopped the process: goes on listening, not running */
 	STOP_TRAP,   /* asked for (PTRACE_INTERRUPT), a new thread's first, or job control's stop is over */
-	STOP_CLONED, /* PTRACE_EVENT_CLONE, _FORK, _VFORK: PTRACE_GETEVENTMSG tells who was made */
+	STOP_CLONED, /* PTRACE_EVENT_CLONE, _FORK, _VFORK: PTRACE_GETEVENTMSG shows who was made */
 	STOP_EXECED,
 	STOP_EXITING, /* PTRACE_EVENT_EXIT */
 	STOP_OTHER,   /* nothing to be done */

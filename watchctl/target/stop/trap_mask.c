@@ -8,7 +8,7 @@
 /*
  * A mask that lacks just SIGTRAP may be the thread's own doing: it was last seen inside the program's SIGTRAP
  * handler, say. To block it then would have the kernel drop that handler at the program's next int3. A
- * handler that is still there tells: with SIGTRAP blocked, the hit would have removed it.
+ * handler that is still there shows: with SIGTRAP blocked, the hit would have removed it.
  */
 bool trap_mask_restore(pid_t pid, pid_t tid, uint64_t *mask)
 {

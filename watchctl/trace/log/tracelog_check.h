@@ -1,5 +1,5 @@
 /*
- * tracelog_check - the checksum of a packet: CRC-32C (Castagnoli), as iSCSI and ext4 use it. It tells a page
+ * tracelog_check - the checksum of a packet: CRC-32C (Castagnoli), as iSCSI and ext4 use it. It reports a page
  * that a power cut has zeroed, or left half written, from what was recorded.
  */
 #ifndef WATCHCTL_TRACE_LOG_TRACELOG_CHECK_H

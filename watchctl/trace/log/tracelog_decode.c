@@ -241,7 +241,7 @@ static void get_hit(struct tracelog_decoder *d, struct cursor *c, struct trace_e
 	a->frame = stack->frame;
 }
 
-/* A thread belongs to the process that was told last. False: no memory. */
+/* A thread belongs to the process that was reported last. False: no memory. */
 static bool keep_process(struct tracelog_decoder *d, int32_t pid, int32_t tid)
 {
 	if (d->last_tid == tid)
@@ -265,7 +265,7 @@ static struct wc_error *get_thread_process(struct tracelog_decoder *d, struct cu
 	return c->bad || keep_process(d, pid, tid) ? NULL : &wc_enomem;
 }
 
-/* Told before, and this reader has seen it. False: *err, or it has not. */
+/* Reported before, and this reader has seen it. False: *err, or it has not. */
 static bool is_known(struct map64 *reported, uint64_t key, uint64_t value, struct wc_error **err)
 {
 	*err = NULL;

@@ -26,9 +26,9 @@ struct tracelog_watched {
 
 /* Zero-initialised is empty. */
 struct tracelog_decoder {
-	bool ring;		 /* of a flight recorder: what is told again was told before, or not */
+	bool ring;		 /* of a flight recorder: what is re-emitted was reported before, or not */
 	struct map64 stacks;	 /* id -> struct tracelog_stack */
-	struct map64 code, tags; /* that were told, ring only: pc or id -> anything */
+	struct map64 code, tags; /* that were reported, ring only: pc or id -> anything */
 	struct map64 threads;	 /* likewise: tid -> pid */
 	struct tracelog_watched watch[TRACELOG_HIT_WATCHES];
 	bool watch_moved;	/* one of them, once: what a hit says of its address depends on when it was */
@@ -68,7 +68,7 @@ void tracelog_decoder_next_file(struct tracelog_decoder *d);
 /* What follows was not preceded by what was decoded so far. */
 void tracelog_decoder_forget(struct tracelog_decoder *d);
 
-/* The process of the thread @tid, as far as the log has told; 0: it has not. */
+/* The process of the thread @tid, as far as the log has reported; 0: it has not. */
 int32_t tracelog_process_of(struct tracelog_decoder *d, int32_t tid);
 
 void tracelog_decoder_deinit(struct tracelog_decoder *d);

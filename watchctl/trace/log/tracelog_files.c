@@ -130,7 +130,7 @@ bool tracelog_mark_held(int dir, uint64_t *flushed_ns)
 
 	if (flushed_ns)
 		*flushed_ns = 0;
-	/* Where it cannot be known now, the next look tells; who cannot lock it makes no such file. */
+	/* Where it cannot be known now, the next look shows; who cannot lock it makes no such file. */
 	if (fd < 0)
 		return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
 	if (fcntl(fd, F_OFD_GETLK, &lock) < 0)

@@ -21,12 +21,12 @@
  *
  * Since major version 2 the first event of a packet is `checksum`, of the whole packet but for these four
  * bytes: what is not whole, or not what was written, is not read at all. And most accesses are a `hit`: the
- * watch tells the address, the last `thread` event the process. That is what made the version a major one: a
+ * watch reports the address, the last `thread` event the process. That is what made the version a major one: a
  * reader that stepped over them would say that there are none.
  *
  * Each file of a flight recorder can be read without those before it. It begins, but for the very first, with
  * what still holds, between two `retold` events; stack numbers begin anew; and threads, code facts and tags
- * are told again, as _again events, before the first event of the file that refers to them. The first
+ * are re-emitted, as _again events, before the first event of the file that refers to them. The first
  * timestamp of a file is later than the last one of the file before it.
  *
  * Timestamps are CLOCK_MONOTONIC in ns and never go back. An access that was put after a later
@@ -79,8 +79,8 @@
 #define TRACELOG_ID_RETURN_ERROR 259 /* EVENT_RETURN with an error */
 #define TRACELOG_ID_HIT 260	     /* EVENT_ACCESS, of the bytes of its watch */
 #define TRACELOG_ID_CHECKSUM 261     /* first of a packet */
-#define TRACELOG_ID_REEMITTED 262    /* what follows was told before: enum tracelog_reemitted */
-#define TRACELOG_ID_THREAD_AGAIN 263 /* EVENT_THREAD, _CODE, _TAG that were told before */
+#define TRACELOG_ID_REEMITTED 262    /* what follows was reported before: enum tracelog_reemitted */
+#define TRACELOG_ID_THREAD_AGAIN 263 /* EVENT_THREAD, _CODE, _TAG that were reported before */
 #define TRACELOG_ID_CODE_AGAIN 264
 #define TRACELOG_ID_TAG_AGAIN 265
 #define TRACELOG_ID_CAPTURE_WITHHELD 266 /* EVENT_CAPTURE with a value that is not recorded */

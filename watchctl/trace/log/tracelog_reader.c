@@ -2,7 +2,7 @@
  * The reader trusts nothing in the file: every size is checked against what is there, every
  * number against its range. Each step consumes at least a header, so any input comes to an end.
  * Damage ends a plain log at that point: stacks and names that later events need may be gone. In a flight
- * recorder it ends the file; the next one tells again what it needs.
+ * recorder it ends the file; the next one re-emits what it needs.
  *
  * A log of version 2 or later is read packet by packet: one whose checksum is not right, or that is not
  * whole, is damaged from its first byte on. Older ones are read event by event.
@@ -86,7 +86,7 @@ static void next_file(struct tracelog_reader *r, uint64_t at, const char *why)
 {
 	const struct log_file *f = &r->file[r->current], *next = f + 1;
 
-	if (r->next_packet) /* it was read: the first one of all tells nothing again */
+	if (r->next_packet) /* it was read: the first one of all says nothing again */
 		r->has_before = true;
 	if (why)
 		miss(r, f->size - at, why);
@@ -277,14 +277,14 @@ static bool take_event(struct tracelog_reader *r, struct tracelog_raw *ret, cons
 	return true;
 }
 
-/* What the beginning of a file tells again: is it news to whoever reads? */
+/* What the beginning of a file re-emits: is it news to whoever reads? */
 static bool is_news(const struct tracelog_reader *r, enum event_type type)
 {
 	if (!r->reemitting)
 		return true;
 	if (r->has_before)
 		return false;
-	/* These two are about a time before: told to whom it is the first he hears. */
+	/* These two are about an earlier time: reported to those who did not see it. */
 	return r->reports_past || (type != EVENT_LOST && type != EVENT_NOTE);
 }
 
@@ -447,7 +447,7 @@ static struct wc_error *again_from_start(struct tracelog_reader *r, size_t i)
 }
 
 /*
- * The numbers of stacks mean something in one file only, and what they mean is told in it: the file is read
+ * The numbers of stacks mean something in one file only, and what they mean is reported in it: the file is read
  * from its beginning up to the event, or from where the last such request has come to.
  */
 static struct wc_error *read_again_in_file(struct tracelog_reader *r, size_t i, uint64_t at,

@@ -34,7 +34,7 @@ struct tracelog_reader {
 	uint64_t done; /* bytes of the files before the current one */
 
 	bool reemitting;   /* the beginning of a file */
-	bool has_before;   /* what it tells again was read already */
+	bool has_before;   /* what it re-emits was read already */
 	bool has_any;	   /* an event was passed on */
 	bool reports_past; /* and when the retelling began, none was */
 

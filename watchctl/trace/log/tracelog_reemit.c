@@ -1,6 +1,6 @@
 /*
- * A followed child starts with its parent's modules, and only what differs is told of it. To tell that again
- * at a later time, when both have loaded and unloaded others, the processes are told in their old order, and
+ * A followed child starts with its parent's modules, and only what differs is reported of it. To re-emit that
+ * at a later time, when both have loaded and unloaded others, the processes are reported in their old order, and
  * in between only the modules that all of them have now; what each has besides comes when all processes are
  * there.
  */
@@ -135,7 +135,7 @@ static struct wc_error *keep_tag(struct tracelog_reemit *r, uint32_t id, struct 
 	return facts_put(&r->tags, id, t) ? NULL : &wc_enomem;
 }
 
-/* As above, of what is told at the beginning of each file. */
+/* As above, of what is reported at the beginning of each file. */
 static struct wc_error *keep_held(struct tracelog_reemit *r, struct reported_facts *f, uint64_t key,
 				  struct reported *t)
 {
@@ -149,7 +149,7 @@ static struct wc_error *keep_held(struct tracelog_reemit *r, struct reported_fac
 
 /* Processes and modules */
 
-/* pid 0: the first process told. NULL: there is none by that number. */
+/* pid 0: the first process reported. NULL: there is none by that number. */
 static struct reported_process *find_process(struct tracelog_reemit *r, int32_t pid)
 {
 	size_t i;
@@ -306,7 +306,7 @@ void reemit_seen(struct tracelog_reemit *r, int32_t pid)
 		p->last_file = r->file;
 }
 
-/* What is told */
+/* What is reported */
 
 static struct wc_error *keep_lost(struct tracelog_reemit *r, const struct lost_event *l, struct reported *t)
 {
@@ -447,7 +447,7 @@ static struct wc_error *put_facts(struct reported_facts *f, struct reported_sink
 	return err;
 }
 
-/* The time of day belongs to the moment at which it is told. */
+/* The time of day belongs to the moment at which it is reported. */
 static void set_time(struct reported *t, uint64_t time_ns)
 {
 	uint64_t realtime;
@@ -480,7 +480,7 @@ static struct wc_error *put_module(const struct tracelog_reemit *r, const struct
 	return err;
 }
 
-/* A child that starts with what its parent had, when it is told now. */
+/* A child that starts with what its parent had, when it is reported now. */
 static bool starts_with_common(struct tracelog_reemit *r, const struct reported_process *p)
 {
 	const struct reported_process *parent = p->parent ? find_process(r, p->parent) : NULL;

@@ -1,7 +1,7 @@
 /*
- * tracelog_reemit - what still holds of what a log has told, to tell it again at the beginning of each file
+ * tracelog_reemit - what still holds of what a log has reported, to re-emit it at the beginning of each file
  * of a flight recorder: the process, the modules that are loaded now, the watches ... Threads, code facts and
- * tags may be many; they are told again one by one, when an event of the file refers to them.
+ * tags may be many; they are re-emitted one by one, when an event of the file refers to them.
  *
  * It takes memory for what is live: modules go when they are unloaded, followed children when they have
  * ended, and of threads and code facts the longest unused when there are very many.
@@ -14,15 +14,15 @@
 
 /* An event as it is in the log, without its head. */
 struct reported {
-	uint16_t id;   /* as it was told first */
-	uint64_t file; /* in which it was told last */
+	uint16_t id;   /* as it was reported first */
+	uint64_t file; /* in which it was reported last */
 	uint64_t time_ns;
 	uint32_t owners;
 	uint32_t len;
 	uint8_t fields[];
 };
 
-/* In the order in which they were told; a key that is told again keeps its place. */
+/* In the order in which they were reported; a key that is re-emitted keeps its place. */
 struct reported_facts {
 	struct map64 place; /* key -> 1 + index */
 	struct reported_fact {
@@ -43,7 +43,7 @@ struct reported_process {
 	struct reported_module *module;
 	size_t nmodules, cap;
 	uint64_t last_file; /* of its last event */
-	bool has_common;    /* while all is told: it has what all have */
+	bool has_common;    /* while all is reported: it has what all have */
 };
 
 /* Zero-initialised is empty. */
@@ -69,7 +69,7 @@ void reemit_shrink(struct tracelog_reemit *r);
 /* Something happened in the process @pid. */
 void reemit_seen(struct tracelog_reemit *r, int32_t pid);
 
-/* What must be told again before an event that refers to it, or NULL. It counts as told then. */
+/* What must be re-emitted before an event that refers to it, or NULL. It counts as told then. */
 const struct reported *reemit_thread(struct tracelog_reemit *r, int32_t pid, int32_t tid);
 const struct reported *reemit_code(struct tracelog_reemit *r, uint64_t pc);
 const struct reported *reemit_tag(struct tracelog_reemit *r, uint32_t id);

@@ -8,7 +8,7 @@
 #include "watchctl/trace/event.h"
 
 /*
- * Puts what the log @path has into @sink; nothing, if it has none. *@why (a phrase, NULL: whole) tells why
+ * Puts what the log @path has into @sink; nothing, if it has none. *@why (a phrase, NULL: whole) shows why
  * some of it could not be read.
  */
 struct wc_error *tracelog_symbols_read(const char *path, struct event_sink sink, const char **why);

@@ -4,7 +4,7 @@
  * before is written out and the new event moves to the front of the next packet.
  *
  * A flight recorder goes on to the next file between two events that were put, never between an event and
- * what is told for its sake.
+ * what is reported for its sake.
  */
 #include "watchctl/trace/log/tracelog_writer.h"
 
@@ -193,7 +193,7 @@ static struct wc_error *stack_id(struct tracelog_writer *w, const struct stack_r
 
 static bool remember_process(struct tracelog_writer *w, int32_t pid, int32_t tid)
 {
-	/* Whose process is not known here any more is told again: a program may claim any number of threads.
+	/* Whose process is not known here any more is re-emitted: a program may claim any number of threads.
 	 */
 	if (w->processes.n > PROCESSES_MAX)
 		map64_deinit(&w->processes);
@@ -454,7 +454,7 @@ static struct wc_error *turn(struct tracelog_writer *w, uint64_t time_ns)
 	return err;
 }
 
-/* What @e tells will be told again: the @len bytes at @fields. */
+/* What @e reports will be re-emitted: the @len bytes at @fields. */
 static struct wc_error *keep(struct tracelog_writer *w, const struct trace_event *e, const uint8_t *fields,
 			     size_t len)
 {

@@ -24,7 +24,7 @@
 #define BUFFER (4u << 20)     /* of one poll */
 #define SHARE_MIN (64u << 10) /* of it, for one ring */
 #define POLL_MIN_NS 100000ull
-#define REPORT_NS 200000000ull	    /* how often losses are told */
+#define REPORT_NS 200000000ull	    /* how often losses are reported */
 #define STRAGGLERS_NS 20000000ull   /* how long the end waits for captures that were being written */
 #define LEASE_MAX_NS 60000000000ull /* of others: what is more is not believed */
 #define DRAIN_NS 2000000000ull	    /* how long the end goes on with one that still captures */

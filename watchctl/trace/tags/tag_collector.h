@@ -54,7 +54,7 @@ struct tag_host {
 struct tag_settings {
 	uint32_t frames;    /* most of a stack, 1..CAPTURE_FRAMES */
 	uint64_t ring_size; /* bytes for each thread, CAPTURE_RING_MIN.._MAX, a power of two */
-	uint32_t pid;	    /* ours: what another collector is told */
+	uint32_t pid;	    /* ours: what another collector is reported */
 	uint64_t lease_ns;  /* TAG_LEASE_NS, but in tests */
 	bool shared_flag;   /* another collector of ours has the same flag, and sees to it */
 };
@@ -63,7 +63,7 @@ enum tag_state {
 	TAGS_COLLECTING,
 	/*
 	 * The program has ended, executed another, or unloaded the library. If it did so in good order, the
-	 * rest was put and the counts are final; tag_collector_stop() tells the losses all the same.
+	 * rest was put and the counts are final; tag_collector_stop() reports the losses all the same.
 	 */
 	TAGS_GONE,
 	TAGS_TAKEN_OVER, /* another collector has begun: what comes after this is its own */
@@ -113,7 +113,7 @@ uint64_t tag_collector_flag(const struct tag_collector *c);
 /* Puts what is there. After anything but TAGS_COLLECTING nothing more will come. Errors are the sink's. */
 struct wc_error *tag_collector_poll(struct tag_collector *c, struct tag_poll *ret);
 
-/* Puts the rest, tells what was lost. The program is as before; the counts are final. */
+/* Puts the rest, shows what was lost. The program is as before; the counts are final. */
 struct wc_error *tag_collector_stop(struct tag_collector *c);
 
 void tag_collector_counts(const struct tag_collector *c, struct tag_counts *ret);

@@ -58,7 +58,7 @@ static inline bool tag_get(const struct tag_collector *c, uint64_t addr, void *b
 	return c->host.memory.read(c->host.memory.ctx, addr, buf, len);
 }
 
-/* Tells the program that its collector is alive, at the time stamp @now. */
+/* Reports the program that its collector is alive, at the time stamp @now. */
 void tag_keep_alive(const struct tag_collector *c, uint64_t now);
 
 /* To the sink. */

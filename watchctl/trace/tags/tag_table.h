@@ -1,4 +1,4 @@
-/* tag_table - the tags of a log: a name or a number -> its id, told to the sink before its first use. */
+/* tag_table - the tags of a log: a name or a number -> its id, reported to the sink before its first use. */
 #ifndef WATCHCTL_TRACE_TAGS_TAG_TABLE_H
 #define WATCHCTL_TRACE_TAGS_TAG_TABLE_H
 

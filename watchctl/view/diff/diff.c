@@ -84,7 +84,7 @@ struct wc_error *diff_load_sides(const struct diff_options *o, const char *good,
 	struct wc_error *err = prepare(&la, o, good, masks), *other = prepare(&lb, o, bad, masks);
 
 	err = wc_error_first(err, other);
-	/* One of them tells for both: they take about as long. */
+	/* One of them reports for both: they take about as long. */
 	la.scope.progress = o->progress;
 	if (!err && o->progress)
 		progress_phase(o->progress, "reading the logs");

@@ -30,9 +30,9 @@ struct diff_options {
 	struct progress *progress;  /* begun and ended by the caller; NULL: nobody looks */
 };
 
-#define DIFF_BEFORE 5 /* calls that agreed before a difference are told */
+#define DIFF_BEFORE 5 /* calls that agreed before a difference are reported */
 
-/* A difference that is told in full. */
+/* A difference that is reported in full. */
 struct diff_story {
 	struct diff_finding f;
 	bool has_a, has_b;

@@ -214,7 +214,7 @@ static bool match_once(struct align *w, const struct range *r, bool *found)
 		return false;
 	t = (struct table){ slots, cap - 1 };
 	if (!fill(w, r, bits, &t))
-		return true; /* a sample that is all of one kind tells nothing */
+		return true; /* a sample that is all of one kind says nothing */
 	pairs = malloc((cap / 4 * 3 + 1) * sizeof(*pairs));
 	if (!pairs)
 		return false;

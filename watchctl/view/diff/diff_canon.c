@@ -351,7 +351,7 @@ static bool is_text(const uint8_t *p, uint32_t len)
 }
 
 /*
- * Of a text that is not finished the rest is whatever was there, up to any length. So where bytes are told
+ * Of a text that is not finished the rest is whatever was there, up to any length. So where bytes are reported
  * apart it is byte by byte, the NUL byte too, each of which was written or was not.
  */
 static void put_bytes(struct walk *w, const struct call_value *v, bool weak)

@@ -13,7 +13,7 @@
 #include "watchctl/trace/call_values.h"
 #include "watchctl/view/diff/diff_space.h"
 
-/* A type of a log, with what its name tells. Owned by the canon. */
+/* A type of a log, with what its name shows. Owned by the canon. */
 struct diff_type {
 	struct type_event e; /* a deep copy */
 	bool to_const;	     /* what it points to is not to be changed through it */
@@ -29,14 +29,14 @@ struct diff_type {
 #define CANON_MEMORY 16u      /* memcmp(): bytes that are not known, often in an order that addresses make */
 #define CANON_RESULT_PID 4u   /* fork() */
 
-/* What a log has told that values are judged by. */
+/* What a log has reported that values are judged by. */
 struct diff_canon {
 	struct diff_space space;
 	struct map64 types; /* id -> struct diff_type */
 	struct map64 tasks; /* pid or tid -> its number plus 1, in the order told */
 	struct map64 heap;  /* address -> number of the allocation, as the value's bits */
 	bool weak_counts;   /* weak tokens are made strong ones */
-	bool no_heap;	    /* its moment has passed: addresses of the heap are not told apart */
+	bool no_heap;	    /* its moment has passed: addresses of the heap are not distinguished */
 };
 
 enum token_kind {
@@ -72,7 +72,7 @@ struct diff_tokens {
 bool diff_canon_add_type(struct diff_canon *c, const struct type_event *t);
 bool diff_canon_add_task(struct diff_canon *c, int32_t id);
 
-/* NULL: not told. */
+/* NULL: not reported. */
 const struct diff_type *diff_canon_type(const struct diff_canon *c, uint32_t id);
 
 /* Appends the tokens of @v, of the type @t. @is_result: it is what a function returned. */

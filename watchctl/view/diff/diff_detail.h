@@ -7,7 +7,7 @@
 
 struct diff_value {
 	const char *name;	      /* NULL: not known; "return" of the result */
-	const struct diff_type *type; /* NULL: not told */
+	const struct diff_type *type; /* NULL: not reported */
 	struct call_value v;
 	char *text; /* made by diff_detail_texts(); else NULL */
 	bool masked, to_masked;
@@ -25,7 +25,7 @@ struct diff_detail {
 	uint64_t ip;	 /* is_signal */
 	uint64_t number; /* call_event.call */
 	uint64_t time_ns, end_ns;
-	enum return_how how; /* 0: the log does not tell how it ended */
+	enum return_how how; /* 0: the log does not say how it ended */
 	bool has_error;
 	int32_t error;
 	bool how_differs, error_differs;

@@ -21,7 +21,7 @@
 
 struct diff_mask {
 	char *text; /* as above, without the comment */
-	char *why;  /* NULL: not told */
+	char *why;  /* NULL: not reported */
 	bool learned;
 	bool withheld; /* for a value that a log lacks on purpose: not written to a file */
 	uint64_t hits; /* functions of the logs that it applies to */

@@ -142,7 +142,7 @@ struct loading_thread *diff_loading_thread(struct loader *l, int32_t pid, int32_
 	return t && rename_thread(t, "") ? t : NULL;
 }
 
-/* What the log tells about the program */
+/* What the log reports about the program */
 
 static bool keep_text(char **at, const char *text)
 {

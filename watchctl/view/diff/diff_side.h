@@ -16,7 +16,7 @@
 
 #define NO_CALL UINT32_MAX
 
-#define DIFF_UNFINISHED 1u /* the log ends, or lost events, before its end was told */
+#define DIFF_UNFINISHED 1u /* the log ends, or lost events, before its end was reported */
 #define DIFF_OPTIONAL 2u   /* a handler of a signal that comes at any time */
 #define DIFF_SIGNAL 4u	   /* no call: a signal arrived */
 #define DIFF_TRIGGERED 8u  /* by a signal */
@@ -40,8 +40,8 @@ struct diff_call {
 struct diff_function {
 	struct function_event e; /* a deep copy; name is never NULL: "prog+0x1234" where it is not known */
 	uint64_t identity;	 /* the same in both logs */
-	const struct diff_type **param; /* e.nparams of them; NULL: not told */
-	uint8_t *length; /* of each string the parameter + 1 that tells how long it is at most; 0: none */
+	const struct diff_type **param; /* e.nparams of them; NULL: not reported */
+	uint8_t *length; /* of each string the parameter + 1 that shows how long it is at most; 0: none */
 	const struct diff_type *result_type;
 	unsigned int canon; /* CANON_ */
 	bool named, is_input, allocates, creates;
@@ -96,7 +96,7 @@ struct progress;
 struct diff_scope {
 	const char *from, *to;	    /* functions; NULL: all */
 	bool by_name;		    /* the files differ: go by names */
-	bool weak;		    /* weak values count as strong ones; allocations are told apart */
+	bool weak;		    /* weak values count as strong ones; allocations are distinguished */
 	struct diff_masks *masks;   /* hits are counted */
 	struct redact_rules redact; /* whose values are not to be shown */
 	struct progress *progress;  /* of reading; NULL: nobody looks */
@@ -115,7 +115,7 @@ struct diff_side {
 	struct diff_outer *outer;
 	size_t nouter, outer_cap;
 	struct symbolizer *names;
-	/* What the log tells about itself. Texts may be NULL. */
+	/* What the log reports about itself. Texts may be NULL. */
 	char *cmdline, *exe, *range, *filters, *stepper, *planner;
 	int32_t pid;
 	uint64_t first_ns, last_ns;
@@ -123,13 +123,13 @@ struct diff_side {
 	uint64_t left_out; /* calls outside of the scope, or masked */
 	bool has_recording;
 	uint32_t occurrences;
-	enum range_what end; /* how the last occurrence ended; 0: not told */
+	enum range_what end; /* how the last occurrence ended; 0: not reported */
 	uint64_t ignored;    /* bytes at its end that cannot be read */
 	const char *why;     /* they cannot; NULL: it is whole */
 	bool cut; /* the log ends before the program had ended its range, and not because it hangs */
 };
 
-/* Reads the log. What it cannot read at its end is told in @ret. WC_ELOG: there is no log at @path. */
+/* Reads the log. What it cannot read at its end is reported in @ret. WC_ELOG: there is no log at @path. */
 struct wc_error *diff_side_load(const char *path, const struct diff_scope *scope, struct diff_side **ret);
 
 /* The index of the call behind @i's subtree. */

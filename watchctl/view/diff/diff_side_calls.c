@@ -83,7 +83,7 @@ static void close_unfinished(struct loading_thread *t)
 	close_call(t, o, NOT_ENDED, 0);
 }
 
-/* Calls whose end was not told, but must have come: the next one's parent lies outside of them. */
+/* Calls whose end was not reported, but must have come: the next one's parent lies outside of them. */
 static void close_down_to(struct loading_thread *t, uint64_t call)
 {
 	size_t i = t->nopen;
@@ -197,7 +197,7 @@ struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, ui
 
 	if (!t)
 		return &wc_enomem;
-	if (!index) /* never told: a damaged log */
+	if (!index) /* never reported: a damaged log */
 		return NULL;
 	close_down_to(t, e->parent);
 	parent = t->nopen ? &t->open[t->nopen - 1] : NULL;

@@ -15,7 +15,7 @@ enum place_kind {
 	PLACE_NONE,   /* no address: 0, small numbers, -1 */
 	PLACE_STATIC, /* in a module: code or data */
 	PLACE_STACK,
-	PLACE_DYNAMIC, /* heap, other mappings, and whatever the log has not told about */
+	PLACE_DYNAMIC, /* heap, other mappings, and whatever the log has not reported about */
 };
 
 struct diff_span {

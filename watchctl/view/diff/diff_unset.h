@@ -3,7 +3,7 @@
  * left over from frames that are gone, until it changes.
  *
  * A log shows memory only where a call is given a pointer to it. The first time that a frame's memory is
- * shown, nothing tells whether the frame has set it or leaves that to the call. From then on a byte that is
+ * shown, nothing shows whether the frame has set it or leaves that to the call. From then on a byte that is
  * not what it was has been written; one that is as it was has perhaps not been.
  */
 #ifndef WATCHCTL_VIEW_DIFF_DIFF_UNSET_H

@@ -10,7 +10,7 @@
 #include "watchctl/trace/call_values.h"
 #include "watchctl/trace/log/tracelog.h"
 
-static const char none_withheld[1]; /* in the map: a name that was told; once masked, this */
+static const char none_withheld[1]; /* in the map: a name that was reported; once masked, this */
 
 static struct wc_error *mask(struct diff_masks *m, const char *name)
 {

@@ -48,7 +48,7 @@ struct annotate {
 		bool reported; /* that there are captures, or were to be: they have a summary */
 		bool summed_up;
 	} captures;
-	int32_t pid; /* of the first process told; 0: none yet */
+	int32_t pid; /* of the first process reported; 0: none yet */
 	bool has_realtime;
 	uint64_t realtime_offset; /* add to CLOCK_MONOTONIC */
 

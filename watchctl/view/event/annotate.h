@@ -1,7 +1,7 @@
 /*
  * annotate - raw event -> access with instruction, kind and named frames.
  *
- * Keeps what earlier events told: modules, threads, watches, code facts. Works the same on a live
+ * Keeps what earlier events reported: modules, threads, watches, code facts. Works the same on a live
  * stream and on a log. A watch for reads only is armed for reads and writes (x86 has no other);
  * what resolves to a pure write is counted as dropped and not shown.
  */

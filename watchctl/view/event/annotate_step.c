@@ -19,7 +19,7 @@ struct annotate_steps {
 	size_t nviews;
 	struct step_types types;
 	struct step_track track;
-	bool recording; /* one was told */
+	bool recording; /* one was reported */
 	struct view_value value[FUNCTION_PARAMS_MAX];
 	char *texts; /* of the last values: only as much of it is touched as they take */
 	size_t texts_len;

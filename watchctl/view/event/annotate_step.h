@@ -17,7 +17,7 @@ void annotate_steps_add_view(struct annotate_steps *s, struct view v);
 struct wc_error *annotate_steps_put(struct annotate_steps *s, const struct trace_event *e,
 				    struct view_time time);
 
-/* Told to views once a recording has begun. */
+/* Reported to views once a recording has begun. */
 void annotate_steps_thread(struct annotate_steps *s, const struct thread_event *t, struct view_time time);
 
 /* Accepts NULL. */

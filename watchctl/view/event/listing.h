@@ -30,7 +30,7 @@ struct listing {
  * Lines @line - @around to @line + @around of the source @file, as debug information names it: a relative
  * name is looked up in the debug information of @module, which knows the folder it was compiled in, and never
  * in another folder. @module: the path of the program or library it belongs to (NULL: not known), also to
- * tell whether the source is younger. Files that are no regular ones, larger than 16 MB or not text are not
+ * say whether the source is younger. Files that are no regular ones, larger than 16 MB or not text are not
  * listed. False: no memory.
  */
 bool listing_source(const char *file, const char *module, uint32_t line, uint32_t around,

@@ -1,4 +1,4 @@
-/* log_symbols - what the events of a log tell a symbolizer, beside the modules. */
+/* log_symbols - what the events of a log report a symbolizer, beside the modules. */
 #ifndef WATCHCTL_VIEW_EVENT_LOG_SYMBOLS_H
 #define WATCHCTL_VIEW_EVENT_LOG_SYMBOLS_H
 

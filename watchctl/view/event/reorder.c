@@ -27,7 +27,7 @@ struct reorder {
 	struct held *unused;
 	uint64_t number, newest_ns;
 	bool has_tags;
-	struct map64 code, threads, watches; /* what has been told */
+	struct map64 code, threads, watches; /* what has been reported */
 };
 
 static bool is_before(const struct waiting *a, const struct waiting *b)
@@ -192,7 +192,7 @@ static struct wc_error *reorder_put(void *ctx, const struct trace_event *e)
 	case EVENT_MODULE:
 	case EVENT_MODULE_GONE:
 	case EVENT_SUMMARY:
-	/* A step recorder tells in order, and its calls nest in that order. */
+	/* A step recorder reports in order, and its calls nest in that order. */
 	case EVENT_RECORDING:
 	case EVENT_TYPE:
 	case EVENT_FUNCTION:

@@ -3,7 +3,7 @@
  * they were collected: from several rings, a poll of one after the other, so that what happened first may
  * come later, by as much as lies between two polls.
  *
- * They are held back until the stream is WINDOW further, or too many wait. What tells a new fact that they
+ * They are held back until the stream is WINDOW further, or too many wait. What reports a new fact that they
  * may refer to is passed on at once; what changes an earlier one (a module, other code at an address, a
  * program executed) lets all that wait go first.
  */

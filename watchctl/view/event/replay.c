@@ -24,7 +24,7 @@ static struct wc_error *replay_symbols(const char *path, struct event_sink sink)
 	return sink.put(sink.ctx, &note);
 }
 
-/* What is missing in the middle is told where it is missing. */
+/* What is missing in the middle is reported where it is missing. */
 static struct wc_error *report_missed(struct tracelog_reader *r, struct event_sink sink, uint64_t time_ns,
 				      struct replay_ending *ret)
 {

@@ -5,7 +5,7 @@
 
 #include "watchctl/base/vec.h"
 
-/* A stack of callers is no longer than that, however deep calls nest: the innermost ones are told. */
+/* A stack of callers is no longer than that, however deep calls nest: the innermost ones are reported. */
 #define FRAMES_MAX 512
 
 /* The addresses that a call adds to its parent's stack. */

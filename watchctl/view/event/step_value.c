@@ -63,7 +63,7 @@ static void begin(struct out *o, const struct step_values *c, char *buf, size_t 
 		buf[0] = '\0';
 }
 
-/* What was left out is told: at a character's border. */
+/* What was left out is reported: at a character's border. */
 static size_t end(struct out *o)
 {
 	size_t n = o->len;

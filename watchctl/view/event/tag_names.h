@@ -10,7 +10,7 @@ struct tag_names {
 	struct map64 by_id; /* -> struct view_tag */
 };
 
-/* Takes in what the stream told. A tag told again keeps its place. False: no memory. */
+/* Takes in what the stream reported. A tag re-emitted keeps its place. False: no memory. */
 bool tag_names_add(struct tag_names *t, const struct tag_event *e);
 
 /* The tag @id; one that was never told is made up ("tag 7"), so that its captures are not lost. NULL: no

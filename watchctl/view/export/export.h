@@ -55,7 +55,7 @@ struct wc_error *export_log(const char *log, const struct export_options *opt, s
 /* The file name's ending for a format: "json". */
 const char *export_suffix(enum export_format to);
 
-/* True if that form needs no stacks, and can be told to leave them out. */
+/* True if that form needs no stacks, and can be known to leave them out. */
 bool export_has_stack_option(enum export_format to);
 
 #endif

@@ -17,7 +17,7 @@ struct export_thread {
 	int32_t pid, tid;
 	struct export_open_call *open; /* outermost first */
 	size_t nopen, cap;
-	uint64_t last_ns; /* of what was told of its calls: times in a file must not go back */
+	uint64_t last_ns; /* of what was reported of its calls: times in a file must not go back */
 	void *user;	  /* the format's own; freed with it */
 };
 
@@ -44,7 +44,7 @@ void export_calls_pop(struct export_threads *t, struct export_thread *th);
 /* False: no memory. */
 bool export_calls_push(struct export_threads *t, struct export_thread *th, const struct view_call *c);
 
-/* @time_ns, or what was told last if that is later; remembered. */
+/* @time_ns, or what was reported last if that is later; remembered. */
 uint64_t export_thread_time(struct export_thread *th, uint64_t time_ns);
 
 /* The names of at most @max open calls as a stack in *@buf, innermost first. NULL: no memory. */

@@ -22,7 +22,7 @@
 /* Of a watch, in a thread if each has its own. */
 struct track {
 	uint64_t part;
-	uint64_t value; /* told last */
+	uint64_t value; /* reported last */
 };
 
 /* Args */

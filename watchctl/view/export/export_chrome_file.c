@@ -1,5 +1,5 @@
 /*
- * A part is a file by itself: names of processes and threads are told again in each one, and calls that are
+ * A part is a file by itself: names of processes and threads are re-emitted in each one, and calls that are
  * open at its end are ended there and begun again in the next.
  */
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 
 /* Of a thread, or with tid 0 of a process. */
 struct reported {
-	uint64_t part; /* in which its name was told last */
+	uint64_t part; /* in which its name was reported last */
 	char name[64];
 };
 

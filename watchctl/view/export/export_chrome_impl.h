@@ -14,7 +14,7 @@ struct chrome_writer {
 	struct export_text text;
 	struct export_threads threads;
 	struct map64 reported; /* pid, tid -> what they are called */
-	struct map64 tracks;   /* watch, tid -> the value told last */
+	struct map64 tracks;   /* watch, tid -> the value reported last */
 	uint64_t part;	       /* 1.. */
 	uint64_t written;      /* bytes of it */
 	uint64_t last_ns;      /* of all events */
@@ -32,7 +32,7 @@ void chrome_put_event(struct chrome_writer *c, const char *ph, int32_t pid, int3
 /* What comes behind the last event, as it is. */
 void chrome_put_text(struct chrome_writer *c, const char *s);
 
-/* Before each event: begins a part where one is needed, tells the names of process and thread (tid 0: none).
+/* Before each event: begins a part where one is needed, reports the names of process and thread (tid 0: none).
  */
 void chrome_in_thread(struct chrome_writer *c, int32_t pid, int32_t tid, const char *comm);
 

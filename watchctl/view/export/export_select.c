@@ -180,7 +180,7 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 						 : wants_watch(s, w);
 
 	begin(s, time);
-	/* Of calls no summary tells. */
+	/* Of calls no summary shows. */
 	if (wanted && l->watch == WATCH_CALLS)
 		s->lost += l->count;
 	if (wanted && wants_time(s, time))

@@ -1,7 +1,7 @@
 /*
  * export_select - which events of a log are exported: a view that passes on what was chosen. Watches and tags
  * as in report: of neither kind chosen, all of both; when one is chosen, the other kind is left out unless it
- * is chosen as well, and so are calls. What tells about the recording as a whole (process, armed watches,
+ * is chosen as well, and so are calls. What reports about the recording as a whole (process, armed watches,
  * threads, summaries, losses, notes) is passed on in any case, but for that of other watches.
  */
 #ifndef WATCHCTL_VIEW_EXPORT_EXPORT_SELECT_H

@@ -24,7 +24,7 @@ struct wc_error *export_time_parse(const char *option, const char *text, bool ut
 
 /*
  * As CLOCK_MONOTONIC of the log that begins at @begin; a time of day is the next one after that. WC_ENAME:
- * the log does not tell what time of day it was.
+ * the log does not say what time of day it was.
  */
 struct wc_error *export_time_resolve(const struct export_time *t, struct view_time begin, uint64_t *ret);
 

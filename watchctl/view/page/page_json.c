@@ -10,7 +10,7 @@
 #include "watchctl/view/words/json.h"
 #include "watchctl/view/words/view_words.h"
 
-#define WHOLE_REGS 64 /* every so many-th row of registers is told in full */
+#define WHOLE_REGS 64 /* every so many-th row of registers is reported in full */
 
 void page_summary_json(struct json *j, const char *name, const struct view_summary *s)
 {
@@ -163,7 +163,7 @@ static void put_head(struct page *p, const struct page_reported *reported, struc
 	json_number(j, "details", reported->ndetails);
 }
 
-/* Of accesses and captures: how many are not told apart by what found no room, here or when it was collected.
+/* Of accesses and captures: how many are not distinguished by what found no room, here or when it was collected.
  */
 static void put_left_out(const struct page *p, const struct page_reported *reported, struct json *j)
 {

@@ -18,7 +18,7 @@
 
 struct page_thread {
 	int32_t pid, tid;
-	char *comm; /* the last one told; NULL: unknown */
+	char *comm; /* the last one reported; NULL: unknown */
 	uint64_t accesses, captures;
 };
 
@@ -47,7 +47,7 @@ struct page_tables {
 	struct page_combo *combo;
 	size_t ncombos, combo_cap;
 	struct map64 thread_index, frame_index, stack_index, combo_index; /* hash or key -> number + 1 */
-	/* Accesses and captures of such; of combinations: that are told apart by their place alone. */
+	/* Accesses and captures of such; of combinations: that are distinguished by their place alone. */
 	uint64_t threads_left_out, stacks_left_out, combos_left_out;
 };
 

@@ -44,7 +44,7 @@ static void put_new_text(struct texts *t, const char *s, struct json *j)
 		json_text(j, NULL, s);
 }
 
-/* The texts of the frames, and which of these are told: all up to the first whose texts find no room. */
+/* The texts of the frames, and which of these are reported: all up to the first whose texts find no room. */
 static size_t put_texts(const struct page_tables *t, struct texts *texts, struct json *j)
 {
 	struct page_room room;
@@ -93,7 +93,7 @@ static size_t put_frames(const struct page_tables *t, struct texts *texts, size_
 	return i;
 }
 
-/* False: it has a frame that is not told. */
+/* False: it has a frame that is not reported. */
 static bool put_stack(const struct page_tables *t, const struct page_stack *s, size_t nframes, struct json *j)
 {
 	bool known = true;
@@ -136,7 +136,7 @@ static size_t put_stacks(const struct page_tables *t, size_t nframes, struct jso
 	return n;
 }
 
-/* Of the @n that are told. */
+/* Of the @n that are reported. */
 static void put_index(struct json *j, uint32_t i, size_t n)
 {
 	json_signed(j, NULL, i < n ? (int64_t)i : -1);

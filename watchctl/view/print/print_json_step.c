@@ -9,7 +9,7 @@
 #include "watchctl/view/event/step_words.h"
 
 #define STRING_MAX CALL_POINTEE_MAX
-#define OPEN_MAX 256 /* calls told of a thread that stands */
+#define OPEN_MAX 256 /* calls reported a thread that stands */
 
 static void put_head(struct printer *p, const char *type, struct view_time time, int32_t pid, int32_t tid,
 		     const char *comm)

@@ -7,7 +7,7 @@
  *	12:34:56.789031    read(fd = 4, buf = 0x7f.., count = 4096) = -1 EIO (Input/output error) [3.0 us]
  *	12:34:56.789040  } parse_request = -1 [28.1 us]
  *
- * A call waits for its return, as the last thing told: when nothing comes between them they are one line.
+ * A call waits for its return, as the last thing reported: when nothing comes between them they are one line.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 #define VALUE_TEXT 4608 /* as annotate makes them at most */
 #define RESULT_MIN 24
 #define PLACE_TEXT (CELL_TEXT + 310)
-#define OPEN_MAX 32 /* calls told of a thread that stands */
+#define OPEN_MAX 32 /* calls reported a thread that stands */
 
 static void add_bytes(struct growing_text *t, const char *s, size_t n)
 {
@@ -213,7 +213,7 @@ void print_text_call(void *ctx, const struct view_call *c)
 	name_text(p, c->function, name);
 	add(&p->step.name, name);
 	add_args(p, c, &p->step.args);
-	/* Who called the outermost one is told below its line: of the others, the tree tells. */
+	/* Who called the outermost one is reported below its line: of the others, the tree shows. */
 	if (c->depth == 0 && c->nframes && !p->opt.no_stack) {
 		print_text_step_flush(p);
 		text_inner_stack(p, c->frame, c->nframes, c->walk_end);

@@ -16,7 +16,7 @@ struct print_options {
 	bool utc; /* text: times of day in UTC instead of the local zone */
 	/* Text: of the terminal; lines that do not fit are folded. 0: none, lines are as long as they are. */
 	unsigned int width;
-	const char *before; /* the tag whose last capture is to be told with each access; NULL: none */
+	const char *before; /* the tag whose last capture is to be reported with each access; NULL: none */
 	double min_percent; /* text: branches of the tree below that share are left out */
 	bool folded_names;  /* folded: the name of the tag or watch is the outermost frame */
 };

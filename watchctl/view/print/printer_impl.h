@@ -31,10 +31,10 @@ struct printer {
 	bool ended;  /* the blank line before the ending has been printed */
 	bool folded; /* an access did not fit one line of the terminal: from then on, all take two */
 
-	/* Text, of calls: that which was told last waits for its return, to be one line with it. */
+	/* Text, of calls: that which was reported last waits for its return, to be one line with it. */
 	struct {
 		bool waits;
-		bool was_idle;	  /* since that call was told */
+		bool was_idle;	  /* since that call was reported */
 		int32_t pid, tid; /* of the last line */
 		uint64_t call;
 		uint32_t depth;

@@ -286,7 +286,7 @@ static void on_signal(void *ctx, const struct view_signal *s)
 		PRINT(r, signal, &with);
 }
 
-/* Told in any case: of a program that hangs, it is the answer. */
+/* Reported in any case: of a program that hangs, it is the answer. */
 static void on_blocked(void *ctx, const struct view_blocked *s)
 {
 	struct report *r = ctx;

@@ -22,7 +22,7 @@ struct report_choice {
 };
 
 struct report_options {
-	bool no_events; /* leave out accesses and captures; losses and notes are told all the same */
+	bool no_events; /* leave out accesses and captures; losses and notes are reported all the same */
 	bool no_tables;
 	bool stacks; /* print the stacks by count; needs ANNOTATE_STACK */
 	enum stack_merge merge;
@@ -36,7 +36,7 @@ struct report_options {
 	/* Of step recordings. Tell calls and returns, which needs ANNOTATE_CALLS; else they are only counted.
 	 */
 	bool calls;
-	bool instructions; /* tell each instruction, too, with calls */
+	bool instructions; /* report each instruction, too, with calls */
 	const char
 		*function; /* only calls of functions of that name (fnmatch), with all inside of them; NULL */
 	const char *thread; /* only of threads of that number or name; NULL */

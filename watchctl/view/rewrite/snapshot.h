@@ -1,4 +1,4 @@
-/* snapshot - saves what a log holds, or the end of it, as a log of its own, and tells what is in that. */
+/* snapshot - saves what a log holds, or the end of it, as a log of its own, and shows what is in that. */
 #ifndef WATCHCTL_VIEW_REWRITE_SNAPSHOT_H
 #define WATCHCTL_VIEW_REWRITE_SNAPSHOT_H
 

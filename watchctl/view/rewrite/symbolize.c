@@ -3,7 +3,7 @@
  * frames. So the log is read through them twice. The first time the symbolizer only notes what it is asked;
  * then everything is resolved at once. The second time all names are known, and what names a frame is kept.
  *
- * What an earlier run stored is told after that: of two answers the better one stays.
+ * What an earlier run stored is reported after that: of two answers the better one stays.
  */
 #include "watchctl/view/rewrite/symbolize.h"
 
@@ -30,7 +30,7 @@ struct symbolize {
 	struct symbolizer *symbolizer;
 	struct event_sink annotate; /* of the pass */
 	bool second;
-	int32_t pid; /* of the first process told, in this pass */
+	int32_t pid; /* of the first process reported, in this pass */
 	bool from_here;
 	bool has_clock;
 	uint64_t realtime_offset;
@@ -54,7 +54,7 @@ struct symbolize {
 /* Events to the symbolizer, as annotate does it */
 
 /*
- * Without a build id nothing tells whether a file is the one that ran. It is taken if it lies on the machine
+ * Without a build id nothing shows whether a file is the one that ran. It is taken if it lies on the machine
  * of the recording and has not changed since, or where the user says so.
  */
 static bool is_doubtful(const struct symbolize *s, const struct trace_event *e)

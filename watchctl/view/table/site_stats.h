@@ -73,7 +73,7 @@ struct site_stats {
 	struct annotate *annotate; /* that feeds it: names pointers in values */
 	struct site_stat **v;
 	size_t n, cap;
-	struct watch_stat watch[SITE_STATS_WATCHES]; /* in the order in which they were told */
+	struct watch_stat watch[SITE_STATS_WATCHES]; /* in the order in which they were reported */
 	size_t nwatches;
 	struct site_rate rate;
 	uint64_t total;	   /* accesses */
@@ -82,7 +82,7 @@ struct site_stats {
 	uint64_t captures, calls;
 	bool incomplete; /* memory ran out: some threads, values or stacks are not counted */
 
-	int32_t pid; /* of the first process told; 0: none yet */
+	int32_t pid; /* of the first process reported; 0: none yet */
 	char comm[COMM_LEN], host[64], command[256];
 	uint64_t begun_ns, now_ns;  /* CLOCK_MONOTONIC of the recording machine; 0: nothing came yet */
 	char note[SITE_STATS_NOTE]; /* the last one; "": none */

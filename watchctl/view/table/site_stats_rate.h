@@ -1,7 +1,7 @@
 /*
  * site_stats_rate - how many events came when, over the last minute, in a bounded space: what a rate and a
- * small graph are made of. All times are those of the events, so that a log read later tells what the live
- * session told.
+ * small graph are made of. All times are those of the events, so that a log read later shows what the live
+ * session reported.
  */
 #ifndef WATCHCTL_VIEW_TABLE_SITE_STATS_RATE_H
 #define WATCHCTL_VIEW_TABLE_SITE_STATS_RATE_H

@@ -44,7 +44,7 @@ struct view tag_totals_view(struct tag_totals *t);
 
 size_t tag_row_threads(const struct tag_row *r);
 
-/* Captures a second, between the first and the last; 0: cannot be told. */
+/* Captures a second, between the first and the last; 0: cannot be known. */
 double tag_row_rate(const struct tag_row *r);
 
 /* Most captures first; equal ones in the order of their ids. The first place becomes the most frequent one.
