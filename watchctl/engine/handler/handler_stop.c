@@ -11,9 +11,7 @@
 #define FLUSH_MS 100u
 #define NUDGE_MS 20
 #define DRAIN_RINGS 2
-#define BUSY_MS 10000u		/* so long a thread that is to take its SIGTRAP may wait for a CPU */
-#define UNCOUNTED_NS 5000000ull /* so long, after a register is cleared, a SIGTRAP of it may be under way */
-
+#define BUSY_MS 10000u
 static void keep_first(struct wc_error **first, struct wc_error *err)
 {
 	if (*first)
@@ -54,37 +52,6 @@ struct wc_error *handler_drain_all(struct engine *e)
 	return wc_error_first(err, intake_hand_out(&e->intake));
 }
 
-uint64_t handler_outstanding_at(const struct engine *e, unsigned int i)
-{
-	const struct armed_watch *a = &e->watch[i];
-	uint64_t filtered, lost, known, counted;
-
-	if (!a->armed || a->w.slot >= 0)
-		return 0;
-	handler_dropped(e, i, &filtered, &lost);
-	known = e->intake.watch[i].seen + filtered + lost;
-	counted = handler_counted(e, i);
-	return counted > known ? counted - known : 0;
-}
-
-uint64_t handler_outstanding_of(const struct engine *e, uint32_t id)
-{
-	uint64_t sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < WIRE_WATCHES; i++) {
-		const struct armed_watch *a = &e->watch[i];
-
-		if (!a->armed || a->w.id != id)
-			continue;
-		if (a->w.slot >= 0)
-			sum += monotonic_ns() - a->disabled_ns < UNCOUNTED_NS;
-		else
-			sum += handler_outstanding_at(e, i);
-	}
-	return sum;
-}
-
 static void nudge(pid_t pid)
 {
 	struct thread_ids ids;
@@ -108,17 +75,6 @@ void handler_flush(struct engine *e)
 		handler_find_children(e);
 	for (i = 0; i < e->children.n; i++)
 		nudge(e->children.v[i]);
-}
-
-uint64_t handler_outstanding(const struct engine *e)
-{
-	uint64_t sum = 0, known;
-	unsigned int i;
-
-	for (i = 0; i < WIRE_WATCHES; i++)
-		sum += handler_outstanding_at(e, i);
-	known = kernel_recorder_suppressed(e->guard);
-	return sum > known ? sum - known : 0;
 }
 
 static struct wc_error *settle(struct engine *e, unsigned int timeout_ms)
