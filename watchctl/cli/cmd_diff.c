@@ -204,6 +204,7 @@ static struct wc_error *print(struct diff_result *r, const struct request *q)
 
 static struct wc_error *work(struct request *q, int *status)
 {
+	static const int exit_status[] = { [DIFF_SAME] = 0, [DIFF_DIFFERENT] = 1, [DIFF_CANNOT_TELL] = 3 };
 	scoped(diff_result_freep) struct diff_result *r = NULL;
 	scoped(progress_end) struct progress progress;
 	struct wc_error *err;
@@ -216,7 +217,7 @@ static struct wc_error *work(struct request *q, int *status)
 	if (!err)
 		err = print(r, q);
 	if (!err)
-		*status = r->differs ? 1 : 0;
+		*status = exit_status[diff_verdict(r)];
 	return err;
 }
 
@@ -239,7 +240,8 @@ const struct command cmd_diff = {
 	.help = "Compares the logs of step call by call, and those of watches and tags as sequences. What "
 		"several good\n"
 		"runs do differently is noise: it is learned and left out.\n"
-		"The exit status is 0 if they are the same, 1 if they differ, 2 after an error.\n",
+		"The exit status is 0 if they are the same, 1 if they differ, 2 after an error, and 3 if no difference was\n"
+		"found in logs that do not show all of their runs.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,
 	.answer = answer,

@@ -399,6 +399,8 @@ static struct wc_error *work(struct diff_result *r, const struct diff_options *o
 		err = compare_marks(r, o);
 	if (!err)
 		err = note_withheld(r);
+	if (!err)
+		err = diff_doubt_sides(r);
 	if (!err && o->save_masks)
 		err = diff_masks_write(&r->masks, o->save_masks);
 	return err;
@@ -449,7 +451,10 @@ void diff_result_free(struct diff_result *r)
 	diff_masks_deinit(&r->masks);
 	for (i = 0; i < r->nnotes; i++)
 		free(r->note[i]);
+	for (i = 0; i < r->ndoubts; i++)
+		free(r->doubt[i]);
 	free(r->note);
+	free(r->doubt);
 	free(r->group);
 	free(r->stand);
 	free(r);

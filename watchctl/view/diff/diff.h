@@ -65,6 +65,13 @@ struct diff_stand {
 	struct diff_stack stack; /* the first is where it was, the others are return addresses */
 };
 
+/* What a comparison says about the runs. */
+enum diff_verdict {
+	DIFF_SAME,
+	DIFF_DIFFERENT,
+	DIFF_CANNOT_TELL, /* no difference was found, and a log does not show all of its run */
+};
+
 struct diff_result {
 	struct diff_side *a, *b;
 	struct diff_compare compare;
@@ -81,6 +88,8 @@ struct diff_result {
 	struct diff_marks marks; /* accesses and captures */
 	char **note;		 /* sentences that the reader should know */
 	size_t nnotes, notes_cap;
+	char **doubt; /* phrases: why the runs may differ though no difference was found */
+	size_t ndoubts, doubts_cap;
 	uint64_t learned;  /* masks */
 	uint64_t withheld; /* functions, watches and tags whose values a log lacks, and were not compared */
 	bool all_withheld; /* of every function */
@@ -91,6 +100,8 @@ struct diff_result {
  * those that read logs and masks, and compare threads, say.
  */
 struct wc_error *diff_run(const struct diff_options *o, struct diff_result **ret);
+
+enum diff_verdict diff_verdict(const struct diff_result *r);
 
 /* Reads all about the first difference of the group. The caller has zeroed @ret, and deinits it. */
 struct wc_error *diff_group_story(struct diff_result *r, const struct diff_group *g, struct diff_story *ret);

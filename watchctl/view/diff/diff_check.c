@@ -140,16 +140,11 @@ static bool note_damage(struct diff_result *r, const struct diff_side *s)
 
 static const char *kind_of(const struct diff_side *s)
 {
-	return s->has_recording || s->calls ? "steps"
+	return diff_side_is_steps(s)	    ? "steps"
 	       : s->accesses && s->captures ? "accesses and captures"
 	       : s->accesses		    ? "accesses"
 	       : s->captures		    ? "captures"
 					    : "nothing that can be compared";
-}
-
-static bool is_steps(const struct diff_side *s)
-{
-	return s->has_recording || s->calls;
 }
 
 static bool has_marks(const struct diff_side *s)
@@ -161,14 +156,14 @@ static struct wc_error *check_kinds(struct diff_result *r)
 {
 	const struct diff_side *a = r->a, *b = r->b;
 
-	if (is_steps(a) != is_steps(b) && !(has_marks(a) && has_marks(b)))
+	if (diff_side_is_steps(a) != diff_side_is_steps(b) && !(has_marks(a) && has_marks(b)))
 		return wc_error_new(WC_EFAIL, "there is nothing to compare: %s has %s, %s has %s", a->path,
 				    kind_of(a), b->path, kind_of(b));
-	if (is_steps(a) != is_steps(b) &&
+	if (diff_side_is_steps(a) != diff_side_is_steps(b) &&
 	    !diff_note(r, "%s has %s, %s has %s: only accesses and captures are compared", a->path,
 		       kind_of(a), b->path, kind_of(b)))
 		return &wc_enomem;
-	if (is_steps(a) && is_steps(b) && !a->calls && !b->calls &&
+	if (diff_side_is_steps(a) && diff_side_is_steps(b) && !a->calls && !b->calls &&
 	    !diff_note(r, "neither log has a call: their ranges were never entered, or nothing in them was "
 			  "recorded"))
 		return &wc_enomem;

@@ -332,6 +332,11 @@ static void beginning(struct diff_page *p)
 		"<p>%" PRIu64 " differences in values, %" PRIu64 " in what was called; %" PRIu64
 		" calls agree.</p>\n",
 		p->r->nvalues, p->r->ncontrols, p->r->compare.agreed);
+	for (i = 0; diff_verdict(p->r) == DIFF_CANNOT_TELL && i < p->r->ndoubts; i++) {
+		fputs(i ? "; " : "<p class=note>Whether the runs differ cannot be told: ", p->out);
+		clean_text(p, p->r->doubt[i]);
+		fputs(i + 1 == p->r->ndoubts ? ".</p>\n" : "", p->out);
+	}
 }
 
 static void mark(struct diff_page *p, const struct diff_mark *m)

@@ -24,6 +24,9 @@ struct wc_error *diff_story_read(struct diff_result *r, const struct diff_findin
 /* diff_check.c: whether the logs can be compared, and what a reader should know about them */
 struct wc_error *diff_check_sides(struct diff_result *r, const struct diff_options *o);
 
+/* diff_doubt.c: why agreement would prove nothing. After the comparison. */
+struct wc_error *diff_doubt_sides(struct diff_result *r);
+
 /* diff_learn.c: masks from what the good runs do differently */
 struct wc_error *diff_learn(struct diff_result *r, const struct diff_options *o);
 

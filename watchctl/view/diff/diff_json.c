@@ -328,12 +328,31 @@ static bool put_notes(struct out *o)
 	return true;
 }
 
+static bool put_doubts(struct out *o)
+{
+	size_t i;
+
+	for (i = 0; i < o->r->ndoubts; i++) {
+		begin(o, "doubt");
+		put_text(&o->j, "text", o->r->doubt[i]);
+		if (!end(o))
+			return false;
+	}
+	return true;
+}
+
 static bool put_summary(struct out *o)
 {
+	static const char *const verdict[] = {
+		[DIFF_SAME] = "same",
+		[DIFF_DIFFERENT] = "different",
+		[DIFF_CANNOT_TELL] = "cannot_tell",
+	};
 	const struct diff_result *r = o->r;
 
 	begin(o, "summary");
 	json_bool(&o->j, "differs", r->differs);
+	json_text(&o->j, "verdict", verdict[diff_verdict(r)]);
 	json_number(&o->j, "values", r->nvalues);
 	json_number(&o->j, "controls", r->ncontrols);
 	json_number(&o->j, "agreed", r->compare.agreed);
@@ -379,7 +398,7 @@ struct wc_error *diff_print_json(struct diff_result *r, FILE *out)
 		err = &wc_enomem;
 	if (!err)
 		err = put_differences(&o);
-	if (!err && !put_summary(&o))
+	if (!err && (!put_doubts(&o) || !put_summary(&o)))
 		err = &wc_enomem;
 	json_deinit(&o.j);
 	return err;

@@ -234,6 +234,9 @@ static struct wc_error *take(struct loader *l, const struct trace_event *e)
 	case EVENT_CAPTURE:
 		s->captures++;
 		return NULL;
+	case EVENT_SUMMARY:
+		s->summaries++;
+		return NULL;
 	default:
 		return NULL;
 	}

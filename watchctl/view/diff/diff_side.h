@@ -119,7 +119,7 @@ struct diff_side {
 	char *cmdline, *exe, *range, *filters, *stepper, *planner;
 	int32_t pid;
 	uint64_t first_ns, last_ns;
-	uint64_t calls, events, accesses, captures, lost;
+	uint64_t calls, events, accesses, captures, summaries, lost;
 	uint64_t left_out; /* calls outside of the scope, or masked */
 	bool has_recording;
 	uint32_t occurrences;
@@ -128,6 +128,12 @@ struct diff_side {
 	const char *why;     /* they cannot; NULL: it is whole */
 	bool cut; /* the log ends before the program had ended its range, and not because it hangs */
 };
+
+/* It is a log of calls; else of accesses and captures. */
+static inline bool diff_side_is_steps(const struct diff_side *s)
+{
+	return s->has_recording || s->calls;
+}
 
 /* Reads the log. What it cannot read at its end is reported in @ret. WC_ELOG: there is no log at @path. */
 struct wc_error *diff_side_load(const char *path, const struct diff_scope *scope, struct diff_side **ret);

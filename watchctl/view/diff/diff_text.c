@@ -430,6 +430,19 @@ static void print_sum(struct diff_text *t)
 			r->compare.weak);
 }
 
+static void print_doubts(struct diff_text *t)
+{
+	char text[1024];
+	size_t i;
+
+	if (diff_verdict(t->r) != DIFF_CANNOT_TELL)
+		return;
+	fputs("\ncannot tell whether the runs differ: ", t->out);
+	for (i = 0; i < t->r->ndoubts; i++)
+		fprintf(t->out, "%s%s", i ? "; " : "", utf8_clean(t->r->doubt[i], text, sizeof(text)));
+	fputc('\n', t->out);
+}
+
 struct wc_error *diff_print_text(struct diff_result *r, FILE *out, const struct diff_print_options *o)
 {
 	const struct print_options print = { .colour = o->colour, .width = o->width };
@@ -448,5 +461,6 @@ struct wc_error *diff_print_text(struct diff_result *r, FILE *out, const struct 
 	print_groups(&t);
 	diff_print_marks(&t);
 	print_sum(&t);
+	print_doubts(&t);
 	return NULL;
 }

@@ -1,0 +1,75 @@
+/* Why logs without a difference need not be of runs that were the same: diff.h, diff_verdict(). */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/view/diff/diff_impl.h"
+
+static bool doubt(struct diff_result *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* False: no memory. */
+static bool doubt(struct diff_result *r, const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return false;
+	if (vec_push(r->doubt, r->ndoubts, r->doubts_cap, text))
+		return true;
+	free(text);
+	return false;
+}
+
+static bool is_empty(const struct diff_side *s)
+{
+	return !s->calls && !s->accesses && !s->captures;
+}
+
+/* What a finished recording says last: how its range ended, or the sums of its watches. */
+static bool has_no_end(const struct diff_side *s)
+{
+	return diff_side_is_steps(s) ? s->occurrences && !s->end : s->accesses && !s->summaries;
+}
+
+static bool doubt_side(struct diff_result *r, const struct diff_side *s)
+{
+	if (is_empty(s))
+		return doubt(r, "%s has no call, access or capture", s->path);
+	if (s->why)
+		return doubt(r, "%s is not whole: %s", s->path, s->why);
+	if (s->end == RANGE_LIMIT || s->end == RANGE_STOPPED)
+		return doubt(r, "the recording of %s %s", s->path,
+			     s->end == RANGE_LIMIT ? "came to its limit" : "was stopped");
+	if (has_no_end(s))
+		return doubt(r, "the recording of %s has no end: it was cut short, or goes on still",
+			     s->path);
+	if (s->lost)
+		return doubt(r, "%" PRIu64 " events were lost in the recording of %s", s->lost, s->path);
+	return true;
+}
+
+static bool doubt_filters(struct diff_result *r)
+{
+	const char *a = r->a->filters, *b = r->b->filters;
+
+	return !a || !b || !strcmp(a, b) || doubt(r, "the logs were recorded with other filters");
+}
+
+struct wc_error *diff_doubt_sides(struct diff_result *r)
+{
+	return doubt_side(r, r->a) && doubt_side(r, r->b) && doubt_filters(r) ? NULL : &wc_enomem;
+}
+
+enum diff_verdict diff_verdict(const struct diff_result *r)
+{
+	return r->differs ? DIFF_DIFFERENT : r->ndoubts ? DIFF_CANNOT_TELL : DIFF_SAME;
+}
