@@ -278,7 +278,7 @@ def recorded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded")
     build = os.path.dirname(os.path.dirname(os.path.abspath(WATCHCTL)))
     (folder / "app.c").write_text(RECORDED)
-    subprocess.run(["gcc", "-O2", "-g", "-pthread", "-I", os.path.join(ROOT, "capture"), "-o", folder / "app",
+    subprocess.run(["gcc", "-O2", "-g", "-pthread", "-I", os.path.join(ROOT, "stackwalk"), "-o", folder / "app",
                     folder / "app.c", "-L", build, "-lstackwalk", "-Wl,-rpath," + build], check=True)
     r = run("--tags", "-v", "flag", "-w", "-o", str(folder / "log"), "--", str(folder / "app"))
     if "no hardware debug registers" in r.stderr:
