@@ -498,8 +498,10 @@ static struct wc_error *find(const struct show_source *s, const char *expr, stru
 static char *show_calculated(const struct show *s, const struct path_place *p)
 {
 	scoped(freep) char *type = path_type_name(p);
+	scoped(freep) char *string = NULL;
 	uint64_t value = p->kind == PATH_NUMBER ? (uint64_t)p->number : p->addr;
 	char buf[VALUE_TEXT];
+	size_t len;
 
 	if (p->kind == PATH_NUMBER || s->format) {
 		show_put_number(s->from, s->format && s->format != 's' ? s->format : 'd', 8, true, value,
@@ -507,7 +509,10 @@ static char *show_calculated(const struct show *s, const struct path_place *p)
 		return text("%s", buf);
 	}
 	show_as(s->from, VALUE_POINTER, 8, value, buf, sizeof(buf));
-	return type ? text("(%s) %s", type, buf) : text("%s", buf);
+	if (!p->stars && p->type.known && is_character(&p->type))
+		string = show_string(s->from->mem, value, STRING_MAX, &len);
+	return text("%s%s%s%s%s%s", type ? "(" : "", type ? type : "", type ? ") " : "", buf,
+		    string ? " " : "", string ? string : "");
 }
 
 /* A pointer whose type debug information has no entry for. */
