@@ -10,7 +10,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
-#include "watchctl/code/locate/locate_path_parts.h"
+#include "watchctl/code/locate/locate_path_value.h"
 
 #define SLICE_MAX (1ull << 32)
 
@@ -97,7 +97,7 @@ struct wc_error *path_check_place(const struct path_place *p)
 			    p->text, p->text);
 }
 
-static struct wc_error *no_pointer(const struct path_place *p, const char *what)
+struct wc_error *path_no_operand(const struct path_place *p, const char *what)
 {
 	return wc_error_new(WC_ENAME, "'%s' is %s: there is nothing that '%s' could do with it.", p->text,
 			    p->kind == PATH_NUMBER    ? "a number"
@@ -117,7 +117,7 @@ static struct wc_error *read_failed(const struct path_place *p)
 			    p->text);
 }
 
-static bool is_whole(const struct value_type *t)
+bool path_is_whole(const struct value_type *t)
 {
 	return t->kind == VALUE_SIGNED || t->kind == VALUE_UNSIGNED || t->kind == VALUE_CHAR ||
 	       t->kind == VALUE_BOOL || t->kind == VALUE_ENUM;
@@ -138,7 +138,7 @@ static struct wc_error *load_number(struct path_place *p, const struct memory_vi
 				    p->text);
 	if (!path_value_type(p, &type))
 		return &wc_enomem;
-	whole = is_whole(&type) && (size == 1 || size == 2 || size == 4 || size == 8);
+	whole = path_is_whole(&type) && (size == 1 || size == 2 || size == 4 || size == 8);
 	if (whole && mem && memory_read(mem, p->addr, &raw, size)) {
 		n = value_to_number(&type, (unsigned int)size, raw);
 		*ret = n.kind == NUMBER_SIGNED ? n.i : (int64_t)n.u;
@@ -164,7 +164,7 @@ struct wc_error *path_number(struct path_place *p, const struct memory_view *mem
 	return err ? err : load_number(p, mem, ret);
 }
 
-static void become_number(struct path_place *p, int64_t n)
+void path_become_number(struct path_place *p, int64_t n)
 {
 	p->kind = PATH_NUMBER;
 	p->number = n;
@@ -186,13 +186,13 @@ static struct wc_error *calculate(struct path_place *p, const struct locate_step
 		return wc_error_new(WC_ENAME, "'%s' is %" PRId64 ": %s.", p->text, a,
 				    step->op == LOCATE_DIV ? "it cannot be divided by 0"
 							   : "the result does not fit in 64 bits");
-	become_number(p, n);
+	path_become_number(p, n);
 	return NULL;
 }
 
 /* Addresses */
 
-static void become_address(struct path_place *p, uint64_t addr, const struct dtype *type, unsigned int stars)
+void path_become_address(struct path_place *p, uint64_t addr, const struct dtype *type, unsigned int stars)
 {
 	p->kind = PATH_ADDRESS;
 	p->addr = addr;
@@ -203,8 +203,7 @@ static void become_address(struct path_place *p, uint64_t addr, const struct dty
 	p->bit_size = 0;
 }
 
-/* The pointer or array that lies at @p as a value. *@is: it is one. */
-static struct wc_error *decay(struct path_place *p, const struct memory_view *mem, bool *is)
+struct wc_error *path_decay(struct path_place *p, const struct memory_view *mem, bool *is)
 {
 	struct dtype s = dtype_strip(&p->type), to;
 	struct wc_error *err;
@@ -216,7 +215,7 @@ static struct wc_error *decay(struct path_place *p, const struct memory_view *me
 	if (!p->stars && dtype_tag(&s) == DW_TAG_array_type && dwarf_family_indexes_as_c(dtype_family(&s)) &&
 	    !dwarf_hasattr(&s.die, DW_AT_data_location)) {
 		to = dtype_element(&s);
-		become_address(p, p->addr, &to, 0);
+		path_become_address(p, p->addr, &to, 0);
 		*is = true;
 		return NULL;
 	}
@@ -227,7 +226,7 @@ static struct wc_error *decay(struct path_place *p, const struct memory_view *me
 	if (err)
 		return err;
 	to = p->stars ? p->type : dtype_target(&s);
-	become_address(p, value, &to, p->stars ? p->stars - 1 : 0);
+	path_become_address(p, value, &to, p->stars ? p->stars - 1 : 0);
 	p->is_tls = false;
 	return NULL;
 }
@@ -273,7 +272,7 @@ static struct wc_error *take_address(struct path_place *p, const struct memory_v
 	struct wc_error *err;
 
 	if (p->kind != PATH_OBJECT || p->slice)
-		return no_pointer(p, "&");
+		return path_no_operand(p, "&");
 	if (!p->stars) {
 		err = path_open(p, mem);
 		if (err)
@@ -282,7 +281,7 @@ static struct wc_error *take_address(struct path_place *p, const struct memory_v
 	if (p->bit_size)
 		return wc_error_new(WC_ENAME, "'%s' is a bit field: it has no address of its own.", p->text);
 	type = p->type;
-	become_address(p, p->addr, &type, p->stars);
+	path_become_address(p, p->addr, &type, p->stars);
 	return NULL;
 }
 
@@ -294,118 +293,10 @@ static struct wc_error *add(struct path_place *p, const struct locate_step *step
 
 	err = p->kind == PATH_OBJECT && !p->stars && !p->slice ? path_open(p, mem) : NULL;
 	if (!err)
-		err = decay(p, mem, &is_pointer);
+		err = path_decay(p, mem, &is_pointer);
 	if (err || !is_pointer)
 		return err ? err : calculate(p, step, mem);
 	return move(p, step->op == LOCATE_ADD ? step->index[0] : (int64_t)(0 - (uint64_t)step->index[0]));
-}
-
-/* Casts */
-
-/* An integer that holds an address is a pointer to those who cast it. */
-static struct wc_error *number_as_address(struct path_place *p, const struct memory_view *mem)
-{
-	struct value_type type = { 0 };
-	bool whole;
-	uint64_t value = 0;
-	struct wc_error *err;
-
-	if (p->kind == PATH_NUMBER) {
-		p->addr = (uint64_t)p->number;
-		return NULL;
-	}
-	if (p->slice)
-		return no_pointer(p, "a cast");
-	if (p->type.known && !path_value_type(p, &type))
-		return &wc_enomem;
-	whole = !p->type.known || (is_whole(&type) && !p->bit_size);
-	value_type_deinit(&type);
-	if (!whole)
-		return wc_error_new(
-			WC_ENAME,
-			"'%s' is neither a pointer nor a number: to look at its memory as another "
-			"type, cast its address, *(T *)&%s.",
-			p->text, p->text);
-	if (path_size(p) != 8)
-		return wc_error_new(WC_ENAME, "'%s' has %" PRIu64 " bytes, and a pointer has 8.", p->text,
-				    path_size(p));
-	err = path_load_pointer(p, mem, &value);
-	p->addr = err ? p->addr : value;
-	p->is_tls = err && p->is_tls;
-	return err;
-}
-
-static struct wc_error *cast_to_pointer(struct path_place *p, const struct locate_step *step,
-					const struct memory_view *mem)
-{
-	bool is_pointer = false, is_void = strcmp(step->name, "void") == 0;
-	struct dtype to = { 0 };
-	uint64_t bias = p->bias;
-	struct wc_error *err;
-
-	err = p->kind == PATH_OBJECT && !p->stars && !p->slice ? path_open(p, mem) : NULL;
-	if (!err && !is_void)
-		err = path_find_type(p, step->name, &to, &bias);
-	if (!err)
-		err = decay(p, mem, &is_pointer);
-	if (!err && !is_pointer)
-		err = number_as_address(p, mem);
-	if (!err && is_pointer && !p->stars && step->stars == 1)
-		err = path_convert_class(p, &p->type, &to, p->is_tls ? NULL : mem, &p->addr);
-	if (err)
-		return err;
-	become_address(p, p->addr, &to, step->stars - 1);
-	p->bias = bias;
-	return NULL;
-}
-
-static struct wc_error *cast_to_number(struct path_place *p, const struct locate_step *step,
-				       const struct memory_view *mem)
-{
-	bool is_pointer = false;
-	struct path_place as = { .kind = PATH_OBJECT };
-	struct value_type type = { 0 };
-	struct wc_error *err = path_find_type(p, step->name, &as.type, &as.bias);
-	struct value_number n;
-	uint64_t size = err ? 0 : path_size(&as);
-	bool whole;
-
-	if (err)
-		return err;
-	if (!path_value_type(&as, &type))
-		return &wc_enomem;
-	whole = is_whole(&type) && size && size <= 8;
-	if (!whole)
-		err = wc_error_new(WC_ENAME,
-				   "A cast of '%s' to '%s' makes a value that lies nowhere. To look at its "
-				   "memory as that type, cast its address: *(%s *)&%s.",
-				   p->text, step->name, step->name, p->text);
-	if (!err)
-		err = decay(p, mem, &is_pointer);
-	if (!err && is_pointer)
-		become_number(p, (int64_t)p->addr);
-	if (!err && p->kind != PATH_NUMBER) {
-		int64_t value = 0;
-
-		err = path_number(p, mem, &value);
-		if (!err)
-			become_number(p, value);
-	}
-	if (!err) {
-		uint64_t raw = (uint64_t)p->number;
-
-		n = value_to_number(&type, (unsigned int)size,
-				    size < 8 ? raw & ((1ull << 8 * size) - 1) : raw);
-		p->number = n.kind == NUMBER_SIGNED ? n.i : (int64_t)n.u;
-	}
-	value_type_deinit(&type);
-	return err;
-}
-
-static struct wc_error *cast(struct path_place *p, const struct locate_step *step,
-			     const struct memory_view *mem)
-{
-	return step->stars ? cast_to_pointer(p, step, mem) : cast_to_number(p, step, mem);
 }
 
 /* Slices */
@@ -415,7 +306,7 @@ static struct wc_error *slice(struct path_place *p, int64_t n, const struct memo
 	struct wc_error *err;
 
 	if (p->kind != PATH_OBJECT || p->slice || p->bit_size)
-		return no_pointer(p, "@");
+		return path_no_operand(p, "@");
 	err = p->stars ? NULL : path_open(p, mem);
 	if (err)
 		return err;
@@ -457,7 +348,7 @@ static struct wc_error *go_on_from_address(struct path_place *p, const struct lo
 		return enter(p, mem);
 	case LOCATE_INDEX:
 		if (step->round || step->nindices != 1)
-			return no_pointer(p, step->round ? "( )" : ",");
+			return path_no_operand(p, step->round ? "( )" : ",");
 		err = move(p, step->index[0]);
 		return err ? err : enter(p, mem);
 	case LOCATE_MEMBER:
@@ -467,11 +358,13 @@ static struct wc_error *go_on_from_address(struct path_place *p, const struct lo
 		/* fall through */
 	case LOCATE_ARROW:
 		if (p->stars)
-			return no_pointer(p, "->");
+			return path_no_operand(p, "->");
 		err = enter(p, mem);
 		return err ? err : path_to_member(p, step->name, mem);
 	default:
-		return no_pointer(p, step->op == LOCATE_ADDRESS ? "&" : step->op == LOCATE_SLICE ? "@" : "*");
+		return path_no_operand(p, step->op == LOCATE_ADDRESS ? "&"
+					  : step->op == LOCATE_SLICE ? "@"
+								     : "*");
 	}
 }
 
@@ -483,11 +376,11 @@ static struct wc_error *go_on_from_number(struct path_place *p, const struct loc
 				    "number, *(int *)%s, or write the address with its size, 0x%" PRIx64
 				    ":SIZE.",
 				    p->text, p->text, (uint64_t)p->number);
-	return no_pointer(p, step->op == LOCATE_INDEX	  ? "[ ]"
-			     : step->op == LOCATE_ARROW	  ? "->"
-			     : step->op == LOCATE_SLICE	  ? "@"
-			     : step->op == LOCATE_ADDRESS ? "&"
-							  : ".");
+	return path_no_operand(p, step->op == LOCATE_INDEX     ? "[ ]"
+				  : step->op == LOCATE_ARROW   ? "->"
+				  : step->op == LOCATE_SLICE   ? "@"
+				  : step->op == LOCATE_ADDRESS ? "&"
+							       : ".");
 }
 
 static struct wc_error *go_on(struct path_place *p, const struct locate_step *step,
@@ -502,7 +395,7 @@ static struct wc_error *go_on(struct path_place *p, const struct locate_step *st
 	}
 	if (p->slice)
 		return index_slice(p, step);
-	err = decay(p, mem, &is_pointer);
+	err = path_decay(p, mem, &is_pointer);
 	if (err)
 		return err;
 	return p->kind == PATH_NUMBER ? go_on_from_number(p, step) : go_on_from_address(p, step, mem);
@@ -516,7 +409,7 @@ struct wc_error *path_step_value(struct path_place *p, const struct locate_step 
 	case LOCATE_ADDRESS:
 		return take_address(p, mem);
 	case LOCATE_CAST:
-		return cast(p, step, mem);
+		return path_cast(p, step, mem);
 	case LOCATE_SLICE:
 		return slice(p, step->index[0], mem);
 	case LOCATE_ADD:

@@ -15,8 +15,6 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/code/lookup/locate_parser.h"
 
-#define DEPTH_MAX 64
-
 static struct wc_error *parse_sum(struct parser *p);
 
 void parser_skip_space(struct parser *p)
@@ -30,131 +28,6 @@ static bool comes(struct parser *p, const char *token)
 	return strncmp(p->at, token, strlen(token)) == 0;
 }
 
-/* Steps */
-
-static void step_deinit(struct locate_step *s)
-{
-	for (unsigned int i = 0; s->operand && i < s->nindices; i++) {
-		if (s->operand[i])
-			locate_expr_deinit(s->operand[i]);
-		free(s->operand[i]);
-	}
-	free(s->operand);
-	free(s->name);
-	free(s->index);
-}
-
-bool locate_calculate(enum locate_op op, int64_t a, int64_t b, int64_t *ret)
-{
-	switch (op) {
-	case LOCATE_ADD:
-		return !__builtin_add_overflow(a, b, ret);
-	case LOCATE_SUB:
-		return !__builtin_sub_overflow(a, b, ret);
-	case LOCATE_MUL:
-		return !__builtin_mul_overflow(a, b, ret);
-	case LOCATE_DIV:
-		if (!b || (a == INT64_MIN && b == -1))
-			return false;
-		*ret = a / b;
-		return true;
-	case LOCATE_NEGATE:
-		return !__builtin_sub_overflow(0, a, ret);
-	default:
-		return false;
-	}
-}
-
-/* Of a step on a number; false: it is none that can be calculated yet. */
-static bool fold(struct parser *p, const struct locate_step *s)
-{
-	struct locate_expr *e = p->expr;
-
-	if (!e->is_number || e->nsteps || s->operand || (s->op < LOCATE_ADD && s->op != LOCATE_NEGATE))
-		return false;
-	return locate_calculate(s->op, e->number, s->index ? s->index[0] : 0, &e->number);
-}
-
-struct wc_error *parser_add_step(struct parser *p, struct locate_step step)
-{
-	struct locate_expr *e = p->expr;
-
-	if (fold(p, &step)) {
-		step_deinit(&step);
-		return NULL;
-	}
-	if (vec_push(e->step, e->nsteps, e->step_cap, step))
-		return NULL;
-	step_deinit(&step);
-	return &wc_enomem;
-}
-
-/* Operands */
-
-struct operands {
-	int64_t index[LOCATE_INDICES];
-	struct locate_expr *expr[LOCATE_INDICES];
-	unsigned int n;
-};
-
-static void operands_deinit(struct operands *o)
-{
-	for (unsigned int i = 0; i < o->n; i++) {
-		if (o->expr[i])
-			locate_expr_deinit(o->expr[i]);
-		free(o->expr[i]);
-	}
-}
-
-/* Parses one with @rule. */
-static struct wc_error *parse_operand(struct parser *p, struct wc_error *(*rule)(struct parser *p),
-				      struct operands *o)
-{
-	scoped(locate_expr_deinit) struct locate_expr e = { 0 };
-	struct parser in = { p->text, p->at, &e, p->depth + 1, true };
-	struct wc_error *err;
-
-	parser_skip_space(&in);
-	err = in.depth > DEPTH_MAX ? expected(&in, "fewer nested expressions") : rule(&in);
-	p->at = in.at;
-	if (err)
-		return err;
-	o->index[o->n] = e.number;
-	o->expr[o->n] = NULL;
-	if (!e.is_number || e.nsteps) {
-		o->expr[o->n] = malloc(sizeof(e));
-		if (!o->expr[o->n])
-			return &wc_enomem;
-		*o->expr[o->n] = e;
-		e = (struct locate_expr){ 0 };
-	}
-	o->n++;
-	parser_skip_space(p);
-	return NULL;
-}
-
-/* @step with the operands @o, which it takes. */
-static struct wc_error *add_operands(struct parser *p, struct locate_step step, struct operands *o)
-{
-	bool constant = true;
-
-	for (unsigned int i = 0; i < o->n; i++)
-		constant &= !o->expr[i];
-	step.nindices = o->n;
-	step.index = malloc(o->n * sizeof(*step.index));
-	step.operand = constant ? NULL : calloc(o->n, sizeof(struct locate_expr *));
-	if (!step.index || (!constant && !step.operand)) {
-		free(step.index);
-		free(step.operand);
-		return &wc_enomem;
-	}
-	memcpy(step.index, o->index, o->n * sizeof(*step.index));
-	if (!constant)
-		memcpy(step.operand, o->expr, o->n * sizeof(struct locate_expr *));
-	o->n = 0;
-	return parser_add_step(p, step);
-}
-
 static struct wc_error *parse_one_index(struct parser *p, char close, struct operands *o)
 {
 	struct wc_error *err;
@@ -165,7 +38,7 @@ static struct wc_error *parse_one_index(struct parser *p, char close, struct ope
 	if (*p->at == close || !*p->at)
 		return expected(p, close == ']' ? "a number inside '[ ]'" : "a number inside '( )'");
 	if (*p->at != ':') {
-		err = parse_operand(p, parse_sum, o);
+		err = parser_operand(p, parse_sum, o);
 		if (err)
 			return err;
 	}
@@ -179,7 +52,7 @@ static struct wc_error *parse_one_index(struct parser *p, char close, struct ope
 /* "[1]", "[1,2]", "(1,2)": behind the bracket that opens it. */
 static struct wc_error *parse_index(struct parser *p, char close)
 {
-	scoped(operands_deinit) struct operands o = { .n = 0 };
+	scoped(parser_operands_deinit) struct operands o = { .n = 0 };
 	struct wc_error *err;
 
 	for (;;) {
@@ -195,45 +68,24 @@ static struct wc_error *parse_index(struct parser *p, char close)
 	if (*p->at != close)
 		return expected(p, "'%c'", close);
 	p->at++;
-	return add_operands(p, (struct locate_step){ .op = LOCATE_INDEX, .round = close == ')' }, &o);
-}
-
-/* "3 + x" is "x + 3": what x is may be moved by a number, and a number by nothing but a number. */
-static struct wc_error *swap(struct parser *p, struct operands *o)
-{
-	struct locate_expr *e = p->expr, *other = o->expr[0];
-
-	o->index[0] = e->number;
-	o->expr[0] = NULL;
-	*e = *other;
-	free(other);
-	return add_operands(p, (struct locate_step){ .op = LOCATE_ADD }, o);
-}
-
-static bool is_swapped(const struct parser *p, enum locate_op op, const struct operands *o)
-{
-	const struct locate_expr *e = p->expr;
-
-	return op == LOCATE_ADD && e->is_number && !e->nsteps && !e->nprefixes && o->expr[0];
+	return parser_add_operands(p, (struct locate_step){ .op = LOCATE_INDEX, .round = close == ')' }, &o);
 }
 
 static struct wc_error *parse_right_side(struct parser *p, enum locate_op op,
 					 struct wc_error *(*rule)(struct parser *p))
 {
-	scoped(operands_deinit) struct operands o = { .n = 0 };
+	scoped(parser_operands_deinit) struct operands o = { .n = 0 };
 	const char *at;
 	struct wc_error *err;
 
 	parser_skip_space(p);
 	at = p->at;
-	err = parse_operand(p, rule, &o);
+	err = parser_operand(p, rule, &o);
 	if (err)
 		return err;
 	if (op == LOCATE_DIV && !o.expr[0] && !o.index[0])
 		return locate_expected(p->text, at, "a number that is not 0");
-	if (is_swapped(p, op, &o))
-		return swap(p, &o);
-	return add_operands(p, (struct locate_step){ .op = op }, &o);
+	return parser_add_right_side(p, op, &o);
 }
 
 /* Names and numbers */
@@ -470,7 +322,7 @@ struct wc_error *parser_unary(struct parser *p)
 	struct wc_error *err;
 
 	parser_skip_space(p);
-	if (++p->depth > DEPTH_MAX)
+	if (++p->depth > PARSER_DEPTH)
 		return expected(p, "fewer nested '*' and '('");
 	err = parse_unary(p);
 	p->depth--;
@@ -550,18 +402,4 @@ struct wc_error *locate_parse(const char *text, struct locate_expr *ret)
 	*ret = e;
 	e = (struct locate_expr){ 0 };
 	return NULL;
-}
-
-void locate_expr_deinit(struct locate_expr *e)
-{
-	for (size_t i = 0; i < e->nsteps; i++)
-		step_deinit(&e->step[i]);
-	free(e->step);
-	free(e->prefix[0]);
-	free(e->prefix[1]);
-	free(e->base);
-	if (e->sized)
-		locate_expr_deinit(e->sized);
-	free(e->sized);
-	*e = (struct locate_expr){ 0 };
 }

@@ -4,6 +4,8 @@
 
 #include "watchctl/code/lookup/locate_parse.h"
 
+#define PARSER_DEPTH 64
+
 struct parser {
 	const char *text, *at;
 	struct locate_expr *expr;
@@ -23,6 +25,25 @@ struct wc_error *parser_take_name(struct parser *p);
 
 /* Takes what @step has. Constants are calculated at once. */
 struct wc_error *parser_add_step(struct parser *p, struct locate_step step);
+
+/* The operands of one step; zero-initialised. An expression is NULL where @index has its value. */
+struct operands {
+	int64_t index[LOCATE_INDICES];
+	struct locate_expr *expr[LOCATE_INDICES];
+	unsigned int n;
+};
+
+void parser_operands_deinit(struct operands *o);
+
+/* Parses one more with @rule. */
+struct wc_error *parser_operand(struct parser *p, struct wc_error *(*rule)(struct parser *p),
+				struct operands *o);
+
+/* Adds @step with the operands @o, which it takes. */
+struct wc_error *parser_add_operands(struct parser *p, struct locate_step step, struct operands *o);
+
+/* The same of an operator with one. */
+struct wc_error *parser_add_right_side(struct parser *p, enum locate_op op, struct operands *o);
 
 /* What binds tighter than any operator of two operands. */
 struct wc_error *parser_unary(struct parser *p);
