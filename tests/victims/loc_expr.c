@@ -38,6 +38,8 @@ KEEP struct conn *nothing;
 static int numbers[10];
 KEEP int *number = numbers;
 char buffer[64];
+KEEP __thread int mine[4] = { 1, 2 };
+KEEP __thread struct conn *own = conns;
 char *text = buffer;
 
 int main(void)

@@ -19,9 +19,10 @@ static void expressions_mean_what_the_compiler_says(void **state)
 static void classes_and_containers_mean_what_the_compiler_says(void **state)
 {
 	static const char *const compilers[] = { "g++ -std=c++17 -g", "g++ -std=c++17 -O2 -g",
+						 "g++ -std=c++17 -gdwarf-4",
 						 "clang++ -std=c++17 -g -fstandalone-debug" };
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		char command[256];
 
 		snprintf(command, sizeof(command), "%s -o @/loc_c tests/victims/loc_expr.cc", compilers[i]);
@@ -154,6 +155,30 @@ static void what_is_no_place_says_what_to_write(void **state)
 	bench_stop(&b);
 }
 
+/* Each thread has its own: a place in it is one, and what a pointer of it leads to, or a value, is not. */
+static void thread_local_variables_stay_with_their_threads(void **state)
+{
+	static const char *const same[] = { "mine[2]",	      "*(mine + i)",	    "*&mine[2]",
+					    "(mine[1]@3)[1]", "*((int *)mine + 2)", "mine[i]" };
+	struct bench b;
+
+	START_C(&b);
+	for (size_t k = 0; k < sizeof(same) / sizeof(*same); k++) {
+		struct variable v = find(&b, same[k]), whole = find(&b, "mine");
+
+		assert_true(v.thread_local_storage && whole.thread_local_storage);
+		assert_int_equal(v.tls.offset, whole.tls.offset + 8);
+		assert_int_equal(v.npointers, 0);
+		assert_int_equal(v.size, 4);
+		variable_deinit(&v);
+		variable_deinit(&whole);
+	}
+	expect_refusal(&b, "((struct conn *)own)->id", WC_ENAME, "'own' is thread-local");
+	expect_refusal(&b, "*(own + 1)", WC_ENAME, "'own' is thread-local");
+	expect_refusal(&b, "numbers[mine[0]]", WC_ENAME, "'mine[0]' is thread-local");
+	bench_stop(&b);
+}
+
 static void malformed_ones_have_a_caret(void **state)
 {
 	static const struct {
@@ -214,6 +239,7 @@ int main(void)
 		cmocka_unit_test(a_null_pointer_on_the_way_is_waited_for),
 		cmocka_unit_test(names_are_expressions_again),
 		cmocka_unit_test(what_is_no_place_says_what_to_write),
+		cmocka_unit_test(thread_local_variables_stay_with_their_threads),
 		cmocka_unit_test(malformed_ones_have_a_caret),
 		cmocka_unit_test(what_classes_do_not_say_is_an_error),
 	};
