@@ -14,10 +14,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "watchctl/code/regs.h"
+
 #define FILTER_OPS 32u /* a power of two */
 #define FILTER_NAMES 2u
 #define FILTER_NAME_LEN 16u /* TASK_COMM_LEN */
 #define FILTER_RANGES 24u
+#define FILTER_REGS 32u /* a power of two, WREG_COUNT or more */
 
 enum filter_op_code {
 	FILTER_CONST,	  /* imm */
@@ -44,6 +47,7 @@ enum filter_op_code {
 	FILTER_BOTH,  /* a != 0 && b != 0 */
 	FILTER_EITHER,
 	FILTER_NOT, /* a == 0 */
+	FILTER_REG, /* register imm, as enum reg numbers them */
 	FILTER_OP_CODES
 };
 
@@ -60,6 +64,7 @@ enum filter_need {
 	FILTER_NEEDS_TID = 4,
 	FILTER_NEEDS_SIZE = 8,
 	FILTER_NEEDS_NAME = 16,
+	FILTER_NEEDS_REGS = 32,
 };
 
 /* A range of code, [start, end). */
@@ -85,7 +90,10 @@ struct filter_input {
 	uint64_t old_value, new_value;
 	int64_t tid;
 	char name[FILTER_NAME_LEN]; /* padded with NUL */
+	uint64_t reg[FILTER_REGS];  /* of the thread, behind the instruction that accessed */
 };
+
+_Static_assert(WREG_COUNT <= FILTER_REGS, "each has its place");
 
 enum filter_answer { FILTER_DROP = 0, FILTER_PASS = 1, FILTER_UNDECIDED = 2 };
 
@@ -185,6 +193,8 @@ static inline int64_t filter_apply(const struct wire_filter *f, const struct fil
 		return a || b;
 	case FILTER_NOT:
 		return !a;
+	case FILTER_REG:
+		return (int64_t)in->reg[(uint64_t)op->imm & (FILTER_REGS - 1)];
 	default:
 		return 1;
 	}

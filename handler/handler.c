@@ -225,6 +225,10 @@ static void fill_input(const struct trap *t, const struct hit *h, uint32_t needs
 	}
 	if ((needs & FILTER_NEEDS_NAME) && !sys4(NR_PRCTL, PR_GET_NAME, ret->name, 0, 0))
 		ret->known |= FILTER_NEEDS_NAME;
+	if (needs & FILTER_NEEDS_REGS) {
+		copy_words(ret->reg, t->regs.r, WREG_COUNT);
+		ret->known |= FILTER_NEEDS_REGS;
+	}
 }
 
 static enum filter_answer condition(const struct trap *t, const struct hit *h, const struct wire_filter *f)

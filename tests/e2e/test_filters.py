@@ -37,6 +37,27 @@ def test_a_condition_lets_through_exactly_what_it_says(victim, watch, condition,
     assert w.of("armed")[0]["filter"] == condition
 
 
+@pytest.mark.parametrize("engine", ["ring", "handler", "ptrace"])
+@pytest.mark.parametrize("condition, passes", [
+    ("$edi==5", lambda n: n == 5),
+    ("$rdi in 2..4 || $edi == 7", lambda n: n in (2, 3, 4, 7)),
+    ("$rdi==5 && new==6", lambda n: False),
+    ("$rip > 0x1000", lambda n: True),
+])
+def test_registers_are_tested_where_the_hit_is(victim, watch, engine, condition, passes):
+    """write_flag(i): its argument is still in rdi when flag has been written."""
+    v = victim("puppet")
+    w = finish(watch("-p", v.pid, "-v", "flag", "--engine", engine, "--if", condition), v, "write 8", "write 8")
+    assert values(w) == [n for n in list(range(8)) * 2 if passes(n)]
+    assert w.summary()["filtered"] == 16 - len(w.accesses)
+
+
+def test_registers_are_the_arguments_of_an_execute_watch(victim, watch):
+    v = victim("puppet")
+    w = finish(watch("-p", v.pid, "-v", "write_flag", "-x", "--if", "$edi>=6"), v, "write 8")
+    assert len(w.accesses) == 2 and w.summary()["filtered"] == 6
+
+
 def test_changes_only(victim, watch):
     v = victim("puppet")
     w = finish(watch("-p", v.pid, "-v", "flag", "--changes"), v, "same 10", "write 1", "same 10")
@@ -125,6 +146,7 @@ def test_a_filter_is_kept_in_the_log(victim, watch, run, tmp_path):
     (["--if", "new == 5000000000"], 2, ["Type mismatch", "2147483647"]),
     (["--if", "new==1", "--if", "new==2"], 2, ["twice"]),
     (["--caller", "no_such_function"], 5, ["no_such_function"]),
+    (["--if", "$xmm1==1"], 2, ["Unknown register", "$rip"]),
     (["--caller", "write_flg"], 5, ["write_flag"]),
     (["--rate", "fast"], 2, ["--rate fast", "100/s"]),
     (["--sample", "0"], 2, ["--sample"]),

@@ -56,9 +56,11 @@ def test_a_thread_local_variable_before_the_program_starts(build, run):
     assert r.stdout.count('"type":"access"') == 5
 
 
-def test_the_watch_moves_with_the_pointer(victim, watch):
+@pytest.mark.parametrize("expr", ["list.head->len", "((struct node *)list.head)->len", "*&list.head->len",
+                                  "(list.head + 0)->len", "*(int *)((char *)list.head + sizeof(void *))"])
+def test_the_watch_moves_with_the_pointer(victim, watch, expr):
     v = victim("mover")
-    w = watch("-p", v.pid, "-v", "list.head->len", "--follow")
+    w = watch("-p", v.pid, "-v", expr, "--follow")
     finish(w, v, "len 5", "lenof b 50", "head b", "len 6", "lenof a 60", "head null", "lenof b 70", "head a", "len 7",
            "head a", "len 8")
     assert [(int(a["old"], 16), int(a["new"], 16)) for a in w.accesses] == [(1, 5), (50, 6), (60, 7), (7, 8)]

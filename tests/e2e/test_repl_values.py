@@ -82,6 +82,24 @@ def test_values_of_c_print_as_gdb_prints_them(script, values):
         assert_same(re.sub(r"  +", " ", ours[f" {e}"]), re.sub(r"  +", " ", from_gdb(theirs[f"print {e}"], e[0] == "&")), e)
 
 
+EXPRESSIONS = ["((struct node *)head)->len", "*(int *)&head->len", "(struct node *)&first", "*&number", "&head->len",
+               "*(table + 1)", "table + 1", "head + 1", "&table[1] + 1", "(&table[2])->name", "table[1 + 1].len",
+               "table[0].len@2", "grid[0]@2", "table[1]@2", "sizeof(struct node)", "sizeof table", "sizeof number * 2",
+               "sizeof(table) / sizeof(table[0])", "'repl_values.c'::number", "*'repl_values.c'::head",
+               "((struct node *)anything)", "*(unsigned char *)&number", "*&table[1].len", "&*head", "*(char **)&words"]
+
+
+def test_expressions_print_as_gdb_prints_them(script, values):
+    pid = values("repl_values.c", "gcc", "-O0")
+    theirs = gdb(pid, [f"print {e}" for e in EXPRESSIONS])
+    ours = prints(script, pid, [f" {e}" for e in EXPRESSIONS])
+    for e in EXPRESSIONS:
+        # gdb leaves out the type of a pointer that lies in memory: what counts is the value.
+        expected, shown = (re.sub(r"^\(.*\) (?=0x)", "", re.sub(r"  +", " ", t))
+                           for t in (from_gdb(theirs[f"print {e}"], True), ours[f" {e}"]))
+        assert_same(shown, re.sub(r"^'.*' \((\d+)\)$", r"\1", expected), e)
+
+
 def test_structures_within_structures_print_with_all_members(script, values):
     pid = values("repl_values.c", "gcc", "-O0")
     ours = prints(script, pid, [" mixed"])[" mixed"]

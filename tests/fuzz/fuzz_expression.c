@@ -18,23 +18,40 @@ static void require(bool claim)
 		abort();
 }
 
+static void check_parts(const struct locate_expr *e);
+
+static void check_step(const struct locate_step *s)
+{
+	bool has_name = s->op == LOCATE_MEMBER || s->op == LOCATE_ARROW || s->op == LOCATE_CAST;
+	bool has_number = s->op == LOCATE_INDEX || s->op == LOCATE_SLICE ||
+			  (s->op >= LOCATE_ADD && s->op <= LOCATE_DIV);
+
+	require(s->op <= LOCATE_NEGATE);
+	require(has_name == (s->name && *s->name));
+	require(has_number == (s->index && s->nindices));
+	require(s->nindices <= (s->op == LOCATE_INDEX ? LOCATE_INDICES : 1));
+	require(!s->operand || has_number);
+	require(!s->stars || s->op == LOCATE_CAST);
+	for (unsigned int i = 0; s->operand && i < s->nindices; i++)
+		if (s->operand[i])
+			check_parts(s->operand[i]);
+}
+
 static void check_parts(const struct locate_expr *e)
 {
 	if (e->is_raw) {
 		require(!e->base && !e->nsteps && !e->nprefixes);
 		return;
 	}
-	require(e->base && *e->base && e->nprefixes <= 2);
+	require(!!e->base + !!e->sized + e->is_number == 1);
+	require((!e->base || *e->base) && e->nprefixes <= 2);
+	require(!e->is_type || (e->base && !e->nsteps));
+	if (e->sized)
+		check_parts(e->sized);
 	for (size_t i = 0; i < e->nprefixes; i++)
 		require(e->prefix[i] && *e->prefix[i]);
-	for (size_t i = 0; i < e->nsteps; i++) {
-		bool has_name = e->step[i].op == LOCATE_MEMBER || e->step[i].op == LOCATE_ARROW;
-
-		require(e->step[i].op <= LOCATE_DEREF);
-		require(!has_name || (e->step[i].name && *e->step[i].name));
-		require((e->step[i].op == LOCATE_INDEX) == (e->step[i].index && e->step[i].nindices));
-		require(e->step[i].nindices <= LOCATE_INDICES);
-	}
+	for (size_t i = 0; i < e->nsteps; i++)
+		check_step(&e->step[i]);
 }
 
 static void check_code(const char *text)

@@ -58,9 +58,11 @@ static void check_program(const struct wire_filter *f)
 		require(op->code < FILTER_OP_CODES);
 		if (op->code == FILTER_NAME_IS)
 			require(op->imm >= 0 && op->imm < FILTER_NAMES);
-		if (op->code > FILTER_NAME_IS)
+		if (op->code == FILTER_REG)
+			require(op->imm >= 0 && op->imm < FILTER_REGS);
+		else if (op->code > FILTER_NAME_IS)
 			require(op->a < i);
-		if (op->code >= FILTER_ADD && op->code != FILTER_NOT)
+		if (op->code >= FILTER_ADD && op->code != FILTER_NOT && op->code != FILTER_REG)
 			require(op->b < i);
 	}
 }

@@ -89,6 +89,8 @@ static void go_variables_are_found_by_package(void **state)
 	expect_refusal(&b, "main.word[4]", WC_ENAME, "4 elements at this moment: [4]");
 	expect_refusal(&b, "main.table[1]", WC_ENAME, "map[int]int|are not found by an index|0x...:SIZE");
 	expect_refusal(&b, "main.head[1]", WC_ENAME, "*main.node|not found by an index");
+	expect_shown(&b, "main.items[main.counter - 6].value", "int64", "2");
+	expect_shown(&b, "main.word[(main.counter + 1) / 4]", "uint8", "114");
 	v = find(&b, "main.word[2]");
 	assert_int_equal(v.npointers, 1);
 	variable_deinit(&v);
@@ -161,6 +163,8 @@ static void check_rust_shown(struct bench *b)
 	expect_shown(b, "server::inner::COUNT", "AtomicU64", "7");
 	expect_refusal(b, "server::FLAGG", WC_ENAME, "'rusty::server::FLAG'");
 	expect_shown(b, "LIST[1]", "u32", "2");
+	expect_shown(b, "LIST[STATS.hits - 4]", "u32", "2");
+	expect_shown(b, "server::TABLE[STATS.hits / 2]", "u16", "3");
 	expect_refusal(b, "LIST[3]", WC_ENAME, "3 elements at this moment: [3]");
 	expect_refusal(b, "LOCKED[0]", WC_ENAME, "Mutex<u64>|not found by an index here|data");
 	v = find(b, "LIST[2]");

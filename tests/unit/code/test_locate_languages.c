@@ -68,6 +68,8 @@ static void fortran_types_and_values_are_reported(void **state)
 
 	start_fortran(&b);
 	expect_shown(&b, "mat(2,5)", "real(kind=8)", "42");
+	expect_shown(&b, "mat(1+1,flag+2)", "real(kind=8)", "42");
+	expect_shown(&b, "mat(one%id-5,5)", "real(kind=8)", "42");
 	expect_shown(&b, "ready", "logical(kind=4)", "true");
 	expect_shown(&b, "poly%id", "integer(kind=4)", "7");
 	expect_shown(&b, "pair", "integer(kind=4) (2)", "0x600000006");

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -163,6 +164,50 @@ static void threads_by_id_and_by_name(void **state)
 	assert_int_equal(ask("thread != \"other\"", &t_int, 4, 0, 0), FILTER_PASS);
 }
 
+static enum filter_answer ask_registers(const char *text, bool known)
+{
+	const struct filter_spec spec = { .condition = text };
+	struct filter_input in = { .known = known ? FILTER_NEEDS_REGS : 0 };
+	struct wire_filter f;
+	struct wc_error *err = filter_compile(&spec, &t_int, 4, &f);
+	int64_t scratch[FILTER_OPS];
+
+	if (err)
+		fail_msg("%s: %s", text, err->text);
+	in.reg[WREG_RDI] = 5;
+	in.reg[WREG_RAX] = UINT64_MAX;
+	in.reg[WREG_R15] = 0x1ffffffffull;
+	in.reg[WREG_RSP] = 0xffff800000000000ull;
+	in.reg[WREG_RIP] = 0x401000;
+	return filter_condition(&f, &in, scratch);
+}
+
+static void registers_are_compared_as_gdb_does(void **state)
+{
+	static const char *const hold[] = { "$rdi==5",
+					    "$rax == -1",
+					    "$rax<0",
+					    "$eax==-1",
+					    "$r15d == -1",
+					    "$r15 == 0x1ffffffff",
+					    "$rip==0x401000",
+					    "$pc in 0x400000..0x402000",
+					    "$rsp > 0x7fffffffffff",
+					    "$sp == $rsp",
+					    "$rdi + 1 == 6",
+					    "$rdi && $rip" };
+
+	for (size_t i = 0; i < sizeof(hold) / sizeof(*hold); i++) {
+		char opposite[64];
+
+		snprintf(opposite, sizeof(opposite), "!(%s)", hold[i]);
+		if (ask_registers(hold[i], true) != FILTER_PASS)
+			fail_msg("%s does not hold", hold[i]);
+		assert_int_equal(ask_registers(opposite, true), FILTER_DROP);
+		assert_int_equal(ask_registers(hold[i], false), FILTER_UNDECIDED);
+	}
+}
+
 static void options_are_joined_with_and(void **state)
 {
 	struct filter_spec spec = {
@@ -219,6 +264,8 @@ static void what_is_wrong_is_pointed_at(void **state)
 		{ "thread == \"a name that is too long\"", &t_int, "at most 15 characters", 12 },
 		{ "thread == \"open", &t_int, "has no end", 11 },
 		{ "", &t_int, "Expected a value", 1 },
+		{ "$xmm0 == 1", &t_int, "Unknown register \"$xmm0\"", 1 },
+		{ "new == $", &t_int, "Unknown register", 8 },
 	};
 	size_t i;
 
@@ -309,6 +356,7 @@ int main(void)
 		cmocka_unit_test(names_characters_and_bit_fields),
 		cmocka_unit_test(threads_by_id_and_by_name),
 		cmocka_unit_test(options_are_joined_with_and),
+		cmocka_unit_test(registers_are_compared_as_gdb_does),
 		cmocka_unit_test(what_is_wrong_is_pointed_at),
 		cmocka_unit_test(deep_nesting_and_long_conditions_are_refused),
 		cmocka_unit_test(an_execute_watch_has_no_value),

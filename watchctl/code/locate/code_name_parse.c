@@ -28,7 +28,9 @@ static void skip_space(struct parser *p)
 
 static struct wc_error *parse_prefixes(struct parser *p)
 {
-	return locate_parse_prefixes(p->text, &p->at, p->expr->prefix, &p->expr->nprefixes);
+	struct wc_error *err = locate_parse_prefixes(p->text, &p->at, p->expr->prefix, &p->expr->nprefixes);
+
+	return err ? err : locate_check_quote(p->text, p->at);
 }
 
 /* All of [at, end) as a number. */

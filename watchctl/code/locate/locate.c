@@ -1,5 +1,6 @@
 #include "watchctl/code/locate/locate.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,9 @@
 #include "watchctl/base/fault_guard.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/dwarf/dwarf_unit.h"
-#include "watchctl/code/locate/code_name_find.h"
-#include "watchctl/code/locate/code_name_indirect.h"
 #include "watchctl/code/locate/locate_object.h"
 #include "watchctl/code/locate/locate_path.h"
+#include "watchctl/code/locate/locate_walk.h"
 #include "watchctl/code/lookup/locate_find.h"
 #include "watchctl/code/lookup/locate_parse.h"
 
@@ -88,123 +88,29 @@ void variable_deinit(struct variable *v)
 	*v = (struct variable){ 0 };
 }
 
+static struct wc_error *set_module(const struct module_list *modules, uint64_t addr, struct variable *v)
+{
+	const struct module *m = module_find(modules, addr);
+
+	v->module = m ? strdup(m->path) : NULL;
+	return m && !v->module ? &wc_enomem : NULL;
+}
+
 static struct wc_error *locate_raw(const struct locate_expr *e, const struct module_list *modules,
 				   struct variable *ret)
 {
-	const struct module *m = module_find(modules, e->addr);
 	struct variable v = { .addr = e->addr, .size = e->size };
+	struct wc_error *err;
 
 	if (asprintf(&v.name, "0x%lx", e->addr) < 0)
 		return &wc_enomem;
-	v.module = m ? strdup(m->path) : NULL;
-	if (m && !v.module) {
+	err = set_module(modules, e->addr, &v);
+	if (err) {
 		free(v.name);
-		return &wc_enomem;
+		return err;
 	}
 	*ret = v;
 	return NULL;
-}
-
-/* "base.member.member": the first @n steps joined to the base, as Go writes "package.Variable". */
-static char *join_members(const struct locate_expr *e, size_t n)
-{
-	char *name = strdup(e->base), *longer;
-
-	for (size_t i = 0; name && i < n; i++) {
-		if (asprintf(&longer, "%s.%s", name, e->step[i].name) < 0)
-			longer = NULL;
-		free(name);
-		name = longer;
-	}
-	return name;
-}
-
-static size_t leading_members(const struct locate_expr *e)
-{
-	size_t n = 0;
-
-	while (n < e->nsteps && e->step[n].op == LOCATE_MEMBER)
-		n++;
-	return n;
-}
-
-static struct wc_error *search_again(struct search *s, const char *module, const char *source)
-{
-	struct search next = { .locator = s->locator,
-			       .modules = s->modules,
-			       .name = s->name,
-			       .module = module,
-			       .source = source };
-	struct wc_error *err = search_run(&next);
-
-	if (err || !next.nhits) {
-		search_deinit(&next);
-		return err;
-	}
-	search_deinit(s);
-	*s = next;
-	return NULL;
-}
-
-/*
- * Searches for @name. A prefix may be the name of a module and of a source file: it is tried as both. A
- * source file that only declares the variable means the one that another file defines.
- */
-static struct wc_error *search_name(struct search *s, const char *name)
-{
-	struct wc_error *err;
-
-	s->name = name;
-	err = search_run(s);
-	if (err || s->nhits)
-		return err;
-	if (s->module && !s->source)
-		return search_again(s, NULL, s->module);
-	if (s->source && s->problem_fit && s->problem == PLACE_DECLARATION)
-		return search_again(s, s->module, NULL);
-	return NULL;
-}
-
-/* Searches for the base and the first @n members, read as one name, and keeps what is found in @s. */
-static struct wc_error *search_joined(struct search *s, const struct locate_expr *e, size_t n, bool functions)
-{
-	scoped(freep) char *name = join_members(e, n);
-	scoped(search_deinit) struct search joined = { .locator = s->locator, .modules = s->modules };
-	struct wc_error *err;
-
-	if (!name)
-		return &wc_enomem;
-	search_set_prefixes(&joined, e->prefix, e->nprefixes);
-	joined.name = name;
-	err = functions ? code_name_find(&joined) : search_name(&joined, name);
-	if (!err && !joined.nhits && search_is_lost(&joined) && !s->problem_fit)
-		search_take_problem(s, &joined);
-	if (err || !joined.nhits)
-		return err;
-	search_deinit(s);
-	*s = joined;
-	s->name = e->base;
-	joined = (struct search){ 0 };
-	return NULL;
-}
-
-/*
- * Finds the variable: the base, or the base with one or more of the members that follow; else a function of
- * the whole name. *@used says how many members that took. Where nothing is found, @s shows what the plain
- * base met.
- */
-static struct wc_error *find_base(struct search *s, const struct locate_expr *e, size_t *used)
-{
-	size_t members = leading_members(e);
-	struct wc_error *err = search_name(s, e->base);
-
-	for (size_t n = 1; n <= members && !err && !s->nhits; n++) {
-		err = search_joined(s, e, n, false);
-		*used = n;
-	}
-	if (!err && !s->nhits && members == e->nsteps && !search_is_lost(s))
-		err = search_joined(s, e, members, true);
-	return err;
 }
 
 static struct wc_error *set_declaration(struct hit *h, struct variable *v)
@@ -241,39 +147,20 @@ static struct wc_error *check_contiguous(const struct path_place *p, const char 
 
 static struct wc_error *set_type(const struct path_place *p, struct variable *v)
 {
-	uint64_t size = p->type.known ? dtype_size(&p->type) : 0;
-
 	v->addr = p->is_tls ? 0 : p->addr;
-	v->size = p->bit_size ? p->storage : size ? size : p->size;
-	if (!dtype_value_type(&p->type, &v->type))
+	v->size = p->bit_size ? p->storage : path_size(p);
+	if (!path_value_type(p, &v->type))
 		return &wc_enomem;
-	v->type.bit_offset = (uint8_t)p->bit_offset;
-	v->type.bit_size = (uint8_t)p->bit_size;
 	if (v->size <= REGISTER_BYTES) {
 		free(v->members);
 		v->members = NULL;
+	} else if (p->slice) {
+		if (asprintf(&v->members, "[0] .. [%" PRIu64 "]", p->slice - 1) < 0)
+			v->members = NULL;
 	} else if (!v->members) {
 		v->members = dtype_member_list(&p->type);
 	}
 	return NULL;
-}
-
-static struct wc_error *walk_path(struct hit *h, const struct locate_expr *e, size_t from,
-				  const struct memory_view *mem, struct path_place *p)
-{
-	struct wc_error *err = NULL;
-
-	*p = (struct path_place){ .addr = h->addr,
-				  .is_tls = h->is_tls,
-				  .size = h->size,
-				  .type = h->type,
-				  .bias = h->type.known ? h->module->bias + locate_index_bias(h->index) : 0,
-				  .text = strdup(h->name) };
-	if (!p->text)
-		return &wc_enomem;
-	for (size_t i = from; i < e->nsteps && !err; i++)
-		err = path_step(p, &e->step[i], mem);
-	return err ? err : path_open(p, mem);
 }
 
 static struct wc_error *set_name(const struct locate_expr *e, const char *path, struct variable *v)
@@ -313,14 +200,16 @@ static struct wc_error *set_tls(struct search *s, const struct hit *h, const str
 	return NULL;
 }
 
-static struct wc_error *make_variable(struct search *s, const struct locate_expr *e, size_t used,
+static struct wc_error *make_variable(struct search *s, struct locate_expr *e, size_t used,
 				      const struct memory_view *mem, struct variable *ret)
 {
 	scoped(variable_deinit) struct variable v = { 0 };
-	struct hit *h = &s->hit[0];
+	struct hit *h = e->base ? &s->hit[0] : NULL;
 	struct path_place p;
-	struct wc_error *err = walk_path(h, e, used, mem, &p);
+	struct wc_error *err = locate_walk(s, e, used, mem, &p);
 
+	if (!err)
+		err = path_check_place(&p);
 	if (!err)
 		err = path_settle(&p, mem, &v.members);
 	if (!err)
@@ -329,7 +218,7 @@ static struct wc_error *make_variable(struct search *s, const struct locate_expr
 		err = set_name(e, p.text, &v);
 	free(p.text);
 	if (!err)
-		err = set_declaration(h, &v);
+		err = h ? set_declaration(h, &v) : set_module(s->modules, p.addr, &v);
 	if (!err)
 		err = set_type(&p, &v);
 	if (!err)
@@ -342,30 +231,6 @@ static struct wc_error *make_variable(struct search *s, const struct locate_expr
 	return NULL;
 }
 
-/* One variable or function in @s, of which the first *@used steps are a part. */
-static struct wc_error *find_one(struct search *s, const struct locate_expr *e, const struct memory_view *mem,
-				 size_t *used, bool *missing_module)
-{
-	struct wc_error *err;
-
-	*used = 0;
-	search_set_prefixes(s, e->prefix, e->nprefixes);
-	err = find_base(s, e, used);
-	if (err)
-		return err;
-	if (!s->nhits) {
-		scoped(freep) char *whole = join_members(e, leading_members(e));
-
-		s->whole_name = whole;
-		err = search_not_found(s, e->nprefixes ? e->prefix[e->nprefixes - 1] : NULL, missing_module);
-		s->whole_name = NULL;
-		return err;
-	}
-	if (s->hit[0].is_indirect)
-		return code_indirect_error(s, &s->hit[0], mem);
-	return s->nhits > 1 ? search_ambiguous(s) : NULL;
-}
-
 static struct wc_error *find_variable(struct locator *l, const char *expr, const struct module_list *modules,
 				      const struct memory_view *mem, struct variable *ret,
 				      bool *missing_module)
@@ -373,7 +238,7 @@ static struct wc_error *find_variable(struct locator *l, const char *expr, const
 	scoped(locate_expr_deinit) struct locate_expr e = { 0 };
 	scoped(search_deinit) struct search s = { .locator = l, .modules = modules };
 	struct wc_error *err;
-	size_t used;
+	size_t used = 0;
 
 	if (missing_module)
 		*missing_module = false;
@@ -382,7 +247,7 @@ static struct wc_error *find_variable(struct locator *l, const char *expr, const
 		return err;
 	if (e.is_raw)
 		return locate_raw(&e, modules, ret);
-	err = find_one(&s, &e, mem, &used, missing_module);
+	err = e.base ? locate_find_one(&s, &e, mem, &used, missing_module) : NULL;
 	if (s.nhits && s.hit[0].is_function) {
 		wc_error_free(err);
 		err = search_is_function(&s, expr);
@@ -412,7 +277,7 @@ struct wc_error *locate_object(struct locator *l, const char *expr, const struct
 	scoped(object_deinit) struct object o = { 0 };
 	struct wc_error *err = locate_parse(expr, &e);
 	bool missing;
-	size_t used;
+	size_t used = 0;
 
 	if (err)
 		return err;
@@ -420,16 +285,17 @@ struct wc_error *locate_object(struct locator *l, const char *expr, const struct
 		*ret = (struct object){ .place = { .addr = e.addr, .size = e.size } };
 		return NULL;
 	}
-	err = find_one(&s, &e, mem, &used, &missing);
+	if (e.base)
+		err = locate_find_one(&s, &e, mem, &used, &missing);
 	if (!err)
-		err = walk_path(&s.hit[0], &e, used, mem, &o.place);
+		err = locate_walk(&s, &e, used, mem, &o.place);
 	if (!err && tls && o.place.is_tls) {
 		err = hit_tls_place(&s, &s.hit[0], mem, &o.tls);
 		o.tls.offset = o.place.addr;
 	}
 	if (err)
 		return err;
-	o.is_function = s.hit[0].is_function;
+	o.is_function = e.base && s.hit[0].is_function && o.place.kind == PATH_OBJECT;
 	*ret = o;
 	o = (struct object){ 0 };
 	return NULL;

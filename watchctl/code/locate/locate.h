@@ -1,17 +1,35 @@
 /*
  * locate - an expression -> address, size and type of a variable of a live process.
  *
- *	expr	= [file ":" [file ":"]] path | "0x..." [":" size]
+ *	expr	= [file ":" [file ":"]] sum | "0x..." [":" size]
  *	file	= a source file ("file.c:name") or a module ("libc.so.6:name", "/usr/bin/x:name")
  *		  or both: "libx.so:file.c:name"; in quotes where it has a ':' or the like: "'a:b.c':name"
- *	path	= "*" path | ( name | "(" path ")" ) { "." member | "%" member | "->" member | index | "^" }
- *	index	= "[" number { "," number } "]" | "(" number { "," number } ")"
+ *	sum	= product { ( "+" | "-" ) product }
+ *	product	= slice { ( "*" | "/" ) slice }
+ *	slice	= unary [ "@" unary ]
+ *	unary	= ( "*" | "&" | "-" | cast ) unary | "sizeof" ( unary | "(" type ")" ) | postfix
+ *	cast	= "(" type ")"
+ *	type	= [ "struct" | "class" | "union" | "enum" ] name { "*" } [ "&" ], with const and the like anywhere
+ *	postfix	= primary { "." member | "%" member | "->" member | index | "^" }
+ *	index	= "[" sum { "," sum } "]" | "(" sum { "," sum } ")"
+ *	primary	= [ file "::" ] name | "'" name "'" | number | "(" sum ")"
  *	name	= C identifier, or C++ qualified "ns::Class::member", Rust "crate::NAME", Go "main.counter";
  *		  a static variable of a function is "function::name", or plain "name" where that is unique.
- *		  The end of a qualified name will do where it is unique.
+ *		  The end of a qualified name will do where it is unique, and inline and anonymous namespaces
+ *		  may be left out.
  *
- * "->", "*" and "[n]" applied to a pointer read the pointer from the live process, once. What an index and
- * a member mean is the language's matter: bounds, the order of dimensions, whether "." follows pointers,
+ * A whole expression begins with no number but an address, and "-" negates in an index and on the right of an
+ * operator only. Brackets hold a type if that ends in "*" or "&", has a word like "struct" or "unsigned" in
+ * front, or if a value follows: "(conn_t *)p", "(long)i".
+ *
+ * "->", "*" and "[n]" applied to a pointer read the pointer from the live process, once; so do arithmetic and
+ * casts. Variables in an index, behind "+", "@" and so on are read once, too, and are numbers from then on:
+ * nothing follows them. "p+n" goes on by n of what p points to, "x@n" is n objects from x on. A cast between
+ * classes of which one derives from the other goes to the part, or to the whole. "*" and "->" go through
+ * std::unique_ptr and std::shared_ptr. An expression that is an address or a number ("&x", "p+3", "sizeof x")
+ * is one to show, and no place to watch.
+ *
+ * What an index and a member mean is the language's matter: bounds, the order of dimensions, whether "." follows pointers,
  * whether case counts. In Fortran a pointer or allocatable variable is what it stands for. Of languages
  * whose rules are not known here only whole variables are found.
  *
@@ -90,6 +108,8 @@ void locator_free(struct locator *l);
  *  - no such member: those there are; index past the end of the array: its bounds; not allocated;
  *  - a member or element in a language whose rules are not known: its name;
  *  - null or unreadable pointer on the path;
+ *  - an address or a number instead of a place: says how the place is written;
+ *  - a type that is not known, or several of one name; a cast from a virtual base class;
  *  - module not loaded: says which modules are, when few, or similar names.
  * *@missing_module (may be NULL) is set to true when the only trouble is that a module, named as
  * "lib:name", is not loaded (yet): a launched program may still load it. Or that a library has lost a

@@ -12,59 +12,6 @@
 /* Pointers to pointers, and no more of them than somebody writes. */
 #define OPEN_MAX 8
 
-/* Replaces the text of @p by a new one; takes @text, NULL being "no memory". */
-static struct wc_error *set_text(struct path_place *p, char *text, bool is_deref)
-{
-	if (!text)
-		return &wc_enomem;
-	free(p->text);
-	p->text = text;
-	p->text_is_deref = is_deref;
-	return NULL;
-}
-
-static char *index_text(const char *path, const struct locate_step *step)
-{
-	char *text = NULL;
-	size_t len;
-	FILE *f = open_memstream(&text, &len);
-
-	if (!f)
-		return NULL;
-	fprintf(f, "%s%c", path, step->round ? '(' : '[');
-	for (unsigned int i = 0; i < step->nindices; i++)
-		fprintf(f, "%s%" PRId64, i ? "," : "", step->index[i]);
-	fputc(step->round ? ')' : ']', f);
-	return fclose(f) == 0 ? text : (free(text), NULL);
-}
-
-static char *text_after(const struct path_place *p, const struct locate_step *step)
-{
-	scoped(freep) char *path = NULL;
-	char *text = NULL;
-	int n = -1;
-
-	if (asprintf(&path, p->text_is_deref && step->op != LOCATE_DEREF ? "(%s)" : "%s", p->text) < 0) {
-		path = NULL;
-		return NULL;
-	}
-	switch (step->op) {
-	case LOCATE_MEMBER:
-		n = asprintf(&text, "%s%c%s", path, dtype_family(&p->type) == FAMILY_FORTRAN ? '%' : '.',
-			     step->name);
-		break;
-	case LOCATE_ARROW:
-		n = asprintf(&text, "%s->%s", path, step->name);
-		break;
-	case LOCATE_INDEX:
-		return index_text(path, step);
-	case LOCATE_DEREF:
-		n = asprintf(&text, step->behind ? "%s^" : "*%s", path);
-		break;
-	}
-	return n < 0 ? NULL : text;
-}
-
 static struct wc_error *no_memory_to_read(const struct path_place *p)
 {
 	return wc_error_new(WC_ENAME,
@@ -84,7 +31,7 @@ static struct wc_error *thread_local_pointer(const struct path_place *p)
 }
 
 /* Reads the pointer that lies at @p, and remembers that it was. */
-static struct wc_error *load_pointer(struct path_place *p, const struct memory_view *mem, uint64_t *ret)
+struct wc_error *path_load_pointer(struct path_place *p, const struct memory_view *mem, uint64_t *ret)
 {
 	uint64_t value;
 
@@ -123,7 +70,7 @@ struct wc_error *path_follow_pointer(struct path_place *p, const struct memory_v
 {
 	uint64_t to = 0;
 	uint8_t byte;
-	struct wc_error *err = load_pointer(p, mem, &to);
+	struct wc_error *err = path_load_pointer(p, mem, &to);
 
 	if (err)
 		return err;
@@ -226,9 +173,10 @@ static struct wc_error *settle_array(struct path_place *p, const struct dtype *s
 struct wc_error *path_settle(struct path_place *p, const struct memory_view *mem, char **members)
 {
 	struct dtype s = dtype_strip(&p->type);
-
 	struct dwarf_eval at = { .object = p->addr, .bias = p->bias, .mem = p->is_tls ? NULL : mem };
 
+	if (p->kind != PATH_OBJECT || p->stars || p->slice)
+		return NULL;
 	if (dtype_tag(&s) == DW_TAG_string_type)
 		array_string_size(&s, &at, &p->size);
 	/* What is known without the process needs none: the size of an array in C, say. */
@@ -375,12 +323,10 @@ static struct wc_error *step_through_arrow(struct path_place *p, const struct dt
 static struct wc_error *step_unnamed(struct path_place *p, const struct locate_step *step,
 				     const struct memory_view *mem)
 {
-	bool opened = false, inside = step->op == LOCATE_MEMBER && step->name[0] == '_';
+	bool opened = false, is_smart = false, inside = step->op == LOCATE_MEMBER && step->name[0] == '_';
 	struct wc_error *err;
 	struct dtype s;
 
-	if (p->type.known && dtype_family(&p->type) == FAMILY_OTHER)
-		return language_unknown(p);
 	err = open_place(p, inside, &opened, mem);
 	if (err)
 		return err;
@@ -389,6 +335,12 @@ static struct wc_error *step_unnamed(struct path_place *p, const struct locate_s
 		return path_wrong_kind(p, "a bit field: there is nothing inside.");
 	if (!dtype_tag(&s) && step->op != LOCATE_DEREF)
 		return type_unknown(p, step);
+	if (step->op == LOCATE_ARROW || (step->op == LOCATE_DEREF && !step->behind)) {
+		err = path_open_smart_pointer(p, &s, false, mem, &is_smart);
+		if (err)
+			return err;
+		s = dtype_strip(&p->type);
+	}
 	switch (step->op) {
 	case LOCATE_MEMBER:
 		return step_to_member(p, &s, step->name, mem);
@@ -396,7 +348,7 @@ static struct wc_error *step_unnamed(struct path_place *p, const struct locate_s
 		return step_through_arrow(p, &s, step->name, mem);
 	case LOCATE_INDEX:
 		return path_to_element(p, step, mem);
-	case LOCATE_DEREF:
+	default:
 		break;
 	}
 	/* "*p" of what debuggers show as a pointer, and the language does not. */
@@ -405,11 +357,23 @@ static struct wc_error *step_unnamed(struct path_place *p, const struct locate_s
 	return path_to_target(p, mem);
 }
 
+static struct wc_error *take_step(struct path_place *p, const struct locate_step *step,
+				  const struct memory_view *mem)
+{
+	bool done = false;
+	struct wc_error *err;
+
+	if (p->type.known && dtype_family(&p->type) == FAMILY_OTHER && step->op != LOCATE_ADDRESS)
+		return language_unknown(p);
+	err = path_step_value(p, step, mem, &done);
+	return err || done ? err : step_unnamed(p, step, mem);
+}
+
 struct wc_error *path_step(struct path_place *p, const struct locate_step *step,
 			   const struct memory_view *mem)
 {
 	struct path_place next = *p;
-	struct wc_error *err = step_unnamed(&next, step, mem);
+	struct wc_error *err = take_step(&next, step, mem);
 
 	if (err) {
 		memcpy(p->pointer, next.pointer, sizeof(p->pointer));
@@ -418,11 +382,11 @@ struct wc_error *path_step(struct path_place *p, const struct locate_step *step,
 		p->null_pointer = next.null_pointer;
 		return err;
 	}
-	err = set_text(p, text_after(p, step), step->op == LOCATE_DEREF && !step->behind);
+	err = path_add_text(p, step);
 	if (err)
 		return err;
 	next.text = p->text;
-	next.text_is_deref = p->text_is_deref;
+	next.text_kind = p->text_kind;
 	*p = next;
 	return NULL;
 }

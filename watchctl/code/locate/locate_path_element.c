@@ -363,8 +363,7 @@ static bool find_pointer(const struct dtype *t, uint64_t addr, unsigned int dept
 	return q.found;
 }
 
-/* The type that @s was made for: "T" of "Vec<T>". */
-static bool first_parameter(const struct dtype *s, struct dtype *ret)
+bool dtype_first_parameter(const struct dtype *s, struct dtype *ret)
 {
 	struct dtype t = *s;
 	Dwarf_Die die;
@@ -392,7 +391,7 @@ static bool is_rust_vector(const struct path_place *p, const struct dtype *s, st
 	    !find_member(p, buf, NULL, &m) || !find_member(p, length, NULL, len))
 		return false;
 	inner = dtype_strip(&m.type);
-	return find_pointer(&inner, m.addr, 0, data) && first_parameter(s, type);
+	return find_pointer(&inner, m.addr, 0, data) && dtype_first_parameter(s, type);
 }
 
 /* String is a struct around a Vec<u8>. */
@@ -408,7 +407,10 @@ static struct wc_error *no_elements(const struct path_place *p, const struct dty
 {
 	scoped(freep) char *members = dtype_is_aggregate_tag(dtype_tag(s)) ? dtype_member_list(s) : NULL;
 	scoped(freep) char *type = dtype_name(&p->type);
+	struct wc_error *err = path_no_container_element(p, s);
 
+	if (err)
+		return err;
 	if (!members && dtype_tag(s) != DW_TAG_pointer_type)
 		return path_wrong_kind(p, "which is neither an array nor a pointer.");
 	return wc_error_new(
@@ -425,7 +427,9 @@ static struct wc_error *index_aggregate(struct path_place *p, const struct dtype
 {
 	const struct container *c;
 	struct dmember data, len;
+	struct wc_error *err;
 	struct dtype type;
+	bool is_smart;
 	int64_t count;
 
 	if (dtype_is_fat_pointer(s))
@@ -438,6 +442,9 @@ static struct wc_error *index_aggregate(struct path_place *p, const struct dtype
 
 		return err ? err : index_behind(p, &data, &type, step->index[(*used)++], mem);
 	}
+	err = path_open_smart_pointer(p, s, true, mem, &is_smart);
+	if (err || is_smart)
+		return err;
 	c = container_of_type(p, s, mem, &data);
 	if (c)
 		return index_container(p, c, &data, step->index[(*used)++], mem);

@@ -234,6 +234,8 @@ static void offer_members(struct names *s, const char *prefix)
 		wc_error_free(err); /* no such variable: then it has no members */
 		return;
 	}
+	if (o.place.stars || o.place.slice)
+		return;
 	t = dtype_strip(&o.place.type);
 	/* Go and Rust follow pointers by ".". */
 	if (dtype_tag(&t) == DW_TAG_pointer_type) {
@@ -278,7 +280,7 @@ static bool split(struct names *s, const char *prefix, char **head)
 			s->module = *head;
 		else
 			s->source = *head;
-		name = end + 1;
+		name = end + (strspn(end, ":") == 2 ? 2 : 1);
 	}
 	s->typed = name;
 	s->before = strndup(prefix, (size_t)(name - prefix));

@@ -493,23 +493,89 @@ static struct wc_error *find(const struct show_source *s, const char *expr, stru
 	return err;
 }
 
+/* What was calculated, and has no place of its own. */
+
+static char *show_calculated(const struct show *s, const struct path_place *p)
+{
+	scoped(freep) char *type = path_type_name(p);
+	scoped(freep) char *string = NULL;
+	uint64_t value = p->kind == PATH_NUMBER ? (uint64_t)p->number : p->addr;
+	char buf[VALUE_TEXT];
+	size_t len;
+
+	if (p->kind == PATH_NUMBER || s->format) {
+		show_put_number(s->from, s->format && s->format != 's' ? s->format : 'd', 8, true, value,
+				false, buf, sizeof(buf));
+		return text("%s", buf);
+	}
+	show_as(s->from, VALUE_POINTER, 8, value, buf, sizeof(buf));
+	if (!p->stars && p->type.known && is_character(&p->type))
+		string = show_string(s->from->mem, value, STRING_MAX, &len);
+	return text("%s%s%s%s%s%s", type ? "(" : "", type ? type : "", type ? ") " : "", buf,
+		    string ? " " : "", string ? string : "");
+}
+
+/* A pointer whose type debug information has no entry for. */
+static char *show_cast_pointer(struct show *s, const struct path_place *p, uint64_t addr)
+{
+	struct path_place value = *p;
+
+	if (!load(s, addr, 8, &value.addr))
+		return text("<cannot be read at 0x%" PRIx64 ">", addr);
+	value.kind = PATH_ADDRESS;
+	value.stars--;
+	value.slice = 0;
+	return show_calculated(s, &value);
+}
+
+static char *show_pointers(struct show *s, const struct path_place *p)
+{
+	scoped(parts_deinit) struct parts parts = { .s = s };
+
+	for (uint64_t i = 0; i < p->slice && i < ELEMENTS_MAX; i++)
+		add_part(&parts, show_cast_pointer(s, p, p->addr + 8 * i));
+	if (p->slice > ELEMENTS_MAX)
+		add_part(&parts, strdup("..."));
+	return join(&parts);
+}
+
+static char *show_slice(struct show *s, const struct path_place *p)
+{
+	struct array_shape a = { .ndims = 1, .element = p->type };
+
+	a.dim[0] = (struct array_dim){ .count = p->slice,
+				       .has_count = true,
+				       .stride = (int64_t)path_element_size(p) };
+	return p->stars ? show_pointers(s, p) : show_elements(s, &a, 0, p->addr);
+}
+
+static char *show_place(struct show *s, const struct object *o)
+{
+	const struct path_place *p = &o->place;
+	struct dmember m = {
+		.addr = p->addr, .bit_offset = p->bit_offset, .bit_size = p->bit_size, .storage = p->storage
+	};
+
+	if (p->kind != PATH_OBJECT)
+		return show_calculated(s, p);
+	if (p->slice)
+		return show_slice(s, p);
+	if (p->stars)
+		return show_cast_pointer(s, p, p->addr);
+	return o->is_function || !p->type.known ? show_untyped(s, o) : show_at(s, &p->type, &m);
+}
+
 static struct wc_error *value_of(const struct show_source *s, const char *expr, char format, char **ret)
 {
 	struct show show = { .from = s, .format = format };
 	scoped(object_deinit) struct object o = { 0 };
 	struct wc_error *err = find(s, expr, &o);
-	struct dmember m;
 	char *out;
 
 	if (err)
 		return err;
 	show.bias = o.place.bias;
-	m = (struct dmember){ .addr = o.place.addr,
-			      .bit_offset = o.place.bit_offset,
-			      .bit_size = o.place.bit_size,
-			      .storage = o.place.storage };
-	out = o.is_function || !o.place.type.known ? show_untyped(&show, &o)
-						   : show_at(&show, &o.place.type, &m);
+	out = show_place(&show, &o);
 	if (!out)
 		return &wc_enomem;
 	*ret = out;
@@ -531,7 +597,9 @@ static struct wc_error *address_of(const struct show_source *s, const char *expr
 		return err;
 	if (o.place.bit_size)
 		return wc_error_new(WC_ENAME, "'%s' is a bit field: it has no address of its own", expr);
-	type = o.place.type.known && !o.is_function ? dtype_name(&o.place.type) : NULL;
+	if (o.place.kind != PATH_OBJECT || o.place.slice)
+		return wc_error_new(WC_ENAME, "'%s' lies nowhere: it has no address", expr);
+	type = o.place.type.known && !o.is_function ? path_type_name(&o.place) : NULL;
 	show_as(s, VALUE_POINTER, 8, o.place.addr, buf, sizeof(buf));
 	/* "struct node (*)[3]" */
 	bounds = type ? strcspn(type, "[") : 0;
@@ -572,6 +640,30 @@ static void set_scalar(const struct show_source *s, struct object *o, const stru
 	}
 }
 
+/* The same of what a cast or a calculation made. */
+static void set_calculated(const struct show_source *s, const struct path_place *p, struct shown *ret)
+{
+	struct show show = { .from = s };
+	struct path_place to = *p;
+	uint64_t stride;
+
+	to.kind = PATH_ADDRESS;
+	to.stars -= p->kind == PATH_OBJECT && p->stars;
+	stride = p->kind == PATH_NUMBER ? 1 : path_element_size(&to);
+	*ret = (struct shown){ .addr = p->addr, .size = path_size(p), .stride = stride ? stride : 1 };
+	ret->is_lvalue_address = p->slice;
+	if (p->slice) {
+		ret->stride = path_element_size(p);
+		return;
+	}
+	ret->is_scalar = true;
+	ret->is_pointer = p->kind != PATH_NUMBER;
+	ret->has_value = true;
+	ret->value = p->kind == PATH_NUMBER ? (uint64_t)p->number : p->addr;
+	if (p->kind == PATH_OBJECT)
+		ret->has_value = load(&show, p->addr, 8, &ret->value);
+}
+
 static struct wc_error *place_of(const struct show_source *s, const char *expr, struct shown *ret)
 {
 	scoped(object_deinit) struct object o = { 0 };
@@ -584,6 +676,10 @@ static struct wc_error *place_of(const struct show_source *s, const char *expr, 
 		err = path_settle(&o.place, s->mem, NULL);
 	if (err)
 		return err;
+	if (o.place.kind != PATH_OBJECT || o.place.stars || o.place.slice) {
+		set_calculated(s, &o.place, ret);
+		return NULL;
+	}
 	stripped = dtype_strip(&o.place.type);
 	tag = dtype_tag(&stripped);
 	size = o.place.type.known ? dtype_size(&o.place.type) : 0;

@@ -35,6 +35,7 @@ struct locate_index {
 	struct variable_entry *v;
 	size_t n, cap;
 	struct map64 by_name;  /* hash of the last component -> index of the first entry + 1 */
+	struct map64 outer;    /* of those in inline namespaces: entry -> scope without these */
 	struct map64 scopes;   /* of declarations in namespaces: entry -> scope, one of the strings or "" */
 	struct map64 complete; /* types that were completed: declaration -> struct completed, owned */
 	char **strings;	       /* scopes; owned */
@@ -69,6 +70,7 @@ void locate_index_free(struct locate_index *x)
 	free(x->strings);
 	map64_deinit(&x->by_name);
 	map64_deinit(&x->scopes);
+	map64_deinit(&x->outer);
 	map64_deinit_values(&x->complete, free);
 	free(x->v);
 	free(x->unit);
@@ -192,7 +194,7 @@ static enum name_fit entry_fit(const struct variable_entry *e, const char *query
 {
 	enum name_fit fit = fit_in(e, e->scope, query);
 
-	return fit || !e->block ? fit : fit_in(e, e->block, query);
+	return fit || !e->block ? fit : fit_in(e, *e->block ? e->block : NULL, query);
 }
 
 static enum dwarf_family family_of(Dwarf_Die *die)
@@ -270,6 +272,17 @@ static void rename_thread_local(struct locate_index *x, struct variable_entry *e
 		name[-2] = '\0';
 }
 
+/* Of a definition that stands outside of the inline namespace that it was declared in. */
+static const char *declared_outer(struct locate_index *x, Dwarf_Die *die)
+{
+	Dwarf_Attribute mem;
+	Dwarf_Die declaration;
+
+	if (!dwarf_formref_die(dwarf_attr(die, DW_AT_specification, &mem), &declaration))
+		return NULL;
+	return map64_get(&x->outer, (uintptr_t)declaration.addr);
+}
+
 static bool index_variable(struct locate_index *x, Dwarf_Die *die, uint32_t unit, const char *scope,
 			   const char *block)
 {
@@ -282,11 +295,13 @@ static bool index_variable(struct locate_index *x, Dwarf_Die *die, uint32_t unit
 		return true;
 	e.declaration = dwarf_hasattr(die, DW_AT_declaration) && !dwarf_attr(die, DW_AT_location, &mem);
 	e.ignores_case = dwarf_family_ignores_case(family);
-	e.block = block;
+	e.block = block ? block : declared_outer(x, die);
 	if (family == FAMILY_ADA && !(e.name = ada_name(x, name)))
 		return false;
 	if (e.declaration && scope)
 		map64_put(&x->scopes, (uintptr_t)die->addr, (void *)(uintptr_t)scope);
+	if (e.declaration && block)
+		map64_put(&x->outer, (uintptr_t)die->addr, (void *)(uintptr_t)block);
 	e.scope = variable_scope(x, die, scope);
 	rename_thread_local(x, &e);
 	return add_entry(x, e);
@@ -299,7 +314,18 @@ static const char *inner_scope(struct locate_index *x, Dwarf_Die *die, const cha
 	return keep(x, join_scope(scope, name ? name : LOCATE_ANONYMOUS));
 }
 
-/* @block: the COMMON block whose children these are. */
+/*
+ * What the members of the namespace @die may be called, too: without the inline namespaces around them. NULL:
+ * there are none.
+ */
+static const char *outer_scope(struct locate_index *x, Dwarf_Die *die, const char *scope, const char *outer)
+{
+	if (dwarf_hasattr(die, DW_AT_export_symbols) && dwarf_diename(die))
+		return outer ? outer : scope ? scope : "";
+	return outer ? inner_scope(x, die, *outer ? outer : NULL) : NULL;
+}
+
+/* @block: the COMMON block whose children these are, or the scope without inline namespaces. */
 static bool index_children(struct locate_index *x, Dwarf_Die *parent, uint32_t unit, const char *scope,
 			   const char *block, unsigned int depth)
 {
@@ -319,7 +345,8 @@ static bool index_children(struct locate_index *x, Dwarf_Die *parent, uint32_t u
 			break;
 		case DW_TAG_namespace:
 		case DW_TAG_module:
-			ok = index_children(x, &die, unit, inner_scope(x, &die, scope), NULL, depth + 1);
+			ok = index_children(x, &die, unit, inner_scope(x, &die, scope),
+					    outer_scope(x, &die, scope, block), depth + 1);
 			break;
 		default:
 			break;

@@ -36,7 +36,9 @@ struct variable_entry {
 	uint32_t next; /* of the same last component; internal */
 	bool declaration;
 	bool ignores_case; /* as its language does */
-	const char *block; /* the COMMON block that it is in, an outer name, too; NULL: none */
+	/* The COMMON block that it is in, an outer name, too; or its scope without inline namespaces, which
+	 * may be "". NULL: neither. */
+	const char *block;
 };
 
 struct locate_index;

@@ -1,216 +1,64 @@
 /*
- * A recursive-descent parser. Two things need care. A single ':' ends a prefix while "::" is part of a
- * name, so prefixes are split off before the rest is read. And names are wider than C identifiers:
- * templates ("box<int, 3>::count"), "(anonymous namespace)", Rust's "{impl#0}", and Go's import paths
- * ("example.com/my-app/db.Pool", where only what follows the last '/' may be members).
+ * A recursive-descent parser; the grammar is in locate.h. Each function below is one of its rules, and adds
+ * what it meets to the steps of p->expr. An operand is parsed into an expression of its own.
+ *
+ * A single ':' ends a prefix while "::" is part of a name, so prefixes are split off before the rest is read.
  */
 #include "watchctl/code/lookup/locate_parse.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/code/lookup/locate_parser.h"
 
-#define ANONYMOUS "(anonymous namespace)"
-#define DEPTH_MAX 64
+static struct wc_error *parse_sum(struct parser *p);
 
-struct parser {
-	const char *text, *at;
-	struct locate_expr *expr;
-	unsigned int depth;
-};
-
-struct wc_error *locate_expected(const char *text, const char *at, const char *fmt, ...)
-{
-	int column = (int)(at - text);
-	scoped(freep) char *what = NULL;
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vasprintf(&what, fmt, ap);
-	va_end(ap);
-	if (n < 0) {
-		what = NULL;
-		return &wc_enomem;
-	}
-	return wc_error_new(WC_EUSAGE, "Expected %s at column %d of the expression:\n  %s\n  %*s^", what,
-			    column + 1, text, column, "");
-}
-
-#define expected(p, ...) locate_expected((p)->text, (p)->at, __VA_ARGS__)
-
-static void skip_space(struct parser *p)
+void parser_skip_space(struct parser *p)
 {
 	while (isspace((unsigned char)*p->at))
 		p->at++;
 }
 
-static bool starts_name(const char *s)
+static bool comes(struct parser *p, const char *token)
 {
-	unsigned char c = (unsigned char)*s;
-
-	return isalpha(c) || c == '_' || c == '$' || c >= 0x80 || c == '{' || strncmp(s, "::", 2) == 0 ||
-	       strncmp(s, ANONYMOUS, strlen(ANONYMOUS)) == 0;
+	return strncmp(p->at, token, strlen(token)) == 0;
 }
 
-static bool continues_word(char ch)
+static struct wc_error *parse_one_index(struct parser *p, char close, struct operands *o)
 {
-	unsigned char c = (unsigned char)ch;
-
-	return isalnum(c) || c == '_' || c == '$' || c >= 0x80;
-}
-
-const char *locate_skip_balanced(const char *s)
-{
-	static const char open[] = "<({[", close[] = ">)}]";
-	char stack[DEPTH_MAX];
-	size_t n = 0;
-
-	for (; *s; s++) {
-		const char *o = strchr(open, *s), *c = strchr(close, *s);
-
-		if (o) {
-			if (n == DEPTH_MAX)
-				return NULL;
-			stack[n++] = close[o - open];
-		} else if (c) {
-			if (!n || stack[--n] != *c)
-				return NULL;
-			if (!n)
-				return s + 1;
-		}
-	}
-	return NULL;
-}
-
-static bool looks_like_go_path(const char *s)
-{
-	/* A '/' with a word on both sides, before anything that is no part of an import path. */
-	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~%+");
-
-	return n && s[n] == '/' && continues_word(s[n + 1]);
-}
-
-/* The end of a Go import path before its last component. */
-static const char *skip_go_path(const char *s)
-{
-	const char *last = s;
-
-	for (; continues_word(*s) || (*s && strchr(".-~%+/", *s)); s++)
-		if (*s == '/')
-			last = s + 1;
-	return last;
-}
-
-/* The end of one component of a qualified name; @s itself where there is none, NULL: unbalanced. */
-static const char *skip_component(const char *s)
-{
-	if (strncmp(s, ANONYMOUS, strlen(ANONYMOUS)) == 0)
-		return s + strlen(ANONYMOUS);
-	if (*s == '{')
-		return locate_skip_balanced(s);
-	if (!starts_name(s))
-		return s;
-	while (continues_word(*s))
-		s++;
-	if (*s == '<')
-		s = locate_skip_balanced(s);
-	/* A function as a scope, with or without its parameters: "f()::calls". */
-	if (s && *s == '(') {
-		const char *end = locate_skip_balanced(s);
-
-		if (end && strncmp(end, " const", 6) == 0)
-			end += 6;
-		if (end && strncmp(end, "::", 2) == 0)
-			s = end;
-	}
-	return s;
-}
-
-static struct wc_error *parse_base(struct parser *p)
-{
-	const char *start = p->at, *end;
-
-	if (!starts_name(p->at))
-		return expected(p, "the name of a variable");
-	if (strncmp(p->at, "::", 2) == 0)
-		start = p->at += 2;
-	if (looks_like_go_path(p->at))
-		p->at = skip_go_path(p->at);
-	for (;;) {
-		end = skip_component(p->at);
-		if (!end)
-			return expected(p, "a name with balanced brackets");
-		if (end == p->at)
-			return expected(p, "a name");
-		p->at = end;
-		if (strncmp(p->at, "::", 2) != 0)
-			break;
-		p->at += 2;
-	}
-	p->expr->base = strndup(start, (size_t)(p->at - start));
-	return p->expr->base ? NULL : &wc_enomem;
-}
-
-static struct wc_error *add_step(struct parser *p, struct locate_step step)
-{
-	if (vec_push(p->expr->step, p->expr->nsteps, p->expr->step_cap, step))
-		return NULL;
-	free(step.name);
-	free(step.index);
-	return &wc_enomem;
-}
-
-static struct wc_error *parse_member(struct parser *p, enum locate_op op)
-{
+	struct wc_error *err;
 	const char *start;
-	char *name;
 
-	skip_space(p);
+	parser_skip_space(p);
 	start = p->at;
-	while (continues_word(*p->at))
-		p->at++;
-	if (p->at == start)
-		return expected(p, "the name of a member after '%s'", op == LOCATE_ARROW ? "->" : ".");
-	name = strndup(start, (size_t)(p->at - start));
-	return name ? add_step(p, (struct locate_step){ .op = op, .name = name }) : &wc_enomem;
-}
-
-static struct wc_error *parse_one_index(struct parser *p, char close, int64_t *ret)
-{
-	char *end;
-
-	skip_space(p);
-	errno = 0;
-	*ret = strtoll(p->at, &end, 0);
-	if (*p->at == ':' || (end > p->at && end[strspn(end, " \t")] == ':'))
-		return expected(p, "one element: a section (a:b) cannot be watched, or a number");
-	if (end == p->at)
+	if (*p->at == close || !*p->at)
 		return expected(p, close == ']' ? "a number inside '[ ]'" : "a number inside '( )'");
-	if (errno)
-		return expected(p, "a number that fits in 64 bits");
-	p->at = end;
-	skip_space(p);
+	if (*p->at != ':') {
+		err = parser_operand(p, parse_sum, o);
+		if (err)
+			return err;
+	}
+	if (*p->at == ':') {
+		p->at = start;
+		return expected(p, "one element: a section (a:b) cannot be watched, or a number");
+	}
 	return NULL;
 }
 
 /* "[1]", "[1,2]", "(1,2)": behind the bracket that opens it. */
 static struct wc_error *parse_index(struct parser *p, char close)
 {
-	int64_t index[LOCATE_INDICES];
-	struct locate_step step = { .op = LOCATE_INDEX, .round = close == ')' };
+	scoped(parser_operands_deinit) struct operands o = { .n = 0 };
 	struct wc_error *err;
 
 	for (;;) {
-		if (step.nindices == LOCATE_INDICES)
+		if (o.n == LOCATE_INDICES)
 			return expected(p, "no more than %d dimensions", LOCATE_INDICES);
-		err = parse_one_index(p, close, &index[step.nindices++]);
+		err = parse_one_index(p, close, &o);
 		if (err)
 			return err;
 		if (*p->at != ',')
@@ -220,31 +68,139 @@ static struct wc_error *parse_index(struct parser *p, char close)
 	if (*p->at != close)
 		return expected(p, "'%c'", close);
 	p->at++;
-	step.index = malloc(step.nindices * sizeof(*step.index));
-	if (!step.index)
-		return &wc_enomem;
-	memcpy(step.index, index, step.nindices * sizeof(*step.index));
-	return add_step(p, step);
+	return parser_add_operands(p, (struct locate_step){ .op = LOCATE_INDEX, .round = close == ')' }, &o);
 }
 
-static struct wc_error *parse_path(struct parser *p);
-
-static struct wc_error *parse_primary(struct parser *p)
+static struct wc_error *parse_right_side(struct parser *p, enum locate_op op,
+					 struct wc_error *(*rule)(struct parser *p))
 {
+	scoped(parser_operands_deinit) struct operands o = { .n = 0 };
+	const char *at;
 	struct wc_error *err;
 
-	skip_space(p);
-	if (*p->at != '(' || starts_name(p->at))
-		return parse_base(p);
-	p->at++;
-	err = parse_path(p);
+	parser_skip_space(p);
+	at = p->at;
+	err = parser_operand(p, rule, &o);
 	if (err)
 		return err;
-	skip_space(p);
+	if (op == LOCATE_DIV && !o.expr[0] && !o.index[0])
+		return locate_expected(p->text, at, "a number that is not 0");
+	return parser_add_right_side(p, op, &o);
+}
+
+/* Names and numbers */
+
+static struct wc_error *parse_number(struct parser *p, const char *what, uint64_t *ret)
+{
+	char *end;
+
+	parser_skip_space(p);
+	errno = 0;
+	*ret = strtoull(p->at, &end, 0);
+	if (end == p->at || !isdigit((unsigned char)*p->at))
+		return expected(p, "%s", what);
+	if (errno)
+		return expected(p, "a number that fits in 64 bits");
+	p->at = end;
+	parser_skip_space(p);
+	return NULL;
+}
+
+static struct wc_error *parse_literal(struct parser *p)
+{
+	uint64_t n = 0;
+	struct wc_error *err = parse_number(p, "a number", &n);
+
+	p->expr->is_number = true;
+	p->expr->number = (int64_t)n;
+	return err;
+}
+
+static struct wc_error *set_base(struct parser *p, const char *start, const char *end)
+{
+	p->expr->base = strndup(start, (size_t)(end - start));
+	return p->expr->base ? NULL : &wc_enomem;
+}
+
+/* "'ns::x'": as gdb has names that it would read as something else. */
+static struct wc_error *parse_quoted(struct parser *p)
+{
+	const char *end = locate_skip_quoted(p->at), *start = p->at + 1;
+
+	if (!end)
+		return locate_check_quote(p->text, p->at);
+	if (strncmp(start, "::", 2) == 0)
+		start += 2;
+	if (start >= end - 1 || parser_continues_word(*end))
+		return locate_check_quote(p->text, p->at);
+	p->at = end;
+	return set_base(p, start, end - 1);
+}
+
+static struct wc_error *parse_base(struct parser *p)
+{
+	struct locate_expr *e = p->expr;
+	const char *start, *scope = e->nprefixes < 2 ? locate_scope_end(p->at) : NULL;
+	struct wc_error *err = NULL;
+
+	if (scope)
+		err = locate_parse_prefix(p->text, &p->at, scope, e->prefix, &e->nprefixes);
+	if (err)
+		return err;
+	if (locate_is_quote(*p->at))
+		return parse_quoted(p);
+	if (!parser_starts_name(p->at))
+		return expected(p,
+				p->inner ? "a number or the name of a variable" : "the name of a variable");
+	if (comes(p, "::"))
+		p->at += 2;
+	start = p->at;
+	err = parser_take_name(p);
+	return err ? err : set_base(p, start, p->at);
+}
+
+/* Operators */
+
+static struct wc_error *parse_member(struct parser *p, enum locate_op op)
+{
+	const char *start;
+	char *name;
+
+	parser_skip_space(p);
+	start = p->at;
+	while (parser_continues_word(*p->at))
+		p->at++;
+	if (p->at == start)
+		return expected(p, "the name of a member after '%s'", op == LOCATE_ARROW ? "->" : ".");
+	name = strndup(start, (size_t)(p->at - start));
+	return name ? parser_add_step(p, (struct locate_step){ .op = op, .name = name }) : &wc_enomem;
+}
+
+static struct wc_error *parse_brackets(struct parser *p)
+{
+	bool inner = p->inner;
+	struct wc_error *err;
+
+	p->at++;
+	err = parse_sum(p);
+	p->inner = inner;
+	if (err)
+		return err;
+	parser_skip_space(p);
 	if (*p->at != ')')
 		return expected(p, "')'");
 	p->at++;
 	return NULL;
+}
+
+static struct wc_error *parse_primary(struct parser *p)
+{
+	parser_skip_space(p);
+	if (*p->at == '(' && !parser_starts_name(p->at))
+		return parse_brackets(p);
+	if (isdigit((unsigned char)*p->at) && !locate_scope_end(p->at))
+		return parse_literal(p);
+	return parse_base(p);
 }
 
 static struct wc_error *parse_postfix(struct parser *p)
@@ -252,8 +208,8 @@ static struct wc_error *parse_postfix(struct parser *p)
 	struct wc_error *err = parse_primary(p);
 
 	while (!err) {
-		skip_space(p);
-		if (strncmp(p->at, "->", 2) == 0) {
+		parser_skip_space(p);
+		if (comes(p, "->")) {
 			p->at += 2;
 			err = parse_member(p, LOCATE_ARROW);
 		} else if (*p->at == '.' || *p->at == '%') {
@@ -263,7 +219,7 @@ static struct wc_error *parse_postfix(struct parser *p)
 			err = parse_index(p, *p->at++ == '[' ? ']' : ')');
 		} else if (*p->at == '^') {
 			p->at++;
-			err = add_step(p, (struct locate_step){ .op = LOCATE_DEREF, .behind = true });
+			err = parser_add_step(p, (struct locate_step){ .op = LOCATE_DEREF, .behind = true });
 		} else {
 			break;
 		}
@@ -271,154 +227,138 @@ static struct wc_error *parse_postfix(struct parser *p)
 	return err;
 }
 
-static struct wc_error *parse_path(struct parser *p)
+/* "(T *)x": x, and then the cast. "(T &)x" is *(T *)&x. */
+static struct wc_error *parse_cast(struct parser *p)
+{
+	struct type_text t = { 0 };
+	struct wc_error *err = parser_take_type(p, &t);
+
+	if (!err)
+		err = parser_unary(p);
+	if (!err && t.is_reference)
+		err = parser_add_step(p, (struct locate_step){ .op = LOCATE_ADDRESS });
+	if (err) {
+		free(t.name);
+		return err;
+	}
+	err = parser_add_step(
+		p,
+		(struct locate_step){ .op = LOCATE_CAST, .name = t.name, .stars = t.stars + t.is_reference });
+	if (!err && t.is_reference)
+		err = parser_add_step(p, (struct locate_step){ .op = LOCATE_DEREF });
+	return err;
+}
+
+static bool is_sizeof(const struct parser *p)
+{
+	return strncmp(p->at, "sizeof", 6) == 0 && !parser_continues_word(p->at[6]) && p->at[6] != ':';
+}
+
+static struct wc_error *parse_sized(struct parser *p)
+{
+	struct type_text t = { 0 };
+	struct wc_error *err;
+
+	parser_skip_space(p);
+	if (*p->at != '(' || !parser_is_type(p->at))
+		return parser_unary(p);
+	err = parser_take_type(p, &t);
+	if (err)
+		return err;
+	p->expr->base = t.name;
+	p->expr->is_type = true;
+	p->expr->stars = t.stars;
+	return NULL;
+}
+
+/* "sizeof x", "sizeof(struct conn)" */
+static struct wc_error *parse_sizeof(struct parser *p)
+{
+	struct locate_expr *sized = calloc(1, sizeof(*sized));
+	struct parser in = { p->text, p->at + strlen("sizeof"), sized, p->depth, true };
+	struct wc_error *err;
+
+	if (!sized)
+		return &wc_enomem;
+	p->expr->sized = sized;
+	err = parse_sized(&in);
+	p->at = in.at;
+	return err;
+}
+
+static struct wc_error *parse_prefix_operator(struct parser *p, enum locate_op op)
 {
 	struct wc_error *err;
 
-	skip_space(p);
-	if (++p->depth > DEPTH_MAX)
-		return expected(p, "fewer nested '*' and '('");
-	if (*p->at == '*') {
+	p->at++;
+	err = parser_unary(p);
+	return err ? err : parser_add_step(p, (struct locate_step){ .op = op });
+}
+
+static struct wc_error *parse_unary(struct parser *p)
+{
+	switch (*p->at) {
+	case '*':
+		return parse_prefix_operator(p, LOCATE_DEREF);
+	case '&':
+		return parse_prefix_operator(p, LOCATE_ADDRESS);
+	case '-':
+		return p->inner ? parse_prefix_operator(p, LOCATE_NEGATE) : parse_postfix(p);
+	case '+':
+		if (!p->inner)
+			return parse_postfix(p);
 		p->at++;
-		err = parse_path(p);
-		if (!err)
-			err = add_step(p, (struct locate_step){ .op = LOCATE_DEREF });
-	} else {
-		err = parse_postfix(p);
+		return parser_unary(p);
+	default:
+		break;
 	}
+	if (*p->at == '(' && !parser_starts_name(p->at) && parser_is_cast(p->at))
+		return parse_cast(p);
+	return is_sizeof(p) ? parse_sizeof(p) : parse_postfix(p);
+}
+
+struct wc_error *parser_unary(struct parser *p)
+{
+	struct wc_error *err;
+
+	parser_skip_space(p);
+	if (++p->depth > PARSER_DEPTH)
+		return expected(p, "fewer nested '*' and '('");
+	err = parse_unary(p);
 	p->depth--;
 	return err;
 }
 
-static bool is_quote(char c)
+static struct wc_error *parse_slice(struct parser *p)
 {
-	return c == '\'' || c == '"';
+	struct wc_error *err = parser_unary(p);
+
+	parser_skip_space(p);
+	if (err || *p->at != '@')
+		return err;
+	p->at++;
+	return parse_right_side(p, LOCATE_SLICE, parser_unary);
 }
 
-/* Behind the quote that ends the text which the one at @s begins; NULL: there is none. */
-static const char *skip_quoted(const char *s)
+static struct wc_error *parse_product(struct parser *p)
 {
-	char quote = *s++;
+	struct wc_error *err = parse_slice(p);
 
-	for (; *s && *s != quote; s++)
-		if (*s == '\\' && s[1])
-			s++;
-	return *s ? s + 1 : NULL;
+	for (parser_skip_space(p); !err && (*p->at == '*' || *p->at == '/'); parser_skip_space(p))
+		err = parse_right_side(p, *p->at++ == '*' ? LOCATE_MUL : LOCATE_DIV, parse_slice);
+	return err;
 }
 
-char *locate_quote_prefix(const char *prefix)
+static struct wc_error *parse_sum(struct parser *p)
 {
-	bool plain = !isdigit((unsigned char)*prefix) || strncasecmp(prefix, "0x", 2) != 0;
-	char *text = NULL;
-	size_t len;
-	FILE *f;
+	struct wc_error *err = parse_product(p);
 
-	if (plain && !prefix[strcspn(prefix, ":'\"\\ <>(){}[]*&,^%")])
-		return strdup(prefix);
-	f = open_memstream(&text, &len);
-	if (!f)
-		return NULL;
-	fputc('\'', f);
-	for (; *prefix; prefix++)
-		fprintf(f, "%s%c", *prefix == '\'' || *prefix == '\\' ? "\\" : "", *prefix);
-	fputc('\'', f);
-	return fclose(f) == 0 ? text : (free(text), NULL);
+	for (parser_skip_space(p); !err && (*p->at == '+' || *p->at == '-'); parser_skip_space(p))
+		err = parse_right_side(p, *p->at++ == '+' ? LOCATE_ADD : LOCATE_SUB, parse_product);
+	return err;
 }
 
-char *locate_unquote_prefix(const char *at, const char *end)
-{
-	char *text = malloc((size_t)(end - at) + 1), *to = text;
-	bool quoted = is_quote(*at);
-
-	if (!text)
-		return NULL;
-	while (end > at && isspace((unsigned char)end[-1]))
-		end--;
-	if (quoted) {
-		at++;
-		end--;
-	}
-	while (at < end) {
-		if (quoted && *at == '\\' && at + 1 < end)
-			at++;
-		*to++ = *at++;
-	}
-	*to = '\0';
-	return text;
-}
-
-const char *locate_prefix_end(const char *s)
-{
-	if (is_quote(*s)) {
-		s = skip_quoted(s);
-		while (s && isspace((unsigned char)*s))
-			s++;
-		return s && s[0] == ':' && s[1] != ':' ? s : NULL;
-	}
-	for (; *s; s++) {
-		size_t colons = strspn(s, ":");
-
-		if (colons == 1 || colons == 3)
-			return s;
-		if (*s == '<' || *s == '(' || *s == '{') {
-			const char *end = locate_skip_balanced(s);
-
-			if (end)
-				s = end - 1;
-		} else if (colons) {
-			s += colons - 1;
-		} else if (*s == '[' || strncmp(s, "->", 2) == 0) {
-			return NULL;
-		}
-	}
-	return NULL;
-}
-
-struct wc_error *locate_parse_prefixes(const char *text, const char **at, char *prefix[2], size_t *n)
-{
-	const char *end;
-
-	while (*n < 2 && (end = locate_prefix_end(*at))) {
-		char *one = locate_unquote_prefix(*at, end);
-
-		if (!one)
-			return &wc_enomem;
-		if (!*one) {
-			free(one);
-			return locate_expected(text, *at, "a source file or a module before ':'");
-		}
-		prefix[(*n)++] = one;
-		*at = end + 1 + strspn(end + 1, " \t\n\v\f\r");
-	}
-	if (is_quote(**at))
-		return locate_expected(text, *at,
-				       skip_quoted(*at) ? "':' and a name after what is in quotes, or a name"
-							: "another quote for the one");
-	return NULL;
-}
-
-static struct wc_error *parse_prefixes(struct parser *p)
-{
-	struct locate_expr *e = p->expr;
-
-	return locate_parse_prefixes(p->text, &p->at, e->prefix, &e->nprefixes);
-}
-
-static struct wc_error *parse_number(struct parser *p, const char *what, uint64_t *ret)
-{
-	char *end;
-
-	skip_space(p);
-	errno = 0;
-	*ret = strtoull(p->at, &end, 0);
-	if (end == p->at || !isdigit((unsigned char)*p->at))
-		return expected(p, "%s", what);
-	if (errno)
-		return expected(p, "a number that fits in 64 bits");
-	p->at = end;
-	skip_space(p);
-	return NULL;
-}
+/* The whole */
 
 static struct wc_error *parse_raw(struct parser *p)
 {
@@ -431,40 +371,35 @@ static struct wc_error *parse_raw(struct parser *p)
 	return parse_number(p, "a size in bytes after ':'", &p->expr->size);
 }
 
+static struct wc_error *parse_named(struct parser *p)
+{
+	struct locate_expr *e = p->expr;
+	struct wc_error *err = locate_parse_prefixes(p->text, &p->at, e->prefix, &e->nprefixes);
+
+	parser_skip_space(p);
+	if (!err && isdigit((unsigned char)*p->at))
+		return expected(p, "the name of a variable");
+	return err ? err : parse_sum(p);
+}
+
 struct wc_error *locate_parse(const char *text, struct locate_expr *ret)
 {
 	scoped(locate_expr_deinit) struct locate_expr e = { 0 };
-	struct parser p = { text, text, &e, 0 };
+	struct parser p = { text, text, &e, 0, false };
 	struct wc_error *err;
 
-	skip_space(&p);
-	if (p.at[0] == '0' && (p.at[1] == 'x' || p.at[1] == 'X')) {
+	parser_skip_space(&p);
+	if (p.at[0] == '0' && (p.at[1] == 'x' || p.at[1] == 'X'))
 		err = parse_raw(&p);
-	} else {
-		err = parse_prefixes(&p);
-		if (!err)
-			err = parse_path(&p);
-	}
+	else
+		err = parse_named(&p);
 	if (err)
 		return err;
-	skip_space(&p);
+	parser_skip_space(&p);
 	if (*p.at)
 		return expected(&p, e.is_raw ? "':' and a size, or nothing more,"
 					     : "'.', '->', '[', '(' or the end");
 	*ret = e;
 	e = (struct locate_expr){ 0 };
 	return NULL;
-}
-
-void locate_expr_deinit(struct locate_expr *e)
-{
-	for (size_t i = 0; i < e->nsteps; i++) {
-		free(e->step[i].name);
-		free(e->step[i].index);
-	}
-	free(e->step);
-	free(e->prefix[0]);
-	free(e->prefix[1]);
-	free(e->base);
-	*e = (struct locate_expr){ 0 };
 }

@@ -394,7 +394,7 @@ static bool is_typeable(const char *name)
 {
 	struct locate_expr e = { 0 };
 	struct wc_error *err = locate_parse(name, &e);
-	bool is = !err && !e.is_raw && !e.nprefixes;
+	bool is = !err && e.base && !e.nprefixes;
 
 	for (size_t i = 0; is && i < e.nsteps; i++)
 		is = e.step[i].op == LOCATE_MEMBER;

@@ -64,11 +64,15 @@ bool dtype_is_aggregate_tag(int tag)
 struct dtype dtype_strip(const struct dtype *t)
 {
 	struct dtype s = *t;
+	Dwarf_Attribute mem;
 	Dwarf_Die whole;
 
 	/* 0: peeled to a type; 1: to void */
 	if (s.known && dwarf_peel_type(&s.die, &s.die) != 0)
 		s.known = false;
+	/* Behind a typedef, too, may be a stub. */
+	if (s.known && dwarf_attr(&s.die, DW_AT_signature, &mem) && dwarf_formref_die(&mem, &whole))
+		s.die = whole;
 	if (s.known && dwarf_hasattr(&s.die, DW_AT_declaration) &&
 	    (dtype_is_aggregate_tag(dwarf_tag(&s.die)) || dwarf_tag(&s.die) == DW_TAG_enumeration_type) &&
 	    locate_index_complete_type(s.index, &s.die, &whole))

@@ -119,6 +119,11 @@ static void fill_input(const struct intake *in, const struct wire_record *r, con
 		memcpy(ret->name, s.name, sizeof(ret->name));
 		ret->known |= FILTER_NEEDS_NAME;
 	}
+	/* Registers of another moment say nothing. */
+	if (!(r->flags & WIRE_ASYNC)) {
+		memcpy(ret->reg, r->regs.r, sizeof(r->regs.r));
+		ret->known |= FILTER_NEEDS_REGS;
+	}
 }
 
 /* The counter that those share who decide where the hit happens, if it is in memory that we share with them.

@@ -215,6 +215,10 @@ static __always_inline void fill_input(struct hit *h, uint32_t needs)
 	}
 	if ((needs & FILTER_NEEDS_NAME) && !bpf_get_current_comm(in->name, sizeof(in->name)))
 		in->known |= FILTER_NEEDS_NAME;
+	if (needs & FILTER_NEEDS_REGS) {
+		__builtin_memcpy(in->reg, r->regs.r, sizeof(r->regs.r));
+		in->known |= FILTER_NEEDS_REGS;
+	}
 }
 
 /* As filter_condition(). */

@@ -150,8 +150,9 @@ static struct operand take_word(struct compiler *c)
 		if (strlen(c->type->enumerators[i].name) == n &&
 		    !strncmp(c->type->enumerators[i].name, start, n))
 			return filter_constant(c->type->enumerators[i].value);
-	filter_fail(c, start, "Unknown name \"%.*s\": expected old, new, thread, size, a number%s", (int)n,
-		    start, c->type->nenumerators ? " or a name of the enumeration" : "");
+	filter_fail(c, start,
+		    "Unknown name \"%.*s\": expected old, new, thread, size, a register ($rdi), a number%s",
+		    (int)n, start, c->type->nenumerators ? " or a name of the enumeration" : "");
 	return filter_constant(0);
 }
 
@@ -242,6 +243,8 @@ static struct operand primary(struct compiler *c)
 		o = take_number(c);
 	} else if (isalpha((unsigned char)*c->at) || *c->at == '_') {
 		o = take_word(c);
+	} else if (*c->at == '$') {
+		o = filter_take_register(c);
 	} else if (*c->at == '\'') {
 		o = take_character(c);
 	} else if (*c->at == '"') {

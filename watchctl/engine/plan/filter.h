@@ -8,11 +8,15 @@
  *	sum, ...  = with the operators | ^ & << >> + - * and unary -, in C's order among themselves; all of
  * them bind tighter than a comparison
  *	value	  = "old" | "new" | "thread" | "size" | number | 'c' | "true" | "false" | "NULL" | enumerator
+ *		  | "$rax" .. "$r15", "$rip", "$eflags"; "$eax" .. "$r15d": the lower half, signed
  *		  | "text" (compared with thread: its name) | "(" condition ")"
  *
  * old and new are what the variable's type makes of its bytes: a signed short is from -32768 to 32767, a bit
  * field only its bits, a float can be compared with other floats and numbers. thread is the thread's id; size
- * is how many bytes the instruction accessed.
+ * is how many bytes the instruction accessed. Registers are those of the record: as the instruction that
+ * accessed left them, so $rip is behind it; at an execute watch as it is about to run; in a system call those
+ * that the program came with. They are signed but for $rip, $rsp and $rbp. Where SIGTRAP was blocked they are
+ * not known, and such a hit is kept.
  */
 #ifndef WATCHCTL_ENGINE_PLAN_FILTER_H
 #define WATCHCTL_ENGINE_PLAN_FILTER_H

@@ -59,6 +59,9 @@ uint8_t filter_as_op(struct compiler *c, const struct operand *o);
 
 bool filter_is_signed(const struct compiler *c);
 
+/* "$rdi", from the '$' on. */
+struct operand filter_take_register(struct compiler *c);
+
 /* What the operation makes of two constants. */
 int64_t filter_fold(enum filter_op_code code, int64_t a, int64_t b);
 

@@ -166,6 +166,10 @@ static enum filter_answer ask_condition(const struct trap *trap, const struct hi
 	}
 	if ((f->needs & FILTER_NEEDS_NAME) && read_name(trap->t, in.name))
 		in.known |= FILTER_NEEDS_NAME;
+	if (f->needs & FILTER_NEEDS_REGS) {
+		memcpy(in.reg, trap->regs.r, sizeof(trap->regs.r));
+		in.known |= FILTER_NEEDS_REGS;
+	}
 	return filter_condition(f, &in, scratch);
 }
 

@@ -52,13 +52,26 @@ static int64_t cut_offset(char *text)
 	return 0;
 }
 
+/* "&x + i": what is added there is no part of what '&' applies to. */
+static bool is_sum(const char *text)
+{
+	int depth = 0;
+
+	for (const char *c = text; *c; c++) {
+		depth += (*c == '(' || *c == '[') - (*c == ')' || *c == ']');
+		if (!depth && c > text && (*c == '+' || *c == '@' || (*c == '-' && c[1] != '>')))
+			return true;
+	}
+	return false;
+}
+
 static struct wc_error *parse(const char *text, struct expression *ret)
 {
 	struct expression e = { 0 };
 	size_t len;
 
 	text += strspn(text, " \t");
-	if (*text == '&') {
+	if (*text == '&' && (!is_sum(text))) {
 		e.address = true;
 		text += 1 + strspn(text + 1, " \t");
 	}

@@ -1,0 +1,170 @@
+/*
+ * What a cast needs to know: the type that its name means, and where the parts of a class are in it. The file
+ * of the variable that is cast is asked first, then the program, then the libraries.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/code/dwarf/dwarf_unit.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/locate/locate_path_parts.h"
+#include "watchctl/code/lookup/locate_find.h"
+#include "watchctl/code/lookup/locate_type_find.h"
+
+#define BASES_DEPTH 16
+
+static struct wc_error *no_such_type(const char *name)
+{
+	return wc_error_new(WC_ENAME,
+			    "No module with debug information has a type '%s'. Give the address of what is "
+			    "meant, and its size: 0xADDR with -s SIZE, or 0xADDR:SIZE.",
+			    name);
+}
+
+static struct wc_error *several_types(struct type_search *s)
+{
+	const char *one = dwarf_die_decl_file(&s->best.die, NULL),
+		   *two = dwarf_die_decl_file(&s->other.die, NULL);
+
+	return wc_error_new(WC_ENAME,
+			    "There are several types '%s', of %" PRIu64 " bytes (%s) and %" PRIu64
+			    " bytes (%s), and which one is meant is not known. Give the address of what is "
+			    "meant, and its size: 0xADDR with -s SIZE, or 0xADDR:SIZE.",
+			    s->name, dtype_size(&s->best), one ? one : "?", dtype_size(&s->other),
+			    two ? two : "?");
+}
+
+static struct wc_error *search_module(const struct path_place *p, const struct module *m,
+				      struct type_search *s)
+{
+	struct locate_index *x = locator_index(p->locator, m);
+
+	if (!x)
+		return &wc_enomem;
+	type_search_file(s, x);
+	return NULL;
+}
+
+static const struct module *module_of(const struct path_place *p, const struct locate_index *x)
+{
+	for (size_t i = 0; i < p->modules->n; i++)
+		if (locator_index(p->locator, &p->modules->v[i]) == x)
+			return &p->modules->v[i];
+	return NULL;
+}
+
+struct wc_error *path_find_type(const struct path_place *p, const char *name, struct dtype *ret,
+				uint64_t *bias)
+{
+	struct type_search s = { .name = name, .near = p->type.known ? &p->type.die : NULL };
+	const struct module *program = search_main_module(p->modules), *own;
+	struct wc_error *err = NULL;
+
+	own = p->type.known ? module_of(p, p->type.index) : NULL;
+	if (own)
+		err = search_module(p, own, &s);
+	if (!err && !s.rank && program && program != own)
+		err = search_module(p, program, &s);
+	for (size_t i = 0; i < p->modules->n && !err && !s.rank; i++)
+		if (&p->modules->v[i] != own && &p->modules->v[i] != program)
+			err = search_module(p, &p->modules->v[i], &s);
+	if (err)
+		return err;
+	if (!s.rank)
+		return no_such_type(name);
+	if (s.is_ambiguous)
+		return several_types(&s);
+	own = module_of(p, s.best.index);
+	*bias = own ? own->bias + locate_index_bias(s.best.index) : 0;
+	*ret = s.best;
+	return NULL;
+}
+
+/* Classes: a part of type @wanted inside of the object of type @t at @addr. */
+
+struct part_search {
+	const struct dtype *wanted;
+	const struct memory_view *mem;
+	unsigned int depth, found;
+	bool unplaced; /* there is one, and where is not known */
+	uint64_t addr;
+};
+
+static void find_part(struct part_search *s, const struct dtype *t, uint64_t addr, bool placed);
+
+struct part_visit {
+	struct part_search *s;
+	bool placed;
+};
+
+static bool visit_base(void *ctx, const struct dmember_reported *m)
+{
+	struct part_visit *v = ctx;
+	struct dtype base;
+
+	if (!m->is_base)
+		return true;
+	base = dtype_strip(&m->m.type);
+	if (!dtype_is_same(&base, v->s->wanted)) {
+		find_part(v->s, &base, m->m.addr, v->placed && m->is_placed);
+		return true;
+	}
+	v->s->found += !v->s->found || v->s->addr != m->m.addr;
+	v->s->addr = m->m.addr;
+	v->s->unplaced |= !v->placed || !m->is_placed;
+	return true;
+}
+
+static void find_part(struct part_search *s, const struct dtype *t, uint64_t addr, bool placed)
+{
+	struct part_visit v = { s, placed };
+
+	if (s->depth == BASES_DEPTH)
+		return;
+	s->depth++;
+	dtype_each_member(t, addr, s->mem, visit_base, &v);
+	s->depth--;
+}
+
+static struct wc_error *check_part(const struct path_place *p, const struct part_search *s)
+{
+	if (s->unplaced)
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' cannot be cast so: a virtual base class lies between the two, and where "
+			"it is in the object is not known. Start from a pointer of the derived class, "
+			"or give the address (0x...:SIZE).",
+			p->text);
+	if (s->found > 1)
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' cannot be cast so: the base class is more than once in the derived "
+			"one. Cast to the class in between first, or give the address (0x...:SIZE).",
+			p->text);
+	return NULL;
+}
+
+struct wc_error *path_convert_class(const struct path_place *p, const struct dtype *from,
+				    const struct dtype *to, const struct memory_view *mem, uint64_t *addr)
+{
+	struct dtype own = dtype_strip(from), other = dtype_strip(to);
+	struct part_search down = { .wanted = &own }, up = { .wanted = &other, .mem = mem };
+	struct wc_error *err;
+
+	if (!dtype_is_aggregate_tag(dtype_tag(&own)) || !dtype_is_aggregate_tag(dtype_tag(&other)) ||
+	    dtype_is_same(&own, &other))
+		return NULL;
+	find_part(&down, &other, 0, true);
+	err = check_part(p, &down);
+	if (err || down.found) {
+		*addr -= err ? 0 : down.addr;
+		return err;
+	}
+	find_part(&up, &own, *addr, true);
+	err = check_part(p, &up);
+	if (!err && up.found)
+		*addr = up.addr;
+	return err;
+}
