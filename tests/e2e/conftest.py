@@ -23,8 +23,8 @@ TIMEOUT = 60
 
 # What a program is linked with that captures its stacks.
 STACKWALK = {
-    "@stackwalk.so": [f"-I{ROOT}/capture", str(BUILD / "libstackwalk.so"), f"-Wl,-rpath,{BUILD}"],
-    "@stackwalk.a": [f"-I{ROOT}/capture", str(BUILD / "libstackwalk.a")],
+    "@stackwalk.so": [f"-I{ROOT}/stackwalk", str(BUILD / "libstackwalk.so"), f"-Wl,-rpath,{BUILD}"],
+    "@stackwalk.a": [f"-I{ROOT}/stackwalk", str(BUILD / "libstackwalk.a")],
 }
 
 # name: (sources, compiler and flags)

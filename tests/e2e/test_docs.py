@@ -47,7 +47,7 @@ def installed_library(prefix):
     (prefix / "lib").mkdir(parents=True)
     for name in ("libstackwalk.so", "libstackwalk.so.0"):
         (prefix / "lib" / name).symlink_to((BUILD / "libstackwalk.so.0").resolve())
-    (prefix / "include").symlink_to(ROOT / "capture")
+    (prefix / "include").symlink_to(ROOT / "stackwalk")
     template = (ROOT / "stackwalk/stackwalk.pc.in").read_text()
     (prefix / "stackwalk.pc").write_text(template.replace("@PREFIX@", str(prefix)).replace("@LIBDIR@", f"{prefix}/lib")
                                          .replace("@VERSION@", "0"))
