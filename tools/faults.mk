@@ -21,7 +21,7 @@ $(FAULTS_SO): tests/faults/faults.c tests/faults/faults_entry.S tests/faults/fau
 $(BUILD)/victims/faults_%: tests/faults/faults_%.c $(CAPTURE_SO)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")
-	$(Q)gcc -O1 -g -Icapture -o $@ $< -L$(BUILD) -lstackwalk -Wl,-rpath,$(abspath $(BUILD))
+	$(Q)gcc -O1 -g -Istackwalk -o $@ $< -L$(BUILD) -lstackwalk -Wl,-rpath,$(abspath $(BUILD))
 
 $(BUILD)/victims/hammer: tests/victims/hammer.c
 	@mkdir -p $(@D)
