@@ -63,7 +63,7 @@ const struct option step_options[] = {
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	REDACT_OPTIONS,
 	{ "-q", "--quiet", NULL, "print no calls: only the summary", 0, NULL },
-	{ "--verbose", NULL, NULL, "tell what is being done", 0, NULL },
+	{ "--verbose", NULL, NULL, "report what is being done", 0, NULL },
 	{ 0 },
 };
 
