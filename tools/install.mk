@@ -19,7 +19,7 @@ MAN_PAGES := $(wildcard man/*.[1-8])
 EXAMPLES := $(wildcard examples/*)
 DEBUGGER_SCRIPTS := $(wildcard debugger/*.py)
 # Below DOCDIR as in the tree, so that the links between them lead somewhere.
-DOCS := $(wildcard README.md docs/*.md docs/tasks/*.md) $(EXAMPLES)
+DOCS := $(wildcard README.md CONTRIBUTING.md tests/README.md docs/*.md docs/tasks/*.md docs/pictures/*.png) $(EXAMPLES)
 PLUGINS = $(if $(filter none,$(LLDB)),,$(STEPREC_SO))
 
 INSTALL_DATA = $(INSTALL) -D -m 644
@@ -53,8 +53,8 @@ uninstall: ## removes what install placed
 	rm -f $(addprefix $(PLUGINDIR)/,$(notdir $(STEPREC_SO))) $(addprefix $(SHAREDIR)/lldb/,$(notdir $(STEPREC_SCRIPTS)))
 	rm -rf $(addsuffix /__pycache__,$(SHAREDIR)/lldb $(SHAREDIR)/debugger)
 	rm -f $(addprefix $(SHAREDIR)/debugger/,$(notdir $(DEBUGGER_SCRIPTS)))
-	-rmdir $(LIBEXECDIR) $(PLUGINDIR) $(SHAREDIR)/lldb $(SHAREDIR)/debugger $(SHAREDIR) $(DOCDIR)/docs/tasks \
-		$(DOCDIR)/docs $(DOCDIR)/examples $(DOCDIR) 2>/dev/null || :
+	-rmdir $(LIBEXECDIR) $(PLUGINDIR) $(SHAREDIR)/lldb $(SHAREDIR)/debugger $(SHAREDIR) \
+		$(DOCDIR)/docs/tasks $(DOCDIR)/docs/pictures $(DOCDIR)/docs $(DOCDIR)/tests $(DOCDIR)/examples $(DOCDIR) 2>/dev/null || :
 
 # Debian packages, from a copy of the tree as a source package has it: without build folders.
 DEB := $(BUILD)/deb

@@ -66,7 +66,7 @@ def lldb_row(args, env, how, calls):
 
 def step_round(args, env, folder):
     row = {OURS: ours(args, folder, args.count)}
-    row[OURS_BY_LLDB] = ours(args, folder, 100, ["--mover", "lldb"])
+    row[OURS_BY_LLDB] = ours(args, folder, 100, ["--stepper", "lldb"])
     for name, (how, calls, _) in LLDB_ROWS.items():
         row[name] = lldb_row(args, env, how, calls)
     return row

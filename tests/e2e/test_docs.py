@@ -18,7 +18,7 @@ import pytest
 from conftest import BUILD, ROOT, TIMEOUT, WATCHCTL
 
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [ROOT / "README.md", *DOCS]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md", *DOCS]
 MANUAL = sorted((ROOT / "man").glob("watchctl*.[0-9]"))
 SESSION = re.compile(r"^```[ ]?console\n(.*?)^```$", re.M | re.S)
 MARK = "@@@ end of command"

@@ -51,7 +51,8 @@ def test_every_page_document_and_script_is_installed(root):
     there = files(root / "usr")
     for page in (ROOT / "man").iterdir():
         assert f"share/man/man{page.suffix[1]}/{page.name}" in there
-    for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").iterdir()]:
+    for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs/pictures").iterdir(),
+                     *(ROOT / "examples").iterdir()]:
         assert f"share/doc/watchctl/{document.relative_to(ROOT)}" in there
     for script in (ROOT / "debugger").glob("*.py"):
         assert f"share/watchctl/debugger/{script.name}" in there
@@ -61,7 +62,7 @@ def test_every_page_document_and_script_is_installed(root):
 def test_no_installed_text_knows_where_it_was_built(root):
     for name in files(root / "usr"):
         path = root / "usr" / name
-        if path.is_symlink() or path.suffix in (".so", ".a", ".0") or os.access(path, os.X_OK):
+        if path.is_symlink() or path.suffix in (".so", ".a", ".0", ".png") or os.access(path, os.X_OK):
             continue
         text = path.read_text()
         assert str(root) not in text and str(ROOT) not in text, name

@@ -24,7 +24,7 @@ def victim_path(build):
 
 
 def record(log, mover, *argv, options=()):
-    subprocess.run([str(STEP), "--mover", mover, "-o", str(log), "-q", *options, "--", *argv], check=True,
+    subprocess.run([str(STEP), "--stepper", mover, "-o", str(log), "-q", *options, "--", *argv], check=True,
                    timeout=TIMEOUT, stdin=subprocess.DEVNULL, capture_output=True)
     done = subprocess.run([WATCHCTL, "report", str(log), "--json"], check=True, timeout=TIMEOUT, capture_output=True,
                           text=True)
@@ -92,7 +92,7 @@ def test_a_recorder_that_is_killed_leaves_the_program_running(tmp_path, victim_p
         assert p.stdout.readline().startswith("pid ")
         for i in range(4):
             log = tmp_path / f"{i}.log"
-            recorder = subprocess.Popen([str(STEP), "--mover", "lldb", "-p", str(p.pid), "-o", str(log), "-q"],
+            recorder = subprocess.Popen([str(STEP), "--stepper", "lldb", "-p", str(p.pid), "-o", str(log), "-q"],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             assert wait_until(lambda: (log / "events").exists() and (log / "events").stat().st_size > 5000, 20)
             time.sleep(0.05 * i)
@@ -107,7 +107,7 @@ def test_a_recorder_that_is_killed_leaves_the_program_running(tmp_path, victim_p
 
 
 def test_a_launched_program_keeps_its_files_and_its_exit_status(tmp_path):
-    argv = [str(STEP), "--mover", "lldb", "-o", str(tmp_path / "a.log"), "-q", "--"]
+    argv = [str(STEP), "--stepper", "lldb", "-o", str(tmp_path / "a.log"), "-q", "--"]
     done = subprocess.run([*argv, "/bin/sh", "-c", "cat; echo $MARK >&2; exit 3"], input="in and out\n", text=True,
                           capture_output=True, timeout=TIMEOUT, env=dict(os.environ, MARK="environment"))
     assert done.stdout == "in and out\n"
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_the_recording_and_not_the_program(tmp_path, victim_path):
     p = subprocess.Popen([victim_path, "loop", str(tmp_path / "account")], stdout=subprocess.PIPE, text=True)
     try:
         assert p.stdout.readline().startswith("pid ")
-        recorder = subprocess.Popen([str(STEP), "--mover", "lldb", "-p", str(p.pid), "-o", str(tmp_path / "a.log"), "-q"],
+        recorder = subprocess.Popen([str(STEP), "--stepper", "lldb", "-p", str(p.pid), "-o", str(tmp_path / "a.log"), "-q"],
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(1.5)
         recorder.send_signal(signal.SIGINT)
@@ -136,7 +136,7 @@ def test_without_a_debug_server_it_says_what_is_missing(tmp_path, victim_path):
     env = dict(os.environ, LLDB_DEBUGSERVER_PATH=str(tmp_path / "nothing"))
     if not shutil.which("true"):
         pytest.skip("there is no true")
-    done = subprocess.run([str(STEP), "--mover", "lldb", "-q", "-o", str(tmp_path / "a.log"), "--", "true"],
+    done = subprocess.run([str(STEP), "--stepper", "lldb", "-q", "-o", str(tmp_path / "a.log"), "--", "true"],
                           capture_output=True, text=True, timeout=TIMEOUT, env=env)
     assert done.returncode in (4, 7)
     assert "LLDB" in done.stderr

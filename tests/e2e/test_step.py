@@ -158,7 +158,8 @@ def test_only_and_depth_record_less(requests, tmp_path):
 
 def test_movers_record_the_same(requests, tmp_path):
     told = {}
-    for how in (["--mover", "ptrace"], ["--mover", "lldb"], ["--mover", "ptrace", "--every-instruction"]):
+    for how in (["--stepper", "ptrace"], ["--stepper", "lldb"], ["--stepper", "ptrace", "--every-instruction"],
+                ["--mover", "ptrace"]):
         log = tmp_path / "-".join(how)
         step(log, "--from", "handle", "--count", "0", *how, program=[requests, 3], timeout=120)
         seen = events(log, "--no-stack")
@@ -203,7 +204,7 @@ def test_the_program_is_not_disturbed(requests, tmp_path):
     (["-p", "0"], 2, "-p"),
     (["--stuck-after", "soon", "--", "/bin/true"], 2, "500ms"),
     (["--threads", "some", "--", "/bin/true"], 2, "all"),
-    (["--mover", "gdb", "--", "/bin/true"], 2, "lldb"),
+    (["--stepper", "gdb", "--", "/bin/true"], 2, "lldb"),
     (["--echo", "--", "/bin/true"], 2, "-o LOG"),
     (["--from", "f", "--from-watch", "x", "--", "/bin/true"], 2, "give one"),
     (["--", "/nonexistent/program"], 2, "cannot run"),

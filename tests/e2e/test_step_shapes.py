@@ -259,7 +259,7 @@ def told_by(log):
     return list(threads.values())
 
 
-LLDB, INSTRUCTIONS = ("--mover", "lldb"), ("--every-instruction",)
+LLDB, INSTRUCTIONS = ("--stepper", "lldb"), ("--every-instruction",)
 ALL = [("step_shapes", shape) for shape in C_SHAPES] + [("step_shapes_cpp", shape) for shape in CPP_SHAPES]
 # lldb-server does not forget a breakpoint whose memory has gone: in a library that is loaded again at the same address
 # it sets none.

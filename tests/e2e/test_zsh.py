@@ -61,7 +61,7 @@ def test_every_command_is_completed(keys, line):
 
 
 def test_values_of_options_are_offered():
-    complete("watchctl step --mover \t\t", r"(?s)lldb.*ptrace|ptrace.*lldb")
+    complete("watchctl step --stepper \t\t", r"(?s)lldb.*ptrace|ptrace.*lldb")
 
 
 def test_variables_of_the_program_behind_the_dashes_are_completed(build):

@@ -16,7 +16,7 @@ static const struct option options[] = {
 	{ "--all", NULL, NULL, "end also the watchctl sessions that are at work on it", 0, NULL },
 	{ "--children", NULL, NULL,
 	  "also in the processes that were forked from it, which itself may have ended", 0, NULL },
-	{ "--register", NULL, "0..3", "clear this register as well, whoever armed it through ptrace",
+	{ "--register", NULL, "0..3", "clear this register too, whichever process armed it through ptrace",
 	  COMPLETE_WORDS, "0 1 2 3" },
 	{ "--all-registers", NULL, NULL, "clear all four, in the same way", 0, NULL },
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
@@ -207,7 +207,7 @@ const struct command cmd_clear = {
 		   "process",
 	.help = "A watchctl that is at work is named and left alone, and the exit status is 1, unless --all "
 		"is given.\n"
-		"A debugger's registers are never cleared: --register is for what nobody has any more.\n",
+		"A debugger's registers are never cleared: --register is for registers whose owner has ended.\n",
 	.options = options,
 	.operand = COMPLETE_NOTHING,
 	.run = run,

@@ -49,7 +49,7 @@ static const struct option options[] = {
 	{ "--by-name", NULL, NULL, "the programs differ: go by the names of functions", 0, NULL },
 	{ "--anyway", NULL, NULL, "compare also what was recorded with other filters", 0, NULL },
 	REDACT_OPTIONS,
-	{ "-q", "--quiet", NULL, "print nothing: the exit status tells", 0, NULL },
+	{ "-q", "--quiet", NULL, "print nothing: the exit status is the result", 0, NULL },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	{ 0 },
 };

@@ -50,7 +50,7 @@ static const struct option options[] = {
 	  COMPLETE_NOTHING, NULL },
 	{ "--nodes", NULL, "N", "dot: at most so many functions and sites (80)", COMPLETE_NOTHING, NULL },
 	REDACT_OPTIONS,
-	{ "-q", "--quiet", NULL, "do not tell what was written", 0, NULL },
+	{ "-q", "--quiet", NULL, "do not report what was written", 0, NULL },
 	{ 0 },
 };
 

@@ -118,10 +118,10 @@ static struct wc_error *run(int argc, char **argv)
 const struct command cmd_list = {
 	.name = "list",
 	.args = "[-p PID] [--threads] [--json]",
-	.summary = "tell who holds the debug registers of a process, as far as it can be known",
+	.summary = "show who holds the debug registers of a process, as far as it can be known",
 	.help = "Threads with registers in use are stopped for a moment each, to read what ptrace has set in "
 		"them.\n"
-		"watchctl-list(1) says what each line means, and what nobody can tell.\n",
+		"watchctl-list(1) says what each line means, and what cannot be known.\n",
 	.options = options,
 	.operand = COMPLETE_NOTHING,
 	.run = run,

@@ -56,7 +56,7 @@ static const struct option options[] = {
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	WATCH_ENGINE_OPTIONS,
-	{ "--verbose", NULL, NULL, "tell what is being done", 0, NULL },
+	{ "--verbose", NULL, NULL, "report what is being done", 0, NULL },
 	{ 0 },
 };
 

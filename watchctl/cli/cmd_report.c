@@ -221,14 +221,13 @@ static struct wc_error *choose_form(struct request *q)
 		return wc_error_new(WC_EUSAGE,
 				    "--folded is a form of its own; it excludes --json and --tree");
 	if (q->report.before && (stacks || q->only_tables))
-		return wc_error_new(WC_EUSAGE,
-				    "--before tells something about each access, which %s leaves out",
+		return wc_error_new(WC_EUSAGE, "--before adds something to each access, which %s leaves out",
 				    q->folded ? "--folded"
 				    : q->tree ? "--tree"
 					      : "--sites");
 	if (q->report.before && q->report.choice.ntags && !q->report.choice.watch)
 		return wc_error_new(WC_EUSAGE,
-				    "--before tells something about each access, which --tag leaves out "
+				    "--before adds something to each access, which --tag leaves out "
 				    "(--watch NAME chooses a watch as well)");
 	if (q->report.choice.ntags && !q->only_tables && !q->only_events && !q->report.before)
 		stacks = true;

@@ -138,7 +138,7 @@ const struct command cmd_snapshot = {
 	.summary = "save what a running recorder has, or its last seconds, as a log of its own",
 	.help = "The recording goes on undisturbed. What happened before the snapshot was asked for is in "
 		"it.\n"
-		"A log that nobody records any more can be saved in the same way.\n",
+		"A log that is no longer being recorded can be saved in the same way.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,
 	.run = run,

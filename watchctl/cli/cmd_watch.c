@@ -35,7 +35,7 @@ static const struct option options[] = {
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	WATCH_ENGINE_OPTIONS,
 	{ "-q", "--quiet", NULL, "print no accesses and captures: only the tables and the summary", 0, NULL },
-	{ "--verbose", NULL, NULL, "tell what is being done", 0, NULL },
+	{ "--verbose", NULL, NULL, "report what is being done", 0, NULL },
 	{ 0 },
 };
 

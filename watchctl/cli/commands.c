@@ -95,7 +95,7 @@ void command_print_overview(FILE *out)
 	fputs("       watchctl COMMAND ...\n\ncommands:\n", out);
 	for (c = commands; *c; c++)
 		fprintf(out, "  %-22s  %s\n", (*c)->name, (*c)->summary);
-	fputs("\nwatchctl COMMAND --help tells more; options without a command mean watch.\n"
+	fputs("\nwatchctl COMMAND --help explains it; options without a command mean watch.\n"
 	      "watchctl --version prints the version.\n",
 	      out);
 }

@@ -52,7 +52,7 @@ const struct repl_command repl_commands[] = {
 	  .run = repl_enable },
 	{ "delete", "[NUMBER...]", "end a watch, or all", "the options of watchctl -v", NULL, OPERAND_WATCH,
 	  .run = repl_delete },
-	{ "info", "[watches|threads|modules|engine|target]", "tell what there is",
+	{ "info", "[watches|threads|modules|engine|target]", "show the state",
 	  "watchctl list -p PID; watchctl report --json LOG", NULL, OPERAND_WORDS,
 	  "watches threads modules engine target", .run = repl_info },
 	{ "sites", "", "the table of accesses by place in the code", "watchctl report --sites LOG", NULL,
@@ -90,8 +90,8 @@ const struct repl_command repl_commands[] = {
 	  "watchctl -n COUNT -t SECONDS", wait_options, OPERAND_NONE, .run = repl_wait },
 	{ "source", "FILE", "run the commands in a file, up to the first error", "watchctl repl FILE", NULL,
 	  OPERAND_FILE, .run = repl_source },
-	{ "help", "[COMMAND]", "tell about the commands, or one", "watchctl repl --help", NULL,
-	  OPERAND_COMMAND, .run = repl_help },
+	{ "help", "[COMMAND]", "explain the commands, or one", "watchctl repl --help", NULL, OPERAND_COMMAND,
+	  .run = repl_help },
 	{ "quit", "", "end; the program goes on", NULL, NULL, OPERAND_NONE, .run = quit },
 	{ 0 },
 };
@@ -283,7 +283,7 @@ struct wc_error *repl_help(struct repl *r, int argc, char **argv)
 	}
 	putchar('\n');
 	print_wrapped(
-		"help COMMAND tells more. Names may be shortened as far as they are unique; Tab completes. "
+		"help COMMAND explains one. Names may be shortened as far as they are unique; Tab completes. "
 		"EXPR is flag, file.c:flag, server.stats.hits, table[3].state, head->next->len, *p or "
 		"0x7ffe12345678:4.",
 		0, width ? width : PIPE_WIDTH);

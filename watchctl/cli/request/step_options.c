@@ -42,8 +42,9 @@ const struct option step_options[] = {
 	  "end when nothing has happened for so long (5s, 500ms), and record where each thread stands",
 	  COMPLETE_NOTHING, NULL },
 	{ "-t", "--time", "SECONDS", "end after SECONDS (fractions allowed)", COMPLETE_NOTHING, NULL },
-	{ "--mover", NULL, "MOVER", "ptrace (default), or lldb: LLDB's own breakpoints and stepping, slower",
-	  COMPLETE_WORDS, "ptrace lldb" },
+	{ "--stepper", "--mover", "STEPPER",
+	  "ptrace (default), or lldb: LLDB's own breakpoints and stepping, slower", COMPLETE_WORDS,
+	  "ptrace lldb" },
 	{ "--every-instruction", NULL, NULL, "record each instruction of the recorded functions too", 0,
 	  NULL },
 	{ "--string", NULL, "N", "bytes of a string, 1 to 1024 (default 80)", COMPLETE_NOTHING, NULL },
@@ -62,7 +63,7 @@ const struct option step_options[] = {
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	REDACT_OPTIONS,
 	{ "-q", "--quiet", NULL, "print no calls: only the summary", 0, NULL },
-	{ "--verbose", NULL, NULL, "tell what is being done", 0, NULL },
+	{ "--verbose", NULL, NULL, "report what is being done", 0, NULL },
 	{ 0 },
 };
 
@@ -173,7 +174,7 @@ static struct wc_error *take_choice(struct step_command *c, const struct option_
 	unsigned int choice = 0;
 	struct wc_error *err;
 
-	*taken = option_is(m, "--threads") || option_is(m, "--mover") || option_is(m, "--color");
+	*taken = option_is(m, "--threads") || option_is(m, "--stepper") || option_is(m, "--color");
 	if (!*taken)
 		return NULL;
 	err = option_choice(m, &choice);
@@ -181,7 +182,7 @@ static struct wc_error *take_choice(struct step_command *c, const struct option_
 		return err;
 	if (option_is(m, "--threads"))
 		c->request.threads = (enum stepper_threads)choice;
-	else if (option_is(m, "--mover"))
+	else if (option_is(m, "--stepper"))
 		c->stepper = (enum step_stepper_choice)choice;
 	else
 		c->output.colour = choice;

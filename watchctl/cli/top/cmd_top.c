@@ -41,7 +41,7 @@ static const struct option options[] = {
 	  COMPLETE_NOTHING, NULL },
 	{ "--json", NULL, NULL, "no screen: one JSON object a line, each SECONDS", 0, NULL },
 	{ "--program-output", NULL, "FILE",
-	  "what the started program prints goes to FILE (default: nobody sees it)", COMPLETE_FILE, NULL },
+	  "what the started program prints goes to FILE (default: it is discarded)", COMPLETE_FILE, NULL },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	WATCH_ENGINE_OPTIONS,
 	{ 0 },
@@ -241,7 +241,7 @@ const struct command cmd_top = {
 	.summary =
 		"show which code accesses a variable now: a live table of places, with rates, values, stacks",
 	.help = "LOG: one that is complete, or that is being recorded: it is followed.\n"
-		"Keys: arrows move, Enter opens a place, s sorts, / filters, f freezes, ? tells all, q ends. "
+		"Keys: arrows move, Enter opens a place, s sorts, / filters, f freezes, ? lists all, q ends. "
 		"Without a terminal\n"
 		"that can be drawn on, tables are printed instead.\n",
 	.options = options,

@@ -8,6 +8,6 @@ struct wc_error *armed_process_check(const struct armed_process *p, pid_t pid)
 		return NULL;
 	return wc_error_new(WC_ETARGET,
 			    "process %d is not what was to be watched any more: it executes another program, "
-			    "has unmapped the handler, or lets nobody look into it",
+			    "has unmapped the handler, or cannot be inspected",
 			    pid);
 }

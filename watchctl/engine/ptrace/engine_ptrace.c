@@ -245,7 +245,7 @@ static struct wc_error *report_ignored(struct engine *e)
 	e->reported_ignored = true;
 	snprintf(text, sizeof(text),
 		 "process %d ignores SIGTRAP: at the first hit, the kernel will set that back to the default "
-		 "action, and under seccomp nobody can undo it",
+		 "action, and under seccomp it cannot be undone",
 		 e->pid);
 	event.note.text = text;
 	return e->sink.put(e->sink.ctx, &event);
@@ -443,7 +443,8 @@ static struct wc_error *check(struct engine *e, uint64_t now)
 	if (err)
 		return err;
 	if (e->intake.corrupt && !e->why[0])
-		snprintf(e->why, sizeof(e->why), "the event buffer holds what nobody can have written there");
+		snprintf(e->why, sizeof(e->why),
+			 "the event buffer holds data that the tracer cannot have written");
 	if (e->box->restarting && !e->why[0])
 		snprintf(e->why, sizeof(e->why),
 			 "thread %d makes the access inside a restartable sequence (rseq), which a stop "

@@ -102,7 +102,7 @@ static struct wc_error *report_unknown_ends(struct event_sink sink)
 		.type = EVENT_NOTE,
 		.time_ns = monotonic_ns(),
 		.note.text =
-			"the kernel grants no events that tell when the children have ended: the watch ends "
+			"the kernel grants no events that report when the children have ended: the watch ends "
 			"with the process itself",
 	};
 

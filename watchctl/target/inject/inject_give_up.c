@@ -34,7 +34,7 @@ struct wc_error *inject_give_up(struct injection *inj)
 	if (!inj->shared)
 		return wc_error_new(
 			WC_EFAIL,
-			"process %d has unmapped the handler, and nobody knows what SIGTRAP did before: "
+			"process %d has unmapped the handler, and its former action of SIGTRAP is unknown: "
 			"another SIGTRAP would end it",
 			inj->pid);
 	memcpy(&old, (const char *)inj->shared + at, sizeof(old));

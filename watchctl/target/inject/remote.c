@@ -86,7 +86,7 @@ static struct wc_error *explain(pid_t pid, enum tracee_stop_result r)
 			return wc_error_new(
 				WC_EPERM,
 				"process %d is being traced by %s, so it cannot be stopped for the handler: "
-				"detach that tracer for a moment, or use --engine ring, which stops nobody",
+				"detach that tracer for a moment, or use --engine ring, which stops no thread",
 				pid, who);
 		}
 		return wc_error_new(WC_EPERM, "process %d is being traced by another program", pid);

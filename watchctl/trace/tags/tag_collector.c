@@ -170,7 +170,7 @@ static bool is_silent(const struct tag_collector *c, const struct capture_contro
 static struct wc_error *busy(uint32_t pid)
 {
 	struct wc_error *err = wc_error_new(WC_ENOTSUP,
-					    "somebody else collects the captures of this program already: "
+					    "another collector already reads the captures of this program: "
 					    "process %u; end that one first",
 					    pid);
 

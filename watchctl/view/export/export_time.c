@@ -143,11 +143,10 @@ struct wc_error *export_time_resolve(const struct export_time *t, struct view_ti
 		return NULL;
 	}
 	if (!begin.real_ns || !(t->utc ? gmtime_r(&begun, &tm) : localtime_r(&begun, &tm)))
-		return wc_error_new(
-			WC_ENAME,
-			"the log does not tell what time of day it was: \"%s\" cannot be found in it "
-			"(\"+1.5s\", after its beginning, can)",
-			t->text);
+		return wc_error_new(WC_ENAME,
+				    "the log does not have the time of day: \"%s\" cannot be found in it "
+				    "(\"+1.5s\", after its beginning, can)",
+				    t->text);
 	if (t->kind == TIME_DATE) {
 		tm.tm_year = t->date[0] - 1900;
 		tm.tm_mon = t->date[1] - 1;
