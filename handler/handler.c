@@ -231,7 +231,8 @@ static void fill_input(const struct trap *t, const struct hit *h, uint32_t needs
 	}
 }
 
-static enum filter_answer condition(const struct trap *t, const struct hit *h, const struct wire_filter *f)
+static enum filter_answer handler_condition(const struct trap *t, const struct hit *h,
+					    const struct wire_filter *f)
 {
 	int64_t scratch[FILTER_OPS];
 	struct filter_input in = { 0 };
@@ -354,7 +355,7 @@ static uint64_t take_hit(const struct trap *t, struct hit *h, struct walked *s)
 	if (h->flags & WIRE_TENTATIVE)
 		filter = false;
 	if (filter)
-		answer = condition(t, h, f);
+		answer = handler_condition(t, h, f);
 	if (answer == FILTER_DROP) {
 		filtered(h->w);
 		return 0;

@@ -108,7 +108,7 @@ static uint32_t kept_length(const char *name)
 	return n + 1;
 }
 
-static void fill(struct capture_name *n, const char *text, uint32_t len)
+static void capture_fill(struct capture_name *n, const char *text, uint32_t len)
 {
 	uint32_t i;
 
@@ -136,7 +136,7 @@ static uint32_t register_name(const char *name)
 			continue;
 		if (__atomic_compare_exchange_n(&n->claimed, &free, 1, false, __ATOMIC_ACQ_REL,
 						__ATOMIC_RELAXED)) {
-			fill(n, name, len);
+			capture_fill(n, name, len);
 			return i;
 		}
 		free = 0;

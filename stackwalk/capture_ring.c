@@ -61,7 +61,7 @@ static inline bool exchange_if(uint64_t *at, uint64_t *expected, uint64_t to)
 	return done;
 }
 
-static inline void count(uint64_t *at)
+static inline void capture_ring_count(uint64_t *at)
 {
 	__asm__ volatile("incq %0" : "+m"(*at) : : "cc");
 }
@@ -71,7 +71,7 @@ static void full(struct capture_ring *ring)
 {
 	uint64_t beat = __atomic_load_n(&capture_control.heartbeat, __ATOMIC_RELAXED);
 
-	count(&ring->lost);
+	capture_ring_count(&ring->lost);
 	if ((int64_t)(capture_tsc() - beat) >
 	    (int64_t)__atomic_load_n(&capture_control.lease, __ATOMIC_RELAXED))
 		capture_switch_off();
@@ -81,7 +81,7 @@ uint64_t *capture_ring_reserve(struct capture_ring *ring, uint32_t words, uint64
 {
 	uint64_t tail, head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
 
-	count(&ring->calls);
+	capture_ring_count(&ring->calls);
 	do {
 		tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 		if (head + 8ull * words - tail > ring->size) {
@@ -136,7 +136,7 @@ static uint32_t rings(void)
 	return n < CAPTURE_RINGS ? n : CAPTURE_RINGS;
 }
 
-static bool take(struct capture_ring *ring, uint32_t from, uint32_t tid)
+static bool capture_ring_take(struct capture_ring *ring, uint32_t from, uint32_t tid)
 {
 	return __atomic_compare_exchange_n(&ring->owner, &from, tid, false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_RELAXED);
@@ -151,7 +151,7 @@ static struct capture_ring *free_ring(uint32_t tid)
 		struct capture_ring *ring = ring_at(i);
 		uint32_t owner = ring ? __atomic_load_n(&ring->owner, __ATOMIC_RELAXED) : UINT32_MAX;
 
-		if (ring && (owner == tid || (!owner && take(ring, 0, tid))))
+		if (ring && (owner == tid || (!owner && capture_ring_take(ring, 0, tid))))
 			return ring;
 	}
 	return NULL;
@@ -167,14 +167,14 @@ static struct capture_ring *orphaned_ring(uint32_t tid, uint32_t most)
 		struct capture_ring *ring = ring_at(n ? i % n : 0);
 		uint32_t owner = ring ? __atomic_load_n(&ring->owner, __ATOMIC_RELAXED) : 0;
 
-		if (owner && !thread_lives(owner) && take(ring, owner, tid))
+		if (owner && !thread_lives(owner) && capture_ring_take(ring, owner, tid))
 			return ring;
 	}
 	__atomic_store_n(&begin, i, __ATOMIC_RELAXED);
 	return NULL;
 }
 
-static bool publish(struct capture_ring *ring)
+static bool capture_ring_publish(struct capture_ring *ring)
 {
 	uint32_t n = __atomic_load_n(&capture_control.nrings, __ATOMIC_RELAXED);
 
@@ -205,7 +205,7 @@ static struct capture_ring *new_ring(uint32_t tid)
 	ring = (struct capture_ring *)addr;
 	ring->size = size;
 	ring->owner = tid;
-	if (!publish(ring)) {
+	if (!capture_ring_publish(ring)) {
 		raw_call(SYS_munmap, addr, (long)bytes, 0, 0, 0, 0);
 		return NULL;
 	}
@@ -227,10 +227,10 @@ static struct capture_ring *own_ring(uint32_t tid)
 	ring->owner = tid;
 	ring->calls = ring->lost = 0;
 	ring->tail = ring->head; /* what is in it is the parent's */
-	return publish(ring) ? ring : NULL;
+	return capture_ring_publish(ring) ? ring : NULL;
 }
 
-static struct capture_ring *find(uint32_t tid)
+static struct capture_ring *capture_ring_find(uint32_t tid)
 {
 	struct capture_ring *ring = own_ring(tid);
 
@@ -266,7 +266,7 @@ struct capture_ring *capture_ring_claim(uint64_t session)
 		return none(capture_thread.retry - RETRY_TICKS);
 
 	tid = thread_id();
-	ring = find(tid);
+	ring = capture_ring_find(tid);
 	if (!ring)
 		return none(now);
 	/* A signal handler may have claimed one while we did: it is as good. */
@@ -296,7 +296,7 @@ static void thread_ends(void *arg)
 		capture_thread.session = 0;
 	}
 	/* In a child that fork() made, and in a thread that was claimed for, it may be another's by now. */
-	take(ring, thread_id(), 0);
+	capture_ring_take(ring, thread_id(), 0);
 }
 
 void capture_ring_setup(void)

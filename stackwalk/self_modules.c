@@ -245,7 +245,7 @@ static void mark_closure(struct objects *all)
 	}
 }
 
-static bool holds(const struct object *o, const void *addr)
+static bool self_modules_holds(const struct object *o, const void *addr)
 {
 	return (uintptr_t)addr >= o->start && (uintptr_t)addr < o->end;
 }
@@ -257,7 +257,7 @@ static void mark_lasting(struct objects *all)
 
 	for (i = 0; i < all->n; i++)
 		if (!libc_version || all->v[i].phdr == program ||
-		    holds(&all->v[i], (const void *)self_modules_setup))
+		    self_modules_holds(&all->v[i], (const void *)self_modules_setup))
 			all->v[i].lasts = true;
 	mark_closure(all);
 }

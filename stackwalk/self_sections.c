@@ -18,7 +18,7 @@ static bool read_at(int fd, uint64_t offset, void *buf, size_t len)
 	return pread(fd, buf, len, (off_t)offset) == (ssize_t)len;
 }
 
-static uint64_t search(int fd)
+static uint64_t self_sections_search(int fd)
 {
 	Elf64_Shdr names, s;
 	char name[sizeof(NAME)];
@@ -47,7 +47,7 @@ uint64_t self_eh_frame_address(void)
 	uint64_t ret = 0;
 
 	if (fd >= 0) {
-		ret = search(fd);
+		ret = self_sections_search(fd);
 		close(fd);
 	}
 	errno = before;

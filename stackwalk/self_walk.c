@@ -45,7 +45,7 @@ void self_walk_setup(void)
 	self_modules_setup();
 }
 
-static inline uint64_t load(uint64_t addr)
+static inline uint64_t self_walk_load(uint64_t addr)
 {
 	uint64_t v;
 
@@ -95,7 +95,7 @@ static bool read_stack(void *ctx, uint64_t addr, uint64_t *ret)
 		if (!self_readable(addr))
 			return false;
 	}
-	*ret = load(addr);
+	*ret = self_walk_load(addr);
 	return true;
 }
 
@@ -246,11 +246,11 @@ static uint32_t walk_fast(uint64_t start, bool exact, uint64_t *frame, uint32_t 
 		uint64_t place, word;
 
 		/* Frame pointers, through the same functions as last time: no more than the chain itself. */
-		for (inner = rsp - 1; i < run; inner = rbp, rbp = load(rbp)) {
+		for (inner = rsp - 1; i < run; inner = rbp, rbp = self_walk_load(rbp)) {
 			if (__atomic_load_n(&recent.pc[i], __ATOMIC_RELAXED) != pc || rbp <= inner ||
 			    rbp > end - 16)
 				break;
-			pc = load(rbp + 8);
+			pc = self_walk_load(rbp + 8);
 			rsp = rbp + 16;
 			frame[++i] = pc;
 		}
@@ -275,8 +275,8 @@ static uint32_t walk_fast(uint64_t start, bool exact, uint64_t *frame, uint32_t 
 				goto beyond_rbp;
 		frame_pointer:
 			rsp = rbp + 16;
-			pc = load(rbp + 8);
-			rbp = load(rbp);
+			pc = self_walk_load(rbp + 8);
+			rbp = self_walk_load(rbp);
 			goto next;
 		}
 		if (unlikely(FORM_ID(form) != 0 && FORM_ID(form) != seen_id))
@@ -305,16 +305,16 @@ static uint32_t walk_fast(uint64_t start, bool exact, uint64_t *frame, uint32_t 
 		case FORM_DEREF:
 			if (rbp < rsp + FORM_BYTES(form) || rbp > end - 8)
 				return 0;
-			cfa = load(rbp - FORM_BYTES(form));
+			cfa = self_walk_load(rbp - FORM_BYTES(form));
 			if (cfa <= rbp || cfa > end)
 				return 0;
-			rbp = load(rbp);
+			rbp = self_walk_load(rbp);
 			break;
 		case FORM_JIT:
 			if (rbp % 8 || rbp < rsp || rbp > end - 16 || (pc >= rsp && pc < end) || exact ||
 			    (pc != behind_call && !call_ends_at(pc)))
 				return 0;
-			behind_call = load(rbp + 8);
+			behind_call = self_walk_load(rbp + 8);
 			if (!call_ends_at(behind_call))
 				return 0;
 			goto frame_pointer;
@@ -325,9 +325,9 @@ static uint32_t walk_fast(uint64_t start, bool exact, uint64_t *frame, uint32_t 
 			}
 			if (rsp + UCONTEXT_GREGS + 17 * 8 > end)
 				return 0;
-			pc = load(rsp + UCONTEXT_GREGS + GREGS_RIP * 8);
-			rbp = load(rsp + UCONTEXT_GREGS + GREGS_RBP * 8);
-			start = rsp = load(rsp + UCONTEXT_GREGS + GREGS_RSP * 8);
+			pc = self_walk_load(rsp + UCONTEXT_GREGS + GREGS_RIP * 8);
+			rbp = self_walk_load(rsp + UCONTEXT_GREGS + GREGS_RBP * 8);
+			start = rsp = self_walk_load(rsp + UCONTEXT_GREGS + GREGS_RSP * 8);
 			if (rsp < SELF_PAGE || rsp >= SELF_PC_LIMIT)
 				return 0;
 			/* The handler may have run on a stack of its own. */
@@ -344,8 +344,8 @@ static uint32_t walk_fast(uint64_t start, bool exact, uint64_t *frame, uint32_t 
 			return 0;
 		}
 		if (FORM_SLOT(form))
-			rbp = load(cfa - 8ull * FORM_SLOT(form));
-		pc = load(cfa - 8);
+			rbp = self_walk_load(cfa - 8ull * FORM_SLOT(form));
+		pc = self_walk_load(cfa - 8);
 		rsp = cfa;
 	next:
 		exact = false;
@@ -418,10 +418,10 @@ uint32_t self_walk(const struct self_regs *from, bool exact, uint64_t *frame, ui
 		run = max - 1;
 	while (i < run && __atomic_load_n(&recent.pc[i], __ATOMIC_RELAXED) == pc && rbp > inner &&
 	       rbp <= end - 16) {
-		pc = load(rbp + 8);
+		pc = self_walk_load(rbp + 8);
 		frame[++i] = pc;
 		inner = rbp;
-		rbp = load(rbp);
+		rbp = self_walk_load(rbp);
 	}
 	if (likely(i + 1 == max && pc))
 		return max;

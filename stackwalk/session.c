@@ -61,7 +61,7 @@ static int fail(struct wc_error *err, int number)
 	return number ? -number : -EIO;
 }
 
-static int refuse(int number, const char *reason)
+static int session_refuse(int number, const char *reason)
 {
 	snprintf(last_error, sizeof(last_error), "%s", reason);
 	return -number;
@@ -122,7 +122,7 @@ static struct wc_error *put_summary(struct session *s)
 
 /* What the collector asks */
 
-static struct wc_error *know(void *ctx, const uint64_t *frame, uint32_t n, uint64_t time_ns)
+static struct wc_error *session_know(void *ctx, const uint64_t *frame, uint32_t n, uint64_t time_ns)
 {
 	struct session *s = ctx;
 	bool changed;
@@ -223,7 +223,7 @@ static void session_free(struct session *s)
 	free(s);
 }
 
-static struct wc_error *end(struct session *s)
+static struct wc_error *session_end(struct session *s)
 {
 	struct wc_error *err;
 
@@ -247,12 +247,12 @@ static struct wc_error *end(struct session *s)
 
 /* Opening */
 
-static struct wc_error *begin(struct session *s, unsigned int frames, uint64_t ring_size, int *number)
+static struct wc_error *session_begin(struct session *s, unsigned int frames, uint64_t ring_size, int *number)
 {
 	const struct tag_host host = { .memory = tag_memory_self,
 				       .sink = s->sink,
 				       .tags = &s->tags,
-				       .know = know,
+				       .know = session_know,
 				       .thread = name_thread,
 				       .ctx = s };
 	const struct tag_settings settings = {
@@ -304,7 +304,7 @@ static int open_log(const char *path, unsigned int frames, uint64_t ring_size)
 		return fail(err, number);
 	}
 	s->sink = tracelog_writer_sink(s->log);
-	err = begin(s, frames, ring_size, &number);
+	err = session_begin(s, frames, ring_size, &number);
 	if (err) {
 		tracelog_writer_discard(s->log);
 		session_free(s);
@@ -315,7 +315,7 @@ static int open_log(const char *path, unsigned int frames, uint64_t ring_size)
 }
 
 /* In a fork's child: the thread is not here, and the log is the parent's. What it had in memory is left. */
-static void forget(void)
+static void session_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	current = NULL;
@@ -352,22 +352,22 @@ int stackwalk_log_open(const char *path, unsigned int frames, size_t buffer)
 	int ret;
 
 	if (!path || !*path)
-		return refuse(EINVAL, "a log needs a path");
+		return session_refuse(EINVAL, "a log needs a path");
 	if (frames > CAPTURE_FRAMES)
-		return refuse(EINVAL, "a stack has at most 128 frames");
+		return session_refuse(EINVAL, "a stack has at most 128 frames");
 	if (!ring_size)
-		return refuse(EINVAL, "the ring of a thread has at most 256 MB");
+		return session_refuse(EINVAL, "the ring of a thread has at most 256 MB");
 	if (!tsc_usable())
-		return refuse(ENOTSUP, "the kernel does not trust this machine's time stamp counter: "
-				       "captures would have no time");
+		return session_refuse(ENOTSUP, "the kernel does not trust this machine's time stamp counter: "
+					       "captures would have no time");
 
 	pthread_mutex_lock(&lock);
 	if (!forks_are_seen)
-		forks_are_seen = !pthread_atfork(before_fork, after_fork, forget);
+		forks_are_seen = !pthread_atfork(before_fork, after_fork, session_forget);
 	if (current && current->pid != getpid()) /* a child made without fork handlers */
 		current = NULL;
 	if (current)
-		ret = refuse(EBUSY, "a log of this process is open already");
+		ret = session_refuse(EBUSY, "a log of this process is open already");
 	else
 		ret = open_log(path, frames ? frames : FRAMES, ring_size);
 	pthread_mutex_unlock(&lock);
@@ -384,8 +384,8 @@ int stackwalk_log_close(void)
 	current = NULL;
 	pthread_mutex_unlock(&lock);
 	if (!s)
-		return refuse(EINVAL, "no log is open");
-	err = end(s);
+		return session_refuse(EINVAL, "no log is open");
+	err = session_end(s);
 	return err ? fail(err, 0) : 0;
 }
 

@@ -87,19 +87,19 @@ struct program {
 	unsigned short n;
 };
 
-static void add(struct program *p, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
+static void confine_add(struct program *p, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
 {
 	p->op[p->n++] = (struct sock_filter){ code, jt, jf, k };
 }
 
-static void load(struct program *p, size_t offset)
+static void confine_load(struct program *p, size_t offset)
 {
-	add(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+	confine_add(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
-static void refuse(struct program *p)
+static void confine_refuse(struct program *p)
 {
-	add(p, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
+	confine_add(p, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
 }
 
 static void refuse_all(struct program *p, const unsigned int *call, size_t n)
@@ -107,19 +107,19 @@ static void refuse_all(struct program *p, const unsigned int *call, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		add(p, BPF_JMP | BPF_JEQ | BPF_K, call[i], 0, 1);
-		refuse(p);
+		confine_add(p, BPF_JMP | BPF_JEQ | BPF_K, call[i], 0, 1);
+		confine_refuse(p);
 	}
 }
 
 /* @call with flags for writing in its argument @arg; the number of the call is loaded, before and after. */
 static void refuse_writing(struct program *p, unsigned int call, unsigned int arg)
 {
-	add(p, BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
-	load(p, offsetof(struct seccomp_data, args) + 8 * arg);
-	add(p, BPF_JMP | BPF_JSET | BPF_K, WRITE_FLAGS, 0, 1);
-	refuse(p);
-	add(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+	confine_add(p, BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
+	confine_load(p, offsetof(struct seccomp_data, args) + 8 * arg);
+	confine_add(p, BPF_JMP | BPF_JSET | BPF_K, WRITE_FLAGS, 0, 1);
+	confine_refuse(p);
+	confine_add(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
 }
 
 static void filter_calls(bool fetches)
@@ -127,19 +127,19 @@ static void filter_calls(bool fetches)
 	struct program p = { .n = 0 };
 	struct sock_fprog prog = { .filter = p.op };
 
-	load(&p, offsetof(struct seccomp_data, arch));
-	add(&p, BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
-	refuse(&p);
-	load(&p, offsetof(struct seccomp_data, nr));
-	add(&p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
-	refuse(&p);
+	confine_load(&p, offsetof(struct seccomp_data, arch));
+	confine_add(&p, BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+	confine_refuse(&p);
+	confine_load(&p, offsetof(struct seccomp_data, nr));
+	confine_add(&p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
+	confine_refuse(&p);
 	refuse_all(&p, never, COUNT(never));
 	if (!fetches) {
 		refuse_all(&p, fetching, COUNT(fetching));
 		refuse_writing(&p, SYS_openat, 2);
 		refuse_writing(&p, SYS_open, 1);
 	}
-	add(&p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+	confine_add(&p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
 	prog.len = p.n;
 	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
 }

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-static uint64_t mix(uint64_t x)
+static uint64_t map64_mix(uint64_t x)
 {
 	x ^= x >> 32;
 	x *= 0x9e3779b97f4a7c15u;
@@ -11,7 +11,7 @@ static uint64_t mix(uint64_t x)
 
 static struct map64_slot *probe(const struct map64 *m, uint64_t key)
 {
-	size_t i = mix(key) & (m->cap - 1);
+	size_t i = map64_mix(key) & (m->cap - 1);
 
 	while (m->slot[i].used && m->slot[i].key != key)
 		i = (i + 1) & (m->cap - 1);

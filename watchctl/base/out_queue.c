@@ -134,7 +134,7 @@ static bool append_to(struct out_queue *q, int fd, const char *bytes, size_t len
 	return true;
 }
 
-static bool append(struct out_queue *q, int fd, const char *bytes, size_t len)
+static bool out_queue_append(struct out_queue *q, int fd, const char *bytes, size_t len)
 {
 	return append_to(q, fd, bytes, len, false);
 }
@@ -189,7 +189,7 @@ static size_t complete(struct out_queue *q, const char *bytes, size_t len)
 {
 	size_t n = rest_of_record(bytes, len);
 
-	if (!append(q, q->options.fd, bytes, n))
+	if (!out_queue_append(q, q->options.fd, bytes, n))
 		n = 0;
 	q->leaves_out = n < len;
 	return n;
@@ -204,7 +204,7 @@ static void queue_lines(struct out_queue *q, const char *bytes, size_t len)
 		n = begin_again(q, bytes, len);
 	if (!q->leaves_out && !q->waits && !has_room(q, len - n))
 		n += complete(q, bytes + n, len - n);
-	if (!q->leaves_out && !append(q, q->options.fd, bytes + n, len - n))
+	if (!q->leaves_out && !out_queue_append(q, q->options.fd, bytes + n, len - n))
 		q->leaves_out = true;
 	if (q->leaves_out)
 		leave_out(q, lines_in(bytes + n, len - n));
@@ -343,7 +343,7 @@ FILE *out_queue_file(struct out_queue *q)
 void out_queue_put(struct out_queue *q, int fd, const char *text, size_t len)
 {
 	pthread_mutex_lock(&q->lock);
-	if ((!q->waits && !has_room(q, len)) || !append(q, fd, text, len))
+	if ((!q->waits && !has_room(q, len)) || !out_queue_append(q, fd, text, len))
 		q->left_out += lines_in(text, len);
 	pthread_mutex_unlock(&q->lock);
 }

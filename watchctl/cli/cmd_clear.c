@@ -46,7 +46,7 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	return err;
 }
 
-static struct wc_error *parse(int argc, char **argv, struct request *ret)
+static struct wc_error *cmd_clear_parse(int argc, char **argv, struct request *ret)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
 	struct request q = { 0 };
@@ -155,7 +155,7 @@ static void report_json(const struct request *q, const struct slots_freed *f)
 	json_deinit(&j);
 }
 
-static void report(void *ctx, const struct slots_freed *f)
+static void cmd_clear_report(void *ctx, const struct slots_freed *f)
 {
 	struct request *q = ctx;
 
@@ -185,14 +185,14 @@ static void report_nothing(const struct request *q)
 	json_deinit(&j);
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_clear_run(int argc, char **argv)
 {
 	struct request q;
-	struct wc_error *err = parse(argc, argv, &q);
+	struct wc_error *err = cmd_clear_parse(argc, argv, &q);
 
 	if (err)
 		return err;
-	q.clear.report = report;
+	q.clear.report = cmd_clear_report;
 	q.clear.ctx = &q;
 	err = slots_clear(&q.clear);
 	if (!err && !q.freed)
@@ -210,5 +210,5 @@ const struct command cmd_clear = {
 		"A debugger's registers are never cleared: --register is for registers whose owner has ended.\n",
 	.options = options,
 	.operand = COMPLETE_NOTHING,
-	.run = run,
+	.run = cmd_clear_run,
 };

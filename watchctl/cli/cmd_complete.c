@@ -56,7 +56,7 @@ static void print_names(enum names_of what, int argc, char **argv)
 		wc_error_free(names_list(pid, program, argv[0], what, MOST_NAMES, print_name, NULL));
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_complete_run(int argc, char **argv)
 {
 	const struct command *const *c, *one;
 	const struct option *o;
@@ -95,5 +95,5 @@ const struct command cmd_complete = {
 	.summary = "lists commands and options for the shells' completion",
 	.options = options,
 	.operand = COMPLETE_COMMAND,
-	.run = run,
+	.run = cmd_complete_run,
 };

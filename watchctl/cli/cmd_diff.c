@@ -145,7 +145,7 @@ static struct wc_error *scan_arguments(int argc, char **argv, struct request *q)
 	return NULL;
 }
 
-static struct wc_error *parse(int argc, char **argv, struct request *q)
+static struct wc_error *cmd_diff_parse(int argc, char **argv, struct request *q)
 {
 	struct wc_error *err;
 
@@ -202,7 +202,7 @@ static struct wc_error *print(struct diff_result *r, const struct request *q)
 	return q->json ? diff_print_json(r, stdout) : diff_print_text(r, stdout, &q->print);
 }
 
-static struct wc_error *work(struct request *q, int *status)
+static struct wc_error *cmd_diff_work(struct request *q, int *status)
 {
 	static const int exit_status[] = { [DIFF_SAME] = 0, [DIFF_DIFFERENT] = 1, [DIFF_CANNOT_TELL] = 3 };
 	scoped(diff_result_freep) struct diff_result *r = NULL;
@@ -221,13 +221,13 @@ static struct wc_error *work(struct request *q, int *status)
 	return err;
 }
 
-static struct wc_error *answer(int argc, char **argv, int *status)
+static struct wc_error *cmd_diff_answer(int argc, char **argv, int *status)
 {
 	struct request q = { .colour = COLOUR_AUTO };
-	struct wc_error *err = parse(argc, argv, &q);
+	struct wc_error *err = cmd_diff_parse(argc, argv, &q);
 
 	if (!err)
-		err = work(&q, status);
+		err = cmd_diff_work(&q, status);
 	free(q.log);
 	free(q.ignore);
 	return err;
@@ -244,5 +244,5 @@ const struct command cmd_diff = {
 		"found in logs that do not show all of their runs.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,
-	.answer = answer,
+	.answer = cmd_diff_answer,
 };

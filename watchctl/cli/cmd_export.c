@@ -167,7 +167,7 @@ static struct wc_error *check_options(const struct request *q)
 	return NULL;
 }
 
-static struct wc_error *parse(int argc, char **argv, struct request *q)
+static struct wc_error *cmd_export_parse(int argc, char **argv, struct request *q)
 {
 	struct export_choice *choice = &q->export.choice;
 	struct wc_error *err;
@@ -218,7 +218,7 @@ static void report_count(const char **comma, uint64_t n, const char *what, const
 }
 
 /* "trace.json: 12 accesses, 3 captured stacks" */
-static void report(const struct export_out *out, const struct export_result *r)
+static void cmd_export_report(const struct export_out *out, const struct export_result *r)
 {
 	size_t i, n = export_out_parts(out);
 	const char *comma = ": ";
@@ -253,7 +253,7 @@ static struct wc_error *judge(const struct request *q, const struct export_resul
 	return NULL;
 }
 
-static struct wc_error *work(const struct request *q)
+static struct wc_error *cmd_export_work(const struct request *q)
 {
 	static volatile sig_atomic_t stop;
 	scoped(freep) char *path = q->path && strcmp(q->path, "-") != 0 ? file_name(q) : NULL;
@@ -280,17 +280,17 @@ static struct wc_error *work(const struct request *q)
 	if (err || (!path && ferror(stdout)))
 		return err;
 	if (path && !q->quiet)
-		report(out, &result);
+		cmd_export_report(out, &result);
 	return judge(q, &result);
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_export_run(int argc, char **argv)
 {
 	struct request q = { 0 };
-	struct wc_error *err = parse(argc, argv, &q);
+	struct wc_error *err = cmd_export_parse(argc, argv, &q);
 
 	if (!err)
-		err = work(&q);
+		err = cmd_export_work(&q);
 	free(q.tag);
 	return err;
 }
@@ -306,5 +306,5 @@ const struct command cmd_export = {
 		"FILE appears when it is complete, or not at all; it is not replaced without --force.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,
-	.run = run,
+	.run = cmd_export_run,
 };

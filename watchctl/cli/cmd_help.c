@@ -2,7 +2,7 @@
 
 #include "watchctl/cli/command.h"
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_help_run(int argc, char **argv)
 {
 	const struct command *c;
 
@@ -27,5 +27,5 @@ const struct command cmd_help = {
 	.summary = "what the commands are and what one of them does",
 	.options = options,
 	.operand = COMPLETE_COMMAND,
-	.run = run,
+	.run = cmd_help_run,
 };

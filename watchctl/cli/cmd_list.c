@@ -23,7 +23,7 @@ static const struct option options[] = {
 	{ 0 },
 };
 
-static struct wc_error *parse(int argc, char **argv, struct request *ret)
+static struct wc_error *cmd_list_parse(int argc, char **argv, struct request *ret)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
 	struct request q = { 0 };
@@ -102,11 +102,11 @@ static struct wc_error *print_all(const struct request *q, const struct holder_l
 	return err;
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_list_run(int argc, char **argv)
 {
 	scoped(holders_deinitp) struct holder_list holders = { 0 };
 	struct request q;
-	struct wc_error *err = parse(argc, argv, &q);
+	struct wc_error *err = cmd_list_parse(argc, argv, &q);
 
 	if (!err)
 		err = holders_read(&holders);
@@ -124,5 +124,5 @@ const struct command cmd_list = {
 		"watchctl-list(1) says what each line means, and what cannot be known.\n",
 	.options = options,
 	.operand = COMPLETE_NOTHING,
-	.run = run,
+	.run = cmd_list_run,
 };

@@ -133,7 +133,7 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	return NULL;
 }
 
-static struct wc_error *check(struct request *q)
+static struct wc_error *cmd_record_check(struct request *q)
 {
 	struct tracelog_bounds *b = &q->output.bounds;
 	struct wc_error *err = watch_ask_check(&q->ask);
@@ -161,7 +161,7 @@ static struct wc_error *check(struct request *q)
 	return NULL;
 }
 
-static struct wc_error *parse(int argc, char **argv, struct request *q)
+static struct wc_error *cmd_record_parse(int argc, char **argv, struct request *q)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
 	struct option_match m;
@@ -189,7 +189,7 @@ static struct wc_error *parse(int argc, char **argv, struct request *q)
 			return wc_error_new(WC_EUSAGE, "the program to start is missing after --");
 		q->ask.monitor.argv = argv + scan.next;
 	}
-	return check(q);
+	return cmd_record_check(q);
 }
 
 /* "2.0 GB": of 1024s, as --ring takes them. */
@@ -241,7 +241,7 @@ struct session {
 	struct record_trigger *trigger; /* NULL: none */
 };
 
-static struct wc_error *tick(void *ctx)
+static struct wc_error *cmd_record_tick(void *ctx)
 {
 	struct session *s = ctx;
 	struct wc_error *err = output_tick(s->output);
@@ -254,7 +254,7 @@ static struct wc_error *record(struct request *q, struct output *o, struct sessi
 	struct monitor_limits limits = { .count = q->ask.count,
 					 .time_ns = q->ask.time_ns,
 					 .stop = &stop_asked,
-					 .tick = tick,
+					 .tick = cmd_record_tick,
 					 .tick_ctx = s };
 	enum monitor_end end = MONITOR_STOPPED;
 	struct monitor *m = NULL;
@@ -292,12 +292,12 @@ static struct wc_error *open_trigger(struct request *q, struct output *o, struct
 	return q->trigger.condition ? record_trigger_open(&q->trigger, o->events, &s->trigger) : NULL;
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_record_run(int argc, char **argv)
 {
 	struct output o = { .stop = &stop_asked };
 	struct session s = { .output = &o };
 	struct request q = { 0 };
-	struct wc_error *err = parse(argc, argv, &q);
+	struct wc_error *err = cmd_record_parse(argc, argv, &q);
 
 	if (err)
 		return err;
@@ -329,5 +329,5 @@ const struct command cmd_record = {
 		"watchctl top LOG; watchctl snapshot LOG -o NEW --last 30s.\n",
 	.options = options,
 	.operand = COMPLETE_NOTHING,
-	.run = run,
+	.run = cmd_record_run,
 };

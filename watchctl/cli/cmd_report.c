@@ -243,7 +243,7 @@ static struct wc_error *choose_form(struct request *q)
 	return NULL;
 }
 
-static struct wc_error *parse(int argc, char **argv, struct request *q)
+static struct wc_error *cmd_report_parse(int argc, char **argv, struct request *q)
 {
 	unsigned int colour = COLOUR_AUTO;
 	struct wc_error *err;
@@ -391,7 +391,7 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct replay_e
 }
 
 /* How many accesses and captures there are to print, so that the last ones can be known. */
-static struct wc_error *count(const struct request *q, uint64_t *ret)
+static struct wc_error *cmd_report_count(const struct request *q, uint64_t *ret)
 {
 	scoped(fclosep) FILE *nowhere = fopen("/dev/null", "w");
 	struct request quiet = *q;
@@ -411,7 +411,7 @@ static struct wc_error *print(struct request *q)
 	uint64_t n;
 
 	if (q->has_last && !q->report.no_events) {
-		err = count(q, &n);
+		err = cmd_report_count(q, &n);
 		if (!err)
 			q->report.skip = n > q->last ? n - q->last : 0;
 	}
@@ -427,10 +427,10 @@ static struct wc_error *print(struct request *q)
 			    q->log, ending.ignored, ending.why);
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_report_run(int argc, char **argv)
 {
 	struct request q = { 0 };
-	struct wc_error *err = parse(argc, argv, &q);
+	struct wc_error *err = cmd_report_parse(argc, argv, &q);
 
 	if (!err)
 		err = q.html ? report_html(q.log, q.html, q.no_source, &q.redact) : print(&q);
@@ -452,5 +452,5 @@ const struct command cmd_report = {
 		"babeltrace2 LOG prints the raw events.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,
-	.run = run,
+	.run = cmd_report_run,
 };

@@ -55,7 +55,7 @@ static struct wc_error *take_word(struct request *q, const char *word)
 	return NULL;
 }
 
-static struct wc_error *parse(int argc, char **argv, struct request *q)
+static struct wc_error *cmd_snapshot_parse(int argc, char **argv, struct request *q)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
 	struct option_match m;
@@ -111,13 +111,13 @@ static struct wc_error *save(const struct request *q, struct snapshot_info *ret)
 	return err;
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_snapshot_run(int argc, char **argv)
 {
 	struct snapshot_content s = { 0 };
 	struct request q = { 0 };
 	struct wc_error *err;
 
-	err = parse(argc, argv, &q);
+	err = cmd_snapshot_parse(argc, argv, &q);
 	if (!err)
 		err = save(&q, &s.saved);
 	if (!err && !q.quiet)
@@ -141,5 +141,5 @@ const struct command cmd_snapshot = {
 		"A log that is no longer being recorded can be saved in the same way.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,
-	.run = run,
+	.run = cmd_snapshot_run,
 };

@@ -51,7 +51,7 @@ static struct wc_error *look_for_lldb(void)
 			    why ? why : "the loader does not say why", LLDB_VERSION);
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_step_run(int argc, char **argv)
 {
 	struct step_command c;
 	char worker[PATH_MAX];
@@ -81,5 +81,5 @@ const struct command cmd_step = {
 		"them is one event. Ctrl-C ends the recording and leaves the program running.\n",
 	.options = step_options,
 	.operand = COMPLETE_NOTHING,
-	.run = run,
+	.run = cmd_step_run,
 };

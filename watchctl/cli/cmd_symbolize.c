@@ -59,7 +59,7 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	return NULL;
 }
 
-static struct wc_error *parse(int argc, char **argv, struct request *q)
+static struct wc_error *cmd_symbolize_parse(int argc, char **argv, struct request *q)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
 	struct option_match m;
@@ -83,15 +83,15 @@ static struct wc_error *parse(int argc, char **argv, struct request *q)
 }
 
 /* For symbolize_log(): @ctx is the struct progress. */
-static void report(void *ctx, size_t done, size_t total)
+static void cmd_symbolize_report(void *ctx, size_t done, size_t total)
 {
 	progress_at(ctx, total ? (double)done / (double)total : 0);
 }
 
-static struct wc_error *work(const struct request *q)
+static struct wc_error *cmd_symbolize_work(const struct request *q)
 {
 	scoped(progress_end) struct progress bar;
-	const struct symbol_progress progress = { report, &bar };
+	const struct symbol_progress progress = { cmd_symbolize_report, &bar };
 	const struct symbolize_options opt = { q->search, q->dry_run, q->quiet ? NULL : &progress,
 					       q->quiet ? NULL : &bar };
 	scoped(symbolize_freep) struct symbolize *s = NULL;
@@ -117,7 +117,7 @@ static struct wc_error *work(const struct request *q)
 			    q->log, ignored, why);
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_symbolize_run(int argc, char **argv)
 {
 	struct request q = { .search = symbol_search_new() };
 	struct wc_error *err;
@@ -125,9 +125,9 @@ static struct wc_error *run(int argc, char **argv)
 	if (!q.search)
 		return &wc_enomem;
 	symbol_search_allow_fetch(q.search);
-	err = parse(argc, argv, &q);
+	err = cmd_symbolize_parse(argc, argv, &q);
 	if (!err)
-		err = work(&q);
+		err = cmd_symbolize_work(&q);
 	symbol_search_free(q.search);
 	return err;
 }
@@ -141,5 +141,5 @@ const struct command cmd_symbolize = {
 		"more.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,
-	.run = run,
+	.run = cmd_symbolize_run,
 };

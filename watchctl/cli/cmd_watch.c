@@ -83,7 +83,7 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	return NULL;
 }
 
-static struct wc_error *check(const struct request *q)
+static struct wc_error *cmd_watch_check(const struct request *q)
 {
 	struct wc_error *err = watch_ask_check(&q->ask);
 
@@ -93,7 +93,7 @@ static struct wc_error *check(const struct request *q)
 	return err;
 }
 
-static struct wc_error *parse(int argc, char **argv, struct request *ret)
+static struct wc_error *cmd_watch_parse(int argc, char **argv, struct request *ret)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
 	struct request q = { 0 };
@@ -120,7 +120,7 @@ static struct wc_error *parse(int argc, char **argv, struct request *ret)
 			return wc_error_new(WC_EUSAGE, "the program to start is missing after --");
 		q.ask.monitor.argv = argv + scan.next;
 	}
-	err = check(&q);
+	err = cmd_watch_check(&q);
 	if (!err)
 		*ret = q;
 	return err;
@@ -158,11 +158,11 @@ static struct wc_error *watch(struct request *q, struct output *s)
 	return wc_error_first(err, close_err);
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_watch_run(int argc, char **argv)
 {
 	struct output s = { .stop = &stop_asked };
 	struct request q;
-	struct wc_error *err = parse(argc, argv, &q);
+	struct wc_error *err = cmd_watch_parse(argc, argv, &q);
 
 	if (err)
 		return err;
@@ -190,5 +190,5 @@ const struct command cmd_watch = {
 		"was.\n",
 	.options = options,
 	.operand = COMPLETE_NOTHING,
-	.run = run,
+	.run = cmd_watch_run,
 };

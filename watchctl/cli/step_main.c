@@ -39,7 +39,7 @@ static void show_progress(struct progress *p)
 	p->shown = true;
 }
 
-static struct wc_error *tick(void *ctx)
+static struct wc_error *step_main_tick(void *ctx)
 {
 	struct progress *p = ctx;
 
@@ -135,7 +135,7 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 			   functions, modules, over);
 	progress.session = s;
 	c->limits.stop = &stop_asked;
-	c->limits.tick = tick;
+	c->limits.tick = step_main_tick;
 	c->limits.tick_ctx = &progress;
 	fflush(output->out);
 	err = step_session_run(s, &c->limits, &end);
@@ -165,7 +165,7 @@ static struct wc_error *run_with_target(struct step_command *c, struct output *o
 	return err;
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *step_main_run(int argc, char **argv)
 {
 	struct output output = { .stop = &stop_asked };
 	scoped(freep) char *from = NULL;
@@ -196,5 +196,5 @@ int main(int argc, char **argv)
 {
 	fault_guard_install();
 	survive_write_signals();
-	return end_with(run(argc, argv));
+	return end_with(step_main_run(argc, argv));
 }

@@ -14,7 +14,7 @@ struct strings_chunk {
 	alignas(8) char bytes[];
 };
 
-static void *take(struct strings *s, size_t size)
+static void *strings_take(struct strings *s, size_t size)
 {
 	struct strings_chunk *c = s->chunk;
 	void *p;
@@ -36,7 +36,7 @@ static void *take(struct strings *s, size_t size)
 
 void *strings_room(struct strings *s, size_t size)
 {
-	void *p = take(s, size);
+	void *p = strings_take(s, size);
 
 	return p ? memset(p, 0, size) : NULL;
 }
@@ -48,7 +48,7 @@ static uint64_t hash(const char *text)
 	return h ^ h >> 32;
 }
 
-static const char **find(const struct strings *s, const char *text)
+static const char **strings_find(const struct strings *s, const char *text)
 {
 	size_t i = hash(text) & (s->cap - 1);
 
@@ -66,17 +66,17 @@ static int grow(struct strings *s)
 		return 0;
 	for (size_t i = 0; i < s->cap; i++)
 		if (s->slot[i])
-			*find(&bigger, s->slot[i]) = s->slot[i];
+			*strings_find(&bigger, s->slot[i]) = s->slot[i];
 	free(s->slot);
 	s->slot = bigger.slot;
 	s->cap = bigger.cap;
 	return 1;
 }
 
-static const char *add(struct strings *s, const char **slot, const char *text)
+static const char *strings_add(struct strings *s, const char **slot, const char *text)
 {
 	size_t len = strlen(text) + 1;
-	char *copy = take(s, len);
+	char *copy = strings_take(s, len);
 
 	if (!copy)
 		return NULL;
@@ -92,8 +92,8 @@ const char *strings_keep(struct strings *s, const char *text)
 
 	if (!text || (2 * s->n >= s->cap && !grow(s)))
 		return NULL;
-	slot = find(s, text);
-	return *slot ? *slot : add(s, slot, text);
+	slot = strings_find(s, text);
+	return *slot ? *slot : strings_add(s, slot, text);
 }
 
 void strings_deinit(struct strings *s)

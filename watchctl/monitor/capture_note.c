@@ -39,7 +39,8 @@ static bool is_ours(const uint8_t *buf, const Elf64_Nhdr *head, size_t name)
 	       !memcmp(buf + name, CAPTURE_NOTE_NAME, sizeof(CAPTURE_NOTE_NAME));
 }
 
-static bool search(const struct memory_view *mem, uint64_t addr, size_t len, uint64_t align, uint64_t *ret)
+static bool capture_note_search(const struct memory_view *mem, uint64_t addr, size_t len, uint64_t align,
+				uint64_t *ret)
 {
 	uint8_t buf[4096];
 	size_t at = 0, name, desc;
@@ -73,7 +74,7 @@ bool capture_note_find(const struct memory_view *mem, const struct module *m, ui
 		if (!memory_read(mem, m->start + e.e_phoff + i * sizeof(p), &p, sizeof(p)))
 			return false;
 		if (p.p_type == PT_NOTE &&
-		    search(mem, m->bias + p.p_vaddr, p.p_memsz, p.p_align == 8 ? 8 : 4, ret))
+		    capture_note_search(mem, m->bias + p.p_vaddr, p.p_memsz, p.p_align == 8 ? 8 : 4, ret))
 			return true;
 	}
 	return false;

@@ -15,12 +15,12 @@
 
 /* The request's texts, in memory that is ours */
 
-static void measure(const char *text, size_t *sum)
+static void change_measure(const char *text, size_t *sum)
 {
 	*sum += text ? strlen(text) + 1 : 0;
 }
 
-static const char *keep(const char *text, char **at)
+static const char *change_keep(const char *text, char **at)
 {
 	const char *kept = *at;
 
@@ -37,23 +37,23 @@ static bool copy_request(const struct watch_request *r, struct watch_request *re
 	unsigned int i;
 	char *texts, *at;
 
-	measure(r->expr, &size);
-	measure(r->condition, &size);
-	measure(r->thread, &size);
+	change_measure(r->expr, &size);
+	change_measure(r->condition, &size);
+	change_measure(r->thread, &size);
 	for (i = 0; i < r->ncallers; i++)
-		measure(r->callers[i], &size);
+		change_measure(r->callers[i], &size);
 	for (i = 0; i < r->nnot_callers; i++)
-		measure(r->not_callers[i], &size);
+		change_measure(r->not_callers[i], &size);
 	texts = at = malloc(size);
 	if (!texts)
 		return false;
-	w.expr = keep(r->expr, &at);
-	w.condition = keep(r->condition, &at);
-	w.thread = keep(r->thread, &at);
+	w.expr = change_keep(r->expr, &at);
+	w.condition = change_keep(r->condition, &at);
+	w.thread = change_keep(r->thread, &at);
 	for (i = 0; i < r->ncallers; i++)
-		w.callers[i] = keep(r->callers[i], &at);
+		w.callers[i] = change_keep(r->callers[i], &at);
 	for (i = 0; i < r->nnot_callers; i++)
-		w.not_callers[i] = keep(r->not_callers[i], &at);
+		w.not_callers[i] = change_keep(r->not_callers[i], &at);
 	*ret = w;
 	*ret_texts = texts;
 	return true;
@@ -104,7 +104,7 @@ static void free_place(struct monitor *m, unsigned int i)
 /* Going */
 
 /* The engine goes on with the others, as ever, until all hits of @id have come, or do not come. */
-static struct wc_error *settle(struct monitor *m, uint32_t id)
+static struct wc_error *change_settle(struct monitor *m, uint32_t id)
 {
 	uint64_t end = monotonic_ns() + SETTLE_NS;
 	struct wc_error *err = NULL;
@@ -137,7 +137,7 @@ static struct wc_error *disarm(struct monitor *m, unsigned int i)
 	if (!monitor_any_per_thread(m))
 		monitor_unhook_threads(m);
 	monitor_unhook_loader(m);
-	return settle(m, w->id);
+	return change_settle(m, w->id);
 }
 
 /* What captures there are that came before its last accesses goes before its summary. */

@@ -70,7 +70,7 @@ static struct wc_error *forward(void *ctx, const struct trace_event *e)
 }
 
 /* Where two look at the modules, each is reported once; and accesses and captures get one order. */
-static struct wc_error *join(void *ctx, const struct trace_event *e)
+static struct wc_error *monitor_join(void *ctx, const struct trace_event *e)
 {
 	struct monitor *m = ctx;
 	struct event_sink next = timeline_sink(m->timeline);
@@ -90,7 +90,7 @@ static bool lay_pipes(struct monitor *m)
 	if (!m->options.tags || !(m->options.nwatches || m->options.may_add))
 		return true;
 	m->timeline = timeline_new(m->events);
-	m->events = (struct event_sink){ join, m };
+	m->events = (struct event_sink){ monitor_join, m };
 	return m->timeline;
 }
 
@@ -281,7 +281,7 @@ bool monitor_has_watches(const struct monitor *m)
 	return false;
 }
 
-static struct wc_error *finish(struct monitor *m)
+static struct wc_error *monitor_finish(struct monitor *m)
 {
 	struct wc_error *err = m->engine ? m->ops->stop(m->engine) : NULL;
 	unsigned int i;
@@ -308,7 +308,7 @@ struct wc_error *monitor_close(struct monitor *m)
 
 	if (!m)
 		return NULL;
-	err = finish(m);
+	err = monitor_finish(m);
 	close_err = m->engine ? m->ops->close(m->engine) : NULL;
 	monitor_reap(m);
 	free_monitor(m);

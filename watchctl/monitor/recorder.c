@@ -37,7 +37,7 @@ struct wc_error *recorder_open_ring(const char *path, const struct tracelog_boun
 	return open_log(path, b, next, ret);
 }
 
-static struct wc_error *put(void *ctx, const struct trace_event *e)
+static struct wc_error *recorder_put(void *ctx, const struct trace_event *e)
 {
 	struct recorder *r = ctx;
 	struct event_sink log = tracelog_writer_sink(r->log);
@@ -48,7 +48,7 @@ static struct wc_error *put(void *ctx, const struct trace_event *e)
 
 struct event_sink recorder_sink(struct recorder *r)
 {
-	return (struct event_sink){ put, r };
+	return (struct event_sink){ recorder_put, r };
 }
 
 struct wc_error *recorder_flush(struct recorder *r)

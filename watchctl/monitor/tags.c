@@ -182,7 +182,7 @@ static bool modules_moved(struct tags *t, uint64_t now)
 	return moved;
 }
 
-static struct wc_error *refresh(struct tags *t, uint64_t now)
+static struct wc_error *tags_refresh(struct tags *t, uint64_t now)
 {
 	bool changed = false;
 	struct wc_error *err = code_facts_refresh(t->facts, t->modules_ns, &changed);
@@ -198,7 +198,7 @@ static struct wc_error *refresh(struct tags *t, uint64_t now)
 }
 
 /* An address in no module we know may be of a library that has just come; or of a JIT. */
-static struct wc_error *know(void *ctx, const uint64_t *frame, uint32_t n, uint64_t time_ns)
+static struct wc_error *tags_know(void *ctx, const uint64_t *frame, uint32_t n, uint64_t time_ns)
 {
 	struct tags *t = ctx;
 	uint64_t now;
@@ -212,7 +212,7 @@ static struct wc_error *know(void *ctx, const uint64_t *frame, uint32_t n, uint6
 	if (now - t->unknown_ns < at_least(t, MODULES_MIN_NS))
 		return NULL;
 	t->unknown_ns = now;
-	return refresh(t, now);
+	return tags_refresh(t, now);
 }
 
 /* What is in the rings is older than this look: a change after it is found by the next one. */
@@ -221,7 +221,7 @@ static struct wc_error *taken(void *ctx)
 	struct tags *t = ctx;
 	uint64_t now = monotonic_ns();
 
-	return modules_moved(t, now) ? refresh(t, now) : NULL;
+	return modules_moved(t, now) ? tags_refresh(t, now) : NULL;
 }
 
 static void name_thread(void *ctx, uint32_t owner, struct tag_thread *ret)
@@ -282,7 +282,7 @@ static bool shares_flag(const struct tags *t, const struct tag_collector *c)
 	return false;
 }
 
-static struct wc_error *start(struct tags *t, struct copy *k)
+static struct wc_error *tags_start(struct tags *t, struct copy *k)
 {
 	struct tag_settings s = {
 		.frames = t->options.frames,
@@ -303,7 +303,7 @@ static struct wc_error *start(struct tags *t, struct copy *k)
 }
 
 /* In the place of one that was unloaded, where there is one. */
-static bool keep(struct tags *t, const struct copy *k)
+static bool tags_keep(struct tags *t, const struct copy *k)
 {
 	size_t i;
 
@@ -326,8 +326,8 @@ static struct wc_error *adopt(struct tags *t, const struct module *m, uint64_t d
 		return NULL;
 	}
 	if (!err)
-		err = start(t, &k);
-	if (!keep(t, &k)) {
+		err = tags_start(t, &k);
+	if (!tags_keep(t, &k)) {
 		tag_collector_free(k.collector);
 		wc_error_free(err);
 		return &wc_enomem;
@@ -343,7 +343,7 @@ static struct wc_error *drop(struct tags *t, struct copy *k)
 	return err;
 }
 
-static struct wc_error *report(const struct tags *t, const char *text)
+static struct wc_error *tags_report(const struct tags *t, const char *text)
 {
 	struct trace_event e = { .type = EVENT_NOTE, .time_ns = monotonic_ns(), .note = { text } };
 
@@ -362,7 +362,7 @@ static struct wc_error *unloaded(struct tags *t, struct copy *k)
 	t->changed = true;
 	if (err || c.in_order)
 		return err;
-	return report(
+	return tags_report(
 		t,
 		"a library with captures was unloaded: what it had captured since it was last looked at is "
 		"not known");
@@ -390,7 +390,7 @@ static struct wc_error *look_again(struct tags *t)
 
 	if (!err || (err->kind != WC_ENOTSUP && err->kind != WC_ETARGET))
 		return err;
-	put_err = report(t, err->text);
+	put_err = tags_report(t, err->text);
 	wc_error_free(err);
 	return put_err;
 }
@@ -455,7 +455,7 @@ struct wc_error *tags_open(const struct tags_options *o, struct event_sink sink,
 		.memory = { read_memory, write_memory, t },
 		.sink = sink,
 		.tags = o->tags,
-		.know = know,
+		.know = tags_know,
 		.taken = taken,
 		.thread = name_thread,
 		.ctx = t,
@@ -464,7 +464,7 @@ struct wc_error *tags_open(const struct tags_options *o, struct event_sink sink,
 	t->facts = code_facts_new(o->pid, NULL, (struct event_sink){ put_module, t });
 	err = t->facts ? open_memory(t) : &wc_enomem;
 	if (!err)
-		err = refresh(t, t->opened_ns);
+		err = tags_refresh(t, t->opened_ns);
 	if (!err)
 		err = probe(t);
 	if (!err)
@@ -553,7 +553,7 @@ struct wc_error *tags_poll(struct tags *t, struct tags_poll *ret)
 	}
 	t->holding = true;
 	if (now - t->modules_ns >= modules_wait(t, now)) {
-		err = refresh(t, now);
+		err = tags_refresh(t, now);
 		if (!err && (t->changed || t->unready))
 			err = look_again(t);
 	}

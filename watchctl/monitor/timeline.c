@@ -143,7 +143,7 @@ static bool ends_something(struct timeline *t, const struct trace_event *e)
 	return e->type == EVENT_MODULE_GONE || e->type == EVENT_PROCESS || e->type == EVENT_SUMMARY;
 }
 
-static struct wc_error *put(void *ctx, const struct trace_event *e)
+static struct wc_error *timeline_put(void *ctx, const struct trace_event *e)
 {
 	struct timeline *t = ctx;
 	struct wc_error *err = NULL;
@@ -157,5 +157,5 @@ static struct wc_error *put(void *ctx, const struct trace_event *e)
 
 struct event_sink timeline_sink(struct timeline *t)
 {
-	return (struct event_sink){ put, t };
+	return (struct event_sink){ timeline_put, t };
 }

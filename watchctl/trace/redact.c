@@ -123,13 +123,13 @@ const char *redact_unused(const struct redact *r, size_t *from)
 
 /* Out */
 
-static struct wc_error *put(struct redact *r, const struct trace_event *e)
+static struct wc_error *redact_put(struct redact *r, const struct trace_event *e)
 {
 	return r->next.put(r->next.ctx, e);
 }
 
 /* So that nobody takes what is missing for what was not there. */
-static struct wc_error *report(struct redact *r, uint64_t time_ns)
+static struct wc_error *redact_report(struct redact *r, uint64_t time_ns)
 {
 	struct trace_event note = { .type = EVENT_NOTE, .time_ns = time_ns };
 	char text[1024] = "values are withheld: of memory and registers, none are in this log (--no-values)";
@@ -145,7 +145,7 @@ static struct wc_error *report(struct redact *r, uint64_t time_ns)
 			snprintf(text + n, sizeof(text) - n, r->rules.n ? " (--redact)" : " of a watch");
 	}
 	note.note.text = text;
-	return put(r, &note);
+	return redact_put(r, &note);
 }
 
 /* Watches and their accesses */
@@ -362,7 +362,7 @@ static struct wc_error *put_call(struct redact *r, struct trace_event *e)
 		e->call.values = withheld;
 		e->call.values_len = f && f->nparams < FUNCTION_PARAMS_MAX ? f->nparams : FUNCTION_PARAMS_MAX;
 	}
-	return put(r, e);
+	return redact_put(r, e);
 }
 
 static struct wc_error *put_return(struct redact *r, struct trace_event *e)
@@ -384,14 +384,14 @@ static struct wc_error *put_return(struct redact *r, struct trace_event *e)
 		e->ret.values = &withheld;
 		e->ret.values_len = 1;
 	}
-	return put(r, e);
+	return redact_put(r, e);
 }
 
 static struct wc_error *put_process(struct redact *r, struct trace_event *e)
 {
 	if (r->rules.all && e->process.cmdline)
 		e->process.cmdline = e->process.exe;
-	return put(r, e);
+	return redact_put(r, e);
 }
 
 static struct wc_error *alter(struct redact *r, struct trace_event *e)
@@ -435,7 +435,7 @@ static struct wc_error *alter(struct redact *r, struct trace_event *e)
 	default:
 		break;
 	}
-	return err ? err : put(r, e);
+	return err ? err : redact_put(r, e);
 }
 
 static struct wc_error *on_event(void *ctx, const struct trace_event *event)
@@ -446,7 +446,7 @@ static struct wc_error *on_event(void *ctx, const struct trace_event *event)
 
 	if (err || r->reported || !(r->any_watch || redact_is_asked(&r->rules)))
 		return err;
-	return report(r, e.time_ns);
+	return redact_report(r, e.time_ns);
 }
 
 struct wc_error *redact_new(const struct redact_rules *rules, struct event_sink next, struct redact **ret)

@@ -4,7 +4,7 @@
 #include "watchctl/cli/output/slots_print.h"
 #include "watchctl/view/words/json.h"
 
-static void begin(struct json *j, const struct slots *s, const char *type)
+static void slots_json_begin(struct json *j, const struct slots *s, const char *type)
 {
 	json_open(j, NULL, '{');
 	json_text(j, "type", type);
@@ -12,7 +12,7 @@ static void begin(struct json *j, const struct slots *s, const char *type)
 	json_text(j, "comm", s->name);
 }
 
-static void end(struct json *j)
+static void slots_json_end(struct json *j)
 {
 	json_close(j, '}');
 	json_end_line(j, stdout);
@@ -63,7 +63,7 @@ static void put_slots(struct json *j, const struct slots *s, const struct slot_t
 	static const char *const sight[] = { "seen", "none", "traced", "busy", "denied" };
 	size_t i;
 
-	begin(j, s, "slots");
+	slots_json_begin(j, s, "slots");
 	json_number(j, "threads", s->nthreads);
 	json_number(j, "alike", n);
 	json_open(j, "tids", '[');
@@ -77,12 +77,12 @@ static void put_slots(struct json *j, const struct slots *s, const struct slot_t
 		json_number(j, "unexplained", t->unexplained_max);
 	json_text(j, "sight", sight[t->sight]);
 	put_registers(j, s, t);
-	end(j);
+	slots_json_end(j);
 }
 
 static void begin_holder(struct json *j, const struct slots *s, const char *what, pid_t owner)
 {
-	begin(j, s, "holder");
+	slots_json_begin(j, s, "holder");
 	json_text(j, "holder", what);
 	if (owner)
 		json_number(j, "owner_pid", (uint64_t)owner);
@@ -126,7 +126,7 @@ static void put_session(struct json *j, const struct slots *s, const struct slot
 	if (one->inherited_from)
 		json_number(j, "inherited_from", (uint64_t)one->inherited_from);
 	put_watches(j, s, one);
-	end(j);
+	slots_json_end(j);
 }
 
 static void put_others(struct json *j, const struct slots *s)
@@ -137,7 +137,7 @@ static void put_others(struct json *j, const struct slots *s)
 		begin_holder(j, s, "debugger", s->tracer);
 		json_text(j, "owner_comm", s->tracer_name);
 		json_bool(j, "certain", false);
-		end(j);
+		slots_json_end(j);
 	}
 	for (i = 0; i < s->nperf; i++) {
 		begin_holder(j, s, "perf", s->perf[i]->pid);
@@ -145,7 +145,7 @@ static void put_others(struct json *j, const struct slots *s)
 		json_bool(j, "certain", false);
 		json_text(j, "command", s->perf[i]->command);
 		json_number(j, "perf_events", s->perf[i]->perf_events);
-		end(j);
+		slots_json_end(j);
 	}
 }
 

@@ -24,7 +24,7 @@ struct request {
 	unsigned int colour;
 };
 
-static struct wc_error *parse(int argc, char **argv, struct request *ret)
+static struct wc_error *cmd_repl_parse(int argc, char **argv, struct request *ret)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
 	struct request q = { 0 };
@@ -85,13 +85,13 @@ static struct wc_error *run_file(struct repl *r, const char *name)
 	return repl_script(r, f ? f : stdin, name ? name : "standard input");
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_repl_run(int argc, char **argv)
 {
 	struct wc_error *err;
 	struct request q;
 	struct repl r;
 
-	err = parse(argc, argv, &q);
+	err = cmd_repl_parse(argc, argv, &q);
 	if (err)
 		return err;
 	repl_init(&r);
@@ -116,5 +116,5 @@ const struct command cmd_repl = {
 		"for the commands.\n",
 	.options = options,
 	.operand = COMPLETE_FILE,
-	.run = run,
+	.run = cmd_repl_run,
 };

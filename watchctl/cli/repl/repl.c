@@ -155,7 +155,7 @@ static void draw_line(void)
 }
 
 /* Prints what has arrived. True: there is more. */
-static bool look(struct repl *r)
+static bool repl_look(struct repl *r)
 {
 	scoped(freep) char *text = NULL;
 	size_t len = 0;
@@ -175,7 +175,7 @@ static bool look(struct repl *r)
 	return more;
 }
 
-static void report(struct repl *r, struct wc_error *err)
+static void repl_report(struct repl *r, struct wc_error *err)
 {
 	fflush(stdout);
 	if (err)
@@ -195,11 +195,11 @@ static void on_line(char *line)
 		r->quit = true;
 	} else if (!line[strspn(line, " \t")]) {
 		err = repl_run_empty(r);
-		report(r, err);
+		repl_report(r, err);
 	} else {
 		remember(line);
 		err = repl_run_line(r, line);
-		report(r, err);
+		repl_report(r, err);
 	}
 	free(line);
 	if (*r->interrupted)
@@ -262,7 +262,7 @@ static void handle_signals(struct repl *r)
 	}
 }
 
-static void step(struct repl *r, bool more)
+static void repl_step(struct repl *r, bool more)
 {
 	struct pollfd p[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
 			       { .fd = repl_is_live(r) ? live_fd(r->live) : -1, .events = POLLIN } };
@@ -297,11 +297,11 @@ struct wc_error *repl_terminal(struct repl *r)
 	rl_callback_handler_install("(watchctl) ", on_line);
 	terminal.prompt = true;
 	while (!r->quit && !*r->ended) {
-		step(r, more);
+		repl_step(r, more);
 		if (r->quit)
 			break;
 		handle_signals(r);
-		more = look(r);
+		more = repl_look(r);
 	}
 	terminal.prompt = false;
 	rl_callback_handler_remove();

@@ -20,7 +20,7 @@ struct candidates {
 	bool files, unfinished;
 };
 
-static bool add(void *ctx, const char *text)
+static bool repl_complete_add(void *ctx, const char *text)
 {
 	struct candidates *c = ctx;
 	char *copy;
@@ -41,7 +41,7 @@ static void add_words(struct candidates *c, const char *words)
 		char word[64];
 
 		snprintf(word, sizeof(word), "%.*s", len, words);
-		add(c, word);
+		repl_complete_add(c, word);
 		words += len + (words[len] == ' ');
 	}
 }
@@ -52,7 +52,7 @@ static void add_names(struct candidates *c, enum names_of what)
 	struct wc_error *err = repl_inspect(c->repl, &i);
 
 	if (!err)
-		err = inspect_names(i, c->word, what, NAMES_MOST, add, c);
+		err = inspect_names(i, c->word, what, NAMES_MOST, repl_complete_add, c);
 	/* Completion that finds nothing says nothing. */
 	wc_error_free(err);
 	c->unfinished = true;
@@ -65,7 +65,7 @@ static void add_pids(struct candidates *c)
 
 	while (proc && (e = readdir(proc)))
 		if (isdigit((unsigned char)e->d_name[0]))
-			add(c, e->d_name);
+			repl_complete_add(c, e->d_name);
 }
 
 static void add_watches(struct candidates *c)
@@ -74,7 +74,7 @@ static void add_watches(struct candidates *c)
 		char number[16];
 
 		snprintf(number, sizeof(number), "%u", c->repl->watch[i].number);
-		add(c, number);
+		repl_complete_add(c, number);
 	}
 }
 
@@ -83,21 +83,21 @@ static void add_tags(struct candidates *c)
 	const char *tag;
 
 	for (size_t i = 0; c->repl->feed && (tag = feed_tag(c->repl->feed, i)); i++)
-		add(c, tag);
+		repl_complete_add(c, tag);
 }
 
 static void add_commands(struct candidates *c)
 {
 	for (const struct repl_command *k = repl_commands; k->name; k++)
-		add(c, k->name);
+		repl_complete_add(c, k->name);
 }
 
 static void add_options(struct candidates *c, const struct option *o)
 {
 	for (; o && o->name; o++) {
-		add(c, o->name);
+		repl_complete_add(c, o->name);
 		if (o->alias)
-			add(c, o->alias);
+			repl_complete_add(c, o->alias);
 	}
 }
 

@@ -331,7 +331,7 @@ struct wc_error *feed_open(const char *path, bool colour, struct repl_feed **ret
 	return NULL;
 }
 
-static struct wc_error *put(struct repl_feed *f, const struct trace_event *e)
+static struct wc_error *repl_feed_put(struct repl_feed *f, const struct trace_event *e)
 {
 	struct event_sink sink = annotate_sink(f->annotate), detail = annotate_sink(f->detail);
 	struct wc_error *err = NULL;
@@ -373,7 +373,7 @@ static struct wc_error *read_on(struct repl_feed *f, uint64_t until_ns, enum fee
 	do {
 		err = tracelog_next(f->reader, &e, &outcome);
 		if (!err && outcome == LOG_EVENT)
-			err = put(f, &e);
+			err = repl_feed_put(f, &e);
 	} while (!err && outcome == LOG_EVENT && (++n % 64 || monotonic_ns() < until_ns));
 	*ret = outcome == LOG_EVENT ? FEED_MORE : outcome == LOG_WAIT ? FEED_WAITS : FEED_ENDED;
 	report_gaps(f);
@@ -472,7 +472,7 @@ static struct wc_error *again_from_start(struct repl_feed *f, const struct trace
 	return err ? err : wc_error_new(WC_ELOG, "the modules of that event are no longer in the log");
 }
 
-static struct wc_error *find(struct repl_feed *f, uint64_t number, struct trace_event *e)
+static struct wc_error *repl_feed_find(struct repl_feed *f, uint64_t number, struct trace_event *e)
 {
 	enum log_outcome outcome;
 	struct wc_error *err;
@@ -495,7 +495,7 @@ struct wc_error *feed_again(struct repl_feed *f, uint64_t number, struct view v)
 {
 	struct event_sink sink = annotate_sink(f->detail);
 	struct trace_event e;
-	struct wc_error *err = find(f, number, &e);
+	struct wc_error *err = repl_feed_find(f, number, &e);
 
 	if (err)
 		return err;

@@ -13,7 +13,7 @@
 #define WAIT_MS 50
 
 /* Reports an error that ends nothing. */
-static void report(struct wc_error *err)
+static void repl_script_report(struct wc_error *err)
 {
 	fflush(stdout);
 	fprintf(stderr, "watchctl: %s\n", err->text);
@@ -52,9 +52,9 @@ struct wc_error *repl_script(struct repl *r, FILE *f, const char *name)
 		if (err && !r->keep_going)
 			return err;
 		if (err && first)
-			report(err);
+			repl_script_report(err);
 		else if (err) {
-			report(wc_error_new(err->kind, "%s", err->text));
+			repl_script_report(wc_error_new(err->kind, "%s", err->text));
 			first = err;
 		}
 		if ((*r->interrupted && r->depth) || ferror(stdout))
@@ -88,7 +88,7 @@ struct waiting {
 	uint64_t count, until_ns; /* 0: no bound */
 };
 
-static struct wc_error *parse(int argc, char **argv, struct waiting *ret)
+static struct wc_error *repl_script_parse(int argc, char **argv, struct waiting *ret)
 {
 	const struct repl_command *c;
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1 };
@@ -140,7 +140,7 @@ struct wc_error *repl_wait(struct repl *r, int argc, char **argv)
 {
 	uint64_t before = counted_before(r), came;
 	struct waiting w;
-	struct wc_error *err = parse(argc, argv, &w);
+	struct wc_error *err = repl_script_parse(argc, argv, &w);
 
 	if (err)
 		return err;

@@ -154,7 +154,7 @@ void repl_hear(struct repl *r)
 	}
 }
 
-static struct wc_error *begin(struct repl *r, struct live_options *o)
+static struct wc_error *repl_target_begin(struct repl *r, struct live_options *o)
 {
 	struct wc_error *err = repl_watches_give(r, &o->monitor);
 	struct live *live = NULL;
@@ -190,7 +190,8 @@ static struct wc_error *must_be_free(const struct repl *r)
 }
 
 /* The options up to the first operand, at argv[*@next]. */
-static struct wc_error *parse(int argc, char **argv, int *next, struct watch_ask *q, struct live_options *o)
+static struct wc_error *repl_target_parse(int argc, char **argv, int *next, struct watch_ask *q,
+					  struct live_options *o)
 {
 	struct option_scan scan = {
 		.argc = argc, .argv = argv, .next = *next, .options = repl_attach_options
@@ -219,7 +220,7 @@ static struct wc_error *parse_attach(int argc, char **argv, struct watch_ask *q,
 	struct option_match m = { OPTION_FOUND, &pid_option, NULL };
 	uint64_t pid = 0;
 	int next = 1;
-	struct wc_error *err = parse(argc, argv, &next, q, o);
+	struct wc_error *err = repl_target_parse(argc, argv, &next, q, o);
 
 	if (err)
 		return err;
@@ -228,7 +229,7 @@ static struct wc_error *parse_attach(int argc, char **argv, struct watch_ask *q,
 	m.value = argv[next++];
 	err = option_number(&m, 1, INT32_MAX, &pid);
 	if (!err)
-		err = parse(argc, argv, &next, q, o); /* people write them behind it, too */
+		err = repl_target_parse(argc, argv, &next, q, o); /* people write them behind it, too */
 	if (err)
 		return err;
 	if (next != argc)
@@ -261,7 +262,7 @@ struct wc_error *repl_attach(struct repl *r, int argc, char **argv)
 	if (err)
 		return err;
 	o = options_of(&q, &o);
-	err = begin(r, &o);
+	err = repl_target_begin(r, &o);
 	if (!err)
 		repl_hear(r);
 	return err;
@@ -341,7 +342,7 @@ static void inherit(struct launch *l)
 		l->fd[2] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 }
 
-static struct wc_error *run(struct repl *r, int argc, char **argv, const bool *quoted)
+static struct wc_error *repl_target_run(struct repl *r, int argc, char **argv, const bool *quoted)
 {
 	scoped(launch_deinit) struct launch l = { .fd = { -1, -1, -1 } };
 	struct live_options o = { .program_fd = { -1, -1, -1 } };
@@ -350,7 +351,7 @@ static struct wc_error *run(struct repl *r, int argc, char **argv, const bool *q
 	struct wc_error *err;
 
 	watch_ask_init(&q);
-	err = parse(argc, argv, &next, &q, &o);
+	err = repl_target_parse(argc, argv, &next, &q, &o);
 	if (err)
 		return err;
 	o = options_of(&q, &o);
@@ -364,7 +365,7 @@ static struct wc_error *run(struct repl *r, int argc, char **argv, const bool *q
 	memcpy(o.program_fd, l.fd, sizeof(l.fd));
 	o.monitor.argv = argv + next;
 	fflush(stdout);
-	err = begin(r, &o);
+	err = repl_target_begin(r, &o);
 	if (!err)
 		repl_hear(r);
 	return err;
@@ -393,7 +394,7 @@ struct wc_error *repl_run_program(struct repl *r, int argc, char **argv)
 	err = &wc_enomem;
 	if (list) {
 		memcpy(list, words.v, words.n * sizeof(*list));
-		err = run(r, (int)words.n, list, words.quoted);
+		err = repl_target_run(r, (int)words.n, list, words.quoted);
 	}
 	repl_words_deinit(&words);
 	return err;

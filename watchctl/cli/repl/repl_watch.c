@@ -40,7 +40,7 @@ static bool needs_quotes(const char *word)
 	return !*word || strpbrk(word, " \t\"'\\;&|<>()$*?");
 }
 
-static char *join(int argc, char **argv)
+static char *repl_watch_join(int argc, char **argv)
 {
 	char *text = NULL;
 	size_t len;
@@ -61,7 +61,7 @@ static bool copy_words(int argc, char **argv, struct repl_watch *w)
 {
 	int i;
 
-	w->text = join(argc, argv);
+	w->text = repl_watch_join(argc, argv);
 	w->words = calloc((size_t)argc + 1, sizeof(*w->words));
 	if (!w->words || !w->text)
 		return false;
@@ -100,7 +100,7 @@ static struct wc_error *find_expr(int argc, char **argv, const char **ret)
 }
 
 /* @argv outlives the request. */
-static struct wc_error *parse(int argc, char **argv, struct watch_request *ret)
+static struct wc_error *repl_watch_parse(int argc, char **argv, struct watch_request *ret)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = repl_watch_options };
 	struct watch_ask q;
@@ -143,7 +143,7 @@ struct wc_error *repl_watch(struct repl *r, int argc, char **argv)
 	struct wc_error *err = copy_words(argc, argv, &w) ? NULL : &wc_enomem;
 
 	if (!err)
-		err = parse(argc, w.words, &w.request);
+		err = repl_watch_parse(argc, w.words, &w.request);
 	if (!err && repl_is_live(r))
 		err = report_session(r, &w);
 	if (!err && !vec_push(r->watch, r->nwatches, r->watch_cap, w))
@@ -161,7 +161,7 @@ struct wc_error *repl_watch(struct repl *r, int argc, char **argv)
 }
 
 /* Which watch @word is the number of. */
-static struct wc_error *find(struct repl *r, const char *word, struct repl_watch **ret)
+static struct wc_error *repl_watch_find(struct repl *r, const char *word, struct repl_watch **ret)
 {
 	char *end;
 	unsigned long n = strtoul(word, &end, 10);
@@ -201,7 +201,7 @@ static struct wc_error *enable(struct repl *r, int argc, char **argv, bool on)
 		return wc_error_new(WC_EUSAGE, "%s which watch? Give its number: info watches lists them",
 				    argv[0]);
 	for (i = 1; i < argc && !err; i++) {
-		err = find(r, argv[i], &w);
+		err = repl_watch_find(r, argv[i], &w);
 		if (!err)
 			err = set_enabled(r, w, on);
 	}
@@ -246,7 +246,7 @@ struct wc_error *repl_delete(struct repl *r, int argc, char **argv)
 		return err;
 	}
 	for (i = 1; i < argc && !err; i++) {
-		err = find(r, argv[i], &w);
+		err = repl_watch_find(r, argv[i], &w);
 		if (!err)
 			err = delete_one(r, w);
 	}

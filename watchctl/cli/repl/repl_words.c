@@ -39,7 +39,7 @@ static void take_piece(struct splitter *s)
 		s->closed = false;
 }
 
-static bool keep(struct repl_words *w, char *word, bool quoted)
+static bool repl_words_keep(struct repl_words *w, char *word, bool quoted)
 {
 	char *none = NULL;
 
@@ -79,7 +79,7 @@ struct wc_error *repl_split(const char *line, bool open, struct repl_words *ret)
 			take_piece(&s);
 		if (s.word)
 			s.word[s.len] = '\0';
-		if (!s.word || !keep(&w, s.word, s.quoted)) {
+		if (!s.word || !repl_words_keep(&w, s.word, s.quoted)) {
 			free(s.word);
 			repl_words_deinit(&w);
 			return &wc_enomem;

@@ -79,7 +79,7 @@ static struct wc_error *note(struct record_trigger *r)
 	return r->next.put(r->next.ctx, &e);
 }
 
-static struct wc_error *put(void *ctx, const struct trace_event *e)
+static struct wc_error *record_trigger_put(void *ctx, const struct trace_event *e)
 {
 	struct record_trigger *r = ctx;
 	struct wc_error *err = r->next.put(r->next.ctx, e);
@@ -93,7 +93,8 @@ static struct wc_error *put(void *ctx, const struct trace_event *e)
 }
 
 /* What is done, as it is done; @failed: why not, NULL: it was. */
-static void report(const struct record_trigger *r, const char *what, const char *path, const char *failed)
+static void record_trigger_report(const struct record_trigger *r, const char *what, const char *path,
+				  const char *failed)
 {
 	struct json j = { 0 };
 
@@ -178,7 +179,7 @@ static void save(struct record_trigger *r)
 	if (!err)
 		return;
 	r->child = 0;
-	report(r, NULL, r->path, strerror(err));
+	record_trigger_report(r, NULL, r->path, strerror(err));
 }
 
 static void after_snapshot(struct record_trigger *r, int status)
@@ -187,13 +188,13 @@ static void after_snapshot(struct record_trigger *r, int status)
 
 	r->child = 0;
 	if (WIFEXITED(status) && !WEXITSTATUS(status)) {
-		report(r, "saved", r->path, NULL);
+		record_trigger_report(r, "saved", r->path, NULL);
 	} else {
 		snprintf(why, sizeof(why),
 			 WIFEXITED(status) ? "watchctl snapshot ended with status %d"
 					   : "watchctl snapshot was killed by signal %d",
 			 WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-		report(r, NULL, r->path, why);
+		record_trigger_report(r, NULL, r->path, why);
 	}
 	if (r->snapshots == r->options->snapshots && !r->reported_enough) {
 		r->reported_enough = true;
@@ -231,7 +232,7 @@ struct wc_error *record_trigger_tick(struct record_trigger *r)
 		return NULL;
 	r->due_ns = 0;
 	if (r->options->action == TRIGGER_STOP) {
-		report(r, "the recording ends", NULL, NULL);
+		record_trigger_report(r, "the recording ends", NULL, NULL);
 		*r->options->stop = SIGUSR1;
 	} else {
 		save(r);
@@ -241,7 +242,7 @@ struct wc_error *record_trigger_tick(struct record_trigger *r)
 
 struct event_sink record_trigger_sink(struct record_trigger *r)
 {
-	return (struct event_sink){ put, r };
+	return (struct event_sink){ record_trigger_put, r };
 }
 
 static void release(struct record_trigger *r)

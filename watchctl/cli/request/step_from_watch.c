@@ -25,7 +25,7 @@ static bool is_candidate(const struct view_frame *f)
 	return f->function && f->module && !step_low_level(f->module) && !f->inlined;
 }
 
-static void begin(struct common *c, const struct view_access *a)
+static void step_from_watch_begin(struct common *c, const struct view_access *a)
 {
 	bool own = true;
 	size_t i;
@@ -74,7 +74,7 @@ static void on_access(void *ctx, const struct view_access *a)
 	const char *own = maker(a);
 
 	if (!c->begun) {
-		begin(c, a);
+		step_from_watch_begin(c, a);
 		return;
 	}
 	if (c->own && (!own || strcmp(own, c->own) != 0))

@@ -225,7 +225,7 @@ static struct wc_error *take_option(struct step_command *c, const struct option_
 	return take_time(m, &c->limits.time_ns);
 }
 
-static struct wc_error *check(const struct step_command *c)
+static struct wc_error *step_options_check(const struct step_command *c)
 {
 	if (c->request.pid && c->argv)
 		return wc_error_new(
@@ -280,5 +280,5 @@ struct wc_error *step_options_parse(int argc, char **argv, struct step_command *
 	ret->output.launched = ret->argv;
 	ret->output.no_events = ret->quiet || (ret->output.log && !ret->echo);
 	ret->output.redact = redact_ask_rules(&ret->redact);
-	return check(ret);
+	return step_options_check(ret);
 }

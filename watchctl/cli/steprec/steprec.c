@@ -73,7 +73,7 @@ static struct wc_error *open_log(struct steprec *r, const char *name)
 	return r->path ? tracelog_writer_open(r->path, &r->log) : &wc_enomem;
 }
 
-static struct wc_error *tick(void *ctx)
+static struct wc_error *steprec_tick(void *ctx)
 {
 	struct steprec *r = ctx;
 
@@ -94,7 +94,8 @@ static void discard(struct steprec *r)
 	free(r);
 }
 
-static struct wc_error *prepare(struct steprec *r, const struct steprec_options *o, struct lldb_session *s)
+static struct wc_error *steprec_prepare(struct steprec *r, const struct steprec_options *o,
+					struct lldb_session *s)
 {
 	struct wc_error *err;
 
@@ -128,7 +129,7 @@ struct wc_error *steprec_open(const struct steprec_options *o, struct lldb_proce
 	r->pid = lldb_process_pid(p);
 	r->user = user;
 	r->paused = true;
-	err = prepare(r, o, s);
+	err = steprec_prepare(r, o, s);
 	if (err) {
 		discard(r);
 		return err;
@@ -171,7 +172,7 @@ static struct wc_error *ended(struct steprec *r, struct wc_error *err)
 
 struct wc_error *steprec_run(struct steprec *r)
 {
-	const struct step_limits limits = { .time_ns = r->time_ns, .tick = tick, .tick_ctx = r };
+	const struct step_limits limits = { .time_ns = r->time_ns, .tick = steprec_tick, .tick_ctx = r };
 
 	if (r->over)
 		return wc_error_new(WC_EUSAGE, "the recording in %s is over", r->path);

@@ -154,7 +154,8 @@ static struct wc_error *take_threads(const char *value, enum stepper_threads *re
 	return wc_error_new(WC_EUSAGE, "--threads %s: give all, range or one", value);
 }
 
-static struct wc_error *take(const struct steprec_option *o, const char *value, struct steprec_options *ret)
+static struct wc_error *steprec_options_take(const struct steprec_option *o, const char *value,
+					     struct steprec_options *ret)
 {
 	void *place = (char *)ret + o->offset;
 	struct wc_error *err;
@@ -210,7 +211,7 @@ static struct wc_error *parse_one(int argc, char *const argv[], int *i, struct s
 			return wc_error_new(WC_EUSAGE, "%s needs %s", o->name, o->argument);
 		value = argv[++*i];
 	}
-	return take(o, value ? value : "", ret);
+	return steprec_options_take(o, value ? value : "", ret);
 }
 
 struct wc_error *steprec_options_parse(int argc, char *const argv[], struct steprec_options *ret)

@@ -21,7 +21,7 @@ static const char *tail(const char *text, unsigned int n)
 	return p;
 }
 
-static struct wc_error *print(const char *log, FILE *out)
+static struct wc_error *steprec_show_print(const char *log, FILE *out)
 {
 	const struct print_options options = { .no_stack = true };
 	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, ANNOTATE_TEXT | ANNOTATE_CALLS);
@@ -46,7 +46,7 @@ struct wc_error *steprec_show(const char *log, unsigned int n, char **ret)
 
 	if (!out)
 		return &wc_enomem;
-	err = print(log, out);
+	err = steprec_show_print(log, out);
 	if (fclose(out) || !text)
 		return wc_error_first(err, &wc_enomem);
 	if (err)

@@ -84,7 +84,7 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	return NULL;
 }
 
-static struct wc_error *check(const struct request *q)
+static struct wc_error *cmd_top_check(const struct request *q)
 {
 	if (q->log && q->asks)
 		return wc_error_new(
@@ -103,7 +103,7 @@ static struct wc_error *check(const struct request *q)
 	return watch_ask_check(&q->ask);
 }
 
-static struct wc_error *parse(int argc, char **argv, struct request *ret)
+static struct wc_error *cmd_top_parse(int argc, char **argv, struct request *ret)
 {
 	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
 	struct request q = { 0 };
@@ -125,7 +125,7 @@ static struct wc_error *parse(int argc, char **argv, struct request *ret)
 			return wc_error_new(WC_EUSAGE, "the program to start is missing after --");
 		q.ask.monitor.argv = argv + scan.next;
 	}
-	err = check(&q);
+	err = cmd_top_check(&q);
 	if (!err)
 		*ret = q;
 	return err;
@@ -208,13 +208,13 @@ static struct wc_error *end(const struct request *q, struct top_show *o, bool li
 	return wc_error_first(err, later);
 }
 
-static struct wc_error *run(int argc, char **argv)
+static struct wc_error *cmd_top_run(int argc, char **argv)
 {
 	scoped(top_session_closep) struct top_session *session = NULL;
 	scoped(site_feed_closep) struct site_feed *feed = NULL;
 	struct top_show o = { .stop = &stop_asked };
 	struct request q;
-	struct wc_error *err = parse(argc, argv, &q);
+	struct wc_error *err = cmd_top_parse(argc, argv, &q);
 	bool lines;
 
 	if (err)
@@ -246,5 +246,5 @@ const struct command cmd_top = {
 		"that can be drawn on, tables are printed instead.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,
-	.run = run,
+	.run = cmd_top_run,
 };

@@ -248,7 +248,7 @@ static void print_object(struct top *t)
 
 /* The loop */
 
-static void print(struct top *t, bool json, bool last)
+static void top_lines_print(struct top *t, bool json, bool last)
 {
 	if (json)
 		print_object(t);
@@ -276,7 +276,7 @@ struct wc_error *top_show_lines(struct top_show *o, bool json)
 			break;
 		top_show_session(o);
 		if (monotonic_ns() >= due) {
-			print(&t, json, false);
+			top_lines_print(&t, json, false);
 			due = monotonic_ns() + o->delay_ns;
 		}
 		if (site_feed_state(o->feed) == FEED_CAUGHT_UP)
@@ -290,6 +290,6 @@ void top_show_last(struct top_show *o, bool json)
 {
 	struct top t = { .feed = o->feed, .stats = site_feed_stats(o->feed), .end = o->end };
 
-	print(&t, json, true);
+	top_lines_print(&t, json, true);
 	top_deinit(&t);
 }

@@ -126,7 +126,7 @@ static void graph_text(const struct table *b, const struct top_row *r, int width
  * What each column would like to have, of the rows that are on the screen or were: columns that follow each
  * value would never stand still.
  */
-static void measure(const struct table *b, size_t first, size_t n, int want[CELLS])
+static void top_list_measure(const struct table *b, size_t first, size_t n, int want[CELLS])
 {
 	char text[CELL_MAX];
 	size_t i;
@@ -311,7 +311,7 @@ void top_draw_list(struct top *t, int row, int end, int columns)
 	rows = (size_t)(end - row - 1);
 	t->table_rows = (int)rows;
 	scroll_to_selected(t, rows);
-	measure(&b, t->first, rows, t->want);
+	top_list_measure(&b, t->first, rows, t->want);
 	arrange(&b, columns, t->want);
 	draw_titles(&b, row++, columns);
 	for (i = t->first; i < t->nrows && row < end; i++, row++)

@@ -81,7 +81,7 @@ static int compare_by(enum top_sort sort, const struct top_row *x, const struct 
 
 /* Rows that are equal in what is asked for: most accesses first, then the oldest: none changes its place for
  * nothing. */
-static int compare(const void *a, const void *b, void *ctx)
+static int top_rows_compare(const void *a, const void *b, void *ctx)
 {
 	const struct top *t = ctx;
 	const struct top_row *x = a, *y = b;
@@ -107,7 +107,7 @@ bool top_rows_make(struct top *t)
 		if (passes(t, s))
 			t->row[t->nrows++] = (struct top_row){ s, site_stat_rate(t->stats, s) };
 	}
-	qsort_r(t->row, t->nrows, sizeof(*t->row), compare, t);
+	qsort_r(t->row, t->nrows, sizeof(*t->row), top_rows_compare, t);
 	return true;
 }
 

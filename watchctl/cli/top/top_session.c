@@ -66,7 +66,7 @@ int top_session_fd(const struct top_session *s)
 	return live_fd(s->live);
 }
 
-static void look(struct top_session *s)
+static void top_session_look(struct top_session *s)
 {
 	if (s->ended || live_state(s->live) != LIVE_ENDED)
 		return;
@@ -86,7 +86,7 @@ const char *top_session_end(struct top_session *s)
 		[MONITOR_GAVE_UP] = "given up for the program's sake",
 	};
 
-	look(s);
+	top_session_look(s);
 	if (!s->ended)
 		return NULL;
 	return s->err ? s->err->text : words[s->end];
@@ -102,7 +102,7 @@ struct wc_error *top_session_stop(struct top_session *s)
 {
 	struct wc_error *err = live_stop(s->live), *ended = NULL;
 
-	look(s);
+	top_session_look(s);
 	if (s->ended && !s->err_taken) {
 		s->err_taken = true;
 		ended = s->err ? s->err : verdict(s);

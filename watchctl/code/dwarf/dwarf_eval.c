@@ -33,7 +33,7 @@ static enum dwarf_eval_result read_memory(struct dwarf_eval *e, uint64_t addr, u
 	return EVAL_OK;
 }
 
-static enum dwarf_eval_result load(struct machine *m, uint64_t size)
+static enum dwarf_eval_result dwarf_eval_load(struct machine *m, uint64_t size)
 {
 	if (!m->depth)
 		return EVAL_UNKNOWN;
@@ -189,9 +189,9 @@ static enum dwarf_eval_result run_one(struct machine *m, const Dwarf_Op *op)
 	case DW_OP_push_object_address:
 		return push(m, m->e->object);
 	case DW_OP_deref:
-		return load(m, sizeof(uint64_t));
+		return dwarf_eval_load(m, sizeof(uint64_t));
 	case DW_OP_deref_size:
-		return load(m, op->number);
+		return dwarf_eval_load(m, op->number);
 	case DW_OP_dup:
 		return copy_from(m, 0);
 	case DW_OP_over:

@@ -50,9 +50,9 @@ struct out {
 	size_t len, pos;
 };
 
-static void put(struct out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void value_type_put(struct out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void put(struct out *o, const char *fmt, ...)
+static void value_type_put(struct out *o, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -74,12 +74,12 @@ static int64_t sign_extend(uint64_t raw, unsigned int bits)
 static void put_utf8(struct out *o, uint32_t c)
 {
 	if (c < 0x800)
-		put(o, "%c%c", 0xc0 | c >> 6, 0x80 | (c & 0x3f));
+		value_type_put(o, "%c%c", 0xc0 | c >> 6, 0x80 | (c & 0x3f));
 	else if (c < 0x10000)
-		put(o, "%c%c%c", 0xe0 | c >> 12, 0x80 | (c >> 6 & 0x3f), 0x80 | (c & 0x3f));
+		value_type_put(o, "%c%c%c", 0xe0 | c >> 12, 0x80 | (c >> 6 & 0x3f), 0x80 | (c & 0x3f));
 	else
-		put(o, "%c%c%c%c", 0xf0 | c >> 18, 0x80 | (c >> 12 & 0x3f), 0x80 | (c >> 6 & 0x3f),
-		    0x80 | (c & 0x3f));
+		value_type_put(o, "%c%c%c%c", 0xf0 | c >> 18, 0x80 | (c >> 12 & 0x3f), 0x80 | (c >> 6 & 0x3f),
+			       0x80 | (c & 0x3f));
 }
 
 /* The character between quotes, as C source would write it. */
@@ -88,22 +88,22 @@ static void put_char(struct out *o, uint64_t c, unsigned int bits)
 	static const char escapes[] = "\0"
 				      "0\aa\bb\tt\nn\vv\ff\rr\033e\\\\''";
 
-	put(o, "'");
+	value_type_put(o, "'");
 	for (size_t i = 0; i + 1 < sizeof(escapes); i += 2) {
 		if (c == (unsigned char)escapes[i]) {
-			put(o, "\\%c'", escapes[i + 1]);
+			value_type_put(o, "\\%c'", escapes[i + 1]);
 			return;
 		}
 	}
 	if (c >= 0x20 && c < 0x7f)
-		put(o, "%c", (char)c);
+		value_type_put(o, "%c", (char)c);
 	else if (c <= 0xff && bits <= 8)
-		put(o, "\\x%02x", (unsigned int)c);
+		value_type_put(o, "\\x%02x", (unsigned int)c);
 	else if (c >= 0xa0 && c <= 0x10ffff && (c < 0xd800 || c > 0xdfff))
 		put_utf8(o, (uint32_t)c);
 	else
-		put(o, "\\u%04" PRIx64, c);
-	put(o, "'");
+		value_type_put(o, "\\u%04" PRIx64, c);
+	value_type_put(o, "'");
 }
 
 /* Plain char is signed on x86; the Unicode character types are not. */
@@ -116,9 +116,9 @@ static void put_char_value(struct out *o, const struct value_type *t, uint64_t r
 {
 	put_char(o, raw, bits);
 	if (char_is_unsigned(t, bits))
-		put(o, " (%" PRIu64 ")", raw);
+		value_type_put(o, " (%" PRIu64 ")", raw);
 	else
-		put(o, " (%" PRId64 ")", sign_extend(raw, bits));
+		value_type_put(o, " (%" PRId64 ")", sign_extend(raw, bits));
 }
 
 static const char *enumerator_of(const struct value_type *t, uint64_t value)
@@ -162,13 +162,13 @@ static void put_flags(struct out *o, const struct value_type *t, uint64_t value)
 		uint64_t v = (uint64_t)t->enumerators[i].value;
 
 		if (v && !(v & (v - 1)) && (left & v)) {
-			put(o, "%s%s", sep, t->enumerators[i].name);
+			value_type_put(o, "%s%s", sep, t->enumerators[i].name);
 			sep = "|";
 			left &= ~v;
 		}
 	}
 	if (left)
-		put(o, "%s0x%" PRIx64, sep, left);
+		value_type_put(o, "%s0x%" PRIx64, sep, left);
 }
 
 static void put_enum(struct out *o, const struct value_type *t, uint64_t raw, unsigned int bits)
@@ -177,13 +177,13 @@ static void put_enum(struct out *o, const struct value_type *t, uint64_t raw, un
 	const char *name = enumerator_of(t, value);
 
 	if (name)
-		put(o, "%s", name);
+		value_type_put(o, "%s", name);
 	else if (value && enum_is_flags(t))
 		put_flags(o, t, value);
 	else if (t->enum_signed)
-		put(o, "%" PRId64, (int64_t)value);
+		value_type_put(o, "%" PRId64, (int64_t)value);
 	else
-		put(o, "%" PRIu64, value);
+		value_type_put(o, "%" PRIu64, value);
 }
 
 /* The fewest digits that read back as the same number. */
@@ -209,15 +209,15 @@ static void put_float(struct out *o, uint64_t raw, unsigned int size)
 				break;
 		}
 	}
-	put(o, "%s", text);
+	value_type_put(o, "%s", text);
 }
 
 static void put_bool(struct out *o, uint64_t raw)
 {
 	if (raw <= 1)
-		put(o, "%s", raw ? "true" : "false");
+		value_type_put(o, "%s", raw ? "true" : "false");
 	else /* not a value that the language can store: worth seeing */
-		put(o, "true (0x%" PRIx64 ")", raw);
+		value_type_put(o, "true (0x%" PRIx64 ")", raw);
 }
 
 /* The bits that are the value; *@bits says how many. */
@@ -265,10 +265,10 @@ void value_format(const struct value_type *t, unsigned int size, uint64_t raw, c
 	raw = value_bits(t, size, raw, &bits);
 	switch (t->kind) {
 	case VALUE_SIGNED:
-		put(&o, "%" PRId64, sign_extend(raw, bits));
+		value_type_put(&o, "%" PRId64, sign_extend(raw, bits));
 		return;
 	case VALUE_UNSIGNED:
-		put(&o, "%" PRIu64, raw);
+		value_type_put(&o, "%" PRIu64, raw);
 		return;
 	case VALUE_BOOL:
 		put_bool(&o, raw);
@@ -286,11 +286,11 @@ void value_format(const struct value_type *t, unsigned int size, uint64_t raw, c
 		put_enum(&o, t, raw, bits);
 		return;
 	case VALUE_POINTER:
-		put(&o, symbol && raw ? "0x%" PRIx64 "  %s" : "0x%" PRIx64, raw, symbol);
+		value_type_put(&o, symbol && raw ? "0x%" PRIx64 "  %s" : "0x%" PRIx64, raw, symbol);
 		return;
 	case VALUE_UNKNOWN:
 	case VALUE_AGGREGATE:
 		break;
 	}
-	put(&o, "0x%" PRIx64, raw);
+	value_type_put(&o, "0x%" PRIx64, raw);
 }

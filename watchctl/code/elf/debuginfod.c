@@ -71,7 +71,7 @@ int debuginfod_open_cached(const uint8_t *id, size_t id_len, char **path)
 	return fd;
 }
 
-static bool load(struct library *l)
+static bool debuginfod_load(struct library *l)
 {
 	/* Never unloaded: its TLS libraries do not bear that. */
 	void *so = dlopen("libdebuginfod.so.1", RTLD_LAZY | RTLD_NODELETE);
@@ -91,7 +91,7 @@ int debuginfod_fetch(const uint8_t *id, size_t id_len, char **path)
 	char *found = NULL;
 	int fd;
 
-	if (!load(&l) || !(client = l.begin()))
+	if (!debuginfod_load(&l) || !(client = l.begin()))
 		return -1;
 	fd = l.find(client, id, (int)id_len, &found);
 	l.end(client);

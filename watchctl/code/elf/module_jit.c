@@ -29,7 +29,7 @@ bool module_jit_may_be(const char *path)
 	return false;
 }
 
-static bool parse(const char *line, struct mapping *ret)
+static bool module_jit_parse(const char *line, struct mapping *ret)
 {
 	char perm[5];
 
@@ -91,7 +91,7 @@ struct wc_error *module_list_add_jit(pid_t pid, struct module_list *l)
 	snprintf(path, sizeof(path), "/proc/%d/maps", task_with_memory(pid));
 	f = fopen(path, "re");
 	while (f && ok && getline(&line, &cap, f) > 0) {
-		if (!parse(line, &m) || !module_jit_may_be(m.path) || is_in_file(l, nfiles, &m))
+		if (!module_jit_parse(line, &m) || !module_jit_may_be(m.path) || is_in_file(l, nfiles, &m))
 			continue;
 		if (m.start != run_end)
 			ok = add_run(l, &run);

@@ -47,7 +47,7 @@ struct perf_map *perf_map_new(pid_t pid, uint64_t known_ns, uint64_t until_ns)
 	return m;
 }
 
-static void forget(struct perf_map *m)
+static void perf_map_forget(struct perf_map *m)
 {
 	intervals_deinit(&m->code);
 	free(take_ptr(m->text));
@@ -58,7 +58,7 @@ void perf_map_free(struct perf_map *m)
 {
 	if (!m)
 		return;
-	forget(m);
+	perf_map_forget(m);
 	free(m);
 }
 
@@ -162,7 +162,7 @@ static bool take_line(struct perf_map *m, char *line, uint32_t number)
 			(struct interval){ start, start + size, 0, number, (uint32_t)(end - m->text) });
 }
 
-static bool parse(struct perf_map *m)
+static bool perf_map_parse(struct perf_map *m)
 {
 	uint32_t number = 0;
 	char *next;
@@ -203,7 +203,7 @@ static void read_map(struct perf_map *m)
 	fd = open_map(m, &st, alive);
 	if (fd < 0 || st.st_size == m->size)
 		return;
-	forget(m);
+	perf_map_forget(m);
 	m->text = malloc((size_t)st.st_size + 1);
 	if (!m->text)
 		return;
@@ -211,12 +211,12 @@ static void read_map(struct perf_map *m)
 		len += (size_t)n;
 	m->text[len] = '\0';
 	m->size = st.st_size;
-	if (!parse(m))
-		forget(m);
+	if (!perf_map_parse(m))
+		perf_map_forget(m);
 }
 
 /* Reads the file if it has changed, and looks for that at most ten times a second. */
-static void refresh(struct perf_map *m)
+static void perf_map_refresh(struct perf_map *m)
 {
 	uint64_t begin, spent;
 
@@ -233,7 +233,7 @@ const char *perf_map_find(struct perf_map *m, uint64_t addr, uint64_t *start)
 {
 	const struct interval *best = NULL;
 
-	refresh(m);
+	perf_map_refresh(m);
 	for (const struct interval *i = NULL; (i = intervals_find(&m->code, addr, i));)
 		if (!best || i->rank > best->rank)
 			best = i;

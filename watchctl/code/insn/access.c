@@ -70,7 +70,7 @@ static bool can_fire(const struct access_query *q, enum access_kind kind)
 }
 
 /* Whether the bytes that [addr, addr + 8) shares with the watched range are those of @value. */
-static enum evidence holds(const struct access_query *q, uint64_t addr, uint64_t value)
+static enum evidence access_holds(const struct access_query *q, uint64_t addr, uint64_t value)
 {
 	unsigned int same = 0, reporting = 0;
 
@@ -363,9 +363,9 @@ static enum evidence went_to_rip(const struct access_query *q, const struct insn
 		return q->regs->r[call->target_reg] == rip ? SHOWN : CONTRADICTED;
 	/* What it read there may be gone: its return address came to lie on it. */
 	if (operand && overlaps_watch(q, operand, 8) && !ranges_overlap(operand, 8, q->regs->r[WREG_RSP], 8))
-		return holds(q, operand, rip);
+		return access_holds(q, operand, rip);
 	/* From memory that cannot be computed: the watched one, if that holds rip. */
-	if (call->target_in_mem && !operand && holds(q, q->addr & ~7ull, rip) == SHOWN)
+	if (call->target_in_mem && !operand && access_holds(q, q->addr & ~7ull, rip) == SHOWN)
 		return SHOWN;
 	return POSSIBLE;
 }
@@ -389,7 +389,7 @@ static struct claim claim_call_at(const struct attempt *a, const struct code_fac
 	if (target == CONTRADICTED)
 		return ret;
 	if (overlaps_watch(q, rsp, 8)) {
-		slot = holds(q, rsp, f->pc);
+		slot = access_holds(q, rsp, f->pc);
 		if (slot == CONTRADICTED)
 			return ret;
 		ret.v.kind = ACCESS_WRITE;
@@ -435,7 +435,8 @@ static enum evidence came_by_ret(const struct attempt *a)
 {
 	uint64_t slot = a->q->regs->r[WREG_RSP] - 8;
 
-	return overlaps_watch(a->q, slot, 8) ? holds(a->q, slot, a->q->regs->r[WREG_RIP]) : CONTRADICTED;
+	return overlaps_watch(a->q, slot, 8) ? access_holds(a->q, slot, a->q->regs->r[WREG_RIP])
+					     : CONTRADICTED;
 }
 
 /*
@@ -445,7 +446,7 @@ static enum evidence came_by_ret(const struct attempt *a)
 static enum evidence came_by_jump(const struct attempt *a)
 {
 	const struct access_query *q = a->q;
-	enum evidence e = holds(q, q->addr & ~7ull, q->regs->r[WREG_RIP]);
+	enum evidence e = access_holds(q, q->addr & ~7ull, q->regs->r[WREG_RIP]);
 
 	return e == POSSIBLE || overlaps_watch(q, q->regs->r[WREG_RSP], 8) ? CONTRADICTED : e;
 }

@@ -98,7 +98,7 @@ static void call(struct walk *w, const struct insn *i, uint32_t written)
 }
 
 /* The effect of one instruction on the sets. */
-static void look(struct walk *w, const struct insn_regs *r, uint32_t *written)
+static void live_in_look(struct walk *w, const struct insn_regs *r, uint32_t *written)
 {
 	uint32_t wide = set_of(r->wide_reads, 0) << WIDE;
 	uint32_t reads = unwritten(set_of(r->reads, r->vector_reads) | wide, *written);
@@ -115,7 +115,7 @@ static void look(struct walk *w, const struct insn_regs *r, uint32_t *written)
 }
 
 /* Follows one path up to its end, or to where another one was before. */
-static void follow(struct walk *w, struct path p)
+static void live_in_follow(struct walk *w, struct path p)
 {
 	while (w->left->insns && p.written != ALL && is_new(w, p.at, &p.written)) {
 		const uint8_t *bytes;
@@ -128,7 +128,7 @@ static void follow(struct walk *w, struct path p)
 		if (!n || !insn_decode(bytes, n, p.at, &i) || !insn_regs_find(bytes, n, &regs))
 			return;
 		w->left->insns--;
-		look(w, &regs, &p.written);
+		live_in_look(w, &regs, &p.written);
 		if (i.is_call) {
 			call(w, &i, p.written);
 			return;
@@ -161,7 +161,7 @@ static uint32_t live_set(const struct code_view *code, uint64_t addr, unsigned i
 
 	go_to(&w, addr, 0);
 	while (w.npaths)
-		follow(&w, w.path[--w.npaths]);
+		live_in_follow(&w, w.path[--w.npaths]);
 	free(w.path);
 	map64_deinit(&w.seen);
 	if (!w.is_variadic && !depth && begins_with_frame(code, addr))

@@ -53,7 +53,7 @@ static enum name_fit compare_generic(const struct walk *w, const char *linkage, 
 	return locate_name_fit(scope, name, w->query);
 }
 
-static enum name_fit compare(const struct walk *w, Dwarf_Die *die)
+static enum name_fit code_name_dwarf_compare(const struct walk *w, Dwarf_Die *die)
 {
 	const char *name = dwarf_diename(die), *linkage;
 	enum hit_part part;
@@ -75,7 +75,7 @@ static enum name_fit origin_fit(struct walk *w, Dwarf_Die *origin)
 
 	if (known)
 		return (enum name_fit)(known - 1);
-	fit = compare(w, origin);
+	fit = code_name_dwarf_compare(w, origin);
 	map64_put(&w->fits, key, (void *)((uintptr_t)fit + 1));
 	return fit;
 }

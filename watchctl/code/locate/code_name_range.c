@@ -129,7 +129,7 @@ static int range_cmp(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-static void merge(struct ranges *r)
+static void code_name_range_merge(struct ranges *r)
 {
 	size_t kept = 0;
 
@@ -191,7 +191,7 @@ static struct wc_error *ranges_of(struct locator *l, const char *function, const
 	err = find_ranges(&s, &e, &r, missing_module);
 	if (err)
 		return err;
-	merge(&r);
+	code_name_range_merge(&r);
 	*ret = take_ptr(r.v);
 	*n = r.n;
 	return NULL;

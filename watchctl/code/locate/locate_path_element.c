@@ -437,9 +437,7 @@ static struct wc_error *index_aggregate(struct path_place *p, const struct dtype
 	if (is_rust_string(s))
 		return path_to_member(p, "vec", mem);
 	if (is_rust_vector(p, s, &data, &len, &type)) {
-		struct wc_error *err =
-			read_word(p, &len, mem, &count) ? check_count(p, count, step->index[*used]) : NULL;
-
+		err = read_word(p, &len, mem, &count) ? check_count(p, count, step->index[*used]) : NULL;
 		return err ? err : index_behind(p, &data, &type, step->index[(*used)++], mem);
 	}
 	err = path_open_smart_pointer(p, s, true, mem, &is_smart);

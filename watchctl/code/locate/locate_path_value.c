@@ -252,7 +252,7 @@ static struct wc_error *move(struct path_place *p, int64_t by)
 }
 
 /* From an address to what is there. */
-static struct wc_error *enter(struct path_place *p, const struct memory_view *mem)
+static struct wc_error *locate_path_value_enter(struct path_place *p, const struct memory_view *mem)
 {
 	uint8_t byte;
 
@@ -285,8 +285,8 @@ static struct wc_error *take_address(struct path_place *p, const struct memory_v
 	return NULL;
 }
 
-static struct wc_error *add(struct path_place *p, const struct locate_step *step,
-			    const struct memory_view *mem)
+static struct wc_error *locate_path_value_add(struct path_place *p, const struct locate_step *step,
+					      const struct memory_view *mem)
 {
 	bool is_pointer = false;
 	struct wc_error *err;
@@ -345,12 +345,12 @@ static struct wc_error *go_on_from_address(struct path_place *p, const struct lo
 	case LOCATE_DEREF:
 		if (!p->type.known && !p->stars)
 			return size_unknown(p);
-		return enter(p, mem);
+		return locate_path_value_enter(p, mem);
 	case LOCATE_INDEX:
 		if (step->round || step->nindices != 1)
 			return path_no_operand(p, step->round ? "( )" : ",");
 		err = move(p, step->index[0]);
-		return err ? err : enter(p, mem);
+		return err ? err : locate_path_value_enter(p, mem);
 	case LOCATE_MEMBER:
 		if (!dwarf_family_dot_follows(dtype_family(&p->type)))
 			return wc_error_new(WC_ENAME, "'%s' is an address: write '(%s)->%s' to follow it.",
@@ -359,7 +359,7 @@ static struct wc_error *go_on_from_address(struct path_place *p, const struct lo
 	case LOCATE_ARROW:
 		if (p->stars)
 			return path_no_operand(p, "->");
-		err = enter(p, mem);
+		err = locate_path_value_enter(p, mem);
 		return err ? err : path_to_member(p, step->name, mem);
 	default:
 		return path_no_operand(p, step->op == LOCATE_ADDRESS ? "&"
@@ -414,7 +414,7 @@ struct wc_error *path_step_value(struct path_place *p, const struct locate_step 
 		return slice(p, step->index[0], mem);
 	case LOCATE_ADD:
 	case LOCATE_SUB:
-		return add(p, step, mem);
+		return locate_path_value_add(p, step, mem);
 	case LOCATE_MUL:
 	case LOCATE_DIV:
 	case LOCATE_NEGATE:

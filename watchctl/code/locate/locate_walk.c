@@ -21,8 +21,8 @@ struct walk {
 	const struct locate_expr *outer; /* whose prefixes are tried first */
 };
 
-static struct wc_error *begin(struct search *s, const struct hit *h, const struct locate_expr *e,
-			      struct path_place *p)
+static struct wc_error *locate_walk_begin(struct search *s, const struct hit *h, const struct locate_expr *e,
+					  struct path_place *p)
 {
 	*p = (struct path_place){ .locator = s->locator, .modules = s->modules };
 	if (e->base) {
@@ -41,8 +41,8 @@ static struct wc_error *begin(struct search *s, const struct hit *h, const struc
 	return p->text ? NULL : &wc_enomem;
 }
 
-static struct wc_error *follow(const struct walk *w, struct search *s, struct locate_expr *e, size_t from,
-			       struct path_place *p);
+static struct wc_error *locate_walk_follow(const struct walk *w, struct search *s, struct locate_expr *e,
+					   size_t from, struct path_place *p);
 
 /* A function is no number, and neither is what it has inside. */
 static struct wc_error *place_of(const struct walk *w, struct search *s, struct locate_expr *e,
@@ -56,7 +56,7 @@ static struct wc_error *place_of(const struct walk *w, struct search *s, struct 
 		err = locate_find_one(s, e, w->mem, &used, &missing);
 	if (!err && e->base && s->hit[0].is_function)
 		err = search_is_function(s, e->base);
-	return err ? err : follow(w, s, e, used, p);
+	return err ? err : locate_walk_follow(w, s, e, used, p);
 }
 
 static struct wc_error *size_of_type(const struct walk *w, const struct locate_expr *e,
@@ -145,8 +145,8 @@ static struct wc_error *resolve_step(const struct walk *w, struct locate_step *s
 	return err;
 }
 
-static struct wc_error *follow(const struct walk *w, struct search *s, struct locate_expr *e, size_t from,
-			       struct path_place *p)
+static struct wc_error *locate_walk_follow(const struct walk *w, struct search *s, struct locate_expr *e,
+					   size_t from, struct path_place *p)
 {
 	const struct walk inner = { w->locator, w->modules, w->mem, e };
 	struct wc_error *err = NULL;
@@ -156,7 +156,7 @@ static struct wc_error *follow(const struct walk *w, struct search *s, struct lo
 		if (err)
 			return err;
 	}
-	err = begin(s, s->hit, e, p);
+	err = locate_walk_begin(s, s->hit, e, p);
 	for (size_t i = from; i < e->nsteps && !err; i++) {
 		err = resolve_step(&inner, &e->step[i]);
 		if (!err)
@@ -173,5 +173,5 @@ struct wc_error *locate_walk(struct search *s, struct locate_expr *e, size_t fro
 	const struct walk w = { s->locator, s->modules, mem, e };
 
 	*p = (struct path_place){ 0 };
-	return follow(&w, s, e, from, p);
+	return locate_walk_follow(&w, s, e, from, p);
 }

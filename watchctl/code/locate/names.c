@@ -251,7 +251,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void report(struct names *s, size_t most, bool (*each)(void *ctx, const char *name), void *ctx)
+static void names_report(struct names *s, size_t most, bool (*each)(void *ctx, const char *name), void *ctx)
 {
 	size_t reported = 0;
 
@@ -318,7 +318,7 @@ struct wc_error *names_find(struct locator *l, const struct module_list *modules
 		return err;
 	if (s.no_memory)
 		return &wc_enomem;
-	report(&s, most, each, ctx);
+	names_report(&s, most, each, ctx);
 	return NULL;
 }
 

@@ -100,7 +100,7 @@ static void put_indented(FILE *f, const char *t)
 	}
 }
 
-static char *join(struct parts *p)
+static char *show_join(struct parts *p)
 {
 	char *out = NULL;
 	size_t total = 2, size;
@@ -152,7 +152,7 @@ static char *show_aggregate(struct show *s, const struct dtype *t, uint64_t addr
 	scoped(parts_deinit) struct parts p = { .s = s };
 
 	dtype_each_member(t, addr, s->from->mem, show_member, &p);
-	return join(&p);
+	return show_join(&p);
 }
 
 static bool add_element(struct parts *p, char *value, uint64_t repeats)
@@ -223,7 +223,7 @@ static char *show_list(struct show *s, const struct array_shape *a, unsigned int
 	if (shown + 1 < count &&
 	    (shown + (repeats < REPEATS_MIN ? repeats : 1) >= ELEMENTS_MAX || s->parts >= PARTS_MAX))
 		add_part(&p, strdup("..."));
-	return join(&p);
+	return show_join(&p);
 }
 
 static bool is_character(const struct dtype *t)
@@ -362,7 +362,7 @@ static char *show_pointer(struct show *s, const struct dtype *t, uint64_t raw, c
 	return out;
 }
 
-static bool load(struct show *s, uint64_t addr, uint64_t size, uint64_t *raw)
+static bool show_load(struct show *s, uint64_t addr, uint64_t size, uint64_t *raw)
 {
 	*raw = 0;
 	return memory_read(s->from->mem, addr, raw, size);
@@ -425,7 +425,7 @@ static char *show_scalar(struct show *s, const struct dtype *t, const struct dty
 
 	if (!size || size > 8 || (size & (size - 1)))
 		return size > 8 ? show_wide(s, stripped, m->addr) : text("<of unknown size>");
-	if (!(m->bit_size ? load_field(s, m, &raw) : load(s, m->addr, size, &raw)))
+	if (!(m->bit_size ? load_field(s, m, &raw) : show_load(s, m->addr, size, &raw)))
 		return text("<cannot be read at 0x%" PRIx64 ">", m->addr);
 	if (!dtype_value_type(t, &type))
 		return NULL;
@@ -471,14 +471,14 @@ static char *show_untyped(struct show *s, const struct object *o)
 		return text("<of unknown type and size, at 0x%" PRIx64 ">", o->place.addr);
 	if (size > 8 || (size & (size - 1)))
 		return show_bytes(s, o->place.addr, size);
-	if (!load(s, o->place.addr, size, &raw))
+	if (!show_load(s, o->place.addr, size, &raw))
 		return text("<cannot be read at 0x%" PRIx64 ">", o->place.addr);
 	show_put_number(s->from, s->format && s->format != 's' ? s->format : 'x', (unsigned int)size, true,
 			raw, false, buf, sizeof(buf));
 	return text("%s", buf);
 }
 
-static struct wc_error *find(const struct show_source *s, const char *expr, struct object *ret)
+static struct wc_error *show_find(const struct show_source *s, const char *expr, struct object *ret)
 {
 	struct wc_error *err = locate_object(s->locator, expr, s->modules, s->mem, false, ret);
 
@@ -520,7 +520,7 @@ static char *show_cast_pointer(struct show *s, const struct path_place *p, uint6
 {
 	struct path_place value = *p;
 
-	if (!load(s, addr, 8, &value.addr))
+	if (!show_load(s, addr, 8, &value.addr))
 		return text("<cannot be read at 0x%" PRIx64 ">", addr);
 	value.kind = PATH_ADDRESS;
 	value.stars--;
@@ -536,7 +536,7 @@ static char *show_pointers(struct show *s, const struct path_place *p)
 		add_part(&parts, show_cast_pointer(s, p, p->addr + 8 * i));
 	if (p->slice > ELEMENTS_MAX)
 		add_part(&parts, strdup("..."));
-	return join(&parts);
+	return show_join(&parts);
 }
 
 static char *show_slice(struct show *s, const struct path_place *p)
@@ -569,7 +569,7 @@ static struct wc_error *value_of(const struct show_source *s, const char *expr, 
 {
 	struct show show = { .from = s, .format = format };
 	scoped(object_deinit) struct object o = { 0 };
-	struct wc_error *err = find(s, expr, &o);
+	struct wc_error *err = show_find(s, expr, &o);
 	char *out;
 
 	if (err)
@@ -585,7 +585,7 @@ static struct wc_error *value_of(const struct show_source *s, const char *expr, 
 static struct wc_error *address_of(const struct show_source *s, const char *expr, char **ret)
 {
 	scoped(object_deinit) struct object o = { 0 };
-	struct wc_error *err = find(s, expr, &o);
+	struct wc_error *err = show_find(s, expr, &o);
 	scoped(freep) char *type = NULL;
 	char buf[VALUE_TEXT];
 	size_t bounds;
@@ -623,8 +623,8 @@ static void set_scalar(const struct show_source *s, struct object *o, const stru
 	if (!ret->size || ret->size > 8)
 		return;
 	ret->is_scalar = true;
-	ret->has_value =
-		m.bit_size ? load_field(&show, &m, &ret->value) : load(&show, m.addr, ret->size, &ret->value);
+	ret->has_value = m.bit_size ? load_field(&show, &m, &ret->value)
+				    : show_load(&show, m.addr, ret->size, &ret->value);
 	if (m.bit_size && m.bit_size < 64)
 		ret->value &= (1ull << m.bit_size) - 1;
 	ret->stride = 1;
@@ -661,13 +661,13 @@ static void set_calculated(const struct show_source *s, const struct path_place 
 	ret->has_value = true;
 	ret->value = p->kind == PATH_NUMBER ? (uint64_t)p->number : p->addr;
 	if (p->kind == PATH_OBJECT)
-		ret->has_value = load(&show, p->addr, 8, &ret->value);
+		ret->has_value = show_load(&show, p->addr, 8, &ret->value);
 }
 
 static struct wc_error *place_of(const struct show_source *s, const char *expr, struct shown *ret)
 {
 	scoped(object_deinit) struct object o = { 0 };
-	struct wc_error *err = find(s, expr, &o);
+	struct wc_error *err = show_find(s, expr, &o);
 	struct dtype stripped, element;
 	uint64_t size;
 	int tag;
@@ -728,7 +728,7 @@ static void run_place(void *ctx)
 	q->err = place_of(q->s, q->expr, q->place);
 }
 
-static struct wc_error *ask(struct question *q, void (*run)(void *ctx))
+static struct wc_error *show_ask(struct question *q, void (*run)(void *ctx))
 {
 	struct wc_error *err = locator_guarded(q->s->locator, run, q);
 
@@ -739,19 +739,19 @@ struct wc_error *show_value(const struct show_source *s, const char *expr, char 
 {
 	struct question q = { .s = s, .expr = expr, .format = format, .text = ret };
 
-	return ask(&q, run_value);
+	return show_ask(&q, run_value);
 }
 
 struct wc_error *show_address(const struct show_source *s, const char *expr, char **ret)
 {
 	struct question q = { .s = s, .expr = expr, .text = ret };
 
-	return ask(&q, run_address);
+	return show_ask(&q, run_address);
 }
 
 struct wc_error *show_locate(const struct show_source *s, const char *expr, struct shown *ret)
 {
 	struct question q = { .s = s, .expr = expr, .place = ret };
 
-	return ask(&q, run_place);
+	return show_ask(&q, run_place);
 }

@@ -148,7 +148,7 @@ size_t locate_index_nunits(struct locate_index *x)
 }
 
 /* Keeps @s until the index is freed. NULL: no memory. */
-static const char *keep(struct locate_index *x, char *s)
+static const char *locate_index_keep(struct locate_index *x, char *s)
 {
 	if (s && vec_push(x->strings, x->nstrings, x->string_cap, s))
 		return s;
@@ -217,7 +217,7 @@ static const char *ada_name(struct locate_index *x, const char *name)
 	}
 	if (copy)
 		*to = '\0';
-	return keep(x, copy);
+	return locate_index_keep(x, copy);
 }
 
 /* Of a definition that stands outside of what it was declared in, and has no linkage name: it is internal. */
@@ -236,7 +236,7 @@ static const char *declared_scope(struct locate_index *x, Dwarf_Die *die)
 	around = locate_scope_around(&declaration); /* in a class */
 	if (around && !*around)
 		free(take_ptr(around));
-	scope = around ? keep(x, around) : NULL;
+	scope = around ? locate_index_keep(x, around) : NULL;
 	map64_put(&x->scopes, (uintptr_t)declaration.addr, (void *)(uintptr_t)(scope ? scope : ""));
 	return scope;
 }
@@ -248,7 +248,7 @@ static const char *variable_scope(struct locate_index *x, Dwarf_Die *die, const 
 	if (scope)
 		return scope;
 	linkage = dwarf_die_linkage_name(die);
-	return linkage ? keep(x, locate_scope_of(demangle(linkage))) : declared_scope(x, die);
+	return linkage ? locate_index_keep(x, locate_scope_of(demangle(linkage))) : declared_scope(x, die);
 }
 
 /* Gives a variable of Rust's thread_local!() the name that the program gave it. */
@@ -264,7 +264,7 @@ static void rename_thread_local(struct locate_index *x, struct variable_entry *e
 		free(full);
 		return;
 	}
-	if (!keep(x, full))
+	if (!locate_index_keep(x, full))
 		return;
 	e->name = name;
 	e->scope = name > full + 2 ? full : NULL;
@@ -311,7 +311,7 @@ static const char *inner_scope(struct locate_index *x, Dwarf_Die *die, const cha
 {
 	const char *name = dwarf_diename(die);
 
-	return keep(x, join_scope(scope, name ? name : LOCATE_ANONYMOUS));
+	return locate_index_keep(x, join_scope(scope, name ? name : LOCATE_ANONYMOUS));
 }
 
 /*
@@ -394,7 +394,7 @@ static const char *function_scope(struct locate_index *x, Dwarf_Die *die, const 
 	}
 	full = join_scope(outer ? outer : scope, name);
 	free(outer);
-	return keep(x, full);
+	return locate_index_keep(x, full);
 }
 
 /*
@@ -414,11 +414,11 @@ static const char *scope_from_symbol(struct locate_index *x, Dwarf_Die *variable
 	if (!sym)
 		return NULL;
 	if (sym->name[0] == '_' && (sym->name[1] == 'Z' || sym->name[1] == 'R'))
-		return keep(x, locate_scope_of(demangle(sym->name)));
+		return locate_index_keep(x, locate_scope_of(demangle(sym->name)));
 	dot = strchr(sym->name, '.');
 	if (!dot || strncmp(dot + 1, name, strlen(name)) != 0)
 		return NULL;
-	return keep(x, strndup(sym->name, (size_t)(dot - sym->name)));
+	return locate_index_keep(x, strndup(sym->name, (size_t)(dot - sym->name)));
 }
 
 /*

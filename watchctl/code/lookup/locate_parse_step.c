@@ -47,7 +47,7 @@ static bool fold(struct parser *p, const struct locate_step *s)
 {
 	struct locate_expr *e = p->expr;
 
-	if (!e->is_number || e->nsteps || s->operand || (s->op < LOCATE_ADD && s->op != LOCATE_NEGATE))
+	if (!e->is_number || e->nsteps || s->operand || s->op < LOCATE_ADD)
 		return false;
 	return locate_calculate(s->op, e->number, s->index ? s->index[0] : 0, &e->number);
 }

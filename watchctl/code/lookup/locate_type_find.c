@@ -157,7 +157,7 @@ struct scope {
 	bool near;
 };
 
-static bool append(char name[NAME_MAX_LEN], const char *part)
+static bool locate_type_find_append(char name[NAME_MAX_LEN], const char *part)
 {
 	size_t len = strlen(name);
 
@@ -166,15 +166,15 @@ static bool append(char name[NAME_MAX_LEN], const char *part)
 }
 
 /* False: nothing in there has a name that could be asked for. */
-static bool enter(const struct scope *outer, Dwarf_Die *die, struct scope *ret)
+static bool locate_type_find_enter(const struct scope *outer, Dwarf_Die *die, struct scope *ret)
 {
 	const char *part = locate_scope_part(die);
 
 	if (!part)
 		return false;
 	*ret = *outer;
-	return append(ret->full, part) &&
-	       (dwarf_hasattr(die, DW_AT_export_symbols) || append(ret->plain, part));
+	return locate_type_find_append(ret->full, part) &&
+	       (dwarf_hasattr(die, DW_AT_export_symbols) || locate_type_find_append(ret->plain, part));
 }
 
 static void search_inside(struct type_search *s, struct locate_index *x, Dwarf_Die *parent,
@@ -193,7 +193,7 @@ static void look_at(struct type_search *s, struct locate_index *x, Dwarf_Die *di
 	}
 	if (rank)
 		consider(s, x, die, rank);
-	if (enter(scope, die, &inner))
+	if (locate_type_find_enter(scope, die, &inner))
 		search_inside(s, x, die, &inner, depth + 1);
 }
 

@@ -5,7 +5,7 @@
 #include "watchctl/code/elf/elffile.h"
 #include "watchctl/code/symbols/symbols.h"
 
-static uint64_t find(const struct symbols *symbols, const char *name)
+static uint64_t symbol_address_find(const struct symbols *symbols, const char *name)
 {
 	size_t i, n, len = strlen(name);
 	const struct symbol *all = symbols_all(symbols, &n);
@@ -21,7 +21,7 @@ uint64_t symbol_address(const struct module *m, const char *name)
 {
 	struct elffile *f = elffile_new(m);
 	struct symbols *symbols = f ? symbols_new(f) : NULL;
-	uint64_t addr = symbols ? find(symbols, name) : 0;
+	uint64_t addr = symbols ? symbol_address_find(symbols, name) : 0;
 
 	symbols_free(symbols);
 	elffile_free(f);

@@ -113,7 +113,7 @@ struct question {
 	bool is;
 };
 
-static void ask(struct question *q, void (*run)(void *ctx))
+static void symbol_file_ask(struct question *q, void (*run)(void *ctx))
 {
 	struct question first = *q;
 
@@ -191,7 +191,7 @@ const struct symbol_facts *symbol_file_facts(struct symbol_file *f)
 	struct question q = { .file = f };
 
 	if (!f->has_facts)
-		ask(&q, find_facts);
+		symbol_file_ask(&q, find_facts);
 	return &f->facts;
 }
 
@@ -208,7 +208,7 @@ bool symbol_file_is_stale(struct symbol_file *f)
 
 	if (f->has_facts)
 		return f->facts.state == SYMBOL_SOURCE_STALE;
-	ask(&q, find_stale);
+	symbol_file_ask(&q, find_stale);
 	return q.is;
 }
 
@@ -333,7 +333,7 @@ struct symbol_answer *symbol_file_resolve(struct symbol_file *f, uint64_t vaddr,
 {
 	struct question q = { .file = f, .vaddr = vaddr, .pool = pool };
 
-	ask(&q, resolve);
+	symbol_file_ask(&q, resolve);
 	return q.answer;
 }
 
@@ -362,7 +362,7 @@ bool symbol_file_function(struct symbol_file *f, uint64_t vaddr, uint64_t *start
 {
 	struct question q = { .file = f, .vaddr = vaddr };
 
-	ask(&q, find_function);
+	symbol_file_ask(&q, find_function);
 	*start = q.start;
 	*end = q.end;
 	return q.is;
@@ -382,7 +382,7 @@ char *symbol_file_data_name(struct symbol_file *f, uint64_t vaddr, uint64_t *sta
 {
 	struct question q = { .file = f, .vaddr = vaddr };
 
-	ask(&q, find_data_name);
+	symbol_file_ask(&q, find_data_name);
 	*start = q.start;
 	return q.name;
 }

@@ -115,7 +115,7 @@ static _Noreturn void give_up(struct shared *s)
 	_exit(1);
 }
 
-static void put(struct out *o, const void *bytes, size_t n)
+static void symbol_workers_put(struct out *o, const void *bytes, size_t n)
 {
 	if (!vec_reserve((void **)&o->buf, &o->cap, o->len + n, 1))
 		give_up(o->shared);
@@ -125,20 +125,20 @@ static void put(struct out *o, const void *bytes, size_t n)
 
 static void put_u8(struct out *o, uint8_t v)
 {
-	put(o, &v, sizeof(v));
+	symbol_workers_put(o, &v, sizeof(v));
 }
 
 static void put_u32(struct out *o, uint32_t v)
 {
-	put(o, &v, sizeof(v));
+	symbol_workers_put(o, &v, sizeof(v));
 }
 
 static void put_string(struct out *o, const char *s)
 {
-	put(o, s ? s : "", (s ? strlen(s) : 0) + 1);
+	symbol_workers_put(o, s ? s : "", (s ? strlen(s) : 0) + 1);
 }
 
-static void flush(struct out *o)
+static void symbol_workers_flush(struct out *o)
 {
 	for (size_t at = 0; at < o->len;) {
 		ssize_t n = write(o->fd, o->buf + at, o->len - at);
@@ -167,7 +167,7 @@ static void message_end(struct out *o, size_t start)
 
 	memcpy(o->buf + start, &size, sizeof(size));
 	if (o->len > 32768)
-		flush(o);
+		symbol_workers_flush(o);
 }
 
 static void send_answer(struct out *o, uint32_t job, const struct symbol_answer *a)
@@ -175,7 +175,7 @@ static void send_answer(struct out *o, uint32_t job, const struct symbol_answer 
 	size_t start = message_begin(o, MESSAGE_ANSWER);
 
 	put_u32(o, job);
-	put(o, &a->start, sizeof(a->start));
+	symbol_workers_put(o, &a->start, sizeof(a->start));
 	put_u32(o, a->nframes);
 	for (uint32_t i = 0; i < a->nframes; i++) {
 		const struct frame_name *f = &a->frame[i];
@@ -217,7 +217,7 @@ static void run_slice(struct round *r, const struct slice *s, struct out *o, _At
 		send_answer(o, i, a);
 	}
 	atomic_store(at, NO_JOB);
-	flush(o);
+	symbol_workers_flush(o);
 }
 
 /* Whoever called us may catch these and go on, which is not for a worker: it is to die of them. */
@@ -229,7 +229,7 @@ static void die_of_faults(void)
 		signal(fault[i], SIG_DFL);
 }
 
-static _Noreturn void work(struct round *r, unsigned int number, int fd, pid_t parent)
+static _Noreturn void symbol_workers_work(struct round *r, unsigned int number, int fd, pid_t parent)
 {
 	struct out o = { .shared = r->shared, .fd = fd };
 	char path[sizeof(r->shared->path)];
@@ -245,7 +245,7 @@ static _Noreturn void work(struct round *r, unsigned int number, int fd, pid_t p
 	confine_reader(debuginfod_is_configured());
 	while ((i = atomic_fetch_add(&r->shared->next, 1)) < r->nslices)
 		run_slice(r, &r->slice[i], &o, &r->shared->at[number]);
-	flush(&o);
+	symbol_workers_flush(&o);
 	report_lacks(r->shared);
 	_exit(0);
 }
@@ -438,7 +438,7 @@ static bool start_worker(struct round *r)
 	w->pid = fork();
 	if (w->pid == 0) {
 		close(fd[0]);
-		work(r, r->nworkers, fd[1], parent);
+		symbol_workers_work(r, r->nworkers, fd[1], parent);
 	}
 	close(fd[1]);
 	if (w->pid < 0) {

@@ -310,7 +310,8 @@ static bool answer_has_name(const struct symbol_answer *a)
 	return a && (a->nframes > 1 || a->frame[0].function || a->frame[0].file);
 }
 
-static void fill(struct location *loc, const struct entry *e, uint64_t addr, const struct symbol_answer *a)
+static void symbolizer_fill(struct location *loc, const struct entry *e, uint64_t addr,
+			    const struct symbol_answer *a)
 {
 	loc->frame = a->frame;
 	loc->nframes = a->nframes;
@@ -350,7 +351,7 @@ static struct location *location_new(struct symbolizer *s, struct entry *e, uint
 			return NULL;
 		a = answer_get(e->answers, vaddr);
 	}
-	fill(loc, e, addr, a);
+	symbolizer_fill(loc, e, addr, a);
 	return loc;
 }
 
@@ -420,7 +421,7 @@ static const struct location *jit_lookup(struct symbolizer *s, uint64_t addr, bo
 			loc = NULL;
 	}
 	if (loc && a)
-		fill(loc, e, addr, a);
+		symbolizer_fill(loc, e, addr, a);
 	return loc ? loc : &no_location;
 }
 
@@ -491,7 +492,7 @@ static bool take_answers(struct symbolizer *s, const struct symbol_job *job, siz
 		const struct symbol_answer *a = answer_get(d->entry->answers, d->addr - d->entry->bias);
 
 		if (a)
-			fill(d->loc, d->entry, d->addr, a);
+			symbolizer_fill(d->loc, d->entry, d->addr, a);
 	}
 	return true;
 }

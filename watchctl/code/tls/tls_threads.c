@@ -90,7 +90,7 @@ static void track(struct constant *c, const uint8_t *b, const struct insn *i, ui
 		c->known = false;
 }
 
-static void step(struct state *s, const uint8_t *b, const struct insn *i)
+static void tls_threads_step(struct state *s, const uint8_t *b, const struct insn *i)
 {
 	track(&s->rax, b, i, 0, WREG_RAX);
 	track(&s->rsi, b, i, 6, WREG_RSI);
@@ -115,7 +115,7 @@ static bool sets_thread_pointer(const struct state *s)
 }
 
 /* Runs through the code from @from to the system call at @to. False: that is no boundary of instructions. */
-static bool follow(const struct scan *s, uint64_t from, uint64_t to, struct state *ret)
+static bool tls_threads_follow(const struct scan *s, uint64_t from, uint64_t to, struct state *ret)
 {
 	*ret = (struct state){ 0 };
 	while (from < to) {
@@ -124,7 +124,7 @@ static bool follow(const struct scan *s, uint64_t from, uint64_t to, struct stat
 
 		if (!insn_decode(b, s->len - (from - s->vaddr), from, &i))
 			return false;
-		step(ret, b, &i);
+		tls_threads_step(ret, b, &i);
 		from += i.len;
 	}
 	return from == to;
@@ -164,7 +164,7 @@ static bool follow_from_load(const struct scan *s, uint64_t to, struct state *re
 	for (uint64_t at = to - 5; at >= first; at--) {
 		const uint8_t *b = s->code + (at - s->vaddr);
 
-		if (may_load(b) && follow(s, at, to, ret) && s->wanted(ret))
+		if (may_load(b) && tls_threads_follow(s, at, to, ret) && s->wanted(ret))
 			return true;
 	}
 	return false;
@@ -176,7 +176,8 @@ static bool examine(struct scan *s, uint64_t at)
 	uint64_t start = start_before(s, at);
 	struct state state;
 
-	if (start ? !follow(s, start, at, &state) : at - s->vaddr < 6 || !follow_from_load(s, at, &state))
+	if (start ? !tls_threads_follow(s, start, at, &state)
+		  : at - s->vaddr < 6 || !follow_from_load(s, at, &state))
 		return true;
 	return !s->wanted(&state) || vec_push(s->found, s->nfound, s->found_cap, at + 2);
 }
@@ -367,8 +368,8 @@ static size_t search_module(const struct file_scan *what, const struct memory_vi
 	return n;
 }
 
-static size_t search(struct file_scan *what, const struct module_list *modules, const struct memory_view *mem,
-		     uint64_t *ret, size_t cap)
+static size_t tls_threads_search(struct file_scan *what, const struct module_list *modules,
+				 const struct memory_view *mem, uint64_t *ret, size_t cap)
 {
 	size_t n = 0;
 
@@ -385,7 +386,7 @@ size_t thread_start_addresses(const struct module_list *modules, const struct me
 {
 	struct file_scan what = { .may_have = makes_threads, .scan.wanted = is_thread_start };
 
-	return search(&what, modules, mem, ret, cap);
+	return tls_threads_search(&what, modules, mem, ret, cap);
 }
 
 size_t thread_pointer_addresses(const struct module_list *modules, const struct memory_view *mem,
@@ -393,5 +394,5 @@ size_t thread_pointer_addresses(const struct module_list *modules, const struct 
 {
 	struct file_scan what = { .may_have = is_static_program, .scan.wanted = sets_thread_pointer };
 
-	return search(&what, modules, mem, ret, cap);
+	return tls_threads_search(&what, modules, mem, ret, cap);
 }

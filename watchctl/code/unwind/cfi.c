@@ -405,7 +405,7 @@ static void run_rule(void *ctx)
 	rule_from_module(q->c, q->m, q->pc, &q->rule);
 }
 
-static void ask(struct question *q, void (*run)(void *ctx))
+static void cfi_ask(struct question *q, void (*run)(void *ctx))
 {
 	struct question none = *q;
 
@@ -433,7 +433,7 @@ void cfi_rule(struct cfi *c, uint64_t pc, struct unwind_rule *ret)
 	if (m) {
 		struct question q = { .c = c, .m = m, .pc = pc, .rule = *ret };
 
-		ask(&q, run_rule);
+		cfi_ask(&q, run_rule);
 		*ret = q.rule;
 	}
 	/* Without memory to remember it, it is worked out again next time. */
@@ -472,7 +472,7 @@ bool cfi_function(struct cfi *c, uint64_t pc, uint64_t *start, uint64_t *end)
 
 	if (!q.m || !q.m->file)
 		return false;
-	ask(&q, run_function);
+	cfi_ask(&q, run_function);
 	if (!q.is)
 		return false;
 	*start = q.start;
@@ -500,7 +500,7 @@ bool cfi_code(struct cfi *c, uint64_t addr, void *buf, size_t len)
 
 	if (!q.m || !q.m->file)
 		return false;
-	ask(&q, run_code);
+	cfi_ask(&q, run_code);
 	return q.is;
 }
 

@@ -30,7 +30,7 @@ struct search {
 	size_t ntodo;
 };
 
-static unsigned int merge(unsigned int a, unsigned int b)
+static unsigned int cfi_frame_merge(unsigned int a, unsigned int b)
 {
 	if (a == NOT_REACHED)
 		return b;
@@ -43,7 +43,7 @@ static void reach(struct search *s, uint64_t at, unsigned int state)
 
 	if (at >= s->len)
 		return;
-	merged = merge(s->state[at], state);
+	merged = cfi_frame_merge(s->state[at], state);
 	if (merged == s->state[at])
 		return;
 	s->state[at] = (uint8_t)merged;
@@ -78,7 +78,7 @@ static unsigned int after(unsigned int state, const uint8_t *code, const struct 
 }
 
 /* Where it goes on from @at. True: @offset is there, or the last byte of a call is. */
-static bool follow(struct search *s, size_t at, size_t offset)
+static bool cfi_frame_follow(struct search *s, size_t at, size_t offset)
 {
 	unsigned int state = s->state[at];
 	struct insn i;
@@ -116,7 +116,7 @@ bool cfi_frame_rule(const uint8_t *code, size_t len, size_t offset, struct unwin
 	while (s.ntodo) {
 		size_t at = s.todo[--s.ntodo];
 
-		if (follow(&s, at, offset))
+		if (cfi_frame_follow(&s, at, offset))
 			found = at;
 	}
 	if (found == s.len || s.state[found] == UNKNOWN || (s.state[found] & DIRTY))

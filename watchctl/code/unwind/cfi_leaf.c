@@ -26,7 +26,7 @@ static void reach(struct search *s, uint64_t at)
 }
 
 /* False: the instruction at @at is none that leaves the stack alone. */
-static bool follow(struct search *s, size_t at)
+static bool cfi_leaf_follow(struct search *s, size_t at)
 {
 	struct insn i;
 
@@ -52,7 +52,7 @@ bool cfi_leaf_rule(const uint8_t *code, size_t len, size_t offset, struct unwind
 		return false;
 	reach(&s, 0);
 	while (s.ntodo)
-		if (!follow(&s, s.todo[--s.ntodo]))
+		if (!cfi_leaf_follow(&s, s.todo[--s.ntodo]))
 			return false;
 	if (!s.seen[offset])
 		return false;

@@ -154,7 +154,7 @@ static bool get_fde(const struct eh_image *image, uint64_t at, struct fde *ret, 
 	return !c->bad;
 }
 
-static bool holds(const struct fde *f, uint64_t pc)
+static bool eh_frame_find_holds(const struct fde *f, uint64_t pc)
 {
 	return pc >= f->start && pc - f->start < f->end - f->start;
 }
@@ -163,7 +163,7 @@ bool eh_fde_at(const struct eh_image *image, uint64_t entry, uint64_t pc, struct
 {
 	uint64_t next;
 
-	return get_fde(image, entry, ret, &next) && holds(ret, pc);
+	return get_fde(image, entry, ret, &next) && eh_frame_find_holds(ret, pc);
 }
 
 /* .eh_frame_hdr: version 1, three encodings, the address of .eh_frame, the number of FDEs, and the table. */
@@ -244,7 +244,7 @@ static bool find_by_scan(const struct eh_image *image, uint64_t pc, struct fde *
 	uint64_t at, next;
 
 	for (at = image->frames.start;; at = next) {
-		if (get_fde(image, at, ret, &next) && holds(ret, pc))
+		if (get_fde(image, at, ret, &next) && eh_frame_find_holds(ret, pc))
 			return true;
 		if (next <= at)
 			return false;

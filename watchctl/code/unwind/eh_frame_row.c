@@ -249,7 +249,7 @@ static void run_extended(struct machine *m, uint8_t op)
 }
 
 /* Runs @code to its end or to the row's. False: it is not to be understood. */
-static bool run(struct machine *m, struct cursor code)
+static bool eh_frame_row_run(struct machine *m, struct cursor code)
 {
 	m->code = code;
 	while (!m->code.bad && !m->through && m->code.at < m->code.end) {
@@ -276,12 +276,12 @@ bool eh_row(const struct fde *fde, uint64_t pc, struct row *ret)
 {
 	struct machine m = { .cie = &fde->cie, .pc = pc, .in_cie = true, .row = { .cfa_reg = WREG_COUNT } };
 
-	if (!run(&m, fde->cie.program))
+	if (!eh_frame_row_run(&m, fde->cie.program))
 		return false;
 	m.in_cie = false;
 	m.initial = m.row;
 	m.loc = fde->start;
-	if (!run(&m, fde->program))
+	if (!eh_frame_row_run(&m, fde->program))
 		return false;
 	*ret = m.row;
 	return true;

@@ -332,7 +332,7 @@ static void hooked(const struct engine *e, struct engine_hook *ret)
 	*ret = e->intake.hook;
 }
 
-static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
+static void engine_handler_counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
 {
 	struct engine_counts sum = past_counts_of(&e->past, id), one;
 	unsigned int i;
@@ -349,12 +349,12 @@ static void counts(const struct engine *e, uint32_t id, struct engine_counts *re
 	*ret = sum;
 }
 
-static struct wc_error *finish(struct engine *e, uint32_t id, struct engine_counts *ret)
+static struct wc_error *engine_handler_finish(struct engine *e, uint32_t id, struct engine_counts *ret)
 {
 	struct wc_error *err = intake_hand_out(&e->intake);
 	unsigned int i;
 
-	counts(e, id, ret);
+	engine_handler_counts(e, id, ret);
 	past_counts_drop(&e->past, id);
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		if (!e->watch[i].armed || e->watch[i].w.id != id)
@@ -432,8 +432,8 @@ const struct engine_ops engine_handler = {
 	.why = why,
 	.outstanding = handler_outstanding_of,
 	.flush = handler_flush,
-	.finish = finish,
+	.finish = engine_handler_finish,
 	.stop = handler_stop,
-	.counts = counts,
+	.counts = engine_handler_counts,
 	.close = close_engine,
 };

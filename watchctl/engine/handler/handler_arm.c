@@ -238,7 +238,7 @@ static bool holds_named_register(const struct engine *e)
 	return false;
 }
 
-static struct wc_error *refuse(const struct engine *e, const struct watchpoint *w)
+static struct wc_error *handler_arm_refuse(const struct engine *e, const struct watchpoint *w)
 {
 	if (armed_count(e) == ENGINE_WATCHES)
 		return wc_error_new(
@@ -256,7 +256,7 @@ static struct wc_error *refuse(const struct engine *e, const struct watchpoint *
 }
 
 /* Reports the handler what it will be called for. */
-static void publish(struct engine *e, unsigned int i, uint64_t value)
+static void handler_arm_publish(struct engine *e, unsigned int i, uint64_t value)
 {
 	const struct watchpoint *w = &e->watch[i].w;
 	struct wire_watch shared = watchpoint_wire(w, value);
@@ -295,7 +295,7 @@ static void beat(void *ctx)
 struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
 {
 	struct arm_report report = { 0 };
-	struct wc_error *err = refuse(e, w);
+	struct wc_error *err = handler_arm_refuse(e, w);
 	struct armed_watch *a;
 	int i;
 
@@ -316,7 +316,7 @@ struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struc
 			     (size_t)i * WIRE_SHADOWS;
 	note_neighbours(e, (unsigned int)i);
 	report.has_value = watchpoint_value(&a->w, e->pid, &report.value);
-	publish(e, (unsigned int)i, report.value);
+	handler_arm_publish(e, (unsigned int)i, report.value);
 	e->hooks |= w->hook;
 	if (w->hook)
 		heartbeat_start(&e->heartbeat, beat, e);

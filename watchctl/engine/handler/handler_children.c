@@ -123,7 +123,7 @@ void handler_note_placed(struct engine *e)
 	note_stale(e);
 }
 
-static struct wc_error *leave(struct engine *e, struct forked *f, bool kept)
+static struct wc_error *handler_children_leave(struct engine *e, struct forked *f, bool kept)
 {
 	struct forked_report r;
 	char text[64];
@@ -141,7 +141,7 @@ static struct wc_error *leave(struct engine *e, struct forked *f, bool kept)
 
 struct wc_error *handler_leave_children(struct engine *e, bool kept)
 {
-	struct wc_error *err = leave(e, &e->copies, kept);
+	struct wc_error *err = handler_children_leave(e, &e->copies, kept);
 
-	return wc_error_first(err, leave(e, &e->stale_copies, kept));
+	return wc_error_first(err, handler_children_leave(e, &e->stale_copies, kept));
 }

@@ -77,7 +77,7 @@ void handler_flush(struct engine *e)
 		nudge(e->children.v[i]);
 }
 
-static struct wc_error *settle(struct engine *e, unsigned int timeout_ms)
+static struct wc_error *handler_stop_settle(struct engine *e, unsigned int timeout_ms)
 {
 	struct wc_error *err = handler_drain_all(e);
 	uint64_t end = monotonic_ns() + timeout_ms * 1000000ull;
@@ -179,7 +179,7 @@ struct wc_error *handler_stop(struct engine *e)
 			handler_set_flags(e, i, WIRE_WATCH_PARTIAL);
 	for (i = 0; i < WIRE_WATCHES; i++)
 		handler_disable(&e->watch[i]);
-	err = settle(e, SETTLE_MS);
+	err = handler_stop_settle(e, SETTLE_MS);
 	keep_first(&err, handler_report_unheld(e));
 	keep_first(&err, handler_report_roomless(e, true));
 	keep_first(&err, intake_report_departures(&e->intake, 0));
@@ -192,7 +192,7 @@ struct wc_error *handler_stop(struct engine *e)
 	spare_files_release(&e->spare);
 	spare_memory_release(&e->spare_memory);
 	e->settled = flush_all(e);
-	keep_first(&err, settle(e, FLUSH_MS));
+	keep_first(&err, handler_stop_settle(e, FLUSH_MS));
 	/* One look without any is enough: a SIGTRAP that comes later is the program's own. */
 	for (i = 0; (pending = any_pending(e)) && (i < FLUSH_MS || (i < BUSY_MS && any_takes_signal(e)));
 	     i++) {

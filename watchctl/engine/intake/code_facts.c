@@ -116,7 +116,8 @@ static bool area_write(const struct code_facts *f, uint64_t offset, const void *
 }
 
 /* Content first, key last: a reader that sees the key sees the content (x86 keeps stores in order). */
-static void publish(struct code_facts *f, uint64_t at, const void *entry, size_t size, uint64_t key)
+static void code_facts_publish(struct code_facts *f, uint64_t at, const void *entry, size_t size,
+			       uint64_t key)
 {
 	if (!area_write(f, at + 8, (const char *)entry + 8, size - 8))
 		return;
@@ -133,7 +134,7 @@ static void publish_rule(struct code_facts *f, uint64_t key, const struct unwind
 	if (slot < 0 || known)
 		return;
 	f->rule_key[slot] = key;
-	publish(f, WIRE_RULES_OFFSET + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry), key);
+	code_facts_publish(f, WIRE_RULES_OFFSET + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry), key);
 }
 
 static void publish_fact(struct code_facts *f, const struct code_fact *fact)
@@ -152,7 +153,8 @@ static void publish_fact(struct code_facts *f, const struct code_fact *fact)
 	if (slot < 0 || known)
 		return;
 	f->fact_key[slot] = fact->pc;
-	publish(f, WIRE_FACTS_OFFSET + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry), fact->pc);
+	code_facts_publish(f, WIRE_FACTS_OFFSET + (uint64_t)slot * sizeof(entry), &entry, sizeof(entry),
+			   fact->pc);
 }
 
 static bool withdraw_keys(struct code_facts *f, uint64_t *keys, size_t n, uint64_t table, size_t entry_size,
@@ -231,7 +233,7 @@ struct wc_error *code_facts_restart(struct code_facts *f, bool *changed)
 	return code_facts_refresh(f, monotonic_ns(), changed);
 }
 
-static struct wc_error *flush(struct code_facts *f)
+static struct wc_error *code_facts_flush(struct code_facts *f)
 {
 	return f->hooks.flush ? f->hooks.flush(f->hooks.ctx) : NULL;
 }
@@ -252,7 +254,7 @@ static struct wc_error *report_module(struct code_facts *f, const struct module_
 /* What is queued of the past is reported before a module that it may refer to is gone. */
 static struct wc_error *on_change(struct code_facts *f, const struct module_change *c)
 {
-	struct wc_error *err = c->came ? NULL : flush(f);
+	struct wc_error *err = c->came ? NULL : code_facts_flush(f);
 
 	withdraw(f, c->module->start, c->module->end); /* "no rule", said before it came */
 	if (!err && c->came && (!cfi_add(f->cfi, c->module) || !symbolizer_add(f->symbols, c->module)))
@@ -348,14 +350,14 @@ const struct module_list *code_facts_modules(const struct code_facts *f)
 	return code_modules_list(f->modules);
 }
 
-static const struct module *find(const struct code_facts *f, uint64_t addr)
+static const struct module *code_facts_find(const struct code_facts *f, uint64_t addr)
 {
 	return module_find(code_facts_modules(f), addr);
 }
 
 bool code_facts_covers(const struct code_facts *f, uint64_t addr)
 {
-	return find(f, addr) != NULL;
+	return code_facts_find(f, addr) != NULL;
 }
 
 bool code_facts_met_unknown(struct code_facts *f)
@@ -392,7 +394,7 @@ static bool read_code(void *ctx, uint64_t addr, void *buf, size_t len)
 {
 	struct code_facts *f = ctx;
 	struct memory_view mem = proc_memory(&f->pid);
-	const struct module *m = find(f, addr);
+	const struct module *m = code_facts_find(f, addr);
 	scoped(freep) uint8_t *file = malloc(len);
 	bool in_file = m && file && cfi_code(f->cfi, addr, file, len);
 
@@ -433,7 +435,7 @@ struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_n
 			       const struct code_fact **ret)
 {
 	const struct memory_view mem = { read_code, f };
-	const struct module *m = find(f, pc);
+	const struct module *m = code_facts_find(f, pc);
 	struct code_fact *fact = map64_get(&f->facts, pc);
 	struct trace_event e = { .type = EVENT_CODE, .time_ns = now_ns };
 	bool is_jit = m && module_is_jit(m);
@@ -442,8 +444,8 @@ struct wc_error *code_facts_at(struct code_facts *f, uint64_t pc, uint64_t now_n
 	if (fact && fact_holds(f, fact, is_jit))
 		return NULL;
 	if (fact) {
-		struct wc_error *err =
-			flush(f); /* of what is queued, some may be about the code that was there */
+		struct wc_error *err = code_facts_flush(
+			f); /* of what is queued, some may be about the code that was there */
 
 		if (err)
 			return err;
@@ -489,7 +491,7 @@ void code_facts_check(struct code_facts *f, const uint64_t *frame, unsigned int 
 	unsigned int i;
 
 	for (i = 0; i < *n; i++) {
-		const struct module *m = find(f, frame[i]);
+		const struct module *m = code_facts_find(f, frame[i]);
 
 		if (!m || !module_is_jit(m))
 			continue;

@@ -165,7 +165,7 @@ static bool has_ended(const struct wc_error *err, const struct look *l, enum pro
 }
 
 /* Nobody can look at it any more: what was reported of its memory without files is all that is known of that. */
-static bool end(struct code_modules *c, uint64_t now_ns)
+static bool code_modules_look_end(struct code_modules *c, uint64_t now_ns)
 {
 	bool ok = true;
 	size_t i;
@@ -228,7 +228,7 @@ struct wc_error *code_modules_look(struct code_modules *c, uint64_t same_ns, boo
 	if (ok && *ret_looked)
 		ok = find_gone(c, &l) && find_come(c, &l);
 	else if (ok && ended)
-		ok = end(c, l.end_ns);
+		ok = code_modules_look_end(c, l.end_ns);
 	if (*ret_looked)
 		c->print = print;
 	module_list_deinit(&l.found);

@@ -62,8 +62,8 @@ static bool needs_verdict(const struct intake_watch *w, const struct wire_record
 }
 
 /* What fired is the register; the values are those of the bytes asked for. */
-static void resolve(const struct intake_watch *w, const struct wire_record *r, const struct access_event *a,
-		    struct access_query *q, struct access_verdict *ret)
+static void intake_resolve(const struct intake_watch *w, const struct wire_record *r,
+			   const struct access_event *a, struct access_query *q, struct access_verdict *ret)
 {
 	bool whole = w->w.want_size == w->w.size;
 
@@ -178,7 +178,7 @@ static enum fate judge(const struct intake *in, struct intake_watch *w, const st
 		kernel_access_fill(in->kernel, &w->w, r, &e->access, &v);
 	/* Registers of another moment say nothing. */
 	else if (!(r->flags & WIRE_ASYNC) && needs_verdict(w, r) && w->w.access != ACCESS_EXECUTE)
-		resolve(w, r, &e->access, q, &v);
+		intake_resolve(w, r, &e->access, q, &v);
 	if ((r->flags & WIRE_TENTATIVE) && !was_hit(w, r, &v))
 		return NEVER_WAS;
 	if (is_unwanted(w, &e->access, &v))

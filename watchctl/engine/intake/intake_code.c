@@ -52,7 +52,7 @@ static struct wc_error *report_unloaded(struct intake *in)
 	return NULL;
 }
 
-static struct wc_error *refresh(struct intake *in, uint64_t now, bool *changed)
+static struct wc_error *intake_code_refresh(struct intake *in, uint64_t now, bool *changed)
 {
 	struct wc_error *err = code_facts_refresh(in->facts, in->code_ns, changed);
 
@@ -71,7 +71,7 @@ struct wc_error *intake_catch_up(struct intake *in, uint64_t time_ns)
 	if (err || !code_facts_want_look(in->facts))
 		return err;
 	now = monotonic_ns();
-	return now - in->modules_ns < MODULES_MIN_NS ? NULL : refresh(in, now, &changed);
+	return now - in->modules_ns < MODULES_MIN_NS ? NULL : intake_code_refresh(in, now, &changed);
 }
 
 struct wc_error *intake_catch_up_idle(struct intake *in)
@@ -96,7 +96,7 @@ static struct wc_error *compare_code(struct intake *in, uint64_t time_ns)
 	begin = clock_ns(CLOCK_THREAD_CPUTIME_ID); /* not time: a look may wait long for a CPU */
 	now = monotonic_ns();
 	if (code_facts_moved(in->facts))
-		err = refresh(in, now, &changed);
+		err = intake_code_refresh(in, now, &changed);
 	in->code_ns = now;
 	in->code_every_ns = CODE_SHARE * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
 	if (in->code_every_ns < CODE_MIN_NS)
@@ -108,7 +108,7 @@ struct wc_error *intake_refresh_modules(struct intake *in, uint64_t now_ns, uint
 {
 	bool changed;
 
-	return now_ns - in->modules_ns < min_age_ns ? NULL : refresh(in, now_ns, &changed);
+	return now_ns - in->modules_ns < min_age_ns ? NULL : intake_code_refresh(in, now_ns, &changed);
 }
 
 struct wc_error *intake_other_program(struct intake *in)
@@ -137,7 +137,7 @@ static struct wc_error *look_for_module(struct intake *in, bool *ret_looked)
 	*ret_looked = now - in->modules_ns >= in->modules_backoff_ns;
 	if (!*ret_looked)
 		return NULL;
-	err = refresh(in, now, &changed);
+	err = intake_code_refresh(in, now, &changed);
 	in->modules_backoff_ns = changed ? 0 : MODULES_MIN_NS;
 	return err;
 }
@@ -305,12 +305,12 @@ struct wc_error *intake_know_code(struct intake *in, const struct access_event *
 
 /* Beginning */
 
-static struct wc_error *put(void *ctx, const struct trace_event *event)
+static struct wc_error *intake_code_put(void *ctx, const struct trace_event *event)
 {
 	return intake_put(ctx, event);
 }
 
-static struct wc_error *flush(void *ctx)
+static struct wc_error *intake_code_flush(void *ctx)
 {
 	return intake_report_queued(ctx);
 }
@@ -338,17 +338,17 @@ static void take_task(void *ctx, const struct map_event *e)
 
 struct wc_error *intake_code_init(struct intake *in, const struct wire_area *area, bool family)
 {
-	const struct code_facts_hooks hooks = { flush, report_child, take_task, in };
+	const struct code_facts_hooks hooks = { intake_code_flush, report_child, take_task, in };
 	struct wc_error *err;
 	bool changed;
 
-	in->facts = code_facts_new(in->pid, area, (struct event_sink){ put, in });
+	in->facts = code_facts_new(in->pid, area, (struct event_sink){ intake_code_put, in });
 	if (!in->facts)
 		return &wc_enomem;
 	if (code_facts_listen(in->facts, family, &hooks))
 		followed_hears(&in->who);
 	in->code_ns = monotonic_ns();
-	err = refresh(in, in->code_ns, &changed);
+	err = intake_code_refresh(in, in->code_ns, &changed);
 	if (!err)
 		code_facts_warm_up(in->facts);
 	return err;

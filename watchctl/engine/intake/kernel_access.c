@@ -84,8 +84,9 @@ static bool is_on_the_way_out(struct kernel_access *k, const struct wire_kernel 
 	return false;
 }
 
-static void resolve(struct kernel_access *k, const struct watchpoint *w, const struct wire_record *r,
-		    const struct access_event *a, struct access_verdict *ret)
+static void kernel_access_resolve(struct kernel_access *k, const struct watchpoint *w,
+				  const struct wire_record *r, const struct access_event *a,
+				  struct access_verdict *ret)
 {
 	const struct wire_kernel *kernel = kernel_part(r);
 	bool whole = w->want_size == w->size;
@@ -112,7 +113,7 @@ void kernel_access_fill(struct kernel_access *k, const struct watchpoint *w, con
 
 	*ret = (struct access_verdict){ 0 };
 	if (k) {
-		resolve(k, w, r, a, ret);
+		kernel_access_resolve(k, w, r, a, ret);
 		a->kernel_function = kernel_symbols_find(k->symbols, kernel->regs.r[WREG_RIP] - 1, NULL);
 		if (a->syscall >= 0 && is_on_the_way_out(k, kernel))
 			a->syscall = -1;

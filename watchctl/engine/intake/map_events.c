@@ -429,7 +429,7 @@ static bool is_strangers(struct map_events *e, struct source *s, const struct ma
 }
 
 /* False: the record is nobody's business but ours. */
-static bool fill(struct map_events *e, struct map_event *ret)
+static bool map_events_fill(struct map_events *e, struct map_event *ret)
 {
 	switch (e->header.type) {
 	case PERF_RECORD_MMAP2:
@@ -474,7 +474,7 @@ bool map_events_next(struct map_events *e, struct map_event *ret)
 		perf_ring_skip(&s->ring, h.size);
 		memcpy(&t, e->record + h.size - sizeof(t), sizeof(t));
 		*ret = (struct map_event){ .time_ns = t.time_ns, .pid = (pid_t)t.pid, .tid = (pid_t)t.tid };
-		if (!is_strangers(e, s, ret) && fill(e, ret))
+		if (!is_strangers(e, s, ret) && map_events_fill(e, ret))
 			return true;
 	}
 	return false;

@@ -3,7 +3,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/plan/watchpoint.h"
 
-static struct past_count *find(const struct past_counts *p, uint32_t id)
+static struct past_count *past_counts_find(const struct past_counts *p, uint32_t id)
 {
 	size_t i;
 
@@ -15,7 +15,7 @@ static struct past_count *find(const struct past_counts *p, uint32_t id)
 
 bool past_counts_add(struct past_counts *p, uint32_t id, const struct engine_counts *c)
 {
-	struct past_count *past = find(p, id);
+	struct past_count *past = past_counts_find(p, id);
 
 	if (!past)
 		return vec_push(p->v, p->n, p->cap, (struct past_count){ id, *c });
@@ -25,14 +25,14 @@ bool past_counts_add(struct past_counts *p, uint32_t id, const struct engine_cou
 
 struct engine_counts past_counts_of(const struct past_counts *p, uint32_t id)
 {
-	const struct past_count *past = find(p, id);
+	const struct past_count *past = past_counts_find(p, id);
 
 	return past ? past->counts : (struct engine_counts){ 0 };
 }
 
 void past_counts_drop(struct past_counts *p, uint32_t id)
 {
-	struct past_count *past = find(p, id);
+	struct past_count *past = past_counts_find(p, id);
 
 	if (past)
 		*past = p->v[--p->n];

@@ -194,7 +194,7 @@ void kernel_recorder_wait(struct kernel_recorder *r, int fd, uint64_t ns)
 }
 
 /* 0, or a negative error number. */
-static int load(struct kernel_recorder *r, const struct kernel_recorder_spec *s)
+static int kernel_recorder_load(struct kernel_recorder *r, const struct kernel_recorder_spec *s)
 {
 	struct record_bpf *b = record_bpf__open();
 	int cpus = libbpf_num_possible_cpus();
@@ -267,7 +267,7 @@ struct kernel_recorder *kernel_recorder_open(const struct kernel_recorder_spec *
 		return NULL;
 	r->epoll = -1;
 	libbpf_set_print(NULL);
-	error = load(r, spec);
+	error = kernel_recorder_load(r, spec);
 	if (error || !open_ring(r)) {
 		*why = explain(error);
 		kernel_recorder_close(r);

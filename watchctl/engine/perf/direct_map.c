@@ -79,8 +79,8 @@ static bool is_it(const struct memory_view *kernel, const struct direct_map *m, 
  * The page table is itself in that mapping, no further up than memory goes. Tried from the lowest place: then
  * a wrong guess reads memory, or nothing; never what lies above, where devices are mapped.
  */
-static bool search(const struct memory_view *kernel, uint64_t table, const uint8_t *page,
-		   struct direct_map *ret)
+static bool direct_map_search(const struct memory_view *kernel, uint64_t table, const uint8_t *page,
+			      struct direct_map *ret)
 {
 	uint64_t end = memory_end(), highest = table & ~(STEP - 1);
 	struct direct_map m = { .base = (table - end) & ~(STEP - 1), .frame_mask = frame_mask() };
@@ -106,7 +106,7 @@ bool direct_map_find(const struct memory_view *kernel, uint64_t page_table, stru
 	if (!page || !(page_table & KERNEL_HALF) || getrandom(page, PATTERN, 0) != PATTERN ||
 	    mlock(page, PAGE))
 		return false;
-	found = search(kernel, page_table, page, ret);
+	found = direct_map_search(kernel, page_table, page, ret);
 	munlock(page, PAGE);
 	return found;
 }

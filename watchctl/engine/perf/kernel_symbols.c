@@ -36,7 +36,7 @@ void kernel_symbols_free(struct kernel_symbols *s)
 	free(s);
 }
 
-static bool add(struct kernel_symbols *s, uint64_t addr, char type, const char *name)
+static bool kernel_symbols_add(struct kernel_symbols *s, uint64_t addr, char type, const char *name)
 {
 	size_t len = strlen(name) + 1;
 	struct symbol sym = {
@@ -65,7 +65,7 @@ static int by_address(const void *a, const void *b)
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
-static void load(struct kernel_symbols *s)
+static void kernel_symbols_load(struct kernel_symbols *s)
 {
 	scoped(fclosep) FILE *f = fopen("/proc/kallsyms", "re");
 	unsigned long long addr;
@@ -74,7 +74,7 @@ static void load(struct kernel_symbols *s)
 	s->loaded = true;
 	while (f && fgets(line, sizeof(line), f))
 		if (sscanf(line, "%llx %c %255s", &addr, &type, name) == 3 && addr &&
-		    !add(s, addr, type, name))
+		    !kernel_symbols_add(s, addr, type, name))
 			break;
 	if (s->n)
 		qsort(s->v, s->n, sizeof(*s->v), by_address);
@@ -85,7 +85,7 @@ const char *kernel_symbols_find(struct kernel_symbols *s, uint64_t addr, uint64_
 	size_t lo = 0, hi;
 
 	if (!s->loaded)
-		load(s);
+		kernel_symbols_load(s);
 	hi = s->n;
 	while (lo < hi) { /* the first that lies above */
 		size_t mid = lo + (hi - lo) / 2;

@@ -228,7 +228,7 @@ static size_t parse_regs(const uint8_t *at, struct regs *ret, bool *has)
 	return 8 + 8 * NSAMPLED;
 }
 
-static void parse(struct perf_rings *r, struct perf_sample *s)
+static void perf_rings_parse(struct perf_rings *r, struct perf_sample *s)
 {
 	const uint8_t *at = r->record;
 	struct perf_event_header h;
@@ -289,7 +289,7 @@ void perf_rings_read(struct perf_rings *r, uint64_t until_ns,
 	while (more && (ring = oldest(r, until_ns, &size))) {
 		perf_ring_copy(ring, 0, r->record, size);
 		perf_ring_skip(ring, size);
-		parse(r, &s);
+		perf_rings_parse(r, &s);
 		more = s.tag == UINT64_MAX || fn(ctx, &s);
 	}
 }

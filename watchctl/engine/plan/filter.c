@@ -36,7 +36,7 @@ static void skip_space(struct compiler *c)
 }
 
 /* Takes @token if it comes next. A word must end there. */
-static bool take(struct compiler *c, const char *token)
+static bool filter_take(struct compiler *c, const char *token)
 {
 	size_t n = strlen(token);
 
@@ -89,7 +89,7 @@ bool filter_is_signed(const struct compiler *c)
 }
 
 /* old or new as the type has it. */
-static struct operand load(struct compiler *c, bool new)
+static struct operand filter_load(struct compiler *c, bool new)
 {
 	const struct value_type *t = c->type;
 	struct operand o = { .kind = OPERAND_INT, .variable = true };
@@ -137,7 +137,7 @@ static struct operand take_word(struct compiler *c)
 			c->f->needs |= FILTER_NEEDS_SIZE;
 			return filter_result(filter_emit(c, FILTER_SIZE, 0, 0, 0), OPERAND_INT);
 		}
-		return load(c, WORD_IS("new"));
+		return filter_load(c, WORD_IS("new"));
 	}
 	if (WORD_IS("thread"))
 		return filter_result(0, OPERAND_THREAD);
@@ -235,9 +235,9 @@ static struct operand primary(struct compiler *c)
 		filter_fail(c, c->at, "The condition is nested too deeply");
 		return o;
 	}
-	if (take(c, "(")) {
+	if (filter_take(c, "(")) {
 		o = condition(c);
-		if (!filter_failed(c) && !take(c, ")"))
+		if (!filter_failed(c) && !filter_take(c, ")"))
 			filter_fail(c, c->at, "Expected )");
 	} else if (isdigit((unsigned char)*c->at)) {
 		o = take_number(c);
@@ -348,7 +348,7 @@ static struct operand sum(struct compiler *c, size_t level)
 		if (*at == '/' || *at == '%')
 			filter_fail(c, at, "Division cannot be done where hits are filtered: use & or >>");
 		for (i = 0; i < 3 && l[i].op; i++)
-			if (l[i].op[1] ? take(c, l[i].op) : take_single(c, *l[i].op))
+			if (l[i].op[1] ? filter_take(c, l[i].op) : take_single(c, *l[i].op))
 				break;
 		if (i == 3 || !l[i].op)
 			break;
@@ -361,7 +361,7 @@ static struct operand compare_range(struct compiler *c, const char *at, struct o
 {
 	struct operand low = sum(c, 0), high, above, below, o;
 
-	if (!filter_failed(c) && !take(c, ".."))
+	if (!filter_failed(c) && !filter_take(c, ".."))
 		filter_fail(c, c->at, "Expected .. and the upper end of the range");
 	high = sum(c, 0);
 	if (!filter_failed(c) && low.constant && high.constant && low.kind == OPERAND_INT &&
@@ -391,13 +391,13 @@ static struct operand compared(struct compiler *c)
 	at = c->at;
 	if (filter_failed(c))
 		return a;
-	if (take(c, "=="))
+	if (filter_take(c, "=="))
 		return filter_compare(c, at, FILTER_EQUAL, a, sum(c, 0));
-	if (take(c, "!=")) {
+	if (filter_take(c, "!=")) {
 		o = filter_compare(c, at, FILTER_EQUAL, a, sum(c, 0));
 		return filter_negate(c, &o);
 	}
-	if (take(c, "<=") || take(c, ">=")) {
+	if (filter_take(c, "<=") || filter_take(c, ">=")) {
 		struct operand b = sum(c, 0);
 
 		o = at[0] == '<' ? filter_compare(c, at, FILTER_LESS, a, b)
@@ -409,10 +409,10 @@ static struct operand compared(struct compiler *c)
 		return filter_compare(c, at, FILTER_LESS, a, sum(c, 0));
 	if (take_single(c, '>'))
 		return filter_compare(c, at, FILTER_LESS, sum(c, 0), a);
-	if (take(c, "in"))
+	if (filter_take(c, "in"))
 		return compare_range(c, at, a, true);
-	if (take(c, "not")) {
-		if (take(c, "in"))
+	if (filter_take(c, "not")) {
+		if (filter_take(c, "in"))
 			return compare_range(c, at, a, false);
 		filter_fail(c, c->at, "Expected in");
 	}
@@ -463,7 +463,7 @@ static struct operand both(struct compiler *c)
 	skip_space(c);
 	at = c->at;
 	a = not(c);
-	while (!filter_failed(c) && (take(c, "&&") || take(c, "and"))) {
+	while (!filter_failed(c) && (filter_take(c, "&&") || filter_take(c, "and"))) {
 		a = as_truth(c, at, a);
 		skip_space(c);
 		at = c->at;
@@ -481,7 +481,7 @@ static struct operand condition(struct compiler *c)
 	skip_space(c);
 	at = c->at;
 	a = both(c);
-	while (!filter_failed(c) && (take(c, "||") || take(c, "or"))) {
+	while (!filter_failed(c) && (filter_take(c, "||") || filter_take(c, "or"))) {
 		a = as_truth(c, at, a);
 		skip_space(c);
 		at = c->at;

@@ -30,7 +30,7 @@ static bool is_word(const char *name, const char *start, size_t n)
 	return name && strlen(name) == n && strncmp(name, start, n) == 0;
 }
 
-static struct operand load(struct compiler *c, const struct register_name *r, bool half)
+static struct operand filter_register_load(struct compiler *c, const struct register_name *r, bool half)
 {
 	uint8_t at = filter_emit(c, FILTER_REG, 0, 0, r->reg);
 	struct operand o;
@@ -53,7 +53,7 @@ struct operand filter_take_register(struct compiler *c)
 	n = (size_t)(c->at - word);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (is_word(names[i].name, word, n) || is_word(names[i].half, word, n))
-			return load(c, &names[i], is_word(names[i].half, word, n));
+			return filter_register_load(c, &names[i], is_word(names[i].half, word, n));
 	filter_fail(
 		c, start,
 		"Unknown register \"$%.*s\": expected $rax .. $r15, $rip, $rsp, $rbp, $eflags, or a lower half "

@@ -132,7 +132,7 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 
 /* Arming */
 
-static struct wc_error *refuse(const struct engine *e, const struct watchpoint *w)
+static struct wc_error *engine_ptrace_refuse(const struct engine *e, const struct watchpoint *w)
 {
 	unsigned int i, n = 0;
 
@@ -206,7 +206,7 @@ static uint32_t wire_flags(const struct watchpoint *w)
 }
 
 /* What the tracer must know of watch @i. */
-static void publish(struct engine *e, unsigned int i, uint64_t value)
+static void engine_ptrace_publish(struct engine *e, unsigned int i, uint64_t value)
 {
 	const struct watchpoint *w = &e->watch[i].w;
 
@@ -263,7 +263,7 @@ static struct wc_error *look_at_other_program(struct engine *e)
 static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
 {
 	struct arm_report report = { 0 };
-	struct wc_error *err = refuse(e, w);
+	struct wc_error *err = engine_ptrace_refuse(e, w);
 	struct ptraced_watch *a;
 	int i;
 
@@ -278,7 +278,7 @@ static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct
 	a = &e->watch[i];
 	*a = (struct ptraced_watch){ .w = e->intake.watch[i].w };
 	report.has_value = watchpoint_value(&a->w, e->pid, &report.value);
-	publish(e, (unsigned int)i, report.value);
+	engine_ptrace_publish(e, (unsigned int)i, report.value);
 	err = ptrace_helpers_ask(e, BOX_ARM, (uint32_t)i);
 	if (!err && !e->box->threads)
 		err = wc_error_new(WC_ETARGET, "process %d ended while it was being armed", e->pid);
@@ -352,7 +352,7 @@ static struct wc_error *extend(struct engine *e, uint32_t id, uint32_t *ret)
 
 /* Pumping */
 
-static struct wc_error *take(struct engine *e, bool *any)
+static struct wc_error *engine_ptrace_take(struct engine *e, bool *any)
 {
 	struct wc_error *err;
 
@@ -419,7 +419,7 @@ static struct wc_error *drain(struct engine *e, bool is_watched)
 	bool any;
 
 	do {
-		err = wc_error_first(err, take(e, &any));
+		err = wc_error_first(err, engine_ptrace_take(e, &any));
 		e->intake.hook_hit = false; /* whoever waits there is let go of with all others */
 		if (!any && e->box->late)
 			nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
@@ -428,7 +428,7 @@ static struct wc_error *drain(struct engine *e, bool is_watched)
 	return err;
 }
 
-static struct wc_error *check(struct engine *e, uint64_t now)
+static struct wc_error *engine_ptrace_check(struct engine *e, uint64_t now)
 {
 	struct wc_error *err;
 
@@ -486,9 +486,9 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 		return err;
 	let_go(e);
 	for (;;) {
-		err = take(e, &any);
+		err = engine_ptrace_take(e, &any);
 		if (!err)
-			err = check(e, monotonic_ns());
+			err = engine_ptrace_check(e, monotonic_ns());
 		if (err)
 			return err;
 		now = monotonic_ns();
@@ -520,7 +520,7 @@ static void hooked(const struct engine *e, struct engine_hook *ret)
 	*ret = e->intake.hook;
 }
 
-static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
+static void engine_ptrace_counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
 {
 	struct engine_counts sum = past_counts_of(&e->past, id), one;
 	unsigned int i;
@@ -550,12 +550,12 @@ static uint64_t outstanding(const struct engine *e, uint32_t id)
 	return sum;
 }
 
-static struct wc_error *finish(struct engine *e, uint32_t id, struct engine_counts *ret)
+static struct wc_error *engine_ptrace_finish(struct engine *e, uint32_t id, struct engine_counts *ret)
 {
 	struct wc_error *err = intake_hand_out(&e->intake);
 	unsigned int i;
 
-	counts(e, id, ret);
+	engine_ptrace_counts(e, id, ret);
 	past_counts_drop(&e->past, id);
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		struct ptraced_watch *a = &e->watch[i];
@@ -671,8 +671,8 @@ const struct engine_ops engine_ptrace = {
 	.pump = pump,
 	.why = why,
 	.outstanding = outstanding,
-	.finish = finish,
+	.finish = engine_ptrace_finish,
 	.stop = stop,
-	.counts = counts,
+	.counts = engine_ptrace_counts,
 	.close = close_engine,
 };

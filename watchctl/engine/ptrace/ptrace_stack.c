@@ -30,7 +30,7 @@ bool gulps_first(struct gulps *g, uint64_t sp, uint64_t addr, uint32_t size, uin
 	return true;
 }
 
-static bool find(const struct gulps *g, uint64_t addr, uint64_t *ret)
+static bool ptrace_stack_find(const struct gulps *g, uint64_t addr, uint64_t *ret)
 {
 	unsigned int i;
 
@@ -50,7 +50,7 @@ bool gulps_read(void *ctx, uint64_t addr, uint64_t *ret)
 	struct gulps *g = ctx;
 	unsigned int i = g->n;
 
-	if (find(g, addr, ret))
+	if (ptrace_stack_find(g, addr, ret))
 		return true;
 	if (i == STACK_CHUNKS)
 		i = g->oldest++ % STACK_CHUNKS;
@@ -59,5 +59,5 @@ bool gulps_read(void *ctx, uint64_t addr, uint64_t *ret)
 	g->len[i] = proc_read_some(g->tid, addr, g->bytes[i], STACK_CHUNK);
 	if (i == g->n && g->len[i])
 		g->n++;
-	return find(g, addr, ret);
+	return ptrace_stack_find(g, addr, ret);
 }

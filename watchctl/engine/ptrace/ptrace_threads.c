@@ -316,7 +316,7 @@ static void go_on(struct traced *t)
 }
 
 /* Lets go of it, as it was found. */
-static void leave(struct tracer *k, struct traced *t)
+static void ptrace_threads_leave(struct tracer *k, struct traced *t)
 {
 	/* Else it is being killed: its end will be reported. */
 	if (!held_ptrace(PTRACE_DETACH, t->tid, 0, t->signal))
@@ -405,7 +405,7 @@ void threads_settle(struct tracer *k, struct traced *t)
 			arm_thread(k, t);
 	}
 	if (k->leaving && may_leave(k, t))
-		leave(k, t);
+		ptrace_threads_leave(k, t);
 	else if (!k->leaving && !t->holds)
 		go_on(t);
 }

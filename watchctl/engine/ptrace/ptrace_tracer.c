@@ -158,7 +158,7 @@ static void count_threads(struct tracer *k, uint32_t *threads, uint32_t *armed)
 	}
 }
 
-static void answer(struct tracer *k)
+static void ptrace_tracer_answer(struct tracer *k)
 {
 	struct ptrace_box *box = k->box;
 
@@ -283,7 +283,7 @@ static void look_at_action(struct tracer *k)
 	k->catches_trap = s.caught & PROC_SIGTRAP;
 }
 
-static void begin(struct tracer *k)
+static void ptrace_tracer_begin(struct tracer *k)
 {
 	uint32_t unused;
 
@@ -382,7 +382,7 @@ static void go_on_working(struct tracer *k)
 		update_all(k);
 		return;
 	}
-	answer(k);
+	ptrace_tracer_answer(k);
 }
 
 static bool owner_has_ended(const struct tracer *k)
@@ -410,7 +410,7 @@ static void attend(struct tracer *k)
 	if (!k->working && !k->leaving && asked != k->taken) {
 		k->taken = asked;
 		__atomic_store_n(&k->box->taken, asked, __ATOMIC_RELEASE);
-		begin(k);
+		ptrace_tracer_begin(k);
 	}
 	arm_take_answers(k);
 	look_for_expired(k);
@@ -426,14 +426,14 @@ static void nap(long ns)
 	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 }
 
-static pid_t take(void *ctx, int *status, int flags)
+static pid_t ptrace_tracer_take(void *ctx, int *status, int flags)
 {
 	(void)ctx;
 	return waitpid(-1, status, __WALL | flags);
 }
 
 /* What must be looked at after some time ends the wait for stops, which would go on for ever. */
-static void tick(struct tracer *k, bool on)
+static void ptrace_tracer_tick(struct tracer *k, bool on)
 {
 	const struct itimerval t = { { 0, EXPIRE_NS / 1000 }, { 0, EXPIRE_NS / 1000 } },
 			       off = { { 0, 0 }, { 0, 0 } };
@@ -451,11 +451,11 @@ static void loop(struct tracer *k)
 		pid_t tid;
 
 		attend(k);
-		tick(k, k->holding || k->late);
+		ptrace_tracer_tick(k, k->holding || k->late);
 		if (k->working || k->queries || (k->late && !tracer_is_ahead(k)) || k->looks || k->leaving)
 			tid = waitpid(-1, &status, __WALL | WNOHANG);
 		else
-			tid = stop_wait_next(&k->wait, take, NULL, &status);
+			tid = stop_wait_next(&k->wait, ptrace_tracer_take, NULL, &status);
 		if (tid < 0 && errno == ECHILD)
 			threads_all_ended(k);
 		else if (tid > 0)

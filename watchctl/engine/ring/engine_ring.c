@@ -154,7 +154,7 @@ static bool target_ended(const struct engine *e)
 }
 
 /* One look at what is there. @all: no more hits can come. */
-static struct wc_error *take(struct engine *e, bool all, bool *any)
+static struct wc_error *engine_ring_take(struct engine *e, bool all, bool *any)
 {
 	bool taken = false;
 	struct wc_error *err;
@@ -179,7 +179,7 @@ struct wc_error *ring_drain(struct engine *e)
 	e->intake.hook_hit = false; /* it would take nothing */
 	e->intake.hooks_wait = true;
 	do {
-		err = take(e, false, &any);
+		err = engine_ring_take(e, false, &any);
 	} while (!err && any);
 	e->intake.hooks_wait = false;
 	e->intake.hook_hit = was_hit;
@@ -202,7 +202,7 @@ static struct wc_error *drain_all(struct engine *e)
 
 	do {
 		e->intake.hook_hit = false;
-		first = wc_error_first(first, take(e, true, &any));
+		first = wc_error_first(first, engine_ring_take(e, true, &any));
 	} while (any);
 	return first;
 }
@@ -228,7 +228,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 		e->ended = e->ended || target_ended(e);
 		gone = e->ended && family_watch_ended(&e->family);
 		execed = !e->ended && exec_watch_execed(&e->exec);
-		err = take(e, false, &any);
+		err = engine_ring_take(e, false, &any);
 		now = monotonic_ns();
 		if (!err)
 			err = check_target(e, now);
@@ -283,7 +283,7 @@ void ring_counts_of(const struct engine *e, unsigned int i, struct engine_counts
 	*ret = c;
 }
 
-static void counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
+static void engine_ring_counts(const struct engine *e, uint32_t id, struct engine_counts *ret)
 {
 	struct engine_counts sum = past_counts_of(&e->past, id), one;
 	unsigned int i;
@@ -313,12 +313,12 @@ static uint64_t outstanding(const struct engine *e, uint32_t id)
 	return sum;
 }
 
-static struct wc_error *finish(struct engine *e, uint32_t id, struct engine_counts *ret)
+static struct wc_error *engine_ring_finish(struct engine *e, uint32_t id, struct engine_counts *ret)
 {
 	struct wc_error *err = intake_hand_out(&e->intake);
 	unsigned int i;
 
-	counts(e, id, ret);
+	engine_ring_counts(e, id, ret);
 	past_counts_drop(&e->past, id);
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		if (!e->watch[i].armed || e->watch[i].w.id != id)
@@ -372,8 +372,8 @@ const struct engine_ops engine_ring = {
 	.pump = pump,
 	.why = why,
 	.outstanding = outstanding,
-	.finish = finish,
+	.finish = engine_ring_finish,
 	.stop = stop,
-	.counts = counts,
+	.counts = engine_ring_counts,
 	.close = close_engine,
 };

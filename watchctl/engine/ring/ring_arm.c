@@ -21,7 +21,7 @@ static unsigned int armed_count(const struct engine *e)
 	return n;
 }
 
-static struct wc_error *refuse(const struct engine *e, const struct watchpoint *w)
+static struct wc_error *ring_arm_refuse(const struct engine *e, const struct watchpoint *w)
 {
 	if (armed_count(e) == ENGINE_WATCHES)
 		return wc_error_new(
@@ -70,7 +70,7 @@ static struct wc_error *find_place(struct engine *e, int *ret)
 }
 
 /* Reports the recorder what it will be called for. */
-static void publish(struct engine *e, unsigned int i, uint64_t value)
+static void ring_arm_publish(struct engine *e, unsigned int i, uint64_t value)
 {
 	const struct watchpoint *w = &e->watch[i].w;
 	struct wire_watch wire = watchpoint_wire(w, value);
@@ -139,7 +139,7 @@ static struct perf_bp_spec perf_spec(const struct engine *e, unsigned int i)
 struct wc_error *ring_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
 {
 	struct arm_report report = { 0 };
-	struct wc_error *err = refuse(e, w);
+	struct wc_error *err = ring_arm_refuse(e, w);
 	struct perf_bp_spec spec;
 	struct ring_watch *a;
 	int i = 0;
@@ -158,7 +158,7 @@ struct wc_error *ring_arm(struct engine *e, const struct watchpoint *w, struct a
 		kernel_recorder_read_silently(e->recorder);
 	if (e->samples)
 		ring_samples_arm(e->samples, (unsigned int)i, report.has_value, report.value);
-	publish(e, (unsigned int)i, report.value);
+	ring_arm_publish(e, (unsigned int)i, report.value);
 	spec = perf_spec(e, (unsigned int)i);
 	err = perf_bp_open(e->pid, &spec, &a->perf, &report.threads, &report.threads_armed);
 	if (err)

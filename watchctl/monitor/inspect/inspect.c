@@ -70,7 +70,7 @@ static bool is_same(const struct module_list *a, const struct module_list *b)
 }
 
 /* The modules as they are now. */
-static struct wc_error *refresh(struct inspect *i)
+static struct wc_error *inspect_refresh(struct inspect *i)
 {
 	struct module_list now = { 0 };
 	struct symbolizer *s;
@@ -111,7 +111,7 @@ static struct show_source source_of(const struct inspect *i)
 
 struct wc_error *inspect_print(struct inspect *i, const char *expr, char format, char **ret)
 {
-	struct wc_error *err = refresh(i);
+	struct wc_error *err = inspect_refresh(i);
 	struct show_source s = source_of(i);
 
 	return err ? err : inspect_expr_print(&s, expr, format, ret);
@@ -119,7 +119,7 @@ struct wc_error *inspect_print(struct inspect *i, const char *expr, char format,
 
 struct wc_error *inspect_examine(struct inspect *i, struct examine *x, const char *expr, char **ret)
 {
-	struct wc_error *err = refresh(i);
+	struct wc_error *err = inspect_refresh(i);
 	struct show_source s = source_of(i);
 	uint64_t addr = x->next;
 
@@ -133,14 +133,14 @@ struct wc_error *inspect_examine(struct inspect *i, struct examine *x, const cha
 struct wc_error *inspect_names(struct inspect *i, const char *prefix, enum names_of what, size_t most,
 			       bool (*each)(void *ctx, const char *name), void *ctx)
 {
-	struct wc_error *err = refresh(i);
+	struct wc_error *err = inspect_refresh(i);
 
 	return err ? err : names_find(i->locator, &i->modules, prefix, what, most, each, ctx);
 }
 
 struct wc_error *inspect_modules(struct inspect *i, char **ret)
 {
-	struct wc_error *err = refresh(i);
+	struct wc_error *err = inspect_refresh(i);
 	char *text = NULL;
 	size_t len, k;
 	FILE *f;

@@ -65,7 +65,7 @@ static bool is_sum(const char *text)
 	return false;
 }
 
-static struct wc_error *parse(const char *text, struct expression *ret)
+static struct wc_error *inspect_expr_parse(const char *text, struct expression *ret)
 {
 	struct expression e = { 0 };
 	size_t len;
@@ -141,7 +141,7 @@ static struct wc_error *add_up(const struct show_source *s, const struct express
 struct wc_error *inspect_expr_print(const struct show_source *s, const char *expr, char format, char **ret)
 {
 	scoped(expression_deinit) struct expression e = { 0 };
-	struct wc_error *err = parse(expr, &e);
+	struct wc_error *err = inspect_expr_parse(expr, &e);
 	bool is_address = false;
 	uint64_t n;
 
@@ -158,7 +158,7 @@ struct wc_error *inspect_expr_print(const struct show_source *s, const char *exp
 struct wc_error *inspect_expr_address(const struct show_source *s, const char *expr, uint64_t *ret)
 {
 	scoped(expression_deinit) struct expression e = { 0 };
-	struct wc_error *err = parse(expr, &e);
+	struct wc_error *err = inspect_expr_parse(expr, &e);
 	bool is_address;
 
 	return err ? err : add_up(s, &e, ret, &is_address);

@@ -411,7 +411,7 @@ static struct wc_error *wait_for_answer(struct live *l, uint32_t *ret)
 }
 
 /* @p: the question, whose number is l->asked. */
-static struct wc_error *ask(struct live *l, const struct live_pack *p, uint32_t *ret)
+static struct wc_error *live_ask(struct live *l, const struct live_pack *p, uint32_t *ret)
 {
 	take_all(l);
 	if (l->ended)
@@ -440,7 +440,7 @@ struct wc_error *live_add(struct live *l, const struct watch_request *w, uint32_
 
 	live_put_head(&p, LIVE_ADD, ++l->asked);
 	live_put_watch(&p, w);
-	err = ask(l, &p, &id);
+	err = live_ask(l, &p, &id);
 	if (!err)
 		*ret = id;
 	return err;
@@ -453,7 +453,7 @@ struct wc_error *live_remove(struct live *l, uint32_t id)
 
 	live_put_head(&p, LIVE_REMOVE, ++l->asked);
 	live_put_u64(&p, id);
-	return ask(l, &p, &unused);
+	return live_ask(l, &p, &unused);
 }
 
 struct wc_error *live_enable(struct live *l, uint32_t id, bool on)
@@ -464,7 +464,7 @@ struct wc_error *live_enable(struct live *l, uint32_t id, bool on)
 	live_put_head(&p, LIVE_ENABLE, ++l->asked);
 	live_put_u64(&p, id);
 	live_put_u64(&p, on);
-	return ask(l, &p, &unused);
+	return live_ask(l, &p, &unused);
 }
 
 /* Ending */

@@ -69,7 +69,7 @@ static void set_signals(void)
 
 /* Talking */
 
-static void answer(uint32_t number, const struct wc_error *err, uint32_t id)
+static void live_session_answer(uint32_t number, const struct wc_error *err, uint32_t id)
 {
 	scoped(live_pack_deinit) struct live_pack p = { 0 };
 
@@ -121,7 +121,7 @@ static void report_ending(const struct live_ending *e)
 	shutdown(LIVE_CONTROL_FD, SHUT_RDWR);
 }
 
-static struct wc_error *flush(struct session *s)
+static struct wc_error *live_session_flush(struct session *s)
 {
 	s->flushed_ns = monotonic_ns();
 	return tracelog_writer_flush(s->log);
@@ -157,8 +157,8 @@ static struct wc_error *obey(struct session *s, const struct live_head *head, st
 	}
 	if (u->bad)
 		err = wc_error_first(err, wc_error_new(WC_EFAIL, "the session does not understand that"));
-	failed = flush(s);
-	answer(head->number, err ? err : failed, id);
+	failed = live_session_flush(s);
+	live_session_answer(head->number, err ? err : failed, id);
 	wc_error_free(err);
 	return failed;
 }
@@ -187,13 +187,13 @@ static struct wc_error *listen_to_display(struct session *s)
 	return err;
 }
 
-static struct wc_error *tick(void *ctx)
+static struct wc_error *live_session_tick(void *ctx)
 {
 	struct session *s = ctx;
 	struct wc_error *err = listen_to_display(s);
 
 	if (!err && monotonic_ns() - s->flushed_ns >= FLUSH_NS)
-		err = flush(s);
+		err = live_session_flush(s);
 	return err;
 }
 
@@ -244,7 +244,7 @@ static void leave_files_to_program(void)
 	closep(&null);
 }
 
-static struct wc_error *start(struct session *s)
+static struct wc_error *live_session_start(struct session *s)
 {
 	struct monitor_options *o = &s->order.options.monitor;
 	struct wc_error *err = open_log(s);
@@ -257,7 +257,7 @@ static struct wc_error *start(struct session *s)
 	if (!err)
 		err = monitor_open(o, redact_sink(s->redact), &s->monitor);
 	if (!err)
-		err = flush(s);
+		err = live_session_flush(s);
 	leave_files_to_program();
 	if (!err && !report_started(monitor_pid(s->monitor)))
 		err = wc_error_errno(WC_EFAIL, errno, "cannot tell the display that the session has begun");
@@ -270,13 +270,13 @@ static struct wc_error *start(struct session *s)
 	return err;
 }
 
-static void run(struct session *s)
+static void live_session_run(struct session *s)
 {
 	const struct monitor_limits limits = {
 		.count = s->order.options.count,
 		.time_ns = s->order.options.time_ns,
 		.stop = &stop,
-		.tick = tick,
+		.tick = live_session_tick,
 		.tick_ctx = s,
 		.tick_ns = TICK_NS,
 	};
@@ -340,11 +340,11 @@ int live_session_main(void)
 	set_signals();
 	e.err = s ? read_order(s, &order) : &wc_enomem;
 	if (!e.err)
-		e.err = start(s);
+		e.err = live_session_start(s);
 	if (e.err)
 		report_ending(&e);
 	else
-		run(s);
+		live_session_run(s);
 	wc_error_free(e.err);
 	if (!s)
 		return 1;

@@ -32,18 +32,18 @@ struct clearing {
 	struct wc_error *first;
 };
 
-static void report(const struct clearing *c, const struct slots_freed *f)
+static void slots_clear_report(const struct clearing *c, const struct slots_freed *f)
 {
 	if (c->request->report)
 		c->request->report(c->request->ctx, f);
 }
 
 /* Something stays, because of @err, which is taken. @owner: whose it is; 0: nobody's, or nobody knows. */
-static void leave(struct clearing *c, pid_t owner, struct wc_error *err)
+static void slots_clear_leave(struct clearing *c, pid_t owner, struct wc_error *err)
 {
 	struct slots_freed f = { .kind = SLOTS_LEFT, .owner = owner, .why = err->text };
 
-	report(c, &f);
+	slots_clear_report(c, &f);
 	c->first = wc_error_first(c->first, err);
 }
 
@@ -116,10 +116,10 @@ static bool end_sessions(struct clearing *c, const struct slots *s)
 			continue;
 		err = end_session(s, one);
 		if (err) {
-			leave(c, one->owner, err);
+			slots_clear_leave(c, one->owner, err);
 			continue;
 		}
-		report(c, &f);
+		slots_clear_report(c, &f);
 		any = true;
 	}
 	return any;
@@ -132,11 +132,12 @@ static void name_sessions(struct clearing *c, const struct slots *s)
 
 	for (i = 0; i < s->nsessions; i++)
 		if (s->session[i].lives && !is_reported_before(s, i))
-			leave(c, s->session[i].owner,
-			      wc_error_new(WC_EFAIL,
-					   "%s is at work on process %d (%s) and is left alone: watchctl "
-					   "clear --all ends it",
-					   who(&s->session[i], name), s->pid, s->name));
+			slots_clear_leave(
+				c, s->session[i].owner,
+				wc_error_new(WC_EFAIL,
+					     "%s is at work on process %d (%s) and is left alone: watchctl "
+					     "clear --all ends it",
+					     who(&s->session[i], name), s->pid, s->name));
 }
 
 /* Registers */
@@ -250,7 +251,7 @@ static void report_register(const struct clearing *c, const struct slots *s, con
 	}
 	if (!slots_name(s, r->addr, f.name))
 		f.name[0] = '\0';
-	report(c, &f);
+	slots_clear_report(c, &f);
 }
 
 static void report_registers(const struct clearing *c, const struct slots *s, const bool *done)
@@ -279,7 +280,7 @@ static void report_untouched(struct clearing *c, const struct slots *s)
 		for (i = 0; i < s->nthreads; i++)
 			armed |= s->thread[i].reg[n].armed;
 		if (!armed)
-			report(c, &f);
+			slots_clear_report(c, &f);
 	}
 }
 
@@ -291,13 +292,14 @@ static bool clear_registers(struct clearing *c, const struct slots *s)
 	size_t i;
 
 	if (c->request->registers && any_unseen(s))
-		leave(c, 0,
-		      wc_error_new(WC_ENOTSUP,
-				   "not all threads of process %d (%s) could be looked at: their debug "
-				   "registers are left as they are",
-				   s->pid, s->name));
+		slots_clear_leave(
+			c, 0,
+			wc_error_new(WC_ENOTSUP,
+				     "not all threads of process %d (%s) could be looked at: their debug "
+				     "registers are left as they are",
+				     s->pid, s->name));
 	if (!done) {
-		leave(c, 0, &wc_enomem);
+		slots_clear_leave(c, 0, &wc_enomem);
 		return false;
 	}
 	for (i = 0; i < s->nthreads; i++) {
@@ -307,7 +309,7 @@ static bool clear_registers(struct clearing *c, const struct slots *s)
 		done[i] = mask && !err;
 		all &= !err;
 		if (err)
-			leave(c, 0, err);
+			slots_clear_leave(c, 0, err);
 	}
 	report_registers(c, s, done);
 	report_untouched(c, s);
@@ -347,7 +349,7 @@ static bool any_live_handler(const struct slots *s)
 }
 
 /* Why the handler must stay for now; NULL: it need not. */
-static struct wc_error *refuse(const struct slots *s, const struct slot_session *one)
+static struct wc_error *slots_clear_refuse(const struct slots *s, const struct slot_session *one)
 {
 	if (one->other_version)
 		return wc_error_new(
@@ -382,7 +384,7 @@ static struct wc_error *refuse(const struct slots *s, const struct slot_session 
 	return NULL;
 }
 
-static struct wc_error *flush(struct injection *inj)
+static struct wc_error *slots_clear_flush(struct injection *inj)
 {
 	bool all = inject_flush(inj);
 	unsigned int ms;
@@ -407,7 +409,7 @@ static struct wc_error *take_out(const struct slots *s, const struct slot_sessio
 	if (one->inherited_from)
 		return slots_clear_child(s->pid, one->placed);
 	inject_adopt(s->pid, one->placed, &inj);
-	err = flush(&inj);
+	err = slots_clear_flush(&inj);
 	if (!err)
 		err = inject_uninstall(&inj, &replaced);
 	if (err)
@@ -437,16 +439,16 @@ static void clear_handlers(struct clearing *c, const struct slots *s, bool regis
 
 		if (one->lives || one->engine != SLOT_HANDLER || (has_registers(one) && !registers_cleared))
 			continue;
-		err = refuse(s, one);
+		err = slots_clear_refuse(s, one);
 		if (!err)
 			err = take_out(s, one);
 		if (err) {
-			leave(c, one->owner, err);
+			slots_clear_leave(c, one->owner, err);
 			continue;
 		}
 		f.addr = one->placed->control->code_start;
 		f.size = one->placed->control->mapping_size;
-		report(c, &f);
+		slots_clear_report(c, &f);
 	}
 }
 
@@ -518,6 +520,6 @@ struct wc_error *slots_clear(const struct slots_clear *request)
 	if (request->children)
 		err = slots_clear_children(request->pid, request->report, request->ctx);
 	if (err)
-		leave(&c, 0, err);
+		slots_clear_leave(&c, 0, err);
 	return c.first;
 }

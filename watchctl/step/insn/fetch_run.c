@@ -26,12 +26,12 @@ static uint32_t room(const struct run *r)
 	return PLAN_BYTES - r->ret->nbytes;
 }
 
-static uint8_t *place(const struct run *r)
+static uint8_t *fetch_run_place(const struct run *r)
 {
 	return r->ret->bytes + r->ret->nbytes;
 }
 
-/* @len bytes were put into place(). */
+/* @len bytes were put into fetch_run_place(). */
 static void done(struct run *r, uint32_t i, enum value_state state, uint32_t len)
 {
 	r->ret->state[i] = (uint8_t)state;
@@ -46,7 +46,7 @@ static void done_bytes(struct run *r, uint32_t i, const uint8_t *bytes, uint32_t
 		done(r, i, VALUE_NONE, 0);
 		return;
 	}
-	memcpy(place(r), bytes, len);
+	memcpy(fetch_run_place(r), bytes, len);
 	done(r, i, VALUE_OK, len);
 }
 
@@ -93,7 +93,7 @@ static void run_read(struct run *r, uint32_t i, uint64_t address, uint32_t len)
 {
 	if (!len || len > room(r))
 		done(r, i, VALUE_NONE, 0);
-	else if (memory_read(&r->source->memory, address, place(r), len))
+	else if (memory_read(&r->source->memory, address, fetch_run_place(r), len))
 		done(r, i, VALUE_OK, len);
 	else
 		done(r, i, VALUE_UNREADABLE, 0);
@@ -139,11 +139,11 @@ static void run_string(struct run *r, uint32_t i, uint64_t address, uint32_t len
 		done(r, i, VALUE_NONE, 0);
 		return;
 	}
-	if (address + cap < address || !memory_read(m, address, place(r), cap))
-		n = read_pages(m, address, place(r), cap);
-	nul = memchr(place(r), '\0', n);
+	if (address + cap < address || !memory_read(m, address, fetch_run_place(r), cap))
+		n = read_pages(m, address, fetch_run_place(r), cap);
+	nul = memchr(fetch_run_place(r), '\0', n);
 	if (nul)
-		done(r, i, VALUE_OK, (uint32_t)(nul - place(r)));
+		done(r, i, VALUE_OK, (uint32_t)(nul - fetch_run_place(r)));
 	else if (!n)
 		done(r, i, VALUE_UNREADABLE, 0);
 	else if (n == cap && cap < len)

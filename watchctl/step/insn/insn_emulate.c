@@ -117,7 +117,7 @@ static bool is_near_stack(const struct machine *m, uint64_t address)
 }
 
 /* Elsewhere it is read twice: another thread may be writing it, and the kernel need not copy it at once. */
-static bool load(const struct machine *m, uint64_t address, uint32_t size, uint64_t *ret)
+static bool insn_emulate_load(const struct machine *m, uint64_t address, uint32_t size, uint64_t *ret)
 {
 	uint64_t v = 0, again = 0;
 
@@ -151,7 +151,7 @@ static bool get_rm(const struct machine *m, uint32_t size, uint64_t *ret)
 		*ret = get_reg(m, m->form->rm, size);
 		return true;
 	}
-	return operand_address(m, &address) && load(m, address, size, ret);
+	return operand_address(m, &address) && insn_emulate_load(m, address, size, ret);
 }
 
 static bool set_rm(struct machine *m, uint32_t size, uint64_t v)
@@ -214,7 +214,7 @@ static uint64_t alu(struct machine *m, enum alu op, uint64_t a, uint64_t b, uint
 	return r & mask_of(size);
 }
 
-static bool condition(const struct machine *m, uint8_t code)
+static bool insn_emulate_condition(const struct machine *m, uint8_t code)
 {
 	uint64_t f = m->in->r[WREG_RFLAGS];
 	bool less = !(f & SIGN) != !(f & OVERFLOW), yes;
@@ -264,7 +264,7 @@ static bool push(struct machine *m, uint64_t v)
 static bool pop(struct machine *m, uint64_t *ret)
 {
 	m->out.r[WREG_RSP] = m->in->r[WREG_RSP] + 8;
-	return load(m, m->in->r[WREG_RSP], 8, ret);
+	return insn_emulate_load(m, m->in->r[WREG_RSP], 8, ret);
 }
 
 static bool ret_near(struct machine *m, uint64_t drop)
@@ -277,11 +277,11 @@ static bool ret_near(struct machine *m, uint64_t drop)
 	return go_to(m, target);
 }
 
-static bool leave(struct machine *m)
+static bool insn_emulate_leave(struct machine *m)
 {
 	uint64_t frame = m->in->r[WREG_RBP], saved;
 
-	if (!load(m, frame, 8, &saved))
+	if (!insn_emulate_load(m, frame, 8, &saved))
 		return false;
 	m->out.r[WREG_RSP] = frame + 8;
 	m->out.r[WREG_RBP] = saved;
@@ -432,12 +432,13 @@ static bool run_two_byte(struct machine *m)
 	case 0x4: /* cmov reads whether it moves or not, and clears the upper half */
 		if (!get_rm(m, f->size, &v))
 			return false;
-		set_reg(m, f->reg, f->size, condition(m, f->opcode) ? v : get_reg(m, f->reg, f->size));
+		set_reg(m, f->reg, f->size,
+			insn_emulate_condition(m, f->opcode) ? v : get_reg(m, f->reg, f->size));
 		return true;
 	case 0x8:
-		return go_to(m, condition(m, f->opcode) ? m->next + (uint64_t)f->imm : m->next);
+		return go_to(m, insn_emulate_condition(m, f->opcode) ? m->next + (uint64_t)f->imm : m->next);
 	case 0x9:
-		return set_rm(m, 1, condition(m, f->opcode));
+		return set_rm(m, 1, insn_emulate_condition(m, f->opcode));
 	default:
 		return extend(m, f->opcode & 1 ? 2 : 1, f->opcode & 8);
 	}
@@ -460,7 +461,7 @@ static bool run_ranges(struct machine *m)
 		return true;
 	case 0x70 >> 3:
 	case 0x78 >> 3:
-		return go_to(m, condition(m, f->opcode) ? m->next + (uint64_t)f->imm : m->next);
+		return go_to(m, insn_emulate_condition(m, f->opcode) ? m->next + (uint64_t)f->imm : m->next);
 	case 0xb0 >> 3:
 		set_reg(m, f->rm, 1, (uint64_t)f->imm);
 		return true;
@@ -516,7 +517,7 @@ static bool run_one_byte(struct machine *m)
 	case 0xc3:
 		return ret_near(m, 0);
 	case 0xc9:
-		return leave(m);
+		return insn_emulate_leave(m);
 	case 0xe8:
 		return push(m, m->next) && go_to(m, m->next + (uint64_t)f->imm);
 	case 0xe9:

@@ -10,7 +10,7 @@
 static const uint8_t param_gpr[GPRS] = { WREG_RDI, WREG_RSI, WREG_RDX, WREG_RCX, WREG_R8, WREG_R9 };
 
 /* 3.2.3, classification, 4. */
-static enum abi_class merge(enum abi_class a, enum abi_class b)
+static enum abi_class abi_merge(enum abi_class a, enum abi_class b)
 {
 	if (a == b || b == ABI_NO_CLASS)
 		return a;
@@ -62,7 +62,7 @@ void abi_put(struct abi_layout *l, enum abi_scalar scalar, uint32_t offset, uint
 		return;
 	}
 	for (uint32_t i = first; i <= last; i++)
-		l->class[i] = (uint8_t)merge(l->class[i], class_of(scalar, i - first));
+		l->class[i] = (uint8_t)abi_merge(l->class[i], class_of(scalar, i - first));
 }
 
 /* 3.2.3, classification, 5: what the eightbytes together come to. True: memory. */

@@ -147,7 +147,7 @@ static struct book *new_book(void)
 	return m == MAP_FAILED ? NULL : m;
 }
 
-static bool start(struct lldb_guard *g, const struct lldb_sockets *connection, pid_t pid)
+static bool lldb_guard_start(struct lldb_guard *g, const struct lldb_sockets *connection, pid_t pid)
 {
 	sigset_t all, old;
 	int life[2];
@@ -192,7 +192,7 @@ struct lldb_guard *lldb_guard_new(pid_t pid, const struct lldb_sockets *before)
 	for (fd = 0; fd < LLDB_GUARD_FDS; fd++)
 		connection.is[fd] &= !before->is[fd];
 	g->book = new_book();
-	if (g->book && start(g, &connection, pid))
+	if (g->book && lldb_guard_start(g, &connection, pid))
 		return g;
 	if (g->book)
 		munmap(g->book, sizeof(*g->book));

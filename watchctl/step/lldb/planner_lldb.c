@@ -73,7 +73,7 @@ static struct wc_error *planner_set_modules(struct planner *p, const struct modu
 
 /* Listing */
 
-static size_t merge(const struct known_module *m, bool stubs, struct planner_function *ret)
+static size_t planner_lldb_merge(const struct known_module *m, bool stubs, struct planner_function *ret)
 {
 	size_t i = 0, j = 0, n = 0, nstubs = stubs ? m->nstubs : 0;
 
@@ -105,7 +105,7 @@ static struct wc_error *planner_functions(struct planner *p, const struct module
 	ret->v = calloc(known->nfunctions + known->nstubs + 1, sizeof(*ret->v));
 	if (!ret->v)
 		return &wc_enomem;
-	ret->n = merge(known, stubs, ret->v);
+	ret->n = planner_lldb_merge(known, stubs, ret->v);
 	return NULL;
 }
 

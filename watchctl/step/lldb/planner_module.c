@@ -265,7 +265,8 @@ struct wc_error *known_module_list(struct known_modules *k, struct known_module 
 	return NULL;
 }
 
-static const struct known_function *find(const struct known_function *v, size_t n, uint64_t address)
+static const struct known_function *planner_module_find(const struct known_function *v, size_t n,
+							uint64_t address)
 {
 	struct known_function key = { .f = { .address = address } };
 
@@ -274,12 +275,12 @@ static const struct known_function *find(const struct known_function *v, size_t 
 
 const struct known_function *known_module_function(const struct known_module *m, uint64_t address)
 {
-	return find(m->function, m->nfunctions, address);
+	return planner_module_find(m->function, m->nfunctions, address);
 }
 
 const struct known_function *known_module_stub(const struct known_module *m, uint64_t address)
 {
-	return find(m->stub, m->nstubs, address);
+	return planner_module_find(m->stub, m->nstubs, address);
 }
 
 /* Stubs */

@@ -148,7 +148,7 @@ static bool parse_params(const char *s, struct prototype *ret)
 	}
 }
 
-static bool parse(const struct entry *e, struct prototype *ret)
+static bool prototypes_parse(const struct entry *e, struct prototype *ret)
 {
 	size_t head = strcspn(e->text, "(");
 	char name[PROTOTYPE_TEXT_MAX];
@@ -170,7 +170,7 @@ static const char *name_of(const struct entry *e, size_t *len)
 	return e->text + start;
 }
 
-static int compare(const void *key, const void *entry)
+static int prototypes_compare(const void *key, const void *entry)
 {
 	size_t len;
 	const char *name = name_of(entry, &len), *wanted = key;
@@ -181,9 +181,9 @@ static int compare(const void *key, const void *entry)
 
 bool prototype_find(const char *name, struct prototype *ret)
 {
-	const struct entry *e = bsearch(name, entries, ENTRIES, sizeof(entries[0]), compare);
+	const struct entry *e = bsearch(name, entries, ENTRIES, sizeof(entries[0]), prototypes_compare);
 
-	return e && parse(e, ret);
+	return e && prototypes_parse(e, ret);
 }
 
 const char *prototype_name(unsigned int i)

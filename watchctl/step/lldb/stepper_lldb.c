@@ -30,7 +30,7 @@ static struct wc_error *get_process(struct stepper *m)
 			 : lldb_process_attach(m->o.pid, &m->process);
 }
 
-static struct wc_error *prepare(struct stepper *m)
+static struct wc_error *stepper_lldb_prepare(struct stepper *m)
 {
 	struct wc_error *err;
 	size_t i;
@@ -56,7 +56,7 @@ static struct wc_error *lldb_open(const struct stepper_options *o, struct steppe
 		return &wc_enomem;
 	m->o = *o;
 	m->last = &m->first;
-	err = prepare(m);
+	err = stepper_lldb_prepare(m);
 	if (err) {
 		wc_error_free(lldb_close(m));
 		return err;
@@ -265,7 +265,7 @@ static struct wc_error *on_end(struct stepper *m)
 }
 
 /* The process has stopped: who has what to do is found out, and then done thread by thread. */
-static struct wc_error *look(struct stepper *m)
+static struct wc_error *stepper_lldb_look(struct stepper *m)
 {
 	struct wc_error *err;
 	size_t i;
@@ -300,7 +300,7 @@ static struct stepper_thread *standing(const struct stepper *m, size_t *n)
 	return found;
 }
 
-static struct wc_error *step(struct stepper *m, const struct stepper_thread *t)
+static struct wc_error *stepper_lldb_step(struct stepper *m, const struct stepper_thread *t)
 {
 	m->alone = t->tid;
 	return lldb_process_step(m->process, t->tid);
@@ -326,10 +326,10 @@ static struct wc_error *go_on(struct stepper *m)
 
 	m->phase = PHASE_RUNNING;
 	if (next)
-		return step(m, next);
+		return stepper_lldb_step(m, next);
 	t = standing(m, &n);
 	if (n > 1)
-		return step(m, t);
+		return stepper_lldb_step(m, t);
 	return m->lending ? lend(m) : lldb_process_go(m->process, NULL, 0);
 }
 
@@ -343,7 +343,7 @@ static struct wc_error *on_stuck(struct stepper *m)
 }
 
 /* One thing of all that is to be done while the process stands. */
-static struct wc_error *work(struct stepper *m)
+static struct wc_error *stepper_lldb_work(struct stepper *m)
 {
 	struct wc_error *err;
 	size_t i;
@@ -414,7 +414,7 @@ static struct wc_error *wait_for_stop(struct stepper *m, uint64_t until, bool *l
 		return err;
 	switch (state) {
 	case LLDB_STOPPED:
-		return look(m);
+		return stepper_lldb_look(m);
 	case LLDB_ENDED:
 		return on_end(m);
 	case LLDB_RUNNING:
@@ -448,7 +448,7 @@ static struct wc_error *lldb_next(struct stepper *m, int timeout_ms, const struc
 		if (m->phase == PHASE_RUNNING)
 			err = wait_for_stop(m, until, &late);
 		else if (m->phase == PHASE_STOPPED && !m->waits_for_plan && !m->waits_for_modules)
-			err = work(m);
+			err = stepper_lldb_work(m);
 		else
 			return NULL;
 	}

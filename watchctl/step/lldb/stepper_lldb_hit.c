@@ -168,8 +168,8 @@ static uint8_t flags_of(struct stepper *m, struct stepper_thread *t, uint64_t re
 	return flags;
 }
 
-static struct wc_error *enter(struct stepper *m, struct stepper_thread *t, uint32_t point,
-			      uint64_t return_address, struct track_call *ret)
+static struct wc_error *stepper_lldb_hit_enter(struct stepper *m, struct stepper_thread *t, uint32_t point,
+					       uint64_t return_address, struct track_call *ret)
 {
 	const struct track_call *before = track_innermost(m->track, t->tid);
 	const struct track_call outer = before ? *before : (struct track_call){ 0 };
@@ -235,7 +235,7 @@ static struct wc_error *on_point(struct stepper *m, struct stepper_thread *t, ui
 	if (!m->plan[point])
 		return ask_for_plan(m, t, point);
 	err = stepper_report_thread(m, t); /* its stack is known before its first call */
-	err = err ? err : enter(m, t, point, to, &call);
+	err = err ? err : stepper_lldb_hit_enter(m, t, point, to, &call);
 	if (!err && m->recording && m->o.events && m->entries >= m->o.events)
 		err = stepper_range_cut(m, t->tid, RANGE_LIMIT);
 	return err;

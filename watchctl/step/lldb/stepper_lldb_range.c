@@ -53,7 +53,7 @@ static struct wc_error *report_blocked(struct stepper *m, struct stepper_thread 
 	return err;
 }
 
-static struct wc_error *begin(struct stepper *m, pid_t tid)
+static struct wc_error *stepper_lldb_range_begin(struct stepper *m, pid_t tid)
 {
 	pid_t first = tid ? tid : m->o.pid;
 	struct wc_error *err;
@@ -105,7 +105,8 @@ static struct wc_error *report_the_end(struct stepper *m, pid_t tid, enum range_
 }
 
 /* The occurrence has ended, says m->range. */
-static struct wc_error *end(struct stepper *m, pid_t tid, enum range_what what, enum return_how how)
+static struct wc_error *stepper_lldb_range_end(struct stepper *m, pid_t tid, enum range_what what,
+					       enum return_how how)
 {
 	struct wc_error *err = drop_from(m);
 	size_t i;
@@ -123,7 +124,7 @@ struct wc_error *stepper_range_start(struct stepper *m)
 {
 	range_init(&m->range, &m->o.range);
 	if (m->range.state == RANGE_INSIDE)
-		return begin(m, 0);
+		return stepper_lldb_range_begin(m, 0);
 	return stepper_places_sync(m);
 }
 
@@ -146,13 +147,14 @@ struct wc_error *stepper_range_at_from(struct stepper *m, struct stepper_thread 
 		err = stepper_place_sync(m, p);
 	}
 	if (!err && m->range.state == RANGE_INSIDE)
-		err = begin(m, t->tid);
+		err = stepper_lldb_range_begin(m, t->tid);
 	return err;
 }
 
 struct wc_error *stepper_range_at_to(struct stepper *m, struct stepper_thread *t)
 {
-	return range_at_to(&m->range, t->tid) ? end(m, t->tid, RANGE_REACHED, RETURN_NEVER) : NULL;
+	return range_at_to(&m->range, t->tid) ? stepper_lldb_range_end(m, t->tid, RANGE_REACHED, RETURN_NEVER)
+					      : NULL;
 }
 
 struct wc_error *stepper_range_from_ended(struct stepper *m)
@@ -160,7 +162,7 @@ struct wc_error *stepper_range_from_ended(struct stepper *m)
 	pid_t tid = m->from_tid;
 
 	if (range_from_ended(&m->range, tid, m->from_sp))
-		return end(m, tid, RANGE_RETURNED, RETURN_NEVER);
+		return stepper_lldb_range_end(m, tid, RANGE_RETURNED, RETURN_NEVER);
 	return drop_from(m);
 }
 
@@ -176,15 +178,16 @@ struct wc_error *stepper_range_cut(struct stepper *m, pid_t tid, enum range_what
 {
 	if (!tid && what == RANGE_STUCK)
 		tid = m->range.tid;
-	return range_cut(&m->range) ? end(m, tid, what, RETURN_NEVER) : NULL;
+	return range_cut(&m->range) ? stepper_lldb_range_end(m, tid, what, RETURN_NEVER) : NULL;
 }
 
 struct wc_error *stepper_range_thread_ended(struct stepper *m, pid_t tid)
 {
-	return range_thread_ended(&m->range, tid) ? end(m, tid, RANGE_EXITED, RETURN_NEVER) : NULL;
+	return range_thread_ended(&m->range, tid) ? stepper_lldb_range_end(m, tid, RANGE_EXITED, RETURN_NEVER)
+						  : NULL;
 }
 
 struct wc_error *stepper_range_over(struct stepper *m, enum range_what what, enum return_how how)
 {
-	return range_cut(&m->range) ? end(m, 0, what, how) : NULL;
+	return range_cut(&m->range) ? stepper_lldb_range_end(m, 0, what, how) : NULL;
 }

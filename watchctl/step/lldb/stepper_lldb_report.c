@@ -17,7 +17,7 @@ void stepper_reported_free(struct reported *t)
 	free(t);
 }
 
-static bool keep(struct reported *t, const struct step_record *r)
+static bool stepper_lldb_report_keep(struct reported *t, const struct step_record *r)
 {
 	t->record = *r;
 	if (r->call) {
@@ -46,7 +46,7 @@ struct wc_error *stepper_report(struct stepper *m, const struct step_record *r)
 {
 	struct reported *t = calloc(1, sizeof(*t));
 
-	if (!t || !keep(t, r)) {
+	if (!t || !stepper_lldb_report_keep(t, r)) {
 		stepper_reported_free(t);
 		return &wc_enomem;
 	}

@@ -7,7 +7,7 @@ static bool lasts(const struct range *r)
 	return r->state == RANGE_INSIDE || r->state == RANGE_SKIPPING;
 }
 
-static void begin(struct range *r, pid_t tid, uint64_t sp)
+static void range_begin(struct range *r, pid_t tid, uint64_t sp)
 {
 	r->occurrence++;
 	r->tid = tid;
@@ -15,7 +15,7 @@ static void begin(struct range *r, pid_t tid, uint64_t sp)
 	r->state = r->occurrence >= r->options.occurrence ? RANGE_INSIDE : RANGE_SKIPPING;
 }
 
-static bool end(struct range *r)
+static bool range_end(struct range *r)
 {
 	const struct range_options *o = &r->options;
 	uint32_t first = o->occurrence ? o->occurrence : 1;
@@ -38,7 +38,7 @@ void range_init(struct range *r, const struct range_options *o)
 	r->options = *o;
 	r->state = RANGE_OUTSIDE;
 	if (!o->has_from)
-		begin(r, 0, 0);
+		range_begin(r, 0, 0);
 }
 
 bool range_at_from(struct range *r, pid_t tid, uint64_t sp)
@@ -46,7 +46,7 @@ bool range_at_from(struct range *r, pid_t tid, uint64_t sp)
 	r->from_seen++;
 	if (r->state != RANGE_OUTSIDE || !r->options.has_from)
 		return false;
-	begin(r, tid, sp);
+	range_begin(r, tid, sp);
 	return true;
 }
 
@@ -54,22 +54,22 @@ bool range_at_to(struct range *r, pid_t tid)
 {
 	(void)tid; /* any thread's will do */
 	r->to_seen++;
-	return r->options.has_to && end(r);
+	return r->options.has_to && range_end(r);
 }
 
 bool range_from_ended(struct range *r, pid_t tid, uint64_t sp)
 {
 	if (!lasts(r) || !r->options.from_is_function || r->tid != tid || r->sp != sp)
 		return false;
-	return end(r);
+	return range_end(r);
 }
 
 bool range_cut(struct range *r)
 {
-	return end(r);
+	return range_end(r);
 }
 
 bool range_thread_ended(struct range *r, pid_t tid)
 {
-	return lasts(r) && r->tid && r->tid == tid && end(r);
+	return lasts(r) && r->tid && r->tid == tid && range_end(r);
 }

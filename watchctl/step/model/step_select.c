@@ -159,7 +159,7 @@ struct step_select *step_select_new(const struct step_selection *selection, cons
 	return s;
 }
 
-static void forget(struct seen_module *m)
+static void step_select_forget(struct seen_module *m)
 {
 	free(m->path);
 	free(m->list.v);
@@ -172,7 +172,7 @@ void step_select_free(struct step_select *s)
 	if (!s)
 		return;
 	for (i = 0; i < s->n; i++)
-		forget(&s->v[i]);
+		step_select_forget(&s->v[i]);
 	free(s->v);
 	free(s->points);
 	free(s->chosen);
@@ -213,7 +213,7 @@ static void drop_gone(struct step_select *s, const struct module_list *modules)
 		}
 		for (j = 0; j < s->v[i].list.n; j++)
 			map64_put(&s->starts, s->v[i].list.v[j].address, NULL);
-		forget(&s->v[i]);
+		step_select_forget(&s->v[i]);
 		s->v[i] = s->v[--s->n];
 	}
 }
@@ -227,7 +227,7 @@ static struct wc_error *add_module(struct step_select *s, const struct module *m
 	sm.path = strdup(m->path);
 	if (sm.path && vec_push(s->v, s->n, s->cap, sm))
 		return NULL;
-	forget(&sm);
+	step_select_forget(&sm);
 	return &wc_enomem;
 }
 

@@ -53,7 +53,7 @@ static void say_nothing(void *ctx, const char *fmt, ...)
 
 /* Events of our own */
 
-static struct wc_error *put(struct step_session *s, struct trace_event *e)
+static struct wc_error *step_session_put(struct step_session *s, struct trace_event *e)
 {
 	e->time_ns = monotonic_ns();
 	return s->sink.put(s->sink.ctx, e);
@@ -84,7 +84,7 @@ static struct wc_error *report_recording(struct step_session *s)
 		.filters = filters,
 		.instructions = q->instructions,
 	};
-	return put(s, &e);
+	return step_session_put(s, &e);
 }
 
 static struct wc_error *report_process(struct step_session *s)
@@ -101,7 +101,7 @@ static struct wc_error *report_process(struct step_session *s)
 		.realtime_ns = clock_ns(CLOCK_REALTIME),
 		.host = words.host,
 	};
-	return put(s, &e);
+	return step_session_put(s, &e);
 }
 
 /* Points */
@@ -232,7 +232,7 @@ static struct wc_error *open_planner(struct step_session *s)
 	return q->planner_ops->open(exe, &plans, &s->planner);
 }
 
-static struct wc_error *prepare(struct step_session *s)
+static struct wc_error *step_session_prepare(struct step_session *s)
 {
 	const struct step_request *q = s->request;
 	struct wc_error *err = open_planner(s);
@@ -262,7 +262,7 @@ struct wc_error *step_session_open(const struct step_request *q, struct event_si
 		return &wc_enomem;
 	s->request = q;
 	s->sink = sink;
-	err = prepare(s);
+	err = step_session_prepare(s);
 	if (err) {
 		wc_error_free(step_session_close(s));
 		return err;
@@ -347,8 +347,8 @@ static struct wc_error *cut_short(struct step_session *s, const char *why)
 }
 
 /* *@over: the recording is, in the way *@end says. */
-static struct wc_error *take(struct step_session *s, const struct step_record *rec, bool *over,
-			     enum step_end *end)
+static struct wc_error *step_session_take(struct step_session *s, const struct step_record *rec, bool *over,
+					  enum step_end *end)
 {
 	struct wc_error *err = NULL;
 
@@ -423,7 +423,7 @@ struct wc_error *step_session_run(struct step_session *s, const struct step_limi
 		rec = NULL;
 		err = ops->next(s->stepper, PUMP_MS, &rec);
 		if (!err && rec)
-			err = take(s, rec, &over, &end);
+			err = step_session_take(s, rec, &over, &end);
 		if (!err && !over)
 			err = look_around(s, l, start, &late);
 		timed_out |= late;
@@ -445,7 +445,7 @@ struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret)
 		rec = NULL;
 		err = ops->next(s->stepper, PUMP_MS, &rec);
 		if (!err && rec)
-			err = take(s, rec, &over, ret);
+			err = step_session_take(s, rec, &over, ret);
 	}
 	return err;
 }

@@ -10,8 +10,8 @@ static bool is_pointer(const struct type_event *type)
 }
 
 /* The pieces of a value, one after the other. Returns how the worst of them is. */
-static enum value_state join(const struct param_recipe *recipe, const struct fetched *f, uint8_t *buf,
-			     uint32_t size)
+static enum value_state step_values_join(const struct param_recipe *recipe, const struct fetched *f,
+					 uint8_t *buf, uint32_t size)
 {
 	uint32_t have = 0;
 	unsigned int i;
@@ -30,7 +30,8 @@ static enum value_state join(const struct param_recipe *recipe, const struct fet
 	return have == size ? VALUE_OK : VALUE_NONE;
 }
 
-static void follow(const struct param_recipe *recipe, const struct fetched *f, struct call_value *v)
+static void step_values_follow(const struct param_recipe *recipe, const struct fetched *f,
+			       struct call_value *v)
 {
 	unsigned int i = recipe->to;
 
@@ -61,9 +62,9 @@ void step_value_put(const struct param_recipe *recipe, const struct fetched *f, 
 		memcpy(bytes, &recipe->constant,
 		       v.size < sizeof(recipe->constant) ? v.size : sizeof(recipe->constant));
 	else if (v.state == VALUE_OK)
-		v.state = join(recipe, f, bytes, v.size);
+		v.state = step_values_join(recipe, f, bytes, v.size);
 	if (v.state == VALUE_OK && is_pointer(type))
-		follow(recipe, f, &v);
+		step_values_follow(recipe, f, &v);
 	if (!call_values_put(buf, cap, len, kind, &v))
 		call_values_put(buf, cap, len, kind, &none);
 }

@@ -6,7 +6,8 @@
 #include "watchctl/code/tls/tls.h"
 #include "watchctl/target/proc/proc.h"
 
-static struct wc_error *find(pid_t pid, struct locator *l, struct module_list *modules, struct variable *ret)
+static struct wc_error *step_errno_find(pid_t pid, struct locator *l, struct module_list *modules,
+					struct variable *ret)
 {
 	const struct memory_view mem = proc_memory(&pid);
 	struct wc_error *err = module_list_read(pid, modules);
@@ -27,7 +28,7 @@ bool step_errno_offset(pid_t pid, uint64_t thread_pointer, int64_t *ret)
 	bool found;
 
 	if (!err)
-		err = find(pid, l, &modules, &v);
+		err = step_errno_find(pid, l, &modules, &v);
 	found = !err && v.thread_local_storage && tls_address(&v.tls, &mem, thread_pointer, &at) == TLS_OK;
 	if (found)
 		*ret = (int64_t)(at - thread_pointer);

@@ -24,7 +24,7 @@ uint32_t step_wire_size(const struct step_record *r)
 	return size;
 }
 
-static uint8_t *put(uint8_t *at, const void *bytes, size_t n)
+static uint8_t *step_ring_put(uint8_t *at, const void *bytes, size_t n)
 {
 	memcpy(at, bytes, n);
 	return at + n;
@@ -32,10 +32,10 @@ static uint8_t *put(uint8_t *at, const void *bytes, size_t n)
 
 static void put_fetched(uint8_t *at, const struct fetched *f)
 {
-	at = put(at, f->state, f->n);
-	at = put(at, f->len, 2u * f->n);
-	at = put(at, f->at, 2u * f->n);
-	put(at, f->bytes, f->nbytes);
+	at = step_ring_put(at, f->state, f->n);
+	at = step_ring_put(at, f->len, 2u * f->n);
+	at = step_ring_put(at, f->at, 2u * f->n);
+	step_ring_put(at, f->bytes, f->nbytes);
 }
 
 void step_wire_put(struct wire_step *w, const struct step_record *r)
@@ -45,7 +45,7 @@ void step_wire_put(struct wire_step *w, const struct step_record *r)
 	*w = (struct wire_step){ .size = step_wire_size(r), .record = *r };
 	if (r->call) {
 		w->flags |= WIRE_STEP_CALL;
-		put(at, r->call, sizeof(*r->call));
+		step_ring_put(at, r->call, sizeof(*r->call));
 		at += ALIGN(sizeof(*r->call));
 	}
 	if (r->fetched) {
@@ -57,12 +57,12 @@ void step_wire_put(struct wire_step *w, const struct step_record *r)
 	}
 	if (r->stack) {
 		w->nstack = r->stack_len;
-		put(at, r->stack, r->stack_len);
+		step_ring_put(at, r->stack, r->stack_len);
 		at += ALIGN(r->stack_len);
 	}
 	if (r->why) {
 		w->nwhy = (uint32_t)strlen(r->why) + 1;
-		put(at, r->why, w->nwhy);
+		step_ring_put(at, r->why, w->nwhy);
 	}
 }
 

@@ -216,7 +216,7 @@ static void go_at_start(struct step_tracer *k, struct step_thread *t)
 		release(k, t, HOLD_START);
 }
 
-static struct wc_error *start(struct step_tracer *k)
+static struct wc_error *step_tracer_start(struct step_tracer *k)
 {
 	struct wc_error *err = NULL;
 	uint32_t unused;
@@ -282,7 +282,7 @@ static struct wc_error *seize(struct step_tracer *k)
 	return NULL;
 }
 
-static void begin(struct step_tracer *k)
+static void step_tracer_begin(struct step_tracer *k)
 {
 	k->command = (enum step_command)k->box->command;
 	k->working = true;
@@ -302,7 +302,7 @@ static void begin(struct step_tracer *k)
 		step_breaks_forget(k, k->box->start, k->box->end);
 		break;
 	case STEP_ASK_START:
-		k->error = start(k);
+		k->error = step_tracer_start(k);
 		break;
 	case STEP_ASK_PLAN:
 		k->error = set_plan(k);
@@ -320,7 +320,7 @@ static void begin(struct step_tracer *k)
 	}
 }
 
-static void answer(struct step_tracer *k)
+static void step_tracer_answer(struct step_tracer *k)
 {
 	struct step_box *box = k->box;
 
@@ -349,11 +349,11 @@ static void attend(struct step_tracer *k)
 	if (!k->working && asked != k->taken) {
 		k->taken = asked;
 		__atomic_store_n(&k->box->taken, asked, __ATOMIC_RELEASE);
-		begin(k);
+		step_tracer_begin(k);
 	}
 	leave_all(k);
 	if (k->working && is_done(k))
-		answer(k);
+		step_tracer_answer(k);
 	if (k->late)
 		step_report_late(k);
 	step_range_check_stuck(k);
@@ -361,7 +361,7 @@ static void attend(struct step_tracer *k)
 
 /* Waiting */
 
-static pid_t take(void *ctx, int *status, int flags)
+static pid_t step_tracer_take(void *ctx, int *status, int flags)
 {
 	return step_threads_take(ctx, status, flags);
 }
@@ -384,7 +384,7 @@ static void loop(struct step_tracer *k)
 		if (k->late_status || k->working || k->late || gathers(k))
 			tid = step_threads_wait(k, &status, WNOHANG);
 		else
-			tid = stop_wait_next(&k->wait, take, k, &status);
+			tid = stop_wait_next(&k->wait, step_tracer_take, k, &status);
 		if (tid > 0)
 			step_threads_on_status(k, tid, status);
 		else if (tid < 0 && errno == ECHILD && k->nthreads)

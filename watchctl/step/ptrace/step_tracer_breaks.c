@@ -81,7 +81,7 @@ static bool is_wanted(const struct step_tracer *k, const struct step_break *b)
 	return b->use & wanted;
 }
 
-static void refuse(struct step_tracer *k, struct step_break *b, const char *why)
+static void step_tracer_breaks_refuse(struct step_tracer *k, struct step_break *b, const char *why)
 {
 	b->refused = true;
 	k->refused++;
@@ -96,7 +96,8 @@ static bool change(struct step_tracer *k, uint32_t n, bool plant, uint8_t *byte)
 
 	if (plant) {
 		if (*byte == INT3) {
-			refuse(k, b, "there is one already, of the program itself or of another tool");
+			step_tracer_breaks_refuse(
+				k, b, "there is one already, of the program itself or of another tool");
 			return false;
 		}
 		if (b->prepared && b->move.bytes[0] != *byte)
@@ -142,7 +143,7 @@ static void set_one(struct step_tracer *k, uint32_t n, bool plant)
 	}
 	if (change(k, n, plant, &byte) && !write_code(k, b->address, &byte, 1)) {
 		if (plant)
-			refuse(k, b, strerror(errno));
+			step_tracer_breaks_refuse(k, b, strerror(errno));
 		plant = false;
 	}
 	if (!plant)

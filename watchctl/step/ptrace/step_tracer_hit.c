@@ -188,7 +188,8 @@ static bool is_too_deep(const struct step_tracer *k, const struct track_call *in
 	return k->box->depth && in && in->depth + 1 >= k->box->depth && sp < in->sp;
 }
 
-static void enter(struct step_tracer *k, struct step_thread *t, uint32_t point, uint64_t return_address)
+static void step_tracer_hit_enter(struct step_tracer *k, struct step_thread *t, uint32_t point,
+				  uint64_t return_address)
 {
 	const struct step_point *p = &k->point[point];
 	const struct track_call *in = track_innermost(k->track, t->tid);
@@ -239,7 +240,7 @@ static void at_entry(struct step_tracer *k, struct step_thread *t, uint32_t numb
 	if (is_too_deep(k, track_innermost(k->track, t->tid), t->user.rsp) ||
 	    !is_planned(k, t, point, number))
 		return;
-	enter(k, t, point, return_address);
+	step_tracer_hit_enter(k, t, point, return_address);
 }
 
 /* Libraries */

@@ -54,7 +54,7 @@ static uint32_t read_original(const struct step_tracer *k, uint64_t addr, uint8_
 	return len;
 }
 
-static void prepare(struct step_tracer *k, struct step_break *b)
+static void step_tracer_move_prepare(struct step_tracer *k, struct step_break *b)
 {
 	uint8_t bytes[INSN_MAX];
 	uint32_t len = read_original(k, b->address, bytes);
@@ -90,8 +90,8 @@ static bool is_running(const struct step_thread *t)
 	return !t->stopped && !t->dead && !t->aside;
 }
 
-static unsigned int count(const struct step_tracer *k, const struct step_thread *but,
-			  bool (*counts)(const struct step_thread *t))
+static unsigned int step_tracer_move_count(const struct step_tracer *k, const struct step_thread *but,
+					   bool (*counts)(const struct step_thread *t))
 {
 	const struct step_thread *t;
 	unsigned int i, n = 0;
@@ -136,10 +136,10 @@ static void wait_for_stops(struct step_tracer *k, const struct step_thread *but)
 {
 	uint64_t end = monotonic_ns() + OTHERS_NS;
 
-	while (count(k, but, is_running))
+	while (step_tracer_move_count(k, but, is_running))
 		if (!put_next_aside(k) && monotonic_ns() > end)
 			break;
-	if (count(k, but, is_running))
+	if (step_tracer_move_count(k, but, is_running))
 		step_threads_each(k, look_for_dead);
 }
 
@@ -166,7 +166,7 @@ void step_move_wait_for_all(struct step_tracer *k)
 	uint64_t end = monotonic_ns() + ALL_NS;
 
 	wait_for_stops(k, NULL);
-	while (count(k, NULL, awaits_cpu) && monotonic_ns() < end) {
+	while (step_tracer_move_count(k, NULL, awaits_cpu) && monotonic_ns() < end) {
 		step_tracer_nap();
 		wait_for_stops(k, NULL);
 	}
@@ -186,7 +186,8 @@ void step_move_let_forks_end(struct step_tracer *k)
 	uint64_t start = monotonic_ns(), took = 0;
 
 	step_threads_each(k, stop_if_busy);
-	for (; took < ALL_NS && count(k, NULL, took < COPY_NS ? is_asked : is_asked_and_awaits_cpu);
+	for (; took < ALL_NS &&
+	       step_tracer_move_count(k, NULL, took < COPY_NS ? is_asked : is_asked_and_awaits_cpu);
 	     took = monotonic_ns() - start)
 		if (!put_next_aside(k))
 			step_tracer_nap();
@@ -194,7 +195,7 @@ void step_move_let_forks_end(struct step_tracer *k)
 
 static void stop_others(struct step_tracer *k, const struct step_thread *t)
 {
-	if (!count(k, t, is_running))
+	if (!step_tracer_move_count(k, t, is_running))
 		return;
 	step_threads_each(k, step_threads_interrupt);
 	wait_for_stops(k, t);
@@ -275,7 +276,7 @@ bool step_move(struct step_tracer *k, struct step_thread *t)
 	if (!k->breaks[number].planted || !step_threads_load(t) || t->user.rip != b->address)
 		return false;
 	if (!b->prepared)
-		prepare(k, b);
+		step_tracer_move_prepare(k, b);
 	t->again = false;
 	if (b->move.way == INSN_EMULATE && emulate(k, t, b))
 		return false;

@@ -41,7 +41,7 @@ static void report_range(struct step_tracer *k, struct step_thread *t, pid_t tid
 		step_report(k, &r);
 }
 
-static void begin(struct step_tracer *k, struct step_thread *t)
+static void step_tracer_range_begin(struct step_tracer *k, struct step_thread *t)
 {
 	k->recording = k->range.state == RANGE_INSIDE;
 	k->entries = 0;
@@ -62,7 +62,7 @@ void step_range_start(struct step_tracer *k)
 	if (k->range.state == RANGE_OUTSIDE)
 		step_breaks_sync(k);
 	else
-		begin(k, NULL);
+		step_tracer_range_begin(k, NULL);
 }
 
 static void end_calls(struct step_tracer *k, enum return_how how)
@@ -115,7 +115,7 @@ static void forget_returns(struct step_tracer *k)
 }
 
 /* The occurrence is over, and k->range knows. */
-static void end(struct step_tracer *k, struct step_thread *t, enum range_what what)
+static void step_tracer_range_end(struct step_tracer *k, struct step_thread *t, enum range_what what)
 {
 	k->from_tid = 0;
 	if (k->recording && what != RANGE_STUCK)
@@ -147,7 +147,7 @@ void step_range_at_from(struct step_tracer *k, struct step_thread *t, uint32_t p
 		k->from_sp = t->user.rsp;
 		k->from_return = return_address;
 	}
-	begin(k, t);
+	step_tracer_range_begin(k, t);
 }
 
 void step_range_at_to(struct step_tracer *k, struct step_thread *t)
@@ -156,14 +156,14 @@ void step_range_at_to(struct step_tracer *k, struct step_thread *t)
 
 	count_ends(k);
 	if (ends)
-		end(k, t, RANGE_REACHED);
+		step_tracer_range_end(k, t, RANGE_REACHED);
 }
 
 void step_range_from_ended(struct step_tracer *k, struct step_thread *t)
 {
 	k->from_tid = 0;
 	if (range_from_ended(&k->range, t->tid, k->from_sp))
-		end(k, t, RANGE_RETURNED);
+		step_tracer_range_end(k, t, RANGE_RETURNED);
 }
 
 void step_range_cut(struct step_tracer *k, struct step_thread *t, enum range_what what)
@@ -171,7 +171,7 @@ void step_range_cut(struct step_tracer *k, struct step_thread *t, enum range_wha
 	if (k->done || k->ended || !k->started)
 		return;
 	if (range_cut(&k->range))
-		end(k, t, what);
+		step_tracer_range_end(k, t, what);
 	if (what == RANGE_STOPPED)
 		report_done(k);
 }
@@ -179,7 +179,7 @@ void step_range_cut(struct step_tracer *k, struct step_thread *t, enum range_wha
 void step_range_thread_ended(struct step_tracer *k, struct step_thread *t)
 {
 	if (!k->ended && range_thread_ended(&k->range, t->tid))
-		end(k, t, RANGE_EXITED);
+		step_tracer_range_end(k, t, RANGE_EXITED);
 }
 
 void step_range_over(struct step_tracer *k, pid_t tid, enum range_what what, enum return_how how)
@@ -239,5 +239,5 @@ void step_range_check_stuck(struct step_tracer *k)
 	step_move_wait_for_all(k);
 	step_threads_each(k, report_blocked);
 	range_cut(&k->range);
-	end(k, NULL, RANGE_STUCK);
+	step_tracer_range_end(k, NULL, RANGE_STUCK);
 }

@@ -99,7 +99,7 @@ bool step_report_failed(struct step_tracer *k, struct wc_error *err)
 	return true;
 }
 
-static void count(struct step_tracer *k, const struct step_record *r)
+static void step_tracer_report_count(struct step_tracer *k, const struct step_record *r)
 {
 	k->box->counts.entries += r->kind == STEP_ENTRY;
 	k->box->counts.returns += r->kind == STEP_RETURN;
@@ -131,7 +131,7 @@ void step_report(struct step_tracer *k, struct step_record *r)
 		}
 		step_wire_put(w, r);
 	}
-	count(k, r);
+	step_tracer_report_count(k, r);
 	if (is_urgent(r->kind) || k->box->head - k->box->tail > FULL_ENOUGH)
 		step_report_wake(k);
 }

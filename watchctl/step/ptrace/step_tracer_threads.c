@@ -254,7 +254,7 @@ static bool may_leave(struct step_tracer *k, struct step_thread *t)
 }
 
 /* Lets go of it, as it would be without us. */
-static void leave(struct step_tracer *k, struct step_thread *t)
+static void step_tracer_threads_leave(struct step_tracer *k, struct step_thread *t)
 {
 	t->stepping = false;
 	if (step_threads_has_trap(t)) {
@@ -301,7 +301,7 @@ void step_threads_settle(struct step_tracer *k, struct step_thread *t)
 		return;
 	if (k->leaving) {
 		t->holds = 0;
-		leave(k, t);
+		step_tracer_threads_leave(k, t);
 		return;
 	}
 	if (t->holds) {

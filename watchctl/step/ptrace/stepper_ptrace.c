@@ -95,7 +95,7 @@ static void poke(const struct stepper *m)
  * The tracer waits for threads to stop, and a signal ends that wait. One that comes just before it begins
  * would be missed: so until it is seen to know, there is another, later and later, since each holds it up.
  */
-static struct wc_error *ask(struct stepper *m, enum step_command command)
+static struct wc_error *stepper_ptrace_ask(struct stepper *m, enum step_command command)
 {
 	struct step_box *box = m->box;
 	uint32_t number = box->asked + 1, answered;
@@ -234,7 +234,7 @@ static struct wc_error *open_stepper(const struct stepper_options *o, struct ste
 	}
 	if (!err) {
 		hand_over(o->held);
-		err = ask(m, STEP_ASK_SEIZE);
+		err = stepper_ptrace_ask(m, STEP_ASK_SEIZE);
 	}
 	if (err) {
 		wc_error_free(close_stepper(m));
@@ -256,7 +256,7 @@ static struct wc_error *add_points(struct stepper *m, const struct step_point *p
 		memcpy(m->box->with.point, p, now * sizeof(*p));
 		m->box->count = (uint32_t)now;
 		m->box->more = n > now;
-		err = ask(m, STEP_ASK_POINTS);
+		err = stepper_ptrace_ask(m, STEP_ASK_POINTS);
 		p += now;
 		n -= now;
 	}
@@ -274,7 +274,7 @@ static struct wc_error *set_code(struct stepper *m, const struct stepper_code *c
 			memcpy(m->box->with.code, c, now * sizeof(*c));
 		m->box->count = (uint32_t)now;
 		m->box->more = n > now;
-		err = ask(m, STEP_ASK_CODE);
+		err = stepper_ptrace_ask(m, STEP_ASK_CODE);
 		c += now;
 		n -= now;
 	} while (n && !err);
@@ -285,12 +285,12 @@ static struct wc_error *remove_points(struct stepper *m, uint64_t start, uint64_
 {
 	m->box->start = start;
 	m->box->end = end;
-	return ask(m, STEP_ASK_REMOVE);
+	return stepper_ptrace_ask(m, STEP_ASK_REMOVE);
 }
 
 static struct wc_error *start(struct stepper *m)
 {
-	return ask(m, STEP_ASK_START);
+	return stepper_ptrace_ask(m, STEP_ASK_START);
 }
 
 static void find_errno(struct stepper *m, uint64_t thread_pointer)
@@ -314,20 +314,20 @@ static struct wc_error *set_plan(struct stepper *m, uint32_t point, const struct
 		find_errno(m, thread_pointer);
 	m->box->with.plan = *plan;
 	m->box->start = point;
-	return ask(m, STEP_ASK_PLAN);
+	return stepper_ptrace_ask(m, STEP_ASK_PLAN);
 }
 
 static struct wc_error *modules_done(struct stepper *m)
 {
-	return ask(m, STEP_ASK_GO);
+	return stepper_ptrace_ask(m, STEP_ASK_GO);
 }
 
 static struct wc_error *stop(struct stepper *m)
 {
-	return ask(m, STEP_ASK_STOP);
+	return stepper_ptrace_ask(m, STEP_ASK_STOP);
 }
 
-static void counts(const struct stepper *m, struct stepper_counts *ret)
+static void stepper_ptrace_counts(const struct stepper *m, struct stepper_counts *ret)
 {
 	*ret = m->box->counts;
 }
@@ -388,7 +388,7 @@ static struct wc_error *withdraw(struct stepper *m)
 	if (m->tracer_fd < 0)
 		return NULL;
 	if (!is_finished(m) && !m->lost)
-		wc_error_free(ask(m, STEP_ASK_LEAVE));
+		wc_error_free(stepper_ptrace_ask(m, STEP_ASK_LEAVE));
 	/* What it still has to tell would keep it: nobody reads any more. */
 	while (!guard_ended(m) && monotonic_ns() < end) {
 		__atomic_store_n(&m->box->tail, __atomic_load_n(&m->box->head, __ATOMIC_ACQUIRE),
@@ -429,6 +429,6 @@ const struct stepper_ops stepper_ptrace = {
 	.set_plan = set_plan,
 	.modules_done = modules_done,
 	.stop = stop,
-	.counts = counts,
+	.counts = stepper_ptrace_counts,
 	.close = close_stepper,
 };

@@ -92,7 +92,7 @@ static struct wc_error *is_replaced(pid_t pid)
 		pid);
 }
 
-static struct wc_error *ask(struct remote *r, uint64_t *ret_handler)
+static struct wc_error *forked_leave_ask(struct remote *r, uint64_t *ret_handler)
 {
 	struct memory_view mem = proc_memory(&r->thread.pid);
 	uint64_t at = r->scratch + SCRATCH_DATA;
@@ -156,7 +156,7 @@ static struct wc_error *put_back_and_unmap(const struct forked *f, const struct 
 					   struct remote *r)
 {
 	uint64_t handler = 0, at = 0;
-	struct wc_error *err = ask(r, &handler);
+	struct wc_error *err = forked_leave_ask(r, &handler);
 	enum fate fate;
 	long result;
 
@@ -213,7 +213,7 @@ static struct wc_error *put_back(struct forked *f, const struct injection *inj)
 	if (!err)
 		err = remote_use_gadgets(&r, &f->gadgets);
 	if (!err)
-		err = ask(&r, &handler);
+		err = forked_leave_ask(&r, &handler);
 	if (err)
 		return err;
 	switch (fate_of(f, inj, handler, &at)) {
@@ -265,7 +265,7 @@ static struct wc_error *leave_in_steps(struct forked *f, struct injection *inj)
 }
 
 /* Hits of its own that are still under way. */
-static struct wc_error *settle(struct injection *inj)
+static struct wc_error *forked_leave_settle(struct injection *inj)
 {
 	if (inject_flush(inj) && !inject_has_pending(inj->pid))
 		return NULL;
@@ -280,7 +280,7 @@ struct wc_error *forked_leave_one(struct forked *f, pid_t pid, const struct thre
 	bool done = false;
 
 	if (f->has_watches)
-		err = settle(&inj);
+		err = forked_leave_settle(&inj);
 	if (!err && has_one_thread(pid) && !proc_shares_with_any(pid, others)) {
 		err = inject_not_kept(&inj);
 		if (!err)

@@ -29,7 +29,7 @@ static uint64_t find_code(const uint8_t *buf, size_t len, uint64_t base, const s
 	return p ? base + (uint64_t)(p - buf) : 0;
 }
 
-static void look(struct gadgets *g, const uint8_t *buf, size_t len, uint64_t base)
+static void gadget_look(struct gadgets *g, const uint8_t *buf, size_t len, uint64_t base)
 {
 	size_t i;
 
@@ -59,7 +59,7 @@ static bool search_map(void *ctx, const struct proc_map *m)
 		size_t len = m->end - at < CHUNK ? m->end - at : CHUNK;
 
 		if (memory_read(&mem, at, s->buf, len))
-			look(&s->found, s->buf, len, at);
+			gadget_look(&s->found, s->buf, len, at);
 		if (len < CHUNK)
 			break;
 	}

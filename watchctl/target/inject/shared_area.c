@@ -22,7 +22,7 @@
 #define ANONYMOUS "/dev/zero (deleted)"
 
 /* Not opened, as that can have effects where it is a device. */
-static int find(pid_t pid, uint64_t start, uint64_t size)
+static int shared_area_find(pid_t pid, uint64_t start, uint64_t size)
 {
 	char path[96];
 
@@ -41,7 +41,7 @@ static bool anonymous_device(dev_t *ret)
 
 	if (page == MAP_FAILED)
 		return false;
-	scoped(closep) int fd = find(getpid(), (uintptr_t)page, size);
+	scoped(closep) int fd = shared_area_find(getpid(), (uintptr_t)page, size);
 	ok = fd >= 0 && !fstat(fd, &st);
 	munmap(page, size);
 	if (ok)
@@ -65,7 +65,7 @@ static bool is_anonymous(int fd, size_t size)
 
 void *shared_area_map(pid_t pid, uint64_t start, size_t size)
 {
-	scoped(closep) int found = find(task_with_memory(pid), start, size);
+	scoped(closep) int found = shared_area_find(task_with_memory(pid), start, size);
 	char link[48];
 	void *map;
 

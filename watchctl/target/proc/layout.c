@@ -74,7 +74,7 @@ void layout_main_stack(const struct layout *l, uint64_t *start, uint64_t *end)
 }
 
 /* The first stretch that ends behind @addr; l->n: none. */
-static size_t find(const struct layout *l, uint64_t addr)
+static size_t layout_find(const struct layout *l, uint64_t addr)
 {
 	size_t low = 0, high = l->n;
 
@@ -92,7 +92,7 @@ static size_t find(const struct layout *l, uint64_t addr)
 /* Where there is a guard below, as under a stack. NULL: there is none. */
 static const struct stretch *guarded(const struct layout *l, uint64_t sp)
 {
-	size_t i = find(l, sp);
+	size_t i = layout_find(l, sp);
 	const struct stretch *s = l->v + i, *below = s - 1;
 
 	if (!i || i == l->n || s->start > sp || !s->write || s->shared)
@@ -118,7 +118,7 @@ bool layout_thread_stack(const struct layout *l, uint64_t sp, uint64_t tls, uint
 
 bool layout_is_free(const struct layout *l, uint64_t start, uint64_t end)
 {
-	size_t i = find(l, start);
+	size_t i = layout_find(l, start);
 
 	return i == l->n || l->v[i].start >= end;
 }

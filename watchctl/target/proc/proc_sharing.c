@@ -14,14 +14,14 @@
 #include "watchctl/target/proc/proc.h"
 
 /* One that has ended has no memory, and would be alike to all kernel threads: @a is a thread that has not. */
-static int compare(pid_t a, pid_t b, int type)
+static int proc_sharing_compare(pid_t a, pid_t b, int type)
 {
 	return (int)syscall(SYS_kcmp, a, b, type, 0, 0);
 }
 
 enum proc_sharing proc_shares_memory(pid_t a, pid_t b)
 {
-	int r = compare(task_with_memory(a), b, KCMP_VM);
+	int r = proc_sharing_compare(task_with_memory(a), b, KCMP_VM);
 
 	if (r < 0)
 		return errno == ESRCH ? PROC_SEPARATE : PROC_UNKNOWN;
@@ -30,7 +30,7 @@ enum proc_sharing proc_shares_memory(pid_t a, pid_t b)
 
 bool proc_shares_actions(pid_t a, pid_t b)
 {
-	return !compare(task_with_memory(a), b, KCMP_SIGHAND);
+	return !proc_sharing_compare(task_with_memory(a), b, KCMP_SIGHAND);
 }
 
 struct sharer_search {
@@ -42,7 +42,7 @@ static bool is_sharer(void *ctx, pid_t pid)
 {
 	struct sharer_search *s = ctx;
 
-	if (pid != s->pid && !compare(s->task, pid, KCMP_VM))
+	if (pid != s->pid && !proc_sharing_compare(s->task, pid, KCMP_VM))
 		vec_push(s->found.v, s->found.n, s->found.cap, pid);
 	return true;
 }
@@ -61,7 +61,7 @@ bool proc_shares_with_any(pid_t pid, const struct thread_ids *others)
 	size_t i;
 
 	for (i = 0; i < others->n; i++)
-		if (others->v[i] != pid && !compare(task, others->v[i], KCMP_VM))
+		if (others->v[i] != pid && !proc_sharing_compare(task, others->v[i], KCMP_VM))
 			return true;
 	return false;
 }
@@ -75,7 +75,7 @@ static bool thread_made_sharer(pid_t pid, pid_t tid)
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
 	scoped(fclosep) FILE *f = fopen(path, "re");
 	while (f && fscanf(f, "%d", &child) == 1) /* NOLINT(cert-err34-c): the kernel's numbers */
-		if (!compare(tid, child, KCMP_VM))
+		if (!proc_sharing_compare(tid, child, KCMP_VM))
 			return true;
 	return !f;
 }

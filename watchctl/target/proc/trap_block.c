@@ -26,7 +26,7 @@ static unsigned int looks_needed(uint64_t blocked)
 }
 
 /* Keeps those that still block it. True: one of them has for long enough. */
-static bool look(pid_t pid, struct thread_ids *ids, unsigned int looks)
+static bool trap_block_look(pid_t pid, struct thread_ids *ids, unsigned int looks)
 {
 	struct proc_status s;
 	size_t i, n = 0;
@@ -50,7 +50,7 @@ bool trap_is_blocked(pid_t pid)
 
 	if (!proc_threads(pid, &ids))
 		return false;
-	while (!(blocked = look(pid, &ids, looks)) && ids.n) {
+	while (!(blocked = trap_block_look(pid, &ids, looks)) && ids.n) {
 		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
 		looks++;
 	}

@@ -7,7 +7,7 @@
 
 #include "watchctl/target/stop/held.h"
 
-static void *place(unsigned int n)
+static void *debugreg_place(unsigned int n)
 {
 	return (void *)(offsetof(struct user, u_debugreg) + n * sizeof(((struct user *)0)->u_debugreg[0]));
 }
@@ -17,7 +17,7 @@ static bool read_word(pid_t tid, unsigned int n, uint64_t *ret)
 	long value;
 
 	errno = 0;
-	value = held_ptrace(PTRACE_PEEKUSER, tid, place(n), 0);
+	value = held_ptrace(PTRACE_PEEKUSER, tid, debugreg_place(n), 0);
 	if (errno)
 		return false;
 	*ret = (uint64_t)value;
@@ -55,5 +55,5 @@ bool debugreg_read(pid_t tid, unsigned int n, uint64_t *ret)
 
 bool debugreg_write(pid_t tid, unsigned int n, uint64_t value)
 {
-	return !held_ptrace(PTRACE_POKEUSER, tid, place(n), value);
+	return !held_ptrace(PTRACE_POKEUSER, tid, debugreg_place(n), value);
 }

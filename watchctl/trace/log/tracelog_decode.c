@@ -286,7 +286,8 @@ static struct wc_error *know_thread(struct tracelog_decoder *d, const struct thr
 	return err || keep_process(d, t->pid, t->tid) ? err : &wc_enomem;
 }
 
-static struct wc_error *know(struct tracelog_decoder *d, struct map64 *reported, uint64_t key, bool *known)
+static struct wc_error *tracelog_decode_know(struct tracelog_decoder *d, struct map64 *reported, uint64_t key,
+					     bool *known)
 {
 	struct wc_error *err = NULL;
 
@@ -454,13 +455,13 @@ static struct wc_error *decode_own(struct tracelog_decoder *d, uint16_t id, stru
 		ret->type = EVENT_CODE;
 		get_code(c, &ret->code);
 		if (!c->bad)
-			err = know(d, &d->code, ret->code.pc, &known);
+			err = tracelog_decode_know(d, &d->code, ret->code.pc, &known);
 		break;
 	case TRACELOG_ID_TAG_AGAIN:
 		ret->type = EVENT_TAG;
 		get_tag(c, &ret->tag);
 		if (!c->bad)
-			err = know(d, &d->tags, ret->tag.id, &known);
+			err = tracelog_decode_know(d, &d->tags, ret->tag.id, &known);
 		break;
 	case TRACELOG_ID_REEMITTED:
 		*what = get_reemitted(c);
@@ -500,7 +501,7 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 	case EVENT_CODE:
 		get_code(&c, &ret->code);
 		if (!c.bad)
-			err = know(d, &d->code, ret->code.pc, &known);
+			err = tracelog_decode_know(d, &d->code, ret->code.pc, &known);
 		break;
 	case EVENT_ACCESS:
 		get_access(d, &c, ret);
@@ -517,7 +518,7 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 	case EVENT_TAG:
 		get_tag(&c, &ret->tag);
 		if (!c.bad)
-			err = know(d, &d->tags, ret->tag.id, &known);
+			err = tracelog_decode_know(d, &d->tags, ret->tag.id, &known);
 		break;
 	case EVENT_CAPTURE:
 		get_capture(d, &c, ret, false);

@@ -29,7 +29,8 @@ static const char cut_packet[] = "it ends in the middle of a packet";
 
 /* Where it ends */
 
-static void finish(struct tracelog_reader *r, enum log_outcome state, uint64_t at, const char *why)
+static void tracelog_reader_finish(struct tracelog_reader *r, enum log_outcome state, uint64_t at,
+				   const char *why)
 {
 	r->state = state;
 	if (state == LOG_TRUNCATED) {
@@ -113,9 +114,9 @@ static struct wc_error *last_end(struct tracelog_reader *r, uint64_t at, const c
 	if (recording && r->following)
 		*wait = true;
 	else if (recording) /* the packet is being written: without it the log is whole */
-		finish(r, LOG_END, at, NULL);
+		tracelog_reader_finish(r, LOG_END, at, NULL);
 	else
-		finish(r, why ? LOG_TRUNCATED : LOG_END, at, why);
+		tracelog_reader_finish(r, why ? LOG_TRUNCATED : LOG_END, at, why);
 	return NULL;
 }
 
@@ -156,7 +157,8 @@ bool tracelog_reader_bytes(struct tracelog_reader *r, const struct log_file *f, 
 }
 
 /* Has the @len bytes at @at of the current file in the buffer, from *@ret on. Fails as above. */
-static bool load(struct tracelog_reader *r, uint64_t at, size_t len, uint8_t **ret, struct wc_error **err)
+static bool tracelog_reader_load(struct tracelog_reader *r, uint64_t at, size_t len, uint8_t **ret,
+				 struct wc_error **err)
 {
 	const struct log_file *f = &r->file[r->current];
 	size_t want = len > WINDOW ? len : WINDOW;
@@ -225,7 +227,7 @@ static struct wc_error *load_packet(struct tracelog_reader *r, bool *wait)
 		return file_end(r, at, NULL, wait);
 	if (left < TRACELOG_PACKET_HEAD)
 		return file_end(r, at, cut_head, wait);
-	if (!load(r, at, TRACELOG_PACKET_HEAD, &p, &err))
+	if (!tracelog_reader_load(r, at, TRACELOG_PACKET_HEAD, &p, &err))
 		return err ? err : file_end(r, at, became_shorter, wait);
 	why = tracelog_check_head(&r->id, p);
 	if (why)
@@ -240,7 +242,7 @@ static struct wc_error *load_packet(struct tracelog_reader *r, bool *wait)
 		return file_end(r, at, cut_packet, wait);
 	if (content > left)
 		content = left;
-	if (!load(r, at, content, &p, &err))
+	if (!tracelog_reader_load(r, at, content, &p, &err))
 		return err ? err : file_end(r, at, became_shorter, wait);
 	if (r->id.major > 1 && !tracelog_checksum_fits(p, content))
 		return file_end(r, at, "a packet is damaged: its checksum is not right", wait);
@@ -308,8 +310,8 @@ static enum decode_result look_at(struct tracelog_reader *r, enum decode_result 
 }
 
 /* One step: DECODE_SKIPPED also when a packet was loaded or the end was found. */
-static struct wc_error *step(struct tracelog_reader *r, struct trace_event *ret, enum decode_result *what,
-			     bool *wait)
+static struct wc_error *tracelog_reader_step(struct tracelog_reader *r, struct trace_event *ret,
+					     enum decode_result *what, bool *wait)
 {
 	uint64_t at = r->packet_at + r->pos;
 	struct tracelog_raw raw;
@@ -335,7 +337,7 @@ struct wc_error *tracelog_next(struct tracelog_reader *r, struct trace_event *re
 	bool wait = false;
 
 	while (r->state == LOG_EVENT && !wait) {
-		err = step(r, ret, &what, &wait);
+		err = tracelog_reader_step(r, ret, &what, &wait);
 		if (err)
 			return err;
 		if (what == DECODE_EVENT) {

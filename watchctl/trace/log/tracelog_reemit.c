@@ -331,7 +331,8 @@ static void keep_recording(struct tracelog_reemit *r, struct reported *t)
 }
 
 /* Takes @t, unless it is no event that holds on. */
-static struct wc_error *keep(struct tracelog_reemit *r, const struct trace_event *e, struct reported *t)
+static struct wc_error *tracelog_reemit_keep(struct tracelog_reemit *r, const struct trace_event *e,
+					     struct reported *t)
 {
 	switch (e->type) {
 	case EVENT_PROCESS:
@@ -403,7 +404,7 @@ struct wc_error *reemit_keep(struct tracelog_reemit *r, const struct trace_event
 	if (!t)
 		return &wc_enomem;
 	t->time_ns = e->time_ns;
-	return keep(r, e, t);
+	return tracelog_reemit_keep(r, e, t);
 }
 
 static const struct reported *once_a_file(const struct tracelog_reemit *r, struct reported *t)

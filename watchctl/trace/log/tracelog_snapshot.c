@@ -76,8 +76,8 @@ static bool packet_head(struct snapshot *s, const struct log_file *f, uint64_t a
 }
 
 /* Walks over the packets of @f; *@whole bytes are whole, the last packet of which ends at *@end_ns. */
-static struct wc_error *measure(struct snapshot *s, const struct log_file *f, uint64_t *whole,
-				uint64_t *end_ns)
+static struct wc_error *tracelog_snapshot_measure(struct snapshot *s, const struct log_file *f,
+						  uint64_t *whole, uint64_t *end_ns)
 {
 	uint8_t head[TRACELOG_PACKET_HEAD];
 	scoped(freep) uint8_t *buf = NULL;
@@ -338,7 +338,7 @@ static struct wc_error *save(struct snapshot *s, const char *src, uint64_t last_
 	if (err)
 		return err;
 	f = &s->log->file[s->log->nfiles - 1];
-	err = measure(s, f, &whole, &s->info.end_ns);
+	err = tracelog_snapshot_measure(s, f, &whole, &s->info.end_ns);
 	if (err)
 		return err;
 	if (!s->info.recording)

@@ -455,8 +455,8 @@ static struct wc_error *turn(struct tracelog_writer *w, uint64_t time_ns)
 }
 
 /* What @e reports will be re-emitted: the @len bytes at @fields. */
-static struct wc_error *keep(struct tracelog_writer *w, const struct trace_event *e, const uint8_t *fields,
-			     size_t len)
+static struct wc_error *tracelog_writer_keep(struct tracelog_writer *w, const struct trace_event *e,
+					     const uint8_t *fields, size_t len)
 {
 	const uint64_t bytes = w->files.bounds.bytes;
 	struct wc_error *err = reemit_keep(&w->reemit, e, fields, len);
@@ -502,7 +502,7 @@ static struct wc_error *put_other(struct tracelog_writer *w, const struct trace_
 	if (w->ring && !w->packet.no_memory) {
 		size_t fields = start + TRACELOG_EVENT_HEAD;
 
-		err = keep(w, e, w->packet.buf + fields, w->packet.len - fields);
+		err = tracelog_writer_keep(w, e, w->packet.buf + fields, w->packet.len - fields);
 		if (err) {
 			w->packet.len = start;
 			return err;

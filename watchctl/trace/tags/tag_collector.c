@@ -513,7 +513,7 @@ static struct wc_error *drain(struct tag_collector *c)
 	return NULL;
 }
 
-static void settle(struct tag_collector *c)
+static void tag_collector_settle(struct tag_collector *c)
 {
 	uint64_t known, calls = sum_calls(c);
 
@@ -558,7 +558,7 @@ struct wc_error *tag_collector_stop(struct tag_collector *c)
 		return NULL;
 	c->stopped = true;
 	err = end_session(c);
-	settle(c);
+	tag_collector_settle(c);
 	reported = report_losses(c);
 	if (!reported)
 		reported = report_lost(c, c->counts.lost_unfinished, &none, "begun, and never finished");

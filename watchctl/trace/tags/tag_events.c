@@ -93,7 +93,8 @@ static struct wc_error *named_tag(struct tag_collector *c, uint64_t i, uint64_t 
 	return NULL;
 }
 
-static struct wc_error *know(struct tag_collector *c, const struct capture_event *k, uint64_t time_ns)
+static struct wc_error *tag_events_know(struct tag_collector *c, const struct capture_event *k,
+					uint64_t time_ns)
 {
 	uint64_t h = 0;
 	uint32_t i;
@@ -136,7 +137,7 @@ static struct wc_error *put_capture(struct tag_collector *c, struct tag_ring_sta
 	else if (!err)
 		err = tag_table_number(c->host.tags, r->tag, &c->host.sink, e.time_ns, &e.capture.tag);
 	if (!err)
-		err = know(c, &e.capture, e.time_ns);
+		err = tag_events_know(c, &e.capture, e.time_ns);
 	if (!err)
 		err = tag_put(c, &e);
 	c->recorded += !err;

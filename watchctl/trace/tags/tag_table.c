@@ -12,7 +12,7 @@ struct tag_name {
 	char text[];
 };
 
-static void forget(struct tag_table *t)
+static void tag_table_forget(struct tag_table *t)
 {
 	struct tag_name *n, *next;
 	size_t i;
@@ -29,17 +29,18 @@ static void forget(struct tag_table *t)
 
 void tag_table_deinit(struct tag_table *t)
 {
-	forget(t);
+	tag_table_forget(t);
 	*t = (struct tag_table){ 0 };
 }
 
 static void make_room(struct tag_table *t)
 {
 	if (t->numbers.n + t->names.n >= TAG_TABLE_MAX)
-		forget(t);
+		tag_table_forget(t);
 }
 
-static struct wc_error *report(const struct event_sink *sink, uint64_t time_ns, struct tag_event tag)
+static struct wc_error *tag_table_report(const struct event_sink *sink, uint64_t time_ns,
+					 struct tag_event tag)
 {
 	struct trace_event e = { .type = EVENT_TAG, .time_ns = time_ns, .tag = tag };
 
@@ -71,7 +72,7 @@ struct wc_error *tag_table_name(struct tag_table *t, const char *name, const str
 		return &wc_enomem;
 	}
 	*ret = t->next++;
-	return report(sink, time_ns, (struct tag_event){ .id = *ret, .name = name });
+	return tag_table_report(sink, time_ns, (struct tag_event){ .id = *ret, .name = name });
 }
 
 struct wc_error *tag_table_number(struct tag_table *t, uint64_t number, const struct event_sink *sink,
@@ -87,5 +88,5 @@ struct wc_error *tag_table_number(struct tag_table *t, uint64_t number, const st
 	if (!map64_put(&t->numbers, number, (void *)((uintptr_t)t->next + 1)))
 		return &wc_enomem;
 	*ret = t->next++;
-	return report(sink, time_ns, (struct tag_event){ .id = *ret, .number = number });
+	return tag_table_report(sink, time_ns, (struct tag_event){ .id = *ret, .number = number });
 }

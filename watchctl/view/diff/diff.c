@@ -44,8 +44,8 @@ static struct wc_error *copy_masks(const struct diff_masks *from, struct diff_ma
 	return err;
 }
 
-static struct wc_error *prepare(struct loading *l, const struct diff_options *o, const char *path,
-				const struct diff_masks *masks)
+static struct wc_error *diff_prepare(struct loading *l, const struct diff_options *o, const char *path,
+				     const struct diff_masks *masks)
 {
 	*l = (struct loading){ .path = path,
 			       .scope = { .from = o->from,
@@ -81,7 +81,7 @@ struct wc_error *diff_load_sides(const struct diff_options *o, const char *good,
 				 struct diff_masks *masks, struct diff_side **a, struct diff_side **b)
 {
 	struct loading la, lb;
-	struct wc_error *err = prepare(&la, o, good, masks), *other = prepare(&lb, o, bad, masks);
+	struct wc_error *err = diff_prepare(&la, o, good, masks), *other = diff_prepare(&lb, o, bad, masks);
 
 	err = wc_error_first(err, other);
 	/* One of them reports for both: they take about as long. */
@@ -381,7 +381,7 @@ static struct wc_error *note_withheld(struct diff_result *r)
 	return ok ? NULL : &wc_enomem;
 }
 
-static struct wc_error *work(struct diff_result *r, const struct diff_options *o)
+static struct wc_error *diff_work(struct diff_result *r, const struct diff_options *o)
 {
 	struct wc_error *err = read_masks(r, o);
 
@@ -413,7 +413,7 @@ struct wc_error *diff_run(const struct diff_options *o, struct diff_result **ret
 
 	if (!r)
 		return &wc_enomem;
-	err = work(r, o);
+	err = diff_work(r, o);
 	if (err)
 		return err;
 	*ret = take_ptr(r);

@@ -89,7 +89,7 @@ struct table {
 	size_t mask;
 };
 
-static struct once *find(const struct table *t, uint64_t value)
+static struct once *diff_align_find(const struct table *t, uint64_t value)
 {
 	size_t at = (value * 0x9e3779b97f4a7c15u >> 20) & t->mask;
 
@@ -104,7 +104,7 @@ static bool is_chosen(uint64_t value, unsigned int bits)
 }
 
 /* False: more were chosen than fit, or there is no memory. */
-static bool fill(const struct align *w, const struct range *r, unsigned int bits, struct table *t)
+static bool diff_align_fill(const struct align *w, const struct range *r, unsigned int bits, struct table *t)
 {
 	size_t n = 0, max = t->mask / 4 * 3;
 	struct once *o;
@@ -115,7 +115,7 @@ static bool fill(const struct align *w, const struct range *r, unsigned int bits
 
 		if (!is_chosen(v, bits))
 			continue;
-		o = find(t, v);
+		o = diff_align_find(t, v);
 		n += !o->in_a;
 		o->value = v;
 		o->i = i;
@@ -126,7 +126,7 @@ static bool fill(const struct align *w, const struct range *r, unsigned int bits
 
 		if (!is_chosen(v, bits))
 			continue;
-		o = find(t, v);
+		o = diff_align_find(t, v);
 		if (!o->in_a)
 			continue;
 		o->j = i;
@@ -147,7 +147,7 @@ static uint32_t list_pairs(const struct align *w, const struct range *r, unsigne
 
 		if (!is_chosen(v, bits))
 			continue;
-		o = find(t, v);
+		o = diff_align_find(t, v);
 		if (o->in_a == 1 && o->in_b == 1 && same(w, o->i, o->j, r->level))
 			ret[n++] = (struct pair){ o->i, o->j, 0 };
 	}
@@ -213,7 +213,7 @@ static bool match_once(struct align *w, const struct range *r, bool *found)
 	if (!slots)
 		return false;
 	t = (struct table){ slots, cap - 1 };
-	if (!fill(w, r, bits, &t))
+	if (!diff_align_fill(w, r, bits, &t))
 		return true; /* a sample that is all of one kind says nothing */
 	pairs = malloc((cap / 4 * 3 + 1) * sizeof(*pairs));
 	if (!pairs)

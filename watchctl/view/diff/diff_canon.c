@@ -90,7 +90,7 @@ static bool is_unset(const struct walk *w, const uint8_t *p, uint32_t size)
 	return true;
 }
 
-static uint64_t load(const uint8_t *p, uint32_t n)
+static uint64_t diff_canon_load(const uint8_t *p, uint32_t n)
 {
 	uint64_t v = 0;
 
@@ -124,7 +124,7 @@ static bool is_residue(const struct walk *w, const uint8_t *p)
 
 	if (at + 8 > w->base_len)
 		return false;
-	word = load(w->base + at, 8);
+	word = diff_canon_load(w->base + at, 8);
 	return diff_space_find(&w->c->space, word, false).kind != PLACE_NONE || looks_random(word);
 }
 
@@ -182,7 +182,7 @@ static void put_float(const struct walk *w, const uint8_t *p, uint32_t size)
 		memcpy(&d, p, 8);
 	} else {
 		put(w, TOKEN_EXACT, w->may_be_unset, diff_mix_bytes(MARK_NUMBER, p, size < 10 ? size : 10),
-		    load(p, size));
+		    diff_canon_load(p, size));
 		return;
 	}
 	if (isnan(d))
@@ -197,7 +197,7 @@ static void put_words(struct walk *w, const uint8_t *p, uint32_t size)
 	uint32_t i;
 
 	for (i = 0; i < size; i += 8) {
-		uint64_t v = load(p + i, size - i < 8 ? size - i : 8);
+		uint64_t v = diff_canon_load(p + i, size - i < 8 ? size - i : 8);
 
 		if (diff_space_find(&w->c->space, v, false).kind > PLACE_NONE)
 			put_address(w, v, false);
@@ -226,7 +226,7 @@ static void put_member(struct walk *w, const struct type_member *m, const uint8_
 	if (m->name && *m->name)
 		w->member = m->name;
 	if (m->bit_size) {
-		v = load(p + m->offset, size - m->offset) >> m->bit_offset;
+		v = diff_canon_load(p + m->offset, size - m->offset) >> m->bit_offset;
 		v &= m->bit_size < 64 ? (1ull << m->bit_size) - 1 : UINT64_MAX;
 		w->is_unset = is_unset(w, p + m->offset, t->e.size);
 		put_integer(w, t, v, 4, p + m->offset);
@@ -285,14 +285,14 @@ static void put_scalar(struct walk *w, const struct diff_type *t, const uint8_t 
 {
 	switch (t->e.kind) {
 	case TYPE_BOOL:
-		put_integer(w, t, load(p, size) != 0, 1, p);
+		put_integer(w, t, diff_canon_load(p, size) != 0, 1, p);
 		return;
 	case TYPE_SIGNED:
 	case TYPE_UNSIGNED:
 	case TYPE_CHAR:
 	case TYPE_ENUM:
 		if (size <= 8)
-			put_integer(w, t, load(p, size), size, p);
+			put_integer(w, t, diff_canon_load(p, size), size, p);
 		else
 			put_words(w, p, size);
 		return;
@@ -302,7 +302,7 @@ static void put_scalar(struct walk *w, const struct diff_type *t, const uint8_t 
 	case TYPE_POINTER:
 	case TYPE_STRING:
 		if (size == 8)
-			put_address(w, load(p, 8), true);
+			put_address(w, diff_canon_load(p, 8), true);
 		return;
 	case TYPE_STRUCT:
 	case TYPE_UNION:
@@ -424,13 +424,14 @@ void diff_canon_put(struct diff_canon *c, const struct diff_type *t, const struc
 	w.base_len = v->size;
 	w.weak = flags & (CANON_MEMORY | (is_result ? CANON_RESULT_NOISE : CANON_PARAMS_NOISE));
 	if (is_result && (flags & CANON_RESULT_PID) && (v->size == 4 || v->size == 8)) {
-		pid = v->size == 4 ? (int32_t)load(v->bytes, 4) : (int64_t)load(v->bytes, 8);
+		pid = v->size == 4 ? (int32_t)diff_canon_load(v->bytes, 4)
+				   : (int64_t)diff_canon_load(v->bytes, 8);
 		put_mark(&w, false, MARK_TASK, pid > 0 ? 1 : pid, (uint64_t)pid);
 		return;
 	}
 	if (t->e.kind == TYPE_STRING) {
 		/* Its text says more than whether it lies in the heap or in the program. */
-		uint64_t at = v->size == 8 ? load(v->bytes, 8) : 0;
+		uint64_t at = v->size == 8 ? diff_canon_load(v->bytes, 8) : 0;
 		bool is_address = at && diff_space_find(&c->space, at, true).kind != PLACE_NONE;
 
 		put_mark(&w, false, is_address ? MARK_DYNAMIC : MARK_NUMBER, is_address ? 0 : at, at);

@@ -49,8 +49,8 @@ static void shift(struct window *w, uint32_t i)
 }
 
 /* The calls around @focus that @parent has made; without a focus, those around where it would stand. */
-static void fill(const struct diff_thread *t, uint32_t parent, uint32_t focus, uint64_t stands_at,
-		 struct window *w)
+static void diff_html_tree_fill(const struct diff_thread *t, uint32_t parent, uint32_t focus,
+				uint64_t stands_at, struct window *w)
 {
 	uint32_t i = parent == NO_CALL ? 0 : parent + 1;
 	uint32_t end = parent == NO_CALL ? (uint32_t)t->n : diff_next(t, parent), behind = 0;
@@ -197,8 +197,8 @@ static struct wc_error *level(struct tree *t, size_t depth)
 	struct window wa, wb;
 	struct wc_error *err;
 
-	fill(t->p->a, in_a, a, b == NO_CALL ? 0 : place_beside(t, true, b), &wa);
-	fill(t->p->b, in_b, b, a == NO_CALL ? 0 : place_beside(t, false, a), &wb);
+	diff_html_tree_fill(t->p->a, in_a, a, b == NO_CALL ? 0 : place_beside(t, true, b), &wa);
+	diff_html_tree_fill(t->p->b, in_b, b, a == NO_CALL ? 0 : place_beside(t, false, a), &wb);
 	drop_split(t, &wa, &wb);
 	if (wa.more_before || wb.more_before)
 		fputs("<div class=more>...</div>\n", t->page->out);

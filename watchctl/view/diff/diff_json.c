@@ -18,13 +18,13 @@ struct out {
 	struct json j;
 };
 
-static void begin(struct out *o, const char *type)
+static void diff_json_begin(struct out *o, const char *type)
 {
 	json_open(&o->j, NULL, '{');
 	json_text(&o->j, "type", type);
 }
 
-static bool end(struct out *o)
+static bool diff_json_end(struct out *o)
 {
 	json_close(&o->j, '}');
 	return json_end_line(&o->j, o->f);
@@ -166,7 +166,7 @@ static bool put_story(struct out *o, const char *class, const struct diff_story 
 	uint64_t ns;
 	size_t i;
 
-	begin(o, "difference");
+	diff_json_begin(o, "difference");
 	json_text(&o->j, "first", class);
 	json_text(&o->j, "kind", diff_kind_name(s->f.kind));
 	diff_headline(o->r, s, text, sizeof(text));
@@ -192,7 +192,7 @@ static bool put_story(struct out *o, const char *class, const struct diff_story 
 		ok = put_call(o, "good", &s->input_a, NULL) && put_call(o, "bad", &s->input_b, NULL);
 		json_close(&o->j, '}');
 	}
-	return end(o) && ok;
+	return diff_json_end(o) && ok;
 }
 
 static struct wc_error *put_group(struct out *o, const struct diff_group *g)
@@ -206,7 +206,7 @@ static struct wc_error *put_group(struct out *o, const struct diff_group *g)
 		diff_story_deinit(&s);
 		return err;
 	}
-	begin(o, "group");
+	diff_json_begin(o, "group");
 	put_function(&o->j, g->function);
 	json_text(&o->j, "kind", diff_kind_name(g->kind));
 	diff_group_text(g, text, sizeof(text));
@@ -221,7 +221,7 @@ static struct wc_error *put_group(struct out *o, const struct diff_group *g)
 	if (ok && s.has_b)
 		ok = put_call(o, "bad", &s.b, NULL);
 	diff_story_deinit(&s);
-	return end(o) && ok ? NULL : &wc_enomem;
+	return diff_json_end(o) && ok ? NULL : &wc_enomem;
 }
 
 static bool put_stand(struct out *o, const struct diff_stand *s)
@@ -229,14 +229,14 @@ static bool put_stand(struct out *o, const struct diff_stand *s)
 	const char *name = s->syscall >= 0 ? syscall_name(s->syscall) : NULL;
 	bool ok;
 
-	begin(o, "stood");
+	diff_json_begin(o, "stood");
 	json_number(&o->j, "thread", s->number);
 	json_signed(&o->j, "tid", s->thread->tid);
 	if (s->syscall >= 0)
 		json_signed(&o->j, "syscall", s->syscall);
 	put_text(&o->j, "syscall_name", name);
 	ok = put_stack(o, o->r->b, &s->stack, true);
-	return end(o) && ok;
+	return diff_json_end(o) && ok;
 }
 
 /* Watch logs and tag logs */
@@ -257,7 +257,7 @@ static bool put_stream(struct out *o, const struct diff_stream *s)
 {
 	size_t i;
 
-	begin(o, s->is_tag ? "captures" : "accesses");
+	diff_json_begin(o, s->is_tag ? "captures" : "accesses");
 	json_text(&o->j, "name", s->name);
 	json_number(&o->j, "good_count", s->na);
 	json_number(&o->j, "bad_count", s->nb);
@@ -277,14 +277,14 @@ static bool put_stream(struct out *o, const struct diff_stream *s)
 		json_close(&o->j, '}');
 	}
 	json_close(&o->j, ']');
-	return end(o);
+	return diff_json_end(o);
 }
 
 /* The frame of it all */
 
 static bool put_log(struct out *o, const char *which, const struct diff_side *s)
 {
-	begin(o, "log");
+	diff_json_begin(o, "log");
 	json_text(&o->j, "which", which);
 	json_text(&o->j, "path", s->path);
 	put_text(&o->j, "command", s->cmdline);
@@ -301,7 +301,7 @@ static bool put_log(struct out *o, const char *which, const struct diff_side *s)
 	if (s->end)
 		json_text(&o->j, "end", step_range_name(s->end));
 	json_bool(&o->j, "whole", !s->why);
-	return end(o);
+	return diff_json_end(o);
 }
 
 static bool put_notes(struct out *o)
@@ -309,20 +309,20 @@ static bool put_notes(struct out *o)
 	size_t i;
 
 	for (i = 0; i < o->r->nnotes; i++) {
-		begin(o, "note");
+		diff_json_begin(o, "note");
 		json_text(&o->j, "text", o->r->note[i]);
-		if (!end(o))
+		if (!diff_json_end(o))
 			return false;
 	}
 	for (i = 0; i < o->r->masks.n; i++) {
 		const struct diff_mask *m = &o->r->masks.v[i];
 
-		begin(o, "mask");
+		diff_json_begin(o, "mask");
 		json_text(&o->j, "mask", m->text);
 		put_text(&o->j, "why", m->why);
 		json_bool(&o->j, "learned", m->learned);
 		json_number(&o->j, "functions", m->hits);
-		if (!end(o))
+		if (!diff_json_end(o))
 			return false;
 	}
 	return true;
@@ -333,9 +333,9 @@ static bool put_doubts(struct out *o)
 	size_t i;
 
 	for (i = 0; i < o->r->ndoubts; i++) {
-		begin(o, "doubt");
+		diff_json_begin(o, "doubt");
 		put_text(&o->j, "text", o->r->doubt[i]);
-		if (!end(o))
+		if (!diff_json_end(o))
 			return false;
 	}
 	return true;
@@ -350,7 +350,7 @@ static bool put_summary(struct out *o)
 	};
 	const struct diff_result *r = o->r;
 
-	begin(o, "summary");
+	diff_json_begin(o, "summary");
 	json_bool(&o->j, "differs", r->differs);
 	json_text(&o->j, "verdict", verdict[diff_verdict(r)]);
 	json_number(&o->j, "values", r->nvalues);
@@ -366,7 +366,7 @@ static bool put_summary(struct out *o)
 		json_bool(&o->j, "all_withheld", true);
 	else if (r->withheld)
 		json_number(&o->j, "withheld", r->withheld);
-	return end(o);
+	return diff_json_end(o);
 }
 
 static struct wc_error *put_differences(struct out *o)

@@ -64,7 +64,7 @@ static struct diff_stream *stream_of(struct intake *in, const char *name, bool i
 	return &in->m->v[in->m->n - 1];
 }
 
-static void add(struct intake *in, struct diff_stream *s, const struct diff_mark *mark)
+static void diff_marks_add(struct intake *in, struct diff_stream *s, const struct diff_mark *mark)
 {
 	bool ok;
 
@@ -196,7 +196,7 @@ static void on_access(void *ctx, const struct view_access *a)
 	mark.item.exact = diff_mix(key, value_hash(a));
 	stream = stream_of(in, name ? name : "?", false);
 	note_withheld(stream, a->raw->withheld & WITHHELD_VALUES);
-	add(in, stream, &mark);
+	diff_marks_add(in, stream, &mark);
 }
 
 static void on_capture(void *ctx, const struct view_capture *c)
@@ -225,7 +225,7 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	snprintf(name, sizeof(name), "%s, thread %s", c->tag->text, thread);
 	stream = stream_of(in, name, true);
 	note_withheld(stream, c->raw->withheld);
-	add(in, stream, &mark);
+	diff_marks_add(in, stream, &mark);
 }
 
 static struct wc_error *read_log(struct intake *in, const char *path)

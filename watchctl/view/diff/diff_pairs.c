@@ -56,7 +56,7 @@ static bool build(struct chains *h, const struct diff_side *s, uint64_t (*key)(c
 	return true;
 }
 
-static size_t take(struct chains *h, uint64_t key)
+static size_t diff_pairs_take(struct chains *h, uint64_t key)
 {
 	size_t i = (uintptr_t)map64_get(&h->first, key);
 
@@ -108,7 +108,7 @@ bool diff_pair_threads(struct diff_compare *c)
 		ok = build(&h, c->a, keys[k]);
 		for (i = 0; ok && i < nb; i++)
 			if (mate[i] == SIZE_MAX)
-				mate[i] = take(&h, keys[k](thread_at(c->b, i)));
+				mate[i] = diff_pairs_take(&h, keys[k](thread_at(c->b, i)));
 	}
 	for (i = 0; ok && i < nb; i++)
 		ok = add_pair(c, mate[i], i);

@@ -194,7 +194,7 @@ static struct wc_error *on_blocked(struct loader *l, const struct blocked_event 
 	return NULL;
 }
 
-static struct wc_error *take(struct loader *l, const struct trace_event *e)
+static struct wc_error *diff_side_take(struct loader *l, const struct trace_event *e)
 {
 	struct diff_side *s = l->s;
 	uint64_t at = tracelog_position(s->log);
@@ -263,7 +263,7 @@ static struct wc_error *read_all(struct loader *l)
 		if (!s->events++)
 			s->first_ns = e.time_ns;
 		s->last_ns = e.time_ns;
-		err = take(l, &e);
+		err = diff_side_take(l, &e);
 		if (err)
 			return err;
 		if (l->scope->progress)

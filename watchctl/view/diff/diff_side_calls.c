@@ -150,7 +150,7 @@ static bool keep_outer(struct diff_side *s, struct loading_thread *t, struct dif
 			(struct diff_root){ (uint32_t)d->n, t->open[t->nopen - 1].outer - 1 });
 }
 
-static struct wc_error *append(struct diff_thread *d, const struct diff_call *c)
+static struct wc_error *diff_side_calls_append(struct diff_thread *d, const struct diff_call *c)
 {
 	if (d->n >= NO_CALL - 1)
 		return wc_error_new(WC_ENOTSUP, "a thread of the log has more than %u calls", NO_CALL - 1);
@@ -182,7 +182,7 @@ static struct wc_error *open_call(struct loader *l, struct loading_thread *t, co
 	if (c.parent == NO_CALL && t->nopen && !keep_outer(l->s, t, d))
 		return &wc_enomem;
 	o->index = (uint32_t)d->n;
-	return append(d, &c);
+	return diff_side_calls_append(d, &c);
 }
 
 struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, uint64_t at)
@@ -348,7 +348,7 @@ struct wc_error *diff_load_signal(struct loader *l, const struct signal_event *e
 	if (c.parent == NO_CALL && t->nopen && !keep_outer(l->s, t, t->signals))
 		return &wc_enomem;
 	hand_on(t->signals, &c);
-	return append(t->signals, &c);
+	return diff_side_calls_append(t->signals, &c);
 }
 
 /* Calls that were open when somebody stopped the recording: how they would have ended is not known. */

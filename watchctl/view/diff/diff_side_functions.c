@@ -152,7 +152,8 @@ static bool fill_in(struct loader *l, struct diff_function *f)
 	return find_types(f, &l->s->canon);
 }
 
-static struct wc_error *add(struct loader *l, const struct function_event *e, uint32_t *ret)
+static struct wc_error *diff_side_functions_add(struct loader *l, const struct function_event *e,
+						uint32_t *ret)
 {
 	struct diff_side *s = l->s;
 	struct diff_function f = { 0 };
@@ -171,7 +172,7 @@ struct wc_error *diff_load_function(struct loader *l, const struct function_even
 	struct wc_error *err;
 	uint32_t index;
 
-	err = add(l, e, &index);
+	err = diff_side_functions_add(l, e, &index);
 	if (err)
 		return err;
 	return map64_put(&l->s->function_ids, e->id, (void *)(uintptr_t)(index + 1)) ? NULL : &wc_enomem;
@@ -179,9 +180,9 @@ struct wc_error *diff_load_function(struct loader *l, const struct function_even
 
 struct wc_error *diff_load_pseudo_function(struct loader *l, const char *name, uint32_t *ret)
 {
-	return add(l,
-		   &(struct function_event){ .name = name, .flags = FUNCTION_OVER, .return_type = NO_TYPE },
-		   ret);
+	return diff_side_functions_add(
+		l, &(struct function_event){ .name = name, .flags = FUNCTION_OVER, .return_type = NO_TYPE },
+		ret);
 }
 
 static void cut_to_length(struct call_value *text, const struct call_value *length)

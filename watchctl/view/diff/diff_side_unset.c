@@ -33,7 +33,7 @@ static uint32_t shown(const struct diff_type *type, const struct call_value *v, 
 }
 
 /* Keeps the marks for whoever reads the call again. */
-static bool keep(struct diff_thread *d, uint32_t param, const bool *unset, uint32_t n)
+static bool diff_side_unset_keep(struct diff_thread *d, uint32_t param, const bool *unset, uint32_t n)
 {
 	struct diff_unset_value value = {
 		.call = (uint32_t)d->n, .param = (uint8_t)param, .len = (uint16_t)n, .at = d->nbits
@@ -67,7 +67,7 @@ bool diff_load_unset(struct loader *l, const struct loading_thread *t, struct di
 		return true;
 	view.frame = frame_of(t, view.addr);
 	view.is_input = type->to_const;
-	if (!diff_unset_see(&l->unset, &view, l->is_unset) || !keep(d, param, l->is_unset, n))
+	if (!diff_unset_see(&l->unset, &view, l->is_unset) || !diff_side_unset_keep(d, param, l->is_unset, n))
 		return false;
 	l->tokens.unset = l->is_unset;
 	return true;

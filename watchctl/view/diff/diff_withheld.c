@@ -46,8 +46,8 @@ static void free_name(void *name)
 		free(name);
 }
 
-static struct wc_error *take(const struct trace_event *e, struct map64 *names, struct diff_masks *m,
-			     uint64_t *functions)
+static struct wc_error *diff_withheld_take(const struct trace_event *e, struct map64 *names,
+					   struct diff_masks *m, uint64_t *functions)
 {
 	struct wc_error *err;
 	char *name;
@@ -82,7 +82,7 @@ static struct wc_error *read_calls(struct tracelog_reader *log, struct map64 *na
 		err = tracelog_next(log, &e, &outcome);
 		if (err || outcome != LOG_EVENT)
 			return err;
-		err = take(&e, names, m, functions);
+		err = diff_withheld_take(&e, names, m, functions);
 		if (err)
 			return err;
 	}

@@ -12,7 +12,7 @@
 
 #define NAME_TEXT 400
 
-static size_t put(char *buf, size_t cap, size_t used, const char *text)
+static size_t diff_words_put(char *buf, size_t cap, size_t used, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -46,13 +46,13 @@ static size_t put_params(const struct diff_detail *d, char *buf, size_t cap, siz
 		const struct diff_value *v = &d->param[i];
 
 		if (i)
-			used = put(buf, cap, used, ", ");
+			used = diff_words_put(buf, cap, used, ", ");
 		if (v->name && *v->name) {
-			used = put(buf, cap, used, utf8_clean(v->name, name, sizeof(name)));
-			used = put(buf, cap, used, " = ");
+			used = diff_words_put(buf, cap, used, utf8_clean(v->name, name, sizeof(name)));
+			used = diff_words_put(buf, cap, used, " = ");
 		}
 		diff_value_text(v, text, sizeof(text));
-		used = put(buf, cap, used, text);
+		used = diff_words_put(buf, cap, used, text);
 	}
 	return used;
 }
@@ -65,19 +65,19 @@ void diff_result_text(const struct diff_detail *d, char *buf, size_t cap)
 
 	buf[0] = '\0';
 	if (how) {
-		put(buf, cap, 0, how);
+		diff_words_put(buf, cap, 0, how);
 		return;
 	}
 	if (d->has_result) {
 		diff_value_text(&d->result, text, sizeof(text));
-		used = put(buf, cap, used, text);
+		used = diff_words_put(buf, cap, used, text);
 	} else {
-		used = put(buf, cap, used, "returned");
+		used = diff_words_put(buf, cap, used, "returned");
 	}
 	if (d->has_error) {
 		step_error_name(d->error, error, sizeof(error));
-		used = put(buf, cap, used, ", ");
-		put(buf, cap, used, error);
+		used = diff_words_put(buf, cap, used, ", ");
+		diff_words_put(buf, cap, used, error);
 	}
 }
 
@@ -87,20 +87,20 @@ void diff_call_text(const struct diff_detail *d, char *buf, size_t cap)
 	size_t used;
 
 	buf[0] = '\0';
-	used = put(buf, cap, 0, utf8_clean(d->function->e.name, name, sizeof(name)));
+	used = diff_words_put(buf, cap, 0, utf8_clean(d->function->e.name, name, sizeof(name)));
 	if (d->is_signal)
 		return;
 	/* A name of C++ has its parameters' types already. */
 	if (name[0] && name[strlen(name) - 1] == ')')
-		used = put(buf, cap, used, " ");
-	used = put(buf, cap, used, "(");
+		used = diff_words_put(buf, cap, used, " ");
+	used = diff_words_put(buf, cap, used, "(");
 	used = put_params(d, buf, cap, used);
-	used = put(buf, cap, used, ")");
+	used = diff_words_put(buf, cap, used, ")");
 	diff_result_text(d, text, sizeof(text));
 	if (!d->has_result && !d->has_error && d->how == RETURN_RETURNED)
 		return;
-	used = put(buf, cap, used, d->has_result || d->has_error ? " = " : ": ");
-	put(buf, cap, used, text);
+	used = diff_words_put(buf, cap, used, d->has_result || d->has_error ? " = " : ": ");
+	diff_words_put(buf, cap, used, text);
 }
 
 /* "len, *buf" */
@@ -117,18 +117,18 @@ static void list_params(const struct diff_detail *d, char *buf, size_t cap)
 		if (!v->differs && !v->to_differs)
 			continue;
 		if (used)
-			used = put(buf, cap, used, ", ");
+			used = diff_words_put(buf, cap, used, ", ");
 		if (!v->differs)
-			used = put(buf, cap, used, "*");
+			used = diff_words_put(buf, cap, used, "*");
 		if (v->name && *v->name) {
-			used = put(buf, cap, used, utf8_clean(v->name, name, sizeof(name)));
+			used = diff_words_put(buf, cap, used, utf8_clean(v->name, name, sizeof(name)));
 		} else {
 			snprintf(name, sizeof(name), "parameter %u", i + 1);
-			used = put(buf, cap, used, name);
+			used = diff_words_put(buf, cap, used, name);
 		}
 		if (v->member) {
-			used = put(buf, cap, used, ".");
-			used = put(buf, cap, used, utf8_clean(v->member, name, sizeof(name)));
+			used = diff_words_put(buf, cap, used, ".");
+			used = diff_words_put(buf, cap, used, utf8_clean(v->member, name, sizeof(name)));
 		}
 	}
 }

@@ -247,8 +247,8 @@ static struct wc_error *on_code(struct annotate *a, const struct code_fact *fact
 
 /* Accesses */
 
-static void resolve(struct annotate *a, const struct access_event *e, const struct view_watch *w,
-		    struct access_verdict *ret)
+static void annotate_resolve(struct annotate *a, const struct access_event *e, const struct view_watch *w,
+			     struct access_verdict *ret)
 {
 	event_access_resolve(e, w->known ? &w->e : NULL, map64_get(&a->code, e->regs.r[WREG_RIP]),
 			     e->nframes > 1 ? map64_get(&a->code, e->frame[1]) : NULL, ret);
@@ -293,7 +293,7 @@ static struct wc_error *report_stale(struct annotate *a, const struct location *
 	return NULL;
 }
 
-static void count(struct view_watch *w, uint64_t time_ns)
+static void annotate_count(struct view_watch *w, uint64_t time_ns)
 {
 	if (w->shown == 0 || time_ns < w->first_ns)
 		w->first_ns = time_ns;
@@ -327,12 +327,12 @@ static struct wc_error *on_access(struct annotate *a, const struct access_event 
 
 	if (!w)
 		return &wc_enomem;
-	resolve(a, e, w, &v);
+	annotate_resolve(a, e, w, &v);
 	if (w->known && w->e.access == ACCESS_READ && v.kind == ACCESS_WRITE) {
 		w->dropped++;
 		return NULL;
 	}
-	count(w, time_ns);
+	annotate_count(w, time_ns);
 
 	va = (struct view_access){
 		.time = at(a, time_ns),

@@ -58,7 +58,7 @@ static struct run *make_run(uint64_t ip, const struct location *l, uint64_t behi
 	return r;
 }
 
-static struct run *keep(struct map64 *cache, uint64_t addr, struct run *r)
+static struct run *frames_keep(struct map64 *cache, uint64_t addr, struct run *r)
 {
 	if (!r || !map64_put(cache, addr, r)) {
 		free(r);
@@ -76,7 +76,7 @@ static struct run *exact_run(struct frames *f, uint64_t addr)
 	if (r)
 		return r;
 	l = symbolizer_lookup(f->symbolizer, addr);
-	r = keep(&f->exact, addr, make_run(addr, l, 0));
+	r = frames_keep(&f->exact, addr, make_run(addr, l, 0));
 	if (r && is_trampoline(f, addr, l)) {
 		r->trampoline = true;
 		for (i = 0; i < r->n; i++)
@@ -98,10 +98,10 @@ static const struct run *return_run(struct frames *f, uint64_t addr)
 		if (!r || r->trampoline)
 			return r;
 	}
-	return keep(&f->returns, addr, make_run(addr, symbolizer_lookup(f->symbolizer, addr - 1), 1));
+	return frames_keep(&f->returns, addr, make_run(addr, symbolizer_lookup(f->symbolizer, addr - 1), 1));
 }
 
-static bool append(struct frames *f, const struct run *r)
+static bool frames_append(struct frames *f, const struct run *r)
 {
 	if (!r || !vec_reserve((void **)&f->v, &f->cap, f->n + r->n, sizeof(*f->v)))
 		return false;
@@ -117,7 +117,7 @@ static bool append_callers(struct frames *f, const struct run *r, const uint64_t
 
 	for (i = 0; i < n; i++) {
 		r = r && r->trampoline ? exact_run(f, addr[i]) : return_run(f, addr[i]);
-		if (!append(f, r))
+		if (!frames_append(f, r))
 			return false;
 	}
 	return true;
@@ -132,7 +132,7 @@ bool frames_expand(struct frames *f, const struct access_event *a, const struct 
 	size_t k;
 
 	f->n = 0;
-	if (!append(f, r))
+	if (!frames_append(f, r))
 		return false;
 	for (k = 0; k < f->n; k++)
 		f->v[k].after = !v->insn;
@@ -144,7 +144,7 @@ bool frames_expand_at(struct frames *f, const uint64_t *addr, uint32_t n)
 	const struct run *r = exact_run(f, addr[0]);
 
 	f->n = 0;
-	return append(f, r) && append_callers(f, r, addr + 1, n - 1);
+	return frames_append(f, r) && append_callers(f, r, addr + 1, n - 1);
 }
 
 bool frames_expand_returns(struct frames *f, const uint64_t *addr, uint32_t n)

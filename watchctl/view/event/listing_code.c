@@ -118,7 +118,7 @@ static void name_of(struct symbolizer *s, uint64_t addr, const struct insn *i, c
 		snprintf(buf, cap, "  # %s", utf8_clean(name, clean, sizeof(clean)));
 }
 
-static bool add(struct code *c, struct listing *l, uint64_t addr, const struct insn *i)
+static bool listing_code_add(struct code *c, struct listing *l, uint64_t addr, const struct insn *i)
 {
 	char text[96], name[NAME_BYTES + 32];
 	char *line = NULL;
@@ -160,7 +160,7 @@ static bool list(struct code *c, uint32_t before, uint32_t after, struct listing
 	struct insn i;
 
 	while (left && decode(c, addr, &i)) {
-		if (!add(c, ret, addr, &i))
+		if (!listing_code_add(c, ret, addr, &i))
 			return false;
 		left -= addr >= c->ip;
 		addr += i.len;

@@ -14,7 +14,7 @@ struct block {
 	size_t len;
 };
 
-static void *take(struct block *b, const void *from, size_t n)
+static void *step_types_take(struct block *b, const void *from, size_t n)
 {
 	void *to = b->at ? b->at + b->len : NULL;
 
@@ -26,14 +26,15 @@ static void *take(struct block *b, const void *from, size_t n)
 
 static const char *take_text(struct block *b, const char *s)
 {
-	return s ? take(b, s, strlen(s) + 1) : NULL;
+	return s ? step_types_take(b, s, strlen(s) + 1) : NULL;
 }
 
 static struct type_event *copy_type(struct block *b, const struct type_event *e)
 {
-	struct type_event *t = take(b, e, sizeof(*e));
-	struct type_member *members = take(b, e->member, e->nmembers * sizeof(*e->member));
-	struct enumerator *enumerators = take(b, e->enumerator, e->nenumerators * sizeof(*e->enumerator));
+	struct type_event *t = step_types_take(b, e, sizeof(*e));
+	struct type_member *members = step_types_take(b, e->member, e->nmembers * sizeof(*e->member));
+	struct enumerator *enumerators =
+		step_types_take(b, e->enumerator, e->nenumerators * sizeof(*e->enumerator));
 	const char *name = take_text(b, e->name), *text;
 	uint32_t i;
 
@@ -58,9 +59,9 @@ static struct type_event *copy_type(struct block *b, const struct type_event *e)
 static struct view_function *copy_function(struct block *b, const struct view_function *from)
 {
 	const struct function_event *e = &from->e;
-	struct view_function *f = take(b, from, sizeof(*from));
-	struct function_param *params = take(b, e->param, e->nparams * sizeof(*e->param));
-	const uint8_t *build_id = take(b, e->build_id, e->build_id_len);
+	struct view_function *f = step_types_take(b, from, sizeof(*from));
+	struct function_param *params = step_types_take(b, e->param, e->nparams * sizeof(*e->param));
+	const uint8_t *build_id = step_types_take(b, e->build_id, e->build_id_len);
 	const char *name = take_text(b, e->name), *module = take_text(b, e->module),
 		   *file = take_text(b, e->file), *text = take_text(b, from->text);
 	uint32_t i;
@@ -83,7 +84,7 @@ static struct view_function *copy_function(struct block *b, const struct view_fu
 }
 
 /* @m takes @v, whose block @t owns from now on. */
-static bool keep(struct step_types *t, struct map64 *m, uint32_t id, void *v)
+static bool step_types_keep(struct step_types *t, struct map64 *m, uint32_t id, void *v)
 {
 	if (!vec_push(t->block, t->nblocks, t->blocks_cap, v)) {
 		free(v);
@@ -98,7 +99,7 @@ bool step_types_add(struct step_types *t, const struct type_event *e)
 
 	copy_type(&b, e);
 	b = (struct block){ .at = malloc(b.len) };
-	return b.at && keep(t, &t->types, e->id, copy_type(&b, e));
+	return b.at && step_types_keep(t, &t->types, e->id, copy_type(&b, e));
 }
 
 /* What is shown where a function has no name. */
@@ -127,7 +128,7 @@ bool step_types_add_function(struct step_types *t, const struct function_event *
 	f.text = text;
 	copy_function(&b, &f);
 	b = (struct block){ .at = malloc(b.len) };
-	return b.at && keep(t, &t->functions, e->id, copy_function(&b, &f));
+	return b.at && step_types_keep(t, &t->functions, e->id, copy_function(&b, &f));
 }
 
 const struct type_event *step_types_get(const struct step_types *t, uint32_t id)
@@ -145,14 +146,14 @@ const struct view_function *step_types_function(struct step_types *t, uint32_t i
 	return f;
 }
 
-static const struct type_event *find(void *ctx, uint32_t id)
+static const struct type_event *step_types_find(void *ctx, uint32_t id)
 {
 	return step_types_get(ctx, id);
 }
 
 struct type_lookup step_types_lookup(const struct step_types *t)
 {
-	return (struct type_lookup){ .find = find, .ctx = (void *)t };
+	return (struct type_lookup){ .find = step_types_find, .ctx = (void *)t };
 }
 
 void step_types_deinit(struct step_types *t)

@@ -56,7 +56,7 @@ static void putf(struct out *o, const char *fmt, ...)
 	put(o, text);
 }
 
-static void begin(struct out *o, const struct step_values *c, char *buf, size_t cap)
+static void step_value_begin(struct out *o, const struct step_values *c, char *buf, size_t cap)
 {
 	*o = (struct out){ .values = c, .buf = buf, .cap = cap, .full = cap == 0 };
 	if (cap)
@@ -64,7 +64,7 @@ static void begin(struct out *o, const struct step_values *c, char *buf, size_t 
 }
 
 /* What was left out is reported: at a character's border. */
-static size_t end(struct out *o)
+static size_t step_value_end(struct out *o)
 {
 	size_t n = o->len;
 
@@ -83,7 +83,7 @@ static const struct type_event *type_of(const struct out *o, uint32_t id)
 	return id == NO_TYPE ? NULL : o->values->types.find(o->values->types.ctx, id);
 }
 
-static uint64_t load(const uint8_t *bytes, size_t n)
+static uint64_t step_value_load(const uint8_t *bytes, size_t n)
 {
 	uint64_t raw = 0;
 
@@ -158,7 +158,7 @@ static void put_scalar(struct out *o, const struct type_event *t, const uint8_t 
 	};
 	char text[NAME_TEXT];
 
-	value_format(&type, (unsigned int)size, load(bytes, size), NULL, text, sizeof(text));
+	value_format(&type, (unsigned int)size, step_value_load(bytes, size), NULL, text, sizeof(text));
 	put(o, text);
 }
 
@@ -203,7 +203,7 @@ static void put_raw(struct out *o, const uint8_t *bytes, size_t n)
 	size_t i;
 
 	if (n && n <= 8) {
-		putf(o, "0x%llx", (unsigned long long)load(bytes, n));
+		putf(o, "0x%llx", (unsigned long long)step_value_load(bytes, n));
 		return;
 	}
 	put(o, "<");
@@ -297,7 +297,7 @@ static void put_whole(struct out *o, const struct type_event *t, const uint8_t *
 	switch (t->kind) {
 	case TYPE_POINTER:
 	case TYPE_STRING:
-		put_pointer(o, load(bytes, n));
+		put_pointer(o, step_value_load(bytes, n));
 		return;
 	case TYPE_SIGNED:
 	case TYPE_UNSIGNED:
@@ -399,7 +399,7 @@ size_t step_value_text(const struct step_values *c, const struct type_event *typ
 {
 	struct out o;
 
-	begin(&o, c, buf, cap);
+	step_value_begin(&o, c, buf, cap);
 	if (v->state != VALUE_OK) {
 		put(&o, state_text(v->state));
 	} else if (!type || (type->kind != TYPE_POINTER && type->kind != TYPE_STRING)) {
@@ -413,7 +413,7 @@ size_t step_value_text(const struct step_values *c, const struct type_event *typ
 			put_pointee(&o, type, v);
 		}
 	}
-	return end(&o);
+	return step_value_end(&o);
 }
 
 size_t step_value_pointee_text(const struct step_values *c, const struct type_event *type,
@@ -421,8 +421,8 @@ size_t step_value_pointee_text(const struct step_values *c, const struct type_ev
 {
 	struct out o;
 
-	begin(&o, c, buf, cap);
+	step_value_begin(&o, c, buf, cap);
 	if (type && v->state == VALUE_OK && (type->kind == TYPE_POINTER || type->kind == TYPE_STRING))
 		put_pointee(&o, type, v);
-	return end(&o);
+	return step_value_end(&o);
 }

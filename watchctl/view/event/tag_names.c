@@ -20,7 +20,7 @@ static struct view_tag *make(uint32_t id, const char *name, const char *text, ui
 	return tag;
 }
 
-static struct view_tag *keep(struct tag_names *t, struct view_tag *tag)
+static struct view_tag *tag_names_keep(struct tag_names *t, struct view_tag *tag)
 {
 	if (tag && !map64_put(&t->by_id, tag->id, tag)) {
 		free(tag);
@@ -37,7 +37,7 @@ bool tag_names_add(struct tag_names *t, const struct tag_event *e)
 	if (map64_get(&t->by_id, e->id))
 		return true;
 	snprintf(number, sizeof(number), "%llu", (unsigned long long)e->number);
-	return keep(t, make(e->id, e->name, e->name ? e->name : number, e->number)) != NULL;
+	return tag_names_keep(t, make(e->id, e->name, e->name ? e->name : number, e->number)) != NULL;
 }
 
 struct view_tag *tag_names_get(struct tag_names *t, uint32_t id)
@@ -48,7 +48,7 @@ struct view_tag *tag_names_get(struct tag_names *t, uint32_t id)
 	if (tag)
 		return tag;
 	snprintf(name, sizeof(name), "tag %u", id);
-	return keep(t, make(id, name, name, 0));
+	return tag_names_keep(t, make(id, name, name, 0));
 }
 
 void tag_names_deinit(struct tag_names *t)

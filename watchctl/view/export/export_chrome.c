@@ -393,7 +393,7 @@ static void on_blocked(void *ctx, const struct view_blocked *s)
 
 /* The ending */
 
-static struct wc_error *finish(struct export_writer *w)
+static struct wc_error *export_chrome_finish(struct export_writer *w)
 {
 	struct chrome_writer *c = (struct chrome_writer *)w;
 
@@ -437,6 +437,6 @@ struct export_writer *export_chrome_new(void)
 
 	if (!c)
 		return NULL;
-	c->w = (struct export_writer){ .ops = &ops, .finish = finish, .free = chrome_free };
+	c->w = (struct export_writer){ .ops = &ops, .finish = export_chrome_finish, .free = chrome_free };
 	return &c->w;
 }

@@ -18,7 +18,7 @@ struct reported {
 	char name[64];
 };
 
-static void put(struct chrome_writer *c, const char *bytes, size_t n)
+static void export_chrome_file_put(struct chrome_writer *c, const char *bytes, size_t n)
 {
 	fwrite(bytes, 1, n, export_out_file(c->w.out));
 	c->written += n;
@@ -26,7 +26,7 @@ static void put(struct chrome_writer *c, const char *bytes, size_t n)
 
 void chrome_put_text(struct chrome_writer *c, const char *s)
 {
-	put(c, s, strlen(s));
+	export_chrome_file_put(c, s, strlen(s));
 }
 
 /* Events */
@@ -41,7 +41,7 @@ static void put_head(struct chrome_writer *c, const char *ph, int32_t pid, int32
 	if (*ph != 'M')
 		n += snprintf(head + n, sizeof(head) - (size_t)n, "\"ts\":%" PRIu64 ".%03u,", ns / 1000,
 			      (unsigned int)(ns % 1000));
-	put(c, head, (size_t)n);
+	export_chrome_file_put(c, head, (size_t)n);
 }
 
 void chrome_put_event(struct chrome_writer *c, const char *ph, int32_t pid, int32_t tid, uint64_t ns)
@@ -51,7 +51,7 @@ void chrome_put_event(struct chrome_writer *c, const char *ph, int32_t pid, int3
 	} else {
 		put_head(c, ph, pid, tid, ns);
 		/* Behind its own bracket. */
-		put(c, c->json.text + 1, c->json.len - 1);
+		export_chrome_file_put(c, c->json.text + 1, c->json.len - 1);
 		c->comma = true;
 	}
 	c->json.len = 0;
@@ -105,7 +105,7 @@ static void end_part(struct chrome_writer *c)
 	if (j->failed)
 		export_fail(&c->w, &wc_enomem);
 	else
-		put(c, j->text, j->len);
+		export_chrome_file_put(c, j->text, j->len);
 	j->len = 0;
 	j->comma = j->failed = false;
 	chrome_put_text(c, "}\n");

@@ -99,7 +99,7 @@ static void text(struct csv_writer *c, const char *s)
 	put_cell(c);
 }
 
-static void number(struct csv_writer *c, uint64_t v)
+static void export_csv_number(struct csv_writer *c, uint64_t v)
 {
 	separate(c);
 	export_text_printf(&c->row, "%llu", (unsigned long long)v);
@@ -120,7 +120,7 @@ static void time_of(struct csv_writer *c, struct view_time t)
 	char stamp[24];
 	struct tm tm;
 
-	number(c, t.mono_ns);
+	export_csv_number(c, t.mono_ns);
 	if (!t.real_ns || !gmtime_r(&second, &tm) ||
 	    !strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm)) {
 		none(c);
@@ -156,7 +156,7 @@ static void stack(struct csv_writer *c, const struct view_frame *frame, size_t n
 
 /* Rows */
 
-static void begin(struct csv_writer *c, const char *type, struct view_time time)
+static void export_csv_begin(struct csv_writer *c, const char *type, struct view_time time)
 {
 	if (!c->headed)
 		fputs(COLUMNS "\r\n", export_out_file(c->w.out));
@@ -176,19 +176,19 @@ static void end(struct csv_writer *c)
 		fwrite(c->row.text, 1, c->row.len, export_out_file(c->w.out));
 }
 
-static void place(struct csv_writer *c, const char *module, uint64_t module_offset, const char *function,
-		  uint64_t offset, const char *file, unsigned int line)
+static void export_csv_place(struct csv_writer *c, const char *module, uint64_t module_offset,
+			     const char *function, uint64_t offset, const char *file, unsigned int line)
 {
 	text(c, module);
 	hex(c, module != NULL, module_offset);
 	text(c, function);
 	if (function)
-		number(c, offset);
+		export_csv_number(c, offset);
 	else
 		none(c);
 	text(c, file);
 	if (file && line)
-		number(c, line);
+		export_csv_number(c, line);
 	else
 		none(c);
 }
@@ -198,7 +198,7 @@ static void syscall_of(struct csv_writer *c, const struct access_event *e)
 	const char *name = e->in_kernel ? syscall_name(e->syscall) : NULL;
 
 	if (e->in_kernel && e->syscall >= 0 && !name)
-		number(c, (uint64_t)e->syscall);
+		export_csv_number(c, (uint64_t)e->syscall);
 	else
 		text(c, name);
 	text(c, e->in_kernel ? e->kernel_function : NULL);
@@ -210,14 +210,14 @@ static void on_access(void *ctx, const struct view_access *a)
 	const struct access_event *e = a->raw;
 	const struct location *l = a->location;
 
-	begin(c, "access", a->time);
+	export_csv_begin(c, "access", a->time);
 	who(c, e->pid, e->tid, a->comm);
 	text(c, a->watch->e.name);
 	none(c);
 	text(c, text_kind_name(a->kind));
 	text(c, a->origin == ORIGIN_KERNEL ? "kernel" : "user");
 	hex(c, true, e->addr);
-	number(c, e->size);
+	export_csv_number(c, e->size);
 	hex(c, e->has_old, e->old_value);
 	hex(c, e->has_new, e->new_value);
 	text(c, a->old_text);
@@ -227,8 +227,8 @@ static void on_access(void *ctx, const struct view_access *a)
 	text(c, a->ip ? a->insn : NULL);
 	/* Of where execution went on, nothing: it is another place. */
 	if (a->ip)
-		place(c, l->module, l->module_offset, l->frame[l->nframes - 1].function, l->offset,
-		      l->frame[0].file, l->frame[0].line);
+		export_csv_place(c, l->module, l->module_offset, l->frame[l->nframes - 1].function, l->offset,
+				 l->frame[0].file, l->frame[0].line);
 	else
 		skip(c, 6);
 	syscall_of(c, e);
@@ -243,7 +243,7 @@ static void on_capture(void *ctx, const struct view_capture *v)
 	struct csv_writer *c = ctx;
 	const struct view_frame *f = v->frame, *real = f;
 
-	begin(c, "stack", v->time);
+	export_csv_begin(c, "stack", v->time);
 	who(c, v->raw->pid, v->raw->tid, v->comm);
 	none(c);
 	text(c, v->tag->text);
@@ -256,7 +256,8 @@ static void on_capture(void *ctx, const struct view_capture *v)
 	if (v->nframes) {
 		while (real + 1 < f + v->nframes && real->inlined)
 			real++;
-		place(c, real->module, real->module_offset, real->function, real->offset, f->file, f->line);
+		export_csv_place(c, real->module, real->module_offset, real->function, real->offset, f->file,
+				 f->line);
 	} else {
 		skip(c, 6);
 	}
@@ -274,7 +275,7 @@ static void function_of(struct csv_writer *c, const struct function_event *f)
 	none(c);
 	text(c, f->file);
 	if (f->file && f->line)
-		number(c, f->line);
+		export_csv_number(c, f->line);
 	else
 		none(c);
 }
@@ -283,18 +284,18 @@ static void on_call(void *ctx, const struct view_call *v)
 {
 	struct csv_writer *c = ctx;
 
-	begin(c, "call", v->time);
+	export_csv_begin(c, "call", v->time);
 	who(c, v->raw->pid, v->raw->tid, v->comm);
 	skip(c, 13);
 	function_of(c, &v->function->e);
 	skip(c, 3);
 	stack(c, v->frame, v->nframes, v->walk_end);
-	number(c, v->raw->call);
+	export_csv_number(c, v->raw->call);
 	if (v->raw->parent)
-		number(c, v->raw->parent);
+		export_csv_number(c, v->raw->parent);
 	else
 		none(c);
-	number(c, v->raw->depth);
+	export_csv_number(c, v->raw->depth);
 	export_text_args(&c->cell, v->arg, v->nargs);
 	put_cell(c);
 	skip(c, 4);
@@ -306,12 +307,12 @@ static void on_return(void *ctx, const struct view_return *v)
 	struct csv_writer *c = ctx;
 	char name[32] = "";
 
-	begin(c, "return", v->time);
+	export_csv_begin(c, "return", v->time);
 	who(c, v->raw->pid, v->raw->tid, v->comm);
 	skip(c, 13);
 	function_of(c, &v->function->e);
 	skip(c, 5);
-	number(c, v->raw->call);
+	export_csv_number(c, v->raw->call);
 	skip(c, 3);
 	if (v->result)
 		export_text_args(&c->cell, v->result, 1);
@@ -321,14 +322,14 @@ static void on_return(void *ctx, const struct view_return *v)
 		step_error_name(v->raw->error, name, sizeof(name));
 	text(c, name);
 	if (v->begun)
-		number(c, v->duration_ns);
+		export_csv_number(c, v->duration_ns);
 	else
 		none(c);
 	end(c);
 }
 
 /* A log of nothing is a table of no rows. */
-static struct wc_error *finish(struct export_writer *w)
+static struct wc_error *export_csv_finish(struct export_writer *w)
 {
 	const struct csv_writer *c = (const struct csv_writer *)w;
 
@@ -358,6 +359,6 @@ struct export_writer *export_csv_new(void)
 
 	if (!c)
 		return NULL;
-	c->w = (struct export_writer){ .ops = &ops, .finish = finish, .free = csv_free };
+	c->w = (struct export_writer){ .ops = &ops, .finish = export_csv_finish, .free = csv_free };
 	return &c->w;
 }

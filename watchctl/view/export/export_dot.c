@@ -21,7 +21,7 @@ struct dot_writer {
 	uint64_t accesses, captures, calls;
 };
 
-static void check(struct dot_writer *d, bool ok)
+static void export_dot_check(struct dot_writer *d, bool ok)
 {
 	if (!ok)
 		export_fail(&d->w, &wc_enomem);
@@ -32,7 +32,7 @@ static void on_access(void *ctx, const struct view_access *a)
 	struct dot_writer *d = ctx;
 
 	d->accesses++;
-	check(d, graph_add_access(&d->graph, a));
+	export_dot_check(d, graph_add_access(&d->graph, a));
 }
 
 static void on_capture(void *ctx, const struct view_capture *c)
@@ -40,7 +40,7 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	struct dot_writer *d = ctx;
 
 	d->captures++;
-	check(d, graph_add_capture(&d->graph, c));
+	export_dot_check(d, graph_add_capture(&d->graph, c));
 }
 
 static void on_call(void *ctx, const struct view_call *c)
@@ -50,14 +50,14 @@ static void on_call(void *ctx, const struct view_call *c)
 	size_t n;
 
 	d->calls++;
-	check(d, th != NULL);
+	export_dot_check(d, th != NULL);
 	if (!th)
 		return;
 	for (n = export_calls_ended_by(th, c); n; n--)
 		export_calls_pop(&d->threads, th);
-	check(d,
-	      graph_add_call(&d->graph, th->nopen ? th->open[th->nopen - 1].function : NULL, c->function) &&
-		      export_calls_push(&d->threads, th, c));
+	export_dot_check(d, graph_add_call(&d->graph, th->nopen ? th->open[th->nopen - 1].function : NULL,
+					   c->function) &&
+				    export_calls_push(&d->threads, th, c));
 }
 
 static void on_return(void *ctx, const struct view_return *r)
@@ -147,7 +147,7 @@ static void put_title(const struct dot_writer *d, FILE *out, const struct graph_
 	fputs("\";\n\tlabelloc=b;\n", out);
 }
 
-static struct wc_error *finish(struct export_writer *w)
+static struct wc_error *export_dot_finish(struct export_writer *w)
 {
 	struct dot_writer *d = (struct dot_writer *)w;
 	struct graph *g = &d->graph;
@@ -190,6 +190,6 @@ struct export_writer *export_dot_new(void)
 
 	if (!d)
 		return NULL;
-	d->w = (struct export_writer){ .ops = &ops, .finish = finish, .free = dot_free };
+	d->w = (struct export_writer){ .ops = &ops, .finish = export_dot_finish, .free = dot_free };
 	return &d->w;
 }

@@ -47,7 +47,7 @@ static void on_return(void *ctx, const struct view_return *r)
 		export_fail(&f->w, &wc_enomem);
 }
 
-static struct wc_error *finish(struct export_writer *w)
+static struct wc_error *export_folded_finish(struct export_writer *w)
 {
 	struct folded_writer *f = (struct folded_writer *)w;
 	const struct print_options options = { .folded_names = f->stacks.trees.n > 1 };
@@ -80,7 +80,7 @@ struct export_writer *export_folded_new(void)
 
 	if (!f)
 		return NULL;
-	f->w = (struct export_writer){ .ops = &ops, .finish = finish, .free = folded_free };
+	f->w = (struct export_writer){ .ops = &ops, .finish = export_folded_finish, .free = folded_free };
 	export_stacks_init(&f->stacks);
 	return &f->w;
 }

@@ -112,7 +112,7 @@ static bool count_edge(struct graph *g, struct graph_node *from, struct graph_no
 }
 
 /* One more node on the way inwards; *@at is the last one. */
-static bool step(struct graph *g, struct graph_node **at, struct graph_node *next)
+static bool export_graph_step(struct graph *g, struct graph_node **at, struct graph_node *next)
 {
 	if (!next || (*at && !count_edge(g, *at, next)))
 		return false;
@@ -131,12 +131,12 @@ static bool add_stack(struct graph *g, const struct view_frame *frame, size_t nf
 		return false;
 	g->stacks++;
 	snprintf(cut, sizeof(cut), "[%s]", text_walk_end_name(end));
-	if (end != WALK_END_COMPLETE && !step(g, &at, node_of_text(g, GRAPH_FUNCTION, cut)))
+	if (end != WALK_END_COMPLETE && !export_graph_step(g, &at, node_of_text(g, GRAPH_FUNCTION, cut)))
 		return false;
 	while (nframes)
-		if (!step(g, &at, node_of_frame(g, &frame[--nframes])))
+		if (!export_graph_step(g, &at, node_of_frame(g, &frame[--nframes])))
 			return false;
-	return step(g, &at, site);
+	return export_graph_step(g, &at, site);
 }
 
 /* "write flag\nset_flag+26\napp.c:17\n" */
@@ -199,7 +199,7 @@ bool graph_add_call(struct graph *g, const struct view_function *caller, const s
 		if (!at)
 			return false;
 	}
-	return step(g, &at, to);
+	return export_graph_step(g, &at, to);
 }
 
 /* Cutting down */
@@ -230,7 +230,7 @@ static int by_edge_count(const void *a, const void *b)
 }
 
 /* Marks the first @max nodes that are sites, or that are not. Returns how many. */
-static size_t keep(struct graph *g, bool sites, size_t max)
+static size_t export_graph_keep(struct graph *g, bool sites, size_t max)
 {
 	size_t i, n = 0;
 
@@ -249,8 +249,8 @@ void graph_cut(struct graph *g, size_t max, size_t *nedges, struct graph_rest *r
 	*rest = (struct graph_rest){ 0 };
 	if (g->nnodes)
 		qsort(g->node, g->nnodes, sizeof(struct graph_node *), by_node_count);
-	sites = keep(g, true, max - max / 2);
-	keep(g, false, max - sites);
+	sites = export_graph_keep(g, true, max - max / 2);
+	export_graph_keep(g, false, max - sites);
 	if (g->nedges)
 		qsort(g->edge, g->nedges, sizeof(struct graph_edge *), by_edge_count);
 	for (*nedges = 0; *nedges < g->nedges && *nedges / 2 < max; ++*nedges)

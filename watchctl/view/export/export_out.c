@@ -173,7 +173,7 @@ bool export_out_splits(const struct export_out *o)
 }
 
 /* All that was written is in the file. */
-static struct wc_error *finish(const struct part *p)
+static struct wc_error *export_out_finish(const struct part *p)
 {
 	bool failed = ferror(p->f);
 	int why = failed ? EIO : 0;
@@ -191,12 +191,12 @@ static struct wc_error *finish(const struct part *p)
 
 struct wc_error *export_out_check(const struct export_out *o)
 {
-	return o->path && ferror(export_out_file(o)) ? finish(&o->part[o->n - 1]) : NULL;
+	return o->path && ferror(export_out_file(o)) ? export_out_finish(&o->part[o->n - 1]) : NULL;
 }
 
 struct wc_error *export_out_next(struct export_out *o)
 {
-	struct wc_error *err = finish(&o->part[o->n - 1]);
+	struct wc_error *err = export_out_finish(&o->part[o->n - 1]);
 
 	return err ? err : begin_part(o);
 }
@@ -275,7 +275,7 @@ struct wc_error *export_out_commit(struct export_out *o)
 	size_t i;
 
 	for (i = 0; i < o->n && !err; i++)
-		err = finish(&o->part[i]);
+		err = export_out_finish(&o->part[i]);
 	for (i = 0; i < o->n && !err && !o->direct; i++)
 		err = give_name(o, &o->part[i]);
 	for (i = 0; i < o->n && !err; i++)

@@ -48,8 +48,8 @@ static void put_word(struct export_text *t, const char *s)
 	}
 }
 
-static void begin(struct perf_writer *p, int32_t pid, int32_t tid, const char *comm, struct view_time time,
-		  const char *event)
+static void export_perf_begin(struct perf_writer *p, int32_t pid, int32_t tid, const char *comm,
+			      struct view_time time, const char *event)
 {
 	export_text_empty(&p->t);
 	if (!comm || !*comm)
@@ -104,7 +104,8 @@ static void put_frame(struct perf_writer *p, const struct view_frame *f)
 	export_text_add(t, ")\n");
 }
 
-static void end(struct perf_writer *p, const struct view_frame *frame, size_t nframes, enum walk_end why)
+static void export_perf_end(struct perf_writer *p, const struct view_frame *frame, size_t nframes,
+			    enum walk_end why)
 {
 	size_t i;
 
@@ -125,26 +126,26 @@ static void on_access(void *ctx, const struct view_access *a)
 {
 	struct perf_writer *p = ctx;
 
-	begin(p, a->raw->pid, a->raw->tid, a->comm, a->time, "access");
+	export_perf_begin(p, a->raw->pid, a->raw->tid, a->comm, a->time, "access");
 	put_field(p, "watch", a->watch->e.name);
 	put_field(p, "kind", text_kind_name(a->kind));
 	put_field(p, "old", a->old_text);
 	put_field(p, "new", a->new_text);
 	export_text_printf(&p->t, " addr=0x%llx", (unsigned long long)a->raw->addr);
-	end(p, a->frame, a->nframes, a->walk_end);
+	export_perf_end(p, a->frame, a->nframes, a->walk_end);
 }
 
 static void on_capture(void *ctx, const struct view_capture *c)
 {
 	struct perf_writer *p = ctx;
 
-	begin(p, c->raw->pid, c->raw->tid, c->comm, c->time, "stack");
+	export_perf_begin(p, c->raw->pid, c->raw->tid, c->comm, c->time, "stack");
 	put_field(p, "tag", c->tag->text);
 	if (c->raw->has_value)
 		export_text_printf(&p->t, " value=0x%llx", (unsigned long long)c->raw->value);
 	else if (c->raw->withheld)
 		export_text_printf(&p->t, " value=%s", view_withheld);
-	end(p, c->frame, c->nframes, c->walk_end);
+	export_perf_end(p, c->frame, c->nframes, c->walk_end);
 }
 
 static void on_call(void *ctx, const struct view_call *c)
@@ -164,10 +165,10 @@ static void on_call(void *ctx, const struct view_call *c)
 		export_fail(&p->w, &wc_enomem);
 		return;
 	}
-	begin(p, c->raw->pid, c->raw->tid, c->comm, c->time, "call");
+	export_perf_begin(p, c->raw->pid, c->raw->tid, c->comm, c->time, "call");
 	export_text_printf(&p->t, " call=%llu", (unsigned long long)c->raw->call);
-	end(p, frame, th->nopen < DEEPEST ? th->nopen : DEEPEST,
-	    th->nopen <= DEEPEST ? WALK_END_COMPLETE : WALK_END_DEPTH);
+	export_perf_end(p, frame, th->nopen < DEEPEST ? th->nopen : DEEPEST,
+			th->nopen <= DEEPEST ? WALK_END_COMPLETE : WALK_END_DEPTH);
 }
 
 static void on_return(void *ctx, const struct view_return *r)

@@ -112,7 +112,7 @@ static bool wants_time(const struct export_select *s, struct view_time t)
 }
 
 /* The first event that has a time: bounds may be relative to it. */
-static void begin(struct export_select *s, struct view_time t)
+static void export_select_begin(struct export_select *s, struct view_time t)
 {
 	if (s->resolved)
 		return;
@@ -129,7 +129,7 @@ static void on_process(void *ctx, const struct process_event *p, struct view_tim
 {
 	struct export_select *s = ctx;
 
-	begin(s, time);
+	export_select_begin(s, time);
 	PASS(s, process, p, time);
 }
 
@@ -137,7 +137,7 @@ static void on_armed(void *ctx, const struct view_watch *w, struct view_time tim
 {
 	struct export_select *s = ctx;
 
-	begin(s, time);
+	export_select_begin(s, time);
 	names_add(&s->watches, w->e.name);
 	if (!wants_watch(s, w))
 		return;
@@ -149,7 +149,7 @@ static void on_access(void *ctx, const struct view_access *a)
 {
 	struct export_select *s = ctx;
 
-	begin(s, a->time);
+	export_select_begin(s, a->time);
 	if (!wants_watch(s, a->watch))
 		return;
 	s->watch_seen = true;
@@ -163,7 +163,7 @@ static void on_capture(void *ctx, const struct view_capture *c)
 {
 	struct export_select *s = ctx;
 
-	begin(s, c->time);
+	export_select_begin(s, c->time);
 	if (c->tag->captures <= 1)
 		names_add(&s->tags, c->tag->text);
 	if (!wants_tag(s, c->tag) || !wants_thread(s, c->raw->tid, c->comm) || !wants_time(s, c->time))
@@ -179,7 +179,7 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 		      : l->watch == WATCH_CALLS	 ? wants_calls(s)
 						 : wants_watch(s, w);
 
-	begin(s, time);
+	export_select_begin(s, time);
 	/* Of calls no summary shows. */
 	if (wanted && l->watch == WATCH_CALLS)
 		s->lost += l->count;
@@ -193,7 +193,7 @@ static void on_note(void *ctx, const char *text, struct view_time time)
 
 	/* One without a time is of the log as a whole. */
 	if (time.mono_ns)
-		begin(s, time);
+		export_select_begin(s, time);
 	if (!time.mono_ns || wants_time(s, time))
 		PASS(s, note, text, time);
 }
@@ -212,7 +212,7 @@ static void on_recording(void *ctx, const struct recording_event *r, struct view
 {
 	struct export_select *s = ctx;
 
-	begin(s, time);
+	export_select_begin(s, time);
 	if (wants_calls(s))
 		PASS(s, recording, r, time);
 }
@@ -221,7 +221,7 @@ static void on_thread(void *ctx, const struct thread_event *t, struct view_time 
 {
 	struct export_select *s = ctx;
 
-	begin(s, time);
+	export_select_begin(s, time);
 	if (wants_calls(s) && wants_thread(s, t->tid, t->comm))
 		PASS(s, thread, t, time);
 }
@@ -230,7 +230,7 @@ static void on_range(void *ctx, const struct range_event *r, const char *comm, s
 {
 	struct export_select *s = ctx;
 
-	begin(s, time);
+	export_select_begin(s, time);
 	if (wants_calls(s) && wants_time(s, time))
 		PASS(s, range, r, comm, time);
 }
@@ -240,7 +240,7 @@ static void on_call(void *ctx, const struct view_call *c)
 	struct export_select *s = ctx;
 	struct view_call with = *c;
 
-	begin(s, c->time);
+	export_select_begin(s, c->time);
 	if (!wants_calls(s) || !step_filter_call(&s->calls, c, &with.depth))
 		return;
 	s->thread_seen = true;
@@ -268,7 +268,7 @@ static void on_return(void *ctx, const struct view_return *r)
 static bool wants_moment(struct export_select *s, int32_t pid, int32_t tid, const char *comm,
 			 struct view_time time, uint32_t *depth)
 {
-	begin(s, time);
+	export_select_begin(s, time);
 	return wants_calls(s) && step_filter_moment(&s->calls, pid, tid, comm, depth) && wants_time(s, time);
 }
 
@@ -295,7 +295,7 @@ static void on_blocked(void *ctx, const struct view_blocked *e)
 {
 	struct export_select *s = ctx;
 
-	begin(s, e->time);
+	export_select_begin(s, e->time);
 	if (wants_calls(s) && wants_thread(s, e->raw->tid, e->comm))
 		PASS(s, blocked, e);
 }

@@ -321,7 +321,7 @@ static void put_frames(struct speedscope_writer *s)
 	fputs("\n]}}\n", out);
 }
 
-static struct wc_error *finish(struct export_writer *w)
+static struct wc_error *export_speedscope_finish(struct export_writer *w)
 {
 	struct speedscope_writer *s = (struct speedscope_writer *)w;
 	struct wc_error *err = s->trees.incomplete ? &wc_enomem : NULL;
@@ -380,7 +380,9 @@ struct export_writer *export_speedscope_new(void)
 
 	if (!s)
 		return NULL;
-	s->w = (struct export_writer){ .ops = &ops, .finish = finish, .free = speedscope_free };
+	s->w = (struct export_writer){ .ops = &ops,
+				       .finish = export_speedscope_finish,
+				       .free = speedscope_free };
 	s->trees.merge = MERGE_MODULES;
 	s->spill = spill_new();
 	if (!s->spill) {

@@ -61,7 +61,7 @@ static int open_file(void)
 	return fd;
 }
 
-static struct wc_error *flush(struct spill *s)
+static struct wc_error *export_spill_flush(struct spill *s)
 {
 	int why;
 
@@ -83,7 +83,7 @@ static struct wc_error *move_out(struct spill *s, struct spill_list *l)
 	memcpy(c->record, l->record, sizeof(c->record));
 	l->before = ++s->nchunks;
 	l->n = 0;
-	return s->nbuffered == BUFFERED ? flush(s) : NULL;
+	return s->nbuffered == BUFFERED ? export_spill_flush(s) : NULL;
 }
 
 /* A hundred thousand threads that do little take little. */
@@ -148,7 +148,7 @@ struct wc_error *spill_each(struct spill *s, struct spill_list *l,
 			    void (*each)(void *ctx, const struct spill_record *r), void *ctx)
 {
 	scoped(freep) uint64_t *number = NULL;
-	struct wc_error *err = s->nbuffered ? flush(s) : NULL;
+	struct wc_error *err = s->nbuffered ? export_spill_flush(s) : NULL;
 	struct chunk c;
 	size_t n = 0, i;
 

@@ -28,7 +28,7 @@ bool page_value_less(const struct value_type *t, unsigned int size, uint64_t a, 
 }
 
 /* @b comes right after @a in time. */
-static void join(struct page_bucket *a, const struct page_bucket *b, const struct page_sample *s)
+static void page_buckets_join(struct page_bucket *a, const struct page_bucket *b, const struct page_sample *s)
 {
 	size_t i;
 
@@ -56,7 +56,7 @@ static void double_width(struct page_buckets *b, const struct page_sample *s)
 
 	for (i = 0; i < b->n; i++) {
 		if (i & 1)
-			join(&b->v[i / 2], &b->v[i], s);
+			page_buckets_join(&b->v[i / 2], &b->v[i], s);
 		else if (i)
 			b->v[i / 2] = b->v[i];
 	}
@@ -83,5 +83,5 @@ void page_buckets_add(struct page_buckets *b, uint64_t ns, const struct page_sam
 	if (at >= b->n)
 		b->n = at + 1;
 	one.n[s->kind < PAGE_KINDS ? s->kind : 0] = 1;
-	join(&b->v[at], &one, s);
+	page_buckets_join(&b->v[at], &one, s);
 }

@@ -5,7 +5,7 @@
 
 #include "watchctl/base/vec.h"
 
-static uint64_t mix(uint64_t h, uint64_t x)
+static uint64_t page_tables_mix(uint64_t h, uint64_t x)
 {
 	h = (h ^ x) * 0xff51afd7ed558ccdu;
 	return h ^ h >> 32;
@@ -61,9 +61,9 @@ static bool same_frame(const struct view_frame *a, const struct view_frame *b)
 
 static uint64_t frame_hash(const struct view_frame *f)
 {
-	uint64_t h = mix(f->ip, (uintptr_t)f->function);
+	uint64_t h = page_tables_mix(f->ip, (uintptr_t)f->function);
 
-	return mix(h, (uint64_t)f->line << 3 | f->inlined << 2 | f->after << 1 | f->signal);
+	return page_tables_mix(h, (uint64_t)f->line << 3 | f->inlined << 2 | f->after << 1 | f->signal);
 }
 
 static uint32_t add_frame(struct page_tables *t, const struct view_frame *f, bool *ok)
@@ -93,12 +93,12 @@ static bool same_stack(const struct page_tables *t, const struct page_stack *s, 
 static uint32_t find_stack(struct page_tables *t, const uint32_t *frame, size_t n, enum walk_end end,
 			   uint64_t *hash)
 {
-	uint64_t h = mix(n, end);
+	uint64_t h = page_tables_mix(n, end);
 	void *known;
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		h = mix(h, frame[i]);
+		h = page_tables_mix(h, frame[i]);
 	for (; (known = map64_get(&t->stack_index, h)); h++)
 		if (same_stack(t, &t->stack[index_of(known)], frame, n, end))
 			return index_of(known);

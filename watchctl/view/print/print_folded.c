@@ -18,7 +18,7 @@ struct line {
 	bool failed;
 };
 
-static void put(struct line *l, const char *text, size_t n)
+static void print_folded_put(struct line *l, const char *text, size_t n)
 {
 	if (!vec_reserve((void **)&l->text, &l->cap, l->len + n + 1, 1))
 		l->failed = true;
@@ -41,7 +41,7 @@ static void put_name(struct line *l, const char *name)
 		*to++ = *from == ' ' ? '_' : *from == ';' ? ':' : *from;
 	}
 	*to = '\0';
-	put(l, clean, to - clean);
+	print_folded_put(l, clean, to - clean);
 }
 
 static void put_bracketed(struct line *l, const char *name)
@@ -49,9 +49,9 @@ static void put_bracketed(struct line *l, const char *name)
 	/* "[vdso]" and "[jit]" have theirs. */
 	bool bare = name[0] != '[';
 
-	put(l, "[", bare);
+	print_folded_put(l, "[", bare);
 	put_name(l, name);
-	put(l, "]", bare);
+	print_folded_put(l, "]", bare);
 }
 
 static void put_node(struct line *l, const struct stack_node *n)
@@ -59,7 +59,7 @@ static void put_node(struct line *l, const struct stack_node *n)
 	const struct view_frame *f = &n->frame;
 
 	if (l->len)
-		put(l, ";", 1);
+		print_folded_put(l, ";", 1);
 	if (n->is_end)
 		put_bracketed(l, text_walk_end_name(n->end));
 	else if (f->signal)

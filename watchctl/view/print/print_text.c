@@ -80,9 +80,10 @@ static void fill_place(const struct view_access *a, struct time_line *l)
 	utf8_clean(a->insn ? a->insn : "(instruction not known)", l->insn, sizeof(l->insn));
 }
 
-static void append(char *buf, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void print_text_append(char *buf, size_t cap, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
-static void append(char *buf, size_t cap, const char *fmt, ...)
+static void print_text_append(char *buf, size_t cap, const char *fmt, ...)
 {
 	size_t n = strlen(buf);
 	va_list ap;
@@ -100,16 +101,16 @@ static void describe_kernel(const struct access_event *e, char *buf, size_t cap)
 
 	if (e->kernel_function)
 		utf8_clean(e->kernel_function, function, sizeof(function));
-	append(buf, cap, "  (by the kernel");
+	print_text_append(buf, cap, "  (by the kernel");
 	if (call)
-		append(buf, cap, ": %s", call);
+		print_text_append(buf, cap, ": %s", call);
 	else if (e->in_kernel && e->syscall >= 0)
-		append(buf, cap, ": system call %d", e->syscall);
+		print_text_append(buf, cap, ": system call %d", e->syscall);
 	else if (e->in_kernel)
-		append(buf, cap, ", not in a system call");
+		print_text_append(buf, cap, ", not in a system call");
 	if (*function)
-		append(buf, cap, ", in %s", function);
-	append(buf, cap, ")");
+		print_text_append(buf, cap, ", in %s", function);
+	print_text_append(buf, cap, ")");
 }
 
 static void fill_who(struct printer *p, struct view_time time, const char *comm, int32_t tid,
@@ -131,14 +132,15 @@ static void fill_access(struct printer *p, const struct view_access *a, struct t
 	l->kind_style = text_kind_style(a->kind);
 	utf8_clean(a->watch->e.name, l->watch, sizeof(l->watch));
 	if (a->raw->addr > a->watch->e.addr && a->raw->addr - a->watch->e.addr < a->watch->e.size)
-		append(l->watch, sizeof(l->watch), "+%llu",
-		       (unsigned long long)(a->raw->addr - a->watch->e.addr));
+		print_text_append(l->watch, sizeof(l->watch), "+%llu",
+				  (unsigned long long)(a->raw->addr - a->watch->e.addr));
 	text_change(a->kind, a->old_text, a->new_text, same, l->value, sizeof(l->value));
 	fill_place(a, l);
 	if (a->raw->displaced) {
-		append(l->remark, sizeof(l->remark),
-		       "  (seen late: the program blocked SIGTRAP; registers and stack are of a later "
-		       "moment)");
+		print_text_append(
+			l->remark, sizeof(l->remark),
+			"  (seen late: the program blocked SIGTRAP; registers and stack are of a later "
+			"moment)");
 		l->remark_style = STYLE_ALERT;
 	} else if (a->origin == ORIGIN_KERNEL) {
 		describe_kernel(a->raw, l->remark, sizeof(l->remark));
@@ -348,35 +350,36 @@ static void armed_texts(const struct watch_event *e, char *what, char *how, size
 
 	what[0] = how[0] = '\0';
 	if (e->full_name && *e->full_name && strcmp(e->full_name, e->name) != 0)
-		append(what, cap, " = %s", utf8_clean(e->full_name, text, sizeof(text)));
+		print_text_append(what, cap, " = %s", utf8_clean(e->full_name, text, sizeof(text)));
 	module = e->module ? strrchr(e->module, '/') : NULL;
 	module = module ? module + 1 : e->module;
 	if (module && *module && !names_module(e->name, module))
-		append(what, cap, " of %s", utf8_clean(module, text, sizeof(text)));
-	append(what, cap, " (");
+		print_text_append(what, cap, " of %s", utf8_clean(module, text, sizeof(text)));
+	print_text_append(what, cap, " (");
 	if (e->type.name && *e->type.name && e->access != ACCESS_EXECUTE)
-		append(what, cap, "%s, ", utf8_clean(e->type.name, text, sizeof(text)));
+		print_text_append(what, cap, "%s, ", utf8_clean(e->type.name, text, sizeof(text)));
 	if (e->access == ACCESS_EXECUTE)
-		append(what, cap, "0x%llx)", (unsigned long long)e->addr);
+		print_text_append(what, cap, "0x%llx)", (unsigned long long)e->addr);
 	else if (e->per_thread)
-		append(what, cap, "%u byte%s in each thread)", e->size, e->size == 1 ? "" : "s");
+		print_text_append(what, cap, "%u byte%s in each thread)", e->size, e->size == 1 ? "" : "s");
 	else
-		append(what, cap, "%u byte%s at 0x%llx)", e->size, e->size == 1 ? "" : "s",
-		       (unsigned long long)e->addr);
-	append(what, cap, " for %s", text_access(e->access));
+		print_text_append(what, cap, "%u byte%s at 0x%llx)", e->size, e->size == 1 ? "" : "s",
+				  (unsigned long long)e->addr);
+	print_text_append(what, cap, " for %s", text_access(e->access));
 	if (e->filter)
-		append(what, cap, " where %s", utf8_clean(e->filter, text, sizeof(text)));
-	append(what, cap, ":");
+		print_text_append(what, cap, " where %s", utf8_clean(e->filter, text, sizeof(text)));
+	print_text_append(what, cap, ":");
 	if (e->engine && *e->engine)
-		append(how, cap, ", %s engine", utf8_clean(e->engine, text, sizeof(text)));
+		print_text_append(how, cap, ", %s engine", utf8_clean(e->engine, text, sizeof(text)));
 	if (e->why)
-		append(how, cap, " (%s)", utf8_clean(e->why, text, sizeof(text)));
+		print_text_append(how, cap, " (%s)", utf8_clean(e->why, text, sizeof(text)));
 	if (e->slot >= 0)
-		append(how, cap, ", debug register DR%d", e->slot);
+		print_text_append(how, cap, ", debug register DR%d", e->slot);
 	if (e->kernel)
-		append(how, cap, ", the kernel's accesses too");
+		print_text_append(how, cap, ", the kernel's accesses too");
 	if (e->access != ACCESS_EXECUTE)
-		append(how, cap, "%s", e->verified ? ", verified by a known access" : ", not verified");
+		print_text_append(how, cap, "%s",
+				  e->verified ? ", verified by a known access" : ", not verified");
 }
 
 static void print_armed(void *ctx, const struct view_watch *w, struct view_time time)

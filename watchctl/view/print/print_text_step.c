@@ -40,7 +40,7 @@ static void add_bytes(struct growing_text *t, const char *s, size_t n)
 	t->text[t->len] = '\0';
 }
 
-static void add(struct growing_text *t, const char *s)
+static void print_text_step_add(struct growing_text *t, const char *s)
 {
 	add_bytes(t, s, strlen(s));
 }
@@ -168,21 +168,21 @@ static void add_args(struct printer *p, const struct view_call *c, struct growin
 
 	for (i = 0; i < c->nargs; i++) {
 		if (i)
-			add(t, ", ");
+			print_text_step_add(t, ", ");
 		if (c->arg[i].name) {
-			add(t, utf8_clean(c->arg[i].name, text, sizeof(text)));
-			add(t, " = ");
+			print_text_step_add(t, utf8_clean(c->arg[i].name, text, sizeof(text)));
+			print_text_step_add(t, " = ");
 		}
 		clean_value(&c->arg[i], text, sizeof(text));
 		if (bound)
 			cut_end(text, bound);
-		add(t, text);
+		print_text_step_add(t, text);
 	}
 	if (c->nargs < c->function->e.nparams)
-		add(t, c->nargs ? ", ..." : "...");
+		print_text_step_add(t, c->nargs ? ", ..." : "...");
 	/* Nothing is known of what it takes: as in C. */
 	else if (!c->function->e.nparams && c->function->e.flags & FUNCTION_NO_TYPES)
-		add(t, "...");
+		print_text_step_add(t, "...");
 }
 
 /* Without the types of its parameters: their values follow. */
@@ -207,11 +207,11 @@ void print_text_call(void *ctx, const struct view_call *c)
 	p->step.call = c->raw->call;
 	p->step.depth = c->depth;
 	p->step.name.len = p->step.args.len = 0;
-	add(&p->step.args, "");
+	print_text_step_add(&p->step.args, "");
 	text_time(p, c->time, p->step.when, sizeof(p->step.when));
 	snprintf(p->step.remark, sizeof(p->step.remark), "%s", call_remark(c));
 	name_text(p, c->function, name);
-	add(&p->step.name, name);
+	print_text_step_add(&p->step.name, name);
 	add_args(p, c, &p->step.args);
 	/* Who called the outermost one is reported below its line: of the others, the tree shows. */
 	if (c->depth == 0 && c->nframes && !p->opt.no_stack) {

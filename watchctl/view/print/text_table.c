@@ -7,7 +7,8 @@
 #include "watchctl/view/words/view_words.h"
 
 /* Returns how many columns fit the terminal. */
-static int measure(const struct printer *p, const struct text_table *t, size_t width[TABLE_COLUMNS])
+static int text_table_measure(const struct printer *p, const struct text_table *t,
+			      size_t width[TABLE_COLUMNS])
 {
 	size_t i, n, end = 0;
 	char text[CELL_TEXT];
@@ -53,7 +54,7 @@ void text_table(struct printer *p, const struct text_table *t)
 	int c, n;
 
 	assert(t->ncolumns <= TABLE_COLUMNS);
-	n = measure(p, t, width);
+	n = text_table_measure(p, t, width);
 	for (c = 0; c < n; c++)
 		print_cell(p, &t->column[c], STYLE_DIM, t->column[c].title, width[c], &owed);
 	fputc('\n', p->out);

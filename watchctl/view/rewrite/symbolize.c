@@ -111,7 +111,7 @@ static struct wc_error *on_process(struct symbolize *s, const struct trace_event
 		       : &wc_enomem;
 }
 
-static struct wc_error *put(void *ctx, const struct trace_event *e)
+static struct wc_error *symbolize_put(void *ctx, const struct trace_event *e)
 {
 	struct symbolize *s = ctx;
 	struct wc_error *err = NULL;
@@ -132,7 +132,7 @@ static struct wc_error *put(void *ctx, const struct trace_event *e)
 
 /* What names a frame */
 
-static void keep(struct symbolize *s, uint64_t addr)
+static void symbolize_keep(struct symbolize *s, uint64_t addr)
 {
 	const struct location *l = symbolizer_lookup(s->symbolizer, addr);
 	struct symbolize_address a;
@@ -168,7 +168,7 @@ static void keep_stack(struct symbolize *s, const struct view_frame *frame, size
 		/* The functions that were inlined at an address come from it too. */
 		if (frame[i].inlined)
 			continue;
-		keep(s, is_exact ? frame[i].ip : frame[i].ip - 1);
+		symbolize_keep(s, is_exact ? frame[i].ip : frame[i].ip - 1);
 		exact = frame[i].signal;
 	}
 }
@@ -217,7 +217,7 @@ static struct wc_error *read_log(struct symbolize *s)
 		err = tracelog_next(r, &e, &outcome);
 		if (err || outcome != LOG_EVENT)
 			break;
-		err = put(s, &e);
+		err = symbolize_put(s, &e);
 		if (s->opt->reading)
 			progress_at(s->opt->reading, tracelog_progress(r));
 	}
@@ -251,7 +251,7 @@ static struct wc_error *pass(struct symbolize *s)
 	return !err && s->no_memory ? &wc_enomem : err;
 }
 
-static struct wc_error *report(void *ctx, const struct trace_event *e)
+static struct wc_error *symbolize_report(void *ctx, const struct trace_event *e)
 {
 	struct symbolize *s = ctx;
 
@@ -263,7 +263,7 @@ static struct wc_error *report_stored(struct symbolize *s)
 {
 	const char *why;
 
-	return tracelog_symbols_read(s->path, (struct event_sink){ report, s }, &why);
+	return tracelog_symbols_read(s->path, (struct event_sink){ symbolize_report, s }, &why);
 }
 
 /* Results */
@@ -308,7 +308,7 @@ static bool has_line(const struct symbolize_address *a)
 	return a->frame[0].file != NULL;
 }
 
-static void count(struct symbolize *s)
+static void symbolize_count(struct symbolize *s)
 {
 	s->totals.addresses = s->naddresses;
 	for (size_t i = 0; i < s->naddresses; i++) {
@@ -424,7 +424,7 @@ struct wc_error *symbolize_log(const char *path, const struct symbolize_options 
 		return err;
 	symbolizer_sources(s->symbolizer, add_module, s);
 	sort_addresses(s);
-	count(s);
+	symbolize_count(s);
 	sort_modules(s);
 	if (s->no_memory)
 		return &wc_enomem;

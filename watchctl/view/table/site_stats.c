@@ -11,7 +11,7 @@
 
 #define KNOWN_MAX 65536u /* ways that lead to a site fast; then they are learned anew */
 
-static uint64_t mix(uint64_t h, uint64_t x)
+static uint64_t site_stats_mix(uint64_t h, uint64_t x)
 {
 	h = (h ^ x) * 0xff51afd7ed558ccdu;
 	return h ^ h >> 32;
@@ -25,7 +25,7 @@ static uint64_t address_of(const struct view_access *a)
 
 static uint64_t kind_hash(const struct view_access *a)
 {
-	return mix(a->watch->e.id, a->kind | a->origin << 8 | !a->ip << 16);
+	return site_stats_mix(a->watch->e.id, a->kind | a->origin << 8 | !a->ip << 16);
 }
 
 static uint64_t hash_of(const struct view_access *a)
@@ -33,8 +33,8 @@ static uint64_t hash_of(const struct view_access *a)
 	const struct location *l = a->location;
 
 	if (!l->module)
-		return mix(kind_hash(a), address_of(a));
-	return mix(hash_text(kind_hash(a), l->module), l->module_offset);
+		return site_stats_mix(kind_hash(a), address_of(a));
+	return site_stats_mix(hash_text(kind_hash(a), l->module), l->module_offset);
 }
 
 static bool is_site(const struct site_stat *s, const struct view_access *a)
@@ -98,8 +98,8 @@ static struct site_stat *look_for_site(struct site_stats *s, const struct view_a
 /* Locations live long and are the same for the same address: no text is hashed for a place seen before. */
 static struct site_stat *site_of(struct site_stats *s, const struct view_access *a)
 {
-	uint64_t hash =
-		mix(mix(kind_hash(a), (uintptr_t)a->location), a->location->module ? 0 : address_of(a));
+	uint64_t hash = site_stats_mix(site_stats_mix(kind_hash(a), (uintptr_t)a->location),
+				       a->location->module ? 0 : address_of(a));
 	struct site_stat *site = map64_get(&s->known, hash);
 
 	if (site && is_site(site, a))

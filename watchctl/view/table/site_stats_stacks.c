@@ -150,8 +150,8 @@ static size_t descend(struct site_tree *t, size_t parent, const struct view_fram
 	return t->n - 1;
 }
 
-static bool enter(struct site_tree *t, size_t *at, const struct view_frame *f, enum walk_end end,
-		  uint64_t count)
+static bool site_stats_stacks_enter(struct site_tree *t, size_t *at, const struct view_frame *f,
+				    enum walk_end end, uint64_t count)
 {
 	*at = descend(t, *at, f, end);
 	if (*at)
@@ -165,12 +165,13 @@ static bool add_to_tree(struct site_tree *t, const struct site_stack *s, bool in
 	size_t at = 0, i;
 
 	t->v[0].count += s->count;
-	if (cut && !inverted && !enter(t, &at, NULL, s->end, s->count))
+	if (cut && !inverted && !site_stats_stacks_enter(t, &at, NULL, s->end, s->count))
 		return false;
 	for (i = 0; i < s->nframes; i++)
-		if (!enter(t, &at, &s->frame[inverted ? i : s->nframes - 1 - i], s->end, s->count))
+		if (!site_stats_stacks_enter(t, &at, &s->frame[inverted ? i : s->nframes - 1 - i], s->end,
+					     s->count))
 			return false;
-	if (cut && inverted && !enter(t, &at, NULL, s->end, s->count))
+	if (cut && inverted && !site_stats_stacks_enter(t, &at, NULL, s->end, s->count))
 		return false;
 	t->v[at].self += s->count;
 	return true;

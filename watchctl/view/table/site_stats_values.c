@@ -64,7 +64,7 @@ static void begin_spread(struct site_values *s, const struct value_type *t, unsi
 	s->n = s->cap = s->last = 0;
 }
 
-static struct site_value *find(struct site_values *s, uint64_t raw)
+static struct site_value *site_stats_values_find(struct site_values *s, uint64_t raw)
 {
 	size_t i;
 
@@ -90,7 +90,7 @@ void site_values_add(struct site_values *s, const struct value_type *t, unsigned
 
 	assert(size >= 1 && size <= 8);
 	s->total++;
-	known = find(s, one.value);
+	known = site_stats_values_find(s, one.value);
 	if (known) {
 		known->count++;
 		return;
@@ -122,8 +122,8 @@ static void add_range(struct site_value_range *ret, size_t *n, uint64_t low, uin
 }
 
 /* Joins @per neighbouring buckets of @s into one range. */
-static size_t join(const struct value_spread *s, size_t per, bool negative, struct site_value_range *ret,
-		   size_t cap)
+static size_t site_stats_values_join(const struct value_spread *s, size_t per, bool negative,
+				     struct site_value_range *ret, size_t cap)
 {
 	size_t i, n = 0;
 
@@ -151,7 +151,7 @@ static size_t join_to_fit(const struct value_spread *s, bool negative, struct si
 	size_t per, n = 0;
 
 	for (per = 1; s && per < SPREAD_BUCKETS * 2; per *= 2) {
-		n = join(s, per, negative, ret, cap);
+		n = site_stats_values_join(s, per, negative, ret, cap);
 		if (n <= cap)
 			break;
 	}

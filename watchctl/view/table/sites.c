@@ -6,7 +6,7 @@
 #include "watchctl/base/hash.h"
 #include "watchctl/base/vec.h"
 
-static uint64_t mix(uint64_t h, uint64_t x)
+static uint64_t sites_mix(uint64_t h, uint64_t x)
 {
 	h = (h ^ x) * 0xff51afd7ed558ccdu;
 	return h ^ h >> 32;
@@ -15,11 +15,11 @@ static uint64_t mix(uint64_t h, uint64_t x)
 static uint64_t hash_of(const struct view_access *a)
 {
 	const struct location *l = a->location;
-	uint64_t h = mix(a->watch->e.id, a->kind | a->origin << 8 | !a->ip << 16);
+	uint64_t h = sites_mix(a->watch->e.id, a->kind | a->origin << 8 | !a->ip << 16);
 
 	if (!l->module)
-		return mix(h, a->ip ? a->ip : a->raw->regs.r[WREG_RIP]);
-	return mix(hash_text(h, l->module), l->module_offset);
+		return sites_mix(h, a->ip ? a->ip : a->raw->regs.r[WREG_RIP]);
+	return sites_mix(hash_text(h, l->module), l->module_offset);
 }
 
 static bool same_place(const struct site *s, const struct view_access *a)

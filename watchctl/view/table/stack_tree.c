@@ -12,7 +12,7 @@ struct text {
 	const char *text; /* the symbolizer's, which lives longer */
 };
 
-static uint64_t mix(uint64_t h, uint64_t x)
+static uint64_t stack_tree_mix(uint64_t h, uint64_t x)
 {
 	h = (h ^ x) * 0xff51afd7ed558ccdu;
 	return h ^ h >> 32;
@@ -105,9 +105,9 @@ static struct stack_node *add_child(struct stack_trees *t, struct stack_node *pa
 
 static uint64_t hash_key(const struct stack_node *parent, const struct key *k)
 {
-	uint64_t h = mix((uintptr_t)parent, (uintptr_t)k->module);
+	uint64_t h = stack_tree_mix((uintptr_t)parent, (uintptr_t)k->module);
 
-	return mix(mix(mix(h, (uintptr_t)k->function), k->where), k->kind);
+	return stack_tree_mix(stack_tree_mix(stack_tree_mix(h, (uintptr_t)k->function), k->where), k->kind);
 }
 
 /* The child of @parent for one more frame, or, where @f is NULL, for the frames that are missing. */

@@ -34,7 +34,7 @@ static struct seen of_text(const char *text)
 	return (struct seen){ .known = text, .text = text };
 }
 
-static struct seen look(const struct trigger *t, size_t i, const struct view_access *a)
+static struct seen trigger_look(const struct trigger *t, size_t i, const struct view_access *a)
 {
 	const struct node *n = &t->v[i];
 
@@ -142,13 +142,13 @@ static bool compare_names(const struct trigger *t, const struct node *n, const s
 	} else if (with->kind == NODE_TEXT) {
 		*ret = same_text(n->op, a->comm, with->text);
 	} else {
-		s = look(t, (size_t)(with - t->v), a);
+		s = trigger_look(t, (size_t)(with - t->v), a);
 		*ret = s.known ? by_op(n->op, order(&tid, &s.number, &known)) : UNKNOWN;
 	}
 	return true;
 }
 
-static enum truth compare(struct trigger *t, const struct node *n, const struct view_access *a)
+static enum truth trigger_compare(struct trigger *t, const struct node *n, const struct view_access *a)
 {
 	struct seen x, y;
 	enum truth ret;
@@ -157,8 +157,8 @@ static enum truth compare(struct trigger *t, const struct node *n, const struct 
 
 	if (compare_names(t, n, a, &ret))
 		return ret;
-	x = look(t, n->a, a);
-	y = look(t, n->b, a);
+	x = trigger_look(t, n->a, a);
+	y = trigger_look(t, n->b, a);
 	if (trigger_is(t, n->a, NODE_WORD))
 		x = enumerator(t, t->v[n->a].text, y.type);
 	if (trigger_is(t, n->b, NODE_WORD))
@@ -209,7 +209,7 @@ static enum truth of_kind(const struct view_access *a, enum access_kind kind)
 	return a->kind == kind ? YES : NO;
 }
 
-static enum truth holds(struct trigger *t, size_t i, const struct view_access *a)
+static enum truth trigger_holds(struct trigger *t, size_t i, const struct view_access *a)
 {
 	static const struct value_number zero = { .kind = NUMBER_UNSIGNED };
 	const struct node *n = &t->v[i];
@@ -220,18 +220,18 @@ static enum truth holds(struct trigger *t, size_t i, const struct view_access *a
 
 	switch (n->kind) {
 	case NODE_EITHER:
-		x = holds(t, n->a, a);
-		y = x == YES ? YES : holds(t, n->b, a);
+		x = trigger_holds(t, n->a, a);
+		y = x == YES ? YES : trigger_holds(t, n->b, a);
 		return x == YES || y == YES ? YES : x == NO && y == NO ? NO : UNKNOWN;
 	case NODE_BOTH:
-		x = holds(t, n->a, a);
-		y = x == NO ? NO : holds(t, n->b, a);
+		x = trigger_holds(t, n->a, a);
+		y = x == NO ? NO : trigger_holds(t, n->b, a);
 		return x == NO || y == NO ? NO : x == YES && y == YES ? YES : UNKNOWN;
 	case NODE_NOT:
-		x = holds(t, n->a, a);
+		x = trigger_holds(t, n->a, a);
 		return x == UNKNOWN ? UNKNOWN : x == YES ? NO : YES;
 	case NODE_COMPARE:
-		return compare(t, n, a);
+		return trigger_compare(t, n, a);
 	case NODE_CALLER:
 		return called_by(a, t->v[n->a].text);
 	case NODE_KIND:
@@ -239,7 +239,7 @@ static enum truth holds(struct trigger *t, size_t i, const struct view_access *a
 	case NODE_KERNEL:
 		return a->origin == ORIGIN_KERNEL ? YES : NO;
 	default:
-		s = look(t, n->a, a);
+		s = trigger_look(t, n->a, a);
 		o = order(&s.number, &zero, &known);
 		return !s.known || !known ? UNKNOWN : o ? YES : NO;
 	}
@@ -276,7 +276,7 @@ static void on_access(void *ctx, const struct view_access *a)
 		t->last[i].raw = a->raw->new_value;
 		t->last[i].size = a->raw->size;
 	}
-	now = holds(t, t->root, a) == YES;
+	now = trigger_holds(t, t->root, a) == YES;
 	if (now && (t->of_access || !t->held))
 		t->fire(t->ctx, a);
 	t->held = now;

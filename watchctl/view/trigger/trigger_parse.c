@@ -12,7 +12,7 @@
 
 #define DEPTH_MAX 32
 
-static size_t condition(struct trigger *t);
+static size_t trigger_parse_condition(struct trigger *t);
 
 static void fail(struct trigger *t, enum wc_kind kind, const char *at, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -34,7 +34,7 @@ static void fail(struct trigger *t, enum wc_kind kind, const char *at, const cha
 		      : &wc_enomem;
 }
 
-static size_t add(struct trigger *t, struct node node)
+static size_t trigger_parse_add(struct trigger *t, struct node node)
 {
 	if (!vec_push(t->v, t->n, t->cap, node)) {
 		free(node.text);
@@ -57,7 +57,7 @@ static bool is_word(char c)
 }
 
 /* Takes @token if it comes next; a word must end there. */
-static bool take(struct trigger *t, const char *token)
+static bool trigger_parse_take(struct trigger *t, const char *token)
 {
 	size_t n = strlen(token);
 
@@ -117,12 +117,12 @@ static size_t take_braced(struct trigger *t)
 	if (i == t->nnames)
 		fail(t, WC_ENAME, t->at, "There is no watch of that name");
 	t->at = end + 1;
-	return add(t, (struct node){ .kind = NODE_WATCH, .index = i });
+	return trigger_parse_add(t, (struct node){ .kind = NODE_WATCH, .index = i });
 }
 
 static size_t number_node(struct trigger *t, struct value_number n)
 {
-	return add(t, (struct node){ .kind = NODE_NUMBER, .number = n });
+	return trigger_parse_add(t, (struct node){ .kind = NODE_NUMBER, .number = n });
 }
 
 static size_t whole(struct trigger *t, int64_t n)
@@ -145,12 +145,12 @@ static size_t take_word(struct trigger *t)
 
 	t->at += n;
 	if (i < t->nnames)
-		return add(t, (struct node){ .kind = NODE_WATCH, .index = i });
+		return trigger_parse_add(t, (struct node){ .kind = NODE_WATCH, .index = i });
 #define WORD_IS(w) (n == strlen(w) && !memcmp(start, w, n))
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (WORD_IS(words[i].word)) {
 			t->of_access = true;
-			return add(t, (struct node){ .kind = words[i].kind });
+			return trigger_parse_add(t, (struct node){ .kind = words[i].kind });
 		}
 	}
 	if (WORD_IS("true"))
@@ -158,7 +158,7 @@ static size_t take_word(struct trigger *t)
 	if (WORD_IS("false") || WORD_IS("NULL") || WORD_IS("nullptr") || WORD_IS("nil"))
 		return whole(t, 0);
 #undef WORD_IS
-	return add(t, (struct node){ .kind = NODE_WORD, .text = copy_text(t, start, n) });
+	return trigger_parse_add(t, (struct node){ .kind = NODE_WORD, .text = copy_text(t, start, n) });
 }
 
 static size_t take_number(struct trigger *t, bool negative)
@@ -215,7 +215,8 @@ static size_t take_text(struct trigger *t)
 		return 0;
 	}
 	t->at = end + 1;
-	return add(t, (struct node){ .kind = NODE_TEXT, .text = copy_text(t, start, (size_t)(end - start)) });
+	return trigger_parse_add(
+		t, (struct node){ .kind = NODE_TEXT, .text = copy_text(t, start, (size_t)(end - start)) });
 }
 
 static size_t value(struct trigger *t)
@@ -288,7 +289,7 @@ static size_t compared(struct trigger *t)
 	skip_space(t);
 	at = t->at;
 	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
-		if (take(t, ops[i].token))
+		if (trigger_parse_take(t, ops[i].token))
 			break;
 	if (i == sizeof(ops) / sizeof(ops[0])) {
 		if (*at == '=')
@@ -298,14 +299,14 @@ static size_t compared(struct trigger *t)
 			     t->v[a].text);
 		else if (!is_watched(t, a))
 			fail(t, WC_EUSAGE, at, "Expected a comparison, like == 0");
-		return add(t, (struct node){ .kind = NODE_HOLDS, .a = a });
+		return trigger_parse_add(t, (struct node){ .kind = NODE_HOLDS, .a = a });
 	}
 	b = value(t);
 	if (t->err)
 		return 0;
 	check_compared(t, at, a, b, ops[i].op);
 	check_words(t, start, a, b);
-	return add(t, (struct node){ .kind = NODE_COMPARE, .op = ops[i].op, .a = a, .b = b });
+	return trigger_parse_add(t, (struct node){ .kind = NODE_COMPARE, .op = ops[i].op, .a = a, .b = b });
 }
 
 /* Function names have nearly all characters in them: up to a space or a parenthesis outside of "...". */
@@ -323,7 +324,8 @@ static size_t take_caller(struct trigger *t)
 		return 0;
 	}
 	t->at = end;
-	return add(t, (struct node){ .kind = NODE_TEXT, .text = copy_text(t, start, (size_t)(end - start)) });
+	return trigger_parse_add(
+		t, (struct node){ .kind = NODE_TEXT, .text = copy_text(t, start, (size_t)(end - start)) });
 }
 
 static size_t term(struct trigger *t)
@@ -338,19 +340,20 @@ static size_t term(struct trigger *t)
 	if (trigger_watch(t, t->at, name_length(t->at)) < t->nnames)
 		return compared(t);
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (take(t, kinds[i].word)) {
+		if (trigger_parse_take(t, kinds[i].word)) {
 			t->of_access = true;
-			return add(t, (struct node){ .kind = NODE_KIND, .index = kinds[i].kind });
+			return trigger_parse_add(t,
+						 (struct node){ .kind = NODE_KIND, .index = kinds[i].kind });
 		}
 	}
-	if (take(t, "kernel")) {
+	if (trigger_parse_take(t, "kernel")) {
 		t->of_access = true;
-		return add(t, (struct node){ .kind = NODE_KERNEL });
+		return trigger_parse_add(t, (struct node){ .kind = NODE_KERNEL });
 	}
-	if (take(t, "caller")) {
+	if (trigger_parse_take(t, "caller")) {
 		t->of_access = t->stack = true;
 		i = take_caller(t);
-		return t->err ? 0 : add(t, (struct node){ .kind = NODE_CALLER, .a = i });
+		return t->err ? 0 : trigger_parse_add(t, (struct node){ .kind = NODE_CALLER, .a = i });
 	}
 	return compared(t);
 }
@@ -367,10 +370,10 @@ static size_t negated(struct trigger *t)
 	if (*t->at == '!' && t->at[1] != '=') {
 		t->at++;
 		a = negated(t);
-		a = t->err ? 0 : add(t, (struct node){ .kind = NODE_NOT, .a = a });
-	} else if (take(t, "(")) {
-		a = condition(t);
-		if (!t->err && !take(t, ")"))
+		a = t->err ? 0 : trigger_parse_add(t, (struct node){ .kind = NODE_NOT, .a = a });
+	} else if (trigger_parse_take(t, "(")) {
+		a = trigger_parse_condition(t);
+		if (!t->err && !trigger_parse_take(t, ")"))
 			fail(t, WC_EUSAGE, t->at, "Expected )");
 	} else {
 		a = term(t);
@@ -383,22 +386,22 @@ static size_t both(struct trigger *t)
 {
 	size_t a = negated(t), b;
 
-	while (!t->err && take(t, "&&")) {
+	while (!t->err && trigger_parse_take(t, "&&")) {
 		b = negated(t);
 		if (!t->err)
-			a = add(t, (struct node){ .kind = NODE_BOTH, .a = a, .b = b });
+			a = trigger_parse_add(t, (struct node){ .kind = NODE_BOTH, .a = a, .b = b });
 	}
 	return a;
 }
 
-static size_t condition(struct trigger *t)
+static size_t trigger_parse_condition(struct trigger *t)
 {
 	size_t a = both(t), b;
 
-	while (!t->err && take(t, "||")) {
+	while (!t->err && trigger_parse_take(t, "||")) {
 		b = both(t);
 		if (!t->err)
-			a = add(t, (struct node){ .kind = NODE_EITHER, .a = a, .b = b });
+			a = trigger_parse_add(t, (struct node){ .kind = NODE_EITHER, .a = a, .b = b });
 	}
 	return a;
 }
@@ -422,7 +425,7 @@ struct wc_error *trigger_compile(const char *text, const char *const *watches, u
 		t->nnames++;
 	}
 	t->at = t->text;
-	t->root = condition(t);
+	t->root = trigger_parse_condition(t);
 	skip_space(t);
 	if (!t->err && *t->at)
 		fail(t, WC_EUSAGE, t->at, "Expected the condition to end here");

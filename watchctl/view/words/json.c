@@ -8,7 +8,7 @@
 
 static const char hex_digits[] = "0123456789abcdef";
 
-static void put(struct json *j, const char *bytes, size_t n)
+static void json_put(struct json *j, const char *bytes, size_t n)
 {
 	if (j->failed || !vec_reserve((void **)&j->text, &j->cap, j->len + n, 1)) {
 		j->failed = true;
@@ -24,7 +24,7 @@ static void put_char(struct json *j, char c)
 	if (j->len < j->cap && !j->failed)
 		j->text[j->len++] = c;
 	else
-		put(j, &c, 1);
+		json_put(j, &c, 1);
 }
 
 static void put_escaped(struct json *j, unsigned char c)
@@ -37,7 +37,7 @@ static void put_escaped(struct json *j, unsigned char c)
 		put_char(j, '\\');
 		put_char(j, name[at - plain]);
 	} else {
-		put(j, text, sizeof(text));
+		json_put(j, text, sizeof(text));
 	}
 }
 
@@ -52,7 +52,7 @@ static void put_string(struct json *j, const char *s)
 		     (unsigned char)*s >= 0x20 && (unsigned char)*s < 0x7f && *s != '"' && *s != '\\';)
 			s++;
 		if (s > start)
-			put(j, start, s - start);
+			json_put(j, start, s - start);
 		if (!*s)
 			break;
 		if ((unsigned char)*s < 0x80) {
@@ -60,7 +60,7 @@ static void put_string(struct json *j, const char *s)
 			continue;
 		}
 		n = utf8_len(s);
-		put(j, n ? s : UTF8_REPLACEMENT, n ? n : strlen(UTF8_REPLACEMENT));
+		json_put(j, n ? s : UTF8_REPLACEMENT, n ? n : strlen(UTF8_REPLACEMENT));
 		s += n ? n : 1;
 	}
 	put_char(j, '"');
@@ -74,8 +74,8 @@ static void put_name(struct json *j, const char *name)
 	if (!name)
 		return;
 	put_char(j, '"');
-	put(j, name, strlen(name));
-	put(j, "\":", 2);
+	json_put(j, name, strlen(name));
+	json_put(j, "\":", 2);
 }
 
 void json_open(struct json *j, const char *name, char bracket)
@@ -109,7 +109,7 @@ void json_hex(struct json *j, const char *name, uint64_t v)
 	*--p = 'x';
 	*--p = '0';
 	*--p = '"';
-	put(j, p, text + sizeof(text) - p);
+	json_put(j, p, text + sizeof(text) - p);
 }
 
 static void put_decimal(struct json *j, uint64_t v)
@@ -119,7 +119,7 @@ static void put_decimal(struct json *j, uint64_t v)
 	do
 		*--p = '0' + v % 10;
 	while (v /= 10);
-	put(j, p, text + sizeof(text) - p);
+	json_put(j, p, text + sizeof(text) - p);
 }
 
 void json_number(struct json *j, const char *name, uint64_t v)
@@ -139,7 +139,7 @@ void json_signed(struct json *j, const char *name, int64_t v)
 void json_bool(struct json *j, const char *name, bool v)
 {
 	put_name(j, name);
-	put(j, v ? "true" : "false", v ? 4 : 5);
+	json_put(j, v ? "true" : "false", v ? 4 : 5);
 }
 
 void json_bytes(struct json *j, const char *name, const uint8_t *bytes, size_t n)
