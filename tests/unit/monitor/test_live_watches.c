@@ -503,7 +503,7 @@ static bool build_tagged(void)
 		return false;
 	*at = '\0';
 	snprintf(command, sizeof(command),
-		 "gcc -O2 -g -Icapture -pthread -o @/tagged tests/victims/tagged.c %s/libstackwalk-parts.a "
+		 "gcc -O2 -g -Istackwalk -pthread -o @/tagged tests/victims/tagged.c %s/libstackwalk-parts.a "
 		 "-ldl",
 		 self);
 	return victim_sh(command);
