@@ -107,7 +107,7 @@ bool insn_mem_addr(const struct insn_mem *m, const struct regs *regs, uint64_t i
  */
 uint32_t insn_undo(const struct insn *i, const struct regs *after, struct regs *before);
 
-/* Intel syntax as people read it; "" when it does not decode. */
+/* Intel syntax in Zydis' spelling; "" when it does not decode. What people read is disasm_text()'s. */
 void insn_text(const uint8_t *bytes, size_t len, uint64_t addr, char *buf, size_t cap);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
+#include "watchctl/code/insn/disasm.h"
 #include "watchctl/code/insn/insn.h"
 #include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/monitor/inspect/inspect_expr.h"
@@ -104,7 +105,7 @@ static size_t put_instruction(FILE *f, const struct show_source *s, uint64_t add
 		fputs("\t(no instruction)", f);
 		return 1;
 	}
-	insn_text(bytes, insn.len, addr, text, sizeof(text));
+	disasm_text(bytes, insn.len, addr, text, sizeof(text));
 	fprintf(f, "\t%s", text);
 	return insn.len;
 }

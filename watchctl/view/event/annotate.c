@@ -9,6 +9,7 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/dwarf/value_type.h"
+#include "watchctl/code/insn/disasm.h"
 #include "watchctl/code/insn/insn.h"
 #include "watchctl/trace/event_access.h"
 #include "watchctl/view/event/annotate_step.h"
@@ -271,7 +272,7 @@ static const char *text_of(struct annotate *a, const struct access_verdict *v)
 	if (entry->len != v->len || memcmp(entry->bytes, v->bytes, v->len) != 0) {
 		entry->len = v->len;
 		memcpy(entry->bytes, v->bytes, v->len);
-		insn_text(v->bytes, v->len, v->insn, entry->text, sizeof(entry->text));
+		disasm_text(v->bytes, v->len, v->insn, entry->text, sizeof(entry->text));
 	}
 	return entry->text[0] ? entry->text : NULL;
 }

@@ -8,6 +8,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/code/elf/module_code.h"
 #include "watchctl/code/elf/module_jit.h"
+#include "watchctl/code/insn/disasm.h"
 #include "watchctl/code/insn/insn.h"
 #include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/code/unwind/cfi.h"
@@ -123,7 +124,7 @@ static bool listing_code_add(struct code *c, struct listing *l, uint64_t addr, c
 	char text[96], name[NAME_BYTES + 32];
 	char *line = NULL;
 
-	insn_text(c->bytes + (addr - c->start), i->len, addr, text, sizeof(text));
+	disasm_text(c->bytes + (addr - c->start), i->len, addr, text, sizeof(text));
 	name_of(c->symbolizer, addr, i, name, sizeof(name));
 	if (asprintf(&line, "%s%s", text, name) < 0)
 		return false;
