@@ -110,7 +110,7 @@ struct wc_error *parser_add_operands(struct parser *p, struct locate_step step, 
 	for (unsigned int i = 0; i < o->n; i++)
 		constant &= !o->expr[i];
 	step.nindices = o->n;
-	step.index = malloc(o->n * sizeof(*step.index));
+	step.index = calloc(o->n ? o->n : 1, sizeof(*step.index));
 	step.operand = constant ? NULL : calloc(o->n, sizeof(struct locate_expr *));
 	if (!step.index || (!constant && !step.operand)) {
 		free(step.index);

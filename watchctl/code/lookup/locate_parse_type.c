@@ -117,7 +117,9 @@ static char *clean_name(const char *start, size_t len)
 	const char *end = start + len;
 	char *name = len < TYPE_LEN ? malloc(len + 1) : NULL, *to = name;
 
-	while (name && start < end) {
+	if (!name)
+		return NULL;
+	while (start < end) {
 		size_t n = word_length(start);
 
 		if (n && (is_word_of(start, n, qualifiers) || (n == 8 && !strncmp(start, "typename", 8)))) {
@@ -133,10 +135,9 @@ static char *clean_name(const char *start, size_t len)
 			start++;
 		}
 	}
-	while (name && to > name && to[-1] == ' ')
+	while (to > name && to[-1] == ' ')
 		to--;
-	if (name)
-		*to = '\0';
+	*to = '\0';
 	return name;
 }
 
