@@ -40,7 +40,7 @@ char *path_type_name(const struct path_place *p)
 	if (!p->type.known && !stars)
 		return NULL;
 	for (unsigned int i = 0; i < stars && i < sizeof(points) - 2; i++)
-		strcat(points, "*");
+		points[i + 1] = '*'; /* the rest is NUL */
 	if (name[n] && stars) /* "struct node (*)[3]" */
 		return asprintf(&text, "%.*s(%s)%s", (int)n, name, points + 1, name + n) < 0 ? NULL : text;
 	if (p->slice)
