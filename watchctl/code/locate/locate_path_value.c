@@ -41,7 +41,7 @@ char *path_type_name(const struct path_place *p)
 		return NULL;
 	for (unsigned int i = 0; i < stars && i < sizeof(points) - 2; i++)
 		points[i + 1] = '*'; /* the rest is NUL */
-	if (name[n] && stars) /* "struct node (*)[3]" */
+	if (name[n] && stars)	     /* "struct node (*)[3]" */
 		return asprintf(&text, "%.*s(%s)%s", (int)n, name, points + 1, name + n) < 0 ? NULL : text;
 	if (p->slice)
 		return asprintf(&text, "%.*s%s [%" PRIu64 "]%s", (int)(name[n] && n ? n - 1 : n), name,
