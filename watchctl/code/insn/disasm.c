@@ -46,7 +46,9 @@ static void put_operands(char *buf, size_t cap, size_t *n, const char *text)
 /* 62h is nothing else in 64-bit mode (Intel SDM vol. 2, 2.7). */
 static bool is_evex(const uint8_t *bytes, size_t len)
 {
-	while (len && memchr("\x26\x2e\x36\x3e\x64\x65\x67", *bytes, 7)) {
+	static const uint8_t prefixes[] = { 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x67 };
+
+	while (len && memchr(prefixes, *bytes, sizeof(prefixes))) {
 		bytes++;
 		len--;
 	}

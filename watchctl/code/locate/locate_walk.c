@@ -25,7 +25,7 @@ static struct wc_error *locate_walk_begin(struct search *s, const struct hit *h,
 					  struct path_place *p)
 {
 	*p = (struct path_place){ .locator = s->locator, .modules = s->modules };
-	if (e->base) {
+	if (h && e->base) {
 		p->addr = h->addr;
 		p->is_tls = h->is_tls;
 		p->size = h->size;
