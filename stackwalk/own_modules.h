@@ -20,7 +20,7 @@ struct own_modules {
 };
 
 /*
- * Looks again, when the loader has loaded or unloaded something since; reports @sink what is new and what is
+ * Looks again, when the loader has loaded or unloaded something since; reports to @sink what is new and what is
  * gone. *changed: whether there was anything; written in any case.
  */
 struct wc_error *own_modules_refresh(struct own_modules *m, struct event_sink sink, uint64_t now_ns,

@@ -49,7 +49,7 @@ chaos_registers:
 	.cfi_offset r14, -48
 	.cfi_offset r15, -56
 	sub	$SAVED, %rsp
-	/* rbp gets a value of its own: from here on the frame is reported by rsp. */
+	/* rbp gets a value of its own: from here on the frame is found from rsp. */
 	.cfi_def_cfa rsp, SAVED + 64
 	mov	%rdi, 496(%rsp)
 	mov	152(%rdi), %rax

@@ -11,7 +11,7 @@
  *	while (...)
  *		progress_at(&p, tracelog_progress(log));
  *
- * The time that is left is what the rest takes if it goes on as the last ten seconds did; it is reported from the
+ * The time that is left is what the rest takes if it goes on as the last ten seconds did; it is shown from the
  * third second on.
  */
 #ifndef WATCHCTL_BASE_PROGRESS_H

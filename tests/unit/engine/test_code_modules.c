@@ -14,7 +14,7 @@
 #include "watchctl/code/elf/module_jit.h"
 #include "watchctl/engine/intake/code_modules.h"
 
-/* A forked child of ours that does what it is reported, and the time when it was done. */
+/* A forked child of ours that does what it is asked to, and the time when it was done. */
 struct puppet {
 	pid_t pid;
 	int ask[2], answer[2];

@@ -1,4 +1,4 @@
-/* A session in a process of its own: how it starts, what it is reported, how it ends, and what is left then. */
+/* A session in a process of its own: how it starts, what it is asked, how it ends, and what is left then. */
 #include "tests/unit/live_scene.h"
 
 #include <dirent.h>

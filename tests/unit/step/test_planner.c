@@ -319,7 +319,7 @@ static void types_are_reported_once_and_parts_before_wholes(void **state)
 	end_listed(&l);
 }
 
-/* Offsets as the compiler reports them by offsetof(). */
+/* Offsets as the compiler has them, by offsetof(). */
 static void a_struct_is_reported_as_the_compiler_lays_it_out(void **state)
 {
 	const struct type_event *t, *pointer;

@@ -277,7 +277,7 @@ static void an_exception_ends_the_frames_that_it_unwinds(void **state)
 	assert_int_equal(s->call.parent, f);
 }
 
-/* A library that is stepped over has thrown: the catch is what shows. */
+/* A library that is stepped over has thrown: the catch is what shows it. */
 static void a_catch_reports_that_it_was_an_exception(void **state)
 {
 	struct scene *s = *state;

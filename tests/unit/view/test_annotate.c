@@ -552,7 +552,7 @@ static void a_capture_in_a_signal_handler_shows_where_the_thread_was_interrupted
 	remove_program(&p);
 }
 
-/* A libc without symbols: only its code shows. */
+/* A libc without symbols: only its code shows it. */
 static void a_trampoline_without_a_name_is_known_by_its_bytes(void **state)
 {
 	struct fixture *f = *state;

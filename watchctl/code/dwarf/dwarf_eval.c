@@ -234,7 +234,7 @@ enum dwarf_eval_result dwarf_eval_ops(struct dwarf_eval *e, const Dwarf_Op *op, 
 	return EVAL_OK;
 }
 
-/* Compilers let a bound be reported by a variable of their own: its value. */
+/* Compilers keep a bound in a variable of their own: its value. */
 static enum dwarf_eval_result variable_value(struct dwarf_eval *e, Dwarf_Die *die, int64_t *ret)
 {
 	Dwarf_Attribute mem, *attr = dwarf_attr_integrate(die, DW_AT_const_value, &mem);

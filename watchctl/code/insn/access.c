@@ -17,7 +17,7 @@
  *
  * The registers are those after the instruction: what it overwrote is put back where the instruction
  * allows it, by insn_undo(), and otherwise its operand counts as not recomputable. A jump leaves its
- * target in the range, and nothing else: it is reported by bytes that are rip's where a pointer would have
+ * target in the range, and nothing else: it is recognised by bytes that are rip's where a pointer would have
  * them. Zeros say nothing, as every pointer has some.
  */
 #include "watchctl/code/insn/access.h"

@@ -4,7 +4,7 @@
  * searched for by name when no outer one fits.
  *
  * libdw has no way from an entry to its parent, so scopes are collected on the way down. A definition
- * outside its namespace (DW_AT_specification) has lost its scope: the linkage name still reports it.
+ * outside its namespace (DW_AT_specification) has lost its scope: the linkage name still has it.
  */
 #include "watchctl/code/lookup/locate_index.h"
 

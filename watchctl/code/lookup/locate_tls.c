@@ -1,6 +1,6 @@
 /*
  * What has to be known of the files of a process to find a thread's copy of a variable: see tls.h. Which
- * library the C library is, is reported by what it exports.
+ * library the C library is, is recognised by what it exports.
  */
 #include <elf.h>
 #include <stddef.h>

@@ -185,7 +185,7 @@ static bool add_slot(struct code_entries *e, Elf_Data *symbols, size_t strings, 
 	case R_X86_64_GLOB_DAT:
 		if (!symbols || !gelf_getsym(symbols, (int)GELF_R_SYM(r->r_info), &sym))
 			return true;
-		/* What a slot may be filled with if it is no function: data. A stub reports by itself. */
+		/* What a slot may be filled with if it is no function: data. A stub is recognised by itself. */
 		if (GELF_R_TYPE(r->r_info) != R_X86_64_JUMP_SLOT && GELF_ST_TYPE(sym.st_info) != STT_FUNC &&
 		    GELF_ST_TYPE(sym.st_info) != STT_GNU_IFUNC)
 			return true;

@@ -4,7 +4,7 @@
  * Whoever starts a thread calls clone or clone3 with a stack for it; the child goes on behind the system call
  * instruction, and its first instructions are the same for all threads of the process. The instruction is
  * found in the code of the file: every syscall that is reached, in a straight line from the start of its
- * function, with the number of clone or clone3 in eax. A fork is reported by its empty stack argument.
+ * function, with the number of clone or clone3 in eax. A fork is recognised by its empty stack argument.
  *
  * The thread pointer is set by arch_prctl(ARCH_SET_FS), whose two constants are found in the same way. A
  * wrapper that takes them as arguments is not: it serves others.

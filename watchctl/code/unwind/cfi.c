@@ -192,7 +192,7 @@ static bool is_sigreturn(const struct cfi_module *m, uint64_t vaddr)
 
 /*
  * By the code of the function that a symbol names. Assembly often gives its symbols no size: where the
- * function ends, only its code shows.
+ * function ends, only its code shows it.
  */
 static bool function_rule(const struct cfi_module *m, uint64_t vaddr, struct unwind_rule *ret)
 {

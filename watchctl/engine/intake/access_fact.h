@@ -1,5 +1,5 @@
 /*
- * access_fact - what the handler is reported about an instruction, so that it can know at once, at later hits of
+ * access_fact - what the handler is given about an instruction, so that it can know at once, at later hits of
  * the same place, which bytes were accessed, how, and what they hold now. Pure: tests hold it against
  * executed code.
  */

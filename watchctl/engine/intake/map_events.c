@@ -124,7 +124,7 @@ static struct perf_event_attr make_exec_attr(const struct map_events *e)
 	return a;
 }
 
-/* -1: it cannot be had, and nothing is reported what @tid executes. */
+/* -1: it cannot be had, and nothing reports what @tid executes. */
 static int open_exec_event(const struct map_events *e, pid_t tid, int cpu, int ring_fd)
 {
 	struct perf_event_attr a = make_exec_attr(e);

@@ -179,7 +179,7 @@ static struct wc_error *set(struct tracer *k, struct traced *t, unsigned int i, 
 	return NULL;
 }
 
-/* The first failure of a command is its answer; later, in threads that are born, the user is reported. */
+/* The first failure of a command is its answer; later, in threads that are born, the user is informed. */
 static void failed(struct tracer *k, struct traced *t, unsigned int i, struct wc_error *err)
 {
 	t->without |= 1u << i;

@@ -105,7 +105,7 @@ struct ptrace_box {
 	uint32_t frozen;      /* the guard has stopped the target's threads, because the tracer was killed */
 	uint32_t state;	      /* enum box_state */
 	uint32_t
-		unreported; /* nobody reports the owner what is mapped: it must look while a thread still has it */
+		unreported; /* nothing reports to the owner what is mapped: it must look while a thread still has it */
 	uint32_t execs;	     /* how many programs the target has executed */
 	uint32_t departures; /* how many children have executed one */
 	uint32_t looks;	     /* of the owner at the ring */

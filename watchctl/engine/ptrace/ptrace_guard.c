@@ -197,7 +197,7 @@ static pid_t start_tracer(struct wire_control *ctl)
 	return pid;
 }
 
-/* The owner is reported why (errno). */
+/* The owner is informed why (errno). */
 static void __attribute__((noreturn)) give_up(struct ptrace_box *box)
 {
 	snprintf(box->text, sizeof(box->text), "%s", strerror(errno));

@@ -1,5 +1,5 @@
 /*
- * ptrace_guard - a third process, which watches over the other two (see ptrace_box.h): it reports the tracer
+ * ptrace_guard - a third process, which watches over the other two (see ptrace_box.h): it informs the tracer
  * when the owner has died, and saves the target when the tracer dies.
  *
  * When a tracer dies, the kernel lets go of its threads; their debug registers stay armed, and a hit is then

@@ -152,7 +152,7 @@ void tracer_run(struct wire_control *ctl) __attribute__((noreturn));
 /* Reports the owner that there is something to look at. */
 void tracer_wake(const struct tracer *k);
 
-/* Something that the owner should report its user. Dropped while an earlier one has not been read. */
+/* Something that the owner should report to its user. Dropped while an earlier one has not been read. */
 void tracer_note(struct tracer *k, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*

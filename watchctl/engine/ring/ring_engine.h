@@ -53,7 +53,7 @@ struct wc_error *ring_extend(struct engine *e, uint32_t id, uint32_t *ret);
 
 /*
  * Has the kernel make an access to watch @i, which is armed, on behalf of a thread of the program. It was
- * seen: true. It is a courtesy: where it cannot be made it is none, and say() is reported why. Changes nothing.
+ * seen: true. It is a courtesy: where it cannot be made it is none, and say() is given the reason. Changes nothing.
  */
 bool ring_verify(const struct engine *e, unsigned int i);
 

@@ -487,7 +487,7 @@ struct wc_error *live_stop(struct live *l)
 	return wc_error_new(WC_EFAIL, "the session's process %d does not end", l->session);
 }
 
-/* It has said its last word, or is reported by the end of the socket: then it has nothing left to do. */
+/* It has said its last word, or the end of the socket says so: then it has nothing left to do. */
 static void end_process(struct live *l)
 {
 	uint64_t end = monotonic_ns() + STOP_MS * 1000000ull;

@@ -214,7 +214,7 @@ bool lldb_process_take_pause(struct lldb_process *p)
 	return p->pause_asked.exchange(false);
 }
 
-/* How it ended: the kernel reports the parent exactly; LLDB knows a code, and a signal by its description. */
+/* How it ended: the kernel reports it to the parent exactly; LLDB knows a code, and a signal by its description. */
 static int end_status(struct lldb_process *p)
 {
 	siginfo_t info = {};

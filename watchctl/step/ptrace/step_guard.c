@@ -50,7 +50,7 @@ static pid_t start_tracer(struct step_box *box)
 	return pid;
 }
 
-/* The owner is reported why (errno). */
+/* The owner is informed why (errno). */
 static void __attribute__((noreturn)) give_up(struct step_box *box)
 {
 	snprintf(box->text, sizeof(box->text), "%s", strerror(errno));

@@ -1,5 +1,5 @@
 /*
- * step_guard - a third process, which watches over the tracer (see helper_guard.h): it reports it when the
+ * step_guard - a third process, which watches over the tracer (see helper_guard.h): it informs it when the
  * owner has died, and takes the breakpoints out when the tracer is killed.
  *
  * It does so before the kernel lets go of the tracer's threads: whoever has not run into a breakpoint by then

@@ -1,6 +1,6 @@
 /*
  * helper_guard - watches over a process that traces for us (the tracer), from a process of its own, its
- * parent: it reports the tracer when the owner has died, and sees the tracer's own end in time to do something
+ * parent: it informs the tracer when the owner has died, and sees the tracer's own end in time to do something
  * about it.
  *
  * When a tracer dies, the kernel lets go of its threads, with whatever it has armed in them. So the guard

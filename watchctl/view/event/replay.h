@@ -22,7 +22,7 @@ struct wc_error *replay(const char *path, struct event_sink sink, FILE *out, str
 
 struct progress;
 
-/* The same, and reports @p how far it is; the caller begins and ends it. */
+/* The same, and reports to @p how far it is; the caller begins and ends it. */
 struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *out, struct progress *p,
 			      struct replay_ending *ret);
 

@@ -11,7 +11,7 @@
 #include "watchctl/view/event/step_words.h"
 
 #define ROWS_MAX 100	   /* of functions: who wants all has the JSON form */
-#define OCCURRENCES_MAX 20 /* told one by one; more are reported by how they ended */
+#define OCCURRENCES_MAX 20 /* listed one by one; more are counted by how they ended */
 #define THREADS_MAX 20
 #define FUNCTION_MAX 60
 
