@@ -117,7 +117,7 @@ static bool note_stop(struct diff_result *r, const struct diff_side *s)
 {
 	const char *open = innermost_open(s);
 
-	if (s->end != RANGE_LIMIT && s->end != RANGE_STOPPED)
+	if (!diff_side_is_stopped(s))
 		return true;
 	return diff_note(r, "the recording of %s %s%s%s: what came later is not compared", s->path,
 			 s->end == RANGE_LIMIT ? "came to its limit" : "was stopped",

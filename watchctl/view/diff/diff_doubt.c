@@ -46,7 +46,7 @@ static bool doubt_side(struct diff_result *r, const struct diff_side *s)
 		return doubt(r, "%s has no call, access or capture", s->path);
 	if (s->why)
 		return doubt(r, "%s is not whole: %s", s->path, s->why);
-	if (s->end == RANGE_LIMIT || s->end == RANGE_STOPPED)
+	if (diff_side_is_stopped(s))
 		return doubt(r, "the recording of %s %s", s->path,
 			     s->end == RANGE_LIMIT ? "came to its limit" : "was stopped");
 	if (has_no_end(s))

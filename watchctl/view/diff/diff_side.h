@@ -135,6 +135,12 @@ static inline bool diff_side_is_steps(const struct diff_side *s)
 	return s->has_recording || s->calls;
 }
 
+/* The recording ended before its range did: at a limit, or because the user stopped it. */
+static inline bool diff_side_is_stopped(const struct diff_side *s)
+{
+	return s->end == RANGE_LIMIT || s->end == RANGE_STOPPED;
+}
+
 /* Reads the log. What it cannot read at its end is reported in @ret. WC_ELOG: there is no log at @path. */
 struct wc_error *diff_side_load(const char *path, const struct diff_scope *scope, struct diff_side **ret);
 

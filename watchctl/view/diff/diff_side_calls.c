@@ -364,7 +364,7 @@ static void leave_open(struct diff_thread *t)
 void diff_load_finish(struct loader *l)
 {
 	struct diff_side *s = l->s;
-	bool stopped = s->end == RANGE_LIMIT || s->end == RANGE_STOPPED;
+	bool stopped = diff_side_is_stopped(s);
 	size_t i;
 
 	for (i = 0; i < l->nall; i++)
