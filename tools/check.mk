@@ -92,11 +92,11 @@ $(BUILD)/tests/threads/capture_threads: tests/threads/capture_threads.c $(CAPTUR
 
 # valgrind looks at what the sanitizers were not built into: libdw, libelf, readline. Not in its list: what it cannot
 # emulate (debug registers, single steps by the trap flag, perf events that count its own instructions, SIGTRAP and faults
-# that a test makes on purpose, 80-bit floats, LLDB), and what takes it many minutes, for it is 20 to 50 times
+# that a test makes on purpose, 80-bit floats, allocators of a test's own, LLDB), and what takes it many minutes, for it is 20 to 50 times
 # slower: large programs, which the sanitizers run.
 VALGRIND_NOT := $(addprefix test_,access live live_watches ptrace mover_% handler target tracee kernel_access placed process_watch step_recorder \
 	self_walk% planner lldb% steprec% cfi fault_guard abi direct_map) \
-	$(addprefix test_,annotate code_name locate eh_frame_real symbol_damage symbol_sources symbol_names symbolizer module tls insn locate_languages progress stack_tree prototypes step_value tracelog_ring tracelog_follow)
+	$(addprefix test_,annotate code_name locate eh_frame_real symbol_damage symbol_sources symbol_names symbolizer module tls insn disasm_memory locate_languages progress stack_tree prototypes step_value tracelog_ring tracelog_follow)
 VALGRIND := valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible --errors-for-leak-kinds=definite,possible \
 	--track-fds=no --trace-children=no --suppressions=$(CURDIR)/tools/valgrind.suppressions
 VALGRIND_UNITS ?= $(filter-out $(VALGRIND_NOT),$(basename $(notdir $(UNIT_SRC))))

@@ -7,11 +7,23 @@ TRUTH := $(BUILD)/tests/truth/truth
 # The forms name their memory by its address, which must fit in 31 bits; as must the programs'.
 TRUTH_CFLAGS := -fno-pie
 
-.PHONY: truth truth-program
+TEXTS := $(BUILD)/tests/truth/texts
+# Programs whose instructions are read as text, beside the bench's own.
+TEXTS_OF ?= $(realpath $(shell $(CC) -print-file-name=libc.so.6) $(shell command -v $(PYTHON)))
+
+.PHONY: truth truth-program truth-texts
 truth: $(TRUTH) ## every kind of instruction executed under a watch, and what is said of it against what happened
 	@$(TRUTH)
 
 truth-program: $(TRUTH)
+
+truth-texts: $(TRUTH) $(TEXTS) ## the texts of instructions, by capstone and by Zydis, held against the assembler
+	@$(PYTHON) tests/truth/texts $(TRUTH) $(TEXTS) $(TEXTS_OF)
+
+$(TEXTS): tests/truth/texts_list.c $(LIB) | packages-test
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LD      $@")
+	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIB) $(LIBS)
 
 $(BUILD)/tests/truth/forms.S: tests/truth/generate $(wildcard tests/truth/*.py) | packages-test
 	@mkdir -p $(@D)
@@ -34,4 +46,4 @@ $(TRUTH): $(TRUTH_OBJ) $(LIB)
 	$(if $(Q),@echo "  LD      $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -no-pie -Wl,--defsym=truth_arena=0x10000000 -o $@ $(TRUTH_OBJ) $(LIB) $(LIBS)
 
--include $(TRUTH_SRC:%.c=$(BUILD)/%.d)
+-include $(TEXTS).d $(TRUTH_SRC:%.c=$(BUILD)/%.d)

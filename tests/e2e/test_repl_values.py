@@ -161,6 +161,20 @@ def test_instructions_begin_where_gdb_says(script, values):
     assert address.findall(ours) == address.findall(theirs)
 
 
+def test_instructions_in_att_syntax_are_those_that_gdb_writes(script, values):
+    """gdb's default syntax; it leaves suffixes out that registers make plain."""
+    pid = values("repl_values.c", "gcc", "-O0")
+    ours = script(f"attach {pid}\nx/12i main\n", "--syntax", "att").stdout
+    theirs = gdb(pid, ["x/12i main"])["x/12i main"]
+
+    def operands(text):
+        lines = re.findall(r"^\W*0x[0-9a-f]+[^\t]*\t(.*)$", text, re.M)
+        return [re.sub(r"\s*[<#].*|\s+", "", line.partition(" ")[2]) for line in lines]
+
+    assert len(operands(ours)) == 12 and operands(ours) == operands(theirs)
+    assert "%rsp" in ours and "%rsp" not in script(f"attach {pid}\nx/12i main\n").stdout
+
+
 def test_what_cannot_be_known_is_said_and_not_guessed(script, values):
     pid = values("repl_values.c", "gcc", "-O0")
     r = script(f"attach {pid}\nprint per_thread\nprint nowhere->len\nprint nosuch\nx/4xw 0x10\nprint first.nolen\n"

@@ -151,6 +151,16 @@ def test_no_summary_in_the_log_is_made_up_and_marked(tmp_path):
     assert "flag: 2 recorded, 0 lost, 0 filtered" in r.stdout and "ends without a summary" in r.stdout
 
 
+def test_instructions_are_written_in_the_syntax_asked_for(sample):
+    assert "mov dword ptr [rdi], eax" in run("report", "--syntax", "intel", sample).stdout
+    r = run("report", "--syntax", "att", sample)
+    assert "movl %eax, (%rdi)" in r.stdout and "dword" not in r.stdout
+    assert '"insn":"movl %eax, (%rdi)"' in run("report", "--syntax=att", "--json", sample).stdout
+    r = run("report", "--syntax", "masm", sample)
+    assert r.returncode == 2 and "intel att" in r.stderr
+    assert complete("report", "--syntax", "a") == ["att"]
+
+
 def test_colour_follows_the_option_and_the_environment(sample):
     assert "\033[" in run("report", "--color=always", sample).stdout
     assert "\033[" not in run("report", "--color", "always", "--json", sample).stdout

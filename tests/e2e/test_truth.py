@@ -39,3 +39,16 @@ def test_thousands_of_forms_were_executed(outcome):
 
 def test_no_instruction_of_this_processor_is_left_out(outcome):
     assert number(outcome.stdout, r"by name: .* missing (\d+)") == 0
+
+
+def test_texts_of_instructions_assemble_to_the_instructions(capsys):
+    """In both syntaxes, more often than capstone's or Zydis' alone; what is left is in docs/truth.md."""
+    with locked(BUILD / ".truth.lock"):
+        r = subprocess.run(["make", "--no-print-directory", f"BUILD={BUILD}", "truth-texts", "TEXTS_OF="], cwd=ROOT,
+                           capture_output=True, text=True, timeout=300)
+    with capsys.disabled():
+        print("\n" + r.stdout.rstrip())
+    assert r.returncode == 0, r.stdout + r.stderr
+    for syntax in ("intel", "att"):
+        shown = number(r.stdout, rf"{syntax}: right of \d+: shown (\d+)")
+        assert shown >= 0.99 * number(r.stdout, rf"{syntax}: right of (\d+)")

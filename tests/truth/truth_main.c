@@ -1,6 +1,6 @@
 /*
- * usage: truth [TEXT]
- * Runs all forms, or those whose name holds TEXT. Exit status: 0 all as it should be, 1 not, 77 cannot run
+ * usage: truth [TEXT | --bytes]
+ * Runs all forms, or those whose name holds TEXT; or prints the bytes of their instructions. Exit status: 0 all as it should be, 1 not, 77 cannot run
  * here.
  */
 #include <stdarg.h>
@@ -190,10 +190,23 @@ static bool report(bool all)
 	return good;
 }
 
+static void print_bytes(void)
+{
+	for (uint64_t i = 0; i < truth_form_count; i++) {
+		for (const uint8_t *b = truth_forms[i].insn; b < truth_forms[i].end; b++)
+			printf("%02x", *b);
+		putchar('\n');
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *why;
 
+	if (argc == 2 && !strcmp(argv[1], "--bytes")) {
+		print_bytes();
+		return 0;
+	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!truth_setup(&why)) {
 		printf("truth: cannot run here: %s\n", why);

@@ -54,6 +54,8 @@ static const struct option options[] = {
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
 	  NULL },
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
+	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
+	  INSN_SYNTAX_WORDS },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	WATCH_ENGINE_OPTIONS,
 	{ "--verbose", NULL, NULL, "report what is being done", 0, NULL },
@@ -114,6 +116,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 		return option_bytes(m, &q->output.bounds.bytes);
 	if (option_is(m, "--keep"))
 		return option_time(m, &q->output.bounds.keep_ns);
+	if (option_is(m, "--syntax"))
+		return option_choice(m, &q->output.print.syntax);
 	if (option_is(m, "--color"))
 		return option_choice(m, &q->output.colour);
 	if (option_is(m, "--unbounded"))

@@ -69,6 +69,8 @@ static const struct option options[] = {
 	{ "--no-source", NULL, NULL, "with --html: put no lines of source files into the page", 0, NULL },
 	REDACT_OPTIONS,
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
+	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
+	  INSN_SYNTAX_WORDS },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	{ 0 },
 };
@@ -161,6 +163,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 		return take_calls(q, m);
 	else if (option_is(m, "--min"))
 		return take_percent(m, &q->print.min_percent);
+	else if (option_is(m, "--syntax"))
+		return option_choice(m, &q->print.syntax);
 	else if (option_is(m, "--color"))
 		return option_choice(m, colour);
 	else if (option_is(m, "-n")) {
@@ -374,6 +378,7 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct replay_e
 
 	if (!a || !p || !(r = report_new(a, p, &q->report)))
 		return &wc_enomem;
+	annotate_set_syntax(a, q->print.syntax);
 	err = feed(q, a, out, ending);
 	if (!err)
 		err = check_names(q, r);
@@ -433,7 +438,7 @@ static struct wc_error *cmd_report_run(int argc, char **argv)
 	struct wc_error *err = cmd_report_parse(argc, argv, &q);
 
 	if (!err)
-		err = q.html ? report_html(q.log, q.html, q.no_source, &q.redact) : print(&q);
+		err = q.html ? report_html(q.log, q.html, q.no_source, q.print.syntax, &q.redact) : print(&q);
 	free(q.tag);
 	return err;
 }

@@ -32,6 +32,8 @@ static const struct option options[] = {
 	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL },
 	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL },
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
+	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
+	  INSN_SYNTAX_WORDS },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	WATCH_ENGINE_OPTIONS,
 	{ "-q", "--quiet", NULL, "print no accesses and captures: only the tables and the summary", 0, NULL },
@@ -72,6 +74,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 
 	if (take_flag(q, m))
 		return NULL;
+	if (option_is(m, "--syntax"))
+		return option_choice(m, &q->output.print.syntax);
 	if (option_is(m, "--color"))
 		return option_choice(m, &q->output.colour);
 	if (option_is(m, "-o"))

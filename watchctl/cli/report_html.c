@@ -72,7 +72,7 @@ static struct wc_error *write_to(struct page *page, const struct replay_ending *
 	return write_page(page, ending, out, file);
 }
 
-struct wc_error *report_html(const char *log, const char *file, bool no_source,
+struct wc_error *report_html(const char *log, const char *file, bool no_source, enum insn_syntax syntax,
 			     const struct redact_ask *redact)
 {
 	struct redact_rules rules = redact_ask_rules(redact);
@@ -87,6 +87,7 @@ struct wc_error *report_html(const char *log, const char *file, bool no_source,
 	progress_begin(&progress, "reading the log");
 	if (!page || !order)
 		return &wc_enomem;
+	annotate_set_syntax(a, syntax);
 	/* Nothing is printed while it is read. */
 	err = replay_redacted(log, &rules, reorder_sink(order), stderr, &progress, &ending);
 	progress_end(&progress);

@@ -346,7 +346,7 @@ static void what_does_not_decode_is_refused(void **state)
 	assert_false(insn_decode(invalid, sizeof(invalid), AT, &i));
 	assert_false(insn_decode(cut, sizeof(cut), AT, &i));
 	assert_false(insn_decode(prefixes, sizeof(prefixes), AT, &i));
-	insn_text(invalid, sizeof(invalid), AT, text, sizeof(text));
+	insn_text(INSN_INTEL, invalid, sizeof(invalid), AT, text, sizeof(text));
 	assert_string_equal(text, "");
 }
 
@@ -405,7 +405,7 @@ static void assert_text(const uint8_t *bytes, size_t len, const char *expected)
 {
 	char text[96];
 
-	insn_text(bytes, len, AT, text, sizeof(text));
+	insn_text(INSN_INTEL, bytes, len, AT, text, sizeof(text));
 	assert_string_equal(text, expected);
 }
 

@@ -297,7 +297,7 @@ static bool runs_as_the_cpu_does(struct lab *lab, const uint8_t bytes[INSN_MAX])
 	}
 	signal = step(lab, &did);
 	did.r[WREG_RFLAGS] &= ~0x10100ull; /* the step's own */
-	insn_text(bytes, INSN_MAX, (uintptr_t)lab->code, text, sizeof(text));
+	insn_text(INSN_INTEL, bytes, INSN_MAX, (uintptr_t)lab->code, text, sizeof(text));
 	if (strncmp(text, "pushf", 5) == 0)
 		*(uint8_t *)(uintptr_t)(did.r[WREG_RSP] + 1) &= 0xfe; /* the step's trap flag */
 	for (unsigned int i = 0; i < WREG_COUNT; i++)
@@ -497,7 +497,7 @@ static bool copy_does_the_same(struct lab *lab, const uint8_t bytes[INSN_MAX])
 		return false; /* the time, a random number */
 	step_from(lab, &from, at, &copied);
 	copied.regs.r[WREG_RIP] = insn_copy_rip(&m, addr, at, len, copied.regs.r[WREG_RIP]);
-	insn_text(original, INSN_MAX, addr, text, sizeof(text));
+	insn_text(INSN_INTEL, original, INSN_MAX, addr, text, sizeof(text));
 	if (!same(&first, &copied))
 		fail_msg("%s: the copy does something else: rip %#lx, not %#lx, signal %d, not %d", text,
 			 copied.regs.r[WREG_RIP], first.regs.r[WREG_RIP], copied.signal, first.signal);

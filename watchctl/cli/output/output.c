@@ -157,6 +157,7 @@ struct wc_error *output_open(const struct output_options *o, struct output *s)
 	s->printer = o->json ? print_json_new(s->out, &print) : print_text_new(s->out, &print);
 	if (!s->annotate || !s->printer)
 		return &wc_enomem;
+	annotate_set_syntax(s->annotate, print.syntax);
 	s->report = report_new(s->annotate, s->printer, &report);
 	if (!s->report)
 		return &wc_enomem;

@@ -14,6 +14,8 @@ static volatile sig_atomic_t interrupted, ended;
 
 static const struct option options[] = {
 	{ "-k", "--keep-going", NULL, "go on after an error; the exit status is that of the first", 0, NULL },
+	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
+	  INSN_SYNTAX_WORDS },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	{ 0 },
 };
@@ -21,7 +23,7 @@ static const struct option options[] = {
 struct request {
 	const char *file; /* NULL: standard input */
 	bool keep_going;
-	unsigned int colour;
+	unsigned int colour, syntax;
 };
 
 static struct wc_error *cmd_repl_parse(int argc, char **argv, struct request *ret)
@@ -35,6 +37,8 @@ static struct wc_error *cmd_repl_parse(int argc, char **argv, struct request *re
 		err = option_next(&scan, &m);
 		if (!err && option_is(&m, "-k"))
 			q.keep_going = true;
+		else if (!err && option_is(&m, "--syntax"))
+			err = option_choice(&m, &q.syntax);
 		else if (!err && option_is(&m, "--color"))
 			err = option_choice(&m, &q.colour);
 		else if (!err && m.kind == OPTION_WORD && q.file)
@@ -99,6 +103,7 @@ static struct wc_error *cmd_repl_run(int argc, char **argv)
 	r.ended = &ended;
 	r.keep_going = q.keep_going;
 	r.interactive = !q.file && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	r.syntax = r.examine.syntax = q.syntax;
 	r.colour = colour_is_wanted(q.colour, STDOUT_FILENO);
 	catch_signals(r.interactive);
 	err = r.interactive ? repl_terminal(&r) : run_file(&r, q.file);

@@ -42,6 +42,7 @@ struct repl_watch {
 struct repl {
 	bool interactive; /* a person at a terminal */
 	bool colour;
+	enum insn_syntax syntax;
 	bool keep_going;		    /* commands from files: also after an error */
 	unsigned int depth;		    /* of sources */
 	unsigned int mode;		    /* enum feed_mode */

@@ -258,8 +258,10 @@ static struct annotate *detail_new(struct repl_feed *f)
 	static const struct view_ops ops = { .access = again_access, .capture = again_capture };
 	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
 
-	if (a)
-		annotate_add_view(a, (struct view){ &ops, f });
+	if (!a)
+		return NULL;
+	annotate_set_syntax(a, annotate_syntax(f->annotate));
+	annotate_add_view(a, (struct view){ &ops, f });
 	return a;
 }
 
@@ -298,7 +300,7 @@ static void feed_closep(struct repl_feed **f)
 	feed_close(*f);
 }
 
-struct wc_error *feed_open(const char *path, bool colour, struct repl_feed **ret)
+struct wc_error *feed_open(const char *path, bool colour, enum insn_syntax syntax, struct repl_feed **ret)
 {
 	static const struct view_ops ops = {
 		.access = on_access,
@@ -318,8 +320,11 @@ struct wc_error *feed_open(const char *path, bool colour, struct repl_feed **ret
 	f->colour = colour;
 	f->stream = open_memstream(&f->text, &f->len);
 	f->annotate = annotate_new(NULL, ANNOTATE_TEXT);
+	if (!f->stream || !f->annotate || !make_printer(f, 0))
+		return &wc_enomem;
+	annotate_set_syntax(f->annotate, syntax);
 	f->detail = detail_new(f);
-	if (!f->stream || !f->annotate || !f->detail || !make_printer(f, 0))
+	if (!f->detail)
 		return &wc_enomem;
 	annotate_add_view(f->annotate, (struct view){ &ops, f });
 	annotate_add_view(f->annotate, sites_view(&f->sites));

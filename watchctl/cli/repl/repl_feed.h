@@ -18,7 +18,7 @@ enum feed_mode { FEED_ON, FEED_OFF, FEED_SUMMARY };
 struct repl_feed;
 
 /* Follows the log at @path, which must outlive it. */
-struct wc_error *feed_open(const char *path, bool colour, struct repl_feed **ret);
+struct wc_error *feed_open(const char *path, bool colour, enum insn_syntax syntax, struct repl_feed **ret);
 void feed_close(struct repl_feed *f); /* accepts NULL */
 
 enum feed_state {

@@ -68,7 +68,7 @@ static void put_code(const struct shower *s, uint64_t ip)
 		puts("    instructions: unknown: which one made the access could not be told");
 		return;
 	}
-	if (!listing_code(feed_symbolizer(s->r->feed), ip, INSNS_BEFORE, INSNS_AFTER, &l))
+	if (!listing_code(feed_symbolizer(s->r->feed), s->r->syntax, ip, INSNS_BEFORE, INSNS_AFTER, &l))
 		return;
 	if (l.why)
 		printf("    instructions: %s\n", l.why);

@@ -171,7 +171,7 @@ static struct wc_error *repl_target_begin(struct repl *r, struct live_options *o
 	r->launched = o->monitor.argv != NULL;
 	r->log = strdup(live_log(live));
 	repl_watches_reported(r);
-	err = r->log ? feed_open(r->log, r->colour, &r->feed) : &wc_enomem;
+	err = r->log ? feed_open(r->log, r->colour, r->syntax, &r->feed) : &wc_enomem;
 	if (!err)
 		feed_set_mode(r->feed, (enum feed_mode)r->mode);
 	if (err) {
@@ -413,7 +413,7 @@ struct wc_error *repl_open(struct repl *r, int argc, char **argv)
 	log = strdup(argv[1]);
 	if (!log)
 		return &wc_enomem;
-	err = feed_open(log, r->colour, &feed);
+	err = feed_open(log, r->colour, r->syntax, &feed);
 	if (err) {
 		free(log);
 		return err;

@@ -26,7 +26,7 @@ struct request {
 	const char *program_output; /* NULL: nobody sees it */
 	uint64_t delay_ns;	    /* 0: the default */
 	bool json, asks;	    /* asks: for a recording */
-	unsigned int colour;
+	unsigned int colour, syntax;
 };
 
 static const struct option options[] = {
@@ -42,6 +42,8 @@ static const struct option options[] = {
 	{ "--json", NULL, NULL, "no screen: one JSON object a line, each SECONDS", 0, NULL },
 	{ "--program-output", NULL, "FILE",
 	  "what the started program prints goes to FILE (default: it is discarded)", COMPLETE_FILE, NULL },
+	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
+	  INSN_SYNTAX_WORDS },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
 	WATCH_ENGINE_OPTIONS,
 	{ 0 },
@@ -67,6 +69,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 
 	if (option_is(m, "--delay"))
 		return take_delay(m, &q->delay_ns);
+	if (option_is(m, "--syntax"))
+		return option_choice(m, &q->syntax);
 	if (option_is(m, "--color"))
 		return option_choice(m, &q->colour);
 	if (option_is(m, "--json")) {
@@ -224,7 +228,7 @@ static struct wc_error *cmd_top_run(int argc, char **argv)
 	if (!q.log)
 		err = top_session_start(&q.ask, q.record, q.program_output, &session);
 	if (!err)
-		err = site_feed_open(session ? top_session_log(session) : q.log, &feed);
+		err = site_feed_open(session ? top_session_log(session) : q.log, q.syntax, &feed);
 	if (err)
 		return err;
 	o.feed = feed;

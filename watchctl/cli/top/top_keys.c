@@ -55,7 +55,8 @@ static void read_listings(struct top *t, const struct site_stat *s)
 	forget_listings(t);
 	if (at->file)
 		listing_source(at->file, s->location->module, at->line, SOURCE_AROUND, &t->source);
-	listing_code(annotate_symbolizer(t->stats->annotate), s->ip, CODE_BEFORE, CODE_AFTER, &t->code);
+	listing_code(annotate_symbolizer(t->stats->annotate), annotate_syntax(t->stats->annotate), s->ip,
+		     CODE_BEFORE, CODE_AFTER, &t->code);
 }
 
 static void open_site(struct top *t)

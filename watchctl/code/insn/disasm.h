@@ -8,10 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "watchctl/code/insn/insn.h"
+
 /*
- * Intel syntax of the instruction at @addr; "" when it does not decode. AVX-512, and what capstone does not
- * decode or takes for one of another length, has insn_text()'s words.
+ * The instruction at @addr in @syntax; "" when it does not decode. AVX-512, and what else capstone
+ * gets wrong, or takes for one of another length, has insn_text()'s words.
  */
-void disasm_text(const uint8_t *bytes, size_t len, uint64_t addr, char *buf, size_t cap);
+void disasm_text(enum insn_syntax syntax, const uint8_t *bytes, size_t len, uint64_t addr, char *buf,
+		 size_t cap);
 
 #endif

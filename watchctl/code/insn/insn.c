@@ -591,7 +591,68 @@ uint32_t insn_undo(const struct insn *i, const struct regs *after, struct regs *
 	return i->writes & ~known;
 }
 
-void insn_text(const uint8_t *bytes, size_t len, uint64_t addr, char *buf, size_t cap)
+const char *insn_name(const uint8_t *bytes, size_t len)
+{
+	struct decoded d;
+
+	return decode_full(bytes, len, &d) ? ZydisMnemonicGetString(d.insn.mnemonic) : NULL;
+}
+
+static bool has_vector(const struct decoded *d)
+{
+	for (unsigned int i = 0; i < d->insn.operand_count_visible; i++) {
+		if (d->op[i].type != ZYDIS_OPERAND_TYPE_REGISTER)
+			continue;
+		switch (ZydisRegisterGetClass(d->op[i].reg.value)) {
+		case ZYDIS_REGCLASS_MMX:
+		case ZYDIS_REGCLASS_XMM:
+		case ZYDIS_REGCLASS_YMM:
+		case ZYDIS_REGCLASS_ZMM:
+		case ZYDIS_REGCLASS_MASK:
+			return true;
+		default:
+			break;
+		}
+	}
+	return false;
+}
+
+/*
+ * Zydis ends each name with the size of the memory operand; assemblers know such names only of general instructions,
+ * of conversions from integers in memory (l, q), and where a vector's length is said by nothing else (x, y).
+ */
+static bool has_suffix(const struct decoded *d, const char *name, char suffix)
+{
+	static const char *const of_lengths[] = { "pd2ps", "pd2dq", "pd2udq", "qq2ps",
+						  "pd2ph", "qq2ph", "ps2bf16" };
+
+	if (strchr("lq", suffix) && strstr(name, "si2s"))
+		return true;
+	if (!strncmp(name, "vfpclassp", 9))
+		return strchr("xyz", suffix);
+	for (size_t i = 0; strchr("xy", suffix) && i < sizeof(of_lengths) / sizeof(*of_lengths); i++)
+		if (strstr(name, of_lengths[i]))
+			return true;
+	return !strchr("xyz", suffix) && !has_vector(d) && !strstr(name, "cvt") && strcmp(name, "lsl") != 0 &&
+	       strcmp(name, "cldemote") != 0 && d->insn.meta.category != ZYDIS_CATEGORY_PREFETCH &&
+	       d->insn.meta.category != ZYDIS_CATEGORY_PREFETCHWT1;
+}
+
+/* Takes the letter away that stands behind the name. */
+static void strip_suffix(const struct decoded *d, char *text)
+{
+	const char *name = ZydisMnemonicGetString(d->insn.mnemonic);
+	char *found = name ? strstr(text, name) : NULL;
+	size_t len = name ? strlen(name) : 0;
+
+	if (!found || !found[len] || found[len] == ' ' || (found[len + 1] && found[len + 1] != ' '))
+		return;
+	if (!has_suffix(d, name, found[len]))
+		memmove(found + len, found + len + 1, strlen(found + len));
+}
+
+void insn_text(enum insn_syntax syntax, const uint8_t *bytes, size_t len, uint64_t addr, char *buf,
+	       size_t cap)
 {
 	ZydisFormatter f;
 	struct decoded d;
@@ -601,7 +662,7 @@ void insn_text(const uint8_t *bytes, size_t len, uint64_t addr, char *buf, size_
 	buf[0] = '\0';
 	if (!decode_full(bytes, len, &d))
 		return;
-	ZydisFormatterInit(&f, ZYDIS_FORMATTER_STYLE_INTEL);
+	ZydisFormatterInit(&f, syntax == INSN_ATT ? ZYDIS_FORMATTER_STYLE_ATT : ZYDIS_FORMATTER_STYLE_INTEL);
 	ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_FORCE_SIZE, ZYAN_TRUE);
 	ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_FORCE_RELATIVE_RIPREL, ZYAN_TRUE);
 	ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_HEX_UPPERCASE, ZYAN_FALSE);
@@ -612,4 +673,6 @@ void insn_text(const uint8_t *bytes, size_t len, uint64_t addr, char *buf, size_
 	if (!ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&f, &d.insn, d.op, d.insn.operand_count_visible,
 							  buf, cap, addr, NULL)))
 		buf[0] = '\0';
+	if (syntax == INSN_ATT)
+		strip_suffix(&d, buf);
 }

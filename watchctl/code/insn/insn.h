@@ -107,7 +107,15 @@ bool insn_mem_addr(const struct insn_mem *m, const struct regs *regs, uint64_t i
  */
 uint32_t insn_undo(const struct insn *i, const struct regs *after, struct regs *before);
 
-/* Intel syntax in Zydis' spelling; "" when it does not decode. What people read is disasm_text()'s. */
-void insn_text(const uint8_t *bytes, size_t len, uint64_t addr, char *buf, size_t cap);
+/* Its name without prefixes, "movsw"; NULL when it does not decode. Static. */
+const char *insn_name(const uint8_t *bytes, size_t len);
+
+enum insn_syntax { INSN_INTEL, INSN_ATT }; /* in the order of INSN_SYNTAX_WORDS */
+
+#define INSN_SYNTAX_WORDS "intel att"
+
+/* In Zydis' spelling; "" when it does not decode. What people read is disasm_text()'s. */
+void insn_text(enum insn_syntax syntax, const uint8_t *bytes, size_t len, uint64_t addr, char *buf,
+	       size_t cap);
 
 #endif

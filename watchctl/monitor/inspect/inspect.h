@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/code/insn/insn.h"
 #include "watchctl/code/locate/names.h"
 
 struct inspect;
@@ -38,6 +39,7 @@ struct wc_error *inspect_print(struct inspect *i, const char *expr, char format,
 /* How memory is shown, and where it goes on: what gdb's x keeps from one time to the next. */
 struct examine {
 	unsigned int count;
+	enum insn_syntax syntax;
 	char format;   /* "xduotacfsi" */
 	char size;     /* 'b', 'h', 'w', 'g': 1, 2, 4, 8 bytes */
 	bool has_next; /* false: nothing was shown yet */

@@ -89,7 +89,7 @@ static size_t put_string(FILE *f, const struct show_source *s, uint64_t addr)
 	return len;
 }
 
-static size_t put_instruction(FILE *f, const struct show_source *s, uint64_t addr)
+static size_t put_instruction(FILE *f, const struct show_source *s, enum insn_syntax syntax, uint64_t addr)
 {
 	uint8_t bytes[INSN_MAX];
 	char text[TEXT];
@@ -105,7 +105,7 @@ static size_t put_instruction(FILE *f, const struct show_source *s, uint64_t add
 		fputs("\t(no instruction)", f);
 		return 1;
 	}
-	disasm_text(bytes, insn.len, addr, text, sizeof(text));
+	disasm_text(syntax, bytes, insn.len, addr, text, sizeof(text));
 	fprintf(f, "\t%s", text);
 	return insn.len;
 }
@@ -127,7 +127,7 @@ static size_t put_item(FILE *f, const struct show_source *s, const struct examin
 {
 	if (x->format == 's')
 		return put_string(f, s, addr);
-	return x->format == 'i' ? put_instruction(f, s, addr) : put_number(f, s, x, addr);
+	return x->format == 'i' ? put_instruction(f, s, x->syntax, addr) : put_number(f, s, x, addr);
 }
 
 struct wc_error *inspect_memory(const struct show_source *s, struct examine *x, uint64_t addr, char **ret)

@@ -32,6 +32,7 @@ struct annotate {
 	struct symbolizer *symbolizer;
 	bool own_symbolizer;
 	unsigned int flags;
+	enum insn_syntax syntax;
 	struct view view[ANNOTATE_VIEWS];
 	size_t nviews;
 
@@ -272,7 +273,7 @@ static const char *text_of(struct annotate *a, const struct access_verdict *v)
 	if (entry->len != v->len || memcmp(entry->bytes, v->bytes, v->len) != 0) {
 		entry->len = v->len;
 		memcpy(entry->bytes, v->bytes, v->len);
-		disasm_text(v->bytes, v->len, v->insn, entry->text, sizeof(entry->text));
+		disasm_text(a->syntax, v->bytes, v->len, v->insn, entry->text, sizeof(entry->text));
 	}
 	return entry->text[0] ? entry->text : NULL;
 }
@@ -582,6 +583,16 @@ struct annotate *annotate_new(struct symbolizer *shared, unsigned int flags)
 		return NULL;
 	}
 	return a;
+}
+
+void annotate_set_syntax(struct annotate *a, enum insn_syntax syntax)
+{
+	a->syntax = syntax;
+}
+
+enum insn_syntax annotate_syntax(const struct annotate *a)
+{
+	return a->syntax;
 }
 
 void annotate_add_view(struct annotate *a, struct view v)

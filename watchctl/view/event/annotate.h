@@ -8,6 +8,7 @@
 #ifndef WATCHCTL_VIEW_EVENT_ANNOTATE_H
 #define WATCHCTL_VIEW_EVENT_ANNOTATE_H
 
+#include "watchctl/code/insn/insn.h"
 #include "watchctl/view/event/view.h"
 
 #define ANNOTATE_STACK 1u     /* name every frame; of captures, the innermost one is named in any case */
@@ -28,6 +29,10 @@ struct annotate *annotate_new(struct symbolizer *shared, unsigned int flags);
 
 /* Up to ANNOTATE_VIEWS, called in the order added. */
 void annotate_add_view(struct annotate *a, struct view v);
+
+/* How it writes instructions; before the first event. Otherwise INSN_INTEL. */
+void annotate_set_syntax(struct annotate *a, enum insn_syntax syntax);
+enum insn_syntax annotate_syntax(const struct annotate *a);
 
 /* Events go in here. Fails only for lack of memory. */
 struct event_sink annotate_sink(struct annotate *a);

@@ -43,7 +43,8 @@ bool listing_source(const char *file, const char *module, uint32_t line, uint32_
  * to @ip. Targets of jumps and calls, and variables, are named: "call 0x401136 <set_flag>". @s knows the
  * modules. False: no memory.
  */
-bool listing_code(struct symbolizer *s, uint64_t ip, uint32_t before, uint32_t after, struct listing *ret);
+bool listing_code(struct symbolizer *s, enum insn_syntax syntax, uint64_t ip, uint32_t before, uint32_t after,
+		  struct listing *ret);
 
 void listing_deinit(struct listing *l);
 

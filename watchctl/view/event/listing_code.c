@@ -26,6 +26,7 @@ static const char why_not_code[] = "there is no instruction at this address in t
 /* The part of a function around a place. */
 struct code {
 	struct symbolizer *symbolizer;
+	enum insn_syntax syntax;
 	uint64_t start; /* of what is in @bytes: the function, or the place itself */
 	uint64_t ip;
 	uint8_t *bytes;
@@ -124,7 +125,7 @@ static bool listing_code_add(struct code *c, struct listing *l, uint64_t addr, c
 	char text[96], name[NAME_BYTES + 32];
 	char *line = NULL;
 
-	disasm_text(c->bytes + (addr - c->start), i->len, addr, text, sizeof(text));
+	disasm_text(c->syntax, c->bytes + (addr - c->start), i->len, addr, text, sizeof(text));
 	name_of(c->symbolizer, addr, i, name, sizeof(name));
 	if (asprintf(&line, "%s%s", text, name) < 0)
 		return false;
@@ -173,10 +174,11 @@ static bool list(struct code *c, uint32_t before, uint32_t after, struct listing
 	return true;
 }
 
-bool listing_code(struct symbolizer *s, uint64_t ip, uint32_t before, uint32_t after, struct listing *ret)
+bool listing_code(struct symbolizer *s, enum insn_syntax syntax, uint64_t ip, uint32_t before, uint32_t after,
+		  struct listing *ret)
 {
 	const struct location *l = symbolizer_lookup(s, ip);
-	struct code c = { .symbolizer = s, .ip = ip };
+	struct code c = { .symbolizer = s, .syntax = syntax, .ip = ip };
 	struct module m = { 0 };
 	bool ok = true;
 

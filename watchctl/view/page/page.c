@@ -130,8 +130,8 @@ static void list_site(struct page *p, struct page_site *s)
 	if (p->nsites > PAGE_LISTINGS || !l->module)
 		return;
 	s->listed = true;
-	p->no_memory |= !listing_code(annotate_symbolizer(p->annotate), s->site->ip, PAGE_INSNS,
-				      PAGE_INSNS + 1, &s->code);
+	p->no_memory |= !listing_code(annotate_symbolizer(p->annotate), annotate_syntax(p->annotate),
+				      s->site->ip, PAGE_INSNS, PAGE_INSNS + 1, &s->code);
 	if (p->opt.no_source || !l->frame[0].file)
 		return;
 	path = source_of(p, l);

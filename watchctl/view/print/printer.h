@@ -13,7 +13,8 @@ struct print_options {
 	bool no_stack;
 	bool regs;
 	bool colour;
-	bool utc; /* text: times of day in UTC instead of the local zone */
+	unsigned int syntax; /* of instructions: enum insn_syntax */
+	bool utc;	     /* text: times of day in UTC instead of the local zone */
 	/* Text: of the terminal; lines that do not fit are folded. 0: none, lines are as long as they are. */
 	unsigned int width;
 	const char *before; /* the tag whose last capture is to be reported with each access; NULL: none */

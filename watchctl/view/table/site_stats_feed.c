@@ -115,7 +115,7 @@ static struct wc_error *read_names(struct site_feed *f, const char *path)
 	return tracelog_symbols_read(path, f->sink, &why);
 }
 
-struct wc_error *site_feed_open(const char *path, struct site_feed **ret)
+struct wc_error *site_feed_open(const char *path, enum insn_syntax syntax, struct site_feed **ret)
 {
 	scoped(site_feed_closep) struct site_feed *f = calloc(1, sizeof(*f));
 	struct wc_error *err;
@@ -129,6 +129,7 @@ struct wc_error *site_feed_open(const char *path, struct site_feed **ret)
 	f->annotate = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT | ANNOTATE_NO_VALUES);
 	if (!f->annotate)
 		return &wc_enomem;
+	annotate_set_syntax(f->annotate, syntax);
 	site_stats_init(&f->stats, f->annotate);
 	annotate_add_view(f->annotate, site_stats_view(&f->stats));
 	f->sink = annotate_sink(f->annotate);

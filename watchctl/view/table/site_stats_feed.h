@@ -18,7 +18,7 @@ enum feed_state {
 };
 
 /* Opens the log @path. WC_ELOG as of tracelog_reader_open(). */
-struct wc_error *site_feed_open(const char *path, struct site_feed **ret);
+struct wc_error *site_feed_open(const char *path, enum insn_syntax syntax, struct site_feed **ret);
 
 /* Reads for about @ns, or until there is nothing more for now. Errors are final. */
 struct wc_error *site_feed_read(struct site_feed *f, uint64_t ns);
