@@ -140,6 +140,29 @@ static void a_call_that_is_not_to_be_interrupted_is_started_again_without_a_file
 	assert_int_equal(status, 0);
 }
 
+/* Whoever stops it dies at once, and can undo nothing any more. */
+static void a_call_is_started_again_although_its_tracer_is_killed_at_the_stop(void **state)
+{
+	pid_t pid = fork(), killed;
+	struct tracee t;
+	int status;
+
+	(void)state;
+	if (!pid)
+		wait_for_nothing();
+	wait_for_state(pid, 'S');
+	killed = fork();
+	if (!killed) {
+		if (tracee_stop(pid, pid, STOP_MS, &t) == TRACEE_STOPPED)
+			raise(SIGKILL);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(killed, &status, 0), killed);
+	assert_int_equal(status, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* In vfork(2) until its child, which shares its memory, has read a byte. */
 static __attribute__((noreturn)) void be_unstoppable(const int fds[2])
 {
@@ -253,6 +276,7 @@ int main(void)
 		cmocka_unit_test(a_signal_on_the_way_keeps_no_thread_from_being_stopped),
 		cmocka_unit_test(several_of_us_stop_one_thread_one_after_the_other),
 		cmocka_unit_test(a_call_that_is_not_to_be_interrupted_is_started_again_without_a_file),
+		cmocka_unit_test(a_call_is_started_again_although_its_tracer_is_killed_at_the_stop),
 		cmocka_unit_test(a_thread_that_cannot_stop_is_left_alone),
 		cmocka_unit_test(a_thread_that_executes_a_program_while_it_is_to_be_stopped_is_not_kept),
 	};

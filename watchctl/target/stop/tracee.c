@@ -318,7 +318,11 @@ enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_m
 		held_ptrace(PTRACE_DETACH, tid, 0, 0);
 		return TRACEE_GONE;
 	}
-	tracee_undo_false_eintr(pid, tid, &t.home);
+	/* At once: the kernel lets go of it with the registers that it has when we are killed. */
+	if (tracee_undo_false_eintr(pid, tid, &t.home) && !set_regs(tid, &t.home)) {
+		held_ptrace(PTRACE_DETACH, tid, 0, 0);
+		return TRACEE_GONE;
+	}
 	*ret = t;
 	return TRACEE_STOPPED;
 }
