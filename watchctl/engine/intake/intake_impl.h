@@ -1,7 +1,9 @@
 /*
  * intake_impl - what the intake's files share:
  *
- *	intake.c	records into the queue, and out of it into the sink
+ *	intake.c	empties the ring into the queue, and the queue into the sink
+ *	intake_take.c	the way of one record into the queue, step by step
+ *	intake_judge.c	whether a hit is what its watch asked for
  *	intake_hook.c	hits that are no events, at which a thread may wait for us
  *	intake_code.c	the modules and the code that a record is about, and its stack
  */
@@ -17,6 +19,17 @@ struct queued_access {
 	uint64_t step_ns;   /* when its last step was */
 	uint64_t step_look; /* how many looks there had been when that came */
 };
+
+#define INTAKE_STEPS_APART 128u /* accesses by other threads between two steps of one */
+
+/* One record into the queue, which has room, with all that it needs made known; or it is counted and dropped. */
+struct wc_error *intake_take_in(struct intake *in, const struct wire_record *r);
+
+enum intake_fate { INTAKE_KEEP, INTAKE_FILTERED, INTAKE_NEVER_WAS };
+
+/* @e: its access. @code: the facts about its code; the rest of it is filled in here. */
+enum intake_fate intake_judge(const struct intake *in, struct intake_watch *w, const struct wire_record *r,
+			      struct trace_event *e, struct access_query *code);
 
 /* Into the sink. An error of it is returned once: the hits still to come must be taken in all the same. */
 struct wc_error *intake_put(struct intake *in, const struct trace_event *event);
