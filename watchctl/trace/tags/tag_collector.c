@@ -19,7 +19,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/tsc_clock.h"
-#include "watchctl/trace/tags/tag_collector_impl.h"
+#include "watchctl/trace/tags/tag_events.h"
 
 #define BUFFER (4u << 20)     /* of one poll */
 #define SHARE_MIN (64u << 10) /* of it, for one ring */
@@ -29,14 +29,41 @@
 #define LEASE_MAX_NS 60000000000ull /* of others: what is more is not believed */
 #define DRAIN_NS 2000000000ull	    /* how long the end goes on with one that still captures */
 
+struct tag_collector {
+	struct capture_descriptor program;
+	struct tag_settings settings;
+	struct tag_events events;
+	uint64_t session, reported_ns, lease;
+	enum tag_state state;
+	bool started, stopped;
+	bool lapsed; /* the program had switched itself off for a while */
+	bool ended;  /* it says that nothing more will come */
+	bool let_go; /* and we have taken all, and told it so */
+
+	struct tag_ring_state *ring; /* CAPTURE_RINGS */
+	uint32_t nrings, first;	     /* where the next poll begins */
+	uint64_t listed[CAPTURE_RINGS];
+
+	uint64_t no_ring_before, no_ring;
+	uint64_t retired_calls, retired_lost; /* of rings whose place another one took */
+	uint64_t reported_full, reported_no_ring;
+	struct tag_counts counts; /* final, when stopped */
+};
+
 /* The program's memory */
+
+static bool get(const struct tag_collector *c, uint64_t addr, void *buf, size_t len)
+{
+	return c->events.host.memory.read(c->events.host.memory.ctx, addr, buf, len);
+}
 
 static bool set(const struct tag_collector *c, uint64_t addr, const void *buf, size_t len)
 {
-	return c->host.memory.write(c->host.memory.ctx, addr, buf, len);
+	return c->events.host.memory.write(c->events.host.memory.ctx, addr, buf, len);
 }
 
-void tag_keep_alive(const struct tag_collector *c, uint64_t now)
+/* Reports the program that its collector is alive, at the time stamp @now. */
+static void keep_alive(const struct tag_collector *c, uint64_t now)
 {
 	set(c, c->program.control + offsetof(struct capture_control, heartbeat), &now, sizeof(now));
 }
@@ -57,7 +84,7 @@ static bool set_u32(const struct tag_collector *c, size_t offset, uint32_t value
 /* All of it but the list of rings. */
 static bool get_control(const struct tag_collector *c, struct capture_control *ret)
 {
-	return tag_get(c, c->program.control, ret, CONTROL(ring));
+	return get(c, c->program.control, ret, CONTROL(ring));
 }
 
 static bool set_flag(const struct tag_collector *c, uint32_t on)
@@ -70,7 +97,7 @@ static bool session_is_ours(const struct tag_collector *c)
 {
 	uint64_t session;
 
-	return tag_get(c, c->program.control + CONTROL(session), &session, sizeof(session)) &&
+	return get(c, c->program.control + CONTROL(session), &session, sizeof(session)) &&
 	       session == c->session;
 }
 
@@ -78,7 +105,7 @@ static struct wc_error *note(struct tag_collector *c, const char *text)
 {
 	struct trace_event e = { .type = EVENT_NOTE, .time_ns = monotonic_ns(), .note = { text } };
 
-	return tag_put(c, &e);
+	return tag_events_put(&c->events, &e);
 }
 
 /* Opening */
@@ -117,12 +144,9 @@ struct wc_error *tag_collector_open(const struct tag_host *host, uint64_t descri
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return &wc_enomem;
-	c->host = *host;
 	c->program = d;
 	c->ring = calloc(CAPTURE_RINGS, sizeof(*c->ring));
-	c->run = calloc(CAPTURE_RINGS, sizeof(*c->run));
-	c->buffer = malloc(BUFFER);
-	if (!c->ring || !c->run || !c->buffer) {
+	if (!tag_events_init(&c->events, host, d.names, BUFFER) || !c->ring) {
 		tag_collector_free(c);
 		return &wc_enomem;
 	}
@@ -135,8 +159,7 @@ void tag_collector_free(struct tag_collector *c)
 	if (!c)
 		return;
 	free(c->ring);
-	free(c->run);
-	free(c->buffer);
+	tag_events_deinit(&c->events);
 	free(c);
 }
 
@@ -154,8 +177,8 @@ static void pause_ns(uint64_t ns)
 
 static uint64_t ticks(const struct tag_collector *c, uint64_t ns)
 {
-	return (uint64_t)((double)ns * (double)(c->clock.tsc - c->clock.tsc0) /
-			  (double)(c->clock.ns - c->clock.ns0));
+	return (uint64_t)((double)ns * (double)(c->events.clock.tsc - c->events.clock.tsc0) /
+			  (double)(c->events.clock.ns - c->events.clock.ns0));
 }
 
 static bool is_silent(const struct tag_collector *c, const struct capture_control *k)
@@ -223,7 +246,7 @@ static void begin_ring(struct tag_collector *c, uint32_t i, bool skip)
 	c->retired_calls += tag_ring_calls(&s->r);
 	c->retired_lost += tag_ring_lost(&s->r);
 	*s = (struct tag_ring_state){ .listed = c->listed[i] };
-	if (tag_ring_begin(&s->r, &c->host.memory, s->listed, skip))
+	if (tag_ring_begin(&s->r, &c->events.host.memory, s->listed, skip))
 		return;
 	if (s->r.size) /* it is one, and could not be written to now: it is met again */
 		*s = (struct tag_ring_state){ 0 };
@@ -240,7 +263,7 @@ static bool look_for_rings(struct tag_collector *c, uint32_t n, bool skip)
 		n = CAPTURE_RINGS;
 	if (n < c->nrings)
 		n = c->nrings;
-	if (n && !tag_get(c, c->program.control + CONTROL(ring), c->listed, n * sizeof(c->listed[0])))
+	if (n && !get(c, c->program.control + CONTROL(ring), c->listed, n * sizeof(c->listed[0])))
 		return false;
 	c->nrings = n;
 	for (i = 0; i < n; i++)
@@ -268,13 +291,13 @@ struct wc_error *tag_collector_start(struct tag_collector *c, const struct tag_s
 
 	c->settings = *s;
 	c->session = new_session();
-	c->has_clock = tsc_usable();
-	tsc_clock_sample(&c->clock);
+	c->events.has_clock = tsc_usable();
+	tsc_clock_sample(&c->events.clock);
 	err = wait_for_place(c, stop);
 	if (err)
 		return err;
-	tsc_clock_sample(&c->clock);
-	c->start_ns = c->polled_ns = c->reported_ns = monotonic_ns();
+	tsc_clock_sample(&c->events.clock);
+	c->events.start_ns = c->events.polled_ns = c->reported_ns = monotonic_ns();
 	if (!get_control(c, &k) || !set_up(c, &k)) {
 		if (get_control(c, &k) && k.session && k.session != c->session) /* two began at once */
 			return busy(k.collector);
@@ -282,7 +305,7 @@ struct wc_error *tag_collector_start(struct tag_collector *c, const struct tag_s
 				    "the memory of libstackwalk in the program cannot be changed");
 	}
 	c->started = true;
-	if (c->has_clock)
+	if (c->events.has_clock)
 		return NULL;
 	return note(c,
 		    "the kernel does not trust this machine's time stamp counter: the times of captures are "
@@ -317,10 +340,11 @@ static bool take_rings(struct tag_collector *c, struct harvest *ret)
 			c->first = at;
 			break;
 		}
-		if (!tag_ring_take(&s->r, &c->host.memory, c->buffer + used, room, c->polled_ns, &len))
+		if (!tag_ring_take(&s->r, &c->events.host.memory, c->events.buffer + used, room,
+				   c->events.polled_ns, &len))
 			return false;
 		if (len)
-			c->run[c->nruns++] = (struct tag_run){ s, used, used + len };
+			tag_events_add_run(&c->events, s, used, used + len);
 		used += len;
 		if (s->r.lies)
 			continue;
@@ -354,20 +378,20 @@ static uint64_t sum_calls(const struct tag_collector *c)
 static struct wc_error *report_lost(struct tag_collector *c, uint64_t count, uint64_t *reported,
 				    const char *why)
 {
-	struct trace_event e = { .type = EVENT_LOST, .time_ns = c->polled_ns };
+	struct trace_event e = { .type = EVENT_LOST, .time_ns = c->events.polled_ns };
 
 	if (count <= *reported)
 		return NULL;
 	e.lost = (struct lost_event){ WATCH_CAPTURES, count - *reported, why };
 	*reported = count;
-	return tag_put(c, &e);
+	return tag_events_put(&c->events, &e);
 }
 
 static struct wc_error *report_losses(struct tag_collector *c)
 {
 	struct wc_error *err = report_lost(c, sum_full(c), &c->reported_full, "the thread's ring was full");
 
-	c->reported_ns = c->polled_ns;
+	c->reported_ns = c->events.polled_ns;
 	if (err)
 		return err;
 	return report_lost(c, c->no_ring - c->no_ring_before, &c->reported_no_ring,
@@ -418,48 +442,63 @@ static bool anything_unfinished(const struct tag_collector *c)
 	return false;
 }
 
+/* A sink may be slow, one that reads debug information: the program is told meanwhile that we live. */
+static struct wc_error *put_runs(struct tag_collector *c)
+{
+	struct wc_error *err;
+
+	tag_events_begin(&c->events);
+	for (;;) {
+		err = tag_events_merge(&c->events, c->lease / 8);
+		if (err || !c->events.nruns)
+			return err;
+		if (!c->stopped && !c->let_go)
+			keep_alive(c, __rdtsc());
+	}
+}
+
 static struct wc_error *poll_once(struct tag_collector *c, struct tag_poll *ret)
 {
 	struct capture_control k = { 0 };
 	struct harvest h = { 0 };
-	uint64_t last = c->polled_ns, before = c->recorded, begin = monotonic_ns();
+	uint64_t last = c->events.polled_ns, before = c->events.recorded, begin = monotonic_ns();
 	struct wc_error *err = NULL;
 	uint32_t flag = 1;
 
-	c->polled_ns = begin;
+	c->events.polled_ns = begin;
 	c->state = check_session(c, &k);
 	if (c->state == TAGS_COLLECTING && !c->stopped && !c->settings.shared_flag)
-		tag_get(c, c->program.flag, &flag, sizeof(flag));
+		get(c, c->program.flag, &flag, sizeof(flag));
 	if (c->state == TAGS_COLLECTING &&
 	    (!set_u64(c, CONTROL(heartbeat), __rdtsc()) || !look_for_rings(c, k.nrings, false) ||
 	     !take_rings(c, &h) || !session_is_ours(c)))
 		c->state = check_session(c, &k) == TAGS_TAKEN_OVER ? TAGS_TAKEN_OVER : TAGS_GONE;
 	if (c->state != TAGS_COLLECTING) {
-		c->nruns = 0;
+		tag_events_drop_runs(&c->events);
 		*ret = (struct tag_poll){ .state = c->state };
 		return NULL;
 	}
 	c->no_ring = k.no_ring;
 	c->ended = k.ended != 0;
-	tsc_clock_sample(&c->clock);
-	c->polled_ns = c->clock.ns;
+	tsc_clock_sample(&c->events.clock);
+	c->events.polled_ns = c->events.clock.ns;
 	if (c->ended && !h.more && !anything_unfinished(c)) { /* a slow sink must not make it wait */
 		set_u64(c, CONTROL(session), 0);
 		c->let_go = true;
 	}
-	if (c->host.taken && c->nruns)
-		err = c->host.taken(c->host.ctx);
+	if (c->events.host.taken && c->events.nruns)
+		err = c->events.host.taken(c->events.host.ctx);
 	if (!err)
-		err = tag_put_runs(c);
+		err = put_runs(c);
 	if (!err && !flag && !c->ended)
 		err = switch_on_again(c);
-	if (!err && c->polled_ns - c->reported_ns > REPORT_NS)
+	if (!err && c->events.polled_ns - c->reported_ns > REPORT_NS)
 		err = report_losses(c);
 	*ret = (struct tag_poll){
 		.state = c->state,
 		.wait_ns = next_wait(c, &h, begin - last),
 		.until_ns = h.more ? 0 : begin,
-		.captures = c->recorded - before,
+		.captures = c->events.recorded - before,
 	};
 	return err;
 }
@@ -502,14 +541,14 @@ static struct wc_error *drain(struct tag_collector *c)
 	struct wc_error *err;
 
 	do {
-		if (c->polled_ns - begin > STRAGGLERS_NS && c->polled_ns > begin)
+		if (c->events.polled_ns - begin > STRAGGLERS_NS && c->events.polled_ns > begin)
 			lose_patience(c);
 		err = poll_once(c, &p);
 		if (err || p.state != TAGS_COLLECTING)
 			return err;
 		if (p.wait_ns && anything_unfinished(c))
 			pause_ns(POLL_MIN_NS);
-	} while ((!p.wait_ns || anything_unfinished(c)) && c->polled_ns - begin < DRAIN_NS);
+	} while ((!p.wait_ns || anything_unfinished(c)) && c->events.polled_ns - begin < DRAIN_NS);
 	return NULL;
 }
 
@@ -520,7 +559,7 @@ static void tag_collector_settle(struct tag_collector *c)
 	c->counts = (struct tag_counts){
 		.in_order = c->state == TAGS_COLLECTING,
 		.has_counted = c->state == TAGS_COLLECTING && !c->lapsed,
-		.recorded = c->recorded,
+		.recorded = c->events.recorded,
 		.lost_full = sum_full(c),
 		.lost_no_ring = c->no_ring - c->no_ring_before,
 	};
@@ -568,4 +607,9 @@ struct wc_error *tag_collector_stop(struct tag_collector *c)
 void tag_collector_counts(const struct tag_collector *c, struct tag_counts *ret)
 {
 	*ret = c->counts;
+}
+
+void tag_collector_forget_stacks(struct tag_collector *c)
+{
+	tag_events_forget_stacks(&c->events);
 }
