@@ -266,6 +266,10 @@ static void what_is_wrong_is_pointed_at(void **state)
 		{ "", &t_int, "Expected a value", 1 },
 		{ "$xmm0 == 1", &t_int, "Unknown register \"$xmm0\"", 1 },
 		{ "new == $", &t_int, "Unknown register", 8 },
+		{ "new == 1 && caller main", &t_int, "--caller main", 20 },
+		{ "write", &t_int, "-w or -rw", 1 },
+		{ "kernel", &t_int, "in a --trigger", 1 },
+		{ "{other} == 1", &t_int, "in a --trigger", 2 },
 	};
 	size_t i;
 

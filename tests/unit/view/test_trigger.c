@@ -121,7 +121,19 @@ static void conditions_hold_when_they_do(void **state)
 		{ "flag", 0 },
 		{ "!flag", 1 },
 		{ "new == 0 && old == 5", 1 },
-		{ "new - 1", UINT32_MAX }, /* no arithmetic: said where it is compiled */
+		{ "new - 1", 1 },
+		{ "new - old == -5", 1 },
+		{ "new - old < 0 and not_a_watch == 1", UINT32_MAX },
+		{ "old * 2 + 1 == 11 and (old << 1 | 1) == 0xb", 1 },
+		{ "old / 2 == 2 && old % 3 == 2 && -old / 2 == -2", 1 },
+		{ "old / new == 1 || old % new == 1", 0 }, /* not known */
+		{ "!(old / new == 1)", 0 },
+		{ "old in 3..5 && new not in 1..9", 1 },
+		{ "old in 6..9 or old not in 0..9", 0 },
+		{ "old + 0.5 in 5.4..5.6", 1 },
+		{ "!!(old == 5)", 1 },
+		{ "$rdi == 0 && $eax == 0", 1 },
+		{ "18446744073709551615 > 5 && -9223372036854775808 < 0", 1 },
 		{ "old > new", 1 },
 		{ "old <= new", 0 },
 		{ "thread == \"worker\"", 1 },
@@ -258,7 +270,7 @@ static void what_is_wrong_is_shown_at_its_place(void **state)
 		{ "flag ==", "Expected a value", 8, WC_EUSAGE },
 		{ "flag == 0 &&", "Expected a value", 13, WC_EUSAGE },
 		{ "(flag == 0", "Expected )", 11, WC_EUSAGE },
-		{ "flag == 0)", "to end here", 10, WC_EUSAGE },
+		{ "flag == 0)", "Expected the end", 10, WC_EUSAGE },
 		{ "flagg == 0", "\"flagg\" is no watch", 1, WC_ENAME },
 		{ "flagg", "\"flagg\" is no watch", 1, WC_ENAME },
 		{ "{flagg} == 0", "no watch of that name", 2, WC_ENAME },
@@ -270,7 +282,11 @@ static void what_is_wrong_is_shown_at_its_place(void **state)
 		{ "flag == 99999999999999999999", "larger than 64 bits", 9, WC_EUSAGE },
 		{ "flag == 12ab", "to end here", 11, WC_EUSAGE },
 		{ "flag == 'ab'", "one character", 9, WC_EUSAGE },
-		{ "size", "Expected a comparison", 5, WC_EUSAGE },
+		{ "size", "Expected a comparison", 1, WC_EUSAGE },
+		{ "(flag == 0) + 1", "Only numbers can be calculated with", 13, WC_EUSAGE },
+		{ "$xmm0 == 1", "Unknown register", 1, WC_EUSAGE },
+		{ "flag in 3", "Expected ..", 10, WC_EUSAGE },
+		{ "read == 1", "Only values can be compared", 6, WC_EUSAGE },
 	};
 	char column[40];
 

@@ -1,21 +1,20 @@
 #include "watchctl/engine/plan/filter_compiler.h"
 
 #include <ctype.h>
-#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
+#include "watchctl/code/reg_names.h"
 
-#define DEPTH_MAX 32
-
-static struct operand condition(struct compiler *c);
+static struct operand compile_node(struct compiler *c, size_t i);
 
 void filter_fail(struct compiler *c, const char *at, const char *fmt, ...)
 {
 	scoped(freep) char *what = NULL;
-	int column = (int)(at - c->text);
 	va_list ap;
 
 	if (c->err)
@@ -24,38 +23,7 @@ void filter_fail(struct compiler *c, const char *at, const char *fmt, ...)
 	if (vasprintf(&what, fmt, ap) < 0)
 		what = NULL;
 	va_end(ap);
-	c->err = what ? wc_error_new(WC_EUSAGE, "%s, at column %d of the condition:\n  %s\n  %*s^", what,
-				     column + 1, c->text, column, "")
-		      : &wc_enomem;
-}
-
-static void skip_space(struct compiler *c)
-{
-	while (isspace((unsigned char)*c->at))
-		c->at++;
-}
-
-/* Takes @token if it comes next. A word must end there. */
-static bool filter_take(struct compiler *c, const char *token)
-{
-	size_t n = strlen(token);
-
-	skip_space(c);
-	if (strncmp(c->at, token, n) != 0 ||
-	    (isalpha((unsigned char)*token) && (isalnum((unsigned char)c->at[n]) || c->at[n] == '_')))
-		return false;
-	c->at += n;
-	return true;
-}
-
-/* Operators of which another one begins with them. */
-static bool take_single(struct compiler *c, char op)
-{
-	skip_space(c);
-	if (*c->at != op || c->at[1] == op || (c->at[1] == '=' && strchr("<>!=", op)))
-		return false;
-	c->at++;
-	return true;
+	c->err = what ? condition_error(c->tree, WC_EUSAGE, at, "%s", what) : &wc_enomem;
 }
 
 uint8_t filter_emit(struct compiler *c, enum filter_op_code code, uint8_t a, uint8_t b, int64_t imm)
@@ -119,141 +87,103 @@ static struct operand filter_load(struct compiler *c, bool new)
 	return o;
 }
 
-static struct operand take_word(struct compiler *c)
+static bool is_enumerator(const struct compiler *c, const char *word, int64_t *ret)
 {
-	const char *start = c->at;
-	size_t n, i;
-
-	while (isalnum((unsigned char)*c->at) || *c->at == '_' || (*c->at == ':' && c->at[1] == ':') ||
-	       (*c->at == ':' && c->at > start && c->at[-1] == ':'))
-		c->at++;
-	n = (size_t)(c->at - start);
-#define WORD_IS(w) (n == strlen(w) && !strncmp(start, w, n))
-	if (WORD_IS("old") || WORD_IS("new") || WORD_IS("size")) {
-		if (!c->spec->has_value)
-			filter_fail(c, start,
-				    "An execute watch has no value: only the thread can be tested here");
-		if (WORD_IS("size")) {
-			c->f->needs |= FILTER_NEEDS_SIZE;
-			return filter_result(filter_emit(c, FILTER_SIZE, 0, 0, 0), OPERAND_INT);
-		}
-		return filter_load(c, WORD_IS("new"));
+	for (size_t i = 0; i < c->type->nenumerators; i++) {
+		if (strcmp(c->type->enumerators[i].name, word) != 0)
+			continue;
+		*ret = c->type->enumerators[i].value;
+		return true;
 	}
-	if (WORD_IS("thread"))
+	return false;
+}
+
+/* Words that only --trigger knows, and what there is here in their place. */
+static void refuse_word(struct compiler *c, const struct condition_node *n)
+{
+	static const char *const kinds[] = { "read", "write", "execute" };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (!strcmp(n->text, kinds[i]))
+			filter_fail(
+				c, n->at,
+				"What kind of access it was is not known where hits are filtered: give -r, -w or -rw "
+				"with the watch");
+	if (!strcmp(n->text, "kernel") || !strcmp(n->text, "watch"))
+		filter_fail(c, n->at, "\"%s\" can only be asked in a --trigger, of what was recorded",
+			    n->text);
+	filter_fail(c, n->at,
+		    "Unknown name \"%s\": expected old, new, thread, size, a register ($rdi), a number%s",
+		    n->text, c->type->nenumerators ? " or a name of the enumeration" : "");
+}
+
+static struct operand of_word(struct compiler *c, const struct condition_node *n)
+{
+	int64_t value;
+
+	if (!strcmp(n->text, "old") || !strcmp(n->text, "new") || !strcmp(n->text, "size")) {
+		if (!c->spec->has_value)
+			filter_fail(c, n->at,
+				    "An execute watch has no value: only the thread can be tested here");
+		if (*n->text != 's')
+			return filter_load(c, *n->text == 'n');
+		c->f->needs |= FILTER_NEEDS_SIZE;
+		return filter_result(filter_emit(c, FILTER_SIZE, 0, 0, 0), OPERAND_INT);
+	}
+	if (!strcmp(n->text, "thread"))
 		return filter_result(0, OPERAND_THREAD);
-	if (WORD_IS("true"))
+	if (!strcmp(n->text, "true"))
 		return filter_constant(1);
-	if (WORD_IS("false") || WORD_IS("NULL") || WORD_IS("nullptr") || WORD_IS("nil"))
+	if (!strcmp(n->text, "false") || !strcmp(n->text, "NULL") || !strcmp(n->text, "nullptr") ||
+	    !strcmp(n->text, "nil"))
 		return filter_constant(0);
-#undef WORD_IS
-	for (i = 0; i < c->type->nenumerators; i++)
-		if (strlen(c->type->enumerators[i].name) == n &&
-		    !strncmp(c->type->enumerators[i].name, start, n))
-			return filter_constant(c->type->enumerators[i].value);
-	filter_fail(c, start,
-		    "Unknown name \"%.*s\": expected old, new, thread, size, a register ($rdi), a number%s",
-		    (int)n, start, c->type->nenumerators ? " or a name of the enumeration" : "");
+	if (is_enumerator(c, n->text, &value))
+		return filter_constant(value);
+	refuse_word(c, n);
 	return filter_constant(0);
 }
 
-static struct operand take_number(struct compiler *c)
+static struct operand of_register(struct compiler *c, const struct condition_node *n)
 {
-	const char *start = c->at;
-	struct operand o = filter_constant(0);
-	char *end, *float_end;
+	struct reg_name r;
+	struct operand o;
+	uint8_t at;
 
-	errno = 0;
-	o.value = (int64_t)strtoull(start, &end, 0);
-	if (errno == ERANGE)
-		filter_fail(c, start, "The number is larger than 64 bits");
-	/* "3..7" is a range, "3.5" a number. */
-	if (strncmp(start, "0x", 2) != 0 && ((*end == '.' && end[1] != '.') || *end == 'e' || *end == 'E')) {
-		o.number = strtod(start, &float_end);
-		o.kind = OPERAND_FLOAT;
-		end = float_end;
+	if (!reg_by_name(n->text, &r)) {
+		filter_fail(
+			c, n->at,
+			"Unknown register \"$%s\": expected $rax .. $r15, $rip, $rsp, $rbp, $eflags, or a lower "
+			"half like $eax",
+			n->text);
+		return filter_constant(0);
 	}
-	c->at = end;
-	if (isalnum((unsigned char)*end) || *end == '_')
-		filter_fail(c, end, "Expected the number to end here");
+	at = filter_emit(c, FILTER_REG, 0, 0, r.reg);
+	c->f->needs |= FILTER_NEEDS_REGS;
+	if (r.half)
+		at = filter_emit(c, FILTER_SIGN, at, 0, 4);
+	o = filter_result(at, OPERAND_INT);
+	o.wide = r.is_address && !r.half;
 	return o;
 }
 
-static struct operand take_character(struct compiler *c)
-{
-	static const char escape[] = "n\nt\tr\r0\0\\\\'\'";
-	const char *start = c->at++;
-	char value = *c->at;
-	size_t i;
-
-	if (value == '\\') {
-		c->at++;
-		for (i = 0; i + 1 < sizeof(escape) - 1 && escape[i] != *c->at; i += 2)
-			;
-		value = i + 1 < sizeof(escape) - 1 ? escape[i + 1] : *c->at;
-	}
-	if (!*c->at || c->at[1] != '\'') {
-		filter_fail(c, start, "Expected one character between quotes");
-		return filter_constant(0);
-	}
-	c->at += 2;
-	return filter_constant(filter_is_signed(c) ? (signed char)value : (unsigned char)value);
-}
-
-static int take_name(struct compiler *c, const char *start, size_t n)
+static int take_name(struct compiler *c, const char *at, const char *name)
 {
 	unsigned int i = c->names;
 
-	if (n >= FILTER_NAME_LEN)
-		filter_fail(c, start, "A thread's name has at most %u characters", FILTER_NAME_LEN - 1);
+	if (strlen(name) >= FILTER_NAME_LEN)
+		filter_fail(c, at, "A thread's name has at most %u characters", FILTER_NAME_LEN - 1);
 	else if (i == FILTER_NAMES)
-		filter_fail(c, start, "At most %u names of threads can be tested", FILTER_NAMES);
+		filter_fail(c, at, "At most %u names of threads can be tested", FILTER_NAMES);
 	else
-		memcpy(c->f->names[c->names++], start, n);
+		memcpy(c->f->names[c->names++], name, strlen(name));
 	return (int)i;
 }
 
-static struct operand take_text(struct compiler *c)
+static struct operand of_text(struct compiler *c, const struct condition_node *n)
 {
-	const char *start = ++c->at, *end = strchr(start, '"');
-	struct operand o = { .kind = OPERAND_TEXT, .constant = true };
-
-	if (!end) {
-		filter_fail(c, start - 1, "The text has no end");
-		return o;
-	}
-	o.value = take_name(c, start, (size_t)(end - start));
-	c->at = end + 1;
-	return o;
-}
-
-static struct operand primary(struct compiler *c)
-{
-	struct operand o = filter_constant(0);
-
-	skip_space(c);
-	if (++c->depth > DEPTH_MAX) {
-		filter_fail(c, c->at, "The condition is nested too deeply");
-		return o;
-	}
-	if (filter_take(c, "(")) {
-		o = condition(c);
-		if (!filter_failed(c) && !filter_take(c, ")"))
-			filter_fail(c, c->at, "Expected )");
-	} else if (isdigit((unsigned char)*c->at)) {
-		o = take_number(c);
-	} else if (isalpha((unsigned char)*c->at) || *c->at == '_') {
-		o = take_word(c);
-	} else if (*c->at == '$') {
-		o = filter_take_register(c);
-	} else if (*c->at == '\'') {
-		o = take_character(c);
-	} else if (*c->at == '"') {
-		o = take_text(c);
-	} else {
-		filter_fail(c, c->at, "Expected a value");
-	}
-	c->depth--;
-	return o;
+	return (struct operand){ .kind = OPERAND_TEXT,
+				 .constant = true,
+				 .value = take_name(c, n->at, n->text) };
 }
 
 /* Arithmetic */
@@ -293,138 +223,87 @@ static struct operand combine(struct compiler *c, const char *at, enum filter_op
 	return o;
 }
 
-static struct operand unary(struct compiler *c)
+static struct operand calculate(struct compiler *c, const struct condition_node *n)
 {
-	const char *at;
-	struct operand o;
+	static const enum filter_op_code codes[] = {
+		[CONDITION_OR] = FILTER_OR,	  [CONDITION_XOR] = FILTER_XOR,
+		[CONDITION_AND] = FILTER_AND,	  [CONDITION_LEFT] = FILTER_LEFT,
+		[CONDITION_RIGHT] = FILTER_RIGHT, [CONDITION_ADD] = FILTER_ADD,
+		[CONDITION_SUB] = FILTER_SUB,	  [CONDITION_MUL] = FILTER_MUL,
+	};
+	struct operand a;
 
-	skip_space(c);
-	at = c->at;
-	if (!take_single(c, '-'))
-		return primary(c);
-	if (++c->depth > DEPTH_MAX) {
-		filter_fail(c, at, "The condition is nested too deeply");
+	if (n->op == CONDITION_DIV || n->op == CONDITION_MOD) {
+		filter_fail(c, n->at, "Division cannot be done where hits are filtered: use & or >>");
 		return filter_constant(0);
 	}
-	o = unary(c);
-	c->depth--;
+	a = compile_node(c, n->a);
+	return combine(c, n->at, codes[n->op], a, compile_node(c, n->b));
+}
+
+static struct operand minus(struct compiler *c, const struct condition_node *n)
+{
+	struct operand o = compile_node(c, n->a);
+
 	if (o.kind == OPERAND_FLOAT && o.constant) {
 		o.number = -o.number;
 		return o;
 	}
-	return combine(c, at, FILTER_SUB, filter_constant(0), o);
+	return combine(c, n->at, FILTER_SUB, filter_constant(0), o);
 }
 
-struct level {
-	const char *op;
-	enum filter_op_code code;
-};
+/* Truths */
 
-static const struct level levels[][3] = {
-	{ { "|", FILTER_OR } },
-	{ { "^", FILTER_XOR } },
-	{ { "&", FILTER_AND } },
-	{ { "<<", FILTER_LEFT }, { ">>", FILTER_RIGHT } },
-	{ { "+", FILTER_ADD }, { "-", FILTER_SUB } },
-	{ { "*", FILTER_MUL } },
-};
-
-#define LEVELS (sizeof(levels) / sizeof(levels[0]))
-
-static struct operand sum(struct compiler *c, size_t level)
+static struct operand in_range(struct compiler *c, const struct condition_node *n)
 {
-	struct operand a;
+	struct operand a = compile_node(c, n->a), low = compile_node(c, n->b), high = compile_node(c, n->c),
+		       above, below, o;
 
-	if (level == LEVELS)
-		return unary(c);
-	a = sum(c, level + 1);
-	while (!filter_failed(c)) {
-		const struct level *l = levels[level];
-		const char *at;
-		size_t i;
-
-		skip_space(c);
-		at = c->at;
-		if (*at == '/' || *at == '%')
-			filter_fail(c, at, "Division cannot be done where hits are filtered: use & or >>");
-		for (i = 0; i < 3 && l[i].op; i++)
-			if (l[i].op[1] ? filter_take(c, l[i].op) : take_single(c, *l[i].op))
-				break;
-		if (i == 3 || !l[i].op)
-			break;
-		a = combine(c, at, l[i].code, a, sum(c, level + 1));
-	}
-	return a;
-}
-
-static struct operand compare_range(struct compiler *c, const char *at, struct operand a, bool inside)
-{
-	struct operand low = sum(c, 0), high, above, below, o;
-
-	if (!filter_failed(c) && !filter_take(c, ".."))
-		filter_fail(c, c->at, "Expected .. and the upper end of the range");
-	high = sum(c, 0);
 	if (!filter_failed(c) && low.constant && high.constant && low.kind == OPERAND_INT &&
 	    high.kind == OPERAND_INT && low.value > high.value)
-		filter_fail(c, at, "The range is empty: its lower end comes first");
-	o = filter_compare(c, at, FILTER_LESS, a, low);
+		filter_fail(c, n->at, "The range is empty: its lower end comes first");
+	o = filter_compare(c, n->at, FILTER_LESS, a, low);
 	above = filter_negate(c, &o);
-	o = filter_compare(c, at, FILTER_LESS, high, a);
+	o = filter_compare(c, n->at, FILTER_LESS, high, a);
 	below = filter_negate(c, &o);
 	if (filter_failed(c))
 		return filter_constant(0);
 	if (a.kind == OPERAND_FLOAT) {
 		/* "not below" holds for what is no number, which is in no range. */
-		o = filter_compare(c, at, FILTER_EQUAL, a, a);
+		o = filter_compare(c, n->at, FILTER_EQUAL, a, a);
 		above = filter_join(c, FILTER_BOTH, &above, &o);
 	}
 	o = filter_join(c, FILTER_BOTH, &above, &below);
-	return inside ? o : filter_negate(c, &o);
+	return n->negated ? filter_negate(c, &o) : o;
 }
 
-static struct operand compared(struct compiler *c)
+static struct operand compare(struct compiler *c, const struct condition_node *n)
 {
-	struct operand a = sum(c, 0), o, equal;
-	const char *at;
+	struct operand a = compile_node(c, n->a), b = compile_node(c, n->b), o, equal;
 
-	skip_space(c);
-	at = c->at;
-	if (filter_failed(c))
-		return a;
-	if (filter_take(c, "=="))
-		return filter_compare(c, at, FILTER_EQUAL, a, sum(c, 0));
-	if (filter_take(c, "!=")) {
-		o = filter_compare(c, at, FILTER_EQUAL, a, sum(c, 0));
+	switch (n->op) {
+	case CONDITION_EQUAL:
+		return filter_compare(c, n->at, FILTER_EQUAL, a, b);
+	case CONDITION_NOT_EQUAL:
+		o = filter_compare(c, n->at, FILTER_EQUAL, a, b);
 		return filter_negate(c, &o);
-	}
-	if (filter_take(c, "<=") || filter_take(c, ">=")) {
-		struct operand b = sum(c, 0);
-
-		o = at[0] == '<' ? filter_compare(c, at, FILTER_LESS, a, b)
-				 : filter_compare(c, at, FILTER_LESS, b, a);
-		equal = filter_compare(c, at, FILTER_EQUAL, a, b);
+	case CONDITION_LESS:
+		return filter_compare(c, n->at, FILTER_LESS, a, b);
+	case CONDITION_GREATER:
+		return filter_compare(c, n->at, FILTER_LESS, b, a);
+	default:
+		o = n->op == CONDITION_NOT_GREATER ? filter_compare(c, n->at, FILTER_LESS, a, b)
+						   : filter_compare(c, n->at, FILTER_LESS, b, a);
+		equal = filter_compare(c, n->at, FILTER_EQUAL, a, b);
 		return filter_join(c, FILTER_EITHER, &o, &equal);
 	}
-	if (take_single(c, '<'))
-		return filter_compare(c, at, FILTER_LESS, a, sum(c, 0));
-	if (take_single(c, '>'))
-		return filter_compare(c, at, FILTER_LESS, sum(c, 0), a);
-	if (filter_take(c, "in"))
-		return compare_range(c, at, a, true);
-	if (filter_take(c, "not")) {
-		if (filter_take(c, "in"))
-			return compare_range(c, at, a, false);
-		filter_fail(c, c->at, "Expected in");
-	}
-	if (take_single(c, '='))
-		filter_fail(c, at, "Expected == (a single = compares nothing)");
-	return a;
 }
 
 /* What stands alone as a condition: a comparison, or a number that is not 0. */
-static struct operand as_truth(struct compiler *c, const char *at, struct operand o)
+static struct operand as_truth(struct compiler *c, size_t i)
 {
-	struct operand zero = filter_constant(0);
+	struct operand o = compile_node(c, i), zero = filter_constant(0);
+	const char *at = c->tree->v[i].start;
 
 	if (filter_failed(c) || o.kind == OPERAND_TRUTH || (o.kind == OPERAND_INT && !o.variable))
 		return o;
@@ -436,59 +315,63 @@ static struct operand as_truth(struct compiler *c, const char *at, struct operan
 	return zero;
 }
 
-static struct operand not(struct compiler * c)
+static struct operand negate(struct compiler *c, const struct condition_node *n)
 {
-	const char *at;
-	struct operand o;
+	struct operand o = as_truth(c, n->a);
 
-	skip_space(c);
-	at = c->at;
-	if (!take_single(c, '!')) {
-		o = compared(c);
-		return o;
-	}
-	if (++c->depth > DEPTH_MAX)
-		filter_fail(c, at, "The condition is nested too deeply");
-	o = filter_failed(c) ? filter_constant(0) : not(c);
-	o = as_truth(c, at, o);
-	c->depth--;
 	return filter_failed(c) ? o : filter_negate(c, &o);
 }
 
-static struct operand both(struct compiler *c)
+static struct operand join(struct compiler *c, const struct condition_node *n)
 {
-	const char *at;
-	struct operand a, b;
+	struct operand a = as_truth(c, n->a), b = as_truth(c, n->b);
 
-	skip_space(c);
-	at = c->at;
-	a = not(c);
-	while (!filter_failed(c) && (filter_take(c, "&&") || filter_take(c, "and"))) {
-		a = as_truth(c, at, a);
-		skip_space(c);
-		at = c->at;
-		b = as_truth(c, at, not(c));
-		a = filter_join(c, FILTER_BOTH, &a, &b);
-	}
-	return a;
+	return filter_join(c, n->kind == CONDITION_BOTH ? FILTER_BOTH : FILTER_EITHER, &a, &b);
 }
 
-static struct operand condition(struct compiler *c)
+/* As deep as the parser lets a tree be. */
+static struct operand compile_node(struct compiler *c, size_t i)
 {
-	const char *at;
-	struct operand a, b;
+	const struct condition_node *n = &c->tree->v[i];
 
-	skip_space(c);
-	at = c->at;
-	a = both(c);
-	while (!filter_failed(c) && (filter_take(c, "||") || filter_take(c, "or"))) {
-		a = as_truth(c, at, a);
-		skip_space(c);
-		at = c->at;
-		b = as_truth(c, at, both(c));
-		a = filter_join(c, FILTER_EITHER, &a, &b);
+	if (filter_failed(c))
+		return filter_constant(0);
+	c->at = n->at;
+	switch (n->kind) {
+	case CONDITION_EITHER:
+	case CONDITION_BOTH:
+		return join(c, n);
+	case CONDITION_NOT:
+		return negate(c, n);
+	case CONDITION_COMPARE:
+		return compare(c, n);
+	case CONDITION_IN:
+		return in_range(c, n);
+	case CONDITION_CALCULATE:
+		return calculate(c, n);
+	case CONDITION_MINUS:
+		return minus(c, n);
+	case CONDITION_INTEGER:
+		return filter_constant(n->integer);
+	case CONDITION_CHARACTER:
+		return filter_constant(filter_is_signed(c) ? (signed char)n->integer : n->integer);
+	case CONDITION_FLOAT:
+		return (struct operand){ .kind = OPERAND_FLOAT, .constant = true, .number = n->number };
+	case CONDITION_TEXT:
+		return of_text(c, n);
+	case CONDITION_WORD:
+		return of_word(c, n);
+	case CONDITION_REGISTER:
+		return of_register(c, n);
+	case CONDITION_CALLER:
+		filter_fail(c, n->start, "Callers are asked for by an option of their own: --caller %s",
+			    n->text);
+		break;
+	case CONDITION_NAME:
+		filter_fail(c, n->at, "Other watches can only be asked for in a --trigger");
+		break;
 	}
-	return a;
+	return filter_constant(0);
 }
 
 /* The whole: parts that come from several options are joined with "and". */
@@ -501,32 +384,37 @@ static void add_part(struct compiler *c, struct operand part, struct operand *al
 	*any = true;
 }
 
-static struct operand thread_part(struct compiler *c)
+static struct operand thread_part(struct compiler *c, struct condition *whole)
 {
 	const char *text = c->spec->thread;
 	struct operand who = { .kind = OPERAND_TEXT, .constant = true };
 	char *end;
 
-	c->text = c->at = text;
+	*whole = (struct condition){ .what = "condition", .text = strdup(text) };
+	if (!whole->text) {
+		c->err = &wc_enomem;
+		return who;
+	}
+	c->tree = whole;
+	c->at = text = whole->text;
 	if (isdigit((unsigned char)*text) && (strtol(text, &end, 10), !*end))
 		who = filter_constant(strtol(text, NULL, 10));
 	else if (!*text)
 		filter_fail(c, text, "Expected a thread's name or id");
 	else
-		who.value = take_name(c, text, strlen(text));
+		who.value = take_name(c, text, text);
 	return filter_failed(c) ? who : filter_compare_thread(c, text, &who, true);
 }
 
-static struct operand condition_part(struct compiler *c)
+/* @tree: zeroed; it is needed as long as there may be errors. */
+static struct operand condition_part(struct compiler *c, const char *text, struct condition *tree)
 {
-	struct operand o;
-
-	c->text = c->at = c->spec->condition;
-	o = as_truth(c, c->text, condition(c));
-	skip_space(c);
-	if (!filter_failed(c) && *c->at)
-		filter_fail(c, c->at, "Expected the end of the condition, or && or ||");
-	return o;
+	if (!c->err)
+		c->err = condition_parse(text, "condition", NULL, tree);
+	if (c->err)
+		return filter_constant(0);
+	c->tree = tree;
+	return as_truth(c, tree->root);
 }
 
 /* A rate close to nothing is once in 292 years: what does not fit is no number of nanoseconds. */
@@ -537,41 +425,45 @@ static uint64_t interval_of(double rate)
 	return ns < 9e18 ? (uint64_t)ns : INT64_MAX;
 }
 
+/* All parts, one after the other. */
+static void compile_parts(struct compiler *c, struct condition tree[3])
+{
+	const struct filter_spec *spec = c->spec;
+	struct operand all = filter_constant(1);
+	bool any = false;
+
+	if (spec->thread)
+		add_part(c, thread_part(c, &tree[0]), &all, &any);
+	if (spec->changes && !spec->has_value && !c->err)
+		c->err = wc_error_new(WC_EUSAGE, "--changes: an execute watch has no value");
+	else if (spec->changes)
+		add_part(c, condition_part(c, "new != old", &tree[1]), &all, &any);
+	if (spec->condition)
+		add_part(c, condition_part(c, spec->condition, &tree[2]), &all, &any);
+	if (!c->err && any) {
+		uint8_t last = filter_as_op(c, &all);
+
+		/* The answer is the last operation's; a value loaded earlier may be it. */
+		if (!c->err && last + 1u != c->f->n) {
+			uint8_t zero = filter_emit(c, FILTER_CONST, 0, 0, 0);
+
+			filter_emit(c, FILTER_EITHER, last, zero, 0);
+		}
+	}
+}
+
 struct wc_error *filter_compile(const struct filter_spec *spec, const struct value_type *type, uint32_t size,
 				struct wire_filter *ret)
 {
 	struct wire_filter f = { .sample = spec->sample };
-	struct compiler c = {
-		.text = "", .at = "", .spec = spec, .type = type, .size = size, .f = &f, .loaded = { -1, -1 }
-	};
-	struct operand all = filter_constant(1);
-	bool any = false;
+	struct compiler c = { .spec = spec, .type = type, .size = size, .f = &f, .loaded = { -1, -1 } };
+	struct condition tree[3] = { 0 };
 
 	if (spec->rate > 0)
 		f.interval_ns = interval_of(spec->rate);
-	if (spec->thread)
-		add_part(&c, thread_part(&c), &all, &any);
-	if (spec->changes) {
-		struct operand o;
-
-		c.text = c.at = "new != old";
-		o = spec->has_value ? condition(&c) : filter_constant(1);
-		if (!spec->has_value && !c.err)
-			c.err = wc_error_new(WC_EUSAGE, "--changes: an execute watch has no value");
-		add_part(&c, o, &all, &any);
-	}
-	if (spec->condition)
-		add_part(&c, condition_part(&c), &all, &any);
-	if (!c.err && any) {
-		uint8_t last = filter_as_op(&c, &all);
-
-		/* The answer is the last operation's; a value loaded earlier may be it. */
-		if (!c.err && last + 1u != f.n) {
-			uint8_t zero = filter_emit(&c, FILTER_CONST, 0, 0, 0);
-
-			filter_emit(&c, FILTER_EITHER, last, zero, 0);
-		}
-	}
+	compile_parts(&c, tree);
+	for (size_t i = 0; i < sizeof(tree) / sizeof(*tree); i++)
+		condition_deinit(&tree[i]);
 	if (c.err)
 		return c.err;
 	*ret = f;

@@ -1,15 +1,9 @@
 /*
  * filter - from what the user wrote to the program that is run at each hit (handler/filter.h).
  *
- *	condition = both { "||" both }
- *	both	  = not { "&&" not }
- *	not	  = "!" not | compared
- *	compared  = sum [ ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) sum | [ "not" ] "in" sum ".." sum ]
- *	sum, ...  = with the operators | ^ & << >> + - * and unary -, in C's order among themselves; all of
- * them bind tighter than a comparison
- *	value	  = "old" | "new" | "thread" | "size" | number | 'c' | "true" | "false" | "NULL" | enumerator
- *		  | "$rax" .. "$r15", "$rip", "$eflags"; "$eax" .. "$r15d": the lower half, signed
- *		  | "text" (compared with thread: its name) | "(" condition ")"
+ * The language is condition.h's. Its words here are "old", "new", "thread", "size", "true", "false", "NULL" and
+ * enumerators of the variable's type; registers are "$rax" .. "$r15", "$rip", "$eflags", and "$eax" .. "$r15d", the
+ * lower half, signed. A "text" is compared with thread: its name. There is no division, and no caller: see --caller.
  *
  * old and new are what the variable's type makes of its bytes: a signed short is from -32768 to 32767, a bit
  * field only its bits, a float can be compared with other floats and numbers. thread is the thread's id; size

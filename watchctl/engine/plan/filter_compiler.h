@@ -1,10 +1,11 @@
 /*
- * filter_compiler - what the two halves of the compiler share: filter.c reads the text, filter_compare.c
+ * filter_compiler - what the two halves of the compiler share: filter.c compiles the tree of a condition, filter_compare.c
  * makes comparisons of values of all types.
  */
 #ifndef WATCHCTL_ENGINE_PLAN_FILTER_COMPILER_H
 #define WATCHCTL_ENGINE_PLAN_FILTER_COMPILER_H
 
+#include "watchctl/base/condition.h"
 #include "watchctl/engine/plan/filter.h"
 
 enum operand_kind { OPERAND_INT, OPERAND_FLOAT, OPERAND_THREAD, OPERAND_TEXT, OPERAND_TRUTH };
@@ -21,7 +22,8 @@ struct operand {
 };
 
 struct compiler {
-	const char *text, *at;
+	const struct condition *tree; /* that is compiled just now */
+	const char *at;
 	const struct filter_spec *spec;
 	const struct value_type *type;
 	uint32_t size;
@@ -29,7 +31,6 @@ struct compiler {
 	unsigned int names;
 	int8_t loaded[2]; /* the operation that holds old, new; -1: none yet */
 	struct wc_error *err;
-	unsigned int depth;
 };
 
 static inline bool filter_failed(const struct compiler *c)
@@ -58,9 +59,6 @@ uint8_t filter_emit(struct compiler *c, enum filter_op_code code, uint8_t a, uin
 uint8_t filter_as_op(struct compiler *c, const struct operand *o);
 
 bool filter_is_signed(const struct compiler *c);
-
-/* "$rdi", from the '$' on. */
-struct operand filter_take_register(struct compiler *c);
 
 /* What the operation makes of two constants. */
 int64_t filter_fold(enum filter_op_code code, int64_t a, int64_t b);

@@ -10,7 +10,7 @@ enum truth { NO, YES, UNKNOWN };
 struct seen {
 	bool known;
 	struct value_number number;
-	const char *text;
+	bool wide;		       /* 64 bits without a sign */
 	const struct value_type *type; /* whose enumerators a word may be; NULL: none */
 };
 
@@ -21,41 +21,180 @@ static struct seen of_bytes(const struct view_watch *w, unsigned int size, bool 
 	s.type = &w->e.type;
 	if (known)
 		s.number = value_to_number(&w->e.type, size, raw);
+	s.wide = known && size == 8 && s.number.kind == NUMBER_UNSIGNED;
 	return s;
 }
 
 static struct seen of_unsigned(uint64_t n)
 {
-	return (struct seen){ .known = true, .number = { .kind = NUMBER_UNSIGNED, .u = n } };
+	return (struct seen){ .known = true, .wide = true, .number = { .kind = NUMBER_UNSIGNED, .u = n } };
 }
 
-static struct seen of_text(const char *text)
+static struct seen of_signed(int64_t n)
 {
-	return (struct seen){ .known = text, .text = text };
+	return (struct seen){ .known = true, .number = { .kind = NUMBER_SIGNED, .i = n } };
+}
+
+static struct seen of_register(const struct view_access *a, const struct reg_name *r)
+{
+	uint64_t raw = a->raw->regs.r[r->reg];
+
+	if (a->raw->displaced)
+		return (struct seen){ 0 };
+	if (r->half)
+		return of_signed((int32_t)raw);
+	return r->is_address ? of_unsigned(raw) : of_signed((int64_t)raw);
+}
+
+static struct seen of_meaning(const struct trigger *t, size_t i, const struct view_access *a)
+{
+	const struct meaning *m = &t->means[i];
+
+	switch (m->kind) {
+	case MEANS_NUMBER:
+		return of_signed(m->number);
+	case MEANS_NEW:
+		return of_bytes(a->watch, a->raw->size, a->raw->has_new, a->raw->new_value);
+	case MEANS_OLD:
+		return of_bytes(a->watch, a->raw->size, a->raw->has_old, a->raw->old_value);
+	case MEANS_SIZE:
+		return of_unsigned(a->raw->size);
+	case MEANS_REGISTER:
+		return of_register(a, &m->reg);
+	case MEANS_WATCH:
+		if (!t->last[m->index].watch)
+			return (struct seen){ 0 };
+		return of_bytes(t->last[m->index].watch, t->last[m->index].size, t->last[m->index].known,
+				t->last[m->index].raw);
+	default:
+		return (struct seen){ 0 };
+	}
+}
+
+/* Arithmetic: 64 bits, that wrap; double where one side has a fraction. */
+
+static uint64_t bits_of(const struct value_number *n)
+{
+	return n->kind == NUMBER_SIGNED ? (uint64_t)n->i : n->u;
+}
+
+static double double_of(const struct value_number *n)
+{
+	return n->kind == NUMBER_FLOAT ? n->f : n->kind == NUMBER_SIGNED ? (double)n->i : (double)n->u;
+}
+
+static bool apply_float(enum condition_op op, double a, double b, double *ret)
+{
+	switch (op) {
+	case CONDITION_ADD:
+		*ret = a + b;
+		return true;
+	case CONDITION_SUB:
+		*ret = a - b;
+		return true;
+	case CONDITION_MUL:
+		*ret = a * b;
+		return true;
+	case CONDITION_DIV:
+		*ret = a / b;
+		return true;
+	default:
+		return false; /* bits of a fraction mean nothing */
+	}
+}
+
+/* @wide: both are without a sign. */
+static bool divide(enum condition_op op, uint64_t a, uint64_t b, bool wide, uint64_t *ret)
+{
+	if (!b)
+		return false;
+	if (wide)
+		*ret = op == CONDITION_DIV ? a / b : a % b;
+	else if ((int64_t)b == -1) /* INT64_MIN / -1 does not fit */
+		*ret = op == CONDITION_DIV ? 0 - a : 0;
+	else
+		*ret = (uint64_t)(op == CONDITION_DIV ? (int64_t)a / (int64_t)b : (int64_t)a % (int64_t)b);
+	return true;
+}
+
+static bool apply_bits(enum condition_op op, uint64_t a, uint64_t b, bool wide, uint64_t *ret)
+{
+	switch (op) {
+	case CONDITION_OR:
+		*ret = a | b;
+		return true;
+	case CONDITION_XOR:
+		*ret = a ^ b;
+		return true;
+	case CONDITION_AND:
+		*ret = a & b;
+		return true;
+	case CONDITION_LEFT:
+		*ret = a << (b & 63);
+		return true;
+	case CONDITION_RIGHT:
+		*ret = a >> (b & 63);
+		return true;
+	case CONDITION_ADD:
+		*ret = a + b;
+		return true;
+	case CONDITION_SUB:
+		*ret = a - b;
+		return true;
+	case CONDITION_MUL:
+		*ret = a * b;
+		return true;
+	case CONDITION_DIV:
+	case CONDITION_MOD:
+		return divide(op, a, b, wide, ret);
+	default:
+		return false;
+	}
+}
+
+/* What has no sign and 64 bits makes the result so, as in C. */
+static struct seen calculated(enum condition_op op, const struct seen *a, const struct seen *b)
+{
+	struct seen ret = { .known = a->known && b->known, .wide = a->wide || b->wide };
+	uint64_t bits = 0;
+
+	if (!ret.known)
+		return ret;
+	if (a->number.kind == NUMBER_FLOAT || b->number.kind == NUMBER_FLOAT) {
+		ret.number.kind = NUMBER_FLOAT;
+		ret.known = apply_float(op, double_of(&a->number), double_of(&b->number), &ret.number.f);
+		return ret;
+	}
+	ret.known = apply_bits(op, bits_of(&a->number), bits_of(&b->number), ret.wide, &bits);
+	ret.number.kind = ret.wide ? NUMBER_UNSIGNED : NUMBER_SIGNED;
+	ret.number.i = (int64_t)bits;
+	ret.number.u = bits;
+	return ret;
 }
 
 static struct seen trigger_look(const struct trigger *t, size_t i, const struct view_access *a)
 {
-	const struct node *n = &t->v[i];
+	const struct condition_node *n = &t->tree.v[i];
+	struct seen x, y, zero = of_signed(0);
 
 	switch (n->kind) {
-	case NODE_NUMBER:
-		return (struct seen){ .known = true, .number = n->number };
-	case NODE_TEXT:
-		return of_text(n->text);
-	case NODE_NEW:
-		return of_bytes(a->watch, a->raw->size, a->raw->has_new, a->raw->new_value);
-	case NODE_OLD:
-		return of_bytes(a->watch, a->raw->size, a->raw->has_old, a->raw->old_value);
-	case NODE_SIZE:
-		return of_unsigned(a->raw->size);
-	case NODE_WATCH:
-		if (!t->last[n->index].watch)
-			return (struct seen){ 0 };
-		return of_bytes(t->last[n->index].watch, t->last[n->index].size, t->last[n->index].known,
-				t->last[n->index].raw);
+	case CONDITION_INTEGER: /* what has no sign, and needs it */
+		return n->integer < 0 ? of_unsigned((uint64_t)n->integer) : of_signed(n->integer);
+	case CONDITION_CHARACTER:
+		return of_signed((signed char)n->integer);
+	case CONDITION_FLOAT:
+		return (struct seen){ .known = true, .number = { .kind = NUMBER_FLOAT, .f = n->number } };
+	case CONDITION_MINUS:
+		if (condition_is(&t->tree, n->a, CONDITION_INTEGER))
+			return of_signed((int64_t)(0 - (uint64_t)t->tree.v[n->a].integer));
+		x = trigger_look(t, n->a, a);
+		return calculated(CONDITION_SUB, &zero, &x);
+	case CONDITION_CALCULATE:
+		x = trigger_look(t, n->a, a);
+		y = trigger_look(t, n->b, a);
+		return calculated(n->op, &x, &y);
 	default:
-		return (struct seen){ 0 };
+		return of_meaning(t, i, a);
 	}
 }
 
@@ -81,23 +220,24 @@ static int order(const struct value_number *a, const struct value_number *b, boo
 	return (x > y) - (x < y);
 }
 
-static enum truth by_op(enum compare_op op, int order)
+static enum truth by_op(enum condition_op op, int order)
 {
 	switch (op) {
-	case EQUAL:
+	case CONDITION_EQUAL:
 		return order == 0 ? YES : NO;
-	case NOT_EQUAL:
+	case CONDITION_NOT_EQUAL:
 		return order != 0 ? YES : NO;
-	case LESS:
+	case CONDITION_LESS:
 		return order < 0 ? YES : NO;
-	case NOT_GREATER:
+	case CONDITION_NOT_GREATER:
 		return order <= 0 ? YES : NO;
-	case GREATER:
+	case CONDITION_GREATER:
 		return order > 0 ? YES : NO;
-	case NOT_LESS:
+	case CONDITION_NOT_LESS:
 		return order >= 0 ? YES : NO;
+	default:
+		return UNKNOWN;
 	}
-	return UNKNOWN;
 }
 
 static struct seen enumerator(struct trigger *t, const char *word, const struct value_type *type)
@@ -114,7 +254,7 @@ static struct seen enumerator(struct trigger *t, const char *word, const struct 
 	return (struct seen){ 0 };
 }
 
-static enum truth same_text(enum compare_op op, const char *a, const char *b)
+static enum truth same_text(enum condition_op op, const char *a, const char *b)
 {
 	if (!a || !b)
 		return UNKNOWN;
@@ -122,53 +262,72 @@ static enum truth same_text(enum compare_op op, const char *a, const char *b)
 }
 
 /* thread and watch, which are names and not values of the program. */
-static bool compare_names(const struct trigger *t, const struct node *n, const struct view_access *a,
-			  enum truth *ret)
+static bool compare_names(const struct trigger *t, const struct condition_node *n,
+			  const struct view_access *a, enum truth *ret)
 {
-	const struct node *name = &t->v[n->a], *with = &t->v[n->b], *swap;
-	bool known;
+	bool first = trigger_means(t, n->a, MEANS_THREAD) || trigger_means(t, n->a, MEANS_HIT), known;
+	size_t name = first ? n->a : n->b, with = first ? n->b : n->a;
+	const struct value_number tid = { .kind = NUMBER_SIGNED, .i = a->raw->tid };
 	struct seen s;
-	struct value_number tid = { .kind = NUMBER_SIGNED, .i = a->raw->tid };
 
-	if (with->kind == NODE_THREAD || with->kind == NODE_HIT) {
-		swap = name;
-		name = with;
-		with = swap;
+	if (trigger_means(t, name, MEANS_HIT)) {
+		*ret = same_text(n->op, a->watch->e.name, t->tree.v[with].text);
+		return true;
 	}
-	if (name->kind != NODE_THREAD && name->kind != NODE_HIT)
+	if (!trigger_means(t, name, MEANS_THREAD))
 		return false;
-	if (name->kind == NODE_HIT) {
-		*ret = same_text(n->op, a->watch->e.name, with->text);
-	} else if (with->kind == NODE_TEXT) {
-		*ret = same_text(n->op, a->comm, with->text);
-	} else {
-		s = trigger_look(t, (size_t)(with - t->v), a);
-		*ret = s.known ? by_op(n->op, order(&tid, &s.number, &known)) : UNKNOWN;
+	if (condition_is(&t->tree, with, CONDITION_TEXT)) {
+		*ret = same_text(n->op, a->comm, t->tree.v[with].text);
+		return true;
 	}
+	s = trigger_look(t, with, a);
+	*ret = s.known ? by_op(n->op, order(&tid, &s.number, &known)) : UNKNOWN;
 	return true;
 }
 
-static enum truth trigger_compare(struct trigger *t, const struct node *n, const struct view_access *a)
+static enum truth compare_seen(enum condition_op op, const struct seen *x, const struct seen *y)
+{
+	bool known;
+	int o;
+
+	if (!x->known || !y->known)
+		return UNKNOWN;
+	o = order(&x->number, &y->number, &known);
+	if (!known)
+		return op == CONDITION_NOT_EQUAL ? YES : NO;
+	return by_op(op, o);
+}
+
+static enum truth trigger_compare(struct trigger *t, const struct condition_node *n,
+				  const struct view_access *a)
 {
 	struct seen x, y;
 	enum truth ret;
-	bool known;
-	int o;
 
 	if (compare_names(t, n, a, &ret))
 		return ret;
 	x = trigger_look(t, n->a, a);
 	y = trigger_look(t, n->b, a);
-	if (trigger_is(t, n->a, NODE_WORD))
-		x = enumerator(t, t->v[n->a].text, y.type);
-	if (trigger_is(t, n->b, NODE_WORD))
-		y = enumerator(t, t->v[n->b].text, x.type);
-	if (!x.known || !y.known)
+	if (trigger_means(t, n->a, MEANS_ENUMERATOR))
+		x = enumerator(t, t->tree.v[n->a].text, y.type);
+	if (trigger_means(t, n->b, MEANS_ENUMERATOR))
+		y = enumerator(t, t->tree.v[n->b].text, x.type);
+	return compare_seen(n->op, &x, &y);
+}
+
+static enum truth is_in_range(const struct trigger *t, const struct condition_node *n,
+			      const struct view_access *a)
+{
+	struct seen x = trigger_look(t, n->a, a), low = trigger_look(t, n->b, a),
+		    high = trigger_look(t, n->c, a);
+	enum truth above = compare_seen(CONDITION_NOT_LESS, &x, &low),
+		   below = compare_seen(CONDITION_NOT_GREATER, &x, &high);
+
+	if (above == NO || below == NO)
+		return n->negated ? YES : NO;
+	if (above == UNKNOWN || below == UNKNOWN)
 		return UNKNOWN;
-	o = order(&x.number, &y.number, &known);
-	if (!known)
-		return n->op == NOT_EQUAL ? YES : NO;
-	return by_op(n->op, o);
+	return n->negated ? NO : YES;
 }
 
 /* "f" and "obj::f" are names of "ns::obj::f(int)", and so are patterns of them. */
@@ -211,38 +370,40 @@ static enum truth of_kind(const struct view_access *a, enum access_kind kind)
 
 static enum truth trigger_holds(struct trigger *t, size_t i, const struct view_access *a)
 {
-	static const struct value_number zero = { .kind = NUMBER_UNSIGNED };
-	const struct node *n = &t->v[i];
+	const struct seen zero = of_signed(0);
+	const struct condition_node *n = &t->tree.v[i];
 	enum truth x, y;
 	struct seen s;
-	bool known;
-	int o;
 
 	switch (n->kind) {
-	case NODE_EITHER:
+	case CONDITION_EITHER:
 		x = trigger_holds(t, n->a, a);
 		y = x == YES ? YES : trigger_holds(t, n->b, a);
 		return x == YES || y == YES ? YES : x == NO && y == NO ? NO : UNKNOWN;
-	case NODE_BOTH:
+	case CONDITION_BOTH:
 		x = trigger_holds(t, n->a, a);
 		y = x == NO ? NO : trigger_holds(t, n->b, a);
 		return x == NO || y == NO ? NO : x == YES && y == YES ? YES : UNKNOWN;
-	case NODE_NOT:
+	case CONDITION_NOT:
 		x = trigger_holds(t, n->a, a);
 		return x == UNKNOWN ? UNKNOWN : x == YES ? NO : YES;
-	case NODE_COMPARE:
+	case CONDITION_COMPARE:
 		return trigger_compare(t, n, a);
-	case NODE_CALLER:
-		return called_by(a, t->v[n->a].text);
-	case NODE_KIND:
-		return of_kind(a, (enum access_kind)n->index);
-	case NODE_KERNEL:
-		return a->origin == ORIGIN_KERNEL ? YES : NO;
+	case CONDITION_IN:
+		return is_in_range(t, n, a);
+	case CONDITION_CALLER:
+		return called_by(a, n->text);
 	default:
-		s = trigger_look(t, n->a, a);
-		o = order(&s.number, &zero, &known);
-		return !s.known || !known ? UNKNOWN : o ? YES : NO;
+		break;
 	}
+	if (trigger_means(t, i, MEANS_KIND))
+		return of_kind(a, (enum access_kind)t->means[i].index);
+	if (trigger_means(t, i, MEANS_KERNEL))
+		return a->origin == ORIGIN_KERNEL ? YES : NO;
+	s = trigger_look(t, i, a);
+	x = compare_seen(CONDITION_NOT_EQUAL, &s, &zero);
+	/* What is no number is not known to be one. */
+	return x == YES && s.number.kind == NUMBER_FLOAT && s.number.f != s.number.f ? UNKNOWN : x;
 }
 
 static size_t place_of(const struct trigger *t, const struct view_watch *w)
@@ -276,7 +437,7 @@ static void on_access(void *ctx, const struct view_access *a)
 		t->last[i].raw = a->raw->new_value;
 		t->last[i].size = a->raw->size;
 	}
-	now = trigger_holds(t, t->root, a) == YES;
+	now = trigger_holds(t, t->tree.root, a) == YES;
 	if (now && (t->of_access || !t->held))
 		t->fire(t->ctx, a);
 	t->held = now;
@@ -307,12 +468,10 @@ void trigger_free(struct trigger *t)
 
 	if (!t)
 		return;
-	for (i = 0; i < t->n; i++)
-		free(t->v[i].text);
 	for (i = 0; i < t->nnames; i++)
 		free(t->name[i]);
-	free(t->v);
-	free(t->text);
+	free(t->means);
+	condition_deinit(&t->tree);
 	free(t);
 }
 

@@ -1,12 +1,10 @@
 /*
  * trigger - a condition about the program, looked at with each access that is recorded.
  *
- *	condition = both { "||" both }
- *	both	  = not { "&&" not }
- *	not	  = "!" not | "(" condition ")" | "caller" function | "read" | "write" | "execute" | "kernel"
- *		  | value [ ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) value ]
- *	value	  = number | 'c' | "text" | "true" | "false" | "NULL" | enumerator
- *		  | "new" | "old" | "size" | "thread" | "watch" | a watch's name
+ * The language is condition.h's. Its words here:
+ *
+ *	truths	"read" | "write" | "execute" | "kernel" | "caller" function
+ *	values	"true" | "false" | "NULL" | enumerator | "new" | "old" | "size" | "thread" | "watch" | a watch's name | register
  *
  * The name of a watch stands for its value after the last access to it, including this one; before the first access, for
  * its value when it was armed. Names with characters other than letters, digits and _ . : [ ] -> are written in {braces}.

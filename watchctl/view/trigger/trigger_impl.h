@@ -1,56 +1,43 @@
-/* trigger_impl - what the parser of triggers and their evaluation share: the condition as a tree. */
+/* trigger_impl - what the compiler of triggers and their evaluation share: the condition as a tree. */
 #ifndef WATCHCTL_VIEW_TRIGGER_TRIGGER_IMPL_H
 #define WATCHCTL_VIEW_TRIGGER_TRIGGER_IMPL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "watchctl/base/condition.h"
 #include "watchctl/code/dwarf/value_type.h"
+#include "watchctl/code/reg_names.h"
 #include "watchctl/view/trigger/trigger.h"
 
 #define WATCHES_MAX 8u
 
-enum node_kind {
-	/* Truths */
-	NODE_EITHER,
-	NODE_BOTH,
-	NODE_NOT,
-	NODE_COMPARE,
-	NODE_CALLER,
-	NODE_KIND, /* of access: .number.u is an enum access_kind */
-	NODE_KERNEL,
-	NODE_HOLDS, /* a value that is not 0 */
-	/* Values */
-	NODE_NUMBER,
-	NODE_TEXT,
-	NODE_WORD, /* an enumerator of the watch that it is compared with */
-	NODE_NEW,
-	NODE_OLD,
-	NODE_SIZE,
-	NODE_THREAD,
-	NODE_HIT,   /* the name of the watch that was hit */
-	NODE_WATCH, /* .number.u is its place in names */
+/* What a word stands for, or a value. */
+enum meaning_kind {
+	MEANS_NOTHING, /* the node is an operator, or a constant */
+	MEANS_NUMBER,  /* true, false, NULL */
+	MEANS_NEW,
+	MEANS_OLD,
+	MEANS_SIZE,
+	MEANS_THREAD,
+	MEANS_HIT,   /* the name of the watch that was hit */
+	MEANS_WATCH, /* index: its place in names */
+	MEANS_KIND,  /* index: enum access_kind */
+	MEANS_KERNEL,
+	MEANS_REGISTER,	  /* reg */
+	MEANS_ENUMERATOR, /* of the watch that it is compared with */
 };
 
-enum compare_op { EQUAL, NOT_EQUAL, LESS, NOT_GREATER, GREATER, NOT_LESS };
-
-struct node {
-	enum node_kind kind;
-	enum compare_op op;
-	size_t a, b;		    /* operands: places in nodes */
-	struct value_number number; /* NODE_NUMBER */
-	size_t index;		    /* NODE_WATCH, NODE_KIND */
-	char *text;		    /* NODE_CALLER, NODE_TEXT, NODE_WORD */
+struct meaning {
+	enum meaning_kind kind;
+	size_t index;
+	int64_t number;
+	struct reg_name reg;
 };
 
 struct trigger {
-	char *text;
-	const char *at; /* while it is parsed */
-	unsigned int depth;
-	struct wc_error *err;
-
-	struct node *v;
-	size_t n, cap, root;
+	struct condition tree;
+	struct meaning *means; /* of each node */
 	char *name[WATCHES_MAX];
 	unsigned int nnames;
 	bool stack;
@@ -68,9 +55,9 @@ struct trigger {
 	void *ctx;
 };
 
-static inline bool trigger_is(const struct trigger *t, size_t i, enum node_kind kind)
+static inline bool trigger_means(const struct trigger *t, size_t i, enum meaning_kind kind)
 {
-	return t->v[i].kind == kind;
+	return t->means[i].kind == kind;
 }
 
 /* Which watch has the name @start; nnames: none. */
