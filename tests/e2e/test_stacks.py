@@ -108,7 +108,7 @@ def assert_stack(access, told, inner=1, whole=True):
         assert set(names(access)[inner + len(told):]) <= LIBC_START, names(access)
 
 
-CALLS = ["plain", "tail", "realigned", "aligned_args", "noreturn", "fault", "alternate", "switched"]
+CALLS = ["plain", "tail", "realigned", "aligned_args", "noreturn", "fault", "alternate", "switched", "in_register", "expressed"]
 OTHER_STACK = {"alternate", "switched"}
 
 
