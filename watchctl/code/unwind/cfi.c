@@ -351,6 +351,17 @@ static bool is_entry(const struct cfi *c, const struct cfi_module *m, uint64_t v
 	return code && cfi_is_entry_code(code, len, vaddr - e.e_entry) && may_be_entered(c, m);
 }
 
+/* @vaddr is a return address less one. */
+static bool is_context_start(const struct cfi_module *m, uint64_t vaddr)
+{
+	size_t len, before;
+	const uint8_t *code = file_bytes(m, vaddr + 1, &len);
+	const uint8_t *call = file_bytes(m, vaddr + 1 - CALL_SITE_MAX, &before);
+
+	return code && cfi_is_context_start(code, len) && call && before >= CALL_SITE_MAX &&
+	       !call_site_ends(call, CALL_SITE_MAX);
+}
+
 /* Compilers of the JIT kind keep frame pointers, if anything; the walker can see when they do not. */
 static void jit_rule(struct unwind_rule *ret)
 {
@@ -365,7 +376,7 @@ static void jit_rule(struct unwind_rule *ret)
 static void rule_from_code(const struct cfi *c, const struct cfi_module *m, uint64_t vaddr,
 			   struct unwind_rule *ret)
 {
-	if (is_entry(c, m, vaddr))
+	if (is_entry(c, m, vaddr) || is_context_start(m, vaddr))
 		ret->kind = UNWIND_OUTERMOST;
 	else if (!stub_rule(m, vaddr, ret) && !function_rule(m, vaddr, ret))
 		rule_ahead(m, vaddr, ret);
