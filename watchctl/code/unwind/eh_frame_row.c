@@ -203,10 +203,12 @@ static void run_extended(struct machine *m, uint8_t op)
 		set_register(m, reg, HOW_OFFSET, factored(m, 0 - get_uleb(c)));
 		break;
 	case CFA_VAL_OFFSET:
+		m->odd = true;
 		reg = get_uleb(c);
 		set_register(m, reg, HOW_VAL_OFFSET, factored(m, get_uleb(c)));
 		break;
 	case CFA_VAL_OFFSET_SF:
+		m->odd = true;
 		reg = get_uleb(c);
 		set_register(m, reg, HOW_VAL_OFFSET, factored(m, (uint64_t)get_sleb(c)));
 		break;

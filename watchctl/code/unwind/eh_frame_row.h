@@ -22,7 +22,8 @@ struct row {
 	bool cfa_by_expression;
 	/*
 	 * What few tables say, and not all who evaluate them get right: a register is kept in one that has a rule of
-	 * its own, or in none of regs.h's; an expression is not plain (eh_frame_expression.h); a row's address is
+	 * its own, or in none of regs.h's; an expression is not plain (eh_frame_expression.h); a value is
+	 * given by its distance from the CFA, which libunwind 1.6 takes for another instruction; a row's address is
 	 * written in full. True also where it is said of a row before.
 	 */
 	bool entangled;

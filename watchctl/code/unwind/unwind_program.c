@@ -14,8 +14,7 @@ static bool is_beyond_doubt(const struct row *row)
 	}
 	if (row->entangled || (!row->cfa_by_expression && row->cfa_reg > WREG_R15))
 		return false;
-	return row->how[SAVED_RSP] == HOW_UNSPECIFIED ||
-	       (row->how[SAVED_RSP] == HOW_VAL_OFFSET && row->value[SAVED_RSP] == 0);
+	return row->how[SAVED_RSP] == HOW_UNSPECIFIED;
 }
 
 static const uint8_t *bytes_of(const struct cursor *c, size_t *len)
