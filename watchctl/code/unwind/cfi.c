@@ -593,7 +593,7 @@ enum unwind_step_result cfi_step_by_table(struct cfi *c, bool exact, const struc
 				.exact = exact,
 				.result = UNWIND_STEP_NO_RULE };
 
-	if (!cfi_has_table_only(c, pc) || (!c->slice && !(c->slice = unwind_slice_new())))
+	if (!s.q.m || !cfi_has_table_only(c, pc) || (!c->slice && !(c->slice = unwind_slice_new())))
 		return UNWIND_STEP_NO_RULE;
 	cfi_ask(&s.q, run_table_step);
 	if (!s.q.is)
