@@ -542,11 +542,11 @@ static void on_usr1(int sig)
 	step_off();
 }
 
-static ucontext_t outside, coroutine;
+static ucontext_t outside, coroutine, inside;
 
 static void in_coroutine(void)
 {
-	getcontext(&coroutine);
+	getcontext(&inside);
 	swapcontext(&coroutine, &outside);
 }
 
@@ -565,11 +565,11 @@ static void a_coroutine_begins_at_its_bottom(void **state)
 	coroutine.uc_link = &outside;
 	makecontext(&coroutine, in_coroutine, 0);
 	swapcontext(&outside, &coroutine);
-	from_ucontext(&coroutine, &regs);
+	from_ucontext(&inside, &regs);
 	n = cfi_walk(cfi, &regs, &own_memory, frame, DEPTH, &why);
 	assert_int_equal(why, WALK_END_COMPLETE);
 	assert_int_equal(n, 2);
-	assert_true(frame[0] > (uintptr_t)in_coroutine && frame[0] < (uintptr_t)in_coroutine + 100);
+	assert_true(frame[0] > (uintptr_t)in_coroutine && frame[0] < (uintptr_t)in_coroutine + 200);
 	assert_ptr_equal(module_find(&modules, frame[1]), module_find(&modules, (uintptr_t)getpid));
 }
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -158,7 +159,10 @@ static void on_trap(int sig, siginfo_t *info, void *context)
 	r->len = (uintptr_t)__libc_stack_end + 64 - rsp;
 	if (r->len > SLICE)
 		r->len = SLICE;
-	memcpy(r->bytes, (const void *)(uintptr_t)rsp, r->len);
+	/* By the kernel: AddressSanitizer keeps parts of the stack from us. */
+	if (process_vm_readv((pid_t)own_pid, &(struct iovec){ r->bytes, r->len }, 1,
+			     &(struct iovec){ (void *)(uintptr_t)rsp, r->len }, 1, 0) != (ssize_t)r->len)
+		r->len = 0;
 }
 
 static bool read_slice(void *ctx, uint64_t addr, void *buf, size_t len)
