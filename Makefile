@@ -41,7 +41,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 # Every allocation of ours goes through watchctl/base/memory.c, which notes that one has failed. Who links the library
 # by hand takes the options from $(BUILD)/libwatchctl.flags.
 WRAPPED := malloc calloc realloc reallocarray aligned_alloc strdup strndup asprintf vasprintf __asprintf_chk __vasprintf_chk open_memstream
-LIBS := $(WRAPPED:%=-Wl,--wrap=%) $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lcapstone -lbpf -lz -liberty -lpthread
+LIBS := $(WRAPPED:%=-Wl,--wrap=%) $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lcapstone -lunwind-x86_64 -lbpf -lz -liberty -lpthread
 # Of `watchctl top` and of the REPL.
 CLI_LIBS := -lreadline -lncursesw -ltinfo
 

@@ -1,9 +1,9 @@
 # What the project needs from Debian, by name, and how it is installed when missing.
 
-PACKAGES_BUILD := gcc make pkg-config clang libdw-dev libelf-dev libzydis-dev libcapstone-dev libiberty-dev libbpf-dev zlib1g-dev bpftool libreadline-dev libncurses-dev
+PACKAGES_BUILD := gcc make pkg-config clang libdw-dev libelf-dev libzydis-dev libcapstone-dev libunwind-dev libiberty-dev libbpf-dev zlib1g-dev bpftool libreadline-dev libncurses-dev
 PACKAGES_LLDB := liblldb-19-dev g++
 PACKAGES_TEST := $(PACKAGES_LLDB) lldb-19 python3-lldb-19 g++ libcmocka-dev python3-pytest python3-pytest-xdist python3-pytest-timeout python3-pyte babeltrace2 gdb musl-tools golang-go rustc gfortran gnat fp-compiler sqlite3 \
-	python3-dbg libc6-dbg binutils procps util-linux libunwind-dev perl luajit \
+	python3-dbg libc6-dbg binutils procps util-linux perl luajit \
 	dwz elfutils xz-utils libdebuginfod1 openssl git \
 	zsh lua5.1 jq graphviz sed gawk bc bzip2 file tree chromium python3-websocket \
 	strace linux-perf groff-base redis-server redis-tools postgresql-15 nginx nodejs openjdk-17-jdk-headless
@@ -11,7 +11,7 @@ PACKAGES_CHECK := clang-format clang-tidy cppcheck shellcheck groff-base libclan
 PACKAGES_DEB := debhelper dpkg-dev fakeroot lintian python3-pytest pkg-config
 PACKAGES_ORACLE := mawk bash
 PACKAGES_DEMO := python3-dbg libc6-dbg
-PACKAGES_BENCH := libunwind-dev linux-perf python3-dbg libc6-dbg bpftrace gdb lldb-19 redis-server redis-tools
+PACKAGES_BENCH := linux-perf python3-dbg libc6-dbg bpftrace gdb lldb-19 redis-server redis-tools
 
 .PHONY: packages packages-test packages-oracle packages-check packages-demo packages-bench packages-deb
 packages:

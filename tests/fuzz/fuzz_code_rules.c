@@ -46,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_rule(is_leaf, &leaf);
 	check_rule(cfi_frame_rule(code, size, offset, &frame), &frame);
 	cfi_is_entry_code(code, size, offset);
+	cfi_is_context_start(code, size);
 	call_site_ends(code, size);
 	free(code);
 	return 0;

@@ -10,6 +10,9 @@
  *	2	send SIGINT to the process in @argument microseconds
  *	3	a stop: 17 registers as DWARF numbers them, then @argument frames, 64 bits each
  *
+ * It also walks by rules alone, without libunwind's help where they end: no frame of that walk may be another in
+ * cfi_walk()'s.
+ *
  * The rules of all frames that are met, as eh_frame_rule() has them from the process's memory, are compared
  * with those that libdw has from its files.
  *
@@ -61,8 +64,9 @@ struct judge {
 	pid_t pid;
 	struct memory_view mem;
 	struct module_list modules;
-	struct cfi *cfi;
+	struct cfi *cfi, *rules_only;
 	struct symbolizer *symbols;
+	unsigned long no_rule_alone, changed; /* by rules alone: ended so, had another frame */
 	unsigned long stops, frames, as_debugger, as_libunwind, as_dwfl, trait[TRAITS];
 	unsigned long end[WALK_END_UNKNOWN_PC + 1];
 	struct map64 seen; /* the innermost addresses */
@@ -89,11 +93,13 @@ static void refresh(struct judge *j)
 
 		if (!new || new->start != old->start || strcmp(new->path, old->path) != 0) {
 			cfi_remove(j->cfi, old->start, old->end);
+			cfi_remove(j->rules_only, old->start, old->end);
 			symbolizer_remove(j->symbols, old->start, old->end);
 		}
 	}
 	for (size_t i = 0; i < now.n; i++) {
 		cfi_add(j->cfi, &now.v[i]);
+		cfi_add(j->rules_only, &now.v[i]);
 		symbolizer_add(j->symbols, &now.v[i]);
 	}
 	if (now.n != j->modules.n) {
@@ -305,6 +311,21 @@ static void report(struct judge *j, const char *who, const struct walk *ours, co
 	fprintf(stderr, "\n");
 }
 
+static void judge_by_rules_alone(struct judge *j, const struct regs *regs, const struct walk *ours,
+				 enum walk_end end)
+{
+	struct walk alone = { .n = 0 };
+	enum walk_end why;
+
+	alone.n = cfi_walk(j->rules_only, regs, &j->mem, alone.frame, DEPTH, &why);
+	j->no_rule_alone += why == WALK_END_NO_RULE;
+	if (walk_common(&alone, ours) == alone.n &&
+	    (why == WALK_END_NO_RULE || (alone.n == ours->n && why == end)))
+		return;
+	j->changed++;
+	report(j, "rules alone", ours, &alone, &alone, end);
+}
+
 static void judge_stop(struct judge *j, const struct regs *regs, const struct walk *debugger)
 {
 	struct walk ours = { .n = 0 }, unwind = { .n = 0 }, dwfl = { .n = 0 };
@@ -314,6 +335,7 @@ static void judge_stop(struct judge *j, const struct regs *regs, const struct wa
 	if (!module_find(&j->modules, regs->r[WREG_RIP]))
 		refresh(j);
 	ours.n = cfi_walk(j->cfi, regs, &j->mem, ours.frame, DEPTH, &why);
+	judge_by_rules_alone(j, regs, &ours, why);
 	walkers_unwind(j->pid, regs, &unwind);
 	as_debugger = walk_same(&ours, debugger);
 	as_libunwind = walk_same(&ours, &unwind);
@@ -350,9 +372,10 @@ static void print_result(const struct judge *j, const char *name, FILE *out)
 		"{\"program\": \"%s\", \"stops\": %lu, \"places\": %lu, \"frames\": %lu, \"as_gdb\": %lu, "
 		"\"as_libunwind\": "
 		"%lu, "
-		"\"as_libdwfl_else\": %lu, \"rules\": %lu, \"rules_differ\": %lu",
+		"\"as_libdwfl_else\": %lu, \"rules\": %lu, \"rules_differ\": %lu, \"no_rule_alone\": %lu, "
+		"\"changed\": %lu",
 		name, j->stops, j->distinct, j->frames, j->as_debugger, j->as_libunwind, j->as_dwfl, j->rules,
-		j->rules_differ);
+		j->rules_differ, j->no_rule_alone, j->changed);
 	for (unsigned int i = 0; i < TRAITS; i++)
 		fprintf(out, ", \"%s\": %lu", trait_name[i], j->trait[i]);
 	fprintf(out, ", \"ends\": {");
@@ -394,15 +417,16 @@ static void answer(struct judge *j, const struct question *q, const uint64_t *pa
 
 int main(int argc, char **argv)
 {
-	struct judge j = { .cfi = cfi_new(), .symbols = symbolizer_new() };
+	struct judge j = { .cfi = cfi_new(), .rules_only = cfi_new(), .symbols = symbolizer_new() };
 	uint64_t payload[WREG_RIP + 1 + DEPTH];
 	struct question q;
 	FILE *out;
 
-	if (argc != 3 || !j.cfi || !j.symbols) {
+	if (argc != 3 || !j.cfi || !j.rules_only || !j.symbols) {
 		fprintf(stderr, "usage: %s NAME RESULT\n", argv[0]);
 		return 2;
 	}
+	cfi_use_rules_only(j.rules_only);
 	elf_version(EV_CURRENT);
 	signal(SIGCHLD, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
@@ -430,5 +454,6 @@ int main(int argc, char **argv)
 	module_list_deinit(&j.modules);
 	symbolizer_free(j.symbols);
 	cfi_free(j.cfi);
+	cfi_free(j.rules_only);
 	return 0;
 }

@@ -33,6 +33,8 @@ struct tally {
 	unsigned long end[WALK_END_UNKNOWN_PC + 1];
 	double our_seconds, their_seconds;
 	unsigned long frames;
+	struct cfi *rules_only;
+	unsigned long no_rule_alone, changed; /* by rules alone: ended so, had another frame */
 };
 
 static void get_regs(pid_t pid, struct regs *ret)
@@ -112,6 +114,18 @@ static bool goes_on(const struct walk *longer, const struct walk *shorter)
 	return shorter->n < longer->n && walk_common(longer, shorter) == shorter->n;
 }
 
+/* Without libunwind's help where rules end. */
+static void compare_by_rules_alone(const struct regs *regs, const struct memory_view *mem,
+				   const struct walk *ours, struct tally *t)
+{
+	struct walk alone = { .n = 0 };
+	enum walk_end why;
+
+	alone.n = cfi_walk(t->rules_only, regs, mem, alone.frame, DEPTH, &why);
+	t->no_rule_alone += why == WALK_END_NO_RULE;
+	t->changed += walk_common(&alone, ours) != alone.n || (why != WALK_END_NO_RULE && alone.n != ours->n);
+}
+
 static void compare(pid_t pid, struct cfi *cfi, const struct module_list *modules, struct tally *t)
 {
 	struct memory_view mem = walkers_memory(&pid);
@@ -130,6 +144,7 @@ static void compare(pid_t pid, struct cfi *cfi, const struct module_list *module
 	t->points++;
 	t->frames += w[0].n;
 	t->end[why]++;
+	compare_by_rules_alone(&regs, &mem, &w[0], t);
 	if (walk_same(&w[0], &w[1])) {
 		t->equal++;
 		return;
@@ -199,6 +214,8 @@ static bool step_and_compare(pid_t pid, long steps, struct cfi *cfi, struct modu
 
 	walkers_unwind_forget(); /* what libunwind remembers does not survive dlopen */
 	refresh_modules(pid, cfi, modules);
+	for (size_t i = 0; i < modules->n; i++)
+		cfi_add(t->rules_only, &modules->v[i]);
 	for (long i = 0; i <= steps && alive; i++) {
 		compare(pid, cfi, modules, t);
 		alive = ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0 && wait_stop(pid, &signal);
@@ -212,7 +229,7 @@ int main(int argc, char **argv)
 {
 	struct module_list modules = { 0 };
 	struct cfi *cfi = cfi_new();
-	struct tally t = { 0 };
+	struct tally t = { .rules_only = cfi_new() };
 	bool alive = true;
 	long stops, steps;
 	int signal = 0;
@@ -224,6 +241,7 @@ int main(int argc, char **argv)
 	}
 	stops = atol(argv[1]);
 	steps = atol(argv[2]);
+	cfi_use_rules_only(t.rules_only);
 	pid = start(argv + 3);
 	srand(1);
 	for (long i = 0; i < stops && alive; i++) {
@@ -249,9 +267,11 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i <= WALK_END_UNKNOWN_PC; i++)
 		if (t.end[i])
 			printf(" %s %lu", end_name[i], t.end[i]);
+	printf("; no rule %lu by rules alone, %lu stacks with other frames", t.no_rule_alone, t.changed);
 	printf("; %.1f us a walk, libunwind %.1f us\n", 1e6 * t.our_seconds / (double)t.points,
 	       1e6 * t.their_seconds / (double)t.points);
 	module_list_deinit(&modules);
 	cfi_free(cfi);
-	return t.against != 0;
+	cfi_free(t.rules_only);
+	return t.against || t.changed;
 }

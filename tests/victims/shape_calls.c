@@ -11,6 +11,7 @@
  *	memcpy, strcpy, memset, stosb			`text_flag`, by code of libc's and by one instruction
  *	vdso						`time_flag`, by the kernel's code
  *	coroutine, switched				stacks of their own
+ *	in_register, expressed				tables with a return address in a register, with expressions
  *	smashed, zeroed, wild_rbp, low_rbp		stacks that are damaged
  *	library [PATH]					dlclose, dlopen; a call back from it
  *	lazy		the first call of a function of a library: the loader writes the slot it goes through
@@ -291,6 +292,39 @@ NOINLINE static int switched(void)
 	return zero;
 }
 
+/* Writes when its return address is in rcx alone. */
+void write_without_stack(volatile int *p);
+__asm__(".text\n.type write_without_stack, @function\nwrite_without_stack:\n.cfi_startproc\npush %rdi\n"
+	".cfi_adjust_cfa_offset 8\nmov 8(%rsp), %rdi\ncall note_address\npop %rdi\n.cfi_adjust_cfa_offset -8\n"
+	"pop %rcx\n.cfi_adjust_cfa_offset -8\n.cfi_register %rip, %rcx\nincl (%rdi)\njmp *%rcx\n"
+	".cfi_endproc\n.size write_without_stack, . - write_without_stack\n");
+
+NOINLINE static int in_register(void)
+{
+	HERE;
+	write_without_stack(&flag);
+	return zero;
+}
+
+/* Two functions: the outer one's frame is where rbx says, and the inner one's table, what rbx was: rbx ^ 0x55. */
+void call_expressed(void (*function)(void));
+__asm__(".text\n.type call_masked, @function\ncall_masked:\n.cfi_startproc\nxor $0x55, %rbx\n"
+	".cfi_escape 0x16, 3, 5, 0x73, 0, 0x08, 0x55, 0x27\nsub $8, %rsp\n.cfi_adjust_cfa_offset 8\n"
+	"call *%rdi\nadd $8, %rsp\n.cfi_adjust_cfa_offset -8\nxor $0x55, %rbx\n.cfi_restore %rbx\nret\n"
+	".cfi_endproc\n.size call_masked, . - call_masked\n"
+	".type call_expressed, @function\ncall_expressed:\n.cfi_startproc\npush %rbx\n"
+	".cfi_adjust_cfa_offset 8\n.cfi_offset %rbx, -16\nmov %rsp, %rbx\n.cfi_def_cfa %rbx, 16\n"
+	"push %rdi\nsub $8, %rsp\nmov 8(%rbx), %rdi\ncall note_address\nlea 1f(%rip), %rdi\n"
+	"call note_address\nadd $8, %rsp\npop %rdi\ncall call_masked\n1:\npop %rbx\n.cfi_def_cfa %rsp, 8\n"
+	".cfi_restore %rbx\nret\n.cfi_endproc\n.size call_expressed, . - call_expressed\n");
+
+NOINLINE static int expressed(void)
+{
+	HERE;
+	call_expressed(write_flag);
+	return zero;
+}
+
 /* Overwrites its own return address, or what it saved, and puts it back. */
 NOINLINE static int smashed(uintptr_t with)
 {
@@ -394,6 +428,8 @@ SHAPE(stosb, strings(3))
 SHAPE(vdso, vdso())
 SHAPE(coroutine, coroutine())
 SHAPE(switched, switched())
+SHAPE(in_register, in_register())
+SHAPE(expressed, expressed())
 SHAPE(smashed, smashed(0xdead0000))
 SHAPE(zeroed, smashed(0))
 SHAPE(wild_rbp, wild(0x5a5a5a5a5a5a0000))
@@ -407,11 +443,11 @@ SHAPE(slot, slot())
 #name, do_##name \
 	}
 static const struct shape shapes[] = {
-	ENTRY(plain),	 ENTRY(tail),	   ENTRY(realigned),   ENTRY(aligned_args), ENTRY(noreturn),
-	ENTRY(fault),	 ENTRY(alternate), ENTRY(interrupted), ENTRY(sorted),	    ENTRY(memcpy),
-	ENTRY(strcpy),	 ENTRY(memset),	   ENTRY(stosb),       ENTRY(vdso),	    ENTRY(coroutine),
-	ENTRY(switched), ENTRY(smashed),   ENTRY(zeroed),      ENTRY(wild_rbp),	    ENTRY(low_rbp),
-	ENTRY(library),	 ENTRY(lazy),	   ENTRY(slot),
+	ENTRY(plain),	    ENTRY(tail),      ENTRY(realigned),	  ENTRY(aligned_args), ENTRY(noreturn),
+	ENTRY(fault),	    ENTRY(alternate), ENTRY(interrupted), ENTRY(sorted),       ENTRY(memcpy),
+	ENTRY(strcpy),	    ENTRY(memset),    ENTRY(stosb),	  ENTRY(vdso),	       ENTRY(coroutine),
+	ENTRY(in_register), ENTRY(expressed), ENTRY(switched),	  ENTRY(smashed),      ENTRY(zeroed),
+	ENTRY(wild_rbp),    ENTRY(low_rbp),   ENTRY(library),	  ENTRY(lazy),	       ENTRY(slot),
 };
 
 NOINLINE static uintptr_t obey(const char *name, const char *argument)

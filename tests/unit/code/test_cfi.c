@@ -542,6 +542,37 @@ static void on_usr1(int sig)
 	step_off();
 }
 
+static ucontext_t outside, coroutine, inside;
+
+static void in_coroutine(void)
+{
+	getcontext(&inside);
+	swapcontext(&coroutine, &outside);
+}
+
+/* What makecontext() puts below it is a return address that nothing called: other unwinders go on, into data. */
+static void a_coroutine_begins_at_its_bottom(void **state)
+{
+	static char stack[32768];
+	uint64_t frame[DEPTH];
+	enum walk_end why;
+	struct regs regs;
+	unsigned int n;
+
+	getcontext(&coroutine);
+	coroutine.uc_stack.ss_sp = stack;
+	coroutine.uc_stack.ss_size = sizeof(stack);
+	coroutine.uc_link = &outside;
+	makecontext(&coroutine, in_coroutine, 0);
+	swapcontext(&outside, &coroutine);
+	from_ucontext(&inside, &regs);
+	n = cfi_walk(cfi, &regs, &own_memory, frame, DEPTH, &why);
+	assert_int_equal(why, WALK_END_COMPLETE);
+	assert_int_equal(n, 2);
+	assert_true(frame[0] > (uintptr_t)in_coroutine && frame[0] < (uintptr_t)in_coroutine + 200);
+	assert_ptr_equal(module_find(&modules, frame[1]), module_find(&modules, (uintptr_t)getpid));
+}
+
 /* With alloca and an aligned local, gcc keeps the CFA in memory: DW_OP_breg6 -8, DW_OP_deref. */
 __attribute__((noinline, used)) int realigned(int n)
 {
@@ -618,6 +649,7 @@ int main(void)
 		cmocka_unit_test(debug_frame_serves_where_eh_frame_is_missing),
 		cmocka_unit_test(every_end_of_a_walk_is_named),
 		cmocka_unit_test(a_stack_that_does_not_ascend_ends_the_walk),
+		cmocka_unit_test(a_coroutine_begins_at_its_bottom),
 		cmocka_unit_test(every_instruction_unwinds_as_with_libgcc),
 	};
 

@@ -22,6 +22,7 @@
 #include "tests/oracle/libdw_fde.c"
 #include "tests/oracle/libdw_rule.c"
 #include "watchctl/code/elf/module.h"
+#include "watchctl/code/unwind/unwind_slice.h"
 #include "watchctl/code/unwind/cfi.h"
 #include "watchctl/code/unwind/cfi_table.h"
 #include "watchctl/code/unwind/eh_frame.h"
@@ -79,6 +80,8 @@ struct tally {
 	const char *path;
 	unsigned long functions, rows, unequal;
 	unsigned long kinds[UNWIND_FP + 1];
+	unsigned long stepped,
+		for_libunwind; /* rows that libunwind took, and those of them that are no rule */
 };
 
 static void compare(struct tally *t, const struct eh_image *image, uint64_t pc,
@@ -94,6 +97,54 @@ static void compare(struct tally *t, const struct eh_image *image, uint64_t pc,
 		print_rule("ours", &ours);
 		print_rule("libdw", theirs);
 	}
+}
+
+/* Every word of memory is another. */
+static bool read_any(void *ctx, uint64_t addr, void *buf, size_t len)
+{
+	uint64_t word = addr * 0x9e3779b97f4a7c15u;
+
+	memcpy(buf, &word, len < sizeof(word) ? len : sizeof(word));
+	return len == sizeof(word);
+}
+
+static bool read_any_word(void *ctx, uint64_t addr, uint64_t *ret)
+{
+	return read_any(ctx, addr, ret, sizeof(*ret));
+}
+
+/* libunwind, with what unwind_program gives it, leads where the rule does. Not all rows are given out. */
+static void compare_step(struct tally *t, const struct eh_image *image, uint64_t pc,
+			 const struct unwind_rule *theirs)
+{
+	static const uint8_t kept[] = { WREG_RBX, WREG_RBP, WREG_RSP, WREG_R12,
+					WREG_R13, WREG_R14, WREG_R15, WREG_RIP };
+	static struct unwind_slice *slice;
+	const struct memory_view mem = { read_any, NULL };
+	struct unwind_program program;
+	struct regs by_rule, by_libunwind;
+
+	if (!unwind_program_at(image, 0, pc, &program))
+		return;
+	if (theirs->kind == UNWIND_NO_RULE) {
+		t->for_libunwind++;
+		return;
+	}
+	if (!slice)
+		slice = unwind_slice_new();
+	assert_non_null(slice);
+	for (unsigned int i = 0; i < WREG_COUNT; i++)
+		by_rule.r[i] = 0x7ffd00000000 + (uint64_t)i * 0x10010;
+	by_rule.r[WREG_RIP] = pc;
+	by_libunwind = by_rule;
+	if (unwind_step(theirs, &by_rule, read_any_word, NULL) != UNWIND_STEP_OK ||
+	    unwind_slice_step(slice, &program, pc, true, &mem, &by_libunwind) != UNWIND_STEP_OK)
+		return;
+	t->stepped++;
+	for (size_t i = 0; i < sizeof(kept); i++)
+		if (by_rule.r[kept[i]] != by_libunwind.r[kept[i]] && t->unequal++ < 10)
+			print_message("libunwind steps elsewhere from %s+%#lx: register %u\n", t->path, pc,
+				      kept[i]);
 }
 
 /* Every row, at its first and its last address. */
@@ -122,6 +173,7 @@ static void compare_function(struct tally *t, const struct eh_image *image, Dwar
 		t->kinds[theirs.kind]++;
 		compare(t, image, pc, &theirs);
 		compare(t, image, end - 1, &theirs);
+		compare_step(t, image, end - 1, &theirs);
 	}
 }
 
@@ -142,11 +194,13 @@ static bool compare_elf(const char *path, Elf *elf)
 		compare_function(&t, &image, cfi, &functions.v[i]);
 	print_message(
 		"%-52s %6lu functions %7lu rows, %lu unequal;  deref %lu plt %lu signal %lu outermost %lu "
-		"no rule %lu\n",
+		"no rule %lu, %lu of them for libunwind; %lu stepped by it, too\n",
 		path, t.functions, t.rows, t.unequal, t.kinds[UNWIND_CFA_DEREF], t.kinds[UNWIND_PLT],
-		t.kinds[UNWIND_SIGFRAME], t.kinds[UNWIND_OUTERMOST], t.kinds[UNWIND_NO_RULE]);
+		t.kinds[UNWIND_SIGFRAME], t.kinds[UNWIND_OUTERMOST], t.kinds[UNWIND_NO_RULE], t.for_libunwind,
+		t.stepped);
 	assert_true(t.rows > 0);
 	assert_int_equal(t.unequal, 0);
+	assert_true(t.stepped > t.rows / 2);
 	fde_index_deinit(&functions);
 	dwarf_cfi_end(cfi);
 	return true;

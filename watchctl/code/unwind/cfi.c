@@ -28,6 +28,7 @@
 #include "watchctl/code/unwind/cfi_frame.h"
 #include "watchctl/code/unwind/cfi_leaf.h"
 #include "watchctl/code/unwind/cfi_table.h"
+#include "watchctl/code/unwind/unwind_slice.h"
 
 struct cfi_module {
 	uint64_t start, end, bias;
@@ -42,6 +43,8 @@ struct cfi {
 	struct cfi_module **v;
 	size_t n, cap;
 	struct map64 rules; /* address -> struct unwind_rule */
+	bool rules_only;
+	struct unwind_slice *slice; /* NULL: not needed yet */
 };
 
 struct cfi *cfi_new(void)
@@ -78,6 +81,7 @@ void cfi_free(struct cfi *c)
 	for (size_t i = 0; i < c->n; i++)
 		module_free(c->v[i]);
 	free(c->v);
+	unwind_slice_free(c->slice);
 	free(c);
 }
 
@@ -347,6 +351,17 @@ static bool is_entry(const struct cfi *c, const struct cfi_module *m, uint64_t v
 	return code && cfi_is_entry_code(code, len, vaddr - e.e_entry) && may_be_entered(c, m);
 }
 
+/* @vaddr is a return address less one. */
+static bool is_context_start(const struct cfi_module *m, uint64_t vaddr)
+{
+	size_t len, before;
+	const uint8_t *code = file_bytes(m, vaddr + 1, &len);
+	const uint8_t *call = file_bytes(m, vaddr + 1 - CALL_SITE_MAX, &before);
+
+	return code && cfi_is_context_start(code, len) && call && before >= CALL_SITE_MAX &&
+	       !call_site_ends(call, CALL_SITE_MAX);
+}
+
 /* Compilers of the JIT kind keep frame pointers, if anything; the walker can see when they do not. */
 static void jit_rule(struct unwind_rule *ret)
 {
@@ -361,7 +376,7 @@ static void jit_rule(struct unwind_rule *ret)
 static void rule_from_code(const struct cfi *c, const struct cfi_module *m, uint64_t vaddr,
 			   struct unwind_rule *ret)
 {
-	if (is_entry(c, m, vaddr))
+	if (is_entry(c, m, vaddr) || is_context_start(m, vaddr))
 		ret->kind = UNWIND_OUTERMOST;
 	else if (!stub_rule(m, vaddr, ret) && !function_rule(m, vaddr, ret))
 		rule_ahead(m, vaddr, ret);
@@ -504,6 +519,99 @@ bool cfi_code(struct cfi *c, uint64_t addr, void *buf, size_t len)
 	return q.is;
 }
 
+/* What libunwind is asked. */
+struct table_step {
+	struct question q; /* first: it is what cfi_ask() is given. pc: the row's address */
+	const struct memory_view *mem;
+	struct regs regs;
+	bool exact;
+	enum unwind_step_result result;
+};
+
+/* The tables are asked in the order in which rules are. Addresses in @ret count as *row does. */
+static bool program_of(struct cfi_module *m, uint64_t pc, uint64_t *row, struct unwind_program *ret)
+{
+	*row = pc - m->bias;
+	open_eh(m);
+	if (cfi_table_program(&m->eh, *row, ret))
+		return true;
+	open_debug(m);
+	*row -= m->debug_bias;
+	return cfi_table_program(&m->debug, *row, ret);
+}
+
+static void run_has_table(void *ctx)
+{
+	struct question *q = ctx;
+	struct unwind_program program;
+	uint64_t row;
+
+	q->is = program_of(q->m, q->pc, &row, &program);
+}
+
+bool cfi_has_table_only(struct cfi *c, uint64_t pc)
+{
+	struct question q = { .c = c, .m = find_module(c, pc), .pc = pc };
+	struct unwind_rule rule;
+
+	cfi_rule(c, pc, &rule);
+	if (rule.kind != UNWIND_NO_RULE || c->rules_only || !q.m || !q.m->file)
+		return false;
+	cfi_ask(&q, run_has_table);
+	return q.is;
+}
+
+static void run_table_step(void *ctx)
+{
+	struct table_step *s = ctx;
+	struct unwind_program program;
+	uint64_t row;
+
+	if (program_of(s->q.m, s->q.pc, &row, &program))
+		s->result = unwind_slice_step(s->q.c->slice, &program, row, s->exact, s->mem, &s->regs);
+	s->q.is = true;
+}
+
+/* JIT code is not in a file: who can read it may look. */
+static bool may_return_to(struct cfi *c, uint64_t pc)
+{
+	const struct cfi_module *m = find_module(c, pc);
+	uint8_t code[CALL_SITE_MAX];
+
+	if (!m || !m->file)
+		return m;
+	return cfi_code(c, pc - sizeof(code), code, sizeof(code)) && call_site_ends(code, sizeof(code));
+}
+
+enum unwind_step_result cfi_step_by_table(struct cfi *c, bool exact, const struct memory_view *mem,
+					  struct regs *regs)
+{
+	uint64_t pc = regs->r[WREG_RIP] - !exact, sp = regs->r[WREG_RSP];
+	struct table_step s = { .q = { .c = c, .m = find_module(c, pc), .pc = pc },
+				.mem = mem,
+				.regs = *regs,
+				.exact = exact,
+				.result = UNWIND_STEP_NO_RULE };
+
+	if (!s.q.m || !cfi_has_table_only(c, pc) || (!c->slice && !(c->slice = unwind_slice_new())))
+		return UNWIND_STEP_NO_RULE;
+	cfi_ask(&s.q, run_table_step);
+	if (!s.q.is)
+		c->slice = NULL; /* lost, as all that was under way */
+	if (!s.q.is || s.result != UNWIND_STEP_OK || !may_return_to(c, s.regs.r[WREG_RIP]))
+		return UNWIND_STEP_NO_RULE;
+	/* Only where all registers are known may the return address be in one, and nothing on the stack. */
+	if (s.regs.r[WREG_RSP] < sp || (s.regs.r[WREG_RSP] == sp && !exact))
+		return UNWIND_STEP_NO_RULE;
+	*regs = s.regs;
+	return UNWIND_STEP_OK;
+}
+
+void cfi_use_rules_only(struct cfi *c)
+{
+	c->rules_only = true;
+}
+
 #define WINDOW 512u
 
 /* A walk reads many words that lie close together; each read of another process is a system call. */
@@ -557,16 +665,20 @@ unsigned int cfi_walk(struct cfi *c, const struct regs *regs, const struct memor
 		struct unwind_rule rule;
 		uint64_t rsp = at.r[WREG_RSP];
 		enum unwind_step_result step;
+		bool by_table;
 
 		cfi_rule(c, at.r[WREG_RIP] - !exact, &rule);
 		step = unwind_step(&rule, &at, window_read, &window);
+		by_table = step == UNWIND_STEP_NO_RULE;
+		if (by_table)
+			step = cfi_step_by_table(c, exact, mem, &at);
 		if (step != UNWIND_STEP_OK) {
 			*why = end_of(step);
 			break;
 		}
 		exact = rule.kind == UNWIND_SIGFRAME;
 		/* A signal handler may run on a stack of its own, anywhere. */
-		if (!exact && at.r[WREG_RSP] <= rsp) {
+		if (!exact && !by_table && at.r[WREG_RSP] <= rsp) {
 			*why = WALK_END_NOT_ASCENDING;
 			break;
 		}

@@ -35,7 +35,21 @@ bool cfi_function(struct cfi *c, uint64_t pc, uint64_t *start, uint64_t *end);
 bool cfi_code(struct cfi *c, uint64_t addr, void *buf, size_t len);
 
 /*
- * Walks from @regs. frame[0] = regs.rip; frame[i] is a return address, or above a signal frame the
+ * One step outwards from code that has a table but no rule, by libunwind (unwind_slice): as unwind_step(), but
+ * with UNWIND_STEP_NO_RULE also where it leads down the stack, or to what is not code behind a call. @exact: the frame of *regs is
+ * innermost or was interrupted, and all of its registers are known. In other code it is UNWIND_STEP_NO_RULE.
+ */
+enum unwind_step_result cfi_step_by_table(struct cfi *c, bool exact, const struct memory_view *mem,
+					  struct regs *regs);
+
+/* Whether that may do more than the rule for @pc, passed as to cfi_rule(): there is a table, and no rule. */
+bool cfi_has_table_only(struct cfi *c, uint64_t pc);
+
+/* From now on none of the two above does: for those who want to know what rules alone do. */
+void cfi_use_rules_only(struct cfi *c);
+
+/*
+ * Walks from @regs, by rules, and by libunwind where there is none. frame[0] = regs.rip; frame[i] is a return address, or above a signal frame the
  * interrupted address. Signal frames are frames too (the restorer's address). Returns how many, 1..cap.
  */
 unsigned int cfi_walk(struct cfi *c, const struct regs *regs, const struct memory_view *mem, uint64_t *frame,

@@ -1,5 +1,7 @@
 #include "watchctl/code/unwind/cfi_entry.h"
 
+#include <string.h>
+
 #include "watchctl/code/insn/insn.h"
 
 struct search {
@@ -38,4 +40,17 @@ bool cfi_is_entry_code(const uint8_t *code, size_t len, size_t offset)
 			reach(&s, at + i.len);
 	}
 	return false;
+}
+
+bool cfi_is_context_start(const uint8_t *code, size_t len)
+{
+	/* mov rsp, rbx; mov rdi, [rsp]; test rdi, rdi; je */
+	static const uint8_t start[] = { 0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff, 0x74 };
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+
+	if (len > sizeof(endbr64) && !memcmp(code, endbr64, sizeof(endbr64))) {
+		code += sizeof(endbr64);
+		len -= sizeof(endbr64);
+	}
+	return len >= sizeof(start) && !memcmp(code, start, sizeof(start));
 }

@@ -22,4 +22,12 @@
  */
 bool cfi_is_entry_code(const uint8_t *code, size_t len, size_t offset);
 
+/*
+ * Whether @code, of @len bytes, is the start of what glibc's makecontext() puts below a coroutine's function as its
+ * return address. The function that begins there throws the stack away, and goes on with the next context, or
+ * ends the thread. Its table describes a call: what it would take for a caller is that context's address. To be
+ * asked only of a return address that no call stands before.
+ */
+bool cfi_is_context_start(const uint8_t *code, size_t len);
+
 #endif

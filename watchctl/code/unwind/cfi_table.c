@@ -180,6 +180,18 @@ bool cfi_table_rule(struct cfi_table *t, uint64_t pc, struct unwind_rule *ret)
 	return f && eh_frame_rule_at(&t->image, f->entry, pc, ret);
 }
 
+bool cfi_table_program(struct cfi_table *t, uint64_t pc, struct unwind_program *ret)
+{
+	const struct eh_function *f;
+
+	if (!t->image.frames.bytes)
+		return false;
+	if (t->has_table)
+		return unwind_program_at(&t->image, 0, pc, ret);
+	f = cfi_table_function(t, pc);
+	return f && unwind_program_at(&t->image, f->entry, pc, ret);
+}
+
 void cfi_table_deinit(struct cfi_table *t)
 {
 	free(t->v);

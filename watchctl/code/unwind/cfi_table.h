@@ -14,6 +14,7 @@
 #include <gelf.h>
 
 #include "watchctl/code/unwind/eh_frame.h"
+#include "watchctl/code/unwind/unwind_program.h"
 
 /* Zero-initialised has no functions. */
 struct cfi_table {
@@ -32,6 +33,9 @@ bool cfi_table_open_debug(struct cfi_table *t, Elf *elf);
 
 /* As eh_frame_rule(). */
 bool cfi_table_rule(struct cfi_table *t, uint64_t pc, struct unwind_rule *ret);
+
+/* As unwind_program_at(): into what @t was opened on. */
+bool cfi_table_program(struct cfi_table *t, uint64_t pc, struct unwind_program *ret);
 
 /* The function that holds @pc; NULL: none. */
 const struct eh_function *cfi_table_function(struct cfi_table *t, uint64_t pc);

@@ -4,6 +4,8 @@
  */
 #include "watchctl/code/unwind/eh_frame_row.h"
 
+#include "watchctl/code/unwind/eh_frame_expression.h"
+
 enum {
 	CFA_ADVANCE_LOC = 0x40, /* these three: in the two upper bits, the operand in the lower six */
 	CFA_OFFSET = 0x80,
@@ -43,7 +45,9 @@ struct machine {
 	const struct cie *cie;
 	struct cursor code;
 	uint64_t loc, pc;
-	bool in_cie, through; /* through: the next row lies beyond pc */
+	bool in_cie, through;	     /* through: the next row lies beyond pc */
+	bool odd;		     /* it is entangled, whatever the next two say */
+	uint32_t described, keepers; /* by number: registers that have had a rule, and that keep another */
 	unsigned int depth;
 	struct row row, initial, remembered[REMEMBERED];
 };
@@ -64,6 +68,8 @@ static void set_register(struct machine *m, uint64_t reg, enum how how, int64_t 
 {
 	unsigned int i = slot_of(reg);
 
+	if (reg <= WREG_RIP)
+		m->described |= 1u << reg;
 	if (i == REGISTERS)
 		return;
 	m->row.how[i] = value == (int32_t)value ? how : HOW_OTHER;
@@ -76,12 +82,27 @@ static int64_t factored(const struct machine *m, uint64_t value)
 }
 
 /* Where the block that begins at the cursor stands, from the start of the section on, and past it. */
-static int64_t get_block(struct cursor *c)
+static int64_t get_block(struct machine *m)
 {
-	uint64_t at = c->at - c->range->start;
+	struct cursor *c = &m->code, block;
+	uint64_t at = c->at - c->range->start, size = get_uleb(c);
 
-	skip(c, get_uleb(c));
+	block = *c;
+	skip(c, size);
+	block.end = c->at;
+	if (!c->bad && !eh_expression_is_plain(block))
+		m->odd = true;
 	return (int64_t)at;
+}
+
+/* Another register has the value of @reg. */
+static void kept_in(struct machine *m, uint64_t reg, uint64_t keeper)
+{
+	if (keeper <= WREG_RIP)
+		m->keepers |= 1u << keeper;
+	else
+		m->odd = true;
+	set_register(m, reg, HOW_OTHER, 0);
 }
 
 static void restore_register(struct machine *m, uint64_t reg)
@@ -154,6 +175,7 @@ static void run_extended(struct machine *m, uint8_t op)
 	case CFA_NOP:
 		break;
 	case CFA_SET_LOC:
+		m->odd = true;
 		move_to(m, eh_get_encoded(c, m->cie->encoding, 0));
 		break;
 	case CFA_ADVANCE_LOC1:
@@ -181,26 +203,27 @@ static void run_extended(struct machine *m, uint8_t op)
 		set_register(m, reg, HOW_OFFSET, factored(m, 0 - get_uleb(c)));
 		break;
 	case CFA_VAL_OFFSET:
+		m->odd = true;
 		reg = get_uleb(c);
 		set_register(m, reg, HOW_VAL_OFFSET, factored(m, get_uleb(c)));
 		break;
 	case CFA_VAL_OFFSET_SF:
+		m->odd = true;
 		reg = get_uleb(c);
 		set_register(m, reg, HOW_VAL_OFFSET, factored(m, (uint64_t)get_sleb(c)));
 		break;
 	case CFA_EXPRESSION:
 		reg = get_uleb(c);
-		set_register(m, reg, HOW_EXPRESSION, get_block(c));
+		set_register(m, reg, HOW_EXPRESSION, get_block(m));
 		break;
 	case CFA_VAL_EXPRESSION:
 		reg = get_uleb(c);
-		get_block(c);
+		get_block(m);
 		set_register(m, reg, HOW_OTHER, 0);
 		break;
 	case CFA_REGISTER:
 		reg = get_uleb(c);
-		get_uleb(c);
-		set_register(m, reg, HOW_OTHER, 0);
+		kept_in(m, reg, get_uleb(c));
 		break;
 	case CFA_RESTORE_EXTENDED:
 		restore_register(m, get_uleb(c));
@@ -238,7 +261,7 @@ static void run_extended(struct machine *m, uint8_t op)
 		break;
 	case CFA_DEF_CFA_EXPRESSION:
 		m->row.cfa_by_expression = true;
-		m->row.cfa = get_block(c);
+		m->row.cfa = get_block(m);
 		break;
 	case CFA_GNU_ARGS_SIZE: /* what the caller will pop: of use to who lands in it, not to who walks */
 		get_uleb(c);
@@ -284,5 +307,6 @@ bool eh_row(const struct fde *fde, uint64_t pc, struct row *ret)
 	if (!eh_frame_row_run(&m, fde->program))
 		return false;
 	*ret = m.row;
+	ret->entangled = m.odd || m.described & m.keepers;
 	return true;
 }

@@ -20,6 +20,13 @@ enum { SAVED_RSP = UNWIND_SAVES, REGISTERS };
 
 struct row {
 	bool cfa_by_expression;
+	/*
+	 * What few tables say, and not all who evaluate them get right: a register is kept in one that has a rule of
+	 * its own, or in none of regs.h's; an expression is not plain (eh_frame_expression.h); a value is
+	 * given by its distance from the CFA, which libunwind 1.6 takes for another instruction; a row's address is
+	 * written in full. True also where it is said of a row before.
+	 */
+	bool entangled;
 	uint8_t cfa_reg; /* above WREG_R15: none that a rule can name */
 	uint8_t how[REGISTERS];
 	int32_t value[REGISTERS];

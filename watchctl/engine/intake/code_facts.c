@@ -514,12 +514,20 @@ enum walk_end code_facts_walk(struct code_facts *f, struct regs regs, bool exact
 {
 	while (*n < cap) {
 		uint64_t pc = regs.r[WREG_RIP], sp = regs.r[WREG_RSP];
+		bool known = covers(f, pc) || final, by_table;
+		enum unwind_step_result step;
 		struct unwind_rule rule;
 
 		cfi_rule(f->cfi, exact ? pc : pc - 1, &rule);
-		if ((covers(f, pc) || final) && !code_modules_changing(f->modules, pc))
+		by_table = cfi_has_table_only(f->cfi, exact ? pc : pc - 1);
+		/* Where libunwind may go on, whoever walks by rules must hand the stack over each time. */
+		if (known && !by_table && !code_modules_changing(f->modules, pc))
 			publish_rule(f, exact ? pc : pc | WIRE_RETURN_ADDRESS, &rule);
-		switch (unwind_step(&rule, &regs, read_word, (void *)(uintptr_t)mem)) {
+		if (by_table)
+			step = cfi_step_by_table(f->cfi, exact, mem, &regs);
+		else
+			step = unwind_step(&rule, &regs, read_word, (void *)(uintptr_t)mem);
+		switch (step) {
 		case UNWIND_STEP_OK:
 			break;
 		case UNWIND_STEP_END:
@@ -530,11 +538,11 @@ enum walk_end code_facts_walk(struct code_facts *f, struct regs regs, bool exact
 			return WALK_END_NO_RULE;
 		}
 		exact = rule.kind == UNWIND_SIGFRAME;
-		if (!exact && regs.r[WREG_RSP] <= sp)
+		if (!exact && !by_table && regs.r[WREG_RSP] <= sp)
 			return WALK_END_NOT_ASCENDING;
 		if (!regs.r[WREG_RIP])
 			return rule.kind == UNWIND_FP ? WALK_END_NO_RULE : WALK_END_COMPLETE;
-		if (rule.kind == UNWIND_FP && !is_return_address(f, regs.r[WREG_RIP]))
+		if ((rule.kind == UNWIND_FP || by_table) && !is_return_address(f, regs.r[WREG_RIP]))
 			return WALK_END_NO_RULE;
 		frame[(*n)++] = regs.r[WREG_RIP];
 	}
