@@ -203,7 +203,7 @@ bool page_json(struct page *p, struct page_reported *reported, struct json *j)
 	page_tables_json(p, reported, j);
 	put_left_out(p, reported, j);
 	put_details(p, reported, j);
-	return !j->failed;
+	return !j->line.failed;
 }
 
 bool page_json_end(struct page *p, const struct page_reported *reported, struct json *j)
@@ -211,5 +211,5 @@ bool page_json_end(struct page *p, const struct page_reported *reported, struct 
 	json_number(j, "events", reported->nevents);
 	json_number(j, "stride", p->events.stride);
 	json_close(j, '}');
-	return !j->failed;
+	return !j->line.failed;
 }
