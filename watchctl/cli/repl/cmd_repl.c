@@ -12,16 +12,18 @@
 
 static volatile sig_atomic_t interrupted, ended;
 
-static const struct option options[] = {
-	{ "-k", "--keep-going", NULL, "go on after an error; the exit status is that of the first", 0, NULL },
-	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
-	{ 0 },
-};
-
 struct request {
 	const char *file; /* NULL: standard input */
 	bool keep_going;
 	unsigned int colour;
+};
+
+static const struct option options[] = {
+	{ "-k", "--keep-going", NULL, "go on after an error; the exit status is that of the first", 0, NULL,
+	  OPTION_FLAG(struct request, keep_going) },
+	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
+	  OPTION_CHOICE(struct request, colour) },
+	{ 0 },
 };
 
 static struct wc_error *cmd_repl_parse(int argc, char **argv, struct request *ret)
@@ -33,10 +35,8 @@ static struct wc_error *cmd_repl_parse(int argc, char **argv, struct request *re
 
 	do {
 		err = option_next(&scan, &m);
-		if (!err && option_is(&m, "-k"))
-			q.keep_going = true;
-		else if (!err && option_is(&m, "--color"))
-			err = option_choice(&m, &q.colour);
+		if (!err && m.kind == OPTION_FOUND)
+			err = option_set(&m, &q);
 		else if (!err && m.kind == OPTION_WORD && q.file)
 			err = wc_error_new(WC_EUSAGE, "repl takes one file of commands");
 		else if (!err && m.kind == OPTION_WORD)

@@ -153,6 +153,7 @@ struct wc_error *repl_enable(struct repl *r, int argc, char **argv);
 struct wc_error *repl_disable(struct repl *r, int argc, char **argv);
 struct wc_error *repl_delete(struct repl *r, int argc, char **argv);
 extern const struct option repl_watch_options[];
+extern const struct option repl_wait_options[];
 
 /* The enabled ones into @o, for a session that begins; WC_ESLOTS: too many. repl_watches_reported() when it has
  * begun. */

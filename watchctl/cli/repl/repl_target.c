@@ -14,15 +14,21 @@
 #define POLL_NS 20000000ull
 #define FIRST_WORDS_NS 300000000ull
 
-/* clang-format off */
+/* What attach and run are asked for. */
+struct request {
+	struct watch_ask ask;
+	struct live_options live;
+};
+
 const struct option repl_attach_options[] = {
-	{ "--tags", NULL, NULL, "collect the tagged stacks that the program captures, see stackwalk(7)", 0, NULL },
-	{ "-o", "--log", "LOG", "record into the new log LOG, which stays; else the latest 256 MB are kept until the next "
-	  "session", COMPLETE_DIRECTORY, NULL },
-	WATCH_ENGINE_OPTIONS,
+	{ "--tags", NULL, NULL, "collect the tagged stacks that the program captures, see stackwalk(7)", 0,
+	  NULL, OPTION_FLAG(struct request, ask.monitor.tags) },
+	{ "-o", "--log", "LOG",
+	  "record into the new log LOG, which stays; else the latest 256 MB are kept until the next session",
+	  COMPLETE_DIRECTORY, NULL, OPTION_TEXT(struct request, live.log) },
+	OPTIONS_IN(struct request, ask, watch_engine_options),
 	{ 0 },
 };
-/* clang-format on */
 
 bool repl_is_live(const struct repl *r)
 {
@@ -190,14 +196,12 @@ static struct wc_error *must_be_free(const struct repl *r)
 }
 
 /* The options up to the first operand, at argv[*@next]. */
-static struct wc_error *repl_target_parse(int argc, char **argv, int *next, struct watch_ask *q,
-					  struct live_options *o)
+static struct wc_error *repl_target_parse(int argc, char **argv, int *next, struct request *q)
 {
 	struct option_scan scan = {
 		.argc = argc, .argv = argv, .next = *next, .options = repl_attach_options
 	};
 	struct wc_error *err = NULL;
-	bool taken;
 
 	while (!err && scan.next < argc && argv[scan.next][0] == '-') {
 		struct option_match m;
@@ -205,22 +209,19 @@ static struct wc_error *repl_target_parse(int argc, char **argv, int *next, stru
 		err = option_next(&scan, &m);
 		if (err || m.kind == OPTION_DASHES)
 			break;
-		if (option_is(&m, "-o"))
-			o->log = m.value;
-		else
-			err = watch_ask_take(q, &m, &taken);
+		err = option_set(&m, q);
 	}
 	*next = scan.next;
 	return err;
 }
 
-static struct wc_error *parse_attach(int argc, char **argv, struct watch_ask *q, struct live_options *o)
+static struct wc_error *parse_attach(int argc, char **argv, struct request *q)
 {
 	static const struct option pid_option = { .name = "attach" };
-	struct option_match m = { OPTION_FOUND, &pid_option, NULL };
+	struct option_match m = { .kind = OPTION_FOUND, .option = &pid_option };
 	uint64_t pid = 0;
 	int next = 1;
-	struct wc_error *err = repl_target_parse(argc, argv, &next, q, o);
+	struct wc_error *err = repl_target_parse(argc, argv, &next, q);
 
 	if (err)
 		return err;
@@ -229,7 +230,7 @@ static struct wc_error *parse_attach(int argc, char **argv, struct watch_ask *q,
 	m.value = argv[next++];
 	err = option_number(&m, 1, INT32_MAX, &pid);
 	if (!err)
-		err = repl_target_parse(argc, argv, &next, q, o); /* people write them behind it, too */
+		err = repl_target_parse(argc, argv, &next, q); /* people write them behind it, too */
 	if (err)
 		return err;
 	if (next != argc)
@@ -237,35 +238,37 @@ static struct wc_error *parse_attach(int argc, char **argv, struct watch_ask *q,
 				    argv[next]);
 	if ((pid_t)pid == getpid())
 		return wc_error_new(WC_EUSAGE, "process %d is watchctl itself", getpid());
-	q->monitor.pid = (pid_t)pid;
+	q->ask.monitor.pid = (pid_t)pid;
 	return NULL;
 }
 
-static struct live_options options_of(const struct watch_ask *q, const struct live_options *o)
+static void request_init(struct request *q)
 {
-	struct live_options all = *o;
+	*q = (struct request){ .live = { .program_fd = { -1, -1, -1 } } };
+	watch_ask_init(&q->ask);
+}
 
-	all.monitor = q->monitor;
-	all.redact = redact_ask_rules(&q->redact);
-	return all;
+static struct wc_error *begin_and_hear(struct repl *r, struct request *q)
+{
+	struct wc_error *err;
+
+	q->live.monitor = q->ask.monitor;
+	q->live.redact = redact_ask_rules(&q->ask.redact);
+	err = repl_target_begin(r, &q->live);
+	if (!err)
+		repl_hear(r);
+	return err;
 }
 
 struct wc_error *repl_attach(struct repl *r, int argc, char **argv)
 {
-	struct live_options o = { .program_fd = { -1, -1, -1 } };
 	struct wc_error *err = must_be_free(r);
-	struct watch_ask q;
+	struct request q;
 
-	watch_ask_init(&q);
+	request_init(&q);
 	if (!err)
-		err = parse_attach(argc, argv, &q, &o);
-	if (err)
-		return err;
-	o = options_of(&q, &o);
-	err = repl_target_begin(r, &o);
-	if (!err)
-		repl_hear(r);
-	return err;
+		err = parse_attach(argc, argv, &q);
+	return err ? err : begin_and_hear(r, &q);
 }
 
 /* The files of the program. */
@@ -345,16 +348,14 @@ static void inherit(struct launch *l)
 static struct wc_error *repl_target_run(struct repl *r, int argc, char **argv, const bool *quoted)
 {
 	scoped(launch_deinit) struct launch l = { .fd = { -1, -1, -1 } };
-	struct live_options o = { .program_fd = { -1, -1, -1 } };
-	struct watch_ask q;
+	struct request q;
 	int next = 1, n;
 	struct wc_error *err;
 
-	watch_ask_init(&q);
-	err = repl_target_parse(argc, argv, &next, &q, &o);
+	request_init(&q);
+	err = repl_target_parse(argc, argv, &next, &q);
 	if (err)
 		return err;
-	o = options_of(&q, &o);
 	n = argc - next;
 	err = take_redirections(&l, argv + next, quoted + next, &n);
 	if (err)
@@ -362,13 +363,10 @@ static struct wc_error *repl_target_run(struct repl *r, int argc, char **argv, c
 	if (!n)
 		return wc_error_new(WC_EUSAGE, "run what? Name a program: run ./server --port 80");
 	inherit(&l);
-	memcpy(o.program_fd, l.fd, sizeof(l.fd));
-	o.monitor.argv = argv + next;
+	memcpy(q.live.program_fd, l.fd, sizeof(l.fd));
+	q.ask.monitor.argv = argv + next;
 	fflush(stdout);
-	err = repl_target_begin(r, &o);
-	if (!err)
-		repl_hear(r);
-	return err;
+	return begin_and_hear(r, &q);
 }
 
 struct wc_error *repl_run_program(struct repl *r, int argc, char **argv)
