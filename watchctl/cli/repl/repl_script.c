@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,6 @@
 #include "watchctl/cli/repl/repl_feed.h"
 
 #define SOURCES_MAX 16
-#define WAIT_MS 50
 
 /* Reports an error that ends nothing. */
 static void repl_script_report(struct wc_error *err)
@@ -129,13 +127,6 @@ static struct wc_error *repl_script_parse(int argc, char **argv, struct waiting 
 			err = take_seconds(ret, m.value);
 	} while (!err && m.kind != OPTION_END && m.kind != OPTION_DASHES);
 	return err;
-}
-
-void repl_rest(struct repl *r)
-{
-	struct pollfd p = { .fd = repl_is_live(r) ? live_fd(r->live) : -1, .events = POLLIN };
-
-	poll(&p, 1, WAIT_MS);
 }
 
 /*

@@ -6,13 +6,8 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/clock.h"
-#include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/repl/repl.h"
 #include "watchctl/cli/repl/repl_feed.h"
-
-#define POLL_NS 20000000ull
-#define FIRST_WORDS_NS 300000000ull
 
 /* What attach and run are asked for. */
 struct request {
@@ -30,134 +25,12 @@ const struct option repl_attach_options[] = {
 	{ 0 },
 };
 
-bool repl_is_live(const struct repl *r)
-{
-	return r->live && !r->live_over;
-}
-
-/* Nobody has seen its end: it still runs. */
-static void stop_session(struct repl *r)
-{
-	struct wc_error *stop_err = live_stop(r->live);
-	enum monitor_end end;
-
-	r->failure = wc_error_first(r->failure, wc_error_first(live_end(r->live, &end), stop_err));
-	r->live_over = true;
-}
-
-static void close_session(struct repl *r)
-{
-	if (repl_is_live(r))
-		stop_session(r);
-	feed_close(r->feed);
-	inspect_close(r->inspect);
-	live_close(r->live);
-	free(r->log);
-	r->feed = NULL;
-	r->inspect = NULL;
-	r->live = NULL;
-	r->log = NULL;
-	r->live_over = false;
-	r->pid = 0;
-	r->launched = false;
-	r->waited = 0;
-	r->examine.has_next = false;
-	repl_watches_forget_session(r);
-}
-
-void repl_init(struct repl *r)
-{
-	*r = (struct repl){ .examine = { .count = 1, .format = 'x', .size = 'w' } };
-}
-
 struct wc_error *repl_deinit(struct repl *r)
 {
-	close_session(r);
+	repl_close_session(r);
 	repl_watches_deinit(r);
 	free(r->run);
 	return take_ptr(r->failure);
-}
-
-static const char *ending_text(enum monitor_end end)
-{
-	switch (end) {
-	case MONITOR_EXITED:
-		return "the program has ended";
-	case MONITOR_EXECED:
-		return "the process has executed another program: the session ended there";
-	case MONITOR_GAVE_UP:
-		return "the session was given up for the program's sake: see the note above";
-	case MONITOR_SUPPLANTED:
-		return "another process has begun to collect the captures: the session ended there";
-	case MONITOR_STOPPED:
-	case MONITOR_COUNT:
-	case MONITOR_TIME:
-		break;
-	}
-	return "the session has ended";
-}
-
-/* All of the log has been read, and nobody writes to it any more. */
-static void report_end(struct repl *r, FILE *out)
-{
-	enum monitor_end end = MONITOR_STOPPED;
-	struct wc_error *err = live_end(r->live, &end);
-
-	r->live_over = true;
-	feed_settle(r->feed, out);
-	fprintf(out, "%s\n", err ? err->text : ending_text(end));
-	if (r->interactive)
-		wc_error_free(err);
-	else
-		r->failure = wc_error_first(r->failure, err);
-	if (end == MONITOR_EXITED)
-		r->pid = 0;
-	inspect_close(r->inspect);
-	r->inspect = NULL;
-}
-
-bool repl_poll(struct repl *r, FILE *out)
-{
-	enum feed_state state;
-	struct wc_error *err;
-	bool over;
-
-	if (!r->feed)
-		return false;
-	over = repl_is_live(r) && live_state(r->live) == LIVE_ENDED;
-	err = feed_pump(r->feed, POLL_NS, r->interactive ? terminal_width(STDOUT_FILENO) : 0, out, &state);
-	if (err) {
-		fprintf(out, "the events cannot be read any further: %s\n", err->text);
-		wc_error_free(err);
-		state = FEED_ENDED;
-	}
-	if (over && state != FEED_MORE)
-		report_end(r, out);
-	return state == FEED_MORE;
-}
-
-/* Whether the log has reported all watches that the session has. */
-static bool all_reported(const struct repl *r)
-{
-	for (size_t i = 0; i < r->nwatches; i++)
-		if (r->watch[i].is_reported && r->watch[i].enabled && !feed_watch(r->feed, r->watch[i].id))
-			return false;
-	return true;
-}
-
-/* What the session says first: what it armed. */
-void repl_hear(struct repl *r)
-{
-	uint64_t end = monotonic_ns() + FIRST_WORDS_NS;
-
-	while (!r->live_over && monotonic_ns() < end) {
-		bool more = repl_poll(r, stdout);
-
-		if (feed_has_begun(r->feed) && all_reported(r))
-			break;
-		if (!more)
-			repl_rest(r);
-	}
 }
 
 static struct wc_error *repl_target_begin(struct repl *r, struct live_options *o)
@@ -171,7 +44,7 @@ static struct wc_error *repl_target_begin(struct repl *r, struct live_options *o
 	err = live_start(o, &live);
 	if (err)
 		return err;
-	close_session(r); /* the one before is kept until there is another */
+	repl_close_session(r); /* the one before is kept until there is another */
 	r->live = live;
 	r->pid = live_program(live);
 	r->launched = o->monitor.argv != NULL;
@@ -181,7 +54,7 @@ static struct wc_error *repl_target_begin(struct repl *r, struct live_options *o
 	if (!err)
 		feed_set_mode(r->feed, (enum feed_mode)r->mode);
 	if (err) {
-		close_session(r);
+		repl_close_session(r);
 		return err;
 	}
 	return NULL;
@@ -416,7 +289,7 @@ struct wc_error *repl_open(struct repl *r, int argc, char **argv)
 		free(log);
 		return err;
 	}
-	close_session(r);
+	repl_close_session(r);
 	r->log = log;
 	r->feed = feed;
 	feed_set_mode(feed, (enum feed_mode)r->mode);
@@ -470,19 +343,6 @@ struct wc_error *repl_kill(struct repl *r, int argc, char **argv)
 		if (!repl_poll(r, stdout))
 			repl_rest(r);
 	return NULL;
-}
-
-struct wc_error *repl_inspect(struct repl *r, struct inspect **ret)
-{
-	struct wc_error *err = NULL;
-
-	if (!r->pid)
-		return wc_error_new(WC_ETARGET, "there is no process to look at: attach PID, or run PROGRAM");
-	if (!r->inspect)
-		err = inspect_open(r->pid, &r->inspect);
-	if (!err)
-		*ret = r->inspect;
-	return err;
 }
 
 static struct wc_error *print_text_of(struct repl *r, struct wc_error *(*get)(struct inspect *i, char **ret))

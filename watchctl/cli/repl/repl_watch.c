@@ -275,12 +275,6 @@ void repl_watches_reported(struct repl *r)
 	}
 }
 
-void repl_watches_forget_session(struct repl *r)
-{
-	for (size_t i = 0; i < r->nwatches; i++)
-		r->watch[i].is_reported = false;
-}
-
 void repl_watches_print(const struct repl *r, FILE *out)
 {
 	if (!r->nwatches)
