@@ -1,7 +1,8 @@
 /*
  * intake_impl - what the intake's files share:
  *
- *	intake.c	records into the queue, and out of it into the sink
+ *	intake.c	records into the queue
+ *	intake_out.c	out of it, into the sink
  *	intake_hook.c	hits that are no events, at which a thread may wait for us
  *	intake_code.c	the modules and the code that a record is about, and its stack
  */
@@ -20,6 +21,9 @@ struct queued_access {
 
 /* Into the sink. An error of it is returned once: the hits still to come must be taken in all the same. */
 struct wc_error *intake_put(struct intake *in, const struct trace_event *event);
+
+/* The next one that is queued goes there. */
+struct wc_error *intake_hand_out_one(struct intake *in);
 
 /* All that is queued goes there now; the queue's places stay taken until they are given free together. */
 struct wc_error *intake_report_queued(struct intake *in);

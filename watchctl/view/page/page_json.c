@@ -12,18 +12,6 @@
 
 #define WHOLE_REGS 64 /* every so many-th row of registers is reported in full */
 
-void page_summary_json(struct json *j, const char *name, const struct view_summary *s)
-{
-	json_open(j, name, '{');
-	if (s->e.has_counted)
-		json_number(j, "counted", s->e.counted);
-	json_number(j, "recorded", s->e.recorded);
-	json_number(j, "lost", s->e.lost);
-	json_number(j, "filtered", s->e.filtered);
-	json_bool(j, "complete", s->complete);
-	json_close(j, '}');
-}
-
 static void put_processes(struct page *p, struct json *j)
 {
 	struct page_room room;

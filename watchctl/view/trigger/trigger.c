@@ -300,23 +300,3 @@ const char *trigger_unknown_word(const struct trigger *t)
 {
 	return t->unknown_word;
 }
-
-void trigger_free(struct trigger *t)
-{
-	size_t i;
-
-	if (!t)
-		return;
-	for (i = 0; i < t->n; i++)
-		free(t->v[i].text);
-	for (i = 0; i < t->nnames; i++)
-		free(t->name[i]);
-	free(t->v);
-	free(t->text);
-	free(t);
-}
-
-void trigger_freep(struct trigger **t)
-{
-	trigger_free(*t);
-}

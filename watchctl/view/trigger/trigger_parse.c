@@ -435,3 +435,23 @@ struct wc_error *trigger_compile(const char *text, const char *const *watches, u
 		*ret = take_ptr(t);
 	return err;
 }
+
+void trigger_free(struct trigger *t)
+{
+	size_t i;
+
+	if (!t)
+		return;
+	for (i = 0; i < t->n; i++)
+		free(t->v[i].text);
+	for (i = 0; i < t->nnames; i++)
+		free(t->name[i]);
+	free(t->v);
+	free(t->text);
+	free(t);
+}
+
+void trigger_freep(struct trigger **t)
+{
+	trigger_free(*t);
+}
