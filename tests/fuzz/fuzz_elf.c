@@ -13,6 +13,7 @@
 #include "watchctl/code/locate/code_name.h"
 #include "watchctl/code/locate/locate.h"
 #include "watchctl/code/locate/show.h"
+#include "watchctl/code/lookup/locator.h"
 #include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/code/unwind/cfi.h"
 

@@ -51,14 +51,15 @@ static void ask_options(const struct option *options, int argc, char **argv)
 
 static void ask_watch(int argc, char **argv)
 {
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = cmd_watch.options };
+	static const struct option options[] = { { .more = watch_options },
+						 { .more = watch_engine_options },
+						 { 0 } };
+	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
 	struct option_match m = { 0 };
 	struct watch_ask q;
-	bool taken = true;
 
 	watch_ask_init(&q);
-	while (good(option_next(&scan, &m)) && m.kind == OPTION_FOUND &&
-	       good(watch_ask_take(&q, &m, &taken)) && taken)
+	while (good(option_next(&scan, &m)) && m.kind == OPTION_FOUND && good(option_set(&m, &q)))
 		;
 	require(q.monitor.nwatches <= MONITOR_WATCHES);
 	good(watch_ask_check_watches(&q));

@@ -6,6 +6,7 @@
 
 #include "watchctl/code/elf/module.h"
 #include "watchctl/code/locate/locate.h"
+#include "watchctl/code/lookup/locator.h"
 
 struct bench {
 	struct victim v;

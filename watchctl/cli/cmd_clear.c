@@ -11,64 +11,52 @@ struct request {
 	unsigned int freed, left;
 };
 
-static const struct option options[] = {
-	{ "-p", "--pid", "PID", "the process", COMPLETE_PID, NULL },
-	{ "--all", NULL, NULL, "end also the watchctl sessions that are at work on it", 0, NULL },
-	{ "--children", NULL, NULL,
-	  "also in the processes that were forked from it, which itself may have ended", 0, NULL },
-	{ "--register", NULL, "0..3", "clear this register too, whichever process armed it through ptrace",
-	  COMPLETE_WORDS, "0 1 2 3" },
-	{ "--all-registers", NULL, NULL, "clear all four, in the same way", 0, NULL },
-	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
-	{ 0 },
-};
-
-static struct wc_error *take_option(struct request *q, const struct option_match *m)
+static struct wc_error *add_register(const struct option_match *m, void *to)
 {
-	struct wc_error *err = NULL;
+	unsigned int *registers = to;
 	uint64_t n;
+	struct wc_error *err = option_number(m, 0, SLOTS - 1, &n);
 
-	if (option_is(m, "-p")) {
-		err = option_number(m, 1, INT32_MAX, &n);
-		q->clear.pid = err ? 0 : (pid_t)n;
-	} else if (option_is(m, "--register")) {
-		err = option_number(m, 0, SLOTS - 1, &n);
-		q->clear.registers |= err ? 0 : 1u << n;
-	} else if (option_is(m, "--all-registers")) {
-		q->clear.registers = (1u << SLOTS) - 1;
-	} else if (option_is(m, "--all")) {
-		q->clear.all = true;
-	} else if (option_is(m, "--children")) {
-		q->clear.children = true;
-	} else if (option_is(m, "--json")) {
-		q->json = true;
-	}
+	if (!err)
+		*registers |= 1u << n;
 	return err;
 }
 
-static struct wc_error *cmd_clear_parse(int argc, char **argv, struct request *ret)
+static struct wc_error *add_all_registers(const struct option_match *m, void *to)
 {
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct request q = { 0 };
-	struct option_match m;
-	struct wc_error *err;
+	*(unsigned int *)to = (1u << SLOTS) - 1;
+	return NULL;
+}
 
-	do {
-		err = option_next(&scan, &m);
-		if (!err && m.kind == OPTION_FOUND)
-			err = take_option(&q, &m);
-		else if (!err && m.kind != OPTION_END)
-			err = wc_error_new(WC_EUSAGE, "clear takes options only: watchctl clear -p PID");
-		if (err)
-			return err;
-	} while (m.kind != OPTION_END);
-	if (!q.clear.pid)
+static const struct option options[] = {
+	{ "-p", "--pid", "PID", "the process", COMPLETE_PID, NULL,
+	  OPTION_NUMBER(struct request, clear.pid, 1, INT32_MAX) },
+	{ "--all", NULL, NULL, "end also the watchctl sessions that are at work on it", 0, NULL,
+	  OPTION_FLAG(struct request, clear.all) },
+	{ "--children", NULL, NULL,
+	  "also in the processes that were forked from it, which itself may have ended", 0, NULL,
+	  OPTION_FLAG(struct request, clear.children) },
+	{ "--register", NULL, "0..3", "clear this register too, whichever process armed it through ptrace",
+	  COMPLETE_WORDS, "0 1 2 3", .set = add_register, .at = offsetof(struct request, clear.registers) },
+	{ "--all-registers", NULL, NULL, "clear all four, in the same way", 0, NULL, .set = add_all_registers,
+	  .at = offsetof(struct request, clear.registers) },
+	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct request, json) },
+	{ 0 },
+};
+
+static struct wc_error *cmd_clear_parse(int argc, char **argv, struct request *q)
+{
+	struct wc_error *err =
+		option_parse_alone(argc, argv, options, q, "clear takes options only: watchctl clear -p PID");
+
+	if (err)
+		return err;
+	if (!q->clear.pid)
 		return wc_error_new(WC_EUSAGE,
 				    "clear which process? Give -p PID; watchctl list names those in which "
 				    "something was left");
-	if (q.clear.pid == getpid())
-		return wc_error_new(WC_EUSAGE, "process %d is watchctl itself", q.clear.pid);
-	*ret = q;
+	if (q->clear.pid == getpid())
+		return wc_error_new(WC_EUSAGE, "process %d is watchctl itself", q->clear.pid);
 	return NULL;
 }
 
@@ -187,7 +175,7 @@ static void report_nothing(const struct request *q)
 
 static struct wc_error *cmd_clear_run(int argc, char **argv)
 {
-	struct request q;
+	struct request q = { 0 };
 	struct wc_error *err = cmd_clear_parse(argc, argv, &q);
 
 	if (err)

@@ -60,6 +60,7 @@ static struct wc_error *cmd_complete_run(int argc, char **argv)
 {
 	const struct command *const *c, *one;
 	const struct option *o;
+	struct option_walk w;
 
 	if (argc > 2 && (!strcmp(argv[1], "--variables") || !strcmp(argv[1], "--functions"))) {
 		print_names(argv[1][2] == 'v' ? NAMES_VARIABLES : NAMES_FUNCTIONS, argc - 2, argv + 2);
@@ -75,7 +76,8 @@ static struct wc_error *cmd_complete_run(int argc, char **argv)
 	if (!one)
 		return command_unknown(argv[1]);
 	printf("-\t%s\t\t\n", how(one->operand));
-	for (o = one->options; o->name; o++) {
+	w = (struct option_walk){ .row = { one->options } };
+	while ((o = option_walk_next(&w))) {
 		print_option(o->name, o);
 		if (o->alias)
 			print_option(o->alias, o);

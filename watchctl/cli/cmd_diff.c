@@ -26,35 +26,7 @@ struct request {
 	struct diff_print_options print;
 };
 
-static const struct option options[] = {
-	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
-	{ "--html", NULL, "FILE",
-	  "write a page to look around in, too; - is standard output, instead of the text", COMPLETE_FILE,
-	  NULL },
-	{ "-n", NULL, "COUNT", "rows of the list of all differences (20)", COMPLETE_NOTHING, NULL },
-	{ "--ignore", NULL, "FUNC[:ARG]",
-	  "leave out its calls, or a parameter, \"return\", \"calls\"; repeatable", COMPLETE_NOTHING, NULL },
-	{ "--masks", NULL, "FILE", "leave out what the file names", COMPLETE_FILE, NULL },
-	{ "--save-masks", NULL, "FILE", "write what was left out, learned from several good runs",
-	  COMPLETE_FILE, NULL },
-	{ "--from", NULL, "FUNC", "compare only from where it is entered, until it ends", COMPLETE_NOTHING,
-	  NULL },
-	{ "--to", NULL, "FUNC", "... or until this one is entered", COMPLETE_NOTHING, NULL },
-	{ "--only-thread", NULL, "THREAD", "compare only it: its number, tid or name", COMPLETE_NOTHING,
-	  NULL },
-	{ "--tolerance", NULL, "SHARE", "floating point numbers may differ by that share (0)",
-	  COMPLETE_NOTHING, NULL },
-	{ "--weak", NULL, NULL, "compare what may mean nothing, too: registers, output buffers, allocations",
-	  0, NULL },
-	{ "--by-name", NULL, NULL, "the programs differ: go by the names of functions", 0, NULL },
-	{ "--anyway", NULL, NULL, "compare also what was recorded with other filters", 0, NULL },
-	REDACT_OPTIONS,
-	{ "-q", "--quiet", NULL, "print nothing: the exit status is the result", 0, NULL },
-	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
-	{ 0 },
-};
-
-static struct wc_error *take_share(const struct option_match *m, double *ret)
+static struct wc_error *set_share(const struct option_match *m, void *to)
 {
 	char *end;
 	double value = strtod(m->value, &end);
@@ -62,86 +34,59 @@ static struct wc_error *take_share(const struct option_match *m, double *ret)
 	if (*end || end == m->value || !(value >= 0 && value <= 1))
 		return wc_error_new(WC_EUSAGE, "option --tolerance wants a share from 0 to 1, not \"%s\"",
 				    m->value);
-	*ret = value;
+	*(double *)to = value;
 	return NULL;
 }
 
-static struct wc_error *take_count(const struct option_match *m, size_t *ret)
+static struct wc_error *add_ignored(const struct option_match *m, void *to)
 {
-	uint64_t n;
-	struct wc_error *err = option_number(m, 0, SIZE_MAX, &n);
+	struct request *q = to;
 
-	if (!err)
-		*ret = n;
-	return err;
-}
-
-static void take_flag(struct request *q, const struct option_match *m)
-{
-	if (option_is(m, "--json"))
-		q->json = true;
-	else if (option_is(m, "--weak"))
-		q->diff.weak = true;
-	else if (option_is(m, "--by-name"))
-		q->diff.by_name = true;
-	else if (option_is(m, "--anyway"))
-		q->diff.anyway = true;
-	else if (option_is(m, "-q"))
-		q->quiet = true;
-}
-
-static struct wc_error *take_option(struct request *q, const struct option_match *m)
-{
-	struct diff_options *d = &q->diff;
-	bool taken;
-	struct wc_error *err = redact_ask_take(&q->redact, m, &taken);
-
-	if (err || taken)
-		return err;
-	if (!m->option->arg)
-		take_flag(q, m);
-	else if (option_is(m, "--html"))
-		q->html = m->value;
-	else if (option_is(m, "-n"))
-		return take_count(m, &q->print.groups);
-	else if (option_is(m, "--ignore"))
-		q->ignore[q->nignore++] = m->value;
-	else if (option_is(m, "--masks"))
-		d->masks = m->value;
-	else if (option_is(m, "--save-masks"))
-		d->save_masks = m->value;
-	else if (option_is(m, "--from"))
-		d->from = m->value;
-	else if (option_is(m, "--to"))
-		d->to = m->value;
-	else if (option_is(m, "--only-thread"))
-		d->thread = m->value;
-	else if (option_is(m, "--tolerance"))
-		return take_share(m, &d->tolerance);
-	else if (option_is(m, "--color"))
-		return option_choice(m, &q->colour);
+	q->ignore[q->nignore++] = m->value;
 	return NULL;
 }
 
-static struct wc_error *scan_arguments(int argc, char **argv, struct request *q)
-{
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct option_match m;
-	struct wc_error *err;
+static const struct option options[] = {
+	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct request, json) },
+	{ "--html", NULL, "FILE",
+	  "write a page to look around in, too; - is standard output, instead of the text", COMPLETE_FILE,
+	  NULL, OPTION_TEXT(struct request, html) },
+	{ "-n", NULL, "COUNT", "rows of the list of all differences (20)", COMPLETE_NOTHING, NULL,
+	  OPTION_NUMBER(struct request, print.groups, 0, SIZE_MAX) },
+	{ "--ignore", NULL, "FUNC[:ARG]",
+	  "leave out its calls, or a parameter, \"return\", \"calls\"; repeatable", COMPLETE_NOTHING, NULL,
+	  .set = add_ignored },
+	{ "--masks", NULL, "FILE", "leave out what the file names", COMPLETE_FILE, NULL,
+	  OPTION_TEXT(struct request, diff.masks) },
+	{ "--save-masks", NULL, "FILE", "write what was left out, learned from several good runs",
+	  COMPLETE_FILE, NULL, OPTION_TEXT(struct request, diff.save_masks) },
+	{ "--from", NULL, "FUNC", "compare only from where it is entered, until it ends", COMPLETE_NOTHING,
+	  NULL, OPTION_TEXT(struct request, diff.from) },
+	{ "--to", NULL, "FUNC", "... or until this one is entered", COMPLETE_NOTHING, NULL,
+	  OPTION_TEXT(struct request, diff.to) },
+	{ "--only-thread", NULL, "THREAD", "compare only it: its number, tid or name", COMPLETE_NOTHING, NULL,
+	  OPTION_TEXT(struct request, diff.thread) },
+	{ "--tolerance", NULL, "SHARE", "floating point numbers may differ by that share (0)",
+	  COMPLETE_NOTHING, NULL, .set = set_share, .at = offsetof(struct request, diff.tolerance) },
+	{ "--weak", NULL, NULL, "compare what may mean nothing, too: registers, output buffers, allocations",
+	  0, NULL, OPTION_FLAG(struct request, diff.weak) },
+	{ "--by-name", NULL, NULL, "the programs differ: go by the names of functions", 0, NULL,
+	  OPTION_FLAG(struct request, diff.by_name) },
+	{ "--anyway", NULL, NULL, "compare also what was recorded with other filters", 0, NULL,
+	  OPTION_FLAG(struct request, diff.anyway) },
+	OPTIONS_IN(struct request, redact, redact_options),
+	{ "-q", "--quiet", NULL, "print nothing: the exit status is the result", 0, NULL,
+	  OPTION_FLAG(struct request, quiet) },
+	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
+	  OPTION_CHOICE(struct request, colour) },
+	{ 0 },
+};
 
-	do {
-		err = option_next(&scan, &m);
-		if (err)
-			return err;
-		if (m.kind == OPTION_FOUND)
-			err = take_option(q, &m);
-		else if (m.kind == OPTION_WORD)
-			q->log[q->nlogs++] = m.value;
-		while (!err && m.kind == OPTION_DASHES && scan.next < argc)
-			q->log[q->nlogs++] = argv[scan.next++];
-		if (err)
-			return err;
-	} while (m.kind != OPTION_END);
+static struct wc_error *add_log(void *request, const char *word)
+{
+	struct request *q = request;
+
+	q->log[q->nlogs++] = word;
 	return NULL;
 }
 
@@ -154,7 +99,7 @@ static struct wc_error *cmd_diff_parse(int argc, char **argv, struct request *q)
 	q->ignore = calloc(argc + 1, sizeof(*q->ignore));
 	if (!q->log || !q->ignore)
 		return &wc_enomem;
-	err = scan_arguments(argc, argv, q);
+	err = option_parse(argc, argv, options, q, add_log);
 	if (err)
 		return err;
 	if (q->nlogs < 2)

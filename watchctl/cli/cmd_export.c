@@ -26,50 +26,9 @@ struct request {
 	struct export_options export;
 };
 
-static const struct option options[] = {
-	{ "--to", NULL, "FORMAT", "chrome, folded, speedscope, csv, jsonl, dot or perf-script",
-	  COMPLETE_WORDS, EXPORT_FORMATS },
-	{ "-o", NULL, "FILE", "write to FILE, or into it where it is a directory (standard output)",
-	  COMPLETE_FILE, NULL },
-	{ "--force", NULL, NULL, "replace FILE where it exists", 0, NULL },
-	{ "--watch", NULL, "NAME", "only this watch, and the tags named", COMPLETE_NOTHING, NULL },
-	{ "--tag", NULL, "TAG", "only this tag (a name or a number; repeatable), and the watch named",
-	  COMPLETE_NOTHING, NULL },
-	{ "--thread", NULL, "THREAD", "only what that thread did (its number or name)", COMPLETE_NOTHING,
-	  NULL },
-	{ "--from", NULL, "TIME", "only from then on: +1.5s, 12:34:56.789, a date and time, or time_ns",
-	  COMPLETE_NOTHING, NULL },
-	{ "--until", NULL, "TIME", "only before then", COMPLETE_NOTHING, NULL },
-	{ "--utc", NULL, NULL, "the times of day are in UTC", 0, NULL },
-	{ "--function", NULL, "PATTERN", "only calls of such functions, with all inside of them (f, 'net_*')",
-	  COMPLETE_NOTHING, NULL },
-	{ "--depth", NULL, "N", "only N levels of calls", COMPLETE_NOTHING, NULL },
-	{ "--no-stack", NULL, NULL, "leave out the stacks (chrome, csv, jsonl)", 0, NULL },
-	{ "--regs", NULL, NULL, "the registers too (jsonl)", 0, NULL },
-	{ "--split", NULL, "MB", "chrome: begin another file before one becomes larger (190; 0: never)",
-	  COMPLETE_NOTHING, NULL },
-	{ "--nodes", NULL, "N", "dot: at most so many functions and sites (80)", COMPLETE_NOTHING, NULL },
-	REDACT_OPTIONS,
-	{ "-q", "--quiet", NULL, "do not report what was written", 0, NULL },
-	{ 0 },
-};
-
-static void take_flag(struct request *q, const struct option_match *m)
+static struct wc_error *set_format(const struct option_match *m, void *to)
 {
-	if (option_is(m, "--force"))
-		q->force = true;
-	else if (option_is(m, "--utc"))
-		q->utc = true;
-	else if (option_is(m, "--no-stack"))
-		q->export.no_stack = true;
-	else if (option_is(m, "--regs"))
-		q->export.regs = true;
-	else if (option_is(m, "-q"))
-		q->quiet = true;
-}
-
-static struct wc_error *take_format(struct request *q, const struct option_match *m)
-{
+	struct request *q = to;
 	unsigned int format;
 	struct wc_error *err = option_choice(m, &format);
 
@@ -80,72 +39,66 @@ static struct wc_error *take_format(struct request *q, const struct option_match
 	return NULL;
 }
 
-static struct wc_error *take_number(struct request *q, const struct option_match *m)
+/* In MB. */
+static struct wc_error *set_part(const struct option_match *m, void *to)
 {
 	uint64_t n;
-	struct wc_error *err =
-		option_is(m, "--split") ? option_number(m, 0, 1000000, &n) : option_number(m, 1, 100000, &n);
+	struct wc_error *err = option_number(m, 0, 1000000, &n);
 
-	if (err)
-		return err;
-	if (option_is(m, "--split"))
-		q->export.part_bytes = n * 1000000;
-	else if (option_is(m, "--nodes"))
-		q->export.nodes = n;
-	else
-		q->export.choice.depth = (uint32_t)n;
+	if (!err)
+		*(uint64_t *)to = n * 1000000;
+	return err;
+}
+
+static struct wc_error *add_tag(const struct option_match *m, void *to)
+{
+	struct request *q = to;
+
+	q->tag[q->export.choice.ntags++] = m->value;
 	return NULL;
 }
 
-static struct wc_error *take_option(struct request *q, const struct option_match *m)
+static const struct option options[] = {
+	{ "--to", NULL, "FORMAT", "chrome, folded, speedscope, csv, jsonl, dot or perf-script",
+	  COMPLETE_WORDS, EXPORT_FORMATS, .set = set_format },
+	{ "-o", NULL, "FILE", "write to FILE, or into it where it is a directory (standard output)",
+	  COMPLETE_FILE, NULL, OPTION_TEXT(struct request, path) },
+	{ "--force", NULL, NULL, "replace FILE where it exists", 0, NULL,
+	  OPTION_FLAG(struct request, force) },
+	{ "--watch", NULL, "NAME", "only this watch, and the tags named", COMPLETE_NOTHING, NULL,
+	  OPTION_TEXT(struct request, export.choice.watch) },
+	{ "--tag", NULL, "TAG", "only this tag (a name or a number; repeatable), and the watch named",
+	  COMPLETE_NOTHING, NULL, .set = add_tag },
+	{ "--thread", NULL, "THREAD", "only what that thread did (its number or name)", COMPLETE_NOTHING,
+	  NULL, OPTION_TEXT(struct request, export.choice.thread) },
+	{ "--from", NULL, "TIME", "only from then on: +1.5s, 12:34:56.789, a date and time, or time_ns",
+	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, from) },
+	{ "--until", NULL, "TIME", "only before then", COMPLETE_NOTHING, NULL,
+	  OPTION_TEXT(struct request, until) },
+	{ "--utc", NULL, NULL, "the times of day are in UTC", 0, NULL, OPTION_FLAG(struct request, utc) },
+	{ "--function", NULL, "PATTERN", "only calls of such functions, with all inside of them (f, 'net_*')",
+	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, export.choice.function) },
+	{ "--depth", NULL, "N", "only N levels of calls", COMPLETE_NOTHING, NULL,
+	  OPTION_NUMBER(struct request, export.choice.depth, 1, 100000) },
+	{ "--no-stack", NULL, NULL, "leave out the stacks (chrome, csv, jsonl)", 0, NULL,
+	  OPTION_FLAG(struct request, export.no_stack) },
+	{ "--regs", NULL, NULL, "the registers too (jsonl)", 0, NULL,
+	  OPTION_FLAG(struct request, export.regs) },
+	{ "--split", NULL, "MB", "chrome: begin another file before one becomes larger (190; 0: never)",
+	  COMPLETE_NOTHING, NULL, .set = set_part, .at = offsetof(struct request, export.part_bytes) },
+	{ "--nodes", NULL, "N", "dot: at most so many functions and sites (80)", COMPLETE_NOTHING, NULL,
+	  OPTION_NUMBER(struct request, export.nodes, 1, 100000) },
+	OPTIONS_IN(struct request, redact, redact_options),
+	{ "-q", "--quiet", NULL, "do not report what was written", 0, NULL,
+	  OPTION_FLAG(struct request, quiet) },
+	{ 0 },
+};
+
+static struct wc_error *take_log(void *request, const char *word)
 {
-	struct export_choice *choice = &q->export.choice;
-	bool taken;
-	struct wc_error *err = redact_ask_take(&q->redact, m, &taken);
+	struct request *q = request;
 
-	if (err || taken)
-		return err;
-	if (!m->option->arg)
-		take_flag(q, m);
-	else if (option_is(m, "--to"))
-		return take_format(q, m);
-	else if (option_is(m, "-o"))
-		q->path = m->value;
-	else if (option_is(m, "--watch"))
-		choice->watch = m->value;
-	else if (option_is(m, "--tag"))
-		q->tag[choice->ntags++] = m->value;
-	else if (option_is(m, "--thread"))
-		choice->thread = m->value;
-	else if (option_is(m, "--function"))
-		choice->function = m->value;
-	else if (option_is(m, "--from"))
-		q->from = m->value;
-	else if (option_is(m, "--until"))
-		q->until = m->value;
-	else
-		return take_number(q, m);
-	return NULL;
-}
-
-static struct wc_error *scan_arguments(int argc, char **argv, struct request *q)
-{
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct option_match m;
-	struct wc_error *err;
-
-	do {
-		err = option_next(&scan, &m);
-		if (!err && m.kind == OPTION_FOUND)
-			err = take_option(q, &m);
-		else if (!err && m.kind == OPTION_WORD)
-			err = option_one_log(&q->log, m.value, "export reads");
-		while (!err && m.kind == OPTION_DASHES && scan.next < argc)
-			err = option_one_log(&q->log, argv[scan.next++], "export reads");
-		if (err)
-			return err;
-	} while (m.kind != OPTION_END);
-	return NULL;
+	return option_one_log(&q->log, word, "export reads");
 }
 
 static struct wc_error *check_options(const struct request *q)
@@ -178,7 +131,7 @@ static struct wc_error *cmd_export_parse(int argc, char **argv, struct request *
 	if (!q->tag)
 		return &wc_enomem;
 	choice->tag = q->tag;
-	err = scan_arguments(argc, argv, q);
+	err = option_parse(argc, argv, options, q, take_log);
 	q->export.redact = redact_ask_rules(&q->redact);
 	if (!err)
 		err = check_options(q);

@@ -17,38 +17,11 @@ struct request {
 
 static const struct option options[] = {
 	{ "-p", "--pid", "PID", "the process; without it, all in which a watchctl has to do", COMPLETE_PID,
-	  NULL },
-	{ "--threads", NULL, NULL, "each thread by itself", 0, NULL },
-	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
+	  NULL, OPTION_NUMBER(struct request, pid, 1, INT32_MAX) },
+	{ "--threads", NULL, NULL, "each thread by itself", 0, NULL, OPTION_FLAG(struct request, threads) },
+	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct request, json) },
 	{ 0 },
 };
-
-static struct wc_error *cmd_list_parse(int argc, char **argv, struct request *ret)
-{
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct request q = { 0 };
-	struct option_match m;
-	struct wc_error *err;
-	uint64_t n;
-
-	do {
-		err = option_next(&scan, &m);
-		if (!err && option_is(&m, "-p")) {
-			err = option_number(&m, 1, INT32_MAX, &n);
-			q.pid = err ? 0 : (pid_t)n;
-		} else if (!err && option_is(&m, "--threads")) {
-			q.threads = true;
-		} else if (!err && option_is(&m, "--json")) {
-			q.json = true;
-		} else if (!err && m.kind != OPTION_END) {
-			err = wc_error_new(WC_EUSAGE, "list takes options only: watchctl list -p PID");
-		}
-		if (err)
-			return err;
-	} while (m.kind != OPTION_END);
-	*ret = q;
-	return NULL;
-}
 
 static struct wc_error *print_process(const struct request *q, pid_t pid, const struct holder_list *holders)
 {
@@ -105,8 +78,9 @@ static struct wc_error *print_all(const struct request *q, const struct holder_l
 static struct wc_error *cmd_list_run(int argc, char **argv)
 {
 	scoped(holders_deinitp) struct holder_list holders = { 0 };
-	struct request q;
-	struct wc_error *err = cmd_list_parse(argc, argv, &q);
+	struct request q = { 0 };
+	struct wc_error *err =
+		option_parse_alone(argc, argv, options, &q, "list takes options only: watchctl list -p PID");
 
 	if (!err)
 		err = holders_read(&holders);

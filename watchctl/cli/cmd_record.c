@@ -24,118 +24,81 @@ struct request {
 	const char *of_trigger; /* an option that makes sense with a trigger only */
 };
 
-static const struct option options[] = {
-	WATCH_TARGET_OPTION,
-	WATCH_EXPR_OPTION,
-	WATCH_FILTER_OPTIONS,
-	WATCH_LIMIT_OPTIONS,
-	{ "-o", "--log", "LOG", "record into the new log LOG", COMPLETE_DIRECTORY, NULL },
-	{ "--ring", NULL, "SIZE",
-	  "keep the log at or below SIZE (1M and more), the oldest goes first (default: 1G, or none with "
-	  "--keep)",
-	  COMPLETE_NOTHING, NULL },
-	{ "--keep", NULL, "TIME", "keep what is younger than TIME: 10m, 2h, 3d", COMPLETE_NOTHING, NULL },
-	{ "--unbounded", NULL, NULL, "keep everything, as watchctl -o does", 0, NULL },
-	{ "--trigger", NULL, "COND",
-	  "when COND holds, do as --on-trigger says: 'flag==0 && caller handle_error', see TRIGGERS in the "
-	  "manual",
-	  COMPLETE_NOTHING, NULL },
+static struct wc_error *set_trigger(const struct option_match *m, void *to)
+{
+	struct request *q = to;
+
+	if (q->trigger.condition)
+		return wc_error_new(WC_EUSAGE,
+				    "--trigger was given twice: join the conditions with && or ||");
+	q->trigger.condition = m->value;
+	return NULL;
+}
+
+static struct wc_error *set_last(const struct option_match *m, void *to)
+{
+	uint64_t *last_ns = to;
+
+	*last_ns = 0;
+	return strcmp(m->value, "all") != 0 ? option_time(m, last_ns) : NULL;
+}
+
+static struct wc_error *note_of_trigger(const struct option_match *m, void **to)
+{
+	struct request *q = *to;
+
+	q->of_trigger = m->option->name;
+	return NULL;
+}
+
+static const struct option trigger_options[] = {
 	{ "--on-trigger", NULL, "WHAT",
 	  "snapshot: save what there is as LOG.trigger-1, -2 ... and go on (default); stop: end the "
 	  "recording",
-	  COMPLETE_WORDS, "snapshot stop" },
+	  COMPLETE_WORDS, "snapshot stop", OPTION_CHOICE(struct request, trigger.action) },
 	{ "--after", NULL, "TIME", "first record that much longer (default: do it at once)", COMPLETE_NOTHING,
-	  NULL },
+	  NULL, OPTION_TIME(struct request, trigger.after_ns) },
 	{ "--last", NULL, "TIME", "what a snapshot keeps: the last 60s (default), 10m ...; all: everything",
-	  COMPLETE_NOTHING, NULL },
-	{ "--snapshots", NULL, "N", "save at most N (default 10)", COMPLETE_NOTHING, NULL },
-	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
+	  COMPLETE_NOTHING, NULL, .set = set_last, .at = offsetof(struct request, trigger.last_ns) },
+	{ "--snapshots", NULL, "N", "save at most N (default 10)", COMPLETE_NOTHING, NULL,
+	  OPTION_NUMBER(struct request, trigger.snapshots, 1, SNAPSHOTS_MAX) },
+	{ 0 },
+};
+
+static const struct option options[] = {
+	OPTIONS_IN(struct request, ask, watch_options),
+	{ "-o", "--log", "LOG", "record into the new log LOG", COMPLETE_DIRECTORY, NULL,
+	  OPTION_TEXT(struct request, output.log) },
+	{ "--ring", NULL, "SIZE",
+	  "keep the log at or below SIZE (1M and more), the oldest goes first (default: 1G, or none with "
+	  "--keep)",
+	  COMPLETE_NOTHING, NULL, OPTION_BYTES(struct request, output.bounds.bytes) },
+	{ "--keep", NULL, "TIME", "keep what is younger than TIME: 10m, 2h, 3d", COMPLETE_NOTHING, NULL,
+	  OPTION_TIME(struct request, output.bounds.keep_ns) },
+	{ "--unbounded", NULL, NULL, "keep everything, as watchctl -o does", 0, NULL,
+	  OPTION_FLAG(struct request, unbounded) },
+	{ "--trigger", NULL, "COND",
+	  "when COND holds, do as --on-trigger says: 'flag==0 && caller handle_error', see TRIGGERS in the "
+	  "manual",
+	  COMPLETE_NOTHING, NULL, .set = set_trigger },
+	{ .more = trigger_options, .find = note_of_trigger },
+	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct request, output.json) },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
-	  NULL },
-	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
+	  NULL, OPTION_TEXT(struct request, output.file) },
+	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL,
+	  OPTION_FLAG(struct request, output.print.utc) },
 	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
-	  INSN_SYNTAX_WORDS },
-	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
-	WATCH_ENGINE_OPTIONS,
-	{ "--verbose", NULL, NULL, "report what is being done", 0, NULL },
+	  INSN_SYNTAX_WORDS, OPTION_CHOICE(struct request, output.print.syntax) },
+	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
+	  OPTION_CHOICE(struct request, output.colour) },
+	OPTIONS_IN(struct request, ask, watch_engine_options),
+	{ "--verbose", NULL, NULL, "report what is being done", 0, NULL,
+	  OPTION_FLAG(struct request, verbose) },
 	{ 0 },
 };
 
 static volatile sig_atomic_t stop_asked;
-
-static struct wc_error *take_number(const struct option_match *m, unsigned int *ret)
-{
-	uint64_t n;
-	struct wc_error *err = option_number(m, 1, SNAPSHOTS_MAX, &n);
-
-	if (!err)
-		*ret = (unsigned int)n;
-	return err;
-}
-
-static struct wc_error *take_of_trigger(struct request *q, const struct option_match *m, bool *taken)
-{
-	unsigned int choice = 0;
-	struct wc_error *err;
-
-	*taken = true;
-	if (option_is(m, "--trigger")) {
-		if (q->trigger.condition)
-			return wc_error_new(WC_EUSAGE,
-					    "--trigger was given twice: join the conditions with && or ||");
-		q->trigger.condition = m->value;
-		return NULL;
-	}
-	if (option_is(m, "--on-trigger")) {
-		err = option_choice(m, &choice);
-		q->trigger.action = (enum trigger_action)choice;
-	} else if (option_is(m, "--after")) {
-		err = option_time(m, &q->trigger.after_ns);
-	} else if (option_is(m, "--last")) {
-		q->trigger.last_ns = 0;
-		err = strcmp(m->value, "all") != 0 ? option_time(m, &q->trigger.last_ns) : NULL;
-	} else if (option_is(m, "--snapshots")) {
-		err = take_number(m, &q->trigger.snapshots);
-	} else {
-		*taken = false;
-		return NULL;
-	}
-	q->of_trigger = m->option->name;
-	return err;
-}
-
-static struct wc_error *take_option(struct request *q, const struct option_match *m)
-{
-	bool taken = true;
-	struct wc_error *err = take_of_trigger(q, m, &taken);
-
-	if (err || taken)
-		return err;
-	if (option_is(m, "--ring"))
-		return option_bytes(m, &q->output.bounds.bytes);
-	if (option_is(m, "--keep"))
-		return option_time(m, &q->output.bounds.keep_ns);
-	if (option_is(m, "--syntax"))
-		return option_choice(m, &q->output.print.syntax);
-	if (option_is(m, "--color"))
-		return option_choice(m, &q->output.colour);
-	if (option_is(m, "--unbounded"))
-		q->unbounded = true;
-	else if (option_is(m, "-o"))
-		q->output.log = m->value;
-	else if (option_is(m, "--output"))
-		q->output.file = m->value;
-	else if (option_is(m, "--json"))
-		q->output.json = true;
-	else if (option_is(m, "--utc"))
-		q->output.print.utc = true;
-	else if (option_is(m, "--verbose"))
-		q->verbose = true;
-	else
-		return watch_ask_take(&q->ask, m, &taken);
-	return NULL;
-}
 
 static struct wc_error *cmd_record_check(struct request *q)
 {
@@ -165,35 +128,22 @@ static struct wc_error *cmd_record_check(struct request *q)
 	return NULL;
 }
 
+static struct wc_error *take_word(void *request, const char *word)
+{
+	return wc_error_new(WC_EUSAGE,
+			    "\"%s\" is no option: variables are named by -v, a program to start follows --",
+			    word);
+}
+
 static struct wc_error *cmd_record_parse(int argc, char **argv, struct request *q)
 {
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct option_match m;
 	struct wc_error *err;
 
 	watch_ask_init(&q->ask);
 	q->trigger.snapshots = SNAPSHOTS_DEFAULT;
 	q->trigger.last_ns = LAST_DEFAULT_NS;
-	do {
-		err = option_next(&scan, &m);
-		if (!err && m.kind == OPTION_FOUND)
-			err = take_option(q, &m);
-		else if (!err && m.kind == OPTION_WORD)
-			err = wc_error_new(
-				WC_EUSAGE,
-				"\"%s\" is no option: variables are named by -v, a program to start "
-				"follows --",
-				m.value);
-		if (err)
-			return err;
-	} while (m.kind == OPTION_FOUND);
-
-	if (m.kind == OPTION_DASHES) {
-		if (scan.next == argc)
-			return wc_error_new(WC_EUSAGE, "the program to start is missing after --");
-		q->ask.monitor.argv = argv + scan.next;
-	}
-	return cmd_record_check(q);
+	err = option_parse_launch(argc, argv, options, q, take_word, &q->ask.monitor.argv);
+	return err ? err : cmd_record_check(q);
 }
 
 /* "2.0 GB": of 1024s, as --ring takes them. */

@@ -29,53 +29,13 @@ struct request {
 	bool has_last;
 	uint64_t last;	  /* print only that many accesses and captures, the last ones */
 	const char **tag; /* as many as there are arguments */
+	unsigned int colour;
 	struct redact_ask redact;
 	struct print_options print;
 	struct report_options report;
 };
 
-static const struct option options[] = {
-	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
-	{ "--sites", NULL, NULL, "only the tables by access site, tag and function, and the summary", 0,
-	  NULL },
-	{ "--events", NULL, NULL, "no tables: only the accesses, captures and calls, and the summary", 0,
-	  NULL },
-	{ "--calls", NULL, NULL, "of a step recording, the calls as a tree too (text; --json has them)", 0,
-	  NULL },
-	{ "--function", NULL, "PATTERN", "only calls of such functions, with all inside of them (f, 'net_*')",
-	  COMPLETE_NOTHING, NULL },
-	{ "--depth", NULL, "N", "only N levels of calls", COMPLETE_NOTHING, NULL },
-	{ "--thread", NULL, "THREAD", "only calls of that thread (its number or name)", COMPLETE_NOTHING,
-	  NULL },
-	{ "--instructions", NULL, NULL, "each recorded instruction too (text; --json has them)", 0, NULL },
-	{ "-n", NULL, "COUNT", "only the last COUNT accesses, captures and calls (the tables count them all)",
-	  COMPLETE_NOTHING, NULL },
-	{ "--watch", NULL, "NAME", "only this watch, and the tags named", COMPLETE_NOTHING, NULL },
-	{ "--tag", NULL, "TAG", "only this tag (a name or a number; repeatable), as a tree of its stacks",
-	  COMPLETE_NOTHING, NULL },
-	{ "--tree", NULL, NULL, "stacks by count, as a tree, of tags and of watches", 0, NULL },
-	{ "--inverted", NULL, NULL, "the tree begins with the innermost frames: who calls", 0, NULL },
-	{ "--min", NULL, "PERCENT", "leave out branches below that share of the tree (0.5)", COMPLETE_NOTHING,
-	  NULL },
-	{ "--folded", NULL, NULL, "a line \"outer;inner;... count\" for each stack, for flame graphs", 0,
-	  NULL },
-	{ "--before", NULL, "TAG", "with each access the thread's last capture under this tag",
-	  COMPLETE_NOTHING, NULL },
-	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL },
-	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL },
-	{ "--html", NULL, "FILE",
-	  "write a page to look at in a browser: values over time, sites, stacks, accesses", COMPLETE_FILE,
-	  NULL },
-	{ "--no-source", NULL, NULL, "with --html: put no lines of source files into the page", 0, NULL },
-	REDACT_OPTIONS,
-	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
-	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
-	  INSN_SYNTAX_WORDS },
-	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
-	{ 0 },
-};
-
-static struct wc_error *take_percent(const struct option_match *m, double *ret)
+static struct wc_error *set_percent(const struct option_match *m, void *to)
 {
 	char *end;
 	double value = strtod(m->value, &end);
@@ -84,114 +44,81 @@ static struct wc_error *take_percent(const struct option_match *m, double *ret)
 		return wc_error_new(WC_EUSAGE,
 				    "option --min wants a share from 0 to 100, in percent, not \"%s\"",
 				    m->value);
-	*ret = value;
+	*(double *)to = value;
 	return NULL;
 }
 
-static void take_flag(struct request *q, const struct option_match *m)
+static struct wc_error *set_last(const struct option_match *m, void *to)
 {
-	if (option_is(m, "--json"))
-		q->json = true;
-	else if (option_is(m, "--sites"))
-		q->only_tables = true;
-	else if (option_is(m, "--events"))
-		q->only_events = true;
-	else if (option_is(m, "--calls"))
-		q->calls = true;
-	else if (option_is(m, "--instructions"))
-		q->report.instructions = q->calls = true;
-	else if (option_is(m, "--tree"))
-		q->tree = true;
-	else if (option_is(m, "--inverted"))
-		q->report.inverted = true;
-	else if (option_is(m, "--folded"))
-		q->folded = true;
-	else if (option_is(m, "--no-stack"))
-		q->print.no_stack = true;
-	else if (option_is(m, "--regs"))
-		q->print.regs = true;
-	else if (option_is(m, "--no-source"))
-		q->no_source = true;
-	else if (option_is(m, "--utc"))
-		q->print.utc = true;
+	struct request *q = to;
+
+	q->has_last = true;
+	return option_number(m, 0, UINT64_MAX, &q->last);
 }
 
-static struct wc_error *take_depth(struct request *q, const struct option_match *m)
+static struct wc_error *add_tag(const struct option_match *m, void *to)
 {
-	struct wc_error *err;
-	uint64_t depth;
+	struct request *q = to;
 
-	err = option_number(m, 1, UINT32_MAX, &depth);
-	if (err)
-		return err;
-	q->report.depth = (uint32_t)depth;
+	q->tag[q->report.choice.ntags++] = m->value;
 	return NULL;
 }
 
-/* What narrows the calls down asks for them as well. */
-static struct wc_error *take_calls(struct request *q, const struct option_match *m)
+static const struct option options[] = {
+	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct request, json) },
+	{ "--sites", NULL, NULL, "only the tables by access site, tag and function, and the summary", 0, NULL,
+	  OPTION_FLAG(struct request, only_tables) },
+	{ "--events", NULL, NULL, "no tables: only the accesses, captures and calls, and the summary", 0,
+	  NULL, OPTION_FLAG(struct request, only_events) },
+	{ "--calls", NULL, NULL, "of a step recording, the calls as a tree too (text; --json has them)", 0,
+	  NULL, OPTION_FLAG(struct request, calls) },
+	{ "--function", NULL, "PATTERN", "only calls of such functions, with all inside of them (f, 'net_*')",
+	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, report.function) },
+	{ "--depth", NULL, "N", "only N levels of calls", COMPLETE_NOTHING, NULL,
+	  OPTION_NUMBER(struct request, report.depth, 1, UINT32_MAX) },
+	{ "--thread", NULL, "THREAD", "only calls of that thread (its number or name)", COMPLETE_NOTHING,
+	  NULL, OPTION_TEXT(struct request, report.thread) },
+	{ "--instructions", NULL, NULL, "each recorded instruction too (text; --json has them)", 0, NULL,
+	  OPTION_FLAG(struct request, report.instructions) },
+	{ "-n", NULL, "COUNT", "only the last COUNT accesses, captures and calls (the tables count them all)",
+	  COMPLETE_NOTHING, NULL, .set = set_last },
+	{ "--watch", NULL, "NAME", "only this watch, and the tags named", COMPLETE_NOTHING, NULL,
+	  OPTION_TEXT(struct request, report.choice.watch) },
+	{ "--tag", NULL, "TAG", "only this tag (a name or a number; repeatable), as a tree of its stacks",
+	  COMPLETE_NOTHING, NULL, .set = add_tag },
+	{ "--tree", NULL, NULL, "stacks by count, as a tree, of tags and of watches", 0, NULL,
+	  OPTION_FLAG(struct request, tree) },
+	{ "--inverted", NULL, NULL, "the tree begins with the innermost frames: who calls", 0, NULL,
+	  OPTION_FLAG(struct request, report.inverted) },
+	{ "--min", NULL, "PERCENT", "leave out branches below that share of the tree (0.5)", COMPLETE_NOTHING,
+	  NULL, .set = set_percent, .at = offsetof(struct request, print.min_percent) },
+	{ "--folded", NULL, NULL, "a line \"outer;inner;... count\" for each stack, for flame graphs", 0,
+	  NULL, OPTION_FLAG(struct request, folded) },
+	{ "--before", NULL, "TAG", "with each access the thread's last capture under this tag",
+	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, report.before) },
+	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL,
+	  OPTION_FLAG(struct request, print.no_stack) },
+	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL,
+	  OPTION_FLAG(struct request, print.regs) },
+	{ "--html", NULL, "FILE",
+	  "write a page to look at in a browser: values over time, sites, stacks, accesses", COMPLETE_FILE,
+	  NULL, OPTION_TEXT(struct request, html) },
+	{ "--no-source", NULL, NULL, "with --html: put no lines of source files into the page", 0, NULL,
+	  OPTION_FLAG(struct request, no_source) },
+	OPTIONS_IN(struct request, redact, redact_options),
+	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL, OPTION_FLAG(struct request, print.utc) },
+	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
+	  INSN_SYNTAX_WORDS, OPTION_CHOICE(struct request, print.syntax) },
+	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
+	  OPTION_CHOICE(struct request, colour) },
+	{ 0 },
+};
+
+static struct wc_error *take_log(void *request, const char *word)
 {
-	q->calls = true;
-	if (option_is(m, "--depth"))
-		return take_depth(q, m);
-	if (option_is(m, "--function"))
-		q->report.function = m->value;
-	else
-		q->report.thread = m->value;
-	return NULL;
-}
+	struct request *q = request;
 
-static struct wc_error *take_option(struct request *q, const struct option_match *m, unsigned int *colour)
-{
-	struct report_choice *choice = &q->report.choice;
-	bool taken;
-	struct wc_error *err = redact_ask_take(&q->redact, m, &taken);
-
-	if (err || taken)
-		return err;
-	if (!m->option->arg)
-		take_flag(q, m);
-	else if (option_is(m, "--html"))
-		q->html = m->value;
-	else if (option_is(m, "--watch"))
-		choice->watch = m->value;
-	else if (option_is(m, "--tag"))
-		q->tag[choice->ntags++] = m->value;
-	else if (option_is(m, "--before"))
-		q->report.before = q->print.before = m->value;
-	else if (option_is(m, "--depth") || option_is(m, "--function") || option_is(m, "--thread"))
-		return take_calls(q, m);
-	else if (option_is(m, "--min"))
-		return take_percent(m, &q->print.min_percent);
-	else if (option_is(m, "--syntax"))
-		return option_choice(m, &q->print.syntax);
-	else if (option_is(m, "--color"))
-		return option_choice(m, colour);
-	else if (option_is(m, "-n")) {
-		q->has_last = true;
-		return option_number(m, 0, UINT64_MAX, &q->last);
-	}
-	return NULL;
-}
-
-static struct wc_error *scan_arguments(int argc, char **argv, struct request *q, unsigned int *colour)
-{
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct option_match m;
-	struct wc_error *err;
-
-	do {
-		err = option_next(&scan, &m);
-		if (!err && m.kind == OPTION_FOUND)
-			err = take_option(q, &m, colour);
-		else if (!err && m.kind == OPTION_WORD)
-			err = option_one_log(&q->log, m.value, "report reads");
-		while (!err && m.kind == OPTION_DASHES && scan.next < argc)
-			err = option_one_log(&q->log, argv[scan.next++], "report reads");
-		if (err)
-			return err;
-	} while (m.kind != OPTION_END);
-	return NULL;
+	return option_one_log(&q->log, word, "report reads");
 }
 
 /* The page has everything in it, and is narrowed down where it is looked at. */
@@ -249,20 +176,23 @@ static struct wc_error *choose_form(struct request *q)
 
 static struct wc_error *cmd_report_parse(int argc, char **argv, struct request *q)
 {
-	unsigned int colour = COLOUR_AUTO;
 	struct wc_error *err;
 
+	q->colour = COLOUR_AUTO;
 	q->print.min_percent = MIN_PERCENT;
 	q->tag = calloc(argc + 1, sizeof(*q->tag));
 	if (!q->tag)
 		return &wc_enomem;
 	q->report.choice.tag = q->tag;
-	err = scan_arguments(argc, argv, q, &colour);
+	err = option_parse(argc, argv, options, q, take_log);
 	if (err)
 		return err;
 	if (!q->log)
 		return wc_error_new(WC_EUSAGE, "report needs the name of a log: watchctl report LOG");
-	q->print.colour = !q->json && colour_is_wanted(colour, STDOUT_FILENO);
+	/* What narrows the calls down asks for them as well. */
+	q->calls |= q->report.instructions || q->report.depth || q->report.function || q->report.thread;
+	q->print.before = q->report.before;
+	q->print.colour = !q->json && colour_is_wanted(q->colour, STDOUT_FILENO);
 	q->print.width = terminal_width(STDOUT_FILENO);
 	err = check_html(q);
 	return err ? err : choose_form(q);

@@ -14,37 +14,21 @@ struct request {
 
 static const struct option options[] = {
 	{ "-o", "--output", "NEW", "the new log, a directory that does not exist yet", COMPLETE_DIRECTORY,
-	  NULL },
+	  NULL, OPTION_TEXT(struct request, names.to) },
 	{ "--last", NULL, "TIME",
 	  "what happened in the last 30s, 10m ... (default: all that is there), and up to a sixteenth of the "
 	  "recorder's bounds before that",
-	  COMPLETE_NOTHING, NULL },
-	REDACT_OPTIONS,
-	{ "--json", NULL, NULL, "print one JSON object", 0, NULL },
-	{ "-q", "--quiet", NULL, "print nothing but errors", 0, NULL },
+	  COMPLETE_NOTHING, NULL, OPTION_TIME(struct request, names.last_ns) },
+	OPTIONS_IN(struct request, redact, redact_options),
+	{ "--json", NULL, NULL, "print one JSON object", 0, NULL, OPTION_FLAG(struct request, json) },
+	{ "-q", "--quiet", NULL, "print nothing but errors", 0, NULL, OPTION_FLAG(struct request, quiet) },
 	{ 0 },
 };
 
-static struct wc_error *take_option(struct request *q, const struct option_match *m)
+static struct wc_error *take_word(void *request, const char *word)
 {
-	bool taken;
-	struct wc_error *err = redact_ask_take(&q->redact, m, &taken);
+	struct request *q = request;
 
-	if (err || taken)
-		return err;
-	if (option_is(m, "--last"))
-		return option_time(m, &q->names.last_ns);
-	if (option_is(m, "-o"))
-		q->names.to = m->value;
-	else if (option_is(m, "--json"))
-		q->json = true;
-	else if (option_is(m, "-q"))
-		q->quiet = true;
-	return NULL;
-}
-
-static struct wc_error *take_word(struct request *q, const char *word)
-{
 	if (!q->names.from)
 		q->names.from = word;
 	else if (!q->names.to)
@@ -57,22 +41,10 @@ static struct wc_error *take_word(struct request *q, const char *word)
 
 static struct wc_error *cmd_snapshot_parse(int argc, char **argv, struct request *q)
 {
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct option_match m;
-	struct wc_error *err;
+	struct wc_error *err = option_parse(argc, argv, options, q, take_word);
 
-	do {
-		err = option_next(&scan, &m);
-		if (!err && m.kind == OPTION_FOUND)
-			err = take_option(q, &m);
-		else if (!err && m.kind == OPTION_WORD)
-			err = take_word(q, m.value);
-		while (!err && m.kind == OPTION_DASHES && scan.next < argc)
-			err = take_word(q, argv[scan.next++]);
-		if (err)
-			return err;
-	} while (m.kind != OPTION_END);
-
+	if (err)
+		return err;
 	if (!q->names.from || !q->names.to || !*q->names.to)
 		return wc_error_new(
 			WC_EUSAGE,

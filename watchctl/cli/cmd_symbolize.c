@@ -16,67 +16,62 @@ struct request {
 	struct symbol_search *search;
 };
 
-static const struct option options[] = {
-	{ "--debug-dir", NULL, "DIR",
-	  "look for debug information in DIR too: DIR/.build-id, and files below it by their build ids",
-	  COMPLETE_DIRECTORY, NULL },
-	{ "--sysroot", NULL, "DIR", "the modules' files are below DIR, as those of a container are",
-	  COMPLETE_DIRECTORY, NULL },
-	{ "--module-path", NULL, "OLD=NEW", "the modules' files below OLD are below NEW here",
-	  COMPLETE_NOTHING, NULL },
-	{ "--dry-run", NULL, NULL, "store nothing in the log", 0, NULL },
-	{ "--json", NULL, NULL, "one JSON object a line: each address, each module, a summary", 0, NULL },
-	{ "-q", "--quiet", NULL, "print nothing but errors", 0, NULL },
-	{ 0 },
-};
-
-static struct wc_error *map_path(struct symbol_search *search, const char *text)
+static struct wc_error *add_dir(const struct option_match *m, void *to)
 {
-	const char *equals = strchr(text, '=');
-	scoped(freep) char *old = strndup(text, equals ? (size_t)(equals - text) : 0);
+	struct symbol_search *const *search = to;
+
+	return symbol_search_add_dir(*search, m->value);
+}
+
+static struct wc_error *set_sysroot(const struct option_match *m, void *to)
+{
+	struct symbol_search *const *search = to;
+
+	return symbol_search_set_sysroot(*search, m->value);
+}
+
+static struct wc_error *map_path(const struct option_match *m, void *to)
+{
+	struct symbol_search *const *search = to;
+	const char *equals = strchr(m->value, '=');
+	scoped(freep) char *old = strndup(m->value, equals ? (size_t)(equals - m->value) : 0);
 
 	if (!old)
 		return &wc_enomem;
 	if (!equals)
-		return wc_error_new(WC_EUSAGE, "--module-path needs OLD=NEW; \"%s\" has no \"=\"", text);
-	return symbol_search_map_path(search, old, equals + 1);
+		return wc_error_new(WC_EUSAGE, "--module-path needs OLD=NEW; \"%s\" has no \"=\"", m->value);
+	return symbol_search_map_path(*search, old, equals + 1);
 }
 
-static struct wc_error *take_option(struct request *q, const struct option_match *m)
+static const struct option options[] = {
+	{ "--debug-dir", NULL, "DIR",
+	  "look for debug information in DIR too: DIR/.build-id, and files below it by their build ids",
+	  COMPLETE_DIRECTORY, NULL, .set = add_dir, .at = offsetof(struct request, search) },
+	{ "--sysroot", NULL, "DIR", "the modules' files are below DIR, as those of a container are",
+	  COMPLETE_DIRECTORY, NULL, .set = set_sysroot, .at = offsetof(struct request, search) },
+	{ "--module-path", NULL, "OLD=NEW", "the modules' files below OLD are below NEW here",
+	  COMPLETE_NOTHING, NULL, .set = map_path, .at = offsetof(struct request, search) },
+	{ "--dry-run", NULL, NULL, "store nothing in the log", 0, NULL,
+	  OPTION_FLAG(struct request, dry_run) },
+	{ "--json", NULL, NULL, "one JSON object a line: each address, each module, a summary", 0, NULL,
+	  OPTION_FLAG(struct request, json) },
+	{ "-q", "--quiet", NULL, "print nothing but errors", 0, NULL, OPTION_FLAG(struct request, quiet) },
+	{ 0 },
+};
+
+static struct wc_error *take_log(void *request, const char *word)
 {
-	if (option_is(m, "--debug-dir"))
-		return symbol_search_add_dir(q->search, m->value);
-	if (option_is(m, "--sysroot"))
-		return symbol_search_set_sysroot(q->search, m->value);
-	if (option_is(m, "--module-path"))
-		return map_path(q->search, m->value);
-	if (option_is(m, "--dry-run"))
-		q->dry_run = true;
-	else if (option_is(m, "--json"))
-		q->json = true;
-	else if (option_is(m, "-q"))
-		q->quiet = true;
-	return NULL;
+	struct request *q = request;
+
+	return option_one_log(&q->log, word, "symbolize takes");
 }
 
 static struct wc_error *cmd_symbolize_parse(int argc, char **argv, struct request *q)
 {
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct option_match m;
-	struct wc_error *err;
+	struct wc_error *err = option_parse(argc, argv, options, q, take_log);
 
-	do {
-		err = option_next(&scan, &m);
-		if (!err && m.kind == OPTION_FOUND)
-			err = take_option(q, &m);
-		else if (!err && m.kind == OPTION_WORD)
-			err = option_one_log(&q->log, m.value, "symbolize takes");
-		while (!err && m.kind == OPTION_DASHES && scan.next < argc)
-			err = option_one_log(&q->log, argv[scan.next++], "symbolize takes");
-		if (err)
-			return err;
-	} while (m.kind != OPTION_END);
-
+	if (err)
+		return err;
 	if (!q->log)
 		return wc_error_new(WC_EUSAGE, "symbolize needs the name of a log: watchctl symbolize LOG");
 	return NULL;

@@ -18,74 +18,34 @@ struct request {
 };
 
 static const struct option options[] = {
-	WATCH_TARGET_OPTION,
-	WATCH_EXPR_OPTION,
-	WATCH_FILTER_OPTIONS,
-	WATCH_LIMIT_OPTIONS,
+	OPTIONS_IN(struct request, ask, watch_options),
 	{ "-o", "--log", "LOG", "record into the new log LOG; accesses and captures are then not printed",
-	  COMPLETE_DIRECTORY, NULL },
-	{ "--echo", NULL, NULL, "with -o: print them all the same", 0, NULL },
+	  COMPLETE_DIRECTORY, NULL, OPTION_TEXT(struct request, output.log) },
+	{ "--echo", NULL, NULL, "with -o: print them all the same", 0, NULL,
+	  OPTION_FLAG(struct request, echo) },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
-	  NULL },
-	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
-	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL },
-	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL },
-	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL },
+	  NULL, OPTION_TEXT(struct request, output.file) },
+	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct request, output.json) },
+	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL,
+	  OPTION_FLAG(struct request, output.print.no_stack) },
+	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL,
+	  OPTION_FLAG(struct request, output.print.regs) },
+	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL,
+	  OPTION_FLAG(struct request, output.print.utc) },
 	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
-	  INSN_SYNTAX_WORDS },
-	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
-	WATCH_ENGINE_OPTIONS,
-	{ "-q", "--quiet", NULL, "print no accesses and captures: only the tables and the summary", 0, NULL },
-	{ "--verbose", NULL, NULL, "report what is being done", 0, NULL },
+	  INSN_SYNTAX_WORDS, OPTION_CHOICE(struct request, output.print.syntax) },
+	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
+	  OPTION_CHOICE(struct request, output.colour) },
+	OPTIONS_IN(struct request, ask, watch_engine_options),
+	{ "-q", "--quiet", NULL, "print no accesses and captures: only the tables and the summary", 0, NULL,
+	  OPTION_FLAG(struct request, quiet) },
+	{ "--verbose", NULL, NULL, "report what is being done", 0, NULL,
+	  OPTION_FLAG(struct request, verbose) },
 	{ 0 },
 };
 
 static volatile sig_atomic_t stop_asked;
-
-static bool take_flag(struct request *q, const struct option_match *m)
-{
-	const struct {
-		const char *name;
-		bool *flag;
-	} flags[] = {
-		{ "--echo", &q->echo },
-		{ "--json", &q->output.json },
-		{ "--no-stack", &q->output.print.no_stack },
-		{ "--regs", &q->output.print.regs },
-		{ "--utc", &q->output.print.utc },
-		{ "-q", &q->quiet },
-		{ "--verbose", &q->verbose },
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-		if (option_is(m, flags[i].name)) {
-			*flags[i].flag = true;
-			return true;
-		}
-	}
-	return false;
-}
-
-static struct wc_error *take_option(struct request *q, const struct option_match *m)
-{
-	bool taken = true;
-
-	if (take_flag(q, m))
-		return NULL;
-	if (option_is(m, "--syntax"))
-		return option_choice(m, &q->output.print.syntax);
-	if (option_is(m, "--color"))
-		return option_choice(m, &q->output.colour);
-	if (option_is(m, "-o"))
-		q->output.log = m->value;
-	else if (option_is(m, "--output"))
-		q->output.file = m->value;
-	else
-		return watch_ask_take(&q->ask, m, &taken);
-	return NULL;
-}
 
 static struct wc_error *cmd_watch_check(const struct request *q)
 {
@@ -97,37 +57,21 @@ static struct wc_error *cmd_watch_check(const struct request *q)
 	return err;
 }
 
-static struct wc_error *cmd_watch_parse(int argc, char **argv, struct request *ret)
+static struct wc_error *take_word(void *request, const char *word)
 {
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct request q = { 0 };
-	struct option_match m;
+	return wc_error_new(WC_EUSAGE,
+			    "\"%s\" is neither an option nor a command: variables are named by -v, a "
+			    "program to start follows --",
+			    word);
+}
+
+static struct wc_error *cmd_watch_parse(int argc, char **argv, struct request *q)
+{
 	struct wc_error *err;
 
-	watch_ask_init(&q.ask);
-	do {
-		err = option_next(&scan, &m);
-		if (!err && m.kind == OPTION_FOUND)
-			err = take_option(&q, &m);
-		else if (!err && m.kind == OPTION_WORD)
-			err = wc_error_new(
-				WC_EUSAGE,
-				"\"%s\" is neither an option nor a command: variables are named by -v, a "
-				"program to start follows --",
-				m.value);
-		if (err)
-			return err;
-	} while (m.kind == OPTION_FOUND);
-
-	if (m.kind == OPTION_DASHES) {
-		if (scan.next == argc)
-			return wc_error_new(WC_EUSAGE, "the program to start is missing after --");
-		q.ask.monitor.argv = argv + scan.next;
-	}
-	err = cmd_watch_check(&q);
-	if (!err)
-		*ret = q;
-	return err;
+	watch_ask_init(&q->ask);
+	err = option_parse_launch(argc, argv, options, q, take_word, &q->ask.monitor.argv);
+	return err ? err : cmd_watch_check(q);
 }
 
 static struct wc_error *watch(struct request *q, struct output *s)
@@ -165,7 +109,7 @@ static struct wc_error *watch(struct request *q, struct output *s)
 static struct wc_error *cmd_watch_run(int argc, char **argv)
 {
 	struct output s = { .stop = &stop_asked };
-	struct request q;
+	struct request q = { 0 };
 	struct wc_error *err = cmd_watch_parse(argc, argv, &q);
 
 	if (err)

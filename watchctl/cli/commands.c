@@ -58,11 +58,13 @@ static void option_text(const struct option *o, char *buf, size_t cap)
 		 o->arg ? " " : "", o->arg ? o->arg : "");
 }
 
-static void print_options(const struct option *o, FILE *out)
+static void print_options(const struct option *table, FILE *out)
 {
+	struct option_walk w = { .row = { table } };
+	const struct option *o;
 	char text[80];
 
-	for (; o->name; o++) {
+	while ((o = option_walk_next(&w))) {
 		option_text(o, text, sizeof(text));
 		if (strlen(text) > 22)
 			fprintf(out, "  %s\n  %-22s  %s\n", text, "", o->help);
@@ -75,7 +77,7 @@ void command_print_help(const struct command *c, FILE *out)
 {
 	print_usage(c, out);
 	fprintf(out, "\n%s\n", c->summary);
-	if (c->options && c->options->name) {
+	if (option_walk_next(&(struct option_walk){ .row = { c->options } })) {
 		fputs("\noptions:\n", out);
 		print_options(c->options, out);
 	}

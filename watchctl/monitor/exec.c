@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/code/lookup/locator.h"
 #include "watchctl/monitor/monitored.h"
 
 /* Nothing is armed any more: the program that had the variables is gone. What was counted stays. */

@@ -11,6 +11,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/code/lookup/locator.h"
 #include "watchctl/monitor/monitored.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/proc/proc_words.h"

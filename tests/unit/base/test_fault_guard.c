@@ -12,6 +12,7 @@
 #include "watchctl/base/fault_guard.h"
 #include "watchctl/code/elf/module_code.h"
 #include "watchctl/code/locate/locate.h"
+#include "watchctl/code/lookup/locator.h"
 #include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/code/unwind/cfi.h"
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "watchctl/code/lookup/locate_parse.h"
+#include "watchctl/code/lookup/locator.h"
 
 #define C_SOURCES " tests/victims/loc_c.c tests/victims/loc_c2.c"
 #define CXX_SOURCE " tests/victims/loc_cpp.cc"

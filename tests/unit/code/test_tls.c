@@ -9,6 +9,7 @@
 #include <sys/user.h>
 
 #include "watchctl/code/locate/locate.h"
+#include "watchctl/code/lookup/locator.h"
 #include "watchctl/code/tls/tls.h"
 
 struct bench {

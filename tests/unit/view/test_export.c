@@ -10,6 +10,7 @@
 #include "watchctl/view/export/export_graph.h"
 #include "watchctl/view/export/export_out.h"
 #include "watchctl/view/export/export_spill.h"
+#include "watchctl/base/text_buf.h"
 #include "watchctl/view/export/export_text.h"
 #include "watchctl/view/export/export_time.h"
 
@@ -132,29 +133,29 @@ static void a_name_is_clean_text_whatever_it_was(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		struct export_text t = { 0 };
+		struct text_buf t = { 0 };
 
 		export_text_clean(&t, names[i].from);
-		assert_string_equal(t.text, names[i].to);
-		export_text_deinit(&t);
+		assert_string_equal(text_buf_text(&t), names[i].to);
+		text_buf_deinit(&t);
 	}
 }
 
 static void hexadecimal_is_as_printf_has_it(void **state)
 {
 	static const uint64_t numbers[] = { 0, 1, 0xf, 0x10, 0x401126, UINT64_MAX };
-	struct export_text t = { 0 };
+	struct text_buf t = { 0 };
 	char want[40];
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		export_text_empty(&t);
-		export_text_hex(&t, numbers[i], 12);
+		text_buf_empty(&t);
+		text_buf_hex(&t, numbers[i], 12);
 		snprintf(want, sizeof(want), "%12llx", (unsigned long long)numbers[i]);
-		assert_string_equal(t.text, want);
+		assert_string_equal(text_buf_text(&t), want);
 	}
-	export_text_deinit(&t);
+	text_buf_deinit(&t);
 }
 
 /* Files */

@@ -57,7 +57,7 @@ static const struct site_stat *site_at(const struct site_stats *s, uint64_t ip, 
 	size_t i;
 
 	for (i = 0; i < s->n; i++)
-		if (s->v[i]->ip == ip && s->v[i]->watch->e.id == watch)
+		if (s->v[i]->key.ip == ip && s->v[i]->key.watch->e.id == watch)
 			return s->v[i];
 	fail_msg("no site at %#lx", (unsigned long)ip);
 	return NULL;
@@ -123,8 +123,8 @@ static void kinds_at_one_place_are_different_sites(void **state)
 	feed(f->a, access_at(1, 77, 1, 2, store, 2));
 	feed(f->a, access_at(2, 77, 2, 2, load, 1));
 	assert_int_equal(f->stats.n, 2);
-	assert_int_equal(f->stats.v[0]->kind, ACCESS_WRITE);
-	assert_int_equal(f->stats.v[1]->kind, ACCESS_READ);
+	assert_int_equal(f->stats.v[0]->key.kind, ACCESS_WRITE);
+	assert_int_equal(f->stats.v[1]->key.kind, ACCESS_READ);
 	site_stat_change(&f->stats, f->stats.v[0], text, sizeof(text));
 	assert_string_equal(text, "1 -> 2");
 	site_stat_change(&f->stats, f->stats.v[1], text, sizeof(text));

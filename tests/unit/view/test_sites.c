@@ -51,12 +51,12 @@ static void accesses_are_counted_by_instruction_most_first(void **state)
 	sites_sort(&f->sites);
 	assert_int_equal(f->sites.n, 2);
 	assert_int_equal(f->sites.v[0]->count, 3);
-	assert_int_equal(f->sites.v[0]->kind, ACCESS_READ);
-	assert_int_equal(f->sites.v[0]->ip, CODE + 0x10);
-	assert_string_equal(f->sites.v[0]->insn, "mov eax, dword ptr [rdi]");
+	assert_int_equal(f->sites.v[0]->key.kind, ACCESS_READ);
+	assert_int_equal(f->sites.v[0]->key.ip, CODE + 0x10);
+	assert_string_equal(f->sites.v[0]->key.insn, "mov eax, dword ptr [rdi]");
 	assert_int_equal(f->sites.v[1]->count, 1);
-	assert_int_equal(f->sites.v[1]->kind, ACCESS_WRITE);
-	assert_false(f->sites.v[1]->after);
+	assert_int_equal(f->sites.v[1]->key.kind, ACCESS_WRITE);
+	assert_false(f->sites.v[1]->key.after);
 }
 
 static void threads_are_counted_once_each(void **state)
@@ -98,8 +98,8 @@ static void one_instruction_and_two_watches_are_two_sites(void **state)
 	feed(f->a, e);
 	sites_sort(&f->sites);
 	assert_int_equal(f->sites.n, 2);
-	assert_string_equal(f->sites.v[0]->watch->e.name, "flag");
-	assert_string_equal(f->sites.v[1]->watch->e.name, "other");
+	assert_string_equal(f->sites.v[0]->key.watch->e.name, "flag");
+	assert_string_equal(f->sites.v[1]->key.watch->e.name, "other");
 }
 
 static void a_module_loaded_elsewhere_keeps_its_sites(void **state)
@@ -123,7 +123,7 @@ static void a_module_loaded_elsewhere_keeps_its_sites(void **state)
 	feed(f->a, access_at(2, 77, 2, 3, high, 1));
 	assert_int_equal(f->sites.n, 1);
 	assert_int_equal(f->sites.v[0]->count, 2);
-	assert_int_equal(f->sites.v[0]->location->module_offset, CODE);
+	assert_int_equal(f->sites.v[0]->key.location->module_offset, CODE);
 }
 
 static void an_unknown_instruction_is_a_site_of_its_own(void **state)
@@ -134,9 +134,9 @@ static void an_unknown_instruction_is_a_site_of_its_own(void **state)
 	prepare(f->a);
 	feed(f->a, access_at(1, 77, 1, 2, elsewhere, 1));
 	assert_int_equal(f->sites.n, 1);
-	assert_true(f->sites.v[0]->after);
-	assert_int_equal(f->sites.v[0]->ip, 0x700000);
-	assert_null(f->sites.v[0]->insn);
+	assert_true(f->sites.v[0]->key.after);
+	assert_int_equal(f->sites.v[0]->key.ip, 0x700000);
+	assert_null(f->sites.v[0]->key.insn);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -1,5 +1,6 @@
 #include "watchctl/cli/options/options.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,27 +8,58 @@
 
 #include "watchctl/cli/options/similar.h"
 
-static const struct option *find_exact(const struct option *table, const char *text, size_t len)
+const struct option *option_walk_next(struct option_walk *w)
 {
-	for (; table->name; table++) {
-		if (strlen(table->name) == len && !memcmp(table->name, text, len))
-			return table;
-		if (table->alias && strlen(table->alias) == len && !memcmp(table->alias, text, len))
-			return table;
+	while (w->row[0]) {
+		const struct option *o = w->row[w->depth];
+
+		if (o->more) {
+			assert(w->depth + 1 < OPTION_DEPTH);
+			w->row[++w->depth] = o->more;
+		} else if (o->name) {
+			w->row[w->depth]++;
+			return o;
+		} else if (w->depth) {
+			w->row[--w->depth]++;
+		} else {
+			break;
+		}
 	}
 	return NULL;
 }
 
+static bool is_called(const char *name, const char *text, size_t len)
+{
+	return name && strlen(name) == len && !memcmp(name, text, len);
+}
+
+/* Finds it; the kind and the value are still to be filled in. */
+static bool find_exact(const struct option *table, const char *text, size_t len, struct option_match *ret)
+{
+	struct option_walk w = { .row = { table } };
+	const struct option *o;
+
+	while ((o = option_walk_next(&w))) {
+		if (is_called(o->name, text, len) || is_called(o->alias, text, len)) {
+			*ret = (struct option_match){ .option = o, .at = w };
+			return true;
+		}
+	}
+	return false;
+}
+
 static struct wc_error *unknown(const struct option *table, const char *text, size_t len)
 {
+	struct option_walk w = { .row = { table } };
+	const struct option *o;
 	struct similar similar;
 	char list[160];
 
 	similar_init(&similar, text, len);
-	for (; table->name; table++) {
-		similar_offer(&similar, table->name);
-		if (table->alias)
-			similar_offer(&similar, table->alias);
+	while ((o = option_walk_next(&w))) {
+		similar_offer(&similar, o->name);
+		if (o->alias)
+			similar_offer(&similar, o->alias);
 	}
 	if (similar_list(&similar, list, sizeof(list)))
 		return wc_error_new(WC_EUSAGE, "there is no option %.*s; did you mean %s?", (int)len, text,
@@ -36,39 +68,35 @@ static struct wc_error *unknown(const struct option *table, const char *text, si
 }
 
 /* The value behind the option's name: @attached ("=5", "5"), or the next word. */
-static struct wc_error *take_value(struct option_scan *s, const struct option *o, const char *attached,
-				   struct option_match *ret)
+static struct wc_error *take_value(struct option_scan *s, const char *attached, struct option_match *m)
 {
-	const char *value = attached;
+	const struct option *o = m->option;
 
 	if (!o->arg && attached)
 		return wc_error_new(WC_EUSAGE, "option %s takes no argument", o->name);
-	if (o->arg && !attached) {
-		if (s->next == s->argc)
-			return wc_error_new(WC_EUSAGE, "option %s needs an argument: %s", o->name, o->arg);
-		value = s->argv[s->next++];
-	}
-	*ret = (struct option_match){ .kind = OPTION_FOUND, .option = o, .value = value };
+	m->kind = OPTION_FOUND;
+	m->value = attached;
+	if (!o->arg || attached)
+		return NULL;
+	if (s->next == s->argc)
+		return wc_error_new(WC_EUSAGE, "option %s needs an argument: %s", o->name, o->arg);
+	m->value = s->argv[s->next++];
 	return NULL;
 }
 
 static struct wc_error *match_option(struct option_scan *s, const char *text, struct option_match *ret)
 {
 	size_t len = strcspn(text, "=");
-	const struct option *o;
 
-	o = find_exact(s->options, text, strlen(text));
-	if (o)
-		return take_value(s, o, NULL, ret);
+	if (find_exact(s->options, text, strlen(text), ret))
+		return take_value(s, NULL, ret);
 	if (text[1] == '-') {
-		o = find_exact(s->options, text, len);
-		if (o)
-			return take_value(s, o, text[len] ? text + len + 1 : NULL, ret);
+		if (find_exact(s->options, text, len, ret))
+			return take_value(s, text[len] ? text + len + 1 : NULL, ret);
 		return unknown(s->options, text, len);
 	}
-	o = find_exact(s->options, text, 2);
-	if (o && o->arg)
-		return take_value(s, o, text + 2, ret);
+	if (find_exact(s->options, text, 2, ret) && ret->option->arg)
+		return take_value(s, text + 2, ret);
 	return unknown(s->options, text, strlen(text));
 }
 
@@ -91,10 +119,78 @@ struct wc_error *option_next(struct option_scan *s, struct option_match *ret)
 	return NULL;
 }
 
-bool option_is(const struct option_match *m, const char *name)
+struct wc_error *option_set(const struct option_match *m, void *request)
 {
-	return m->kind == OPTION_FOUND &&
-	       (!strcmp(m->option->name, name) || (m->option->alias && !strcmp(m->option->alias, name)));
+	struct wc_error *err;
+	void *to = request;
+
+	for (unsigned int i = 0; i < m->at.depth; i++) {
+		const struct option *table = m->at.row[i];
+
+		to = (char *)to + table->at;
+		err = table->find ? table->find(m, &to) : NULL;
+		if (err)
+			return err;
+	}
+	return m->option->set(m, (char *)to + m->option->at);
+}
+
+struct wc_error *option_parse(int argc, char **argv, const struct option *options, void *request,
+			      option_taker *take)
+{
+	struct option_scan s = { .argc = argc, .argv = argv, .next = 1, .options = options };
+	struct option_match m;
+	struct wc_error *err;
+
+	do {
+		err = option_next(&s, &m);
+		if (!err && m.kind == OPTION_FOUND)
+			err = option_set(&m, request);
+		else if (!err && m.kind == OPTION_WORD)
+			err = take(request, m.value);
+		while (!err && m.kind == OPTION_DASHES && s.next < argc)
+			err = take(request, argv[s.next++]);
+	} while (!err && m.kind != OPTION_END);
+	return err;
+}
+
+struct wc_error *option_parse_alone(int argc, char **argv, const struct option *options, void *request,
+				    const char *only)
+{
+	struct option_scan s = { .argc = argc, .argv = argv, .next = 1, .options = options };
+	struct option_match m;
+	struct wc_error *err;
+
+	do {
+		err = option_next(&s, &m);
+		if (!err && m.kind == OPTION_FOUND)
+			err = option_set(&m, request);
+		else if (!err && m.kind != OPTION_END)
+			err = wc_error_new(WC_EUSAGE, "%s", only);
+	} while (!err && m.kind != OPTION_END);
+	return err;
+}
+
+struct wc_error *option_parse_launch(int argc, char **argv, const struct option *options, void *request,
+				     option_taker *take, char *const **program)
+{
+	struct option_scan s = { .argc = argc, .argv = argv, .next = 1, .options = options };
+	struct option_match m;
+	struct wc_error *err;
+
+	do {
+		err = option_next(&s, &m);
+		if (!err && m.kind == OPTION_FOUND)
+			err = option_set(&m, request);
+		else if (!err && m.kind == OPTION_WORD)
+			err = take(request, m.value);
+	} while (!err && m.kind != OPTION_DASHES && m.kind != OPTION_END);
+	if (err || m.kind == OPTION_END)
+		return err;
+	if (s.next == argc)
+		return wc_error_new(WC_EUSAGE, "the program to start is missing after --");
+	*program = argv + s.next;
+	return NULL;
 }
 
 struct wc_error *option_number(const struct option_match *m, uint64_t min, uint64_t max, uint64_t *ret)
@@ -180,4 +276,58 @@ struct wc_error *option_one_log(const char **log, const char *word, const char *
 		return wc_error_new(WC_EUSAGE, "%s one log; \"%s\" is one too many", takes, word);
 	*log = word;
 	return NULL;
+}
+
+/* Setters */
+
+struct wc_error *option_set_flag(const struct option_match *m, void *to)
+{
+	*(bool *)to = true;
+	return NULL;
+}
+
+struct wc_error *option_set_text(const struct option_match *m, void *to)
+{
+	*(const char **)to = m->value;
+	return NULL;
+}
+
+struct wc_error *option_set_choice(const struct option_match *m, void *to)
+{
+	return option_choice(m, to);
+}
+
+struct wc_error *option_set_time(const struct option_match *m, void *to)
+{
+	return option_time(m, to);
+}
+
+struct wc_error *option_set_bytes(const struct option_match *m, void *to)
+{
+	return option_bytes(m, to);
+}
+
+struct wc_error *option_set_u64(const struct option_match *m, void *to)
+{
+	return option_number(m, m->option->min, m->option->max, to);
+}
+
+struct wc_error *option_set_u32(const struct option_match *m, void *to)
+{
+	uint64_t n;
+	struct wc_error *err = option_set_u64(m, &n);
+
+	if (!err)
+		*(uint32_t *)to = (uint32_t)n;
+	return err;
+}
+
+struct wc_error *option_set_int(const struct option_match *m, void *to)
+{
+	uint64_t n;
+	struct wc_error *err = option_set_u64(m, &n);
+
+	if (!err)
+		*(int *)to = (int)n;
+	return err;
 }

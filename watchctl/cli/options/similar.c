@@ -3,36 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "watchctl/base/edit_distance.h"
+
 #define NAME_MAX_LEN 40
-
-static unsigned int min3(unsigned int a, unsigned int b, unsigned int c)
-{
-	unsigned int m = a < b ? a : b;
-
-	return m < c ? m : c;
-}
-
-/* Levenshtein's distance, with two neighbours swapped counted as one change. */
-static unsigned int distance(const char *a, size_t na, const char *b, size_t nb)
-{
-	unsigned int d[NAME_MAX_LEN + 1][NAME_MAX_LEN + 1];
-	size_t i, j;
-
-	for (i = 0; i <= na; i++)
-		d[i][0] = i;
-	for (j = 0; j <= nb; j++)
-		d[0][j] = j;
-	for (i = 1; i <= na; i++) {
-		for (j = 1; j <= nb; j++) {
-			d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1,
-				       d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    d[i - 2][j - 2] + 1 < d[i][j])
-				d[i][j] = d[i - 2][j - 2] + 1;
-		}
-	}
-	return d[na][nb];
-}
 
 void similar_init(struct similar *n, const char *text, size_t len)
 {
@@ -46,7 +19,7 @@ void similar_offer(struct similar *n, const char *name)
 
 	if (n->len > NAME_MAX_LEN || len > NAME_MAX_LEN || !n->len)
 		return;
-	d = distance(n->text, n->len, name, len);
+	d = edit_distance(n->text, n->len, name, len, false);
 	/* The beginning of a name is near, however much is missing. */
 	if (n->len >= 2 && len > n->len && !memcmp(n->text, name, n->len) && !(n->len == 2 && name[1] == '-'))
 		d = 1;

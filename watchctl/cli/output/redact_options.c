@@ -5,25 +5,28 @@
 #include "watchctl/base/error.h"
 #include "watchctl/trace/redact.h"
 
-struct wc_error *redact_ask_take(struct redact_ask *q, const struct option_match *m, bool *taken)
+static struct wc_error *add_name(const struct option_match *m, void *to)
 {
-	*taken = true;
-	if (option_is(m, "--no-values")) {
-		q->all = true;
-	} else if (option_is(m, "--redact")) {
-		if (q->n == REDACT_NAMES)
-			return wc_error_new(
-				WC_EUSAGE,
-				"--redact can be given at most %u times; --no-values withholds all",
-				REDACT_NAMES);
-		if (!*m->value)
-			return wc_error_new(WC_EUSAGE, "--redact: name a watch, a tag or a function");
-		q->name[q->n++] = m->value;
-	} else {
-		*taken = false;
-	}
+	struct redact_ask *q = to;
+
+	if (q->n == REDACT_NAMES)
+		return wc_error_new(WC_EUSAGE,
+				    "--redact can be given at most %u times; --no-values withholds all",
+				    REDACT_NAMES);
+	if (!*m->value)
+		return wc_error_new(WC_EUSAGE, "--redact: name a watch, a tag or a function");
+	q->name[q->n++] = m->value;
 	return NULL;
 }
+
+const struct option redact_options[] = {
+	{ "--no-values", NULL, NULL, "withhold all values: nothing that memory or registers hold", 0, NULL,
+	  OPTION_FLAG(struct redact_ask, all) },
+	{ "--redact", NULL, "NAME",
+	  "withhold the values of the watch, tag or function NAME ('*key*'), and all registers; may be repeated",
+	  COMPLETE_NOTHING, NULL, .set = add_name },
+	{ 0 },
+};
 
 void redact_ask_warn(const char *name)
 {

@@ -1,6 +1,6 @@
 /*
  * redact_options - --no-values and --redact: the same for every command that records, shows or hands on
- * values. A command's table holds REDACT_OPTIONS; each match is offered to redact_ask_take().
+ * values. A command's table holds these, for the struct redact_ask in its request.
  */
 #ifndef WATCHCTL_CLI_OUTPUT_REDACT_OPTIONS_H
 #define WATCHCTL_CLI_OUTPUT_REDACT_OPTIONS_H
@@ -17,19 +17,7 @@ struct redact_ask {
 	unsigned int n;
 };
 
-/* The formatter knows no tables in macros. */
-/* clang-format off */
-
-#define REDACT_OPTIONS \
-	{ "--no-values", NULL, NULL, "withhold all values: nothing that memory or registers hold", 0, NULL }, \
-	{ "--redact", NULL, "NAME", \
-	  "withhold the values of the watch, tag or function NAME ('*key*'), and all registers; may be repeated", \
-	  COMPLETE_NOTHING, NULL }
-
-/* clang-format on */
-
-/* *@taken: @m is one of the two. */
-struct wc_error *redact_ask_take(struct redact_ask *q, const struct option_match *m, bool *taken);
+extern const struct option redact_options[];
 
 /* Says on standard error that nothing in a log is called @name, so nothing was withheld. Accepts NULL. */
 void redact_ask_warn(const char *name);

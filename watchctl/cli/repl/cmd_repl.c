@@ -12,18 +12,20 @@
 
 static volatile sig_atomic_t interrupted, ended;
 
-static const struct option options[] = {
-	{ "-k", "--keep-going", NULL, "go on after an error; the exit status is that of the first", 0, NULL },
-	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
-	  INSN_SYNTAX_WORDS },
-	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
-	{ 0 },
-};
-
 struct request {
 	const char *file; /* NULL: standard input */
 	bool keep_going;
 	unsigned int colour, syntax;
+};
+
+static const struct option options[] = {
+	{ "-k", "--keep-going", NULL, "go on after an error; the exit status is that of the first", 0, NULL,
+	  OPTION_FLAG(struct request, keep_going) },
+	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
+	  INSN_SYNTAX_WORDS, OPTION_CHOICE(struct request, syntax) },
+	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
+	  OPTION_CHOICE(struct request, colour) },
+	{ 0 },
 };
 
 static struct wc_error *cmd_repl_parse(int argc, char **argv, struct request *ret)
@@ -35,12 +37,8 @@ static struct wc_error *cmd_repl_parse(int argc, char **argv, struct request *re
 
 	do {
 		err = option_next(&scan, &m);
-		if (!err && option_is(&m, "-k"))
-			q.keep_going = true;
-		else if (!err && option_is(&m, "--syntax"))
-			err = option_choice(&m, &q.syntax);
-		else if (!err && option_is(&m, "--color"))
-			err = option_choice(&m, &q.colour);
+		if (!err && m.kind == OPTION_FOUND)
+			err = option_set(&m, &q);
 		else if (!err && m.kind == OPTION_WORD && q.file)
 			err = wc_error_new(WC_EUSAGE, "repl takes one file of commands");
 		else if (!err && m.kind == OPTION_WORD)

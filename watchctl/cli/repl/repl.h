@@ -5,6 +5,7 @@
  *	repl.c		reads lines at a terminal, and prints what arrives above the one being typed
  *	repl_script.c	reads them from a file or a pipe
  *	repl_commands.c	the table of commands: finds and runs one
+ *	repl_session.c	the session that goes on, which all of them look at
  *	repl_target.c	attach, run, detach, kill
  *	repl_watch.c	watch, enable, disable, delete, and their list
  *	repl_feed.c	events: follows the log, numbers and prints them
@@ -145,6 +146,9 @@ extern const struct option repl_attach_options[];
 /* A session goes on. */
 bool repl_is_live(const struct repl *r);
 
+/* Ends it, and forgets the process, the log and what is known of them. The watches stay. */
+void repl_close_session(struct repl *r);
+
 /* The process, to look at; WC_ETARGET: there is none. */
 struct wc_error *repl_inspect(struct repl *r, struct inspect **ret);
 
@@ -154,12 +158,12 @@ struct wc_error *repl_enable(struct repl *r, int argc, char **argv);
 struct wc_error *repl_disable(struct repl *r, int argc, char **argv);
 struct wc_error *repl_delete(struct repl *r, int argc, char **argv);
 extern const struct option repl_watch_options[];
+extern const struct option repl_wait_options[];
 
 /* The enabled ones into @o, for a session that begins; WC_ESLOTS: too many. repl_watches_reported() when it has
  * begun. */
 struct wc_error *repl_watches_give(struct repl *r, struct monitor_options *o);
 void repl_watches_reported(struct repl *r);
-void repl_watches_forget_session(struct repl *r);
 void repl_watches_print(const struct repl *r, FILE *out);
 void repl_watches_deinit(struct repl *r);
 

@@ -20,15 +20,6 @@ static struct wc_error *quit(struct repl *r, int argc, char **argv)
 	return NULL;
 }
 
-static const struct option wait_options[] = {
-	{ "-t", "--time", "SECONDS", "no longer than this", COMPLETE_NOTHING, NULL },
-	{ "-n", "--count", "COUNT",
-	  "until so many more events have come (in a script: since the "
-	  "last wait); that they did not come in time is an error",
-	  COMPLETE_NOTHING, NULL },
-	{ 0 },
-};
-
 /* In the order of the help. */
 const struct repl_command repl_commands[] = {
 	{ "attach", "PID [options]", "begin with a running process; watches asked for before are armed",
@@ -87,7 +78,7 @@ const struct repl_command repl_commands[] = {
 	{ "diff", "[options] LOG LOG", "watchctl diff: the first call that went differently",
 	  "watchctl diff ...", NULL, OPERAND_CHILD, .run = repl_child },
 	{ "wait", "[SECONDS] [-n COUNT]", "wait for events or the end of the program, for scripts",
-	  "watchctl -n COUNT -t SECONDS", wait_options, OPERAND_NONE, .run = repl_wait },
+	  "watchctl -n COUNT -t SECONDS", repl_wait_options, OPERAND_NONE, .run = repl_wait },
 	{ "source", "FILE", "run the commands in a file, up to the first error", "watchctl repl FILE", NULL,
 	  OPERAND_FILE, .run = repl_source },
 	{ "help", "[COMMAND]", "explain the commands, or one", "watchctl repl --help", NULL, OPERAND_COMMAND,
@@ -234,9 +225,12 @@ static void print_wrapped(const char *text, size_t indent, size_t width)
 	putchar('\n');
 }
 
-static void print_options(const struct option *o, size_t width)
+static void print_options(const struct option *table, size_t width)
 {
-	for (; o->name; o++) {
+	struct option_walk w = { .row = { table } };
+	const struct option *o;
+
+	while ((o = option_walk_next(&w))) {
 		char text[80];
 
 		snprintf(text, sizeof(text), "%s%s%s%s%s", o->name, o->alias ? ", " : "",

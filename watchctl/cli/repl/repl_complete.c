@@ -92,9 +92,12 @@ static void add_commands(struct candidates *c)
 		repl_complete_add(c, k->name);
 }
 
-static void add_options(struct candidates *c, const struct option *o)
+static void add_options(struct candidates *c, const struct option *table)
 {
-	for (; o && o->name; o++) {
+	struct option_walk w = { .row = { table } };
+	const struct option *o;
+
+	while ((o = option_walk_next(&w))) {
 		repl_complete_add(c, o->name);
 		if (o->alias)
 			repl_complete_add(c, o->alias);
@@ -142,10 +145,13 @@ static void add_argument(struct candidates *c, const struct option *o)
 
 static const struct option *option_of(const struct option *table, const char *word)
 {
-	for (; table && table->name; table++)
-		if (!strcmp(table->name, word) || (table->alias && !strcmp(table->alias, word)))
-			return table;
-	return NULL;
+	struct option_walk w = { .row = { table } };
+	const struct option *o;
+
+	while ((o = option_walk_next(&w)) && strcmp(o->name, word) != 0 &&
+	       (!o->alias || strcmp(o->alias, word) != 0))
+		;
+	return o;
 }
 
 static void add_expression(struct candidates *c, const struct repl_words *before)

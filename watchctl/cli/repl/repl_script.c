@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,6 @@
 #include "watchctl/cli/repl/repl_feed.h"
 
 #define SOURCES_MAX 16
-#define WAIT_MS 50
 
 /* Reports an error that ends nothing. */
 static void repl_script_report(struct wc_error *err)
@@ -88,41 +86,47 @@ struct waiting {
 	uint64_t count, until_ns; /* 0: no bound */
 };
 
+static struct wc_error *take_seconds(void *request, const char *text)
+{
+	struct waiting *w = request;
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (end == text || *end || !(seconds >= 0) || seconds > 1e9)
+		return wc_error_new(WC_EUSAGE, "wait %s: give a number of seconds, like 5 or 0.5", text);
+	w->until_ns = monotonic_ns() + (uint64_t)(seconds * 1e9);
+	return NULL;
+}
+
+static struct wc_error *set_until(const struct option_match *m, void *to)
+{
+	return take_seconds(to, m->value);
+}
+
+const struct option repl_wait_options[] = {
+	{ "-t", "--time", "SECONDS", "no longer than this", COMPLETE_NOTHING, NULL, .set = set_until },
+	{ "-n", "--count", "COUNT",
+	  "until so many more events have come (in a script: since the "
+	  "last wait); that they did not come in time is an error",
+	  COMPLETE_NOTHING, NULL, OPTION_NUMBER(struct waiting, count, 1, UINT64_MAX) },
+	{ 0 },
+};
+
 static struct wc_error *repl_script_parse(int argc, char **argv, struct waiting *ret)
 {
-	const struct repl_command *c;
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1 };
-	struct wc_error *err = repl_command_find("wait", &c);
+	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = repl_wait_options };
+	struct wc_error *err;
 	struct option_match m;
 
 	*ret = (struct waiting){ 0 };
-	if (err)
-		return err;
-	scan.options = c->options;
 	do {
 		err = option_next(&scan, &m);
-		if (!err && m.kind == OPTION_FOUND && option_is(&m, "-n")) {
-			err = option_number(&m, 1, UINT64_MAX, &ret->count);
-		} else if (!err && (m.kind == OPTION_FOUND || m.kind == OPTION_WORD)) {
-			char *end;
-			double seconds = strtod(m.value, &end);
-
-			if (end == m.value || *end || !(seconds >= 0) || seconds > 1e9)
-				err = wc_error_new(WC_EUSAGE,
-						   "wait %s: give a number of seconds, like 5 or 0.5",
-						   m.value);
-			else
-				ret->until_ns = monotonic_ns() + (uint64_t)(seconds * 1e9);
-		}
+		if (!err && m.kind == OPTION_FOUND)
+			err = option_set(&m, ret);
+		else if (!err && m.kind == OPTION_WORD)
+			err = take_seconds(ret, m.value);
 	} while (!err && m.kind != OPTION_END && m.kind != OPTION_DASHES);
 	return err;
-}
-
-void repl_rest(struct repl *r)
-{
-	struct pollfd p = { .fd = repl_is_live(r) ? live_fd(r->live) : -1, .events = POLLIN };
-
-	poll(&p, 1, WAIT_MS);
 }
 
 /*

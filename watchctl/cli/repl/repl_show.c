@@ -214,23 +214,6 @@ struct wc_error *repl_log(struct repl *r, int argc, char **argv)
 	return NULL;
 }
 
-void repl_print_clean(const char *text)
-{
-	scoped(freep) char *clean = malloc(4 * strlen(text) + 1);
-	scoped(freep) char *copy = strdup(text);
-	char *line, *rest = copy;
-
-	if (!clean || !copy)
-		return;
-	/* Tabs and ends of lines are ours. */
-	while ((line = strsep(&rest, "\n\t"))) {
-		utf8_clean(line, clean, 4 * strlen(text) + 1);
-		fputs(clean, stdout);
-		if (rest)
-			putchar(text[rest - copy - 1]);
-	}
-}
-
 struct wc_error *repl_print(struct repl *r, int argc, char **argv)
 {
 	scoped(freep) char *text = NULL;

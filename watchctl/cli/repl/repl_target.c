@@ -6,152 +6,31 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/clock.h"
-#include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/repl/repl.h"
 #include "watchctl/cli/repl/repl_feed.h"
 
-#define POLL_NS 20000000ull
-#define FIRST_WORDS_NS 300000000ull
+/* What attach and run are asked for. */
+struct request {
+	struct watch_ask ask;
+	struct live_options live;
+};
 
-/* clang-format off */
 const struct option repl_attach_options[] = {
-	{ "--tags", NULL, NULL, "collect the tagged stacks that the program captures, see stackwalk(7)", 0, NULL },
-	{ "-o", "--log", "LOG", "record into the new log LOG, which stays; else the latest 256 MB are kept until the next "
-	  "session", COMPLETE_DIRECTORY, NULL },
-	WATCH_ENGINE_OPTIONS,
+	{ "--tags", NULL, NULL, "collect the tagged stacks that the program captures, see stackwalk(7)", 0,
+	  NULL, OPTION_FLAG(struct request, ask.monitor.tags) },
+	{ "-o", "--log", "LOG",
+	  "record into the new log LOG, which stays; else the latest 256 MB are kept until the next session",
+	  COMPLETE_DIRECTORY, NULL, OPTION_TEXT(struct request, live.log) },
+	OPTIONS_IN(struct request, ask, watch_engine_options),
 	{ 0 },
 };
-/* clang-format on */
-
-bool repl_is_live(const struct repl *r)
-{
-	return r->live && !r->live_over;
-}
-
-/* Nobody has seen its end: it still runs. */
-static void stop_session(struct repl *r)
-{
-	struct wc_error *stop_err = live_stop(r->live);
-	enum monitor_end end;
-
-	r->failure = wc_error_first(r->failure, wc_error_first(live_end(r->live, &end), stop_err));
-	r->live_over = true;
-}
-
-static void close_session(struct repl *r)
-{
-	if (repl_is_live(r))
-		stop_session(r);
-	feed_close(r->feed);
-	inspect_close(r->inspect);
-	live_close(r->live);
-	free(r->log);
-	r->feed = NULL;
-	r->inspect = NULL;
-	r->live = NULL;
-	r->log = NULL;
-	r->live_over = false;
-	r->pid = 0;
-	r->launched = false;
-	r->waited = 0;
-	r->examine.has_next = false;
-	repl_watches_forget_session(r);
-}
-
-void repl_init(struct repl *r)
-{
-	*r = (struct repl){ .examine = { .count = 1, .format = 'x', .size = 'w' } };
-}
 
 struct wc_error *repl_deinit(struct repl *r)
 {
-	close_session(r);
+	repl_close_session(r);
 	repl_watches_deinit(r);
 	free(r->run);
 	return take_ptr(r->failure);
-}
-
-static const char *ending_text(enum monitor_end end)
-{
-	switch (end) {
-	case MONITOR_EXITED:
-		return "the program has ended";
-	case MONITOR_EXECED:
-		return "the process has executed another program: the session ended there";
-	case MONITOR_GAVE_UP:
-		return "the session was given up for the program's sake: see the note above";
-	case MONITOR_SUPPLANTED:
-		return "another process has begun to collect the captures: the session ended there";
-	case MONITOR_STOPPED:
-	case MONITOR_COUNT:
-	case MONITOR_TIME:
-		break;
-	}
-	return "the session has ended";
-}
-
-/* All of the log has been read, and nobody writes to it any more. */
-static void report_end(struct repl *r, FILE *out)
-{
-	enum monitor_end end = MONITOR_STOPPED;
-	struct wc_error *err = live_end(r->live, &end);
-
-	r->live_over = true;
-	feed_settle(r->feed, out);
-	fprintf(out, "%s\n", err ? err->text : ending_text(end));
-	if (r->interactive)
-		wc_error_free(err);
-	else
-		r->failure = wc_error_first(r->failure, err);
-	if (end == MONITOR_EXITED)
-		r->pid = 0;
-	inspect_close(r->inspect);
-	r->inspect = NULL;
-}
-
-bool repl_poll(struct repl *r, FILE *out)
-{
-	enum feed_state state;
-	struct wc_error *err;
-	bool over;
-
-	if (!r->feed)
-		return false;
-	over = repl_is_live(r) && live_state(r->live) == LIVE_ENDED;
-	err = feed_pump(r->feed, POLL_NS, r->interactive ? terminal_width(STDOUT_FILENO) : 0, out, &state);
-	if (err) {
-		fprintf(out, "the events cannot be read any further: %s\n", err->text);
-		wc_error_free(err);
-		state = FEED_ENDED;
-	}
-	if (over && state != FEED_MORE)
-		report_end(r, out);
-	return state == FEED_MORE;
-}
-
-/* Whether the log has reported all watches that the session has. */
-static bool all_reported(const struct repl *r)
-{
-	for (size_t i = 0; i < r->nwatches; i++)
-		if (r->watch[i].is_reported && r->watch[i].enabled && !feed_watch(r->feed, r->watch[i].id))
-			return false;
-	return true;
-}
-
-/* What the session says first: what it armed. */
-void repl_hear(struct repl *r)
-{
-	uint64_t end = monotonic_ns() + FIRST_WORDS_NS;
-
-	while (!r->live_over && monotonic_ns() < end) {
-		bool more = repl_poll(r, stdout);
-
-		if (feed_has_begun(r->feed) && all_reported(r))
-			break;
-		if (!more)
-			repl_rest(r);
-	}
 }
 
 static struct wc_error *repl_target_begin(struct repl *r, struct live_options *o)
@@ -165,7 +44,7 @@ static struct wc_error *repl_target_begin(struct repl *r, struct live_options *o
 	err = live_start(o, &live);
 	if (err)
 		return err;
-	close_session(r); /* the one before is kept until there is another */
+	repl_close_session(r); /* the one before is kept until there is another */
 	r->live = live;
 	r->pid = live_program(live);
 	r->launched = o->monitor.argv != NULL;
@@ -175,7 +54,7 @@ static struct wc_error *repl_target_begin(struct repl *r, struct live_options *o
 	if (!err)
 		feed_set_mode(r->feed, (enum feed_mode)r->mode);
 	if (err) {
-		close_session(r);
+		repl_close_session(r);
 		return err;
 	}
 	return NULL;
@@ -190,14 +69,12 @@ static struct wc_error *must_be_free(const struct repl *r)
 }
 
 /* The options up to the first operand, at argv[*@next]. */
-static struct wc_error *repl_target_parse(int argc, char **argv, int *next, struct watch_ask *q,
-					  struct live_options *o)
+static struct wc_error *repl_target_parse(int argc, char **argv, int *next, struct request *q)
 {
 	struct option_scan scan = {
 		.argc = argc, .argv = argv, .next = *next, .options = repl_attach_options
 	};
 	struct wc_error *err = NULL;
-	bool taken;
 
 	while (!err && scan.next < argc && argv[scan.next][0] == '-') {
 		struct option_match m;
@@ -205,22 +82,19 @@ static struct wc_error *repl_target_parse(int argc, char **argv, int *next, stru
 		err = option_next(&scan, &m);
 		if (err || m.kind == OPTION_DASHES)
 			break;
-		if (option_is(&m, "-o"))
-			o->log = m.value;
-		else
-			err = watch_ask_take(q, &m, &taken);
+		err = option_set(&m, q);
 	}
 	*next = scan.next;
 	return err;
 }
 
-static struct wc_error *parse_attach(int argc, char **argv, struct watch_ask *q, struct live_options *o)
+static struct wc_error *parse_attach(int argc, char **argv, struct request *q)
 {
 	static const struct option pid_option = { .name = "attach" };
-	struct option_match m = { OPTION_FOUND, &pid_option, NULL };
+	struct option_match m = { .kind = OPTION_FOUND, .option = &pid_option };
 	uint64_t pid = 0;
 	int next = 1;
-	struct wc_error *err = repl_target_parse(argc, argv, &next, q, o);
+	struct wc_error *err = repl_target_parse(argc, argv, &next, q);
 
 	if (err)
 		return err;
@@ -229,7 +103,7 @@ static struct wc_error *parse_attach(int argc, char **argv, struct watch_ask *q,
 	m.value = argv[next++];
 	err = option_number(&m, 1, INT32_MAX, &pid);
 	if (!err)
-		err = repl_target_parse(argc, argv, &next, q, o); /* people write them behind it, too */
+		err = repl_target_parse(argc, argv, &next, q); /* people write them behind it, too */
 	if (err)
 		return err;
 	if (next != argc)
@@ -237,35 +111,37 @@ static struct wc_error *parse_attach(int argc, char **argv, struct watch_ask *q,
 				    argv[next]);
 	if ((pid_t)pid == getpid())
 		return wc_error_new(WC_EUSAGE, "process %d is watchctl itself", getpid());
-	q->monitor.pid = (pid_t)pid;
+	q->ask.monitor.pid = (pid_t)pid;
 	return NULL;
 }
 
-static struct live_options options_of(const struct watch_ask *q, const struct live_options *o)
+static void request_init(struct request *q)
 {
-	struct live_options all = *o;
+	*q = (struct request){ .live = { .program_fd = { -1, -1, -1 } } };
+	watch_ask_init(&q->ask);
+}
 
-	all.monitor = q->monitor;
-	all.redact = redact_ask_rules(&q->redact);
-	return all;
+static struct wc_error *begin_and_hear(struct repl *r, struct request *q)
+{
+	struct wc_error *err;
+
+	q->live.monitor = q->ask.monitor;
+	q->live.redact = redact_ask_rules(&q->ask.redact);
+	err = repl_target_begin(r, &q->live);
+	if (!err)
+		repl_hear(r);
+	return err;
 }
 
 struct wc_error *repl_attach(struct repl *r, int argc, char **argv)
 {
-	struct live_options o = { .program_fd = { -1, -1, -1 } };
 	struct wc_error *err = must_be_free(r);
-	struct watch_ask q;
+	struct request q;
 
-	watch_ask_init(&q);
+	request_init(&q);
 	if (!err)
-		err = parse_attach(argc, argv, &q, &o);
-	if (err)
-		return err;
-	o = options_of(&q, &o);
-	err = repl_target_begin(r, &o);
-	if (!err)
-		repl_hear(r);
-	return err;
+		err = parse_attach(argc, argv, &q);
+	return err ? err : begin_and_hear(r, &q);
 }
 
 /* The files of the program. */
@@ -345,16 +221,14 @@ static void inherit(struct launch *l)
 static struct wc_error *repl_target_run(struct repl *r, int argc, char **argv, const bool *quoted)
 {
 	scoped(launch_deinit) struct launch l = { .fd = { -1, -1, -1 } };
-	struct live_options o = { .program_fd = { -1, -1, -1 } };
-	struct watch_ask q;
+	struct request q;
 	int next = 1, n;
 	struct wc_error *err;
 
-	watch_ask_init(&q);
-	err = repl_target_parse(argc, argv, &next, &q, &o);
+	request_init(&q);
+	err = repl_target_parse(argc, argv, &next, &q);
 	if (err)
 		return err;
-	o = options_of(&q, &o);
 	n = argc - next;
 	err = take_redirections(&l, argv + next, quoted + next, &n);
 	if (err)
@@ -362,13 +236,10 @@ static struct wc_error *repl_target_run(struct repl *r, int argc, char **argv, c
 	if (!n)
 		return wc_error_new(WC_EUSAGE, "run what? Name a program: run ./server --port 80");
 	inherit(&l);
-	memcpy(o.program_fd, l.fd, sizeof(l.fd));
-	o.monitor.argv = argv + next;
+	memcpy(q.live.program_fd, l.fd, sizeof(l.fd));
+	q.ask.monitor.argv = argv + next;
 	fflush(stdout);
-	err = repl_target_begin(r, &o);
-	if (!err)
-		repl_hear(r);
-	return err;
+	return begin_and_hear(r, &q);
 }
 
 struct wc_error *repl_run_program(struct repl *r, int argc, char **argv)
@@ -418,7 +289,7 @@ struct wc_error *repl_open(struct repl *r, int argc, char **argv)
 		free(log);
 		return err;
 	}
-	close_session(r);
+	repl_close_session(r);
 	r->log = log;
 	r->feed = feed;
 	feed_set_mode(feed, (enum feed_mode)r->mode);
@@ -472,19 +343,6 @@ struct wc_error *repl_kill(struct repl *r, int argc, char **argv)
 		if (!repl_poll(r, stdout))
 			repl_rest(r);
 	return NULL;
-}
-
-struct wc_error *repl_inspect(struct repl *r, struct inspect **ret)
-{
-	struct wc_error *err = NULL;
-
-	if (!r->pid)
-		return wc_error_new(WC_ETARGET, "there is no process to look at: attach PID, or run PROGRAM");
-	if (!r->inspect)
-		err = inspect_open(r->pid, &r->inspect);
-	if (!err)
-		*ret = r->inspect;
-	return err;
 }
 
 static struct wc_error *print_text_of(struct repl *r, struct wc_error *(*get)(struct inspect *i, char **ret))

@@ -7,15 +7,12 @@
 #include "watchctl/cli/repl/repl.h"
 #include "watchctl/cli/repl/repl_feed.h"
 
-/* clang-format off */
-/* clang-format off */
 const struct option repl_watch_options[] = {
-	WATCH_FILTER_OPTIONS,
-	{ "--no-values", NULL, NULL, "withhold its values, and from then on all registers", 0, NULL },
+	{ .more = watch_filter_options },
+	{ "--no-values", NULL, NULL, "withhold its values, and from then on all registers", 0, NULL,
+	  OPTION_FLAG(struct watch_ask, redact.all) },
 	{ 0 },
 };
-/* clang-format on */
-/* clang-format on */
 
 static void watch_deinit(struct repl_watch *w)
 {
@@ -107,7 +104,6 @@ static struct wc_error *repl_watch_parse(int argc, char **argv, struct watch_req
 	struct option_match m;
 	const char *expr;
 	struct wc_error *err = find_expr(argc, argv, &expr);
-	bool taken;
 
 	if (err)
 		return err;
@@ -118,7 +114,7 @@ static struct wc_error *repl_watch_parse(int argc, char **argv, struct watch_req
 		if (err || m.kind == OPTION_END || m.kind == OPTION_DASHES)
 			break;
 		if (m.kind == OPTION_FOUND)
-			err = watch_ask_take(&q, &m, &taken);
+			err = option_set(&m, &q);
 	}
 	if (!err)
 		err = watch_ask_check_watches(&q);
@@ -277,12 +273,6 @@ void repl_watches_reported(struct repl *r)
 		if (r->watch[i].enabled)
 			r->watch[i].id = id++;
 	}
-}
-
-void repl_watches_forget_session(struct repl *r)
-{
-	for (size_t i = 0; i < r->nwatches; i++)
-		r->watch[i].is_reported = false;
 }
 
 void repl_watches_print(const struct repl *r, FILE *out)

@@ -27,18 +27,24 @@ struct wc_error *watch_ask_add(struct watch_ask *q, const char *expr)
 	return NULL;
 }
 
-static struct wc_error *take_slot(struct watch_request *w, const struct option_match *m)
-{
-	uint64_t n;
-	struct wc_error *err = option_number(m, 0, 3, &n);
+/* Of one watch */
 
-	if (!err)
-		w->slot = (int)n;
-	return err;
+/* *@to: first a struct watch_ask, then its last watch. */
+static struct wc_error *find_watch(const struct option_match *m, void **to)
+{
+	struct monitor_options *o = &((struct watch_ask *)*to)->monitor;
+
+	if (!o->nwatches)
+		return wc_error_new(WC_EUSAGE,
+				    "%s belongs to a watch: put it after the -v EXPR that it is for",
+				    m->option->name);
+	*to = &o->watch[o->nwatches - 1];
+	return NULL;
 }
 
-static struct wc_error *take_size(struct watch_request *w, const struct option_match *m)
+static struct wc_error *set_size(const struct option_match *m, void *to)
 {
+	struct watch_request *w = to;
 	uint64_t n;
 	struct wc_error *err = option_number(m, 1, UINT32_MAX, &n);
 
@@ -53,13 +59,38 @@ static struct wc_error *take_size(struct watch_request *w, const struct option_m
 	return NULL;
 }
 
+static struct wc_error *set_write(const struct option_match *m, void *to)
+{
+	((struct watch_request *)to)->access = ACCESS_WRITE;
+	return NULL;
+}
+
+static struct wc_error *set_read(const struct option_match *m, void *to)
+{
+	((struct watch_request *)to)->access = ACCESS_READ;
+	return NULL;
+}
+
+static struct wc_error *set_readwrite(const struct option_match *m, void *to)
+{
+	((struct watch_request *)to)->access = ACCESS_READWRITE;
+	return NULL;
+}
+
+static struct wc_error *set_execute(const struct option_match *m, void *to)
+{
+	((struct watch_request *)to)->access = ACCESS_EXECUTE;
+	return NULL;
+}
+
 /* "100/s", "100": a second; "5/ms", "10/min". */
-static struct wc_error *take_rate(struct watch_request *w, const struct option_match *m)
+static struct wc_error *set_rate(const struct option_match *m, void *to)
 {
 	static const struct {
 		const char *unit;
 		double seconds;
 	} units[] = { { "", 1 }, { "/s", 1 }, { "/ms", 1e-3 }, { "/min", 60 }, { "/h", 3600 } };
+	struct watch_request *w = to;
 	char *end;
 	double n = strtod(m->value, &end);
 	size_t i;
@@ -83,64 +114,92 @@ static struct wc_error *take_caller(const char **list, unsigned int *n, const st
 	return NULL;
 }
 
-static bool take_access(struct watch_request *w, const struct option_match *m)
+static struct wc_error *add_caller(const struct option_match *m, void *to)
 {
-	static const struct {
-		const char *name;
-		enum access_kind access;
-	} options_of[] = { { "-w", ACCESS_WRITE },
-			   { "-r", ACCESS_READ },
-			   { "-rw", ACCESS_READWRITE },
-			   { "-x", ACCESS_EXECUTE } };
-	size_t i;
+	struct watch_request *w = to;
 
-	for (i = 0; i < sizeof(options_of) / sizeof(options_of[0]); i++) {
-		if (option_is(m, options_of[i].name)) {
-			w->access = options_of[i].access;
-			return true;
-		}
-	}
-	return false;
+	return take_caller(w->callers, &w->ncallers, m);
 }
 
-static struct wc_error *watch_option(struct watch_ask *q, const struct option_match *m)
+static struct wc_error *add_not_caller(const struct option_match *m, void *to)
 {
-	struct watch_request *w = &q->monitor.watch[q->monitor.nwatches ? q->monitor.nwatches - 1 : 0];
+	struct watch_request *w = to;
 
-	if (!q->monitor.nwatches)
-		return wc_error_new(WC_EUSAGE,
-				    "%s belongs to a watch: put it after the -v EXPR that it is for",
-				    m->option->name);
-	if (take_access(w, m))
-		return NULL;
-	if (option_is(m, "-i"))
-		return take_slot(w, m);
-	if (option_is(m, "-s"))
-		return take_size(w, m);
-	if (option_is(m, "--rate"))
-		return take_rate(w, m);
-	if (option_is(m, "--sample"))
-		return option_number(m, 1, UINT64_MAX, &w->sample);
-	if (option_is(m, "--caller"))
-		return take_caller(w->callers, &w->ncallers, m);
-	if (option_is(m, "--not-caller"))
-		return take_caller(w->not_callers, &w->nnot_callers, m);
-	if (option_is(m, "--follow"))
-		w->follow = true;
-	else if (option_is(m, "--changes"))
-		w->changes = true;
-	else if (option_is(m, "--thread"))
-		w->thread = m->value;
-	else if (option_is(m, "--if") && w->condition)
+	return take_caller(w->not_callers, &w->nnot_callers, m);
+}
+
+static struct wc_error *set_condition(const struct option_match *m, void *to)
+{
+	struct watch_request *w = to;
+
+	if (w->condition)
 		return wc_error_new(WC_EUSAGE,
 				    "--if was given twice for \"%s\": join the conditions with && or ||",
 				    w->expr);
-	else if (option_is(m, "--if"))
-		w->condition = m->value;
+	w->condition = m->value;
 	return NULL;
 }
 
-static struct wc_error *take_seconds(const struct option_match *m, uint64_t *ret)
+static const struct option filters[] = {
+	{ "-s", "--size", "SIZE", "bytes to watch, 1 to 32 (default: the type's size)", COMPLETE_WORDS,
+	  "1 2 4 8 16 32", .set = set_size },
+	{ "-w", "--write", NULL, "writes (the default)", 0, NULL, .set = set_write },
+	{ "-r", "--read", NULL, "reads", 0, NULL, .set = set_read },
+	{ "-rw", "--read-write", NULL, "reads and writes", 0, NULL, .set = set_readwrite },
+	{ "-x", "--execute", NULL, "executions: EXPR is a function, function+0x12, file.c:123 or 0x...", 0,
+	  NULL, .set = set_execute },
+	{ "-i", "--register", "0..3",
+	  "use this debug register, set by ptrace (stops every thread for a moment)", COMPLETE_WORDS,
+	  "0 1 2 3", OPTION_NUMBER(struct watch_request, slot, 0, 3) },
+	{ "--follow", NULL, NULL,
+	  "move the watch when a pointer on its path changes (takes a register for each pointer)", 0, NULL,
+	  OPTION_FLAG(struct watch_request, follow) },
+	{ "--if", NULL, "COND",
+	  "record only hits for which COND holds: new==0, new>old+100, new in 3..7, thread==\"gc\", size==8",
+	  COMPLETE_NOTHING, NULL, .set = set_condition },
+	{ "--changes", NULL, NULL, "record only hits that change the value", 0, NULL,
+	  OPTION_FLAG(struct watch_request, changes) },
+	{ "--caller", NULL, "FUNC",
+	  "record only hits with FUNC in their stack; may be repeated (any of them)", COMPLETE_FUNCTION, NULL,
+	  .set = add_caller },
+	{ "--not-caller", NULL, "FUNC", "record no hits with FUNC in their stack; may be repeated",
+	  COMPLETE_FUNCTION, NULL, .set = add_not_caller },
+	{ "--thread", NULL, "NAME|TID", "record only hits of the threads of that name, or of that thread",
+	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct watch_request, thread) },
+	{ "--sample", NULL, "N", "of the hits that pass, record every Nth", COMPLETE_NOTHING, NULL,
+	  OPTION_NUMBER(struct watch_request, sample, 1, UINT64_MAX) },
+	{ "--rate", NULL, "N/s", "and at most N a second, evenly (also N/ms, N/min)", COMPLETE_NOTHING, NULL,
+	  .set = set_rate },
+	{ 0 },
+};
+
+const struct option watch_filter_options[] = {
+	{ .more = filters, .find = find_watch },
+	{ 0 },
+};
+
+/* Of all watches */
+
+static struct wc_error *add_watch(const struct option_match *m, void *to)
+{
+	return watch_ask_add(to, m->value);
+}
+
+static struct wc_error *set_pid(const struct option_match *m, void *to)
+{
+	struct watch_ask *q = to;
+	uint64_t n;
+	struct wc_error *err = option_number(m, 1, INT32_MAX, &n);
+
+	if (err)
+		return err;
+	if (q->monitor.pid)
+		return wc_error_new(WC_EUSAGE, "-p was given twice: one process can be watched at a time");
+	q->monitor.pid = (pid_t)n;
+	return NULL;
+}
+
+static struct wc_error *set_seconds(const struct option_match *m, void *to)
 {
 	char *end;
 	double seconds = strtod(m->value, &end);
@@ -148,12 +207,40 @@ static struct wc_error *take_seconds(const struct option_match *m, uint64_t *ret
 	if (end == m->value || *end || !(seconds > 0) || seconds > 1e9)
 		return wc_error_new(
 			WC_EUSAGE, "-t %s: give a number of seconds greater than 0, like 5 or 0.5", m->value);
-	*ret = (uint64_t)(seconds * 1e9);
+	*(uint64_t *)to = (uint64_t)(seconds * 1e9);
 	return NULL;
 }
 
-static struct wc_error *take_buffer(const struct option_match *m, size_t *ret)
+const struct option watch_options[] = {
+	{ "-p", "--pid", "PID", "the process to watch", COMPLETE_PID, NULL, .set = set_pid },
+	{ "-v", "--variable", "EXPR",
+	  "what to watch; up to four, each with the options behind it, down to --rate", COMPLETE_VARIABLE,
+	  NULL, .set = add_watch },
+	{ .more = watch_filter_options },
+	{ "--tags", NULL, NULL,
+	  "collect the tagged stacks that the program captures with libstackwalk, see stackwalk(7)", 0, NULL,
+	  OPTION_FLAG(struct watch_ask, monitor.tags) },
+	{ "-n", "--count", "COUNT", "end after COUNT accesses and captures", COMPLETE_NOTHING, NULL,
+	  OPTION_NUMBER(struct watch_ask, count, 1, UINT64_MAX) },
+	{ "-t", "--time", "SECONDS", "end after SECONDS (fractions allowed)", COMPLETE_NOTHING, NULL,
+	  .set = set_seconds, .at = offsetof(struct watch_ask, time_ns) },
+	{ 0 },
+};
+
+static struct wc_error *set_frames(const struct option_match *m, void *to)
 {
+	struct watch_ask *q = to;
+	uint64_t n;
+	struct wc_error *err = option_number(m, 1, TAG_FRAMES_MAX, &n);
+
+	if (!err)
+		q->monitor.frames = q->monitor.tag_frames = (unsigned int)n;
+	return err;
+}
+
+static struct wc_error *set_buffer(const struct option_match *m, void *to)
+{
+	struct watch_ask *q = to;
 	char *end;
 	unsigned long long n = strtoull(m->value, &end, 10);
 	unsigned int shift = *end == 'K' || *end == 'k'	  ? 10
@@ -167,106 +254,45 @@ static struct wc_error *take_buffer(const struct option_match *m, size_t *ret)
 	    (n << shift) > BUFFER_MAX || ((n << shift) & ((n << shift) - 1)))
 		return wc_error_new(WC_EUSAGE, "--buffer %s: give a power of two from 64K to 1G, like 8M",
 				    m->value);
-	*ret = n << shift;
+	q->monitor.buffer_size = q->monitor.tag_ring_size = n << shift;
 	return NULL;
 }
 
-static bool take_flag(struct watch_ask *q, const struct option_match *m)
+/* "ignore follow" */
+static struct wc_error *set_follow(const struct option_match *m, void *to)
 {
-	if (option_is(m, "--private-buffer"))
-		q->monitor.private_ring = true;
-	else if (option_is(m, "--pending"))
-		q->monitor.pending = true;
-	else if (option_is(m, "--tags"))
-		q->monitor.tags = true;
-	else
-		return false;
-	return true;
-}
-
-static struct wc_error *take_pid(struct watch_ask *q, const struct option_match *m)
-{
-	uint64_t n;
-	struct wc_error *err = option_number(m, 1, INT32_MAX, &n);
-
-	if (err)
-		return err;
-	if (q->monitor.pid)
-		return wc_error_new(WC_EUSAGE, "-p was given twice: one process can be watched at a time");
-	q->monitor.pid = (pid_t)n;
-	return NULL;
-}
-
-static struct wc_error *take_frames(struct watch_ask *q, const struct option_match *m)
-{
-	uint64_t n;
-	struct wc_error *err = option_number(m, 1, TAG_FRAMES_MAX, &n);
+	unsigned int choice;
+	struct wc_error *err = option_choice(m, &choice);
 
 	if (!err)
-		q->monitor.frames = q->monitor.tag_frames = (unsigned int)n;
+		*(bool *)to = choice;
 	return err;
 }
 
-static struct wc_error *take_engine(struct watch_ask *q, const struct option_match *m)
-{
-	unsigned int choice = 0;
-	struct wc_error *err;
-
-	if (option_is(m, "--buffer")) {
-		err = take_buffer(m, &q->monitor.buffer_size);
-		q->monitor.tag_ring_size = q->monitor.buffer_size;
-		return err;
-	}
-	err = option_choice(m, &choice);
-	if (err)
-		return err;
-	if (option_is(m, "--engine"))
-		q->monitor.engine = (enum monitor_engine)choice;
-	else if (option_is(m, "--fork"))
-		q->monitor.follow_fork = choice;
-	else
-		q->monitor.follow_exec = choice;
-	return NULL;
-}
-
-/* The option @m is one of @table. */
-static bool is_of(const struct option_match *m, const struct option *table)
-{
-	for (; table->name; table++)
-		if (!strcmp(m->option->name, table->name))
-			return true;
-	return false;
-}
-
-struct wc_error *watch_ask_take(struct watch_ask *q, const struct option_match *m, bool *taken)
-{
-	static const struct option of_engine[] = { WATCH_ENGINE_OPTIONS, { 0 } };
-	static const struct option of_watch[] = { WATCH_FILTER_OPTIONS, { 0 } };
-
-	struct wc_error *err = redact_ask_take(&q->redact, m, taken);
-
-	if (err || *taken)
-		return err;
-	*taken = true;
-	if (take_flag(q, m))
-		return NULL;
-	if (option_is(m, "-v"))
-		return watch_ask_add(q, m->value);
-	if (option_is(m, "-p"))
-		return take_pid(q, m);
-	if (option_is(m, "-n"))
-		return option_number(m, 1, UINT64_MAX, &q->count);
-	if (option_is(m, "-t"))
-		return take_seconds(m, &q->time_ns);
-	if (option_is(m, "--frames"))
-		return take_frames(q, m);
-	if (is_of(m, of_engine))
-		return take_engine(q, m);
-	if (is_of(m, of_watch))
-		return watch_option(q, m);
-	*taken = false;
-	return NULL;
-}
+const struct option watch_engine_options[] = {
+	{ "--engine", NULL, "ENGINE", "auto (default), handler, ring or ptrace: see ENGINES in the manual",
+	  COMPLETE_WORDS, "auto handler ring ptrace", OPTION_CHOICE(struct watch_ask, monitor.engine) },
+	{ "--fork", NULL, "WHAT", "what to do about forked children: ignore (default) or follow",
+	  COMPLETE_WORDS, "ignore follow", .set = set_follow,
+	  .at = offsetof(struct watch_ask, monitor.follow_fork) },
+	{ "--exec", NULL, "WHAT",
+	  "when the process executes another program: ignore (default), which ends the watch, or follow",
+	  COMPLETE_WORDS, "ignore follow", .set = set_follow,
+	  .at = offsetof(struct watch_ask, monitor.follow_exec) },
+	{ "--frames", NULL, "N",
+	  "most frames of a stack, 1 to 64 (default 32); of a capture, 1 to 128 (default 64)",
+	  COMPLETE_NOTHING, NULL, .set = set_frames },
+	{ "--buffer", NULL, "SIZE",
+	  "size of the event buffer in the target, 64K to 1G (default 8M); with --tags that of each thread, "
+	  "at most 256M",
+	  COMPLETE_NOTHING, NULL, .set = set_buffer },
+	{ "--private-buffer", NULL, NULL, "do not share the event buffer; read it through the kernel", 0,
+	  NULL, OPTION_FLAG(struct watch_ask, monitor.private_ring) },
+	{ "--pending", NULL, NULL, "wait for a library that is not loaded yet", 0, NULL,
+	  OPTION_FLAG(struct watch_ask, monitor.pending) },
+	OPTIONS_IN(struct watch_ask, redact, redact_options),
+	{ 0 },
+};
 
 void watch_ask_init(struct watch_ask *q)
 {

@@ -29,29 +29,9 @@ struct request {
 	unsigned int colour, syntax;
 };
 
-static const struct option options[] = {
-	WATCH_TARGET_OPTION,
-	WATCH_EXPR_OPTION,
-	WATCH_FILTER_OPTIONS,
-	WATCH_LIMIT_OPTIONS,
-	{ "-o", "--log", "LOG",
-	  "record into the new log LOG, which stays; else the recording goes with the view",
-	  COMPLETE_DIRECTORY, NULL },
-	{ "--delay", NULL, "SECONDS", "between pictures, 0.1 to 3600 (default 0.5; without a screen 2)",
-	  COMPLETE_NOTHING, NULL },
-	{ "--json", NULL, NULL, "no screen: one JSON object a line, each SECONDS", 0, NULL },
-	{ "--program-output", NULL, "FILE",
-	  "what the started program prints goes to FILE (default: it is discarded)", COMPLETE_FILE, NULL },
-	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
-	  INSN_SYNTAX_WORDS },
-	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS },
-	WATCH_ENGINE_OPTIONS,
-	{ 0 },
-};
-
 static volatile sig_atomic_t stop_asked;
 
-static struct wc_error *take_delay(const struct option_match *m, uint64_t *ret)
+static struct wc_error *set_delay(const struct option_match *m, void *to)
 {
 	char *end;
 	double seconds = strtod(m->value, &end);
@@ -59,34 +39,53 @@ static struct wc_error *take_delay(const struct option_match *m, uint64_t *ret)
 	if (end == m->value || *end || !(seconds >= DELAY_MIN && seconds <= DELAY_MAX))
 		return wc_error_new(WC_EUSAGE, "--delay %s: give a number of seconds from %g to %g, like 0.5",
 				    m->value, DELAY_MIN, DELAY_MAX);
-	*ret = (uint64_t)(seconds * 1e9);
+	*(uint64_t *)to = (uint64_t)(seconds * 1e9);
 	return NULL;
 }
 
-static struct wc_error *take_option(struct request *q, const struct option_match *m)
+/* Options about a recording, as most are. */
+static struct wc_error *note_recording(const struct option_match *m, void **to)
 {
-	bool taken;
+	struct request *q = *to;
 
-	if (option_is(m, "--delay"))
-		return take_delay(m, &q->delay_ns);
-	if (option_is(m, "--syntax"))
-		return option_choice(m, &q->syntax);
-	if (option_is(m, "--color"))
-		return option_choice(m, &q->colour);
-	if (option_is(m, "--json")) {
-		q->json = true;
-	} else {
-		/* All others are about a recording. */
-		q->asks = true;
-		if (option_is(m, "-o"))
-			q->record = m->value;
-		else if (option_is(m, "--program-output"))
-			q->program_output = m->value;
-		else
-			return watch_ask_take(&q->ask, m, &taken);
-	}
+	q->asks = true;
 	return NULL;
 }
+
+static const struct option recording_options[] = {
+	OPTIONS_IN(struct request, ask, watch_options),
+	{ "-o", "--log", "LOG",
+	  "record into the new log LOG, which stays; else the recording goes with the view",
+	  COMPLETE_DIRECTORY, NULL, OPTION_TEXT(struct request, record) },
+	{ 0 },
+};
+
+static const struct option program_options[] = {
+	{ "--program-output", NULL, "FILE",
+	  "what the started program prints goes to FILE (default: it is discarded)", COMPLETE_FILE, NULL,
+	  OPTION_TEXT(struct request, program_output) },
+	{ 0 },
+};
+
+static const struct option engine_options[] = {
+	OPTIONS_IN(struct request, ask, watch_engine_options),
+	{ 0 },
+};
+
+static const struct option options[] = {
+	{ .more = recording_options, .find = note_recording },
+	{ "--delay", NULL, "SECONDS", "between pictures, 0.1 to 3600 (default 0.5; without a screen 2)",
+	  COMPLETE_NOTHING, NULL, .set = set_delay, .at = offsetof(struct request, delay_ns) },
+	{ "--json", NULL, NULL, "no screen: one JSON object a line, each SECONDS", 0, NULL,
+	  OPTION_FLAG(struct request, json) },
+	{ .more = program_options, .find = note_recording },
+	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
+	  INSN_SYNTAX_WORDS, OPTION_CHOICE(struct request, syntax) },
+	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
+	  OPTION_CHOICE(struct request, colour) },
+	{ .more = engine_options, .find = note_recording },
+	{ 0 },
+};
 
 static struct wc_error *cmd_top_check(const struct request *q)
 {
@@ -107,32 +106,20 @@ static struct wc_error *cmd_top_check(const struct request *q)
 	return watch_ask_check(&q->ask);
 }
 
-static struct wc_error *cmd_top_parse(int argc, char **argv, struct request *ret)
+static struct wc_error *take_log(void *request, const char *word)
 {
-	struct option_scan scan = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct request q = { 0 };
-	struct option_match m;
+	struct request *q = request;
+
+	return option_one_log(&q->log, word, "top shows");
+}
+
+static struct wc_error *cmd_top_parse(int argc, char **argv, struct request *q)
+{
 	struct wc_error *err;
 
-	watch_ask_init(&q.ask);
-	do {
-		err = option_next(&scan, &m);
-		if (!err && m.kind == OPTION_FOUND)
-			err = take_option(&q, &m);
-		else if (!err && m.kind == OPTION_WORD)
-			err = option_one_log(&q.log, m.value, "top shows");
-		if (err)
-			return err;
-	} while (m.kind == OPTION_FOUND || m.kind == OPTION_WORD);
-	if (m.kind == OPTION_DASHES) {
-		if (scan.next == argc)
-			return wc_error_new(WC_EUSAGE, "the program to start is missing after --");
-		q.ask.monitor.argv = argv + scan.next;
-	}
-	err = cmd_top_check(&q);
-	if (!err)
-		*ret = q;
-	return err;
+	watch_ask_init(&q->ask);
+	err = option_parse_launch(argc, argv, options, q, take_log, &q->ask.monitor.argv);
+	return err ? err : cmd_top_check(q);
 }
 
 static uint64_t delay_of(const struct request *q, bool screen)
@@ -217,7 +204,7 @@ static struct wc_error *cmd_top_run(int argc, char **argv)
 	scoped(top_session_closep) struct top_session *session = NULL;
 	scoped(site_feed_closep) struct site_feed *feed = NULL;
 	struct top_show o = { .stop = &stop_asked };
-	struct request q;
+	struct request q = { 0 };
 	struct wc_error *err = cmd_top_parse(argc, argv, &q);
 	bool lines;
 

@@ -1,7 +1,6 @@
 #include "watchctl/cli/top/top_doc.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "watchctl/base/vec.h"
@@ -19,24 +18,17 @@ void top_doc_line(struct top_doc *d)
 
 void top_doc_put(struct top_doc *d, enum top_style style, const char *fmt, ...)
 {
-	struct top_span span = { .at = d->len, .style = style };
+	struct top_span span = { .at = d->text.len, .style = style };
 	va_list ap;
-	int n;
 
 	va_start(ap, fmt);
-	n = vsnprintf(NULL, 0, fmt, ap);
+	text_buf_vprintf(&d->text, fmt, ap);
 	va_end(ap);
-	if (n <= 0)
+	if (d->text.len == span.at)
 		return;
-	if (!vec_reserve((void **)&d->text, &d->text_cap, d->len + (size_t)n + 1, 1) ||
-	    !vec_push(d->span, d->nspans, d->span_cap, span)) {
+	text_buf_char(&d->text, '\0');
+	if (d->text.failed || !vec_push(d->span, d->nspans, d->span_cap, span))
 		d->failed = true;
-		return;
-	}
-	va_start(ap, fmt);
-	vsnprintf(d->text + d->len, (size_t)n + 1, fmt, ap);
-	va_end(ap);
-	d->len += (size_t)n + 1;
 }
 
 static size_t line_end(const struct top_doc *d, size_t line)
@@ -52,7 +44,7 @@ int top_doc_columns(const struct top_doc *d)
 	if (!d->nlines)
 		return 0;
 	for (i = d->line[d->nlines - 1]; i < d->nspans; i++)
-		n += top_screen_columns(d->text + d->span[i].at);
+		n += top_screen_columns(d->text.bytes + d->span[i].at);
 	return n;
 }
 
@@ -65,13 +57,13 @@ void top_doc_draw(const struct top_doc *d, size_t first, int row, int rows, int 
 
 		for (i = d->line[line]; i < line_end(d, line); i++)
 			used += top_screen_put(row, column + used, width - used, d->span[i].style,
-					       d->text + d->span[i].at);
+					       d->text.bytes + d->span[i].at);
 	}
 }
 
 void top_doc_deinit(struct top_doc *d)
 {
-	free(d->text);
+	text_buf_deinit(&d->text);
 	free(d->span);
 	free(d->line);
 	*d = (struct top_doc){ 0 };

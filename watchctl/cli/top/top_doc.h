@@ -6,14 +6,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "watchctl/base/text_buf.h"
 #include "watchctl/cli/top/top_screen.h"
 
 struct top_span;
 
 /* Zero-initialised is empty. */
 struct top_doc {
-	char *text;
-	size_t len, text_cap;
+	struct text_buf text;
 	struct top_span *span;
 	size_t nspans, span_cap;
 	size_t *line; /* index of each line's first span */

@@ -50,12 +50,12 @@ static void forget_listings(struct top *t)
 /* Read once: neither the source nor the code changes while it is looked at. */
 static void read_listings(struct top *t, const struct site_stat *s)
 {
-	const struct frame_name *at = &s->location->frame[0];
+	const struct frame_name *at = &s->key.location->frame[0];
 
 	forget_listings(t);
 	if (at->file)
-		listing_source(at->file, s->location->module, at->line, SOURCE_AROUND, &t->source);
-	listing_code(annotate_symbolizer(t->stats->annotate), annotate_syntax(t->stats->annotate), s->ip,
+		listing_source(at->file, s->key.location->module, at->line, SOURCE_AROUND, &t->source);
+	listing_code(annotate_symbolizer(t->stats->annotate), annotate_syntax(t->stats->annotate), s->key.ip,
 		     CODE_BEFORE, CODE_AFTER, &t->code);
 }
 

@@ -45,7 +45,7 @@ static void line_cell(const void *rows, size_t row, int cell, char *buf, size_t 
 {
 	const struct top *t = rows;
 	const struct top_row *r = &t->row[row];
-	const struct location *l = r->site->location;
+	const struct location *l = r->site->key.location;
 
 	switch (cell) {
 	case CELL_COUNT:
@@ -55,13 +55,13 @@ static void line_cell(const void *rows, size_t row, int cell, char *buf, size_t 
 		top_rate_text(r->rate, buf, cap);
 		break;
 	case CELL_KIND:
-		snprintf(buf, cap, "%s", text_kind(r->site->kind));
+		snprintf(buf, cap, "%s", text_kind(r->site->key.kind));
 		break;
 	case CELL_THREADS:
 		snprintf(buf, cap, "%u%s", r->site->nthreads, r->site->more_threads ? "+" : "");
 		break;
 	case CELL_WATCH:
-		utf8_clean(r->site->watch->e.name, buf, cap);
+		utf8_clean(r->site->key.watch->e.name, buf, cap);
 		break;
 	case CELL_SITE:
 		site_stat_place(r->site, buf, cap);
@@ -125,11 +125,11 @@ static void text_if(struct json *j, const char *name, const char *text)
 
 static void put_place(struct json *j, const struct site_stat *site)
 {
-	const struct location *l = site->location;
+	const struct location *l = site->key.location;
 	const char *function = l->frame[l->nframes - 1].function;
 
-	json_hex(j, site->after ? "next_ip" : "ip", site->ip);
-	text_if(j, "insn", site->insn);
+	json_hex(j, site->key.after ? "next_ip" : "ip", site->key.ip);
+	text_if(j, "insn", site->key.insn);
 	text_if(j, "module", l->module);
 	if (l->module)
 		json_hex(j, "module_offset", l->module_offset);
@@ -151,12 +151,12 @@ static void put_last(struct json *j, const struct site_stats *s, const struct si
 	json_number(j, "last_ns", l->time.mono_ns);
 	if (l->has_old) {
 		json_hex(j, "old", l->old_value);
-		annotate_value(s->annotate, site->watch, size, l->old_value, text, sizeof(text));
+		annotate_value(s->annotate, site->key.watch, size, l->old_value, text, sizeof(text));
 		json_text(j, "old_text", text);
 	}
 	if (l->has_new) {
 		json_hex(j, "new", l->new_value);
-		annotate_value(s->annotate, site->watch, size, l->new_value, text, sizeof(text));
+		annotate_value(s->annotate, site->key.watch, size, l->new_value, text, sizeof(text));
 		json_text(j, "new_text", text);
 	}
 	if (l->withheld & WITHHELD_VALUES) {
@@ -175,9 +175,9 @@ static void put_site(struct json *j, const struct site_stats *s, const struct to
 	const struct site_stat *site = r->site;
 
 	json_open(j, NULL, '{');
-	json_text(j, "watch", site->watch->e.name ? site->watch->e.name : "");
-	json_text(j, "kind", kind[site->kind]);
-	json_text(j, "origin", site->origin == ORIGIN_KERNEL ? "kernel" : "user");
+	json_text(j, "watch", site->key.watch->e.name ? site->key.watch->e.name : "");
+	json_text(j, "kind", kind[site->key.kind]);
+	json_text(j, "origin", site->key.origin == ORIGIN_KERNEL ? "kernel" : "user");
 	put_place(j, site);
 	json_number(j, "count", site->count);
 	json_number(j, "rate", rounded(r->rate));

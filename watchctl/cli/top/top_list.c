@@ -64,15 +64,15 @@ static void threads_text(const struct site_stat *s, char *buf, size_t cap)
 
 static void instruction_text(const struct site_stat *s, char *buf, size_t cap)
 {
-	utf8_clean(s->insn ? s->insn : "(not known)", buf, cap - 24);
-	if (s->origin == ORIGIN_KERNEL)
+	utf8_clean(s->key.insn ? s->key.insn : "(not known)", buf, cap - 24);
+	if (s->key.origin == ORIGIN_KERNEL)
 		snprintf(buf + strlen(buf), 24, "  (by the kernel)");
 }
 
 static void cell_text(const struct table *b, const struct top_row *r, enum cell c, char *buf, size_t cap)
 {
 	const struct site_stat *s = r->site;
-	const struct location *l = s->location;
+	const struct location *l = s->key.location;
 
 	buf[0] = '\0';
 	switch (c) {
@@ -83,13 +83,13 @@ static void cell_text(const struct table *b, const struct top_row *r, enum cell 
 		top_rate_text(r->rate, buf, cap);
 		break;
 	case CELL_KIND:
-		snprintf(buf, cap, "%s", text_kind(s->kind));
+		snprintf(buf, cap, "%s", text_kind(s->key.kind));
 		break;
 	case CELL_THREADS:
 		threads_text(s, buf, cap);
 		break;
 	case CELL_WATCH:
-		utf8_clean(s->watch->e.name, buf, cap);
+		utf8_clean(s->key.watch->e.name, buf, cap);
 		break;
 	case CELL_SITE:
 		site_stat_place(s, buf, cap);
@@ -218,9 +218,9 @@ static enum top_style cell_style(const struct top_row *r, int c)
 {
 	if (c != CELL_KIND)
 		return columns_of[c].style;
-	return r->site->kind == ACCESS_READ    ? TOP_READ
-	       : r->site->kind == ACCESS_WRITE ? TOP_WRITE
-					       : TOP_UPDATE;
+	return r->site->key.kind == ACCESS_READ	   ? TOP_READ
+	       : r->site->key.kind == ACCESS_WRITE ? TOP_WRITE
+						   : TOP_UPDATE;
 }
 
 /* "-> CLOSED", "= CLOSED": what is new matters more than what it was before. */

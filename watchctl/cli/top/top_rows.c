@@ -25,11 +25,11 @@ static bool has(const char *text, const char *part)
 /* The filter is in one of the texts that the row, or its page's title, shows. */
 static bool passes(const struct top *t, const struct site_stat *s)
 {
-	const struct location *l = s->location;
+	const struct location *l = s->key.location;
 	char text[CELL_TEXT];
 	size_t i;
 
-	if (t->watch && t->stats->watch[t->watch - 1].watch != s->watch)
+	if (t->watch && t->stats->watch[t->watch - 1].watch != s->key.watch)
 		return false;
 	if (!*t->filter)
 		return true;
@@ -38,7 +38,7 @@ static bool passes(const struct top *t, const struct site_stat *s)
 			return true;
 	site_stat_place(s, text, sizeof(text));
 	if (has(text, t->filter) || has(l->module ? text_base_name(l->module) : NULL, t->filter) ||
-	    has(s->watch->e.name, t->filter) || has(text_kind(s->kind), t->filter))
+	    has(s->key.watch->e.name, t->filter) || has(text_kind(s->key.kind), t->filter))
 		return true;
 	text_source(l->frame[0].file, l->frame[0].line, text, sizeof(text));
 	if (has(text, t->filter))
@@ -49,7 +49,7 @@ static bool passes(const struct top *t, const struct site_stat *s)
 
 static const char *function_of(const struct site_stat *s)
 {
-	const char *name = s->location->frame[s->location->nframes - 1].function;
+	const char *name = s->key.location->frame[s->key.location->nframes - 1].function;
 
 	return name ? name : "";
 }
@@ -73,7 +73,7 @@ static int compare_by(enum top_sort sort, const struct top_row *x, const struct 
 		return descending(a->nthreads, b->nthreads);
 	case TOP_BY_FUNCTION:
 		order = strcmp(function_of(a), function_of(b));
-		return order ? order : -descending(a->location->offset, b->location->offset);
+		return order ? order : -descending(a->key.location->offset, b->key.location->offset);
 	default:
 		return descending(a->count, b->count);
 	}

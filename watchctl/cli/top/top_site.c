@@ -58,30 +58,30 @@ static void who_text(const struct site_last *l, char *buf, size_t cap)
 
 static void put_what(struct top_doc *d, const struct site_stat *s, int columns)
 {
-	const struct location *l = s->location;
+	const struct location *l = s->key.location;
 	char place[CELL_TEXT], source[300], watch[80], insn[200];
 
 	site_stat_place(s, place, sizeof(place));
 	text_shorten(place, columns > 40 ? (size_t)columns - 30 : 12);
 	text_source(l->frame[0].file, l->frame[0].line, source, sizeof(source));
-	utf8_clean(s->watch->e.name ? s->watch->e.name : "?", watch, sizeof(watch));
-	utf8_clean(s->insn ? s->insn : "", insn, sizeof(insn));
+	utf8_clean(s->key.watch->e.name ? s->key.watch->e.name : "?", watch, sizeof(watch));
+	utf8_clean(s->key.insn ? s->key.insn : "", insn, sizeof(insn));
 	top_doc_line(d);
 	top_doc_put(d,
-		    s->kind == ACCESS_READ    ? TOP_READ
-		    : s->kind == ACCESS_WRITE ? TOP_WRITE
-					      : TOP_UPDATE,
-		    " %s ", text_kind(s->kind));
+		    s->key.kind == ACCESS_READ	  ? TOP_READ
+		    : s->key.kind == ACCESS_WRITE ? TOP_WRITE
+						  : TOP_UPDATE,
+		    " %s ", text_kind(s->key.kind));
 	top_doc_put(d, TOP_STRONG, "%s", watch);
-	top_doc_put(d, TOP_PLAIN, s->after ? "  " : "  at ");
+	top_doc_put(d, TOP_PLAIN, s->key.after ? "  " : "  at ");
 	top_doc_put(d, TOP_PLACE, "%s", place);
 	top_doc_put(d, TOP_DIM, "  %s", source);
 	top_doc_line(d);
-	if (s->after)
+	if (s->key.after)
 		top_doc_put(d, TOP_ALERT, " the accessing instruction is not known; execution went on there");
 	else
 		top_doc_put(d, TOP_PLAIN, " %s", *insn ? insn : "(the instruction's bytes are not known)");
-	if (s->origin == ORIGIN_KERNEL)
+	if (s->key.origin == ORIGIN_KERNEL)
 		top_doc_put(d, TOP_UPDATE, "  (by the kernel)");
 	if (l->module)
 		top_doc_put(d, TOP_DIM, "  in %s", utf8_clean(l->module, place, sizeof(place)));
@@ -363,7 +363,7 @@ static size_t value_lines(const struct top *t, const struct site_stat *s, struct
 			*rest += sorted[i].count;
 			continue;
 		}
-		annotate_value(t->stats->annotate, s->watch, size, sorted[i].value, text, sizeof(text));
+		annotate_value(t->stats->annotate, s->key.watch, size, sorted[i].value, text, sizeof(text));
 		utf8_clean(text, ret[i].label, sizeof(ret[i].label));
 		text_cut_middle(ret[i].label, LABEL_MAX);
 		ret[i].count = sorted[i].count;
@@ -400,9 +400,9 @@ static void put_values(struct top_doc *d, const struct top *t, const struct site
 	uint64_t rest = 0;
 	size_t n;
 
-	if (s->kind == ACCESS_EXECUTE)
+	if (s->key.kind == ACCESS_EXECUTE)
 		return;
-	title(d, "VALUES", s->kind == ACCESS_READ ? "that were read" : "after the access");
+	title(d, "VALUES", s->key.kind == ACCESS_READ ? "that were read" : "after the access");
 	if (!s->values.total) {
 		top_doc_line(d);
 		top_doc_put(d, TOP_DIM, " not known");
@@ -442,7 +442,7 @@ static void put_listing(struct top_doc *d, const struct listing *l, bool source)
 
 static void put_code(struct top_doc *d, const struct top *t, const struct site_stat *s)
 {
-	const struct frame_name *at = &s->location->frame[0];
+	const struct frame_name *at = &s->key.location->frame[0];
 	char file[300] = "";
 
 	if (at->file)
@@ -454,7 +454,7 @@ static void put_code(struct top_doc *d, const struct top *t, const struct site_s
 		top_doc_line(d);
 		top_doc_put(d, TOP_ALERT, " this file is younger than the program: lines may have moved");
 	}
-	title(d, "INSTRUCTIONS", s->after ? "where execution went on" : "");
+	title(d, "INSTRUCTIONS", s->key.after ? "where execution went on" : "");
 	put_listing(d, &t->code, false);
 }
 
@@ -463,10 +463,10 @@ static void put_registers(struct top_doc *d, const struct site_stat *s, int colu
 	int i, per_line = columns >= 104 ? 4 : columns >= 80 ? 3 : columns >= 54 ? 2 : 1;
 
 	title(d, "REGISTERS",
-	      s->last.displaced		  ? "of a later moment: the program blocked SIGTRAP"
-	      : s->last.in_kernel	  ? "as the program entered the kernel"
-	      : s->kind == ACCESS_EXECUTE ? "before the instruction"
-					  : "after the last access");
+	      s->last.displaced		      ? "of a later moment: the program blocked SIGTRAP"
+	      : s->last.in_kernel	      ? "as the program entered the kernel"
+	      : s->key.kind == ACCESS_EXECUTE ? "before the instruction"
+					      : "after the last access");
 	if (s->last.withheld & WITHHELD_REGS) {
 		top_doc_line(d);
 		top_doc_put(d, TOP_DIM, " %s", view_withheld);

@@ -92,10 +92,7 @@ struct variable {
 
 void variable_deinit(struct variable *v);
 
-struct locator; /* caches parsed debug information of the modules */
-
-struct locator *locator_new(void);
-void locator_free(struct locator *l);
+struct locator; /* where names are looked for: watchctl/code/lookup/locator.h */
 
 /*
  * Finds @expr. Errors, all WC_ENAME unless said otherwise, each a complete sentence with what to try:

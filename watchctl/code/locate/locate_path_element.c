@@ -363,22 +363,6 @@ static bool find_pointer(const struct dtype *t, uint64_t addr, unsigned int dept
 	return q.found;
 }
 
-bool dtype_first_parameter(const struct dtype *s, struct dtype *ret)
-{
-	struct dtype t = *s;
-	Dwarf_Die die;
-
-	if (dwarf_child(&t.die, &die) != 0)
-		return false;
-	do {
-		if (dwarf_tag(&die) != DW_TAG_template_type_parameter)
-			continue;
-		*ret = dtype_part(s, &die);
-		return ret->known;
-	} while (dwarf_siblingof(&die, &die) == 0);
-	return false;
-}
-
 static bool is_rust_vector(const struct path_place *p, const struct dtype *s, struct dmember *data,
 			   struct dmember *len, struct dtype *type)
 {

@@ -20,6 +20,10 @@ struct wc_error *path_follow_pointer(struct path_place *p, const struct memory_v
 /* Goes to what the pointer at @p points to, or to the first element of the array there. */
 struct wc_error *path_to_target(struct path_place *p, const struct memory_view *mem);
 
+/* As path_open(). @inside: a member that the compiler made is asked for. Sets *@opened if it went anywhere. */
+struct wc_error *path_open_place(struct path_place *p, bool inside, bool *opened,
+				 const struct memory_view *mem);
+
 struct wc_error *path_to_member(struct path_place *p, const char *name, const struct memory_view *mem);
 
 /* Element @step of the array, the pointer or the container at @p. */
@@ -54,9 +58,6 @@ struct wc_error *path_convert_class(const struct path_place *p, const struct dty
  */
 struct wc_error *path_open_smart_pointer(struct path_place *p, const struct dtype *s, bool array,
 					 const struct memory_view *mem, bool *is);
-
-/* The type that the stripped @s was made for: "T" of "Vec<T>". */
-bool dtype_first_parameter(const struct dtype *s, struct dtype *ret);
 
 /* Why '[n]' finds nothing in the container of the stripped type @s, and what does; NULL: it is none. */
 struct wc_error *path_no_container_element(const struct path_place *p, const struct dtype *s);

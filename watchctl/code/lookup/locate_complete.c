@@ -7,11 +7,16 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/code/dwarf/dwarf_unit.h"
-#include "watchctl/code/lookup/locate_index.h"
+#include "watchctl/code/lookup/locate_index_impl.h"
 #include "watchctl/code/lookup/locate_scope.h"
 #include "watchctl/code/symbols/locate_match.h"
 
 #define DEPTH_MAX 64
+
+struct completed {
+	bool found;
+	Dwarf_Die die;
+};
 
 struct wanted {
 	int tag;
@@ -79,7 +84,7 @@ static bool find_definition(const struct wanted *w, Dwarf_Die *parent, const cha
 	return false;
 }
 
-bool locate_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret)
+static bool look_for_definition(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret)
 {
 	Dwarf_Attribute mem, *signature = dwarf_attr_integrate(die, DW_AT_signature, &mem);
 	scoped(freep) char *scope = NULL;
@@ -107,4 +112,23 @@ bool locate_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret
 		if (find_definition(&w, split.addr ? &split : &unit, scope, 0))
 			return true;
 	return false;
+}
+
+bool locate_index_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret)
+{
+	struct completed *c = map64_get(&x->complete, (uintptr_t)die->addr);
+
+	if (!c) {
+		c = calloc(1, sizeof(*c));
+		if (!c)
+			return look_for_definition(x, die, ret);
+		c->found = look_for_definition(x, die, &c->die);
+		if (!map64_put(&x->complete, (uintptr_t)die->addr, c)) {
+			free(c);
+			return look_for_definition(x, die, ret);
+		}
+	}
+	if (c->found)
+		*ret = c->die;
+	return c->found;
 }

@@ -33,14 +33,6 @@ bool module_is_called(const struct module_list *l, const struct module *m, const
 	return module_answers(l, m, name);
 }
 
-const struct module *search_main_module(const struct module_list *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i].is_program)
-			return &l->v[i];
-	return l->n ? &l->v[0] : NULL;
-}
-
 /* Whether unit @u was made from the source file @source. */
 static bool unit_is_from(Dwarf_Die *u, const char *source)
 {

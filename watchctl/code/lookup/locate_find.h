@@ -8,6 +8,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/code/lookup/locate_index.h"
 #include "watchctl/code/lookup/locate_type.h"
+#include "watchctl/code/lookup/locator.h"
 #include "watchctl/code/symbols/code_name_match.h"
 #include "watchctl/code/tls/tls.h"
 
@@ -48,33 +49,6 @@ struct search {
 	unsigned int nclones;  /* of functions that were found, where there are whole ones */
 	bool no_memory;
 };
-
-/* The index of @m, kept by the locator. NULL: no memory. */
-struct locate_index *locator_index(struct locator *l, const struct module *m);
-
-/*
- * Runs what reads files; WC_ENAME: it faulted (fault_guard.h). Then all that was read is lost, and read anew
- * by the next one.
- */
-struct wc_error *locator_guarded(struct locator *l, void (*run)(void *ctx), void *ctx);
-
-/* The same of a function that has the parameters of locate(). */
-struct locate_question {
-	struct wc_error *(*find)(struct locator *l, const char *expr, const struct module_list *modules,
-				 const struct memory_view *mem, struct variable *ret, bool *missing_module);
-	struct locator *l;
-	const char *expr;
-	const struct module_list *modules;
-	const struct memory_view *mem;
-	struct variable *ret;
-	bool *missing_module;
-	struct wc_error *err;
-};
-
-struct wc_error *locator_ask(struct locate_question *q);
-
-/* The program itself: the first module that is no library. */
-const struct module *search_main_module(const struct module_list *l);
 
 /* Whether they are one and the same variable. */
 bool hit_is_same(const struct hit *a, const struct hit *b);

@@ -15,137 +15,14 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/hash.h"
-#include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/dwarf/demangle.h"
 #include "watchctl/code/dwarf/dwarf_language.h"
 #include "watchctl/code/dwarf/dwarf_unit.h"
+#include "watchctl/code/lookup/locate_index_impl.h"
 #include "watchctl/code/lookup/locate_scope.h"
 
 #define DEPTH_MAX 256
-
-struct locate_index {
-	struct elffile *file;
-	struct symbols *symbols;
-	bool opened, read, hides_locals, no_memory;
-	Dwarf *dwarf;
-	uint64_t bias;
-	Dwarf_Die *unit;
-	size_t nunits, unit_cap;
-	struct variable_entry *v;
-	size_t n, cap;
-	struct map64 by_name;  /* hash of the last component -> index of the first entry + 1 */
-	struct map64 outer;    /* of those in inline namespaces: entry -> scope without these */
-	struct map64 scopes;   /* of declarations in namespaces: entry -> scope, one of the strings or "" */
-	struct map64 complete; /* types that were completed: declaration -> struct completed, owned */
-	char **strings;	       /* scopes; owned */
-	size_t nstrings, string_cap;
-};
-
-struct completed {
-	bool found;
-	Dwarf_Die die;
-};
-
-struct locate_index *locate_index_new(const struct module *m)
-{
-	struct locate_index *x = calloc(1, sizeof(*x));
-
-	if (!x)
-		return NULL;
-	x->file = elffile_new(m);
-	if (!x->file) {
-		free(x);
-		return NULL;
-	}
-	return x;
-}
-
-void locate_index_free(struct locate_index *x)
-{
-	if (!x)
-		return;
-	for (size_t i = 0; i < x->nstrings; i++)
-		free(x->strings[i]);
-	free(x->strings);
-	map64_deinit(&x->by_name);
-	map64_deinit(&x->scopes);
-	map64_deinit(&x->outer);
-	map64_deinit_values(&x->complete, free);
-	free(x->v);
-	free(x->unit);
-	symbols_free(x->symbols);
-	elffile_free(x->file);
-	free(x);
-}
-
-struct elffile *locate_index_file(struct locate_index *x)
-{
-	return x->file;
-}
-
-Dwarf *locate_index_dwarf(struct locate_index *x, uint64_t *bias)
-{
-	return elffile_dwarf(x->file, bias);
-}
-
-uint64_t locate_index_bias(struct locate_index *x)
-{
-	uint64_t bias;
-
-	locate_index_dwarf(x, &bias);
-	return bias;
-}
-
-struct symbols *locate_index_symbols(struct locate_index *x)
-{
-	if (!x->symbols)
-		x->symbols = symbols_new(x->file);
-	return x->symbols;
-}
-
-static void open_units(struct locate_index *x)
-{
-	struct dwarf_unit_iter it = { 0 };
-	Dwarf_Die cu;
-
-	if (x->opened)
-		return;
-	x->opened = true;
-	x->dwarf = elffile_dwarf(x->file, &x->bias);
-	while (x->dwarf && dwarf_unit_next(x->dwarf, &it, &cu)) {
-		const struct dwarf_language *l = dwarf_die_language(&cu);
-
-		x->hides_locals |= l && dwarf_family_ignores_case(l->family);
-		if (!vec_push(x->unit, x->nunits, x->unit_cap, cu)) {
-			x->no_memory = true;
-			return;
-		}
-	}
-}
-
-bool locate_index_hides_locals(struct locate_index *x)
-{
-	open_units(x);
-	return x->hides_locals;
-}
-
-bool locate_index_has_dwarf(struct locate_index *x)
-{
-	open_units(x);
-	return x->nunits > 0;
-}
-
-Dwarf_Die *locate_index_unit(struct locate_index *x, uint32_t unit)
-{
-	return &x->unit[unit];
-}
-
-size_t locate_index_nunits(struct locate_index *x)
-{
-	open_units(x);
-	return x->nunits;
-}
 
 /* Keeps @s until the index is freed. NULL: no memory. */
 static const char *locate_index_keep(struct locate_index *x, char *s)
@@ -359,17 +236,12 @@ static bool index_children(struct locate_index *x, Dwarf_Die *parent, uint32_t u
 
 static void read_index(struct locate_index *x)
 {
-	open_units(x);
+	locate_index_open_units(x);
 	if (x->read)
 		return;
 	x->read = true;
 	for (size_t i = 0; i < x->nunits && !x->no_memory; i++)
 		x->no_memory |= !index_children(x, &x->unit[i], (uint32_t)i, NULL, NULL, 0);
-}
-
-bool locate_index_lacks_memory(const struct locate_index *x)
-{
-	return x->no_memory;
 }
 
 typedef bool each_fn(void *ctx, const struct variable_entry *e, enum name_fit fit);
@@ -535,23 +407,4 @@ const struct variable_entry *locate_index_all(struct locate_index *x, size_t *n)
 	read_index(x);
 	*n = x->n;
 	return x->v;
-}
-
-bool locate_index_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret)
-{
-	struct completed *c = map64_get(&x->complete, (uintptr_t)die->addr);
-
-	if (!c) {
-		c = calloc(1, sizeof(*c));
-		if (!c)
-			return locate_complete_type(x, die, ret);
-		c->found = locate_complete_type(x, die, &c->die);
-		if (!map64_put(&x->complete, (uintptr_t)die->addr, c)) {
-			free(c);
-			return locate_complete_type(x, die, ret);
-		}
-	}
-	if (c->found)
-		*ret = c->die;
-	return c->found;
 }

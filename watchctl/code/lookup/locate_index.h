@@ -94,7 +94,4 @@ enum variable_place locate_index_place(struct locate_index *x, Dwarf_Die *die, u
  */
 bool locate_index_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret);
 
-/* The same, looked for anew: locate_complete.c. */
-bool locate_complete_type(struct locate_index *x, Dwarf_Die *die, Dwarf_Die *ret);
-
 #endif

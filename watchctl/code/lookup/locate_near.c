@@ -1,45 +1,12 @@
 #include "watchctl/code/lookup/locate_near.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Longer names are compared by their beginnings. */
-#define LENGTH_MAX 64
+#include "watchctl/base/edit_distance.h"
+
 #define NOT_NEAR 1000u
-
-static unsigned int min3(unsigned int a, unsigned int b, unsigned int c)
-{
-	unsigned int m = a < b ? a : b;
-
-	return m < c ? m : c;
-}
-
-/* Optimal string alignment: insertions, deletions, replacements and swaps of neighbours, ignoring case. */
-static unsigned int edit_distance(const char *a, size_t la, const char *b, size_t lb)
-{
-	unsigned int row[3][LENGTH_MAX + 1];
-
-	la = la < LENGTH_MAX ? la : LENGTH_MAX;
-	lb = lb < LENGTH_MAX ? lb : LENGTH_MAX;
-	for (size_t j = 0; j <= lb; j++)
-		row[0][j] = (unsigned int)j;
-	for (size_t i = 1; i <= la; i++) {
-		unsigned int *at = row[i % 3], *up = row[(i + 2) % 3], *upup = row[(i + 1) % 3];
-
-		at[0] = (unsigned int)i;
-		for (size_t j = 1; j <= lb; j++) {
-			bool same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
-
-			at[j] = min3(up[j] + 1, at[j - 1] + 1, up[j - 1] + !same);
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    upup[j - 2] + 1 < at[j])
-				at[j] = upup[j - 2] + 1;
-		}
-	}
-	return row[la % 3][lb];
-}
 
 /* Typing errors first, then names that begin with the query, then those that hold it. */
 static unsigned int distance(const char *query, const char *key)
@@ -51,7 +18,7 @@ static unsigned int distance(const char *query, const char *key)
 	if (strcasecmp(query, key) == 0)
 		return 0;
 	if (gap <= allowed) {
-		d = edit_distance(query, lq, key, lk);
+		d = edit_distance(query, lq, key, lk, true);
 		if (d <= allowed)
 			return d * 4;
 	}

@@ -17,12 +17,6 @@
 
 static struct wc_error *parse_sum(struct parser *p);
 
-void parser_skip_space(struct parser *p)
-{
-	while (isspace((unsigned char)*p->at))
-		p->at++;
-}
-
 static bool comes(struct parser *p, const char *token)
 {
 	return strncmp(p->at, token, strlen(token)) == 0;

@@ -10,6 +10,12 @@
 
 #define ANONYMOUS "(anonymous namespace)"
 
+void parser_skip_space(struct parser *p)
+{
+	while (isspace((unsigned char)*p->at))
+		p->at++;
+}
+
 bool parser_starts_name(const char *s)
 {
 	unsigned char c = (unsigned char)*s;

@@ -528,3 +528,19 @@ char *dtype_member_list(const struct dtype *t)
 	free(text);
 	return NULL;
 }
+
+bool dtype_first_parameter(const struct dtype *s, struct dtype *ret)
+{
+	struct dtype t = *s;
+	Dwarf_Die die;
+
+	if (dwarf_child(&t.die, &die) != 0)
+		return false;
+	do {
+		if (dwarf_tag(&die) != DW_TAG_template_type_parameter)
+			continue;
+		*ret = dtype_part(s, &die);
+		return ret->known;
+	} while (dwarf_siblingof(&die, &die) == 0);
+	return false;
+}

@@ -96,4 +96,7 @@ char *dtype_name(const struct dtype *t);
 /* False: no memory. */
 bool dtype_value_type(const struct dtype *t, struct value_type *ret);
 
+/* The type that the stripped @s was made for: "T" of "Vec<T>". */
+bool dtype_first_parameter(const struct dtype *s, struct dtype *ret);
+
 #endif

@@ -30,6 +30,7 @@
 #include "watchctl/base/confine.h"
 #include "watchctl/base/memory.h"
 #include "watchctl/base/read_failure.h"
+#include "watchctl/base/text_buf.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/elf/debuginfod.h"
 
@@ -91,8 +92,7 @@ struct round {
 struct out {
 	struct shared *shared;
 	int fd;
-	uint8_t *buf;
-	size_t len, cap;
+	struct text_buf buf;
 };
 
 /* Before it ends: what its owner is to say. */
@@ -117,10 +117,9 @@ static _Noreturn void give_up(struct shared *s)
 
 static void symbol_workers_put(struct out *o, const void *bytes, size_t n)
 {
-	if (!vec_reserve((void **)&o->buf, &o->cap, o->len + n, 1))
+	text_buf_put(&o->buf, bytes, n);
+	if (o->buf.failed)
 		give_up(o->shared);
-	memcpy(o->buf + o->len, bytes, n);
-	o->len += n;
 }
 
 static void put_u8(struct out *o, uint8_t v)
@@ -140,8 +139,8 @@ static void put_string(struct out *o, const char *s)
 
 static void symbol_workers_flush(struct out *o)
 {
-	for (size_t at = 0; at < o->len;) {
-		ssize_t n = write(o->fd, o->buf + at, o->len - at);
+	for (size_t at = 0; at < o->buf.len;) {
+		ssize_t n = write(o->fd, o->buf.bytes + at, o->buf.len - at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -149,12 +148,12 @@ static void symbol_workers_flush(struct out *o)
 			_exit(1);
 		at += (size_t)n;
 	}
-	o->len = 0;
+	text_buf_empty(&o->buf);
 }
 
 static size_t message_begin(struct out *o, enum message_type type)
 {
-	size_t start = o->len;
+	size_t start = o->buf.len;
 
 	put_u32(o, 0);
 	put_u8(o, (uint8_t)type);
@@ -163,10 +162,10 @@ static size_t message_begin(struct out *o, enum message_type type)
 
 static void message_end(struct out *o, size_t start)
 {
-	uint32_t size = (uint32_t)(o->len - start);
+	uint32_t size = (uint32_t)(o->buf.len - start);
 
-	memcpy(o->buf + start, &size, sizeof(size));
-	if (o->len > 32768)
+	memcpy(o->buf.bytes + start, &size, sizeof(size));
+	if (o->buf.len > 32768)
 		symbol_workers_flush(o);
 }
 

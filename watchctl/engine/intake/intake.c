@@ -21,14 +21,6 @@
 #define STEP_LOOKS 3u
 #define STEP_PAUSE_NS 200000
 
-struct wc_error *intake_put(struct intake *in, const struct trace_event *event)
-{
-	struct wc_error *err = in->muted ? NULL : in->sink.put(in->sink.ctx, event);
-
-	in->muted = in->muted || err;
-	return err;
-}
-
 static struct wc_error *put(void *ctx, const struct trace_event *event)
 {
 	return intake_put(ctx, event);
@@ -94,31 +86,6 @@ static void move_to_front(struct intake *in)
 	in->handed = 0;
 }
 
-static struct wc_error *hand_out_one(struct intake *in)
-{
-	struct queued_access *q = &in->queue[in->handed++];
-
-	q->event.access.frame = q->frame;
-	return intake_put(in, &q->event);
-}
-
-struct wc_error *intake_report_queued(struct intake *in)
-{
-	struct wc_error *err = NULL;
-
-	while (in->handed < in->queued)
-		err = wc_error_first(err, hand_out_one(in));
-	return err;
-}
-
-struct wc_error *intake_hand_out(struct intake *in)
-{
-	struct wc_error *err = intake_report_queued(in);
-
-	in->handed = in->queued = 0;
-	return err;
-}
-
 struct wc_error *intake_report_departures(struct intake *in, uint64_t n)
 {
 	struct wc_error *err = in->begun ? code_facts_hear(in->facts) : NULL;
@@ -155,7 +122,7 @@ struct wc_error *intake_pass(struct intake *in, bool *any)
 	while (!err && in->handed < in->queued && !is_unfinished(in, looked)) {
 		uint64_t now;
 
-		err = hand_out_one(in);
+		err = intake_hand_out_one(in);
 		now = in->handed % 16 ? looked : monotonic_ns();
 		if (err || now - looked < LOOK_NS)
 			continue;

@@ -1,9 +1,10 @@
 /*
  * intake_impl - what the intake's files share:
  *
- *	intake.c	empties the ring into the queue, and the queue into the sink
+ *	intake.c	empties the ring into the queue
  *	intake_take.c	the way of one record into the queue, step by step
  *	intake_judge.c	whether a hit is what its watch asked for
+ *	intake_out.c	out of it, into the sink
  *	intake_hook.c	hits that are no events, at which a thread may wait for us
  *	intake_code.c	the modules and the code that a record is about, and its stack
  */
@@ -33,6 +34,9 @@ enum intake_fate intake_judge(const struct intake *in, struct intake_watch *w, c
 
 /* Into the sink. An error of it is returned once: the hits still to come must be taken in all the same. */
 struct wc_error *intake_put(struct intake *in, const struct trace_event *event);
+
+/* The next one that is queued goes there. */
+struct wc_error *intake_hand_out_one(struct intake *in);
 
 /* All that is queued goes there now; the queue's places stay taken until they are given free together. */
 struct wc_error *intake_report_queued(struct intake *in);

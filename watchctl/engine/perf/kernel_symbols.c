@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/text_buf.h"
 #include "watchctl/base/vec.h"
 
 struct symbol {
@@ -17,8 +18,7 @@ struct symbol {
 struct kernel_symbols {
 	struct symbol *v;
 	size_t n, cap;
-	char *names;
-	size_t names_len, names_cap;
+	struct text_buf names; /* each with its NUL */
 	bool loaded;
 };
 
@@ -32,25 +32,21 @@ void kernel_symbols_free(struct kernel_symbols *s)
 	if (!s)
 		return;
 	free(s->v);
-	free(s->names);
+	text_buf_deinit(&s->names);
 	free(s);
 }
 
 static bool kernel_symbols_add(struct kernel_symbols *s, uint64_t addr, char type, const char *name)
 {
-	size_t len = strlen(name) + 1;
 	struct symbol sym = {
 		.addr = addr,
-		.name = (uint32_t)s->names_len,
+		.name = (uint32_t)s->names.len,
 		.is_code = strchr("tTwW", type),
 		.is_global = strchr("TW", type),
 	};
 
-	if (!vec_reserve((void **)&s->names, &s->names_cap, s->names_len + len, 1))
-		return false;
-	memcpy(s->names + s->names_len, name, len);
-	s->names_len += len;
-	return vec_push(s->v, s->n, s->cap, sym);
+	text_buf_put(&s->names, name, strlen(name) + 1);
+	return !s->names.failed && vec_push(s->v, s->n, s->cap, sym);
 }
 
 static int by_address(const void *a, const void *b)
@@ -103,5 +99,5 @@ const char *kernel_symbols_find(struct kernel_symbols *s, uint64_t addr, uint64_
 		return NULL;
 	if (start)
 		*start = s->v[lo - 1].addr;
-	return s->names + s->v[lo - 1].name;
+	return s->names.bytes + s->v[lo - 1].name;
 }

@@ -9,6 +9,7 @@
 #include "watchctl/code/elf/module.h"
 #include "watchctl/code/locate/locate.h"
 #include "watchctl/code/locate/show.h"
+#include "watchctl/code/lookup/locator.h"
 #include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/monitor/inspect/inspect_expr.h"
 #include "watchctl/target/proc/proc.h"

@@ -12,6 +12,7 @@
 #include "watchctl/code/elf/module.h"
 #include "watchctl/code/locate/code_name.h"
 #include "watchctl/code/locate/locate.h"
+#include "watchctl/code/lookup/locator.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/proc/proc_words.h"
 

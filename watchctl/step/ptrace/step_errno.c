@@ -3,6 +3,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/code/elf/module.h"
 #include "watchctl/code/locate/locate.h"
+#include "watchctl/code/lookup/locator.h"
 #include "watchctl/code/tls/tls.h"
 #include "watchctl/target/proc/proc.h"
 

@@ -20,8 +20,6 @@
 #define VALUE_TEXT 160
 #define INSN_TEXT 96
 
-const char view_withheld[] = "(withheld)";
-
 /* The text of the instruction at an address; code may be replaced there (JIT, dlopen), so with its bytes. */
 struct insn_entry {
 	uint8_t len, bytes[INSN_MAX];

@@ -36,11 +36,6 @@ bool export_has_stack_option(enum export_format to)
 	return formats[to].stack_option;
 }
 
-void export_fail(struct export_writer *w, struct wc_error *err)
-{
-	w->err = wc_error_first(w->err, err);
-}
-
 /* The objects of report --json: what that prints, without its tables. */
 
 struct jsonl_writer {

@@ -32,12 +32,12 @@ static void put_stack(struct chrome_writer *c, const struct view_frame *frame, s
 {
 	if (c->w.opt->no_stack || !nframes)
 		return;
-	export_text_empty(&c->text);
+	text_buf_empty(&c->text);
 	export_text_stack(&c->text, frame, nframes, end);
 	if (c->text.failed)
 		export_fail(&c->w, &wc_enomem);
 	else
-		json_text(&c->json, "stack", c->text.text);
+		json_text(&c->json, "stack", text_buf_text(&c->text));
 }
 
 static void put_source(struct json *j, const char *file, unsigned int line)
@@ -54,11 +54,11 @@ static struct json *begin_instant(struct chrome_writer *c, const char *first, co
 {
 	struct json *j;
 
-	export_text_empty(&c->text);
+	text_buf_empty(&c->text);
 	export_text_clean(&c->text, first);
-	export_text_add(&c->text, " ");
+	text_buf_add(&c->text, " ");
 	export_text_clean(&c->text, second);
-	j = chrome_begin(c, c->text.failed ? first : c->text.text, category);
+	j = chrome_begin(c, c->text.failed ? first : text_buf_text(&c->text), category);
 	json_text(j, "s", scope);
 	json_open(j, "args", '{');
 	return j;
@@ -135,8 +135,8 @@ static void put_value(struct chrome_writer *c, const struct watch_event *e, int3
 	json_open(j, NULL, '{');
 	json_text(j, "name", name);
 	json_close(j, '}');
-	if (!j->failed)
-		j->len--;
+	if (!j->line.failed)
+		text_buf_cut(&j->line, j->line.len - 1);
 	chrome_put_event(c, "C", pid, tid ? tid : pid, ns);
 	snprintf(tail, sizeof(tail), ",\"args\":{\"value\":%s}}", number);
 	chrome_put_text(c, tail);
@@ -283,7 +283,7 @@ static struct export_thread *thread_of(struct chrome_writer *c, int32_t pid, int
 	return th;
 }
 
-static void put_values_of(struct json *j, struct export_text *t, const struct view_value *v, size_t n)
+static void put_values_of(struct json *j, struct text_buf *t, const struct view_value *v, size_t n)
 {
 	char name[32];
 	size_t i;
@@ -293,12 +293,12 @@ static void put_values_of(struct json *j, struct export_text *t, const struct vi
 
 		snprintf(name, sizeof(name), "%zu", i + 1);
 		bare.name = NULL;
-		export_text_empty(t);
+		text_buf_empty(t);
 		export_text_args(t, &bare, 1);
 		/* A parameter's name is text of the program: never a member's name as it is. */
 		json_open(j, NULL, '{');
 		json_text(j, "name", v[i].name && *v[i].name ? v[i].name : name);
-		json_text(j, "value", t->text && !t->failed ? t->text : "");
+		json_text(j, "value", t->failed ? "" : text_buf_text(t));
 		json_close(j, '}');
 	}
 }
@@ -350,9 +350,9 @@ static void on_return(void *ctx, const struct view_return *v)
 	chrome_begin(c, th->open[th->nopen - 1].function->text, "call");
 	json_open(j, "args", '{');
 	if (v->result) {
-		export_text_empty(&c->text);
+		text_buf_empty(&c->text);
 		export_text_args(&c->text, v->result, 1);
-		json_text(j, "returned", c->text.text && !c->text.failed ? c->text.text : "");
+		json_text(j, "returned", c->text.failed ? "" : text_buf_text(&c->text));
 	}
 	if (v->raw->how != RETURN_RETURNED)
 		json_text(j, "ended", step_how_name(v->raw->how));
@@ -411,7 +411,7 @@ static void chrome_free(struct export_writer *w)
 	struct chrome_writer *c = (struct chrome_writer *)w;
 
 	json_deinit(&c->json);
-	export_text_deinit(&c->text);
+	text_buf_deinit(&c->text);
 	export_threads_deinit(&c->threads);
 	map64_deinit_values(&c->reported, free);
 	map64_deinit_values(&c->tracks, free);

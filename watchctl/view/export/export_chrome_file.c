@@ -46,16 +46,15 @@ static void put_head(struct chrome_writer *c, const char *ph, int32_t pid, int32
 
 void chrome_put_event(struct chrome_writer *c, const char *ph, int32_t pid, int32_t tid, uint64_t ns)
 {
-	if (c->json.failed) {
+	if (c->json.line.failed) {
 		export_fail(&c->w, &wc_enomem);
 	} else {
 		put_head(c, ph, pid, tid, ns);
 		/* Behind its own bracket. */
-		export_chrome_file_put(c, c->json.text + 1, c->json.len - 1);
+		export_chrome_file_put(c, c->json.line.bytes + 1, c->json.line.len - 1);
 		c->comma = true;
 	}
-	c->json.len = 0;
-	c->json.comma = c->json.failed = false;
+	json_empty(&c->json);
 	if (ns > c->last_ns)
 		c->last_ns = ns;
 }
@@ -102,12 +101,11 @@ static void end_part(struct chrome_writer *c)
 		json_signed(j, "clock_to_epoch_ns", (int64_t)c->real_offset);
 	json_number(j, "part", c->part);
 	json_close(j, '}');
-	if (j->failed)
+	if (j->line.failed)
 		export_fail(&c->w, &wc_enomem);
 	else
-		export_chrome_file_put(c, j->text, j->len);
-	j->len = 0;
-	j->comma = j->failed = false;
+		export_chrome_file_put(c, j->line.bytes, j->line.len);
+	json_empty(j);
 	chrome_put_text(c, "}\n");
 }
 

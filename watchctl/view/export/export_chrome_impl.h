@@ -11,7 +11,7 @@
 struct chrome_writer {
 	struct export_writer w;
 	struct json json;
-	struct export_text text;
+	struct text_buf text;
 	struct export_threads threads;
 	struct map64 reported; /* pid, tid -> what they are called */
 	struct map64 tracks;   /* watch, tid -> the value reported last */

@@ -23,7 +23,7 @@
 
 struct csv_writer {
 	struct export_writer w;
-	struct export_text row, cell;
+	struct text_buf row, cell;
 	bool begun; /* the row has a cell */
 	bool headed;
 };
@@ -33,7 +33,7 @@ struct csv_writer {
 static void separate(struct csv_writer *c)
 {
 	if (c->begun)
-		export_text_put(&c->row, ",", 1);
+		text_buf_char(&c->row, ',');
 	c->begun = true;
 }
 
@@ -69,24 +69,24 @@ static void put_clean(struct csv_writer *c, const char *s)
 
 	separate(c);
 	if (!formula && !strpbrk(s, ",\"")) {
-		export_text_add(&c->row, s);
+		text_buf_add(&c->row, s);
 		return;
 	}
-	export_text_add(&c->row, formula ? "\"'" : "\"");
+	text_buf_add(&c->row, formula ? "\"'" : "\"");
 	while ((quote = strchr(s, '"'))) {
-		export_text_put(&c->row, s, (size_t)(quote - s) + 1);
-		export_text_put(&c->row, "\"", 1);
+		text_buf_put(&c->row, s, (size_t)(quote - s) + 1);
+		text_buf_char(&c->row, '"');
 		s = quote + 1;
 	}
-	export_text_add(&c->row, s);
-	export_text_put(&c->row, "\"", 1);
+	text_buf_add(&c->row, s);
+	text_buf_char(&c->row, '"');
 }
 
 static void put_cell(struct csv_writer *c)
 {
-	put_clean(c, c->cell.text ? c->cell.text : "");
+	put_clean(c, text_buf_text(&c->cell));
 	c->row.failed |= c->cell.failed;
-	export_text_empty(&c->cell);
+	text_buf_empty(&c->cell);
 }
 
 static void text(struct csv_writer *c, const char *s)
@@ -102,7 +102,7 @@ static void text(struct csv_writer *c, const char *s)
 static void export_csv_number(struct csv_writer *c, uint64_t v)
 {
 	separate(c);
-	export_text_printf(&c->row, "%llu", (unsigned long long)v);
+	text_buf_printf(&c->row, "%llu", (unsigned long long)v);
 }
 
 static void hex(struct csv_writer *c, bool known, uint64_t v)
@@ -110,8 +110,8 @@ static void hex(struct csv_writer *c, bool known, uint64_t v)
 	separate(c);
 	if (!known)
 		return;
-	export_text_add(&c->row, "0x");
-	export_text_hex(&c->row, v, 0);
+	text_buf_add(&c->row, "0x");
+	text_buf_hex(&c->row, v, 0);
 }
 
 static void time_of(struct csv_writer *c, struct view_time t)
@@ -127,13 +127,13 @@ static void time_of(struct csv_writer *c, struct view_time t)
 		return;
 	}
 	separate(c);
-	export_text_printf(&c->row, "%s.%09lluZ", stamp, (unsigned long long)(t.real_ns % 1000000000u));
+	text_buf_printf(&c->row, "%s.%09lluZ", stamp, (unsigned long long)(t.real_ns % 1000000000u));
 }
 
 static void who(struct csv_writer *c, int32_t pid, int32_t tid, const char *comm)
 {
 	separate(c);
-	export_text_printf(&c->row, "%d,%d", pid, tid);
+	text_buf_printf(&c->row, "%d,%d", pid, tid);
 	text(c, comm);
 }
 
@@ -162,18 +162,18 @@ static void export_csv_begin(struct csv_writer *c, const char *type, struct view
 		fputs(COLUMNS "\r\n", export_out_file(c->w.out));
 	c->headed = true;
 	c->begun = false;
-	export_text_empty(&c->row);
+	text_buf_empty(&c->row);
 	text(c, type);
 	time_of(c, time);
 }
 
 static void end(struct csv_writer *c)
 {
-	export_text_put(&c->row, "\r\n", 2);
+	text_buf_put(&c->row, "\r\n", 2);
 	if (c->row.failed)
 		export_fail(&c->w, &wc_enomem);
 	else
-		fwrite(c->row.text, 1, c->row.len, export_out_file(c->w.out));
+		fwrite(c->row.bytes, 1, c->row.len, export_out_file(c->w.out));
 }
 
 static void export_csv_place(struct csv_writer *c, const char *module, uint64_t module_offset,
@@ -342,8 +342,8 @@ static void csv_free(struct export_writer *w)
 {
 	struct csv_writer *c = (struct csv_writer *)w;
 
-	export_text_deinit(&c->row);
-	export_text_deinit(&c->cell);
+	text_buf_deinit(&c->row);
+	text_buf_deinit(&c->cell);
 	free(c);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/base/text_buf.h"
 #include "watchctl/view/export/export_graph.h"
 #include "watchctl/view/export/export_impl.h"
 
@@ -128,12 +129,12 @@ static void put_count(FILE *out, uint64_t n, const char *what, const char *plura
 /* What the graph is of, and what it does not show. */
 static void put_title(const struct dot_writer *d, FILE *out, const struct graph_rest *rest)
 {
-	struct export_text t = { 0 };
+	struct text_buf t = { 0 };
 
 	export_text_clean(&t, d->w.log);
 	fputs("\tlabel=\"", out);
-	put_label(out, t.text ? t.text : "");
-	export_text_deinit(&t);
+	put_label(out, text_buf_text(&t));
+	text_buf_deinit(&t);
 	put_count(out, d->accesses, "access", "es");
 	put_count(out, d->captures, "captured stack", "s");
 	put_count(out, d->calls, "call", "s");

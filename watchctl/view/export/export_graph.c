@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "watchctl/base/hash.h"
+#include "watchctl/base/text_buf.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/words/view_words.h"
 
@@ -40,13 +41,13 @@ static struct graph_node *node_of_text(struct graph *g, enum graph_kind kind, co
 }
 
 /* "[libc.so.6]", "[unknown]": as the folded form names it. */
-static void put_bracketed(struct export_text *t, const char *name)
+static void put_bracketed(struct text_buf *t, const char *name)
 {
 	bool bare = name[0] != '[';
 
-	export_text_add(t, bare ? "[" : "");
+	text_buf_add(t, bare ? "[" : "");
 	export_text_clean(t, name);
-	export_text_add(t, bare ? "]" : "");
+	text_buf_add(t, bare ? "]" : "");
 }
 
 static struct graph_node *node_of_names(struct graph *g, const char *function, const char *module)
@@ -57,7 +58,7 @@ static struct graph_node *node_of_names(struct graph *g, const char *function, c
 	for (a = first; a; a = a->same_hash)
 		if (a->function == function && a->module == module)
 			return a->node;
-	export_text_empty(&g->text);
+	text_buf_empty(&g->text);
 	if (function && *function)
 		export_text_clean(&g->text, function);
 	else
@@ -66,7 +67,7 @@ static struct graph_node *node_of_names(struct graph *g, const char *function, c
 	if (!a || g->text.failed)
 		goto failed;
 	*a = (struct graph_alias){ .same_hash = first, .function = function, .module = module };
-	a->node = node_of_text(g, GRAPH_FUNCTION, g->text.text);
+	a->node = node_of_text(g, GRAPH_FUNCTION, text_buf_text(&g->text));
 	if (!a->node || !map64_put(&g->by_names, key, a))
 		goto failed;
 	return a->node;
@@ -145,16 +146,16 @@ static struct graph_node *site_of(struct graph *g, enum graph_kind kind, const c
 {
 	char source[300];
 
-	export_text_empty(&g->text);
-	export_text_add(&g->text, what);
+	text_buf_empty(&g->text);
+	text_buf_add(&g->text, what);
 	export_text_clean(&g->text, name);
-	export_text_add(&g->text, "\n");
+	text_buf_add(&g->text, "\n");
 	export_text_clean(&g->text, place);
-	export_text_add(&g->text, "\n");
+	text_buf_add(&g->text, "\n");
 	text_source(file, line, source, sizeof(source));
-	export_text_add(&g->text, source);
-	export_text_add(&g->text, *source ? "\n" : "");
-	return g->text.failed ? NULL : node_of_text(g, kind, g->text.text);
+	text_buf_add(&g->text, source);
+	text_buf_add(&g->text, *source ? "\n" : "");
+	return g->text.failed ? NULL : node_of_text(g, kind, text_buf_text(&g->text));
 }
 
 bool graph_add_access(struct graph *g, const struct view_access *a)
@@ -287,5 +288,5 @@ void graph_deinit(struct graph *g)
 	map64_deinit(&g->by_names);
 	map64_deinit(&g->by_text);
 	map64_deinit(&g->by_ends);
-	export_text_deinit(&g->text);
+	text_buf_deinit(&g->text);
 }

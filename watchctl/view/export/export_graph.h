@@ -39,7 +39,7 @@ struct graph {
 	struct graph_edge **edge;
 	size_t nedges, edge_cap;
 	uint64_t stacks; /* counted so far, of calls too */
-	struct export_text text;
+	struct text_buf text;
 };
 
 /* False: no memory. */

@@ -2,6 +2,7 @@
 #ifndef WATCHCTL_VIEW_EXPORT_EXPORT_IMPL_H
 #define WATCHCTL_VIEW_EXPORT_EXPORT_IMPL_H
 
+#include "watchctl/base/error.h"
 #include "watchctl/view/export/export.h"
 
 struct export_writer {
@@ -25,6 +26,9 @@ struct export_writer *export_dot_new(void);
 struct export_writer *export_perf_new(void);
 
 /* Remembers @err if it is the first one. */
-void export_fail(struct export_writer *w, struct wc_error *err);
+static inline void export_fail(struct export_writer *w, struct wc_error *err)
+{
+	w->err = wc_error_first(w->err, err);
+}
 
 #endif

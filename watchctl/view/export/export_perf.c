@@ -22,14 +22,14 @@
 
 struct perf_writer {
 	struct export_writer w;
-	struct export_text t;
+	struct text_buf t;
 	struct export_threads threads;
 	struct view_frame *frame;
 	size_t cap;
 };
 
 /* Clean, and one word. */
-static void put_word(struct export_text *t, const char *s)
+static void put_word(struct text_buf *t, const char *s)
 {
 	const char *plain = s;
 	char buf[8];
@@ -37,46 +37,46 @@ static void put_word(struct export_text *t, const char *s)
 
 	while ((unsigned char)*plain > 0x20 && (unsigned char)*plain < 0x7f)
 		plain++;
-	export_text_put(t, s, (size_t)(plain - s));
+	text_buf_put(t, s, (size_t)(plain - s));
 	while ((n = export_clean_char(&plain, buf))) {
 		/* U+00A0 and its like are blanks to some readers. */
 		bool blank = *buf == ' ' || (n == 2 && !memcmp(buf, "\xc2\xa0", 2)) ||
 			     (n == 3 && (!memcmp(buf, "\xe2\x80", 2) || !memcmp(buf, "\xe3\x80\x80", 3) ||
 					 !memcmp(buf, "\xe1\x9a\x80", 3) || !memcmp(buf, "\xe2\x81\x9f", 3)));
 
-		export_text_put(t, blank ? "_" : buf, blank ? 1 : n);
+		text_buf_put(t, blank ? "_" : buf, blank ? 1 : n);
 	}
 }
 
 static void export_perf_begin(struct perf_writer *p, int32_t pid, int32_t tid, const char *comm,
 			      struct view_time time, const char *event)
 {
-	export_text_empty(&p->t);
+	text_buf_empty(&p->t);
 	if (!comm || !*comm)
-		export_text_printf(&p->t, ":%d", tid);
+		text_buf_printf(&p->t, ":%d", tid);
 	else if (*comm == '#')
-		export_text_put(&p->t, "_", 1);
+		text_buf_char(&p->t, '_');
 	put_word(&p->t, comm ? comm : "");
-	export_text_printf(&p->t, " %7d/%-7d %5llu.%09llu: watchctl:%s:", pid, tid,
-			   (unsigned long long)(time.mono_ns / 1000000000u),
-			   (unsigned long long)(time.mono_ns % 1000000000u), event);
+	text_buf_printf(&p->t, " %7d/%-7d %5llu.%09llu: watchctl:%s:", pid, tid,
+			(unsigned long long)(time.mono_ns / 1000000000u),
+			(unsigned long long)(time.mono_ns % 1000000000u), event);
 }
 
 static void put_field(struct perf_writer *p, const char *name, const char *value)
 {
 	if (!value || !*value)
 		return;
-	export_text_printf(&p->t, " %s=", name);
+	text_buf_printf(&p->t, " %s=", name);
 	put_word(&p->t, value);
 }
 
-static void put_function(struct export_text *t, const char *name)
+static void put_function(struct text_buf *t, const char *name)
 {
 	if (!strncmp(name, ANONYMOUS, strlen(ANONYMOUS))) {
-		export_text_add(t, "{anonymous}");
+		text_buf_add(t, "{anonymous}");
 		name += strlen(ANONYMOUS);
 	} else if (*name == '(') {
-		export_text_put(t, "{", 1);
+		text_buf_char(t, '{');
 		name++;
 	}
 	export_text_clean(t, name);
@@ -84,24 +84,24 @@ static void put_function(struct export_text *t, const char *name)
 
 static void put_frame(struct perf_writer *p, const struct view_frame *f)
 {
-	struct export_text *t = &p->t;
+	struct text_buf *t = &p->t;
 
-	export_text_put(t, "\t", 1);
-	export_text_hex(t, f->ip, 16);
-	export_text_put(t, " ", 1);
+	text_buf_char(t, '\t');
+	text_buf_hex(t, f->ip, 16);
+	text_buf_char(t, ' ');
 	if (f->signal)
-		export_text_add(t, "[signal]");
+		text_buf_add(t, "[signal]");
 	else if (!f->function || !*f->function)
-		export_text_add(t, "[unknown]");
+		text_buf_add(t, "[unknown]");
 	else
 		put_function(t, f->function);
 	if (f->function && *f->function && !f->inlined && !f->signal && f->ip) {
-		export_text_add(t, "+0x");
-		export_text_hex(t, f->offset, 0);
+		text_buf_add(t, "+0x");
+		text_buf_hex(t, f->offset, 0);
 	}
-	export_text_add(t, " (");
+	text_buf_add(t, " (");
 	put_word(t, f->inlined ? "inlined" : f->module && *f->module ? f->module : "[unknown]");
-	export_text_add(t, ")\n");
+	text_buf_add(t, ")\n");
 }
 
 static void export_perf_end(struct perf_writer *p, const struct view_frame *frame, size_t nframes,
@@ -109,17 +109,17 @@ static void export_perf_end(struct perf_writer *p, const struct view_frame *fram
 {
 	size_t i;
 
-	export_text_put(&p->t, "\n", 1);
+	text_buf_char(&p->t, '\n');
 	for (i = 0; i < nframes; i++)
 		put_frame(p, &frame[i]);
 	/* In place of the frames that are missing, so that it is not taken for a whole one. */
 	if (why != WALK_END_COMPLETE)
-		export_text_printf(&p->t, "\t%16x [%s] ([unknown])\n", 0, text_walk_end_name(why));
-	export_text_put(&p->t, "\n", 1);
+		text_buf_printf(&p->t, "\t%16x [%s] ([unknown])\n", 0, text_walk_end_name(why));
+	text_buf_char(&p->t, '\n');
 	if (p->t.failed)
 		export_fail(&p->w, &wc_enomem);
 	else
-		fwrite(p->t.text, 1, p->t.len, export_out_file(p->w.out));
+		fwrite(p->t.bytes, 1, p->t.len, export_out_file(p->w.out));
 }
 
 static void on_access(void *ctx, const struct view_access *a)
@@ -131,7 +131,7 @@ static void on_access(void *ctx, const struct view_access *a)
 	put_field(p, "kind", text_kind_name(a->kind));
 	put_field(p, "old", a->old_text);
 	put_field(p, "new", a->new_text);
-	export_text_printf(&p->t, " addr=0x%llx", (unsigned long long)a->raw->addr);
+	text_buf_printf(&p->t, " addr=0x%llx", (unsigned long long)a->raw->addr);
 	export_perf_end(p, a->frame, a->nframes, a->walk_end);
 }
 
@@ -142,9 +142,9 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	export_perf_begin(p, c->raw->pid, c->raw->tid, c->comm, c->time, "stack");
 	put_field(p, "tag", c->tag->text);
 	if (c->raw->has_value)
-		export_text_printf(&p->t, " value=0x%llx", (unsigned long long)c->raw->value);
+		text_buf_printf(&p->t, " value=0x%llx", (unsigned long long)c->raw->value);
 	else if (c->raw->withheld)
-		export_text_printf(&p->t, " value=%s", view_withheld);
+		text_buf_printf(&p->t, " value=%s", view_withheld);
 	export_perf_end(p, c->frame, c->nframes, c->walk_end);
 }
 
@@ -166,7 +166,7 @@ static void on_call(void *ctx, const struct view_call *c)
 		return;
 	}
 	export_perf_begin(p, c->raw->pid, c->raw->tid, c->comm, c->time, "call");
-	export_text_printf(&p->t, " call=%llu", (unsigned long long)c->raw->call);
+	text_buf_printf(&p->t, " call=%llu", (unsigned long long)c->raw->call);
 	export_perf_end(p, frame, th->nopen < DEEPEST ? th->nopen : DEEPEST,
 			th->nopen <= DEEPEST ? WALK_END_COMPLETE : WALK_END_DEPTH);
 }
@@ -185,7 +185,7 @@ static void perf_free(struct export_writer *w)
 {
 	struct perf_writer *p = (struct perf_writer *)w;
 
-	export_text_deinit(&p->t);
+	text_buf_deinit(&p->t);
 	export_threads_deinit(&p->threads);
 	free(p->frame);
 	free(p);

@@ -44,7 +44,7 @@ struct speedscope_writer {
 	struct map64 by_hash;	  /* -> struct frame */
 	struct frame **frame;
 	size_t nframes, cap;
-	struct export_text text;
+	struct text_buf text;
 	struct json json;
 	bool comma;
 	uint64_t first_ns; /* of all calls */
@@ -90,22 +90,22 @@ static struct frame *frame_of_node(struct speedscope_writer *s, const struct sta
 {
 	const struct view_frame *f = &n->frame;
 
-	export_text_empty(&s->text);
+	text_buf_empty(&s->text);
 	if (n->is_end)
-		export_text_printf(&s->text, "[%s]", text_walk_end_name(n->end));
+		text_buf_printf(&s->text, "[%s]", text_walk_end_name(n->end));
 	else if (f->signal)
-		export_text_add(&s->text, "[signal]");
+		text_buf_add(&s->text, "[signal]");
 	else if (f->function && *f->function)
 		export_text_clean(&s->text, f->function);
 	else if (f->module && *f->module && text_base_name(f->module)[0] == '[')
 		export_text_clean(&s->text, text_base_name(f->module));
 	else if (f->module && *f->module) {
-		export_text_add(&s->text, "[");
+		text_buf_add(&s->text, "[");
 		export_text_clean(&s->text, text_base_name(f->module));
-		export_text_add(&s->text, "]");
+		text_buf_add(&s->text, "]");
 	} else
-		export_text_add(&s->text, "[unknown]");
-	return s->text.failed ? NULL : frame_of(s, s->text.text, f->function ? f->file : NULL);
+		text_buf_add(&s->text, "[unknown]");
+	return s->text.failed ? NULL : frame_of(s, text_buf_text(&s->text), f->function ? f->file : NULL);
 }
 
 /* Events */
@@ -199,12 +199,11 @@ static void put_json(struct speedscope_writer *s, bool open)
 {
 	struct json *j = &s->json;
 
-	if (j->failed)
+	if (j->line.failed)
 		export_fail(&s->w, &wc_enomem);
 	else
-		fwrite(j->text, 1, j->len - open, export_out_file(s->w.out));
-	j->len = 0;
-	j->comma = j->failed = false;
+		fwrite(j->line.bytes, 1, j->line.len - open, export_out_file(s->w.out));
+	json_empty(j);
 }
 
 static void begin_profile(struct speedscope_writer *s, const char *type, const char *name, const char *unit,
@@ -363,7 +362,7 @@ static void speedscope_free(struct export_writer *w)
 	free(s->frame);
 	map64_deinit(&s->by_function);
 	map64_deinit(&s->by_hash);
-	export_text_deinit(&s->text);
+	text_buf_deinit(&s->text);
 	json_deinit(&s->json);
 	free(s);
 }

@@ -124,14 +124,14 @@ static const char *source_of(struct page *p, const struct location *l)
 /* What is around the place, while the modules are as they were then. */
 static void list_site(struct page *p, struct page_site *s)
 {
-	const struct location *l = s->site->location;
+	const struct location *l = s->site->key.location;
 	const char *path;
 
 	if (p->nsites > PAGE_LISTINGS || !l->module)
 		return;
 	s->listed = true;
 	p->no_memory |= !listing_code(annotate_symbolizer(p->annotate), annotate_syntax(p->annotate),
-				      s->site->ip, PAGE_INSNS, PAGE_INSNS + 1, &s->code);
+				      s->site->key.ip, PAGE_INSNS, PAGE_INSNS + 1, &s->code);
 	if (p->opt.no_source || !l->frame[0].file)
 		return;
 	path = source_of(p, l);

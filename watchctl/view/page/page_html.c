@@ -45,7 +45,7 @@ static void put_text(const char *s, FILE *out)
 /* JSON has '<' in texts only, where it may be written in another way: no tag can begin in it. */
 static void put_json(const struct json *j, FILE *out)
 {
-	const char *p = j->text, *end = j->text + j->len;
+	const char *p = j->line.bytes, *end = p + j->line.len;
 
 	while (p < end) {
 		const char *at = memchr(p, '<', (size_t)(end - p));

@@ -125,9 +125,8 @@ struct page_reported {
 bool page_json(struct page *p, struct page_reported *reported, struct json *j);
 bool page_json_end(struct page *p, const struct page_reported *reported, struct json *j);
 
-void page_summary_json(struct json *j, const char *name, const struct view_summary *s);
-
 /* page_watch_json.c */
+void page_summary_json(struct json *j, const char *name, const struct view_summary *s);
 void page_watches_json(struct page *p, struct page_reported *reported, struct json *j);
 
 /* page_tables_json.c: threads, frames, stacks and combinations; after sites and tags. */

@@ -12,18 +12,6 @@
 
 #define WHOLE_REGS 64 /* every so many-th row of registers is reported in full */
 
-void page_summary_json(struct json *j, const char *name, const struct view_summary *s)
-{
-	json_open(j, name, '{');
-	if (s->e.has_counted)
-		json_number(j, "counted", s->e.counted);
-	json_number(j, "recorded", s->e.recorded);
-	json_number(j, "lost", s->e.lost);
-	json_number(j, "filtered", s->e.filtered);
-	json_bool(j, "complete", s->complete);
-	json_close(j, '}');
-}
-
 static void put_processes(struct page *p, struct json *j)
 {
 	struct page_room room;
@@ -203,7 +191,7 @@ bool page_json(struct page *p, struct page_reported *reported, struct json *j)
 	page_tables_json(p, reported, j);
 	put_left_out(p, reported, j);
 	put_details(p, reported, j);
-	return !j->failed;
+	return !j->line.failed;
 }
 
 bool page_json_end(struct page *p, const struct page_reported *reported, struct json *j)
@@ -211,5 +199,5 @@ bool page_json_end(struct page *p, const struct page_reported *reported, struct 
 	json_number(j, "events", reported->nevents);
 	json_number(j, "stride", p->events.stride);
 	json_close(j, '}');
-	return !j->failed;
+	return !j->line.failed;
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "watchctl/base/text_buf.h"
+
 void page_room_begin(struct page_room *r, struct json *j, size_t bytes)
 {
 	*r = (struct page_room){ .j = j, .left = bytes };
@@ -9,8 +11,8 @@ void page_room_begin(struct page_room *r, struct json *j, size_t bytes)
 
 size_t page_cost(const struct json *j, size_t start)
 {
-	size_t cost = j->len - start;
-	const char *p = j->text + start, *end = j->text + j->len;
+	size_t cost = j->line.len - start;
+	const char *p = j->line.bytes + start, *end = j->line.bytes + j->line.len;
 
 	while (p < end && (p = memchr(p, '<', (size_t)(end - p)))) {
 		cost += strlen(PAGE_ESCAPED_LESS) - 1;
@@ -21,16 +23,16 @@ size_t page_cost(const struct json *j, size_t start)
 
 void page_row_begin(struct page_room *r)
 {
-	r->start = r->j->len;
+	r->start = r->j->line.len;
 	r->comma = r->j->comma;
 }
 
 bool page_row_end(struct page_room *r)
 {
-	size_t cost = r->j->failed ? 0 : page_cost(r->j, r->start);
+	size_t cost = r->j->line.failed ? 0 : page_cost(r->j, r->start);
 
 	if (cost > r->left) {
-		r->j->len = r->start;
+		text_buf_cut(&r->j->line, r->start);
 		r->j->comma = r->comma;
 		return false;
 	}

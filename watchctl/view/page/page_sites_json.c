@@ -36,7 +36,7 @@ static const char *syscall_text(int32_t number)
 
 static void put_place(struct json *j, const struct site *s)
 {
-	const struct location *l = s->location;
+	const struct location *l = s->key.location;
 	const struct frame_name *real = &l->frame[l->nframes - 1];
 
 	json_text_if(j, "module", l->module);
@@ -57,12 +57,12 @@ static void put_row(struct page *p, struct json *j, const struct page_site *ps)
 	const struct site *s = ps->site;
 
 	json_number(j, "watch", ps->watch);
-	json_number(j, "kind", s->kind);
-	json_bool(j, "kernel", s->origin == ORIGIN_KERNEL);
+	json_number(j, "kind", s->key.kind);
+	json_bool(j, "kernel", s->key.origin == ORIGIN_KERNEL);
 	json_text_if(j, "syscall", syscall_text(ps->syscall));
-	json_bool(j, "after", s->after);
-	json_hex(j, "ip", s->ip);
-	json_text_if(j, "insn", s->insn);
+	json_bool(j, "after", s->key.after);
+	json_hex(j, "ip", s->key.ip);
+	json_text_if(j, "insn", s->key.insn);
 	put_place(j, s);
 	json_number(j, "count", s->count);
 	json_number(j, "threads", s->tids.n);
@@ -83,7 +83,7 @@ static void put_listings(struct page *p, struct page_room *room, const struct pa
 		return;
 	page_row_begin(room);
 	put_listing(room->j, "code", &ps->code);
-	if (!p->opt.no_source && ps->site->location->frame[0].file)
+	if (!p->opt.no_source && ps->site->key.location->frame[0].file)
 		put_listing(room->j, "source", &ps->source);
 	page_row_end(room);
 }

@@ -194,7 +194,7 @@ void page_tables_json(struct page *p, struct page_reported *reported, struct jso
 	reported->frames = (uint32_t)put_frames(&p->tables, &texts, reported->frames, j);
 	reported->stacks = (uint32_t)put_stacks(&p->tables, reported->frames, j);
 	put_combos(&p->tables, reported, j);
-	j->failed |= texts.failed;
+	j->line.failed |= texts.failed;
 	map64_deinit(&texts.index);
 	free(texts.v);
 }

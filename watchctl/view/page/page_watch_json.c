@@ -3,6 +3,18 @@
 #include "watchctl/view/page/page_impl.h"
 #include "watchctl/view/words/json.h"
 
+void page_summary_json(struct json *j, const char *name, const struct view_summary *s)
+{
+	json_open(j, name, '{');
+	if (s->e.has_counted)
+		json_number(j, "counted", s->e.counted);
+	json_number(j, "recorded", s->e.recorded);
+	json_number(j, "lost", s->e.lost);
+	json_number(j, "filtered", s->e.filtered);
+	json_bool(j, "complete", s->complete);
+	json_close(j, '}');
+}
+
 static void put_type(struct json *j, const struct value_type *t)
 {
 	json_open(j, "type", '{');

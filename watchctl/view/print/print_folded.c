@@ -3,34 +3,17 @@
  * a semicolon or a blank, some of those tools split at the first one.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/text_buf.h"
 #include "watchctl/base/utf8.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/print/printer_impl.h"
 #include "watchctl/view/words/view_words.h"
 #include "watchctl/view/table/stack_tree.h"
 
-struct line {
-	char *text;
-	size_t len, cap;
-	bool failed;
-};
-
-static void print_folded_put(struct line *l, const char *text, size_t n)
-{
-	if (!vec_reserve((void **)&l->text, &l->cap, l->len + n + 1, 1))
-		l->failed = true;
-	if (l->failed || !l->text)
-		return;
-	memcpy(l->text + l->len, text, n);
-	l->len += n;
-	l->text[l->len] = '\0';
-}
-
 /* "f(int, char const*)" -> "f(int,char_const*)" */
-static void put_name(struct line *l, const char *name)
+static void put_name(struct text_buf *l, const char *name)
 {
 	char clean[CELL_TEXT], *from, *to;
 
@@ -41,25 +24,25 @@ static void put_name(struct line *l, const char *name)
 		*to++ = *from == ' ' ? '_' : *from == ';' ? ':' : *from;
 	}
 	*to = '\0';
-	print_folded_put(l, clean, to - clean);
+	text_buf_put(l, clean, to - clean);
 }
 
-static void put_bracketed(struct line *l, const char *name)
+static void put_bracketed(struct text_buf *l, const char *name)
 {
 	/* "[vdso]" and "[jit]" have theirs. */
 	bool bare = name[0] != '[';
 
-	print_folded_put(l, "[", bare);
+	text_buf_put(l, "[", bare);
 	put_name(l, name);
-	print_folded_put(l, "]", bare);
+	text_buf_put(l, "]", bare);
 }
 
-static void put_node(struct line *l, const struct stack_node *n)
+static void put_node(struct text_buf *l, const struct stack_node *n)
 {
 	const struct view_frame *f = &n->frame;
 
 	if (l->len)
-		print_folded_put(l, ";", 1);
+		text_buf_char(l, ';');
 	if (n->is_end)
 		put_bracketed(l, text_walk_end_name(n->end));
 	else if (f->signal)
@@ -73,7 +56,7 @@ static void put_node(struct line *l, const struct stack_node *n)
 }
 
 /* The stack that ends at @leaf; the tree begins with the outermost frames, or with the innermost ones. */
-static bool put_stack(struct line *l, const struct stack_trees *t, const struct stack_node *leaf)
+static bool put_stack(struct text_buf *l, const struct stack_trees *t, const struct stack_node *leaf)
 {
 	scoped(freep) const struct stack_node **path = NULL;
 	size_t n = 0, cap = 0, i;
@@ -89,21 +72,21 @@ static bool put_stack(struct line *l, const struct stack_trees *t, const struct 
 static bool print_tree(struct printer *p, const struct stack_trees *t, struct stack_tree *tree)
 {
 	struct stack_node *n;
-	struct line l = { 0 };
+	struct text_buf l = { 0 };
 	bool ok = true;
 
 	for (n = &tree->root; n && ok; n = stack_node_next(&tree->root, n)) {
 		if (!n->self)
 			continue;
-		l.len = 0;
+		text_buf_empty(&l);
 		if (p->opt.folded_names)
 			put_name(&l, tree->tag ? tree->tag->text : tree->watch->e.name);
 		ok = put_stack(&l, t, n);
 		if (ok)
-			fprintf(p->out, "%s %llu\n", l.len ? l.text : "[unknown]",
+			fprintf(p->out, "%s %llu\n", l.len ? text_buf_text(&l) : "[unknown]",
 				(unsigned long long)n->self);
 	}
-	free(l.text);
+	text_buf_deinit(&l);
 	return ok;
 }
 

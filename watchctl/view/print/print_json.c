@@ -361,7 +361,7 @@ static void put_summary(void *ctx, const struct view_summary *s)
 static void put_last_value(struct json *j, const char *name, const char *text_name, const struct site *s,
 			   uint64_t value)
 {
-	const struct watch_event *w = &s->watch->e;
+	const struct watch_event *w = &s->key.watch->e;
 	char text[160];
 
 	json_hex(j, name, value);
@@ -374,13 +374,13 @@ static void put_site(struct printer *p, const struct site *s)
 	struct json *j = &p->json;
 
 	print_json_begin(p, "site");
-	json_text(j, "watch", s->watch->e.name);
-	json_text(j, "kind", text_kind_name(s->kind));
-	json_text(j, "origin", s->origin == ORIGIN_KERNEL ? "kernel" : "user");
-	json_hex(j, s->after ? "next_ip" : "ip", s->ip);
-	json_text_if(j, "insn", s->insn);
-	put_location(j, s->location);
-	if (s->after)
+	json_text(j, "watch", s->key.watch->e.name);
+	json_text(j, "kind", text_kind_name(s->key.kind));
+	json_text(j, "origin", s->key.origin == ORIGIN_KERNEL ? "kernel" : "user");
+	json_hex(j, s->key.after ? "next_ip" : "ip", s->key.ip);
+	json_text_if(j, "insn", s->key.insn);
+	put_location(j, s->key.location);
+	if (s->key.after)
 		json_bool(j, "after", true);
 	json_number(j, "count", s->count);
 	json_number(j, "threads", s->tids.n);

@@ -104,7 +104,7 @@ static bool put_stack(struct printer *p, const struct stack_trees *t, const stru
 	if (ok)
 		json_text(j, "stack_end", text_walk_end_name(end));
 	else
-		j->failed = true;
+		j->line.failed = true;
 	print_json_end(p);
 	return ok;
 }

@@ -34,13 +34,13 @@ static const struct text_column columns[CELLS] = {
 
 static void last_text(const struct site *s, char *buf, size_t cap)
 {
-	const struct watch_event *w = &s->watch->e;
+	const struct watch_event *w = &s->key.watch->e;
 	unsigned int size = w->size ? w->size : 8;
 	char was[160], is[160];
 
 	value_format(&w->type, size, s->old_value, NULL, was, sizeof(was));
 	value_format(&w->type, size, s->new_value, NULL, is, sizeof(is));
-	text_change(s->kind, s->has_old ? was : NULL,
+	text_change(s->key.kind, s->has_old ? was : NULL,
 		    s->withheld	 ? view_withheld
 		    : s->has_new ? is
 				 : NULL,
@@ -49,7 +49,7 @@ static void last_text(const struct site *s, char *buf, size_t cap)
 
 static void cell_text(const struct site *s, int cell, char *buf, size_t cap)
 {
-	const struct location *l = s->location;
+	const struct location *l = s->key.location;
 	char place[CELL_TEXT - 16];
 
 	switch (cell) {
@@ -57,15 +57,15 @@ static void cell_text(const struct site *s, int cell, char *buf, size_t cap)
 		snprintf(buf, cap, "%llu", (unsigned long long)s->count);
 		break;
 	case CELL_WATCH:
-		utf8_clean(s->watch->e.name, buf, cap);
+		utf8_clean(s->key.watch->e.name, buf, cap);
 		break;
 	case CELL_KIND:
-		snprintf(buf, cap, "%s", text_kind(s->kind));
+		snprintf(buf, cap, "%s", text_kind(s->key.kind));
 		break;
 	case CELL_PLACE:
-		text_place(l->module, l->module_offset, l->frame[l->nframes - 1].function, l->offset, s->ip,
-			   place, sizeof(place));
-		snprintf(buf, cap, "%s%s", s->after ? "then " : "", place);
+		text_place(l->module, l->module_offset, l->frame[l->nframes - 1].function, l->offset,
+			   s->key.ip, place, sizeof(place));
+		snprintf(buf, cap, "%s%s", s->key.after ? "then " : "", place);
 		break;
 	case CELL_SOURCE:
 		text_source(l->frame[0].file, l->frame[0].line, buf, cap);
@@ -77,8 +77,8 @@ static void cell_text(const struct site *s, int cell, char *buf, size_t cap)
 		last_text(s, buf, cap);
 		break;
 	case CELL_INSN:
-		utf8_clean(s->insn ? s->insn : "", buf, cap - 32);
-		if (s->origin == ORIGIN_KERNEL)
+		utf8_clean(s->key.insn ? s->key.insn : "", buf, cap - 32);
+		if (s->key.origin == ORIGIN_KERNEL)
 			snprintf(buf + strlen(buf), cap - strlen(buf), "  (by the kernel)");
 		break;
 	}
@@ -95,7 +95,7 @@ static enum style site_style(const void *rows, size_t row, int cell)
 {
 	const struct sites *s = rows;
 
-	return cell == CELL_KIND ? text_kind_style(s->v[row]->kind) : columns[cell].style;
+	return cell == CELL_KIND ? text_kind_style(s->v[row]->key.kind) : columns[cell].style;
 }
 
 void print_text_sites(void *ctx, const struct sites *s)

@@ -10,12 +10,10 @@
  * A call waits for its return, as the last thing reported: when nothing comes between them they are one line.
  */
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "watchctl/base/syscall_name.h"
 #include "watchctl/base/utf8.h"
-#include "watchctl/base/vec.h"
 #include "watchctl/view/print/printer_impl.h"
 #include "watchctl/view/print/text_table.h"
 #include "watchctl/view/words/text_shorten.h"
@@ -28,27 +26,6 @@
 #define RESULT_MIN 24
 #define PLACE_TEXT (CELL_TEXT + 310)
 #define OPEN_MAX 32 /* calls reported a thread that stands */
-
-static void add_bytes(struct growing_text *t, const char *s, size_t n)
-{
-	if (t->failed || !vec_reserve((void **)&t->text, &t->cap, t->len + n + 1, 1)) {
-		t->failed = true; /* a shorter line is better than none */
-		return;
-	}
-	memcpy(t->text + t->len, s, n);
-	t->len += n;
-	t->text[t->len] = '\0';
-}
-
-static void print_text_step_add(struct growing_text *t, const char *s)
-{
-	add_bytes(t, s, strlen(s));
-}
-
-static const char *text_of(const struct growing_text *t)
-{
-	return t->text ? t->text : "";
-}
 
 /* Pieces of lines */
 
@@ -89,8 +66,8 @@ void print_text_step_flush(struct printer *p)
 		return;
 	p->step.waits = false;
 	print_indent(p, p->step.when, p->step.depth);
-	text_cell(p, STYLE_PLACE, text_of(&p->step.name), 0);
-	fprintf(p->out, "(%s)%s {\n", text_of(&p->step.args), p->step.remark);
+	text_cell(p, STYLE_PLACE, text_buf_text(&p->step.name), 0);
+	fprintf(p->out, "(%s)%s {\n", text_buf_text(&p->step.args), p->step.remark);
 }
 
 /* Calls */
@@ -147,7 +124,7 @@ static size_t value_bound(const size_t *width, size_t n, size_t room)
 static size_t bound_of(struct printer *p, const struct view_call *c)
 {
 	size_t used = strlen(p->step.when) + 2 + indent_of(p, c->depth) +
-		      utf8_columns(text_of(&p->step.name)) + strlen("()") + RESULT_MIN;
+		      utf8_columns(text_buf_text(&p->step.name)) + strlen("()") + RESULT_MIN;
 	size_t width[FUNCTION_PARAMS_MAX], i;
 	char text[VALUE_TEXT];
 
@@ -161,28 +138,28 @@ static size_t bound_of(struct printer *p, const struct view_call *c)
 	return value_bound(width, c->nargs, p->opt.width > used ? p->opt.width - used : 0);
 }
 
-static void add_args(struct printer *p, const struct view_call *c, struct growing_text *t)
+static void add_args(struct printer *p, const struct view_call *c, struct text_buf *t)
 {
 	size_t bound = p->opt.width ? bound_of(p, c) : 0, i;
 	char text[VALUE_TEXT];
 
 	for (i = 0; i < c->nargs; i++) {
 		if (i)
-			print_text_step_add(t, ", ");
+			text_buf_add(t, ", ");
 		if (c->arg[i].name) {
-			print_text_step_add(t, utf8_clean(c->arg[i].name, text, sizeof(text)));
-			print_text_step_add(t, " = ");
+			text_buf_add(t, utf8_clean(c->arg[i].name, text, sizeof(text)));
+			text_buf_add(t, " = ");
 		}
 		clean_value(&c->arg[i], text, sizeof(text));
 		if (bound)
 			cut_end(text, bound);
-		print_text_step_add(t, text);
+		text_buf_add(t, text);
 	}
 	if (c->nargs < c->function->e.nparams)
-		print_text_step_add(t, c->nargs ? ", ..." : "...");
+		text_buf_add(t, c->nargs ? ", ..." : "...");
 	/* Nothing is known of what it takes: as in C. */
 	else if (!c->function->e.nparams && c->function->e.flags & FUNCTION_NO_TYPES)
-		print_text_step_add(t, "...");
+		text_buf_add(t, "...");
 }
 
 /* Without the types of its parameters: their values follow. */
@@ -206,12 +183,12 @@ void print_text_call(void *ctx, const struct view_call *c)
 	p->step.was_idle = false;
 	p->step.call = c->raw->call;
 	p->step.depth = c->depth;
-	p->step.name.len = p->step.args.len = 0;
-	print_text_step_add(&p->step.args, "");
+	text_buf_empty(&p->step.name);
+	text_buf_empty(&p->step.args); /* no memory: a shorter line is better than none */
 	text_time(p, c->time, p->step.when, sizeof(p->step.when));
 	snprintf(p->step.remark, sizeof(p->step.remark), "%s", call_remark(c));
 	name_text(p, c->function, name);
-	print_text_step_add(&p->step.name, name);
+	text_buf_add(&p->step.name, name);
 	add_args(p, c, &p->step.args);
 	/* Who called the outermost one is reported below its line: of the others, the tree shows. */
 	if (c->depth == 0 && c->nframes && !p->opt.no_stack) {
@@ -266,8 +243,8 @@ void print_text_return(void *ctx, const struct view_return *r)
 	if (p->step.waits && p->step.call == r->raw->call) {
 		p->step.waits = false;
 		print_indent(p, p->step.when, p->step.depth);
-		text_cell(p, STYLE_PLACE, text_of(&p->step.name), 0);
-		fprintf(p->out, "(%s)%s", text_of(&p->step.args), p->step.remark);
+		text_cell(p, STYLE_PLACE, text_buf_text(&p->step.name), 0);
+		fprintf(p->out, "(%s)%s", text_buf_text(&p->step.args), p->step.remark);
 		print_outcome(p, r);
 		return;
 	}

@@ -8,11 +8,10 @@
  *	               | lookup
  *	 3345   27.1%  +-reload
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/text_buf.h"
 #include "watchctl/base/utf8.h"
-#include "watchctl/base/vec.h"
 #include "watchctl/view/print/printer_impl.h"
 #include "watchctl/view/print/text_table.h"
 #include "watchctl/view/words/text_shorten.h"
@@ -29,8 +28,7 @@ struct drawing {
 	double min;	    /* stacks */
 	size_t count_width;
 	/* What stands before the names, two columns for each level: "| " or "  ". */
-	char *indent;
-	size_t len, cap;
+	struct text_buf indent;
 	char text[CELL_TEXT], module[128]; /* of a line; here to keep them off the stack of draw() */
 };
 
@@ -82,11 +80,11 @@ static enum style node_text(const struct stack_node *n, char *buf, size_t cap)
 /* @fork: "+-" where a branch begins, else "". */
 static void print_node(struct drawing *d, const struct stack_node *n, const char *fork)
 {
-	size_t used = d->count_width + 10 + d->len + strlen(fork), room, columns;
+	size_t used = d->count_width + 10 + d->indent.len + strlen(fork), room, columns;
 	enum style style = node_text(n, d->text, sizeof(d->text));
 
 	module_text(n, d->module, sizeof(d->module));
-	fprintf(d->p->out, "%.*s%s", (int)d->len, d->len ? d->indent : "", fork);
+	fprintf(d->p->out, "%s%s", text_buf_text(&d->indent), fork);
 	if (d->p->opt.width) {
 		room = d->p->opt.width > used + NAME_MIN ? d->p->opt.width - used : NAME_MIN;
 		text_shorten(d->text, room);
@@ -104,11 +102,8 @@ static void print_node(struct drawing *d, const struct stack_node *n, const char
 
 static bool indent_more(struct drawing *d, bool goes_on)
 {
-	if (!vec_reserve((void **)&d->indent, &d->cap, d->len + 2, 1))
-		return false;
-	memcpy(d->indent + d->len, goes_on ? "| " : "  ", 2);
-	d->len += 2;
-	return true;
+	text_buf_add(&d->indent, goes_on ? "| " : "  ");
+	return !d->indent.failed;
 }
 
 static bool is_shown(const struct drawing *d, const struct stack_node *n)
@@ -132,7 +127,7 @@ static uint64_t hidden_children(const struct drawing *d, const struct stack_node
 
 static void print_remark(struct drawing *d, const char *fork, const char *text)
 {
-	fprintf(d->p->out, "%.*s%s", (int)d->len, d->len ? d->indent : "", fork);
+	fprintf(d->p->out, "%s%s", text_buf_text(&d->indent), fork);
 	text_cell(d->p, STYLE_DIM, text, 0);
 	fputc('\n', d->p->out);
 }
@@ -169,7 +164,7 @@ static struct stack_node *only_child(const struct drawing *d, const struct stack
  */
 static void draw(struct drawing *d, const struct stack_node *n, const char *fork, bool goes_on)
 {
-	size_t len = d->len;
+	size_t len = d->indent.len;
 	const struct stack_node *child;
 	uint64_t stacks;
 
@@ -189,7 +184,7 @@ static void draw(struct drawing *d, const struct stack_node *n, const char *fork
 			draw(d, child, "+-", rest || (child->sibling && is_shown(d, child->sibling)));
 		print_rest(d, n, "+-");
 	}
-	d->len = len;
+	text_buf_cut(&d->indent, len);
 }
 
 static void print_values(struct printer *p, const struct value_spread *s)
@@ -261,7 +256,7 @@ static void print_tree(struct printer *p, const struct stack_tree *t, bool inver
 		draw(&d, n, "", false);
 	d.itself = "(no stack)";
 	print_rest(&d, &t->root, "");
-	free(d.indent);
+	text_buf_deinit(&d.indent);
 	fputc('\n', p->out);
 }
 

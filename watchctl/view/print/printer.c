@@ -49,8 +49,8 @@ void printer_free(struct printer *p)
 	if (!p)
 		return;
 	json_deinit(&p->json);
-	free(p->step.name.text);
-	free(p->step.args.text);
+	text_buf_deinit(&p->step.name);
+	text_buf_deinit(&p->step.args);
 	free(p);
 }
 

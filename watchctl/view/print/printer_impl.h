@@ -2,6 +2,7 @@
 #ifndef WATCHCTL_VIEW_PRINT_PRINTER_IMPL_H
 #define WATCHCTL_VIEW_PRINT_PRINTER_IMPL_H
 
+#include "watchctl/base/text_buf.h"
 #include "watchctl/view/print/printer.h"
 #include "watchctl/view/print/text_table.h"
 #include "watchctl/view/words/json.h"
@@ -10,13 +11,6 @@
 
 /* Columns of an access line that grow with what has been seen, up to a bound. */
 enum column { COLUMN_WHO, COLUMN_WATCH, COLUMN_VALUE, COLUMN_PLACE, COLUMN_SOURCE, COLUMNS };
-
-/* A text that grows. Zero-initialised is empty. */
-struct growing_text {
-	char *text; /* NULL: nothing yet */
-	size_t len, cap;
-	bool failed; /* out of memory: it ends there */
-};
 
 struct printer {
 	const struct view_ops *ops;
@@ -39,7 +33,7 @@ struct printer {
 		uint64_t call;
 		uint32_t depth;
 		char when[32];
-		struct growing_text name, args;
+		struct text_buf name, args;
 		char remark[64];
 	} step;
 };

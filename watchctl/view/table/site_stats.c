@@ -4,111 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/base/hash.h"
 #include "watchctl/base/utf8.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/words/view_words.h"
 
-#define KNOWN_MAX 65536u /* ways that lead to a site fast; then they are learned anew */
-
-static uint64_t site_stats_mix(uint64_t h, uint64_t x)
-{
-	h = (h ^ x) * 0xff51afd7ed558ccdu;
-	return h ^ h >> 32;
-}
-
-/* The address that the site is known by. */
-static uint64_t address_of(const struct view_access *a)
-{
-	return a->ip ? a->ip : a->raw->regs.r[WREG_RIP];
-}
-
-static uint64_t kind_hash(const struct view_access *a)
-{
-	return site_stats_mix(a->watch->e.id, a->kind | a->origin << 8 | !a->ip << 16);
-}
-
-static uint64_t hash_of(const struct view_access *a)
-{
-	const struct location *l = a->location;
-
-	if (!l->module)
-		return site_stats_mix(kind_hash(a), address_of(a));
-	return site_stats_mix(hash_text(kind_hash(a), l->module), l->module_offset);
-}
-
-static bool is_site(const struct site_stat *s, const struct view_access *a)
-{
-	const struct location *x = s->location, *y = a->location;
-
-	if (s->watch != a->watch || s->kind != a->kind || s->origin != a->origin || s->after != !a->ip)
-		return false;
-	if (!x->module || !y->module)
-		return x->module == y->module && s->ip == address_of(a);
-	return x->module_offset == y->module_offset &&
-	       (x->module == y->module || !strcmp(x->module, y->module));
-}
-
-static struct site_stat *add_site(struct site_stats *s, const struct view_access *a, uint64_t hash,
-				  struct site_stat *chain)
+static struct site_stat *add_site(struct site_stats *s, const struct view_access *a)
 {
 	struct site_stat *site;
 
 	if (s->n == SITE_STATS_SITES)
 		return NULL;
 	site = calloc(1, sizeof(*site));
-	if (!site) {
+	if (!site || !vec_reserve((void **)&s->v, &s->cap, s->n + 1, sizeof(struct site_stat *)) ||
+	    !site_index_add(&s->index, a, &site->key)) {
 		s->incomplete = true;
-		return NULL;
-	}
-	*site = (struct site_stat){
-		.same_hash = chain,
-		.number = (uint32_t)s->n + 1,
-		.watch = a->watch,
-		.kind = a->kind,
-		.origin = a->origin,
-		.ip = address_of(a),
-		.after = !a->ip,
-		.location = a->location,
-		.insn = a->insn ? strdup(a->insn) : NULL,
-		.first = a->time,
-	};
-	if (!vec_reserve((void **)&s->v, &s->cap, s->n + 1, sizeof(struct site_stat *)) ||
-	    !map64_put(&s->index, hash, site)) {
-		s->incomplete = true;
-		free(site->insn);
 		free(site);
 		return NULL;
 	}
+	site->first = a->time;
 	s->v[s->n++] = site;
-	return site;
-}
-
-static struct site_stat *look_for_site(struct site_stats *s, const struct view_access *a)
-{
-	uint64_t hash = hash_of(a);
-	struct site_stat *chain = map64_get(&s->index, hash), *site;
-
-	for (site = chain; site; site = site->same_hash)
-		if (is_site(site, a))
-			return site;
-	return add_site(s, a, hash, chain);
-}
-
-/* Locations live long and are the same for the same address: no text is hashed for a place seen before. */
-static struct site_stat *site_of(struct site_stats *s, const struct view_access *a)
-{
-	uint64_t hash = site_stats_mix(site_stats_mix(kind_hash(a), (uintptr_t)a->location),
-				       a->location->module ? 0 : address_of(a));
-	struct site_stat *site = map64_get(&s->known, hash);
-
-	if (site && is_site(site, a))
-		return site;
-	site = look_for_site(s, a);
-	if (s->known.n >= KNOWN_MAX)
-		map64_deinit(&s->known);
-	if (site)
-		map64_put(&s->known, hash, site);
+	site->number = (uint32_t)s->n;
 	return site;
 }
 
@@ -212,7 +127,9 @@ static void on_access(void *ctx, const struct view_access *a)
 		watch->count++;
 		site_rate_add(&watch->rate, time_ns);
 	}
-	site = site_of(s, a);
+	site = (struct site_stat *)site_index_find(&s->index, a);
+	if (!site)
+		site = add_site(s, a);
 	if (!site) {
 		s->unlisted++;
 		return;
@@ -334,17 +251,17 @@ static struct site_stat *copy_site(const struct site_stat *site)
 	if (!c)
 		return NULL;
 	*c = *site;
-	c->same_hash = NULL;
+	c->key.same_hash = NULL;
 	c->tids = (struct map64){ 0 };
-	c->insn = site->insn ? strdup(site->insn) : NULL;
+	c->key.insn = site->key.insn ? strdup(site->key.insn) : NULL;
 	if (!site_values_copy(&site->values, &c->values)) {
-		free(c->insn);
+		free(c->key.insn);
 		free(c);
 		return NULL;
 	}
 	if (!site_stacks_copy(&site->stacks, &c->stacks)) {
 		site_values_deinit(&c->values);
-		free(c->insn);
+		free(c->key.insn);
 		free(c);
 		return NULL;
 	}
@@ -357,7 +274,7 @@ bool site_stats_copy(const struct site_stats *s, struct site_stats *ret)
 
 	*ret = *s;
 	ret->is_copy = true;
-	ret->index = ret->known = (struct map64){ 0 };
+	ret->index = (struct site_index){ 0 };
 	ret->n = 0;
 	ret->cap = s->n;
 	ret->v = calloc(s->n + 1, sizeof(struct site_stat *));
@@ -382,12 +299,11 @@ void site_stats_deinit(struct site_stats *s)
 		map64_deinit(&s->v[i]->tids);
 		site_values_deinit(&s->v[i]->values);
 		site_stacks_deinit(&s->v[i]->stacks);
-		free(s->v[i]->insn);
+		free(s->v[i]->key.insn);
 		free(s->v[i]);
 	}
 	free(s->v);
-	map64_deinit(&s->index);
-	map64_deinit(&s->known);
+	site_index_deinit(&s->index);
 	*s = (struct site_stats){ 0 };
 }
 
@@ -409,9 +325,9 @@ void site_stat_change(const struct site_stats *s, const struct site_stat *site, 
 	unsigned int size = l->size ? l->size : 8;
 	char was[160], is[160];
 
-	annotate_value(s->annotate, site->watch, size, l->old_value, was, sizeof(was));
-	annotate_value(s->annotate, site->watch, size, l->new_value, is, sizeof(is));
-	text_change(site->kind, l->has_old ? was : NULL,
+	annotate_value(s->annotate, site->key.watch, size, l->old_value, was, sizeof(was));
+	annotate_value(s->annotate, site->key.watch, size, l->new_value, is, sizeof(is));
+	text_change(site->key.kind, l->has_old ? was : NULL,
 		    l->withheld & WITHHELD_VALUES ? view_withheld
 		    : l->has_new		  ? is
 						  : NULL,
@@ -420,10 +336,10 @@ void site_stat_change(const struct site_stats *s, const struct site_stat *site, 
 
 void site_stat_place(const struct site_stat *site, char *buf, size_t cap)
 {
-	const struct location *l = site->location;
+	const struct location *l = site->key.location;
 	char place[CELL_TEXT];
 
-	text_place(l->module, l->module_offset, l->frame[l->nframes - 1].function, l->offset, site->ip, place,
-		   sizeof(place));
-	snprintf(buf, cap, "%s%s", site->after ? "then " : "", place);
+	text_place(l->module, l->module_offset, l->frame[l->nframes - 1].function, l->offset, site->key.ip,
+		   place, sizeof(place));
+	snprintf(buf, cap, "%s%s", site->key.after ? "then " : "", place);
 }

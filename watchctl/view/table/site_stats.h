@@ -1,6 +1,6 @@
 /*
  * site_stats - what `watchctl top` shows: for each place in the code that accessed a watch in one way (a
- * site, as in sites.h) its count, its rate, its threads, its values and stacks, and where it stood last.
+ * site, as in site_index.h) its count, its rate, its threads, its values and stacks, and where it stood last.
  *
  * Meant to be fed for days: everything is bounded, and what does not fit is counted where the bound is, so
  * that a display can say so. The counts of a site, of a watch and of all are always exact.
@@ -10,6 +10,7 @@
 
 #include "watchctl/base/map64.h"
 #include "watchctl/view/event/annotate.h"
+#include "watchctl/view/table/site_index.h"
 #include "watchctl/view/table/site_stats_rate.h"
 #include "watchctl/view/table/site_stats_stacks.h"
 #include "watchctl/view/table/site_stats_values.h"
@@ -38,15 +39,8 @@ struct site_last {
 };
 
 struct site_stat {
-	struct site_stat *same_hash;
+	struct site_key key; /* first */
 	uint32_t number; /* 1.., in the order in which they were first seen: what a display remembers it by */
-	const struct view_watch *watch;
-	enum access_kind kind;
-	enum access_origin origin;
-	uint64_t ip; /* of the first access seen here; where execution went on when `after` */
-	bool after;  /* the accessing instruction is not known */
-	const struct location *location;
-	char *insn; /* NULL: unknown */
 
 	uint64_t count;
 	uint32_t nthreads;
@@ -90,8 +84,7 @@ struct site_stats {
 	uint64_t notes;
 
 	/* Not of copies. */
-	struct map64 index; /* hash of a site -> struct site_stat chain */
-	struct map64 known; /* hash of what leads there fast -> struct site_stat */
+	struct site_index index;
 	size_t threads_left, frames_left;
 	bool is_copy;
 };

@@ -1,22 +1,13 @@
-/*
- * sites - how often each place in the code made an access of one kind to a watch. A site is
- * (module, offset in it, kind, origin, watch): equal across runs, whatever ASLR does.
- */
+/* sites - how often each place in the code made an access of one kind to a watch. */
 #ifndef WATCHCTL_VIEW_TABLE_SITES_H
 #define WATCHCTL_VIEW_TABLE_SITES_H
 
 #include "watchctl/base/map64.h"
 #include "watchctl/view/event/view.h"
+#include "watchctl/view/table/site_index.h"
 
 struct site {
-	struct site *next; /* same hash */
-	const struct view_watch *watch;
-	enum access_kind kind;
-	enum access_origin origin;
-	uint64_t ip; /* of the first access seen here; where execution went on when `after` */
-	bool after;  /* the accessing instruction is not known */
-	const struct location *location;
-	char *insn; /* NULL: unknown */
+	struct site_key key; /* first */
 	uint64_t count;
 	struct map64 tids;
 	uint64_t last_tid; /* key in tids, plus 1 */
@@ -28,7 +19,7 @@ struct site {
 
 /* Zero-initialised is empty. Points into the annotate that fed it: deinit before that is freed. */
 struct sites {
-	struct map64 index; /* hash -> struct site chain */
+	struct site_index index;
 	struct site **v;
 	size_t n, cap;
 	bool incomplete; /* memory ran out: some accesses are not counted */

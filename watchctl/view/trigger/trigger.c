@@ -461,21 +461,3 @@ const char *trigger_unknown_word(const struct trigger *t)
 {
 	return t->unknown_word;
 }
-
-void trigger_free(struct trigger *t)
-{
-	size_t i;
-
-	if (!t)
-		return;
-	for (i = 0; i < t->nnames; i++)
-		free(t->name[i]);
-	free(t->means);
-	condition_deinit(&t->tree);
-	free(t);
-}
-
-void trigger_freep(struct trigger **t)
-{
-	trigger_free(*t);
-}

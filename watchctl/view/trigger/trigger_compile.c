@@ -198,6 +198,22 @@ static struct wc_error *check(const struct trigger *t, size_t i)
 	}
 }
 
+void trigger_free(struct trigger *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->nnames; i++)
+		free(t->name[i]);
+	free(t->means);
+	condition_deinit(&t->tree);
+	free(t);
+}
+
+void trigger_freep(struct trigger **t)
+{
+	trigger_free(*t);
+}
+
 struct wc_error *trigger_compile(const char *text, const char *const *watches, unsigned int nwatches,
 				 struct trigger **ret)
 {

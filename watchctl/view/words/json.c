@@ -1,31 +1,10 @@
 #include "watchctl/view/words/json.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "watchctl/base/utf8.h"
-#include "watchctl/base/vec.h"
 
 static const char hex_digits[] = "0123456789abcdef";
-
-static void json_put(struct json *j, const char *bytes, size_t n)
-{
-	if (j->failed || !vec_reserve((void **)&j->text, &j->cap, j->len + n, 1)) {
-		j->failed = true;
-		return;
-	}
-	memcpy(j->text + j->len, bytes, n);
-	j->len += n;
-}
-
-/* Most of what a line is made of, one by one. */
-static void put_char(struct json *j, char c)
-{
-	if (j->len < j->cap && !j->failed)
-		j->text[j->len++] = c;
-	else
-		json_put(j, &c, 1);
-}
 
 static void put_escaped(struct json *j, unsigned char c)
 {
@@ -34,10 +13,10 @@ static void put_escaped(struct json *j, unsigned char c)
 	char text[6] = { '\\', 'u', '0', '0', hex_digits[c >> 4], hex_digits[c & 15] };
 
 	if (at) {
-		put_char(j, '\\');
-		put_char(j, name[at - plain]);
+		text_buf_char(&j->line, '\\');
+		text_buf_char(&j->line, name[at - plain]);
 	} else {
-		json_put(j, text, sizeof(text));
+		text_buf_put(&j->line, text, sizeof(text));
 	}
 }
 
@@ -46,13 +25,13 @@ static void put_string(struct json *j, const char *s)
 	const char *start;
 	size_t n;
 
-	put_char(j, '"');
+	text_buf_char(&j->line, '"');
 	while (*s) {
 		for (start = s;
 		     (unsigned char)*s >= 0x20 && (unsigned char)*s < 0x7f && *s != '"' && *s != '\\';)
 			s++;
 		if (s > start)
-			json_put(j, start, s - start);
+			text_buf_put(&j->line, start, s - start);
 		if (!*s)
 			break;
 		if ((unsigned char)*s < 0x80) {
@@ -60,34 +39,34 @@ static void put_string(struct json *j, const char *s)
 			continue;
 		}
 		n = utf8_len(s);
-		json_put(j, n ? s : UTF8_REPLACEMENT, n ? n : strlen(UTF8_REPLACEMENT));
+		text_buf_put(&j->line, n ? s : UTF8_REPLACEMENT, n ? n : strlen(UTF8_REPLACEMENT));
 		s += n ? n : 1;
 	}
-	put_char(j, '"');
+	text_buf_char(&j->line, '"');
 }
 
 static void put_name(struct json *j, const char *name)
 {
 	if (j->comma)
-		put_char(j, ',');
+		text_buf_char(&j->line, ',');
 	j->comma = true;
 	if (!name)
 		return;
-	put_char(j, '"');
-	json_put(j, name, strlen(name));
-	json_put(j, "\":", 2);
+	text_buf_char(&j->line, '"');
+	text_buf_put(&j->line, name, strlen(name));
+	text_buf_put(&j->line, "\":", 2);
 }
 
 void json_open(struct json *j, const char *name, char bracket)
 {
 	put_name(j, name);
-	put_char(j, bracket);
+	text_buf_char(&j->line, bracket);
 	j->comma = false;
 }
 
 void json_close(struct json *j, char bracket)
 {
-	put_char(j, bracket);
+	text_buf_char(&j->line, bracket);
 	j->comma = true;
 }
 
@@ -109,7 +88,7 @@ void json_hex(struct json *j, const char *name, uint64_t v)
 	*--p = 'x';
 	*--p = '0';
 	*--p = '"';
-	json_put(j, p, text + sizeof(text) - p);
+	text_buf_put(&j->line, p, text + sizeof(text) - p);
 }
 
 static void put_decimal(struct json *j, uint64_t v)
@@ -119,7 +98,7 @@ static void put_decimal(struct json *j, uint64_t v)
 	do
 		*--p = '0' + v % 10;
 	while (v /= 10);
-	json_put(j, p, text + sizeof(text) - p);
+	text_buf_put(&j->line, p, text + sizeof(text) - p);
 }
 
 void json_number(struct json *j, const char *name, uint64_t v)
@@ -132,14 +111,14 @@ void json_signed(struct json *j, const char *name, int64_t v)
 {
 	put_name(j, name);
 	if (v < 0)
-		put_char(j, '-');
+		text_buf_char(&j->line, '-');
 	put_decimal(j, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
 void json_bool(struct json *j, const char *name, bool v)
 {
 	put_name(j, name);
-	json_put(j, v ? "true" : "false", v ? 4 : 5);
+	text_buf_put(&j->line, v ? "true" : "false", v ? 4 : 5);
 }
 
 void json_bytes(struct json *j, const char *name, const uint8_t *bytes, size_t n)
@@ -147,32 +126,36 @@ void json_bytes(struct json *j, const char *name, const uint8_t *bytes, size_t n
 	size_t i;
 
 	put_name(j, name);
-	put_char(j, '"');
+	text_buf_char(&j->line, '"');
 	for (i = 0; i < n; i++) {
-		put_char(j, hex_digits[bytes[i] >> 4]);
-		put_char(j, hex_digits[bytes[i] & 15]);
+		text_buf_char(&j->line, hex_digits[bytes[i] >> 4]);
+		text_buf_char(&j->line, hex_digits[bytes[i] & 15]);
 	}
-	put_char(j, '"');
+	text_buf_char(&j->line, '"');
 }
 
 bool json_end_line(struct json *j, FILE *out)
 {
 	bool ok;
 
-	put_char(j, '\n');
-	ok = !j->failed;
+	text_buf_char(&j->line, '\n');
+	ok = !j->line.failed;
 	if (ok)
-		fwrite(j->text, 1, j->len, out);
-	j->len = 0;
-	j->comma = false;
-	j->failed = false;
+		fwrite(j->line.bytes, 1, j->line.len, out);
+	json_empty(j);
 	return ok;
+}
+
+void json_empty(struct json *j)
+{
+	text_buf_empty(&j->line);
+	j->comma = false;
 }
 
 void json_deinit(struct json *j)
 {
-	free(j->text);
-	*j = (struct json){ 0 };
+	text_buf_deinit(&j->line);
+	j->comma = false;
 }
 
 void json_text_if(struct json *j, const char *name, const char *text)

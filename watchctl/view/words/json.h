@@ -11,12 +11,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "watchctl/base/text_buf.h"
+
 /* Zero-initialised is an empty line. */
 struct json {
-	char *text;
-	size_t len, cap;
-	bool comma;  /* needed before the next member */
-	bool failed; /* out of memory: the line is dropped */
+	struct text_buf line; /* when it has failed, it is dropped */
+	bool comma;	      /* needed before the next member */
 };
 
 /* @name is NULL for an element of an array, and for the line's own object. */
@@ -31,6 +31,9 @@ void json_bytes(struct json *j, const char *name, const uint8_t *bytes, size_t n
 
 /* Writes the line and empties it. False: no memory for it; write errors are left to ferror(). */
 bool json_end_line(struct json *j, FILE *out);
+
+/* Begins the line again. */
+void json_empty(struct json *j);
 
 void json_deinit(struct json *j);
 

@@ -7,6 +7,8 @@
 #include "watchctl/base/utf8.h"
 #include "watchctl/view/event/view.h"
 
+const char view_withheld[] = "(withheld)";
+
 const char *text_kind(enum access_kind kind)
 {
 	switch (kind) {
