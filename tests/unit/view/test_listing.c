@@ -264,7 +264,7 @@ static void instructions_are_decoded_from_the_functions_start(void **state)
 	struct listing l;
 	char call[64];
 
-	assert_true(listing_code(s, start + 3, 2, 3, &l));
+	assert_true(listing_code(s, INSN_INTEL, start + 3, 2, 3, &l));
 	assert_null(l.why);
 	assert_int_equal(l.n, 5);
 	assert_int_equal(l.v[0].ip, start);
@@ -281,7 +281,7 @@ static void instructions_are_decoded_from_the_functions_start(void **state)
 	listing_deinit(&l);
 
 	/* One before, all after: nothing beyond the function's end. */
-	assert_true(listing_code(s, start + 9, 1, 100, &l));
+	assert_true(listing_code(s, INSN_INTEL, start + 9, 1, 100, &l));
 	assert_int_equal(l.n, 5);
 	assert_int_equal(l.v[0].ip, start + 3);
 	assert_true(l.v[1].here);
@@ -296,7 +296,7 @@ static void where_decoding_does_not_lead_to_the_place_nothing_is_shown_before_it
 	struct symbolizer *s = own_symbolizer();
 	struct listing l;
 
-	assert_true(listing_code(s, place, 5, 5, &l));
+	assert_true(listing_code(s, INSN_INTEL, place, 5, 5, &l));
 	assert_null(l.why);
 	assert_int_equal(l.n, 2);
 	assert_int_equal(l.v[0].ip, place);
@@ -337,7 +337,7 @@ static void addresses_are_those_that_objdump_gives(void **state)
 	for (at = 0; at < n; at++) {
 		size_t first = at > 7 ? at - 7 : 0;
 
-		assert_true(listing_code(s, oracle[at], 7, 4, &l));
+		assert_true(listing_code(s, INSN_INTEL, oracle[at], 7, 4, &l));
 		assert_int_equal(l.n, (at + 4 < n ? at + 4 : n) - first);
 		for (i = 0; i < l.n; i++) {
 			assert_int_equal(l.v[i].ip, oracle[first + i]);
@@ -358,13 +358,13 @@ static void places_without_a_file_say_why(void **state)
 
 	other.build_id_len = 4;
 	assert_true(symbolizer_add(s, &jit) && symbolizer_add(s, &gone) && symbolizer_add(s, &other));
-	assert_true(listing_code(s, 0x12345678, 5, 5, &l));
+	assert_true(listing_code(s, INSN_INTEL, 0x12345678, 5, 5, &l));
 	assert_string_equal(l.why, "no program or library is known to lie there");
-	assert_true(listing_code(s, 0x10100, 5, 5, &l));
+	assert_true(listing_code(s, INSN_INTEL, 0x10100, 5, 5, &l));
 	assert_string_equal(l.why, "a JIT compiler made this code: no file has it");
-	assert_true(listing_code(s, 0x20100, 5, 5, &l));
+	assert_true(listing_code(s, INSN_INTEL, 0x20100, 5, 5, &l));
 	assert_string_equal(l.why, "the program's file is not here, or is another one by now");
-	assert_true(listing_code(s, 0x30100, 5, 5, &l));
+	assert_true(listing_code(s, INSN_INTEL, 0x30100, 5, 5, &l));
 	assert_string_equal(l.why, "the program's file is not here, or is another one by now");
 	symbolizer_free(s);
 }
