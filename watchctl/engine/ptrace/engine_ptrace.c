@@ -610,11 +610,11 @@ static struct wc_error *not_cleared(const struct engine *e, pid_t unstoppable)
 				    "thread %d of process %d is in a system call that nothing interrupts, or "
 				    "frozen (cgroup freezer), so that its debug registers are still armed: "
 				    "process %d stays until it has cleared them",
-				    unstoppable, e->pid, e->box->tracer_pid);
+				    unstoppable, e->pid, e->box->helper.tracer_pid);
 	return wc_error_new(WC_EFAIL,
 			    "not all threads of process %d have been let go of within %u seconds: process %d "
 			    "goes on with that",
-			    e->pid, (unsigned int)(BUSY_NS / 1000000000u), e->box->tracer_pid);
+			    e->pid, (unsigned int)(BUSY_NS / 1000000000u), e->box->helper.tracer_pid);
 }
 
 static struct wc_error *withdraw(struct engine *e)
@@ -635,7 +635,7 @@ static struct wc_error *withdraw(struct engine *e)
 		}
 		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
 	}
-	if (e->box->finished || ptrace_helpers_lost(e))
+	if (e->box->helper.finished || ptrace_helpers_lost(e))
 		return NULL;
 	return not_cleared(e, unstoppable);
 }

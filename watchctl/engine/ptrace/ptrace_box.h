@@ -17,6 +17,7 @@
 
 #include "handler/wire.h"
 #include "watchctl/base/error.h"
+#include "watchctl/target/stop/helper_guard.h"
 #include "watchctl/target/stop/tracing.h"
 
 #define PTRACE_BOX_OFFSET WIRE_CONTROL_SIZE
@@ -24,7 +25,7 @@
 #define TRACER_NAME TRACING_DREGS_TRACER /* of the processes, as ps(1) shows them */
 #define GUARD_NAME "dregs-guard"
 #define PTRACE_BOX_MAGIC 0x72657065656b6377ull /* "wckeeper", from when it was called so */
-#define PTRACE_BOX_VERSION 2u
+#define PTRACE_BOX_VERSION 3u
 #define BOX_PROCESSES 64u /* the target and its followed children */
 #define BOX_THREADS 2048u
 #define BOX_QUERIES 16u
@@ -93,15 +94,11 @@ struct ptrace_box {
 	uint32_t version;
 	int32_t target_pid;
 	uint64_t target_start; /* as proc_start_time() says */
-	int32_t guard_pid, tracer_pid;
+	struct helper_box helper;
 	uint32_t follow_fork, follow_exec, held;
 	uint32_t starts_anew; /* launched by us: what it executes may wait for us as long as what was launched
 			       */
 	uint32_t silent;      /* debug registers do not work on this machine */
-	uint32_t guarded;     /* the tracer may begin */
-	uint32_t finished;    /* the tracer has left every thread as it was found */
-	uint32_t orphaned;    /* the owner is gone */
-	uint32_t leaving;     /* the tracer knows, or was told to leave */
 	uint32_t frozen;      /* the guard has stopped the target's threads, because the tracer was killed */
 	uint32_t state;	      /* enum box_state */
 	uint32_t
@@ -141,6 +138,11 @@ _Static_assert(sizeof(struct ptrace_box) <= WIRE_BOOT_SIZE, "fits its place");
 static inline struct ptrace_box *ptrace_box_of(struct wire_control *ctl)
 {
 	return (struct ptrace_box *)((char *)ctl + PTRACE_BOX_OFFSET);
+}
+
+static inline struct wire_control *ptrace_box_control(struct ptrace_box *box)
+{
+	return (struct wire_control *)((char *)box - PTRACE_BOX_OFFSET);
 }
 
 /* The signal that makes the tracer look into the box. */

@@ -188,53 +188,40 @@ static void on_dying(void *ctx)
 	freeze(box);
 }
 
-static pid_t start_tracer(struct wire_control *ctl)
+static void look_for_registers(void *ctx)
 {
-	pid_t pid = fork();
+	struct ptrace_box *box = ctx;
 
-	if (!pid)
-		tracer_run(ctl);
-	return pid;
+	box->silent = ptrace_probe() == PROBE_SILENT;
 }
 
-/* The owner is informed why (errno). */
-static void __attribute__((noreturn)) give_up(struct ptrace_box *box)
+static void trace(void *ctx)
 {
-	snprintf(box->text, sizeof(box->text), "%s", strerror(errno));
-	_exit(1);
+	tracer_run(ptrace_box_control(ctx));
+}
+
+static void rescue(void *ctx)
+{
+	guard_rescue(ctx);
 }
 
 void guard_run(struct wire_control *ctl, int owner_fd, int memory_fd)
 {
 	struct ptrace_box *box = ptrace_box_of(ctl);
-	struct helper_guard g = {
-		.poke = PTRACE_BOX_SIGNAL,
-		.orphaned = &box->orphaned,
-		.leaving = &box->leaving,
-		.finished = &box->finished,
-		.is_dying = on_dying,
-		.ctx = box,
-	};
-	char line[80];
 
-	if (!helper_withdraw(owner_fd, memory_fd))
-		give_up(box);
-	helper_ignore_signals();
-	helper_spare();
-	snprintf(line, sizeof(line), GUARD_NAME " of process %d", box->target_pid);
-	helper_rename(GUARD_NAME, line);
-	if (!helper_guard_init(&g))
-		give_up(box);
-	box->guard_pid = getpid();
-	box->silent = ptrace_probe() == PROBE_SILENT;
-	g.tracer = start_tracer(ctl);
-	if (g.tracer < 0)
-		give_up(box);
-	box->tracer_pid = g.tracer;
-	helper_guard_start(&g);
-	__atomic_store_n(&box->guarded, true, __ATOMIC_RELEASE);
-	helper_guard_watch(&g);
-	if (!box->finished)
-		guard_rescue(box);
-	_exit(box->finished ? 0 : 1);
+	helper_guard_live(&(struct helper_life){
+		.name = GUARD_NAME,
+		.target = box->target_pid,
+		.owner_fd = owner_fd,
+		.memory_fd = memory_fd,
+		.poke = PTRACE_BOX_SIGNAL,
+		.box = &box->helper,
+		.text = box->text,
+		.text_len = sizeof(box->text),
+		.prepare = look_for_registers,
+		.trace = trace,
+		.is_dying = on_dying,
+		.rescue = rescue,
+		.ctx = box,
+	});
 }

@@ -42,9 +42,9 @@ bool ptrace_helpers_lost(struct engine *e)
 {
 	bool tracer = helper_ended(e->tracer_fd), guard = ptrace_helpers_ended(e);
 
-	if (e->lost || !(tracer || guard) || e->box->finished)
+	if (e->lost || !(tracer || guard) || e->box->helper.finished)
 		return e->lost;
-	if (tracer && guard && !e->box->finished)
+	if (tracer && guard && !e->box->helper.finished)
 		guard_rescue(e->box);
 	e->lost = tracer;
 	snprintf(e->why, sizeof(e->why),
@@ -149,7 +149,7 @@ struct wc_error *ptrace_helpers_start(struct engine *e, int memory_fd)
 		e->guard = 0;
 		return wc_error_errno(WC_EFAIL, errno, "cannot start the process that traces");
 	}
-	while (!__atomic_load_n(&e->box->guarded, __ATOMIC_ACQUIRE)) {
+	while (!__atomic_load_n(&e->box->helper.guarded, __ATOMIC_ACQUIRE)) {
 		if (ptrace_helpers_ended(e) || monotonic_ns() > end)
 			return wc_error_new(WC_EFAIL, "cannot start the process that traces: %s",
 					    e->box->text[0] ? e->box->text : "it ended, or does not begin");
@@ -159,12 +159,12 @@ struct wc_error *ptrace_helpers_start(struct engine *e, int memory_fd)
 		return wc_error_new(WC_ENOTSUP,
 				    "this machine offers no hardware debug registers (one that was set "
 				    "did not fire): some virtual machines do not");
-	e->tracer_fd = (int)syscall(SYS_pidfd_open, e->box->tracer_pid, 0);
+	e->tracer_fd = (int)syscall(SYS_pidfd_open, e->box->helper.tracer_pid, 0);
 	if (e->tracer_fd < 0)
 		return wc_error_errno(WC_EFAIL, errno, "cannot ask the process that traces");
 	if (e->options.say)
 		e->options.say(e->options.say_ctx,
 			       "process %d traces process %d; process %d watches over both of us",
-			       e->box->tracer_pid, e->pid, e->box->guard_pid);
+			       e->box->helper.tracer_pid, e->pid, e->box->helper.guard_pid);
 	return NULL;
 }

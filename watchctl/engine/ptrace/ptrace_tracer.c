@@ -267,7 +267,7 @@ static void start_leaving(struct tracer *k)
 	k->want = 0;
 	k->leaving = true;
 	k->leaving_ns = monotonic_ns();
-	__atomic_store_n(&k->box->leaving, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&k->box->helper.leaving, true, __ATOMIC_RELEASE);
 	if (k->box->held)
 		kill(k->pid, SIGCONT); /* it was stopped to be handed over, and may not be ours yet */
 	update_all(k);
@@ -394,8 +394,8 @@ static bool owner_has_ended(const struct tracer *k)
 
 static void check_owner(struct tracer *k)
 {
-	bool gone =
-		__atomic_load_n(&k->box->orphaned, __ATOMIC_ACQUIRE) || (guard_gone && owner_has_ended(k));
+	bool gone = __atomic_load_n(&k->box->helper.orphaned, __ATOMIC_ACQUIRE) ||
+		    (guard_gone && owner_has_ended(k));
 
 	if (!gone || k->leaving)
 		return;
@@ -500,12 +500,12 @@ void tracer_run(struct wire_control *ctl)
 	setsid();
 	snprintf(line, sizeof(line), TRACER_NAME " of process %d: killing it may kill that", k->pid);
 	helper_rename(TRACER_NAME, line);
-	while (!__atomic_load_n(&box->guarded, __ATOMIC_ACQUIRE) && !owner_has_ended(k))
+	while (!__atomic_load_n(&box->helper.guarded, __ATOMIC_ACQUIRE) && !owner_has_ended(k))
 		nap(NAP_NS);
 	loop(k);
 	/* Where that was not possible before. Who asked for the watch was told that it can fail. */
 	if (k->ignores_trap)
 		wc_error_free(trap_action_ignore(k->pid, NULL));
-	__atomic_store_n(&box->finished, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&box->helper.finished, true, __ATOMIC_RELEASE);
 	_exit(0);
 }

@@ -101,7 +101,7 @@ static bool read_box(struct holder *h, const char *fd_name)
 	       pread(fd, box, sizeof(*box), PTRACE_BOX_OFFSET) == (ssize_t)sizeof(*box) &&
 	       control->magic == WIRE_MAGIC && control->version == WIRE_VERSION &&
 	       box->magic == PTRACE_BOX_MAGIC && box->version == PTRACE_BOX_VERSION &&
-	       box->tracer_pid == h->pid;
+	       box->helper.tracer_pid == h->pid;
 	if (!read || h->box) {
 		free(control);
 		free(box);

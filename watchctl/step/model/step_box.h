@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "watchctl/step/model/stepper.h"
+#include "watchctl/target/stop/helper_guard.h"
 #include "watchctl/target/stop/tracing.h"
 
 #define STEP_BOX_FILE "watchctl-step"
@@ -56,12 +57,9 @@ struct box_break {
 };
 
 struct step_box {
-	int32_t target_pid, guard_pid, tracer_pid;
-	uint32_t held;	   /* launched, and nothing of it has run */
-	uint32_t guarded;  /* the tracer may begin */
-	uint32_t finished; /* the tracer has left every thread as it was found */
-	uint32_t orphaned; /* the owner is gone */
-	uint32_t leaving;  /* the tracer knows, or was told to leave */
+	int32_t target_pid;
+	struct helper_box helper;
+	uint32_t held; /* launched, and nothing of it has run */
 
 	/* What the owner wants. */
 	struct range_options range;

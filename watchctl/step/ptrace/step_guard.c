@@ -36,56 +36,30 @@ void step_guard_rescue(struct step_box *box)
 	}
 }
 
-static void on_dying(void *ctx)
+static void rescue(void *ctx)
 {
 	step_guard_rescue(ctx);
 }
 
-static pid_t start_tracer(struct step_box *box)
+static void trace(void *ctx)
 {
-	pid_t pid = fork();
-
-	if (!pid)
-		step_tracer_run(box);
-	return pid;
-}
-
-/* The owner is informed why (errno). */
-static void __attribute__((noreturn)) give_up(struct step_box *box)
-{
-	snprintf(box->text, sizeof(box->text), "%s", strerror(errno));
-	_exit(1);
+	step_tracer_run(ctx);
 }
 
 void step_guard_run(struct step_box *box, int owner_fd, int memory_fd)
 {
-	struct helper_guard g = {
+	helper_guard_live(&(struct helper_life){
+		.name = STEP_GUARD_NAME,
+		.target = box->target_pid,
+		.owner_fd = owner_fd,
+		.memory_fd = memory_fd,
 		.poke = STEP_BOX_SIGNAL,
-		.orphaned = &box->orphaned,
-		.leaving = &box->leaving,
-		.finished = &box->finished,
-		.is_dying = on_dying,
+		.box = &box->helper,
+		.text = box->text,
+		.text_len = sizeof(box->text),
+		.trace = trace,
+		.is_dying = rescue,
+		.rescue = rescue,
 		.ctx = box,
-	};
-	char line[80];
-
-	if (!helper_withdraw(owner_fd, memory_fd))
-		give_up(box);
-	helper_ignore_signals();
-	helper_spare();
-	snprintf(line, sizeof(line), STEP_GUARD_NAME " of process %d", box->target_pid);
-	helper_rename(STEP_GUARD_NAME, line);
-	if (!helper_guard_init(&g))
-		give_up(box);
-	box->guard_pid = getpid();
-	g.tracer = start_tracer(box);
-	if (g.tracer < 0)
-		give_up(box);
-	box->tracer_pid = g.tracer;
-	helper_guard_start(&g);
-	__atomic_store_n(&box->guarded, true, __ATOMIC_RELEASE);
-	helper_guard_watch(&g);
-	if (!box->finished)
-		step_guard_rescue(box);
-	_exit(box->finished ? 0 : 1);
+	});
 }

@@ -53,7 +53,8 @@ bool step_tracer_is_orphan(const struct step_tracer *k)
 {
 	struct pollfd p = { .fd = k->owner_fd, .events = POLLIN };
 
-	return __atomic_load_n(&k->box->orphaned, __ATOMIC_ACQUIRE) || (guard_gone && poll(&p, 1, 0) > 0);
+	return __atomic_load_n(&k->box->helper.orphaned, __ATOMIC_ACQUIRE) ||
+	       (guard_gone && poll(&p, 1, 0) > 0);
 }
 
 void step_tracer_nap(void)
@@ -75,7 +76,7 @@ void step_tracer_leave(struct step_tracer *k)
 		return;
 	k->leaving = true;
 	k->started_ns = monotonic_ns();
-	__atomic_store_n(&k->box->leaving, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&k->box->helper.leaving, true, __ATOMIC_RELEASE);
 	if (k->box->held && !k->started)
 		kill(k->pid, SIGCONT); /* it was stopped to be handed over, and may not be ours yet */
 	step_breaks_sync(k);
@@ -447,12 +448,12 @@ void step_tracer_run(struct step_box *box)
 	setsid();
 	snprintf(line, sizeof(line), STEP_TRACER_NAME " of process %d: killing it may kill that", k->pid);
 	helper_rename(STEP_TRACER_NAME, line);
-	while (!__atomic_load_n(&box->guarded, __ATOMIC_ACQUIRE) && !is_alone(k))
+	while (!__atomic_load_n(&box->helper.guarded, __ATOMIC_ACQUIRE) && !is_alone(k))
 		step_tracer_nap();
 	loop(k);
 	if (k->ignores_trap)
 		wc_error_free(trap_action_ignore(k->pid, NULL)); /* who blocks that by seccomp was reported */
-	__atomic_store_n(&box->finished, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&box->helper.finished, true, __ATOMIC_RELEASE);
 	step_report_wake(k);
 	_exit(0);
 }

@@ -66,7 +66,7 @@ static bool guard_ended(struct stepper *m)
 
 static bool is_finished(const struct stepper *m)
 {
-	return __atomic_load_n(&m->box->finished, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&m->box->helper.finished, __ATOMIC_ACQUIRE);
 }
 
 /* One of them was killed. What it takes to leave the program alive is done; the recording is over. */
@@ -187,18 +187,18 @@ static struct wc_error *start_helpers(struct stepper *m, int memory_fd)
 		m->guard = 0;
 		return wc_error_errno(WC_EFAIL, errno, "cannot start the process that traces");
 	}
-	while (!__atomic_load_n(&m->box->guarded, __ATOMIC_ACQUIRE)) {
+	while (!__atomic_load_n(&m->box->helper.guarded, __ATOMIC_ACQUIRE)) {
 		if (guard_ended(m) || monotonic_ns() > end)
 			return wc_error_new(WC_EFAIL, "cannot start the process that traces: %s",
 					    m->box->text[0] ? m->box->text : "it ended, or does not begin");
 		nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
 	}
-	m->tracer_fd = (int)syscall(SYS_pidfd_open, m->box->tracer_pid, 0);
+	m->tracer_fd = (int)syscall(SYS_pidfd_open, m->box->helper.tracer_pid, 0);
 	if (m->tracer_fd < 0)
 		return wc_error_errno(WC_EFAIL, errno, "cannot ask the process that traces");
 	if (m->options.say)
 		m->options.say(m->options.say_ctx, "process %d traces process %d; process %d watches over it",
-			       m->box->tracer_pid, m->options.pid, m->box->guard_pid);
+			       m->box->helper.tracer_pid, m->options.pid, m->box->helper.guard_pid);
 	return NULL;
 }
 
@@ -401,7 +401,7 @@ static struct wc_error *withdraw(struct stepper *m)
 		WC_EFAIL,
 		"a thread of process %d cannot be stopped now: process %d stays until it has let go "
 		"of it",
-		m->options.pid, m->box->tracer_pid);
+		m->options.pid, m->box->helper.tracer_pid);
 }
 
 static struct wc_error *close_stepper(struct stepper *m)

@@ -11,31 +11,36 @@
 #define WATCHCTL_TARGET_STOP_HELPER_GUARD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-struct helper_guard {
-	pid_t tracer;
-	int poke; /* the signal by which it is made to look around; it gets no others but SIGUSR2 and SIGALRM
-		   */
-	/* In memory that is shared with it: */
-	uint32_t *orphaned;	  /* set when the owner has ended */
-	const uint32_t *leaving;  /* it knows */
-	const uint32_t *finished; /* it has done its work */
-	/* It is about to end, unfinished; its threads are still its own. */
-	void (*is_dying)(void *ctx);
-	void *ctx;
-	int child_fd; /* ours */
-	bool ended;
+/* What guard, tracer and owner share, in memory that all three have. */
+struct helper_box {
+	int32_t guard_pid, tracer_pid;
+	uint32_t guarded;  /* the tracer may begin */
+	uint32_t finished; /* the tracer has left every thread as it was found */
+	uint32_t orphaned; /* the owner is gone */
+	uint32_t leaving;  /* the tracer knows, or was told to leave */
 };
 
-/* Before the tracer is forked: false: it cannot be. The owner's pidfd is HELPER_OWNER_FD. */
-bool helper_guard_init(struct helper_guard *g);
+struct helper_life {
+	const char *name; /* of the process; up to 15 characters */
+	pid_t target;
+	int owner_fd, memory_fd; /* see helper_withdraw() */
+	int poke; /* the signal by which the tracer is made to look around; it gets no others but SIGUSR2 and SIGALRM */
+	struct helper_box *box;
+	/* Why it gave up, for the owner. */
+	char *text;
+	size_t text_len;
+	void (*prepare)(void *ctx);  /* before the tracer is there; NULL: nothing */
+	void (*trace)(void *ctx);    /* the tracer's life; does not return */
+	void (*is_dying)(void *ctx); /* it is about to end, unfinished; its threads are still its own */
+	void (*rescue)(void *ctx);   /* it has ended, unfinished */
+	void *ctx;
+};
 
-/* The tracer is forked, and waits until it may begin. */
-void helper_guard_start(struct helper_guard *g);
-
-/* Until the tracer has ended. */
-void helper_guard_watch(struct helper_guard *g);
+/* Forks the tracer, and watches over it until it has ended. The owner's pidfd is HELPER_OWNER_FD. */
+void helper_guard_live(const struct helper_life *life) __attribute__((noreturn));
 
 #endif
