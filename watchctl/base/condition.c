@@ -405,7 +405,19 @@ static size_t compared(struct parser *p)
 	return a;
 }
 
-static size_t not(struct parser * p)
+/* "!a == b" is "(!a) == b" in C, and hardly what is meant: neither is guessed. */
+static void check_negated(struct parser *p)
+{
+	skip_space(p);
+	if (!*p->at)
+		return;
+	if (strchr("=<>!+-*/%^", *p->at) || (strchr("&|", *p->at) && p->at[1] != *p->at))
+		fail(p, p->at, "Expected the end of what ! negates: put it in parentheses, !(a == b)");
+	else if (take(p, "in") || take(p, "not"))
+		fail(p, p->at, "Expected the end of what ! negates: put it in parentheses, !(a in 1..3)");
+}
+
+static size_t parse_not(struct parser *p)
 {
 	const char *at;
 	size_t a;
@@ -417,8 +429,11 @@ static size_t not(struct parser * p)
 	p->at++;
 	if (!goes_deeper(p))
 		return 0;
-	a = not(p);
+	skip_space(p);
+	a = *p->at == '!' ? parse_not(p) : unary(p);
 	p->depth--;
+	if (!p->err)
+		check_negated(p);
 	return p->err ? 0
 		      : add(p,
 			    (struct condition_node){ .kind = CONDITION_NOT, .a = a, .at = at, .start = at });
@@ -426,12 +441,12 @@ static size_t not(struct parser * p)
 
 static size_t both(struct parser *p)
 {
-	size_t a = not(p);
+	size_t a = parse_not(p);
 	const char *at;
 
 	for (skip_space(p); at = p->at, !p->err && (take(p, "&&") || take(p, "and")); skip_space(p))
-		a = add_joined(
-			p, (struct condition_node){ .kind = CONDITION_BOTH, .at = at, .a = a, .b = not(p) });
+		a = add_joined(p, (struct condition_node){
+					  .kind = CONDITION_BOTH, .at = at, .a = a, .b = parse_not(p) });
 	return a;
 }
 

@@ -4,7 +4,7 @@
  *
  *	condition  = both { ( "||" | "or" ) both }
  *	both	   = not { ( "&&" | "and" ) not }
- *	not	   = "!" not | compared
+ *	not	   = "!" ( not | value ) | compared
  *	compared   = sum [ ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) sum | [ "not" ] "in" sum ".." sum ]
  *	sum, ...   = with the operators | ^ & << >> + - * / % and unary -, in C's order among themselves; all of them bind
  *		     tighter than a comparison

@@ -84,6 +84,7 @@ static void arithmetic_is_on_64_bits(void **state)
 	SAME(int64_t, &t_int, (new & 7) == 7);
 	SAME(int64_t, &t_int, (new & 1) == 0 || (new ^ old) > 3);
 	SAME(uint64_t, &t_unsigned, (new >> 3) == 1);
+	SAME(int64_t, &t_int, (new >> 3) == -1);
 	SAME(uint64_t, &t_unsigned, (new | 1) != new + 1);
 	assert_int_equal(ask("new > old+100", &t_int, 4, 1, 102), FILTER_PASS);
 	assert_int_equal(ask("new > old+100", &t_int, 4, 1, 101), FILTER_DROP);
@@ -268,6 +269,8 @@ static void what_is_wrong_is_pointed_at(void **state)
 		{ "new == $", &t_int, "Unknown register", 8 },
 		{ "new == 1 && caller main", &t_int, "--caller main", 20 },
 		{ "write", &t_int, "-w or -rw", 1 },
+		{ "$edi == 0xfffffffb", &t_int, "lower half of a register", 6 },
+		{ "!new == 1", &t_int, "put it in parentheses", 6 },
 		{ "kernel", &t_int, "in a --trigger", 1 },
 		{ "{other} == 1", &t_int, "in a --trigger", 2 },
 	};

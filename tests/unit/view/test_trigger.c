@@ -132,6 +132,7 @@ static void conditions_hold_when_they_do(void **state)
 		{ "old in 6..9 or old not in 0..9", 0 },
 		{ "old + 0.5 in 5.4..5.6", 1 },
 		{ "!!(old == 5)", 1 },
+		{ "(new - 5) >> 1 == -3", 1 },
 		{ "$rdi == 0 && $eax == 0", 1 },
 		{ "18446744073709551615 > 5 && -9223372036854775808 < 0", 1 },
 		{ "old > new", 1 },
@@ -286,6 +287,9 @@ static void what_is_wrong_is_shown_at_its_place(void **state)
 		{ "(flag == 0) + 1", "Only numbers can be calculated with", 13, WC_EUSAGE },
 		{ "$xmm0 == 1", "Unknown register", 1, WC_EUSAGE },
 		{ "flag in 3", "Expected ..", 10, WC_EUSAGE },
+		{ "!flag == 1", "put it in parentheses", 7, WC_EUSAGE },
+		{ "!(flag) in 1..2", "put it in parentheses", 11, WC_EUSAGE },
+		{ "!flag & 1", "put it in parentheses", 7, WC_EUSAGE },
 		{ "read == 1", "Only values can be compared", 6, WC_EUSAGE },
 	};
 	char column[40];

@@ -163,6 +163,7 @@ static struct operand of_register(struct compiler *c, const struct condition_nod
 		at = filter_emit(c, FILTER_SIGN, at, 0, 4);
 	o = filter_result(at, OPERAND_INT);
 	o.wide = r.is_address && !r.half;
+	o.half = r.half;
 	return o;
 }
 
@@ -231,6 +232,7 @@ static struct operand calculate(struct compiler *c, const struct condition_node 
 		[CONDITION_RIGHT] = FILTER_RIGHT, [CONDITION_ADD] = FILTER_ADD,
 		[CONDITION_SUB] = FILTER_SUB,	  [CONDITION_MUL] = FILTER_MUL,
 	};
+	enum filter_op_code code;
 	struct operand a;
 
 	if (n->op == CONDITION_DIV || n->op == CONDITION_MOD) {
@@ -238,7 +240,10 @@ static struct operand calculate(struct compiler *c, const struct condition_node 
 		return filter_constant(0);
 	}
 	a = compile_node(c, n->a);
-	return combine(c, n->at, codes[n->op], a, compile_node(c, n->b));
+	code = codes[n->op];
+	if (code == FILTER_RIGHT && !a.wide)
+		code = FILTER_RIGHT_SIGNED;
+	return combine(c, n->at, code, a, compile_node(c, n->b));
 }
 
 static struct operand minus(struct compiler *c, const struct condition_node *n)

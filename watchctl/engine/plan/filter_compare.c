@@ -14,21 +14,32 @@ static int64_t float_bits(double number, uint32_t size)
 	return bits;
 }
 
+/* What @var can be. False: anything. */
+static bool range_of(const struct compiler *c, const struct operand *var, int64_t *least, int64_t *most)
+{
+	bool is_signed = var->half || filter_is_signed(c);
+	uint32_t bits = var->half ? 32 : c->type->bit_size ? c->type->bit_size : 8 * c->size;
+
+	if (!(var->variable || var->half) || !bits || bits >= 64)
+		return false;
+	*least = is_signed ? -(int64_t)(1ull << (bits - 1)) : 0;
+	*most = (int64_t)((1ull << (is_signed ? bits - 1 : bits)) - 1);
+	return true;
+}
+
 /* A number that the type cannot hold would make the comparison always true or always false. */
 static void check_range(struct compiler *c, const char *at, const struct operand *var,
 			const struct operand *k)
 {
-	uint32_t bits = c->type->bit_size ? c->type->bit_size : 8 * c->size;
+	const char *what = c->type->name ? c->type->name : "its size";
 	int64_t least, most;
 
-	if (!var->variable || !k->constant || k->kind != OPERAND_INT || !bits || bits >= 64)
-		return;
-	least = filter_is_signed(c) ? -(int64_t)(1ull << (bits - 1)) : 0;
-	most = (int64_t)((1ull << (filter_is_signed(c) ? bits - 1 : bits)) - 1);
-	if (k->value >= least && k->value <= most)
+	if (!k->constant || k->kind != OPERAND_INT || !range_of(c, var, &least, &most) ||
+	    (k->value >= least && k->value <= most))
 		return;
 	filter_fail(c, at, "Type mismatch: the value is from %lld to %lld (%s), never %lld", (long long)least,
-		    (long long)most, c->type->name ? c->type->name : "its size", (long long)k->value);
+		    (long long)most, var->half ? "the lower half of a register, with its sign" : what,
+		    (long long)k->value);
 }
 
 /* One side becomes the ordered integer of a float. */

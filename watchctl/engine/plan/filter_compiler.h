@@ -15,6 +15,7 @@ struct operand {
 	enum operand_kind kind;
 	bool constant;
 	bool variable; /* old or new itself, nothing added */
+	bool half;     /* the lower half of a register itself, nothing added */
 	bool wide;     /* unsigned, of 8 bytes: compared as such */
 	uint8_t at;    /* the operation, unless constant */
 	int64_t value; /* of a constant; index of a text */

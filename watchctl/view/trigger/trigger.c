@@ -133,7 +133,7 @@ static bool apply_bits(enum condition_op op, uint64_t a, uint64_t b, bool wide, 
 		*ret = a << (b & 63);
 		return true;
 	case CONDITION_RIGHT:
-		*ret = a >> (b & 63);
+		*ret = wide ? a >> (b & 63) : (uint64_t)((int64_t)a >> (b & 63));
 		return true;
 	case CONDITION_ADD:
 		*ret = a + b;
@@ -155,7 +155,8 @@ static bool apply_bits(enum condition_op op, uint64_t a, uint64_t b, bool wide, 
 /* What has no sign and 64 bits makes the result so, as in C. */
 static struct seen calculated(enum condition_op op, const struct seen *a, const struct seen *b)
 {
-	struct seen ret = { .known = a->known && b->known, .wide = a->wide || b->wide };
+	bool shifts = op == CONDITION_LEFT || op == CONDITION_RIGHT;
+	struct seen ret = { .known = a->known && b->known, .wide = a->wide || (!shifts && b->wide) };
 	uint64_t bits = 0;
 
 	if (!ret.known)
