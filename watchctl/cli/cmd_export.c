@@ -8,6 +8,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/output.h"
 #include "watchctl/cli/output/redact_options.h"
 #include "watchctl/view/export/export.h"
@@ -240,17 +241,7 @@ static struct wc_error *judge(const struct request *q, const struct export_resul
 			"watchctl: %" PRIu64 " events were lost in the recording: they are missing here\n",
 			r->lost);
 	redact_ask_warn(e->unused);
-	fflush(stdout);
-	if (e->why)
-		return wc_error_new(WC_ELOG,
-				    "the log %s is not whole: the last %" PRIu64
-				    " bytes were ignored, because %s",
-				    q->log, e->ignored, e->why);
-	if (e->why_missed)
-		return wc_error_new(WC_ELOG,
-				    "the log %s is not whole: about %" PRIu64 " bytes in it are missing: %s",
-				    q->log, e->missed, e->why_missed);
-	return NULL;
+	return end_of_log(q->log, &e->damage);
 }
 
 static struct wc_error *cmd_export_work(const struct request *q)

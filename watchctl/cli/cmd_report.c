@@ -9,6 +9,7 @@
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/options/similar.h"
 #include "watchctl/cli/output/colour.h"
+#include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/redact_options.h"
 #include "watchctl/cli/report_html.h"
 #include "watchctl/view/event/annotate.h"
@@ -419,12 +420,9 @@ static struct wc_error *print(struct request *q)
 		err = pass(q, stdout, &ending, &n);
 	if (!err)
 		redact_ask_warn(ending.unused);
-	if (err || !ending.why || ferror(stdout))
+	if (err || ferror(stdout))
 		return err;
-	fflush(stdout);
-	return wc_error_new(WC_ELOG,
-			    "the log %s is not whole: the last %" PRIu64 " bytes were ignored, because %s",
-			    q->log, ending.ignored, ending.why);
+	return end_of_log(q->log, &ending.damage);
 }
 
 static struct wc_error *cmd_report_run(int argc, char **argv)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/redact_options.h"
 #include "watchctl/view/rewrite/snapshot.h"
 
@@ -87,14 +88,24 @@ static void warn(const struct request *q, const struct snapshot_content *s)
 			"watchctl: the recorder of %s did not answer within 2 s: what happened last may be "
 			"missing\n",
 			q->names.from);
+}
+
+/* What was saved is there, and not whole. */
+static struct wc_error *judge(const struct request *q, const struct snapshot_content *s)
+{
+	const bool anew = log_damage_is(&s->saved.damage);
+	struct wc_error *err = NULL, *later;
+
+	fflush(stdout);
 	if (s->saved.ignored)
-		fprintf(stderr,
-			"watchctl: the last %" PRIu64
-			" bytes of %s are no whole packet, and were not saved\n",
-			s->saved.ignored, q->names.from);
-	if (s->why_missed)
-		fprintf(stderr, "watchctl: about %" PRIu64 " bytes in the middle cannot be read: %s\n",
-			s->missed, s->why_missed);
+		err = wc_error_new(WC_ELOG,
+				   "the log %s is not whole: its last %" PRIu64
+				   " bytes are no whole packet, and were not saved",
+				   q->names.from, s->saved.ignored);
+	later = end_of_log(anew ? q->names.from : q->names.to, anew ? &s->saved.damage : &s->damage);
+	if (err && later)
+		fprintf(stderr, "watchctl: %s\n", later->text);
+	return wc_error_first(err, later);
 }
 
 static struct wc_error *save(const struct request *q, struct snapshot_info *ret)
@@ -120,16 +131,17 @@ static struct wc_error *cmd_snapshot_run(int argc, char **argv)
 	err = cmd_snapshot_parse(argc, argv, &q);
 	if (!err)
 		err = save(&q, &s.saved);
-	if (!err && !q.quiet)
+	/* While it is recorded, a quiet snapshot must be fast; else whether it is whole matters more. */
+	if (!err && (!q.quiet || !s.saved.recording))
 		err = snapshot_count(q.names.to, &s);
 	if (err)
 		return err;
 	warn(&q, &s);
-	if (q.json)
-		return q.quiet ? NULL : snapshot_print_json(&s, &q.names, stdout);
-	if (!q.quiet)
+	if (q.json && !q.quiet)
+		err = snapshot_print_json(&s, &q.names, stdout);
+	else if (!q.quiet)
 		snapshot_print_text(&s, &q.names, stdout);
-	return NULL;
+	return err ? err : judge(&q, &s);
 }
 
 const struct command cmd_snapshot = {

@@ -59,6 +59,18 @@ static bool finish_output(void)
 	return false;
 }
 
+struct wc_error *end_of_log(const char *log, const struct log_damage *d)
+{
+	if (fflush(stdout))
+		stdout_has_failed(errno);
+	if (d->why_names)
+		fprintf(stderr,
+			"watchctl: some of the names that were added to the log %s cannot be read, because %s: "
+			"watchctl symbolize makes them anew\n",
+			log, d->why_names);
+	return log_damage_error(log, d);
+}
+
 int end_with(struct wc_error *err)
 {
 	int status = finish_output() ? 0 : WC_EFAIL;

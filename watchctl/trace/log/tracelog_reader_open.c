@@ -44,6 +44,7 @@ void tracelog_reader_close(struct tracelog_reader *r)
 		close(r->dir);
 	tracelog_decoder_deinit(&r->decoder);
 	free(r->file);
+	free(r->gap);
 	free(r->buf);
 	free(r->one);
 	free(r->path);
@@ -251,11 +252,15 @@ struct wc_error *tracelog_reader_open(const char *path, struct tracelog_reader *
 struct wc_error *tracelog_reader_open_symbols(const char *path, struct tracelog_reader **ret)
 {
 	scoped(closep) int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct wc_error *err;
 
 	*ret = NULL;
 	if (dir >= 0 && faccessat(dir, "symbols", F_OK, 0) < 0 && errno == ENOENT)
 		return NULL;
-	return open_log(path, "symbols", ret);
+	err = open_log(path, "symbols", ret);
+	if (!err)
+		(*ret)->may_be_empty = true;
+	return err;
 }
 
 bool tracelog_is_recording(const char *path)

@@ -34,6 +34,15 @@ struct tracelog_symbols {
 
 /* Reading */
 
+/* NULL: it is. */
+static const char *why_not_whole(const struct tracelog_reader *r)
+{
+	struct log_damage d;
+
+	tracelog_damage(r, &d);
+	return d.why_missed ? d.why_missed : d.why;
+}
+
 struct wc_error *tracelog_symbols_read(const char *path, struct event_sink sink, const char **why)
 {
 	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
@@ -51,7 +60,7 @@ struct wc_error *tracelog_symbols_read(const char *path, struct event_sink sink,
 			err = sink.put(sink.ctx, &e);
 	}
 	if (!err && r)
-		tracelog_ignored(r, why);
+		*why = why_not_whole(r);
 	return err;
 }
 

@@ -536,6 +536,9 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 	case EVENT_NOTE:
 		REPORT(a, note, e->note.text, at(a, e->time_ns));
 		return NULL;
+	case EVENT_MISSING:
+		REPORT(a, missing, &e->missing, at(a, e->time_ns));
+		return NULL;
 	case EVENT_SUMMARY:
 		return on_summary(a, &e->summary);
 	case EVENT_TAG:

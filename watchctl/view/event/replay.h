@@ -6,14 +6,12 @@
 #include <stdio.h>
 
 #include "watchctl/trace/event.h"
+#include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/redact.h"
 
 struct replay_ending {
-	uint64_t ignored; /* bytes at the end that could not be read */
-	const char *why;  /* a phrase, lives for ever; NULL: the log is whole */
-	/* As tracelog_missed(); a note in the stream says so as well, where they are missing. */
-	uint64_t missed;
-	const char *why_missed;
+	/* What is not whole; notes in the stream say so as well, where it is. */
+	struct log_damage damage;
 	const char *unused; /* of replay_redacted(): a name that nothing in the log has; NULL: none */
 };
 

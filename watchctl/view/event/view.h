@@ -192,6 +192,8 @@ struct view_ops {
 	void (*lost)(void *ctx, const struct view_watch *w, const struct lost_event *l,
 		     struct view_time time);
 	void (*note)(void *ctx, const char *text, struct view_time time);
+	/* Behind a note that says the same, for programs. */
+	void (*missing)(void *ctx, const struct missing_event *m, struct view_time time);
 	/* Of a step recording. */
 	void (*recording)(void *ctx, const struct recording_event *r, struct view_time time);
 	void (*thread)(void *ctx, const struct thread_event *t, struct view_time time);

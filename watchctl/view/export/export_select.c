@@ -198,6 +198,13 @@ static void on_note(void *ctx, const char *text, struct view_time time)
 		PASS(s, note, text, time);
 }
 
+static void on_missing(void *ctx, const struct missing_event *m, struct view_time time)
+{
+	struct export_select *s = ctx;
+
+	PASS(s, missing, m, time);
+}
+
 static void on_summary(void *ctx, const struct view_summary *sum)
 {
 	struct export_select *s = ctx;
@@ -367,6 +374,7 @@ struct view export_select_view(struct export_select *s)
 		.capture = on_capture,
 		.lost = on_lost,
 		.note = on_note,
+		.missing = on_missing,
 		.summary = on_summary,
 		.recording = on_recording,
 		.thread = on_thread,

@@ -175,6 +175,13 @@ static void on_note(void *ctx, const char *text, struct view_time time)
 	PRINT(r, note, text, time);
 }
 
+static void on_missing(void *ctx, const struct missing_event *m, struct view_time time)
+{
+	struct report *r = ctx;
+
+	PRINT(r, missing, m, time);
+}
+
 static void on_summary(void *ctx, const struct view_summary *s)
 {
 	struct report *r = ctx;
@@ -390,6 +397,7 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 		.capture = on_capture,
 		.lost = on_lost,
 		.note = on_note,
+		.missing = on_missing,
 		.summary = on_summary,
 		.recording = on_recording,
 		.thread = on_thread,

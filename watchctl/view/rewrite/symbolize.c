@@ -46,7 +46,7 @@ struct symbolize {
 	char **doubtful; /* modules that the file at their path need not be */
 	size_t ndoubtful, doubtful_cap;
 	struct symbolize_totals totals;
-	uint64_t ignored;
+	struct log_damage damage;
 	const char *why;
 	bool no_memory;
 };
@@ -222,7 +222,7 @@ static struct wc_error *read_log(struct symbolize *s)
 			progress_at(s->opt->reading, tracelog_progress(r));
 	}
 	if (!err)
-		s->ignored = tracelog_ignored(r, &s->why);
+		tracelog_damage(r, &s->damage);
 	return err;
 }
 
@@ -452,10 +452,9 @@ const struct symbolize_totals *symbolize_totals(const struct symbolize *s)
 	return &s->totals;
 }
 
-uint64_t symbolize_ignored(const struct symbolize *s, const char **why)
+const struct log_damage *symbolize_damage(const struct symbolize *s)
 {
-	*why = s->why;
-	return s->ignored;
+	return &s->damage;
 }
 
 void symbolize_free(struct symbolize *s)

@@ -47,6 +47,11 @@ uint64_t site_feed_missed(const struct site_feed *f, const char **why)
 	return tracelog_missed(f->reader, why);
 }
 
+void site_feed_damage(const struct site_feed *f, struct log_damage *ret)
+{
+	tracelog_damage(f->reader, ret);
+}
+
 /* Nothing happens in the log, but time goes on, as long as it is recorded by this machine's clock. */
 static void let_time_pass(struct site_feed *f)
 {
