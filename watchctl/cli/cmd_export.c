@@ -8,12 +8,12 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/options/time_options.h"
 #include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/output.h"
 #include "watchctl/cli/output/redact_options.h"
 #include "watchctl/view/export/export.h"
 #include "watchctl/view/export/export_out.h"
-#include "watchctl/view/export/export_time.h"
 
 #define PART_MB 190 /* the viewers take 200 */
 #define NODES 80
@@ -21,7 +21,7 @@
 struct request {
 	const char *log, *path;
 	bool has_format, force, quiet, utc;
-	const char *from, *until;
+	struct time_ask time;
 	const char **tag; /* as many as there are arguments */
 	struct redact_ask redact;
 	struct export_options export;
@@ -38,9 +38,7 @@ static const struct option options[] = {
 	  COMPLETE_NOTHING, NULL },
 	{ "--thread", NULL, "THREAD", "only what that thread did (its number or name)", COMPLETE_NOTHING,
 	  NULL },
-	{ "--from", NULL, "TIME", "only from then on: +1.5s, 12:34:56.789, a date and time, or time_ns",
-	  COMPLETE_NOTHING, NULL },
-	{ "--until", NULL, "TIME", "only before then", COMPLETE_NOTHING, NULL },
+	TIME_OPTIONS,
 	{ "--utc", NULL, NULL, "the times of day are in UTC", 0, NULL },
 	{ "--function", NULL, "PATTERN", "only calls of such functions, with all inside of them (f, 'net_*')",
 	  COMPLETE_NOTHING, NULL },
@@ -104,6 +102,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	bool taken;
 	struct wc_error *err = redact_ask_take(&q->redact, m, &taken);
 
+	if (!err && !taken)
+		err = time_ask_take(&q->time, m, &taken);
 	if (err || taken)
 		return err;
 	if (!m->option->arg)
@@ -120,10 +120,6 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 		choice->thread = m->value;
 	else if (option_is(m, "--function"))
 		choice->function = m->value;
-	else if (option_is(m, "--from"))
-		q->from = m->value;
-	else if (option_is(m, "--until"))
-		q->until = m->value;
 	else
 		return take_number(q, m);
 	return NULL;
@@ -183,11 +179,7 @@ static struct wc_error *cmd_export_parse(int argc, char **argv, struct request *
 	q->export.redact = redact_ask_rules(&q->redact);
 	if (!err)
 		err = check_options(q);
-	if (!err && q->from)
-		err = export_time_parse("--from", q->from, q->utc, &choice->from);
-	if (!err && q->until)
-		err = export_time_parse("--until", q->until, q->utc, &choice->until);
-	return err;
+	return err ? err : time_ask_choose(&q->time, q->log, q->utc, choice);
 }
 
 /* "DIR/LOG.json" for a directory; else the path as it is. NULL: no memory. */

@@ -8,6 +8,7 @@
 #include "watchctl/base/progress.h"
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/options/similar.h"
+#include "watchctl/cli/options/time_options.h"
 #include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/redact_options.h"
@@ -15,6 +16,7 @@
 #include "watchctl/view/event/annotate.h"
 #include "watchctl/view/event/reorder.h"
 #include "watchctl/view/event/replay.h"
+#include "watchctl/view/export/export_select.h"
 #include "watchctl/view/print/printer.h"
 #include "watchctl/view/print/report.h"
 
@@ -30,6 +32,8 @@ struct request {
 	bool has_last;
 	uint64_t last;	  /* print only that many accesses and captures, the last ones */
 	const char **tag; /* as many as there are arguments */
+	struct time_ask time;
+	struct export_choice part; /* of the log: a thread, a time */
 	struct redact_ask redact;
 	struct print_options print;
 	struct report_options report;
@@ -46,8 +50,9 @@ static const struct option options[] = {
 	{ "--function", NULL, "PATTERN", "only calls of such functions, with all inside of them (f, 'net_*')",
 	  COMPLETE_NOTHING, NULL },
 	{ "--depth", NULL, "N", "only N levels of calls", COMPLETE_NOTHING, NULL },
-	{ "--thread", NULL, "THREAD", "only calls of that thread (its number or name)", COMPLETE_NOTHING,
+	{ "--thread", NULL, "THREAD", "only what that thread did (its number or name)", COMPLETE_NOTHING,
 	  NULL },
+	TIME_OPTIONS,
 	{ "--instructions", NULL, NULL, "each recorded instruction too (text; --json has them)", 0, NULL },
 	{ "-n", NULL, "COUNT", "only the last COUNT accesses, captures and calls (the tables count them all)",
 	  COMPLETE_NOTHING, NULL },
@@ -123,7 +128,7 @@ static struct wc_error *take_depth(struct request *q, const struct option_match 
 	err = option_number(m, 1, UINT32_MAX, &depth);
 	if (err)
 		return err;
-	q->report.depth = (uint32_t)depth;
+	q->part.depth = (uint32_t)depth;
 	return NULL;
 }
 
@@ -134,9 +139,9 @@ static struct wc_error *take_calls(struct request *q, const struct option_match 
 	if (option_is(m, "--depth"))
 		return take_depth(q, m);
 	if (option_is(m, "--function"))
-		q->report.function = m->value;
+		q->part.function = m->value;
 	else
-		q->report.thread = m->value;
+		q->part.thread = m->value;
 	return NULL;
 }
 
@@ -146,6 +151,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 	bool taken;
 	struct wc_error *err = redact_ask_take(&q->redact, m, &taken);
 
+	if (!err && !taken)
+		err = time_ask_take(&q->time, m, &taken);
 	if (err || taken)
 		return err;
 	if (!m->option->arg)
@@ -199,8 +206,8 @@ static struct wc_error *check_html(const struct request *q)
 	if (!q->html)
 		return q->no_source ? wc_error_new(WC_EUSAGE, "--no-source goes with --html") : NULL;
 	if (q->json || q->folded || q->tree || q->only_tables || q->only_events || q->calls || q->has_last ||
-	    r->choice.watch || r->choice.ntags || r->before || r->inverted || q->print.no_stack ||
-	    q->print.regs)
+	    r->choice.watch || r->choice.ntags || r->before || time_is_asked(&q->time) || r->inverted ||
+	    q->print.no_stack || q->print.regs)
 		return wc_error_new(WC_EUSAGE,
 				    "--html writes a page of the whole log, to be filtered there: of the "
 				    "other options it goes only with --no-source");
@@ -261,8 +268,11 @@ static struct wc_error *cmd_report_parse(int argc, char **argv, struct request *
 		return wc_error_new(WC_EUSAGE, "report needs the name of a log: watchctl report LOG");
 	q->print.colour = !q->json && colour_is_wanted(colour, STDOUT_FILENO);
 	q->print.width = terminal_width(STDOUT_FILENO);
+	q->report.is_fed = q->part.may_have_no_calls = true;
 	err = check_html(q);
-	return err ? err : choose_form(q);
+	if (!err)
+		err = choose_form(q);
+	return err ? err : time_ask_choose(&q->time, q->log, q->print.utc, &q->part);
 }
 
 /* "cache-hit, cache-miss, 17 and 3 more" */
@@ -298,25 +308,16 @@ static struct wc_error *unknown_tag(const struct request *q, struct report *r, c
 	return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; its tags are: %s", q->log, tag, list);
 }
 
-static struct wc_error *check_calls(const struct request *q, const struct report *r)
+static struct wc_error *check_names(const struct request *q, struct report *r,
+				    const struct export_select *part)
 {
 	const struct report_options *o = &q->report;
-
-	if (!report_thread_is_known(r))
-		return wc_error_new(WC_ENAME, "no thread \"%s\" made a call in the log %s", o->thread,
-				    q->log);
-	if (!report_function_is_known(r))
-		return wc_error_new(WC_ENAME, "no function \"%s\" was called in the log %s%s%s", o->function,
-				    q->log, o->thread ? " by the thread " : "", o->thread ? o->thread : "");
-	return NULL;
-}
-
-static struct wc_error *check_names(const struct request *q, struct report *r)
-{
-	const struct report_options *o = &q->report;
+	struct wc_error *err = export_select_check(part, q->log);
 	const char *names;
 	size_t i;
 
+	if (err)
+		return err;
 	if (!report_watch_is_known(r, &names))
 		return wc_error_new(WC_ENAME, "the log %s has no watch \"%s\"; %s%s", q->log, o->choice.watch,
 				    names ? "its watches are: " : "it has none", names ? names : "");
@@ -325,7 +326,7 @@ static struct wc_error *check_names(const struct request *q, struct report *r)
 			return unknown_tag(q, r, o->choice.tag[i]);
 	if (o->before && !report_tag_is_known(r, o->before))
 		return unknown_tag(q, r, o->before);
-	return check_calls(q, r);
+	return NULL;
 }
 
 static struct printer *new_printer(const struct request *q, FILE *out)
@@ -344,11 +345,27 @@ static unsigned int wanted_facts(const struct request *q)
 	       (q->report.calls && !q->report.no_events ? ANNOTATE_CALLS : 0);
 }
 
-static struct wc_error *feed(const struct request *q, struct annotate *a, FILE *out,
-			     struct replay_ending *ending)
+/* Passes events on, and what went wrong in choosing them. */
+struct chosen {
+	struct event_sink to;
+	struct export_select *part;
+};
+
+static struct wc_error *chosen_put(void *ctx, const struct trace_event *e)
+{
+	struct chosen *c = ctx;
+	struct wc_error *err = c->to.put(c->to.ctx, e);
+
+	return err ? err : export_select_take_error(c->part);
+}
+
+static struct wc_error *feed(const struct request *q, struct annotate *a, struct export_select *part,
+			     FILE *out, struct replay_ending *ending)
 {
 	/* Where events are printed to a terminal, they show that it goes on. */
 	bool shown = !isatty(STDOUT_FILENO);
+	struct chosen chosen = { annotate_sink(a), part };
+	const struct event_sink sink = { chosen_put, &chosen };
 	scoped(reorder_freep) struct reorder *order = NULL;
 	scoped(progress_end) struct progress progress;
 	struct redact_rules redact = redact_ask_rules(&q->redact);
@@ -356,8 +373,8 @@ static struct wc_error *feed(const struct request *q, struct annotate *a, FILE *
 
 	progress_begin(&progress, "reading the log");
 	if (q->report.no_events)
-		return replay_redacted(q->log, &redact, annotate_sink(a), out, &progress, ending);
-	order = reorder_new(annotate_sink(a));
+		return replay_redacted(q->log, &redact, sink, out, &progress, ending);
+	order = reorder_new(sink);
 	if (!order)
 		return &wc_enomem;
 	err = replay_redacted(q->log, &redact, reorder_sink(order), out, shown ? &progress : NULL, ending);
@@ -371,13 +388,16 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct replay_e
 	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, wanted_facts(q));
 	scoped(printer_freep) struct printer *p = new_printer(q, out);
 	scoped(report_freep) struct report *r = NULL;
+	scoped(export_select_freep) struct export_select *part = NULL;
 	struct wc_error *err;
 
-	if (!a || !p || !(r = report_new(a, p, &q->report)))
+	if (!a || !p || !(r = report_new(a, p, &q->report)) ||
+	    !(part = export_select_new(&q->part, report_view(r))))
 		return &wc_enomem;
-	err = feed(q, a, out, ending);
+	annotate_add_view(a, export_select_view(part));
+	err = feed(q, a, part, out, ending);
 	if (!err)
-		err = check_names(q, r);
+		err = check_names(q, r, part);
 	if (err)
 		return err;
 	report_finish(r);

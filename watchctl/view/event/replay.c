@@ -95,6 +95,24 @@ static struct wc_error *report_rest(const struct tracelog_reader *r, struct even
 	return tracelog_is_rest(r) ? sink.put(sink.ctx, &note) : NULL;
 }
 
+struct wc_error *replay_last_time(const char *path, uint64_t *ret)
+{
+	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
+	enum log_outcome outcome = LOG_EVENT;
+	struct log_damage d;
+	struct trace_event e;
+	struct wc_error *err;
+
+	err = tracelog_reader_open(path, &r);
+	while (!err && outcome == LOG_EVENT)
+		err = tracelog_next(r, &e, &outcome);
+	if (err)
+		return err;
+	tracelog_damage(r, &d);
+	*ret = d.last_ns;
+	return NULL;
+}
+
 struct wc_error *replay(const char *path, struct event_sink sink, FILE *out, struct replay_ending *ret)
 {
 	return replay_shown(path, sink, out, NULL, ret);

@@ -18,6 +18,9 @@ struct replay_ending {
 /* Reads the log at @path into @sink until it ends, or nobody reads @out any more (ferror). */
 struct wc_error *replay(const char *path, struct event_sink sink, FILE *out, struct replay_ending *ret);
 
+/* The time of the last event of the log at @path; 0: it has none. Reads all of it. */
+struct wc_error *replay_last_time(const char *path, uint64_t *ret);
+
 struct progress;
 
 /* The same, and reports to @p how far it is; the caller begins and ends it. */

@@ -30,7 +30,6 @@ struct report {
 	struct step_totals steps;
 	struct view step_counter;
 	struct step_filter filter;
-	bool calls_seen;
 	uint64_t first_call; /* that was printed; 0: none was */
 	struct last_captures before;
 	uint64_t events, lost;
@@ -237,7 +236,6 @@ static void on_call(void *ctx, const struct view_call *c)
 
 	if (!wants_calls(r))
 		return;
-	r->calls_seen = true;
 	if (!step_filter_call(&r->filter, c, &with.depth))
 		return;
 	r->step_counter.ops->call(r->step_counter.ctx, c);
@@ -300,16 +298,6 @@ static void on_blocked(void *ctx, const struct view_blocked *s)
 
 	if (wants_calls(r) && step_filter_thread(&r->filter, s->raw->tid, s->comm))
 		PRINT(r, blocked, s);
-}
-
-bool report_function_is_known(const struct report *r)
-{
-	return !r->filter.function || !r->calls_seen || r->filter.function_seen || !report_thread_is_known(r);
-}
-
-bool report_thread_is_known(const struct report *r)
-{
-	return !r->filter.thread || !r->calls_seen || r->filter.thread_seen;
 }
 
 static void print_tags(struct report *r)
@@ -388,7 +376,7 @@ bool report_watch_is_known(struct report *r, const char **names)
 	return !r->opt.choice.watch || r->watch_seen;
 }
 
-struct report *report_new(struct annotate *a, struct printer *p, const struct report_options *options)
+struct view report_view(struct report *r)
 {
 	static const struct view_ops ops = {
 		.process = on_process,
@@ -408,6 +396,12 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 		.signal = on_signal,
 		.blocked = on_blocked,
 	};
+
+	return (struct view){ .ops = &ops, .ctx = r };
+}
+
+struct report *report_new(struct annotate *a, struct printer *p, const struct report_options *options)
+{
 	struct report *r = calloc(1, sizeof(*r));
 
 	if (!r)
@@ -424,7 +418,8 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 					  .depth = options->depth };
 	r->stacks.merge = options->merge;
 	r->stacks.inverted = options->inverted;
-	annotate_add_view(a, (struct view){ .ops = &ops, .ctx = r });
+	if (!options->is_fed)
+		annotate_add_view(a, report_view(r));
 	return r;
 }
 
