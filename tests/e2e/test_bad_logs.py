@@ -396,6 +396,22 @@ def test_a_log_of_nothing_is_read_as_nothing(tmp_path):
             assert r.stdout == b""
 
 
+# Read by somebody who has seen enough
+
+@pytest.mark.parametrize("which", ["large", "large_steps"])
+@pytest.mark.parametrize("name", [n for n in READERS if n != "report-html"])
+def test_a_reader_that_goes_away_is_no_error(request, which, name, tmp_path):
+    """Also where it is gone before anything is written."""
+    path, read_end, write_end = request.getfixturevalue(which), *os.pipe()
+    os.close(read_end)
+    args = [{"@": str(path), "NEW": str(tmp_path / "new")}.get(a, a) for a in READERS[name] if a != "-q"]
+    r = subprocess.run([WATCHCTL, *args], stdin=subprocess.DEVNULL, stdout=write_end, stderr=subprocess.PIPE, text=True,
+                       env=dict(os.environ, TERM="dumb"), timeout=TIMEOUT)
+    os.close(write_end)
+    said = [line for line in r.stderr.splitlines() if "plain lines instead of a screen" not in line]
+    assert r.returncode == (0 if which == "large_steps" else whole(name)) and said == [], r.stderr
+
+
 # Odd, but whole
 
 def test_clocks_that_jump_lose_nothing(logs):

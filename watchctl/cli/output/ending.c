@@ -46,16 +46,17 @@ static bool reader_went_away(void)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP));
 }
 
-/* False: what the command printed did not all arrive. */
+/* False: what the command printed did not all arrive, though somebody wants it: `| head` has what it wants. */
 static bool finish_output(void)
 {
 	int err = fflush(stdout) ? errno : stdout_error;
 
 	if (!err && !ferror(stdout))
 		return true;
-	if (err != EPIPE && !reader_went_away())
-		fprintf(stderr, "watchctl: cannot write to standard output%s%s\n", err ? ": " : "",
-			err ? strerror(err) : "");
+	if (err == EPIPE || reader_went_away())
+		return true;
+	fprintf(stderr, "watchctl: cannot write to standard output%s%s\n", err ? ": " : "",
+		err ? strerror(err) : "");
 	return false;
 }
 

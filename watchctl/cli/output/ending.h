@@ -6,7 +6,8 @@
 #include "watchctl/trace/log/tracelog.h"
 
 /*
- * A reader that went away (`| head`) and a file size limit are errors to handle from now on, not deaths.
+ * A reader that went away (`| head`: the command ends, in order) and a file size limit (an error) are to be handled
+ * from now on, and are no deaths.
  * Programs that we start have the actions that we were started with.
  */
 void survive_write_signals(void);
