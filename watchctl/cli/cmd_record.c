@@ -30,6 +30,7 @@ static const struct option options[] = {
 	WATCH_FILTER_OPTIONS,
 	WATCH_LIMIT_OPTIONS,
 	{ "-o", "--log", "LOG", "record into the new log LOG", COMPLETE_DIRECTORY, NULL },
+	{ "--force", NULL, NULL, "replace LOG where it exists", 0, NULL },
 	{ "--ring", NULL, "SIZE",
 	  "keep the log at or below SIZE (1M and more), the oldest goes first (default: 1G, or none with "
 	  "--keep)",
@@ -122,6 +123,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 		q->output.log = m->value;
 	else if (option_is(m, "--output"))
 		q->output.file = m->value;
+	else if (option_is(m, "--force"))
+		q->output.force = true;
 	else if (option_is(m, "--json"))
 		q->output.json = true;
 	else if (option_is(m, "--utc"))

@@ -5,12 +5,13 @@
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/redact_options.h"
+#include "watchctl/trace/log/tracelog_replace.h"
 #include "watchctl/view/rewrite/snapshot.h"
 
 struct request {
 	struct snapshot_names names;
 	struct redact_ask redact;
-	bool json, quiet;
+	bool json, quiet, force;
 };
 
 static const struct option options[] = {
@@ -22,6 +23,7 @@ static const struct option options[] = {
 	  COMPLETE_NOTHING, NULL },
 	REDACT_OPTIONS,
 	{ "--json", NULL, NULL, "print one JSON object", 0, NULL },
+	{ "--force", NULL, NULL, "replace NEW where it is a log already", 0, NULL },
 	{ "-q", "--quiet", NULL, "print nothing but errors", 0, NULL },
 	{ 0 },
 };
@@ -41,6 +43,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 		q->json = true;
 	else if (option_is(m, "-q"))
 		q->quiet = true;
+	else if (option_is(m, "--force"))
+		q->force = true;
 	return NULL;
 }
 
@@ -125,12 +129,19 @@ static struct wc_error *save(const struct request *q, struct snapshot_info *ret)
 static struct wc_error *cmd_snapshot_run(int argc, char **argv)
 {
 	struct snapshot_content s = { 0 };
+	struct tracelog_old *old = NULL;
 	struct request q = { 0 };
 	struct wc_error *err;
 
 	err = cmd_snapshot_parse(argc, argv, &q);
 	if (!err)
+		err = tracelog_set_aside(q.names.to, q.force, &old);
+	if (!err)
 		err = save(&q, &s.saved);
+	if (err)
+		tracelog_put_back(old);
+	else
+		tracelog_drop_old(old);
 	/* While it is recorded, a quiet snapshot must be fast; else whether it is whole matters more. */
 	if (!err && (!q.quiet || !s.saved.recording))
 		err = snapshot_count(q.names.to, &s);

@@ -24,6 +24,7 @@ static const struct option options[] = {
 	WATCH_LIMIT_OPTIONS,
 	{ "-o", "--log", "LOG", "record into the new log LOG; accesses and captures are then not printed",
 	  COMPLETE_DIRECTORY, NULL },
+	{ "--force", NULL, NULL, "with -o: replace LOG where it exists", 0, NULL },
 	{ "--echo", NULL, NULL, "with -o: print them all the same", 0, NULL },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
@@ -48,6 +49,7 @@ static bool take_flag(struct request *q, const struct option_match *m)
 		bool *flag;
 	} flags[] = {
 		{ "--echo", &q->echo },
+		{ "--force", &q->output.force },
 		{ "--json", &q->output.json },
 		{ "--no-stack", &q->output.print.no_stack },
 		{ "--regs", &q->output.print.regs },
@@ -87,6 +89,8 @@ static struct wc_error *cmd_watch_check(const struct request *q)
 {
 	struct wc_error *err = watch_ask_check(&q->ask);
 
+	if (!err && q->output.force && !q->output.log)
+		err = wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
 	if (!err && q->echo && !q->output.log)
 		err = wc_error_new(WC_EUSAGE,
 				   "--echo goes with -o LOG: without it, accesses are printed anyway");

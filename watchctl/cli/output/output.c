@@ -163,11 +163,17 @@ struct wc_error *output_open(const struct output_options *o, struct output *s)
 	s->events = o->no_tables ? (struct event_sink){ put_the_rest, s } : annotate_sink(s->annotate);
 	s->logged = o->log;
 	if (o->log) {
+		err = tracelog_set_aside(o->log, o->force, &s->old_log);
+		if (err)
+			return err;
 		err = o->bounds.bytes || o->bounds.keep_ns
 			      ? recorder_open_ring(o->log, &o->bounds, s->events, &s->log)
 			      : recorder_open(o->log, s->events, &s->log);
-		if (err)
+		if (err) {
+			tracelog_put_back(s->old_log);
+			s->old_log = NULL;
 			return err;
+		}
 		s->events = recorder_sink(s->log);
 	}
 	if (!redact_is_asked(&o->redact))
@@ -190,15 +196,21 @@ static void warn_unused(const struct redact *r)
 void output_discard_log(struct output *o)
 {
 	recorder_discard(o->log);
+	tracelog_put_back(o->old_log);
 	o->log = NULL;
+	o->old_log = NULL;
 }
 
 struct wc_error *output_end_log(struct output *o)
 {
 	struct recorder *log = o->log;
+	struct wc_error *err;
 
 	o->log = NULL;
-	return recorder_close(log);
+	err = recorder_close(log);
+	tracelog_drop_old(o->old_log);
+	o->old_log = NULL;
+	return err;
 }
 
 /* The watch is over: from now on we wait for the reader, as any program does, and a signal ends us. */

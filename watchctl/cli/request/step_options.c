@@ -53,6 +53,7 @@ const struct option step_options[] = {
 	  COMPLETE_NOTHING, NULL },
 	{ "-o", "--log", "LOG", "record into the new log LOG; calls are then not printed", COMPLETE_DIRECTORY,
 	  NULL },
+	{ "--force", NULL, NULL, "with -o: replace LOG where it exists", 0, NULL },
 	{ "--echo", NULL, NULL, "with -o: print them all the same", 0, NULL },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
@@ -153,6 +154,7 @@ static bool take_flag(struct step_command *c, const struct option_match *m)
 		bool *flag;
 	} flags[] = { { "--every-instruction", &c->request.instructions },
 		      { "--echo", &c->echo },
+		      { "--force", &c->output.force },
 		      { "--json", &c->output.json },
 		      { "--no-stack", &c->output.print.no_stack },
 		      { "--utc", &c->output.print.utc },
@@ -239,6 +241,8 @@ static struct wc_error *step_options_check(const struct step_command *c)
 	if (c->from_watch && c->request.from)
 		return wc_error_new(WC_EUSAGE,
 				    "--from and --from-watch both say where the range begins: give one");
+	if (c->output.force && !c->output.log)
+		return wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
 	if (c->echo && !c->output.log)
 		return wc_error_new(WC_EUSAGE,
 				    "--echo goes with -o LOG: without it, calls are printed anyway");
