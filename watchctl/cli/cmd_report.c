@@ -17,6 +17,7 @@
 #include "watchctl/view/event/reorder.h"
 #include "watchctl/view/event/replay.h"
 #include "watchctl/view/export/export_select.h"
+#include "watchctl/view/export/export_stacks.h"
 #include "watchctl/view/print/printer.h"
 #include "watchctl/view/print/report.h"
 
@@ -59,7 +60,7 @@ static const struct option options[] = {
 	{ "--watch", NULL, "NAME", "only this watch, and the tags named", COMPLETE_NOTHING, NULL },
 	{ "--tag", NULL, "TAG", "only this tag (a name or a number; repeatable), as a tree of its stacks",
 	  COMPLETE_NOTHING, NULL },
-	{ "--tree", NULL, NULL, "stacks by count, as a tree, of tags and of watches", 0, NULL },
+	{ "--tree", NULL, NULL, "stacks by count, as a tree, of tags, of watches and of calls", 0, NULL },
 	{ "--inverted", NULL, NULL, "the tree begins with the innermost frames: who calls", 0, NULL },
 	{ "--min", NULL, "PERCENT", "leave out branches below that share of the tree (0.5)", COMPLETE_NOTHING,
 	  NULL },
@@ -387,11 +388,21 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct replay_e
 {
 	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, wanted_facts(q));
 	scoped(printer_freep) struct printer *p = new_printer(q, out);
+	scoped(export_stacks_deinit) struct export_stacks calls;
+	const struct view counter = export_stacks_view(&calls);
+	struct report_options options = q->report;
 	scoped(report_freep) struct report *r = NULL;
 	scoped(export_select_freep) struct export_select *part = NULL;
 	struct wc_error *err;
 
-	if (!a || !p || !(r = report_new(a, p, &q->report)) ||
+	export_stacks_init(&calls);
+	calls.trees.merge = options.merge;
+	calls.trees.inverted = options.inverted;
+	if (options.stacks) {
+		options.call_counter = &counter;
+		options.call_stacks = &calls.trees;
+	}
+	if (!a || !p || !(r = report_new(a, p, &options)) ||
 	    !(part = export_select_new(&q->part, report_view(r))))
 		return &wc_enomem;
 	annotate_add_view(a, export_select_view(part));

@@ -239,6 +239,8 @@ static void on_call(void *ctx, const struct view_call *c)
 	if (!step_filter_call(&r->filter, c, &with.depth))
 		return;
 	r->step_counter.ops->call(r->step_counter.ctx, c);
+	if (r->opt.stacks && r->opt.call_counter)
+		r->opt.call_counter->ops->call(r->opt.call_counter->ctx, c);
 	if (!r->opt.calls || !is_printed(r))
 		return;
 	if (!r->first_call)
@@ -254,6 +256,8 @@ static void on_return(void *ctx, const struct view_return *e)
 	if (!wants_calls(r) || !step_filter_return(&r->filter, e, &with.depth))
 		return;
 	r->step_counter.ops->ret(r->step_counter.ctx, e);
+	if (r->opt.stacks && r->opt.call_counter)
+		r->opt.call_counter->ops->ret(r->opt.call_counter->ctx, e);
 	/* Calls that were left out do not end either. */
 	if (r->opt.calls && !r->opt.no_events &&
 	    (!r->opt.skip || (r->first_call && e->raw->call >= r->first_call)))
@@ -322,6 +326,10 @@ static void print_stacks(struct report *r)
 			r->stacks.v[i]->row = map64_get(&r->tags.by_tag, r->stacks.v[i]->tag->id);
 	stack_trees_sort(&r->stacks);
 	printer_stacks(r->printer, &r->stacks);
+	if (!r->opt.call_stacks)
+		return;
+	stack_trees_sort(r->opt.call_stacks);
+	printer_stacks(r->printer, r->opt.call_stacks);
 }
 
 void report_finish(struct report *r)

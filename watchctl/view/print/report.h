@@ -26,6 +26,9 @@ struct report_options {
 	bool no_events; /* leave out accesses and captures; losses and notes are reported all the same */
 	bool no_tables;
 	bool stacks; /* print the stacks by count; needs ANNOTATE_STACK */
+	/* With stacks: who counts those of calls, in trees of its own; NULL: nobody. */
+	const struct view *call_counter;
+	struct stack_trees *call_stacks;
 	enum stack_merge merge;
 	bool inverted;
 	struct report_choice choice;
