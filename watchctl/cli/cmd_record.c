@@ -51,6 +51,9 @@ static const struct option options[] = {
 	  COMPLETE_NOTHING, NULL },
 	{ "--snapshots", NULL, "N", "save at most N (default 10)", COMPLETE_NOTHING, NULL },
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL },
+	{ "--program-output", NULL, "FILE",
+	  "the standard output of a launched program goes to FILE; what is printed then has ours",
+	  COMPLETE_FILE, NULL },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
 	  NULL },
@@ -121,6 +124,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 		q->unbounded = true;
 	else if (option_is(m, "-o"))
 		q->output.log = m->value;
+	else if (option_is(m, "--program-output"))
+		q->output.program_output = m->value;
 	else if (option_is(m, "--output"))
 		q->output.file = m->value;
 	else if (option_is(m, "--force"))
@@ -146,6 +151,9 @@ static struct wc_error *cmd_record_check(struct request *q)
 		return err;
 	if (!q->output.log)
 		return wc_error_new(WC_EUSAGE, "record into which log? Name a new one with -o LOG");
+	if (q->output.program_output && !q->ask.monitor.argv)
+		return wc_error_new(WC_EUSAGE,
+				    "--program-output goes with a program that is started: -- PROGRAM");
 	if (q->unbounded && (b->bytes || b->keep_ns))
 		return wc_error_new(WC_EUSAGE, "--unbounded keeps everything: it excludes --ring and --keep");
 	if (b->bytes && b->bytes < TRACELOG_RING_MIN)

@@ -26,6 +26,9 @@ static const struct option options[] = {
 	  COMPLETE_DIRECTORY, NULL },
 	{ "--force", NULL, NULL, "with -o: replace LOG where it exists", 0, NULL },
 	{ "--echo", NULL, NULL, "with -o: print them all the same", 0, NULL },
+	{ "--program-output", NULL, "FILE",
+	  "the standard output of a launched program goes to FILE; what is printed then has ours",
+	  COMPLETE_FILE, NULL },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
 	  NULL },
@@ -78,6 +81,8 @@ static struct wc_error *take_option(struct request *q, const struct option_match
 		return option_choice(m, &q->output.colour);
 	if (option_is(m, "-o"))
 		q->output.log = m->value;
+	else if (option_is(m, "--program-output"))
+		q->output.program_output = m->value;
 	else if (option_is(m, "--output"))
 		q->output.file = m->value;
 	else
@@ -89,6 +94,9 @@ static struct wc_error *cmd_watch_check(const struct request *q)
 {
 	struct wc_error *err = watch_ask_check(&q->ask);
 
+	if (!err && q->output.program_output && !q->ask.monitor.argv)
+		err = wc_error_new(WC_EUSAGE,
+				   "--program-output goes with a program that is started: -- PROGRAM");
 	if (!err && q->output.force && !q->output.log)
 		err = wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
 	if (!err && q->echo && !q->output.log)

@@ -22,7 +22,9 @@ struct output_options {
 	bool force;		       /* in place of one that exists */
 	struct tracelog_bounds bounds; /* of the log: a flight recorder; all 0: none */
 	const char *file; /* to print to; NULL: standard output, or with @launched standard error */
-	bool launched;	  /* standard output is the program's */
+	bool launched;	  /* standard output is the program's, but with: */
+	const char *
+		program_output; /* where the launched program's goes; ours is for what is printed then; NULL */
 	bool json;
 	bool no_events;	     /* only tables and summaries are printed */
 	bool no_tables;	     /* nor tables, which costs nothing for each access then */
@@ -36,6 +38,7 @@ struct out_queue;
 struct output {
 	FILE *out;		 /* to print to: into the queue, if there is one */
 	FILE *file;		 /* the real one */
+	bool is_stdout;		 /* a copy of it: it is the program's until all is over */
 	struct out_queue *queue; /* NULL: no thread could be made */
 	struct annotate *annotate;
 	struct printer *printer;

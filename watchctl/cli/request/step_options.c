@@ -55,6 +55,9 @@ const struct option step_options[] = {
 	  NULL },
 	{ "--force", NULL, NULL, "with -o: replace LOG where it exists", 0, NULL },
 	{ "--echo", NULL, NULL, "with -o: print them all the same", 0, NULL },
+	{ "--program-output", NULL, "FILE",
+	  "the standard output of a launched program goes to FILE; what is printed then has ours",
+	  COMPLETE_FILE, NULL },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
 	  NULL },
@@ -135,6 +138,7 @@ static bool take_text(struct step_command *c, const struct option_match *m)
 		      { "--to", &c->request.to },
 		      { "--from-watch", &c->from_watch },
 		      { "-o", &c->output.log },
+		      { "--program-output", &c->output.program_output },
 		      { "--output", &c->output.file } };
 	size_t i;
 
@@ -241,6 +245,9 @@ static struct wc_error *step_options_check(const struct step_command *c)
 	if (c->from_watch && c->request.from)
 		return wc_error_new(WC_EUSAGE,
 				    "--from and --from-watch both say where the range begins: give one");
+	if (c->output.program_output && !c->argv)
+		return wc_error_new(WC_EUSAGE,
+				    "--program-output goes with a program that is started: -- PROGRAM");
 	if (c->output.force && !c->output.log)
 		return wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
 	if (c->echo && !c->output.log)
