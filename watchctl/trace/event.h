@@ -388,7 +388,10 @@ struct note_event {
 		*text; /* something a reader of the log should know: "exec", "watch 0: module unloaded" ... */
 };
 
-/* What of the log cannot be read, or cannot be understood without what cannot be read. */
+/*
+ * What of the log cannot be read, or cannot be understood without what cannot be read. Of neither any: the log is the
+ * rest of a flight recorder's, and said nothing yet.
+ */
 struct missing_event {
 	uint64_t bytes;		 /* about; 0: it can be read */
 	uint64_t events;	 /* that can be read, and are left out: what they refer to is missing */

@@ -122,6 +122,7 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 			      struct replay_ending *ret)
 {
 	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
+	const struct trace_event rest = { .type = EVENT_MISSING };
 	enum log_outcome outcome = LOG_EVENT;
 	struct trace_event e;
 	struct wc_error *err;
@@ -131,6 +132,8 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 
 	*ret = (struct replay_ending){ 0 };
 	err = tracelog_reader_open(path, &r);
+	if (!err && tracelog_is_rest(r))
+		err = sink.put(sink.ctx, &rest);
 	if (!err)
 		err = replay_symbols(path, sink, &why_names);
 	while (!err && !ferror(out)) {

@@ -98,6 +98,8 @@ struct view_summary {
 	/* recorded + filtered + lost == counted, unless !has_counted. */
 	struct summary_event e;
 	bool complete; /* false: made up from what was seen, because the log ends without one */
+	bool partial;  /* the log does not hold all that was recorded, but: */
+	uint64_t held;
 };
 
 /* A function of a step recording; lives as long as the annotate that made it. */

@@ -372,6 +372,8 @@ static void put_summary(void *ctx, const struct view_summary *s)
 	json_number(j, "lost", s->e.lost);
 	json_number(j, "filtered", s->e.filtered);
 	json_number(j, "duration_ns", s->e.duration_ns);
+	if (s->complete && s->partial)
+		json_number(j, "held", s->held);
 	json_bool(j, "complete", s->complete);
 	print_json_end(p);
 }
