@@ -330,6 +330,21 @@ def test_an_empty_log_is_told_by_every_command(good, name, tmp_path):
     assert "has no events" in r.stderr.decode() + r.stdout.decode()
 
 
+@pytest.mark.parametrize("how", ["cut", "damaged"])
+@pytest.mark.parametrize("damaged_first", [True, False])
+def test_what_is_missing_in_a_damaged_log_is_no_difference(large, tmp_path, how, damaged_first):
+    """Of accesses as of calls: diff compares up to there, and cannot tell then."""
+    if how == "damaged":
+        damaged_in_the_middle(large, tmp_path / "log")
+    else:
+        shutil.copytree(large, tmp_path / "log")
+        os.truncate(packets_file(tmp_path / "log"), packets_file(large).stat().st_size // 2)
+    logs = [tmp_path / "log", large]
+    r = subprocess.run([WATCHCTL, "diff", *(logs if damaged_first else logs[::-1])], capture_output=True, text=True,
+                       timeout=TIMEOUT)
+    assert r.returncode == CANNOT_TELL and "is not whole" in r.stdout, r.stdout
+
+
 def test_behind_a_damaged_packet_the_reader_goes_on(large, tmp_path):
     hit = damaged_in_the_middle(large, tmp_path / "log")
     lost, times = 0, []

@@ -187,7 +187,9 @@ static struct wc_error *broken_log(const struct request *q, struct site_feed *fe
 
 	site_feed_damage(feed, &d);
 	/* A recorder that was faster than we are has not damaged its log. */
-	if (!q->log || (!d.why && d.missed == d.outrun))
+	if (d.missed == d.outrun)
+		d.why_missed = NULL;
+	if (!q->log)
 		return NULL;
 	return end_of_log(q->log, &d);
 }

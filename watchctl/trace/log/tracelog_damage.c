@@ -62,12 +62,23 @@ uint64_t tracelog_packet_time(const struct tracelog_identity *id, const uint8_t 
 	return content >= at + TRACELOG_EVENT_HEAD ? tracelog_head_u64(packet, at + TRACELOG_OFF_TIME) : 0;
 }
 
+bool tracelog_comes_later(const struct tracelog_reader *r, const uint8_t *packet, uint64_t content)
+{
+	uint64_t time_ns = tracelog_packet_time(&r->id, packet, content);
+	uint32_t sum;
+
+	memcpy(&sum, packet + TRACELOG_OFF_CHECKSUM, sizeof(sum));
+	/* All events of a small packet may be of one moment: then its copy is not older, but equal. */
+	return !time_ns || time_ns > r->last_ns || (time_ns == r->last_ns && sum != r->last_sum);
+}
+
 /* Whether the packet that seems to begin at @at is one. */
 static bool is_packet(struct tracelog_reader *r, const struct log_file *f, uint64_t at, struct wc_error **err)
 {
 	uint8_t head[TRACELOG_PACKET_HEAD];
 	scoped(freep) uint8_t *packet = NULL;
-	uint64_t content, size, time_ns;
+	uint64_t content, size;
+	bool is;
 
 	if (f->size - at < TRACELOG_PACKET_HEAD ||
 	    !tracelog_reader_bytes(r, f, at, head, TRACELOG_PACKET_HEAD, err) ||
@@ -82,12 +93,11 @@ static bool is_packet(struct tracelog_reader *r, const struct log_file *f, uint6
 		*err = &wc_enomem;
 	if (!packet || !tracelog_reader_bytes(r, f, at, packet, content, err))
 		return false;
-	time_ns = tracelog_packet_time(&r->id, packet, content);
-	if ((r->id.major == 1 || tracelog_checksum_fits(packet, content)) &&
-	    (!time_ns || time_ns >= r->last_ns))
-		return true;
-	r->may_check -= content;
-	return false;
+	is = r->id.major == 1 ||
+	     (tracelog_checksum_fits(packet, content) && tracelog_comes_later(r, packet, content));
+	if (!is)
+		r->may_check -= content;
+	return is;
 }
 
 static void allow_checks(struct tracelog_reader *r)

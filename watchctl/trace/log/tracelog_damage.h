@@ -20,4 +20,7 @@ bool tracelog_find_packet(struct tracelog_reader *r, const struct log_file *f, u
 /* When the first event of a packet was, whose head and @content bytes are at @packet; 0: it has none. */
 uint64_t tracelog_packet_time(const struct tracelog_identity *id, const uint8_t *packet, uint64_t content);
 
+/* Of a packet of version 2 that is whole: it is no copy of one that was read, as far as its times tell. */
+bool tracelog_comes_later(const struct tracelog_reader *r, const uint8_t *packet, uint64_t content);
+
 #endif

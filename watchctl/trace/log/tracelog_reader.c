@@ -86,10 +86,10 @@ static void next_file(struct tracelog_reader *r, uint64_t at, const char *why)
 
 	if (r->next_packet && !r->torn) /* it was read: the first one of all says nothing again */
 		r->has_before = true;
-	if (!why && !f->size)
-		why = empty_file;
 	if (why)
 		tracelog_miss(r, f->size - at, why);
+	else if (!f->size) /* how large it was is not known: as large as the one before */
+		tracelog_miss(r, r->current && f[-1].size ? f[-1].size : 1, empty_file);
 	if (next->number != f->number + 1) { /* how large they were is not known: as large as this one */
 		uint64_t bytes = (next->number - f->number - 1) * (f->size ? f->size : 1);
 
@@ -99,6 +99,13 @@ static void next_file(struct tracelog_reader *r, uint64_t at, const char *why)
 	enter_file(r, r->current + 1);
 	if (r->following)
 		close_removed(r);
+}
+
+/* The log, or its last file, is empty, and nobody writes into it. */
+static bool is_hollow(const struct tracelog_reader *r)
+{
+	return (!r->has_packet || !r->file[r->current].size) &&
+	       !(r->dir >= 0 && tracelog_mark_held(r->dir, NULL));
 }
 
 /* The files that are known have been read to @at of the last one; @why: what is there cannot be read. */
@@ -117,9 +124,8 @@ static struct wc_error *last_end(struct tracelog_reader *r, uint64_t at, const c
 		*wait = true;
 	else if (recording) /* the packet is being written: without it the log is whole */
 		tracelog_reader_finish(r, LOG_END, at, NULL);
-	else if (!why && !r->has_packet && !r->may_be_empty &&
-		 !(r->dir >= 0 && tracelog_mark_held(r->dir, NULL)))
-		tracelog_reader_finish(r, LOG_TRUNCATED, at, empty_log);
+	else if (!why && is_hollow(r))
+		tracelog_reader_finish(r, LOG_TRUNCATED, at, r->has_packet ? empty_file : empty_log);
 	else
 		tracelog_reader_finish(r, why ? LOG_TRUNCATED : LOG_END, at, why);
 	return NULL;
@@ -284,8 +290,9 @@ static struct wc_error *load_packet(struct tracelog_reader *r, bool *wait)
 	if (r->id.major > 1 && !tracelog_checksum_fits(p, content))
 		return damaged(r, at, at + 1, "a packet is damaged: its checksum is not right", wait);
 	time_ns = tracelog_packet_time(&r->id, p, content);
-	if (r->id.major > 1 && time_ns && time_ns < r->last_ns)
+	if (r->id.major > 1 && !tracelog_comes_later(r, p, content))
 		return damaged(r, at, at + 1, "a packet is older than the one before it", wait);
+	memcpy(&r->last_sum, p + TRACELOG_OFF_CHECKSUM, sizeof(r->last_sum));
 	tracelog_goes_on(r, time_ns);
 	r->has_packet = true;
 	r->packet_at = at;

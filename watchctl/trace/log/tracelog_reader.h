@@ -46,8 +46,8 @@ struct tracelog_reader {
 	size_t ngaps, gaps_cap;
 	bool torn;	      /* a part of the current file is missing */
 	bool has_packet;      /* one was read */
-	bool may_be_empty;    /* without being damaged */
 	uint64_t last_ns;     /* of the event that was taken last */
+	uint32_t last_sum;    /* checksum of the packet that was read last */
 	uint64_t realtime_ns; /* minus CLOCK_MONOTONIC, as a process event told */
 	uint64_t may_check;   /* bytes that may still be summed up in the search for a packet */
 	bool may_check_set;

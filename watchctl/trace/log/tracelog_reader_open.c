@@ -252,15 +252,11 @@ struct wc_error *tracelog_reader_open(const char *path, struct tracelog_reader *
 struct wc_error *tracelog_reader_open_symbols(const char *path, struct tracelog_reader **ret)
 {
 	scoped(closep) int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct wc_error *err;
 
 	*ret = NULL;
 	if (dir >= 0 && faccessat(dir, "symbols", F_OK, 0) < 0 && errno == ENOENT)
 		return NULL;
-	err = open_log(path, "symbols", ret);
-	if (!err)
-		(*ret)->may_be_empty = true;
-	return err;
+	return open_log(path, "symbols", ret);
 }
 
 bool tracelog_is_recording(const char *path)

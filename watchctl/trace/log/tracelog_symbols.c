@@ -29,6 +29,7 @@ struct tracelog_symbols {
 	struct tracelog_identity id;
 	uint64_t time_ns;
 	char *metadata; /* to be written; NULL: it is as it should be */
+	bool has_packet;
 	struct encoder packet;
 };
 
@@ -168,6 +169,7 @@ static struct wc_error *write_packet(struct tracelog_symbols *s, size_t len)
 	if (err)
 		return err;
 	encode_next_packet(&s->packet, len, s->id.major);
+	s->has_packet = true;
 	return NULL;
 }
 
@@ -213,7 +215,8 @@ struct wc_error *tracelog_symbols_commit(struct tracelog_symbols *s)
 {
 	struct wc_error *err = NULL;
 
-	if (s->packet.len > encode_packet_start(s->id.major))
+	/* An empty file would be one that was cut: without a name, a packet without events. */
+	if (s->packet.len > encode_packet_start(s->id.major) || !s->has_packet)
 		err = write_packet(s, s->packet.len);
 	if (!err && s->metadata)
 		err = replace_metadata(s);

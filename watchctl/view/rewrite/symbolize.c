@@ -47,6 +47,7 @@ struct symbolize {
 	size_t ndoubtful, doubtful_cap;
 	struct symbolize_totals totals;
 	struct log_damage damage;
+	const char *why_names; /* of an earlier run, some cannot be read; NULL */
 	const char *why;
 	bool no_memory;
 };
@@ -221,8 +222,10 @@ static struct wc_error *read_log(struct symbolize *s)
 		if (s->opt->reading)
 			progress_at(s->opt->reading, tracelog_progress(r));
 	}
-	if (!err)
+	if (!err) {
 		tracelog_damage(r, &s->damage);
+		s->damage.why_names = s->why_names;
+	}
 	return err;
 }
 
@@ -261,9 +264,7 @@ static struct wc_error *symbolize_report(void *ctx, const struct trace_event *e)
 /* The answers of an earlier run; what of them cannot be read is made anew. */
 static struct wc_error *report_stored(struct symbolize *s)
 {
-	const char *why;
-
-	return tracelog_symbols_read(s->path, (struct event_sink){ symbolize_report, s }, &why);
+	return tracelog_symbols_read(s->path, (struct event_sink){ symbolize_report, s }, &s->why_names);
 }
 
 /* Results */
