@@ -8,6 +8,7 @@ import random
 import re
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -170,13 +171,13 @@ def test_what_is_no_log_is_refused_in_one_sentence_by_all(kind, good, tmp_path):
     path = tmp_path / "thing"
     BAD[kind](path, good)
     # What keeps our name on another's bytes is taken for a damaged log of ours, of which nothing can be read:
-    # then diff has nothing to compare, snapshot nothing to save, and they say so.
+    # then diff has nothing to compare, and says so.
     named_ours = kind == "foreign_babeltrace"
     for name in READERS:
         r = reader(name, path, preexec_fn=limit)
         text = r.stderr.decode()
         if named_ours:
-            assert r.returncode == {"diff": CANNOT_TELL, "snapshot": 0}.get(name, LOG), (name, text)
+            assert r.returncode == {"diff": CANNOT_TELL}.get(name, LOG), (name, text)
             assert re.search("is not whole|no whole packet", text + r.stdout.decode()), (name, text)
             continue
         assert r.returncode == (2 if name == "diff" else LOG), (name, r.returncode, text)
@@ -274,17 +275,156 @@ def test_damage_without_a_checksum_reaches_the_readers_and_does_no_harm(tmp_path
             must_be_sane(name, reader(name, path, preexec_fn=limit))
 
 
+def packets_of(data):
+    at = 0
+    while at < len(data):
+        size = struct.unpack_from("<Q", data, at + 48)[0] // 8
+        yield at, size
+        at += size
+
+
+def damaged_in_the_middle(whole_log, path):
+    """Three bytes, in three packets of many; none is the first or the last. Returns the places."""
+    shutil.copytree(whole_log, path)
+    f = packets_file(path)
+    data = bytearray(f.read_bytes())
+    packets = list(packets_of(data))
+    hit = [packets[len(packets) * i // 4] for i in (1, 2, 3)]
+    assert len(set(hit)) == 3 and packets[0] not in hit and packets[-1] not in hit
+    for at, size in hit:
+        data[at + size // 2] ^= 0x10
+    f.write_bytes(data)
+    return hit
+
+
+@pytest.fixture(scope="session")
+def large(logs):
+    return logs("accesslog-gen", "-n", "8000", "-w", "2")
+
+
+@pytest.fixture(scope="session")
+def large_steps(logs):
+    return logs("steplog-gen", "-n", "20000", "-t", "3")
+
+
+@pytest.mark.parametrize("which", ["large", "large_steps"])
+@pytest.mark.parametrize("name", READERS)
+def test_a_log_with_damaged_packets_is_told_by_every_command(request, which, name, tmp_path):
+    damaged_in_the_middle(request.getfixturevalue(which), tmp_path / "log")
+    r = reader(name, tmp_path / "log", preexec_fn=limit)
+    must_be_sane(name, r)
+    text = r.stderr.decode() + (r.stdout.decode() if name == "diff" else "")
+    if name == "diff":
+        assert r.returncode == CANNOT_TELL and "is not whole" in text and "missing, from " in text
+    else:
+        assert r.returncode == LOG and "is not whole: about" in text, text
+        assert re.search(r"at 3 places from \S+ to \S+ \(\d+\.\d{6} s\)", text), text
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_an_empty_log_is_told_by_every_command(good, name, tmp_path):
+    shutil.copytree(good, tmp_path / "log")
+    os.truncate(packets_file(tmp_path / "log"), 0)
+    r = reader(name, tmp_path / "log", preexec_fn=limit)
+    assert r.returncode == (CANNOT_TELL if name == "diff" else LOG)
+    assert "has no events" in r.stderr.decode() + r.stdout.decode()
+
+
+@pytest.mark.parametrize("how", ["cut", "damaged"])
+@pytest.mark.parametrize("damaged_first", [True, False])
+def test_what_is_missing_in_a_damaged_log_is_no_difference(large, tmp_path, how, damaged_first):
+    """Of accesses as of calls: diff compares up to there, and cannot tell then."""
+    if how == "damaged":
+        damaged_in_the_middle(large, tmp_path / "log")
+    else:
+        shutil.copytree(large, tmp_path / "log")
+        os.truncate(packets_file(tmp_path / "log"), packets_file(large).stat().st_size // 2)
+    logs = [tmp_path / "log", large]
+    r = subprocess.run([WATCHCTL, "diff", *(logs if damaged_first else logs[::-1])], capture_output=True, text=True,
+                       timeout=TIMEOUT)
+    assert r.returncode == CANNOT_TELL and "is not whole" in r.stdout, r.stdout
+
+
+def test_behind_a_damaged_packet_the_reader_goes_on(large, tmp_path):
+    hit = damaged_in_the_middle(large, tmp_path / "log")
+    lost, times = 0, []
+    data = packets_file(large).read_bytes()
+    for at, size in hit:  # what was in those packets, as the second reader sees it
+        events = list(log.events_of_packet(data[at + 64:at + size]))
+        lost += sum(e.name in ("hit", "access") for e in events)
+        times.append((events[0].time_ns, events[-1].time_ns))
+    whole_lines = [json.loads(x) for x in reader("report-json", large).stdout.decode().splitlines()]
+    got = [json.loads(x) for x in reader("report-json", tmp_path / "log").stdout.decode().splitlines()]
+    of_whole = [o for o in whole_lines if o["type"] == "access"]
+    accesses = [o for o in got if o["type"] == "access"]
+    assert lost > 300 and len(accesses) == len(of_whole) - lost
+    by_time = {(o["time_ns"], o["tid"], o["watch"], o.get("new")): o for o in of_whole}
+    assert len(by_time) == len(of_whole)
+    for o in accesses:
+        want = by_time[o["time_ns"], o["tid"], o["watch"], o.get("new")]
+        if o.get("stack_end") == "lost":
+            want, o = dict(want), dict(o)
+            assert o.pop("stack") == want.pop("stack")[:1]
+            want.pop("stack_end", None), o.pop("stack_end")
+        assert o == want
+    gaps = [o for o in got if o["type"] == "missing"]
+    assert [o["bytes"] for o in gaps] == [size for _, size in hit]
+    for gap, (first, last) in zip(gaps, times):
+        assert gap["from_ns"] <= first and last <= gap["to_ns"] and "checksum" in gap["why"]
+    text = subprocess.run([WATCHCTL, "report", tmp_path / "log"], capture_output=True, text=True, timeout=TIMEOUT).stdout
+    assert len(re.findall(r"note: about \d+ bytes of the log are missing here, from \S+ to \S+ \(", text)) == 3
+
+
+def test_what_a_lost_packet_described_is_left_out_and_counted(tmp_path):
+    """The watch `b`, a thread and a stack are described in the second packet; the first has what `a` needs."""
+    begin = [log.process(1000, 77, "app", 10**18), log.thread(1000, 77, 77, "app"), log.watch(1001, 0, "a", 0x404010),
+             log.code(1002, 0x401002, b"\x89\x07"), log.stack(1003, 0, [0x401002, 0x401100])]
+    lost = [log.watch(2000, 1, "b", 0x404020), log.stack(2001, 1, [0x401002, 0x401200])]
+    after = [log.access(3000, 0, 77, 0x404010, 1, 2, 0, 0x401002), log.access(3001, 1, 77, 0x404020, 1, 2, 0, 0x401002),
+             log.access(3002, 0, 77, 0x404010, 2, 3, 1, 0x401002), log.summary(4000, 0, 2, 2), log.summary(4001, 1, 1, 1)]
+    damaged = bytearray(log.packet2(lost))
+    damaged[-3] ^= 1
+    log.write_log(tmp_path / "log", [log.packet2(begin), bytes(damaged), log.packet2(after)], major=2)
+    r = reader("report-json", tmp_path / "log")
+    got = [json.loads(x) for x in r.stdout.decode().splitlines()]
+    accesses = [o for o in got if o["type"] == "access"]
+    assert [(o["watch"], o["time_ns"], len(o["stack"]), o.get("stack_end")) for o in accesses] \
+        == [("a", 3000, 2, "complete"), ("a", 3002, 1, "lost")]
+    assert [o["watch"] for o in got if o["type"] == "summary"] == ["a"]
+    missing = [o for o in got if o["type"] == "missing"]
+    assert [(o.get("bytes"), o.get("events"), o.get("from_ns"), o.get("to_ns")) for o in missing] \
+        == [(len(damaged), None, 1003, 3000), (None, 2, 1003, None)]
+    assert r.returncode == LOG and "2 later events are left out" in r.stderr.decode()
+
+
 def test_a_log_of_nothing_is_read_as_nothing(tmp_path):
     path = log.write_log(tmp_path / "empty", []) or tmp_path / "empty"
     for name in READERS:
         r = reader(name, path, preexec_fn=limit)
         must_be_sane(name, r)
+        assert r.returncode == (CANNOT_TELL if name == "diff" else LOG)
         if name == "chrome":
             assert read.trace_events(r.stdout.decode())[0] == []
         elif name == "csv":
             assert r.stdout.count(b"\n") == 1
         elif name == "perf-script":
             assert r.stdout == b""
+
+
+# Read by somebody who has seen enough
+
+@pytest.mark.parametrize("which", ["large", "large_steps"])
+@pytest.mark.parametrize("name", [n for n in READERS if n != "report-html"])
+def test_a_reader_that_goes_away_is_no_error(request, which, name, tmp_path):
+    """Also where it is gone before anything is written."""
+    path, read_end, write_end = request.getfixturevalue(which), *os.pipe()
+    os.close(read_end)
+    args = [{"@": str(path), "NEW": str(tmp_path / "new")}.get(a, a) for a in READERS[name] if a != "-q"]
+    r = subprocess.run([WATCHCTL, *args], stdin=subprocess.DEVNULL, stdout=write_end, stderr=subprocess.PIPE, text=True,
+                       env=dict(os.environ, TERM="dumb"), timeout=TIMEOUT)
+    os.close(write_end)
+    said = [line for line in r.stderr.splitlines() if "plain lines instead of a screen" not in line]
+    assert r.returncode == (0 if which == "large_steps" else whole(name)) and said == [], r.stderr
 
 
 # Odd, but whole

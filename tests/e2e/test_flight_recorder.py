@@ -72,6 +72,38 @@ def test_a_ring_that_has_lost_its_first_files_is_a_log(three):
     assert {o["comm"] for o in found if o["type"] == "access"} == {"worker"}
 
 
+@pytest.mark.parametrize("removed", [0, 1, 2])
+def test_the_summary_says_what_the_log_still_holds(tmp_path, removed):
+    """Beside what the CPU counted in all: also with --sites, where the table has what is still there."""
+    files = {n: [part(1000 * (n + 1), 10 * n + 1, n > 0)] for n in range(3)}
+    files[2].append(log.packet2([log.summary(3100, 0, 30, 30)], 3100, 3100))
+    ring = log.write_ring(tmp_path / "ring", files)
+    for n in range(removed):
+        os.remove(f"{ring}/events.{n:010d}")
+    for args in ([], ["--sites"]):
+        r, found = objects(*args, ring)
+        summary, = [o for o in found if o["type"] == "summary"]
+        assert r.returncode == 0 and summary["recorded"] == summary["counted"] == 30 and summary["complete"]
+        assert summary.get("held") == (30 - 10 * removed if removed else None)
+        assert not [o for o in found if o["type"] == "missing"]
+        text = run("report", *args, ring).stdout
+        said = f"; this log still holds {30 - 10 * removed} of them\n"
+        assert "flag: 30 accesses counted by the CPU: 30 recorded, 0 lost" in text and (said in text) == (removed > 0)
+        if args:
+            assert sum(o["count"] for o in found if o["type"] == "site") == 30 - 10 * removed
+
+
+def test_a_damaged_log_says_what_it_still_holds(tmp_path):
+    events = [*beginning(1000), log.thread(1000, 77, 78, "worker"), log.stack(1000, 0, [0x401010])]
+    hits = [[log.hit(2000 + 10 * i + k, 0, 78, 0, k, k + 1, 0, 0x401010) for k in range(10)] for i in range(3)]
+    packets = [log.packet2(events), *map(log.packet2, hits), log.packet2([log.summary(4000, 0, 30, 30)])]
+    packets[2] = packets[2][:-1] + bytes([packets[2][-1] ^ 1])
+    path = log.write_log(tmp_path / "log", packets, major=2)
+    r, found = objects("--sites", path)
+    summary, = [o for o in found if o["type"] == "summary"]
+    assert r.returncode == 8 and (summary["recorded"], summary["held"]) == (30, 20)
+
+
 def test_damage_in_a_file_costs_that_file_and_is_told(three):
     with open(three + "/events.0000000001", "r+b") as f:
         f.seek(300)

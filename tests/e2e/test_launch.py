@@ -147,3 +147,42 @@ def test_killing_watchctl_leaves_the_launched_program_running(build, hardware):
     p.stdin.flush()
     assert p.stdout.readline().startswith("ok")
     os.kill(pid, signal.SIGTERM)
+
+
+# Where what is printed goes
+
+def objects_of(text):
+    import json
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("how", ["watch", "record", "step"])
+def test_json_goes_to_standard_output_when_the_programs_goes_elsewhere(build, hardware, tmp_path, how):
+    words = {"watch": ["-v", "flag", "-w"], "record": ["record", "-v", "flag", "-w", "-o", tmp_path / "log"],
+             "step": ["step", "--from", "main", "--depth", "1"]}[how]
+    r = subprocess.run([WATCHCTL, *map(str, words), "--json", "--program-output", tmp_path / "program", "--", build("puppet")],
+                       input="write 3\n", capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+    printed = objects_of(r.stdout)
+    assert (tmp_path / "program").read_text().startswith("pid ") and "write" not in r.stderr
+    if how == "watch":
+        assert len(of(printed, "access")) == 3 and r.stderr == ""
+    assert of(printed, {"watch": "summary", "record": "recorder", "step": "call"}[how])
+
+
+def test_json_says_where_it_goes_when_standard_output_is_the_programs(build, hardware, tmp_path):
+    r = subprocess.run([WATCHCTL, "-v", "flag", "-w", "--json", "--", build("puppet")], input="write 3\n",
+                       capture_output=True, text=True, timeout=60)
+    printed = objects_of(r.stderr)
+    assert r.stdout.startswith("pid ") and len(of(printed, "access")) == 3
+    assert printed[0]["type"] == "note" and "--program-output" in printed[0]["text"]
+    out = tmp_path / "out"
+    r = subprocess.run([WATCHCTL, "-v", "flag", "-w", "--json", "--output", out, "--", build("puppet")], input="write 3\n",
+                       capture_output=True, text=True, timeout=60)
+    assert not [o for o in of(objects_of(out.read_text()), "note") if "--program-output" in o["text"]]
+
+
+def test_the_programs_output_can_be_sent_elsewhere_only_when_it_is_started(run):
+    for words in (["-p", "1", "-v", "flag"], ["record", "-p", "1", "-v", "flag", "-o", "x"], ["step", "-p", "1"]):
+        r = run(*words, "--program-output", "f")
+        assert r.returncode == 2 and "--program-output goes with a program that is started" in r.stderr

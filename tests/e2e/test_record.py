@@ -243,3 +243,56 @@ def test_a_log_that_is_removed_while_it_is_written_ends_the_session_with_an_erro
     shutil.rmtree(log)
     _, said = p.communicate(timeout=TIMEOUT)
     assert p.returncode == 8 and ("was removed while it was being written" in said or "cannot create" in said), said
+
+
+# In place of a log that exists
+
+def files_of(path):
+    return {p.name: p.read_bytes() for p in path.iterdir()}
+
+
+@pytest.mark.parametrize("words", [[], ["record"]])
+def test_a_log_that_exists_is_replaced_only_by_force(victim, run, hardware, tmp_path, words):
+    v = victim("hammer", 1, 100)
+    ask = [*words, "-p", v.pid, "-v", "counter", "-n", 3, "-o", tmp_path / "log"]
+    ask = list(map(str, ask))
+    assert run(*ask, "--force").returncode == 0  # nothing is there: no error either
+    old = files_of(tmp_path / "log")
+    r = run(*ask)
+    assert r.returncode == 8 and "exists already" in r.stderr and "--force replaces it" in r.stderr
+    assert files_of(tmp_path / "log") == old
+    # What comes to nothing leaves the old one.
+    r = run(*[a if a != "counter" else "nosuchvariable" for a in ask], "--force")
+    assert r.returncode != 0 and files_of(tmp_path / "log") == old
+    assert run(*ask, "--force").returncode == 0
+    new = files_of(tmp_path / "log")
+    assert new != old and run("report", tmp_path / "log").returncode == 0
+    assert os.listdir(tmp_path) == ["log"]
+
+
+def test_force_replaces_only_a_log_and_none_that_is_recorded(victim, watch, run, hardware, tmp_path):
+    v = victim("hammer", 1, 1000)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "work").write_text("years of it")
+    ask = ["-p", str(v.pid), "-v", "counter", "-n", "3", "--force", "-o"]
+    r = run(*ask, str(tmp_path / "mine"))
+    assert r.returncode == 8 and "is not replaced" in r.stderr and (tmp_path / "mine" / "work").exists()
+    w = subprocess.Popen([WATCHCTL, "-p", str(v.pid), "-v", "counter", "-o", tmp_path / "log"], stderr=subprocess.PIPE)
+    assert wait_until(lambda: (tmp_path / "log" / ".recorder").exists())
+    r = run(*ask, str(tmp_path / "log"), "-i", "3")
+    assert r.returncode == 8 and "is being recorded" in r.stderr, r.stderr
+    w.send_signal(signal.SIGINT)
+    assert w.wait(TIMEOUT) == 0
+    r = run("-p", str(v.pid), "-v", "counter", "-n", "3", "--force")
+    assert r.returncode == 2 and "--force goes with -o LOG" in r.stderr
+
+
+def test_a_snapshot_is_replaced_only_by_force(victim, run, hardware, tmp_path):
+    v = victim("hammer", 1, 100)
+    assert run("-p", str(v.pid), "-v", "counter", "-n", "3", "-o", str(tmp_path / "log")).returncode == 0
+    save = ["snapshot", str(tmp_path / "log"), "-o", str(tmp_path / "new")]
+    assert run(*save).returncode == 0
+    r = run(*save)
+    assert r.returncode == 8 and "--force replaces it" in r.stderr
+    assert run(*save, "--force").returncode == 0
+    assert sorted(os.listdir(tmp_path)) == ["log", "new"]

@@ -1,4 +1,5 @@
 """watchctl report on step recordings: summary, tree, filters, JSON, mixed logs, damage. Logs by tests/bench/steplog_gen.c."""
+import collections
 import json
 import os
 import shutil
@@ -288,3 +289,46 @@ def test_a_real_recording_reads_as_its_source(tmp_path):
     assert names.index("work") < names.index("main") and names[0] != "work" and calls["compare"]["callback"]
     line = next(i for i, text in enumerate(PROGRAM.splitlines(), 1) if "qsort(v" in text)
     assert calls["compare"]["stack"][names.index("work")]["line"] == line
+
+
+# Stacks of calls by count
+
+def paths_of(events):
+    """A line of --folded for each call, from the calls' own objects."""
+    calls = {c["call"]: c for c in of("call", events)}
+
+    def path(c):
+        return (path(calls[c["parent"]]) if "parent" in c else []) + [c["function"]]
+
+    return collections.Counter(";".join(path(c)) for c in calls.values())
+
+
+def test_folded_and_tree_have_each_call_once(steps, events):
+    want = paths_of(events)
+    r = run("--folded", steps)
+    got = {}
+    for line in r.stdout.splitlines():
+        stack, count = line.rsplit(" ", 1)
+        assert stack.startswith("calls;")
+        got[stack[len("calls;"):]] = int(count)
+    assert r.returncode == 0 and got == want
+    exported = subprocess.run([WATCHCTL, "export", steps, "--to", "folded"], capture_output=True, text=True, timeout=60)
+    assert sorted(exported.stdout.splitlines()) == sorted(f"{stack} {n}" for stack, n in want.items())
+    tree = objects("--tree", steps)
+    stacks = of("stack_count", tree)
+    assert {s["of"] for s in stacks} == {"calls"} and not of("call", tree)
+    assert collections.Counter({";".join(f["function"] for f in reversed(s["stack"])): s["count"] for s in stacks}) == want
+    text = run("--tree", "--min", "0", steps).stdout
+    assert f"calls: {sum(want.values())}, {len(want)} different stacks" in text and "captured" not in text
+    inverted = run("--tree", "--inverted", steps)
+    assert inverted.returncode == 0 and "INNERMOST FIRST" in inverted.stdout
+
+
+def test_folded_counts_only_the_calls_that_are_chosen(steps, events):
+    tid = of("call", events)[1]["tid"]
+    r = run("--folded", "--thread", tid, steps)
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in r.stdout.splitlines()) \
+        == sum(c["tid"] == tid for c in of("call", events))
+    r = run("--folded", "--depth", 1, steps)
+    assert {line.split(";")[1].rsplit(" ", 1)[0] for line in r.stdout.splitlines()} \
+        == {c["function"] for c in of("call", events) if c["depth"] == 0}

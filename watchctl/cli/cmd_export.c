@@ -8,11 +8,12 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/options/time_options.h"
+#include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/output.h"
 #include "watchctl/cli/output/redact_options.h"
 #include "watchctl/view/export/export.h"
 #include "watchctl/view/export/export_out.h"
-#include "watchctl/view/export/export_time.h"
 
 #define PART_MB 190 /* the viewers take 200 */
 #define NODES 80
@@ -20,7 +21,7 @@
 struct request {
 	const char *log, *path;
 	bool has_format, force, quiet, utc;
-	const char *from, *until;
+	struct time_ask time;
 	const char **tag; /* as many as there are arguments */
 	struct redact_ask redact;
 	struct export_options export;
@@ -71,10 +72,7 @@ static const struct option options[] = {
 	  COMPLETE_NOTHING, NULL, .set = add_tag },
 	{ "--thread", NULL, "THREAD", "only what that thread did (its number or name)", COMPLETE_NOTHING,
 	  NULL, OPTION_TEXT(struct request, export.choice.thread) },
-	{ "--from", NULL, "TIME", "only from then on: +1.5s, 12:34:56.789, a date and time, or time_ns",
-	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, from) },
-	{ "--until", NULL, "TIME", "only before then", COMPLETE_NOTHING, NULL,
-	  OPTION_TEXT(struct request, until) },
+	OPTIONS_IN(struct request, time, time_options),
 	{ "--utc", NULL, NULL, "the times of day are in UTC", 0, NULL, OPTION_FLAG(struct request, utc) },
 	{ "--function", NULL, "PATTERN", "only calls of such functions, with all inside of them (f, 'net_*')",
 	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, export.choice.function) },
@@ -135,11 +133,7 @@ static struct wc_error *cmd_export_parse(int argc, char **argv, struct request *
 	q->export.redact = redact_ask_rules(&q->redact);
 	if (!err)
 		err = check_options(q);
-	if (!err && q->from)
-		err = export_time_parse("--from", q->from, q->utc, &choice->from);
-	if (!err && q->until)
-		err = export_time_parse("--until", q->until, q->utc, &choice->until);
-	return err;
+	return err ? err : time_ask_choose(&q->time, q->log, q->utc, choice);
 }
 
 /* "DIR/LOG.json" for a directory; else the path as it is. NULL: no memory. */
@@ -193,17 +187,7 @@ static struct wc_error *judge(const struct request *q, const struct export_resul
 			"watchctl: %" PRIu64 " events were lost in the recording: they are missing here\n",
 			r->lost);
 	redact_ask_warn(e->unused);
-	fflush(stdout);
-	if (e->why)
-		return wc_error_new(WC_ELOG,
-				    "the log %s is not whole: the last %" PRIu64
-				    " bytes were ignored, because %s",
-				    q->log, e->ignored, e->why);
-	if (e->why_missed)
-		return wc_error_new(WC_ELOG,
-				    "the log %s is not whole: about %" PRIu64 " bytes in it are missing: %s",
-				    q->log, e->missed, e->why_missed);
-	return NULL;
+	return end_of_log(q->log, &e->damage);
 }
 
 static struct wc_error *cmd_export_work(const struct request *q)

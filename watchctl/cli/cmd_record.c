@@ -69,6 +69,8 @@ static const struct option options[] = {
 	OPTIONS_IN(struct request, ask, watch_options),
 	{ "-o", "--log", "LOG", "record into the new log LOG", COMPLETE_DIRECTORY, NULL,
 	  OPTION_TEXT(struct request, output.log) },
+	{ "--force", NULL, NULL, "replace LOG where it exists", 0, NULL,
+	  OPTION_FLAG(struct request, output.force) },
 	{ "--ring", NULL, "SIZE",
 	  "keep the log at or below SIZE (1M and more), the oldest goes first (default: 1G, or none with "
 	  "--keep)",
@@ -83,6 +85,9 @@ static const struct option options[] = {
 	  COMPLETE_NOTHING, NULL, .set = set_trigger },
 	{ .more = trigger_options, .find = note_of_trigger },
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct request, output.json) },
+	{ "--program-output", NULL, "FILE",
+	  "the standard output of a launched program goes to FILE; what is printed then has ours",
+	  COMPLETE_FILE, NULL, OPTION_TEXT(struct request, output.program_output) },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
 	  NULL, OPTION_TEXT(struct request, output.file) },
@@ -110,6 +115,9 @@ static struct wc_error *cmd_record_check(struct request *q)
 		return err;
 	if (!q->output.log)
 		return wc_error_new(WC_EUSAGE, "record into which log? Name a new one with -o LOG");
+	if (q->output.program_output && !q->ask.monitor.argv)
+		return wc_error_new(WC_EUSAGE,
+				    "--program-output goes with a program that is started: -- PROGRAM");
 	if (q->unbounded && (b->bytes || b->keep_ns))
 		return wc_error_new(WC_EUSAGE, "--unbounded keeps everything: it excludes --ring and --keep");
 	if (b->bytes && b->bytes < TRACELOG_RING_MIN)

@@ -8,12 +8,16 @@
 #include "watchctl/base/progress.h"
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/options/similar.h"
+#include "watchctl/cli/options/time_options.h"
 #include "watchctl/cli/output/colour.h"
+#include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/redact_options.h"
 #include "watchctl/cli/report_html.h"
 #include "watchctl/view/event/annotate.h"
 #include "watchctl/view/event/reorder.h"
 #include "watchctl/view/event/replay.h"
+#include "watchctl/view/export/export_select.h"
+#include "watchctl/view/export/export_stacks.h"
 #include "watchctl/view/print/printer.h"
 #include "watchctl/view/print/report.h"
 
@@ -30,6 +34,8 @@ struct request {
 	uint64_t last;	  /* print only that many accesses and captures, the last ones */
 	const char **tag; /* as many as there are arguments */
 	unsigned int colour;
+	struct time_ask time;
+	struct export_choice part; /* of the log: a thread, a time */
 	struct redact_ask redact;
 	struct print_options print;
 	struct report_options report;
@@ -73,11 +79,12 @@ static const struct option options[] = {
 	{ "--calls", NULL, NULL, "of a step recording, the calls as a tree too (text; --json has them)", 0,
 	  NULL, OPTION_FLAG(struct request, calls) },
 	{ "--function", NULL, "PATTERN", "only calls of such functions, with all inside of them (f, 'net_*')",
-	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, report.function) },
+	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, part.function) },
 	{ "--depth", NULL, "N", "only N levels of calls", COMPLETE_NOTHING, NULL,
-	  OPTION_NUMBER(struct request, report.depth, 1, UINT32_MAX) },
-	{ "--thread", NULL, "THREAD", "only calls of that thread (its number or name)", COMPLETE_NOTHING,
-	  NULL, OPTION_TEXT(struct request, report.thread) },
+	  OPTION_NUMBER(struct request, part.depth, 1, UINT32_MAX) },
+	{ "--thread", NULL, "THREAD", "only what that thread did (its number or name)", COMPLETE_NOTHING,
+	  NULL, OPTION_TEXT(struct request, part.thread) },
+	OPTIONS_IN(struct request, time, time_options),
 	{ "--instructions", NULL, NULL, "each recorded instruction too (text; --json has them)", 0, NULL,
 	  OPTION_FLAG(struct request, report.instructions) },
 	{ "-n", NULL, "COUNT", "only the last COUNT accesses, captures and calls (the tables count them all)",
@@ -86,7 +93,7 @@ static const struct option options[] = {
 	  OPTION_TEXT(struct request, report.choice.watch) },
 	{ "--tag", NULL, "TAG", "only this tag (a name or a number; repeatable), as a tree of its stacks",
 	  COMPLETE_NOTHING, NULL, .set = add_tag },
-	{ "--tree", NULL, NULL, "stacks by count, as a tree, of tags and of watches", 0, NULL,
+	{ "--tree", NULL, NULL, "stacks by count, as a tree, of tags, of watches and of calls", 0, NULL,
 	  OPTION_FLAG(struct request, tree) },
 	{ "--inverted", NULL, NULL, "the tree begins with the innermost frames: who calls", 0, NULL,
 	  OPTION_FLAG(struct request, report.inverted) },
@@ -129,8 +136,8 @@ static struct wc_error *check_html(const struct request *q)
 	if (!q->html)
 		return q->no_source ? wc_error_new(WC_EUSAGE, "--no-source goes with --html") : NULL;
 	if (q->json || q->folded || q->tree || q->only_tables || q->only_events || q->calls || q->has_last ||
-	    r->choice.watch || r->choice.ntags || r->before || r->inverted || q->print.no_stack ||
-	    q->print.regs)
+	    r->choice.watch || r->choice.ntags || r->before || time_is_asked(&q->time) || r->inverted ||
+	    q->print.no_stack || q->print.regs)
 		return wc_error_new(WC_EUSAGE,
 				    "--html writes a page of the whole log, to be filtered there: of the "
 				    "other options it goes only with --no-source");
@@ -190,12 +197,15 @@ static struct wc_error *cmd_report_parse(int argc, char **argv, struct request *
 	if (!q->log)
 		return wc_error_new(WC_EUSAGE, "report needs the name of a log: watchctl report LOG");
 	/* What narrows the calls down asks for them as well. */
-	q->calls |= q->report.instructions || q->report.depth || q->report.function || q->report.thread;
+	q->calls |= q->report.instructions || q->part.depth || q->part.function || q->part.thread;
 	q->print.before = q->report.before;
 	q->print.colour = !q->json && colour_is_wanted(q->colour, STDOUT_FILENO);
 	q->print.width = terminal_width(STDOUT_FILENO);
+	q->report.is_fed = q->part.may_have_no_calls = true;
 	err = check_html(q);
-	return err ? err : choose_form(q);
+	if (!err)
+		err = choose_form(q);
+	return err ? err : time_ask_choose(&q->time, q->log, q->print.utc, &q->part);
 }
 
 /* "cache-hit, cache-miss, 17 and 3 more" */
@@ -231,25 +241,16 @@ static struct wc_error *unknown_tag(const struct request *q, struct report *r, c
 	return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; its tags are: %s", q->log, tag, list);
 }
 
-static struct wc_error *check_calls(const struct request *q, const struct report *r)
+static struct wc_error *check_names(const struct request *q, struct report *r,
+				    const struct export_select *part)
 {
 	const struct report_options *o = &q->report;
-
-	if (!report_thread_is_known(r))
-		return wc_error_new(WC_ENAME, "no thread \"%s\" made a call in the log %s", o->thread,
-				    q->log);
-	if (!report_function_is_known(r))
-		return wc_error_new(WC_ENAME, "no function \"%s\" was called in the log %s%s%s", o->function,
-				    q->log, o->thread ? " by the thread " : "", o->thread ? o->thread : "");
-	return NULL;
-}
-
-static struct wc_error *check_names(const struct request *q, struct report *r)
-{
-	const struct report_options *o = &q->report;
+	struct wc_error *err = export_select_check(part, q->log);
 	const char *names;
 	size_t i;
 
+	if (err)
+		return err;
 	if (!report_watch_is_known(r, &names))
 		return wc_error_new(WC_ENAME, "the log %s has no watch \"%s\"; %s%s", q->log, o->choice.watch,
 				    names ? "its watches are: " : "it has none", names ? names : "");
@@ -258,7 +259,7 @@ static struct wc_error *check_names(const struct request *q, struct report *r)
 			return unknown_tag(q, r, o->choice.tag[i]);
 	if (o->before && !report_tag_is_known(r, o->before))
 		return unknown_tag(q, r, o->before);
-	return check_calls(q, r);
+	return NULL;
 }
 
 static struct printer *new_printer(const struct request *q, FILE *out)
@@ -277,11 +278,27 @@ static unsigned int wanted_facts(const struct request *q)
 	       (q->report.calls && !q->report.no_events ? ANNOTATE_CALLS : 0);
 }
 
-static struct wc_error *feed(const struct request *q, struct annotate *a, FILE *out,
-			     struct replay_ending *ending)
+/* Passes events on, and what went wrong in choosing them. */
+struct chosen {
+	struct event_sink to;
+	struct export_select *part;
+};
+
+static struct wc_error *chosen_put(void *ctx, const struct trace_event *e)
+{
+	struct chosen *c = ctx;
+	struct wc_error *err = c->to.put(c->to.ctx, e);
+
+	return err ? err : export_select_take_error(c->part);
+}
+
+static struct wc_error *feed(const struct request *q, struct annotate *a, struct export_select *part,
+			     FILE *out, struct replay_ending *ending)
 {
 	/* Where events are printed to a terminal, they show that it goes on. */
 	bool shown = !isatty(STDOUT_FILENO);
+	struct chosen chosen = { annotate_sink(a), part };
+	const struct event_sink sink = { chosen_put, &chosen };
 	scoped(reorder_freep) struct reorder *order = NULL;
 	scoped(progress_end) struct progress progress;
 	struct redact_rules redact = redact_ask_rules(&q->redact);
@@ -289,8 +306,8 @@ static struct wc_error *feed(const struct request *q, struct annotate *a, FILE *
 
 	progress_begin(&progress, "reading the log");
 	if (q->report.no_events)
-		return replay_redacted(q->log, &redact, annotate_sink(a), out, &progress, ending);
-	order = reorder_new(annotate_sink(a));
+		return replay_redacted(q->log, &redact, sink, out, &progress, ending);
+	order = reorder_new(sink);
 	if (!order)
 		return &wc_enomem;
 	err = replay_redacted(q->log, &redact, reorder_sink(order), out, shown ? &progress : NULL, ending);
@@ -303,15 +320,28 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct replay_e
 {
 	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, wanted_facts(q));
 	scoped(printer_freep) struct printer *p = new_printer(q, out);
+	scoped(export_stacks_deinit) struct export_stacks calls;
+	const struct view counter = export_stacks_view(&calls);
+	struct report_options options = q->report;
 	scoped(report_freep) struct report *r = NULL;
+	scoped(export_select_freep) struct export_select *part = NULL;
 	struct wc_error *err;
 
-	if (!a || !p || !(r = report_new(a, p, &q->report)))
+	export_stacks_init(&calls);
+	calls.trees.merge = options.merge;
+	calls.trees.inverted = options.inverted;
+	if (options.stacks) {
+		options.call_counter = &counter;
+		options.call_stacks = &calls.trees;
+	}
+	if (!a || !p || !(r = report_new(a, p, &options)) ||
+	    !(part = export_select_new(&q->part, report_view(r))))
 		return &wc_enomem;
 	annotate_set_syntax(a, q->print.syntax);
-	err = feed(q, a, out, ending);
+	annotate_add_view(a, export_select_view(part));
+	err = feed(q, a, part, out, ending);
 	if (!err)
-		err = check_names(q, r);
+		err = check_names(q, r, part);
 	if (err)
 		return err;
 	report_finish(r);
@@ -354,12 +384,9 @@ static struct wc_error *print(struct request *q)
 		err = pass(q, stdout, &ending, &n);
 	if (!err)
 		redact_ask_warn(ending.unused);
-	if (err || !ending.why || ferror(stdout))
+	if (err || ferror(stdout))
 		return err;
-	fflush(stdout);
-	return wc_error_new(WC_ELOG,
-			    "the log %s is not whole: the last %" PRIu64 " bytes were ignored, because %s",
-			    q->log, ending.ignored, ending.why);
+	return end_of_log(q->log, &ending.damage);
 }
 
 static struct wc_error *cmd_report_run(int argc, char **argv)

@@ -3,13 +3,15 @@
 #include <string.h>
 
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/redact_options.h"
+#include "watchctl/trace/log/tracelog_replace.h"
 #include "watchctl/view/rewrite/snapshot.h"
 
 struct request {
 	struct snapshot_names names;
 	struct redact_ask redact;
-	bool json, quiet;
+	bool json, quiet, force;
 };
 
 static const struct option options[] = {
@@ -21,6 +23,8 @@ static const struct option options[] = {
 	  COMPLETE_NOTHING, NULL, OPTION_TIME(struct request, names.last_ns) },
 	OPTIONS_IN(struct request, redact, redact_options),
 	{ "--json", NULL, NULL, "print one JSON object", 0, NULL, OPTION_FLAG(struct request, json) },
+	{ "--force", NULL, NULL, "replace NEW where it is a log already", 0, NULL,
+	  OPTION_FLAG(struct request, force) },
 	{ "-q", "--quiet", NULL, "print nothing but errors", 0, NULL, OPTION_FLAG(struct request, quiet) },
 	{ 0 },
 };
@@ -59,14 +63,24 @@ static void warn(const struct request *q, const struct snapshot_content *s)
 			"watchctl: the recorder of %s did not answer within 2 s: what happened last may be "
 			"missing\n",
 			q->names.from);
+}
+
+/* What was saved is there, and not whole. */
+static struct wc_error *judge(const struct request *q, const struct snapshot_content *s)
+{
+	const bool anew = log_damage_is(&s->saved.damage);
+	struct wc_error *err = NULL, *later;
+
+	fflush(stdout);
 	if (s->saved.ignored)
-		fprintf(stderr,
-			"watchctl: the last %" PRIu64
-			" bytes of %s are no whole packet, and were not saved\n",
-			s->saved.ignored, q->names.from);
-	if (s->why_missed)
-		fprintf(stderr, "watchctl: about %" PRIu64 " bytes in the middle cannot be read: %s\n",
-			s->missed, s->why_missed);
+		err = wc_error_new(WC_ELOG,
+				   "the log %s is not whole: its last %" PRIu64
+				   " bytes are no whole packet, and were not saved",
+				   q->names.from, s->saved.ignored);
+	later = end_of_log(anew ? q->names.from : q->names.to, anew ? &s->saved.damage : &s->damage);
+	if (err && later)
+		fprintf(stderr, "watchctl: %s\n", later->text);
+	return wc_error_first(err, later);
 }
 
 static struct wc_error *save(const struct request *q, struct snapshot_info *ret)
@@ -86,22 +100,30 @@ static struct wc_error *save(const struct request *q, struct snapshot_info *ret)
 static struct wc_error *cmd_snapshot_run(int argc, char **argv)
 {
 	struct snapshot_content s = { 0 };
+	struct tracelog_old *old = NULL;
 	struct request q = { 0 };
 	struct wc_error *err;
 
 	err = cmd_snapshot_parse(argc, argv, &q);
 	if (!err)
+		err = tracelog_set_aside(q.names.to, q.force, &old);
+	if (!err)
 		err = save(&q, &s.saved);
-	if (!err && !q.quiet)
+	if (err)
+		tracelog_put_back(old);
+	else
+		tracelog_drop_old(old);
+	/* While it is recorded, a quiet snapshot must be fast; else whether it is whole matters more. */
+	if (!err && (!q.quiet || !s.saved.recording))
 		err = snapshot_count(q.names.to, &s);
 	if (err)
 		return err;
 	warn(&q, &s);
-	if (q.json)
-		return q.quiet ? NULL : snapshot_print_json(&s, &q.names, stdout);
-	if (!q.quiet)
+	if (q.json && !q.quiet)
+		err = snapshot_print_json(&s, &q.names, stdout);
+	else if (!q.quiet)
 		snapshot_print_text(&s, &q.names, stdout);
-	return NULL;
+	return err ? err : judge(&q, &s);
 }
 
 const struct command cmd_snapshot = {

@@ -6,6 +6,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/cli/command.h"
+#include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/symbolize_print.h"
 #include "watchctl/code/elf/symbol_search.h"
 #include "watchctl/view/rewrite/symbolize.h"
@@ -91,8 +92,6 @@ static struct wc_error *cmd_symbolize_work(const struct request *q)
 					       q->quiet ? NULL : &bar };
 	scoped(symbolize_freep) struct symbolize *s = NULL;
 	struct wc_error *err;
-	uint64_t ignored;
-	const char *why;
 
 	progress_begin(&bar, "reading the log");
 	err = symbolize_log(q->log, &opt, &s);
@@ -103,13 +102,9 @@ static struct wc_error *cmd_symbolize_work(const struct request *q)
 		err = symbolize_print_json(s, stdout);
 	else if (!q->quiet)
 		symbolize_print_text(s, q->log, stdout);
-	ignored = symbolize_ignored(s, &why);
-	if (err || !why || ferror(stdout))
+	if (err || ferror(stdout))
 		return err;
-	fflush(stdout);
-	return wc_error_new(WC_ELOG,
-			    "the log %s is not whole: the last %" PRIu64 " bytes were ignored, because %s",
-			    q->log, ignored, why);
+	return end_of_log(q->log, symbolize_damage(s));
 }
 
 static struct wc_error *cmd_symbolize_run(int argc, char **argv)

@@ -21,8 +21,13 @@ static const struct option options[] = {
 	OPTIONS_IN(struct request, ask, watch_options),
 	{ "-o", "--log", "LOG", "record into the new log LOG; accesses and captures are then not printed",
 	  COMPLETE_DIRECTORY, NULL, OPTION_TEXT(struct request, output.log) },
+	{ "--force", NULL, NULL, "with -o: replace LOG where it exists", 0, NULL,
+	  OPTION_FLAG(struct request, output.force) },
 	{ "--echo", NULL, NULL, "with -o: print them all the same", 0, NULL,
 	  OPTION_FLAG(struct request, echo) },
+	{ "--program-output", NULL, "FILE",
+	  "the standard output of a launched program goes to FILE; what is printed then has ours",
+	  COMPLETE_FILE, NULL, OPTION_TEXT(struct request, output.program_output) },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
 	  NULL, OPTION_TEXT(struct request, output.file) },
@@ -51,6 +56,11 @@ static struct wc_error *cmd_watch_check(const struct request *q)
 {
 	struct wc_error *err = watch_ask_check(&q->ask);
 
+	if (!err && q->output.program_output && !q->ask.monitor.argv)
+		err = wc_error_new(WC_EUSAGE,
+				   "--program-output goes with a program that is started: -- PROGRAM");
+	if (!err && q->output.force && !q->output.log)
+		err = wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
 	if (!err && q->echo && !q->output.log)
 		err = wc_error_new(WC_EUSAGE,
 				   "--echo goes with -o LOG: without it, accesses are printed anyway");

@@ -11,6 +11,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/private_file.h"
 #include "watchctl/base/progress.h"
+#include "watchctl/cli/output/ending.h"
 #include "watchctl/view/event/annotate.h"
 #include "watchctl/view/event/reorder.h"
 #include "watchctl/view/event/replay.h"
@@ -98,10 +99,7 @@ struct wc_error *report_html(const char *log, const char *file, bool no_source, 
 	annotate_finish(a);
 	redact_ask_warn(ending.unused);
 	err = write_to(page, &ending, file);
-	if (err || !ending.why)
-		return err;
-	return wc_error_new(WC_ELOG,
-			    "the log %s is not whole: the last %" PRIu64
-			    " bytes were ignored, because %s; the page says so",
-			    log, ending.ignored, ending.why);
+	if (!err)
+		err = end_of_log(log, &ending.damage);
+	return err && log_damage_is(&ending.damage) ? wc_error_hint(err, "the page says so") : err;
 }

@@ -43,6 +43,7 @@ enum event_type {
 	EVENT_STEP = 21,
 	EVENT_SIGNAL = 22,
 	EVENT_BLOCKED = 23,
+	EVENT_MISSING = 0xffff, /* never in a log: of who reads one, about what is missing in it */
 };
 
 /* In lost_event.watch and summary_event.watch: captures of tagged stacks, not accesses. */
@@ -387,6 +388,17 @@ struct note_event {
 		*text; /* something a reader of the log should know: "exec", "watch 0: module unloaded" ... */
 };
 
+/*
+ * What of the log cannot be read, or cannot be understood without what cannot be read. Of neither any: the log is the
+ * rest of a flight recorder's, and said nothing yet.
+ */
+struct missing_event {
+	uint64_t bytes;		 /* about; 0: it can be read */
+	uint64_t events;	 /* that can be read, and are left out: what they refer to is missing */
+	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC; 0: not known */
+	const char *why;	 /* lives for ever */
+};
+
 /* One per watch, and one for captures, at the end. recorded + filtered + lost == counted, unless
  * !has_counted. */
 struct summary_event {
@@ -409,6 +421,7 @@ struct trace_event {
 		struct access_event access;
 		struct lost_event lost;
 		struct note_event note;
+		struct missing_event missing;
 		struct summary_event summary;
 		struct tag_event tag;
 		struct capture_event capture;

@@ -456,7 +456,8 @@ static void odd_events_are_counted_and_do_no_harm(void **state)
 
 static void an_empty_log_and_one_cut_short_give_a_page(void **state)
 {
-	struct replay_ending ending = { .ignored = 17, .why = "it ends in the middle of an event" };
+	struct replay_ending ending = { .damage = { .ignored = 17,
+						    .why = "it ends in the middle of an event" } };
 	char *page = page_of(NULL, &ending);
 
 	assert_has(page, "\"truncated\":\"it ends in the middle of an event\",\"ignored\":17");

@@ -412,7 +412,7 @@ static void a_damaged_order_does_not_confuse_the_stack(void **state)
 	assert_non_null(step_track_enter(&t, &e, &f, 1));
 	e.call = 5, e.parent = 9;
 	assert_non_null(step_track_enter(&t, &e, &f, 2));
-	step_track_open(&t, 1, 1, &open);
+	step_track_open(&t, 1, 1, 0, &open);
 	assert_int_equal(open, 1);
 	e.call = 7, e.parent = 5, e.frame = called_back, e.nframes = 2, e.walk_end = WALK_END_NO_RULE;
 	assert_non_null(step_track_enter(&t, &e, &f, 3));
@@ -421,10 +421,10 @@ static void a_damaged_order_does_not_confuse_the_stack(void **state)
 	assert_int_equal(n, 2);
 	assert_int_equal(end, WALK_END_NO_RULE);
 	step_track_leave(&t, 1, 1, 6);
-	step_track_open(&t, 1, 1, &open);
+	step_track_open(&t, 1, 1, 0, &open);
 	assert_int_equal(open, 2);
 	step_track_leave(&t, 1, 1, 5);
-	step_track_open(&t, 1, 1, &open);
+	step_track_open(&t, 1, 1, 0, &open);
 	assert_int_equal(open, 0);
 	step_track_deinit(&t);
 }

@@ -226,7 +226,7 @@ struct wc_error *option_time(const struct option_match *m, uint64_t *ret)
 		return wc_error_new(WC_EUSAGE,
 				    "option %s wants a time like 30s, 10m, 2h or 500ms, not \"%s\"",
 				    m->option->name, m->value);
-	*ret = (uint64_t)(n * units[i].seconds * 1e9);
+	*ret = (uint64_t)(n * units[i].seconds * 1e9 + 0.5); /* 100us is not 99999 ns */
 	return NULL;
 }
 

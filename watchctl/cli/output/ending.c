@@ -46,17 +46,30 @@ static bool reader_went_away(void)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP));
 }
 
-/* False: what the command printed did not all arrive. */
+/* False: what the command printed did not all arrive, though somebody wants it: `| head` has what it wants. */
 static bool finish_output(void)
 {
 	int err = fflush(stdout) ? errno : stdout_error;
 
 	if (!err && !ferror(stdout))
 		return true;
-	if (err != EPIPE && !reader_went_away())
-		fprintf(stderr, "watchctl: cannot write to standard output%s%s\n", err ? ": " : "",
-			err ? strerror(err) : "");
+	if (err == EPIPE || reader_went_away())
+		return true;
+	fprintf(stderr, "watchctl: cannot write to standard output%s%s\n", err ? ": " : "",
+		err ? strerror(err) : "");
 	return false;
+}
+
+struct wc_error *end_of_log(const char *log, const struct log_damage *d)
+{
+	if (fflush(stdout))
+		stdout_has_failed(errno);
+	if (d->why_names)
+		fprintf(stderr,
+			"watchctl: some of the names that were added to the log %s cannot be read, because %s: "
+			"watchctl symbolize makes them anew\n",
+			log, d->why_names);
+	return log_damage_error(log, d);
 }
 
 int end_with(struct wc_error *err)

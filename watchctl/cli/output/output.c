@@ -1,6 +1,7 @@
 #include "watchctl/cli/output/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "watchctl/trace/redact.h"
 #include "watchctl/view/event/annotate.h"
 #include "watchctl/view/print/printer.h"
+#include "watchctl/view/words/json.h"
 
 static volatile sig_atomic_t *stop_flag;
 static struct out_queue *current; /* of the session that goes on: one at a time */
@@ -109,15 +111,63 @@ static void start_queue(struct output *s, bool json)
 	current = s->queue;
 }
 
+/* The program that is launched from now on writes to a file; what was its place is ours. */
+static struct wc_error *give_stdout(const char *path, struct output *s)
+{
+	scoped(closep) int program = private_file_open(path, 0);
+	scoped(closep) int ours = -1;
+
+	if (program < 0)
+		return wc_error_errno(WC_EUSAGE, errno, "cannot write the program's output to %s", path);
+	fflush(stdout);
+	ours = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (ours < 0 || dup2(program, STDOUT_FILENO) < 0)
+		return wc_error_errno(WC_EFAIL, errno, "cannot redirect the program's output");
+	s->file = fdopen(ours, "w");
+	if (!s->file)
+		return &wc_enomem;
+	take_fd(ours);
+	s->is_stdout = true;
+	return NULL;
+}
+
+/* Who looks for the objects in standard output is told where they are, in a form that a program can read. */
+static void say_where(struct output *s)
+{
+	struct json j = { 0 };
+
+	json_open(&j, NULL, '{');
+	json_text(&j, "type", "note");
+	json_text(
+		&j, "text",
+		"printed to standard error: standard output is the launched program's (--program-output FILE "
+		"sends that elsewhere, --output FILE this)");
+	json_close(&j, '}');
+	json_end_line(&j, s->out);
+	json_deinit(&j);
+}
+
 static struct wc_error *open_file(const struct output_options *o, struct output *s)
 {
-	s->file = !o->file ? (o->launched ? stderr : stdout) : private_file_fopen(o->file);
-	if (!s->file)
+	const bool at_program = o->launched && !o->program_output && !o->file;
+	struct wc_error *err = o->program_output ? give_stdout(o->program_output, s) : NULL;
+	FILE *own = !err && o->file ? private_file_fopen(o->file) : NULL;
+
+	if (err)
+		return err;
+	if (o->file && !own)
 		return wc_error_errno(WC_EUSAGE, errno, "cannot write to %s", o->file);
+	if (own && s->is_stdout) {
+		fclose(s->file);
+		s->is_stdout = false;
+	}
+	s->file = own ? own : s->is_stdout ? s->file : at_program ? stderr : stdout;
 	s->out = s->file;
 	fflush(s->file);
 	start_queue(s, o->json);
 	setvbuf(s->out, NULL, isatty(fileno(s->file)) ? _IOLBF : _IOFBF, 1 << 16);
+	if (at_program && o->json)
+		say_where(s);
 	return NULL;
 }
 
@@ -164,11 +214,17 @@ struct wc_error *output_open(const struct output_options *o, struct output *s)
 	s->events = o->no_tables ? (struct event_sink){ put_the_rest, s } : annotate_sink(s->annotate);
 	s->logged = o->log;
 	if (o->log) {
+		err = tracelog_set_aside(o->log, o->force, &s->old_log);
+		if (err)
+			return err;
 		err = o->bounds.bytes || o->bounds.keep_ns
 			      ? recorder_open_ring(o->log, &o->bounds, s->events, &s->log)
 			      : recorder_open(o->log, s->events, &s->log);
-		if (err)
+		if (err) {
+			tracelog_put_back(s->old_log);
+			s->old_log = NULL;
 			return err;
+		}
 		s->events = recorder_sink(s->log);
 	}
 	if (!redact_is_asked(&o->redact))
@@ -191,15 +247,21 @@ static void warn_unused(const struct redact *r)
 void output_discard_log(struct output *o)
 {
 	recorder_discard(o->log);
+	tracelog_put_back(o->old_log);
 	o->log = NULL;
+	o->old_log = NULL;
 }
 
 struct wc_error *output_end_log(struct output *o)
 {
 	struct recorder *log = o->log;
+	struct wc_error *err;
 
 	o->log = NULL;
-	return recorder_close(log);
+	err = recorder_close(log);
+	tracelog_drop_old(o->old_log);
+	o->old_log = NULL;
+	return err;
 }
 
 /* The watch is over: from now on we wait for the reader, as any program does, and a signal ends us. */
@@ -254,6 +316,8 @@ static struct wc_error *close_file(struct output *s)
 		fflush(s->file);
 	if (is_ours && fclose(s->file) && !error)
 		error = errno;
+	if (s->is_stdout && error == EPIPE) /* as in end_with() */
+		error = 0;
 	return err || !is_ours || !error ? err : wc_error_errno(WC_EFAIL, error, "cannot write the output");
 }
 

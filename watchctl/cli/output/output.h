@@ -13,14 +13,18 @@
 #include <stdio.h>
 
 #include "watchctl/monitor/recorder.h"
+#include "watchctl/trace/log/tracelog_replace.h"
 #include "watchctl/view/event/replay.h"
 #include "watchctl/view/print/report.h"
 
 struct output_options {
 	const char *log;	       /* NULL: none */
+	bool force;		       /* in place of one that exists */
 	struct tracelog_bounds bounds; /* of the log: a flight recorder; all 0: none */
 	const char *file; /* to print to; NULL: standard output, or with @launched standard error */
-	bool launched;	  /* standard output is the program's */
+	bool launched;	  /* standard output is the program's, but with: */
+	const char *
+		program_output; /* where the launched program's goes; ours is for what is printed then; NULL */
 	bool json;
 	bool no_events;	     /* only tables and summaries are printed */
 	bool no_tables;	     /* nor tables, which costs nothing for each access then */
@@ -34,12 +38,14 @@ struct out_queue;
 struct output {
 	FILE *out;		 /* to print to: into the queue, if there is one */
 	FILE *file;		 /* the real one */
+	bool is_stdout;		 /* a copy of it: it is the program's until all is over */
 	struct out_queue *queue; /* NULL: no thread could be made */
 	struct annotate *annotate;
 	struct printer *printer;
 	struct report *report;
-	struct recorder *log;  /* NULL: none is wanted */
-	struct redact *redact; /* in front of all; NULL: nothing is withheld */
+	struct recorder *log;	      /* NULL: none is wanted */
+	struct tracelog_old *old_log; /* that it replaces; NULL: none */
+	struct redact *redact;	      /* in front of all; NULL: nothing is withheld */
 	struct event_sink events;
 	uint64_t looked_at; /* without tables: watches whose accesses must be looked at all the same */
 	volatile sig_atomic_t *stop; /* set when nobody reads any more; may be NULL */
@@ -53,7 +59,7 @@ struct wc_error *output_open(const struct output_options *o, struct output *s);
 /* About five times a second. @ctx: the struct output. */
 struct wc_error *output_tick(void *ctx);
 
-/* The session came to nothing: its log is removed. */
+/* The session came to nothing: its log is removed, and one that it replaced is back. */
 void output_discard_log(struct output *o);
 
 /* The log is whole and closed; nothing more can be recorded. */

@@ -361,11 +361,13 @@ static void report_gaps(struct repl_feed *f)
 			why ? ": " : "", why ? why : "");
 	f->missed = missed;
 	ignored = tracelog_ignored(f->reader, &why);
-	if (ignored && !f->reported_ignored)
+	if (why && !ignored && !f->reported_ignored)
+		fprintf(f->stream, "the log is not whole: %s\n", why);
+	else if (ignored && !f->reported_ignored)
 		fprintf(f->stream,
 			"the log is not whole: its last %" PRIu64 " bytes were ignored, because %s\n",
 			ignored, why);
-	f->reported_ignored = ignored != 0;
+	f->reported_ignored = why != NULL;
 }
 
 static struct wc_error *read_on(struct repl_feed *f, uint64_t until_ns, enum feed_state *ret)

@@ -110,8 +110,13 @@ const struct option step_options[] = {
 	  OPTION_NUMBER(struct step_command, request.plans.pointee_max, 0, PLANNER_POINTEE_MAX) },
 	{ "-o", "--log", "LOG", "record into the new log LOG; calls are then not printed", COMPLETE_DIRECTORY,
 	  NULL, OPTION_TEXT(struct step_command, output.log) },
+	{ "--force", NULL, NULL, "with -o: replace LOG where it exists", 0, NULL,
+	  OPTION_FLAG(struct step_command, output.force) },
 	{ "--echo", NULL, NULL, "with -o: print them all the same", 0, NULL,
 	  OPTION_FLAG(struct step_command, echo) },
+	{ "--program-output", NULL, "FILE",
+	  "the standard output of a launched program goes to FILE; what is printed then has ours",
+	  COMPLETE_FILE, NULL, OPTION_TEXT(struct step_command, output.program_output) },
 	{ "--output", NULL, "FILE",
 	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
 	  NULL, OPTION_TEXT(struct step_command, output.file) },
@@ -145,6 +150,11 @@ static struct wc_error *step_options_check(const struct step_command *c)
 	if (c->from_watch && c->request.from)
 		return wc_error_new(WC_EUSAGE,
 				    "--from and --from-watch both say where the range begins: give one");
+	if (c->output.program_output && !c->argv)
+		return wc_error_new(WC_EUSAGE,
+				    "--program-output goes with a program that is started: -- PROGRAM");
+	if (c->output.force && !c->output.log)
+		return wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
 	if (c->echo && !c->output.log)
 		return wc_error_new(WC_EUSAGE,
 				    "--echo goes with -o LOG: without it, calls are printed anyway");

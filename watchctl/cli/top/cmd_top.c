@@ -9,6 +9,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/output/colour.h"
+#include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/output.h"
 #include "watchctl/cli/top/top_screen.h"
 #include "watchctl/cli/top/top_show.h"
@@ -173,14 +174,15 @@ static struct wc_error *sum_up(const struct request *q, struct site_feed *feed, 
 
 static struct wc_error *broken_log(const struct request *q, struct site_feed *feed)
 {
-	const char *why;
-	uint64_t ignored = site_feed_ignored(feed, &why);
+	struct log_damage d;
 
-	if (!ignored || !q->log)
+	site_feed_damage(feed, &d);
+	/* A recorder that was faster than we are has not damaged its log. */
+	if (d.missed == d.outrun)
+		d.why_missed = NULL;
+	if (!q->log)
 		return NULL;
-	return wc_error_new(WC_ELOG,
-			    "the log %s is not whole: the last %" PRIu64 " bytes were ignored, because %s",
-			    q->log, ignored, why);
+	return end_of_log(q->log, &d);
 }
 
 static struct wc_error *end(const struct request *q, struct top_show *o, bool lines)

@@ -186,7 +186,7 @@ static void gaps_text(const struct top *t, char *buf, size_t cap)
 	if (missed)
 		snprintf(buf, cap, " %llu bytes of the log were not read: %s", (unsigned long long)missed,
 			 why);
-	else if ((missed = site_feed_ignored(t->feed, &why)))
+	else if ((missed = site_feed_ignored(t->feed, &why)) || why)
 		snprintf(buf, cap, " the log is not whole: its last %llu bytes cannot be read: %s",
 			 (unsigned long long)missed, why);
 	else if (s->incomplete)

@@ -69,6 +69,7 @@ enum walk_end {
 	WALK_END_NO_RULE,	/* no unwind rule for that code */
 	WALK_END_NOT_ASCENDING, /* the next frame would lie below this one: corrupt or a switched stack */
 	WALK_END_UNKNOWN_PC,	/* the rule table has no entry yet (handler only: raw stack recorded) */
+	WALK_END_LOST,		/* it was recorded, in a part of the log that is missing (never in a log) */
 };
 
 /* Reads 8 bytes of the unwound program's memory. False: unreadable, *ret untouched. */

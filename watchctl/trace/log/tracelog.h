@@ -64,7 +64,7 @@ struct tracelog_reader;
 
 enum log_outcome {
 	LOG_EVENT,     /* one event was read */
-	LOG_END,       /* the log ends here, whole */
+	LOG_END,       /* the log ends here; before, parts may be missing: see tracelog_damage() */
 	LOG_TRUNCATED, /* what follows cannot be read: see tracelog_ignored() */
 	LOG_WAIT,      /* of a log that is followed: nothing more for now, ask again later */
 };
@@ -107,11 +107,52 @@ bool tracelog_is_recording(const char *path);
 double tracelog_progress(const struct tracelog_reader *r);
 
 /*
- * About how many bytes in the middle of a flight recorder's log were not read, because they are damaged or
- * were removed while it was read; events before and after them were. *@why is a phrase about the first of
+ * About how many bytes in the middle of the log were not read, because they are damaged or
+ * (of a flight recorder) were removed while it was read; events before and after them were. *@why is a phrase about the first of
  * them. 0 and NULL: none so far.
  */
 uint64_t tracelog_missed(const struct tracelog_reader *r, const char **why);
+
+/* A part of the log that is missing, or damaged, while what comes behind it was read. */
+struct log_gap {
+	uint64_t bytes; /* about */
+	/* CLOCK_MONOTONIC: of the last event read before it, and of the first packet behind it; 0: there is none.
+	 */
+	uint64_t from_ns, to_ns;
+	const char *why; /* a phrase, lives for ever */
+};
+
+/* Those met so far, in order; valid until the next call with @r. Returns how many. */
+size_t tracelog_gaps(const struct tracelog_reader *r, const struct log_gap **ret);
+
+/* Why a log is not whole, as far as it has been read. */
+struct log_damage {
+	uint64_t ignored; /* as tracelog_ignored() */
+	const char *why;  /* NULL: it was read to its end */
+	uint64_t missed;  /* as tracelog_missed() */
+	uint64_t outrun;  /* of them, what was removed by the recorder that is followed */
+	const char *why_missed;
+	size_t ngaps;
+	uint64_t from_ns, to_ns; /* from the first gap's begin to the last one's end; 0: not known */
+	uint64_t last_ns;	 /* of the last event that was read */
+	uint64_t left_out;	 /* events that were read, but what they refer to was in a gap */
+	uint64_t realtime_ns;	 /* minus CLOCK_MONOTONIC; 0: not known */
+	const char *why_names;	 /* of who reads those too: some names that were added cannot be read; NULL */
+};
+
+void tracelog_damage(const struct tracelog_reader *r, struct log_damage *ret);
+
+/* False: the log is whole. */
+bool log_damage_is(const struct log_damage *d);
+
+/* "about 65536 bytes in it are missing, from 12:00:01.500000 to 12:00:01.600000 (0.100000 s): ..." */
+void log_damage_text(const struct log_damage *d, char *buf, size_t cap);
+
+/* "from 12:00:01.500000 to 12:00:01.600000 (0.100000 s)", in local time; @realtime_ns as in struct log_damage. */
+void log_span_text(uint64_t from_ns, uint64_t to_ns, uint64_t realtime_ns, char *buf, size_t cap);
+
+/* WC_ELOG that says so, with @path in it; NULL: the log is whole. */
+struct wc_error *log_damage_error(const char *path, const struct log_damage *d);
 
 /* True for a flight recorder's log that does not begin where the recording did: older files were removed. */
 bool tracelog_is_rest(const struct tracelog_reader *r);

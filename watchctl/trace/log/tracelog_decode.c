@@ -96,6 +96,32 @@ static struct wc_error *get_enumerators(struct tracelog_decoder *d, struct curso
 	return NULL;
 }
 
+const struct tracelog_stack *tracelog_stack_of(const struct tracelog_decoder *d, uint32_t id, bool *lost)
+{
+	const struct tracelog_stack *stack = map64_get(&d->stacks, id);
+
+	*lost = !stack && d->torn;
+	return stack;
+}
+
+void tracelog_decode_needs(struct tracelog_decoder *d, const struct map64 *reported, uint64_t key)
+{
+	d->unknown |= d->torn && !map64_get(reported, key);
+}
+
+int32_t tracelog_decode_process(struct tracelog_decoder *d, int32_t tid)
+{
+	int32_t pid = tracelog_process_of(d, tid);
+
+	d->unknown |= d->torn && !pid;
+	return pid;
+}
+
+static bool keep(struct map64 *reported, uint64_t key)
+{
+	return map64_put(reported, key, (void *)(uintptr_t)1);
+}
+
 static void keep_watch(struct tracelog_decoder *d, const struct watch_event *w)
 {
 	struct tracelog_watched *watch;
@@ -103,8 +129,10 @@ static void keep_watch(struct tracelog_decoder *d, const struct watch_event *w)
 	if (w->id >= TRACELOG_HIT_WATCHES)
 		return;
 	watch = &d->watch[w->id];
-	d->watch_moved |= watch->known && watch->addr != w->addr;
-	*watch = (struct tracelog_watched){ w->addr, true };
+	watch->moved |= watch->known && watch->addr != w->addr;
+	d->watch_moved |= watch->moved;
+	watch->addr = w->addr;
+	watch->known = true;
 }
 
 static struct wc_error *get_watch(struct tracelog_decoder *d, struct cursor *c, struct watch_event *w)
@@ -134,6 +162,8 @@ static struct wc_error *get_watch(struct tracelog_decoder *d, struct cursor *c, 
 	if (w->size < 1 || w->size > WATCH_SIZE_MAX || w->access > ACCESS_EXECUTE ||
 	    w->type.kind > VALUE_AGGREGATE || w->type.bit_offset + w->type.bit_size > 64)
 		c->bad = true;
+	if (!c->bad && !keep(&d->watches, w->id))
+		return &wc_enomem;
 	if (!c->bad)
 		keep_watch(d, w);
 	err = get_enumerators(d, c, &w->type);
@@ -168,10 +198,21 @@ static void get_code(struct cursor *c, struct code_fact *f)
 	f->at_len = get_code_bytes(c, f->at);
 }
 
+/* @stack NULL: it is lost, and where the access was made is known from its registers. */
+static void set_stack(struct tracelog_decoder *d, struct access_event *a, const struct tracelog_stack *stack)
+{
+	if (!stack)
+		d->lost_frame = a->regs.r[WREG_RIP];
+	a->walk_end = stack ? stack->walk_end : WALK_END_LOST;
+	a->nframes = stack ? stack->nframes : 1;
+	a->frame = stack ? stack->frame : &d->lost_frame;
+}
+
 static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e)
 {
 	struct access_event *a = &e->access;
 	const struct tracelog_stack *stack;
+	bool lost;
 
 	e->time_ns = get_u64(c);
 	a->watch = get_u32(c);
@@ -184,7 +225,7 @@ static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trac
 	a->displaced = get_u8(c) != 0;
 	a->old_value = get_u64(c);
 	a->new_value = get_u64(c);
-	stack = map64_get(&d->stacks, get_u32(c));
+	stack = tracelog_stack_of(d, get_u32(c), &lost);
 	get_bytes(c, a->regs.r, sizeof(a->regs.r));
 	a->syscall = -1;
 	if (has_more(c)) {
@@ -199,14 +240,13 @@ static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trac
 		a->known_in_caller = get_u8(c) != 0;
 		a->known_insn = get_u64(c);
 	}
-	if (!stack || a->size < 1 || a->size > 8 || a->kernel_kind > ACCESS_EXECUTE ||
+	if ((!stack && !lost) || a->size < 1 || a->size > 8 || a->kernel_kind > ACCESS_EXECUTE ||
 	    a->known_kind > ACCESS_EXECUTE) {
 		c->bad = true;
 		return;
 	}
-	a->walk_end = stack->walk_end;
-	a->nframes = stack->nframes;
-	a->frame = stack->frame;
+	tracelog_decode_needs(d, &d->watches, a->watch);
+	set_stack(d, a, stack);
 }
 
 static void get_hit(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e)
@@ -214,18 +254,20 @@ static void get_hit(struct tracelog_decoder *d, struct cursor *c, struct trace_e
 	struct access_event *a = &e->access;
 	const struct tracelog_stack *stack;
 	struct tracelog_hit hit;
+	bool lost;
 
 	e->type = EVENT_ACCESS;
 	get_bytes(c, &hit, sizeof(hit));
-	stack = map64_get(&d->stacks, hit.stack);
-	if (!stack || !d->watch[hit.watch].known || hit.size < 1 || hit.size > 8 ||
+	stack = tracelog_stack_of(d, hit.stack, &lost);
+	d->unknown |= d->torn && (!d->watch[hit.watch].known || d->watch[hit.watch].moved);
+	if ((!stack && !lost) || (!d->watch[hit.watch].known && !d->torn) || hit.size < 1 || hit.size > 8 ||
 	    hit.before_ns > e->time_ns) {
 		c->bad = true;
 		return;
 	}
 	e->time_ns -= hit.before_ns;
 	a->watch = hit.watch;
-	a->pid = tracelog_process_of(d, hit.tid);
+	a->pid = tracelog_decode_process(d, hit.tid);
 	a->tid = hit.tid;
 	a->addr = d->watch[hit.watch].addr + (hit.flags >> TRACELOG_HIT_OFFSET_SHIFT);
 	a->size = hit.size;
@@ -236,9 +278,7 @@ static void get_hit(struct tracelog_decoder *d, struct cursor *c, struct trace_e
 	a->new_value = hit.new_value;
 	memcpy(a->regs.r, hit.regs, sizeof(a->regs.r));
 	a->syscall = -1;
-	a->walk_end = stack->walk_end;
-	a->nframes = stack->nframes;
-	a->frame = stack->frame;
+	set_stack(d, a, stack);
 }
 
 /* A thread belongs to the process that was reported last. False: no memory. */
@@ -286,6 +326,15 @@ static struct wc_error *know_thread(struct tracelog_decoder *d, const struct thr
 	return err || keep_process(d, t->pid, t->tid) ? err : &wc_enomem;
 }
 
+/* A tag: that one was reported is kept of all logs, that it was reported before matters in a ring. */
+static struct wc_error *know_tag(struct tracelog_decoder *d, uint32_t id, bool *known)
+{
+	struct wc_error *err;
+
+	*known = is_known(&d->tags, id, 1, &err) && d->ring;
+	return err;
+}
+
 static struct wc_error *tracelog_decode_know(struct tracelog_decoder *d, struct map64 *reported, uint64_t key,
 					     bool *known)
 {
@@ -314,33 +363,43 @@ static void get_capture(struct tracelog_decoder *d, struct cursor *c, struct tra
 	struct capture_event *k = &e->capture;
 	const struct tracelog_stack *stack;
 	uint64_t before_ns = 0;
+	bool lost;
 
 	e->type = EVENT_CAPTURE;
 	k->tag = get_u32(c);
 	k->tid = (int32_t)get_u32(c);
-	stack = map64_get(&d->stacks, get_u32(c));
+	stack = tracelog_stack_of(d, get_u32(c), &lost);
 	get_bytes(c, &before_ns, TRACELOG_BEFORE_BYTES);
 	k->has_value = has_value;
 	k->value = has_value ? get_u64(c) : 0;
-	if (!stack || before_ns > e->time_ns) {
+	if ((!stack && !lost) || before_ns > e->time_ns) {
 		c->bad = true;
 		return;
 	}
 	e->time_ns -= before_ns;
-	k->pid = tracelog_process_of(d, k->tid);
-	k->walk_end = stack->walk_end;
-	k->nframes = stack->nframes;
-	k->frame = stack->frame;
+	k->pid = tracelog_decode_process(d, k->tid);
+	tracelog_decode_needs(d, &d->tags, k->tag);
+	k->walk_end = stack ? stack->walk_end : WALK_END_LOST;
+	k->nframes = stack ? stack->nframes : 0;
+	k->frame = stack ? stack->frame : NULL;
 }
 
-static void get_lost(struct cursor *c, struct lost_event *l)
+/* What sums up is about a watch, or about what has none. */
+static void needs_watch(struct tracelog_decoder *d, uint32_t watch)
+{
+	if (watch != WATCH_CAPTURES && watch != WATCH_CALLS && watch != UINT32_MAX)
+		tracelog_decode_needs(d, &d->watches, watch);
+}
+
+static void get_lost(struct tracelog_decoder *d, struct cursor *c, struct lost_event *l)
 {
 	l->watch = get_u32(c);
 	l->count = get_u64(c);
 	l->why = get_string(c);
+	needs_watch(d, l->watch);
 }
 
-static void get_summary(struct cursor *c, struct summary_event *s)
+static void get_summary(struct tracelog_decoder *d, struct cursor *c, struct summary_event *s)
 {
 	s->watch = get_u32(c);
 	s->has_counted = get_u8(c) != 0;
@@ -349,6 +408,7 @@ static void get_summary(struct cursor *c, struct summary_event *s)
 	s->lost = get_u64(c);
 	s->filtered = get_u64(c);
 	s->duration_ns = get_u64(c);
+	needs_watch(d, s->watch);
 }
 
 static struct wc_error *get_symbol(struct tracelog_decoder *d, struct cursor *c, struct symbol_event *s)
@@ -461,7 +521,7 @@ static struct wc_error *decode_own(struct tracelog_decoder *d, uint16_t id, stru
 		ret->type = EVENT_TAG;
 		get_tag(c, &ret->tag);
 		if (!c->bad)
-			err = tracelog_decode_know(d, &d->tags, ret->tag.id, &known);
+			err = know_tag(d, ret->tag.id, &known);
 		break;
 	case TRACELOG_ID_REEMITTED:
 		*what = get_reemitted(c);
@@ -482,6 +542,7 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 
 	*ret = (struct trace_event){ .type = raw->id, .time_ns = raw->time_ns };
 	*what = DECODE_EVENT;
+	d->unknown = false;
 	switch (raw->id) {
 	case EVENT_PROCESS:
 		get_process(&c, &ret->process);
@@ -507,18 +568,18 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 		get_access(d, &c, ret);
 		break;
 	case EVENT_LOST:
-		get_lost(&c, &ret->lost);
+		get_lost(d, &c, &ret->lost);
 		break;
 	case EVENT_NOTE:
 		ret->note.text = get_string(&c);
 		break;
 	case EVENT_SUMMARY:
-		get_summary(&c, &ret->summary);
+		get_summary(d, &c, &ret->summary);
 		break;
 	case EVENT_TAG:
 		get_tag(&c, &ret->tag);
 		if (!c.bad)
-			err = tracelog_decode_know(d, &d->tags, ret->tag.id, &known);
+			err = know_tag(d, ret->tag.id, &known);
 		break;
 	case EVENT_CAPTURE:
 		get_capture(d, &c, ret, false);
@@ -542,6 +603,8 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 		err = decode_own(d, raw->id, &c, ret, what);
 		break;
 	}
+	if (d->unknown && *what == DECODE_EVENT)
+		*what = DECODE_UNKNOWN;
 	if (c.bad)
 		*what = DECODE_DAMAGED;
 	return err;
@@ -559,6 +622,10 @@ void tracelog_decoder_forget(struct tracelog_decoder *d)
 	map64_deinit(&d->threads);
 	map64_deinit(&d->code);
 	map64_deinit(&d->tags);
+	map64_deinit(&d->known_functions);
+	map64_deinit(&d->types);
+	map64_deinit(&d->watches);
+	d->torn = false;
 	memset(d->watch, 0, sizeof(d->watch));
 	d->last_tid = d->last_pid = 0;
 }

@@ -22,14 +22,22 @@ struct tracelog_stack {
 struct tracelog_watched {
 	uint64_t addr;
 	bool known;
+	bool moved; /* it may have moved once more in a part that is missing; new writers write no hits then */
 };
 
 /* Zero-initialised is empty. */
 struct tracelog_decoder {
-	bool ring;		 /* of a flight recorder: what is re-emitted was reported before, or not */
-	struct map64 stacks;	 /* id -> struct tracelog_stack */
-	struct map64 code, tags; /* that were reported, ring only: pc or id -> anything */
-	struct map64 threads;	 /* likewise: tid -> pid */
+	bool torn;	      /* a part before is missing: what is not known may have been in it */
+	bool unknown;	      /* the event that is decoded refers to such a thing */
+	bool ring;	      /* of a flight recorder: what is re-emitted was reported before, or not */
+	struct map64 stacks;  /* id -> struct tracelog_stack */
+	struct map64 code;    /* that were reported, ring only: pc -> anything */
+	struct map64 threads; /* likewise: tid -> pid */
+	struct map64 tags;    /* likewise, of all logs: id -> anything */
+	struct map64 known_functions; /* likewise */
+	struct map64 types;	      /* likewise */
+	struct map64 watches;	      /* likewise */
+	uint64_t lost_frame;	      /* the only one of the last access whose stack is lost */
 	struct tracelog_watched watch[TRACELOG_HIT_WATCHES];
 	bool watch_moved;	/* one of them, once: what a hit says of its address depends on when it was */
 	struct map64 processes; /* tid -> pid, as the value's bits */
@@ -55,8 +63,18 @@ enum decode_result {
 	DECODE_SKIPPED, /* nothing for the caller: a stack, or an id from a newer minor version */
 	DECODE_REEMITTED_BEGIN,
 	DECODE_REEMITTED_END,
+	DECODE_UNKNOWN, /* what it refers to was in a part of the log that is missing: nothing for the caller */
 	DECODE_DAMAGED,
 };
+
+/* The stack @id; NULL: it is not known, in *@lost because it was in a part that is missing. */
+const struct tracelog_stack *tracelog_stack_of(const struct tracelog_decoder *d, uint32_t id, bool *lost);
+
+/* Whether @key is in @reported; if not, and a part of the log is missing, the event is unknown. */
+void tracelog_decode_needs(struct tracelog_decoder *d, const struct map64 *reported, uint64_t key);
+
+/* As tracelog_process_of(), of an event that needs it. */
+int32_t tracelog_decode_process(struct tracelog_decoder *d, int32_t tid);
 
 /* Fails only for lack of memory. */
 struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracelog_raw *raw,

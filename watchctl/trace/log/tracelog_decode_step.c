@@ -80,12 +80,20 @@ static struct wc_error *get_type(struct tracelog_decoder *d, struct cursor *c, s
 		c->bad = true;
 	else
 		t->kind = kind;
+	if (!c->bad && !map64_put(&d->types, t->id, (void *)(uintptr_t)1))
+		return &wc_enomem;
 	err = get_members(d, c, t);
 	return err ? err : get_enumerators(d, c, t);
 }
 
+static bool knows_type(const struct tracelog_decoder *d, uint32_t type)
+{
+	return !d->torn || type == NO_TYPE || map64_get(&d->types, type);
+}
+
 static struct wc_error *get_function(struct tracelog_decoder *d, struct cursor *c, struct function_event *f)
 {
+	bool known = true;
 	uint32_t i;
 
 	f->id = get_u32(c);
@@ -102,16 +110,21 @@ static struct wc_error *get_function(struct tracelog_decoder *d, struct cursor *
 	f->nparams = get_u32(c);
 	if (f->nparams > FUNCTION_PARAMS_MAX)
 		c->bad = true;
-	if (c->bad || !f->nparams)
+	if (c->bad)
 		return NULL;
-	if (!vec_reserve((void **)&d->params, &d->params_cap, f->nparams, sizeof(*d->params)))
+	known = knows_type(d, f->return_type);
+	if (f->nparams && !vec_reserve((void **)&d->params, &d->params_cap, f->nparams, sizeof(*d->params)))
 		return &wc_enomem;
 	for (i = 0; i < f->nparams; i++) {
 		d->params[i].type = get_u32(c);
 		d->params[i].name = get_optional(c);
+		known &= knows_type(d, d->params[i].type);
 	}
-	f->param = d->params;
-	return NULL;
+	f->param = f->nparams ? d->params : NULL;
+	/* Calls of a function whose values cannot be read are not known either. */
+	d->unknown |= !known;
+	return c->bad || !known || map64_put(&d->known_functions, f->id, (void *)(uintptr_t)1) ? NULL
+											       : &wc_enomem;
 }
 
 static void get_region(struct cursor *c, struct region_event *r)
@@ -159,6 +172,7 @@ static void get_call(struct tracelog_decoder *d, struct cursor *c, struct call_e
 {
 	const struct tracelog_stack *stack;
 	uint32_t number;
+	bool lost;
 
 	e->call = get_u64(c);
 	e->parent = get_u64(c);
@@ -169,7 +183,8 @@ static void get_call(struct tracelog_decoder *d, struct cursor *c, struct call_e
 	e->sp = get_u64(c);
 	number = get_u32(c);
 	get_values(c, &e->values, &e->values_len);
-	e->pid = tracelog_process_of(d, e->tid);
+	e->pid = tracelog_decode_process(d, e->tid);
+	tracelog_decode_needs(d, &d->known_functions, e->function);
 	if (number >= TRACELOG_NO_STACK) {
 		e->walk_end = (uint8_t)(number - TRACELOG_NO_STACK);
 		e->nframes = 0;
@@ -177,14 +192,11 @@ static void get_call(struct tracelog_decoder *d, struct cursor *c, struct call_e
 		c->bad |= e->walk_end > WALK_END_UNKNOWN_PC;
 		return;
 	}
-	stack = map64_get(&d->stacks, number);
-	if (!stack) {
-		c->bad = true;
-		return;
-	}
-	e->walk_end = stack->walk_end;
-	e->nframes = stack->nframes;
-	e->frame = stack->frame;
+	stack = tracelog_stack_of(d, number, &lost);
+	c->bad |= !stack && !lost;
+	e->walk_end = stack ? stack->walk_end : WALK_END_LOST;
+	e->nframes = stack ? stack->nframes : 0;
+	e->frame = stack ? stack->frame : NULL;
 }
 
 static void get_return(struct tracelog_decoder *d, struct cursor *c, struct return_event *e, bool has_error)
@@ -198,7 +210,8 @@ static void get_return(struct tracelog_decoder *d, struct cursor *c, struct retu
 	e->has_error = has_error;
 	e->error = has_error ? (int32_t)get_u32(c) : 0;
 	get_values(c, &e->values, &e->values_len);
-	e->pid = tracelog_process_of(d, e->tid);
+	e->pid = tracelog_decode_process(d, e->tid);
+	tracelog_decode_needs(d, &d->known_functions, e->function);
 	e->how = how;
 	if (how < RETURN_RETURNED || how > RETURN_UNKNOWN)
 		c->bad = true;
@@ -209,7 +222,7 @@ static void get_step(struct tracelog_decoder *d, struct cursor *c, struct step_e
 	e->call = get_u64(c);
 	e->tid = (int32_t)get_u32(c);
 	e->ip = get_u64(c);
-	e->pid = tracelog_process_of(d, e->tid);
+	e->pid = tracelog_decode_process(d, e->tid);
 }
 
 static void get_signal(struct tracelog_decoder *d, struct cursor *c, struct signal_event *e)
@@ -219,25 +232,23 @@ static void get_signal(struct tracelog_decoder *d, struct cursor *c, struct sign
 	e->signal = (int32_t)get_u32(c);
 	e->code = (int32_t)get_u32(c);
 	e->ip = get_u64(c);
-	e->pid = tracelog_process_of(d, e->tid);
+	e->pid = tracelog_decode_process(d, e->tid);
 }
 
 static void get_blocked(struct tracelog_decoder *d, struct cursor *c, struct blocked_event *e)
 {
 	const struct tracelog_stack *stack;
+	bool lost;
 
 	e->call = get_u64(c);
 	e->tid = (int32_t)get_u32(c);
 	e->syscall = (int32_t)get_u32(c);
-	stack = map64_get(&d->stacks, get_u32(c));
-	e->pid = tracelog_process_of(d, e->tid);
-	if (!stack) {
-		c->bad = true;
-		return;
-	}
-	e->walk_end = stack->walk_end;
-	e->nframes = stack->nframes;
-	e->frame = stack->frame;
+	stack = tracelog_stack_of(d, get_u32(c), &lost);
+	e->pid = tracelog_decode_process(d, e->tid);
+	c->bad |= !stack && !lost;
+	e->walk_end = stack ? stack->walk_end : WALK_END_LOST;
+	e->nframes = stack ? stack->nframes : 0;
+	e->frame = stack ? stack->frame : NULL;
 }
 
 struct wc_error *tracelog_decode_step(struct tracelog_decoder *d, uint16_t id, struct cursor *c,

@@ -309,6 +309,7 @@ void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stac
 	case EVENT_BLOCKED:
 		return encode_step_fields(c, e, stack);
 	case EVENT_CAPTURE: /* see encode_capture() */
+	case EVENT_MISSING: /* not recorded */
 		break;
 	}
 	assert(!"an event type that the log does not know");

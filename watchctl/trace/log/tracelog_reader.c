@@ -1,8 +1,9 @@
 /*
  * The reader trusts nothing in the file: every size is checked against what is there, every
  * number against its range. Each step consumes at least a header, so any input comes to an end.
- * Damage ends a plain log at that point: stacks and names that later events need may be gone. In a flight
- * recorder it ends the file; the next one re-emits what it needs.
+ * Behind a damaged packet the next whole one is read. What its events refer to may be gone: an access whose
+ * stack was lost comes without its callers, and what refers to a watch, thread, tag or function that was lost
+ * is left out, and counted. In a flight recorder that ends with the file; the next one re-emits what it needs.
  *
  * A log of version 2 or later is read packet by packet: one whose checksum is not right, or that is not
  * whole, is damaged from its first byte on. Older ones are read event by event.
@@ -18,6 +19,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/log/tracelog_check.h"
+#include "watchctl/trace/log/tracelog_damage.h"
 #include "watchctl/trace/log/tracelog_files.h"
 
 #define WINDOW (256u << 10) /* is read at once */
@@ -26,6 +28,9 @@
 /* What a packet that is being written looks like. */
 static const char cut_head[] = "it ends in the middle of a packet's header";
 static const char cut_packet[] = "it ends in the middle of a packet";
+
+static const char empty_file[] = "a file of it is empty";
+static const char empty_log[] = "it has no events: nothing was written, or what was is gone";
 
 /* Where it ends */
 
@@ -45,19 +50,11 @@ static void enter_file(struct tracelog_reader *r, size_t i)
 	r->current = i;
 	r->packet_at = r->next_packet = r->buf_at = 0;
 	r->pos = r->end = r->buf_len = 0;
-	r->partial = r->reemitting = false;
+	r->partial = r->reemitting = r->torn = false;
 	if (r->has_before)
 		tracelog_decoder_next_file(&r->decoder);
 	else
 		tracelog_decoder_forget(&r->decoder);
-}
-
-static void miss(struct tracelog_reader *r, uint64_t bytes, const char *why)
-{
-	r->has_before = false;
-	r->missed += bytes;
-	if (!r->why_missed)
-		r->why_missed = why;
 }
 
 /*
@@ -87,16 +84,28 @@ static void next_file(struct tracelog_reader *r, uint64_t at, const char *why)
 {
 	const struct log_file *f = &r->file[r->current], *next = f + 1;
 
-	if (r->next_packet) /* it was read: the first one of all says nothing again */
+	if (r->next_packet && !r->torn) /* it was read: the first one of all says nothing again */
 		r->has_before = true;
 	if (why)
-		miss(r, f->size - at, why);
-	if (next->number != f->number + 1) /* how large they were is not known: as large as this one */
-		miss(r, (next->number - f->number - 1) * (f->size ? f->size : 1),
-		     "the recorder removed them before they were read");
+		tracelog_miss(r, f->size - at, why);
+	else if (!f->size) /* how large it was is not known: as large as the one before */
+		tracelog_miss(r, r->current && f[-1].size ? f[-1].size : 1, empty_file);
+	if (next->number != f->number + 1) { /* how large they were is not known: as large as this one */
+		uint64_t bytes = (next->number - f->number - 1) * (f->size ? f->size : 1);
+
+		tracelog_miss(r, bytes, "the recorder removed them before they were read");
+		r->outrun += r->following ? bytes : 0;
+	}
 	enter_file(r, r->current + 1);
 	if (r->following)
 		close_removed(r);
+}
+
+/* The log, or its last file, is empty, and nobody writes into it. */
+static bool is_hollow(const struct tracelog_reader *r)
+{
+	return (!r->has_packet || !r->file[r->current].size) &&
+	       !(r->dir >= 0 && tracelog_mark_held(r->dir, NULL));
 }
 
 /* The files that are known have been read to @at of the last one; @why: what is there cannot be read. */
@@ -115,6 +124,8 @@ static struct wc_error *last_end(struct tracelog_reader *r, uint64_t at, const c
 		*wait = true;
 	else if (recording) /* the packet is being written: without it the log is whole */
 		tracelog_reader_finish(r, LOG_END, at, NULL);
+	else if (!why && is_hollow(r))
+		tracelog_reader_finish(r, LOG_TRUNCATED, at, r->has_packet ? empty_file : empty_log);
 	else
 		tracelog_reader_finish(r, why ? LOG_TRUNCATED : LOG_END, at, why);
 	return NULL;
@@ -214,11 +225,43 @@ bool tracelog_checksum_fits(const uint8_t *packet, size_t len)
 
 static const char became_shorter[] = "it became shorter while it was read";
 
+/* What a packet that was lost may have said is not known from here on. */
+static void tear(struct tracelog_reader *r, uint64_t at, uint64_t found, const char *why)
+{
+	const bool begins = r->ring && r->file[r->current].number > 0 && !at;
+
+	tracelog_miss(r, found - at, why);
+	r->torn = true;
+	r->decoder.torn = true;
+	/* Where what is re-emitted ends may be lost too: until something happens, what is about an earlier time
+	 * may be told for the second time. */
+	if (begins || r->reemitting) {
+		r->reemitting = true;
+		r->reports_past = false;
+	}
+	r->partial = false;
+	r->next_packet = found;
+	r->pos = r->end = 0;
+}
+
+/* The file is damaged at @at: goes on at the next whole packet from @from on, or in the next file, or ends. */
+static struct wc_error *damaged(struct tracelog_reader *r, uint64_t at, uint64_t from, const char *why,
+				bool *wait)
+{
+	struct wc_error *err;
+	uint64_t found;
+
+	if (!tracelog_find_packet(r, &r->file[r->current], from, &found, &err))
+		return err ? err : file_end(r, at, why, wait);
+	tear(r, at, found, why);
+	return NULL;
+}
+
 /* Loads the packet at next_packet, or of an old log the part of it that exists; or goes on, or ends. */
 static struct wc_error *load_packet(struct tracelog_reader *r, bool *wait)
 {
 	const uint64_t at = r->next_packet, left = r->file[r->current].size - at;
-	uint64_t packet, content;
+	uint64_t packet, content, time_ns;
 	struct wc_error *err;
 	const char *why;
 	uint8_t *p;
@@ -231,7 +274,7 @@ static struct wc_error *load_packet(struct tracelog_reader *r, bool *wait)
 		return err ? err : file_end(r, at, became_shorter, wait);
 	why = tracelog_check_head(&r->id, p);
 	if (why)
-		return file_end(r, at, why, wait);
+		return damaged(r, at, at + 1, why, wait);
 
 	packet = tracelog_head_u64(p, TRACELOG_OFF_PACKET) / 8;
 	content = tracelog_head_u64(p, TRACELOG_OFF_CONTENT) / 8;
@@ -239,13 +282,19 @@ static struct wc_error *load_packet(struct tracelog_reader *r, bool *wait)
 	 * each step looks at its header again. */
 	r->partial = packet > left && r->id.major == 1 && !r->following;
 	if (packet > left && !r->partial)
-		return file_end(r, at, cut_packet, wait);
+		return damaged(r, at, at + 1, cut_packet, wait);
 	if (content > left)
 		content = left;
 	if (!tracelog_reader_load(r, at, content, &p, &err))
 		return err ? err : file_end(r, at, became_shorter, wait);
 	if (r->id.major > 1 && !tracelog_checksum_fits(p, content))
-		return file_end(r, at, "a packet is damaged: its checksum is not right", wait);
+		return damaged(r, at, at + 1, "a packet is damaged: its checksum is not right", wait);
+	time_ns = tracelog_packet_time(&r->id, p, content);
+	if (r->id.major > 1 && !tracelog_comes_later(r, p, content))
+		return damaged(r, at, at + 1, "a packet is older than the one before it", wait);
+	memcpy(&r->last_sum, p + TRACELOG_OFF_CHECKSUM, sizeof(r->last_sum));
+	tracelog_goes_on(r, time_ns);
+	r->has_packet = true;
 	r->packet_at = at;
 	r->next_packet = at + (r->partial ? left : packet);
 	r->pos = r->id.major > 1 ? TRACELOG_PACKET_START : TRACELOG_PACKET_HEAD;
@@ -273,6 +322,7 @@ static bool take_event(struct tracelog_reader *r, struct tracelog_raw *ret, cons
 	memcpy(&ret->time_ns, p + TRACELOG_OFF_TIME, sizeof(ret->time_ns));
 	ret->payload = p + TRACELOG_EVENT_HEAD;
 	ret->len = size - TRACELOG_EVENT_HEAD;
+	r->last_ns = ret->time_ns;
 	r->last_at = r->packet_at + r->pos;
 	r->last_file = r->current;
 	r->pos += size;
@@ -290,6 +340,13 @@ static bool is_news(const struct tracelog_reader *r, enum event_type type)
 	return r->reports_past || (type != EVENT_LOST && type != EVENT_NOTE);
 }
 
+/* Such an event is never re-emitted. */
+static bool happened(enum event_type type)
+{
+	return type == EVENT_ACCESS || type == EVENT_CAPTURE ||
+	       (type >= EVENT_RANGE && type <= EVENT_BLOCKED);
+}
+
 /* An event was decoded; DECODE_SKIPPED: nothing for whoever reads. */
 static enum decode_result look_at(struct tracelog_reader *r, enum decode_result what, enum event_type type)
 {
@@ -303,7 +360,12 @@ static enum decode_result look_at(struct tracelog_reader *r, enum decode_result 
 		r->has_before = true;
 		return DECODE_SKIPPED;
 	case DECODE_EVENT:
+		if (r->reemitting && r->torn && happened(type))
+			r->reemitting = false;
 		return is_news(r, type) ? DECODE_EVENT : DECODE_SKIPPED;
+	case DECODE_UNKNOWN:
+		r->left_out++;
+		return DECODE_SKIPPED;
 	default:
 		return what;
 	}
@@ -313,7 +375,7 @@ static enum decode_result look_at(struct tracelog_reader *r, enum decode_result 
 static struct wc_error *tracelog_reader_step(struct tracelog_reader *r, struct trace_event *ret,
 					     enum decode_result *what, bool *wait)
 {
-	uint64_t at = r->packet_at + r->pos;
+	uint64_t at = r->packet_at + r->pos, from = r->id.major > 1 ? r->next_packet : at + 1;
 	struct tracelog_raw raw;
 	struct wc_error *err;
 	const char *why;
@@ -322,12 +384,14 @@ static struct wc_error *tracelog_reader_step(struct tracelog_reader *r, struct t
 	if (r->pos == r->end)
 		return r->partial ? file_end(r, at, cut_packet, wait) : load_packet(r, wait);
 	if (!take_event(r, &raw, &why))
-		return file_end(r, at, why, wait);
+		return damaged(r, at, from, why, wait);
 	err = tracelog_decode(&r->decoder, &raw, ret, what);
 	if (err)
 		return err;
 	*what = look_at(r, *what, ret->type);
-	return *what == DECODE_DAMAGED ? file_end(r, at, "an event is damaged", wait) : NULL;
+	if (*what == DECODE_EVENT && ret->type == EVENT_PROCESS && ret->process.realtime_ns > ret->time_ns)
+		r->realtime_ns = ret->process.realtime_ns - ret->time_ns;
+	return *what == DECODE_DAMAGED ? damaged(r, at, from, "an event is damaged", wait) : NULL;
 }
 
 struct wc_error *tracelog_next(struct tracelog_reader *r, struct trace_event *ret, enum log_outcome *outcome)

@@ -40,8 +40,17 @@ struct tracelog_reader {
 
 	struct tracelog_decoder decoder;
 	enum log_outcome state; /* LOG_EVENT until the end is reached */
-	uint64_t ignored, missed;
+	uint64_t ignored, missed, outrun, left_out;
 	const char *why, *why_missed;
+	struct log_gap *gap;
+	size_t ngaps, gaps_cap;
+	bool torn;	      /* a part of the current file is missing */
+	bool has_packet;      /* one was read */
+	uint64_t last_ns;     /* of the event that was taken last */
+	uint32_t last_sum;    /* checksum of the packet that was read last */
+	uint64_t realtime_ns; /* minus CLOCK_MONOTONIC, as a process event told */
+	uint64_t may_check;   /* bytes that may still be summed up in the search for a packet */
+	bool may_check_set;
 
 	struct tracelog_reader *again; /* of a flight recorder: on one file, for tracelog_read_again() */
 	size_t again_file;

@@ -44,6 +44,7 @@ void tracelog_reader_close(struct tracelog_reader *r)
 		close(r->dir);
 	tracelog_decoder_deinit(&r->decoder);
 	free(r->file);
+	free(r->gap);
 	free(r->buf);
 	free(r->one);
 	free(r->path);

@@ -17,7 +17,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/base/write_all.h"
-#include "watchctl/trace/log/tracelog_check.h"
+#include "watchctl/trace/log/tracelog_damage.h"
 #include "watchctl/trace/log/tracelog_files.h"
 #include "watchctl/trace/log/tracelog_reader.h"
 
@@ -75,32 +75,22 @@ static bool packet_head(struct snapshot *s, const struct log_file *f, uint64_t a
 	       !tracelog_check_head(&s->log->id, head);
 }
 
-/* Walks over the packets of @f; *@whole bytes are whole, the last packet of which ends at *@end_ns. */
+/*
+ * Walks over the packets of @f, and over what is damaged between them: the last one that is whole ends behind *@whole
+ * bytes, at *@end_ns.
+ */
 static struct wc_error *tracelog_snapshot_measure(struct snapshot *s, const struct log_file *f,
 						  uint64_t *whole, uint64_t *end_ns)
 {
 	uint8_t head[TRACELOG_PACKET_HEAD];
-	scoped(freep) uint8_t *buf = NULL;
-	struct wc_error *err;
-	uint64_t at = 0, len;
-	size_t cap = 0;
+	struct wc_error *err = NULL;
+	uint64_t at;
 
-	while (packet_head(s, f, at, head, &err)) {
-		len = tracelog_head_u64(head, TRACELOG_OFF_PACKET) / 8;
-		if (len > f->size - at)
-			break;
-		if (s->log->id.major > 1) {
-			if (!vec_reserve((void **)&buf, &cap, len, 1))
-				return &wc_enomem;
-			if (!tracelog_reader_bytes(s->log, f, at, buf, len, &err))
-				break;
-			if (!tracelog_checksum_fits(buf, tracelog_head_u64(head, TRACELOG_OFF_CONTENT) / 8))
-				break;
-		}
+	*whole = 0;
+	while (tracelog_find_packet(s->log, f, *whole, &at, &err) && packet_head(s, f, at, head, &err)) {
 		*end_ns = tracelog_head_u64(head, TRACELOG_OFF_END);
-		at += len;
+		*whole = at + tracelog_head_u64(head, TRACELOG_OFF_PACKET) / 8;
 	}
-	*whole = at;
 	return err;
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/trace/log/tracelog.h"
 
 struct snapshot_info {
 	uint64_t begin_ns, end_ns; /* of the packets that were saved, CLOCK_MONOTONIC; 0: none */
@@ -17,6 +18,7 @@ struct snapshot_info {
 	bool flushed;	  /* false: the recorder did not answer in time, the last events may be missing */
 	bool is_ring;	  /* false: a plain log, which can only be saved from its beginning */
 	uint64_t ignored; /* bytes at its end that are no whole packet, while nobody records */
+	struct log_damage damage; /* of a snapshot that is recorded anew: of the log it was made from */
 };
 
 /*

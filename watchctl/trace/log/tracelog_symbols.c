@@ -29,10 +29,20 @@ struct tracelog_symbols {
 	struct tracelog_identity id;
 	uint64_t time_ns;
 	char *metadata; /* to be written; NULL: it is as it should be */
+	bool has_packet;
 	struct encoder packet;
 };
 
 /* Reading */
+
+/* NULL: it is. */
+static const char *why_not_whole(const struct tracelog_reader *r)
+{
+	struct log_damage d;
+
+	tracelog_damage(r, &d);
+	return d.why_missed ? d.why_missed : d.why;
+}
 
 struct wc_error *tracelog_symbols_read(const char *path, struct event_sink sink, const char **why)
 {
@@ -51,7 +61,7 @@ struct wc_error *tracelog_symbols_read(const char *path, struct event_sink sink,
 			err = sink.put(sink.ctx, &e);
 	}
 	if (!err && r)
-		tracelog_ignored(r, why);
+		*why = why_not_whole(r);
 	return err;
 }
 
@@ -159,6 +169,7 @@ static struct wc_error *write_packet(struct tracelog_symbols *s, size_t len)
 	if (err)
 		return err;
 	encode_next_packet(&s->packet, len, s->id.major);
+	s->has_packet = true;
 	return NULL;
 }
 
@@ -204,7 +215,8 @@ struct wc_error *tracelog_symbols_commit(struct tracelog_symbols *s)
 {
 	struct wc_error *err = NULL;
 
-	if (s->packet.len > encode_packet_start(s->id.major))
+	/* An empty file would be one that was cut: without a name, a packet without events. */
+	if (s->packet.len > encode_packet_start(s->id.major) || !s->has_packet)
 		err = write_packet(s, s->packet.len);
 	if (!err && s->metadata)
 		err = replace_metadata(s);

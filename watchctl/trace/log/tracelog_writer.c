@@ -148,10 +148,26 @@ static struct wc_error *write_stack(struct tracelog_writer *w, const struct stac
 	return event_end(w, start, TRACELOG_ID_STACK, time_ns);
 }
 
-/* The id of @a, which is in the log when this returns. */
-static struct wc_error *stack_id(struct tracelog_writer *w, const struct stack_ref *a, uint64_t time_ns,
+/* Of an event that comes from a damaged log: the stack that it had is not known. */
+static struct stack_ref storable(const struct stack_ref *a)
+{
+	static const uint64_t unknown;
+	struct stack_ref s = *a;
+
+	if (s.walk_end == WALK_END_LOST)
+		s.walk_end = WALK_END_UNREADABLE;
+	if (!s.nframes) {
+		s.nframes = 1;
+		s.frame = &unknown;
+	}
+	return s;
+}
+
+/* The id of @stack, which is in the log when this returns. */
+static struct wc_error *stack_id(struct tracelog_writer *w, const struct stack_ref *stack, uint64_t time_ns,
 				 uint32_t *ret)
 {
+	const struct stack_ref as_stored = storable(stack), *a = &as_stored;
 	uint64_t hash = stack_hash(a);
 	struct seen_stack *first = map64_get(&w->stacks, hash), *s;
 	size_t bytes = a->nframes * sizeof(*a->frame);
@@ -244,7 +260,7 @@ static struct wc_error *put_capture(struct tracelog_writer *w, const struct trac
 	size_t start;
 	uint32_t id;
 
-	assert(k->nframes >= 1 && k->nframes <= STACK_MAX);
+	assert(k->nframes <= STACK_MAX && (k->nframes || k->walk_end == WALK_END_LOST));
 	err = know_process(w, k->pid, k->tid, time_ns);
 	if (!err)
 		err = report_tag_again(w, k->tag, time_ns);
@@ -263,13 +279,16 @@ static struct wc_error *put_capture(struct tracelog_writer *w, const struct trac
 
 /* Accesses */
 
-/* A hit: an access of some of the bytes of a watch, as most are. What is special has fields for all. */
+/*
+ * A hit: an access of some of the bytes of a watch, as most are. What is special has fields for all. So has that of a
+ * watch that has moved: where it was then must not depend on an event that may be lost with another packet.
+ */
 static bool is_hit(const struct tracelog_writer *w, const struct access_event *a, uint64_t before_ns)
 {
 	const struct tracelog_watch *watch = &w->watch[a->watch % TRACELOG_HIT_WATCHES];
 
-	return a->watch < TRACELOG_HIT_WATCHES && watch->known && !a->in_kernel && !a->withheld &&
-	       a->addr >= watch->addr && a->addr - watch->addr < watch->size &&
+	return a->watch < TRACELOG_HIT_WATCHES && watch->known && !watch->moved && !a->in_kernel &&
+	       !a->withheld && a->addr >= watch->addr && a->addr - watch->addr < watch->size &&
 	       watch->size <= WATCH_SIZE_MAX && before_ns <= UINT32_MAX;
 }
 
@@ -359,9 +378,12 @@ static struct wc_error *put_before(struct tracelog_writer *w, const struct trace
 		err = know_process(w, pid, tid, e->time_ns);
 	if (err || !stack_of(e, &ref))
 		return err;
-	assert(ref.nframes <= STACK_MAX && (ref.nframes || e->type == EVENT_CALL));
-	if (ref.nframes)
+	assert(ref.nframes <= STACK_MAX &&
+	       (ref.nframes || e->type == EVENT_CALL || ref.walk_end == WALK_END_LOST));
+	if (ref.nframes || e->type != EVENT_CALL)
 		return stack_id(w, &ref, e->time_ns, stack);
+	if (ref.walk_end == WALK_END_LOST)
+		ref.walk_end = WALK_END_UNREADABLE;
 	*stack = TRACELOG_NO_STACK + ref.walk_end;
 	return NULL;
 }
@@ -478,8 +500,15 @@ static struct wc_error *tracelog_writer_keep(struct tracelog_writer *w, const st
 
 static void remember_watch(struct tracelog_writer *w, const struct watch_event *e)
 {
-	if (e->id < TRACELOG_HIT_WATCHES)
-		w->watch[e->id] = (struct tracelog_watch){ e->addr, e->size, true };
+	struct tracelog_watch *watch;
+
+	if (e->id >= TRACELOG_HIT_WATCHES)
+		return;
+	watch = &w->watch[e->id];
+	watch->moved |= watch->known && watch->addr != e->addr;
+	watch->addr = e->addr;
+	watch->size = e->size;
+	watch->known = true;
 }
 
 static struct wc_error *put_other(struct tracelog_writer *w, const struct trace_event *e)
@@ -529,6 +558,8 @@ static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
 	case EVENT_CAPTURE:
 		w->reemit.has_begun = true;
 		return put_capture(w, e);
+	case EVENT_MISSING: /* a note before it says the same */
+		return NULL;
 	default:
 		return put_other(w, e);
 	}

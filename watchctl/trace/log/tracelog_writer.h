@@ -13,6 +13,7 @@ struct tracelog_watch {
 	uint64_t addr;
 	uint32_t size;
 	bool known;
+	bool moved; /* it was at another address before */
 };
 
 struct tracelog_writer {

@@ -341,8 +341,12 @@ static struct wc_error *compare_marks(struct diff_result *r, const struct diff_o
 {
 	struct wc_error *err =
 		diff_marks_run(o->good[0], o->bad,
-			       &(struct diff_marks_options){
-				       .by_name = o->by_name, .redact = o->redact, .progress = o->progress },
+			       &(struct diff_marks_options){ .by_name = o->by_name,
+							     .redact = o->redact,
+							     .progress = o->progress,
+							     .cut_a = r->a->why != NULL,
+							     .cut_b = r->b->why != NULL,
+							     .no_names = r->a->why_names || r->b->why_names },
 			       &r->marks);
 
 	r->differs |= r->marks.differences != 0;

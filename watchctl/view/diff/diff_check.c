@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/trace/log/tracelog.h"
 #include "watchctl/view/diff/diff_impl.h"
 
 /* The last module of that base name; NULL: none. */
@@ -126,11 +127,15 @@ static bool note_stop(struct diff_result *r, const struct diff_side *s)
 
 static bool note_damage(struct diff_result *r, const struct diff_side *s)
 {
-	if (s->why &&
-	    !diff_note(r,
-		       "the log %s is not whole: the last %" PRIu64 " bytes were ignored, because %s; "
-		       "what may have come later is not compared",
-		       s->path, s->ignored, s->why))
+	char text[1100];
+
+	log_damage_text(&s->damage, text, sizeof(text));
+	if (s->why && !diff_note(r, "the log %s is not whole: %s; what may have come later is not compared",
+				 s->path, text))
+		return false;
+	if (s->why_names &&
+	    !diff_note(r, "some of the names that were added to %s cannot be read, because %s", s->path,
+		       s->why_names))
 		return false;
 	if (!note_stop(r, s))
 		return false;

@@ -24,7 +24,9 @@ struct intake {
 	struct map64 *texts;  /* hash -> index + 1 */
 	struct map64 streams; /* hash of the name -> index + 1; shared by both logs */
 	bool is_b;
+	bool over; /* what comes is behind a gap */
 	bool no_memory;
+	struct event_sink to;
 	struct map64 thread_numbers; /* tid -> its number among those of one name, plus 1 */
 	struct map64 thread_names;   /* hash of a name -> how many */
 };
@@ -172,6 +174,8 @@ static void on_access(void *ctx, const struct view_access *a)
 	struct diff_stream *stream;
 	uint64_t key;
 
+	if (in->over)
+		return;
 	if (a->nframes) {
 		frame_text(in, &a->frame[0], text, sizeof(text));
 	} else {
@@ -207,6 +211,8 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	uint64_t key = stack_hash(in, c->frame, c->nframes);
 	struct diff_stream *stream;
 
+	if (in->over)
+		return;
 	stack_text(in, c->frame, c->nframes, text, sizeof(text));
 	mark.stack = intern(in, text);
 	text[strcspn(text, "\n")] = '\0';
@@ -228,9 +234,27 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	diff_marks_add(in, stream, &mark);
 }
 
+/* What comes behind a gap is not compared. */
+static void on_missing(void *ctx, const struct missing_event *m, struct view_time time)
+{
+	struct intake *in = ctx;
+
+	(void)time;
+	in->over |= m->bytes != 0;
+}
+
+static struct wc_error *diff_marks_put(void *ctx, const struct trace_event *e)
+{
+	struct intake *in = ctx;
+
+	return e->type == EVENT_SYMBOL && in->o->no_names ? NULL : in->to.put(in->to.ctx, e);
+}
+
 static struct wc_error *read_log(struct intake *in, const char *path)
 {
-	static const struct view_ops ops = { .access = on_access, .capture = on_capture };
+	static const struct view_ops ops = { .access = on_access,
+					     .capture = on_capture,
+					     .missing = on_missing };
 	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
 	scoped(reorder_freep) struct reorder *order = NULL;
 	struct replay_ending ending;
@@ -245,7 +269,9 @@ static struct wc_error *read_log(struct intake *in, const char *path)
 	if (in->o->progress)
 		progress_phase(in->o->progress,
 			       in->is_b ? "reading the accesses of the bad run" : "reading the accesses");
-	err = replay_shown(path, reorder_sink(order), stdout, in->o->progress, &ending);
+	in->over = false;
+	in->to = reorder_sink(order);
+	err = replay_shown(path, (struct event_sink){ diff_marks_put, in }, stdout, in->o->progress, &ending);
 	if (!err)
 		err = reorder_flush(order);
 	map64_deinit(&in->thread_numbers);
@@ -274,7 +300,7 @@ static void gap(struct diff_stream *s, uint32_t a0, uint32_t a1, uint32_t b0, ui
 	first(s, a0 < a1 ? a0 : NO_MATE, b0 < b1 ? b0 : NO_MATE);
 }
 
-static bool align(struct diff_stream *s)
+static bool align(struct diff_stream *s, const struct diff_marks_options *o)
 {
 	const struct diff_sequence a = { s->a, sizeof(*s->a), NULL, (uint32_t)s->na },
 				   b = { s->b, sizeof(*s->b), NULL, (uint32_t)s->nb };
@@ -298,6 +324,10 @@ static bool align(struct diff_stream *s)
 		a0 = i + 1;
 		b0 = mate[i] + 1;
 	}
+	if (o->cut_b)
+		s->na = a0;
+	if (o->cut_a)
+		s->nb = b0;
 	gap(s, a0, (uint32_t)s->na, b0, (uint32_t)s->nb);
 	return true;
 }
@@ -363,7 +393,7 @@ struct wc_error *diff_marks_run(const char *a, const char *b, const struct diff_
 	for (i = 0; !err && i < ret->n; i++) {
 		struct diff_stream *s = &ret->v[i];
 
-		if (!align(s) || !make_rows(s))
+		if (!align(s, o) || !make_rows(s))
 			err = &wc_enomem;
 		ret->differences += s->only_a + s->only_b + s->values;
 		ret->withheld += s->withheld;

@@ -55,6 +55,8 @@ struct diff_marks_options {
 	bool by_name;		    /* places by function, not by offset */
 	struct redact_rules redact; /* whose values are compared, but not shown */
 	struct progress *progress;  /* of reading; NULL: nobody looks */
+	bool cut_a, cut_b; /* that log is not whole: what the other one has behind its end is no difference */
+	bool no_names;	   /* without the names that were added to the logs: one has lost some */
 };
 
 /* Reads both logs and compares them. @ret: zeroed; deinit it also after an error. */

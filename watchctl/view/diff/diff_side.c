@@ -258,7 +258,8 @@ static struct wc_error *read_all(struct loader *l)
 
 	for (;;) {
 		err = tracelog_next(s->log, &e, &outcome);
-		if (err || outcome != LOG_EVENT)
+		/* What comes behind a gap is not compared: the calls that are missing would be differences. */
+		if (err || outcome != LOG_EVENT || tracelog_missed(s->log, NULL))
 			break;
 		if (!s->events++)
 			s->first_ns = e.time_ns;
@@ -269,7 +270,8 @@ static struct wc_error *read_all(struct loader *l)
 		if (l->scope->progress)
 			progress_at(l->scope->progress, tracelog_progress(s->log));
 	}
-	s->ignored = tracelog_ignored(s->log, &s->why);
+	tracelog_damage(s->log, &s->damage);
+	s->why = s->damage.why_missed ? s->damage.why_missed : s->damage.why;
 	return err;
 }
 
@@ -295,14 +297,13 @@ static struct wc_error *load(struct diff_side *s, const struct diff_scope *scope
 {
 	struct loader l = { .s = s, .scope = scope };
 	struct wc_error *err;
-	const char *why;
 
 	s->canon.space.no_offsets = scope->by_name;
 	s->canon.no_heap = !scope->weak;
 	s->canon.weak_counts = scope->weak;
 	err = tracelog_reader_open(s->path, &s->log);
 	if (!err)
-		err = tracelog_symbols_read(s->path, (struct event_sink){ report_name, s }, &why);
+		err = tracelog_symbols_read(s->path, (struct event_sink){ report_name, s }, &s->why_names);
 	if (!err)
 		err = read_all(&l);
 	if (!err)

@@ -124,8 +124,9 @@ struct diff_side {
 	bool has_recording;
 	uint32_t occurrences;
 	enum range_what end; /* how the last occurrence ended; 0: not reported */
-	uint64_t ignored;    /* bytes at its end that cannot be read */
-	const char *why;     /* they cannot; NULL: it is whole */
+	struct log_damage damage;
+	const char *why;       /* it is not whole; NULL: it is */
+	const char *why_names; /* some that were added cannot be read; NULL */
 	bool cut; /* the log ends before the program had ended its range, and not because it hangs */
 };
 

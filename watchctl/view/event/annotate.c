@@ -48,7 +48,8 @@ struct annotate {
 		bool reported; /* that there are captures, or were to be: they have a summary */
 		bool summed_up;
 	} captures;
-	int32_t pid; /* of the first process reported; 0: none yet */
+	bool partial; /* the log does not hold all that was recorded */
+	int32_t pid;  /* of the first process reported; 0: none yet */
 	bool has_realtime;
 	uint64_t realtime_offset; /* add to CLOCK_MONOTONIC */
 
@@ -428,11 +429,12 @@ static struct wc_error *on_lost(struct annotate *a, const struct lost_event *l, 
 
 static struct wc_error *on_summary(struct annotate *a, const struct summary_event *e)
 {
-	struct view_summary s = { .e = *e, .complete = true };
+	struct view_summary s = { .e = *e, .complete = true, .partial = a->partial };
 	struct view_watch *w;
 
 	if (e->watch == WATCH_CAPTURES) {
 		a->captures.summed_up = true;
+		s.held = a->captures.shown;
 		REPORT(a, summary, &s);
 		return NULL;
 	}
@@ -440,6 +442,7 @@ static struct wc_error *on_summary(struct annotate *a, const struct summary_even
 	if (!w)
 		return &wc_enomem;
 	s.watch = w;
+	s.held = w->shown;
 	/* What was dropped here had been recorded there; the sum stays. */
 	if (w->dropped <= s.e.recorded) {
 		s.e.recorded -= w->dropped;
@@ -534,6 +537,11 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 		return on_lost(a, &e->lost, e->time_ns);
 	case EVENT_NOTE:
 		REPORT(a, note, e->note.text, at(a, e->time_ns));
+		return NULL;
+	case EVENT_MISSING:
+		a->partial = true;
+		if (e->missing.bytes || e->missing.events || e->missing.why)
+			REPORT(a, missing, &e->missing, at(a, e->time_ns));
 		return NULL;
 	case EVENT_SUMMARY:
 		return on_summary(a, &e->summary);

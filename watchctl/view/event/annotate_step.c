@@ -148,12 +148,14 @@ static struct wc_error *on_return(struct annotate_steps *s, const struct return_
 	return NULL;
 }
 
-static uint32_t depth_of(const struct annotate_steps *s, int32_t pid, int32_t tid)
+/* Inside of the call @call. */
+static uint32_t depth_of(const struct annotate_steps *s, int32_t pid, int32_t tid, uint64_t call)
 {
+	const struct view_open_call *open;
 	size_t n;
 
-	step_track_open(&s->track, pid, tid, &n);
-	return (uint32_t)n;
+	open = step_track_open(&s->track, pid, tid, call, &n);
+	return n ? open[n - 1].depth + 1 : 0;
 }
 
 static struct wc_error *on_step(struct annotate_steps *s, const struct step_event *e, struct view_time time)
@@ -162,7 +164,7 @@ static struct wc_error *on_step(struct annotate_steps *s, const struct step_even
 		.time = time,
 		.raw = e,
 		.comm = comm_of(s, e->pid, e->tid),
-		.depth = depth_of(s, e->pid, e->tid),
+		.depth = depth_of(s, e->pid, e->tid, e->call),
 	};
 
 	if (s->flags & ANNOTATE_CALLS) {
@@ -182,7 +184,7 @@ static struct wc_error *on_signal(struct annotate_steps *s, const struct signal_
 		.time = time,
 		.raw = e,
 		.comm = comm_of(s, e->pid, e->tid),
-		.depth = depth_of(s, e->pid, e->tid),
+		.depth = depth_of(s, e->pid, e->tid, e->call),
 	};
 
 	if (!frames_expand_at(s->frames, &e->ip, 1))
@@ -208,7 +210,7 @@ static struct wc_error *on_blocked(struct annotate_steps *s, const struct blocke
 		return &wc_enomem;
 	v.frame = s->frames->v;
 	v.nframes = s->frames->n;
-	v.open = step_track_open(&s->track, e->pid, e->tid, &v.nopen);
+	v.open = step_track_open(&s->track, e->pid, e->tid, e->call, &v.nopen);
 	REPORT(s, blocked, &v);
 	return NULL;
 }

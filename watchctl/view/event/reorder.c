@@ -140,7 +140,7 @@ static struct held *copy_event(struct reorder *r, const struct trace_event *e)
 		copy->capture.frame = frames;
 	} else if (e->type == EVENT_LOST) {
 		copy->lost.why = text ? words : NULL;
-	} else {
+	} else if (e->type == EVENT_NOTE) {
 		copy->note.text = text ? words : NULL;
 	}
 	return held;
@@ -187,6 +187,7 @@ static struct wc_error *reorder_put(void *ctx, const struct trace_event *e)
 	case EVENT_CAPTURE:
 	case EVENT_LOST:
 	case EVENT_NOTE:
+	case EVENT_MISSING:
 		return hold(r, e);
 	case EVENT_PROCESS:
 	case EVENT_MODULE:

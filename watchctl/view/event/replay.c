@@ -6,14 +6,15 @@
 #include "watchctl/trace/log/tracelog_symbols.h"
 
 /* Names that were added later come first: whoever reads the events then knows them. */
-static struct wc_error *replay_symbols(const char *path, struct event_sink sink)
+static struct wc_error *replay_symbols(const char *path, struct event_sink sink, const char **ret)
 {
 	struct trace_event note = { .type = EVENT_NOTE };
 	struct wc_error *err;
-	const char *why;
+	const char *why = NULL;
 	char text[256];
 
 	err = tracelog_symbols_read(path, sink, &why);
+	*ret = why;
 	if (err || !why)
 		return err;
 	snprintf(text, sizeof(text),
@@ -24,21 +25,59 @@ static struct wc_error *replay_symbols(const char *path, struct event_sink sink)
 	return sink.put(sink.ctx, &note);
 }
 
-/* What is missing in the middle is reported where it is missing. */
-static struct wc_error *report_missed(struct tracelog_reader *r, struct event_sink sink, uint64_t time_ns,
-				      struct replay_ending *ret)
+/* As a note for people, and behind it for programs. */
+static struct wc_error *report_one(struct event_sink sink, uint64_t time_ns, const char *text,
+				   const struct missing_event *m)
 {
-	struct trace_event note = { .type = EVENT_NOTE, .time_ns = time_ns };
-	uint64_t missed = tracelog_missed(r, &ret->why_missed), more = missed - ret->missed;
-	char text[256];
+	struct trace_event note = { .type = EVENT_NOTE, .time_ns = time_ns, .note.text = text };
+	struct trace_event missing = { .type = EVENT_MISSING, .time_ns = time_ns, .missing = *m };
+	struct wc_error *err = sink.put(sink.ctx, &note);
 
-	if (!more)
-		return NULL;
-	ret->missed = missed;
-	snprintf(text, sizeof(text), "about %llu bytes of the log are missing here: %s",
-		 (unsigned long long)more, ret->why_missed);
-	note.note.text = text;
-	return sink.put(sink.ctx, &note);
+	return err ? err : sink.put(sink.ctx, &missing);
+}
+
+/* What is missing in the middle is reported where it is missing. */
+static struct wc_error *report_gaps(struct tracelog_reader *r, struct event_sink sink, uint64_t time_ns,
+				    size_t *reported)
+{
+	const struct log_gap *gap;
+	const size_t n = tracelog_gaps(r, &gap);
+	struct log_damage d;
+	struct wc_error *err = NULL;
+	char span[160], text[512];
+
+	for (; *reported < n && !err; ++*reported) {
+		const struct log_gap *g = &gap[*reported];
+		const struct missing_event m = { g->bytes, 0, g->from_ns, g->to_ns, g->why };
+
+		tracelog_damage(r, &d);
+		log_span_text(g->from_ns, g->to_ns, d.realtime_ns, span, sizeof(span));
+		snprintf(text, sizeof(text), "about %llu bytes of the log are missing here, %s: %s",
+			 (unsigned long long)g->bytes, span, g->why);
+		err = report_one(sink, time_ns, text, &m);
+	}
+	return err;
+}
+
+/* What is missing at the end, and what was left out for what is missing. */
+static struct wc_error *report_end(struct event_sink sink, const struct log_damage *d)
+{
+	const struct missing_event end = { d->ignored, 0, d->last_ns, 0, d->why };
+	const struct missing_event left_out = {
+		0, d->left_out, d->from_ns, 0, "what they refer to was in a part of the log that is missing"
+	};
+	struct wc_error *err = NULL;
+	char text[512];
+
+	snprintf(text, sizeof(text), "the log is not whole: its last %llu bytes cannot be read, because %s",
+		 (unsigned long long)d->ignored, d->why ? d->why : "");
+	if (d->why)
+		err = report_one(sink, d->last_ns, d->ignored ? text : d->why, &end);
+	snprintf(text, sizeof(text), "%llu events are left out: %s", (unsigned long long)d->left_out,
+		 left_out.why);
+	if (!err && d->left_out)
+		err = report_one(sink, d->last_ns, text, &left_out);
+	return err;
 }
 
 /* Before the first access: it is not the first one that was recorded. */
@@ -56,6 +95,24 @@ static struct wc_error *report_rest(const struct tracelog_reader *r, struct even
 	return tracelog_is_rest(r) ? sink.put(sink.ctx, &note) : NULL;
 }
 
+struct wc_error *replay_last_time(const char *path, uint64_t *ret)
+{
+	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
+	enum log_outcome outcome = LOG_EVENT;
+	struct log_damage d;
+	struct trace_event e;
+	struct wc_error *err;
+
+	err = tracelog_reader_open(path, &r);
+	while (!err && outcome == LOG_EVENT)
+		err = tracelog_next(r, &e, &outcome);
+	if (err)
+		return err;
+	tracelog_damage(r, &d);
+	*ret = d.last_ns;
+	return NULL;
+}
+
 struct wc_error *replay(const char *path, struct event_sink sink, FILE *out, struct replay_ending *ret)
 {
 	return replay_shown(path, sink, out, NULL, ret);
@@ -65,20 +122,25 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 			      struct replay_ending *ret)
 {
 	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
+	const struct trace_event rest = { .type = EVENT_MISSING };
 	enum log_outcome outcome = LOG_EVENT;
 	struct trace_event e;
 	struct wc_error *err;
 	bool reported = false;
+	const char *why_names = NULL;
+	size_t gaps = 0;
 
 	*ret = (struct replay_ending){ 0 };
 	err = tracelog_reader_open(path, &r);
+	if (!err && tracelog_is_rest(r))
+		err = sink.put(sink.ctx, &rest);
 	if (!err)
-		err = replay_symbols(path, sink);
+		err = replay_symbols(path, sink, &why_names);
 	while (!err && !ferror(out)) {
 		err = tracelog_next(r, &e, &outcome);
 		if (err || outcome != LOG_EVENT)
 			break;
-		err = report_missed(r, sink, e.time_ns, ret);
+		err = report_gaps(r, sink, e.time_ns, &gaps);
 		if (!err)
 			err = report_rest(r, sink, &e, &reported);
 		if (!err)
@@ -88,8 +150,10 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 	}
 	if (err)
 		return err;
-	ret->ignored = tracelog_ignored(r, &ret->why);
-	return NULL;
+	tracelog_damage(r, &ret->damage);
+	ret->damage.why_names = why_names;
+	err = report_gaps(r, sink, ret->damage.last_ns, &gaps);
+	return err ? err : report_end(sink, &ret->damage);
 }
 
 static void redact_freep(struct redact **r)

@@ -6,19 +6,20 @@
 #include <stdio.h>
 
 #include "watchctl/trace/event.h"
+#include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/redact.h"
 
 struct replay_ending {
-	uint64_t ignored; /* bytes at the end that could not be read */
-	const char *why;  /* a phrase, lives for ever; NULL: the log is whole */
-	/* As tracelog_missed(); a note in the stream says so as well, where they are missing. */
-	uint64_t missed;
-	const char *why_missed;
+	/* What is not whole; notes in the stream say so as well, where it is. */
+	struct log_damage damage;
 	const char *unused; /* of replay_redacted(): a name that nothing in the log has; NULL: none */
 };
 
 /* Reads the log at @path into @sink until it ends, or nobody reads @out any more (ferror). */
 struct wc_error *replay(const char *path, struct event_sink sink, FILE *out, struct replay_ending *ret);
+
+/* The time of the last event of the log at @path; 0: it has none. Reads all of it. */
+struct wc_error *replay_last_time(const char *path, uint64_t *ret);
 
 struct progress;
 

@@ -79,11 +79,16 @@ const struct view_open_call *step_track_enter(struct step_track *t, const struct
 {
 	struct step_thread *th = thread_of(t, e->pid, e->tid);
 	struct own_frames own = { .n = e->nframes, .walk_end = e->walk_end };
+	size_t parent;
 
 	if (!th)
 		return NULL;
+	parent = e->parent ? position(th, e->parent) : 0;
+	/* Of a damaged log, or the rest of one: who called is missing, and so are the frames from there on. */
+	if (e->parent && !parent && own.walk_end == WALK_END_COMPLETE)
+		own.walk_end = WALK_END_LOST;
 	/* What the log has no end of: a recording that lost events. */
-	cut(th, e->parent ? position(th, e->parent) : 0);
+	cut(th, parent);
 	cut(th, count_below(th, e->call));
 	own.at = th->naddresses;
 	if (!vec_reserve((void **)&th->open, &th->open_cap, th->n + 1, sizeof(*th->open)) ||
@@ -99,7 +104,7 @@ const struct view_open_call *step_track_enter(struct step_track *t, const struct
 						   .parent = e->parent,
 						   .time_ns = time_ns,
 						   .function = f,
-						   .depth = (uint32_t)th->n,
+						   .depth = th->n ? th->open[th->n - 1].depth + 1 : e->depth,
 						   .flags = e->flags };
 	return &th->open[th->n++];
 }
@@ -155,11 +160,12 @@ void step_track_leave(struct step_track *t, int32_t pid, int32_t tid, uint64_t c
 		cut(th, n - 1);
 }
 
-const struct view_open_call *step_track_open(const struct step_track *t, int32_t pid, int32_t tid, size_t *n)
+const struct view_open_call *step_track_open(const struct step_track *t, int32_t pid, int32_t tid,
+					     uint64_t call, size_t *n)
 {
 	const struct step_thread *th = map64_get(&t->threads, key_of(pid, tid));
 
-	*n = th ? th->n : 0;
+	*n = !th ? 0 : call ? position(th, call) : th->n;
 	return th ? th->open : NULL;
 }
 

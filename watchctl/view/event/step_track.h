@@ -32,8 +32,9 @@ const struct view_open_call *step_track_find(const struct step_track *t, int32_t
 /* It has ended, and whatever is open inside of it. */
 void step_track_leave(struct step_track *t, int32_t pid, int32_t tid, uint64_t call);
 
-/* Outermost first. */
-const struct view_open_call *step_track_open(const struct step_track *t, int32_t pid, int32_t tid, size_t *n);
+/* Outermost first; with @call, up to that one, which may be missing: none are known then. */
+const struct view_open_call *step_track_open(const struct step_track *t, int32_t pid, int32_t tid,
+					     uint64_t call, size_t *n);
 
 void step_track_deinit(struct step_track *t);
 

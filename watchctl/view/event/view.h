@@ -98,6 +98,8 @@ struct view_summary {
 	/* recorded + filtered + lost == counted, unless !has_counted. */
 	struct summary_event e;
 	bool complete; /* false: made up from what was seen, because the log ends without one */
+	bool partial;  /* the log does not hold all that was recorded, but: */
+	uint64_t held;
 };
 
 /* A function of a step recording; lives as long as the annotate that made it. */
@@ -192,6 +194,8 @@ struct view_ops {
 	void (*lost)(void *ctx, const struct view_watch *w, const struct lost_event *l,
 		     struct view_time time);
 	void (*note)(void *ctx, const char *text, struct view_time time);
+	/* Behind a note that says the same, for programs. */
+	void (*missing)(void *ctx, const struct missing_event *m, struct view_time time);
 	/* Of a step recording. */
 	void (*recording)(void *ctx, const struct recording_event *r, struct view_time time);
 	void (*thread)(void *ctx, const struct thread_event *t, struct view_time time);

@@ -140,9 +140,13 @@ static void who(struct csv_writer *c, int32_t pid, int32_t tid, const char *comm
 static void stack(struct csv_writer *c, const struct view_frame *frame, size_t nframes, enum walk_end end)
 {
 	static const char *const ends[] = {
-		[WALK_END_COMPLETE] = "complete",	    [WALK_END_DEPTH] = "depth",
-		[WALK_END_UNREADABLE] = "unreadable",	    [WALK_END_NO_RULE] = "no_rule",
-		[WALK_END_NOT_ASCENDING] = "not_ascending", [WALK_END_UNKNOWN_PC] = "unknown_pc",
+		[WALK_END_COMPLETE] = "complete",
+		[WALK_END_DEPTH] = "depth",
+		[WALK_END_UNREADABLE] = "unreadable",
+		[WALK_END_NO_RULE] = "no_rule",
+		[WALK_END_NOT_ASCENDING] = "not_ascending",
+		[WALK_END_UNKNOWN_PC] = "unknown_pc",
+		[WALK_END_LOST] = "lost",
 	};
 
 	if (c->w.opt->no_stack) {

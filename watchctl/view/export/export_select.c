@@ -19,7 +19,7 @@ struct export_select {
 	const struct export_choice *c;
 	struct view to;
 	struct step_filter calls;
-	bool resolved, thread_seen, watch_seen;
+	bool resolved, thread_seen, watch_seen, calls_seen;
 	bool *tag_seen;
 	uint64_t from_ns, until_ns;	/* of CLOCK_MONOTONIC; until is the first one left out */
 	uint64_t first_call, last_call; /* passed on; 0: none */
@@ -198,6 +198,13 @@ static void on_note(void *ctx, const char *text, struct view_time time)
 		PASS(s, note, text, time);
 }
 
+static void on_missing(void *ctx, const struct missing_event *m, struct view_time time)
+{
+	struct export_select *s = ctx;
+
+	PASS(s, missing, m, time);
+}
+
 static void on_summary(void *ctx, const struct view_summary *sum)
 {
 	struct export_select *s = ctx;
@@ -241,6 +248,7 @@ static void on_call(void *ctx, const struct view_call *c)
 	struct view_call with = *c;
 
 	export_select_begin(s, c->time);
+	s->calls_seen = true;
 	if (!wants_calls(s) || !step_filter_call(&s->calls, c, &with.depth))
 		return;
 	s->thread_seen = true;
@@ -330,11 +338,12 @@ struct wc_error *export_select_check(const struct export_select *s, const char *
 		if (!s->tag_seen[i])
 			return unknown(log, "tag", s->c->tag[i], &s->tags);
 	if (s->c->thread && !s->thread_seen)
-		return wc_error_new(WC_ENAME, "no thread \"%s\" did anything in the log %s", s->c->thread,
-				    log);
-	if (s->c->function && !s->calls.function_seen)
-		return wc_error_new(WC_ENAME, "no function \"%s\" was called in the log %s", s->c->function,
-				    log);
+		return wc_error_new(WC_ENAME, "no thread \"%s\" %s in the log %s", s->c->thread,
+				    s->calls_seen ? "made a call" : "did anything", log);
+	if (s->c->function && !s->calls.function_seen && (s->calls_seen || !s->c->may_have_no_calls))
+		return wc_error_new(WC_ENAME, "no function \"%s\" was called in the log %s%s%s",
+				    s->c->function, log, s->c->thread ? " by the thread " : "",
+				    s->c->thread ? s->c->thread : "");
 	return NULL;
 }
 
@@ -367,6 +376,7 @@ struct view export_select_view(struct export_select *s)
 		.capture = on_capture,
 		.lost = on_lost,
 		.note = on_note,
+		.missing = on_missing,
 		.summary = on_summary,
 		.recording = on_recording,
 		.thread = on_thread,

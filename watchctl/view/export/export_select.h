@@ -14,9 +14,10 @@ struct export_choice {
 	const char *watch;	/* its name or full name; NULL: none */
 	const char *const *tag; /* names, or numbers as people write them */
 	size_t ntags;
-	const char *thread;   /* its number or name; NULL: all */
-	const char *function; /* only calls of functions of that name (fnmatch), with all inside; NULL */
-	uint32_t depth;	      /* only so many levels of calls; 0: all */
+	const char *thread;	/* its number or name; NULL: all */
+	const char *function;	/* only calls of functions of that name (fnmatch), with all inside; NULL */
+	bool may_have_no_calls; /* a function that a log without calls does not have is no error */
+	uint32_t depth;		/* only so many levels of calls; 0: all */
 	struct export_time from, until;
 };
 

@@ -3,12 +3,11 @@
 #include <stdlib.h>
 
 #define DEEPEST 1024 /* what recursion makes deeper is cut: else its time would grow with the square */
-#define CALLS_TAG (UINT32_MAX - 7) /* no log numbers its tags that high */
 
 void export_stacks_init(struct export_stacks *s)
 {
 	*s = (struct export_stacks){ .trees = { .merge = MERGE_MODULES },
-				     .calls = { .id = CALLS_TAG, .name = "calls", .text = "calls" } };
+				     .calls = { .id = STACK_TREE_CALLS, .name = "calls", .text = "calls" } };
 }
 
 bool export_stacks_add_call(struct export_stacks *s, const struct view_call *c)
@@ -42,6 +41,27 @@ bool export_stacks_end_call(struct export_stacks *s, const struct view_return *r
 	for (n = export_calls_ended_with(th, r->raw->call); n; n--)
 		export_calls_pop(&s->threads, th);
 	return true;
+}
+
+static void on_call(void *ctx, const struct view_call *c)
+{
+	struct export_stacks *s = ctx;
+
+	s->trees.incomplete |= !export_stacks_add_call(s, c);
+}
+
+static void on_return(void *ctx, const struct view_return *r)
+{
+	struct export_stacks *s = ctx;
+
+	s->trees.incomplete |= !export_stacks_end_call(s, r);
+}
+
+struct view export_stacks_view(struct export_stacks *s)
+{
+	static const struct view_ops ops = { .call = on_call, .ret = on_return };
+
+	return (struct view){ .ops = &ops, .ctx = s };
 }
 
 void export_stacks_deinit(struct export_stacks *s)

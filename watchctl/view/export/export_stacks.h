@@ -23,6 +23,9 @@ void export_stacks_init(struct export_stacks *s);
 bool export_stacks_add_call(struct export_stacks *s, const struct view_call *c);
 bool export_stacks_end_call(struct export_stacks *s, const struct view_return *r);
 
+/* Counts calls; without memory, the trees are incomplete. */
+struct view export_stacks_view(struct export_stacks *s);
+
 void export_stacks_deinit(struct export_stacks *s);
 
 #endif

@@ -143,9 +143,9 @@ static void put_head(struct page *p, const struct page_reported *reported, struc
 	json_number(j, "steps", p->steps);
 	if (p->recording)
 		put_long_text(j, "recording", p->recording);
-	if (reported->ending && reported->ending->why) {
-		json_text(j, "truncated", reported->ending->why);
-		json_number(j, "ignored", reported->ending->ignored);
+	if (reported->ending && reported->ending->damage.why) {
+		json_text(j, "truncated", reported->ending->damage.why);
+		json_number(j, "ignored", reported->ending->damage.ignored);
 	}
 	json_bool(j, "no_source", p->opt.no_source);
 	json_number(j, "details", reported->ndetails);

@@ -127,7 +127,7 @@ static size_t put_stacks(const struct page_tables *t, size_t nframes, struct jso
 	}
 	json_close(j, ']');
 	json_open(j, "stack_ends", '[');
-	for (i = WALK_END_COMPLETE; i <= WALK_END_UNKNOWN_PC; i++) {
+	for (i = WALK_END_COMPLETE; i <= WALK_END_LOST; i++) {
 		const char *why = text_walk_end((enum walk_end)i);
 
 		json_text(j, NULL, why ? why : "");

@@ -338,6 +338,24 @@ static void put_note(void *ctx, const char *text, struct view_time time)
 	print_json_end(p);
 }
 
+static void put_missing(void *ctx, const struct missing_event *m, struct view_time time)
+{
+	struct printer *p = ctx;
+
+	print_json_begin(p, "missing");
+	print_json_time(p, time);
+	if (m->bytes)
+		json_number(&p->json, "bytes", m->bytes);
+	if (m->events)
+		json_number(&p->json, "events", m->events);
+	if (m->from_ns)
+		json_number(&p->json, "from_ns", m->from_ns);
+	if (m->to_ns)
+		json_number(&p->json, "to_ns", m->to_ns);
+	json_text(&p->json, "why", m->why);
+	print_json_end(p);
+}
+
 static void put_summary(void *ctx, const struct view_summary *s)
 {
 	struct printer *p = ctx;
@@ -354,6 +372,8 @@ static void put_summary(void *ctx, const struct view_summary *s)
 	json_number(j, "lost", s->e.lost);
 	json_number(j, "filtered", s->e.filtered);
 	json_number(j, "duration_ns", s->e.duration_ns);
+	if (s->complete && s->partial)
+		json_number(j, "held", s->held);
 	json_bool(j, "complete", s->complete);
 	print_json_end(p);
 }
@@ -411,6 +431,7 @@ struct printer *print_json_new(FILE *out, const struct print_options *options)
 		.capture = put_capture,
 		.lost = put_lost,
 		.note = put_note,
+		.missing = put_missing,
 		.summary = put_summary,
 		.sites = put_sites,
 		.tags = print_json_tags,

@@ -95,7 +95,9 @@ static bool put_stack(struct printer *p, const struct stack_trees *t, const stru
 	bool ok;
 
 	print_json_begin(p, "stack_count");
-	if (tree->tag)
+	if (stack_tree_is_of_calls(tree))
+		json_text(j, "of", "calls");
+	else if (tree->tag)
 		print_json_tag(j, tree->tag);
 	else
 		json_text(j, "watch", tree->watch->e.name);

@@ -483,6 +483,8 @@ static void print_summary(void *ctx, const struct view_summary *s)
 	if (e->has_counted)
 		print_balance(p, e);
 	fprintf(p->out, ", in %.1f s", e->duration_ns / 1e9);
+	if (s->complete && s->partial)
+		fprintf(p->out, "; this log still holds %llu of them", (unsigned long long)s->held);
 	if (!s->complete)
 		fputs(" (the recording ends without a summary: this is what is in it)", p->out);
 	else if (!e->has_counted)

@@ -206,10 +206,14 @@ static void print_header(struct printer *p, const struct stack_tree *t)
 
 	utf8_clean(t->tag ? t->tag->text : t->watch->e.name, name, sizeof(name));
 	text_cell(p, t->tag ? STYLE_TAG : STYLE_WATCH, name, 0);
-	fprintf(p->out, ": %llu %s%s", (unsigned long long)t->root.count, t->tag ? "capture" : "access",
-		t->root.count == 1 ? ""
-		: t->tag	   ? "s"
-				   : "es");
+	if (stack_tree_is_of_calls(t))
+		fprintf(p->out, ": %llu", (unsigned long long)t->root.count);
+	else
+		fprintf(p->out, ": %llu %s%s", (unsigned long long)t->root.count,
+			t->tag ? "capture" : "access",
+			t->root.count == 1 ? ""
+			: t->tag	   ? "s"
+					   : "es");
 	if (r) {
 		fprintf(p->out, " by %zu thread%s", tag_row_threads(r), tag_row_threads(r) == 1 ? "" : "s");
 		text_rate(tag_row_rate(r), rate, sizeof(rate));
@@ -237,9 +241,10 @@ static void print_tree(struct printer *p, const struct stack_tree *t, bool inver
 	struct drawing d = {
 		.p = p,
 		.tree = t,
-		.itself = inverted ? "(outermost)"
-			  : t->tag ? "(captured here)"
-				   : "(accessed here)",
+		.itself = inverted		      ? "(outermost)"
+			  : stack_tree_is_of_calls(t) ? "(called here)"
+			  : t->tag		      ? "(captured here)"
+						      : "(accessed here)",
 		.min = p->opt.min_percent / 100 * (double)t->root.count,
 		.count_width = digits(t->root.count),
 	};

@@ -30,7 +30,6 @@ struct report {
 	struct step_totals steps;
 	struct view step_counter;
 	struct step_filter filter;
-	bool calls_seen;
 	uint64_t first_call; /* that was printed; 0: none was */
 	struct last_captures before;
 	uint64_t events, lost;
@@ -175,6 +174,13 @@ static void on_note(void *ctx, const char *text, struct view_time time)
 	PRINT(r, note, text, time);
 }
 
+static void on_missing(void *ctx, const struct missing_event *m, struct view_time time)
+{
+	struct report *r = ctx;
+
+	PRINT(r, missing, m, time);
+}
+
 static void on_summary(void *ctx, const struct view_summary *s)
 {
 	struct report *r = ctx;
@@ -230,10 +236,11 @@ static void on_call(void *ctx, const struct view_call *c)
 
 	if (!wants_calls(r))
 		return;
-	r->calls_seen = true;
 	if (!step_filter_call(&r->filter, c, &with.depth))
 		return;
 	r->step_counter.ops->call(r->step_counter.ctx, c);
+	if (r->opt.stacks && r->opt.call_counter)
+		r->opt.call_counter->ops->call(r->opt.call_counter->ctx, c);
 	if (!r->opt.calls || !is_printed(r))
 		return;
 	if (!r->first_call)
@@ -249,6 +256,8 @@ static void on_return(void *ctx, const struct view_return *e)
 	if (!wants_calls(r) || !step_filter_return(&r->filter, e, &with.depth))
 		return;
 	r->step_counter.ops->ret(r->step_counter.ctx, e);
+	if (r->opt.stacks && r->opt.call_counter)
+		r->opt.call_counter->ops->ret(r->opt.call_counter->ctx, e);
 	/* Calls that were left out do not end either. */
 	if (r->opt.calls && !r->opt.no_events &&
 	    (!r->opt.skip || (r->first_call && e->raw->call >= r->first_call)))
@@ -295,16 +304,6 @@ static void on_blocked(void *ctx, const struct view_blocked *s)
 		PRINT(r, blocked, s);
 }
 
-bool report_function_is_known(const struct report *r)
-{
-	return !r->filter.function || !r->calls_seen || r->filter.function_seen || !report_thread_is_known(r);
-}
-
-bool report_thread_is_known(const struct report *r)
-{
-	return !r->filter.thread || !r->calls_seen || r->filter.thread_seen;
-}
-
 static void print_tags(struct report *r)
 {
 	struct tag_totals chosen = { .incomplete = r->tags.incomplete };
@@ -327,6 +326,10 @@ static void print_stacks(struct report *r)
 			r->stacks.v[i]->row = map64_get(&r->tags.by_tag, r->stacks.v[i]->tag->id);
 	stack_trees_sort(&r->stacks);
 	printer_stacks(r->printer, &r->stacks);
+	if (!r->opt.call_stacks)
+		return;
+	stack_trees_sort(r->opt.call_stacks);
+	printer_stacks(r->printer, r->opt.call_stacks);
 }
 
 void report_finish(struct report *r)
@@ -381,7 +384,7 @@ bool report_watch_is_known(struct report *r, const char **names)
 	return !r->opt.choice.watch || r->watch_seen;
 }
 
-struct report *report_new(struct annotate *a, struct printer *p, const struct report_options *options)
+struct view report_view(struct report *r)
 {
 	static const struct view_ops ops = {
 		.process = on_process,
@@ -390,6 +393,7 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 		.capture = on_capture,
 		.lost = on_lost,
 		.note = on_note,
+		.missing = on_missing,
 		.summary = on_summary,
 		.recording = on_recording,
 		.thread = on_thread,
@@ -400,6 +404,12 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 		.signal = on_signal,
 		.blocked = on_blocked,
 	};
+
+	return (struct view){ .ops = &ops, .ctx = r };
+}
+
+struct report *report_new(struct annotate *a, struct printer *p, const struct report_options *options)
+{
 	struct report *r = calloc(1, sizeof(*r));
 
 	if (!r)
@@ -416,7 +426,8 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 					  .depth = options->depth };
 	r->stacks.merge = options->merge;
 	r->stacks.inverted = options->inverted;
-	annotate_add_view(a, (struct view){ .ops = &ops, .ctx = r });
+	if (!options->is_fed)
+		annotate_add_view(a, report_view(r));
 	return r;
 }
 

@@ -22,9 +22,13 @@ struct report_choice {
 };
 
 struct report_options {
+	bool is_fed;	/* the caller feeds report_view() with what is wanted; else it is one of @a's views */
 	bool no_events; /* leave out accesses and captures; losses and notes are reported all the same */
 	bool no_tables;
 	bool stacks; /* print the stacks by count; needs ANNOTATE_STACK */
+	/* With stacks: who counts those of calls, in trees of its own; NULL: nobody. */
+	const struct view *call_counter;
+	struct stack_trees *call_stacks;
 	enum stack_merge merge;
 	bool inverted;
 	struct report_choice choice;
@@ -39,13 +43,13 @@ struct report_options {
 	bool instructions; /* report each instruction, too, with calls */
 	const char
 		*function; /* only calls of functions of that name (fnmatch), with all inside of them; NULL */
-	const char *thread; /* only of threads of that number or name; NULL */
+	const char *thread; /* only calls of threads of that number or name; NULL */
 	uint32_t depth;	    /* only so many levels of calls; 0: all */
 };
 
 struct report;
 
-/* Adds itself to @a's views. @a, @p and the texts in @options must outlive it. NULL: no memory. */
+/* Adds itself to @a's views, but with is_fed. @a, @p and the texts in @options must outlive it. NULL: no memory. */
 struct report *report_new(struct annotate *a, struct printer *p, const struct report_options *options);
 
 /* After the last event: prints what sums up, with the summaries that annotate makes up. */
@@ -57,9 +61,8 @@ uint64_t report_events(const struct report *r);
 /* Of what was chosen, how many were lost by its summaries: after report_finish(). */
 uint64_t report_lost(const struct report *r);
 
-/* False: what options->function or ->thread asks for is not in the log, though it has calls. */
-bool report_function_is_known(const struct report *r);
-bool report_thread_is_known(const struct report *r);
+/* Where events come in. Lives as long as @r. */
+struct view report_view(struct report *r);
 
 /* All tags seen, sorted by report_finish(). Lives as long as @r. */
 const struct tag_totals *report_tags(const struct report *r);

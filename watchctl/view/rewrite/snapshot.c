@@ -56,7 +56,7 @@ struct wc_error *snapshot_count(const char *path, struct snapshot_content *ret)
 		count(ret, &e);
 	}
 	if (!err)
-		ret->missed = tracelog_missed(r, &ret->why_missed);
+		tracelog_damage(r, &ret->damage);
 	return err;
 }
 
@@ -142,7 +142,7 @@ struct wc_error *snapshot_print_json(const struct snapshot_content *s, const str
 	json_number(&j, "bytes", s->saved.bytes);
 	json_number(&j, "files", s->saved.files);
 	json_number(&j, "ignored", s->saved.ignored);
-	json_number(&j, "missed", s->missed);
+	json_number(&j, "missed", s->damage.missed);
 	json_close(&j, '}');
 	ok = json_end_line(&j, out);
 	json_deinit(&j);

@@ -12,8 +12,7 @@ struct snapshot_content {
 	uint64_t accesses, captures, calls;
 	uint64_t first_ns, last_ns; /* of these, CLOCK_MONOTONIC; 0: there are none */
 	uint64_t realtime_ns;	    /* CLOCK_REALTIME minus CLOCK_MONOTONIC; 0: not known */
-	uint64_t missed;	    /* as tracelog_missed() */
-	const char *why_missed;
+	struct log_damage damage;   /* of what was saved; all zero: not read */
 };
 
 /* As tracelog_snapshot(). */

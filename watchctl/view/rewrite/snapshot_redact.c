@@ -76,5 +76,6 @@ struct wc_error *snapshot_save_redacted(const char *src, const char *dst, uint64
 	ret->files = 1;
 	walk(dst, false, &ret->bytes);
 	*unused = ending.unused;
+	ret->damage = ending.damage;
 	return NULL;
 }

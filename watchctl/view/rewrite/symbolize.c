@@ -46,7 +46,8 @@ struct symbolize {
 	char **doubtful; /* modules that the file at their path need not be */
 	size_t ndoubtful, doubtful_cap;
 	struct symbolize_totals totals;
-	uint64_t ignored;
+	struct log_damage damage;
+	const char *why_names; /* of an earlier run, some cannot be read; NULL */
 	const char *why;
 	bool no_memory;
 };
@@ -221,8 +222,10 @@ static struct wc_error *read_log(struct symbolize *s)
 		if (s->opt->reading)
 			progress_at(s->opt->reading, tracelog_progress(r));
 	}
-	if (!err)
-		s->ignored = tracelog_ignored(r, &s->why);
+	if (!err) {
+		tracelog_damage(r, &s->damage);
+		s->damage.why_names = s->why_names;
+	}
 	return err;
 }
 
@@ -261,9 +264,7 @@ static struct wc_error *symbolize_report(void *ctx, const struct trace_event *e)
 /* The answers of an earlier run; what of them cannot be read is made anew. */
 static struct wc_error *report_stored(struct symbolize *s)
 {
-	const char *why;
-
-	return tracelog_symbols_read(s->path, (struct event_sink){ symbolize_report, s }, &why);
+	return tracelog_symbols_read(s->path, (struct event_sink){ symbolize_report, s }, &s->why_names);
 }
 
 /* Results */
@@ -452,10 +453,9 @@ const struct symbolize_totals *symbolize_totals(const struct symbolize *s)
 	return &s->totals;
 }
 
-uint64_t symbolize_ignored(const struct symbolize *s, const char **why)
+const struct log_damage *symbolize_damage(const struct symbolize *s)
 {
-	*why = s->why;
-	return s->ignored;
+	return &s->damage;
 }
 
 void symbolize_free(struct symbolize *s)

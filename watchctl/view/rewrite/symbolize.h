@@ -8,6 +8,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/code/symbols/symbolizer.h"
+#include "watchctl/trace/log/tracelog.h"
 
 struct symbolize_options {
 	const struct symbol_search *search; /* NULL: the usual places */
@@ -55,8 +56,8 @@ const struct symbolize_module *symbolize_modules(const struct symbolize *s, size
 
 const struct symbolize_totals *symbolize_totals(const struct symbolize *s);
 
-/* Bytes at the end of the log that could not be read, and why; NULL: it is whole. */
-uint64_t symbolize_ignored(const struct symbolize *s, const char **why);
+/* What of the log could not be read. Lives as long as @s. */
+const struct log_damage *symbolize_damage(const struct symbolize *s);
 
 void symbolize_free(struct symbolize *s); /* accepts NULL */
 void symbolize_freep(struct symbolize **s);

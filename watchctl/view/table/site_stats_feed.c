@@ -25,6 +25,7 @@ struct site_feed {
 	struct site_stats stats;
 	enum feed_state state;
 	bool finished;
+	const char *why_names; /* some that were added to the log cannot be read; NULL */
 };
 
 struct site_stats *site_feed_stats(struct site_feed *f)
@@ -45,6 +46,12 @@ uint64_t site_feed_ignored(const struct site_feed *f, const char **why)
 uint64_t site_feed_missed(const struct site_feed *f, const char **why)
 {
 	return tracelog_missed(f->reader, why);
+}
+
+void site_feed_damage(const struct site_feed *f, struct log_damage *ret)
+{
+	tracelog_damage(f->reader, ret);
+	ret->why_names = f->why_names;
 }
 
 /* Nothing happens in the log, but time goes on, as long as it is recorded by this machine's clock. */
@@ -110,9 +117,7 @@ struct wc_error *site_feed_finish(struct site_feed *f, bool rest)
 /* Names that were added later come first: whoever reads the events then knows them. */
 static struct wc_error *read_names(struct site_feed *f, const char *path)
 {
-	const char *why;
-
-	return tracelog_symbols_read(path, f->sink, &why);
+	return tracelog_symbols_read(path, f->sink, &f->why_names);
 }
 
 struct wc_error *site_feed_open(const char *path, enum insn_syntax syntax, struct site_feed **ret)

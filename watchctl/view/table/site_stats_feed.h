@@ -6,6 +6,7 @@
 #define WATCHCTL_VIEW_TABLE_SITE_STATS_FEED_H
 
 #include "watchctl/base/error.h"
+#include "watchctl/trace/log/tracelog.h"
 #include "watchctl/view/table/site_stats.h"
 
 struct site_feed;
@@ -33,6 +34,7 @@ enum feed_state site_feed_state(const struct site_feed *f);
 /* Bytes of the log that were not read, and why (a phrase); 0 and NULL: none. */
 uint64_t site_feed_ignored(const struct site_feed *f, const char **why); /* at its end */
 uint64_t site_feed_missed(const struct site_feed *f, const char **why);	 /* before it */
+void site_feed_damage(const struct site_feed *f, struct log_damage *ret);
 
 /* Accepts NULL. */
 void site_feed_close(struct site_feed *f);

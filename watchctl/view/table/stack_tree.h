@@ -42,6 +42,14 @@ struct stack_tree {
 	size_t distinct;	/* stacks */
 };
 
+/* The id of the tag that calls are counted under: no log numbers its tags that high. */
+#define STACK_TREE_CALLS (UINT32_MAX - 7)
+
+static inline bool stack_tree_is_of_calls(const struct stack_tree *t)
+{
+	return t->tag && t->tag->id == STACK_TREE_CALLS;
+}
+
 /* All trees of one report; one set of names serves them. */
 struct stack_trees {
 	enum stack_merge merge;

@@ -138,6 +138,8 @@ const char *text_walk_end(enum walk_end why)
 		return "the next frame lies below this one: another stack, or a damaged one";
 	case WALK_END_UNKNOWN_PC:
 		return "the code of the last frame was not known when it was recorded";
+	case WALK_END_LOST:
+		return "the rest of the stack was in a part of the log that is missing";
 	}
 	return "for a reason this version does not know";
 }
@@ -145,9 +147,13 @@ const char *text_walk_end(enum walk_end why)
 const char *text_walk_end_name(enum walk_end why)
 {
 	static const char *const name[] = {
-		[WALK_END_COMPLETE] = "complete",	    [WALK_END_DEPTH] = "depth",
-		[WALK_END_UNREADABLE] = "unreadable",	    [WALK_END_NO_RULE] = "no_rule",
-		[WALK_END_NOT_ASCENDING] = "not_ascending", [WALK_END_UNKNOWN_PC] = "unknown_pc",
+		[WALK_END_COMPLETE] = "complete",
+		[WALK_END_DEPTH] = "depth",
+		[WALK_END_UNREADABLE] = "unreadable",
+		[WALK_END_NO_RULE] = "no_rule",
+		[WALK_END_NOT_ASCENDING] = "not_ascending",
+		[WALK_END_UNKNOWN_PC] = "unknown_pc",
+		[WALK_END_LOST] = "lost",
 	};
 
 	return name[why];
