@@ -17,7 +17,8 @@ LLDB_OBJ := $(LLDB_C:%.c=$(BUILD)/%.o) $(LLDB_NONE:%.c=$(BUILD)/%.o)
 LLDB_LIBS :=
 else
 LLDB_OBJ := $(LLDB_C:%.c=$(BUILD)/%.o) $(LLDB_CC:%.cc=$(BUILD)/%.o)
-LLDB_LIBS := -L$(LLDB_DIR)/lib -llldb-$(LLDB) -lstdc++
+# libgcc_s by name: what libunwind brings along defines the functions of C++ exceptions, too, and comes after it so.
+LLDB_LIBS := -L$(LLDB_DIR)/lib -llldb-$(LLDB) -lstdc++ -lgcc_s
 endif
 
 LLDB_LIB := $(BUILD)/libwatchctl-lldb.a
