@@ -139,7 +139,7 @@ struct wc_error *option_parse(int argc, char **argv, const struct option *option
 			      option_taker *take)
 {
 	struct option_scan s = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct option_match m;
+	struct option_match m = { 0 };
 	struct wc_error *err;
 
 	do {
@@ -158,7 +158,7 @@ struct wc_error *option_parse_alone(int argc, char **argv, const struct option *
 				    const char *only)
 {
 	struct option_scan s = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct option_match m;
+	struct option_match m = { 0 };
 	struct wc_error *err;
 
 	do {
@@ -175,7 +175,7 @@ struct wc_error *option_parse_launch(int argc, char **argv, const struct option 
 				     option_taker *take, char *const **program)
 {
 	struct option_scan s = { .argc = argc, .argv = argv, .next = 1, .options = options };
-	struct option_match m;
+	struct option_match m = { 0 };
 	struct wc_error *err;
 
 	do {

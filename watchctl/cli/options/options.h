@@ -66,7 +66,7 @@ struct option {
 		uint64_t: option_set_u64, uint32_t: option_set_u32, int: option_set_int), \
 	.at = offsetof(type, member), .min = (least), .max = (most)
 #define OPTION_AT(type, member, wanted) \
-	(offsetof(type, member) + 0 * sizeof(_Generic(((type *)0)->member, wanted: 1)))
+	(offsetof(type, member) + 0 * sizeof(_Generic(((type *)0)->member, wanted: 1))) /* NOLINT(bugprone-macro-parentheses): a type */
 
 /* The whole row: the options of @table set what is in @member. */
 #define OPTIONS_IN(type, member, table) { .at = offsetof(type, member), .more = (table) }
