@@ -102,6 +102,7 @@ struct wc_error *report_html(const char *log, const char *file, bool no_source, 
 		return err;
 	return wc_error_new(WC_ELOG,
 			    "the log %s is not whole: the last %" PRIu64
-			    " bytes were ignored, because %s; the page says so",
+			    " bytes were ignored, because %s; the page "
+			    "says so",
 			    log, ending.ignored, ending.why);
 }

@@ -23,76 +23,76 @@ static struct wc_error *quit(struct repl *r, int argc, char **argv)
 static const struct option wait_options[] = {
 	{ "-t", "--time", "SECONDS", "no longer than this", COMPLETE_NOTHING, NULL },
 	{ "-n", "--count", "COUNT",
-	  "until so many more events have come (in a script: since the "
-	  "last wait); that they did not come in time is an error",
+	  "until this number of further events has arrived (in a script: since the last wait); fewer events are an "
+	  "error",
 	  COMPLETE_NOTHING, NULL },
 	{ 0 },
 };
 
 /* In the order of the help. */
 const struct repl_command repl_commands[] = {
-	{ "attach", "PID [options]", "begin with a running process; watches asked for before are armed",
+	{ "attach", "PID [options]",
+	  "begin a session with a running process; watches requested before are armed",
 	  "watchctl -p PID -v EXPR ...", repl_attach_options, OPERAND_PID, .run = repl_attach },
 	{ "run", "[options] PROGRAM [ARGS] [< FILE] [> FILE]",
-	  "start a program; watches asked for before are armed before "
-	  "its first instruction; without PROGRAM, the last one again",
+	  "start a program; watches requested before are armed before its first instruction; without PROGRAM, the "
+	  "last one again",
 	  "watchctl -v EXPR ... -- PROGRAM [ARGS]", repl_attach_options, OPERAND_PROGRAM, .takes_rest = true,
 	  .run = repl_run_program },
-	{ "open", "LOG", "read a log, also one that is being recorded", "watchctl report LOG", NULL,
+	{ "open", "LOG", "read a log, including one that is being recorded", "watchctl report LOG", NULL,
 	  OPERAND_FILE, .run = repl_open },
-	{ "detach", "", "end the session; the program goes on as if nothing had been",
-	  "Ctrl-C in watchctl -p PID", NULL, OPERAND_NONE, .run = repl_detach },
+	{ "detach", "", "end the session; the program continues undisturbed", "Ctrl-C in watchctl -p PID",
+	  NULL, OPERAND_NONE, .run = repl_detach },
 	{ "kill", "", "kill the program that was started with run", "kill PID", NULL, OPERAND_NONE,
 	  .run = repl_kill },
-	{ "watch", "EXPR [options]", "record every access to a variable (-x: every execution of a place)",
+	{ "watch", "EXPR [options]", "record every access to a variable (-x: every execution of code)",
 	  "watchctl -p PID -v EXPR [options]", repl_watch_options, OPERAND_EXPRESSION, .run = repl_watch },
 	{ "disable", "NUMBER...", "switch a watch off, to be enabled again", "the options of watchctl -v",
 	  NULL, OPERAND_WATCH, .run = repl_disable },
 	{ "enable", "NUMBER...", "switch it on again", "the options of watchctl -v", NULL, OPERAND_WATCH,
 	  .run = repl_enable },
-	{ "delete", "[NUMBER...]", "end a watch, or all", "the options of watchctl -v", NULL, OPERAND_WATCH,
-	  .run = repl_delete },
+	{ "delete", "[NUMBER...]", "delete a watch, or all", "the options of watchctl -v", NULL,
+	  OPERAND_WATCH, .run = repl_delete },
 	{ "info", "[watches|threads|modules|engine|target]", "show the state",
 	  "watchctl list -p PID; watchctl report --json LOG", NULL, OPERAND_WORDS,
 	  "watches threads modules engine target", .run = repl_info },
-	{ "sites", "", "the table of accesses by place in the code", "watchctl report --sites LOG", NULL,
-	  OPERAND_NONE, .run = repl_sites },
+	{ "sites", "", "the table of accesses by site", "watchctl report --sites LOG", NULL, OPERAND_NONE,
+	  .run = repl_sites },
 	{ "show", "[N]", "an event in full: values, registers, stack, source and instructions",
 	  "watchctl report --regs LOG", NULL, OPERAND_NONE, .run = repl_show },
 	{ "bt", "[N]", "the stack of an event", "watchctl report LOG", NULL, OPERAND_NONE, .run = repl_bt },
-	{ "regs", "[N]", "the registers of an event, as they are after the access",
-	  "watchctl report --regs LOG", NULL, OPERAND_NONE, .run = repl_regs },
+	{ "regs", "[N]", "the registers of an event, after the access", "watchctl report --regs LOG", NULL,
+	  OPERAND_NONE, .run = repl_regs },
 	{ "list", "[N]", "the source around the place of an event", "watchctl report LOG names file and line",
 	  NULL, OPERAND_NONE, .run = repl_list },
 	{ "disassemble", "[N]", "the instructions around the place of an event",
 	  "watchctl report LOG --html FILE", NULL, OPERAND_NONE, .run = repl_disassemble },
-	{ "log", "[on|off|summary]",
-	  "print events as they come, not at all, or how many there were each second", "watchctl -q", NULL,
-	  OPERAND_WORDS, "on off summary", .run = repl_log },
+	{ "log", "[on|off|summary]", "print events as they arrive, not at all, or their number each second",
+	  "watchctl -q", NULL, OPERAND_WORDS, "on off summary", .run = repl_log },
 	{ "print", "[/F] EXPR", "the value of a variable now; F is one of x d u o t c a f s",
 	  "watchctl repl FILE", NULL, OPERAND_EXPRESSION, .takes_rest = true, .takes_format = true,
 	  .run = repl_print },
 	{ "x", "[/NFS] ADDRESS",
-	  "memory: N of the format F (x d u o t c a f s i) and the size S (b h w g); an empty line goes on",
+	  "memory: N of the format F (x d u o t c a f s i) and the size S (b h w g); an empty line continues",
 	  "watchctl repl FILE", NULL, OPERAND_EXPRESSION, .takes_rest = true, .takes_format = true,
 	  .run = repl_examine },
-	{ "save", "LOG", "keep what was recorded so far as a log of its own",
-	  "watchctl -o LOG; watchctl snapshot", NULL, OPERAND_FILE, .run = repl_save },
+	{ "save", "LOG", "save what was recorded so far as a new log", "watchctl -o LOG; watchctl snapshot",
+	  NULL, OPERAND_FILE, .run = repl_save },
 	{ "report", "[options] [LOG]", "watchctl report, of this session's log if none is named",
 	  "watchctl report LOG", NULL, OPERAND_CHILD, .run = repl_child },
 	{ "export", "[options] [LOG]", "watchctl export, likewise", "watchctl export LOG", NULL,
 	  OPERAND_CHILD, .run = repl_child },
 	{ "step", "[options] ...", "watchctl step: record the calls of a range of functions",
 	  "watchctl step ...", NULL, OPERAND_CHILD, .run = repl_child },
-	{ "diff", "[options] LOG LOG", "watchctl diff: the first call that went differently",
-	  "watchctl diff ...", NULL, OPERAND_CHILD, .run = repl_child },
+	{ "diff", "[options] LOG LOG", "watchctl diff: the first call that differs", "watchctl diff ...",
+	  NULL, OPERAND_CHILD, .run = repl_child },
 	{ "wait", "[SECONDS] [-n COUNT]", "wait for events or the end of the program, for scripts",
 	  "watchctl -n COUNT -t SECONDS", wait_options, OPERAND_NONE, .run = repl_wait },
 	{ "source", "FILE", "run the commands in a file, up to the first error", "watchctl repl FILE", NULL,
 	  OPERAND_FILE, .run = repl_source },
-	{ "help", "[COMMAND]", "explain the commands, or one", "watchctl repl --help", NULL, OPERAND_COMMAND,
+	{ "help", "[COMMAND]", "explain all commands, or one", "watchctl repl --help", NULL, OPERAND_COMMAND,
 	  .run = repl_help },
-	{ "quit", "", "end; the program goes on", NULL, NULL, OPERAND_NONE, .run = quit },
+	{ "quit", "", "end the prompt; the program continues", NULL, NULL, OPERAND_NONE, .run = quit },
 	{ 0 },
 };
 
@@ -283,9 +283,8 @@ struct wc_error *repl_help(struct repl *r, int argc, char **argv)
 	}
 	putchar('\n');
 	print_wrapped(
-		"help COMMAND explains one. Names may be shortened as far as they are unique; Tab completes. "
-		"EXPR is flag, file.c:flag, server.stats.hits, table[3].state, head->next->len, *p or "
-		"0x7ffe12345678:4.",
+		"help COMMAND explains one. Names may be abbreviated as long as they are unique; Tab completes. EXPR "
+		"is flag, file.c:flag, server.stats.hits, table[3].state, head->next->len, *p or 0x7ffe12345678:4.",
 		0, width ? width : PIPE_WIDTH);
 	return NULL;
 }

@@ -17,8 +17,8 @@
 /* clang-format off */
 const struct option repl_attach_options[] = {
 	{ "--tags", NULL, NULL, "collect the tagged stacks that the program captures, see stackwalk(7)", 0, NULL },
-	{ "-o", "--log", "LOG", "record into the new log LOG, which stays; else the latest 256 MB are kept until the next "
-	  "session", COMPLETE_DIRECTORY, NULL },
+	{ "-o", "--log", "LOG", "record into the new log LOG, which is kept; otherwise "
+	  "the latest 256 MB are kept until the next session", COMPLETE_DIRECTORY, NULL },
 	WATCH_ENGINE_OPTIONS,
 	{ 0 },
 };
@@ -80,7 +80,7 @@ static const char *ending_text(enum monitor_end end)
 	case MONITOR_EXECED:
 		return "the process has executed another program: the session ended there";
 	case MONITOR_GAVE_UP:
-		return "the session was given up for the program's sake: see the note above";
+		return "the session was ended to protect the program: see the note above";
 	case MONITOR_SUPPLANTED:
 		return "another process has begun to collect the captures: the session ended there";
 	case MONITOR_STOPPED:
@@ -184,7 +184,7 @@ static struct wc_error *repl_target_begin(struct repl *r, struct live_options *o
 static struct wc_error *must_be_free(const struct repl *r)
 {
 	if (repl_is_live(r))
-		return wc_error_new(WC_EUSAGE, "a session with process %d goes on: detach from it first",
+		return wc_error_new(WC_EUSAGE, "there is a session with process %d: detach from it first",
 				    r->pid);
 	return NULL;
 }
@@ -460,10 +460,11 @@ struct wc_error *repl_kill(struct repl *r, int argc, char **argv)
 	if (!repl_is_live(r))
 		return wc_error_new(WC_ETARGET, "there is no program to kill");
 	if (!r->launched)
-		return wc_error_new(WC_EUSAGE,
-				    "process %d was not started from here: detach leaves it alone; to end "
-				    "it, use kill(1)",
-				    r->pid);
+		return wc_error_new(
+			WC_EUSAGE,
+			"process %d was not started by run: use detach to leave it running, or kill(1) to "
+			"end it",
+			r->pid);
 	if (!agrees(r))
 		return NULL;
 	if (kill(r->pid, SIGKILL))
@@ -479,7 +480,7 @@ struct wc_error *repl_inspect(struct repl *r, struct inspect **ret)
 	struct wc_error *err = NULL;
 
 	if (!r->pid)
-		return wc_error_new(WC_ETARGET, "there is no process to look at: attach PID, or run PROGRAM");
+		return wc_error_new(WC_ETARGET, "there is no process to read: attach PID, or run PROGRAM");
 	if (!r->inspect)
 		err = inspect_open(r->pid, &r->inspect);
 	if (!err)

@@ -43,10 +43,10 @@ struct wc_error *locator_guarded(struct locator *l, void (*run)(void *ctx), void
 	if (fault_guarded(run, ctx))
 		return NULL;
 	*l = (struct locator){ 0 };
-	return wc_error_new(WC_ENAME,
-			    "the debug information of the program, or of a library, is damaged or was "
-			    "changed while it was read: names cannot be found in it; a raw address "
-			    "(0x...:SIZE) can be given instead");
+	return wc_error_new(
+		WC_ENAME,
+		"the debug information of the program, or of a library, is damaged or was changed while "
+		"it was read: names cannot be found in it; give an address (0x...:SIZE) instead");
 }
 
 static void run_question(void *ctx)
@@ -141,7 +141,7 @@ static struct wc_error *check_contiguous(const struct path_place *p, const char 
 	if (!members || p->size || dtype_size(&p->type))
 		return NULL;
 	return wc_error_new(WC_ENAME,
-			    "The elements of '%s' do not lie side by side in memory: name one of them (%s).",
+			    "The elements of '%s' are not contiguous in memory: name one of them (%s).",
 			    p->text, members);
 }
 

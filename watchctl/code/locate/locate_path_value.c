@@ -79,27 +79,27 @@ bool path_value_type(const struct path_place *p, struct value_type *ret)
 struct wc_error *path_check_place(const struct path_place *p)
 {
 	if (p->kind == PATH_NUMBER)
-		return wc_error_new(WC_ENAME,
-				    "'%s' is a number, %" PRId64
-				    ", and no variable. The memory at an address is written with its size, "
-				    "0x%" PRIx64 ":SIZE, or with its type, *(int *)0x%" PRIx64 ".",
-				    p->text, p->number, (uint64_t)p->number, (uint64_t)p->number);
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' is a number, %" PRId64 ", not a variable. To watch the memory at an "
+			"address, give its size, 0x%" PRIx64 ":SIZE, or its type, *(int *)0x%" PRIx64 ".",
+			p->text, p->number, (uint64_t)p->number, (uint64_t)p->number);
 	if (p->kind != PATH_ADDRESS)
 		return NULL;
 	if (p->text[0] == '&')
-		return wc_error_new(WC_ENAME,
-				    "'%s' is an address, a value that nothing changes. What lies there is "
-				    "written without the '&': '%s'.",
-				    p->text, p->text + 1);
-	return wc_error_new(WC_ENAME,
-			    "'%s' is an address, a value that was calculated. What lies there is written "
-			    "'*(%s)'.",
-			    p->text, p->text);
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' is an address, a value that never changes. To watch the memory there, omit "
+			"the '&': '%s'.",
+			p->text, p->text + 1);
+	return wc_error_new(
+		WC_ENAME, "'%s' is an address, a calculated value. To watch the memory there, write '*(%s)'.",
+		p->text, p->text);
 }
 
 struct wc_error *path_no_operand(const struct path_place *p, const char *what)
 {
-	return wc_error_new(WC_ENAME, "'%s' is %s: there is nothing that '%s' could do with it.", p->text,
+	return wc_error_new(WC_ENAME, "'%s' is %s: '%s' cannot be applied to it.", p->text,
 			    p->kind == PATH_NUMBER    ? "a number"
 			    : p->kind == PATH_ADDRESS ? "an address"
 			    : p->slice		      ? "several elements"
@@ -146,7 +146,7 @@ static struct wc_error *load_number(struct path_place *p, const struct memory_vi
 		return NULL;
 	}
 	value_type_deinit(&type);
-	return whole ? read_failed(p) : path_wrong_kind(p, "which is no whole number.");
+	return whole ? read_failed(p) : path_wrong_kind(p, "which is not a whole number.");
 }
 
 struct wc_error *path_number(struct path_place *p, const struct memory_view *mem, int64_t *ret)
@@ -158,7 +158,9 @@ struct wc_error *path_number(struct path_place *p, const struct memory_view *mem
 		return NULL;
 	}
 	if (p->kind == PATH_ADDRESS || p->stars || p->slice)
-		return wc_error_new(WC_ENAME, "'%s' is no number: write one, or a variable that has one.",
+		return wc_error_new(WC_ENAME,
+				    "'%s' is not a number: write a number, or a variable with a numeric "
+				    "value.",
 				    p->text);
 	err = path_open(p, mem);
 	return err ? err : load_number(p, mem, ret);
@@ -235,10 +237,11 @@ static struct wc_error *size_unknown(const struct path_place *p)
 {
 	scoped(freep) char *type = path_type_name(p);
 
-	return wc_error_new(WC_ENAME,
-			    "'%s' is of type '%s', and how large that is, is not known: give its elements a "
-			    "type, ((T *)%s), or the address and size of what is meant (0x...:SIZE).",
-			    p->text, type ? type : "?", p->text);
+	return wc_error_new(
+		WC_ENAME,
+		"'%s' is of type '%s', whose size is not known: cast it to a pointer to the type of its "
+		"elements, ((T *)%s), or give the address and size (0x...:SIZE).",
+		p->text, type ? type : "?", p->text);
 }
 
 static struct wc_error *move(struct path_place *p, int64_t by)
@@ -311,10 +314,9 @@ static struct wc_error *slice(struct path_place *p, int64_t n, const struct memo
 	if (err)
 		return err;
 	if (n < 1 || (uint64_t)n > SLICE_MAX)
-		return wc_error_new(WC_ENAME,
-				    "'%s' has a first element, and @%" PRId64
-				    " is no number of them: write one from 1 on.",
-				    p->text, n);
+		return wc_error_new(
+			WC_ENAME, "@%" PRId64 " is not a valid number of elements of '%s': write 1 or more.",
+			p->text, n);
 	if (!path_element_size(p))
 		return size_unknown(p);
 	p->slice = n > 1 ? (uint64_t)n : 0;
@@ -371,11 +373,11 @@ static struct wc_error *go_on_from_address(struct path_place *p, const struct lo
 static struct wc_error *go_on_from_number(struct path_place *p, const struct locate_step *step)
 {
 	if (step->op == LOCATE_DEREF)
-		return wc_error_new(WC_ENAME,
-				    "'%s' is a number, and what lies there has no type: write it before the "
-				    "number, *(int *)%s, or write the address with its size, 0x%" PRIx64
-				    ":SIZE.",
-				    p->text, p->text, (uint64_t)p->number);
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' is a number, and the type of the memory there is not known: write the type "
+			"before the number, *(int *)%s, or the address with its size, 0x%" PRIx64 ":SIZE.",
+			p->text, p->text, (uint64_t)p->number);
 	return path_no_operand(p, step->op == LOCATE_INDEX     ? "[ ]"
 				  : step->op == LOCATE_ARROW   ? "->"
 				  : step->op == LOCATE_SLICE   ? "@"
