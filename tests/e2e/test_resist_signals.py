@@ -115,7 +115,7 @@ def test_a_handler_that_the_program_sets_at_the_worst_moment_is_not_lost(victim,
     w = between(n, lambda: v.tell("trap small"), start, monkeypatch)
     assert w.summary()["recorded"] == 5 and w.balanced()
     if n == 2:
-        assert "may put ours back" in w.stderr
+        assert "may restore watchctl's" in w.stderr
     got = int(v.tell("raise 1").split()[0])
     assert got == (2 if n == 1 else 1)
 

@@ -476,7 +476,7 @@ def test_a_handler_that_the_program_has_replaced_is_left_mapped(victim, watch, c
     v = victim("puppet")
     killed(watch, "-p", v.pid, "-v", "flag", "-w")
     v.tell("handler own")
-    assert "may put ours back" in clear(v.pid, expect=OTHER)
+    assert "may restore watchctl's" in clear(v.pid, expect=OTHER)
     assert len(slots(v.pid)[1]) == 1
     v.tell("raise")
     assert v.tell("got") == "1"

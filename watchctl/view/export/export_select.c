@@ -330,10 +330,10 @@ struct wc_error *export_select_check(const struct export_select *s, const char *
 		if (!s->tag_seen[i])
 			return unknown(log, "tag", s->c->tag[i], &s->tags);
 	if (s->c->thread && !s->thread_seen)
-		return wc_error_new(WC_ENAME, "no thread \"%s\" did anything in the log %s", s->c->thread,
+		return wc_error_new(WC_ENAME, "no event of a thread \"%s\" is in the log %s", s->c->thread,
 				    log);
 	if (s->c->function && !s->calls.function_seen)
-		return wc_error_new(WC_ENAME, "no function \"%s\" was called in the log %s", s->c->function,
+		return wc_error_new(WC_ENAME, "no call of a function \"%s\" is in the log %s", s->c->function,
 				    log);
 	return NULL;
 }

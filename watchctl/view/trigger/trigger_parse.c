@@ -266,8 +266,8 @@ static void check_words(struct trigger *t, const char *at, size_t a, size_t b)
 	if ((trigger_is(t, a, NODE_WORD) && !is_watched(t, b)) ||
 	    (trigger_is(t, b, NODE_WORD) && !is_watched(t, a)))
 		fail(t, WC_ENAME, at,
-		     "\"%s\" is no watch, and no enumerator where it stands (a watch's name is what "
-		     "follows its -v)",
+		     "\"%s\" is neither a watch nor an enumerator that can be used here (the name of a watch is the "
+		     "text after its -v)",
 		     t->v[trigger_is(t, a, NODE_WORD) ? a : b].text);
 }
 
@@ -295,7 +295,8 @@ static size_t compared(struct trigger *t)
 		if (*at == '=')
 			fail(t, WC_EUSAGE, at, "Expected == (a single = compares nothing)");
 		else if (trigger_is(t, a, NODE_WORD))
-			fail(t, WC_ENAME, start, "\"%s\" is no watch (a watch's name is what follows its -v)",
+			fail(t, WC_ENAME, start,
+			     "\"%s\" is not a watch (the name of a watch is the text after its -v)",
 			     t->v[a].text);
 		else if (!is_watched(t, a))
 			fail(t, WC_EUSAGE, at, "Expected a comparison, like == 0");
