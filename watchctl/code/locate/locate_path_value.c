@@ -316,7 +316,7 @@ static struct wc_error *slice(struct path_place *p, int64_t n, const struct memo
 	if (n < 1 || (uint64_t)n > SLICE_MAX)
 		return wc_error_new(
 			WC_ENAME, "@%" PRId64 " is not a valid number of elements of '%s': write 1 or more.",
-			p->text, n);
+			n, p->text);
 	if (!path_element_size(p))
 		return size_unknown(p);
 	p->slice = n > 1 ? (uint64_t)n : 0;
