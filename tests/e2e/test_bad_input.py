@@ -198,7 +198,7 @@ def test_registers_that_the_kernel_keeps_for_ptrace(run, victim, watch):
     v = victim("puppet")
     args = [x for n in ("v_ll", "v_uint", "v_bool", "v_colour") for x in ("-v", n)]
     watch("-p", v.pid, *args, "--engine", "ptrace").end()
-    refused(run, v, SLOTS, "no free debug register", "kept by the kernel for ptrace", "--engine ptrace, -i",
+    refused(run, v, SLOTS, "no free debug register", "the kernel reserves them for ptrace", "--engine ptrace, -i",
             args=["-p", v.pid, "-v", "flag"])
     again = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "ptrace")
     v.tell("write 3")

@@ -327,7 +327,7 @@ def test_dot_counts_callers_and_sites(plain):
 def test_dot_keeps_the_largest_and_says_what_is_left_out(plain):
     g = graph(export(plain, "dot", "--nodes", 6))
     assert len(g["objects"]) == 6
-    m = re.search(r"left out, the smallest ones:\\n(\d+) functions\\n(\d+) sites? with (\d+)\\n(\d+) edges", g["label"])
+    m = re.search(r"omitted, the smallest ones:\\n(\d+) functions\\n(\d+) sites? with (\d+)\\n(\d+) edges", g["label"])
     sites = [n for n in g["objects"] if n.get("shape") == "box"]
     assert len(sites) == 3 and sum(int(n["label"].split("\\n")[-1]) for n in sites) + int(m.group(3)) == 3090
     assert int(m.group(1)) + 3 == len({f for i in range(3000) for f in stack_names(i)}) + len({"note", "[unreadable]"})

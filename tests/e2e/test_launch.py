@@ -81,7 +81,7 @@ def test_a_program_that_did_not_wait_until_its_library_was_armed_is_said_to_have
     v.tell("plugin 2")
     w.end()
     note, = w.of("note")
-    assert "before that was armed is not seen" in note["text"]
+    assert "before that watch was armed are not seen" in note["text"]
     assert [a["function"] for a in w.accesses] == ["plugin_touch"] * 2
 
 

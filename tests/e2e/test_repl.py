@@ -110,7 +110,7 @@ def test_commands_come_through_a_pipe_too(script):
     ("attach", 2, "PID"), ("attach x", 2, "x"), ("attach 999999999", 3, "999999999"), ("run", 2, "run what"),
     ("run /nonexistent/program", None, "/nonexistent/program"), ("watch", 2, "watch what"),
     ("watch flag other", 2, "one expression"), ("watch flag --nonsense", 2, "--nonsense"), ("watch 'flag", 2, "quote"),
-    ("watch flag -x -s 4", 2, "-s"), ("delete 7", 2, "none was asked"), ("show", 3, "attach"), ("bt x", 3, "attach"),
+    ("watch flag -x -s 4", 2, "-s"), ("delete 7", 2, "none was requested"), ("show", 3, "attach"), ("bt x", 3, "attach"),
     ("x/9999999999xw &flag", 2, "count"), ("x/4q flag", 2, "'q'"), ("print/xx flag", 2, "formats"), ("info nonsense", 2, "threads"),
     ("source /nonexistent/file", 2, "/nonexistent/file"), ("save", 2, "save LOG"), ("save x", 3, "nothing to save"),
     ("open /nonexistent/log", 8, "/nonexistent/log"), ("log perhaps", 2, "summary"), ("wait -t x", 2, "seconds"),

@@ -266,7 +266,7 @@ def test_kill_asks_and_only_kills_what_it_started(terminal, victim, hardware):
     v = victim("puppet")
     t = terminal()
     t.run(f"attach {v.pid}")
-    t.run("kill").sees("was not started from here")
+    t.run("kill").sees("was not started by run")
     t.run("detach")
     t.run("run /bin/sleep 60")
     pid = int(re.findall(r"process (\d+) \(sleep\)", t.text())[-1])

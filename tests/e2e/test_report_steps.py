@@ -119,7 +119,7 @@ def test_text_sums_up_and_prints_calls_when_asked(steps, events):
     r = run(steps)
     assert r.returncode == 0 and r.stderr == "" and "\033" not in r.stdout
     assert "calls recorded from serve" in r.stdout
-    assert "ended after" in r.stdout and "the function that it began with has ended" in r.stdout
+    assert "ended after" in r.stdout and "the function in which it began has ended" in r.stdout
     assert "parse_value(" not in r.stdout and "CALLS  FUNCTION" in r.stdout
     tree = run("--calls", steps)
     # Each call begins on a line of its own.
@@ -223,7 +223,7 @@ def test_a_cut_log_is_printed_as_far_as_it_is_whole(generate, tmp_path):
     calls = of("call", [json.loads(line) for line in r.stdout.splitlines()])
     assert 500 < len(calls) < 2000
     text = run(tmp_path / "cut")
-    assert "the log has no end of it" in text.stdout
+    assert "the log does not contain its end" in text.stdout
 
 
 def test_a_log_with_accesses_and_calls_has_both(tmp_path):

@@ -268,7 +268,7 @@ def test_of_16_watchctls_those_that_get_a_register_work_and_the_others_say_why(v
             else:
                 p.send_signal(signal.SIGINT)
         for p, out in [(p, p.communicate(timeout=TIMEOUT)) for p in at_work]:
-            assert p.returncode in (0, -signal.SIGKILL) or "ours is left mapped" in out[1], out
+            assert p.returncode in (0, -signal.SIGKILL) or "watchctl's is left mapped" in out[1], out
             if turn == 0:
                 counted = re.search(r'"summary".*?"recorded":(\d+),"lost":(\d+)', out[0])
                 assert 6 <= int(counted[1]) + int(counted[2]) < 6 + len(crowd), out  # the others' known accesses

@@ -380,7 +380,7 @@ def test_a_frozen_program_neither_hangs_us_nor_is_harmed(victim, watch, run, fre
         f.freeze()
         w.end(expect=None)
         code = w.process.returncode
-        assert code == 0 or (code in (1, 7) and ("frozen" in w.stderr or "may still wait" in w.stderr)), w.stderr
+        assert code == 0 or (code in (1, 7) and ("frozen" in w.stderr or "may still be pending" in w.stderr)), w.stderr
         assert w.summary()["recorded"] == 6 and w.balanced() if "counted" in w.summary() else True
         f.thaw()
         assert v.tell("work 2") == "4"

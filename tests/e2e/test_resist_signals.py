@@ -115,7 +115,7 @@ def test_a_handler_that_the_program_sets_at_the_worst_moment_is_not_lost(victim,
     w = between(n, lambda: v.tell("trap small"), start, monkeypatch)
     assert w.summary()["recorded"] == 5 and w.balanced()
     if n == 2:
-        assert "may put ours back" in w.stderr
+        assert "may restore watchctl's" in w.stderr
     got = int(v.tell("raise 1").split()[0])
     assert got == (2 if n == 1 else 1)
 
@@ -194,7 +194,7 @@ def test_the_action_that_a_program_was_told_may_be_set_again_at_any_time(victim,
     v.tell(f"ask {where}")
     v.tell("write 2")
     w.end(expect=1)
-    assert "address of our SIGTRAP handler" in w.stderr and w.summary()["recorded"] == 2, w.stderr
+    assert "address of watchctl's SIGTRAP handler" in w.stderr and w.summary()["recorded"] == 2, w.stderr
     assert v.tell("raise 2") == "2 2 0 0"
     v.tell("set")
     assert v.tell("raise 3") == "5 5 0 0"
@@ -222,7 +222,7 @@ def test_a_session_that_must_leave_its_handler_says_so_however_it_ends(victim, h
         assert p.poll() is None
     v.tell("ask data")
     _, err = p.communicate(f"{end}\n", timeout=60)
-    assert p.returncode == 1 and "address of our SIGTRAP handler" in err, err
+    assert p.returncode == 1 and "address of watchctl's SIGTRAP handler" in err, err
 
 
 @pytest.mark.parametrize("later", [0, 1.5])

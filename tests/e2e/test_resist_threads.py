@@ -151,7 +151,7 @@ def test_tasks_made_by_odd_flags_are_left_as_they_are(procs, watch, engine):
         w.end(expect=None)
         late = engine != "handler" and kind == "vmvfork"  # its maker cannot be stopped while it waits
         # Nobody can tell a child whose actions were cleared from one that has asked for ours and set its own.
-        kept = kind == "clear" and "may put ours back" in w.stderr
+        kept = kind == "clear" and "may restore watchctl's" in w.stderr
         assert w.process.returncode == 0 or (late and w.process.returncode in (1, 7)) or kept, (kind, w.stderr)
         assert counts(w)[0] == counts(w)[1]
         if engine != "handler -i":  # where the thread is armed within 50 ms

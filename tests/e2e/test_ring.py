@@ -268,7 +268,7 @@ def test_a_library_that_is_loaded_later_is_armed_late_but_armed(victim, ring, ru
     assert [a["function"] for a in w.accesses][-5:] == ["plugin_touch"] * 5
     assert {a["function"] for a in w.accesses} <= {"plugin_start", "plugin_touch"}
     assert w.balanced()
-    assert any("cannot make the program wait when a library comes" in n["text"] for n in w.of("note"))
+    assert any("cannot make the program wait when a library is loaded" in n["text"] for n in w.of("note"))
 
 
 def test_rules_go_with_the_library_they_are_of(victim, ring, build):
@@ -292,7 +292,7 @@ def test_a_thread_local_variable_is_watched_in_the_threads_there_are(victim, rin
     w = ring(v, "-v", "mine")
     v.tell("tls 2")
     w.end()
-    assert w.of("armed")[0]["per_thread"] and any("are armed when they are noticed" in n["text"] for n in w.of("note"))
+    assert w.of("armed")[0]["per_thread"] and any("are armed when watchctl finds them" in n["text"] for n in w.of("note"))
     assert [(a["old"], a["new"]) for a in w.accesses] == [("0x7", "0x1"), ("0x1", "0x2")] and w.balanced()
 
 

@@ -53,7 +53,7 @@ def test_a_target_that_writes_into_the_shared_ring_harms_nobody_but_itself(victi
     # Ended by time (0), given up because of what it found in there (7), or the target destroyed itself (3).
     assert code in ENDS, (code, err)
     if code == 3 and not log.exists():
-        assert how == "lie" and "not what was to be watched" in err  # before anything was armed
+        assert how == "lie" and "can no longer be watched" in err  # before anything was armed
         return
     assert sum(p.stat().st_size for p in log.rglob("*")) <= LOG_MAX
     found = objects(log)

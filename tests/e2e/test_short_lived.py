@@ -163,7 +163,7 @@ def test_a_program_that_is_over_before_anybody_looks_is_told(brief, busy, hardwa
     assert len(told) == 1, r.stderr
     assert (r.returncode == 0) == ("the watch goes on" in told[0])
     if r.returncode:
-        assert ("ended before the watch could go on" if follow else "its variables are gone") in told[0]
+        assert ("ended before the watch could continue" if follow else "its variables no longer exist") in told[0]
         assert len(accesses) == (1 if how == "thread_exec" else 3)
 
 
@@ -176,16 +176,16 @@ def test_children_that_execute_another_program_are_told(brief, busy, hardware, t
     children = [int(line) for line in r.stdout.split()]
     assert [a["pid"] for a in accesses] == children and len(children) == 5
     assert notes(objects, "executed another program") == [
-        *[f"process {pid}, a child that was followed, has executed another program (sh): it is not watched from then on"
+        *[f"process {pid}, a followed child, has executed another program (sh): it is no longer watched"
           for pid in children[:3]],
-        "2 more of the children that were followed have executed another program, and were not watched from then on"]
+        "2 more of the followed children have executed another program, and were no longer watched"]
 
 
 def test_where_perf_is_forbidden_children_that_execute_another_program_are_counted(brief, build, hardware, tmp_path):
     accesses, objects, _ = launch(tmp_path, "-v", "flag", "-w", "--engine", "ptrace", "--fork", "follow", prefix=[build("noperf"), "1"],
                                   command=[brief("brief"), "leave", "5", "/bin/true"])
     assert len(accesses) == 5 and notes(objects, "executed another program") == [
-        "5 of the children that were followed have executed another program, and were not watched from then on"]
+        "5 of the followed children have executed another program, and were no longer watched"]
 
 
 @pytest.mark.parametrize("who", ["", "plugin", "thread", "child", "exec"])

@@ -189,7 +189,7 @@ def test_a_handler_that_the_next_session_has_taken_over_is_left_to_it(victim, wa
         time.sleep(1.2)  # so long it must have been silent before it counts as dead
         b = watch("-p", v.pid, "-v", "flag", "-w")
         assert {(h["owner_pid"], h["alive"]) for h in slots(v.pid)[1]} == {(b.process.pid, True)}
-        assert "will take out what a killed watchctl has left" in run("list", "-p", v.pid).stdout
+        assert "will remove what a killed watchctl has left" in run("list", "-p", v.pid).stdout
         assert "took out" not in clear(v.pid, expect=OTHER)
         v.tell("write 5")
         b.end(sig=signal.SIGKILL if kill_the_heir else signal.SIGINT, expect=None)
@@ -326,7 +326,7 @@ def test_what_a_killed_debugger_left_armed_is_shown_and_cleared_by_number(victim
     text = run("list", "-p", v.pid).stdout
     assert [(r["size"], r["access"], r["name"]) for r in registers] == [(4, "w", "flag")]
     n = registers[0]["register"]
-    assert f"watchctl clear -p {v.pid} --register {n}" in text and "nobody who is there any more" in text
+    assert f"watchctl clear -p {v.pid} --register {n}" in text and "a process that no longer exists" in text
     assert "nothing to clear" in clear(v.pid)  # not ours: only by its number
     other = (n + 1) % 4
     assert f"DR{other}: ptrace has armed it in no thread" in clear(v.pid, "--register", other)
@@ -476,7 +476,7 @@ def test_a_handler_that_the_program_has_replaced_is_left_mapped(victim, watch, c
     v = victim("puppet")
     killed(watch, "-p", v.pid, "-v", "flag", "-w")
     v.tell("handler own")
-    assert "may put ours back" in clear(v.pid, expect=OTHER)
+    assert "may restore watchctl's" in clear(v.pid, expect=OTHER)
     assert len(slots(v.pid)[1]) == 1
     v.tell("raise")
     assert v.tell("got") == "1"

@@ -319,7 +319,7 @@ def test_the_cursor_moves_and_help_opens(top, recorded):
     t.press("jj\x1b[B\x1b[A\x1b[F").press("\r").sees("at only_once")
     t.press("\x1b").sees("SITE")
     t.press("\x1b[H\r").sees("at bump")
-    t.press("?").sees("freeze what is shown")
+    t.press("?").sees("freeze the display")
     t.press("\x1b").sees("at bump")
     t.press("q").sees("SITE")
 
@@ -406,7 +406,7 @@ def test_json_of_a_running_program_comes_each_delay(build, hardware):
     assert 2 <= len(tops) <= 9  # a busy machine may make them fewer, nothing more
     counts = [o["count"] for o in tops]
     assert counts == sorted(counts) and counts[-1] > counts[0]
-    assert tops[-1]["end"] == "the time is over"
+    assert tops[-1]["end"] == "the time limit was reached"
     assert tops[-1]["elapsed_ns"] >= 1.9e9
 
 
@@ -539,7 +539,7 @@ def test_the_screen_stays_when_the_program_ends(top, victim):
 def test_a_limit_ends_the_recording(top, victim):
     v = victim("sites", 1, 1000)
     t = top("-p", v.pid, "-v", "counter", "-w", "-n", 50)
-    t.sees("ENDED: as many accesses as were asked for")
+    t.sees("ENDED: the requested number of accesses was reached")
     t.press("q")
     assert t.ended() == 0
     assert v.alive()
@@ -594,14 +594,14 @@ def test_what_a_ring_dropped_unread_is_said(top, victim, tmp_path):
 # Errors
 
 @pytest.mark.parametrize("args, status, words", [
-    ((), 2, "what shall be shown"),
+    ((), 2, "nothing to show"),
     (("-v", "x"), 2, "in which process"),
     (("-p", "1", "-v", "x", "--delay", "0"), 2, "--delay 0"),
     (("/nonexistent/log",), 8, "/nonexistent/log"),
     (("/nonexistent/log", "-p", "1"), 2, "as it is"),
     (("a", "b"), 2, "one too many"),
     (("-p", "999999999", "-v", "x"), 3, ""),
-    (("-p", "1", "-v", "x", "--program-output", "f"), 2, "goes with a program"),
+    (("-p", "1", "-v", "x", "--program-output", "f"), 2, "needs a program to launch"),
 ])
 def test_errors_come_without_a_screen(top, args, status, words):
     t = top(*args, columns=200)

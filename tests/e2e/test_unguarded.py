@@ -32,14 +32,14 @@ def test_a_program_whose_runtime_takes_sigtrap_comes_to_its_end_and_is_watched(b
     objects = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert r.returncode == 0 and r.stdout.splitlines()[-1].strip() == last, (r.stdout, r.stderr)
     armed, = [o for o in objects if o["type"] == "armed"]
-    assert armed["engine"] == "ring" and "runtime installs a SIGTRAP handler of its own" in armed["engine_why"]
+    assert armed["engine"] == "ring" and "runtime installs its own SIGTRAP handler" in armed["engine_why"]
     assert [o["counted"] for o in objects if o["type"] == "summary"] == [writes]
 
 
 @pytest.mark.parametrize("name", LAUNCHED)
 def test_the_handler_is_refused_where_the_programs_runtime_would_replace_it(build, hardware, tmp_path, name):
     r = launch(build, name, "handler", tmp_path / "out")
-    assert r.returncode == 7 and "installs a SIGTRAP handler of its own when it starts" in r.stderr, r.stderr
+    assert r.returncode == 7 and "installs its own SIGTRAP handler when it starts" in r.stderr, r.stderr
 
 
 def test_an_event_loop_that_takes_our_signals_is_let_go(victim, watch):
@@ -49,7 +49,7 @@ def test_an_event_loop_that_takes_our_signals_is_let_go(victim, watch):
     rounds, signals = map(int, v.tell("loop 600").split())
     w.end(sig=None, expect=7)
     assert signals, "none of our signals came: nothing is tested"
-    assert any("takes the signals of our hits itself" in text for text in notes(w)), notes(w)
+    assert any("receives watchctl's signals itself" in text for text in notes(w)), notes(w)
     w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "ring", prefix=UNGUARDED)
     rounds, signals = map(int, v.tell("loop 50").split())
     w.end()

@@ -116,8 +116,7 @@ static struct wc_error *cmd_record_check(struct request *q)
 	if (!q->output.log)
 		return wc_error_new(WC_EUSAGE, "record into which log? Name a new one with -o LOG");
 	if (q->output.program_output && !q->ask.monitor.argv)
-		return wc_error_new(WC_EUSAGE,
-				    "--program-output goes with a program that is started: -- PROGRAM");
+		return wc_error_new(WC_EUSAGE, "--program-output needs a program to launch: -- PROGRAM");
 	if (q->unbounded && (b->bytes || b->keep_ns))
 		return wc_error_new(WC_EUSAGE, "--unbounded keeps everything: it excludes --ring and --keep");
 	if (b->bytes && b->bytes < TRACELOG_RING_MIN)

@@ -89,9 +89,8 @@ void command_print_overview(FILE *out)
 {
 	const struct command *const *c;
 
-	fputs("watchctl logs every access to a variable of a running program, with its stack; and tells "
-	      "which call of a\n"
-	      "bad run went differently than in a good one.\n\n",
+	fputs("watchctl records every access to a variable of a running program, with its stack; and reports the "
+	      "first call\nin which a bad run differs from a good one.\n\n",
 	      out);
 	print_usage(&cmd_watch, out);
 	fputs("       watchctl COMMAND ...\n\ncommands:\n", out);

@@ -177,8 +177,8 @@ static struct wc_error *step_main_run(int argc, char **argv)
 	if (err)
 		return err;
 	if (from) {
-		output_say(NULL, "all accesses in %s were made under %s: that is the range", c.from_watch,
-			   from);
+		output_say(NULL, "all accesses in %s were made in calls of %s, which is the range",
+			   c.from_watch, from);
 		c.request.from = from;
 	}
 	if (c.verbose)

@@ -28,14 +28,13 @@ static const char *const detail_word[] = {
 static const char *complaint(const struct symbolize_module *m)
 {
 	if (m->not_recognised)
-		return "has no build id, and nothing else tells whether the file there is the one that ran "
-		       "(if you know it: --module-path PATH=PATH)";
+		return "has no build id, so it is not known whether the file there is the one that ran (if it is: "
+		       "--module-path PATH=PATH)";
 	if (m->src.damaged)
 		return m->src.state == SYMBOL_SOURCE_MISSING ? "the file is damaged: nothing is read from it"
 							     : "the debug information is damaged: not used";
 	if (m->src.state == SYMBOL_SOURCE_STALE)
-		return "the file there has another build id: it was replaced since, no names are taken from "
-		       "it";
+		return "the file there has a different build id: it was replaced since the recording, and is not used";
 	if (m->src.state == SYMBOL_SOURCE_MISSING)
 		return "there is no such file (or no 64-bit ELF file), nor one of its build id";
 	if (m->src.detail == SYMBOL_DETAIL_NONE)
@@ -110,7 +109,7 @@ void symbolize_print_text(const struct symbolize *s, const char *log, FILE *out)
 	fprintf(out, "%zu code address%s: %zu with a function, %zu with file and line\n", t->addresses,
 		t->addresses == 1 ? "" : "es", t->named, t->with_lines);
 	if (t->outside)
-		fprintf(out, "%zu more lie in no module: nothing can be known about them\n", t->outside);
+		fprintf(out, "%zu more are in no module: nothing is known about them\n", t->outside);
 	if (t->stored)
 		fprintf(out, "the names are in %s now\n", utf8_clean(log, path, sizeof(path)));
 	print_gaps(s, out);

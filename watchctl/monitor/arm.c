@@ -69,9 +69,7 @@ static struct wc_error *report_copies(struct monitor *m, unsigned int i)
 	if (r->access != ACCESS_EXECUTE || !n)
 		return NULL;
 	return monitor_note(
-		m,
-		"%s is compiled to %u more place%s (inlined, or as a clone), which do not run through this "
-		"address and are not seen",
+		m, "%s has code at %u more place%s (inlined, or as a clone), whose executions are not seen",
 		r->expr, n, n == 1 ? "" : "s");
 }
 
@@ -166,9 +164,9 @@ static struct wc_error *arm_followed(struct monitor *m, unsigned int i)
 	w->follows = true;
 	if (!w->waits)
 		return monitor_arm(m, i);
-	return monitor_note(
-		m, "%s: a pointer on the path is null or leads nowhere: the watch waits until that changes",
-		m->options.watch[i].expr);
+	return monitor_note(m,
+			    "%s: a pointer on the path is null or invalid: the watch waits until it changes",
+			    m->options.watch[i].expr);
 }
 
 struct wc_error *monitor_arm_one(struct monitor *m, unsigned int i, bool *missing)

@@ -72,8 +72,8 @@ static struct wc_error *find_place(const struct monitor *m, unsigned int *ret)
 		       ? NULL
 		       : wc_error_new(
 				 WC_ESLOTS,
-				 "a CPU has %u debug registers, so at most %u variables can be watched at "
-				 "once, and so many are: remove one first",
+				 "a CPU has %u debug registers, so that at most %u variables can be watched at once, "
+				 "and all are in use: remove one first",
 				 MONITOR_WATCHES, MONITOR_WATCHES);
 }
 

@@ -51,7 +51,7 @@ static const char *needs_waiting(struct monitor *m)
 	unsigned int i;
 
 	if (m->options.may_add)
-		return "watches that come later may need threads to wait";
+		return "later watches may need threads to wait";
 	if (m->options.pending)
 		return "threads wait while the watch of a new library is armed";
 	for (i = 0; i < MONITOR_WATCHES; i++) {
@@ -95,20 +95,20 @@ static const char *against_handler(struct monitor *m)
 
 	proc_status_read(m->pid, m->pid, &s);
 	if (proc_seccomp(m->pid))
-		return "the process runs under seccomp, and could be killed for a system call of the handler";
+		return "the process runs under seccomp: a system call of the handler could kill it";
 	if (s.shadow_stack)
 		return "the process runs with a shadow stack, which the handler would break";
 	if (dispatch_find(m->pid))
-		return "the process dispatches system calls itself, and could be killed for one of the "
-		       "handler";
+		return "the process dispatches system calls itself: a system call of the handler could kill it";
 	if (names_a_register(m) || m->options.private_ring)
 		return NULL;
 	why = against_perf(m);
 	if (why)
 		return why;
 	if (s.tracer && !m->held.tid)
-		return "another program traces it, and nothing can be put into it";
-	return trap_is_blocked(m->pid) ? "a thread blocks SIGTRAP, and the handler would not see it" : NULL;
+		return "another program traces it, so that the handler cannot be placed";
+	return trap_is_blocked(m->pid) ? "a thread blocks SIGTRAP, and the handler would miss its hits"
+				       : NULL;
 }
 
 static const char *against_nothing(struct monitor *m)
@@ -188,9 +188,10 @@ static struct wc_error *open_best(struct monitor *m)
 static struct wc_error *check_wish(const struct monitor *m)
 {
 	if (m->ops == &engine_ring && names_a_register(m))
-		return wc_error_new(WC_ENOTSUP,
-				    "the ring engine cannot choose a debug register (-i): the kernel does; "
-				    "leave -i out, or choose --engine handler or ptrace");
+		return wc_error_new(
+			WC_ENOTSUP,
+			"the ring engine cannot choose a debug register (-i), because the kernel does: "
+			"omit -i, or choose --engine handler or ptrace");
 	if (m->options.follow_fork && !m->ops->follows_fork)
 		return wc_error_new(WC_ENOTSUP,
 				    "the %s engine cannot follow into forked children: choose --engine ring",

@@ -25,10 +25,11 @@ static struct wc_error *no_library(const struct monitor *m)
 	struct wc_error *err;
 
 	proc_describe(m->pid, who, sizeof(who));
-	err = wc_error_new(WC_ENOTSUP,
-			   "%s has no libstackwalk in it, so it captures nothing: link it with -lstackwalk "
-			   "(see stackwalk(7))",
-			   who);
+	err = wc_error_new(
+		WC_ENOTSUP,
+		"%s does not contain libstackwalk, so it captures nothing: link it with -lstackwalk (see "
+		"stackwalk(7))",
+		who);
 	return wc_error_hint(err, "with --pending, watchctl waits until a library with captures is loaded");
 }
 
@@ -178,9 +179,9 @@ struct wc_error *monitor_collect_summary(struct monitor *m)
 	if (!m->collected_ns)
 		return NULL;
 	if (!c->has_counted)
-		err = monitor_note(m,
-				   "what the program captured after it was last looked at was not collected, "
-				   "and its number is not known");
+		err = monitor_note(
+			m, "captures made after watchctl last read the program were not collected, and their "
+			   "number is not known");
 	if (err)
 		return err;
 	e.summary = (struct summary_event){

@@ -48,9 +48,11 @@ static struct wc_error *report_goes_on(struct monitor *m, bool lives_on)
 	if (!monitor_has_watches(m))
 		return monitor_note(m, "the process has executed another program");
 	return monitor_note(
-		m, lives_on ? "the process has executed another program: the watch goes on in it"
-			    : "the process has executed another program: the watch goes on in it; what it "
-			      "accessed in its first moments, before this was noticed, is not seen");
+		m,
+		lives_on
+			? "the process has executed another program: the watch goes on in it"
+			: "the process has executed another program: the watch continues in it; accesses before "
+			  "watchctl noticed this are not seen");
 }
 
 struct wc_error *monitor_follow_exec(struct monitor *m)

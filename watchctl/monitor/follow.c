@@ -53,7 +53,7 @@ static struct wc_error *arm_pointer(struct monitor *m, unsigned int i, uint64_t 
 	err = m->ops->arm(m->engine, &p, &report);
 	if (err)
 		return wc_error_context(err,
-					"to follow %s takes one debug register for each pointer on its path",
+					"following %s takes one debug register for each pointer on its path",
 					m->options.watch[i].expr);
 	w->pointer[k] = pointer;
 	return NULL;
@@ -95,8 +95,8 @@ static struct wc_error *report_moved(struct monitor *m, unsigned int i, uint64_t
 	const char *expr = m->options.watch[i].expr;
 
 	if (w->waits)
-		return monitor_note(
-			m, "%s: a pointer on the path became null or leads nowhere: the watch waits", expr);
+		return monitor_note(m, "%s: a pointer on the path became null or invalid: the watch waits",
+				    expr);
 	if (!from)
 		return monitor_note(m, "%s is now at 0x%llx", expr, (unsigned long long)w->variable.addr);
 	return monitor_note(m, "%s moved from 0x%llx to 0x%llx: a pointer on its path changed", expr,

@@ -23,7 +23,8 @@ static struct wc_error *hook_loader(struct monitor *m, uint64_t addr)
 	struct wc_error *err = m->ops->arm(m->engine, &w, &report);
 
 	if (err)
-		return wc_error_context(err, "one debug register is needed to see libraries being loaded");
+		return wc_error_context(err,
+					"one debug register is needed to detect the loading of libraries");
 	m->hooked = true;
 	return NULL;
 }
@@ -54,7 +55,7 @@ static struct wc_error *give_up_missing(struct monitor *m)
 			err = why;
 			continue;
 		}
-		err = monitor_note(m, "not in this program; the next one that it executes may have it: %s",
+		err = monitor_note(m, "not in this program; a program that it executes may contain it: %s",
 				   why->text);
 		wc_error_free(why);
 	}
@@ -79,10 +80,11 @@ static struct wc_error *report_late(struct monitor *m, const bool *was_armed)
 
 	for (i = 0; i < MONITOR_WATCHES && !err && m->ops->hooks_late; i++)
 		if (m->watch[i].armed && !was_armed[i])
-			err = monitor_note(m,
-					   "%s: the %s engine cannot make the program wait when a library "
-					   "comes: what was accessed before the watch was armed is not seen",
-					   m->options.watch[i].expr, m->ops->name);
+			err = monitor_note(
+				m,
+				"%s: the %s engine cannot make the program wait when a library is loaded: "
+				"accesses before the watch was armed are not seen",
+				m->options.watch[i].expr, m->ops->name);
 	return err;
 }
 

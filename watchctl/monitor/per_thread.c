@@ -37,14 +37,15 @@ static struct wc_error *report_late(struct monitor *m, size_t places)
 	if (m->ops->hooks_late)
 		why = "this engine cannot make new threads wait";
 	else if (!places)
-		why = "where this program starts threads is not known";
-	return monitor_note(m,
-			    "%s: %s are armed when they are noticed (%llu times a second): what they access "
-			    "before that is not seen",
-			    why,
-			    m->begins && m->ops->hooks_late ? "threads, the first included,"
-							    : "threads that start from now on",
-			    1000000000ull / EXTEND_NS);
+		why = "the place where this program starts threads is not known";
+	return monitor_note(
+		m,
+		"%s: %s are armed when watchctl finds them (it looks %llu times a second): earlier "
+		"accesses are not seen",
+		why,
+		m->begins && m->ops->hooks_late ? "threads, including the first,"
+						: "threads that start from now on",
+		1000000000ull / EXTEND_NS);
 }
 
 /* Not where there is no need, nor where the C library may not be there yet: then on_loader() comes again. */
@@ -149,7 +150,7 @@ static struct wc_error *hook_thread_pointer(struct monitor *m)
 		return NULL;
 	m->ops->disarm(m->engine, LOADER_HOOK);
 	m->hooked = false;
-	return wc_error_context(err, "a debug register is needed to see the first thread begin");
+	return wc_error_context(err, "a debug register is needed to detect the start of the first thread");
 }
 
 struct wc_error *monitor_hook_first_thread(struct monitor *m)
@@ -169,8 +170,8 @@ struct wc_error *monitor_hook_first_thread(struct monitor *m)
 	if (!first_thread_is_set_up(m))
 		err = monitor_note(
 			m,
-			"where this program sets up its first thread is not known: what that thread "
-			"accesses before it is noticed (%llu times a second) is not seen",
+			"the place where this program sets up its first thread is not known: accesses of that thread "
+			"before watchctl finds it (it looks %llu times a second) are not seen",
 			1000000000ull / EXTEND_NS);
 	return err ? err : monitor_hook_threads(m);
 }

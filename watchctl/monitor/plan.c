@@ -60,8 +60,8 @@ static struct wc_error *too_large(const struct monitor *m, unsigned int i, unsig
 	if (!left && pointers)
 		return wc_error_new(
 			WC_ESLOTS,
-			"%s with --follow takes %u debug registers, one for it and one for each pointer on "
-			"its path, and a CPU has four: name a shorter path, or do not follow",
+			"%s with --follow takes %u debug registers, one for it and one for each pointer on its path, "
+			"and a CPU has four: name a shorter path, or omit --follow",
 			r->expr, pointers + 1);
 	if (!left)
 		return wc_error_new(WC_ESLOTS, "no debug register is left for %s: a CPU has four", r->expr);
@@ -78,7 +78,7 @@ static struct wc_error *too_large(const struct monitor *m, unsigned int i, unsig
 			w->variable.members, range_longest(w->variable.addr, left));
 	return wc_error_new(
 		WC_EUSAGE,
-		"%u bytes of %s are too many: from its address (0x%llx) %s at most %u: choose fewer with -s",
+		"%u bytes of %s are too many: from its address (0x%llx), %s at most %u bytes: choose fewer with -s",
 		w->size, r->expr, (unsigned long long)w->variable.addr, registers,
 		range_longest(w->variable.addr, left));
 }
@@ -89,8 +89,8 @@ static struct wc_error *check_slot(const struct watch_request *r, const struct m
 		return NULL;
 	return wc_error_new(
 		WC_EUSAGE,
-		"-i names one debug register, and %u bytes of %s at 0x%llx take %u: leave -i out, or choose "
-		"1, 2, 4 or 8 aligned bytes with -s",
+		"-i names one debug register, and %u bytes of %s at 0x%llx take %u: omit -i, or choose 1, 2, 4 or 8 "
+		"aligned bytes with -s",
 		w->size, r->expr, (unsigned long long)w->variable.addr, w->nparts);
 }
 
@@ -100,8 +100,8 @@ static struct wc_error *plan_per_thread(const struct watch_request *r, struct mo
 	if (w->size != 1 && w->size != 2 && w->size != 4 && w->size != 8)
 		return wc_error_new(
 			WC_EUSAGE,
-			"%s is thread-local and %u bytes long: of such a variable 1, 2, 4 or 8 bytes can be "
-			"watched; choose them with -s, or name a part of it%s%s%s",
+			"%s is thread-local and %u bytes long: only 1, 2, 4 or 8 bytes of a thread-local variable can "
+			"be watched; choose them with -s, or name a part of it%s%s%s",
 			r->expr, w->size, w->variable.members ? " (" : "",
 			w->variable.members ? w->variable.members : "", w->variable.members ? ")" : "");
 	w->nparts = 1;
@@ -233,9 +233,8 @@ static struct wc_error *add_ranges(struct monitor *m, const struct module_list *
 		if (at == FILTER_RANGES) {
 			err = wc_error_new(
 				WC_ENOTSUP,
-				"the code of the functions given with --caller and --not-caller lies in more "
-				"than %u places (\"%s\" alone in %zu): choose one with FILE.c:FUNCTION or "
-				"LIB.so:FUNCTION",
+				"the functions given with --caller and --not-caller have code in more than %u places "
+				"(\"%s\" alone in %zu): choose one with FILE.c:FUNCTION or LIB.so:FUNCTION",
 				FILTER_RANGES, function, n);
 			break;
 		}
@@ -267,8 +266,8 @@ static struct wc_error *plan_filter(struct monitor *m, unsigned int i, const str
 	if (w->nparts > 1 && (r->condition || r->changes))
 		return wc_error_new(
 			WC_EUSAGE,
-			"%s takes %u debug registers, each with a value of its own: a condition on its value "
-			"has no meaning; watch a part of it with -s or by name",
+			"%s takes %u debug registers, each with its own value, so that there can be no condition on "
+			"the whole value: watch a part of it with -s or by name",
 			r->expr, w->nparts);
 	err = filter_compile(&spec, &type, size, &w->filter);
 	for (k = 0; k < r->ncallers && !err; k++)

@@ -22,14 +22,15 @@ static struct wc_error *on_exec(struct monitor *m)
 	m->over = true;
 	m->end = MONITOR_EXECED;
 	if (m->options.follow_exec)
-		return monitor_note(m, "the process has executed another program, and has ended before the "
-				       "watch could go on in it: what it accessed there is not seen");
-	return monitor_note(m, monitor_has_watches(m)
-				       ? "the process has executed another program: its variables are gone, "
-					 "the watch has ended"
-			       : m->options.tags
-				       ? "the process has executed another program: the collection has ended"
-				       : "the process has executed another program");
+		return monitor_note(
+			m, "the process has executed another program, and has ended before the watch "
+			   "could continue in it: accesses of that program are not seen");
+	return monitor_note(
+		m, monitor_has_watches(m)
+			   ? "the process has executed another program: its variables no longer exist, and "
+			     "the watch has ended"
+		   : m->options.tags ? "the process has executed another program: the collection has ended"
+				     : "the process has executed another program");
 }
 
 static struct wc_error *after_pump(struct monitor *m, enum pump_result r)
@@ -68,7 +69,9 @@ static struct wc_error *pump_captures(struct monitor *m, enum pump_result *r)
 	if (err || state == TAGS_RUN)
 		return err;
 	if (state == TAGS_SUPPLANTED) {
-		err = monitor_note(m, "another process has begun to collect the captures: ours end here");
+		err = monitor_note(
+			m, "another process has begun to collect the captures: this recording of them "
+			   "ends here");
 		if (!err)
 			err = monitor_collect_stop(m);
 		m->over = !m->engine && !m->options.may_add;

@@ -17,9 +17,9 @@ void monitor_add_counts(struct engine_counts *sum, const struct engine_counts *c
 static const char *why_merged(const struct engine_counts *c)
 {
 	return c->corrupt    ? "the program wrote into the event buffer, which was not read any further"
-	       : c->replaced ? "the program had replaced our SIGTRAP handler"
+	       : c->replaced ? "the program had replaced watchctl's SIGTRAP handler"
 	       : c->ended
-		       ? "not read before the program ended, with its own memory, where the event buffer was"
+		       ? "not read before the program ended, because the event buffer was in its own memory"
 		       : "merged by the kernel with a hit not yet delivered";
 }
 

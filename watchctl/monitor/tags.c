@@ -364,8 +364,7 @@ static struct wc_error *unloaded(struct tags *t, struct copy *k)
 		return err;
 	return tags_report(
 		t,
-		"a library with captures was unloaded: what it had captured since it was last looked at is "
-		"not known");
+		"a library with captures was unloaded: its captures since watchctl last read it are not known");
 }
 
 static struct wc_error *look_for_copies(struct tags *t)

@@ -169,7 +169,7 @@ static void test_memory_is_shown_as_far_as_it_goes(void **state)
 	assert_examined(bytes, sizeof(bytes), "9xb", 0x1000,
 			"0x1000:\t0x01\t0x00\t0x00\t0x00\t0x02\t0x00\t0x00\t0x00\n0x1008:\t0xff\n");
 	assert_examined(bytes, sizeof(bytes), "4dw", 0x1000,
-			"0x1000:\t1\t2\nwhat follows, at 0x1008, cannot be read\n");
+			"0x1000:\t1\t2\nthe following memory, at 0x1008, cannot be read\n");
 	assert_null(examine(bytes, sizeof(bytes), "4dw", 0x3000, &err));
 	assert_non_null(err);
 	assert_int_equal(err->kind, WC_ENAME);

@@ -87,7 +87,7 @@ static void go_variables_are_found_by_package(void **state)
 
 	check_program("GOCACHE=@/cache GOFLAGS=-mod=mod HOME=@ go build -o @/loc_c tests/victims/loc_go.go");
 	bench_start(&b, "loc_c");
-	expect_refusal(&b, "main.word[4]", WC_ENAME, "4 elements at this moment: [4]");
+	expect_refusal(&b, "main.word[4]", WC_ENAME, "currently has 4 elements: [4]");
 	expect_refusal(&b, "main.table[1]", WC_ENAME, "map[int]int|are not found by an index|0x...:SIZE");
 	expect_refusal(&b, "main.head[1]", WC_ENAME, "*main.node|not found by an index");
 	expect_shown(&b, "main.items[main.counter - 6].value", "int64", "2");
@@ -166,7 +166,7 @@ static void check_rust_shown(struct bench *b)
 	expect_shown(b, "LIST[1]", "u32", "2");
 	expect_shown(b, "LIST[STATS.hits - 4]", "u32", "2");
 	expect_shown(b, "server::TABLE[STATS.hits / 2]", "u16", "3");
-	expect_refusal(b, "LIST[3]", WC_ENAME, "3 elements at this moment: [3]");
+	expect_refusal(b, "LIST[3]", WC_ENAME, "currently has 3 elements: [3]");
 	expect_refusal(b, "LOCKED[0]", WC_ENAME, "Mutex<u64>|not found by an index here|data");
 	v = find(b, "LIST[2]");
 	assert_int_equal(v.npointers, 1); /* what --follow follows */
@@ -326,7 +326,7 @@ static void errors_say_what_and_what_to_try(void **state)
 	expect_refusal(&b, "first->len", WC_ENAME, "first.len");
 	expect_refusal(&b, "flag[0]", WC_ENAME, "neither an array nor a pointer");
 	expect_refusal(&b, "flag.x", WC_ENAME, "'int'|no members");
-	expect_refusal(&b, "*flag", WC_ENAME, "no pointer");
+	expect_refusal(&b, "*flag", WC_ENAME, "not a pointer");
 	expect_refusal(&b, "bits.low.x", WC_ENAME, "bit field");
 	expect_refusal(&b, "loc_d.c:flag", WC_ENAME, "No source file 'loc_d.c'|'loc_c.c'");
 	expect_refusal(&b, "loc_c.c:flug", WC_ENAME, "no variable 'flug' in loc_c.c|'loc_c.c:flag'");
@@ -544,7 +544,7 @@ static void cxx_values_and_ambiguities(void **state)
 	expect_shown(&b, "holder.to.own", "int", "13");
 	expect_shown(&b, "ns::Box<int,3>::count", "int", "5");
 	expect_refusal(&b, "same", WC_ENAME, "other::same|third::same");
-	expect_refusal(&b, "row[3]", WC_ENAME, "3 elements at this moment: [3]");
+	expect_refusal(&b, "row[3]", WC_ENAME, "currently has 3 elements: [3]");
 	expect_refusal(&b, "tree[1]", WC_ENAME, "map<int|not found by an index here|0x...:SIZE");
 	expect_refusal(&b, "bits[1]", WC_ENAME, "not found by an index here");
 	expect_shown(&b, "choice", "Choice", "SECOND");

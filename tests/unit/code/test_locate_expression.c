@@ -124,7 +124,7 @@ static void what_is_no_place_says_what_to_write(void **state)
 	struct bench b;
 
 	START_C(&b);
-	expect_refusal(&b, "&i", WC_ENAME, "'&i' is an address|without the '&': 'i'");
+	expect_refusal(&b, "&i", WC_ENAME, "'&i' is an address|omit the '&': 'i'");
 	expect_refusal(&b, "&cursor->id", WC_ENAME, "'cursor->id'");
 	expect_refusal(&b, "cursor + 3", WC_ENAME, "'cursor+3' is an address|'*(cursor+3)'");
 	expect_refusal(&b, "numbers + 3", WC_ENAME, "'*(numbers+3)'");
@@ -142,8 +142,8 @@ static void what_is_no_place_says_what_to_write(void **state)
 	expect_refusal(&b, "((struct conn *)i)->id", WC_ENAME, "'i' has 4 bytes");
 	expect_refusal(&b, "((struct conn *)real)->id", WC_ENAME, "neither a pointer nor a number");
 	expect_refusal(&b, "((struct none *)opaque)->id", WC_ENAME, "'struct none'|-s SIZE");
-	expect_refusal(&b, "numbers[real]", WC_ENAME, "'real'|no whole number");
-	expect_refusal(&b, "numbers[cursor]", WC_ENAME, "no whole number");
+	expect_refusal(&b, "numbers[real]", WC_ENAME, "'real'|not a whole number");
+	expect_refusal(&b, "numbers[cursor]", WC_ENAME, "not a whole number");
 	expect_refusal(&b, "numbers[none]", WC_ENAME, "'none'");
 	expect_refusal(&b, "numbers[i / (i - 2)]", WC_ENAME, "divided by 0");
 	expect_refusal(&b, "numbers[i + 9]", WC_ENAME, "10 elements|[11]");

@@ -54,7 +54,7 @@ static void fortran_errors_say_what_to_write(void **state)
 	expect_refusal(&b, "mat[2][3]", WC_ENAME, "2 dimensions");
 	expect_refusal(&b, "mat(1:2,3)", WC_EUSAGE, "a section (a:b) cannot be watched");
 	expect_refusal(&b, "name(2:3)", WC_EUSAGE, "a section");
-	expect_refusal(&b, "slice", WC_ENAME, "do not lie side by side|(1) .. (5)");
+	expect_refusal(&b, "slice", WC_ENAME, "are not contiguous|(1) .. (5)");
 	expect_refusal(&b, "one->id", WC_ENAME, "write 'store::one%id'");
 	expect_refusal(&b, "one%nothing", WC_ENAME, "no member 'nothing'|stamp");
 	expect_refusal(&b, "flag(1)", WC_ENAME, "neither an array nor a pointer");
@@ -163,7 +163,7 @@ static void a_language_that_is_not_known_is_refused_by_name(void **state)
 	v = find(&b, "flag");
 	assert_int_equal(v.addr, victim_shown(&b.v, "flag")->addr);
 	variable_deinit(&v);
-	expect_refusal(&b, "table[1]", WC_ENAME, "'table' is of a program in D|0x...:SIZE");
+	expect_refusal(&b, "table[1]", WC_ENAME, "'table' belongs to a program in D|0x...:SIZE");
 	expect_refusal(&b, "first.len", WC_ENAME, "in D|0x...:SIZE");
 	expect_refusal(&b, "head->len", WC_ENAME, "in D");
 	bench_stop(&b);

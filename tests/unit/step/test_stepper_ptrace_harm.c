@@ -200,7 +200,7 @@ static void the_programs_own_int3_stays_its_own(void **state)
 	assert_int_equal(count_of(&s, STEP_ENTRY, 0), 10);
 	assert_int_equal(count_of(&s, STEP_ENTRY, 1), 0);
 	assert_int_equal(count_of(&s, STEP_NOTE, UINT32_MAX), 1);
-	assert_non_null(strstr(seen_of(&s, STEP_NOTE, UINT32_MAX, 0)->why, "there is one already"));
+	assert_non_null(strstr(seen_of(&s, STEP_NOTE, UINT32_MAX, 0)->why, "has one there"));
 	tear_down(&s);
 }
 

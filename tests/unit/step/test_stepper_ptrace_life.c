@@ -390,7 +390,7 @@ static void attaching_says_who_traces_already(void **state)
 	err = stepper_ptrace.open(&o, &again.m);
 	assert_non_null(err);
 	assert_int_equal(err->kind, WC_EPERM);
-	assert_non_null(strstr(err->text, "is traced by another watchctl step"));
+	assert_non_null(strstr(err->text, "is already traced by another watchctl step"));
 	wc_error_free(err);
 	tear_down(&s);
 }

@@ -101,7 +101,7 @@ static void a_thread_that_a_killed_controller_left_away_comes_home(void **state)
 	err = remote_use_gadgets(&r, &g);
 	assert_non_null(err);
 	assert_int_equal(err->kind, WC_ENOTSUP);
-	assert_non_null(strstr(err->text, "has not gone on since"));
+	assert_non_null(strstr(err->text, "has not run since"));
 	wc_error_free(err);
 	remote_close(&r);
 

@@ -524,7 +524,7 @@ static void an_abandoned_record_is_passed_over_after_a_moment_and_costs_itself_a
 	assert_int_equal(c.recorded, 3);
 	assert_int_equal(c.lost_unfinished, 1);
 	assert_int_equal(c.counted, 4);
-	assert_int_equal(lost_as(s, "never finished"), 1);
+	assert_int_equal(lost_as(s, "never completed"), 1);
 }
 
 static void the_end_does_not_wait_for_what_was_abandoned(void **state)

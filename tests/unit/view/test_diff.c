@@ -711,7 +711,7 @@ static void what_is_ignored_is_not_compared(void **state)
 	check_same(&(struct diff_options){ .from = "handler" } /* never entered */);
 	check_refused(&(struct diff_options){ .from = "nothing" }, "neither log has a function of that name");
 	check_refused(&(struct diff_options){ .ignore = (const char *const[]){ "work:" }, .nignore = 1 },
-		      "names nothing to leave out");
+		      "is not a mask");
 }
 
 static void recordings_that_do_not_fit_are_refused_until_told_otherwise(void **state)
@@ -728,7 +728,7 @@ static void recordings_that_do_not_fit_are_refused_until_told_otherwise(void **s
 	bad = begin_as("bad", 143, "all", "wxyz");
 	call_work(&bad, 1, "text", 0);
 	run_end(&bad);
-	check_refused(NULL, "the build ids differ of: prog");
+	check_refused(NULL, "the build ids of these differ: prog");
 	check_same(&(struct diff_options){ .by_name = true });
 }
 

@@ -136,14 +136,14 @@ static void only_regular_text_files_are_read(void **state)
 	unlink(path);
 	assert_int_equal(mkfifo(path, 0600), 0);
 	l = source(1, 1);
-	assert_string_equal(l.why, "it is no regular file");
+	assert_string_equal(l.why, "it is not a regular file");
 	unlink(path);
 	l = source(1, 1);
 	assert_string_equal(l.why, "the source file is not here");
 	assert_true(listing_source("/dev/zero", NULL, 1, 1, &l));
-	assert_string_equal(l.why, "it is no regular file");
+	assert_string_equal(l.why, "it is not a regular file");
 	assert_true(listing_source(dir, NULL, 1, 1, &l));
-	assert_string_equal(l.why, "it is no regular file");
+	assert_string_equal(l.why, "it is not a regular file");
 }
 
 static void a_very_large_file_is_not_read(void **state)
@@ -211,9 +211,9 @@ static void a_relative_name_is_not_looked_for_elsewhere(void **state)
 	write_text("one\n");
 	assert_int_equal(chdir(dir), 0);
 	assert_true(listing_source("source.c", own_path(exe), 1, 1, &l));
-	assert_string_equal(l.why, "the folder it was compiled in is not known");
+	assert_string_equal(l.why, "the directory of its compilation is not known");
 	assert_true(listing_source("source.c", NULL, 1, 1, &l));
-	assert_string_equal(l.why, "the folder it was compiled in is not known");
+	assert_string_equal(l.why, "the directory of its compilation is not known");
 	assert_int_equal(chdir("/"), 0);
 }
 
@@ -359,13 +359,13 @@ static void places_without_a_file_say_why(void **state)
 	other.build_id_len = 4;
 	assert_true(symbolizer_add(s, &jit) && symbolizer_add(s, &gone) && symbolizer_add(s, &other));
 	assert_true(listing_code(s, INSN_INTEL, 0x12345678, 5, 5, &l));
-	assert_string_equal(l.why, "no program or library is known to lie there");
+	assert_string_equal(l.why, "no program or library is known at this address");
 	assert_true(listing_code(s, INSN_INTEL, 0x10100, 5, 5, &l));
-	assert_string_equal(l.why, "a JIT compiler made this code: no file has it");
+	assert_string_equal(l.why, "a JIT compiler made this code: it is in no file");
 	assert_true(listing_code(s, INSN_INTEL, 0x20100, 5, 5, &l));
-	assert_string_equal(l.why, "the program's file is not here, or is another one by now");
+	assert_string_equal(l.why, "the program's file is not here, or has been replaced");
 	assert_true(listing_code(s, INSN_INTEL, 0x30100, 5, 5, &l));
-	assert_string_equal(l.why, "the program's file is not here, or is another one by now");
+	assert_string_equal(l.why, "the program's file is not here, or has been replaced");
 	symbolizer_free(s);
 }
 

@@ -227,7 +227,7 @@ static void captures_stand_among_the_accesses_and_have_a_table(void **state)
 		       "captures: 6 made by the program: 4 recorded, 2 lost, in 1.7 s\n"
 		       "flag: 1 recorded, 0 lost, 0 filtered, in 0.0 s (the recording ends without a "
 		       "summary: "
-		       "this is what is in it)\n"));
+		       "these are the numbers of its events)\n"));
 	free(o.text);
 }
 

@@ -162,10 +162,10 @@ static void print(struct output *o, bool json, const struct print_options *optio
 }
 
 static const char head[] = "process 77 (app): app -x, on box, 2023-11-14 22:13:20 UTC\n"
-			   "calls recorded from main, moved by ptrace, planned by LLDB 19\n"
+			   "calls recorded from main, stepper ptrace, planner LLDB 19\n"
 			   "    filters: functions of app\n";
 
-static const char blocked[] = "22:13:25.000000  worker/78 stands in the system call futex:\n"
+static const char blocked[] = "22:13:25.000000  worker/78 is blocked in the system call futex:\n"
 			      "    in        ns::parse(int), call 5, open for 5.0 s\n"
 			      "        #0  app+0x1020\n"
 			      "        #1  0x7f0000001234\n";
@@ -183,7 +183,7 @@ static const char tables[] = "\n"
 			     "    1  compare                 exception 1\n"
 			     "    1  main                    never 1                         app.c:3\n"
 			     "    1  strlen               1                30.0 us  30.0 us\n"
-			     "Times are those of the recording, with the stops that it makes.\n"
+			     "Times include the stops made by the recording.\n"
 			     "\n";
 
 static const char *joined(const char *a, const char *b, const char *c, const char *d)

@@ -107,7 +107,8 @@ static void start_queue(struct output *s, bool json)
 	if (s->queue)
 		s->out = out_queue_file(s->queue);
 	else
-		output_say(NULL, "no thread can be made to print: a slow reader will hold up the watch");
+		output_say(NULL,
+			   "no thread can be created for the output: a slow reader will delay the watch");
 	current = s->queue;
 }
 

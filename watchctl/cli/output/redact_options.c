@@ -32,8 +32,7 @@ void redact_ask_warn(const char *name)
 {
 	if (name)
 		fprintf(stderr,
-			"watchctl: --redact %s: nothing of that name "
-			"is recorded, so nothing was withheld for it\n",
+			"watchctl: --redact %s: nothing recorded has this name, so nothing was withheld\n",
 			name);
 }
 
@@ -60,8 +59,8 @@ struct wc_error *redact_ask_check(const struct redact_ask *q, const struct monit
 		if (!names_any_watch(q->name[i], o))
 			return wc_error_new(
 				WC_EUSAGE,
-				"--redact %s: no watch is called that, so its values would not be "
-				"withheld: give it as after -v, or --no-values",
+				"--redact %s: no watch has this name, so no values would be withheld: give the name "
+				"as after -v, or use --no-values",
 				q->name[i]);
 	return NULL;
 }

@@ -64,8 +64,8 @@ static void print_used(const struct slots *s)
 			continue;
 		tids_text(s, t, uses_as_many, tids, sizeof(tids));
 		if (t->used < 0)
-			printf("%show many debug registers are in use cannot "
-			       "be told (perf events are not permitted on it)",
+			printf("%sthe number of debug registers in use is not known (perf events are not permitted on "
+			       "it)",
 			       lead);
 		else
 			printf("%s%d of %u debug registers in use", lead, t->used, SLOTS);
@@ -89,8 +89,8 @@ static void session_name(const struct slot_session *one, char *buf, size_t cap)
 {
 	char owner[32];
 
-	snprintf(owner, sizeof(owner),
-		 one->owner ? "watchctl %d" : "a watchctl that cannot be seen from here", one->owner);
+	snprintf(owner, sizeof(owner), one->owner ? "watchctl %d" : "a watchctl in another PID namespace",
+		 one->owner);
 	snprintf(buf, cap, "%s, %s engine%s", owner, slots_engine(one->engine), one->lives ? "" : ", killed");
 }
 
@@ -108,15 +108,15 @@ static bool has_left_registers(const struct slot_session *one)
 static void print_left_session(const struct slots *s, const struct slot_session *one, const char *name)
 {
 	if (one->other_version)
-		line("a handler of another version of watchctl (%u): only that version knows what it watches",
+		line("a handler of a different version of watchctl (%u): only that version knows what it watches",
 		     one->placed->version);
 	else if (one->engine == SLOT_PTRACE)
-		line("%s: process %d, which traced for it, is about to leave", name, one->own_tracer);
+		line("%s: its tracer, process %d, is about to end", name, one->own_tracer);
 	else
-		line("%s: its handler is still in the process, and %s; `watchctl clear -p %d` takes it out",
+		line("%s: its handler is still in the process, and %s; `watchctl clear -p %d` removes it",
 		     name,
-		     has_left_registers(one) ? "catches the hits of what was left armed"
-					     : "does nothing but pass signals on",
+		     has_left_registers(one) ? "handles the hits of registers that are still armed"
+					     : "only passes signals on",
 		     s->pid);
 }
 
@@ -132,8 +132,9 @@ static void print_watches(const struct slots *s, const struct slot_session *one,
 		if (w->slot >= 0)
 			snprintf(in, sizeof(in), "DR%d, ", w->slot);
 		line("%s: %s%s%s", name, w->slot >= 0 ? in : "", what,
-		     w->for_itself ? ", for itself: it waits there for a pointer, a library or a thread"
-				   : "");
+		     w->for_itself
+			     ? ", for itself: to detect changed pointers, loaded libraries or new threads"
+			     : "");
 	}
 }
 
@@ -159,14 +160,14 @@ static void print_session(const struct slots *s, const struct slot_session *one)
 	if (!one->lives)
 		print_left_session(s, one, name);
 	else if (one->placed && (one->placed->control->flags & WIRE_TAKEN_OVER))
-		line("%s: will take out what a killed watchctl has left", name);
+		line("%s: will remove what a killed watchctl has left", name);
 	else if (!one->knows_watches && most_used(s) == 0)
 		line("%s: holds none at the moment", name);
 	else if (!one->knows_watches)
-		line("%s: which registers it holds cannot be told: %s", name,
+		line("%s: the registers it holds are not known: %s", name,
 		     one->command ? utf8_clean(one->command, command, sizeof(command)) : "");
 	else if (one->inherited_from && !one->follows_children)
-		line("%s: watches process %d, from which this one was forked; its handler does nothing here",
+		line("%s: watches process %d, from which this one was forked; its handler is inactive here",
 		     name, one->inherited_from);
 	else if (!one->nwatches)
 		line("%s: nothing is armed now", name);
@@ -213,9 +214,8 @@ static void print_register(const struct slots *s, const struct slot_register *r,
 		     "it",
 		     slot, in, what, s->session[r->session].owner, s->pid);
 	else
-		line("DR%u%s: %s: armed through ptrace by nobody who is there any more: a hit may kill the "
-		     "process; "
-		     "`watchctl clear -p %d --register %u` clears it",
+		line("DR%u%s: %s: armed through ptrace by a process that no longer exists: a hit may kill the "
+		     "process; `watchctl clear -p %d --register %u` clears it",
 		     slot, in, what, s->pid, slot);
 }
 
@@ -270,20 +270,18 @@ static void print_others(const struct slots *s)
 	unexplained_text(s, held, sizeof(held));
 	utf8_clean(s->tracer_name, name, sizeof(name));
 	if (s->tracer && (max || unknown))
-		line("%s (process %d) traces it, and may hold %s: what is in them cannot be read meanwhile",
+		line("%s (process %d) traces it, and may hold %s: meanwhile their contents cannot be read",
 		     name, s->tracer, held);
 	else if (s->tracer)
 		line("%s (process %d) traces it, and holds none", name, s->tracer);
 	for (i = 0; i < s->nperf; i++)
-		line("%s (process %d) may hold %s: it has %u perf event%s, of which nobody can tell what "
-		     "they watch: %s",
+		line("%s (process %d) may hold %s: it has %u perf event%s, whose targets cannot be determined: %s",
 		     utf8_clean(s->perf[i]->name, name, sizeof(name)), s->perf[i]->pid, held,
 		     s->perf[i]->perf_events, plural(s->perf[i]->perf_events),
 		     utf8_clean(s->perf[i]->command, command, sizeof(command)));
 	if (min && !s->tracer && !s->nperf)
-		line("%u register%s: held by a perf event whose owner cannot be seen, or cleared, but kept "
-		     "by the kernel "
-		     "for ptrace, which has once used it, until the thread ends",
+		line("%u register%s: held by a perf event of an unknown owner, or cleared, but reserved by the kernel "
+		     "for ptrace, which has used it before, until the thread ends",
 		     min, plural(min));
 }
 
@@ -296,10 +294,9 @@ static void print_unseen(const struct slots *s)
 		denied += s->thread[i].sight == SLOT_DENIED;
 	}
 	if (busy)
-		line("%zu thread%s could not be looked at: it did not stop in time", busy, plural(busy));
+		line("%zu thread%s could not be examined: it did not stop in time", busy, plural(busy));
 	if (denied)
-		line("%zu thread%s could not be looked at: not permitted (kernel.yama.ptrace_scope, or "
-		     "another user's)",
+		line("%zu thread%s could not be examined: not permitted (kernel.yama.ptrace_scope, or another user's)",
 		     denied, plural(denied));
 }
 
@@ -310,7 +307,7 @@ static void print_thread(const struct slots *s, const struct slot_thread *t)
 
 	printf("  thread %d (%s): ", t->tid, utf8_clean(t->name, clean, sizeof(clean)));
 	if (t->used < 0)
-		fputs("not known how many in use", stdout);
+		fputs("number in use not known", stdout);
 	else
 		printf("%d in use", t->used);
 	for (n = 0; n < SLOTS; n++) {

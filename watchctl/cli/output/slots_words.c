@@ -25,8 +25,8 @@ void slots_what(char *buf, size_t cap, enum access_kind access, const char *name
 	char clean[SLOT_NAME + 1];
 
 	if (!addr)
-		snprintf(buf, cap, "%s a variable of which each thread has its own (%llu byte%s)", what,
-			 (unsigned long long)size, size == 1 ? "" : "s");
+		snprintf(buf, cap, "%s a thread-local variable (%llu byte%s)", what, (unsigned long long)size,
+			 size == 1 ? "" : "s");
 	else if (access == ACCESS_EXECUTE)
 		snprintf(buf, cap, "%s %s%s0x%llx%s", what,
 			 name && *name ? utf8_clean(name, clean, sizeof(clean)) : "",

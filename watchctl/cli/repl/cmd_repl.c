@@ -19,8 +19,8 @@ struct request {
 };
 
 static const struct option options[] = {
-	{ "-k", "--keep-going", NULL, "go on after an error; the exit status is that of the first", 0, NULL,
-	  OPTION_FLAG(struct request, keep_going) },
+	{ "-k", "--keep-going", NULL, "continue after an error; the exit status is that of the first error",
+	  0, NULL, OPTION_FLAG(struct request, keep_going) },
 	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
 	  INSN_SYNTAX_WORDS, OPTION_CHOICE(struct request, syntax) },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
@@ -111,12 +111,11 @@ static struct wc_error *cmd_repl_run(int argc, char **argv)
 const struct command cmd_repl = {
 	.name = "repl",
 	.args = "[-k] [FILE]",
-	.summary = "lead a session by commands: attach, watch, show, print ...; watchctl alone does the same",
-	.help = "Without FILE, at a terminal, lines are edited, remembered and completed. Else commands are "
-		"read from FILE or\n"
-		"standard input, a line each, up to the first error, whose exit status is that of watchctl. "
-		"Type help\n"
-		"for the commands.\n",
+	.summary =
+		"an interactive session: attach, watch, show, print ...; watchctl without arguments does the same",
+	.help = "Without FILE, on a terminal, lines can be edited and completed, and are kept in a history. Otherwise "
+		"commands\nare read from FILE or standard input, one per line, up to the first error, whose exit "
+		"status becomes that of\nwatchctl. Type help for the commands.\n",
 	.options = options,
 	.operand = COMPLETE_FILE,
 	.run = cmd_repl_run,

@@ -292,7 +292,7 @@ struct wc_error *repl_terminal(struct repl *r)
 	sigaction(SIGWINCH, &resize, NULL);
 	sigaction(SIGTSTP, &stop, NULL);
 	puts("watchctl " WATCHCTL_VERSION
-	     ": help lists the commands, Ctrl-D ends; the program goes on then.");
+	     ": help lists the commands, Ctrl-D ends; the program then continues.");
 	fflush(stdout);
 	rl_callback_handler_install("(watchctl) ", on_line);
 	terminal.prompt = true;

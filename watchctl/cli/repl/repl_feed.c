@@ -487,14 +487,15 @@ static struct wc_error *repl_feed_find(struct repl_feed *f, uint64_t number, str
 	if (!number || number > f->n)
 		return wc_error_new(WC_ENAME,
 				    f->n ? "there is no event %" PRIu64 ": they go from 1 to %" PRIu64
-					 : "there is no event %" PRIu64 ": none has come yet",
+					 : "there is no event %" PRIu64 ": none has arrived yet",
 				    number, f->n);
 	if (f->n - number < f->npositions) {
 		err = tracelog_read_again(f->reader, f->position[(number - 1) % POSITIONS], e, &outcome);
 		if (err || (outcome == LOG_EVENT && (e->type == EVENT_ACCESS || e->type == EVENT_CAPTURE)))
 			return err;
 	}
-	return wc_error_new(WC_ENAME, "the event %" PRIu64 " is no longer at hand: newer ones took its place",
+	return wc_error_new(WC_ENAME,
+			    "the event %" PRIu64 " is no longer available: newer ones have replaced it",
 			    number);
 }
 

@@ -71,7 +71,7 @@ struct wc_error *repl_source(struct repl *r, int argc, char **argv)
 	if (argc != 2)
 		return wc_error_new(WC_EUSAGE, "source takes one file");
 	if (r->depth == SOURCES_MAX)
-		return wc_error_new(WC_EUSAGE, "%s: files that run each other, %u deep: that has no end",
+		return wc_error_new(WC_EUSAGE, "%s: the files run each other, %u levels deep, without end",
 				    argv[1], SOURCES_MAX);
 	f = fopen(argv[1], "re");
 	if (!f)
@@ -106,8 +106,8 @@ static struct wc_error *set_until(const struct option_match *m, void *to)
 const struct option repl_wait_options[] = {
 	{ "-t", "--time", "SECONDS", "no longer than this", COMPLETE_NOTHING, NULL, .set = set_until },
 	{ "-n", "--count", "COUNT",
-	  "until so many more events have come (in a script: since the "
-	  "last wait); that they did not come in time is an error",
+	  "until this number of further events has arrived (in a script: since the last wait); fewer events are an "
+	  "error",
 	  COMPLETE_NOTHING, NULL, OPTION_NUMBER(struct waiting, count, 1, UINT64_MAX) },
 	{ 0 },
 };
@@ -169,7 +169,7 @@ struct wc_error *repl_wait(struct repl *r, int argc, char **argv)
 		feed_settle(r->feed, stdout);
 	r->waited = before + (w.count && came > w.count ? w.count : came);
 	if (w.count && came < w.count && !*r->interrupted)
-		return wc_error_new(WC_EFAIL, "only %" PRIu64 " of %" PRIu64 " events have come", came,
+		return wc_error_new(WC_EFAIL, "only %" PRIu64 " of %" PRIu64 " events have arrived", came,
 				    w.count);
 	return NULL;
 }

@@ -69,7 +69,7 @@ static const char *ending_text(enum monitor_end end)
 	case MONITOR_EXECED:
 		return "the process has executed another program: the session ended there";
 	case MONITOR_GAVE_UP:
-		return "the session was given up for the program's sake: see the note above";
+		return "the session was ended to protect the program: see the note above";
 	case MONITOR_SUPPLANTED:
 		return "another process has begun to collect the captures: the session ended there";
 	case MONITOR_STOPPED:
@@ -155,7 +155,7 @@ struct wc_error *repl_inspect(struct repl *r, struct inspect **ret)
 	struct wc_error *err = NULL;
 
 	if (!r->pid)
-		return wc_error_new(WC_ETARGET, "there is no process to look at: attach PID, or run PROGRAM");
+		return wc_error_new(WC_ETARGET, "there is no process to read: attach PID, or run PROGRAM");
 	if (!r->inspect)
 		err = inspect_open(r->pid, &r->inspect);
 	if (!err)

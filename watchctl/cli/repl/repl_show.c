@@ -52,7 +52,7 @@ static void put_source(const struct shower *s, const struct view_frame *f)
 		printf("    source: %s:%u: %s\n", name, f->line, l.why);
 	else
 		printf("    %s:%u%s\n", name, f->line,
-		       l.newer ? " (the file is younger than the program: lines may have moved)" : "");
+		       l.newer ? " (the file is newer than the program: lines may have moved)" : "");
 	for (size_t i = 0; i < l.n; i++)
 		printf("  %s %6u  %s%s%s\n", l.v[i].here ? "->" : "  ", l.v[i].line,
 		       l.v[i].here && s->r->colour ? "\033[1m" : "", l.v[i].text,
@@ -65,7 +65,7 @@ static void put_code(const struct shower *s, uint64_t ip)
 	struct listing l = { 0 };
 
 	if (!ip) {
-		puts("    instructions: unknown: which one made the access could not be told");
+		puts("    instructions: unknown: the accessing instruction could not be determined");
 		return;
 	}
 	if (!listing_code(feed_symbolizer(s->r->feed), s->r->syntax, ip, INSNS_BEFORE, INSNS_AFTER, &l))
@@ -141,7 +141,7 @@ static struct wc_error *which(struct repl *r, int argc, char **argv, uint64_t *r
 	text = argv[1] + (argv[1][0] == '#');
 	*ret = strtoull(text, &end, 10);
 	if (end == text || *end || *text == '-')
-		return wc_error_new(WC_EUSAGE, "%s: \"%s\" is no event: give its number, as in %s 17",
+		return wc_error_new(WC_EUSAGE, "%s: \"%s\" is not an event: give its number, as in %s 17",
 				    argv[0], argv[1], argv[0]);
 	return NULL;
 }

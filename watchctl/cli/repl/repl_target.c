@@ -19,7 +19,7 @@ const struct option repl_attach_options[] = {
 	{ "--tags", NULL, NULL, "collect the tagged stacks that the program captures, see stackwalk(7)", 0,
 	  NULL, OPTION_FLAG(struct request, ask.monitor.tags) },
 	{ "-o", "--log", "LOG",
-	  "record into the new log LOG, which stays; else the latest 256 MB are kept until the next session",
+	  "record into the new log LOG, which is kept; otherwise the latest 256 MB are kept until the next session",
 	  COMPLETE_DIRECTORY, NULL, OPTION_TEXT(struct request, live.log) },
 	OPTIONS_IN(struct request, ask, watch_engine_options),
 	{ 0 },
@@ -63,7 +63,7 @@ static struct wc_error *repl_target_begin(struct repl *r, struct live_options *o
 static struct wc_error *must_be_free(const struct repl *r)
 {
 	if (repl_is_live(r))
-		return wc_error_new(WC_EUSAGE, "a session with process %d goes on: detach from it first",
+		return wc_error_new(WC_EUSAGE, "there is a session with process %d: detach from it first",
 				    r->pid);
 	return NULL;
 }
@@ -331,10 +331,11 @@ struct wc_error *repl_kill(struct repl *r, int argc, char **argv)
 	if (!repl_is_live(r))
 		return wc_error_new(WC_ETARGET, "there is no program to kill");
 	if (!r->launched)
-		return wc_error_new(WC_EUSAGE,
-				    "process %d was not started from here: detach leaves it alone; to end "
-				    "it, use kill(1)",
-				    r->pid);
+		return wc_error_new(
+			WC_EUSAGE,
+			"process %d was not started by run: use detach to leave it running, or kill(1) to "
+			"end it",
+			r->pid);
 	if (!agrees(r))
 		return NULL;
 	if (kill(r->pid, SIGKILL))

@@ -170,7 +170,7 @@ static struct wc_error *repl_watch_find(struct repl *r, const char *word, struct
 	}
 	return wc_error_new(r->nwatches && end != word && !*end ? WC_ENAME : WC_EUSAGE,
 			    r->nwatches ? "there is no watch \"%s\": info watches lists them"
-					: "there is no watch \"%s\": none was asked for yet",
+					: "there is no watch \"%s\": none was requested yet",
 			    word);
 }
 
@@ -278,7 +278,7 @@ void repl_watches_reported(struct repl *r)
 void repl_watches_print(const struct repl *r, FILE *out)
 {
 	if (!r->nwatches)
-		fputs("no watches: ask for one with watch EXPR\n", out);
+		fputs("no watches: add one with watch EXPR\n", out);
 	for (size_t i = 0; i < r->nwatches; i++) {
 		const struct repl_watch *w = &r->watch[i];
 		uint64_t n = w->is_reported && r->feed ? feed_count_of(r->feed, w->id) : 0;

@@ -151,8 +151,7 @@ static struct wc_error *step_options_check(const struct step_command *c)
 		return wc_error_new(WC_EUSAGE,
 				    "--from and --from-watch both say where the range begins: give one");
 	if (c->output.program_output && !c->argv)
-		return wc_error_new(WC_EUSAGE,
-				    "--program-output goes with a program that is started: -- PROGRAM");
+		return wc_error_new(WC_EUSAGE, "--program-output needs a program to launch: -- PROGRAM");
 	if (c->output.force && !c->output.log)
 		return wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
 	if (c->echo && !c->output.log)

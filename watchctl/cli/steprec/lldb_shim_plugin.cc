@@ -215,7 +215,7 @@ struct wc_error *go_on(struct plugin *p)
 	if (err || !steprec_is_paused(p->recording))
 		err = wc_error_first(err, drop(p));
 	else
-		say(p, "the recording is paused: continue goes on, steprec stop ends it");
+		say(p, "the recording is paused: continue resumes it, steprec stop ends it");
 	show_place(p);
 	return err;
 }
@@ -257,8 +257,8 @@ struct wc_error *start(struct plugin *p, char **words)
 	struct wc_error *err;
 
 	if (p->recording && n)
-		return usage("a recording is paused: steprec start (without options) goes on, steprec stop "
-			     "ends it");
+		return usage(
+			"a recording is paused: steprec start (without options) resumes it, steprec stop ends it");
 	if (p->recording)
 		return go_on(p);
 	if (!debugger_of(p).GetSelectedTarget().IsValid())
@@ -471,8 +471,7 @@ bool PluginInitialize(SBDebugger debugger)
 		verb what;
 		const char *help, *syntax;
 	} verbs[] = {
-		{ "start", start,
-		  "Record the calls of a range; without options, go on with a recording that is paused.",
+		{ "start", start, "Record the calls of a range; without options, resume a paused recording.",
 		  "steprec start [--from CODE] [--to CODE] [-o LOG] ... (steprec help)" },
 		{ "stop", stop, "End the recording; the process stays where it is.", "steprec stop" },
 		{ "status", status, "What has been recorded.", "steprec status" },

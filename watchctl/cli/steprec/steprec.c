@@ -33,11 +33,11 @@ static const char *end_text(enum step_end end)
 	case STEP_END_DONE:
 		return "the range is over";
 	case STEP_END_STUCK:
-		return "nothing happened any more: the log has where each thread stood";
+		return "nothing happened any more: the log shows where each thread is blocked";
 	case STEP_END_STOPPED:
 		return "it was stopped";
 	case STEP_END_TIME:
-		return "its time is over";
+		return "its time limit was reached";
 	case STEP_END_EXITED:
 		return "the process has ended";
 	case STEP_END_EXECED:

@@ -55,24 +55,19 @@ static const struct steprec_option options[] = {
 
 const char *steprec_options_help(void)
 {
-	return "  --from CODE          begin where CODE is reached: a function, file.c:123, 0x...\n"
-	       "  --to CODE            end where CODE is reached (default: when --from has ended)\n"
-	       "  -o LOG               record into the new log LOG (default: steprec-PID.log)\n"
-	       "  --occurrence N       record from the Nth time on that the range is entered (1)\n"
-	       "  --count N            record N times (1; 0: all)\n"
-	       "  --only PATTERN       only functions of such a name, like 'net_*'; may be repeated\n"
-	       "  --module LIB         only functions of this module; may be repeated\n"
-	       "  --step-over PATTERN  do not look into this module or these functions\n"
-	       "  --step-into PATTERN  but look into these\n"
-	       "  --threads WHICH      all, range (the one that entered it, and those it makes), or one\n"
-	       "  --depth N            record calls down to this depth\n"
-	       "  --events N           end after N calls\n"
-	       "  --stuck-after TIME   end when nothing has happened for so long (5s, 500ms), and\n"
-	       "                       record where each thread stands\n"
-	       "  --time TIME          end after TIME\n"
-	       "  --every-instruction  record each instruction of the recorded functions too\n"
-	       "  --string N           bytes of a string (80)\n"
-	       "  --pointee N          bytes of what a pointer points to (64; 0: not followed)\n";
+	return "  --from CODE          begin where CODE is reached: a function, file.c:123, 0x...\n  --to CODE        "
+	       "    end where CODE is reached (default: when --from has ended)\n  -o LOG               record into "
+	       "the new log LOG (default: steprec-PID.log)\n  --occurrence N       skip the range until it begins for "
+	       "the Nth time (1)\n  --count N            record N times (1; 0: all)\n  --only PATTERN       only "
+	       "functions whose name matches, like 'net_*'; may be repeated\n  --module LIB         only functions of "
+	       "this module; may be repeated\n  --step-over PATTERN  step over this module or these functions\n  "
+	       "--step-into PATTERN  record these nevertheless\n  --threads WHICH      all, range (the one that began "
+	       "it, and those it creates), or one\n  --depth N            record calls up to this depth\n  --events N "
+	       "          end after N calls\n  --stuck-after TIME   end when nothing has happened for this time (5s, "
+	       "500ms),\n                       and record where each thread is blocked\n  --time TIME          end "
+	       "after TIME\n  --every-instruction  record each instruction of the recorded functions too\n  --string "
+	       "N           bytes of a string (80)\n  --pointee N          bytes of what a pointer points to (64; 0: "
+	       "not followed)\n";
 }
 
 static const struct steprec_option *find_option(const char *name, size_t len)

@@ -56,14 +56,14 @@ static struct wc_error *note_recording(const struct option_match *m, void **to)
 static const struct option recording_options[] = {
 	OPTIONS_IN(struct request, ask, watch_options),
 	{ "-o", "--log", "LOG",
-	  "record into the new log LOG, which stays; else the recording goes with the view",
+	  "record into the new log LOG, which is kept; otherwise the recording is removed with the display",
 	  COMPLETE_DIRECTORY, NULL, OPTION_TEXT(struct request, record) },
 	{ 0 },
 };
 
 static const struct option program_options[] = {
 	{ "--program-output", NULL, "FILE",
-	  "what the started program prints goes to FILE (default: it is discarded)", COMPLETE_FILE, NULL,
+	  "write the output of the launched program to FILE (default: it is discarded)", COMPLETE_FILE, NULL,
 	  OPTION_TEXT(struct request, program_output) },
 	{ 0 },
 };
@@ -75,9 +75,9 @@ static const struct option engine_options[] = {
 
 static const struct option options[] = {
 	{ .more = recording_options, .find = note_recording },
-	{ "--delay", NULL, "SECONDS", "between pictures, 0.1 to 3600 (default 0.5; without a screen 2)",
+	{ "--delay", NULL, "SECONDS", "between updates, 0.1 to 3600 (default 0.5; without a screen 2)",
 	  COMPLETE_NOTHING, NULL, .set = set_delay, .at = offsetof(struct request, delay_ns) },
-	{ "--json", NULL, NULL, "no screen: one JSON object a line, each SECONDS", 0, NULL,
+	{ "--json", NULL, NULL, "no screen: one JSON object a line, every SECONDS", 0, NULL,
 	  OPTION_FLAG(struct request, json) },
 	{ .more = program_options, .find = note_recording },
 	{ "--syntax", NULL, "SYNTAX", "of instructions: intel or att (AT&T)", COMPLETE_WORDS,
@@ -93,17 +93,15 @@ static struct wc_error *cmd_top_check(const struct request *q)
 	if (q->log && q->asks)
 		return wc_error_new(
 			WC_EUSAGE,
-			"top shows the log %s as it is: options about what is recorded go with -p PID "
-			"or -- PROGRAM",
+			"top shows the log %s as it is: options about what is recorded need -p PID or -- PROGRAM",
 			q->log);
 	if (q->log)
 		return NULL;
 	if (q->program_output && !q->ask.monitor.argv)
-		return wc_error_new(WC_EUSAGE,
-				    "--program-output goes with a program that is started: -- PROGRAM");
+		return wc_error_new(WC_EUSAGE, "--program-output needs a program to launch: -- PROGRAM");
 	if (!q->asks && !q->ask.monitor.argv)
 		return wc_error_new(WC_EUSAGE,
-				    "what shall be shown? Give -p PID -v EXPR, -v EXPR -- PROGRAM, or a log");
+				    "nothing to show: give -p PID -v EXPR, -v EXPR -- PROGRAM, or a log");
 	return watch_ask_check(&q->ask);
 }
 
@@ -232,11 +230,10 @@ const struct command cmd_top = {
 		"-v EXPR [-s SIZE] [-r|-w|-rw|-x] [filters] [options] -- PROGRAM [ARGS]\n"
 		"[--delay SECONDS] [--json] LOG",
 	.summary =
-		"show which code accesses a variable now: a live table of places, with rates, values, stacks",
-	.help = "LOG: one that is complete, or that is being recorded: it is followed.\n"
-		"Keys: arrows move, Enter opens a place, s sorts, / filters, f freezes, ? lists all, q ends. "
-		"Without a terminal\n"
-		"that can be drawn on, tables are printed instead.\n",
+		"show which code accesses a variable now: a live table of sites, with rates, values, stacks",
+	.help = "LOG: a complete log, or one that is being recorded, which is followed.\nKeys: arrows move, Enter "
+		"opens a site, s sorts, / filters, f freezes, ? lists all, q ends. Without a usable\nterminal, tables "
+		"are printed instead.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,
 	.run = cmd_top_run,

@@ -242,7 +242,7 @@ static void draw_filter(const struct top *t, int row, int columns)
 	used += top_screen_put(row, used, columns - used, TOP_PLAIN, t->filter);
 	used += top_screen_put(row, used, columns - used, TOP_BAR, " ");
 	put_right(row, used, columns, TOP_DIM,
-		  "function, module, watch, kind, value; Enter keeps it, Esc not ");
+		  "function, module, watch, kind, value; Enter keeps it, Esc discards it ");
 }
 
 /* The line above the keys; "": there is none. */

@@ -192,7 +192,7 @@ static bool open_keys(const char **why)
 	if (!own.keys) {
 		if (fd >= 0)
 			close(fd);
-		*why = "standard input is no terminal, and there is no other one to read keys from";
+		*why = "standard input is not a terminal, and there is no other one to read keys from";
 		return false;
 	}
 	own.in = fd;
@@ -219,7 +219,7 @@ static bool check_terminal(const char **why)
 	else if (!strcmp(term, "dumb"))
 		*why = "TERM is \"dumb\"";
 	else if (tcgetattr(STDOUT_FILENO, &own.before))
-		*why = "the terminal cannot be asked for its settings";
+		*why = "the settings of the terminal cannot be read";
 	return !*why;
 }
 
@@ -230,12 +230,12 @@ static bool is_capable(const char **why)
 	int status;
 
 	if (setupterm(NULL, own.out, &status) == ERR) {
-		*why = "TERM names a terminal that is not known here";
+		*why = "TERM names an unknown terminal";
 		return false;
 	}
 	cup = tigetstr("cup");
 	if (!cup || cup == (const char *)-1)
-		*why = "it cannot move its cursor, TERM says";
+		*why = "according to TERM, it cannot move its cursor";
 	del_curterm(cur_term); /* newterm() makes another one */
 	return !*why;
 }

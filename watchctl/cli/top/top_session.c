@@ -78,12 +78,12 @@ const char *top_session_end(struct top_session *s)
 {
 	static const char *const words[] = {
 		[MONITOR_STOPPED] = "the recording was stopped",
-		[MONITOR_COUNT] = "as many accesses as were asked for",
-		[MONITOR_TIME] = "the time is over",
+		[MONITOR_COUNT] = "the requested number of accesses was reached",
+		[MONITOR_TIME] = "the time limit was reached",
 		[MONITOR_EXITED] = "the process has ended",
 		[MONITOR_EXECED] = "the process has executed another program",
-		[MONITOR_SUPPLANTED] = "another process collects the captures now",
-		[MONITOR_GAVE_UP] = "given up for the program's sake",
+		[MONITOR_SUPPLANTED] = "another process now collects the captures",
+		[MONITOR_GAVE_UP] = "ended to protect the program",
 	};
 
 	top_session_look(s);

@@ -78,7 +78,8 @@ static void put_what(struct top_doc *d, const struct site_stat *s, int columns)
 	top_doc_put(d, TOP_DIM, "  %s", source);
 	top_doc_line(d);
 	if (s->key.after)
-		top_doc_put(d, TOP_ALERT, " the accessing instruction is not known; execution went on there");
+		top_doc_put(d, TOP_ALERT,
+			    " the accessing instruction is not known; execution continued there");
 	else
 		top_doc_put(d, TOP_PLAIN, " %s", *insn ? insn : "(the instruction's bytes are not known)");
 	if (s->key.origin == ORIGIN_KERNEL)
@@ -294,8 +295,8 @@ static void put_stacks(struct top_doc *d, const struct top *t, const struct site
 	if (s->stacks.other) {
 		top_count_text(s->stacks.other, text, sizeof(text));
 		top_doc_line(d);
-		top_doc_put(d, TOP_ALERT, " %s accesses had yet other stacks: not more than %u are kept",
-			    text, SITE_STACKS_MAX);
+		top_doc_put(d, TOP_ALERT, " %s accesses had other stacks: at most %u are kept", text,
+			    SITE_STACKS_MAX);
 	}
 	site_tree_deinit(&tree);
 }
@@ -452,9 +453,9 @@ static void put_code(struct top_doc *d, const struct top *t, const struct site_s
 		put_listing(d, &t->source, true);
 	if (t->source.newer) {
 		top_doc_line(d);
-		top_doc_put(d, TOP_ALERT, " this file is younger than the program: lines may have moved");
+		top_doc_put(d, TOP_ALERT, " this file is newer than the program: lines may have moved");
 	}
-	title(d, "INSTRUCTIONS", s->key.after ? "where execution went on" : "");
+	title(d, "INSTRUCTIONS", s->key.after ? "where execution continued" : "");
 	put_listing(d, &t->code, false);
 }
 
@@ -463,7 +464,7 @@ static void put_registers(struct top_doc *d, const struct site_stat *s, int colu
 	int i, per_line = columns >= 104 ? 4 : columns >= 80 ? 3 : columns >= 54 ? 2 : 1;
 
 	title(d, "REGISTERS",
-	      s->last.displaced		      ? "of a later moment: the program blocked SIGTRAP"
+	      s->last.displaced		      ? "from a later moment: the program blocked SIGTRAP"
 	      : s->last.in_kernel	      ? "as the program entered the kernel"
 	      : s->key.kind == ACCESS_EXECUTE ? "before the instruction"
 					      : "after the last access");
@@ -485,7 +486,7 @@ static void put_registers(struct top_doc *d, const struct site_stat *s, int colu
 static void no_site(struct top_doc *d)
 {
 	top_doc_line(d);
-	top_doc_put(d, TOP_DIM, " this site is not there any more");
+	top_doc_put(d, TOP_DIM, " this site no longer exists");
 }
 
 /* How far the pages can be scrolled. */

@@ -165,10 +165,11 @@ struct wc_error *symbol_search_map_path(struct symbol_search *s, const char *old
 	struct path_map m;
 
 	if (old[0] != '/' || !new[0])
-		return wc_error_new(WC_EUSAGE,
-				    "a path that stands for another is written OLD=NEW, where OLD is a full "
-				    "path as in the log: \"%s=%s\" is not",
-				    old, new);
+		return wc_error_new(
+			WC_EUSAGE,
+			"a replacement of a path has the form OLD=NEW, where OLD is a full path as in the "
+			"log, not \"%s=%s\"",
+			old, new);
 	m = (struct path_map){ copy_folder(old), copy_folder(new) };
 	if (m.old && m.new &&vec_push(s->map, s->nmaps, s->map_cap, m))
 		return NULL;

@@ -55,8 +55,8 @@ static struct wc_error *code_unreadable(const struct hit *h)
 {
 	return wc_error_new(
 		WC_ENAME,
-		"The code of '%s' cannot be read from %s, so it cannot be told where its instructions "
-		"begin. Give an address (0x...).",
+		"The code of '%s' cannot be read from %s, so the beginnings of its instructions are not known. Give "
+		"an address (0x...).",
 		h->name, h->module->path);
 }
 
@@ -98,7 +98,7 @@ static struct wc_error *check_boundary(const struct hit *h, uint64_t offset, con
 	if (!err && at != offset)
 		err = wc_error_new(WC_ENAME,
 				   "%s+0x%" PRIx64
-				   " is inside an instruction, where nothing ever begins to run. The "
+				   " is inside an instruction, where execution never begins. The "
 				   "nearest instructions are at %s+0x%" PRIx64 " and %s+0x%" PRIx64 ".",
 				   h->name, offset, h->name, last, h->name, at);
 	return err;
@@ -112,14 +112,16 @@ static struct wc_error *check_offset(const struct hit *h, uint64_t offset, const
 	if (!offset)
 		return NULL;
 	if (!function_bounds(h, &b))
-		return wc_error_new(WC_ENAME,
-				    "How long '%s' is cannot be told, so neither what is 0x%" PRIx64
-				    " bytes into it. Give an address (0x...).",
-				    h->name, offset);
+		return wc_error_new(
+			WC_ENAME,
+			"The size of '%s' is not known, so it is not known whether it contains offset 0x%" PRIx64
+			". "
+			"Give an address (0x...).",
+			h->name, offset);
 	size = b.end - b.at;
 	if (offset >= size)
 		return wc_error_new(WC_ENAME,
-				    "'%s' is 0x%" PRIx64 " bytes long: +0x%" PRIx64 " is behind its end.",
+				    "'%s' is 0x%" PRIx64 " bytes long: +0x%" PRIx64 " is beyond its end.",
 				    h->name, size, offset);
 	return check_boundary(h, offset, mem);
 }

@@ -189,19 +189,19 @@ struct wc_error *code_indirect_error(struct search *s, const struct hit *h, cons
 	if (used)
 		return wc_error_new(
 			WC_ENAME,
-			"'%s' of %s is an indirect function: which code it means is chosen when the program "
-			"starts. This process uses '%.*s': name that.",
+			"'%s' of %s is an indirect function: its implementation is chosen when the program starts. "
+			"This process uses '%.*s': name that.",
 			s->name, module, (int)strcspn(used, "@"), used);
 	if (n)
 		return wc_error_new(
 			WC_ENAME,
-			"'%s' of %s is an indirect function: which code it means is chosen when the program "
-			"starts. Name one of its implementations: %s.",
+			"'%s' of %s is an indirect function: its implementation is chosen when the program starts. "
+			"Name one of its implementations: %s.",
 			s->name, module, list);
 	return wc_error_new(
 		WC_ENAME,
-		"'%s' of %s is an indirect function: which code it means is chosen when the program starts. "
-		"The choices have no names here: install the debug information of that module, or give the "
-		"address of the one that runs (0x...).",
+		"'%s' of %s is an indirect function: its implementation is chosen when the program starts. The "
+		"implementations have no names here: install the debug information of that module, or give the "
+		"address of the one in use (0x...).",
 		s->name, module);
 }

@@ -81,9 +81,9 @@ struct wc_error *code_name_inlined_error(struct search *s)
 		return &wc_enomem;
 	if (!l.n)
 		return NULL;
-	return wc_error_new(WC_ENAME,
-			    "'%s' has no code of its own in %s: it was inlined wherever it is called. Give "
-			    "the address of one of "
-			    "these copies, or the name of the function around it:%s",
-			    s->name, basename(l.module->path), list);
+	return wc_error_new(
+		WC_ENAME,
+		"'%s' has no code of its own in %s: it was inlined at every call. Give the address of one "
+		"of these copies, or the name of the function that contains it:%s",
+		s->name, basename(l.module->path), list);
 }

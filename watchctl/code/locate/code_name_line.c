@@ -192,7 +192,7 @@ static struct wc_error *no_code(const struct line_search *l)
 		return wc_error_new(WC_ENAME,
 				    "Line %u of %s has no code of its own. The nearest line that has is %u.",
 				    l->line, file, l->below ? l->below : l->above);
-	return wc_error_new(WC_ENAME, "Nothing of %s became code in the loaded modules.", file);
+	return wc_error_new(WC_ENAME, "The loaded modules contain no code from %s.", file);
 }
 
 static int place_cmp(const void *a, const void *b)
@@ -218,8 +218,8 @@ static struct wc_error *several(struct line_search *l)
 	fclose(f);
 	return wc_error_new(
 		WC_ENAME,
-		"Line %u of %s is at %zu places in the code, since it was inlined or compiled more than "
-		"once. Give the address of the one that you mean:%s",
+		"Line %u of %s is at %zu places in the code, because it was inlined or compiled more than once. Give "
+		"the address of the one to watch:%s",
 		l->line, l->s->source, l->n, list);
 }
 

@@ -150,8 +150,8 @@ static struct wc_error *wants_function(const char *text)
 {
 	return wc_error_new(
 		WC_EUSAGE,
-		"'%s' is a place in the code. The name of a function is needed here: its code counts as a "
-		"whole.",
+		"'%s' is a single place in the code. The name of a function is needed here, because all of its code "
+		"counts.",
 		text);
 }
 

@@ -80,7 +80,7 @@ static struct wc_error *check_contiguous(const struct path_place *p, const char 
 	if (!members || p->size || dtype_size(&p->type))
 		return NULL;
 	return wc_error_new(WC_ENAME,
-			    "The elements of '%s' do not lie side by side in memory: name one of them (%s).",
+			    "The elements of '%s' are not contiguous in memory: name one of them (%s).",
 			    p->text, members);
 }
 

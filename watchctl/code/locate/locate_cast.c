@@ -17,10 +17,11 @@
 
 static struct wc_error *no_such_type(const char *name)
 {
-	return wc_error_new(WC_ENAME,
-			    "No module with debug information has a type '%s'. Give the address of what is "
-			    "meant, and its size: 0xADDR with -s SIZE, or 0xADDR:SIZE.",
-			    name);
+	return wc_error_new(
+		WC_ENAME,
+		"No module with debug information has a type '%s'. Give the address and the size instead: "
+		"0xADDR with -s SIZE, or 0xADDR:SIZE.",
+		name);
 }
 
 static struct wc_error *several_types(struct type_search *s)
@@ -28,12 +29,12 @@ static struct wc_error *several_types(struct type_search *s)
 	const char *one = dwarf_die_decl_file(&s->best.die, NULL),
 		   *two = dwarf_die_decl_file(&s->other.die, NULL);
 
-	return wc_error_new(WC_ENAME,
-			    "There are several types '%s', of %" PRIu64 " bytes (%s) and %" PRIu64
-			    " bytes (%s), and which one is meant is not known. Give the address of what is "
-			    "meant, and its size: 0xADDR with -s SIZE, or 0xADDR:SIZE.",
-			    s->name, dtype_size(&s->best), one ? one : "?", dtype_size(&s->other),
-			    two ? two : "?");
+	return wc_error_new(
+		WC_ENAME,
+		"There are several types '%s', of %" PRIu64 " bytes (%s) and %" PRIu64 " bytes (%s), so "
+		"the name is ambiguous. Give the address and the size instead: 0xADDR with -s SIZE, or "
+		"0xADDR:SIZE.",
+		s->name, dtype_size(&s->best), one ? one : "?", dtype_size(&s->other), two ? two : "?");
 }
 
 static struct wc_error *search_module(const struct path_place *p, const struct module *m,
@@ -133,15 +134,15 @@ static struct wc_error *check_part(const struct path_place *p, const struct part
 	if (s->unplaced)
 		return wc_error_new(
 			WC_ENAME,
-			"'%s' cannot be cast so: a virtual base class lies between the two, and where "
-			"it is in the object is not known. Start from a pointer of the derived class, "
-			"or give the address (0x...:SIZE).",
+			"'%s' cannot be cast: there is a virtual base class between the two types, and its location "
+			"in the object is not known. Start from a pointer to the derived class, or give the address "
+			"(0x...:SIZE).",
 			p->text);
 	if (s->found > 1)
 		return wc_error_new(
 			WC_ENAME,
-			"'%s' cannot be cast so: the base class is more than once in the derived "
-			"one. Cast to the class in between first, or give the address (0x...:SIZE).",
+			"'%s' cannot be cast: the derived class contains the base class more than once. Cast to the "
+			"intermediate class first, or give the address (0x...:SIZE).",
 			p->text);
 	return NULL;
 }

@@ -20,8 +20,8 @@ static struct wc_error *settle_array(struct path_place *p, const struct dtype *s
 		return err;
 	if (shape.is_described && array_shape_is_empty(&shape)) {
 		p->null_pointer = p->npointers > 0;
-		return wc_error_new(
-			WC_ENAME, "'%s' has no elements at this moment: there is nothing to watch.", p->text);
+		return wc_error_new(WC_ENAME, "'%s' currently has no elements: there is nothing to watch.",
+				    p->text);
 	}
 	p->addr = shape.data;
 	p->size = shape.is_described ? size : p->size;
@@ -66,9 +66,8 @@ static struct wc_error *language_unknown(const struct path_place *p)
 
 	return wc_error_new(
 		WC_ENAME,
-		"'%s' is of a program in %s, whose members and elements are not found by name here. "
-		"Give the address of what is meant, with its size (0x...:SIZE); a debugger for that "
-		"language tells it.",
+		"'%s' belongs to a program in %s, for which members and elements are not supported. Give the address "
+		"and the size (0x...:SIZE), which a debugger for that language can print.",
 		p->text, l->name);
 }
 
@@ -99,7 +98,7 @@ static struct wc_error *step_through_arrow(struct path_place *p, const struct dt
 	struct wc_error *err;
 
 	if (dtype_is_aggregate_tag(dtype_tag(s)))
-		return wc_error_new(WC_ENAME, "'%s' is an object, no pointer: write '%s%s%s'.", p->text,
+		return wc_error_new(WC_ENAME, "'%s' is an object, not a pointer: write '%s%s%s'.", p->text,
 				    p->text, dot, name);
 	err = path_to_target(p, mem);
 	return err ? err : path_to_member(p, name, mem);
@@ -117,7 +116,7 @@ static struct wc_error *step_unnamed(struct path_place *p, const struct locate_s
 		return err;
 	s = dtype_strip(&p->type);
 	if (p->bit_size)
-		return path_wrong_kind(p, "a bit field: there is nothing inside.");
+		return path_wrong_kind(p, "a bit field, which has no members.");
 	if (!dtype_tag(&s) && step->op != LOCATE_DEREF)
 		return type_unknown(p, step);
 	if (step->op == LOCATE_ARROW || (step->op == LOCATE_DEREF && !step->behind)) {

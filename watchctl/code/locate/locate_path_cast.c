@@ -29,8 +29,8 @@ static struct wc_error *number_as_address(struct path_place *p, const struct mem
 	if (!whole)
 		return wc_error_new(
 			WC_ENAME,
-			"'%s' is neither a pointer nor a number: to look at its memory as another "
-			"type, cast its address, *(T *)&%s.",
+			"'%s' is neither a pointer nor a number: to interpret its memory as another type, cast its "
+			"address, *(T *)&%s.",
 			p->text, p->text);
 	if (path_size(p) != 8)
 		return wc_error_new(WC_ENAME, "'%s' has %" PRIu64 " bytes, and a pointer has 8.", p->text,
@@ -82,10 +82,11 @@ static struct wc_error *cast_to_number(struct path_place *p, const struct locate
 		return &wc_enomem;
 	whole = path_is_whole(&type) && size && size <= 8;
 	if (!whole)
-		err = wc_error_new(WC_ENAME,
-				   "A cast of '%s' to '%s' makes a value that lies nowhere. To look at its "
-				   "memory as that type, cast its address: *(%s *)&%s.",
-				   p->text, step->name, step->name, p->text);
+		err = wc_error_new(
+			WC_ENAME,
+			"A cast of '%s' to '%s' yields a value without an address. To interpret its memory "
+			"as that type, cast its address: *(%s *)&%s.",
+			p->text, step->name, step->name, p->text);
 	if (!err)
 		err = path_decay(p, mem, &is_pointer);
 	if (!err && is_pointer)

@@ -32,30 +32,30 @@ static struct wc_error *shape_error(struct path_place *p, enum array_state state
 		p->null_pointer = true;
 		return wc_error_new(
 			WC_ENAME,
-			"'%s' has no elements at this moment: it is not allocated, or not associated. "
-			"With --follow the watch begins when it is.",
+			"'%s' currently has no elements, because it is not allocated, or not associated. With "
+			"--follow the watch begins when it is.",
 			p->text);
 	case ARRAY_UNREADABLE:
 		if (p->is_tls)
 			return wc_error_new(
 				WC_ENAME,
-				"'%s' is thread-local, and where its elements are differs from thread "
-				"to thread. Take the address of one in the thread that you mean, and "
-				"watch that (0x...:SIZE).",
+				"'%s' is thread-local, and each thread has its elements at other addresses. Watch an "
+				"element of one thread by its address (0x...:SIZE).",
 				p->text);
 		return wc_error_new(
 			WC_ENAME,
-			"Where the elements of '%s' are cannot be read from the process: give the "
-			"address of one (0x...:SIZE).",
+			"The address of the elements of '%s' cannot be read from the process: give the address of one "
+			"(0x...:SIZE).",
 			p->text);
 	case ARRAY_UNKNOWN:
 	case ARRAY_OK:
 		break;
 	}
-	return wc_error_new(WC_ENAME,
-			    "The debug information tells where the elements of '%s' are in a way that is not "
-			    "known here: give the address of one (0x...:SIZE).",
-			    p->text);
+	return wc_error_new(
+		WC_ENAME,
+		"The debug information describes the addresses of the elements of '%s' in a form that "
+		"watchctl does not support: give the address of one (0x...:SIZE).",
+		p->text);
 }
 
 struct wc_error *path_array_shape(struct path_place *p, const struct dtype *t, const struct memory_view *mem,
@@ -294,7 +294,7 @@ static struct wc_error *check_count(const struct path_place *p, int64_t count, i
 	if (index >= 0 && index < count)
 		return NULL;
 	return wc_error_new(WC_ENAME,
-			    "'%s' has %" PRId64 " elements at this moment: [%" PRId64 "] is none of them.",
+			    "'%s' currently has %" PRId64 " elements: [%" PRId64 "] is none of them.",
 			    p->text, count, index);
 }
 
@@ -477,7 +477,7 @@ static struct wc_error *check_brackets(const struct path_place *p, const struct 
 		return NULL;
 	for (unsigned int i = 0; i < step->nindices && n < sizeof(text); i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "[%" PRId64 "]", step->index[i]);
-	return wc_error_new(WC_ENAME, "'%s' is not of a language that writes its elements so: write '%s%s'.",
+	return wc_error_new(WC_ENAME, "The language of '%s' has another syntax for elements: write '%s%s'.",
 			    p->text, p->text, text);
 }
 

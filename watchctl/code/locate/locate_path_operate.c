@@ -29,10 +29,11 @@ static struct wc_error *size_unknown(const struct path_place *p)
 {
 	scoped(freep) char *type = path_type_name(p);
 
-	return wc_error_new(WC_ENAME,
-			    "'%s' is of type '%s', and how large that is, is not known: give its elements a "
-			    "type, ((T *)%s), or the address and size of what is meant (0x...:SIZE).",
-			    p->text, type ? type : "?", p->text);
+	return wc_error_new(
+		WC_ENAME,
+		"'%s' is of type '%s', whose size is not known: cast it to a pointer to the type of its "
+		"elements, ((T *)%s), or give the address and size (0x...:SIZE).",
+		p->text, type ? type : "?", p->text);
 }
 
 static struct wc_error *move(struct path_place *p, int64_t by)
@@ -105,10 +106,9 @@ static struct wc_error *slice(struct path_place *p, int64_t n, const struct memo
 	if (err)
 		return err;
 	if (n < 1 || (uint64_t)n > SLICE_MAX)
-		return wc_error_new(WC_ENAME,
-				    "'%s' has a first element, and @%" PRId64
-				    " is no number of them: write one from 1 on.",
-				    p->text, n);
+		return wc_error_new(
+			WC_ENAME, "@%" PRId64 " is not a valid number of elements of '%s': write 1 or more.",
+			n, p->text);
 	if (!path_element_size(p))
 		return size_unknown(p);
 	p->slice = n > 1 ? (uint64_t)n : 0;
@@ -165,11 +165,11 @@ static struct wc_error *go_on_from_address(struct path_place *p, const struct lo
 static struct wc_error *go_on_from_number(struct path_place *p, const struct locate_step *step)
 {
 	if (step->op == LOCATE_DEREF)
-		return wc_error_new(WC_ENAME,
-				    "'%s' is a number, and what lies there has no type: write it before the "
-				    "number, *(int *)%s, or write the address with its size, 0x%" PRIx64
-				    ":SIZE.",
-				    p->text, p->text, (uint64_t)p->number);
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' is a number, and the type of the memory there is not known: write the type "
+			"before the number, *(int *)%s, or the address with its size, 0x%" PRIx64 ":SIZE.",
+			p->text, p->text, (uint64_t)p->number);
 	return path_no_operand(p, step->op == LOCATE_INDEX     ? "[ ]"
 				  : step->op == LOCATE_ARROW   ? "->"
 				  : step->op == LOCATE_SLICE   ? "@"

@@ -19,12 +19,11 @@ static struct wc_error *no_memory_to_read(const struct path_place *p)
 
 static struct wc_error *thread_local_pointer(const struct path_place *p)
 {
-	return wc_error_new(WC_ENAME,
-			    "'%s' is thread-local: every thread has its own pointer, which leads to another "
-			    "place. Watch '%s' "
-			    "itself, or take the address behind it in the thread that you mean, and watch "
-			    "that (0x...:SIZE).",
-			    p->text, p->text);
+	return wc_error_new(
+		WC_ENAME,
+		"'%s' is thread-local: every thread has its own pointer, with its own target. Watch '%s' "
+		"itself, or watch the target in one thread by its address (0x...:SIZE).",
+		p->text, p->text);
 }
 
 /* Reads the pointer that lies at @p, and remembers that it was. */
@@ -48,14 +47,15 @@ struct wc_error *path_load_pointer(struct path_place *p, const struct memory_vie
 	if (!value) {
 		p->null_pointer = true;
 		if (dtype_family(&p->type) == FAMILY_FORTRAN)
-			return wc_error_new(WC_ENAME,
-					    "'%s' is not allocated, or not associated, at this moment. With "
-					    "--follow the watch begins when it is.",
-					    p->text);
+			return wc_error_new(
+				WC_ENAME,
+				"'%s' is currently not allocated, or not associated. With --follow the "
+				"watch begins when it is.",
+				p->text);
 		return wc_error_new(
 			WC_ENAME,
-			"'%s' is a null pointer at this moment, so there is nothing behind it to watch. "
-			"Watch '%s' itself to see when it is set.",
+			"'%s' is currently a null pointer, so it has no target to watch. Watch '%s' itself to see "
+			"when it is set.",
 			p->text, p->text);
 	}
 	*ret = value;
@@ -112,15 +112,13 @@ struct wc_error *path_to_member(struct path_place *p, const char *name, const st
 	case MEMBER_STATIC:
 		return wc_error_new(
 			WC_ENAME,
-			"'%s' is a static member of '%s': it is one variable for all objects. Ask for "
-			"%s::%s instead.",
+			"'%s' is a static member of '%s': it is one variable for all objects. Name it %s::%s instead.",
 			name, p->text, dwarf_diename(&s.die) ? dwarf_diename(&s.die) : "its class", name);
 	case MEMBER_UNREADABLE:
 		return wc_error_new(
 			WC_ENAME,
-			"The place of '%s' in '%s' cannot be computed: it is in a virtual base class, and "
-			"the "
-			"object's table could not be read. The object may not be constructed yet.",
+			"The location of '%s' in '%s' cannot be computed: it is in a virtual base class, and the "
+			"object's virtual table could not be read. The object may not be constructed yet.",
 			name, p->text);
 	case MEMBER_NONE:
 		return no_such_member(p, &s, name);
@@ -146,7 +144,7 @@ struct wc_error *path_to_target(struct path_place *p, const struct memory_view *
 		return NULL;
 	}
 	if (tag && tag != DW_TAG_pointer_type)
-		return path_wrong_kind(p, "which is no pointer.");
+		return path_wrong_kind(p, "which is not a pointer.");
 	if (!tag && p->size != 8)
 		return wc_error_new(
 			WC_ENAME, "'%s' has no known type, and its size is not that of a pointer.", p->text);
@@ -196,8 +194,8 @@ struct wc_error *path_open_place(struct path_place *p, bool inside, bool *opened
 			s = dtype_strip(&p->type);
 			if (!err && dtype_tag(&s) == DW_TAG_pointer_type && !stands_for_another(&s))
 				return path_wrong_kind(
-					p, "whose type is only known while the program runs. Give "
-					   "the address of what is meant (0x...:SIZE).");
+					p, "whose type is known only at run time. Give the address instead "
+					   "(0x...:SIZE).");
 		} else {
 			return NULL;
 		}

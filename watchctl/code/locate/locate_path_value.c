@@ -77,27 +77,27 @@ bool path_value_type(const struct path_place *p, struct value_type *ret)
 struct wc_error *path_check_place(const struct path_place *p)
 {
 	if (p->kind == PATH_NUMBER)
-		return wc_error_new(WC_ENAME,
-				    "'%s' is a number, %" PRId64
-				    ", and no variable. The memory at an address is written with its size, "
-				    "0x%" PRIx64 ":SIZE, or with its type, *(int *)0x%" PRIx64 ".",
-				    p->text, p->number, (uint64_t)p->number, (uint64_t)p->number);
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' is a number, %" PRId64 ", not a variable. To watch the memory at an "
+			"address, give its size, 0x%" PRIx64 ":SIZE, or its type, *(int *)0x%" PRIx64 ".",
+			p->text, p->number, (uint64_t)p->number, (uint64_t)p->number);
 	if (p->kind != PATH_ADDRESS)
 		return NULL;
 	if (p->text[0] == '&')
-		return wc_error_new(WC_ENAME,
-				    "'%s' is an address, a value that nothing changes. What lies there is "
-				    "written without the '&': '%s'.",
-				    p->text, p->text + 1);
-	return wc_error_new(WC_ENAME,
-			    "'%s' is an address, a value that was calculated. What lies there is written "
-			    "'*(%s)'.",
-			    p->text, p->text);
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' is an address, a value that never changes. To watch the memory there, omit "
+			"the '&': '%s'.",
+			p->text, p->text + 1);
+	return wc_error_new(
+		WC_ENAME, "'%s' is an address, a calculated value. To watch the memory there, write '*(%s)'.",
+		p->text, p->text);
 }
 
 struct wc_error *path_no_operand(const struct path_place *p, const char *what)
 {
-	return wc_error_new(WC_ENAME, "'%s' is %s: there is nothing that '%s' could do with it.", p->text,
+	return wc_error_new(WC_ENAME, "'%s' is %s: '%s' cannot be applied to it.", p->text,
 			    p->kind == PATH_NUMBER    ? "a number"
 			    : p->kind == PATH_ADDRESS ? "an address"
 			    : p->slice		      ? "several elements"
@@ -144,7 +144,7 @@ static struct wc_error *load_number(struct path_place *p, const struct memory_vi
 		return NULL;
 	}
 	value_type_deinit(&type);
-	return whole ? read_failed(p) : path_wrong_kind(p, "which is no whole number.");
+	return whole ? read_failed(p) : path_wrong_kind(p, "which is not a whole number.");
 }
 
 struct wc_error *path_number(struct path_place *p, const struct memory_view *mem, int64_t *ret)
@@ -156,7 +156,9 @@ struct wc_error *path_number(struct path_place *p, const struct memory_view *mem
 		return NULL;
 	}
 	if (p->kind == PATH_ADDRESS || p->stars || p->slice)
-		return wc_error_new(WC_ENAME, "'%s' is no number: write one, or a variable that has one.",
+		return wc_error_new(WC_ENAME,
+				    "'%s' is not a number: write a number, or a variable with a numeric "
+				    "value.",
 				    p->text);
 	err = path_open(p, mem);
 	return err ? err : load_number(p, mem, ret);

@@ -111,11 +111,12 @@ struct wc_error *path_no_container_element(const struct path_place *p, const str
 	if (i == n)
 		return NULL;
 	type = dtype_name(&p->type);
-	return wc_error_new(WC_ENAME,
-			    "'%s' is of type '%s', whose elements are not found by an index here. Give the "
-			    "address of the one that is meant, and its size: 0xADDR with -s SIZE, or "
-			    "0x...:SIZE (gdb tells it: print &*%s.begin()). Its %s is '%s.%s'.",
-			    p->text, type ? type : "?", p->text,
-			    strcmp(containers[i].name, "deque") ? "number of elements" : "beginning", p->text,
-			    containers[i].size);
+	return wc_error_new(
+		WC_ENAME,
+		"'%s' is of type '%s', whose elements cannot be found by an index. Give the address and "
+		"the size of the element: 0xADDR with -s SIZE, or 0x...:SIZE (gdb prints the address: "
+		"print &*%s.begin()). Its %s is '%s.%s'.",
+		p->text, type ? type : "?", p->text,
+		strcmp(containers[i].name, "deque") ? "number of elements" : "beginning", p->text,
+		containers[i].size);
 }

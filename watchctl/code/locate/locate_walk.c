@@ -89,8 +89,9 @@ static struct wc_error *size_of(const struct walk *w, struct locate_expr *e, int
 	if (!err) {
 		*ret = (int64_t)path_size(&p);
 		return *ret ? NULL
-			    : wc_error_new(WC_ENAME, "The size of what sizeof asks for is not known: write "
-						     "it as a number.");
+			    : wc_error_new(WC_ENAME,
+					   "The size of the operand of sizeof is not known: write it as a "
+					   "number.");
 	}
 	if (!e->base || e->nsteps || s.nhits)
 		return err;

@@ -484,11 +484,11 @@ static struct wc_error *show_find(const struct show_source *s, const char *expr,
 
 	if (!err && ret->place.is_tls) {
 		object_deinit(ret);
-		return wc_error_new(WC_ENAME,
-				    "'%s' is thread-local: every thread has its own, and which one is meant "
-				    "is not known. "
-				    "Watch it to see the value of each thread at its accesses",
-				    expr);
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' is thread-local: every thread has its own copy, and it is not known which "
+			"one to print. Watch it to see the value of each thread at its accesses",
+			expr);
 	}
 	return err;
 }
@@ -598,7 +598,7 @@ static struct wc_error *address_of(const struct show_source *s, const char *expr
 	if (o.place.bit_size)
 		return wc_error_new(WC_ENAME, "'%s' is a bit field: it has no address of its own", expr);
 	if (o.place.kind != PATH_OBJECT || o.place.slice)
-		return wc_error_new(WC_ENAME, "'%s' lies nowhere: it has no address", expr);
+		return wc_error_new(WC_ENAME, "'%s' is a value: it has no address", expr);
 	type = o.place.type.known && !o.is_function ? path_type_name(&o.place) : NULL;
 	show_as(s, VALUE_POINTER, 8, o.place.addr, buf, sizeof(buf));
 	/* "struct node (*)[3]" */

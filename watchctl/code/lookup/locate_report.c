@@ -199,12 +199,13 @@ static struct wc_error *problem_error(const struct search *s)
 	case PLACE_DISCARDED:
 		return wc_error_new(
 			WC_ENAME,
-			"'%s' was left out of %s by the linker, because nothing uses it: it has no address.",
-			name, where);
+			"The linker removed '%s' from %s, because nothing uses it: it has no address.", name,
+			where);
 	case PLACE_COMPLEX:
 		return wc_error_new(
-			WC_ENAME, "The place of '%s' in %s is computed at run time: it has no fixed address.",
-			name, where);
+			WC_ENAME,
+			"The location of '%s' in %s is computed at run time: it has no fixed address.", name,
+			where);
 	default:
 		return wc_error_new(
 			WC_ENAME,
@@ -298,8 +299,8 @@ static struct wc_error *with_lack(struct wc_error *err, struct search *s)
 				    basename(m->path));
 	return add_sentence(
 		err,
-		"%s has neither debug information nor symbols: it was stripped, or linked so (-s). Use a "
-		"build that has them, or give an address (0x...).",
+		"%s has neither debug information nor symbols: it was stripped or linked with -s. Use a build that "
+		"has them, or give an address (0x...).",
 		basename(m->path));
 }
 
@@ -524,10 +525,10 @@ struct wc_error *search_is_function(struct search *s, const char *expr)
 
 	s->functions = false;
 	return with_near(
-		wc_error_new(WC_ENAME,
-			     "'%s' is a function, no variable. With -x each time is recorded that its code "
-			     "runs (-v '%s' -x); to watch bytes of its code, give their address (0x%" PRIx64
-			     ":1).",
-			     h->name, expr, h->addr),
+		wc_error_new(
+			WC_ENAME,
+			"'%s' is a function, not a variable. Use -x to record each execution of it (-v '%s' -x); "
+			"to watch bytes of its code, give their address (0x%" PRIx64 ":1).",
+			h->name, expr, h->addr),
 		near_in_modules(s, h->name, true));
 }

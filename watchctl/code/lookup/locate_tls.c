@@ -202,10 +202,11 @@ struct wc_error *hit_tls_place(struct search *s, const struct hit *h, const stru
 	struct shape shape, main_shape;
 
 	if (!read_shape(h->index, &shape) || !shape.has_tls)
-		return wc_error_new(WC_ENAME,
-				    "'%s' is thread-local, but its module %s says nothing of that: it cannot "
-				    "be read, or it is damaged.",
-				    h->name, h->module->path);
+		return wc_error_new(
+			WC_ENAME,
+			"'%s' is thread-local, but its module %s has no thread-local storage: the file "
+			"cannot be read, or is damaged.",
+			h->name, h->module->path);
 	p.dynamic = shape.dynamic ? shape.dynamic + h->module->bias : 0;
 	if (is_program(&shape))
 		p.program_block = program_block(&shape);

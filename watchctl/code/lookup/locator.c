@@ -32,10 +32,10 @@ struct wc_error *locator_guarded(struct locator *l, void (*run)(void *ctx), void
 	if (fault_guarded(run, ctx))
 		return NULL;
 	*l = (struct locator){ 0 };
-	return wc_error_new(WC_ENAME,
-			    "the debug information of the program, or of a library, is damaged or was "
-			    "changed while it was read: names cannot be found in it; a raw address "
-			    "(0x...:SIZE) can be given instead");
+	return wc_error_new(
+		WC_ENAME,
+		"the debug information of the program, or of a library, is damaged or was changed while "
+		"it was read: names cannot be found in it; give an address (0x...:SIZE) instead");
 }
 
 static void run_question(void *ctx)

@@ -197,8 +197,8 @@ const char *tls_result_text(enum tls_result r)
 	case TLS_UNREADABLE:
 		return "the loader's lists in the process cannot be read";
 	case TLS_UNSUPPORTED:
-		return "the C library of the process does not show where "
-		       "it keeps the thread-local variables of libraries";
+		return "the C library of the process does not describe where it keeps the thread-local variables of "
+		       "libraries";
 	case TLS_NOT_LOADED:
 		return "its library is not loaded";
 	}

@@ -6,8 +6,9 @@ struct wc_error *armed_process_check(const struct armed_process *p, pid_t pid)
 {
 	if (!p->is_meant || p->is_meant(p->ctx))
 		return NULL;
-	return wc_error_new(WC_ETARGET,
-			    "process %d is not what was to be watched any more: it executes another program, "
-			    "has unmapped the handler, or cannot be inspected",
-			    pid);
+	return wc_error_new(
+		WC_ETARGET,
+		"process %d can no longer be watched: it executes another program, has unmapped the "
+		"handler, or cannot be inspected",
+		pid);
 }

@@ -127,16 +127,16 @@ static struct wc_error *explain(pid_t pid, pid_t tid, const struct perf_bp_spec 
 			proc_describe(st.tracer, tracer, sizeof(tracer));
 			return wc_error_new(
 				WC_ESLOTS,
-				"no free debug register in thread %d of %s: a CPU has %d; this command holds "
-				"%u, and %s, which traces it, may hold others",
+				"no free debug register in thread %d of %s: a CPU has %d; this command uses %u, and "
+				"%s, which traces it, may hold others",
 				tid, who, REGISTERS, s->others, tracer);
 		}
 		return wc_error_new(
 			WC_ESLOTS,
-			"no free debug register in thread %d of %s: a CPU has %d; this command holds %u, "
-			"others are held by another watchctl, perf, or a debugger, or kept by the kernel for "
-			"ptrace, which has once used them (gdb, --engine ptrace, -i), until the thread ends: "
-			"those --engine ptrace can use (watchctl list -p %d shows what holds them)",
+			"no free debug register in thread %d of %s: a CPU has %d; this command uses %u, and another "
+			"watchctl, perf or a debugger holds the others, or the kernel reserves them for ptrace, which "
+			"has used them before (gdb, --engine ptrace, -i), until the thread ends: --engine ptrace can "
+			"use reserved ones (watchctl list -p %d shows what holds them)",
 			tid, who, REGISTERS, s->others, pid);
 	case EACCES:
 	case EPERM:
@@ -165,7 +165,8 @@ static struct wc_error *explain(pid_t pid, pid_t tid, const struct perf_bp_spec 
 	case EMFILE:
 	case ENFILE:
 		return wc_error_errno(WC_EFAIL, error,
-				      "%s has more threads than we may open files: raise ulimit -n", who);
+				      "%s has more threads than watchctl may open files: raise ulimit -n",
+				      who);
 	default:
 		return wc_error_errno(WC_EFAIL, error, "cannot arm thread %d of %s", tid, who);
 	}
@@ -389,8 +390,8 @@ const char *perf_bp_kernel_refusal(const struct perf_bp_spec *s, const struct pe
 	if (!s->user_only)
 		return "that needs CAP_PERFMON, or kernel.perf_event_paranoid at most 1";
 	return s->recorder
-		       ? "a watch of reads needs to know where the kernel maps memory, which could not be "
-			 "found out"
+		       ? "a watch of reads needs the address at which the kernel maps memory, which could not be "
+			 "determined"
 		       : "a watch of reads needs CAP_BPF and CAP_PERFMON for it, and a kernel with BTF";
 }
 

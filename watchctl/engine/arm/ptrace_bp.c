@@ -31,8 +31,8 @@ struct wc_error *ptrace_bp_claim(pid_t pid, int *ret)
 	closep(&fd);
 	return wc_error_new(
 		WC_ESLOTS,
-		"another watchctl has a watch with -i in process %d, and only one can: the kernel "
-		"does not tell whose register was hit; leave -i out",
+		"another watchctl has a watch with -i in process %d, and there can be only one, because the kernel "
+		"does not report whose register was hit: omit -i",
 		pid);
 }
 
@@ -51,9 +51,8 @@ static struct wc_error *set_registers(pid_t tid, const struct ptrace_bp *bp)
 		if (dregs_enabled(dr7, i))
 			return wc_error_new(
 				WC_ESLOTS,
-				"debug register %u is in use in thread %d, set through ptrace by a "
-				"debugger or an earlier watchctl, and the kernel does not tell "
-				"whose register was hit: leave -i out",
+				"debug register %u of thread %d was set through ptrace by a debugger or an earlier "
+				"watchctl, and the kernel does not report whose register was hit: omit -i",
 				i, tid);
 	dr7 = (dr7 & ~dregs_dr7_mask(bp->slot)) | dregs_dr7(bp->slot, bp->size, bp->access);
 	if (debugreg_write(tid, bp->slot, bp->addr) && debugreg_write(tid, DEBUGREG_CONTROL, dr7))
@@ -97,8 +96,8 @@ static struct wc_error *arm_thread(struct ptrace_bp *bp, pid_t tid, struct trace
 				return NULL; /* in there it runs none of its own code */
 			return wc_error_new(
 				WC_ENOTSUP,
-				"thread %d could not be stopped to set its debug registers: leave -i out to "
-				"arm without stopping",
+				"thread %d could not be stopped to set its debug registers: omit -i to arm without a "
+				"stop",
 				tid);
 		default:
 			return wc_error_new(

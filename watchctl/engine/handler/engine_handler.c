@@ -85,18 +85,20 @@ static void report_placed(const struct engine *e)
 	e->options.say(e->options.say_ctx,
 		       "handler placed: thread %d was stopped for %llu us; the event buffer is %s",
 		       e->inj.stop_tid, (unsigned long long)e->inj.stop_ns / 1000,
-		       e->inj.shared ? "shared memory"
-				     : "read through the kernel (to share it takes CAP_CHECKPOINT_RESTORE, "
-				       "or the same user and IPC namespace)");
+		       e->inj.shared
+			       ? "shared memory"
+			       : "read through the kernel (sharing it needs CAP_CHECKPOINT_RESTORE, or the "
+				 "same user and IPC namespace)");
 }
 
 static struct wc_error *keep_spare_memory(struct engine *e)
 {
 	if (spare_memory_keep(&e->spare_memory))
 		return NULL;
-	return wc_error_new(WC_EFAIL,
-			    "too little memory is left to put a handler into a program, and to take it out "
-			    "again for certain: raise the limit (ulimit -v)");
+	return wc_error_new(
+		WC_EFAIL,
+		"too little memory is left to place the handler and to guarantee its removal: raise the "
+		"limit (ulimit -v)");
 }
 
 static struct wc_error *keep_spare_files(struct engine *e)
@@ -104,8 +106,9 @@ static struct wc_error *keep_spare_files(struct engine *e)
 	if (spare_files_keep(&e->spare))
 		return NULL;
 	return wc_error_new(
-		WC_EFAIL, "too few file descriptors are left to put a handler into a program, and to take it "
-			  "out again for certain: raise the limit (ulimit -n)");
+		WC_EFAIL,
+		"too few file descriptors are left to place the handler and to guarantee its removal: "
+		"raise the limit (ulimit -n)");
 }
 
 static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, struct event_sink sink,
@@ -156,9 +159,9 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	if (!err && o->follow_fork && !e->inj.shared)
 		err = wc_error_new(
 			WC_EPERM,
-			"to follow into forked children, the event buffer must be shared with them, which is "
-			"not permitted here (it takes the same user and IPC namespace, or "
-			"CAP_CHECKPOINT_RESTORE, and no --private-buffer); choose --engine ring");
+			"--fork follow needs an event buffer that is shared with the children, which is not "
+			"permitted here (it needs the same user and IPC namespace, or CAP_CHECKPOINT_RESTORE, and no "
+			"--private-buffer); choose --engine ring");
 	if (!err) {
 		open_guard(e, &control);
 		err = handler_refuse_taker(e);
@@ -221,8 +224,8 @@ static struct wc_error *report_tracer(struct engine *e)
 	proc_describe(s.tracer, who, sizeof(who));
 	snprintf(
 		text, sizeof(text),
-		"%s traces the program now, and may clear the register chosen with -i: nothing tells what is "
-		"not seen from then on",
+		"%s traces the program now, and may clear the register chosen with -i: accesses that are not seen "
+		"after that cannot be counted",
 		who);
 	event.note.text = text;
 	return e->intake.sink.put(e->intake.sink.ctx, &event);

@@ -155,8 +155,8 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 		report->kernel_refusal = perf_bp_kernel_refusal(&spec, &a->perf);
 		if (spec.user_only && !e->guard && report->kernel_refusal)
 			report->kernel_refusal =
-				"in a stack they are those of our own signals, too, and what "
-				"tells them apart needs CAP_BPF and CAP_PERFMON";
+				"on a stack the kernel also writes the frames of watchctl's own signals, and "
+				"distinguishing these needs CAP_BPF and CAP_PERFMON";
 		return err;
 	}
 	report->kernel_refusal = "a register set through ptrace (-i) does not trap in the kernel";
@@ -242,16 +242,17 @@ static struct wc_error *handler_arm_refuse(const struct engine *e, const struct 
 {
 	if (armed_count(e) == ENGINE_WATCHES)
 		return wc_error_new(
-			WC_ESLOTS, "no debug register is left: a CPU has %u, and this command holds them all",
+			WC_ESLOTS,
+			"no debug register is left: a CPU has %u, and this command uses all of them",
 			ENGINE_WATCHES);
 	if (w->slot >= 0 && w->address)
 		return wc_error_new(WC_ENOTSUP,
-				    "-i cannot be combined with a variable of which each thread has "
-				    "its own: leave it out");
+				    "-i cannot be combined with a thread-local variable: omit -i");
 	if (w->slot >= 0 && holds_named_register(e))
-		return wc_error_new(WC_ESLOTS,
-				    "only one watch can name its register (-i): the kernel does "
-				    "not tell which of several was hit; leave -i out for the others");
+		return wc_error_new(
+			WC_ESLOTS,
+			"only one watch can choose its register (-i), because the kernel does not report "
+			"which of several was hit: omit -i for the others");
 	return watchpoint_check(w, e->pid);
 }
 

@@ -92,9 +92,10 @@ struct wc_error *handler_look_for_blockers(struct engine *e)
 	if (!tid)
 		return NULL;
 	if (l.taken || vanish(&before, tid, &l, seen))
-		snprintf(e->why, sizeof(e->why),
-			 "thread %d of process %d blocks SIGTRAP and takes the signals of our hits itself "
-			 "(signalfd, sigwait): choose --engine ring, which sends none",
-			 tid, e->pid);
+		snprintf(
+			e->why, sizeof(e->why),
+			"thread %d of process %d blocks SIGTRAP and receives watchctl's signals itself (signalfd, "
+			"sigwait): choose --engine ring, which sends none",
+			tid, e->pid);
 	return intake_report_blocked(&e->intake, tid);
 }

@@ -56,8 +56,8 @@ struct wc_error *handler_report_roomless(struct engine *e, bool last)
 		return NULL;
 	return unheld_report(
 		&e->roomless, n,
-		"it stood where it can be given no signal, on a stack without certain room for one (a "
-		"coroutine's, an alternate one) or in a restartable sequence; --engine ptrace makes it "
-		"wait there, too",
+		"no signal could be sent to it, because its stack may have no room for one (a coroutine's or an "
+		"alternate stack) or because it was in a restartable sequence; --engine ptrace makes it wait there, "
+		"too",
 		e->intake.sink);
 }

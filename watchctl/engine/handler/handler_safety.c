@@ -34,15 +34,15 @@ struct wc_error *handler_refuse_unsafe(pid_t pid)
 	if (s.shadow_stack)
 		return wc_error_new(
 			WC_ENOTSUP,
-			"process %d (%s) runs with a shadow stack: the handler cannot be put into it without "
-			"breaking that protection",
+			"process %d (%s) runs with a shadow stack: the handler cannot be placed without breaking that "
+			"protection; choose --engine ring or ptrace",
 			pid, s.name);
 	if (dispatch_find(pid))
 		return wc_error_new(
 			WC_ENOTSUP,
-			"process %d (%s) dispatches system calls itself (syscall user dispatch, as "
-			"Wine does): it could be killed by SIGSYS for those of the handler, so the "
-			"handler engine is refused; choose --engine ring",
+			"process %d (%s) dispatches system calls itself (syscall user dispatch, as Wine does): it "
+			"could be killed by SIGSYS for the handler's system calls, so the handler engine is refused; "
+			"choose --engine ring",
 			pid, s.name);
 	return NULL;
 }
@@ -56,9 +56,9 @@ struct wc_error *handler_refuse_taker(const struct engine *e)
 		return NULL;
 	return wc_error_new(
 		WC_ENOTSUP,
-		"the program's %s installs a SIGTRAP handler of its own when it starts, which would get the "
-		"signals of our hits, and end it (the guard against that needs CAP_BPF and CAP_PERFMON): "
-		"choose --engine ring or ptrace, or begin when it runs",
+		"the program's %s installs its own SIGTRAP handler when it starts, which would receive watchctl's "
+		"signals and end the program (the guard against this needs CAP_BPF and CAP_PERFMON): choose --engine "
+		"ring or ptrace, or attach when the program is running",
 		what);
 }
 
@@ -89,11 +89,11 @@ static bool is_dispatching(const struct engine *e)
 static void report_replaced(struct engine *e)
 {
 	e->replaced = true;
-	snprintf(e->why, sizeof(e->why),
-		 "process %d has installed a SIGTRAP handler of its own: the hits since then were "
-		 "not recorded, and "
-		 "went to it (the guard against that needs CAP_BPF and CAP_PERFMON)",
-		 e->pid);
+	snprintf(
+		e->why, sizeof(e->why),
+		"process %d has installed its own SIGTRAP handler: later hits were not recorded, and that handler "
+		"received their signals (the guard against this needs CAP_BPF and CAP_PERFMON)",
+		e->pid);
 }
 
 /* Programs that catch SIGSYS because they catch every signal have replaced our handler as well. */
@@ -108,15 +108,15 @@ static void report_dispatching(struct engine *e)
 	else if (e->guard || dispatch_find(e->pid))
 		snprintf(
 			e->why, sizeof(e->why),
-			"process %d has begun to dispatch system calls itself (syscall user dispatch): one of "
-			"the handler could end it by SIGSYS",
+			"process %d has begun to dispatch system calls itself (syscall user dispatch): a system call "
+			"of the handler could end it by SIGSYS",
 			e->pid);
 	else
-		snprintf(e->why, sizeof(e->why),
-			 "process %d has begun to catch SIGSYS, as programs do that are about to dispatch "
-			 "system calls themselves (Wine): one of the handler could then end it; choose "
-			 "--engine ring",
-			 e->pid);
+		snprintf(
+			e->why, sizeof(e->why),
+			"process %d has begun to catch SIGSYS, as programs do before they dispatch system calls "
+			"themselves (Wine): a system call of the handler could then end it; choose --engine ring",
+			e->pid);
 }
 
 /* A SIGTRAP of its own that ends the program: our handler sets the default action for that, and raises it. */
@@ -133,7 +133,8 @@ void handler_check_safety(struct engine *e)
 
 	if (e->intake.corrupt && !e->why[0])
 		snprintf(e->why, sizeof(e->why),
-			 "process %d wrote into the event buffer: it cannot be read any further", e->pid);
+			 "process %d wrote into the event buffer: the buffer cannot be read any further",
+			 e->pid);
 
 	if (stuck_why(&e->intake.stuck) && !e->why[0])
 		snprintf(e->why, sizeof(e->why), "process %d %s: choose --engine ring", e->pid,
@@ -141,20 +142,23 @@ void handler_check_safety(struct engine *e)
 	if (e->why[0] || !proc_status_read(e->pid, e->pid, &s))
 		return;
 	if (handler_memory_state(e) == MEMORY_BARRED)
-		snprintf(e->why, sizeof(e->why),
-			 "process %d does not let this user trace it any more: it has made itself "
-			 "undumpable, or "
-			 "executed a program with other privileges",
-			 e->pid);
+		snprintf(
+			e->why, sizeof(e->why),
+			"process %d no longer permits this user to trace it: it has made itself undumpable, or "
+			"executed a program with other privileges",
+			e->pid);
 	else if (kernel_recorder_suppressed(e->guard))
-		snprintf(e->why, sizeof(e->why),
-			 "process %d has installed a SIGTRAP handler of its own: hits since then were "
-			 "counted, not recorded, and none of them was sent to it (runtimes do so when they "
-			 "start, Go for one): begin later, or choose --engine ring",
-			 e->pid);
+		snprintf(
+			e->why, sizeof(e->why),
+			"process %d has installed its own SIGTRAP handler: later hits were counted but not recorded, "
+			"and that handler received none of their signals (some runtimes do this when they start, for "
+			"example Go): attach later, or choose --engine ring",
+			e->pid);
 	else if (!(s.caught & PROC_SIGTRAP) && !is_about_to_end(e))
 		snprintf(e->why, sizeof(e->why),
-			 "process %d has removed our SIGTRAP handler: a further hit could kill it", e->pid);
+			 "process %d has removed watchctl's SIGTRAP handler: another hit could kill the "
+			 "process",
+			 e->pid);
 	else if (is_sandboxed(e, &s))
 		snprintf(
 			e->why, sizeof(e->why),

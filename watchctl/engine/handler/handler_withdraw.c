@@ -16,27 +16,28 @@ static struct wc_error *withdraw_from_target(struct engine *e)
 	if (e->unmapped)
 		return inject_give_up(&e->inj);
 	if (handler_memory_state(e) == MEMORY_BARRED && !proc_is_ending(e->pid, e->pid))
-		err = wc_error_new(WC_EPERM, "not permitted to trace it any more: root may");
+		err = wc_error_new(WC_EPERM, "tracing it is no longer permitted to this user: run as root");
 	else if (!e->settled)
-		return wc_error_new(WC_EFAIL,
-				    "a SIGTRAP of ours may still wait in a thread of process %d: the handler "
-				    "is left in place, where it does nothing but pass signals on (watchctl "
-				    "clear -p %d takes it out later)",
-				    e->pid, e->pid);
+		return wc_error_new(
+			WC_EFAIL,
+			"a SIGTRAP of watchctl may still be pending in a thread of process %d: the "
+			"handler is left in place, where it only passes signals on (watchctl clear -p %d "
+			"removes it later)",
+			e->pid, e->pid);
 	else if (e->inj.installed)
 		err = inject_uninstall(&e->inj, &replaced);
 	if (err)
 		return wc_error_context(
 			err,
-			"the handler is left in process %d, where it does nothing but pass signals on "
-			"(watchctl clear -p %d takes it out when that can be done)",
+			"the handler is left in process %d, where it only passes signals on (watchctl clear -p %d "
+			"removes it when that is possible)",
 			e->pid, e->pid);
 	if (replaced)
-		return wc_error_new(WC_EFAIL,
-				    "process %d has installed its own SIGTRAP handler meanwhile, and may put "
-				    "ours back: ours "
-				    "is left mapped, where it does nothing but pass signals on",
-				    e->pid);
+		return wc_error_new(
+			WC_EFAIL,
+			"process %d has installed its own SIGTRAP handler meanwhile, and may restore "
+			"watchctl's: watchctl's is left mapped, where it only passes signals on",
+			e->pid);
 	return inject_remove(&e->inj);
 }
 

@@ -38,8 +38,7 @@ struct wc_error *departures_report(struct departures *d, struct event_sink sink)
 
 		snprintf(
 			text, sizeof(text),
-			"process %d, a child that was followed, has executed another program (%s): it is not "
-			"watched from then on",
+			"process %d, a followed child, has executed another program (%s): it is no longer watched",
 			one->pid, one->program);
 		err = report(sink, text, one->time_ns);
 	}
@@ -56,8 +55,7 @@ struct wc_error *departures_report_all(struct departures *d, struct event_sink s
 	if (err || !more)
 		return err;
 	snprintf(text, sizeof(text),
-		 "%llu%s of the children that were followed %s executed another program, and %s not watched "
-		 "from then on",
+		 "%llu%s of the followed children %s executed another program, and %s no longer watched",
 		 (unsigned long long)more, d->named ? " more" : "", one ? "has" : "have",
 		 one ? "was" : "were");
 	*d = (struct departures){ 0 };

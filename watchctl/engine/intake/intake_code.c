@@ -229,13 +229,14 @@ static struct wc_error *report_unknown(struct intake *in, const uint64_t *frame,
 		;
 	if (i == n || !code_facts_over(in->facts))
 		return NULL;
-	snprintf(text, sizeof(text),
-		 "what was mapped at 0x%llx is not known: process %d has ended, and %s. Frames there have no "
-		 "names, and stacks end there",
-		 (unsigned long long)frame[i], in->pid,
-		 intake_is_reported(in)
-			 ? "its file has been removed or replaced since, or nobody told of it"
-			 : "perf events are not permitted, by which the kernel would have told");
+	snprintf(
+		text, sizeof(text),
+		"the code mapped at 0x%llx is not known: process %d has ended, and %s. Frames there have no names, "
+		"and stacks end there",
+		(unsigned long long)frame[i], in->pid,
+		intake_is_reported(in)
+			? "its file has been removed or replaced since, or the kernel did not report the mapping"
+			: "perf events, by which the kernel would have reported the mapping, are not permitted");
 	return report_once(in, &in->reported_unknown, text, time_ns);
 }
 
@@ -247,10 +248,11 @@ static struct wc_error *report_lost_file(struct intake *in, uint64_t frame, uint
 
 	if (in->reported_lost_file || !m || m->open_path[0] != '/' || access(m->open_path, R_OK) == 0)
 		return NULL;
-	snprintf(text, sizeof(text),
-		 "%s cannot be opened any more: it has been removed or replaced since it was mapped. Frames "
-		 "there have no names, and stacks end there",
-		 m->path);
+	snprintf(
+		text, sizeof(text),
+		"%s can no longer be opened, because it was removed or replaced after it was mapped. Frames there "
+		"have no names, and stacks end there",
+		m->path);
 	return report_once(in, &in->reported_lost_file, text, time_ns);
 }
 

@@ -28,11 +28,11 @@ struct wc_error *intake_report_blocked(struct intake *in, pid_t tid)
 	if (in->reported_blocked)
 		return NULL;
 	in->reported_blocked = true;
-	snprintf(text, sizeof(text),
-		 "thread %d blocks SIGTRAP: its hits are merged while it does, and come late, with registers "
-		 "and stack of "
-		 "that later moment, or not at all; --engine ring records them",
-		 tid);
+	snprintf(
+		text, sizeof(text),
+		"thread %d blocks SIGTRAP: meanwhile its hits are merged into one, which is reported late, with "
+		"registers and stack of the later moment, or not at all; --engine ring records all of them",
+		tid);
 	event.note.text = text;
 	return intake_put(in, &event);
 }

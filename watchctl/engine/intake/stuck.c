@@ -51,10 +51,10 @@ void stuck_look(struct stuck *s, pid_t pid, const struct wire_record *r)
 const char *stuck_why(const struct stuck *s)
 {
 	if (s->restarting)
-		return "makes the access inside a restartable sequence (rseq), which our signal starts again "
-		       "each time, for ever";
+		return "makes the access inside a restartable sequence (rseq), which watchctl's signal restarts each "
+		       "time, for ever";
 	if (s->standing)
-		return "has what is watched where the kernel puts our signals for a thread, so that each is "
-		       "the next hit, for ever";
+		return "has the watched bytes where the kernel writes signal frames for a thread, so that each signal "
+		       "is the next hit, for ever";
 	return NULL;
 }

@@ -16,9 +16,8 @@ struct wc_error *unheld_report(struct unheld *u, uint32_t n, const char *why, st
 		return NULL;
 	snprintf(
 		text, sizeof(text),
-		"%u time%s a thread did not wait until something was armed (what a library brought, where a "
-		"pointer led, its own copy of a variable): %s. What was accessed there before that was armed "
-		"is not seen",
+		"%u time%s a thread did not wait until a watch was armed (on a loaded library, the target of a "
+		"pointer, or its own copy of a variable): %s. Accesses before that watch was armed are not seen",
 		more, more > 1 ? "s" : "", why);
 	u->reported = n;
 	u->lags = true;

@@ -273,7 +273,7 @@ struct kernel_recorder *kernel_recorder_open(const struct kernel_recorder_spec *
 		kernel_recorder_close(r);
 		return NULL;
 	}
-	*why = "this kernel does not let a BPF program hold a signal back (Linux 6.11 does)";
+	*why = "this kernel does not let a BPF program withhold a signal (Linux 6.11 does)";
 	if (spec->handler && !kernel_obeys(r)) {
 		kernel_recorder_close(r);
 		return NULL;

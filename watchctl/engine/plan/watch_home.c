@@ -23,8 +23,9 @@ bool watch_home_is_gone(const struct module_list *modules, const struct watchpoi
 	if (m && !strcmp(m->path, *home))
 		return false;
 	snprintf(text, len,
-		 "%s has been unloaded: the watch at 0x%" PRIx64
-		 ", a variable of it, sees what comes to that address now",
+		 "%s has been unloaded: its variable at 0x%" PRIx64
+		 " no longer exists, and later hits of this watch "
+		 "are accesses to other data",
 		 *home, w->want_addr);
 	free(*home);
 	*home = NULL;

@@ -13,10 +13,11 @@ struct wc_error *watchpoint_check_place(const struct watchpoint *w, pid_t pid)
 	if (w->address)
 		return NULL;
 	if (!dregs_fits(w->addr, w->size))
-		return wc_error_new(WC_EUSAGE,
-				    "%u bytes at 0x%llx do not fit a debug register: it watches 1, 2, 4 or 8 "
-				    "bytes, aligned to their number; choose with -s",
-				    w->size, (unsigned long long)w->addr);
+		return wc_error_new(
+			WC_EUSAGE,
+			"%u bytes at 0x%llx do not fit a debug register: it watches 1, 2, 4 or 8 bytes, "
+			"aligned to that size; choose with -s",
+			w->size, (unsigned long long)w->addr);
 	return proc_map_at(pid, w->addr, &m) ? NULL : proc_map_error(pid, w->addr);
 }
 
@@ -59,13 +60,13 @@ const char *watchpoint_untestable(const struct watchpoint *w, pid_t pid)
 	struct proc_map m;
 
 	if (w->access == ACCESS_EXECUTE || w->hook || w->address)
-		return "it is none of one place in memory";
+		return "it is not a variable at one fixed address";
 	if (w->access == ACCESS_WRITE && !proc_map_at(pid, w->addr, &m))
-		return "what is mapped there cannot be known";
+		return "the mappings of the process could not be read";
 	if (w->access == ACCESS_WRITE && (!m.write || m.shared))
-		return "others could notice the write";
+		return "its memory is shared or read-only, and others could notice the write";
 	if (proc_page_waits(pid, w->addr))
-		return "its page waits for the program";
+		return "its page must first be filled by the program (userfaultfd)";
 	return NULL;
 }
 

@@ -140,7 +140,8 @@ static struct wc_error *engine_ptrace_refuse(const struct engine *e, const struc
 		n += e->watch[i].armed && !e->watch[i].disarmed;
 	if (n == ENGINE_WATCHES)
 		return wc_error_new(
-			WC_ESLOTS, "no debug register is left: a CPU has %u, and this command holds them all",
+			WC_ESLOTS,
+			"no debug register is left: a CPU has %u, and this command uses all of them",
 			ENGINE_WATCHES);
 	return watchpoint_check_place(w, e->pid);
 }
@@ -243,10 +244,11 @@ static struct wc_error *report_ignored(struct engine *e)
 	    !s.seccomp)
 		return NULL;
 	e->reported_ignored = true;
-	snprintf(text, sizeof(text),
-		 "process %d ignores SIGTRAP: at the first hit, the kernel will set that back to the default "
-		 "action, and under seccomp it cannot be undone",
-		 e->pid);
+	snprintf(
+		text, sizeof(text),
+		"process %d ignores SIGTRAP: the first hit would make the kernel reset this to the default action, "
+		"which cannot be undone under seccomp",
+		e->pid);
 	event.note.text = text;
 	return e->sink.put(e->sink.ctx, &event);
 }
@@ -446,11 +448,11 @@ static struct wc_error *engine_ptrace_check(struct engine *e, uint64_t now)
 		snprintf(e->why, sizeof(e->why),
 			 "the event buffer holds data that the tracer cannot have written");
 	if (e->box->restarting && !e->why[0])
-		snprintf(e->why, sizeof(e->why),
-			 "thread %d makes the access inside a restartable sequence (rseq), which a stop "
-			 "starts again "
-			 "each time, for ever: choose --engine ring",
-			 e->box->restarting);
+		snprintf(
+			e->why, sizeof(e->why),
+			"thread %d makes the access inside a restartable sequence (rseq), which every stop restarts, "
+			"for ever: choose --engine ring",
+			e->box->restarting);
 	return intake_refresh_modules(&e->intake, now, MODULES_NS);
 }
 
@@ -606,15 +608,17 @@ static pid_t find_unstoppable(const struct engine *e)
 static struct wc_error *not_cleared(const struct engine *e, pid_t unstoppable)
 {
 	if (unstoppable)
-		return wc_error_new(WC_EFAIL,
-				    "thread %d of process %d is in a system call that nothing interrupts, or "
-				    "frozen (cgroup freezer), so that its debug registers are still armed: "
-				    "process %d stays until it has cleared them",
-				    unstoppable, e->pid, e->box->helper.tracer_pid);
-	return wc_error_new(WC_EFAIL,
-			    "not all threads of process %d have been let go of within %u seconds: process %d "
-			    "goes on with that",
-			    e->pid, (unsigned int)(BUSY_NS / 1000000000u), e->box->helper.tracer_pid);
+		return wc_error_new(
+			WC_EFAIL,
+			"thread %d of process %d is in an uninterruptible system call, or frozen (cgroup "
+			"freezer), so that its debug registers are still armed: process %d stays until it "
+			"has cleared them",
+			unstoppable, e->pid, e->box->helper.tracer_pid);
+	return wc_error_new(
+		WC_EFAIL,
+		"not all threads of process %d could be released within %u seconds: process %d continues "
+		"to release them",
+		e->pid, (unsigned int)(BUSY_NS / 1000000000u), e->box->helper.tracer_pid);
 }
 
 static struct wc_error *withdraw(struct engine *e)

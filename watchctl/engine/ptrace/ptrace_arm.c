@@ -79,9 +79,8 @@ static struct wc_error *no_register(const struct traced *t, const struct box_wat
 	if (w->slot >= 0)
 		return wc_error_new(
 			WC_ESLOTS,
-			"debug register %d is in use in thread %d: it was left armed by a debugger or a "
-			"watchctl that was killed (watchctl list -p %d shows it); choose another with -i, or "
-			"leave -i out",
+			"debug register %d is in use in thread %d: a killed debugger or watchctl left it armed "
+			"(watchctl list -p %d shows it); choose another with -i, or omit -i",
 			w->slot, t->tid, t->process->pid);
 	return wc_error_new(WC_ESLOTS,
 			    "no free debug register in thread %d: all %d are armed, by this command or by a "
@@ -94,8 +93,8 @@ static struct wc_error *refused(const struct traced *t, const struct box_watch *
 	if (error == ENOSPC || error == EBUSY)
 		return wc_error_new(
 			WC_ESLOTS,
-			"no free debug register in thread %d of process %d: perf events hold them, of "
-			"another watchctl, perf or the program itself (watchctl list -p %d shows whose)",
+			"no free debug register in thread %d of process %d: perf events of another watchctl, of perf "
+			"or of the program itself hold them (watchctl list -p %d shows which)",
 			t->tid, t->process->pid, t->process->pid);
 	if (error == ESRCH)
 		return wc_error_new(WC_ETARGET, "thread %d ended while it was being armed", t->tid);

@@ -47,10 +47,11 @@ bool ptrace_helpers_lost(struct engine *e)
 	if (tracer && guard && !e->box->helper.finished)
 		guard_rescue(e->box);
 	e->lost = tracer;
-	snprintf(e->why, sizeof(e->why),
-		 "the process that %s process %d for us was killed: its debug registers "
-		 "are cleared, and the watch has ended",
-		 tracer ? "traced" : "guarded", e->pid);
+	snprintf(
+		e->why, sizeof(e->why),
+		"watchctl's process that %s process %d was killed: its debug registers are cleared, and the watch "
+		"has ended",
+		tracer ? "traced" : "guarded", e->pid);
 	return e->lost;
 }
 
@@ -88,8 +89,7 @@ void ptrace_helpers_answer(struct engine *e)
 
 static struct wc_error *helpers_gone(const struct engine *e)
 {
-	return wc_error_new(WC_EFAIL, "%s",
-			    e->why[0] ? e->why : "the process that traces for us does not answer");
+	return wc_error_new(WC_EFAIL, "%s", e->why[0] ? e->why : "the tracer process does not respond");
 }
 
 struct wc_error *ptrace_helpers_ask(struct engine *e, enum box_command command, uint32_t argument)
@@ -161,7 +161,7 @@ struct wc_error *ptrace_helpers_start(struct engine *e, int memory_fd)
 				    "did not fire): some virtual machines do not");
 	e->tracer_fd = (int)syscall(SYS_pidfd_open, e->box->helper.tracer_pid, 0);
 	if (e->tracer_fd < 0)
-		return wc_error_errno(WC_EFAIL, errno, "cannot ask the process that traces");
+		return wc_error_errno(WC_EFAIL, errno, "cannot send a request to the tracer process");
 	if (e->options.say)
 		e->options.say(e->options.say_ctx,
 			       "process %d traces process %d; process %d watches over both of us",

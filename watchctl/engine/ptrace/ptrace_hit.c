@@ -462,15 +462,16 @@ static void report_no_handler(struct tracer *k, pid_t tid, const char *why)
 		return;
 	k->reported_handler = true;
 	tracer_note(k,
-		    "process %d has no SIGTRAP handler any more, so that a SIGTRAP of its own kills it: %s",
+		    "process %d no longer has a SIGTRAP handler, so that its own SIGTRAP would kill it: %s",
 		    k->pid, why);
 }
 
 void hit_look_for_handler(struct tracer *k, pid_t tid)
 {
-	report_no_handler(k, tid,
-			  "it removed it, or accessed the variable while SIGTRAP was blocked (inside that "
-			  "handler, say), which makes the kernel remove it");
+	report_no_handler(
+		k, tid,
+		"it removed the handler, or accessed the variable while SIGTRAP was blocked (for example "
+		"inside that handler), which makes the kernel remove it");
 }
 
 static void restore_mask(struct tracer *k, struct traced *t)

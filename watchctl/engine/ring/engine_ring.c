@@ -46,11 +46,11 @@ static struct wc_error *report_samples(struct event_sink sink, const char *missi
 	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
 	char text[400];
 
-	snprintf(text, sizeof(text),
-		 "the kernel samples the hits, its BPF program cannot record them: %s. So values are only "
-		 "known where the "
-		 "instruction itself tells them, and filters are evaluated afterwards",
-		 missing);
+	snprintf(
+		text, sizeof(text),
+		"the kernel samples the hits, because a BPF program cannot record them: %s. Values are known only if "
+		"the instruction itself determines them, and filters are evaluated afterwards",
+		missing);
 	event.note.text = text;
 	return sink.put(sink.ctx, &event);
 }
@@ -83,7 +83,7 @@ static struct wc_error *open_recording(struct engine *e, struct event_sink sink)
 	spec.depth = proc_status_read(e->pid, e->pid, &s) ? (int32_t)s.depth : -1;
 	e->recorder = kernel_recorder_open(&spec, &missing);
 	if (!e->recorder && e->options.values)
-		return wc_error_new(WC_ENOTSUP, "the BPF program that records hits cannot be had: %s",
+		return wc_error_new(WC_ENOTSUP, "the BPF program that records hits cannot be used: %s",
 				    missing);
 	if (!e->recorder)
 		return open_samples(e, sink, missing);

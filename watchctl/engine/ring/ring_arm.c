@@ -25,12 +25,14 @@ static struct wc_error *ring_arm_refuse(const struct engine *e, const struct wat
 {
 	if (armed_count(e) == ENGINE_WATCHES)
 		return wc_error_new(
-			WC_ESLOTS, "no debug register is left: a CPU has %u, and this command holds them all",
+			WC_ESLOTS,
+			"no debug register is left: a CPU has %u, and this command uses all of them",
 			ENGINE_WATCHES);
 	if (w->slot >= 0)
-		return wc_error_new(WC_ENOTSUP,
-				    "the ring engine cannot choose a debug register (-i): the kernel "
-				    "does; leave -i out, or choose --engine handler or ptrace");
+		return wc_error_new(
+			WC_ENOTSUP,
+			"the ring engine cannot choose a debug register (-i), because the kernel does: "
+			"omit -i, or choose --engine handler or ptrace");
 	return watchpoint_check(w, e->pid);
 }
 

@@ -125,7 +125,7 @@ struct wc_error *inspect_examine(struct inspect *i, struct examine *x, const cha
 	uint64_t addr = x->next;
 
 	if (!err && !expr && !x->has_next)
-		err = wc_error_new(WC_EUSAGE, "which memory? Name it: x/4xw &flag");
+		err = wc_error_new(WC_EUSAGE, "no address given: write x/4xw &flag");
 	if (!err && expr)
 		err = inspect_expr_address(&s, expr, &addr);
 	return err ? err : inspect_memory(&s, x, addr, ret);

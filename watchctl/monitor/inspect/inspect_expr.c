@@ -84,10 +84,10 @@ static struct wc_error *inspect_expr_parse(const char *text, struct expression *
 	e.is_number = number(e.path, &e.number);
 	if (!*e.path || (e.is_number && e.address)) {
 		expression_deinit(&e);
-		return wc_error_new(WC_EUSAGE,
-				    "\"%s\" is no expression: name a variable, like flag, &flag or "
-				    "head->next->len",
-				    text);
+		return wc_error_new(
+			WC_EUSAGE,
+			"\"%s\" is not an expression: name a variable, like flag, &flag or head->next->len",
+			text);
 	}
 	*ret = e;
 	return NULL;
@@ -130,7 +130,8 @@ static struct wc_error *add_up(const struct show_source *s, const struct express
 		return NULL;
 	}
 	if (!at.is_scalar)
-		return wc_error_new(WC_ENAME, "nothing can be added to '%s', and it is no address", e->path);
+		return wc_error_new(WC_ENAME, "'%s' is not an address, and nothing can be added to it",
+				    e->path);
 	if (!at.has_value)
 		return unreadable(e->path, at.addr);
 	*is_address = at.is_pointer;

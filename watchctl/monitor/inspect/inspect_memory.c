@@ -164,7 +164,7 @@ struct wc_error *inspect_memory(const struct show_source *s, struct examine *x, 
 	if (n)
 		fputc('\n', f);
 	if (n && !step)
-		fprintf(f, "what follows, at 0x%" PRIx64 ", cannot be read\n", at);
+		fprintf(f, "the following memory, at 0x%" PRIx64 ", cannot be read\n", at);
 	if (fclose(f) || (!n && step)) {
 		free(text);
 		return &wc_enomem;

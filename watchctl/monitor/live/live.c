@@ -225,7 +225,7 @@ static void forget_process(struct live *l, bool wait)
 					       "watches are disarmed, and the log ends there",
 					       l->session, WTERMSIG(status), strsignal(WTERMSIG(status)))
 				: wc_error_new(WC_EFAIL,
-					       "the session's process %d ended unasked, with status %d",
+					       "the session's process %d ended unexpectedly, with status %d",
 					       l->session, WEXITSTATUS(status));
 	l->session = 0;
 }
@@ -238,14 +238,14 @@ static void on_closed(struct live *l)
 	closep(&l->fd); /* if it runs on, it sees that, and ends */
 	forget_process(l, true);
 	if (!l->ending.err)
-		l->ending.err = wc_error_new(WC_EFAIL, "the session's process ended unasked");
+		l->ending.err = wc_error_new(WC_EFAIL, "the session's process ended unexpectedly");
 	l->ended = true;
 }
 
 static void on_finished(struct live *l, struct live_unpack *u)
 {
 	if (!live_get_ending(u, &l->ending) && !l->ending.err)
-		l->ending.err = wc_error_new(WC_EFAIL, "the session's last message is not whole");
+		l->ending.err = wc_error_new(WC_EFAIL, "the session's last message is incomplete");
 	if (l->ending.never_armed)
 		l->never_armed = strdup(l->ending.never_armed);
 	l->ended = true;
@@ -403,7 +403,7 @@ static struct wc_error *wait_for_answer(struct live *l, uint32_t *ret)
 			continue;
 		if (monotonic_ns() >= end)
 			return wc_error_new(WC_EFAIL,
-					    "the session's process %d has not answered within %d seconds",
+					    "the session's process %d has not responded within %d seconds",
 					    l->session, ANSWER_MS / 1000);
 		wait_for_message(l, LOOK_MS);
 	}

@@ -156,7 +156,8 @@ static struct wc_error *obey(struct session *s, const struct live_head *head, st
 		u->bad = true;
 	}
 	if (u->bad)
-		err = wc_error_first(err, wc_error_new(WC_EFAIL, "the session does not understand that"));
+		err = wc_error_first(err,
+				     wc_error_new(WC_EFAIL, "the session does not understand this request"));
 	failed = live_session_flush(s);
 	live_session_answer(head->number, err ? err : failed, id);
 	wc_error_free(err);
@@ -206,7 +207,7 @@ static struct wc_error *read_order(struct session *s, uint8_t **bytes)
 	ssize_t n;
 
 	if (fstat(LIVE_ORDER_FD, &st) || st.st_size <= 0 || st.st_size > ORDER_MAX)
-		return wc_error_new(WC_EFAIL, "the session got no order");
+		return wc_error_new(WC_EFAIL, "the session got no request");
 	*bytes = malloc((size_t)st.st_size);
 	if (!*bytes)
 		return &wc_enomem;
@@ -215,7 +216,7 @@ static struct wc_error *read_order(struct session *s, uint8_t **bytes)
 	u.at = *bytes;
 	u.left = n > 0 ? (size_t)n : 0;
 	if (!live_get_order(&u, &s->order))
-		return wc_error_new(WC_EFAIL, "the session's order is not whole");
+		return wc_error_new(WC_EFAIL, "the request to the session is incomplete");
 	return NULL;
 }
 

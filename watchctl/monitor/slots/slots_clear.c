@@ -54,7 +54,7 @@ static const char *who(const struct slot_session *one, char buf[64])
 	if (one->owner)
 		snprintf(buf, 64, "watchctl (process %d)", one->owner);
 	else
-		snprintf(buf, 64, "a watchctl that cannot be seen from here");
+		snprintf(buf, 64, "a watchctl in another PID namespace");
 	return buf;
 }
 
@@ -86,7 +86,8 @@ static struct wc_error *end_session(const struct slots *s, const struct slot_ses
 	if (proc_status_read(one->owner, one->owner, &status) && status.state == 'T')
 		syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
 	if (!wait_for_end(fd))
-		return wc_error_new(WC_EFAIL, "%s was asked to end (SIGTERM) and has not, in %d seconds",
+		return wc_error_new(WC_EFAIL,
+				    "%s was requested to end (SIGTERM), but has not ended within %d seconds",
 				    who(one, name), END_MS / 1000);
 	return NULL;
 }
@@ -134,10 +135,11 @@ static void name_sessions(struct clearing *c, const struct slots *s)
 		if (s->session[i].lives && !is_reported_before(s, i))
 			slots_clear_leave(
 				c, s->session[i].owner,
-				wc_error_new(WC_EFAIL,
-					     "%s is at work on process %d (%s) and is left alone: watchctl "
-					     "clear --all ends it",
-					     who(&s->session[i], name), s->pid, s->name));
+				wc_error_new(
+					WC_EFAIL,
+					"%s is watching process %d (%s) and was not changed: watchctl clear "
+					"--all ends it",
+					who(&s->session[i], name), s->pid, s->name));
 }
 
 /* Registers */
@@ -217,8 +219,7 @@ static struct wc_error *clear_in_thread(const struct slots *s, const struct slot
 			r == TRACEE_BUSY ? WC_ENOTSUP : WC_EPERM,
 			"thread %d of process %d (%s) could not be stopped to clear its debug registers%s",
 			t->tid, s->pid, s->name,
-			r == TRACEE_BUSY ? ": it is in an uninterruptible call of the kernel; try again"
-					 : "");
+			r == TRACEE_BUSY ? ": it is in an uninterruptible system call; try again" : "");
 	ok = clear_in_stopped(t, mask);
 	tracee_release(&tracee);
 	return ok ? NULL
@@ -294,10 +295,11 @@ static bool clear_registers(struct clearing *c, const struct slots *s)
 	if (c->request->registers && any_unseen(s))
 		slots_clear_leave(
 			c, 0,
-			wc_error_new(WC_ENOTSUP,
-				     "not all threads of process %d (%s) could be looked at: their debug "
-				     "registers are left as they are",
-				     s->pid, s->name));
+			wc_error_new(
+				WC_ENOTSUP,
+				"not all threads of process %d (%s) could be examined: their debug registers are "
+				"left as they are",
+				s->pid, s->name));
 	if (!done) {
 		slots_clear_leave(c, 0, &wc_enomem);
 		return false;
@@ -354,32 +356,32 @@ static struct wc_error *slots_clear_refuse(const struct slots *s, const struct s
 	if (one->other_version)
 		return wc_error_new(
 			WC_ENOTSUP,
-			"a handler of another version of watchctl is in process %d: only that version "
-			"can tell whether it is in use, and take it out",
+			"process %d contains a handler of a different version of watchctl: only that version knows "
+			"whether it is in use, and can remove it",
 			s->pid);
 	if (s->tracer)
 		return wc_error_new(
 			WC_EPERM,
-			"what a killed watchctl has left in process %d (%s) cannot be taken out while "
-			"%s (process %d) traces it: detach that for a moment",
+			"what a killed watchctl has left in process %d (%s) cannot be removed while %s (process %d) "
+			"traces it: detach that tracer briefly",
 			s->pid, s->name, s->tracer_name, s->tracer);
 	if (any_traced(s))
 		return wc_error_new(
 			WC_EPERM,
-			"what a killed watchctl has left in process %d (%s) cannot be taken out while "
-			"another one traces it: end that first (--all does)",
+			"what a killed watchctl has left in process %d (%s) cannot be removed while another watchctl "
+			"traces it: end that first (--all does)",
 			s->pid, s->name);
 	if (one->inherited_from && any_live_handler(s))
 		return wc_error_new(
 			WC_ENOTSUP,
-			"the handler in process %d (%s) is shared with process %d, from which it was "
-			"forked, and a watchctl is at work there: try again when that has ended",
+			"the handler in process %d (%s) is shared with process %d, from which it was forked and which "
+			"a watchctl is watching: try again when that has ended",
 			s->pid, s->name, one->inherited_from);
 	if (has_registers(one) && any_unseen(s))
 		return wc_error_new(
 			WC_ENOTSUP,
-			"not all threads of process %d (%s) could be looked at, and a debug register may "
-			"still be armed in one: the handler is left in place for it",
+			"not all threads of process %d (%s) could be examined, and a debug register may still be "
+			"armed in one: the handler is left in place for it",
 			s->pid, s->name);
 	return NULL;
 }
@@ -395,8 +397,8 @@ static struct wc_error *slots_clear_flush(struct injection *inj)
 		return NULL;
 	return wc_error_new(
 		WC_ENOTSUP,
-		"a SIGTRAP may still be on its way to a thread of process %d: the handler is left in "
-		"place for it; try again",
+		"a SIGTRAP may still be pending in a thread of process %d: the handler is left in place for it; try "
+		"again",
 		inj->pid);
 }
 
@@ -414,13 +416,12 @@ static struct wc_error *take_out(const struct slots *s, const struct slot_sessio
 		err = inject_uninstall(&inj, &replaced);
 	if (err)
 		err = wc_error_context(
-			err, "the handler is left in process %d, where it does nothing but pass signals on",
-			s->pid);
+			err, "the handler is left in process %d, where it only passes signals on", s->pid);
 	if (!err && replaced && !taken_over)
 		err = wc_error_new(
 			WC_EFAIL,
-			"process %d (%s) has put a SIGTRAP handler of its own in place of ours, and may put "
-			"ours back: ours is left mapped, where it does nothing but pass signals on",
+			"process %d (%s) has replaced watchctl's SIGTRAP handler with its own, and may restore "
+			"watchctl's: watchctl's is left mapped, where it only passes signals on",
 			s->pid, s->name);
 	if (!err)
 		err = inject_remove(&inj);
@@ -459,8 +460,8 @@ static struct wc_error *refuse_registers(const struct slots *s, unsigned int reg
 	if (registers && s->tracer)
 		return wc_error_new(
 			WC_EPERM,
-			"the debug registers of process %d (%s) are %s's (process %d) while it traces it: "
-			"a debugger's are never cleared",
+			"the debug registers of process %d (%s) belong to %s (process %d), which traces it: registers "
+			"of a debugger are never cleared",
 			s->pid, s->name, s->tracer_name, s->tracer);
 	return NULL;
 }

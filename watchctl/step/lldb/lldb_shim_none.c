@@ -8,9 +8,10 @@ const char *lldb_shim_version(void)
 
 struct wc_error *lldb_session_open(const char *exe, struct lldb_session **ret)
 {
-	return wc_error_new(WC_ENOTSUP,
-			    "this watchctl was built without LLDB, which knows functions and types: "
-			    "install liblldb-19-dev (or 14 to 18) and build it again");
+	return wc_error_new(
+		WC_ENOTSUP,
+		"this watchctl was built without LLDB, which is needed for functions and types: install "
+		"liblldb-19-dev (or 14 to 18) and build it again");
 }
 
 void lldb_session_close(struct lldb_session *s)

@@ -100,8 +100,8 @@ struct server_place {
 		file = find_server();
 		if (file.empty())
 			return wc_error_new(WC_ENOTSUP,
-					    "LLDB cannot move a program without lldb-server, which is not "
-					    "installed (it comes with the package lldb; " SERVER_VARIABLE
+					    "LLDB cannot run a program without lldb-server, which is "
+					    "not installed (it is in the package lldb; " SERVER_VARIABLE
 					    " says where it is)");
 		set = setenv(SERVER_VARIABLE, file.c_str(), 1) == 0;
 		return nullptr;
@@ -431,9 +431,8 @@ struct wc_error *lldb_process_take_over(struct tracee *held, struct lldb_process
 
 	kill(pid, SIGSTOP);
 	tracee_release(held);
-	err = is_stopped(pid)
-		      ? lldb_process_attach(pid, &p)
-		      : wc_error_new(WC_ETARGET, "process %d ended before it could be taken over", pid);
+	err = is_stopped(pid) ? lldb_process_attach(pid, &p)
+			      : wc_error_new(WC_ETARGET, "process %d ended before LLDB had attached", pid);
 	if (err)
 		(void)tracee_stop(pid, pid, 1000, held);
 	else
@@ -495,7 +494,7 @@ static struct wc_error *detach(struct lldb_process *p)
 	p->target.DeleteAllBreakpoints();
 	p->target.DeleteAllWatchpoints();
 	e = p->process.Detach(false);
-	return e.Fail() ? wc_error_new(WC_EFAIL, "LLDB cannot let go of process %d: %s", p->pid, reason(e))
+	return e.Fail() ? wc_error_new(WC_EFAIL, "LLDB cannot detach from process %d: %s", p->pid, reason(e))
 			: nullptr;
 }
 

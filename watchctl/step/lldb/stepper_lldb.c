@@ -157,7 +157,7 @@ static struct wc_error *lldb_set_plan(struct stepper *m, uint32_t point, const s
 	struct step_plan *copy;
 
 	if (point >= m->npoints)
-		return wc_error_new(WC_EFAIL, "a plan came for point %u, which there is not", point);
+		return wc_error_new(WC_EFAIL, "got a plan for point %u, which does not exist", point);
 	copy = malloc(sizeof(*copy));
 	if (!copy)
 		return &wc_enomem;

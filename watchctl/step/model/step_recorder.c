@@ -341,7 +341,7 @@ static struct wc_error *on_call(struct step_recorder *r, const struct step_recor
 
 	if (!f)
 		return wc_error_new(WC_EFAIL,
-				    "the mover told a call of function %u before it asked for its plan",
+				    "the stepper reported a call of function %u before it requested its plan",
 				    rec->point);
 	return rec->kind == STEP_ENTRY ? on_entry(r, rec, f) : on_return(r, rec, f);
 }

@@ -300,7 +300,8 @@ static struct wc_error *plan(struct step_session *s, uint32_t point)
 	struct wc_error *err;
 
 	if (point >= s->npoints || !s->point[point].function)
-		return wc_error_new(WC_EFAIL, "the mover asked for a plan of point %u, which is no function",
+		return wc_error_new(WC_EFAIL,
+				    "the stepper requested a plan for point %u, which is not a function",
 				    point);
 	err = q->planner_ops->plan(s->planner, s->point[point].address, s->point[point].over, &plan);
 	err = err ? err : step_recorder_plan(s->recorder, point, plan);
@@ -315,8 +316,7 @@ static struct wc_error *report_fork(struct step_session *s, const struct step_re
 {
 	char text[160];
 
-	snprintf(text, sizeof(text),
-		 "process %d, forked by thread %d, is not followed: it runs on unrecorded", rec->child,
+	snprintf(text, sizeof(text), "process %d, forked by thread %d, is not recorded", rec->child,
 		 rec->tid);
 	return step_recorder_note(s->recorder, text);
 }

@@ -103,7 +103,8 @@ static void expect(struct step_tracer *k, pid_t child)
 
 	if (proc_status_read(child, child, &s) && s.tracer == getpid() &&
 	    !vec_push(k->unborn.v, k->unborn.n, k->unborn.cap, child))
-		step_report_note(k, "no memory: process %d, just forked, may have breakpoints of ours",
+		step_report_note(k,
+				 "no memory: process %d, just forked, may still have breakpoints of watchctl",
 				 child);
 }
 

@@ -96,8 +96,7 @@ static bool change(struct step_tracer *k, uint32_t n, bool plant, uint8_t *byte)
 
 	if (plant) {
 		if (*byte == INT3) {
-			step_tracer_breaks_refuse(
-				k, b, "there is one already, of the program itself or of another tool");
+			step_tracer_breaks_refuse(k, b, "the program itself or another tool has one there");
 			return false;
 		}
 		if (b->prepared && b->move.bytes[0] != *byte)
@@ -112,9 +111,9 @@ static bool change(struct step_tracer *k, uint32_t n, bool plant, uint8_t *byte)
 		*byte = shared->original;
 		return true;
 	}
-	step_report_note(k,
-			 "the code at 0x%llx was changed while a breakpoint was there: it is left as it is",
-			 (unsigned long long)b->address);
+	step_report_note(
+		k, "the code at 0x%llx was changed while a breakpoint was set there: it is left unchanged",
+		(unsigned long long)b->address);
 	return false;
 }
 

@@ -145,10 +145,11 @@ static void give_up(struct step_tracer *k, struct wc_error *err)
 {
 	k->copies->given_up = true;
 	if (k->nthreads > 1)
-		step_report_note(k,
-				 "some breakpoints take longer, since instructions cannot be copied into the "
-				 "program: %s",
-				 err->text);
+		step_report_note(
+			k,
+			"some breakpoints are slower, because instructions cannot be copied into the "
+			"program: %s",
+			err->text);
 	wc_error_free(err);
 }
 

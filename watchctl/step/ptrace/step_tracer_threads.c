@@ -340,8 +340,8 @@ static void restore_mask(struct step_tracer *k, struct step_thread *t)
 	k->reported_mask = true;
 	step_report_note(
 		k,
-		"thread %d blocks SIGTRAP and ran into a breakpoint: that made the kernel forget the "
-		"program's SIGTRAP handler",
+		"thread %d blocked SIGTRAP when it hit a breakpoint, which made the kernel remove the program's "
+		"SIGTRAP handler",
 		t->tid);
 }
 

@@ -79,10 +79,10 @@ static bool is_lost(struct stepper *m)
 	if (guard)
 		step_guard_rescue(m->box);
 	m->lost = true;
-	snprintf(m->why, sizeof(m->why),
-		 "the process that traced process %d for us was killed: its "
-		 "breakpoints are taken out, and the recording has ended",
-		 m->options.pid);
+	snprintf(
+		m->why, sizeof(m->why),
+		"the tracer of process %d was killed: its breakpoints are removed, and the recording has ended",
+		m->options.pid);
 	return true;
 }
 
@@ -114,8 +114,7 @@ static struct wc_error *stepper_ptrace_ask(struct stepper *m, enum step_command 
 			return NULL; /* the program has ended, or goes its way: a record reports */
 		if (is_lost(m) || monotonic_ns() > end)
 			return wc_error_new(WC_EFAIL, "%s",
-					    m->lost ? m->why
-						    : "the process that traces for us does not answer");
+					    m->lost ? m->why : "the tracer process does not respond");
 		if (__atomic_load_n(&box->taken, __ATOMIC_ACQUIRE) == number) {
 			wait_ns = POKE_NS;
 			continue;
@@ -195,7 +194,7 @@ static struct wc_error *start_helpers(struct stepper *m, int memory_fd)
 	}
 	m->tracer_fd = (int)syscall(SYS_pidfd_open, m->box->helper.tracer_pid, 0);
 	if (m->tracer_fd < 0)
-		return wc_error_errno(WC_EFAIL, errno, "cannot ask the process that traces");
+		return wc_error_errno(WC_EFAIL, errno, "cannot send a request to the tracer process");
 	if (m->options.say)
 		m->options.say(m->options.say_ctx, "process %d traces process %d; process %d watches over it",
 			       m->box->helper.tracer_pid, m->options.pid, m->box->helper.guard_pid);
@@ -399,8 +398,7 @@ static struct wc_error *withdraw(struct stepper *m)
 		return NULL;
 	return wc_error_new(
 		WC_EFAIL,
-		"a thread of process %d cannot be stopped now: process %d stays until it has let go "
-		"of it",
+		"a thread of process %d cannot be stopped now: process %d stays until it has released the thread",
 		m->options.pid, m->box->helper.tracer_pid);
 }
 

@@ -180,7 +180,7 @@ static void note_unseen(const struct forked_search *s, struct forked_report *r)
 
 	for (i = 0; i < s->unseen.n; i++)
 		note_left(r, s->unseen.v[i],
-			  wc_error_new(WC_EPERM, "not permitted to look into process %d: root may",
+			  wc_error_new(WC_EPERM, "not permitted to read process %d: run as root",
 				       s->unseen.v[i]));
 }
 
@@ -288,18 +288,18 @@ struct wc_error *forked_report_error(struct forked_report *r, pid_t parent)
 	if (r->nleft) {
 		struct wc_error *first = r->left[0].why;
 
-		err = wc_error_new(first->kind,
-				   "the handler is left in %zu process%s that process %d has forked (%s), "
-				   "where it does nothing "
-				   "but pass signals on (watchctl clear -p %d --children takes it out when "
-				   "that can be done): %s",
-				   r->nleft, r->nleft == 1 ? "" : "es", parent, names, parent, first->text);
+		err = wc_error_new(
+			first->kind,
+			"the handler is left in %zu process%s forked by process %d (%s), where it only "
+			"passes signals on (watchctl clear -p %d --children removes it when that is "
+			"possible): %s",
+			r->nleft, r->nleft == 1 ? "" : "es", parent, names, parent, first->text);
 	} else if (r->gave_up) {
-		err = wc_error_new(WC_EFAIL,
-				   "children of process %d fork others faster than the handler can be taken "
-				   "out of them: some "
-				   "may have it still (watchctl clear -p %d --children)",
-				   parent, parent);
+		err = wc_error_new(
+			WC_EFAIL,
+			"children of process %d fork faster than the handler can be removed from them: "
+			"some may still have it (remove it later with watchctl clear -p %d --children)",
+			parent, parent);
 	}
 	forked_report_deinit(r);
 	return err;

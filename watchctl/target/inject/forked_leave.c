@@ -88,7 +88,7 @@ static struct wc_error *is_replaced(pid_t pid)
 {
 	return wc_error_new(
 		WC_EFAIL,
-		"process %d has put a SIGTRAP handler of its own in place of ours, and may put ours back",
+		"process %d has replaced watchctl's SIGTRAP handler with its own, and may restore watchctl's",
 		pid);
 }
 
@@ -100,7 +100,7 @@ static struct wc_error *forked_leave_ask(struct remote *r, uint64_t *ret_handler
 	struct wc_error *err = remote_syscall(r, NR_SIGACTION, SIGTRAP_NR, 0, at, 8, 0, 0, &result);
 
 	if (!err && (result || !memory_read(&mem, at, ret_handler, sizeof(*ret_handler))))
-		err = wc_error_new(WC_EFAIL, "cannot ask process %d for its SIGTRAP action", r->thread.pid);
+		err = wc_error_new(WC_EFAIL, "cannot read the SIGTRAP action of process %d", r->thread.pid);
 	return err;
 }
 
@@ -134,10 +134,11 @@ static struct wc_error *open_in(struct forked *f, pid_t pid, struct remote *r)
 	if (!proc_status_read(pid, pid, &s))
 		return wc_error_new(WC_ETARGET, "process %d ended", pid);
 	if (s.state == 'D' && has_one_thread(pid))
-		return wc_error_new(WC_ENOTSUP,
-				    "process %d is in an uninterruptible call of the kernel (it may wait for "
-				    "a child in vfork)",
-				    pid);
+		return wc_error_new(
+			WC_ENOTSUP,
+			"process %d is in an uninterruptible system call (it may wait for a child in "
+			"vfork)",
+			pid);
 	if (!f->gadgets.syscall_ret || !gadgets_are_there(pid, &f->gadgets))
 		err = gadgets_find(pid, &f->gadgets);
 	return err ? err : remote_open_prepared(pid, 0, NULL, r);
@@ -269,8 +270,7 @@ static struct wc_error *forked_leave_settle(struct injection *inj)
 {
 	if (inject_flush(inj) && !inject_has_pending(inj->pid))
 		return NULL;
-	return wc_error_new(WC_ENOTSUP, "a SIGTRAP may still be on its way to a thread of process %d",
-			    inj->pid);
+	return wc_error_new(WC_ENOTSUP, "a SIGTRAP may still be pending in a thread of process %d", inj->pid);
 }
 
 struct wc_error *forked_leave_one(struct forked *f, pid_t pid, const struct thread_ids *others)

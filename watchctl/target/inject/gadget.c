@@ -77,8 +77,8 @@ struct wc_error *gadgets_find(pid_t pid, struct gadgets *ret)
 	if (!complete(&s.found))
 		return wc_error_new(
 			WC_ENOTSUP,
-			"process %d holds no instructions by which it could be asked to map the handler "
-			"without changing a byte of its code",
+			"process %d contains no instructions with which it could map the handler without changes to "
+			"its code: choose --engine ring or ptrace",
 			pid);
 	*ret = s.found;
 	return NULL;

@@ -73,11 +73,14 @@ static struct wc_error *map_failed(const struct injection *inj, long result, con
 
 	if (result == -ENOMEM || result == -EAGAIN)
 		return wc_error_hint(
-			err, "its address space or locked memory is limited: try --engine ring, which "
-			     "maps nothing in it, or a smaller --buffer");
+			err,
+			"its address space or locked memory is limited: try --engine ring, which maps nothing "
+			"into it, or a smaller --buffer");
 	if (result == -EACCES || result == -EPERM)
 		return wc_error_hint(
-			err, "a security policy forbids new code in it: the handler cannot be used there");
+			err,
+			"a security policy forbids new code in it: the handler cannot be used there (choose "
+			"--engine ring or ptrace)");
 	return err;
 }
 
@@ -225,7 +228,7 @@ static struct wc_error *set_action(struct injection *inj, struct remote *r, cons
 		return err;
 	if (result || !memory_read(&mem, old_at, &asked, sizeof(asked)))
 		return wc_error_errno(WC_ENOTSUP, (int)-result,
-				      "cannot ask process %d for its SIGTRAP action", inj->pid);
+				      "cannot read the SIGTRAP action of process %d", inj->pid);
 	skip_orphan(inj, old_at, c);
 	if (!memory_read(&mem, old_at, &old, sizeof(old)) || !restart_as(inj, &old))
 		return wc_error_errno(WC_EPERM, errno, "cannot write into process %d", inj->pid);

@@ -34,8 +34,8 @@ struct wc_error *inject_give_up(struct injection *inj)
 	if (!inj->shared)
 		return wc_error_new(
 			WC_EFAIL,
-			"process %d has unmapped the handler, and its former action of SIGTRAP is unknown: "
-			"another SIGTRAP would end it",
+			"process %d has unmapped the handler, and its former SIGTRAP action is unknown: another "
+			"SIGTRAP would kill it",
 			inj->pid);
 	memcpy(&old, (const char *)inj->shared + at, sizeof(old));
 	if (!err)

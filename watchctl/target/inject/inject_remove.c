@@ -47,7 +47,7 @@ static struct wc_error *ask_action(const struct injection *inj, struct remote *r
 	if (err)
 		return err;
 	if (result || !memory_read(&mem, at, ret, sizeof(*ret)))
-		return wc_error_new(WC_EFAIL, "cannot ask process %d for its SIGTRAP action", inj->pid);
+		return wc_error_new(WC_EFAIL, "cannot read the SIGTRAP action of process %d", inj->pid);
 	return NULL;
 }
 
@@ -217,16 +217,17 @@ struct wc_error *inject_not_kept(const struct injection *inj)
 	case KEPT_SOMEWHERE:
 		return wc_error_new(
 			WC_EFAIL,
-			"process %d was told the address of our SIGTRAP handler when it asked for "
-			"its action, holds it at 0x%" PRIx64
-			", and may set it again: the handler is left mapped, and passes signals on",
+			"process %d has queried its SIGTRAP action, keeps the address of watchctl's SIGTRAP handler at 0x%" PRIx64
+			", "
+			"and may set it again: the handler is left mapped, and passes signals on",
 			inj->pid, at);
 	default:
-		return wc_error_new(WC_EFAIL,
-				    "it could not be seen whether process %d holds the address of "
-				    "our SIGTRAP handler, which it is told when it asks for its "
-				    "action: the handler is left mapped, and passes signals on",
-				    inj->pid);
+		return wc_error_new(
+			WC_EFAIL,
+			"it could not be determined whether process %d keeps the address of watchctl's "
+			"SIGTRAP handler, which it receives when it queries its action: the handler is "
+			"left mapped, and passes signals on",
+			inj->pid);
 	}
 }
 

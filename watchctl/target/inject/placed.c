@@ -166,7 +166,7 @@ struct wc_error *placed_find(pid_t pid, struct placed_list *ret)
 	if (!proc_maps(pid, look_at_map, &s)) {
 		if (errno == ENOENT || errno == ESRCH)
 			return wc_error_new(WC_ETARGET, "process %d ended", pid);
-		return wc_error_errno(WC_EPERM, errno, "not permitted to look into process %d", pid);
+		return wc_error_errno(WC_EPERM, errno, "not permitted to read process %d", pid);
 	}
 	if (s.no_memory) {
 		placed_list_deinit(&s.found);

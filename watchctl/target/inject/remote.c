@@ -85,8 +85,8 @@ static struct wc_error *explain(pid_t pid, enum tracee_stop_result r)
 			proc_describe(s.tracer, who, sizeof(who));
 			return wc_error_new(
 				WC_EPERM,
-				"process %d is being traced by %s, so it cannot be stopped for the handler: "
-				"detach that tracer for a moment, or use --engine ring, which stops no thread",
+				"process %d is traced by %s, so that it cannot be stopped to place the handler: "
+				"detach that tracer briefly, or use --engine ring, which needs no stop",
 				pid, who);
 		}
 		return wc_error_new(WC_EPERM, "process %d is being traced by another program", pid);
@@ -99,8 +99,8 @@ static struct wc_error *explain(pid_t pid, enum tracee_stop_result r)
 	case TRACEE_BUSY:
 		return wc_error_new(
 			WC_ENOTSUP,
-			"no thread of process %d could be stopped: all are in uninterruptible kernel "
-			"calls, or frozen (cgroup freezer); try again when it goes on",
+			"no thread of process %d could be stopped: all are in uninterruptible system calls, or frozen "
+			"(cgroup freezer); try again when it runs",
 			pid);
 	default:
 		return wc_error_new(WC_ETARGET, "process %d ended", pid);
@@ -120,18 +120,19 @@ static struct wc_error *explain_sandbox(pid_t pid)
 {
 	return wc_error_new(
 		WC_ENOTSUP,
-		"process %d runs under seccomp: a thread of it could be killed for a system call that it "
-		"makes for us, so none is made",
+		"process %d runs under seccomp: a thread could be killed for a system call made on behalf of "
+		"watchctl, so that none is made",
 		pid);
 }
 
 static struct wc_error *explain_dispatch(pid_t pid)
 {
-	return wc_error_new(WC_ENOTSUP,
-			    "process %d dispatches system calls itself (syscall user dispatch, as Wine "
-			    "does): it could be "
-			    "killed by SIGSYS for one that a thread of it makes for us, so none is made",
-			    pid);
+	return wc_error_new(
+		WC_ENOTSUP,
+		"process %d dispatches system calls itself (syscall user dispatch, as Wine does): it "
+		"could be killed by SIGSYS for a system call made on behalf of watchctl, so that none is "
+		"made",
+		pid);
 }
 
 /* Why a thread that stands still must make no system call for us; NULL: it may. */
@@ -205,13 +206,13 @@ static struct wc_error *explain_scratch(pid_t pid, pid_t away)
 	if (away)
 		return wc_error_new(
 			WC_ENOTSUP,
-			"thread %d of process %d, which a watchctl that was killed had stopped, has not gone "
-			"on since (stopped, frozen or starved): try again when it has",
+			"thread %d of process %d was stopped by a watchctl that was killed, and has not run since (it "
+			"is stopped, frozen or gets no CPU time): try again when it has run",
 			away, pid);
 	return wc_error_new(
 		WC_ENOTSUP,
-		"no memory of process %d is certainly unused: its main thread is deep in its stack, or runs on "
-		"one that the program made itself (coroutines), so nothing can be put there; try again, or use "
+		"no memory of process %d is certainly unused: its main thread is deep in its stack, or runs on a "
+		"stack made by the program (coroutines), so that nothing can be placed there; try again, or use "
 		"--engine ring or ptrace",
 		pid);
 }
@@ -271,8 +272,8 @@ static struct wc_error *prepare_scratch(struct remote *r, const struct gadgets *
 		if (!gadgets_are_there(pid, g))
 			return wc_error_new(
 				WC_ETARGET,
-				"process %d executes another program now, or has given up the code that "
-				"it was to be asked with",
+				"process %d now executes another program, or has unmapped the code that watchctl "
+				"needs for its system calls",
 				pid);
 		if (current && scratch_find(&r->thread, r->layout, &at, &away)) {
 			if (!tracee_build_frame(&r->thread, at + SCRATCH_FRAME))

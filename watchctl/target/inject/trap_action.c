@@ -30,7 +30,8 @@ struct wc_error *trap_action_ignore(pid_t pid, struct tracee *held)
 	if (s.seccomp)
 		return wc_error_new(
 			WC_ENOTSUP,
-			"process %d runs under seccomp: that it ignores SIGTRAP cannot be put back", pid);
+			"process %d runs under seccomp: its setting to ignore SIGTRAP cannot be restored",
+			pid);
 	err = gadgets_find(pid, &g);
 	if (!err)
 		err = remote_open_prepared(pid, 0, held, &r);

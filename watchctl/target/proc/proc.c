@@ -199,7 +199,8 @@ static bool is_starved(int error)
 static struct wc_error *starved_error(pid_t pid)
 {
 	return wc_error_new(WC_EFAIL,
-			    "process %d cannot be looked at: no memory, or no file descriptor, is left", pid);
+			    "process %d cannot be examined: there is no memory or no file descriptor left",
+			    pid);
 }
 
 struct wc_error *proc_unread_error(pid_t pid)
@@ -209,7 +210,7 @@ struct wc_error *proc_unread_error(pid_t pid)
 	if (kill(pid, 0) && errno == ESRCH)
 		return wc_error_new(WC_ETARGET, "process %d ended", pid);
 	if (!starved)
-		return wc_error_new(WC_ETARGET, "process %d ends at this moment, or executes another program",
+		return wc_error_new(WC_ETARGET, "process %d is just ending, or executing another program",
 				    pid);
 	return starved_error(pid);
 }
@@ -268,8 +269,9 @@ static struct wc_error *check_proc_itself(void)
 
 	scoped(fclosep) FILE *f = fopen("/proc/self/status", "re");
 	if (!f)
-		return wc_error_new(WC_ENOTSUP, "/proc is not mounted here, or shows another PID namespace: "
-						"watchctl cannot do without it (mount -t proc proc /proc)");
+		return wc_error_new(WC_ENOTSUP,
+				    "/proc is not mounted here, or belongs to another PID namespace: "
+				    "watchctl needs it (mount -t proc proc /proc)");
 	while (fgets(line, sizeof(line), f)) {
 		char *at = line;
 
@@ -281,9 +283,8 @@ static struct wc_error *check_proc_itself(void)
 	if (numbers > 1)
 		return wc_error_new(
 			WC_ENOTSUP,
-			"the /proc that is mounted here is that of another PID namespace, and its "
-			"numbers are not ours: mount this one's (mount -t proc proc /proc), or run "
-			"watchctl outside");
+			"the mounted /proc belongs to another PID namespace, so that its process ids are wrong here: "
+			"mount the right one (mount -t proc proc /proc), or run watchctl outside this namespace");
 	return NULL;
 }
 
@@ -342,8 +343,8 @@ struct wc_error *proc_check(pid_t pid)
 	if (fd < 0 && !may_reach_memory(pid))
 		return wc_error_errno(
 			WC_EPERM, EACCES,
-			"process %d (%s) belongs to user %u, or does not let itself be traced: run "
-			"watchctl as its owner, as root, or with CAP_SYS_PTRACE",
+			"process %d (%s) belongs to user %u, or does not permit tracing: run watchctl as its owner, "
+			"as root, or with CAP_SYS_PTRACE",
 			pid, s.name, s.uid);
 	if (is_32_bit(pid))
 		return wc_error_new(WC_ENOTSUP,

@@ -128,9 +128,9 @@ static struct wc_error *check_privileges(pid_t pid, const char *program)
 		return NULL;
 	return wc_error_new(
 		WC_EPERM,
-		"%s has set-user-ID, set-group-ID or file capabilities, and would be started without them, "
-		"because watchctl holds it meanwhile: run watchctl as root, or start it by itself and have "
-		"root watch it with -p",
+		"%s has set-user-ID, set-group-ID or file capabilities, which the kernel would drop, because watchctl "
+		"traces the program when it starts: run watchctl as root, or start the program first and let root "
+		"watch it with -p",
 		program);
 }
 

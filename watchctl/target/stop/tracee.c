@@ -462,10 +462,11 @@ void tracee_build_detour(const struct tracee *t, uint64_t rip, uint64_t rsp, lon
 static struct wc_error *died(const struct tracee *t)
 {
 	if (!proc_is_ending(t->pid, t->tid))
-		return wc_error_new(WC_ENOTSUP,
-				    "thread %d of process %d does not go on: it may be frozen (cgroup "
-				    "freezer); try again when it does",
-				    t->tid, t->pid);
+		return wc_error_new(
+			WC_ENOTSUP,
+			"thread %d of process %d does not continue: it may be frozen (cgroup freezer); "
+			"try again when it runs",
+			t->tid, t->pid);
 	return wc_error_new(WC_ETARGET, "thread %d of process %d ended while it was being prepared", t->tid,
 			    t->pid);
 }

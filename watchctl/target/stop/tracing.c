@@ -64,10 +64,11 @@ struct wc_error *tracing_refused(pid_t pid, pid_t tid, int error, const char *in
 	proc_describe(pid, who, sizeof(who));
 	if (proc_status_read(pid, tid, &s) && s.tracer) {
 		describe_tracer(s.tracer, tracer, sizeof(tracer));
-		return wc_error_new(WC_EPERM,
-				    "%s is traced by %s already, and a process can have one tracer: end that "
-				    "one first%s%s",
-				    who, tracer, or_instead, instead ? instead : "");
+		return wc_error_new(
+			WC_EPERM,
+			"%s is already traced by %s, and a process can have only one tracer: end that one "
+			"first%s%s",
+			who, tracer, or_instead, instead ? instead : "");
 	}
 	scoped(fclosep) FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
 	if (f && fgets(text, sizeof(text), f))
@@ -84,8 +85,8 @@ struct wc_error *tracing_refused(pid_t pid, pid_t tid, int error, const char *in
 				    who, scope, scope_text(scope));
 	return wc_error_errno(
 		WC_EPERM, error,
-		"not permitted to trace thread %d of %s: run watchctl as its owner or as root; in a "
-		"container, it takes CAP_SYS_PTRACE",
+		"not permitted to trace thread %d of %s: run watchctl as its owner or as root; in a container, "
+		"CAP_SYS_PTRACE is needed",
 		tid, who);
 }
 

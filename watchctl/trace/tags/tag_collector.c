@@ -126,14 +126,16 @@ struct wc_error *tag_collector_open(const struct tag_host *host, uint64_t descri
 	if (!host->memory.read(host->memory.ctx, descriptor, &d, sizeof(d)))
 		return wc_error_new(WC_ETARGET, "the memory of libstackwalk in the program cannot be read");
 	if (d.magic != CAPTURE_MAGIC || d.size < sizeof(d))
-		return wc_error_new(WC_ETARGET,
-				    "what the program has in the place of libstackwalk's descriptor is none");
+		return wc_error_new(
+			WC_ETARGET,
+			"the program has no valid descriptor of libstackwalk at the expected address");
 	if (d.version != CAPTURE_VERSION)
-		return wc_error_new(WC_ENOTSUP,
-				    "the program was linked with another version of libstackwalk (its "
-				    "protocol is %u, ours "
-				    "%u): use the watchctl that came with it, or link it anew",
-				    d.version, CAPTURE_VERSION);
+		return wc_error_new(
+			WC_ENOTSUP,
+			"the program was linked with another version of libstackwalk (its protocol is %u, "
+			"this watchctl's is %u): use the watchctl of that version, or link the program "
+			"again",
+			d.version, CAPTURE_VERSION);
 	/* The flag may have been moved into the program itself, by a copy relocation. */
 	if (!d.flag || d.flag % sizeof(uint32_t) ||
 	    !lies_in(d.control, sizeof(struct capture_control), 8, start, end) ||
@@ -219,8 +221,8 @@ static struct wc_error *wait_for_place(const struct tag_collector *c, const vola
 		if (stop && *stop)
 			return wc_error_new(
 				WC_EFAIL,
-				"interrupted before the collection began: the collector before "
-				"(process %u) seems to have died, and was given time to come back",
+				"interrupted before the collection began: watchctl was waiting for the previous "
+				"collector (process %u), which seems to have died",
 				k.collector);
 		beat = k.heartbeat;
 		pause_ns(5 * TAG_POLL_MAX_NS);
@@ -417,9 +419,10 @@ static struct wc_error *switch_on_again(struct tag_collector *c)
 	c->lapsed = true;
 	if (!set_flag(c, 1))
 		return NULL;
-	return note(c,
-		    "the program had stopped recording captures, because watchctl did not come for them in "
-		    "time: what it would have captured since is not known; it records again");
+	return note(
+		c,
+		"the program had stopped recording captures, because watchctl did not read them in time: later "
+		"captures are missing, and their number is not known; it records again");
 }
 
 static enum tag_state check_session(struct tag_collector *c, struct capture_control *k)
@@ -600,7 +603,7 @@ struct wc_error *tag_collector_stop(struct tag_collector *c)
 	tag_collector_settle(c);
 	reported = report_losses(c);
 	if (!reported)
-		reported = report_lost(c, c->counts.lost_unfinished, &none, "begun, and never finished");
+		reported = report_lost(c, c->counts.lost_unfinished, &none, "begun, but never completed");
 	return wc_error_first(err, reported);
 }
 

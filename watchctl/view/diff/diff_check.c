@@ -65,10 +65,10 @@ static struct wc_error *check_programs(struct diff_result *r, const struct diff_
 	if (!o->by_name)
 		return wc_error_new(
 			WC_EFAIL,
-			"the build ids differ of: %s; so addresses in them mean nothing to each other "
-			"(--by-name compares their functions by name)",
+			"the build ids of these differ: %s; so their addresses cannot be compared (--by-name compares "
+			"their functions by name)",
 			list);
-	return diff_note(r, "the build ids differ of: %s; compared by names, without places in the code",
+	return diff_note(r, "the build ids of these differ: %s; compared by names, without code locations",
 			 list)
 		       ? NULL
 		       : &wc_enomem;
@@ -87,10 +87,10 @@ static struct wc_error *check_recordings(struct diff_result *r, const struct dif
 		if (!o->anyway)
 			return wc_error_new(
 				WC_EFAIL,
-				"the logs were recorded with other filters, so calls are missing in one "
-				"that nobody left out: \"%s\" in %s, \"%s\" in %s (--anyway compares them)",
+				"the logs were recorded with different filters, so that calls are missing in one that "
+				"the program did make: \"%s\" in %s, \"%s\" in %s (--anyway compares them)",
 				a->filters, a->path, b->filters, b->path);
-		if (!diff_note(r, "recorded with other filters: \"%s\", \"%s\"", a->filters, b->filters))
+		if (!diff_note(r, "recorded with different filters: \"%s\", \"%s\"", a->filters, b->filters))
 			return &wc_enomem;
 	}
 	if (differ(a->range, b->range) &&
@@ -120,8 +120,8 @@ static bool note_stop(struct diff_result *r, const struct diff_side *s)
 
 	if (!diff_side_is_stopped(s))
 		return true;
-	return diff_note(r, "the recording of %s %s%s%s: what came later is not compared", s->path,
-			 s->end == RANGE_LIMIT ? "came to its limit" : "was stopped",
+	return diff_note(r, "the recording of %s %s%s%s: later events are not compared", s->path,
+			 s->end == RANGE_LIMIT ? "reached its limit" : "was stopped",
 			 open ? ", while inside of " : "", open ? open : "");
 }
 
@@ -191,7 +191,7 @@ static bool note_masks(struct diff_result *r)
 
 	for (i = 0; i < r->masks.n; i++)
 		if (!r->masks.v[i].hits && r->masks.v[i].why && !strcmp(r->masks.v[i].why, "--ignore") &&
-		    !diff_note(r, "--ignore %s: no function of the logs is meant by it", r->masks.v[i].text))
+		    !diff_note(r, "--ignore %s: it matches no function of the logs", r->masks.v[i].text))
 			return false;
 	return true;
 }

@@ -18,7 +18,7 @@
 
 static struct wc_error *changed(const struct diff_side *s)
 {
-	return wc_error_new(WC_ELOG, "the log %s has changed while it was compared", s->path);
+	return wc_error_new(WC_ELOG, "the log %s was changed while it was compared", s->path);
 }
 
 static struct wc_error *read_event(struct diff_side *s, uint64_t at, enum event_type type,

@@ -48,9 +48,9 @@ static bool doubt_side(struct diff_result *r, const struct diff_side *s)
 		return doubt(r, "%s is not whole: %s", s->path, s->why);
 	if (diff_side_is_stopped(s))
 		return doubt(r, "the recording of %s %s", s->path,
-			     s->end == RANGE_LIMIT ? "came to its limit" : "was stopped");
+			     s->end == RANGE_LIMIT ? "reached its limit" : "was stopped");
 	if (has_no_end(s))
-		return doubt(r, "the recording of %s has no end: it was cut short, or goes on still",
+		return doubt(r, "the recording of %s has no end: it was truncated, or is still running",
 			     s->path);
 	if (s->lost)
 		return doubt(r, "%" PRIu64 " events were lost in the recording of %s", s->lost, s->path);
@@ -61,7 +61,7 @@ static bool doubt_filters(struct diff_result *r)
 {
 	const char *a = r->a->filters, *b = r->b->filters;
 
-	return !a || !b || !strcmp(a, b) || doubt(r, "the logs were recorded with other filters");
+	return !a || !b || !strcmp(a, b) || doubt(r, "the logs were recorded with different filters");
 }
 
 struct wc_error *diff_doubt_sides(struct diff_result *r)

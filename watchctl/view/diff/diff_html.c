@@ -161,7 +161,8 @@ static void input(struct diff_page *p, const struct diff_story *s)
 	char a[WORDS_MAX], b[WORDS_MAX];
 
 	if (s->is_input) {
-		fputs("<p>This is an input itself: what the system returned is what differs.</p>\n", p->out);
+		fputs("<p>This call is itself an input: the results returned by the system differ.</p>\n",
+		      p->out);
 	} else if (s->has_input) {
 		diff_call_text(&s->input_a, a, sizeof(a));
 		diff_call_text(&s->input_b, b, sizeof(b));
@@ -171,7 +172,7 @@ static void input(struct diff_page *p, const struct diff_story *s)
 		row(p, true, "input", a, b);
 		fputs("</table>\n", p->out);
 	} else {
-		fputs("<p>No differing result of a system call, getenv or the like is near before it.</p>\n",
+		fputs("<p>No input (the result of a system call, getenv or similar) differs shortly before it.</p>\n",
 		      p->out);
 	}
 }
@@ -259,7 +260,7 @@ static struct wc_error *groups(struct diff_page *p, size_t max)
 
 	if (!p->r->ngroups)
 		return NULL;
-	fputs("<h2>all differences by function, those that show first on top</h2>\n", p->out);
+	fputs("<h2>all differences by function, ordered by their first occurrence</h2>\n", p->out);
 	for (i = 0; !err && i < p->r->ngroups && i < max; i++)
 		err = group(p, &p->r->group[i]);
 	if (p->r->ngroups > max)
@@ -295,7 +296,7 @@ static bool stands(struct diff_page *p)
 	size_t i;
 
 	if (p->r->nstand)
-		fputs("<h2>where the threads of the bad run stand</h2>\n", p->out);
+		fputs("<h2>where the threads of the bad run are blocked</h2>\n", p->out);
 	for (i = 0; i < p->r->nstand; i++)
 		if (!stand(p, &p->r->stand[i]))
 			return false;
@@ -329,11 +330,11 @@ static void beginning(struct diff_page *p)
 		fputs("</p>\n", p->out);
 	}
 	fprintf(p->out,
-		"<p>%" PRIu64 " differences in values, %" PRIu64 " in what was called; %" PRIu64
+		"<p>%" PRIu64 " differences in values, %" PRIu64 " in control; %" PRIu64
 		" calls agree.</p>\n",
 		p->r->nvalues, p->r->ncontrols, p->r->compare.agreed);
 	for (i = 0; diff_verdict(p->r) == DIFF_CANNOT_TELL && i < p->r->ndoubts; i++) {
-		fputs(i ? "; " : "<p class=note>Whether the runs differ cannot be told: ", p->out);
+		fputs(i ? "; " : "<p class=note>It is not known whether the runs differ: ", p->out);
 		clean_text(p, p->r->doubt[i]);
 		fputs(i + 1 == p->r->ndoubts ? ".</p>\n" : "", p->out);
 	}

@@ -149,10 +149,11 @@ static struct wc_error *learn_from(struct diff_result *r, const struct diff_opti
 	}
 	r->learned += l.learned;
 	if (left &&
-	    !diff_note(r,
-		       "%s and %s still differ with all masks that were learned from them: some of what is "
-		       "reported may be noise",
-		       o->good[0], other))
+	    !diff_note(
+		    r,
+		    "%s and %s still differ with all masks learned from them: some of the reported differences may "
+		    "be noise",
+		    o->good[0], other))
 		return &wc_enomem;
 	return NULL;
 }

@@ -43,9 +43,7 @@ struct wc_error *diff_masks_add(struct diff_masks *m, const char *text, const ch
 	    (!argument && text[strlen(text) - 1] == ':'))
 		return wc_error_new(
 			WC_EUSAGE,
-			"\"%s\" names nothing to leave out: it must be FUNC, FUNC:ARG, FUNC:*ARG or "
-			"FUNC:return",
-			text);
+			"\"%s\" is not a mask: it must be FUNC, FUNC:ARG, FUNC:*ARG or FUNC:return", text);
 	if (diff_masks_has(m, text))
 		return NULL;
 	mask.text = strdup(text);
@@ -128,8 +126,7 @@ struct wc_error *diff_masks_write(const struct diff_masks *m, const char *path)
 
 	if (!f)
 		return wc_error_errno(WC_EFAIL, errno, "cannot write the masks %s", path);
-	fputs("# What watchctl diff leaves out: FUNC, FUNC:ARG, FUNC:*ARG (what it points to), "
-	      "FUNC:return.\n",
+	fputs("# What watchctl diff ignores: FUNC, FUNC:ARG, FUNC:*ARG (what it points to), FUNC:return.\n",
 	      f);
 	for (i = 0; i < m->n; i++)
 		if (!m->v[i].withheld)

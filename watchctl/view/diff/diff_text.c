@@ -259,11 +259,12 @@ static void print_input(struct diff_text *t, const struct diff_story *s)
 	char a[ROWS_TEXT], b[ROWS_TEXT];
 
 	if (s->is_input) {
-		line(t, "  ", "this is an input itself: what the system returned is what differs");
+		line(t, "  ", "this call is itself an input: the results returned by the system differ");
 		return;
 	}
 	if (!s->has_input) {
-		line(t, "  ", "no differing result of a system call, getenv or the like is near before it");
+		line(t, "  ",
+		     "no input (the result of a system call, getenv or similar) differs shortly before it");
 		return;
 	}
 	line(t, "  ", "the nearest input before it that differed");
@@ -300,7 +301,7 @@ static bool print_story(struct diff_text *t, const char *title, const struct dif
 	heading(t, text);
 	print_place(t, s);
 	if (s->unseen)
-		line(t, "  ", "only pointers differ, in which allocation they lead to");
+		line(t, "  ", "only pointers differ: they point to different allocations");
 	if (s->f.kind == FINDING_CALLS || s->f.kind == FINDING_THREAD)
 		print_unmatched(t, s);
 	else
@@ -343,7 +344,7 @@ static bool print_stands(struct diff_text *t)
 
 	if (!t->r->nstand)
 		return true;
-	heading(t, "where the threads of the bad run stand");
+	heading(t, "where the threads of the bad run are blocked");
 	for (i = 0; i < t->r->nstand; i++)
 		if (!print_stand(t, &t->r->stand[i]))
 			return false;
@@ -357,7 +358,7 @@ static void print_groups(struct diff_text *t)
 
 	if (t->r->nvalues + t->r->ncontrols < 2)
 		return;
-	heading(t, "all differences by function, those that show first on top");
+	heading(t, "all differences by function, ordered by their first occurrence");
 	for (i = 0; i < n && i < t->groups; i++) {
 		const struct diff_group *g = &t->r->group[i];
 
@@ -400,7 +401,7 @@ static void print_notes(struct diff_text *t)
 	}
 	if (t->r->learned)
 		fprintf(t->out,
-			"note: %" PRIu64 " masks were learned from what the good runs do differently\n",
+			"note: %" PRIu64 " masks were learned from differences between the good runs\n",
 			t->r->learned);
 }
 
@@ -411,22 +412,22 @@ static void print_sum(struct diff_text *t)
 	if (!r->a->calls && !r->b->calls)
 		return;
 	fprintf(t->out,
-		"\n%" PRIu64 " difference%s: %" PRIu64 " in values, %" PRIu64 " in what was called; %" PRIu64
+		"\n%" PRIu64 " difference%s: %" PRIu64 " in values, %" PRIu64 " in control; %" PRIu64
 		" calls agree\n",
 		r->nvalues + r->ncontrols, r->nvalues + r->ncontrols == 1 ? "" : "s", r->nvalues,
 		r->ncontrols, r->compare.agreed);
 	if (r->unread)
 		fprintf(t->out,
 			"%" PRIu64
-			" of them were not looked into, because there are so many: some may be noise\n",
+			" of them were not examined, because there are too many: some may be noise\n",
 			r->unread);
 	if (r->compare.dropped)
 		fprintf(t->out, "%" PRIu64 " more are not listed\n", r->compare.dropped);
 	if (r->compare.weak)
 		fprintf(t->out,
 			"%" PRIu64
-			" calls, with all in them, agree but for values that are not known to mean "
-			"something, as registers and memory not yet written (--weak compares them)\n",
+			" calls, including all calls in them, agree except for weak values, like registers "
+			"and memory not yet written (--weak compares them)\n",
 			r->compare.weak);
 }
 
@@ -437,7 +438,7 @@ static void print_doubts(struct diff_text *t)
 
 	if (diff_verdict(t->r) != DIFF_CANNOT_TELL)
 		return;
-	fputs("\ncannot tell whether the runs differ: ", t->out);
+	fputs("\nit is not known whether the runs differ: ", t->out);
 	for (i = 0; i < t->r->ndoubts; i++)
 		fprintf(t->out, "%s%s", i ? "; " : "", utf8_clean(t->r->doubt[i], text, sizeof(text)));
 	fputc('\n', t->out);

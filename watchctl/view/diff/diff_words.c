@@ -178,7 +178,7 @@ void diff_headline(const struct diff_result *r, const struct diff_story *s, char
 		return;
 	case FINDING_RESULT:
 		snprintf(buf, cap,
-			 s->b.error_differs && !s->b.result.differs ? "%s fails in another way"
+			 s->b.error_differs && !s->b.result.differs ? "%s fails with a different error"
 								    : "%s returns something else",
 			 name);
 		return;
@@ -192,7 +192,7 @@ void diff_headline(const struct diff_result *r, const struct diff_story *s, char
 		return;
 	case FINDING_THREAD:
 		diff_thread_text(p, s->f.pair, text, sizeof(text));
-		snprintf(buf, cap, "%s is in the %s run only", text, p->b ? "bad" : "good");
+		snprintf(buf, cap, "%s exists only in the %s run", text, p->b ? "bad" : "good");
 		return;
 	}
 }
@@ -214,10 +214,10 @@ void diff_group_text(const struct diff_group *g, char *buf, size_t cap)
 		snprintf(buf, cap, "ends in another way");
 		return;
 	case FINDING_CALLS:
-		snprintf(buf, cap, "called in the %s run only, it or what comes with it", run);
+		snprintf(buf, cap, "called only in the %s run, alone or with its calls", run);
 		return;
 	case FINDING_THREAD:
-		snprintf(buf, cap, "a thread that is in the %s run only", run);
+		snprintf(buf, cap, "a thread that exists only in the %s run", run);
 		return;
 	}
 }

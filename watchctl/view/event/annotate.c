@@ -288,7 +288,7 @@ static struct wc_error *report_stale(struct annotate *a, const struct location *
 	if (!vec_push(a->stale, a->nstale, a->stale_cap, l->module))
 		return &wc_enomem;
 	snprintf(text, sizeof(text),
-		 "%s has changed since the process mapped it (another build id): no names are taken from it",
+		 "%s has changed since the process mapped it (different build id): it is not used for names",
 		 l->module);
 	REPORT(a, note, text, at(a, time_ns));
 	return NULL;

@@ -18,13 +18,13 @@
 #define TAB 8
 
 static const char why_missing[] = "the source file is not here";
-static const char why_not_regular[] = "it is no regular file";
+static const char why_not_regular[] = "it is not a regular file";
 static const char why_large[] = "the source file is larger than 16 MB";
 static const char why_unreadable[] = "the source file cannot be read";
 static const char why_not_text[] = "the source file is not text";
 static const char why_no_line[] = "the source file has no such line";
-static const char why_no_folder[] = "the folder it was compiled in is not known";
-static const char why_ambiguous[] = "several source files of the program go by that name";
+static const char why_no_folder[] = "the directory of its compilation is not known";
+static const char why_ambiguous[] = "several source files of the program have this name";
 
 void listing_deinit(struct listing *l)
 {

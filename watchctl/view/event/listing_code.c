@@ -18,9 +18,9 @@
 #define NAME_BYTES 120
 #define ASIDE 512 /* instructions, on either side */
 
-static const char why_no_module[] = "no program or library is known to lie there";
-static const char why_jit[] = "a JIT compiler made this code: no file has it";
-static const char why_no_bytes[] = "the program's file is not here, or is another one by now";
+static const char why_no_module[] = "no program or library is known at this address";
+static const char why_jit[] = "a JIT compiler made this code: it is in no file";
+static const char why_no_bytes[] = "the program's file is not here, or has been replaced";
 static const char why_not_code[] = "there is no instruction at this address in the program's file";
 
 /* The part of a function around a place. */

@@ -16,7 +16,7 @@ static const struct {
 	[RETURN_PROCESS_EXIT] = { "process_exit", "the process ended" },
 	[RETURN_EXEC] = { "exec", "another program was executed" },
 	[RETURN_NEVER] = { "never", "still open when the recording ended" },
-	[RETURN_UNKNOWN] = { "unknown", "gone, and not seen how" },
+	[RETURN_UNKNOWN] = { "unknown", "ended in an unknown way" },
 };
 
 static const struct {
@@ -24,7 +24,7 @@ static const struct {
 } ranges[] = {
 	[RANGE_BEGIN] = { "begin", "it began" },
 	[RANGE_REACHED] = { "reached", "its end was reached" },
-	[RANGE_RETURNED] = { "returned", "the function that it began with has ended" },
+	[RANGE_RETURNED] = { "returned", "the function in which it began has ended" },
 	[RANGE_LIMIT] = { "limit", "the limit of events was reached" },
 	[RANGE_STUCK] = { "stuck", "nothing more happened: stuck" },
 	[RANGE_EXITED] = { "exited", "the process, or its thread, ended" },

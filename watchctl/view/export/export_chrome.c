@@ -400,8 +400,9 @@ static struct wc_error *export_chrome_finish(struct export_writer *w)
 	chrome_finish(c);
 	if (c->large_reported && w->out)
 		fprintf(stderr,
-			"watchctl: this has become larger than the viewers may take (%" PRIu64
-			" MB): -o FILE makes several files of it\n",
+			"watchctl: the output is larger than the viewers accept (%" PRIu64
+			" MB): use -o FILE, which "
+			"writes several files\n",
 			c->written / 1000000);
 	return NULL;
 }

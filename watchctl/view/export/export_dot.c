@@ -139,7 +139,7 @@ static void put_title(const struct dot_writer *d, FILE *out, const struct graph_
 	put_count(out, d->captures, "captured stack", "s");
 	put_count(out, d->calls, "call", "s");
 	if (rest->functions || rest->sites || rest->edges)
-		fputs("\\nleft out, the smallest ones:", out);
+		fputs("\\nomitted, the smallest ones:", out);
 	put_count(out, rest->functions, "function", "s");
 	put_count(out, rest->sites, "site", "s");
 	if (rest->sites)

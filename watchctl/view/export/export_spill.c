@@ -40,7 +40,7 @@ struct spill *spill_new(void)
 static struct wc_error *cannot(const char *what)
 {
 	return wc_error_hint(wc_error_errno(WC_EFAIL, errno, "cannot %s a temporary file", what),
-			     "TMPDIR=DIR says where there is room for it");
+			     "set TMPDIR to a directory with enough space");
 }
 
 static int open_file(void)

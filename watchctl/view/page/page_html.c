@@ -152,7 +152,7 @@ static_assert(PAGE_ROOM_HEAD + PAGE_ROOM_PROCESSES + PAGE_ROOM_NOTES + PAGE_ROOM
 			      (PAGE_COMBOS + 2 * PAGE_SITES) * 28 + PAGE_DETAILS * (WREG_COUNT * 17 + 4) +
 			      PAGE_DETAILS * 45 / 3 * 4 + ASSETS <
 		      PAGE_BYTES,
-	      "the rooms of a page leave none for its time line");
+	      "the other parts of the page leave no space for its time line");
 
 /* What is left of the page for the time line, in bytes before base64 makes a third more of them. */
 static size_t room_for_events(const struct page *p, const struct json *data)

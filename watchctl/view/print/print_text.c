@@ -139,8 +139,7 @@ static void fill_access(struct printer *p, const struct view_access *a, struct t
 	if (a->raw->displaced) {
 		print_text_append(
 			l->remark, sizeof(l->remark),
-			"  (seen late: the program blocked SIGTRAP; registers and stack are of a later "
-			"moment)");
+			"  (seen late: the program blocked SIGTRAP; registers and stack are from a later moment)");
 		l->remark_style = STYLE_ALERT;
 	} else if (a->origin == ORIGIN_KERNEL) {
 		describe_kernel(a->raw, l->remark, sizeof(l->remark));
@@ -486,7 +485,7 @@ static void print_summary(void *ctx, const struct view_summary *s)
 	if (s->complete && s->partial)
 		fprintf(p->out, "; this log still holds %llu of them", (unsigned long long)s->held);
 	if (!s->complete)
-		fputs(" (the recording ends without a summary: this is what is in it)", p->out);
+		fputs(" (the recording ends without a summary: these are the numbers of its events)", p->out);
 	else if (!e->has_counted)
 		fputs(s->watch ? " (the CPU's own count is not available)"
 			       : " (the program's own count is not available)",

@@ -356,11 +356,11 @@ void print_text_blocked(void *ctx, const struct view_blocked *s)
 	text_cell(p, STYLE_DIM, when, 0);
 	fputs("  ", p->out);
 	text_cell(p, STYLE_WATCH, comm, 0);
-	fprintf(p->out, "/%d stands ", s->raw->tid);
+	fprintf(p->out, "/%d is ", s->raw->tid);
 	if (call)
-		fprintf(p->out, "in the system call %s:\n", call);
+		fprintf(p->out, "blocked in the system call %s:\n", call);
 	else if (s->raw->syscall >= 0)
-		fprintf(p->out, "in system call %d:\n", s->raw->syscall);
+		fprintf(p->out, "blocked in system call %d:\n", s->raw->syscall);
 	else
 		fputs("in its own code:\n", p->out);
 	print_open_calls(p, s);

@@ -33,7 +33,7 @@ void print_text_recording(void *ctx, const struct recording_event *r, struct vie
 	utf8_clean(r->planner ? r->planner : "", planner, sizeof(planner));
 	fputs("calls recorded ", p->out);
 	text_cell(p, STYLE_WATCH, range, 0);
-	fprintf(p->out, ", moved by %s, planned by %s%s\n", stepper, planner,
+	fprintf(p->out, ", stepper %s, planner %s%s\n", stepper, planner,
 		r->instructions ? ", each instruction too" : "");
 	print_indented(p, "filters: ", r->filters);
 }
@@ -50,7 +50,8 @@ static void thread_text(const char *comm, int32_t tid, char *buf, size_t cap)
 static void print_occurrence(struct printer *p, const struct step_occurrence *o)
 {
 	char who[96], when[32], took[40], begun[256], ended[64];
-	const char *how = o->what == RANGE_BEGIN ? "the log has no end of it" : step_range_text(o->what);
+	const char *how =
+		o->what == RANGE_BEGIN ? "the log does not contain its end" : step_range_text(o->what);
 
 	thread_text(o->comm, o->tid, who, sizeof(who));
 	text_time(p, o->begin, when, sizeof(when));
@@ -82,7 +83,7 @@ static void print_occurrences(struct printer *p, const struct step_totals *t)
 	for (i = RANGE_BEGIN; i <= RANGE_STOPPED; i++)
 		if (n[i])
 			fprintf(p->out, "    %8zu  %s\n", n[i],
-				i == RANGE_BEGIN ? "the log has no end of it"
+				i == RANGE_BEGIN ? "the log does not contain its end"
 						 : step_range_text((enum range_what)i));
 }
 
@@ -196,7 +197,7 @@ static void print_functions(struct printer *p, const struct step_totals *t)
 	if (t->nfunctions > table.nrows)
 		fprintf(p->out, "%zu more functions are not shown: --json has them all.\n",
 			t->nfunctions - table.nrows);
-	fputs("Times are those of the recording, with the stops that it makes.\n", p->out);
+	fputs("Times include the stops made by the recording.\n", p->out);
 }
 
 void print_text_steps(void *ctx, const struct step_totals *t)

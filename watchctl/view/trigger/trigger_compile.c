@@ -121,8 +121,8 @@ static struct wc_error *unknown_word(const struct trigger *t, size_t i)
 
 	return condition_error(
 		&t->tree, WC_ENAME, n->start,
-		"\"%s\" is no watch, and no enumerator where it stands (a watch's name is what "
-		"follows its -v)",
+		"\"%s\" is neither a watch nor an enumerator that can be used here (the name of a watch is the "
+		"text after its -v)",
 		n->text);
 }
 
@@ -165,7 +165,8 @@ static struct wc_error *check_truth(const struct trigger *t, size_t i)
 		return NULL;
 	if (trigger_means(t, i, MEANS_ENUMERATOR))
 		return condition_error(&t->tree, WC_ENAME, n->start,
-				       "\"%s\" is no watch (a watch's name is what follows its -v)", n->text);
+				       "\"%s\" is not a watch (the name of a watch is the text after its -v)",
+				       n->text);
 	return condition_error(&t->tree, WC_EUSAGE, n->start, "Expected a comparison, like == 0");
 }
 

@@ -135,7 +135,7 @@ const char *text_walk_end(enum walk_end why)
 	case WALK_END_NO_RULE:
 		return "no unwind information for the code of the last frame";
 	case WALK_END_NOT_ASCENDING:
-		return "the next frame lies below this one: another stack, or a damaged one";
+		return "the next frame is below this one: another stack, or a corrupted one";
 	case WALK_END_UNKNOWN_PC:
 		return "the code of the last frame was not known when it was recorded";
 	case WALK_END_LOST:
