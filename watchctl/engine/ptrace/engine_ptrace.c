@@ -166,25 +166,23 @@ static void add_counts(struct engine_counts *sum, const struct engine_counts *c)
 	sum->lost_full += c->lost_full;
 }
 
-/* A place for one more watch: one never used, else of the one that was disarmed first, whose counts are kept.
- */
-static int find_place(struct engine *e)
+/* How many hits of what is, or was, in place @i have been counted and have not come yet. */
+static uint64_t outstanding_at(const struct engine *e, unsigned int i)
 {
 	struct engine_counts c;
-	int i, old = -1;
+	uint64_t known;
 
-	for (i = 0; i < (int)WIRE_WATCHES && e->watch[i].armed; i++)
-		if (e->watch[i].disarmed && (old < 0 || e->watch[i].disarmed_ns < e->watch[old].disarmed_ns))
-			old = i;
-	if (i < (int)WIRE_WATCHES || old < 0)
-		return i < (int)WIRE_WATCHES ? i : -1;
-	if (!e->watch[old].w.hook && !e->watch[old].finished) {
-		counts_of(e, (unsigned int)old, &c);
-		if (!past_counts_add(&e->past, e->watch[old].w.id, &c))
-			return -1;
-	}
-	e->watch[old].armed = false;
-	return old;
+	counts_of(e, i, &c);
+	known = c.recorded + c.filtered + c.lost_full;
+	return c.counted > known ? c.counted - known : 0;
+}
+
+/* What has not come by now will be taken for nobody's. */
+static void give_up_rest(struct engine_counts *c)
+{
+	uint64_t known = c->recorded + c->filtered + c->lost_full;
+
+	c->lost_full += c->counted > known ? c->counted - known : 0;
 }
 
 static uint32_t wire_flags(const struct watchpoint *w)
@@ -262,6 +260,59 @@ static struct wc_error *look_at_other_program(struct engine *e)
 	return intake_other_program(&e->intake);
 }
 
+static bool is_better_place(const struct engine *e, int i, int than)
+{
+	bool waits = outstanding_at(e, (unsigned int)i), other_waits = outstanding_at(e, (unsigned int)than);
+
+	return waits == other_waits ? e->watch[i].disarmed_ns < e->watch[than].disarmed_ns : other_waits;
+}
+
+static struct wc_error *drain(struct engine *e, bool is_watched);
+
+/* What the ring holds now, and what waits for room in it. Hits of hooks are kept for later. */
+static struct wc_error *drain_for_place(struct engine *e)
+{
+	bool was_hit = e->intake.hook_hit;
+	struct wc_error *err;
+
+	e->intake.hook_hit = false; /* it would take nothing */
+	e->intake.hooks_wait = true;
+	err = drain(e, true);
+	e->intake.hooks_wait = false;
+	e->intake.hook_hit = was_hit;
+	return err;
+}
+
+/*
+ * A place for one more watch: one never used, else of the one that was disarmed first, with no hits of it under way any
+ * more, and whose counts are kept. A hit that came later would be taken for one of the new watch.
+ */
+static struct wc_error *find_place(struct engine *e, int *ret)
+{
+	struct wc_error *err = NULL;
+	struct engine_counts c;
+	int i, old = -1;
+
+	for (i = 0; i < (int)WIRE_WATCHES && e->watch[i].armed; i++)
+		if (e->watch[i].disarmed && (old < 0 || is_better_place(e, i, old)))
+			old = i;
+	*ret = i < (int)WIRE_WATCHES ? i : old;
+	if (i < (int)WIRE_WATCHES)
+		return NULL;
+	if (old < 0)
+		return wc_error_new(WC_EFAIL, "no place is left for one more watch");
+	if (outstanding_at(e, (unsigned int)old))
+		err = drain_for_place(e);
+	if (!err && !e->watch[old].w.hook && !e->watch[old].finished) {
+		counts_of(e, (unsigned int)old, &c);
+		give_up_rest(&c);
+		if (!past_counts_add(&e->past, e->watch[old].w.id, &c))
+			err = &wc_enomem;
+	}
+	e->watch[old].armed = false;
+	return err;
+}
+
 static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret)
 {
 	struct arm_report report = { 0 };
@@ -273,9 +324,9 @@ static struct wc_error *arm(struct engine *e, const struct watchpoint *w, struct
 		err = look_at_other_program(e);
 	if (err)
 		return err;
-	i = find_place(e);
-	if (i < 0)
-		return wc_error_new(WC_EFAIL, "no place is left for one more watch");
+	err = find_place(e, &i);
+	if (err)
+		return err;
 	intake_arm(&e->intake, (unsigned int)i, w);
 	a = &e->watch[i];
 	*a = (struct ptraced_watch){ .w = e->intake.watch[i].w };
@@ -533,22 +584,18 @@ static void engine_ptrace_counts(const struct engine *e, uint32_t id, struct eng
 		counts_of(e, i, &one);
 		add_counts(&sum, &one);
 	}
+	if (e->stopped)
+		give_up_rest(&sum);
 	*ret = sum;
 }
 
 static uint64_t outstanding(const struct engine *e, uint32_t id)
 {
-	struct engine_counts c;
-	uint64_t sum = 0, known;
-	unsigned int i;
+	uint64_t sum = 0;
 
-	for (i = 0; i < WIRE_WATCHES; i++) {
-		if (!e->watch[i].armed || e->watch[i].w.id != id)
-			continue;
-		counts_of(e, i, &c);
-		known = c.recorded + c.filtered + c.lost_full;
-		sum += c.counted > known ? c.counted - known : 0;
-	}
+	for (unsigned int i = 0; i < WIRE_WATCHES; i++)
+		if (e->watch[i].armed && e->watch[i].w.id == id)
+			sum += outstanding_at(e, i);
 	return sum;
 }
 
@@ -558,6 +605,7 @@ static struct wc_error *engine_ptrace_finish(struct engine *e, uint32_t id, stru
 	unsigned int i;
 
 	engine_ptrace_counts(e, id, ret);
+	give_up_rest(ret);
 	past_counts_drop(&e->past, id);
 	for (i = 0; i < WIRE_WATCHES; i++) {
 		struct ptraced_watch *a = &e->watch[i];
@@ -583,6 +631,7 @@ static struct wc_error *stop(struct engine *e)
 	if (!e->lost)
 		wc_error_free(ptrace_helpers_ask(e, BOX_STOP, 0));
 	err = wc_error_first(err, drain(e, false));
+	e->stopped = true;
 	err = wc_error_first(err, intake_report_departures(&e->intake, e->box->departures));
 	err = wc_error_first(err, unheld_report(&e->unheld, e->ctl->unheld, unheld_in_time, e->sink));
 	err = wc_error_first(err, take_note(e));

@@ -45,7 +45,8 @@ struct engine {
 	bool execed;	    /* PUMP_EXECED was reported, and the target waits */
 	bool other_program; /* ... and of what it executes nothing is known yet */
 	bool reported_ignored;
-	bool lost; /* the tracer was killed */
+	bool lost;    /* the tracer was killed */
+	bool stopped; /* no hits can come any more, and those that were there have been taken */
 	uint64_t checked_ns;
 	char why[256];
 };

@@ -397,9 +397,9 @@ static struct wc_error *diff_work(struct diff_result *r, const struct diff_optio
 		err = diff_load_sides(o, o->good[0], o->bad, &r->masks, &r->a, &r->b);
 	if (!err)
 		err = diff_check_sides(r, o);
-	if (!err)
+	if (!err && !r->incomparable)
 		err = compare_calls(r, o);
-	if (!err && has_marks(r->a) && has_marks(r->b))
+	if (!err && !r->incomparable && has_marks(r->a) && has_marks(r->b))
 		err = compare_marks(r, o);
 	if (!err)
 		err = note_withheld(r);

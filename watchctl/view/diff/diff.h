@@ -88,7 +88,8 @@ struct diff_result {
 	struct diff_marks marks; /* accesses and captures */
 	char **note;		 /* sentences that the reader should know */
 	size_t nnotes, notes_cap;
-	char **doubt; /* phrases: why the runs may differ though no difference was found */
+	bool incomparable; /* it was not compared: a doubt says why */
+	char **doubt;	   /* phrases: why the runs may differ though no difference was found */
 	size_t ndoubts, doubts_cap;
 	uint64_t learned;  /* masks */
 	uint64_t withheld; /* functions, watches and tags whose values a log lacks, and were not compared */

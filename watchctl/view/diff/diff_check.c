@@ -84,14 +84,28 @@ static struct wc_error *check_recordings(struct diff_result *r, const struct dif
 	const struct diff_side *a = r->a, *b = r->b;
 
 	if (differ(a->filters, b->filters)) {
-		if (!o->anyway)
-			return wc_error_new(
-				WC_EFAIL,
-				"the logs were recorded with different filters, so that calls are missing in one that "
-				"the program did make: \"%s\" in %s, \"%s\" in %s (--anyway compares them)",
-				a->filters, a->path, b->filters, b->path);
+		r->incomparable = !o->anyway;
+		if (r->incomparable)
+			return diff_doubt(
+				       r,
+				       "the logs were recorded with different filters, so that calls are "
+				       "missing in one that the program did make: \"%s\" in %s, \"%s\" in %s "
+				       "(--anyway compares them)",
+				       a->filters, a->path, b->filters, b->path)
+				       ? NULL
+				       : &wc_enomem;
 		if (!diff_note(r, "recorded with different filters: \"%s\", \"%s\"", a->filters, b->filters))
 			return &wc_enomem;
+	}
+	if (differ(a->range, b->range) && !o->anyway && !o->from) {
+		r->incomparable = true;
+		return diff_doubt(
+			       r,
+			       "the logs are of different parts of the program: \"%s\" in %s, \"%s\" in %s (--from "
+			       "FUNC compares a part that both have, --anyway all of it)",
+			       a->range, a->path, b->range, b->path)
+			       ? NULL
+			       : &wc_enomem;
 	}
 	if (differ(a->range, b->range) &&
 	    !diff_note(r, "the ranges differ: \"%s\", \"%s\"", a->range, b->range))
@@ -161,6 +175,10 @@ static struct wc_error *check_kinds(struct diff_result *r)
 {
 	const struct diff_side *a = r->a, *b = r->b;
 
+	if (diff_side_is_empty(a) || diff_side_is_empty(b)) {
+		r->incomparable = diff_side_is_steps(a) != diff_side_is_steps(b);
+		return NULL;
+	}
 	if (diff_side_is_steps(a) != diff_side_is_steps(b) && !(has_marks(a) && has_marks(b)))
 		return wc_error_new(WC_EFAIL, "there is nothing to compare: %s has %s, %s has %s", a->path,
 				    kind_of(a), b->path, kind_of(b));
@@ -221,10 +239,10 @@ struct wc_error *diff_check_sides(struct diff_result *r, const struct diff_optio
 	    !diff_note(r, "both are the same log: it cannot differ from itself"))
 		return &wc_enomem;
 	err = check_kinds(r);
-	if (!err)
+	if (!err && !r->incomparable)
 		err = check_programs(r, o);
 	if (!err)
-		err = check_recordings(r, o);
+		err = r->incomparable ? NULL : check_recordings(r, o);
 	if (!err)
 		err = check_scope(r, "--from", o->from);
 	if (!err)

@@ -9,10 +9,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/view/diff/diff_impl.h"
 
-static bool doubt(struct diff_result *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* False: no memory. */
-static bool doubt(struct diff_result *r, const char *fmt, ...)
+bool diff_doubt(struct diff_result *r, const char *fmt, ...)
 {
 	char *text = NULL;
 	va_list ap;
@@ -29,7 +26,7 @@ static bool doubt(struct diff_result *r, const char *fmt, ...)
 	return false;
 }
 
-static bool is_empty(const struct diff_side *s)
+bool diff_side_is_empty(const struct diff_side *s)
 {
 	return !s->calls && !s->accesses && !s->captures;
 }
@@ -42,18 +39,18 @@ static bool has_no_end(const struct diff_side *s)
 
 static bool doubt_side(struct diff_result *r, const struct diff_side *s)
 {
-	if (is_empty(s))
-		return doubt(r, "%s has no call, access or capture", s->path);
+	if (diff_side_is_empty(s))
+		return diff_doubt(r, "%s has no call, access or capture", s->path);
 	if (s->why)
-		return doubt(r, "%s is not whole: %s", s->path, s->why);
+		return diff_doubt(r, "%s is not whole: %s", s->path, s->why);
 	if (diff_side_is_stopped(s))
-		return doubt(r, "the recording of %s %s", s->path,
-			     s->end == RANGE_LIMIT ? "reached its limit" : "was stopped");
+		return diff_doubt(r, "the recording of %s %s", s->path,
+				  s->end == RANGE_LIMIT ? "reached its limit" : "was stopped");
 	if (has_no_end(s))
-		return doubt(r, "the recording of %s has no end: it was truncated, or is still running",
-			     s->path);
+		return diff_doubt(r, "the recording of %s has no end: it was truncated, or is still running",
+				  s->path);
 	if (s->lost)
-		return doubt(r, "%" PRIu64 " events were lost in the recording of %s", s->lost, s->path);
+		return diff_doubt(r, "%" PRIu64 " events were lost in the recording of %s", s->lost, s->path);
 	return true;
 }
 
@@ -61,7 +58,8 @@ static bool doubt_filters(struct diff_result *r)
 {
 	const char *a = r->a->filters, *b = r->b->filters;
 
-	return !a || !b || !strcmp(a, b) || doubt(r, "the logs were recorded with different filters");
+	return !a || !b || !strcmp(a, b) || r->incomparable ||
+	       diff_doubt(r, "the logs were recorded with different filters");
 }
 
 struct wc_error *diff_doubt_sides(struct diff_result *r)

@@ -334,7 +334,7 @@ static void beginning(struct diff_page *p)
 		" calls agree.</p>\n",
 		p->r->nvalues, p->r->ncontrols, p->r->compare.agreed);
 	for (i = 0; diff_verdict(p->r) == DIFF_CANNOT_TELL && i < p->r->ndoubts; i++) {
-		fputs(i ? "; " : "<p class=note>It is not known whether the runs differ: ", p->out);
+		fputs(i ? "; " : "<p class=note>Cannot tell whether the runs differ: ", p->out);
 		clean_text(p, p->r->doubt[i]);
 		fputs(i + 1 == p->r->ndoubts ? ".</p>\n" : "", p->out);
 	}

@@ -26,6 +26,10 @@ struct wc_error *diff_check_sides(struct diff_result *r, const struct diff_optio
 
 /* diff_doubt.c: why agreement would prove nothing. After the comparison. */
 struct wc_error *diff_doubt_sides(struct diff_result *r);
+/* One more reason; false: no memory. */
+bool diff_doubt(struct diff_result *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* No call, access or capture. */
+bool diff_side_is_empty(const struct diff_side *s);
 
 /* diff_learn.c: masks from what the good runs do differently */
 struct wc_error *diff_learn(struct diff_result *r, const struct diff_options *o);

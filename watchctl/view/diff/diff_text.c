@@ -409,7 +409,7 @@ static void print_sum(struct diff_text *t)
 {
 	const struct diff_result *r = t->r;
 
-	if (!r->a->calls && !r->b->calls)
+	if (r->incomparable || (!r->a->calls && !r->b->calls))
 		return;
 	fprintf(t->out,
 		"\n%" PRIu64 " difference%s: %" PRIu64 " in values, %" PRIu64 " in control; %" PRIu64
@@ -438,7 +438,7 @@ static void print_doubts(struct diff_text *t)
 
 	if (diff_verdict(t->r) != DIFF_CANNOT_TELL)
 		return;
-	fputs("\nit is not known whether the runs differ: ", t->out);
+	fputs("\ncannot tell whether the runs differ: ", t->out);
 	for (i = 0; i < t->r->ndoubts; i++)
 		fprintf(t->out, "%s%s", i ? "; " : "", utf8_clean(t->r->doubt[i], text, sizeof(text)));
 	fputc('\n', t->out);
