@@ -227,8 +227,8 @@ static struct wc_error *save_files(struct snapshot *s, size_t first, uint64_t wh
 		const struct log_file *f = &s->log->file[i];
 		char name[TRACELOG_NAME_MAX] = TRACELOG_PLAIN;
 
-		/* The recorder has begun it, and written nothing yet: by itself it would look like one that was cut. */
-		if (i == last && i > first && !whole && s->info.recording)
+		/* The recorder has begun it, and written no packet: in the snapshot it would look like one that was cut. */
+		if (i == last && i > first && !whole && tracelog_mark_exists(s->log->dir))
 			break;
 		if (s->log->ring)
 			tracelog_file_name(f->number, name);
