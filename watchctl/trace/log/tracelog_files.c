@@ -122,6 +122,11 @@ static uint64_t flushed_until(int fd)
 	return 0;
 }
 
+bool tracelog_mark_exists(int dir)
+{
+	return faccessat(dir, TRACELOG_RECORDER, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 bool tracelog_mark_held(int dir, uint64_t *flushed_ns)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };

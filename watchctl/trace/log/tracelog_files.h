@@ -38,6 +38,9 @@ int tracelog_mark_create(int dir);
 /* All that happened before @time_ns (CLOCK_MONOTONIC) is in the files. What fails leaves the old time. */
 void tracelog_mark_flushed(int fd, uint64_t time_ns);
 
+/* True if there is a mark in @dir: a recorder is at work, or was killed. */
+bool tracelog_mark_exists(int dir);
+
 /* True if a process holds the mark in @dir; *@flushed_ns, unless NULL, is the time in it, 0 if that is
  * unknown. */
 bool tracelog_mark_held(int dir, uint64_t *flushed_ns);

@@ -101,11 +101,15 @@ static void next_file(struct tracelog_reader *r, uint64_t at, const char *why)
 		close_removed(r);
 }
 
-/* The log, or its last file, is empty, and nobody writes into it. */
+/*
+ * The log is empty, and nobody writes into it. Or its last file is, though its recorder ended in order: one that is
+ * killed may have begun a file.
+ */
 static bool is_hollow(const struct tracelog_reader *r)
 {
-	return (!r->has_packet || !r->file[r->current].size) &&
-	       !(r->dir >= 0 && tracelog_mark_held(r->dir, NULL));
+	if (!r->has_packet)
+		return r->dir < 0 || !tracelog_mark_held(r->dir, NULL);
+	return !r->file[r->current].size && (r->dir < 0 || !tracelog_mark_exists(r->dir));
 }
 
 /* The files that are known have been read to @at of the last one; @why: what is there cannot be read. */

@@ -227,6 +227,9 @@ static struct wc_error *save_files(struct snapshot *s, size_t first, uint64_t wh
 		const struct log_file *f = &s->log->file[i];
 		char name[TRACELOG_NAME_MAX] = TRACELOG_PLAIN;
 
+		/* The recorder has begun it, and written no packet: in the snapshot it would look like one that was cut. */
+		if (i == last && i > first && !whole && tracelog_mark_exists(s->log->dir))
+			break;
 		if (s->log->ring)
 			tracelog_file_name(f->number, name);
 		err = i < last ? save_complete(s, f, name) : save_bytes(s, f->fd, whole, name);

@@ -170,6 +170,17 @@ struct wc_error *tracelog_writer_open_ring(const char *path, const struct tracel
 	return writer_open(path, b, ret);
 }
 
+/* Begun when the disk was full already: without an event, it would look like one that was cut. */
+static void drop_empty_file(struct tracelog_writer *w)
+{
+	char name[TRACELOG_NAME_MAX];
+
+	if (!w->ring || w->files.nfiles < 2 || w->files.file[w->files.nfiles - 1].size)
+		return;
+	tracelog_file_name(w->files.file[w->files.nfiles - 1].number, name);
+	unlinkat(w->files.dir, name, 0);
+}
+
 struct wc_error *tracelog_writer_close(struct tracelog_writer *w)
 {
 	struct wc_error *err;
@@ -180,6 +191,7 @@ struct wc_error *tracelog_writer_close(struct tracelog_writer *w)
 	/* A network file system may report the failed write only here. */
 	if (close(take_fd(w->files.fd)) < 0 && !err && !w->failed)
 		err = wc_error_errno(WC_ELOG, errno, "cannot complete the log %s", w->path);
+	drop_empty_file(w);
 	/* It is complete: those who follow it find that out when the mark is gone. */
 	unlinkat(w->files.dir, TRACELOG_RECORDER, 0);
 	writer_free(w);
