@@ -18,6 +18,9 @@
 struct withheld_call {
 	uint64_t call; /* 0: none */
 	uint16_t depth;
+	/* The innermost open calls by depth, as far as they are known, else 0. */
+	uint64_t *open;
+	size_t nopen, open_cap;
 };
 
 struct withheld_function {
@@ -36,6 +39,8 @@ struct redact {
 	struct map64 functions; /* id -> struct withheld_function */
 	struct map64 threads;	/* pid, tid -> struct withheld_call */
 	struct map64 tags;	/* id -> the redact itself: withheld */
+	uint64_t last_call;
+	bool calls_missing; /* of a log that was damaged: what they were inside of is not known */
 	struct module_range {
 		uint64_t start, end;
 	} * module;
@@ -337,6 +342,32 @@ static struct withheld_call *thread_of(struct redact *r, int32_t pid, int32_t ti
 	return t;
 }
 
+static void thread_free(void *thread)
+{
+	struct withheld_call *t = thread;
+
+	free(t->open);
+	free(t);
+}
+
+/* Whether all calls that @c is inside of have been seen. */
+static bool knows_callers(struct redact *r, struct withheld_call *t, const struct call_event *c)
+{
+	r->calls_missing |= c->call != r->last_call + 1;
+	r->last_call = c->call;
+	return !r->calls_missing || !c->parent ||
+	       (c->depth && c->depth <= t->nopen && t->open[c->depth - 1] == c->parent);
+}
+
+static bool note_open(struct withheld_call *t, const struct call_event *c)
+{
+	while (t->nopen < c->depth)
+		if (!vec_push(t->open, t->nopen, t->open_cap, (uint64_t)0))
+			return false;
+	t->nopen = c->depth;
+	return vec_push(t->open, t->nopen, t->open_cap, c->call);
+}
+
 /* A function that was never told could be any. */
 static bool is_withheld_function(const struct redact *r, uint32_t id)
 {
@@ -351,13 +382,19 @@ static struct wc_error *put_call(struct redact *r, struct trace_event *e)
 								       VALUE_WITHHELD };
 	const struct withheld_function *f = map64_get(&r->functions, e->call.function);
 	struct withheld_call *t = thread_of(r, e->call.pid, e->call.tid);
+	bool known;
 
 	if (!t)
 		return &wc_enomem;
 	if (t->call && e->call.depth <= t->depth)
 		t->call = 0;
-	if (!t->call && is_withheld_function(r, e->call.function))
-		*t = (struct withheld_call){ e->call.call, e->call.depth };
+	known = knows_callers(r, t, &e->call);
+	if (!note_open(t, &e->call))
+		return &wc_enomem;
+	if (!t->call && (!known || is_withheld_function(r, e->call.function))) {
+		t->call = e->call.call;
+		t->depth = e->call.depth;
+	}
 	if (t->call && e->call.values_len) {
 		e->call.values = withheld;
 		e->call.values_len = f && f->nparams < FUNCTION_PARAMS_MAX ? f->nparams : FUNCTION_PARAMS_MAX;
@@ -476,7 +513,7 @@ void redact_free(struct redact *r)
 	map64_deinit_values(&r->watches, free);
 	map64_deinit_values(&r->code, free);
 	map64_deinit_values(&r->functions, free);
-	map64_deinit_values(&r->threads, free);
+	map64_deinit_values(&r->threads, thread_free);
 	map64_deinit(&r->tags);
 	free(r->module);
 	free(r->used);
