@@ -1,6 +1,6 @@
 /*
- * walk - what everybody does who records a hit where it happens: looks its code address up in the tables
- * that the controller publishes (handler/wire.h), and walks the stack as far as they go. Freestanding.
+ * walk - common to all code that records a hit where it happens: look up its code address in the tables
+ * that the controller publishes (handler/wire.h), and walk the stack as far as they go. Freestanding.
  */
 #ifndef HANDLER_WALK_H
 #define HANDLER_WALK_H

@@ -1,5 +1,5 @@
 /*
- * wire - the memory that the injected handler and the controller share. Nobody else reads it.
+ * wire - the memory that the injected handler and the controller share, and that only they read.
  *
  *	base                 base + WIRE_CODE_SIZE
  *	|                    |

@@ -321,7 +321,7 @@ def test_dot_counts_callers_and_sites(plain):
     got = Counter({(a.split("\\n")[0], b.split("\\n")[0]): n for (a, b), n in edges.items()
                    if "flag" not in b and "tag " not in b})
     assert got == want
-    assert "left out" not in g["label"] and "3000 accesses" in g["label"] and "90 captured stacks" in g["label"]
+    assert "omitted" not in g["label"] and "3000 accesses" in g["label"] and "90 captured stacks" in g["label"]
 
 
 def test_dot_keeps_the_largest_and_says_what_is_left_out(plain):

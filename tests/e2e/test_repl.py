@@ -126,7 +126,7 @@ def test_scripts_may_run_scripts_but_not_forever(script, tmp_path):
     (tmp_path / "inner").write_text("help bt\n")
     assert "usage: bt" in script(f"source {tmp_path}/inner\n").stdout
     (tmp_path / "loop").write_text(f"source {tmp_path}/loop\n")
-    assert "no end" in script(f"source {tmp_path}/loop\n", expect=2).stderr
+    assert "without end" in script(f"source {tmp_path}/loop\n", expect=2).stderr
 
 
 def test_a_recorded_log_is_read_like_a_session(script, victim, watch, tmp_path):

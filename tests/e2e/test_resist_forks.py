@@ -134,7 +134,7 @@ def test_children_that_cannot_let_go_are_named_and_are_cleared_when_they_can(ser
     assert time.monotonic() - began < 10
     left = set(carriers(server.exe))
     assert {filtered, waiting} <= left <= {filtered, waiting, in_vfork}
-    assert re.search(rf"left in {len(left)} processes that process {v.pid} has forked", w.stderr), w.stderr
+    assert re.search(rf"left in {len(left)} processes forked by process {v.pid}", w.stderr), w.stderr
     assert all(str(pid) in w.stderr for pid in left) and f"clear -p {v.pid} --children" in w.stderr
     os.kill(in_vfork, signal.SIGKILL)
     assert wait_until(lambda: not Path(f"/proc/{in_vfork}/maps").read_text())

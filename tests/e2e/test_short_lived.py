@@ -161,7 +161,7 @@ def test_a_program_that_is_over_before_anybody_looks_is_told(brief, busy, hardwa
                                   command=[brief("brief"), how, brief("brief")], expect=(0, 3))
     told = notes(objects, "the process has executed another program")
     assert len(told) == 1, r.stderr
-    assert (r.returncode == 0) == ("the watch goes on" in told[0])
+    assert (r.returncode == 0) == ("the watch continues" in told[0])
     if r.returncode:
         assert ("ended before the watch could continue" if follow else "its variables no longer exist") in told[0]
         assert len(accesses) == (1 if how == "thread_exec" else 3)

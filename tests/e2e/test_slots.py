@@ -100,7 +100,7 @@ def test_a_live_session_is_named_with_its_watches_and_left_alone(victim, watch, 
         assert [(x["addr"], x["size"], x["access"], x["name"]) for x in holders[0]["watches"]] == \
             [(armed["flag"]["addr"], 4, "rw", "flag"), (armed["v_ll"]["addr"], 8, "w", "v_ll")]
         assert f"watchctl {w.process.pid}, {engine} engine: reads and writes of flag (4 bytes at" in text
-    assert f"watchctl (process {w.process.pid}) is at work" in refused and "--all" in refused
+    assert f"watchctl (process {w.process.pid}) is watching" in refused and "--all" in refused
     assert [(o["type"], o["owner_pid"]) for o in left] == [("left", w.process.pid)]
     assert w.summary()["recorded"] == 5 and w.balanced()
 

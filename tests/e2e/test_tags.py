@@ -488,10 +488,10 @@ def test_a_program_without_the_library_is_told_so(victim, run):
     v = victim("puppet")
     r = run("-p", v.pid, "--tags")
     assert r.returncode == 7
-    assert "no libstackwalk" in r.stderr and "-lstackwalk" in r.stderr
+    assert "does not contain libstackwalk" in r.stderr and "-lstackwalk" in r.stderr
     r = run("--tags", "--", "/bin/true")
     assert r.returncode == 7
-    assert "no libstackwalk" in r.stderr
+    assert "does not contain libstackwalk" in r.stderr
 
 
 def test_another_users_program_is_refused(victim):

@@ -358,7 +358,7 @@ def test_it_follows_the_terminals_size(top, recorded):
 # Forms
 
 @pytest.mark.parametrize("env, unset, why", [({"TERM": "dumb"}, (), 'TERM is "dumb"'), ({}, ("TERM",), "TERM is not set"),
-                                             ({"TERM": "no-such-terminal"}, (), "not known here")])
+                                             ({"TERM": "no-such-terminal"}, (), "unknown terminal")])
 def test_without_a_screen_it_prints_lines_and_says_so(top, recorded, env, unset, why):
     log, own = recorded
     t = top(log, env=env, unset=unset, columns=120)

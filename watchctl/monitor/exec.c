@@ -50,7 +50,7 @@ static struct wc_error *report_goes_on(struct monitor *m, bool lives_on)
 	return monitor_note(
 		m,
 		lives_on
-			? "the process has executed another program: the watch goes on in it"
+			? "the process has executed another program: the watch continues in it"
 			: "the process has executed another program: the watch continues in it; accesses before "
 			  "watchctl noticed this are not seen");
 }

@@ -1,9 +1,9 @@
 /*
  * redact - keeps values out of what is recorded, printed or handed on: a sink in front of another.
  *
- * Of all that a program holds (--no-values), or of chosen watches, tags and functions (--redact), what comes
- * out has no values of memory and no registers but rip. What the registers say about an access (kind,
- * instruction) is worked out before they go, and stays. Addresses, names, stacks and times stay.
+ * The output has no values of memory and no registers except rip: for everything (--no-values), or for chosen
+ * watches, tags and functions (--redact). What the registers say about an access (kind, instruction) is
+ * determined before they are dropped, and kept. Addresses, names, stacks and times are kept.
  *
  *	watch		its value when armed, old and new values; of other watches, too, where they overlap it
  *	registers	of every access in the stream, whatever it accesses: a secret is in a register before it is stored

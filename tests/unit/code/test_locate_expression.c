@@ -147,7 +147,7 @@ static void what_is_no_place_says_what_to_write(void **state)
 	expect_refusal(&b, "numbers[none]", WC_ENAME, "'none'");
 	expect_refusal(&b, "numbers[i / (i - 2)]", WC_ENAME, "divided by 0");
 	expect_refusal(&b, "numbers[i + 9]", WC_ENAME, "10 elements|[11]");
-	expect_refusal(&b, "numbers[1]@0", WC_ENAME, "from 1 on");
+	expect_refusal(&b, "numbers[1]@0", WC_ENAME, "write 1 or more");
 	expect_refusal(&b, "(numbers[1]@4)[4]", WC_ENAME, "4 elements");
 	expect_refusal(&b, "(&i)@2", WC_ENAME, "'@'");
 	expect_refusal(&b, "*(int *)0x10", WC_ENAME, "0x10|not mapped");
@@ -223,7 +223,7 @@ static void what_classes_do_not_say_is_an_error(void **state)
 	expect_refusal(&b, "tree[1]", WC_ENAME, "map<int|-s SIZE|'tree._M_t._M_impl._M_node_count'");
 	expect_refusal(&b, "empty->dd", WC_ENAME, "null pointer");
 	expect_refusal(&b, "vec[3]", WC_ENAME, "3 elements");
-	expect_refusal(&b, "up[1]", WC_ENAME, "not found by an index");
+	expect_refusal(&b, "up[1]", WC_ENAME, "found by an index");
 	expect_shown(&b, "tree._M_t._M_impl._M_node_count", "size_t", "1");
 	expect_pointers(&b, "vec[index_of]", "vec._M_impl._M_start", NULL);
 	expect_pointers(&b, "((Derived *)base)->dd", "base", NULL);

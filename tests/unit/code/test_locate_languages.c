@@ -43,7 +43,8 @@ static void fortran_errors_say_what_to_write(void **state)
 	struct bench b;
 
 	start_fortran(&b);
-	expect_refusal(&b, "never(1)", WC_ENAME, "'store::never' has no elements|not allocated|--follow");
+	expect_refusal(&b, "never(1)", WC_ENAME,
+		       "'store::never' currently has no elements|not allocated|--follow");
 	expect_refusal(&b, "never", WC_ENAME, "not allocated");
 	expect_refusal(&b, "empty", WC_ENAME, "no elements");
 	expect_refusal(&b, "nowhere", WC_ENAME, "not associated|--follow");

@@ -723,7 +723,7 @@ static void recordings_that_do_not_fit_are_refused_until_told_otherwise(void **s
 	bad = begin_as("bad", 142, "only net_*", "abcd");
 	call_work(&bad, 1, "text", 0);
 	run_end(&bad);
-	check_refused(NULL, "other filters");
+	check_refused(NULL, "different filters");
 	check_same(&(struct diff_options){ .anyway = true });
 	bad = begin_as("bad", 143, "all", "wxyz");
 	call_work(&bad, 1, "text", 0);

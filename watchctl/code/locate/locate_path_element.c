@@ -399,9 +399,9 @@ static struct wc_error *no_elements(const struct path_place *p, const struct dty
 		return path_wrong_kind(p, "which is neither an array nor a pointer.");
 	return wc_error_new(
 		WC_ENAME,
-		"'%s' is of type '%s', whose elements are not found by an index here. %s%s%s the address "
-		"of what is meant (0x...:SIZE).",
-		p->text, type ? type : "?", members ? "Go on by its members (" : "", members ? members : "",
+		"'%s' is of type '%s', whose elements cannot be found by an index. %s%s%s the address "
+		"and the size (0x...:SIZE).",
+		p->text, type ? type : "?", members ? "Use its members (" : "", members ? members : "",
 		members ? "), or give" : "Give");
 }
 

@@ -1,9 +1,9 @@
 /*
  * ptrace_box - the memory that the processes of the ptrace engine share. The target has no part in it.
  *
- *	watchctl	owns the watch: asks the tracer, reads the ring, answers questions about addresses
+ *	watchctl	owns the watch: sends requests to the tracer, reads the ring, resolves addresses
  *	tracer		traces the target: arms its threads, records their hits (ptrace_tracer.c)
- *	guard		watches over both (ptrace_guard.c)
+ *	guard		restores the target if one of them dies (ptrace_guard.c)
  *
  * It is laid out as handler/wire.h says, so that the same intake reads it; the box itself lies where an
  * injected handler would have its boot area. A memory file, so that `watchctl list` finds it by its name

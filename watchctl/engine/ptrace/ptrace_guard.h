@@ -1,12 +1,12 @@
 /*
- * ptrace_guard - a third process, which watches over the other two (see ptrace_box.h): it informs the tracer
- * when the owner has died, and saves the target when the tracer dies.
+ * ptrace_guard - a third process, which guards the other two (see ptrace_box.h): it informs the tracer
+ * when the owner has died, and restores the target when the tracer dies.
  *
- * When a tracer dies, the kernel lets go of its threads; their debug registers stay armed, and a hit is then
- * a SIGTRAP like any other, which kills. So the guard traces the tracer, with PTRACE_O_TRACEEXIT: a SIGKILL,
- * or a crash, makes it stop at the very beginning of its end, before the kernel takes anything apart. The
- * guard stops each thread of the target with SIGSTOP, lets the tracer go, and, the target standing still,
- * clears the registers and lets it go on. A SIGSTOP for the tracer itself never reaches it.
+ * When a tracer dies, the kernel releases its threads; their debug registers stay armed, and a hit is then
+ * an ordinary SIGTRAP, which kills. Therefore the guard traces the tracer, with PTRACE_O_TRACEEXIT: after a
+ * SIGKILL or a crash, the tracer stops at the beginning of its exit, before the kernel detaches anything. The
+ * guard stops each thread of the target with SIGSTOP, releases the tracer, clears the registers of the stopped
+ * target, and continues it. A SIGSTOP for the tracer itself never reaches it.
  *
  * What remains: a thread that hits between the tracer's SIGKILL and our SIGSTOP, some 0.1 ms, or whose hit
  * the tracer had not taken in yet. It waits in the kernel to report its SIGTRAP, and nobody can take that

@@ -1,9 +1,9 @@
 /*
- * ptrace_keeper - the process that traces the target for the ptrace engine, and nothing else. What its files
+ * ptrace_tracer - the process that traces the target for the ptrace engine, and nothing else. What its files
  * share:
  *
  *	ptrace_tracer.c		its life: the loop, commands from the owner
- *	ptrace_threads.c	who is traced; stops of every kind, and how a thread goes on from each
+ *	ptrace_threads.c	which threads are traced; stops of every kind, and how a thread continues
  *	ptrace_arm.c		the debug registers of one stopped thread
  *	ptrace_hit.c		a hit: registers, values, filter, record
  *	ptrace_stack.c		the target's memory, in gulps, for one stop

@@ -1,10 +1,10 @@
 /*
- * lldb_guard - a process that watches over us while LLDB has breakpoints in a program: when we are killed, it
- * takes them out and then lets go of the program, which runs on. Without it, LLDB's server ends with us, the
- * breakpoints stay in the code, and the next one kills the program.
+ * lldb_guard - a process that guards us while LLDB has breakpoints in a program: if we are killed, it removes
+ * them and detaches from the program, which continues. Without it, LLDB's server would end with us, the
+ * breakpoints would stay in the code, and the next one hit would kill the program.
  *
- * It holds on to the connection between LLDB and its server, so that the server lives, and the threads that
- * have met a breakpoint stand still, until all is put right.
+ * It keeps the connection between LLDB and its server open, so that the server lives, and threads that have hit
+ * a breakpoint stay stopped, until all breakpoints are removed.
  */
 #ifndef WATCHCTL_STEP_LLDB_LLDB_GUARD_H
 #define WATCHCTL_STEP_LLDB_LLDB_GUARD_H

@@ -1,10 +1,10 @@
 /*
- * lldb_shim_process - a process that LLDB moves, in plain C: run, stop, who stopped why, registers, memory,
+ * lldb_shim_process - a process controlled by LLDB, in plain C: run, stop, reasons of stops, registers, memory,
  * breakpoints by address.
  *
- * LLDB waits in a thread of the shim's, so that lldb_process_wait() can give up and come back. What needs a
- * process that stands still says so; calling it while the process runs is a mistake. One thread at a time,
- * but for lldb_process_interrupt().
+ * LLDB waits in a thread of the shim, so that lldb_process_wait() can time out. Functions that need a stopped
+ * process say so; calling them while the process runs is a mistake. One thread at a time, except for
+ * lldb_process_interrupt().
  *
  * Signals: each one stops the process and is reported; when it goes on, the program gets it, but for those that
  * LLDB keeps to itself: SIGTRAP, SIGSTOP, and in somebody else's debugger those that its user has chosen.

@@ -1,12 +1,12 @@
 /*
- * mover_lldb_impl - what the files of the LLDB stepper share:
+ * stepper_lldb_impl - what the files of the LLDB stepper share:
  *
- *	stepper_lldb.c		its life: run, stop, look at who stands where, go on
+ *	stepper_lldb.c		the main loop: run, stop, examine the stopped threads, continue
  *	stepper_lldb_hit.c	what a stop means: calls, returns, ends of the range
  *	stepper_lldb_range.c	occurrences: how they begin and end
  *	stepper_lldb_place.c	addresses where the program is to be stopped, and LLDB's breakpoints there
- *	stepper_lldb_thread.c	threads, who made them, what is read of a stopped one
- *	stepper_lldb_insn.c	instruction stepping: who is to be stepped next
+ *	stepper_lldb_thread.c	threads, their creators, and what is read from a stopped thread
+ *	stepper_lldb_insn.c	instruction stepping: which thread is stepped next
  *	stepper_lldb_report.c	records that wait to be fetched by next()
  *
  * The whole process stops at each stop, and stands until all that its threads have met is reported. LLDB executes

@@ -1,6 +1,6 @@
 /*
- * step_guard - a third process, which watches over the tracer (see helper_guard.h): it informs it when the
- * owner has died, and takes the breakpoints out when the tracer is killed.
+ * step_guard - a third process, which guards the tracer (see helper_guard.h): it informs the tracer when the
+ * owner has died, and removes the breakpoints when the tracer is killed.
  *
  * It does so before the kernel lets go of the tracer's threads: whoever has not run into a breakpoint by then
  * never will. A thread at whose stop the tracer was looking goes on from where it stands, which is before the

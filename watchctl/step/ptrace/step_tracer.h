@@ -3,8 +3,8 @@
  * share:
  *
  *	step_tracer.c		its life: the loop, commands from the owner
- *	step_tracer_threads.c	who is traced; stops of every kind, and how a thread goes on from each
- *	step_tracer_births.c	how threads and processes come: seized, cloned, forked
+ *	step_tracer_threads.c	which threads are traced; stops of every kind, and how a thread continues
+ *	step_tracer_births.c	new threads and processes: seized, cloned, forked
  *	step_tracer_breaks.c	the breakpoints in the program's code
  *	step_tracer_move.c	executes the instruction under a breakpoint
  *	step_tracer_hit.c	what a hit means: calls, returns, ends of the range

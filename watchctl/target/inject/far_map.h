@@ -1,6 +1,6 @@
 /*
- * far_map - the first mapping in a process, which the thread that makes it takes back by itself when we are
- * killed before it is in use. Nobody could say later whose it was, and what for.
+ * far_map - the first mapping in a process. If we are killed before it is in use, the thread that made it
+ * unmaps it by itself, because nothing would identify it later.
  */
 #ifndef WATCHCTL_TARGET_INJECT_FAR_MAP_H
 #define WATCHCTL_TARGET_INJECT_FAR_MAP_H

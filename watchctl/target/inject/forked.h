@@ -2,10 +2,9 @@
  * forked - the copies of a handler in processes that were forked while it was placed: finds them, and takes
  * the handler out until none is left.
  *
- * A child has its parent's memory and its SIGTRAP action as they are at that instant: also half of them,
- * where it was forked while the handler was being placed or taken out. It may fork others, change its user,
- * and outlive its parent; what makes it one of the family is what its memory holds at the handler's address,
- * which was drawn by lot.
+ * A child has its parent's memory and SIGTRAP action as they were at the fork, or only a part of them if it was
+ * forked while the handler was being placed or removed. It may fork others, change its user, and outlive its
+ * parent. It is recognised by the contents of its memory at the handler's address, which was chosen at random.
  */
 #ifndef WATCHCTL_TARGET_INJECT_FORKED_H
 #define WATCHCTL_TARGET_INJECT_FORKED_H

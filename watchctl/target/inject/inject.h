@@ -3,8 +3,8 @@
  *
  *	inject_place		stops one thread, briefly; maps code and shared area; SIGTRAP then goes to the
  *				handler, which passes on what is not ours
- *	inject_uninstall	the program's own action is back
- *	inject_remove		nothing of us is left
+ *	inject_uninstall	restores the program's own action
+ *	inject_remove		unmaps everything that was placed
  */
 #ifndef WATCHCTL_TARGET_INJECT_INJECT_H
 #define WATCHCTL_TARGET_INJECT_INJECT_H

@@ -1,13 +1,13 @@
 /*
  * kept - whether a process holds the address of a handler that is to be unmapped.
  *
- * A program that asks for its action of SIGTRAP (sigaction, signal) while our handler is there is told that
- * handler's address, and may set it again at any time. Nothing tells us that it has asked: what it was given
- * is looked for in its memory.
+ * A program that queries its SIGTRAP action (sigaction, signal) while our handler is installed receives the
+ * handler's address, and may set it again at any time. The query itself cannot be seen, so the address is
+ * searched in the program's memory.
  *
- * Looked at are the private pages that it has written to, and no others: nothing is brought in that was not
- * there. Left out are handlers, what we have written to its stack ourselves, and what lies below the stack
- * pointers of its threads, where old words remain that nobody reads again.
+ * Only private pages that the program has written to are searched, so that no page is brought in. Excluded are
+ * handlers, what we have written to its stack ourselves, and memory below the stack pointers of its threads,
+ * where stale words remain that are never read again.
  */
 #ifndef WATCHCTL_TARGET_INJECT_KEPT_H
 #define WATCHCTL_TARGET_INJECT_KEPT_H

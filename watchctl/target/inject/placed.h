@@ -1,9 +1,9 @@
 /*
- * placed - handlers of watchctl that are in a process already, whoever put them there: found by the signature
- * that stands before each one's first instruction (handler/wire.h). Reads only: nothing here stops anything.
+ * placed - handlers that any watchctl has placed into a process, found by the signature in front of the first
+ * instruction of each (handler/wire.h). It only reads, and stops no thread.
  *
- * The process owns that memory, so nothing of it is trusted: what is reported lies where it says, in mappings
- * that can be a handler's.
+ * The process owns that memory, so nothing of it is trusted: a handler is reported only if it is in mappings
+ * that can be a handler's, at the address that it states.
  */
 #ifndef WATCHCTL_TARGET_INJECT_PLACED_H
 #define WATCHCTL_TARGET_INJECT_PLACED_H

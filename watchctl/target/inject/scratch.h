@@ -1,9 +1,9 @@
 /*
- * scratch - memory of the target that is certainly nobody's, while none of it is ours.
+ * scratch - memory of the target that is certainly unused, for the time before we have mapped any.
  *
- * The first signal frame in a process must lie somewhere, and stay right if we are killed. Only a stack
- * will do: bytes that are left there mean nothing. But "below the stack pointer" is no proof of being free:
- * a goroutine's or a coroutine's few kilobytes lie in the midst of the program's heap.
+ * The first signal frame in a process needs memory that stays valid if we are killed. Only a stack is
+ * suitable, because bytes left there have no meaning. But memory below a stack pointer is not always free:
+ * the small stack of a goroutine or a coroutine is inside the program's heap.
  *
  *	scratch +0		a mark: who uses it, what was written
  *		+SCRATCH_DATA	32 bytes for what a system call takes

@@ -1,4 +1,4 @@
-/* shared_area - maps the memory that was made shared in another process into ours: the same pages. */
+/* shared_area - maps the shared memory of another process into ours: the same pages. */
 #ifndef WATCHCTL_TARGET_INJECT_SHARED_AREA_H
 #define WATCHCTL_TARGET_INJECT_SHARED_AREA_H
 

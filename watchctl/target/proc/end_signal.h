@@ -1,4 +1,4 @@
-/* end_signal - which signal ended a process that may be no child of ours. */
+/* end_signal - which signal ended a process, which need not be our child. */
 #ifndef WATCHCTL_TARGET_PROC_END_SIGNAL_H
 #define WATCHCTL_TARGET_PROC_END_SIGNAL_H
 

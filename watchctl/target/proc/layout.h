@@ -1,7 +1,7 @@
 /*
- * layout - where the mappings of a process lie. Learned while it runs: where there are many thousands of them
- * it takes long, and no thread is to stand still for that. What is done once a thread has been stopped must
- * be right although others have mapped and unmapped since.
+ * layout - the mappings of a process. They are read while it runs, because reading many thousands of them takes
+ * long, and no thread should be stopped for that time. Later steps with a stopped thread must allow for mappings
+ * that other threads have changed since.
  */
 #ifndef WATCHCTL_TARGET_PROC_LAYOUT_H
 #define WATCHCTL_TARGET_PROC_LAYOUT_H

@@ -1,7 +1,7 @@
 /*
- * takes_trap - programs that install a SIGTRAP handler of their own when they start, known by what is in
- * their executable. A handler of ours that is put into one before that is replaced by theirs, which then gets
- * the signals of our hits, and as a rule ends the program.
+ * takes_trap - programs that install their own SIGTRAP handler when they start, recognised by the contents of
+ * their executable. It replaces a handler that we have placed before, then receives the signals of our hits,
+ * and usually ends the program.
  */
 #ifndef WATCHCTL_TARGET_PROC_TAKES_TRAP_H
 #define WATCHCTL_TARGET_PROC_TAKES_TRAP_H

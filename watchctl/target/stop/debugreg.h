@@ -1,6 +1,6 @@
 /*
- * debugreg - the debug registers of a thread that we trace and that stands still, by way of the kernel, which
- * keeps them for each thread apart. Which bits mean what: watchctl/engine/plan/dregs.h.
+ * debugreg - the debug registers of a stopped thread that we trace, accessed through the kernel, which keeps
+ * them for each thread. watchctl/engine/plan/dregs.h explains the bits.
  *
  * The kernel reserves hardware for a register at its first use and gives it back only when the thread ends
  * or executes another program, not when it is cleared: perf_event_open(2) then finds one fewer.

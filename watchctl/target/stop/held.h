@@ -1,6 +1,6 @@
 /*
- * held - ptrace(2) requests to a thread that stands still. They fail with ESRCH when it is gone, or runs: to
- * believe that of one that is neither would leave it standing there for good.
+ * held - ptrace(2) requests to a stopped thread. They fail with ESRCH if it has ended or runs; a wrong ESRCH
+ * for a stopped thread would leave it stopped for ever.
  */
 #ifndef WATCHCTL_TARGET_STOP_HELD_H
 #define WATCHCTL_TARGET_STOP_HELD_H

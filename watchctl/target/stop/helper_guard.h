@@ -1,11 +1,10 @@
 /*
- * helper_guard - watches over a process that traces for us (the tracer), from a process of its own, its
- * parent: it informs the tracer when the owner has died, and sees the tracer's own end in time to do something
- * about it.
+ * helper_guard - guards the process that traces for us (the tracer), from a separate process, its parent: it
+ * informs the tracer when the owner has died, and notices the tracer's own end in time to restore the target.
  *
- * When a tracer dies, the kernel lets go of its threads, with whatever it has armed in them. So the guard
- * traces the tracer, with PTRACE_O_TRACEEXIT: a SIGKILL, or a crash, makes it stop at the very beginning of
- * its end, before the kernel takes anything apart.
+ * When a tracer dies, the kernel releases its threads, with everything that is armed in them. Therefore the
+ * guard traces the tracer, with PTRACE_O_TRACEEXIT: after a SIGKILL or a crash, the tracer stops at the
+ * beginning of its exit, before the kernel detaches anything.
  */
 #ifndef WATCHCTL_TARGET_STOP_HELPER_GUARD_H
 #define WATCHCTL_TARGET_STOP_HELPER_GUARD_H

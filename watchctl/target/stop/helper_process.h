@@ -1,6 +1,6 @@
 /*
- * helper_process - what helper processes that trace for us do first: they become hard to kill by
- * mistake, and hold on to nothing of the process that they were forked from.
+ * helper_process - the setup of helper processes that trace for us: they become hard to kill by
+ * mistake, and close everything of the process that they were forked from.
  */
 #ifndef WATCHCTL_TARGET_STOP_HELPER_PROCESS_H
 #define WATCHCTL_TARGET_STOP_HELPER_PROCESS_H

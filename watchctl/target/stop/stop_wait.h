@@ -1,6 +1,6 @@
 /*
- * stop_wait - a tracer waits for the next stop of any of its threads, without sleeping where stops come one
- * upon the other.
+ * stop_wait - a tracer waits for the next stop of any of its threads, without sleeping when stops follow each
+ * other quickly.
  */
 #ifndef WATCHCTL_TARGET_STOP_STOP_WAIT_H
 #define WATCHCTL_TARGET_STOP_STOP_WAIT_H

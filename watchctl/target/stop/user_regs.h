@@ -1,4 +1,4 @@
-/* user_regs - registers as ptrace gives them -> registers as everybody else knows them. */
+/* user_regs - converts registers from the layout of ptrace to the one used everywhere else. */
 #ifndef WATCHCTL_TARGET_STOP_USER_REGS_H
 #define WATCHCTL_TARGET_STOP_USER_REGS_H
 

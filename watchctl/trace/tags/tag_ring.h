@@ -1,6 +1,6 @@
 /*
- * tag_ring - takes whole records out of one ring of a program with libstackwalk, without believing a word of
- * it: a ring that lies gives false captures of its own program, or none. Inside of the collector.
+ * tag_ring - reads complete records from one ring of a program with libstackwalk, without trusting its contents:
+ * a forged ring yields false captures of its own program, or none. Internal to the collector.
  */
 #ifndef WATCHCTL_TRACE_TAGS_TAG_RING_H
 #define WATCHCTL_TRACE_TAGS_TAG_RING_H

@@ -1,6 +1,6 @@
 /*
- * diff_masks - what is not to be compared: named by the user, or learned from good runs that differ. In a
- * file one mask stands on a line; what follows " # " says where it comes from.
+ * diff_masks - what is not compared: named by the user, or learned from good runs that differ. A file has one
+ * mask on each line; a comment after " # " says where it comes from.
  *
  *	FUNC		its calls, and all that they call: neither how many nor what they do
  *	FUNC:ARG	a parameter, by its name or as "#1" by its place, and what it points to

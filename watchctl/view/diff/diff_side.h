@@ -1,9 +1,9 @@
 /*
- * diff_side - the calls of one step log in memory, as few bytes each as comparing needs: all the rest is read
- * from the log again when it is to be shown.
+ * diff_side - the calls of one step log in memory, with only the data needed for the comparison: everything else
+ * is read from the log again when it is shown.
  *
- * Of each thread the calls stand in the order of their beginnings, so that what a call has called comes right
- * behind it: a tree is known by the number of calls in each subtree.
+ * The calls of each thread are ordered by their beginnings, so that the calls made by a call directly follow it:
+ * the number of calls in each subtree defines the tree.
  */
 #ifndef WATCHCTL_VIEW_DIFF_DIFF_SIDE_H
 #define WATCHCTL_VIEW_DIFF_DIFF_SIDE_H

@@ -1,10 +1,10 @@
 /*
- * diff_unset - memory on a stack that nobody seen has written: what a call finds behind a pointer may be
- * left over from frames that are gone, until it changes.
+ * diff_unset - memory on a stack that was not seen to be written: until it changes, the target of a pointer
+ * parameter may contain data of frames that have ended.
  *
- * A log shows memory only where a call is given a pointer to it. The first time that a frame's memory is
- * shown, nothing shows whether the frame has set it or leaves that to the call. From then on a byte that is
- * not what it was has been written; one that is as it was has perhaps not been.
+ * A log contains memory only where a call gets a pointer to it. When a frame's memory is recorded for the first
+ * time, it is not known whether the frame has set it or leaves this to the call. Later, a byte that has changed
+ * has been written; a byte that has not changed may not have been written.
  */
 #ifndef WATCHCTL_VIEW_DIFF_DIFF_UNSET_H
 #define WATCHCTL_VIEW_DIFF_DIFF_UNSET_H

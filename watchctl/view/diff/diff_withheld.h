@@ -1,6 +1,6 @@
 /*
- * diff_withheld - values that were kept out of a log on purpose are not compared, in either log: that both
- * lack them does not make them equal.
+ * diff_withheld - values that were intentionally withheld from one log are compared in neither: values missing
+ * in both logs are not equal.
  */
 #ifndef WATCHCTL_VIEW_DIFF_DIFF_WITHHELD_H
 #define WATCHCTL_VIEW_DIFF_DIFF_WITHHELD_H
