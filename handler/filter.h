@@ -232,7 +232,7 @@ static inline unsigned int filter_caller_bits(const struct wire_filter *f, uint6
 	return bits;
 }
 
-/* From the bits of all frames, together. @more: there may be frames that the controller will still find. */
+/* From the bits of all frames, together. @more: there may be frames that were not found. */
 static inline enum filter_answer filter_callers(const struct wire_filter *f, unsigned int bits, bool more)
 {
 	if (f->nnot_callers && (bits & 2))

@@ -253,7 +253,7 @@ struct walked {
 	uint32_t raw;
 };
 
-/* Within the frames that were found. Where the walk stopped for want of a rule, the controller walks on. */
+/* Within the frames that were found. Where there may be others, the controller decides. */
 static enum filter_answer through_callers(const struct wire_filter *f, const struct walked *s)
 {
 	unsigned int bits = 0;
@@ -263,7 +263,7 @@ static enum filter_answer through_callers(const struct wire_filter *f, const str
 		return FILTER_PASS;
 	for (i = 0; i < s->n; i++)
 		bits |= filter_caller_bits(f, i ? s->frame[i] - 1 : s->frame[i]);
-	return filter_callers(f, bits, s->end == WALK_END_UNKNOWN_PC);
+	return filter_callers(f, bits, walk_end_hides_callers(s->end));
 }
 
 /* One in `sample`, and not too soon after the last one. */

@@ -72,6 +72,12 @@ enum walk_end {
 	WALK_END_LOST,		/* it was recorded, in a part of the log that is missing (never in a log) */
 };
 
+/* Whether there may be callers that were not found, other than those that nobody asked for (--frames). */
+static inline bool walk_end_hides_callers(unsigned int end)
+{
+	return end != WALK_END_COMPLETE && end != WALK_END_DEPTH;
+}
+
 /* Reads 8 bytes of the unwound program's memory. False: unreadable, *ret untouched. */
 typedef bool (*unwind_read_fn)(void *ctx, uint64_t addr, uint64_t *ret);
 

@@ -113,7 +113,7 @@ static bool passes_filter(const struct intake *in, struct intake_watch *w, const
 		return false;
 	for (i = 0; i < a->nframes; i++)
 		bits |= filter_caller_bits(&w->filter, i ? a->frame[i] - 1 : a->frame[i]);
-	if (filter_callers(&w->filter, bits, false) == FILTER_DROP)
+	if (filter_callers(&w->filter, bits, walk_end_hides_callers(a->walk_end)) == FILTER_DROP)
 		return false;
 	return is_due(in, w, e->time_ns);
 }

@@ -264,7 +264,7 @@ static __always_inline enum filter_answer through_callers(struct hit *h, const s
 	h->s->caller_bits = 0;
 	h->s->range_shift = shift;
 	bpf_loop((uint32_t)h->s->frame_count << shift, look_at_caller, &h, 0);
-	return filter_callers(f, (unsigned int)h->s->caller_bits, h->s->walk_end == WALK_END_UNKNOWN_PC);
+	return filter_callers(f, (unsigned int)h->s->caller_bits, walk_end_hides_callers(h->s->walk_end));
 }
 
 /* One in `sample`, and not too soon after the last one. */

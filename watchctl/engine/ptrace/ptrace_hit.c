@@ -182,7 +182,7 @@ static enum filter_answer ask_callers(const struct wire_filter *f, const struct 
 		return FILTER_PASS;
 	for (i = 0; i < s->n; i++)
 		bits |= filter_caller_bits(f, i ? s->frame[i] - 1 : s->frame[i]);
-	return filter_callers(f, bits, s->end == WALK_END_UNKNOWN_PC);
+	return filter_callers(f, bits, walk_end_hides_callers(s->end));
 }
 
 /* One in `sample`, and not too soon after the last one. */
