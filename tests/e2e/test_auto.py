@@ -55,6 +55,40 @@ def test_a_program_that_blocks_sigtrap_is_seen(victim, watch, with_bpf):
     assert armed(w)["engine"] == "ring" and len(w.accesses) == 50 and w.balanced()
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_a_named_register_ends_no_thread_that_blocks_sigtrap(victim, watch, later):
+    """The kernel forces such a trap upon its thread: who blocks it is ended, unless somebody traces it."""
+    v = victim("puppet")
+    if not later:
+        v.tell("block")
+    w = watch("-p", v.pid, "-v", "flag", "-w", "-i", "2", *AUTO)
+    if later:
+        v.tell("block")
+    v.tell("write 5")
+    w.end()
+    assert armed(w)["engine"] == "ptrace" and v.alive()
+    assert len(w.accesses) == 5 and w.balanced()
+
+
+def test_the_handler_engine_takes_no_register_of_a_program_that_blocks_sigtrap(victim):
+    v = victim("puppet")
+    v.tell("block")
+    r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "flag", "-i", "2", "--engine", "handler", "-t", "0.1"],
+                       capture_output=True, text=True, timeout=TIMEOUT)
+    assert r.returncode == 7 and "--engine ptrace" in r.stderr
+    v.tell("write 5")
+    assert v.alive()
+
+
+def test_a_private_buffer_blinds_nobody(victim, watch):
+    v = victim("puppet")
+    v.tell("block")
+    w = watch("-p", v.pid, "-v", "flag", "-w", "--private-buffer", *AUTO)
+    v.tell("write 5")
+    w.end()
+    assert armed(w)["engine"] != "handler" and len(w.accesses) == 5 and w.balanced()
+
+
 @pytest.mark.parametrize("blocked", [False, True])
 def test_without_bpf_the_handler_or_where_it_would_be_blind_the_kernels_samples(victim, watch, blocked, hardware):
     v = victim("puppet")

@@ -301,7 +301,7 @@ def test_one_watchctl_at_a_time_names_its_register_and_gets_all_that_hits_it(vic
     w.process.kill()
     w.process.wait()
     r = run("-p", v.pid, "-v", "flag", "-w", "-i", "3")
-    assert r.returncode == SLOTS and "debug register 1 is in use in thread" in r.stderr, r.stderr
+    assert r.returncode == SLOTS and "debug register 1 of thread" in r.stderr, r.stderr
     assert run("clear", "-p", v.pid).returncode == 0
     w = watch("-p", v.pid, "-v", "flag", "-w", "-i", "3")
     assert v.tell("work 3") == "6"

@@ -100,15 +100,17 @@ static const char *against_handler(struct monitor *m)
 		return "the process runs with a shadow stack, which the handler would break";
 	if (dispatch_find(m->pid))
 		return "the process dispatches system calls itself: a system call of the handler could kill it";
-	if (names_a_register(m) || m->options.private_ring)
-		return NULL;
-	why = against_perf(m);
+	/* A trap that nobody registered with perf is forced upon its thread (force_sig_info_to_task()). */
+	if (names_a_register(m))
+		return "the kernel ends a thread that hits a register set by -i while it blocks SIGTRAP, unless it is traced";
+	if (trap_is_blocked(m->pid))
+		return "a thread blocks SIGTRAP, and the handler would miss its hits";
+	why = m->options.private_ring ? NULL : against_perf(m);
 	if (why)
 		return why;
 	if (s.tracer && !m->held.tid)
 		return "another program traces it, so that the handler cannot be placed";
-	return trap_is_blocked(m->pid) ? "a thread blocks SIGTRAP, and the handler would miss its hits"
-				       : NULL;
+	return NULL;
 }
 
 static const char *against_nothing(struct monitor *m)

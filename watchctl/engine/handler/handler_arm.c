@@ -6,6 +6,7 @@
 #include "watchctl/engine/handler/handler_engine.h"
 #include "watchctl/engine/plan/watchpoint.h"
 #include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/trap_block.h"
 
 #define TRAP_PERF_CODE 6
 #define TRAP_HWBKPT_CODE 4
@@ -159,6 +160,12 @@ static struct wc_error *arm_registers(struct engine *e, unsigned int i, struct a
 				"distinguishing these needs CAP_BPF and CAP_PERFMON";
 		return err;
 	}
+	if (trap_is_blocked(e->pid))
+		return wc_error_new(
+			WC_ENOTSUP,
+			"a thread of process %d blocks SIGTRAP, and the kernel would end it if it hit a register "
+			"set by -i: choose --engine ptrace, or leave -i out",
+			e->pid);
 	report->kernel_refusal = "a register set through ptrace (-i) does not trap in the kernel";
 	wanted = (struct ptrace_bp){
 		.pid = e->pid,
