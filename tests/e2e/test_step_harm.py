@@ -204,3 +204,23 @@ def test_a_thread_that_blocks_sigtrap_while_the_recording_begins_may_unblock_it(
         assert wait_until(lambda: not tracers(v.pid) and not step_tracers(v.pid), 30)
     assert v.ask("int3") == "ok"
     assert v.tell("got") == "2"
+
+
+def test_a_sigtrap_handler_that_a_breakpoint_in_a_signal_handler_removed_is_said(build):
+    """The kernel removes it at a trap while SIGTRAP is blocked; where such code is not recorded it stays."""
+    def catches(pid):
+        with open(f"/proc/{pid}/status", encoding="ascii") as f:
+            return int(next(line for line in f if line.startswith("SigCgt")).split()[1], 16) >> (signal.SIGTRAP - 1) & 1
+
+    for options, kept in (([], False), (["--only", "usleep"], True)):
+        p = subprocess.Popen([build("masked_handler"), "5"])
+        try:
+            assert wait_until(lambda: catches(p.pid), 10)
+            r = subprocess.run([WATCHCTL, "step", "-t", "0.5", "-p", str(p.pid), *options], capture_output=True, text=True,
+                               timeout=60)
+            assert r.returncode == 0 and bool(catches(p.pid)) == kept, r.stdout
+            assert ("removed the program's SIGTRAP handler" in r.stdout.replace("\n", " ") or
+                    "remove the program's SIGTRAP handler" in r.stdout) != kept, r.stdout
+        finally:
+            p.kill()
+            p.wait()
