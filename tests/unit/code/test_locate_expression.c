@@ -132,6 +132,8 @@ static void what_is_no_place_says_what_to_write(void **state)
 	expect_refusal(&b, "i + 3", WC_ENAME, "'i+3' is a number, 5|SIZE");
 	expect_refusal(&b, "sizeof(i)", WC_ENAME, "a number, 4");
 	expect_refusal(&b, "(long)i", WC_ENAME, "a number, 2");
+	expect_refusal(&b, "numbers[(unsigned long)negative]", WC_ENAME,
+		       "18446744073709551615|signed numbers of 64 bits");
 	expect_refusal(&b, "*(void *)opaque", WC_ENAME, "'void *'|0x...:SIZE");
 	expect_refusal(&b, "*((void *)opaque + 8)", WC_ENAME, "'void *'|0x...:SIZE");
 	expect_refusal(&b, "*(4096)", WC_ENAME, "0x1000:SIZE");

@@ -103,7 +103,10 @@ static struct wc_error *cast_to_number(struct path_place *p, const struct locate
 
 		n = value_to_number(&type, (unsigned int)size,
 				    size < 8 ? raw & ((1ull << 8 * size) - 1) : raw);
-		p->number = n.kind == NUMBER_SIGNED ? n.i : (int64_t)n.u;
+		if (type.kind == VALUE_BOOL)
+			p->number = raw != 0;
+		else
+			err = path_take_number(p, &n, &p->number);
 	}
 	value_type_deinit(&type);
 	return err;

@@ -121,6 +121,18 @@ bool path_is_whole(const struct value_type *t)
 	       t->kind == VALUE_BOOL || t->kind == VALUE_ENUM;
 }
 
+struct wc_error *path_take_number(const struct path_place *p, const struct value_number *n, int64_t *ret)
+{
+	if (n->kind == NUMBER_UNSIGNED && n->u > INT64_MAX)
+		return wc_error_new(WC_ENAME,
+				    "'%s' is %" PRIu64
+				    ": calculations here are in signed numbers of 64 bits, up to %" PRId64
+				    ". Write the result itself.",
+				    p->text, n->u, INT64_MAX);
+	*ret = n->kind == NUMBER_SIGNED ? n->i : (int64_t)n->u;
+	return NULL;
+}
+
 /* A whole number of at most 8 bytes: its value is read once, now. */
 static struct wc_error *load_number(struct path_place *p, const struct memory_view *mem, int64_t *ret)
 {
@@ -139,9 +151,8 @@ static struct wc_error *load_number(struct path_place *p, const struct memory_vi
 	whole = path_is_whole(&type) && (size == 1 || size == 2 || size == 4 || size == 8);
 	if (whole && mem && memory_read(mem, p->addr, &raw, size)) {
 		n = value_to_number(&type, (unsigned int)size, raw);
-		*ret = n.kind == NUMBER_SIGNED ? n.i : (int64_t)n.u;
 		value_type_deinit(&type);
-		return NULL;
+		return path_take_number(p, &n, ret);
 	}
 	value_type_deinit(&type);
 	return whole ? read_failed(p) : path_wrong_kind(p, "which is not a whole number.");

@@ -7,6 +7,9 @@
 /* A kind of value that a whole number is made of. */
 bool path_is_whole(const struct value_type *t);
 
+/* *@ret: @n, where it is one that calculations have: from -2^63 to 2^63-1. */
+struct wc_error *path_take_number(const struct path_place *p, const struct value_number *n, int64_t *ret);
+
 void path_become_number(struct path_place *p, int64_t n);
 
 /* A pointer to @stars pointers to @type. */

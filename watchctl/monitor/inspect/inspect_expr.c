@@ -151,7 +151,11 @@ struct wc_error *inspect_expr_print(const struct show_source *s, const char *exp
 	if (!e.offset && !e.is_number && !(e.address && format))
 		return e.address ? show_address(s, e.path, ret) : show_value(s, e.path, format, ret);
 	if (e.is_number)
-		return print_number(s, e.number + (uint64_t)e.offset, format, ret);
+		return print_number(s, e.number + (uint64_t)e.offset,
+				    format		   ? format
+				    : e.number > INT64_MAX ? 'u'
+							   : 'd',
+				    ret);
 	err = add_up(s, &e, &n, &is_address);
 	return err ? err : print_number(s, n, format ? format : is_address ? 'a' : 'd', ret);
 }
