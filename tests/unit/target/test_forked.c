@@ -258,7 +258,7 @@ static void one_that_has_an_action_of_its_own_keeps_it_and_is_reported(void **st
 	assert_true(proc_map_at(pid, BASE, &m));
 	err = forked_report_error(&r, getpid());
 	assert_int_equal(err->kind, WC_EFAIL);
-	assert_non_null(strstr(err->text, "left in 1 process that"));
+	assert_non_null(strstr(err->text, "left in 1 process forked by"));
 	wc_error_free(err);
 	end(pid);
 }
