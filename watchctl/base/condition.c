@@ -260,8 +260,14 @@ static size_t take_word(struct parser *p)
 	size_t n = name_length(p->at);
 	const char *start = p->at;
 
-	if (!(names && names->is_name && names->is_name(names->ctx, start, n)) && take(p, "caller"))
-		return take_caller(p);
+	if (!(names && names->is_name && names->is_name(names->ctx, start, n))) {
+		if (take(p, "caller"))
+			return take_caller(p);
+		if (take(p, "not")) {
+			fail(p, start, "Expected a value: what negates a condition is !, as in !(a == b)");
+			return 0;
+		}
+	}
 	p->at += n;
 	return add_text(p, CONDITION_WORD, start, start, n);
 }

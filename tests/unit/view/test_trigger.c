@@ -189,6 +189,8 @@ static void values_are_those_of_their_types(void **state)
 	assert_int_equal(fires("state == BUSY", 4, 0, 7), 1);
 	assert_int_equal(fires("IDLE == state", 4, 7, 0), 1);
 	assert_int_equal(fires("new == BUSY", 4, 0, 7), 1);
+	assert_int_equal(fires("state in IDLE..BUSY", 4, 0, 7), 1);
+	assert_int_equal(fires("new not in IDLE..BUSY", 4, 0, 8), 1);
 	assert_int_equal(fires("{*p} == 'a'", 5, 0, 'a'), 1);
 	assert_int_equal(fires("{head->next->len} == 3", 2, 0, 3), 1);
 	assert_int_equal(fires("head->next->len == 3", 2, 0, 3), 1);
@@ -287,6 +289,9 @@ static void what_is_wrong_is_shown_at_its_place(void **state)
 		{ "(flag == 0) + 1", "Only numbers can be calculated with", 13, WC_EUSAGE },
 		{ "$xmm0 == 1", "Unknown register", 1, WC_EUSAGE },
 		{ "flag in 3", "Expected ..", 10, WC_EUSAGE },
+		{ "flag / 0 == 1", "divided by 0", 6, WC_EUSAGE },
+		{ "watch == \"flagg\"", "no watch of that name", 11, WC_ENAME },
+		{ "not flag == 1", "what negates a condition is !", 1, WC_EUSAGE },
 		{ "!flag == 1", "put it in parentheses", 7, WC_EUSAGE },
 		{ "!(flag) in 1..2", "put it in parentheses", 11, WC_EUSAGE },
 		{ "!flag & 1", "put it in parentheses", 7, WC_EUSAGE },

@@ -316,11 +316,17 @@ static enum truth trigger_compare(struct trigger *t, const struct condition_node
 	return compare_seen(n->op, &x, &y);
 }
 
-static enum truth is_in_range(const struct trigger *t, const struct condition_node *n,
-			      const struct view_access *a)
+static struct seen end_of_range(struct trigger *t, size_t i, const struct view_access *a,
+				const struct seen *x)
 {
-	struct seen x = trigger_look(t, n->a, a), low = trigger_look(t, n->b, a),
-		    high = trigger_look(t, n->c, a);
+	return trigger_means(t, i, MEANS_ENUMERATOR) ? enumerator(t, t->tree.v[i].text, x->type)
+						     : trigger_look(t, i, a);
+}
+
+static enum truth is_in_range(struct trigger *t, const struct condition_node *n, const struct view_access *a)
+{
+	struct seen x = trigger_look(t, n->a, a), low = end_of_range(t, n->b, a, &x),
+		    high = end_of_range(t, n->c, a, &x);
 	enum truth above = compare_seen(CONDITION_NOT_LESS, &x, &low),
 		   below = compare_seen(CONDITION_NOT_GREATER, &x, &high);
 

@@ -139,6 +139,13 @@ static struct wc_error *check_side(const struct trigger *t, const struct conditi
 	if (trigger_means(t, i, MEANS_HIT) && !condition_is(&t->tree, with, CONDITION_TEXT))
 		return condition_error(&t->tree, WC_EUSAGE, n->at,
 				       "The watch that was hit can only be compared with a \"name\"");
+	if (trigger_means(t, i, MEANS_HIT)) {
+		const struct condition_node *text = &t->tree.v[with];
+
+		if (trigger_watch(t, text->text, strlen(text->text)) == t->nnames)
+			return condition_error(&t->tree, WC_ENAME, text->at,
+					       "There is no watch of that name");
+	}
 	if ((trigger_means(t, i, MEANS_HIT) || trigger_means(t, i, MEANS_THREAD)) && !equality)
 		return condition_error(&t->tree, WC_EUSAGE, n->at, "Names can only be compared by == and !=");
 	if (is_truth(t, i))
@@ -153,6 +160,22 @@ static struct wc_error *check_number(const struct trigger *t, const struct condi
 	    trigger_means(t, i, MEANS_THREAD) || trigger_means(t, i, MEANS_HIT))
 		return condition_error(&t->tree, WC_EUSAGE, n->at, "Only numbers can be calculated with");
 	return trigger_means(t, i, MEANS_ENUMERATOR) ? unknown_word(t, i) : NULL;
+}
+
+/* An end of a range of what @n->a is. */
+static struct wc_error *check_end(const struct trigger *t, const struct condition_node *n, size_t i)
+{
+	return trigger_means(t, i, MEANS_ENUMERATOR) && has_enumerators(t, n->a) ? NULL
+										 : check_number(t, n, i);
+}
+
+static struct wc_error *check_divisor(const struct trigger *t, const struct condition_node *n)
+{
+	const struct condition_node *b = &t->tree.v[n->b];
+
+	if ((n->op != CONDITION_DIV && n->op != CONDITION_MOD) || b->kind != CONDITION_INTEGER || b->integer)
+		return NULL;
+	return condition_error(&t->tree, WC_EUSAGE, n->at, "Nothing can be divided by 0");
 }
 
 /* A condition by itself: a truth, or a value that is not 0. */
@@ -187,11 +210,12 @@ static struct wc_error *check(const struct trigger *t, size_t i)
 		return err ? err : check_side(t, n, n->b, n->a);
 	case CONDITION_IN:
 		err = check_number(t, n, n->a);
-		err = err ? err : check_number(t, n, n->b);
-		return err ? err : check_number(t, n, n->c);
+		err = err ? err : check_end(t, n, n->b);
+		return err ? err : check_end(t, n, n->c);
 	case CONDITION_CALCULATE:
 		err = check_number(t, n, n->a);
-		return err ? err : check_number(t, n, n->b);
+		err = err ? err : check_number(t, n, n->b);
+		return err ? err : check_divisor(t, n);
 	case CONDITION_MINUS:
 		return check_number(t, n, n->a);
 	default:
