@@ -589,7 +589,7 @@ static void malformed_expressions_are_usage_errors_with_a_caret(void **state)
 		{ "(a", "')'", 3 },
 		{ "a b", "the end", 3 },
 		{ "a)", "the end", 2 },
-		{ "-v", "the name of a variable", 1 },
+		{ "-", "the name of a variable", 2 },
 		{ "file.c:", "the name of a variable", 8 },
 		{ ":x", "before ':'", 1 },
 		{ "ns::", "a name", 5 },

@@ -63,6 +63,8 @@ static void pointers_on_the_way_are_told(void **state)
 	expect_pointers(&b, "((struct conn *)handle)->id", "handle", NULL);
 	expect_pointers(&b, "*(cursor + 3)", "cursor", NULL);
 	expect_pointers(&b, "cursor[i].id", "cursor", NULL);
+	expect_pointers(&b, "*(cursor + -(-3))", "cursor", NULL);
+	expect_pointers(&b, "*(cursor + (i/2))", "cursor", NULL);
 	expect_pointers(&b, "*&cursor->id", "cursor", NULL);
 	expect_pointers(&b, "lists[1]->id", "lists", "list[1]");
 	expect_pointers(&b, "((struct conn **)lists)[1]->id", "lists", "list[1]");
@@ -132,6 +134,8 @@ static void what_is_no_place_says_what_to_write(void **state)
 	expect_refusal(&b, "i + 3", WC_ENAME, "'i+3' is a number, 5|SIZE");
 	expect_refusal(&b, "sizeof(i)", WC_ENAME, "a number, 4");
 	expect_refusal(&b, "(long)i", WC_ENAME, "a number, 2");
+	expect_refusal(&b, "-i", WC_ENAME, "a number, -2");
+	expect_refusal(&b, "(i/2)", WC_ENAME, "a number, 1");
 	expect_refusal(&b, "numbers[(unsigned long)negative]", WC_ENAME,
 		       "18446744073709551615|signed numbers of 64 bits");
 	expect_refusal(&b, "*(void *)opaque", WC_ENAME, "'void *'|0x...:SIZE");

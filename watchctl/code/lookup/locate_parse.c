@@ -176,6 +176,7 @@ static struct wc_error *parse_brackets(struct parser *p)
 	struct wc_error *err;
 
 	p->at++;
+	p->inner = true;
 	err = parse_sum(p);
 	p->inner = inner;
 	if (err)
@@ -297,10 +298,8 @@ static struct wc_error *parse_unary(struct parser *p)
 	case '&':
 		return parse_prefix_operator(p, LOCATE_ADDRESS);
 	case '-':
-		return p->inner ? parse_prefix_operator(p, LOCATE_NEGATE) : parse_postfix(p);
+		return parse_prefix_operator(p, LOCATE_NEGATE);
 	case '+':
-		if (!p->inner)
-			return parse_postfix(p);
 		p->at++;
 		return parser_unary(p);
 	default:

@@ -10,7 +10,7 @@ struct parser {
 	const char *text, *at;
 	struct locate_expr *expr;
 	unsigned int depth;
-	bool inner; /* in an operand: "/" divides, and is no part of a name, and "-" negates */
+	bool inner; /* in an operand, or in brackets: "/" divides, and is no part of a name */
 };
 
 #define expected(p, ...) locate_expected((p)->text, (p)->at, __VA_ARGS__)
