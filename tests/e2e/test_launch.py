@@ -185,4 +185,4 @@ def test_json_says_where_it_goes_when_standard_output_is_the_programs(build, har
 def test_the_programs_output_can_be_sent_elsewhere_only_when_it_is_started(run):
     for words in (["-p", "1", "-v", "flag"], ["record", "-p", "1", "-v", "flag", "-o", "x"], ["step", "-p", "1"]):
         r = run(*words, "--program-output", "f")
-        assert r.returncode == 2 and "--program-output goes with a program that is started" in r.stderr
+        assert r.returncode == 2 and "--program-output needs a program to launch" in r.stderr

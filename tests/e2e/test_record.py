@@ -203,7 +203,7 @@ def test_an_enumerator_in_a_trigger(victim, watch, run, tmp_path):
     (["-v", "flag", "-o", "LOG", "--unbounded", "--keep", "1h"], 2, "excludes"),
     (["-v", "flag", "-o", "LOG", "--after", "1s"], 2, "--trigger COND"),
     (["-v", "flag", "-o", "LOG", "--trigger", "flag = 1"], 2, "at column 6"),
-    (["-v", "flag", "-o", "LOG", "--trigger", "flagg == 1"], 5, "no watch"),
+    (["-v", "flag", "-o", "LOG", "--trigger", "flagg == 1"], 5, "neither a watch"),
     (["-o", "LOG"], 2, "what shall be watched"),
 ])
 def test_bad_requests_are_refused_and_leave_no_log(victim, run, tmp_path, args, status, says):

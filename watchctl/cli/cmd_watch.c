@@ -57,8 +57,7 @@ static struct wc_error *cmd_watch_check(const struct request *q)
 	struct wc_error *err = watch_ask_check(&q->ask);
 
 	if (!err && q->output.program_output && !q->ask.monitor.argv)
-		err = wc_error_new(WC_EUSAGE,
-				   "--program-output goes with a program that is started: -- PROGRAM");
+		err = wc_error_new(WC_EUSAGE, "--program-output needs a program to launch: -- PROGRAM");
 	if (!err && q->output.force && !q->output.log)
 		err = wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
 	if (!err && q->echo && !q->output.log)

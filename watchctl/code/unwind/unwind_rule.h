@@ -72,10 +72,13 @@ enum walk_end {
 	WALK_END_LOST,		/* it was recorded, in a part of the log that is missing (never in a log) */
 };
 
-/* Whether there may be callers that were not found, other than those that nobody asked for (--frames). */
+/*
+ * Whether callers may not have been found for want of unwind information. Not: because there were more than the copy of
+ * the stack had, or than were asked for.
+ */
 static inline bool walk_end_hides_callers(unsigned int end)
 {
-	return end != WALK_END_COMPLETE && end != WALK_END_DEPTH;
+	return end == WALK_END_NO_RULE || end == WALK_END_UNKNOWN_PC;
 }
 
 /* Reads 8 bytes of the unwound program's memory. False: unreadable, *ret untouched. */
