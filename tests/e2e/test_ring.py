@@ -122,7 +122,8 @@ def test_a_stack_is_that_of_its_own_access_where_others_were_at_the_same_place(v
     v.tell("walk 200")  # by now the rules are there
     v.tell("walk 8000")
     w.end()
-    assert w.balanced() and len(w.accesses) == 8200
+    # On a busy machine the ring may overflow, which is counted.
+    assert w.balanced() and len(w.accesses) + w.summary()["lost"] == 8200 and len(w.accesses) >= 2000
     for a in w.accesses:
         way = way_of(int(a["new"], 16))
         found = [f for f in functions(a) if f != "walk"]  # inlined
