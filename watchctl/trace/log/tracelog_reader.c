@@ -296,7 +296,8 @@ static struct wc_error *load_packet(struct tracelog_reader *r, bool *wait)
 	time_ns = tracelog_packet_time(&r->id, p, content);
 	if (r->id.major > 1 && !tracelog_comes_later(r, p, content))
 		return damaged(r, at, at + 1, "a packet is older than the one before it", wait);
-	memcpy(&r->last_sum, p + TRACELOG_OFF_CHECKSUM, sizeof(r->last_sum));
+	if (r->id.major > 1) /* older packets have none, and may be shorter */
+		memcpy(&r->last_sum, p + TRACELOG_OFF_CHECKSUM, sizeof(r->last_sum));
 	tracelog_goes_on(r, time_ns);
 	r->has_packet = true;
 	r->packet_at = at;
