@@ -17,16 +17,16 @@
 /* How often the allocator grants memory yet; negative: always. */
 static int grants = -1;
 
-static bool is_granted(void)
-{
-	return grants < 0 || grants-- > 0;
-}
-
 #ifndef __SANITIZE_ADDRESS__
 void *__libc_malloc(size_t len);
 void *__libc_calloc(size_t n, size_t size);
 void *malloc(size_t len);
 void *calloc(size_t n, size_t size);
+
+static bool is_granted(void)
+{
+	return grants < 0 || grants-- > 0;
+}
 
 /* Instead of the C library's, for capstone too. */
 void *malloc(size_t len)
