@@ -119,7 +119,7 @@ static bool passes_filter(const struct intake *in, struct intake_watch *w, const
 }
 
 enum intake_fate intake_judge(const struct intake *in, struct intake_watch *w, const struct wire_record *r,
-			      struct trace_event *e, struct access_query *q)
+			      struct trace_event *e, struct access_query *code)
 {
 	struct access_verdict v = { 0 };
 
@@ -127,7 +127,7 @@ enum intake_fate intake_judge(const struct intake *in, struct intake_watch *w, c
 		kernel_access_fill(in->kernel, &w->w, r, &e->access, &v);
 	/* Registers of another moment say nothing. */
 	else if (!(r->flags & WIRE_ASYNC) && needs_verdict(w, r) && w->w.access != ACCESS_EXECUTE)
-		intake_resolve(w, r, &e->access, q, &v);
+		intake_resolve(w, r, &e->access, code, &v);
 	if ((r->flags & WIRE_TENTATIVE) && !was_hit(w, r, &v))
 		return INTAKE_NEVER_WAS;
 	if (is_unwanted(w, &e->access, &v))

@@ -28,21 +28,20 @@
 
 void tracelog_miss(struct tracelog_reader *r, uint64_t bytes, const char *why)
 {
-	struct log_gap *last = r->ngaps ? &r->gap[r->ngaps - 1] : NULL;
+	bool merges = r->ngaps >= GAPS_MAX || (r->ngaps && !r->gap[r->ngaps - 1].to_ns);
 
 	r->has_before = false;
 	r->missed += bytes;
 	if (!r->why_missed)
 		r->why_missed = why;
 	/* Nothing was read since the one before; or there are too many, or no memory, to tell them apart. */
-	if ((last && !last->to_ns) || r->ngaps >= GAPS_MAX ||
-	    !vec_push(r->gap, r->ngaps, r->gaps_cap,
-		      (struct log_gap){ .bytes = bytes, .from_ns = r->last_ns, .why = why })) {
-		if (!last)
-			return;
-		last->bytes += bytes;
-		last->to_ns = 0;
-	}
+	if (!merges && vec_push(r->gap, r->ngaps, r->gaps_cap,
+				(struct log_gap){ .bytes = bytes, .from_ns = r->last_ns, .why = why }))
+		return;
+	if (!r->ngaps)
+		return;
+	r->gap[r->ngaps - 1].bytes += bytes;
+	r->gap[r->ngaps - 1].to_ns = 0;
 }
 
 void tracelog_goes_on(struct tracelog_reader *r, uint64_t time_ns)
