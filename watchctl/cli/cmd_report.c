@@ -322,19 +322,19 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct replay_e
 	scoped(printer_freep) struct printer *p = new_printer(q, out);
 	scoped(export_stacks_deinit) struct export_stacks calls;
 	const struct view counter = export_stacks_view(&calls);
-	struct report_options options = q->report;
+	struct report_options form = q->report;
 	scoped(report_freep) struct report *r = NULL;
 	scoped(export_select_freep) struct export_select *part = NULL;
 	struct wc_error *err;
 
 	export_stacks_init(&calls);
-	calls.trees.merge = options.merge;
-	calls.trees.inverted = options.inverted;
-	if (options.stacks) {
-		options.call_counter = &counter;
-		options.call_stacks = &calls.trees;
+	calls.trees.merge = form.merge;
+	calls.trees.inverted = form.inverted;
+	if (form.stacks) {
+		form.call_counter = &counter;
+		form.call_stacks = &calls.trees;
 	}
-	if (!a || !p || !(r = report_new(a, p, &options)) ||
+	if (!a || !p || !(r = report_new(a, p, &form)) ||
 	    !(part = export_select_new(&q->part, report_view(r))))
 		return &wc_enomem;
 	annotate_set_syntax(a, q->print.syntax);
