@@ -1,6 +1,7 @@
 """A recorded program comes to no harm, whatever happens to the recorder: it runs on, right, without a breakpoint."""
 import os
 import random
+import shutil
 import signal
 import subprocess
 import threading
@@ -206,21 +207,99 @@ def test_a_thread_that_blocks_sigtrap_while_the_recording_begins_may_unblock_it(
     assert v.tell("got") == "2"
 
 
-def test_a_sigtrap_handler_that_a_breakpoint_in_a_signal_handler_removed_is_said(build):
-    """The kernel removes it at a trap while SIGTRAP is blocked; where such code is not recorded it stays."""
-    def catches(pid):
-        with open(f"/proc/{pid}/status", encoding="ascii") as f:
-            return int(next(line for line in f if line.startswith("SigCgt")).split()[1], 16) >> (signal.SIGTRAP - 1) & 1
+def catches_trap(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return int(next(line for line in f if line.startswith("SigCgt")).split()[1], 16) >> (signal.SIGTRAP - 1) & 1
 
-    for options, kept in (([], False), (["--only", "usleep"], True)):
-        p = subprocess.Popen([build("masked_handler"), "5"])
-        try:
-            assert wait_until(lambda: catches(p.pid), 10)
-            r = subprocess.run([WATCHCTL, "step", "-t", "0.5", "-p", str(p.pid), *options], capture_output=True, text=True,
-                               timeout=60)
-            assert r.returncode == 0 and bool(catches(p.pid)) == kept, r.stdout
-            assert ("removed the program's SIGTRAP handler" in r.stdout.replace("\n", " ") or
-                    "remove the program's SIGTRAP handler" in r.stdout) != kept, r.stdout
-        finally:
-            p.kill()
-            p.wait()
+
+@pytest.mark.parametrize("threads", ["1", "4"])
+@pytest.mark.parametrize("how", ["raise", "int3", "wait", "wait-handler"])
+def test_a_program_gets_its_own_sigtraps_as_if_it_were_not_recorded(build, tmp_path, how, threads):
+    """Breakpoints in its handler, and in code that blocks the signal, would make the kernel remove handler and mask."""
+    p = subprocess.Popen([build("trap_rounds"), how, "3", threads], stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "ready\n"
+    before = catches_trap(p.pid)
+    r = subprocess.run([WATCHCTL, "step", "-q", "-t", "1", "-o", str(tmp_path / "log"), "-p", str(p.pid)],
+                       capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+    assert catches_trap(p.pid) == before
+    out = p.communicate(timeout=30)[0]
+    assert p.returncode == 0 and out.startswith("ok "), out
+    assert "SIGTRAP handler" not in r.stdout
+
+
+@pytest.mark.parametrize("how", ["raise", "int3"])
+def test_a_sigtrap_handler_that_a_recorded_program_installs_stays(build, tmp_path, how):
+    r = subprocess.run([WATCHCTL, "step", "-q", "-o", str(tmp_path / "log"), "--", build("trap_rounds"), how, "1"],
+                       capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0 and "\nok " in r.stdout, r.stdout
+
+
+def test_the_go_runtime_keeps_its_sigtrap_handler(tmp_path):
+    """Its signal handlers, and what makes its threads, run with all signals blocked."""
+    if not shutil.which("go"):
+        pytest.skip("go is not installed")
+    (tmp_path / "main.go").write_text(GO)
+    subprocess.run(["go", "build", "-o", "gothing", "main.go"], cwd=tmp_path, check=True, timeout=100,
+                   env={**os.environ, "GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-mod=mod", "GO111MODULE": "off"})
+    for n in range(3):
+        p = subprocess.Popen([tmp_path / "gothing"], stdout=subprocess.PIPE, text=True)
+        assert p.stdout.readline() == "ready\n"
+        r = subprocess.run([WATCHCTL, "step", "-q", "-t", "0.7", "-o", str(tmp_path / f"log{n}"), "-p", str(p.pid)],
+                           capture_output=True, text=True, timeout=60)
+        assert r.returncode == 0, r.stderr
+        assert catches_trap(p.pid)
+        p.send_signal(signal.SIGTRAP)
+        assert p.communicate(timeout=30)[0] == "got SIGTRAP\n"
+        assert p.returncode == 0
+
+
+GO = """package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+var n int
+
+//go:noinline
+func tick() { n++ }
+
+func main() {
+	got := make(chan os.Signal, 10)
+	signal.Notify(got, syscall.SIGTRAP)
+	go func() {
+		for {
+			tick()
+			if n%100000 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}()
+	fmt.Println("ready")
+	select {
+	case <-got:
+		fmt.Println("got SIGTRAP")
+	case <-time.After(40 * time.Second):
+		os.Exit(1)
+	}
+}
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--only", "usleep"]], ids=["all", "only"])
+def test_a_sigtrap_handler_stays_where_breakpoints_are_in_a_signal_handler(build, options):
+    p = subprocess.Popen([build("masked_handler"), "5"])
+    try:
+        assert wait_until(lambda: catches_trap(p.pid), 10)
+        r = subprocess.run([WATCHCTL, "step", "-t", "0.5", "-p", str(p.pid), *options], capture_output=True, text=True,
+                           timeout=60)
+        assert r.returncode == 0 and catches_trap(p.pid), r.stdout
+        assert "SIGTRAP handler" not in r.stdout
+    finally:
+        p.kill()
+        p.wait()

@@ -86,7 +86,7 @@ void step_tracer_leave(struct step_tracer *k)
 /* Threads that are to leave together: one that they wait for may have ended. */
 static bool gathers(const struct step_tracer *k)
 {
-	return k->leaving && k->ignores_trap && !k->may_leave;
+	return k->leaving && step_trap_gathers(k);
 }
 
 /* Not from within a stop that is being looked at: it may be let go of twice. */
@@ -243,8 +243,7 @@ static void look_at_status(struct step_tracer *k)
 
 	if (!proc_status_read(k->pid, k->pid, &s))
 		return;
-	k->ignores_trap = s.ignored & PROC_SIGTRAP;
-	k->catches_trap = s.caught & PROC_SIGTRAP;
+	step_trap_init(k, &s);
 	k->has_shadow_stack = s.shadow_stack;
 }
 

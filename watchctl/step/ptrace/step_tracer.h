@@ -8,6 +8,8 @@
  *	step_tracer_breaks.c	the breakpoints in the program's code
  *	step_tracer_move.c	executes the instruction under a breakpoint
  *	step_tracer_hit.c	what a hit means: calls, returns, ends of the range
+ *	step_tracer_trap.c	keeps the program's SIGTRAP handler and masks, which hits make the kernel forget
+ *	step_tracer_remote.c	system calls by a thread of the program
  *	step_tracer_range.c	occurrences: how they begin and end
  *	step_tracer_state.c	what is read of a stopped thread: memory, vector registers, stack
  *	step_tracer_report.c	records for the owner
@@ -37,6 +39,8 @@
 #include "watchctl/step/insn/fetch_run.h"
 #include "watchctl/step/insn/insn_move.h"
 #include "watchctl/step/model/step_box.h"
+#include "watchctl/target/inject/gadget.h"
+#include "watchctl/target/inject/remote.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/stop_wait.h"
 
@@ -99,6 +103,14 @@ struct step_thread {
 		reported_sp; /* a hit that was reported, and whose instruction did not come to its end; 0 */
 	uint64_t step_home, step_home_sp; /* stepping goes on when it comes back there; 0 */
 	uint64_t sigmask;		  /* that blocks SIGTRAP, as last seen; 0: it does not */
+	uint64_t outer_mask; /* the same, of what the signal handler interrupted that it runs since */
+	uint64_t handler_sp; /* where that handler's return address is, while sigmask is the handler's; 0 */
+	unsigned int given_back; /* as the tracer's, when it went on */
+	bool entering;		 /* a signal handler, at whose first instruction it stops */
+	bool merged;   /* a hit, or step, of ours, with a SIGTRAP of the program's own that it blocked */
+	bool requeued; /* ... which waits again; the stop after that is to come */
+	bool borrowed; /* ... for which it blocks the signal, and did not before */
+	uint64_t borrowed_mask;
 };
 
 /* What a breakpoint is for. */
@@ -155,9 +167,18 @@ struct step_tracer {
 	bool exiting; /* the program is about to end */
 	bool ended;   /* STEP_EXIT or _EXEC was reported */
 	int exit_status;
-	bool ignores_trap, catches_trap; /* the program, before the first hit */
-	bool may_leave;			 /* that it ignores SIGTRAP is put back, or cannot be */
-	bool reported_mask;
+	bool ignores_trap; /* the program, before the first hit */
+	bool may_leave;	   /* that it ignores SIGTRAP is put back, or cannot be */
+
+	/* trap */
+	bool catches_trap; /* the program has a SIGTRAP handler, as far as we know */
+	bool has_action;   /* and action is what it has set */
+	struct wire_sigaction action;
+	uint64_t action_ns;	 /* when that was looked at */
+	unsigned int given_back; /* so often */
+	bool reported_handler;
+	bool has_gadgets;
+	struct gadgets gadgets;
 
 	/* breaks */
 	struct map64 by_address; /* number + 1 */
@@ -260,6 +281,49 @@ bool step_threads_store(struct step_thread *t);
 /* A signal of this kind waits in @t. */
 bool step_threads_has_trap(const struct step_thread *t);
 
+/* trap: what a hit makes the kernel forget while the thread blocks SIGTRAP */
+/* Before the first breakpoint. */
+void step_trap_init(struct step_tracer *k, const struct proc_status *s);
+/* @t stands at a hit: at times, whether the program has set another action since. */
+void step_trap_look(struct step_tracer *k, struct step_thread *t);
+/* @t stands at a hit, or has been stepped: its mask, and the program's handler, become what they were. */
+void step_trap_restore(struct step_tracer *k, struct step_thread *t);
+/*
+ * @t is about to get a SIGTRAP that is not ours. True: a hit has just removed the handler; the signal waits, as with
+ * step_trap_requeue(), until that is back.
+ */
+bool step_trap_waits_for_handler(struct step_tracer *k, struct step_thread *t);
+/* Threads must leave together, for what hits have made the kernel forget is to be put back before that. */
+bool step_trap_gathers(const struct step_tracer *k);
+/* @t stands still, and no thread will meet a breakpoint: puts back a handler that a hit has removed. */
+void step_trap_leave(struct step_tracer *k, struct step_thread *t);
+/* Once, if the program had a handler, has none any more, and we do not know it. */
+void step_trap_report_lost(struct step_tracer *k);
+/* @t is about to get @sig, which is not ours: it may stop at the first instruction of its handler (t->entering). */
+void step_trap_before_signal(struct step_tracer *k, struct step_thread *t, int sig);
+/* There it stands. */
+void step_trap_at_handler(struct step_tracer *k, struct step_thread *t);
+/*
+ * @t, registers known, is given a SIGTRAP that somebody sent it and that it blocked: a breakpoint, or step, of ours
+ * has unblocked it, and left no trace of its own, because one waited already (legacy_queue() in kernel/signal.c).
+ */
+bool step_trap_is_merged(struct step_tracer *k, struct step_thread *t);
+/* Makes it wait again, blocked, when @t goes on; which stops before its next instruction, requeued. */
+void step_trap_requeue(struct step_thread *t);
+/* There it stands. */
+void step_trap_requeued(struct step_tracer *k, struct step_thread *t);
+
+/* remote */
+struct step_remote {
+	struct tracee held;
+	struct remote remote;
+	bool opened;
+};
+
+/* @t is stopped. Its signal of this stop, if any, is lost. To be closed also after a failure. */
+struct wc_error *step_remote_open(struct step_tracer *k, struct step_thread *t, struct step_remote *ret);
+void step_remote_close(struct step_tracer *k, struct step_thread *t, struct step_remote *r);
+
 /* births */
 struct wc_error *step_births_seize(struct step_tracer *k);
 /* Traced from its birth, because its maker is. NULL: it was let go of. */
@@ -291,6 +355,8 @@ void step_breaks_clean_child(struct step_tracer *k, pid_t child);
 /* move */
 /* @t stands on breakpoint t->at - 1, stopped. True: it goes on by itself, or waits; false: let it. */
 bool step_move(struct step_tracer *k, struct step_thread *t);
+/* @t, stopped, gets the SIGTRAP of the program's own that it is about to get, and its handler is there. */
+void step_move_deliver_trap(struct step_tracer *k, struct step_thread *t);
 /* All threads have been asked to stop: waits until they have, and puts their stops aside. */
 void step_move_wait_for_all(struct step_tracer *k);
 /*

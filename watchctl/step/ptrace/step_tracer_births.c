@@ -91,6 +91,7 @@ static void know_creator(struct step_tracer *k, struct step_thread *t, const str
 	t->born = true;
 	t->creator = creator->tid;
 	t->creating_call = in ? in->call : 0;
+	t->outer_mask = creator->sigmask; /* it begins with all blocked, and gets this one then */
 	t->fresh = k->recording;
 	t->recorded = k->recording && step_range_includes(k, t, creator);
 	t->holds &= ~(unsigned int)HOLD_BIRTH;

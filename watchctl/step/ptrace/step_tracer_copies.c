@@ -5,20 +5,15 @@
  * Behind each copy stands a jump to what follows the original: a thread that is let go of in the middle,
  * because we were killed, comes home alone. That is why the pages are read-only and stay then.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "watchctl/step/ptrace/step_tracer.h"
-#include "watchctl/target/inject/gadget.h"
 #include "watchctl/target/inject/remote.h"
 #include "watchctl/target/proc/proc.h"
-#include "watchctl/target/stop/held.h"
 
 #define AREA_SIZE 0x10000u
 #define AREAS_MAX 32u
@@ -35,8 +30,6 @@ struct step_copies {
 	struct area area[AREAS_MAX];
 	unsigned int n;
 	bool given_up;
-	bool has_gadgets;
-	struct gadgets gadgets;
 };
 
 /* Where */
@@ -68,40 +61,15 @@ static uint64_t find_gap(const struct step_tracer *k, uint64_t near)
 	return s.found;
 }
 
-/* The program's system calls */
-
 static struct wc_error *call_in(struct step_tracer *k, struct step_thread *t, long nr, const uint64_t arg[6],
 				long *ret)
 {
-	struct tracee held = { .pid = t->pid, .tid = t->tid, .home = t->user };
-	struct remote r = { 0 };
-	struct wc_error *err;
-	siginfo_t info;
+	struct step_remote at;
+	struct wc_error *err = step_remote_open(k, t, &at);
 
-	if (!step_threads_store(t) ||
-	    held_ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(held.sigmask), &held.sigmask))
-		return wc_error_new(WC_ETARGET, "thread %d is being killed", t->tid);
-	err = remote_open(t->pid, t->tid, &held, &r);
-	err = err ? err : remote_use_gadgets(&r, &k->copies->gadgets);
-	err = err ? err : remote_syscall(&r, nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5], ret);
-	remote_close(&r);
-	t->interrupted = t->disturbed = false; /* it stands at a stop that was asked for */
-	/* It was killed on the way, and its end was waited for there. */
-	if (err && waitid(P_PID, (id_t)t->tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) < 0)
-		step_threads_put_aside(k, t->tid, SIGKILL);
+	err = err ? err : remote_syscall(&at.remote, nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5], ret);
+	step_remote_close(k, t, &at);
 	return err;
-}
-
-static struct wc_error *find_gadgets(struct step_tracer *k)
-{
-	struct proc_status s;
-
-	if (k->copies->has_gadgets)
-		return NULL;
-	if (!proc_status_read(k->pid, k->vm_tid, &s) || s.seccomp)
-		return wc_error_new(WC_ENOTSUP, "the program runs under seccomp");
-	k->copies->has_gadgets = true;
-	return gadgets_find(k->vm_tid, &k->copies->gadgets);
 }
 
 static struct wc_error *map_area(struct step_tracer *k, struct step_thread *t, uint64_t near)
@@ -115,8 +83,7 @@ static struct wc_error *map_area(struct step_tracer *k, struct step_thread *t, u
 
 	if (!arg[0] || c->n == AREAS_MAX)
 		return wc_error_new(WC_ENOTSUP, "there is no room near the code");
-	err = find_gadgets(k);
-	err = err ? err : call_in(k, t, SYS_mmap, arg, &result);
+	err = call_in(k, t, SYS_mmap, arg, &result);
 	if (err)
 		return err;
 	if (result < 0 || (uint64_t)result != arg[0])

@@ -211,6 +211,27 @@ static bool wait_for_step(pid_t tid, int *status)
 	return got == tid;
 }
 
+/*
+ * A hit of another thread that blocks SIGTRAP removes the program's handler. So the others stand still until the
+ * kernel has seen that there is one.
+ */
+void step_move_deliver_trap(struct step_tracer *k, struct step_thread *t)
+{
+	const pid_t tid = t->tid;
+	int status = 0;
+
+	stop_others(k, t);
+	if (!step_trap_waits_for_handler(k, t) && ptrace(PTRACE_INTERRUPT, tid, 0, 0))
+		return;
+	if (!step_threads_store(t))
+		return;
+	t->stopped = t->has_regs = false;
+	t->interrupted = true;
+	t->given_back = k->given_back;
+	if (!held_ptrace(PTRACE_CONT, tid, 0, t->signal) && wait_for_step(tid, &status))
+		put_aside(k, tid, status);
+}
+
 static bool was_step(pid_t tid, int status)
 {
 	struct stop s = stop_decode(status);
@@ -255,6 +276,7 @@ static bool lift(struct step_tracer *k, struct step_thread *t, uint32_t number)
 		t->stopped = true;
 		if (!step_threads_load(t))
 			return true;
+		step_trap_restore(k, t);
 		stay_if_unfinished(t, b, number);
 		return false;
 	}

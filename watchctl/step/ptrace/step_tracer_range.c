@@ -88,22 +88,6 @@ static void end_calls(struct step_tracer *k, enum return_how how)
 	}
 }
 
-/* A breakpoint in code that runs with SIGTRAP blocked, as signal handlers may: nobody could see it coming. */
-static void report_lost_handler(struct step_tracer *k)
-{
-	struct proc_status s;
-
-	if (!k->catches_trap || k->reported_mask || !proc_status_read(k->pid, k->pid, &s) ||
-	    (s.caught & PROC_SIGTRAP))
-		return;
-	k->reported_mask = true;
-	step_report_note(
-		k,
-		"a breakpoint in code that runs while SIGTRAP is blocked made the kernel remove the program's "
-		"SIGTRAP handler: the next SIGTRAP that it gets ends it. --only records functions that do "
-		"not run in signal handlers");
-}
-
 static void report_done(struct step_tracer *k)
 {
 	struct step_record r = { .kind = STEP_DONE };
@@ -112,7 +96,7 @@ static void report_done(struct step_tracer *k)
 		return;
 	k->done = true;
 	step_breaks_sync(k);
-	report_lost_handler(k);
+	step_trap_report_lost(k);
 	step_report(k, &r);
 	step_tracer_leave(k);
 }

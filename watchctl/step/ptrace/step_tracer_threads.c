@@ -17,7 +17,6 @@
 #include "watchctl/target/stop/stop.h"
 #include "watchctl/target/stop/tracee.h"
 #include "watchctl/target/stop/tracing.h"
-#include "watchctl/target/stop/trap_mask.h"
 
 #define SIGNAL_OF_CANCEL 32 /* glibc's and musl's, the first that no program can have for itself */
 
@@ -134,8 +133,11 @@ static void secure(struct step_tracer *k, pid_t tid)
 		return;
 	t->has_info = true;
 	t->has_regs = t->dirty = false;
-	if (!is_ours(k, t, &number))
-		return;
+	if (!is_ours(k, t, &number)) {
+		t->merged = t->info.si_code <= 0 && step_threads_load(t) && step_trap_is_merged(k, t);
+		if (!t->merged || t->moving != MOVING_NOT || !step_breaks_find(k, t->user.rip - 1, &number))
+			return;
+	}
 	t->hit = number + 1;
 	t->user.rip--;
 	t->dirty = held_ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, regs.rip), t->user.rip) != 0;
@@ -198,13 +200,19 @@ bool step_threads_has_trap(const struct step_thread *t)
 	return false;
 }
 
-static void go_on(struct step_thread *t)
+static void go_on(struct step_tracer *k, struct step_thread *t)
 {
 	bool steps = t->moving != MOVING_NOT || t->stepping;
+
+	if (t->signal == SIGTRAP && !t->requeued && !t->group && k->has_action && k->nthreads > 1) {
+		step_move_deliver_trap(k, t);
+		return;
+	}
 
 	if (!step_threads_store(t))
 		return; /* it is being killed: its end will be reported */
 	t->stopped = t->has_regs = false;
+	t->given_back = k->given_back;
 	if (t->group)
 		held_ptrace(PTRACE_LISTEN, t->tid, 0, 0);
 	else
@@ -226,28 +234,32 @@ static bool are_past(const struct step_tracer *k)
 }
 
 /*
- * That the program ignores SIGTRAP, which a breakpoint makes the kernel forget, is put back by a thread of it
- * once no thread meets one any more and while all are traced still: what somebody sends it in between gets to
- * us.
+ * That the program ignores SIGTRAP, or its handler, which a breakpoint makes the kernel forget, is put back by a
+ * thread of it once no thread meets one any more and while all are traced still: what somebody sends it in between
+ * gets to us.
  */
 static bool may_leave(struct step_tracer *k, struct step_thread *t)
 {
 	struct tracee held;
 
-	if (!k->ignores_trap || k->may_leave || t->guest)
+	if (!step_trap_gathers(k) || t->guest)
 		return true;
 	t->past = true;
 	if (monotonic_ns() - k->started_ns < TRAP_ACTION_IGNORE_NS) {
 		if (!are_past(k)) {
-			go_on(t);
+			go_on(k, t);
 			return false;
 		}
-		if (t->signal || !step_threads_store(t) || !tracee_hold(t->pid, t->tid, &held)) {
-			go_on(t);
+		if (t->signal || !step_threads_store(t) ||
+		    (k->ignores_trap && !tracee_hold(t->pid, t->tid, &held))) {
+			go_on(k, t);
 			step_threads_interrupt(k, t);
 			return false;
 		}
-		wc_error_free(trap_action_ignore(k->pid, &held));
+		if (k->ignores_trap)
+			wc_error_free(trap_action_ignore(k->pid, &held));
+		else
+			step_trap_leave(k, t);
 	}
 	k->may_leave = k->wants_leave = true;
 	return true;
@@ -257,9 +269,13 @@ static bool may_leave(struct step_tracer *k, struct step_thread *t)
 static void step_tracer_threads_leave(struct step_tracer *k, struct step_thread *t)
 {
 	t->stepping = false;
+	if (t->requeued) {
+		go_on(k, t);
+		return;
+	}
 	if (step_threads_has_trap(t)) {
 		t->group = false;
-		go_on(t);
+		go_on(k, t);
 		step_threads_interrupt(k, t);
 		return;
 	}
@@ -315,7 +331,7 @@ void step_threads_settle(struct step_tracer *k, struct step_thread *t)
 		if (step_move(k, t))
 			return;
 	}
-	go_on(t);
+	go_on(k, t);
 }
 
 /* Stops */
@@ -333,18 +349,6 @@ static void report_signal(struct step_tracer *k, struct step_thread *t, int sig,
 	step_report_of(k, t, &r);
 }
 
-static void restore_mask(struct step_tracer *k, struct step_thread *t)
-{
-	if (!trap_mask_restore(t->pid, t->tid, &t->sigmask) || !k->catches_trap || k->reported_mask)
-		return;
-	k->reported_mask = true;
-	step_report_note(
-		k,
-		"thread %d blocked SIGTRAP when it hit a breakpoint, which made the kernel remove the program's "
-		"SIGTRAP handler",
-		t->tid);
-}
-
 /* A SIGTRAP of the program's own, which it ignored until a hit made the kernel forget that. */
 static bool was_ignored(const struct step_tracer *k, const struct step_thread *t, const siginfo_t *info)
 {
@@ -358,28 +362,44 @@ static bool was_ignored(const struct step_tracer *k, const struct step_thread *t
 	       !(s.caught & PROC_SIGTRAP);
 }
 
-/* True: the program must not get it. */
-static bool take_trap(struct step_tracer *k, struct step_thread *t)
+static void take_hit(struct step_tracer *k, struct step_thread *t)
 {
 	uint32_t number = t->hit - 1;
 
+	t->hit = 0;
+	k->box->counts.stops++;
+	t->moving = MOVING_NOT;
+	if (!k->breaks[number].planted)
+		return; /* was taken out meanwhile */
+	t->at = number + 1;
+	if (!k->leaving)
+		step_hit(k, t, number);
+}
+
+/* True: the program must not get it. */
+static bool take_trap(struct step_tracer *k, struct step_thread *t)
+{
 	if (t->info.si_code == TRAP_TRACE && (t->moving != MOVING_NOT || t->stepping)) {
 		if (t->moving != MOVING_NOT)
 			step_move_done(k, t);
+		step_trap_restore(k, t);
 		return true;
 	}
 	if (!t->hit)
 		return was_ignored(k, t, &t->info);
-	t->hit = 0;
-	k->box->counts.stops++;
-	restore_mask(k, t);
-	t->moving = MOVING_NOT;
-	if (!k->breaks[number].planted)
-		return true; /* was taken out meanwhile */
-	t->at = number + 1;
-	if (!k->leaving)
-		step_hit(k, t, number);
+	step_trap_restore(k, t);
+	step_trap_look(k, t);
+	take_hit(k, t);
 	return true;
+}
+
+/* The hit is looked at once the program's own SIGTRAP waits again. */
+static void take_merged(struct step_tracer *k, struct step_thread *t)
+{
+	t->merged = false;
+	if (t->moving != MOVING_NOT)
+		step_move_done(k, t);
+	step_trap_requeue(t);
 }
 
 static void undo_eintr(struct step_thread *t)
@@ -397,6 +417,10 @@ static void on_signal(struct step_tracer *k, struct step_thread *t, int sig)
 		secure(k, t->tid);
 	if (!t->has_info)
 		memset(&t->info, 0, sizeof(t->info));
+	if (t->merged) {
+		take_merged(k, t);
+		return;
+	}
 	t->trapped = sig == SIGTRAP && take_trap(k, t);
 	if (t->trapped) {
 		if (t->info.si_code <= 0) /* sent, and ignored */
@@ -405,12 +429,15 @@ static void on_signal(struct step_tracer *k, struct step_thread *t, int sig)
 	}
 	if ((sig == SIGSTOP || sig == SIGCONT) && (t->holds & HOLD_START))
 		return; /* ours, from taking a launched program over */
+	if (sig == SIGTRAP && step_trap_waits_for_handler(k, t))
+		return;
 	t->signal = sig;
 	if (!step_threads_load(t))
 		return;
 	if (t->moving != MOVING_NOT)
 		step_move_interrupted(k, t);
 	report_signal(k, t, sig, t->info.si_code);
+	step_trap_before_signal(k, t, sig);
 	t->handling = true;
 	t->cancelled |= sig == SIGNAL_OF_CANCEL;
 	if (tracing_signal_is_ignored(t->pid, t->tid, sig))
@@ -549,11 +576,17 @@ void step_threads_gone(struct step_tracer *k)
 	}
 }
 
-static void on_trap_stop(struct step_thread *t)
+static void on_trap_stop(struct step_tracer *k, struct step_thread *t)
 {
 	if (t->disturbed)
 		tracing_undo_false_eintr(t->pid, t->tid);
 	t->disturbed = false;
+	if (t->entering)
+		step_trap_at_handler(k, t);
+	if (t->requeued)
+		step_trap_requeued(k, t);
+	if (t->hit && step_threads_load(t))
+		take_hit(k, t);
 }
 
 void step_threads_on_status(struct step_tracer *k, pid_t tid, int status)
@@ -583,13 +616,14 @@ void step_threads_on_status(struct step_tracer *k, pid_t tid, int status)
 	case STOP_SIGNAL:
 		on_signal(k, t, s.signal);
 		t->has_info = false;
-		t->hit = 0;
+		if (!t->requeued)
+			t->hit = 0;
 		break;
 	case STOP_GROUP:
 		on_group_stop(k, t);
 		break;
 	case STOP_TRAP:
-		on_trap_stop(t);
+		on_trap_stop(k, t);
 		break;
 	case STOP_CLONED:
 		step_births_on_clone(k, t);

@@ -15,15 +15,45 @@
 #define IGNORE 1u
 #define EXCHANGES 100u /* so often the program may change its action while we change it */
 
-struct wc_error *trap_action_ignore(pid_t pid, struct tracee *held)
+/* A thread that is ready to make system calls, in a scratch: see trap_action_ignore(). */
+static struct wc_error *open_for_call(pid_t pid, struct tracee *held, struct remote *ret)
 {
-	/* The kernel's struct sigaction: handler, flags, restorer, mask. */
-	const uint64_t action[4] = { IGNORE };
-	scoped(remote_closep) struct remote r = { 0 };
-	struct proc_status s;
 	struct gadgets g;
+	struct wc_error *err = gadgets_find(pid, &g);
+
+	if (!err)
+		err = remote_open_prepared(pid, 0, held, ret);
+	return err ? err : remote_use_gadgets(ret, &g);
+}
+
+/* Sets @action, or, NULL, asks for what is set: then *ret_now is. */
+static struct wc_error *set_or_ask(struct remote *r, const struct wire_sigaction *action,
+				   struct wire_sigaction *ret_now)
+{
+	const uint64_t at = r->scratch + SCRATCH_DATA;
+	struct memory_view mem = proc_memory(&r->thread.pid);
 	struct wc_error *err;
 	long result = 0;
+
+	if (action && !proc_write(r->thread.pid, at, action, sizeof(*action)))
+		return wc_error_errno(WC_EPERM, errno, "cannot write into process %d", r->thread.pid);
+	err = remote_syscall(r, NR_SIGACTION, SIGTRAP, action ? at : 0, action ? 0 : at, 8, 0, 0, &result);
+	if (err)
+		return err;
+	if (result)
+		return wc_error_errno(WC_EFAIL, (int)-result, "process %d cannot %s its action of SIGTRAP",
+				      r->thread.pid, action ? "set" : "tell");
+	if (!action && !memory_read(&mem, at, ret_now, sizeof(*ret_now)))
+		return wc_error_errno(WC_EPERM, errno, "cannot read from process %d", r->thread.pid);
+	return NULL;
+}
+
+struct wc_error *trap_action_ignore(pid_t pid, struct tracee *held)
+{
+	const struct wire_sigaction ignore = { .handler = IGNORE };
+	scoped(remote_closep) struct remote r = { 0 };
+	struct proc_status s;
+	struct wc_error *err;
 
 	if (!proc_status_read(pid, pid, &s) || s.state == 'Z' || ((s.ignored | s.caught) & PROC_SIGTRAP))
 		return NULL;
@@ -32,18 +62,38 @@ struct wc_error *trap_action_ignore(pid_t pid, struct tracee *held)
 			WC_ENOTSUP,
 			"process %d runs under seccomp: its setting to ignore SIGTRAP cannot be restored",
 			pid);
-	err = gadgets_find(pid, &g);
-	if (!err)
-		err = remote_open_prepared(pid, 0, held, &r);
-	if (!err)
-		err = remote_use_gadgets(&r, &g);
-	if (err)
-		return err;
-	if (!proc_write(pid, r.scratch + SCRATCH_DATA, action, sizeof(action)))
-		return wc_error_errno(WC_EPERM, errno, "cannot write into process %d", pid);
-	err = remote_syscall(&r, NR_SIGACTION, SIGTRAP, r.scratch + SCRATCH_DATA, 0, 8, 0, 0, &result);
-	if (!err && result)
-		err = wc_error_errno(WC_EFAIL, (int)-result, "process %d cannot ignore SIGTRAP", pid);
+	err = open_for_call(pid, held, &r);
+	return err ? err : set_or_ask(&r, &ignore, NULL);
+}
+
+struct wc_error *trap_action_read(struct remote *r, struct wire_sigaction *ret)
+{
+	return set_or_ask(r, NULL, ret);
+}
+
+struct wc_error *trap_action_ask(pid_t pid, struct wire_sigaction *ret)
+{
+	scoped(remote_closep) struct remote r = { 0 };
+	struct wc_error *err = open_for_call(pid, NULL, &r);
+
+	return err ? err : trap_action_read(&r, ret);
+}
+
+bool trap_action_is_removed(const struct wire_sigaction *now, const struct wire_sigaction *was)
+{
+	return !now->handler && now->flags == was->flags && now->restorer == was->restorer &&
+	       now->mask == was->mask;
+}
+
+struct wc_error *trap_action_give_back(struct remote *r, const struct wire_sigaction *was, bool *ret)
+{
+	struct wire_sigaction now;
+	struct wc_error *err = trap_action_read(r, &now);
+	bool removed = !err && trap_action_is_removed(&now, was);
+
+	if (removed)
+		err = set_or_ask(r, was, NULL);
+	*ret = !err && (removed || !memcmp(&now, was, sizeof(now)));
 	return err;
 }
 
@@ -64,17 +114,10 @@ struct wc_error *trap_action_exchange(struct remote *r, uint64_t to, uint64_t sc
 
 struct wc_error *trap_action_replace(struct remote *r, uint64_t from, const struct wire_sigaction *to)
 {
-	struct memory_view mem = proc_memory(&r->thread.pid);
-	uint64_t at = r->scratch + SCRATCH_DATA;
-	struct wire_sigaction now = { 0 };
-	long result = 0;
-	struct wc_error *err = remote_syscall(r, NR_SIGACTION, SIGTRAP, 0, at, 8, 0, 0, &result);
+	struct wire_sigaction now;
+	struct wc_error *err = trap_action_read(r, &now);
 
-	if (err || result || !memory_read(&mem, at, &now, sizeof(now)) || now.handler != from)
-		return err;
-	if (!proc_write(r->thread.pid, at, to, sizeof(*to)))
-		return wc_error_errno(WC_EPERM, errno, "cannot write into process %d", r->thread.pid);
-	return remote_syscall(r, NR_SIGACTION, SIGTRAP, at, 0, 8, 0, 0, &result);
+	return err || now.handler != from ? err : set_or_ask(r, to, NULL);
 }
 
 struct wc_error *trap_action_put_back(struct remote *r, uint64_t to, uint64_t scratch, uint64_t handler,

@@ -32,7 +32,20 @@ struct wc_error *trap_action_ignore(pid_t pid, struct tracee *held);
 struct wc_error *trap_action_exchange(struct remote *r, uint64_t to, uint64_t scratch,
 				      struct wire_sigaction *ret_was);
 
-/* Sets @to, if the action is the one with the handler @from; @r must use a scratch (remote_use_gadgets()). */
+/* The action; @r must use a scratch (remote_use_gadgets()), here and below. */
+struct wc_error *trap_action_read(struct remote *r, struct wire_sigaction *ret);
+
+/* The same for a process of which nothing is traced, by any of its threads. WC_ENOTSUP under seccomp. */
+struct wc_error *trap_action_ask(pid_t pid, struct wire_sigaction *ret);
+
+/* The kernel may have removed the handler of @was: of an action it changes nothing else
+ * (force_sig_info_to_task()). */
+bool trap_action_is_removed(const struct wire_sigaction *now, const struct wire_sigaction *was);
+
+/* Sets @was again, if it is removed. *ret: it is set now, or was all the time; false: another one is. */
+struct wc_error *trap_action_give_back(struct remote *r, const struct wire_sigaction *was, bool *ret);
+
+/* Sets @to, if the action is the one with the handler @from. */
 struct wc_error *trap_action_replace(struct remote *r, uint64_t from, const struct wire_sigaction *to);
 
 /*
