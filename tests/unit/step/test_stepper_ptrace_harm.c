@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "tests/unit/stepper_scene.h"
+#include "watchctl/step/ptrace/step_tracer.h"
 
 /* Instructions under breakpoints */
 
@@ -90,7 +91,7 @@ static void live_odd(void)
 	pthread_join(t, NULL);
 }
 
-static void every_kind_of_instruction_works_under_a_breakpoint(void **state)
+static void check_odd(void)
 {
 	struct scene s;
 	struct stepper_options o;
@@ -99,7 +100,6 @@ static void every_kind_of_instruction_works_under_a_breakpoint(void **state)
 				  function_at(odd8), from_at(all_odd) };
 	uint32_t i;
 
-	(void)state;
 	set_up(&s, live_odd);
 	o = from_options(&s);
 	open_stepper(&s, &o, p, sizeof(p) / sizeof(p[0]));
@@ -112,6 +112,23 @@ static void every_kind_of_instruction_works_under_a_breakpoint(void **state)
 	wait_for_life(&s);
 	assert_int_equal(s.reported->count[1], 0);
 	tear_down(&s);
+}
+
+static void every_kind_of_instruction_works_under_a_breakpoint(void **state)
+{
+	(void)state;
+	check_odd();
+}
+
+/* What is given up comes to its end later, like all others. */
+static void so_it_does_where_no_step_ends_in_time(void **state)
+{
+	const uint64_t usual = step_move_lift_ns;
+
+	(void)state;
+	step_move_lift_ns = 1;
+	check_odd();
+	step_move_lift_ns = usual;
 }
 /* Instructions */
 
@@ -421,6 +438,7 @@ int main(int argc, char *argv[])
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_kind_of_instruction_works_under_a_breakpoint),
+		cmocka_unit_test(so_it_does_where_no_step_ends_in_time),
 		cmocka_unit_test(every_instruction_is_reported_once_and_in_order),
 		cmocka_unit_test(the_programs_own_int3_stays_its_own),
 		cmocka_unit_test(a_thread_that_blocks_SIGTRAP_still_does),

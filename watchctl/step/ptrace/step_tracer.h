@@ -72,6 +72,7 @@ struct step_thread {
 	bool trapped; /* at a SIGTRAP that is ours */
 	bool interrupted; /* it will stop because we asked for it, if nothing else stops it before */
 	bool disturbed;	  /* ... or may, after that: the kernel's end of a system call is then our doing */
+	bool ending;	  /* its memory may go any time */
 	bool dead;	  /* a leader that has ended before its threads: never stops again */
 	bool met;	  /* has stopped for the first time */
 	bool born;	  /* its creator is known, or never will be */
@@ -358,6 +359,11 @@ bool step_move(struct step_tracer *k, struct step_thread *t);
 /* @t, stopped, gets the SIGTRAP of the program's own that it is about to get, and its handler is there. */
 void step_move_deliver_trap(struct step_tracer *k, struct step_thread *t);
 /* All threads have been asked to stop: waits until they have, and puts their stops aside. */
+/*
+ * An instruction that takes longer, in ns, while its breakpoint is lifted waits for somebody, perhaps for a held thread:
+ * it is left to itself. Tests set it to what a machine without a free CPU makes of it.
+ */
+extern uint64_t step_move_lift_ns;
 void step_move_wait_for_all(struct step_tracer *k);
 /*
  * Before the first breakpoint: a thread that had begun to fork when we came has a child that we do not get to

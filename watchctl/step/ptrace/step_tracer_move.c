@@ -32,8 +32,7 @@
 #define ALL_NS 3000000000ull
 /* A fork's wait for memory; that of a vfork, for its child, may be long. */
 #define COPY_NS 200000000ull
-/* An instruction that takes longer waits for somebody, perhaps for a held thread. */
-#define LIFT_NS 50000000ull
+uint64_t step_move_lift_ns = 50000000;
 
 static bool write_memory(void *ctx, uint64_t addr, const void *bytes, uint32_t len)
 {
@@ -161,15 +160,21 @@ static bool is_asked_and_awaits_cpu(const struct step_thread *t)
 	return is_asked(t) && awaits_cpu(t);
 }
 
-void step_move_wait_for_all(struct step_tracer *k)
+/* On a machine that is busy, they would come by unseen as soon as they get a CPU. */
+static void wait_for_runnable(struct step_tracer *k, const struct step_thread *but)
 {
 	uint64_t end = monotonic_ns() + ALL_NS;
 
-	wait_for_stops(k, NULL);
-	while (step_tracer_move_count(k, NULL, awaits_cpu) && monotonic_ns() < end) {
+	wait_for_stops(k, but);
+	while (step_tracer_move_count(k, but, awaits_cpu) && monotonic_ns() < end) {
 		step_tracer_nap();
-		wait_for_stops(k, NULL);
+		wait_for_stops(k, but);
 	}
+}
+
+void step_move_wait_for_all(struct step_tracer *k)
+{
+	wait_for_runnable(k, NULL);
 }
 
 /* Who copies its memory runs, or waits for memory. */
@@ -198,12 +203,12 @@ static void stop_others(struct step_tracer *k, const struct step_thread *t)
 	if (!step_tracer_move_count(k, t, is_running))
 		return;
 	step_threads_each(k, step_threads_interrupt);
-	wait_for_stops(k, t);
+	wait_for_runnable(k, t);
 }
 
 static bool wait_for_step(pid_t tid, int *status)
 {
-	uint64_t end = monotonic_ns() + LIFT_NS;
+	uint64_t end = monotonic_ns() + step_move_lift_ns;
 	pid_t got;
 
 	while (!(got = waitpid(tid, status, __WALL | WNOHANG)) && monotonic_ns() < end)

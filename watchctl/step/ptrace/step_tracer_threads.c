@@ -376,10 +376,16 @@ static void take_hit(struct step_tracer *k, struct step_thread *t)
 		step_hit(k, t, number);
 }
 
+/* A step over a system call ends with the other code (user_single_step_report() in arch/x86/kernel/ptrace.c). */
+static bool is_step(const siginfo_t *info)
+{
+	return info->si_code == TRAP_TRACE || info->si_code == TRAP_BRKPT;
+}
+
 /* True: the program must not get it. */
 static bool take_trap(struct step_tracer *k, struct step_thread *t)
 {
-	if (t->info.si_code == TRAP_TRACE && (t->moving != MOVING_NOT || t->stepping)) {
+	if (is_step(&t->info) && (t->moving != MOVING_NOT || t->stepping)) {
 		if (t->moving != MOVING_NOT)
 			step_move_done(k, t);
 		step_trap_restore(k, t);
@@ -509,9 +515,26 @@ static void report_thread_end(struct step_tracer *k, struct step_thread *t, enum
 		step_report_of(k, t, &r);
 }
 
+/* One that has the program's memory for some time still, if there is any. */
+static void choose_vm_tid(struct step_tracer *k)
+{
+	const struct step_thread *t;
+	unsigned int i;
+
+	for (i = 0; i < STEP_BUCKETS; i++)
+		for (t = k->bucket[i]; t; t = t->next)
+			if (!t->guest && !t->dead && !t->ending) {
+				k->vm_tid = t->tid;
+				return;
+			}
+}
+
 /* It is about to end, by itself or with all others: PTRACE_EVENT_EXIT. */
 static void on_exiting(struct step_tracer *k, struct step_thread *t)
 {
+	t->ending = true;
+	if (k->vm_tid == t->tid)
+		choose_vm_tid(k);
 	t->group_exits = !step_threads_load(t) || (long)t->user.orig_rax != SYS_exit;
 	k->exiting |= t->group_exits && !t->guest;
 	t->moving = MOVING_NOT;
@@ -559,6 +582,9 @@ static void on_end(struct step_tracer *k, struct step_thread *t, int status)
 		report_thread_end(k, t, how);
 		step_range_thread_ended(k, t);
 	}
+	t->ending = true;
+	if (k->vm_tid == t->tid)
+		choose_vm_tid(k);
 	step_threads_drop(k, t);
 	if (!guest && is_last(k))
 		report_exit(k);
@@ -610,7 +636,7 @@ void step_threads_on_status(struct step_tracer *k, pid_t tid, int status)
 	if (!t->has_info)
 		t->has_regs = t->dirty = false;
 	t->signal = 0;
-	if (!t->guest)
+	if (!t->guest && s.kind != STOP_EXITING)
 		k->vm_tid = tid;
 	switch (s.kind) {
 	case STOP_SIGNAL:
@@ -634,6 +660,10 @@ void step_threads_on_status(struct step_tracer *k, pid_t tid, int status)
 		break;
 	case STOP_EXITING:
 		on_exiting(k, t);
+		break;
+	case STOP_OTHER: /* it begins a system call */
+		if (t->moving == MOVING_LIFT)
+			step_move_done(k, t);
 		break;
 	default:
 		break;
