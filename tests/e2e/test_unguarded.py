@@ -3,9 +3,10 @@ import json
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
-from conftest import RECIPES, TIMEOUT, WATCHCTL
+from conftest import RECIPES, TIMEOUT, WATCHCTL, wait_until
 
 RECIPES["own_signals"] = (["own_signals.c"], "gcc -O1 -g")
 RECIPES["fortran_main"] = (["fortran_main.f90"], "gfortran -O0 -g -J@")
@@ -54,6 +55,74 @@ def test_an_event_loop_that_takes_our_signals_is_let_go(victim, watch):
     rounds, signals = map(int, v.tell("loop 50").split())
     w.end()
     assert rounds <= 51 and not signals and w.summary()["counted"] == rounds
+
+
+def test_a_loop_that_waits_for_our_signals_is_let_go(victim, watch):
+    v = victim("own_signals")
+    w = watch("-p", v.pid, *HANDLER, prefix=UNGUARDED)
+    rounds, signals = map(int, v.tell("sigwait 600").split())
+    w.end(sig=None, expect=7)
+    assert signals and rounds < 100000, (rounds, signals)
+    assert any("receives watchctl's signals itself" in text for text in notes(w)), notes(w)
+
+
+def test_the_handler_is_refused_where_a_thread_waits_for_its_signal(victim, run):
+    v = victim("own_signals")
+    v.send("sigwait 100")
+    wait_until(lambda: Path(f"/proc/{v.pid}/syscall").read_text().startswith("128 "))
+    r = run("-p", v.pid, *HANDLER, "-t", "0.1")
+    assert r.returncode == 7 and "waits for it (sigwait)" in r.stderr and "--engine ring" in r.stderr, r.stderr
+    assert v.process.stdout.readline().split()[-1] == "0"
+
+
+@pytest.mark.parametrize("verb", ["sigwait", "loop"])
+def test_by_default_another_engine_continues_where_a_program_begins_to_take_our_signals(victim, watch, verb):
+    v = victim("own_signals")
+    w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "auto", prefix=UNGUARDED)
+    rounds, signals = map(int, v.tell(f"{verb} 600").split())
+    w.end()
+    first, then = w.of("armed")
+    assert first["engine"] == "handler" and then["engine"] == "ring" and "handler engine had to give up" in then["engine_why"]
+    assert any("the watch continues with the ring engine: accesses in the " in text for text in notes(w)), notes(w)
+    assert w.balanced() and signals < rounds < 100000
+    assert len([a for a in w.accesses if a["time"] > then["time"]]) >= 400
+    before = len(w.accesses)
+    w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "auto", prefix=UNGUARDED)
+    v.tell("write 10")
+    w.end()
+    assert w.summary()["recorded"] == 10 and before
+
+
+def test_by_default_another_engine_continues_where_a_thread_begins_to_block_our_signal(victim, watch):
+    v = victim("own_signals")
+    w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "auto", prefix=UNGUARDED)
+    v.tell("blocked 4000")
+    w.end()
+    assert [a["engine"] for a in w.of("armed")] == ["handler", "ring"]
+    assert any("has begun to block SIGTRAP" in text for text in notes(w)), notes(w)
+    assert w.balanced() and w.summary()["recorded"] > 1000
+
+
+def test_by_default_another_engine_continues_where_the_program_takes_sigtrap(victim, watch):
+    v = victim("own_signals")
+    w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "auto", prefix=UNGUARDED)
+    v.tell("write 10")
+    v.send("default")
+    assert v.process.stdout.readline() == "ok\n"
+    wait_until(lambda: any("the watch continues" in text for text in notes(w)))
+    v.tell("write 10")
+    w.end(expect=None)  # 1: it may restore what it found, so the handler has to stay in its memory
+    assert w.process.returncode in (0, 1) and w.summary()["recorded"] == 20 and w.balanced(), w.stderr
+    assert v.alive()
+
+
+def test_a_loop_that_lets_signals_in_now_and_then_keeps_its_watch(victim, watch):
+    """What waits is gone a moment later, as with one that takes it; but it has come."""
+    v = victim("own_signals")
+    w = watch("-p", v.pid, *HANDLER, prefix=UNGUARDED)
+    v.tell("lets 2000")
+    w.end()
+    assert w.balanced() and w.summary()["recorded"] == 2000, w.summary()
 
 
 def test_a_program_that_our_signal_had_no_room_in_is_told_as_ended_by_it(build, hardware):

@@ -4,11 +4,16 @@
  *
  *	write N		so many writes to `flag`, half a millisecond apart
  *	loop N		an event loop takes all signals by a signalfd, and writes to `flag` once a round, N
- *rounds of 10 ms; it ends early at 1,000,000 rounds; tells how many rounds there were, and signals bursts N
- *three writes with all signals blocked, N times blocked N	so many writes with all signals blocked; they
- *stay so default		every signal has its default action
+ *			rounds of 10 ms; it ends early at 1,000,000 rounds; tells how many rounds there were, and
+ *			signals
+ *	sigwait N	the same with sigtimedwait(); the signals stay blocked
+ *	bursts N	three writes with all signals blocked, N times
+ *	lets N		a loop that lets signals in by ppoll() alone, and writes once a round, N times
+ *	blocked N	so many writes with all signals blocked; they stay so
+ *	default		every signal has its default action
  */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +76,37 @@ static void loop(long n)
 	printf("ok %ld %ld\n", rounds, signals);
 }
 
+static void wait_for_signals(long n)
+{
+	const struct timespec round = { .tv_nsec = ROUND_MS * 1000000 };
+	long end = now_ms() + n * ROUND_MS, rounds = 0, signals = 0;
+	sigset_t all;
+
+	block_all();
+	sigfillset(&all);
+	while (now_ms() < end && rounds < ROUNDS_MOST) {
+		signals += sigtimedwait(&all, NULL, &round) > 0;
+		flag = flag + 1;
+		rounds++;
+	}
+	printf("ok %ld %ld\n", rounds, signals);
+}
+
+static void let_signals_in(long n)
+{
+	const struct timespec round = { .tv_nsec = 1000000 };
+	sigset_t all, before;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	for (; n > 0; n--) {
+		flag = flag + 1;
+		ppoll(NULL, 0, &round, &before);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	printf("ok\n");
+}
+
 static void write_in_bursts(long n)
 {
 	sigset_t all, before;
@@ -100,6 +136,10 @@ static void obey(const char *verb, long n)
 {
 	if (!strcmp(verb, "loop")) {
 		loop(n);
+	} else if (!strcmp(verb, "sigwait")) {
+		wait_for_signals(n);
+	} else if (!strcmp(verb, "lets")) {
+		let_signals_in(n);
 	} else if (!strcmp(verb, "bursts")) {
 		write_in_bursts(n);
 	} else if (!strcmp(verb, "default")) {

@@ -128,6 +128,11 @@ static const struct candidate candidates[] = {
 
 #define CANDIDATES (sizeof(candidates) / sizeof(candidates[0]))
 
+bool monitor_has_next_engine(const struct monitor *m)
+{
+	return m->options.engine == MONITOR_AUTO && m->candidate + 1 < CANDIDATES;
+}
+
 static struct wc_error *open_engine(struct monitor *m, bool values)
 {
 	struct engine_options o = {
@@ -140,6 +145,7 @@ static struct wc_error *open_engine(struct monitor *m, bool values)
 		.follow_fork = m->options.follow_fork,
 		.follow_exec = m->options.follow_exec,
 		.values = values,
+		.may_yield = monitor_has_next_engine(m),
 	};
 
 	return m->ops->open(m->pid, &o, m->events, &m->engine);
@@ -161,10 +167,9 @@ static bool says_no(const struct wc_error *err)
 static struct wc_error *open_best(struct monitor *m)
 {
 	struct wc_error *first = NULL, *err;
-	const struct candidate *c;
 
-	m->why[0] = '\0';
-	for (c = candidates; c < candidates + CANDIDATES; c++) {
+	for (; m->candidate < CANDIDATES; m->candidate++) {
+		const struct candidate *c = &candidates[m->candidate];
 		const char *why = c->against(m);
 
 		if (why) {
@@ -210,10 +215,19 @@ struct wc_error *monitor_open_engine(struct monitor *m)
 	};
 	struct wc_error *err;
 
+	m->candidate = 0;
+	m->why[0] = '\0';
 	if (m->options.engine == MONITOR_AUTO)
 		return open_best(m);
 	m->ops = by_name[m->options.engine];
 	report_why(m, "asked for");
 	err = check_wish(m);
 	return err ? err : open_engine(m, false);
+}
+
+struct wc_error *monitor_open_next_engine(struct monitor *m)
+{
+	snprintf(m->why, sizeof(m->why), "the %s engine had to give up", m->ops->name);
+	m->candidate++;
+	return open_best(m);
 }

@@ -5,11 +5,23 @@
 #include "watchctl/code/lookup/locator.h"
 #include "watchctl/monitor/monitored.h"
 
-/* Nothing is armed any more: the program that had the variables is gone. What was counted stays. */
-static struct wc_error *forget_program(struct monitor *m)
+void monitor_keep_counts(struct monitor *m)
 {
 	struct engine_counts c;
-	struct wc_error *err;
+	unsigned int i;
+
+	for (i = 0; i < MONITOR_WATCHES; i++) {
+		struct monitored *w = &m->watch[i];
+
+		if (!w->used || !w->reported)
+			continue;
+		m->ops->counts(m->engine, w->id, &c);
+		monitor_add_counts(&w->past, &c);
+	}
+}
+
+void monitor_forget_armed(struct monitor *m)
+{
 	unsigned int i;
 
 	for (i = 0; i < MONITOR_WATCHES; i++) {
@@ -17,18 +29,25 @@ static struct wc_error *forget_program(struct monitor *m)
 
 		if (!w->used)
 			continue;
-		if (!m->ops->follows_exec && w->reported) {
-			m->ops->counts(m->engine, w->id, &c);
-			monitor_add_counts(&w->past, &c);
-		}
 		variable_deinit(&w->variable);
 		memset(w->pointer, 0, sizeof(w->pointer));
 		w->armed = w->waits = w->follows = w->tested = false;
 		w->thread_address = 0;
 	}
-	m->hooked = m->started = m->knows_thread_starts = false;
-	m->begins = m->launched || m->ops->follows_exec;
+	m->hooked = false;
 	m->thread_hooks = 0;
+}
+
+/* The program that had the variables is gone. */
+static struct wc_error *forget_program(struct monitor *m)
+{
+	struct wc_error *err;
+
+	if (!m->ops->follows_exec)
+		monitor_keep_counts(m);
+	monitor_forget_armed(m);
+	m->started = m->knows_thread_starts = false;
+	m->begins = m->launched || m->ops->follows_exec;
 	if (m->ops->follows_exec)
 		return NULL;
 	err = m->ops->close(m->engine);

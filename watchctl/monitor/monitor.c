@@ -311,6 +311,7 @@ struct wc_error *monitor_close(struct monitor *m)
 		return NULL;
 	err = monitor_finish(m);
 	close_err = m->engine ? m->ops->close(m->engine) : NULL;
+	close_err = wc_error_first(m->left, close_err);
 	monitor_reap(m);
 	free_monitor(m);
 	return wc_error_first(err, close_err);

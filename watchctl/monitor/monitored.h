@@ -6,6 +6,7 @@
  *	exec.c		into the next program that the process executes
  *	change.c	watches that come and go while it runs
  *	choose.c	which engine
+ *	yield.c		from an engine that gives up to the next
  *	plan.c		a request -> where it is, the registers it takes, its filter
  *	arm.c		arms what was planned, reports the watch
  *	loader.c	what waits for a library, or for the program to begin
@@ -73,7 +74,9 @@ struct monitor {
 	struct event_sink sink;
 	const struct engine_ops *ops;
 	struct engine *engine;
-	char why[200]; /* this engine; "": it is the default one */
+	char why[200];		/* this engine; "": it is the default one */
+	unsigned int candidate; /* engine auto: how far down the list of them */
+	struct wc_error *left;	/* ... what those before had to leave behind in the program; NULL: nothing */
 	struct locator *locator;
 	struct tracee held;
 	struct monitored watch[MONITOR_WATCHES];
@@ -122,6 +125,21 @@ bool monitor_has_watches(const struct monitor *m);
  * or not the one asked for, and why. Without watches there is nothing to open it for.
  */
 struct wc_error *monitor_open_engine(struct monitor *m);
+
+/* Engine auto: it is not the last that could be tried. */
+bool monitor_has_next_engine(const struct monitor *m);
+
+/* ... the next that can work is opened; the one before is closed. WC_ENOTSUP, WC_EPERM: none can. */
+struct wc_error *monitor_open_next_engine(struct monitor *m);
+
+/* After PUMP_ENDED: the next engine goes on, or the watch is over. */
+struct wc_error *monitor_yield(struct monitor *m);
+
+/* The engine has stopped: what it counted of each watch is kept, for it is to be closed. */
+void monitor_keep_counts(struct monitor *m);
+
+/* Nothing is armed any more; all is to be found again. */
+void monitor_forget_armed(struct monitor *m);
 
 struct wc_error *monitor_report_process(struct monitor *m);
 

@@ -51,9 +51,7 @@ static struct wc_error *after_pump(struct monitor *m, enum pump_result r)
 	case PUMP_EXECED:
 		return on_exec(m);
 	case PUMP_ENDED:
-		m->over = true;
-		m->end = MONITOR_GAVE_UP;
-		return monitor_note(m, "%s", m->ops->why(m->engine));
+		return monitor_yield(m);
 	case PUMP_IDLE:
 		break;
 	}

@@ -10,16 +10,19 @@
 #include "watchctl/base/task.h"
 #include "watchctl/engine/handler/handler_engine.h"
 #include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/trap_block.h"
 #include "watchctl/target/proc/takes_trap.h"
 #include "watchctl/target/stop/dispatch.h"
 
 #define SANDBOX_NS 500000000ull /* how often it looks whether any thread has put itself under seccomp */
 #define END_MS 20
-#define ASK_NS 500000000ull /* how often it may stop a thread to ask whether the handler is still ours */
+#define ASK_NS 500000000ull	 /* how often it may stop a thread to ask whether the handler is still ours */
+#define ASK_SOON_NS 100000000ull /* ... where a thread blocks SIGTRAP, and may take our signals */
 
 struct wc_error *handler_refuse_unsafe(pid_t pid)
 {
 	struct proc_status s;
+	pid_t waiter;
 	int seccomp;
 
 	if (!proc_status_read(pid, task_with_memory(pid), &s))
@@ -44,6 +47,13 @@ struct wc_error *handler_refuse_unsafe(pid_t pid)
 			"could be killed by SIGSYS for the handler's system calls, so the handler engine is refused; "
 			"choose --engine ring",
 			pid, s.name);
+	waiter = trap_find_waiter(pid);
+	if (waiter)
+		return wc_error_new(
+			WC_ENOTSUP,
+			"thread %d of process %d (%s) blocks SIGTRAP and waits for it (sigwait): it would receive watchctl's "
+			"signals as its own, so the handler engine is refused; choose --engine ring or ptrace",
+			waiter, pid, s.name);
 	return NULL;
 }
 
@@ -178,7 +188,7 @@ struct wc_error *handler_check_missing(struct engine *e, uint64_t now)
 	bool grows = missing > e->missing, installed = true;
 
 	e->missing = missing;
-	if (!grows || now - e->asked_ns < ASK_NS)
+	if (!grows || now - e->asked_ns < (e->blocked.tid ? ASK_SOON_NS : ASK_NS))
 		return NULL;
 	e->asked_ns = now;
 	if (!e->guard)

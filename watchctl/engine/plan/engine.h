@@ -56,6 +56,7 @@ struct engine_options {
 	struct tracee *held; /* a launched program, stopped before its first instruction; NULL: running */
 	bool values;	     /* WC_ENOTSUP where only those values would be known that instructions tell */
 	bool follow_fork;    /* children are watched as well, by engines whose follows_fork is true */
+	bool may_yield;	     /* PUMP_ENDED also where hits begin to be missed: another engine goes on */
 	bool follow_exec; /* pump() returns PUMP_EXECED and the engine lives on, unarmed, if follows_exec */
 };
 

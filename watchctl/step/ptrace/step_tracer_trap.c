@@ -189,7 +189,7 @@ void step_trap_before_signal(struct step_tracer *k, struct step_thread *t, int s
 	if (ptrace(PTRACE_INTERRUPT, t->tid, 0, 0))
 		return;
 	t->interrupted = t->entering = true;
-	t->outer_mask = s.blocked & PROC_SIGTRAP ? s.blocked : 0;
+	t->outer_mask = (s.blocked & PROC_SIGTRAP) ? s.blocked : 0;
 }
 
 void step_trap_at_handler(struct step_tracer *k, struct step_thread *t)

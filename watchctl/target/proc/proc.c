@@ -73,7 +73,9 @@ static void parse_status_line(struct proc_status *s, const char *key, char *valu
 		s->has_memory = true;
 	else if (!strcmp(key, "VmStk"))
 		s->stack_kb = strtoull(value, NULL, 10);
-	else if (!strcmp(key, "SigPnd") || !strcmp(key, "ShdPnd"))
+	else if (!strcmp(key, "SigPnd"))
+		s->pending = s->thread_pending = strtoull(value, NULL, 16);
+	else if (!strcmp(key, "ShdPnd"))
 		s->pending |= strtoull(value, NULL, 16);
 	else if (!strcmp(key, "SigBlk"))
 		s->blocked = strtoull(value, NULL, 16);

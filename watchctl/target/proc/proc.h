@@ -28,8 +28,9 @@ struct proc_status {
 	bool kthread;
 	bool has_memory; /* false: kernel thread, or past its end */
 	bool shadow_stack;
-	uint64_t stack_kb; /* of all mappings that grow like a stack */
-	uint64_t pending;  /* signals pending for the thread or the process, bit signo - 1 */
+	uint64_t stack_kb;	 /* of all mappings that grow like a stack */
+	uint64_t pending;	 /* signals pending for the thread or the process, bit signo - 1 */
+	uint64_t thread_pending; /* ... for the thread alone */
 	uint64_t blocked, ignored, caught;
 };
 

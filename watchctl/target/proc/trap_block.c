@@ -5,8 +5,13 @@
  */
 #include "watchctl/target/proc/trap_block.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/target/proc/proc.h"
 
 #define LOOK_NS 2000000
@@ -25,6 +30,31 @@ static unsigned int looks_needed(uint64_t blocked)
 	return trap_block_is_librarys(blocked) ? LOOKS_OF_ALL : LOOKS;
 }
 
+/*
+ * Meanwhile the kernel takes the signals that are waited for out of the mask that it shows. The first argument is
+ * the set (do_sigtimedwait() in kernel/signal.c).
+ */
+static bool waits_for_trap(pid_t pid, pid_t tid)
+{
+	char path[64], text[256] = "";
+	struct memory_view memory = proc_memory(&pid);
+	unsigned long long set;
+	long number;
+	uint64_t bits;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0 || sscanf(text, "%ld %llx", &number, &set) != 2)
+		return false;
+	return number == SYS_rt_sigtimedwait && memory.read(memory.ctx, set, &bits, sizeof(bits)) &&
+	       (bits & PROC_SIGTRAP);
+}
+
+bool trap_is_blocked_in(pid_t pid, pid_t tid, const struct proc_status *s)
+{
+	return (s->blocked & PROC_SIGTRAP) || (s->state == 'S' && waits_for_trap(pid, tid));
+}
+
 /* Keeps those that still block it. True: one of them has for long enough. */
 static bool trap_block_look(pid_t pid, struct thread_ids *ids, unsigned int looks)
 {
@@ -32,7 +62,7 @@ static bool trap_block_look(pid_t pid, struct thread_ids *ids, unsigned int look
 	size_t i, n = 0;
 
 	for (i = 0; i < ids->n; i++) {
-		if (!proc_status_read(pid, ids->v[i], &s) || !(s.blocked & PROC_SIGTRAP))
+		if (!proc_status_read(pid, ids->v[i], &s) || !trap_is_blocked_in(pid, ids->v[i], &s))
 			continue;
 		if (looks >= looks_needed(s.blocked))
 			return true;
@@ -56,4 +86,20 @@ bool trap_is_blocked(pid_t pid)
 	}
 	thread_ids_deinit(&ids);
 	return blocked;
+}
+
+pid_t trap_find_waiter(pid_t pid)
+{
+	struct thread_ids ids = { 0 };
+	struct proc_status s;
+	pid_t found = 0;
+	size_t i;
+
+	if (!proc_threads(pid, &ids))
+		return 0;
+	for (i = 0; i < ids.n && !found; i++)
+		if (proc_status_read(pid, ids.v[i], &s) && s.state == 'S' && waits_for_trap(pid, ids.v[i]))
+			found = ids.v[i];
+	thread_ids_deinit(&ids);
+	return found;
 }
