@@ -210,7 +210,7 @@ def test_without_the_guard_a_replaced_handler_is_noticed_and_the_watch_ended(bui
 
         worker = threading.Thread(target=work)
         worker.start()
-        r = as_nobody("-p", pid, "-v", "flag", "-q", "-t", 20)
+        r = as_nobody("-p", pid, "-v", "flag", "-q", "-t", 20, "--engine", "handler")
         worker.join()
         assert r.returncode == 7 and "its own SIGTRAP handler" in r.stdout, (r.stdout, r.stderr)
         assert p.poll() is None

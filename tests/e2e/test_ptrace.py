@@ -287,24 +287,56 @@ def test_a_thread_that_blocks_sigtrap_while_the_watch_begins_may_unblock_it(vict
 
 
 @pytest.mark.parametrize("when", ["before", "while"])
-@pytest.mark.parametrize("trap", ["raise", "int3", None])
-def test_the_user_is_told_that_the_handler_of_sigtrap_is_gone(victim, trace, when, trap):
-    """An access by a thread that blocks SIGTRAP makes the kernel forget it: then the next SIGTRAP kills."""
+@pytest.mark.parametrize("trap", ["raise", "int3"])
+def test_an_access_while_sigtrap_is_blocked_leaves_the_programs_handler(victim, trace, before_and_after, when, trap):
+    """It makes the kernel remove that: then the next SIGTRAP would end the program."""
     v = victim("puppet")
     v.tell("handler own")
-    if when == "before":
+    with before_and_after(v.pid):
+        if when == "before":
+            v.tell("block")
+        w = trace("-p", v.pid, "-v", "flag", "-w")
         v.tell("block")
+        v.tell("write 3")
+        v.tell("unblock")
+        assert v.ask(trap) == "ok"
+        w.end()
+    assert v.ask(trap) == "ok" and v.tell("got") == "2"
+    assert w.summary()["recorded"] == 3 and w.balanced() and not notes_about_sigtrap(w)
+
+
+def test_the_handler_that_is_left_is_the_one_that_the_program_has_set_last(victim, trace):
+    v = victim("puppet")
+    v.tell("handler own")
     w = trace("-p", v.pid, "-v", "flag", "-w")
-    v.tell("block")
     v.tell("write 1")
-    v.tell("unblock")
-    if trap:
-        v.send(trap)
-        assert v.process.wait(timeout=TIMEOUT) == -signal.SIGTRAP
-    w.end(sig=None if trap else signal.SIGINT)
-    (note,) = notes_about_sigtrap(w)
-    assert f"process {v.pid} no longer has a SIGTRAP handler" in note
-    assert ("it removed the handler, or" in note) == (when == "while")
+    v.tell("handler default")
+    time.sleep(0.1)
+    v.tell("write 1")
+    v.send("raise")
+    assert v.process.wait(timeout=TIMEOUT) == -signal.SIGTRAP
+    w.end(sig=None)
+
+
+def test_a_launched_program_keeps_its_handler_from_its_first_hit_on(trace, build, tmp_path):
+    p = subprocess.run([WATCHCTL, "-v", "flag", "-w", "--engine", "ptrace", "-q", "--", build("puppet")], capture_output=True,
+                       text=True, input="handler own\nwrite 3\nblock\nwrite 3\nunblock\nraise\ngot\n", timeout=TIMEOUT)
+    assert p.returncode == 0 and p.stdout.split()[-1] == "1", (p.stdout, p.stderr)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("how", ["raise", "int3", "wait", "wait-handler"])
+def test_each_sigtrap_of_the_programs_own_comes_whatever_is_hit(build, hardware, how, threads):
+    """In its handler, behind it, and while the signal waits, blocked: the victim checks that it comes, its mask and its action."""
+    p = subprocess.Popen([build("trap_rounds"), how, "3", str(threads)], stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "ready\n"
+    r = subprocess.run([WATCHCTL, "-p", str(p.pid), "-v", "rounds", "-w", "--engine", "ptrace", "-t", "1.5", "--json"],
+                       capture_output=True, text=True, timeout=TIMEOUT)
+    out, _ = p.communicate(timeout=TIMEOUT)
+    assert p.returncode == 0 and out.startswith("ok "), (p.returncode, out)
+    events = [json.loads(line) for line in r.stdout.splitlines()]
+    assert r.returncode == 0 and sum(e["type"] == "access" for e in events) > 50
+    assert not any("SIGTRAP" in e["text"] for e in events if e["type"] == "note")
 
 
 def test_an_ignored_sigtrap_stays_ignored(victim, trace, before_and_after):

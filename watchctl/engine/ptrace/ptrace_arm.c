@@ -55,7 +55,6 @@ void arm_forget(struct traced *t)
 static struct wc_error *meet(struct tracer *k, struct traced *t)
 {
 	struct ptrace_box *box = k->box;
-	uint64_t mask;
 	unsigned int slot;
 
 	if (!debugreg_read(t->tid, DEBUGREG_CONTROL, &t->dr7))
@@ -69,8 +68,7 @@ static struct wc_error *meet(struct tracer *k, struct traced *t)
 		if (box->nforeign < BOX_FOREIGN)
 			box->foreign[box->nforeign++] = (struct box_foreign){ t->tid, slot };
 	}
-	if (!held_ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(mask), &mask) && (mask & PROC_SIGTRAP))
-		t->sigmask = mask;
+	trap_meet(k, t);
 	return NULL;
 }
 

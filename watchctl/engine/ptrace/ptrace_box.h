@@ -25,7 +25,7 @@
 #define TRACER_NAME TRACING_DREGS_TRACER /* of the processes, as ps(1) shows them */
 #define GUARD_NAME "dregs-guard"
 #define PTRACE_BOX_MAGIC 0x72657065656b6377ull /* "wckeeper", from when it was called so */
-#define PTRACE_BOX_VERSION 3u
+#define PTRACE_BOX_VERSION 4u
 #define BOX_PROCESSES 64u /* the target and its followed children */
 #define BOX_THREADS 2048u
 #define BOX_QUERIES 16u
@@ -98,9 +98,11 @@ struct ptrace_box {
 	uint32_t follow_fork, follow_exec, held;
 	uint32_t starts_anew; /* launched by us: what it executes may wait for us as long as what was launched
 			       */
-	uint32_t silent;      /* debug registers do not work on this machine */
-	uint32_t frozen;      /* the guard has stopped the target's threads, because the tracer was killed */
-	uint32_t state;	      /* enum box_state */
+	uint32_t has_action;  /* the program handles SIGTRAP, and does so by */
+	struct wire_sigaction action;
+	uint32_t silent; /* debug registers do not work on this machine */
+	uint32_t frozen; /* the guard has stopped the target's threads, because the tracer was killed */
+	uint32_t state;	 /* enum box_state */
 	uint32_t
 		unreported; /* nothing reports to the owner what is mapped: it must look while a thread still has it */
 	uint32_t execs;	     /* how many programs the target has executed */

@@ -13,7 +13,6 @@
 #include "watchctl/target/stop/debugreg.h"
 #include "watchctl/target/stop/held.h"
 #include "watchctl/target/stop/tracee.h"
-#include "watchctl/target/stop/trap_mask.h"
 #include "watchctl/target/stop/user_regs.h"
 
 #define DR6_STEP (1ull << 14)
@@ -453,48 +452,6 @@ static void take_all(struct tracer *k, struct traced *t, const struct user_regs_
 	}
 }
 
-static void report_no_handler(struct tracer *k, pid_t tid, const char *why)
-{
-	struct proc_status s;
-
-	if (!k->catches_trap || k->reported_handler || !proc_status_read(k->pid, tid, &s) ||
-	    (s.caught & PROC_SIGTRAP) || s.state == 'Z' || s.state == 'X')
-		return;
-	k->reported_handler = true;
-	tracer_note(k,
-		    "process %d no longer has a SIGTRAP handler, so that its own SIGTRAP would kill it: %s",
-		    k->pid, why);
-}
-
-void hit_look_for_handler(struct tracer *k, pid_t tid)
-{
-	report_no_handler(
-		k, tid,
-		"it removed the handler, or accessed the variable while SIGTRAP was blocked (for example "
-		"inside that handler), which makes the kernel remove it");
-}
-
-static void restore_mask(struct tracer *k, struct traced *t)
-{
-	if (trap_mask_restore(t->process->pid, t->tid, &t->sigmask))
-		report_no_handler(k, t->tid,
-				  "a thread that blocks SIGTRAP has accessed the variable, which makes the "
-				  "kernel remove it");
-}
-
-bool hit_was_ignored(const struct tracer *k, const struct traced *t)
-{
-	struct proc_status s;
-	siginfo_t info;
-
-	/*
-	 * What the processor raises kills even where it is ignored. What is sent is not passed on even where
-	 * it is still ignored: the first hit, of any thread, may come before the kernel looks.
-	 */
-	return k->ignores_trap && !held_ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) && info.si_code <= 0 &&
-	       proc_status_read(t->process->pid, t->tid, &s) && !(s.caught & PROC_SIGTRAP);
-}
-
 /*
  * The kernel starts a restartable sequence again when its thread goes on after a stop. Where the access is
  * one of the sequence's own, it is made again, and again: that is looked for in threads that do nothing else.
@@ -540,6 +497,18 @@ static bool which_fired(const struct traced *t, uint64_t *ret, bool *ret_others)
 	return true;
 }
 
+static bool take_merged(struct tracer *k, struct traced *t, const struct user_regs_struct *regs)
+{
+	bool others;
+	uint64_t dr6;
+
+	if (!which_fired(t, &dr6, &others))
+		return false;
+	take_all(k, t, regs, dr6);
+	trap_requeue(t);
+	return t->requeued;
+}
+
 /*
  * Ours are those that the debug exception has made, at the very place where the thread stands: DR6 alone
  * says nothing, because the kernel leaves it as the last exception found it, and because an access by the
@@ -553,9 +522,12 @@ bool hit_take(struct tracer *k, struct traced *t)
 	uint64_t dr6 = 0;
 	siginfo_t info;
 
-	if (held_ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) ||
-	    (info.si_code != TRAP_HWBKPT && info.si_code != TRAP_TRACE) ||
-	    held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs) || (uint64_t)(uintptr_t)info.si_addr != regs.rip)
+	if (held_ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) || held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs))
+		return false;
+	if (trap_is_merged(k, t, &info))
+		return take_merged(k, t, &regs);
+	if ((info.si_code != TRAP_HWBKPT && info.si_code != TRAP_TRACE) ||
+	    (uint64_t)(uintptr_t)info.si_addr != regs.rip)
 		return false;
 	if (info.si_code == TRAP_TRACE) {
 		if (!debugreg_read(t->tid, DEBUGREG_STATUS, &dr6))
@@ -567,7 +539,7 @@ bool hit_take(struct tracer *k, struct traced *t)
 		return false;
 	take_all(k, t, &regs, dr6);
 	look_for_restarts(k, t, regs.rip);
-	restore_mask(k, t);
+	trap_keep(k, t);
 	return !others;
 }
 

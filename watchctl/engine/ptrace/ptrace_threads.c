@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <linux/kcmp.h>
+#include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
@@ -18,6 +20,8 @@
 #include "watchctl/target/stop/stop.h"
 #include "watchctl/target/stop/tracee.h"
 #include "watchctl/target/stop/tracing.h"
+
+#define STAND_NS 20000000ull /* so long a stop is waited for: who takes longer is in the kernel */
 
 /* The table */
 
@@ -206,6 +210,7 @@ static void drop_thread(struct tracer *k, struct traced *t)
 	if (k->last == t)
 		k->last = NULL;
 	k->nthreads--;
+	k->asides -= t->put_aside;
 	free(t);
 }
 
@@ -213,7 +218,7 @@ static void drop_thread(struct tracer *k, struct traced *t)
 
 static long options_of(const struct tracer *k)
 {
-	long options = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
+	long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
 
 	if (k->box->follow_fork)
 		options |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
@@ -305,14 +310,74 @@ void threads_interrupt(struct tracer *k, struct traced *t)
 		t->dead = true;
 }
 
-static void go_on(struct traced *t)
+void threads_go_on(const struct tracer *k, struct traced *t)
 {
 	t->stopped = false;
+	t->given_back = k->given_back;
 	t->held_ns = 0;
 	if (t->group)
 		held_ptrace(PTRACE_LISTEN, t->tid, 0, 0);
 	else
 		held_ptrace(PTRACE_CONT, t->tid, 0, t->signal);
+}
+
+static void look_aside(struct tracer *k, struct traced *t)
+{
+	if (t->stopped || t->put_aside || waitpid(t->tid, &t->aside, __WALL | WNOHANG) != t->tid)
+		return;
+	t->put_aside = true;
+	k->asides++;
+}
+
+static unsigned int count_running(struct tracer *k, const struct traced *but,
+				  void (*fn)(struct tracer *, struct traced *))
+{
+	unsigned int i, n = 0;
+	struct traced *t;
+
+	for (i = 0; i < TRACER_BUCKETS; i++)
+		for (t = k->bucket[i]; t; t = t->next) {
+			if (t == but || t->process != but->process)
+				continue;
+			fn(k, t);
+			n += !t->stopped && !t->put_aside && !t->dead;
+		}
+	return n;
+}
+
+void threads_stop_others(struct tracer *k, const struct traced *t)
+{
+	uint64_t end = monotonic_ns() + STAND_NS;
+
+	count_running(k, t, threads_interrupt);
+	while (count_running(k, t, look_aside) && monotonic_ns() < end)
+		sched_yield();
+}
+
+void threads_wait_for(struct tracer *k, struct traced *t)
+{
+	uint64_t end = monotonic_ns() + STAND_NS;
+
+	for (look_aside(k, t); !t->put_aside && monotonic_ns() < end; look_aside(k, t))
+		sched_yield();
+}
+
+bool threads_next_aside(struct tracer *k, pid_t *ret_tid, int *ret_status)
+{
+	unsigned int i;
+	struct traced *t;
+
+	for (i = 0; i < TRACER_BUCKETS && k->asides; i++)
+		for (t = k->bucket[i]; t; t = t->next) {
+			if (!t->put_aside)
+				continue;
+			t->put_aside = false;
+			k->asides--;
+			*ret_tid = t->tid;
+			*ret_status = t->aside;
+			return true;
+		}
+	return false;
 }
 
 /* Lets go of it, as it was found. */
@@ -334,7 +399,7 @@ static bool go_to_pending_hit(struct tracer *k, struct traced *t)
 	if (!hit_is_pending(t))
 		return false;
 	t->group = false;
-	go_on(t);
+	threads_go_on(k, t);
 	threads_interrupt(k, t);
 	return true;
 }
@@ -376,11 +441,11 @@ static bool may_leave(struct tracer *k, struct traced *t)
 		return true;
 	if (monotonic_ns() - k->leaving_ns < TRAP_ACTION_IGNORE_NS) {
 		if (!threads_are_updated(k, p)) {
-			go_on(t);
+			threads_go_on(k, t);
 			return false;
 		}
 		if (t->signal || !tracee_hold(p->pid, t->tid, &held)) {
-			go_on(t);
+			threads_go_on(k, t);
 			threads_interrupt(k, t);
 			return false;
 		}
@@ -394,6 +459,10 @@ void threads_settle(struct tracer *k, struct traced *t)
 {
 	if (!t->stopped)
 		return;
+	if (t->requeued) {
+		threads_go_on(k, t);
+		return;
+	}
 	if (k->leaving) {
 		arm_drop_query(k, t);
 		t->holds = 0;
@@ -407,7 +476,7 @@ void threads_settle(struct tracer *k, struct traced *t)
 	if (k->leaving && may_leave(k, t))
 		ptrace_threads_leave(k, t);
 	else if (!k->leaving && !t->holds)
-		go_on(t);
+		threads_go_on(k, t);
 }
 
 /* Stops */
@@ -420,9 +489,11 @@ static void on_signal(struct tracer *k, struct traced *t, int sig)
 
 	if (sig == SIGTRAP && hit_take(k, t))
 		return;
+	if (sig == SIGTRAP && trap_deliver(k, t, sig))
+		return;
 	if (sig == SIGTRAP) {
-		hit_look_for_handler(k, t->tid);
-		ignored = hit_was_ignored(k, t);
+		trap_look_for_handler(k, t->tid);
+		ignored = trap_was_ignored(k, t);
 	}
 	if (sig == SIGSTOP && (t->holds & HOLD_START))
 		return; /* ours, from taking a launched program over */
@@ -439,6 +510,7 @@ static void on_group_stop(const struct tracer *k, struct traced *t)
 		kill(k->pid, SIGCONT); /* the stop was ours: it stays where it is, but not by job control */
 		return;
 	}
+	trap_requeue_ends(t);
 	t->group = true;
 	t->process->reported->stopped = true;
 }
@@ -462,7 +534,7 @@ static void on_exec(struct tracer *k, struct traced *t)
 	if (p->pid == k->pid) {
 		renew_memory(p);
 		p->program = ++k->box->execs;
-		k->catches_trap = false; /* no handler outlives its program */
+		k->catches_trap = k->has_action = false; /* no handler outlives its program */
 		if (k->box->starts_anew)
 			__atomic_store_n(&k->ctl->patience_ns, HOLD_START_NS, __ATOMIC_RELAXED);
 		if (!tracer_hold(k, t, HOLD_EXEC))
@@ -539,6 +611,8 @@ void threads_on_status(struct tracer *k, pid_t tid, int status)
 		break;
 	case STOP_TRAP:
 		t->process->reported->stopped = false;
+		if (t->requeued)
+			trap_requeued(k, t);
 		if (t->disturbed)
 			tracing_undo_false_eintr(t->process->pid, t->tid);
 		t->disturbed = false;

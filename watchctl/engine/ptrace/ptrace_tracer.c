@@ -273,16 +273,6 @@ static void start_leaving(struct tracer *k)
 	update_all(k);
 }
 
-static void look_at_action(struct tracer *k)
-{
-	struct proc_status s;
-
-	if (!proc_status_read(k->pid, k->pid, &s))
-		return;
-	k->ignores_trap = s.ignored & PROC_SIGTRAP;
-	k->catches_trap = s.caught & PROC_SIGTRAP;
-}
-
 static void ptrace_tracer_begin(struct tracer *k)
 {
 	uint32_t unused;
@@ -294,7 +284,7 @@ static void ptrace_tracer_begin(struct tracer *k)
 	k->started_ns = monotonic_ns();
 	switch (k->command) {
 	case BOX_SEIZE:
-		look_at_action(k);
+		trap_begin(k);
 		k->error = threads_seize(k);
 		break;
 	case BOX_ARM:
@@ -313,7 +303,7 @@ static void ptrace_tracer_begin(struct tracer *k)
 		go(k, (pid_t)k->argument);
 		break;
 	case BOX_STOP:
-		hit_look_for_handler(k, k->pid);
+		trap_look_for_handler(k, k->pid);
 		k->want = 0;
 		threads_each(k, let_go_at_stop);
 		update_all(k);
@@ -452,6 +442,10 @@ static void loop(struct tracer *k)
 
 		attend(k);
 		ptrace_tracer_tick(k, k->holding || k->late);
+		if (threads_next_aside(k, &tid, &status)) {
+			threads_on_status(k, tid, status);
+			continue;
+		}
 		if (k->working || k->queries || (k->late && !tracer_is_ahead(k)) || k->looks || k->leaving)
 			tid = waitpid(-1, &status, __WALL | WNOHANG);
 		else

@@ -6,6 +6,7 @@
  *	ptrace_threads.c	which threads are traced; stops of every kind, and how a thread continues
  *	ptrace_arm.c		the debug registers of one stopped thread
  *	ptrace_hit.c		a hit: registers, values, filter, record
+ *	ptrace_trap.c		the program's own SIGTRAP: what a hit makes the kernel forget of it
  *	ptrace_stack.c		the target's memory, in gulps, for one stop
  *
  * It is a process of its own because a tracer's death is dangerous: the kernel lets go of the threads, their
@@ -15,6 +16,7 @@
 #ifndef WATCHCTL_ENGINE_PTRACE_PTRACE_TRACER_H
 #define WATCHCTL_ENGINE_PTRACE_PTRACE_TRACER_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +26,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/engine/plan/dregs.h"
 #include "watchctl/engine/ptrace/ptrace_box.h"
+#include "watchctl/target/inject/stopped_call.h"
 #include "watchctl/target/stop/stop_wait.h"
 
 #define TRACER_BUCKETS 256u
@@ -69,6 +72,8 @@ struct traced {
 	bool dead;	  /* a leader that has ended before its threads: never stops again */
 	bool met;	  /* its registers have been looked at */
 	int signal;	  /* to be delivered when it goes on */
+	bool put_aside; /* it has stopped, or ended, with the status aside, which is still to be looked at */
+	int aside;
 	unsigned int holds;
 	uint64_t held_ns;	/* since when, for the owner's sake; 0: it has run since */
 	uint32_t generation;	/* of the wishes that its registers fulfil */
@@ -84,10 +89,14 @@ struct traced {
 	uint64_t look_end; /* with HOLD_LOOK: until the ring was read up to there */
 	uint64_t hit_pc;   /* where it was last, and how often in a row */
 	uint32_t in_a_row;
-	uint64_t sigmask;	     /* that blocks SIGTRAP, as last seen; 0: it does not */
-	uint32_t asking;	     /* watch + 1 of a query */
-	int query;		     /* its place; -1: none free yet */
-	int name_fd;		     /* of /proc/.../comm; -1: not opened yet */
+	uint64_t sigmask;	/* that blocks SIGTRAP, as last seen; 0: it does not */
+	uint64_t sigmask_ns;	/* when that was looked at last, while it ran */
+	uint32_t given_back;	/* of the tracer's, when it went on last */
+	bool requeued;		/* a SIGTRAP of its own waits, blocked, until its handler is there again: */
+	uint64_t borrowed_mask; /* and its mask was that */
+	uint32_t asking;	/* watch + 1 of a query */
+	int query;		/* its place; -1: none free yet */
+	int name_fd;		/* of /proc/.../comm; -1: not opened yet */
 	struct box_thread *reported; /* to guard and owner; NULL: there was no room */
 };
 
@@ -142,6 +151,12 @@ struct tracer {
 	bool looks; /* a thread may have HOLD_LOOK */
 	struct gulps gulps;
 	bool ignores_trap, catches_trap; /* the target, before the first hit */
+	bool has_action;		 /* and it is known what it has set: */
+	struct wire_sigaction action;
+	uint64_t action_ns;  /* when that was looked at last */
+	uint32_t given_back; /* how often it was set again */
+	unsigned int asides; /* threads with one */
+	struct stopped_gadgets gadgets;
 	bool reported_handler;
 	struct stop_wait wait;
 };
@@ -188,6 +203,19 @@ bool threads_are_updated(const struct tracer *k, const struct traced_process *p)
 /* It will stop, soon if it can run. */
 void threads_interrupt(struct tracer *k, struct traced *t);
 
+/*
+ * The other threads of its process stand still, within some milliseconds, unless they are in the kernel for longer.
+ * What they have stopped with is put aside; so is what @t, which runs, stops with next, within as long.
+ */
+void threads_stop_others(struct tracer *k, const struct traced *t);
+void threads_wait_for(struct tracer *k, struct traced *t);
+
+/* What was put aside, of one thread. False: nothing was. */
+bool threads_next_aside(struct tracer *k, pid_t *ret_tid, int *ret_status);
+
+/* It runs, and gets its signal. */
+void threads_go_on(const struct tracer *k, struct traced *t);
+
 /* arm */
 /* Whether watch @i shall be in @t's registers; and whether all those are there that shall be, and no others.
  */
@@ -215,12 +243,6 @@ void arm_take_answers(struct tracer *k);
 /* The SIGTRAP that @t has stopped for: records it if it is a hit. True: the program must not get it. */
 bool hit_take(struct tracer *k, struct traced *t);
 
-/* Reports the user, once, if the target had a SIGTRAP handler and has none any more. @tid: a thread of it. */
-void hit_look_for_handler(struct tracer *k, pid_t tid);
-
-/* A SIGTRAP of the program's own, which it ignored until a hit made the kernel forget that. */
-bool hit_was_ignored(const struct tracer *k, const struct traced *t);
-
 /* A hit of ours whose SIGTRAP is queued in @t, which stands before it. */
 bool hit_is_pending(const struct traced *t);
 
@@ -229,6 +251,39 @@ void hit_flush_late(struct tracer *k);
 
 /* Lets those go on whose code the owner has looked at by now, or had time enough to. */
 void hit_let_looked(struct tracer *k);
+
+/* trap */
+/* What the target does with SIGTRAP, before the first hit. */
+void trap_begin(struct tracer *k);
+
+/* @t is stopped for the first time: whether it blocks the signal. */
+void trap_meet(struct tracer *k, struct traced *t);
+
+/* The hit of @t was taken: its mask, and the target's handler, are what they were. */
+void trap_keep(struct tracer *k, struct traced *t);
+
+/*
+ * @t, which blocks SIGTRAP, stands at one of its own (@info) that it is not to get yet: a hit has unblocked it, and was
+ * merged into it. trap_requeue(): it waits again, blocked.
+ */
+bool trap_is_merged(const struct tracer *k, struct traced *t, const siginfo_t *info);
+void trap_requeue(struct traced *t);
+
+/*
+ * @t is to get @sig, a SIGTRAP of the program's own, and other threads' hits may remove its handler before the kernel
+ * has looked. True: it is on its way, or waits as above; then it stops for trap_requeued().
+ */
+bool trap_deliver(struct tracer *k, struct traced *t, int sig);
+void trap_requeued(struct tracer *k, struct traced *t);
+
+/* ... or stops by job control before: then it is about to get it once more. */
+void trap_requeue_ends(struct traced *t);
+
+/* Reports the user, once, if the target had a SIGTRAP handler and has none any more. @tid: a thread of it. */
+void trap_look_for_handler(struct tracer *k, pid_t tid);
+
+/* A SIGTRAP of the program's own, which it ignored until a hit made the kernel forget that. */
+bool trap_was_ignored(const struct tracer *k, const struct traced *t);
 
 /* gulps */
 void gulps_begin(struct gulps *g, pid_t tid);

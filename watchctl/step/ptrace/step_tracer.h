@@ -39,8 +39,7 @@
 #include "watchctl/step/insn/fetch_run.h"
 #include "watchctl/step/insn/insn_move.h"
 #include "watchctl/step/model/step_box.h"
-#include "watchctl/target/inject/gadget.h"
-#include "watchctl/target/inject/remote.h"
+#include "watchctl/target/inject/stopped_call.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/stop_wait.h"
 
@@ -178,8 +177,7 @@ struct step_tracer {
 	uint64_t action_ns;	 /* when that was looked at */
 	unsigned int given_back; /* so often */
 	bool reported_handler;
-	bool has_gadgets;
-	struct gadgets gadgets;
+	struct stopped_gadgets gadgets;
 
 	/* breaks */
 	struct map64 by_address; /* number + 1 */
@@ -315,15 +313,9 @@ void step_trap_requeue(struct step_thread *t);
 void step_trap_requeued(struct step_tracer *k, struct step_thread *t);
 
 /* remote */
-struct step_remote {
-	struct tracee held;
-	struct remote remote;
-	bool opened;
-};
-
 /* @t is stopped. Its signal of this stop, if any, is lost. To be closed also after a failure. */
-struct wc_error *step_remote_open(struct step_tracer *k, struct step_thread *t, struct step_remote *ret);
-void step_remote_close(struct step_tracer *k, struct step_thread *t, struct step_remote *r);
+struct wc_error *step_remote_open(struct step_tracer *k, struct step_thread *t, struct stopped_call *ret);
+void step_remote_close(struct step_tracer *k, struct step_thread *t, struct stopped_call *c);
 
 /* births */
 struct wc_error *step_births_seize(struct step_tracer *k);

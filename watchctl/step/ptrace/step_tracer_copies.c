@@ -64,7 +64,7 @@ static uint64_t find_gap(const struct step_tracer *k, uint64_t near)
 static struct wc_error *call_in(struct step_tracer *k, struct step_thread *t, long nr, const uint64_t arg[6],
 				long *ret)
 {
-	struct step_remote at;
+	struct stopped_call at;
 	struct wc_error *err = step_remote_open(k, t, &at);
 
 	err = err ? err : remote_syscall(&at.remote, nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5], ret);

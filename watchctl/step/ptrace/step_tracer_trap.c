@@ -34,7 +34,7 @@ void step_trap_init(struct step_tracer *k, const struct proc_status *s)
 static void learn(struct step_tracer *k, struct step_thread *t)
 {
 	struct wire_sigaction now;
-	struct step_remote r;
+	struct stopped_call r;
 	struct wc_error *err = step_remote_open(k, t, &r);
 
 	err = err ? err : trap_action_read(&r.remote, &now);
@@ -55,7 +55,7 @@ static void learn(struct step_tracer *k, struct step_thread *t)
  */
 static bool give_back(struct step_tracer *k, struct step_thread *t)
 {
-	struct step_remote r;
+	struct stopped_call r;
 	struct wc_error *err;
 	bool done = false;
 

@@ -12,9 +12,10 @@
 
 /*
  * The thread stands at a hit whose signal its tracer has taken away. @mask: the thread's mask as it was last
- * seen, with SIGTRAP blocked; 0: it did not block it. True: the kernel has unblocked it at this hit, and the
- * mask was put back. Else the thread has changed its mask since: *mask becomes 0.
+ * seen, with SIGTRAP blocked; 0: it did not block it. @given_back: since the thread ran, the tracer has set a handler
+ * again that the kernel had removed. True: the kernel has unblocked it at this hit, and the mask was put back. Else the
+ * thread has changed its mask since: *mask becomes 0.
  */
-bool trap_mask_restore(pid_t pid, pid_t tid, uint64_t *mask);
+bool trap_mask_restore(pid_t pid, pid_t tid, bool given_back, uint64_t *mask);
 
 #endif
