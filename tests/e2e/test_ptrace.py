@@ -818,7 +818,7 @@ def test_it_ends_when_it_is_asked_to_though_who_reads_is_slower_than_the_hits_co
     w = subprocess.Popen([WATCHCTL, "-p", str(v.pid), "-v", "counter", "-w", "--engine", engine, "--json", "--buffer", "256K"],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     end, asked, text = time.monotonic() + TIMEOUT, None, b""
-    while chunk := os.read(w.stdout.fileno(), 16384):
+    while chunk := os.read(w.stdout.fileno(), 16384 if not asked else 65536):  # up to 32 MB wait to be printed
         assert time.monotonic() < end, "it goes on and on"
         text += chunk
         time.sleep(0.01)
