@@ -3,12 +3,14 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from conftest import RECIPES, TIMEOUT, WATCHCTL, wait_until
 
 RECIPES["own_signals"] = (["own_signals.c"], "gcc -O1 -g")
+RECIPES["block_later"] = (["block_later.c"], "gcc -O1 -g -pthread")
 RECIPES["fortran_main"] = (["fortran_main.f90"], "gfortran -O0 -g -J@")
 RECIPES["go_main"] = (["counter.go"], "go")
 
@@ -101,6 +103,18 @@ def test_by_default_another_engine_continues_where_a_thread_begins_to_block_our_
     assert [a["engine"] for a in w.of("armed")] == ["handler", "ring"]
     assert any("has begun to block SIGTRAP" in text for text in notes(w)), notes(w)
     assert w.balanced() and w.summary()["recorded"] > 1000
+
+
+def test_a_thread_that_begins_to_block_our_signal_is_found_while_hits_of_others_arrive(victim, watch):
+    v = victim("block_later")
+    w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "auto", prefix=UNGUARDED)
+    v.tell("go")
+    assert wait_until(lambda: any("the watch continues with the ring engine" in text for text in notes(w)))
+    time.sleep(0.5)
+    w.end()
+    assert any("has begun to block SIGTRAP" in text for text in notes(w)), notes(w)
+    after = [a["tid"] for a in w.accesses if a["time"] > w.of("armed")[1]["time"]]
+    assert w.balanced() and len(set(after)) == 3, w.summary()
 
 
 def test_by_default_another_engine_continues_where_the_program_takes_sigtrap(victim, watch):

@@ -264,8 +264,7 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 	if (note_exec(e))
 		return NULL;
 	handler_check_safety(e);
-	if (idle)
-		err = handler_check_missing(e, now);
+	err = handler_check_missing(e, now, idle);
 	if (e->why[0] && !e->unmapped && handler_memory_state(e) == MEMORY_GONE) {
 		e->why[0] = '\0'; /* that is why: exec resets signals, too */
 		note_exec(e);

@@ -73,6 +73,7 @@ struct engine {
 	uint32_t nwatches;	    /* places of watch[] in use */
 	uint64_t checked_ns, searched_ns;
 	uint64_t missing, asked_ns;	/* see handler_check_missing() */
+	unsigned int grown;		/* so many looks in a row found more missing than the one before */
 	struct blocked blocked;		/* at the last look */
 	struct heartbeat heartbeat;	/* while a thread may wait at a hook */
 	struct unheld unheld, roomless; /* who did not wait: in time; for want of room for a signal */
@@ -127,7 +128,7 @@ void handler_check_safety(struct engine *e);
 
 /* Where counted hits do not arrive: whether the program has replaced the handler (e->why), or a thread
  * blocks their signals. */
-struct wc_error *handler_check_missing(struct engine *e, uint64_t now);
+struct wc_error *handler_check_missing(struct engine *e, uint64_t now, bool idle);
 
 struct wc_error *handler_arm(struct engine *e, const struct watchpoint *w, struct arm_report *ret);
 void handler_disarm(struct engine *e, uint32_t id);

@@ -16,7 +16,8 @@
 
 #define SANDBOX_NS 500000000ull /* how often it looks whether any thread has put itself under seccomp */
 #define END_MS 20
-#define ASK_NS 500000000ull	 /* how often it may stop a thread to ask whether the handler is still ours */
+#define ASK_NS 500000000ull /* how often it may stop a thread to ask whether the handler is still ours */
+#define BUSY_LOOKS 4
 #define ASK_SOON_NS 100000000ull /* ... where a thread blocks SIGTRAP, and may take our signals */
 
 struct wc_error *handler_refuse_unsafe(pid_t pid)
@@ -180,15 +181,17 @@ void handler_check_safety(struct engine *e)
 
 /*
  * Hits are counted and nothing arrives. Without the guard, a program that puts its own handler in place of
- * ours gets our signals until somebody notices: it is asked. Or a thread blocks them.
+ * ours gets our signals until somebody notices: it is asked. Or a thread blocks them. Where others arrive meanwhile,
+ * some are always under way: then more are missing at each of several looks.
  */
-struct wc_error *handler_check_missing(struct engine *e, uint64_t now)
+struct wc_error *handler_check_missing(struct engine *e, uint64_t now, bool idle)
 {
 	uint64_t missing = e->why[0] ? 0 : handler_outstanding(e);
-	bool grows = missing > e->missing, installed = true;
+	bool installed = true;
 
+	e->grown = missing > e->missing ? e->grown + 1 : 0;
 	e->missing = missing;
-	if (!grows || now - e->asked_ns < (e->blocked.tid ? ASK_SOON_NS : ASK_NS))
+	if (e->grown < (idle ? 1 : BUSY_LOOKS) || now - e->asked_ns < (e->blocked.tid ? ASK_SOON_NS : ASK_NS))
 		return NULL;
 	e->asked_ns = now;
 	if (!e->guard)
