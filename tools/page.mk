@@ -2,28 +2,33 @@
 # parts and built into the library as they are, and their checksums go into the page's policy.
 
 PAGE_DIR := watchctl/view/page
+PAGE_SHARED := $(addprefix $(PAGE_DIR)/,page_common.js page_fragment.js page_tabs.js page_tree.js page_flame.js page_theme.js)
 PAGE_JS := $(addprefix $(PAGE_DIR)/,page_data.js page_value.js page_filter.js page_chart.js page_move.js page_trees.js page_tables.js page_event.js page_main.js)
-PAGE_CSS := $(PAGE_DIR)/page.css
-PAGE_HTML := $(PAGE_DIR)/page.html
 
-$(BUILD)/page/script.js: $(PAGE_JS) tools/page.mk
-	@mkdir -p $(@D)
-	$(Q){ printf '"use strict";\n(() => {\n'; cat $(PAGE_JS); printf '})();\n'; } > $@
-$(BUILD)/page/style.css: $(PAGE_CSS) tools/page.mk
-	@mkdir -p $(@D)
-	$(Q)cat $(PAGE_CSS) > $@
-$(BUILD)/page/body.html: $(PAGE_HTML) tools/page.mk
-	@mkdir -p $(@D)
-	$(Q)cat $(PAGE_HTML) > $@
+# One asset: its name, the files that it is put together from, with a wrapping for scripts.
+define PAGE_SCRIPT
+$(BUILD)/page/$(1): $(2) tools/page.mk
+	@mkdir -p $$(@D)
+	$$(Q){ printf '"use strict";\n(() => {\n'; cat $(2); printf '})();\n'; } > $$@
+endef
+define PAGE_PLAIN
+$(BUILD)/page/$(1): $(2) tools/page.mk
+	@mkdir -p $$(@D)
+	$$(Q)cat $(2) > $$@
+endef
+$(eval $(call PAGE_SCRIPT,script.js,$(PAGE_SHARED) $(PAGE_JS)))
+$(eval $(call PAGE_PLAIN,style.css,$(PAGE_DIR)/page.css))
+$(eval $(call PAGE_PLAIN,body.html,$(PAGE_DIR)/page.html))
+PAGE_ASSETS := script.js style.css body.html
 
 # sha256-..., as a Content-Security-Policy has it.
 PAGE_HASH = sha256-$$(sha256sum $(1) | cut -c1-64 | tr a-f A-F | basenc -d --base16 | base64)
-$(BUILD)/page_assets.h: $(BUILD)/page/script.js $(BUILD)/page/style.css
-	$(Q)printf '#define PAGE_SCRIPT_HASH "%s"\n#define PAGE_STYLE_HASH "%s"\n' \
-		"$(call PAGE_HASH,$(BUILD)/page/script.js)" "$(call PAGE_HASH,$(BUILD)/page/style.css)" > $@
+$(BUILD)/page_assets.h: $(PAGE_ASSETS:%=$(BUILD)/page/%)
+	$(Q)printf '#define %s "%s"\n' \
+		PAGE_SCRIPT_HASH "$(call PAGE_HASH,$(BUILD)/page/script.js)" PAGE_STYLE_HASH "$(call PAGE_HASH,$(BUILD)/page/style.css)" > $@
 
-$(BUILD)/page/assets.o: $(BUILD)/page/script.js $(BUILD)/page/style.css $(BUILD)/page/body.html
-	$(Q)for asset in script.js style.css body.html; do \
+$(BUILD)/page/assets.o: $(PAGE_ASSETS:%=$(BUILD)/page/%)
+	$(Q)for asset in $(PAGE_ASSETS); do \
 		name=page_$$(echo $$asset | tr . _); \
 		printf '.globl %s, %s_end\n%s:\n.incbin "%s"\n%s_end:\n.byte 0\n' \
 			$$name $$name $$name $(BUILD)/page/$$asset $$name; \

@@ -52,15 +52,6 @@ function drawMark(g, kind, x, y, r) {
 		g.fill();
 }
 
-const SVG = "http://www.w3.org/2000/svg";
-function svg(tag, props, ...children) {
-	const e = document.createElementNS(SVG, tag);
-	for (const [name, value] of Object.entries(props || {}))
-		e.setAttribute(name, value);
-	e.append(...children);
-	return e;
-}
-
 function kindIcon(kind) {
 	const path = { circle: "M6 1.5a4.5 4.5 0 1 0 .01 0", triangle: "M6 1 11 11H1z", diamond: "M6 .5 11.5 6 6 11.5.5 6z",
 		square: "M1.5 1.5h9v9h-9z", cross: "M2 2 10 10M10 2 2 10" }[KIND[kind].shape];

@@ -1,9 +1,5 @@
 /* What C has put into the page, and how to read it: see page_json.c, page_tables_json.c and page_events.h. */
 
-const started = performance.now();
-const $ = id => document.getElementById(id);
-const D = JSON.parse($("data").textContent);
-
 const KIND = [
 	{ key: "u", name: "unknown", shape: "cross" },
 	{ key: "r", name: "read", shape: "circle" },
@@ -11,27 +7,6 @@ const KIND = [
 	{ key: "b", name: "read and write", shape: "diamond" },
 	{ key: "x", name: "execute", shape: "square" },
 ];
-
-/* Everything that is shown goes through here: as text, never as markup. */
-function el(tag, props, ...children) {
-	const e = document.createElement(tag);
-	for (const [name, value] of Object.entries(props || {})) {
-		if (value === undefined || value === null || value === false)
-			continue;
-		if (name === "class")
-			e.className = value;
-		else if (name.startsWith("on"))
-			e.addEventListener(name.slice(2), value);
-		else
-			e.setAttribute(name, value === true ? "" : value);
-	}
-	e.append(...children.filter(c => c !== null && c !== undefined && c !== false));
-	return e;
-}
-
-const fmt = new Intl.NumberFormat("en-US");
-const count = n => fmt.format(n);
-const plural = (n, one, many) => count(n) + " " + (n === 1 ? one : many || one + "s");
 
 /* Combinations of place, thread and stack; -1: of those for which there was no room. */
 const C = { n: D.combos.length / 5 };
@@ -56,7 +31,6 @@ for (let i = 0; i < C.n; i++) {
 const frameText = new Array(D.frames.length);
 const F = { fn: 0, file: 1, line: 2, module: 3, offset: 4, ip: 5, flags: 6 };
 
-const base = path => path === undefined ? "" : path.slice(path.lastIndexOf("/") + 1);
 const textAt = i => i < 0 ? undefined : D.texts[i];
 
 /* "set_flag", "libc.so.6+0x1234", "0x7f..." */
@@ -164,19 +138,6 @@ const seqOf = i => E.seq ? E.seq[i] : i;
 /* The event of that number, or the next one that is there. */
 function eventOf(seq) {
 	return E.seq ? lowerBound(E.seq, seq) : Math.min(seq, E.n - 1);
-}
-
-/* How many of the sorted @v are less than @x. */
-function lowerBound(v, x, n = v.length) {
-	let low = 0, high = n;
-	while (low < high) {
-		const mid = (low + high) >>> 1;
-		if (v[mid] < x)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
 }
 
 /* The registers of the access with detail @i: rows leave out what is as in the one before. */

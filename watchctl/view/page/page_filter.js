@@ -6,25 +6,6 @@ let S = {}; /* of these, those that are set: texts */
 /* Which events pass, for each 0 or 1; combinations, the same; and how many events passed. */
 const pass = { combo: new Uint8Array(C.n).fill(1), event: null, n: 0, exact: true, bad: "" };
 
-function readFragment() {
-	const from = new URLSearchParams(location.hash.slice(1)), s = {};
-	for (const name of NAMES)
-		if (from.get(name))
-			s[name] = from.get(name);
-	return s;
-}
-
-function writeFragment(push) {
-	const to = new URLSearchParams();
-	for (const name of NAMES)
-		if (S[name])
-			to.set(name, S[name]);
-	const hash = "#" + to.toString();
-	if (hash === location.hash || (hash === "#" && !location.hash))
-		return;
-	history[push ? "pushState" : "replaceState"](null, "", hash === "#" ? location.pathname + location.search : hash);
-}
-
 /* "0.5..1.2", "..3", "2.." in seconds -> [from, to] in ns; null: not understood. */
 function parseTime(text) {
 	const m = /^\s*([\d.eE+-]*?)\s*(?:s\s*)?\.\.\s*([\d.eE+-]*)\s*s?\s*$/.exec(text);

@@ -155,18 +155,3 @@ function niceStep(raw, least) {
 const shortNumber = v => Math.abs(v) >= 1e7 ? v.toExponential(3) : fmt.format(v);
 
 /* Times: nanoseconds since the beginning. */
-function timeText(ns, digits = 9) {
-	return (ns / 1e9).toFixed(digits) + " s";
-}
-
-function spanText(ns) {
-	return ns < 1e3 ? Math.round(ns) + " ns" : ns < 1e6 ? +(ns / 1e3).toPrecision(4) + " µs"
-		: ns < 1e9 ? +(ns / 1e6).toPrecision(4) + " ms" : +(ns / 1e9).toPrecision(5) + " s";
-}
-
-function clockText(ns) {
-	if (D.begin_real_us === undefined)
-		return "";
-	const us = D.begin_real_us + Math.floor(ns / 1000), d = new Date(Math.floor(us / 1000));
-	return d.toISOString().slice(0, 10) + " " + d.toISOString().slice(11, 19) + "." + String(us % 1e6).padStart(6, "0") + " UTC";
-}
