@@ -34,7 +34,7 @@ $(BUILD)/page/assets.o: $(PAGE_ASSETS:%=$(BUILD)/page/%)
 			$$name $$name $$name $(BUILD)/page/$$asset $$name; \
 	done | { echo '.section .rodata'; cat; echo '.section .note.GNU-stack,"",@progbits'; } | $(CC) -c -x assembler -o $@ -
 
-$(BUILD)/watchctl/view/page/page_html.o: $(BUILD)/page_assets.h
+$(BUILD)/watchctl/view/page/page_shell.o: $(BUILD)/page_assets.h
 LIB_OBJ += $(BUILD)/page/assets.o
 $(LIB): $(BUILD)/page/assets.o
 

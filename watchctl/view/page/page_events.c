@@ -38,18 +38,6 @@ bool page_events_add(struct page_events *e, const struct page_event *ev)
 	return vec_push(e->v, e->n, e->cap, *ev);
 }
 
-static bool page_events_put(struct page_bytes *b, uint64_t v)
-{
-	if (!vec_reserve((void **)&b->v, &b->cap, b->n + 10, 1))
-		return false;
-	while (v >= 0x80) {
-		b->v[b->n++] = (uint8_t)(v | 0x80);
-		v >>= 7;
-	}
-	b->v[b->n++] = (uint8_t)v;
-	return true;
-}
-
 struct encoder {
 	struct page_bytes *out;
 	bool numbered;
@@ -68,17 +56,17 @@ static bool encode_one(struct encoder *c, const struct page_event *ev, bool deta
 		flags |= PAGE_EV_AS_SEEN;
 	flags |= detail ? PAGE_EV_DETAIL : 0;
 	if (c->numbered)
-		ok = page_events_put(c->out, ev->seq - c->seq);
-	ok = ok && page_events_put(c->out, ev->ns - c->ns) &&
-	     page_events_put(c->out, (uint64_t)ev->what << 4 | flags);
+		ok = page_bytes_number(c->out, ev->seq - c->seq);
+	ok = ok && page_bytes_number(c->out, ev->ns - c->ns) &&
+	     page_bytes_number(c->out, (uint64_t)ev->what << 4 | flags);
 	if (flags & PAGE_EV_OLD) {
 		from = ev->old_value;
 		if (!(flags & PAGE_EV_AS_SEEN))
-			ok = ok && page_events_put(c->out, ev->old_value ^ *seen);
+			ok = ok && page_bytes_number(c->out, ev->old_value ^ *seen);
 		*seen = ev->old_value;
 	}
 	if (flags & PAGE_EV_NEW) {
-		ok = ok && page_events_put(c->out, ev->new_value ^ from);
+		ok = ok && page_bytes_number(c->out, ev->new_value ^ from);
 		*seen = ev->new_value;
 	}
 	c->seq = ev->seq;

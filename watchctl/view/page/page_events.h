@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "watchctl/view/page/page_bytes.h"
+
 #define PAGE_EV_OLD 1u
 #define PAGE_EV_NEW 2u
 #define PAGE_EV_AS_SEEN 4u /* encoded only: old is what was seen last */
@@ -46,11 +48,6 @@ void page_events_init(struct page_events *e, size_t max);
 
 /* In order of seq. False: no memory. */
 bool page_events_add(struct page_events *e, const struct page_event *ev);
-
-struct page_bytes {
-	uint8_t *v;
-	size_t n, cap;
-};
 
 /*
  * Encodes what was kept and, in between, those of the @nextra events of @extra (in order of seq) that were

@@ -1,85 +1,16 @@
-/*
- * The page: its skeleton, style and script are files of their own (page*.html, .css, .js), built into the
- * program; what comes from the log stands in two blocks of data that a browser never runs. The policy in the
- * head names the script and the style by their checksums, so that nothing else could run either.
- */
+/* Writes the page: what was collected as data, in the room that the other parts leave, in its shell. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "page_assets.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/utf8.h"
 #include "watchctl/view/page/page.h"
 #include "watchctl/view/page/page_impl.h"
+#include "watchctl/view/page/page_shell.h"
 
 #define ASSETS 200000 /* bytes at most, of the three together */
-
-/* Made by tools/page.mk; each ends with a NUL. */
-extern const char page_body_html[], page_body_html_end[];
-extern const char page_style_css[], page_style_css_end[];
-extern const char page_script_js[], page_script_js_end[];
-
-static const char policy[] =
-	"default-src 'none'; script-src '" PAGE_SCRIPT_HASH "'; style-src '" PAGE_STYLE_HASH
-	"'; img-src data:; base-uri 'none'; form-action 'none'";
-
-static void put_asset(const char *start, const char *end, FILE *out)
-{
-	fwrite(start, 1, (size_t)(end - start), out);
-}
-
-static void put_text(const char *s, FILE *out)
-{
-	for (; *s; s++) {
-		if (*s == '<')
-			fputs("&lt;", out);
-		else if (*s == '&')
-			fputs("&amp;", out);
-		else
-			fputc(*s, out);
-	}
-}
-
-/* JSON has '<' in texts only, where it may be written in another way: no tag can begin in it. */
-static void put_json(const struct json *j, FILE *out)
-{
-	const char *p = j->line.bytes, *end = p + j->line.len;
-
-	while (p < end) {
-		const char *at = memchr(p, '<', (size_t)(end - p));
-		const char *stop = at ? at : end;
-
-		fwrite(p, 1, (size_t)(stop - p), out);
-		if (at)
-			fputs(PAGE_ESCAPED_LESS, out);
-		p = stop + (at != NULL);
-	}
-}
-
-static void put_base64(const struct page_bytes *b, FILE *out)
-{
-	static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	char line[4096] = "";
-	size_t used = 0, i;
-
-	for (i = 0; i < b->n; i += 3) {
-		size_t left = b->n - i;
-		uint32_t v = (uint32_t)b->v[i] << 16 | (left > 1 ? b->v[i + 1] << 8 : 0) |
-			     (left > 2 ? b->v[i + 2] : 0);
-
-		line[used++] = digit[v >> 18];
-		line[used++] = digit[v >> 12 & 63];
-		line[used++] = left > 1 ? digit[v >> 6 & 63] : '=';
-		line[used++] = left > 2 ? digit[v & 63] : '=';
-		if (used == sizeof(line)) {
-			fwrite(line, 1, used, out);
-			used = 0;
-		}
-	}
-	fwrite(line, 1, used, out);
-}
 
 static void put_title(struct page *p, FILE *out)
 {
@@ -88,34 +19,21 @@ static void put_title(struct page *p, FILE *out)
 
 	for (i = 0; i < p->nwatches && i < 4; i++) {
 		fputs(i ? ", " : "", out);
-		put_text(utf8_clean(p->watch[i]->w->e.name, clean, sizeof(clean)), out);
+		page_shell_text(utf8_clean(p->watch[i]->w->e.name, clean, sizeof(clean)), out);
 	}
 	fputs(i ? " - " : "", out);
-	put_text(utf8_clean(p->opt.log, clean, sizeof(clean)), out);
+	page_shell_text(utf8_clean(p->opt.log, clean, sizeof(clean)), out);
 	fputs(" - watchctl", out);
 }
 
 static void put_page(struct page *p, const struct json *data, const struct page_bytes *events, FILE *out)
 {
-	fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-	      "<meta http-equiv=\"Content-Security-Policy\" content=\"",
-	      out);
-	fputs(policy, out);
-	fputs("\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-	      "<meta name=\"referrer\" content=\"no-referrer\">\n<title>",
-	      out);
+	page_shell_begin(&page_shell_watches, out);
 	put_title(p, out);
-	fputs("</title>\n<style>", out);
-	put_asset(page_style_css, page_style_css_end, out);
-	fputs("</style></head>\n", out);
-	put_asset(page_body_html, page_body_html_end, out);
-	fputs("<script type=\"application/json\" id=\"data\">", out);
-	put_json(data, out);
-	fputs("</script>\n<script type=\"text/plain\" id=\"events\">", out);
-	put_base64(events, out);
-	fputs("</script>\n<script>", out);
-	put_asset(page_script_js, page_script_js_end, out);
-	fputs("</script>\n</body></html>\n", out);
+	page_shell_body(&page_shell_watches, out);
+	page_shell_json("data", data, out);
+	page_shell_bytes("events", events, out);
+	page_shell_end(&page_shell_watches, out);
 }
 
 /* The chosen ones as the encoder wants them. */
@@ -158,8 +76,7 @@ static_assert(PAGE_ROOM_HEAD + PAGE_ROOM_PROCESSES + PAGE_ROOM_NOTES + PAGE_ROOM
 static size_t room_for_events(const struct page *p, const struct json *data)
 {
 	size_t most = p->opt.max_bytes ? p->opt.max_bytes : PAGE_EVENT_BYTES;
-	size_t fixed = strlen(page_body_html) + strlen(page_style_css) + strlen(page_script_js);
-	size_t used = page_cost(data, 0) + fixed + PAGE_ROOM_HEAD;
+	size_t used = page_cost(data, 0) + page_shell_size(&page_shell_watches) + PAGE_ROOM_HEAD;
 	size_t left = used < PAGE_BYTES ? (PAGE_BYTES - used) / 4 * 3 : 0;
 
 	return left < most ? left : most;
