@@ -4,6 +4,8 @@
 PAGE_DIR := watchctl/view/page
 PAGE_SHARED := $(addprefix $(PAGE_DIR)/,page_common.js page_fragment.js page_tabs.js page_tree.js page_flame.js page_theme.js)
 PAGE_JS := $(addprefix $(PAGE_DIR)/,page_data.js page_value.js page_filter.js page_chart.js page_move.js page_trees.js page_tables.js page_event.js page_main.js)
+CALLS_DIR := watchctl/view/callpage
+CALLS_JS := $(addprefix $(CALLS_DIR)/,calls_data.js calls_model.js calls_state.js calls_paint.js calls_chart.js calls_move.js calls_tree.js calls_tables.js calls_detail.js calls_main.js)
 
 # One asset: its name, the files that it is put together from, with a wrapping for scripts.
 define PAGE_SCRIPT
@@ -19,13 +21,17 @@ endef
 $(eval $(call PAGE_SCRIPT,script.js,$(PAGE_SHARED) $(PAGE_JS)))
 $(eval $(call PAGE_PLAIN,style.css,$(PAGE_DIR)/page.css))
 $(eval $(call PAGE_PLAIN,body.html,$(PAGE_DIR)/page.html))
-PAGE_ASSETS := script.js style.css body.html
+$(eval $(call PAGE_SCRIPT,calls.js,$(PAGE_SHARED) $(CALLS_JS)))
+$(eval $(call PAGE_PLAIN,calls.css,$(PAGE_DIR)/page.css $(CALLS_DIR)/calls.css))
+$(eval $(call PAGE_PLAIN,calls.html,$(CALLS_DIR)/calls.html))
+PAGE_ASSETS := script.js style.css body.html calls.js calls.css calls.html
 
 # sha256-..., as a Content-Security-Policy has it.
 PAGE_HASH = sha256-$$(sha256sum $(1) | cut -c1-64 | tr a-f A-F | basenc -d --base16 | base64)
 $(BUILD)/page_assets.h: $(PAGE_ASSETS:%=$(BUILD)/page/%)
 	$(Q)printf '#define %s "%s"\n' \
-		PAGE_SCRIPT_HASH "$(call PAGE_HASH,$(BUILD)/page/script.js)" PAGE_STYLE_HASH "$(call PAGE_HASH,$(BUILD)/page/style.css)" > $@
+		PAGE_SCRIPT_HASH "$(call PAGE_HASH,$(BUILD)/page/script.js)" PAGE_STYLE_HASH "$(call PAGE_HASH,$(BUILD)/page/style.css)" \
+		CALLS_SCRIPT_HASH "$(call PAGE_HASH,$(BUILD)/page/calls.js)" CALLS_STYLE_HASH "$(call PAGE_HASH,$(BUILD)/page/calls.css)" > $@
 
 $(BUILD)/page/assets.o: $(PAGE_ASSETS:%=$(BUILD)/page/%)
 	$(Q)for asset in $(PAGE_ASSETS); do \
@@ -49,3 +55,8 @@ $(BUILD)/tests/bench/pagelog-gen: tests/bench/pagelog_gen.c $(LIB) | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(LIB) $(LIBS)
+
+.PHONY: bench-page-steps
+bench-page-steps: $(PROG) $(BUILD)/tests/bench/steplog-gen | packages-test ## the report page of a million calls: making it, opening it
+	@$(PYTHON) -B tests/bench/page_steps.py --watchctl $(PROG) --generator $(BUILD)/tests/bench/steplog-gen \
+		--calls $(PAGE_ACCESSES) --json $(BUILD)/bench-page-steps.json

@@ -448,16 +448,6 @@ def test_combinations_beyond_the_room_for_them_are_said_and_still_counted(browse
     assert sorted(r[0] for r in table(browser)) == ["160,000"] * 2
 
 
-def test_a_page_of_a_step_recording_says_where_its_calls_are(browser, tmp_path):
-    steps = BUILD / "tests" / "bench" / "steplog-gen"
-    subprocess.run([steps, "-n", "200", tmp_path / "log"], check=True, timeout=100)
-    calls = sum(o["type"] == "call" for o in objects(tmp_path / "log"))
-    browser.open(page_of(tmp_path / "log"))
-    assert browser.run("document.getElementById('title').textContent") == "Step recording" and browser.messages == []
-    assert f"{calls} calls" in browser.run("document.getElementById('facts').innerText")
-    assert "watchctl report --calls" in browser.run("document.getElementById('panel').innerText")
-
-
 def test_the_file_is_replaced_only_by_a_whole_page(tmp_path, recorded):
     page = tmp_path / "out.html"
     page.write_text("old")

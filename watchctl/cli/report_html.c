@@ -12,15 +12,23 @@
 #include "watchctl/base/private_file.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/cli/output/ending.h"
+#include "watchctl/view/callpage/callpage.h"
 #include "watchctl/view/event/annotate.h"
 #include "watchctl/view/event/reorder.h"
 #include "watchctl/view/event/replay.h"
 #include "watchctl/view/page/page.h"
 
-static struct wc_error *write_page(struct page *page, const struct replay_ending *ending, FILE *out,
+/* Two views collect; which of them the log is for is known at its end. */
+struct pages {
+	struct page *watches;
+	struct callpage *calls;
+};
+
+static struct wc_error *write_page(const struct pages *p, const struct replay_ending *ending, FILE *out,
 				   const char *file)
 {
-	struct wc_error *err = page_write(page, ending, out);
+	struct wc_error *err = callpage_has_calls(p->calls) ? callpage_write(p->calls, ending, out)
+							    : page_write(p->watches, ending, out);
 
 	if (err)
 		return err;
@@ -30,7 +38,8 @@ static struct wc_error *write_page(struct page *page, const struct replay_ending
 }
 
 /* A new file takes the place of an old one when it is whole. */
-static struct wc_error *replace(struct page *page, const struct replay_ending *ending, const char *file)
+static struct wc_error *replace(const struct pages *page, const struct replay_ending *ending,
+				const char *file)
 {
 	scoped(freep) char *fresh = NULL;
 	scoped(fclosep) FILE *out = NULL;
@@ -58,7 +67,8 @@ static struct wc_error *replace(struct page *page, const struct replay_ending *e
 }
 
 /* Devices, pipes and links are written to; only what is a file of its own, or nothing yet, is replaced. */
-static struct wc_error *write_to(struct page *page, const struct replay_ending *ending, const char *file)
+static struct wc_error *write_to(const struct pages *page, const struct replay_ending *ending,
+				 const char *file)
 {
 	scoped(fclosep) FILE *out = NULL;
 	struct stat st;
@@ -77,16 +87,19 @@ struct wc_error *report_html(const char *log, const char *file, bool no_source, 
 			     const struct redact_ask *redact)
 {
 	struct redact_rules rules = redact_ask_rules(redact);
-	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
+	scoped(annotate_freep) struct annotate *a =
+		annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT | ANNOTATE_CALLS);
 	struct page_options o = { .log = log, .no_source = no_source };
+	struct callpage_options of_calls = { .log = log };
 	scoped(page_freep) struct page *page = a ? page_new(a, &o) : NULL;
+	scoped(callpage_freep) struct callpage *calls = a ? callpage_new(a, &of_calls) : NULL;
 	scoped(reorder_freep) struct reorder *order = a ? reorder_new(annotate_sink(a)) : NULL;
 	scoped(progress_end) struct progress progress;
 	struct replay_ending ending = { 0 };
 	struct wc_error *err;
 
 	progress_begin(&progress, "reading the log");
-	if (!page || !order)
+	if (!page || !calls || !order)
 		return &wc_enomem;
 	annotate_set_syntax(a, syntax);
 	/* Nothing is printed while it is read. */
@@ -98,7 +111,7 @@ struct wc_error *report_html(const char *log, const char *file, bool no_source, 
 		return err;
 	annotate_finish(a);
 	redact_ask_warn(ending.unused);
-	err = write_to(page, &ending, file);
+	err = write_to(&(struct pages){ page, calls }, &ending, file);
 	if (!err)
 		err = end_of_log(log, &ending.damage);
 	return err && log_damage_is(&ending.damage) ? wc_error_hint(err, "the page says so") : err;

@@ -1,6 +1,5 @@
 /* What every page needs: its data, elements, numbers and times in words. */
 
-const started = performance.now();
 const $ = id => document.getElementById(id);
 const D = JSON.parse($("data").textContent);
 

@@ -33,7 +33,8 @@ static void put_page(struct page *p, const struct json *data, const struct page_
 	page_shell_body(&page_shell_watches, out);
 	page_shell_json("data", data, out);
 	page_shell_bytes("events", events, out);
-	page_shell_end(&page_shell_watches, out);
+	page_shell_script(&page_shell_watches, out);
+	page_shell_end(out);
 }
 
 /* The chosen ones as the encoder wants them. */

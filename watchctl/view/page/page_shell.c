@@ -12,6 +12,7 @@ struct page_shell {
 
 /* Made by tools/page.mk; each ends with a NUL. */
 extern const char page_body_html[], page_style_css[], page_script_js[];
+extern const char page_calls_html[], page_calls_css[], page_calls_js[];
 
 #define POLICY(script, style)                                            \
 	"default-src 'none'; script-src '" script "'; style-src '" style \
@@ -22,6 +23,13 @@ const struct page_shell page_shell_watches = {
 	.style = page_style_css,
 	.body = page_body_html,
 	.script = page_script_js,
+};
+
+const struct page_shell page_shell_calls = {
+	.policy = POLICY(CALLS_SCRIPT_HASH, CALLS_STYLE_HASH),
+	.style = page_calls_css,
+	.body = page_calls_html,
+	.script = page_calls_js,
 };
 
 void page_shell_begin(const struct page_shell *s, FILE *out)
@@ -43,11 +51,16 @@ void page_shell_body(const struct page_shell *s, FILE *out)
 	fputs(s->body, out);
 }
 
-void page_shell_end(const struct page_shell *s, FILE *out)
+void page_shell_script(const struct page_shell *s, FILE *out)
 {
 	fputs("<script>", out);
 	fputs(s->script, out);
-	fputs("</script>\n</body></html>\n", out);
+	fputs("</script>\n", out);
+}
+
+void page_shell_end(FILE *out)
+{
+	fputs("</body></html>\n", out);
 }
 
 void page_shell_text(const char *text, FILE *out)

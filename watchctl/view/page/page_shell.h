@@ -3,8 +3,9 @@
  * of their own (*.html, *.css, *.js), built into the program. What comes from the log stands in blocks of data that a browser
  * never runs; the policy names style and script by their checksums, so that nothing else could run either.
  *
- * A page is written in this order: page_shell_begin(), its title by page_shell_text(), page_shell_body(), its blocks,
- * page_shell_end(). Errors of @out are left to ferror().
+ * A page is written in this order: page_shell_begin(), its title by page_shell_text(), page_shell_body(), the blocks that the
+ * script begins with, page_shell_script(), blocks that it reads when the page is whole, page_shell_end(). Errors of @out are
+ * left to ferror().
  */
 #ifndef WATCHCTL_VIEW_PAGE_PAGE_SHELL_H
 #define WATCHCTL_VIEW_PAGE_PAGE_SHELL_H
@@ -17,10 +18,12 @@
 struct page_shell;
 
 extern const struct page_shell page_shell_watches; /* of accesses and captures */
+extern const struct page_shell page_shell_calls;   /* of calls: watchctl/view/callpage/ */
 
 void page_shell_begin(const struct page_shell *s, FILE *out);
 void page_shell_body(const struct page_shell *s, FILE *out);
-void page_shell_end(const struct page_shell *s, FILE *out);
+void page_shell_script(const struct page_shell *s, FILE *out);
+void page_shell_end(FILE *out);
 
 /* As text, whatever is in it. */
 void page_shell_text(const char *text, FILE *out);

@@ -55,7 +55,7 @@ function sortedTable(key, caption, columns, rows, rowProps, limit = 1000) {
 			showTab();
 			[...$("panel").querySelectorAll("thead button")][i].focus();
 		});
-		return el("th", { scope: "col", class: c.n ? "n" : null, "aria-sort": i === by ? way < 0 ? "descending" : "ascending" : null }, b);
+		return el("th", { scope: "col", class: [c.n ? "n" : "", c.class || ""].join(" ").trim() || null, "aria-sort": i === by ? way < 0 ? "descending" : "ascending" : null }, b);
 	});
 	const body = list.slice(0, limit).map(r => el("tr", rowProps ? rowProps(r) : {}, ...columns.map(c => {
 		const content = c.cell ? c.cell(r) : c.value(r);
