@@ -24,7 +24,8 @@ $(eval $(call PAGE_PLAIN,body.html,$(PAGE_DIR)/page.html))
 $(eval $(call PAGE_SCRIPT,calls.js,$(PAGE_SHARED) $(CALLS_JS)))
 $(eval $(call PAGE_PLAIN,calls.css,$(PAGE_DIR)/page.css $(CALLS_DIR)/calls.css))
 $(eval $(call PAGE_PLAIN,calls.html,$(CALLS_DIR)/calls.html))
-PAGE_ASSETS := script.js style.css body.html calls.js calls.css calls.html
+$(eval $(call PAGE_PLAIN,diff.css,watchctl/view/diff/diff.css))
+PAGE_ASSETS := script.js style.css body.html calls.js calls.css calls.html diff.css
 
 # sha256-..., as a Content-Security-Policy has it.
 PAGE_HASH = sha256-$$(sha256sum $(1) | cut -c1-64 | tr a-f A-F | basenc -d --base16 | base64)
@@ -32,6 +33,9 @@ $(BUILD)/page_assets.h: $(PAGE_ASSETS:%=$(BUILD)/page/%)
 	$(Q)printf '#define %s "%s"\n' \
 		PAGE_SCRIPT_HASH "$(call PAGE_HASH,$(BUILD)/page/script.js)" PAGE_STYLE_HASH "$(call PAGE_HASH,$(BUILD)/page/style.css)" \
 		CALLS_SCRIPT_HASH "$(call PAGE_HASH,$(BUILD)/page/calls.js)" CALLS_STYLE_HASH "$(call PAGE_HASH,$(BUILD)/page/calls.css)" > $@
+
+$(BUILD)/page_diff_assets.h: $(BUILD)/page/diff.css
+	$(Q)printf '#define DIFF_STYLE_HASH "%s"\n' "$(call PAGE_HASH,$(BUILD)/page/diff.css)" > $@
 
 $(BUILD)/page/assets.o: $(PAGE_ASSETS:%=$(BUILD)/page/%)
 	$(Q)for asset in $(PAGE_ASSETS); do \
@@ -41,6 +45,7 @@ $(BUILD)/page/assets.o: $(PAGE_ASSETS:%=$(BUILD)/page/%)
 	done | { echo '.section .rodata'; cat; echo '.section .note.GNU-stack,"",@progbits'; } | $(CC) -c -x assembler -o $@ -
 
 $(BUILD)/watchctl/view/page/page_shell.o: $(BUILD)/page_assets.h
+$(BUILD)/watchctl/view/diff/diff_html.o: $(BUILD)/page_diff_assets.h
 LIB_OBJ += $(BUILD)/page/assets.o
 $(LIB): $(BUILD)/page/assets.o
 

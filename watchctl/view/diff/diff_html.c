@@ -1,10 +1,11 @@
-/* One page without anything from elsewhere: no script, no font, no network. */
+/* One page without anything from elsewhere: no script, no font, no network. Its style is diff.css, built in. */
 #include "watchctl/view/diff/diff_html.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "page_diff_assets.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/syscall_name.h"
@@ -14,24 +15,19 @@
 #include "watchctl/view/words/view_words.h"
 #include "watchctl/view/event/step_words.h"
 
-static const char head[] =
-	"<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>watchctl diff</title>\n<style>\n"
-	":root{color-scheme:light dark}\n"
-	"body{font:14px/1.45 system-ui,sans-serif;margin:1.5em;max-width:120em}\n"
-	"code,td.v,.row,pre{font-family:ui-monospace,monospace;font-size:13px}\n"
-	"table{border-collapse:collapse;margin:.5em 0;width:100%}\n"
-	"th{text-align:left;font-weight:600}\n"
-	"td,th{padding:.15em .6em;border-bottom:1px solid #8884;vertical-align:top;overflow-wrap:anywhere}\n"
-	"td.n{text-align:right;white-space:nowrap;width:1%}td.k{white-space:nowrap;width:1%}\n"
-	".row{display:grid;grid-template-columns:1fr 1fr;gap:1em;padding:.1em .4em;border-bottom:1px solid "
-	"#8882}\n"
-	".cell{overflow-wrap:anywhere}.level{margin-left:1.2em;border-left:2px solid #8884}\n"
-	".differs{background:#fa02;border-left:4px solid #e90}.good{background:#0a02;border-left:4px solid "
-	"#090}\n"
-	".bad{background:#f002;border-left:4px solid #d00}.same{opacity:.75}\n"
-	"summary{cursor:pointer}.more{padding-left:.6em;opacity:.6}small{opacity:.7}\n"
-	"h2{margin-top:1.6em}.note{border-left:4px solid #48f;padding:.2em .6em;background:#48f2}\n"
-	"</style></head><body>\n";
+/* diff.css, as it is; and its checksum: nothing else may change how the page looks, and no script may run. */
+extern const char page_diff_css[];
+
+static void put_head(FILE *out)
+{
+	fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>watchctl diff</title>\n"
+	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '" DIFF_STYLE_HASH
+	      "'; base-uri 'none'; form-action 'none'\">\n"
+	      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<style>",
+	      out);
+	fputs(page_diff_css, out);
+	fputs("</style></head><body>\n", out);
+}
 
 void diff_page_text(struct diff_page *p, const char *text)
 {
@@ -62,9 +58,9 @@ static void clean_text(struct diff_page *p, const char *text)
 	diff_page_text(p, utf8_clean(text ? text : "", clean, sizeof(clean)));
 }
 
-static void cell(struct diff_page *p, const char *class, const char *text)
+static void cell(struct diff_page *p, const char *attributes, const char *text)
 {
-	fprintf(p->out, "<td class=%s>", class);
+	fprintf(p->out, "<td %s>", attributes);
 	diff_page_text(p, text);
 	fputs("</td>", p->out);
 }
@@ -72,9 +68,9 @@ static void cell(struct diff_page *p, const char *class, const char *text)
 static void row(struct diff_page *p, bool differs, const char *name, const char *good, const char *bad)
 {
 	fprintf(p->out, "<tr%s>", differs ? " class=differs" : "");
-	cell(p, "k", name);
-	cell(p, "v", good);
-	cell(p, "v", bad);
+	cell(p, "class=k", name);
+	cell(p, "class=v data-run=good", good);
+	cell(p, "class=v data-run=bad", bad);
 	fputs("</tr>\n", p->out);
 }
 
@@ -83,7 +79,7 @@ static void values(struct diff_page *p, const struct diff_detail *a, const struc
 	uint32_t n = a->nparams < b->nparams ? a->nparams : b->nparams, i;
 	char left[WORDS_MAX], right[WORDS_MAX], name[300];
 
-	fputs("<table><tr><th></th><th>good</th><th>bad</th></tr>\n", p->out);
+	fputs("<table class=\"pair named\"><tr><th></th><th>good</th><th>bad</th></tr>\n", p->out);
 	for (i = 0; i < n; i++) {
 		const struct diff_value *v = &a->param[i];
 
@@ -103,7 +99,7 @@ static void values(struct diff_page *p, const struct diff_detail *a, const struc
 }
 
 static bool stack(struct diff_page *p, struct diff_side *s, const struct diff_detail *d,
-		  const struct diff_stack *k)
+		  const struct diff_stack *k, const char *run)
 {
 	scoped(freep) struct diff_frame *frames = NULL;
 	char text[CELL_TEXT * 2];
@@ -111,7 +107,7 @@ static bool stack(struct diff_page *p, struct diff_side *s, const struct diff_de
 
 	if (!diff_frames(s, k, false, &frames, &n))
 		return false;
-	fputs("<td class=v><pre>", p->out);
+	fprintf(p->out, "<td class=v data-run=%s><pre>", run);
 	if (d->function->e.name)
 		clean_text(p, d->function->e.name);
 	for (i = 0; i < n; i++) {
@@ -129,13 +125,14 @@ static bool stacks(struct diff_page *p, const struct diff_story *s)
 {
 	bool ok = true;
 
-	fputs("<details open><summary>stacks</summary><table><tr><th>good</th><th>bad</th></tr><tr>", p->out);
+	fputs("<details open><summary>stacks</summary><table class=pair><tr><th>good</th><th>bad</th></tr><tr>",
+	      p->out);
 	if (s->has_a)
-		ok = stack(p, p->r->a, &s->a, &s->stack_a);
+		ok = stack(p, p->r->a, &s->a, &s->stack_a, "good");
 	else
 		fputs("<td></td>", p->out);
 	if (ok && s->has_b)
-		ok = stack(p, p->r->b, &s->b, &s->stack_b);
+		ok = stack(p, p->r->b, &s->b, &s->stack_b, "bad");
 	else
 		fputs("<td></td>", p->out);
 	fputs("</tr></table></details>\n", p->out);
@@ -167,7 +164,7 @@ static void input(struct diff_page *p, const struct diff_story *s)
 		diff_call_text(&s->input_a, a, sizeof(a));
 		diff_call_text(&s->input_b, b, sizeof(b));
 		fputs("<p>The nearest input before it that "
-		      "differed:</p><table><tr><th></th><th>good</th><th>bad</th></tr>",
+		      "differed:</p><table class=\"pair named\"><tr><th></th><th>good</th><th>bad</th></tr>",
 		      p->out);
 		row(p, true, "input", a, b);
 		fputs("</table>\n", p->out);
@@ -185,7 +182,7 @@ static void unmatched(struct diff_page *p, const struct diff_story *s)
 		diff_call_text(&s->a, a, sizeof(a));
 	if (s->has_b)
 		diff_call_text(&s->b, b, sizeof(b));
-	fputs("<table><tr><th></th><th>good</th><th>bad</th></tr>", p->out);
+	fputs("<table class=\"pair named\"><tr><th></th><th>good</th><th>bad</th></tr>", p->out);
 	row(p, true, "call", a, b);
 	fputs("</table>\n", p->out);
 }
@@ -221,13 +218,15 @@ static struct wc_error *story(struct diff_page *p, const struct diff_story *s)
 
 static struct wc_error *first(struct diff_page *p, const char *title, const struct diff_story *s)
 {
+	struct wc_error *err;
 	char text[WORDS_MAX];
 
 	diff_headline(p->r, s, text, sizeof(text));
 	fprintf(p->out, "<h2>%s: ", title);
 	diff_page_text(p, text);
 	fputs("</h2>\n", p->out);
-	return story(p, s);
+	err = story(p, s);
+	return err ? err : diff_page_after(p, s);
 }
 
 static struct wc_error *group(struct diff_page *p, const struct diff_group *g)
@@ -305,25 +304,26 @@ static bool stands(struct diff_page *p)
 
 static void side(struct diff_page *p, const char *which, const struct diff_side *s)
 {
-	fprintf(p->out, "<tr><td class=k><b>%s</b></td><td class=v>", which);
+	fprintf(p->out, "<div class=\"side of-%s\"><b>%s</b> <code>", which, which);
 	clean_text(p, s->path);
-	fputs("</td><td class=v>", p->out);
+	fputs("</code> ", p->out);
 	clean_text(p, s->cmdline);
-	fprintf(p->out, "</td><td class=n>%" PRIu64 " calls</td><td class=n>%zu threads</td><td>", s->calls,
-		s->nthreads / 2);
-	clean_text(p, s->end ? step_range_text(s->end) : "");
-	fputs("</td></tr>\n", p->out);
+	fprintf(p->out, " <small>%" PRIu64 " calls, %zu threads", s->calls, s->nthreads / 2);
+	if (s->end) {
+		fputs("; ", p->out);
+		clean_text(p, step_range_text(s->end));
+	}
+	fputs("</small></div>\n", p->out);
 }
 
 static void beginning(struct diff_page *p)
 {
 	size_t i;
 
-	fputs(head, p->out);
-	fputs("<h1>watchctl diff</h1>\n<table>", p->out);
+	put_head(p->out);
+	fputs("<h1>watchctl diff</h1>\n", p->out);
 	side(p, "good", p->r->a);
 	side(p, "bad", p->r->b);
-	fputs("</table>\n", p->out);
 	for (i = 0; i < p->r->nnotes; i++) {
 		fputs("<p class=note>", p->out);
 		clean_text(p, p->r->note[i]);
@@ -340,11 +340,11 @@ static void beginning(struct diff_page *p)
 	}
 }
 
-static void mark(struct diff_page *p, const struct diff_mark *m)
+static void mark(struct diff_page *p, const struct diff_mark *m, const char *run)
 {
 	char **text = p->r->marks.text;
 
-	fputs("<td class=v>", p->out);
+	fprintf(p->out, "<td class=v data-run=%s>", run);
 	if (m) {
 		clean_text(p, text[m->place]);
 		fputs(" ", p->out);
@@ -372,9 +372,9 @@ static void stream(struct diff_page *p, const struct diff_stream *s)
 		s->na, s->nb, s->only_a, s->only_b, s->values);
 	if (!s->has_first)
 		return;
-	fputs("<table><tr><th>first difference: good</th><th>bad</th></tr><tr>", p->out);
-	mark(p, s->first_a == NO_MATE ? NULL : &s->a[s->first_a]);
-	mark(p, s->first_b == NO_MATE ? NULL : &s->b[s->first_b]);
+	fputs("<table class=pair><tr><th>first difference: good</th><th>bad</th></tr><tr>", p->out);
+	mark(p, s->first_a == NO_MATE ? NULL : &s->a[s->first_a], "good");
+	mark(p, s->first_b == NO_MATE ? NULL : &s->b[s->first_b], "bad");
 	fputs("</tr></table>\n<table><tr><th>good</th><th>bad</th><th>where</th></tr>\n", p->out);
 	for (i = 0; i < s->nrows; i++) {
 		fprintf(p->out,

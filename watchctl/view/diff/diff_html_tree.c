@@ -67,28 +67,27 @@ static void diff_html_tree_fill(const struct diff_thread *t, uint32_t parent, ui
 	}
 }
 
-/* Where on the other side calls begin that come behind @focus. */
-static uint64_t place_beside(const struct tree *t, bool is_b, uint32_t focus)
+uint64_t diff_page_beside(const struct diff_threads *p, bool is_b, uint32_t focus)
 {
 	uint32_t i, other;
 
 	for (i = focus; i > 0; i--) {
-		other = mate(t, is_b, i - 1);
+		other = is_b ? diff_mate_of(p, i - 1) : diff_mate_of_a(p, i - 1);
 		if (other != NO_CALL)
 			return (uint64_t)other + 1;
 	}
 	return 0;
 }
 
-static struct wc_error *cell(struct tree *t, bool is_b, uint32_t i)
+struct wc_error *diff_page_cell(struct diff_page *page, const struct diff_threads *p, bool is_b, uint32_t i,
+				const char *more)
 {
-	struct diff_page *page = t->page;
-	struct diff_thread *thread = is_b ? t->p->b : t->p->a;
+	struct diff_thread *thread = is_b ? p->b : p->a;
 	struct diff_detail d = { 0 };
 	char text[WORDS_MAX];
 	struct wc_error *err;
 
-	fputs("<span class=cell>", page->out);
+	fprintf(page->out, "<span class=\"cell%s\" data-run=%s>", more, is_b ? "bad" : "good");
 	if (i != NO_CALL) {
 		err = diff_detail_read(is_b ? page->r->b : page->r->a, thread, i, &d);
 		if (err)
@@ -107,7 +106,7 @@ static struct wc_error *cell(struct tree *t, bool is_b, uint32_t i)
 	return NULL;
 }
 
-static const char *class_of(const struct tree *t, uint32_t a, uint32_t b)
+const char *diff_page_class(const struct diff_threads *p, uint32_t a, uint32_t b)
 {
 	const struct diff_call *ca, *cb;
 
@@ -115,8 +114,8 @@ static const char *class_of(const struct tree *t, uint32_t a, uint32_t b)
 		return "bad";
 	if (b == NO_CALL)
 		return "good";
-	ca = &t->p->a->call[a];
-	cb = &t->p->b->call[b];
+	ca = &p->a->call[a];
+	cb = &p->b->call[b];
 	if (ca->params != cb->params || ca->result != cb->result)
 		return "differs";
 	return ca->item.exact != cb->item.exact ? "inside" : "same";
@@ -131,10 +130,10 @@ static struct wc_error *row(struct tree *t, uint32_t a, uint32_t b, size_t depth
 	struct wc_error *err;
 
 	fprintf(out, on_path ? "<details open><summary class=\"row %s\">" : "<div class=\"row %s\">",
-		class_of(t, a, b));
-	err = cell(t, false, a);
+		diff_page_class(t->p, a, b));
+	err = diff_page_cell(t->page, t->p, false, a, "");
 	if (!err)
-		err = cell(t, true, b);
+		err = diff_page_cell(t->page, t->p, true, b, "");
 	fputs(on_path ? "</summary>\n<div class=level>\n" : "</div>\n", out);
 	if (!err && on_path)
 		err = level(t, depth - 1);
@@ -197,8 +196,8 @@ static struct wc_error *level(struct tree *t, size_t depth)
 	struct window wa, wb;
 	struct wc_error *err;
 
-	diff_html_tree_fill(t->p->a, in_a, a, b == NO_CALL ? 0 : place_beside(t, true, b), &wa);
-	diff_html_tree_fill(t->p->b, in_b, b, a == NO_CALL ? 0 : place_beside(t, false, a), &wb);
+	diff_html_tree_fill(t->p->a, in_a, a, b == NO_CALL ? 0 : diff_page_beside(t->p, true, b), &wa);
+	diff_html_tree_fill(t->p->b, in_b, b, a == NO_CALL ? 0 : diff_page_beside(t->p, false, a), &wb);
 	drop_split(t, &wa, &wb);
 	if (wa.more_before || wb.more_before)
 		fputs("<div class=more>...</div>\n", t->page->out);
@@ -241,7 +240,7 @@ struct wc_error *diff_page_tree(struct diff_page *page, const struct diff_story 
 		return &wc_enomem;
 	t.a = a;
 	t.b = b;
-	fputs("<div class=tree><div class=row><span class=cell><b>good</b></span><span "
+	fputs("<div class=tree><div class=\"row head\"><span class=cell><b>good</b></span><span "
 	      "class=cell><b>bad</b></span></div>\n",
 	      page->out);
 	err = level(&t, t.n - 1);
