@@ -380,6 +380,16 @@ def test_the_page_has_the_calls_that_the_program_says_it_made(browser, shapes, t
     assert browser.messages == []
 
 
+def test_what_found_no_room_is_said(browser, page, tmp_path):
+    text, other = page.read_text(), tmp_path / "page.html"
+    assert '"calls_left_out":0,"texts_left_out":0' in text
+    text = text.replace('"calls_left_out":0,"texts_left_out":0', '"calls_left_out":1234,"texts_left_out":56')
+    other.write_text(re.sub(r'"all_calls":(\d+)', lambda m: f'"all_calls":{int(m[1]) + 1234}', text, count=1))
+    browser.open(other)
+    said = browser.run("document.getElementById('notices').innerText")
+    assert "1,234 were left out" in said and "56 of them are not in this page" in said and browser.messages == []
+
+
 def test_a_log_that_is_cut_short_says_so(browser, recorded, tmp_path):
     cut = tmp_path / "cut"
     subprocess.run(["cp", "-r", recorded, cut], check=True)
