@@ -399,3 +399,13 @@ def test_a_log_that_is_cut_short_says_so(browser, recorded, tmp_path):
     browser.open(page_of(cut, status=8))
     assert "The log is not whole" in browser.run("document.getElementById('notices').innerText")
     assert 0 < int(browser.run(DATA + "calls")) < 3000 and browser.messages == []
+
+
+def test_signals_are_marked_in_their_call(browser, shapes, tmp_path):
+    subprocess.run([WATCHCTL, "step", "-q", "-o", tmp_path / "log", "--", shapes, "signals"], check=True, capture_output=True, timeout=120)
+    told = [json.loads(line) for line in watchctl("report", "--json", "--events", tmp_path / "log").splitlines()]
+    names = {o["call"]: o["function"] for o in told if o["type"] == "call"}
+    signals = [(o["signal"], names[o["call"]]) for o in told if o["type"] == "signal"]
+    browser.open(page_of(tmp_path / "log"), "#tab=marks")
+    assert [(r[2].split()[0], r[3]) for r in rows(browser)] == signals and len(signals) == 6
+    assert "not returned: " in browser.run("document.getElementById('facts').innerText") and browser.messages == []

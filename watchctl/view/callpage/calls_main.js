@@ -11,7 +11,7 @@ function showHead() {
 	for (let i = 0; i < N; i++)
 		if (endWords(i))
 			ends.set(endWords(i), (ends.get(endWords(i)) || 0) + 1);
-	$("facts").replaceChildren(fact(D.all_calls, D.all_calls === 1 ? "call" : "calls", ends.size ? [...ends].map(([how, n]) => count(n) + " " + how).join(", ") : "all of them returned"),
+	$("facts").replaceChildren(fact(D.all_calls, D.all_calls === 1 ? "call" : "calls", ends.size ? "not returned: " + [...ends].map(([how, n]) => count(n) + " (" + how + ")").join(", ") : "all of them returned"),
 		fact(D.functions.length, D.functions.length === 1 ? "function" : "functions", D.filters ? "recorded: " + D.filters : ""), fact(lanes.filter(l => l.calls).length, lanes.filter(l => l.calls).length === 1 ? "thread" : "threads", D.stepper ? "recorded by the stepper " + D.stepper : ""));
 	if (D.steps)
 		$("facts").append(fact(D.steps, "instructions", "watchctl report --instructions prints them"));

@@ -72,5 +72,5 @@ function markTable(panel) {
 		{ name: "what", class: "place", value: m => textOf(m[3]) },
 		{ name: "in call", class: "place", value: m => m[2], cell: m => callOf(m[2]) >= 0 ? linkButton(fnName(callOf(m[2])), "call " + m[2], () => goTo(callOf(m[2]))) : "" },
 	];
-	panel.append(sortedTable("marks", "Signals, and threads that stand", columns, D.marks));
+	panel.append(sortedTable("marks", "Signals, and where threads were blocked when the recording gave up", columns, D.marks));
 }
