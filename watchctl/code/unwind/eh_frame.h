@@ -47,6 +47,7 @@ bool eh_frame_function(const struct eh_image *image, uint64_t pc, uint64_t *star
 /* One function after the other, in the order in which they stand there. */
 struct eh_function {
 	uint64_t entry;	     /* where its FDE stands */
+	uint64_t lsda;	     /* where its language-specific data is; 0: it has none */
 	uint64_t next;	     /* where to go on; 0: at the beginning */
 	uint64_t start, end; /* its code */
 };

@@ -65,7 +65,7 @@ static bool get_augmentation(struct cie *cie, struct cursor *string, struct curs
 			cie->encoding = (uint8_t)get_fixed(data, 1);
 			break;
 		case 'L':
-			skip(data, 1);
+			cie->lsda = (uint8_t)get_fixed(data, 1);
 			break;
 		case 'P':
 			encoding = (uint8_t)get_fixed(data, 1);
@@ -88,7 +88,7 @@ static bool get_augmentation(struct cie *cie, struct cursor *string, struct curs
 
 static bool get_cie(const struct eh_image *image, uint64_t at, struct cie *ret)
 {
-	struct cie cie = { .encoding = PE_ABSPTR };
+	struct cie cie = { .encoding = PE_ABSPTR, .lsda = PE_OMIT };
 	struct cursor string, data;
 	struct entry entry;
 	uint64_t next, version, first;
@@ -132,6 +132,18 @@ static bool get_cie(const struct eh_image *image, uint64_t at, struct cie *ret)
 	return true;
 }
 
+/* The address of the language-specific data that stands at @c; 0: none, or one from the GOT. */
+static uint64_t get_lsda(struct cursor c, uint8_t encoding)
+{
+	struct cursor raw = c;
+	uint64_t at = eh_get_encoded(&c, encoding, 0);
+
+	/* Zero means none, whatever it counts from. */
+	if (c.bad || encoding & PE_INDIRECT || !get_fixed(&raw, eh_encoded_size(encoding)))
+		return 0;
+	return at;
+}
+
 /* The FDE at @at, if it is one. *@next as get_entry() sets it, 0: nothing can be read there. */
 static bool get_fde(const struct eh_image *image, uint64_t at, struct fde *ret, uint64_t *next)
 {
@@ -149,8 +161,14 @@ static bool get_fde(const struct eh_image *image, uint64_t at, struct fde *ret, 
 	ret->end = ret->start + size;
 	if (ret->cie.encoding & PE_INDIRECT || (ret->cie.encoding & 0x70) == PE_DATAREL)
 		return false; /* from the GOT, of which nothing is known here */
-	if (ret->cie.sized)
-		skip(c, get_uleb(c));
+	ret->lsda = 0;
+	if (ret->cie.sized) {
+		uint64_t data = get_uleb(c);
+
+		if (data && ret->cie.lsda != PE_OMIT)
+			ret->lsda = get_lsda(*c, ret->cie.lsda);
+		skip(c, data);
+	}
 	return !c->bad;
 }
 
@@ -233,7 +251,9 @@ bool eh_frame_next(const struct eh_image *image, struct eh_function *f)
 		if (is_fde && fde.end > fde.start)
 			break;
 	}
-	*f = (struct eh_function){ .entry = at, .next = next, .start = fde.start, .end = fde.end };
+	*f = (struct eh_function){
+		.entry = at, .lsda = fde.lsda, .next = next, .start = fde.start, .end = fde.end
+	};
 	return true;
 }
 

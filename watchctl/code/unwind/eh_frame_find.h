@@ -12,6 +12,7 @@ struct cie {
 	int64_t data_align;
 	uint64_t ra;
 	uint8_t encoding; /* of the addresses in its FDEs */
+	uint8_t lsda;	  /* of the addresses of their language-specific data; PE_OMIT: they have none */
 	bool sized;	  /* its FDEs have augmentation data, which begins with its length */
 	bool is_signal;
 };
@@ -20,6 +21,7 @@ struct fde {
 	struct cie cie;
 	struct cursor program;
 	uint64_t start, end;
+	uint64_t lsda; /* where its language-specific data is; 0: it has none */
 };
 
 /* The FDE that holds @pc. False: none, or one that is not understood. */
