@@ -1,0 +1,206 @@
+/* The names in patterns: what they stand for in a module, and what to say when they stand for nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/code/locate/code_name.h"
+#include "watchctl/code/locate/locate.h"
+#include "watchctl/code/lookup/locator.h"
+#include "watchctl/code/symbols/code_image.h"
+#include "watchctl/patch/near_name.h"
+#include "watchctl/patch/patch_sites_impl.h"
+
+bool patch_names_wants(const struct patch_query *q, const struct map_function *f)
+{
+	return !q->function || (f && f->name && code_image_name_fits(f->name, q->function));
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static bool add_address(struct pattern_operand *o, uint64_t addr)
+{
+	return !addr || vec_push(o->addr, o->naddr, o->addr_cap, addr);
+}
+
+/* Functions of that name, stubs that lead to one elsewhere, and the pointers that those go through. */
+static bool bind_operand(struct pattern_operand *o, const struct patch_module *m)
+{
+	size_t n;
+	const struct code_function *f = code_image_functions(m->image, &n);
+	const struct code_stub *s;
+
+	o->naddr = 0;
+	for (size_t i = 0; i < n; i++)
+		if (f[i].name && code_image_name_fits(f[i].name, o->name) && !add_address(o, f[i].start))
+			return false;
+	s = code_image_stubs(m->image, &n);
+	for (size_t i = 0; i < n; i++)
+		if (s[i].name && code_image_name_fits(s[i].name, o->name) &&
+		    (!add_address(o, s[i].address) || !add_address(o, s[i].slot)))
+			return false;
+	if (o->naddr)
+		qsort(o->addr, o->naddr, sizeof(*o->addr), compare_addresses);
+	return true;
+}
+
+bool patch_names_bind(struct patch_query *q, const struct patch_module *m)
+{
+	for (size_t i = 0; i < q->npatterns; i++)
+		for (size_t k = 0; k < q->pattern[i].nelements; k++)
+			for (size_t j = 0; j < q->pattern[i].element[k].noperands; j++) {
+				struct pattern_operand *o = &q->pattern[i].element[k].operand[j];
+
+				if (o->kind == OPERAND_NAME && !bind_operand(o, m))
+					return false;
+			}
+	return true;
+}
+
+/* Whether a function is called so; all names are offered to @near. */
+static bool is_called(const char *name, const struct patch_modules *modules, bool with_stubs,
+		      struct near_names *near)
+{
+	for (size_t i = 0; i < modules->n; i++) {
+		size_t n;
+		const struct code_function *f = code_image_functions(modules->v[i].image, &n);
+		const struct code_stub *s;
+
+		for (size_t k = 0; k < n; k++) {
+			if (f[k].name && code_image_name_fits(f[k].name, name))
+				return true;
+			if (f[k].name)
+				near_names_offer(near, f[k].name);
+		}
+		s = code_image_stubs(modules->v[i].image, &n);
+		for (size_t k = 0; with_stubs && k < n; k++) {
+			if (s[k].name && code_image_name_fits(s[k].name, name))
+				return true;
+			if (s[k].name)
+				near_names_offer(near, s[k].name);
+		}
+	}
+	return false;
+}
+
+static struct wc_error *check_name(const struct pattern *p, const char *name, const char *at,
+				   const struct patch_modules *modules, bool with_stubs)
+{
+	struct near_names near = { .query = name };
+	char list[256];
+
+	if (is_called(name, modules, with_stubs, &near))
+		return NULL;
+	near_names_text(&near, list, sizeof(list));
+	return pattern_error(p, WC_ENAME, at, "no function is called \"%s\"%s", name, list);
+}
+
+static struct wc_error *check_operands(const struct pattern *p, const struct patch_modules *modules)
+{
+	for (size_t i = 0; i < p->nelements; i++)
+		for (size_t k = 0; k < p->element[i].noperands; k++) {
+			const struct pattern_operand *o = &p->element[i].operand[k];
+			struct wc_error *err =
+				o->kind == OPERAND_NAME ? check_name(p, o->name, o->at, modules, true) : NULL;
+
+			if (err)
+				return err;
+		}
+	return NULL;
+}
+
+static void locator_freep(struct locator **l)
+{
+	locator_free(*l);
+}
+
+static bool read_nothing(void *ctx, uint64_t addr, void *buf, size_t len)
+{
+	return false;
+}
+
+/* A line of the source is an address, once it is known. */
+static struct wc_error *resolve_line(struct pattern *p, const struct patch_modules *modules)
+{
+	const struct memory_view none = { read_nothing, NULL };
+	scoped(locator_freep) struct locator *l = locator_new();
+	scoped(freep) struct module *v = calloc(modules->n ? modules->n : 1, sizeof(*v));
+	struct module_list list = { v, modules->n, modules->n };
+	struct variable where;
+	struct wc_error *err;
+
+	if (!l || !v)
+		return &wc_enomem;
+	for (size_t i = 0; i < modules->n; i++)
+		v[i] = modules->v[i].module;
+	err = locate_code(l, p->name, &list, &none, &where, NULL);
+	if (err)
+		return err;
+	p->kind = PATTERN_ADDRESS;
+	p->number = where.addr;
+	variable_deinit(&where);
+	return NULL;
+}
+
+static struct wc_error *check_address(const struct pattern *p, const struct patch_modules *modules)
+{
+	for (size_t i = 0; i < modules->n; i++) {
+		const struct patch_module *m = &modules->v[i];
+		size_t n;
+		const struct code_section *s = code_image_sections(m->image, &n);
+
+		for (size_t k = 0; k < n; k++)
+			if (p->number - m->module.bias - s[k].start < s[k].len)
+				return NULL;
+	}
+	return pattern_error(
+		p, WC_ENAME, p->text,
+		"there is no code at 0x%llx; of a file, its own addresses are meant, as objdump -d prints them",
+		(unsigned long long)p->number);
+}
+
+static struct wc_error *check_pattern(struct pattern *p, const struct patch_modules *modules)
+{
+	struct wc_error *err = NULL;
+
+	switch (p->kind) {
+	case PATTERN_LINE:
+		err = resolve_line(p, modules);
+		return err ? err : check_address(p, modules);
+	case PATTERN_ADDRESS:
+		return check_address(p, modules);
+	case PATTERN_ENTRY:
+	case PATTERN_EXIT:
+	case PATTERN_OFFSET:
+		return strcmp(p->name, "*") ? check_name(p, p->name, p->name_at, modules, false) : NULL;
+	default:
+		return check_operands(p, modules);
+	}
+}
+
+static struct wc_error *check_function(const struct patch_query *q, const struct patch_modules *modules)
+{
+	struct near_names near = { .query = q->function };
+	char list[256];
+
+	if (!q->function || is_called(q->function, modules, false, &near))
+		return NULL;
+	near_names_text(&near, list, sizeof(list));
+	return wc_error_new(WC_ENAME, "no function is called \"%s\", as --function wants%s", q->function,
+			    list);
+}
+
+struct wc_error *patch_names_check(const struct patch_query *q, const struct patch_modules *modules)
+{
+	struct wc_error *err = check_function(q, modules);
+
+	for (size_t i = 0; i < q->npatterns && !err; i++)
+		err = check_pattern(&q->pattern[i], modules);
+	return err;
+}

@@ -1,0 +1,35 @@
+/* patch_sites_impl - the places where patterns occur, before tactics; private to patch_plan. */
+#ifndef WATCHCTL_PATCH_PATCH_SITES_IMPL_H
+#define WATCHCTL_PATCH_PATCH_SITES_IMPL_H
+
+#include "watchctl/patch/patch_plan.h"
+
+struct found_site {
+	uint64_t addr;
+	uint32_t pattern; /* index in the query */
+	bool disputed;
+};
+
+struct found_sites {
+	struct found_site *v; /* by address, one at each */
+	size_t n, cap;
+	bool failed; /* memory ran out */
+};
+
+/* In @m, whose names have been bound. */
+void patch_sites_find(const struct patch_query *q, const struct patch_module *m, struct found_sites *ret);
+void found_sites_deinit(struct found_sites *s);
+
+/*
+ * What the names of @q stand for in @m. *@found: by pattern, whether its names and places are anywhere; is set, never
+ * cleared. False: no memory.
+ */
+bool patch_names_bind(struct patch_query *q, const struct patch_module *m);
+
+/* WC_ENAME: a name of @q is in none of @modules. */
+struct wc_error *patch_names_check(const struct patch_query *q, const struct patch_modules *modules);
+
+/* Whether @f is one of those that the query wants. */
+bool patch_names_wants(const struct patch_query *q, const struct map_function *f);
+
+#endif
