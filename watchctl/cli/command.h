@@ -35,6 +35,7 @@ extern const struct command cmd_record;
 extern const struct command cmd_snapshot;
 extern const struct command cmd_repl; /* also what no word at all means */
 extern const struct command cmd_step;
+extern const struct command cmd_patch;
 extern const struct command cmd_top;
 extern const struct command cmd_report;
 extern const struct command cmd_diff;
