@@ -398,6 +398,11 @@ void tactic_choose(struct code_map *m, uint64_t addr, uint64_t next, const struc
 		ret->other = last->start;
 		return;
 	}
+	/* What is used and does not move with the site before is padding. */
+	if (code_map_marks(m, addr) & MARK_USED) {
+		refuse(ret, WHY_DEAD, addr);
+		return;
+	}
 	*ret = (struct tactic_choice){ 0 };
 	if (i.is_endbr) {
 		fail(ret, WHY_ENDBR, addr);

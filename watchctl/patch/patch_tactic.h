@@ -45,6 +45,7 @@ enum tactic_why {
 	WHY_NO_INSN,	  /* refused: no instruction begins there */
 	WHY_READ,	  /* refused: read as data */
 	WHY_LENGTHS,	  /* refused: the two decoders disagree */
+	WHY_DEAD,	  /* refused: never executed, and used by another site's patch */
 	WHY_LOADER,	  /* refused: code of the dynamic loader */
 	WHY_VDSO,	  /* refused: code of the kernel */
 	WHY_KINDS,

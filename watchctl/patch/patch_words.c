@@ -50,6 +50,7 @@ const char *tactic_why_short(enum tactic_why why)
 		[WHY_NO_INSN] = "no instruction begins there",
 		[WHY_READ] = "code that is read as data",
 		[WHY_LENGTHS] = "the two decoders disagree about the instruction's length",
+		[WHY_DEAD] = "never executed, and another site's patch uses these bytes",
 		[WHY_LOADER] = "code of the dynamic loader",
 		[WHY_VDSO] = "code of the kernel's vDSO, which all processes share",
 	};

@@ -221,13 +221,12 @@ static bool may_fit(const struct pattern_element *e, const struct insn_brief *i)
 static bool fits_name_of(const struct pattern_element *e, const struct insn_view *view,
 			 const struct insn_brief *i)
 {
-	bool has_two_names = strcmp(view->name, insn_scan_name(i->name)) != 0;
+	const char *known = insn_scan_name(i->name);
 
-	if (!fnmatch(e->name, view->name, 0) || !fnmatch(e->name, insn_scan_name(i->name), 0))
+	if (!fnmatch(e->name, view->name, 0) || !fnmatch(e->name, known, 0))
 		return true;
-	/* Others of the manual's names, where capstone says the same as Zydis or knows a third. */
-	return has_two_names && strcmp(view->name, "movabs") != 0 &&
-	       strcmp(insn_scan_name(i->name), "mov") != 0;
+	/* A third name of a condition, jnae; of others, like movabs, capstone says which of them it is. */
+	return i->flow == INSN_COND || !strncmp(known, "set", 3) || !strncmp(known, "cmov", 4);
 }
 
 static bool fits_view(const struct pattern_element *e, struct candidate *c)

@@ -1,0 +1,411 @@
+/* The planner on hand-made code: what patterns fit, where jump tables lead, which tactic is right. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "watchctl/patch/code_map.h"
+#include "watchctl/patch/near_name.h"
+#include "watchctl/patch/patch_tactic.h"
+#include "watchctl/patch/pattern.h"
+
+#define BASE 0x1000u
+#define CODE(...) ((const uint8_t[]){ __VA_ARGS__ }), sizeof((const uint8_t[]){ __VA_ARGS__ })
+
+/* Patterns */
+
+static bool fits_code(const char *text, const uint8_t *code, size_t len)
+{
+	struct insn_brief first;
+	struct pattern p;
+	bool ret;
+
+	assert_null(pattern_parse(text, &p));
+	assert_true(insn_scan(code, len, BASE, &first));
+	ret = pattern_match(&p, code, len, BASE, &first) == PATTERN_FITS;
+	pattern_deinit(&p);
+	return ret;
+}
+
+static void a_mnemonic_alone_fits_any_operands(void **state)
+{
+	assert_true(fits_code("syscall", CODE(0x0f, 0x05)));
+	assert_true(fits_code("mov", CODE(0x48, 0x89, 0xc3)));
+	assert_true(fits_code("cmov*", CODE(0x0f, 0x44, 0xc1)));
+	assert_false(fits_code("syscall", CODE(0x0f, 0x34)));
+}
+
+static void both_names_of_a_condition_fit(void **state)
+{
+	assert_true(fits_code("je *", CODE(0x74, 0x10)));
+	assert_true(fits_code("jz *", CODE(0x74, 0x10)));
+	assert_true(fits_code("jnae *", CODE(0x72, 0x10)));
+	assert_false(fits_code("jne *", CODE(0x74, 0x10)));
+}
+
+static void a_prefix_is_wanted_where_it_is_named(void **state)
+{
+	assert_true(fits_code("lock cmpxchg *, *", CODE(0xf0, 0x0f, 0xb1, 0x37)));
+	assert_false(fits_code("lock cmpxchg *, *", CODE(0x0f, 0xb1, 0x37)));
+	assert_true(fits_code("cmpxchg *, *", CODE(0xf0, 0x0f, 0xb1, 0x37)));
+	assert_true(fits_code("rep movsb", CODE(0xf3, 0xa4)));
+	assert_false(fits_code("rep movsb", CODE(0xa4)));
+}
+
+static void operands_are_told_apart(void **state)
+{
+	/* mov rax, qword ptr [rdi + 8] */
+	assert_true(fits_code("mov rax, [rdi+8]", CODE(0x48, 0x8b, 0x47, 0x08)));
+	assert_true(fits_code("mov reg64, qword ptr [rdi+*]", CODE(0x48, 0x8b, 0x47, 0x08)));
+	assert_true(fits_code("mov *, mem", CODE(0x48, 0x8b, 0x47, 0x08)));
+	assert_false(fits_code("mov rax, [rdi]", CODE(0x48, 0x8b, 0x47, 0x08)));
+	assert_false(fits_code("mov reg32, *", CODE(0x48, 0x8b, 0x47, 0x08)));
+	assert_false(fits_code("mov *, dword ptr mem", CODE(0x48, 0x8b, 0x47, 0x08)));
+	/* add eax, 5; lea rax, [rbx + rcx*4 - 0x10]; movaps xmm1, xmm2 */
+	assert_true(fits_code("add eax, imm", CODE(0x83, 0xc0, 0x05)));
+	assert_true(fits_code("add eax, 5", CODE(0x83, 0xc0, 0x05)));
+	assert_false(fits_code("add eax, 6", CODE(0x83, 0xc0, 0x05)));
+	assert_true(fits_code("lea *, [rbx+rcx*4-0x10]", CODE(0x48, 0x8d, 0x44, 0x8b, 0xf0)));
+	assert_false(fits_code("lea *, [rbx+rcx*8-0x10]", CODE(0x48, 0x8d, 0x44, 0x8b, 0xf0)));
+	assert_true(fits_code("movaps xmm, vec", CODE(0x0f, 0x28, 0xca)));
+	assert_false(fits_code("add *", CODE(0x83, 0xc0, 0x05)));
+}
+
+static void accesses_are_those_of_the_manual(void **state)
+{
+	/* mov dword ptr [rip + 0x10], eax; mov eax, ebx; xor eax, eax */
+	assert_true(fits_code("writes [rip+*]", CODE(0x89, 0x05, 0x10, 0, 0, 0)));
+	assert_false(fits_code("reads [rip+*]", CODE(0x89, 0x05, 0x10, 0, 0, 0)));
+	assert_true(fits_code("reads rax", CODE(0x89, 0x05, 0x10, 0, 0, 0)));
+	assert_true(fits_code("writes rax", CODE(0x89, 0xd8)));
+	assert_false(fits_code("reads rax", CODE(0x31, 0xc0)));
+	assert_true(fits_code("@store", CODE(0x89, 0x05, 0x10, 0, 0, 0)));
+	assert_false(fits_code("@store", CODE(0x55)));
+}
+
+static void sequences_are_in_a_row(void **state)
+{
+	assert_true(fits_code("pop rbp; ret", CODE(0x5d, 0xc3)));
+	assert_true(fits_code("*; @ret", CODE(0x5d, 0xc3)));
+	assert_false(fits_code("pop rbp; ret", CODE(0x5d, 0x90, 0xc3)));
+	assert_false(fits_code("pop rbp; ret", CODE(0x5d)));
+}
+
+static void bytes_have_a_mask(void **state)
+{
+	assert_true(fits_code("bytes 0f 05", CODE(0x0f, 0x05)));
+	assert_true(fits_code("bytes ?f0?", CODE(0x0f, 0x05)));
+	assert_false(fits_code("bytes 0f 06", CODE(0x0f, 0x05)));
+}
+
+static void places_are_recognised(void **state)
+{
+	static const struct {
+		const char *text;
+		enum pattern_kind kind;
+	} places[] = { { "entry ns::f(int)", PATTERN_ENTRY },
+		       { "exit *", PATTERN_EXIT },
+		       { "a.c:12", PATTERN_LINE },
+		       { "malloc+0x1c", PATTERN_OFFSET },
+		       { "0x1234", PATTERN_ADDRESS } };
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		struct pattern p;
+
+		assert_null(pattern_parse(places[i].text, &p));
+		assert_int_equal(p.kind, places[i].kind);
+		pattern_deinit(&p);
+	}
+}
+
+static void errors_point_at_the_place(void **state)
+{
+	struct pattern p;
+	struct wc_error *err = pattern_parse("mov rax, foo", &p);
+
+	assert_non_null(err);
+	assert_int_equal(err->kind, WC_EUSAGE);
+	assert_non_null(strstr(err->text, "at column 10 of the pattern:\n  mov rax, foo\n           ^"));
+	wc_error_free(err);
+	err = pattern_parse("sycsall", &p);
+	assert_int_equal(err->kind, WC_ENAME);
+	assert_non_null(strstr(err->text, "did you mean syscall?"));
+	wc_error_free(err);
+}
+
+static void near_names_are_sorted_and_few(void **state)
+{
+	struct near_names near = { .query = "malloc" };
+	char text[100];
+
+	near_names_offer(&near, "calloc");
+	near_names_offer(&near, "mallloc");
+	near_names_offer(&near, "something");
+	near_names_text(&near, text, sizeof(text));
+	assert_string_equal(text, "; did you mean calloc or mallloc?");
+}
+
+/* Tactics */
+
+/* One function at BASE, of all of the code but @padding bytes at its end. */
+static void make_map(struct code_map *m, const uint8_t *code, size_t len, size_t padding)
+{
+	*m = (struct code_map){ .start = BASE, .end = BASE + 0x10000 };
+	code_map_add_part(m, BASE, code, len, false);
+	code_map_add_function(m, BASE, BASE + len - padding, "f");
+	assert_true(code_map_scan(m));
+}
+
+static struct tactic_choice choose(struct code_map *m, uint64_t offset)
+{
+	struct tactic_choice ret;
+
+	tactic_choose(m, BASE + offset, UINT64_MAX, NULL, &ret);
+	return ret;
+}
+
+/* The choice for the only site, at @offset. */
+static struct tactic_choice choose_in(size_t padding, uint64_t offset, const uint8_t *code, size_t len)
+{
+	struct tactic_choice ret;
+	struct code_map m;
+
+	make_map(&m, code, len, padding);
+	ret = choose(&m, offset);
+	code_map_deinit(&m);
+	return ret;
+}
+
+static void a_long_instruction_moves_alone(void **state)
+{
+	struct tactic_choice c = choose_in(0, 0, CODE(0xb8, 1, 0, 0, 0, 0xc3));
+
+	assert_int_equal(c.tactic, TACTIC_JUMP);
+	assert_int_equal(c.why, WHY_WHOLE);
+	assert_int_equal(c.moved, 5);
+}
+
+static void short_instructions_move_together(void **state)
+{
+	/* push rbp; mov rbp, rsp; push rbx; ret */
+	struct tactic_choice c = choose_in(0, 0, CODE(0x55, 0x48, 0x89, 0xe5, 0x53, 0xc3));
+
+	assert_int_equal(c.tactic, TACTIC_JUMP);
+	assert_int_equal(c.nmoved, 3);
+	assert_int_equal(c.start, BASE);
+}
+
+static void the_ones_before_move_too(void **state)
+{
+	/* mov eax, 1; ret */
+	struct tactic_choice c = choose_in(0, 5, CODE(0xb8, 1, 0, 0, 0, 0xc3));
+
+	assert_int_equal(c.tactic, TACTIC_JUMP);
+	assert_int_equal(c.start, BASE);
+	assert_int_equal(c.moved, 6);
+}
+
+static void a_jump_target_inside_forbids_to_move(void **state)
+{
+	/* push rbp; 1: mov rbp, rsp; push rbx; jmp 1b: the byte behind has to stay */
+	struct tactic_choice c = choose_in(0, 0, CODE(0x55, 0x48, 0x89, 0xe5, 0x53, 0xeb, 0xfa));
+
+	assert_int_not_equal(c.tactic, TACTIC_JUMP);
+}
+
+static void the_last_bytes_may_be_padding(void **state)
+{
+	/* xor eax, eax; ret; nop; nop */
+	struct tactic_choice c = choose_in(2, 0, CODE(0x31, 0xc0, 0xc3, 0x90, 0x90));
+
+	assert_int_equal(c.tactic, TACTIC_PADDING);
+	assert_int_equal(c.why, WHY_TAIL);
+	assert_int_equal(c.len, 5);
+	assert_int_equal(c.moved, 3);
+}
+
+static void a_short_jump_leads_to_padding(void **state)
+{
+	/* 1: xor eax, eax; jmp 1b; and ten bytes of padding behind a jump, of which the tail is not enough: 2: ret; jne 2b */
+	static const uint8_t code[] = { 0x31, 0xc0, 0xc3, 0x75, 0xfd, 0xc3, 0x66, 0x0f,
+					0x1f, 0x84, 0,	  0,	0,    0,    0 };
+	struct tactic_choice c = choose_in(9, 0, code, sizeof(code));
+
+	assert_int_equal(c.tactic, TACTIC_PADDING);
+	assert_int_equal(c.why, WHY_SHORT);
+	assert_int_equal(c.via, BASE + 6);
+	assert_int_equal(tactic_cost(&c), COST_TWO_JUMPS);
+}
+
+static void nops_give_way(void **state)
+{
+	struct tactic_choice c = choose_in(0, 0, CODE(0x0f, 0x1f, 0x44, 0, 0, 0xc3));
+
+	assert_int_equal(c.tactic, TACTIC_NOP);
+}
+
+static void a_pun_keeps_the_bytes_behind(void **state)
+{
+	/* mov rbp, rsp; 1: mov eax, ebx; jmp 1b: e9, two bytes of one's own, 89 d8 */
+	struct tactic_choice c = choose_in(0, 0, CODE(0x48, 0x89, 0xe5, 0x89, 0xd8, 0xeb, 0xfc));
+
+	assert_int_equal(c.tactic, TACTIC_PUN);
+	assert_int_equal(c.len, 3);
+	assert_true(c.pun_low == BASE + 5 + 0xffffffffd8890000u);
+	assert_true(c.pun_high == c.pun_low + 0xffff);
+}
+
+static void a_pun_below_a_fixed_program_is_no_tactic(void **state)
+{
+	struct tactic_choice c;
+	struct code_map m;
+
+	make_map(&m, CODE(0x48, 0x89, 0xe5, 0x89, 0xd8, 0xeb, 0xfc), 0);
+	m.is_fixed = true;
+	c = choose(&m, 0);
+	/* A prefix before the jump makes the highest byte eb: also below. */
+	assert_int_equal(c.tactic, TACTIC_TRAP);
+	assert_int_equal(c.why, WHY_TARGET);
+	assert_int_equal(c.len, 1);
+	code_map_deinit(&m);
+}
+
+static void a_call_of_the_next_instruction_stays(void **state)
+{
+	struct tactic_choice c = choose_in(0, 0, CODE(0xe8, 0, 0, 0, 0, 0x58, 0xc3));
+
+	assert_int_equal(c.tactic, TACTIC_TRAP);
+}
+
+static void what_is_read_is_refused(void **state)
+{
+	/* mov eax, [rip - 6]: itself */
+	struct tactic_choice c = choose_in(0, 0, CODE(0x8b, 0x05, 0xfa, 0xff, 0xff, 0xff, 0xc3));
+
+	assert_int_equal(c.tactic, TACTIC_REFUSED);
+	assert_int_equal(c.why, WHY_READ);
+}
+
+static void what_belongs_to_no_function_is_refused(void **state)
+{
+	struct tactic_choice c = choose_in(5, 1, CODE(0xc3, 0xb8, 1, 0, 0, 0));
+
+	assert_int_equal(c.tactic, TACTIC_REFUSED);
+	assert_int_equal(c.why, WHY_UNKNOWN_CODE);
+}
+
+static void a_lock_that_is_jumped_over_gets_a_trap(void **state)
+{
+	/* je 1f; lock; 1: cmpxchg [rdi], esi; ret */
+	struct tactic_choice c = choose_in(0, 2, CODE(0x74, 0x01, 0xf0, 0x0f, 0xb1, 0x37, 0xc3));
+
+	assert_int_equal(c.tactic, TACTIC_TRAP);
+	assert_int_equal(c.why, WHY_MIDDLE);
+}
+
+static void two_sites_share_a_jump(void **state)
+{
+	struct tactic_choice a, b;
+	struct code_map m;
+
+	make_map(&m, CODE(0x55, 0x48, 0x89, 0xe5, 0x53, 0xc3), 0);
+	tactic_choose(&m, BASE, BASE + 1, NULL, &a);
+	tactic_choose(&m, BASE + 1, UINT64_MAX, &a, &b);
+	assert_int_equal(b.why, WHY_SHARED);
+	assert_int_equal(b.start, BASE);
+	code_map_deinit(&m);
+}
+
+/* Jump tables */
+
+#define TABLE 0x2000u
+
+static int32_t table[3];
+
+static const uint8_t *table_bytes(void *ctx, uint64_t vaddr, size_t *len)
+{
+	if (vaddr - TABLE >= sizeof(table))
+		return NULL;
+	*len = sizeof(table) - (vaddr - TABLE);
+	return (const uint8_t *)table + (vaddr - TABLE);
+}
+
+static const uint8_t switch_code[] = {
+	0x48, 0x8d, 0x1d, 0xf9, 0x0f, 0, 0, /* lea rbx, [rip + 0xff9]: TABLE */
+	0x48, 0x63, 0x04, 0x83,		    /* movsxd rax, [rbx + rax*4] */
+	0x48, 0x01, 0xd8,		    /* add rax, rbx */
+	0xff, 0xe0,			    /* jmp rax */
+	0x55, 0x55, 0xc3,		    /* 16: 17: 18: */
+};
+
+static void relative_tables_mark_their_cases(void **state)
+{
+	const struct code_data data = { table_bytes, NULL };
+	struct code_map m;
+
+	make_map(&m, switch_code, sizeof(switch_code), 0);
+	for (int i = 0; i < 3; i++)
+		table[i] = (int32_t)(BASE + 16 + (unsigned int)i) - (int32_t)TABLE;
+	code_map_read_tables(&m, &data);
+	assert_int_equal(m.ntables, 1);
+	assert_int_equal(m.nunresolved, 0);
+	for (int i = 0; i < 3; i++)
+		assert_true(code_map_marks(&m, BASE + 16 + (unsigned int)i) & MARK_TAKEN);
+	code_map_deinit(&m);
+}
+
+static void a_computed_jump_without_a_table_is_unresolved(void **state)
+{
+	const struct code_data data = { table_bytes, NULL };
+	struct tactic_choice c;
+	struct code_map m;
+
+	make_map(&m, switch_code, sizeof(switch_code), 0);
+	memset(table, 0x7f, sizeof(table));
+	code_map_read_tables(&m, &data);
+	assert_int_equal(m.nunresolved, 1);
+	/* One long instruction may move still, several may not. */
+	c = choose(&m, 0);
+	assert_int_equal(c.tactic, TACTIC_JUMP);
+	assert_int_equal(c.nmoved, 1);
+	c = choose(&m, 7);
+	assert_int_not_equal(c.tactic, TACTIC_JUMP);
+	code_map_deinit(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_mnemonic_alone_fits_any_operands),
+		cmocka_unit_test(both_names_of_a_condition_fit),
+		cmocka_unit_test(a_prefix_is_wanted_where_it_is_named),
+		cmocka_unit_test(operands_are_told_apart),
+		cmocka_unit_test(accesses_are_those_of_the_manual),
+		cmocka_unit_test(sequences_are_in_a_row),
+		cmocka_unit_test(bytes_have_a_mask),
+		cmocka_unit_test(places_are_recognised),
+		cmocka_unit_test(errors_point_at_the_place),
+		cmocka_unit_test(near_names_are_sorted_and_few),
+		cmocka_unit_test(a_long_instruction_moves_alone),
+		cmocka_unit_test(short_instructions_move_together),
+		cmocka_unit_test(the_ones_before_move_too),
+		cmocka_unit_test(a_jump_target_inside_forbids_to_move),
+		cmocka_unit_test(the_last_bytes_may_be_padding),
+		cmocka_unit_test(a_short_jump_leads_to_padding),
+		cmocka_unit_test(nops_give_way),
+		cmocka_unit_test(a_pun_keeps_the_bytes_behind),
+		cmocka_unit_test(a_pun_below_a_fixed_program_is_no_tactic),
+		cmocka_unit_test(a_call_of_the_next_instruction_stays),
+		cmocka_unit_test(what_is_read_is_refused),
+		cmocka_unit_test(what_belongs_to_no_function_is_refused),
+		cmocka_unit_test(a_lock_that_is_jumped_over_gets_a_trap),
+		cmocka_unit_test(two_sites_share_a_jump),
+		cmocka_unit_test(relative_tables_mark_their_cases),
+		cmocka_unit_test(a_computed_jump_without_a_table_is_unresolved),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
