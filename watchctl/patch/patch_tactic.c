@@ -331,9 +331,10 @@ static bool try_pun(struct code_map *m, uint64_t addr, uint64_t next, struct tac
 /* An instruction that a jump enters in its middle, behind a prefix: int3 leaves the rest as it is. */
 static bool is_behind_prefix(const struct code_map *m, uint64_t addr, uint64_t target)
 {
+	static const uint8_t prefixes[] = { 0xf0, 0xf2, 0xf3, 0x66 };
 	const struct code_part *p = code_map_part(m, addr);
 
-	return target == addr + 1 && memchr("\xf0\xf2\xf3\x66", p->bytes[addr - p->start], 4) &&
+	return target == addr + 1 && memchr(prefixes, p->bytes[addr - p->start], sizeof(prefixes)) &&
 	       code_map_marks(m, target) & MARK_JUMP;
 }
 
