@@ -1,5 +1,5 @@
 /*
- * hash - FNV-1a, for tables in memory: never stored, and no defence against chosen input.
+ * hash - FNV-1a, for tables in memory, and of inputs in logs (event.h): no defence against chosen input.
  */
 #ifndef WATCHCTL_BASE_HASH_H
 #define WATCHCTL_BASE_HASH_H

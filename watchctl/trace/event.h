@@ -43,6 +43,7 @@ enum event_type {
 	EVENT_STEP = 21,
 	EVENT_SIGNAL = 22,
 	EVENT_BLOCKED = 23,
+	EVENT_INPUT = 24,
 	EVENT_MISSING = 0xffff, /* never in a log: of who reads one, about what is missing in it */
 };
 
@@ -184,6 +185,15 @@ struct recording_event {
 		filters; /* canonical text of what is recorded: functions, modules, stepped over, depth ... */
 	bool instructions; /* each instruction is recorded too */
 	uint8_t withheld;  /* enum recording_withheld */
+	uint8_t inputs;	   /* enum recording_inputs */
+};
+
+/* Which inputs are in the log. Stored in logs: never renumber. */
+enum recording_inputs {
+	INPUTS_NONE = 0,  /* logs from before they were recorded, too */
+	INPUTS_START = 1, /* arguments, environment and working directory alone */
+	INPUTS_RANGE = 2, /* and what system calls deliver while the range lasts */
+	INPUTS_WHOLE = 3, /* ... from the program's first instruction on */
 };
 
 /* Of parameters and results. Stored in logs: never renumber. */
@@ -377,6 +387,43 @@ struct blocked_event {
 	const uint64_t *frame;
 };
 
+/* Stored in logs: never renumber. */
+enum input_kind {
+	INPUT_ARGUMENTS = 1,   /* at the beginning: each ends with a NUL byte */
+	INPUT_ENVIRONMENT = 2, /* at the beginning: each variable ends with a NUL byte */
+	INPUT_DIRECTORY = 3,   /* at the beginning: @name is the working directory */
+	INPUT_FILE = 4,	       /* read of a regular file, at @offset; @result 0: its end */
+	INPUT_STREAM = 5,      /* of a pipe, socket, terminal: @offset counts what came of it before */
+	INPUT_MAP = 6,	       /* a file that was mapped, from @offset on */
+	INPUT_OPEN = 7,	       /* opened, or asked whether it may be: only @result */
+	INPUT_STATUS = 8,      /* struct stat, or struct statx where @syscall is statx */
+	INPUT_LINK = 9,	       /* readlink(), getcwd() */
+	INPUT_ENTRIES = 10,    /* struct linux_dirent64 */
+	INPUT_CLOCK = 11,      /* by a system call; the vDSO makes none */
+	INPUT_RANDOM = 12,
+};
+
+#define INPUT_HASHED_MAX (1u << 20) /* bytes of an input that its hash covers at most */
+#define INPUT_BYTES_MAX (1u << 20)  /* ... and that are stored */
+
+/* What the program got from outside: a system call has returned, or the program has started. */
+struct input_event {
+	int32_t pid, tid;
+	uint64_t call; /* innermost open one; 0: none */
+	enum input_kind kind;
+	bool withheld;	  /* bytes and hash were not recorded on purpose */
+	int32_t syscall;  /* its number; -1: none */
+	int32_t fd;	  /* -1: none */
+	int64_t result;	  /* of the system call: -errno if it has failed */
+	uint64_t offset;  /* INPUT_FILE, _STREAM, _MAP */
+	uint64_t size;	  /* bytes delivered */
+	uint32_t hashed;  /* the first so many of them are in: */
+	uint64_t hash;	  /* FNV-1a */
+	const char *name; /* path; "pipe:[1234]"; "socket:[1234] 10.0.0.1:80", with its peer; NULL: none */
+	const uint8_t *bytes; /* the first @len of them */
+	uint32_t len;
+};
+
 struct lost_event {
 	uint32_t watch; /* UINT32_MAX: not known which; WATCH_CAPTURES */
 	uint64_t count;
@@ -436,6 +483,7 @@ struct trace_event {
 		struct step_event step;
 		struct signal_event signal;
 		struct blocked_event blocked;
+		struct input_event input;
 	};
 };
 

@@ -431,6 +431,17 @@ static struct wc_error *put_process(struct redact *r, struct trace_event *e)
 	return redact_put(r, e);
 }
 
+/* What a withheld value is made from comes in here: so any rule withholds the bytes of all of them. */
+static void on_input(const struct redact *r, struct input_event *e)
+{
+	if (!redact_is_asked(&r->rules))
+		return;
+	e->withheld = true;
+	e->bytes = NULL;
+	e->len = e->hashed = 0;
+	e->hash = 0;
+}
+
 static struct wc_error *alter(struct redact *r, struct trace_event *e)
 {
 	struct wc_error *err = NULL;
@@ -464,6 +475,9 @@ static struct wc_error *alter(struct redact *r, struct trace_event *e)
 		if (redact_is_asked(&r->rules) && e->recording.withheld != RECORDING_WITHHELD_ALL)
 			e->recording.withheld =
 				r->rules.all ? RECORDING_WITHHELD_ALL : RECORDING_WITHHELD_SOME;
+		break;
+	case EVENT_INPUT:
+		on_input(r, &e->input);
 		break;
 	case EVENT_CALL:
 		return put_call(r, e);

@@ -138,6 +138,22 @@ static void write_sample(const char *path)
 	    (struct trace_event){ .type = EVENT_RANGE,
 				  .time_ns = 9,
 				  .range = { .occurrence = 3, .what = RANGE_BEGIN, .pid = 77, .tid = 78 } });
+	put(w, (struct trace_event){ .type = EVENT_INPUT,
+				     .time_ns = 9,
+				     .input = { .pid = 77,
+						.tid = 78,
+						.call = 5,
+						.kind = INPUT_FILE,
+						.syscall = 0,
+						.fd = 3,
+						.result = 9,
+						.offset = 1ull << 40,
+						.size = 9,
+						.hashed = 9,
+						.hash = 0x123456789abcdef0,
+						.name = "/tmp/in",
+						.bytes = (const uint8_t *)"10/4",
+						.len = 4 } });
 	put(w, call_at(10, 1, 0, callback, 2));
 	put(w, call_at(11, 2, 1, call_site, 1));
 	put(w, call_at(12, 3, 2, NULL, 0));
@@ -166,7 +182,7 @@ static void write_sample(const char *path)
 	OK(tracelog_writer_close(w));
 }
 
-#define SAMPLE_EVENTS 17
+#define SAMPLE_EVENTS 18
 
 static struct trace_event next(struct tracelog_reader *r, enum event_type type)
 {
@@ -270,6 +286,15 @@ static void what_was_put_comes_back(void **state)
 	assert_int_equal(e.range.occurrence, 3);
 	assert_int_equal(e.range.what, RANGE_BEGIN);
 	assert_int_equal(e.range.tid, 78);
+	e = next(r, EVENT_INPUT);
+	assert_int_equal(e.input.kind, INPUT_FILE);
+	assert_int_equal(e.input.pid, 77);
+	assert_int_equal(e.input.offset, 1ull << 40);
+	assert_int_equal(e.input.size, 9);
+	assert_int_equal(e.input.hash, 0x123456789abcdef0);
+	assert_string_equal(e.input.name, "/tmp/in");
+	assert_int_equal(e.input.len, 4);
+	assert_memory_equal(e.input.bytes, "10/4", 4);
 	check_call(r, 10, 1, 0, callback, 2);
 	check_call(r, 11, 2, 1, call_site, 1);
 	check_call(r, 12, 3, 2, NULL, 0);
@@ -308,7 +333,11 @@ static void babeltrace2_reads_the_same(void **state)
 		"creator = 77, creating_call = 1099511627776, stack_start = 0x7FFFF0000000, stack_end = "
 		"0x7FFFF0800000 }",
 		"instructions = 1, mover = \"ptrace\", planner = \"LLDB 19.1.7\", range = \"from f to g\", "
-		"filters = \"depth 10\", withheld = ( \"nothing\" : container = 0 ) }",
+		"filters = \"depth 10\", withheld = ( \"nothing\" : container = 0 ), inputs = ( \"none\" : "
+		"container = 0 ) }",
+		"{ call = 5, pid = 77, tid = 78, kind = ( \"file\" : container = 4 ), withheld = 0, syscall = 0, fd = 3, "
+		"result = 9, offset = 1099511627776, input_size = 9, hashed = 9, hash = 0x123456789ABCDEF0, name = "
+		"\"/tmp/in\", nbytes = 4, bytes = [ [0] = 0x31,",
 		"enumerator = [ [0] = { value = 0, name = \"RED\" }, [1] = { value = -1, name = \"NONE\" } ]",
 		"[1] = { type = 1, offset = 8, bit_offset = 3, bit_size = 2, name = \"kind\" }",
 		"{ function = 0, flags = 1, address = 0x1160, function_size = 33, line = 17, return_type = "

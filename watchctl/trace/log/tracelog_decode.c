@@ -597,6 +597,7 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 	case EVENT_STEP:
 	case EVENT_SIGNAL:
 	case EVENT_BLOCKED:
+	case EVENT_INPUT:
 		err = tracelog_decode_step(d, raw->id, &c, ret);
 		break;
 	default:

@@ -17,6 +17,8 @@ static void get_recording(struct cursor *c, struct recording_event *r)
 	r->filters = get_string(c);
 	if (has_more(c))
 		r->withheld = get_u8(c);
+	if (has_more(c))
+		r->inputs = get_u8(c);
 }
 
 static struct wc_error *get_members(struct tracelog_decoder *d, struct cursor *c, struct type_event *t)
@@ -251,6 +253,35 @@ static void get_blocked(struct tracelog_decoder *d, struct cursor *c, struct blo
 	e->frame = stack ? stack->frame : NULL;
 }
 
+static void get_input(struct cursor *c, struct input_event *e)
+{
+	uint8_t kind;
+
+	e->call = get_u64(c);
+	e->pid = (int32_t)get_u32(c);
+	e->tid = (int32_t)get_u32(c);
+	kind = get_u8(c);
+	e->withheld = get_u8(c) != 0;
+	e->syscall = (int32_t)get_u32(c);
+	e->fd = (int32_t)get_u32(c);
+	e->result = (int64_t)get_u64(c);
+	e->offset = get_u64(c);
+	e->size = get_u64(c);
+	e->hashed = get_u32(c);
+	e->hash = get_u64(c);
+	e->name = get_optional(c);
+	e->len = get_u32(c);
+	e->bytes = c->p;
+	if (kind < INPUT_ARGUMENTS || kind > INPUT_RANDOM || e->len > e->size ||
+	    e->len > (size_t)(c->end - c->p)) {
+		c->bad = true;
+		e->len = 0;
+		return;
+	}
+	e->kind = kind;
+	c->p += e->len;
+}
+
 struct wc_error *tracelog_decode_step(struct tracelog_decoder *d, uint16_t id, struct cursor *c,
 				      struct trace_event *ret)
 {
@@ -284,6 +315,9 @@ struct wc_error *tracelog_decode_step(struct tracelog_decoder *d, uint16_t id, s
 		break;
 	case EVENT_BLOCKED:
 		get_blocked(d, c, &ret->blocked);
+		break;
+	case EVENT_INPUT:
+		get_input(c, &ret->input);
 		break;
 	default:
 		c->bad = true;

@@ -6,7 +6,7 @@
 #include "watchctl/trace/log/tracelog_get.h"
 
 /*
- * Fills @ret, whose time is set, from the fields of the event @id: EVENT_RECORDING to EVENT_BLOCKED or
+ * Fills @ret, whose time is set, from the fields of the event @id: EVENT_RECORDING to EVENT_INPUT or
  * TRACELOG_ID_RETURN_ERROR. What makes no sense sets c->bad. Fails only for lack of memory.
  */
 struct wc_error *tracelog_decode_step(struct tracelog_decoder *d, uint16_t id, struct cursor *c,

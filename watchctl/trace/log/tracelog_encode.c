@@ -307,6 +307,7 @@ void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stac
 	case EVENT_STEP:
 	case EVENT_SIGNAL:
 	case EVENT_BLOCKED:
+	case EVENT_INPUT:
 		return encode_step_fields(c, e, stack);
 	case EVENT_CAPTURE: /* see encode_capture() */
 	case EVENT_MISSING: /* not recorded */

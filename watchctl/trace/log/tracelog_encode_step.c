@@ -24,6 +24,7 @@ static void put_recording(struct encoder *c, const struct recording_event *r)
 	put_string(c, r->range);
 	put_string(c, r->filters);
 	put_u8(c, r->withheld);
+	put_u8(c, r->inputs);
 }
 
 /* Values that do not fit are shown as numbers. */
@@ -157,6 +158,26 @@ static void put_blocked(struct encoder *c, const struct blocked_event *e, uint32
 	put_u32(c, stack);
 }
 
+static void put_input(struct encoder *c, const struct input_event *e)
+{
+	assert(e->len <= INPUT_BYTES_MAX);
+	put_u64(c, e->call);
+	put_u32(c, e->pid);
+	put_u32(c, e->tid);
+	put_u8(c, e->kind);
+	put_u8(c, e->withheld);
+	put_u32(c, e->syscall);
+	put_u32(c, e->fd);
+	put_u64(c, (uint64_t)e->result);
+	put_u64(c, e->offset);
+	put_u64(c, e->size);
+	put_u32(c, e->hashed);
+	put_u64(c, e->hash);
+	put_name(c, e->name);
+	put_u32(c, e->len);
+	encode_bytes(c, e->bytes, e->len);
+}
+
 void encode_step_fields(struct encoder *c, const struct trace_event *e, uint32_t stack)
 {
 	switch (e->type) {
@@ -180,6 +201,8 @@ void encode_step_fields(struct encoder *c, const struct trace_event *e, uint32_t
 		return put_signal(c, &e->signal);
 	case EVENT_BLOCKED:
 		return put_blocked(c, &e->blocked, stack);
+	case EVENT_INPUT:
+		return put_input(c, &e->input);
 	default:
 		assert(!"not an event of a step recording");
 	}

@@ -4,7 +4,7 @@
 
 #include "watchctl/trace/log/tracelog_encode.h"
 
-/* The fields of @e, which is one of EVENT_RECORDING to EVENT_BLOCKED. */
+/* The fields of @e, which is one of EVENT_RECORDING to EVENT_INPUT. */
 void encode_step_fields(struct encoder *c, const struct trace_event *e, uint32_t stack);
 
 #endif

@@ -47,7 +47,7 @@
 #include "watchctl/code/regs.h"
 
 #define TRACELOG_MAJOR 2
-#define TRACELOG_MINOR 1
+#define TRACELOG_MINOR 2
 
 #define TRACELOG_MAGIC 0xC1FC1FC1u
 #define TRACELOG_PACKET_HEAD 64 /* header and context */

@@ -559,6 +559,7 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 	case EVENT_STEP:
 	case EVENT_SIGNAL:
 	case EVENT_BLOCKED:
+	case EVENT_INPUT:
 		return annotate_steps_put(a->steps, e, at(a, e->time_ns));
 	}
 	return NULL;

@@ -13,7 +13,7 @@ struct annotate_steps *annotate_steps_new(struct frames *frames, const struct ma
 
 void annotate_steps_add_view(struct annotate_steps *s, struct view v);
 
-/* EVENT_RECORDING to EVENT_BLOCKED. Fails only for lack of memory. */
+/* EVENT_RECORDING to EVENT_INPUT. Fails only for lack of memory. */
 struct wc_error *annotate_steps_put(struct annotate_steps *s, const struct trace_event *e,
 				    struct view_time time);
 

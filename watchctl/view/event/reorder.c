@@ -204,6 +204,7 @@ static struct wc_error *reorder_put(void *ctx, const struct trace_event *e)
 	case EVENT_STEP:
 	case EVENT_SIGNAL:
 	case EVENT_BLOCKED:
+	case EVENT_INPUT:
 		err = reorder_flush(r);
 		break;
 	case EVENT_CODE:
