@@ -10,6 +10,7 @@
 #define STRING_DEFAULT 80
 #define POINTEE_DEFAULT 64
 #define STACK_BYTES (32u << 10)
+#define INPUT_DEFAULT 4096
 
 static struct wc_error *add_pattern(const struct option_match *m, void *to)
 {
@@ -108,6 +109,12 @@ const struct option step_options[] = {
 	  "bytes of what a pointer points to, 0 to 1024 (default 64; 0: pointers are not followed)",
 	  COMPLETE_NOTHING, NULL,
 	  OPTION_NUMBER(struct step_command, request.plans.pointee_max, 0, PLANNER_POINTEE_MAX) },
+	{ "--bytes", NULL, "N", "bytes of each input, like a read of a file, 0 to 1048576 (default 4096)",
+	  COMPLETE_NOTHING, NULL,
+	  OPTION_NUMBER(struct step_command, request.input_bytes, 0, INPUT_BYTES_MAX) },
+	{ "--no-inputs", NULL, NULL,
+	  "do not record what files, pipes, sockets, the environment deliver: fewer stops of the program", 0,
+	  NULL, OPTION_FLAG(struct step_command, request.no_inputs) },
 	{ "-o", "--log", "LOG", "record into the new log LOG; calls are then not printed", COMPLETE_DIRECTORY,
 	  NULL, OPTION_TEXT(struct step_command, output.log) },
 	{ "--force", NULL, NULL, "with -o: replace LOG where it exists", 0, NULL,
@@ -165,6 +172,7 @@ static void set_defaults(struct step_command *c)
 	*c = (struct step_command){ .request = { .occurrence = 1,
 						 .count = 1,
 						 .stack_bytes = STACK_BYTES,
+						 .input_bytes = INPUT_DEFAULT,
 						 .plans = { .string_max = STRING_DEFAULT,
 							    .pointee_max = POINTEE_DEFAULT } } };
 	c->request.selection = (struct step_selection){ c->only, c->modules, c->over, c->into };

@@ -68,6 +68,8 @@ struct step_box {
 	struct range_options range;
 	uint32_t threads; /* enum stepper_threads */
 	uint32_t depth, stack_bytes, instructions;
+	uint32_t inputs; /* enum recording_inputs */
+	uint32_t input_bytes;
 	uint64_t events, stuck_ns;
 	uint64_t loader_hook,
 		loader_state; /* where the loader announces libraries, and its r_state; 0: none */

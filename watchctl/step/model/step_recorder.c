@@ -413,6 +413,30 @@ static struct wc_error *on_signal(struct step_recorder *r, const struct step_rec
 	return put(r, &e);
 }
 
+static struct wc_error *on_input(struct step_recorder *r, const struct step_record *rec)
+{
+	const struct step_input *in = &rec->input;
+	struct trace_event e = { .type = EVENT_INPUT };
+
+	e.input = (struct input_event){
+		.pid = rec->pid,
+		.tid = rec->tid,
+		.call = rec->inside,
+		.kind = in->kind,
+		.syscall = rec->syscall,
+		.fd = in->fd,
+		.result = in->result,
+		.offset = in->offset,
+		.size = in->size,
+		.hashed = in->hashed,
+		.hash = in->hash,
+		.name = rec->why,
+		.bytes = rec->stack,
+		.len = rec->stack_len,
+	};
+	return put(r, &e);
+}
+
 static struct wc_error *on_insn(struct step_recorder *r, const struct step_record *rec)
 {
 	struct trace_event e = {
@@ -445,6 +469,8 @@ struct wc_error *step_recorder_put(struct step_recorder *r, const struct step_re
 		return on_insn(r, rec);
 	case STEP_SIGNAL:
 		return on_signal(r, rec);
+	case STEP_INPUT:
+		return on_input(r, rec);
 	case STEP_THREAD:
 		return on_thread(r, rec);
 	case STEP_RANGE:

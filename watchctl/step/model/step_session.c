@@ -13,6 +13,7 @@
 #include "watchctl/code/locate/code_name.h"
 #include "watchctl/code/locate/locate.h"
 #include "watchctl/code/lookup/locator.h"
+#include "watchctl/step/model/step_start.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/proc/proc_words.h"
 
@@ -41,6 +42,7 @@ struct step_session {
 	struct session_point *point;
 	size_t npoints, points_cap;
 	bool found_from, found_to; /* where there is one, its library is loaded */
+	enum recording_inputs inputs;
 	bool stuck, asked_to_stop;
 	uint64_t regions_ns, ticked_ns;
 	int status;
@@ -84,6 +86,7 @@ static struct wc_error *report_recording(struct step_session *s)
 		.range = range,
 		.filters = filters,
 		.instructions = q->instructions,
+		.inputs = (uint8_t)s->inputs,
 	};
 	return step_session_put(s, &e);
 }
@@ -209,6 +212,8 @@ static struct wc_error *open_stepper(struct step_session *s)
 		.stuck_ns = q->stuck_ns,
 		.instructions = q->instructions,
 		.stack_bytes = q->stack_bytes,
+		.inputs = s->inputs,
+		.input_bytes = q->input_bytes,
 		.host = q->host,
 		.say = q->say ? q->say : say_nothing,
 		.say_ctx = q->say_ctx,
@@ -233,6 +238,16 @@ static struct wc_error *open_planner(struct step_session *s)
 	return q->planner_ops->open(exe, &plans, &s->planner);
 }
 
+/* Before a running program's range begins, we do not stop its threads more than we must. */
+static enum recording_inputs inputs_of(const struct step_request *q)
+{
+	if (q->no_inputs)
+		return INPUTS_NONE;
+	if (!q->stepper->sees_inputs)
+		return INPUTS_START;
+	return q->held ? INPUTS_WHOLE : INPUTS_RANGE;
+}
+
 static struct wc_error *step_session_prepare(struct step_session *s)
 {
 	const struct step_request *q = s->request;
@@ -249,6 +264,8 @@ static struct wc_error *step_session_prepare(struct step_session *s)
 	err = err ? err : find_all(s);
 	err = err ? err : report_process(s);
 	err = err ? err : report_recording(s);
+	if (!err && s->inputs != INPUTS_NONE)
+		err = step_start_report(q->pid, monotonic_ns(), s->sink);
 	err = err ? err : step_recorder_modules(s->recorder, q->pid, &s->modules);
 	return err ? err : step_recorder_regions(s->recorder, q->pid);
 }
@@ -263,6 +280,7 @@ struct wc_error *step_session_open(const struct step_request *q, struct event_si
 		return &wc_enomem;
 	s->request = q;
 	s->sink = sink;
+	s->inputs = inputs_of(q);
 	err = step_session_prepare(s);
 	if (err) {
 		wc_error_free(step_session_close(s));

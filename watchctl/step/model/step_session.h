@@ -29,6 +29,8 @@ struct step_request {
 	uint64_t stuck_ns;
 	bool instructions;
 	uint32_t stack_bytes;
+	bool no_inputs;
+	uint32_t input_bytes;
 	struct planner_options plans;
 	const struct stepper_ops *stepper;
 	const struct planner_ops *planner_ops;

@@ -61,6 +61,8 @@ struct stepper_options {
 	uint64_t stuck_ns;    /* an occurrence in which nothing happens for so long is; 0: never */
 	bool instructions;    /* report each instruction, too */
 	uint32_t stack_bytes; /* of a raw stack, at most STEPPER_STACK_MAX */
+	enum recording_inputs inputs;
+	uint32_t input_bytes; /* of each that are reported, at most INPUT_BYTES_MAX */
 	void *host;	      /* of stepper_lldb: a struct lldb_process on loan; else NULL */
 	void (*say)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *say_ctx;
@@ -75,6 +77,7 @@ enum step_kind {
 		      */
 	STEP_INSN,   /* regs.rip, call (0: none) */
 	STEP_SIGNAL, /* signal, code; regs */
+	STEP_INPUT,  /* input, inside; stack: its first bytes; why: its name, or NULL */
 	STEP_THREAD, /* first seen: creator, creating_call, stack_start, stack_end */
 	STEP_THREAD_END,
 	STEP_RANGE,	/* occurrence, range_what */
@@ -89,6 +92,15 @@ enum step_kind {
 	STEP_DONE,   /* all occurrences that were wanted are over: breakpoints are out, the program runs on.
 			@why: it ended otherwise, which is an error */
 	STEP_PAUSED, /* whoever shares the process wants it to stand still: start() goes on (LLDB's user) */
+};
+
+/* Of struct input_event. */
+struct step_input {
+	enum input_kind kind;
+	int32_t fd;
+	int64_t result;
+	uint64_t offset, size, hash;
+	uint32_t hashed;
 };
 
 struct step_record {
@@ -106,6 +118,7 @@ struct step_record {
 	const uint8_t *stack;
 	uint32_t stack_len;
 	int32_t signal, code, syscall, status;
+	struct step_input input;
 	pid_t creator, child;
 	uint64_t creating_call, stack_start, stack_end;
 	uint32_t occurrence;
@@ -126,6 +139,7 @@ struct stepper;
 
 struct stepper_ops {
 	const char *name;
+	bool sees_inputs; /* reports STEP_INPUT */
 	/* On an error the program is as it was found. */
 	struct wc_error *(*open)(const struct stepper_options *o, struct stepper **ret);
 	/* Before start(), and between STEP_MODULES and modules_done(). @code is a whole, new list. */

@@ -13,6 +13,7 @@
  *	step_tracer_range.c	occurrences: how they begin and end
  *	step_tracer_state.c	what is read of a stopped thread: memory, vector registers, stack
  *	step_tracer_report.c	records for the owner
+ *	step_tracer_input.c	what system calls deliver to the program
  *
  * It is a process of its own because a tracer's death is dangerous: the kernel lets go of the threads, the
  * breakpoints stay in the code, and the next one kills the program. The tracer has nothing that could make it
@@ -84,6 +85,7 @@ struct step_thread {
 	bool stepping;	  /* by single instructions */
 	bool again;	  /* the hit that it stands at was reported before */
 	bool aside;	  /* a stop of it was put aside */
+	bool in_syscall;  /* stopped at the beginning or end of a system call */
 	bool past;	  /* leaving: it has no breakpoint's SIGTRAP before it any more */
 	int signal;	  /* to be delivered when it goes on */
 	unsigned int holds;
@@ -215,6 +217,10 @@ struct step_tracer {
 	uint8_t stack[STEPPER_STACK_MAX];
 	uint8_t xstate[XSTATE_MAX];
 	size_t xstate_len; /* 0: not read for this stop */
+
+	/* input */
+	struct map64 streams; /* hash of a stream's name -> bytes that came of it so far */
+	uint8_t *input;	      /* INPUT_HASHED_MAX bytes, for one of them; NULL: none yet */
 
 	/* telling */
 	struct late_record *late, **late_end;
@@ -400,6 +406,14 @@ void step_range_check_stuck(struct step_tracer *k);
 /* Whether @t is a part of the present occurrence. */
 bool step_range_includes(const struct step_tracer *k, const struct step_thread *t,
 			 const struct step_thread *creator); /* NULL: it is no new one */
+
+/* input */
+/* @t is to stop at its system calls. */
+bool step_input_wants(const struct step_tracer *k, const struct step_thread *t);
+/* It stands at the beginning or end of one. */
+void step_input_at_syscall(struct step_tracer *k, struct step_thread *t);
+/* It was stepped over one. */
+void step_input_stepped(struct step_tracer *k, struct step_thread *t);
 
 /* state */
 struct memory_view step_state_memory(const struct step_tracer *k);

@@ -216,7 +216,10 @@ static void go_on(struct step_tracer *k, struct step_thread *t)
 	if (t->group)
 		held_ptrace(PTRACE_LISTEN, t->tid, 0, 0);
 	else
-		held_ptrace(steps ? PTRACE_SINGLESTEP : PTRACE_CONT, t->tid, 0, t->signal);
+		held_ptrace(steps		     ? PTRACE_SINGLESTEP
+			    : step_input_wants(k, t) ? PTRACE_SYSCALL
+						     : PTRACE_CONT,
+			    t->tid, 0, t->signal);
 }
 
 static bool are_past(const struct step_tracer *k)
@@ -273,7 +276,8 @@ static void step_tracer_threads_leave(struct step_tracer *k, struct step_thread 
 		go_on(k, t);
 		return;
 	}
-	if (step_threads_has_trap(t)) {
+	/* In the middle of a system call its registers must stay; and what it waits for may never come. */
+	if (step_threads_has_trap(t) || t->in_syscall) {
 		t->group = false;
 		go_on(k, t);
 		step_threads_interrupt(k, t);
@@ -386,6 +390,8 @@ static bool is_step(const siginfo_t *info)
 static bool take_trap(struct step_tracer *k, struct step_thread *t)
 {
 	if (is_step(&t->info) && (t->moving != MOVING_NOT || t->stepping)) {
+		if (t->info.si_code == TRAP_BRKPT)
+			step_input_stepped(k, t);
 		if (t->moving != MOVING_NOT)
 			step_move_done(k, t);
 		step_trap_restore(k, t);
@@ -632,7 +638,7 @@ void step_threads_on_status(struct step_tracer *k, pid_t tid, int status)
 		return;
 	t->stopped = true;
 	t->interrupted = false; /* any stop makes the kernel forget the one that it was asked for */
-	t->trapped = t->group = t->dead = t->aside = false;
+	t->trapped = t->group = t->dead = t->aside = t->in_syscall = false;
 	if (!t->has_info)
 		t->has_regs = t->dirty = false;
 	t->signal = 0;
@@ -661,9 +667,10 @@ void step_threads_on_status(struct step_tracer *k, pid_t tid, int status)
 	case STOP_EXITING:
 		on_exiting(k, t);
 		break;
-	case STOP_OTHER: /* it begins a system call */
+	case STOP_OTHER: /* it begins or ends a system call */
 		if (t->moving == MOVING_LIFT)
 			step_move_done(k, t);
+		step_input_at_syscall(k, t);
 		break;
 	default:
 		break;

@@ -183,6 +183,8 @@ static void fill_box(struct stepper *m)
 	box->stuck_ns = o->stuck_ns;
 	box->instructions = o->instructions;
 	box->stack_bytes = o->stack_bytes < STEPPER_STACK_MAX ? o->stack_bytes : STEPPER_STACK_MAX;
+	box->inputs = o->inputs;
+	box->input_bytes = o->input_bytes < INPUT_BYTES_MAX ? o->input_bytes : INPUT_BYTES_MAX;
 	box->wake = 1;
 	find_loader(m);
 	learn_trap_action(m);
@@ -434,6 +436,7 @@ static struct wc_error *close_stepper(struct stepper *m)
 
 const struct stepper_ops stepper_ptrace = {
 	.name = "ptrace",
+	.sees_inputs = true,
 	.open = open_stepper,
 	.add_points = add_points,
 	.set_code = set_code,
