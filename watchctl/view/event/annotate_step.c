@@ -215,6 +215,18 @@ static struct wc_error *on_blocked(struct annotate_steps *s, const struct blocke
 	return NULL;
 }
 
+static void on_input(struct annotate_steps *s, const struct input_event *e, struct view_time time)
+{
+	struct view_input v = {
+		.time = time,
+		.raw = e,
+		.comm = comm_of(s, e->pid, e->tid),
+		.depth = e->call ? depth_of(s, e->pid, e->tid, e->call) : 0,
+	};
+
+	REPORT(s, input, &v);
+}
+
 static void on_range(struct annotate_steps *s, const struct range_event *e, struct view_time time)
 {
 	REPORT(s, range, e, comm_of(s, e->pid, e->tid), time);
@@ -256,6 +268,9 @@ struct wc_error *annotate_steps_put(struct annotate_steps *s, const struct trace
 		return on_signal(s, &e->signal, time);
 	case EVENT_BLOCKED:
 		return on_blocked(s, &e->blocked, time);
+	case EVENT_INPUT:
+		on_input(s, &e->input, time);
+		return NULL;
 	default: /* EVENT_REGION: no view shows mappings */
 		return NULL;
 	}

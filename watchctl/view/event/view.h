@@ -175,6 +175,13 @@ struct view_signal {
 	uint32_t depth;
 };
 
+struct view_input {
+	struct view_time time;
+	const struct input_event *raw;
+	const char *comm; /* NULL: unknown */
+	uint32_t depth;
+};
+
 struct view_step {
 	struct view_time time;
 	const struct step_event *raw;
@@ -205,6 +212,7 @@ struct view_ops {
 	void (*step)(void *ctx, const struct view_step *s);
 	void (*signal)(void *ctx, const struct view_signal *s);
 	void (*blocked)(void *ctx, const struct view_blocked *s);
+	void (*input)(void *ctx, const struct view_input *i);
 	void (*summary)(void *ctx, const struct view_summary *s);
 	/* The tables by access site and by tag, and stacks by count; called by whoever holds them, at the
 	 * end. */

@@ -298,6 +298,15 @@ static void on_signal(void *ctx, const struct view_signal *e)
 		PASS(s, signal, &with);
 }
 
+static void on_input(void *ctx, const struct view_input *e)
+{
+	struct export_select *s = ctx;
+	struct view_input with = *e;
+
+	if (wants_moment(s, e->raw->pid, e->raw->tid, e->comm, e->time, &with.depth))
+		PASS(s, input, &with);
+}
+
 /* Of a program that hangs, it is the answer. */
 static void on_blocked(void *ctx, const struct view_blocked *e)
 {
@@ -386,6 +395,7 @@ struct view export_select_view(struct export_select *s)
 		.step = on_step,
 		.signal = on_signal,
 		.blocked = on_blocked,
+		.input = on_input,
 	};
 
 	return (struct view){ .ops = &ops, .ctx = s };

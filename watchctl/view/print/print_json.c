@@ -444,6 +444,7 @@ struct printer *print_json_new(FILE *out, const struct print_options *options)
 		.step = print_json_step,
 		.signal = print_json_signal,
 		.blocked = print_json_blocked,
+		.input = print_json_input,
 		.steps = print_json_steps,
 	};
 	struct printer *p = calloc(1, sizeof(*p));

@@ -26,6 +26,7 @@ void print_json_call(void *ctx, const struct view_call *c);
 void print_json_return(void *ctx, const struct view_return *r);
 void print_json_step(void *ctx, const struct view_step *s);
 void print_json_signal(void *ctx, const struct view_signal *s);
+void print_json_input(void *ctx, const struct view_input *i);
 void print_json_blocked(void *ctx, const struct view_blocked *s);
 void print_json_steps(void *ctx, const struct step_totals *t);
 

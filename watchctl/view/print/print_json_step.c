@@ -5,7 +5,9 @@
 #include "watchctl/view/print/print_json.h"
 #include "watchctl/view/print/printer_impl.h"
 #include "watchctl/view/words/json.h"
+#include "watchctl/view/words/view_words.h"
 #include "watchctl/view/table/step_totals.h"
+#include "watchctl/view/event/input_words.h"
 #include "watchctl/view/event/step_words.h"
 
 #define STRING_MAX CALL_POINTEE_MAX
@@ -239,6 +241,44 @@ void print_json_signal(void *ctx, const struct view_signal *s)
 	json_hex(j, "ip", s->raw->ip);
 	if (s->nframes)
 		print_json_place(j, &s->frame[s->nframes - 1], &s->frame[0]);
+	print_json_end(p);
+}
+
+static void put_bytes(struct json *j, const struct input_event *e)
+{
+	if (e->withheld) {
+		json_bool(j, "withheld", true);
+		return;
+	}
+	if (e->hashed)
+		json_hex(j, "hash", e->hash);
+	if (e->hashed < e->size)
+		json_number(j, "hashed", e->hashed);
+	if (e->len)
+		json_bytes(j, "bytes", e->bytes, e->len);
+}
+
+void print_json_input(void *ctx, const struct view_input *i)
+{
+	struct printer *p = ctx;
+	struct json *j = &p->json;
+	const struct input_event *e = i->raw;
+	char text[CELL_TEXT];
+
+	put_head(p, "input", i->time, e->pid, e->tid, i->comm);
+	put_inside(j, e->call);
+	json_text(j, "kind", input_kind_name(e->kind));
+	json_text_if(j, "syscall", e->syscall >= 0 ? syscall_name(e->syscall) : NULL);
+	json_text_if(j, "name", e->name);
+	if (e->fd >= 0)
+		json_signed(j, "fd", e->fd);
+	if (e->syscall >= 0)
+		json_signed(j, "result", e->result);
+	json_number(j, "offset", e->offset);
+	json_number(j, "size", e->size);
+	put_bytes(j, e);
+	input_text(e, text, sizeof(text));
+	json_text(j, "text", text);
 	print_json_end(p);
 }
 

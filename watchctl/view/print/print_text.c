@@ -513,6 +513,7 @@ struct printer *print_text_new(FILE *out, const struct print_options *options)
 		.step = print_text_step,
 		.signal = print_text_signal,
 		.blocked = print_text_blocked,
+		.input = print_text_input,
 		.steps = print_text_steps,
 	};
 	struct printer *p = calloc(1, sizeof(*p));

@@ -18,6 +18,7 @@
 #include "watchctl/view/print/text_table.h"
 #include "watchctl/view/words/text_shorten.h"
 #include "watchctl/view/words/view_words.h"
+#include "watchctl/view/event/input_words.h"
 #include "watchctl/view/event/step_words.h"
 
 #define INDENT_MAX 60	/* columns; deeper calls say how deep they are */
@@ -59,6 +60,12 @@ static void print_indent(struct printer *p, const char *when, uint32_t depth)
 		fprintf(p->out, "(%u) ", depth);
 }
 
+static void print_inputs(struct printer *p)
+{
+	fputs(text_buf_text(&p->step.inputs), p->out);
+	text_buf_empty(&p->step.inputs);
+}
+
 /* "{\n" behind the call that waits: something else comes before its return. */
 void print_text_step_flush(struct printer *p)
 {
@@ -68,6 +75,7 @@ void print_text_step_flush(struct printer *p)
 	print_indent(p, p->step.when, p->step.depth);
 	text_cell(p, STYLE_PLACE, text_buf_text(&p->step.name), 0);
 	fprintf(p->out, "(%s)%s {\n", text_buf_text(&p->step.args), p->step.remark);
+	print_inputs(p);
 }
 
 /* Calls */
@@ -246,6 +254,7 @@ void print_text_return(void *ctx, const struct view_return *r)
 		text_cell(p, STYLE_PLACE, text_buf_text(&p->step.name), 0);
 		fprintf(p->out, "(%s)%s", text_buf_text(&p->step.args), p->step.remark);
 		print_outcome(p, r);
+		print_inputs(p);
 		return;
 	}
 	print_text_step_flush(p);
@@ -303,6 +312,27 @@ void print_text_signal(void *ctx, const struct view_signal *s)
 	place_text(s->frame, s->nframes, place, sizeof(place));
 	text_cell(p, STYLE_ALERT, name, 0);
 	fprintf(p->out, " arrives at %s\n", place);
+}
+
+/* Below the line of the call in which it came, which waits for its return. */
+void print_text_input(void *ctx, const struct view_input *i)
+{
+	struct printer *p = ctx;
+	bool waits = p->step.waits && p->step.call == i->raw->call;
+	char when[32], text[CELL_TEXT];
+
+	if (!waits) {
+		print_text_step_flush(p);
+		if (i->raw->syscall >= 0)
+			print_thread(p, i->raw->pid, i->raw->tid, i->comm);
+	}
+	text_time(p, i->time, when, sizeof(when));
+	input_text(i->raw, text, sizeof(text));
+	if (p->opt.width > indent_of(p, i->depth) + strlen(when) + 20)
+		cut_end(text, p->opt.width - indent_of(p, i->depth) - strlen(when) - 10);
+	text_buf_printf(&p->step.inputs, "%s  %*sinput %s\n", when, (int)indent_of(p, i->depth), "", text);
+	if (!waits)
+		print_inputs(p);
 }
 
 void print_text_range(void *ctx, const struct range_event *r, const char *comm, struct view_time time)

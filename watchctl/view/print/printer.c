@@ -51,6 +51,7 @@ void printer_free(struct printer *p)
 	json_deinit(&p->json);
 	text_buf_deinit(&p->step.name);
 	text_buf_deinit(&p->step.args);
+	text_buf_deinit(&p->step.inputs);
 	free(p);
 }
 

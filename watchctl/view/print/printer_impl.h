@@ -34,6 +34,7 @@ struct printer {
 		uint32_t depth;
 		char when[32];
 		struct text_buf name, args;
+		struct text_buf inputs; /* lines of what came in meanwhile */
 		char remark[64];
 	} step;
 };
@@ -69,6 +70,7 @@ void print_text_call(void *ctx, const struct view_call *c);
 void print_text_return(void *ctx, const struct view_return *r);
 void print_text_step(void *ctx, const struct view_step *s);
 void print_text_signal(void *ctx, const struct view_signal *s);
+void print_text_input(void *ctx, const struct view_input *i);
 void print_text_blocked(void *ctx, const struct view_blocked *s);
 void print_text_steps(void *ctx, const struct step_totals *t);
 void print_text_step_flush(struct printer *p); /* prints the call that waits for its return */

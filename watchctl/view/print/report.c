@@ -295,6 +295,16 @@ static void on_signal(void *ctx, const struct view_signal *s)
 		PRINT(r, signal, &with);
 }
 
+static void on_input(void *ctx, const struct view_input *i)
+{
+	struct report *r = ctx;
+	struct view_input with = *i;
+
+	if (wants_calls(r) && reports_moments(r) &&
+	    step_filter_moment(&r->filter, i->raw->pid, i->raw->tid, i->comm, &with.depth))
+		PRINT(r, input, &with);
+}
+
 /* Reported in any case: of a program that hangs, it is the answer. */
 static void on_blocked(void *ctx, const struct view_blocked *s)
 {
@@ -403,6 +413,7 @@ struct view report_view(struct report *r)
 		.step = on_step,
 		.signal = on_signal,
 		.blocked = on_blocked,
+		.input = on_input,
 	};
 
 	return (struct view){ .ops = &ops, .ctx = r };
