@@ -43,6 +43,7 @@ RECIPES = {
     "lldb_calls_agree": (["lldb_calls.c"], "gcc -O2 -g -pthread"),
     "step_mover_toil": (["step_mover_toil.c"], "gcc -O2 -g -pthread"),
     "linked": (["linked.c"], "gcc -O2 -g"),
+    "inputs": (["inputs.c"], "gcc -O0 -g"),
     "out_params": (["out_params.c"], "gcc -O1 -g -fno-inline"),
     "hammer": (["hammer.c"], "gcc -O2 -g -pthread"),
     "sites": (["sites.c"], "gcc -O1 -g -pthread"),

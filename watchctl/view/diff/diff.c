@@ -385,6 +385,52 @@ static struct wc_error *note_withheld(struct diff_result *r)
 	return ok ? NULL : &wc_enomem;
 }
 
+/* Where the cause of a difference may be among them. */
+static bool note_noise(struct diff_result *r)
+{
+	const struct diff_inputs *a = &r->a->inputs, *b = &r->b->inputs;
+	uint64_t clocks = a->clocks + b->clocks, randoms = a->randoms + b->randoms;
+	uint64_t system = a->system + b->system;
+
+	return !r->differs || r->inputs.differs || !r->inputs.compared || !(clocks || randoms || system) ||
+	       diff_note(r,
+			 "inputs that differ in any two runs were not compared: clocks read %" PRIu64
+			 " times, random numbers %" PRIu64 " times, files of /proc and /sys %" PRIu64
+			 " times",
+			 clocks, randoms, system);
+}
+
+static bool note_uncompared(struct diff_result *r)
+{
+	const struct diff_inputs *a = &r->a->inputs, *b = &r->b->inputs;
+
+	if (!diff_side_is_steps(r->a) || !diff_side_is_steps(r->b))
+		return true;
+	if (a->withheld || b->withheld)
+		return diff_note(r, "inputs are withheld, and were not compared");
+	if (!r->inputs.compared)
+		return diff_note(r,
+				 "inputs were not compared: a log does not have what system calls delivered");
+	if (a->recorded == INPUTS_RANGE || b->recorded == INPUTS_RANGE)
+		if (!diff_note(r, "inputs from before the range are not in the logs: they may differ"))
+			return false;
+	if (r->inputs.unseen &&
+	    !diff_note(r,
+		       "%" PRIu64 " bytes of input were read but not recorded, and were not "
+		       "compared (step --bytes N records more)",
+		       r->inputs.unseen))
+		return false;
+	return true;
+}
+
+/* Before the calls: what came in is the cause of what they did. */
+static struct wc_error *compare_inputs(struct diff_result *r)
+{
+	struct wc_error *err = diff_inputs_compare(&r->a->inputs, &r->b->inputs, &r->input_noise, &r->inputs);
+
+	return err || note_uncompared(r) ? err : &wc_enomem;
+}
+
 static struct wc_error *diff_work(struct diff_result *r, const struct diff_options *o)
 {
 	struct wc_error *err = read_masks(r, o);
@@ -398,7 +444,12 @@ static struct wc_error *diff_work(struct diff_result *r, const struct diff_optio
 	if (!err)
 		err = diff_check_sides(r, o);
 	if (!err && !r->incomparable)
+		err = compare_inputs(r);
+	if (!err && !r->incomparable)
 		err = compare_calls(r, o);
+	r->differs |= r->inputs.differs;
+	if (!err && !note_noise(r))
+		err = &wc_enomem;
 	if (!err && !r->incomparable && has_marks(r->a) && has_marks(r->b))
 		err = compare_marks(r, o);
 	if (!err)
@@ -439,6 +490,7 @@ void diff_result_clear(struct diff_result *r)
 	r->has_value = r->has_control = r->differs = false;
 	r->nvalues = r->ncontrols = r->unread = 0;
 	diff_compare_deinit(&r->compare);
+	diff_input_result_deinit(&r->inputs);
 	diff_side_free(r->a);
 	diff_side_free(r->b);
 	r->a = r->b = NULL;
@@ -453,6 +505,7 @@ void diff_result_free(struct diff_result *r)
 	diff_result_clear(r);
 	diff_marks_deinit(&r->marks);
 	diff_masks_deinit(&r->masks);
+	map64_deinit(&r->input_noise);
 	for (i = 0; i < r->nnotes; i++)
 		free(r->note[i]);
 	for (i = 0; i < r->ndoubts; i++)

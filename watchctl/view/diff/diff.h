@@ -78,6 +78,8 @@ struct diff_result {
 	struct diff_masks masks;
 	struct diff_story value, control; /* the first ones */
 	bool has_value, has_control;
+	struct diff_input_result inputs;
+	struct map64 input_noise; /* sources that good runs read differently: their identities */
 	bool differs;
 	uint64_t nvalues, ncontrols; /* differences */
 	uint64_t unread;	     /* of them, those that were not looked into, because there are so many */

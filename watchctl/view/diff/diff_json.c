@@ -10,6 +10,7 @@
 #include "watchctl/view/diff/diff_words.h"
 #include "watchctl/view/words/view_words.h"
 #include "watchctl/view/words/json.h"
+#include "watchctl/view/event/input_words.h"
 #include "watchctl/view/event/step_words.h"
 
 struct out {
@@ -341,6 +342,74 @@ static bool put_doubts(struct out *o)
 	return true;
 }
 
+static bool put_changes(struct out *o)
+{
+	const struct diff_input_result *r = &o->r->inputs;
+	char text[WORDS_MAX];
+	size_t i;
+
+	for (i = 0; i < r->nchanges; i++) {
+		const struct diff_change *c = &r->change[i];
+
+		diff_json_begin(o, "changed");
+		json_text(&o->j, "what", c->what);
+		if (!strcmp(c->what, "argument"))
+			json_number(&o->j, "index", c->index);
+		if (c->a)
+			json_text(&o->j, "good", c->a);
+		if (c->b)
+			json_text(&o->j, "bad", c->b);
+		diff_change_text(c, text, sizeof(text));
+		json_text(&o->j, "text", text);
+		if (!diff_json_end(o))
+			return false;
+	}
+	return true;
+}
+
+static void put_input_side(struct out *o, const char *name, const struct diff_side *side,
+			   const struct diff_input_side *s)
+{
+	struct json *j = &o->j;
+	char text[400];
+
+	json_open(j, name, '{');
+	put_text(j, "name", s->source->name);
+	put_text(j, "syscall", syscall_name(s->input->e.syscall));
+	if (s->input->e.fd >= 0)
+		json_signed(j, "fd", s->input->e.fd);
+	if (s->input->e.call)
+		json_number(j, "call", s->input->e.call);
+	json_number(j, "time_ns", s->input->time_ns - side->first_ns);
+	json_bytes(j, "bytes", s->bytes, s->len);
+	json_number(j, "at", s->at);
+	diff_input_side_text(&o->r->inputs.first, s, text, sizeof(text));
+	json_text(j, "text", text);
+	json_close(j, '}');
+}
+
+static bool put_input(struct out *o)
+{
+	const struct diff_input_difference *d = &o->r->inputs.first;
+	char text[WORDS_MAX];
+
+	if (!o->r->inputs.differs)
+		return true;
+	diff_json_begin(o, "difference");
+	json_text(&o->j, "first", "input");
+	json_text(&o->j, "kind", "input");
+	json_text(&o->j, "input", input_kind_name(d->b.source->kind));
+	json_text(&o->j, "what", diff_input_what_name(d->what));
+	diff_input_headline(d, text, sizeof(text));
+	json_text(&o->j, "text", text);
+	put_text(&o->j, "name", d->b.source->name);
+	json_number(&o->j, "offset", d->offset);
+	json_number(&o->j, "sources", o->r->inputs.sources);
+	put_input_side(o, "good", o->r->a, &d->a);
+	put_input_side(o, "bad", o->r->b, &d->b);
+	return diff_json_end(o);
+}
+
 static bool put_summary(struct out *o)
 {
 	static const char *const verdict[] = {
@@ -353,6 +422,8 @@ static bool put_summary(struct out *o)
 	diff_json_begin(o, "summary");
 	json_bool(&o->j, "differs", r->differs);
 	json_text(&o->j, "verdict", verdict[diff_verdict(r)]);
+	json_number(&o->j, "inputs", r->inputs.sources);
+	json_bool(&o->j, "inputs_compared", r->inputs.compared);
 	json_number(&o->j, "values", r->nvalues);
 	json_number(&o->j, "controls", r->ncontrols);
 	json_number(&o->j, "agreed", r->compare.agreed);
@@ -376,7 +447,8 @@ static struct wc_error *put_differences(struct out *o)
 	bool ok = true;
 	size_t i;
 
-	if (r->has_value)
+	ok = put_changes(o) && put_input(o);
+	if (ok && r->has_value)
 		ok = put_story(o, "value", &r->value);
 	if (ok && r->has_control)
 		ok = put_story(o, "control", &r->control);

@@ -127,6 +127,9 @@ static struct wc_error *learn_round(struct lesson *l, const struct diff_options 
 	err = diff_load_sides(o, o->good[0], l->other, &l->r->masks, &l->r->a, &l->r->b);
 	if (!err)
 		err = diff_compare_sides(l->r, o);
+	if (!err &&
+	    !diff_inputs_learn(&l->r->a->inputs, &l->r->b->inputs, &l->r->input_noise, &l->r->learned))
+		err = &wc_enomem;
 	for (i = 0; !err && i < l->r->compare.n && i < LOOK_MAX; i++)
 		err = learn_finding(l, o, &l->r->compare.v[i]);
 	*again = !err && l->learned > before;

@@ -165,6 +165,7 @@ static struct wc_error *on_process(struct diff_side *s, const struct process_eve
 static struct wc_error *on_recording(struct diff_side *s, const struct recording_event *r)
 {
 	s->has_recording = true;
+	s->inputs.recorded = (enum recording_inputs)r->inputs;
 	return keep_text(&s->range, r->range) && keep_text(&s->filters, r->filters) &&
 			       keep_text(&s->stepper, r->stepper) && keep_text(&s->planner, r->planner)
 		       ? NULL
@@ -225,6 +226,8 @@ static struct wc_error *diff_side_take(struct loader *l, const struct trace_even
 	case EVENT_RANGE:
 		on_range(s, &e->range);
 		return NULL;
+	case EVENT_INPUT:
+		return diff_inputs_add(&s->inputs, &e->input, e->time_ns);
 	case EVENT_LOST:
 		s->lost += e->lost.count;
 		return NULL;
@@ -313,6 +316,7 @@ static struct wc_error *load(struct diff_side *s, const struct diff_scope *scope
 		free(s->cmdline);
 		s->cmdline = NULL;
 	}
+	s->inputs.withheld |= redact_is_asked(&s->redact);
 	/* From here on values are read again at moments that have passed. */
 	s->canon.no_heap = true;
 	return err;
@@ -362,6 +366,7 @@ void diff_side_free(struct diff_side *s)
 	free(s->function);
 	map64_deinit(&s->function_ids);
 	diff_canon_deinit(&s->canon);
+	diff_inputs_deinit(&s->inputs);
 	symbolizer_free(s->names);
 	tracelog_reader_close(s->log);
 	free(s->cmdline);

@@ -12,6 +12,7 @@
 #include "watchctl/trace/redact.h"
 #include "watchctl/view/diff/diff_align.h"
 #include "watchctl/view/diff/diff_canon.h"
+#include "watchctl/view/diff/diff_inputs.h"
 #include "watchctl/view/diff/diff_masks.h"
 
 #define NO_CALL UINT32_MAX
@@ -122,6 +123,7 @@ struct diff_side {
 	uint64_t calls, events, accesses, captures, summaries, lost;
 	uint64_t left_out; /* calls outside of the scope, or masked */
 	bool has_recording;
+	struct diff_inputs inputs;
 	uint32_t occurrences;
 	enum range_what end; /* how the last occurrence ended; 0: not reported */
 	struct log_damage damage;

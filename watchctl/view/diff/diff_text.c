@@ -262,6 +262,8 @@ static void print_input(struct diff_text *t, const struct diff_story *s)
 		line(t, "  ", "this call is itself an input: the results returned by the system differ");
 		return;
 	}
+	if (!s->has_input && t->r->inputs.differs)
+		return; /* it is above */
 	if (!s->has_input) {
 		line(t, "  ",
 		     "no input (the result of a system call, getenv or similar) differs shortly before it");
@@ -444,6 +446,58 @@ static void print_doubts(struct diff_text *t)
 	fputc('\n', t->out);
 }
 
+/* What the user did is said once, before what came of it. */
+static void print_changes(struct diff_text *t)
+{
+	char text[ROWS_TEXT];
+	size_t i;
+
+	if (t->r->inputs.nchanges)
+		heading(t, "started differently");
+	for (i = 0; i < t->r->inputs.nchanges; i++) {
+		diff_change_text(&t->r->inputs.change[i], text, sizeof(text));
+		line(t, "  ", text);
+	}
+}
+
+static void print_input_side(struct diff_text *t, const char *which, const struct diff_side *side,
+			     const struct diff_input_side *s)
+{
+	const struct diff_input_difference *d = &t->r->inputs.first;
+	char what[400], text[ROWS_TEXT], name[300] = "", number[48] = "";
+	uint64_t ns = s->input->time_ns - side->first_ns;
+
+	diff_input_side_text(d, s, what, sizeof(what));
+	snprintf(text, sizeof(text), "%-4s  %s", which, what);
+	line(t, "  ", text);
+	if (strcmp(d->a.source->name, d->b.source->name) != 0)
+		utf8_clean(s->source->name, name, sizeof(name));
+	if (s->input->e.call)
+		snprintf(number, sizeof(number), ", in call %" PRIu64, s->input->e.call);
+	snprintf(text, sizeof(text), "      %s%s%s%s, %" PRIu64 ".%06" PRIu64 " s after its recording began",
+		 syscall_name(s->input->e.syscall) ? syscall_name(s->input->e.syscall) : "?",
+		 name[0] ? " of " : "", name, number, ns / 1000000000u, ns % 1000000000u / 1000);
+	line(t, "  ", text);
+}
+
+static void print_first_input(struct diff_text *t)
+{
+	const struct diff_input_result *r = &t->r->inputs;
+	char text[ROWS_TEXT], what[ROWS_TEXT - 100];
+
+	if (!r->differs)
+		return;
+	diff_input_headline(&r->first, what, sizeof(what));
+	snprintf(text, sizeof(text), "first difference of input: %s", what);
+	heading(t, text);
+	print_input_side(t, "good", t->r->a, &r->first.a);
+	print_input_side(t, "bad", t->r->b, &r->first.b);
+	if (r->sources > 1) {
+		snprintf(text, sizeof(text), "%zu more inputs differ later", r->sources - 1);
+		line(t, "  ", text);
+	}
+}
+
 struct wc_error *diff_print_text(struct diff_result *r, FILE *out, const struct diff_print_options *o)
 {
 	const struct print_options print = { .colour = o->colour, .width = o->width };
@@ -455,6 +509,8 @@ struct wc_error *diff_print_text(struct diff_result *r, FILE *out, const struct 
 	print_side(&t, "good", r->a);
 	print_side(&t, "bad", r->b);
 	print_notes(&t);
+	print_changes(&t);
+	print_first_input(&t);
 	if ((r->has_value && !print_story(&t, "first difference of values", &r->value)) ||
 	    (r->has_control && !print_story(&t, "first difference of control", &r->control)) ||
 	    !print_stands(&t))
