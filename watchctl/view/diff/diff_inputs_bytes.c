@@ -219,7 +219,8 @@ bool diff_inputs_source(const struct diff_source *a, const struct diff_source *b
 	case INPUT_STATUS:
 		return compare_outcomes(a, b, d) || compare_status(a, b, d);
 	case INPUT_LINK:
-		return compare_outcomes(a, b, d) || compare_links(a, b, d);
+		/* getcwd() has no name: which directory it was started in is known as a change. */
+		return compare_outcomes(a, b, d) || (a->name[0] && compare_links(a, b, d));
 	default:
 		return compare_outcomes(a, b, d);
 	}
