@@ -7,6 +7,7 @@ PROOF_RUN := WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 $(PYTHON)
 .PHONY: proof
 proof: $(PROG) | packages-test ## good runs against good ones, injected and seeded faults: what diff says must be right (minutes)
 	$(Q)$(MAKE) --no-print-directory e2e E2E="tests/e2e/test_step_proof.py -k good_runs"
+	@$(PROOF_RUN) tests/proof/inputs.py
 	@$(PROOF_RUN) tests/proof/faults.py -n $(PROOF_FAULTS)
 	@$(PROOF_RUN) tests/proof/seeded.py -n $(PROOF_SEEDED)
 	@$(PROOF_RUN) tests/proof/seeded.py -n $(PROOF_SEEDED) --garbage

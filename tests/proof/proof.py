@@ -44,7 +44,7 @@ def function_of(difference):
 
 def first_difference(objects):
     """The one that comes first in the bad run, of values and of control; None: there is none."""
-    found = [o for o in objects if o["type"] == "difference"]
+    found = [o for o in objects if o["type"] == "difference" and o["kind"] != "input"]
     groups = [o for o in objects if o["type"] == "group"]
     for d in found:
         if groups and (d["kind"], function_of(d)) == (groups[0]["kind"], groups[0]["function"]):
