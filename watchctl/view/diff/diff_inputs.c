@@ -9,14 +9,15 @@
 
 /* Collecting */
 
-static void *copy_of(const void *bytes, size_t n)
+static uint8_t *copy_of(const void *bytes, size_t n)
 {
-	void *copy = malloc(n + 1);
+	uint8_t *copy = malloc(n + 1);
 
-	if (copy && n)
+	if (!copy)
+		return NULL;
+	if (n)
 		memcpy(copy, bytes, n);
-	if (copy)
-		((char *)copy)[n] = '\0';
+	copy[n] = '\0'; /* so that the last text of a list ends, too */
 	return copy;
 }
 

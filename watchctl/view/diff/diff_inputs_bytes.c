@@ -12,9 +12,15 @@ struct cursor {
 	uint64_t pos; /* in input i */
 };
 
+static bool has_more(const struct cursor *c)
+{
+	return c->i < c->s->n;
+}
+
+/* Where has_more(). */
 static const struct diff_input *current(const struct cursor *c)
 {
-	return c->i < c->s->n ? &c->s->input[c->i] : NULL;
+	return &c->s->input[c->i];
 }
 
 /* What was recorded around position @pos of @in, of the bytes of that input alone. */
@@ -93,7 +99,7 @@ static bool compare_bytes(const struct diff_source *sa, const struct diff_source
 {
 	struct cursor a = { sa, 0, 0 }, b = { sb, 0, 0 };
 
-	while (current(&a) && current(&b)) {
+	while (has_more(&a) && has_more(&b)) {
 		const struct input_event *x = &current(&a)->e, *y = &current(&b)->e;
 		uint64_t left_x = x->size - a.pos, left_y = y->size - b.pos;
 		uint64_t n = left_x < left_y ? left_x : left_y;
