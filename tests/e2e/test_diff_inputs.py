@@ -198,3 +198,19 @@ def test_a_running_program_has_the_inputs_of_its_range(tmp_path):
     text = subprocess.run([WATCHCTL, "report", "--calls", str(log)], capture_output=True, text=True,
                           timeout=TIMEOUT).stdout
     assert "to be seen" in text
+
+
+def test_a_page_says_what_was_changed_and_which_input_differs_first(tmp_path):
+    logs = []
+    for which, data in ("good", TEXT), ("bad", changed()):
+        (tmp_path / which).write_bytes(data)
+        logs.append(record(tmp_path / (which + ".log"), ["wc", "-l", str(tmp_path / which)]))
+    page = tmp_path / "page.html"
+    r = subprocess.run([WATCHCTL, "diff", "-q", "--html", str(page), *map(str, logs)], capture_output=True, text=True,
+                       timeout=TIMEOUT)
+    assert r.returncode == 1, r.stderr
+    text = page.read_text()
+    start, found = text.index("<h2>Started differently</h2>"), text.index("<h2>First difference of input: ")
+    assert start < found < text.index("<h2>First difference of values") if "difference of values" in text else start < found
+    assert str(tmp_path / "bad") in text[start:found] and f", byte {AT}</h2>" in text[found:]
+    assert "No input" not in text

@@ -168,7 +168,7 @@ static void input(struct diff_page *p, const struct diff_story *s)
 		      p->out);
 		row(p, true, "input", a, b);
 		fputs("</table>\n", p->out);
-	} else {
+	} else if (p->r->inputs.compared && !p->r->inputs.differs) {
 		fputs("<p>No input (the result of a system call, getenv or similar) differs shortly before it.</p>\n",
 		      p->out);
 	}
@@ -302,6 +302,61 @@ static bool stands(struct diff_page *p)
 	return true;
 }
 
+/* What the user did is said once, before what came of it. */
+static void changes(struct diff_page *p)
+{
+	const struct diff_input_result *r = &p->r->inputs;
+	char text[WORDS_MAX];
+	size_t i;
+
+	if (!r->nchanges)
+		return;
+	fputs("<h2>Started differently</h2>\n<ul class=changes>\n", p->out);
+	for (i = 0; i < r->nchanges; i++) {
+		diff_change_text(&r->change[i], text, sizeof(text));
+		fputs("<li>", p->out);
+		diff_page_text(p, text);
+		fputs("</li>\n", p->out);
+	}
+	fputs("</ul>\n", p->out);
+}
+
+/* Of one side: the call that brought it, and from where. */
+static void input_origin(const struct diff_side *side, const struct diff_input_side *s, char *buf, size_t cap)
+{
+	const char *call = syscall_name(s->input->e.syscall);
+	uint64_t ns = s->input->time_ns - side->first_ns;
+	char name[300], number[48] = "";
+
+	if (s->input->e.call)
+		snprintf(number, sizeof(number), " in call %" PRIu64, s->input->e.call);
+	snprintf(buf, cap, "%s of %s%s, %" PRIu64 ".%06" PRIu64 " s after the recording began",
+		 call ? call : "?", utf8_clean(s->source->name, name, sizeof(name)), number, ns / 1000000000u,
+		 ns % 1000000000u / 1000);
+}
+
+static void first_input(struct diff_page *p)
+{
+	const struct diff_input_result *r = &p->r->inputs;
+	char text[WORDS_MAX], a[WORDS_MAX], b[WORDS_MAX];
+
+	if (!r->differs)
+		return;
+	diff_input_headline(&r->first, text, sizeof(text));
+	fputs("<h2>First difference of input: ", p->out);
+	diff_page_text(p, text);
+	fputs("</h2>\n<table class=\"pair named\"><tr><th></th><th>good</th><th>bad</th></tr>", p->out);
+	diff_input_side_text(&r->first, &r->first.a, a, sizeof(a));
+	diff_input_side_text(&r->first, &r->first.b, b, sizeof(b));
+	row(p, true, "input", a, b);
+	input_origin(p->r->a, &r->first.a, a, sizeof(a));
+	input_origin(p->r->b, &r->first.b, b, sizeof(b));
+	row(p, false, "from", a, b);
+	fputs("</table>\n", p->out);
+	if (r->sources > 1)
+		fprintf(p->out, "<p>%zu more inputs differ later.</p>\n", r->sources - 1);
+}
+
 static void side(struct diff_page *p, const char *which, const struct diff_side *s)
 {
 	fprintf(p->out, "<div class=\"side of-%s\"><b>%s</b> <code>", which, which);
@@ -393,6 +448,8 @@ struct wc_error *diff_print_html(struct diff_result *r, FILE *out, const struct 
 	size_t i;
 
 	beginning(&p);
+	changes(&p);
+	first_input(&p);
 	if (r->has_value)
 		err = first(&p, "First difference of values", &r->value);
 	if (!err && r->has_control)

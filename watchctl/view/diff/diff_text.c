@@ -262,8 +262,8 @@ static void print_input(struct diff_text *t, const struct diff_story *s)
 		line(t, "  ", "this call is itself an input: the results returned by the system differ");
 		return;
 	}
-	if (!s->has_input && t->r->inputs.differs)
-		return; /* it is above */
+	if (!s->has_input && (t->r->inputs.differs || !t->r->inputs.compared))
+		return; /* it is above; or in a note */
 	if (!s->has_input) {
 		line(t, "  ",
 		     "no input (the result of a system call, getenv or similar) differs shortly before it");
