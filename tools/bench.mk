@@ -19,6 +19,11 @@ SYMBOL_BENCH_ARGS ?=
 bench-symbols: $(PROG) | packages-bench ## naming the addresses of a recording, against perf script
 	@$(PYTHON) -B tests/bench/symbols.py --watchctl $(PROG) --json $(BUILD)/bench-symbols.json $(SYMBOL_BENCH_ARGS)
 
+PATCH_PLAN_ARGS ?=
+.PHONY: bench-patch-plan
+bench-patch-plan: $(PROG) | packages-bench ## the planner of patches: instructions a second, and sites without a trap
+	@$(PYTHON) -B tests/bench/patch_plan.py --watchctl $(PROG) --json $(BUILD)/bench-patch-plan.json $(PATCH_PLAN_ARGS)
+
 STEP_BENCH_ARGS ?=
 bench-steps: all $(BUILD)/tests/bench/step_calls $(BUILD)/tests/bench/steplog-gen | packages-bench ## a recorded call against LLDB; diff of large logs
 	@$(PYTHON) -B tests/bench/steps.py --watchctl $(PROG) --calls $(BUILD)/tests/bench/step_calls \
