@@ -164,7 +164,7 @@ FIELDS = {
     TAG: ("tag", IN_TAG),
     CAPTURE: ("capture", IN_CAPTURE),
     13: ("symbol", "address:Q start:Q path:s build_id:s nfunctions:I function:{line:I name:s file:s}*nfunctions"),
-    14: ("recording", "instructions:B mover:s planner:s range:s filters:s ? withheld:B"),
+    14: ("recording", "instructions:B mover:s planner:s range:s filters:s ? withheld:B ? inputs:B"),
     15: ("type", "type:I kind:B is_signed:B size:I target:I name:s nmembers:I "
          "member:{type:I offset:I bit_offset:B bit_size:B name:s}*nmembers nenumerators:I "
          "enumerator:{value:q name:s}*nenumerators"),
@@ -177,6 +177,8 @@ FIELDS = {
     21: ("step", "call:Q tid:i ip:Q"),
     22: ("signal", "call:Q tid:i number:i code:i ip:Q"),
     23: ("stood", "call:Q tid:i syscall:i stack:I"),
+    24: ("input", "call:Q pid:i tid:i kind:B withheld:B syscall:i fd:i result:q offset:Q input_size:Q hashed:I hash:Q name:s "
+         "nbytes:I bytes:B*nbytes"),
     STACK: ("stack", "stack:I walk_end:B nframes:I frame:Q*nframes"),
     CAPTURE_VALUE: ("capture_value", IN_CAPTURE + " value:Q"),
     THREAD_PROCESS: ("thread_process", "pid:i tid:i"),
