@@ -36,10 +36,7 @@ static struct wc_error *open_and_arm(struct monitor *m)
 {
 	struct wc_error *err = monitor_open_next_engine(m);
 
-	if (!err)
-		return monitor_arm_first(m);
-	m->engine = NULL;
-	return err;
+	return err ? err : monitor_arm_first(m);
 }
 
 static struct wc_error *report_goes_on(struct monitor *m, uint64_t ns)

@@ -16,8 +16,8 @@
 
 #define SANDBOX_NS 500000000ull /* how often it looks whether any thread has put itself under seccomp */
 #define END_MS 20
-#define ASK_NS 500000000ull /* how often it may stop a thread to ask whether the handler is still ours */
-#define BUSY_LOOKS 4
+#define ASK_NS 500000000ull	 /* how often it may stop a thread to ask whether the handler is still ours */
+#define BUSY_LOOKS 4		 /* in a row that find more missing, where hits arrive */
 #define ASK_SOON_NS 100000000ull /* ... where a thread blocks SIGTRAP, and may take our signals */
 
 struct wc_error *handler_refuse_unsafe(pid_t pid)

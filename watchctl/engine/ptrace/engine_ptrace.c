@@ -23,7 +23,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/engine/plan/watchpoint.h"
 #include "watchctl/engine/ptrace/ptrace_engine.h"
-#include "watchctl/target/inject/trap_action.h"
+#include "watchctl/target/inject/trap_known.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/tracee.h"
 
@@ -67,20 +67,6 @@ static void fill_control(struct engine *e)
 	e->box->starts_anew = e->box->held && o->follow_exec;
 }
 
-/* Before the first hit, which may make the kernel forget it. Without it that is reported when it happens. */
-static void learn_trap_action(struct engine *e)
-{
-	struct wc_error *err;
-	struct proc_status s;
-
-	if (e->box->held || !proc_status_read(e->pid, e->pid, &s) || s.tracer || s.seccomp ||
-	    !(s.caught & PROC_SIGTRAP))
-		return;
-	err = trap_action_ask(e->pid, &e->box->action);
-	e->box->has_action = !err && e->box->action.handler > 1;
-	wc_error_free(err);
-}
-
 static struct wc_error *make_memory(struct engine *e, int *ret_fd)
 {
 	size_t size = WIRE_RING_OFFSET + e->options.buffer_size;
@@ -96,7 +82,8 @@ static struct wc_error *make_memory(struct engine *e, int *ret_fd)
 	e->ctl = map;
 	e->box = ptrace_box_of(e->ctl);
 	fill_control(e);
-	learn_trap_action(e);
+	if (!e->box->held)
+		trap_known_ask(e->pid, &e->box->trap);
 	*ret_fd = take_fd(fd);
 	return NULL;
 }

@@ -17,6 +17,7 @@
 
 #include "handler/wire.h"
 #include "watchctl/base/error.h"
+#include "watchctl/target/inject/trap_known.h"
 #include "watchctl/target/stop/helper_guard.h"
 #include "watchctl/target/stop/tracing.h"
 
@@ -98,9 +99,8 @@ struct ptrace_box {
 	uint32_t follow_fork, follow_exec, held;
 	uint32_t starts_anew; /* launched by us: what it executes may wait for us as long as what was launched
 			       */
-	uint32_t has_action;  /* the program handles SIGTRAP, and does so by */
-	struct wire_sigaction action;
-	uint32_t silent; /* debug registers do not work on this machine */
+	struct trap_known trap; /* before the first hit */
+	uint32_t silent;	/* debug registers do not work on this machine */
 	uint32_t frozen; /* the guard has stopped the target's threads, because the tracer was killed */
 	uint32_t state;	 /* enum box_state */
 	uint32_t

@@ -313,7 +313,7 @@ void threads_interrupt(struct tracer *k, struct traced *t)
 void threads_go_on(const struct tracer *k, struct traced *t)
 {
 	t->stopped = false;
-	t->given_back = k->given_back;
+	t->given_back = k->trap.given_back;
 	t->held_ns = 0;
 	if (t->group)
 		held_ptrace(PTRACE_LISTEN, t->tid, 0, 0);
@@ -534,7 +534,7 @@ static void on_exec(struct tracer *k, struct traced *t)
 	if (p->pid == k->pid) {
 		renew_memory(p);
 		p->program = ++k->box->execs;
-		k->catches_trap = k->has_action = false; /* no handler outlives its program */
+		k->catches_trap = k->trap.has_action = false; /* no handler outlives its program */
 		if (k->box->starts_anew)
 			__atomic_store_n(&k->ctl->patience_ns, HOLD_START_NS, __ATOMIC_RELAXED);
 		if (!tracer_hold(k, t, HOLD_EXEC))

@@ -151,10 +151,7 @@ struct tracer {
 	bool looks; /* a thread may have HOLD_LOOK */
 	struct gulps gulps;
 	bool ignores_trap, catches_trap; /* the target, before the first hit */
-	bool has_action;		 /* and it is known what it has set: */
-	struct wire_sigaction action;
-	uint64_t action_ns;  /* when that was looked at last */
-	uint32_t given_back; /* how often it was set again */
+	struct trap_known trap;
 	unsigned int asides; /* threads with one */
 	struct stopped_gadgets gadgets;
 	bool reported_handler;

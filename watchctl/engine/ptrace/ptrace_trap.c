@@ -11,14 +11,13 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
 #include "watchctl/engine/ptrace/ptrace_tracer.h"
-#include "watchctl/target/inject/trap_action.h"
+#include "watchctl/target/inject/trap_known.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/debugreg.h"
 #include "watchctl/target/stop/held.h"
 #include "watchctl/target/stop/trap_mask.h"
 
 #define LEARN_NS 50000000ull
-#define IGNORE 1u
 #define HANDLER_STACK 32768u
 /* Words of a signal frame, from what the handler returns to on: flags and link, 3 of the stack, 32 of the registers. */
 #define FRAME_FLAGS 1u
@@ -35,9 +34,8 @@ void trap_begin(struct tracer *k)
 		return;
 	k->ignores_trap = s.ignored & PROC_SIGTRAP;
 	k->catches_trap = s.caught & PROC_SIGTRAP;
-	k->has_action = k->box->has_action;
-	k->action = k->box->action;
-	k->action_ns = k->has_action ? monotonic_ns() : 0;
+	k->trap = k->box->trap;
+	k->trap.looked_ns = k->trap.has_action ? monotonic_ns() : 0;
 }
 
 /*
@@ -58,11 +56,11 @@ static bool is_in_handler(const struct tracer *k, const struct traced *t, uint64
 	struct user_regs_struct regs;
 	size_t n, i;
 
-	if (!k->has_action || !k->action.restorer || held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs))
+	if (!k->trap.has_action || !k->trap.action.restorer || held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs))
 		return false;
 	n = proc_read_some(t->tid, regs.rsp & ~7ull, word, sizeof(word)) / sizeof(word[0]);
 	for (i = 0; i + FRAME_MASK < n; i++)
-		if (word[i] == k->action.restorer && is_frame(word + i, mask))
+		if (word[i] == k->trap.action.restorer && is_frame(word + i, mask))
 			return true;
 	return false;
 }
@@ -78,62 +76,44 @@ void trap_meet(struct tracer *k, struct traced *t)
 	debugreg_write(t->tid, DEBUGREG_STATUS, 0); /* for trap_is_merged() */
 }
 
-/* The action, now. */
-static struct wc_error *ask(struct tracer *k, struct traced *t, struct wire_sigaction *ret)
+static struct wc_error *open_call(struct tracer *k, const struct traced *t, struct stopped_call *ret)
 {
 	struct user_regs_struct regs;
-	struct stopped_call c = { 0 };
-	struct wc_error *err;
 
 	if (held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs))
 		return wc_error_new(WC_ETARGET, "thread %d is being killed", t->tid);
-	err = stopped_call_open(t->process->pid, t->tid, &regs, &k->gadgets, &c);
-	err = err ? err : trap_action_read(&c.remote, ret);
-	stopped_call_close(
-		&c); /* if it was killed, so was the process: the kernel says so when nobody is left */
-	return err;
+	return stopped_call_open(t->process->pid, t->tid, &regs, &k->gadgets, ret);
 }
 
-/* The program may have set another one. */
-static void learn(struct tracer *k, struct traced *t)
+/* If the thread is killed on the way, so is the process: the kernel says so when nobody is left. */
+static void learn(struct tracer *k, const struct traced *t)
 {
-	struct wire_sigaction now;
-	struct wc_error *err = ask(k, t, &now);
+	struct stopped_call c = { 0 };
+	struct wc_error *err = open_call(k, t, &c);
 
-	k->action_ns = monotonic_ns();
-	/* A hit that is still to be looked at may have removed it. */
-	if (!err && !(k->has_action && trap_action_is_removed(&now, &k->action))) {
-		k->action = now;
-		k->has_action = now.handler > IGNORE;
-	}
-	wc_error_free(err); /* then what was known is all that is */
+	trap_known_learn(&k->trap, &c.remote, err);
+	stopped_call_close(&c);
 }
 
-/* False: it was not removed, but another set; or it cannot be. Nothing is known then. */
-static bool give_back(struct tracer *k, struct traced *t)
+static void give_back(struct tracer *k, const struct traced *t)
 {
-	struct user_regs_struct regs;
 	struct stopped_call c = { 0 };
 	struct wc_error *err;
-	bool done = false;
 
-	if (!k->has_action || held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs))
-		return false;
-	err = stopped_call_open(t->process->pid, t->tid, &regs, &k->gadgets, &c);
-	err = err ? err : trap_action_give_back(&c.remote, &k->action, &done);
+	if (!k->trap.has_action)
+		return;
+	err = open_call(k, t, &c);
+	trap_known_give_back(&k->trap, &c.remote, err);
 	stopped_call_close(&c);
-	wc_error_free(err);
-	k->has_action = done;
-	k->given_back += done;
-	return done;
 }
 
 static void report_no_handler(struct tracer *k, pid_t tid, const char *why)
 {
 	struct proc_status s;
 
-	if (!k->catches_trap || k->has_action || k->reported_handler || !proc_status_read(k->pid, tid, &s) ||
-	    (s.caught & PROC_SIGTRAP) || s.state == 'Z' || s.state == 'X')
+	if (!k->catches_trap || k->trap.has_action || k->reported_handler ||
+	    !proc_status_read(k->pid, tid, &s) || (s.caught & PROC_SIGTRAP) || s.state == 'Z' ||
+	    s.state == 'X')
 		return;
 	k->reported_handler = true;
 	tracer_note(k,
@@ -152,7 +132,7 @@ void trap_look_for_handler(struct tracer *k, pid_t tid)
 /* It has, or had, one that a hit may have removed. */
 static bool may_lack_handler(const struct tracer *k, const struct traced *t)
 {
-	return k->catches_trap && k->has_action && t->process->pid == k->pid;
+	return k->catches_trap && k->trap.has_action && t->process->pid == k->pid;
 }
 
 /*
@@ -163,9 +143,9 @@ static void look_at_mask(struct tracer *k, struct traced *t)
 {
 	struct proc_status s;
 
-	if (k->action_ns - t->sigmask_ns < MASK_NS)
+	if (k->trap.looked_ns - t->sigmask_ns < MASK_NS)
 		return;
-	t->sigmask_ns = k->action_ns;
+	t->sigmask_ns = k->trap.looked_ns;
 	if (t->sigmask && !t->stopped && !t->put_aside && !t->requeued &&
 	    proc_status_read(t->process->pid, t->tid, &s) && !(s.blocked & PROC_SIGTRAP) &&
 	    proc_status_read(t->process->pid, t->tid, &s) && s.state != 't')
@@ -176,18 +156,19 @@ static void look_at_mask(struct tracer *k, struct traced *t)
 static void look(struct tracer *k, struct traced *t)
 {
 	uint64_t now = monotonic_ns();
-	bool due = now - k->action_ns > LEARN_NS;
+	bool due = now - k->trap.looked_ns > LEARN_NS;
 	struct proc_status s;
 
-	if (t->process->pid != k->pid || (!k->has_action && !due) || !proc_status_read(k->pid, t->tid, &s))
+	if (t->process->pid != k->pid || (!k->trap.has_action && !due) ||
+	    !proc_status_read(k->pid, t->tid, &s))
 		return;
 	if (s.caught & PROC_SIGTRAP) {
 		k->catches_trap = true;
 		if (due)
 			learn(k, t);
 	} else {
-		k->action_ns = now;
-		if (k->has_action)
+		k->trap.looked_ns = now;
+		if (k->trap.has_action)
 			threads_each(k, look_at_mask);
 		give_back(k, t);
 	}
@@ -196,7 +177,7 @@ static void look(struct tracer *k, struct traced *t)
 void trap_keep(struct tracer *k, struct traced *t)
 {
 	bool blocked =
-		trap_mask_restore(t->process->pid, t->tid, k->given_back != t->given_back, &t->sigmask);
+		trap_mask_restore(t->process->pid, t->tid, k->trap.given_back != t->given_back, &t->sigmask);
 
 	look(k, t);
 	if (t->sigmask)
@@ -244,7 +225,7 @@ bool trap_is_merged(const struct tracer *k, struct traced *t, const siginfo_t *i
 		return false;
 	if ((mask | PROC_SIGTRAP) == t->sigmask && debugreg_read(t->tid, DEBUGREG_STATUS, &dr6) &&
 	    any_fired(dr6) && proc_status_read(t->process->pid, t->tid, &s) &&
-	    (!(s.caught & PROC_SIGTRAP) || k->given_back != t->given_back))
+	    (!(s.caught & PROC_SIGTRAP) || k->trap.given_back != t->given_back))
 		return true;
 	t->sigmask = 0;
 	return false;

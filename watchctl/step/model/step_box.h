@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "watchctl/step/model/stepper.h"
-#include "watchctl/target/inject/trap_action.h"
+#include "watchctl/target/inject/trap_known.h"
 #include "watchctl/target/stop/helper_guard.h"
 #include "watchctl/target/stop/tracing.h"
 
@@ -60,9 +60,8 @@ struct box_break {
 struct step_box {
 	int32_t target_pid;
 	struct helper_box helper;
-	uint32_t held;		      /* launched, and nothing of it has run */
-	struct wire_sigaction action; /* of SIGTRAP, where has_action */
-	uint32_t has_action;
+	uint32_t held;		/* launched, and nothing of it has run */
+	struct trap_known trap; /* before the first breakpoint */
 
 	/* What the owner wants. */
 	struct range_options range;

@@ -174,11 +174,9 @@ struct step_tracer {
 
 	/* trap */
 	bool catches_trap; /* the program has a SIGTRAP handler, as far as we know */
-	bool has_action;   /* and action is what it has set */
-	struct wire_sigaction action;
-	uint64_t action_ns;	 /* when that was looked at */
-	unsigned int given_back; /* so often */
+	struct trap_known trap;
 	bool reported_handler;
+
 	struct stopped_gadgets gadgets;
 
 	/* breaks */

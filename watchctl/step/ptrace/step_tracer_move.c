@@ -232,7 +232,7 @@ void step_move_deliver_trap(struct step_tracer *k, struct step_thread *t)
 		return;
 	t->stopped = t->has_regs = false;
 	t->interrupted = true;
-	t->given_back = k->given_back;
+	t->given_back = k->trap.given_back;
 	if (!held_ptrace(PTRACE_CONT, tid, 0, t->signal) && wait_for_step(tid, &status))
 		put_aside(k, tid, status);
 }

@@ -204,7 +204,7 @@ static void go_on(struct step_tracer *k, struct step_thread *t)
 {
 	bool steps = t->moving != MOVING_NOT || t->stepping;
 
-	if (t->signal == SIGTRAP && !t->requeued && !t->group && k->has_action && k->nthreads > 1) {
+	if (t->signal == SIGTRAP && !t->requeued && !t->group && k->trap.has_action && k->nthreads > 1) {
 		step_move_deliver_trap(k, t);
 		return;
 	}
@@ -212,7 +212,7 @@ static void go_on(struct step_tracer *k, struct step_thread *t)
 	if (!step_threads_store(t))
 		return; /* it is being killed: its end will be reported */
 	t->stopped = t->has_regs = false;
-	t->given_back = k->given_back;
+	t->given_back = k->trap.given_back;
 	if (t->group)
 		held_ptrace(PTRACE_LISTEN, t->tid, 0, 0);
 	else

@@ -12,61 +12,47 @@
 
 #include "watchctl/base/clock.h"
 #include "watchctl/step/ptrace/step_tracer.h"
-#include "watchctl/target/inject/trap_action.h"
+#include "watchctl/target/inject/trap_known.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/held.h"
 
 #define LOOK_NS 50000000ull
 #define FRESH_NS 5000000ull
 #define HANDLER_STACK_MAX (8ull << 20)
-#define IGNORE 1u
 
 void step_trap_init(struct step_tracer *k, const struct proc_status *s)
 {
 	k->ignores_trap = s->ignored & PROC_SIGTRAP;
 	k->catches_trap = s->caught & PROC_SIGTRAP;
-	k->has_action = k->box->has_action;
-	k->action = k->box->action;
-	k->action_ns = monotonic_ns();
+	k->trap = k->box->trap;
+	k->trap.looked_ns = monotonic_ns();
 }
 
 /* @t stands still, and not at a signal that it is still to get. */
 static void learn(struct step_tracer *k, struct step_thread *t)
 {
-	struct wire_sigaction now;
-	struct stopped_call r;
-	struct wc_error *err = step_remote_open(k, t, &r);
+	struct stopped_call c;
+	struct wc_error *err = step_remote_open(k, t, &c);
 
-	err = err ? err : trap_action_read(&r.remote, &now);
-	step_remote_close(k, t, &r);
-	k->action_ns = monotonic_ns();
-	/* A hit that is still to be looked at may have removed it. */
-	if (!err && !(k->has_action && trap_action_is_removed(&now, &k->action))) {
-		k->action = now;
-		k->has_action = now.handler > IGNORE;
-	}
-	wc_error_free(err); /* then what was known is all that is */
+	trap_known_learn(&k->trap, &c.remote, err);
+	step_remote_close(k, t, &c);
 }
 
 /*
- * False: it was not removed, but another set; or it cannot be. Nothing is known then. A program that resets the action itself, and leaves
- * flags and mask as they were, gets its handler back, too: what removed it cannot be told, and the default would end
- * it.
+ * A program that resets the action itself, and leaves flags and mask as they were, gets its handler back, too: what
+ * removed it cannot be told, and the default would end it.
  */
 static bool give_back(struct step_tracer *k, struct step_thread *t)
 {
-	struct stopped_call r;
+	struct stopped_call c;
 	struct wc_error *err;
-	bool done = false;
+	bool done;
 
-	if (!k->has_action)
+	if (!k->trap.has_action)
 		return false;
-	err = step_remote_open(k, t, &r);
-	err = err ? err : trap_action_give_back(&r.remote, &k->action, &done);
-	step_remote_close(k, t, &r);
-	k->has_action = done;
-	k->given_back += done;
-	wc_error_free(err);
+	err = step_remote_open(k, t, &c);
+	done = trap_known_give_back(&k->trap, &c.remote, err);
+	step_remote_close(k, t, &c);
 	return done;
 }
 
@@ -75,9 +61,9 @@ void step_trap_look(struct step_tracer *k, struct step_thread *t)
 	uint64_t now = monotonic_ns();
 	struct proc_status s;
 
-	if (now - k->action_ns < LOOK_NS || t->guest)
+	if (now - k->trap.looked_ns < LOOK_NS || t->guest)
 		return;
-	k->action_ns = now;
+	k->trap.looked_ns = now;
 	if (!proc_status_read(t->pid, t->tid, &s))
 		return;
 	if (s.caught & PROC_SIGTRAP) {
@@ -116,7 +102,7 @@ static bool has_unblocked(const struct step_tracer *k, const struct step_thread 
 {
 	struct proc_status s;
 
-	return k->given_back == t->given_back && proc_status_read(t->pid, t->tid, &s) &&
+	return k->trap.given_back == t->given_back && proc_status_read(t->pid, t->tid, &s) &&
 	       (s.caught & PROC_SIGTRAP);
 }
 
@@ -152,7 +138,7 @@ static bool has_lost_handler(const struct step_tracer *k)
 
 bool step_trap_gathers(const struct step_tracer *k)
 {
-	return (k->ignores_trap || k->has_action) && !k->may_leave;
+	return (k->ignores_trap || k->trap.has_action) && !k->may_leave;
 }
 
 void step_trap_leave(struct step_tracer *k, struct step_thread *t)
@@ -163,7 +149,7 @@ void step_trap_leave(struct step_tracer *k, struct step_thread *t)
 
 void step_trap_report_lost(struct step_tracer *k)
 {
-	if (k->has_action || k->reported_handler || !has_lost_handler(k))
+	if (k->trap.has_action || k->reported_handler || !has_lost_handler(k))
 		return;
 	k->reported_handler = true;
 	step_report_note(
@@ -201,7 +187,7 @@ void step_trap_at_handler(struct step_tracer *k, struct step_thread *t)
 		return;
 	t->sigmask = mask;
 	t->handler_sp = step_threads_load(t) ? t->user.rsp : 0;
-	if (k->catches_trap && (!k->has_action || monotonic_ns() - k->action_ns > FRESH_NS))
+	if (k->catches_trap && (!k->trap.has_action || monotonic_ns() - k->trap.looked_ns > FRESH_NS))
 		learn(k, t);
 }
 
@@ -253,7 +239,7 @@ bool step_trap_waits_for_handler(struct step_tracer *k, struct step_thread *t)
 	struct proc_status s;
 	uint64_t mask;
 
-	if (!k->has_action || t->guest || !proc_status_read(t->pid, t->tid, &s) ||
+	if (!k->trap.has_action || t->guest || !proc_status_read(t->pid, t->tid, &s) ||
 	    (s.caught & PROC_SIGTRAP) || held_ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(mask), &mask) ||
 	    !requeue(t, mask | PROC_SIGTRAP))
 		return false;

@@ -23,7 +23,7 @@
 #include "watchctl/step/ptrace/step_errno.h"
 #include "watchctl/step/ptrace/step_guard.h"
 #include "watchctl/step/ptrace/step_ring.h"
-#include "watchctl/target/inject/trap_action.h"
+#include "watchctl/target/inject/trap_known.h"
 #include "watchctl/target/proc/loader_hook.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/held.h"
@@ -155,20 +155,6 @@ static struct wc_error *make_memory(struct stepper *m, int *ret_fd)
 	return NULL;
 }
 
-/* Before the first breakpoint, which may make the kernel forget it. Without it that is reported when it happens. */
-static void learn_trap_action(struct stepper *m)
-{
-	struct wc_error *err;
-	struct proc_status s;
-
-	if (m->box->held || !proc_status_read(m->options.pid, m->options.pid, &s) || s.seccomp ||
-	    !(s.caught & PROC_SIGTRAP))
-		return;
-	err = trap_action_ask(m->options.pid, &m->box->action);
-	m->box->has_action = !err;
-	wc_error_free(err);
-}
-
 static void fill_box(struct stepper *m)
 {
 	const struct stepper_options *o = &m->options;
@@ -187,7 +173,8 @@ static void fill_box(struct stepper *m)
 	box->input_bytes = o->input_bytes < INPUT_BYTES_MAX ? o->input_bytes : INPUT_BYTES_MAX;
 	box->wake = 1;
 	find_loader(m);
-	learn_trap_action(m);
+	if (!box->held)
+		trap_known_ask(o->pid, &box->trap);
 }
 
 static struct wc_error *start_helpers(struct stepper *m, int memory_fd)
