@@ -49,6 +49,7 @@ RECIPES = {
     "sites": (["sites.c"], "gcc -O1 -g -pthread"),
     "own_handler": (["own_handler.c"], "gcc -O1 -g"),
     "masked_handler": (["masked_handler.c"], "gcc -O1 -g"),
+    "raise_rounds": (["raise_rounds.c"], "gcc -O1 -g"),
     "trap_rounds": (["trap_rounds.c"], "gcc -O1 -g -pthread"),
     "counter_go": (["counter.go"], "go build"),
     "mover": (["mover.c"], "gcc -O2 -g -pthread"),

@@ -1,6 +1,7 @@
 """A recorded program comes to no harm, whatever happens to the recorder: it runs on, right, without a breakpoint."""
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -226,6 +227,20 @@ def test_a_program_gets_its_own_sigtraps_as_if_it_were_not_recorded(build, tmp_p
     out = p.communicate(timeout=30)[0]
     assert p.returncode == 0 and out.startswith("ok "), out
     assert "SIGTRAP handler" not in r.stdout
+
+
+def test_a_signal_that_comes_while_a_recording_ends_is_not_lost(build, tmp_path):
+    """The last thread takes our memory out of the program; at that moment it may be about to get one of its own."""
+    p = subprocess.Popen([build("raise_rounds")], stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "ready\n"
+    for n in range(40):
+        r = subprocess.run([WATCHCTL, "step", "-q", "-t", "0.1", "-o", str(tmp_path / str(n)), "-p", str(p.pid)],
+                           capture_output=True, text=True, timeout=60)
+        assert r.returncode == 0 and p.poll() is None, r.stderr
+        with open(f"/proc/{p.pid}/maps") as f:
+            assert not [line for line in f if re.match(r"\S+ ..x\S* 00000000 00:00 0 *$", line)], "memory of ours is left"
+    p.terminate()
+    assert p.communicate(timeout=30)[0] == "ok\n"
 
 
 @pytest.mark.parametrize("how", ["raise", "int3"])

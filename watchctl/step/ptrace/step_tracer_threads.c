@@ -268,6 +268,23 @@ static bool may_leave(struct step_tracer *k, struct step_thread *t)
 	return true;
 }
 
+/*
+ * The last one takes our memory out of the program. What it is about to get would be lost by that: it gets it first,
+ * and stops again: false. Where signals do not end, the memory stays.
+ */
+static bool take_copies_out(struct step_tracer *k, struct step_thread *t)
+{
+	if (!t->signal) {
+		step_copies_unmap(k, t);
+		return true;
+	}
+	if (monotonic_ns() - k->started_ns >= TRAP_ACTION_IGNORE_NS)
+		return true;
+	go_on(k, t);
+	step_threads_interrupt(k, t);
+	return false;
+}
+
 /* Lets go of it, as it would be without us. */
 static void step_tracer_threads_leave(struct step_tracer *k, struct step_thread *t)
 {
@@ -289,8 +306,8 @@ static void step_tracer_threads_leave(struct step_tracer *k, struct step_thread 
 	}
 	if (!may_leave(k, t))
 		return;
-	if (k->nthreads == 1 && !t->guest)
-		step_copies_unmap(k, t);
+	if (k->nthreads == 1 && !t->guest && !take_copies_out(k, t))
+		return;
 	step_threads_store(t);
 	/* Else it is being killed: its end will be reported. */
 	if (!held_ptrace(PTRACE_DETACH, t->tid, 0, t->signal))
