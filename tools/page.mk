@@ -18,12 +18,17 @@ $(BUILD)/page/$(1): $(2) tools/page.mk
 	@mkdir -p $$(@D)
 	$$(Q)cat $(2) > $$@
 endef
+define PAGE_BODY
+$(BUILD)/page/$(1): $(PAGE_DIR)/page_header.html $(2) tools/page.mk
+	@mkdir -p $$(@D)
+	$$(Q){ printf '%s\n' '$(3)'; cat $(PAGE_DIR)/page_header.html $(2); } > $$@
+endef
 $(eval $(call PAGE_SCRIPT,script.js,$(PAGE_SHARED) $(PAGE_JS)))
 $(eval $(call PAGE_PLAIN,style.css,$(PAGE_DIR)/page.css))
-$(eval $(call PAGE_PLAIN,body.html,$(PAGE_DIR)/page.html))
+$(eval $(call PAGE_BODY,body.html,$(PAGE_DIR)/page.html,<body>))
 $(eval $(call PAGE_SCRIPT,calls.js,$(PAGE_SHARED) $(CALLS_JS)))
 $(eval $(call PAGE_PLAIN,calls.css,$(PAGE_DIR)/page.css $(CALLS_DIR)/calls.css))
-$(eval $(call PAGE_PLAIN,calls.html,$(CALLS_DIR)/calls.html))
+$(eval $(call PAGE_BODY,calls.html,$(CALLS_DIR)/calls.html,<body class="calls">))
 $(eval $(call PAGE_PLAIN,diff.css,watchctl/view/diff/diff.css))
 PAGE_ASSETS := script.js style.css body.html calls.js calls.css calls.html diff.css
 

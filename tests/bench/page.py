@@ -5,33 +5,23 @@ several times in a fresh browser each. Painted: the first picture, from what was
 single access can be filtered. Times are those of the page's own clock, from when the browser began to load it.
 """
 
-import argparse
-import json
-import shutil
-import statistics
 import subprocess
-import sys
-import tempfile
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-import chromium_py  # noqa: E402
-
-ROUNDS = 3
+import page_bench
+from page_bench import chromium_py
 
 
 def make(args, folder):
     recorded, page = folder / "log", folder / "page.html"
-    subprocess.run([args.generator, "-n", str(args.accesses), str(recorded)], check=True)
+    subprocess.run([args.generator, "-n", str(args.n), str(recorded)], check=True)
     begun = time.monotonic()
     run = subprocess.run(["/usr/bin/env", "python3", "-c", "import resource, subprocess, sys\n"
                           "r = subprocess.call(sys.argv[1:])\n"
                           "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\nsys.exit(r)",
                           args.watchctl, "report", str(recorded), "--html", str(page)], check=True, capture_output=True, text=True)
     return page, {"make_s": round(time.monotonic() - begun, 2), "make_rss_mb": int(run.stdout) // 1024,
-                  "log_mb": round(sum(f.stat().st_size for f in recorded.iterdir()) / 1e6, 1),
-                  "page_mb": round(page.stat().st_size / 1e6, 1)}
+                  **page_bench.sizes(recorded, page)}
 
 
 def look(page, accesses):
@@ -46,30 +36,11 @@ def look(page, accesses):
                 "filter_ms": round((time.monotonic() - begun) * 1000)}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--watchctl", required=True)
-    parser.add_argument("--generator", required=True)
-    parser.add_argument("--accesses", type=int, default=1000000)
-    parser.add_argument("--json")
-    args = parser.parse_args()
-    why = chromium_py.missing()
-    if why:
-        sys.exit(f"the page is not opened: {why}")
-    folder = Path(tempfile.mkdtemp(prefix="watchctl-page-"))
-    try:
-        page, row = make(args, folder)
-        rounds = [look(page, args.accesses) for _ in range(ROUNDS)]
-    finally:
-        shutil.rmtree(folder)
-    row |= {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
-    row["accesses"] = args.accesses
-    print(f"{args.accesses} accesses, log {row['log_mb']} MB: page of {row['page_mb']} MB made in {row['make_s']} s with "
-          f"{row['make_rss_mb']} MB; opens: painted after {row['painted_ms']} ms, all accesses after {row['ready_ms']} ms; "
-          f"a filter takes {row['filter_ms']} ms")
-    if args.json:
-        Path(args.json).write_text(json.dumps(row, indent=1) + "\n")
+def words(row):
+    return (f"{row['accesses']} accesses, log {row['log_mb']} MB: page of {row['page_mb']} MB made in {row['make_s']} s with "
+            f"{row['make_rss_mb']} MB; opens: painted after {row['painted_ms']} ms, all accesses after {row['ready_ms']} ms; "
+            f"a filter takes {row['filter_ms']} ms")
 
 
 if __name__ == "__main__":
-    main()
+    page_bench.run(__doc__, "accesses", make, look, words)

@@ -6,30 +6,21 @@ anew, of all calls and zoomed to a hundredth. Times are those of the page's own 
 load it.
 """
 
-import argparse
-import json
-import shutil
-import statistics
 import subprocess
-import sys
-import tempfile
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-import chromium_py  # noqa: E402
+import page_bench
+from page_bench import chromium_py
 
-ROUNDS = 3
 FRAMES = 20
 
 
 def make(args, folder):
     recorded, page = folder / "log", folder / "page.html"
-    subprocess.run([args.generator, "-n", str(args.calls), "-t", "4", str(recorded)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([args.generator, "-n", str(args.n), "-t", "4", str(recorded)], check=True, stdout=subprocess.DEVNULL)
     begun = time.monotonic()
     subprocess.run([args.watchctl, "report", str(recorded), "--html", str(page)], check=True)
-    return page, {"make_s": round(time.monotonic() - begun, 2), "page_mb": round(page.stat().st_size / 1e6, 1),
-                  "log_mb": round(sum(f.stat().st_size for f in recorded.iterdir()) / 1e6, 1)}
+    return page, {"make_s": round(time.monotonic() - begun, 2), **page_bench.sizes(recorded, page)}
 
 
 def frame_ms(browser):
@@ -59,29 +50,10 @@ def look(page, calls):
         return row | {"search_ms": round((time.monotonic() - begun) * 1000)}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--watchctl", required=True)
-    parser.add_argument("--generator", required=True)
-    parser.add_argument("--calls", type=int, default=1000000)
-    parser.add_argument("--json")
-    args = parser.parse_args()
-    why = chromium_py.missing()
-    if why:
-        sys.exit(f"the page is not opened: {why}")
-    folder = Path(tempfile.mkdtemp(prefix="watchctl-page-"))
-    try:
-        page, row = make(args, folder)
-        rounds = [look(page, args.calls) for _ in range(ROUNDS)]
-    finally:
-        shutil.rmtree(folder)
-    row |= {key: round(statistics.median(r[key] for r in rounds), 1) for key in rounds[0]}
-    row["calls"] = args.calls
-    print(f"{args.calls} calls, log {row['log_mb']} MB: page of {row['page_mb']} MB made in {row['make_s']} s; opens: painted after "
-          f"{row['painted_ms']} ms, values and sums after {row['ready_ms']} ms; drawing takes {row['frame_ms']} ms, a search {row['search_ms']} ms")
-    if args.json:
-        Path(args.json).write_text(json.dumps(row, indent=1) + "\n")
+def words(row):
+    return (f"{row['calls']} calls, log {row['log_mb']} MB: page of {row['page_mb']} MB made in {row['make_s']} s; opens: painted after "
+            f"{row['painted_ms']} ms, values and sums after {row['ready_ms']} ms; drawing takes {row['frame_ms']} ms, a search {row['search_ms']} ms")
 
 
 if __name__ == "__main__":
-    main()
+    page_bench.run(__doc__, "calls", make, look, words)

@@ -339,3 +339,29 @@ def wait_until(condition, seconds=10):
             return True
         time.sleep(0.01)
     return False
+
+
+# Pages
+
+@pytest.fixture(scope="module")
+def browser():
+    """For tests of pages: skips where there is no Chromium."""
+    import chromium_py
+    why = chromium_py.missing()
+    if why:
+        pytest.skip(why)
+    with chromium_py.Browser() as b:
+        yield b
+
+
+@pytest.fixture
+def shown(browser, page):
+    """shown(fragment) -> the browser with the module's `page`; nothing may have been complained about in the end."""
+    def show(fragment=""):
+        browser.resize(1280, 900)
+        browser.open(page, fragment)
+        return browser
+
+    yield show
+    assert browser.messages == []
+    assert [r for r in browser.requests if not r.startswith(("file:", "about:"))] == []

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-import chromium_py  # noqa: E402
 import tracelog_py as log  # noqa: E402
 from conftest import BUILD, WATCHCTL  # noqa: E402
 
@@ -44,15 +43,6 @@ def objects(recorded, status=0):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    why = chromium_py.missing()
-    if why:
-        pytest.skip(why)
-    with chromium_py.Browser() as b:
-        yield b
-
-
-@pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     return generate(tmp_path_factory.mktemp("page") / "log", "-n", N, "-c", 200)
 
@@ -65,19 +55,6 @@ def told(recorded):
 @pytest.fixture(scope="module")
 def page(recorded):
     return page_of(recorded)
-
-
-@pytest.fixture
-def shown(browser, page):
-    """shown(fragment) -> the browser with the page; nothing may have been complained about in the end."""
-    def show(fragment=""):
-        browser.resize(1280, 900)
-        browser.open(page, fragment)
-        return browser
-
-    yield show
-    assert browser.messages == []
-    assert [r for r in browser.requests if not r.startswith(("file:", "about:"))] == []
 
 
 def count(b):

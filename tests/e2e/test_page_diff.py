@@ -1,28 +1,14 @@
 """`watchctl diff GOOD BAD --html FILE` in a browser: both runs beside each other, on wide and narrow screens."""
 import json
-import os
 import re
 import subprocess
-import sys
 import time
 
 import pytest
-
-sys.path.insert(0, os.path.dirname(__file__))
-import chromium_py  # noqa: E402
-from conftest import BUILD, WATCHCTL  # noqa: E402
+from conftest import BUILD, WATCHCTL
 
 GENERATOR = BUILD / "tests" / "bench" / "steplog-gen"
 AFTER = "[...document.querySelectorAll('.after .row:not(.head)')]"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    why = chromium_py.missing()
-    if why:
-        pytest.skip(why)
-    with chromium_py.Browser() as b:
-        yield b
 
 
 def show(b, page, width=1400, scheme="light"):

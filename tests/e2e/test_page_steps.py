@@ -1,17 +1,12 @@
 """`watchctl report LOG --html FILE` of calls: the page in a browser, against `report --json` and the account of the program itself."""
 import json
-import os
 import re
 import subprocess
-import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, os.path.dirname(__file__))
-import chromium_py  # noqa: E402
-from conftest import BUILD, VICTIMS, WATCHCTL  # noqa: E402
+from conftest import BUILD, VICTIMS, WATCHCTL
 
 GENERATOR = BUILD / "tests" / "bench" / "steplog-gen"
 DATA = "document.documentElement.dataset."
@@ -27,15 +22,6 @@ def page_of(recorded, status=0):
     page = Path(str(recorded) + ".html")
     watchctl("report", recorded, "--html", page, status=status)
     return page
-
-
-@pytest.fixture(scope="module")
-def browser():
-    why = chromium_py.missing()
-    if why:
-        pytest.skip(why)
-    with chromium_py.Browser() as b:
-        yield b
 
 
 @pytest.fixture(scope="module")
@@ -58,19 +44,6 @@ def told(recorded):
 @pytest.fixture(scope="module")
 def page(recorded):
     return page_of(recorded)
-
-
-@pytest.fixture
-def shown(browser, page):
-    """shown(fragment) -> the browser with the page; nothing may have been complained about in the end."""
-    def show(fragment=""):
-        browser.resize(1280, 900)
-        browser.open(page, fragment)
-        return browser
-
-    yield show
-    assert browser.messages == []
-    assert [r for r in browser.requests if not r.startswith(("file:", "about:"))] == []
 
 
 def line_of(c):

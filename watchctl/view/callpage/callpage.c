@@ -16,21 +16,6 @@
 #define FRAME_TEXT 1100
 #define FRAMES_SHOWN 64
 
-/* Nanoseconds since the beginning of the page, which is the first event. */
-static uint64_t since_begin(struct callpage *p, struct view_time t)
-{
-	uint64_t ns;
-
-	if (!p->has_begin) {
-		p->has_begin = true;
-		p->begin = t;
-	}
-	ns = t.mono_ns > p->begin.mono_ns ? t.mono_ns - p->begin.mono_ns : 0;
-	if (ns > p->end_ns)
-		p->end_ns = ns;
-	return ns;
-}
-
 /* The first text that is told stays. */
 static void keep_first(struct callpage *p, char **to, const char *text)
 {
@@ -150,7 +135,7 @@ static void on_call(void *ctx, const struct view_call *c)
 {
 	struct callpage *p = ctx;
 	struct callpage_call call = { .number = c->raw->call,
-				      .begin_ns = since_begin(p, c->time),
+				      .begin_ns = page_clock_ns(&p->clock, c->time),
 				      .thread = thread_of(p, c->raw->pid, c->raw->tid, c->comm),
 				      .function = function_of(p, c->function),
 				      .depth = c->depth,
@@ -186,7 +171,7 @@ static uint32_t result_text(struct callpage *p, const struct view_return *r)
 static void on_return(void *ctx, const struct view_return *r)
 {
 	struct callpage *p = ctx;
-	uint64_t ns = since_begin(p, r->time);
+	uint64_t ns = page_clock_ns(&p->clock, r->time);
 	uint32_t thread = thread_of(p, r->raw->pid, r->raw->tid, r->comm);
 	struct callpage_call *call =
 		r->begun ? callpage_calls_end(&p->kept, thread, r->depth, r->raw->call) : NULL;
@@ -225,8 +210,8 @@ static void on_signal(void *ctx, const struct view_signal *s)
 	if (s->nframes)
 		frame_text(&s->frame[0], frame, sizeof(frame));
 	snprintf(words, sizeof(words), "%s%s%s", name, *frame ? " at " : "", frame);
-	keep_mark(p, thread_of(p, s->raw->pid, s->raw->tid, s->comm), since_begin(p, s->time), s->raw->call,
-		  words);
+	keep_mark(p, thread_of(p, s->raw->pid, s->raw->tid, s->comm), page_clock_ns(&p->clock, s->time),
+		  s->raw->call, words);
 }
 
 static void on_blocked(void *ctx, const struct view_blocked *s)
@@ -236,13 +221,13 @@ static void on_blocked(void *ctx, const struct view_blocked *s)
 	char words[64];
 
 	snprintf(words, sizeof(words), "blocked%s%s", name ? " in " : "", name ? name : "");
-	keep_mark(p, thread_of(p, s->raw->pid, s->raw->tid, s->comm), since_begin(p, s->time), s->raw->call,
-		  words);
+	keep_mark(p, thread_of(p, s->raw->pid, s->raw->tid, s->comm), page_clock_ns(&p->clock, s->time),
+		  s->raw->call, words);
 }
 
 static void keep_note(struct callpage *p, const char *words, struct view_time time, uint64_t lost)
 {
-	struct callpage_note n = { .ns = since_begin(p, time), .lost = lost };
+	struct callpage_note n = { .ns = page_clock_ns(&p->clock, time), .lost = lost };
 
 	if (p->nnotes >= CALLPAGE_NOTES) {
 		p->notes_left_out++;
@@ -269,7 +254,7 @@ static void on_process(void *ctx, const struct process_event *e, struct view_tim
 {
 	struct callpage *p = ctx;
 
-	since_begin(p, time);
+	page_clock_ns(&p->clock, time);
 	if (!p->processes++)
 		p->pid = e->pid;
 	keep_first(p, &p->cmdline, e->cmdline ? e->cmdline : e->exe);
@@ -280,7 +265,7 @@ static void on_recording(void *ctx, const struct recording_event *r, struct view
 {
 	struct callpage *p = ctx;
 
-	since_begin(p, time);
+	page_clock_ns(&p->clock, time);
 	keep_first(p, &p->range, r->range ? r->range : "");
 	keep_first(p, &p->filters, r->filters);
 	keep_first(p, &p->stepper, r->stepper);
@@ -290,7 +275,7 @@ static void on_range(void *ctx, const struct range_event *r, const char *comm, s
 {
 	struct callpage *p = ctx;
 
-	since_begin(p, time);
+	page_clock_ns(&p->clock, time);
 	thread_of(p, r->pid, r->tid, comm);
 	if (r->what == RANGE_LIMIT || r->what == RANGE_STUCK)
 		keep_note(p, step_range_text(r->what), time, 0);

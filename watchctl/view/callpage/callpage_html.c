@@ -35,7 +35,7 @@ struct wc_error *callpage_write(struct callpage *p, const struct replay_ending *
 	size_t start[CALLPAGE_COLUMNS];
 	bool ok;
 
-	ok = !p->no_memory && callpage_calls_encode(&p->kept, p->end_ns, &columns, start, &values) &&
+	ok = !p->no_memory && callpage_calls_encode(&p->kept, p->clock.end_ns, &columns, start, &values) &&
 	     callpage_json(p, ending, start, &data) && callpage_texts_json(p, &texts);
 	if (ok)
 		put_page(p, &data, &texts, &columns, &values, out);

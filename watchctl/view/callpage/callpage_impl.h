@@ -5,6 +5,7 @@
 #include "watchctl/view/callpage/callpage.h"
 #include "watchctl/view/callpage/callpage_calls.h"
 #include "watchctl/view/callpage/callpage_texts.h"
+#include "watchctl/view/page/page_clock.h"
 #include "watchctl/view/page/page_tables.h"
 #include "watchctl/view/words/json.h"
 
@@ -40,9 +41,7 @@ struct callpage_outer {
 struct callpage {
 	struct callpage_options opt;
 	bool no_memory; /* some of it is missing: the page is not written */
-	bool has_begin;
-	struct view_time begin;
-	uint64_t end_ns; /* since then */
+	struct page_clock clock;
 	char *range, *filters, *stepper, *cmdline, *host;
 	int32_t pid;
 	uint64_t processes, calls, steps, accesses, captures;

@@ -1,7 +1,6 @@
 /* The script's data. Rows are arrays, to be small: what each number is, calls_data.js says, which reads them. */
 #include <inttypes.h>
 
-#include "watchctl/base/clock.h"
 #include "watchctl/view/callpage/callpage_impl.h"
 #include "watchctl/view/event/replay.h"
 #include "watchctl/view/event/step_words.h"
@@ -11,10 +10,7 @@ static void put_head(const struct callpage *p, const struct replay_ending *endin
 {
 	json_text(j, "version", WATCHCTL_VERSION);
 	json_text(j, "log", p->opt.log);
-	json_number(j, "made_ms", clock_ns(CLOCK_REALTIME) / 1000000);
-	if (p->begin.real_ns)
-		json_number(j, "begin_real_us", p->begin.real_ns / 1000);
-	json_number(j, "end_ns", p->end_ns);
+	page_clock_json(&p->clock, j);
 	json_text_if(j, "cmdline", p->cmdline);
 	json_text_if(j, "host", p->host);
 	json_signed(j, "pid", p->pid);
@@ -22,10 +18,7 @@ static void put_head(const struct callpage *p, const struct replay_ending *endin
 	json_text_if(j, "range", p->range);
 	json_text_if(j, "filters", p->filters);
 	json_text_if(j, "stepper", p->stepper);
-	if (ending && ending->damage.why) {
-		json_text(j, "truncated", ending->damage.why);
-		json_number(j, "ignored", ending->damage.ignored);
-	}
+	page_ending_json(ending, j);
 }
 
 static void put_counts(const struct callpage *p, struct json *j)

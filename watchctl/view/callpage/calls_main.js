@@ -89,15 +89,7 @@ function pageKeys() {
 		e.preventDefault();
 		keys[e.key]();
 	});
-	/* Paper is white. */
-	addEventListener("beforeprint", () => {
-		document.documentElement.dataset.theme = "light";
-		colours();
-		draw();
-	});
-	addEventListener("afterprint", setTheme);
-	addEventListener("popstate", fromFragment);
-	addEventListener("hashchange", fromFragment);
+	followPage();
 }
 
 /* What an address says that somebody else has written may be wrong. */

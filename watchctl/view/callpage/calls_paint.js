@@ -53,14 +53,7 @@ const xOf = t => (t - chart.from) * scale();
 const tOf = x => chart.from + x / scale();
 
 function prepare(c, w, h) {
-	const ratio = window.devicePixelRatio || 1;
-	c.style.height = h + "px";
-	if (c.width !== Math.round(w * ratio) || c.height !== Math.round(h * ratio)) {
-		c.width = Math.round(w * ratio);
-		c.height = Math.round(h * ratio);
-	}
-	const g = c.getContext("2d");
-	g.setTransform(ratio, 0, 0, ratio, 0, 0);
+	const g = sizeCanvas(c, w, h);
 	g.fillStyle = chart.colour.bg;
 	g.fillRect(0, 0, w, h);
 	return g;

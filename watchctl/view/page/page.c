@@ -20,21 +20,6 @@
 
 #define NUMBER(i) ((void *)(uintptr_t)((i) + 1))
 
-/* Nanoseconds since the beginning of the page, which the first event told makes. */
-static uint64_t since_begin(struct page *p, struct view_time t)
-{
-	uint64_t ns;
-
-	if (!p->has_begin) {
-		p->has_begin = true;
-		p->begin = t;
-	}
-	ns = t.mono_ns > p->begin.mono_ns ? t.mono_ns - p->begin.mono_ns : 0;
-	if (ns > p->end_ns)
-		p->end_ns = ns;
-	return ns;
-}
-
 static char *copy(struct page *p, const char *s)
 {
 	char *text = s ? strdup(s) : NULL;
@@ -77,7 +62,7 @@ static void on_armed(void *ctx, const struct view_watch *w, struct view_time tim
 	uint32_t index;
 	struct page_watch *pw = watch_of(p, w, &index);
 
-	since_begin(p, time);
+	page_clock_ns(&p->clock, time);
 	if (pw && !pw->armed.mono_ns)
 		pw->armed = time;
 }
@@ -85,7 +70,7 @@ static void on_armed(void *ctx, const struct view_watch *w, struct view_time tim
 static void on_process(void *ctx, const struct process_event *e, struct view_time time)
 {
 	struct page *p = ctx;
-	struct page_process fresh = { .pid = e->pid, .ns = since_begin(p, time) };
+	struct page_process fresh = { .pid = e->pid, .ns = page_clock_ns(&p->clock, time) };
 
 	if (p->nprocesses >= PAGE_PROCESSES)
 		return;
@@ -226,7 +211,7 @@ static void on_access(void *ctx, const struct view_access *a)
 {
 	struct page *p = ctx;
 	const struct access_event *e = a->raw;
-	uint64_t ns = since_begin(p, a->time);
+	uint64_t ns = page_clock_ns(&p->clock, a->time);
 	struct page_combo combo = { 0 };
 	struct page_event ev;
 	struct page_watch *w;
@@ -282,7 +267,7 @@ static void on_capture(void *ctx, const struct view_capture *c)
 {
 	struct page *p = ctx;
 	struct page_combo combo = { .capture = true, .place = tag_of(p, c->tag) };
-	uint64_t ns = since_begin(p, c->time);
+	uint64_t ns = page_clock_ns(&p->clock, c->time);
 	struct page_event ev;
 	bool ok = true;
 
@@ -314,7 +299,7 @@ static void on_note(void *ctx, const char *text, struct view_time time)
 {
 	struct page *p = ctx;
 
-	keep_note(p, (struct page_note){ .text = copy(p, text), .ns = since_begin(p, time) });
+	keep_note(p, (struct page_note){ .text = copy(p, text), .ns = page_clock_ns(&p->clock, time) });
 }
 
 static void on_lost(void *ctx, const struct view_watch *w, const struct lost_event *l, struct view_time time)
@@ -328,7 +313,7 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 	if (l->watch == WATCH_CAPTURES)
 		p->captures_lost += l->count;
 	keep_note(p, (struct page_note){ .text = copy(p, l->why ? l->why : ""),
-					 .ns = since_begin(p, time),
+					 .ns = page_clock_ns(&p->clock, time),
 					 .is_loss = true,
 					 .count = l->count });
 }
@@ -355,7 +340,7 @@ static void on_recording(void *ctx, const struct recording_event *r, struct view
 {
 	struct page *p = ctx;
 
-	since_begin(p, time);
+	page_clock_ns(&p->clock, time);
 	if (!p->recording)
 		p->recording = copy(p, r->range ? r->range : "");
 }
@@ -364,7 +349,7 @@ static void on_call(void *ctx, const struct view_call *c)
 {
 	struct page *p = ctx;
 
-	since_begin(p, c->time);
+	page_clock_ns(&p->clock, c->time);
 	p->calls++;
 }
 

@@ -105,14 +105,7 @@ function layout() {
 }
 
 function prepare(c, width, height) {
-	const ratio = window.devicePixelRatio || 1;
-	c.style.height = height + "px";
-	if (c.width !== Math.round(width * ratio) || c.height !== Math.round(height * ratio)) {
-		c.width = Math.round(width * ratio);
-		c.height = Math.round(height * ratio);
-	}
-	const g = c.getContext("2d");
-	g.setTransform(ratio, 0, 0, ratio, 0, 0);
+	const g = sizeCanvas(c, width, height);
 	g.clearRect(0, 0, width, height);
 	g.font = "11px " + getComputedStyle(document.body).fontFamily;
 	return g;

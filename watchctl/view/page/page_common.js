@@ -64,3 +64,16 @@ function lowerBound(v, x, n = v.length) {
 	}
 	return low;
 }
+
+/* A canvas of that many CSS pixels, sharp on every screen: its context, in these. */
+function sizeCanvas(c, width, height) {
+	const ratio = window.devicePixelRatio || 1;
+	c.style.height = height + "px";
+	if (c.width !== Math.round(width * ratio) || c.height !== Math.round(height * ratio)) {
+		c.width = Math.round(width * ratio);
+		c.height = Math.round(height * ratio);
+	}
+	const g = c.getContext("2d");
+	g.setTransform(ratio, 0, 0, ratio, 0, 0);
+	return g;
+}

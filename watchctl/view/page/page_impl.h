@@ -3,6 +3,7 @@
 #define WATCHCTL_VIEW_PAGE_PAGE_IMPL_H
 
 #include "watchctl/view/event/listing.h"
+#include "watchctl/view/page/page_clock.h"
 #include "watchctl/view/page/page.h"
 #include "watchctl/view/page/page_buckets.h"
 #include "watchctl/view/page/page_choice.h"
@@ -74,9 +75,7 @@ struct page_source {
 struct page {
 	struct annotate *annotate;
 	struct page_options opt;
-	bool has_begin;
-	struct view_time begin;
-	uint64_t end_ns;    /* since then */
+	struct page_clock clock;
 	bool no_memory;	    /* some of it is missing: the page is not written */
 	bool regs_withheld; /* those of some accesses were kept out of the log, or are to be of the page */
 

@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "watchctl/base/clock.h"
 #include "watchctl/view/event/replay.h"
 #include "watchctl/view/page/page_impl.h"
 #include "watchctl/view/words/json.h"
@@ -133,20 +132,14 @@ static void put_head(struct page *p, const struct page_reported *reported, struc
 {
 	json_text(j, "version", WATCHCTL_VERSION);
 	put_long_text(j, "log", p->opt.log);
-	json_number(j, "made_ms", clock_ns(CLOCK_REALTIME) / 1000000);
-	if (p->begin.real_ns)
-		json_number(j, "begin_real_us", p->begin.real_ns / 1000);
-	json_number(j, "end_ns", p->end_ns);
+	page_clock_json(&p->clock, j);
 	json_number(j, "accesses", p->accesses);
 	json_number(j, "captures", p->captures);
 	json_number(j, "calls", p->calls);
 	json_number(j, "steps", p->steps);
 	if (p->recording)
 		put_long_text(j, "recording", p->recording);
-	if (reported->ending && reported->ending->damage.why) {
-		json_text(j, "truncated", reported->ending->damage.why);
-		json_number(j, "ignored", reported->ending->damage.ignored);
-	}
+	page_ending_json(reported->ending, j);
 	json_bool(j, "no_source", p->opt.no_source);
 	json_number(j, "details", reported->ndetails);
 }

@@ -240,15 +240,7 @@ function pageKeys() {
 			form.q.focus();
 		}
 	});
-	/* Paper is white. */
-	addEventListener("beforeprint", () => {
-		document.documentElement.dataset.theme = "light";
-		colours();
-		draw();
-	});
-	addEventListener("afterprint", setTheme);
-	addEventListener("popstate", fromFragment);
-	addEventListener("hashchange", fromFragment);
+	followPage();
 }
 
 /* The time in which there was something to see; a log may begin long before. */

@@ -66,10 +66,8 @@ static void put_row(struct page *p, struct json *j, const struct page_site *ps)
 	put_place(j, s);
 	json_number(j, "count", s->count);
 	json_number(j, "threads", s->tids.n);
-	json_number(j, "first_ns",
-		    s->first.mono_ns > p->begin.mono_ns ? s->first.mono_ns - p->begin.mono_ns : 0);
-	json_number(j, "last_ns",
-		    s->last.mono_ns > p->begin.mono_ns ? s->last.mono_ns - p->begin.mono_ns : 0);
+	json_number(j, "first_ns", page_clock_past_ns(&p->clock, s->first));
+	json_number(j, "last_ns", page_clock_past_ns(&p->clock, s->last));
 	if (s->has_old)
 		json_hex(j, "old", s->old_value);
 	if (s->has_new)

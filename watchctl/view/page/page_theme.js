@@ -29,3 +29,15 @@ function themeEvents() {
 	prefersDark.addEventListener("change", setTheme);
 	setTheme();
 }
+
+/* What the browser does with the page: prints it, on paper, which is white; goes to another address of it. */
+function followPage() {
+	addEventListener("beforeprint", () => {
+		document.documentElement.dataset.theme = "light";
+		colours();
+		draw();
+	});
+	addEventListener("afterprint", setTheme);
+	addEventListener("popstate", fromFragment);
+	addEventListener("hashchange", fromFragment);
+}
