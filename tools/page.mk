@@ -29,7 +29,7 @@ $(eval $(call PAGE_BODY,body.html,$(PAGE_DIR)/page.html,<body>))
 $(eval $(call PAGE_SCRIPT,calls.js,$(PAGE_SHARED) $(CALLS_JS)))
 $(eval $(call PAGE_PLAIN,calls.css,$(PAGE_DIR)/page.css $(CALLS_DIR)/calls.css))
 $(eval $(call PAGE_BODY,calls.html,$(CALLS_DIR)/calls.html,<body class="calls">))
-$(eval $(call PAGE_PLAIN,diff.css,watchctl/view/diff/diff.css))
+$(eval $(call PAGE_PLAIN,diff.css,watchctl/view/diff/html/diff.css))
 PAGE_ASSETS := script.js style.css body.html calls.js calls.css calls.html diff.css
 
 # sha256-..., as a Content-Security-Policy has it.
@@ -50,7 +50,7 @@ $(BUILD)/page/assets.o: $(PAGE_ASSETS:%=$(BUILD)/page/%)
 	done | { echo '.section .rodata'; cat; echo '.section .note.GNU-stack,"",@progbits'; } | $(CC) -c -x assembler -o $@ -
 
 $(BUILD)/watchctl/view/page/page_shell.o: $(BUILD)/page_assets.h
-$(BUILD)/watchctl/view/diff/diff_html.o: $(BUILD)/page_diff_assets.h
+$(BUILD)/watchctl/view/diff/html/diff_html.o: $(BUILD)/page_diff_assets.h
 LIB_OBJ += $(BUILD)/page/assets.o
 $(LIB): $(BUILD)/page/assets.o
 

@@ -8,7 +8,7 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/base/hash.h"
-#include "watchctl/view/diff/diff_inputs.h"
+#include "watchctl/view/diff/inputs/diff_inputs.h"
 
 static struct diff_inputs a, b;
 static struct diff_input_result r;

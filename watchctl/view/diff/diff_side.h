@@ -12,7 +12,7 @@
 #include "watchctl/trace/redact.h"
 #include "watchctl/view/diff/diff_align.h"
 #include "watchctl/view/diff/diff_canon.h"
-#include "watchctl/view/diff/diff_inputs.h"
+#include "watchctl/view/diff/inputs/diff_inputs.h"
 #include "watchctl/view/diff/diff_masks.h"
 
 #define NO_CALL UINT32_MAX

@@ -2,7 +2,7 @@
 #ifndef WATCHCTL_VIEW_DIFF_DIFF_INPUTS_IMPL_H
 #define WATCHCTL_VIEW_DIFF_DIFF_INPUTS_IMPL_H
 
-#include "watchctl/view/diff/diff_inputs.h"
+#include "watchctl/view/diff/inputs/diff_inputs.h"
 
 /* diff_inputs_pair.c: what was changed, and which sources belong together. False: no memory. */
 

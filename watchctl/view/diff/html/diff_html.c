@@ -1,5 +1,5 @@
 /* One page without anything from elsewhere: no script, no font, no network. Its style is diff.css, built in. */
-#include "watchctl/view/diff/diff_html.h"
+#include "watchctl/view/diff/html/diff_html.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/vec.h"
-#include "watchctl/view/diff/diff_html.h"
+#include "watchctl/view/diff/html/diff_html.h"
 #include "watchctl/view/diff/diff_words.h"
 
 #define BESIDE 4u /* calls shown on each side of one */

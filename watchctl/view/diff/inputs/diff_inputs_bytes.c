@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "watchctl/view/diff/diff_inputs_impl.h"
+#include "watchctl/view/diff/inputs/diff_inputs_impl.h"
 
 /* Comparing one source */
 

@@ -1,4 +1,4 @@
-#include "watchctl/view/diff/diff_inputs_impl.h"
+#include "watchctl/view/diff/inputs/diff_inputs_impl.h"
 
 #include <stdlib.h>
 #include <string.h>

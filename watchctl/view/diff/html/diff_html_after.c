@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "watchctl/base/error.h"
-#include "watchctl/view/diff/diff_html.h"
+#include "watchctl/view/diff/html/diff_html.h"
 
 #define AFTER_ROWS 200u
 #define INDENT_MAX 8u  /* as diff.css has classes for */

@@ -4,7 +4,7 @@
 
 #include "watchctl/base/syscall_name.h"
 #include "watchctl/base/utf8.h"
-#include "watchctl/view/diff/diff_inputs.h"
+#include "watchctl/view/diff/inputs/diff_inputs.h"
 #include "watchctl/view/event/input_words.h"
 #include "watchctl/view/event/step_words.h"
 
