@@ -421,15 +421,37 @@ bool proc_write_force(pid_t pid, uint64_t addr, const void *buf, size_t len)
 	return fd >= 0 && pwrite(fd, buf, len, (off_t)addr) == (ssize_t)len;
 }
 
-/* "running", "-1 SP PC", or "NR ARG*6 SP PC" */
-bool proc_resting(pid_t pid, pid_t tid, uint64_t *sp, uint64_t *pc)
+/* "running", "-1 SP PC", or "NR ARG*6 SP PC" (proc_pid_syscall() in fs/proc/base.c) */
+static bool read_syscall(pid_t pid, pid_t tid, char *text, size_t cap)
 {
-	char path[64], text[256] = "";
-	char *last, *before;
+	char path[64];
+	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
 	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0 || !(last = strrchr(text, ' ')))
+	n = fd < 0 ? -1 : read(fd, text, cap - 1);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	return true;
+}
+
+bool proc_in_syscall(pid_t pid, pid_t tid, long *number, uint64_t *arg)
+{
+	char text[256];
+	unsigned long long first;
+
+	if (!read_syscall(pid, tid, text, sizeof(text)) || sscanf(text, "%ld %llx", number, &first) != 2)
+		return false;
+	*arg = first;
+	return *number >= 0;
+}
+
+bool proc_resting(pid_t pid, pid_t tid, uint64_t *sp, uint64_t *pc)
+{
+	char text[256], *last, *before;
+
+	if (!read_syscall(pid, tid, text, sizeof(text)) || !(last = strrchr(text, ' ')))
 		return false;
 	*last = '\0';
 	before = strrchr(text, ' ');

@@ -53,6 +53,9 @@ struct thread_ids {
 	size_t n, cap;
 };
 
+/* The system call that a thread waits in, and its first argument. False: it waits in none, or cannot be asked. */
+bool proc_in_syscall(pid_t pid, pid_t tid, long *number, uint64_t *arg);
+
 /*
  * Where a thread that is in the kernel will go on in user mode: its stack pointer and its place in the code.
  * False: it is running, or gone.

@@ -5,13 +5,9 @@
  */
 #include "watchctl/target/proc/trap_block.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "watchctl/base/cleanup.h"
 #include "watchctl/target/proc/proc.h"
 
 #define LOOK_NS 2000000
@@ -36,18 +32,12 @@ static unsigned int looks_needed(uint64_t blocked)
  */
 static bool waits_for_trap(pid_t pid, pid_t tid)
 {
-	char path[64], text[256] = "";
 	struct memory_view memory = proc_memory(&pid);
-	unsigned long long set;
+	uint64_t set, bits;
 	long number;
-	uint64_t bits;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	scoped(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0 || sscanf(text, "%ld %llx", &number, &set) != 2)
-		return false;
-	return number == SYS_rt_sigtimedwait && memory.read(memory.ctx, set, &bits, sizeof(bits)) &&
-	       (bits & PROC_SIGTRAP);
+	return proc_in_syscall(pid, tid, &number, &set) && number == SYS_rt_sigtimedwait &&
+	       memory_read(&memory, set, &bits, sizeof(bits)) && (bits & PROC_SIGTRAP);
 }
 
 bool trap_is_blocked_in(pid_t pid, pid_t tid, const struct proc_status *s)
