@@ -24,6 +24,23 @@ PATCH_PLAN_ARGS ?=
 bench-patch-plan: $(PROG) | packages-bench ## the planner of patches: instructions a second, and sites without a trap
 	@$(PYTHON) -B tests/bench/patch_plan.py --watchctl $(PROG) --json $(BUILD)/bench-patch-plan.json $(PATCH_PLAN_ARGS)
 
+PATCH_BENCH_ARGS ?=
+.PHONY: bench-patch
+bench-patch: $(PROG) $(BUILD)/tests/bench/patch_calls | packages-bench ## what a probe costs, against a uprobe
+	@$(PYTHON) -B tests/bench/patch_hits.py --watchctl $(PROG) --calls $(abspath $(BUILD)/tests/bench/patch_calls) \
+		--json $(BUILD)/bench-patch.json $(PATCH_BENCH_ARGS)
+
+TRACE_BENCH_ARGS ?=
+.PHONY: bench-trace
+bench-trace: $(PROG) $(BUILD)/tests/bench/patch_calls | packages-bench ## what recording every call costs, against uftrace and uprobes
+	@$(PYTHON) -B tests/bench/trace_calls.py --watchctl $(abspath $(PROG)) --calls $(abspath $(BUILD)/tests/bench/patch_calls) \
+		--json $(BUILD)/bench-trace.json $(TRACE_BENCH_ARGS)
+
+$(BUILD)/tests/bench/patch_calls: tests/bench/patch_calls.c | packages-bench
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(BASE_CFLAGS) -O2 -g -o $@ $<
+
 STEP_BENCH_ARGS ?=
 bench-steps: all $(BUILD)/tests/bench/step_calls $(BUILD)/tests/bench/steplog-gen | packages-bench ## a recorded call against LLDB; diff of large logs
 	@$(PYTHON) -B tests/bench/steps.py --watchctl $(PROG) --calls $(BUILD)/tests/bench/step_calls \
@@ -84,8 +101,8 @@ $(STEPLOG_BIN): $(BUILD)/tests/bench/steplog-%: tests/bench/steplog_%.c $(LIB) |
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(LIB) $(LIBS)
 
-# Logs of accesses of any size, for the tests of what reads them.
-$(BUILD)/tests/bench/accesslog-gen: tests/bench/accesslog_gen.c $(LIB) | packages
+# Logs of accesses, and of what probes record, of any size, for the tests of what reads them.
+$(BUILD)/tests/bench/accesslog-gen $(BUILD)/tests/bench/probelog-gen: $(BUILD)/tests/bench/%log-gen: tests/bench/%log_gen.c $(LIB) | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $< $(LIB) $(LIBS)

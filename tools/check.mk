@@ -1,9 +1,9 @@
 # Checks of the source and of what it does with bad luck: layers, lint, format, sanitizers, fuzzing.
 # None of them writes into the tree, but for format-fix.
 
-SOURCE_DIRS := $(wildcard .ci completion debian debugger examples handler lldb-scripts stackwalk tests tools watchctl)
+SOURCE_DIRS := $(wildcard .ci completion debian debugger examples handler lldb-scripts probe stackwalk tests tools watchctl)
 C_FILES = $(sort $(shell find $(SOURCE_DIRS) -name '*.[ch]' -o -name '*.cc' -o -name '*.hh'))
-PRODUCT_C = $(filter-out %.bpf.c,$(filter handler/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
+PRODUCT_C = $(filter-out %.bpf.c,$(filter handler/% probe/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
 SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellcheck shell=' $(SOURCE_DIRS)))
 # The headers that the build makes: some sources cannot be parsed without them.
 GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/syscall_names.h $(BUILD)/page_assets.h $(BUILD)/page_diff_assets.h
@@ -24,23 +24,30 @@ format-fix: | packages-check ## rewrites them
 
 lint: tidy analyze cppcheck shellcheck manlint ## clang-tidy, gcc's analyzer, cppcheck, shellcheck, groff
 
+# LINT_SAMPLE=K/N: of the files that take the analysers minutes, one part of N; CI takes another part for each
+# commit, and always what the last commits changed.
+LINT_SAMPLE ?=
+LINT_CHANGED = $(shell git diff --name-only HEAD~8 HEAD 2>/dev/null)
+LINT_PART = $(shell printf '%s\n' $(PRODUCT_C) | awk 'NR % $(lastword $(subst /, ,$(LINT_SAMPLE))) == $(firstword $(subst /, ,$(LINT_SAMPLE)))')
+LINT_C = $(if $(LINT_SAMPLE),$(sort $(LINT_PART) $(filter $(PRODUCT_C),$(LINT_CHANGED))),$(PRODUCT_C))
+
 # A few files at a time, two runs at once. tools/tidy.h says why it is there; base/ defines what it wraps.
 TIDY_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION=\"$(VERSION)\" -DLLDB_SONAME=\"\" -DLLDB_VERSION=\"19\" -I. -I$(BUILD) $(PKG_CFLAGS)
-TIDY_PLAIN = $(filter handler/% watchctl/base/%,$(PRODUCT_C))
-TIDY = xargs -P2 -n4 sh -c 'tools/quietly $(CLANG_TIDY) --quiet --warnings-as-errors="*" "$$@" -- $(TIDY_CFLAGS) $(1)' tidy
+TIDY_PLAIN = $(filter handler/% probe/% watchctl/base/%,$(PRODUCT_C))
+TIDY = xargs -r -P2 -n4 sh -c 'tools/quietly $(CLANG_TIDY) --quiet --warnings-as-errors="*" "$$@" -- $(TIDY_CFLAGS) $(1)' tidy
 tidy: $(GENERATED) | packages-check
-	@printf '%s\n' $(TIDY_PLAIN) | $(call TIDY,)
-	@printf '%s\n' $(filter-out $(TIDY_PLAIN),$(PRODUCT_C)) | $(call TIDY,-include tools/tidy.h)
-	@echo "clang-tidy: $(words $(PRODUCT_C)) files"
+	@printf '%s\n' $(filter $(TIDY_PLAIN),$(LINT_C)) | $(call TIDY,)
+	@printf '%s\n' $(filter-out $(TIDY_PLAIN),$(LINT_C)) | $(call TIDY,-include tools/tidy.h)
+	@echo "clang-tidy: $(words $(LINT_C)) of $(words $(PRODUCT_C)) files"
 
 # What owns memory is followed by gcc, which knows the cleanup attribute; clang-tidy and cppcheck do not:
 # double free, use after free, unclosed files. Not leaks: gcc 12 loses what vec_push() stores (LeakSanitizer
 # does not); nor uninitialised values: it takes arrays filled by a loop for unset (clang-tidy does not).
 ANALYZE := -fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-use-of-uninitialized-value -Werror
 analyze: $(GENERATED) | packages-check
-	@printf '%s\n' $(filter-out handler/%,$(PRODUCT_C)) \
-		| xargs -P2 -n1 gcc $(filter-out -MMD -MP,$(BASE_CFLAGS)) $(PKG_CFLAGS) -O1 $(ANALYZE) -S -o /dev/null
-	@echo "gcc -fanalyzer: $(words $(PRODUCT_C)) files"
+	@printf '%s\n' $(filter-out handler/% probe/%,$(LINT_C)) \
+		| xargs -r -P2 -n1 gcc $(filter-out -MMD -MP,$(BASE_CFLAGS)) $(PKG_CFLAGS) -O1 $(ANALYZE) -S -o /dev/null
+	@echo "gcc -fanalyzer: $(words $(LINT_C)) of $(words $(PRODUCT_C)) files"
 
 cppcheck: $(GENERATED) | packages-check
 	@cppcheck -j2 --quiet --enable=warning,style,performance,portability --std=c11 --library=posix \
@@ -95,7 +102,7 @@ $(BUILD)/tests/threads/capture_threads: tests/threads/capture_threads.c $(CAPTUR
 # that a test makes on purpose, 80-bit floats, allocators of a test's own, LLDB), and what takes it many minutes, for it is 20 to 50 times
 # slower: large programs, which the sanitizers run.
 VALGRIND_NOT := $(addprefix test_,access live live_watches ptrace mover_% handler target tracee kernel_access placed process_watch step_recorder \
-	self_walk% planner lldb% steprec% cfi fault_guard abi direct_map) \
+	self_walk% planner probe_runtime lldb% steprec% cfi fault_guard abi direct_map) \
 	$(addprefix test_,annotate code_name locate eh_frame_real symbol_damage symbol_sources symbol_names symbolizer module tls insn disasm_memory locate_languages progress stack_tree prototypes step_value tracelog_ring tracelog_follow)
 VALGRIND := valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible --errors-for-leak-kinds=definite,possible \
 	--track-fds=no --trace-children=no --suppressions=$(CURDIR)/tools/valgrind.suppressions

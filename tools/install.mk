@@ -38,6 +38,8 @@ install: all ## program, library, man pages, completions, debugger commands, doc
 	ln -sf $(CAPTURE_SONAME) $(DESTDIR)$(LIBDIR)/libstackwalk.so
 	$(INSTALL_DATA) $(CAPTURE_LIB) $(DESTDIR)$(LIBDIR)/libstackwalk.a
 	$(INSTALL_DATA) stackwalk/stackwalk.h $(INCLUDEDIR)/stackwalk.h
+	$(INSTALL_DATA) probe/probe.h $(INCLUDEDIR)/watchctl/probe.h
+	$(INSTALL_DATA) $(BUILD)/probe/runtime.o $(PLUGINDIR)/probe_runtime.o
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig
 	sed -e 's,@PREFIX@,$(PREFIX),; s,@LIBDIR@,$(LIBDIR),; s,@VERSION@,$(VERSION),' stackwalk/stackwalk.pc.in \
 		> $(DESTDIR)$(LIBDIR)/pkgconfig/stackwalk.pc
@@ -48,12 +50,12 @@ install: all ## program, library, man pages, completions, debugger commands, doc
 uninstall: ## removes what install placed
 	rm -f $(BINDIR)/watchctl $(LIBEXECDIR)/watchctl-step $(BASHDIR)/watchctl $(ZSHDIR)/_watchctl
 	rm -f $(foreach page,$(MAN_PAGES),$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
-	rm -f $(addprefix $(DOCDIR)/,$(DOCS)) $(INCLUDEDIR)/stackwalk.h
+	rm -f $(addprefix $(DOCDIR)/,$(DOCS)) $(INCLUDEDIR)/stackwalk.h $(INCLUDEDIR)/watchctl/probe.h
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(CAPTURE_SONAME) libstackwalk.so libstackwalk.a pkgconfig/stackwalk.pc)
-	rm -f $(addprefix $(PLUGINDIR)/,$(notdir $(STEPREC_SO))) $(addprefix $(SHAREDIR)/lldb/,$(notdir $(STEPREC_SCRIPTS)))
+	rm -f $(addprefix $(PLUGINDIR)/,$(notdir $(STEPREC_SO)) probe_runtime.o) $(addprefix $(SHAREDIR)/lldb/,$(notdir $(STEPREC_SCRIPTS)))
 	rm -rf $(addsuffix /__pycache__,$(SHAREDIR)/lldb $(SHAREDIR)/debugger)
 	rm -f $(addprefix $(SHAREDIR)/debugger/,$(notdir $(DEBUGGER_SCRIPTS)))
-	-rmdir $(LIBEXECDIR) $(PLUGINDIR) $(SHAREDIR)/lldb $(SHAREDIR)/debugger $(SHAREDIR) \
+	-rmdir $(INCLUDEDIR)/watchctl $(LIBEXECDIR) $(PLUGINDIR) $(SHAREDIR)/lldb $(SHAREDIR)/debugger $(SHAREDIR) \
 		$(DOCDIR)/docs/tasks $(DOCDIR)/docs/pictures $(DOCDIR)/docs $(DOCDIR)/tests $(DOCDIR)/examples $(DOCDIR) 2>/dev/null || :
 
 # Debian packages, from a copy of the tree as a source package has it: without build folders.

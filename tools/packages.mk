@@ -6,12 +6,12 @@ PACKAGES_TEST := $(PACKAGES_LLDB) lldb-19 python3-lldb-19 g++ libcmocka-dev pyth
 	python3-dbg libc6-dbg binutils procps util-linux perl luajit \
 	dwz elfutils xz-utils libdebuginfod1 openssl git \
 	zsh lua5.1 jq graphviz sed gawk bc bzip2 file tree chromium python3-websocket \
-	strace linux-perf groff-base redis-server redis-tools postgresql-15 nginx nodejs openjdk-17-jdk-headless
+	strace valgrind linux-perf groff-base redis-server redis-tools postgresql-15 nginx nodejs openjdk-17-jdk-headless
 PACKAGES_CHECK := clang-format clang-tidy cppcheck shellcheck groff-base libclang-rt-14-dev
 PACKAGES_DEB := debhelper dpkg-dev fakeroot lintian python3-pytest pkg-config
 PACKAGES_ORACLE := mawk bash
 PACKAGES_DEMO := python3-dbg libc6-dbg
-PACKAGES_BENCH := linux-perf python3-dbg libc6-dbg bpftrace gdb lldb-19 redis-server redis-tools
+PACKAGES_BENCH := uftrace linux-perf python3-dbg libc6-dbg bpftrace gdb lldb-19 redis-server redis-tools
 
 .PHONY: packages packages-test packages-oracle packages-check packages-demo packages-bench packages-deb
 packages:

@@ -1,4 +1,4 @@
-# The proofs of step and diff on real programs and on faults: minutes. `make test` runs a quick part of them.
+# The proofs of step, diff and patch on real programs and on faults: minutes. `make test` runs a quick part of them.
 
 PROOF_FAULTS ?= 320
 PROOF_SEEDED ?= 250
@@ -20,3 +20,12 @@ DAMAGE_LOGS := $(addprefix $(BUILD)/tests/bench/,accesslog-gen steplog-gen ring-
 .PHONY: damage-proof
 damage-proof: $(PROG) $(DAMAGE_LOGS) ## DAMAGE_N randomly damaged logs, read by each command: none crashes, misreads, or is silent
 	@$(PROOF_RUN) tests/damage/damage.py $(BUILD) -n $(DAMAGE_N) -s $(DAMAGE_SEED)
+
+# Patches in packaged programs: --only CLASS/MODULE, --quick and others by PATCH_ARGS.
+PATCH_CYCLES ?= 300
+PATCH_SEED ?= 1
+PATCH_ARGS ?=
+
+.PHONY: patch-proof
+patch-proof: $(PROG) | packages-test ## all instructions of a kind patched in real programs: same output, counts as gdb and strace have them, no harm (minutes)
+	@$(PROOF_RUN) tests/proof/patches.py --cycles $(PATCH_CYCLES) --seed $(PATCH_SEED) $(PATCH_ARGS)

@@ -15,7 +15,7 @@ test: | packages-test ## unit and end-to-end tests
 unit: $(UNIT_BIN) ## unit tests only
 	@tools/run-units $(UNIT_BIN)
 
-e2e: all faults-programs $(CAPTURE_SO) $(CAPTURE_LIB) $(BUILD)/tests/bench/steplog-gen $(BUILD)/tests/bench/ring-gen $(BUILD)/tests/bench/accesslog-gen $(BUILD)/tests/bench/pagelog-gen | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
+e2e: all faults-programs $(CAPTURE_SO) $(CAPTURE_LIB) $(BUILD)/tests/bench/steplog-gen $(BUILD)/tests/bench/ring-gen $(BUILD)/tests/bench/accesslog-gen $(BUILD)/tests/bench/probelog-gen $(BUILD)/tests/bench/pagelog-gen | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
 	@BUILD="$(BUILD)" WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 PYTEST="$(PYTEST)" tools/run-e2e $(E2E)
 
 oracle: $(LIB) $(CAPTURE_SO) | packages-oracle ## our unwinder against gdb, libunwind and libdwfl, on real programs (minutes)

@@ -1,7 +1,10 @@
 """Does a watched program get on? Against one of the same kind that nobody watches, at the same time: a busy machine is
-as busy for the one as for the other. What a thread has waited for a CPU, by the scheduler's account, is not held up.
+as busy for the one as for the other. What a thread has waited for a CPU, by the scheduler's account, is not held up;
+nor is what watchctl itself has waited for one: a traced thread stands until its tracer runs; nor is what the host of a
+virtual machine has kept a CPU from it for, which may be the watched program's, and not the other's.
 """
 import collections
+import os
 import threading
 import time
 from pathlib import Path
@@ -32,13 +35,78 @@ class Waited:
         return self.total
 
 
+def schedstats(pid):
+    """What each thread of a process has waited for a CPU until now, in seconds."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            found[task.parent.name] = int(task.read_text().split()[1]) / 1e9
+        except OSError:
+            pass
+    return found
+
+
+def family(pid):
+    """A process, its children, and theirs: the tracer of the ptrace engine is one of its guard's."""
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            for child in children.read_text().split():
+                yield from family(int(child))
+        except OSError:
+            pass
+
+
+class WatcherWaited:
+    """
+    How long whoever watches has waited for a CPU: of its threads, that which waited longest, look by look. Helpers of a session
+    that was killed are nobody's children, and still have to let go of the program.
+    """
+
+    def __init__(self):
+        self.last, self.total, self.members = {}, 0.0, set()
+
+    def look(self, pids):
+        now, found = {}, self.members | {member for pid in pids for member in family(pid)}
+        self.members = set()
+        for member in found:
+            stats = schedstats(member)
+            if stats:
+                self.members.add(member)
+                now.update(stats)
+        self.total += max((t - self.last.get(tid, t) for tid, t in now.items()), default=0.0)
+        self.last = now
+        return self.total
+
+
+class Stolen:
+    """How long the host has let a CPU of this machine stand (proc(5), /proc/stat: steal): look by look that which stood longest."""
+
+    TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+    def __init__(self):
+        self.last, self.total = self.read(), 0.0
+
+    def read(self):
+        with open("/proc/stat") as f:
+            return [int(line.split()[8]) for line in f if line.startswith("cpu") and line[3].isdigit()]
+
+    def look(self):
+        now = self.read()
+        self.total += max((b - a for a, b in zip(self.last, now)), default=0) * self.TICK_S
+        self.last = now
+        return self.total
+
+
 class Heart:
     """Looks at both until stop(). The beats: of a thread that accesses what is watched, of one that does not."""
 
     BEATS = ("who accesses", "bystander")
 
-    def __init__(self, watched, control):
-        self.pair = (watched, control)
+    def __init__(self, watched, control, watchers=list):
+        """@watchers() says which processes of watchctl there are now."""
+        self.pair, self.watchers, self.watcher_waited = (watched, control), watchers, WatcherWaited()
+        self.stolen = Stolen()
         self.samples = [[], []]
         self.waited = [[Waited(), Waited()] for _ in self.BEATS]
         self.over = threading.Event()
@@ -51,10 +119,11 @@ class Heart:
 
     def look(self):
         now, pages = time.monotonic(), [o.page for o in self.pair]
-        beats = [list(p.beats) for p in pages]
+        beats, watcher = [list(p.beats) for p in pages], self.watcher_waited.look(self.watchers())
+        watcher += self.stolen.look()
         for i, waited in enumerate(self.waited):
             mine, other = (w.look(o.pid, p.tid[i]) for w, o, p in zip(waited, self.pair, pages))
-            self.samples[i].append(Sample(now, beats[0][i], beats[1][i], mine - other))
+            self.samples[i].append(Sample(now, beats[0][i], beats[1][i], mine - other + watcher))
 
     def stop(self):
         self.over.set()

@@ -255,7 +255,7 @@ def run_cycle(c, kind, word, visit, traps="default", waits=False, window=WINDOW_
     c.used_ptrace = False
     try:
         odd, control = (Odd(c.arguments.odd, c.folder, kind, word, traps) for _ in range(2))
-        heart = Heart(odd, control)
+        heart = Heart(odd, control, lambda: [s.pid for s in list(c.sessions) if s.process.returncode is None])
         c.sleep(0.1, 0.2)
         for _ in range(c.random.randint(1, 3)):
             v = visit(odd)

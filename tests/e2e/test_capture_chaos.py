@@ -13,7 +13,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BUILD, STACKWALK, TIMEOUT, VICTIMS, WATCHCTL
+from conftest import BUILD, STACKWALK, TIMEOUT, VICTIMS, WATCHCTL, wait_until
 
 SECONDS = int(os.environ.get("CHAOS_S", "5"))
 SEED = int(os.environ.get("CHAOS_SEED", str(int(time.time()) % 100000)))
@@ -156,6 +156,9 @@ def test_collectors_that_are_killed_stopped_and_doubled_leave_the_program_alone(
             n += 1
             buffer = chance.choice(["64K", "256K", "1M"])
             running.append((collect(v, tmp_path / f"log{n}", "--buffer", buffer), tmp_path / f"log{n}"))
+        if not logs and not killed:  # one at least has the time to begin, however busy the machine is
+            wait_until(lambda: any(f.stat().st_size for _, log in running for f in log.glob("*") if f.name != "metadata"))
+            time.sleep(0.3)
         time.sleep(chance.uniform(0, 1.2))
         for w, log in running:
             if chance.random() < 0.4:

@@ -62,7 +62,7 @@ def test_every_page_document_and_script_is_installed(root):
 def test_no_installed_text_knows_where_it_was_built(root):
     for name in files(root / "usr"):
         path = root / "usr" / name
-        if path.is_symlink() or path.suffix in (".so", ".a", ".0", ".png") or os.access(path, os.X_OK):
+        if path.is_symlink() or path.suffix in (".so", ".a", ".o", ".0", ".png") or os.access(path, os.X_OK):
             continue
         text = path.read_text()
         assert str(root) not in text and str(ROOT) not in text, name
@@ -115,6 +115,20 @@ def test_a_program_is_built_with_what_pkg_config_says(root, tmp_path):
     subprocess.run(["gcc", "-o", program, source, *ask("--cflags", "--libs")], check=True, timeout=TIMEOUT)
     env = dict(os.environ, LD_LIBRARY_PATH=str(root / "usr/lib"))
     assert subprocess.run([program], capture_output=True, text=True, env=env, timeout=TIMEOUT).stdout == "1\n"
+
+
+def test_probes_are_linked_with_what_is_installed(root, tmp_path):
+    """As docs/tasks/write-probes.md has it: watchctl reads the object, and names its functions."""
+    text = (ROOT / "docs/tasks/write-probes.md").read_text()
+    command = re.search(r"^    (cc -shared .*?probe_runtime\.o)$", text, re.M | re.S)[1].replace("\\\n", " ")
+    command = command.replace("/usr/local", str(root / "usr")).split()
+    example = ROOT / "examples/probes.c"
+    (tmp_path / "probes.c").write_text(example.read_text())
+    subprocess.run([*command, f"-I{root}/usr/include"], check=True, timeout=TIMEOUT, cwd=tmp_path)
+    r = subprocess.run([root / "usr/bin/watchctl", "patch", "-p", str(os.getpid()), "--at", "entry malloc", "--call", "nosuch",
+                        tmp_path / "probes.so"], capture_output=True, text=True, timeout=TIMEOUT)
+    names = re.findall(r"^PROBE\((\w+)\)", example.read_text(), re.M)
+    assert r.returncode == 5 and names and all(name in r.stderr for name in names), r.stderr
 
 
 def test_uninstall_leaves_nothing(tmp_path):

@@ -1,6 +1,7 @@
 """What moves: each thread's own variables, what a path of pointers leads to, code that runs; forks and execs."""
 import collections
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -38,8 +39,13 @@ def test_no_write_of_a_new_thread_escapes(victim, watch):
     v = victim("mover")
     w = watch("-p", v.pid, "-v", "mine", "--no-stack")
     finish(w, v, *["tlsstorm 50 4"] * 4)
-    assert collections.Counter(collections.Counter(a["tid"] for a in w.accesses).values()) == {4: 200}
-    assert w.summary()["counted"] == 800 and not w.of("note")
+    # A thread waits for a bounded time: one that a busy machine made go on has been told of, and only it may lack accesses.
+    told = [re.match(r"(\d+) times? a thread did not wait ", n["text"]) for n in w.of("note")]
+    assert all(told), w.of("note")
+    late = sum(int(m[1]) for m in told)
+    whole = sum(n == 4 for n in collections.Counter(a["tid"] for a in w.accesses).values())
+    assert whole >= 200 - late and late <= 4, (whole, late)
+    assert w.summary()["counted"] == len(w.accesses) and (late or len(w.accesses) == 800)
 
 
 def test_errno(victim, watch):

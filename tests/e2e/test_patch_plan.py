@@ -370,7 +370,7 @@ def test_a_pattern_that_means_nothing_is_refused_with_a_caret(pattern, status, w
 
 
 @pytest.mark.parametrize("words,status,said", [
-    (["--at", "syscall", LIBC], 2, "add --plan"),
+    (["--at", "syscall", LIBC], 2, "needs a process"),
     (["--plan", LIBC], 2, "--at PATTERN"),
     (["--plan", "--at", "syscall"], 2, "a file or a process"),
     (["--plan", "--at", "syscall", "/nonexistent"], 5, "cannot open"),

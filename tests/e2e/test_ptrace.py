@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -337,6 +338,25 @@ def test_each_sigtrap_of_the_programs_own_comes_whatever_is_hit(build, hardware,
     events = [json.loads(line) for line in r.stdout.splitlines()]
     assert r.returncode == 0 and sum(e["type"] == "access" for e in events) > 50
     assert not any("SIGTRAP" in e["text"] for e in events if e["type"] == "note")
+
+
+def test_a_busy_machine_does_not_let_a_sigtrap_of_the_programs_own_kill_it(build, hardware):
+    """A hit of another thread takes the handler away until its thread goes on: a stop has to be waited for, however busy the processors are."""
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))]
+    try:
+        programs = [subprocess.Popen([build("trap_rounds"), "int3", "8", "4"], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        assert [p.stdout.readline() for p in programs] == ["ready\n"] * 2
+        watches = [subprocess.Popen([WATCHCTL, "-p", str(p.pid), "-v", "rounds", "-w", "--engine", "ptrace", "-t", "5", "-q"],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for p in programs]
+        for p in programs:
+            out, _ = p.communicate(timeout=2 * TIMEOUT)
+            assert p.returncode == 0 and out.startswith("ok "), (p.returncode, out)
+        for w in watches:
+            assert "SIGTRAP handler" not in w.communicate(timeout=2 * TIMEOUT)[1]
+    finally:
+        for p in hogs:
+            p.kill()
+            p.wait()
 
 
 def test_an_ignored_sigtrap_stays_ignored(victim, trace, before_and_after):

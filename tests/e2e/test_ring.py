@@ -1,4 +1,5 @@
 """The ring engine: nothing in the program, the kernel records; with a BPF program of ours, or by its own samples."""
+import contextlib
 import collections
 import os
 import re
@@ -306,9 +307,13 @@ def test_without_btf_the_kernel_samples_and_says_why(victim, hardware):
     line = ["unshare", "--mount", "sh", "-c", cover, "sh", WATCHCTL, "-p", str(v.pid), "-v", "flag", "--engine", "ring",
             "-n", "3", "--json"]
     r = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def samples():
+        with contextlib.suppress(FileNotFoundError):  # one that it has closed meanwhile
+            return any("anon_inode:[perf_event]" in os.readlink(f"/proc/{r.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{r.pid}/fd"))
+
     try:
-        assert wait_until(lambda: any("anon_inode:[perf_event]" in os.readlink(f"/proc/{r.pid}/fd/{fd}")
-                                      for fd in os.listdir(f"/proc/{r.pid}/fd")))
+        assert wait_until(samples)
         time.sleep(0.3)
         v.tell("write 3")
         out, err = r.communicate(timeout=60)

@@ -5,7 +5,7 @@ import struct
 import subprocess
 
 import pytest
-from conftest import BUILD, VICTIMS, WATCHCTL
+from conftest import BUILD, VICTIMS, WATCHCTL, locked
 
 TIMEOUT = 120
 BUILT = BUILD / "victims"
@@ -37,9 +37,10 @@ def program():
         source, command = PROGRAMS[name]
         target, path = BUILT / name, VICTIMS / source
         newest = max(path.stat().st_mtime, (VICTIMS / "step_account.h").stat().st_mtime)
-        if not target.exists() or target.stat().st_mtime < newest:
-            words = command.split()
-            subprocess.run([words[0], str(path), *words[1:], "-o", str(target)], check=True, timeout=TIMEOUT)
+        with locked(BUILT / f".{name}.lock"):  # several workers may want it at once
+            if not target.exists() or target.stat().st_mtime < newest:
+                words = command.split()
+                subprocess.run([words[0], str(path), *words[1:], "-o", str(target)], check=True, timeout=TIMEOUT)
         return str(target)
 
     return make

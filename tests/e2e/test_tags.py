@@ -201,14 +201,15 @@ def test_signal_handlers_that_interrupt_captures_and_jump_out_of_them(victim, tm
     objects = report(run, log, "--sites")
     by_tag = {o["tag"]: o["count"] for o in objects if o["type"] == "tag"}
     s = summary(objects)
+    assert s["recorded"] == by_tag["1"] + by_tag["2"]
+    assert in_handler > 1000 and 0 <= in_handler - by_tag["1"]
+    if "counted" not in s:  # the collector was starved: the program did not wait for it, and it says so
+        assert any("their number is not known" in o["text"] for o in objects if o["type"] == "note"), objects
+        return
     # A collector under the sanitizers on a busy machine may not keep up: that is told by itself.
     full = sum(o["count"] for o in objects if o["type"] == "lost" and o["why"] == "the thread's ring was full")
     told = s["lost"] if "asan" in BUILD.name else full  # there some are lost otherwise: each must be told
-    assert 0 <= in_handler - by_tag["1"] <= told and in_handler > 1000, objects  # each was whole before the jump
-    assert s["recorded"] == by_tag["1"] + by_tag["2"]
-    if "asan" in BUILD.name and "counted" not in s:  # it was starved for so long that the program stopped counting for it
-        assert any("the program had stopped recording captures" in o["text"] for o in objects if o["type"] == "note"), objects
-        return
+    assert in_handler - by_tag["1"] <= told, objects  # each was whole before the jump
     assert s["recorded"] + s["lost"] == s["counted"]
     assert made - jumps <= s["counted"] <= made and s["lost"] - full <= jumps
 

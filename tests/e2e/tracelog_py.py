@@ -179,6 +179,10 @@ FIELDS = {
     23: ("stood", "call:Q tid:i syscall:i stack:I"),
     24: ("input", "call:Q pid:i tid:i kind:B withheld:B syscall:i fd:i result:q offset:Q input_size:Q hashed:I hash:Q name:s "
          "nbytes:I bytes:B*nbytes"),
+    25: ("probe_site", "site:I pid:i ip:Q when:B tactic:B probe:s pattern:s why:s ninsn:B insn:B*ninsn"),
+    26: ("probe", "site:I tid:i stack:I before_ns:48 kind:B withheld:B strings:B unread:B format:s nargs:B arg:Q*nargs "
+         "nstrings:B text:s*nstrings"),
+    27: ("probe_total", "site:I count:Q lost:Q"),
     STACK: ("stack", "stack:I walk_end:B nframes:I frame:Q*nframes"),
     CAPTURE_VALUE: ("capture_value", IN_CAPTURE + " value:Q"),
     THREAD_PROCESS: ("thread_process", "pid:i tid:i"),
@@ -303,7 +307,7 @@ def babeltrace_events(path):
             if label or number:
                 leaves.append(int(label or number, 16 if number.startswith("0x") else 10))
             else:
-                leaves.append(re.sub(r"\\(.)", r"\1", string))
+                leaves.append(re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], string))
         yield name, int(time_ns), leaves
 
 

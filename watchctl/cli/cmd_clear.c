@@ -3,12 +3,14 @@
 
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/output/slots_print.h"
+#include "watchctl/monitor/patch/patch_session.h"
 #include "watchctl/view/words/json.h"
 
 struct request {
 	struct slots_clear clear;
 	bool json;
 	unsigned int freed, left;
+	pid_t patching; /* a watchctl that is at work with patches; -1: where we cannot see it; 0: none */
 };
 
 static struct wc_error *add_register(const struct option_match *m, void *to)
@@ -173,6 +175,80 @@ static void report_nothing(const struct request *q)
 	json_deinit(&j);
 }
 
+/* One that is at work. */
+static void report_patches_left(struct request *q, const struct patch_left *l)
+{
+	struct json j = { 0 };
+
+	q->left++;
+	q->patching = l->owner;
+	if (!q->json)
+		return;
+	json_open(&j, NULL, '{');
+	json_text(&j, "type", "left");
+	json_number(&j, "pid", (uint64_t)q->clear.pid);
+	json_text(&j, "what", "patches");
+	if (l->owner > 0)
+		json_number(&j, "owner_pid", (uint64_t)l->owner);
+	json_close(&j, '}');
+	json_end_line(&j, stdout);
+	json_deinit(&j);
+}
+
+static struct wc_error *patching(const struct request *q)
+{
+	char who[64] = "in another pid namespace";
+
+	if (!q->patching)
+		return NULL;
+	if (q->patching > 0)
+		snprintf(who, sizeof(who), "%d", q->patching);
+	return wc_error_new(WC_EFAIL, "watchctl %s is at work with patches in process %d: --all ends it", who,
+			    q->clear.pid);
+}
+
+static void say_patches(const struct patch_left *l, enum patch_cleared what)
+{
+	if (what == PATCH_OWNER_ENDED)
+		printf("ended watchctl %d, which has taken out its %zu patch%s of %zu module%s\n", l->owner,
+		       l->patches, l->patches == 1 ? "" : "es", l->modules, l->modules == 1 ? "" : "s");
+	else
+		printf("took out %zu patch%s of %zu module%s that a watchctl %s (%llu KB at 0x%llx)\n",
+		       l->patches, l->patches == 1 ? "" : "es", l->modules, l->modules == 1 ? "" : "s",
+		       l->inherited ? "had placed before the process was forked"
+				    : "had left, which was killed",
+		       (unsigned long long)l->size / 1024, (unsigned long long)l->addr);
+}
+
+static void report_patches(void *ctx, const struct patch_left *l, enum patch_cleared what)
+{
+	struct request *q = ctx;
+	struct json j = { 0 };
+
+	if (what == PATCH_STAYS) {
+		report_patches_left(q, l);
+		return;
+	}
+	q->freed++;
+	if (!q->json) {
+		say_patches(l, what);
+		return;
+	}
+	json_open(&j, NULL, '{');
+	json_text(&j, "type", "cleared");
+	json_number(&j, "pid", (uint64_t)q->clear.pid);
+	json_text(&j, "what", "patches");
+	json_number(&j, "patches", l->patches);
+	json_number(&j, "modules", l->modules);
+	json_hex(&j, "addr", l->addr);
+	json_number(&j, "size", l->size);
+	if (what == PATCH_OWNER_ENDED)
+		json_number(&j, "owner_pid", (uint64_t)l->owner);
+	json_close(&j, '}');
+	json_end_line(&j, stdout);
+	json_deinit(&j);
+}
+
 static struct wc_error *cmd_clear_run(int argc, char **argv)
 {
 	struct request q = { 0 };
@@ -182,7 +258,15 @@ static struct wc_error *cmd_clear_run(int argc, char **argv)
 		return err;
 	q.clear.report = cmd_clear_report;
 	q.clear.ctx = &q;
-	err = slots_clear(&q.clear);
+	err = patch_session_clear(q.clear.pid, q.clear.all, report_patches, &q);
+	if (!err || err->kind == WC_ETARGET ||
+	    err->kind == WC_EPERM) { /* the others have better words for it */
+		wc_error_free(err);
+		err = NULL;
+	}
+	if (!err)
+		err = patching(&q);
+	err = wc_error_first(err, slots_clear(&q.clear));
 	if (!err && !q.freed)
 		report_nothing(&q);
 	return err;
@@ -191,8 +275,9 @@ static struct wc_error *cmd_clear_run(int argc, char **argv)
 const struct command cmd_clear = {
 	.name = "clear",
 	.args = "-p PID [--all] [--children] [--register 0..3 | --all-registers] [--json]",
-	.summary = "free the debug registers, and take out the handler, that a killed watchctl left in a "
-		   "process",
+	.summary =
+		"free the debug registers, and take out the handler and the patches, that a killed watchctl "
+		"left in a process",
 	.help = "A watchctl that is at work is named and left alone, and the exit status is 1, unless --all "
 		"is given.\n"
 		"A debugger's registers are never cleared: --register is for registers whose owner has ended.\n",

@@ -174,6 +174,7 @@ static void cmd_export_report(const struct export_out *out, const struct export_
 		printf("%s%s", i ? ", " : "", export_out_name(out, i));
 	report_count(&comma, r->accesses, "access", "es");
 	report_count(&comma, r->captures, "captured stack", "s");
+	report_count(&comma, r->probes, "probe event", "s");
 	report_count(&comma, r->calls, "call", "s");
 	puts(*comma == ':' ? ": nothing was chosen" : "");
 }

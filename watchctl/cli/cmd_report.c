@@ -11,6 +11,7 @@
 #include "watchctl/cli/options/time_options.h"
 #include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/output/ending.h"
+#include "watchctl/cli/output/log_settle.h"
 #include "watchctl/cli/output/redact_options.h"
 #include "watchctl/cli/report_html.h"
 #include "watchctl/view/event/annotate.h"
@@ -327,6 +328,8 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct replay_e
 	scoped(export_select_freep) struct export_select *part = NULL;
 	struct wc_error *err;
 
+	form.is_part = q->part.thread || q->part.function || q->part.from.kind != TIME_NONE ||
+		       q->part.until.kind != TIME_NONE;
 	export_stacks_init(&calls);
 	calls.trees.merge = form.merge;
 	calls.trees.inverted = form.inverted;
@@ -394,8 +397,10 @@ static struct wc_error *cmd_report_run(int argc, char **argv)
 	struct request q = { 0 };
 	struct wc_error *err = cmd_report_parse(argc, argv, &q);
 
-	if (!err)
+	if (!err) {
+		log_settle(q.log);
 		err = q.html ? report_html(q.log, q.html, q.no_source, q.print.syntax, &q.redact) : print(&q);
+	}
 	free(q.tag);
 	return err;
 }

@@ -1,4 +1,5 @@
 #include "watchctl/code/interval.h"
+#include "watchctl/base/bisect.h"
 
 #include <stdlib.h>
 
@@ -31,16 +32,7 @@ void intervals_sort(struct intervals *l)
 
 static size_t first_above(const struct intervals *l, uint64_t addr)
 {
-	size_t low = 0, high = l->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (l->v[mid].start <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = BISECT(l->n, i, l->v[i].start <= addr);
 	return low;
 }
 

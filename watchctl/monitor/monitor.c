@@ -165,6 +165,11 @@ static struct wc_error *open_target(struct monitor *m)
 
 	if (!m->options.argv) {
 		m->pid = m->options.pid;
+		if (m->options.held) {
+			m->held = *m->options.held; /* ours from now on */
+			*m->options.held = (struct tracee){ 0 };
+			m->launched = true;
+		}
 		return proc_check(m->pid);
 	}
 	err = launch_start(m->options.argv, &m->held);

@@ -19,6 +19,8 @@
 #include "watchctl/code/insn/insn.h"
 #include "watchctl/trace/event.h"
 
+struct tracee;
+
 #define MONITOR_WATCHES 4u
 #define MONITOR_CALLERS 8u
 
@@ -47,6 +49,8 @@ enum monitor_engine { MONITOR_AUTO, MONITOR_HANDLER, MONITOR_RING, MONITOR_PTRAC
 struct monitor_options {
 	pid_t pid;	   /* 0: launch */
 	char *const *argv; /* ended by NULL; the program to launch */
+	/* Of @pid, our child: its thread, stopped before the program's first instruction; it runs when all is open. NULL: it runs */
+	struct tracee *held;
 	struct watch_request watch[MONITOR_WATCHES];
 	unsigned int nwatches;
 	enum monitor_engine engine;

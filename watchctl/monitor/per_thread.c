@@ -163,6 +163,9 @@ struct wc_error *monitor_hook_first_thread(struct monitor *m)
 	/* It may have passed there between the look and the hook: then nobody reports it. */
 	if (!err && m->hooked)
 		err = monitor_extend(m);
+	/* At once: the program may be over before its threads are looked at. */
+	if (!err && m->ops->hooks_late)
+		err = report_late(m, 0);
 	if (err || (m->hooked && !first_thread_is_set_up(m)))
 		return err;
 	m->started = true;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/bisect.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/patch/code_map_impl.h"
 
@@ -44,16 +45,7 @@ void code_map_add_function(struct code_map *m, uint64_t start, uint64_t end, con
 
 struct code_part *code_map_part(const struct code_map *m, uint64_t addr)
 {
-	size_t low = 0, high = m->nparts;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (m->part[middle].start <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = BISECT(m->nparts, i, m->part[i].start <= addr);
 	return low && addr - m->part[low - 1].start < m->part[low - 1].len ? &m->part[low - 1] : NULL;
 }
 
@@ -74,16 +66,7 @@ void code_map_mark(struct code_map *m, uint64_t addr, unsigned int mark)
 
 struct map_function *code_map_function(const struct code_map *m, uint64_t addr)
 {
-	size_t low = 0, high = m->nfunctions;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (m->function[middle].start <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = BISECT(m->nfunctions, i, m->function[i].start <= addr);
 	return low && addr < m->function[low - 1].end ? &m->function[low - 1] : NULL;
 }
 
@@ -292,6 +275,18 @@ static uint64_t limit_at(struct sweep *s, uint64_t at)
 	return s->next < m->nfunctions && m->function[s->next].start < end ? m->function[s->next].start : end;
 }
 
+/*
+ * A function begins within the instruction: it is none. Unwind tables have the way back from signals begin a byte early, so that a
+ * return address less 1 is found in it.
+ */
+static bool holds_entry(const struct sweep *s, uint64_t at, unsigned int len)
+{
+	for (unsigned int i = 1; i < len; i++)
+		if (s->p->mark[at + i - s->p->start] & MARK_ENTRY)
+			return true;
+	return false;
+}
+
 static void sweep_part(struct sweep *s)
 {
 	uint64_t at = s->p->start, end = at + s->p->len, limit = at;
@@ -313,7 +308,7 @@ static void sweep_part(struct sweep *s)
 			end_padding(s, at);
 			s->is_unreached = false;
 		}
-		if (!insn_scan(bytes, limit - at, at, &i)) {
+		if (!insn_scan(bytes, limit - at, at, &i) || holds_entry(s, at, i.len)) {
 			end_padding(s, at);
 			s->is_unreached = false;
 			at++;

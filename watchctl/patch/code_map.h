@@ -27,6 +27,8 @@ enum code_mark {
 
 #define MARK_ANY_TARGET (MARK_JUMP | MARK_CALL | MARK_TAKEN | MARK_ENTRY)
 
+struct free_space;
+
 struct code_part {
 	uint64_t start;
 	const uint8_t *bytes; /* the owner's */
@@ -54,8 +56,11 @@ struct code_map {
 	size_t nfunctions, function_cap;
 	struct code_padding *padding; /* by address; what is a target is not taken out */
 	size_t npaddings, padding_cap;
-	uint64_t start, end;		  /* of the module */
-	bool is_fixed;			  /* it runs where it says */
+	uint64_t start, end; /* of the module */
+	bool is_fixed;	     /* it runs where it says */
+	/* Of a module in a process: what is free there (the owner's), and how far above its file's addresses it is. NULL: not known. */
+	const struct free_space *room;
+	uint64_t bias;
 	size_t ninstructions, njumps;	  /* of the sweep; indirect jumps among them */
 	size_t ntables, nunresolved;	  /* jump tables found, indirect jumps not resolved */
 	bool failed;			  /* memory ran out */

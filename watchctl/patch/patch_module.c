@@ -64,6 +64,8 @@ struct wc_error *patch_module_map(struct patch_module *p)
 	const struct code_function *f;
 
 	p->map.is_fixed = code_image_is_fixed(p->image);
+	p->map.room = p->room;
+	p->map.bias = p->module.bias;
 	code_image_span(p->image, &p->map.start, &p->map.end);
 	for (size_t i = 0; i < n; i++)
 		code_map_add_part(&p->map, s[i].start, s[i].bytes, s[i].len, s[i].is_stubs);

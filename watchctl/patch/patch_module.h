@@ -15,8 +15,9 @@
 struct patch_module {
 	struct module module;
 	struct code_image *image;
-	struct code_map map; /* empty before patch_module_map() */
-	uint64_t sweep_ns;   /* processor time that patch_module_map() took */
+	struct code_map map;	       /* empty before patch_module_map() */
+	const struct free_space *room; /* of the process; NULL: not known; the owner's */
+	uint64_t sweep_ns;	       /* processor time that patch_module_map() took */
 };
 
 /* @mem: of the process that has it mapped, or NULL. Errors as code_image_open() has them. */

@@ -184,22 +184,23 @@ static struct wc_error *check_pattern(struct pattern *p, const struct patch_modu
 	}
 }
 
-static struct wc_error *check_function(const struct patch_query *q, const struct patch_modules *modules)
+static struct wc_error *check_function(const char *glob, const struct patch_modules *modules)
 {
-	struct near_names near = { .query = q->function };
+	struct near_names near = { .query = glob };
 	char list[256];
 
-	if (!q->function || is_called(q->function, modules, false, &near))
+	if (!glob || is_called(glob, modules, false, &near))
 		return NULL;
 	near_names_text(&near, list, sizeof(list));
-	return wc_error_new(WC_ENAME, "no function is called \"%s\", as --function wants%s", q->function,
-			    list);
+	return wc_error_new(WC_ENAME, "no function is called \"%s\", as --function wants%s", glob, list);
 }
 
 struct wc_error *patch_names_check(const struct patch_query *q, const struct patch_modules *modules)
 {
-	struct wc_error *err = check_function(q, modules);
+	struct wc_error *err = check_function(q->function, modules);
 
+	for (size_t i = 0; i < q->nnamed && !err; i++)
+		err = check_function(q->named[i], modules);
 	for (size_t i = 0; i < q->npatterns && !err; i++)
 		err = check_pattern(&q->pattern[i], modules);
 	return err;

@@ -40,7 +40,7 @@ static bool is_refused(const struct patch_module *m, enum tactic_why *why)
 	return vdso || code_image_is_loader(m->image);
 }
 
-static void choose(struct planning *p, const struct found_site *f, uint64_t next,
+static void choose(struct planning *p, const struct found_site *f, const struct tactic_sites *all,
 		   const struct tactic_choice *last, struct tactic_choice *ret)
 {
 	enum tactic_why why = WHY_LENGTHS;
@@ -49,7 +49,7 @@ static void choose(struct planning *p, const struct found_site *f, uint64_t next
 		*ret = (struct tactic_choice){ .tactic = TACTIC_REFUSED,
 					       .why = f->disputed ? WHY_LENGTHS : why };
 	else
-		tactic_choose(&p->m->map, f->addr, next, last, ret);
+		tactic_choose(&p->m->map, f->addr, all, last, ret);
 }
 
 static void report(struct planning *p, const struct found_site *f, const struct tactic_choice *c)
@@ -63,16 +63,24 @@ static void report(struct planning *p, const struct found_site *f, const struct 
 	p->each(p->ctx, &site);
 }
 
-static void plan_sites(struct planning *p, const struct found_sites *found)
+/* False: no memory. */
+static bool plan_sites(struct planning *p, const struct found_sites *found)
 {
+	scoped(freep) uint64_t *addr = calloc(found->n + 1, sizeof(*addr));
+	const struct tactic_sites all = { addr, found->n };
 	struct tactic_choice last = { 0 }, now;
 
+	if (!addr)
+		return false;
+	for (size_t i = 0; i < found->n; i++)
+		addr[i] = found->v[i].addr;
 	for (size_t i = 0; i < found->n; i++) {
-		choose(p, &found->v[i], i + 1 < found->n ? found->v[i + 1].addr : UINT64_MAX, &last, &now);
+		choose(p, &found->v[i], &all, &last, &now);
 		report(p, &found->v[i], &now);
 		if (now.tactic != TACTIC_REFUSED)
 			last = now;
 	}
+	return true;
 }
 
 static void add_module(struct patch_totals *t, const struct patch_module *m)
@@ -96,17 +104,14 @@ static struct wc_error *plan_module(struct planning *p, struct patch_query *q)
 		return &wc_enomem;
 	add_module(p->totals, p->m);
 	patch_sites_find(q, p->m, &found);
-	if (found.failed)
-		return &wc_enomem;
-	plan_sites(p, &found);
-	return NULL;
+	return found.failed || !plan_sites(p, &found) ? &wc_enomem : NULL;
 }
 
 struct wc_error *patch_plan(struct patch_query *q, struct patch_modules *modules, patch_site_sink *each,
 			    void *ctx, struct patch_totals *totals)
 {
 	struct planning p = { NULL, q, totals, each, ctx };
-	struct wc_error *err = patch_names_check(q, modules);
+	struct wc_error *err = q->may_be_nowhere ? NULL : patch_names_check(q, modules);
 
 	for (size_t i = 0; i < modules->n && !err; i++) {
 		p.m = &modules->v[i];

@@ -24,6 +24,10 @@ struct patch_query {
 	struct pattern *pattern;
 	size_t npatterns, pattern_cap;
 	const char *function; /* a glob; NULL: in any */
+	const char *const
+		*named; /* globs that some function must be called by; nothing else follows from them */
+	size_t nnamed;
+	bool may_be_nowhere; /* names, so far: they may come with a library */
 };
 
 void patch_query_deinit(struct patch_query *q);

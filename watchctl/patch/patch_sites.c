@@ -32,11 +32,17 @@ static bool is_wanted(struct search *s, const struct map_function *f)
 	return s->wanted;
 }
 
+/* A program may have a piece of a file mapped once more, elsewhere (node has, of its own): there, only that is there. */
+static bool is_mapped(const struct module *m, uint64_t addr)
+{
+	return addr + m->bias >= m->start && addr + m->bias < m->end;
+}
+
 static void add(struct search *s, uint64_t addr, bool disputed)
 {
 	struct found_site f = { addr, s->pattern, disputed };
 
-	if (is_wanted(s, code_map_function(&s->m->map, addr)))
+	if (is_mapped(&s->m->module, addr) && is_wanted(s, code_map_function(&s->m->map, addr)))
 		s->ret->failed |= !vec_push(s->ret->v, s->ret->n, s->ret->cap, f);
 }
 

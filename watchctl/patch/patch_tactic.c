@@ -8,10 +8,11 @@
  *    it is only reached through them.
  *  - What an instruction computes from its own address is computed anew: displacements from rip, targets of calls
  *    and of jumps, which become near ones. It cannot be done for a call of the next instruction, which is there to
- *    find out where it runs.
+ *    find out where it runs. A call moves as the last instruction alone: it pushes the address behind its old place, so
+ *    that what is there must stay.
  *  - Where less than 5 bytes can move, the jump may end in bytes that are never executed; or two bytes, eb and a
  *    distance, lead to 5 such bytes nearby.
- *  - Or the jump is written into the instruction's own bytes alone, and the bytes behind them, which stay, are read as
+ *  - Or the jump is written into the bytes alone of the instructions that can move, and those behind, which stay, are read as
  *    the high bytes of its displacement (Duck, Gao, Roychoudhury: Binary Rewriting without Control Flow Recovery,
  *    PLDI 2020). Prefixes in front of the jump that do nothing shift which bytes these are. The trampoline has to lie where
  *    that leads.
@@ -20,6 +21,9 @@
 #include "watchctl/patch/patch_tactic.h"
 
 #include <string.h>
+
+#include "watchctl/base/bisect.h"
+#include "watchctl/patch/free_space.h"
 
 #define JUMP_LEN 5u
 #define SHORT_LEN 2u
@@ -30,11 +34,14 @@
 /* Below this nothing is mapped: vm.mmap_min_addr. */
 #define LOWEST 0x10000
 
+#define HIGHEST 0x7ffffffff000ll
+
 /* Instructions in a row. */
 struct group {
 	uint64_t start, end;
 	uint8_t n;
-	bool falls; /* execution goes on behind them */
+	bool falls;    /* execution goes on behind them */
+	uint64_t call; /* the last of them is one; 0: it is none */
 };
 
 /* What execution comes to from elsewhere. */
@@ -94,9 +101,12 @@ static bool group_add(const struct code_map *m, struct group *g, struct tactic_c
 		return fail(ret, WHY_TAKEN_BYTES, other);
 	if (g->n && f && f->jump)
 		return fail(ret, WHY_UNRESOLVED, f->jump);
+	if (g->call) /* it returns to what is behind it: that must stay */
+		return fail(ret, WHY_FIXED_INSN, g->call);
 	g->end += i.len;
 	g->n++;
 	g->falls = falls_through(&i);
+	g->call = i.flow == INSN_CALL ? at : 0;
 	return true;
 }
 
@@ -213,16 +223,7 @@ static bool try_tails(struct code_map *m, uint64_t addr, struct tactic_choice *r
 /* The first padding that begins at @addr or behind it. */
 static size_t padding_from(const struct code_map *m, uint64_t addr)
 {
-	size_t low = 0, high = m->npaddings;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (m->padding[middle].start < addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = BISECT(m->npaddings, i, m->padding[i].start < addr);
 	return low;
 }
 
@@ -290,41 +291,88 @@ static bool pun_range(const struct code_map *m, uint64_t addr, unsigned int len,
 	return true;
 }
 
+/* In a process: whether something is free there. */
+static bool has_room(const struct code_map *m, uint64_t low, uint64_t high)
+{
+	int64_t first = (int64_t)(low + m->bias), last = (int64_t)(high + m->bias);
+
+	first = first < LOWEST ? LOWEST : first;
+	last = last > HIGHEST ? HIGHEST : last;
+	return first <= last && free_space_any(m->room, (uint64_t)first, (uint64_t)last);
+}
+
 /*
  * Whether something may be mapped there: not where the module is, nor below a program that cannot be moved down. Of a library, what
  * is mapped within 2 GB of it is only known in a process.
  */
 static bool is_plausible(const struct code_map *m, uint64_t low, uint64_t high)
 {
+	if (m->room)
+		return has_room(m, low, high);
 	if (m->is_fixed)
 		return (int64_t)high >= LOWEST && (low < m->start || high >= m->end);
 	return (int64_t)low < (int64_t)m->start || (int64_t)high >= (int64_t)m->end;
 }
 
-static bool try_pun(struct code_map *m, uint64_t addr, uint64_t next, struct tactic_choice *ret)
+/* Whole instructions from @start on, shorter than a jump, with the one at @site: as many as there are. False: none. */
+static bool group_short(const struct code_map *m, uint64_t start, uint64_t site, struct group *ret)
 {
+	struct group g = { .start = start, .end = start, .falls = true };
 	struct tactic_choice ignored;
-	struct group g = { .start = addr, .end = addr, .falls = true };
-	unsigned int len, prefixes;
+
+	*ret = g;
+	while (g.falls && group_add(m, &g, &ignored) && g.end - start < JUMP_LEN)
+		*ret = g;
+	return ret->end > site;
+}
+
+static bool site_within(const struct tactic_sites *all, uint64_t start, uint64_t end)
+{
+	size_t low = BISECT(all->n, i, all->addr[i] < start);
+	return low < all->n && all->addr[low] < end;
+}
+
+/* The group may have a punned jump in its place. The bytes behind it must stay as they are. */
+static bool pun_group(struct code_map *m, const struct group *g, const struct tactic_sites *all,
+		      struct tactic_choice *ret)
+{
+	const unsigned int len = (unsigned int)(g->end - g->start);
 	uint64_t low, high;
 
-	if (!group_add(m, &g, &ignored) || g.end - addr >= JUMP_LEN)
-		return false;
-	len = (unsigned int)(g.end - addr);
-	for (prefixes = 0; prefixes < len; prefixes++) {
-		uint64_t end = addr + prefixes + JUMP_LEN;
+	for (unsigned int prefixes = 0; prefixes < len; prefixes++) {
+		uint64_t end = g->start + prefixes + JUMP_LEN;
 
-		/* The bytes behind must stay as they are. */
-		if (next < end || used_within(m, g.end, end))
+		if (site_within(all, g->end, end) || used_within(m, g->end, end))
 			return false;
-		if (!pun_range(m, addr, len, prefixes, &low, &high) || !is_plausible(m, low, high))
+		if (!pun_range(m, g->start, len, prefixes, &low, &high) || !is_plausible(m, low, high))
 			continue;
-		choose_group(m, &g, TACTIC_PUN, WHY_PUN, (uint8_t)len, ret);
-		take(m, addr, end - addr);
+		choose_group(m, g, TACTIC_PUN, WHY_PUN, (uint8_t)len, ret);
+		take(m, g->start, end - g->start);
 		ret->pun_low = low;
 		ret->pun_high = high;
+		ret->prefixes = (uint8_t)prefixes;
 		return true;
 	}
+	return false;
+}
+
+/* The longer the group, the more bytes of the displacement are its own. */
+static bool try_pun(struct code_map *m, uint64_t addr, const struct tactic_sites *all,
+		    struct tactic_choice *ret)
+{
+	struct group group[JUMP_LEN];
+	uint64_t start = addr;
+	unsigned int n = 0;
+
+	do {
+		if (group_short(m, start, addr, &group[n]))
+			n++;
+	} while (!(code_map_marks(m, start) & MARK_ANY_TARGET) && code_map_before(m, start, &start) &&
+		 addr - start < JUMP_LEN - 1);
+	for (unsigned int len = JUMP_LEN - 1; len; len--)
+		for (unsigned int i = 0; i < n; i++)
+			if (group[i].end - group[i].start == len && pun_group(m, &group[i], all, ret))
+				return true;
 	return false;
 }
 
@@ -343,6 +391,26 @@ static void refuse(struct tactic_choice *ret, enum tactic_why why, uint64_t othe
 	*ret = (struct tactic_choice){ .tactic = TACTIC_REFUSED, .why = why, .other = other };
 }
 
+/*
+ * mov $15, %eax or %rax; syscall: rt_sigreturn. Debuggers and unwinders take a frame for a signal's where they find these bytes
+ * (libgcc's config/i386/linux-unwind.h).
+ */
+static bool is_sigreturn(const struct code_map *m, uint64_t addr)
+{
+	static const uint8_t with_rax[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	static const uint8_t with_eax[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	const struct code_part *p = code_map_part(m, addr);
+	uint64_t at = addr - p->start, from = at < sizeof(with_rax) ? 0 : at - sizeof(with_rax) + 1;
+
+	for (; from <= at; from++)
+		if ((p->len - from >= sizeof(with_rax) &&
+		     !memcmp(p->bytes + from, with_rax, sizeof(with_rax))) ||
+		    (at - from < sizeof(with_eax) && p->len - from >= sizeof(with_eax) &&
+		     !memcmp(p->bytes + from, with_eax, sizeof(with_eax))))
+			return true;
+	return false;
+}
+
 /* False: *@ret says why nothing may be written there. */
 static bool may_patch(const struct code_map *m, uint64_t addr, struct insn_brief *i,
 		      struct tactic_choice *ret)
@@ -356,6 +424,10 @@ static bool may_patch(const struct code_map *m, uint64_t addr, struct insn_brief
 	}
 	if (!(mark & MARK_START) || !code_map_insn(m, addr, i)) {
 		refuse(ret, WHY_NO_INSN, addr);
+		return false;
+	}
+	if (is_sigreturn(m, addr)) {
+		refuse(ret, WHY_SIGRETURN, addr);
 		return false;
 	}
 	for (at = addr; at < addr + i->len; at++) {
@@ -374,7 +446,7 @@ static bool may_patch(const struct code_map *m, uint64_t addr, struct insn_brief
 
 static bool is_shared(const struct tactic_choice *last, uint64_t addr)
 {
-	return last && last->moved && last->start < addr && addr < last->start + last->moved;
+	return last && last->moved && last->start <= addr && addr < last->start + last->moved;
 }
 
 static void choose_trap(struct code_map *m, uint64_t addr, struct tactic_choice *ret)
@@ -386,8 +458,34 @@ static void choose_trap(struct code_map *m, uint64_t addr, struct tactic_choice 
 	take(m, addr, 1);
 }
 
-void tactic_choose(struct code_map *m, uint64_t addr, uint64_t next, const struct tactic_choice *last,
-		   struct tactic_choice *ret)
+static bool try_all(struct code_map *m, uint64_t addr, const struct tactic_sites *all,
+		    struct tactic_choice *ret)
+{
+	return try_nop(m, addr, ret) || try_jump(m, addr, ret) || try_tails(m, addr, ret) ||
+	       try_short(m, addr, ret) || try_pun(m, addr, all, ret);
+}
+
+/*
+ * An endbr64 has to stay, and does nothing to the program: behind it all is as it was before it. But whatever comes there has to come
+ * through it.
+ */
+static bool try_behind_endbr(struct code_map *m, uint64_t addr, uint64_t next, const struct tactic_sites *all,
+			     struct tactic_choice *ret)
+{
+	const struct map_function *f = code_map_function(m, addr);
+	struct tactic_choice ignored;
+	struct insn_brief i;
+
+	if (!f || f->jump || next >= f->end || code_map_marks(m, next) & (MARK_ANY_TARGET | MARK_USED) ||
+	    !may_patch(m, next, &i, &ignored) || !try_all(m, next, all, &ignored) || ignored.start != next)
+		return false;
+	*ret = ignored;
+	ret->why = ret->via ? WHY_SHORT : ret->tactic == TACTIC_PUN ? WHY_PUN : WHY_BEHIND_ENDBR;
+	return true;
+}
+
+void tactic_choose(struct code_map *m, uint64_t addr, const struct tactic_sites *all,
+		   const struct tactic_choice *last, struct tactic_choice *ret)
 {
 	struct insn_brief i;
 
@@ -405,13 +503,9 @@ void tactic_choose(struct code_map *m, uint64_t addr, uint64_t next, const struc
 		return;
 	}
 	*ret = (struct tactic_choice){ 0 };
-	if (i.is_endbr) {
+	if (i.is_endbr ? try_behind_endbr(m, addr, addr + i.len, all, ret) : try_all(m, addr, all, ret))
+		return;
+	if (i.is_endbr)
 		fail(ret, WHY_ENDBR, addr);
-		choose_trap(m, addr, ret);
-		return;
-	}
-	if (try_nop(m, addr, ret) || try_jump(m, addr, ret) || try_tails(m, addr, ret) ||
-	    try_short(m, addr, ret) || try_pun(m, addr, next, ret))
-		return;
 	choose_trap(m, addr, ret);
 }

@@ -34,6 +34,7 @@ enum tactic_why {
 	WHY_TAIL,	  /* the jump ends in padding */
 	WHY_SHORT,	  /* a short jump to padding */
 	WHY_PUN,	  /* the range is pun_low..pun_high */
+	WHY_BEHIND_ENDBR, /* the site is an endbr64: the probe runs behind it, where the patch begins */
 	WHY_TARGET,	  /* at @other, a jump's target is in the way */
 	WHY_UNRESOLVED,	  /* an indirect jump at @other may lead anywhere in the function */
 	WHY_FIXED_INSN,	  /* the instruction at @other cannot run at another place */
@@ -48,27 +49,36 @@ enum tactic_why {
 	WHY_DEAD,	  /* refused: never executed, and used by another site's patch */
 	WHY_LOADER,	  /* refused: code of the dynamic loader */
 	WHY_VDSO,	  /* refused: code of the kernel */
+	WHY_SIGRETURN,	  /* refused: the way back from signals */
 	WHY_KINDS,
 };
 
 struct tactic_choice {
 	enum tactic tactic;
 	enum tactic_why why;
-	uint64_t start; /* the bytes that are overwritten: of a jump perhaps before the site */
-	uint8_t len;	/* 0: none are */
-	uint8_t moved;	/* bytes of whole instructions that move from @start on */
+	uint64_t
+		start; /* the bytes that are overwritten: of a jump perhaps before the site; behind an endbr64 */
+	uint8_t len;   /* 0: none are */
+	uint8_t moved; /* bytes of whole instructions that move from @start on */
 	uint8_t nmoved;
 	uint64_t via;		    /* of WHY_SHORT: the padding */
 	uint64_t other;		    /* as @why says */
 	uint64_t pun_low, pun_high; /* addresses that the jump can reach, of the file */
+	uint8_t prefixes;	    /* of WHY_PUN: bytes before the jump that do nothing */
+};
+
+/* All sites there will be, by address: what stays as it is may hold none of them. */
+struct tactic_sites {
+	const uint64_t *addr;
+	size_t n;
 };
 
 /*
- * For the site at @addr. @next: the next site behind it, or UINT64_MAX. Marks what it takes as used; *@last is the
- * choice for the site before, and may be shared.
+ * For the site at @addr, one of @all. Marks what it takes as used; *@last is the choice for the site before, and may be
+ * shared.
  */
-void tactic_choose(struct code_map *m, uint64_t addr, uint64_t next, const struct tactic_choice *last,
-		   struct tactic_choice *ret);
+void tactic_choose(struct code_map *m, uint64_t addr, const struct tactic_sites *all,
+		   const struct tactic_choice *last, struct tactic_choice *ret);
 
 enum tactic_cost tactic_cost(const struct tactic_choice *c);
 

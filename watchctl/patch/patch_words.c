@@ -39,6 +39,7 @@ const char *tactic_why_short(enum tactic_why why)
 		[WHY_TAIL] = "the jump ends in bytes that are never executed",
 		[WHY_SHORT] = "a short jump leads to bytes that are never executed",
 		[WHY_PUN] = "the bytes behind it are a part of the jump",
+		[WHY_BEHIND_ENDBR] = "endbr64 stays where it is: the function runs behind it",
 		[WHY_TARGET] = "a jump leads between the instructions that would move",
 		[WHY_UNRESOLVED] = "an indirect jump of the function may lead anywhere in it",
 		[WHY_FIXED_INSN] = "an instruction cannot run at another place",
@@ -52,6 +53,7 @@ const char *tactic_why_short(enum tactic_why why)
 		[WHY_LENGTHS] = "the two decoders disagree about the instruction's length",
 		[WHY_DEAD] = "never executed, and another site's patch uses these bytes",
 		[WHY_LOADER] = "code of the dynamic loader",
+		[WHY_SIGRETURN] = "the way back from signals, which unwinders know by its bytes",
 		[WHY_VDSO] = "code of the kernel's vDSO, which all processes share",
 	};
 

@@ -115,6 +115,9 @@ struct wc_error *pattern_error(const struct pattern *p, enum wc_kind kind, const
 /* Whether a register is called so: "rax", "xmm3". */
 bool pattern_is_register(const char *name);
 
+/* ... and of the vector unit: xmm0 to zmm31. */
+bool pattern_is_vector(const char *name);
+
 /* Matching, of PATTERN_CODE and PATTERN_MASK */
 
 enum pattern_match {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/bisect.h"
 #include "watchctl/code/insn/insn.h"
 #include "watchctl/code/insn/insn_regs.h"
 #include "watchctl/code/insn/insn_view.h"
@@ -83,12 +84,24 @@ static bool is_store(const struct candidate *c)
 	return false;
 }
 
+/* In any width: the low bytes of zmm3 are ymm3, and of that xmm3. */
+static bool uses_vector(const struct candidate *c, const char *name, bool written)
+{
+	const unsigned long n = strtoul(name + 3, NULL, 10);
+	struct insn_regs regs;
+
+	return n < 32 && insn_regs_find(c->bytes, c->brief->len, &regs) &&
+	       (written ? regs.vector_writes : regs.vector_reads) >> n & 1;
+}
+
 static bool uses_register(const struct candidate *c, const char *name, bool written)
 {
 	struct insn_regs regs;
 	struct reg_name reg;
 	struct insn i;
 
+	if (pattern_is_vector(name))
+		return uses_vector(c, name, written);
 	if (!reg_by_name(name, &reg))
 		return false;
 	if (written)
@@ -107,32 +120,18 @@ static bool fits_use(const struct candidate *c, const struct pattern_element *e)
 
 /* Operands */
 
-static bool is_vector(const char *reg)
-{
-	return !strncmp(reg + 1, "mm", 2) && strchr("xyz", reg[0]);
-}
-
 static bool fits_class(const char *class, const struct insn_view_operand *o)
 {
 	if (o->kind != INSN_VIEW_REG || !o->reg)
 		return false;
 	if (!strncmp(class, "reg", 3))
-		return !is_vector(o->reg) && (!class[3] || atoi(class + 3) == 8 * o->size);
-	return is_vector(o->reg) && (!strcmp(class, "vec") || !strncmp(class, o->reg, 3));
+		return !pattern_is_vector(o->reg) && (!class[3] || atoi(class + 3) == 8 * o->size);
+	return pattern_is_vector(o->reg) && (!strcmp(class, "vec") || !strncmp(class, o->reg, 3));
 }
 
 static bool holds_address(const struct pattern_operand *o, uint64_t addr)
 {
-	size_t low = 0, high = o->naddr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (o->addr[middle] < addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = BISECT(o->naddr, i, o->addr[i] < addr);
 	return low < o->naddr && o->addr[low] == addr;
 }
 

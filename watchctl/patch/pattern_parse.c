@@ -9,6 +9,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/code/reg_names.h"
 #include "watchctl/patch/pattern_impl.h"
 
 struct parser {
@@ -152,6 +153,11 @@ bool pattern_is_register(const char *name)
 					     "mm[0-7]",		 "[cd]r[0-9]",	 NULL };
 
 	return fits_any(globs, name);
+}
+
+bool pattern_is_vector(const char *name)
+{
+	return pattern_is_register(name) && !strncmp(name + 1, "mm", 2);
 }
 
 /* Memory */
@@ -388,12 +394,17 @@ static void parse_group(struct parser *s, struct pattern_element *e)
 static void parse_access(struct parser *s, struct pattern_element *e)
 {
 	struct pattern_operand *o = &e->operand[0];
+	struct reg_name reg;
 
 	e->noperands = 1;
 	parse_operand(s, e, o);
 	if (!s->err && o->kind != OPERAND_MEM && o->kind != OPERAND_REG)
 		fail(s, o->at,
 		     "a register or memory was expected, as in \"reads rax\" and \"writes [rip+*]\"");
+	else if (!s->err && o->kind == OPERAND_REG && !reg_by_name(o->name, &reg) &&
+		 !pattern_is_vector(o->name))
+		fail(s, o->at,
+		     "what reads and writes it is known of general registers, and of xmm0 to zmm31");
 }
 
 static void parse_insn(struct parser *s, struct pattern_element *e)

@@ -44,6 +44,9 @@ enum event_type {
 	EVENT_SIGNAL = 22,
 	EVENT_BLOCKED = 23,
 	EVENT_INPUT = 24,
+	EVENT_PROBE_SITE = 25, /* from here: of probes */
+	EVENT_PROBE = 26,
+	EVENT_PROBE_TOTAL = 27,
 	EVENT_MISSING = 0xffff, /* never in a log: of who reads one, about what is missing in it */
 };
 
@@ -52,6 +55,9 @@ enum event_type {
 
 /* In lost_event.watch: calls, returns and instructions of a step recording. */
 #define WATCH_CALLS (UINT32_MAX - 2)
+
+/* In lost_event.watch and summary_event.watch: what probes have recorded. */
+#define WATCH_PROBES (UINT32_MAX - 3)
 
 #define COMM_LEN 16
 #define STACK_MAX 128	  /* frames an access can carry */
@@ -387,6 +393,66 @@ struct blocked_event {
 	const uint64_t *frame;
 };
 
+/* Of `watchctl patch --plan` too. Stored in logs: never renumber. */
+enum probe_tactic {
+	PROBE_TACTIC_JUMP = 0,
+	PROBE_TACTIC_PADDING = 1,
+	PROBE_TACTIC_NOP = 2,
+	PROBE_TACTIC_PUN = 3,
+	PROBE_TACTIC_TRAP = 4,
+	PROBE_TACTIC_REFUSED = 5,
+};
+
+/* Stored in logs: never renumber. */
+enum probe_when { PROBE_BEFORE = 0, PROBE_AFTER_IT = 1, PROBE_IN_PLACE = 2 };
+
+/* A place where a probe function runs, or was refused, before the first event of it. */
+struct probe_site_event {
+	uint32_t id; /* 0.., in this log */
+	int32_t pid;
+	const char *probe;   /* name of the function */
+	const char *pattern; /* what the user typed */
+	uint64_t ip;	     /* of the instruction */
+	enum probe_when when;
+	enum probe_tactic tactic;
+	const char *why; /* of a refusal, or of the tactic; NULL: nothing to be said */
+	uint8_t ninsn;	 /* bytes of the instruction, as they were; 0: not known */
+	uint8_t insn[16];
+};
+
+/* Stored in logs: never renumber. */
+enum probe_kind { PROBE_KIND_LOG = 1, PROBE_KIND_VALUE = 2, PROBE_KIND_STACK = 3 };
+
+#define PROBE_EVENT_ARGS 8
+#define PROBE_EVENT_STRING 63 /* bytes of a string at most */
+
+/* What a probe function has recorded. time_ns is exact. */
+struct probe_event {
+	uint32_t site; /* probe_site_event.id */
+	int32_t pid, tid;
+	enum probe_kind kind;
+	const char *format; /* _LOG: the format, _STACK: the tag; _VALUE: NULL */
+	uint8_t nargs;	    /* _LOG: arguments, <= PROBE_EVENT_ARGS; else 1: the value */
+	uint8_t strings;    /* bit n: argument n is a string */
+	uint8_t unread;	    /* bit n: ... that could not be read */
+	uint64_t arg[PROBE_EVENT_ARGS];
+	const char *string[PROBE_EVENT_ARGS]; /* of those that are strings and could be read; else NULL */
+	bool withheld;			      /* arguments and value are not recorded: nargs is 0 */
+	uint8_t walk_end;		      /* enum walk_end; _STACK */
+	uint32_t nframes; /* as those of access_event; 0: no stack was asked for. frame[0]: the instruction */
+	const uint64_t *frame;
+};
+
+/*
+ * At the end: how often a site was reached, and how many of its records found no room. A probe may record nothing, or
+ * several times, each time it is reached: @count is not the sum of what was recorded and what was lost. A lost_event of
+ * WATCH_PROBES, if there is one, reports the same losses as they happen.
+ */
+struct probe_total_event {
+	uint32_t site;
+	uint64_t count, lost;
+};
+
 /* Stored in logs: never renumber. */
 enum input_kind {
 	INPUT_ARGUMENTS = 1,   /* at the beginning: each ends with a NUL byte */
@@ -446,8 +512,8 @@ struct missing_event {
 	const char *why;	 /* lives for ever */
 };
 
-/* One per watch, and one for captures, at the end. recorded + filtered + lost == counted, unless
- * !has_counted. */
+/* One per watch, and one for captures, at the end; for probes, probe_total_event is enough.
+ * recorded + filtered + lost == counted, unless !has_counted. */
 struct summary_event {
 	uint32_t watch;
 	bool has_counted;
@@ -484,6 +550,9 @@ struct trace_event {
 		struct signal_event signal;
 		struct blocked_event blocked;
 		struct input_event input;
+		struct probe_site_event probe_site;
+		struct probe_event probe;
+		struct probe_total_event probe_total;
 	};
 };
 

@@ -442,6 +442,31 @@ static void on_input(const struct redact *r, struct input_event *e)
 	e->hash = 0;
 }
 
+/* Probes */
+
+/* Code that is in no file may have values of the program in it. */
+static void on_probe_site(struct redact *r, struct probe_site_event *s)
+{
+	is_named(r, s->probe, redact_names_tag); /* the rule is used, and any rule withholds all: */
+	if (!r->rules.all || is_in_module(r, s->ip))
+		return;
+	s->ninsn = 0;
+	memset(s->insn, 0, sizeof(s->insn));
+}
+
+/* Arguments are registers and memory: like those of accesses, any rule withholds the ones of all probes. */
+static void on_probe(struct redact *r, struct probe_event *e)
+{
+	if (e->kind == PROBE_KIND_STACK)
+		is_named(r, e->format, redact_names_tag);
+	if (!(r->any_watch || redact_is_asked(&r->rules)) || !e->nargs)
+		return;
+	e->withheld = true;
+	e->nargs = e->strings = e->unread = 0;
+	memset(e->arg, 0, sizeof(e->arg));
+	memset(e->string, 0, sizeof(e->string));
+}
+
 static struct wc_error *alter(struct redact *r, struct trace_event *e)
 {
 	struct wc_error *err = NULL;
@@ -478,6 +503,12 @@ static struct wc_error *alter(struct redact *r, struct trace_event *e)
 		break;
 	case EVENT_INPUT:
 		on_input(r, &e->input);
+		break;
+	case EVENT_PROBE_SITE:
+		on_probe_site(r, &e->probe_site);
+		break;
+	case EVENT_PROBE:
+		on_probe(r, &e->probe);
 		break;
 	case EVENT_CALL:
 		return put_call(r, e);

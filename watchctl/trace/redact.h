@@ -9,6 +9,7 @@
  *	registers	of every access in the stream, whatever it accesses: a secret is in a register before it is stored
  *	function	parameters, result and errno of its calls, and of all calls made inside of them
  *	tag		the values of its captures
+ *	probes		arguments, texts and values of all of them, whatever is chosen: they come from registers and memory
  *	all		also the command line but for the program, and instructions that are in no file
  */
 #ifndef WATCHCTL_TRACE_REDACT_H

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "watchctl/code/elf/module.h"
+#include "watchctl/code/elf/module_report.h"
 
 static struct module_list read_list(pid_t pid)
 {
@@ -142,6 +143,46 @@ static void a_library_loaded_twice_is_two_modules(void **state)
 	module_list_deinit(&l);
 	dlclose(b);
 	dlclose(a);
+}
+
+/* node does that with its own file. What lies behind the piece is somebody else's. */
+static void a_piece_of_a_library_mapped_once_more_is_a_module_of_that_size(void **state)
+{
+	const uint64_t size = 3 * 4096;
+	struct module_report r = { .build_id_len = 0, .realtime_ns = UINT64_MAX };
+	struct module_list l = read_list(getpid());
+	const struct module *libc = module_by_name(&l, "libc.so.6"), *piece;
+	struct module told;
+	bool found;
+	char *room, *at;
+	int fd;
+
+	(void)state;
+	assert_non_null(libc);
+	fd = open(libc->open_path, O_RDONLY | O_CLOEXEC);
+	room = mmap(NULL, 64 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	r.path = libc->path;
+	r.offset = 0x60000; /* in the middle of its code */
+	at = mmap(room + size, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, (off_t)r.offset);
+	assert_true(fd >= 0 && room != MAP_FAILED && at == room + size);
+	r.start = (uint64_t)(uintptr_t)at;
+	r.end = r.start + size;
+	assert_true(module_from_report(getpid(), -1, &r, &told, &found));
+	assert_true(found);
+	module_list_deinit(&l);
+	l = read_list(getpid());
+	piece = module_find(&l, r.start);
+	assert_non_null(piece);
+	assert_int_equal(piece->start, r.start);
+	assert_int_equal(piece->end, r.end);
+	assert_int_equal(told.start, r.start);
+	assert_int_equal(told.end, r.end);
+	assert_int_equal(told.bias, piece->bias);
+	assert_null(module_find(&l, r.end));
+	module_deinit(&told);
+	module_list_deinit(&l);
+	munmap(room, 64 * size);
+	close(fd);
 }
 
 /* st_value of @name in the file at @path, as libelf reads it. */
@@ -474,6 +515,7 @@ int main(void)
 		cmocka_unit_test(a_library_mapped_as_data_is_no_module),
 		cmocka_unit_test(a_mapped_data_file_is_no_module),
 		cmocka_unit_test(a_library_loaded_twice_is_two_modules),
+		cmocka_unit_test(a_piece_of_a_library_mapped_once_more_is_a_module_of_that_size),
 		cmocka_unit_test(bias_of_a_pie),
 		cmocka_unit_test(bias_of_a_program_at_a_fixed_address),
 		cmocka_unit_test(bias_of_a_static_program),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "watchctl/patch/code_map.h"
+#include "watchctl/patch/free_space.h"
 #include "watchctl/patch/near_name.h"
 #include "watchctl/patch/patch_tactic.h"
 #include "watchctl/patch/pattern.h"
@@ -82,6 +83,17 @@ static void accesses_are_those_of_the_manual(void **state)
 	assert_true(fits_code("reads rax", CODE(0x89, 0x05, 0x10, 0, 0, 0)));
 	assert_true(fits_code("writes rax", CODE(0x89, 0xd8)));
 	assert_false(fits_code("reads rax", CODE(0x31, 0xc0)));
+	/* addsd xmm2, xmm1; movapd xmm2, xmm1; movsd qword ptr [rax], xmm3; vaddpd ymm9, ymm1, [rax] */
+	assert_true(fits_code("reads xmm2", CODE(0xf2, 0x0f, 0x58, 0xd1)));
+	assert_true(fits_code("writes zmm2", CODE(0xf2, 0x0f, 0x58, 0xd1)));
+	assert_true(fits_code("reads ymm1", CODE(0xf2, 0x0f, 0x58, 0xd1)));
+	assert_false(fits_code("writes xmm1", CODE(0xf2, 0x0f, 0x58, 0xd1)));
+	assert_false(fits_code("reads xmm2", CODE(0x66, 0x0f, 0x28, 0xd1)));
+	assert_true(fits_code("writes xmm2", CODE(0x66, 0x0f, 0x28, 0xd1)));
+	assert_true(fits_code("reads xmm3", CODE(0xf2, 0x0f, 0x11, 0x18)));
+	assert_false(fits_code("writes xmm3", CODE(0xf2, 0x0f, 0x11, 0x18)));
+	assert_true(fits_code("writes xmm9", CODE(0xc5, 0x75, 0x58, 0x08)));
+	assert_false(fits_code("reads xmm9", CODE(0xc5, 0x75, 0x58, 0x08)));
 	assert_true(fits_code("@store", CODE(0x89, 0x05, 0x10, 0, 0, 0)));
 	assert_false(fits_code("@store", CODE(0x55)));
 }
@@ -130,6 +142,10 @@ static void errors_point_at_the_place(void **state)
 	assert_int_equal(err->kind, WC_EUSAGE);
 	assert_non_null(strstr(err->text, "at column 10 of the pattern:\n  mov rax, foo\n           ^"));
 	wc_error_free(err);
+	err = pattern_parse("writes k1", &p);
+	assert_int_equal(err->kind, WC_EUSAGE);
+	assert_non_null(strstr(err->text, "at column 8 of the pattern:"));
+	wc_error_free(err);
 	err = pattern_parse("sycsall", &p);
 	assert_int_equal(err->kind, WC_ENAME);
 	assert_non_null(strstr(err->text, "did you mean syscall?"));
@@ -161,9 +177,11 @@ static void make_map(struct code_map *m, const uint8_t *code, size_t len, size_t
 
 static struct tactic_choice choose(struct code_map *m, uint64_t offset)
 {
+	const uint64_t addr = BASE + offset;
+	const struct tactic_sites only = { &addr, 1 };
 	struct tactic_choice ret;
 
-	tactic_choose(m, BASE + offset, UINT64_MAX, NULL, &ret);
+	tactic_choose(m, addr, &only, NULL, &ret);
 	return ret;
 }
 
@@ -258,6 +276,89 @@ static void a_pun_keeps_the_bytes_behind(void **state)
 	assert_true(c.pun_high == c.pun_low + 0xffff);
 }
 
+/* 1: inc eax; inc eax; 2: dec ecx; jns 1b; je 2b: four bytes between two targets */
+#define PUN_OF_TWO CODE(0xff, 0xc0, 0xff, 0xc0, 0xff, 0xc9, 0x79, 0xf8, 0x74, 0xfa)
+
+static void a_punned_jump_takes_all_that_can_move(void **state)
+{
+	struct tactic_choice first = choose_in(0, 0, PUN_OF_TWO), second = choose_in(0, 2, PUN_OF_TWO);
+
+	assert_int_equal(first.tactic, TACTIC_PUN);
+	assert_int_equal(first.nmoved, 2);
+	assert_int_equal(first.len, 4);
+	assert_true(first.pun_low == BASE + 5 + 0xffffffffff000000u);
+	assert_true(first.pun_high == first.pun_low + 0xffffff);
+	assert_int_equal(second.tactic, TACTIC_PUN);
+	assert_int_equal(second.start, BASE);
+	assert_int_equal(second.pun_low, first.pun_low);
+}
+
+static void two_sites_choose(uint64_t one, uint64_t two, struct tactic_choice ret[2])
+{
+	const uint64_t at[] = { BASE + one, BASE + two };
+	const struct tactic_sites both = { at, 2 };
+	struct code_map m;
+
+	make_map(&m, PUN_OF_TWO, 0);
+	tactic_choose(&m, at[0], &both, NULL, &ret[0]);
+	tactic_choose(&m, at[1], &both, &ret[0], &ret[1]);
+	code_map_deinit(&m);
+}
+
+static void sites_share_a_punned_jump(void **state)
+{
+	struct tactic_choice c[2];
+
+	two_sites_choose(0, 2, c);
+	assert_int_equal(c[0].tactic, TACTIC_PUN);
+	assert_int_equal(c[1].tactic, TACTIC_PUN);
+	assert_int_equal(c[1].why, WHY_SHARED);
+}
+
+/* What would be written there would be another displacement. */
+static void no_site_may_be_in_the_bytes_behind_a_pun(void **state)
+{
+	struct tactic_choice c[2];
+
+	two_sites_choose(0, 4, c);
+	assert_int_equal(c[0].tactic, TACTIC_TRAP);
+	two_sites_choose(2, 4, c);
+	assert_int_equal(c[0].tactic, TACTIC_TRAP);
+}
+
+/* A later site's patch does not take them either: of jns alone, the instructions in front of it would move too. */
+static void the_bytes_behind_a_pun_are_taken(void **state)
+{
+	struct tactic_choice c[2];
+
+	two_sites_choose(0, 6, c);
+	assert_int_equal(c[0].tactic, TACTIC_PUN);
+	assert_true(c[1].start >= BASE + 5);
+}
+
+static void a_pun_goes_where_something_is_free(void **state)
+{
+	const uint64_t far = 0x7f0000000000u;
+	struct free_span span = { far + BASE - 0x1000, far + BASE };
+	const struct free_space room = { .v = &span, .n = 1 };
+	struct tactic_choice c;
+	struct code_map m;
+
+	make_map(&m, PUN_OF_TWO, 0);
+	m.bias = far;
+	m.room = &room;
+	c = choose(&m, 0);
+	assert_int_equal(c.tactic, TACTIC_PUN);
+	code_map_deinit(&m);
+	span = (struct free_span){ far + BASE + 0x1000, far + BASE + 0x2000 };
+	make_map(&m, PUN_OF_TWO, 0);
+	m.bias = far;
+	m.room = &room;
+	c = choose(&m, 0);
+	assert_int_equal(c.tactic, TACTIC_TRAP);
+	code_map_deinit(&m);
+}
+
 static void a_pun_below_a_fixed_program_is_no_tactic(void **state)
 {
 	struct tactic_choice c;
@@ -308,15 +409,69 @@ static void a_lock_that_is_jumped_over_gets_a_trap(void **state)
 
 static void two_sites_share_a_jump(void **state)
 {
+	const uint64_t at[] = { BASE, BASE + 1 };
+	const struct tactic_sites both = { at, 2 };
 	struct tactic_choice a, b;
 	struct code_map m;
 
 	make_map(&m, CODE(0x55, 0x48, 0x89, 0xe5, 0x53, 0xc3), 0);
-	tactic_choose(&m, BASE, BASE + 1, NULL, &a);
-	tactic_choose(&m, BASE + 1, UINT64_MAX, &a, &b);
+	tactic_choose(&m, BASE, &both, NULL, &a);
+	tactic_choose(&m, BASE + 1, &both, &a, &b);
 	assert_int_equal(b.why, WHY_SHARED);
 	assert_int_equal(b.start, BASE);
 	code_map_deinit(&m);
+}
+
+#define ENDBR64 0xf3, 0x0f, 0x1e, 0xfa
+
+static void the_patch_of_an_endbr64_is_behind_it(void **state)
+{
+	/* endbr64; mov eax, 1; ret */
+	struct tactic_choice c = choose_in(0, 0, CODE(ENDBR64, 0xb8, 1, 0, 0, 0, 0xc3));
+
+	assert_int_equal(c.tactic, TACTIC_JUMP);
+	assert_int_equal(c.why, WHY_BEHIND_ENDBR);
+	assert_int_equal(c.start, BASE + 4);
+	assert_int_equal(c.moved, 5);
+}
+
+static void an_endbr64_shares_the_patch_of_what_is_behind_it(void **state)
+{
+	const uint64_t at[] = { BASE, BASE + 4, BASE + 5 };
+	const struct tactic_sites all = { at, 3 };
+	struct tactic_choice c[3];
+	struct code_map m;
+
+	/* endbr64; push rbp; mov rbp, rsp; push rbx; ret */
+	make_map(&m, CODE(ENDBR64, 0x55, 0x48, 0x89, 0xe5, 0x53, 0xc3), 0);
+	for (size_t i = 0; i < 3; i++)
+		tactic_choose(&m, at[i], &all, i ? &c[i - 1] : NULL, &c[i]);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(c[i].tactic, TACTIC_JUMP);
+		assert_int_equal(c[i].start, BASE + 4);
+	}
+	assert_int_equal(c[1].why, WHY_SHARED);
+	assert_int_equal(c[2].why, WHY_SHARED);
+	code_map_deinit(&m);
+}
+
+/* What is behind it is then reached without it. */
+static void an_endbr64_that_is_jumped_behind_gets_a_trap(void **state)
+{
+	/* endbr64; 1: dec ecx; mov eax, 1; jns 1b; ret */
+	struct tactic_choice c =
+		choose_in(0, 0, CODE(ENDBR64, 0xff, 0xc9, 0xb8, 1, 0, 0, 0, 0x79, 0xf7, 0xc3));
+
+	assert_int_equal(c.tactic, TACTIC_TRAP);
+	assert_int_equal(c.why, WHY_ENDBR);
+}
+
+static void an_endbr64_at_the_end_of_a_function_gets_a_trap(void **state)
+{
+	struct tactic_choice c = choose_in(6, 0, CODE(ENDBR64, 0xb8, 1, 0, 0, 0, 0xc3));
+
+	assert_int_equal(c.tactic, TACTIC_TRAP);
+	assert_int_equal(c.why, WHY_ENDBR);
 }
 
 /* Jump tables */
@@ -397,12 +552,21 @@ int main(void)
 		cmocka_unit_test(a_short_jump_leads_to_padding),
 		cmocka_unit_test(nops_give_way),
 		cmocka_unit_test(a_pun_keeps_the_bytes_behind),
+		cmocka_unit_test(a_punned_jump_takes_all_that_can_move),
+		cmocka_unit_test(sites_share_a_punned_jump),
+		cmocka_unit_test(no_site_may_be_in_the_bytes_behind_a_pun),
+		cmocka_unit_test(the_bytes_behind_a_pun_are_taken),
+		cmocka_unit_test(a_pun_goes_where_something_is_free),
 		cmocka_unit_test(a_pun_below_a_fixed_program_is_no_tactic),
 		cmocka_unit_test(a_call_of_the_next_instruction_stays),
 		cmocka_unit_test(what_is_read_is_refused),
 		cmocka_unit_test(what_belongs_to_no_function_is_refused),
 		cmocka_unit_test(a_lock_that_is_jumped_over_gets_a_trap),
 		cmocka_unit_test(two_sites_share_a_jump),
+		cmocka_unit_test(the_patch_of_an_endbr64_is_behind_it),
+		cmocka_unit_test(an_endbr64_shares_the_patch_of_what_is_behind_it),
+		cmocka_unit_test(an_endbr64_that_is_jumped_behind_gets_a_trap),
+		cmocka_unit_test(an_endbr64_at_the_end_of_a_function_gets_a_trap),
 		cmocka_unit_test(relative_tables_mark_their_cases),
 		cmocka_unit_test(a_computed_jump_without_a_table_is_unresolved),
 	};

@@ -99,6 +99,96 @@ static void calls_nest_and_return(void **state)
 	assert_null(track_innermost(s->t, TID));
 }
 
+static void returns(struct scene *s, uint64_t address, uint64_t sp)
+{
+	assert_null(track_returns(s->t, TID, address, sp, &s->ended, &s->n));
+}
+
+/* What jumps to a function that is not seen has returned once the thread goes on farther out; at the end nothing is known. */
+static void a_jump_to_what_is_not_seen_is_a_return_only_if_the_caller_goes_on(void **state)
+{
+	struct scene *s = *state;
+	uint64_t f = enter(s, 1, TOP - 0x100, 0xA1), g = enter(s, 2, TOP - 0x200, 0xA2), h;
+
+	track_jumps(s->t, TID, 0xA2, TOP - 0x200);
+	enter(s, 3, TOP - 0x1f0, 0xA3);
+	check_ended(s, 0, g, RETURN_RETURNED);
+	returns(s, 0xA3, TOP - 0x1f0);
+	h = enter(s, 2, TOP - 0x200, 0xA2);
+	track_jumps(s->t, TID, 0xA2, TOP - 0x200);
+	assert_null(track_thread_end(s->t, TID, RETURN_PROCESS_EXIT, &s->ended, &s->n));
+	check_ended(s, 0, h, RETURN_UNKNOWN);
+	check_ended(s, 1, f, RETURN_PROCESS_EXIT);
+}
+
+/* ... nor if it was longjmp that made the thread go on. */
+static void a_jump_to_what_is_not_seen_may_be_left_by_longjmp(void **state)
+{
+	struct scene *s = *state;
+	uint64_t g;
+
+	enter(s, 1, TOP - 0x100, 0xA1);
+	g = enter(s, 2, TOP - 0x200, 0xA2);
+	track_jumps(s->t, TID, 0xA2, TOP - 0x200);
+	enter_over(s, TRACK_JUMPS, TOP - 0x300, 0xA3);
+	enter(s, 3, TOP - 0x180, 0xA4);
+	check_ended(s, 1, g, RETURN_UNKNOWN);
+}
+
+/* Only the innermost call can be said to jump, with its own place on the stack. */
+static void a_jump_of_another_call_says_nothing(void **state)
+{
+	struct scene *s = *state;
+	uint64_t f = enter(s, 1, TOP - 0x100, 0xA1);
+
+	enter(s, 2, TOP - 0x200, 0xA2);
+	track_jumps(s->t, TID, 0xA1, TOP - 0x100);
+	track_jumps(s->t, TID + 1, 0xA2, TOP - 0x200);
+	assert_null(track_thread_end(s->t, TID, RETURN_PROCESS_EXIT, &s->ended, &s->n));
+	check_ended(s, 0, 2, RETURN_PROCESS_EXIT);
+	check_ended(s, 1, f, RETURN_PROCESS_EXIT);
+}
+
+static void a_return_that_was_seen_is_one_although_longjmp_was_called_inside(void **state)
+{
+	struct scene *s = *state;
+	uint64_t f = enter(s, 1, TOP - 0x100, 0xA1), g = enter(s, 2, TOP - 0x200, 0xA2), j;
+
+	j = enter_over(s, TRACK_JUMPS, TOP - 0x300, 0xA3);
+	returns(s, 0xA1, TOP - 0x100);
+	check_ended(s, 0, j, RETURN_LONGJMP);
+	check_ended(s, 1, g, RETURN_LONGJMP);
+	check_ended(s, 2, f, RETURN_RETURNED);
+}
+
+/* The handler of a signal is entered at the same place each time, and returns to the same address. */
+static void a_signal_handler_is_no_tail_call_of_the_one_before(void **state)
+{
+	const struct track_entry handler = {
+		.tid = TID, .point = 9, .sp = 0x10000000, .return_address = 0xB1, .flags = CALL_SIGNAL
+	};
+	struct scene *s = *state;
+	uint64_t first;
+
+	enter(s, 1, TOP - 0x100, 0xA1);
+	first = enter_as(s, handler);
+	track_jumps(s->t, TID, 0xB1, 0x10000000);
+	enter_as(s, handler);
+	assert_false(s->call.flags & CALL_TAIL);
+	check_ended(s, 0, first, RETURN_RETURNED);
+}
+
+static void a_thread_that_unwinds_itself_is_known(void **state)
+{
+	struct scene *s = *state;
+
+	enter(s, 1, TOP - 0x100, 0xA1);
+	assert_false(track_is_ending(s->t, TID));
+	enter_over(s, TRACK_FORCES, TOP - 0x200, 0xA2);
+	assert_true(track_is_ending(s->t, TID));
+	assert_false(track_is_ending(s->t, TID + 1));
+}
+
 static void recursion_shares_a_return_address(void **state)
 {
 	struct scene *s = *state;
@@ -648,6 +738,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(calls_nest_and_return),
+		TEST(a_jump_to_what_is_not_seen_is_a_return_only_if_the_caller_goes_on),
+		TEST(a_jump_to_what_is_not_seen_may_be_left_by_longjmp),
+		TEST(a_jump_of_another_call_says_nothing),
+		TEST(a_return_that_was_seen_is_one_although_longjmp_was_called_inside),
+		TEST(a_signal_handler_is_no_tail_call_of_the_one_before),
+		TEST(a_thread_that_unwinds_itself_is_known),
 		TEST(recursion_shares_a_return_address),
 		TEST(a_return_address_reached_by_others_ends_nothing),
 		TEST(a_tail_call_ends_with_its_caller),

@@ -527,6 +527,25 @@ static void an_abandoned_record_is_passed_over_after_a_moment_and_costs_itself_a
 	assert_int_equal(lost_as(s, "never completed"), 1);
 }
 
+static void what_a_program_takes_with_it_was_not_read_and_is_not_blamed_on_its_threads(void **state)
+{
+	struct scene *s = *state;
+	struct capture_ring *r;
+	uint64_t position;
+
+	start(s);
+	r = make_ring(s, 0, 7);
+	capture(r, __rdtsc(), 1, 0, 0, 2);
+	reserve(r, 20, &position);
+	r->calls++;
+	poll(s);
+	s->gone = true;
+	assert_int_equal(poll(s).state, TAGS_GONE);
+	assert_int_equal(stop(s).lost_unfinished, 1);
+	assert_int_equal(lost_as(s, "never completed"), 0);
+	assert_int_equal(lost_as(s, "before the program was gone"), 1);
+}
+
 static void the_end_does_not_wait_for_what_was_abandoned(void **state)
 {
 	struct scene *s = *state;
@@ -821,6 +840,7 @@ int main(void)
 		TEST(records_go_around_the_end_of_the_ring),
 		TEST(losses_are_reported_and_the_sum_is_right),
 		TEST(an_abandoned_record_is_passed_over_after_a_moment_and_costs_itself_alone),
+		TEST(what_a_program_takes_with_it_was_not_read_and_is_not_blamed_on_its_threads),
 		TEST(the_end_does_not_wait_for_what_was_abandoned),
 		TEST(a_record_that_is_being_written_is_waited_for),
 		TEST(a_ring_that_is_handed_on_has_the_threads_that_it_names),

@@ -177,13 +177,19 @@ static const char tables[] = "\n"
 			     "2 threads: app/77 5 calls, worker/78 1 call\n"
 			     "signals: SIGALRM 1\n"
 			     "\n"
-			     "CALLS  FUNCTION        ERRORS  NOT RETURNED     MEAN  LONGEST  SOURCE\n"
-			     "    2  ns::parse(int)          never 1       70.0 us  70.0 us  app\n"
-			     "    1  app+0x1234                            10.0 us  10.0 us  app\n"
-			     "    1  compare                 exception 1\n"
-			     "    1  main                    never 1                         app.c:3\n"
-			     "    1  strlen               1                30.0 us  30.0 us\n"
-			     "Times include the stops made by the recording.\n"
+			     "CALLS  FUNCTION        ERRORS  NOT RETURNED    TOTAL     SELF     MEAN      P99"
+			     "  LONGEST  SOURCE\n"
+			     "    2  ns::parse(int)          never 1       70.0 us  30.0 us  70.0 us  70.0 us"
+			     "  70.0 us  app\n"
+			     "    1  app+0x1234                            10.0 us  10.0 us  10.0 us  10.0 us"
+			     "  10.0 us  app\n"
+			     "    1  compare                 exception 1"
+			     "\n"
+			     "    1  main                    never 1                                         "
+			     "           app.c:3\n"
+			     "    1  strlen               1                30.0 us  20.0 us  30.0 us  30.0 us"
+			     "  30.0 us\n"
+			     "Times include what the recording took.\n"
 			     "\n";
 
 static const char *joined(const char *a, const char *b, const char *c, const char *d)
@@ -420,10 +426,10 @@ static void a_damaged_order_does_not_confuse_the_stack(void **state)
 	/* What lies between it and its parent is not known: its parent's stack does not follow. */
 	assert_int_equal(n, 2);
 	assert_int_equal(end, WALK_END_NO_RULE);
-	step_track_leave(&t, 1, 1, 6);
+	step_track_leave(&t, 1, 1, 6, 10);
 	step_track_open(&t, 1, 1, 0, &open);
 	assert_int_equal(open, 2);
-	step_track_leave(&t, 1, 1, 5);
+	step_track_leave(&t, 1, 1, 5, 10);
 	step_track_open(&t, 1, 1, 0, &open);
 	assert_int_equal(open, 0);
 	step_track_deinit(&t);

@@ -183,7 +183,7 @@ static struct wc_error *put_the_rest(void *ctx, const struct trace_event *e)
 
 	if (e->type == EVENT_WATCH && e->watch.access == ACCESS_READ && e->watch.id < 64)
 		o->looked_at |= 1ull << e->watch.id;
-	if (e->type == EVENT_CAPTURE || (e->type == EVENT_CODE && !o->looked_at) ||
+	if (e->type == EVENT_CAPTURE || e->type == EVENT_PROBE || (e->type == EVENT_CODE && !o->looked_at) ||
 	    (e->type == EVENT_ACCESS && !(e->access.watch < 64 && o->looked_at >> e->access.watch & 1)))
 		return NULL;
 	return to.put(to.ctx, e);

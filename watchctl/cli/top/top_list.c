@@ -292,6 +292,10 @@ static void draw_empty(const struct top *t, int row)
 
 	if (s->n)
 		snprintf(text, sizeof(text), "none of the %zu sites passes the filter", s->n);
+	else if (s->probes)
+		snprintf(text, sizeof(text),
+			 "no accesses, but %llu events of probes: watchctl report prints those",
+			 (unsigned long long)s->probes);
 	else if (s->captures || s->calls)
 		snprintf(text, sizeof(text),
 			 "no accesses, but %llu captures and %llu calls: watchctl report prints those",

@@ -51,40 +51,6 @@ static void reading_deinit(struct reading *r)
 	closep(&r->mem_fd);
 }
 
-/* The kernel writes a newline in a name as \012, and nothing else in a special way. */
-static void unescape_newlines(char *s)
-{
-	char *out = s;
-
-	while (*s) {
-		if (strncmp(s, "\\012", 4) == 0) {
-			*out++ = '\n';
-			s += 4;
-		} else {
-			*out++ = *s++;
-		}
-	}
-	*out = '\0';
-}
-
-static bool parse_mapping(char *line, struct module_mapping *ret)
-{
-	unsigned int major, minor;
-	char perm[5];
-	int path = 0;
-
-	line[strcspn(line, "\n")] = '\0';
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &ret->start, &ret->end, perm, &ret->offset, &major,
-		   &minor, &ret->ino, &path) < 7 ||
-	    !path)
-		return false;
-	ret->dev = (uint64_t)major << 32 | minor;
-	ret->executable = perm[2] == 'x';
-	ret->path = line + path;
-	unescape_newlines(ret->path);
-	return true;
-}
-
 /* An index into r->image; -1: no memory. */
 static ssize_t image_of(struct reading *r, const struct module_mapping *m)
 {
@@ -143,7 +109,9 @@ static bool list_push(struct module_list *l, struct module m)
 static bool list_push_draft(struct module_list *l, const struct draft *d)
 {
 	const struct module_image *img = d->image;
-	uint64_t end = module_elf_end(&img->head, d->bias);
+	/* What has no beginning is a piece of the file that the program has mapped once more, as node does. */
+	bool is_piece = d->start > module_elf_start(&img->head, d->bias);
+	uint64_t end = is_piece ? d->end : module_elf_end(&img->head, d->bias);
 	struct module m = { .start = d->start,
 			    .end = end > d->end ? end : d->end,
 			    .bias = d->bias,
@@ -201,7 +169,7 @@ static bool maps_parse(FILE *f, struct parsed_maps *ret)
 	struct module_mapping m;
 
 	while (getline(&line, &cap, f) > 0) {
-		if (!parse_mapping(line, &m) || (m.path[0] != '/' && strcmp(m.path, "[vdso]") != 0))
+		if (!module_mapping_parse(line, &m) || (m.path[0] != '/' && strcmp(m.path, "[vdso]") != 0))
 			continue;
 		m.path = strdup(m.path);
 		if (!m.path)

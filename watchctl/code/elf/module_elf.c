@@ -228,6 +228,14 @@ bool module_elf_has_bias(const struct module_elf *head, uint64_t start, uint64_t
 	return false;
 }
 
+bool module_elf_begins_segment(const struct module_elf *head, uint64_t offset)
+{
+	for (size_t i = 0; i < head->nsegments; i++)
+		if (page_down(head->segment[i].offset) == offset)
+			return true;
+	return false;
+}
+
 uint64_t module_elf_start(const struct module_elf *head, uint64_t bias)
 {
 	return bias + page_down(head->segment[0].vaddr);

@@ -53,6 +53,9 @@ bool module_elf_bias(const struct module_elf *head, uint64_t start, uint64_t off
 /* Whether the mapping may be of the file loaded at @bias. */
 bool module_elf_has_bias(const struct module_elf *head, uint64_t start, uint64_t offset, uint64_t bias);
 
+/* Whether a segment begins on the page of the file at @offset: a mapping from elsewhere is a piece of one. */
+bool module_elf_begins_segment(const struct module_elf *head, uint64_t offset);
+
 /* Where its segments' memory begins and ends, .bss included. */
 uint64_t module_elf_start(const struct module_elf *head, uint64_t bias);
 uint64_t module_elf_end(const struct module_elf *head, uint64_t bias);

@@ -13,6 +13,40 @@
 
 #define DELETED " (deleted)"
 
+/* The kernel writes a newline in a name as \012, and nothing else in a special way. */
+static void unescape_newlines(char *s)
+{
+	char *out = s;
+
+	while (*s) {
+		if (strncmp(s, "\\012", 4) == 0) {
+			*out++ = '\n';
+			s += 4;
+		} else {
+			*out++ = *s++;
+		}
+	}
+	*out = '\0';
+}
+
+bool module_mapping_parse(char *line, struct module_mapping *ret)
+{
+	unsigned int major, minor;
+	char perm[5];
+	int path = 0;
+
+	line[strcspn(line, "\n")] = '\0';
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &ret->start, &ret->end, perm, &ret->offset, &major,
+		   &minor, &ret->ino, &path) < 7 ||
+	    !path)
+		return false;
+	ret->dev = (uint64_t)major << 32 | minor;
+	ret->executable = perm[2] == 'x';
+	ret->path = line + path;
+	unescape_newlines(ret->path);
+	return true;
+}
+
 /* *why: errno, where something failed. */
 static int open_elf(const char *path, struct module_elf *ret, uint64_t *ino, int *why)
 {

@@ -18,6 +18,9 @@ struct module_mapping {
 	char *path;
 };
 
+/* Of @line, which it changes and @ret->path points into. False: it is of no file. */
+bool module_mapping_parse(char *line, struct module_mapping *ret);
+
 struct module_image {
 	uint64_t dev, ino;
 	char *maps_path; /* as maps says, perhaps with " (deleted)" */

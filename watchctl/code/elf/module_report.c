@@ -12,6 +12,7 @@
 #include "watchctl/base/read_failure.h"
 #include "watchctl/base/task.h"
 #include "watchctl/code/elf/module_elf.h"
+#include "watchctl/code/elf/module_image.h"
 
 #define VDSO "[vdso]"
 
@@ -69,7 +70,32 @@ static char *path_to(pid_t pid, int root_fd, const char *path)
 	return access(rooted, F_OK) < 0 || is_same_file(rooted, path) ? strdup(path) : take_ptr(rooted);
 }
 
-static bool make(const struct module_report *r, const struct module_elf *head, const char *path,
+/*
+ * The mapping is a piece of the file that the process has mapped once more, as node does: where the file would begin then, it is not.
+ * A part of it, split off by mprotect(2), has the rest beside it. False also where nobody can be asked any more.
+ */
+static bool is_piece(pid_t pid, const struct module_report *r, uint64_t begin)
+{
+	scoped(freep) char *line = NULL;
+	scoped(fclosep) FILE *maps = NULL;
+	bool is_asked = false, is_there = false;
+	char path[32];
+	size_t cap = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", task_with_memory(pid));
+	maps = fopen(path, "re");
+	while (maps && !is_there && getline(&line, &cap, maps) > 0) {
+		struct module_mapping m;
+
+		if (!module_mapping_parse(line, &m))
+			continue;
+		is_asked |= r->start >= m.start && r->start < m.end;
+		is_there = begin >= m.start && begin < m.end && !strncmp(m.path, r->path, strlen(r->path));
+	}
+	return is_asked && !is_there;
+}
+
+static bool make(pid_t pid, const struct module_report *r, const struct module_elf *head, const char *path,
 		 const char *open_path, struct module *ret, bool *ret_found)
 {
 	struct module m = { .path = (char *)path, .open_path = (char *)open_path };
@@ -80,6 +106,10 @@ static bool make(const struct module_report *r, const struct module_elf *head, c
 	m.end = module_elf_end(head, m.bias);
 	if (m.end < r->end)
 		m.end = r->end;
+	if (!module_elf_begins_segment(head, r->offset) && is_piece(pid, r, m.start)) {
+		m.start = r->start;
+		m.end = r->end;
+	}
 	memcpy(m.build_id, head->build_id, sizeof(m.build_id));
 	m.build_id_len = head->build_id_len;
 	m.is_program = head->is_program;
@@ -88,12 +118,12 @@ static bool make(const struct module_report *r, const struct module_elf *head, c
 }
 
 /* There is one vdso for all 64-bit processes of a kernel. Its mapping is all of it. */
-static bool make_vdso(const struct module_report *r, struct module *ret, bool *ret_found)
+static bool make_vdso(pid_t pid, const struct module_report *r, struct module *ret, bool *ret_found)
 {
 	const void *ours = (const void *)getauxval(AT_SYSINFO_EHDR);
 	struct module_elf head;
 
-	return !ours || !module_elf_from_self(ours, &head) || make(r, &head, VDSO, VDSO, ret, ret_found);
+	return !ours || !module_elf_from_self(ours, &head) || make(pid, r, &head, VDSO, VDSO, ret, ret_found);
 }
 
 bool module_from_report(pid_t pid, int root_fd, const struct module_report *r, struct module *ret,
@@ -104,13 +134,13 @@ bool module_from_report(pid_t pid, int root_fd, const struct module_report *r, s
 
 	*ret_found = false;
 	if (!strcmp(r->path, VDSO))
-		return make_vdso(r, ret, ret_found);
+		return make_vdso(pid, r, ret, ret_found);
 	if (r->path[0] != '/')
 		return true;
 	open_path = path_to(pid, root_fd, r->path);
 	if (!open_path)
 		return false;
-	return !open_reported(open_path, r, &head) || make(r, &head, r->path, open_path, ret, ret_found);
+	return !open_reported(open_path, r, &head) || make(pid, r, &head, r->path, open_path, ret, ret_found);
 }
 
 bool module_is_same_place(const struct module *a, const struct module *b)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/bisect.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/elf/module_jit.h"
@@ -204,16 +205,7 @@ bool symbolizer_report(struct symbolizer *s, const struct symbol_reported *repor
 /* How many modules start at or below @addr. */
 static size_t entries_upto(const struct symbolizer *s, uint64_t addr)
 {
-	size_t low = 0, high = s->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (s->v[mid]->start <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = BISECT(s->n, i, s->v[i]->start <= addr);
 	return low;
 }
 

@@ -12,6 +12,7 @@
  * The starts of functions come from .eh_frame and the symbol tables. glibc ends the description of clone
  * before the instruction, since it would be wrong for the child: so a start counts until the next one.
  */
+#include "watchctl/base/bisect.h"
 #include "watchctl/code/tls/tls.h"
 
 #include <asm/prctl.h>
@@ -133,16 +134,7 @@ static bool tls_threads_follow(const struct scan *s, uint64_t from, uint64_t to,
 /* The last function that starts at or before @vaddr; 0: none near. */
 static uint64_t start_before(const struct scan *s, uint64_t vaddr)
 {
-	size_t low = 0, high = s->nstarts;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (s->start[mid] <= vaddr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = BISECT(s->nstarts, i, s->start[i] <= vaddr);
 	return low && s->start[low - 1] >= s->vaddr && vaddr - s->start[low - 1] < FUNCTION_MAX
 		       ? s->start[low - 1]
 		       : 0;

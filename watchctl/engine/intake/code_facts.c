@@ -11,10 +11,13 @@
 #include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/code/unwind/cfi.h"
 #include "watchctl/engine/intake/access_fact.h"
+#include "watchctl/patch/patch_copies.h"
 #include "watchctl/target/proc/proc.h"
 
 #define FACTS_MAX (1u << 17)
 #define SKEW_NS 20000u /* between the clocks of records, and the kernel's of what it reports */
+#define COPIES_MIN_NS 20000000ull
+#define COPIES_MAX_NS 1000000000ull
 
 struct code_facts {
 	pid_t pid;
@@ -30,7 +33,9 @@ struct code_facts {
 	bool met_unknown;
 	uint64_t *rule_key,
 		*fact_key; /* mirrors of the published tables' keys: the target's copy is not trusted */
-	uint64_t rules_withdrawn; /* how often */
+	uint64_t rules_withdrawn;	     /* how often */
+	struct patch_copies *copies;	     /* NULL: there was no reason to look for patches */
+	uint64_t copies_ns, copies_every_ns; /* of the last look, and how long until the next one */
 };
 
 static void withdraw_published(void *ctx, uint64_t start, uint64_t end);
@@ -74,6 +79,7 @@ void code_facts_free(struct code_facts *f)
 	code_modules_free(f->modules);
 	cfi_free(f->cfi);
 	symbolizer_free(f->symbols);
+	patch_copies_free(f->copies);
 	free(f->rule_key);
 	free(f->fact_key);
 	free(f);
@@ -257,6 +263,8 @@ static struct wc_error *on_change(struct code_facts *f, const struct module_chan
 	struct wc_error *err = c->came ? NULL : code_facts_flush(f);
 
 	withdraw(f, c->module->start, c->module->end); /* "no rule", said before it came */
+	if (module_is_jit(c->module))
+		f->copies_every_ns = 0;
 	if (!err && c->came && (!cfi_add(f->cfi, c->module) || !symbolizer_add(f->symbols, c->module)))
 		err = &wc_enomem;
 	return err ? err : report_module(f, c);
@@ -325,6 +333,34 @@ struct wc_error *code_facts_look_at_child(struct code_facts *f, pid_t pid, bool 
 	return err ? err : happen(f, 0, changed);
 }
 
+/* Patches have memory of theirs with code in it, as a JIT's. */
+static bool may_be_patched(const struct code_facts *f)
+{
+	const struct module_list *l = code_facts_modules(f);
+
+	for (size_t i = 0; i < l->n; i++)
+		if (module_is_jit(&l->v[i]))
+			return true;
+	return false;
+}
+
+/* Patches come after their memory: where there are none yet, it looks again, and less and less often. */
+static void look_for_patches(struct code_facts *f)
+{
+	uint64_t now = monotonic_ns();
+
+	if (now - f->copies_ns < f->copies_every_ns || !may_be_patched(f))
+		return;
+	if (!f->copies)
+		f->copies = patch_copies_new(f->pid);
+	f->copies_ns = now;
+	f->copies_every_ns = f->copies_every_ns < COPIES_MIN_NS	  ? COPIES_MIN_NS
+			     : f->copies_every_ns < COPIES_MAX_NS ? 2 * f->copies_every_ns
+								  : COPIES_MAX_NS;
+	if (f->copies)
+		patch_copies_look(f->copies);
+}
+
 struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t same_ns, bool *changed)
 {
 	struct wc_error *err;
@@ -332,7 +368,11 @@ struct wc_error *code_facts_refresh(struct code_facts *f, uint64_t same_ns, bool
 
 	*changed = false;
 	err = code_modules_look(f->modules, same_ns, &looked);
-	return err ? err : happen(f, 0, changed);
+	if (!err)
+		err = happen(f, 0, changed);
+	if (!err && *changed)
+		look_for_patches(f); /* while the process is there to be looked at */
+	return err;
 }
 
 void code_facts_warm_up(struct code_facts *f)
@@ -353,6 +393,20 @@ const struct module_list *code_facts_modules(const struct code_facts *f)
 static const struct module *code_facts_find(const struct code_facts *f, uint64_t addr)
 {
 	return module_find(code_facts_modules(f), addr);
+}
+
+uint64_t code_facts_original(struct code_facts *f, uint64_t pc)
+{
+	const struct module *m = code_facts_find(f, pc);
+	uint64_t found;
+
+	if (m && !module_is_jit(m))
+		return 0;
+	found = f->copies ? patch_copies_original(f->copies, pc) : 0;
+	if (found)
+		return found;
+	look_for_patches(f);
+	return f->copies ? patch_copies_original(f->copies, pc) : 0;
 }
 
 bool code_facts_covers(const struct code_facts *f, uint64_t addr)
@@ -400,8 +454,12 @@ static bool read_code(void *ctx, uint64_t addr, void *buf, size_t len)
 
 	if (!code_modules_over(f->modules) && !code_modules_changing(f->modules, addr) &&
 	    memory_read(&mem, addr, buf, len) &&
-	    (!in_file || !memcmp(file, buf, len) || is_mapped(f, m, addr)))
+	    (!in_file || !memcmp(file, buf, len) || is_mapped(f, m, addr))) {
+		look_for_patches(f);
+		if (f->copies)
+			patch_copies_restore(f->copies, addr, buf, len);
 		return true;
+	}
 	if (in_file)
 		memcpy(buf, file, len);
 	return in_file;

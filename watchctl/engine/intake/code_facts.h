@@ -97,6 +97,12 @@ void code_facts_warm_up(struct code_facts *f);
 /* Those of the time that is judged. */
 const struct module_list *code_facts_modules(const struct code_facts *f);
 
+/*
+ * @pc: behind an instruction. Where a patch has it run as a copy: the address behind it in the program's own code; else 0. Facts, and
+ * the code that is read, are of the program as it is without patches.
+ */
+uint64_t code_facts_original(struct code_facts *f, uint64_t pc);
+
 /* True when a mapped module holds the address. */
 bool code_facts_covers(const struct code_facts *f, uint64_t addr);
 

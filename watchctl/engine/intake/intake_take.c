@@ -1,6 +1,9 @@
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "handler/walk.h"
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/base/tsc_clock.h"
 #include "watchctl/engine/intake/access_fact.h"
@@ -203,8 +206,37 @@ static struct wc_error *(*const steps[])(struct intake *in, struct taking *t) = 
 	complete_stack, name_thread, know_instruction,	    correct_value, judge_and_queue,
 };
 
-struct wc_error *intake_take_in(struct intake *in, const struct wire_record *r)
+/*
+ * An instruction that a patch has moved runs as a copy: what it did is told of where it stands in the program. Returns @r, or a copy
+ * of it in *ret, which is the caller's.
+ */
+static const struct wire_record *as_without_patches(struct intake *in, const struct wire_record *r,
+						    struct wire_record **ret)
 {
+	const uint64_t rip = r->regs.r[WREG_RIP], original = code_facts_original(in->facts, rip);
+	uint64_t *frames;
+	struct regs *outer;
+
+	if (!original || r->size < sizeof(*r) + 8 * (uint64_t)r->nframes + sizeof(*outer))
+		return r;
+	*ret = malloc(r->size);
+	if (!*ret)
+		return r;
+	memcpy(*ret, r, r->size);
+	frames = (uint64_t *)(*ret + 1);
+	outer = (struct regs *)(frames + r->nframes);
+	(*ret)->regs.r[WREG_RIP] = original;
+	if (r->nframes && frames[0] == rip)
+		frames[0] = original;
+	if (outer->r[WREG_RIP] == rip)
+		outer->r[WREG_RIP] = original;
+	return *ret;
+}
+
+struct wc_error *intake_take_in(struct intake *in, const struct wire_record *record)
+{
+	scoped(freep) struct wire_record *copy = NULL;
+	const struct wire_record *r = as_without_patches(in, record, &copy);
 	struct taking t = { .r = r, .w = &in->watch[r->watch], .q = &in->queue[in->queued] };
 	struct wc_error *err = NULL;
 

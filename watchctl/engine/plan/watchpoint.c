@@ -3,11 +3,13 @@
 #include "watchctl/base/error.h"
 #include "watchctl/engine/plan/dregs.h"
 #include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/translated.h"
 
 #define STOP_MS 200u
 
 struct wc_error *watchpoint_check_place(const struct watchpoint *w, pid_t pid)
 {
+	struct wc_error *err;
 	struct proc_map m;
 
 	if (w->address)
@@ -18,6 +20,9 @@ struct wc_error *watchpoint_check_place(const struct watchpoint *w, pid_t pid)
 			"%u bytes at 0x%llx do not fit a debug register: it watches 1, 2, 4 or 8 bytes, "
 			"aligned to that size; choose with -s",
 			w->size, (unsigned long long)w->addr);
+	err = w->access == ACCESS_EXECUTE ? proc_check_translated(pid, "its executions are not seen") : NULL;
+	if (err)
+		return err;
 	return proc_map_at(pid, w->addr, &m) ? NULL : proc_map_error(pid, w->addr);
 }
 

@@ -13,8 +13,8 @@
 #include "watchctl/target/stop/tracee.h"
 
 /*
- * WC_EUSAGE: no register covers it; WC_ENAME: nothing is mapped there; else why that cannot be known. A watch
- * with an `address` has no one place: NULL.
+ * WC_EUSAGE: no register covers it; WC_ENOTSUP: an execution, where the CPU executes a translation instead; WC_ENAME:
+ * nothing is mapped there; else why that cannot be known. A watch with an `address` has no one place: NULL.
  */
 struct wc_error *watchpoint_check_place(const struct watchpoint *w, pid_t pid);
 

@@ -8,6 +8,7 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
@@ -22,6 +23,9 @@
 #include "watchctl/target/stop/tracing.h"
 
 #define STAND_NS 20000000ull /* so long a stop is waited for: who takes longer is in the kernel */
+#define CPU_NS \
+	500000000ull /* or so long, while it has no CPU to stop on: a busy machine's time is nobody's fault */
+#define CPU_LOOK_NS 500000
 
 /* The table */
 
@@ -329,6 +333,11 @@ static void look_aside(struct tracer *k, struct traced *t)
 	k->asides++;
 }
 
+static bool is_running(const struct traced *t)
+{
+	return !t->stopped && !t->put_aside && !t->dead;
+}
+
 static unsigned int count_running(struct tracer *k, const struct traced *but,
 				  void (*fn)(struct tracer *, struct traced *))
 {
@@ -340,26 +349,59 @@ static unsigned int count_running(struct tracer *k, const struct traced *but,
 			if (t == but || t->process != but->process)
 				continue;
 			fn(k, t);
-			n += !t->stopped && !t->put_aside && !t->dead;
+			n += is_running(t);
 		}
 	return n;
 }
 
+/* It needs nothing but a processor to stop. */
+static bool awaits_cpu(const struct traced *t)
+{
+	struct proc_status s;
+
+	return is_running(t) && proc_status_read(t->process->pid, t->tid, &s) && s.state == 'R';
+}
+
+static bool any_awaits_cpu(const struct tracer *k, const struct traced *but)
+{
+	for (unsigned int i = 0; i < TRACER_BUCKETS; i++)
+		for (const struct traced *t = k->bucket[i]; t; t = t->next)
+			if (t != but && t->process == but->process && awaits_cpu(t))
+				return true;
+	return false;
+}
+
+static void nap(uint64_t waited)
+{
+	if (waited < STAND_NS)
+		sched_yield();
+	else
+		nanosleep(&(struct timespec){ .tv_nsec = CPU_LOOK_NS }, NULL);
+}
+
 void threads_stop_others(struct tracer *k, const struct traced *t)
 {
-	uint64_t end = monotonic_ns() + STAND_NS;
+	const uint64_t begin = monotonic_ns();
+	uint64_t waited = 0;
 
 	count_running(k, t, threads_interrupt);
-	while (count_running(k, t, look_aside) && monotonic_ns() < end)
-		sched_yield();
+	while (count_running(k, t, look_aside) &&
+	       (waited < STAND_NS || (waited < CPU_NS && any_awaits_cpu(k, t)))) {
+		nap(waited);
+		waited = monotonic_ns() - begin;
+	}
 }
 
 void threads_wait_for(struct tracer *k, struct traced *t)
 {
-	uint64_t end = monotonic_ns() + STAND_NS;
+	const uint64_t begin = monotonic_ns();
+	uint64_t waited = 0;
 
-	for (look_aside(k, t); !t->put_aside && monotonic_ns() < end; look_aside(k, t))
-		sched_yield();
+	for (look_aside(k, t); !t->put_aside && (waited < STAND_NS || (waited < CPU_NS && awaits_cpu(t)));
+	     look_aside(k, t)) {
+		nap(waited);
+		waited = monotonic_ns() - begin;
+	}
 }
 
 bool threads_next_aside(struct tracer *k, pid_t *ret_tid, int *ret_status)

@@ -75,7 +75,7 @@ static struct wc_error *end_session(const struct slots *s, const struct slot_ses
 		return wc_error_new(WC_EPERM, "%s watches process %d: end it where it runs", who(one, name),
 				    s->pid);
 	scoped(closep) int fd = (int)syscall(SYS_pidfd_open, one->owner, 0);
-	if ((fd < 0 && errno == ESRCH) || proc_start_time(one->owner) != one->owner_start)
+	if ((fd < 0 && errno == ESRCH) || !proc_lives(one->owner, one->owner_start))
 		return NULL;
 	if (fd < 0 || syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0)) {
 		if (errno == ESRCH)

@@ -14,6 +14,7 @@
  * same stack pointer is a longjmp that has arrived. Without it, a function that is left by longjmp to its
  * caller could not be known from one that returns: code after the call is often where both go on.
  */
+#include "watchctl/base/bisect.h"
 #include "watchctl/step/model/track_impl.h"
 
 #include <stdlib.h>
@@ -120,12 +121,20 @@ static struct wc_error *end_event(struct track *t, const struct track_end **ende
 	return t->no_memory ? &wc_enomem : NULL;
 }
 
+/* Of a call that has jumped to a function which is not seen: whether that has returned before all else happened is not known. */
+static enum return_how how_jumped(enum return_how how)
+{
+	return how == RETURN_UNKNOWN ? RETURN_RETURNED : how == RETURN_RETURNED ? how : RETURN_UNKNOWN;
+}
+
 /* The innermost call of @s has ended. */
 static void pop(struct track *t, struct stack *s, enum return_how how)
 {
 	const struct open_call *o = &s->v[--s->n];
 
 	o->await->n--;
+	if (o->jumped)
+		how = how_jumped(how);
 	for (uint32_t i = 0; i < o->nlandings; i++)
 		s->landing[--s->nlandings].await->n--;
 	if (!vec_push(t->ended, t->nended, t->ended_cap, (struct track_end){ .call = o->c, .how = how }))
@@ -163,7 +172,13 @@ static void change_stack(struct track *t, struct thread *th, struct stack *s)
 	struct stack *from = th->active;
 	enum return_how how;
 
-	if (from && from != s && from->n) {
+	/* A signal handler that has ended by a jump. */
+	while (from && from != s && from->n && !from->own && from->v[0].c.flags & CALL_SIGNAL &&
+	       innermost(from)->jumped)
+		pop(t, from, RETURN_UNKNOWN);
+	if (from && from != s && !from->n) {
+		t->no_memory |= !retire_if_empty(th, from);
+	} else if (from && from != s) {
 		uint8_t leaves = innermost(from)->c.leaves;
 
 		how = how_left(th, leaves);
@@ -186,7 +201,8 @@ static bool is_tail_call(const struct stack *s, const struct track_entry *e, boo
 {
 	const struct track_call *c = &innermost(s)->c;
 
-	return c->return_address == e->return_address && !why && !(some_gone && c->point == e->point);
+	return c->return_address == e->return_address && !(e->flags & CALL_SIGNAL) && !why &&
+	       !(some_gone && c->point == e->point);
 }
 
 static void end_what_is_over(struct track *t, struct thread *th, struct stack *s, const struct track_entry *e)
@@ -246,6 +262,7 @@ struct wc_error *track_enter(struct track *t, const struct track_entry *e, struc
 				     .return_address = e->return_address };
 	if (parent) {
 		new.c.parent = parent->call;
+		new.c.parent_point = parent->point;
 		new.c.depth = parent->depth + 1;
 		if (s->n && parent->sp == e->sp)
 			new.c.flags |= CALL_TAIL;
@@ -259,20 +276,20 @@ struct wc_error *track_enter(struct track *t, const struct track_entry *e, struc
 	return end_event(t, ended, n);
 }
 
+void track_jumps(struct track *t, pid_t tid, uint64_t address, uint64_t sp)
+{
+	const struct thread *th = find_thread(t, tid);
+	struct stack *s = th ? th->active : NULL;
+
+	if (s && s->n && inner_sp(s) == sp && innermost(s)->c.return_address == address)
+		s->v[s->n - 1].jumped = true;
+}
+
 /* The calls of @s whose return address lies at @sp - 8: the index of the outermost of them; s->n: there is
  * none. */
 static size_t find_returning(const struct stack *s, uint64_t address, uint64_t sp)
 {
-	size_t low = 0, high = s->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (s->v[mid].c.sp + 8 > sp)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = BISECT(s->n, i, s->v[i].c.sp + 8 > sp);
 	if (low < s->n && s->v[low].c.sp + 8 == sp && s->v[low].c.return_address == address)
 		return low;
 	return s->n;
@@ -320,9 +337,12 @@ static void add_landing(struct track *t, struct stack *s, const struct track_cal
 	owner->nlandings++;
 }
 
-static void returned(struct track *t, struct thread *th, struct stack *s, size_t first, uint64_t sp)
+/* @certain: it was seen to return, and not only that its return address was reached. */
+static void returned(struct track *t, struct thread *th, struct stack *s, size_t first, uint64_t sp,
+		     bool certain)
 {
-	enum return_how why = why_gone(th, s, sp - 8), how = why ? RETURN_UNKNOWN : RETURN_RETURNED;
+	enum return_how why = why_gone(th, s, sp - 8),
+			how = why && !certain ? RETURN_UNKNOWN : RETURN_RETURNED;
 	struct track_call inner;
 
 	pop_below(t, s, sp - 8, why ? why : RETURN_UNKNOWN);
@@ -370,8 +390,8 @@ static void passed(struct track *t, struct thread *th, uint64_t sp)
 	t->no_memory |= !retire_if_empty(th, s);
 }
 
-struct wc_error *track_reached(struct track *t, pid_t tid, uint64_t address, uint64_t sp,
-			       const struct track_end **ended, size_t *n)
+static struct wc_error *reached(struct track *t, pid_t tid, uint64_t address, uint64_t sp, bool certain,
+				const struct track_end **ended, size_t *n)
 {
 	struct thread *th = find_thread(t, tid);
 	uint64_t owner = 0;
@@ -383,7 +403,7 @@ struct wc_error *track_reached(struct track *t, pid_t tid, uint64_t address, uin
 		return end_event(t, ended, n);
 	s = stack_returning(th, address, sp, &first);
 	if (s) {
-		returned(t, th, s, first, sp);
+		returned(t, th, s, first, sp, certain);
 		return end_event(t, ended, n);
 	}
 	s = stack_landed(th, address, sp, &owner);
@@ -392,6 +412,18 @@ struct wc_error *track_reached(struct track *t, pid_t tid, uint64_t address, uin
 	else
 		passed(t, th, sp);
 	return end_event(t, ended, n);
+}
+
+struct wc_error *track_reached(struct track *t, pid_t tid, uint64_t address, uint64_t sp,
+			       const struct track_end **ended, size_t *n)
+{
+	return reached(t, tid, address, sp, false, ended, n);
+}
+
+struct wc_error *track_returns(struct track *t, pid_t tid, uint64_t address, uint64_t sp,
+			       const struct track_end **ended, size_t *n)
+{
+	return reached(t, tid, address, sp + 8, true, ended, n);
 }
 
 bool track_set_stack(struct track *t, pid_t tid, uint64_t start, uint64_t end)
@@ -423,15 +455,25 @@ const struct track_call *track_innermost(const struct track *t, pid_t tid)
 	return o ? &o->c : NULL;
 }
 
-static bool ends_itself(const struct thread *th)
+static bool has_open(const struct thread *th, enum track_leaves leaves)
 {
-	if (th->exits)
-		return true;
 	for (size_t i = 0; i < th->n; i++)
 		for (size_t k = th->stack[i]->n; k--;)
-			if (th->stack[i]->v[k].c.leaves == TRACK_ENDS_THREAD)
+			if (th->stack[i]->v[k].c.leaves == leaves)
 				return true;
 	return false;
+}
+
+static bool ends_itself(const struct thread *th)
+{
+	return th->exits || has_open(th, TRACK_ENDS_THREAD);
+}
+
+bool track_is_ending(const struct track *t, pid_t tid)
+{
+	const struct thread *th = find_thread(t, tid);
+
+	return th && (ends_itself(th) || has_open(th, TRACK_FORCES));
 }
 
 /* Of the stack that the thread is on first. */

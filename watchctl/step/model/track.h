@@ -33,6 +33,7 @@
 enum track_leaves {
 	TRACK_NORMAL,
 	TRACK_THROWS,	    /* __cxa_throw, _Unwind_RaiseException ... */
+	TRACK_FORCES,	    /* _Unwind_ForcedUnwind: the same; pthread_exit and cancellation call it */
 	TRACK_JUMPS,	    /* longjmp, siglongjmp ... */
 	TRACK_ENDS_THREAD,  /* pthread_exit, thrd_exit */
 	TRACK_ENDS_PROCESS, /* exit, _exit, abort ... */
@@ -49,10 +50,11 @@ enum track_leaves track_leaves_of(const char *name);
 struct track_call {
 	uint64_t call; /* as in call_event */
 	uint64_t parent;
-	uint32_t point; /* the caller's number of the function */
-	uint8_t flags;	/* CALL_ */
-	bool over;	/* stepped over */
-	uint8_t leaves; /* enum track_leaves */
+	uint32_t point;	       /* the caller's number of the function */
+	uint32_t parent_point; /* ... of its parent's, if there is one */
+	uint8_t flags;	       /* CALL_ */
+	bool over;	       /* stepped over */
+	uint8_t leaves;	       /* enum track_leaves */
 	uint32_t depth;
 	uint64_t sp, return_address;
 };
@@ -95,12 +97,28 @@ struct wc_error *track_enter(struct track *t, const struct track_entry *e, struc
 			     const struct track_end **ended, size_t *n);
 
 /*
+ * @tid's innermost call, entered with @sp and the return address @address, jumps to a function whose end is not seen: once it is gone, it
+ * has returned; if it is open at the end, how it has ended is not known. Nothing happens if that call is not the innermost one.
+ */
+void track_jumps(struct track *t, pid_t tid, uint64_t address, uint64_t sp);
+
+/*
  * @tid stands at @address, which is the return address of some call, with @sp. Reports the calls that ended
  * here: the one that returned, and what it had tail-called (RETURN_RETURNED, innermost first), and any that
  * lay inside and are gone. No RETURN_RETURNED among them: the address was reached on another way.
  */
 struct wc_error *track_reached(struct track *t, pid_t tid, uint64_t address, uint64_t sp,
 			       const struct track_end **ended, size_t *n);
+
+/*
+ * @tid executes a return, with the return address @address at @sp: as track_reached() once it is there, but for one thing. The
+ * function has returned, whatever was open inside, so that this is known of a function that longjmp has come back to.
+ */
+struct wc_error *track_returns(struct track *t, pid_t tid, uint64_t address, uint64_t sp,
+			       const struct track_end **ended, size_t *n);
+
+/* A call of pthread_exit() or the like is open in @tid, or its frames are being unwound because it was cancelled. */
+bool track_is_ending(const struct track *t, pid_t tid);
 
 /* The innermost open call of @tid; NULL: none. */
 const struct track_call *track_innermost(const struct track *t, pid_t tid);

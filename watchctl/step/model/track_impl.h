@@ -16,6 +16,7 @@ struct open_call {
 	struct track_call c;
 	struct await *await;
 	uint32_t nlandings;
+	bool jumped; /* track_jumps() */
 };
 
 struct landing {
@@ -82,6 +83,7 @@ static inline enum return_how how_left(const struct thread *th, uint8_t leaves)
 	case TRACK_ENDS_THREAD:
 		return RETURN_THREAD_EXIT;
 	case TRACK_THROWS:
+	case TRACK_FORCES:
 		return RETURN_EXCEPTION;
 	case TRACK_RESUMES:
 	case TRACK_CATCHES:

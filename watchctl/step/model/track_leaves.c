@@ -18,7 +18,7 @@ static const struct leaver leavers[] = {
 	{ "__cxa_bad_cast", TRACK_THROWS },
 	{ "__cxa_bad_typeid", TRACK_THROWS },
 	{ "_Unwind_RaiseException", TRACK_THROWS },
-	{ "_Unwind_ForcedUnwind", TRACK_THROWS },
+	{ "_Unwind_ForcedUnwind", TRACK_FORCES },
 	{ "_Unwind_Resume_or_Rethrow", TRACK_THROWS },
 	{ "_Unwind_Resume", TRACK_RESUMES },
 	{ "__cxa_end_cleanup", TRACK_RESUMES },

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/translated.h"
 #include "watchctl/target/stop/launch.h"
 #include "watchctl/target/stop/run_to_entry.h"
 
@@ -18,6 +19,8 @@ struct wc_error *step_target_open(pid_t pid, char *const argv[], struct step_tar
 	if (argv)
 		t.pid = t.held.pid;
 	err = proc_check(t.pid);
+	if (!err)
+		err = proc_check_translated(t.pid, "none of its calls can be recorded");
 	if (!err && argv)
 		err = run_to_entry(&t.held);
 	if (err) {

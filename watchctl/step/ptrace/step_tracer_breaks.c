@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "watchctl/base/bisect.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/step/ptrace/step_tracer.h"
@@ -274,18 +275,11 @@ void step_breaks_sync(struct step_tracer *k)
 static bool note_map(void *ctx, const struct proc_map *m)
 {
 	struct step_tracer *k = ctx;
-	uint32_t low = 0, high = k->ordered;
+	size_t low;
 
 	if (!m->exec || !m->write)
 		return true;
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (k->brk[k->order[mid]].address < m->start)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	low = BISECT(k->ordered, i, k->brk[k->order[i]].address < m->start);
 	for (; low < k->ordered && k->brk[k->order[low]].address < m->end; low++)
 		k->brk[k->order[low]].writable = true;
 	return true;

@@ -1,6 +1,7 @@
 /* What it means that a thread stands at a breakpoint. */
 #include <string.h>
 
+#include "watchctl/base/bisect.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/step/ptrace/step_tracer.h"
 
@@ -8,16 +9,7 @@
 
 bool step_hit_is_code(const struct step_tracer *k, uint64_t address)
 {
-	size_t low = 0, high = k->ncode;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (k->code[mid].end <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = BISECT(k->ncode, i, k->code[i].end <= address);
 	return low < k->ncode && address >= k->code[low].start;
 }
 

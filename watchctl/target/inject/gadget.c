@@ -70,18 +70,22 @@ struct wc_error *gadgets_find(pid_t pid, struct gadgets *ret)
 {
 	scoped(freep) uint8_t *buf = malloc(CHUNK);
 	struct search s = { .pid = pid, .buf = buf };
+	struct wc_error *gone;
 
 	if (!buf)
 		return &wc_enomem;
 	proc_maps(pid, search_map, &s);
-	if (!complete(&s.found))
-		return wc_error_new(
-			WC_ENOTSUP,
-			"process %d contains no instructions with which it could map the handler without changes to "
-			"its code: choose --engine ring or ptrace",
-			pid);
-	*ret = s.found;
-	return NULL;
+	if (complete(&s.found)) {
+		*ret = s.found;
+		return NULL;
+	}
+	gone = proc_check(pid);
+	return gone ? gone
+		    : wc_error_new(
+			      WC_ENOTSUP,
+			      "process %d contains no instructions with which it could map the handler without changes "
+			      "to its code: choose --engine ring or ptrace",
+			      pid);
 }
 
 static bool is_at(pid_t pid, uint64_t addr, const struct code *c)

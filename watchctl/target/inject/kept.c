@@ -14,10 +14,9 @@
 #include "watchctl/target/stop/tracee.h"
 
 #define PAGE 4096u
-#define PAGES 4096u		  /* looked up at once */
-#define PIECE (64u * PAGE)	  /* read at once */
-#define PAGE_OF_FILE (1ull << 61) /* or shared: Documentation/admin-guide/mm/pagemap.rst */
-#define VAST (1ull << 40)	  /* a sanitizer's shadow, which holds no words of the program's */
+#define PAGES 4096u	   /* looked up at once */
+#define PIECE (64u * PAGE) /* read at once */
+#define VAST (1ull << 40)  /* a sanitizer's shadow, which holds no words of the program's */
 #define MOST_NS 3000000000ull
 #define STOP_MS 200
 #define RED_ZONE 128u
@@ -192,7 +191,7 @@ static bool look_at_run(struct search *s, uint64_t from, uint64_t to)
 
 static bool is_written(uint64_t entry)
 {
-	return (entry & PROC_PAGE_PRESENT_OR_SWAPPED) && !(entry & PAGE_OF_FILE);
+	return (entry & PROC_PAGE_PRESENT_OR_SWAPPED) && !(entry & PROC_PAGE_OF_FILE);
 }
 
 static bool look_at_pages(struct search *s, uint64_t start, size_t n)

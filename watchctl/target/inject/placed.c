@@ -204,8 +204,8 @@ static bool has_started_then(pid_t pid, const struct wire_control *c, pid_t numb
 {
 	struct proc_status s;
 
-	return proc_start_time(pid) == c->owner_start && proc_status_read(pid, pid, &s) && s.state != 'Z' &&
-	       s.state != 'X' && (number == c->owner_pid || s.ns_id == c->owner_pid);
+	return proc_lives(pid, c->owner_start) && proc_status_read(pid, pid, &s) &&
+	       (number == c->owner_pid || s.ns_id == c->owner_pid);
 }
 
 static bool is_owner(void *ctx, pid_t pid)

@@ -102,7 +102,7 @@ static bool read_mark(pid_t pid, uint64_t addr, struct mark *ret)
 
 static bool owner_lives(const struct mark *m)
 {
-	return m->owner && proc_start_time((pid_t)m->owner) == m->owner_start;
+	return m->owner && proc_lives((pid_t)m->owner, m->owner_start);
 }
 
 /* A child that was forked has its parent's marks, and none of the threads. */

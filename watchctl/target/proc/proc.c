@@ -629,17 +629,36 @@ uint64_t proc_start_time(pid_t pid)
 	return task_start_ticks(pid, &ticks) ? ticks : 0;
 }
 
-uint64_t proc_stack_start(pid_t pid)
+bool proc_lives(pid_t pid, uint64_t start)
+{
+	struct proc_status s;
+
+	return start && proc_start_time(pid) == start && proc_status_read(pid, pid, &s) && s.state != 'Z' &&
+	       s.state != 'X';
+}
+
+/* A number of /proc/PID/stat, counted as in proc_pid_stat(5). 0: it is not known. */
+static uint64_t stat_number(pid_t pid, int number)
 {
 	char text[1024];
 	const char *p = task_stat(pid, 0, text, sizeof(text));
 	int field;
 
-	for (field = 3; p && field < 28; field++) {
+	for (field = 3; p && field < number; field++) {
 		p = strchr(p, ' ');
 		p += p != NULL;
 	}
 	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+uint64_t proc_stack_start(pid_t pid)
+{
+	return stat_number(pid, 28);
+}
+
+uint64_t proc_heap_start(pid_t pid)
+{
+	return stat_number(pid, 47);
 }
 
 bool proc_has_execed(pid_t pid, uint64_t stack_start)

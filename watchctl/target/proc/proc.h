@@ -131,12 +131,18 @@ bool proc_descends_from(pid_t pid, pid_t ancestor);
 /* When the process started, in clock ticks since boot: with the pid, its identity. 0: it is gone. */
 uint64_t proc_start_time(pid_t pid);
 
+/* The process that started then is at work: one that has ended, and that its parent has not waited for, is not. */
+bool proc_lives(pid_t pid, uint64_t start);
+
 /* Of ourselves. Looked up once: a thread may stand still while we ask. */
 uint64_t proc_own_start_time(void);
 
 /* Where the kernel began the main stack: another place in each program that is executed. 0: not to be known.
  */
 uint64_t proc_stack_start(pid_t pid);
+
+/* From where on brk(2) lets the heap grow. 0: not to be known. */
+uint64_t proc_heap_start(pid_t pid);
 
 /*
  * Whether it has executed another program since proc_stack_start() was @stack_start. For when something
@@ -145,6 +151,7 @@ uint64_t proc_stack_start(pid_t pid);
 bool proc_has_execed(pid_t pid, uint64_t stack_start);
 
 #define PROC_PAGE_PRESENT_OR_SWAPPED (3ull << 62)
+#define PROC_PAGE_OF_FILE (1ull << 61) /* or shared: no copy of the process's own */
 
 /* The kernel's words about @n pages from that of @addr on: Documentation/admin-guide/mm/pagemap.rst. False:
  * not known (errno; 0: it has no memory any more). */

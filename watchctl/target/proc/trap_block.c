@@ -30,14 +30,21 @@ static unsigned int looks_needed(uint64_t blocked)
  * Meanwhile the kernel takes the signals that are waited for out of the mask that it shows. The first argument is
  * the set (do_sigtimedwait() in kernel/signal.c).
  */
-static bool waits_for_trap(pid_t pid, pid_t tid)
+static bool is_wait_for_trap(pid_t pid, long number, uint64_t set)
 {
 	struct memory_view memory = proc_memory(&pid);
-	uint64_t set, bits;
+	uint64_t bits;
+
+	return number == SYS_rt_sigtimedwait && memory_read(&memory, set, &bits, sizeof(bits)) &&
+	       (bits & PROC_SIGTRAP);
+}
+
+static bool waits_for_trap(pid_t pid, pid_t tid)
+{
+	uint64_t set;
 	long number;
 
-	return proc_in_syscall(pid, tid, &number, &set) && number == SYS_rt_sigtimedwait &&
-	       memory_read(&memory, set, &bits, sizeof(bits)) && (bits & PROC_SIGTRAP);
+	return proc_in_syscall(pid, tid, &number, &set) && is_wait_for_trap(pid, number, set);
 }
 
 bool trap_is_blocked_in(pid_t pid, pid_t tid, const struct proc_status *s)
@@ -78,18 +85,36 @@ bool trap_is_blocked(pid_t pid)
 	return blocked;
 }
 
+/*
+ * Keeps those that may wait for it, and are not seen to: woken by a signal or the time, with no CPU yet, a thread
+ * counts as running, and its mask is still shown without the signal.
+ */
+static pid_t look_for_waiter(pid_t pid, struct thread_ids *ids)
+{
+	uint64_t set;
+	long number;
+	size_t i, n = 0;
+
+	for (i = 0; i < ids->n; i++) {
+		if (!proc_in_syscall(pid, ids->v[i], &number, &set))
+			ids->v[n++] = ids->v[i];
+		else if (is_wait_for_trap(pid, number, set))
+			return ids->v[i];
+	}
+	ids->n = n;
+	return 0;
+}
+
 pid_t trap_find_waiter(pid_t pid)
 {
 	struct thread_ids ids = { 0 };
-	struct proc_status s;
-	pid_t found = 0;
-	size_t i;
+	unsigned int looks = 1;
+	pid_t found;
 
 	if (!proc_threads(pid, &ids))
 		return 0;
-	for (i = 0; i < ids.n && !found; i++)
-		if (proc_status_read(pid, ids.v[i], &s) && s.state == 'S' && waits_for_trap(pid, ids.v[i]))
-			found = ids.v[i];
+	while (!(found = look_for_waiter(pid, &ids)) && ids.n && looks++ < LOOKS)
+		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
 	thread_ids_deinit(&ids);
 	return found;
 }

@@ -75,6 +75,11 @@ static bool set_word(const struct tracee *t, uint64_t addr, long word)
 	return !held_ptrace(PTRACE_POKETEXT, t->tid, addr, word);
 }
 
+bool run_to_entry_has_loader(pid_t pid)
+{
+	return auxv(pid, AT_BASE);
+}
+
 struct wc_error *run_to_entry(struct tracee *t)
 {
 	uint64_t entry = auxv(t->pid, AT_ENTRY);

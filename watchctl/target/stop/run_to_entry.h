@@ -6,6 +6,8 @@
 #ifndef WATCHCTL_TARGET_STOP_RUN_TO_ENTRY_H
 #define WATCHCTL_TARGET_STOP_RUN_TO_ENTRY_H
 
+#include <stdbool.h>
+
 #include "watchctl/target/stop/tracee.h"
 
 /*
@@ -13,5 +15,8 @@
  * point cannot be known, it stays where it is. WC_ETARGET: it ended on the way.
  */
 struct wc_error *run_to_entry(struct tracee *t);
+
+/* Whether a loader runs in @pid before the program; else it relocates itself, if at all. */
+bool run_to_entry_has_loader(pid_t pid);
 
 #endif

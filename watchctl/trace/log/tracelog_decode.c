@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/log/tracelog_decode_probe.h"
 #include "watchctl/trace/log/tracelog_decode_step.h"
 #include "watchctl/trace/log/tracelog_format.h"
 #include "watchctl/trace/log/tracelog_get.h"
@@ -387,7 +388,7 @@ static void get_capture(struct tracelog_decoder *d, struct cursor *c, struct tra
 /* What sums up is about a watch, or about what has none. */
 static void needs_watch(struct tracelog_decoder *d, uint32_t watch)
 {
-	if (watch != WATCH_CAPTURES && watch != WATCH_CALLS && watch != UINT32_MAX)
+	if (watch != WATCH_CAPTURES && watch != WATCH_CALLS && watch != WATCH_PROBES && watch != UINT32_MAX)
 		tracelog_decode_needs(d, &d->watches, watch);
 }
 
@@ -600,6 +601,11 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 	case EVENT_INPUT:
 		err = tracelog_decode_step(d, raw->id, &c, ret);
 		break;
+	case EVENT_PROBE_SITE:
+	case EVENT_PROBE:
+	case EVENT_PROBE_TOTAL:
+		err = tracelog_decode_probe(d, raw->id, &c, ret);
+		break;
 	default:
 		err = decode_own(d, raw->id, &c, ret, what);
 		break;
@@ -626,6 +632,7 @@ void tracelog_decoder_forget(struct tracelog_decoder *d)
 	map64_deinit(&d->known_functions);
 	map64_deinit(&d->types);
 	map64_deinit(&d->watches);
+	map64_deinit(&d->probe_sites);
 	d->torn = false;
 	memset(d->watch, 0, sizeof(d->watch));
 	d->last_tid = d->last_pid = 0;

@@ -37,6 +37,7 @@ struct tracelog_decoder {
 	struct map64 known_functions; /* likewise */
 	struct map64 types;	      /* likewise */
 	struct map64 watches;	      /* likewise */
+	struct map64 probe_sites;     /* likewise */
 	uint64_t lost_frame;	      /* the only one of the last access whose stack is lost */
 	struct tracelog_watched watch[TRACELOG_HIT_WATCHES];
 	bool watch_moved;	/* one of them, once: what a hit says of its address depends on when it was */

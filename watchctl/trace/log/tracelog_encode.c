@@ -7,6 +7,7 @@
 
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/log/tracelog_check.h"
+#include "watchctl/trace/log/tracelog_encode_probe.h"
 #include "watchctl/trace/log/tracelog_encode_step.h"
 #include "watchctl/trace/log/tracelog_put.h"
 
@@ -309,7 +310,11 @@ void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stac
 	case EVENT_BLOCKED:
 	case EVENT_INPUT:
 		return encode_step_fields(c, e, stack);
+	case EVENT_PROBE_SITE:
+	case EVENT_PROBE_TOTAL:
+		return encode_probe_fields(c, e);
 	case EVENT_CAPTURE: /* see encode_capture() */
+	case EVENT_PROBE:   /* see encode_probe() */
 	case EVENT_MISSING: /* not recorded */
 		break;
 	}

@@ -30,12 +30,12 @@
  * timestamp of a file is later than the last one of the file before it.
  *
  * Timestamps are CLOCK_MONOTONIC in ns and never go back. An access that was put after a later
- * one carries its true time in its field `time`; a capture, how much earlier than its timestamp it was, in
+ * one carries its true time in its field `time`; a capture and what a probe has recorded, how much earlier than its timestamp it was, in
  * `before_ns`.
  *
  * A capture is small, 32 bytes with its header (40 with a value): its tag and its stack are in events of
  * their own, and so is the process of its thread: that of the last `thread` event of that tid. So it is with
- * a call (56 bytes and its values) and a return (33 and its value).
+ * a call (56 bytes and its values) and a return (33 and its value), and with what a probe has recorded.
  */
 #ifndef WATCHCTL_TRACE_LOG_TRACELOG_FORMAT_H
 #define WATCHCTL_TRACE_LOG_TRACELOG_FORMAT_H
@@ -47,7 +47,7 @@
 #include "watchctl/code/regs.h"
 
 #define TRACELOG_MAJOR 2
-#define TRACELOG_MINOR 2
+#define TRACELOG_MINOR 3
 
 #define TRACELOG_MAGIC 0xC1FC1FC1u
 #define TRACELOG_PACKET_HEAD 64 /* header and context */
@@ -116,6 +116,9 @@ struct tracelog_hit {
 
 /* The descriptions of the events of a step recording, which logs of minor versions before 3 lack. */
 extern const char tracelog_step_events_text[];
+
+/* The descriptions of the events of probes, which logs of minor versions before 3 lack. */
+extern const char tracelog_probe_events_text[];
 
 /* The description of the event `symbol`, which logs of minor versions before 2 lack. */
 extern const char tracelog_symbol_event_text[];

@@ -392,8 +392,8 @@ char *tracelog_metadata_text(const uint8_t uuid[16], uint64_t offset_ns, const c
 		     (unsigned long long)(offset_ns / NSEC_PER_SEC),
 		     (unsigned long long)(offset_ns % NSEC_PER_SEC)) < 0)
 		return NULL;
-	n = asprintf(&text, "%s%s%s%s", head, events_text, tracelog_step_events_text,
-		     tracelog_symbol_event_text);
+	n = asprintf(&text, "%s%s%s%s%s", head, events_text, tracelog_step_events_text,
+		     tracelog_probe_events_text, tracelog_symbol_event_text);
 	free(head);
 	return n < 0 ? NULL : text;
 }

@@ -348,7 +348,8 @@ static bool is_news(const struct tracelog_reader *r, enum event_type type)
 /* Such an event is never re-emitted. */
 static bool happened(enum event_type type)
 {
-	return type == EVENT_ACCESS || type == EVENT_CAPTURE || (type >= EVENT_RANGE && type <= EVENT_INPUT);
+	return type == EVENT_ACCESS || type == EVENT_CAPTURE || type == EVENT_PROBE ||
+	       (type >= EVENT_RANGE && type <= EVENT_INPUT);
 }
 
 /* An event was decoded; DECODE_SKIPPED: nothing for whoever reads. */

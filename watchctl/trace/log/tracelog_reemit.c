@@ -354,6 +354,8 @@ static struct wc_error *tracelog_reemit_keep(struct tracelog_reemit *r, const st
 	case EVENT_REGION:
 		return keep_held(r, &r->regions, e->region.start ^ (uint64_t)(uint32_t)e->region.pid << 48,
 				 t);
+	case EVENT_PROBE_SITE:
+		return keep_held(r, &r->probe_sites, e->probe_site.id, t);
 	case EVENT_NOTE:
 		return keep_held(r, &r->notes, r->notes.n, t);
 	case EVENT_LOST:
@@ -379,6 +381,7 @@ static bool holds_on(struct tracelog_reemit *r, enum event_type type)
 	case EVENT_TYPE:
 	case EVENT_FUNCTION:
 	case EVENT_REGION:
+	case EVENT_PROBE_SITE:
 	case EVENT_LOST:
 	case EVENT_RECORDING:
 		return true;
@@ -394,7 +397,8 @@ struct wc_error *reemit_keep(struct tracelog_reemit *r, const struct trace_event
 {
 	struct reported *t;
 
-	if (e->type == EVENT_ACCESS || e->type == EVENT_CAPTURE || e->type == EVENT_CALL)
+	if (e->type == EVENT_ACCESS || e->type == EVENT_CAPTURE || e->type == EVENT_CALL ||
+	    e->type == EVENT_PROBE)
 		r->has_begun = true;
 	if (e->type == EVENT_MODULE_GONE)
 		forget_module(r, e);
@@ -513,8 +517,8 @@ static struct wc_error *put_processes(struct tracelog_reemit *r, uint64_t time_n
 struct wc_error *reemit_all(struct tracelog_reemit *r, uint64_t file, uint64_t time_ns,
 			    struct reported_sink sink)
 {
-	struct reported_facts *const held[] = { &r->watches, &r->types, &r->functions,
-						&r->regions, &r->notes, &r->lost };
+	struct reported_facts *const held[] = { &r->watches,	 &r->types, &r->functions, &r->regions,
+						&r->probe_sites, &r->notes, &r->lost };
 	struct wc_error *err = NULL;
 	size_t i;
 
@@ -531,9 +535,9 @@ struct wc_error *reemit_all(struct tracelog_reemit *r, uint64_t file, uint64_t t
 
 void reemit_deinit(struct tracelog_reemit *r)
 {
-	struct reported_facts *const facts[] = { &r->watches, &r->types, &r->functions,
-						 &r->regions, &r->notes, &r->lost,
-						 &r->threads, &r->code,	 &r->tags };
+	struct reported_facts *const facts[] = { &r->watches, &r->types,      &r->functions, &r->regions,
+						 &r->notes,   &r->lost,	      &r->threads,   &r->code,
+						 &r->tags,    &r->probe_sites };
 	size_t i;
 
 	for (i = 0; i < r->nprocesses; i++)

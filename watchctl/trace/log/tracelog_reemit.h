@@ -54,7 +54,7 @@ struct tracelog_reemit {
 	struct reported_process *process;
 	size_t nprocesses, cap;
 	size_t current; /* index of the process that was looked for last */
-	struct reported_facts watches, types, functions, regions, notes, lost;
+	struct reported_facts watches, types, functions, regions, probe_sites, notes, lost;
 	struct reported_facts threads, code, tags; /* one by one */
 	bool has_begun; /* to record: a note may be about one moment from then on */
 };

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "watchctl/base/clock.h"
+#include "watchctl/trace/log/tracelog_encode_probe.h"
 #include "watchctl/trace/log/tracelog_files.h"
 
 /* Distinct stacks remembered; beyond that all are forgotten, and later written anew. */
@@ -322,6 +323,29 @@ static struct wc_error *put_access(struct tracelog_writer *w, const struct trace
 	return event_end(w, start, TRACELOG_ID_HIT, time_ns);
 }
 
+/* Probes */
+
+static struct wc_error *put_probe(struct tracelog_writer *w, const struct trace_event *e)
+{
+	const struct probe_event *p = &e->probe;
+	const struct stack_ref stack = { p->walk_end, p->nframes, p->frame };
+	uint64_t time_ns = e->time_ns > w->last_time ? e->time_ns : w->last_time;
+	uint32_t id = TRACELOG_NO_STACK +
+		      (p->walk_end == WALK_END_LOST ? (uint8_t)WALK_END_UNREADABLE : p->walk_end);
+	struct wc_error *err;
+	size_t start;
+
+	assert(p->nframes <= STACK_MAX);
+	err = know_process(w, p->pid, p->tid, time_ns);
+	if (!err && p->nframes)
+		err = stack_id(w, &stack, time_ns, &id);
+	if (err)
+		return err;
+	start = event_begin(w);
+	encode_probe(&w->packet, p, id, time_ns - e->time_ns);
+	return event_end(w, start, EVENT_PROBE, time_ns);
+}
+
 /* Step recordings */
 
 /* Whose process a reader knows from earlier events: those of a step recording come in great numbers. */
@@ -558,6 +582,9 @@ static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
 	case EVENT_CAPTURE:
 		w->reemit.has_begun = true;
 		return put_capture(w, e);
+	case EVENT_PROBE:
+		w->reemit.has_begun = true;
+		return put_probe(w, e);
 	case EVENT_MISSING: /* a note before it says the same */
 		return NULL;
 	default:

@@ -389,6 +389,15 @@ static struct wc_error *report_lost(struct tag_collector *c, uint64_t count, uin
 	return tag_events_put(&c->events, &e);
 }
 
+/* Where the program went before we had read all, what is missing may have been complete. */
+static const char *why_unfinished(const struct tag_collector *c)
+{
+	if (c->state == TAGS_COLLECTING)
+		return "begun, but never completed";
+	return c->state == TAGS_TAKEN_OVER ? "not read before another collector took over"
+					   : "not read before the program was gone";
+}
+
 static struct wc_error *report_losses(struct tag_collector *c)
 {
 	struct wc_error *err = report_lost(c, sum_full(c), &c->reported_full, "the thread's ring was full");
@@ -603,7 +612,7 @@ struct wc_error *tag_collector_stop(struct tag_collector *c)
 	tag_collector_settle(c);
 	reported = report_losses(c);
 	if (!reported)
-		reported = report_lost(c, c->counts.lost_unfinished, &none, "begun, but never completed");
+		reported = report_lost(c, c->counts.lost_unfinished, &none, why_unfinished(c));
 	return wc_error_first(err, reported);
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/bisect.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/progress.h"
@@ -301,31 +302,13 @@ static void sort_runs(struct diff_threads *p)
 
 uint32_t diff_mate_of(const struct diff_threads *p, uint32_t b)
 {
-	size_t low = 0, high = p->nrun;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (p->run[mid].b + p->run[mid].n <= b)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = BISECT(p->nrun, i, p->run[i].b + p->run[i].n <= b);
 	return low < p->nrun && b >= p->run[low].b ? p->run[low].a + (b - p->run[low].b) : NO_CALL;
 }
 
 uint32_t diff_mate_of_a(const struct diff_threads *p, uint32_t a)
 {
-	size_t low = 0, high = p->nrun;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (p->run[mid].a + p->run[mid].n <= a)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = BISECT(p->nrun, i, p->run[i].a + p->run[i].n <= a);
 	return low < p->nrun && a >= p->run[low].a ? p->run[low].b + (a - p->run[low].a) : NO_CALL;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/bisect.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/log/tracelog.h"
@@ -356,16 +357,7 @@ static struct wc_error *add_frames(struct walk *w, uint64_t at)
 /* The side's outer around the root @index, + 1; 0: none. */
 static uint32_t outer_of(const struct diff_thread *t, uint32_t index)
 {
-	size_t low = 0, high = t->nroots;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (t->root[mid].index < index)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = BISECT(t->nroots, i, t->root[i].index < index);
 	return low < t->nroots && t->root[low].index == index ? t->root[low].outer + 1 : 0;
 }
 

@@ -1,6 +1,7 @@
 /* Which values behind pointers to the stack may never have been written, see diff_unset.h. */
 #include <string.h>
 
+#include "watchctl/base/bisect.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/diff/diff_side_impl.h"
 
@@ -76,18 +77,11 @@ bool diff_load_unset(struct loader *l, const struct loading_thread *t, struct di
 bool diff_side_unset(const struct diff_thread *t, uint32_t call, uint32_t param, bool *ret)
 {
 	uint64_t key = (uint64_t)call << 8 | param;
-	size_t low = 0, high = t->nunset;
+	size_t low;
 	const struct diff_unset_value *u;
 	uint32_t i;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (((uint64_t)t->unset[mid].call << 8 | t->unset[mid].param) < key)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	low = BISECT(t->nunset, k, ((uint64_t)t->unset[k].call << 8 | t->unset[k].param) < key);
 	u = low < t->nunset ? &t->unset[low] : NULL;
 	if (!u || u->call != call || u->param != param)
 		return false;

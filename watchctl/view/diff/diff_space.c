@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/bisect.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/diff/diff_hash.h"
 
@@ -27,16 +28,7 @@ const char *diff_base_name(const char *path)
 /* The first span that ends behind @addr. */
 static size_t find_span(const struct diff_space *s, uint64_t addr)
 {
-	size_t low = 0, high = s->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (s->v[mid].end <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = BISECT(s->n, i, s->v[i].end <= addr);
 	return low;
 }
 

@@ -12,6 +12,7 @@
 #include "watchctl/code/insn/disasm.h"
 #include "watchctl/code/insn/insn.h"
 #include "watchctl/trace/event_access.h"
+#include "watchctl/view/event/annotate_probe.h"
 #include "watchctl/view/event/annotate_step.h"
 #include "watchctl/view/event/frames.h"
 #include "watchctl/view/event/log_symbols.h"
@@ -42,6 +43,7 @@ struct annotate {
 	struct frames frames;
 	struct tag_names tags;
 	struct annotate_steps *steps;
+	struct annotate_probes *probes;
 	struct {
 		uint64_t shown, lost;
 		uint64_t first_ns, last_ns;
@@ -418,6 +420,8 @@ static struct wc_error *on_lost(struct annotate *a, const struct lost_event *l, 
 	if (l->watch == WATCH_CAPTURES) {
 		a->captures.lost += l->count;
 		a->captures.reported = true;
+	} else if (l->watch == WATCH_PROBES) {
+		annotate_probes_lost(a->probes, l->count);
 	} else if (l->watch != UINT32_MAX && l->watch != WATCH_CALLS) {
 		w = watch_of(a, l->watch);
 	}
@@ -432,6 +436,10 @@ static struct wc_error *on_summary(struct annotate *a, const struct summary_even
 	struct view_summary s = { .e = *e, .complete = true, .partial = a->partial };
 	struct view_watch *w;
 
+	if (e->watch == WATCH_PROBES) {
+		annotate_probes_sum_up(a->probes, e, a->partial);
+		return NULL;
+	}
 	if (e->watch == WATCH_CAPTURES) {
 		a->captures.summed_up = true;
 		s.held = a->captures.shown;
@@ -506,6 +514,7 @@ void annotate_finish(struct annotate *a)
 			sum_up(a, v[i]);
 	free(v);
 	sum_up_captures(a);
+	annotate_probes_sum_up(a->probes, NULL, a->partial);
 }
 
 /* The sink */
@@ -561,6 +570,10 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 	case EVENT_BLOCKED:
 	case EVENT_INPUT:
 		return annotate_steps_put(a->steps, e, at(a, e->time_ns));
+	case EVENT_PROBE_SITE:
+	case EVENT_PROBE:
+	case EVENT_PROBE_TOTAL:
+		return annotate_probes_put(a->probes, e, at(a, e->time_ns), a->syntax);
 	}
 	return NULL;
 }
@@ -585,7 +598,8 @@ struct annotate *annotate_new(struct symbolizer *shared, unsigned int flags)
 	}
 	frames_init(&a->frames, a->symbolizer, &a->code, &a->trampolines);
 	a->steps = annotate_steps_new(&a->frames, &a->threads, flags);
-	if (!a->steps) {
+	a->probes = annotate_probes_new(&a->frames, &a->threads, flags);
+	if (!a->steps || !a->probes) {
 		annotate_free(a);
 		return NULL;
 	}
@@ -607,6 +621,7 @@ void annotate_add_view(struct annotate *a, struct view v)
 	assert(a->nviews < ANNOTATE_VIEWS);
 	a->view[a->nviews++] = v;
 	annotate_steps_add_view(a->steps, v);
+	annotate_probes_add_view(a->probes, v);
 }
 
 void annotate_free(struct annotate *a)
@@ -626,6 +641,7 @@ void annotate_free(struct annotate *a)
 	trampolines_deinit(&a->trampolines);
 	tag_names_deinit(&a->tags);
 	annotate_steps_free(a->steps);
+	annotate_probes_free(a->probes);
 	free(a->stale);
 	if (a->own_symbolizer)
 		symbolizer_free(a->symbolizer);

@@ -141,10 +141,12 @@ static struct wc_error *on_return(struct annotate_steps *s, const struct return_
 		return &wc_enomem;
 	if (begun && time.mono_ns > begun->time_ns)
 		r.duration_ns = time.mono_ns - begun->time_ns;
+	if (begun && r.duration_ns > begun->inside_ns)
+		r.self_ns = r.duration_ns - begun->inside_ns;
 	if (s->flags & ANNOTATE_CALLS)
 		r.result = result_of(s, r.function, e);
 	REPORT(s, ret, &r);
-	step_track_leave(&s->track, e->pid, e->tid, e->call);
+	step_track_leave(&s->track, e->pid, e->tid, e->call, r.duration_ns);
 	return NULL;
 }
 

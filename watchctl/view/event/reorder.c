@@ -83,6 +83,36 @@ struct wc_error *reorder_flush(struct reorder *r)
 	return err;
 }
 
+/* Of a probe: its format and its strings, one behind the other. */
+static size_t words_of_probe(const struct probe_event *p)
+{
+	size_t n = p->format ? strlen(p->format) + 1 : 0;
+	unsigned int i;
+
+	for (i = 0; i < PROBE_EVENT_ARGS; i++)
+		n += p->string[i] ? strlen(p->string[i]) + 1 : 0;
+	return n;
+}
+
+static const char *copy_word(const char *word, char **to)
+{
+	char *copy = *to;
+
+	if (!word)
+		return NULL;
+	*to = stpcpy(copy, word) + 1;
+	return copy;
+}
+
+static void copy_words_of_probe(struct probe_event *p, char *to)
+{
+	unsigned int i;
+
+	p->format = copy_word(p->format, &to);
+	for (i = 0; i < PROBE_EVENT_ARGS; i++)
+		p->string[i] = copy_word(p->string[i], &to);
+}
+
 static const char *text_of(const struct trace_event *e)
 {
 	return e->type == EVENT_ACCESS ? e->access.kernel_function
@@ -108,16 +138,24 @@ static struct held *take_held(struct reorder *r, size_t need)
 	return bigger;
 }
 
+static const uint64_t *frames_of(const struct trace_event *e, size_t *n)
+{
+	*n = e->type == EVENT_ACCESS	? e->access.nframes
+	     : e->type == EVENT_CAPTURE ? e->capture.nframes
+	     : e->type == EVENT_PROBE	? e->probe.nframes
+					: 0;
+	return e->type == EVENT_ACCESS	  ? e->access.frame
+	       : e->type == EVENT_CAPTURE ? e->capture.frame
+	       : e->type == EVENT_PROBE	  ? e->probe.frame
+					  : NULL;
+}
+
 static struct held *copy_event(struct reorder *r, const struct trace_event *e)
 {
-	const uint64_t *frame = e->type == EVENT_ACCESS	   ? e->access.frame
-				: e->type == EVENT_CAPTURE ? e->capture.frame
-							   : NULL;
-	size_t nframes = e->type == EVENT_ACCESS    ? e->access.nframes
-			 : e->type == EVENT_CAPTURE ? e->capture.nframes
-						    : 0;
+	size_t nframes;
+	const uint64_t *frame = frames_of(e, &nframes);
 	const char *text = text_of(e);
-	size_t len = text ? strlen(text) + 1 : 0;
+	size_t len = e->type == EVENT_PROBE ? words_of_probe(&e->probe) : text ? strlen(text) + 1 : 0;
 	struct held *held = take_held(r, nframes * sizeof(*frame) + len);
 	struct trace_event *copy;
 	uint64_t *frames;
@@ -138,6 +176,9 @@ static struct held *copy_event(struct reorder *r, const struct trace_event *e)
 		copy->access.kernel_function = text ? words : NULL;
 	} else if (e->type == EVENT_CAPTURE) {
 		copy->capture.frame = frames;
+	} else if (e->type == EVENT_PROBE) {
+		copy->probe.frame = frames;
+		copy_words_of_probe(&copy->probe, words);
 	} else if (e->type == EVENT_LOST) {
 		copy->lost.why = text ? words : NULL;
 	} else if (e->type == EVENT_NOTE) {
@@ -185,6 +226,7 @@ static struct wc_error *reorder_put(void *ctx, const struct trace_event *e)
 	switch (e->type) {
 	case EVENT_ACCESS:
 	case EVENT_CAPTURE:
+	case EVENT_PROBE:
 	case EVENT_LOST:
 	case EVENT_NOTE:
 	case EVENT_MISSING:
@@ -193,6 +235,7 @@ static struct wc_error *reorder_put(void *ctx, const struct trace_event *e)
 	case EVENT_MODULE:
 	case EVENT_MODULE_GONE:
 	case EVENT_SUMMARY:
+	case EVENT_PROBE_TOTAL:
 	/* A step recorder reports in order, and its calls nest in that order. */
 	case EVENT_RECORDING:
 	case EVENT_TYPE:
@@ -217,6 +260,7 @@ static struct wc_error *reorder_put(void *ctx, const struct trace_event *e)
 		err = reported(r, &r->watches, e->watch.id);
 		break;
 	case EVENT_TAG:
+	case EVENT_PROBE_SITE: /* its id is never that of another */
 		r->has_tags = true;
 		break;
 	case EVENT_SYMBOL:

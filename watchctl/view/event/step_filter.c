@@ -25,7 +25,7 @@ bool step_filter_thread(const struct step_filter *f, int32_t tid, const char *co
 	return !strcmp(f->thread, number) || (comm && !strcmp(f->thread, comm));
 }
 
-static bool name_matches(const char *pattern, const char *name)
+bool step_filter_names(const char *pattern, const char *name)
 {
 	char bare[NAME_TEXT];
 
@@ -66,7 +66,7 @@ bool step_filter_call(struct step_filter *f, const struct view_call *c, uint32_t
 	if (!w)
 		return false;
 	if (!w->inside || c->depth <= w->base) {
-		w->inside = name_matches(f->function, c->function->text);
+		w->inside = step_filter_names(f->function, c->function->text);
 		w->base = c->depth;
 	}
 	f->function_seen |= w->inside;

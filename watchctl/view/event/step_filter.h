@@ -24,6 +24,9 @@ bool step_filter_return(struct step_filter *f, const struct view_return *r, uint
 /* Of something else that happens in a thread in which @depth calls are open. */
 bool step_filter_moment(struct step_filter *f, int32_t pid, int32_t tid, const char *comm, uint32_t *depth);
 
+/* Whether @pattern means the function @name, with or without its parameters. */
+bool step_filter_names(const char *pattern, const char *name);
+
 /* Of a thread as a whole. */
 bool step_filter_thread(const struct step_filter *f, int32_t tid, const char *comm);
 

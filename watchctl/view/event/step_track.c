@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/bisect.h"
 #include "watchctl/base/vec.h"
 
 /* A stack of callers is no longer than that, however deep calls nest: the innermost ones are reported. */
@@ -53,16 +54,7 @@ static void cut(struct step_thread *th, size_t n)
 /* How many open calls have a number below @call: they count up, from the outermost one inwards. */
 static size_t count_below(const struct step_thread *th, uint64_t call)
 {
-	size_t low = 0, high = th->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (th->open[middle].call < call)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = BISECT(th->n, i, th->open[i].call < call);
 	return low;
 }
 
@@ -151,11 +143,13 @@ const struct view_open_call *step_track_find(const struct step_track *t, int32_t
 	return n ? &th->open[n - 1] : NULL;
 }
 
-void step_track_leave(struct step_track *t, int32_t pid, int32_t tid, uint64_t call)
+void step_track_leave(struct step_track *t, int32_t pid, int32_t tid, uint64_t call, uint64_t duration_ns)
 {
 	struct step_thread *th = map64_get(&t->threads, key_of(pid, tid));
 	size_t n = th ? position(th, call) : 0;
 
+	if (n > 1)
+		th->open[n - 2].inside_ns += duration_ns;
 	if (n)
 		cut(th, n - 1);
 }

@@ -29,8 +29,8 @@ bool step_track_stack(struct step_track *t, const struct call_event *e, const ui
 const struct view_open_call *step_track_find(const struct step_track *t, int32_t pid, int32_t tid,
 					     uint64_t call);
 
-/* It has ended, and whatever is open inside of it. */
-void step_track_leave(struct step_track *t, int32_t pid, int32_t tid, uint64_t call);
+/* It has ended after @duration_ns, and whatever is open inside of it. */
+void step_track_leave(struct step_track *t, int32_t pid, int32_t tid, uint64_t call, uint64_t duration_ns);
 
 /* Outermost first; with @call, up to that one, which may be missing: none are known then. */
 const struct view_open_call *step_track_open(const struct step_track *t, int32_t pid, int32_t tid,

@@ -20,6 +20,7 @@ struct tag_totals;
 struct stack_trees;
 struct step_totals;
 struct view_capture;
+struct probe_totals;
 
 /* Lives as long as the annotate that made it; a watch armed again keeps its place, with new facts. */
 struct view_watch {
@@ -93,13 +94,48 @@ struct view_capture {
 	enum walk_end walk_end;
 };
 
+/* A place where a probe runs, or was refused; lives as long as the annotate that made it. Strings live as long as that. */
+struct view_probe_site {
+	uint32_t id;
+	int32_t pid;
+	const char *probe;   /* name of the function */
+	const char *pattern; /* "": not known */
+	const char *why;     /* of the tactic, or of the refusal; NULL: nothing to be said */
+	uint64_t ip;
+	enum probe_when when;
+	enum probe_tactic tactic;
+	const char *insn; /* text of the instruction; NULL: not known */
+	bool known;	  /* false: events refer to it, but no site event came: of it, only the id is known */
+	struct view_frame source; /* the innermost function there, whose file and line it is */
+	struct view_frame frame;  /* the real one, which `source` may have been inlined into */
+	uint64_t recorded;	  /* events so far */
+	bool has_total;
+	uint64_t count, lost; /* with has_total: how often it was reached, and what of its records was lost */
+};
+
+/* What a probe has recorded. */
+struct view_probe {
+	struct view_time time;
+	const struct probe_event *raw;
+	const struct view_probe_site *site;
+	const char *comm; /* NULL: unknown */
+	const char *text; /* as people read it, "cas 0x7f..: 0 -> 1"; NULL: without ANNOTATE_TEXT */
+	/* frame 0 is the instruction; without ANNOTATE_STACK, and where no stack was asked for, of it alone. */
+	const struct view_frame *frame;
+	size_t nframes;
+	bool has_stack; /* one was recorded */
+	enum walk_end walk_end;
+};
+
 struct view_summary {
-	const struct view_watch *watch; /* NULL: of the captures */
+	const struct view_watch
+		*watch; /* NULL: of the captures, or with WATCH_PROBES in e.watch, of the probes */
 	/* recorded + filtered + lost == counted, unless !has_counted. */
 	struct summary_event e;
 	bool complete; /* false: made up from what was seen, because the log ends without one */
 	bool partial;  /* the log does not hold all that was recorded, but: */
 	uint64_t held;
+	uint64_t reached; /* of the probes: how often all sites were, as far as that is known */
 };
 
 /* A function of a step recording; lives as long as the annotate that made it. */
@@ -121,6 +157,7 @@ struct view_value {
 struct view_open_call {
 	uint64_t call, parent;
 	uint64_t time_ns;
+	uint64_t inside_ns; /* that the calls it has made took, of those that have ended */
 	const struct view_function *function;
 	uint32_t depth; /* as printed: of the open calls of its thread, how many are around it */
 	uint8_t flags;	/* CALL_ */
@@ -149,6 +186,7 @@ struct view_return {
 	const char *comm;		    /* NULL: unknown */
 	const struct view_open_call *begun; /* NULL: the log does not have the call */
 	uint64_t duration_ns;		    /* with @begun */
+	uint64_t self_ns;		    /* of that, what the calls it made did not take */
 	uint32_t depth;			    /* that of the call, with @begun */
 	const struct view_value *result;    /* NULL: none was recorded, or without ANNOTATE_CALLS */
 };
@@ -197,7 +235,11 @@ struct view_ops {
 	void (*armed)(void *ctx, const struct view_watch *w, struct view_time time);
 	void (*access)(void *ctx, const struct view_access *a);
 	void (*capture)(void *ctx, const struct view_capture *c);
-	/* @w is NULL when it is not known which watch lost them, and for captures (see l->watch). */
+	/* Of probes; _total comes once more with what has_total stands for. */
+	void (*probe_site)(void *ctx, const struct view_probe_site *s, struct view_time time);
+	void (*probe)(void *ctx, const struct view_probe *p);
+	void (*probe_total)(void *ctx, const struct view_probe_site *s, struct view_time time);
+	/* @w is NULL when it is not known which watch lost them, for captures and for probes (see l->watch). */
 	void (*lost)(void *ctx, const struct view_watch *w, const struct lost_event *l,
 		     struct view_time time);
 	void (*note)(void *ctx, const char *text, struct view_time time);
@@ -217,6 +259,7 @@ struct view_ops {
 	/* The tables by access site and by tag, and stacks by count; called by whoever holds them, at the
 	 * end. */
 	void (*sites)(void *ctx, const struct sites *s);
+	void (*probes)(void *ctx, const struct probe_totals *t);
 	void (*tags)(void *ctx, const struct tag_totals *t);
 	void (*stacks)(void *ctx, const struct stack_trees *t);
 	void (*steps)(void *ctx, const struct step_totals *t);

@@ -170,6 +170,7 @@ struct wc_error *export_log(const char *log, const struct export_options *opt, s
 	ret->accesses = export_select_accesses(select);
 	ret->captures = export_select_captures(select);
 	ret->calls = export_select_calls(select);
+	ret->probes = export_select_probes(select);
 	ret->lost = export_select_lost(select);
 	return err;
 }

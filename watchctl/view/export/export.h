@@ -38,8 +38,8 @@ struct export_options {
 };
 
 struct export_result {
-	uint64_t accesses, captures, calls; /* exported */
-	uint64_t lost;			    /* by the recording, of what was chosen by watch and tag */
+	uint64_t accesses, captures, calls, probes; /* exported */
+	uint64_t lost; /* by the recording, of what was chosen by watch and tag */
 	struct replay_ending ending;
 };
 

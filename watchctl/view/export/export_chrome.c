@@ -231,6 +231,29 @@ static void on_capture(void *ctx, const struct view_capture *v)
 	end_instant(c, v->raw->pid, v->raw->tid, v->time.mono_ns);
 }
 
+static void on_probe(void *ctx, const struct view_probe *v)
+{
+	struct chrome_writer *c = ctx;
+	const struct view_probe_site *s = v->site;
+	char place[CELL_TEXT];
+	struct json *j;
+
+	chrome_in_thread(c, v->raw->pid, v->raw->tid, v->comm);
+	j = begin_instant(c, "probe", s->probe, "probe", "t");
+	json_text(j, "probe", s->probe);
+	json_text_if(j, "text", v->text);
+	if (s->known) {
+		text_place(s->frame.module, s->frame.module_offset, s->frame.function, s->frame.offset, s->ip,
+			   place, sizeof(place));
+		json_text(j, "at", place);
+		put_source(j, s->source.file, s->source.line);
+	}
+	json_text_if(j, "insn", s->insn);
+	if (v->has_stack)
+		put_stack(c, v->frame, v->nframes, v->walk_end);
+	end_instant(c, v->raw->pid, v->raw->tid, v->time.mono_ns);
+}
+
 static void on_lost(void *ctx, const struct view_watch *w, const struct lost_event *l, struct view_time time)
 {
 	struct chrome_writer *c = ctx;
@@ -240,6 +263,7 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 	j = begin_instant(c, "lost",
 			  w			       ? w->e.name
 			  : l->watch == WATCH_CAPTURES ? "captures"
+			  : l->watch == WATCH_PROBES   ? "probes"
 						       : "events",
 			  "lost", "g");
 	json_number(j, "count", l->count);
@@ -426,6 +450,7 @@ struct export_writer *export_chrome_new(void)
 		.armed = on_armed,
 		.access = on_access,
 		.capture = on_capture,
+		.probe = on_probe,
 		.lost = on_lost,
 		.note = on_note,
 		.range = on_range,

@@ -1,5 +1,5 @@
 /*
- * A table as RFC 4180 has it: a line an access, captured stack, call or return; the columns are those of the
+ * A table as RFC 4180 has it: a line an access, captured stack, event of a probe, call or return; the columns are those of the
  * JSON form, by the same names, and empty where they are not known or do not apply.
  *
  * A text that a spreadsheet would take for a formula, because of the character that it begins with, gets a
@@ -19,7 +19,7 @@
 #define COLUMNS                                                                                              \
 	"type,time_ns,time,pid,tid,comm,watch,tag,kind,origin,addr,size,old,new,old_text,new_text,value,ip," \
 	"insn,module,module_offset,function,offset,file,line,syscall,kernel_function,displaced,stack,"       \
-	"stack_end,call,parent,depth,args,ret,how,errno,duration_ns"
+	"stack_end,call,parent,depth,args,ret,how,errno,duration_ns,probe,text"
 
 struct csv_writer {
 	struct export_writer w;
@@ -171,13 +171,21 @@ static void export_csv_begin(struct csv_writer *c, const char *type, struct view
 	time_of(c, time);
 }
 
-static void end(struct csv_writer *c)
+/* The columns of probes come last. */
+static void end_probe(struct csv_writer *c, const char *probe, const char *what)
 {
+	text(c, probe);
+	text(c, what);
 	text_buf_put(&c->row, "\r\n", 2);
 	if (c->row.failed)
 		export_fail(&c->w, &wc_enomem);
 	else
 		fwrite(c->row.bytes, 1, c->row.len, export_out_file(c->w.out));
+}
+
+static void end(struct csv_writer *c)
+{
+	end_probe(c, NULL, NULL);
 }
 
 static void export_csv_place(struct csv_writer *c, const char *module, uint64_t module_offset,
@@ -271,6 +279,40 @@ static void on_capture(void *ctx, const struct view_capture *v)
 	end(c);
 }
 
+static void on_probe(void *ctx, const struct view_probe *v)
+{
+	struct csv_writer *c = ctx;
+	const struct probe_event *e = v->raw;
+	const struct view_frame *f = v->frame, *real = f;
+
+	export_csv_begin(c, "probe", v->time);
+	who(c, e->pid, e->tid, v->comm);
+	none(c);
+	text(c, e->kind == PROBE_KIND_STACK ? e->format : NULL);
+	skip(c, 8);
+	if (e->withheld)
+		text(c, view_withheld);
+	else
+		hex(c, e->kind != PROBE_KIND_LOG && e->nargs, e->arg[0]);
+	hex(c, v->nframes != 0, v->nframes ? f->ip : 0);
+	text(c, v->site->insn);
+	if (v->nframes) {
+		while (real + 1 < f + v->nframes && real->inlined)
+			real++;
+		export_csv_place(c, real->module, real->module_offset, real->function, real->offset, f->file,
+				 f->line);
+	} else {
+		skip(c, 6);
+	}
+	skip(c, 3);
+	if (v->has_stack)
+		stack(c, f, v->nframes, v->walk_end);
+	else
+		skip(c, 2);
+	skip(c, 8);
+	end_probe(c, v->site->probe, e->kind == PROBE_KIND_LOG ? v->text : NULL);
+}
+
 static void function_of(struct csv_writer *c, const struct function_event *f)
 {
 	text(c, f->module);
@@ -356,6 +398,7 @@ struct export_writer *export_csv_new(void)
 	static const struct view_ops ops = {
 		.access = on_access,
 		.capture = on_capture,
+		.probe = on_probe,
 		.call = on_call,
 		.ret = on_return,
 	};

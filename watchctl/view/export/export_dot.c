@@ -12,6 +12,7 @@
 #include "watchctl/base/text_buf.h"
 #include "watchctl/view/export/export_graph.h"
 #include "watchctl/view/export/export_impl.h"
+#include "watchctl/view/table/probe_stacks.h"
 
 #define WIDEST 4.0 /* points: the edge with the most stacks */
 
@@ -19,6 +20,7 @@ struct dot_writer {
 	struct export_writer w;
 	struct graph graph;
 	struct export_threads threads;
+	struct probe_stacks probes;
 	uint64_t accesses, captures, calls;
 };
 
@@ -42,6 +44,18 @@ static void on_capture(void *ctx, const struct view_capture *c)
 
 	d->captures++;
 	export_dot_check(d, graph_add_capture(&d->graph, c));
+}
+
+static void on_probe(void *ctx, const struct view_probe *v)
+{
+	struct dot_writer *d = ctx;
+	struct capture_event raw;
+	struct view_capture c;
+	const bool ok = !v->has_stack || probe_stacks_capture(&d->probes, v, &raw, &c);
+
+	export_dot_check(d, ok);
+	if (ok && v->has_stack)
+		on_capture(d, &c);
 }
 
 static void on_call(void *ctx, const struct view_call *c)
@@ -176,6 +190,7 @@ static void dot_free(struct export_writer *w)
 
 	graph_deinit(&d->graph);
 	export_threads_deinit(&d->threads);
+	probe_stacks_deinit(&d->probes);
 	free(d);
 }
 
@@ -184,6 +199,7 @@ struct export_writer *export_dot_new(void)
 	static const struct view_ops ops = {
 		.access = on_access,
 		.capture = on_capture,
+		.probe = on_probe,
 		.call = on_call,
 		.ret = on_return,
 	};

@@ -1,6 +1,6 @@
 /*
  * "outer;inner;... count", a line for each different stack, as the tools that draw flame graphs read them: of
- * accesses by watch, of captures by tag, and of calls, each of which counts once where it was made. With
+ * accesses by watch, of captures and probes by tag, and of calls, each of which counts once where it was made. With
  * several watches and tags, their names are the outermost frames.
  */
 #include <stdlib.h>
@@ -11,10 +11,12 @@
 #include "watchctl/view/export/export_impl.h"
 #include "watchctl/view/export/export_stacks.h"
 #include "watchctl/view/print/printer.h"
+#include "watchctl/view/table/probe_stacks.h"
 
 struct folded_writer {
 	struct export_writer w;
 	struct export_stacks stacks;
+	struct probe_stacks probes;
 };
 
 static void on_access(void *ctx, const struct view_access *a)
@@ -29,6 +31,13 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	struct folded_writer *f = ctx;
 
 	stack_trees_add_capture(&f->stacks.trees, c);
+}
+
+static void on_probe(void *ctx, const struct view_probe *p)
+{
+	struct folded_writer *f = ctx;
+
+	probe_stacks_add(&f->probes, &f->stacks.trees, p);
 }
 
 static void on_call(void *ctx, const struct view_call *c)
@@ -65,6 +74,7 @@ static void folded_free(struct export_writer *w)
 	struct folded_writer *f = (struct folded_writer *)w;
 
 	export_stacks_deinit(&f->stacks);
+	probe_stacks_deinit(&f->probes);
 	free(f);
 }
 
@@ -73,6 +83,7 @@ struct export_writer *export_folded_new(void)
 	static const struct view_ops ops = {
 		.access = on_access,
 		.capture = on_capture,
+		.probe = on_probe,
 		.call = on_call,
 		.ret = on_return,
 	};

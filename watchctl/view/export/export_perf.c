@@ -148,6 +148,16 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	export_perf_end(p, c->frame, c->nframes, c->walk_end);
 }
 
+static void on_probe(void *ctx, const struct view_probe *v)
+{
+	struct perf_writer *p = ctx;
+
+	export_perf_begin(p, v->raw->pid, v->raw->tid, v->comm, v->time, "probe");
+	put_field(p, "probe", v->site->probe);
+	put_field(p, "text", v->text);
+	export_perf_end(p, v->frame, v->nframes, v->walk_end);
+}
+
 static void on_call(void *ctx, const struct view_call *c)
 {
 	struct perf_writer *p = ctx;
@@ -196,6 +206,7 @@ struct export_writer *export_perf_new(void)
 	static const struct view_ops ops = {
 		.access = on_access,
 		.capture = on_capture,
+		.probe = on_probe,
 		.call = on_call,
 		.ret = on_return,
 	};

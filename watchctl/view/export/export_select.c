@@ -19,12 +19,12 @@ struct export_select {
 	const struct export_choice *c;
 	struct view to;
 	struct step_filter calls;
-	bool resolved, thread_seen, watch_seen, calls_seen;
+	bool resolved, thread_seen, watch_seen, calls_seen, sites_seen;
 	bool *tag_seen;
 	uint64_t from_ns, until_ns;	/* of CLOCK_MONOTONIC; until is the first one left out */
 	uint64_t first_call, last_call; /* passed on; 0: none */
 	struct names watches, tags;
-	uint64_t naccesses, ncaptures, ncalls, lost;
+	uint64_t naccesses, ncaptures, ncalls, nprobes, lost;
 	struct wc_error *err;
 };
 
@@ -172,11 +172,77 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	PASS(s, capture, c);
 }
 
+/* A probe is chosen by its name, as a watch is; one that records stacks also by their tag. */
+static bool wants_probe_name(struct export_select *s, const struct view_probe_site *site)
+{
+	if (!s->c->watch)
+		return !s->c->ntags;
+	if (strcmp(s->c->watch, site->probe) != 0)
+		return false;
+	return s->watch_seen = true;
+}
+
+static bool wants_probe_tag(struct export_select *s, const struct probe_event *e)
+{
+	bool wanted = false;
+	size_t i;
+
+	for (i = 0; e->kind == PROBE_KIND_STACK && i < s->c->ntags; i++)
+		if (!strcmp(s->c->tag[i], e->format))
+			wanted = s->tag_seen[i] = true;
+	return wanted;
+}
+
+/* Of a chosen function: the one that it is in, or was inlined into. */
+static bool wants_probe_function(struct export_select *s, const struct view_probe_site *site)
+{
+	const char *pattern = s->c->function, *name[] = { site->source.function, site->frame.function };
+	size_t i;
+
+	for (i = 0; pattern && i < 2; i++)
+		if (name[i] && step_filter_names(pattern, name[i]))
+			return s->calls.function_seen = true;
+	return !pattern;
+}
+
+static void on_probe_site(void *ctx, const struct view_probe_site *site, struct view_time time)
+{
+	struct export_select *s = ctx;
+
+	export_select_begin(s, time);
+	names_add(&s->watches, site->probe);
+	s->sites_seen = true;
+	if (wants_probe_name(s, site) && wants_probe_function(s, site))
+		PASS(s, probe_site, site, time);
+}
+
+static void on_probe(void *ctx, const struct view_probe *p)
+{
+	struct export_select *s = ctx;
+	const bool tagged = wants_probe_tag(s, p->raw);
+
+	export_select_begin(s, p->time);
+	if (!(wants_probe_name(s, p->site) || tagged) || !wants_probe_function(s, p->site) ||
+	    !wants_thread(s, p->raw->tid, p->comm) || !wants_time(s, p->time))
+		return;
+	s->nprobes++;
+	PASS(s, probe, p);
+}
+
+static void on_probe_total(void *ctx, const struct view_probe_site *site, struct view_time time)
+{
+	struct export_select *s = ctx;
+
+	if (wants_probe_name(s, site) && wants_probe_function(s, site))
+		PASS(s, probe_total, site, time);
+}
+
 static void on_lost(void *ctx, const struct view_watch *w, const struct lost_event *l, struct view_time time)
 {
 	struct export_select *s = ctx;
 	bool wanted = l->watch == WATCH_CAPTURES ? wants_captures(s)
 		      : l->watch == WATCH_CALLS	 ? wants_calls(s)
+		      : l->watch == WATCH_PROBES ? wants_calls(s)
 						 : wants_watch(s, w);
 
 	export_select_begin(s, time);
@@ -205,11 +271,18 @@ static void on_missing(void *ctx, const struct missing_event *m, struct view_tim
 	PASS(s, missing, m, time);
 }
 
+static bool wants_summary(const struct export_select *s, const struct view_summary *sum)
+{
+	if (sum->watch)
+		return wants_watch(s, sum->watch);
+	return sum->e.watch == WATCH_PROBES ? wants_calls(s) : wants_captures(s);
+}
+
 static void on_summary(void *ctx, const struct view_summary *sum)
 {
 	struct export_select *s = ctx;
 
-	if (sum->watch ? !wants_watch(s, sum->watch) : !wants_captures(s))
+	if (!wants_summary(s, sum))
 		return;
 	s->lost += sum->e.lost;
 	PASS(s, summary, sum);
@@ -349,6 +422,9 @@ struct wc_error *export_select_check(const struct export_select *s, const char *
 	if (s->c->thread && !s->thread_seen)
 		return wc_error_new(WC_ENAME, "no thread \"%s\" %s in the log %s", s->c->thread,
 				    s->calls_seen ? "made a call" : "did anything", log);
+	if (s->c->function && !s->calls.function_seen && !s->calls_seen && s->sites_seen)
+		return wc_error_new(WC_ENAME, "no probe is in a function \"%s\" in the log %s",
+				    s->c->function, log);
 	if (s->c->function && !s->calls.function_seen && (s->calls_seen || !s->c->may_have_no_calls))
 		return wc_error_new(WC_ENAME, "no function \"%s\" was called in the log %s%s%s",
 				    s->c->function, log, s->c->thread ? " by the thread " : "",
@@ -371,6 +447,11 @@ uint64_t export_select_calls(const struct export_select *s)
 	return s->ncalls;
 }
 
+uint64_t export_select_probes(const struct export_select *s)
+{
+	return s->nprobes;
+}
+
 uint64_t export_select_lost(const struct export_select *s)
 {
 	return s->lost;
@@ -383,6 +464,9 @@ struct view export_select_view(struct export_select *s)
 		.armed = on_armed,
 		.access = on_access,
 		.capture = on_capture,
+		.probe_site = on_probe_site,
+		.probe = on_probe,
+		.probe_total = on_probe_total,
 		.lost = on_lost,
 		.note = on_note,
 		.missing = on_missing,

@@ -38,6 +38,7 @@ struct wc_error *export_select_check(const struct export_select *s, const char *
 uint64_t export_select_accesses(const struct export_select *s);
 uint64_t export_select_captures(const struct export_select *s);
 uint64_t export_select_calls(const struct export_select *s);
+uint64_t export_select_probes(const struct export_select *s);
 uint64_t export_select_lost(const struct export_select *s);
 
 /* Accepts NULL. */

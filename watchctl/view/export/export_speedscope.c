@@ -19,6 +19,7 @@
 #include "watchctl/view/words/view_words.h"
 #include "watchctl/view/table/stack_tree.h"
 #include "watchctl/view/words/json.h"
+#include "watchctl/view/table/probe_stacks.h"
 
 #define CLOSES 0x80000000u /* in spill_record.what, beside the frame */
 
@@ -37,6 +38,7 @@ struct thread_profile {
 
 struct speedscope_writer {
 	struct export_writer w;
+	struct probe_stacks probes;
 	struct stack_trees trees;
 	struct export_threads threads; /* user: struct thread_profile */
 	struct spill *spill;
@@ -122,6 +124,13 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	struct speedscope_writer *s = ctx;
 
 	stack_trees_add_capture(&s->trees, c);
+}
+
+static void on_probe(void *ctx, const struct view_probe *p)
+{
+	struct speedscope_writer *s = ctx;
+
+	probe_stacks_add(&s->probes, &s->trees, p);
 }
 
 static struct export_thread *thread_of(struct speedscope_writer *s, int32_t pid, int32_t tid,
@@ -354,6 +363,7 @@ static void speedscope_free(struct export_writer *w)
 			spill_list_deinit(&((struct thread_profile *)s->threads.v[i]->user)->events);
 	export_threads_deinit(&s->threads);
 	stack_trees_deinit(&s->trees);
+	probe_stacks_deinit(&s->probes);
 	spill_free(s->spill);
 	for (i = 0; i < s->nframes; i++) {
 		free(s->frame[i]->name);
@@ -372,6 +382,7 @@ struct export_writer *export_speedscope_new(void)
 	static const struct view_ops ops = {
 		.access = on_access,
 		.capture = on_capture,
+		.probe = on_probe,
 		.call = on_call,
 		.ret = on_return,
 	};

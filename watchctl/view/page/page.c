@@ -282,6 +282,18 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	p->no_memory |= !ok || !page_events_add(&p->events, &ev);
 }
 
+static void on_probe(void *ctx, const struct view_probe *v)
+{
+	struct page *p = ctx;
+	struct capture_event raw;
+	struct view_capture c;
+
+	if (probe_stacks_capture(&p->probes, v, &raw, &c))
+		on_capture(p, &c);
+	else
+		p->no_memory = true;
+}
+
 /* The rest */
 
 static void keep_note(struct page *p, struct page_note note)
@@ -324,6 +336,8 @@ static void on_summary(void *ctx, const struct view_summary *s)
 	struct page_watch *w;
 	uint32_t index;
 
+	if (s->e.watch == WATCH_PROBES && p->has_capture_summary)
+		return;
 	if (!s->watch) {
 		p->has_capture_summary = true;
 		p->capture_summary = *s;
@@ -369,6 +383,7 @@ struct page *page_new(struct annotate *a, const struct page_options *o)
 					     .armed = on_armed,
 					     .access = on_access,
 					     .capture = on_capture,
+					     .probe = on_probe,
 					     .lost = on_lost,
 					     .note = on_note,
 					     .recording = on_recording,
@@ -434,6 +449,7 @@ void page_free(struct page *p)
 	free_reported(p);
 	free(p->watch);
 	free(p->site);
+	probe_stacks_deinit(&p->probes);
 	free(p->tag);
 	map64_deinit(&p->site_index);
 	map64_deinit(&p->tag_index);

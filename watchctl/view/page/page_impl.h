@@ -10,6 +10,7 @@
 #include "watchctl/view/page/page_events.h"
 #include "watchctl/view/page/page_room.h"
 #include "watchctl/view/page/page_tables.h"
+#include "watchctl/view/table/probe_stacks.h"
 #include "watchctl/view/table/sites.h"
 #include "watchctl/view/words/json.h"
 
@@ -88,7 +89,8 @@ struct page {
 	uint64_t sites_left_out;     /* accesses at sites that are not kept */
 	const struct view_tag **tag; /* by number; of captures seen */
 	size_t ntags, tag_cap;
-	struct map64 tag_index; /* id -> number + 1 */
+	struct map64 tag_index;	    /* id -> number + 1 */
+	struct probe_stacks probes; /* events of probes are in the page as captures are */
 	struct page_tables tables;
 	struct page_events events;
 	struct page_choice choice;

@@ -323,6 +323,8 @@ static void put_lost(void *ctx, const struct view_watch *w, const struct lost_ev
 		json_text(&p->json, "of", "captures");
 	else if (l->watch == WATCH_CALLS)
 		json_text(&p->json, "of", "calls");
+	else if (l->watch == WATCH_PROBES)
+		json_text(&p->json, "of", "probes");
 	json_number(&p->json, "count", l->count);
 	json_text_if(&p->json, "why", l->why);
 	print_json_end(p);
@@ -365,7 +367,9 @@ static void put_summary(void *ctx, const struct view_summary *s)
 	if (s->watch)
 		json_text(j, "watch", s->watch->e.name);
 	else
-		json_text(j, "of", "captures");
+		json_text(j, "of", s->e.watch == WATCH_PROBES ? "probes" : "captures");
+	if (s->e.watch == WATCH_PROBES && s->reached)
+		json_number(j, "reached", s->reached);
 	if (s->e.has_counted)
 		json_number(j, "counted", s->e.counted);
 	json_number(j, "recorded", s->e.recorded);
@@ -429,11 +433,15 @@ struct printer *print_json_new(FILE *out, const struct print_options *options)
 		.armed = put_armed,
 		.access = put_access,
 		.capture = put_capture,
+		.probe_site = print_json_probe_site,
+		.probe = print_json_probe,
+		.probe_total = print_json_probe_total,
 		.lost = put_lost,
 		.note = put_note,
 		.missing = put_missing,
 		.summary = put_summary,
 		.sites = put_sites,
+		.probes = print_json_probes,
 		.tags = print_json_tags,
 		.stacks = print_json_stacks,
 		.recording = print_json_recording,

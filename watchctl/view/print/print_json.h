@@ -30,6 +30,12 @@ void print_json_input(void *ctx, const struct view_input *i);
 void print_json_blocked(void *ctx, const struct view_blocked *s);
 void print_json_steps(void *ctx, const struct step_totals *t);
 
+/* print_json_probe.c */
+void print_json_probe_site(void *ctx, const struct view_probe_site *s, struct view_time time);
+void print_json_probe(void *ctx, const struct view_probe *v);
+void print_json_probe_total(void *ctx, const struct view_probe_site *s, struct view_time time);
+void print_json_probes(void *ctx, const struct probe_totals *t);
+
 /* print_json_tags.c */
 void print_json_tags(void *ctx, const struct tag_totals *t);
 void print_json_stacks(void *ctx, const struct stack_trees *t);

@@ -329,6 +329,8 @@ static void put_row(struct printer *p, const struct step_function_row *r)
 	json_close(j, '}');
 	json_number(j, "timed", r->timed);
 	json_number(j, "total_ns", r->total_ns);
+	json_number(j, "self_ns", r->self_ns);
+	json_number(j, "p99_ns", step_row_quantile(r, 990));
 	json_number(j, "max_ns", r->max_ns);
 	print_json_end(p);
 }

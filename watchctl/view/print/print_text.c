@@ -171,6 +171,28 @@ static void fill_capture(struct printer *p, const struct view_capture *c, struct
 	text_source(f[0].file, f[0].line, l->source, sizeof(l->source));
 }
 
+static void fill_probe(struct printer *p, const struct view_probe *v, struct time_line *l)
+{
+	const struct view_frame *f = v->frame;
+	size_t real = 0;
+
+	fill_who(p, v->time, v->comm, v->raw->tid, l);
+	l->kind = "probe";
+	l->kind_style = STYLE_TAG;
+	utf8_clean(v->site->probe, l->watch, sizeof(l->watch));
+	utf8_clean(v->text ? v->text : "", l->value, sizeof(l->value));
+	utf8_clean(v->site->insn ? v->site->insn : "", l->insn, sizeof(l->insn));
+	if (!v->nframes) {
+		snprintf(l->place, sizeof(l->place), "(place not known)");
+		return;
+	}
+	while (real + 1 < v->nframes && f[real].inlined)
+		real++;
+	text_place(f[real].module, f[real].module_offset, f[real].function, f[real].offset, f[real].ip,
+		   l->place, sizeof(l->place));
+	text_source(f[0].file, f[0].line, l->source, sizeof(l->source));
+}
+
 /* On a terminal, the longest names of C++ are cut to what a line below the first one can hold. */
 static void fit_place(const struct printer *p, struct time_line *l)
 {
@@ -303,6 +325,19 @@ static void print_capture(void *ctx, const struct view_capture *c)
 		text_stack(p, c->frame, c->nframes, c->walk_end);
 }
 
+static void print_probe(void *ctx, const struct view_probe *v)
+{
+	struct printer *p = ctx;
+	struct time_line l = { 0 };
+
+	print_text_step_flush(p);
+	fill_probe(p, v, &l);
+	fit_place(p, &l);
+	print_line(p, &l);
+	if (v->has_stack && !p->opt.no_stack)
+		text_stack(p, v->frame, v->nframes, v->walk_end);
+}
+
 static void print_process(void *ctx, const struct process_event *e, struct view_time time)
 {
 	struct printer *p = ctx;
@@ -421,6 +456,9 @@ static void print_lost(void *ctx, const struct view_watch *w, const struct lost_
 	else if (l->watch == WATCH_CALLS)
 		snprintf(text, sizeof(text), "lost %llu event%s of calls: %s", (unsigned long long)l->count,
 			 l->count == 1 ? "" : "s", why);
+	else if (l->watch == WATCH_PROBES)
+		snprintf(text, sizeof(text), "lost %llu event%s of probes: %s", (unsigned long long)l->count,
+			 l->count == 1 ? "" : "s", why);
 	else
 		snprintf(text, sizeof(text), "lost %llu access%s%s%s: %s", (unsigned long long)l->count,
 			 l->count == 1 ? "" : "es", w ? " to " : "", name, why);
@@ -445,7 +483,8 @@ static void print_balance(struct printer *p, const struct summary_event *e)
 	uint64_t known = e->recorded + e->lost + e->filtered;
 	char text[64];
 
-	if (known == e->counted)
+	/* A probe function need not record anything, and may record more than once. */
+	if (known == e->counted || e->watch == WATCH_PROBES)
 		return;
 	if (known < e->counted)
 		snprintf(text, sizeof(text), ", %llu not accounted for",
@@ -456,6 +495,32 @@ static void print_balance(struct printer *p, const struct summary_event *e)
 	text_cell(p, STYLE_ALERT, text, 0);
 }
 
+/* What is there to be counted, in words. */
+static void print_counted(struct printer *p, const struct view_summary *s)
+{
+	const struct summary_event *e = &s->e;
+
+	if (e->watch == WATCH_PROBES && s->reached)
+		fprintf(p->out, "reached %llu time%s: ", (unsigned long long)s->reached,
+			s->reached == 1 ? "" : "s");
+	else if (e->has_counted && !s->watch)
+		fprintf(p->out, "%llu made by the program: ", (unsigned long long)e->counted);
+	else if (e->has_counted)
+		fprintf(p->out, "%llu access%s counted by the CPU: ", (unsigned long long)e->counted,
+			e->counted == 1 ? "" : "es");
+}
+
+/* What nobody has counted: of probes, nobody is expected to. */
+static const char *text_uncounted(const struct view_summary *s)
+{
+	if (!s->complete)
+		return " (the recording ends without a summary: these are the numbers of its events)";
+	if (s->e.has_counted || s->e.watch == WATCH_PROBES)
+		return "";
+	return s->watch ? " (the CPU's own count is not available)"
+			: " (the program's own count is not available)";
+}
+
 static void print_summary(void *ctx, const struct view_summary *s)
 {
 	struct printer *p = ctx;
@@ -463,14 +528,13 @@ static void print_summary(void *ctx, const struct view_summary *s)
 	char name[CELL_TEXT], lost[40];
 
 	text_begin_ending(p);
-	utf8_clean(s->watch ? s->watch->e.name : "captures", name, sizeof(name));
+	utf8_clean(s->watch		      ? s->watch->e.name
+		   : e->watch == WATCH_PROBES ? "probes"
+					      : "captures",
+		   name, sizeof(name));
 	text_cell(p, s->watch ? STYLE_WATCH : STYLE_TAG, name, 0);
 	fputs(text_overflows(p, utf8_columns(name) + SUMMARY_WIDTH) ? ":\n    " : ": ", p->out);
-	if (e->has_counted && !s->watch)
-		fprintf(p->out, "%llu made by the program: ", (unsigned long long)e->counted);
-	else if (e->has_counted)
-		fprintf(p->out, "%llu access%s counted by the CPU: ", (unsigned long long)e->counted,
-			e->counted == 1 ? "" : "es");
+	print_counted(p, s);
 	snprintf(lost, sizeof(lost), "%llu lost", (unsigned long long)e->lost);
 	fprintf(p->out, "%llu recorded, ", (unsigned long long)e->recorded);
 	if (e->lost)
@@ -484,12 +548,7 @@ static void print_summary(void *ctx, const struct view_summary *s)
 	fprintf(p->out, ", in %.1f s", e->duration_ns / 1e9);
 	if (s->complete && s->partial)
 		fprintf(p->out, "; this log still holds %llu of them", (unsigned long long)s->held);
-	if (!s->complete)
-		fputs(" (the recording ends without a summary: these are the numbers of its events)", p->out);
-	else if (!e->has_counted)
-		fputs(s->watch ? " (the CPU's own count is not available)"
-			       : " (the program's own count is not available)",
-		      p->out);
+	fputs(text_uncounted(s), p->out);
 	fputc('\n', p->out);
 }
 
@@ -500,10 +559,12 @@ struct printer *print_text_new(FILE *out, const struct print_options *options)
 		.armed = print_armed,
 		.access = print_access,
 		.capture = print_capture,
+		.probe = print_probe,
 		.lost = print_lost,
 		.note = print_note,
 		.summary = print_summary,
 		.sites = print_text_sites,
+		.probes = print_text_probes,
 		.tags = print_text_tags,
 		.stacks = print_text_stacks,
 		.recording = print_text_recording,

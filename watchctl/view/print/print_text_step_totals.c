@@ -120,14 +120,29 @@ static void print_signals(struct printer *p, const struct step_totals *t)
 		fputc('\n', p->out);
 }
 
-enum { CELL_CALLS, CELL_FUNCTION, CELL_ERRORS, CELL_ENDED, CELL_MEAN, CELL_LONGEST, CELL_SOURCE, CELLS };
+enum {
+	CELL_CALLS,
+	CELL_FUNCTION,
+	CELL_ERRORS,
+	CELL_ENDED,
+	CELL_TOTAL,
+	CELL_SELF,
+	CELL_MEAN,
+	CELL_P99,
+	CELL_LONGEST,
+	CELL_SOURCE,
+	CELLS
+};
 
 static const struct text_column columns[CELLS] = {
 	[CELL_CALLS] = { "CALLS", true, 20, STYLE_WATCH },
 	[CELL_FUNCTION] = { "FUNCTION", false, FUNCTION_MAX, STYLE_PLACE },
 	[CELL_ERRORS] = { "ERRORS", true, 20, STYLE_ALERT },
 	[CELL_ENDED] = { "NOT RETURNED", false, 40, STYLE_ALERT },
+	[CELL_TOTAL] = { "TOTAL", true, 12, STYLE_DIM },
+	[CELL_SELF] = { "SELF", true, 12, STYLE_DIM },
 	[CELL_MEAN] = { "MEAN", true, 12, STYLE_DIM },
+	[CELL_P99] = { "P99", true, 12, STYLE_DIM },
 	[CELL_LONGEST] = { "LONGEST", true, 12, STYLE_DIM },
 	[CELL_SOURCE] = { "SOURCE", false, 32, STYLE_DIM },
 };
@@ -165,6 +180,18 @@ static void cell_text(const void *rows, size_t row, int cell, char *buf, size_t 
 	case CELL_ENDED:
 		ended_text(r, buf, cap);
 		break;
+	case CELL_TOTAL:
+		if (r->timed)
+			text_duration(r->total_ns, buf, cap);
+		break;
+	case CELL_SELF:
+		if (r->timed)
+			text_duration(r->self_ns, buf, cap);
+		break;
+	case CELL_P99:
+		if (r->timed)
+			text_duration(step_row_quantile(r, 990), buf, cap);
+		break;
 	case CELL_MEAN:
 		if (r->timed)
 			text_duration(r->total_ns / r->timed, buf, cap);
@@ -197,7 +224,7 @@ static void print_functions(struct printer *p, const struct step_totals *t)
 	if (t->nfunctions > table.nrows)
 		fprintf(p->out, "%zu more functions are not shown: --json has them all.\n",
 			t->nfunctions - table.nrows);
-	fputs("Times include the stops made by the recording.\n", p->out);
+	fputs("Times include what the recording took.\n", p->out);
 }
 
 void print_text_steps(void *ctx, const struct step_totals *t)

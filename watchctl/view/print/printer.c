@@ -13,6 +13,12 @@ void printer_sites(struct printer *p, const struct sites *s)
 		p->ops->sites(p, s);
 }
 
+void printer_probes(struct printer *p, const struct probe_totals *t)
+{
+	if (p->ops->probes)
+		p->ops->probes(p, t);
+}
+
 void printer_tags(struct printer *p, const struct tag_totals *t)
 {
 	if (p->ops->tags)

@@ -36,6 +36,7 @@ struct printer *print_folded_new(FILE *out, const struct print_options *options)
 
 /* Print the tables and the trees. */
 void printer_sites(struct printer *p, const struct sites *s);
+void printer_probes(struct printer *p, const struct probe_totals *t);
 void printer_tags(struct printer *p, const struct tag_totals *t);
 void printer_stacks(struct printer *p, const struct stack_trees *t);
 void printer_steps(struct printer *p, const struct step_totals *t);

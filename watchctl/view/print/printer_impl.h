@@ -60,6 +60,7 @@ void text_inner_stack(struct printer *p, const struct view_frame *frame, size_t 
 
 /* The views of the text printer that are in files of their own. */
 void print_text_sites(void *ctx, const struct sites *s);
+void print_text_probes(void *ctx, const struct probe_totals *probes);
 void print_text_tags(void *ctx, const struct tag_totals *t);
 void print_text_stacks(void *ctx, const struct stack_trees *t);
 

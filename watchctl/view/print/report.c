@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/hash.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/view/event/last_capture.h"
 #include "watchctl/view/event/step_filter.h"
 #include "watchctl/view/event/tag_names.h"
+#include "watchctl/view/table/probe_stacks.h"
+#include "watchctl/view/table/probe_totals.h"
 #include "watchctl/view/table/sites.h"
 #include "watchctl/view/table/step_totals.h"
 
@@ -26,6 +29,10 @@ struct report {
 	struct view site_counter;
 	struct tag_totals tags; /* whichever were chosen */
 	struct view tag_counter;
+	struct probe_totals probes;
+	struct view probe_counter;
+	struct probe_stacks probe_stacks;
+	struct map64 probe_tags; /* hash of a tag that probes have recorded stacks under -> anything */
 	struct stack_trees stacks;
 	struct step_totals steps;
 	struct view step_counter;
@@ -67,6 +74,28 @@ static bool wanted_tag(const struct report *r, const struct view_tag *tag)
 		if (tag_is(tag, c->tag[i]))
 			return true;
 	return !c->ntags && !c->watch;
+}
+
+static uint64_t tag_hash(const char *tag)
+{
+	return hash_text(HASH_START, tag);
+}
+
+/* A probe is chosen by its name, as a watch is; one that records stacks also by their tag. */
+static bool wants_probe(const struct report *r, const struct view_probe_site *s)
+{
+	return r->opt.choice.watch ? !strcmp(r->opt.choice.watch, s->probe) : !r->opt.choice.ntags;
+}
+
+static bool wants_probe_event(const struct report *r, const struct view_probe *p)
+{
+	const struct report_choice *c = &r->opt.choice;
+	size_t i;
+
+	for (i = 0; p->raw->kind == PROBE_KIND_STACK && i < c->ntags; i++)
+		if (!strcmp(c->tag[i], p->raw->format))
+			return true;
+	return wants_probe(r, p->site);
 }
 
 static void remember_name(struct report *r, const char *name)
@@ -159,6 +188,45 @@ static void on_capture(void *ctx, const struct view_capture *c)
 		PRINT(r, capture, c);
 }
 
+static void on_probe_site(void *ctx, const struct view_probe_site *s, struct view_time time)
+{
+	struct report *r = ctx;
+
+	remember_name(r, s->probe);
+	if (!wants_probe(r, s))
+		return;
+	r->watch_seen = true;
+	r->probe_counter.ops->probe_site(r->probe_counter.ctx, s, time);
+	PRINT(r, probe_site, s, time);
+}
+
+static void on_probe(void *ctx, const struct view_probe *p)
+{
+	struct report *r = ctx;
+
+	if (p->raw->kind == PROBE_KIND_STACK)
+		map64_put(&r->probe_tags, tag_hash(p->raw->format), r);
+	if (!wants_probe_event(r, p))
+		return;
+	r->probe_counter.ops->probe(r->probe_counter.ctx, p);
+	if (r->opt.stacks)
+		probe_stacks_add(&r->probe_stacks, &r->stacks, p);
+	if (is_printed(r))
+		PRINT(r, probe, p);
+}
+
+static void on_probe_total(void *ctx, const struct view_probe_site *s, struct view_time time)
+{
+	struct report *r = ctx;
+
+	if (!wants_probe(r, s))
+		return;
+	r->probe_counter.ops->probe_total(r->probe_counter.ctx, s, time);
+	/* Where there is no table that has it. */
+	if (r->opt.no_tables && !r->opt.stacks && !r->opt.is_part)
+		PRINT(r, probe_total, s, time);
+}
+
 static void on_lost(void *ctx, const struct view_watch *w, const struct lost_event *l, struct view_time time)
 {
 	struct report *r = ctx;
@@ -181,11 +249,24 @@ static void on_missing(void *ctx, const struct missing_event *m, struct view_tim
 	PRINT(r, missing, m, time);
 }
 
+static bool wants_calls(const struct report *r)
+{
+	return !r->opt.choice.watch && !r->opt.choice.ntags;
+}
+
+/* What sums the probes up is of all of them. */
+static bool wants_summary(const struct report *r, const struct view_summary *s)
+{
+	if (s->watch)
+		return wanted(r, s->watch);
+	return s->e.watch == WATCH_PROBES ? wants_calls(r) : wants_captures(r);
+}
+
 static void on_summary(void *ctx, const struct view_summary *s)
 {
 	struct report *r = ctx;
 
-	if (s->watch ? !wanted(r, s->watch) : !wants_captures(r))
+	if (!wants_summary(r, s))
 		return;
 	r->lost += s->e.lost;
 	/* Without memory it comes too early, which is better than not at all. */
@@ -194,11 +275,6 @@ static void on_summary(void *ctx, const struct view_summary *s)
 }
 
 /* Step recordings */
-
-static bool wants_calls(const struct report *r)
-{
-	return !r->opt.choice.watch && !r->opt.choice.ntags;
-}
 
 static void on_recording(void *ctx, const struct recording_event *e, struct view_time time)
 {
@@ -354,6 +430,8 @@ void report_finish(struct report *r)
 		printer_steps(r->printer, &r->steps);
 		sites_sort(&r->sites);
 		printer_sites(r->printer, &r->sites);
+		probe_totals_sort(&r->probes);
+		printer_probes(r->printer, &r->probes);
 		print_tags(r);
 	}
 	if (r->opt.stacks)
@@ -385,7 +463,7 @@ bool report_tag_is_known(const struct report *r, const char *tag)
 	for (i = 0; i < r->tags.n; i++)
 		if (tag_is(r->tags.v[i]->tag, tag))
 			return true;
-	return false;
+	return map64_get(&r->probe_tags, tag_hash(tag)) != NULL;
 }
 
 bool report_watch_is_known(struct report *r, const char **names)
@@ -401,6 +479,9 @@ struct view report_view(struct report *r)
 		.armed = on_armed,
 		.access = on_access,
 		.capture = on_capture,
+		.probe_site = on_probe_site,
+		.probe = on_probe,
+		.probe_total = on_probe_total,
 		.lost = on_lost,
 		.note = on_note,
 		.missing = on_missing,
@@ -432,6 +513,8 @@ struct report *report_new(struct annotate *a, struct printer *p, const struct re
 	r->site_counter = sites_view(&r->sites);
 	r->tag_counter = tag_totals_view(&r->tags);
 	r->step_counter = step_totals_view(&r->steps);
+	r->probe_counter = probe_totals_view(&r->probes);
+	r->probes.is_part = options->is_part;
 	r->filter = (struct step_filter){ .function = options->function,
 					  .thread = options->thread,
 					  .depth = options->depth };
@@ -451,6 +534,9 @@ void report_free(struct report *r)
 	sites_deinit(&r->sites);
 	tag_totals_deinit(&r->tags);
 	stack_trees_deinit(&r->stacks);
+	probe_totals_deinit(&r->probes);
+	probe_stacks_deinit(&r->probe_stacks);
+	map64_deinit(&r->probe_tags);
 	last_captures_deinit(&r->before);
 	step_totals_deinit(&r->steps);
 	step_filter_deinit(&r->filter);

@@ -25,7 +25,8 @@ struct report_options {
 	bool is_fed;	/* the caller feeds report_view() with what is wanted; else it is one of @a's views */
 	bool no_events; /* leave out accesses and captures; losses and notes are reported all the same */
 	bool no_tables;
-	bool stacks; /* print the stacks by count; needs ANNOTATE_STACK */
+	bool is_part; /* events are chosen by thread, time or function: totals of probes are not of them */
+	bool stacks;  /* print the stacks by count; needs ANNOTATE_STACK */
 	/* With stacks: who counts those of calls, in trees of its own; NULL: nobody. */
 	const struct view *call_counter;
 	struct stack_trees *call_stacks;

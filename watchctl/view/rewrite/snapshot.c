@@ -25,6 +25,9 @@ static void count(struct snapshot_content *s, const struct trace_event *e)
 	case EVENT_CAPTURE:
 		s->captures++;
 		break;
+	case EVENT_PROBE:
+		s->probes++;
+		break;
 	case EVENT_CALL:
 		s->calls++;
 		break;
@@ -91,9 +94,15 @@ static void print_time(const struct snapshot_content *s, uint64_t time_ns, FILE 
 
 static void print_counts(const struct snapshot_content *s, FILE *out)
 {
-	fprintf(out, "%" PRIu64 " access%s", s->accesses, s->accesses == 1 ? "" : "es");
+	const bool only_probes = s->probes && !s->accesses && !s->captures && !s->calls;
+
+	if (!only_probes)
+		fprintf(out, "%" PRIu64 " access%s", s->accesses, s->accesses == 1 ? "" : "es");
 	if (s->captures)
 		fprintf(out, ", %" PRIu64 " tagged stack%s", s->captures, s->captures == 1 ? "" : "s");
+	if (s->probes)
+		fprintf(out, "%s%" PRIu64 " event%s of probes", only_probes ? "" : ", ", s->probes,
+			s->probes == 1 ? "" : "s");
 	if (s->calls)
 		fprintf(out, ", %" PRIu64 " call%s", s->calls, s->calls == 1 ? "" : "s");
 }
@@ -134,6 +143,7 @@ struct wc_error *snapshot_print_json(const struct snapshot_content *s, const str
 	json_bool(&j, "ring", s->saved.is_ring);
 	json_number(&j, "accesses", s->accesses);
 	json_number(&j, "captures", s->captures);
+	json_number(&j, "probes", s->probes);
 	json_number(&j, "calls", s->calls);
 	if (s->last_ns) {
 		json_number(&j, "first_ns", s->first_ns);

@@ -9,7 +9,7 @@
 
 struct snapshot_content {
 	struct snapshot_info saved;
-	uint64_t accesses, captures, calls;
+	uint64_t accesses, captures, probes, calls;
 	uint64_t first_ns, last_ns; /* of these, CLOCK_MONOTONIC; 0: there are none */
 	uint64_t realtime_ns;	    /* CLOCK_REALTIME minus CLOCK_MONOTONIC; 0: not known */
 	struct log_damage damage;   /* of what was saved; all zero: not read */

@@ -184,6 +184,17 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	keep_stack(ctx, c->frame, c->nframes, false);
 }
 
+static void on_probe_site(void *ctx, const struct view_probe_site *p, struct view_time time)
+{
+	(void)time;
+	symbolize_keep(ctx, p->ip);
+}
+
+static void on_probe(void *ctx, const struct view_probe *p)
+{
+	keep_stack(ctx, p->frame, p->nframes, true);
+}
+
 static void on_call(void *ctx, const struct view_call *c)
 {
 	keep_stack(ctx, c->frame, c->nframes, false);
@@ -234,6 +245,8 @@ static struct wc_error *pass(struct symbolize *s)
 	static const struct view_ops ops = {
 		.access = on_access,
 		.capture = on_capture,
+		.probe_site = on_probe_site,
+		.probe = on_probe,
 		.call = on_call,
 		.step = on_step,
 		.signal = on_signal,

@@ -175,6 +175,14 @@ static void on_capture(void *ctx, const struct view_capture *c)
 	s->captures++;
 }
 
+static void on_probe(void *ctx, const struct view_probe *p)
+{
+	struct site_stats *s = ctx;
+
+	begin_at(s, p->time.mono_ns);
+	s->probes++;
+}
+
 static void on_call(void *ctx, const struct view_call *c)
 {
 	struct site_stats *s = ctx;
@@ -189,7 +197,7 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 	struct watch_stat *watch = w ? watch_of(s, w) : NULL;
 
 	site_stats_at(s, time.mono_ns);
-	if (l->watch == WATCH_CAPTURES || l->watch == WATCH_CALLS)
+	if (l->watch == WATCH_CAPTURES || l->watch == WATCH_CALLS || l->watch == WATCH_PROBES)
 		return;
 	s->lost += l->count;
 	if (watch)
@@ -233,6 +241,7 @@ struct view site_stats_view(struct site_stats *s)
 		.armed = on_armed,
 		.access = on_access,
 		.capture = on_capture,
+		.probe = on_probe,
 		.call = on_call,
 		.lost = on_lost,
 		.note = on_note,

@@ -73,7 +73,7 @@ struct site_stats {
 	uint64_t total;	   /* accesses */
 	uint64_t unlisted; /* of them, those of sites that are not in v */
 	uint64_t lost;	   /* accesses */
-	uint64_t captures, calls;
+	uint64_t captures, probes, calls;
 	bool incomplete; /* memory ran out: some threads, values or stacks are not counted */
 
 	int32_t pid; /* of the first process reported; 0: none yet */

@@ -1,4 +1,4 @@
-#include "watchctl/cli/patch_print.h"
+#include "watchctl/cli/patch/patch_print.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,0 +1,243 @@
+/* Groups of sites, and the bytes of their jumps: by hand; and for the C library, where each jump is decoded again as it would stand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/patch/free_space.h"
+#include "watchctl/patch/patch_group.h"
+
+#define BASE 0x1000u
+#define BIAS 0x7f1200000000u
+
+/* By hand */
+
+static struct patch_site site_at(uint64_t addr, struct tactic_choice c)
+{
+	return (struct patch_site){ .addr = addr, .choice = c };
+}
+
+static void sites_of_one_jump_are_a_group(void **state)
+{
+	const struct tactic_choice jump = {
+		.tactic = TACTIC_JUMP, .start = BASE, .len = 5, .moved = 7, .nmoved = 3
+	};
+	const struct tactic_choice trap = { .tactic = TACTIC_TRAP, .start = BASE + 7, .len = 1, .moved = 1 };
+	const struct tactic_choice pun = { .tactic = TACTIC_PUN,
+					   .start = BASE + 8,
+					   .len = 3,
+					   .moved = 3,
+					   .nmoved = 2,
+					   .prefixes = 1,
+					   .pun_low = 7,
+					   .pun_high = 262 };
+	const struct patch_site site[] = { site_at(BASE + 3, jump), site_at(BASE + 5, jump),
+					   site_at(BASE + 7, trap), site_at(BASE + 9, pun) };
+	struct patch_groups g = { 0 };
+
+	assert_true(patch_groups_make(site, 4, &g));
+	assert_int_equal(g.n, 2);
+	assert_int_equal(g.v[0].nsites, 2);
+	assert_int_equal(g.v[0].len, 5);
+	assert_int_equal(g.v[0].tail, 0);
+	assert_int_equal(g.v[1].start, BASE + 8);
+	assert_int_equal(g.v[1].first_site, 3);
+	assert_int_equal(g.v[1].len, 3);
+	assert_int_equal(g.v[1].tail, 3);
+	assert_int_equal(g.v[1].pun_high, 262);
+	patch_groups_deinit(&g);
+}
+
+static void a_pun_has_the_bytes_behind_it_at_its_end(void **state)
+{
+	const uint64_t low = BASE + 5 + 0x18890000u;
+	const struct patch_group g = {
+		.start = BASE, .len = 3, .tail = 2, .moved = 3, .pun_low = low, .pun_high = low + 0xffff
+	};
+	struct patch_write w[2];
+	uint64_t first, last;
+	unsigned int n;
+
+	assert_true(patch_group_reach(&g, BIAS, &first, &last));
+	assert_int_equal(first, BIAS + low);
+	assert_int_equal(last, BIAS + low + 0xffff);
+	assert_true(patch_group_write(&g, BIAS, first + 0x1234, w, &n));
+	assert_int_equal(n, 1);
+	assert_int_equal(w[0].addr, BIAS + BASE);
+	assert_int_equal(w[0].len, 3);
+	assert_int_equal(w[0].tail, 2);
+	assert_memory_equal(w[0].bytes, "\xe9\x34\x12\x89\x18", 5);
+	assert_true(patch_group_write(&g, BIAS, last + 1, w, &n));
+	assert_memory_not_equal(w[0].bytes + 3, "\x89\x18", 2);
+}
+
+static void prefixes_shift_a_pun(void **state)
+{
+	const uint64_t one = BASE + 7 + 0x04030201u;
+	const struct patch_group g = {
+		.start = BASE, .len = 3, .tail = 4, .moved = 3, .pun_low = one, .pun_high = one
+	};
+	struct patch_write w[2];
+	unsigned int n;
+
+	assert_true(patch_group_write(&g, BIAS, BIAS + one, w, &n));
+	assert_memory_equal(w[0].bytes, "\x2e\x2e\xe9\x01\x02\x03\x04", 7);
+}
+
+static void a_pun_may_reach_no_program(void **state)
+{
+	const struct patch_group g = { .start = BASE,
+				       .len = 1,
+				       .tail = 4,
+				       .moved = 1,
+				       .pun_low = (uint64_t)-0x1000,
+				       .pun_high = (uint64_t)-0x1000 };
+	uint64_t low, high;
+
+	assert_false(patch_group_reach(&g, 0, &low, &high));
+	assert_true(patch_group_reach(&g, BIAS, &low, &high));
+}
+
+/* The C library */
+
+#define CODE_MAX 16
+
+struct code {
+	uint8_t byte[CODE_MAX]; /* from choice.start on */
+};
+
+struct sweep {
+	struct patch_site *site;
+	size_t n, cap;
+	struct code *code;
+	size_t ncode, code_cap;
+};
+
+static void note_site(void *ctx, const struct patch_site *site)
+{
+	const struct code_part *p = code_map_part(&site->module->map, site->choice.start);
+	struct sweep *s = ctx;
+	struct code code = { 0 };
+
+	for (size_t i = 0; p && i < CODE_MAX && site->choice.start + i < p->start + p->len; i++)
+		code.byte[i] = p->bytes[site->choice.start - p->start + i];
+	assert_true(vec_push(s->site, s->n, s->cap, *site));
+	assert_true(vec_push(s->code, s->ncode, s->code_cap, code));
+}
+
+static void find_sites(const char *pattern, const struct free_space *room, struct sweep *s)
+{
+	scoped(patch_modules_deinit) struct patch_modules modules = { 0 };
+	scoped(patch_query_deinit) struct patch_query q = { 0 };
+	scoped(module_deinit) struct module m = { 0 };
+	struct patch_totals totals = { 0 };
+	struct patch_module p;
+	struct pattern one;
+
+	assert_null(patch_module_of_file("/lib/x86_64-linux-gnu/libc.so.6", &m));
+	m.bias = room ? BIAS : 0;
+	assert_null(patch_module_open(&m, NULL, &p));
+	p.room = room;
+	assert_true(vec_push(modules.v, modules.n, modules.cap, p));
+	assert_null(pattern_parse(pattern, &one));
+	assert_true(vec_push(q.pattern, q.npatterns, q.pattern_cap, one));
+	assert_null(patch_plan(&q, &modules, note_site, s, &totals));
+}
+
+/* What is written, and what of the program stays behind it, is one jump to the trampoline. */
+static void check_pun(const struct patch_group *g, const struct code *c)
+{
+	struct patch_write w[2];
+	struct insn_brief i;
+	uint8_t bytes[CODE_MAX];
+	uint64_t low, high, at;
+	unsigned int n;
+
+	assert_true(patch_group_reach(g, BIAS, &low, &high));
+	for (at = low;; at = high) {
+		assert_true(patch_group_write(g, BIAS, at, w, &n));
+		memcpy(bytes, c->byte, sizeof(bytes));
+		memcpy(bytes, w[0].bytes, w[0].len);
+		assert_memory_equal(bytes, w[0].bytes, w[0].len + w[0].tail);
+		assert_true(insn_scan(bytes, sizeof(bytes), w[0].addr, &i));
+		assert_int_equal(i.flow, INSN_JUMP);
+		assert_int_equal(i.len, w[0].len + w[0].tail);
+		assert_int_equal(i.target, at);
+		if (at == high)
+			break;
+	}
+}
+
+/* Nothing is written where another one's jump ends. */
+static void check_order(const struct patch_groups *g)
+{
+	for (size_t i = 0; i < g->n; i++)
+		for (size_t k = i + 1; k < g->n && g->v[k].start < g->v[i].start + 16; k++) {
+			assert_true(g->v[k].start >= g->v[i].start + g->v[i].len + g->v[i].tail);
+			assert_true(g->v[k].start >= g->v[i].start + g->v[i].moved);
+		}
+	for (size_t i = 0; i < g->n; i++)
+		for (size_t k = 0; k < g->n && g->v[i].via; k++)
+			assert_true(g->v[k].start >= g->v[i].via + 5 ||
+				    g->v[k].start + g->v[k].len + g->v[k].tail <= g->v[i].via);
+}
+
+static size_t check_all(const char *pattern, const struct free_space *room)
+{
+	struct patch_groups groups = { 0 };
+	struct sweep s = { 0 };
+	size_t puns = 0;
+
+	find_sites(pattern, room, &s);
+	assert_true(patch_groups_make(s.site, s.n, &groups));
+	for (size_t i = 0; i < groups.n; i++)
+		if (groups.v[i].tail) {
+			check_pun(&groups.v[i], &s.code[groups.v[i].first_site]);
+			puns++;
+		}
+	check_order(&groups);
+	patch_groups_deinit(&groups);
+	free(s.site);
+	free(s.code);
+	return puns;
+}
+
+static void puns_of_libc_lead_where_they_should(void **state)
+{
+	static const char *const patterns[] = { "@ret",	     "@branch", "mov *, *",
+						"test *, *", "pop *",	"cmp *, *" };
+
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++)
+		assert_true(check_all(patterns[i], NULL) > 10);
+	assert_int_equal(check_all("*", NULL), 0);
+}
+
+static void what_is_free_decides_in_a_process(void **state)
+{
+	struct free_span all = { BIAS - 0x80000000u, BIAS + 0x90000000u };
+	const struct free_space everywhere = { .v = &all, .n = 1 };
+	const struct free_space nowhere = { .v = &all };
+
+	assert_true(check_all("@ret", &everywhere) > 100);
+	assert_int_equal(check_all("@ret", &nowhere), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sites_of_one_jump_are_a_group),
+		cmocka_unit_test(a_pun_has_the_bytes_behind_it_at_its_end),
+		cmocka_unit_test(prefixes_shift_a_pun),
+		cmocka_unit_test(a_pun_may_reach_no_program),
+		cmocka_unit_test(puns_of_libc_lead_where_they_should),
+		cmocka_unit_test(what_is_free_decides_in_a_process),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

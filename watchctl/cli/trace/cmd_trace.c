@@ -1,0 +1,260 @@
+/* cmd_trace - `watchctl trace`: every call of chosen functions of a running program, or of one that it starts. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/cli/command.h"
+#include "watchctl/cli/output/colour.h"
+#include "watchctl/cli/output/output.h"
+#include "watchctl/monitor/calls/call_trace.h"
+
+#define BUFFERS (128u << 20) /* of all CPUs, where nothing else is asked for */
+#define BUFFER_DEFAULT_MOST (64u << 20)
+#define BUFFER_DEFAULT_LEAST (4u << 20)
+#define BUFFER_LEAST (64u << 10)
+#define BUFFER_MOST (1u << 30)
+#define SLOT 64u
+#define MAX_RATE 100000u /* calls a second of one function */
+
+struct names {
+	const char **v;
+	size_t n, cap;
+};
+
+struct trace_ask {
+	pid_t pid;
+	char *const *argv;
+	struct names in, function, without;
+	uint64_t min_size, max_rate, buffer;
+	uint64_t count, time_ns;
+	bool args, pending, json, quiet, echo;
+	struct output_options output;
+};
+
+static volatile sig_atomic_t stop_asked;
+
+static struct wc_error *add_name(const struct option_match *m, void *to)
+{
+	struct names *n = to;
+
+	return vec_push(n->v, n->n, n->cap, m->value) ? NULL : &wc_enomem;
+}
+
+static struct wc_error *set_seconds(const struct option_match *m, void *to)
+{
+	return option_time(m, to);
+}
+
+static const struct option options[] = {
+	{ "-p", "--pid", "PID", "the running process", COMPLETE_PID, NULL,
+	  OPTION_NUMBER(struct trace_ask, pid, 1, INT32_MAX) },
+	{ "--in", NULL, "MODULE",
+	  "functions of this module of the process, like libssl.so.3, not of the program itself; may be repeated",
+	  COMPLETE_FILE, NULL, .set = add_name, .at = offsetof(struct trace_ask, in) },
+	{ "--function", NULL, "GLOB", "only functions that are called so, like 'SSL_*'; may be repeated",
+	  COMPLETE_FUNCTION, NULL, .set = add_name, .at = offsetof(struct trace_ask, function) },
+	{ "--not", NULL, "GLOB", "no functions that are called so; may be repeated", COMPLETE_FUNCTION, NULL,
+	  .set = add_name, .at = offsetof(struct trace_ask, without) },
+	{ "--min-size", NULL, "BYTES", "no functions that are smaller", COMPLETE_NOTHING, NULL,
+	  OPTION_BYTES(struct trace_ask, min_size) },
+	{ "--max-rate", NULL, "N",
+	  "a function that is called more often in a second is switched off, and its calls are counted (default 100000; 0: none is)",
+	  COMPLETE_NOTHING, NULL, OPTION_NUMBER(struct trace_ask, max_rate, 0, UINT64_MAX) },
+	{ "--args", NULL, NULL, "record the registers that arguments are passed in, and that of the result",
+	  0, NULL, OPTION_FLAG(struct trace_ask, args) },
+	{ "--pending", NULL, NULL, "modules and functions that are not there yet may come later", 0, NULL,
+	  OPTION_FLAG(struct trace_ask, pending) },
+	{ "-n", "--count", "COUNT", "end after COUNT calls", COMPLETE_NOTHING, NULL,
+	  OPTION_NUMBER(struct trace_ask, count, 1, UINT64_MAX) },
+	{ "-t", "--time", "SECONDS", "end after SECONDS (fractions allowed)", COMPLETE_NOTHING, NULL,
+	  .set = set_seconds, .at = offsetof(struct trace_ask, time_ns) },
+	{ "-o", "--log", "LOG", "record into the new log LOG; calls are then not printed", COMPLETE_DIRECTORY,
+	  NULL, OPTION_TEXT(struct trace_ask, output.log) },
+	{ "--force", NULL, NULL, "with -o: replace LOG where it exists", 0, NULL,
+	  OPTION_FLAG(struct trace_ask, output.force) },
+	{ "--echo", NULL, NULL, "with -o: print them all the same", 0, NULL,
+	  OPTION_FLAG(struct trace_ask, echo) },
+	{ "-q", "--quiet", NULL, "print no calls: only the tables and the summary", 0, NULL,
+	  OPTION_FLAG(struct trace_ask, quiet) },
+	{ "--output", NULL, "FILE",
+	  "print to FILE (default: standard output; with a launched program, standard error)", COMPLETE_FILE,
+	  NULL, OPTION_TEXT(struct trace_ask, output.file) },
+	{ "--program-output", NULL, "FILE", "the standard output of a launched program goes to FILE",
+	  COMPLETE_FILE, NULL, OPTION_TEXT(struct trace_ask, output.program_output) },
+	{ "--buffer", NULL, "SIZE",
+	  "of the records that wait to be read, for each CPU: 64K to 1G (default: 128M for all, at most 64M for each)",
+	  COMPLETE_NOTHING, NULL, OPTION_BYTES(struct trace_ask, buffer) },
+	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct trace_ask, json) },
+	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL,
+	  OPTION_FLAG(struct trace_ask, output.print.utc) },
+	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
+	  OPTION_CHOICE(struct trace_ask, output.colour) },
+	{ 0 },
+};
+
+static struct wc_error *take_word(void *request, const char *word)
+{
+	return wc_error_new(WC_EUSAGE, "trace takes no \"%s\": give -p PID, or -- PROGRAM [ARGS]", word);
+}
+
+static struct wc_error *check_request(const struct trace_ask *q)
+{
+	if (!q->pid && !q->argv)
+		return wc_error_new(WC_EUSAGE, "trace needs a process: -p PID, or -- PROGRAM [ARGS]");
+	if (q->pid && q->argv)
+		return wc_error_new(WC_EUSAGE,
+				    "-p %d names a process, and a program is to be started: give one of them",
+				    q->pid);
+	if (q->output.force && !q->output.log)
+		return wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
+	if (q->output.program_output && !q->argv)
+		return wc_error_new(WC_EUSAGE, "--program-output needs a program to launch: -- PROGRAM");
+	if (q->buffer && (q->buffer < BUFFER_LEAST || q->buffer > BUFFER_MOST))
+		return wc_error_new(WC_EUSAGE, "--buffer takes a size from 64K to 1G");
+	return NULL;
+}
+
+static uint64_t default_buffer(void)
+{
+	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	const uint64_t each = BUFFERS / (uint64_t)(cpus > 0 ? cpus : 1);
+
+	return each < BUFFER_DEFAULT_LEAST  ? BUFFER_DEFAULT_LEAST
+	       : each > BUFFER_DEFAULT_MOST ? BUFFER_DEFAULT_MOST
+					    : each;
+}
+
+static uint32_t slots_of(uint64_t buffer)
+{
+	uint32_t slots = 1;
+
+	while (2ull * slots * SLOT <= buffer)
+		slots *= 2;
+	return slots;
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void say_begun(const struct call_trace *t)
+{
+	struct call_trace_counts c;
+
+	call_trace_so_far(t, &c);
+	output_say(NULL, "process %d: %zu function%s traced in %zu module%s, %zu refused%s%s%s",
+		   call_trace_pid(t), c.functions, plural(c.functions), c.modules, plural(c.modules),
+		   c.entries_refused, c.entries_refused ? " (" : "", c.entries_refused ? c.why : "",
+		   c.entries_refused ? ")" : "");
+	if (c.exits_refused)
+		output_say(
+			NULL,
+			"%zu place%s that leave a function cannot be patched: calls that end there end when the caller goes on",
+			c.exits_refused, plural(c.exits_refused));
+}
+
+static void say_counts(const struct call_trace_counts *c)
+{
+	output_say(
+		NULL,
+		"%llu call%s: %llu recorded, %llu lost, %llu of %zu function%s that were switched off; threads stood %.2f ms at most",
+		(unsigned long long)c->called, plural(c->called), (unsigned long long)c->recorded,
+		(unsigned long long)c->lost, (unsigned long long)c->switched_off, c->off, plural(c->off),
+		(double)c->longest_stop_ns / 1e6);
+	if (c->lost)
+		output_say(
+			NULL,
+			"to lose less: choose functions (--function, --not, --min-size), a lower --max-rate, or a larger --buffer");
+}
+
+static struct wc_error *run(const struct call_trace_options *o, const struct trace_ask *q, struct output *s)
+{
+	const struct monitor_limits limits = { .count = q->count,
+					       .time_ns = q->time_ns,
+					       .stop = &stop_asked,
+					       .tick = output_tick,
+					       .tick_ctx = s };
+	struct call_trace_counts counts = { 0 };
+	struct call_trace *trace = NULL;
+	enum monitor_end end = MONITOR_STOPPED;
+	struct wc_error *err = call_trace_open(o, s->events, &trace), *close_err;
+
+	if (err) {
+		output_discard_log(s);
+		return err;
+	}
+	fflush(s->out);
+	say_begun(trace);
+	err = call_trace_run(trace, &limits, &end);
+	s->watched = !err;
+	close_err = call_trace_close(trace, &counts);
+	if (!err) {
+		say_counts(&counts);
+		if (end == MONITOR_EXECED)
+			err = wc_error_new(
+				WC_ETARGET,
+				"the process has executed another program: its patches ended with the one before");
+	}
+	return wc_error_first(err, close_err);
+}
+
+static struct wc_error *record(struct trace_ask *q)
+{
+	struct output s = { .stop = &stop_asked };
+	const struct call_trace_options o = { .pid = q->pid,
+					      .argv = q->argv,
+					      .selection = { .module = q->in.v,
+							     .nmodules = q->in.n,
+							     .function = q->function.v,
+							     .nfunctions = q->function.n,
+							     .without = q->without.v,
+							     .nwithout = q->without.n,
+							     .min_size = q->min_size },
+					      .pending = q->pending,
+					      .args = q->args,
+					      .max_rate = q->max_rate,
+					      .slots = slots_of(q->buffer ? q->buffer : default_buffer()),
+					      .stop = &stop_asked };
+	struct wc_error *err;
+
+	output_catch_signals(&stop_asked);
+	q->output.json = q->json;
+	q->output.launched = q->argv;
+	q->output.no_events = q->quiet || (q->output.log && !q->echo);
+	q->output.no_tables = q->output.log && !q->echo && !q->quiet;
+	err = output_open(&q->output, &s);
+	if (!err)
+		err = run(&o, q, &s);
+	return wc_error_first(err, output_close(&s, !err || s.watched));
+}
+
+static struct wc_error *cmd_trace_run(int argc, char **argv)
+{
+	struct trace_ask q = { .max_rate = MAX_RATE };
+	struct wc_error *err = option_parse_launch(argc, argv, options, &q, take_word, &q.argv);
+
+	if (!err)
+		err = check_request(&q);
+	if (!err)
+		err = record(&q);
+	free(q.in.v);
+	free(q.function.v);
+	free(q.without.v);
+	return err;
+}
+
+const struct command cmd_trace = {
+	.name = "trace",
+	.args = "-p PID [--in MODULE] [--function GLOB] [--not GLOB] [--args] [-t SECONDS] [-o LOG] [options]\n"
+		"[--in MODULE] [--function GLOB] [--not GLOB] [--args] [-o LOG] [options] -- PROGRAM [ARGS]",
+	.summary = "record every call of a running program's functions, without recompiling it",
+	.help = "The program's own functions are traced, or with --in those of libraries. Their calls and returns are events as\n"
+		"those of watchctl step: watchctl report, export and diff read the log. watchctl-trace(1) says how it is done.\n",
+	.options = options,
+	.run = cmd_trace_run,
+};

@@ -1,0 +1,328 @@
+#include "watchctl/monitor/calls/call_functions.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/hash.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/code/symbols/code_image.h"
+#include "watchctl/patch/code_map.h"
+#include "watchctl/step/model/track.h"
+
+void call_functions_deinit(struct call_functions *f)
+{
+	for (size_t i = 0; i < f->nfiles; i++)
+		module_deinit(&f->file[i].m);
+	for (size_t i = 0; i < f->n; i++)
+		free(f->function[i].name);
+	free(f->file);
+	free(f->function);
+	free(f->site);
+	map64_deinit(&f->by_addr);
+}
+
+/* The modules */
+
+static bool same_file(const struct module *a, const struct module *b)
+{
+	return a->bias == b->bias && !strcmp(a->path, b->path) && a->build_id_len == b->build_id_len &&
+	       !memcmp(a->build_id, b->build_id, a->build_id_len);
+}
+
+/* UINT32_MAX: no memory. */
+static uint32_t file_of(struct call_functions *f, const struct module *m, bool is_selected)
+{
+	struct call_file file = { .is_selected = is_selected };
+
+	for (size_t i = f->nfiles; i--;)
+		if (same_file(&f->file[i].m, m))
+			return (uint32_t)i;
+	if (!module_copy(m, &file.m))
+		return UINT32_MAX;
+	if (!vec_push(f->file, f->nfiles, f->file_cap, file)) {
+		module_deinit(&file.m);
+		return UINT32_MAX;
+	}
+	return (uint32_t)(f->nfiles - 1);
+}
+
+static bool is_selected_module(const struct call_selection *s, const struct module_list *all,
+			       const struct module *m)
+{
+	if (!s->nmodules)
+		return m->is_program;
+	for (size_t i = 0; i < s->nmodules; i++)
+		if (module_by_name(all, s->module[i]) == m)
+			return true;
+	return false;
+}
+
+/* Libraries that have functions which leave otherwise than by returning. */
+static bool may_leave(const struct module *m)
+{
+	static const char *const begins[] = { "libc.so.",     "libc-2.",      "libpthread",   "libgcc_s.so",
+					      "libstdc++.so", "libc++abi.so", "libunwind.so", "ld-musl-" };
+	const char *name = basename(m->path);
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		if (!strncmp(name, begins[i], strlen(begins[i])))
+			return true;
+	return false;
+}
+
+bool call_functions_wants_module(struct call_functions *f, const struct module_list *all,
+				 const struct module *m)
+{
+	const bool selected = is_selected_module(&f->selection, all, m);
+
+	if (!selected && !may_leave(m))
+		return false;
+	f->failed |= file_of(f, m, selected) == UINT32_MAX;
+	return true;
+}
+
+/* Which functions are wanted */
+
+static bool fits_any(const char *name, const char *const *glob, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (code_image_name_fits(name, glob[i]))
+			return true;
+	return false;
+}
+
+static bool is_selected(const struct call_selection *s, const struct map_function *f)
+{
+	if (s->min_size && f->end - f->start < s->min_size)
+		return false;
+	if (s->nfunctions && !(f->name && fits_any(f->name, s->function, s->nfunctions)))
+		return false;
+	return !f->name || !fits_any(f->name, s->without, s->nwithout);
+}
+
+/*
+ * It ends calls that do not return: by an exception, longjmp, the end of a thread; or goes on elsewhere. What ends the process or executes
+ * another program is none of them: a child of vfork() does that on its parent's stack.
+ */
+static bool is_extra(const struct map_function *f)
+{
+	const enum track_leaves leaves = f->name ? track_leaves_of(f->name) : TRACK_NORMAL;
+
+	return leaves == TRACK_THROWS || leaves == TRACK_FORCES || leaves == TRACK_RESUMES ||
+	       leaves == TRACK_CATCHES || leaves == TRACK_JUMPS || leaves == TRACK_ENDS_THREAD ||
+	       leaves == TRACK_SWITCHES;
+}
+
+/* @file: that it is in. */
+static bool is_wanted(const struct call_functions *f, uint32_t file, const struct map_function *function,
+		      bool *extra)
+{
+	const bool selected = f->file[file].is_selected && is_selected(&f->selection, function);
+
+	*extra = !selected && is_extra(function);
+	return selected || *extra;
+}
+
+/*
+ * Signal handlers return to code of the C library that does nothing but call rt_sigreturn (arch/x86/entry/syscalls/syscall_64.tbl: 15):
+ * mov $0xf,%rax; syscall in glibc, mov $0xf,%eax; syscall in musl.
+ */
+static void find_restorers(struct call_functions *f, const struct patch_module *m)
+{
+	static const struct {
+		uint8_t bytes[9];
+		size_t len;
+	} code[] = { { { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 }, 9 },
+		     { { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 }, 7 } };
+
+	for (size_t i = 0; i < m->map.nparts; i++)
+		for (size_t k = 0; k < sizeof(code) / sizeof(code[0]); k++) {
+			const struct code_part *p = &m->map.part[i];
+			const uint8_t *at = p->bytes, *end = p->bytes + p->len;
+
+			for (; f->nrestorers < CALL_RESTORERS &&
+			       (at = memmem(at, (size_t)(end - at), code[k].bytes, code[k].len));
+			     at++)
+				f->restorer[f->nrestorers++] =
+					m->module.bias + p->start + (uint64_t)(at - p->bytes);
+		}
+}
+
+bool call_functions_is_restorer(const struct call_functions *f, uint64_t address)
+{
+	for (size_t i = 0; i < f->nrestorers; i++)
+		if (f->restorer[i] == address)
+			return true;
+	return false;
+}
+
+static bool wants_function(struct call_functions *f, const struct patch_site *site)
+{
+	if (site->function != f->last) {
+		const uint32_t before = f->last ? f->last_file : UINT32_MAX;
+
+		f->last = site->function;
+		f->last_file = file_of(f, &site->module->module, false);
+		if (f->last_file != before)
+			find_restorers(f, site->module);
+		f->last_wanted = f->last_file != UINT32_MAX &&
+				 is_wanted(f, f->last_file, site->function, &f->last_extra);
+	}
+	return f->last_wanted;
+}
+
+/* The functions */
+
+static uint64_t key_of(uint32_t file, uint64_t addr)
+{
+	uint64_t key = hash_bytes(HASH_START, &file, sizeof(file));
+
+	return hash_bytes(key, &addr, sizeof(addr));
+}
+
+/* Jumps of a function, as far as they say how it may end, and begin. */
+static void look_at_jumps(const struct code_map *map, const struct map_function *in, uint64_t entry,
+			  struct call_function *ret)
+{
+	struct insn_brief i;
+
+	for (uint64_t at = in->start; at < in->end && code_map_insn(map, at, &i); at += i.len) {
+		if (i.flow != INSN_JUMP && i.flow != INSN_COND)
+			continue;
+		if (i.has_target && (i.target == entry || i.target == in->start))
+			ret->loops_to_start = true;
+		else if (!i.has_target || i.target < in->start || i.target >= in->end)
+			ret->jumps_away = true;
+	}
+}
+
+/* The function that is entered at @site; UINT32_MAX: no memory. */
+static uint32_t add_function(struct call_functions *f, const struct patch_site *site)
+{
+	const struct map_function *in = site->function;
+	struct call_function new = { .file = f->last_file, .is_extra = f->last_extra };
+	uint64_t key;
+
+	/* One that lies in another: of that, only the rest is its own. */
+	new.addr = site->addr - in->start <= 4 ? in->start : site->addr;
+	new.size = in->end - new.addr;
+	key = key_of(new.file, in->start);
+	look_at_jumps(&site->module->map, in, site->addr, &new);
+	if (in->name && new.addr == in->start) {
+		new.leaves = (uint8_t)track_leaves_of(in->name);
+		new.name = code_image_name_shown(in->name);
+		if (!new.name)
+			return UINT32_MAX;
+	}
+	if (!vec_push(f->function, f->n, f->cap, new)) {
+		free(new.name);
+		return UINT32_MAX;
+	}
+	/* What leaves @in leaves the first that was entered in it: nothing but a count depends on which of them that is. */
+	if (!map64_get(&f->by_addr, key) && !map64_put(&f->by_addr, key, (void *)(uintptr_t)f->n))
+		return UINT32_MAX;
+	return (uint32_t)(f->n - 1);
+}
+
+/* Marks: what is known of a site until it has a number. */
+#define MARK_PLACE_BITS 3u
+
+/* To where a traced function begins: that is entered then, and its end is theirs. To a part that was split off: nothing has ended. */
+static bool goes_on_traced(struct call_functions *f, const struct code_map *map, uint64_t target)
+{
+	const struct map_function *to = code_map_function(map, target);
+	const struct code_part *part = code_map_part(map, target);
+	bool extra;
+
+	if (!part || part->is_stubs || !to)
+		return false;
+	if (!(code_map_marks(map, target) & MARK_ENTRY) || (to->name && strstr(to->name, ".cold")))
+		return true;
+	return is_wanted(f, f->last_file, to, &extra);
+}
+
+static enum call_place entry_place(struct call_functions *f, const struct code_map *map, uint64_t addr)
+{
+	struct insn_brief i;
+
+	if (!code_map_insn(map, addr, &i))
+		return CALL_ENTRY;
+	if (i.flow == INSN_RET)
+		return CALL_WHOLE;
+	return i.flow == INSN_JUMP && !(i.has_target && goes_on_traced(f, map, i.target)) ? CALL_STUB
+											  : CALL_ENTRY;
+}
+
+static bool wants_entry(struct call_functions *f, const struct patch_site *site, uint32_t *mark)
+{
+	uint32_t function = add_function(f, site);
+
+	if (function == UINT32_MAX) {
+		f->failed = true;
+		return false;
+	}
+	*mark = function << MARK_PLACE_BITS | entry_place(f, &site->module->map, site->addr);
+	return true;
+}
+
+static bool wants_exit(struct call_functions *f, const struct patch_site *site, uint32_t *mark)
+{
+	const struct code_map *map = &site->module->map;
+	const uintptr_t function =
+		(uintptr_t)map64_get(&f->by_addr, key_of(f->last_file, site->function->start));
+	struct insn_brief i;
+
+	if (!function || !code_map_insn(map, site->addr, &i))
+		return false;
+	if (i.flow != INSN_RET && i.has_target && goes_on_traced(f, map, i.target))
+		return false;
+	*mark = (uint32_t)(function - 1) << MARK_PLACE_BITS | (i.flow == INSN_RET ? CALL_RETURN : CALL_JUMP);
+	return true;
+}
+
+bool call_functions_wants(struct call_functions *f, const struct patch_site *site, uint32_t *mark)
+{
+	if (!site->function || f->failed || !wants_function(f, site))
+		return false;
+	return site->pattern->kind == PATTERN_ENTRY ? wants_entry(f, site, mark) : wants_exit(f, site, mark);
+}
+
+void call_functions_find_off(struct call_functions *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		const struct probe_counter *c = f->function[i].at;
+		const uint64_t until = c ? __atomic_load_n(&c->until, __ATOMIC_RELAXED) : 0;
+
+		if (until && __atomic_load_n(&c->count, __ATOMIC_RELAXED) > until)
+			f->function[i].is_off = true;
+	}
+}
+
+bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mark,
+			   struct probe_counter *counter, const char *why)
+{
+	const struct call_site new = { mark >> MARK_PLACE_BITS,
+				       (enum call_place)(mark & ((1u << MARK_PLACE_BITS) - 1)), counter };
+	struct call_function *function = &f->function[new.function];
+	bool entry = call_place_is_entry(new.place);
+
+	while (f->nsites <= site)
+		if (!vec_push(f->site, f->nsites, f->site_cap, (struct call_site){ 0 }))
+			return false;
+	f->site[site] = new;
+	if (counter) {
+		if (entry)
+			function->at = counter;
+		return true;
+	}
+	if (!f->why[0] && !function->is_extra)
+		snprintf(f->why, sizeof(f->why), "%s", why);
+	if (entry)
+		function->entry_refused = true;
+	else
+		function->exit_refused = true;
+	f->refused_entries += entry && !function->is_extra;
+	f->refused_exits += !entry && !function->is_extra;
+	return true;
+}

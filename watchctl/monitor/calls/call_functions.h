@@ -1,0 +1,111 @@
+/*
+ * call_functions - the functions that are traced: which are wanted, by module, name and size; where they are entered and left; what
+ * becomes of the patches there. Reads the plan of watchctl/patch, and knows no records.
+ */
+#ifndef WATCHCTL_MONITOR_CALLS_CALL_FUNCTIONS_H
+#define WATCHCTL_MONITOR_CALLS_CALL_FUNCTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "probe/wire.h"
+#include "watchctl/base/map64.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/patch/patch_plan.h"
+
+/* Which functions. Globs as code_image_name_fits() has them. */
+struct call_selection {
+	const char **module; /* as module_by_name() takes them; none: the program itself */
+	size_t nmodules;
+	const char **function; /* none: all */
+	size_t nfunctions;
+	const char **without;
+	size_t nwithout;
+	uint64_t min_size; /* bytes; 0: any */
+};
+
+/* A module that has traced functions. */
+struct call_file {
+	struct module m; /* owned */
+	bool is_selected; /* it was asked for; else only functions that leave otherwise than by returning are traced in it */
+};
+
+struct call_function {
+	uint32_t file;	     /* index of its struct call_file */
+	uint64_t addr, size; /* of the file; size 0: not known */
+	char *name;	     /* for people; owned; NULL: only the unwind tables know it */
+	uint8_t leaves;	     /* enum track_leaves */
+	bool jumps_away;     /* it may end in a jump to another function: a tail call */
+	bool loops_to_start; /* a jump of its own leads to where it begins */
+	bool entry_refused;
+	bool exit_refused; /* of one of its ends */
+	bool reported;
+	bool is_extra; /* nobody asked for it: it is traced because it leaves otherwise than by returning, see track.h */
+	bool is_off; /* too hot, see call_trace */
+	uint64_t recorded,
+		loops; /* of what its entry has recorded: calls, and jumps of its own to where it begins */
+	uint64_t without_end;	  /* recorded calls that have not come to an end of it */
+	struct probe_counter *at; /* of its entry; NULL: it is not patched */
+};
+
+/* What a site is of its function. */
+enum call_place {
+	CALL_ENTRY,
+	CALL_WHOLE, /* ... which is a return */
+	CALL_STUB,  /* ... which is a jump to a function that is not traced */
+	CALL_RETURN,
+	CALL_JUMP, /* to a function that is not traced */
+};
+
+static inline bool call_place_is_entry(enum call_place p)
+{
+	return p <= CALL_STUB;
+}
+
+struct call_site {
+	uint32_t function;
+	enum call_place place;
+	struct probe_counter *counter; /* NULL: nothing runs there */
+};
+
+#define CALL_RESTORERS 16u /* more than there are C libraries in a process */
+
+struct call_functions {
+	struct call_selection selection;
+	struct call_file *file;
+	size_t nfiles, file_cap;
+	struct call_function *function;
+	size_t n, cap;
+	struct map64 by_addr;	/* file and address -> index plus 1 */
+	struct call_site *site; /* by the session's numbers */
+	size_t nsites, site_cap;
+	uint64_t restorer[CALL_RESTORERS]; /* in the process: where signal handlers return to */
+	size_t nrestorers;
+	size_t refused_entries, refused_exits;
+	char why[120]; /* of the first refusal */
+	bool failed;   /* memory ran out */
+	/* Of the last function that was asked for: */
+	const struct map_function *last;
+	bool last_wanted, last_extra;
+	uint32_t last_file;
+};
+
+void call_functions_deinit(struct call_functions *f); /* accepts zeros but for the selection */
+
+/* See struct patch_taker. */
+bool call_functions_wants_module(struct call_functions *f, const struct module_list *all,
+				 const struct module *m);
+bool call_functions_wants(struct call_functions *f, const struct patch_site *site, uint32_t *mark);
+
+/* False: no memory. */
+bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mark,
+			   struct probe_counter *counter, const char *why);
+
+/* Whether @address, of the process, is where signal handlers return to. */
+bool call_functions_is_restorer(const struct call_functions *f, uint64_t address);
+
+/* Functions whose entries have recorded as much as they may, see struct probe_counter, are off from now on. */
+void call_functions_find_off(struct call_functions *f);
+
+#endif

@@ -1,0 +1,440 @@
+#include "watchctl/monitor/calls/call_records.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "watchctl/base/clock.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/target/proc/proc.h"
+#include "watchctl/trace/call_values.h"
+
+#define REGISTERS 6u
+#define REGISTER_TYPE 0u /* the only type that is reported */
+
+struct wc_error *call_records_init(struct call_records *r, struct call_functions *functions, bool args,
+				   struct event_sink sink)
+{
+	*r = (struct call_records){
+		.functions = functions, .sink = sink, .args = args, .began_ns = monotonic_ns()
+	};
+	r->track = track_new();
+	return r->track ? NULL : &wc_enomem;
+}
+
+void call_records_deinit(struct call_records *r)
+{
+	track_free(r->track);
+	map64_deinit(&r->met);
+	free(r->thread);
+}
+
+static struct wc_error *put(struct call_records *r, struct trace_event *e, uint64_t time_ns)
+{
+	e->time_ns = time_ns;
+	return r->sink.put(r->sink.ctx, e);
+}
+
+/* Functions */
+
+static struct wc_error *report_type(struct call_records *r, uint64_t time_ns)
+{
+	struct trace_event e = { .type = EVENT_TYPE };
+
+	r->types_reported = true;
+	e.type_info = (struct type_event){
+		.id = REGISTER_TYPE, .kind = TYPE_REGISTER, .size = sizeof(uint64_t), .target = NO_TYPE
+	};
+	return put(r, &e, time_ns);
+}
+
+static struct wc_error *report_function(struct call_records *r, uint32_t id, uint64_t time_ns)
+{
+	static const char *const name[REGISTERS] = { "rdi", "rsi", "rdx", "rcx", "r8", "r9" };
+	struct call_function *f = &r->functions->function[id];
+	const struct module *m = &r->functions->file[f->file].m;
+	struct trace_event e = { .type = EVENT_FUNCTION };
+	struct function_param param[REGISTERS];
+	struct wc_error *err = r->args && !r->types_reported ? report_type(r, time_ns) : NULL;
+
+	for (size_t i = 0; i < REGISTERS; i++)
+		param[i] = (struct function_param){ name[i], REGISTER_TYPE };
+	f->reported = true;
+	e.function = (struct function_event){
+		.id = id,
+		.flags = FUNCTION_NO_TYPES,
+		.name = f->name,
+		.module = m->path,
+		.build_id = m->build_id,
+		.build_id_len = m->build_id_len,
+		.address = f->addr,
+		.size = f->size,
+		.return_type = r->args ? REGISTER_TYPE : NO_TYPE,
+		.nparams = r->args ? REGISTERS : 0,
+		.param = param,
+	};
+	return err ? err : put(r, &e, time_ns);
+}
+
+/* Values */
+
+/* As call_values.h has them: each with its state in front. Returns the bytes. */
+static uint32_t put_registers(uint8_t *to, const uint64_t *value, size_t n)
+{
+	uint32_t len = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		to[len++] = VALUE_OK;
+		memcpy(to + len, &value[i], sizeof(value[i]));
+		len += sizeof(value[i]);
+	}
+	return len;
+}
+
+/* Calls */
+
+/* @result: rax of the one that has returned; NULL: not known. */
+static struct wc_error *report_ends(struct call_records *r, const struct track_end *end, size_t n, pid_t tid,
+				    const uint64_t *result, uint64_t time_ns)
+{
+	struct trace_event e = { .type = EVENT_RETURN };
+	uint8_t values[1 + sizeof(uint64_t)];
+	struct wc_error *err = NULL;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		const bool has_result = r->args && result && end[i].how == RETURN_RETURNED;
+
+		e.ret = (struct return_event){
+			.call = end[i].call.call,
+			.pid = r->pid,
+			.tid = tid,
+			.function = end[i].call.point,
+			.how = end[i].how,
+			.values = values,
+			.values_len = has_result ? put_registers(values, result, 1) : 0,
+		};
+		r->functions->function[end[i].call.point].without_end += end[i].how != RETURN_RETURNED;
+		r->returns++;
+		err = put(r, &e, time_ns);
+	}
+	return err;
+}
+
+/* Its parent has called it, and no function that is not traced. */
+static bool is_direct(const struct call_records *r, const struct track_call *c)
+{
+	const struct call_function *p = c->parent ? &r->functions->function[c->parent_point] : NULL;
+
+	return p && (c->flags & CALL_TAIL ||
+		     c->return_address - r->functions->file[p->file].m.bias - p->addr - 1 < p->size);
+}
+
+static struct wc_error *report_call(struct call_records *r, const struct track_call *c, pid_t tid,
+				    const struct probe_record *rec, uint64_t time_ns)
+{
+	struct trace_event e = { .type = EVENT_CALL };
+	uint8_t values[REGISTERS * (1 + sizeof(uint64_t))];
+	struct wc_error *err =
+		r->functions->function[c->point].reported ? NULL : report_function(r, c->point, time_ns);
+
+	if (err)
+		return err;
+	e.call = (struct call_event){
+		.call = c->call,
+		.parent = c->parent,
+		.pid = r->pid,
+		.tid = tid,
+		.function = c->point,
+		.depth = c->depth < UINT16_MAX ? (uint16_t)c->depth : UINT16_MAX,
+		.flags = c->flags,
+		.sp = c->sp,
+		.walk_end = (uint8_t)(is_direct(r, c) ? WALK_END_COMPLETE : WALK_END_DEPTH),
+		.nframes = c->flags & CALL_TAIL ? 0 : 1,
+		.frame = &rec->word[1],
+		.values = values,
+		.values_len = r->args ? put_registers(values, rec->word + PROBE_CALL_ARGS, REGISTERS) : 0,
+	};
+	r->calls++;
+	r->functions->function[c->point].recorded++;
+	return put(r, &e, time_ns);
+}
+
+/* The stack of a thread that is met for the first time: the mapping that it stands on. */
+struct stack_search {
+	uint64_t sp, start, end;
+};
+
+static bool look_at_map(void *ctx, const struct proc_map *m)
+{
+	struct stack_search *s = ctx;
+
+	if (s->sp < m->start || s->sp >= m->end)
+		return true;
+	s->start = m->start;
+	s->end = m->end;
+	return false;
+}
+
+static struct wc_error *meet(struct call_records *r, pid_t tid, uint64_t sp)
+{
+	struct stack_search s = { .sp = sp };
+
+	if (tid == r->last_tid || map64_get(&r->met, (uint64_t)tid)) {
+		r->last_tid = tid;
+		return NULL;
+	}
+	proc_maps(r->pid, look_at_map, &s);
+	return map64_put(&r->met, (uint64_t)tid, r) &&
+			       vec_push(r->thread, r->nthreads, r->thread_cap,
+					(struct call_thread){ .tid = tid, .is_missed = false }) &&
+			       (!s.end || track_set_stack(r->track, tid, s.start, s.end))
+		       ? NULL
+		       : &wc_enomem;
+}
+
+static struct wc_error *end_thread(struct call_records *r, size_t i, uint64_t time_ns)
+{
+	const pid_t tid = r->thread[i].tid;
+	const struct track_end *ended;
+	size_t n;
+	struct wc_error *err = track_thread_end(r->track, tid, RETURN_CANCELLED, &ended, &n);
+
+	r->thread[i] = r->thread[--r->nthreads];
+	r->last_tid = 0;
+	if (!err && !map64_put(&r->met, (uint64_t)tid, NULL))
+		err = &wc_enomem;
+	return err ? err : report_ends(r, ended, n, tid, NULL, time_ns);
+}
+
+/* What a thread recorded last may still be on its way when it is missed first. */
+struct wc_error *call_records_look_at_threads(struct call_records *r)
+{
+	struct wc_error *err = NULL;
+	char path[64];
+
+	for (size_t i = r->nthreads; i-- && !err;) {
+		struct call_thread *t = &r->thread[i];
+		const bool gone = (snprintf(path, sizeof(path), "/proc/%d/task/%d", r->pid, t->tid),
+				   access(path, F_OK));
+
+		if (gone && t->is_missed)
+			err = end_thread(r, i, r->last_ns);
+		else
+			t->is_missed = gone;
+	}
+	return err;
+}
+
+/*
+ * The innermost call, entered at the same place of the stack, is still open. One that makes no tail calls is over, its end was not
+ * recorded. False: the entry is a jump of the function's own to where it begins, as of a loop.
+ */
+static bool settle_same_place(struct call_records *r, uint32_t function, const struct track_call *inner,
+			      pid_t tid, const struct track_end **ended, size_t *n, struct wc_error **err)
+{
+	const struct call_function *f = &r->functions->function[inner->point];
+
+	if (inner->point == function && f->loops_to_start)
+		return false;
+	if (!f->jumps_away)
+		*err = track_reached(r->track, tid, inner->return_address, inner->sp + 8, ended, n);
+	return true;
+}
+
+static struct wc_error *on_entry(struct call_records *r, const struct probe_record *rec, uint32_t function,
+				 pid_t tid, uint64_t time_ns)
+{
+	const struct track_entry entry = { .tid = tid,
+					   .point = function,
+					   .sp = rec->word[0],
+					   .return_address = rec->word[1],
+					   .flags = call_functions_is_restorer(r->functions, rec->word[1])
+							    ? CALL_SIGNAL
+							    : 0,
+					   .leaves = r->functions->function[function].leaves };
+	const struct track_call *inner;
+	const struct track_end *ended;
+	struct track_call call = { 0 };
+	struct wc_error *err = meet(r, tid, entry.sp);
+	size_t n = 0;
+
+	inner = track_innermost(r->track, tid);
+	if (!err && inner && !entry.flags && inner->sp == entry.sp &&
+	    inner->return_address == entry.return_address) {
+		if (!settle_same_place(r, function, inner, tid, &ended, &n, &err)) {
+			r->functions->function[function].loops++;
+			return NULL;
+		}
+		if (!err && n)
+			err = report_ends(r, ended, n, tid, NULL, time_ns);
+	}
+	if (!err)
+		err = track_enter(r->track, &entry, &call, &ended, &n);
+	if (!err)
+		err = report_ends(r, ended, n, tid, NULL, time_ns);
+	/* Not every end of it is seen: it may be any. */
+	if (!err && r->functions->function[function].exit_refused)
+		track_jumps(r->track, tid, entry.return_address, entry.sp);
+	return err ? err : report_call(r, &call, tid, rec, time_ns);
+}
+
+static struct wc_error *on_return(struct call_records *r, const struct probe_record *rec, pid_t tid,
+				  uint64_t time_ns)
+{
+	const struct track_end *ended;
+	size_t n;
+	struct wc_error *err = track_returns(r->track, tid, rec->word[1], rec->word[0], &ended, &n);
+
+	if (err)
+		return err;
+	r->without_begin += !n;
+	return report_ends(r, ended, n, tid, &rec->word[2], time_ns);
+}
+
+struct wc_error *call_records_take(struct call_records *r, const struct probe_record *rec, uint64_t time_ns,
+				   pid_t tid)
+{
+	const struct call_site *site;
+	struct wc_error *err = NULL;
+
+	if (rec->kind != PROBE_RECORD_CALL || rec->site >= r->functions->nsites ||
+	    !r->functions->site[rec->site].counter)
+		return NULL; /* the program has written over it */
+	site = &r->functions->site[rec->site];
+	r->last_ns = time_ns;
+	switch (site->place) {
+	case CALL_ENTRY:
+		return on_entry(r, rec, site->function, tid, time_ns);
+	case CALL_WHOLE:
+		err = on_entry(r, rec, site->function, tid, time_ns);
+		return err ? err : on_return(r, rec, tid, time_ns);
+	case CALL_STUB:
+		err = on_entry(r, rec, site->function, tid, time_ns);
+		break;
+	case CALL_RETURN:
+		return on_return(r, rec, tid, time_ns);
+	case CALL_JUMP:
+		break;
+	}
+	if (!err)
+		track_jumps(r->track, tid, rec->word[1], rec->word[0]);
+	return err;
+}
+
+/* The end */
+
+static struct wc_error *end_open_calls(struct call_records *r, uint64_t time_ns)
+{
+	const struct track_end *ended;
+	const pid_t *tids;
+	size_t n = 0;
+	struct wc_error *err = NULL;
+
+	for (size_t i = r->nthreads; r->exited && i-- && !err;)
+		if (track_is_ending(r->track, r->thread[i].tid))
+			err = end_thread(r, i, time_ns);
+	if (!err)
+		err = track_end_all(r->track, r->exited ? RETURN_PROCESS_EXIT : RETURN_NEVER, &ended, &tids,
+				    &n);
+	for (size_t i = 0; i < n && !err; i++)
+		err = report_ends(r, &ended[i], 1, tids[i], NULL, time_ns);
+	return err;
+}
+
+static struct wc_error *report_off(struct call_records *r, const struct call_function *f, uint64_t count,
+				   uint64_t time_ns)
+{
+	struct trace_event e = { .type = EVENT_NOTE };
+	char text[400];
+
+	if (f->name)
+		snprintf(
+			text, sizeof(text),
+			"%s was called so often that it was switched off: %llu of its calls are not recorded",
+			f->name, (unsigned long long)count);
+	else
+		snprintf(
+			text, sizeof(text),
+			"the function at %s+0x%llx was called so often that it was switched off: %llu of its calls are not recorded",
+			r->functions->file[f->file].m.path, (unsigned long long)f->addr,
+			(unsigned long long)count);
+	e.note.text = text;
+	return put(r, &e, time_ns);
+}
+
+static uint64_t ends_of(const struct call_functions *f, uint32_t function)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < f->nsites; i++)
+		if (f->site[i].function == function && f->site[i].counter &&
+		    !call_place_is_entry(f->site[i].place))
+			n += f->site[i].counter->count;
+	return n;
+}
+
+/*
+ * How often function @i was called: its entry was passed, less its own jumps there. Where it was not recorded which passes those were, its
+ * ends are counted.
+ */
+static uint64_t times_called(const struct call_functions *f, uint32_t i)
+{
+	const struct call_function *of = &f->function[i];
+	const uint64_t passed = of->at->count;
+
+	if (of->loops_to_start && passed > of->recorded + of->loops && !of->exit_refused)
+		return ends_of(f, i) + of->without_end;
+	return passed > of->loops ? passed - of->loops : 0;
+}
+
+/* Of one function: called, less what was recorded and lost, is what it was switched off for. */
+static struct wc_error *add_up(struct call_records *r, uint32_t i, uint64_t time_ns)
+{
+	const struct call_function *f = &r->functions->function[i];
+	uint64_t called, lost, rest;
+
+	if (!f->at)
+		return NULL;
+	called = times_called(r->functions, i);
+	if (called < f->recorded)
+		called = f->recorded;
+	rest = called - f->recorded;
+	lost = f->at->lost < rest ? f->at->lost : rest;
+	r->called += called;
+	if (!f->is_off) {
+		r->lost += rest; /* or never completed */
+		return NULL;
+	}
+	r->lost += lost;
+	r->switched_off += rest - lost;
+	return rest > lost ? report_off(r, f, rest - lost, time_ns) : NULL;
+}
+
+static struct wc_error *report_lost(struct call_records *r, uint64_t count, const char *why, uint64_t time_ns)
+{
+	struct trace_event e = { .type = EVENT_LOST,
+				 .lost = { .watch = WATCH_CALLS, .count = count, .why = why } };
+
+	return count ? put(r, &e, time_ns) : NULL;
+}
+
+struct wc_error *call_records_end(struct call_records *r)
+{
+	const uint64_t now = monotonic_ns();
+	struct trace_event e = { .type = EVENT_RANGE };
+	struct wc_error *err = end_open_calls(r, now);
+
+	for (size_t i = 0; i < r->functions->n && !err; i++)
+		err = add_up(r, (uint32_t)i, now);
+	if (!err)
+		err = report_lost(r, r->lost, "the buffer was full", now);
+	if (!err)
+		err = report_lost(r, r->switched_off, "functions that are called too often were switched off",
+				  now);
+	e.range = (struct range_event){ .occurrence = 1,
+					.what = r->exited ? RANGE_EXITED : RANGE_STOPPED,
+					.pid = r->pid,
+					.tid = r->pid };
+	return err ? err : put(r, &e, now);
+}

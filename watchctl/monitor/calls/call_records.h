@@ -1,0 +1,57 @@
+/*
+ * call_records - what the probes of calls record -> the events of a log. Which call an entry begins and an end ends is
+ * watchctl/step/model/track.h's business; here functions are named, and all is counted.
+ */
+#ifndef WATCHCTL_MONITOR_CALLS_CALL_RECORDS_H
+#define WATCHCTL_MONITOR_CALLS_CALL_RECORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/base/map64.h"
+#include "watchctl/monitor/calls/call_functions.h"
+#include "watchctl/patch/probe_rings.h"
+#include "watchctl/step/model/track.h"
+#include "watchctl/trace/event.h"
+
+struct call_thread {
+	pid_t tid;
+	bool is_missed; /* it was gone at the last look */
+};
+
+struct call_records {
+	struct call_functions *functions; /* the owner's */
+	struct event_sink sink;
+	struct track *track;
+	struct map64 met; /* threads: tid -> not NULL */
+	struct call_thread *thread;
+	size_t nthreads, thread_cap;
+	pid_t last_tid; /* of the last entry; 0: none */
+	pid_t pid;
+	bool args, types_reported;
+	bool exited; /* the process, before the end */
+	uint64_t calls, returns;
+	uint64_t without_begin;	    /* ends of calls that had begun before they were recorded */
+	uint64_t began_ns, last_ns; /* the last record's time */
+	/* Of call_records_end(): */
+	uint64_t called, lost, switched_off;
+};
+
+struct wc_error *call_records_init(struct call_records *r, struct call_functions *functions, bool args,
+				   struct event_sink sink);
+void call_records_deinit(struct call_records *r); /* accepts zeros */
+
+/* In the order of time. @tid as we number it. */
+struct wc_error *call_records_take(struct call_records *r, const struct probe_record *rec, uint64_t time_ns,
+				   pid_t tid);
+
+/* Once a second: ends the calls of threads that have gone. */
+struct wc_error *call_records_look_at_threads(struct call_records *r);
+
+/* Nothing comes any more: ends what is open, reports losses, what was switched off, and the summary. */
+struct wc_error *call_records_end(struct call_records *r);
+
+#endif

@@ -1,0 +1,343 @@
+#include "watchctl/monitor/calls/call_trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
+#include "watchctl/base/text_buf.h"
+#include "watchctl/monitor/calls/call_records.h"
+#include "watchctl/monitor/patch/patch_session.h"
+#include "watchctl/patch/call_probes.h"
+#include "watchctl/patch/pattern.h"
+#include "watchctl/target/stop/tracee.h"
+
+#define LOOK_NS 1000000000u
+
+enum { RULE_ENTRY, RULE_EXIT, RULES };
+
+struct call_trace {
+	struct call_trace_options options;
+	struct event_sink sink;
+	struct call_functions functions;
+	struct call_records records;
+	struct probe_image image;
+	struct patch_query query;
+	struct patch_taker taker;
+	struct patch_rule rule[RULES];
+	struct patch_session *session;
+	enum monitor_end end;
+	uint64_t looked_ns, limit;
+};
+
+static struct wc_error *put(struct call_trace *t, struct trace_event *e)
+{
+	e->time_ns = monotonic_ns();
+	return t->sink.put(t->sink.ctx, e);
+}
+
+/*
+ * Functions that are too hot: each place has so many records a second as max_rate says. A function whose entry needed more is off, and
+ * gets none any more; its ends have what is left to them, so that calls which are open can end.
+ */
+
+static void give_budget(const struct call_trace *t, struct probe_counter *c)
+{
+	if (t->options.max_rate)
+		__atomic_store_n(&c->until,
+				 __atomic_load_n(&c->count, __ATOMIC_RELAXED) + t->options.max_rate,
+				 __ATOMIC_RELAXED);
+}
+
+static struct wc_error *look_each_second(struct call_trace *t)
+{
+	const uint64_t now = monotonic_ns();
+
+	if (now - t->looked_ns < LOOK_NS)
+		return NULL;
+	t->looked_ns = now;
+	call_functions_find_off(&t->functions);
+	for (size_t i = 0; i < t->functions.nsites; i++) {
+		const struct call_site *s = &t->functions.site[i];
+
+		if (s->counter && !t->functions.function[s->function].is_off)
+			give_budget(t, s->counter);
+	}
+	return call_records_look_at_threads(&t->records);
+}
+
+/* What the session asks */
+
+static bool wants_module(void *ctx, const struct module_list *all, const struct module *m)
+{
+	struct call_trace *t = ctx;
+
+	return call_functions_wants_module(&t->functions, all, m);
+}
+
+static bool wants(void *ctx, const struct patch_site *site, uint32_t *mark)
+{
+	struct call_trace *t = ctx;
+
+	return call_functions_wants(&t->functions, site, mark);
+}
+
+static struct wc_error *placed(void *ctx, const struct patch_placed *p)
+{
+	struct call_trace *t = ctx;
+
+	if (!call_functions_placed(&t->functions, p->site, p->mark, p->counter, p->why) ||
+	    t->functions.failed)
+		return &wc_enomem;
+	if (p->counter)
+		give_budget(t, p->counter);
+	return NULL;
+}
+
+static struct wc_error *record(void *ctx, const struct probe_record *r, uint64_t time_ns, pid_t tid)
+{
+	struct call_trace *t = ctx;
+
+	if (t->limit && t->records.calls >= t->limit)
+		return NULL;
+	return call_records_take(&t->records, r, time_ns, tid);
+}
+
+static struct wc_error *pumped(void *ctx, bool last, bool *enough)
+{
+	struct call_trace *t = ctx;
+
+	*enough = t->limit && t->records.calls >= t->limit;
+	if (!last)
+		return look_each_second(t);
+	call_functions_find_off(&t->functions);
+	return call_records_end(&t->records);
+}
+
+/* Opening */
+
+static struct wc_error *make_query(struct call_trace *t)
+{
+	static const char *const text[RULES] = { [RULE_ENTRY] = "entry *", [RULE_EXIT] = "exit *" };
+	struct wc_error *err = NULL;
+
+	t->query.pattern = calloc(RULES, sizeof(*t->query.pattern));
+	if (!t->query.pattern)
+		return &wc_enomem;
+	for (size_t i = 0; i < RULES && !err; i++) {
+		err = pattern_parse(text[i], &t->query.pattern[i]);
+		if (!err)
+			t->query.npatterns++;
+	}
+	t->query.named = t->options.selection.function;
+	t->query.nnamed = t->options.selection.nfunctions;
+	return err;
+}
+
+static bool add_list(struct text_buf *b, const char *what, const char *const *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		text_buf_printf(b, "%s%s", i ? ", " : what, v[i]);
+	return !b->failed;
+}
+
+static struct wc_error *report_recording(struct call_trace *t)
+{
+	const struct call_selection *q = &t->options.selection;
+	struct trace_event e = { .type = EVENT_RECORDING };
+	struct text_buf filters = { 0 };
+	struct wc_error *err;
+
+	text_buf_printf(&filters, "functions of ");
+	add_list(&filters, "", q->module, q->nmodules);
+	if (!q->nmodules)
+		text_buf_printf(&filters, "the program");
+	add_list(&filters, "; only ", q->function, q->nfunctions);
+	add_list(&filters, "; not ", q->without, q->nwithout);
+	if (q->min_size)
+		text_buf_printf(&filters, "; of %llu bytes at least", (unsigned long long)q->min_size);
+	if (t->options.args)
+		text_buf_printf(&filters, "; with the registers of arguments");
+	e.recording = (struct recording_event){
+		.stepper = "patch",
+		.planner = "watchctl " WATCHCTL_VERSION,
+		.range = "all calls",
+		.filters = text_buf_text(&filters),
+	};
+	err = filters.failed ? &wc_enomem : put(t, &e);
+	text_buf_deinit(&filters);
+	return err;
+}
+
+static struct wc_error *report_range(struct call_trace *t, enum range_what what)
+{
+	struct trace_event e = { .type = EVENT_RANGE };
+
+	e.range = (struct range_event){
+		.occurrence = 1, .what = what, .pid = t->records.pid, .tid = t->records.pid
+	};
+	return put(t, &e);
+}
+
+static struct wc_error *none_traced(const struct call_trace *t)
+{
+	struct call_trace_counts c;
+
+	call_trace_so_far(t, &c);
+	if (c.functions || t->options.pending)
+		return NULL;
+	if (!c.entries_refused)
+		return wc_error_new(
+			WC_ENAME,
+			"no function of %s in process %d is chosen; --in MODULE chooses a library's, and "
+			"--pending waits for one that is loaded later",
+			t->options.selection.nmodules ? "these modules" : "the program itself",
+			t->records.pid);
+	return wc_error_new(WC_ENOTSUP, "none of the %zu function%s can be traced: %s", c.entries_refused,
+			    c.entries_refused == 1 ? "" : "s", c.why);
+}
+
+static void free_trace(struct call_trace *t)
+{
+	call_records_deinit(&t->records);
+	call_functions_deinit(&t->functions);
+	probe_image_deinit(&t->image);
+	patch_query_deinit(&t->query);
+	free(t);
+}
+
+/* The program stands, or records nothing, until begin(): what tells of the recording comes first. */
+static struct wc_error *open_session(struct call_trace *t)
+{
+	const struct patch_rule rule[RULES] = {
+		[RULE_ENTRY] = { t->options.args ? CALL_PROBE_ENTERED : CALL_PROBE_PASSED, PROBE_BEFORE },
+		[RULE_EXIT] = { CALL_PROBE_PASSED, PROBE_BEFORE },
+	};
+	const struct patch_session_options o = { .taker = &t->taker,
+						 .pid = t->options.pid,
+						 .argv = t->options.argv,
+						 .pending = t->options.pending,
+						 .query = &t->query,
+						 .rule = t->rule,
+						 .image = &t->image,
+						 .slots = t->options.slots,
+						 .frames = 1,
+						 .hold = true,
+						 .stop = t->options.stop };
+
+	memcpy(t->rule, rule, sizeof(rule));
+	return patch_session_open(&o, t->sink, &t->session);
+}
+
+static struct wc_error *begin(struct call_trace *t)
+{
+	struct tracee *held = patch_session_held(t->session);
+	struct wc_error *err;
+
+	err = report_recording(t);
+	if (!err)
+		err = report_range(t, RANGE_BEGIN);
+	if (!err)
+		err = patch_session_begin(t->session);
+	if (!err && held)
+		tracee_release(held);
+	t->looked_ns = monotonic_ns();
+	return err;
+}
+
+struct wc_error *call_trace_open(const struct call_trace_options *o, struct event_sink sink,
+				 struct call_trace **ret)
+{
+	struct call_trace *t = calloc(1, sizeof(*t));
+	struct wc_error *err;
+
+	if (!t)
+		return &wc_enomem;
+	t->options = *o;
+	t->sink = sink;
+	t->functions.selection = o->selection;
+	t->taker = (struct patch_taker){ .wants_module = wants_module,
+					 .wants = wants,
+					 .placed = placed,
+					 .record = record,
+					 .pumped = pumped,
+					 .nothing = "there is no such function",
+					 .ctx = t };
+	err = call_records_init(&t->records, &t->functions, o->args, sink);
+	if (!err)
+		err = call_probes_image(o->args, &t->image);
+	if (!err)
+		err = make_query(t);
+	if (!err)
+		err = open_session(t);
+	if (!err) {
+		t->records.pid = patch_session_pid(t->session);
+		err = none_traced(t);
+	}
+	if (!err)
+		err = begin(t);
+	if (err) {
+		wc_error_free(patch_session_close(t->session, NULL));
+		free_trace(t);
+		return err;
+	}
+	*ret = t;
+	return NULL;
+}
+
+struct wc_error *call_trace_run(struct call_trace *t, const struct monitor_limits *limits,
+				enum monitor_end *ret)
+{
+	struct monitor_limits l = *limits;
+
+	t->limit = l.count;
+	l.count = 0;
+	struct wc_error *err = patch_session_run(t->session, &l, ret);
+
+	t->records.exited = *ret == MONITOR_EXITED;
+	t->end = *ret;
+	return err;
+}
+
+pid_t call_trace_pid(const struct call_trace *t)
+{
+	return t->records.pid;
+}
+
+void call_trace_so_far(const struct call_trace *t, struct call_trace_counts *ret)
+{
+	*ret = (struct call_trace_counts){ .entries_refused = t->functions.refused_entries,
+					   .exits_refused = t->functions.refused_exits,
+					   .modules = t->functions.nfiles };
+	for (size_t i = 0; i < t->functions.nfiles; i++)
+		ret->modules -= !t->functions.file[i].is_selected;
+	for (size_t i = 0; i < t->functions.n; i++) {
+		ret->functions += t->functions.function[i].at && !t->functions.function[i].is_extra;
+		ret->off += t->functions.function[i].is_off;
+	}
+	snprintf(ret->why, sizeof(ret->why), "%s", t->functions.why);
+}
+
+/* Closing */
+
+struct wc_error *call_trace_close(struct call_trace *t, struct call_trace_counts *counts)
+{
+	struct patch_session_counts s = { 0 };
+	struct call_trace_counts c;
+	struct wc_error *err;
+
+	if (!t)
+		return NULL;
+	err = patch_session_close(t->session, &s);
+	call_trace_so_far(t, &c);
+	c.longest_stop_ns = s.longest_stop_ns;
+	c.called = t->records.called;
+	c.recorded = t->records.calls;
+	c.lost = t->records.lost;
+	c.switched_off = t->records.switched_off;
+	if (counts)
+		*counts = c;
+	free_trace(t);
+	return err;
+}

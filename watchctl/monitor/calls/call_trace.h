@@ -1,0 +1,66 @@
+/*
+ * call_trace - every call of chosen functions of one process: a probe at the first instruction of each function, and one at each that
+ * leaves it (watchctl/monitor/patch); what they record becomes calls and returns, as a step recording has them.
+ *
+ * Emits: the process, its modules and threads, one recording and its range, each function before its first call, calls and returns, and at
+ * the end what was lost and what was switched off, by function, and one summary (WATCH_CALLS).
+ *
+ * A call is over when its function's return is seen. Where that cannot be seen, for the return could not be patched, or the function was
+ * left by longjmp or an exception, the next event of the thread farther out shows that it is over: its time is the latest possible.
+ */
+#ifndef WATCHCTL_MONITOR_CALLS_CALL_TRACE_H
+#define WATCHCTL_MONITOR_CALLS_CALL_TRACE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/monitor/calls/call_functions.h"
+#include "watchctl/monitor/monitor.h"
+#include "watchctl/trace/event.h"
+
+struct call_trace_options {
+	pid_t pid;	   /* 0: launch */
+	char *const *argv; /* ended by NULL; the program to launch */
+	struct call_selection selection;
+	bool pending; /* modules and functions may come later */
+	bool args;    /* the registers that arguments are passed in, and the result's, are recorded */
+	uint64_t
+		max_rate; /* calls a second of one function; one that is called more often is switched off. 0: none is */
+	uint32_t slots; /* of each CPU's ring, 64 bytes each: a power of two */
+	const volatile sig_atomic_t *stop;
+};
+
+struct call_trace_counts {
+	size_t functions,
+		entries_refused; /* functions that are traced; that are not, for they cannot be patched */
+	size_t exits_refused;	 /* places that leave a traced function and cannot be patched */
+	size_t modules;
+	size_t off;				       /* functions that were switched off */
+	uint64_t called, recorded, lost, switched_off; /* calls: called == recorded + lost + switched_off */
+	uint64_t longest_stop_ns;
+	char why[120]; /* of the first refusal */
+};
+
+struct call_trace;
+
+/* As patch_session_open(). WC_ENAME: no function is to be traced. */
+struct wc_error *call_trace_open(const struct call_trace_options *o, struct event_sink sink,
+				 struct call_trace **ret);
+
+/* Until something ends it. @limits->count: calls. */
+struct wc_error *call_trace_run(struct call_trace *t, const struct monitor_limits *limits,
+				enum monitor_end *ret);
+
+pid_t call_trace_pid(const struct call_trace *t);
+
+/* Functions and modules up to now. */
+void call_trace_so_far(const struct call_trace *t, struct call_trace_counts *ret);
+
+/* Takes all out, reports, frees. Accepts NULL; *@counts may be NULL. WC_EFAIL: something had to stay, and why. */
+struct wc_error *call_trace_close(struct call_trace *t, struct call_trace_counts *counts);
+
+#endif
