@@ -1,6 +1,7 @@
 """Probes in a program and watches of its variables at the same time."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -8,7 +9,8 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 from conftest import TIMEOUT, WATCHCTL  # noqa: E402
-from test_patch_live import of_type, report  # noqa: E402
+from test_leaderless import state_of  # noqa: E402
+from test_patch_live import of_type, report, wait_until  # noqa: E402
 
 PROBES = """
 #include <watchctl/probe.h>
@@ -56,6 +58,35 @@ def test_a_running_program_is_watched_and_probed_into_one_log(build, probes, tmp
     finally:
         p.kill()
     check(report(log))
+
+
+def test_a_thread_keeps_its_name_where_its_probes_are_read_after_its_end(build, probes, tmp_path, hardware):
+    """watchctl stands while the program leaves: nobody can be asked for the name then, and the watch has it from before."""
+    log = tmp_path / "log"
+    p = subprocess.Popen([build("summed"), str(N), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    w = None
+    try:
+        assert p.stdout.readline() == "ready\n"
+        w = subprocess.Popen([WATCHCTL, "patch", "-p", str(p.pid), "--at", "entry _exit", "--in", "libc.so.6", "--call", "value", probes, "-v", "total",
+                              "-w", "-o", str(log), "-t", "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while "watching total" not in w.stdout.readline():
+            pass
+        print("go", file=p.stdin, flush=True)
+        assert p.stdout.readline() == f"{N * (N - 1) // 2 + N}\n"
+        wait_until(lambda: len(of_type(report(log), "access")) == 2 * N)
+        os.kill(w.pid, signal.SIGSTOP)
+        wait_until(lambda: state_of(w.pid) == "T")
+        print("end", file=p.stdin, flush=True)
+        assert p.wait(TIMEOUT) == 0
+        os.kill(w.pid, signal.SIGCONT)
+        assert w.wait(TIMEOUT) == 0, w.stderr.read()
+    finally:
+        p.kill()
+        if w:
+            w.kill()
+    events = report(log)
+    assert [e["comm"] for e in of_type(events, "access")] == ["summed"] * 2 * N
+    assert [e["comm"] for e in of_type(events, "probe")] == ["summed"]
 
 
 def test_a_launched_program_is_both_from_its_first_instruction_on(build, probes, tmp_path, hardware):

@@ -38,10 +38,18 @@ static bool is_news(struct map64 *told, uint64_t key, void *content, bool *ok)
 	return true;
 }
 
+/* A thread that has ended has no name any more for the one who asks second: that is no news. */
+static bool thread_is_news(struct map64 *told, const struct thread_event *t, bool *ok)
+{
+	const uint64_t key = (uint64_t)(uint32_t)t->pid << 32 | (uint32_t)t->tid;
+	const char *comm = t->comm ? t->comm : "";
+
+	return (*comm || !map64_get(told, key)) && is_news(told, key, hash(comm, strlen(comm)), ok);
+}
+
 /* Readers take a fact that is told again for one that has changed. */
 static bool is_to_be_told(struct patch_watch *s, const struct trace_event *e, bool *ok)
 {
-	const struct thread_event *t = &e->thread;
 	bool was_named = s->named;
 
 	switch (e->type) {
@@ -54,8 +62,7 @@ static bool is_to_be_told(struct patch_watch *s, const struct trace_event *e, bo
 	case EVENT_CODE:
 		return is_news(&s->code, e->code.pc, hash(&e->code, sizeof(e->code)), ok);
 	case EVENT_THREAD:
-		return is_news(&s->threads, (uint64_t)(uint32_t)t->pid << 32 | (uint32_t)t->tid,
-			       hash(t->comm ? t->comm : "", t->comm ? strlen(t->comm) : 0), ok);
+		return thread_is_news(&s->threads, &e->thread, ok);
 	default:
 		return true;
 	}
