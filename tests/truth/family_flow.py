@@ -6,7 +6,7 @@ where truth_resume says. Those named after a decoy have, just before the place t
 that would explain the trap as well: it did not run.
 """
 
-from x86form import MODES
+from x86form import MODES, selector
 
 R, W, RW = "R", "W", "RW"
 AWAY = ["mov [rip + truth_own_sp], rsp"]
@@ -133,15 +133,15 @@ def far(b):
           "call fword ptr [rdi]", [HERE] + BACK, [(0, 6, R)], blob=land32, accept="far transfer")
     b.raw("call far m16:32, return address watched", AWAY + RESUME + ["lea rsp, [rdi + 8]"],
           "call fword ptr [rip + truth_far_pointer]", [HERE] + BACK, [(0, 8, W)], accept="far transfer")
-    b.raw("retf", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0xcb", [HERE] + BACK, [(0, 8, R)],
+    b.raw("retf", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0xcb", [HERE] + BACK, [(0, 4, R), *selector(4, 4)],
           blob=(0, [".long truth_land", ".long 0x33"]), accept="far transfer")
-    b.raw("retf 8", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0xca, 8, 0", [HERE] + BACK, [(0, 8, R)],
+    b.raw("retf 8", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0xca, 8, 0", [HERE] + BACK, [(0, 4, R), *selector(4, 4)],
           blob=(0, [".long truth_land", ".long 0x33"]), accept="far transfer")
-    b.raw("rex.w retf", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0x48, 0xcb", [HERE] + BACK, [(0, 16, R)],
+    b.raw("rex.w retf", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0x48, 0xcb", [HERE] + BACK, [(0, 8, R), *selector(8, 8)],
           blob=(0, [".quad truth_land, 0x33"]), accept="far transfer")
-    b.raw("iretq", AWAY + RESUME + ["mov rsp, rdi"], "iretq", [HERE] + BACK, [(0, 40, R)],
+    b.raw("iretq", AWAY + RESUME + ["mov rsp, rdi"], "iretq", [HERE] + BACK, [(0, 8, R), *selector(8, 8), (16, 16, R), *selector(32, 8)],
           blob=(0, [".quad truth_land, 0x33, 0x202, truth_stack_top, 0x2b"]), accept="far transfer")
-    b.raw("iretd", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0xcf", [HERE] + BACK, [(0, 20, R)],
+    b.raw("iretd", AWAY + RESUME + ["mov rsp, rdi"], ".byte 0xcf", [HERE] + BACK, [(0, 4, R), *selector(4, 4), (8, 8, R), *selector(16, 4)],
           blob=(0, [".long truth_land, 0x33, 0x202, truth_stack_top, 0x2b"]), accept="far transfer")
 
 

@@ -1,6 +1,6 @@
 """The stack: push, pop, flags, frames. rsp points into the watched arena while they run."""
 
-from x86form import LEGACY, MODES, PTR, part
+from x86form import LEGACY, MODES, PTR, part, selector
 
 R, W, RW = "R", "W", "RW"
 AWAY = ["mov [rip + truth_own_sp], rsp"]
@@ -29,7 +29,7 @@ def plain(b):
         b.raw(text, at(8), text, BACK, [(0, 8, W)])
     b.raw("pushw fs", at(2), "data16 push fs", BACK, [(0, 2, W)])
     b.raw("pushw gs", at(2), "data16 push gs", BACK, [(0, 2, W)])
-    b.raw("pop gs", at(0), "pop gs", BACK, [(0, 8, R)], blob=(0, [".quad 0"]))
+    b.raw("pop gs", at(0), "pop gs", BACK, selector(0, 8), blob=(0, [".quad 0"]))
     b.raw("popw gs", at(0), "data16 pop gs", BACK, [(0, 2, R)], blob=(0, [".quad 0"]))
     # The longer encodings, which assemblers do not choose.
     b.raw("push rbx, by ModRM", at(8), ".byte 0xff, 0xf3", BACK, [(0, 8, W)])

@@ -1,5 +1,5 @@
 /*
- * usage: truth [TEXT | --bytes]
+ * usage: truth [TEXT | --bytes | --sample N]
  * Runs all forms, or those whose name holds TEXT; or prints the bytes of their instructions. Exit status: 0 all as it should be, 1 not, 77 cannot run
  * here.
  */
@@ -199,8 +199,22 @@ static void print_bytes(void)
 	}
 }
 
+/* Of @n forms, evenly spread over all, whether @i is one: always the same ones. */
+static bool in_sample(uint64_t i, uint64_t n)
+{
+	return n >= truth_form_count || i * n / truth_form_count != (i + 1) * n / truth_form_count;
+}
+
+static bool is_chosen(uint64_t i, const char *text, uint64_t sample)
+{
+	if (sample)
+		return in_sample(i, sample);
+	return !text || strstr(truth_forms[i].key, text) || strstr(truth_forms[i].group, text);
+}
+
 int main(int argc, char **argv)
 {
+	const uint64_t sample = argc == 3 && !strcmp(argv[1], "--sample") ? strtoull(argv[2], NULL, 10) : 0;
 	const char *why;
 
 	if (argc == 2 && !strcmp(argv[1], "--bytes")) {
@@ -215,7 +229,7 @@ int main(int argc, char **argv)
 	if (!values_setup())
 		return 1;
 	for (uint64_t i = 0; i < truth_form_count; i++)
-		if (argc < 2 || strstr(truth_forms[i].key, argv[1]) || strstr(truth_forms[i].group, argv[1]))
+		if (is_chosen(i, argv[1], sample))
 			run_form(&truth_forms[i]);
 	if (!report(argc < 2) || complaints) {
 		printf("truth: FAILED, %lu findings\n", complaints);

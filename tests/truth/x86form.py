@@ -35,6 +35,11 @@ def part(reg, size):
     return reg[1] + "l" if reg[2] == "x" else reg[1:] + "l"
 
 
+def selector(at, size):
+    """A selector that is popped from a slot of @size bytes: it has two, and processors differ about the rest (AMD reads it, Intel does not)."""
+    return [(at, 2, "R"), (at + 2, size - 2, "R", True)]
+
+
 class Form:
     def __init__(self, key, group, before, insn, after, accesses, **more):
         self.key = key  # names the form: no two have the same

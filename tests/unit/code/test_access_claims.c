@@ -193,6 +193,21 @@ static void a_segment_moves_the_source_of_a_rep(void **state)
 	assert_verdict(s, ACCESS_READ, 0x401000);
 }
 
+/* rep stosq that traps 128 bytes after it wrote the watch, as processors with fast short rep movs do; what is further away did not. */
+static void a_rep_that_traps_late_wrote_the_block_behind_it(void **state)
+{
+	struct scene *s = scene();
+
+	set_at(&s->pc, BYTES(0xf3, 0x48, 0xab));
+	set_before(&s->pc, BYTES(0x90));
+	s->regs.r[WREG_RCX] = 3;
+	s->regs.r[WREG_RDI] = 0x7000 + 128;
+	assert_verdict(s, ACCESS_WRITE, 0x401000);
+	assert_false(resolve(s).confirmed);
+	s->regs.r[WREG_RDI] = 0x7000 + 128 + 8;
+	assert_verdict(s, ACCESS_UNKNOWN, 0);
+}
+
 /*
  * rep movsb that reads one byte ahead of where it writes: the last step read the first byte behind the watch
  * and wrote the watch's last. Whether that step raised the trap is only known where each one would.
@@ -282,6 +297,7 @@ int main(void)
 		cmocka_unit_test(a_system_call_leaves_rip_in_rcx),
 		cmocka_unit_test(an_interrupted_gather_traps_where_it_is),
 		cmocka_unit_test(a_segment_moves_the_source_of_a_rep),
+		cmocka_unit_test(a_rep_that_traps_late_wrote_the_block_behind_it),
 		cmocka_unit_test(steps_that_trap_one_by_one_distinguish_reads_from_writes),
 		cmocka_unit_test(the_accessed_bytes_are_reported_where_they_are_certain),
 		cmocka_unit_test(the_parts_of_a_saved_state_differ),

@@ -147,10 +147,19 @@ static bool may_read_half(const ZydisDecodedInstruction *i)
 	}
 }
 
+/* Of a popped selector all processors read two bytes, and only some the rest of its slot: pop fs, pop gs, retf, iret. */
+static bool pops_selector(const ZydisDecodedInstruction *i)
+{
+	if (i->opcode_map == ZYDIS_OPCODE_MAP_0F)
+		return i->opcode == 0xa1 || i->opcode == 0xa9;
+	return i->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT &&
+	       (i->opcode == 0xca || i->opcode == 0xcb || i->opcode == 0xcf);
+}
+
 /* What touches less than it names on some processors, or in some states. */
 static bool is_partial(const ZydisDecodedInstruction *i, const struct insn *in)
 {
-	return is_masked(i) || in->mem[0].vsib || flushes_line(i) || size_varies(i) ||
+	return is_masked(i) || in->mem[0].vsib || flushes_line(i) || size_varies(i) || (in->mem[0].size > 2 && pops_selector(i)) ||
 	       (in->mem[0].size == 16 && may_read_half(i)) || i->mnemonic == ZYDIS_MNEMONIC_FXSAVE ||
 	       i->mnemonic == ZYDIS_MNEMONIC_FXSAVE64 || i->mnemonic == ZYDIS_MNEMONIC_FXRSTOR ||
 	       i->mnemonic == ZYDIS_MNEMONIC_FXRSTOR64;
