@@ -378,9 +378,24 @@ bool live_never_collected(const struct live *l)
 	return l->ending.never_collected;
 }
 
-static struct wc_error *has_ended(void)
+static const char *why_ended(const struct live *l)
 {
-	return wc_error_new(WC_ETARGET, "the session has ended");
+	static const char *const why[] = {
+		[MONITOR_STOPPED] = "it was asked to",
+		[MONITOR_COUNT] = "it has recorded as many accesses as were asked for",
+		[MONITOR_TIME] = "its time is over",
+		[MONITOR_EXITED] = "the program has ended",
+		[MONITOR_EXECED] = "the program has executed another",
+		[MONITOR_SUPPLANTED] = "another collector has taken over",
+		[MONITOR_GAVE_UP] = "it gave up for the program's sake, as a note in its log says",
+	};
+
+	return l->ending.err ? l->ending.err->text : why[l->ending.end];
+}
+
+static struct wc_error *has_ended(const struct live *l)
+{
+	return wc_error_new(WC_ETARGET, "the session has ended: %s", why_ended(l));
 }
 
 static struct wc_error *wait_for_answer(struct live *l, uint32_t *ret)
@@ -407,7 +422,7 @@ static struct wc_error *wait_for_answer(struct live *l, uint32_t *ret)
 					    l->session, ANSWER_MS / 1000);
 		wait_for_message(l, LOOK_MS);
 	}
-	return has_ended();
+	return has_ended(l);
 }
 
 /* @p: the question, whose number is l->asked. */
@@ -415,7 +430,7 @@ static struct wc_error *live_ask(struct live *l, const struct live_pack *p, uint
 {
 	take_all(l);
 	if (l->ended)
-		return has_ended();
+		return has_ended(l);
 	if (p->failed)
 		return &wc_enomem;
 	if (p->n > LIVE_MESSAGE_MAX)
@@ -425,7 +440,7 @@ static struct wc_error *live_ask(struct live *l, const struct live_pack *p, uint
 		int error = errno;
 
 		take_all(l);
-		return l->ended ? has_ended()
+		return l->ended ? has_ended(l)
 				: wc_error_errno(WC_EFAIL, error, "cannot reach the session's process %d",
 						 l->session);
 	}
