@@ -115,10 +115,17 @@ def pytest_configure(config):
         if signal.getsignal(sig) == signal.SIG_IGN:
             signal.signal(sig, signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL)
     config.addinivalue_line("markers", "alone: looks at the whole machine, so that no other test may run meanwhile")
+    config.addinivalue_line("markers", "slow: takes more than 3 s, or judges time or chance; not in the gate, but in make test-slow")
+    config.addinivalue_line("markers", "slow_when(id, ...): slow with these parameters, which are named as pytest names them in brackets")
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(config, items):
     """E2E_SAMPLE=K/N: of the tests, the K-th (from 0) of N parts, chosen by name: all runs of K from 0 to N - 1 are all tests."""
+    for item in items:
+        for when in item.iter_markers("slow_when"):
+            if item.callspec.id in when.args:
+                item.add_marker(pytest.mark.slow)
     part = os.environ.get("E2E_SAMPLE")
     if not part:
         return
@@ -126,6 +133,17 @@ def pytest_collection_modifyitems(config, items):
     chosen = [zlib.crc32(i.nodeid.encode()) % n == k for i in items]
     config.hook.pytest_deselected(items=[i for i, c in zip(items, chosen) if not c])
     items[:] = [i for i, c in zip(items, chosen) if c]
+
+
+def pytest_runtest_logreport(report):
+    """E2E_FAILED=FILE: which test failed and why, as a line of JSON, for tools/rerun-failed."""
+    path = os.environ.get("E2E_FAILED")
+    if not path or not report.failed or "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    crash = getattr(report.longrepr, "reprcrash", None)
+    why = crash.message if crash else str(report.longrepr)
+    with open(path, "a") as f:
+        print(json.dumps({"test": report.nodeid, "why": (why.splitlines() or ["?"])[0]}), file=f)
 
 
 def have_hardware():

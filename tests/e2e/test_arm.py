@@ -221,6 +221,7 @@ def test_json_of_a_watch_is_nothing_but_objects(debugger, armed):
     assert "watch 1: " not in said[said.index('{"type"'):]
 
 
+@pytest.mark.slow
 def test_what_is_detached_from_stays_armed_until_it_is_disarmed(debugger, armed):
     program = subprocess.Popen([armed, "60"], stdout=subprocess.PIPE, text=True)
     try:

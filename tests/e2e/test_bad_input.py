@@ -116,6 +116,7 @@ def test_a_plain_user_watches_his_own_process(build, hardware, tmp_path):
         copy.unlink()
 
 
+@pytest.mark.slow
 def test_already_traced_by_another(run, victim, tmp_path):
     v = victim("puppet")
     gdb = subprocess.Popen(["gdb", "-q", "-batch", "-p", str(v.pid), "-ex", "shell sleep 4"], stdout=subprocess.DEVNULL,

@@ -453,6 +453,7 @@ def peak_of(name, path):
     return peak / 1024
 
 
+@pytest.mark.slow_when("diff", "report")
 @pytest.mark.parametrize("name", READERS)
 def test_a_hundred_thousand_threads_in_one_log(name, logs):
     many = logs("accesslog-gen", "-n", "200000", "-t", "100000", "-f", "4")

@@ -107,6 +107,7 @@ def check_first_frames(first, tags):
         assert set(first[tag]) <= {tag, None} if tag in PLUGINS else {tag}, f"{tag}: {dict(first[tag])}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["of the program", "of watchctl"])
 def test_every_capture_is_recorded_or_counted_as_lost_whatever_the_program_does(start, tmp_path, end):
     log = tmp_path / "log"
@@ -131,6 +132,7 @@ def test_every_capture_is_recorded_or_counted_as_lost_whatever_the_program_does(
     check_first_frames(first, set(made) - PLUGINS)
 
 
+@pytest.mark.slow
 def test_a_plugin_is_not_named_as_the_one_that_was_or_came_in_its_place(start, tmp_path, monkeypatch):
     """Once between two looks of the collector; more often cannot be told: docs/limits.md."""
     monkeypatch.setenv("CHAOS_PACE_US", "800000")
@@ -146,6 +148,7 @@ def test_a_plugin_is_not_named_as_the_one_that_was_or_came_in_its_place(start, t
         assert first[tag][tag] > 0, first[tag]
 
 
+@pytest.mark.slow
 def test_collectors_that_are_killed_stopped_and_doubled_leave_the_program_alone(start, tmp_path):
     chance = random.Random(SEED)
     v = start(SEED)

@@ -44,6 +44,7 @@ def run_chaos(program, odd, result, *options):
     return json.loads(result.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small disk, and asks perf what is left")
 def test_a_program_under_chaos_lives_finds_nothing_changed_and_is_left_as_it_was(program, odd, hardware, tmp_path):
     """Cycles of sessions that are ended, killed, stopped and starved; chaos.py says what each has to fulfil."""
@@ -55,6 +56,7 @@ ODD_KINDS = ["blocked_signals", "pages_that_go", "unread_output", "dispatching",
              "forking_server"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it asks perf what is left")
 @pytest.mark.parametrize("kind", ODD_KINDS)
 def test_a_program_that_is_hard_to_watch_lives_gets_on_and_is_left_as_it_was(program, odd, hardware, tmp_path, kind):
@@ -80,6 +82,7 @@ def test_chaos_sees_a_program_that_stands_still(odd, tmp_path):
         control.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the scheduler's trace says how long a thread stood still")
 def test_a_program_with_many_mappings_is_not_held_up_longer_than_another(hardware, tmp_path):
     """What takes long where there are 61,000 mappings is done before a thread is stopped, not while it is."""
@@ -108,6 +111,7 @@ def test_a_program_that_checks_its_alignment_survives_a_hit(victim, watch, befor
 
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("helper", ["tracer", "guard"])
 def test_a_call_that_a_stop_would_interrupt_is_not_when_a_helper_of_the_ptrace_engine_is_killed(victim, watch, helper):
     """Who is left stops every thread to clear its registers: a recv() with a time-out would answer EINTR to that."""

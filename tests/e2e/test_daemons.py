@@ -22,6 +22,7 @@ def account(out):
     return did
 
 
+@pytest.mark.slow_when("pidns-ptrace")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_session_ends_with_the_last_of_a_family(victim, watch, kind, engine):

@@ -180,6 +180,7 @@ def test_a_killed_recorder_leaves_the_reads_as_they_are(tmp_path, wait_s):
         recorder.wait(timeout=TIMEOUT)
 
 
+@pytest.mark.slow
 def test_a_running_program_has_the_inputs_of_its_range(tmp_path):
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as cat:
         log = tmp_path / "log"

@@ -88,6 +88,7 @@ def shape(line):
     return re.sub(r"\s+", " ", line).strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if sessions(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_what_a_page_shows_is_what_its_commands_print(page, hardware, tmp_path):
     told = sessions(page)
@@ -234,6 +235,7 @@ def test_every_command_of_the_prompt_is_in_its_manual_page():
     assert not [name for name in names if not re.search(rf"\b{name}\b", explained)]
 
 
+@pytest.mark.slow
 def test_the_comparison_says_what_is_measured_of_watchctl(hardware, tmp_path):
     """The other tools' rows are held against `make compare`, which needs them."""
     program = tmp_path / "asked"

@@ -608,6 +608,7 @@ def on_terminal(*args, columns=80, hold=None):
     return child.wait(TIMEOUT), text.decode()
 
 
+@pytest.mark.slow
 def test_a_long_export_tells_how_far_it_is(logs, tmp_path):
     big = logs("accesslog-gen", "-n", "300000")
     status, text = on_terminal("export", big, "--to", "jsonl", "-o", tmp_path / "x", hold=big)
@@ -617,6 +618,7 @@ def test_a_long_export_tells_how_far_it_is(logs, tmp_path):
     assert all(len(line.split("\x1b[K")[0]) < 80 for line in text.split("\r"))
 
 
+@pytest.mark.slow
 def test_a_short_one_and_one_without_a_terminal_are_silent(logs, tmp_path):
     short, big = logs("accesslog-gen", "-n", "50"), logs("accesslog-gen", "-n", "100000")
     assert on_terminal("export", short, "--to", "jsonl", "-o", tmp_path / "x") == (0, "")
@@ -627,6 +629,7 @@ def test_a_short_one_and_one_without_a_terminal_are_silent(logs, tmp_path):
     assert p.stderr.read() == b"" and p.wait(TIMEOUT) == 0
 
 
+@pytest.mark.slow
 def test_a_long_diff_and_a_long_symbolize_tell_how_far_they_are(logs):
     a, b = logs("steplog-gen", "-n", "1000000", "-s", "1"), logs("steplog-gen", "-n", "1000000", "-s", "2")
     status, text = on_terminal("diff", a, b, hold=a)

@@ -16,6 +16,7 @@ def driver(*args, **env):
                           env=dict(os.environ, BUILD=str(BUILD), PYTHONDONTWRITEBYTECODE="1", **env))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["handler", "ring", "ptrace", "record", "report-json"])
 def test_whatever_call_fails_the_target_is_unharmed_and_the_user_is_told(hardware, scenario):
     if scenario == "ring" and os.geteuid():

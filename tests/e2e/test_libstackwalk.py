@@ -229,6 +229,7 @@ def test_captures_in_signal_handlers_that_interrupt_captures(victim_run):
     assert len(wrong) == 0
 
 
+@pytest.mark.slow
 def test_a_handler_that_leaves_by_longjmp_loses_no_more_than_what_it_interrupted(victim_run):
     log, out = victim_run("longjmps")
     got, want = Log(log), said(out)
@@ -259,6 +260,7 @@ def test_no_memory_for_a_ring_is_lost_and_counted(victim_run):
     assert got.summary["lost"] == 100 and got.balanced()
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_a_log_that_lacks_half_a_second(program, tmp_path):
     log = tmp_path / "log"
     with subprocess.Popen([program(VICTIMS / "captures.c"), str(log), "forever"], stdout=subprocess.PIPE,

@@ -85,6 +85,7 @@ def test_instructions_do_not_change_the_calls(tmp_path, victim_path, what):
     assert steps["lldb"] and first_difference([steps["ptrace"]], [steps["lldb"]]) is None
 
 
+@pytest.mark.slow
 def test_a_recorder_that_is_killed_leaves_the_program_running(tmp_path, victim_path):
     written = tmp_path / "account"
     p = subprocess.Popen([victim_path, "loop", str(written)], stdout=subprocess.PIPE, text=True)
@@ -106,6 +107,7 @@ def test_a_recorder_that_is_killed_leaves_the_program_running(tmp_path, victim_p
         p.wait()
 
 
+@pytest.mark.slow
 def test_a_launched_program_keeps_its_files_and_its_exit_status(tmp_path):
     argv = [str(STEP), "--stepper", "lldb", "-o", str(tmp_path / "a.log"), "-q", "--"]
     done = subprocess.run([*argv, "/bin/sh", "-c", "cat; echo $MARK >&2; exit 3"], input="in and out\n", text=True,

@@ -54,6 +54,7 @@ class same_signals:
         assert executable == [m for m in self.before["maps"] if " r-xp" in m and m.endswith(" ")]
 
 
+@pytest.mark.slow
 def test_threads_of_the_target_are_undisturbed_by_attach_and_detach(victim, watch):
     """hammer checks registers, vector registers, red zone, errno, its mask, and that no sleep was cut short."""
     v = victim("hammer", 4, 300)
@@ -64,6 +65,7 @@ def test_threads_of_the_target_are_undisturbed_by_attach_and_detach(victim, watc
     assert v.process.wait() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pause_us", [0, 200])
 def test_500_kills_at_random_instants_leave_the_program_alive(victim, hardware, pause_us):
     """SIGKILL of watchctl, threads hammering the variable; 250 with busy threads, 250 with sleeping ones."""
@@ -85,6 +87,7 @@ def test_500_kills_at_random_instants_leave_the_program_alive(victim, hardware, 
     assert v.process.stdout.read().startswith("total")
 
 
+@pytest.mark.slow
 def test_a_kill_at_every_step_of_the_injection_leads_home(victim, hardware, tmp_path, run):
     """A library that kills watchctl at its n-th ptrace call or write, for every n there is."""
     source = tmp_path / "die.c"
@@ -188,6 +191,7 @@ def test_a_handler_that_is_replaced_while_watched_gets_none_of_our_signals(victi
         assert v.tell("got") == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
 def test_without_the_guard_a_replaced_handler_is_noticed_and_the_watch_ended(build, hardware):
     """A plain user may not load the guard: some signals reach the new handler, but not for long."""
@@ -254,6 +258,7 @@ def test_fork_leaves_parent_and_child_correct(victim, watch, before_and_after):
     assert w.summary()["recorded"] == 4
 
 
+@pytest.mark.slow
 def test_exec_ends_the_watch_and_says_so(victim, watch):
     v = victim("puppet")
     w = watch("-p", v.pid, "-v", "flag", "-w")
@@ -362,6 +367,7 @@ def test_200_threads_born_and_dying_while_we_attach_are_all_caught(victim, watch
     assert before == "1000" and sum(n for n in by_thread.values() if n == 5) == 1000
 
 
+@pytest.mark.slow
 def test_a_kernel_access_that_waits_in_a_system_call_does_no_harm_after_detach(victim, watch):
     """hammer's futex: see also engine_handler.c, outstanding()."""
     v = victim("puppet")
@@ -374,6 +380,7 @@ def test_a_kernel_access_that_waits_in_a_system_call_does_no_harm_after_detach(v
     assert v.alive()
 
 
+@pytest.mark.slow
 def test_no_signal_reaches_a_sleeping_system_call(build, watch):
     """epoll_wait and others answer a tracer's stop with EINTR: the program must not see it."""
     if not shutil.which("python3"):

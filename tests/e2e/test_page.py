@@ -191,6 +191,7 @@ def box(b, name):
     return b.run(f"(() => {{ const r = document.getElementById('{name}').getBoundingClientRect(); return [r.x, r.y, r.width, r.height]; }})()")
 
 
+@pytest.mark.slow
 def test_wheel_and_drag_and_hover(shown):
     b = shown()
     label = "document.getElementById('chart').getAttribute('aria-label')"
@@ -297,6 +298,7 @@ def test_the_switch_of_colours_goes_round(shown):
     assert themes == ["light", "dark", "light"]
 
 
+@pytest.mark.slow_when("size2")
 @pytest.mark.parametrize("size", [(1280, 900), (800, 600), (390, 844)])
 def test_the_page_is_never_wider_than_the_window(shown, size):
     b = shown()
@@ -374,6 +376,7 @@ def test_source_and_instructions_are_around_the_place(browser, tmp_path, hardwar
     assert "here</b>" not in browser.run("document.documentElement.innerHTML")
 
 
+@pytest.mark.slow
 def test_more_than_fits_is_an_even_share_and_the_tables_count_all(browser, tmp_path):
     recorded = generate(tmp_path / "log", "-n", 30000)
     browser.open(page_of(recorded))
@@ -391,6 +394,7 @@ def notices(b):
     return b.run("document.getElementById('notices').innerText")
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_threads_are_counted_though_not_all_are_named(browser, tmp_path):
     n, threads = 200000, 100000
     subprocess.run([ACCESSES, "-n", str(n), "-t", str(threads), "-f", "3", str(tmp_path / "log")], check=True, timeout=100)
@@ -407,6 +411,7 @@ def test_a_hundred_thousand_threads_are_counted_though_not_all_are_named(browser
     assert count(browser) == per_thread
 
 
+@pytest.mark.slow
 def test_combinations_beyond_the_room_for_them_are_said_and_still_counted(browser, tmp_path):
     n, threads, room = 320000, 4999, 150000  # odd: nearly every access is a new combination of thread and stack
     subprocess.run([ACCESSES, "-n", str(n), "-t", str(threads), "-f", "8", str(tmp_path / "log")], check=True, timeout=100)

@@ -87,6 +87,7 @@ int main(int argc, char **argv) { return descend("some text of some length, with
     return page_of(folder / "0", folder / "7", folder / "page.html")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 420])
 def test_words_stay_whole_however_deep_and_narrow(browser, deep, width, scheme):

@@ -76,6 +76,7 @@ def detail(b):
     return b.run("document.getElementById('detail-body').innerText")
 
 
+@pytest.mark.slow
 def test_all_calls_are_in_the_page(shown, told):
     b = shown("#tab=calls")
     assert int(b.run(DATA + "calls")) == len(told) > 3000
@@ -223,6 +224,7 @@ def test_search_finds_functions_and_values(shown, told):
     assert b.run(DATA + "found") == "0" and "q=" not in b.run("location.hash")
 
 
+@pytest.mark.slow
 def test_the_keyboard_goes_from_call_to_call(shown, told):
     b = shown()
     b.run("document.getElementById('chart').focus()")

@@ -176,6 +176,7 @@ def test_a_probe_that_only_looks_changes_nothing(build, probes):
 # Processes
 
 
+@pytest.mark.slow
 def test_code_and_mappings_are_as_before_when_it_is_over(build, probes):
     with running(build("patched"), 1000, "forever") as p:
         p.stdout.readline()
@@ -401,6 +402,7 @@ int main(void)
     assert {e["function"]: e["count"] for e in of_type(told, "probe_total")} == {"plain": 500, "again": 0}
 
 
+@pytest.mark.slow
 def test_a_thread_at_the_beginning_of_a_signal_handler_is_in_no_system_call(tmp_path, probes):
     """The kernel has it stand there with the number of the call that the signal ended; two bytes before is another function's last patch."""
     (tmp_path / "h.c").write_text(r"""
@@ -580,6 +582,7 @@ def test_two_at_once_do_not_write_over_each_other(build, probes):
 # Harm
 
 
+@pytest.mark.slow
 def test_threads_that_run_through_it_all_compute_what_they_should(build, probes):
     """Patches come and go, and every third watchctl is killed, while threads check all that they compute."""
     chance = random.Random(5)
@@ -615,6 +618,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow_when("bash-@branch", "git-@branch", "git-@call", "python3-@branch", "python3-@call")
 @pytest.mark.parametrize("pattern", ["entry *", "@syscall", "@locked", "@call", "@ret", "@branch"])
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_packaged_programs_print_what_they_print_without(probes, tmp_path, name, pattern):

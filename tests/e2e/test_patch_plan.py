@@ -88,6 +88,7 @@ def is_known(known, addr):
     return i > 0 and known[i - 1] == addr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_syscall_finds_what_objdump_lists(path):
     compare(path, "syscall", lambda text: text.split()[0] == "syscall")
@@ -120,6 +121,7 @@ def test_call_of_a_name_finds_the_calls_of_its_stub(path):
     assert len(sites) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [BASH, GIT])
 def test_operands_find_what_objdump_lists(path):
     compare(path, "mov reg64, qword ptr [rdi+8]", lambda text: re.match(r"mov +r\w+,QWORD PTR \[rdi\+0x8\]$", text))
@@ -252,6 +254,7 @@ def test_entries_need_no_trap(path, least):
     assert 100 * total["without_trap"] >= least * total["sites"], total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_a_tenth_of_all_instructions_needs_few_traps(path, tmp_path):
     known = sorted(in_functions(plan(path, "*")[0]))
@@ -285,6 +288,7 @@ def test_a_process_is_planned_as_its_file_is_and_nothing_changes():
             p.kill()
 
 
+@pytest.mark.slow
 def test_jump_tables_are_targets(tmp_path):
     """The cases of a switch, by the labels that the compiler leaves in its assembly."""
     (tmp_path / "s.c").write_text(

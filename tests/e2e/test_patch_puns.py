@@ -141,6 +141,7 @@ def test_only_its_own_bytes_are_overwritten_and_the_jump_leads_into_our_memory(b
         assert code_of(p.pid) == before
 
 
+@pytest.mark.slow
 def test_code_and_mappings_are_as_before_when_it_is_over(build, probes):
     with running(build("punned"), 1, "forever") as p:
         p.stdout.readline()
@@ -186,6 +187,7 @@ def test_in_one_session_the_bytes_behind_have_no_site(build, probes, tmp_path):
 # Harm
 
 
+@pytest.mark.slow
 def test_threads_that_count_while_patches_come_and_go_and_watchctls_are_killed(build, probes):
     chance = random.Random(7)
     with running(build("punned"), 1, "forever") as p:
@@ -237,6 +239,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["@ret", "@branch", "test *, *", "mov *, *"])
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_packaged_programs_print_what_they_print_without(probes, tmp_path, name, pattern):

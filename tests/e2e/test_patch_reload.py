@@ -71,6 +71,7 @@ def notes(events):
     return [e["text"] for e in of_type(events, "note") if "loaded again" in e["text"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pause", [0, ENOUGH_S], ids=["at once", "after a while"])
 def test_a_library_that_is_loaded_again_at_the_same_place_is_patched_again(program, probes, tmp_path, pause):  # noqa: F811
     library = tmp_path / "libplugged.so"
@@ -121,6 +122,7 @@ def test_what_has_taken_the_place_of_the_library_is_left_alone(program, probes, 
     assert program.end() == 0
 
 
+@pytest.mark.slow
 def test_a_library_comes_and_goes_all_the_time_and_nothing_is_harmed(program, probes, tmp_path):  # noqa: F811
     library = tmp_path / "libplugged.so"
     program.say(f"open {library}")
@@ -153,6 +155,7 @@ def test_a_killed_session_does_not_count_as_there_when_the_library_has_been_load
     assert program.end() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("node"), reason="there is no node")
 def test_of_a_piece_of_its_own_file_that_node_maps_once_more_only_the_piece_is_looked_at(probes, tmp_path):  # noqa: F811
     script = tmp_path / "idle.js"

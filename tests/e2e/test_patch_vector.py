@@ -178,6 +178,7 @@ def test_long_double_is_refused_in_a_format(program, probe):
     assert "probe_log() takes no long double" in done.stderr
 
 
+@pytest.mark.slow
 def test_python_computes_the_same_with_a_vector_probe_at_every_call(probe, tmp_path):
     script = "import math; print(sum(math.sin(i) * math.sqrt(i) for i in range(2000)), [x / 7 for x in range(50)])"
     plain = subprocess.run(["python3", "-S", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT).stdout

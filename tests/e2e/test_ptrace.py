@@ -325,6 +325,7 @@ def test_a_launched_program_keeps_its_handler_from_its_first_hit_on(trace, build
     assert p.returncode == 0 and p.stdout.split()[-1] == "1", (p.stdout, p.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("how", ["raise", "int3", "wait", "wait-handler"])
 def test_each_sigtrap_of_the_programs_own_comes_whatever_is_hit(build, hardware, how, threads):
@@ -340,6 +341,7 @@ def test_each_sigtrap_of_the_programs_own_comes_whatever_is_hit(build, hardware,
     assert not any("SIGTRAP" in e["text"] for e in events if e["type"] == "note")
 
 
+@pytest.mark.slow
 def test_a_busy_machine_does_not_let_a_sigtrap_of_the_programs_own_kill_it(build, hardware):
     """A hit of another thread takes the handler away until its thread goes on: a stop has to be waited for, however busy the processors are."""
     hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))]
@@ -374,6 +376,7 @@ def test_an_ignored_sigtrap_stays_ignored(victim, trace, before_and_after):
     assert v.alive() and w.summary()["recorded"] == 6
 
 
+@pytest.mark.slow
 def test_a_program_that_ignores_sigtrap_is_sent_it_all_the_time(victim, trace, before_and_after):
     """Also in the moment when it is let go of."""
     v = victim("puppet")
@@ -521,6 +524,7 @@ def test_forked_children_are_followed_when_asked_for(victim, trace):
     assert {a["function"] for a in w.accesses} == {"write_flag", "by_vfork"}
 
 
+@pytest.mark.slow
 def test_exec_ends_the_watch_and_the_program_runs_on(victim, trace):
     v = victim("puppet")
     w = trace("-p", v.pid, "-v", "flag", "-w")
@@ -745,6 +749,7 @@ def test_the_helpers_hold_none_of_our_files(victim, trace):
     w.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pause_us", [0, 200])
 def test_150_kills_at_random_instants_leave_the_program_alive(victim, hardware, pause_us):
     """SIGKILL of watchctl while its threads hammer the variable: arming, recording, detaching."""
@@ -768,6 +773,7 @@ def test_150_kills_at_random_instants_leave_the_program_alive(victim, hardware, 
     assert v.process.stdout.read().startswith("total")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", [["watchctl"], ["dregs-guard"], ["watchctl", "dregs-guard"]])
 def test_kills_of_what_does_not_trace_leave_a_busy_program_alive(victim, trace, who):
     v = victim("hammer", 2, 0)
@@ -784,6 +790,7 @@ def test_kills_of_what_does_not_trace_leave_a_busy_program_alive(victim, trace, 
     assert v.process.stdout.read().startswith("total")
 
 
+@pytest.mark.slow_when("who2")
 @pytest.mark.parametrize("who", [["dregs-tracer"], ["dregs-tracer", "watchctl"], ["dregs-tracer", "dregs-guard"]])
 def test_when_the_tracer_is_killed_the_registers_are_cleared_before_the_next_hit(victim, trace, who):
     v = victim("puppet")
@@ -831,6 +838,7 @@ long ptrace(int request, ...)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["ptrace", "handler", "ring"])
 def test_it_ends_when_it_is_asked_to_though_who_reads_is_slower_than_the_hits_come(victim, hardware, engine):
     """There is always one more to be told."""
@@ -852,6 +860,7 @@ def test_it_ends_when_it_is_asked_to_though_who_reads_is_slower_than_the_hits_co
     assert v.alive()
 
 
+@pytest.mark.slow
 def test_a_kill_of_the_tracer_at_each_of_its_steps(victim, hardware, tmp_path):
     """A library that kills the keeper at its n-th ptrace call, for every n there is in a short session."""
     source, library = tmp_path / "die.c", tmp_path / "die.so"
@@ -872,6 +881,7 @@ def test_a_kill_of_the_tracer_at_each_of_its_steps(victim, hardware, tmp_path):
     assert v.process.stdout.read().startswith("total")
 
 
+@pytest.mark.slow
 def test_a_killed_tracer_seldom_costs_a_program_that_hits_now_and_then(victim, trace):
     """Two threads, 20 hits a second: what is in the open is some 0.2 ms (see ptrace_guard.h), so 1 in 250."""
     deaths = 0

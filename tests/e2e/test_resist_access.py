@@ -114,6 +114,7 @@ def places(context, info):
     return [200, 1000, context - 168, context - 296, info - 16, bottom + 8, bottom + 40, bottom + 200, bottom + 1000, bottom + 2500]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("access", ["-w", "-rw"])
 @each_mode
 def test_where_our_own_frames_come_to_lie_only_the_programs_accesses_are_told(victim, watch, mode, access):

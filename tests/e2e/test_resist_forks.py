@@ -145,6 +145,7 @@ def test_children_that_cannot_let_go_are_named_and_are_cleared_when_they_can(ser
     assert v.finish() == 0
 
 
+@pytest.mark.slow
 def test_what_a_killed_watchctl_left_in_children_is_taken_out_at_once(server, hardware, watch, run):
     """Also when the server has ended, and also in those that were forked when another one had come after it."""
     v = server()

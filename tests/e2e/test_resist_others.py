@@ -233,6 +233,7 @@ def test_gdb_itself_is_watched_while_it_debugs(victim, build, attach, watch, eng
 
 # A crowd of watchctls
 
+@pytest.mark.slow
 @each_engine
 def test_of_16_watchctls_those_that_get_a_register_work_and_the_others_say_why(victim, run, engine):
     """

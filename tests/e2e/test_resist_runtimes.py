@@ -42,6 +42,7 @@ def test_each_write_is_told_as_the_program_accounts_for_it(program, watch, engin
     assert set(new) <= set(written) if program.atomic else new == written
 
 
+@pytest.mark.slow
 def test_under_load_we_come_and_go_and_are_killed_and_it_works_on(program, watch):
     resist_real.come_and_go(program, watch, CYCLES)
 
@@ -67,6 +68,7 @@ def test_a_recorder_that_is_killed_in_mid_work_leaves_its_log_and_the_program(pr
         assert new == list(range(new[0], new[0] + len(new)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["java", "go", "rust", "luajit"], indirect=True)
 def test_calls_are_recorded_and_when_the_recorder_is_killed_it_works_on(program, tmp_path):
     """Breakpoints in a runtime that has traps and signals of its own."""

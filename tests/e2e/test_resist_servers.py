@@ -116,6 +116,7 @@ def test_redis_counts_its_commands_as_they_are_told(redis, watch, engine):
     assert int(told) == after
 
 
+@pytest.mark.slow
 def test_redis_answers_right_while_we_come_and_go_and_are_killed(redis, watch):
     resist_real.come_and_go(redis, watch, 21)
 
@@ -258,6 +259,7 @@ def test_postgres_takes_the_numbers_that_are_told_though_others_take_some_too(po
     postgres.check()
 
 
+@pytest.mark.slow
 def test_postgres_works_right_while_we_come_and_go_and_are_killed(postgres, watch):
     with pgbench(postgres, "-T", "3", "-c", "2"):
         resist_real.come_and_go(postgres, watch, 21)

@@ -133,6 +133,7 @@ SHARING = ("vm", "vmvfork", "sighand", "silent", "raw")  # it writes the same me
 TRAPPED = ("vm", "files")  # it has SIGTRAP actions of its own, and can be seen to die of the signal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["handler", "handler -i", "ptrace"])  # the ring touches no task
 def test_tasks_made_by_odd_flags_are_left_as_they_are(procs, watch, engine):
     """

@@ -99,6 +99,7 @@ def hold(stack, how, w, v, engine):
     raise AssertionError("it always has a thread stopped")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [stopped, blocked])
 @pytest.mark.parametrize("engine,kind", CASES)
 def test_who_waits_does_so_once_and_not_for_long(victim, watch, build, engine, kind, how):

@@ -45,6 +45,7 @@ def attacked(victim, how, *args, seconds=0.5, limit_cpu=40):
     return v, p.returncode, out, err
 
 
+@pytest.mark.slow_when("invent")
 @pytest.mark.parametrize("how", BEHAVIOURS)
 def test_a_target_that_writes_into_the_shared_ring_harms_nobody_but_itself(victim, hardware, tmp_path, how):
     log = tmp_path / "log"

@@ -122,6 +122,7 @@ def test_calls_signals_and_stacks_of_ones_own(shapes, program):
         (assert_first_stack if shape in OTHER_STACK else assert_stack)(access, addresses)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["shape", "shape_fp"])
 def test_what_is_met_once_is_known_the_second_time(shapes, program):
     """By the handler's own walk, with rules that were published after the first."""
@@ -414,6 +415,7 @@ def test_goroutines_to_their_beginning(shapes):
         assert access["stack_end"] == "complete"
 
 
+@pytest.mark.slow
 def test_our_stacks_are_those_of_gdb_and_libunwind_in_packaged_programs():
     """The short form of `make oracle`."""
     if not shutil.which("gdb"):

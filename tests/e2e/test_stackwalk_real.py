@@ -9,6 +9,7 @@ ORACLE = ROOT / "tests" / "oracle" / "run-preload-oracle"
 LEAST = 0.999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("programs, points", [(["python3", "sqlite3"], 8000),
                                               (["perl", "openssl", "xz", "bash", "exceptions"], 20000)])
 def test_stacks_are_those_of_libunwind_and_libgcc_in_real_programs(programs, points):

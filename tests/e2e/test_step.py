@@ -107,6 +107,7 @@ def test_a_running_process_is_recorded_and_runs_on(requests, tmp_path):
     assert [int(arg(c, "number")["text"]) for c in calls] == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_run_that_hangs_says_where_each_thread_stands(requests, tmp_path):
     log = tmp_path / "log"
     p = subprocess.Popen([WATCHCTL, "step", "--from", "handle", "--count", "0", "--stuck-after", "3s", "-o", str(log), "--",
@@ -122,6 +123,7 @@ def test_a_run_that_hangs_says_where_each_thread_stands(requests, tmp_path):
         os.kill(pid, 9)
 
 
+@pytest.mark.slow
 def test_a_run_that_hangs_says_so_of_a_thread_that_hardly_gets_the_cpu(requests, tmp_path):
     """It cannot stop before it does."""
     log = tmp_path / "log"

@@ -111,6 +111,7 @@ def record(toil, tmp_path, n, *args):
     )
 
 
+@pytest.mark.slow
 def test_a_recorder_that_is_killed_leaves_nothing(toil, tmp_path):
     rng = random.Random(5)
     recorded = 0
@@ -158,6 +159,7 @@ def test_a_program_that_is_killed_while_recorded_ends_the_recording(toil, tmp_pa
     assert wait_until(lambda: not step_tracers(toil.pid), 30)
 
 
+@pytest.mark.slow
 def test_a_program_that_ignores_sigtrap_and_is_sent_it_all_the_time_lives_on(toil_program, tmp_path):
     """A breakpoint makes the kernel forget that it is ignored. That is put back before anybody is let go of."""
     toil = Toil("sh", "-c", f"trap '' TRAP; exec {toil_program}")
@@ -229,6 +231,7 @@ def test_a_program_gets_its_own_sigtraps_as_if_it_were_not_recorded(build, tmp_p
     assert "SIGTRAP handler" not in r.stdout
 
 
+@pytest.mark.slow
 def test_a_signal_that_comes_while_a_recording_ends_is_not_lost(build, tmp_path):
     """The last thread takes our memory out of the program; at that moment it may be about to get one of its own."""
     p = subprocess.Popen([build("raise_rounds")], stdout=subprocess.PIPE, text=True)
@@ -250,6 +253,7 @@ def test_a_sigtrap_handler_that_a_recorded_program_installs_stays(build, tmp_pat
     assert r.returncode == 0 and "\nok " in r.stdout, r.stdout
 
 
+@pytest.mark.slow
 def test_the_go_runtime_keeps_its_sigtrap_handler(tmp_path):
     """Its signal handlers, and what makes its threads, run with all signals blocked."""
     if not shutil.which("go"):

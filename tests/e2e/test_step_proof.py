@@ -25,6 +25,7 @@ def told(objects):
     return [o["text"] for o in objects if o["type"] == "difference"]
 
 
+@pytest.mark.slow_when("file", "perl", "python3")
 @pytest.mark.parametrize("program", programs.PROGRAMS, ids=lambda p: p.name)
 def test_two_good_runs_do_not_differ(program, folder, tmp_path):
     for log in "one", "two":
@@ -36,6 +37,7 @@ def test_two_good_runs_do_not_differ(program, folder, tmp_path):
     assert status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", programs.LEARNED, ids=lambda p: p.name)
 def test_what_good_runs_do_differently_is_learned(program, folder, tmp_path):
     logs = [tmp_path / str(i) for i in range(4)]
@@ -47,6 +49,7 @@ def test_what_good_runs_do_differently_is_learned(program, folder, tmp_path):
     assert (status, told(objects)) == (0, [])
 
 
+@pytest.mark.slow
 def test_a_call_that_fails_is_the_first_difference(capsys):
     chosen = [p for p in programs.PROGRAMS if p.name in QUICK_FAULTS]
     right, count = faults.prove(chosen, 40, 2)

@@ -9,6 +9,7 @@ import pytest  # noqa: E402
 import seeded  # noqa: E402
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("garbage", [False, True], ids=["clean", "garbage"])
 def test_the_first_difference_is_in_the_changed_function(capsys, garbage):
     sources = sorted(seeded.SEEDS.glob("*.c"))

@@ -228,6 +228,7 @@ def test_stacks_of_callbacks_name_each_caller_once(program, tmp_path):
         assert names[-1] == "_start", names
 
 
+@pytest.mark.slow
 def test_signals_that_come_anywhere_disturb_nothing(program, tmp_path):
     text = record(program, tmp_path / "log", "step_shapes", "timer")
     seed, ticks = re.search(r"seed (\d+) ticks (\d+)", text).groups()
@@ -267,6 +268,7 @@ ALL = [("step_shapes", shape) for shape in C_SHAPES] + [("step_shapes_cpp", shap
 WAYS = [(*one, way) for one in ALL for way in (LLDB, INSTRUCTIONS) if (one[1], way) != ("plugin", LLDB)]
 
 
+@pytest.mark.slow_when("step_shapes-jumps-lldb", "step_shapes-tail-lldb", "step_shapes-threads-lldb")
 @pytest.mark.parametrize("name, shape, way", WAYS, ids=lambda v: v if isinstance(v, str) else v[-1].strip("-"))
 def test_every_mover_tells_the_same(program, tmp_path, name, shape, way):
     record(program, tmp_path / "default", name, shape)

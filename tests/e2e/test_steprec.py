@@ -108,6 +108,7 @@ def test_the_users_breakpoint_pauses_and_continue_goes_on(tmp_path, victim_path)
     assert calls(log) == account(written)
 
 
+@pytest.mark.slow
 def test_stop_ends_it_where_it_is_and_the_program_goes_on(tmp_path, victim_path):
     log, written = tmp_path / "a.log", tmp_path / "account"
     out = lldb("breakpoint set -n finish", f"steprec start {ONLY} -o {log}", f"run begin {written}", "steprec stop",
@@ -137,6 +138,7 @@ def test_attached_with_address_randomisation(tmp_path, victim_path):
         p.wait()
 
 
+@pytest.mark.slow
 def test_a_hang_tells_where_it_stands(tmp_path, victim_path):
     log = tmp_path / "a.log"
     out = lldb(f"steprec start --from sleeps --stuck-after 1s {ONLY} -o {log}", f"run sleep {tmp_path}/account",
@@ -147,6 +149,7 @@ def test_a_hang_tells_where_it_stands(tmp_path, victim_path):
     assert [f["function"] for f in stood[0]["stack"]].index("sleeps") >= 1
 
 
+@pytest.mark.slow
 def test_mistakes_are_told_with_what_to_do(tmp_path, victim_path):
     log = tmp_path / "a.log"
     # A batch session ends with its first error.
@@ -201,6 +204,7 @@ class Dialogue:
         os.waitpid(self.pid, 0)
 
 
+@pytest.mark.slow
 def test_ctrl_c_pauses_an_interactive_recording(tmp_path, victim_path):
     log = tmp_path / "a.log"
     d = Dialogue(victim_path, cwd=tmp_path)

@@ -533,6 +533,7 @@ def test_servers_are_asked_afterwards_and_never_while_recording(program, record,
     assert any(f["function"] == "add" for s in places(accesses(run, trace)) for f in s)
 
 
+@pytest.mark.slow
 def test_a_bar_shows_on_a_terminal_when_it_takes_longer_than_a_second(program, record, tmp_path, server):
     app = program()
     split_debug(app, tmp_path / "store", "-g")

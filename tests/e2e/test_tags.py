@@ -85,6 +85,7 @@ def number(value):
     return int(value, 16)
 
 
+@pytest.mark.slow
 def test_every_capture_of_every_thread_is_there_once(victim, log_of):
     v = victim("tagged")
     threads, n = 6, 20000
@@ -379,6 +380,7 @@ def test_an_exec_ends_the_collection_or_is_followed(build, victim, collect):
         assert functions(c)[:3] == ["inner", "middle", "outer"]
 
 
+@pytest.mark.slow
 def test_a_killed_watchctl_leaves_the_program_alone_and_the_next_one_collects(victim, collect):
     v = victim("tagged")
     before = snapshot(v.pid)["fds"]
@@ -400,6 +402,7 @@ def test_a_killed_watchctl_leaves_the_program_alone_and_the_next_one_collects(vi
     assert v.finish() == 0
 
 
+@pytest.mark.slow
 def test_the_next_one_waits_for_the_lease_of_one_that_was_killed(victim, collect):
     v = victim("tagged")
     w = collect(v.pid)
@@ -471,6 +474,7 @@ def test_a_program_that_exits_gives_its_last_captures(victim, tmp_path, run):
     assert check_sum(report(run, log), 4000)["lost"] == 0
 
 
+@pytest.mark.slow
 def test_a_watchctl_that_was_stopped_says_what_it_missed(victim, collect):
     v = victim("tagged")
     w = collect(v.pid, "--buffer", "64K")

@@ -161,6 +161,7 @@ def unwatched(pid):
 
 # What it shows
 
+@pytest.mark.slow
 def test_counts_are_the_victims_own(top, build, tmp_path):
     out = tmp_path / "out"
     t = top(*WATCHES, "--program-output", out, "--", build("sites"), 3, 300, 1000)
@@ -264,6 +265,7 @@ def test_one_watch_can_be_chosen(top, recorded):
     t.press("w").sees("bump")
 
 
+@pytest.mark.slow
 def test_frozen_stands_still_while_counting_goes_on(top, victim):
     v = victim("sites", 2, 1000)
     t = top("-p", v.pid, *WATCHES)
@@ -558,6 +560,7 @@ def test_a_kept_recording_can_be_reported(top, victim, run, tmp_path):
 
 # Load
 
+@pytest.mark.slow
 def test_at_full_speed_all_that_was_recorded_is_counted(victim):
     v = victim("hammer", 2)
     done = subprocess.run([WATCHCTL, "top", "--json", "--delay", "0.5", "-t", "3", "-p", str(v.pid), "-v", "counter",
@@ -572,6 +575,7 @@ def test_at_full_speed_all_that_was_recorded_is_counted(victim):
     assert v.alive()
 
 
+@pytest.mark.slow
 def test_what_a_ring_dropped_unread_is_said(top, victim, tmp_path):
     v = victim("hammer", 2, 20)
     log = tmp_path / "ring"

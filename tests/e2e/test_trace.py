@@ -227,6 +227,7 @@ def test_babeltrace_reads_the_log(build, tmp_path):
 # The program is not harmed
 
 
+@pytest.mark.slow
 def test_its_code_is_what_it_was_and_its_work_is_right(victim, tmp_path):
     v = victim("traced", 300, 3, "wait")
     before = code_of(v.pid)

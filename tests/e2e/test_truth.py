@@ -7,16 +7,20 @@ import pytest
 from conftest import BUILD, ROOT, locked
 
 
-@pytest.fixture(scope="module")
-def outcome():
+def execute(*options):
     """What tests/truth prints, and its exit status."""
     with locked(BUILD / ".truth.lock"):  # several workers may want it at once
         subprocess.run(["make", "--no-print-directory", f"BUILD={BUILD}", "truth-program"], cwd=ROOT, check=True,
                        stdout=subprocess.DEVNULL, timeout=300)
-    run = subprocess.run([BUILD / "tests" / "truth" / "truth"], capture_output=True, text=True, timeout=300)
+    run = subprocess.run([BUILD / "tests" / "truth" / "truth", *options], capture_output=True, text=True, timeout=300)
     if run.returncode == 77:
         pytest.skip(run.stdout.strip())
     return run
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    return execute()
 
 
 def number(text, pattern):
@@ -25,6 +29,15 @@ def number(text, pattern):
     return int(found.group(1))
 
 
+def test_no_instruction_of_a_sample_is_told_wrongly():
+    """The same 200 forms each time, evenly spread over all families. All of them take a minute and a half: make test-slow, make truth."""
+    run = execute("--sample", "200")
+    assert run.returncode == 0, run.stdout
+    assert run.stdout.rstrip().endswith("truth: 0 wrong answers")
+    assert 100 <= number(run.stdout, r"forms: (\d+) executed") <= 200
+
+
+@pytest.mark.slow
 def test_no_executed_instruction_is_told_wrongly(outcome, capsys):
     with capsys.disabled():
         print("\n" + outcome.stdout.rstrip())
@@ -32,11 +45,13 @@ def test_no_executed_instruction_is_told_wrongly(outcome, capsys):
     assert outcome.stdout.rstrip().endswith("truth: 0 wrong answers")
 
 
+@pytest.mark.slow
 def test_thousands_of_forms_were_executed(outcome):
     assert number(outcome.stdout, r"forms: (\d+) executed") >= 2000
     assert number(outcome.stdout, r"all that a recording tells +(\d+)") >= 20000
 
 
+@pytest.mark.slow
 def test_no_instruction_of_this_processor_is_left_out(outcome):
     assert number(outcome.stdout, r"by name: .* missing (\d+)") == 0
 

@@ -45,6 +45,7 @@ def test_the_handler_is_refused_where_the_programs_runtime_would_replace_it(buil
     assert r.returncode == 7 and "installs its own SIGTRAP handler when it starts" in r.stderr, r.stderr
 
 
+@pytest.mark.slow
 def test_an_event_loop_that_takes_our_signals_is_let_go(victim, watch):
     """Each signal that it takes makes another round, with another hit: it would come to no rest."""
     v = victim("own_signals")
@@ -59,6 +60,7 @@ def test_an_event_loop_that_takes_our_signals_is_let_go(victim, watch):
     assert rounds <= 51 and not signals and w.summary()["counted"] == rounds
 
 
+@pytest.mark.slow
 def test_a_loop_that_waits_for_our_signals_is_let_go(victim, watch):
     v = victim("own_signals")
     w = watch("-p", v.pid, *HANDLER, prefix=UNGUARDED)
@@ -77,6 +79,7 @@ def test_the_handler_is_refused_where_a_thread_waits_for_its_signal(victim, run)
     assert v.process.stdout.readline().split()[-1] == "0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["sigwait", "loop"])
 def test_by_default_another_engine_continues_where_a_program_begins_to_take_our_signals(victim, watch, verb):
     v = victim("own_signals")

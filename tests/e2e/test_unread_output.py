@@ -83,6 +83,7 @@ def test_the_recording_goes_on_and_all_can_be_read_later(victim, unread, tmp_pat
     assert v.alive()
 
 
+@pytest.mark.slow
 def test_what_is_more_than_the_queue_holds_is_counted_and_in_the_log(victim, unread, tmp_path):
     v = victim("hammer", 1, 10)
     before = signals(v.pid)

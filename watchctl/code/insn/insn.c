@@ -159,10 +159,10 @@ static bool pops_selector(const ZydisDecodedInstruction *i)
 /* What touches less than it names on some processors, or in some states. */
 static bool is_partial(const ZydisDecodedInstruction *i, const struct insn *in)
 {
-	return is_masked(i) || in->mem[0].vsib || flushes_line(i) || size_varies(i) || (in->mem[0].size > 2 && pops_selector(i)) ||
-	       (in->mem[0].size == 16 && may_read_half(i)) || i->mnemonic == ZYDIS_MNEMONIC_FXSAVE ||
-	       i->mnemonic == ZYDIS_MNEMONIC_FXSAVE64 || i->mnemonic == ZYDIS_MNEMONIC_FXRSTOR ||
-	       i->mnemonic == ZYDIS_MNEMONIC_FXRSTOR64;
+	return is_masked(i) || in->mem[0].vsib || flushes_line(i) || size_varies(i) ||
+	       (in->mem[0].size > 2 && pops_selector(i)) || (in->mem[0].size == 16 && may_read_half(i)) ||
+	       i->mnemonic == ZYDIS_MNEMONIC_FXSAVE || i->mnemonic == ZYDIS_MNEMONIC_FXSAVE64 ||
+	       i->mnemonic == ZYDIS_MNEMONIC_FXRSTOR || i->mnemonic == ZYDIS_MNEMONIC_FXRSTOR64;
 }
 
 static uint8_t kind_of(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *op)
