@@ -24,12 +24,13 @@ format-fix: | packages-check ## rewrites them
 
 lint: tidy analyze cppcheck shellcheck manlint ## clang-tidy, gcc's analyzer, cppcheck, shellcheck, groff
 
-# LINT_SAMPLE=K/N: of the files that take the analysers minutes, one part of N; CI takes another part for each
-# commit, and always what the last commits changed.
+# LINT_SINCE=COMMIT: only the files that differ from it; the gate takes what tools/lint-since prints. LINT_SAMPLE=K/N: of
+# all files, one part of N.
+LINT_SINCE ?=
 LINT_SAMPLE ?=
-LINT_CHANGED = $(shell git diff --name-only HEAD~8 HEAD 2>/dev/null)
+LINT_CHANGED = $(shell git diff --name-only --diff-filter=d $(LINT_SINCE) && git ls-files --others --exclude-standard)
 LINT_PART = $(shell printf '%s\n' $(PRODUCT_C) | awk 'NR % $(lastword $(subst /, ,$(LINT_SAMPLE))) == $(firstword $(subst /, ,$(LINT_SAMPLE)))')
-LINT_C = $(if $(LINT_SAMPLE),$(sort $(LINT_PART) $(filter $(PRODUCT_C),$(LINT_CHANGED))),$(PRODUCT_C))
+LINT_C := $(if $(LINT_SINCE),$(filter $(PRODUCT_C),$(LINT_CHANGED)),$(if $(LINT_SAMPLE),$(LINT_PART),$(PRODUCT_C)))
 
 # A few files at a time, two runs at once. tools/tidy.h says why it is there; base/ defines what it wraps.
 TIDY_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION=\"$(VERSION)\" -DLLDB_SONAME=\"\" -DLLDB_VERSION=\"19\" -I. -I$(BUILD) $(PKG_CFLAGS)
@@ -50,10 +51,11 @@ analyze: $(GENERATED) | packages-check
 	@echo "gcc -fanalyzer: $(words $(LINT_C)) of $(words $(PRODUCT_C)) files"
 
 cppcheck: $(GENERATED) | packages-check
-	@cppcheck -j2 --quiet --enable=warning,style,performance,portability --std=c11 --library=posix \
+	@printf '%s\n' $(LINT_C) | grep . > $(BUILD)/cppcheck.files || { echo "cppcheck: no file has changed"; exit 0; }; \
+	cppcheck -j2 --quiet --enable=warning,style,performance,portability --std=c11 --library=posix \
 		--inline-suppr --suppressions-list=tools/cppcheck.suppressions --error-exitcode=1 \
-		--template='{file}:{line}: {severity}: {message} [{id}]' -D_GNU_SOURCE '-DPRIx64="lx"' '-DPRIu64="lu"' '-DPRId64="ld"' -I. -I$(BUILD) $(PRODUCT_C)
-	@echo "cppcheck: $(words $(PRODUCT_C)) files"
+		--template='{file}:{line}: {severity}: {message} [{id}]' -D_GNU_SOURCE '-DPRIx64="lx"' '-DPRIu64="lu"' '-DPRId64="ld"' -I. -I$(BUILD) --file-list=$(BUILD)/cppcheck.files
+	@echo "cppcheck: $(words $(LINT_C)) of $(words $(PRODUCT_C)) files"
 
 shellcheck: | packages-check
 	@shellcheck $(SHELL_SCRIPTS)
