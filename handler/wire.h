@@ -164,6 +164,7 @@ struct wire_control {
 	uint64_t placed; /* when, in clock ticks since boot: who was forked earlier may have all but the
 			    action */
 	uint64_t rules_withdrawn; /* how often rules were: what is remembered of walks from before is void */
+	uint64_t causeless; /* debug exceptions that the processor gave no cause for; they went no further */
 };
 
 #define SIGNAL_RED_ZONE 128u /* what a signal's frame leaves alone, below the interrupted stack pointer */

@@ -98,6 +98,7 @@ RECIPES = {
     "resist_signals": (["resist_signals.c"], "gcc -O2 -g -pthread -Wl,-z,now"),  # to bind lazily takes 3 KB of stack
     "orphan": (["orphan.c"], "gcc -O2 -g"),
     "beats": (["beats.c"], "gcc -O2 -g -pthread -ldl"),
+    "causeless": (["causeless.c"], "gcc -O1 -g -pthread"),
     "daemons": (["daemons.c"], "gcc -O2 -g -pthread"),
     "secrets": (["secrets.c"], "gcc -O1 -g"),
     "resist_ring": (["../hostile/resist_ring.c"], f"gcc -O1 -g -pthread -I{ROOT}"),

@@ -1,13 +1,18 @@
 """Programs whose signals, stacks and timers are hard to share: they get each signal of theirs as if alone, and none of ours."""
+import ctypes
 import os
 import signal
+import struct
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from between import Between
-from conftest import WATCHCTL, Victim
+from conftest import TIMEOUT, WATCHCTL, Victim, wait_until
+
+PTRACE_DETACH, PTRACE_SETSIGINFO, PTRACE_SEIZE = 17, 0x4203, 0x4206
+SYS_TGKILL, WALL, TRAP_BRKPT = 234, 0x40000000, 1
 
 # So often a program changes its signals while we come and go; for hours: RESIST_ROUNDS=10000.
 ROUNDS = int(os.environ.get("RESIST_ROUNDS", "3"))
@@ -322,3 +327,42 @@ def test_profilers_and_timers_that_use_sigtrap_get_their_signals_and_none_of_our
     # One that the CPU raises while another SIGTRAP is pending is merged into that by the kernel. perf counts it.
     assert s["counted"] == writes or (engine == "ptrace" and s["counted"] < writes)
     assert s["lost"] == 0 or engine == "handler"
+
+
+def let_have(pid, tid, info):
+    """A SIGTRAP whose siginfo_t is @info: as the kernel would have sent it, which only a tracer can imitate."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for request, data in ((PTRACE_SEIZE, None), (None, None), (PTRACE_SETSIGINFO, info), (PTRACE_DETACH, signal.SIGTRAP)):
+        if request is None:
+            assert libc.syscall(SYS_TGKILL, pid, tid, signal.SIGTRAP) == 0
+            _, status = os.waitpid(tid, WALL)
+            assert os.WIFSTOPPED(status) and os.WSTOPSIG(status) == signal.SIGTRAP
+        else:
+            assert libc.ptrace(request, tid, None, data if isinstance(data, bytes) else ctypes.c_void_p(data)) == 0, ctypes.get_errno()
+
+
+def let_have_an_empty_dr6(v):
+    tid, place = v.tell("").split()
+    let_have(v.pid, int(tid), struct.pack("iiiiQ", signal.SIGTRAP, 0, TRAP_BRKPT, 0, int(place, 16)).ljust(128, b"\0"))
+
+
+def test_a_hit_of_which_the_processor_gives_no_cause_ends_nobody_and_is_counted(victim, watch):
+    """Some hypervisors lose DR6, and the kernel takes the hit for an int1, which a program without a handler does not survive."""
+    v = victim("causeless", "plain")
+    w = watch("-p", v.pid, "-v", "counter")
+    for _ in range(3):
+        let_have_an_empty_dr6(v)
+    assert wait_until(lambda: any("without a cause" in n["text"] for n in w.of("note")))
+    v.tell("")
+    w.end()
+    assert v.alive() and w.balanced() and [a["new"] for a in w.accesses if a["kind"] != "read"] == ["0x1", "0x2", "0x3", "0x4"]
+    last = [n["text"] for n in w.of("note") if "without a cause" in n["text"]][-1]
+    assert last.startswith("3 times ")
+
+
+def test_an_int1_of_the_programs_own_is_its_own(victim, watch):
+    v = victim("causeless", "int1")
+    w = watch("-p", v.pid, "-v", "counter")
+    let_have_an_empty_dr6(v)
+    assert v.process.wait(TIMEOUT) == -signal.SIGTRAP
+    w.end(sig=None)

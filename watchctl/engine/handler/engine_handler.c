@@ -285,6 +285,8 @@ static struct wc_error *check_target(struct engine *e, uint64_t now, bool idle)
 	if (!err)
 		err = handler_report_roomless(e, false);
 	if (!err)
+		err = handler_report_causeless(e, false);
+	if (!err)
 		err = intake_refresh_modules(&e->intake, now, MODULES_NS);
 	return err;
 }

@@ -78,6 +78,7 @@ struct engine {
 	struct heartbeat heartbeat;	/* while a thread may wait at a hook */
 	struct unheld unheld, roomless; /* who did not wait: in time; for want of room for a signal */
 	bool hooks;			/* there has been one */
+	uint64_t causeless;		/* as in wire_control, of what was reported */
 	uint64_t done;			/* as in wire_control */
 	uint64_t sandbox_ns;
 	bool reported_tracer;
@@ -193,6 +194,9 @@ void handler_beat(struct engine *e);
 /* Reports how many threads did not wait at a hook until we had done what they waited for. */
 struct wc_error *handler_report_unheld(struct engine *e);
 struct wc_error *handler_report_roomless(struct engine *e, bool last);
+
+/* Reports hits that the processor gave no cause for: the first, and at the end (@last) how many there were. */
+struct wc_error *handler_report_causeless(struct engine *e, bool last);
 
 /* How far those come who have waited in vain: before records are taken in. */
 void handler_ask_behind(struct engine *e);

@@ -182,6 +182,7 @@ struct wc_error *handler_stop(struct engine *e)
 	err = handler_stop_settle(e, SETTLE_MS);
 	keep_first(&err, handler_report_unheld(e));
 	keep_first(&err, handler_report_roomless(e, true));
+	keep_first(&err, handler_report_causeless(e, true));
 	keep_first(&err, intake_report_departures(&e->intake, 0));
 	if (e->options.follow_fork) /* others have no hits of their own */
 		handler_find_children(e);
