@@ -1,4 +1,5 @@
 """Every kind of instruction with a memory operand, executed: docs/truth.md."""
+import os
 import re
 import subprocess
 
@@ -10,7 +11,7 @@ from conftest import BUILD, ROOT, locked
 def execute(*options):
     """What tests/truth prints, and its exit status."""
     with locked(BUILD / ".truth.lock"):  # several workers may want it at once
-        subprocess.run(["make", "--no-print-directory", f"BUILD={BUILD}", "truth-program"], cwd=ROOT, check=True,
+        subprocess.run(["make", "--no-print-directory", f"BUILD={os.environ.get('BUILD', 'build')}", "truth-program"], cwd=ROOT, check=True,
                        stdout=subprocess.DEVNULL, timeout=300)
     run = subprocess.run([BUILD / "tests" / "truth" / "truth", *options], capture_output=True, text=True, timeout=300)
     if run.returncode == 77:
@@ -59,7 +60,7 @@ def test_no_instruction_of_this_processor_is_left_out(outcome):
 def test_texts_of_instructions_assemble_to_the_instructions(capsys):
     """In both syntaxes, more often than capstone's or Zydis' alone; what is left is in docs/truth.md."""
     with locked(BUILD / ".truth.lock"):
-        r = subprocess.run(["make", "--no-print-directory", f"BUILD={BUILD}", "truth-texts", "TEXTS_OF="], cwd=ROOT,
+        r = subprocess.run(["make", "--no-print-directory", f"BUILD={os.environ.get('BUILD', 'build')}", "truth-texts", "TEXTS_OF="], cwd=ROOT,
                            capture_output=True, text=True, timeout=300)
     with capsys.disabled():
         print("\n" + r.stdout.rstrip())
