@@ -30,7 +30,7 @@ LINT_SINCE ?=
 LINT_SAMPLE ?=
 LINT_CHANGED = $(shell git diff --name-only --diff-filter=d $(LINT_SINCE) && git ls-files --others --exclude-standard)
 LINT_PART = $(shell printf '%s\n' $(PRODUCT_C) | awk 'NR % $(lastword $(subst /, ,$(LINT_SAMPLE))) == $(firstword $(subst /, ,$(LINT_SAMPLE)))')
-LINT_C := $(if $(LINT_SINCE),$(filter $(PRODUCT_C),$(LINT_CHANGED)),$(if $(LINT_SAMPLE),$(LINT_PART),$(PRODUCT_C)))
+LINT_C = $(if $(LINT_SINCE),$(filter $(PRODUCT_C),$(LINT_CHANGED)),$(if $(LINT_SAMPLE),$(LINT_PART),$(PRODUCT_C)))
 
 # A few files at a time, two runs at once. tools/tidy.h says why it is there; base/ defines what it wraps.
 TIDY_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION=\"$(VERSION)\" -DLLDB_SONAME=\"\" -DLLDB_VERSION=\"19\" -I. -I$(BUILD) $(PKG_CFLAGS)

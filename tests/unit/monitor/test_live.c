@@ -89,7 +89,7 @@ static void the_end_of_the_program_ends_the_session(void **state)
 		l = live_begin(&o);
 		actor_end(&a);
 		assert_int_equal(wait_for_end(l), LIVE_ENDED);
-		live_fails(live_add(l, &flag, &unused), WC_ETARGET, "ended");
+		live_fails(live_add(l, &flag, &unused), WC_ETARGET, "ended: the program has ended");
 		live_fails(live_remove(l, 0), WC_ETARGET, "ended");
 		live_ok(live_stop(l));
 		live_ok(live_end(l, &end));
@@ -283,6 +283,7 @@ static void a_session_that_is_killed_leaves_the_program_alone_and_says_so(void *
 	for (size_t i = 0; i < 3; i++) {
 		struct watch_request flag = write_of("flag");
 		enum monitor_end end;
+		struct wc_error *err;
 		struct live_options o;
 		uint32_t unused;
 		pid_t session;
@@ -298,8 +299,12 @@ static void a_session_that_is_killed_leaves_the_program_alone_and_says_so(void *
 		assert_true(session > 0);
 		kill(session, SIGKILL);
 		assert_int_equal(wait_for_end(l), LIVE_ENDED);
-		live_fails(live_add(l, &flag, &unused), WC_ETARGET, "ended");
+		live_fails(live_add(l, &flag, &unused), WC_ETARGET, "ended: the session's process");
 		live_fails(live_end(l, &end), WC_EFAIL, "killed by signal 9");
+		/* The reason has been handed out: none is made up. */
+		err = live_add(l, &flag, &unused);
+		assert_string_equal(err->text, "the session has ended");
+		wc_error_free(err);
 		live_close(l);
 		actor_does(&a, "write 9");
 		assert_unharmed(a.pid, engines[i]);

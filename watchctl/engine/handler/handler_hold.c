@@ -1,11 +1,9 @@
 /* Threads that wait at a hook for what we arm: see handler/hold.c for their side. */
 #include <linux/futex.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "watchctl/base/clock.h"
 #include "watchctl/engine/handler/handler_engine.h"
 
 void handler_ask_behind(struct engine *e)
@@ -62,24 +60,4 @@ struct wc_error *handler_report_roomless(struct engine *e, bool last)
 		"alternate stack) or because it was in a restartable sequence; --engine ptrace makes it wait there, "
 		"too",
 		e->intake.sink);
-}
-
-struct wc_error *handler_report_causeless(struct engine *e, bool last)
-{
-	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
-	uint64_t n = 0;
-	char text[400];
-
-	injection_read(&e->inj, offsetof(struct wire_control, causeless), &n, sizeof(n));
-	if (n == e->causeless || (e->causeless && !last))
-		return NULL;
-	snprintf(
-		text, sizeof(text),
-		"%llu time%s the processor raised a debug exception without a cause (DR6 was empty), as it does on some "
-		"virtual machines: an access, most likely, of which nobody can say by which watch. It is in no count; "
-		"with --engine ring, it would have ended the program",
-		(unsigned long long)n, n == 1 ? "" : "s");
-	e->causeless = n;
-	event.note.text = text;
-	return e->intake.sink.put(e->intake.sink.ctx, &event);
 }

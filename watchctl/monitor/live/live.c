@@ -378,10 +378,10 @@ bool live_never_collected(const struct live *l)
 	return l->ending.never_collected;
 }
 
+/* NULL: it was asked to, or its error has been handed out by live_end(). */
 static const char *why_ended(const struct live *l)
 {
-	static const char *const why[] = {
-		[MONITOR_STOPPED] = "it was asked to",
+	static const char *const why[MONITOR_GAVE_UP + 1] = {
 		[MONITOR_COUNT] = "it has recorded as many accesses as were asked for",
 		[MONITOR_TIME] = "its time is over",
 		[MONITOR_EXITED] = "the program has ended",
@@ -395,7 +395,9 @@ static const char *why_ended(const struct live *l)
 
 static struct wc_error *has_ended(const struct live *l)
 {
-	return wc_error_new(WC_ETARGET, "the session has ended: %s", why_ended(l));
+	const char *why = why_ended(l);
+
+	return wc_error_new(WC_ETARGET, "the session has ended%s%s", why ? ": " : "", why ? why : "");
 }
 
 static struct wc_error *wait_for_answer(struct live *l, uint32_t *ret)
