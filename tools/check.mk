@@ -73,7 +73,7 @@ SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-san
 asan: ## unit tests and live sessions under AddressSanitizer and UBSan
 	$(Q)$(ASAN_MAKE) unit
 	$(Q)E2E_SAMPLE="$(ASAN_SAMPLE)" $(ASAN_MAKE) e2e E2E="$(ASAN_E2E)"
-ASAN_MAKE = ASAN_OPTIONS=detect_stack_use_after_return=1 \
+ASAN_MAKE = WAIT_FACTOR=4 ASAN_OPTIONS=detect_stack_use_after_return=1 \
 	LSAN_OPTIONS=suppressions=$(CURDIR)/tools/lsan.suppressions:print_suppressions=0 $(MAKE) --no-print-directory BUILD=$(BUILD)-asan CFLAGS="$(SANITIZE)"
 ASAN_E2E ?= $(addprefix tests/e2e/test_,report.py report_tags.py report_steps.py step.py diff.py symbolize.py tags.py accesses.py launch.py bad_input.py \
 	bad_logs.py record.py flight_recorder.py export.py page.py top.py repl.py repl_values.py repl_terminal.py)
@@ -86,7 +86,7 @@ TSAN_UNITS ?= test_heartbeat test_out_queue test_diff test_diff_align test_diff_
 TSAN_E2E ?= tests/e2e/test_diff.py
 TSAN_LOGS ?= 8
 tsan: ## what has threads, under ThreadSanitizer
-	$(Q)TSAN_OPTIONS=halt_on_error=1:history_size=5:suppressions=$(CURDIR)/tools/tsan.suppressions $(MAKE) --no-print-directory BUILD=$(BUILD)-tsan \
+	$(Q)WAIT_FACTOR=4 TSAN_OPTIONS=halt_on_error=1:history_size=5:suppressions=$(CURDIR)/tools/tsan.suppressions $(MAKE) --no-print-directory BUILD=$(BUILD)-tsan \
 		CFLAGS="$(TSAN_FLAGS)" CAPTURE_PLAIN="$(TSAN_FLAGS)" tsan-parts
 
 tsan-parts: $(TSAN_UNITS:%=$(BUILD)/tests/unit/%) $(BUILD)/tests/threads/capture_threads
@@ -110,7 +110,7 @@ VALGRIND := valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=
 	--track-fds=no --trace-children=no --suppressions=$(CURDIR)/tools/valgrind.suppressions
 VALGRIND_UNITS ?= $(filter-out $(VALGRIND_NOT),$(basename $(notdir $(UNIT_SRC))))
 valgrind: $(VALGRIND_UNITS:%=$(BUILD)/tests/unit/%) all $(BUILD)/tests/bench/steplog-gen $(BUILD)/tests/bench/accesslog-gen | packages-check ## unit tests and sessions that read logs, under valgrind's memcheck
-	@VALGRIND="$(VALGRIND)" UNIT_TIMEOUT_S=1200 tools/run-valgrind $(BUILD) $(VALGRIND_UNITS)
+	@VALGRIND="$(VALGRIND)" WAIT_FACTOR=10 tools/run-valgrind $(BUILD) $(VALGRIND_UNITS)
 
 # libFuzzer: `make fuzz FUZZ_S=600 FUZZ="tracelog cfi"`. What is found is left in $(BUILD)-fuzz/NAME-crash-*;
 # new inputs go to $(BUILD)-fuzz/corpus/NAME, the seeds in tests/fuzz/corpus/NAME are only read.

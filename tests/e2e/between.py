@@ -3,6 +3,8 @@ import os
 import subprocess
 import threading
 
+from waiting import WAIT
+
 # In a `long ptrace(int request, ...)` that stands before libc's: that one as `real`, and what it was called with.
 PTRACE_ARGUMENTS = r"""	long (*real)(int, ...) = (long (*)(int, ...))dlsym(RTLD_NEXT, "ptrace");
 	va_list ap;
@@ -51,7 +53,7 @@ class Between:
         self.runs = 0
         (where / "between.c").write_text(PRELOAD.replace("CONDITION", condition))
         subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-w", str(where / "between.c"), "-o", str(self.library), "-ldl"],
-                       check=True, timeout=60)
+                       check=True, timeout=WAIT)
 
     def run(self, n, what, start, monkeypatch):
         """Runs `start` with a watchctl that does `what` before the n-th such step."""
@@ -74,6 +76,6 @@ class Between:
         worker = threading.Thread(target=meddle, daemon=True)
         worker.start()
         result = start()
-        worker.join(timeout=60)
+        worker.join(timeout=WAIT)
         assert done, "it was never between the two"
         return result

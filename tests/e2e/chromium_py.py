@@ -8,6 +8,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+from waiting import WAIT
+
 MODIFIERS = {"alt": 1, "ctrl": 2, "meta": 4, "shift": 8}
 KEY_TEXT = {"Enter": "\r", " ": " "}
 
@@ -37,7 +39,7 @@ class Browser:
         self.messages = []  # errors and what the console was told
         self.requests = []
         try:
-            self.socket = websocket.create_connection(self._page_address(), timeout=60)
+            self.socket = websocket.create_connection(self._page_address(), timeout=WAIT)
         except BaseException:
             self.close()
             raise
@@ -46,11 +48,11 @@ class Browser:
         self.resize(*size)
 
     def _page_address(self):
-        port, end = Path(self.folder, "DevToolsActivePort"), time.monotonic() + 30
+        port, end = Path(self.folder, "DevToolsActivePort"), time.monotonic() + WAIT
         while time.monotonic() < end:
             try:
                 number = int(port.read_text().split()[0])
-                with urllib.request.urlopen(f"http://127.0.0.1:{number}/json", timeout=10) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{number}/json", timeout=WAIT) as answer:
                     return next(t for t in json.load(answer) if t["type"] == "page")["webSocketDebuggerUrl"]
             except (OSError, ValueError, IndexError, StopIteration):
                 time.sleep(.05)
@@ -84,8 +86,8 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def wait(self, script, seconds=30):
-        end = time.monotonic() + seconds
+    def wait(self, script):
+        end = time.monotonic() + WAIT
         while time.monotonic() < end:
             value = self.run(script)
             if value:
@@ -140,7 +142,7 @@ class Browser:
     def close(self):
         self.process.terminate()
         try:
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=WAIT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

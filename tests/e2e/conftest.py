@@ -4,23 +4,22 @@ import fcntl
 import json
 import os
 import queue
-import re
 import select
 import signal
 import subprocess
 import threading
-import time
 import zlib
 from pathlib import Path
 
+import failure_report
 import pytest
 from as_found import snapshot
+from waiting import WAIT, wait_until  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[2]
 VICTIMS = ROOT / "tests" / "victims"
 BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 WATCHCTL = os.environ.get("WATCHCTL", str(BUILD / "bin" / "watchctl"))
-TIMEOUT = 60
 
 # What a program is linked with that captures its stacks.
 STACKWALK = {
@@ -136,6 +135,19 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [i for i, c in zip(items, chosen) if c]
 
 
+@pytest.hookimpl(tryfirst=True)  # before fixtures start anything
+def pytest_runtest_setup():
+    failure_report.forget()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport():
+    """Of a test that failed also what there was; nothing has been taken down yet."""
+    report = (yield).get_result()
+    if report.failed:
+        report.sections.append(("What there was", failure_report.text()))
+
+
 def pytest_runtest_logreport(report):
     """E2E_FAILED=FILE: which test failed and why, as a line of JSON, for tools/rerun-failed."""
     path = os.environ.get("E2E_FAILED")
@@ -173,7 +185,7 @@ def compile_victim(command, sources, target):
         flags = [f.replace("@", str(target.parent)) for f in flags]
         line = [flags[0], *[str(p) for p in sources], *flags[1:], "-o", str(target)]
     env = dict(os.environ, HOME=str(target.parent), GOCACHE=str(target.parent / "gocache"))
-    subprocess.run(line, check=True, env=env, timeout=TIMEOUT)
+    subprocess.run(line, check=True, env=env, timeout=WAIT)
 
 
 @pytest.fixture(scope="session")
@@ -218,8 +230,8 @@ class Victim:
         try:
             self.send(line)
         except BrokenPipeError:
-            return f"dead: {self.process.wait(timeout=TIMEOUT)}"
-        ready, _, _ = select.select([self.process.stdout], [], [], TIMEOUT)
+            return f"dead: {self.process.wait(timeout=WAIT)}"
+        ready, _, _ = select.select([self.process.stdout], [], [], WAIT)
         return self.process.stdout.readline().strip() if ready else "silent"
 
     def alive(self):
@@ -228,7 +240,7 @@ class Victim:
     def finish(self):
         if self.alive():
             self.process.stdin.close()
-        return self.process.wait(timeout=TIMEOUT)
+        return self.process.wait(timeout=WAIT)
 
 
 @pytest.fixture
@@ -268,7 +280,8 @@ class Watch:
         self.process = subprocess.Popen([*prefix, WATCHCTL, *with_engine(args), "--json", "--color", "never"],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.objects = []
-        self.stderr = ""
+        self.said = []
+        failure_report.watches.append(self)
         self.lines = queue.Queue()
         self.readers = [threading.Thread(target=self.read_out), threading.Thread(target=self.read_err)]
         for reader in self.readers:
@@ -283,13 +296,22 @@ class Watch:
         self.lines.put(None)
 
     def read_err(self):
-        self.stderr = self.process.stderr.read()
+        for line in self.process.stderr:
+            self.said.append(line)
+
+    @property
+    def stderr(self):
+        return "".join(self.said)
 
     def wait_for(self, kind):
         while True:
-            found = self.lines.get(timeout=TIMEOUT)
+            try:
+                found = self.lines.get(timeout=WAIT)
+            except queue.Empty:
+                failure_report.take()
+                raise AssertionError(f"no {kind} within {WAIT:g} s") from None
             if found is None:
-                self.process.wait(timeout=TIMEOUT)
+                self.process.wait(timeout=WAIT)
                 self.readers[1].join()
                 raise AssertionError(f"no {kind}: {self.stderr}")
             if found["type"] == kind:
@@ -298,9 +320,9 @@ class Watch:
     def end(self, sig=signal.SIGINT, expect=0):
         if self.process.poll() is None and sig:
             self.process.send_signal(sig)
-        self.process.wait(timeout=TIMEOUT)
+        self.process.wait(timeout=WAIT)
         for reader in self.readers:
-            reader.join(timeout=TIMEOUT)
+            reader.join(timeout=WAIT)
         if expect is not None:
             assert self.process.returncode == expect, self.stderr
         return self
@@ -342,7 +364,7 @@ def watch(hardware):
 def run():
     def call(*args, **kw):
         return subprocess.run([WATCHCTL, *with_engine(args)], capture_output=True, text=True,
-                              timeout=kw.pop("timeout", TIMEOUT), **kw)
+                              timeout=kw.pop("timeout", WAIT), **kw)
 
     return call
 
@@ -371,14 +393,6 @@ def peak_memory(*command):
     r = subprocess.run(["/usr/bin/python3", "-c", MEASURE, *map(str, command)], stdout=subprocess.PIPE, text=True, check=True)
     return tuple(map(int, r.stdout.split()))
 
-
-def wait_until(condition, seconds=10):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 # Pages

@@ -13,7 +13,7 @@ import time
 import pyte
 import pytest
 
-from conftest import TIMEOUT, VICTIMS, WATCHCTL, wait_until
+from conftest import VICTIMS, WAIT, WATCHCTL, wait_until
 
 PROMPT = "(watchctl) "
 
@@ -61,15 +61,15 @@ class Terminal:
     def text(self):
         return "\n".join(self.lines()).rstrip()
 
-    def until(self, condition, seconds=20):
-        end = time.monotonic() + seconds
+    def until(self, condition):
+        end = time.monotonic() + WAIT
         while not condition():
             assert time.monotonic() < end, self.text()
             self.read(0.05)
         return self
 
-    def sees(self, pattern, seconds=20):
-        return self.until(lambda: re.search(pattern, self.text()), seconds)
+    def sees(self, pattern):
+        return self.until(lambda: re.search(pattern, self.text()))
 
     def type(self, text):
         os.write(self.fd, text.encode())
@@ -79,19 +79,19 @@ class Terminal:
         """A command; waits for the prompt behind it: behind the end of the line, which the REPL itself echoes."""
         before = len(self.raw)
         self.type(line + "\n")
-        return self.until(lambda: b"\n" in self.raw[before:] and self.line() == PROMPT.rstrip(), seconds=TIMEOUT)
+        return self.until(lambda: b"\n" in self.raw[before:] and self.line() == PROMPT.rstrip())
 
     def line(self):
         """The line that the cursor is in."""
         return self.lines()[self.screen.cursor.y]
 
-    def ended(self, seconds=TIMEOUT):
+    def ended(self):
         def gone():
             self.read(0.02)
             pid, self.status = os.waitpid(self.pid, os.WNOHANG)
             return pid == self.pid
 
-        assert wait_until(gone, seconds), self.text()
+        wait_until(gone, or_say=self.text)
         return os.waitstatus_to_exitcode(self.status)
 
 
@@ -113,7 +113,7 @@ class Dialogue:
         return text
 
     def finish(self, line=""):
-        out, _ = self.process.communicate(line, timeout=TIMEOUT)
+        out, _ = self.process.communicate(line, timeout=WAIT)
         return out
 
 
@@ -145,7 +145,7 @@ def script(tmp_path):
         file = tmp_path / "script"
         file.write_text(text)
         command = [WATCHCTL, "repl", *options, "--color", "never"] + ([] if stdin else [str(file)])
-        r = subprocess.run(command, input=text if stdin else None, capture_output=True, text=True, timeout=TIMEOUT,
+        r = subprocess.run(command, input=text if stdin else None, capture_output=True, text=True, timeout=WAIT,
                            stdin=None if stdin else subprocess.DEVNULL)
         assert r.returncode == expect, (r.returncode, r.stdout, r.stderr)
         return r
@@ -155,7 +155,7 @@ def script(tmp_path):
 
 def compile_once(tmp_path, source, compiler, *flags):
     target = tmp_path / source.replace(".", "_")
-    subprocess.run([compiler, "-g", *flags, "-o", str(target), str(VICTIMS / source)], check=True, timeout=TIMEOUT)
+    subprocess.run([compiler, "-g", *flags, "-o", str(target), str(VICTIMS / source)], check=True, timeout=WAIT)
     return str(target)
 
 

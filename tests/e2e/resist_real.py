@@ -20,12 +20,11 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, TIMEOUT, VICTIMS, WATCHCTL, locked, wait_until
+from conftest import BUILD, VICTIMS, WAIT, WATCHCTL, locked, wait_until
 
 SOURCES = VICTIMS / "resist"
 ENGINES = ["handler", "ring", "ptrace"]
 GOODBYE = 7
-PATIENCE = 3 * TIMEOUT  # runtimes with dozens of threads are slow where many want the CPU
 
 
 def need(*programs):
@@ -43,7 +42,7 @@ def built(target, source, *command):
         if not target.exists() or source.stat().st_mtime > target.stat().st_mtime:
             env = dict(os.environ, HOME=str(out), GOCACHE=str(out / "gocache"))
             line = [str(w).format(target=target, source=source, out=out) for w in command]
-            subprocess.run(line, check=True, env=env, cwd=out, timeout=300, stderr=subprocess.DEVNULL)
+            subprocess.run(line, check=True, env=env, cwd=out, timeout=5 * WAIT, stderr=subprocess.DEVNULL)
     return str(target)
 
 
@@ -72,7 +71,7 @@ class Program:
 
     def line(self):
         while b"\n" not in self.buffer:
-            ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+            ready, _, _ = select.select([self.process.stdout], [], [], WAIT)
             chunk = os.read(self.process.stdout.fileno(), 65536) if ready else b""
             if not chunk:
                 raise AssertionError(f"no answer: {self.state()}")
@@ -83,7 +82,9 @@ class Program:
     def state(self):
         self.errors.seek(0)
         said = self.errors.read().decode(errors="replace")[-2000:]
-        if wait_until(lambda: self.process.poll() is not None, 2):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=2)  # it may be about to end
+        if self.process.poll() is not None:
             return f"it ended with {self.process.returncode}: {said}"
         threads = [re.findall(r"^(?:Name|State|TracerPid|SigBlk):\s*(.*)", p.read_text(), re.M)
                    for p in Path(f"/proc/{self.process.pid}/task").glob("*/status")]
@@ -118,7 +119,7 @@ class Program:
     def well(self):
         """It does not only live: each of its threads goes on to do right what it has to do."""
         before = self.check()
-        assert wait_until(lambda: self.check() > before, TIMEOUT), "one of its threads does nothing any more"
+        wait_until(lambda: self.check() > before, or_say=lambda: "one of its threads does nothing any more")
 
     def written(self, before, after):
         """Which values a watch should have seen written between two accounts."""
@@ -131,7 +132,7 @@ class Program:
         value = self.value()
         told, errors = self.ask("bye 0", answer="bye")
         assert (int(told), errors) == (value, "0")
-        assert self.process.wait(timeout=TIMEOUT) == GOODBYE, self.state()
+        assert self.process.wait(timeout=WAIT) == GOODBYE, self.state()
 
     def kill(self):
         if self.process.poll() is None:
@@ -172,7 +173,7 @@ def find_words(pid, *words):
         found[:] = places(pid, wanted)
         return len(found) == 1
 
-    assert wait_until(look), found
+    wait_until(look, or_say=lambda: found)
     return found[0]
 
 
@@ -193,7 +194,7 @@ class Rust(Atomic):
         """Off its stack: told by a handler of Rust's runtime, on the signal stack that it has made for the thread."""
         assert self.check() > 0
         self.send("overflow 0")
-        assert self.process.wait(timeout=TIMEOUT) == -signal.SIGABRT
+        assert self.process.wait(timeout=WAIT) == -signal.SIGABRT
         assert "has overflowed its stack" in self.state()
 
 
@@ -335,7 +336,7 @@ class Load:
     def goes_on(self, rounds=2):
         """So many requests were begun, and answered right, from now on."""
         seen = self.rounds
-        assert wait_until(lambda: self.rounds > seen + rounds or self.failure, PATIENCE), self.program.state()
+        wait_until(lambda: self.rounds > seen + rounds or self.failure, or_say=lambda: self.program.state())
         self.sound()
 
     def sound(self):
@@ -396,14 +397,14 @@ def left_as_found(program):
 
     found, blocked = state(), blocking(pid)
     yield
-    assert wait_until(lambda: state() == found), (state(), found)  # a server closes a connection when it gets to it
-    assert wait_until(lambda: blocking(pid) <= blocked), f"threads {blocking(pid)} block SIGTRAP"
+    wait_until(lambda: state() == found, or_say=lambda: (state(), found))  # a server closes a connection when it gets to it
+    wait_until(lambda: blocking(pid) <= blocked, or_say=lambda: f"threads {blocking(pid)} block SIGTRAP")
     cleared = clear(pid)
     assert "nothing" in cleared, cleared
 
 
 def clear(pid):
-    r = subprocess.run([WATCHCTL, "clear", "-p", str(pid)], capture_output=True, text=True, timeout=TIMEOUT)
+    r = subprocess.run([WATCHCTL, "clear", "-p", str(pid)], capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0, r.stdout + r.stderr
     return r.stdout
 
@@ -428,10 +429,10 @@ def come_and_go(program, watch, cycles, *options):
                 w.wait()
             load.goes_on(1)
         free(program.pid)
-        assert wait_until(lambda: "nothing" in clear(program.pid), TIMEOUT)
+        wait_until(lambda: "nothing" in clear(program.pid))
         program.well()
 
 
 def free(pid):
     """What a killed tracer leaves is a process that lets go and ends."""
-    assert wait_until(lambda: not tracers(pid), PATIENCE), f"{tracers(pid)} still trace it"
+    wait_until(lambda: not tracers(pid), or_say=lambda: f"{tracers(pid)} still trace it")

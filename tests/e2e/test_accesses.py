@@ -4,6 +4,7 @@ import signal
 import subprocess
 
 import pytest
+from waiting import WAIT
 
 PROGRAMS = ["puppet", "puppet_fp", "puppet_nopie", "puppet_static", "puppet_static_pie", "puppet_musl"]
 
@@ -82,7 +83,7 @@ def test_the_accessing_instruction_is_the_one_gdb_disassembles_there(victim, wat
     w.end()
     for a in w.accesses:
         out = subprocess.run(["gdb", "-q", "-batch", "-p", str(v.pid), "-ex", "set disassembly-flavor intel", "-ex",
-                              f"x/2i {a['ip']}"], capture_output=True, text=True, timeout=60).stdout
+                              f"x/2i {a['ip']}"], capture_output=True, text=True, timeout=WAIT).stdout
         lines = re.findall(r"^\s*(0x[0-9a-f]+) <(\w+)\+?(\d*)>:\s+(\w+)", out, re.M)
         assert int(lines[0][0], 16) == int(a["ip"], 16)
         assert lines[0][1] == a["function"] and int(lines[0][2] or 0) == a["offset"]
@@ -212,7 +213,7 @@ def test_babeltrace2_reads_every_access(victim, watch, tmp_path):
     w = watch("-p", v.pid, "-v", "flag", "-w", "-o", log)
     v.tell("write 500")
     w.end()
-    out = subprocess.run(["babeltrace2", str(log)], capture_output=True, text=True, timeout=60)
+    out = subprocess.run(["babeltrace2", str(log)], capture_output=True, text=True, timeout=WAIT)
     assert out.returncode == 0, out.stderr
     assert len(re.findall(r"\b(?:access|hit): ", out.stdout)) == 500
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT, TIMEOUT, WATCHCTL, wait_until
+from conftest import ROOT, WAIT, WATCHCTL, wait_until
 
 GDB = shutil.which("gdb")
 LLDB = next((p for p in map(shutil.which, [f"lldb-{n}" for n in (19, 18, 17, 16, 15, 14)] + ["lldb"]) if p), None)
@@ -59,7 +59,7 @@ def debugger(request):
         if not LLDB:
             pytest.skip("there is no lldb (package lldb-19)")
         probe = subprocess.run([LLDB, "-b", "-o", "script print(6 * 7)"], capture_output=True, text=True,
-                               timeout=TIMEOUT)
+                               timeout=WAIT)
         if "\n42" not in probe.stdout:
             pytest.skip("this LLDB has no Python")
     return request.param
@@ -67,7 +67,7 @@ def debugger(request):
 
 def session(debugger, program, *commands):
     """A batch session; what it printed."""
-    done = subprocess.run(debugger.line(program, commands), capture_output=True, text=True, timeout=TIMEOUT,
+    done = subprocess.run(debugger.line(program, commands), capture_output=True, text=True, timeout=WAIT,
                           stdin=subprocess.DEVNULL, env=environment())
     return done.stdout + done.stderr
 
@@ -115,7 +115,7 @@ def test_options_of_watchctl_are_passed_on(debugger, armed, tmp_path):
     # Sums of 1..n above 1000: n from 45 on. The read before each addition is a part of the same or of another
     # instruction, and sees the value before.
     report = subprocess.run([WATCHCTL, "report", "--json", str(log)], capture_output=True, text=True, check=True,
-                            timeout=TIMEOUT).stdout
+                            timeout=WAIT).stdout
     writes = len(re.findall(r'"type":"access".*"kind":"(?:write|readwrite)"', report))
     assert writes == 60 - 44, said
 
@@ -153,7 +153,7 @@ def test_disarm_ends_the_recording_and_the_program_goes_on(debugger, armed):
 def watchers(pid):
     """The watchctls at work on @pid."""
     return subprocess.run(["pgrep", "-f", f"watchctl -p {pid} "], capture_output=True, text=True,
-                          timeout=TIMEOUT).stdout.split()
+                          timeout=WAIT).stdout.split()
 
 
 def test_when_the_debugger_is_killed_the_watch_ends_and_the_program_lives(debugger, armed):
@@ -171,10 +171,10 @@ def test_when_the_debugger_is_killed_the_watch_ends_and_the_program_lives(debugg
             said += line
         assert watchers(pid)
         os.killpg(debugging.pid, signal.SIGKILL)
-        assert wait_until(lambda: not watchers(pid), TIMEOUT)
+        wait_until(lambda: not watchers(pid))
         assert program.poll() is None
         folder = next(iter(logs_of(said)))
-        assert wait_until(lambda: not os.path.exists(folder), TIMEOUT)
+        wait_until(lambda: not os.path.exists(folder))
     finally:
         program.kill()
         debugging.wait()
@@ -191,7 +191,7 @@ def test_the_logs_go_with_the_debugger(debugger, armed):
     said = session(debugger, armed, *debugger.stop_in_work, "watchctl-arm total", "watchctl-arm table[1].state", "continue")
     folders = logs_of(said)
     assert len(folders) == 1
-    assert wait_until(lambda: not os.path.exists(next(iter(folders))), TIMEOUT)
+    wait_until(lambda: not os.path.exists(next(iter(folders))))
 
 
 def test_a_local_variable_hides_a_global_of_its_name(debugger, tmp_path):
@@ -200,7 +200,7 @@ def test_a_local_variable_hides_a_global_of_its_name(debugger, tmp_path):
     source.write_text("int n = 1;\n__attribute__((noinline)) int work(void)\n{\n\tvolatile int n = 0;\n\tint i;\n"
                       "\tfor (i = 0; i < 7; i++)\n\t\tn += i;\n\treturn n;\n}\n"
                       "int main(void)\n{\n\tn = work();\n\tn = 0;\n\treturn n;\n}\n")
-    subprocess.run(["gcc", "-O0", "-g", "-o", program, source], check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-O0", "-g", "-o", program, source], check=True, timeout=WAIT)
     said = session(debugger, str(program), *debugger.stop_in_work, "watchctl-arm n", "continue", "watchctl-sites")
     address = re.search(r"watch 1: n, 4 bytes at (0x[0-9a-f]+), writes", said)[1]
     # With or without its initialization: see above.
@@ -228,7 +228,7 @@ def test_what_is_detached_from_stays_armed_until_it_is_disarmed(debugger, armed)
         pid = int(program.stdout.readline().split()[1])
         stay = "shell sleep 3" if debugger is Gdb else "script import time; time.sleep(3)"
         done = subprocess.run(debugger.line(armed, ["watchctl-arm total", "detach", stay, "watchctl-disarm 1"], pid),
-                              capture_output=True, text=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL, env=environment())
+                              capture_output=True, text=True, timeout=WAIT, stdin=subprocess.DEVNULL, env=environment())
         said = done.stdout + done.stderr
         found = re.search(r"disarmed; (\d+) accesses counted by the CPU: (\d+) recorded, 0 lost", said)
         assert found and found[1] == found[2] and int(found[1]) > 0, said

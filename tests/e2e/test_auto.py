@@ -3,14 +3,14 @@ import os
 import subprocess
 
 import pytest
-from conftest import TIMEOUT, WATCHCTL, snapshot
+from conftest import WAIT, WATCHCTL, snapshot
 
 AUTO = ["--engine", "auto"]
 
 
 def bpf():
     r = subprocess.run([WATCHCTL, "-v", "0x1", "-s", "1", "--engine", "ring", "--", "/bin/true"], capture_output=True,
-                       text=True, timeout=TIMEOUT)
+                       text=True, timeout=WAIT)
     return "cannot record" not in r.stdout + r.stderr
 
 
@@ -30,7 +30,7 @@ def armed(w):
 def watching(v, *options, prefix=()):
     """The line that tells the engine and why."""
     r = subprocess.run([*prefix, WATCHCTL, "-p", str(v.pid), *options, *AUTO, "-t", "0.1"], capture_output=True, text=True,
-                       timeout=TIMEOUT, env=dict(os.environ, COLUMNS="1000"))
+                       timeout=WAIT, env=dict(os.environ, COLUMNS="1000"))
     assert r.returncode == 0, r.stderr
     return r.stdout + r.stderr
 
@@ -74,7 +74,7 @@ def test_the_handler_engine_takes_no_register_of_a_program_that_blocks_sigtrap(v
     v = victim("puppet")
     v.tell("block")
     r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "flag", "-i", "2", "--engine", "handler", "-t", "0.1"],
-                       capture_output=True, text=True, timeout=TIMEOUT)
+                       capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 7 and "--engine ptrace" in r.stderr
     v.tell("write 5")
     assert v.alive()
@@ -134,7 +134,7 @@ def test_another_tracer_is_no_hindrance(victim, watch, with_bpf):
         assert armed(w)["engine"] == "ring" and len(w.accesses) == 4 and w.balanced()
     finally:
         tracer.terminate()
-        tracer.wait(timeout=TIMEOUT)
+        tracer.wait(timeout=WAIT)
 
 
 @pytest.mark.parametrize("name", ["tls_born", "tls_born_musl"])
@@ -144,7 +144,7 @@ def test_a_program_that_makes_threads_all_the_time_does_not_block_sigtrap(build,
     try:
         for _ in range(8):
             r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "mine", "-t", "0.1", "-q"], capture_output=True, text=True,
-                               timeout=TIMEOUT, env=dict(os.environ, COLUMNS="1000"))
+                               timeout=WAIT, env=dict(os.environ, COLUMNS="1000"))
             assert "handler engine" in r.stdout + r.stderr, r.stderr
     finally:
         v.kill()

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, WATCHCTL, snapshot, wait_until
+from conftest import BUILD, WAIT, WATCHCTL, snapshot, wait_until
 
 OTHER, USAGE, TARGET, PERM, NAME, SLOTS, NOTSUP, LOG = 1, 2, 3, 4, 5, 6, 7, 8
 
@@ -48,7 +48,7 @@ def test_no_such_process(run):
 
 def test_a_thread_is_not_a_process(run, victim):
     v = victim("hammer", 2, 1000)
-    assert wait_until(lambda: len(os.listdir(f"/proc/{v.pid}/task")) == 3)
+    wait_until(lambda: len(os.listdir(f"/proc/{v.pid}/task")) == 3)
     tid = [t for t in os.listdir(f"/proc/{v.pid}/task") if int(t) != v.pid][0]
     r = run("-p", tid, "-v", "counter")
     assert r.returncode == TARGET and f"-p {v.pid}" in r.stderr
@@ -74,7 +74,7 @@ def as_nobody(*args):
     copy.chmod(0o755)
     try:
         return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(copy),
-                               *map(str, args)], capture_output=True, text=True, timeout=60)
+                               *map(str, args)], capture_output=True, text=True, timeout=WAIT)
     finally:
         copy.unlink()
 
@@ -295,7 +295,7 @@ def test_the_reader_of_the_output_goes_away(victim, hardware):
     v = victim("hammer", 1, 100)
     p = subprocess.Popen(f"{WATCHCTL} -p {v.pid} -v counter | head -3", shell=True, stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True)
-    out, err = p.communicate(timeout=30)
+    out, err = p.communicate(timeout=WAIT)
     assert out.count("\n") == 3 and err == ""
     assert v.alive()
 
@@ -328,7 +328,7 @@ def test_where_perf_is_forbidden_the_watch_works_all_the_same(build, victim):
     assert armed["engine"] == "ptrace" and "perf events are not permitted" in armed["engine_why"]
     v.tell("write 3")
     assert len([o for o in lines if o["type"] == "access"]) == 3
-    assert w.wait(timeout=60) == 0
+    assert w.wait(timeout=WAIT) == 0
 
 
 @pytest.mark.parametrize("error, code, word", [
@@ -343,7 +343,7 @@ def test_perf_forbidden_or_absent_says_what_to_do(build, victim, error, code, wo
     v = victim("puppet")
     before = snapshot(v.pid)
     r = subprocess.run([build("noperf"), str(getattr(errno, error)), WATCHCTL, "-p", str(v.pid), "-v", "flag",
-                        "--engine", engine], capture_output=True, text=True, timeout=60)
+                        "--engine", engine], capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == code and word in r.stderr, r.stderr
     assert snapshot(v.pid) == before
     v.tell("write 1")
@@ -360,7 +360,7 @@ def test_what_a_plain_user_cannot_see_is_said_once(build, tmp_path):
     assert v.stdout.readline()
     try:
         r = subprocess.run([*nobody, WATCHCTL, "-p", str(v.pid), "-v", "flag", "-v", "v_ll", "-t", "0.2", "--json"],
-                           capture_output=True, text=True, timeout=60)
+                           capture_output=True, text=True, timeout=WAIT)
         notes = [json.loads(line)["text"] for line in r.stdout.splitlines() if '"note"' in line]
         assert r.returncode == 0 and len(notes) == 1, r.stderr
         assert "by the kernel are not seen" in notes[0] and "CAP_PERFMON" in notes[0]

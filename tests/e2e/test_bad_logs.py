@@ -18,7 +18,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 import export_readers as read  # noqa: E402
 import tracelog_py as log  # noqa: E402
-from conftest import BUILD, MEASURE, TIMEOUT, WATCHCTL  # noqa: E402
+from conftest import BUILD, MEASURE, WAIT, WATCHCTL  # noqa: E402
 
 LOG = 8
 CANNOT_TELL = 3  # of diff
@@ -45,7 +45,7 @@ def reader(name, path, wrap=(), **kw):
     with tempfile.TemporaryDirectory() as folder:
         names = {"@": str(path), "NEW": os.path.join(folder, "new")}
         return subprocess.run([*wrap, WATCHCTL, *(names.get(a, a) for a in READERS[name])], stdin=subprocess.DEVNULL,
-                              capture_output=True, env=env, timeout=TIMEOUT, **kw)
+                              capture_output=True, env=env, timeout=WAIT, **kw)
 
 
 SANITIZED = b"__asan_init" in open(WATCHCTL, "rb").read()  # reserves address space without end
@@ -65,7 +65,7 @@ def logs(tmp_path_factory):
         key = (program, *args)
         if key not in made:
             made[key] = folder / str(len(made))
-            subprocess.run([BUILD / "tests" / "bench" / program, *args, made[key]], check=True, timeout=TIMEOUT)
+            subprocess.run([BUILD / "tests" / "bench" / program, *args, made[key]], check=True, timeout=WAIT)
         return made[key]
 
     return make
@@ -139,10 +139,10 @@ def bad_foreign_lttng(path, good):
 def bad_foreign_babeltrace(path, good):
     """A log of ours (of accesses: its writer cannot do all of CTF), written anew by another tracer's writer."""
     ours = path.with_name("ours")
-    subprocess.run([BUILD / "tests" / "bench" / "accesslog-gen", "-n", "50", ours], check=True, timeout=TIMEOUT)
+    subprocess.run([BUILD / "tests" / "bench" / "accesslog-gen", "-n", "50", ours], check=True, timeout=WAIT)
     (ours / "symbols").unlink()
     subprocess.run(["babeltrace2", str(ours), "--component=sink.ctf.fs", f'--params=path="{path}"'], check=True,
-                   capture_output=True, timeout=TIMEOUT)
+                   capture_output=True, timeout=WAIT)
     inner, = [p.parent for p in path.rglob("metadata")]
     if inner != path:
         for f in list(inner.iterdir()):
@@ -193,7 +193,7 @@ def test_a_log_that_may_not_be_read(good, tmp_path):
         for name, args in READERS.items():
             r = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program,
                                 *[str(good) if a == "@" else a for a in args]], cwd="/", stdin=subprocess.DEVNULL,
-                               env=dict(os.environ, TERM="dumb"), capture_output=True, text=True, timeout=TIMEOUT)
+                               env=dict(os.environ, TERM="dumb"), capture_output=True, text=True, timeout=WAIT)
             assert r.returncode == (2 if name == "diff" else LOG) and "ermission denied" in r.stderr, (name, r.stderr)
             assert r.stderr.count("\n") == 1
     finally:
@@ -341,7 +341,7 @@ def test_what_is_missing_in_a_damaged_log_is_no_difference(large, tmp_path, how,
         os.truncate(packets_file(tmp_path / "log"), packets_file(large).stat().st_size // 2)
     logs = [tmp_path / "log", large]
     r = subprocess.run([WATCHCTL, "diff", *(logs if damaged_first else logs[::-1])], capture_output=True, text=True,
-                       timeout=TIMEOUT)
+                       timeout=WAIT)
     assert r.returncode == CANNOT_TELL and "is not whole" in r.stdout, r.stdout
 
 
@@ -371,7 +371,7 @@ def test_behind_a_damaged_packet_the_reader_goes_on(large, tmp_path):
     assert [o["bytes"] for o in gaps] == [size for _, size in hit]
     for gap, (first, last) in zip(gaps, times):
         assert gap["from_ns"] <= first and last <= gap["to_ns"] and "checksum" in gap["why"]
-    text = subprocess.run([WATCHCTL, "report", tmp_path / "log"], capture_output=True, text=True, timeout=TIMEOUT).stdout
+    text = subprocess.run([WATCHCTL, "report", tmp_path / "log"], capture_output=True, text=True, timeout=WAIT).stdout
     assert len(re.findall(r"note: about \d+ bytes of the log are missing here, from \S+ to \S+ \(", text)) == 3
 
 
@@ -421,7 +421,7 @@ def test_a_reader_that_goes_away_is_no_error(request, which, name, tmp_path):
     os.close(read_end)
     args = [{"@": str(path), "NEW": str(tmp_path / "new")}.get(a, a) for a in READERS[name] if a != "-q"]
     r = subprocess.run([WATCHCTL, *args], stdin=subprocess.DEVNULL, stdout=write_end, stderr=subprocess.PIPE, text=True,
-                       env=dict(os.environ, TERM="dumb"), timeout=TIMEOUT)
+                       env=dict(os.environ, TERM="dumb"), timeout=WAIT)
     os.close(write_end)
     said = [line for line in r.stderr.splitlines() if "plain lines instead of a screen" not in line]
     assert r.returncode == (0 if which == "large_steps" else whole(name)) and said == [], r.stderr

@@ -13,7 +13,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BUILD, STACKWALK, TIMEOUT, VICTIMS, WATCHCTL, wait_until
+from conftest import STACKWALK, VICTIMS, WAIT, WATCHCTL, wait_until
 
 SECONDS = int(os.environ.get("CHAOS_S", "5"))
 SEED = int(os.environ.get("CHAOS_SEED", str(int(time.time()) % 100000)))
@@ -29,7 +29,7 @@ def chaos(tmp_path_factory):
 
     def compile_to(name, *flags):
         subprocess.run(["gcc", "-O2", "-g", "-Wall", source, *flags, *STACKWALK["@stackwalk.so"], "-o",
-                        str(folder / name), "-pthread", "-ldl"], check=True, timeout=TIMEOUT)
+                        str(folder / name), "-pthread", "-ldl"], check=True, timeout=WAIT)
         return str(folder / name)
 
     def plugin(x, frame):
@@ -77,7 +77,7 @@ def account(victim):
 def finish(victim):
     victim.stdin.write("\n")
     victim.stdin.close()
-    assert victim.wait(timeout=TIMEOUT) == 0, victim.stderr.read()
+    assert victim.wait(timeout=WAIT) == 0, victim.stderr.read()
 
 
 def collect(victim, log, *more):
@@ -88,7 +88,7 @@ def collect(victim, log, *more):
 def read(log, expect=(0,)):
     """({tag: how often each function was the first frame}, summary) of a log."""
     out = subprocess.run([WATCHCTL, "report", str(log), "--json", "--events", "--no-stack"], capture_output=True,
-                         text=True, timeout=300)
+                         text=True, timeout=5 * WAIT)
     assert out.returncode in expect, out.stderr
     first, total = collections.defaultdict(collections.Counter), None
     for line in out.stdout.splitlines():
@@ -118,7 +118,7 @@ def test_every_capture_is_recorded_or_counted_as_lost_whatever_the_program_does(
         finish(v)
     else:
         w.send_signal(signal.SIGINT)
-    assert w.wait(timeout=TIMEOUT) == 0, w.stderr.read()
+    assert w.wait(timeout=WAIT) == 0, w.stderr.read()
     if end != "of the program":
         finish(v)
     first, total = read(log)
@@ -141,7 +141,7 @@ def test_a_plugin_is_not_named_as_the_one_that_was_or_came_in_its_place(start, t
     w = collect(v, log)
     account(v)
     finish(v)
-    assert w.wait(timeout=TIMEOUT) == 0, w.stderr.read()
+    assert w.wait(timeout=WAIT) == 0, w.stderr.read()
     first = read(log)[0]
     check_first_frames(first, PLUGINS)
     for tag in PLUGINS:
@@ -172,7 +172,7 @@ def test_collectors_that_are_killed_stopped_and_doubled_leave_the_program_alone(
             (killed if kill else logs).append(log)
             w.send_signal(signal.SIGKILL if kill else signal.SIGINT)
         for w, _ in running:
-            w.wait(timeout=TIMEOUT)
+            w.wait(timeout=WAIT)
             said = w.stderr.read()
             # Told to end before it had begun, or while it waited for a killed one's lease; or another one collects.
             early = w.returncode in (1, 3) and "before the collection began" in said

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import ROOT, TIMEOUT, WATCHCTL
+from conftest import ROOT, WAIT, WATCHCTL
 
 CHAOS = ROOT / "tests" / "chaos"
 sys.path.append(str(CHAOS))
@@ -20,7 +20,7 @@ from odd import Odd  # noqa: E402
 def compiled(folder, name):
     sources = [*CHAOS.glob(f"{name}_*.c"), *CHAOS.glob(f"{name}_*.S")]
     subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread", f"-I{ROOT}", *map(str, sources), "-o",
-                    str(folder / name)], check=True, timeout=TIMEOUT)
+                    str(folder / name)], check=True, timeout=WAIT)
     return str(folder / name)
 
 
@@ -37,7 +37,7 @@ def odd(tmp_path_factory):
 def run_chaos(program, odd, result, *options):
     """What it found, and did; it must have found nothing."""
     r = subprocess.run([sys.executable, "-B", str(CHAOS / "chaos.py"), "--watchctl", WATCHCTL, "--program", program, "--odd", odd,
-                        "--json", str(result), *options], capture_output=True, text=True, timeout=600)
+                        "--json", str(result), *options], capture_output=True, text=True, timeout=10 * WAIT)
     if r.returncode == 77:
         pytest.skip(r.stderr)
     assert r.returncode == 0, r.stderr
@@ -88,9 +88,9 @@ def test_a_program_with_many_mappings_is_not_held_up_longer_than_another(hardwar
     """What takes long where there are 61,000 mappings is done before a thread is stopped, not while it is."""
     program, result = tmp_path / "stalls", tmp_path / "stalls.json"
     subprocess.run(["gcc", "-D_GNU_SOURCE", "-O2", "-g", "-pthread", f"-I{ROOT}", str(CHAOS / "stalls.c"), "-o", str(program)],
-                   check=True, timeout=TIMEOUT)
+                   check=True, timeout=WAIT)
     r = subprocess.run([sys.executable, "-B", str(CHAOS / "stalls.py"), "--watchctl", WATCHCTL, "--program", str(program), "--threads",
-                        "100", "--mappings", "61000", "--attaches", "3", "--json", str(result)], capture_output=True, text=True, timeout=300)
+                        "100", "--mappings", "61000", "--attaches", "3", "--json", str(result)], capture_output=True, text=True, timeout=5 * WAIT)
     assert result.exists(), r.stderr
     holds = json.loads(result.read_text())["holds"]
     if not holds:

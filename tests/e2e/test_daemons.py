@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import WATCHCTL, Victim
+from conftest import WAIT, WATCHCTL, Victim
 
 ENGINES = ["handler", "ring", "ptrace"]
 KINDS = {"daemon": 30, "chain": 40, "thread": 30, "exec": 10, "pidns": 10}
@@ -82,7 +82,7 @@ def test_whose_accesses_they_are_is_known_when_the_first_process_of_a_container_
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_launched_daemon_is_followed_to_its_end(build, hardware, engine, tmp_path):
     r = subprocess.run([WATCHCTL, "-v", "flag", "-w", "--fork", "follow", "--engine", engine, "--no-stack", "--json", "--output",
-                        tmp_path / "out", "--", build("daemons"), "daemon", "30"], capture_output=True, text=True, timeout=60)
+                        tmp_path / "out", "--", build("daemons"), "daemon", "30"], capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0, r.stderr
     assert sum(account(r.stdout).values()) == 31
     assert (tmp_path / "out").read_text().count('"type":"access"') == 31

@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-from conftest import BUILD, ROOT, WATCHCTL
+from conftest import BUILD, ROOT, WAIT, WATCHCTL
 
 ROUNDS = 108  # six of each command
 
@@ -12,7 +12,7 @@ ROUNDS = 108  # six of each command
 def test_randomly_damaged_logs_are_neither_misread_nor_passed_over_in_silence():
     r = subprocess.run([sys.executable, "-B", ROOT / "tests" / "damage" / "damage.py", BUILD, "-n", str(ROUNDS), "-s", "e2e",
                         "-j", "2"], env=dict(os.environ, WATCHCTL=str(WATCHCTL)), capture_output=True, text=True,
-                       timeout=600)
+                       timeout=10 * WAIT)
     assert r.returncode == 0, r.stdout[-3000:] + r.stderr[-2000:]
     assert f"{ROUNDS} damaged logs: no crash, nothing misread, none silent" in r.stdout
     # Most of them must have been damaged so that it could be seen, or nothing was tried out.

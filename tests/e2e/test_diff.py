@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import tracelog_py as log  # noqa: E402
+from waiting import WAIT  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
@@ -23,7 +24,7 @@ FLAG = 0x404010
 
 def diff(*args, status=None):
     env = dict(os.environ, TZ="UTC", TERM="xterm")
-    r = subprocess.run([WATCHCTL, "diff", *map(str, args)], capture_output=True, text=True, timeout=120, env=env)
+    r = subprocess.run([WATCHCTL, "diff", *map(str, args)], capture_output=True, text=True, timeout=2 * WAIT, env=env)
     if status is not None:
         assert r.returncode == status, r.stdout + r.stderr
     return r
@@ -45,7 +46,7 @@ def generate(tmp_path_factory):
 
     def make(name, *args):
         """The log, and the difference that the generator says it has put in."""
-        r = subprocess.run([str(GENERATOR), *map(str, args), str(folder / name)], check=True, timeout=60,
+        r = subprocess.run([str(GENERATOR), *map(str, args), str(folder / name)], check=True, timeout=WAIT,
                            capture_output=True, text=True)
         told = [json.loads(line) for line in r.stdout.splitlines() if line.startswith("{")]
         return folder / name, told[0] if told else None

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import TIMEOUT, WATCHCTL
+from conftest import WAIT, WATCHCTL
 
 TEXT = b"".join(b"line %d of the input\n" % i for i in range(12))
 AT = 101
@@ -26,7 +26,7 @@ def changed(at=AT):
 def record(log, command, options=(), stdin=subprocess.DEVNULL, env=None, cwd=None, data=None):
     given = {"input": data} if data is not None else {"stdin": stdin}
     r = subprocess.run([WATCHCTL, "step", "-q", "--program-output", os.devnull, *options, "-o", str(log), "--",
-                        *command], capture_output=True, env=env, cwd=cwd, timeout=TIMEOUT, **given)
+                        *command], capture_output=True, env=env, cwd=cwd, timeout=WAIT, **given)
     if b"no LLDB" in r.stderr:
         pytest.skip("this machine has no LLDB")
     assert log.is_dir(), r.stderr
@@ -35,7 +35,7 @@ def record(log, command, options=(), stdin=subprocess.DEVNULL, env=None, cwd=Non
 
 def diff(good, bad, *options):
     r = subprocess.run([WATCHCTL, "diff", "--json", *options, str(good), str(bad)], capture_output=True, text=True,
-                       timeout=TIMEOUT)
+                       timeout=WAIT)
     assert r.returncode in (0, 1, 3), r.stderr
     return [json.loads(line) for line in r.stdout.splitlines()]
 
@@ -148,10 +148,10 @@ def test_redacted_inputs_are_not_in_the_log(tmp_path, victim):
 def test_report_shows_them(tmp_path, victim):
     log = record(tmp_path / "log", [victim], data=TEXT)
     text = subprocess.run([WATCHCTL, "report", "--calls", str(log)], capture_output=True, text=True,
-                          timeout=TIMEOUT).stdout
+                          timeout=WAIT).stdout
     assert 'at 0: 64 bytes, "line 0 of the input\\n' in text
     lines = subprocess.run([WATCHCTL, "report", "--json", str(log)], capture_output=True, text=True,
-                           timeout=TIMEOUT).stdout.splitlines()
+                           timeout=WAIT).stdout.splitlines()
     reads = [o for o in map(json.loads, lines) if o["type"] == "input" and o["kind"] == "stream"]
     assert b"".join(bytes.fromhex(o.get("bytes", "")) for o in reads) == TEXT
     assert [o["offset"] for o in reads] == [min(64 * i, len(TEXT)) for i in range(len(reads))]
@@ -176,8 +176,8 @@ def test_a_killed_recorder_leaves_the_reads_as_they_are(tmp_path, wait_s):
                 killed = True
         cat.stdin.close()
         assert cat.stdout.read() == b""
-        assert cat.wait(timeout=TIMEOUT) == 0
-        recorder.wait(timeout=TIMEOUT)
+        assert cat.wait(timeout=WAIT) == 0
+        recorder.wait(timeout=WAIT)
 
 
 @pytest.mark.slow
@@ -192,12 +192,12 @@ def test_a_running_program_has_the_inputs_of_its_range(tmp_path):
             cat.stdin.flush()
             time.sleep(0.1)
         cat.stdin.close()
-        assert cat.wait(timeout=TIMEOUT) == 0
-        recorder.wait(timeout=TIMEOUT)
+        assert cat.wait(timeout=WAIT) == 0
+        recorder.wait(timeout=WAIT)
     if not log.is_dir():
         pytest.skip("it was not recorded")
     text = subprocess.run([WATCHCTL, "report", "--calls", str(log)], capture_output=True, text=True,
-                          timeout=TIMEOUT).stdout
+                          timeout=WAIT).stdout
     assert "to be seen" in text
 
 
@@ -208,7 +208,7 @@ def test_a_page_says_what_was_changed_and_which_input_differs_first(tmp_path):
         logs.append(record(tmp_path / (which + ".log"), ["wc", "-l", str(tmp_path / which)]))
     page = tmp_path / "page.html"
     r = subprocess.run([WATCHCTL, "diff", "-q", "--html", str(page), *map(str, logs)], capture_output=True, text=True,
-                       timeout=TIMEOUT)
+                       timeout=WAIT)
     assert r.returncode == 1, r.stderr
     text = page.read_text()
     start, found = text.index("<h2>Started differently</h2>"), text.index("<h2>First difference of input: ")

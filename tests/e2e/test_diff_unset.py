@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import pytest
-from conftest import TIMEOUT, WATCHCTL
+from conftest import WAIT, WATCHCTL
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def victim(build):
 def record(victim, log, garbage, fault=""):
     env = dict(os.environ, GARBAGE=str(garbage), FAULT=fault)
     r = subprocess.run([WATCHCTL, "step", "-q", "-o", str(log), "--from", "watched", "--pointee", "512", "--",
-                        str(victim)], env=env, capture_output=True, text=True, timeout=TIMEOUT)
+                        str(victim)], env=env, capture_output=True, text=True, timeout=WAIT)
     if "no LLDB" in r.stderr:
         pytest.skip("this machine has no LLDB")
     assert r.returncode == 0, r.stderr
@@ -23,7 +23,7 @@ def record(victim, log, garbage, fault=""):
 
 
 def diff(*args):
-    r = subprocess.run([WATCHCTL, "diff", "--json", *map(str, args)], capture_output=True, text=True, timeout=TIMEOUT)
+    r = subprocess.run([WATCHCTL, "diff", "--json", *map(str, args)], capture_output=True, text=True, timeout=WAIT)
     assert r.returncode in (0, 1), r.stderr
     return r.returncode, [json.loads(line) for line in r.stdout.splitlines()]
 

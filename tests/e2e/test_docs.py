@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUILD, ROOT, TIMEOUT, WATCHCTL
+from conftest import BUILD, ROOT, WAIT, WATCHCTL
 
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md", *DOCS]
@@ -70,7 +70,7 @@ def play(commands, folder):
     shell = subprocess.Popen(["bash", "-c", script], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                              env=env, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
-        printed = shell.communicate(timeout=3 * TIMEOUT)[0]
+        printed = shell.communicate(timeout=3 * WAIT)[0]
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
@@ -129,7 +129,7 @@ def tables():
     """command -> its options, as the program tells them to the shells."""
     def ask(*words):
         out = subprocess.run([WATCHCTL, "__complete", *words], capture_output=True, text=True, check=True,
-                             timeout=TIMEOUT).stdout
+                             timeout=WAIT).stdout
         return [line.split("\t")[0] for line in out.splitlines()]
 
     return {name: set(ask(name)) | {"--help", "--version"} for name in ask()}
@@ -167,7 +167,7 @@ def test_every_command_and_option_that_is_named_exists(page):
 
 
 def options_of_help(command):
-    text = subprocess.run([WATCHCTL, command, "--help"], capture_output=True, text=True, check=True, timeout=TIMEOUT).stdout
+    text = subprocess.run([WATCHCTL, command, "--help"], capture_output=True, text=True, check=True, timeout=WAIT).stdout
     return {name for line in re.findall(r"^  (-.*)$", text, re.M)
             for name in re.findall(r"--?[A-Za-z][\w-]*", re.split(r" [A-Z<]|  ", line)[0])}
 
@@ -187,7 +187,7 @@ def completed_by_bash(command):
     script = f"source {ROOT}/completion/watchctl.bash\nCOMP_WORDS=({' '.join(words)}) COMP_CWORD={len(words) - 1}\n_watchctl\n"
     env = dict(os.environ, PATH=os.path.dirname(WATCHCTL) + ":" + os.environ["PATH"])
     return set(subprocess.run(["bash", "-c", script + "printf '%s\\n' \"${COMPREPLY[@]}\""], capture_output=True, text=True, check=True,
-                              timeout=TIMEOUT, env=env).stdout.split())
+                              timeout=WAIT, env=env).stdout.split())
 
 
 @pytest.mark.parametrize("command", sorted(tables()))
@@ -226,7 +226,7 @@ def test_the_readme_or_the_documentation_shows_every_command(command):
 
 
 def test_every_command_of_the_prompt_is_in_its_manual_page():
-    told = subprocess.run([WATCHCTL], input="help\n", capture_output=True, text=True, check=True, timeout=TIMEOUT).stdout
+    told = subprocess.run([WATCHCTL], input="help\n", capture_output=True, text=True, check=True, timeout=WAIT).stdout
     names = re.findall(r"^  ([a-z]+) +\S", told, re.M)
     assert len(names) > 20
     text = (ROOT / "man/watchctl-repl.1").read_text()
@@ -239,7 +239,7 @@ def test_every_command_of_the_prompt_is_in_its_manual_page():
 def test_the_comparison_says_what_is_measured_of_watchctl(hardware, tmp_path):
     """The other tools' rows are held against `make compare`, which needs them."""
     program = tmp_path / "asked"
-    subprocess.run(["gcc", "-I.", "-O1", "-g", "-o", program, "tests/compare/asked.c"], cwd=ROOT, check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-I.", "-O1", "-g", "-o", program, "tests/compare/asked.c"], cwd=ROOT, check=True, timeout=WAIT)
     said = subprocess.run([sys.executable, "-B", ROOT / "tests/compare/compare.py", "--watchctl", WATCHCTL, "--program", program,
-                           "--only", "watchctl"], capture_output=True, text=True, check=True, timeout=3 * TIMEOUT).stdout
+                           "--only", "watchctl"], capture_output=True, text=True, check=True, timeout=3 * WAIT).stdout
     assert len(re.findall(r"^watchctl --engine", said, re.M)) == 3 and "docs/comparison.md says the same" in said, said

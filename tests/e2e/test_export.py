@@ -11,7 +11,6 @@ import os
 import pty
 import re
 import resource
-import shutil
 import signal
 import stat
 import struct
@@ -26,7 +25,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 import export_readers as read  # noqa: E402
 import tracelog_py as log_reader  # noqa: E402
-from conftest import BUILD, TIMEOUT, WATCHCTL, peak_memory, wait_until  # noqa: E402
+from conftest import BUILD, WAIT, WATCHCTL, peak_memory, wait_until  # noqa: E402
 
 USAGE, NAME, LOG = 2, 5, 8
 FORMATS = ["chrome", "folded", "speedscope", "csv", "jsonl", "dot", "perf-script"]
@@ -42,7 +41,7 @@ def logs(tmp_path_factory):
         key = (program, *args)
         if key not in made:
             made[key] = folder / str(len(made))
-            subprocess.run([BUILD / "tests" / "bench" / program, *args, made[key]], check=True, timeout=TIMEOUT)
+            subprocess.run([BUILD / "tests" / "bench" / program, *args, made[key]], check=True, timeout=WAIT)
         return made[key]
 
     return make
@@ -65,13 +64,13 @@ def steps(logs):
 
 def export(log, to, *args, status=0, **kw):
     r = subprocess.run([WATCHCTL, "export", str(log), "--to", to, *map(str, args)], stdout=subprocess.PIPE,
-                       stderr=subprocess.PIPE, timeout=TIMEOUT, **kw)
+                       stderr=subprocess.PIPE, timeout=WAIT, **kw)
     assert r.returncode == status, (r.returncode, r.stderr)
     return r.stdout.decode() if status == 0 else r.stderr.decode()
 
 
 def report(log, *args):
-    r = subprocess.run([WATCHCTL, "report", str(log), "--json", *args], capture_output=True, timeout=TIMEOUT)
+    r = subprocess.run([WATCHCTL, "report", str(log), "--json", *args], capture_output=True, timeout=WAIT)
     assert r.returncode == 0, r.stderr
     return [json.loads(line) for line in r.stdout.decode().split("\n")[:-1]]
 
@@ -182,7 +181,7 @@ def test_chrome_splits_into_files_that_are_valid_each(which, logs, steps, tmp_pa
 def test_jq_counts_what_chrome_holds(plain):
     text = export(plain, "chrome").encode()
     r = subprocess.run(["jq", "-c", '[.traceEvents[] | select(.cat == "access") | .args.kind] | group_by(.) | '
-                        'map({(.[0]): length}) | add'], input=text, capture_output=True, timeout=TIMEOUT)
+                        'map({(.[0]): length}) | add'], input=text, capture_output=True, timeout=WAIT)
     assert json.loads(r.stdout) == {"read": 1500, "write": 1500}
 
 
@@ -274,7 +273,7 @@ def test_csv_goes_into_sqlite(plain, tmp_path):
     (tmp_path / "t.csv").write_text(export(plain, "csv"), newline="")
     r = subprocess.run(["sqlite3", ":memory:", ".mode csv", f".import {tmp_path}/t.csv t",
                         "select type, watch, kind, count(*), max(new_text + 0) from t group by 1, 2, 3 order by 1, 2, 3"],
-                       capture_output=True, text=True, timeout=TIMEOUT)
+                       capture_output=True, text=True, timeout=WAIT)
     assert r.stderr == ""
     assert r.stdout.split() == ["access,flag0,read,750,750", "access,flag0,write,750,750", "access,flag1,read,750,750",
                                 "access,flag1,write,750,750", 'stack,"","",90,0']
@@ -305,7 +304,7 @@ def test_jsonl_has_the_objects_of_the_report(request, log, args):
 # Graph
 
 def graph(text):
-    r = subprocess.run(["dot", "-Tjson"], input=text.encode(), capture_output=True, timeout=TIMEOUT)
+    r = subprocess.run(["dot", "-Tjson"], input=text.encode(), capture_output=True, timeout=WAIT)
     assert r.returncode == 0 and r.stderr == b"", r.stderr
     return json.loads(r.stdout)
 
@@ -427,9 +426,9 @@ def test_a_part_is_counted_in_the_tables_too(plain, account):
     assert sum(o["count"] for o in found if o["type"] == "site") == len(want)
     assert not [o for o in found if o["type"] == "access"]
     r = subprocess.run([WATCHCTL, "report", plain, "--folded", "--watch", "flag0", *part], capture_output=True, text=True,
-                       timeout=TIMEOUT)
+                       timeout=WAIT)
     assert sum(read.folded(r.stdout).values()) == sum(a["watch"] == "flag0" for a in want)
-    r = subprocess.run([WATCHCTL, "report", plain, "--json", "-n", "7", *part], capture_output=True, text=True, timeout=TIMEOUT)
+    r = subprocess.run([WATCHCTL, "report", plain, "--json", "-n", "7", *part], capture_output=True, text=True, timeout=WAIT)
     events = [o for o in map(json.loads, r.stdout.splitlines()) if o["type"] in ("access", "stack")]
     assert len(events) == 7 and {o["tid"] for o in events} == {4002}
 
@@ -439,7 +438,7 @@ def test_a_part_is_counted_in_the_tables_too(plain, account):
     (["--last", "5s", "--from", "+1s"], USAGE, "--last counts from the end"), (["--last", "x"], USAGE, "--last"),
     (["--html", "/dev/null", "--from", "+1s"], USAGE, "--html")])
 def test_a_part_that_is_not_there_is_an_error_of_report(plain, args, status, words):
-    r = subprocess.run([WATCHCTL, "report", plain, *args], capture_output=True, text=True, timeout=TIMEOUT)
+    r = subprocess.run([WATCHCTL, "report", plain, *args], capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == status and words in r.stderr and r.stderr.count("\n") == 1, r.stderr
 
 
@@ -495,7 +494,7 @@ def test_a_full_disk_leaves_nothing(plain, tmp_path):
     assert "No space left" in message
     with open("/dev/full", "w") as full:
         r = subprocess.run([WATCHCTL, "export", str(plain), "--to", "csv"], stdout=full, stderr=subprocess.PIPE,
-                           timeout=TIMEOUT)
+                           timeout=WAIT)
     assert r.returncode == 1 and b"No space left" in r.stderr
 
 
@@ -505,7 +504,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(logs):
         p = subprocess.Popen([WATCHCTL, "export", str(big), "--to", to], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         p.stdout.read(100)
         p.stdout.close()
-        assert p.stderr.read() == b"" and p.wait(TIMEOUT) == 0
+        assert p.stderr.read() == b"" and p.wait(WAIT) == 0
 
 
 def writes_below(process, folder):
@@ -523,10 +522,10 @@ def test_a_signal_in_the_middle_leaves_nothing(logs, tmp_path, how):
     big = logs("accesslog-gen", "-n", "300000")
     p = subprocess.Popen([WATCHCTL, "export", str(big), "--to", "jsonl", "-o", str(tmp_path / "x")],
                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert wait_until(lambda: writes_below(p, tmp_path), TIMEOUT)
+    wait_until(lambda: writes_below(p, tmp_path))
     p.send_signal(how)
     text = p.stderr.read().decode()
-    assert p.wait(TIMEOUT) == (1 if how == signal.SIGINT else -signal.SIGKILL)
+    assert p.wait(WAIT) == (1 if how == signal.SIGINT else -signal.SIGKILL)
     assert how == signal.SIGKILL or "interrupted" in text
     assert os.listdir(tmp_path) == []
 
@@ -536,7 +535,7 @@ def test_what_is_no_file_is_written_to(plain, tmp_path):
     os.mkfifo(fifo)
     p = subprocess.Popen([WATCHCTL, "export", str(plain), "--to", "folded", "-o", str(fifo)], stdout=subprocess.DEVNULL)
     assert read.folded(fifo.read_text()) == expected_folded()
-    assert p.wait(TIMEOUT) == 0 and stat.S_ISFIFO(fifo.stat().st_mode)
+    assert p.wait(WAIT) == 0 and stat.S_ISFIFO(fifo.stat().st_mode)
 
 
 # Size
@@ -596,7 +595,7 @@ def on_terminal(*args, columns=80, hold=None):
                              stderr=terminal, env=dict(os.environ, TERM="xterm"))
     os.close(terminal)
     if hold:
-        assert wait_until(lambda: reads_below(child, hold), TIMEOUT)
+        wait_until(lambda: reads_below(child, hold))
         hold_up(child)
     text = b""
     try:
@@ -605,7 +604,7 @@ def on_terminal(*args, columns=80, hold=None):
     except OSError:
         pass
     os.close(main)
-    return child.wait(TIMEOUT), text.decode()
+    return child.wait(WAIT), text.decode()
 
 
 @pytest.mark.slow
@@ -624,9 +623,9 @@ def test_a_short_one_and_one_without_a_terminal_are_silent(logs, tmp_path):
     assert on_terminal("export", short, "--to", "jsonl", "-o", tmp_path / "x") == (0, "")
     p = subprocess.Popen([WATCHCTL, "export", str(big), "--to", "jsonl", "-o", str(tmp_path / "y")],
                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert wait_until(lambda: reads_below(p, big), TIMEOUT)
+    wait_until(lambda: reads_below(p, big))
     hold_up(p)
-    assert p.stderr.read() == b"" and p.wait(TIMEOUT) == 0
+    assert p.stderr.read() == b"" and p.wait(WAIT) == 0
 
 
 @pytest.mark.slow

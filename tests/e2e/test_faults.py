@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from conftest import BUILD, ROOT
+from conftest import BUILD, ROOT, WAIT
 
 LIBRARY = BUILD / "tests" / "faults" / "libfaults.so"
 DRIVER = ROOT / "tests" / "faults" / "driver.py"
 
 
 def driver(*args, **env):
-    return subprocess.run([sys.executable, str(DRIVER), "--jobs", "1", *args], capture_output=True, text=True, timeout=600,
+    return subprocess.run([sys.executable, str(DRIVER), "--jobs", "1", *args], capture_output=True, text=True, timeout=10 * WAIT,
                           env=dict(os.environ, BUILD=str(BUILD), PYTHONDONTWRITEBYTECODE="1", **env))
 
 

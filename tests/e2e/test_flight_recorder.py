@@ -2,23 +2,21 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 import tracelog_py as log
+from waiting import WAIT, wait_until
 
 WATCHCTL = os.environ["WATCHCTL"]
 GENERATOR = os.path.join(os.path.dirname(os.path.dirname(WATCHCTL)), "tests", "bench", "ring-gen")
-TIMEOUT = 60
 ADDR = 0x404010
 
 
 def run(*args):
-    return subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True, timeout=TIMEOUT)
+    return subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True, timeout=WAIT)
 
 
 def objects(*args):
@@ -226,7 +224,7 @@ def accesses_of_ours(path):
 def everything(tmp_path_factory):
     """A ring that has wrapped, with hits, captures, calls, returns and instructions; and its end as a snapshot."""
     path = tmp_path_factory.mktemp("ring") / "log"
-    subprocess.run([GENERATOR, str(path), "1048576", "20000", "all"], check=True, timeout=TIMEOUT)
+    subprocess.run([GENERATOR, str(path), "1048576", "20000", "all"], check=True, timeout=WAIT)
     assert "events.0000000000" not in os.listdir(path)
     end = path.parent / "end"
     o = snapshot(path, "-o", end, "--last", "1ms")  # the generator's accesses are 1 us apart
@@ -259,7 +257,7 @@ def test_watchctl_tells_what_the_manual_says_is_there(everything, kind):
 @pytest.fixture(scope="module")
 def wrapped(tmp_path_factory):
     path = tmp_path_factory.mktemp("ring") / "log"
-    subprocess.run([GENERATOR, str(path), "1048576", "20000"], check=True, timeout=TIMEOUT)
+    subprocess.run([GENERATOR, str(path), "1048576", "20000"], check=True, timeout=WAIT)
     return str(path)
 
 
@@ -292,10 +290,7 @@ def test_a_running_recorder_is_saved_again_and_again(tmp_path):
     ring = tmp_path / "log"
     recorder = subprocess.Popen([GENERATOR, str(ring), "1048576", "0"])
     try:
-        until = time.monotonic() + TIMEOUT
-        while not os.path.exists(ring) or "events.0000000000" in os.listdir(ring) or len(os.listdir(ring)) < 5:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wait_until(lambda: os.path.exists(ring) and "events.0000000000" not in os.listdir(ring) and len(os.listdir(ring)) >= 5)
         last = 0
         for i in range(5):
             o = snapshot(ring, "-o", tmp_path / f"new{i}")
@@ -342,7 +337,7 @@ def test_a_recorder_whose_disk_is_full_says_so_and_leaves_what_fits(tmp_path):
     if subprocess.run([*unshare, "sh", "-c", mount], capture_output=True).returncode:
         pytest.skip("a file system cannot be mounted here")
     r = subprocess.run([*unshare, "sh", "-c", f"{mount} && ({GENERATOR} {disk}/log 1048576 0; echo status $? >&2); "
-                        f"{WATCHCTL} report --json {disk}/log"], capture_output=True, text=True, timeout=TIMEOUT)
+                        f"{WATCHCTL} report --json {disk}/log"], capture_output=True, text=True, timeout=WAIT)
     assert "cannot write the log" in r.stderr and "No space left on device" in r.stderr and "status 1" in r.stderr
     found = values([json.loads(line) for line in r.stdout.splitlines()])
     assert r.returncode == 0 and len(found) > 1000 and found == list(range(1, len(found) + 1))
@@ -353,7 +348,7 @@ def test_a_full_disk_leaves_nothing(wrapped, tmp_path):
     other = "/dev/shm" if os.stat("/dev/shm").st_dev != os.stat(wrapped).st_dev else None
     target = os.path.join(other, f"watchctl-test-{os.getpid()}") if other else str(new)
     r = subprocess.run(["bash", "-c", f"ulimit -f 20; exec {WATCHCTL} snapshot {wrapped} -o {target}"],
-                       capture_output=True, text=True, timeout=TIMEOUT)
+                       capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 8 and "nothing of it is left" in r.stderr
     folder = os.path.dirname(target)
     assert not [f for f in os.listdir(folder) if os.path.basename(target) in f]

@@ -5,13 +5,13 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, ROOT, TIMEOUT
+from conftest import BUILD, ROOT, WAIT
 
 
 def make(*args):
     # By the name that it was built with: another one is another set of flags, and all is compiled again.
     done = subprocess.run(["make", "-s", f"BUILD={os.environ.get('BUILD', 'build')}", "PREFIX=/usr", *args], cwd=ROOT, capture_output=True,
-                          text=True, timeout=5 * TIMEOUT, env=dict(os.environ, PACKAGES="none"))
+                          text=True, timeout=5 * WAIT, env=dict(os.environ, PACKAGES="none"))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -29,7 +29,7 @@ def files(folder):
 
 def test_the_program_runs_from_there(root):
     def run(*args):
-        return subprocess.run([root / "usr/bin/watchctl", *args], capture_output=True, text=True, timeout=TIMEOUT)
+        return subprocess.run([root / "usr/bin/watchctl", *args], capture_output=True, text=True, timeout=WAIT)
 
     assert run("--version").stdout.startswith("watchctl ")
 
@@ -38,12 +38,12 @@ def test_step_finds_its_worker_in_libexec(root, tmp_path):
     if not (BUILD / "lib/libsteprec.so").exists():
         pytest.skip("it was built without LLDB")
     (tmp_path / "app.c").write_text("int twice(int n) { return 2 * n; }\nint main(void) { return twice(3) - 6; }\n")
-    subprocess.run(["gcc", "-g", "-O0", "-o", tmp_path / "app", tmp_path / "app.c"], check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-g", "-O0", "-o", tmp_path / "app", tmp_path / "app.c"], check=True, timeout=WAIT)
     program = root / "usr/bin/watchctl"
     subprocess.run([program, "step", "-o", tmp_path / "calls", "--", tmp_path / "app"], capture_output=True, check=True,
-                   timeout=TIMEOUT)
+                   timeout=WAIT)
     calls = subprocess.run([program, "report", "--calls", tmp_path / "calls"], capture_output=True, text=True, check=True,
-                           timeout=TIMEOUT).stdout
+                           timeout=WAIT).stdout
     assert "twice(n = 3) = 6" in calls
 
 
@@ -77,7 +77,7 @@ import watchctl_session
 print(watchctl_session.program())
 """
     env = {k: v for k, v in os.environ.items() if k != "WATCHCTL"}
-    found = subprocess.run(["python3", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT,
+    found = subprocess.run(["python3", "-c", script], capture_output=True, text=True, check=True, timeout=WAIT,
                            env=env).stdout.strip()
     assert found == str(root / "usr/bin/watchctl")
 
@@ -93,7 +93,7 @@ import steprec_load
 print(next(p for p in steprec_load.candidates() if os.path.exists(p)))
 """
     env = {k: v for k, v in os.environ.items() if k != "WATCHCTL_LIBSTEPREC"}
-    found = subprocess.run(["python3", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT,
+    found = subprocess.run(["python3", "-c", script], capture_output=True, text=True, check=True, timeout=WAIT,
                            env=env).stdout.strip()
     assert found == str(root / "usr/lib/watchctl/libsteprec.so")
 
@@ -104,7 +104,7 @@ def test_a_program_is_built_with_what_pkg_config_says(root, tmp_path):
 
     def ask(*what):
         return subprocess.run(["pkg-config", *what, "stackwalk"], capture_output=True, text=True, check=True, env=env,
-                              timeout=TIMEOUT).stdout.split()
+                              timeout=WAIT).stdout.split()
 
     version = re.search(r"^VERSION := (\S+)$", (ROOT / "Makefile").read_text(), re.M)[1]
     assert ask("--modversion") == [version]
@@ -112,9 +112,9 @@ def test_a_program_is_built_with_what_pkg_config_says(root, tmp_path):
     source.write_text('#include <stackwalk.h>\n#include <stdio.h>\nint main(void)\n{\n\tuint64_t pc[8];\n'
                       '\tprintf("%d\\n", stackwalk_frames(pc, 8, NULL) > 0);\n\treturn 0;\n}\n')
     program = tmp_path / "user"
-    subprocess.run(["gcc", "-o", program, source, *ask("--cflags", "--libs")], check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-o", program, source, *ask("--cflags", "--libs")], check=True, timeout=WAIT)
     env = dict(os.environ, LD_LIBRARY_PATH=str(root / "usr/lib"))
-    assert subprocess.run([program], capture_output=True, text=True, env=env, timeout=TIMEOUT).stdout == "1\n"
+    assert subprocess.run([program], capture_output=True, text=True, env=env, timeout=WAIT).stdout == "1\n"
 
 
 def test_probes_are_linked_with_what_is_installed(root, tmp_path):
@@ -124,9 +124,9 @@ def test_probes_are_linked_with_what_is_installed(root, tmp_path):
     command = command.replace("/usr/local", str(root / "usr")).split()
     example = ROOT / "examples/probes.c"
     (tmp_path / "probes.c").write_text(example.read_text())
-    subprocess.run([*command, f"-I{root}/usr/include"], check=True, timeout=TIMEOUT, cwd=tmp_path)
+    subprocess.run([*command, f"-I{root}/usr/include"], check=True, timeout=WAIT, cwd=tmp_path)
     r = subprocess.run([root / "usr/bin/watchctl", "patch", "-p", str(os.getpid()), "--at", "entry malloc", "--call", "nosuch",
-                        tmp_path / "probes.so"], capture_output=True, text=True, timeout=TIMEOUT)
+                        tmp_path / "probes.so"], capture_output=True, text=True, timeout=WAIT)
     names = re.findall(r"^PROBE\((\w+)\)", example.read_text(), re.M)
     assert r.returncode == 5 and names and all(name in r.stderr for name in names), r.stderr
 

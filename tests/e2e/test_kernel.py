@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from waiting import WAIT
 
 ENGINES = ["handler", "ring"]
 SYSCALLS = {  # command of the victim: (variable, kind, system call, the victim's function that made it)
@@ -173,7 +174,7 @@ def test_the_log_keeps_what_was_told_of_the_kernel(victim, armed, run, tmp_path,
     r = run("report", log)
     assert r.returncode == 0, r.stderr
     assert re.search(r"by the kernel: read, in \w+", r.stdout), r.stdout
-    out = subprocess.run(["babeltrace2", str(log)], capture_output=True, text=True, timeout=60)
+    out = subprocess.run(["babeltrace2", str(log)], capture_output=True, text=True, timeout=WAIT)
     assert out.returncode == 0 and "in_kernel = 1" in out.stdout, out.stderr
 
 

@@ -4,7 +4,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import WATCHCTL, wait_until
+from conftest import WAIT, WATCHCTL, wait_until
 
 PROGRAMS = ["puppet", "puppet_nopie", "puppet_static", "puppet_static_pie", "puppet_musl"]
 
@@ -12,7 +12,7 @@ PROGRAMS = ["puppet", "puppet_nopie", "puppet_static", "puppet_static_pie", "pup
 def launch(tmp_path, program, *options, stdin="", expect=0, args=()):
     out = tmp_path / "out.json"
     r = subprocess.run([WATCHCTL, *options, "--json", "--output", str(out), "--", program, *map(str, args)],
-                       input=stdin, capture_output=True, text=True, timeout=60)
+                       input=stdin, capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == expect, r.stderr
     import json
     return r, [json.loads(line) for line in out.read_text().splitlines()]
@@ -72,12 +72,12 @@ def test_a_program_that_did_not_wait_until_its_library_was_armed_is_said_to_have
     """watchctl stands still meanwhile, as if it had been killed: nobody waits for that."""
     v = victim("puppet")
     w = watch("-p", v.pid, "-v", "libplugin.so:plugin_state", "-w", "--pending", wait=False)
-    assert wait_until(lambda: '"used":1' in run("list", "-p", v.pid, "--json").stdout, 60)  # in the loader
+    wait_until(lambda: '"used":1' in run("list", "-p", v.pid, "--json").stdout)  # in the loader
     w.process.send_signal(signal.SIGSTOP)
     v.tell("dlopen " + build("libplugin.so"))
     v.tell("plugin 4")
     w.process.send_signal(signal.SIGCONT)
-    assert wait_until(lambda: w.of("note") and w.of("armed"), 60)
+    wait_until(lambda: w.of("note") and w.of("armed"))
     v.tell("plugin 2")
     w.end()
     note, = w.of("note")
@@ -109,7 +109,7 @@ def test_a_name_that_is_nowhere_ends_the_launch_before_the_program_runs(build, h
 
 def test_a_library_that_never_comes_is_said_to_be_missing(build, hardware, tmp_path):
     r = subprocess.run([WATCHCTL, "-v", "libnowhere.so:x", "--", build("puppet")], input="exit 0\n",
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 5, r.stderr
     assert "libnowhere.so" in r.stderr
 
@@ -133,7 +133,7 @@ def test_the_launched_program_has_the_signals_and_descriptors_it_would_have_alon
                            preexec_fn=ignore)
     watched = subprocess.run([WATCHCTL, "-v", "libc.so.6:main_arena.system_mem", "-q", "--output", str(tmp_path / "o"),
                               "--", "/usr/bin/python3", "-c", script], capture_output=True, text=True,
-                             stdin=subprocess.DEVNULL, timeout=60, preexec_fn=ignore)
+                             stdin=subprocess.DEVNULL, timeout=WAIT, preexec_fn=ignore)
     assert watched.stdout == alone.stdout, watched.stderr
 
 
@@ -161,7 +161,7 @@ def test_json_goes_to_standard_output_when_the_programs_goes_elsewhere(build, ha
     words = {"watch": ["-v", "flag", "-w"], "record": ["record", "-v", "flag", "-w", "-o", tmp_path / "log"],
              "step": ["step", "--from", "main", "--depth", "1"]}[how]
     r = subprocess.run([WATCHCTL, *map(str, words), "--json", "--program-output", tmp_path / "program", "--", build("puppet")],
-                       input="write 3\n", capture_output=True, text=True, timeout=60)
+                       input="write 3\n", capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0, r.stderr
     printed = objects_of(r.stdout)
     assert (tmp_path / "program").read_text().startswith("pid ") and "write" not in r.stderr
@@ -172,13 +172,13 @@ def test_json_goes_to_standard_output_when_the_programs_goes_elsewhere(build, ha
 
 def test_json_says_where_it_goes_when_standard_output_is_the_programs(build, hardware, tmp_path):
     r = subprocess.run([WATCHCTL, "-v", "flag", "-w", "--json", "--", build("puppet")], input="write 3\n",
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=WAIT)
     printed = objects_of(r.stderr)
     assert r.stdout.startswith("pid ") and len(of(printed, "access")) == 3
     assert printed[0]["type"] == "note" and "--program-output" in printed[0]["text"]
     out = tmp_path / "out"
     r = subprocess.run([WATCHCTL, "-v", "flag", "-w", "--json", "--output", out, "--", build("puppet")], input="write 3\n",
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=WAIT)
     assert not [o for o in of(objects_of(out.read_text()), "note") if "--program-output" in o["text"]]
 
 

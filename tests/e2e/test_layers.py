@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from waiting import WAIT
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADERS = [
@@ -14,7 +15,7 @@ HEADERS = [
 
 
 def layers(root):
-    return subprocess.run([ROOT / "tools" / "layers", root], capture_output=True, text=True, timeout=60)
+    return subprocess.run([ROOT / "tools" / "layers", root], capture_output=True, text=True, timeout=WAIT)
 
 
 def plant(root, path, line):
@@ -97,7 +98,7 @@ def compile_objects(root, sources):
 
 
 def layers_of_symbols(root):
-    return subprocess.run([ROOT / "tools" / "layers", root, root / "build"], capture_output=True, text=True, timeout=60)
+    return subprocess.run([ROOT / "tools" / "layers", root, root / "build"], capture_output=True, text=True, timeout=WAIT)
 
 
 def test_a_function_that_comes_by_way_of_another_header_is_named(tmp_path):

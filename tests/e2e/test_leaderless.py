@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import TIMEOUT, WATCHCTL, wait_until
+from conftest import WATCHCTL, wait_until
 
 ENGINES = ["handler", "ring", "ptrace"]
 
@@ -70,7 +70,7 @@ def test_its_calls_can_be_recorded(victim):
     v.tell("lead")
     p = subprocess.Popen([WATCHCTL, "step", "-p", str(v.pid), "--from", "write_flag", "--count", "2", "--json"],
                          stdout=subprocess.PIPE, text=True)
-    assert wait_until(lambda: v.tell("write 1") == "" and p.poll() is not None, TIMEOUT)
+    wait_until(lambda: v.tell("write 1") == "" and p.poll() is not None)
     calls = [o for o in map(json.loads, p.stdout) if o["type"] == "call"]
     assert p.returncode == 0
     assert [(o["function"], o["args"][0]["text"]) for o in calls] == [("write_flag", "0")] * 2

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, ROOT, TIMEOUT, VICTIMS, WATCHCTL
+from conftest import BUILD, ROOT, VICTIMS, WAIT, WATCHCTL
 
 API = {
     "stackwalk_collecting", "stackwalk_capture", "stackwalk_capture_value", "stackwalk_capture_tag",
@@ -26,7 +26,7 @@ def installed(tmp_path_factory):
     """What `make install` places, in a folder of its own."""
     prefix = tmp_path_factory.mktemp("installed")
     subprocess.run(["make", "-s", "install", f"BUILD={os.environ.get('BUILD', BUILD)}", f"PREFIX={prefix}", f"DESTDIR={os.sep}"], cwd=ROOT,
-                   check=True, timeout=600, capture_output=True)
+                   check=True, timeout=10 * WAIT, capture_output=True)
     return prefix
 
 
@@ -56,7 +56,7 @@ def program(installed, flags):
             if kind == "static":
                 library.append("-static")
             subprocess.run([compiler, "-O2", "-g", *extra, *flags("--cflags"), str(source), "-o", str(out), *library,
-                            "-pthread"], check=True, timeout=TIMEOUT)
+                            "-pthread"], check=True, timeout=WAIT)
             made[key] = str(out)
         return made[key]
 
@@ -68,7 +68,7 @@ KINDS = ["shared", "archive", "static"]
 
 def report(log, expect=0):
     out = subprocess.run([WATCHCTL, "report", str(log), "--json", "--events"], capture_output=True, text=True,
-                         timeout=TIMEOUT)
+                         timeout=WAIT)
     assert out.returncode == expect, out.stderr
     return [json.loads(line) for line in out.stdout.splitlines()]
 
@@ -102,7 +102,7 @@ def victim_run(program, tmp_path):
     def call(mode, kind="shared", log=None):
         log = log or tmp_path / "log"
         out = subprocess.run([program(VICTIMS / "captures.c", kind), str(log), mode], capture_output=True, text=True,
-                             timeout=TIMEOUT)
+                             timeout=WAIT)
         assert out.returncode == 0, out.stderr
         return log, out.stdout
 
@@ -142,14 +142,14 @@ stackwalk_capture(1); stackwalk_capture_value(1, 2); return stackwalk_frames(f, 
 """)
     subprocess.run([compiler, *extra, *flags("--cflags"), str(source), *(["-x", "none"] if "c++" in extra else []),
                     *flags("--libs"), "-Wl,-rpath," + str(installed / "lib"), "-o", str(tmp_path / "user")], check=True,
-                   timeout=TIMEOUT)
-    subprocess.run([str(tmp_path / "user")], check=True, timeout=TIMEOUT)
+                   timeout=WAIT)
+    subprocess.run([str(tmp_path / "user")], check=True, timeout=WAIT)
 
 
 def test_the_example_records_every_miss_that_it_counts(installed, program, tmp_path):
     log = tmp_path / "log"
     example = installed / "share" / "doc" / "watchctl" / "examples" / "cache.c"
-    out = subprocess.run([program(example), "2", str(log)], check=True, capture_output=True, text=True, timeout=TIMEOUT)
+    out = subprocess.run([program(example), "2", str(log)], check=True, capture_output=True, text=True, timeout=WAIT)
     misses = int(out.stdout.split()[0])
     got = Log(log)
     assert misses > 100
@@ -164,8 +164,8 @@ def test_a_static_musl_program_captures_as_far_as_its_code_says(installed, tmp_p
     log, exe = tmp_path / "log", tmp_path / "cache"
     subprocess.run(["musl-gcc", "-O2", "-g", "-static", "-I", str(installed / "include"),
                     str(installed / "share" / "doc" / "watchctl" / "examples" / "cache.c"), "-o", str(exe),
-                    "-L" + str(installed / "lib"), "-l:libstackwalk.a"], check=True, timeout=TIMEOUT)
-    out = subprocess.run([str(exe), "1", str(log)], check=True, capture_output=True, text=True, timeout=TIMEOUT)
+                    "-L" + str(installed / "lib"), "-l:libstackwalk.a"], check=True, timeout=WAIT)
+    out = subprocess.run([str(exe), "1", str(log)], check=True, capture_output=True, text=True, timeout=WAIT)
     got = Log(log)
     assert got.count["cache-miss"] == int(out.stdout.split()[0]) and got.balanced()
     kinds = {tuple(functions(s)[:4]) for s in got.of("cache-miss")}
@@ -307,6 +307,6 @@ def test_a_full_disk_ends_the_log_and_not_the_program(victim_run, tmp_path):
 
 def test_babeltrace_reads_the_librarys_log(victim_run):
     log, _ = victim_run("tags")
-    out = subprocess.run(["babeltrace2", str(log)], capture_output=True, text=True, timeout=TIMEOUT)
+    out = subprocess.run(["babeltrace2", str(log)], capture_output=True, text=True, timeout=WAIT)
     assert out.returncode == 0, out.stderr
     assert len(re.findall(r"\bcapture(?:_value)?:", out.stdout)) == len(Log(log).stacks)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, TIMEOUT, WATCHCTL, wait_until
+from conftest import BUILD, WAIT, WATCHCTL, wait_until
 
 STEP = BUILD / "bin" / "watchctl-step"
 
@@ -25,8 +25,8 @@ def victim_path(build):
 
 def record(log, mover, *argv, options=()):
     subprocess.run([str(STEP), "--stepper", mover, "-o", str(log), "-q", *options, "--", *argv], check=True,
-                   timeout=TIMEOUT, stdin=subprocess.DEVNULL, capture_output=True)
-    done = subprocess.run([WATCHCTL, "report", str(log), "--json"], check=True, timeout=TIMEOUT, capture_output=True,
+                   timeout=WAIT, stdin=subprocess.DEVNULL, capture_output=True)
+    done = subprocess.run([WATCHCTL, "report", str(log), "--json"], check=True, timeout=WAIT, capture_output=True,
                           text=True)
     return list(map(json.loads, done.stdout.splitlines()))
 
@@ -95,12 +95,12 @@ def test_a_recorder_that_is_killed_leaves_the_program_running(tmp_path, victim_p
             log = tmp_path / f"{i}.log"
             recorder = subprocess.Popen([str(STEP), "--stepper", "lldb", "-p", str(p.pid), "-o", str(log), "-q"],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            assert wait_until(lambda: (log / "events").exists() and (log / "events").stat().st_size > 5000, 20)
+            wait_until(lambda: (log / "events").exists() and (log / "events").stat().st_size > 5000)
             time.sleep(0.05 * i)
             recorder.kill()
             recorder.wait()
             size = written.stat().st_size
-            assert wait_until(lambda: p.poll() is not None or written.stat().st_size > size)
+            wait_until(lambda: p.poll() is not None or written.stat().st_size > size)
             assert p.poll() is None, f"the program was killed by signal {-p.returncode}"
     finally:
         p.kill()
@@ -111,7 +111,7 @@ def test_a_recorder_that_is_killed_leaves_the_program_running(tmp_path, victim_p
 def test_a_launched_program_keeps_its_files_and_its_exit_status(tmp_path):
     argv = [str(STEP), "--stepper", "lldb", "-o", str(tmp_path / "a.log"), "-q", "--"]
     done = subprocess.run([*argv, "/bin/sh", "-c", "cat; echo $MARK >&2; exit 3"], input="in and out\n", text=True,
-                          capture_output=True, timeout=TIMEOUT, env=dict(os.environ, MARK="environment"))
+                          capture_output=True, timeout=WAIT, env=dict(os.environ, MARK="environment"))
     assert done.stdout == "in and out\n"
     assert "environment\n" in done.stderr
     assert "LLDB_DEBUGSERVER_PATH" not in done.stderr
@@ -125,10 +125,10 @@ def test_ctrl_c_ends_the_recording_and_not_the_program(tmp_path, victim_path):
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(1.5)
         recorder.send_signal(signal.SIGINT)
-        assert recorder.wait(timeout=20) == 0
+        assert recorder.wait(timeout=WAIT) == 0
         assert p.poll() is None
         size = (tmp_path / "account").stat().st_size
-        assert wait_until(lambda: (tmp_path / "account").stat().st_size > size)
+        wait_until(lambda: (tmp_path / "account").stat().st_size > size)
     finally:
         p.kill()
         p.wait()
@@ -139,6 +139,6 @@ def test_without_a_debug_server_it_says_what_is_missing(tmp_path, victim_path):
     if not shutil.which("true"):
         pytest.skip("there is no true")
     done = subprocess.run([str(STEP), "--stepper", "lldb", "-q", "-o", str(tmp_path / "a.log"), "--", "true"],
-                          capture_output=True, text=True, timeout=TIMEOUT, env=env)
+                          capture_output=True, text=True, timeout=WAIT, env=env)
     assert done.returncode in (4, 7)
     assert "LLDB" in done.stderr

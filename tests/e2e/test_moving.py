@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import RECIPES, WATCHCTL, wait_until
+from conftest import RECIPES, WAIT, WATCHCTL, wait_until
 
 RECIPES["follow_coroutine"] = (["follow_coroutine.c"], "gcc -O1 -g")
 
@@ -70,7 +70,7 @@ def test_errno(victim, watch):
 
 def test_a_thread_local_variable_before_the_program_starts(build, run):
     r = subprocess.run([WATCHCTL, "-v", "mine", "--no-stack", "--output", "/dev/stdout", "--json", "--", build("mover")],
-                       input="tls 3\ntlsthread 2\n", capture_output=True, text=True, timeout=60)
+                       input="tls 3\ntlsthread 2\n", capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0, r.stderr
     assert r.stdout.count('"type":"access"') == 5
 
@@ -205,11 +205,11 @@ def test_what_a_child_did_is_its_own_whatever_became_of_it(victim, watch, engine
     v = victim("puppet")
     w = watch("-p", v.pid, "-v", "flag", "--fork", "follow", "--engine", engine)
     v.tell("write 2")
-    assert wait_until(lambda: len(w.accesses) == 2, 60)
+    wait_until(lambda: len(w.accesses) == 2)
     w.process.send_signal(signal.SIGSTOP)
     children = {int(pid) for pid in v.tell("leave").split()}
     w.process.send_signal(signal.SIGCONT)
-    assert wait_until(lambda: len(w.accesses) == 4, 60)
+    wait_until(lambda: len(w.accesses) == 4)
     v.tell("reap")
     w.end()
     assert w.balanced()
@@ -235,7 +235,7 @@ def test_a_child_that_lives_on_is_left_as_it_was(watch, tmp_path):
         parent.stdin.write("fork\n")
         parent.stdin.flush()
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-        assert wait_until(lambda: children.read_text().split())
+        wait_until(lambda: children.read_text().split())
         child = int(children.read_text().split()[0])
         time.sleep(0.2)
         during = len(Path(f"/proc/{child}/maps").read_text().splitlines())

@@ -5,7 +5,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import Victim, snapshot
+from conftest import WAIT, Victim, snapshot
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def hidden(build, tmp_path):
     yield start
     for p in started:
         p.stdin.close()
-        p.wait(timeout=10)
+        p.wait(timeout=WAIT)
 
 
 def child_of(pid):

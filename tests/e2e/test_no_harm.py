@@ -4,14 +4,13 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 from between import PTRACE_ARGUMENTS
-from conftest import WATCHCTL, snapshot, wait_until
+from conftest import WAIT, WATCHCTL, snapshot, wait_until
 
 ENDINGS = {
     "interrupt": ([], signal.SIGINT),
@@ -129,7 +128,7 @@ ssize_t process_vm_writev(pid_t p, const struct iovec *l, unsigned long ln, cons
             env = dict(os.environ, DIE_AT=str(at), LD_PRELOAD=str(library), ASAN_OPTIONS="verify_asan_link_order=0")
             r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "scratch", "-s", "8", "-w", "-q", "-n", "3",
                                 "--engine", "handler"],
-                               env=env, capture_output=True, timeout=60)
+                               env=env, capture_output=True, timeout=WAIT)
             assert v.alive(), f"killed at step {at}, the program died: {v.process.wait()}"
             if r.returncode == 0:
                 break
@@ -156,7 +155,7 @@ def test_the_default_action_still_kills(victim, watch):
     v = victim("puppet")
     w = watch("-p", v.pid, "-v", "flag", "-w")
     v.send("raise")
-    assert v.process.wait(timeout=10) == -signal.SIGTRAP
+    assert v.process.wait(timeout=WAIT) == -signal.SIGTRAP
     w.end(sig=None)
 
 
@@ -266,7 +265,7 @@ def test_exec_ends_the_watch_and_says_so(victim, watch):
     v.send("exec")
     w.end(sig=None, expect=3)
     assert len(w.accesses) == 2 and "executed another program" in w.stderr
-    assert v.process.wait(timeout=10) == 0
+    assert v.process.wait(timeout=WAIT) == 0
 
 
 def test_exit_of_the_target_ends_the_watch_with_everything_recorded(victim, watch):
@@ -274,7 +273,7 @@ def test_exit_of_the_target_ends_the_watch_with_everything_recorded(victim, watc
     w = watch("-p", v.pid, "-v", "flag", "-w")
     v.tell("write 300")
     v.send("exit 3")
-    assert v.process.wait(timeout=10) == 3
+    assert v.process.wait(timeout=WAIT) == 3
     w.end(sig=None)
     assert w.summary()["recorded"] == 300 and w.balanced()
 
@@ -284,7 +283,7 @@ def test_writes_on_an_alternate_signal_stack_are_recorded_there(victim, watch, b
     with before_and_after(v.pid):
         w = watch("-p", v.pid, "-v", "flag", "-w")
         v.tell("go")
-        assert wait_until(lambda: len(w.accesses) >= 1)  # the code has been seen: its rules are known
+        wait_until(lambda: len(w.accesses) >= 1)  # the code has been seen: its rules are known
         v.tell("go")
         w.end()
     names = [[f.get("function") for f in a["stack"]] for a in w.accesses[20:]]
@@ -339,9 +338,9 @@ def test_a_stopped_process_stays_stopped(victim, watch):
     v = victim("puppet")
     os.kill(v.pid, signal.SIGSTOP)
     state = lambda: Path(f"/proc/{v.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    assert wait_until(lambda: state() == "T")
+    wait_until(lambda: state() == "T")
     w = watch("-p", v.pid, "-v", "flag", "-w")
-    assert wait_until(lambda: state() == "T")
+    wait_until(lambda: state() == "T")
     os.kill(v.pid, signal.SIGCONT)
     v.tell("write 4")
     w.end()

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import tracelog_py as log  # noqa: E402
-from conftest import BUILD, WATCHCTL  # noqa: E402
+from conftest import BUILD, WAIT, WATCHCTL  # noqa: E402
 
 ACCESSES = BUILD / "tests" / "bench" / "accesslog-gen"
 GENERATOR = BUILD / "tests" / "bench" / "pagelog-gen"
@@ -22,13 +22,13 @@ NAME = "<img src=x onerror='document.documentElement.dataset.hacked=2'>"
 
 
 def watchctl(*args, status=0):
-    r = subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True, timeout=100)
+    r = subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == status, r.stderr
     return r
 
 
 def generate(path, *args):
-    subprocess.run([str(GENERATOR), *map(str, args), str(path)], check=True, timeout=100)
+    subprocess.run([str(GENERATOR), *map(str, args), str(path)], check=True, timeout=WAIT)
     return path
 
 
@@ -365,7 +365,7 @@ def test_source_and_instructions_are_around_the_place(browser, tmp_path, hardwar
     source = tmp_path / "prog.c"
     source.write_text("int flag;\n__attribute__((noinline)) void set_flag(int v)\n{\n\tflag = v; /* <b>here</b> */\n}\n"
                       "int main(void)\n{\n\tfor (int i = 0; i < 5; i++)\n\t\tset_flag(i);\n\treturn 0;\n}\n")
-    subprocess.run(["gcc", "-g", "-O1", "-o", "prog", "prog.c"], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(["gcc", "-g", "-O1", "-o", "prog", "prog.c"], cwd=tmp_path, check=True, timeout=WAIT)
     watchctl("-v", "flag", "-w", "-o", tmp_path / "log", "--", tmp_path / "prog")
     browser.open(page_of(tmp_path / "log"), "#event=2")
     code = browser.run("[...document.querySelectorAll('.code .here')].map(e => e.textContent)")
@@ -397,7 +397,7 @@ def notices(b):
 @pytest.mark.slow
 def test_a_hundred_thousand_threads_are_counted_though_not_all_are_named(browser, tmp_path):
     n, threads = 200000, 100000
-    subprocess.run([ACCESSES, "-n", str(n), "-t", str(threads), "-f", "3", str(tmp_path / "log")], check=True, timeout=100)
+    subprocess.run([ACCESSES, "-n", str(n), "-t", str(threads), "-f", "3", str(tmp_path / "log")], check=True, timeout=WAIT)
     page = page_of(tmp_path / "log")
     data = data_of(page)
     named, per_thread = len(data["threads"]), n // threads
@@ -414,7 +414,7 @@ def test_a_hundred_thousand_threads_are_counted_though_not_all_are_named(browser
 @pytest.mark.slow
 def test_combinations_beyond_the_room_for_them_are_said_and_still_counted(browser, tmp_path):
     n, threads, room = 320000, 4999, 150000  # odd: nearly every access is a new combination of thread and stack
-    subprocess.run([ACCESSES, "-n", str(n), "-t", str(threads), "-f", "8", str(tmp_path / "log")], check=True, timeout=100)
+    subprocess.run([ACCESSES, "-n", str(n), "-t", str(threads), "-f", "8", str(tmp_path / "log")], check=True, timeout=WAIT)
     known, beyond = set(), 0
     for i in range(n):
         combination = (i % threads, i % 64, i % 1000 == 999)  # as accesslog-gen's description has it
@@ -438,7 +438,7 @@ def test_the_file_is_replaced_only_by_a_whole_page(tmp_path, recorded):
     watchctl("report", recorded, "--html", page)
     assert page.read_text().startswith("<!DOCTYPE html>") and os.listdir(tmp_path) == ["out.html"]
     assert subprocess.run([WATCHCTL, "report", str(recorded), "--html", "-"], capture_output=True,
-                          timeout=60).stdout.startswith(b"<!DOCTYPE html>")
+                          timeout=WAIT).stdout.startswith(b"<!DOCTYPE html>")
 
 
 @pytest.mark.parametrize("args", [["--json"], ["--tag", "begin"], ["--sites"], ["-n", "5"], ["--tree"]])

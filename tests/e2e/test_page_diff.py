@@ -5,7 +5,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BUILD, WATCHCTL
+from conftest import BUILD, WAIT, WATCHCTL
 
 GENERATOR = BUILD / "tests" / "bench" / "steplog-gen"
 AFTER = "[...document.querySelectorAll('.after .row:not(.head)')]"
@@ -26,7 +26,7 @@ def generate(tmp_path_factory):
     folder = tmp_path_factory.mktemp("diff")
 
     def make(name, *args):
-        r = subprocess.run([GENERATOR, "-n", "3000", "-t", "2", *args, folder / name], check=True, capture_output=True, text=True, timeout=60)
+        r = subprocess.run([GENERATOR, "-n", "3000", "-t", "2", *args, folder / name], check=True, capture_output=True, text=True, timeout=WAIT)
         return folder / name, json.loads(r.stdout) if r.stdout.strip() else None
 
     return make
@@ -38,14 +38,14 @@ def good(generate):
 
 
 def page_of(good, bad, page):
-    r = subprocess.run([WATCHCTL, "diff", good, bad, "--html", page, "-q"], capture_output=True, text=True, timeout=60)
+    r = subprocess.run([WATCHCTL, "diff", good, bad, "--html", page, "-q"], capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 1, r.stderr
     return page
 
 
 def calls_from(log, number, tid):
     """The functions that the thread called from that call of the log on."""
-    r = subprocess.run([WATCHCTL, "report", "--json", log], capture_output=True, text=True, timeout=60, check=True)
+    r = subprocess.run([WATCHCTL, "report", "--json", log], capture_output=True, text=True, timeout=WAIT, check=True)
     objects = map(json.loads, r.stdout.splitlines())
     return [o["function"] for o in objects if o["type"] == "call" and o["tid"] == tid and o["call"] >= number]
 
@@ -81,9 +81,9 @@ __attribute__((noinline)) int descend(const char *a_parameter_with_a_long_name, 
 }
 int main(int argc, char **argv) { return descend("some text of some length, with words", 30, atoi(argv[1])) == 0; }
 """)
-    subprocess.run(["gcc", "-O0", "-g", folder / "deep.c", "-o", folder / "deep"], check=True, timeout=60)
+    subprocess.run(["gcc", "-O0", "-g", folder / "deep.c", "-o", folder / "deep"], check=True, timeout=WAIT)
     for name in ("0", "7"):
-        subprocess.run([WATCHCTL, "step", "-q", "-o", folder / name, "--", folder / "deep", name], timeout=60, check=True)
+        subprocess.run([WATCHCTL, "step", "-q", "-o", folder / name, "--", folder / "deep", name], timeout=WAIT, check=True)
     return page_of(folder / "0", folder / "7", folder / "page.html")
 
 

@@ -6,14 +6,14 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, VICTIMS, WATCHCTL
+from conftest import BUILD, VICTIMS, WAIT, WATCHCTL
 
 GENERATOR = BUILD / "tests" / "bench" / "steplog-gen"
 DATA = "document.documentElement.dataset."
 
 
 def watchctl(*args, status=0):
-    r = subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True, timeout=100)
+    r = subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == status, r.stderr
     return r.stdout
 
@@ -27,7 +27,7 @@ def page_of(recorded, status=0):
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     log = tmp_path_factory.mktemp("calls") / "log"
-    subprocess.run([GENERATOR, "-n", "3000", "-t", "3", log], check=True, timeout=100, stdout=subprocess.DEVNULL)
+    subprocess.run([GENERATOR, "-n", "3000", "-t", "3", log], check=True, timeout=WAIT, stdout=subprocess.DEVNULL)
     return log
 
 
@@ -313,7 +313,7 @@ def test_hostile_texts_stay_texts(browser, tmp_path):
 __attribute__((noinline)) int take(const char *s) { return (int)strlen(s); }
 int main(void) { return take("</script><script>document.documentElement.dataset.hacked=1</script><img src=x onerror=x>") == 0; }
 """)
-    subprocess.run(["gcc", "-O0", "-g", "-fno-builtin", source, "-o", program], check=True, timeout=60)
+    subprocess.run(["gcc", "-O0", "-g", "-fno-builtin", source, "-o", program], check=True, timeout=WAIT)
     watchctl("step", "-q", "-o", tmp_path / "log", "--", program)
     browser.open(page_of(tmp_path / "log"), "#tab=calls&q=hacked")
     assert browser.run(DATA + "hacked") is None and browser.messages == []
@@ -326,13 +326,13 @@ def shapes(tmp_path_factory):
     program = BUILD / "victims" / "step_shapes_page"
     program.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["gcc", VICTIMS / "step_shapes.c", "-O0", "-D_GNU_SOURCE", "-g", "-fno-builtin", "-D__NO_INLINE__", "-pthread", "-ldl",
-                    "-o", program], check=True, timeout=100)
+                    "-o", program], check=True, timeout=WAIT)
     return program
 
 
 @pytest.mark.parametrize("shape", ["recursion", "threads", "values"])
 def test_the_page_has_the_calls_that_the_program_says_it_made(browser, shapes, tmp_path, shape):
-    r = subprocess.run([WATCHCTL, "step", "-q", "-o", tmp_path / "log", "--", shapes, shape], capture_output=True, text=True, timeout=120)
+    r = subprocess.run([WATCHCTL, "step", "-q", "-o", tmp_path / "log", "--", shapes, shape], capture_output=True, text=True, timeout=2 * WAIT)
     assert r.returncode == 0, r.stderr
     account = [m.groups() for m in re.finditer(r"^E (\d+) (\S+) ?(.*)$", r.stdout, re.M)]
     assert account
@@ -377,7 +377,7 @@ def test_a_log_that_is_cut_short_says_so(browser, recorded, tmp_path):
 
 
 def test_signals_are_marked_in_their_call(browser, shapes, tmp_path):
-    subprocess.run([WATCHCTL, "step", "-q", "-o", tmp_path / "log", "--", shapes, "signals"], check=True, capture_output=True, timeout=120)
+    subprocess.run([WATCHCTL, "step", "-q", "-o", tmp_path / "log", "--", shapes, "signals"], check=True, capture_output=True, timeout=2 * WAIT)
     told = [json.loads(line) for line in watchctl("report", "--json", "--events", tmp_path / "log").splitlines()]
     names = {o["call"]: o["function"] for o in told if o["type"] == "call"}
     signals = [(o["signal"], names[o["call"]]) for o in told if o["type"] == "signal"]

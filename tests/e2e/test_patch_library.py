@@ -11,14 +11,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 import zlib
 
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from conftest import TIMEOUT, WATCHCTL  # noqa: E402
+from conftest import WAIT, WATCHCTL, wait_until  # noqa: E402
 from test_patch_live import of_type, report  # noqa: E402
 
 PROBES = r"""
@@ -40,7 +39,7 @@ def probes(tmp_path):
 
 
 def patch(*words, status=0, **more):
-    done = subprocess.run([WATCHCTL, "patch", *map(str, words)], capture_output=True, text=True, timeout=2 * TIMEOUT, stdin=subprocess.DEVNULL, **more)
+    done = subprocess.run([WATCHCTL, "patch", *map(str, words)], capture_output=True, text=True, timeout=2 * WAIT, stdin=subprocess.DEVNULL, **more)
     assert done.returncode == status, done.stderr
     return done
 
@@ -64,7 +63,7 @@ def env(out, log=None, **more):
 
 
 def run(words, e, status=0, said="", **more):
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL, env=e, **more)
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=WAIT, stdin=subprocess.DEVNULL, env=e, **more)
     assert done.returncode == status, done.stderr
     assert done.stderr == "" if not said else said in done.stderr, done.stderr
     return done.stdout
@@ -84,7 +83,7 @@ def gdb_counts(words, e, *functions):
     line = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set breakpoint pending on"]
     for s in script:
         line += ["-ex", s]
-    done = subprocess.run([*line, "--args", *map(str, words)], capture_output=True, text=True, timeout=2 * TIMEOUT, stdin=subprocess.DEVNULL, env=e)
+    done = subprocess.run([*line, "--args", *map(str, words)], capture_output=True, text=True, timeout=2 * WAIT, stdin=subprocess.DEVNULL, env=e)
     found = [int(m[1]) for m in re.finditer(r"already hit (\d+) time", done.stdout)]
     assert len(found) == len(functions), done.stdout + done.stderr
     return dict(zip(functions, found))
@@ -92,13 +91,13 @@ def gdb_counts(words, e, *functions):
 
 def exports(path):
     """What it defines: (name with version, type, binding, visibility, size), by readelf."""
-    text = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, timeout=TIMEOUT).stdout
+    text = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, timeout=WAIT).stdout
     rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d+: ", line)]
     return sorted((r[7], r[3], r[4], r[5], r[2]) for r in rows if len(r) > 7 and r[6] != "UND" and r[4] != "LOCAL")
 
 
 def by_nm(path):
-    text = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", path], capture_output=True, text=True, timeout=TIMEOUT).stdout
+    text = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", path], capture_output=True, text=True, timeout=WAIT).stdout
     return sorted(line.split(maxsplit=1)[1] for line in text.splitlines())
 
 
@@ -116,15 +115,6 @@ def running(*words, **more):
     finally:
         p.kill()
         p.wait()
-
-
-def wait_until(ready, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if ready():
-            return
-        time.sleep(0.02)
-    pytest.fail("it did not come to that in time")
 
 
 def collectors_of(pid):
@@ -205,7 +195,7 @@ int main()
 
 def test_exceptions_through_the_c_plus_plus_library(drop_in, tmp_path):
     (tmp_path / "throws.cc").write_text(THROWS)
-    subprocess.run(["g++", "-O1", "-o", "throws", "throws.cc", "-pthread"], cwd=tmp_path, check=True, timeout=TIMEOUT)
+    subprocess.run(["g++", "-O1", "-o", "throws", "throws.cc", "-pthread"], cwd=tmp_path, check=True, timeout=WAIT)
     out, log = drop_in("libstdc++.so.6", "--at", "entry *", "--call", "nothing"), tmp_path / "log"
     assert run([tmp_path / "throws"], env(out, log)) == "1100\n"
     seen = counts(log)
@@ -217,8 +207,8 @@ def test_a_library_with_threads_of_its_own(drop_in, tmp_path):
     data = tmp_path / "data"
     data.write_bytes(b"".join(b"%d " % (i * i) for i in range(300000)))
     out, log = drop_in("liblzma.so.5", "--at", "entry *", "--call", "nothing"), tmp_path / "log"
-    done = subprocess.run(["xz", "-T4", "--block-size=100000", "-c", data], stdout=subprocess.PIPE, env=env(out, log), timeout=TIMEOUT)
-    assert done.stdout == subprocess.run(["xz", "-T4", "--block-size=100000", "-c", data], stdout=subprocess.PIPE, timeout=TIMEOUT).stdout
+    done = subprocess.run(["xz", "-T4", "--block-size=100000", "-c", data], stdout=subprocess.PIPE, env=env(out, log), timeout=WAIT)
+    assert done.stdout == subprocess.run(["xz", "-T4", "--block-size=100000", "-c", data], stdout=subprocess.PIPE, timeout=WAIT).stdout
     seen = counts(log)
     assert seen["lzma_stream_encoder_mt"] == 1 and seen["lzma_block_encoder_init"] >= 10 if "lzma_block_encoder_init" in seen else seen["lzma_code"] > 10
 
@@ -321,7 +311,7 @@ def test_programs_can_be_linked_with_it(build, drop_in, tmp_path, linker):
     source = os.path.join(os.path.dirname(os.path.dirname(__file__)), "victims", "dropped_app.c")
     for folder, name in ((out, "with"), (own, "without")):
         subprocess.run(["gcc", f"-fuse-ld={linker}", "-O1", "-no-pie", "-fno-pie", "-o", name, source, f"-L{folder}", f"-L{own}", "-l:libdropped.so.1",
-                        "-l:libdropped_other.so", "-pthread"], check=True, cwd=tmp_path, timeout=TIMEOUT)
+                        "-l:libdropped_other.so", "-pthread"], check=True, cwd=tmp_path, timeout=WAIT)
     assert run([tmp_path / "with"], env(own)) == run([tmp_path / "without"], env(own))
     assert run([tmp_path / "with"], env(f"{out}:{own}", tmp_path / "log")) == run([tmp_path / "without"], env(own))
     dynamic = [subprocess.run(["readelf", "-W", "--dyn-syms", tmp_path / n], capture_output=True, text=True).stdout for n in ("with", "without")]
@@ -349,7 +339,7 @@ def test_what_goes_wrong_is_one_sentence_and_the_program_runs(build, probes, tmp
     out, log, tool = tmp_path / "out", tmp_path / "log", tmp_path / "watchctl"
     shutil.copy(WATCHCTL, tool)
     subprocess.run([tool, "patch", "--library", f"{own}/libdropped.so.1", "--at", "entry add_v2", "--call", "nothing", probes, "--output-dir", out],
-                   check=True, timeout=TIMEOUT, stdout=subprocess.DEVNULL)
+                   check=True, timeout=WAIT, stdout=subprocess.DEVNULL)
     said = {"watchctl": "cannot be executed", "folder": "no/such/log", "device": "/dev/null is a device", "build": "another build", "filter": "seccomp"}[what]
     if what == "watchctl":
         tool.unlink()
@@ -360,9 +350,9 @@ def test_what_goes_wrong_is_one_sentence_and_the_program_runs(build, probes, tmp
     elif what == "build":
         source = os.path.join(os.path.dirname(os.path.dirname(__file__)), "victims", "dropped_lib.c")
         subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-Wl,-soname,libdropped.so.1", "-o", out / "libdropped.so.1.orig", source,
-                        f"-Wl,--version-script={source[:-2]}.map"], check=True, timeout=TIMEOUT)
+                        f"-Wl,--version-script={source[:-2]}.map"], check=True, timeout=WAIT)
     app = [build("dropped_later"), *(["filter"] if what == "filter" else [])]
-    done = subprocess.run(app, capture_output=True, text=True, timeout=TIMEOUT, env=env(out, log))
+    done = subprocess.run(app, capture_output=True, text=True, timeout=WAIT, env=env(out, log))
     assert (done.returncode, done.stdout) == (0, "0 children\n")
     lines = [line for line in done.stderr.splitlines() if line]
     assert len(lines) == 1 and said in lines[0] and "runs as it is, unpatched" in lines[0], done.stderr
@@ -372,7 +362,7 @@ def test_what_goes_wrong_is_one_sentence_and_the_program_runs(build, probes, tmp
 @pytest.mark.parametrize("name", ["-q", "--help", "--", "-"])
 def test_a_log_may_be_called_as_an_option_is(drop_in, tmp_path, name):
     out = drop_in("libz.so.1", "--at", "entry crc32", "--call", "nothing")
-    subprocess.run([PYTHON, "-c", "import zlib; zlib.crc32(b'x')"], check=True, timeout=TIMEOUT, cwd=tmp_path, env=env(out, name))
+    subprocess.run([PYTHON, "-c", "import zlib; zlib.crc32(b'x')"], check=True, timeout=WAIT, cwd=tmp_path, env=env(out, name))
     assert counts(tmp_path / name) == {"crc32": 1}
 
 
@@ -383,7 +373,7 @@ def test_debuggers_are_not_disturbed(build, drop_in, tmp_path, tracer):
         pytest.skip(f"no {tracer[0]}")
     own = victims(build)
     out, log = drop_in(f"{own}/libdropped.so.1", "--at", "entry add_v*", "--call", "nothing"), tmp_path / "log"
-    done = subprocess.run([*tracer, build("dropped_later")], capture_output=True, text=True, timeout=2 * TIMEOUT, env=env(out, log), stdin=subprocess.DEVNULL)
+    done = subprocess.run([*tracer, build("dropped_later")], capture_output=True, text=True, timeout=2 * WAIT, env=env(out, log), stdin=subprocess.DEVNULL)
     assert done.returncode == 0 and "0 children" in done.stdout and not log.exists()
     said = re.findall("watchctl: libdropped.so.1 runs as it is, unpatched: (.*)", done.stdout + done.stderr)
     assert said == ["it runs in Valgrind" if tracer[0] == "valgrind" else "it is traced (by a debugger, or strace)"]
@@ -396,7 +386,7 @@ def test_what_the_terminal_sends_ends_the_program_only(drop_in, tmp_path):
     with running(PYTHON, "-c", script, env=env(out, log), start_new_session=True, stderr=subprocess.DEVNULL) as p:
         p.stdout.readline()
         os.killpg(p.pid, signal.SIGINT)
-        p.wait(TIMEOUT)
+        p.wait(WAIT)
     assert counts(log) == {"crc32": 100}
 
 
@@ -410,7 +400,7 @@ def test_a_killed_collector_does_no_harm(drop_in, tmp_path):
         wait_until(lambda: not collectors_of(p.pid))
         p.stdin.write("\n")
         p.stdin.flush()
-        assert int(p.stdout.readline()) == 100000 * zlib.crc32(b"x") and p.wait(TIMEOUT) == 0
+        assert int(p.stdout.readline()) == 100000 * zlib.crc32(b"x") and p.wait(WAIT) == 0
 
 
 def test_the_collector_has_nothing_of_the_program_and_goes_when_it_is_told(drop_in, tmp_path):
@@ -429,7 +419,7 @@ def test_the_collector_has_nothing_of_the_program_and_goes_when_it_is_told(drop_
         p.stdin.write("\n")
         p.stdin.flush()
         assert p.stdout.readline() == "end\n"
-        assert p.wait(TIMEOUT) == 0
+        assert p.wait(WAIT) == 0
     assert counts(log) == {"crc32": 100}
 
 
@@ -447,10 +437,10 @@ def test_nobody_in_particular_can_use_it(build, probes, tmp_path):
         os.chmod(public, 0o777)
         words = [f"{public}/watchctl", "patch", "--library", f"{public}/libdropped.so.1", "--at", "entry add_v2", "--call", "nothing", f"{public}/probes.c",
                  "--output-dir", f"{public}/out"]
-        subprocess.run([*nobody, *words], check=True, timeout=TIMEOUT, stdout=subprocess.DEVNULL)
+        subprocess.run([*nobody, *words], check=True, timeout=WAIT, stdout=subprocess.DEVNULL)
         run([*nobody, f"{public}/dropped_later"], env(f"{public}/out", f"{public}/log"))
         assert counts(f"{public}/log") == {"add_v2": 301}
-        hidden = subprocess.run([*nobody, f"{public}/dropped_later", "hidden"], capture_output=True, text=True, timeout=TIMEOUT, env=env(f"{public}/out", f"{public}/log1"))
+        hidden = subprocess.run([*nobody, f"{public}/dropped_later", "hidden"], capture_output=True, text=True, timeout=WAIT, env=env(f"{public}/out", f"{public}/log1"))
         assert (hidden.returncode, hidden.stdout) == (0, "0 children\n") and "it lets nobody look at it" in hidden.stderr
         assert hidden.stderr.count("\n") == 1 and not os.path.exists(f"{public}/log1")
         closed = [*nobody, "sh", "-c", f"exec {public}/dropped_later <&- >&- 2>&-"]
@@ -508,7 +498,7 @@ def test_rules_and_functions_choose(drop_in, tmp_path):
 def test_a_refusal_is_one_sentence_and_leaves_nothing(probes, tmp_path, words, status, said):
     (tmp_path / "f.c").write_text("int f(int a) { return a + 1; }\nint main(void) { return f(-1); }\n")
     for flags in (["-static", "-o", "static"], ["-shared", "-fPIC", "-o", "no_soname"], ["-shared", "-fPIC", "-Wl,-soname,beside,-rpath,$ORIGIN", "-o", "beside"]):
-        subprocess.run(["gcc", *flags, "f.c"], check=True, cwd=tmp_path, timeout=TIMEOUT)
+        subprocess.run(["gcc", *flags, "f.c"], check=True, cwd=tmp_path, timeout=WAIT)
     call = [] if "=>" in str(words) else ["--call", "nothing"]
     done = patch(*words, *call, probes, "--output-dir", "out", status=status, cwd=tmp_path)
     assert said in done.stderr and done.stdout == "" and done.stderr.count("watchctl: ") == 1
@@ -530,6 +520,6 @@ def test_a_full_disk_leaves_nothing_half_done(drop_in, probes, tmp_path):
     out = drop_in("libz.so.1", "--at", "entry crc32", "--call", "nothing")
     before = {p.name: (p.stat().st_ino, p.stat().st_size) for p in out.iterdir()}
     small = subprocess.run([WATCHCTL, "patch", "--library", "libz.so.1", "--at", "entry adler32", "--call", "nothing", probes, "--output-dir", out],
-                           capture_output=True, text=True, timeout=TIMEOUT, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000)))
+                           capture_output=True, text=True, timeout=WAIT, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000)))
     assert small.returncode == 1 and "cannot write" in small.stderr, small.stderr
     assert {p.name: (p.stat().st_ino, p.stat().st_size) for p in out.iterdir()} == before

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 from as_found import code_of  # noqa: E402
-from conftest import TIMEOUT, WATCHCTL  # noqa: E402
+from conftest import WAIT, WATCHCTL, wait_until  # noqa: E402
 
 PROBES = r"""
 #include <watchctl/probe.h>
@@ -39,13 +39,13 @@ def probes(tmp_path):
 
 
 def patch(*words, status=0, stdin=None):
-    done = subprocess.run([WATCHCTL, "patch", *map(str, words)], capture_output=True, text=True, timeout=2 * TIMEOUT, stdin=stdin or subprocess.DEVNULL)
+    done = subprocess.run([WATCHCTL, "patch", *map(str, words)], capture_output=True, text=True, timeout=2 * WAIT, stdin=stdin or subprocess.DEVNULL)
     assert done.returncode == status, done.stderr
     return done
 
 
 def report(log, *words):
-    done = subprocess.run([WATCHCTL, "report", "--json", *words, str(log)], capture_output=True, text=True, timeout=TIMEOUT)
+    done = subprocess.run([WATCHCTL, "report", "--json", *words, str(log)], capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -67,15 +67,6 @@ def running(*words, **more):
 def mappings(pid):
     with open(f"/proc/{pid}/maps") as maps:
         return [line for line in maps if "[heap]" not in line and "[stack]" not in line]
-
-
-def wait_until(ready, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if ready():
-            return
-        time.sleep(0.02)
-    pytest.fail("it did not come to that in time")
 
 
 # What is recorded
@@ -114,7 +105,7 @@ def test_a_stack_is_exact(build, probes, tmp_path):
 def test_babeltrace_reads_the_log(build, probes, tmp_path):
     log = tmp_path / "log"
     patch("--at", "entry work", "--call", "text", probes, "-o", log, "--", build("patched"), 3)
-    shown = subprocess.run(["babeltrace2", str(log)], capture_output=True, text=True, timeout=TIMEOUT)
+    shown = subprocess.run(["babeltrace2", str(log)], capture_output=True, text=True, timeout=WAIT)
     assert shown.returncode == 0, shown.stderr
     assert len(re.findall(r"\bprobe: .*\"hello\"", shown.stdout)) == 3
     assert re.search(r"probe_total: .*count = 3, lost = 0", shown.stdout)
@@ -123,7 +114,7 @@ def test_babeltrace_reads_the_log(build, probes, tmp_path):
 def test_values_are_withheld_where_that_is_asked_for(build, probes, tmp_path):
     log = tmp_path / "log"
     patch("--at", "entry work", "--call", "text", probes, "-o", log, "--", build("patched"), 2)
-    shown = subprocess.run([WATCHCTL, "report", "--redact", "all", str(log)], capture_output=True, text=True, timeout=TIMEOUT)
+    shown = subprocess.run([WATCHCTL, "report", "--redact", "all", str(log)], capture_output=True, text=True, timeout=WAIT)
     assert "hello" not in shown.stdout and "withheld" in shown.stdout
 
 
@@ -226,7 +217,7 @@ def test_a_static_program_is_patched_from_its_start(build, probes, tmp_path, nam
 def test_an_exec_ends_it_with_all_that_was_recorded(build, probes, tmp_path):
     log = tmp_path / "log"
     done = subprocess.run([WATCHCTL, "patch", "--at", "entry work", "--call", "value", probes, "-o", str(log), "--", build("patched"), "50", "exec"],
-                          capture_output=True, text=True, timeout=TIMEOUT)
+                          capture_output=True, text=True, timeout=WAIT)
     assert done.returncode in (0, 3), done.stderr  # the other program may have ended before it is seen
     assert len(of_type(report(log), "probe")) == 50
 
@@ -235,11 +226,11 @@ def test_a_library_that_is_loaded_later_is_patched(build, probes, tmp_path):
     shutil.copy(build("libplugged.so"), tmp_path)
     log = tmp_path / "log"
     done = subprocess.run([WATCHCTL, "patch", "--at", "entry plugged", "--at", "entry work", "--call", "value", probes, "-o", str(log), "--",
-                           build("patched"), "20", "load"], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
+                           build("patched"), "20", "load"], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
     # A name that is nowhere yet is an error: patterns with * are for what comes.
     assert done.returncode == 5 and "plugged" in done.stderr
     done = subprocess.run([WATCHCTL, "patch", "--at", "entry *", "--function", "*", "--call", "nothing", probes, "-o", str(log), "--",
-                           build("patched"), "20", "load"], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
+                           build("patched"), "20", "load"], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 0, done.stderr
     counts = {t["function"]: t["count"] for t in of_type(report(log, "--sites"), "probe_total") if t.get("module", "").endswith("libplugged.so")}
     assert counts["plugged"] == 20
@@ -249,7 +240,7 @@ def test_a_name_that_is_nowhere_yet_is_waited_for(build, probes, tmp_path):
     shutil.copy(build("libplugged.so"), tmp_path)
     log = tmp_path / "log"
     done = subprocess.run([WATCHCTL, "patch", "--pending", "--at", "entry plugged", "--call", "value", probes, "-o", str(log), "--",
-                           build("patched"), "20", "load"], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
+                           build("patched"), "20", "load"], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 0, done.stderr
     assert "0 sites patched in 0 modules" in done.stderr
     assert [t["count"] for t in of_type(report(log), "probe_total")] == [20]
@@ -331,7 +322,7 @@ int main(void)
 def test_what_a_probe_calls_last_keeps_the_registers_too(tmp_path, cc, last):
     """clang leaves a function that keeps all registers by a jump, as if what it calls last kept them."""
     (tmp_path / "keep.c").write_text(KEEP)
-    subprocess.run(["gcc", "-O1", "-o", tmp_path / "keep", tmp_path / "keep.c"], check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-O1", "-o", tmp_path / "keep", tmp_path / "keep.c"], check=True, timeout=WAIT)
     probe = tmp_path / "last.c"
     probe.write_text("#include <watchctl/probe.h>\n__attribute__((noinline)) static void helper(struct probe *p)"
                      "{ probe_value(p->regs->rdi + 1); probe_value(p->regs->rdi + 2); }\n"
@@ -360,9 +351,9 @@ int main(int argc, char **argv)
 	return 0;
 }
 """)
-    subprocess.run(["gcc", "-o", tmp_path / "t", tmp_path / "t.c"], check=True, timeout=TIMEOUT)
-    assert subprocess.run([tmp_path / "t"], capture_output=True, text=True, timeout=TIMEOUT).stdout == "alive\n"
-    assert subprocess.run([tmp_path / "t", "block"], timeout=TIMEOUT).returncode == -signal.SIGTRAP
+    subprocess.run(["gcc", "-o", tmp_path / "t", tmp_path / "t.c"], check=True, timeout=WAIT)
+    assert subprocess.run([tmp_path / "t"], capture_output=True, text=True, timeout=WAIT).stdout == "alive\n"
+    assert subprocess.run([tmp_path / "t", "block"], timeout=WAIT).returncode == -signal.SIGTRAP
 
 
 @pytest.mark.parametrize("how", ["before", "after", "instead"])
@@ -382,9 +373,9 @@ int main(void)
 	return 0;
 }
 """)
-    subprocess.run(["gcc", "-O2", "-fcf-protection=branch", "-o", tmp_path / "b", tmp_path / "b.c"], check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-O2", "-fcf-protection=branch", "-o", tmp_path / "b", tmp_path / "b.c"], check=True, timeout=WAIT)
     (tmp_path / "p.c").write_text('#include <watchctl/probe.h>\nPROBE(here) { probe_log("%lx %lx", p->regs->rip, p->regs->rdi); }\n')
-    plain = subprocess.run([tmp_path / "b"], capture_output=True, text=True, check=True, timeout=TIMEOUT).stdout
+    plain = subprocess.run([tmp_path / "b"], capture_output=True, text=True, check=True, timeout=WAIT).stdout
     (tmp_path / "rules").write_text(f"endbr64 => {how} here\n")
     log = tmp_path / "log"
     done = patch("--rules", tmp_path / "rules", *(["--yes-change-the-program"] if how == "instead" else []), "--function", "[pa][lg]*", tmp_path / "p.c",
@@ -439,12 +430,12 @@ int main(void)
 	return 0;
 }
 """)
-    subprocess.run(["gcc", "-O1", "-no-pie", "-fno-pie", "-o", tmp_path / "h", tmp_path / "h.c"], check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-O1", "-no-pie", "-fno-pie", "-o", tmp_path / "h", tmp_path / "h.c"], check=True, timeout=WAIT)
     p = subprocess.Popen([tmp_path / "h"], stdout=subprocess.PIPE, text=True)
     sessions = 0
     while p.poll() is None:
         done = subprocess.run([WATCHCTL, "patch", "-p", str(p.pid), "--at", "*", "--function", "before", "--in", "h", "--call", "nothing", probes, "-q",
-                               "-t", "0.02"], capture_output=True, text=True, timeout=TIMEOUT)
+                               "-t", "0.02"], capture_output=True, text=True, timeout=WAIT)
         sessions += done.returncode == 0
     assert (p.returncode, p.stdout.read()) == (0, "1 1\n") and sessions > 5
 
@@ -474,7 +465,7 @@ int main(int argc, char **argv)
 	return 0;
 }
 """)
-    subprocess.run(["gcc", "-O1", "-o", tmp_path / "d", tmp_path / "d.c"], check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-O1", "-o", tmp_path / "d", tmp_path / "d.c"], check=True, timeout=WAIT)
     log = tmp_path / "log"
     done = patch("--at", "entry work", "--call", "value", probes, "-o", log, "--program-output", tmp_path / "out", "--", tmp_path / "d", children)
     notes = [e["text"] for e in of_type(report(log), "note") if "goes on" in e["text"] or "go on" in e["text"]]
@@ -496,7 +487,7 @@ def test_a_folder_that_a_killed_compilation_has_left_is_removed(build, probes, t
     for folder in (old, alive):
         os.utime(folder, (time.time() - 3600,) * 2)
     subprocess.run([WATCHCTL, "patch", "--at", "entry work", "--call", "nothing", probes, "-q", "--", build("patched"), "5"],
-                   check=True, capture_output=True, timeout=TIMEOUT, env={**os.environ, "TMPDIR": str(tmp_path)})
+                   check=True, capture_output=True, timeout=WAIT, env={**os.environ, "TMPDIR": str(tmp_path)})
     assert not old.exists() and new.exists() and alive.exists()
     assert {f.name for f in tmp_path.iterdir()} == {new.name, alive.name, "probes.c"}
 
@@ -513,8 +504,8 @@ def test_a_thread_that_waits_in_a_patched_system_call_gets_its_data(build, probe
             p.stdin.flush()
             assert p.stdout.readline() == "read line\n"
             assert p.stdout.readline() == "5\n"
-            w.wait(timeout=TIMEOUT)
-        assert p.wait(timeout=TIMEOUT) == 0
+            w.wait(timeout=WAIT)
+        assert p.wait(timeout=WAIT) == 0
     finally:
         p.kill()
 
@@ -547,7 +538,7 @@ def test_a_killed_watchctl_leaves_a_program_that_runs_and_can_be_cleared(build, 
         assert "has ended" in patch("list", "-p", p.pid).stdout
         before = int(p.stdout.readline())
         assert int(p.stdout.readline()) > before
-        cleared = subprocess.run([WATCHCTL, "clear", "-p", str(p.pid)], capture_output=True, text=True, timeout=TIMEOUT)
+        cleared = subprocess.run([WATCHCTL, "clear", "-p", str(p.pid)], capture_output=True, text=True, timeout=WAIT)
         assert cleared.returncode == 0 and "took out 1 patch of 1 module" in cleared.stdout
         assert code_of(p.pid) == code
         assert "no patches" in patch("list", "-p", p.pid).stdout
@@ -575,7 +566,7 @@ def test_two_at_once_do_not_write_over_each_other(build, probes):
             assert "a patch of another watchctl's" in done.stderr
             patch("-p", p.pid, "--at", "entry say", "--call", "value", probes, "-q", "-t", "0.3")
             w.send_signal(signal.SIGINT)
-            assert w.wait(timeout=TIMEOUT) == 0
+            assert w.wait(timeout=WAIT) == 0
         assert code_of(p.pid) == code
 
 
@@ -597,10 +588,10 @@ def test_threads_that_run_through_it_all_compute_what_they_should(build, probes)
             if i % 3 == 2:
                 time.sleep(chance.uniform(0.05, 1))
                 w.kill()
-            said = w.communicate(timeout=2 * TIMEOUT)[1]
+            said = w.communicate(timeout=2 * WAIT)[1]
             assert w.returncode in (0, -9), said
             assert p.poll() is None, p.stdout.read()
-        subprocess.run([WATCHCTL, "clear", "-p", str(p.pid)], check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT)
+        subprocess.run([WATCHCTL, "clear", "-p", str(p.pid)], check=True, stdout=subprocess.DEVNULL, timeout=WAIT)
         assert "no patches" in patch("list", "-p", p.pid).stdout
         assert code_of(p.pid) == code
         before = int(p.stdout.readline().split()[0])
@@ -625,7 +616,7 @@ def test_packaged_programs_print_what_they_print_without(probes, tmp_path, name,
     command = PROGRAMS[name]
     if not shutil.which(command[0]):
         pytest.skip(f"{command[0]} is not installed")
-    plain = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT).stdout
+    plain = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=WAIT).stdout
     done = patch("--at", pattern, "--call", "nothing", probes, "-q", "--output", tmp_path / "said", "--", *command)
     assert done.stdout == plain
     patched = int(re.search(r"(\d+) sites? patched", done.stderr)[1])

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from conftest import TIMEOUT, WATCHCTL  # noqa: E402
+from conftest import WAIT, WATCHCTL  # noqa: E402
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 CRYPTO = "/usr/lib/x86_64-linux-gnu/libcrypto.so.3"
@@ -23,7 +23,7 @@ JUMPS = re.compile(r"^(?:bnd |notrack |data16 )*(j\w+|call|loop\w*|xbegin)\s+0?x
 
 
 def watchctl(*words, status=0):
-    done = subprocess.run([WATCHCTL, "patch", *words], capture_output=True, text=True, timeout=10 * TIMEOUT, errors="replace")
+    done = subprocess.run([WATCHCTL, "patch", *words], capture_output=True, text=True, timeout=10 * WAIT, errors="replace")
     assert done.returncode == status, done.stderr
     return done
 
@@ -48,7 +48,7 @@ def plan(path, *patterns, more=()):
 def objdump(path):
     """(address, length, text) of every instruction, as objdump has it."""
     text = subprocess.run(["objdump", "-d", "-w", "-M", "intel", there(path)], capture_output=True, text=True, check=True,
-                          timeout=10 * TIMEOUT, env=dict(os.environ, LC_ALL="C")).stdout
+                          timeout=10 * WAIT, env=dict(os.environ, LC_ALL="C")).stdout
     found = []
     for line in text.splitlines():
         part = line.split("\t")
@@ -147,7 +147,7 @@ def test_bytes_find_what_the_instruction_finds():
 
 def functions_of_readelf(path):
     """Addresses of functions by the dynamic symbols, which are all that a distribution's library has."""
-    text = subprocess.run(["readelf", "-W", "--dyn-syms", there(path)], capture_output=True, text=True, check=True, timeout=TIMEOUT).stdout
+    text = subprocess.run(["readelf", "-W", "--dyn-syms", there(path)], capture_output=True, text=True, check=True, timeout=WAIT).stdout
     found = {}
     for line in text.splitlines():
         part = line.split()
@@ -298,7 +298,7 @@ def test_jump_tables_are_targets(tmp_path):
     for flags in (["gcc", "-O2", "-fPIC"], ["gcc", "-O2", "-no-pie", "-fno-pie"], ["clang", "-O2", "-fPIC"],
                   ["clang", "-O2", "-no-pie", "-fno-pie"]):
         path = tmp_path / "s"
-        subprocess.run([*flags, "-g", "-o", str(path), str(tmp_path / "s.c")], check=True, timeout=TIMEOUT)
+        subprocess.run([*flags, "-g", "-o", str(path), str(tmp_path / "s.c")], check=True, timeout=WAIT)
         plan.cache_clear()
         sites, total = plan(str(path), "*", more=("--function", "f"))
         assert total["unresolved_jumps"] == 0
@@ -315,15 +315,15 @@ def test_landing_pads_are_targets(tmp_path):
     (tmp_path / "e.cc").write_text(
         '#include <stdio.h>\nvoid g(int);\nint f(int n) { try { g(n); } catch (int e) { return e; } catch (...) { puts("x"); } return n; }\n'
         "void g(int n) { if (n) throw n; }\nint main(int c, char **) { return f(c); }\n")
-    subprocess.run(["g++", "-O2", "-S", "e.cc"], cwd=tmp_path, check=True, timeout=TIMEOUT)
+    subprocess.run(["g++", "-O2", "-S", "e.cc"], cwd=tmp_path, check=True, timeout=WAIT)
     text = re.sub(r"\.L(\d+)\b", r"Label\1", (tmp_path / "e.s").read_text())
     labels = set(re.findall(r"\.uleb128 (Label\d+)-", text))
     (tmp_path / "e.s").write_text(text)
-    subprocess.run(["g++", "-o", "e", "e.s"], cwd=tmp_path, check=True, timeout=TIMEOUT)
+    subprocess.run(["g++", "-o", "e", "e.s"], cwd=tmp_path, check=True, timeout=WAIT)
     names = subprocess.run(["nm", "e"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     pads = {int(line.split()[0], 16) for line in names.splitlines() if line.split()[-1] in labels}
     assert len(pads) >= 2
-    subprocess.run(["strip", "e"], cwd=tmp_path, check=True, timeout=TIMEOUT)
+    subprocess.run(["strip", "e"], cwd=tmp_path, check=True, timeout=WAIT)
     sites = plan(str(tmp_path / "e"), "*")[0]
     assert pads <= addresses(sites)
     for site in sites:
@@ -334,7 +334,7 @@ def test_landing_pads_are_targets(tmp_path):
 
 def test_a_line_of_the_source_is_a_place(tmp_path):
     (tmp_path / "line.c").write_text("__attribute__((noipa)) int f(int *p)\n{\n\treturn *p * 3;\n}\nint main(int c, char **v) { return f(&c); }\n")
-    subprocess.run(["gcc", "-O1", "-g", "-o", str(tmp_path / "line"), str(tmp_path / "line.c")], check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-O1", "-g", "-o", str(tmp_path / "line"), str(tmp_path / "line.c")], check=True, timeout=WAIT)
     sites, _ = plan(str(tmp_path / "line"), "line.c:3")
     assert [s["function"] for s in sites] == ["f"]
 

@@ -13,7 +13,7 @@ import time
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from conftest import TIMEOUT, WATCHCTL  # noqa: E402
+from conftest import WAIT, WATCHCTL  # noqa: E402
 from test_patch_live import PROBES, code_of, mappings, of_type, patch, report, running, wait_until  # noqa: E402
 
 LOOPS = {
@@ -87,7 +87,7 @@ def test_a_library_that_comes_later_has_puns_too(build, probes, tmp_path):
     shutil.copy(build("libpunned.so"), tmp_path)
     log = tmp_path / "log"
     done = subprocess.run([WATCHCTL, "patch", *SITES, "--call", "value", probes, "-o", str(log), "--", build("punned"), "30", "load"],
-                          cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
+                          cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 0, done.stderr
     assert done.stdout == said_by(30)
     counts = {t["function"]: t["count"] for t in of_type(report(log, "--sites"), "probe_total") if t.get("module", "").endswith("libpunned.so")}
@@ -127,7 +127,7 @@ def test_only_its_own_bytes_are_overwritten_and_the_jump_leads_into_our_memory(b
             time.sleep(0.3)
             after, ours = code_of(p.pid), anonymous_code(p.pid)
             w.send_signal(signal.SIGINT)
-            assert w.wait(timeout=TIMEOUT) == 0
+            assert w.wait(timeout=WAIT) == 0
         changed = [start + i for start, code in after.items() for i in range(len(code)) if code[i] != before[start][i]]
         sites = [a for a in changed if a - 1 not in changed]
         assert len(sites) == 5
@@ -172,7 +172,7 @@ def test_another_watchctl_does_not_change_the_bytes_behind_a_pun(build, probes, 
             assert "a patch of another watchctl's" in patch("-p", p.pid, "--at", second, *where, probes, status=7).stderr
             patch("-p", p.pid, "--at", LOOPS["pun_of_3"], "--function", "pun_of_3", "--call", "nothing", "-q", probes, "-t", "0.2")
             w.send_signal(signal.SIGINT)
-            assert w.wait(timeout=TIMEOUT) == 0
+            assert w.wait(timeout=WAIT) == 0
         assert code_of(p.pid) == code
         assert p.poll() is None
 
@@ -199,11 +199,11 @@ def test_threads_that_count_while_patches_come_and_go_and_watchctls_are_killed(b
             if i % 2:
                 time.sleep(chance.uniform(0.02, 0.5))
                 w.kill()
-            said = w.communicate(timeout=2 * TIMEOUT)[1]
+            said = w.communicate(timeout=2 * WAIT)[1]
             assert w.returncode in (0, -9), said
             assert p.poll() is None, p.stdout.read()
             if i % 4 == 3:
-                subprocess.run([WATCHCTL, "clear", "-p", str(p.pid)], check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT)
+                subprocess.run([WATCHCTL, "clear", "-p", str(p.pid)], check=True, stdout=subprocess.DEVNULL, timeout=WAIT)
                 assert code_of(p.pid) == code
                 assert mappings(p.pid) == maps
         before = int(p.stdout.readline().split()[0])
@@ -223,7 +223,7 @@ def test_a_killed_watchctl_leaves_puns_that_work_until_they_are_cleared(build, p
         assert code_of(p.pid) != code
         before = int(p.stdout.readline())
         assert int(p.stdout.readline()) > before
-        cleared = subprocess.run([WATCHCTL, "clear", "-p", str(p.pid)], capture_output=True, text=True, timeout=TIMEOUT)
+        cleared = subprocess.run([WATCHCTL, "clear", "-p", str(p.pid)], capture_output=True, text=True, timeout=WAIT)
         assert cleared.returncode == 0 and "took out 5 patches of 1 module" in cleared.stdout, cleared.stdout
         assert code_of(p.pid) == code
         assert mappings(p.pid) == maps
@@ -246,7 +246,7 @@ def test_packaged_programs_print_what_they_print_without(probes, tmp_path, name,
     command = PROGRAMS[name]
     if not shutil.which(command[0]):
         pytest.skip(f"{command[0]} is not installed")
-    plain = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT).stdout
+    plain = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=WAIT).stdout
     log = tmp_path / "log"
     done = patch("--at", pattern, "--call", "nothing", probes, "-q", "-o", log, "--", *command)
     assert plain and done.stdout == plain

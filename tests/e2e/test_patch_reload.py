@@ -9,7 +9,7 @@ import time
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from conftest import TIMEOUT, WATCHCTL  # noqa: E402
+from conftest import WAIT, WATCHCTL  # noqa: E402
 from test_patch_live import code_of, mappings, of_type, probes, report, wait_until  # noqa: E402, F401
 
 PATTERN = ["--at", "entry *", "--function", "plugged", "--call", "value"]
@@ -30,7 +30,7 @@ class Program:
 
     def end(self):
         self.process.stdin.close()
-        return self.process.wait(timeout=TIMEOUT)
+        return self.process.wait(timeout=WAIT)
 
 
 def sum_of(n, factor=1):
@@ -54,11 +54,11 @@ class Patched:
         self.process = subprocess.Popen([WATCHCTL, "patch", "-p", str(program.pid), *PATTERN, *words, probes, "-o", self.log],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         wait_until(lambda: " in 1 module" in subprocess.run([WATCHCTL, "patch", "list", "-p", str(program.pid)], capture_output=True, text=True,
-                                                          timeout=TIMEOUT).stdout)
+                                                      timeout=WAIT).stdout)
 
     def end(self, status=0):
         self.process.terminate()
-        said = self.process.communicate(timeout=TIMEOUT)[1]
+        said = self.process.communicate(timeout=WAIT)[1]
         assert self.process.returncode == status, said
         return report(self.log)
 
@@ -148,7 +148,7 @@ def test_a_killed_session_does_not_count_as_there_when_the_library_has_been_load
     shutil.copy(build("libplugged_anew.so"), tmp_path / "new")
     os.rename(tmp_path / "new", library)
     program.say(f"open {library}")
-    done = subprocess.run([WATCHCTL, "clear", "-p", str(program.pid)], capture_output=True, text=True, timeout=TIMEOUT)
+    done = subprocess.run([WATCHCTL, "clear", "-p", str(program.pid)], capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 0, done.stderr
     assert len(mappings(program.pid)) == len(before)
     assert program.say("call 10") == sum_of(10, 3)
@@ -165,7 +165,7 @@ def test_of_a_piece_of_its_own_file_that_node_maps_once_more_only_the_piece_is_l
         assert p.stdout.readline() == "ready\n"
         log = tmp_path / "log"
         done = subprocess.run([WATCHCTL, "patch", "-p", str(p.pid), "--at", "entry *", "--call", "nothing", probes, "-o", str(log), "-t", "0.1"],
-                              capture_output=True, text=True, timeout=2 * TIMEOUT, stdin=subprocess.DEVNULL)
+                              capture_output=True, text=True, timeout=2 * WAIT, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, done.stderr
         sites = of_type(report(log), "patch_site")
         assert len(sites) > 10000
@@ -179,7 +179,7 @@ def test_of_a_piece_of_its_own_file_that_node_maps_once_more_only_the_piece_is_l
 
 
 def clear(pid, *words):
-    return subprocess.run([WATCHCTL, "clear", "-p", str(pid), *words], capture_output=True, text=True, timeout=TIMEOUT)
+    return subprocess.run([WATCHCTL, "clear", "-p", str(pid), *words], capture_output=True, text=True, timeout=WAIT)
 
 
 def test_a_killed_session_that_its_parent_has_not_waited_for_is_not_at_work(program, probes, tmp_path):  # noqa: F811
@@ -199,13 +199,13 @@ def test_clear_says_whom_it_has_ended(program, probes, tmp_path):  # noqa: F811
     session = Patched(program, probes, tmp_path / "log")
     done = clear(program.pid, "--all")
     assert done.returncode == 0 and done.stdout == f"ended watchctl {session.process.pid}, which has taken out its 1 patch of 1 module\n", done.stderr
-    session.process.communicate(timeout=TIMEOUT)
+    session.process.communicate(timeout=WAIT)
 
 
 def test_what_another_watchctl_has_patched_is_said_to_be_its(program, probes, tmp_path):  # noqa: F811
     program.say(f"open {tmp_path}/libplugged.so")
     session = Patched(program, probes, tmp_path / "log")
-    done = subprocess.run([WATCHCTL, "patch", "-p", str(program.pid), *PATTERN, probes, "-t", "1"], capture_output=True, text=True, timeout=TIMEOUT)
+    done = subprocess.run([WATCHCTL, "patch", "-p", str(program.pid), *PATTERN, probes, "-t", "1"], capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 7 and "another watchctl's" in done.stderr, done.stderr
     assert program.say("call 10") == sum_of(10)
     assert values(session.end()) == list(range(1, 11))

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from conftest import TIMEOUT  # noqa: E402
+from conftest import WAIT  # noqa: E402
 from test_patch_live import of_type, patch, report  # noqa: E402
 
 HEADER = "#include <watchctl/probe.h>\n"
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 def program(tmp_path):
     def make(text, name="program"):
         (tmp_path / f"{name}.c").write_text(text)
-        subprocess.run(["gcc", "-O2", "-g", "-o", tmp_path / name, tmp_path / f"{name}.c", "-lm"], check=True, timeout=TIMEOUT)
+        subprocess.run(["gcc", "-O2", "-g", "-o", tmp_path / name, tmp_path / f"{name}.c", "-lm"], check=True, timeout=WAIT)
         return tmp_path / name
     return make
 
@@ -181,7 +181,7 @@ def test_long_double_is_refused_in_a_format(program, probe):
 @pytest.mark.slow
 def test_python_computes_the_same_with_a_vector_probe_at_every_call(probe, tmp_path):
     script = "import math; print(sum(math.sin(i) * math.sqrt(i) for i in range(2000)), [x / 7 for x in range(50)])"
-    plain = subprocess.run(["python3", "-S", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT).stdout
+    plain = subprocess.run(["python3", "-S", "-c", script], capture_output=True, text=True, check=True, timeout=WAIT).stdout
     path = probe('PROBE_VECTOR(sum) { static double total; total += probe_double(vector, 0) * 1e-3 + 1; (void)p; }\n')
     done = patch("--at", "@call", "--in", "python3.11", path, "-q", "--", "/usr/bin/python3.11", "-S", "-c", script)
     assert done.stdout == plain and "0 lost" in done.stderr

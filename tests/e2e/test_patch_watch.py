@@ -8,7 +8,7 @@ import sys
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from conftest import TIMEOUT, WATCHCTL  # noqa: E402
+from conftest import WAIT, WATCHCTL  # noqa: E402
 from test_leaderless import state_of  # noqa: E402
 from test_patch_live import of_type, report, wait_until  # noqa: E402
 
@@ -53,8 +53,8 @@ def test_a_running_program_is_watched_and_probed_into_one_log(build, probes, tmp
         print("go", file=p.stdin, flush=True)
         assert p.stdout.readline() == f"{N * (N - 1) // 2 + N}\n"
         print("end", file=p.stdin, flush=True)
-        assert p.wait(TIMEOUT) == 0
-        assert w.wait(TIMEOUT) == 0, w.stderr.read()
+        assert p.wait(WAIT) == 0
+        assert w.wait(WAIT) == 0, w.stderr.read()
     finally:
         p.kill()
     check(report(log))
@@ -77,9 +77,9 @@ def test_a_thread_keeps_its_name_where_its_probes_are_read_after_its_end(build, 
         os.kill(w.pid, signal.SIGSTOP)
         wait_until(lambda: state_of(w.pid) == "T")
         print("end", file=p.stdin, flush=True)
-        assert p.wait(TIMEOUT) == 0
+        assert p.wait(WAIT) == 0
         os.kill(w.pid, signal.SIGCONT)
-        assert w.wait(TIMEOUT) == 0, w.stderr.read()
+        assert w.wait(WAIT) == 0, w.stderr.read()
     finally:
         p.kill()
         if w:
@@ -92,7 +92,7 @@ def test_a_thread_keeps_its_name_where_its_probes_are_read_after_its_end(build, 
 def test_a_launched_program_is_both_from_its_first_instruction_on(build, probes, tmp_path, hardware):
     log = tmp_path / "log"
     done = subprocess.run([WATCHCTL, "patch", "--at", "entry add", "--call", "value", probes, "-v", "total", "-w", "-o", str(log), "--", build("summed"),
-                           str(N)], capture_output=True, text=True, timeout=TIMEOUT)
+                           str(N)], capture_output=True, text=True, timeout=WAIT)
     assert (done.returncode, done.stdout) == (0, f"{N * (N - 1) // 2 + N}\n"), done.stderr
     check(report(log))
 
@@ -111,7 +111,7 @@ def test_an_access_by_a_moved_instruction_is_told_as_if_it_stood_where_it_was(bu
     watch = ["-v", "total", "-rw", "--engine", engine]
     for words in (["-o", str(plain)], ["-o", str(patched)]):
         extra = ["patch", "--at", pattern, "--function", "add*", "--call", "value", probes] if words[1] == str(patched) else []
-        done = subprocess.run([WATCHCTL, *extra, *watch, *words, "--", build("summed"), "4"], capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run([WATCHCTL, *extra, *watch, *words, "--", build("summed"), "4"], capture_output=True, text=True, timeout=WAIT)
         assert done.returncode == 0, done.stderr
     assert len(told(plain)) == 17
     assert told(patched) == told(plain)
@@ -124,7 +124,7 @@ def test_another_watchctl_tells_accesses_by_moved_instructions_too(build, probes
         w = subprocess.Popen([WATCHCTL, "patch", "-p", str(p.pid), "--at", "entry add_to", "--call", "value", probes, "-t", "30"],
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert "process" in w.stdout.readline()
-        while "0 sites" in (listed := subprocess.run([WATCHCTL, "patch", "list", "-p", str(p.pid)], capture_output=True, text=True, timeout=TIMEOUT).stdout):
+        while "0 sites" in (listed := subprocess.run([WATCHCTL, "patch", "list", "-p", str(p.pid)], capture_output=True, text=True, timeout=WAIT).stdout):
             assert w.poll() is None, listed
         log = tmp_path / "log"
         v = subprocess.Popen([WATCHCTL, "-p", str(p.pid), "-v", "total", "-w", "-o", str(log), "-n", str(2 * N)], stdout=subprocess.PIPE, text=True)
@@ -132,9 +132,9 @@ def test_another_watchctl_tells_accesses_by_moved_instructions_too(build, probes
             pass
         print("go", file=p.stdin, flush=True)
         assert p.stdout.readline() == f"{N * (N - 1) // 2 + N}\n"
-        assert v.wait(TIMEOUT) == 0
+        assert v.wait(WAIT) == 0
         w.terminate()
-        assert w.wait(TIMEOUT) == 0
+        assert w.wait(WAIT) == 0
     finally:
         p.kill()
         p.wait()
@@ -150,7 +150,7 @@ def test_another_watchctl_tells_accesses_by_moved_instructions_too(build, probes
 ])
 def test_what_does_not_go_together_is_said_and_nothing_is_started(build, probes, tmp_path, hardware, words, says):
     done = subprocess.run([WATCHCTL, "patch", "--at", "entry add", "--call", "value", probes, *words, "-o", str(tmp_path / "log"), "--", build("summed"),
-                           "3"], capture_output=True, text=True, timeout=TIMEOUT)
+                           "3"], capture_output=True, text=True, timeout=WAIT)
     assert done.returncode != 0 and says in done.stderr, done.stderr
     assert done.stdout == ""
     assert not (tmp_path / "log").exists()

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import TIMEOUT, WATCHCTL, wait_until
+from conftest import WAIT, WATCHCTL, wait_until
 
 PROGRAMS = ["puppet", "puppet_fp", "puppet_nopie", "puppet_static", "puppet_musl"]
 HELPERS = ("dregs-tracer", "dregs-guard")
@@ -185,12 +185,12 @@ def test_a_full_buffer_makes_the_program_wait_for_a_moment_and_what_is_lost_then
     v = victim("puppet")
     w = trace("-p", v.pid, "-v", "flag", "-w", "--buffer", "64K", "--no-stack")
     v.tell("write 5000")
-    assert wait_until(lambda: len(w.accesses) == 5000, 60)  # whoever is slow loses nothing
+    wait_until(lambda: len(w.accesses) == 5000)  # whoever is slow loses nothing
     w.process.send_signal(signal.SIGSTOP)
     v.tell("write 5000")
     w.process.send_signal(signal.SIGCONT)
     n = len(w.accesses)
-    assert wait_until(lambda: len(w.accesses) > n, 60)
+    wait_until(lambda: len(w.accesses) > n)
     v.tell("write 10")
     w.end()
     s = w.summary()
@@ -249,7 +249,7 @@ def test_the_default_action_still_kills(victim, trace):
     w = trace("-p", v.pid, "-v", "flag", "-w")
     v.tell("write 3")
     v.send("raise")
-    assert v.process.wait(timeout=10) == -signal.SIGTRAP
+    assert v.process.wait(timeout=WAIT) == -signal.SIGTRAP
     w.end(sig=None)
     assert w.summary()["recorded"] == 3
 
@@ -315,13 +315,13 @@ def test_the_handler_that_is_left_is_the_one_that_the_program_has_set_last(victi
     time.sleep(0.1)
     v.tell("write 1")
     v.send("raise")
-    assert v.process.wait(timeout=TIMEOUT) == -signal.SIGTRAP
+    assert v.process.wait(timeout=WAIT) == -signal.SIGTRAP
     w.end(sig=None)
 
 
 def test_a_launched_program_keeps_its_handler_from_its_first_hit_on(trace, build, tmp_path):
     p = subprocess.run([WATCHCTL, "-v", "flag", "-w", "--engine", "ptrace", "-q", "--", build("puppet")], capture_output=True,
-                       text=True, input="handler own\nwrite 3\nblock\nwrite 3\nunblock\nraise\ngot\n", timeout=TIMEOUT)
+                       text=True, input="handler own\nwrite 3\nblock\nwrite 3\nunblock\nraise\ngot\n", timeout=WAIT)
     assert p.returncode == 0 and p.stdout.split()[-1] == "1", (p.stdout, p.stderr)
 
 
@@ -333,8 +333,8 @@ def test_each_sigtrap_of_the_programs_own_comes_whatever_is_hit(build, hardware,
     p = subprocess.Popen([build("trap_rounds"), how, "3", str(threads)], stdout=subprocess.PIPE, text=True)
     assert p.stdout.readline() == "ready\n"
     r = subprocess.run([WATCHCTL, "-p", str(p.pid), "-v", "rounds", "-w", "--engine", "ptrace", "-t", "1.5", "--json"],
-                       capture_output=True, text=True, timeout=TIMEOUT)
-    out, _ = p.communicate(timeout=TIMEOUT)
+                       capture_output=True, text=True, timeout=WAIT)
+    out, _ = p.communicate(timeout=WAIT)
     assert p.returncode == 0 and out.startswith("ok "), (p.returncode, out)
     events = [json.loads(line) for line in r.stdout.splitlines()]
     assert r.returncode == 0 and sum(e["type"] == "access" for e in events) > 50
@@ -351,10 +351,10 @@ def test_a_busy_machine_does_not_let_a_sigtrap_of_the_programs_own_kill_it(build
         watches = [subprocess.Popen([WATCHCTL, "-p", str(p.pid), "-v", "rounds", "-w", "--engine", "ptrace", "-t", "5", "-q"],
                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for p in programs]
         for p in programs:
-            out, _ = p.communicate(timeout=2 * TIMEOUT)
+            out, _ = p.communicate(timeout=2 * WAIT)
             assert p.returncode == 0 and out.startswith("ok "), (p.returncode, out)
         for w in watches:
-            assert "SIGTRAP handler" not in w.communicate(timeout=2 * TIMEOUT)[1]
+            assert "SIGTRAP handler" not in w.communicate(timeout=2 * WAIT)[1]
     finally:
         for p in hogs:
             p.kill()
@@ -418,7 +418,7 @@ def test_job_control_is_the_programs_parents(victim, trace):
     v = victim("puppet")
     w = trace("-p", v.pid, "-v", "flag", "-w")
     v.tell("write 2")
-    assert wait_until(lambda: len(w.accesses) == 2)
+    wait_until(lambda: len(w.accesses) == 2)
     os.kill(v.pid, signal.SIGSTOP)
     _, status = os.waitpid(v.pid, os.WUNTRACED)
     assert os.WIFSTOPPED(status) and os.WSTOPSIG(status) == signal.SIGSTOP
@@ -435,13 +435,13 @@ def test_job_control_is_the_programs_parents(victim, trace):
 def test_a_stopped_process_is_armed_and_stays_stopped(victim, trace):
     v = victim("puppet")
     os.kill(v.pid, signal.SIGSTOP)
-    assert wait_until(lambda: state_of(v.pid) == "T")
+    wait_until(lambda: state_of(v.pid) == "T")
     w = trace("-p", v.pid, "-v", "flag", "-w")
     v.send("write 4")
     time.sleep(0.2)
     assert not w.accesses
     w.end()
-    assert wait_until(lambda: state_of(v.pid) == "T")
+    wait_until(lambda: state_of(v.pid) == "T")
     w = trace("-p", v.pid, "-v", "flag", "-w")
     os.kill(v.pid, signal.SIGCONT)
     assert v.process.stdout.readline().strip() == "ok"
@@ -501,7 +501,7 @@ def test_threads_and_processes_that_end_and_begin_in_unusual_ways(victim, trace)
     v.tell("leader")
     v.tell("write 4")
     v.send("exit 5")
-    assert v.process.wait(timeout=10) == 5
+    assert v.process.wait(timeout=WAIT) == 5
     w.end(sig=None)
     # vfork's child shares the memory but is another process; orphan's thread writes once
     assert w.balanced() and w.summary()["recorded"] == 2 + 1 + 4
@@ -532,7 +532,7 @@ def test_exec_ends_the_watch_and_the_program_runs_on(victim, trace):
     v.send("exec")
     w.end(sig=None, expect=3)
     assert len(w.accesses) == 2 and "executed another program" in w.stderr
-    assert v.process.wait(timeout=10) == 0
+    assert v.process.wait(timeout=WAIT) == 0
 
 
 def test_exec_by_a_thread_that_is_not_the_first_is_followed(victim, trace):
@@ -566,7 +566,7 @@ def test_it_works_where_perf_events_are_forbidden(victim, build, hardware):
         assert r.poll() is None
     v.tell("write 3")
     out = r.stdout.read()
-    assert r.wait(timeout=30) == 0 and out.count('"type":"access"') == 3
+    assert r.wait(timeout=WAIT) == 0 and out.count('"type":"access"') == 3
 
 
 def test_a_process_that_is_traced_already_is_refused_with_the_tracers_name(victim, run):
@@ -574,7 +574,7 @@ def test_a_process_that_is_traced_already_is_refused_with_the_tracers_name(victi
     gdb = subprocess.Popen(["gdb", "-q", "-batch", "-p", str(v.pid), "-ex", "shell sleep 20"],
                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        assert wait_until(lambda: tracer_of(v.pid) != 0)
+        wait_until(lambda: tracer_of(v.pid) != 0)
         r = run("-p", v.pid, "-v", "flag", "--engine", "ptrace")
         assert r.returncode == 4 and f"gdb (process {tracer_of(v.pid)})" in r.stderr, r.stderr
         assert tracer_of(v.pid) == gdb.pid
@@ -645,7 +645,7 @@ def test_beside_a_handler_for_the_same_variable(victim, watch, trace):
 def test_a_launched_program_is_watched_from_its_first_instruction(build, hardware, tmp_path, name):
     out = tmp_path / "out"
     r = subprocess.run([WATCHCTL, "-v", "flag", "-rw", "--engine", "ptrace", "--json", "--output", str(out), "--",
-                        build(name)], input="write 3\nread 2\nexit 0\n", capture_output=True, text=True, timeout=60)
+                        build(name)], input="write 3\nread 2\nexit 0\n", capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0 and r.stdout.startswith("pid "), r.stderr
     text = out.read_text()
     assert re.findall(r'"type":"access".*?"kind":"(\w+)"', text) == ["write"] * 3 + ["read"] * 2
@@ -654,7 +654,7 @@ def test_a_launched_program_is_watched_from_its_first_instruction(build, hardwar
 def test_relocations_by_the_loader_are_seen(build, hardware, tmp_path):
     out = tmp_path / "out"
     subprocess.run([WATCHCTL, "-v", "stats.head", "-w", "--engine", "ptrace", "--json", "--output", str(out), "--",
-                    build("puppet")], input="exit 0\n", capture_output=True, text=True, timeout=60, check=True)
+                    build("puppet")], input="exit 0\n", capture_output=True, text=True, timeout=WAIT, check=True)
     accesses = [line for line in out.read_text().splitlines() if '"type":"access"' in line]
     assert len(accesses) == 1 and "ld-linux" in accesses[0]
 
@@ -663,7 +663,7 @@ def test_a_library_that_comes_later_is_armed_before_its_constructors(build, hard
     out = tmp_path / "out"
     subprocess.run([WATCHCTL, "-v", "libplugin.so:plugin_state", "-w", "--engine", "ptrace", "--json", "--output",
                     str(out), "--", build("linked"), build("libplugin.so"), "5"], capture_output=True, text=True,
-                   timeout=60, check=True)
+                   timeout=WAIT, check=True)
     functions = re.findall(r'"type":"access".*?"function":"(\w+)"', out.read_text())
     assert functions == ["plugin_start"] + ["plugin_touch"] * 5
 
@@ -686,7 +686,7 @@ def test_each_thread_is_watched_on_its_own_copy_from_its_birth(victim, trace, na
 
 def test_a_thread_local_variable_before_the_program_starts(build, hardware):
     r = subprocess.run([WATCHCTL, "-v", "mine", "--no-stack", "--output", "/dev/stdout", "--json", "--engine", "ptrace",
-                        "--", build("mover")], input="tls 3\ntlsthread 2\n", capture_output=True, text=True, timeout=60)
+                        "--", build("mover")], input="tls 3\ntlsthread 2\n", capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0 and r.stdout.count('"type":"access"') == 5, r.stderr
 
 
@@ -717,9 +717,9 @@ def test_as_a_plain_user_on_his_own_process(build, hardware, tmp_path):
             assert w.poll() is None, w.stderr.read()
         v.stdin.write("write 4\nexit 7\n")
         v.stdin.flush()
-        out, err = w.communicate(timeout=30)
+        out, err = w.communicate(timeout=WAIT)
         assert w.returncode == 0 and out.count('"type":"access"') == 4, err
-        assert v.wait(timeout=10) == 7
+        assert v.wait(timeout=WAIT) == 7
     finally:
         shutil.rmtree(folder)
 
@@ -845,7 +845,7 @@ def test_it_ends_when_it_is_asked_to_though_who_reads_is_slower_than_the_hits_co
     v = victim("hammer", 1, 0)
     w = subprocess.Popen([WATCHCTL, "-p", str(v.pid), "-v", "counter", "-w", "--engine", engine, "--json", "--buffer", "256K"],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    end, asked, text = time.monotonic() + TIMEOUT, None, b""
+    end, asked, text = time.monotonic() + WAIT, None, b""
     while chunk := os.read(w.stdout.fileno(), 16384 if not asked else 65536):  # up to 32 MB wait to be printed
         assert time.monotonic() < end, "it goes on and on"
         text += chunk
@@ -853,7 +853,7 @@ def test_it_ends_when_it_is_asked_to_though_who_reads_is_slower_than_the_hits_co
         if not asked and len(text) > 1 << 20:
             asked = True
             w.send_signal(signal.SIGINT)
-    code, said = w.wait(timeout=TIMEOUT), w.stderr.read()
+    code, said = w.wait(timeout=WAIT), w.stderr.read()
     assert code == (1 if b"not printed: the output was not read" in said else 0), said
     summary = json.loads(text.splitlines()[-1])
     assert summary["type"] == "summary" and summary["recorded"] + summary["lost"] + summary["filtered"] == summary["counted"]
@@ -871,7 +871,7 @@ def test_a_kill_of_the_tracer_at_each_of_its_steps(victim, hardware, tmp_path):
         env = dict(os.environ, DIE_AT=str(at), DIE_WHO="dregs-tracer", LD_PRELOAD=str(library),
                    ASAN_OPTIONS="verify_asan_link_order=0")
         r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "stop", "-w", "-q", "-t", "0.01", "--engine", "ptrace"],
-                           env=env, capture_output=True, timeout=60)
+                           env=env, capture_output=True, timeout=WAIT)
         assert settled(v) and v.alive(), f"killed at step {at}, the program died: {v.process.wait()}"
         assert state_of(v.pid) in "RS" and set(debug_registers(v.pid).values()) == {0}, at
         if r.returncode == 0:

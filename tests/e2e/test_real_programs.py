@@ -1,6 +1,5 @@
 """Packaged programs that nobody here wrote: what is told of them against what they, the kernel and gdb say."""
 import json
-import os
 import re
 import subprocess
 import threading
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TIMEOUT, WATCHCTL, snapshot, wait_until
+from conftest import WAIT, WATCHCTL, snapshot, wait_until
 
 PYTHON = "/usr/bin/python3"
 HEAP = "libc.so.6:main_arena.system_mem"
@@ -178,7 +177,7 @@ def gdb_stack(python, addr, line):
     teller.start()
     out = subprocess.run(["gdb", "-q", "-batch", "-p", str(python.pid), "-ex", f"watch *(unsigned long *){addr}",
                           "-ex", "continue", "-ex", "bt", "-ex", "delete", "-ex", "detach"],
-                         capture_output=True, text=True, timeout=TIMEOUT).stdout
+                         capture_output=True, text=True, timeout=WAIT).stdout
     teller.join()
     assert "Hardware watchpoint 1" in out, out
     python.process.stdout.readline()
@@ -219,13 +218,13 @@ def test_a_thread_has_the_name_that_it_had_at_each_access(run, hardware, tmp_pat
     names = [f"phase {i}" for i in range(5)]
     w = subprocess.Popen([WATCHCTL, "record", "-p", pid, "-v", addr, "-s", "8", "-w", "--engine", engine, "-o", tmp_path / "log"],
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert wait_until(lambda: (tmp_path / "log").exists() and '"armed"' in run("report", tmp_path / "log", "--json").stdout)
+    wait_until(lambda: (tmp_path / "log").exists() and '"armed"' in run("report", tmp_path / "log", "--json").stdout)
     for name in names:
         p.stdin.write(name + "\n")
         assert p.stdout.readline() == "ok\n"
         time.sleep(0.02)
     p.stdin.close()
-    p.wait(TIMEOUT)
-    out, _ = w.communicate(timeout=TIMEOUT)
+    p.wait(WAIT)
+    out, _ = w.communicate(timeout=WAIT)
     told = [json.loads(line) for line in run("report", tmp_path / "log", "--json").stdout.splitlines()]
     assert [o["comm"] for o in told if o["type"] == "access"] == names, out

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import tracelog_py
-from conftest import ROOT, TIMEOUT, WATCHCTL, wait_until
+from conftest import ROOT, WAIT, WATCHCTL, wait_until
 
 
 def report(run, log, *args):
@@ -124,7 +124,7 @@ def test_a_killed_recorder_leaves_a_log_and_the_program(victim, watch, run, tmp_
     v = victim("puppet")
     w = watch("record", "-p", v.pid, "-v", "flag", "-w", "--ring", "1M", "-o", tmp_path / "log")
     v.tell("write 500")
-    assert wait_until(lambda: len(of(report(run, tmp_path / "log"), "access")) == 500)  # they are written
+    wait_until(lambda: len(of(report(run, tmp_path / "log"), "access")) == 500)  # they are written
     w.end(signal.SIGKILL, expect=-signal.SIGKILL)
     v.tell("write 10")
     assert len(of(report(run, tmp_path / "log"), "access")) == 500
@@ -154,7 +154,7 @@ def test_a_trigger_saves_what_happened_and_the_recording_goes_on(victim, watch, 
     v.tell("write 20")
     for expected in (1, 2, 2):
         v.tell("inc 3")
-        assert wait_until(lambda: len(w.of("trigger")) >= expected)
+        wait_until(lambda: len(w.of("trigger")) >= expected)
         time.sleep(0.3)
     v.tell("write 20")
     w.end()
@@ -217,7 +217,7 @@ def test_bad_requests_are_refused_and_leave_no_log(victim, run, tmp_path, args, 
 
 def test_a_program_that_is_started_is_recorded_from_its_first_instruction(build, hardware, run, tmp_path):
     r = subprocess.run([WATCHCTL, "record", "-v", "flag", "-w", "-o", tmp_path / "log", "--keep", "1h", "--", build("puppet")],
-                       input="write 5\nexit 0\n", capture_output=True, text=True, timeout=TIMEOUT)
+                       input="write 5\nexit 0\n", capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0 and r.stdout.startswith("pid ")
     assert "recording into" in r.stderr
     assert len(of(report(run, tmp_path / "log"), "access")) == 5
@@ -228,7 +228,7 @@ def test_the_unit_of_systemd_is_one(tmp_path):
         pytest.skip("systemd-analyze is not installed")
     unit = tmp_path / "watchctl-record@x.service"
     shutil.copy(ROOT / "examples" / "watchctl-record@.service", unit)
-    r = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=TIMEOUT)
+    r = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=WAIT)
     assert "watchctl-record" not in r.stderr, r.stderr
 
 
@@ -239,9 +239,9 @@ def test_a_log_that_is_removed_while_it_is_written_ends_the_session_with_an_erro
     log = tmp_path / "log"
     p = subprocess.Popen([WATCHCTL, *command, "-p", str(v.pid), "-v", "flag", "-w", "--engine", "handler", "-o", log], text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert wait_until(lambda: log.exists() and size_of(log) > 0)
+    wait_until(lambda: log.exists() and size_of(log) > 0)
     shutil.rmtree(log)
-    _, said = p.communicate(timeout=TIMEOUT)
+    _, said = p.communicate(timeout=WAIT)
     assert p.returncode == 8 and ("was removed while it was being written" in said or "cannot create" in said), said
 
 
@@ -278,11 +278,11 @@ def test_force_replaces_only_a_log_and_none_that_is_recorded(victim, watch, run,
     r = run(*ask, str(tmp_path / "mine"))
     assert r.returncode == 8 and "is not replaced" in r.stderr and (tmp_path / "mine" / "work").exists()
     w = subprocess.Popen([WATCHCTL, "-p", str(v.pid), "-v", "counter", "-o", tmp_path / "log"], stderr=subprocess.PIPE)
-    assert wait_until(lambda: (tmp_path / "log" / ".recorder").exists())
+    wait_until(lambda: (tmp_path / "log" / ".recorder").exists())
     r = run(*ask, str(tmp_path / "log"), "-i", "3")
     assert r.returncode == 8 and "is being recorded" in r.stderr, r.stderr
     w.send_signal(signal.SIGINT)
-    assert w.wait(TIMEOUT) == 0
+    assert w.wait(WAIT) == 0
     r = run("-p", str(v.pid), "-v", "counter", "-n", "3", "--force")
     assert r.returncode == 2 and "--force goes with -o LOG" in r.stderr
 

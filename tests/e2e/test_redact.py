@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import WATCHCTL, wait_until
+from conftest import WAIT, WATCHCTL, wait_until
 
 KEY = 0x5EC2E7A1B2C3D4E5
 TEXT = "hunter2-is-no-password"
@@ -37,7 +37,7 @@ def work(v):
 
 
 def call(*args, expect=0, **kw):
-    r = subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, timeout=60, **kw)
+    r = subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, timeout=WAIT, **kw)
     assert r.returncode == expect, (r.returncode, r.stderr)
     return r
 
@@ -158,7 +158,7 @@ def test_what_is_printed_live_has_no_secret(victim, watch):
         assert b"secret" in p.stdout.readline()
         work(v)
         p.send_signal(2)
-        out, err = p.communicate(timeout=60)
+        out, err = p.communicate(timeout=WAIT)
     finally:
         p.kill()
     assert p.returncode == 0, err
@@ -223,7 +223,7 @@ def test_a_name_that_nothing_in_the_log_has_is_told(plain):
 @pytest.mark.skipif(not shutil.which("babeltrace2"), reason="no babeltrace2")
 def test_babeltrace_shows_what_was_withheld(watch, victim, tmp_path):
     recorded(watch, victim, tmp_path / "log", "--no-values")
-    out = subprocess.run(["babeltrace2", str(tmp_path / "log")], capture_output=True, timeout=60, check=True).stdout
+    out = subprocess.run(["babeltrace2", str(tmp_path / "log")], capture_output=True, timeout=WAIT, check=True).stdout
     accesses = [line for line in out.splitlines() if b" access: " in line]
     assert accesses and all(b'"values_and_registers"' in line for line in accesses)
     assert not holds_secret(out)
@@ -299,7 +299,7 @@ def test_differences_can_be_shown_without_the_values(build, plain_steps, tmp_pat
 
 def test_accesses_withheld_in_one_log_are_compared_by_place_alone(watch, victim, plain, tmp_path):
     recorded(watch, victim, tmp_path / "log", "--redact", "secret")
-    r = subprocess.run([WATCHCTL, "diff", "--json", plain, tmp_path / "log"], capture_output=True, timeout=60)
+    r = subprocess.run([WATCHCTL, "diff", "--json", plain, tmp_path / "log"], capture_output=True, timeout=WAIT)
     found = [json.loads(line) for line in r.stdout.splitlines()]
     assert r.returncode == 0, (r.stdout, r.stderr)
     assert of(found, "summary")[0]["withheld"] == 1
@@ -318,9 +318,9 @@ def test_the_prompt_withholds_what_it_was_told_to(victim, hardware, tmp_path):
             p.stdin.write(("\n".join(commands) + "\n").encode())
             p.stdin.flush()
             log = tmp_path / str(n)
-            assert wait_until(lambda: log.is_dir() and len(of(objects(log), "armed")) == 2, 30)
+            wait_until(lambda: log.is_dir() and len(of(objects(log), "armed")) == 2)
             work(v)
-            out, _ = p.communicate(b"detach\nquit\n", timeout=60)
+            out, _ = p.communicate(b"detach\nquit\n", timeout=WAIT)
         finally:
             p.kill()
             p.wait()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TIMEOUT, WATCHCTL, wait_until
+from conftest import WAIT, WATCHCTL, wait_until
 from repl_driver import Dialogue, script  # noqa: F401
 
 
@@ -20,7 +20,7 @@ def test_a_script_sees_every_access_that_the_program_accounts_for(script, victim
         pass
     v.tell("write 5")
     v.tell("read 3")
-    out, _ = commands.communicate("wait -n 8 -t 50\nsites\ninfo watches\nshow 8\n", timeout=TIMEOUT)
+    out, _ = commands.communicate("wait -n 8 -t 50\nsites\ninfo watches\nshow 8\n", timeout=WAIT)
     assert commands.returncode == 0
     assert len(re.findall(r"^#\d+ .* write  flag", out, re.M)) == 5
     assert len(re.findall(r"^#\d+ .* read   flag", out, re.M)) == 3
@@ -86,7 +86,7 @@ def test_watches_come_go_and_rest_while_the_program_runs(script, victim, hardwar
     v.tell("write 2")
     do("wait -n 2 -t 50", "#3 ")
     do("delete 2\ninfo watches", "1  on")
-    out, _ = commands.communicate("delete\ninfo\nsites\n", timeout=TIMEOUT)
+    out, _ = commands.communicate("delete\ninfo\nsites\n", timeout=WAIT)
     assert "no watches" in out
     assert re.search(r"^ +2  flag +write ", out, re.M) and re.search(r"^ +1  v_short +write ", out, re.M)
     assert commands.returncode == 0 and v.alive()
@@ -102,7 +102,7 @@ def test_a_script_stops_at_its_first_error_with_its_status(script):
 def test_commands_come_through_a_pipe_too(script):
     r = script("help print\nnonsense\n", stdin=True, expect=2)
     assert "usage: print" in r.stdout and "standard input:2:" in r.stderr
-    r = subprocess.run([WATCHCTL], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT)
+    r = subprocess.run([WATCHCTL], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT)
     assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
 
 
@@ -117,7 +117,7 @@ def test_commands_come_through_a_pipe_too(script):
     ("wacth flag", 2, "watch"), ("s", 2, "sites, show, save, step, source"), ("quit/x", 2, "format"), ("detach", 3, "no session"),
     ("kill", 3, "no program"), ("help nonsense", 2, "nonsense"), ("report", 3, "which log"), ("x", 3, "no process")])
 def test_what_is_wrong_is_said_with_what_to_do(script, line, status, words):
-    r = subprocess.run([WATCHCTL, "repl"], input=line + "\n", capture_output=True, text=True, timeout=TIMEOUT)
+    r = subprocess.run([WATCHCTL, "repl"], input=line + "\n", capture_output=True, text=True, timeout=WAIT)
     assert words in r.stderr and r.stderr.startswith("watchctl: standard input:1: ") and r.stderr.count("\n") >= 1
     assert r.returncode == status if status else r.returncode in (2, 3)
 
@@ -152,7 +152,7 @@ def test_save_keeps_what_was_recorded_so_far(script, victim, hardware, run, tmp_
     while "watching flag" not in commands.stdout.readline():
         pass
     v.tell("write 6")
-    out, _ = commands.communicate(f"wait -n 6 -t 50\nsave {tmp_path}/saved\n", timeout=TIMEOUT)
+    out, _ = commands.communicate(f"wait -n 6 -t 50\nsave {tmp_path}/saved\n", timeout=WAIT)
     assert commands.returncode == 0, out
     r = run("report", "--json", f"{tmp_path}/saved")
     assert r.stdout.count('"type":"access"') == 6
@@ -162,7 +162,7 @@ def test_the_session_leaves_the_process_as_it_found_it(script, victim, hardware,
     v = victim("puppet")
     with before_and_after(v.pid):
         script(f"attach {v.pid}\nwatch flag -rw\nprint stats\nx/8xw &flag\ninfo threads\ninfo modules\ndetach\n")
-        assert wait_until(lambda: not list(Path("/tmp").glob(f"watchctl-*/{v.pid}")))
+        wait_until(lambda: not list(Path("/tmp").glob(f"watchctl-*/{v.pid}")))
     assert v.alive()
 
 
@@ -197,7 +197,7 @@ def test_names_survive_that_the_process_executes_another_program(victim, hardwar
         told.append(d.do("wait 0.2\nhelp quit", "usage: quit"))
         return re.search("executed another program|the program has ended", told[-1])
 
-    assert wait_until(is_told, TIMEOUT), told
+    wait_until(is_told, or_say=lambda: told)
     out = d.do("show 1\nhelp quit", "usage: quit")
     first = out[out.index("event 1\n"):]
     assert re.search(r"-> 0x[0-9a-f]+  mov .*flag", first), out
@@ -244,7 +244,7 @@ def test_a_watch_that_was_refused_leaves_nothing_behind(script, victim, watch):
     while "3  on" not in commands.stdout.readline():
         pass
     v.tell("write 3")
-    out, errors = commands.communicate("wait -n 3 -t 50\nsites\n", timeout=TIMEOUT)
+    out, errors = commands.communicate("wait -n 3 -t 50\nsites\n", timeout=WAIT)
     assert "no free debug register" in errors and "'nosuch'" in errors
     assert len(re.findall(r"^#\d+ ", out, re.M)) == 3
     assert v.alive()

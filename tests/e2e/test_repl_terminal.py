@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TIMEOUT, snapshot, wait_until
+from conftest import snapshot, wait_until
 from repl_driver import PROMPT, script, terminal, values  # noqa: F401
 
 
@@ -54,7 +54,7 @@ def test_many_events_are_summed_up_and_the_prompt_answers(terminal, victim, hard
     t.sees(r"\.\.\. [\d,]+ more \(\d+ to \d+\): sites, show N")
     t.type("log off\n")
     assert v.process.stdout.readline().strip() == "ok"
-    assert wait_until(lambda: re.search(r"30,?000  flag   write", t.run("sites").text()), TIMEOUT)
+    wait_until(lambda: re.search(r"30,?000  flag   write", t.run("sites").text()))
     t.run("show 30000").sees("event 30000")
     printed = re.findall(rb"#(\d+) ", t.raw)
     assert len(printed) < 400
@@ -210,13 +210,13 @@ def test_however_it_ends_the_program_goes_on(terminal, victim, hardware, how):
         os.close(t.fd)
         t.fd = os.open("/dev/null", os.O_RDONLY)
     if how == "close":
-        assert wait_until(lambda: os.waitpid(t.pid, os.WNOHANG)[0] == t.pid, TIMEOUT)
+        wait_until(lambda: os.waitpid(t.pid, os.WNOHANG)[0] == t.pid)
         t.status = 0
     else:
         code = t.ended()
         assert code == (-signal.SIGKILL if how == "kill" else 0)
     v.tell("write 5")
-    assert wait_until(lambda: snapshot(v.pid) == before, TIMEOUT), (before, snapshot(v.pid))
+    wait_until(lambda: snapshot(v.pid) == before, or_say=lambda: (before, snapshot(v.pid)))
     v.tell("write 5")
     assert v.alive()
 

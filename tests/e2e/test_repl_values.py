@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TIMEOUT, wait_until
+from conftest import WAIT, wait_until
 from repl_driver import script, values  # noqa: F401
 
 
@@ -14,7 +14,7 @@ def gdb(pid, commands):
             "-ex", "set print static-members off"]
     for c in commands:
         line += ["-ex", f"echo \\n<<{c}>>\\n", "-ex", c]
-    out = subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT, errors="replace").stdout
+    out = subprocess.run(line, capture_output=True, text=True, timeout=WAIT, errors="replace").stdout
     out = re.sub(r"\n\[Inferior .*", "", out)
     return {m[1]: m[2].strip("\n") for m in re.finditer(r"<<(.*?)>>\n(.*?)(?=\n<<|\Z)", out, re.S)}
 
@@ -188,10 +188,10 @@ def test_what_the_program_says_is_not_obeyed_by_the_terminal(script, tmp_path):
     source = tmp_path / "evil.c"
     source.write_text('#include <sys/prctl.h>\n#include <unistd.h>\nchar text[] = "a\\033[2Jb\\r\\n\\u202e";\n'
                       'int main(void) { prctl(PR_SET_NAME, "x\\033[2Jy"); pause(); }')
-    subprocess.run(["gcc", "-g", "-o", str(tmp_path / "evil"), str(source)], check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-g", "-o", str(tmp_path / "evil"), str(source)], check=True, timeout=WAIT)
     v = subprocess.Popen([str(tmp_path / "evil")])
     try:
-        assert wait_until(lambda: b"\x1b" in Path(f"/proc/{v.pid}/comm").read_bytes())
+        wait_until(lambda: b"\x1b" in Path(f"/proc/{v.pid}/comm").read_bytes())
         out = script(f"attach {v.pid}\nprint text\nx/s &text\ninfo threads\n").stdout
     finally:
         v.kill()

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import tracelog_py as log  # noqa: E402
-from conftest import peak_memory  # noqa: E402
+from conftest import WAIT, peak_memory  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WATCHCTL = os.environ.get("WATCHCTL", os.path.join(ROOT, "build", "bin", "watchctl"))
@@ -19,7 +19,7 @@ STORE, LOAD = 0x401002, 0x401012  # where execution goes on behind mov [rdi], ea
 
 def run(*args, **options):
     options.setdefault("env", dict(os.environ, TZ="UTC", TERM="xterm"))
-    return subprocess.run([WATCHCTL, *args], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run([WATCHCTL, *args], capture_output=True, text=True, timeout=WAIT, **options)
 
 
 def preamble():
@@ -134,14 +134,14 @@ def test_what_cannot_be_read_is_said_with_status_8(tmp_path):
 def test_reader_that_goes_away_ends_it_quietly(tmp_path):
     path = log.write_log(tmp_path / "log", [log.packet(preamble() + accesses(20000))])
     r = subprocess.run("'%s' report '%s' | head -1; exit ${PIPESTATUS[0]}" % (WATCHCTL, path), shell=True,
-                       executable="/bin/bash", capture_output=True, text=True, timeout=60)
+                       executable="/bin/bash", capture_output=True, text=True, timeout=WAIT)
     assert r.stderr == "" and r.stdout.count("\n") == 1
     assert r.returncode == 0
 
 
 def test_full_disk_on_output_is_an_error(sample):
     with open("/dev/full", "w") as full:
-        r = subprocess.run([WATCHCTL, "report", sample], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        r = subprocess.run([WATCHCTL, "report", sample], stdout=full, stderr=subprocess.PIPE, text=True, timeout=WAIT)
     assert r.returncode == 1 and "No space left" in r.stderr
 
 
@@ -231,7 +231,7 @@ printf '%%s\n' "${COMPREPLY[@]}"
 def complete(*words):
     script = COMPLETE % (ROOT, " ".join("'%s'" % w for w in words), len(words))
     env = dict(os.environ, PATH=os.path.dirname(WATCHCTL) + ":" + os.environ["PATH"])
-    r = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, env=env)
+    r = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=WAIT, env=env)
     assert r.stderr == ""
     return r.stdout.split()
 

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import tracelog_py as log_reader  # noqa: E402
-from conftest import BUILD, TIMEOUT, WATCHCTL  # noqa: E402
+from conftest import BUILD, WAIT, WATCHCTL  # noqa: E402
 
 NAME = 5
 EVENTS = 120
@@ -36,8 +36,8 @@ def program(tmp_path_factory):
     folder = tmp_path_factory.mktemp("program")
     (folder / "app.c").write_text(SOURCE)
     subprocess.run(["gcc", "-g", "-O1", "-Wl,--build-id", "-o", folder / "app", folder / "app.c"], check=True,
-                   timeout=TIMEOUT)
-    names = subprocess.run(["nm", folder / "app"], check=True, capture_output=True, text=True, timeout=TIMEOUT).stdout
+                   timeout=WAIT)
+    names = subprocess.run(["nm", folder / "app"], check=True, capture_output=True, text=True, timeout=WAIT).stdout
     return folder / "app", next(line.split()[0] for line in names.splitlines() if line.endswith(" take"))
 
 
@@ -45,12 +45,12 @@ def program(tmp_path_factory):
 def probes(program, tmp_path):
     path, address = program
     subprocess.run([BUILD / "tests" / "bench" / "probelog-gen", "-n", str(EVENTS), "-b", path, "-f", "0x" + address,
-                    tmp_path / "log"], check=True, timeout=TIMEOUT)
+                    tmp_path / "log"], check=True, timeout=WAIT)
     return tmp_path / "log"
 
 
 def run(*args, status=0):
-    r = subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True, timeout=TIMEOUT)
+    r = subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == status, (r.returncode, r.stdout, r.stderr)
     return r.stdout if status == 0 else r.stderr
 
@@ -196,7 +196,7 @@ def test_the_other_readers_take_it(probes, tmp_path):
     run("report", "--html", tmp_path / "page.html", probes)
     page = (tmp_path / "page.html").read_text()
     assert '{"name":"on_cas","captures":60}' in page and '{"name":"slow","captures":30}' in page
-    r = subprocess.run([WATCHCTL, "diff", probes, tmp_path / "copy"], capture_output=True, text=True, timeout=TIMEOUT)
+    r = subprocess.run([WATCHCTL, "diff", probes, tmp_path / "copy"], capture_output=True, text=True, timeout=WAIT)
     assert "no call, access or capture" in r.stdout + r.stderr
 
 

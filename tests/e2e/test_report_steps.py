@@ -12,17 +12,17 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import tracelog_py as log  # noqa: E402
+from waiting import WAIT  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 WATCHCTL = os.environ.get("WATCHCTL", str(BUILD / "bin" / "watchctl"))
 GENERATOR = BUILD / "tests" / "bench" / "steplog-gen"
-TIMEOUT = 60
 
 
 def run(*args):
     env = dict(os.environ, TZ="UTC", TERM="xterm")
-    return subprocess.run([WATCHCTL, "report", *map(str, args)], capture_output=True, text=True, timeout=TIMEOUT, env=env)
+    return subprocess.run([WATCHCTL, "report", *map(str, args)], capture_output=True, text=True, timeout=WAIT, env=env)
 
 
 def objects(*args):
@@ -44,7 +44,7 @@ def generate(tmp_path_factory):
     def make(name, *args):
         path = folder / name
         if not path.exists():
-            subprocess.run([str(GENERATOR), *map(str, args), str(path)], check=True, timeout=TIMEOUT,
+            subprocess.run([str(GENERATOR), *map(str, args), str(path)], check=True, timeout=WAIT,
                            stdout=subprocess.DEVNULL)
         return path
 
@@ -171,7 +171,7 @@ def test_no_line_is_longer_than_a_terminal_needs(steps):
     if not shutil.which("script"):
         pytest.skip("script(1) is not installed")
     r = subprocess.run(["script", "-qec", f"stty cols 100; {WATCHCTL} report --color never --calls {steps}", "/dev/null"],
-                       capture_output=True, text=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL)
+                       capture_output=True, text=True, timeout=WAIT, stdin=subprocess.DEVNULL)
     lines = r.stdout.splitlines()
     # A result and an error may stick out of a deep line; parameters do not.
     assert max(len(line.split(") = ")[0]) for line in lines) <= 100
@@ -182,7 +182,7 @@ def test_no_line_is_longer_than_a_terminal_needs(steps):
 def test_the_generator_changes_one_thing_and_says_which(generate, tmp_path, change):
     good = objects(generate("good", "-n", 2000, "-s", 1))
     r = subprocess.run([str(GENERATOR), "-n", "2000", "-s", "2", "-d", f"{change}@500", str(tmp_path / "bad")],
-                       capture_output=True, text=True, timeout=TIMEOUT, check=True)
+                       capture_output=True, text=True, timeout=WAIT, check=True)
     truth = json.loads(r.stdout)
     bad = objects(tmp_path / "bad")
 
@@ -265,9 +265,9 @@ def test_a_real_recording_reads_as_its_source(tmp_path):
     if not recorder.exists():
         pytest.skip(f"{recorder} is not built")
     (tmp_path / "app.c").write_text(PROGRAM)
-    subprocess.run(["gcc", "-O1", "-g", "-o", tmp_path / "app", tmp_path / "app.c"], check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-O1", "-g", "-o", tmp_path / "app", tmp_path / "app.c"], check=True, timeout=WAIT)
     r = subprocess.run([WATCHCTL, "step", "--from", "work", "-o", tmp_path / "log", "--", tmp_path / "app"],
-                       capture_output=True, text=True, timeout=TIMEOUT)
+                       capture_output=True, text=True, timeout=WAIT)
     if r.returncode == 7:
         pytest.skip(r.stderr.strip())
     assert r.returncode == 0, r.stderr
@@ -312,7 +312,7 @@ def test_folded_and_tree_have_each_call_once(steps, events):
         assert stack.startswith("calls;")
         got[stack[len("calls;"):]] = int(count)
     assert r.returncode == 0 and got == want
-    exported = subprocess.run([WATCHCTL, "export", steps, "--to", "folded"], capture_output=True, text=True, timeout=60)
+    exported = subprocess.run([WATCHCTL, "export", steps, "--to", "folded"], capture_output=True, text=True, timeout=WAIT)
     assert sorted(exported.stdout.splitlines()) == sorted(f"{stack} {n}" for stack, n in want.items())
     tree = objects("--tree", steps)
     stacks = of("stack_count", tree)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import WATCHCTL, Victim, wait_until
+from conftest import WAIT, WATCHCTL, Victim, wait_until
 
 UNSAFE, DENIED = 7, 4
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -95,7 +95,7 @@ def test_nothing_is_left_in_children_that_are_forked_while_watches_come_and_go(s
     v.tell(f"storm 150 15 {KINDS}")
     for _ in range(2):
         r = subprocess.run([WATCHCTL, "-p", str(v.pid), "-v", "flag", "-w", *ENGINES[engine], "-q", "-t", "0.2"], capture_output=True,
-                           text=True, timeout=120)
+                           text=True, timeout=2 * WAIT)
         assert not carriers(server.exe) and r.returncode == 0, r.stderr
     forked, rate = v.tell("still").split()
     lived = end(v)
@@ -127,7 +127,7 @@ def test_children_that_cannot_let_go_are_named_and_are_cleared_when_they_can(ser
     v = server()
     w = watch("-p", v.pid, "-v", "flag", "-w")
     filtered, waiting, other = (int(v.tell(f"one {kind}")) for kind in ("seccomp", "vfork", "plain"))
-    assert wait_until(lambda: len(family(server.exe)) == 5)
+    wait_until(lambda: len(family(server.exe)) == 5)
     in_vfork = next(pid for pid in family(server.exe) if pid not in (v.pid, filtered, waiting, other))
     began = time.monotonic()
     w.end(expect=UNSAFE)
@@ -137,7 +137,7 @@ def test_children_that_cannot_let_go_are_named_and_are_cleared_when_they_can(ser
     assert re.search(rf"left in {len(left)} processes forked by process {v.pid}", w.stderr), w.stderr
     assert all(str(pid) in w.stderr for pid in left) and f"clear -p {v.pid} --children" in w.stderr
     os.kill(in_vfork, signal.SIGKILL)
-    assert wait_until(lambda: not Path(f"/proc/{in_vfork}/maps").read_text())
+    wait_until(lambda: not Path(f"/proc/{in_vfork}/maps").read_text())
     r = run("clear", "-p", v.pid, "--children")
     assert r.returncode == UNSAFE and "1 process that" in r.stdout and set(carriers(server.exe)) == {filtered}, (r.stdout, r.stderr)
     os.kill(filtered, signal.SIGKILL)
@@ -151,7 +151,7 @@ def test_what_a_killed_watchctl_left_in_children_is_taken_out_at_once(server, ha
     v = server()
     v.tell("storm 50 5 plain threads session")
     watch("-p", v.pid, "-v", "flag", "-w").end(signal.SIGKILL, expect=None)
-    assert wait_until(lambda: len(carriers(server.exe)) > 5)
+    wait_until(lambda: len(carriers(server.exe)) > 5)
     time.sleep(1.2)  # it must have been silent for a second
     w = watch("-p", v.pid, "-v", "flag", "-w")  # takes over, and takes out, what is left
     time.sleep(0.2)
@@ -178,9 +178,9 @@ def test_a_child_that_a_plain_user_may_not_look_at_is_named(server, hardware, ru
     assert any('"armed"' in line for line in w.stdout)
     hidden = int(v.tell("one undumpable"))
     v.tell("one plain")
-    assert wait_until(lambda: Path(f"/proc/{hidden}/maps").stat().st_uid == 0)
+    wait_until(lambda: Path(f"/proc/{hidden}/maps").stat().st_uid == 0)
     w.send_signal(signal.SIGINT)
-    said = w.communicate(timeout=60)[1]
+    said = w.communicate(timeout=WAIT)[1]
     assert w.returncode == DENIED and f"({hidden})" in said and "run as root" in said, said
     assert set(carriers(server.exe)) == {hidden}
     assert run("clear", "-p", v.pid, "--children").returncode == 0 and not carriers(server.exe)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import RECIPES, TIMEOUT, WATCHCTL, snapshot, wait_until
+from conftest import RECIPES, WAIT, WATCHCTL, snapshot, wait_until
 
 RECIPES["resist_memory"] = (["resist_memory.c"], "gcc -O2 -g -pthread")
 
@@ -109,7 +109,7 @@ def test_a_page_that_somebody_has_yet_to_fill_holds_up_neither_us_nor_the_progra
     w2.end()
     assert v.tell("met") == "no"
     assert v.tell("fill") == "0"
-    assert wait_until(lambda: v.tell("met") == "yes")
+    wait_until(lambda: v.tell("met") == "yes")
     v.tell("touch 2")
     w.end()
     assert list(counts(w).values()) == [3] and w.balanced()
@@ -230,9 +230,9 @@ def test_that_the_watched_library_was_unloaded_is_told_before_another_takes_its_
     v.tell(f"dlopen {one}")
     w = watch("-p", v.pid, "-v", "one.so:plugin_state", "-w", "--engine", engine)
     v.tell("plugin 3")
-    assert wait_until(lambda: len(w.accesses) == 3)
+    wait_until(lambda: len(w.accesses) == 3)
     v.tell("dlclose")
-    assert wait_until(lambda: any(n["text"].startswith(f"{one} has been unloaded") for n in w.of("note")))
+    wait_until(lambda: any(n["text"].startswith(f"{one} has been unloaded") for n in w.of("note")))
     v.tell(f"dlopen {two}")
     v.tell("plugin 2")
     w.end()
@@ -248,5 +248,5 @@ def test_whatever_fails_for_want_of_our_own_memory_nothing_is_left_in_the_progra
     v.tell("write 1")  # it has begun: it looks at its mappings first
     with before_and_after(v.pid):
         r = subprocess.run(["prlimit", f"--as={mib << 20}", WATCHCTL, "-p", str(v.pid), "-v", "word", "--engine", "handler", "-t", "0.1"],
-                           capture_output=True, text=True, timeout=TIMEOUT)
+                           capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0 or r.stderr, "it failed without a word"

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import TIMEOUT, WATCHCTL, snapshot, wait_until
+from conftest import WAIT, WATCHCTL, snapshot, wait_until
 
 PERM, SLOTS = 4, 6
 ENGINES = {
@@ -49,15 +49,15 @@ class Gdb:
 
     def goes_on(self):
         self.tell("continue")
-        assert wait_until(lambda: tracer(self.pid) == self.process.pid and state(self.pid) in "SR", TIMEOUT)
+        wait_until(lambda: tracer(self.pid) == self.process.pid and state(self.pid) in "SR")
 
     def leave(self):
         """What it printed."""
         if tracer(self.pid) == self.process.pid and state(self.pid) != "t":
             self.process.send_signal(signal.SIGINT)
-            assert wait_until(lambda: state(self.pid) == "t", TIMEOUT)
+            wait_until(lambda: state(self.pid) == "t")
         self.tell("detach", "quit")
-        return self.process.communicate(timeout=TIMEOUT)[0]
+        return self.process.communicate(timeout=WAIT)[0]
 
 
 class Strace:
@@ -67,12 +67,12 @@ class Strace:
         self.pid = pid
 
     def goes_on(self):
-        assert wait_until(lambda: tracer(self.pid) == self.process.pid and state(self.pid) in "SR", TIMEOUT)
+        wait_until(lambda: tracer(self.pid) == self.process.pid and state(self.pid) in "SR")
 
     def leave(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        out, err = self.process.communicate(timeout=TIMEOUT)
+        out, err = self.process.communicate(timeout=WAIT)
         return out + err
 
 
@@ -131,7 +131,7 @@ def test_strace_beside_us_sees_our_signals_and_disturbs_neither(crowded, attach,
     assert v.tell("work 2") == "4"
     t = attach("strace", v.pid)
     if engine == "ptrace":  # a process has one tracer
-        assert "Operation not permitted" in t.process.communicate(timeout=TIMEOUT)[1]
+        assert "Operation not permitted" in t.process.communicate(timeout=WAIT)[1]
     else:
         t.goes_on()
     assert v.tell("work 3") == "6"
@@ -151,7 +151,7 @@ def test_gdb_that_comes_while_we_are_there_is_told_or_works(crowded, attach, wat
     assert v.tell("work 2") == "4"
     g = attach("gdb", v.pid, "handle SIGTRAP nostop noprint pass")
     if engine == "ptrace":
-        assert wait_until(lambda: "already traced" in g.process.stdout.readline(), TIMEOUT)
+        wait_until(lambda: "already traced" in g.process.stdout.readline())
         g.tell("quit")
     else:
         g.goes_on()
@@ -177,7 +177,7 @@ def test_what_gdb_swallows_is_lost_and_said_and_hurts_nobody(crowded, attach, wa
     g = attach("gdb", v.pid)
     g.goes_on()
     v.send("work 1")
-    assert wait_until(lambda: state(v.pid) == "t", TIMEOUT)
+    wait_until(lambda: state(v.pid) == "t")
     assert "SIGTRAP" in g.leave()
     assert v.process.stdout.readline() == "ok 2\n"
     w.end()
@@ -215,14 +215,14 @@ def test_gdb_itself_is_watched_while_it_debugs(victim, build, attach, watch, eng
     """A program that lives on SIGTRAP, SIGCHLD and ptrace stops of another one."""
     v = victim("resist_procs")
     g = attach("gdb", v.pid, "break write_flag")
-    assert wait_until(lambda: tracer(v.pid) == g.process.pid, TIMEOUT)
+    wait_until(lambda: tracer(v.pid) == g.process.pid)
     w = watch("-p", g.process.pid, "-v", "libc.so.6:main_arena.system_mem", "-rw", *ENGINES[engine])
     g.tell("continue")
     v.send("write 2")
     for i in range(2):
-        assert wait_until(lambda: state(v.pid) == "t", TIMEOUT)
+        wait_until(lambda: state(v.pid) == "t")
         g.tell(f"print i == {i}", "continue")
-        assert wait_until(lambda: i == 1 or state(v.pid) == "t", TIMEOUT)
+        wait_until(lambda: i == 1 or state(v.pid) == "t")
     assert v.process.stdout.readline() == "ok\n"
     w.end()
     assert w.balanced() if "counted" in w.summary() else True
@@ -258,7 +258,7 @@ def test_of_16_watchctls_those_that_get_a_register_work_and_the_others_say_why(v
         for p in crowd:
             if p in at_work:
                 continue
-            _, err = p.communicate(timeout=TIMEOUT)
+            _, err = p.communicate(timeout=WAIT)
             assert p.returncode in ((SLOTS, PERM, 7) if engine != "ring" else (SLOTS,)), err
             assert err.startswith("watchctl: ") and err.count("\n") == 1, err
         if turn == 0:
@@ -268,12 +268,12 @@ def test_of_16_watchctls_those_that_get_a_register_work_and_the_others_say_why(v
                 p.kill()
             else:
                 p.send_signal(signal.SIGINT)
-        for p, out in [(p, p.communicate(timeout=TIMEOUT)) for p in at_work]:
+        for p, out in [(p, p.communicate(timeout=WAIT)) for p in at_work]:
             assert p.returncode in (0, -signal.SIGKILL) or "watchctl's is left mapped" in out[1], out
             if turn == 0:
                 counted = re.search(r'"summary".*?"recorded":(\d+),"lost":(\d+)', out[0])
                 assert 6 <= int(counted[1]) + int(counted[2]) < 6 + len(crowd), out  # the others' known accesses
-    assert wait_until(lambda: tracer(v.pid) == 0)
+    wait_until(lambda: tracer(v.pid) == 0)
     wait_until(lambda: run("clear", "-p", v.pid).returncode == 0)
     r = run("clear", "-p", v.pid)
     assert r.returncode == 0, r.stderr

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import TIMEOUT, WATCHCTL, Victim, snapshot, wait_until
+from conftest import WAIT, WATCHCTL, Victim, snapshot, wait_until
 
 TARGET, PERM, NOTSUP = 3, 4, 7
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
@@ -136,7 +136,7 @@ def started(*command):
         p.wait()
 
 
-def as_nobody(shelf, *args, timeout=TIMEOUT):
+def as_nobody(shelf, *args, timeout=WAIT):
     return subprocess.run([*NOBODY, shelf.watchctl, *map(str, args)], capture_output=True, text=True, timeout=timeout)
 
 
@@ -194,7 +194,7 @@ def test_a_setuid_program_that_a_watched_one_executes_has_its_privileges(build, 
             assert v.process.stdout.readline() == "0\n"
         finally:
             w.send_signal(signal.SIGINT)
-            w.communicate(timeout=TIMEOUT)
+            w.communicate(timeout=WAIT)
         assert w.returncode == 0
 
 
@@ -226,7 +226,7 @@ def test_a_program_that_bars_us_while_watched_is_left_alive(build, shelf, run, e
         v.tell("dumpable 0")
         v.tell("write 3")
         w.send_signal(signal.SIGINT)
-        out, err = w.communicate(timeout=TIMEOUT)
+        out, err = w.communicate(timeout=WAIT)
         assert v.alive()
         v.tell("write 3")
         if engine != "handler":
@@ -253,7 +253,7 @@ def inner_pids(v):
 
 def child(pid):
     found = []
-    assert wait_until(lambda: found.extend(
+    wait_until(lambda: found.extend(
         Path(f"/proc/{pid}/task/{pid}/children").read_text().split()) or found)
     return int(found[0])
 
@@ -276,8 +276,8 @@ def test_programs_with_the_same_number_in_namespaces_of_their_own_are_told_apart
         assert (snapshot(a.pid), snapshot(b.pid)) == before
         a.process.stdin.close()
         b.process.stdin.close()
-        a.process.wait(timeout=TIMEOUT)
-        b.process.wait(timeout=TIMEOUT)
+        a.process.wait(timeout=WAIT)
+        b.process.wait(timeout=WAIT)
 
 
 @needs_root
@@ -288,7 +288,7 @@ def test_the_proc_of_another_pid_namespace_is_noticed(victim, hardware):
     for command in (["-p", "2", "-v", "flag", "-t", "1"], ["list", "-p", "2"], ["clear", "-p", "2"],
                     ["-p", str(v.pid), "-v", "flag", "-t", "1"]):
         r = subprocess.run([*unshared("-p", "-f"), "sh", "-c", 'sleep 20 & "$@"; r=$?; kill $!; exit $r', "sh",
-                            WATCHCTL, *command], capture_output=True, text=True, timeout=TIMEOUT)
+                            WATCHCTL, *command], capture_output=True, text=True, timeout=WAIT)
         refused(r, NOTSUP, "/proc", "PID namespace")
     assert snapshot(v.pid) == before
 
@@ -297,7 +297,7 @@ def test_the_proc_of_another_pid_namespace_is_noticed(victim, hardware):
 def test_without_proc_it_is_said(victim, hardware):
     v = victim("resist_procs")
     r = subprocess.run([*unshared("-m"), "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh", WATCHCTL, "-p",
-                        str(v.pid), "-v", "flag"], capture_output=True, text=True, timeout=TIMEOUT)
+                        str(v.pid), "-v", "flag"], capture_output=True, text=True, timeout=WAIT)
     refused(r, NOTSUP, "/proc is not mounted")
 
 
@@ -321,7 +321,7 @@ def test_a_process_that_proc_hides_is_refused(build, shelf, victim, hardware):
     v = victim("resist_procs")
     r = subprocess.run([*unshared("-m", "-p", "-f"), "sh", "-c",
                         'mount -t proc -o hidepid=2 none /proc; sleep 20 & "$@" -p $!; exit $?', "sh", *NOBODY,
-                        shelf.watchctl, "-v", "flag"], capture_output=True, text=True, timeout=TIMEOUT)
+                        shelf.watchctl, "-v", "flag"], capture_output=True, text=True, timeout=WAIT)
     refused(r, PERM, "hidden from this user")
     assert v.alive()
 
@@ -345,5 +345,5 @@ def test_the_root_of_a_user_namespace_watches_its_own(build, shelf, engine, hard
     while '"summary"' not in lines[-1]:
         lines.append(p.stdout.readline())
         assert lines[-1], p.stderr.read()
-    _, err = p.communicate(timeout=TIMEOUT)
+    _, err = p.communicate(timeout=WAIT)
     assert p.returncode == 0 and "".join(lines).count('"type":"access"') == 4, (lines, err)

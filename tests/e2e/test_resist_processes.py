@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import TIMEOUT, WATCHCTL, Victim, snapshot, wait_until
+from conftest import WAIT, WATCHCTL, Victim, snapshot, wait_until
 
 ENGINES = {
     "handler": ["--engine", "handler"],
@@ -79,7 +79,7 @@ def test_a_program_that_executes_itself_is_let_go_and_goes_on(victim, watch, eng
     v.tell("crowd 3")
     w = watch("-p", v.pid, "-v", "flag", "-w", *ENGINES[engine])
     v.tell("write 2")
-    assert wait_until(lambda: len(w.accesses) == 2)
+    wait_until(lambda: len(w.accesses) == 2)
     v.send(f"{how} {v.process.args[0]}")
     line = v.process.stdout.readline()
     assert f"pid {v.pid}\n" in (line, v.process.stdout.readline() if line == "ok\n" else "")
@@ -105,8 +105,8 @@ def test_a_program_may_end_or_execute_another_at_any_instant(build, hardware, en
             v.send(command)
         else:
             v.process.kill()
-        assert v.process.wait(timeout=TIMEOUT) == code, (i, command)
-        out, err = w.communicate(timeout=TIMEOUT)
+        assert v.process.wait(timeout=WAIT) == code, (i, command)
+        out, err = w.communicate(timeout=WAIT)
         assert w.returncode in (0, 3, 5), (i, command, out, err)  # 5: there is no `flag` in /bin/true
         assert w.returncode == 0 or (err.startswith("watchctl: ") and err.endswith("\n")), err
         v.process.stdin.close()
@@ -150,7 +150,7 @@ class Child(Victim):
             self.seen.append(line.strip())
 
     def saw(self, *what):
-        assert wait_until(lambda: self.seen and self.seen[-1] == what[-1], TIMEOUT), self.seen
+        wait_until(lambda: self.seen and self.seen[-1] == what[-1], or_say=lambda: self.seen)
         assert self.seen == list(what), self.seen
         self.seen.clear()
 
@@ -224,7 +224,7 @@ def test_a_stop_at_any_instant_of_our_coming_and_going_is_a_stop(child, hardware
         time.sleep(rng.choice([0.02, 0.1, 0.3]) * rng.random())
         c.stop()
         c.has_stopped()
-        out, err = w.communicate(timeout=TIMEOUT)  # none of it waits for SIGCONT
+        out, err = w.communicate(timeout=WAIT)  # none of it waits for SIGCONT
         assert w.returncode in EXIT_CODES, (out, err)
         assert c.seen == [] and state(c.pid) == "T", err
         c.go()
@@ -241,11 +241,11 @@ def test_the_signal_of_a_parents_death_comes_when_the_parent_dies(child, watch, 
     c.tell(f"pdeath {int(signal.SIGUSR1)}")
     for sig in (signal.SIGINT, signal.SIGKILL)[:1 if engine == "handler -i" else 2]:  # which leaves its register armed
         watch("-p", c.pid, "-v", "flag", "-w", *ENGINES[engine]).end(sig=sig, expect=None)
-        assert wait_until(lambda: snapshot(c.pid)["signals"][0] == ("TracerPid", "0"))
+        wait_until(lambda: snapshot(c.pid)["signals"][0] == ("TracerPid", "0"))
         c.tell("write 1")
     w = watch("-p", c.pid, "-v", "flag", "-w", *ENGINES[engine])
     c.process.kill()
-    assert wait_until(lambda: state(c.pid) in "-Z", TIMEOUT)
+    wait_until(lambda: state(c.pid) in "-Z")
     w.end(sig=None)
     assert w.process.returncode == 0
 
@@ -267,7 +267,7 @@ class Shell:
         os.write(self.fd, text.encode())
 
     def wait(self, word):
-        end = time.monotonic() + TIMEOUT
+        end = time.monotonic() + WAIT
         while word not in self.text:
             ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
             assert ready, f"no {word!r} in {self.text!r}"
@@ -294,10 +294,10 @@ def test_the_keys_and_jobs_of_a_shell_work_on_a_watched_program(build, watch, en
         shell.wait("ok")
         shell.type("\x1a")
         shell.wait("Stopped")
-        assert wait_until(lambda: state(pid) in "Tt")
+        wait_until(lambda: state(pid) in "Tt")
         shell.type("bg\n")  # it reads the terminal: SIGTTIN stops it again
         shell.wait("&")
-        assert wait_until(lambda: state(pid) in "Tt")
+        wait_until(lambda: state(pid) in "Tt")
         shell.type("fg\n")
         shell.wait("resist_procs")
         shell.type("write 3\n")
@@ -312,7 +312,7 @@ def test_the_keys_and_jobs_of_a_shell_work_on_a_watched_program(build, watch, en
         shell.wait("resist_procs")
         shell.type("exit 0\n")
         shell.wait("> ")
-        assert wait_until(lambda: state(pid) == "-")
+        wait_until(lambda: state(pid) == "-")
     finally:
         shell.close()
 
@@ -338,7 +338,7 @@ def freezer():
 
         def freeze(self):
             (self.place / self.file).write_text(self.on)
-            assert wait_until(self.is_frozen)
+            wait_until(self.is_frozen)
 
         def is_frozen(self):
             if self.file == "freezer.state":
@@ -386,7 +386,7 @@ def test_a_frozen_program_neither_hangs_us_nor_is_harmed(victim, watch, run, fre
         assert w.summary()["recorded"] == 6 and w.balanced() if "counted" in w.summary() else True
         f.thaw()
         assert v.tell("work 2") == "4"
-        assert wait_until(lambda: snapshot(v.pid)["signals"][0] == ("TracerPid", "0"))
+        wait_until(lambda: snapshot(v.pid)["signals"][0] == ("TracerPid", "0"))
         assert run("clear", "-p", v.pid).returncode == 0
         after = snapshot(v.pid)
         assert after["signals"] == before["signals"]

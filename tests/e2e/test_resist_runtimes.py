@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 import resist_real
-from conftest import TIMEOUT, WATCHCTL, wait_until
+from conftest import WAIT, WATCHCTL, wait_until
 from test_step import events, of
 from test_step_harm import code_differs, step_tracers
 
@@ -58,11 +58,11 @@ def test_a_recorder_that_is_killed_in_mid_work_leaves_its_log_and_the_program(pr
     with resist_real.left_as_found(program), resist_real.Load(program) as load:
         w = subprocess.Popen([WATCHCTL, "record", *map(str, program.watch()), "--ring", "1M", "-o", tmp_path / "log"],
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        assert wait_until(written, TIMEOUT)
+        wait_until(written)
         w.kill()
         w.wait()
         load.goes_on()
-        assert wait_until(lambda: "nothing" in resist_real.clear(program.pid), TIMEOUT)
+        wait_until(lambda: "nothing" in resist_real.clear(program.pid))
     new = written()
     if not program.atomic and program.size == 8:
         assert new == list(range(new[0], new[0] + len(new)))
@@ -78,11 +78,11 @@ def test_calls_are_recorded_and_when_the_recorder_is_killed_it_works_on(program,
             w = subprocess.Popen([WATCHCTL, "step", "-q", "-o", tmp_path / ending, "-p", str(program.pid), *program.calls],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             armed = lambda: code_differs(program.pid) != code or w.poll() is not None
-            assert wait_until(armed, resist_real.PATIENCE) and w.poll() is None, (w.poll(), w.poll() is not None and w.stderr.read())
+            assert wait_until(armed) and w.poll() is None, (w.poll(), w.poll() is not None and w.stderr.read())
             load.goes_on()
             getattr(w, "kill" if ending == "kill" else "terminate")()
-            w.communicate(timeout=resist_real.PATIENCE)
-            assert wait_until(lambda: not resist_real.tracers(program.pid) and not step_tracers(program.pid), resist_real.PATIENCE)
+            w.communicate(timeout=WAIT)
+            wait_until(lambda: not resist_real.tracers(program.pid) and not step_tracers(program.pid))
             assert code_differs(program.pid) == code
             load.goes_on()
         program.well()
@@ -99,7 +99,7 @@ def launch(name, engine, tmp_path):
     options = ["-s", "8", "-w", "-q", "--json", "--output", tmp_path / "out", "--engine", engine, "--pending"]
     command = [*resist_real.command(name), *(["12345"] if name == "node" else [])]
     r = subprocess.run([WATCHCTL, "-v", LAUNCHED[name], *options, "--", *command], input=SCRIPT, capture_output=True, text=True,
-                       timeout=resist_real.PATIENCE)
+                       timeout=WAIT)
     answers = [line.split() for line in r.stdout.splitlines()[1:]]
     assert [a[:2] for a in answers[:2]] == [["ok", "100"], ["ok", "107"]] and answers[3] == ["bye", "107", "0"], r.stdout
     said = (tmp_path / "out").read_text()

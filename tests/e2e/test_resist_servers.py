@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import resist_real
-from conftest import ROOT, TIMEOUT, wait_until
+from conftest import ROOT, WAIT, wait_until
 from resist_real import ENGINES
 
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
@@ -72,7 +72,7 @@ class Redis(resist_real.Program):
         info, *_ = self.commands([b"BGSAVE", b"INFO persistence"][1:])
         before = re.search(rb"rdb_last_save_time:(\d+)", info)[1]
         assert self.commands([b"BGSAVE"])[0].startswith(b"Background saving started")
-        assert wait_until(lambda: b"rdb_bgsave_in_progress:0" in self.commands([b"INFO persistence"])[0], TIMEOUT)
+        wait_until(lambda: b"rdb_bgsave_in_progress:0" in self.commands([b"INFO persistence"])[0])
         info = self.commands([b"INFO persistence"])[0]
         assert b"rdb_last_bgsave_status:ok" in info and re.search(rb"rdb_last_save_time:(\d+)", info)[1] >= before
         self.rounds += 1
@@ -83,7 +83,7 @@ class Redis(resist_real.Program):
 
     def finish(self):
         self.connection.sendall(b"SHUTDOWN NOSAVE\r\n")
-        assert self.process.wait(timeout=TIMEOUT) == 0
+        assert self.process.wait(timeout=WAIT) == 0
 
     def kill(self):
         self.server.close()
@@ -150,7 +150,7 @@ class Postgres(resist_real.Program):
         if self.user:
             shutil.chown(self.folder, "postgres", "postgres")
         subprocess.run([*self.user, f"{self.bin}/initdb", "-N", "-A", "trust", "--locale=C", "-D", f"{self.folder}/data"],
-                       check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT, cwd=self.folder)
+                       check=True, stdout=subprocess.DEVNULL, timeout=WAIT, cwd=self.folder)
 
     def start(self):
         settings = {"listen_addresses": "", "unix_socket_directories": self.folder, "fsync": "off", "autovacuum": "off",
@@ -160,11 +160,11 @@ class Postgres(resist_real.Program):
                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.errors,
                                        cwd=self.folder)
         ready = self.tool("pg_isready", "-q")
-        assert wait_until(lambda: subprocess.run(ready, check=False).returncode == 0, TIMEOUT), self.state()
+        wait_until(lambda: subprocess.run(ready, check=False).returncode == 0, or_say=self.state)
         self.run("pgbench", "-i", "-q", "-n", "-s", "1", "postgres")
 
     def run(self, name, *args):
-        r = subprocess.run(self.tool(name, *args), capture_output=True, text=True, timeout=TIMEOUT, cwd=self.folder)
+        r = subprocess.run(self.tool(name, *args), capture_output=True, text=True, timeout=WAIT, cwd=self.folder)
         assert r.returncode == 0, r.stdout + r.stderr
         return r.stdout + r.stderr
 
@@ -199,9 +199,9 @@ class Postgres(resist_real.Program):
 
     def finish(self):
         self.psql.stdin.close()
-        assert self.psql.wait(timeout=TIMEOUT) == 0
+        assert self.psql.wait(timeout=WAIT) == 0
         self.server.send_signal(signal.SIGINT)
-        assert self.server.wait(timeout=TIMEOUT) == 0
+        assert self.server.wait(timeout=WAIT) == 0
 
     def kill(self):
         for process in (self.psql, self.server):
@@ -239,7 +239,7 @@ def pgbench(postgres, *args):
                             text=True, cwd=postgres.folder)
     try:
         yield load
-        out = load.communicate(timeout=TIMEOUT)[0]
+        out = load.communicate(timeout=WAIT)[0]
         assert load.returncode == 0, out
     finally:
         if load.poll() is None:
@@ -306,7 +306,7 @@ class Nginx(resist_real.Program):
                     location = /status {{ stub_status; }} }} }}""")
         self.process = subprocess.Popen(["nginx", "-e", f"{folder}/log", "-c", f"{folder}/conf"], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=self.errors)
-        assert wait_until(lambda: os.path.exists(self.socket) and children(self.process.pid), TIMEOUT), self.state()
+        wait_until(lambda: os.path.exists(self.socket) and children(self.process.pid), or_say=self.state)
         self.use_worker()
 
     def use_worker(self):
@@ -326,7 +326,7 @@ class Nginx(resist_real.Program):
 
     def ask(self, names):
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(TIMEOUT)
+            connection.settimeout(WAIT)
             connection.connect(self.socket)
             with connection.makefile("rwb") as stream:
                 return [self.get(stream, name) for name in names]
@@ -346,7 +346,7 @@ class Nginx(resist_real.Program):
 
     def finish(self):
         self.process.send_signal(signal.SIGQUIT)
-        assert self.process.wait(timeout=TIMEOUT) == 0
+        assert self.process.wait(timeout=WAIT) == 0
 
     def kill(self):
         if self.process.poll() is None:
@@ -387,6 +387,6 @@ def test_a_worker_that_is_replaced_while_watched_ends_the_watch_and_loses_no_req
     nginx.process.send_signal(signal.SIGHUP)
     w.end(sig=None)
     assert w.summary()["recorded"] == 10 and w.balanced()
-    assert wait_until(lambda: children(nginx.process.pid) not in ([], [old]), TIMEOUT)
+    wait_until(lambda: children(nginx.process.pid) not in ([], [old]))
     nginx.use_worker()
     nginx.hit(20)

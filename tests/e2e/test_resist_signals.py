@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from between import Between
-from conftest import TIMEOUT, WATCHCTL, Victim, wait_until
+from conftest import WAIT, WATCHCTL, Victim, wait_until
 
 PTRACE_DETACH, PTRACE_SETSIGINFO, PTRACE_SEIZE = 17, 0x4203, 0x4206
 SYS_TGKILL, WALL, TRAP_BRKPT = 234, 0x40000000, 1
@@ -24,7 +24,7 @@ ENGINES = {"handler": ["--engine", "handler"], "register": ["-i", "2"], "ring": 
 def guarded(build, hardware):
     """The guard holds signals back for which there is no room. Without it that is a limit: docs/limits.md."""
     r = subprocess.run([WATCHCTL, "--verbose", "--engine", "handler", "-v", "flag", "-w", "--", build("resist_signals")],
-                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT)
     if "handler: in place" not in r.stderr:
         pytest.skip("no guard on this machine: " + r.stderr.strip())
 
@@ -66,7 +66,7 @@ def test_without_room_for_its_own_sigtrap_a_program_gets_the_sigsegv_that_it_had
         v.tell("trap small")
         w = watched(watch, v, "handler") if is_watched else None
         v.send(f"brim {how}")
-        ends.append(v.process.stdout.readline().strip() or v.process.wait(timeout=10))
+        ends.append(v.process.stdout.readline().strip() or v.process.wait(timeout=WAIT))
         if w:
             w.end(sig=signal.SIGINT if v.alive() else None)
     assert ends[0] == ends[1] == ("ok 11 128" if not how else -signal.SIGSEGV)
@@ -226,7 +226,7 @@ def test_a_session_that_must_leave_its_handler_says_so_however_it_ends(victim, h
     while "watching flag" not in p.stdout.readline():
         assert p.poll() is None
     v.tell("ask data")
-    _, err = p.communicate(f"{end}\n", timeout=60)
+    _, err = p.communicate(f"{end}\n", timeout=WAIT)
     assert p.returncode == 1 and "address of watchctl's SIGTRAP handler" in err, err
 
 
@@ -352,7 +352,7 @@ def test_a_hit_of_which_the_processor_gives_no_cause_ends_nobody_and_is_counted(
     w = watch("-p", v.pid, "-v", "counter")
     for _ in range(3):
         let_have_an_empty_dr6(v)
-    assert wait_until(lambda: any("without a cause" in n["text"] for n in w.of("note")))
+    wait_until(lambda: any("without a cause" in n["text"] for n in w.of("note")))
     v.tell("")
     w.end()
     assert v.alive() and w.balanced() and [a["new"] for a in w.accesses if a["kind"] != "read"] == ["0x1", "0x2", "0x3", "0x4"]
@@ -364,5 +364,5 @@ def test_an_int1_of_the_programs_own_is_its_own(victim, watch):
     v = victim("causeless", "int1")
     w = watch("-p", v.pid, "-v", "counter")
     let_have_an_empty_dr6(v)
-    assert v.process.wait(TIMEOUT) == -signal.SIGTRAP
+    assert v.process.wait(WAIT) == -signal.SIGTRAP
     w.end(sig=None)

@@ -2,7 +2,7 @@
 import subprocess
 
 import pytest
-from conftest import RECIPES, WATCHCTL
+from conftest import RECIPES, WAIT, WATCHCTL
 
 RECIPES["resist_state"] = (["resist_state.c"], "gcc -O2 -g")
 
@@ -20,7 +20,7 @@ def program(victim):
 @pytest.fixture(scope="module")
 def guarded(build, hardware):
     r = subprocess.run([WATCHCTL, "--verbose", "--engine", "handler", "-v", "flag", "-w", "--", build("resist_state")],
-                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT)
     if "handler: in place" not in r.stderr:
         pytest.skip("no guard on this machine: " + r.stderr.strip())
 

@@ -3,13 +3,12 @@ import contextlib
 import ctypes
 import os
 import signal
-import subprocess
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from conftest import TIMEOUT, WATCHCTL, Watch, wait_until
+from conftest import WAIT, wait_until
 
 # What makes threads of the program wait for us: arguments of the victim, and those that watch it.
 HOOKS = {
@@ -58,7 +57,7 @@ def blocked(w):
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert begun.wait(TIMEOUT)
+    assert begun.wait(WAIT)
     try:
         yield
     finally:
@@ -116,9 +115,9 @@ def test_who_waits_does_so_once_and_not_for_long(victim, watch, build, engine, k
         loops, gap, usual, usual_gap = paces(v, control, LONG)
         assert loops > usual / 20
         assert gap < 1000 * FIRST + 3 * usual_gap or engine == "ptrace"
-    assert wait_until(lambda: kind == "write" or [n for n in w.of("note") if "did not wait" in n["text"]], TIMEOUT)
+    wait_until(lambda: kind == "write" or [n for n in w.of("note") if "did not wait" in n["text"]])
     n = len(w.accesses)
-    assert wait_until(lambda: len(w.accesses) > n + 5, TIMEOUT)  # it has caught up
+    wait_until(lambda: len(w.accesses) > n + 5)  # it has caught up
     w.end(expect=5 if kind == "library" else 0)
     assert w.balanced() and v.alive()
     loops, _, usual, _ = paces(v, control, 0.5)
@@ -132,6 +131,6 @@ def test_what_waited_when_a_pointer_had_moved_is_told_where_it_belongs(victim, w
     with stopped(w):
         time.sleep(FIRST)
     n = len(w.accesses)
-    assert wait_until(lambda: len(w.accesses) > n + 200, TIMEOUT)
+    wait_until(lambda: len(w.accesses) > n + 200)
     w.end()
     assert w.balanced() and w.summary()["lost"] == 0

@@ -6,13 +6,13 @@ import stat
 import subprocess
 
 import pytest
-from conftest import WATCHCTL, Victim
+from conftest import WAIT, WATCHCTL, Victim
 
 KEPT = "what was there before\n"
 
 
 def call(*args, expect=0, **kw):
-    r = subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True, timeout=60, **kw)
+    r = subprocess.run([WATCHCTL, *map(str, args)], capture_output=True, text=True, timeout=WAIT, **kw)
     assert r.returncode == expect, (r.returncode, r.stderr)
     return r
 
@@ -44,7 +44,7 @@ def logs(build, hardware, tmp_path_factory):
             break
     for _ in range(3):
         v.tell("count")
-    assert v_end.wait(timeout=60) == 0
+    assert v_end.wait(timeout=WAIT) == 0
     v.finish()
     for name in ("a", "b"):
         call("step", "-o", home / name, "--from", "serve", "--", build("secrets"), input="count\n", preexec_fn=no_umask)
@@ -136,7 +136,7 @@ def test_names_in_public_folders_cannot_be_guessed_and_are_never_opened_through_
     commands = [["report", logs / "log", "--html", tmp_path / "page"], ["export", logs / "a", "--to", "chrome"], []]
     for command in commands:
         subprocess.run(["strace", "-f", "-qq", "-e", "trace=open,openat,creat,mkdir,mkdirat,bind,symlink,mknod", "-o", trace,
-                        WATCHCTL, *map(str, command)], input=script, capture_output=True, text=True, timeout=60,
+                        WATCHCTL, *map(str, command)], input=script, capture_output=True, text=True, timeout=WAIT,
                        env=environment)
         for line in trace.read_text().splitlines():
             where = re.search(r'"(/tmp|/var/tmp|/dev/shm|/run)(/[^"]*)?"', line)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from between import PTRACE_ARGUMENTS
-from conftest import WATCHCTL, peak_memory, wait_until
+from conftest import WAIT, WATCHCTL, peak_memory
 
 MEMORY_MAX = 400 << 20  # of a watchctl whose target invents threads, code and stacks as fast as it can
 LOG_MAX = 8 << 20
@@ -23,7 +23,7 @@ def status_of(pid, key):
 
 
 def objects(log):
-    r = subprocess.run([WATCHCTL, "report", "--json", "--events", str(log)], capture_output=True, text=True, timeout=60)
+    r = subprocess.run([WATCHCTL, "report", "--json", "--events", str(log)], capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0, r.stderr
     return [json.loads(line) for line in r.stdout.splitlines()]
 
@@ -39,7 +39,7 @@ def attacked(victim, how, *args, seconds=0.5, limit_cpu=40):
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit_cpu, limit_cpu)))
     try:
-        out, err = p.communicate(timeout=60)
+        out, err = p.communicate(timeout=WAIT)
     finally:
         p.kill()
     return v, p.returncode, out, err
@@ -88,7 +88,7 @@ def test_watchctl_can_be_interrupted_whatever_the_target_does(victim, hardware):
         try:
             assert v.process.stdout.readline() == "found\n"
             p.send_signal(signal.SIGINT)
-            assert p.wait(timeout=60) in ENDS, how
+            assert p.wait(timeout=WAIT) in ENDS, how
         finally:
             p.kill()
             p.wait()
@@ -163,7 +163,7 @@ def test_nothing_of_ours_is_ever_writable_and_executable(victim, hardware, looke
     try:
         while p.poll() is None:  # as often as it takes: when it is ready shows in different ways
             v.tell("count")
-        _, err = p.communicate(timeout=60)
+        _, err = p.communicate(timeout=WAIT)
     finally:
         p.kill()
     assert p.returncode == 0, err

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 import pytest
-from conftest import TIMEOUT, VICTIMS, WATCHCTL
+from conftest import VICTIMS, WAIT, WATCHCTL
 
 ENGINES = ["handler", "ring", "ptrace"]
 RUNS = int(os.environ.get("SHORT_LIVED_RUNS", "2"))
@@ -18,9 +18,9 @@ def build_brief(out):
     compiler = ["gcc", "-O1", "-g"]
     for i, name in enumerate(["linked", "one", "two"]):
         subprocess.run([*compiler, "-shared", "-fPIC", f"-DNAME={name}", f"-DMARK={1000 * i}", str(VICTIMS / "brief_lib.c"),
-                        "-o", str(out / f"lib{name}.so")], check=True, timeout=TIMEOUT)
+                        "-o", str(out / f"lib{name}.so")], check=True, timeout=WAIT)
     subprocess.run([*compiler, str(VICTIMS / "brief.c"), "-o", str(out / "brief"), "-pthread", "-ldl", str(out / "liblinked.so"),
-                    f"-Wl,-rpath,{out}"], check=True, timeout=TIMEOUT)
+                    f"-Wl,-rpath,{out}"], check=True, timeout=WAIT)
     return lambda name: str(out / name)
 
 
@@ -55,7 +55,7 @@ def busy(request):
 def launch(tmp_path, *options, command, expect=(0,), prefix=(), program=WATCHCTL):
     out = tmp_path / "out.json"
     r = subprocess.run([*prefix, program, *options, "--json", "--output", str(out), "--", *command],
-                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT)
+                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT)
     assert r.returncode in expect, r.stderr
     objects = [json.loads(line) for line in out.read_text().splitlines()]
     for s in objects:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, WATCHCTL, Victim, snapshot, wait_until
+from conftest import ROOT, WAIT, WATCHCTL, Victim, snapshot, wait_until
 
 pytestmark = pytest.mark.alone  # perf does not tell whose an event is: those of other tests may be meant
 
@@ -269,7 +269,7 @@ class Gdb:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             self.tell("delete", "detach", "quit")
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=WAIT)
 
 
 @pytest.fixture
@@ -298,14 +298,14 @@ def state(pid):
 def test_a_debugger_with_a_watchpoint_is_named_and_its_registers_are_not_touched(victim, gdb, slots, run, clear):
     v = victim("puppet")
     g = gdb(v.pid, "flag")
-    assert wait_until(lambda: slots(v.pid)[0][0]["used"] == 1 and state(v.pid) == "S", 20)
+    wait_until(lambda: slots(v.pid)[0][0]["used"] == 1 and state(v.pid) == "S")
     table, holders = slots(v.pid)
     text = run("list", "-p", v.pid).stdout
     refused = clear(v.pid, "--all-registers", expect=PERM)
     clear(v.pid)
     assert used(slots, v.pid) == {1}
     v.send("write 2")
-    assert wait_until(lambda: state(v.pid) == "t")  # gdb has seen the hit, and holds the program at it
+    wait_until(lambda: state(v.pid) == "t")  # gdb has seen the hit, and holds the program at it
     g.leave()
     assert v.process.stdout.readline() == "ok\n"
     assert table[0]["sight"] == "traced" and "registers" not in table[0]
@@ -318,10 +318,10 @@ def test_a_debugger_with_a_watchpoint_is_named_and_its_registers_are_not_touched
 def test_what_a_killed_debugger_left_armed_is_shown_and_cleared_by_number(victim, gdb, watch, slots, run, clear):
     v = victim("puppet")
     g = gdb(v.pid, "flag")
-    assert wait_until(lambda: slots(v.pid)[0][0]["used"] == 1 and state(v.pid) == "S", 20)
+    wait_until(lambda: slots(v.pid)[0][0]["used"] == 1 and state(v.pid) == "S")
     g.process.kill()
     g.process.wait()
-    assert wait_until(lambda: state(v.pid) == "S" and debugger_text(v.pid) == "0")
+    wait_until(lambda: state(v.pid) == "S" and debugger_text(v.pid) == "0")
     registers = slots(v.pid)[0][0]["registers"]
     text = run("list", "-p", v.pid).stdout
     assert [(r["size"], r["access"], r["name"]) for r in registers] == [(4, "w", "flag")]
@@ -347,7 +347,7 @@ def test_what_the_ptrace_engine_leaves_when_all_of_it_is_killed_at_once(victim, 
         for pid in (guard, keeper, w.process.pid):
             os.kill(pid, signal.SIGKILL)
         w.end(sig=None, expect=None)
-        assert wait_until(lambda: debugger_text(v.pid) == "0")
+        wait_until(lambda: debugger_text(v.pid) == "0")
         registers = slots(v.pid)[0][0]["registers"]
         assert [(r["size"], r["access"], r["name"]) for r in registers] == [(4, "w", "flag")]
         assert "nothing to clear" in clear(v.pid)
@@ -360,10 +360,10 @@ def test_an_orphan_in_a_process_that_a_debugger_holds_waits(victim, watch, gdb, 
     with before_and_after(v.pid):
         killed(watch, "-p", v.pid, "-v", "flag", "-w")
         g = gdb(v.pid, "v_ll")
-        assert wait_until(lambda: slots(v.pid)[0][0]["used"] == 1 and state(v.pid) == "S", 20)
+        wait_until(lambda: slots(v.pid)[0][0]["used"] == 1 and state(v.pid) == "S")
         refused = clear(v.pid, expect=PERM)
         g.leave()
-        assert wait_until(lambda: state(v.pid) == "S")
+        wait_until(lambda: state(v.pid) == "S")
         clear(v.pid)
     assert "while gdb" in refused
 
@@ -377,7 +377,8 @@ def test_perf_is_named_as_somebody_who_may_hold_a_register(victim, slots, run, c
     p = subprocess.Popen(["perf", "record", "-q", "-o", str(tmp_path / "data"), "-e", f"mem:{addr}/4:w", "-p",
                           str(v.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        if not wait_until(lambda: p.poll() is not None or used(slots, v.pid) == {1}, 10) or p.poll() is not None:
+        wait_until(lambda: p.poll() is not None or used(slots, v.pid) == {1})
+        if p.poll() is not None:
             pytest.skip("perf cannot record mem: events here")
         _, holders = slots(v.pid)
         text = run("list", "-p", v.pid).stdout
@@ -385,7 +386,7 @@ def test_perf_is_named_as_somebody_who_may_hold_a_register(victim, slots, run, c
         assert used(slots, v.pid) == {1}
     finally:
         p.send_signal(signal.SIGINT)
-        p.wait(timeout=20)
+        p.wait(timeout=WAIT)
     mine = [h for h in holders if h["owner_pid"] == p.pid]
     assert mine and (mine[0]["holder"], mine[0]["certain"]) == ("perf", False) and mine[0]["perf_events"] > 0
     assert f"perf (process {p.pid}) may hold 1 register" in text
@@ -468,7 +469,7 @@ def test_a_forked_child_has_a_copy_that_is_told_as_such_and_taken_out(watch, slo
     assert snapshot(v.pid)["signals"] == before["signals"] and snapshot(v.pid)["maps"] == before["maps"]
     v.process.stdin.close()
     assert v.process.stdout.readline() == "status 7\n"
-    v.process.wait(timeout=10)
+    v.process.wait(timeout=WAIT)
 
 
 def test_a_handler_that_the_program_has_replaced_is_left_mapped(victim, watch, clear, slots):
@@ -497,10 +498,10 @@ def test_a_stopped_process_is_looked_at_and_cleared_and_stays_stopped(victim, wa
     with before_and_after(v.pid):
         killed(watch, "-p", v.pid, "-v", "flag", "-w", "-i", "0")
         os.kill(v.pid, signal.SIGSTOP)
-        assert wait_until(lambda: state(v.pid) == "T")
+        wait_until(lambda: state(v.pid) == "T")
         assert slots(v.pid)[0][0]["registers"][0]["register"] == 0
         clear(v.pid)
-        assert wait_until(lambda: state(v.pid) == "T")
+        wait_until(lambda: state(v.pid) == "T")
         os.kill(v.pid, signal.SIGCONT)
         v.tell("write 4")
 

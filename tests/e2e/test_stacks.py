@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUILD, RECIPES, ROOT, TIMEOUT, wait_until
+from conftest import BUILD, RECIPES, ROOT, WAIT, wait_until
 
 RECIPES.update({
     "libshape_a.so": (["shape_lib.c"], "gcc -O2 -g -shared -fPIC -DFRAME=64"),
@@ -421,7 +421,7 @@ def test_our_stacks_are_those_of_gdb_and_libunwind_in_packaged_programs():
     if not shutil.which("gdb"):
         pytest.skip("gdb is not installed")
     out = subprocess.run([sys.executable, ROOT / "tests/oracle/run-gdb-oracle", BUILD, "500", "python3", "sqlite3",
-                          "perl"], capture_output=True, text=True, timeout=4 * TIMEOUT, check=False)
+                          "perl"], capture_output=True, text=True, timeout=4 * WAIT, check=False)
     if out.returncode == 77:
         pytest.skip(out.stdout.strip())
     assert out.returncode == 0, out.stdout + out.stderr

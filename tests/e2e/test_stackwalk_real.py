@@ -3,7 +3,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import BUILD, ROOT
+from conftest import BUILD, ROOT, WAIT
 
 ORACLE = ROOT / "tests" / "oracle" / "run-preload-oracle"
 LEAST = 0.999
@@ -14,7 +14,7 @@ LEAST = 0.999
                                               (["perl", "openssl", "xz", "bash", "exceptions"], 20000)])
 def test_stacks_are_those_of_libunwind_and_libgcc_in_real_programs(programs, points):
     """At calls of malloc() and its like, where a timer interrupts, and at each instruction from there on."""
-    out = subprocess.run([ORACLE, BUILD, "0.6", *programs], capture_output=True, text=True, timeout=200)
+    out = subprocess.run([ORACLE, BUILD, "0.6", *programs], capture_output=True, text=True, timeout=4 * WAIT)
     if out.returncode == 77:
         pytest.skip(out.stdout.strip())
     assert out.returncode == 0, out.stdout + out.stderr

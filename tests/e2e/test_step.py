@@ -7,10 +7,10 @@ import sys
 import time
 
 import pytest
-from conftest import WATCHCTL, Victim
+from conftest import WAIT, WATCHCTL, Victim
 
 
-def step(log, *args, expect=0, program=None, stdin="", timeout=60):
+def step(log, *args, expect=0, program=None, stdin="", timeout=WAIT):
     command = [WATCHCTL, "step", *(["-o", str(log)] if log else []), *map(str, args)]
     r = subprocess.run([*command, *(["--", *map(str, program)] if program else [])], input=stdin, capture_output=True,
                        text=True, timeout=timeout)
@@ -20,7 +20,7 @@ def step(log, *args, expect=0, program=None, stdin="", timeout=60):
 
 def events(log, *args):
     r = subprocess.run([WATCHCTL, "report", "--json", "--events", *args, str(log)], capture_output=True, text=True,
-                       timeout=60)
+                       timeout=WAIT)
     assert r.returncode == 0, r.stderr
     return [json.loads(line) for line in r.stdout.splitlines()]
 
@@ -99,7 +99,7 @@ def test_a_running_process_is_recorded_and_runs_on(requests, tmp_path):
                           str(tmp_path / "log"), "--verbose"], stderr=subprocess.PIPE, text=True)
     time.sleep(2)
     v.send("go")
-    assert p.wait(timeout=60) == 0, p.stderr.read()
+    assert p.wait(timeout=WAIT) == 0, p.stderr.read()
     rest = v.process.stdout.read()
     assert v.finish() == 0
     assert len(account(rest, "handle")) == 3
@@ -114,7 +114,7 @@ def test_a_run_that_hangs_says_where_each_thread_stands(requests, tmp_path):
                           requests, "3", "hang", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     pid = int(p.stdout.readline().split()[1])
     try:
-        assert p.wait(timeout=60) == 0, p.stderr.read()
+        assert p.wait(timeout=WAIT) == 0, p.stderr.read()
         stood = of(events(log), "stood")
         assert len(stood) == 1
         names = [f.get("function", "?").split("(")[0] for f in stood[0]["stack"]]
@@ -140,7 +140,7 @@ def test_a_run_that_hangs_says_so_of_a_thread_that_hardly_gets_the_cpu(requests,
         for _ in range(4):
             others.append(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
             os.sched_setaffinity(others[-1].pid, {0})
-        assert p.wait(timeout=60) == 0, p.stderr.read()
+        assert p.wait(timeout=WAIT) == 0, p.stderr.read()
         assert len(of(events(log), "stood")) == 1
     finally:
         for other in others:
@@ -163,7 +163,7 @@ def test_movers_record_the_same(requests, tmp_path):
     for how in (["--stepper", "ptrace"], ["--stepper", "lldb"], ["--stepper", "ptrace", "--every-instruction"],
                 ["--mover", "ptrace"]):
         log = tmp_path / "-".join(how)
-        step(log, "--from", "handle", "--count", "0", *how, program=[requests, 3], timeout=120)
+        step(log, "--from", "handle", "--count", "0", *how, program=[requests, 3], timeout=2 * WAIT)
         seen = events(log, "--no-stack")
         told[" ".join(how)] = [(e["type"], e["function"], json.dumps([a.get("string") if "*" in a["type"] else a["text"] for a in e.get("args", [])]),
                                 "" if "*" in e.get("ret", {}).get("type", "*") else e["ret"]["text"], e.get("how"))
@@ -183,7 +183,7 @@ def test_every_instruction_is_recorded_when_asked_for(requests, tmp_path):
 def test_the_range_of_a_watch_log(requests, hardware, tmp_path):
     watch, log = tmp_path / "watch", tmp_path / "log"
     r = subprocess.run([WATCHCTL, "-v", "hang_at", "-r", "-o", str(watch), "--", requests, "2"], capture_output=True,
-                       text=True, timeout=60)
+                       text=True, timeout=WAIT)
     assert r.returncode == 0, r.stderr
     r = step(log, "--from-watch", watch, program=[requests, 2])
     assert "handle" in r.stderr
@@ -192,7 +192,7 @@ def test_the_range_of_a_watch_log(requests, hardware, tmp_path):
 
 
 def test_the_program_is_not_disturbed(requests, tmp_path):
-    plain = subprocess.run([requests, "50"], capture_output=True, text=True, timeout=60).stdout
+    plain = subprocess.run([requests, "50"], capture_output=True, text=True, timeout=WAIT).stdout
     stepped = step(tmp_path / "log", program=[requests, 50]).stdout
     assert stepped.splitlines()[1:] == plain.splitlines()[1:]
 
@@ -213,7 +213,7 @@ def test_the_program_is_not_disturbed(requests, tmp_path):
     (["-p", "4194303"], 3, "no process"),
 ])
 def test_wrong_usage_is_told_in_a_sentence(args, code, words):
-    r = subprocess.run([WATCHCTL, "step", *args], capture_output=True, text=True, timeout=30)
+    r = subprocess.run([WATCHCTL, "step", *args], capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == code, r.stderr
     assert words in r.stderr and r.stderr.count("\n") == 1
 

@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from conftest import WATCHCTL, wait_until
+from conftest import WAIT, WATCHCTL, wait_until
 
 KILLS = 20
 
@@ -34,7 +34,7 @@ class Toil:
     def works_on(self):
         """It does not only live: each of its threads does right what it has to do."""
         before, _ = self.account()
-        assert wait_until(lambda: self.account()[0] >= before + 5, 30)
+        wait_until(lambda: self.account()[0] >= before + 5)
         assert self.account()[1] == 0
 
 
@@ -95,7 +95,7 @@ def foreign_code(pid):
 
 
 def unharmed(toil):
-    assert wait_until(lambda: not tracers(toil.pid) and not step_tracers(toil.pid), 30)
+    wait_until(lambda: not tracers(toil.pid) and not step_tracers(toil.pid))
     assert toil.p.poll() is None
     assert code_differs(toil.pid) == []
     assert foreign_code(toil.pid) == []
@@ -118,7 +118,7 @@ def test_a_recorder_that_is_killed_leaves_nothing(toil, tmp_path):
     for n in range(KILLS):
         w = record(toil, tmp_path, n)
         if n % 4:
-            assert wait_until(lambda: tracers(toil.pid) or w.poll() is not None, 30)
+            wait_until(lambda: tracers(toil.pid) or w.poll() is not None)
         time.sleep(rng.random() * 0.5)
         recorded += bool(tracers(toil.pid))
         w.send_signal(signal.SIGKILL)
@@ -135,7 +135,7 @@ def test_a_recorder_that_is_killed_leaves_nothing(toil, tmp_path):
 )
 def test_a_recording_that_ends_leaves_nothing(toil, tmp_path, args):
     w = record(toil, tmp_path, 0, *args)
-    _, err = w.communicate(timeout=50)
+    _, err = w.communicate(timeout=WAIT)
     assert w.returncode == 0, err
     unharmed(toil)
 
@@ -143,20 +143,20 @@ def test_a_recording_that_ends_leaves_nothing(toil, tmp_path, args):
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
 def test_a_recording_that_is_interrupted_leaves_nothing(toil, tmp_path, sig):
     w = record(toil, tmp_path, 0)
-    assert wait_until(lambda: tracers(toil.pid), 30)
+    wait_until(lambda: tracers(toil.pid))
     time.sleep(0.3)
     w.send_signal(sig)
-    _, err = w.communicate(timeout=50)
+    _, err = w.communicate(timeout=WAIT)
     unharmed(toil)
 
 
 def test_a_program_that_is_killed_while_recorded_ends_the_recording(toil, tmp_path):
     w = record(toil, tmp_path, 0)
-    assert wait_until(lambda: tracers(toil.pid), 30)
+    wait_until(lambda: tracers(toil.pid))
     time.sleep(0.3)
     toil.p.kill()
-    w.communicate(timeout=50)
-    assert wait_until(lambda: not step_tracers(toil.pid), 30)
+    w.communicate(timeout=WAIT)
+    wait_until(lambda: not step_tracers(toil.pid))
 
 
 @pytest.mark.slow
@@ -175,12 +175,12 @@ def test_a_program_that_ignores_sigtrap_and_is_sent_it_all_the_time_lives_on(toi
         for n in range(6):
             w = record(toil, tmp_path, n, "-t", "0.3")
             if n % 2:
-                assert wait_until(lambda: tracers(toil.pid) or w.poll() is not None, 30)
+                wait_until(lambda: tracers(toil.pid) or w.poll() is not None)
                 time.sleep(0.2)
                 w.kill()
-            _, err = w.communicate(timeout=50)
+            _, err = w.communicate(timeout=WAIT)
             assert w.returncode == (-signal.SIGKILL if n % 2 else 0), err
-            assert wait_until(lambda: not tracers(toil.pid) and not step_tracers(toil.pid), 30)
+            wait_until(lambda: not tracers(toil.pid) and not step_tracers(toil.pid))
             assert toil.p.poll() is None, n
             assert code_differs(toil.pid) == []
     finally:
@@ -199,13 +199,13 @@ def test_a_thread_that_blocks_sigtrap_while_the_recording_begins_may_unblock_it(
     with before_and_after(v.pid):
         v.tell("block")
         w = record(v, tmp_path, 0, "--from", "write_flag", "--count", "0")
-        assert wait_until(lambda: code_differs(v.pid), 30)
+        wait_until(lambda: code_differs(v.pid))
         v.tell("unblock")
         v.tell("write 3")
         assert v.ask("int3") == "ok"
         w.send_signal(sig)
-        w.communicate(timeout=50)
-        assert wait_until(lambda: not tracers(v.pid) and not step_tracers(v.pid), 30)
+        w.communicate(timeout=WAIT)
+        wait_until(lambda: not tracers(v.pid) and not step_tracers(v.pid))
     assert v.ask("int3") == "ok"
     assert v.tell("got") == "2"
 
@@ -223,10 +223,10 @@ def test_a_program_gets_its_own_sigtraps_as_if_it_were_not_recorded(build, tmp_p
     assert p.stdout.readline() == "ready\n"
     before = catches_trap(p.pid)
     r = subprocess.run([WATCHCTL, "step", "-q", "-t", "1", "-o", str(tmp_path / "log"), "-p", str(p.pid)],
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0, r.stderr
     assert catches_trap(p.pid) == before
-    out = p.communicate(timeout=30)[0]
+    out = p.communicate(timeout=WAIT)[0]
     assert p.returncode == 0 and out.startswith("ok "), out
     assert "SIGTRAP handler" not in r.stdout
 
@@ -238,18 +238,18 @@ def test_a_signal_that_comes_while_a_recording_ends_is_not_lost(build, tmp_path)
     assert p.stdout.readline() == "ready\n"
     for n in range(40):
         r = subprocess.run([WATCHCTL, "step", "-q", "-t", "0.1", "-o", str(tmp_path / str(n)), "-p", str(p.pid)],
-                           capture_output=True, text=True, timeout=60)
+                           capture_output=True, text=True, timeout=WAIT)
         assert r.returncode == 0 and p.poll() is None, r.stderr
         with open(f"/proc/{p.pid}/maps") as f:
             assert not [line for line in f if re.match(r"\S+ ..x\S* 00000000 00:00 0 *$", line)], "memory of ours is left"
     p.terminate()
-    assert p.communicate(timeout=30)[0] == "ok\n"
+    assert p.communicate(timeout=WAIT)[0] == "ok\n"
 
 
 @pytest.mark.parametrize("how", ["raise", "int3"])
 def test_a_sigtrap_handler_that_a_recorded_program_installs_stays(build, tmp_path, how):
     r = subprocess.run([WATCHCTL, "step", "-q", "-o", str(tmp_path / "log"), "--", build("trap_rounds"), how, "1"],
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0 and "\nok " in r.stdout, r.stdout
 
 
@@ -259,17 +259,17 @@ def test_the_go_runtime_keeps_its_sigtrap_handler(tmp_path):
     if not shutil.which("go"):
         pytest.skip("go is not installed")
     (tmp_path / "main.go").write_text(GO)
-    subprocess.run(["go", "build", "-o", "gothing", "main.go"], cwd=tmp_path, check=True, timeout=100,
+    subprocess.run(["go", "build", "-o", "gothing", "main.go"], cwd=tmp_path, check=True, timeout=WAIT,
                    env={**os.environ, "GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-mod=mod", "GO111MODULE": "off"})
     for n in range(3):
         p = subprocess.Popen([tmp_path / "gothing"], stdout=subprocess.PIPE, text=True)
         assert p.stdout.readline() == "ready\n"
         r = subprocess.run([WATCHCTL, "step", "-q", "-t", "0.7", "-o", str(tmp_path / f"log{n}"), "-p", str(p.pid)],
-                           capture_output=True, text=True, timeout=60)
+                           capture_output=True, text=True, timeout=WAIT)
         assert r.returncode == 0, r.stderr
         assert catches_trap(p.pid)
         p.send_signal(signal.SIGTRAP)
-        assert p.communicate(timeout=30)[0] == "got SIGTRAP\n"
+        assert p.communicate(timeout=WAIT)[0] == "got SIGTRAP\n"
         assert p.returncode == 0
 
 
@@ -314,9 +314,9 @@ func main() {
 def test_a_sigtrap_handler_stays_where_breakpoints_are_in_a_signal_handler(build, options):
     p = subprocess.Popen([build("masked_handler"), "5"])
     try:
-        assert wait_until(lambda: catches_trap(p.pid), 10)
+        wait_until(lambda: catches_trap(p.pid))
         r = subprocess.run([WATCHCTL, "step", "-t", "0.5", "-p", str(p.pid), *options], capture_output=True, text=True,
-                           timeout=60)
+                           timeout=WAIT)
         assert r.returncode == 0 and catches_trap(p.pid), r.stdout
         assert "SIGTRAP handler" not in r.stdout
     finally:

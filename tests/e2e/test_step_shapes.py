@@ -5,9 +5,8 @@ import struct
 import subprocess
 
 import pytest
-from conftest import BUILD, VICTIMS, WATCHCTL, locked
+from conftest import BUILD, VICTIMS, WAIT, WATCHCTL, locked
 
-TIMEOUT = 120
 BUILT = BUILD / "victims"
 
 # Calls of the C library are to be calls.
@@ -40,7 +39,7 @@ def program():
         with locked(BUILT / f".{name}.lock"):  # several workers may want it at once
             if not target.exists() or target.stat().st_mtime < newest:
                 words = command.split()
-                subprocess.run([words[0], str(path), *words[1:], "-o", str(target)], check=True, timeout=TIMEOUT)
+                subprocess.run([words[0], str(path), *words[1:], "-o", str(target)], check=True, timeout=WAIT)
         return str(target)
 
     return make
@@ -50,14 +49,14 @@ def record(program, log, name, shape, *options):
     """Runs it; what it printed."""
     command = [program(name), shape, *([program("libstep_plugin.so")] if shape == "plugin" else [])]
     r = subprocess.run([WATCHCTL, "step", "-q", "-o", str(log), *options, "--", *command], capture_output=True,
-                       text=True, timeout=TIMEOUT)
+                       text=True, timeout=WAIT)
     assert r.returncode == 0, (r.returncode, r.stderr)
     return r.stdout
 
 
 def objects(log):
     r = subprocess.run([WATCHCTL, "report", "--json", "--events", str(log)], capture_output=True, text=True,
-                       timeout=TIMEOUT)
+                       timeout=WAIT)
     assert r.returncode == 0, r.stderr
     return [json.loads(line) for line in r.stdout.splitlines()]
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, ROOT, TIMEOUT, WATCHCTL, wait_until
+from conftest import BUILD, ROOT, WAIT, WATCHCTL, wait_until
 
 LIBRARY = BUILD / "lib" / "libsteprec.so"
 SCRIPT = ROOT / "lldb-scripts" / "steprec.lldb"
@@ -31,7 +31,7 @@ def victim_path(build):
 
 @pytest.fixture(scope="module")
 def python_in_lldb():
-    probe = subprocess.run([LLDB, "-b", "-o", "script print(6 * 7)"], capture_output=True, text=True, timeout=TIMEOUT)
+    probe = subprocess.run([LLDB, "-b", "-o", "script print(6 * 7)"], capture_output=True, text=True, timeout=WAIT)
     if "\n42" not in probe.stdout:
         pytest.skip("this LLDB has no Python, by which steprec.lldb finds the library")
 
@@ -45,7 +45,7 @@ def lldb(*commands, target=None, cwd=None):
     line = [LLDB, "--no-lldbinit", "-b", "-o", f"plugin load {LIBRARY}"]
     for command in commands:
         line += ["-o", command]
-    done = subprocess.run(line + ([target] if target else []), capture_output=True, text=True, timeout=TIMEOUT,
+    done = subprocess.run(line + ([target] if target else []), capture_output=True, text=True, timeout=WAIT,
                           stdin=subprocess.DEVNULL, cwd=cwd, env=environment())
     return done.stdout + done.stderr
 
@@ -58,7 +58,7 @@ def number(value):
 
 def calls(log):
     """What the log says, in the words of the victim's account: call NAME ARG, return NAME RESULT."""
-    text = subprocess.run([WATCHCTL, "report", str(log), "--json"], capture_output=True, text=True, timeout=TIMEOUT,
+    text = subprocess.run([WATCHCTL, "report", str(log), "--json"], capture_output=True, text=True, timeout=WAIT,
                           check=True).stdout
     lines = []
     for o in map(json.loads, text.splitlines()):
@@ -132,7 +132,7 @@ def test_attached_with_address_randomisation(tmp_path, victim_path):
         assert got[0].startswith("call begin") and got[-1].startswith("return begin")
         assert p.poll() is None, "it lives on"
         size = written.stat().st_size
-        assert wait_until(lambda: written.stat().st_size > size), "and works on"
+        wait_until(lambda: written.stat().st_size > size, or_say=lambda: "and works on")
     finally:
         p.kill()
         p.wait()
@@ -169,7 +169,7 @@ def test_command_files_load_the_library_and_record(tmp_path, victim_path, python
     done = subprocess.run([LLDB, "--no-lldbinit", "-b", "-o", f"command source {script}", "-o",
                            f"command source {SCRIPT}", "-o", f"record-range recurse {log}", "-o",
                            f"run recurse {written}", "-o", "continue", victim_path],
-                          capture_output=True, text=True, timeout=TIMEOUT, env=environment(), stdin=subprocess.DEVNULL)
+                          capture_output=True, text=True, timeout=WAIT, env=environment(), stdin=subprocess.DEVNULL)
     assert "error" not in done.stderr
     names = [line for line in calls(log) if line.split()[1] == "recurse"]
     assert names == account(written)
@@ -186,8 +186,8 @@ class Dialogue:
             os.execv(LLDB, [LLDB, "--no-lldbinit", "--no-use-colors", *args])
         self.text = ""
 
-    def wait_for(self, what, seconds=30):
-        end = time.monotonic() + seconds
+    def wait_for(self, what):
+        end = time.monotonic() + WAIT
         while time.monotonic() < end:
             if select.select([self.fd], [], [], 0.1)[0]:
                 self.text += os.read(self.fd, 65536).decode(errors="replace")

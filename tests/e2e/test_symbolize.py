@@ -18,7 +18,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import tracelog_py as log  # noqa: E402
-from conftest import TIMEOUT, WATCHCTL  # noqa: E402
+from conftest import WAIT, WATCHCTL  # noqa: E402
 
 SOURCE = """
 #include <signal.h>
@@ -53,7 +53,7 @@ def program(tmp_path):
         folder.mkdir(exist_ok=True)
         (folder / "app.c").write_text(SOURCE)
         subprocess.run(["gcc", "-O2", "-g", "-Wl,--build-id=sha1", *flags, "-o", "app", "app.c"], cwd=folder, check=True,
-                       timeout=TIMEOUT)
+                       timeout=WAIT)
         return str(folder / "app")
 
     return compile_it
@@ -309,7 +309,7 @@ def test_a_log_that_cannot_be_written_to_stays_as_it_is(program, record, run):
     names = open(trace + "/symbols", "rb").read()
     # No space: a file size limit fails in the same place, for everybody.
     done = subprocess.run(["bash", "-c", f"ulimit -f 0; {WATCHCTL} symbolize {trace}"], capture_output=True, text=True,
-                          timeout=TIMEOUT)
+                          timeout=WAIT)
     assert done.returncode == 8 and "cannot add names to the log" in done.stderr and "as it was before" in done.stderr
     assert open(trace + "/symbols", "rb").read() == names
     assert sorted(os.listdir(trace)) == ["events", "metadata", "symbols"]
@@ -327,9 +327,9 @@ def test_a_reader_who_may_not_write_is_told_so(program, record, run):
         if folder not in ("/", "/tmp"):
             os.chmod(folder, 0o755)
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", WATCHCTL, "symbolize", trace]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 8 and "Permission denied" in done.stderr
-    assert subprocess.run([*command, "--dry-run"], capture_output=True, timeout=TIMEOUT).returncode == 0
+    assert subprocess.run([*command, "--dry-run"], capture_output=True, timeout=WAIT).returncode == 0
     # What root adds to it can be read by whoever could read the log.
     assert run("symbolize", "-q", trace).returncode == 0
     assert os.stat(trace + "/symbols").st_mode & 0o777 == 0o644
@@ -449,7 +449,7 @@ int main(void)
 
 def test_jit_code_of_a_live_program_is_named_then_and_later(hardware, run, tmp_path):
     (tmp_path / "jit.c").write_text(JIT_SOURCE)
-    subprocess.run(["gcc", "-O1", "-g", "-o", "jit", "jit.c"], cwd=tmp_path, check=True, timeout=TIMEOUT)
+    subprocess.run(["gcc", "-O1", "-g", "-o", "jit", "jit.c"], cwd=tmp_path, check=True, timeout=WAIT)
     trace = str(tmp_path / "log")
     done = run("-v", "counter", "-w", "--json", "--echo", "-o", trace, "--", str(tmp_path / "jit"))
     assert done.returncode == 0, done.stderr
@@ -548,7 +548,7 @@ def test_a_bar_shows_on_a_terminal_when_it_takes_longer_than_a_second(program, r
         while more := os.read(main, 4096):
             text += more
     os.close(main)
-    out, _ = child.communicate(timeout=TIMEOUT)
+    out, _ = child.communicate(timeout=WAIT)
     assert child.returncode == 0 and "code addresses" in out
     if not server.asked:
         pytest.skip("libdebuginfod.so.1 is not installed")

@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from conftest import TIMEOUT, WATCHCTL
+from conftest import WAIT, WATCHCTL
 
 
 def launch(run, *command, args=()):
@@ -52,8 +52,8 @@ def test_no_write_escapes_in_a_program_that_an_attached_one_executes(hardware, b
         process.kill()
         process.wait()
         pytest.skip(f"dash exports no such variable here: {e}")
-    process.communicate(b"\n", timeout=TIMEOUT)
-    w.process.wait(TIMEOUT)
+    process.communicate(b"\n", timeout=WAIT)
+    w.process.wait(WAIT)
     w.end(expect=None)
     writes = sorted(collections.Counter(a["tid"] for a in w.accesses if a["watch"] == "mine").values())
     told = [n["text"] for n in w.of("note")]
@@ -77,7 +77,7 @@ def test_the_reason_for_the_engine_does_not_promise_what_registers_do_not_allow(
     v = victim("mover")
     names = [w for name in order for w in ("-v", name)]
     r = subprocess.run([WATCHCTL, "-p", str(v.pid), *names, "-t", "0.1", "-q"], capture_output=True, text=True,
-                       timeout=TIMEOUT, env=dict(os.environ, COLUMNS="1000"))
+                       timeout=WAIT, env=dict(os.environ, COLUMNS="1000"))
     told = r.stdout + r.stderr
     assert "not enough debug registers are left to make new threads wait" in told
     assert "(new threads wait" not in told

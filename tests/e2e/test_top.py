@@ -16,7 +16,7 @@ import time
 import pyte
 import pytest
 
-from conftest import TIMEOUT, WATCHCTL, wait_until
+from conftest import WAIT, WATCHCTL, wait_until
 
 ROW = re.compile(r"^\s*([\d,]+)\s+[\d,.]+/s\s+(read|write|rw)\s+\d+\s+(counter|state)\s+(\S+)", re.M)
 COLOUR = re.compile(rb"\x1b\[(?:[0-9;]*;)?3[1-7](?:;[0-9;]*)?m")
@@ -60,8 +60,8 @@ class Terminal:
     def text(self):
         return "\n".join(self.screen.display)
 
-    def sees(self, pattern, seconds=TIMEOUT):
-        end = time.monotonic() + seconds
+    def sees(self, pattern):
+        end = time.monotonic() + WAIT
         while time.monotonic() < end:
             if re.search(pattern, self.text(), re.M):
                 self.pump(0.05)  # the rest of the picture
@@ -71,8 +71,8 @@ class Terminal:
                 break
         raise AssertionError(f"{self.process.poll()}: no {pattern!r} on the screen:\n{self.text()}")
 
-    def sees_no(self, pattern, seconds=TIMEOUT):
-        end = time.monotonic() + seconds
+    def sees_no(self, pattern):
+        end = time.monotonic() + WAIT
         while time.monotonic() < end:
             if not re.search(pattern, self.text(), re.M):
                 return True
@@ -87,9 +87,9 @@ class Terminal:
         return {(kind, watch, site.split("+")[0]): int(count.replace(",", ""))
                 for count, kind, watch, site in ROW.findall(self.text())}
 
-    def shows(self, rows, seconds=TIMEOUT):
+    def shows(self, rows):
         """A picture may come in several pieces: until it is whole."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + WAIT
         while self.rows() != rows and time.monotonic() < end:
             self.pump(0.1)
         assert self.rows() == rows, self.text()
@@ -97,8 +97,8 @@ class Terminal:
     def order(self):
         return [m[3] for m in ROW.findall(self.text())]
 
-    def ended(self, seconds=TIMEOUT):
-        end = time.monotonic() + seconds
+    def ended(self):
+        end = time.monotonic() + WAIT
         while self.process.poll() is None and time.monotonic() < end:
             self.pump(0.05)
         assert self.process.poll() is not None, "it does not end:\n" + self.text()
@@ -155,7 +155,7 @@ def recorded(build, run, tmp_path, hardware):
 
 def unwatched(pid):
     """Nobody holds a debug register of it any more."""
-    probe = subprocess.run([WATCHCTL, "list", "-p", str(pid), "--json"], capture_output=True, text=True, timeout=TIMEOUT)
+    probe = subprocess.run([WATCHCTL, "list", "-p", str(pid), "--json"], capture_output=True, text=True, timeout=WAIT)
     return probe.returncode == 0 and '"holder"' not in probe.stdout
 
 
@@ -192,12 +192,12 @@ def test_a_log_that_is_being_recorded_is_followed(top, build, tmp_path):
     log = tmp_path / "log"
     recorder = subprocess.Popen([WATCHCTL, *WATCHES, "-o", log, "--output", "/dev/null", "--", build("sites"), "2", "1000",
                                  "2000"], stdout=subprocess.PIPE, text=True)
-    assert wait_until(lambda: list(log.glob("events*")), TIMEOUT)
+    wait_until(lambda: list(log.glob("events*")))
     t = top(log)
     t.sees("RECORDING")
     first = t.rows()
     t.sees("ENDED")
-    own = account(recorder.communicate(timeout=TIMEOUT)[0])
+    own = account(recorder.communicate(timeout=WAIT)[0])
     t.shows(expected(own))
     assert first != t.rows()
     assert "not whole" not in t.text() and "not read" not in t.text()
@@ -205,7 +205,7 @@ def test_a_log_that_is_being_recorded_is_followed(top, build, tmp_path):
 
 def test_an_attached_program_is_left_as_it_was(top, victim, before_and_after):
     v = victim("sites", 2, 2000)
-    assert wait_until(lambda: len(os.listdir(f"/proc/{v.pid}/task")) == 3)
+    wait_until(lambda: len(os.listdir(f"/proc/{v.pid}/task")) == 3)
     time.sleep(0.2)
     with before_and_after(v.pid):
         t = top("-p", v.pid, *WATCHES)
@@ -277,7 +277,7 @@ def test_frozen_stands_still_while_counting_goes_on(top, victim):
     assert t.rows() == held
     t.press(" ").sees("RECORDING")
     key = ("write", "counter", "bump")
-    assert wait_until(lambda: t.pump(0.1) or t.rows().get(key, 0) > held[key], TIMEOUT)
+    wait_until(lambda: t.pump(0.1) or t.rows().get(key, 0) > held[key])
     assert t.rows()[("write", "counter", "bump")] > held[("write", "counter", "bump")]
 
 
@@ -401,7 +401,7 @@ def test_json_is_an_object_a_line(run, recorded):
 
 def test_json_of_a_running_program_comes_each_delay(build, hardware):
     done = subprocess.run([WATCHCTL, "top", "--json", "--delay", "0.3", "-t", "2", "-v", "counter", "-w", "--",
-                           build("sites"), "1", "1000"], capture_output=True, text=True, timeout=TIMEOUT)
+                           build("sites"), "1", "1000"], capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 0, done.stderr
     tops = [o for o in map(json.loads, done.stdout.splitlines()) if o["type"] == "top"]
     os.kill(tops[-1]["pid"], signal.SIGKILL)  # it lives on
@@ -445,11 +445,11 @@ def test_killed_it_leaves_terminal_and_victim(top, victim, sig, status):
     if sig != signal.SIGKILL:
         assert t.as_before()
         assert b"\x1b[?1049l" in t.raw
-    assert wait_until(lambda: unwatched(v.pid)), "the watch stays"
+    wait_until(lambda: unwatched(v.pid), or_say=lambda: "the watch stays")
     time.sleep(0.3)
     assert v.alive()
     v.process.send_signal(signal.SIGTERM)
-    assert set(account(v.process.communicate(timeout=TIMEOUT)[0])) == {"bump", "set_state", "peek", "only_once"}
+    assert set(account(v.process.communicate(timeout=WAIT)[0])) == {"bump", "set_state", "peek", "only_once"}
 
 
 def children(pid):
@@ -466,8 +466,8 @@ def test_that_its_session_was_killed_is_said_and_what_was_counted_stays(top, vic
     t.sees(rf"ENDED: the session's process {session} was killed by signal 9")
     assert t.rows()[("write", "counter", "bump")] > 0
     # A handler that does nothing stays, see watchctl-list(1); no register does.
-    assert wait_until(lambda: '"used":0' in subprocess.run([WATCHCTL, "list", "-p", str(v.pid), "--json"], timeout=TIMEOUT,
-                                                           capture_output=True, text=True).stdout, TIMEOUT)
+    wait_until(lambda: '"used":0' in subprocess.run([WATCHCTL, "list", "-p", str(v.pid), "--json"], timeout=WAIT,
+                                                    capture_output=True, text=True).stdout)
     assert v.alive()
     t.press("q")
     assert t.ended() == 1
@@ -481,8 +481,8 @@ def test_when_the_terminal_goes_the_session_ends(top, victim):
     os.close(t.slave)
     os.close(t.master)
     t.master = t.slave = None
-    t.process.wait(timeout=TIMEOUT)
-    assert wait_until(lambda: unwatched(v.pid)), "the watch stays"
+    t.process.wait(timeout=WAIT)
+    wait_until(lambda: unwatched(v.pid), or_say=lambda: "the watch stays")
     assert v.alive()
 
 
@@ -512,13 +512,13 @@ def test_stopped_it_gives_the_terminal_back_and_goes_on(top, victim):
         with open(f"/proc/{pid}/stat") as f:
             return f.read().rsplit(")", 1)[1].split()[0] == "T"
 
-    assert wait_until(lambda: t.pump(0.05) or stopped())
+    wait_until(lambda: t.pump(0.05) or stopped())
     assert t.as_before()
     count = t.rows()[("write", "counter", "bump")]
     t.screen.reset()
     os.kill(pid, signal.SIGCONT)
     t.sees(r"\bbump\+")
-    assert wait_until(lambda: t.pump(0.05) or t.rows().get(("write", "counter", "bump"), 0) > count)
+    wait_until(lambda: t.pump(0.05) or t.rows().get(("write", "counter", "bump"), 0) > count)
     t.press("q")
     assert t.ended() == 0
     assert t.as_before()
@@ -564,7 +564,7 @@ def test_a_kept_recording_can_be_reported(top, victim, run, tmp_path):
 def test_at_full_speed_all_that_was_recorded_is_counted(victim):
     v = victim("hammer", 2)
     done = subprocess.run([WATCHCTL, "top", "--json", "--delay", "0.5", "-t", "3", "-p", str(v.pid), "-v", "counter",
-                           "-rw"], capture_output=True, text=True, timeout=TIMEOUT)
+                           "-rw"], capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 0, done.stderr
     objects = [json.loads(line) for line in done.stdout.splitlines()]
     shown = [o for o in objects if o["type"] == "top"][-1]
@@ -581,7 +581,7 @@ def test_what_a_ring_dropped_unread_is_said(top, victim, tmp_path):
     log = tmp_path / "ring"
     recorder = subprocess.Popen([WATCHCTL, "record", "-p", str(v.pid), "-v", "counter", "-rw", "-o", str(log), "--ring",
                                  "1M"], stdout=subprocess.DEVNULL)
-    assert wait_until(lambda: list(log.glob("events*")), TIMEOUT)
+    wait_until(lambda: list(log.glob("events*")))
     t = top(log, columns=120)
     t.sees(r"\bbump\b")
     t.process.send_signal(signal.SIGSTOP)
@@ -592,7 +592,7 @@ def test_what_a_ring_dropped_unread_is_said(top, victim, tmp_path):
     assert t.ended() == 0
     assert recorder.poll() is None, "the recording goes on"
     recorder.send_signal(signal.SIGINT)
-    assert recorder.wait(timeout=TIMEOUT) == 0
+    assert recorder.wait(timeout=WAIT) == 0
 
 
 # Errors

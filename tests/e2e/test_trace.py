@@ -12,14 +12,13 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 from as_found import code_of  # noqa: E402
-from conftest import WATCHCTL  # noqa: E402
+from conftest import WAIT, WATCHCTL  # noqa: E402
 from test_step_shapes import C_SHAPES, CPP_SHAPES, account, logged, objects, program  # noqa: E402, F401
 
-TIMEOUT = 120
 
 
 def trace(*words, status=0):
-    done = subprocess.run([WATCHCTL, "trace", *map(str, words)], capture_output=True, text=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL)
+    done = subprocess.run([WATCHCTL, "trace", *map(str, words)], capture_output=True, text=True, timeout=WAIT, stdin=subprocess.DEVNULL)
     assert done.returncode == status, done.stderr
     return done
 
@@ -163,7 +162,7 @@ def test_it_ends_after_so_many_calls(build, tmp_path):
 def test_callgrind_counts_the_same(build, tmp_path):
     out = tmp_path / "callgrind"
     subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--compress-strings=no", "--separate-threads=no", build("traced"), "200", "1"],
-                   check=True, capture_output=True, timeout=TIMEOUT)
+                   check=True, capture_output=True, timeout=WAIT)
     counted, callee = Counter(), None
     for line in out.read_text().splitlines():
         if line.startswith("cfn="):
@@ -182,7 +181,7 @@ def test_callgrind_counts_the_same(build, tmp_path):
 def test_two_runs_do_not_differ(build, tmp_path):
     for log in "a", "b":
         trace("--max-rate", 0, "-o", tmp_path / log, "--", build("traced"), 100, 1)
-    done = subprocess.run([WATCHCTL, "diff", tmp_path / "a", tmp_path / "b"], capture_output=True, text=True, timeout=TIMEOUT)
+    done = subprocess.run([WATCHCTL, "diff", tmp_path / "a", tmp_path / "b"], capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 0 and "0 differences" in done.stdout, done.stdout + done.stderr
 
 
@@ -199,7 +198,7 @@ def test_the_table_by_function_adds_up_what_the_events_say(build, tmp_path):
             if o["how"] == "returned":
                 lasted.setdefault(c["function"], []).append(o["duration_ns"])
                 alone[c["function"]] += o["duration_ns"] - inside[o["call"]]
-    done = subprocess.run([WATCHCTL, "report", "--json", tmp_path / "log"], capture_output=True, text=True, timeout=TIMEOUT, check=True)
+    done = subprocess.run([WATCHCTL, "report", "--json", tmp_path / "log"], capture_output=True, text=True, timeout=WAIT, check=True)
     rows = {o["function"]: o for o in map(json.loads, done.stdout.splitlines()) if o["type"] == "function_total"}
     assert set(lasted) == {f for f, o in rows.items() if o["timed"]}
     for f, ns in lasted.items():
@@ -210,7 +209,7 @@ def test_the_table_by_function_adds_up_what_the_events_say(build, tmp_path):
 
 def test_chrome_gets_balanced_calls(build, tmp_path):
     trace("-o", tmp_path / "log", "--", build("traced"), 50, 2)
-    subprocess.run([WATCHCTL, "export", tmp_path / "log", "--to", "chrome", "-o", tmp_path / "out.json"], check=True, timeout=TIMEOUT)
+    subprocess.run([WATCHCTL, "export", tmp_path / "log", "--to", "chrome", "-o", tmp_path / "out.json"], check=True, timeout=WAIT)
     open_calls = Counter()
     for e in json.loads((tmp_path / "out.json").read_text())["traceEvents"]:
         open_calls[e["tid"]] += {"B": 1, "E": -1}.get(e["ph"], 0)
@@ -220,7 +219,7 @@ def test_chrome_gets_balanced_calls(build, tmp_path):
 
 def test_babeltrace_reads_the_log(build, tmp_path):
     trace("-o", tmp_path / "log", "--", build("traced"), 20, 1)
-    shown = subprocess.run(["babeltrace2", tmp_path / "log"], capture_output=True, text=True, timeout=TIMEOUT)
+    shown = subprocess.run(["babeltrace2", tmp_path / "log"], capture_output=True, text=True, timeout=WAIT)
     assert shown.returncode == 0 and len(re.findall(r"\bcall: ", shown.stdout)) == sum(told_by(tmp_path / "log").values())
 
 
@@ -237,7 +236,7 @@ def test_its_code_is_what_it_was_and_its_work_is_right(victim, tmp_path):
         assert code_of(v.pid) != before
         assert v.ask("go") == "ok"
         w.send_signal(signal.SIGINT)
-        said = w.communicate(timeout=TIMEOUT)[1]
+        said = w.communicate(timeout=WAIT)[1]
         assert w.returncode == 0, said
         assert told_by(tmp_path / str(i))["one_round"] == 900
         assert code_of(v.pid) == before
@@ -284,7 +283,7 @@ PACKAGED = {
 @pytest.mark.parametrize("name", PACKAGED)
 def test_packaged_programs_print_what_they_print_without(name, tmp_path):
     command = [subprocess.run(["which", "-a", PACKAGED[name][0]], capture_output=True, text=True).stdout.split()[-1], *PACKAGED[name][1:]]
-    want = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL).stdout
+    want = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, stdin=subprocess.DEVNULL).stdout
     done = trace("--in", os.path.basename(os.path.realpath(command[0])), "--in", "libc.so.6", "-o", tmp_path / "log", "--", *command)
     assert done.stdout == want
     functions, refused = map(int, re.search(r"(\d+) functions traced in 2 modules, (\d+) refused", done.stderr).groups())

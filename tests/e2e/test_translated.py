@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import TIMEOUT, WATCHCTL, Victim
+from conftest import WAIT, WATCHCTL, Victim
 
 PROBE = '#include <watchctl/probe.h>\nPROBE(on_write) { probe_log("write"); }\n'
 
@@ -22,7 +22,7 @@ def translated(build):
 
 
 def said(*words, cwd=None):
-    return subprocess.run([WATCHCTL, *map(str, words)], capture_output=True, text=True, timeout=TIMEOUT, cwd=cwd)
+    return subprocess.run([WATCHCTL, *map(str, words)], capture_output=True, text=True, timeout=WAIT, cwd=cwd)
 
 
 @pytest.mark.parametrize("words", [["patch", "--at", "entry write_flag", "--call", "on_write", "probes.c"], ["step", "--from", "write_flag", "-o", "log"],

@@ -5,15 +5,15 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, ROOT, locked
+from conftest import BUILD, ROOT, WAIT, locked
 
 
 def execute(*options):
     """What tests/truth prints, and its exit status."""
     with locked(BUILD / ".truth.lock"):  # several workers may want it at once
         subprocess.run(["make", "--no-print-directory", f"BUILD={os.environ.get('BUILD', 'build')}", "truth-program"], cwd=ROOT, check=True,
-                       stdout=subprocess.DEVNULL, timeout=300)
-    run = subprocess.run([BUILD / "tests" / "truth" / "truth", *options], capture_output=True, text=True, timeout=300)
+                       stdout=subprocess.DEVNULL, timeout=5 * WAIT)
+    run = subprocess.run([BUILD / "tests" / "truth" / "truth", *options], capture_output=True, text=True, timeout=5 * WAIT)
     if run.returncode == 77:
         pytest.skip(run.stdout.strip())
     return run
@@ -61,7 +61,7 @@ def test_texts_of_instructions_assemble_to_the_instructions(capsys):
     """In both syntaxes, more often than capstone's or Zydis' alone; what is left is in docs/truth.md."""
     with locked(BUILD / ".truth.lock"):
         r = subprocess.run(["make", "--no-print-directory", f"BUILD={os.environ.get('BUILD', 'build')}", "truth-texts", "TEXTS_OF="], cwd=ROOT,
-                           capture_output=True, text=True, timeout=300)
+                           capture_output=True, text=True, timeout=5 * WAIT)
     with capsys.disabled():
         print("\n" + r.stdout.rstrip())
     assert r.returncode == 0, r.stdout + r.stderr

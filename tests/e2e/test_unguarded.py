@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import RECIPES, TIMEOUT, WATCHCTL, wait_until
+from conftest import RECIPES, WAIT, WATCHCTL, wait_until
 
 RECIPES["own_signals"] = (["own_signals.c"], "gcc -O1 -g")
 RECIPES["block_later"] = (["block_later.c"], "gcc -O1 -g -pthread")
@@ -25,7 +25,7 @@ def notes(w):
 
 def launch(build, name, engine, out):
     return subprocess.run([*UNGUARDED, WATCHCTL, "-v", LAUNCHED[name][0], "-w", "--engine", engine, "--json", "--output", out, "--",
-                           build(name)], capture_output=True, text=True, input="go\n", timeout=TIMEOUT)
+                           build(name)], capture_output=True, text=True, input="go\n", timeout=WAIT)
 
 
 @pytest.mark.parametrize("name", LAUNCHED)
@@ -112,7 +112,7 @@ def test_a_thread_that_begins_to_block_our_signal_is_found_while_hits_of_others_
     v = victim("block_later")
     w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "auto", prefix=UNGUARDED)
     v.tell("go")
-    assert wait_until(lambda: any("the watch continues with the ring engine" in text for text in notes(w)))
+    wait_until(lambda: any("the watch continues with the ring engine" in text for text in notes(w)))
     time.sleep(0.5)
     w.end()
     assert any("has begun to block SIGTRAP" in text for text in notes(w)), notes(w)
@@ -145,7 +145,7 @@ def test_a_loop_that_lets_signals_in_now_and_then_keeps_its_watch(victim, watch)
 def test_a_program_that_our_signal_had_no_room_in_is_told_as_ended_by_it(build, hardware):
     """Nothing can be known of it beforehand: a stack that the program has made, with a guard page below."""
     p = subprocess.run([*UNGUARDED, WATCHCTL, "-v", "flag", "-w", "-q", "--engine", "handler", "--", build("resist_signals")],
-                       input="coro edge 512 3\n", capture_output=True, text=True, timeout=TIMEOUT)
+                       input="coro edge 512 3\n", capture_output=True, text=True, timeout=WAIT)
     assert p.returncode == 7 and "was ended by SIGSEGV just when a hit was not recorded" in p.stderr, p.stderr
     assert "--engine ring" in p.stderr
 
@@ -180,5 +180,5 @@ def test_a_program_that_our_signal_ends_is_told_with_an_exit_status(victim, watc
     if v.process.poll() is None and w.process.returncode == 7:  # it was seen in time
         assert any("SIGTRAP handler" in text for text in notes(w)), notes(w)
         return
-    assert v.process.wait(timeout=TIMEOUT) == -signal.SIGTRAP
+    assert v.process.wait(timeout=WAIT) == -signal.SIGTRAP
     assert w.process.returncode == 7 and "was ended by SIGTRAP" in w.stderr, w.stderr

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from as_found import snapshot
-from conftest import TIMEOUT, WATCHCTL, wait_until
+from conftest import WAIT, WATCHCTL, wait_until
 
 WATCHES = {"follow": ("pointer", ["-v", "head->len", "--follow"]), "thread-local": ("tls", ["-v", "mine"]),
            "plain": ("write", ["-v", "flag", "-w"])}
@@ -28,7 +28,7 @@ class Unread:
     def read(self):
         """All that it prints, and what it says at the end."""
         lines = self.out.readlines()
-        self.stderr = self.process.communicate(timeout=TIMEOUT)[1]
+        self.stderr = self.process.communicate(timeout=WAIT)[1]
         return lines
 
     def objects(self):
@@ -52,7 +52,7 @@ def unread(hardware):
 
 
 def in_log(log):
-    r = subprocess.run([WATCHCTL, "report", log, "--json"], capture_output=True, text=True, timeout=TIMEOUT)
+    r = subprocess.run([WATCHCTL, "report", log, "--json"], capture_output=True, text=True, timeout=WAIT)
     return [json.loads(line) for line in r.stdout.splitlines()]
 
 
@@ -72,9 +72,9 @@ def test_the_recording_goes_on_and_all_can_be_read_later(victim, unread, tmp_pat
     v = victim("beats", how)
     before = signals(v.pid)
     u = unread("-p", v.pid, *watch, "--engine", engine, "--json", "--regs", "-o", tmp_path / "log", "--echo")
-    assert wait_until(lambda: (tmp_path / "log").exists() and accesses(in_log(tmp_path / "log")) >= UNREAD, TIMEOUT)
+    wait_until(lambda: (tmp_path / "log").exists() and accesses(in_log(tmp_path / "log")) >= UNREAD)
     u.process.send_signal(signal.SIGINT)
-    assert wait_until(lambda: signals(v.pid) == before, TIMEOUT)
+    wait_until(lambda: signals(v.pid) == before)
     assert u.process.poll() is None  # it has left the program, and waits for its reader
     printed = u.objects()
     assert u.process.returncode == 0 and u.stderr == ""
@@ -89,8 +89,8 @@ def test_what_is_more_than_the_queue_holds_is_counted_and_in_the_log(victim, unr
     before = signals(v.pid)
     n = 40000  # of more than 1000 bytes each
     u = unread("-p", v.pid, "-v", "counter", "--engine", "handler", "--json", "--regs", "-o", tmp_path / "log", "--echo", "-n", n)
-    assert wait_until(lambda: signals(v.pid) != before, TIMEOUT)
-    assert wait_until(lambda: signals(v.pid) == before, TIMEOUT)
+    wait_until(lambda: signals(v.pid) != before)
+    wait_until(lambda: signals(v.pid) == before)
     printed = u.objects()
     missing = sum(o["lines"] for o in printed if o["type"] == "not_printed")
     assert u.process.returncode == 0
@@ -104,15 +104,15 @@ def test_who_waits_for_the_reader_ends_at_the_next_signal(victim, unread):
     v = victim("beats", "write")
     before = signals(v.pid)
     u = unread("-p", v.pid, "-v", "flag", "-w", "--engine", "handler", "-n", UNREAD)
-    assert wait_until(lambda: signals(v.pid) != before, TIMEOUT)
-    assert wait_until(lambda: signals(v.pid) == before, TIMEOUT)
+    wait_until(lambda: signals(v.pid) != before)
+    wait_until(lambda: signals(v.pid) == before)
     assert u.process.poll() is None
 
     def ended():
         u.process.send_signal(signal.SIGINT)  # the first may still find it leaving the program
         return u.process.poll() is not None
 
-    assert wait_until(ended, TIMEOUT) and u.process.returncode == 1
+    assert wait_until(ended) and u.process.returncode == 1
     assert "not printed: the output was not read" in u.process.stderr.read()
     assert v.alive()
 
@@ -121,7 +121,7 @@ def test_messages_and_what_is_printed_keep_their_order(victim, hardware):
     """Both go to one pipe, as to a terminal: what was said while the watch was prepared comes before it begins."""
     v = victim("beats", "write")
     r = subprocess.run([WATCHCTL, "--verbose", "-p", str(v.pid), "-v", "flag", "-w", "-n", "20"], stdout=subprocess.PIPE,
-                       stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT)
+                       stderr=subprocess.STDOUT, text=True, timeout=WAIT)
     lines = r.stdout.splitlines()
     said = [i for i, line in enumerate(lines) if line.startswith("watchctl: ")]
     assert r.returncode == 0 and said and not [line for line in lines if "watchctl: " in line[1:]]

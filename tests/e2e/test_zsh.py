@@ -8,11 +8,11 @@ import subprocess
 import time
 
 import pytest
-from conftest import ROOT, TIMEOUT, WATCHCTL
+from conftest import ROOT, WAIT, WATCHCTL
 
-def read_until(fd, pattern, seconds=TIMEOUT):
+def read_until(fd, pattern):
     """What is shown on the terminal until then, without what moves the cursor."""
-    said, stop = "", time.monotonic() + seconds
+    said, stop = "", time.monotonic() + WAIT
     while time.monotonic() < stop:
         if select.select([fd], [], [], 0.1)[0]:
             said += os.read(fd, 65536).decode(errors="replace")
@@ -67,7 +67,7 @@ def test_values_of_options_are_offered():
 def test_variables_of_the_program_behind_the_dashes_are_completed(build):
     program = build("hammer")
     names = subprocess.run([WATCHCTL, "__complete", "--variables", "", program], capture_output=True, text=True,
-                           timeout=TIMEOUT).stdout.split()
+                           timeout=WAIT).stdout.split()
     name = max(names, key=len)
     assert sum(n.startswith(name[:-1]) for n in names) == 1
     left = "\x1b[D" * len(" -- " + program)

@@ -6,6 +6,8 @@ import re
 import struct
 import subprocess
 
+from waiting import WAIT
+
 UUID = bytes(range(16))
 METADATA = """/* CTF 1.8 */
 trace { major = 1; minor = 8; uuid = "%s"; byte_order = le; };
@@ -298,7 +300,7 @@ NUMBER_OR_TEXT = re.compile(r'container = (-?\d+)|= (0x[0-9A-F]+|-?\d+)|= "((?:[
 def babeltrace_events(path):
     """What babeltrace2 prints of a log: of each event its name, its timestamp, its numbers and texts in order."""
     r = subprocess.run(["babeltrace2", "--clock-cycles", "--no-delta", "--names", "payload", path], capture_output=True,
-                       text=True, timeout=120)
+                       text=True, timeout=2 * WAIT)
     assert r.returncode == 0 and not r.stderr, r.stderr
     for line in r.stdout.splitlines():
         time_ns, name, fields = re.match(r"\[(\d+)\] (?:\S+ )?(\w+): \{ \d+ \}, \{(.*)\}$", line).groups()
