@@ -232,6 +232,7 @@ static struct wc_error *record(struct request *q, struct output *o, struct sessi
 		return err;
 	}
 	report_start(q, o->out);
+	ready_tell(&q->ask.ready);
 	err = monitor_run(m, &limits, &end);
 	o->watched = !err;
 	unarmed = monitor_never_armed(m);

@@ -103,6 +103,7 @@ static struct wc_error *watch(struct request *q, struct output *s)
 		return err;
 	}
 	fflush(s->out);
+	ready_tell(&q->ask.ready);
 	err = monitor_run(m, &limits, &end);
 	s->watched = !err;
 	unarmed = monitor_never_armed(m);

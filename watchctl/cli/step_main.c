@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
 #include "watchctl/base/fault_guard.h"
 #include "watchctl/base/privilege.h"
 #include "watchctl/cli/output/ending.h"
@@ -18,8 +19,15 @@
 #include "watchctl/step/lldb/planner_lldb.h"
 #include "watchctl/step/model/stepper.h"
 #include "watchctl/step/ptrace/step_target.h"
+#include "watchctl/view/words/json.h"
 
 static volatile sig_atomic_t stop_asked;
+
+/* What is to be done once the program is let run. */
+struct start {
+	struct step_command *command;
+	struct output *output;
+};
 
 struct progress {
 	struct output *output;
@@ -46,6 +54,28 @@ static struct wc_error *step_main_tick(void *ctx)
 	if (p->shows)
 		show_progress(p);
 	return output_tick(p->output);
+}
+
+/* From now on a call that was asked for does not escape. */
+static void step_main_started(void *ctx)
+{
+	const struct start *s = ctx;
+	const struct step_request *q = &s->command->request;
+	struct json j = { 0 };
+
+	if (s->command->output.json && !s->command->output.no_events) {
+		json_open(&j, NULL, '{');
+		json_text(&j, "type", "ready");
+		json_number(&j, "pid", (uint64_t)q->pid);
+		json_number(&j, "time_ns", monotonic_ns());
+		json_close(&j, '}');
+		json_end_line(&j, s->output->out);
+		json_deinit(&j);
+	}
+	fflush(s->output->out);
+	output_say(NULL, "recording process %d%s%s", q->pid, q->from ? ", as soon as it reaches " : "",
+		   q->from ? q->from : "");
+	ready_tell(&s->command->ready);
 }
 
 static void clear_progress(struct progress *p)
@@ -111,6 +141,7 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 {
 	struct progress progress = { .output = output,
 				     .shows = c->output.no_events && isatty(STDERR_FILENO) };
+	struct start start = { c, output };
 	struct step_session *s = NULL;
 	struct stepper_counts counts;
 	struct step_tally totals;
@@ -137,7 +168,8 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 	c->limits.stop = &stop_asked;
 	c->limits.tick = step_main_tick;
 	c->limits.tick_ctx = &progress;
-	fflush(output->out);
+	c->limits.started = step_main_started;
+	c->limits.started_ctx = &start;
 	err = step_session_run(s, &c->limits, &end);
 	clear_progress(&progress);
 	step_session_totals(s, &totals, &counts);
@@ -174,6 +206,8 @@ static struct wc_error *step_main_run(int argc, char **argv)
 
 	if (!err && c.from_watch)
 		err = step_from_watch(c.from_watch, &from);
+	if (!err)
+		err = ready_check(&c.ready);
 	if (err)
 		return err;
 	if (from) {

@@ -41,8 +41,9 @@ static struct wc_error *report_found(struct monitor *m)
 	if (!m->collected_ns)
 		m->collected_ns = monotonic_ns();
 	return monitor_note(
-		m, "captures are collected from here on: at most %u frames each, %zu KB for each thread",
-		m->options.tag_frames, m->options.tag_ring_size >> 10);
+		m,
+		"captures are collected from here on, from %s: at most %u frames each, %zu KB for each thread",
+		tags_first(m->tags), m->options.tag_frames, m->options.tag_ring_size >> 10);
 }
 
 struct wc_error *monitor_open_pidfd(struct monitor *m)

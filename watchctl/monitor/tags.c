@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ struct tags {
 	struct copy *copy;
 	size_t ncopies, cap;
 	unsigned int found;
+	char *first; /* the first one's file */
 	uint64_t opened_ns, modules_ns, unknown_ns;
 	uint64_t modules_cost_ns; /* of the last look at them */
 	bool changed;		  /* the modules, since the last search for copies */
@@ -315,6 +317,27 @@ static bool tags_keep(struct tags *t, const struct copy *k)
 	return true;
 }
 
+static struct wc_error *tags_report(const struct tags *t, const char *text)
+{
+	struct trace_event e = { .type = EVENT_NOTE, .time_ns = monotonic_ns(), .note = { text } };
+
+	return t->sink.put(t->sink.ctx, &e);
+}
+
+/* Whoever waits for a library's captures can count on them from now on; of the first one the session says so. */
+static struct wc_error *say_begun(struct tags *t, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	char text[PATH_MAX + 64];
+
+	if (!t->first) {
+		t->first = strdup(name);
+		return t->first ? NULL : &wc_enomem;
+	}
+	snprintf(text, sizeof(text), "captures are collected from %s, too", name);
+	return tags_report(t, text);
+}
+
 /* One library in @m: collected from, if it is ready. */
 static struct wc_error *adopt(struct tags *t, const struct module *m, uint64_t descriptor)
 {
@@ -332,7 +355,7 @@ static struct wc_error *adopt(struct tags *t, const struct module *m, uint64_t d
 		wc_error_free(err);
 		return &wc_enomem;
 	}
-	return err ? wc_error_context(err, "%s", m->path) : NULL;
+	return err ? wc_error_context(err, "%s", m->path) : say_begun(t, m->path);
 }
 
 static struct wc_error *drop(struct tags *t, struct copy *k)
@@ -341,13 +364,6 @@ static struct wc_error *drop(struct tags *t, struct copy *k)
 
 	done_with(t, k);
 	return err;
-}
-
-static struct wc_error *tags_report(const struct tags *t, const char *text)
-{
-	struct trace_event e = { .type = EVENT_NOTE, .time_ns = monotonic_ns(), .note = { text } };
-
-	return t->sink.put(t->sink.ctx, &e);
 }
 
 /* It may be loaded again, at the same place. One that goes in good order gives its last captures first. */
@@ -486,6 +502,7 @@ void tags_free(struct tags *t)
 	for (i = 0; i < t->ncopies; i++)
 		tag_collector_free(t->copy[i].collector);
 	free(t->copy);
+	free(t->first);
 	for (i = 0; i < t->gone.n; i++)
 		module_deinit(&t->gone.v[i]);
 	for (i = 0; i < t->late.n; i++)
@@ -500,6 +517,11 @@ void tags_free(struct tags *t)
 unsigned int tags_found(const struct tags *t)
 {
 	return t->found;
+}
+
+const char *tags_first(const struct tags *t)
+{
+	return t->first;
 }
 
 bool tags_may_come(const struct tags *t)

@@ -45,6 +45,9 @@ struct wc_error *tags_open(const struct tags_options *o, struct event_sink sink,
 /* How many copies of the library were found so far, whatever has become of them. */
 unsigned int tags_found(const struct tags *t);
 
+/* The file of the first of them, without its folder; NULL while there is none. */
+const char *tags_first(const struct tags *t);
+
 /* A library is mapped, but not ready yet: it will be found. */
 bool tags_may_come(const struct tags *t);
 

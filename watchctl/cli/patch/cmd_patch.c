@@ -170,6 +170,7 @@ static const struct option options[] = {
 	  "auto handler ring", OPTION_CHOICE(struct patch_ask, watch.monitor.engine) },
 	{ "-n", "--count", "COUNT", "end after COUNT records of probes", COMPLETE_NOTHING, NULL,
 	  OPTION_NUMBER(struct patch_ask, count, 1, UINT64_MAX) },
+	OPTIONS_IN(struct patch_ask, watch.ready, ready_options),
 	{ "-t", "--time", "SECONDS", "end after SECONDS (fractions allowed)", COMPLETE_NOTHING, NULL,
 	  .set = set_seconds, .at = offsetof(struct patch_ask, time_ns) },
 	{ "-o", "--log", "LOG", "record into the new log LOG; records are then not printed",
@@ -316,7 +317,7 @@ static struct wc_error *check_live(const struct patch_ask *q)
 		return wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
 	if (q->output.program_output && !q->argv)
 		return wc_error_new(WC_EUSAGE, "--program-output needs a program to launch: -- PROGRAM");
-	return NULL;
+	return ready_check(&q->watch.ready);
 }
 
 /* The first of the options that are about a process, or NULL. */

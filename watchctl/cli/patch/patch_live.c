@@ -91,7 +91,7 @@ static void say_begun(const struct patch_session *s)
 }
 
 /* With watches of variables beside the probes. */
-static struct wc_error *run_both(struct patch_session_options *o, const struct patch_ask *q, struct output *s,
+static struct wc_error *run_both(struct patch_session_options *o, struct patch_ask *q, struct output *s,
 				 const struct monitor_limits *limits)
 {
 	struct monitor_options watches = q->watch.monitor;
@@ -109,6 +109,7 @@ static struct wc_error *run_both(struct patch_session_options *o, const struct p
 	}
 	fflush(s->out);
 	say_begun(patch_watch_probes(both));
+	ready_tell(&q->watch.ready);
 	err = patch_watch_run(both, limits, &end);
 	s->watched = !err;
 	unarmed = patch_watch_never_armed(both);
@@ -120,7 +121,7 @@ static struct wc_error *run_both(struct patch_session_options *o, const struct p
 	return wc_error_first(err, close_err);
 }
 
-static struct wc_error *run(struct patch_session_options *o, const struct patch_ask *q, struct output *s)
+static struct wc_error *run(struct patch_session_options *o, struct patch_ask *q, struct output *s)
 {
 	const struct monitor_limits limits = { .count = q->count,
 					       .time_ns = q->time_ns,
@@ -141,6 +142,7 @@ static struct wc_error *run(struct patch_session_options *o, const struct patch_
 	}
 	fflush(s->out);
 	say_begun(session);
+	ready_tell(&q->watch.ready);
 	err = patch_session_run(session, &limits, &end);
 	s->watched = !err;
 	close_err = patch_session_close(session, &counts);

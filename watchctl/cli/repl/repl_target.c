@@ -123,13 +123,17 @@ static void request_init(struct request *q)
 
 static struct wc_error *begin_and_hear(struct repl *r, struct request *q)
 {
-	struct wc_error *err;
+	struct wc_error *err = ready_check(&q->ask.ready);
 
+	if (err)
+		return err;
 	q->live.monitor = q->ask.monitor;
 	q->live.redact = redact_ask_rules(&q->ask.redact);
 	err = repl_target_begin(r, &q->live);
-	if (!err)
-		repl_hear(r);
+	if (err)
+		return err;
+	repl_hear(r);
+	ready_tell(&q->ask.ready);
 	return err;
 }
 

@@ -135,6 +135,7 @@ const struct option step_options[] = {
 	  OPTION_FLAG(struct step_command, output.print.utc) },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
 	  OPTION_CHOICE(struct step_command, output.colour) },
+	OPTIONS_IN(struct step_command, ready, ready_options),
 	OPTIONS_IN(struct step_command, redact, redact_options),
 	{ "-q", "--quiet", NULL, "print no calls: only the summary", 0, NULL,
 	  OPTION_FLAG(struct step_command, quiet) },

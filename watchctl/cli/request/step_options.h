@@ -4,6 +4,7 @@
 
 #include "watchctl/cli/options/options.h"
 #include "watchctl/cli/output/output.h"
+#include "watchctl/cli/output/ready_options.h"
 #include "watchctl/cli/output/redact_options.h"
 #include "watchctl/step/model/step_session.h"
 
@@ -16,6 +17,7 @@ struct step_command {
 	struct step_limits limits;
 	struct output_options output;
 	struct redact_ask redact;
+	struct ready_ask ready;
 	enum step_stepper_choice stepper;
 	char *const *argv;	/* NULL: attach */
 	const char *from_watch; /* a log to take the range from; NULL: none */

@@ -290,6 +290,7 @@ const struct option watch_engine_options[] = {
 	  NULL, OPTION_FLAG(struct watch_ask, monitor.private_ring) },
 	{ "--pending", NULL, NULL, "wait for a library that is not loaded yet", 0, NULL,
 	  OPTION_FLAG(struct watch_ask, monitor.pending) },
+	OPTIONS_IN(struct watch_ask, ready, ready_options),
 	OPTIONS_IN(struct watch_ask, redact, redact_options),
 	{ 0 },
 };
@@ -360,6 +361,8 @@ struct wc_error *watch_ask_check(const struct watch_ask *q)
 	err = watch_ask_check_watches(q);
 	if (!err)
 		err = redact_ask_check(&q->redact, &q->monitor);
+	if (!err)
+		err = ready_check(&q->ready);
 	return err ? err : check_tags(q);
 }
 

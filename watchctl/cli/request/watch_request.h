@@ -7,6 +7,7 @@
 #define WATCHCTL_CLI_REQUEST_WATCH_REQUEST_H
 
 #include "watchctl/cli/options/options.h"
+#include "watchctl/cli/output/ready_options.h"
 #include "watchctl/cli/output/redact_options.h"
 #include "watchctl/monitor/monitor.h"
 
@@ -15,6 +16,7 @@ struct watch_ask {
 	struct monitor_options monitor; /* without stop and say */
 	uint64_t count, time_ns;	/* as of struct monitor_limits */
 	struct redact_ask redact;
+	struct ready_ask ready;
 };
 
 /* -p and -v; -s ... --rate, of one watch and behind its -v; --tags, -n and -t */
@@ -23,7 +25,7 @@ extern const struct option watch_options[];
 /* -s ... --rate alone, of the watch that was added last. */
 extern const struct option watch_filter_options[];
 
-/* --engine --fork --exec --frames --buffer --private-buffer --pending --no-values --redact */
+/* --engine --fork --exec --frames --buffer --private-buffer --pending --ready-fd --no-values --redact */
 extern const struct option watch_engine_options[];
 
 /* With the defaults. */

@@ -218,6 +218,7 @@ static struct wc_error *cmd_top_run(int argc, char **argv)
 		err = site_feed_open(session ? top_session_log(session) : q.log, q.syntax, &feed);
 	if (err)
 		return err;
+	ready_tell(&q.ask.ready);
 	o.feed = feed;
 	o.session = session;
 	err = show(&q, &o, &lines);

@@ -10,6 +10,7 @@
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/output/output.h"
+#include "watchctl/cli/output/ready_options.h"
 #include "watchctl/monitor/calls/call_trace.h"
 
 #define BUFFERS (128u << 20) /* of all CPUs, where nothing else is asked for */
@@ -33,6 +34,7 @@ struct trace_ask {
 	uint64_t count, time_ns;
 	bool args, pending, json, quiet, echo;
 	struct output_options output;
+	struct ready_ask ready;
 };
 
 static volatile sig_atomic_t stop_asked;
@@ -88,6 +90,7 @@ static const struct option options[] = {
 	{ "--buffer", NULL, "SIZE",
 	  "of the records that wait to be read, for each CPU: 64K to 1G (default: 128M for all, at most 64M for each)",
 	  COMPLETE_NOTHING, NULL, OPTION_BYTES(struct trace_ask, buffer) },
+	OPTIONS_IN(struct trace_ask, ready, ready_options),
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct trace_ask, json) },
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL,
 	  OPTION_FLAG(struct trace_ask, output.print.utc) },
@@ -115,7 +118,7 @@ static struct wc_error *check_request(const struct trace_ask *q)
 		return wc_error_new(WC_EUSAGE, "--program-output needs a program to launch: -- PROGRAM");
 	if (q->buffer && (q->buffer < BUFFER_LEAST || q->buffer > BUFFER_MOST))
 		return wc_error_new(WC_EUSAGE, "--buffer takes a size from 64K to 1G");
-	return NULL;
+	return ready_check(&q->ready);
 }
 
 static uint64_t default_buffer(void)
@@ -172,7 +175,7 @@ static void say_counts(const struct call_trace_counts *c)
 			"to lose less: choose functions (--function, --not, --min-size), a lower --max-rate, or a larger --buffer");
 }
 
-static struct wc_error *run(const struct call_trace_options *o, const struct trace_ask *q, struct output *s)
+static struct wc_error *run(const struct call_trace_options *o, struct trace_ask *q, struct output *s)
 {
 	const struct monitor_limits limits = { .count = q->count,
 					       .time_ns = q->time_ns,
@@ -190,6 +193,7 @@ static struct wc_error *run(const struct call_trace_options *o, const struct tra
 	}
 	fflush(s->out);
 	say_begun(trace);
+	ready_tell(&q->ready);
 	err = call_trace_run(trace, &limits, &end);
 	s->watched = !err;
 	close_err = call_trace_close(trace, &counts);

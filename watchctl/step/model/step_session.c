@@ -43,7 +43,7 @@ struct step_session {
 	size_t npoints, points_cap;
 	bool found_from, found_to; /* where there is one, its library is loaded */
 	enum recording_inputs inputs;
-	bool stuck, asked_to_stop;
+	bool started, stuck, asked_to_stop;
 	uint64_t regions_ns, ticked_ns;
 	int status;
 };
@@ -436,6 +436,9 @@ struct wc_error *step_session_run(struct step_session *s, const struct step_limi
 	struct wc_error *err = ops->start(s->stepper);
 	const struct step_record *rec;
 
+	if (!err && !s->started && l->started)
+		l->started(l->started_ctx);
+	s->started = true;
 	while (!err && !over) {
 		bool late = false;
 

@@ -54,6 +54,10 @@ struct step_limits {
 	const volatile sig_atomic_t *stop;   /* becomes true when the user has had enough; may be NULL */
 	struct wc_error *(*tick)(void *ctx); /* called about five times a second; may be NULL */
 	void *tick_ctx;
+	/* Once, when the program is let run for the first time: from now on all is recorded that was asked for; may be
+	 * NULL. */
+	void (*started)(void *ctx);
+	void *started_ctx;
 };
 
 struct step_session;
