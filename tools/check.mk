@@ -8,11 +8,14 @@ SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellchec
 # The headers that the build makes: some sources cannot be parsed without them.
 GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/syscall_names.h $(BUILD)/page_assets.h $(BUILD)/page_diff_assets.h
 
-.PHONY: check layers lint tidy analyze cppcheck shellcheck manlint format format-fix asan tsan tsan-parts valgrind fuzz fuzz-programs
-check: layers lint format ## layers, lint and format: what can be known without running anything
+.PHONY: check layers sleeps lint tidy analyze cppcheck shellcheck manlint format format-fix asan tsan tsan-parts valgrind fuzz fuzz-programs
+check: layers sleeps lint format ## layers, sleeps, lint and format: what can be known without running anything
 
 layers: all ## every include and every symbol against the layers
 	@tools/layers . $(BUILD)
+
+sleeps: ## every test that sleeps for a fixed time has a reason in tests/sleeps.txt
+	@tools/check-sleeps
 
 format: | packages-check ## lists the files that clang-format would change
 	@$(CLANG_FORMAT) --dry-run -Werror $(C_FILES) 2>&1 | sed -n 's/^\([^ :]*\):.*code should be.*/\1/p' \

@@ -14,7 +14,7 @@ from pathlib import Path
 import failure_report
 import pytest
 from as_found import snapshot
-from waiting import WAIT, wait_until  # noqa: F401
+from waiting import WAIT, ready, wait_until, wait_until_it_has_run  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[2]
 VICTIMS = ROOT / "tests" / "victims"
@@ -114,7 +114,7 @@ def pytest_configure(config):
     for sig in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(sig) == signal.SIG_IGN:
             signal.signal(sig, signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL)
-    config.addinivalue_line("markers", "alone: looks at the whole machine, so that no other test may run meanwhile")
+    config.addinivalue_line("markers", "alone: looks at the whole machine, or takes all of it (as a browser does), so that no other test may run meanwhile")
     config.addinivalue_line("markers", "slow: takes more than 3 s, or judges time or chance; not in the gate, but in make test-slow")
     config.addinivalue_line("markers", "slow_when(id, ...): slow with these parameters, which are named as pytest names them in brackets")
 
@@ -123,6 +123,8 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     """E2E_SAMPLE=K/N: of the tests, the K-th (from 0) of N parts, chosen by name: all runs of K from 0 to N - 1 are all tests."""
     for item in items:
+        if "browser" in item.fixturenames:  # it takes every CPU that there is
+            item.add_marker(pytest.mark.alone)
         for when in item.iter_markers("slow_when"):
             if item.callspec.id in when.args:
                 item.add_marker(pytest.mark.slow)

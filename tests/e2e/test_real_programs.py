@@ -3,7 +3,6 @@ import json
 import re
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -168,9 +167,7 @@ def test_sqlite_reads_its_settings_where_only_symbol_tables_tell(watch):
 def gdb_stack(python, addr, line):
     """Where gdb's own watchpoint stops: the function, and (file, line) of every frame, inlined ones included."""
     def tell_once_attached():
-        status = Path(f"/proc/{python.pid}/status")
-        while "TracerPid:\t0" in status.read_text():
-            time.sleep(0.05)
+        wait_until(lambda: "TracerPid:\t0" not in Path(f"/proc/{python.pid}/status").read_text())
         python.process.stdin.write(line + "\n")
 
     teller = threading.Thread(target=tell_once_attached)
@@ -219,10 +216,10 @@ def test_a_thread_has_the_name_that_it_had_at_each_access(run, hardware, tmp_pat
     w = subprocess.Popen([WATCHCTL, "record", "-p", pid, "-v", addr, "-s", "8", "-w", "--engine", engine, "-o", tmp_path / "log"],
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     wait_until(lambda: (tmp_path / "log").exists() and '"armed"' in run("report", tmp_path / "log", "--json").stdout)
-    for name in names:
+    for i, name in enumerate(names):
         p.stdin.write(name + "\n")
         assert p.stdout.readline() == "ok\n"
-        time.sleep(0.02)
+        wait_until(lambda: run("report", tmp_path / "log", "--json").stdout.count('"type":"access"') == i + 1)
     p.stdin.close()
     p.wait(WAIT)
     out, _ = w.communicate(timeout=WAIT)

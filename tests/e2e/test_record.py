@@ -135,7 +135,7 @@ def test_a_trigger_can_end_the_recording(victim, watch, run, tmp_path):
     w = watch("record", "-p", v.pid, "-v", "flag", "-w", "-o", tmp_path / "log", "--trigger", "flag == 5 && !caller inc_flag",
               "--on-trigger", "stop")
     v.tell("inc 9")  # 1 to 9: by the caller that does not count
-    time.sleep(0.5)
+    wait_until(lambda: len(of(report(run, tmp_path / "log"), "access")) == 9)
     assert w.process.poll() is None
     v.tell("write 9")  # 0 to 8
     w.end(sig=None)
@@ -152,10 +152,10 @@ def test_a_trigger_saves_what_happened_and_the_recording_goes_on(victim, watch, 
     w = watch("record", "-p", v.pid, "-v", "flag", "-w", "-o", log, "--trigger", "caller inc_flag", "--last", "all",
               "--snapshots", 2)
     v.tell("write 20")
-    for expected in (1, 2, 2):
+    for i, expected in enumerate((1, 2, 2), 1):
         v.tell("inc 3")
         wait_until(lambda: len(w.of("trigger")) >= expected)
-        time.sleep(0.3)
+        wait_until(lambda: len(of(report(run, log), "access")) == 20 + 3 * i)
     v.tell("write 20")
     w.end()
     triggers = w.of("trigger")
@@ -172,7 +172,7 @@ def test_a_snapshot_that_is_due_at_the_end_is_saved(victim, watch, run, tmp_path
     v = victim("puppet")
     w = watch("record", "-p", v.pid, "-v", "flag", "-w", "-o", tmp_path / "log", "--trigger", "new == 3", "--after", "1h")
     v.tell("write 9")
-    time.sleep(0.5)
+    wait_until(lambda: len(of(report(run, tmp_path / "log"), "access")) == 9)
     w.end()
     assert [t["done"] for t in w.of("trigger")] == [True]
     assert len(of(report(run, tmp_path / "log.trigger-1"), "access")) == 9
@@ -187,7 +187,7 @@ def test_an_enumerator_in_a_trigger(victim, watch, run, tmp_path):
     assert w.of("trigger")
     w = watch("record", "-p", v.pid, "-v", "v_colour", "-w", "-o", tmp_path / "log2", "--trigger", "v_colour == BLEU")
     v.tell("types")
-    time.sleep(0.6)
+    wait_until(lambda: of(report(run, tmp_path / "log2"), "access"))
     w.end()
     assert not w.of("trigger")
     assert '"BLEU"' in w.stderr and "never true" in w.stderr

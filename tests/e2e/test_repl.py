@@ -37,8 +37,8 @@ def test_a_wait_of_a_script_counts_each_event_once_whenever_it_came(victim, hard
     d = Dialogue()
     d.do(f"attach {v.pid}\nwatch flag", "watching flag")
     v.tell("write 5")
-    d.do("help bt", "usage: bt")
-    time.sleep(0.5)  # they are read before the first wait begins
+    # They are read before the first wait begins.
+    wait_until(lambda: re.search(r"\b5 +flag +write", d.do("sites\nhelp bt", "usage: bt")))
     d.do("wait -n 2 -t 50\nhelp bt", "usage: bt")
     d.do("wait -n 3 -t 50\nhelp bt", "usage: bt")
     v.tell("write 1")

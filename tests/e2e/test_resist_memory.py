@@ -2,7 +2,6 @@
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -167,14 +166,16 @@ def cgroup():
         (group / limit).write_text(str(used + spare))
 
     yield put
-    for _ in range(500):
+
+    def removed():
         try:
             group.rmdir()
-            break
         except OSError:
             for pid in (group / "cgroup.procs").read_text().split():
                 os.kill(int(pid), 9)
-            time.sleep(0.01)
+        return not group.exists()
+
+    wait_until(removed)
 
 
 @root

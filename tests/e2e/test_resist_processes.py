@@ -199,7 +199,8 @@ def test_a_parent_that_waits_for_stops_sees_its_own_and_no_other(child, watch, e
     time.sleep(0.05)
     assert c.seen == [] and state(c.pid) == "T"
     w = watch("-p", c.pid, "-v", "flag", "-w", *ENGINES[engine])  # and comes to what is
-    assert c.seen == [] and wait_until(lambda: state(c.pid) in "Tt")
+    assert c.seen == []
+    wait_until(lambda: state(c.pid) in "Tt")
     c.go()
     c.has_gone_on()
     c.tell("work 2")

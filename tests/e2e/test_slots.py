@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, WAIT, WATCHCTL, Victim, snapshot, wait_until
+from conftest import ROOT, WAIT, WATCHCTL, Victim, snapshot, wait_until, wait_until_it_has_run
 
 pytestmark = pytest.mark.alone  # perf does not tell whose an event is: those of other tests may be meant
 
@@ -228,13 +228,13 @@ def test_registers_left_in_every_thread_are_cleared_in_every_thread(victim, watc
     v = victim("hammer", 3)
     w = watch("-p", v.pid, "-v", "scratch", "-w", "-i", "1", "-q")
     w.end(sig=signal.SIGKILL, expect=None)
-    time.sleep(0.3)
+    wait_until_it_has_run(v.pid)
     table, _ = slots(v.pid)
     assert sum(o["alike"] for o in table if o.get("registers")) == 4, table
     cleared = clear(v.pid)
     assert "cleared DR1 in 4 threads" in cleared and "took out the handler" in cleared, cleared
     assert not any(o.get("registers") for o in slots(v.pid)[0])
-    time.sleep(0.2)
+    wait_until_it_has_run(v.pid)
     v.process.send_signal(signal.SIGTERM)
     assert v.process.stdout.read().startswith("total")
 

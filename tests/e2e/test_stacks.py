@@ -8,12 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from conftest import BUILD, RECIPES, ROOT, WAIT, wait_until
+from conftest import BUILD, RECIPES, ROOT, WAIT, wait_until, wait_until_it_has_run
 
 RECIPES.update({
     "libshape_a.so": (["shape_lib.c"], "gcc -O2 -g -shared -fPIC -DFRAME=64"),
@@ -363,7 +362,7 @@ def test_luajit_which_keeps_no_frame_pointers_ends_the_stack_at_its_code(tmp_pat
     lua = subprocess.Popen(["luajit", script], stdout=subprocess.PIPE, text=True)
     try:
         pid = int(lua.stdout.readline().split()[1])
-        time.sleep(0.5)  # until it is compiled
+        wait_until_it_has_run(pid)  # until it is compiled
         accesses = watch("-p", pid, "-v", "libc.so.6:clock_gettime", "-x", "-n", "100", "--engine",
                          engine).end(sig=None).accesses
     finally:

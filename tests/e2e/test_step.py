@@ -4,10 +4,9 @@ import os
 import re
 import subprocess
 import sys
-import time
 
 import pytest
-from conftest import WAIT, WATCHCTL, Victim
+from conftest import WAIT, WATCHCTL, Victim, ready
 
 
 def step(log, *args, expect=0, program=None, stdin="", timeout=WAIT):
@@ -95,9 +94,8 @@ def test_a_range_ends_where_its_end_is_reached(requests, tmp_path):
 
 def test_a_running_process_is_recorded_and_runs_on(requests, tmp_path):
     v = Victim(requests, 3, "wait")
-    p = subprocess.Popen([WATCHCTL, "step", "-p", str(v.pid), "--from", "handle", "--count", "2", "-o",
-                          str(tmp_path / "log"), "--verbose"], stderr=subprocess.PIPE, text=True)
-    time.sleep(2)
+    p = ready(WATCHCTL, "step", "-p", v.pid, "--from", "handle", "--count", "2", "-o", tmp_path / "log", "--verbose",
+              stderr=subprocess.PIPE, text=True)
     v.send("go")
     assert p.wait(timeout=WAIT) == 0, p.stderr.read()
     rest = v.process.stdout.read()

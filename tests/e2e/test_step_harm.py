@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from conftest import WAIT, WATCHCTL, wait_until
+from conftest import WAIT, WATCHCTL, wait_until, wait_until_it_has_run
 
 KILLS = 20
 
@@ -111,6 +111,13 @@ def record(toil, tmp_path, n, *args):
     )
 
 
+def until_it_records(w):
+    for line in w.stderr:
+        if "recording process" in line:
+            return
+    raise AssertionError("it ended before it recorded")
+
+
 @pytest.mark.slow
 def test_a_recorder_that_is_killed_leaves_nothing(toil, tmp_path):
     rng = random.Random(5)
@@ -143,8 +150,8 @@ def test_a_recording_that_ends_leaves_nothing(toil, tmp_path, args):
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
 def test_a_recording_that_is_interrupted_leaves_nothing(toil, tmp_path, sig):
     w = record(toil, tmp_path, 0)
-    wait_until(lambda: tracers(toil.pid))
-    time.sleep(0.3)
+    until_it_records(w)
+    wait_until_it_has_run(toil.pid)
     w.send_signal(sig)
     _, err = w.communicate(timeout=WAIT)
     unharmed(toil)
@@ -152,8 +159,8 @@ def test_a_recording_that_is_interrupted_leaves_nothing(toil, tmp_path, sig):
 
 def test_a_program_that_is_killed_while_recorded_ends_the_recording(toil, tmp_path):
     w = record(toil, tmp_path, 0)
-    wait_until(lambda: tracers(toil.pid))
-    time.sleep(0.3)
+    until_it_records(w)
+    wait_until_it_has_run(toil.pid)
     toil.p.kill()
     w.communicate(timeout=WAIT)
     wait_until(lambda: not step_tracers(toil.pid))
@@ -175,8 +182,7 @@ def test_a_program_that_ignores_sigtrap_and_is_sent_it_all_the_time_lives_on(toi
         for n in range(6):
             w = record(toil, tmp_path, n, "-t", "0.3")
             if n % 2:
-                wait_until(lambda: tracers(toil.pid) or w.poll() is not None)
-                time.sleep(0.2)
+                until_it_records(w)
                 w.kill()
             _, err = w.communicate(timeout=WAIT)
             assert w.returncode == (-signal.SIGKILL if n % 2 else 0), err

@@ -16,7 +16,7 @@ import time
 import pyte
 import pytest
 
-from conftest import WAIT, WATCHCTL, wait_until
+from conftest import WAIT, WATCHCTL, wait_until, wait_until_it_has_run
 
 ROW = re.compile(r"^\s*([\d,]+)\s+[\d,.]+/s\s+(read|write|rw)\s+\d+\s+(counter|state)\s+(\S+)", re.M)
 COLOUR = re.compile(rb"\x1b\[(?:[0-9;]*;)?3[1-7](?:;[0-9;]*)?m")
@@ -206,7 +206,7 @@ def test_a_log_that_is_being_recorded_is_followed(top, build, tmp_path):
 def test_an_attached_program_is_left_as_it_was(top, victim, before_and_after):
     v = victim("sites", 2, 2000)
     wait_until(lambda: len(os.listdir(f"/proc/{v.pid}/task")) == 3)
-    time.sleep(0.2)
+    wait_until_it_has_run(v.pid)  # its threads have made what they map
     with before_and_after(v.pid):
         t = top("-p", v.pid, *WATCHES)
         t.sees(r"write\s+2\s+counter\s+bump\+\d+\s+\d+ -> \d+")
@@ -446,7 +446,7 @@ def test_killed_it_leaves_terminal_and_victim(top, victim, sig, status):
         assert t.as_before()
         assert b"\x1b[?1049l" in t.raw
     wait_until(lambda: unwatched(v.pid), or_say=lambda: "the watch stays")
-    time.sleep(0.3)
+    wait_until_it_has_run(v.pid)
     assert v.alive()
     v.process.send_signal(signal.SIGTERM)
     assert set(account(v.process.communicate(timeout=WAIT)[0])) == {"bump", "set_state", "peek", "only_once"}
@@ -585,7 +585,8 @@ def test_what_a_ring_dropped_unread_is_said(top, victim, tmp_path):
     t = top(log, columns=120)
     t.sees(r"\bbump\b")
     t.process.send_signal(signal.SIGSTOP)
-    time.sleep(3)
+    known = set(log.glob("events*"))
+    wait_until(lambda: not known & set(log.glob("events*")))
     t.process.send_signal(signal.SIGCONT)
     t.sees(r"[1-9]\d* bytes of the log were not read: ")
     t.press("q")

@@ -3,7 +3,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -113,11 +112,10 @@ def test_a_thread_that_begins_to_block_our_signal_is_found_while_hits_of_others_
     w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "auto", prefix=UNGUARDED)
     v.tell("go")
     wait_until(lambda: any("the watch continues with the ring engine" in text for text in notes(w)))
-    time.sleep(0.5)
+    wait_until(lambda: len(w.of("armed")) == 2 and len({a["tid"] for a in w.accesses if a["time"] > w.of("armed")[1]["time"]}) == 3)
     w.end()
     assert any("has begun to block SIGTRAP" in text for text in notes(w)), notes(w)
-    after = [a["tid"] for a in w.accesses if a["time"] > w.of("armed")[1]["time"]]
-    assert w.balanced() and len(set(after)) == 3, w.summary()
+    assert w.balanced(), w.summary()
 
 
 def test_by_default_another_engine_continues_where_the_program_takes_sigtrap(victim, watch):

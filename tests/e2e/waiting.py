@@ -4,7 +4,10 @@ that let time pass for another reason are named in tests/sleeps.txt.
 """
 import inspect
 import os
+import select
+import subprocess
 import time
+from pathlib import Path
 
 import failure_report
 
@@ -21,6 +24,30 @@ def wait_until(condition, *, or_say=None):
             raise AssertionError(f"still not so after {WAIT:g} s: {_text(condition)}" + (f"\n{or_say()}" if or_say else ""))
         time.sleep(0.01)
     return said
+
+
+def ready(*command, **popen):
+    """Starts @command, a watchctl that attaches, and returns it when all is armed. Fails if it ends before."""
+    ours, its = os.pipe()
+    process = subprocess.Popen([*map(str, command), "--ready-fd", str(its)], pass_fds=[its], **popen)
+    os.close(its)
+    with os.fdopen(ours, "rb", 0) as pipe:
+        armed = select.select([pipe], [], [], WAIT)[0] and pipe.read(1)
+    if not armed:
+        failure_report.take()
+        said = process.communicate(timeout=WAIT)[1] if process.poll() is not None else "it still runs"
+        raise AssertionError(f"never ready: {' '.join(map(str, command))}: {said}")
+    return process
+
+
+def wait_until_it_has_run(pid):
+    """Its threads have worked for a while: together 50 ms, or in 50 turns."""
+    def work():
+        shares = [Path(task, "schedstat").read_text().split() for task in Path(f"/proc/{pid}/task").iterdir()]
+        return sum(int(ns) for ns, _, _ in shares), sum(int(turns) for _, _, turns in shares)
+
+    ns, turns = work()
+    wait_until(lambda: work()[0] > ns + 50_000_000 or work()[1] > turns + 50)
 
 
 def _text(condition):
