@@ -30,6 +30,16 @@ def test_a_finding_is_kept_and_is_the_exit_status(nightly, parts, tmp_path):
     assert (tmp_path / first["kept"] / "output").read_text() == "it broke\n"
 
 
+def test_a_test_that_was_flaky_is_no_finding_and_is_not_forgotten(nightly, tmp_path, capsys):
+    flaky = nightly.Part("flaky", "sh -c 'echo \"flaky: test_x.py::test_x (first failure: no time)\"; echo all passed'", 0)
+    assert nightly.run(nightly.State(tmp_path), [flaky], 0.2) == 0
+    assert (tmp_path / "findings" / "flaky-1" / "output").read_text().startswith("flaky: ")
+    capsys.readouterr()
+    nightly.report(nightly.State(tmp_path), [flaky])
+    said = capsys.readouterr().out
+    assert "nothing found" in said and "flaky, run 1, findings/flaky-1: flaky: test_x.py::test_x (first failure: no time)" in said
+
+
 def test_nothing_found_is_exit_status_0(nightly, parts, tmp_path):
     assert nightly.run(nightly.State(tmp_path), parts[:1], 0.2) == 0
 
