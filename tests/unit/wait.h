@@ -16,6 +16,12 @@ static inline uint64_t wait_ns(void)
 	return (uint64_t)((factor ? strtod(factor, NULL) : 1) * 60e9);
 }
 
+/* Of monotonic_ns(): until then, for a loop that has more to do than to look. */
+static inline uint64_t wait_end_ns(void)
+{
+	return monotonic_ns() + wait_ns();
+}
+
 /* Between two looks. */
 static inline void wait_a_little(void)
 {
@@ -25,13 +31,22 @@ static inline void wait_a_little(void)
 /* Looks every millisecond until @condition holds; the test fails, and says which one, if it does not within wait_ns(). */
 #define WAIT_UNTIL(condition)                                          \
 	do {                                                           \
-		const uint64_t wait_end = monotonic_ns() + wait_ns();  \
+		const uint64_t wait_end = wait_end_ns();               \
                                                                        \
 		while (!(condition)) {                                 \
 			if (monotonic_ns() > wait_end)                 \
 				fail_msg("still not: %s", #condition); \
 			wait_a_little();                               \
 		}                                                      \
+	} while (0)
+
+/* What can only be judged by how long it takes is a test of this kind: for a machine that has nothing else to do. */
+#define ONLY_IF_TIMED()                                                               \
+	do {                                                                          \
+		if (!getenv("TEST_SLOW")) {                                           \
+			print_message("skipped: judged by the time (TEST_SLOW=1)\n"); \
+			skip();                                                       \
+		}                                                                     \
 	} while (0)
 
 #endif
