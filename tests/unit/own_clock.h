@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "watchctl/base/clock.h"
+
 #define OWN_CLOCK static __attribute__((unused))
 
 /* Of CLOCK_MONOTONIC; the others are the kernel's. */
@@ -29,6 +31,26 @@ int clock_gettime(clockid_t id, struct timespec *ret)
 	ns = own_clock_stands_ns ? own_clock_stands_ns : ns;
 	*ret = (struct timespec){ (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
 	return result;
+}
+
+OWN_CLOCK void own_clock_stop(void)
+{
+	own_clock_stands_ns = monotonic_ns();
+}
+
+/* Goes on from where it stands. */
+OWN_CLOCK void own_clock_go(void)
+{
+	uint64_t stood = own_clock_stands_ns;
+
+	own_clock_stands_ns = 0;
+	own_clock_ahead_ns += stood ? stood - monotonic_ns() : 0;
+}
+
+/* Time goes by. */
+OWN_CLOCK void own_clock_skip(uint64_t ns)
+{
+	*(own_clock_stands_ns ? &own_clock_stands_ns : &own_clock_ahead_ns) += ns;
 }
 
 #endif
