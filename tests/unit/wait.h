@@ -16,6 +16,12 @@ static inline uint64_t wait_ns(void)
 	return (uint64_t)((factor ? strtod(factor, NULL) : 1) * 60e9);
 }
 
+/* For poll(2) and its like. */
+static inline int wait_ms(void)
+{
+	return (int)(wait_ns() / 1000000);
+}
+
 /* Of monotonic_ns(): until then, for a loop that has more to do than to look. */
 static inline uint64_t wait_end_ns(void)
 {

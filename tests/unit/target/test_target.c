@@ -54,7 +54,7 @@ static int result_of(struct child *c)
 	struct pollfd p = { .fd = c->answer, .events = POLLIN };
 	char result = 99;
 
-	if (poll(&p, 1, (int)(wait_ns() / 1000000)) != 1 || read(c->answer, &result, 1) != 1)
+	if (poll(&p, 1, wait_ms()) != 1 || read(c->answer, &result, 1) != 1)
 		result = 98;
 	close(c->answer);
 	kill(c->pid, SIGKILL);
