@@ -306,19 +306,18 @@ static bool is_tracer(void *ctx, pid_t pid)
 	return true;
 }
 
+static bool has_no_tracers(pid_t pid)
+{
+	int found[2] = { 0, pid };
+
+	proc_each(is_tracer, found);
+	return !found[0] && !is_traced(pid);
+}
+
 static void wait_for_tracers(pid_t pid)
 {
-	uint64_t end = monotonic_ns() + PATIENCE_NS;
-	int found[2];
-
-	do {
-		usleep(3000); /* one that has not got its name yet */
-		found[0] = 0;
-		found[1] = pid;
-		proc_each(is_tracer, found);
-	} while ((found[0] || is_traced(pid)) && monotonic_ns() < end);
-	assert_int_equal(found[0], 0);
-	assert_false(is_traced(pid));
+	usleep(3000); /* one that has not got its name yet */
+	WAIT_UNTIL(has_no_tracers(pid));
 }
 
 static void own(struct scene *s)
@@ -333,7 +332,7 @@ static void own(struct scene *s)
 	/* The tracer of an owner that was killed before it had begun may still be on its way out. */
 	while ((err = stepper_ptrace.open(&o, &s->m))) {
 		wc_error_free(err);
-		usleep(1000);
+		wait_a_little();
 	}
 	err = stepper_ptrace.set_code(s->m, &code, 1);
 	err = err ? err : stepper_ptrace.add_points(s->m, p, 1);
@@ -360,12 +359,8 @@ static pid_t start_owner(struct scene *s)
 static void check_toil_goes_on(const struct scene *s)
 {
 	int before = s->reported->count[0];
-	uint64_t end = monotonic_ns() + PATIENCE_NS;
 
-	while (s->reported->count[0] < before + 1000 && monotonic_ns() < end) {
-		assert_int_equal(waitpid(s->pid, NULL, WNOHANG), 0);
-		usleep(1000);
-	}
+	WAIT_UNTIL(waitpid(s->pid, NULL, WNOHANG) || s->reported->count[0] >= before + 1000);
 	assert_true(s->reported->count[0] >= before + 1000);
 	assert_int_equal(s->reported->count[2], 0);
 }
@@ -399,8 +394,7 @@ static void a_killed_tracer_leaves_no_breakpoint(void **state)
 	pump_to(&s, STEP_DONE);
 	assert_non_null(strstr(seen_of(&s, STEP_DONE, UINT32_MAX, 0)->why, "was killed"));
 	before = s.reported->count[0];
-	usleep(300000);
-	assert_int_equal(waitpid(s.pid, NULL, WNOHANG), 0);
+	WAIT_UNTIL(waitpid(s.pid, NULL, WNOHANG) || s.reported->count[0] > before + 2);
 	assert_true(s.reported->count[0] > before + 2);
 	s.reported->count[7] = 1;
 	wait_for_life(&s);
@@ -421,8 +415,7 @@ static void a_program_survives_its_killed_recorder(void **state)
 		s.reported->count[3] = 0;
 		owner = start_owner(&s);
 		if (i % 5)
-			while (!s.reported->count[3] && !waitpid(owner, NULL, WNOHANG))
-				usleep(100);
+			WAIT_UNTIL(s.reported->count[3] || waitpid(owner, NULL, WNOHANG));
 		usleep((useconds_t)(rand() % 15000));
 		kill(owner, SIGKILL);
 		waitpid(owner, NULL, 0);
