@@ -1,4 +1,7 @@
-/* How long a test waits for anything: until it is so, within one limit, which WAIT_FACTOR stretches where all is slow. */
+/*
+ * How long a test waits for anything: until it is so, within one limit, which WAIT_FACTOR stretches where all is
+ * slow.
+ */
 #ifndef TESTS_UNIT_WAIT_H
 #define TESTS_UNIT_WAIT_H
 
@@ -28,6 +31,15 @@ static inline uint64_t wait_end_ns(void)
 	return monotonic_ns() + wait_ns();
 }
 
+/*
+ * Of this thread, whatever else the machine does: for a claim that is one of magnitude. Compare with a share of
+ * wait_ns(), many times what it takes.
+ */
+static inline uint64_t cpu_ns(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* Between two looks. */
 static inline void wait_a_little(void)
 {
@@ -44,15 +56,6 @@ static inline void wait_a_little(void)
 				fail_msg("still not: %s", #condition); \
 			wait_a_little();                               \
 		}                                                      \
-	} while (0)
-
-/* What can only be judged by how long it takes is a test of this kind: for a machine that has nothing else to do. */
-#define ONLY_IF_TIMED()                                                               \
-	do {                                                                          \
-		if (!getenv("TEST_SLOW")) {                                           \
-			print_message("skipped: judged by the time (TEST_SLOW=1)\n"); \
-			skip();                                                       \
-		}                                                                     \
 	} while (0)
 
 #endif

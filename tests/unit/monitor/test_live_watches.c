@@ -212,7 +212,8 @@ static uint64_t counter_of(pid_t pid)
 	uint64_t address, base;
 	FILE *f;
 
-	snprintf(command, sizeof(command), "nm %s/hammer | grep ' counter$'; cat /proc/%d/maps", victim_dir, pid);
+	snprintf(command, sizeof(command), "nm %s/hammer | grep ' counter$'; cat /proc/%d/maps", victim_dir,
+		 pid);
 	f = popen(command, "r");
 	assert_non_null(f);
 	assert_int_equal(fscanf(f, "%" SCNx64 " %*s %*s %" SCNx64, &address, &base), 2);
