@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/loc_victim.h"
+#include "tests/unit/wait.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/arm/perf_bp.h"
 #include "watchctl/monitor/live/live.h"
@@ -105,13 +106,15 @@ static inline uint64_t ptraced_dr7(pid_t pid)
 /* Alive, untraced, without a register that is armed. */
 static inline void assert_unharmed(pid_t pid, enum monitor_engine engine)
 {
+	const uint64_t end = wait_end_ns();
 	struct proc_status s;
-	int used = -1, i;
+	int used;
 
-	for (i = 0; i < 4000 && used; i++) { /* the kernel takes a moment to take apart what a process held */
+	for (;;) { /* the kernel takes a moment to take apart what a process held */
 		used = engine == MONITOR_PTRACE ? ptraced_dr7(pid) != 0 : perf_bp_used(pid);
-		if (used)
-			nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+		if (!used || !process_lives(pid) || monotonic_ns() > end)
+			break;
+		wait_a_little();
 	}
 	if (!process_lives(pid)) {
 		int status = 0;
@@ -300,6 +303,24 @@ static inline enum monitor_end live_tally(struct live *l, struct tally *t)
 	return end;
 }
 
+/* How often the log of a session says so by now. */
+static inline uint64_t logged_programs(const struct live *l)
+{
+	struct tally t;
+
+	tally_log(live_log(l), &t);
+	return t.processes;
+}
+
+static inline uint64_t logged_places(const struct live *l, uint32_t id)
+{
+	struct tally t;
+
+	tally_log(live_log(l), &t);
+	return t.reported[id];
+}
+
+/* Where tests go on at a random moment. What has a condition is waited for: wait.h. */
 static inline void pause_ms(long ms)
 {
 	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);

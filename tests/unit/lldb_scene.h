@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/lldb_leaks.h"
+#include "tests/unit/wait.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/code/elf/module.h"
@@ -372,7 +373,7 @@ static inline void record(struct scene *s, const char *what, struct stepper_opti
 	ok(stepper_lldb.open(&o, &s->m));
 	give_points(s, from, to);
 	ok(stepper_lldb.start(s->m));
-	pump(s, 60000);
+	pump(s, wait_ms());
 	assert_string_not_equal(s->over, "");
 }
 

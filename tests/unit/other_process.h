@@ -4,16 +4,26 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
-#include <time.h>
 
+#include "tests/unit/wait.h"
 #include "watchctl/target/proc/proc.h"
 
-static inline void wait_for_state(pid_t pid, char state)
+static inline bool is_in_state(pid_t pid, char state)
 {
 	struct proc_status s;
 
-	while (!proc_status_read(pid, pid, &s) || s.state != state)
-		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	return proc_status_read(pid, pid, &s) && s.state == state;
+}
+
+static inline void wait_for_state(pid_t pid, char state)
+{
+	WAIT_UNTIL(is_in_state(pid, state));
+}
+
+static inline bool has_two_threads(pid_t pid, struct thread_ids *ids)
+{
+	thread_ids_deinit(ids);
+	return proc_threads(pid, ids) && ids->n >= 2;
 }
 
 /* Of a process with two threads, the one that is not the first. */
@@ -22,8 +32,7 @@ static inline pid_t second_thread(pid_t pid)
 	struct thread_ids ids = { 0 };
 	pid_t ret;
 
-	while (!proc_threads(pid, &ids) || ids.n < 2)
-		thread_ids_deinit(&ids);
+	WAIT_UNTIL(has_two_threads(pid, &ids));
 	ret = ids.v[ids.v[0] == pid];
 	thread_ids_deinit(&ids);
 	return ret;

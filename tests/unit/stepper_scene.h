@@ -22,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/wait.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/step/model/stepper.h"
 #include "watchctl/target/proc/proc.h"
@@ -36,7 +37,6 @@ __attribute__((used)) const char *__lsan_default_options(void)
 }
 
 #define SEEN_MAX 40000u
-#define PATIENCE_NS 20000000000ull
 #define VICTIM __attribute__((noinline, noclone, unused))
 #define SCENE static __attribute__((unused))
 
@@ -211,7 +211,7 @@ SCENE void note(struct scene *s, const struct step_record *r)
 /* Until a record of that kind, whatever it takes. */
 SCENE void pump_to(struct scene *s, enum step_kind last)
 {
-	uint64_t end = monotonic_ns() + PATIENCE_NS;
+	const uint64_t end = wait_end_ns();
 	const struct step_record *r;
 	enum step_kind kind;
 
@@ -273,12 +273,10 @@ SCENE void check_pairs(const struct scene *s)
 /* Until the child has done its life, recorded or not. */
 SCENE void wait_for_life(const struct scene *s)
 {
-	uint64_t end = monotonic_ns() + PATIENCE_NS;
-
-	while (!s->reported->done && monotonic_ns() < end)
-		usleep(1000);
+	WAIT_UNTIL(s->reported->done);
 	assert_int_equal(s->reported->done, 1);
 }
+
 /* Lives */
 
 VICTIM static int fib(int n)
@@ -323,12 +321,14 @@ VICTIM static int sum_to(int n)
 	return r;
 }
 
-/* Calls now and then: hardly ever within a breakpoint when its tracer dies. */
-SCENE void live_slowly(void)
+/* Calls now and then, but not while count[6] is set: count[5] says how often it has slept. */
+static __attribute__((unused)) void live_slowly(void)
 {
 	while (!reported->count[7]) {
 		usleep(30000);
-		reported->count[0] += sum_to(20) == 210;
+		reported->count[5]++;
+		if (!reported->count[6])
+			reported->count[0] += sum_to(20) == 210;
 	}
 }
 

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/wait.h"
 #include "watchctl/base/out_queue.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -236,7 +237,7 @@ static void a_line_that_no_memory_is_left_for_is_left_out_whole(void **state)
 	ssize_t n, at;
 	char buf[512] = "", *middle = malloc(large);
 
-	alarm(20);
+	alarm((unsigned int)wait_ms() / 1000);
 	assert_non_null(middle);
 	memset(middle, 'x', large);
 	fputs("whole\nbegins ", s->f);

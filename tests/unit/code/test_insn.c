@@ -1,11 +1,12 @@
 /* Expected values are Intel's manual's (SDM vol. 2), instruction by instruction; bytes are GNU as's. */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 
+#include <Zydis/Zydis.h>
 #include <cmocka.h>
 
 #include "watchctl/code/insn/insn.h"
@@ -385,20 +386,34 @@ static void behind_a_load_of_ss_nothing_is_certain(void **state)
 	assert_true(insn_before(code, sizeof(code), AT, AT + 6, &at));
 }
 
-/* A first sight of an address in a large function must not stall the recording. */
+static unsigned long decoded;
+
+/* In place of the library's, for this whole program: counts. */
+ZyanStatus ZydisDecoderDecodeInstruction(const ZydisDecoder *decoder, ZydisDecoderContext *context,
+					 const void *buffer, ZyanUSize length,
+					 ZydisDecodedInstruction *instruction)
+{
+	static ZyanStatus (*decode_it)(const ZydisDecoder *, ZydisDecoderContext *, const void *, ZyanUSize,
+				       ZydisDecodedInstruction *);
+
+	if (!decode_it)
+		*(void **)&decode_it = dlsym(RTLD_NEXT, "ZydisDecoderDecodeInstruction");
+	decoded++;
+	return decode_it(decoder, context, buffer, length, instruction);
+}
+
+/* A first sight of an address in a large function must not stall the recording: each instruction is decoded once. */
 static void a_large_function_takes_milliseconds_at_most(void **state)
 {
 	static uint8_t code[51200];
-	struct timespec a, b;
 	uint64_t at;
 
 	/* mov rax, [rsp + 8], over and over */
 	for (size_t k = 0; k < sizeof(code); k++)
 		code[k] = (uint8_t) "\x48\x8b\x44\x24\x08"[k % 5];
-	clock_gettime(CLOCK_MONOTONIC, &a);
+	decoded = 0;
 	assert_true(insn_before(code, sizeof(code), AT, AT + sizeof(code), &at));
-	clock_gettime(CLOCK_MONOTONIC, &b);
-	assert_in_range((b.tv_sec - a.tv_sec) * 1000000 + (b.tv_nsec - a.tv_nsec) / 1000, 0, 50000);
+	assert_int_equal(decoded, sizeof(code) / 5);
 }
 
 static void assert_text(const uint8_t *bytes, size_t len, const char *expected)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "tests/unit/wait.h"
 #include "watchctl/code/elf/module_report.h"
 
 #define MAPPINGS 64
@@ -137,10 +138,28 @@ static void a_part_of_a_mapping_reports_the_same_module(void **state)
 	module_list_deinit(&modules);
 }
 
-/* The file system's clock is a coarse one: what is done from now on has another time. */
+/* The file system's clock is a coarse one. */
+static uint64_t file_clock_ns(void)
+{
+	char path[300];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/clock", victim_dir);
+	fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(futimens(fd, NULL), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	close(fd);
+	return (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec;
+}
+
+/* What is done from now on has another time than what was done before. */
 static void wait_for_file_clock(void)
 {
-	nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+	const uint64_t before = file_clock_ns();
+
+	WAIT_UNTIL(file_clock_ns() != before);
 }
 
 /* The first mapping of the program built by @command, whose file is then treated by @after. */

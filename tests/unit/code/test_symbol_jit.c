@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include "tests/unit/wait.h"
 #include "watchctl/code/elf/module_jit.h"
 #include "watchctl/code/symbols/symbolizer.h"
 
@@ -71,8 +72,7 @@ static void perf_maps_name_jit_code_and_later_lines_win(void **state)
 	assert_null(symbolizer_lookup(s, 0x7000000060)->module);
 	assert_null(symbolizer_lookup(s, 0x7000000100)->module);
 	write_map(pid, "a", "shed\n");
-	for (int i = 0; i < 1000 && !symbolizer_lookup(s, 0x7000000100)->module; i++)
-		usleep(10000);
+	WAIT_UNTIL(symbolizer_lookup(s, 0x7000000100)->module);
 	l = symbolizer_lookup(s, 0x7000000100);
 	assert_non_null(l->frame[0].function);
 	assert_string_equal(l->frame[0].function, "unfinished");

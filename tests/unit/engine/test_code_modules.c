@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "tests/unit/wait.h"
 #include "watchctl/code/elf/module_jit.h"
 #include "watchctl/engine/intake/code_modules.h"
 
@@ -115,7 +116,7 @@ static void act(const struct doing *d, int answer)
 		}
 		break;
 	case 'e':
-		execl("/bin/sleep", "sleep", "20", (char *)NULL);
+		execl("/bin/sleep", "sleep", "100", (char *)NULL);
 		break;
 	default:
 		_exit(0);
@@ -407,22 +408,18 @@ static void code_that_a_program_made_is_known_after_its_end(void **state)
 }
 
 /* Until then its memory is being exchanged: there may be nothing in it yet. */
-static void wait_until_it_sleeps(pid_t pid)
+static bool sleeps(pid_t pid)
 {
 	char path[32], text[32];
-	unsigned int nr = 0;
+	bool yes;
+	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
-	for (int i = 0; i < 1000 && nr != SYS_clock_nanosleep; i++) {
-		FILE *f = fopen(path, "re");
-
-		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
-		if (f && fgets(text, sizeof(text), f))
-			nr = (unsigned int)strtoul(text, NULL, 10);
-		if (f)
-			fclose(f);
-	}
-	assert_int_equal(nr, SYS_clock_nanosleep);
+	f = fopen(path, "re");
+	yes = f && fgets(text, sizeof(text), f) && strtoul(text, NULL, 10) == SYS_clock_nanosleep;
+	if (f)
+		fclose(f);
+	return yes;
 }
 
 static void another_program_has_nothing_to_do_with_it(void **state)
@@ -436,10 +433,9 @@ static void another_program_has_nothing_to_do_with_it(void **state)
 	take(c);
 	catch_up(c, 0);
 	puppet_do(&p, 'e', NULL);
-	for (int i = 0; i < 1000 && look(c) && !code_modules_over(c); i++)
-		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+	WAIT_UNTIL(!look(c) || code_modules_over(c));
 	assert_true(code_modules_over(c));
-	wait_until_it_sleeps(p.pid);
+	WAIT_UNTIL(sleeps(p.pid));
 	catch_up(c, now_ns());
 	assert_string_equal(file_at(c, one.addr), "one.so");
 	assert_true(code_modules_restart(c));

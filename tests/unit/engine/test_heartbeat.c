@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/wait.h"
 #include "watchctl/engine/intake/heartbeat.h"
 
 static atomic_int beats;
@@ -25,8 +26,10 @@ static void beat(void *ctx)
 
 static void busy_until(int n)
 {
+	const uint64_t end = wait_end_ns();
+
 	while (atomic_load(&beats) < n)
-		;
+		assert_true(monotonic_ns() < end);
 }
 
 static void it_beats_while_we_are_busy(void **state)

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/unit/own_clock.h"
+#include "tests/unit/wait.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/engine/intake/intake.h"
 
@@ -119,7 +121,7 @@ static void pass(struct fixture *f)
 
 static void pass_until_reported(struct fixture *f)
 {
-	const uint64_t until = monotonic_ns() + 60000000000u;
+	const uint64_t until = wait_end_ns();
 
 	while (!f->reported.accesses) {
 		assert_true(monotonic_ns() < until);
@@ -138,12 +140,11 @@ static void check_one_access(const struct fixture *f, uint64_t value, uint64_t s
 /* We look, find the first one alone, and somebody else runs for a long time before we look again. */
 static void steps_are_one_access_however_long_we_did_not_look(void **state)
 {
-	const struct timespec long_time = { .tv_nsec = 400000000 };
 	struct fixture *f = *state;
 	unsigned int n;
 
 	take(f, 0);
-	nanosleep(&long_time, NULL);
+	own_clock_skip(400000000);
 	pass(f);
 	assert_int_equal(f->reported.accesses, 0);
 	for (n = 1; n < SIZE; n++)

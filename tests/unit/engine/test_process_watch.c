@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "tests/unit/other_process.h"
 #include "watchctl/engine/intake/exec_watch.h"
 #include "watchctl/engine/perf/family_watch.h"
 
@@ -55,26 +57,6 @@ static void finish(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-static bool comes_true(bool (*fn)(void *ctx), void *ctx)
-{
-	for (int i = 0; i < 2000; i++) {
-		if (fn(ctx))
-			return true;
-		usleep(1000);
-	}
-	return false;
-}
-
-static bool execed(void *ctx)
-{
-	return exec_watch_execed(ctx);
-}
-
-static bool family_ended(void *ctx)
-{
-	return family_watch_ended(ctx);
-}
-
 static void open_exec_watch(struct exec_watch *w, pid_t pid)
 {
 	if (exec_watch_open(w, pid))
@@ -86,7 +68,7 @@ static void open_exec_watch(struct exec_watch *w, pid_t pid)
 static void execute(void)
 {
 	wait_for_order();
-	execl("/bin/sleep", "sleep", "5", (char *)NULL);
+	execl("/bin/sleep", "sleep", "60", (char *)NULL);
 }
 
 static void *execute_in_thread(void *arg)
@@ -116,8 +98,8 @@ static void an_exec_is_noticed_and_wakes_who_waits(void **state)
 	p = (struct pollfd){ .fd = w.fd, .events = POLLIN };
 	assert_int_equal(poll(&p, 1, 0), 0);
 	go_on();
-	assert_int_equal(poll(&p, 1, 2000), 1);
-	assert_true(comes_true(execed, &w));
+	assert_int_equal(poll(&p, 1, wait_ms()), 1);
+	WAIT_UNTIL(exec_watch_execed(&w));
 	exec_watch_close(&w);
 	finish(pid);
 }
@@ -132,11 +114,11 @@ static void the_end_of_the_main_thread_alone_is_no_exec_but_what_follows_may_be(
 	open_exec_watch(&w, pid);
 	p = (struct pollfd){ .fd = w.fd, .events = POLLIN };
 	go_on();
-	assert_int_equal(poll(&p, 1, 2000), 1);
-	usleep(20000);
+	assert_int_equal(poll(&p, 1, wait_ms()), 1);
+	wait_for_state(pid, 'Z');
 	assert_false(exec_watch_execed(&w));
 	go_on();
-	assert_true(comes_true(execed, &w));
+	WAIT_UNTIL(exec_watch_execed(&w));
 	exec_watch_close(&w);
 	finish(pid);
 }
@@ -189,6 +171,7 @@ static void a_family_lives_as_long_as_its_last_descendant(void **state)
 	struct family_watch w;
 
 	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* so that we can wait for its descendants */
 	if (!family_watch_open(&w, pid)) {
 		print_message("skipped: perf events are not permitted here\n");
 		skip();
@@ -196,17 +179,17 @@ static void a_family_lives_as_long_as_its_last_descendant(void **state)
 	assert_false(family_watch_ended(&w));
 	go_on();
 	assert_int_equal(waitpid(pid, NULL, 0), pid); /* its child lives on */
-	usleep(20000);
 	if (family_watch_ended(&w)) {
 		print_message("skipped: this kernel does not tell (Linux 6.15 does)\n");
 		skip();
 	}
 	go_on();
-	usleep(20000);
+	assert_true(waitpid(-1, NULL, 0) > 0); /* and the child of that */
 	assert_false(family_watch_ended(&w));
 	go_on();
-	assert_true(comes_true(family_ended, &w));
+	WAIT_UNTIL(family_watch_ended(&w));
 	family_watch_close(&w);
+	assert_true(waitpid(-1, NULL, 0) > 0);
 	close(order[0]);
 	close(order[1]);
 }

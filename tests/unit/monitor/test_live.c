@@ -10,7 +10,6 @@
 #include "watchctl/base/cleanup.h"
 
 #define KILLS 40
-#define PATIENCE_MS 30000 /* for what comes at once, but on a machine that is very busy */
 
 static void what_is_written_is_in_the_log(void **state)
 {
@@ -63,7 +62,7 @@ static void what_cannot_be_watched_is_said_at_once(void **state)
 /* Waits for the end of @l as a display does. */
 static enum live_state wait_for_end(struct live *l)
 {
-	uint64_t end = monotonic_ns() + PATIENCE_MS * 1000000ull;
+	const uint64_t end = wait_end_ns();
 	struct pollfd p = { .fd = live_fd(l), .events = POLLIN };
 
 	while (live_state(l) == LIVE_RUNS && monotonic_ns() < end)
@@ -98,18 +97,6 @@ static void the_end_of_the_program_ends_the_session(void **state)
 	}
 }
 
-/* Until its log reports @n programs. */
-static void wait_for_programs(const struct live *l, uint64_t n)
-{
-	uint64_t end = monotonic_ns() + PATIENCE_MS * 1000000ull;
-	struct tally t;
-
-	do {
-		pause_ms(20);
-		tally_log(live_log(l), &t);
-	} while (t.processes < n && monotonic_ns() < end);
-}
-
 static void another_program_ends_it_too_unless_it_is_followed(void **state)
 {
 	(void)state;
@@ -126,7 +113,7 @@ static void another_program_ends_it_too_unless_it_is_followed(void **state)
 		l = live_begin(&o);
 		actor_report(&a, "exec"); /* sleep 3 */
 		if (follow) {
-			wait_for_programs(l, 2);
+			WAIT_UNTIL(logged_programs(l) >= 2);
 			live_tally(l, &t);
 			assert_int_equal(t.processes, 2);
 		} else {
@@ -248,8 +235,7 @@ static void a_launched_program_lives_on_and_is_watched_from_its_first_instructio
 	assert_unharmed(a.pid, MONITOR_AUTO);
 	actor_does(&a, "write 1");
 	fclose(a.in);
-	while (process_lives(a.pid))
-		pause_ms(5);
+	WAIT_UNTIL(!process_lives(a.pid));
 	fclose(a.out);
 }
 
@@ -358,7 +344,7 @@ enum outlived { OUTLIVED = 0, STAYS, ENDED_BEFORE };
  * is left. */
 static __attribute__((noreturn)) void outlive_display(pid_t pid, enum monitor_engine engine, long ms)
 {
-	uint64_t end = monotonic_ns() + PATIENCE_MS * 1000000ull;
+	const uint64_t end = wait_end_ns();
 	pid_t display, got = 0;
 
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -372,7 +358,7 @@ static __attribute__((noreturn)) void outlive_display(pid_t pid, enum monitor_en
 	while (got >= 0 && monotonic_ns() < end) {
 		got = waitpid(-1, NULL, WNOHANG);
 		if (!got)
-			pause_ms(1);
+			wait_a_little();
 	}
 	_exit(got < 0 ? OUTLIVED : STAYS);
 }
@@ -411,6 +397,14 @@ static void a_display_that_is_killed_takes_its_session_along_and_no_more(void **
 	unsetenv("XDG_RUNTIME_DIR");
 }
 
+static uint64_t logged_accesses(const char *log)
+{
+	struct tally t;
+
+	tally_log(log, &t);
+	return t.accesses[0];
+}
+
 static void a_launched_program_lives_on_when_its_display_is_killed(void **state)
 {
 	char path[256], two[] = "2", line[64];
@@ -438,7 +432,7 @@ static void a_launched_program_lives_on_when_its_display_is_killed(void **state)
 	a.out = fdopen(out[0], "r");
 	assert_non_null(fgets(line, sizeof(line), a.out));
 	a.pid = atoi(line + 4);
-	pause_ms(200);
+	WAIT_UNTIL(logged_accesses(o.log) > 0);
 	kill(display, SIGKILL);
 	waitpid(display, NULL, 0);
 	assert_unharmed(a.pid, MONITOR_AUTO); /* which waits until nothing is armed any more */
@@ -493,10 +487,7 @@ static void what_happens_can_be_followed_at_once_in_a_log_of_its_own(void **stat
 
 		actor_does(&a, "write 1");
 		start = monotonic_ns();
-		while (n < 1 && monotonic_ns() - start < PATIENCE_MS * 1000000ull) {
-			n += follow(r);
-			pause_ms(1);
-		}
+		WAIT_UNTIL((n += follow(r)) > 0);
 		assert_int_equal(n, 1);
 		start = monotonic_ns() - start;
 		slowest = start > slowest ? start : slowest;

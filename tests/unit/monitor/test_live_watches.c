@@ -1,6 +1,8 @@
 /* Watches that come and go while a session runs, under each engine, against what the victim did. */
 #include "tests/unit/live_scene.h"
 
+#include <inttypes.h>
+
 static const enum monitor_engine engines[] = { MONITOR_HANDLER, MONITOR_RING, MONITOR_PTRACE };
 static const char *const names[] = { "", "handler", "ring", "ptrace" };
 
@@ -203,6 +205,39 @@ static void ranges_executes_reads_and_conditions_work_when_they_come_later(void 
 	}
 }
 
+/* Where the hammer's counter is. */
+static uint64_t counter_of(pid_t pid)
+{
+	char command[300];
+	uint64_t address, base;
+	FILE *f;
+
+	snprintf(command, sizeof(command), "nm %s/hammer | grep ' counter$'; cat /proc/%d/maps", victim_dir,
+		 pid);
+	f = popen(command, "r");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%" SCNx64 " %*s %*s %" SCNx64, &address, &base), 2);
+	pclose(f);
+	return base + address;
+}
+
+static int64_t counted(pid_t pid, uint64_t counter)
+{
+	struct memory_view mem = proc_memory(&pid);
+	int64_t n;
+
+	assert_true(memory_read(&mem, counter, &n, sizeof(n)));
+	return n;
+}
+
+/* Until it has gone on for a while. */
+static void wait_for_blows(pid_t pid, uint64_t counter)
+{
+	const int64_t before = counted(pid, counter);
+
+	WAIT_UNTIL(counted(pid, counter) >= before + 300);
+}
+
 static void under_fire_every_hit_is_accounted_for(void **state)
 {
 	(void)state;
@@ -213,21 +248,22 @@ static void under_fire_every_hit_is_accounted_for(void **state)
 		struct tally t;
 		struct live *l;
 		uint32_t id = 0, other, n = 0;
-		uint64_t total, sum = 0;
+		uint64_t total, sum = 0, counter_at;
 
 		print_message("%s\n", names[engines[i]]);
 		actor_start(&a, "hammer", "3");
+		counter_at = counter_of(a.pid);
 		o = live_on(a.pid, engines[i]);
 		o.bounds.bytes = 0;
 		l = live_begin(&o);
 		other = live_adds(l, &scratch);
 		for (n = 0; n < 12; n++) {
 			id = live_adds(l, &counter);
-			pause_ms(10);
+			wait_for_blows(a.pid, counter_at);
 			live_ok(live_enable(l, id, false));
-			pause_ms(3);
+			wait_for_blows(a.pid, counter_at);
 			live_ok(live_enable(l, id, true));
-			pause_ms(10);
+			wait_for_blows(a.pid, counter_at);
 			if (n % 3 == 0)
 				live_ok(live_enable(l, other, n % 2));
 			live_ok(live_remove(l, id));
@@ -261,7 +297,7 @@ static void a_path_is_followed_also_when_it_comes_later_and_while_it_was_disable
 		id = live_adds(s.l, &len);
 		actor_does(&s.a, "len 5");
 		actor_does(&s.a, "head b");
-		pause_ms(50); /* the ring engine moves it afterwards */
+		WAIT_UNTIL(logged_places(s.l, id) >= 2); /* the ring engine moves it afterwards */
 		actor_does(&s.a, "len 6");
 		actor_does(&s.a, "lenof a 60");
 		live_ok(live_enable(s.l, id, false));
@@ -347,7 +383,7 @@ static void what_a_library_brings_can_be_waited_for(void **state)
 		live_ok(live_enable(s.l, id, true));
 		snprintf(line, sizeof(line), "dlopen %s/libplugin.so", victim_dir);
 		actor_does(&s.a, line);
-		pause_ms(50);
+		WAIT_UNTIL(logged_places(s.l, id) >= 1);
 		actor_does(&s.a, "plugin 4");
 		actor_does(&s.a, "write 2");
 		scene_end(&s, &t);
@@ -387,7 +423,7 @@ static void watches_go_along_into_the_next_program(void **state)
 		snprintf(line, sizeof(line), "%s/puppet", victim_dir);
 		actor_report(&a, line);
 		assert_non_null(fgets(line, sizeof(line), a.out)); /* "pid", of the puppet */
-		pause_ms(300);
+		WAIT_UNTIL(logged_programs(l) >= 2);
 		id = live_adds(l, &flag);
 		off = live_adds(l, &other);
 		live_ok(live_enable(l, off, false));

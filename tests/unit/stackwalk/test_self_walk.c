@@ -27,6 +27,7 @@
 
 #include "stackwalk/self_rules.h"
 #include "tests/unit/self_walk_scene.h"
+#include "tests/unit/wait.h"
 
 #if __has_attribute(optimize)
 #define WITH_RBP __attribute__((noinline, optimize("no-omit-frame-pointer")))
@@ -575,21 +576,19 @@ static void forget_words(void)
 	memset(self_words, 0, sizeof(self_words));
 }
 
-static __attribute__((noinline)) void walk_under_fire(unsigned int ms)
+static __attribute__((noinline)) void walk_under_fire(unsigned long signals)
 {
 	const struct itimerval often = { { 0, 100 }, { 0, 100 } }, off = { { 0, 0 }, { 0, 0 } };
-	struct timespec start, now;
+	const uint64_t end = wait_end_ns();
 	struct self_regs regs;
 
 	TAKE_HERE(&regs);
 	timer.base.n = self_walk(&regs, false, timer.base.frame, DEPTH, &timer.base.why);
 	setitimer(ITIMER_REAL, &often, NULL);
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	do {
+	while (timer.taken < signals && monotonic_ns() < end) {
 		forget_words();
 		all_shapes();
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < (long)ms);
+	}
 	setitimer(ITIMER_REAL, &off, NULL);
 }
 
@@ -600,7 +599,7 @@ static void interrupted_anywhere(void **state)
 	BEGIN_CHECKS();
 	sigaction(SIGALRM, &action, NULL);
 	without_realigned = true;
-	walk_under_fire(2000);
+	walk_under_fire(5000);
 	without_realigned = false;
 	print_message("%lu walks in handlers, %lu walks interrupted by them\n", timer.taken, checked);
 	assert_int_equal(timer.bad, 0);

@@ -1,6 +1,7 @@
 /* The ptrace stepper does no harm: instructions under breakpoints, signals of the program, death of the
  * recorder. */
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include "tests/unit/stepper_scene.h"
 #include "watchctl/step/ptrace/step_tracer.h"
@@ -289,36 +290,27 @@ static bool is_traced(pid_t pid)
 	return proc_status_read(pid, pid, &p) && p.tracer;
 }
 
-static bool is_tracer(void *ctx, pid_t pid)
-{
-	int *found = ctx;
-	char path[64], line[128] = "", want[64];
-	FILE *f;
+struct orphans {
+	pid_t but; /* is none */
+	unsigned int n;
+};
 
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	snprintf(want, sizeof(want), "step-keeper of process %d:", found[1]);
-	f = fopen(path, "r");
-	if (!f)
-		return true;
-	if (fgets(line, sizeof(line), f) && !strncmp(line, want, strlen(want)))
-		found[0]++;
-	fclose(f);
+static bool is_orphan(void *ctx, pid_t pid)
+{
+	struct orphans *o = ctx;
+	struct proc_status p;
+
+	o->n += pid != o->but && proc_status_read(pid, pid, &p) && p.parent == getpid() && p.state != 'Z';
 	return true;
 }
 
-static void wait_for_tracers(pid_t pid)
+/* Nothing is left of an owner that has ended: what it had begun is ours then, with a name or without one yet. */
+static bool has_no_tracers(pid_t pid)
 {
-	uint64_t end = monotonic_ns() + PATIENCE_NS;
-	int found[2];
+	struct orphans o = { .but = pid };
 
-	do {
-		usleep(3000); /* one that has not got its name yet */
-		found[0] = 0;
-		found[1] = pid;
-		proc_each(is_tracer, found);
-	} while ((found[0] || is_traced(pid)) && monotonic_ns() < end);
-	assert_int_equal(found[0], 0);
-	assert_false(is_traced(pid));
+	proc_each(is_orphan, &o);
+	return !o.n && !is_traced(pid);
 }
 
 static void own(struct scene *s)
@@ -333,7 +325,7 @@ static void own(struct scene *s)
 	/* The tracer of an owner that was killed before it had begun may still be on its way out. */
 	while ((err = stepper_ptrace.open(&o, &s->m))) {
 		wc_error_free(err);
-		usleep(1000);
+		wait_a_little();
 	}
 	err = stepper_ptrace.set_code(s->m, &code, 1);
 	err = err ? err : stepper_ptrace.add_points(s->m, p, 1);
@@ -360,12 +352,8 @@ static pid_t start_owner(struct scene *s)
 static void check_toil_goes_on(const struct scene *s)
 {
 	int before = s->reported->count[0];
-	uint64_t end = monotonic_ns() + PATIENCE_NS;
 
-	while (s->reported->count[0] < before + 1000 && monotonic_ns() < end) {
-		assert_int_equal(waitpid(s->pid, NULL, WNOHANG), 0);
-		usleep(1000);
-	}
+	WAIT_UNTIL(waitpid(s->pid, NULL, WNOHANG) || s->reported->count[0] >= before + 1000);
 	assert_true(s->reported->count[0] >= before + 1000);
 	assert_int_equal(s->reported->count[2], 0);
 }
@@ -377,7 +365,7 @@ static void a_killed_tracer_leaves_no_breakpoint(void **state)
 	struct step_point p[] = { function_at(sum_to) };
 	struct proc_status st;
 	const struct step_record *r;
-	int i, before;
+	int before;
 
 	(void)state;
 	set_up(&s, live_slowly);
@@ -386,21 +374,18 @@ static void a_killed_tracer_leaves_no_breakpoint(void **state)
 	open_stepper(&s, &o, p, 1);
 	go(&s);
 	pump_to(&s, STEP_RETURN);
-	for (i = 0; i < 20; i++) {
-		check(stepper_ptrace.next(s.m, 0, &r));
-		usleep(1000);
-	}
-	/* It has just gone to sleep: then nobody waits for the tracer. */
-	for (before = s.reported->count[0]; s.reported->count[0] == before;)
-		check(stepper_ptrace.next(s.m, 0, &r));
-	while (proc_status_read(s.pid, s.pid, &st) && st.state != 'S')
-		;
+	/* When it has slept twice, it is in no call: then nobody waits for the tracer. */
+	s.reported->count[6] = 1;
+	before = s.reported->count[5];
+	WAIT_UNTIL((check(stepper_ptrace.next(s.m, 0, &r)), s.reported->count[5] >= before + 2));
+	assert_true(proc_status_read(s.pid, s.pid, &st));
+	assert_int_not_equal(st.tracer, 0);
 	kill(st.tracer, SIGKILL);
 	pump_to(&s, STEP_DONE);
 	assert_non_null(strstr(seen_of(&s, STEP_DONE, UINT32_MAX, 0)->why, "was killed"));
 	before = s.reported->count[0];
-	usleep(300000);
-	assert_int_equal(waitpid(s.pid, NULL, WNOHANG), 0);
+	s.reported->count[6] = 0;
+	WAIT_UNTIL(waitpid(s.pid, NULL, WNOHANG) || s.reported->count[0] > before + 2);
 	assert_true(s.reported->count[0] > before + 2);
 	s.reported->count[7] = 1;
 	wait_for_life(&s);
@@ -413,6 +398,7 @@ static void a_program_survives_its_killed_recorder(void **state)
 	int i;
 
 	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	set_up(&s, live_toil);
 	go(&s);
 	for (i = 0; i < 25; i++) {
@@ -421,12 +407,11 @@ static void a_program_survives_its_killed_recorder(void **state)
 		s.reported->count[3] = 0;
 		owner = start_owner(&s);
 		if (i % 5)
-			while (!s.reported->count[3] && !waitpid(owner, NULL, WNOHANG))
-				usleep(100);
+			WAIT_UNTIL(s.reported->count[3] || waitpid(owner, NULL, WNOHANG));
 		usleep((useconds_t)(rand() % 15000));
 		kill(owner, SIGKILL);
 		waitpid(owner, NULL, 0);
-		wait_for_tracers(s.pid);
+		WAIT_UNTIL(has_no_tracers(s.pid));
 		check_code(&s);
 		check_toil_goes_on(&s);
 	}

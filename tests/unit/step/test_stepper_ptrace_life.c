@@ -357,11 +357,7 @@ static void a_stopped_program_stays_stopped_until_it_is_continued(void **state)
 	}
 	assert_int_equal(s.reported->count[0], before);
 	kill(s.pid, SIGCONT);
-	for (i = 0; i < 100; i++) {
-		check(stepper_ptrace.next(s.m, 0, &r));
-		usleep(1000);
-	}
-	assert_true(s.reported->count[0] > before);
+	WAIT_UNTIL((check(stepper_ptrace.next(s.m, 0, &r)), s.reported->count[0] > before));
 	/* And it can be let go of while it is stopped. */
 	kill(s.pid, SIGSTOP);
 	assert_int_equal(waitpid(s.pid, &status, WUNTRACED), s.pid);

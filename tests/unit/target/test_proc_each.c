@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/wait.h"
 #include "watchctl/target/proc/proc.h"
 
 #define LOOKS 50
@@ -63,8 +64,7 @@ static void a_chain_of_processes_is_met_in_each_look(void **state)
 		if (!l.met)
 			break;
 	}
-	while (kill(-first, SIGKILL) == 0)
-		usleep(LIVES_US);
+	WAIT_UNTIL(kill(-first, SIGKILL) != 0);
 	assert_int_equal(i, LOOKS);
 }
 

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/other_process.h"
 #include "watchctl/target/inject/remote.h"
 #include "watchctl/target/proc/proc.h"
 
@@ -27,6 +28,7 @@ struct child {
 	int answer; /* one byte, 0: all is well with it */
 };
 
+/* A child that sleeps in @body. */
 static struct child spawn(int (*body)(void))
 {
 	struct child c;
@@ -43,7 +45,7 @@ static struct child spawn(int (*body)(void))
 	}
 	close(p[1]);
 	c.answer = p[0];
-	nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+	wait_for_state(c.pid, 'S');
 	return c;
 }
 
@@ -52,7 +54,7 @@ static int result_of(struct child *c)
 	struct pollfd p = { .fd = c->answer, .events = POLLIN };
 	char result = 99;
 
-	if (poll(&p, 1, 5000) != 1 || read(c->answer, &result, 1) != 1)
+	if (poll(&p, 1, wait_ms()) != 1 || read(c->answer, &result, 1) != 1)
 		result = 98;
 	close(c->answer);
 	kill(c->pid, SIGKILL);
@@ -149,21 +151,14 @@ static int pause_body(void)
 static void a_stop_signal_during_the_call_still_stops(void **state)
 {
 	struct child c = spawn(pause_body);
-	struct proc_status s;
-	int i;
 
 	(void)state;
 	kill(c.pid, SIGSTOP);
-	for (i = 0; i < 100; i++) {
-		assert_true(proc_status_read(c.pid, c.pid, &s));
-		if (s.state == 'T')
-			break;
-		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-	}
+	wait_for_state(c.pid, 'T');
 	call_in(c.pid, NR_GETPID, c.pid);
+	wait_for_state(c.pid, 'T');
 	nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
-	assert_true(proc_status_read(c.pid, c.pid, &s));
-	assert_int_equal(s.state, 'T');
+	assert_true(is_in_state(c.pid, 'T'));
 	kill(c.pid, SIGKILL);
 	result_of(&c);
 }

@@ -23,7 +23,7 @@
 #include "watchctl/target/stop/tracee.h"
 
 #define STOPS 2000
-#define STOP_MS 2000u
+#define STOP_MS ((unsigned int)wait_ms())
 
 static volatile sig_atomic_t signals;
 
@@ -100,27 +100,31 @@ static void several_of_us_stop_one_thread_one_after_the_other(void **state)
 	waitpid(target, NULL, 0);
 }
 
-/* Exits with what its epoll_wait() answers: 0, when nothing happened for a second. */
-static __attribute__((noreturn)) void wait_for_nothing(void)
+/* Exits with what its epoll_wait() answers: 0, when that was a byte of @from. */
+static __attribute__((noreturn)) void wait_for_byte(int from)
 {
-	struct epoll_event event;
-	int n;
+	struct epoll_event event = { .events = EPOLLIN };
+	int n, all = epoll_create1(0);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	n = epoll_wait(epoll_create1(0), &event, 1, 1000);
-	_exit(n ? errno : 0);
+	if (epoll_ctl(all, EPOLL_CTL_ADD, from, &event))
+		_exit(99);
+	n = epoll_wait(all, &event, 1, -1);
+	_exit(n == 1 ? 0 : errno);
 }
 
 /* Such a call answers EINTR to a stop, which is undone; also when nothing can be opened to look at. */
 static void a_call_that_is_not_to_be_interrupted_is_started_again_without_a_file(void **state)
 {
 	struct rlimit was, none;
-	pid_t pid = fork();
-	int status;
+	int status, byte[2];
+	pid_t pid;
 
 	(void)state;
+	assert_int_equal(pipe(byte), 0);
+	pid = fork();
 	if (!pid)
-		wait_for_nothing();
+		wait_for_byte(byte[0]);
 	wait_for_state(pid, 'S');
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
 	none = was;
@@ -136,20 +140,25 @@ static void a_call_that_is_not_to_be_interrupted_is_started_again_without_a_file
 		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 	}
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(write(byte[1], "g", 1), 1);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
+	close(byte[0]);
+	close(byte[1]);
 }
 
 /* Whoever stops it dies at once, and can undo nothing any more. */
 static void a_call_is_started_again_although_its_tracer_is_killed_at_the_stop(void **state)
 {
-	pid_t pid = fork(), killed;
+	int status, byte[2];
+	pid_t pid, killed;
 	struct tracee t;
-	int status;
 
 	(void)state;
+	assert_int_equal(pipe(byte), 0);
+	pid = fork();
 	if (!pid)
-		wait_for_nothing();
+		wait_for_byte(byte[0]);
 	wait_for_state(pid, 'S');
 	killed = fork();
 	if (!killed) {
@@ -159,8 +168,11 @@ static void a_call_is_started_again_although_its_tracer_is_killed_at_the_stop(vo
 	}
 	assert_int_equal(waitpid(killed, &status, 0), killed);
 	assert_int_equal(status, SIGKILL);
+	assert_int_equal(write(byte[1], "g", 1), 1);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
+	close(byte[0]);
+	close(byte[1]);
 }
 
 /* In vfork(2) until its child, which shares its memory, has read a byte. */
@@ -221,19 +233,18 @@ static __attribute__((noreturn)) void be_replaced_by_a_thread(int go[2])
 		pause();
 }
 
-static void wait_for_call(pid_t pid, pid_t tid, const char *call)
+static bool is_in_call(pid_t pid, pid_t tid, const char *call)
 {
 	char path[64], text[16];
+	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	do {
-		FILE *f = fopen(path, "r");
-
-		assert_non_null(f);
-		if (!fgets(text, sizeof(text), f))
-			text[0] = '\0';
-		fclose(f);
-	} while (strncmp(text, call, strlen(call)) != 0);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	if (!fgets(text, sizeof(text), f))
+		text[0] = '\0';
+	fclose(f);
+	return !strncmp(text, call, strlen(call));
 }
 
 /* Whoever wants to trace a thread waits for its exec; then it has another number. */
@@ -249,7 +260,7 @@ static void stop_a_thread_that_executes_a_program(unsigned int after_us)
 	if (!pid)
 		be_replaced_by_a_thread(go);
 	tid = second_thread(pid);
-	wait_for_call(pid, tid, "0 ");
+	WAIT_UNTIL(is_in_call(pid, tid, "0 "));
 	assert_int_equal(write(go[1], "g", 1), 1);
 	nanosleep(&(struct timespec){ .tv_nsec = after_us * 1000L }, NULL);
 	if (tracee_stop(pid, tid, STOP_MS, &t) == TRACEE_STOPPED)

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "watchctl/base/clock.h"
+#include "tests/unit/wait.h"
 
 /* Damage */
 
@@ -359,7 +359,7 @@ static void record_until_killed(const struct fixture *f, bool plain, _Atomic uin
 static void wait_for(const _Atomic uint64_t *count, uint64_t n)
 {
 	const struct timespec pause = { .tv_nsec = 20000 };
-	const uint64_t until = monotonic_ns() + 100 * 1000000000ull;
+	const uint64_t until = wait_end_ns();
 
 	while (*count < n) {
 		assert_true(monotonic_ns() < until);

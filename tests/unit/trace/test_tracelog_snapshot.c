@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "watchctl/base/clock.h"
+#include "tests/unit/wait.h"
 #include "watchctl/trace/log/tracelog_snapshot.h"
 
 #define MIB (1u << 20)
@@ -150,6 +150,7 @@ static void a_running_recorder_is_saved_up_to_the_moment_of_asking_and_goes_on(v
 	struct recorder r = { .w = ring(f), .base_ns = monotonic_ns() };
 	struct snapshot_info info;
 	pthread_t thread;
+	unsigned int flushed = 0;
 	struct seen s;
 	int i;
 
@@ -161,12 +162,14 @@ static void a_running_recorder_is_saved_up_to_the_moment_of_asking_and_goes_on(v
 
 		snprintf(copy, sizeof(copy), "%s%d", f->copy, i);
 		OK(tracelog_snapshot(f->log, copy, 0, &info));
-		assert_true(info.recording && info.flushed);
+		assert_true(info.recording);
+		flushed += info.flushed; /* not, where its thread gets no CPU for seconds */
 		assert_int_equal(see_all(copy, r.base_ns, &s), LOG_END);
-		assert_true(s.last >= put);
+		assert_true(!info.flushed || s.last >= put);
 		assert_int_equal(s.n, s.last - s.first + 1);
 		assert_int_equal(s.processes, 1);
 	}
+	assert_true(flushed > 0);
 	r.stop = true;
 	pthread_join(thread, NULL);
 	OK(tracelog_writer_close(r.w));
@@ -189,7 +192,7 @@ static void a_recorder_that_does_not_answer_is_not_waited_for_for_ever(void **st
 	OK(tracelog_snapshot(f->log, f->copy, 0, &info));
 	ns = monotonic_ns() - begun;
 	assert_true(info.recording && !info.flushed);
-	assert_true(ns > SECOND && ns < 10 * (uint64_t)SECOND);
+	assert_true(ns > SECOND && ns < wait_ns());
 	assert_int_equal(see_all(f->copy, 1000, &s), LOG_END);
 	assert_int_equal(s.last, 1000);
 	OK(tracelog_writer_close(w));
