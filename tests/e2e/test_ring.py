@@ -247,7 +247,7 @@ def test_exec_ends_the_watch_at_once_and_the_program_lives_on(victim, ring):
     v = victim("puppet")
     w = ring(v, "-v", "flag", "-w")
     v.tell("write 5")
-    v.send("exec")
+    v.send("exec 600")
     w.end(sig=None, expect=None)
     assert v.alive()  # it sleeps
     assert w.process.returncode == 3 and w.summary()["recorded"] == 5

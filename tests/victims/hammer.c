@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 	int i, n = argc > 1 ? atoi(argv[1]) : 2;
 	struct worker *w = calloc((size_t)n, sizeof(*w));
 	struct sigaction sa = { .sa_handler = on_term };
-	sigset_t set;
+	sigset_t set, awake;
 	long sum = 0;
 
 	pause_us = argc > 2 ? atol(argv[2]) : 0;
@@ -138,12 +138,11 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	pthread_sigmask(SIG_BLOCK, &set, &awake);
 	for (i = 0; i < n; i++)
 		pthread_create(&w[i].thread, NULL, work, &w[i]);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	while (!stop)
-		pause();
+		sigsuspend(&awake); /* one that comes between the two waits until then */
 	for (i = 0; i < n; i++) {
 		pthread_join(w[i].thread, NULL);
 		sum += w[i].n;

@@ -10,7 +10,7 @@
  *	kernel N		read(2) into flag, N times
  *	raise | int3 | handler own|default|ignore | block | unblock | got
  *	lead			the first thread ends; another one obeys from now on
- *	fork | leave | reap | exec | exit N | dlopen LIB | plugin N | dlclose
+ *	fork | leave | reap | exec [SECONDS] | exit N | dlopen LIB | plugin N | dlclose
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -322,6 +322,14 @@ static void hand_over(void)
 	pthread_exit(NULL);
 }
 
+static void sleep_anew(long seconds)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%ld", seconds);
+	execl("/bin/sleep", "sleep", text, (char *)NULL);
+}
+
 static void obey_with_answer(const char *cmd, long a, long b)
 {
 	if (!strcmp(cmd, "thread"))
@@ -341,7 +349,7 @@ static void obey_with_answer(const char *cmd, long a, long b)
 	else if (!strcmp(cmd, "lead"))
 		hand_over();
 	else if (!strcmp(cmd, "exec"))
-		execl("/bin/sleep", "sleep", "3", (char *)NULL);
+		sleep_anew(a ? a : 3);
 	else
 		printf("what?\n");
 }

@@ -111,7 +111,7 @@ static void another_program_ends_it_too_unless_it_is_followed(void **state)
 		o = live_on(a.pid, MONITOR_AUTO);
 		o.monitor.follow_exec = follow;
 		l = live_begin(&o);
-		actor_report(&a, "exec"); /* sleep 3 */
+		actor_report(&a, "exec 600"); /* sleep */
 		if (follow) {
 			WAIT_UNTIL(logged_programs(l) >= 2);
 			live_tally(l, &t);
