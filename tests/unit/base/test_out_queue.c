@@ -185,6 +185,7 @@ static void who_is_asked_to_stop_waits_no_longer(void **state)
 	assert_true(left_out > 0 && left_out <= 3 * RECORDS);
 	close(s->read_end); /* lets the thread go, which has to wait till then */
 	s->read_end = -1;
+	s->write_end = -1; /* nobody joins it: it may still be in its write() */
 }
 
 static void a_reader_that_goes_away_is_an_error(void **state)
