@@ -56,16 +56,17 @@ def test_a_library_that_is_loaded_later_is_armed_before_its_constructors(build, 
     assert [int(a["new"], 16) for a in accesses] == [100, 0, 1, 2, 3, 4]
 
 
-def test_a_running_program_that_loads_the_library_later(victim, build, watch):
+def test_a_running_program_that_loads_the_library_later(victim, build, watch, run):
     v = victim("puppet")
     w = watch("-p", v.pid, "-v", "libplugin.so:plugin_state", "-w", "--pending", wait=False)
-    w.wait_for("process")
-    import time
-    time.sleep(1)
+    wait_until(lambda: '"used":1' in run("list", "-p", v.pid, "--json").stdout)  # in the loader
     v.tell("dlopen " + build("libplugin.so"))
+    w.wait_for("armed")
     v.tell("plugin 4")
     w.end()
-    assert [a["function"] for a in w.accesses] == ["plugin_start"] + ["plugin_touch"] * 4
+    # It waits for a bounded time: a busy machine may have made it go on, and then that is told.
+    told = any("before that watch was armed are not seen" in n["text"] for n in w.of("note"))
+    assert [a["function"] for a in w.accesses] in (["plugin_start"] + ["plugin_touch"] * 4, *[["plugin_touch"] * 4] * told)
 
 
 def test_a_program_that_did_not_wait_until_its_library_was_armed_is_said_to_have_gone_on(victim, build, watch, run):
