@@ -151,11 +151,11 @@ def test_the_example_records_every_miss_that_it_counts(installed, program, tmp_p
     out = subprocess.run([program(example), "2", str(log)], check=True, capture_output=True, text=True, timeout=WAIT)
     misses = int(out.stdout.split()[0])
     got = Log(log)
-    assert misses > 100
+    assert misses > 0
     assert got.count == {"cache-miss": misses, "worker-done": 2}
     assert got.balanced()
     searched = [s for s in got.of("cache-miss") if "serve_search" in functions(s)]
-    assert len(searched) > misses * 0.9
+    assert len(searched) > misses / 2
     assert functions(searched[0])[:4] == ["fill", "look_up", "serve_search", "serve"]
 
 
