@@ -44,7 +44,7 @@ def contained(build):
     """A victim in a pid namespace of its own, and whose number there is not 1."""
     if os.geteuid() or subprocess.run(["unshare", "-p", "-f", "true"], capture_output=True).returncode:
         pytest.skip("needs root, and that namespaces are permitted")
-    command = ["unshare", "-p", "-f", "--kill-child", "sh", "-c", f"exec 3<&0; {build('daemons')} <&3 & sleep 60 >&2"]
+    command = ["unshare", "-p", "-f", "--kill-child", "sh", "-c", f"exec 3<&0; {build('daemons')} <&3 & sleep 600 >&2"]
     p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     v = Victim.__new__(Victim)
     v.process = p

@@ -231,7 +231,7 @@ def test_stale_addresses_on_a_stack_keep_nothing_in_the_program(build, probes):
 def test_a_traced_process_is_refused(build, probes):
     with running(build("patched"), 10, "quiet") as p:
         p.stdout.readline()
-        with running("gdb", "-q", "-batch", "-p", p.pid, "-ex", "shell sleep 20", stdin=subprocess.DEVNULL):
+        with running("gdb", "-q", "-batch", "-p", p.pid, "-ex", "shell cat", stdin=subprocess.PIPE):
             wait_until(lambda: "TracerPid:\t0" not in open(f"/proc/{p.pid}/status").read())
             assert "traced by gdb" in patch("-p", p.pid, "--at", "entry work", "--call", "stack", probes, status=4).stderr
 

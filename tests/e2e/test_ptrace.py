@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import WAIT, WATCHCTL, wait_until
-from test_moving import in_time
+from test_moving import in_time, said_of_thread_locals
 
 PROGRAMS = ["puppet", "puppet_fp", "puppet_nopie", "puppet_static", "puppet_musl"]
 HELPERS = ("dregs-tracer", "dregs-guard")
@@ -589,14 +589,15 @@ def test_it_works_where_perf_events_are_forbidden(victim, build, hardware):
 
 def test_a_process_that_is_traced_already_is_refused_with_the_tracers_name(victim, run):
     v = victim("puppet")
-    gdb = subprocess.Popen(["gdb", "-q", "-batch", "-p", str(v.pid), "-ex", "shell sleep 20"],
-                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    gdb = subprocess.Popen(["gdb", "-q", "-batch", "-p", str(v.pid), "-ex", "shell cat"],
+                           stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: tracer_of(v.pid) != 0)
         r = run("-p", v.pid, "-v", "flag", "--engine", "ptrace")
         assert r.returncode == 4 and f"gdb (process {tracer_of(v.pid)})" in r.stderr, r.stderr
         assert tracer_of(v.pid) == gdb.pid
     finally:
+        gdb.stdin.close()
         gdb.kill()
         gdb.wait()
 
@@ -706,9 +707,8 @@ def test_each_thread_is_watched_on_its_own_copy_from_its_birth(victim, trace, na
 
 
 def test_a_thread_local_variable_before_the_program_starts(build, hardware):
-    r = subprocess.run([WATCHCTL, "-v", "mine", "--no-stack", "--output", "/dev/stdout", "--json", "--engine", "ptrace",
-                        "--", build("mover")], input="tls 3\ntlsthread 2\n", capture_output=True, text=True, timeout=WAIT)
-    assert r.returncode == 0 and r.stdout.count('"type":"access"') == 5, r.stderr
+    said = said_of_thread_locals(build("mover"), "--engine", "ptrace")
+    assert said.count('"type":"access"') == 5, said
 
 
 def test_the_watch_moves_with_the_pointer_before_the_next_access(victim, trace):
