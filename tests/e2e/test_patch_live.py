@@ -54,6 +54,15 @@ def report(log, *words):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def patched_for_a_moment(pid, *words):
+    """Patches of it come and go. A thread that a busy machine leaves on its way through a probe keeps the memory: that is said, and cleared later."""
+    done = subprocess.run([WATCHCTL, "patch", "-p", str(pid), *words], capture_output=True, text=True, timeout=2 * WAIT, stdin=subprocess.DEVNULL)
+    if done.returncode == 1 and "the memory of the probes stays" in done.stderr:
+        wait_until(lambda: subprocess.run([WATCHCTL, "clear", "-p", str(pid)], capture_output=True, timeout=WAIT).returncode == 0)
+    else:
+        assert done.returncode == 0, done.stderr
+
+
 def of_type(events, kind):
     return [e for e in events if e["type"] == kind]
 
@@ -212,7 +221,7 @@ def test_code_and_mappings_are_as_before_when_it_is_over(build, probes):
         p.stdout.readline()
         code, maps = code_of(p.pid), mappings(p.pid)
         for pattern in ("entry *", "@call", "@syscall", "mov *, *"):
-            patch("-p", p.pid, "--at", pattern, "--call", "nothing", probes, "-q", "-t", "0.2")
+            patched_for_a_moment(p.pid, "--at", pattern, "--call", "nothing", probes, "-q", "-t", "0.2")
         assert code_of(p.pid) == code
         assert mappings(p.pid) == maps
         assert p.poll() is None

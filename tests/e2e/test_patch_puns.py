@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 from conftest import WAIT, WATCHCTL  # noqa: E402
-from test_patch_live import PROBES, armed, code_of, goes_on, mappings, of_type, patch, report, running  # noqa: E402
+from test_patch_live import PROBES, armed, code_of, goes_on, mappings, of_type, patch, patched_for_a_moment, report, running  # noqa: E402
 
 LOOPS = {
     "pun_of_4": "lea rax, [rax+3]",
@@ -145,7 +145,7 @@ def test_code_and_mappings_are_as_before_when_it_is_over(build, probes):
         p.stdout.readline()
         code, maps = code_of(p.pid), mappings(p.pid)
         for pattern in ("@ret", "@branch", "mov *, *", "test *, *"):
-            patch("-p", p.pid, "--at", pattern, "--call", "nothing", probes, "-q", "-t", "0.2")
+            patched_for_a_moment(p.pid, "--at", pattern, "--call", "nothing", probes, "-q", "-t", "0.2")
             assert code_of(p.pid) == code
             assert mappings(p.pid) == maps
         assert p.poll() is None
