@@ -161,7 +161,8 @@ def test_ambiguous_names_list_their_candidates(run, build):
         (source / f"ambi_{name}.c").write_text(f"static volatile int twice; int get_{name}(void); "
                                                f"int get_{name}(void) {{ return ++twice; }}\n")
     (source / "ambi_main.c").write_text("#include <stdio.h>\n#include <unistd.h>\nint get_a(void), get_b(void);\n"
-                                        "int main(void) { puts(\"begun\"); fflush(stdout); for (;;) { get_a(); get_b(); usleep(1000); } }\n")
+                                        "int main(void) { puts(\"begun\"); fflush(stdout); "
+                                        "for (;;) { get_a(); get_b(); usleep(1000); } }\n")
     program = source / "ambi"
     subprocess.run(["gcc", "-g", "-o", program, *[source / f"ambi_{n}.c" for n in ("a", "b", "main")]], check=True)
     p = subprocess.Popen([program], stdout=subprocess.PIPE, text=True)

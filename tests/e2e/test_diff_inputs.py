@@ -173,7 +173,9 @@ def echoed(cat, lines):
 
 @pytest.mark.parametrize("when", ["while it attaches", 0, 1, 40])
 def test_a_killed_recorder_leaves_the_reads_as_they_are(tmp_path, when):
-    """The program stands at a system call, or waits in one, and goes on as if nobody had looked. @when: so many lines after it was ready."""
+    """The program stands at a system call, or waits in one, and goes on as if nobody had looked.
+
+    @when: so many lines after it was ready."""
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
         recorder, fd = started("step", "-q", "-o", tmp_path / "log", "-p", cat.pid)
         if when == "while it attaches":

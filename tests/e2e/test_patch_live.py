@@ -55,8 +55,9 @@ def report(log, *words):
 
 
 def patched_for_a_moment(pid, *words):
-    """Patches of it come and go. A thread that a busy machine leaves on its way through a probe keeps the memory: that is said, and cleared later."""
-    done = subprocess.run([WATCHCTL, "patch", "-p", str(pid), *words], capture_output=True, text=True, timeout=2 * WAIT, stdin=subprocess.DEVNULL)
+    """Patches of it come and go. A thread that is long on its way through a probe keeps the memory: that is said, and cleared later."""
+    done = subprocess.run([WATCHCTL, "patch", "-p", str(pid), *words], capture_output=True, text=True, timeout=2 * WAIT,
+                          stdin=subprocess.DEVNULL)
     if done.returncode == 1 and "the memory of the probes stays" in done.stderr:
         wait_until(lambda: subprocess.run([WATCHCTL, "clear", "-p", str(pid)], capture_output=True, timeout=WAIT).returncode == 0)
     else:
@@ -509,8 +510,8 @@ int main(int argc, char **argv)
     subprocess.run(["gcc", "-O1", "-o", tmp_path / "d", tmp_path / "d.c"], check=True, timeout=WAIT)
     log = tmp_path / "log"
     try:
-        done = patch("--at", "entry work", "--call", "value", probes, "-o", log, "--program-output", tmp_path / "out", "--", tmp_path / "d", children,
-                     tmp_path / "over")
+        done = patch("--at", "entry work", "--call", "value", probes, "-o", log, "--program-output", tmp_path / "out", "--",
+                     tmp_path / "d", children, tmp_path / "over")
         notes = [e["text"] for e in of_type(report(log), "note") if "goes on" in e["text"] or "go on" in e["text"]]
         assert len(notes) == (children > 0) and len(of_type(report(log), "probe")) == 1, done.stderr
         if children:

@@ -57,7 +57,7 @@ class Patched:
                                                       timeout=WAIT).stdout)
 
     def wait_until_counted(self, program):
-        """Until it counts what the library does that has just been loaded: a moment after its jump is there. It is called meanwhile, with 1."""
+        """Until it counts what the library does that has just been loaded: a moment after its jump is there. Calls it meanwhile."""
         n = len(values(report(self.log)))
         wait_until(lambda: program.say("call 1") and len(values(report(self.log))) > n)
 

@@ -933,7 +933,8 @@ def test_a_killed_tracer_seldom_costs_a_program_that_hits_now_and_then(victim, t
         w.end(sig=None, expect=None)
         settled(v)
         so_far = naps(v)
-        wait_until(lambda: not v.alive() or all(n > so_far.get(tid, 0) + 2 for tid, n in naps(v).items()))  # each has gone on to its next hits
+        # Each has gone on to its next hits.
+        wait_until(lambda: not v.alive() or all(n > so_far.get(tid, 0) + 2 for tid, n in naps(v).items()))
         deaths += not v.alive()
         v.process.kill()
     assert deaths <= 2
