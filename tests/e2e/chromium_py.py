@@ -4,11 +4,10 @@ import json
 import shutil
 import subprocess
 import tempfile
-import time
 import urllib.request
 from pathlib import Path
 
-from waiting import WAIT
+from waiting import WAIT, wait_until
 
 MODIFIERS = {"alt": 1, "ctrl": 2, "meta": 4, "shift": 8}
 KEY_TEXT = {"Enter": "\r", " ": " "}
@@ -48,15 +47,15 @@ class Browser:
         self.resize(*size)
 
     def _page_address(self):
-        port, end = Path(self.folder, "DevToolsActivePort"), time.monotonic() + WAIT
-        while time.monotonic() < end:
+        def told():
             try:
-                number = int(port.read_text().split()[0])
+                number = int(Path(self.folder, "DevToolsActivePort").read_text().split()[0])
                 with urllib.request.urlopen(f"http://127.0.0.1:{number}/json", timeout=WAIT) as answer:
                     return next(t for t in json.load(answer) if t["type"] == "page")["webSocketDebuggerUrl"]
             except (OSError, ValueError, IndexError, StopIteration):
-                time.sleep(.05)
-        raise RuntimeError("chromium did not start")
+                return None
+
+        return wait_until(told, or_say=lambda: "chromium has not begun" if self.process.poll() is None else "chromium has ended")
 
     def _take(self, message):
         method, p = message.get("method"), message.get("params")
@@ -87,13 +86,7 @@ class Browser:
         return answer["result"].get("value")
 
     def wait(self, script):
-        end = time.monotonic() + WAIT
-        while time.monotonic() < end:
-            value = self.run(script)
-            if value:
-                return value
-            time.sleep(.03)
-        raise AssertionError(f"never true: {script}\n{self.messages}")
+        return wait_until(lambda: self.run(script), or_say=lambda: f"{script}\n{self.messages}")
 
     def open(self, path, fragment=""):
         self.messages.clear()
@@ -103,8 +96,11 @@ class Browser:
         self.wait("document.documentElement && document.documentElement.dataset.ready === '1'")
 
     def settle(self):
-        """Until what was typed has been taken, and drawn."""
-        time.sleep(.3)
+        """Until what was typed has been taken, and drawn: the page's timers, which last up to 400 ms, are due before this one."""
+        self.run("new Promise(done => setTimeout(done, 410))")
+        self.drawn()
+
+    def drawn(self):
         self.run("new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)))")
 
     def resize(self, width, height):

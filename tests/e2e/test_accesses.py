@@ -4,7 +4,7 @@ import signal
 import subprocess
 
 import pytest
-from waiting import WAIT
+from waiting import WAIT, wait_until
 
 PROGRAMS = ["puppet", "puppet_fp", "puppet_nopie", "puppet_static", "puppet_static_pie", "puppet_musl"]
 
@@ -185,7 +185,7 @@ def test_count_and_time_limits(victim, watch):
     w = watch("-p", v.pid, "-v", "counter", "-w", "-n", "25").end(sig=None)
     assert len(w.accesses) == 25 and w.balanced()
     w = watch("-p", v.pid, "-v", "counter", "-w", "-t", "0.3").end(sig=None)
-    assert 0.25e9 < w.summary()["duration_ns"] < 5e9
+    assert w.summary()["duration_ns"] > 0.25e9
     v.process.send_signal(signal.SIGTERM)
     assert v.process.stdout.read().startswith("total")
 
@@ -219,10 +219,21 @@ def test_babeltrace2_reads_every_access(victim, watch, tmp_path):
 
 
 def test_the_balance_holds_when_the_buffer_overflows(victim, watch, tmp_path):
+    """Nobody reads it while watchctl stands still."""
     v = victim("hammer", 2)
-    w = watch("-p", v.pid, "-v", "counter", "-w", "-t", "1.5", "--buffer", "64K", "-o", tmp_path / "log").end(sig=None)
-    assert w.balanced()
-    assert w.summary()["counted"] > 1000
+    w = watch("-p", v.pid, "-v", "counter", "-w", "--buffer", "64K", "-o", tmp_path / "log")
+
+    def counter():
+        with open(f"/proc/{v.pid}/mem", "rb") as mem:
+            mem.seek(int(w.of("armed")[0]["addr"], 16))
+            return int.from_bytes(mem.read(8), "little")
+
+    w.process.send_signal(signal.SIGSTOP)
+    enough = counter() + 20000
+    wait_until(lambda: counter() > enough)
+    w.process.send_signal(signal.SIGCONT)
+    w.end()
+    assert w.balanced() and w.summary()["counted"] > 20000 and w.summary()["lost"] > 0
     v.process.send_signal(signal.SIGTERM)
     assert v.process.stdout.read().startswith("total")
 

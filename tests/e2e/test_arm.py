@@ -157,9 +157,9 @@ def watchers(pid):
 
 
 def test_when_the_debugger_is_killed_the_watch_ends_and_the_program_lives(debugger, armed):
-    program = subprocess.Popen([armed, "60"], stdout=subprocess.PIPE, text=True)
+    program = subprocess.Popen([armed, "600"], stdout=subprocess.PIPE, text=True)
     pid = int(program.stdout.readline().split()[1])
-    stay = "shell sleep 60" if debugger is Gdb else "script import time; time.sleep(60)"
+    stay = "shell sleep 600" if debugger is Gdb else "script import time; time.sleep(600)"
     debugging = subprocess.Popen(debugger.line(armed, ["watchctl-arm total", stay], pid), stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(),
                                  start_new_session=True)
@@ -223,7 +223,7 @@ def test_json_of_a_watch_is_nothing_but_objects(debugger, armed):
 
 @pytest.mark.slow
 def test_what_is_detached_from_stays_armed_until_it_is_disarmed(debugger, armed):
-    program = subprocess.Popen([armed, "60"], stdout=subprocess.PIPE, text=True)
+    program = subprocess.Popen([armed, "600"], stdout=subprocess.PIPE, text=True)
     try:
         pid = int(program.stdout.readline().split()[1])
         stay = "shell sleep 3" if debugger is Gdb else "script import time; time.sleep(3)"

