@@ -54,7 +54,10 @@ def test_the_next_call_goes_on_with_the_next_seed_and_slice(nightly, parts, tmp_
 
 def test_what_was_cut_short_comes_again_with_the_same_seed_and_what_it_started_has_ended(nightly, parts, tmp_path):
     state = nightly.State(tmp_path)
+    (tmp_path / "part").write_text(f"timeout 1000 sleep 1001 & echo $$ > {tmp_path}/session; sleep 1002\n")  # timeout has a group of its own
+    parts[2].command = f"sh {tmp_path}/part"
     assert nightly.run_part(state, parts[2], 0.3) is False
+    assert not nightly.members(int((tmp_path / "session").read_text()))
     assert (state.runs[-1]["result"], state.turn(parts[2])) == ("cut short", 0)
 
 
