@@ -18,7 +18,7 @@ CRYPTO = "/usr/lib/x86_64-linux-gnu/libcrypto.so.3"
 BASH = "/bin/bash"
 GIT = "/usr/bin/git"
 PYTHON = "/usr/bin/python3.11"
-FILES = [LIBC, CRYPTO, BASH, GIT, PYTHON]
+FILES = [LIBC, BASH, *(pytest.param(path, marks=pytest.mark.slow) for path in (CRYPTO, GIT, PYTHON))]
 JUMPS = re.compile(r"^(?:bnd |notrack |data16 )*(j\w+|call|loop\w*|xbegin)\s+0?x?([0-9a-f]+)(?: |$)")
 
 
@@ -94,7 +94,6 @@ def test_syscall_finds_what_objdump_lists(path):
     compare(path, "syscall", lambda text: text.split()[0] == "syscall")
 
 
-@pytest.mark.slow_when("/usr/bin/git", "/usr/bin/python3.11", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3")
 @pytest.mark.parametrize("path", FILES)
 def test_lock_cmpxchg_finds_what_objdump_lists(path):
     compare(path, "lock cmpxchg *, *", lambda text: text.startswith("lock cmpxchg "))
@@ -105,16 +104,19 @@ def test_group_locked_finds_all_with_the_prefix(path):
     compare(path, "@locked", lambda text: text.startswith("lock ") or " lock " in text.split(",")[0])
 
 
+@pytest.mark.slow_when("/usr/bin/git")
 @pytest.mark.parametrize("path", [BASH, GIT, LIBC])
 def test_group_call_finds_what_objdump_lists(path):
     compare(path, "@call", lambda text: re.match(r"(bnd |notrack |data16 |rex\.?\w* |addr32 |cs )*call\b", text))
 
 
+@pytest.mark.slow_when("/usr/bin/git")
 @pytest.mark.parametrize("path", [BASH, GIT])
 def test_group_ret_finds_what_objdump_lists(path):
     compare(path, "@ret", lambda text: re.match(r"(rep\w* |repz |bnd )*ret\b", text))
 
 
+@pytest.mark.slow_when("/usr/bin/git")
 @pytest.mark.parametrize("path", [BASH, GIT])
 def test_call_of_a_name_finds_the_calls_of_its_stub(path):
     name = "malloc"
@@ -241,6 +243,7 @@ def test_two_patches_never_overlap(path, pattern):
             assert taken.setdefault(place, key) == key, site
 
 
+@pytest.mark.slow_when("/usr/lib/x86_64-linux-gnu/libcrypto.so.3")
 @pytest.mark.parametrize("path", [CRYPTO, LIBC])
 def test_padding_is_what_objdump_shows_as_nothing(path):
     text = {a: t for a, _, t in objdump(path)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import WAIT, WATCHCTL, snapshot, wait_until
+from conftest import WAIT, snapshot, wait_until
 
 PYTHON = "/usr/bin/python3"
 HEAP = "libc.so.6:main_arena.system_mem"
@@ -209,19 +209,17 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("engine", ["handler", "ring", "ptrace"])
-def test_a_thread_has_the_name_that_it_had_at_each_access(run, hardware, tmp_path, engine):
+def test_a_thread_has_the_name_that_it_had_at_each_access(run, watch, tmp_path, engine):
     p = subprocess.Popen([PYTHON, "-c", RENAMES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     pid, addr = p.stdout.readline().split()
     names = [f"phase {i}" for i in range(5)]
-    w = subprocess.Popen([WATCHCTL, "record", "-p", pid, "-v", addr, "-s", "8", "-w", "--engine", engine, "-o", tmp_path / "log"],
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    wait_until(lambda: (tmp_path / "log").exists() and '"armed"' in run("report", tmp_path / "log", "--json").stdout)
+    w = watch("-p", pid, "-v", addr, "-s", "8", "-w", "--engine", engine, "-o", tmp_path / "log", "--echo")
     for i, name in enumerate(names):
         p.stdin.write(name + "\n")
         assert p.stdout.readline() == "ok\n"
-        wait_until(lambda: run("report", tmp_path / "log", "--json").stdout.count('"type":"access"') == i + 1)
+        wait_until(lambda: len(w.accesses) == i + 1)
     p.stdin.close()
     p.wait(WAIT)
-    out, _ = w.communicate(timeout=WAIT)
+    w.end(sig=None)
     told = [json.loads(line) for line in run("report", tmp_path / "log", "--json").stdout.splitlines()]
-    assert [o["comm"] for o in told if o["type"] == "access"] == names, out
+    assert [o["comm"] for o in told if o["type"] == "access"] == names == [a["comm"] for a in w.accesses]

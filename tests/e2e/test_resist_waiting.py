@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import WAIT, wait_until, wait_until_it_has_run
+from conftest import WAIT, wait_until
 
 # What makes threads of the program wait for us: arguments of the victim, and those that watch it.
 HOOKS = {
@@ -129,9 +129,16 @@ def test_what_waited_when_a_pointer_had_moved_is_told_where_it_belongs(victim, w
     """The ring engine is told of moves afterwards: hundreds at once, when it goes on, and hits in between them."""
     v = victim("beats", "pointer")
     w = watch("-p", v.pid, *HOOKS["pointer"], "--engine", "ring", "--no-stack")
+    moves = 0
+
+    def has_moved_hundreds_of_times():
+        nonlocal moves
+        moves += progress(v)[0]
+        return moves >= 1000
+
     with stopped(w):
-        wait_until_it_has_run(v.pid)
-    n = len(w.accesses)
-    wait_until(lambda: len(w.accesses) > n + 200)
+        wait_until(has_moved_hundreds_of_times)
+        n, told = len(w.accesses), len(w.of("note"))
+    wait_until(lambda: len(w.accesses) > n and len(w.of("note")) > told + 200)
     w.end()
     assert w.balanced()

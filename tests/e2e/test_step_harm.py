@@ -225,13 +225,14 @@ def catches_trap(pid):
 @pytest.mark.parametrize("how", ["raise", "int3", "wait", "wait-handler"])
 def test_a_program_gets_its_own_sigtraps_as_if_it_were_not_recorded(build, tmp_path, how, threads):
     """Breakpoints in its handler, and in code that blocks the signal, would make the kernel remove handler and mask."""
-    p = subprocess.Popen([build("trap_rounds"), how, "3", threads], stdout=subprocess.PIPE, text=True)
+    p = subprocess.Popen([build("trap_rounds"), how, "600", threads], stdout=subprocess.PIPE, text=True)
     assert p.stdout.readline() == "ready\n"
     before = catches_trap(p.pid)
-    r = subprocess.run([WATCHCTL, "step", "-q", "-t", "1", "-o", str(tmp_path / "log"), "-p", str(p.pid)],
+    r = subprocess.run([WATCHCTL, "step", "-q", "-t", "0.5", "-o", str(tmp_path / "log"), "-p", str(p.pid)],
                        capture_output=True, text=True, timeout=WAIT)
     assert r.returncode == 0, r.stderr
     assert catches_trap(p.pid) == before
+    p.terminate()  # it ends its rounds
     out = p.communicate(timeout=WAIT)[0]
     assert p.returncode == 0 and out.startswith("ok "), out
     assert "SIGTRAP handler" not in r.stdout

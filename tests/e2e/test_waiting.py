@@ -7,12 +7,13 @@ import pytest
 from conftest import ROOT, WAIT
 
 FAILING = '''
-import subprocess
+import waiting
 from conftest import Watch, wait_until
 
 def test_a_wait(victim, hardware):
     v = victim("puppet")
     Watch("-p", v.pid, "-v", "flag", "--verbose")
+    waiting.WAIT = 0.5
     wait_until(lambda: v.pid == 0, or_say=lambda: "it has another number")
 '''
 
@@ -31,8 +32,8 @@ def run_of(tmp_path):
 
 
 def test_a_wait_that_ends_says_what_it_waited_for_and_what_there_was(run_of, hardware):
-    said = run_of(FAILING, 0.1)
-    assert "still not so after 6 s: wait_until(lambda: v.pid == 0" in said and "it has another number" in said
+    said = run_of(FAILING, 1)
+    assert "still not so after 0.5 s: wait_until(lambda: v.pid == 0" in said and "it has another number" in said
     there = said[said.index("What there was"):]
     assert "load: " in there and "puppet" in there and "watchctl" in there
     assert "State: S (sleeping)" in there and "SigBlk: " in there and "syscall: 0 0x0" in there  # the victim reads

@@ -1,8 +1,8 @@
 /*
  * usage: trap_rounds raise|int3|wait|wait-handler SECONDS [THREADS]. Each thread gets a SIGTRAP of its own in each
  * round: by raise(3) or int3, for its handler; or it blocks the signal, and takes it by sigtimedwait(2). Checks that
- * each comes, once, and that the mask (and with one thread the action) stays what they are. Prints "ready", and at the end "ok ROUNDS" (exit
- * status 0), or what was wrong (1).
+ * each comes, once, and that the mask (and with one thread the action) stays what they are. Prints "ready", and at the end, which
+ * SIGTERM brings sooner, "ok ROUNDS" (exit status 0), or what was wrong (1).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #define THREADS_MAX 16
 
 static bool waits, by_int3, has_handler, many;
-static time_t end;
+static volatile time_t end;
 static long rounds, bad;
 static __thread volatile sig_atomic_t got;
 
@@ -31,6 +31,12 @@ static void on_trap(int sig)
 	(void)sig;
 	got++;
 	tick();
+}
+
+static void on_term(int sig)
+{
+	(void)sig;
+	end = 0;
 }
 
 static void check(bool right, const char *what)
@@ -80,7 +86,7 @@ int main(int argc, char **argv)
 {
 	int n = argc > 3 ? atoi(argv[3]) : 1, i;
 	pthread_t thread[THREADS_MAX];
-	sigset_t trap;
+	sigset_t trap, term;
 
 	if (argc < 3 || n > THREADS_MAX)
 		return 2;
@@ -95,11 +101,16 @@ int main(int argc, char **argv)
 	sigaddset(&trap, SIGTRAP);
 	if (waits)
 		sigprocmask(SIG_BLOCK, &trap, NULL);
+	signal(SIGTERM, on_term);
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigprocmask(SIG_BLOCK, &term, NULL); /* it interrupts none of the threads */
 	printf("ready\n");
 	fflush(stdout);
 	for (i = 0; i < n; i++)
 		if (pthread_create(&thread[i], NULL, rounds_of, NULL))
 			return 2;
+	pthread_sigmask(SIG_UNBLOCK, &term, NULL);
 	for (i = 0; i < n; i++)
 		pthread_join(thread[i], NULL);
 	if (!bad)
