@@ -137,6 +137,7 @@ def test_another_tracer_is_no_hindrance(victim, watch, with_bpf):
         tracer.wait(timeout=WAIT)
 
 
+@pytest.mark.slow_when("tls_born_musl")
 @pytest.mark.parametrize("name", ["tls_born", "tls_born_musl"])
 def test_a_program_that_makes_threads_all_the_time_does_not_block_sigtrap(build, hardware, name):
     """It blocks all signals for a moment for each."""

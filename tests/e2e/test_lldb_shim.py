@@ -72,6 +72,7 @@ def test_both_movers_tell_the_same(tmp_path, victim_path, what):
     assert got[0] and first_difference(*got) is None
 
 
+@pytest.mark.slow_when("qsort", "recurse")
 @pytest.mark.parametrize("what", ["recurse", "qsort", "longjmp"])
 def test_instructions_do_not_change_the_calls(tmp_path, victim_path, what):
     plain = record(tmp_path / "plain.log", "ptrace", victim_path, what, str(tmp_path / "account"))

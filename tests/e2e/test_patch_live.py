@@ -16,7 +16,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 from as_found import code_of  # noqa: E402
-from conftest import WAIT, WATCHCTL, wait_until  # noqa: E402
+from conftest import WAIT, WATCHCTL, ready, wait_until  # noqa: E402
 
 PROBES = r"""
 #include <watchctl/probe.h>
@@ -577,8 +577,7 @@ def test_a_killed_watchctl_leaves_a_program_that_runs_and_can_be_cleared(build, 
     with running(build("patched"), 1000, "forever") as p:
         p.stdout.readline()
         code = code_of(p.pid)
-        w = subprocess.Popen([WATCHCTL, "patch", "-p", str(p.pid), "--at", "entry work", "--call", "value", probes, "-q"], stdout=subprocess.DEVNULL)
-        wait_until(lambda: f"of watchctl {w.pid}" in patch("list", "-p", p.pid).stdout)
+        w = ready(WATCHCTL, "patch", "-p", p.pid, "--at", "entry work", "--call", "value", probes, "-q", stdout=subprocess.DEVNULL)
         w.kill()
         w.wait()
         assert "has ended" in patch("list", "-p", p.pid).stdout
@@ -592,8 +591,7 @@ def test_a_killed_watchctl_leaves_a_program_that_runs_and_can_be_cleared(build, 
 def test_the_next_watchctl_takes_over_what_a_killed_one_has_left(build, probes):
     with running(build("patched"), 1000, "forever") as p:
         p.stdout.readline()
-        w = subprocess.Popen([WATCHCTL, "patch", "-p", str(p.pid), "--at", "entry work", "--call", "value", probes, "-q"], stdout=subprocess.DEVNULL)
-        wait_until(lambda: f"of watchctl {w.pid}" in patch("list", "-p", p.pid).stdout)
+        w = ready(WATCHCTL, "patch", "-p", p.pid, "--at", "entry work", "--call", "value", probes, "-q", stdout=subprocess.DEVNULL)
         w.kill()
         w.wait()
         done = patch("-p", p.pid, "--at", "entry work", "--call", "value", probes, "-q", "-t", "0.5")

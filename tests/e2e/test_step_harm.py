@@ -221,6 +221,7 @@ def catches_trap(pid):
         return int(next(line for line in f if line.startswith("SigCgt")).split()[1], 16) >> (signal.SIGTRAP - 1) & 1
 
 
+@pytest.mark.slow_when("raise-4", "int3-4", "wait-4")
 @pytest.mark.parametrize("threads", ["1", "4"])
 @pytest.mark.parametrize("how", ["raise", "int3", "wait", "wait-handler"])
 def test_a_program_gets_its_own_sigtraps_as_if_it_were_not_recorded(build, tmp_path, how, threads):

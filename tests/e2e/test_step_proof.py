@@ -25,6 +25,7 @@ def told(objects):
     return [o["text"] for o in objects if o["type"] == "difference"]
 
 
+@pytest.mark.slow_when("sqlite3")
 @pytest.mark.slow_when("file", "perl", "python3")
 @pytest.mark.parametrize("program", programs.PROGRAMS, ids=lambda p: p.name)
 def test_two_good_runs_do_not_differ(program, folder, tmp_path):

@@ -267,6 +267,9 @@ ALL = [("step_shapes", shape) for shape in C_SHAPES] + [("step_shapes_cpp", shap
 WAYS = [(*one, way) for one in ALL for way in (LLDB, INSTRUCTIONS) if (one[1], way) != ("plugin", LLDB)]
 
 
+@pytest.mark.slow_when("step_shapes-coroutines-lldb", "step_shapes-handler_jumps-lldb", "step_shapes_cpp-library-lldb", "step_shapes-forks-lldb",
+                       "step_shapes-callbacks-lldb", "step_shapes-values-lldb", "step_shapes-coroutines-every-instruction",
+                       "step_shapes-threads-every-instruction", "step_shapes_cpp-virtuals-lldb")
 @pytest.mark.slow_when("step_shapes-jumps-lldb", "step_shapes-tail-lldb", "step_shapes-threads-lldb")
 @pytest.mark.parametrize("name, shape, way", WAYS, ids=lambda v: v if isinstance(v, str) else v[-1].strip("-"))
 def test_every_mover_tells_the_same(program, tmp_path, name, shape, way):

@@ -80,6 +80,7 @@ def part(lines, first, last):
     return lines[at:lines.index(last, at) + 1]
 
 
+@pytest.mark.slow
 def test_a_range_of_a_program_that_is_run_later(tmp_path, victim_path):
     log, written = tmp_path / "a.log", tmp_path / "account"
     out = lldb(f"steprec start --from begin --to finish --occurrence 2 {ONLY} -o {log}", "steprec status",
@@ -98,6 +99,7 @@ def test_a_program_that_stands_already(tmp_path, victim_path):
     assert calls(log) == account(written)
 
 
+@pytest.mark.slow
 def test_the_users_breakpoint_pauses_and_continue_goes_on(tmp_path, victim_path):
     log, written = tmp_path / "a.log", tmp_path / "account"
     out = lldb("breakpoint set -n middle -c 'x == 2'", f"steprec start {ONLY} -o {log}", f"run begin {written}",

@@ -57,6 +57,7 @@ def test_no_instruction_of_this_processor_is_left_out(outcome):
     assert number(outcome.stdout, r"by name: .* missing (\d+)") == 0
 
 
+@pytest.mark.slow
 def test_texts_of_instructions_assemble_to_the_instructions(capsys):
     """In both syntaxes, more often than capstone's or Zydis' alone; what is left is in docs/truth.md."""
     with locked(BUILD / ".truth.lock"):

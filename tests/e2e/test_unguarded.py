@@ -97,6 +97,7 @@ def test_by_default_another_engine_continues_where_a_program_begins_to_take_our_
     assert w.summary()["recorded"] == 10 and before
 
 
+@pytest.mark.slow
 def test_by_default_another_engine_continues_where_a_thread_begins_to_block_our_signal(victim, watch):
     v = victim("own_signals")
     w = watch("-p", v.pid, "-v", "flag", "-w", "--engine", "auto", prefix=UNGUARDED)
