@@ -14,7 +14,7 @@ from pathlib import Path
 import failure_report
 import pytest
 from as_found import snapshot
-from waiting import WAIT, ready, wait_until, wait_until_it_has_run  # noqa: F401
+from waiting import WAIT, heard, ready, started, wait_until, wait_until_it_has_run  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[2]
 VICTIMS = ROOT / "tests" / "victims"
@@ -394,7 +394,6 @@ def peak_memory(*command):
     had when it was forked: it needs a small parent, which a test run is not."""
     r = subprocess.run(["/usr/bin/python3", "-c", MEASURE, *map(str, command)], stdout=subprocess.PIPE, text=True, check=True)
     return tuple(map(int, r.stdout.split()))
-
 
 
 # Pages

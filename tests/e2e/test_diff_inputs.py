@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import WAIT, WATCHCTL, wait_until
-from test_ready import heard, started
+from conftest import WAIT, WATCHCTL, heard, wait_until
+from test_ready import begun
 
 TEXT = b"".join(b"line %d of the input\n" % i for i in range(12))
 AT = 101
@@ -177,7 +177,7 @@ def test_a_killed_recorder_leaves_the_reads_as_they_are(tmp_path, when):
 
     @when: so many lines after it was ready."""
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
-        recorder, fd = started("step", "-q", "-o", tmp_path / "log", "-p", cat.pid)
+        recorder, fd = begun("step", "-q", "-o", tmp_path / "log", "-p", cat.pid)
         if when == "while it attaches":
             wait_until(lambda: tracer_of(cat.pid) or recorder.poll() is not None)
         elif heard(fd):
@@ -197,7 +197,7 @@ def test_a_killed_recorder_leaves_the_reads_as_they_are(tmp_path, when):
 def test_a_running_program_has_the_inputs_of_its_range(tmp_path):
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
         log = tmp_path / "log"
-        recorder, fd = started("step", "-q", "-o", log, "-p", cat.pid)
+        recorder, fd = begun("step", "-q", "-o", log, "-p", cat.pid)
         if heard(fd):
             echoed(cat, 10)
         cat.stdin.close()

@@ -1,29 +1,16 @@
 """--ready-fd: whoever starts watchctl hears when he can rely on it, and hears an end if that never comes."""
 import os
 import re
-import select
 import subprocess
 
 import pytest
-from conftest import WAIT, WATCHCTL
+from conftest import WAIT, WATCHCTL, heard, started
 
 PROBES = '#include <watchctl/probe.h>\nPROBE(seen) { probe_log("%ld", p->regs->rdi); }\n'
 
 
-def started(*args, stdin=subprocess.DEVNULL):
-    """A watchctl, and the end of the pipe that its byte comes from."""
-    ours, its = os.pipe()
-    p = subprocess.Popen([WATCHCTL, *map(str, args[:-1] if args[-1] == "--" else args), "--ready-fd", str(its)], pass_fds=[its], stdin=stdin,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    os.close(its)
-    return p, ours
-
-
-def heard(fd):
-    """What comes through it: b"" is its end."""
-    assert select.select([fd], [], [], WAIT)[0], "neither a byte nor an end"
-    with os.fdopen(fd, "rb", 0) as f:
-        return f.read(1)
+def begun(*args):
+    return started(WATCHCTL, *args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def ended(p, expect=0):
@@ -37,7 +24,7 @@ def ended(p, expect=0):
 @pytest.mark.parametrize("command", ["", "record", "top"])
 def test_nothing_escapes_a_watch_that_was_ready(victim, hardware, tmp_path, command, engine):
     v = victim("puppet")
-    p, fd = started(*command.split(), "-p", v.pid, "-v", "flag", "-w", "--engine", engine, "--json",
+    p, fd = begun(*command.split(), "-p", v.pid, "-v", "flag", "-w", "--engine", engine, "--json",
                     *(["-o", tmp_path / "log"] if command == "record" else []))
     assert heard(fd) == b"\n"
     v.tell("write 5")
@@ -51,7 +38,7 @@ def test_nothing_escapes_probes_and_traces_that_were_ready(victim, hardware, tmp
     (tmp_path / "probes.c").write_text(PROBES)
     for words in (["patch", "--at", "entry write_flag", tmp_path / "probes.c"], ["trace", "--function", "write_flag"]):
         v = victim("puppet")
-        p, fd = started(words[0], "-p", v.pid, *words[1:], "--json")
+        p, fd = begun(words[0], "-p", v.pid, *words[1:], "--json")
         assert heard(fd) == b"\n", p.communicate(timeout=WAIT)
         v.tell("write 5")
         out = ended(p)
@@ -60,7 +47,7 @@ def test_nothing_escapes_probes_and_traces_that_were_ready(victim, hardware, tmp
 
 def test_nothing_escapes_a_recording_that_was_ready(victim, build):
     v = victim("requests", 3, "wait")
-    p, fd = started("step", "-p", v.pid, "--from", "handle", "--count", "0", "--json")
+    p, fd = begun("step", "-p", v.pid, "--from", "handle", "--count", "0", "--json")
     assert heard(fd) == b"\n"
     v.send("go")
     assert v.finish() == 0
@@ -87,7 +74,7 @@ def test_a_session_of_the_prompt_says_so_as_well(victim, hardware):
 
 def test_the_end_of_one_that_was_never_ready_is_heard(victim, hardware):
     v = victim("puppet")
-    p, fd = started("-p", v.pid, "-v", "no_such_variable")
+    p, fd = begun("-p", v.pid, "-v", "no_such_variable")
     assert heard(fd) == b""
     assert p.communicate(timeout=WAIT)[0] == "" and p.returncode == 5
 
@@ -118,8 +105,7 @@ def test_nobody_who_listens_any_more_does_not_end_the_watch(victim, hardware):
     p = subprocess.Popen([WATCHCTL, "-p", str(v.pid), "-v", "flag", "-n", "3", "--ready-fd", str(its), "--json"], pass_fds=[its],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     os.close(its)
-    while '"armed"' not in p.stdout.readline():
-        pass
+    assert any('"type":"armed"' in line for line in iter(p.stdout.readline, ""))
     v.tell("write 3")
     out, err = p.communicate(timeout=WAIT)
     assert p.returncode == 0 and "ready-fd" not in err and out.count('"type":"access"') >= 3

@@ -1,4 +1,4 @@
-"""What the tests wait with, and what they say when they give up: looked at in a run of pytest of its own."""
+"""The waits of the tests, and what they say when they give up: looked at in a run of pytest of its own."""
 import os
 import subprocess
 import sys

@@ -26,16 +26,28 @@ def wait_until(condition, *, or_say=None):
     return said
 
 
-def ready(*command, **popen):
-    """Starts @command, a watchctl that attaches, and returns it when all is armed. Fails if it ends before."""
+def started(*command, **popen):
+    """@command, a watchctl that attaches, and the pipe through which it says that all is armed."""
     ours, its = os.pipe()
     process = subprocess.Popen([*map(str, command), "--ready-fd", str(its)], pass_fds=[its], **popen)
     os.close(its)
-    with os.fdopen(ours, "rb", 0) as pipe:
-        armed = select.select([pipe], [], [], WAIT)[0] and pipe.read(1)
-    if not armed:
+    return process, ours
+
+
+def heard(pipe):
+    """The byte that comes through it; b"" is its end."""
+    if not select.select([pipe], [], [], WAIT)[0]:
         failure_report.take()
-        said = process.communicate(timeout=WAIT)[1] if process.poll() is not None else "it still runs"
+        raise AssertionError(f"neither a byte nor an end within {WAIT:g} s")
+    with os.fdopen(pipe, "rb", 0) as f:
+        return f.read(1)
+
+
+def ready(*command, **popen):
+    """Starts @command, a watchctl that attaches, and returns it when all is armed. Fails if it ends before."""
+    process, pipe = started(*command, **popen)
+    if not heard(pipe):
+        said = process.communicate(timeout=WAIT)[1]
         raise AssertionError(f"never ready: {' '.join(map(str, command))}: {said}")
     return process
 

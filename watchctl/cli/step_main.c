@@ -23,7 +23,7 @@
 
 static volatile sig_atomic_t stop_asked;
 
-/* What is to be done once the program is let run. */
+/* Of step_main_started(). */
 struct start {
 	struct step_command *command;
 	struct output *output;

@@ -324,7 +324,7 @@ static struct wc_error *tags_report(const struct tags *t, const char *text)
 	return t->sink.put(t->sink.ctx, &e);
 }
 
-/* Whoever waits for a library's captures can count on them from now on; of the first one the session says so. */
+/* From now on one can rely on a library's captures; of the first library the session says so itself. */
 static struct wc_error *say_begun(struct tags *t, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

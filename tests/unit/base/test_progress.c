@@ -1,4 +1,4 @@
-/* What a person sees at the terminal while a long work goes on. The terminal is a pty of ours, and so is the clock. */
+/* The line that a person sees at the terminal while a long work goes on. The terminal is a pty of ours, and so is the clock. */
 #include <fcntl.h>
 #include <math.h>
 #include <pty.h>

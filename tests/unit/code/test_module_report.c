@@ -154,7 +154,7 @@ static uint64_t file_clock_ns(void)
 	return (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec;
 }
 
-/* What is done from now on has another time than what was done before. */
+/* Until files that are written get a later time than those written before. */
 static void wait_for_file_clock(void)
 {
 	const uint64_t before = file_clock_ns();

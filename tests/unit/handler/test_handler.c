@@ -15,7 +15,7 @@
 
 #include "handler/handler.c"
 
-/* Whoever waits looks at a clock of ours, which is later by a look each time: nothing depends on this machine. */
+/* The clock is ours, and later by a look each time: nothing depends on this machine. */
 static uint64_t held_ns(void);
 #define monotonic_ns held_ns
 #include "handler/hold.c"
