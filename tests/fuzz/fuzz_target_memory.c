@@ -54,7 +54,7 @@ static void ask_tls(struct fuzz_input *in)
 	fuzz_take(in, &pointer, sizeof(pointer));
 	p.library = (enum tls_library)((unsigned int)p.library % (TLS_LIBRARY_MUSL + 1));
 	require(tls_address(&p, &mem, pointer, &at) <= TLS_NOT_LOADED);
-	tls_next_write(&p, &mem, pointer, &at);
+	tls_comes_on_demand(&p, &mem);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

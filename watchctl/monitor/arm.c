@@ -121,12 +121,15 @@ static struct wc_error *arm_part(struct monitor *m, unsigned int i, const struct
 struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
 {
 	struct monitored *w = &m->watch[i];
+	struct memory_view mem = proc_memory(&m->pid);
 	struct arm_report report[RANGE_PARTS] = { 0 };
 	struct wc_error *err = NULL;
 	unsigned int k;
 
-	if (monitor_is_per_thread(w))
-		err = monitor_find_thread_starts(m);
+	if (monitor_is_per_thread(w)) {
+		w->on_demand = tls_comes_on_demand(&w->variable.tls, &mem);
+		err = monitor_find_thread_places(m);
+	}
 	for (k = 0; k < w->nparts && !err; k++)
 		err = arm_part(m, i, &w->part[k], &report[k]);
 	if (err) {

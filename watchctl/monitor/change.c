@@ -235,8 +235,7 @@ static struct wc_error *arm_added(struct monitor *m, unsigned int i)
 	wc_error_free(m->ops->stop(m->engine));
 	wc_error_free(m->ops->close(m->engine));
 	m->engine = NULL;
-	m->hooked = false;
-	m->thread_hooks = 0;
+	monitor_forget_hooks(m);
 	return err;
 }
 

@@ -20,6 +20,12 @@ void monitor_keep_counts(struct monitor *m)
 	}
 }
 
+void monitor_forget_hooks(struct monitor *m)
+{
+	m->hooked = m->starts.hooked = m->copies.hooked = false;
+	m->thread_hooks = 0;
+}
+
 void monitor_forget_armed(struct monitor *m)
 {
 	unsigned int i;
@@ -34,8 +40,7 @@ void monitor_forget_armed(struct monitor *m)
 		w->armed = w->waits = w->follows = w->tested = false;
 		w->thread_address = 0;
 	}
-	m->hooked = false;
-	m->thread_hooks = 0;
+	monitor_forget_hooks(m);
 }
 
 /* The program that had the variables is gone. */
@@ -46,7 +51,7 @@ static struct wc_error *forget_program(struct monitor *m)
 	if (!m->ops->follows_exec)
 		monitor_keep_counts(m);
 	monitor_forget_armed(m);
-	m->started = m->knows_thread_starts = false;
+	m->started = m->starts.known = m->copies.known = false;
 	m->begins = m->launched || m->ops->follows_exec;
 	if (m->ops->follows_exec)
 		return NULL;

@@ -35,9 +35,9 @@
  * were added, each by an id that no other had.
  */
 #define LOADER_HOOK 0xffff1000u
-#define THREAD_HOOK 0xffff1100u	 /* and those that follow: one for each place where threads start */
+#define THREAD_HOOK 0xffff1100u /* and those that follow: one for each place where threads get their copies */
 #define POINTER_HOOK 0xffff1200u /* + LOCATE_POINTERS * place + how far along the path */
-#define THREAD_HOOKS 3u
+#define THREAD_PLACES 3u
 #define FIRST_HOOKS 3u /* places at which a static program may set up its first thread */
 
 /* How often threads are looked for that have no copy armed yet, and elements whose array may have changed. */
@@ -52,6 +52,7 @@ struct monitored {
 	bool follows;	 /* the pointers on its path are armed */
 	bool tested;	 /* where the path led before, a known access was seen */
 	bool waits;	 /* a pointer on the path is null: nothing is armed but the pointers */
+	bool on_demand;	 /* per thread: a thread gets its copy only when it first asks for it */
 	bool has_bounds; /* it is an element of an array whose bounds may change */
 	struct variable variable;
 	uint32_t size; /* asked for, or the type's */
@@ -69,6 +70,14 @@ struct monitored {
 	char *texts;		   /* of a request that was added; NULL: the caller's */
 };
 
+/* Places in the code that threads pass before they access copies of their own. */
+struct thread_places {
+	bool known;
+	uint64_t at[THREAD_PLACES]; /* of n, if not more */
+	size_t n;
+	bool hooked, reported_late;
+};
+
 struct monitor {
 	struct monitor_options options;
 	struct event_sink sink;
@@ -81,14 +90,13 @@ struct monitor {
 	struct tracee held;
 	struct monitored watch[MONITOR_WATCHES];
 	uint32_t next_id;
-	unsigned int thread_hooks;
-	bool knows_thread_starts;
-	uint64_t thread_start[THREAD_HOOKS]; /* places at which threads start, of thread_starts */
-	size_t thread_starts;
-	uint64_t extended_ns; /* when monitor_run() last did what it does every EXTEND_NS */
+	unsigned int thread_hooks;   /* at some of these: */
+	struct thread_places starts; /* where threads start, and have the copies that do not come on demand */
+	struct thread_places copies; /* where they get those that do */
+	uint64_t extended_ns;	     /* when monitor_run() last did what it does every EXTEND_NS */
 	pid_t pid;
 	uint64_t stack_start; /* of the program that it ran at first; 0: not known */
-	bool launched, hooked, started, reported_kernel, reported_late;
+	bool launched, hooked, started, reported_kernel;
 	bool begins; /* the program is seen from its first instruction on: launched, or executed before our
 			eyes */
 	int wait_status;
@@ -137,6 +145,9 @@ struct wc_error *monitor_yield(struct monitor *m);
 
 /* The engine has stopped: what it counted of each watch is kept, for it is to be closed. */
 void monitor_keep_counts(struct monitor *m);
+
+/* The engine with the hooks is gone, or the program. */
+void monitor_forget_hooks(struct monitor *m);
 
 /* Nothing is armed any more; all is to be found again. */
 void monitor_forget_armed(struct monitor *m);
@@ -209,11 +220,11 @@ unsigned int monitor_pointers(const struct monitor *m, unsigned int i);
 bool monitor_is_per_thread(const struct monitored *w);
 bool monitor_any_per_thread(const struct monitor *m);
 
-/* Once a per-thread variable is armed: sees to it that new threads are, before they run. */
+/* Once a per-thread variable is armed: sees to it that copies that threads get from now on are, before they are used. */
 struct wc_error *monitor_hook_threads(struct monitor *m);
 
-/* What takes long of that: before the variable is armed, for threads that start meanwhile are late. */
-struct wc_error *monitor_find_thread_starts(struct monitor *m);
+/* What takes long of that: before the variable is armed, for threads that get copies meanwhile are late. */
+struct wc_error *monitor_find_thread_places(struct monitor *m);
 void monitor_unhook_threads(struct monitor *m);
 
 /*

@@ -26,47 +26,72 @@ struct wc_error *monitor_extend(struct monitor *m)
 	return err;
 }
 
-/* @places: those that are known at which threads start. */
-static struct wc_error *report_late(struct monitor *m, size_t places)
+/*
+ * Of which kind there is a variable: @on_demand, or not. An engine that sees threads at their birth needs no place
+ * where they start.
+ */
+static bool needs(const struct monitor *m, bool on_demand)
 {
-	const char *why = "not enough debug registers are left to make new threads wait";
+	unsigned int i;
 
-	if (m->reported_late)
+	for (i = 0; i < MONITOR_WATCHES && (on_demand || !m->ops->sees_births); i++)
+		if (monitor_wants(m, i) && monitor_is_per_thread(&m->watch[i]) &&
+		    m->watch[i].on_demand == on_demand)
+			return true;
+	return false;
+}
+
+static struct wc_error *report_late(struct monitor *m, struct thread_places *p)
+{
+	const bool starts = p == &m->starts;
+	const char *why, *who = "copies of a library's variables that threads get from now on";
+
+	if (p->reported_late)
 		return NULL;
-	m->reported_late = true;
+	p->reported_late = true;
+	if (starts)
+		who = m->begins && m->ops->hooks_late ? "threads, including the first,"
+						      : "threads that start from now on";
 	if (m->ops->hooks_late)
-		why = "this engine cannot make new threads wait";
-	else if (!places)
-		why = "the place where this program starts threads is not known";
+		why = starts ? "this engine cannot make new threads wait"
+			     : "this engine cannot make threads wait";
+	else if (!p->n)
+		why = starts ? "the place where this program starts threads is not known"
+			     : "the place where the loader gives threads their copies is not known";
+	else
+		why = starts ? "not enough debug registers are left to make new threads wait"
+			     : "no debug register is left to make threads wait";
 	return monitor_note(
 		m,
 		"%s: %s are armed when watchctl finds them (it looks %llu times a second): earlier "
 		"accesses are not seen",
-		why,
-		m->begins && m->ops->hooks_late ? "threads, including the first,"
-						: "threads that start from now on",
-		1000000000ull / EXTEND_NS);
+		why, who, 1000000000ull / EXTEND_NS);
 }
 
-/* Not where there is no need, nor where the C library may not be there yet: then on_loader() comes again. */
+/* Not where the C library may not be there yet: then on_loader() comes again. */
 static bool may_hook(const struct monitor *m)
 {
-	return !m->thread_hooks && !m->ops->sees_births && !m->hooked && (!m->begins || m->started);
+	return !m->hooked && (!m->begins || m->started);
 }
 
-struct wc_error *monitor_find_thread_starts(struct monitor *m)
+struct wc_error *monitor_find_thread_places(struct monitor *m)
 {
+	const bool starts = needs(m, false) && !m->starts.known, copies = needs(m, true) && !m->copies.known;
 	struct memory_view mem = proc_memory(&m->pid);
 	struct module_list modules = { 0 };
 	struct wc_error *err;
 
-	if (m->knows_thread_starts || !may_hook(m))
+	if (!may_hook(m) || (!starts && !copies))
 		return NULL;
 	err = module_list_read(m->pid, &modules);
 	if (err)
 		return err;
-	m->thread_starts = thread_start_addresses(&modules, &mem, m->thread_start, THREAD_HOOKS);
-	m->knows_thread_starts = true;
+	if (starts)
+		m->starts.n = thread_start_addresses(&modules, &mem, m->starts.at, THREAD_PLACES);
+	if (copies)
+		m->copies.n = tls_copy_addresses(&modules, &mem, m->copies.at, THREAD_PLACES);
+	m->starts.known |= starts;
+	m->copies.known |= copies;
 	module_list_deinit(&modules);
 	return NULL;
 }
@@ -86,37 +111,50 @@ static struct wc_error *arm_hook(struct monitor *m, uint32_t id, uint64_t addr)
 	return m->ops->arm(m->engine, &p, &report);
 }
 
-/*
- * Every new thread passes a few known addresses before it runs code of the program: it waits there until its
- * own copy is armed. Where no register is left for that, or the engine cannot make threads wait, it is reported.
- */
-struct wc_error *monitor_hook_threads(struct monitor *m)
+/* Where no register is left for that, or the engine cannot make threads wait, it is reported. */
+static struct wc_error *hook_places(struct monitor *m, struct thread_places *p)
 {
 	struct wc_error *err;
-	size_t n, k;
+	size_t k = 0;
 
-	if (!may_hook(m))
-		return NULL;
-	err = monitor_find_thread_starts(m);
-	if (err)
-		return err;
-	n = m->thread_starts;
-	for (k = 0; k < n && k < THREAD_HOOKS && !m->ops->hooks_late; k++) {
-		err = arm_hook(m, THREAD_HOOK + m->thread_hooks, m->thread_start[k]);
+	for (; k < p->n && k < THREAD_PLACES && !m->ops->hooks_late; k++) {
+		err = arm_hook(m, THREAD_HOOK + m->thread_hooks, p->at[k]);
 		if (err) {
 			wc_error_free(err);
 			break;
 		}
 		m->thread_hooks++;
 	}
-	err = !n || m->thread_hooks < n ? report_late(m, n) : NULL;
-	return err ? err : monitor_extend(m); /* who came since the watch was armed has passed there */
+	p->hooked = k > 0;
+	return !p->n || k < p->n ? report_late(m, p) : NULL;
+}
+
+/*
+ * Every thread passes a few known addresses before it can access a copy: it waits there until that is armed.
+ */
+struct wc_error *monitor_hook_threads(struct monitor *m)
+{
+	struct wc_error *err;
+	bool starts, copies;
+
+	if (!may_hook(m))
+		return NULL;
+	err = monitor_find_thread_places(m);
+	starts = needs(m, false) && !m->starts.hooked;
+	copies = needs(m, true) && !m->copies.hooked;
+	if (!err && copies) /* first: what is late there is all of a thread's accesses, or nearly */
+		err = hook_places(m, &m->copies);
+	if (!err && starts)
+		err = hook_places(m, &m->starts);
+	/* Who came since the watch was armed has passed there. */
+	return err || (!starts && !copies) ? err : monitor_extend(m);
 }
 
 void monitor_unhook_threads(struct monitor *m)
 {
 	for (; m->thread_hooks; m->thread_hooks--)
 		m->ops->disarm(m->engine, THREAD_HOOK + m->thread_hooks - 1);
+	m->starts.hooked = m->copies.hooked = false;
 }
 
 /* Some thread had its copy when we looked: a launched program has only the first one. */
@@ -165,7 +203,7 @@ struct wc_error *monitor_hook_first_thread(struct monitor *m)
 		err = monitor_extend(m);
 	/* At once: the program may be over before its threads are looked at. */
 	if (!err && m->ops->hooks_late)
-		err = report_late(m, 0);
+		err = report_late(m, &m->starts);
 	if (err || (m->hooked && !first_thread_is_set_up(m)))
 		return err;
 	m->started = true;

@@ -65,8 +65,6 @@ static bool module_generation(const struct tls_glibc *g, const struct memory_vie
 
 /* What a thread's vector knows about a module. */
 struct vector {
-	uint64_t at, slots; /* its address, how many modules it has room for */
-	uint64_t id;
 	bool is_current; /* it knows of the module */
 	uint64_t value;	 /* if is_current */
 };
@@ -75,16 +73,21 @@ static bool read_vector(const struct tls_place *p, const struct memory_view *mem
 			struct vector *ret)
 {
 	const struct tls_glibc *g = &p->glibc;
-	uint64_t needed, generation;
+	uint64_t id, at, slots, needed, generation;
 
-	if (!read_word(mem, map + g->map_modid, &ret->id) || !ret->id ||
-	    !module_generation(g, mem, ret->id, &needed) || !read_word(mem, tp + g->thread_dtv, &ret->at) ||
-	    !ret->at || !read_word(mem, ret->at + g->dtv_counter, &generation) ||
-	    !read_word(mem, ret->at - g->dtv_stride + g->dtv_counter, &ret->slots))
+	if (!read_word(mem, map + g->map_modid, &id) || !id || !module_generation(g, mem, id, &needed) ||
+	    !read_word(mem, tp + g->thread_dtv, &at) || !at ||
+	    !read_word(mem, at + g->dtv_counter, &generation) ||
+	    !read_word(mem, at - g->dtv_stride + g->dtv_counter, &slots))
 		return false;
-	ret->is_current = generation >= needed && ret->slots >= ret->id;
-	return !ret->is_current ||
-	       read_word(mem, ret->at + ret->id * g->dtv_stride + g->dtv_value, &ret->value);
+	ret->is_current = generation >= needed && slots >= id;
+	return !ret->is_current || read_word(mem, at + id * g->dtv_stride + g->dtv_value, &ret->value);
+}
+
+/* 0: not in the static area (yet); -1: never (NO_TLS_OFFSET, FORCED_DYNAMIC_TLS_OFFSET). */
+static bool is_static(uint64_t offset)
+{
+	return offset && offset != UINT64_MAX;
 }
 
 /* TLS_DTV_UNALLOCATED is all ones; a block is always aligned. */
@@ -101,8 +104,7 @@ static enum tls_result glibc_block(const struct tls_place *p, const struct memor
 
 	if (!read_word(mem, map + p->glibc.map_offset, &offset))
 		return TLS_UNREADABLE;
-	/* 0: not in the static area (yet); -1: never (NO_TLS_OFFSET, FORCED_DYNAMIC_TLS_OFFSET). */
-	if (offset && offset != UINT64_MAX) {
+	if (is_static(offset)) {
 		*ret = tp - offset;
 		return TLS_OK;
 	}
@@ -168,23 +170,12 @@ enum tls_result tls_address(const struct tls_place *p, const struct memory_view 
 	return r;
 }
 
-bool tls_next_write(const struct tls_place *p, const struct memory_view *mem, uint64_t thread_pointer,
-		    uint64_t *ret)
+bool tls_comes_on_demand(const struct tls_place *p, const struct memory_view *mem)
 {
-	const struct tls_glibc *g = &p->glibc;
-	struct vector v;
-	uint64_t map;
+	uint64_t map, offset;
 
-	if (!thread_pointer || p->program_block || p->library != TLS_LIBRARY_GLIBC ||
-	    find_map(p, mem, &map) != FIND_OK || !read_vector(p, mem, map, thread_pointer, &v))
-		return false;
-	if (v.slots < v.id)
-		*ret = thread_pointer + g->thread_dtv;
-	else if (!v.is_current)
-		*ret = v.at + g->dtv_counter;
-	else
-		*ret = v.at + v.id * g->dtv_stride + g->dtv_value;
-	return true;
+	return !p->program_block && p->library == TLS_LIBRARY_GLIBC && find_map(p, mem, &map) == FIND_OK &&
+	       read_word(mem, map + p->glibc.map_offset, &offset) && !is_static(offset);
 }
 
 const char *tls_result_text(enum tls_result r)

@@ -74,13 +74,10 @@ enum tls_result tls_address(const struct tls_place *p, const struct memory_view 
 			    uint64_t *ret);
 
 /*
- * For TLS_NOT_ALLOCATED: the 8 bytes that this thread will write next on the way to its copy, inside the
- * loader and before the variable is accessed for the first time. A write watch on them in this thread reports
- * when to ask again (it may take two or three such steps: the vector grows, its generation is renewed, the
- * block is entered). False: not known.
+ * Whether threads get their copies only when they first ask for them, as of a library that was loaded later: those pass
+ * tls_copy_addresses(). False: they have them from their start on, or it is not known.
  */
-bool tls_next_write(const struct tls_place *p, const struct memory_view *mem, uint64_t thread_pointer,
-		    uint64_t *ret);
+bool tls_comes_on_demand(const struct tls_place *p, const struct memory_view *mem);
 
 /* Why there is no address, as the end of a sentence: "the thread has not used it yet". Constant. */
 const char *tls_result_text(enum tls_result r);
@@ -95,9 +92,17 @@ size_t thread_start_addresses(const struct module_list *modules, const struct me
 			      size_t cap);
 
 /*
- * The same of the addresses at which the first thread of a statically linked program has just got its thread
- * pointer: from there on it has its copies, and none of its own code has run yet. A program with a loader has
- * none.
+ * The addresses, in the loader, at which a thread may just have got its copy of a variable that comes on demand: it has
+ * the copy, and no code but the loader's has its address yet. None where the loader's code does not show them (glibc
+ * before 2.26), or in memory is not what its file has.
+ */
+size_t tls_copy_addresses(const struct module_list *modules, const struct memory_view *mem, uint64_t *ret,
+			  size_t cap);
+
+/*
+ * The same as thread_start_addresses(), of the addresses at which the first thread of a statically linked
+ * program has just got its thread pointer: from there on it has its copies, and none of its own code has run yet.
+ * A program with a loader has none.
  */
 size_t thread_pointer_addresses(const struct module_list *modules, const struct memory_view *mem,
 				uint64_t *ret, size_t cap);

@@ -16,6 +16,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/kernel/kernel_recorder.h"
 #include "watchctl/engine/perf/perf_rings.h"
+#include "watchctl/engine/plan/watchpoint.h"
 #include "watchctl/target/proc/proc.h"
 
 #define REGISTERS 4
@@ -23,6 +24,7 @@
 #define BIRTH_TRIES 16u
 #define DISABLE_PASSES 8u
 #define BIRTH_NS 10000
+#define SAME_NS 1000000000ull /* no thread's number goes to another one sooner */
 
 static int open_event(struct perf_event_attr *attr, pid_t tid, int cpu)
 {
@@ -263,14 +265,47 @@ static struct wc_error *arm_cpu(pid_t pid, pid_t tid, size_t cpu, uint64_t addr,
 	return NULL;
 }
 
+static struct perf_bp_without *find_without(struct perf_bp *bp, pid_t tid)
+{
+	size_t i;
+
+	for (i = 0; i < bp->nwithout; i++)
+		if (bp->without[i].tid == tid)
+			return &bp->without[i];
+	return NULL;
+}
+
+/* The address of a thread's own copy. *err: WC_ENOMEM. False: it has none yet, or does not answer. */
+static bool copy_address(pid_t pid, pid_t tid, const struct perf_bp_spec *s, struct perf_bp *bp,
+			 uint64_t *ret, struct wc_error **err)
+{
+	struct perf_bp_without *w = find_without(bp, tid);
+	uint64_t pointer;
+
+	if (w)
+		pointer = w->thread_pointer;
+	else if (!watchpoint_thread_pointer(pid, tid, s->held, &pointer))
+		return false;
+	if (s->address(s->address_ctx, pointer, ret)) {
+		if (w)
+			*w = bp->without[--bp->nwithout];
+		return true;
+	}
+	/* 0 is not yet what it will be. */
+	if (!w && pointer &&
+	    !vec_push(bp->without, bp->nwithout, bp->without_cap, (struct perf_bp_without){ tid, pointer }))
+		*err = &wc_enomem;
+	return false;
+}
+
 static struct wc_error *arm_thread(pid_t pid, pid_t tid, const struct perf_bp_spec *s, struct perf_bp *bp)
 {
 	size_t i, n = s->rings ? perf_rings_cpus(s->rings) : 1;
 	struct wc_error *err = NULL;
 	uint64_t addr = s->addr;
 
-	if (s->address && !s->address(s->address_ctx, tid, &addr))
-		return NULL;
+	if (s->address && !copy_address(pid, tid, s, bp, &addr, &err))
+		return err;
 	for (i = 0; i < n && !err; i++)
 		err = arm_cpu(pid, tid, i, addr, s, bp);
 	return err;
@@ -326,7 +361,8 @@ static struct wc_error *arm_pass(pid_t pid, const struct perf_bp_spec *s, bool f
 struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct perf_bp *ret,
 			      uint32_t *threads, uint32_t *armed)
 {
-	struct perf_bp bp = { .kernel = spec->access != ACCESS_EXECUTE && !spec->user_only };
+	struct perf_bp bp = { .kernel = spec->access != ACCESS_EXECUTE && !spec->user_only,
+			      .looked_ns = monotonic_ns() };
 	struct thread_ids inherited = { 0 };
 	struct wc_error *err = NULL;
 	bool more = true;
@@ -350,6 +386,7 @@ struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct
 /* Of threads that have ended, what they counted is kept. */
 static void drop_ended(pid_t pid, struct perf_bp *bp)
 {
+	const uint64_t now = monotonic_ns();
 	struct thread_ids ids;
 	size_t i, n = 0;
 
@@ -367,6 +404,11 @@ static void drop_ended(pid_t pid, struct perf_bp *bp)
 		close(bp->event[i].fd);
 	}
 	bp->n = n;
+	for (i = n = 0; i < bp->nwithout; i++)
+		if (thread_ids_have(&ids, bp->without[i].tid))
+			bp->without[n++] = bp->without[i];
+	bp->nwithout = now - bp->looked_ns < SAME_NS ? n : 0;
+	bp->looked_ns = now;
 	thread_ids_deinit(&ids);
 }
 
@@ -432,5 +474,6 @@ void perf_bp_close(struct perf_bp *bp)
 	for (i = 0; i < bp->n; i++)
 		close(bp->event[i].fd);
 	free(bp->event);
+	free(bp->without);
 	*bp = (struct perf_bp){ 0 };
 }

@@ -20,14 +20,24 @@ struct perf_bp_event {
 	pid_t tid;
 };
 
+/* A thread that has no copy of its own yet of what is watched. It is not stopped again to be asked for its fs base. */
+struct perf_bp_without {
+	pid_t tid;
+	uint64_t thread_pointer;
+};
+
 struct perf_bp {
 	struct perf_bp_event *event;
 	size_t n, cap;
 	uint64_t past; /* counted by threads that have ended, whose events are closed */
 	bool kernel;
+	struct perf_bp_without *without;
+	size_t nwithout, without_cap;
+	uint64_t looked_ns; /* when threads were last looked for: so those are still the same */
 };
 
 struct kernel_recorder;
+struct tracee;
 struct perf_rings;
 
 struct perf_bp_spec {
@@ -38,11 +48,12 @@ struct perf_bp_spec {
 	unsigned int others; /* watches of ours that every thread already carries */
 	unsigned int used;   /* debug registers in use in every thread, ours and others' */
 	/*
-	 * Another address in each thread, and nothing is inherited: perf_bp_extend() arms new threads.
+	 * Another address in each thread, by its fs base, and nothing is inherited: perf_bp_extend() arms new threads.
 	 * False: this one has none yet. NULL: addr.
 	 */
-	bool (*address)(void *ctx, pid_t tid, uint64_t *ret);
+	bool (*address)(void *ctx, uint64_t thread_pointer, uint64_t *ret);
 	void *address_ctx;
+	const struct tracee *held;		/* a thread that stands still anyway; NULL: none does */
 	bool children;				/* forked children inherit it too, not only threads */
 	const struct kernel_recorder *recorder; /* put on every event; NULL: none to be had */
 	struct perf_rings

@@ -64,12 +64,12 @@ static struct wc_error *self_test(struct engine *e, struct armed_watch *a, struc
 	return NULL;
 }
 
-/* The copy of thread @tid, and the value that it has before its first access. */
-static bool thread_address(void *ctx, pid_t tid, uint64_t *ret)
+/* The copy of a thread, and the value that it has before its first access. */
+static bool thread_address(void *ctx, uint64_t thread_pointer, uint64_t *ret)
 {
 	const struct armed_watch *a = ctx;
 
-	if (!watchpoint_in_thread(&a->w, a->pid, tid, a->held, ret))
+	if (!a->w.address(a->w.address_ctx, thread_pointer, ret))
 		return false;
 	if (a->shadows)
 		watchpoint_remember(&a->w, a->pid, *ret, a->shadows);
@@ -137,6 +137,7 @@ static struct perf_bp_spec perf_spec(const struct engine *e, unsigned int i)
 	spec.children = e->options.follow_fork && !a->w.hook;
 	if (a->w.address) {
 		spec.address = thread_address;
+		spec.held = a->held;
 		spec.address_ctx = (void *)(uintptr_t)a;
 	}
 	return spec;

@@ -84,21 +84,19 @@ bool watchpoint_value(const struct watchpoint *w, pid_t pid, uint64_t *ret)
 	       memory_read(&mem, w->want_addr, ret, w->want_size);
 }
 
-bool watchpoint_in_thread(const struct watchpoint *w, pid_t pid, pid_t tid, const struct tracee *held,
-			  uint64_t *ret)
+bool watchpoint_thread_pointer(pid_t pid, pid_t tid, const struct tracee *held, uint64_t *ret)
 {
 	struct tracee t;
-	uint64_t pointer;
 
 	if (held && held->tid == tid) {
-		pointer = held->home.fs_base;
-	} else {
-		if (tracee_stop(pid, tid, STOP_MS, &t) != TRACEE_STOPPED)
-			return false;
-		pointer = t.home.fs_base;
-		tracee_release(&t);
+		*ret = held->home.fs_base;
+		return true;
 	}
-	return w->address(w->address_ctx, pointer, ret);
+	if (tracee_stop(pid, tid, STOP_MS, &t) != TRACEE_STOPPED)
+		return false;
+	*ret = t.home.fs_base;
+	tracee_release(&t);
+	return true;
 }
 
 void watchpoint_remember(const struct watchpoint *w, pid_t pid, uint64_t addr, struct wire_shadow *table)

@@ -31,14 +31,13 @@ const char *watchpoint_untestable(const struct watchpoint *w, pid_t pid);
 bool watchpoint_value(const struct watchpoint *w, pid_t pid, uint64_t *ret);
 
 /*
- * Where thread @tid has its copy of a variable with an `address`. The thread is stopped for a moment to be
- * asked; @held (may be NULL) is a thread that stands still anyway. False: it has none, or does not answer.
+ * The fs base of thread @tid, which is stopped for a moment to be asked; @held (may be NULL) is a thread that stands
+ * still anyway. False: it does not answer.
  */
-bool watchpoint_in_thread(const struct watchpoint *w, pid_t pid, pid_t tid, const struct tracee *held,
-			  uint64_t *ret);
+bool watchpoint_thread_pointer(pid_t pid, pid_t tid, const struct tracee *held, uint64_t *ret);
 
 /*
- * The value of such a copy at @addr, into the table of last values (WIRE_SHADOWS) that recorders look into:
+ * The value of a thread's own copy at @addr, into the table of last values (WIRE_SHADOWS) that recorders look into:
  * its next access shows it as old.
  */
 void watchpoint_remember(const struct watchpoint *w, pid_t pid, uint64_t addr, struct wire_shadow *table);

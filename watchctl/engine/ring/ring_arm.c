@@ -88,14 +88,14 @@ static void ring_arm_publish(struct engine *e, unsigned int i, uint64_t value)
 	area->write(area->ctx, watch_offset(i), &wire, sizeof(wire));
 }
 
-/* The copy of thread @tid, and the value that it has before its first access. */
-static bool thread_address(void *ctx, pid_t tid, uint64_t *ret)
+/* The copy of a thread, and the value that it has before its first access. */
+static bool thread_address(void *ctx, uint64_t thread_pointer, uint64_t *ret)
 {
 	const struct ring_watch *w = ctx;
 	const struct engine *e = w->engine;
 	struct wire_shadow *table;
 
-	if (!watchpoint_in_thread(&w->w, e->pid, tid, e->options.held, ret))
+	if (!w->w.address(w->w.address_ctx, thread_pointer, ret))
 		return false;
 	if (e->recorder) {
 		table = (void *)((char *)kernel_recorder_area(e->recorder)->mapped + WIRE_SHADOWS_OFFSET);
@@ -133,6 +133,7 @@ static struct perf_bp_spec perf_spec(const struct engine *e, unsigned int i)
 
 	if (w->w.address) {
 		spec.address = thread_address;
+		spec.held = e->options.held;
 		spec.address_ctx = (void *)(uintptr_t)w;
 	}
 	return spec;
