@@ -83,6 +83,7 @@ RECIPES = {
     "libtls_late.so": (["tls_late_lib.c"], "gcc -O1 -g -shared -fPIC -DCOUNTER=late"),
     "libtls_late_gnu2.so": (["tls_late_lib.c"], "gcc -O1 -g -shared -fPIC -mtls-dialect=gnu2 -DCOUNTER=late"),
     "libtls_other.so": (["tls_late_lib.c"], "gcc -O1 -g -shared -fPIC -DCOUNTER=other"),
+    "restarts": (["restarts.c"], "gcc -O1 -g -pthread"),
     "mover_fortran": (["mover_fortran.f90"], "gfortran -O1 -g -J@"),
     "noperf": (["noperf.c"], "gcc -O1"),
     "sandboxed": (["sandboxed.c"], "gcc -O1 -g"),

@@ -7,6 +7,7 @@
 #include "watchctl/code/tls/tls.h"
 #include "watchctl/engine/plan/dregs.h"
 #include "watchctl/monitor/monitored.h"
+#include "watchctl/target/stop/tracing.h"
 
 /* One register of a watch, as its callback knows it. */
 static bool address_of_thread(void *ctx, uint64_t thread_pointer, uint64_t *ret)
@@ -82,6 +83,19 @@ static struct wc_error *report_kernel(struct monitor *m, const struct arm_report
 	return monitor_note(m, "accesses by the kernel are not seen: %s", report->kernel_refusal);
 }
 
+/* Said once, where threads are stopped to be armed. */
+static struct wc_error *report_begun_again(struct monitor *m, unsigned int i)
+{
+	const char *why;
+
+	if (m->reported_begun_again || (m->ops != &engine_ptrace && m->options.watch[i].slot < 0 &&
+					!monitor_is_per_thread(&m->watch[i])))
+		return NULL;
+	why = tracing_begins_calls_again(m->pid);
+	m->reported_begun_again = why;
+	return why ? monitor_note(m, "%s", why) : NULL;
+}
+
 /* Of several parts: what holds for all of them. */
 static void add_report(struct arm_report *sum, const struct arm_report *r)
 {
@@ -147,6 +161,8 @@ struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
 		err = report_copies(m, i);
 	if (!err)
 		err = report_kernel(m, &report[0]);
+	if (!err)
+		err = report_begun_again(m, i);
 	return err;
 }
 

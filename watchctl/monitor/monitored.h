@@ -96,7 +96,7 @@ struct monitor {
 	uint64_t extended_ns;	     /* when monitor_run() last did what it does every EXTEND_NS */
 	pid_t pid;
 	uint64_t stack_start; /* of the program that it ran at first; 0: not known */
-	bool launched, hooked, started, reported_kernel;
+	bool launched, hooked, started, reported_kernel, reported_begun_again;
 	bool begins; /* the program is seen from its first instruction on: launched, or executed before our
 			eyes */
 	int wait_status;

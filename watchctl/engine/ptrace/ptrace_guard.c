@@ -133,6 +133,7 @@ static void disarm(const struct ptrace_box *box, pid_t pid, pid_t tid, bool froz
 	}
 	if (!sig)
 		tracing_undo_false_eintr(pid, tid);
+	tracing_begin_call_again(pid, tid, NULL);
 	held_ptrace(PTRACE_DETACH, tid, 0, sig);
 }
 

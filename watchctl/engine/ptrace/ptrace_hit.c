@@ -13,6 +13,7 @@
 #include "watchctl/target/stop/debugreg.h"
 #include "watchctl/target/stop/held.h"
 #include "watchctl/target/stop/tracee.h"
+#include "watchctl/target/stop/tracing.h"
 #include "watchctl/target/stop/user_regs.h"
 
 #define DR6_STEP (1ull << 14)
@@ -524,6 +525,7 @@ bool hit_take(struct tracer *k, struct traced *t)
 
 	if (held_ptrace(PTRACE_GETSIGINFO, t->tid, 0, &info) || held_ptrace(PTRACE_GETREGS, t->tid, 0, &regs))
 		return false;
+	tracing_begin_call_again(t->process->pid, t->tid, &regs); /* it may have been the kernel's access */
 	if (trap_is_merged(k, t, &info))
 		return take_merged(k, t, &regs);
 	if ((info.si_code != TRAP_HWBKPT && info.si_code != TRAP_TRACE) ||

@@ -669,6 +669,8 @@ void threads_on_status(struct tracer *k, pid_t tid, int status)
 	default:
 		break;
 	}
+	if (t && !(s.kind == STOP_SIGNAL && s.signal == SIGTRAP)) /* else hit_take() has */
+		tracing_begin_call_again(t->process->pid, t->tid, NULL);
 	if (t)
 		threads_settle(k, t);
 }

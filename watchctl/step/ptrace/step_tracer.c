@@ -23,6 +23,7 @@
 #include "watchctl/target/inject/trap_action.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/helper_process.h"
+#include "watchctl/target/stop/tracing.h"
 
 #define NAP_NS 50000
 #define LEAVE_NS 500000000ull
@@ -266,6 +267,7 @@ static void wait_for_held(struct step_tracer *k)
 
 static struct wc_error *seize(struct step_tracer *k)
 {
+	const char *again = tracing_begins_calls_again(k->pid);
 	struct wc_error *err;
 	char path[64];
 
@@ -273,6 +275,8 @@ static struct wc_error *seize(struct step_tracer *k)
 	err = step_births_seize(k);
 	if (err)
 		return err;
+	if (again)
+		step_report_note(k, "%s", again);
 	snprintf(path, sizeof(path), "/proc/%d/mem", task_with_memory(k->pid));
 	k->mem_fd = open(path, O_RDWR | O_CLOEXEC);
 	if (k->mem_fd < 0)

@@ -87,8 +87,11 @@ void step_threads_drop(struct step_tracer *k, struct step_thread *t)
 
 bool step_threads_load(struct step_thread *t)
 {
-	if (!t->has_regs)
-		t->has_regs = !held_ptrace(PTRACE_GETREGS, t->tid, 0, &t->user);
+	if (t->has_regs)
+		return true;
+	t->has_regs = !held_ptrace(PTRACE_GETREGS, t->tid, 0, &t->user);
+	if (t->has_regs)
+		tracing_begin_call_again(t->pid, t->tid, &t->user);
 	return t->has_regs;
 }
 
@@ -696,6 +699,8 @@ void step_threads_on_status(struct step_tracer *k, pid_t tid, int status)
 		on_first_stop(k, t);
 	if (t && (t->holds & HOLD_PLAN))
 		step_hit_planned(k, t);
-	if (t)
+	if (t) {
+		step_threads_load(t); /* its call begins again if need be */
 		step_threads_settle(k, t);
+	}
 }

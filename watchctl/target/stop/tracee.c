@@ -168,6 +168,56 @@ bool tracee_undo_false_eintr(pid_t pid, pid_t tid, struct user_regs_struct *regs
 	return true;
 }
 
+/* "mov $number, %eax; syscall", as C libraries have it, behind which @rip is. */
+static bool number_in_code(pid_t pid, uint64_t rip, uint64_t *ret)
+{
+	const struct memory_view mem = proc_memory(&pid);
+	uint8_t code[7];
+	uint32_t number;
+
+	if (!memory_read(&mem, rip - sizeof(code), code, sizeof(code)) || code[0] != 0xb8 ||
+	    code[5] != 0x0f || code[6] != 0x05)
+		return false;
+	memcpy(&number, code + 1, sizeof(number));
+	*ret = number;
+	return true;
+}
+
+bool tracee_begin_call_again(pid_t pid, pid_t tid, struct user_regs_struct *regs)
+{
+	uint64_t number = regs->orig_rax;
+	struct proc_status s;
+
+	if ((long)regs->orig_rax < 0 || (long)regs->rax != -K_ERESTART_RESTARTBLOCK)
+		return false;
+	if (proc_status_read(pid, tid, &s) && !s.seccomp)
+		return false;
+	/* A stop before it was under seccomp has had it resumed. */
+	if (number == NR_RESTART_SYSCALL && !number_in_code(pid, regs->rip, &number)) {
+		regs->rax = (unsigned long long)-EINTR;
+		return true;
+	}
+	regs->orig_rax = number;
+	regs->rax = (unsigned long long)-K_ERESTARTNOHAND; /* arch_do_signal_or_restart() */
+	return true;
+}
+
+/* A call that the stop has interrupted goes on as if there had been none, as soon as the thread does. */
+static bool mend_call(pid_t pid, pid_t tid, struct user_regs_struct *regs)
+{
+	return (!tracee_undo_false_eintr(pid, tid, regs) && !tracee_begin_call_again(pid, tid, regs)) ||
+	       set_regs(tid, regs);
+}
+
+static void let_go(pid_t pid, pid_t tid, int sig)
+{
+	struct user_regs_struct regs;
+
+	if (get_regs(tid, &regs) && tracee_begin_call_again(pid, tid, &regs))
+		set_regs(tid, &regs);
+	held_ptrace(PTRACE_DETACH, tid, 0, sig);
+}
+
 static enum tracee_stop_result seize(pid_t tid)
 {
 	if (!ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD))
@@ -206,7 +256,7 @@ static enum tracee_stop_result wait_interrupted(pid_t tid, unsigned int timeout_
 }
 
 /* It did not stop: let go of it as soon as it does, without waiting for ever. */
-static void abandon(pid_t tid)
+static void abandon(pid_t pid, pid_t tid)
 {
 	int sig = 0;
 
@@ -215,10 +265,10 @@ static void abandon(pid_t tid)
 	switch (wait_stop(tid, ABANDON_MS, &sig)) {
 	case WAIT_EVENT_STOP:
 	case WAIT_SYSCALL:
-		held_ptrace(PTRACE_DETACH, tid, 0, 0);
+		let_go(pid, tid, 0);
 		break;
 	case WAIT_SIGNAL:
-		held_ptrace(PTRACE_DETACH, tid, 0, sig);
+		let_go(pid, tid, sig);
 		break;
 	default:
 		break;
@@ -234,7 +284,7 @@ static void let_go_of_successor(pid_t pid, pid_t tid)
 	uint64_t end = monotonic_ns() + PATIENCE_NS;
 
 	while (tid != pid && !ptrace(PTRACE_INTERRUPT, pid, 0, 0) && monotonic_ns() < end)
-		abandon(pid);
+		abandon(pid, pid);
 }
 
 /* Whoever is in such a call would stop at its end, whenever that is, and wait for us: it is not seized. */
@@ -309,7 +359,7 @@ enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_m
 	r = ptrace(PTRACE_INTERRUPT, tid, 0, 0) ? TRACEE_GONE : wait_interrupted(tid, timeout_ms);
 	if (r != TRACEE_STOPPED) {
 		if (r == TRACEE_BUSY)
-			abandon(tid);
+			abandon(pid, tid);
 		else
 			let_go_of_successor(pid, tid);
 		return r;
@@ -319,7 +369,7 @@ enum tracee_stop_result tracee_stop(pid_t pid, pid_t tid, unsigned int timeout_m
 		return TRACEE_GONE;
 	}
 	/* At once: the kernel lets go of it with the registers that it has when we are killed. */
-	if (tracee_undo_false_eintr(pid, tid, &t.home) && !set_regs(tid, &t.home)) {
+	if (!mend_call(pid, tid, &t.home)) {
 		held_ptrace(PTRACE_DETACH, tid, 0, 0);
 		return TRACEE_GONE;
 	}
@@ -639,7 +689,7 @@ uint64_t tracee_release(struct tracee *t)
 	if (t->away)
 		wc_error_free(tracee_go_home(t, NULL, NULL));
 	else
-		set_regs(t->tid, &t->home); /* the false EINTR, where there was one */
+		set_regs(t->tid, &t->home); /* with what was mended of its call */
 	held_ptrace(PTRACE_DETACH, t->tid, 0, 0);
 	free(t->frame);
 	*t = (struct tracee){ 0 };

@@ -105,6 +105,24 @@ void tracing_undo_false_eintr(pid_t pid, pid_t tid)
 		held_ptrace(PTRACE_SETREGS, tid, 0, &regs);
 }
 
+void tracing_begin_call_again(pid_t pid, pid_t tid, struct user_regs_struct *regs)
+{
+	struct user_regs_struct here;
+
+	if (!regs && !held_ptrace(PTRACE_GETREGS, tid, 0, &here))
+		regs = &here;
+	if (regs && tracee_begin_call_again(pid, tid, regs))
+		held_ptrace(PTRACE_SETREGS, tid, 0, regs);
+}
+
+const char *tracing_begins_calls_again(pid_t pid)
+{
+	return proc_seccomp(pid)
+		       ? "the process runs under seccomp: a poll, sleep or futex wait that watchctl interrupts "
+			 "begins again, with its whole time-out"
+		       : NULL;
+}
+
 struct wc_error *tracing_seize_all(pid_t pid, struct wc_error *(*seize)(void *ctx, pid_t tid, bool *ret_new),
 				   void *ctx)
 {

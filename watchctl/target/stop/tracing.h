@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
+#include <sys/user.h>
 
 #include "watchctl/base/error.h"
 
@@ -35,5 +36,14 @@ bool tracing_signal_is_ignored(pid_t pid, pid_t tid, int sig);
 
 /* The stopped thread has stopped only because it is traced: an untraced one would not have woken up. */
 void tracing_undo_false_eintr(pid_t pid, pid_t tid);
+
+/*
+ * At every stop after which the thread may go on without our own end: tracee_begin_call_again(). @regs, as they are;
+ * NULL: they are read.
+ */
+void tracing_begin_call_again(pid_t pid, pid_t tid, struct user_regs_struct *regs);
+
+/* What that means for a process any of whose threads is under seccomp, as a sentence; NULL: none is. Constant. */
+const char *tracing_begins_calls_again(pid_t pid);
 
 #endif
