@@ -243,11 +243,7 @@ static __attribute__((noinline)) uint64_t chain(struct wire_control *ctl, const 
 	return handler;
 }
 
-/*
- * A debug exception that left DR6 empty. The kernel takes it for an int1 (exc_debug_user() in arch/x86/kernel/traps.c), and
- * no program would survive it by default; but hypervisors lose DR6 at times, and then it is a hit of ours, of which nobody
- * can say where. Told from what else raises TRAP_BRKPT by the code before rip: int1, and a system call in a single step.
- */
+/* A hit of ours, then, of which nobody can say where: no program would survive it by default. */
 static bool is_without_cause(const struct arrival *a)
 {
 	const uint64_t rip = word_at(a->ucontext + UC_RIP);
@@ -257,8 +253,7 @@ static bool is_without_cause(const struct arrival *a)
 	    (word_at(a->ucontext + UC_EFLAGS) & EFLAGS_TF) ||
 	    !peek(sys0(NR_GETPID), rip - 2, code, sizeof(code)))
 		return false;
-	return code[1] != 0xf1 && code[0] != 0xcd &&
-	       !(code[0] == 0x0f && (code[1] == 0x05 || code[1] == 0x34));
+	return !wire_code_raises_trap(code);
 }
 
 static uint64_t serve(struct wire_control *ctl, const struct arrival *a)

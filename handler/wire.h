@@ -167,6 +167,18 @@ struct wire_control {
 	uint64_t causeless; /* debug exceptions that the processor gave no cause for; they went no further */
 };
 
+/*
+ * SIGTRAP, TRAP_BRKPT, at rip, in a thread that takes no single steps: what raises that besides a debug exception that left
+ * DR6 empty, which the kernel takes for an int1 (exc_debug_user() in arch/x86/kernel/traps.c). Told by the two bytes before
+ * rip: an int1 (f1), an int n (cd), a system call (0f 05, 0f 34) that was stepped. Hypervisors lose DR6 at times; then it
+ * is a hit of ours.
+ */
+static inline int wire_code_raises_trap(const uint8_t before[2])
+{
+	return before[1] == 0xf1 || before[0] == 0xcd ||
+	       (before[0] == 0x0f && (before[1] == 0x05 || before[1] == 0x34));
+}
+
 #define SIGNAL_RED_ZONE 128u /* what a signal's frame leaves alone, below the interrupted stack pointer */
 
 #define WIRE_CONTROL_SIZE 0x1000u

@@ -366,3 +366,25 @@ def test_an_int1_of_the_programs_own_is_its_own(victim, watch):
     let_have_an_empty_dr6(v)
     assert v.process.wait(WAIT) == -signal.SIGTRAP
     w.end(sig=None)
+
+
+@pytest.mark.parametrize("others", [[], ["-v", "standing"]], ids=["one", "two"])
+def test_the_ptrace_engine_takes_it_for_a_hit_of_the_only_register_or_counts_it(victim, watch, others):
+    v = victim("causeless", "plain")
+    w = watch("-p", v.pid, "-v", "counter", "-w", *others, "--engine", "ptrace")
+    for _ in range(3):
+        v.tell("trap")
+        v.tell("")
+    wait_until(lambda: len(w.of("access")) == (3 if others else 6))
+    w.end()
+    assert v.alive() and w.balanced()
+    told = [n["text"] for n in w.of("note") if "without a cause" in n["text"]]
+    assert told[-1].startswith("3 times ") if others else not told
+
+
+def test_the_ptrace_engine_leaves_an_int1_of_the_programs_own_to_it(victim, watch):
+    v = victim("causeless", "int1")
+    w = watch("-p", v.pid, "-v", "counter", "--engine", "ptrace")
+    v.send("trap")
+    assert v.process.wait(WAIT) == -signal.SIGTRAP
+    w.end(sig=None)

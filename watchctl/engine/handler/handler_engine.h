@@ -20,6 +20,7 @@
 #include "watchctl/engine/intake/heartbeat.h"
 #include "watchctl/engine/intake/intake.h"
 #include "watchctl/engine/intake/past_counts.h"
+#include "watchctl/engine/intake/causeless.h"
 #include "watchctl/engine/intake/unheld.h"
 #include "watchctl/engine/kernel/kernel_recorder.h"
 #include "watchctl/engine/perf/family_watch.h"

@@ -205,20 +205,8 @@ uint64_t handler_outstanding(const struct engine *e)
 
 struct wc_error *handler_report_causeless(struct engine *e, bool last)
 {
-	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
 	uint64_t n = 0;
-	char text[400];
 
 	injection_read(&e->inj, offsetof(struct wire_control, causeless), &n, sizeof(n));
-	if (n == e->causeless || (e->causeless && !last))
-		return NULL;
-	snprintf(
-		text, sizeof(text),
-		"%llu time%s the processor raised a debug exception without a cause (DR6 was empty), as it does on some "
-		"virtual machines: an access, most likely, of which nobody can say by which watch. It is in no count; "
-		"with --engine ring, it would have ended the program",
-		(unsigned long long)n, n == 1 ? "" : "s");
-	e->causeless = n;
-	event.note.text = text;
-	return e->intake.sink.put(e->intake.sink.ctx, &event);
+	return causeless_report(&e->causeless, n, last, e->intake.sink);
 }

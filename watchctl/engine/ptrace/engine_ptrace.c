@@ -496,6 +496,8 @@ static struct wc_error *engine_ptrace_check(struct engine *e, uint64_t now)
 	err = unheld_is_reported(&e->unheld)
 		      ? NULL
 		      : unheld_report(&e->unheld, e->ctl->unheld, unheld_in_time, e->sink);
+	if (!err)
+		err = causeless_report(&e->causeless, e->ctl->causeless, false, e->sink);
 	if (err)
 		return err;
 	if (e->intake.corrupt && !e->why[0])
@@ -637,6 +639,7 @@ static struct wc_error *stop(struct engine *e)
 	e->stopped = true;
 	err = wc_error_first(err, intake_report_departures(&e->intake, e->box->departures));
 	err = wc_error_first(err, unheld_report(&e->unheld, e->ctl->unheld, unheld_in_time, e->sink));
+	err = wc_error_first(err, causeless_report(&e->causeless, e->ctl->causeless, true, e->sink));
 	err = wc_error_first(err, take_note(e));
 	return err;
 }

@@ -1,3 +1,4 @@
+#include <asm/processor-flags.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -510,6 +511,38 @@ static bool take_merged(struct tracer *k, struct traced *t, const struct user_re
 	return t->requeued;
 }
 
+/* DR6 was empty: a hit of ours all the same, as nothing else can have raised it. */
+static bool is_without_cause(const struct traced *t, const siginfo_t *info,
+			     const struct user_regs_struct *regs)
+{
+	uint8_t before[2];
+
+	return info->si_code == TRAP_BRKPT && (uint64_t)(uintptr_t)info->si_addr == regs->rip &&
+	       !(regs->eflags & X86_EFLAGS_TF) &&
+	       proc_read_some(t->tid, regs->rip - 2, before, sizeof(before)) == sizeof(before) &&
+	       !wire_code_raises_trap(before);
+}
+
+/* Of the only register that is set; of several, nobody can say which. False: none is. */
+static bool take_without_cause(struct tracer *k, struct traced *t, const struct user_regs_struct *regs)
+{
+	unsigned int slot, ours = 0;
+	uint64_t dr6 = 0;
+
+	for (slot = 0; slot < DREGS; slot++)
+		if (t->carries[slot]) {
+			ours++;
+			dr6 |= 1u << slot;
+		}
+	if (ours == 1 && !t->foreign) {
+		take_all(k, t, regs, dr6);
+		trap_keep(k, t);
+	} else {
+		k->ctl->causeless += ours > 0;
+	}
+	return ours > 0;
+}
+
 /*
  * Ours are those that the debug exception has made, at the very place where the thread stands: DR6 alone
  * says nothing, because the kernel leaves it as the last exception found it, and because an access by the
@@ -528,6 +561,8 @@ bool hit_take(struct tracer *k, struct traced *t)
 	tracing_begin_call_again(t->process->pid, t->tid, &regs); /* it may have been the kernel's access */
 	if (trap_is_merged(k, t, &info))
 		return take_merged(k, t, &regs);
+	if (is_without_cause(t, &info, &regs))
+		return take_without_cause(k, t, &regs);
 	if ((info.si_code != TRAP_HWBKPT && info.si_code != TRAP_TRACE) ||
 	    (uint64_t)(uintptr_t)info.si_addr != regs.rip)
 		return false;
