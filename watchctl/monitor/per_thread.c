@@ -84,6 +84,10 @@ struct wc_error *monitor_find_thread_places(struct monitor *m)
 	if (!may_hook(m) || (!starts && !copies))
 		return NULL;
 	err = module_list_read(m->pid, &modules);
+	if (err && err->kind == WC_ETARGET) { /* it has ended, as the engine will say */
+		wc_error_free(err);
+		return NULL;
+	}
 	if (err)
 		return err;
 	if (starts)
@@ -140,8 +144,8 @@ struct wc_error *monitor_hook_threads(struct monitor *m)
 	if (!may_hook(m))
 		return NULL;
 	err = monitor_find_thread_places(m);
-	starts = needs(m, false) && !m->starts.hooked;
-	copies = needs(m, true) && !m->copies.hooked;
+	starts = needs(m, false) && m->starts.known && !m->starts.hooked;
+	copies = needs(m, true) && m->copies.known && !m->copies.hooked;
 	if (!err && copies) /* first: what is late there is all of a thread's accesses, or nearly */
 		err = hook_places(m, &m->copies);
 	if (!err && starts)
