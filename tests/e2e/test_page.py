@@ -298,7 +298,7 @@ def test_the_switch_of_colours_goes_round(shown):
     assert themes == ["light", "dark", "light"]
 
 
-@pytest.mark.slow_when("size2")
+@pytest.mark.slow_when("size1", "size2")
 @pytest.mark.parametrize("size", [(1280, 900), (800, 600), (390, 844)])
 def test_the_page_is_never_wider_than_the_window(shown, size):
     b = shown()

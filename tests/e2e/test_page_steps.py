@@ -157,6 +157,7 @@ def zoomed_to(b, number):
     return left + width / 2, top
 
 
+@pytest.mark.slow_when("lookup", "read_request")
 @pytest.mark.parametrize("name", ["parse_value", "lookup", "read_request"])
 def test_hover_shows_parameters_and_result(shown, told, name):
     number, call = next((n, c) for n, c in told.items() if c["function"] == name)

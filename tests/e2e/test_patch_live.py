@@ -648,7 +648,8 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.slow_when("bash-@branch", "git-@branch", "git-@call", "python3-@branch", "python3-@call")
+@pytest.mark.slow_when("bash-@branch", "git-@branch", "git-@call", "perl-@branch", "python3-@branch", "python3-@call",
+                       "python3-entry *")
 @pytest.mark.parametrize("pattern", ["entry *", "@syscall", "@locked", "@call", "@ret", "@branch"])
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_packaged_programs_print_what_they_print_without(probes, tmp_path, name, pattern):

@@ -94,6 +94,7 @@ def test_syscall_finds_what_objdump_lists(path):
     compare(path, "syscall", lambda text: text.split()[0] == "syscall")
 
 
+@pytest.mark.slow_when("/lib/x86_64-linux-gnu/libc.so.6")
 @pytest.mark.parametrize("path", FILES)
 def test_lock_cmpxchg_finds_what_objdump_lists(path):
     compare(path, "lock cmpxchg *, *", lambda text: text.startswith("lock cmpxchg "))

@@ -212,7 +212,7 @@ def test_a_parent_that_waits_for_stops_sees_its_own_and_no_other(child, watch, e
     w.end(sig=None)
 
 
-@pytest.mark.slow_when("ring")
+@pytest.mark.slow_when("ring", "ptrace")
 @each_engine
 def test_a_stop_at_any_instant_of_our_coming_and_going_is_a_stop(child, hardware, engine):
     """Sent while we attach, arm or leave: it holds until SIGCONT, and the parent is told of both, once."""

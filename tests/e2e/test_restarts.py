@@ -56,6 +56,7 @@ def end(s, sig=signal.SIGINT):
         return out.read()
 
 
+@pytest.mark.slow_when("errno-errno", "register-errno", "ptrace-errno")
 @pytest.mark.parametrize("action", ["kill", "errno"])
 @pytest.mark.parametrize("how", HOW)
 def test_no_stop_takes_a_call_from_a_program_under_seccomp(hardware, victim, how, action):

@@ -179,6 +179,7 @@ def test_two_killed_sessions_are_both_taken_out(victim, watch, slots, clear, bef
     watches_again(watch, v)
 
 
+@pytest.mark.slow_when("False")
 @pytest.mark.parametrize("kill_the_heir", [False, True])
 def test_a_handler_that_the_next_session_has_taken_over_is_left_to_it(victim, watch, slots, run, clear,
                                                                      before_and_after, kill_the_heir):

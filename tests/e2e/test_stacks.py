@@ -200,6 +200,7 @@ def test_a_damaged_stack_ends_with_a_reason(shapes, shape, end, known):
         assert access["stack_end"] in end
 
 
+@pytest.mark.slow_when("handler", "ptrace")
 def test_a_library_that_took_the_place_of_another(shapes, build):
     """Where the first had a small frame the second has a large one: no stack may be walked by rules of the first."""
     tell = shapes("shape")
@@ -254,6 +255,7 @@ def test_an_access_by_push_and_pop_in_prologue_and_epilogue(victim, build, watch
         assert_stack(access, told)
 
 
+@pytest.mark.slow_when("handler")
 def test_code_of_a_jit_with_frame_pointers(shapes):
     tell = shapes("shape_jit")
     order = ["framed", "twice", "framed", "memfd", "moved", "twice"]

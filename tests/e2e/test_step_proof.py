@@ -26,7 +26,7 @@ def told(objects):
 
 
 @pytest.mark.slow_when("sqlite3")
-@pytest.mark.slow_when("file", "perl", "python3")
+@pytest.mark.slow_when("file", "lua", "perl", "python3")
 @pytest.mark.parametrize("program", programs.PROGRAMS, ids=lambda p: p.name)
 def test_two_good_runs_do_not_differ(program, folder, tmp_path):
     for log in "one", "two":

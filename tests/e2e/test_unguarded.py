@@ -149,6 +149,7 @@ def test_a_program_that_our_signal_had_no_room_in_is_told_as_ended_by_it(build, 
     assert "--engine ring" in p.stderr
 
 
+@pytest.mark.slow_when("unguarded")
 @pytest.mark.parametrize("prefix", [[], UNGUARDED], ids=["guarded", "unguarded"])
 def test_hits_that_do_not_come_because_sigtrap_is_blocked_are_told(victim, watch, prefix):
     v = victim("own_signals")
