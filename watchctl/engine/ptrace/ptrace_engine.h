@@ -39,7 +39,7 @@ struct engine {
 	struct ptraced_watch watch[WIRE_WATCHES];
 	struct heartbeat heartbeat; /* until a launched program has begun */
 	struct unheld unheld;
-	uint64_t causeless; /* as in wire_control, of what was reported */
+	uint64_t causeless;	 /* as in wire_control, of what was reported */
 	struct past_counts past; /* of watches whose place was taken by a later one */
 	pid_t guard;		 /* our child; 0: waited for */
 	int tracer_fd;
