@@ -280,6 +280,11 @@ def with_engine(args):
     return [*args[:at], "--engine", "handler", *args[at:]]
 
 
+def unheld(notes):
+    """How often a thread did not wait long enough for us, as @notes tell: on a machine that is busy elsewhere."""
+    return sum(int(n["text"].split()[0]) for n in notes if "a thread did not wait" in n["text"])
+
+
 class Watch:
     """A live watchctl, its JSON read as it comes."""
 
@@ -343,6 +348,9 @@ class Watch:
 
     def summary(self, watch=0):
         return self.of("summary")[watch]
+
+    def unheld(self):
+        return unheld(self.of("note"))
 
     def balanced(self):
         """recorded + lost + filtered == counted, for every watch."""

@@ -48,7 +48,7 @@ def session(v, how):
 
 
 def end(s, sig=signal.SIGINT):
-    """What it has said."""
+    """Returns what it has said."""
     s.send_signal(sig)
     s.wait(timeout=WAIT)
     with s.out as out:

@@ -223,7 +223,7 @@ bool monitor_any_per_thread(const struct monitor *m);
 /* Once a per-thread variable is armed: sees to it that copies that threads get from now on are, before they are used. */
 struct wc_error *monitor_hook_threads(struct monitor *m);
 
-/* What takes long of that: before the variable is armed, for threads that get copies meanwhile are late. */
+/* Does what takes long of that, before the variable is armed: threads that get copies meanwhile are late. */
 struct wc_error *monitor_find_thread_places(struct monitor *m);
 void monitor_unhook_threads(struct monitor *m);
 

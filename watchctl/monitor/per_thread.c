@@ -133,9 +133,7 @@ static struct wc_error *hook_places(struct monitor *m, struct thread_places *p)
 	return !p->n || k < p->n ? report_late(m, p) : NULL;
 }
 
-/*
- * Every thread passes a few known addresses before it can access a copy: it waits there until that is armed.
- */
+/* Every thread passes a few known addresses before it can access a copy: it waits there until that is armed. */
 struct wc_error *monitor_hook_threads(struct monitor *m)
 {
 	struct wc_error *err;
@@ -150,7 +148,7 @@ struct wc_error *monitor_hook_threads(struct monitor *m)
 		err = hook_places(m, &m->copies);
 	if (!err && starts)
 		err = hook_places(m, &m->starts);
-	/* Who came since the watch was armed has passed there. */
+	/* A thread that came since the watch was armed has passed there. */
 	return err || (!starts && !copies) ? err : monitor_extend(m);
 }
 

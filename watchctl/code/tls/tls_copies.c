@@ -1,7 +1,7 @@
 /*
  * Part of tls: where threads get their copies of the variables of a library that was loaded later.
  *
- * Whoever needs the address of such a copy asks the loader's __tls_get_addr: code of the general dynamic model, TLS
+ * The loader's __tls_get_addr is asked for the address of such a copy: by code of the general dynamic model, TLS
  * descriptors, dlsym. If the thread has no copy yet, that function calls another, which allocates the block and enters it
  * in the thread's vector (glibc since 2.26, sysdeps/x86_64/tls_get_addr.S). So behind that call the copy is there, and
  * nobody has been given its address.
@@ -20,10 +20,10 @@
 
 struct search {
 	struct elffile *file;
-	uint64_t vaddr, len; /* of the function; len 0: none that is understood */
+	uint64_t vaddr, len; /* of the function */
 	uint8_t code[FUNCTION_MAX];
 	uint64_t after[CALLS_MAX]; /* its calls, as file addresses */
-	size_t n;
+	size_t n;		   /* 0: there is no such function, or it is not understood */
 };
 
 static bool leaves(const struct search *s, const struct insn *i)

@@ -16,14 +16,15 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/engine/kernel/kernel_recorder.h"
 #include "watchctl/engine/perf/perf_rings.h"
-#include "watchctl/engine/plan/watchpoint.h"
 #include "watchctl/target/proc/proc.h"
+#include "watchctl/target/stop/tracee.h"
 
 #define REGISTERS 4
 #define MAX_PASSES 200
 #define BIRTH_TRIES 16u
 #define DISABLE_PASSES 8u
 #define BIRTH_NS 10000
+#define STOP_MS 200u
 #define SAME_NS 1000000000ull /* no thread's number goes to another one sooner */
 
 static int open_event(struct perf_event_attr *attr, pid_t tid, int cpu)
@@ -265,6 +266,22 @@ static struct wc_error *arm_cpu(pid_t pid, pid_t tid, size_t cpu, uint64_t addr,
 	return NULL;
 }
 
+/* The fs base of a thread, which is stopped for a moment to be asked. False: it does not answer. */
+static bool ask_thread_pointer(pid_t pid, pid_t tid, const struct tracee *held, uint64_t *ret)
+{
+	struct tracee t;
+
+	if (held && held->tid == tid) {
+		*ret = held->home.fs_base;
+		return true;
+	}
+	if (tracee_stop(pid, tid, STOP_MS, &t) != TRACEE_STOPPED)
+		return false;
+	*ret = t.home.fs_base;
+	tracee_release(&t);
+	return true;
+}
+
 static struct perf_bp_without *find_without(struct perf_bp *bp, pid_t tid)
 {
 	size_t i;
@@ -284,7 +301,7 @@ static bool copy_address(pid_t pid, pid_t tid, const struct perf_bp_spec *s, str
 
 	if (w)
 		pointer = w->thread_pointer;
-	else if (!watchpoint_thread_pointer(pid, tid, s->held, &pointer))
+	else if (!ask_thread_pointer(pid, tid, s->held, &pointer))
 		return false;
 	if (s->address(s->address_ctx, pointer, ret)) {
 		if (w)

@@ -5,8 +5,6 @@
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/proc/translated.h"
 
-#define STOP_MS 200u
-
 struct wc_error *watchpoint_check_place(const struct watchpoint *w, pid_t pid)
 {
 	struct wc_error *err;
@@ -82,21 +80,6 @@ bool watchpoint_value(const struct watchpoint *w, pid_t pid, uint64_t *ret)
 	*ret = 0;
 	return w->access != ACCESS_EXECUTE && !w->address && !proc_page_waits(pid, w->want_addr) &&
 	       memory_read(&mem, w->want_addr, ret, w->want_size);
-}
-
-bool watchpoint_thread_pointer(pid_t pid, pid_t tid, const struct tracee *held, uint64_t *ret)
-{
-	struct tracee t;
-
-	if (held && held->tid == tid) {
-		*ret = held->home.fs_base;
-		return true;
-	}
-	if (tracee_stop(pid, tid, STOP_MS, &t) != TRACEE_STOPPED)
-		return false;
-	*ret = t.home.fs_base;
-	tracee_release(&t);
-	return true;
 }
 
 void watchpoint_remember(const struct watchpoint *w, pid_t pid, uint64_t addr, struct wire_shadow *table)

@@ -10,7 +10,6 @@
 
 #include "handler/wire.h"
 #include "watchctl/engine/plan/engine.h"
-#include "watchctl/target/stop/tracee.h"
 
 /*
  * WC_EUSAGE: no register covers it; WC_ENOTSUP: an execution, where the CPU executes a translation instead; WC_ENAME:
@@ -29,12 +28,6 @@ const char *watchpoint_untestable(const struct watchpoint *w, pid_t pid);
 
 /* The value of the bytes asked for, now. False: it has no one address, or cannot be read. */
 bool watchpoint_value(const struct watchpoint *w, pid_t pid, uint64_t *ret);
-
-/*
- * The fs base of thread @tid, which is stopped for a moment to be asked; @held (may be NULL) is a thread that stands
- * still anyway. False: it does not answer.
- */
-bool watchpoint_thread_pointer(pid_t pid, pid_t tid, const struct tracee *held, uint64_t *ret);
 
 /*
  * The value of a thread's own copy at @addr, into the table of last values (WIRE_SHADOWS) that recorders look into:

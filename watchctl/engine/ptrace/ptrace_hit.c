@@ -477,19 +477,26 @@ static void look_for_restarts(struct tracer *k, struct traced *t, uint64_t pc)
 		__atomic_store_n(&k->box->restarting, t->tid, __ATOMIC_RELEASE);
 }
 
+/* How many registers of ours are set in a thread; *ret: their bits, as in DR6. */
+static unsigned int count_ours(const struct traced *t, uint64_t *ret)
+{
+	unsigned int slot, n = 0;
+
+	*ret = 0;
+	for (slot = 0; slot < DREGS; slot++)
+		if (t->carries[slot]) {
+			n++;
+			*ret |= 1u << slot;
+		}
+	return n;
+}
+
 /* Registers of ours that have fired, by DR6; which need not be asked where there is but one. */
 static bool which_fired(const struct traced *t, uint64_t *ret, bool *ret_others)
 {
-	unsigned int slot, ours = 0;
+	unsigned int slot, ours = count_ours(t, ret);
 
-	*ret = 0;
 	*ret_others = false;
-	for (slot = 0; slot < DREGS; slot++) {
-		if (!t->carries[slot])
-			continue;
-		ours++;
-		*ret |= 1u << slot;
-	}
 	if (ours == 1 && !t->foreign)
 		return true;
 	if (!debugreg_read(t->tid, DEBUGREG_STATUS, ret))
@@ -511,7 +518,7 @@ static bool take_merged(struct tracer *k, struct traced *t, const struct user_re
 	return t->requeued;
 }
 
-/* DR6 was empty: a hit of ours all the same, as nothing else can have raised it. */
+/* See wire_code_raises_trap(): a hit of ours all the same. */
 static bool is_without_cause(const struct traced *t, const siginfo_t *info,
 			     const struct user_regs_struct *regs)
 {
@@ -526,14 +533,9 @@ static bool is_without_cause(const struct traced *t, const siginfo_t *info,
 /* Of the only register that is set; of several, nobody can say which. False: none is. */
 static bool take_without_cause(struct tracer *k, struct traced *t, const struct user_regs_struct *regs)
 {
-	unsigned int slot, ours = 0;
-	uint64_t dr6 = 0;
+	uint64_t dr6;
+	unsigned int ours = count_ours(t, &dr6);
 
-	for (slot = 0; slot < DREGS; slot++)
-		if (t->carries[slot]) {
-			ours++;
-			dr6 |= 1u << slot;
-		}
 	if (ours == 1 && !t->foreign) {
 		take_all(k, t, regs, dr6);
 		trap_keep(k, t);

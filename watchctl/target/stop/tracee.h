@@ -82,7 +82,8 @@ bool tracee_undo_false_eintr(pid_t pid, pid_t tid, struct user_regs_struct *regs
  * A call with a time limit (poll, nanosleep, futex) that a stop has interrupted is resumed by restart_syscall(2),
  * which a seccomp filter may answer with the death of the program. Of a thread under seccomp @regs are changed so
  * that the call begins again, with its whole time limit, once they are set; a signal that has a handler ends it with
- * EINTR as ever. True: they were changed.
+ * EINTR as ever. Where it cannot be known which call it was (a stop before it was under seccomp has had it resumed,
+ * and the code does not show the number), it ends with EINTR. True: they were changed.
  */
 bool tracee_begin_call_again(pid_t pid, pid_t tid, struct user_regs_struct *regs);
 

@@ -43,7 +43,7 @@ void tracing_undo_false_eintr(pid_t pid, pid_t tid);
  */
 void tracing_begin_call_again(pid_t pid, pid_t tid, struct user_regs_struct *regs);
 
-/* What that means for a process any of whose threads is under seccomp, as a sentence; NULL: none is. Constant. */
+/* Says what that means for a process with a thread under seccomp, as a sentence; NULL: it has none. Constant. */
 const char *tracing_begins_calls_again(pid_t pid);
 
 #endif
