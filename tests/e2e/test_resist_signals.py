@@ -1,6 +1,7 @@
 """Programs whose signals, stacks and timers are hard to share: they get each signal of theirs as if alone, and none of ours."""
 import ctypes
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -368,12 +369,19 @@ def test_an_int1_of_the_programs_own_is_its_own(victim, watch):
     w.end(sig=None)
 
 
+def has_taken_its_signals(pid, tid):
+    """And runs."""
+    status = Path(f"/proc/{pid}/task/{tid}/status").read_text()
+    return re.search(r"^State:\s+R", status, re.M) and re.search(r"^SigPnd:\s+0+$", status, re.M)
+
+
 @pytest.mark.parametrize("others", [[], ["-v", "standing"]], ids=["one", "two"])
 def test_the_ptrace_engine_takes_it_for_a_hit_of_the_only_register_or_counts_it(victim, watch, others):
     v = victim("causeless", "plain")
     w = watch("-p", v.pid, "-v", "counter", "-w", *others, "--engine", "ptrace")
     for _ in range(3):
-        v.tell("trap")
+        tid, _ = v.tell("trap").split()
+        wait_until(lambda: has_taken_its_signals(v.pid, tid))
         v.tell("")
     wait_until(lambda: len(w.of("access")) == (3 if others else 6))
     w.end()

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@ volatile int counter;
 volatile unsigned int standing;
 static volatile pid_t tid;
 static int own;
+static volatile int queued;
 
 /* Once `standing` is set, rip is at the jump and nowhere else. The last byte of the one constant is that of int1. */
 extern char plain[], plain_place[], int1[], int1_place[];
@@ -35,6 +37,17 @@ static void queue_trap(int sig)
 	(void)sig;
 	info.si_addr = own ? int1_place : plain_place;
 	syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, SIGTRAP, &info);
+	queued++;
+}
+
+/* Another signal would be merged into one that the thread has not taken yet. */
+static void have_it_queued(void)
+{
+	int before = queued;
+
+	syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
+	while (queued == before)
+		sched_yield();
 }
 
 static void *stand(void *code)
@@ -61,7 +74,7 @@ int main(int argc, char **argv)
 	printf("pid %d\n", getpid());
 	while (fgets(line, sizeof(line), stdin)) {
 		if (!strcmp(line, "trap\n"))
-			syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
+			have_it_queued();
 		else
 			counter++;
 		printf("ok %d %p\n", tid, (void *)(own ? int1_place : plain_place));
