@@ -5,8 +5,8 @@
  */
 #include "tests/unit/loc_bench.h"
 
-/* Everything below the first line of the message that refuses @expr selects another variable. */
-static void check_candidates(struct bench *b, const char *expr, unsigned int wanted)
+/* Everything below the first line of the message that refuses @expr selects another variable of type @type. */
+static void check_typed_candidates(struct bench *b, const char *expr, unsigned int wanted, const char *type)
 {
 	struct variable v = { 0 };
 	struct wc_error *err = locate(b->l, expr, &b->modules, &b->mem, &v, NULL);
@@ -21,11 +21,19 @@ static void check_candidates(struct bench *b, const char *expr, unsigned int wan
 		for (unsigned int i = 0; i < n; i++)
 			assert_int_not_equal(v.addr, seen[i]);
 		seen[n] = v.addr;
+		if (type)
+			assert_string_equal(v.type.name, type);
 		variable_deinit(&v);
 	}
 	if (n != wanted)
 		fail_msg("%s: %u candidates: %s", expr, n, err->text);
 	wc_error_free(err);
+}
+
+/* The same of any types, or none. */
+static void check_candidates(struct bench *b, const char *expr, unsigned int wanted)
+{
+	check_typed_candidates(b, expr, wanted, NULL);
 }
 
 /* What is optimised out of the program is not another function or a library's variable of that name. */
@@ -160,6 +168,43 @@ static void every_candidate_can_be_typed(void **state)
 	bench_stop(&b);
 }
 
+/* Two variables "hits" of one function, offered by the names of their symbols, @symbols with '|' between. */
+static void check_statics_of_functions(const char *compiler, const char *symbols)
+{
+	char command[1024];
+	struct bench b;
+
+	snprintf(command, sizeof(command),
+		 "printf '#include \"tests/victims/loc_show.h\"\n"
+		 "#define KEEP(x) asm volatile(\"\" :: \"r\"(&x))\nstruct conn { int id, state; } one;\n"
+		 "int f(int k) { if (k) { static int hits; KEEP(hits); return ++hits; }\n"
+		 "static int hits; KEEP(hits); return hits += 2; }\n"
+		 "int main(void) { static struct conn *cur = &one; KEEP(cur); SHOW(cur); SHOW(cur->state); "
+		 "show_done(); return f(1) + f(0) + cur->id; }' >@/main.c && %s -g -I. -o @/loc_c @/main.c",
+		 compiler);
+	victim_build(command);
+	bench_start(&b, "loc_c");
+	check_all_shown(&b);
+	expect_shown(&b, "cur->state", "int", "0");
+	check_typed_candidates(&b, "hits", 2, "int");
+	check_typed_candidates(&b, "f::hits", 2, "int");
+	expect_refusal(&b, "hits", WC_ENAME, symbols);
+	bench_stop(&b);
+}
+
+/* The symbols of such variables are called "function.name": that is not their name. */
+static void clang_statics_are_known_by_their_bare_names(void **state)
+{
+	check_statics_of_functions("clang -O0", "\n  'f.hits'|\n  'f.hits.1'");
+	check_statics_of_functions("clang -O2", "\n  'f.hits'|\n  'f.hits.1'");
+}
+
+static void two_statics_of_a_function_are_told_apart_by_their_symbols(void **state)
+{
+	check_statics_of_functions("gcc -O0", "\n  'hits.");
+	check_statics_of_functions("gcc -O2", "\n  'hits.");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -168,6 +213,8 @@ int main(void)
 		cmocka_unit_test(a_program_is_one_whatever_its_name),
 		cmocka_unit_test(names_with_colons_are_written_in_quotes),
 		cmocka_unit_test(every_candidate_can_be_typed),
+		cmocka_unit_test(clang_statics_are_known_by_their_bare_names),
+		cmocka_unit_test(two_statics_of_a_function_are_told_apart_by_their_symbols),
 	};
 
 	return cmocka_run_group_tests(tests, victim_setup, victim_cleanup);

@@ -15,6 +15,7 @@
  *	primary	= [ file "::" ] name | "'" name "'" | number | "(" sum ")"
  *	name	= C identifier, or C++ qualified "ns::Class::member", Rust "crate::NAME", Go "main.counter";
  *		  a static variable of a function is "function::name", or plain "name" where that is unique.
+ *		  Two of one name in one function are told apart by their symbols: "'f.hits.1'", "'hits.2'".
  *		  The end of a qualified name will do where it is unique, and inline and anonymous namespaces
  *		  may be left out.
  *

@@ -40,6 +40,46 @@ struct wc_error *hit_follow_copy(struct search *s, struct hit *h)
 	return NULL;
 }
 
+/* Looks for the variable at an address, to learn its entry. */
+struct entry_search {
+	struct hit *hit;
+	uint64_t vaddr;
+};
+
+static bool each_at_address(void *ctx, const struct variable_entry *e, enum name_fit fit)
+{
+	struct entry_search *s = ctx;
+	struct hit *h = s->hit;
+	Dwarf_Die die = e->die;
+	uint64_t vaddr;
+
+	(void)fit;
+	if (locate_index_place(h->index, &die, &vaddr) != (h->is_tls ? PLACE_TLS : PLACE_ADDRESS) ||
+	    vaddr != s->vaddr)
+		return true;
+	h->type = dtype_of(h->index, &die);
+	h->has_die = true;
+	h->die = die;
+	h->unit = e->unit;
+	return false;
+}
+
+struct wc_error *hit_find_entry(struct hit *h)
+{
+	struct entry_search s = { h, h->is_tls ? h->addr : h->addr - h->module->bias };
+	scoped(freep) char *name = strdup(h->name);
+	const char *last;
+
+	if (!name)
+		return &wc_enomem;
+	search_strip_clone_suffix(name);
+	last = locate_last_component(name);
+	locate_index_find(h->index, last, false, each_at_address, &s);
+	if (!h->has_die)
+		locate_index_find(h->index, last, true, each_at_address, &s);
+	return locate_index_lacks_memory(h->index) ? &wc_enomem : NULL;
+}
+
 /* Looks for the variable at an address, to learn its type. */
 struct type_search {
 	struct locate_index *x;

@@ -180,8 +180,7 @@ static bool each_entry(void *ctx, const struct variable_entry *e, enum name_fit 
 	return !s->no_memory;
 }
 
-/* Cuts what compilers append to local names: "calls.0", "flag.lto_priv.3". */
-static void strip_clone_suffix(char *name)
+void search_strip_clone_suffix(char *name)
 {
 	size_t len = strlen(name), end = len;
 
@@ -218,6 +217,13 @@ static bool name_is_local(const char *name)
 	return false;
 }
 
+/* What clang calls the static variable of a C function: "function.name", which is an outer name in Go. */
+static bool is_static_of_function(const struct symbol *sym)
+{
+	return sym->bind == STB_LOCAL && strncmp(sym->name, "_Z", 2) != 0 &&
+	       strncmp(sym->name, "_R", 2) != 0 && strchr(sym->name, '.');
+}
+
 /* How well a symbol fits in @stage; *@ret is its name for people. */
 static enum name_fit symbol_fit(const struct symbol *sym, const char *query, enum symbol_stage stage,
 				char **ret)
@@ -229,9 +235,11 @@ static enum name_fit symbol_fit(const struct symbol *sym, const char *query, enu
 	if (!name)
 		return FIT_NONE;
 	if (stage == SYMBOLS_LOCAL) {
-		strip_clone_suffix(name);
+		search_strip_clone_suffix(name);
 		fit = locate_name_fit(NULL, name, query) ? FIT_SUFFIX : FIT_NONE;
-	} else if (!name_is_local(name)) {
+	} else if (strcmp(sym->name, query) == 0) {
+		fit = FIT_EXACT;
+	} else if (!name_is_local(name) && !is_static_of_function(sym)) {
 		if (sym->use == SYMBOL_TLS)
 			locate_cut_thread_local(name);
 		fit = locate_name_fit(NULL, name, query);
@@ -379,9 +387,10 @@ static struct wc_error *settle_hits(struct search *s)
 	}
 	s->nhits = kept;
 	search_prefer_exports(s);
-	if (!err && s->nhits == 1 && !s->hit[0].has_die && !s->hit[0].is_function)
-		err = hit_find_type(s, &s->hit[0]);
-	return err;
+	if (err || s->nhits != 1 || s->hit[0].has_die || s->hit[0].is_function)
+		return err;
+	err = hit_find_entry(&s->hit[0]);
+	return err || s->hit[0].has_die ? err : hit_find_type(s, &s->hit[0]);
 }
 
 bool search_is_lost(const struct search *s)

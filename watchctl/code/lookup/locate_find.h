@@ -70,6 +70,12 @@ char *hit_linker_name(struct hit *h);
 void search_prefer_exports(struct search *s);
 
 /*
+ * Finds the debug information of @h, which was met as a symbol, by its address: for the symbol of a function's
+ * static variable is not called as the variable is. *@h is left as it is where there is none.
+ */
+struct wc_error *hit_find_entry(struct hit *h);
+
+/*
  * A symbol without a type: some module may describe the variable, as its definer (libc for a copy of
  * "environ" in the executable) or in a declaration.
  */
@@ -103,6 +109,9 @@ void search_add_hit(struct search *s, struct hit h);
 
 /* What @prefix, of @n parts, says of the module and the source file. */
 void search_set_prefixes(struct search *s, char *const *prefix, size_t n);
+
+/* Cuts what compilers append to local names: "calls.0", "flag.lto_priv.3". */
+void search_strip_clone_suffix(char *name);
 
 /* What of @query a mangled name contains as it is. */
 const char *search_last_word(const char *query);

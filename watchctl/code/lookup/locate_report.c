@@ -404,6 +404,49 @@ static bool is_typeable(const char *name)
 	return is;
 }
 
+/* The symbol at the address of @h; NULL: there is none. */
+static const char *symbol_of(const struct hit *h)
+{
+	struct symbols *table = locate_index_symbols(h->index);
+	uint64_t addr = h->is_tls ? h->addr : h->addr - h->module->bias;
+	const struct symbol *v;
+	size_t n = 0;
+
+	v = table ? symbols_all(table, &n) : NULL;
+	for (size_t i = 0; i < n; i++)
+		if (v[i].addr == addr && v[i].use == (h->is_tls ? SYMBOL_TLS : SYMBOL_DATA))
+			return v[i].name;
+	return NULL;
+}
+
+/* Whether @name, in @module if that is not NULL, means @h alone. */
+static bool name_selects(struct search *s, const char *module, const char *name, const struct hit *h)
+{
+	scoped(search_deinit) struct search again = {
+		.locator = s->locator, .modules = s->modules, .name = name, .module = module
+	};
+
+	wc_error_free(search_run(&again));
+	return again.nhits == 1 && hit_is_same(&again.hit[0], h);
+}
+
+/* For variables of one name in one function: the symbols have different names. NULL: no symbol will do. */
+static char *symbol_form(struct search *s, const struct hit *h)
+{
+	const char *name = h->is_function ? NULL : symbol_of(h);
+	const char *modules[] = { NULL, basename(h->module->path), h->module->path };
+	scoped(freep) char *quoted = NULL;
+
+	if (!name || strpbrk(name, "'\\") || asprintf(&quoted, "'%s'", name) < 0) {
+		quoted = NULL;
+		return NULL;
+	}
+	for (size_t m = 0; m < sizeof(modules) / sizeof(*modules); m++)
+		if (name_selects(s, modules[m], name, h))
+			return print_form(&(struct form){ modules[m], NULL }, quoted);
+	return NULL;
+}
+
 /* The shortest text that means hit @i and no other; @module: with the module's name in any case. */
 static char *form_of(struct search *s, size_t i, bool module)
 {
@@ -429,6 +472,9 @@ static char *form_of(struct search *s, size_t i, bool module)
 			}
 		}
 	}
+	text = symbol_form(s, h);
+	if (text)
+		return text;
 	if (h->is_tls && typeable)
 		return print_form(&(struct form){ h->module->path, NULL }, h->name);
 	if (asprintf(&text, size ? "0x%" PRIx64 ":%" PRIu64 : "0x%" PRIx64, h->addr, size) < 0)
