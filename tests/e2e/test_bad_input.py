@@ -177,6 +177,12 @@ def test_ambiguous_names_list_their_candidates(run, build):
         p.wait()
 
 
+@pytest.mark.parametrize("place, size", [("0xffffffffffffffff", 1), ("0xfffffffffffffff8", 8), ("0xfffffffffffffffe", 4)])
+def test_the_end_of_the_address_space_is_called_so(run, victim, place, size):
+    v = victim("puppet")
+    refused(run, v, NAME, "the end of the address space", place, args=["-p", v.pid, "-v", place, "-s", size])
+
+
 @pytest.mark.parametrize("size, word", [("33", "at most 32"), ("0", "-s"), ("4294967297", "-s"), ("x", "-s")])
 def test_wrong_sizes(run, victim, size, word):
     v = victim("puppet")

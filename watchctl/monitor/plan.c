@@ -83,6 +83,19 @@ static struct wc_error *too_large(const struct monitor *m, unsigned int i, unsig
 		range_longest(w->variable.addr, left));
 }
 
+/* Nothing of a process lies where addresses end, and a range that goes on there has no last byte. */
+static struct wc_error *check_end(const struct watch_request *r, const struct monitored *w)
+{
+	if (w->variable.addr <= UINT64_MAX - w->size)
+		return NULL;
+	return wc_error_new(
+		WC_ENAME,
+		"%u byte%s from 0x%llx on reach%s the end of the address space, which is no memory of a process: %s "
+		"cannot be watched",
+		w->size, w->size == 1 ? "" : "s", (unsigned long long)w->variable.addr,
+		w->size == 1 ? "es" : "", r->expr);
+}
+
 static struct wc_error *check_slot(const struct watch_request *r, const struct monitored *w)
 {
 	if (r->slot < 0 || w->nparts == 1)
@@ -169,6 +182,9 @@ static struct wc_error *plan_registers(const struct monitor *m, unsigned int i, 
 		return no_size(r);
 	if (monitor_is_per_thread(w))
 		return plan_per_thread(r, w);
+	err = check_end(r, w);
+	if (err)
+		return err;
 	left = registers_left(m, i);
 	if (r->follow && w->variable.bounds && range_registers(w->variable.addr, w->size) > left) {
 		drop_bounds(&w->variable);

@@ -236,6 +236,40 @@ static void what_classes_do_not_say_is_an_error(void **state)
 	bench_stop(&b);
 }
 
+/* What lies at its address is a neighbour, but for an array at the end of what is allocated longer. */
+static void a_variable_of_size_0_is_refused(void **state)
+{
+	static const char *const compilers[] = { "gcc", "clang" };
+
+	for (size_t i = 0; i < 2; i++) {
+		char command[1024];
+		struct bench b;
+
+		snprintf(
+			command, sizeof(command),
+			"printf '#include \"tests/victims/loc_show.h\"\n#include <stdlib.h>\n"
+			"struct none {} e0, es[3]; int z[0], rows[0][3], columns[3][0]; int (*to)[0];\n"
+			"struct tail { int n; char flex[0]; } *tail; struct none *np = &e0; int next;\n"
+			"int main(void) { tail = malloc(16); to = malloc(16); SHOW(next); SHOW(tail->flex[2]); "
+			"SHOW((*to)[1]); SHOW(tail->n); show_done(); return z == (int *)es; }' >@/main.c && "
+			"%s -g -I. -o @/loc_c @/main.c",
+			compilers[i]);
+		victim_build(command);
+		bench_start(&b, "loc_c");
+		check_all_shown(&b);
+		expect_refusal(&b, "e0", WC_ENAME, "The size of 'e0' is 0");
+		expect_refusal(&b, "es", WC_ENAME, "The size of 'es' is 0");
+		expect_refusal(&b, "es[1]", WC_ENAME, "The size of 'es[1]' is 0");
+		expect_refusal(&b, "*np", WC_ENAME, "The size of '*np' is 0");
+		expect_refusal(&b, "z", WC_ENAME, "The size of 'z' is 0");
+		expect_refusal(&b, "z[0]", WC_ENAME, "'z' has no elements: [0] is none");
+		expect_refusal(&b, "rows[0][1]", WC_ENAME, "'rows' has no elements: [0]");
+		expect_refusal(&b, "columns", WC_ENAME, "The size of 'columns' is 0");
+		expect_refusal(&b, "columns[1][0]", WC_ENAME, "'columns[1]' has no elements: [0]");
+		bench_stop(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +282,7 @@ int main(void)
 		cmocka_unit_test(thread_local_variables_stay_with_their_threads),
 		cmocka_unit_test(malformed_ones_have_a_caret),
 		cmocka_unit_test(what_classes_do_not_say_is_an_error),
+		cmocka_unit_test(a_variable_of_size_0_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, victim_setup, victim_cleanup);

@@ -169,6 +169,7 @@ struct wc_error *path_step(struct path_place *p, const struct locate_step *step,
 	err = path_add_text(p, step);
 	if (err)
 		return err;
+	next.may_go_on |= step->op != LOCATE_INDEX;
 	next.text = p->text;
 	next.text_kind = p->text_kind;
 	*p = next;

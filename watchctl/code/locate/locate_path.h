@@ -36,6 +36,7 @@ struct path_place {
 	/* The pointers that were read on the way, as in struct variable. */
 	uint64_t pointer[LOCATE_POINTERS];
 	unsigned int npointers, bounds;
+	bool may_go_on;	   /* a member, or behind a pointer: more may be allocated than its type has */
 	bool null_pointer; /* the last one leads nowhere: set with an error */
 	char *text;	   /* the path so far, as a person writes it; the owner's to free */
 	enum path_text text_kind;

@@ -93,6 +93,8 @@ static struct wc_error *out_of_bounds(struct path_place *p, const struct array_s
 	/* What describes it may be in the making. */
 	p->null_pointer |= s->is_described && p->npointers > 0;
 	write_indices(step, from, wanted, sizeof(wanted));
+	if (dwarf_family_indexes_as_c(family) && d->has_count && !d->count)
+		return wc_error_new(WC_ENAME, "'%s' has no elements: %s is none of them.", p->text, wanted);
 	if (dwarf_family_indexes_as_c(family))
 		return wc_error_new(WC_ENAME,
 				    "'%s' has %" PRIu64 " elements, [%" PRId64 "] to [%" PRId64
@@ -127,15 +129,16 @@ static struct wc_error *packed(const struct path_place *p, const struct array_sh
 		p->text, s->bits, byte);
 }
 
-static bool index_is_outside(const struct array_shape *s, unsigned int k, int64_t index,
-			     enum dwarf_family family)
+static bool index_is_outside(const struct path_place *p, const struct array_shape *s, unsigned int k,
+			     int64_t index, enum dwarf_family family)
 {
 	const struct array_dim *d = &s->dim[k];
 
 	if (index < d->lower)
 		return d->has_count || !dwarf_family_indexes_as_c(family);
 	/* "char data[0]" at the end of a structure of C's has as many as were allocated. */
-	if (!d->has_count || (!d->count && dwarf_family_indexes_as_c(family) && !s->is_described))
+	if (!d->has_count ||
+	    (!d->count && p->may_go_on && dwarf_family_indexes_as_c(family) && !s->is_described))
 		return false;
 	return (uint64_t)index - (uint64_t)d->lower >= d->count;
 }
@@ -158,12 +161,12 @@ static struct wc_error *index_array(struct path_place *p, const struct dtype *t,
 	if (n < s.ndims && (s.column_major || s.is_described || s.bits))
 		return too_few(p, &s, family);
 	for (unsigned int k = 0; k < n; k++)
-		if (index_is_outside(&s, k, step->index[*used + k], family))
+		if (index_is_outside(p, &s, k, step->index[*used + k], family))
 			return out_of_bounds(p, &s, step, *used, family);
 	if (s.bits)
 		return packed(p, &s, step->index[*used]);
 	for (unsigned int k = 0; k < n; k++) {
-		if (!s.dim[k].stride)
+		if (!s.dim[k].stride && !dtype_size(&s.element) && !dtype_is_empty(&s.element))
 			return path_wrong_kind(p, "of unknown size: its elements cannot be counted.");
 		s.data += (uint64_t)(step->index[*used + k] - s.dim[k].lower) * (uint64_t)s.dim[k].stride;
 	}
@@ -221,6 +224,7 @@ static struct wc_error *index_pointer(struct path_place *p, int64_t index, uint6
 	if (err)
 		return err;
 	p->size = 0;
+	p->may_go_on = true;
 	p->type = *type;
 	if (!size)
 		return path_wrong_kind(p, "of unknown size: its elements cannot be counted.");

@@ -74,6 +74,15 @@ bool path_value_type(const struct path_place *p, struct value_type *ret)
 	return true;
 }
 
+static bool has_no_bytes(const struct path_place *p)
+{
+	struct dtype s = dtype_strip(&p->type);
+
+	if (p->kind != PATH_OBJECT || p->stars || p->slice || !dtype_is_empty(&s))
+		return false;
+	return dtype_tag(&s) != DW_TAG_array_type || !p->may_go_on;
+}
+
 struct wc_error *path_check_place(const struct path_place *p)
 {
 	if (p->kind == PATH_NUMBER)
@@ -82,6 +91,9 @@ struct wc_error *path_check_place(const struct path_place *p)
 			"'%s' is a number, %" PRId64 ", not a variable. To watch the memory at an "
 			"address, give its size, 0x%" PRIx64 ":SIZE, or its type, *(int *)0x%" PRIx64 ".",
 			p->text, p->number, (uint64_t)p->number, (uint64_t)p->number);
+	if (has_no_bytes(p))
+		return wc_error_new(WC_ENAME, "The size of '%s' is 0: it has no bytes that could be watched.",
+				    p->text);
 	if (p->kind != PATH_ADDRESS)
 		return NULL;
 	if (p->text[0] == '&')

@@ -239,6 +239,24 @@ uint64_t dtype_size(const struct dtype *t)
 	return size_at_depth(t, 0);
 }
 
+bool dtype_is_empty(const struct dtype *t)
+{
+	struct dtype s = dtype_strip(t), element;
+	Dwarf_Word size;
+	uint64_t count;
+
+	if (dtype_is_aggregate_tag(dtype_tag(&s)))
+		return dwarf_die_number(&s.die, DW_AT_byte_size, &size) && !size;
+	for (; dtype_tag(&s) == DW_TAG_array_type && dtype_count(&s, &count); s = element) {
+		if (!count)
+			return true;
+		element = dtype_element(&s);
+		if (element.dim <= s.dim)
+			return dtype_is_empty(&element);
+	}
+	return false;
+}
+
 /* The address of member @die of the object at @addr. */
 static bool member_address(Dwarf_Die *die, uint64_t addr, const struct memory_view *mem, uint64_t *ret)
 {

@@ -58,6 +58,9 @@ bool dtype_is_reference(const struct dtype *stripped);
 /* 0: unknown. */
 uint64_t dtype_size(const struct dtype *t);
 
+/* Whether its size is known, and 0: an empty struct of GNU C's, an array of no elements. */
+bool dtype_is_empty(const struct dtype *t);
+
 /* Of a stripped array: its first dimension (false: there is none), the number of elements in it (false:
  * unknown here; see locate_array.h), and the type of one. */
 bool dtype_dimension(const struct dtype *array, Dwarf_Die *ret);
