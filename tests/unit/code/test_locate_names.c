@@ -205,6 +205,38 @@ static void two_statics_of_a_function_are_told_apart_by_their_symbols(void **sta
 	check_statics_of_functions("gcc -O2", "\n  'hits.");
 }
 
+/* The unit of a file has nothing but the origin of such a variable, which is in another one. */
+static void what_is_optimised_at_link_time_is_of_its_file(void **state)
+{
+	static const char *const levels[] = { "-O0", "-O2" };
+
+	for (size_t i = 0; i < 2; i++) {
+		char command[1024];
+		struct bench b;
+
+		snprintf(
+			command, sizeof(command),
+			"printf '#include \"tests/victims/loc_show.h\"\n"
+			"#define KEEP(x) asm volatile(\"\" :: \"r\"(&x) : \"memory\")\nstatic int shared;\n"
+			"static inline void work(const char *shown) { static int calls; KEEP(calls); "
+			"SHOW_AS(shown, calls); }\n' >@/part.h && "
+			"for n in a b; do printf '#include \"part.h\"\nvoid f%%s(void) { KEEP(shared); "
+			"SHOW_AS(\"%%s.c:shared\", shared); work(\"%%s.c:calls\"); }\n' $n $n $n >@/$n.c; done && "
+			"printf '#include \"tests/victims/loc_show.h\"\nvoid fa(void), fb(void); int main(void) { fa(); fb(); "
+			"show_done(); return 0; }\n' >@/main.c && "
+			"gcc -flto %s -g -I. -o @/loc_c @/a.c @/b.c @/main.c 2>/dev/null",
+			levels[i]);
+		victim_build(command);
+		bench_start(&b, "loc_c");
+		assert_int_equal(b.v.n, 4);
+		check_all_shown(&b);
+		check_typed_candidates(&b, "shared", 2, "int");
+		expect_refusal(&b, "shared", WC_ENAME, "\n  a.c:shared|\n  b.c:shared");
+		expect_refusal(&b, "calls", WC_ENAME, "\n  a.c:work::calls|\n  b.c:work::calls");
+		bench_stop(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -214,6 +246,7 @@ int main(void)
 		cmocka_unit_test(names_with_colons_are_written_in_quotes),
 		cmocka_unit_test(every_candidate_can_be_typed),
 		cmocka_unit_test(clang_statics_are_known_by_their_bare_names),
+		cmocka_unit_test(what_is_optimised_at_link_time_is_of_its_file),
 		cmocka_unit_test(two_statics_of_a_function_are_told_apart_by_their_symbols),
 	};
 

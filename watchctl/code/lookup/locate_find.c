@@ -52,11 +52,22 @@ static bool unit_is_from(Dwarf_Die *u, const char *source)
 	return locate_path_fit(full, source);
 }
 
+Dwarf_Die locate_made_from(struct locate_index *x, Dwarf_Die *die, uint32_t unit)
+{
+	Dwarf_Die origin, made_from = *locate_index_unit(x, unit);
+	Dwarf_Attribute mem;
+
+	if (dwarf_formref_die(dwarf_attr(die, DW_AT_abstract_origin, &mem), &origin))
+		dwarf_diecu(&origin, &made_from, NULL, NULL);
+	return made_from;
+}
+
 bool locate_is_from(struct locate_index *x, Dwarf_Die *die, uint32_t unit, const char *source)
 {
 	const char *decl = dwarf_die_decl_file(die, NULL);
+	Dwarf_Die made_from = locate_made_from(x, die, unit);
 
-	return (decl && locate_path_fit(decl, source)) || unit_is_from(locate_index_unit(x, unit), source);
+	return (decl && locate_path_fit(decl, source)) || unit_is_from(&made_from, source);
 }
 
 static char *qualified_name(const char *scope, const char *name)

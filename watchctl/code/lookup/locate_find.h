@@ -116,6 +116,12 @@ void search_strip_clone_suffix(char *name);
 /* What of @query a mangled name contains as it is. */
 const char *search_last_word(const char *query);
 
+/*
+ * The unit of the source file that @die, of unit @unit, was compiled from: what is optimised at link time has a
+ * unit "<artificial>", and only an origin in the one of its file.
+ */
+Dwarf_Die locate_made_from(struct locate_index *x, Dwarf_Die *die, uint32_t unit);
+
 /* Whether @die, of unit @unit, comes from the source file @source. */
 bool locate_is_from(struct locate_index *x, Dwarf_Die *die, uint32_t unit, const char *source);
 

@@ -342,7 +342,7 @@ struct form {
 
 static bool form_fits(const struct search *s, const struct form *f, struct hit *h, const char *name)
 {
-	Dwarf_Die *unit;
+	Dwarf_Die unit;
 	const char *decl, *made_from;
 
 	if (f->module && !module_is_called(s->modules, h->module, f->module))
@@ -351,8 +351,8 @@ static bool form_fits(const struct search *s, const struct form *f, struct hit *
 		return locate_name_fit(NULL, h->name, name) != FIT_NONE;
 	if (!h->has_die)
 		return false;
-	unit = locate_index_unit(h->index, h->unit);
-	made_from = dwarf_diename(unit);
+	unit = locate_made_from(h->index, &h->die, h->unit);
+	made_from = dwarf_diename(&unit);
 	decl = dwarf_die_decl_file(&h->die, NULL);
 	return locate_name_fit(NULL, h->name, name) && ((decl && locate_path_fit(decl, f->file)) ||
 							(made_from && locate_path_fit(made_from, f->file)));
@@ -453,8 +453,8 @@ static char *form_of(struct search *s, size_t i, bool module)
 	struct hit *h = &s->hit[i];
 	bool typeable = h->is_function || is_typeable(h->name);
 	const char *modules[] = { NULL, basename(h->module->path), h->module->path };
-	/* A unit made at link time is called "<artificial>": there only the declaration reports the file. */
-	const char *paths[] = { h->has_die ? dwarf_diename(locate_index_unit(h->index, h->unit)) : NULL,
+	Dwarf_Die unit = h->has_die ? locate_made_from(h->index, &h->die, h->unit) : (Dwarf_Die){ 0 };
+	const char *paths[] = { h->has_die ? dwarf_diename(&unit) : NULL,
 				h->has_die ? dwarf_die_decl_file(&h->die, NULL) : NULL };
 	uint64_t size = h->type.known ? dtype_size(&h->type) : h->size;
 	char *text;
