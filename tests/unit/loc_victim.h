@@ -75,8 +75,9 @@ static bool victim_sh(const char *command)
 /* A compiler that @command calls and that is not installed; NULL: all are. */
 static const char *victim_missing_tool(const char *command)
 {
-	static const char *const tools[] = { "gcc",   "g++",	  "clang",    "clang++", "musl-gcc", "go",
-					     "rustc", "gfortran", "gnatmake", "fpc",	 "dwz" };
+	static const char *const tools[] = { "gcc",	 "g++", "clang", "clang++",
+					     "musl-gcc", "go",	"rustc", "gfortran",
+					     "gnatmake", "fpc", "dwz",	 "llvm-dwp" };
 	char call[32], ask[64];
 
 	for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {

@@ -237,6 +237,43 @@ static void what_is_optimised_at_link_time_is_of_its_file(void **state)
 	}
 }
 
+/* A libdw that does not read packages has nothing but symbols to say: it must not be "build it with -g". */
+static void a_package_of_split_debug_information_is_read_or_named(void **state)
+{
+	static const char *const versions[] = { "4", "5" };
+
+	for (size_t i = 0; i < 2; i++) {
+		char command[1024];
+		struct variable v = { 0 };
+		struct wc_error *err;
+		struct bench b;
+
+		snprintf(command, sizeof(command),
+			 "printf '#include \"tests/victims/loc_show.h\"\nstruct { int a, hits; } server;\n"
+			 "int main(void) { SHOW(server.hits); show_done(); return 0; }' >@/main.c && "
+			 "root=$PWD && cd @ && clang -gdwarf-%s -gsplit-dwarf -I$root -c main.c -o main.o && "
+			 "clang -o loc_c main.o && llvm-dwp -e loc_c -o loc_c.dwp && rm main.dwo",
+			 versions[i]);
+		victim_build(command);
+		bench_start(&b, "loc_c");
+		err = locate(b.l, "server.hits", &b.modules, &b.mem, &v, NULL);
+		if (!err) {
+			assert_int_equal(v.addr, victim_shown(&b.v, "server.hits")->addr);
+			variable_deinit(&v);
+		} else {
+			expect_text("server.hits", err, WC_ENAME,
+				    "The type of 'server'|loc_c.dwp, which libdw");
+			expect_refusal(&b, "absent", WC_ENAME, "no variable 'absent'|loc_c.dwp, which libdw");
+		}
+		bench_stop(&b);
+		assert_true(victim_sh("rm @/loc_c.dwp"));
+		bench_start(&b, "loc_c");
+		expect_refusal(&b, "server.hits", WC_ENAME, "The type of 'server'|the file main.dwo");
+		expect_refusal(&b, "absent", WC_ENAME, "no variable 'absent'|the file main.dwo");
+		bench_stop(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +284,7 @@ int main(void)
 		cmocka_unit_test(every_candidate_can_be_typed),
 		cmocka_unit_test(clang_statics_are_known_by_their_bare_names),
 		cmocka_unit_test(what_is_optimised_at_link_time_is_of_its_file),
+		cmocka_unit_test(a_package_of_split_debug_information_is_read_or_named),
 		cmocka_unit_test(two_statics_of_a_function_are_told_apart_by_their_symbols),
 	};
 

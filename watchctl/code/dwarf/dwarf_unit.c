@@ -28,6 +28,25 @@ static const char *unit_string(Dwarf_Die *cu, unsigned int attr)
 	return dwarf_formstring(dwarf_attr(cu, attr, &mem));
 }
 
+const char *dwarf_missing_split(Dwarf *dwarf)
+{
+	Dwarf_CU *unit = NULL;
+	Dwarf_Half version;
+	Dwarf_Die cu, split;
+	uint8_t type;
+
+	while (dwarf_get_units(dwarf, unit, &unit, &version, &type, &cu, &split) == 0) {
+		const char *name =
+			type == DW_UT_skeleton && !split.addr ? unit_string(&cu, DW_AT_dwo_name) : NULL;
+
+		if (type == DW_UT_skeleton && !split.addr && !name)
+			name = unit_string(&cu, DW_AT_GNU_dwo_name);
+		if (name)
+			return name;
+	}
+	return NULL;
+}
+
 const char *dwarf_unit_short_path(Dwarf_Die *cu, const char *path)
 {
 	const char *name = unit_string(cu, DW_AT_name), *dir = unit_string(cu, DW_AT_comp_dir);

@@ -20,6 +20,9 @@ struct dwarf_unit_iter {
 /* The next compilation unit, zero-initialised @it for the first: partial and type units are left out. */
 bool dwarf_unit_next(Dwarf *dwarf, struct dwarf_unit_iter *it, Dwarf_Die *ret);
 
+/* The .dwo file of the first split unit that is not found; NULL: none is missing. */
+const char *dwarf_missing_split(Dwarf *dwarf);
+
 /*
  * @path, a full path from the line table of @cu, as the compiler was given it: without the compilation
  * directory if the unit's own name is relative. Part of @path.

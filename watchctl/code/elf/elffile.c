@@ -250,6 +250,11 @@ enum elffile_state elffile_state(struct elffile *f)
 	return f->state;
 }
 
+const char *elffile_path(const struct elffile *f)
+{
+	return f->path;
+}
+
 Dwfl_Module *elffile_dwfl(struct elffile *f)
 {
 	elffile_state(f);
@@ -297,4 +302,19 @@ Dwarf *elffile_dwarf(struct elffile *f, uint64_t *bias)
 const char *elffile_debug_path(struct elffile *f)
 {
 	return f->debug_path;
+}
+
+char *elffile_package(struct elffile *f)
+{
+	const char *const beside[] = { f->open_path, f->debug_path };
+
+	for (size_t i = 0; i < sizeof(beside) / sizeof(*beside); i++) {
+		scoped(freep) char *path = NULL;
+
+		if (beside[i] && asprintf(&path, "%s.dwp", beside[i]) < 0)
+			path = NULL;
+		if (path && access(path, F_OK) == 0)
+			return take_ptr(path);
+	}
+	return NULL;
 }

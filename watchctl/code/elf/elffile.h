@@ -53,6 +53,9 @@ bool elffile_is_for(const struct elffile *f, const struct module *m);
 /* Opens on first use. Everything below gives NULL unless the state is OK or DEBUG_ONLY. */
 enum elffile_state elffile_state(struct elffile *f);
 
+/* The module's path, as the process has it. */
+const char *elffile_path(const struct elffile *f);
+
 /* The file itself (in DEBUG_ONLY state its debug file); e_phdr, .eh_frame and .dynsym are here. */
 Elf *elffile_elf(struct elffile *f);
 
@@ -64,6 +67,9 @@ Dwarf *elffile_dwarf(struct elffile *f, uint64_t *bias);
 
 /* The path of the separate file that the debug information (or the symbol table) is in; NULL: none. */
 const char *elffile_debug_path(struct elffile *f);
+
+/* The path of the package (.dwp) with the split debug information, beside one of the two, malloc'd; NULL: none. */
+char *elffile_package(struct elffile *f);
 
 /* The same as a libdwfl module reported at load bias 0: its "runtime" addresses are vaddrs. */
 Dwfl_Module *elffile_dwfl(struct elffile *f);

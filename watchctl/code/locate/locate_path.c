@@ -2,7 +2,10 @@
 
 #include <string.h>
 
+#include "watchctl/base/cleanup.h"
+#include "watchctl/code/elf/module.h"
 #include "watchctl/code/locate/locate_path_parts.h"
+#include "watchctl/code/lookup/locator.h"
 
 static struct wc_error *settle_array(struct path_place *p, const struct dtype *s,
 				     const struct memory_view *mem, char **members)
@@ -54,10 +57,16 @@ static struct wc_error *arrow_needed(const struct path_place *p, const char *nam
 
 static struct wc_error *type_unknown(const struct path_place *p, const struct locate_step *step)
 {
-	return wc_error_new(WC_ENAME,
-			    "The type of '%s' is not known, so '%s' cannot be found in it. Install the debug "
-			    "information of its module, build it with -g, or give an address (0x...:SIZE).",
-			    p->text, step->name ? step->name : "an element");
+	const struct module *m = p->is_tls ? NULL : module_find(p->modules, p->addr);
+	struct locate_index *x = m ? locator_index(p->locator, m) : NULL;
+	scoped(freep) char *missing = x ? locate_index_missing(x) : NULL;
+
+	return wc_error_new(
+		WC_ENAME, "The type of '%s' is not known, so '%s' cannot be found in it. %s", p->text,
+		step->name ? step->name : "an element",
+		missing ? missing
+			: "Install the debug information of its module, build it with -g, or give "
+			  "an address (0x...:SIZE).");
 }
 
 static struct wc_error *language_unknown(const struct path_place *p)

@@ -59,6 +59,9 @@ struct symbols *locate_index_symbols(struct locate_index *x);
 
 bool locate_index_has_dwarf(struct locate_index *x);
 
+/* A sentence on the debug information that is split off and could not be read, malloc'd; NULL: all was. */
+char *locate_index_missing(struct locate_index *x);
+
 /*
  * Whether a variable inside a function may have a name that no symbol contains as it is: of a COMMON block,
  * or in a language that ignores case.

@@ -1,5 +1,8 @@
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/dwarf/dwarf_language.h"
 #include "watchctl/code/dwarf/dwarf_unit.h"
@@ -92,6 +95,30 @@ bool locate_index_has_dwarf(struct locate_index *x)
 {
 	locate_index_open_units(x);
 	return x->nunits > 0;
+}
+
+char *locate_index_missing(struct locate_index *x)
+{
+	const char *split, *name = basename(elffile_path(x->file));
+	scoped(freep) char *package = NULL;
+	char *text;
+	int n;
+
+	locate_index_open_units(x);
+	split = x->dwarf ? dwarf_missing_split(x->dwarf) : NULL;
+	if (!split)
+		return NULL;
+	package = elffile_package(x->file);
+	n = package ? asprintf(
+			      &text,
+			      "The debug information of %s is in the package %s, which libdw %s cannot read: keep "
+			      "the .dwo files, or build without -gsplit-dwarf.",
+			      name, basename(package), dwfl_version(NULL))
+		    : asprintf(
+			      &text,
+			      "The debug information of %s is split, and the file %s with a part of it is missing.",
+			      name, split);
+	return n < 0 ? NULL : text;
 }
 
 Dwarf_Die *locate_index_unit(struct locate_index *x, uint32_t unit)

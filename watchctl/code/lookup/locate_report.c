@@ -288,8 +288,11 @@ static struct wc_error *with_lack(struct wc_error *err, struct search *s)
 		s->module ? module_by_name(s->modules, s->module) : search_main_module(s->modules);
 	struct locate_index *x = m ? locator_index(s->locator, m) : NULL;
 	struct symbols *table = x ? locate_index_symbols(x) : NULL;
+	scoped(freep) char *missing = x ? locate_index_missing(x) : NULL;
 	size_t n = 0;
 
+	if (missing)
+		return add_sentence(err, "%s", missing);
 	if (!x || !table || locate_index_has_dwarf(x))
 		return err;
 	symbols_all(table, &n);
