@@ -274,6 +274,40 @@ static void a_package_of_split_debug_information_is_read_or_named(void **state)
 	}
 }
 
+/* Dots are letters in the names of symbols: one may be called as a member of a variable is. */
+static void a_symbol_with_a_dot_is_not_taken_for_a_member(void **state)
+{
+	struct variable v;
+	struct bench b;
+
+	victim_build(
+		"printf '#include \"tests/victims/loc_show.h\"\nstruct { int id, x; } s, other;\n"
+		"asm(\".bss; .type s.x,%%object; s.x: .skip 4; .size s.x,4; .type s.y,%%object; s.y: .skip 4; "
+		".size s.y,4; .text\"); extern int s_x asm(\"s.x\"), s_y asm(\"s.y\");\n"
+		"int main(void) { SHOW(s.x); SHOW(s_x); SHOW(s_y); SHOW(s.id); SHOW(other.x); show_done(); "
+		"return 0; }' >@/main.c && gcc -g -I. -o @/loc_c @/main.c");
+	bench_start(&b, "loc_c");
+	expect_refusal(&b, "s.x", WC_ENAME, "member of the variable 's'|\n  's'.x|\n  's.x'");
+	check_candidates(&b, "s.x", 2);
+	check_candidates(&b, "loc_c:s.x", 2);
+	v = find(&b, "'s'.x");
+	assert_int_equal(v.addr, victim_shown(&b.v, "s.x")->addr);
+	variable_deinit(&v);
+	v = find(&b, "'s.x'");
+	assert_int_equal(v.addr, victim_shown(&b.v, "s_x")->addr);
+	variable_deinit(&v);
+	v = find(&b, "s.y");
+	assert_int_equal(v.addr, victim_shown(&b.v, "s_y")->addr);
+	variable_deinit(&v);
+	v = find(&b, "s.id");
+	assert_int_equal(v.addr, victim_shown(&b.v, "s.id")->addr);
+	variable_deinit(&v);
+	v = find(&b, "main.c:s.x");
+	assert_int_equal(v.addr, victim_shown(&b.v, "s.x")->addr);
+	variable_deinit(&v);
+	bench_stop(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -285,6 +319,7 @@ int main(void)
 		cmocka_unit_test(clang_statics_are_known_by_their_bare_names),
 		cmocka_unit_test(what_is_optimised_at_link_time_is_of_its_file),
 		cmocka_unit_test(a_package_of_split_debug_information_is_read_or_named),
+		cmocka_unit_test(a_symbol_with_a_dot_is_not_taken_for_a_member),
 		cmocka_unit_test(two_statics_of_a_function_are_told_apart_by_their_symbols),
 	};
 

@@ -27,7 +27,7 @@ static size_t leading_members(const struct locate_expr *e)
 {
 	size_t n = 0;
 
-	while (n < e->nsteps && e->step[n].op == LOCATE_MEMBER)
+	while (!e->is_quoted && n < e->nsteps && e->step[n].op == LOCATE_MEMBER)
 		n++;
 	return n;
 }
@@ -92,6 +92,47 @@ static struct wc_error *search_joined(struct search *s, const struct locate_expr
 	return NULL;
 }
 
+/* Whether what the first member of @e after @h might mean is in @h. */
+static bool may_have_member(const struct hit *h, const struct locate_expr *e)
+{
+	struct dtype s = dtype_strip(&h->type);
+	struct dmember m;
+
+	if (!dtype_is_aggregate_tag(dtype_tag(&s)))
+		return h->type.known;
+	return dtype_member(&s, 0, e->step[0].name, NULL, &m) != MEMBER_NONE;
+}
+
+/*
+ * A symbol may be called as a member of the variable that was found: assembler and compilers take dots for
+ * letters. *@used is set if it is the only one that can be meant.
+ */
+static struct wc_error *check_symbol(struct search *s, const struct locate_expr *e, size_t members,
+				     size_t *used)
+{
+	const struct hit *h = &s->hit[0];
+	uint64_t size = h->type.known ? dtype_size(&h->type) : h->size;
+
+	for (size_t n = 1; n <= members && !s->source && !h->is_function; n++) {
+		scoped(freep) char *name = join_members(e, n);
+		struct hit symbol = { 0 };
+		struct wc_error *err = name ? search_symbol(s, name, &symbol) : &wc_enomem;
+		bool inside = symbol.is_tls == h->is_tls && symbol.addr - h->addr < size;
+
+		if (err)
+			return err;
+		if (!symbol.name)
+			continue;
+		if (inside || may_have_member(h, e)) {
+			free(symbol.name);
+			return inside ? NULL : search_member_or_symbol(s, name);
+		}
+		*used = n;
+		return search_take_hit(s, symbol);
+	}
+	return NULL;
+}
+
 /*
  * Finds the variable: the base, or the base with one or more of the members that follow; else a function of
  * the whole name. *@used says how many members that took. Where nothing is found, @s tells what the plain
@@ -102,6 +143,8 @@ static struct wc_error *find_base(struct search *s, const struct locate_expr *e,
 	size_t members = leading_members(e);
 	struct wc_error *err = search_name(s, e->base);
 
+	if (!err && s->nhits == 1)
+		return check_symbol(s, e, members, used);
 	for (size_t n = 1; n <= members && !err && !s->nhits; n++) {
 		err = search_joined(s, e, n, false);
 		*used = n;

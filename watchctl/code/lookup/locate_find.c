@@ -404,6 +404,48 @@ static struct wc_error *settle_hits(struct search *s)
 	return err || s->hit[0].has_die ? err : hit_find_type(s, &s->hit[0]);
 }
 
+struct wc_error *search_take_hit(struct search *s, struct hit h)
+{
+	drop_hits(s);
+	search_add_hit(s, h);
+	return s->no_memory ? &wc_enomem : hit_find_entry(&s->hit[0]);
+}
+
+struct wc_error *search_symbol(struct search *s, const char *name, struct hit *ret)
+{
+	for (size_t i = 0; i < s->modules->n; i++) {
+		const struct module *m = &s->modules->v[i];
+		struct locate_index *x;
+		struct symbols *table;
+		const struct symbol *v;
+		size_t n;
+
+		if (s->module ? !module_is_called(s->modules, m, s->module)
+			      : m != search_main_module(s->modules) && m != s->hit[0].module)
+			continue;
+		x = locator_index(s->locator, m);
+		table = x ? locate_index_symbols(x) : NULL;
+		if (!table)
+			return &wc_enomem;
+		v = symbols_all(table, &n);
+		for (size_t k = 0; k < n; k++) {
+			bool is_tls = v[k].use == SYMBOL_TLS;
+
+			if (v[k].use == SYMBOL_CODE || strcmp(v[k].name, name) != 0)
+				continue;
+			*ret = (struct hit){ .module = m,
+					     .index = x,
+					     .addr = is_tls ? v[k].addr : v[k].addr + m->bias,
+					     .is_tls = is_tls,
+					     .size = v[k].size,
+					     .fit = FIT_EXACT,
+					     .name = strdup(name) };
+			return ret->name ? NULL : &wc_enomem;
+		}
+	}
+	return NULL;
+}
+
 bool search_is_lost(const struct search *s)
 {
 	return s->problem_fit && s->problem != PLACE_DECLARATION;

@@ -93,6 +93,15 @@ bool search_is_lost(const struct search *s);
 /* Moves what is known of it from @from, which has met it, to @s. */
 void search_take_problem(struct search *s, struct search *from);
 
+/*
+ * Finds the variable whose symbol is called @name as it is, in the modules that @s leaves: *@ret, with a name of
+ * its own, or with none if there is no such symbol.
+ */
+struct wc_error *search_symbol(struct search *s, const char *name, struct hit *ret);
+
+/* Makes @h, which it takes, the only hit. */
+struct wc_error *search_take_hit(struct search *s, struct hit h);
+
 /* Fills in the hits: none, one, or several to choose from. Name, module and source are set by the caller. */
 struct wc_error *search_run(struct search *s);
 
@@ -138,5 +147,8 @@ struct wc_error *search_is_function(struct search *s, const char *expr);
 
 /* The sentence for several. */
 struct wc_error *search_ambiguous(struct search *s);
+
+/* The same for a member of the variable that @s has found, where there is a symbol of the whole name, too. */
+struct wc_error *search_member_or_symbol(struct search *s, const char *symbol);
 
 #endif

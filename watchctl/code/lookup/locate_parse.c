@@ -128,6 +128,7 @@ static struct wc_error *parse_quoted(struct parser *p)
 	if (start >= end - 1 || parser_continues_word(*end))
 		return locate_check_quote(p->text, p->at);
 	p->at = end;
+	p->expr->is_quoted = true;
 	return set_base(p, start, end - 1);
 }
 

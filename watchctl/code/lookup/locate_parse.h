@@ -53,6 +53,7 @@ struct locate_expr {
 	size_t nprefixes;
 	/* One of these three: */
 	char *base;		   /* the variable, perhaps qualified, without a leading "::" */
+	bool is_quoted;		   /* @base was in quotes: no member that follows is a part of it */
 	bool is_number;		   /* @number */
 	struct locate_expr *sized; /* sizeof of it */
 	int64_t number;

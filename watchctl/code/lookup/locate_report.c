@@ -568,6 +568,19 @@ struct wc_error *search_ambiguous(struct search *s)
 			    list);
 }
 
+struct wc_error *search_member_or_symbol(struct search *s, const char *symbol)
+{
+	scoped(freep) char *prefix = s->module ? locate_quote_prefix(s->module) : strdup("");
+	const char *members = symbol + strlen(s->name) + 1, *colon = s->module ? ":" : "";
+
+	if (!prefix)
+		return &wc_enomem;
+	return wc_error_new(WC_ENAME,
+			    "'%s' is a member of the variable '%s', and the name of a symbol. Say which one:"
+			    "\n  %s%s'%s'.%s\n  %s%s'%s'",
+			    symbol, s->name, prefix, colon, s->name, members, prefix, colon, symbol);
+}
+
 struct wc_error *search_is_function(struct search *s, const char *expr)
 {
 	const struct hit *h = &s->hit[0];
