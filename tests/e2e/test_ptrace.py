@@ -203,6 +203,7 @@ def test_a_full_buffer_makes_the_program_wait_for_a_moment_and_what_is_lost_then
     w.end()
     s = w.summary()
     assert w.balanced() and s["counted"] == written and s["lost"] > 1000
+    assert [n["why"] for n in w.of("lost")] == ["the event buffer was full (a larger --buffer loses fewer)"]
 
 
 @pytest.mark.parametrize("name", ["puppet", "puppet_static", "puppet_musl"])
