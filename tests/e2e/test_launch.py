@@ -130,6 +130,19 @@ def test_a_program_that_cannot_be_executed(run):
     assert r.returncode == 2 and "cannot run /nonexistent/program" in r.stderr
 
 
+@pytest.mark.parametrize("command", [[], ["record"]])
+@pytest.mark.parametrize("name, program", [("flagg", "puppet"), ("flag", "/nonexistent/program"), ("flag", __file__)])
+def test_a_launch_that_comes_to_nothing_leaves_no_log(build, run, hardware, tmp_path, command, name, program):
+    program = program if program.startswith("/") else build(program)
+    log = tmp_path / "log"
+    r = run(*command, "-v", name, "-o", log, "--", program)
+    assert r.returncode != 0 and os.listdir(tmp_path) == []
+    assert run(*command, "-v", "flag", "-o", log, "--", build("puppet"), input="write 3\nexit 0\n").returncode == 0
+    old = {p.name: p.read_bytes() for p in log.iterdir()}
+    assert run(*command, "-v", name, "-o", log, "--force", "--", program).returncode != 0
+    assert os.listdir(tmp_path) == ["log"] and {p.name: p.read_bytes() for p in log.iterdir()} == old
+
+
 @pytest.mark.parametrize("ignored", [[], [signal.SIGHUP, signal.SIGPIPE]])
 def test_the_launched_program_has_the_signals_and_descriptors_it_would_have_alone(hardware, tmp_path, ignored):
     def ignore():

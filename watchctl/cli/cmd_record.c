@@ -221,7 +221,7 @@ static struct wc_error *record(struct request *q, struct output *o, struct sessi
 	struct monitor *m = NULL;
 	struct wc_error *err, *close_err;
 	const char *unarmed;
-	bool uncollected;
+	bool uncollected, nothing_recorded;
 
 	if (q->verbose)
 		q->ask.monitor.say = output_say;
@@ -235,9 +235,12 @@ static struct wc_error *record(struct request *q, struct output *o, struct sessi
 	ready_tell(&q->ask.ready);
 	err = monitor_run(m, &limits, &end);
 	o->watched = !err;
+	nothing_recorded = err && monitor_failed_at_start(m);
 	unarmed = monitor_never_armed(m);
 	uncollected = monitor_never_collected(m);
 	close_err = monitor_close(m);
+	if (nothing_recorded)
+		output_discard_log(o);
 	if (!err)
 		err = watch_verdict(end, unarmed, uncollected);
 	if (err && close_err)

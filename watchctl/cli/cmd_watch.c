@@ -90,7 +90,7 @@ static struct wc_error *watch(struct request *q, struct output *s)
 	struct monitor *m = NULL;
 	struct wc_error *err, *close_err;
 	const char *unarmed;
-	bool uncollected;
+	bool uncollected, nothing_recorded;
 
 	if (q->verbose)
 		q->ask.monitor.say = output_say;
@@ -106,9 +106,12 @@ static struct wc_error *watch(struct request *q, struct output *s)
 	ready_tell(&q->ask.ready);
 	err = monitor_run(m, &limits, &end);
 	s->watched = !err;
+	nothing_recorded = err && monitor_failed_at_start(m);
 	unarmed = monitor_never_armed(m);
 	uncollected = monitor_never_collected(m);
 	close_err = monitor_close(m);
+	if (nothing_recorded)
+		output_discard_log(s);
 	if (!err)
 		err = watch_verdict(end, unarmed, uncollected);
 	if (err && close_err)

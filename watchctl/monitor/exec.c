@@ -51,6 +51,7 @@ static struct wc_error *forget_program(struct monitor *m)
 	if (!m->ops->follows_exec)
 		monitor_keep_counts(m);
 	monitor_forget_armed(m);
+	m->executed = true;
 	m->started = m->starts.known = m->copies.known = false;
 	m->begins = m->launched || m->ops->follows_exec;
 	if (m->ops->follows_exec)

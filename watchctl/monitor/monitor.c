@@ -332,6 +332,11 @@ const char *monitor_never_armed(const struct monitor *m)
 	return NULL;
 }
 
+bool monitor_failed_at_start(const struct monitor *m)
+{
+	return m->launched && m->hooked && !m->started && !m->executed && !m->forwarded;
+}
+
 bool monitor_never_collected(const struct monitor *m)
 {
 	return m->options.tags && !m->collected_ns;

@@ -120,6 +120,9 @@ struct wc_error *monitor_close(struct monitor *m);
 /* A watch that waited for a library to the end, by its expression; NULL: all were armed. */
 const char *monitor_never_armed(const struct monitor *m);
 
+/* After an error of monitor_run(): the launched program was still being loaded, and nothing was recorded. */
+bool monitor_failed_at_start(const struct monitor *m);
+
 /* Captures were asked for, and no libstackwalk was found to the end. */
 bool monitor_never_collected(const struct monitor *m);
 

@@ -97,7 +97,8 @@ struct monitor {
 	pid_t pid;
 	uint64_t stack_start; /* of the program that it ran at first; 0: not known */
 	bool launched, hooked, started, reported_kernel, reported_begun_again;
-	bool begins; /* the program is seen from its first instruction on: launched, or executed before our
+	bool executed; /* it has executed another program, which is watched */
+	bool begins;   /* the program is seen from its first instruction on: launched, or executed before our
 			eyes */
 	int wait_status;
 	uint64_t limit, forwarded;
