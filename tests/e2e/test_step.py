@@ -156,6 +156,26 @@ def test_only_and_depth_record_less(requests, tmp_path):
     assert names == {"handle"}
 
 
+@pytest.mark.parametrize("functions, more", [(20, None), (21, "1 more function is not shown"), (40, "20 more functions are not shown")])
+def test_the_functions_with_most_calls_are_listed(tmp_path, functions, more):
+    """Function i is called so often, and the most-called ones come last in the program."""
+    names = [f"called_{i:02}" for i in range(functions - 1)]
+    lines = [f"__attribute__((noipa)) int {n}(int x) {{ return x + {i}; }}\n" for i, n in enumerate(names)]
+    calls = "".join(f"    for (int i = 0; i < {i // 2 + 2}; i++) s += {n}(i);\n" for i, n in enumerate(names))
+    (tmp_path / "many.c").write_text("".join(lines) + f"int main(void)\n{{\n    int s = 0;\n{calls}    return s == 1;\n}}\n")
+    subprocess.run(["gcc", "-g", "-O1", "-o", tmp_path / "many", tmp_path / "many.c"], check=True)
+    text = [WATCHCTL, "step", "--from", "main", "-q", "--output", tmp_path / "out", "--", tmp_path / "many"]
+    subprocess.run(text, check=True, timeout=WAIT)
+    out = (tmp_path / "out").read_text()
+    by_calls = sorted([(-(i // 2 + 2), n) for i, n in enumerate(names)] + [(-1, "main")])
+    assert [(-int(c), n) for c, n in re.findall(r"^ *(\d+)  (called_\d+|main) ", out, re.M)] == by_calls[:20]
+    assert f"of {functions} functions" in out
+    assert re.findall(r"\d+ more function.* shown", out) == ([more] if more else [])
+    subprocess.run([*text[:-2], "--json", *text[-2:]], check=True, timeout=WAIT)
+    rows = of([json.loads(line) for line in (tmp_path / "out").read_text().splitlines()], "function_total")
+    assert {r["function"] for r in rows} == {*names, "main"}
+
+
 def test_movers_record_the_same(requests, tmp_path):
     told = {}
     for how in (["--stepper", "ptrace"], ["--stepper", "lldb"], ["--stepper", "ptrace", "--every-instruction"],

@@ -11,6 +11,7 @@
 #define POINTEE_DEFAULT 64
 #define STACK_BYTES (32u << 10)
 #define INPUT_DEFAULT 4096
+#define FUNCTIONS_SHOWN 20
 
 static struct wc_error *add_pattern(const struct option_match *m, void *to)
 {
@@ -176,6 +177,7 @@ static void set_defaults(struct step_command *c)
 						 .input_bytes = INPUT_DEFAULT,
 						 .plans = { .string_max = STRING_DEFAULT,
 							    .pointee_max = POINTEE_DEFAULT } } };
+	c->output.print.functions_max = FUNCTIONS_SHOWN;
 	c->request.selection = (struct step_selection){ c->only, c->modules, c->over, c->into };
 }
 

@@ -208,22 +208,24 @@ static void cell_text(const void *rows, size_t row, int cell, char *buf, size_t 
 
 static void print_functions(struct printer *p, const struct step_totals *t)
 {
+	const size_t max = p->opt.functions_max ? p->opt.functions_max : ROWS_MAX;
 	struct text_table table = {
 		.column = columns,
 		.ncolumns = CELLS,
 		.always = CELL_ENDED + 1,
 		.rows = t,
-		.nrows = t->nfunctions < ROWS_MAX ? t->nfunctions : ROWS_MAX,
+		.nrows = t->nfunctions < max ? t->nfunctions : max,
 		.cell = cell_text,
 	};
+	const size_t more = t->nfunctions - table.nrows;
 
 	if (!t->nfunctions)
 		return;
 	fputc('\n', p->out);
 	text_table(p, &table);
-	if (t->nfunctions > table.nrows)
-		fprintf(p->out, "%zu more functions are not shown: --json has them all.\n",
-			t->nfunctions - table.nrows);
+	if (more)
+		fprintf(p->out, "%zu more function%s not shown: --json has them all.\n", more,
+			more == 1 ? " is" : "s are");
 	fputs("Times include what the recording took.\n", p->out);
 }
 

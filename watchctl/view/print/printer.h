@@ -19,7 +19,8 @@ struct print_options {
 	unsigned int width;
 	const char *before; /* the tag whose last capture is to be reported with each access; NULL: none */
 	double min_percent; /* text: branches of the tree below that share are left out */
-	bool folded_names;  /* folded: the name of the tag or watch is the outermost frame */
+	unsigned int functions_max; /* text: rows of the table of functions that were called; 0: a hundred */
+	bool folded_names;	    /* folded: the name of the tag or watch is the outermost frame */
 };
 
 struct printer;
