@@ -1,11 +1,16 @@
 """What a watch tells of accesses, against what the victim says it did and what gdb says of the code."""
+import contextlib
+import ctypes
+import os
 import re
 import signal
+import struct
 import subprocess
 
 import pytest
 from waiting import WAIT, wait_until
 
+SYS_PERF_EVENT_OPEN = 298
 PROGRAMS = ["puppet", "puppet_fp", "puppet_nopie", "puppet_static", "puppet_static_pie", "puppet_musl"]
 
 
@@ -113,6 +118,44 @@ def test_a_kernel_write_into_the_variable_is_told_as_the_kernels(victim, watch):
     assert [a["origin"] for a in w.accesses] == ["kernel"] * 5
     assert [int(a["new"], 16) for a in w.accesses] == list(range(1000, 1005))
     assert all("kernel_writes" in [f.get("function") for f in a["stack"]] for a in w.accesses)
+
+
+@contextlib.contextmanager
+def uprobe(pid, address):
+    """The kernel's breakpoint at @address of @pid, as perf probe and BPF set it; it is counted and changes nothing."""
+    with open(f"/proc/{pid}/maps") as f:
+        maps = [(*(int(x, 16) for x in [*m[0].split("-"), m[2]]), m[5]) for m in map(str.split, f) if len(m) > 5]
+    [(offset, path)] = [(address - start + at, path) for start, end, at, path in maps if start <= address < end]
+    with open("/sys/bus/event_source/devices/uprobe/type") as f:
+        kind = int(f.read())
+    name = ctypes.create_string_buffer(path.encode())
+    # struct perf_event_attr: type, size, config, period, sample type, read format, flags, wakeup, bp type, config1, config2
+    attr = struct.pack("=IIQQQQQIIQQ", kind, 112, 0, 0, 0, 0, 0, 0, 0, ctypes.addressof(name), offset).ljust(112, b"\0")
+    fd = ctypes.CDLL(None, use_errno=True).syscall(SYS_PERF_EVENT_OPEN, attr, pid, -1, -1, 0)
+    assert fd >= 0, os.strerror(ctypes.get_errno())
+    try:
+        yield lambda: struct.unpack("=Q", os.read(fd, 8))[0]
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not os.path.exists("/sys/bus/event_source/devices/uprobe/type"),
+                    reason="setting a uprobe needs root, and a kernel that has them")
+def test_an_executed_instruction_is_shown_below_the_breakpoint_of_a_uprobe(victim, watch):
+    v = victim("puppet")
+    w = watch("-p", v.pid, "-v", "write_flag", "-x")
+    v.tell("write 1")
+    [bare] = [a["insn"] for a in w.end().accesses]
+    at = int(w.of("armed")[0]["addr"], 16)
+    with uprobe(v.pid, at) as count:
+        with open(f"/proc/{v.pid}/mem", "rb") as f:
+            f.seek(at)
+            assert f.read(1) == b"\xcc"
+        w = watch("-p", v.pid, "-v", "write_flag", "-x")
+        v.tell("write 2")
+        assert [a["insn"] for a in w.end().accesses] == [bare] * 2
+        assert count() == 2
+    assert "int3" not in bare
 
 
 def test_values_are_shown_by_type(victim, watch):

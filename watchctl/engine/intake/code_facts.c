@@ -14,6 +14,7 @@
 #include "watchctl/patch/patch_copies.h"
 #include "watchctl/target/proc/proc.h"
 
+#define INT3 0xcc
 #define FACTS_MAX (1u << 17)
 #define SKEW_NS 20000u /* between the clocks of records, and the kernel's of what it reports */
 #define COPIES_MIN_NS 20000000ull
@@ -441,6 +442,18 @@ static bool is_mapped(const struct code_facts *f, const struct module *m, uint64
 }
 
 /*
+ * A breakpoint, such as a uprobe's, hides the first byte of an instruction, which is executed elsewhere. True if
+ * nothing else distinguishes @code from the file's.
+ */
+static bool only_breakpoints_differ(const uint8_t *code, const uint8_t *file, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (code[i] != file[i] && code[i] != INT3)
+			return false;
+	return true;
+}
+
+/*
  * From the process: code can be changed in memory. But something else may be there by now; then, and once the
  * process is gone, from the module's file.
  */
@@ -458,6 +471,8 @@ static bool read_code(void *ctx, uint64_t addr, void *buf, size_t len)
 		look_for_patches(f);
 		if (f->copies)
 			patch_copies_restore(f->copies, addr, buf, len);
+		if (in_file && only_breakpoints_differ(buf, file, len))
+			memcpy(buf, file, len);
 		return true;
 	}
 	if (in_file)
