@@ -5,7 +5,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/utf8.h"
-#include "watchctl/view/rewrite/debug_package.h"
+#include "watchctl/code/elf/debug_package.h"
 #include "watchctl/view/words/json.h"
 
 static const char *const state_word[] = {
@@ -63,7 +63,7 @@ static void print_build_id(const struct symbol_source *src, FILE *out)
 /* Which package would help, where that is known. True if there may be more help elsewhere. */
 static bool print_gap(const struct symbolize_module *m, FILE *out)
 {
-	scoped(freep) char *package = NULL;
+	scoped(freep) char *advice = NULL;
 	char path[512];
 
 	fprintf(out, "  %s\n    %zu address%s, build id ", utf8_clean(m->src.module, path, sizeof(path)),
@@ -73,10 +73,9 @@ static bool print_gap(const struct symbolize_module *m, FILE *out)
 	if (m->src.damaged || m->not_recognised)
 		return false;
 	if (m->src.state == SYMBOL_SOURCE_OK)
-		package = debug_package_of(m->src.module);
-	if (package)
-		fprintf(out, "    its package is %s: %s-dbgsym (or -dbg) has the debug information\n",
-			utf8_clean(package, path, 64), package);
+		advice = debug_package_advice(m->src.module);
+	if (advice)
+		fprintf(out, "    %s\n", advice);
 	return m->src.build_id_len > 0;
 }
 

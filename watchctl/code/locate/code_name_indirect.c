@@ -6,6 +6,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
+#include "watchctl/code/elf/debug_package.h"
 
 #define LISTED_MAX 12
 
@@ -198,10 +199,12 @@ struct wc_error *code_indirect_error(struct search *s, const struct hit *h, cons
 			"'%s' of %s is an indirect function: its implementation is chosen when the program starts. "
 			"Name one of its implementations: %s.",
 			s->name, module, list);
-	return wc_error_new(
-		WC_ENAME,
-		"'%s' of %s is an indirect function: its implementation is chosen when the program starts. The "
-		"implementations have no names here: install the debug information of that module, or give the "
-		"address of the one in use (0x...).",
-		s->name, module);
+	return debug_package_hint(
+		wc_error_new(
+			WC_ENAME,
+			"'%s' of %s is an indirect function: its implementation is chosen when the program starts. The "
+			"implementations have no names here: install the debug information of that module, or give the "
+			"address of the one in use (0x...).",
+			s->name, module),
+		h->module);
 }

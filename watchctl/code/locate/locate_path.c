@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/code/elf/debug_package.h"
 #include "watchctl/code/elf/module.h"
 #include "watchctl/code/locate/locate_path_parts.h"
 #include "watchctl/code/lookup/locator.h"
@@ -57,16 +58,17 @@ static struct wc_error *arrow_needed(const struct path_place *p, const char *nam
 
 static struct wc_error *type_unknown(const struct path_place *p, const struct locate_step *step)
 {
-	const struct module *m = p->is_tls ? NULL : module_find(p->modules, p->addr);
+	const struct module *m = p->modules && !p->is_tls ? module_find(p->modules, p->addr) : NULL;
 	struct locate_index *x = m ? locator_index(p->locator, m) : NULL;
 	scoped(freep) char *missing = x ? locate_index_missing(x) : NULL;
-
-	return wc_error_new(
+	struct wc_error *err = wc_error_new(
 		WC_ENAME, "The type of '%s' is not known, so '%s' cannot be found in it. %s", p->text,
 		step->name ? step->name : "an element",
 		missing ? missing
 			: "Install the debug information of its module, build it with -g, or give "
 			  "an address (0x...:SIZE).");
+
+	return m && !missing ? debug_package_hint(err, m) : err;
 }
 
 static struct wc_error *language_unknown(const struct path_place *p)

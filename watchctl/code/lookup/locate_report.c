@@ -8,6 +8,7 @@
 #include "watchctl/base/read_failure.h"
 #include "watchctl/code/dwarf/demangle.h"
 #include "watchctl/code/dwarf/dwarf_unit.h"
+#include "watchctl/code/elf/debug_package.h"
 #include "watchctl/code/lookup/locate_find.h"
 #include "watchctl/code/lookup/locate_near.h"
 #include "watchctl/code/lookup/locate_parse.h"
@@ -297,14 +298,16 @@ static struct wc_error *with_lack(struct wc_error *err, struct search *s)
 		return err;
 	symbols_all(table, &n);
 	if (n)
-		return add_sentence(err,
-				    "%s has no debug information: only the names of its symbols are known.",
-				    basename(m->path));
-	return add_sentence(
-		err,
-		"%s has neither debug information nor symbols: it was stripped or linked with -s. Use a build that "
-		"has them, or give an address (0x...).",
-		basename(m->path));
+		err = add_sentence(err,
+				   "%s has no debug information: only the names of its symbols are known.",
+				   basename(m->path));
+	else
+		err = add_sentence(
+			err,
+			"%s has neither debug information nor symbols: it was stripped or linked with -s. Use a build "
+			"that has them, or give an address (0x...).",
+			basename(m->path));
+	return debug_package_hint(err, m);
 }
 
 static bool source_is_known(struct search *s)

@@ -2,8 +2,9 @@
  * dpkg keeps a file a package with the paths that it installed, a line each. These are from before folders
  * like /lib became links below /usr: a path may stand there in either form.
  */
-#include "watchctl/view/rewrite/debug_package.h"
+#include "watchctl/code/elf/debug_package.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
+#include "watchctl/base/utf8.h"
 
 #define LISTS "/var/lib/dpkg/info"
 
@@ -45,7 +48,8 @@ static bool list_holds(int dir, const char *name, const char *path, const char *
 	return ret;
 }
 
-char *debug_package_of(const char *path)
+/* The Debian package that installed @path, malloc'd, without architecture. NULL: none, or not known. */
+static char *package_of(const char *path)
 {
 	scoped(closedirp) DIR *d = opendir(LISTS);
 	scoped(freep) char *below = NULL;
@@ -68,4 +72,40 @@ char *debug_package_of(const char *path)
 		}
 	}
 	return NULL;
+}
+
+char *debug_package_advice(const char *path)
+{
+	scoped(freep) char *package = package_of(path);
+	char clean[64], *text;
+
+	if (!package)
+		return NULL;
+	utf8_clean(package, clean, sizeof(clean));
+	if (asprintf(&text, "its package is %s: %s-dbgsym (or -dbg) has the debug information", clean,
+		     clean) < 0)
+		return NULL;
+	return text;
+}
+
+/* Not in a container, say, where another file has the path. */
+static bool is_installed_here(const struct module *m)
+{
+	struct stat used, here;
+
+	return !m->deleted && m->open_path && stat(m->open_path, &used) == 0 && stat(m->path, &here) == 0 &&
+	       used.st_dev == here.st_dev && used.st_ino == here.st_ino;
+}
+
+struct wc_error *debug_package_hint(struct wc_error *err, const struct module *m)
+{
+	scoped(freep) char *advice = is_installed_here(m) ? debug_package_advice(m->path) : NULL;
+	struct wc_error *longer;
+
+	if (!advice)
+		return err;
+	advice[0] = (char)toupper((unsigned char)advice[0]);
+	longer = wc_error_new(err->kind, "%s %s.", err->text, advice);
+	wc_error_free(err);
+	return longer;
 }
