@@ -243,6 +243,29 @@ def test_that_the_watched_library_was_unloaded_is_told_before_another_takes_its_
     assert ("plugin_touch", "one.so") not in places[3:]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_library_that_comes_back_to_its_place_has_the_watched_variable_again(victim, watch, build, tmp_path, engine):
+    one = tmp_path / "one.so"
+    shutil.copy(build("libplugin.so"), one)
+    v = victim("puppet")
+    v.tell(f"dlopen {one}")
+    w = watch("-p", v.pid, "-v", "one.so:plugin_state", "-w", "--engine", engine)
+    v.tell("plugin 3")
+    wait_until(lambda: len(w.accesses) == 3)
+    v.tell("dlclose")
+    wait_until(lambda: any(n["text"].startswith(f"{one} has been unloaded") for n in w.of("note")))
+    v.tell(f"dlopen {one}")
+    v.tell("plugin 2")
+    wait_until(lambda: any(n["text"].startswith(f"{one} has been loaded at the same place again") for n in w.of("note")))
+    w.end()
+    assert w.balanced() and w.summary()["lost"] == 0
+    told = [n["text"] for n in w.of("note") if n["text"].startswith(str(one))]
+    assert len(told) == 2 and told[0].endswith("are accesses to other data until it is loaded there again")
+    after = [(a.get("function"), a.get("module", "").rsplit("/", 1)[-1]) for a in w.accesses[3:]]
+    assert [p for p in after if p[1] == "one.so"] == [("plugin_start", "one.so")] + [("plugin_touch", "one.so")] * 2
+    assert all(function for function, _ in after)  # the loader's own writes, too
+
+
 @pytest.mark.parametrize("mib", range(12, 50, 4))
 def test_whatever_fails_for_want_of_our_own_memory_nothing_is_left_in_the_program(victim, before_and_after, hardware, mib):
     v = victim("resist_memory")

@@ -6,7 +6,6 @@
 #include "watchctl/base/error.h"
 #include "watchctl/base/tsc_clock.h"
 #include "watchctl/engine/intake/intake_impl.h"
-#include "watchctl/engine/plan/watch_home.h"
 
 #define PASS_NS 20000000ull /* how long one pass may take */
 #define LOOK_NS 1000000ull  /* while handing out: how often it looks for new records */
@@ -30,9 +29,10 @@ void intake_arm(struct intake *in, unsigned int i, const struct watchpoint *w)
 {
 	struct intake_watch *iw = &in->watch[i];
 
-	free(iw->home);
+	watch_home_deinit(&iw->home);
 	*iw = (struct intake_watch){ .w = *w };
-	iw->home = in->facts ? watch_home(code_facts_modules(in->facts), w) : NULL;
+	if (in->facts)
+		watch_home_look(&iw->home, code_facts_modules(in->facts), w, NULL, 0);
 	if (!w->want_size) {
 		iw->w.want_addr = w->addr;
 		iw->w.want_size = w->size;
@@ -180,6 +180,6 @@ void intake_deinit(struct intake *in)
 	code_facts_free(in->facts);
 	free(in->queue);
 	for (unsigned int i = 0; i < WIRE_WATCHES; i++)
-		free(in->watch[i].home);
+		watch_home_deinit(&in->watch[i].home);
 	*in = (struct intake){ 0 };
 }

@@ -22,6 +22,7 @@
 #include "watchctl/engine/intake/kernel_access.h"
 #include "watchctl/engine/intake/stuck.h"
 #include "watchctl/engine/plan/engine.h"
+#include "watchctl/engine/plan/watch_home.h"
 
 struct intake_watch {
 	struct watchpoint w;	   /* size 0: none; its want_* are filled in */
@@ -29,8 +30,8 @@ struct intake_watch {
 	uint64_t passed, recorded_ns;
 	uint64_t seen; /* records taken out of the ring, whatever became of them */
 	uint64_t recorded, filtered;
-	char *home; /* watch_home() */
-	bool late;  /* of a hook: it was hit, and nobody waits for us */
+	struct watch_home home;
+	bool late; /* of a hook: it was hit, and nobody waits for us */
 	struct engine_hook hook;
 	uint64_t steps; /* of one access that the CPU counted several times: see kernel_access_goes_on() */
 };

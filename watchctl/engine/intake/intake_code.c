@@ -7,8 +7,8 @@
 #include "handler/walk.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
+#include "watchctl/code/elf/module.h"
 #include "watchctl/engine/intake/intake_impl.h"
-#include "watchctl/engine/plan/watch_home.h"
 
 #define MODULES_MIN_NS 20000000ull /* how often an address in no module makes it look at the modules */
 #define CODE_MIN_NS 200000ull	   /* how often it compares what is mapped, at most */
@@ -32,10 +32,10 @@ static bool read_raw(void *ctx, uint64_t addr, void *buf, size_t len)
 
 /* Modules */
 
-static struct wc_error *report_unloaded(struct intake *in)
+static struct wc_error *report_homes(struct intake *in)
 {
 	struct trace_event event = { .type = EVENT_NOTE, .time_ns = monotonic_ns() };
-	char text[400];
+	char text[PATH_MAX + 200];
 
 	event.note.text = text;
 	for (unsigned int i = 0; i < WIRE_WATCHES; i++) {
@@ -43,7 +43,7 @@ static struct wc_error *report_unloaded(struct intake *in)
 		struct wc_error *err;
 
 		if (!w->w.size ||
-		    !watch_home_is_gone(code_facts_modules(in->facts), &w->w, &w->home, text, sizeof(text)))
+		    !watch_home_look(&w->home, code_facts_modules(in->facts), &w->w, text, sizeof(text)))
 			continue;
 		err = intake_put(in, &event);
 		if (err)
@@ -57,7 +57,7 @@ static struct wc_error *intake_code_refresh(struct intake *in, uint64_t now, boo
 	struct wc_error *err = code_facts_refresh(in->facts, in->code_ns, changed);
 
 	in->modules_ns = in->code_ns = now;
-	return err || !*changed ? err : report_unloaded(in);
+	return err || !*changed ? err : report_homes(in);
 }
 
 struct wc_error *intake_catch_up(struct intake *in, uint64_t time_ns)
@@ -67,7 +67,7 @@ struct wc_error *intake_catch_up(struct intake *in, uint64_t time_ns)
 	uint64_t now;
 
 	if (!err && changed)
-		err = report_unloaded(in);
+		err = report_homes(in);
 	if (err || !code_facts_want_look(in->facts))
 		return err;
 	now = monotonic_ns();

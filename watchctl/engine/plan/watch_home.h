@@ -1,6 +1,6 @@
 /*
- * watch_home - the module that a watched address was in when it was armed. When that is unloaded the debug
- * register stays where it is: what comes there is not the variable any more, which somebody must be reported.
+ * watch_home - the module that a watched address was in when it was armed. When that is unloaded the debug register
+ * stays where it is: what comes there is not the variable any more, until the module is back at the same place.
  */
 #ifndef WATCHCTL_ENGINE_PLAN_WATCH_HOME_H
 #define WATCHCTL_ENGINE_PLAN_WATCH_HOME_H
@@ -11,12 +11,19 @@
 #include "watchctl/code/elf/module.h"
 #include "watchctl/engine/plan/watchpoint.h"
 
-/* Its path, to be freed. NULL: @w is in none, is no watch of an address of its own, or there is no memory. */
-char *watch_home(const struct module_list *modules, const struct watchpoint *w);
+/* Zero-initialised: not known. */
+struct watch_home {
+	struct module module;
+	bool gone;
+};
 
-/* True: another module, or none, is there now; *home is freed and NULL, and @text says so. Accepts NULL in
- * *home. */
-bool watch_home_is_gone(const struct module_list *modules, const struct watchpoint *w, char **home,
-			char *text, size_t len);
+/*
+ * Looks at the @modules of now. True: the module of @w has gone since the last call, or has come back, and @text says
+ * so. The first call that finds one at the address remembers it; not of hooks, nor of an address that was given.
+ */
+bool watch_home_look(struct watch_home *h, const struct module_list *modules, const struct watchpoint *w,
+		     char *text, size_t len);
+
+void watch_home_deinit(struct watch_home *h);
 
 #endif
