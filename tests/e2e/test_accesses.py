@@ -177,6 +177,26 @@ def test_values_are_shown_by_type(victim, watch):
             assert got[n] in (expected[n], "1e+10"), (n, got[n])
 
 
+def test_a_bit_field_whose_neighbour_changed_is_the_same(hardware, run, tmp_path):
+    (tmp_path / "bits.c").write_text("""volatile struct { unsigned mode : 3, level : 5, rest : 24; } state;
+int main(void)
+{
+    state.level = 9;
+    state.mode = 5;
+    state.rest = 77;
+    state.level = 10;
+    return 0;
+}
+""")
+    subprocess.run(["gcc", "-g", "-O1", "-o", tmp_path / "bits", tmp_path / "bits.c"], check=True)
+    log = tmp_path / "log"
+    assert run("-v", "state.level", "-o", log, "--", tmp_path / "bits").returncode == 0
+    shown = run("report", log).stdout
+    assert re.findall(r" (?:write|rw) +state.level +(.*?)  +main\+", shown) == ["0 -> 9", "9 (same)", "9 (same)", "9 -> 10"]
+    sites = re.findall(r"^ +1  state.level .* (\d+ \(same\)|\d+ -> \d+) ", shown, re.M)
+    assert sites == ["0 -> 9", "9 (same)", "9 (same)", "9 -> 10"]
+
+
 def test_a_pointer_is_shown_as_symbol(victim, watch):
     v = victim("puppet")
     w = watch("-p", v.pid, "-v", "v_pointer", "-w")

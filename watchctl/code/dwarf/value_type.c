@@ -254,6 +254,13 @@ struct value_number value_to_number(const struct value_type *t, unsigned int siz
 	return n;
 }
 
+bool value_is_same(const struct value_type *t, unsigned int size, uint64_t a, uint64_t b)
+{
+	unsigned int bits;
+
+	return value_bits(t, size, a, &bits) == value_bits(t, size, b, &bits);
+}
+
 void value_format(const struct value_type *t, unsigned int size, uint64_t raw, const char *symbol, char *buf,
 		  size_t len)
 {

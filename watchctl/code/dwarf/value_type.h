@@ -54,6 +54,9 @@ struct value_number {
 /* Of the @size (1, 2, 4, 8) bytes @raw, zero-extended; a bit field is only its bits. */
 struct value_number value_to_number(const struct value_type *t, unsigned int size, uint64_t raw);
 
+/* Whether two values are the same; the neighbours of a bit field may differ. */
+bool value_is_same(const struct value_type *t, unsigned int size, uint64_t a, uint64_t b);
+
 /*
  * Writes the value of @size (1, 2, 4, 8) bytes, zero-extended in @raw, as a person reads it:
  * "42", "-1", "RED", "RED|0x40", "true", "'a' (97)", "3.14", "0x7f..". For VALUE_POINTER @symbol

@@ -9,6 +9,7 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/code/dwarf/value_type.h"
 #include "watchctl/view/diff/diff_hash.h"
 #include "watchctl/view/event/annotate.h"
 #include "watchctl/view/event/reorder.h"
@@ -185,9 +186,11 @@ static void on_access(void *ctx, const struct view_access *a)
 		 a->origin == ORIGIN_KERNEL ? " (the kernel)" : "");
 	mark.place = intern(in, value);
 	key = diff_mix_text(1, value);
-	text_change(a->kind, a->old_text, a->new_text,
-		    a->raw->has_old && a->raw->has_new && a->raw->old_value == a->raw->new_value, value,
-		    sizeof(value));
+	text_change(
+		a->kind, a->old_text, a->new_text,
+		a->raw->has_old && a->raw->has_new &&
+			value_is_same(&a->watch->e.type, a->raw->size, a->raw->old_value, a->raw->new_value),
+		value, sizeof(value));
 	if (is_hidden(in, a->watch->e.name, redact_names_watch) ||
 	    (a->watch->e.full_name && is_hidden(in, a->watch->e.full_name, redact_names_watch)))
 		snprintf(value, sizeof(value), "%s", view_withheld);

@@ -15,6 +15,7 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/base/utf8.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/code/dwarf/value_type.h"
 #include "watchctl/code/symbols/source_path.h"
 #include "watchctl/view/page/page_impl.h"
 
@@ -178,12 +179,18 @@ static void keep_text(struct page *p, struct page_watch *w, uint64_t value, cons
 	}
 }
 
+static bool changes_value(const struct view_access *a)
+{
+	return a->raw->has_old && a->raw->has_new &&
+	       !value_is_same(&a->watch->e.type, a->raw->size, a->raw->old_value, a->raw->new_value);
+}
+
 static void count_parts(struct page *p, struct page_watch *w, const struct view_access *a, uint64_t ns,
 			uint32_t thread)
 {
 	const struct access_event *e = a->raw;
 	struct page_sample s = { .kind = a->kind,
-				 .changes = e->has_old && e->has_new && e->old_value != e->new_value,
+				 .changes = changes_value(a),
 				 .has_value = e->has_new && e->size >= 1 && e->size <= 8,
 				 .value = e->new_value,
 				 .size = e->size,
@@ -243,8 +250,7 @@ static void on_access(void *ctx, const struct view_access *a)
 	ev.new_value = e->new_value;
 	p->regs_withheld |= (e->withheld & WITHHELD_REGS) != 0;
 	ok = ok && page_events_add(&p->events, &ev) &&
-	     page_choice_offer(&p->choice, &ev, &e->regs, combo.place,
-			       e->has_old && e->has_new && e->old_value != e->new_value);
+	     page_choice_offer(&p->choice, &ev, &e->regs, combo.place, changes_value(a));
 	p->no_memory |= !ok;
 }
 

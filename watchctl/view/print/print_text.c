@@ -11,6 +11,7 @@
  *	    #1  main+18        app.c:40
  */
 #include "watchctl/base/syscall_name.h"
+#include "watchctl/code/dwarf/value_type.h"
 #include "watchctl/view/print/printer_impl.h"
 #include "watchctl/view/print/text_table.h"
 #include "watchctl/view/words/text_shorten.h"
@@ -125,7 +126,8 @@ static void fill_who(struct printer *p, struct view_time time, const char *comm,
 
 static void fill_access(struct printer *p, const struct view_access *a, struct time_line *l)
 {
-	bool same = a->raw->has_old && a->raw->has_new && a->raw->old_value == a->raw->new_value;
+	bool same = a->raw->has_old && a->raw->has_new &&
+		    value_is_same(&a->watch->e.type, a->raw->size, a->raw->old_value, a->raw->new_value);
 
 	fill_who(p, a->time, a->comm, a->raw->tid, l);
 	l->kind = text_kind(a->kind);

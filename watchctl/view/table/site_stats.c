@@ -6,6 +6,7 @@
 
 #include "watchctl/base/utf8.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/code/dwarf/value_type.h"
 #include "watchctl/view/words/view_words.h"
 
 static struct site_stat *add_site(struct site_stats *s, const struct view_access *a)
@@ -340,7 +341,9 @@ void site_stat_change(const struct site_stats *s, const struct site_stat *site, 
 		    l->withheld & WITHHELD_VALUES ? view_withheld
 		    : l->has_new		  ? is
 						  : NULL,
-		    l->has_old && l->has_new && l->old_value == l->new_value, buf, cap);
+		    l->has_old && l->has_new &&
+			    value_is_same(&site->key.watch->e.type, size, l->old_value, l->new_value),
+		    buf, cap);
 }
 
 void site_stat_place(const struct site_stat *site, char *buf, size_t cap)
