@@ -336,6 +336,70 @@ static void overwritten_registers_come_back_where_they_can(void **state)
 	assert_true(insn_undo(&i, &after, &before) & BIT(RDI));
 }
 
+static bool exchanged(const struct insn *i, const struct regs *after, uint64_t addr, uint32_t size,
+		      uint64_t *old_value, uint64_t *new_value)
+{
+	struct insn_exchanged x;
+	bool told = insn_exchanged(i, AT, after, addr, size, &x);
+
+	*old_value = told ? x.old_value : 0;
+	*new_value = told && x.has_new ? x.new_value : 0;
+	return told;
+}
+
+/* Intel SDM vol. 2, XCHG, XADD, CMPXCHG, CMPXCHG8B/16B. */
+static void exchanges_tell_what_they_found(void **state)
+{
+	struct regs r = { .r = { [WREG_RAX] = 0x1122334455667788,
+				 [WREG_RBX] = 0x5000,
+				 [WREG_RCX] = 0xcafe00000000beef,
+				 [WREG_RDX] = 0x99aabbccddeeff00 } };
+	uint64_t was, is;
+	struct insn i;
+
+	(void)state;
+	i = DECODE(0x48, 0x87, 0x0b); /* xchg [rbx], rcx */
+	assert_true(exchanged(&i, &r, 0x5000, 8, &was, &is));
+	assert_int_equal(was, 0xcafe00000000beef);
+	assert_int_equal(is, 0);			      /* not told */
+	assert_true(exchanged(&i, &r, 0x5006, 2, &was, &is)); /* a part of it */
+	assert_int_equal(was, 0xcafe);
+	assert_false(exchanged(&i, &r, 0x5004, 8, &was, &is)); /* not all of it */
+	i = DECODE(0x86, 0x2b);				       /* xchg [rbx], ch */
+	assert_true(exchanged(&i, &r, 0x5000, 1, &was, &is));
+	assert_int_equal(was, 0xbe);
+	i = DECODE(0xf0, 0x0f, 0xc1, 0x0b); /* lock xadd [rbx], ecx */
+	assert_true(exchanged(&i, &r, 0x5000, 4, &was, &is));
+	assert_int_equal(was, 0xbeef);
+	i = DECODE(0x48, 0x0f, 0xc1, 0x1b); /* xadd [rbx], rbx: where was it? */
+	assert_false(exchanged(&i, &r, 0x5000, 8, &was, &is));
+
+	i = DECODE(0xf0, 0x48, 0x0f, 0xb1, 0x0b); /* lock cmpxchg [rbx], rcx */
+	assert_true(exchanged(&i, &r, 0x5000, 8, &was, &is));
+	assert_int_equal(was, 0x1122334455667788);
+	assert_int_equal(is, 0x1122334455667788); /* it failed */
+	i = DECODE(0x48, 0x0f, 0xc7, 0x0b);	  /* cmpxchg16b [rbx] */
+	assert_true(exchanged(&i, &r, 0x5008, 8, &was, &is));
+	assert_int_equal(was, 0x99aabbccddeeff00);
+	assert_int_equal(is, 0x99aabbccddeeff00);
+	r.r[WREG_RFLAGS] = 0x40;			      /* ZF */
+	assert_true(exchanged(&i, &r, 0x5006, 4, &was, &is)); /* of both halves */
+	assert_int_equal(was, 0xff001122);
+	assert_int_equal(is, 0xbeef0000);
+	i = DECODE(0x0f, 0xc7, 0x0b); /* cmpxchg8b [rbx] */
+	assert_true(exchanged(&i, &r, 0x5000, 8, &was, &is));
+	assert_int_equal(was, 0xddeeff0055667788);
+	assert_int_equal(is, 0x0000beef00005000);
+	i = DECODE(0xf0, 0x0f, 0xb1, 0x0b); /* lock cmpxchg [rbx], ecx */
+	assert_true(exchanged(&i, &r, 0x5000, 4, &was, &is));
+	assert_int_equal(was, 0x55667788);
+	assert_int_equal(is, 0x0000beef);
+	i = DECODE(0x48, 0x89, 0x0b); /* mov [rbx], rcx: no exchange */
+	assert_false(exchanged(&i, &r, 0x5000, 8, &was, &is));
+	i = DECODE(0x48, 0x91); /* xchg rcx, rax: no memory */
+	assert_false(exchanged(&i, &r, 0x5000, 8, &was, &is));
+}
+
 static void what_does_not_decode_is_refused(void **state)
 {
 	const uint8_t invalid[] = { 0x06 }, cut[] = { 0x48, 0x8b },
@@ -457,6 +521,7 @@ int main(void)
 		cmocka_unit_test(what_does_not_decode_is_refused),
 		cmocka_unit_test(the_instruction_before_is_found_from_the_start),
 		cmocka_unit_test(data_in_the_way_ends_the_search),
+		cmocka_unit_test(exchanges_tell_what_they_found),
 		cmocka_unit_test(behind_a_load_of_ss_nothing_is_certain),
 		cmocka_unit_test(a_large_function_takes_milliseconds_at_most),
 		cmocka_unit_test(text_is_intel_syntax_with_sizes),

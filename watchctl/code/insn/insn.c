@@ -423,6 +423,33 @@ static void set_value(const struct decoded *d, struct insn *ret)
 	}
 }
 
+static void set_exchange(const struct decoded *d, struct insn *ret)
+{
+	const ZydisDecodedOperand *reg = d->op[0].type == ZYDIS_OPERAND_TYPE_MEMORY ? &d->op[1] : &d->op[0];
+
+	switch (d->insn.mnemonic) {
+	case ZYDIS_MNEMONIC_XCHG:
+	case ZYDIS_MNEMONIC_XADD:
+		ret->exchange = INSN_EXCHANGE_SWAP;
+		break;
+	case ZYDIS_MNEMONIC_CMPXCHG:
+		ret->exchange = INSN_EXCHANGE_COMPARE;
+		break;
+	case ZYDIS_MNEMONIC_CMPXCHG8B:
+	case ZYDIS_MNEMONIC_CMPXCHG16B:
+		ret->exchange = INSN_EXCHANGE_PAIR;
+		return;
+	default:
+		return;
+	}
+	if (ret->nmem != 1 || !is_plain_register(reg)) {
+		ret->exchange = INSN_EXCHANGE_NONE;
+		return;
+	}
+	ret->exchange_reg = reg_of(reg->reg.value);
+	ret->exchange_shift = is_high_byte(reg->reg.value) ? 8 : 0;
+}
+
 static bool decode(const uint8_t *bytes, size_t len, uint64_t addr, struct insn *ret)
 {
 	struct insn out = { .value_reg = -1, .target_reg = -1 };
@@ -456,6 +483,7 @@ static bool decode(const uint8_t *bytes, size_t len, uint64_t addr, struct insn 
 	set_flow(&d, addr, &out);
 	fix_special(&d, &out);
 	set_value(&d, &out);
+	set_exchange(&d, &out);
 	*ret = out;
 	return true;
 }

@@ -82,6 +82,24 @@ struct insn {
 	uint8_t value_shift;
 	bool value_is_imm;
 	uint64_t value_imm;
+	/* xchg, xadd, cmpxchg: what they leave in registers of the value that memory held before. */
+	uint8_t exchange; /* enum insn_exchange */
+	int8_t exchange_reg; /* enum reg of the register operand; its value is shifted by exchange_shift (ah..bh) */
+	uint8_t exchange_shift;
+};
+
+/* Intel SDM vol. 2, XCHG, XADD, CMPXCHG, CMPXCHG8B/16B. */
+enum insn_exchange {
+	INSN_EXCHANGE_NONE,
+	INSN_EXCHANGE_SWAP, /* xchg, xadd: exchange_reg holds the old value afterwards */
+	INSN_EXCHANGE_COMPARE, /* cmpxchg: rax holds the old value; with ZF memory now holds exchange_reg's, else the old one */
+	INSN_EXCHANGE_PAIR, /* cmpxchg8b, 16b: the same, of rdx:rax and rcx:rbx */
+};
+
+struct insn_exchanged {
+	uint64_t old_value;
+	bool has_new; /* not after xchg and xadd: they overwrite what would tell */
+	uint64_t new_value;
 };
 
 /* Decodes @len (1..) bytes as the instruction at @addr. False: not an instruction, or truncated. */
@@ -106,6 +124,13 @@ bool insn_mem_addr(const struct insn_mem *m, const struct regs *regs, uint64_t i
  * cannot be known; @before holds the value after for them.
  */
 uint32_t insn_undo(const struct insn *i, const struct regs *after, struct regs *before);
+
+/*
+ * The value that the @size (1 to 8) bytes at @addr held before @i, at @insn_addr, ran, and the one after it,
+ * from the registers @after it. False: it does not tell, or not of these bytes.
+ */
+bool insn_exchanged(const struct insn *i, uint64_t insn_addr, const struct regs *after, uint64_t addr,
+		    uint32_t size, struct insn_exchanged *ret);
 
 /* Its name without prefixes, "movsw"; NULL when it does not decode. Static. */
 const char *insn_name(const uint8_t *bytes, size_t len);
