@@ -211,7 +211,7 @@ static void fill_input(const struct trap *t, const struct hit *h, uint32_t needs
 	ret->new_value = h->new_value;
 	/* What memory holds may be another thread's value by now: the controller will know from the
 	 * registers. */
-	if ((h->flags & WIRE_HAS_OLD) && t->fact)
+	if ((h->flags & WIRE_HAS_OLD) && t->fact && !(h->w->flags & WIRE_WATCH_SHARED))
 		ret->known |= FILTER_NEEDS_OLD;
 	if ((h->flags & WIRE_HAS_NEW) && t->fact)
 		ret->known |= FILTER_NEEDS_NEW;

@@ -71,6 +71,8 @@ enum wire_watch_flags {
 	WIRE_WATCH_OFF = 64,	    /* disarmed: what still comes was under way */
 	WIRE_WATCH_PARTIAL =
 		128, /* not armed in all threads: the signal of another watch says nothing of it */
+	WIRE_WATCH_SHARED =
+		256, /* others may write there: the value seen last says little of the one before */
 };
 
 struct wire_watch {

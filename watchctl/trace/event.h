@@ -115,6 +115,8 @@ struct access_event {
 	uint64_t addr; /* of the watch, as armed when it fired */
 	uint32_t size;
 	bool has_old, has_new;
+	bool old_uncertain; /* has_old: it is the value seen last, and another may have been written since, unseen */
+	bool old_told;	/* has_old: the instruction itself told it; live only, not in a log */
 	bool displaced; /* SIGTRAP was blocked: registers and stack are those of a later moment */
 	/*
 	 * The kernel made the access on the program's behalf, seen while it did: regs and stack are the

@@ -74,7 +74,7 @@ void event_access_resolve(const struct access_event *e, const struct watch_event
 			 : w->access == ACCESS_WRITE ? ACCESS_WRITE
 						     : ACCESS_READWRITE,
 		.steps_trap = w && w->steps_trap,
-		.has_old = e->has_old,
+		.has_old = e->has_old && !e->old_uncertain,
 		.has_new = e->has_new,
 		.old_value = e->old_value,
 		.new_value = e->new_value,

@@ -231,7 +231,7 @@ static void on_access(struct redact *r, struct access_event *a)
 	if (!values)
 		return;
 	a->withheld |= WITHHELD_VALUES;
-	a->has_old = a->has_new = false;
+	a->has_old = a->has_new = a->old_uncertain = false;
 	a->old_value = a->new_value = 0;
 }
 

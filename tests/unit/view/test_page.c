@@ -128,9 +128,10 @@ static size_t decode(const struct page_bytes *b, bool numbered, struct page_even
 		seq = numbered ? seq + take(&d) : n;
 		ns += take(&d);
 		flags = take(&d);
-		*e = (struct page_event){
-			.seq = seq, .ns = ns, .what = (uint32_t)(flags >> 4), .flags = flags & 3
-		};
+		*e = (struct page_event){ .seq = seq,
+					  .ns = ns,
+					  .what = (uint32_t)(flags >> PAGE_EV_BITS),
+					  .flags = flags & (PAGE_EV_OLD | PAGE_EV_NEW | PAGE_EV_UNCERTAIN) };
 		from = seen[e->what];
 		if (flags & PAGE_EV_OLD) {
 			if (!(flags & PAGE_EV_AS_SEEN))
@@ -159,6 +160,8 @@ static void make_events(struct page_events *e)
 		made[i] =
 			(struct page_event){ .seq = i, .ns = t, .what = series, .series = (uint16_t)series };
 		made[i].flags = rnd() % 4;
+		if (made[i].flags & PAGE_EV_OLD && rnd() % 2)
+			made[i].flags |= PAGE_EV_UNCERTAIN;
 		made[i].old_value = made[i].flags & PAGE_EV_OLD ? rnd() >> rnd() % 64 : 0;
 		made[i].new_value = made[i].flags & PAGE_EV_NEW ? rnd() >> rnd() % 64 : 0;
 		assert_true(page_events_add(e, &made[i]));

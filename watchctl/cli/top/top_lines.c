@@ -154,6 +154,8 @@ static void put_last(struct json *j, const struct site_stats *s, const struct si
 		annotate_value(s->annotate, site->key.watch, size, l->old_value, text, sizeof(text));
 		json_text(j, "old_text", text);
 	}
+	if (l->old_uncertain)
+		json_bool(j, "old_uncertain", true);
 	if (l->has_new) {
 		json_hex(j, "new", l->new_value);
 		annotate_value(s->annotate, site->key.watch, size, l->new_value, text, sizeof(text));

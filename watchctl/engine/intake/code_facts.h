@@ -37,7 +37,7 @@ struct code_facts_hooks {
 	struct wc_error *(*flush)(void *ctx);
 	/* A child has a module of its own, which is about to be reported. */
 	struct wc_error *(*child)(void *ctx, pid_t pid, uint64_t time_ns);
-	void (*task)(void *ctx, const struct map_event *e); /* births, names and programs executed */
+	void (*task)(void *ctx, const struct map_event *e); /* births, ends, names, programs executed */
 	void *ctx;
 };
 

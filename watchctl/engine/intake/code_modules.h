@@ -42,7 +42,7 @@ struct code_modules;
 struct code_modules_hooks {
 	/* Other code is where [start, end) was, from now on: what handlers know of it is wrong. */
 	void (*displaced)(void *ctx, uint64_t start, uint64_t end);
-	/* MAP_EVENT_FORK, MAP_EVENT_NAME and MAP_EVENT_EXEC; may be NULL. */
+	/* MAP_EVENT_FORK, _NAME, _EXEC and _END; may be NULL. */
 	void (*task)(void *ctx, const struct map_event *e);
 	void *ctx;
 };

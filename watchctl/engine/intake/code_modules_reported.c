@@ -143,7 +143,8 @@ static bool take_code(struct code_modules *c, const struct map_event *e)
 
 static bool is_of_task(const struct map_event *e)
 {
-	return e->kind == MAP_EVENT_FORK || e->kind == MAP_EVENT_NAME || e->kind == MAP_EVENT_EXEC;
+	return e->kind == MAP_EVENT_FORK || e->kind == MAP_EVENT_NAME || e->kind == MAP_EVENT_EXEC ||
+	       e->kind == MAP_EVENT_END;
 }
 
 bool code_modules_take(struct code_modules *c)

@@ -21,6 +21,7 @@
 #include "watchctl/engine/intake/handler_ring.h"
 #include "watchctl/engine/intake/kernel_access.h"
 #include "watchctl/engine/intake/stuck.h"
+#include "watchctl/engine/intake/thread_ends.h"
 #include "watchctl/engine/plan/engine.h"
 #include "watchctl/engine/plan/watch_home.h"
 
@@ -33,6 +34,8 @@ struct intake_watch {
 	struct watch_home home;
 	bool late; /* of a hook: it was hit, and nobody waits for us */
 	struct engine_hook hook;
+	uint64_t last_ns; /* of the last record that may have changed the value; 0: there was none */
+	pid_t last_tid;
 	uint64_t steps; /* of one access that the CPU counted several times: see kernel_access_goes_on() */
 };
 
@@ -62,6 +65,7 @@ struct intake {
 	bool reported_blocked;
 	bool reported_unknown;	 /* that code is not known, because its process ended */
 	bool reported_lost_file; /* ... because the file that it came from can no longer be opened */
+	struct thread_ends ends;
 	struct stuck stuck;
 	struct departures departures;
 	bool execed;  /* the kernel told that the target has executed another program */

@@ -334,8 +334,12 @@ static void take_task(void *ctx, const struct map_event *e)
 		departures_add(&in->departures, e->pid, e->name, e->time_ns);
 	else if (e->kind == MAP_EVENT_NAME && followed_is_ours(&in->who, e->pid, e->tid))
 		followed_named(&in->who, e->tid, e->name);
+	else if (e->kind == MAP_EVENT_END && e->pid == in->pid)
+		thread_ends_ended(&in->ends, e->tid, e->time_ns);
 	else if (e->kind == MAP_EVENT_FORK)
 		followed_born(&in->who, e->tid, e->parent_tid);
+	if (e->kind == MAP_EVENT_FORK && e->pid == in->pid)
+		thread_ends_born(&in->ends, e->tid, e->time_ns);
 }
 
 struct wc_error *intake_code_init(struct intake *in, const struct wire_area *area, bool family)

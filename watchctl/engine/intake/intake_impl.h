@@ -3,6 +3,7 @@
  *
  *	intake.c	empties the ring into the queue
  *	intake_take.c	the way of one record into the queue, step by step
+ *	intake_values.c	the values before and after it
  *	intake_judge.c	whether a hit is what its watch asked for
  *	intake_out.c	out of it, into the sink
  *	intake_hook.c	hits that are no events, at which a thread may wait for us
@@ -31,6 +32,13 @@ enum intake_fate { INTAKE_KEEP, INTAKE_FILTERED, INTAKE_NEVER_WAS };
 /* @e: its access. @code: the facts about its code; the rest of it is filled in here. */
 enum intake_fate intake_judge(const struct intake *in, struct intake_watch *w, const struct wire_record *r,
 			      struct trace_event *e, struct access_query *code);
+
+/*
+ * The values of *@e, an access, by what its instruction tells, @code; and whether the old one may have been replaced
+ * unseen. To be called for each record, in their order.
+ */
+void intake_correct_values(struct intake *in, struct intake_watch *w, const struct wire_record *r,
+			   const struct access_query *code, struct trace_event *e);
 
 /* Into the sink. An error of it is returned once: the hits still to come must be taken in all the same. */
 struct wc_error *intake_put(struct intake *in, const struct trace_event *event);

@@ -23,7 +23,7 @@ static void intake_resolve(const struct intake_watch *w, const struct wire_recor
 	q->size = w->w.size;
 	q->armed = w->w.access == ACCESS_WRITE ? ACCESS_WRITE : ACCESS_READWRITE;
 	q->steps_trap = dregs_steps_trap();
-	q->has_old = a->has_old && whole;
+	q->has_old = a->has_old && !a->old_uncertain && whole;
 	q->has_new = a->has_new && whole;
 	q->old_value = a->old_value;
 	q->new_value = a->new_value;
@@ -61,7 +61,8 @@ static void fill_input(const struct intake *in, const struct wire_record *r, con
 	*ret = (struct filter_input){
 		.known = FILTER_NEEDS_TID, .tid = r->tid, .old_value = a->old_value, .new_value = a->new_value
 	};
-	ret->known |= (a->has_old ? FILTER_NEEDS_OLD : 0) | (a->has_new ? FILTER_NEEDS_NEW : 0);
+	ret->known |= (a->has_old && !a->old_uncertain ? FILTER_NEEDS_OLD : 0) |
+		      (a->has_new ? FILTER_NEEDS_NEW : 0);
 	if (v->has_range) {
 		ret->size = v->range_len;
 		ret->known |= FILTER_NEEDS_SIZE;

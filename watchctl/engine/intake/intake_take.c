@@ -6,7 +6,6 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/base/tsc_clock.h"
-#include "watchctl/engine/intake/access_fact.h"
 #include "watchctl/engine/intake/intake_impl.h"
 
 static uint64_t record_time(struct intake *in, const struct wire_record *r)
@@ -55,28 +54,6 @@ static void fill_access(const struct intake_watch *w, const struct wire_record *
 	a->displaced = r->flags & WIRE_ASYNC;
 	a->in_kernel = r->flags & WIRE_KERNEL;
 	a->syscall = a->in_kernel ? r->syscall : -1;
-}
-
-/* The handler read memory, not knowing the instruction: what that one moved is exact. */
-static void correct_new_value(const struct intake *in, const struct intake_watch *w,
-			      const struct wire_record *r, const struct access_query *q, uint64_t time_ns,
-			      struct access_event *a)
-{
-	struct wire_access_fact fact;
-	uint64_t value;
-
-	if (!q->pc || w->w.access == ACCESS_EXECUTE)
-		return;
-	if (!(r->flags & (WIRE_NO_FACT | WIRE_KERNEL))) {
-		if (in->samples || code_facts_doubt(in->facts, a->frame[0], time_ns) == CODE_SURE)
-			return;
-		a->has_new = false; /* by a fact about other code, perhaps */
-	}
-	if (!access_fact_make(q->pc, &fact) ||
-	    !wire_value_from_fact(&fact, &a->regs, a->addr, a->size, &value))
-		return;
-	a->new_value = wire_truncate(value, a->size);
-	a->has_new = true;
 }
 
 /* A further step of the access that was queued before it, by the same instruction of the kernel: part of it.
@@ -181,9 +158,9 @@ static struct wc_error *know_instruction(struct intake *in, struct taking *t)
 			    : intake_know_code(in, a, t->q->event.time_ns, &t->code);
 }
 
-static struct wc_error *correct_value(struct intake *in, struct taking *t)
+static struct wc_error *correct_values(struct intake *in, struct taking *t)
 {
-	correct_new_value(in, t->w, t->r, &t->code, t->q->event.time_ns, &t->q->event.access);
+	intake_correct_values(in, t->w, t->r, &t->code, &t->q->event);
 	return NULL;
 }
 
@@ -202,8 +179,8 @@ static struct wc_error *judge_and_queue(struct intake *in, struct taking *t)
 
 /* The way of a hit from the record to the queue, in order; an error ends it. */
 static struct wc_error *(*const steps[])(struct intake *in, struct taking *t) = {
-	look_for_stuck, set_time,    catch_up_with_modules, set_access,	   name_process,
-	complete_stack, name_thread, know_instruction,	    correct_value, judge_and_queue,
+	look_for_stuck, set_time,    catch_up_with_modules, set_access,	    name_process,
+	complete_stack, name_thread, know_instruction,	    correct_values, judge_and_queue,
 };
 
 /*

@@ -96,7 +96,7 @@ static void kernel_access_resolve(struct kernel_access *k, const struct watchpoi
 		.size = w->size,
 		.armed = w->access == ACCESS_WRITE ? ACCESS_WRITE : ACCESS_READWRITE,
 		.steps_trap = dregs_steps_trap(),
-		.has_old = a->has_old && whole,
+		.has_old = a->has_old && !a->old_uncertain && whole,
 		.has_new = a->has_new && whole,
 		.old_value = a->old_value,
 		.new_value = a->new_value,
@@ -118,8 +118,8 @@ void kernel_access_fill(struct kernel_access *k, const struct watchpoint *w, con
 		if (a->syscall >= 0 && is_on_the_way_out(k, kernel))
 			a->syscall = -1;
 	}
-	if (!ret->kind &&
-	    (w->access == ACCESS_WRITE || (a->has_old && a->has_new && a->old_value != a->new_value)))
+	if (!ret->kind && (w->access == ACCESS_WRITE ||
+			   (a->has_old && !a->old_uncertain && a->has_new && a->old_value != a->new_value)))
 		ret->kind = ACCESS_WRITE;
 	a->kernel_kind = (uint8_t)ret->kind;
 }

@@ -455,7 +455,10 @@ static bool map_events_fill(struct map_events *e, struct map_event *ret)
 		return true;
 	case PERF_RECORD_EXIT:
 		take_end(e, &e->task);
-		return false;
+		ret->kind = MAP_EVENT_END;
+		ret->pid = (pid_t)e->task.pid;
+		ret->tid = (pid_t)e->task.tid;
+		return true;
 	default:
 		return false;
 	}

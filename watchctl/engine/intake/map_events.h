@@ -25,6 +25,7 @@ enum map_event_kind {
 	MAP_EVENT_FORK, /* a thread or a process was born */
 	MAP_EVENT_NAME, /* of a thread */
 	MAP_EVENT_EXEC, /* a process executes another program: nothing comes of it any more */
+	MAP_EVENT_END,	/* of a thread */
 	MAP_EVENT_LOST, /* some did not fit */
 };
 

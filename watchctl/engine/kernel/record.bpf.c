@@ -205,7 +205,7 @@ static __always_inline void fill_input(struct hit *h, uint32_t needs)
 	in->new_value = r->new_value;
 	/* What memory holds may be another thread's value by now: the controller will know from the
 	 * registers. */
-	if ((r->flags & WIRE_HAS_OLD) && h->known)
+	if ((r->flags & WIRE_HAS_OLD) && h->known && !(h->w->flags & WIRE_WATCH_SHARED))
 		in->known |= FILTER_NEEDS_OLD;
 	if ((r->flags & WIRE_HAS_NEW) && h->known)
 		in->known |= FILTER_NEEDS_NEW;

@@ -33,6 +33,7 @@ struct watchpoint {
 	uint64_t want_addr; /* the bytes asked for, inside those; want_size 0: all of them */
 	uint32_t want_size;
 	enum access_kind access; /* READ, WRITE, READWRITE or EXECUTE */
+	bool shared;		 /* others may write to its memory as well, which traps nowhere here */
 	int slot;  /* explicit debug register 0..3, armed through ptrace; -1: the kernel chooses */
 	bool hook; /* no event: the thread waits while pump() returns PUMP_HOOK, for a limited time */
 	const struct wire_filter *filter; /* copied when armed; NULL: every hit is recorded */

@@ -53,6 +53,8 @@ struct wire_watch watchpoint_wire(const struct watchpoint *w, uint64_t value)
 		wire.flags |= WIRE_WATCH_FILTER;
 	if (w->address)
 		wire.flags |= WIRE_WATCH_PER_THREAD;
+	if (w->shared)
+		wire.flags |= WIRE_WATCH_SHARED;
 	return wire;
 }
 

@@ -159,8 +159,10 @@ static enum filter_answer ask_condition(const struct trap *trap, const struct hi
 	in.new_value = h->new_value;
 	/* What memory holds may be another thread's value by now: the owner will know from the registers. */
 	if (!(h->flags & WIRE_NO_FACT))
-		in.known |= (h->flags & WIRE_HAS_OLD ? FILTER_NEEDS_OLD : 0) |
-			    (h->flags & WIRE_HAS_NEW ? FILTER_NEEDS_NEW : 0);
+		in.known |=
+			((h->flags & WIRE_HAS_OLD) && !(h->w->flags & WIRE_WATCH_SHARED) ? FILTER_NEEDS_OLD
+											 : 0) |
+			(h->flags & WIRE_HAS_NEW ? FILTER_NEEDS_NEW : 0);
 	if (trap->has_operand && trap->fact->certain) {
 		in.size = trap->fact->size;
 		in.known |= FILTER_NEEDS_SIZE;

@@ -213,6 +213,7 @@ static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trac
 {
 	struct access_event *a = &e->access;
 	const struct tracelog_stack *stack;
+	uint8_t has_old;
 	bool lost;
 
 	e->time_ns = get_u64(c);
@@ -221,7 +222,9 @@ static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trac
 	a->tid = get_u32(c);
 	a->addr = get_u64(c);
 	a->size = get_u32(c);
-	a->has_old = get_u8(c) != 0;
+	has_old = get_u8(c);
+	a->has_old = has_old != 0;
+	a->old_uncertain = has_old == TRACELOG_OLD_UNCERTAIN;
 	a->has_new = get_u8(c) != 0;
 	a->displaced = get_u8(c) != 0;
 	a->old_value = get_u64(c);

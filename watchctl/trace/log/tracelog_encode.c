@@ -211,7 +211,7 @@ static void put_access(struct encoder *c, const struct access_event *a, uint64_t
 	put_u32(c, a->tid);
 	put_u64(c, a->addr);
 	put_u32(c, a->size);
-	put_u8(c, a->has_old);
+	put_u8(c, a->old_uncertain ? TRACELOG_OLD_UNCERTAIN : a->has_old);
 	put_u8(c, a->has_new);
 	put_u8(c, a->displaced);
 	put_u64(c, a->has_old ? a->old_value : 0);

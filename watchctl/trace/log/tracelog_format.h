@@ -46,6 +46,8 @@
 #include "watchctl/base/error.h"
 #include "watchctl/code/regs.h"
 
+#define TRACELOG_OLD_UNCERTAIN 2u /* has_old of an access: it is there, and uncertain */
+
 #define TRACELOG_MAJOR 2
 #define TRACELOG_MINOR 3
 

@@ -289,8 +289,9 @@ static bool is_hit(const struct tracelog_writer *w, const struct access_event *a
 	const struct tracelog_watch *watch = &w->watch[a->watch % TRACELOG_HIT_WATCHES];
 
 	return a->watch < TRACELOG_HIT_WATCHES && watch->known && !watch->moved && !a->in_kernel &&
-	       !a->withheld && a->addr >= watch->addr && a->addr - watch->addr < watch->size &&
-	       watch->size <= WATCH_SIZE_MAX && before_ns <= UINT32_MAX;
+	       !a->withheld && !a->old_uncertain && a->addr >= watch->addr &&
+	       a->addr - watch->addr < watch->size && watch->size <= WATCH_SIZE_MAX &&
+	       before_ns <= UINT32_MAX;
 }
 
 static struct wc_error *put_access(struct tracelog_writer *w, const struct trace_event *e)

@@ -142,10 +142,11 @@ static uint64_t value_hash(const struct view_access *a)
 {
 	const struct access_event *e = a->raw;
 	bool pointer = a->watch->e.type.kind == VALUE_POINTER;
-	uint64_t h = e->has_new + 2 * e->has_old;
+	bool has_old = e->has_old && !e->old_uncertain;
+	uint64_t h = e->has_new + 2 * has_old;
 
 	/* Another run's addresses are others. */
-	h = diff_mix(h, e->has_old ? (pointer ? e->old_value != 0 : e->old_value) : 0);
+	h = diff_mix(h, has_old ? (pointer ? e->old_value != 0 : e->old_value) : 0);
 	return diff_mix(h, e->has_new ? (pointer ? e->new_value != 0 : e->new_value) : 0);
 }
 
@@ -186,11 +187,10 @@ static void on_access(void *ctx, const struct view_access *a)
 		 a->origin == ORIGIN_KERNEL ? " (the kernel)" : "");
 	mark.place = intern(in, value);
 	key = diff_mix_text(1, value);
-	text_change(
-		a->kind, a->old_text, a->new_text,
-		a->raw->has_old && a->raw->has_new &&
-			value_is_same(&a->watch->e.type, a->raw->size, a->raw->old_value, a->raw->new_value),
-		value, sizeof(value));
+	text_change(a->kind, a->old_text, a->new_text,
+		    text_step_of(&a->watch->e.type, a->raw->size, a->raw->has_old && a->raw->has_new,
+				 a->raw->old_uncertain, a->raw->old_value, a->raw->new_value),
+		    value, sizeof(value));
 	if (is_hidden(in, a->watch->e.name, redact_names_watch) ||
 	    (a->watch->e.full_name && is_hidden(in, a->watch->e.full_name, redact_names_watch)))
 		snprintf(value, sizeof(value), "%s", view_withheld);

@@ -172,6 +172,8 @@ static void put_values(struct json *j, const struct view_access *a)
 	json_text_if(j, "new", a->new_text);
 	if (a->raw->has_old)
 		json_hex(j, "old_raw", a->raw->old_value);
+	if (a->raw->old_uncertain)
+		json_bool(j, "old_uncertain", true);
 	if (a->raw->has_new)
 		json_hex(j, "new_raw", a->raw->new_value);
 }

@@ -216,6 +216,15 @@ static void syscall_of(struct csv_writer *c, const struct access_event *e)
 	text(c, e->in_kernel ? e->kernel_function : NULL);
 }
 
+/* As people read it: "~41" where it is uncertain. */
+static void old_text(struct csv_writer *c, const struct view_access *a)
+{
+	char marked[400];
+
+	snprintf(marked, sizeof(marked), "~%s", a->old_text ? a->old_text : "");
+	text(c, a->raw->old_uncertain && a->old_text ? marked : a->old_text);
+}
+
 static void on_access(void *ctx, const struct view_access *a)
 {
 	struct csv_writer *c = ctx;
@@ -232,7 +241,7 @@ static void on_access(void *ctx, const struct view_access *a)
 	export_csv_number(c, e->size);
 	hex(c, e->has_old, e->old_value);
 	hex(c, e->has_new, e->new_value);
-	text(c, a->old_text);
+	old_text(c, a);
 	text(c, a->new_text);
 	none(c);
 	hex(c, a->ip != 0, a->ip);

@@ -179,10 +179,12 @@ static void keep_text(struct page *p, struct page_watch *w, uint64_t value, cons
 	}
 }
 
-static bool changes_value(const struct view_access *a)
+/* What is not known is not called the same. */
+static bool may_change(const struct view_access *a)
 {
 	return a->raw->has_old && a->raw->has_new &&
-	       !value_is_same(&a->watch->e.type, a->raw->size, a->raw->old_value, a->raw->new_value);
+	       (a->raw->old_uncertain ||
+		!value_is_same(&a->watch->e.type, a->raw->size, a->raw->old_value, a->raw->new_value));
 }
 
 static void count_parts(struct page *p, struct page_watch *w, const struct view_access *a, uint64_t ns,
@@ -190,7 +192,7 @@ static void count_parts(struct page *p, struct page_watch *w, const struct view_
 {
 	const struct access_event *e = a->raw;
 	struct page_sample s = { .kind = a->kind,
-				 .changes = changes_value(a),
+				 .changes = may_change(a),
 				 .has_value = e->has_new && e->size >= 1 && e->size <= 8,
 				 .value = e->new_value,
 				 .size = e->size,
@@ -245,12 +247,13 @@ static void on_access(void *ctx, const struct view_access *a)
 		keep_text(p, w, e->new_value, a->new_text);
 
 	ev = event_of(p, ns, what, combo.place == PAGE_REST ? PAGE_REST_SERIES : watch % PAGE_REST_SERIES);
-	ev.flags = (e->has_old ? PAGE_EV_OLD : 0) | (e->has_new ? PAGE_EV_NEW : 0);
+	ev.flags = (e->has_old ? PAGE_EV_OLD : 0) | (e->has_new ? PAGE_EV_NEW : 0) |
+		   (e->old_uncertain ? PAGE_EV_UNCERTAIN : 0);
 	ev.old_value = e->old_value;
 	ev.new_value = e->new_value;
 	p->regs_withheld |= (e->withheld & WITHHELD_REGS) != 0;
 	ok = ok && page_events_add(&p->events, &ev) &&
-	     page_choice_offer(&p->choice, &ev, &e->regs, combo.place, changes_value(a));
+	     page_choice_offer(&p->choice, &ev, &e->regs, combo.place, may_change(a));
 	p->no_memory |= !ok;
 }
 

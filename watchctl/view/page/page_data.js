@@ -108,7 +108,7 @@ function decode() {
 		t += hi * 4294967296 + lo;
 		e.t[i] = t;
 		next();
-		const flags = lo & 15, what = hi * 268435456 + (lo >>> 4), s = seriesOf[what];
+		const flags = lo & 31, what = hi * 134217728 + (lo >>> 5), s = seriesOf[what];
 		e.what[i] = what;
 		e.flags[i] = flags;
 		let fromLo = seenLo[s], fromHi = seenHi[s];
@@ -132,7 +132,7 @@ function decode() {
 	E = e;
 }
 
-const HAS_OLD = 1, HAS_NEW = 2;
+const HAS_OLD = 1, HAS_NEW = 2, UNCERTAIN = 16;
 const seqOf = i => E.seq ? E.seq[i] : i;
 
 /* The event of that number, or the next one that is there. */

@@ -49,7 +49,7 @@ struct encoder {
 static bool encode_one(struct encoder *c, const struct page_event *ev, bool detail)
 {
 	uint64_t *seen = &c->seen[ev->series % PAGE_SERIES], from = *seen;
-	unsigned int flags = ev->flags & (PAGE_EV_OLD | PAGE_EV_NEW);
+	unsigned int flags = ev->flags & (PAGE_EV_OLD | PAGE_EV_NEW | PAGE_EV_UNCERTAIN);
 	bool ok = true;
 
 	if (flags & PAGE_EV_OLD && ev->old_value == *seen)
@@ -58,7 +58,7 @@ static bool encode_one(struct encoder *c, const struct page_event *ev, bool deta
 	if (c->numbered)
 		ok = page_bytes_number(c->out, ev->seq - c->seq);
 	ok = ok && page_bytes_number(c->out, ev->ns - c->ns) &&
-	     page_bytes_number(c->out, (uint64_t)ev->what << 4 | flags);
+	     page_bytes_number(c->out, (uint64_t)ev->what << PAGE_EV_BITS | flags);
 	if (flags & PAGE_EV_OLD) {
 		from = ev->old_value;
 		if (!(flags & PAGE_EV_AS_SEEN))

@@ -7,7 +7,7 @@
  *
  *	[number minus that of the one before]	only if some were left out; counts from 0 for the first
  *	nanoseconds since the one before	the first: since the beginning of the page
- *	what * 16 + flags			struct page_combo, PAGE_EV_ flags
+ *	what * 32 + flags			struct page_combo, PAGE_EV_ flags
  *	old xor seen				if PAGE_EV_OLD and not PAGE_EV_AS_SEEN; seen: the last value of the series in
  *						this list, at first 0
  *	new xor (old or, without one, seen)	if PAGE_EV_NEW
@@ -23,8 +23,10 @@
 
 #define PAGE_EV_OLD 1u
 #define PAGE_EV_NEW 2u
-#define PAGE_EV_AS_SEEN 4u /* encoded only: old is what was seen last */
-#define PAGE_EV_DETAIL 8u  /* its registers are in the page too */
+#define PAGE_EV_AS_SEEN 4u    /* encoded only: old is what was seen last */
+#define PAGE_EV_DETAIL 8u     /* its registers are in the page too */
+#define PAGE_EV_UNCERTAIN 16u /* with PAGE_EV_OLD: access_event.old_uncertain */
+#define PAGE_EV_BITS 5
 
 struct page_event {
 	uint64_t seq; /* 0.., of all that there were */
@@ -32,7 +34,7 @@ struct page_event {
 	uint64_t old_value, new_value;
 	uint32_t what;	 /* number of its combination of place, thread and stack */
 	uint16_t series; /* below PAGE_SERIES: whose values these are */
-	uint8_t flags;	 /* PAGE_EV_OLD, _NEW */
+	uint8_t flags;	 /* PAGE_EV_OLD, _NEW, _UNCERTAIN */
 };
 
 #define PAGE_SERIES 1024

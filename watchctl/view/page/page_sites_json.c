@@ -70,6 +70,8 @@ static void put_row(struct page *p, struct json *j, const struct page_site *ps)
 	json_number(j, "last_ns", page_clock_past_ns(&p->clock, s->last));
 	if (s->has_old)
 		json_hex(j, "old", s->old_value);
+	if (s->old_uncertain)
+		json_bool(j, "old_uncertain", true);
 	if (s->has_new)
 		json_hex(j, "new", s->new_value);
 }

@@ -33,7 +33,7 @@ function siteTable(panel) {
 		el("div", { class: "sub" }, siteLine(r.s) || base(r.s.module) || "", r.s.after ? " (where execution went on: the instruction is not known)" : "")] },
 		{ name: "Instruction", class: "mono", value: r => r.s.insn || "", cell: r => r.s.insn || "" },
 		{ name: "Threads", n: true, value: threadsOf, cell: r => count(threadsOf(r)) },
-		{ name: "Last", class: "mono", value: r => value(r.s, "new"), cell: r => r.s.old === undefined || r.s.old === r.s.new ? value(r.s, "new") : value(r.s, "old") + " → " + value(r.s, "new") },
+		{ name: "Last", class: "mono", value: r => value(r.s, "new"), cell: r => r.s.old === undefined || (r.s.old === r.s.new && !r.s.old_uncertain) ? value(r.s, "new") : (r.s.old_uncertain ? "~" : "") + value(r.s, "old") + " → " + value(r.s, "new") },
 	];
 	panel.append(sortedTable("sites", plural(rows.length, "site") + partNote(), columns, rows,
 		r => S.site === String(r.i) ? { class: "current", "aria-current": "true" } : {}));

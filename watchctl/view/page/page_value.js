@@ -64,7 +64,7 @@ const plainHex = (lo, hi) => hi ? "0x" + hi.toString(16) + lo.toString(16).padSt
 
 const oldText = i => {
 	const w = C.watch[E.what[i]];
-	return !(E.flags[i] & HAS_OLD) || w < 0 ? "" : V[w].text(E.oldLo[i], E.oldHi[i]);
+	return !(E.flags[i] & HAS_OLD) || w < 0 ? "" : (E.flags[i] & UNCERTAIN ? "~" : "") + V[w].text(E.oldLo[i], E.oldHi[i]);
 };
 const newText = i => {
 	const c = E.what[i], w = C.watch[c];
@@ -72,7 +72,7 @@ const newText = i => {
 		return "";
 	return C.capture[c] || w < 0 ? plainHex(E.newLo[i], E.newHi[i]) : V[w].text(E.newLo[i], E.newHi[i]);
 };
-const changes = i => (E.flags[i] & 3) === 3 && (E.oldLo[i] !== E.newLo[i] || E.oldHi[i] !== E.newHi[i]);
+const changes = i => (E.flags[i] & 3) === 3 && (E.flags[i] & UNCERTAIN || E.oldLo[i] !== E.newLo[i] || E.oldHi[i] !== E.newHi[i]);
 
 /*
  * The values of each watch by rank, where they are few and are names rather than amounts: pointers and enumerators

@@ -188,6 +188,8 @@ static void put_values(struct json *j, const struct view_access *a)
 {
 	if (a->raw->has_old)
 		json_hex(j, "old", a->raw->old_value);
+	if (a->raw->old_uncertain)
+		json_bool(j, "old_uncertain", true);
 	if (a->raw->has_new)
 		json_hex(j, "new", a->raw->new_value);
 	if (a->raw->has_old)
@@ -410,6 +412,8 @@ static void put_site(struct printer *p, const struct site *s)
 	json_number(j, "threads", s->tids.n);
 	if (s->has_old)
 		put_last_value(j, "old", "old_text", s, s->old_value);
+	if (s->old_uncertain)
+		json_bool(j, "old_uncertain", true);
 	if (s->has_new)
 		put_last_value(j, "new", "new_text", s, s->new_value);
 	print_json_withheld(j, s->withheld ? WITHHELD_VALUES : 0);

@@ -11,7 +11,6 @@
  *	    #1  main+18        app.c:40
  */
 #include "watchctl/base/syscall_name.h"
-#include "watchctl/code/dwarf/value_type.h"
 #include "watchctl/view/print/printer_impl.h"
 #include "watchctl/view/print/text_table.h"
 #include "watchctl/view/words/text_shorten.h"
@@ -126,8 +125,9 @@ static void fill_who(struct printer *p, struct view_time time, const char *comm,
 
 static void fill_access(struct printer *p, const struct view_access *a, struct time_line *l)
 {
-	bool same = a->raw->has_old && a->raw->has_new &&
-		    value_is_same(&a->watch->e.type, a->raw->size, a->raw->old_value, a->raw->new_value);
+	enum text_step step =
+		text_step_of(&a->watch->e.type, a->raw->size, a->raw->has_old && a->raw->has_new,
+			     a->raw->old_uncertain, a->raw->old_value, a->raw->new_value);
 
 	fill_who(p, a->time, a->comm, a->raw->tid, l);
 	l->kind = text_kind(a->kind);
@@ -136,7 +136,7 @@ static void fill_access(struct printer *p, const struct view_access *a, struct t
 	if (a->raw->addr > a->watch->e.addr && a->raw->addr - a->watch->e.addr < a->watch->e.size)
 		print_text_append(l->watch, sizeof(l->watch), "+%llu",
 				  (unsigned long long)(a->raw->addr - a->watch->e.addr));
-	text_change(a->kind, a->old_text, a->new_text, same, l->value, sizeof(l->value));
+	text_change(a->kind, a->old_text, a->new_text, step, l->value, sizeof(l->value));
 	fill_place(a, l);
 	if (a->raw->displaced) {
 		print_text_append(

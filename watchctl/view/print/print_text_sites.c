@@ -44,7 +44,8 @@ static void last_text(const struct site *s, char *buf, size_t cap)
 		    s->withheld	 ? view_withheld
 		    : s->has_new ? is
 				 : NULL,
-		    s->has_old && s->has_new && value_is_same(&w->type, size, s->old_value, s->new_value),
+		    text_step_of(&w->type, size, s->has_old && s->has_new, s->old_uncertain, s->old_value,
+				 s->new_value),
 		    buf, cap);
 }
 

@@ -6,7 +6,6 @@
 
 #include "watchctl/base/utf8.h"
 #include "watchctl/base/vec.h"
-#include "watchctl/code/dwarf/value_type.h"
 #include "watchctl/view/words/view_words.h"
 
 static struct site_stat *add_site(struct site_stats *s, const struct view_access *a)
@@ -68,6 +67,7 @@ static void keep_last(struct site_stat *site, const struct view_access *a)
 	l->size = e->size;
 	l->has_old = e->has_old;
 	l->has_new = e->has_new;
+	l->old_uncertain = e->old_uncertain;
 	l->withheld = e->withheld;
 	l->displaced = e->displaced;
 	l->in_kernel = e->in_kernel;
@@ -341,8 +341,8 @@ void site_stat_change(const struct site_stats *s, const struct site_stat *site, 
 		    l->withheld & WITHHELD_VALUES ? view_withheld
 		    : l->has_new		  ? is
 						  : NULL,
-		    l->has_old && l->has_new &&
-			    value_is_same(&site->key.watch->e.type, size, l->old_value, l->new_value),
+		    text_step_of(&site->key.watch->e.type, size, l->has_old && l->has_new, l->old_uncertain,
+				 l->old_value, l->new_value),
 		    buf, cap);
 }
 

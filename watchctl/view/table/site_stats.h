@@ -28,7 +28,7 @@ struct site_last {
 	char comm[COMM_LEN]; /* as it was recorded; "": unknown */
 	uint64_t addr;
 	uint32_t size;
-	bool has_old, has_new;
+	bool has_old, has_new, old_uncertain;
 	uint8_t withheld; /* WITHHELD_ */
 	bool displaced;	  /* registers and stack are those of a later moment */
 	bool in_kernel;

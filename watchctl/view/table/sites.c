@@ -33,6 +33,7 @@ struct site *sites_count(struct sites *s, const struct view_access *a)
 	if (a->time.mono_ns >= site->last.mono_ns)
 		site->last = a->time;
 	site->has_old = a->raw->has_old;
+	site->old_uncertain = a->raw->old_uncertain;
 	site->has_new = a->raw->has_new;
 	site->withheld = a->raw->withheld & WITHHELD_VALUES;
 	site->old_value = a->raw->old_value;

@@ -12,8 +12,8 @@ struct site {
 	struct map64 tids;
 	uint64_t last_tid; /* key in tids, plus 1 */
 	struct view_time first, last;
-	bool has_old, has_new; /* of the last access */
-	bool withheld;	       /* its values were */
+	bool has_old, has_new, old_uncertain; /* of the last access */
+	bool withheld;			      /* its values were */
 	uint64_t old_value, new_value;
 };
 

@@ -56,7 +56,8 @@ static struct seen of_meaning(const struct trigger *t, size_t i, const struct vi
 	case MEANS_NEW:
 		return of_bytes(a->watch, a->raw->size, a->raw->has_new, a->raw->new_value);
 	case MEANS_OLD:
-		return of_bytes(a->watch, a->raw->size, a->raw->has_old, a->raw->old_value);
+		return of_bytes(a->watch, a->raw->size, a->raw->has_old && !a->raw->old_uncertain,
+				a->raw->old_value);
 	case MEANS_SIZE:
 		return of_unsigned(a->raw->size);
 	case MEANS_REGISTER:

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "watchctl/base/utf8.h"
+#include "watchctl/code/dwarf/value_type.h"
 #include "watchctl/view/event/view.h"
 
 const char view_withheld[] = "(withheld)";
@@ -87,8 +88,16 @@ void text_source(const char *file, unsigned int line, char *buf, size_t cap)
 		snprintf(buf, cap, "%s", clean);
 }
 
-void text_change(enum access_kind kind, const char *old_text, const char *new_text, bool same, char *buf,
-		 size_t cap)
+enum text_step text_step_of(const struct value_type *t, unsigned int size, bool has_both, bool uncertain,
+			    uint64_t old_value, uint64_t new_value)
+{
+	if (uncertain)
+		return STEP_UNCERTAIN;
+	return has_both && value_is_same(t, size, old_value, new_value) ? STEP_SAME : STEP_CHANGES;
+}
+
+void text_change(enum access_kind kind, const char *old_text, const char *new_text, enum text_step step,
+		 char *buf, size_t cap)
 {
 	char was[200], is[200];
 
@@ -98,12 +107,13 @@ void text_change(enum access_kind kind, const char *old_text, const char *new_te
 		buf[0] = '\0';
 	else if (new_text == view_withheld)
 		snprintf(buf, cap, "%s", view_withheld);
-	else if (kind == ACCESS_READ || (kind == ACCESS_UNKNOWN && same) || (!old_text && !new_text))
+	else if (kind == ACCESS_READ || (kind == ACCESS_UNKNOWN && step == STEP_SAME) ||
+		 (!old_text && !new_text))
 		snprintf(buf, cap, "%s", is);
-	else if (same)
+	else if (step == STEP_SAME)
 		snprintf(buf, cap, "%s (same)", is);
 	else
-		snprintf(buf, cap, "%s -> %s", was, is);
+		snprintf(buf, cap, "%s%s -> %s", step == STEP_UNCERTAIN ? "~" : "", was, is);
 }
 
 void text_number(uint64_t v, char *buf, size_t cap)

@@ -29,9 +29,19 @@ void text_place(const char *module, uint64_t module_offset, const char *function
 /* "app.c:17"; "" when not known. */
 void text_source(const char *file, unsigned int line, char *buf, size_t cap);
 
-/* "41 -> 42", "42" for reads, "42 (same)", "?" for what is not known. */
-void text_change(enum access_kind kind, const char *old_text, const char *new_text, bool same, char *buf,
-		 size_t cap);
+/* How the old value of an access stands to the new one. */
+enum text_step {
+	STEP_CHANGES, /* or one of them is not known */
+	STEP_SAME,
+	STEP_UNCERTAIN, /* access_event.old_uncertain */
+};
+
+enum text_step text_step_of(const struct value_type *t, unsigned int size, bool has_both, bool uncertain,
+			    uint64_t old_value, uint64_t new_value);
+
+/* "41 -> 42", "42" for reads, "42 (same)", "~41 -> 42" where the old value is uncertain, "?" for what is not known. */
+void text_change(enum access_kind kind, const char *old_text, const char *new_text, enum text_step step,
+		 char *buf, size_t cap);
 
 /* "42"; what is too large to be a number that people read, in hexadecimal. */
 void text_number(uint64_t v, char *buf, size_t cap);
