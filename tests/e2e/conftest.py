@@ -79,6 +79,7 @@ RECIPES = {
     "tls_born_static_pie": (["tls_born.c"], "gcc -O2 -g -static-pie -pthread"),
     "tls_born_musl": (["tls_born.c"], "musl-gcc -O2 -g -static -pthread"),
     "tls_born_hidden": (["tls_born.c"], "musl-gcc -O2 -g -static -pthread -DHIDDEN_SETUP"),
+    "unseen": (["unseen.c"], "gcc -O1 -g -pthread"),
     "tls_late": (["tls_late.c"], "gcc -O1 -g -pthread -ldl"),
     "libtls_late.so": (["tls_late_lib.c"], "gcc -O1 -g -shared -fPIC -DCOUNTER=late"),
     "libtls_late_gnu2.so": (["tls_late_lib.c"], "gcc -O1 -g -shared -fPIC -mtls-dialect=gnu2 -DCOUNTER=late"),

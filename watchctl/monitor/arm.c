@@ -83,6 +83,39 @@ static struct wc_error *report_kernel(struct monitor *m, const struct arm_report
 	return monitor_note(m, "accesses by the kernel are not seen: %s", report->kernel_refusal);
 }
 
+/* Said once: where else the page is mapped, because accesses there are not seen. */
+static struct wc_error *report_same_page(struct monitor *m, unsigned int i)
+{
+	struct monitored *w = &m->watch[i];
+	char places[400] = "", who[64];
+	struct same_page p;
+	size_t n = 0;
+	unsigned int k;
+
+	if (!w->seen.shared || w->seen.reported_shared || m->options.watch[i].access == ACCESS_EXECUTE ||
+	    !proc_same_page(m->pid, w->part[0].want_addr, &p) || (!p.nhere && !p.nprocesses))
+		return NULL;
+	w->seen.reported_shared = true;
+	for (k = 0; k < p.nhere && n < sizeof(places); k++)
+		n += (size_t)snprintf(places + n, sizeof(places) - n, "%s0x%llx", n ? ", " : "at ",
+				      (unsigned long long)p.here[k]);
+	for (k = 0; k < p.nprocesses && k < SAME_PAGE_PLACES && n < sizeof(places); k++) {
+		proc_describe(p.process[k], who, sizeof(who));
+		n += (size_t)snprintf(places + n, sizeof(places) - n, "%s%s",
+				      k	  ? ", "
+				      : n ? ", and in "
+					  : "in ",
+				      who);
+	}
+	if (p.nprocesses > k && n < sizeof(places))
+		snprintf(places + n, sizeof(places) - n, " and %u more", p.nprocesses - k);
+	return monitor_note(
+		m,
+		"%s lies in shared memory, and the same page is mapped %s as well: accesses there are not seen, "
+		"and old values may be stale (~)",
+		m->options.watch[i].expr, places);
+}
+
 /* Said once, where threads are stopped to be armed. */
 static struct wc_error *report_begun_again(struct monitor *m, unsigned int i)
 {
@@ -121,6 +154,7 @@ static struct wc_error *arm_part(struct monitor *m, unsigned int i, const struct
 		.slot = r->slot,
 		.filter = filter_has_work(&w->filter) ? &w->filter : NULL,
 		.tested = w->tested,
+		.shared = w->seen.shared,
 	};
 
 	if (monitor_is_per_thread(w)) {
@@ -144,6 +178,7 @@ struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
 		w->on_demand = tls_comes_on_demand(&w->variable.tls, &mem);
 		err = monitor_find_thread_places(m);
 	}
+	w->seen.shared = !monitor_is_per_thread(w) && proc_is_shared(m->pid, w->part[0].want_addr);
 	for (k = 0; k < w->nparts && !err; k++)
 		err = arm_part(m, i, &w->part[k], &report[k]);
 	if (err) {
@@ -157,8 +192,11 @@ struct wc_error *monitor_arm(struct monitor *m, unsigned int i)
 	if (!w->armed_ns)
 		w->armed_ns = monotonic_ns();
 	err = report_watch(m, i, &report[0]);
+	monitor_look_first(m, i, &report[0]);
 	if (!err)
 		err = report_copies(m, i);
+	if (!err)
+		err = report_same_page(m, i);
 	if (!err)
 		err = report_kernel(m, &report[0]);
 	if (!err)

@@ -57,7 +57,10 @@ static void count_forwarded(struct monitor *m, uint32_t id)
 static struct wc_error *forward(void *ctx, const struct trace_event *e)
 {
 	struct monitor *m = ctx;
+	struct trace_event corrected;
 
+	if (e->type == EVENT_ACCESS)
+		e = monitor_see_access(m, e, &corrected);
 	if (e->type == EVENT_ACCESS || e->type == EVENT_CAPTURE) {
 		if (m->limit && m->forwarded >= m->limit)
 			return NULL;
@@ -289,8 +292,11 @@ bool monitor_has_watches(const struct monitor *m)
 
 static struct wc_error *monitor_finish(struct monitor *m)
 {
-	struct wc_error *err = m->engine ? m->ops->stop(m->engine) : NULL;
+	struct wc_error *err;
 	unsigned int i;
+
+	monitor_look_last(m);
+	err = m->engine ? m->ops->stop(m->engine) : NULL;
 
 	/* Whatever went wrong, the program is not left with captures that nobody collects. */
 	err = wc_error_first(err, monitor_collect_stop(m));
@@ -303,7 +309,9 @@ static struct wc_error *monitor_finish(struct monitor *m)
 			continue;
 		if (m->engine)
 			m->ops->counts(m->engine, m->watch[i].id, &c);
-		err = monitor_report_summary(m, i, &c);
+		err = monitor_judge_last(m, i, &c);
+		if (!err)
+			err = monitor_report_summary(m, i, &c);
 	}
 	return err ? err : monitor_collect_summary(m);
 }

@@ -11,6 +11,7 @@
  *	arm.c		arms what was planned, reports the watch
  *	loader.c	what waits for a library, or for the program to begin
  *	summary.c	what became of the hits of a watch
+ *	unseen.c	values that change without an access
  *	follow.c	the pointers on a path, and moving the watch when one changes
  *	per_thread.c	the threads of a variable of which each thread has its own
  *	collect.c	the captures that the program makes itself
@@ -43,6 +44,30 @@
 /* How often threads are looked for that have no copy armed yet, and elements whose array may have changed. */
 #define EXTEND_NS 50000000ull
 
+#define SEEN_BEFORE 4u
+
+struct seen_value {
+	uint64_t value, ns;
+	pid_t tid; /* whose access it was; 0: a look */
+};
+
+/* What is known of the value of a variable, by accesses and by looks at it. */
+struct value_seen {
+	bool known;
+	struct seen_value last, before[SEEN_BEFORE]; /* those of other threads, just before */
+	unsigned int nbefore;
+	bool corrects;	  /* last is a look's, and differs from what the engine saw last */
+	uint64_t dropped; /* accesses that are not given on, up to last */
+	bool partial, kernel, shared;
+	unsigned int looks; /* that have differed, one after the other, */
+	uint64_t counted;   /* while no access was counted */
+	struct seen_value differs;
+	uint64_t changes; /* without an access */
+	bool has_final;
+	struct seen_value final; /* before anything was disarmed */
+	bool reported_shared;
+};
+
 /* A watch in its place, of which there are MONITOR_WATCHES: place @i's request is options.watch[i]. */
 struct monitored {
 	bool used; /* else the place is free, and nothing below counts */
@@ -66,6 +91,7 @@ struct monitored {
 	bool reported;			   /* the watch event has been emitted */
 	uint64_t forwarded;		   /* accesses given to the sink */
 	uint64_t armed_ns;
+	struct value_seen seen;
 	struct engine_counts past; /* by engines that are closed: before an exec */
 	char *texts;		   /* of a request that was added; NULL: the caller's */
 };
@@ -120,6 +146,23 @@ struct monitor {
 	int pidfd;
 	struct exec_watch exec; /* with may_add: asked while there is no engine */
 };
+
+/* Looks whether values changed without an access, at all watches that are armed; notes say so. */
+struct wc_error *monitor_look_at_values(struct monitor *m);
+
+/* The same at the end, in two steps: before anything is disarmed, and when all hits have come. */
+void monitor_look_last(struct monitor *m);
+struct wc_error *monitor_judge_last(struct monitor *m, unsigned int i, const struct engine_counts *c);
+
+/* Watch @i has been armed: what its variable holds now is the first value. */
+void monitor_look_first(struct monitor *m, unsigned int i, const struct arm_report *report);
+
+/* How often more than notes have said. */
+struct wc_error *monitor_report_changes(struct monitor *m, unsigned int i);
+
+/* An access, before it is given on. *@corrected: a copy of it, with the old value that a look has seen; else unused. */
+const struct trace_event *monitor_see_access(struct monitor *m, const struct trace_event *e,
+					     struct trace_event *corrected);
 
 /* There is one in that place, and it is to be armed. */
 static inline bool monitor_wants(const struct monitor *m, unsigned int i)

@@ -136,6 +136,8 @@ struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *l, 
 			err = monitor_extend(m);
 			if (!err)
 				err = monitor_look_again(m);
+			if (!err)
+				err = monitor_look_at_values(m);
 		}
 		if (!err && l->tick && now - ticked >= tick_ns &&
 		    (!m->at_hook || now - ticked > TICK_LATE_NS)) {

@@ -45,6 +45,8 @@ struct wc_error *monitor_report_summary(struct monitor *m, unsigned int i, const
 	if (m->timeline)
 		err = timeline_release(m->timeline, UINT64_MAX);
 	if (!err)
+		err = monitor_report_changes(m, i);
+	if (!err)
 		err = report_lost(m, w->id, c.lost_full,
 				  "the event buffer was full (a larger --buffer loses fewer)");
 	if (!err)

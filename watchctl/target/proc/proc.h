@@ -113,6 +113,9 @@ bool proc_write_force(pid_t pid, uint64_t addr, const void *buf, size_t len);
 struct proc_map {
 	uint64_t start, end;
 	bool read, write, exec, shared;
+	uint64_t offset; /* in the file, of start */
+	uint64_t device,
+		file;  /* the file's st_dev as major << 32 | minor, and its st_ino; 0: anonymous, private */
 	char name[64]; /* last 63 characters of the path, or "[stack]"; "" for anonymous */
 };
 
@@ -124,6 +127,21 @@ bool proc_map_at(pid_t pid, uint64_t addr, struct proc_map *ret);
 
 /* Right after it said false: WC_ENAME, nothing is mapped; else why that cannot be known. */
 struct wc_error *proc_map_error(pid_t pid, uint64_t addr);
+
+#define SAME_PAGE_PLACES 4u
+
+/* Where the page of shared memory at an address is mapped besides. */
+struct same_page {
+	uint64_t here[SAME_PAGE_PLACES]; /* its address in the same process, at most so many */
+	unsigned int nhere;
+	pid_t process[SAME_PAGE_PLACES]; /* some of the nprocesses others */
+	unsigned int nprocesses;
+	bool complete; /* all processes were looked at: we may, and it did not take too long */
+};
+
+/* @addr: in @pid. False: its memory is not shared, or that cannot be known. */
+bool proc_is_shared(pid_t pid, uint64_t addr);
+bool proc_same_page(pid_t pid, uint64_t addr, struct same_page *ret);
 
 /* @pid is @ancestor, or a child, grandchild ... of it, as far as those between still live; 64 of them. */
 bool proc_descends_from(pid_t pid, pid_t ancestor);

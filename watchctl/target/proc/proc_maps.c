@@ -14,11 +14,13 @@ static bool parse_map(const char *line, struct proc_map *m)
 {
 	char perms[5] = "";
 	int path_at = 0;
+	uint32_t major, minor;
 	size_t len;
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %n", &m->start, &m->end, perms, &path_at) <
-	    3)
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64 " %n",
+		   &m->start, &m->end, perms, &m->offset, &major, &minor, &m->file, &path_at) < 7)
 		return false;
+	m->device = (uint64_t)major << 32 | minor;
 	m->read = perms[0] == 'r';
 	m->write = perms[1] == 'w';
 	m->exec = perms[2] == 'x';
