@@ -195,3 +195,17 @@ def test_processes_that_map_the_page_are_named(victim, watch):
     wait_until(lambda: w.of("note"))
     w.end()
     assert f"process {child}" in next(n["text"] for n in w.of("note") if "same page" in n["text"])
+
+
+@pytest.mark.parametrize("options", [["--redact", "x"], ["--no-values"], []])
+def test_values_that_are_withheld_are_not_in_the_note_of_a_change(victim, run, tmp_path, options):
+    """Neither as it is recorded nor where a log is redacted later."""
+    v = victim("unseen")
+    log = tmp_path / "x.log"
+    w = ready(WATCHCTL, "-p", str(v.pid), "-v", "x", "-o", log, *options, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    by_vm(v.pid, addresses(v)[0], 424242)
+    w.send_signal(signal.SIGINT)
+    assert w.wait(timeout=WAIT) == 0
+    assert (b"424242" in b"".join(f.read_bytes() for f in log.iterdir())) == (not options)
+    later = run("report", log, "--redact", "x").stdout
+    assert "x changed between" in later and "without an access by this process" in later and "424242" not in later

@@ -10,6 +10,10 @@
 
 #include <stdint.h>
 
+/* Of rflags: Intel SDM vol. 1, 3.4.3. */
+#define RFLAG_ZERO 0x40u
+#define RFLAG_DIRECTION 0x400u
+
 enum reg {
 	WREG_RAX,
 	WREG_RDX,

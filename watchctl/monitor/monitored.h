@@ -51,7 +51,7 @@ struct seen_value {
 	pid_t tid; /* whose access it was; 0: a look */
 };
 
-/* What is known of the value of a variable, by accesses and by looks at it. */
+/* The value of a variable, as accesses and looks at it have shown. */
 struct value_seen {
 	bool known;
 	struct seen_value last, before[SEEN_BEFORE]; /* those of other threads, just before */

@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/base/error.h"
 #include "watchctl/code/dwarf/value_type.h"
 #include "watchctl/monitor/monitored.h"
+#include "watchctl/trace/change_note.h"
 
 #define NOTES 3u		     /* of one watch; further ones are counted */
 #define LATE_NS 200000000ull	     /* accesses of two threads may come in the other order, by so much */
@@ -110,7 +113,7 @@ static size_t put_reason(char *buf, size_t cap, size_t n, const char *reason)
 	return n + (size_t)len;
 }
 
-/* What is particular to this program and value; without that, what may always be. */
+/* Reasons that are particular to this program and value; without them, those that there may always be. */
 static void put_reasons(const struct monitor *m, const struct monitored *w, uint64_t from, uint64_t to,
 			char *buf, size_t cap)
 {
@@ -146,20 +149,22 @@ static struct wc_error *report_change(struct monitor *m, unsigned int i, const s
 	struct monitored *w = &m->watch[i];
 	const struct value_type *type = type_of(w);
 	const struct seen_value *from = &w->seen.last;
-	char was[160], is[160], values[400] = "", after[32], before[32], reasons[500];
+	char was[160], is[160], after[32], before[32], reasons[500];
+	bool shown = !m->options.watch[i].withheld;
+	struct change_note note = {
+		m->options.watch[i].expr, shown ? was : NULL, shown ? is : NULL, after, before, reasons
+	};
+	scoped(freep) char *text = NULL;
 
 	if (w->seen.changes++ >= NOTES)
 		return NULL;
 	value_format(type, w->size, from->value, NULL, was, sizeof(was));
 	value_format(type, w->size, to->value, NULL, is, sizeof(is));
-	if (!m->options.watch[i].withheld)
-		snprintf(values, sizeof(values), " from %s to %s", was, is);
 	put_time(from->ns, after, sizeof(after));
 	put_time(to->ns, before, sizeof(before));
 	put_reasons(m, w, from->value, to->value, reasons, sizeof(reasons));
-	return monitor_note(m,
-			    "%s changed%s between %s and %s without an access by this process (likely: %s)",
-			    m->options.watch[i].expr, values, after, before, reasons);
+	text = change_note_text(&note);
+	return text ? monitor_note(m, "%s", text) : &wc_enomem;
 }
 
 struct wc_error *monitor_report_changes(struct monitor *m, unsigned int i)
@@ -184,7 +189,7 @@ static bool is_another_threads(const struct value_seen *s, uint64_t value)
 	return false;
 }
 
-/* What the engine counts is the CPU's count of this very watch. */
+/* Whether the engine's count is the CPU's count of this very watch. */
 static bool counts_prove(const struct monitor *m, const struct engine_counts *c)
 {
 	unsigned int i, n = 0;

@@ -10,6 +10,7 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/call_values.h"
+#include "watchctl/trace/change_note.h"
 #include "watchctl/trace/event_access.h"
 
 #define EXPR_MAX 1024
@@ -467,6 +468,20 @@ static void on_probe(struct redact *r, struct probe_event *e)
 	memset(e->string, 0, sizeof(e->string));
 }
 
+/* Of whichever watch: rather too much is withheld than too little. */
+static struct wc_error *put_note(struct redact *r, struct trace_event *e)
+{
+	bool ok = true;
+	scoped(freep) char *cut =
+		r->any_watch || redact_is_asked(&r->rules) ? change_note_withhold(e->note.text, &ok) : NULL;
+
+	if (!ok)
+		return &wc_enomem;
+	if (cut)
+		e->note.text = cut;
+	return redact_put(r, e);
+}
+
 static struct wc_error *alter(struct redact *r, struct trace_event *e)
 {
 	struct wc_error *err = NULL;
@@ -510,6 +525,8 @@ static struct wc_error *alter(struct redact *r, struct trace_event *e)
 	case EVENT_PROBE:
 		on_probe(r, &e->probe);
 		break;
+	case EVENT_NOTE:
+		return put_note(r, e);
 	case EVENT_CALL:
 		return put_call(r, e);
 	case EVENT_RETURN:

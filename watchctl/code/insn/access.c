@@ -36,8 +36,6 @@
  */
 #define REP_BLOCK 128u
 
-#define FLAG_DIRECTION 0x400u
-
 enum evidence {
 	CONTRADICTED, /* did not happen */
 	POSSIBLE,     /* not contradicted, and not checkable */
@@ -240,7 +238,7 @@ static struct claim claim_before(const struct attempt *a)
 static enum evidence passed(const struct access_query *q, const struct insn_mem *m, uint64_t *last)
 {
 	uint64_t at, window = m->size > REP_BLOCK ? m->size : REP_BLOCK;
-	bool down = q->regs->r[WREG_RFLAGS] & FLAG_DIRECTION;
+	bool down = q->regs->r[WREG_RFLAGS] & RFLAG_DIRECTION;
 
 	if (!m->size || !insn_mem_addr(m, q->regs, 0, 0, &at))
 		return POSSIBLE;

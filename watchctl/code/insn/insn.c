@@ -18,8 +18,6 @@
 
 #include <Zydis/Zydis.h>
 
-#define FLAG_ZERO 0x40u
-#define FLAG_DIRECTION 0x400u
 #define BIT(reg) (1u << (reg))
 
 struct decoded {
@@ -611,7 +609,7 @@ uint32_t insn_undo(const struct insn *i, const struct regs *after, struct regs *
 		known = BIT(WREG_RBP);
 		break;
 	case INSN_UNDO_STRING:
-		back = after->r[WREG_RFLAGS] & FLAG_DIRECTION ? back : -back;
+		back = after->r[WREG_RFLAGS] & RFLAG_DIRECTION ? back : -back;
 		known = i->writes & (BIT(WREG_RSI) | BIT(WREG_RDI));
 		if (known & BIT(WREG_RSI))
 			before->r[WREG_RSI] += back;
@@ -619,7 +617,7 @@ uint32_t insn_undo(const struct insn *i, const struct regs *after, struct regs *
 			before->r[WREG_RDI] += back;
 		break;
 	case INSN_UNDO_CMPXCHG:
-		if (after->r[WREG_RFLAGS] & FLAG_ZERO)
+		if (after->r[WREG_RFLAGS] & RFLAG_ZERO)
 			known = BIT(WREG_RAX) | BIT(WREG_RDX);
 		break;
 	default:

@@ -1,7 +1,5 @@
-/* What xchg, xadd and cmpxchg leave in registers of the value that memory held before. */
+/* xchg, xadd and cmpxchg leave in registers the value that memory held before. */
 #include "watchctl/code/insn/insn.h"
-
-#define FLAG_ZERO 0x40u /* Intel SDM vol. 1, 3.4.3.1 */
 
 static bool is_lost(const struct insn_mem *m, uint32_t lost)
 {
@@ -33,7 +31,7 @@ bool insn_exchanged(const struct insn *i, uint64_t insn_addr, const struct regs 
 {
 	const struct insn_mem *m = &i->mem[0];
 	const uint64_t *r = after->r;
-	bool stored = r[WREG_RFLAGS] & FLAG_ZERO;
+	bool stored = r[WREG_RFLAGS] & RFLAG_ZERO;
 	uint64_t operand, at, reg;
 	struct regs before;
 

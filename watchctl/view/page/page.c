@@ -179,7 +179,7 @@ static void keep_text(struct page *p, struct page_watch *w, uint64_t value, cons
 	}
 }
 
-/* What is not known is not called the same. */
+/* Not known is not called the same. */
 static bool may_change(const struct view_access *a)
 {
 	return a->raw->has_old && a->raw->has_new &&
