@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from conftest import WATCHCTL
+from repl_driver import Dialogue
 from waiting import WAIT, ready, wait_until
 
 ENGINES = ["ring", "handler", "ptrace"]
@@ -80,6 +81,27 @@ def test_a_change_just_before_the_end_is_said_too(victim, watch):
         by_vm(v.pid, x, n)
         w.end()
         assert [t.split(" between")[0] for t in changes(w)] == [f"x changed from {n - 1} to {n}"], w.objects
+
+
+def changes_as_it_goes(d, v, x, begin, end, last):
+    found = []
+    for n in range(2, 5):
+        d.do(begin, "watching x" if begin == "watch x" else "enabled again")
+        by_vm(v.pid, x, n)
+        found += re.findall(r"x changed from (\d) to (\d) between", d.do(end.format(n - 1), last))
+    return found
+
+
+@pytest.mark.parametrize("begin,end,last", [("enable 1", "disable 1", "is disabled"),
+                                            ("watch x", "delete {}", "accesses counted by the CPU")])
+def test_a_change_just_before_its_watch_is_taken_away_is_said_too(victim, hardware, begin, end, last):
+    v = victim("unseen")
+    d = Dialogue()
+    d.do(f"attach {v.pid}", "process")
+    if begin == "enable 1":
+        d.do("watch x\ndisable 1", "is disabled")
+    assert changes_as_it_goes(d, v, addresses(v)[0], begin, end, last) == [(str(n - 1), str(n)) for n in range(2, 5)]
+    d.finish("detach\n")
 
 
 @pytest.mark.parametrize("engine", ENGINES)

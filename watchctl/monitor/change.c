@@ -127,7 +127,10 @@ static struct wc_error *change_settle(struct monitor *m, uint32_t id)
 static struct wc_error *disarm(struct monitor *m, unsigned int i)
 {
 	struct monitored *w = &m->watch[i];
+	struct engine_counts c = { 0 };
+	struct wc_error *err;
 
+	monitor_look_last(m, i);
 	w->disabled = true;
 	if (!m->engine)
 		return NULL;
@@ -137,7 +140,11 @@ static struct wc_error *disarm(struct monitor *m, unsigned int i)
 	if (!monitor_any_per_thread(m))
 		monitor_unhook_threads(m);
 	monitor_unhook_loader(m);
-	return change_settle(m, w->id);
+	err = change_settle(m, w->id);
+	if (err || !m->engine)
+		return err;
+	m->ops->counts(m->engine, w->id, &c);
+	return monitor_judge_last(m, i, &c);
 }
 
 /* What captures there are that came before its last accesses goes before its summary. */

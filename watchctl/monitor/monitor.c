@@ -295,7 +295,8 @@ static struct wc_error *monitor_finish(struct monitor *m)
 	struct wc_error *err;
 	unsigned int i;
 
-	monitor_look_last(m);
+	for (i = 0; i < MONITOR_WATCHES; i++)
+		monitor_look_last(m, i);
 	err = m->engine ? m->ops->stop(m->engine) : NULL;
 
 	/* Whatever went wrong, the program is not left with captures that nobody collects. */

@@ -150,8 +150,8 @@ struct monitor {
 /* Looks whether values changed without an access, at all watches that are armed; notes say so. */
 struct wc_error *monitor_look_at_values(struct monitor *m);
 
-/* The same at the end, in two steps: before anything is disarmed, and when all hits have come. */
-void monitor_look_last(struct monitor *m);
+/* The same at the end of a watch, in two steps: before anything is disarmed, and when all hits have come. */
+void monitor_look_last(struct monitor *m, unsigned int i);
 struct wc_error *monitor_judge_last(struct monitor *m, unsigned int i, const struct engine_counts *c);
 
 /* Watch @i has been armed: what its variable holds now is the first value. */

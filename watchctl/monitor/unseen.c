@@ -268,13 +268,11 @@ struct wc_error *monitor_look_at_values(struct monitor *m)
 	return err;
 }
 
-void monitor_look_last(struct monitor *m)
+void monitor_look_last(struct monitor *m, unsigned int i)
 {
-	for (unsigned int i = 0; i < MONITOR_WATCHES && m->engine; i++) {
-		struct value_seen *s = &m->watch[i].seen;
+	struct value_seen *s = &m->watch[i].seen;
 
-		s->has_final = may_look_at(m, i) && s->known && read_value(m, i, &s->final);
-	}
+	s->has_final = m->engine && may_look_at(m, i) && s->known && read_value(m, i, &s->final);
 }
 
 struct wc_error *monitor_judge_last(struct monitor *m, unsigned int i, const struct engine_counts *c)

@@ -3,11 +3,30 @@
 #include "watchctl/base/error.h"
 #include "watchctl/monitor/monitored.h"
 
+static struct wc_error *judge_values(struct monitor *m)
+{
+	struct wc_error *err = NULL;
+	struct engine_counts c;
+
+	for (unsigned int i = 0; i < MONITOR_WATCHES && !err; i++) {
+		if (!m->watch[i].used)
+			continue;
+		m->ops->counts(m->engine, m->watch[i].id, &c);
+		err = monitor_judge_last(m, i, &c);
+	}
+	return err;
+}
+
 /* What it has to leave behind in the program is told at the end, as ever. */
 static struct wc_error *leave_engine(struct monitor *m)
 {
-	struct wc_error *err = m->ops->stop(m->engine);
+	struct wc_error *err;
 
+	for (unsigned int i = 0; i < MONITOR_WATCHES; i++)
+		monitor_look_last(m, i);
+	err = m->ops->stop(m->engine);
+	if (!err)
+		err = judge_values(m);
 	if (!err)
 		monitor_keep_counts(m);
 	m->left = wc_error_first(m->left, m->ops->close(m->engine));
