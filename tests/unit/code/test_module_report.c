@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "tests/unit/wait.h"
@@ -236,6 +237,38 @@ static void a_file_is_found_below_the_root_of_its_process(void **state)
 	module_list_deinit(&modules);
 }
 
+/* Its root is reached through /proc, which may be gone between any two steps. */
+static void a_file_is_found_while_its_process_ends(void **state)
+{
+	struct mapping mapping[MAPPINGS];
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	(void)state;
+	assert_true(root >= 0);
+	assert_true(read_mappings(getpid(), mapping) > 0);
+	for (int i = 0; i < 300; i++) {
+		siginfo_t ended = { 0 };
+		pid_t pid = fork();
+
+		if (!pid) {
+			for (volatile int spin = 0; spin < 1000 * (i % 50); spin++)
+				;
+			_exit(0);
+		}
+		while (!ended.si_pid) {
+			struct module got;
+			bool found;
+
+			assert_true(module_from_report(pid, root, &mapping[0].report, &got, &found));
+			assert_true(found);
+			module_deinit(&got);
+			assert_int_equal(waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
+		}
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+	}
+	close(root);
+}
+
 static void what_is_no_program_is_no_module(void **state)
 {
 	static const char *const paths[] = { "",  "//anon",   "[heap]", "/memfd:x (deleted)", "/etc/passwd",
@@ -258,6 +291,7 @@ int main(void)
 		cmocka_unit_test(a_mapping_alone_reports_its_module),
 		cmocka_unit_test(a_part_of_a_mapping_reports_the_same_module),
 		cmocka_unit_test(a_file_that_was_exchanged_is_not_the_module),
+		cmocka_unit_test(a_file_is_found_while_its_process_ends),
 		cmocka_unit_test(a_file_is_found_below_the_root_of_its_process),
 		cmocka_unit_test(what_is_no_program_is_no_module),
 	};

@@ -44,30 +44,29 @@ static bool open_reported(const char *path, const struct module_report *r, struc
 	       (r->build_id_len ? build_id_is(ret, r) : is_unchanged(&st, r));
 }
 
-static bool is_same_file(const char *a, const char *b)
+/*
+ * A path of ours to what the process calls @path, below its root directory @root: the same where it lives where we live.
+ * *ret NULL: there is no such file, or no root any more. False: no memory.
+ */
+static bool path_below(const char *root, const char *path, char **ret)
 {
-	struct stat x, y;
+	struct stat theirs, ours;
+	char *rooted;
 
-	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_ino == y.st_ino && x.st_dev == y.st_dev;
-}
-
-/* A path of ours to what the process calls @path: the same where it lives where we live. NULL: no memory. */
-static char *path_to(pid_t pid, int root_fd, const char *path)
-{
-	scoped(freep) char *rooted = NULL;
-
-	if (asprintf(&rooted, "/proc/%d/root%s", task_with_memory(pid), path) < 0) {
-		rooted = NULL;
-		return NULL;
+	*ret = NULL;
+	if (asprintf(&rooted, "%s%s", root, path) < 0)
+		return false;
+	if (stat(rooted, &theirs) < 0) {
+		free(rooted);
+		return true;
 	}
-	if (access(rooted, F_OK) < 0 && root_fd >= 0) {
-		free(take_ptr(rooted));
-		if (asprintf(&rooted, "/proc/self/fd/%d%s", root_fd, path) < 0) {
-			rooted = NULL;
-			return NULL;
-		}
+	if (stat(path, &ours) < 0 || ours.st_ino != theirs.st_ino || ours.st_dev != theirs.st_dev) {
+		*ret = rooted;
+		return true;
 	}
-	return access(rooted, F_OK) < 0 || is_same_file(rooted, path) ? strdup(path) : take_ptr(rooted);
+	free(rooted);
+	*ret = strdup(path);
+	return *ret;
 }
 
 /*
@@ -126,21 +125,37 @@ static bool make_vdso(pid_t pid, const struct module_report *r, struct module *r
 	return !ours || !module_elf_from_self(ours, &head) || make(pid, r, &head, VDSO, VDSO, ret, ret_found);
 }
 
-bool module_from_report(pid_t pid, int root_fd, const struct module_report *r, struct module *ret,
-			bool *ret_found)
+/* The process may end between any two steps, and its root is gone then: *ret_found is false, and another way is tried. */
+static bool from_root(pid_t pid, const char *root, const struct module_report *r, struct module *ret,
+		      bool *ret_found)
 {
 	scoped(freep) char *open_path = NULL;
 	struct module_elf head;
+
+	if (!path_below(root, r->path, &open_path))
+		return false;
+	return !open_path || !open_reported(open_path, r, &head) ||
+	       make(pid, r, &head, r->path, open_path, ret, ret_found);
+}
+
+bool module_from_report(pid_t pid, int root_fd, const struct module_report *r, struct module *ret,
+			bool *ret_found)
+{
+	char below[32], kept[32];
 
 	*ret_found = false;
 	if (!strcmp(r->path, VDSO))
 		return make_vdso(pid, r, ret, ret_found);
 	if (r->path[0] != '/')
 		return true;
-	open_path = path_to(pid, root_fd, r->path);
-	if (!open_path)
+	snprintf(below, sizeof(below), "/proc/%d/root", task_with_memory(pid));
+	snprintf(kept, sizeof(kept), "/proc/self/fd/%d", root_fd);
+	if (!from_root(pid, below, r, ret, ret_found))
 		return false;
-	return !open_reported(open_path, r, &head) || make(pid, r, &head, r->path, open_path, ret, ret_found);
+	if (!*ret_found && root_fd >= 0 && !from_root(pid, kept, r, ret, ret_found))
+		return false;
+	return *ret_found || root_fd >= 0 || access(below, F_OK) == 0 ||
+	       from_root(pid, "", r, ret, ret_found);
 }
 
 bool module_is_same_place(const struct module *a, const struct module *b)
