@@ -1,4 +1,4 @@
-/* Fields are taken in the order in which tracelog_encode.c puts them; see the metadata for their types. */
+/* What is in an event, from its bytes: by the rows of tracelog_rows.h, and by hand where they say so. */
 #include "watchctl/trace/log/tracelog_decode.h"
 
 #include <errno.h>
@@ -6,49 +6,13 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/log/tracelog_decode_check.h"
 #include "watchctl/trace/log/tracelog_decode_probe.h"
-#include "watchctl/trace/log/tracelog_decode_step.h"
 #include "watchctl/trace/log/tracelog_format.h"
 #include "watchctl/trace/log/tracelog_get.h"
+#include "watchctl/trace/log/tracelog_rows.h"
 
-static void get_process(struct cursor *c, struct process_event *p)
-{
-	p->pid = get_u32(c);
-	p->realtime_ns = get_u64(c);
-	p->comm = get_string(c);
-	p->exe = get_string(c);
-	p->cmdline = get_string(c);
-	p->host = get_string(c);
-	if (has_more(c))
-		p->parent = get_u32(c);
-}
-
-static void get_thread(struct cursor *c, struct thread_event *t)
-{
-	t->pid = get_u32(c);
-	t->tid = get_u32(c);
-	t->comm = get_string(c);
-	if (has_more(c)) {
-		t->creator = get_u32(c);
-		t->creating_call = get_u64(c);
-		t->stack_start = get_u64(c);
-		t->stack_end = get_u64(c);
-	}
-}
-
-static void get_module(struct cursor *c, struct module *m, int32_t *pid)
-{
-	m->start = get_u64(c);
-	m->end = get_u64(c);
-	m->bias = get_u64(c);
-	m->deleted = get_u8(c) != 0;
-	m->path = get_string(c);
-	get_build_id(c, m->build_id, &m->build_id_len);
-	if (has_more(c))
-		*pid = get_u32(c);
-	if (m->end <= m->start)
-		c->bad = true;
-}
+/* What is read by hand */
 
 /* Splits "RED=0,GREEN=1" in place; a part of another form is damage. */
 static struct wc_error *split_enumerators(struct tracelog_decoder *d, struct cursor *c)
@@ -80,8 +44,10 @@ static struct wc_error *split_enumerators(struct tracelog_decoder *d, struct cur
 	return NULL;
 }
 
-static struct wc_error *get_enumerators(struct tracelog_decoder *d, struct cursor *c, struct value_type *t)
+static struct wc_error *get_watch_enumerators(struct tracelog_decoder *d, struct cursor *c,
+					      struct trace_event *e)
 {
+	struct value_type *t = &e->watch.type;
 	const char *text = get_string(c);
 	size_t len = strlen(text) + 1;
 	struct wc_error *err;
@@ -97,161 +63,132 @@ static struct wc_error *get_enumerators(struct tracelog_decoder *d, struct curso
 	return NULL;
 }
 
-const struct tracelog_stack *tracelog_stack_of(const struct tracelog_decoder *d, uint32_t id, bool *lost)
+static struct wc_error *get_access_has_old(struct tracelog_decoder *d, struct cursor *c,
+					   struct trace_event *e)
 {
-	const struct tracelog_stack *stack = map64_get(&d->stacks, id);
+	uint8_t has_old = get_u8(c);
 
-	*lost = !stack && d->torn;
-	return stack;
+	(void)d;
+	e->access.has_old = has_old != 0;
+	e->access.old_uncertain = has_old == TRACELOG_OLD_UNCERTAIN;
+	return NULL;
 }
 
-void tracelog_decode_needs(struct tracelog_decoder *d, const struct map64 *reported, uint64_t key)
+/* A name is there once it is read, see below. */
+static struct wc_error *get_tag_has_name(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e)
 {
-	d->unknown |= d->torn && !map64_get(reported, key);
+	(void)d;
+	e->tag.name = get_flag(c) ? "" : NULL;
+	return NULL;
 }
 
-int32_t tracelog_decode_process(struct tracelog_decoder *d, int32_t tid)
+static struct wc_error *get_tag_number(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e)
 {
-	int32_t pid = tracelog_process_of(d, tid);
-
-	d->unknown |= d->torn && !pid;
-	return pid;
+	(void)d;
+	e->tag.number = get_u64(c);
+	return NULL;
 }
 
-static bool keep(struct map64 *reported, uint64_t key)
+static struct wc_error *get_tag_name(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e)
 {
-	return map64_put(reported, key, (void *)(uintptr_t)1);
+	const char *name = get_string(c);
+
+	(void)d;
+	if (e->tag.name)
+		e->tag.name = name;
+	return NULL;
 }
 
-static void keep_watch(struct tracelog_decoder *d, const struct watch_event *w)
+/* Whatever has a row */
+
+#define GET(kind, ...) GET_##kind(__VA_ARGS__)
+#define GET_FIELD(wire, name, member) e->member = get_##wire(c);
+#define GET_FIELD_IF(wire, name, member, there, otherwise) e->member = get_##wire(c);
+#define GET_HAND(wire, name, hook) \
+	err = get_##hook(d, c, e); \
+	if (err)                   \
+		return err;
+#define GET_BYTES(name, length, member, len) \
+	e->len = get_u8(c);                  \
+	if (e->len > sizeof(e->member)) {    \
+		e->len = 0;                  \
+		c->bad = true;               \
+	}                                    \
+	get_bytes(c, e->member, e->len);
+#define GET_POINTED(wire, name, length, member, len, max) \
+	e->len = get_##wire(c);                           \
+	e->member = get_pointed(c, &e->len);
+#define GET_BUILD_ID(name, member, len) get_build_id(c, e->member, &e->len);
+#define GET_BUILD_ID_OF(name, member, len)     \
+	get_build_id(c, d->build_id, &e->len); \
+	e->member = d->build_id;
+#define GET_STACK(...) refs->stack = get_u32(c);
+#define GET_BEFORE(...) get_bytes(c, &refs->before_ns, TRACELOG_BEFORE_BYTES);
+#define GET_MORE(...)     \
+	if (!has_more(c)) \
+		return NULL;
+
+/* No more of them than there can be in what is left. */
+#define GET_LIST(name, number, member, n, max, bytes, kept, rows)                            \
+	e->n = get_u32(c);                                                                   \
+	c->bad |= e->n > (max) || e->n > (size_t)(c->end - c->p) / (0 rows(LEAST));          \
+	if (c->bad)                                                                          \
+		return NULL;                                                                 \
+	if (e->n && !vec_reserve((void **)&d->kept, &d->kept##_cap, e->n, sizeof(*d->kept))) \
+		return &wc_enomem;                                                           \
+	for (uint32_t i = 0; i < e->n; i++) {                                                \
+		typeof(*d->kept) *it = &d->kept[i];                                          \
+                                                                                             \
+		rows(ITEM)                                                                   \
+	}                                                                                    \
+	e->member = e->n ? d->kept : NULL;
+#define ITEM(kind, ...) ITEM_##kind(__VA_ARGS__)
+#define ITEM_FIELD(wire, name, member) it->member = get_##wire(c);
+#define LEAST(kind, ...) LEAST_##kind(__VA_ARGS__)
+#define LEAST_FIELD(wire, name, member) +WIRE_LEAST_##wire
+
+/* Points into the payload. */
+static const uint8_t *get_pointed(struct cursor *c, uint32_t *len)
 {
-	struct tracelog_watched *watch;
+	const uint8_t *bytes = c->p;
 
-	if (w->id >= TRACELOG_HIT_WATCHES)
-		return;
-	watch = &d->watch[w->id];
-	watch->moved |= watch->known && watch->addr != w->addr;
-	d->watch_moved |= watch->moved;
-	watch->addr = w->addr;
-	watch->known = true;
-}
-
-static struct wc_error *get_watch(struct tracelog_decoder *d, struct cursor *c, struct watch_event *w)
-{
-	struct wc_error *err;
-
-	w->id = get_u32(c);
-	w->addr = get_u64(c);
-	w->size = get_u32(c);
-	w->access = get_u8(c);
-	w->threads = get_u32(c);
-	w->threads_armed = get_u32(c);
-	w->verified = get_u8(c) != 0;
-	w->kernel = get_u8(c) != 0;
-	w->has_value = get_u8(c) != 0;
-	w->value = get_u64(c);
-	w->slot = get_u32(c);
-	w->type.kind = get_u8(c);
-	w->type.enum_signed = get_u8(c) != 0;
-	w->type.bit_offset = get_u8(c);
-	w->type.bit_size = get_u8(c);
-	w->name = get_string(c);
-	w->full_name = get_string(c);
-	w->engine = get_string(c);
-	w->module = get_optional(c);
-	w->type.name = get_optional(c);
-	if (w->size < 1 || w->size > WATCH_SIZE_MAX || w->access > ACCESS_EXECUTE ||
-	    w->type.kind > VALUE_AGGREGATE || w->type.bit_offset + w->type.bit_size > 64)
+	if (*len > (size_t)(c->end - c->p)) {
 		c->bad = true;
-	if (!c->bad && !keep(&d->watches, w->id))
-		return &wc_enomem;
-	if (!c->bad)
-		keep_watch(d, w);
-	err = get_enumerators(d, c, &w->type);
-	if (!err && has_more(c)) {
-		w->per_thread = get_u8(c) != 0;
-		w->filter = get_optional(c);
-		w->why = get_optional(c);
-		w->steps_trap = get_u8(c) != 0;
+		*len = 0;
 	}
-	if (!err && has_more(c))
-		w->withheld = get_u8(c) != 0;
-	return err;
+	c->p += *len;
+	return bytes;
 }
 
-static uint8_t get_code_bytes(struct cursor *c, uint8_t bytes[INSN_MAX])
+#define DEFINE_GET_EVENT(type, number, name, rows)                                                \
+	static struct wc_error *get_event_##name(struct tracelog_decoder *d, struct cursor *c,    \
+						 struct trace_event *e, struct decode_refs *refs) \
+	{                                                                                         \
+		struct wc_error *err = NULL;                                                      \
+                                                                                                  \
+		(void)d;                                                                          \
+		(void)refs;                                                                       \
+		rows(GET) return err;                                                             \
+	}
+#define NOTHING(...)
+
+LOG_EVENTS(DEFINE_GET_EVENT, NOTHING, NOTHING, NOTHING)
+
+#define CASE_GET(type, number, name, rows) \
+	case type:                         \
+		return get_event_##name(d, c, e, refs);
+
+static struct wc_error *get_event(struct tracelog_decoder *d, unsigned int id, struct cursor *c,
+				  struct trace_event *e, struct decode_refs *refs)
 {
-	uint8_t n = get_u8(c);
-
-	if (n > INSN_MAX) {
-		c->bad = true;
-		return 0;
+	switch (id) {
+		LOG_EVENTS(CASE_GET, NOTHING, NOTHING, NOTHING)
+	default:
+		return NULL;
 	}
-	get_bytes(c, bytes, n);
-	return n;
 }
 
-static void get_code(struct cursor *c, struct code_fact *f)
-{
-	f->pc = get_u64(c);
-	f->function_start = get_u64(c);
-	f->before_len = get_code_bytes(c, f->before);
-	f->at_len = get_code_bytes(c, f->at);
-}
-
-/* @stack NULL: it is lost, and where the access was made is known from its registers. */
-static void set_stack(struct tracelog_decoder *d, struct access_event *a, const struct tracelog_stack *stack)
-{
-	if (!stack)
-		d->lost_frame = a->regs.r[WREG_RIP];
-	a->walk_end = stack ? stack->walk_end : WALK_END_LOST;
-	a->nframes = stack ? stack->nframes : 1;
-	a->frame = stack ? stack->frame : &d->lost_frame;
-}
-
-static void get_access(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e)
-{
-	struct access_event *a = &e->access;
-	const struct tracelog_stack *stack;
-	uint8_t has_old;
-	bool lost;
-
-	e->time_ns = get_u64(c);
-	a->watch = get_u32(c);
-	a->pid = get_u32(c);
-	a->tid = get_u32(c);
-	a->addr = get_u64(c);
-	a->size = get_u32(c);
-	has_old = get_u8(c);
-	a->has_old = has_old != 0;
-	a->old_uncertain = has_old == TRACELOG_OLD_UNCERTAIN;
-	a->has_new = get_u8(c) != 0;
-	a->displaced = get_u8(c) != 0;
-	a->old_value = get_u64(c);
-	a->new_value = get_u64(c);
-	stack = tracelog_stack_of(d, get_u32(c), &lost);
-	get_bytes(c, a->regs.r, sizeof(a->regs.r));
-	a->syscall = -1;
-	if (has_more(c)) {
-		a->in_kernel = get_u8(c) != 0;
-		a->kernel_kind = get_u8(c);
-		a->syscall = get_u32(c);
-		a->kernel_function = get_optional(c);
-	}
-	if (has_more(c)) {
-		a->withheld = get_u8(c) & (WITHHELD_VALUES | WITHHELD_REGS);
-		a->known_kind = get_u8(c);
-		a->known_in_caller = get_u8(c) != 0;
-		a->known_insn = get_u64(c);
-	}
-	if ((!stack && !lost) || a->size < 1 || a->size > 8 || a->kernel_kind > ACCESS_EXECUTE ||
-	    a->known_kind > ACCESS_EXECUTE) {
-		c->bad = true;
-		return;
-	}
-	tracelog_decode_needs(d, &d->watches, a->watch);
-	set_stack(d, a, stack);
-}
+/* The events that only a log has */
 
 static void get_hit(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e)
 {
@@ -282,160 +219,14 @@ static void get_hit(struct tracelog_decoder *d, struct cursor *c, struct trace_e
 	a->new_value = hit.new_value;
 	memcpy(a->regs.r, hit.regs, sizeof(a->regs.r));
 	a->syscall = -1;
-	set_stack(d, a, stack);
-}
-
-/* A thread belongs to the process that was reported last. False: no memory. */
-static bool keep_process(struct tracelog_decoder *d, int32_t pid, int32_t tid)
-{
-	if (d->last_tid == tid)
-		d->last_pid = pid;
-	return map64_put(&d->processes, (uint32_t)tid, (void *)(uintptr_t)(uint32_t)pid);
-}
-
-int32_t tracelog_process_of(struct tracelog_decoder *d, int32_t tid)
-{
-	if (tid != d->last_tid) {
-		d->last_pid = (int32_t)(uintptr_t)map64_get(&d->processes, (uint32_t)tid);
-		d->last_tid = tid;
-	}
-	return d->last_pid;
+	tracelog_decode_access_stack(d, a, stack);
 }
 
 static struct wc_error *get_thread_process(struct tracelog_decoder *d, struct cursor *c)
 {
 	int32_t pid = (int32_t)get_u32(c), tid = (int32_t)get_u32(c);
 
-	return c->bad || keep_process(d, pid, tid) ? NULL : &wc_enomem;
-}
-
-/* Reported before, and this reader has seen it. False: *err, or it has not. */
-static bool is_known(struct map64 *reported, uint64_t key, uint64_t value, struct wc_error **err)
-{
-	*err = NULL;
-	if ((uint64_t)(uintptr_t)map64_get(reported, key) == value)
-		return true;
-	if (!map64_put(reported, key, (void *)(uintptr_t)value))
-		*err = &wc_enomem;
-	return false;
-}
-
-static struct wc_error *know_thread(struct tracelog_decoder *d, const struct thread_event *t, bool *known)
-{
-	struct wc_error *err = NULL;
-
-	*known = false;
-	if (d->ring)
-		*known = is_known(&d->threads, (uint32_t)t->tid, (uint32_t)t->pid, &err);
-	return err || keep_process(d, t->pid, t->tid) ? err : &wc_enomem;
-}
-
-/* A tag: that one was reported is kept of all logs, that it was reported before matters in a ring. */
-static struct wc_error *know_tag(struct tracelog_decoder *d, uint32_t id, bool *known)
-{
-	struct wc_error *err;
-
-	*known = is_known(&d->tags, id, 1, &err) && d->ring;
-	return err;
-}
-
-static struct wc_error *tracelog_decode_know(struct tracelog_decoder *d, struct map64 *reported, uint64_t key,
-					     bool *known)
-{
-	struct wc_error *err = NULL;
-
-	*known = false;
-	if (d->ring)
-		*known = is_known(reported, key, 1, &err);
-	return err;
-}
-
-static void get_tag(struct cursor *c, struct tag_event *t)
-{
-	bool has_name;
-	const char *name;
-
-	t->id = get_u32(c);
-	has_name = get_u8(c) != 0;
-	t->number = get_u64(c);
-	name = get_string(c);
-	t->name = has_name ? name : NULL;
-}
-
-static void get_capture(struct tracelog_decoder *d, struct cursor *c, struct trace_event *e, bool has_value)
-{
-	struct capture_event *k = &e->capture;
-	const struct tracelog_stack *stack;
-	uint64_t before_ns = 0;
-	bool lost;
-
-	e->type = EVENT_CAPTURE;
-	k->tag = get_u32(c);
-	k->tid = (int32_t)get_u32(c);
-	stack = tracelog_stack_of(d, get_u32(c), &lost);
-	get_bytes(c, &before_ns, TRACELOG_BEFORE_BYTES);
-	k->has_value = has_value;
-	k->value = has_value ? get_u64(c) : 0;
-	if ((!stack && !lost) || before_ns > e->time_ns) {
-		c->bad = true;
-		return;
-	}
-	e->time_ns -= before_ns;
-	k->pid = tracelog_decode_process(d, k->tid);
-	tracelog_decode_needs(d, &d->tags, k->tag);
-	k->walk_end = stack ? stack->walk_end : WALK_END_LOST;
-	k->nframes = stack ? stack->nframes : 0;
-	k->frame = stack ? stack->frame : NULL;
-}
-
-/* What sums up is about a watch, or about what has none. */
-static void needs_watch(struct tracelog_decoder *d, uint32_t watch)
-{
-	if (watch != WATCH_CAPTURES && watch != WATCH_CALLS && watch != WATCH_PROBES && watch != UINT32_MAX)
-		tracelog_decode_needs(d, &d->watches, watch);
-}
-
-static void get_lost(struct tracelog_decoder *d, struct cursor *c, struct lost_event *l)
-{
-	l->watch = get_u32(c);
-	l->count = get_u64(c);
-	l->why = get_string(c);
-	needs_watch(d, l->watch);
-}
-
-static void get_summary(struct tracelog_decoder *d, struct cursor *c, struct summary_event *s)
-{
-	s->watch = get_u32(c);
-	s->has_counted = get_u8(c) != 0;
-	s->counted = get_u64(c);
-	s->recorded = get_u64(c);
-	s->lost = get_u64(c);
-	s->filtered = get_u64(c);
-	s->duration_ns = get_u64(c);
-	needs_watch(d, s->watch);
-}
-
-static struct wc_error *get_symbol(struct tracelog_decoder *d, struct cursor *c, struct symbol_event *s)
-{
-	s->address = get_u64(c);
-	s->start = get_u64(c);
-	s->path = get_string(c);
-	get_build_id(c, d->build_id, &s->build_id_len);
-	s->build_id = d->build_id;
-	s->nfunctions = get_u32(c);
-	if (s->nfunctions < 1 || s->nfunctions > SYMBOL_FUNCTIONS_MAX)
-		c->bad = true;
-	if (c->bad)
-		return NULL;
-	if (!vec_reserve((void **)&d->functions, &d->functions_cap, s->nfunctions, sizeof(*d->functions)))
-		return &wc_enomem;
-	for (uint32_t i = 0; i < s->nfunctions; i++) {
-		d->functions[i].line = get_u32(c);
-		d->functions[i].name = get_optional(c);
-		d->functions[i].file = get_optional(c);
-	}
-	s->function = d->functions;
-	return NULL;
+	return c->bad || tracelog_keep_process(d, pid, tid) ? NULL : &wc_enomem;
 }
 
 static struct wc_error *keep_stack(struct tracelog_decoder *d, struct cursor *c)
@@ -478,141 +269,110 @@ static enum decode_result get_reemitted(struct cursor *c)
 	}
 }
 
-/* The events that only a log has. *@what is DECODE_EVENT when it is one for the caller. */
 static struct wc_error *decode_own(struct tracelog_decoder *d, uint16_t id, struct cursor *c,
-				   struct trace_event *ret, enum decode_result *what)
+				   enum decode_result *what)
 {
-	struct wc_error *err = NULL;
-	bool known = true;
-
+	*what = DECODE_SKIPPED;
 	switch (id) {
-	case TRACELOG_ID_HIT:
-		get_hit(d, c, ret);
-		known = false;
-		break;
-	case TRACELOG_ID_CAPTURE_VALUE:
-		get_capture(d, c, ret, true);
-		known = false;
-		break;
-	case TRACELOG_ID_CAPTURE_WITHHELD:
-		get_capture(d, c, ret, false);
-		ret->capture.withheld = true;
-		known = false;
-		break;
-	case TRACELOG_ID_RETURN_ERROR:
-		err = tracelog_decode_step(d, id, c, ret);
-		known = false;
-		break;
 	case TRACELOG_ID_THREAD_PROCESS:
-		err = get_thread_process(d, c);
-		break;
+		return get_thread_process(d, c);
 	case TRACELOG_ID_STACK:
-		err = keep_stack(d, c);
-		break;
-	case TRACELOG_ID_THREAD_AGAIN:
-		ret->type = EVENT_THREAD;
-		get_thread(c, &ret->thread);
-		if (!c->bad)
-			err = know_thread(d, &ret->thread, &known);
-		break;
-	case TRACELOG_ID_CODE_AGAIN:
-		ret->type = EVENT_CODE;
-		get_code(c, &ret->code);
-		if (!c->bad)
-			err = tracelog_decode_know(d, &d->code, ret->code.pc, &known);
-		break;
-	case TRACELOG_ID_TAG_AGAIN:
-		ret->type = EVENT_TAG;
-		get_tag(c, &ret->tag);
-		if (!c->bad)
-			err = know_tag(d, ret->tag.id, &known);
-		break;
+		return keep_stack(d, c);
 	case TRACELOG_ID_REEMITTED:
 		*what = get_reemitted(c);
 		return NULL;
+	default: /* of a newer minor version */
+		return NULL;
+	}
+}
+
+/* An event as it goes to the caller, and as whose rows it is read. */
+struct form {
+	uint16_t type, rows;
+	bool again; /* unless the caller has it */
+};
+
+static struct form form_of(uint16_t id)
+{
+	switch (id) {
+	case TRACELOG_ID_HIT:
+		return (struct form){ EVENT_ACCESS, id, false };
+	case TRACELOG_ID_CAPTURE_VALUE:
+		return (struct form){ EVENT_CAPTURE, id, false };
+	case TRACELOG_ID_CAPTURE_WITHHELD:
+		return (struct form){ EVENT_CAPTURE, EVENT_CAPTURE, false };
+	case TRACELOG_ID_RETURN_ERROR:
+		return (struct form){ EVENT_RETURN, id, false };
+	case TRACELOG_ID_THREAD_AGAIN:
+		return (struct form){ EVENT_THREAD, EVENT_THREAD, true };
+	case TRACELOG_ID_CODE_AGAIN:
+		return (struct form){ EVENT_CODE, EVENT_CODE, true };
+	case TRACELOG_ID_TAG_AGAIN:
+		return (struct form){ EVENT_TAG, EVENT_TAG, true };
+	default:
+		return (struct form){ id, id, false };
+	}
+}
+
+#define CASE_ROWS(type, number, name, rows) case type:
+
+static bool has_rows(uint16_t id)
+{
+	switch (id) {
+		LOG_EVENTS(CASE_ROWS, NOTHING, NOTHING, NOTHING)
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* What is not stored, but follows from which form of its event it is, or is so unless rows say otherwise. */
+static void before_rows(struct trace_event *e, uint16_t id)
+{
+	switch (id) {
+	case EVENT_ACCESS:
+		e->access.syscall = -1;
+		break;
+	case TRACELOG_ID_CAPTURE_VALUE:
+		e->capture.has_value = true;
+		break;
+	case TRACELOG_ID_CAPTURE_WITHHELD:
+		e->capture.withheld = true;
+		break;
+	case TRACELOG_ID_RETURN_ERROR:
+		e->ret.has_error = true;
+		break;
 	default:
 		break;
 	}
-	*what = known ? DECODE_SKIPPED : DECODE_EVENT;
-	return err;
 }
 
 struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracelog_raw *raw,
 				 struct trace_event *ret, enum decode_result *what)
 {
 	struct cursor c = { .p = raw->payload, .end = raw->payload + raw->len };
+	const struct form form = form_of(raw->id);
+	struct decode_refs refs = { 0 };
 	struct wc_error *err = NULL;
-	bool known;
+	bool known = false;
 
-	*ret = (struct trace_event){ .type = raw->id, .time_ns = raw->time_ns };
+	*ret = (struct trace_event){ .type = form.type, .time_ns = raw->time_ns };
 	*what = DECODE_EVENT;
 	d->unknown = false;
-	switch (raw->id) {
-	case EVENT_PROCESS:
-		get_process(&c, &ret->process);
-		break;
-	case EVENT_THREAD:
-		get_thread(&c, &ret->thread);
-		if (!c.bad)
-			err = know_thread(d, &ret->thread, &known);
-		break;
-	case EVENT_MODULE:
-	case EVENT_MODULE_GONE:
-		get_module(&c, &ret->module, &ret->module_pid);
-		break;
-	case EVENT_WATCH:
-		err = get_watch(d, &c, &ret->watch);
-		break;
-	case EVENT_CODE:
-		get_code(&c, &ret->code);
-		if (!c.bad)
-			err = tracelog_decode_know(d, &d->code, ret->code.pc, &known);
-		break;
-	case EVENT_ACCESS:
-		get_access(d, &c, ret);
-		break;
-	case EVENT_LOST:
-		get_lost(d, &c, &ret->lost);
-		break;
-	case EVENT_NOTE:
-		ret->note.text = get_string(&c);
-		break;
-	case EVENT_SUMMARY:
-		get_summary(d, &c, &ret->summary);
-		break;
-	case EVENT_TAG:
-		get_tag(&c, &ret->tag);
-		if (!c.bad)
-			err = know_tag(d, ret->tag.id, &known);
-		break;
-	case EVENT_CAPTURE:
-		get_capture(d, &c, ret, false);
-		break;
-	case EVENT_SYMBOL:
-		err = get_symbol(d, &c, &ret->symbol);
-		break;
-	case EVENT_RECORDING:
-	case EVENT_TYPE:
-	case EVENT_FUNCTION:
-	case EVENT_REGION:
-	case EVENT_RANGE:
-	case EVENT_CALL:
-	case EVENT_RETURN:
-	case EVENT_STEP:
-	case EVENT_SIGNAL:
-	case EVENT_BLOCKED:
-	case EVENT_INPUT:
-		err = tracelog_decode_step(d, raw->id, &c, ret);
-		break;
-	case EVENT_PROBE_SITE:
-	case EVENT_PROBE:
-	case EVENT_PROBE_TOTAL:
-		err = tracelog_decode_probe(d, raw->id, &c, ret);
-		break;
-	default:
-		err = decode_own(d, raw->id, &c, ret, what);
-		break;
+	if (raw->id == EVENT_PROBE) {
+		tracelog_decode_probe(d, &c, ret);
+	} else if (raw->id == TRACELOG_ID_HIT) {
+		get_hit(d, &c, ret);
+	} else if (has_rows(form.rows)) {
+		before_rows(ret, raw->id);
+		err = get_event(d, form.rows, &c, ret, &refs);
+		if (!err && !c.bad)
+			err = tracelog_decode_check(d, ret, &refs, &c.bad, &known);
+	} else {
+		err = decode_own(d, raw->id, &c, what);
 	}
+	if (form.again && known)
+		*what = DECODE_SKIPPED;
 	if (d->unknown && *what == DECODE_EVENT)
 		*what = DECODE_UNKNOWN;
 	if (c.bad)

@@ -1,32 +1,8 @@
-/* Fields are taken in the order in which tracelog_encode_probe.c puts them; see the metadata for their types. */
+/* Fields are taken in the order of LOG_PROBE, in which tracelog_encode_probe.c puts them. */
 #include "watchctl/trace/log/tracelog_decode_probe.h"
 
 #include "watchctl/base/map64.h"
 #include "watchctl/trace/log/tracelog_format.h"
-
-static struct wc_error *get_site(struct tracelog_decoder *d, struct cursor *c, struct probe_site_event *s)
-{
-	uint8_t when, tactic, ninsn;
-
-	s->id = get_u32(c);
-	s->pid = (int32_t)get_u32(c);
-	s->ip = get_u64(c);
-	when = get_u8(c);
-	tactic = get_u8(c);
-	s->probe = get_string(c);
-	s->pattern = get_string(c);
-	s->why = get_optional(c);
-	ninsn = get_u8(c);
-	if (when > PROBE_IN_PLACE || tactic > PROBE_TACTIC_REFUSED || ninsn > sizeof(s->insn))
-		c->bad = true;
-	if (c->bad)
-		return NULL;
-	s->when = when;
-	s->tactic = tactic;
-	s->ninsn = ninsn;
-	get_bytes(c, s->insn, ninsn);
-	return c->bad || map64_put(&d->probe_sites, s->id, (void *)(uintptr_t)1) ? NULL : &wc_enomem;
-}
 
 static void get_args(struct cursor *c, struct probe_event *e)
 {
@@ -66,7 +42,7 @@ static void get_stack(struct tracelog_decoder *d, struct cursor *c, uint32_t num
 	e->frame = stack ? stack->frame : NULL;
 }
 
-static void get_probe(struct tracelog_decoder *d, struct cursor *c, struct trace_event *ret)
+void tracelog_decode_probe(struct tracelog_decoder *d, struct cursor *c, struct trace_event *ret)
 {
 	struct probe_event *e = &ret->probe;
 	uint64_t before_ns = 0;
@@ -94,30 +70,4 @@ static void get_probe(struct tracelog_decoder *d, struct cursor *c, struct trace
 	tracelog_decode_needs(d, &d->probe_sites, e->site);
 	get_args(c, e);
 	get_stack(d, c, stack, e);
-}
-
-static void get_total(struct tracelog_decoder *d, struct cursor *c, struct probe_total_event *t)
-{
-	t->site = get_u32(c);
-	t->count = get_u64(c);
-	t->lost = get_u64(c);
-	tracelog_decode_needs(d, &d->probe_sites, t->site);
-}
-
-struct wc_error *tracelog_decode_probe(struct tracelog_decoder *d, uint16_t id, struct cursor *c,
-				       struct trace_event *ret)
-{
-	switch (id) {
-	case EVENT_PROBE_SITE:
-		return get_site(d, c, &ret->probe_site);
-	case EVENT_PROBE:
-		get_probe(d, c, ret);
-		break;
-	case EVENT_PROBE_TOTAL:
-		get_total(d, c, &ret->probe_total);
-		break;
-	default:
-		c->bad = true;
-	}
-	return NULL;
 }

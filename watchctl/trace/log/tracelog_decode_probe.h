@@ -1,15 +1,11 @@
-/* tracelog_decode_probe - the events of probes, apart from tracelog_decode.c only for its length. */
+/* tracelog_decode_probe - what a probe has recorded, which is read by hand: LOG_PROBE. */
 #ifndef WATCHCTL_TRACE_LOG_TRACELOG_DECODE_PROBE_H
 #define WATCHCTL_TRACE_LOG_TRACELOG_DECODE_PROBE_H
 
 #include "watchctl/trace/log/tracelog_decode.h"
 #include "watchctl/trace/log/tracelog_get.h"
 
-/*
- * Fills @ret, whose time is set, from the fields of the event @id: EVENT_PROBE_SITE to EVENT_PROBE_TOTAL. What makes no
- * sense sets c->bad. Fails only for lack of memory.
- */
-struct wc_error *tracelog_decode_probe(struct tracelog_decoder *d, uint16_t id, struct cursor *c,
-				       struct trace_event *ret);
+/* Fills @ret, an EVENT_PROBE whose time is set, from its fields. What makes no sense sets c->bad. */
+void tracelog_decode_probe(struct tracelog_decoder *d, struct cursor *c, struct trace_event *ret);
 
 #endif

@@ -1,4 +1,3 @@
-/* Fields are put in the order in which tracelog_decode.c takes them; see the metadata for their types. */
 #include "watchctl/trace/log/tracelog_encode.h"
 
 #include <assert.h>
@@ -7,9 +6,9 @@
 
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/log/tracelog_check.h"
-#include "watchctl/trace/log/tracelog_encode_probe.h"
-#include "watchctl/trace/log/tracelog_encode_step.h"
+#include "watchctl/trace/call_values.h"
 #include "watchctl/trace/log/tracelog_put.h"
+#include "watchctl/trace/log/tracelog_rows.h"
 
 void encode_bytes(struct encoder *c, const void *bytes, size_t n)
 {
@@ -109,9 +108,12 @@ void put_build_id(struct encoder *c, const uint8_t *id, size_t len)
 	put_string(c, hex);
 }
 
+/* What is written by hand */
+
 /* "RED=0,GREEN=1". A name that would break that form is left out: its values show as numbers. */
-static void put_enumerators(struct encoder *c, const struct value_type *t)
+static void put_watch_enumerators(struct encoder *c, const struct trace_event *e)
 {
+	const struct value_type *t = &e->watch.type;
 	size_t start = c->len, i;
 	char number[24];
 
@@ -129,196 +131,106 @@ static void put_enumerators(struct encoder *c, const struct value_type *t)
 	put_u8(c, 0);
 }
 
-static void put_process(struct encoder *c, const struct process_event *p)
+static void put_access_has_old(struct encoder *c, const struct trace_event *e)
 {
-	put_u32(c, p->pid);
-	put_u64(c, p->realtime_ns);
-	put_string(c, p->comm);
-	put_string(c, p->exe);
-	put_string(c, p->cmdline);
-	put_string(c, p->host);
-	put_u32(c, p->parent);
+	put_u8(c, e->access.old_uncertain ? TRACELOG_OLD_UNCERTAIN : e->access.has_old);
 }
 
-static void put_thread(struct encoder *c, const struct thread_event *t)
+static void put_tag_has_name(struct encoder *c, const struct trace_event *e)
 {
-	put_u32(c, t->pid);
-	put_u32(c, t->tid);
-	put_string(c, t->comm);
-	put_u32(c, t->creator);
-	put_u64(c, t->creating_call);
-	put_u64(c, t->stack_start);
-	put_u64(c, t->stack_end);
+	put_u8(c, e->tag.name != NULL);
 }
 
-static void put_module(struct encoder *c, const struct module *m, int32_t pid)
+static void put_tag_number(struct encoder *c, const struct trace_event *e)
 {
-	put_u64(c, m->start);
-	put_u64(c, m->end);
-	put_u64(c, m->bias);
-	put_u8(c, m->deleted);
-	put_string(c, m->path);
-	put_build_id(c, m->build_id, m->build_id_len);
-	put_u32(c, pid);
-}
-
-static void put_watch(struct encoder *c, const struct watch_event *e)
-{
-	put_u32(c, e->id);
-	put_u64(c, e->addr);
-	put_u32(c, e->size);
-	put_u8(c, e->access);
-	put_u32(c, e->threads);
-	put_u32(c, e->threads_armed);
-	put_u8(c, e->verified);
-	put_u8(c, e->kernel);
-	put_u8(c, e->has_value);
-	put_u64(c, e->has_value ? e->value : 0);
-	put_u32(c, e->slot);
-	put_u8(c, e->type.kind);
-	put_u8(c, e->type.enum_signed);
-	put_u8(c, e->type.bit_offset);
-	put_u8(c, e->type.bit_size);
-	put_string(c, e->name);
-	put_string(c, e->full_name);
-	put_string(c, e->engine);
-	put_string(c, e->module);
-	put_string(c, e->type.name);
-	put_enumerators(c, &e->type);
-	put_u8(c, e->per_thread);
-	put_string(c, e->filter);
-	put_string(c, e->why);
-	put_u8(c, e->steps_trap);
-	put_u8(c, e->withheld);
-}
-
-static void put_code(struct encoder *c, const struct code_fact *f)
-{
-	assert(f->before_len <= INSN_MAX && f->at_len <= INSN_MAX);
-	put_u64(c, f->pc);
-	put_u64(c, f->function_start);
-	put_u8(c, f->before_len);
-	encode_bytes(c, f->before, f->before_len);
-	put_u8(c, f->at_len);
-	encode_bytes(c, f->at, f->at_len);
-}
-
-static void put_access(struct encoder *c, const struct access_event *a, uint64_t time_ns, uint32_t stack)
-{
-	put_u64(c, time_ns);
-	put_u32(c, a->watch);
-	put_u32(c, a->pid);
-	put_u32(c, a->tid);
-	put_u64(c, a->addr);
-	put_u32(c, a->size);
-	put_u8(c, a->old_uncertain ? TRACELOG_OLD_UNCERTAIN : a->has_old);
-	put_u8(c, a->has_new);
-	put_u8(c, a->displaced);
-	put_u64(c, a->has_old ? a->old_value : 0);
-	put_u64(c, a->has_new ? a->new_value : 0);
-	put_u32(c, stack);
-	encode_bytes(c, a->regs.r, sizeof(a->regs.r));
-	put_u8(c, a->in_kernel);
-	put_u8(c, a->kernel_kind);
-	put_u32(c, a->in_kernel ? a->syscall : -1);
-	put_string(c, a->kernel_function);
-	put_u8(c, a->withheld);
-	put_u8(c, a->known_kind);
-	put_u8(c, a->known_in_caller);
-	put_u64(c, a->known_insn);
-}
-
-static void put_summary(struct encoder *c, const struct summary_event *s)
-{
-	put_u32(c, s->watch);
-	put_u8(c, s->has_counted);
-	put_u64(c, s->has_counted ? s->counted : 0);
-	put_u64(c, s->recorded);
-	put_u64(c, s->lost);
-	put_u64(c, s->filtered);
-	put_u64(c, s->duration_ns);
-}
-
-static void put_lost(struct encoder *c, const struct lost_event *l)
-{
-	put_u32(c, l->watch);
-	put_u64(c, l->count);
-	put_string(c, l->why);
+	put_u64(c, e->tag.name ? 0 : e->tag.number);
 }
 
 /* A number has its digits for a name: babeltrace2 shows the last string in place of an empty one. */
-static void put_tag(struct encoder *c, const struct tag_event *t)
+static void put_tag_name(struct encoder *c, const struct trace_event *e)
 {
 	char digits[24];
 
-	snprintf(digits, sizeof(digits), "%llu", (unsigned long long)t->number);
-	put_u32(c, t->id);
-	put_u8(c, t->name != NULL);
-	put_u64(c, t->name ? 0 : t->number);
-	put_string(c, t->name ? t->name : digits);
+	snprintf(digits, sizeof(digits), "%llu", (unsigned long long)e->tag.number);
+	put_string(c, e->tag.name ? e->tag.name : digits);
 }
 
-static void put_symbol(struct encoder *c, const struct symbol_event *s)
+/* Whatever has a row in tracelog_rows.h */
+
+struct put_refs {
+	uint32_t stack;
+	uint64_t before_ns;
+};
+
+#define PUT(kind, ...) PUT_##kind(__VA_ARGS__)
+#define PUT_FIELD(wire, name, member) put_##wire(c, e->member);
+#define PUT_FIELD_IF(wire, name, member, there, otherwise) put_##wire(c, e->there ? e->member : otherwise);
+#define PUT_HAND(wire, name, hook) put_##hook(c, e);
+#define PUT_BYTES(name, length, member, len) \
+	assert(e->len <= sizeof(e->member)); \
+	put_u8(c, e->len);                   \
+	encode_bytes(c, e->member, e->len);
+#define PUT_POINTED(wire, name, length, member, len, max) \
+	assert(e->len <= (max));                          \
+	put_##wire(c, e->len);                            \
+	encode_bytes(c, e->member, e->len);
+#define PUT_BUILD_ID(name, member, len) put_build_id(c, e->member, e->len);
+#define PUT_BUILD_ID_OF(name, member, len) put_build_id(c, e->member, e->len);
+#define PUT_STACK(...) put_u32(c, refs->stack);
+#define PUT_BEFORE(...) encode_bytes(c, &refs->before_ns, TRACELOG_BEFORE_BYTES);
+#define PUT_MORE(...)
+
+/* The number comes before them, and is known after: those that do not fit are left out. */
+#define PUT_LIST(name, number, member, n, max, bytes, kept, rows)     \
+	{                                                             \
+		size_t at = c->len;                                   \
+		uint32_t i = 0;                                       \
+                                                                      \
+		assert(e->n <= (max));                                \
+		put_u32(c, 0);                                        \
+		for (; i < e->n && c->len - at < (bytes); i++) {      \
+			const typeof(*e->member) *it = &e->member[i]; \
+			rows(ITEM)                                    \
+		}                                                     \
+		if (!c->no_memory)                                    \
+			patch(c, at, &i, sizeof(i));                  \
+	}
+#define ITEM(kind, ...) ITEM_##kind(__VA_ARGS__)
+#define ITEM_FIELD(wire, name, member) put_##wire(c, it->member);
+
+#define DEFINE_PUT_EVENT(type, number, name, rows)                                   \
+	_Static_assert((type) == (number), "the number of " #name);                  \
+	static void put_event_##name(struct encoder *c, const struct trace_event *e, \
+				     const struct put_refs *refs)                    \
+	{                                                                            \
+		(void)refs;                                                          \
+		rows(PUT)                                                            \
+	}
+#define CHECK_NUMBER(type, number, name, rows) _Static_assert((type) == (number), "the number of " #name);
+#define NOTHING(...)
+
+LOG_EVENTS(DEFINE_PUT_EVENT, CHECK_NUMBER, CHECK_NUMBER, NOTHING)
+
+#define CASE_PUT(type, number, name, rows) \
+	case type:                         \
+		return put_event_##name(c, e, refs);
+
+static void put_event(struct encoder *c, unsigned int id, const struct trace_event *e,
+		      const struct put_refs *refs)
 {
-	put_u64(c, s->address);
-	put_u64(c, s->start);
-	put_string(c, s->path);
-	put_build_id(c, s->build_id, s->build_id_len);
-	put_u32(c, s->nfunctions);
-	for (uint32_t i = 0; i < s->nfunctions; i++) {
-		put_u32(c, s->function[i].line);
-		put_string(c, s->function[i].name);
-		put_string(c, s->function[i].file);
+	switch (id) {
+		LOG_EVENTS(CASE_PUT, NOTHING, NOTHING, NOTHING)
+	default:
+		assert(!"an event that is not written so");
 	}
 }
 
 void encode_fields(struct encoder *c, const struct trace_event *e, uint32_t stack)
 {
-	switch (e->type) {
-	case EVENT_PROCESS:
-		return put_process(c, &e->process);
-	case EVENT_THREAD:
-		return put_thread(c, &e->thread);
-	case EVENT_MODULE:
-	case EVENT_MODULE_GONE:
-		return put_module(c, &e->module, e->module_pid);
-	case EVENT_WATCH:
-		return put_watch(c, &e->watch);
-	case EVENT_CODE:
-		return put_code(c, &e->code);
-	case EVENT_ACCESS:
-		return put_access(c, &e->access, e->time_ns, stack);
-	case EVENT_LOST:
-		return put_lost(c, &e->lost);
-	case EVENT_NOTE:
-		return put_string(c, e->note.text);
-	case EVENT_SUMMARY:
-		return put_summary(c, &e->summary);
-	case EVENT_TAG:
-		return put_tag(c, &e->tag);
-	case EVENT_SYMBOL:
-		return put_symbol(c, &e->symbol);
-	case EVENT_RECORDING:
-	case EVENT_TYPE:
-	case EVENT_FUNCTION:
-	case EVENT_REGION:
-	case EVENT_RANGE:
-	case EVENT_CALL:
-	case EVENT_RETURN:
-	case EVENT_STEP:
-	case EVENT_SIGNAL:
-	case EVENT_BLOCKED:
-	case EVENT_INPUT:
-		return encode_step_fields(c, e, stack);
-	case EVENT_PROBE_SITE:
-	case EVENT_PROBE_TOTAL:
-		return encode_probe_fields(c, e);
-	case EVENT_CAPTURE: /* see encode_capture() */
-	case EVENT_PROBE:   /* see encode_probe() */
-	case EVENT_MISSING: /* not recorded */
-		break;
-	}
-	assert(!"an event type that the log does not know");
+	const struct put_refs refs = { .stack = stack };
+	bool has_error = e->type == EVENT_RETURN && e->ret.has_error;
+
+	put_event(c, has_error ? TRACELOG_ID_RETURN_ERROR : (unsigned int)e->type, e, &refs);
 }
 
 void encode_stack(struct encoder *c, uint32_t id, const struct stack_ref *s)
@@ -329,16 +241,15 @@ void encode_stack(struct encoder *c, uint32_t id, const struct stack_ref *s)
 	encode_bytes(c, s->frame, s->nframes * sizeof(*s->frame));
 }
 
-void encode_capture(struct encoder *c, const struct capture_event *e, uint32_t stack, uint64_t before_ns)
+void encode_capture(struct encoder *c, const struct trace_event *e, uint32_t stack, uint64_t before_ns)
 {
-	if (before_ns > TRACELOG_BEFORE_MAX) /* three days: no queue is that long */
-		before_ns = TRACELOG_BEFORE_MAX;
-	put_u32(c, e->tag);
-	put_u32(c, e->tid);
-	put_u32(c, stack);
-	encode_bytes(c, &before_ns, TRACELOG_BEFORE_BYTES);
-	if (e->has_value)
-		put_u64(c, e->value);
+	const struct put_refs refs = {
+		.stack = stack,
+		/* three days: no queue is that long */
+		.before_ns = before_ns > TRACELOG_BEFORE_MAX ? TRACELOG_BEFORE_MAX : before_ns,
+	};
+
+	put_event(c, e->capture.has_value ? TRACELOG_ID_CAPTURE_VALUE : EVENT_CAPTURE, e, &refs);
 }
 
 void encode_thread_process(struct encoder *c, int32_t pid, int32_t tid)

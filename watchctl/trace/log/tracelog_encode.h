@@ -52,7 +52,7 @@ struct stack_ref {
 void encode_stack(struct encoder *c, uint32_t id, const struct stack_ref *s);
 
 /* The fields of a capture that was @before_ns earlier than its event's timestamp says. */
-void encode_capture(struct encoder *c, const struct capture_event *e, uint32_t stack, uint64_t before_ns);
+void encode_capture(struct encoder *c, const struct trace_event *e, uint32_t stack, uint64_t before_ns);
 
 /*
  * The fields of a hit: an access of the bytes of its watch, which is at @watch_addr, that was @before_ns

@@ -116,13 +116,10 @@ struct tracelog_hit {
 #define TRACELOG_BEFORE_BYTES 6 /* of before_ns */
 #define TRACELOG_BEFORE_MAX ((1ull << 8 * TRACELOG_BEFORE_BYTES) - 1)
 
-/* The descriptions of the events of a step recording, which logs of minor versions before 3 lack. */
-extern const char tracelog_step_events_text[];
+/* The description of all events in the metadata. */
+extern const char tracelog_events_text[];
 
-/* The descriptions of the events of probes, which logs of minor versions before 3 lack. */
-extern const char tracelog_probe_events_text[];
-
-/* The description of the event `symbol`, which logs of minor versions before 2 lack. */
+/* That of the event `symbol`, which logs of minor versions before 2 lack. */
 extern const char tracelog_symbol_event_text[];
 
 /* The text of LOG/metadata; NULL: no memory. @offset_ns: realtime minus monotonic, not negative. */

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "watchctl/code/elf/module.h"
+#include "watchctl/trace/event.h"
+#include "watchctl/trace/log/tracelog_wire.h"
 
 /* Running over the end sets `bad` and yields zeros and "", so that one check at the end is enough. */
 struct cursor {
@@ -70,6 +72,58 @@ char *get_string(struct cursor *c);
 
 /* The writer stores a NULL as "". */
 char *get_optional(struct cursor *c);
+
+static inline uint8_t get_between(struct cursor *c, unsigned int least, unsigned int most)
+{
+	uint8_t v = get_u8(c);
+
+	if (v >= least && v <= most)
+		return v;
+	c->bad = true;
+	return (uint8_t)least;
+}
+
+#define DEFINE_GET(wire, stored, type)                  \
+	static inline type get_##wire(struct cursor *c) \
+	{                                               \
+		return (type)get_##stored(c);           \
+	}
+#define DEFINE_GET_ENUM(wire, least, most)                 \
+	static inline uint8_t get_##wire(struct cursor *c) \
+	{                                                  \
+		return get_between(c, least, most);        \
+	}
+
+LOG_NUMBERS(DEFINE_GET)
+LOG_ENUMS(DEFINE_GET_ENUM)
+
+static inline bool get_flag(struct cursor *c)
+{
+	return get_u8(c) != 0;
+}
+
+static inline uint8_t get_withheld(struct cursor *c)
+{
+	return get_u8(c) & (WITHHELD_VALUES | WITHHELD_REGS);
+}
+
+static inline char *get_name(struct cursor *c)
+{
+	return get_string(c);
+}
+
+static inline char *get_optional_name(struct cursor *c)
+{
+	return get_optional(c);
+}
+
+static inline struct regs get_regs(struct cursor *c)
+{
+	struct regs regs;
+
+	get_bytes(c, regs.r, sizeof(regs.r));
+	return regs;
+}
 
 void get_build_id(struct cursor *c, uint8_t id[BUILD_ID_MAX], uint8_t *len);
 

@@ -6,6 +6,7 @@
 
 #include "watchctl/trace/log/tracelog_encode.h"
 #include "watchctl/trace/log/tracelog_format.h"
+#include "watchctl/trace/log/tracelog_wire.h"
 
 static inline void put_u8(struct encoder *c, uint8_t v)
 {
@@ -39,6 +40,38 @@ static inline void put_bounded(struct encoder *c, const char *s, size_t max)
 static inline void put_string(struct encoder *c, const char *s)
 {
 	put_bounded(c, s, TRACELOG_STRING_MAX);
+}
+
+#define DEFINE_PUT(wire, stored, type)                           \
+	static inline void put_##wire(struct encoder *c, type v) \
+	{                                                        \
+		encode_bytes(c, &v, sizeof(v));                  \
+	}
+#define DEFINE_PUT_ENUM(wire, least, most) DEFINE_PUT(wire, u8, uint8_t)
+
+LOG_NUMBERS(DEFINE_PUT)
+LOG_ENUMS(DEFINE_PUT_ENUM)
+DEFINE_PUT(flag, u8, bool)
+DEFINE_PUT(withheld, u8, uint8_t)
+
+static inline void put_optional(struct encoder *c, const char *s)
+{
+	put_string(c, s);
+}
+
+static inline void put_name(struct encoder *c, const char *s)
+{
+	put_bounded(c, s, NAME_MAX_BYTES);
+}
+
+static inline void put_optional_name(struct encoder *c, const char *s)
+{
+	put_name(c, s);
+}
+
+static inline void put_regs(struct encoder *c, struct regs regs)
+{
+	encode_bytes(c, regs.r, sizeof(regs.r));
 }
 
 /* In hexadecimal. */

@@ -270,7 +270,7 @@ static struct wc_error *put_capture(struct tracelog_writer *w, const struct trac
 	if (err)
 		return err;
 	start = event_begin(w);
-	encode_capture(&w->packet, k, id, time_ns - e->time_ns);
+	encode_capture(&w->packet, e, id, time_ns - e->time_ns);
 	return event_end(w, start,
 			 k->has_value  ? TRACELOG_ID_CAPTURE_VALUE
 			 : k->withheld ? TRACELOG_ID_CAPTURE_WITHHELD
