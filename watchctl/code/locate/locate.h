@@ -9,7 +9,8 @@
  *	slice	= unary [ "@" unary ]
  *	unary	= ( "*" | "&" | "-" | cast ) unary | "sizeof" ( unary | "(" type ")" ) | postfix
  *	cast	= "(" type ")"
- *	type	= [ "struct" | "class" | "union" | "enum" ] name { "*" } [ "&" ], with const and the like anywhere
+ *	type	= [ "struct" | "class" | "union" | "enum" ] ( name | "'" name "'" ) { "*" } [ "&" ], with const and
+ *		  the like anywhere but in the quotes
  *	postfix	= primary { "." member | "%" member | "->" member | index | "^" }
  *	index	= "[" sum { "," sum } "]" | "(" sum { "," sum } ")"
  *	primary	= [ file "::" ] name | "'" name "'" | number | "(" sum ")"

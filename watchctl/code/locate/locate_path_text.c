@@ -46,7 +46,9 @@ static void put_index(FILE *f, const char *path, const struct locate_step *step)
 
 static void put_cast(FILE *f, const char *path, const struct locate_step *step)
 {
-	fprintf(f, "(%s%s", step->name, step->stars ? " " : "");
+	scoped(freep) char *type = locate_quote_type(step->name);
+
+	fprintf(f, "(%s%s", type ? type : step->name, step->stars ? " " : "");
 	for (unsigned int i = 0; i < step->stars; i++)
 		fputc('*', f);
 	fprintf(f, ")%s", path);

@@ -87,6 +87,9 @@ const char *locate_skip_balanced(const char *s);
 char *locate_quote_prefix(const char *prefix);
 char *locate_unquote_prefix(const char *at, const char *end);
 
+/* The name of a type as a cast has it: in quotes where it needs them, behind "struct ". NULL: no memory. */
+char *locate_quote_type(const char *name);
+
 /*
  * Takes the prefixes from *@at on, at most two of them with those that are there, and goes on behind them.
  * What is in quotes without a colon behind is left: locate_check_quote() is an error for it.

@@ -1,0 +1,65 @@
+// Types with names that an expression reads as something else, and types that functions have for themselves.
+#include "loc_show.h"
+
+#define KEEP __attribute__((used))
+
+namespace my
+{
+template <typename T, int N> struct Box {
+	T item[N];
+	struct Inner {
+		T deep;
+	} inner;
+};
+namespace
+{
+struct Hidden {
+	short code;
+};
+} // namespace
+} // namespace my
+
+struct operator_less {
+	int plain;
+};
+template <typename T> struct Of {
+	T first;
+	long second;
+};
+typedef unsigned short number_t;
+
+my::Box<int, 3> box{};
+my::Box<char, 8> other{};
+my::Hidden hidden{};
+Of<const char *> text{};
+Of<char> letter{};
+Of<const char> constant{};
+void *to_box = &box, *to_other = &other, *to_hidden = &hidden, *to_text = &text, *to_letter = &letter,
+     *to_constant = &constant;
+KEEP long wide = 0x10001;
+int numbers[3];
+
+int main()
+{
+	SHOW_AS("((my::Box<int, 3> *)to_box)->item[2]", box.item[2]);
+	SHOW_AS("(('my::Box<int, 3>' *)to_box)->item[2]", box.item[2]);
+	SHOW_AS("(( \"my::Box<int, 3>\" * const )to_box)->item[2]", box.item[2]);
+	SHOW_AS("((struct 'my::Box<int, 3>' *)to_box)->item[1]", box.item[1]);
+	SHOW_AS("((const 'Box<int,3>' &)*to_box).item[1]", box.item[1]);
+	SHOW_AS("(('::my::Box<char, 8>' *)to_other)->item[7]", other.item[7]);
+	SHOW_AS("(('my::Box<char, 8>::Inner' *)&other.inner)->deep", other.inner.deep);
+	SHOW_AS("(('my::(anonymous namespace)::Hidden' *)to_hidden)->code", hidden.code);
+	SHOW_AS("((my::(anonymous namespace)::Hidden *)to_hidden)->code", hidden.code);
+	SHOW_AS("(('Hidden' *)to_hidden)->code", hidden.code);
+	SHOW_AS("((Of<char> *)to_letter)->first", letter.first);
+	SHOW_AS("(('Of<char>' *)to_letter)->second", letter.second);
+	SHOW_AS("*('unsigned long' *)&wide", wide);
+	SHOW_AS("numbers[('number_t')wide]", numbers[(number_t)wide]);
+	SHOW_AS("numbers[('number_t') 65537]", numbers[1]);
+	SHOW_AS("numbers[sizeof('my::Box<int, 3>') / 16]", numbers[sizeof(my::Box<int, 3>) / 16]);
+	SHOW_AS("numbers[sizeof('number_t')]", numbers[sizeof(number_t)]);
+	SHOW_AS("numbers[('wide') - 65536]", numbers[1]);
+	SHOW_AS("numbers[('wide' * 2) / 131074]", numbers[1]);
+	show_done();
+	return text.first != nullptr;
+}
