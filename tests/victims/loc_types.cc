@@ -28,7 +28,15 @@ template <typename T> struct Of {
 };
 typedef unsigned short number_t;
 
+template <typename T> struct Counted {
+	static int count;
+};
+template <typename T> int Counted<T>::count = sizeof(T);
+
 my::Box<int, 3> box{};
+Of<my::Box<unsigned long, 2>> nested{};
+Of<const my::Box<unsigned long, 2>> constant_nested{};
+void *to_nested = &nested, *to_constant_nested = &constant_nested;
 my::Box<char, 8> other{};
 my::Hidden hidden{};
 Of<const char *> text{};
@@ -53,6 +61,20 @@ int main()
 	SHOW_AS("(('Hidden' *)to_hidden)->code", hidden.code);
 	SHOW_AS("((Of<char> *)to_letter)->first", letter.first);
 	SHOW_AS("(('Of<char>' *)to_letter)->second", letter.second);
+	SHOW_AS("*((Of<const char> *)to_constant)", constant);
+	SHOW_AS("*(('Of<char const>' *)to_constant)", constant);
+	SHOW_AS("*('Of<const char*>' *)to_text", text);
+	SHOW_AS("*('Of<char const *>' *)to_text", text);
+	SHOW_AS("*(Of<my::Box<unsigned long, 2> > *)to_nested", nested);
+	SHOW_AS("*('Of<const my::Box<long unsigned, 2>>' *)to_constant_nested", constant_nested);
+	SHOW_AS("Counted<unsigned long>::count", Counted<unsigned long>::count);
+	SHOW_AS("Counted<long unsigned int>::count", Counted<unsigned long>::count);
+	SHOW_AS("Counted<unsigned>::count", Counted<unsigned>::count);
+	SHOW_AS("Counted<const char *>::count", Counted<const char *>::count);
+	SHOW_AS("Counted<char *const>::count", Counted<char *const>::count);
+	SHOW_AS("Counted<signed char>::count", Counted<signed char>::count);
+	SHOW_AS("Counted<long long>::count", Counted<long long>::count);
+	SHOW_AS("Counted<int>::count", Counted<signed>::count);
 	SHOW_AS("*('unsigned long' *)&wide", wide);
 	SHOW_AS("numbers[('number_t')wide]", numbers[(number_t)wide]);
 	SHOW_AS("numbers[('number_t') 65537]", numbers[1]);

@@ -8,6 +8,9 @@
 
 #define ANONYMOUS LOCATE_ANONYMOUS
 
+/* Deeper arguments of templates are compared as they are written. */
+#define ARGUMENTS_DEPTH 16
+
 const char *locate_last_component(const char *name)
 {
 	const char *last = name, *s;
@@ -84,35 +87,173 @@ char *locate_scope_of(char *full)
 	return full;
 }
 
+const char *locate_skip_parameters(const char *s)
+{
+	static const char *const qualifiers[] = { " const", " volatile", " &&", " &" };
+	int depth = 0;
+
+	if (*s != '(' || strncmp(s, ANONYMOUS, strlen(ANONYMOUS)) == 0)
+		return NULL;
+	do {
+		depth += *s == '(' ? 1 : *s == ')' ? -1 : 0;
+	} while (*s++ && depth);
+	if (depth)
+		return NULL;
+	for (size_t i = 0; i < sizeof(qualifiers) / sizeof(*qualifiers); i++)
+		if (strncmp(s, qualifiers[i], strlen(qualifiers[i])) == 0)
+			s += strlen(qualifiers[i]);
+	return strncmp(s, "::", 2) == 0 ? s : NULL;
+}
+
+/*
+ * A name as all compilers and people mean it: without spaces, and in the arguments of templates "long" for
+ * "long int", and "charconst" for "const char".
+ */
+struct simple {
+	char *out;
+	size_t n, len;
+	unsigned int depth;			/* of the arguments of templates */
+	unsigned char pending[ARGUMENTS_DEPTH]; /* qualifiers that come behind what they qualify */
+};
+
+enum { QUALIFIER_CONST = 1, QUALIFIER_VOLATILE = 2 };
+
+static void simple_put(struct simple *x, const char *s, size_t len)
+{
+	for (; len && x->n + 1 < x->len; len--)
+		x->out[x->n++] = *s++;
+}
+
+static bool simple_ends_in(const struct simple *x, const char *end)
+{
+	size_t len = strlen(end);
+
+	return x->n >= len && memcmp(x->out + x->n - len, end, len) == 0;
+}
+
+static size_t word_length(const char *s)
+{
+	size_t n = 0;
+
+	while (isalnum((unsigned char)s[n]) || s[n] == '_' || s[n] == '$' || (unsigned char)s[n] >= 0x80)
+		n++;
+	return n;
+}
+
+static void put_pending(struct simple *x)
+{
+	unsigned char pending = x->depth < ARGUMENTS_DEPTH ? x->pending[x->depth] : 0;
+
+	if (!pending)
+		return;
+	if (pending & QUALIFIER_CONST)
+		simple_put(x, "const", 5);
+	if (pending & QUALIFIER_VOLATILE)
+		simple_put(x, "volatile", 8);
+	x->pending[x->depth] = 0;
+}
+
+/* Takes a qualifier at *@s that is to come later. */
+static bool take_qualifier(struct simple *x, const char **s, size_t n)
+{
+	bool is_const = n == 5 && strncmp(*s, "const", 5) == 0;
+
+	if (x->depth >= ARGUMENTS_DEPTH || (!is_const && !(n == 8 && strncmp(*s, "volatile", 8) == 0)))
+		return false;
+	x->pending[x->depth] |= is_const ? QUALIFIER_CONST : QUALIFIER_VOLATILE;
+	*s += n;
+	return true;
+}
+
+/* "long unsigned int" at *@s, with qualifiers among its words. False: no number. */
+static bool take_number(struct simple *x, const char **s)
+{
+	static const char *const words[] = { "unsigned", "signed", "short", "long", "char",
+					     "int",	 "double", "float", NULL };
+	unsigned int count[8] = { 0 }, n = 0;
+
+	for (size_t len; (len = word_length(*s)); *s += strspn(*s, " ")) {
+		size_t i = 0;
+
+		if (n && take_qualifier(x, s, len))
+			continue;
+		while (words[i] && (strlen(words[i]) != len || strncmp(words[i], *s, len) != 0))
+			i++;
+		if (!words[i])
+			break;
+		count[i]++;
+		n++;
+		*s += len;
+	}
+	if (!n)
+		return false;
+	if (count[0] || count[2] || count[3])
+		count[5] = 0; /* "int" */
+	if (count[1] && !count[4] && !count[2] && !count[3])
+		count[5] = 1;
+	if (!count[4])
+		count[1] = 0; /* "signed" */
+	for (size_t i = 0; i < 8; i++)
+		for (; count[i]; count[i]--)
+			simple_put(x, words[i], strlen(words[i]));
+	return true;
+}
+
+/* A word, or a mark, inside the arguments of a template. False: nothing of it is special. */
+static bool simplify_argument(struct simple *x, const char **s)
+{
+	size_t n = word_length(*s);
+
+	if (n && (isalnum((unsigned char)x->out[x->n - 1]) || x->out[x->n - 1] == '_') && (*s)[-1] != ' ')
+		return false; /* inside of a word */
+	if (n && strchr("<,(", x->out[x->n - 1]) && take_qualifier(x, s, n))
+		return true;
+	if (n)
+		return take_number(x, s);
+	if (strchr("*&,>)", **s))
+		put_pending(x);
+	return false;
+}
+
 /* Copies @name without what people leave out: spaces, parameter lists, and with @anonymous those components.
  */
 static void simplify(const char *name, bool anonymous, char *out, size_t len)
 {
-	size_t n = 0, skip = strlen(ANONYMOUS "::");
+	struct simple x = { out, 0, len, 0, { 0 } };
+	size_t skip = strlen(ANONYMOUS "::");
 
-	for (const char *s = name; *s && n + 1 < len;) {
+	for (const char *s = name, *end; *s && x.n + 1 < len;) {
 		if (strncmp(s, ANONYMOUS, strlen(ANONYMOUS)) == 0) {
 			if (anonymous && strncmp(s, ANONYMOUS "::", skip) == 0) {
 				s += skip;
 				continue;
 			}
-			for (const char *end = s + strlen(ANONYMOUS); s < end && n + 1 < len;)
-				out[n++] = *s++;
+			simple_put(&x, ANONYMOUS, strlen(ANONYMOUS));
+			s += strlen(ANONYMOUS);
 			continue;
 		}
-		if (*s == '(') {
-			const char *end = strstr(s, ")::");
-
-			if (end) {
-				s = end + 1;
-				continue;
-			}
+		/* "operator()(int)::x": the first brackets are its name. */
+		if (simple_ends_in(&x, "operator") && !strncmp(s, "()", 2)) {
+			simple_put(&x, s, 2);
+			s += 2;
+			continue;
 		}
+		end = locate_skip_parameters(s);
+		if (end) {
+			s = end;
+			continue;
+		}
+		if (x.depth && simplify_argument(&x, &s))
+			continue;
+		if (*s == '<' && !simple_ends_in(&x, "operator") && !simple_ends_in(&x, "operator<"))
+			x.depth++;
+		else if (*s == '>' && x.depth)
+			x.depth--;
 		if (*s != ' ')
-			out[n++] = *s;
+			simple_put(&x, s, 1);
 		s++;
 	}
-	out[n] = '\0';
+	out[x.n] = '\0';
 }
 
 static bool is_component_end(const char *full, const char *at)

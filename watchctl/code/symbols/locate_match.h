@@ -22,6 +22,9 @@ bool locate_path_fit(const char *path, const char *file);
 /* Where the last component of @name begins: after the last "::", or a Go package's '.'. */
 const char *locate_last_component(const char *name);
 
+/* Behind "(int) const" of "(int) const::x", the parameters of a function that is a scope; NULL: it is none. */
+const char *locate_skip_parameters(const char *s);
+
 /*
  * Rust's thread_local!() hides the variable inside items of its own: "crate::NAME::__getit::__KEY" is what
  * the program calls "crate::NAME". Cuts @full in place.
