@@ -10,7 +10,8 @@
  *	unary	= ( "*" | "&" | "-" | cast ) unary | "sizeof" ( unary | "(" type ")" ) | postfix
  *	cast	= "(" type ")"
  *	type	= [ "struct" | "class" | "union" | "enum" ] ( name | "'" name "'" ) { "*" } [ "&" ], with const and
- *		  the like anywhere but in the quotes
+ *		  the like anywhere but in the quotes. One of a function is "f::local", "'f(int)::local'", or
+ *		  "'file.c::f::local'", or plain "local" where no other is called so.
  *	postfix	= primary { "." member | "%" member | "->" member | index | "^" }
  *	index	= "[" sum { "," sum } "]" | "(" sum { "," sum } ")"
  *	primary	= [ file "::" ] name | "'" name "'" | number | "(" sum ")"

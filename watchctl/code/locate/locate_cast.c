@@ -2,7 +2,7 @@
  * What a cast needs to know: the type that its name means, and where the parts of a class are in it. The file
  * of the variable that is cast is asked first, then the program, then the libraries.
  */
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +15,9 @@
 
 #define BASES_DEPTH 16
 
+/* More types of one name are counted, not listed. */
+#define CANDIDATES_MAX 10
+
 static struct wc_error *no_such_type(const char *name)
 {
 	return wc_error_new(
@@ -24,17 +27,37 @@ static struct wc_error *no_such_type(const char *name)
 		name);
 }
 
-static struct wc_error *several_types(struct type_search *s)
+static int text_cmp(const void *a, const void *b)
 {
-	const char *one = dwarf_die_decl_file(&s->best.die, NULL),
-		   *two = dwarf_die_decl_file(&s->other.die, NULL);
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
+static struct wc_error *several_types(const struct type_search *s)
+{
+	char *form[CANDIDATES_MAX] = { NULL };
+	scoped(freep) char *list = NULL;
+	size_t len, n = 0;
+	FILE *f = open_memstream(&list, &len);
+
+	if (!f)
+		return &wc_enomem;
+	for (size_t i = 0; i < s->nhits && n < CANDIDATES_MAX; i++)
+		if ((form[n] = type_search_form(s, i)))
+			n++;
+	qsort(form, n, sizeof(*form), text_cmp);
+	for (size_t i = 0; i < n; i++) {
+		fprintf(f, "\n  %s", form[i]);
+		free(form[i]);
+	}
+	if (n < s->nhits)
+		fprintf(f, n ? "\n  and %zu more; for those give the address and the size: 0xADDR:SIZE" : "",
+			s->nhits - n);
+	fclose(f);
 	return wc_error_new(
-		WC_ENAME,
-		"There are several types '%s', of %" PRIu64 " bytes (%s) and %" PRIu64 " bytes (%s), so "
-		"the name is ambiguous. Give the address and the size instead: 0xADDR with -s SIZE, or "
-		"0xADDR:SIZE.",
-		s->name, dtype_size(&s->best), one ? one : "?", dtype_size(&s->other), two ? two : "?");
+		WC_ENAME, "'%s' is the name of %zu types. %s%s", s->name, s->nhits,
+		n ? "Write one of these in the cast:"
+		  : "They cannot be told apart by name: give the address and the size, 0xADDR:SIZE.",
+		list);
 }
 
 static struct wc_error *search_module(const struct path_place *p, const struct module *m,
@@ -44,8 +67,10 @@ static struct wc_error *search_module(const struct path_place *p, const struct m
 
 	if (!x)
 		return &wc_enomem;
-	type_search_file(s, x);
-	return NULL;
+	type_search_file(s, x, TYPES_OUTER);
+	if (!s->rank)
+		type_search_file(s, x, TYPES_LOCAL);
+	return s->no_memory ? &wc_enomem : NULL;
 }
 
 static const struct module *module_of(const struct path_place *p, const struct locate_index *x)
@@ -59,7 +84,8 @@ static const struct module *module_of(const struct path_place *p, const struct l
 struct wc_error *path_find_type(const struct path_place *p, const char *name, struct dtype *ret,
 				uint64_t *bias)
 {
-	struct type_search s = { .name = name, .near = p->type.known ? &p->type.die : NULL };
+	scoped(type_search_deinit) struct type_search s = { .name = name,
+							    .near = p->type.known ? &p->type.die : NULL };
 	const struct module *program = search_main_module(p->modules), *own;
 	struct wc_error *err = NULL;
 
@@ -75,11 +101,11 @@ struct wc_error *path_find_type(const struct path_place *p, const char *name, st
 		return err;
 	if (!s.rank)
 		return no_such_type(name);
-	if (s.is_ambiguous)
+	if (s.nhits > 1)
 		return several_types(&s);
-	own = module_of(p, s.best.index);
-	*bias = own ? own->bias + locate_index_bias(s.best.index) : 0;
-	*ret = s.best;
+	*ret = s.hit[0].type;
+	own = module_of(p, ret->index);
+	*bias = own ? own->bias + locate_index_bias(ret->index) : 0;
 	return NULL;
 }
 
