@@ -32,6 +32,21 @@ static void a_shared_unit_does_not_change_the_rules(void **state)
 		      "readelf --debug-dump=info @/loc_c | grep -q DW_TAG_partial_unit");
 }
 
+/* "shapes.first::calls", as gdb has it: what follows the dot is no member. */
+static void fortran_submodules_are_scopes(void **state)
+{
+	struct bench b;
+
+	check_program("gfortran -g -O2 -J@ -o @/loc_c tests/victims/loc_submodule.f90");
+	victim_build("gfortran -g -J@ -o @/loc_c tests/victims/loc_submodule.f90");
+	bench_start(&b, "loc_c");
+	check_all_shown(&b);
+	expect_refusal(&b, "calls", WC_ENAME, "\n  shapes.first::calls\n  shapes.second::calls");
+	expect_refusal(&b, "times", WC_ENAME, "\n  shapes.first::area::times\n  shapes.second::deep::times");
+	expect_refusal(&b, "shapes::first::cals", WC_ENAME, "'shapes.first::calls'");
+	bench_stop(&b);
+}
+
 static void start_fortran(struct bench *b)
 {
 	victim_build("gfortran -g -J@ -o @/loc_c" FORTRAN_SOURCE);
@@ -190,6 +205,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fortran_variables_are_where_fortran_says),
 		cmocka_unit_test(a_shared_unit_does_not_change_the_rules),
+		cmocka_unit_test(fortran_submodules_are_scopes),
 		cmocka_unit_test(fortran_errors_say_what_to_write),
 		cmocka_unit_test(fortran_types_and_values_are_reported),
 		cmocka_unit_test(an_allocatable_array_says_what_moves_it),

@@ -1,6 +1,6 @@
 /*
  * Names in an expression. They are wider than C identifiers: templates ("box<int, 3>::count"),
- * "(anonymous namespace)", Rust's "{impl#0}", and Go's import paths ("example.com/my-app/db.Pool", where only
+ * "(anonymous namespace)", Rust's "{impl#0}", Fortran's submodules ("shapes.impl::calls"), and Go's import paths ("example.com/my-app/db.Pool", where only
  * what follows the last '/' may be members).
  */
 #include <ctype.h>
@@ -50,6 +50,18 @@ static const char *skip_go_path(const char *s)
 	return last;
 }
 
+/* Behind ".impl" of "shapes.impl::calls", a submodule of Fortran: no member is a scope. @s: there is none. */
+static const char *skip_submodule(const char *s)
+{
+	const char *end = s;
+
+	if (*s != '.')
+		return s;
+	for (end++; parser_continues_word(*end); end++)
+		;
+	return end > s + 1 && strncmp(end, "::", 2) == 0 ? end : s;
+}
+
 /* The end of one component of a qualified name; @s itself where there is none, NULL: unbalanced. */
 static const char *skip_component(const char *s)
 {
@@ -61,6 +73,7 @@ static const char *skip_component(const char *s)
 		return s;
 	while (parser_continues_word(*s))
 		s++;
+	s = skip_submodule(s);
 	if (*s == '<')
 		s = locate_skip_balanced(s);
 	/* A function as a scope, with or without its parameters: "f()::calls". */
