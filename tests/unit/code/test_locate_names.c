@@ -308,6 +308,33 @@ static void a_symbol_with_a_dot_is_not_taken_for_a_member(void **state)
 	bench_stop(&b);
 }
 
+#define TEMPLATES " -std=c++17 -o @/loc_c tests/victims/loc_templates.cc"
+
+static void variables_of_templates_are_told_apart_by_names(void **state)
+{
+	static const char *const compilers[] = { "g++ -g", "g++ -g -O2", "clang++ -g", "clang++ -g -O2" };
+
+	for (size_t i = 0; i < sizeof(compilers) / sizeof(*compilers); i++) {
+		char command[256];
+		struct bench b;
+
+		snprintf(command, sizeof(command), "%s" TEMPLATES, compilers[i]);
+		victim_build(command);
+		bench_start(&b, "loc_c");
+		check_all_shown(&b);
+		check_typed_candidates(&b, "each", 2, NULL);
+		check_typed_candidates(&b, "count", 3, "int");
+		check_typed_candidates(&b, "inside", 2, "int");
+		check_typed_candidates(&b, "limit", 2, "int");
+		check_typed_candidates(&b, "calls", 2, "int");
+		check_typed_candidates(&b, "runs", 2, "int");
+		expect_refusal(&b, "each", WC_ENAME, "\n  my::Box<char, 4>::each|\n  my::Box<int, 3>::each");
+		expect_refusal(&b, "limit", WC_ENAME, "\n  limit<int>");
+		expect_refusal(&b, "runs", WC_ENAME, "\n  Counted<int>::run<long");
+		bench_stop(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -321,6 +348,7 @@ int main(void)
 		cmocka_unit_test(a_package_of_split_debug_information_is_read_or_named),
 		cmocka_unit_test(a_symbol_with_a_dot_is_not_taken_for_a_member),
 		cmocka_unit_test(two_statics_of_a_function_are_told_apart_by_their_symbols),
+		cmocka_unit_test(variables_of_templates_are_told_apart_by_names),
 	};
 
 	return cmocka_run_group_tests(tests, victim_setup, victim_cleanup);

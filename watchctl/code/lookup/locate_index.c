@@ -43,12 +43,12 @@ static char *join_scope(const char *scope, const char *name)
 	return s;
 }
 
-/* Of the last component of @name, whatever its case. */
+/* Of the last component of @name, without the arguments of a template, whatever its case. */
 static uint64_t key_of(const char *name)
 {
 	uint64_t hash = HASH_START;
 
-	for (const char *c = locate_last_component(name); *c; c++)
+	for (const char *c = locate_last_component(name); *c && *c != '<'; c++)
 		hash = hash_bytes(hash, &(char){ (char)tolower((unsigned char)*c) }, 1);
 	return hash;
 }
@@ -71,7 +71,11 @@ static enum name_fit entry_fit(const struct variable_entry *e, const char *query
 {
 	enum name_fit fit = fit_in(e, e->scope, query);
 
-	return fit || !e->block ? fit : fit_in(e, *e->block ? e->block : NULL, query);
+	if (!fit && e->block)
+		fit = fit_in(e, *e->block ? e->block : NULL, query);
+	if (!fit && e->bare)
+		fit = locate_name_fit(e->scope, e->bare, query);
+	return fit;
 }
 
 static enum dwarf_family family_of(Dwarf_Die *die)
@@ -120,12 +124,39 @@ static const char *declared_scope(struct locate_index *x, Dwarf_Die *die)
 
 static const char *variable_scope(struct locate_index *x, Dwarf_Die *die, const char *scope)
 {
-	const char *linkage;
+	const char *linkage, *own;
 
-	if (scope)
+	/* clang defines the static member of a template in the namespace, and outside of the class. */
+	if (scope && !dwarf_hasattr(die, DW_AT_specification))
 		return scope;
 	linkage = dwarf_die_linkage_name(die);
-	return linkage ? locate_index_keep(x, locate_scope_of(demangle(linkage))) : declared_scope(x, die);
+	own = linkage ? locate_index_keep(x, locate_scope_of(demangle(linkage))) : declared_scope(x, die);
+	return own ? own : scope;
+}
+
+/*
+ * Gives an instance of a variable template the arguments that only its linkage name has; e->bare is without
+ * them.
+ */
+static void name_template(struct locate_index *x, struct variable_entry *e)
+{
+	const char *linkage = dwarf_die_linkage_name(&e->die),
+		   *at = linkage ? strstr(linkage, e->name) : NULL;
+	const char *last;
+	char *full;
+
+	if (!at || at[strlen(e->name)] != 'I')
+		return;
+	full = demangle(linkage);
+	last = full ? locate_last_component(full) : NULL;
+	if (!last || strncmp(last, e->name, strlen(e->name)) != 0 || last[strlen(e->name)] != '<') {
+		free(full);
+		return;
+	}
+	if (!locate_index_keep(x, full))
+		return;
+	e->bare = e->name;
+	e->name = last;
 }
 
 /* Gives a variable of Rust's thread_local!() the name that the program gave it. */
@@ -180,6 +211,7 @@ static bool index_variable(struct locate_index *x, Dwarf_Die *die, uint32_t unit
 	if (e.declaration && block)
 		map64_put(&x->outer, (uintptr_t)die->addr, (void *)(uintptr_t)block);
 	e.scope = variable_scope(x, die, scope);
+	name_template(x, &e);
 	rename_thread_local(x, &e);
 	return add_entry(x, e);
 }
@@ -258,7 +290,8 @@ struct local_search {
 static const char *function_scope(struct locate_index *x, Dwarf_Die *die, const char *scope)
 {
 	const char *name = dwarf_diename(die), *linkage = scope ? NULL : dwarf_die_linkage_name(die);
-	char *outer = linkage ? locate_scope_of(demangle(linkage)) : NULL, *full;
+	/* Bare: what a function template returns stands before its name. */
+	char *outer = linkage ? locate_scope_of(demangle_bare(linkage)) : NULL, *full;
 
 	if (!name) {
 		free(outer);

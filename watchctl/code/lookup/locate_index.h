@@ -29,7 +29,8 @@ enum variable_place {
 };
 
 struct variable_entry {
-	const char *name;  /* as declared */
+	const char *name;  /* as declared; of a variable template "limit<int>" */
+	const char *bare;  /* of that: "limit", which means it too; NULL of all others */
 	const char *scope; /* "ns::Class" or "function"; NULL: none */
 	Dwarf_Die die;
 	uint32_t unit;
