@@ -308,9 +308,37 @@ static void a_symbol_with_a_dot_is_not_taken_for_a_member(void **state)
 	bench_stop(&b);
 }
 
+/* Each name between quotes behind "Did you mean" in the message that refuses @expr means a variable; @one is
+ * among them. */
+static void check_offers(struct bench *b, const char *expr, const char *one)
+{
+	struct variable v = { 0 };
+	struct wc_error *err = locate(b->l, expr, &b->modules, &b->mem, &v, NULL);
+	char *save = NULL, *offers;
+	bool found = false;
+
+	assert_non_null(err);
+	offers = strstr(err->text, "Did you mean ");
+	if (!offers)
+		fail_msg("%s: %s", expr, err->text);
+	strtok_r(offers, "'", &save);
+	for (char *name; (name = strtok_r(NULL, "'", &save)); strtok_r(NULL, "'", &save)) {
+		char quoted[256];
+
+		snprintf(quoted, sizeof(quoted), "'%s'", name);
+		v = find(b, quoted);
+		assert_non_null(v.type.name);
+		found |= strcmp(name, one) == 0;
+		variable_deinit(&v);
+	}
+	if (!found)
+		fail_msg("%s: '%s' is not offered", expr, one);
+	wc_error_free(err);
+}
+
 #define TEMPLATES " -std=c++17 -o @/loc_c tests/victims/loc_templates.cc"
 
-static void variables_of_templates_are_told_apart_by_names(void **state)
+static void variables_of_templates_are_offered_by_names_that_work(void **state)
 {
 	static const char *const compilers[] = { "g++ -g", "g++ -g -O2", "clang++ -g", "clang++ -g -O2" };
 
@@ -331,6 +359,15 @@ static void variables_of_templates_are_told_apart_by_names(void **state)
 		expect_refusal(&b, "each", WC_ENAME, "\n  my::Box<char, 4>::each|\n  my::Box<int, 3>::each");
 		expect_refusal(&b, "limit", WC_ENAME, "\n  limit<int>");
 		expect_refusal(&b, "runs", WC_ENAME, "\n  Counted<int>::run<long");
+		check_offers(&b, "Counted::count", "Counted<int>::count");
+		check_offers(&b, "Counted::own", "Counted<int>::own");
+		check_offers(&b, "Counted<int>::cont", "Counted<int>::count");
+		check_offers(&b, "my::Box::each", "my::Box<int, 3>::each");
+		check_offers(&b, "called::calls", "called<int, 1>(int)::calls");
+		check_offers(&b, "in_lamda",
+			     compilers[i][0] == 'g'
+				     ? "with_lambda(int)::{lambda(int)#1}::operator()(int) const::in_lambda"
+				     : "with_lambda(int)::$_0::operator()(int) const::in_lambda");
 		bench_stop(&b);
 	}
 }
@@ -348,7 +385,7 @@ int main(void)
 		cmocka_unit_test(a_package_of_split_debug_information_is_read_or_named),
 		cmocka_unit_test(a_symbol_with_a_dot_is_not_taken_for_a_member),
 		cmocka_unit_test(two_statics_of_a_function_are_told_apart_by_their_symbols),
-		cmocka_unit_test(variables_of_templates_are_told_apart_by_names),
+		cmocka_unit_test(variables_of_templates_are_offered_by_names_that_work),
 	};
 
 	return cmocka_run_group_tests(tests, victim_setup, victim_cleanup);

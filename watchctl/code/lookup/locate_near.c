@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/edit_distance.h"
+#include "watchctl/code/lookup/locate_parse.h"
+#include "watchctl/code/symbols/locate_match.h"
 
 #define NOT_NEAR 1000u
 
@@ -31,9 +34,38 @@ static unsigned int distance(const char *query, const char *key)
 	return NOT_NEAR;
 }
 
+/* Without the arguments of templates and the parameters of functions, "S<int>::f(int)::n" -> "S::f::n". */
+static void cut_arguments(char *name)
+{
+	char *to = name;
+
+	for (const char *from = name; *from;) {
+		const char *behind = *from == '<' ? locate_skip_balanced(from) : locate_skip_parameters(from);
+
+		if (behind)
+			from = behind;
+		else
+			*to++ = *from++;
+	}
+	*to = '\0';
+}
+
+/* The same of what a person may have left out. */
+static unsigned int distance_to(const char *query, const char *key)
+{
+	scoped(freep) char *plain = strpbrk(query, "<(") || !strpbrk(key, "<(") ? NULL : strdup(key);
+	unsigned int d = distance(query, key), other;
+
+	if (!plain)
+		return d;
+	cut_arguments(plain);
+	other = distance(query, plain);
+	return other < d ? other : d;
+}
+
 bool near_takes(const struct near *near, const char *key)
 {
-	unsigned int d = distance(near->query, key);
+	unsigned int d = distance_to(near->query, key);
 
 	if (near->but_itself && strcmp(key, near->query) == 0)
 		return false;
@@ -42,7 +74,7 @@ bool near_takes(const struct near *near, const char *key)
 
 void near_offer(struct near *near, const char *key, const char *name)
 {
-	unsigned int d = distance(near->query, key);
+	unsigned int d = distance_to(near->query, key);
 	size_t at = near->n;
 	char *copy;
 

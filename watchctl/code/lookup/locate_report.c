@@ -25,11 +25,19 @@ static size_t separator_before(const char *name, const char *s)
 	return s > name && s[-1] == '.' ? 1 : 0;
 }
 
+/* The next character of a name, behind brackets and what is in them. */
+static const char *next_in_name(const char *s)
+{
+	const char *behind = *s == '<' || *s == '(' || *s == '{' ? locate_skip_balanced(s) : NULL;
+
+	return behind ? behind : s + 1;
+}
+
 static size_t count_separators(const char *name)
 {
 	size_t n = 0;
 
-	for (const char *s = name; *s; s++)
+	for (const char *s = name; *s; s = next_in_name(s))
 		n += separator_before(name, s) > 0;
 	return n;
 }
@@ -39,7 +47,7 @@ static const char *near_key(const struct near *near, const char *full)
 {
 	size_t wanted = count_separators(near->query), have = count_separators(full);
 
-	for (const char *s = full; *s && have > wanted; s++)
+	for (const char *s = full; *s && have > wanted; s = next_in_name(s))
 		if (separator_before(full, s) && --have == wanted)
 			return s;
 	return full;
