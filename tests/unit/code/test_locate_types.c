@@ -122,6 +122,35 @@ static void a_struct_of_a_c_function_is_found(void **state)
 	}
 }
 
+/* The frame of a coroutine has no name in the source: by what g++ calls it, alone and as stacks show it. */
+static void the_frame_of_a_coroutine_is_found(void **state)
+{
+	static const char *const frames[] = { "_ZN2my5countEi.Frame", "my::_ZN2my5countEi.Frame",
+					      "'my::count(int)::_ZN2my5countEi.Frame'" };
+	struct bench b;
+
+	victim_build("g++ -std=c++20 -fcoroutines -g -o @/loc_c tests/victims/loc_coroutine.cc");
+	bench_start(&b, "loc_c");
+	for (size_t i = 0; i < sizeof(frames) / sizeof(*frames); i++) {
+		const struct shown *kept = victim_shown(&b.v, "kept");
+		char text[128];
+		struct variable v;
+
+		snprintf(text, sizeof(text), "((%s *)frame)->kept_1_2", frames[i]);
+		v = find(&b, text);
+		assert_int_equal(v.addr, kept->addr);
+		assert_int_equal(v.size, kept->size);
+		variable_deinit(&v);
+	}
+	bench_stop(&b);
+}
+
+/* Rust's futures, closures and types in functions, with and without quotes. */
+static void rust_types_of_functions_are_found(void **state)
+{
+	check_program("rustc --edition 2021 -g -o @/loc_c tests/victims/loc_types.rs");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -130,6 +159,8 @@ int main(void)
 		cmocka_unit_test(what_is_wrong_with_a_quoted_type_is_said),
 		cmocka_unit_test(every_candidate_of_an_ambiguous_type_selects_one),
 		cmocka_unit_test(a_struct_of_a_c_function_is_found),
+		cmocka_unit_test(the_frame_of_a_coroutine_is_found),
+		cmocka_unit_test(rust_types_of_functions_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, victim_setup, victim_cleanup);

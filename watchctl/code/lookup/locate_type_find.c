@@ -91,6 +91,20 @@ static bool is_kind(int tag, int wanted)
 	return is_type_tag(tag) && (!wanted || tag == wanted);
 }
 
+/*
+ * g++ shows the frame of coroutine ns::f(int) as "ns::f(int)::_ZN2ns1fEi.Frame" in the names of functions, and
+ * declares it in the namespace. Its last component is unique: cuts all before it.
+ */
+static void cut_frame_scope(const char **name)
+{
+	const char *last = NULL, *end = *name + strlen(*name);
+
+	for (const char *at = *name; (at = strstr(at, "::_Z")); at++)
+		last = at + 2;
+	if (last && end - last > 6 && strcmp(end - 6, ".Frame") == 0)
+		*name = last;
+}
+
 /* "file.c::" off *@name; NULL: there is no such thing before it, or no memory. */
 static char *cut_source(const char **name)
 {
@@ -145,6 +159,7 @@ static unsigned int rank_of(const struct type_search *s, Dwarf_Die *die, const c
 	unsigned int rank = RANK_ANY;
 	enum name_fit fit;
 
+	cut_frame_scope(&wanted);
 	if (!name || !is_kind(tag, keyword) || (source && !is_from(die, source)))
 		return 0;
 	fit = tag == DW_TAG_base_type && is_same_number(name, wanted) ? FIT_EXACT
