@@ -73,7 +73,7 @@ static bool print_gap(const struct symbolize_module *m, FILE *out)
 	if (m->src.damaged || m->not_recognised)
 		return false;
 	if (m->src.state == SYMBOL_SOURCE_OK)
-		advice = debug_package_advice(m->src.module);
+		advice = debug_package_advice_at(m->src.module, m->src.build_id, m->src.build_id_len);
 	if (advice)
 		fprintf(out, "    %s\n", advice);
 	return m->src.build_id_len > 0;

@@ -16,7 +16,9 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
+#include "watchctl/base/fault_guard.h"
 #include "watchctl/base/utf8.h"
+#include "watchctl/code/elf/elffile.h"
 
 #define LISTS "/var/lib/dpkg/info"
 
@@ -74,7 +76,8 @@ static char *package_of(const char *path)
 	return NULL;
 }
 
-char *debug_package_advice(const char *path)
+/* A sentence without its capital letter and full stop, malloc'd. */
+static char *advice_for(const char *path)
 {
 	scoped(freep) char *package = package_of(path);
 	char clean[64], *text;
@@ -97,9 +100,47 @@ static bool is_installed_here(const struct module *m)
 	       used.st_dev == here.st_dev && used.st_ino == here.st_ino;
 }
 
+struct look {
+	struct elffile *file;
+	bool lacks;
+};
+
+static void look_for_dwarf(void *ctx)
+{
+	struct look *l = ctx;
+	uint64_t bias;
+
+	l->lacks = elffile_state(l->file) == ELFFILE_OK && !elffile_dwarf(l->file, &bias);
+}
+
+static bool lacks_debug_information(const struct module *m)
+{
+	struct look l = { .file = elffile_new(m) };
+
+	if (l.file && !fault_guarded(look_for_dwarf, &l))
+		elffile_abandon(l.file);
+	elffile_free(l.file);
+	return l.lacks;
+}
+
+char *debug_package_advice(const struct module *m)
+{
+	return is_installed_here(m) && lacks_debug_information(m) ? advice_for(m->path) : NULL;
+}
+
+char *debug_package_advice_at(const char *path, const uint8_t *build_id, uint8_t build_id_len)
+{
+	struct module m = { .path = (char *)path, .open_path = (char *)path, .build_id_len = build_id_len };
+
+	if (!build_id_len)
+		return NULL;
+	memcpy(m.build_id, build_id, build_id_len);
+	return debug_package_advice(&m);
+}
+
 struct wc_error *debug_package_hint(struct wc_error *err, const struct module *m)
 {
-	scoped(freep) char *advice = is_installed_here(m) ? debug_package_advice(m->path) : NULL;
+	scoped(freep) char *advice = debug_package_advice(m);
 	struct wc_error *longer;
 
 	if (!advice)

@@ -4,10 +4,16 @@
 
 #include "watchctl/code/elf/module.h"
 
-/* A sentence, without its capital letter and full stop, malloc'd. NULL: no Debian package installed @path. */
-char *debug_package_advice(const char *path);
+/*
+ * Returns the sentence, without its capital letter and full stop, malloc'd. NULL: the file of @m has debug information
+ * (itself or in a separate file), is not the one at its path, or was not installed by a Debian package.
+ */
+char *debug_package_advice(const struct module *m);
 
-/* Adds the sentence to the text of @err, which it takes, if a package of this system installed the file of @m. */
+/* The same of the file at @path, if it has that build id; without one it need not be the file. */
+char *debug_package_advice_at(const char *path, const uint8_t *build_id, uint8_t build_id_len);
+
+/* Adds the sentence, if there is one, to the text of @err, which it takes. */
 struct wc_error *debug_package_hint(struct wc_error *err, const struct module *m);
 
 #endif
