@@ -389,17 +389,32 @@ def test_what_a_plain_user_cannot_see_is_said_once(build, tmp_path):
         v.wait()
 
 
-@pytest.mark.parametrize("command", [["-v", "nosuch"], ["step", "--from", "nosuch"], ["record", "-v", "nosuch", "-o", "log"]])
-def test_the_debian_package_with_the_debug_information_is_named(run, hardware, tmp_path, command):
-    program = os.path.realpath("/bin/sleep")
+@pytest.fixture
+def packaged():
+    """A program that a Debian package installed, and the sentence that names the package with its debug information."""
     owner = shutil.which("dpkg-query") and subprocess.run(["dpkg-query", "-S", "*/bin/sleep"], capture_output=True, text=True)
     if not owner or owner.returncode != 0:
         pytest.skip("no Debian package has installed /bin/sleep here")
     package = owner.stdout.split(":")[0]
-    advice = f"Its package is {package}: {package}-dbgsym (or -dbg) has the debug information."
+    return os.path.realpath("/bin/sleep"), f"ts package is {package}: {package}-dbgsym (or -dbg) has the debug information"
+
+
+LACKING = [
+    ["-v", "nosuch", "--"],
+    ["-v", "nosuch.c:3", "-x", "--"],
+    ["-v", "*(struct nosuch *)0x1000", "--"],
+    ["step", "--from", "nosuch", "--"],
+    ["record", "-v", "nosuch", "-o", "log", "--"],
+]
+
+
+@pytest.mark.parametrize("command", LACKING, ids=lambda c: c[0] + " " + c[-2])
+def test_the_debian_package_with_the_debug_information_is_named(run, hardware, tmp_path, packaged, command):
+    program, advice = packaged
     command = [tmp_path / w if w == "log" else w for w in command]
-    assert advice in run(*command, "--", program, "0").stderr
+    more = ["0"] if command[-1] == "--" else []
+    assert f"I{advice}." in run(*command, program, *more).stderr
     copy = tmp_path / "sleep"  # what no package installed
     shutil.copy(program, copy)
-    r = run(*command, "--", copy, "0")
-    assert "sleep has no debug information" in r.stderr and "-dbgsym" not in r.stderr
+    r = run(*command, copy, *more)
+    assert re.search("sleep has (no|neither) debug information", r.stderr) and "-dbgsym" not in r.stderr

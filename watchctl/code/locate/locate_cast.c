@@ -18,13 +18,17 @@
 /* More types of one name are counted, not listed. */
 #define CANDIDATES_MAX 10
 
-static struct wc_error *no_such_type(const char *name)
+/* The module that is cast in would have it, or else the program. */
+static struct wc_error *no_such_type(const struct path_place *p, const char *name)
 {
-	return wc_error_new(
+	const struct module *m = p->is_tls ? NULL : module_find(p->modules, p->addr);
+	struct wc_error *err = wc_error_new(
 		WC_ENAME,
 		"No module with debug information has a type '%s'. Give the address and the size instead: "
 		"0xADDR with -s SIZE, or 0xADDR:SIZE.",
 		name);
+
+	return locate_with_lack(err, p->locator, m ? m : search_main_module(p->modules));
 }
 
 static int text_cmp(const void *a, const void *b)
@@ -100,7 +104,7 @@ struct wc_error *path_find_type(const struct path_place *p, const char *name, st
 	if (err)
 		return err;
 	if (!s.rank)
-		return no_such_type(name);
+		return no_such_type(p, name);
 	if (s.nhits > 1)
 		return several_types(&s);
 	*ret = s.hit[0].type;

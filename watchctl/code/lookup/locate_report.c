@@ -1,4 +1,5 @@
 /* What is said when a name means nothing, cannot be watched, or means several things. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -289,33 +290,65 @@ static struct wc_error *not_loaded(struct search *s, const char *name)
 			    name, list);
 }
 
-/* What the module that is most likely meant does not tell, as one more sentence behind @err, which it takes.
- */
-static struct wc_error *with_lack(struct wc_error *err, struct search *s)
+struct lack {
+	struct locator *locator;
+	const struct module *m;
+	char *text;
+};
+
+static void find_lack(void *ctx)
 {
-	const struct module *m =
-		s->module ? module_by_name(s->modules, s->module) : search_main_module(s->modules);
-	struct locate_index *x = m ? locator_index(s->locator, m) : NULL;
+	struct lack *l = ctx;
+	const char *name = basename(l->m->path);
+	struct locate_index *x = locator_index(l->locator, l->m);
 	struct symbols *table = x ? locate_index_symbols(x) : NULL;
-	scoped(freep) char *missing = x ? locate_index_missing(x) : NULL;
+	scoped(freep) char *advice = NULL;
 	size_t n = 0;
 
-	if (missing)
-		return add_sentence(err, "%s", missing);
-	if (!x || !table || locate_index_has_dwarf(x))
-		return err;
+	if (!table)
+		return;
+	l->text = locate_index_missing(x);
+	if (l->text || locate_index_has_dwarf(x))
+		return;
+	advice = debug_package_advice(l->m);
+	if (advice)
+		advice[0] = (char)toupper((unsigned char)advice[0]);
 	symbols_all(table, &n);
-	if (n)
-		err = add_sentence(err,
-				   "%s has no debug information: only the names of its symbols are known.",
-				   basename(m->path));
-	else
-		err = add_sentence(
-			err,
-			"%s has neither debug information nor symbols: it was stripped or linked with -s. Use a build "
+	if (asprintf(
+		    &l->text, "%s has %s%s%s%s", name,
+		    n ? "no debug information: only the names of its symbols are known."
+		      : "neither debug information nor symbols: it was stripped or linked with -s. Use a build "
 			"that has them, or give an address (0x...).",
-			basename(m->path));
-	return debug_package_hint(err, m);
+		    advice ? " " : "", advice ? advice : "", advice ? "." : "") < 0)
+		l->text = NULL;
+}
+
+char *locate_lack(struct locator *l, const struct module *m)
+{
+	struct lack lack = { l, m, NULL };
+
+	wc_error_free(locator_guarded(l, find_lack, &lack));
+	return lack.text;
+}
+
+struct wc_error *locate_with_lack(struct wc_error *err, struct locator *l, const struct module *m)
+{
+	scoped(freep) char *lack = m ? locate_lack(l, m) : NULL;
+	struct wc_error *longer;
+
+	if (!lack)
+		return err;
+	longer = wc_error_new(err->kind, "%s %s", err->text, lack);
+	wc_error_free(err);
+	return longer;
+}
+
+/* Says what the module that is most likely meant lacks, as one more sentence behind @err, which it takes. */
+static struct wc_error *with_lack(struct wc_error *err, struct search *s)
+{
+	return locate_with_lack(err, s->locator,
+				s->module ? module_by_name(s->modules, s->module)
+					  : search_main_module(s->modules));
 }
 
 static bool source_is_known(struct search *s)
@@ -338,10 +371,12 @@ struct wc_error *search_unknown_source(struct search *s, bool *missing_module)
 	if (!s->source || source_is_known(s))
 		return NULL;
 	if (looks_like_source(s->source))
-		return with_near(wc_error_new(WC_ENAME,
-					      "No source file '%s' is known to the debug information of %s.",
-					      s->source, s->module ? s->module : "the loaded modules"),
-				 near_sources(s));
+		return with_near(
+			with_lack(wc_error_new(WC_ENAME,
+					       "No source file '%s' is known to the debug information of %s.",
+					       s->source, s->module ? s->module : "the loaded modules"),
+				  s),
+			near_sources(s));
 	if (s->module)
 		return NULL;
 	if (missing_module)

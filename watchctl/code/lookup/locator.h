@@ -17,6 +17,18 @@ struct locator; /* caches parsed debug information of the modules */
 struct locator *locator_new(void);
 void locator_free(struct locator *l);
 
+/*
+ * Returns what the files of @m lack of debug information, and the package that has it: a sentence, malloc'd. NULL: they
+ * lack nothing.
+ */
+char *locate_lack(struct locator *l, const struct module *m);
+
+/* Adds that sentence to the text of @err, which it takes. @m may be NULL. */
+struct wc_error *locate_with_lack(struct wc_error *err, struct locator *l, const struct module *m);
+
+/* The program itself: the first module that is no library. */
+const struct module *search_main_module(const struct module_list *l);
+
 /* The rest is private to watchctl/code/. */
 
 /* The index of @m, kept by the locator. NULL: no memory. */
@@ -42,8 +54,5 @@ struct locate_question {
 };
 
 struct wc_error *locator_ask(struct locate_question *q);
-
-/* The program itself: the first module that is no library. */
-const struct module *search_main_module(const struct module_list *l);
 
 #endif
