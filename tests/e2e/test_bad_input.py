@@ -405,6 +405,10 @@ LACKING = [
     ["-v", "*(struct nosuch *)0x1000", "--"],
     ["step", "--from", "nosuch", "--"],
     ["record", "-v", "nosuch", "-o", "log", "--"],
+    ["trace", "--function", "nosuch*", "--"],
+    ["patch", "--plan", "--function", "nosuch", "--at", "ret"],
+    ["patch", "--plan", "--at", "entry nosuch"],
+    ["patch", "--plan", "--at", "nosuch.c:3"],
 ]
 
 

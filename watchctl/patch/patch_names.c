@@ -12,6 +12,11 @@
 #include "watchctl/patch/near_name.h"
 #include "watchctl/patch/patch_sites_impl.h"
 
+static void locator_freep(struct locator **l)
+{
+	locator_free(*l);
+}
+
 bool patch_names_wants(const struct patch_query *q, const struct map_function *f)
 {
 	return !q->function || (f && f->name && code_image_name_fits(f->name, q->function));
@@ -89,6 +94,31 @@ static bool is_called(const char *name, const struct patch_modules *modules, boo
 	return false;
 }
 
+/* The module that most likely should have the name: the program, or the one that was chosen. */
+static const struct module *main_module(const struct patch_modules *modules)
+{
+	for (size_t i = 0; i < modules->n; i++)
+		if (modules->v[i].module.is_program)
+			return &modules->v[i].module;
+	return modules->n == 1 ? &modules->v[0].module : NULL;
+}
+
+/* Says behind @err, which it takes, what the module lacks that most likely should have the name. */
+static struct wc_error *with_lack(struct wc_error *err, const struct patch_modules *modules,
+				  const char *between)
+{
+	const struct module *m = main_module(modules);
+	scoped(locator_freep) struct locator *l = m ? locator_new() : NULL;
+	scoped(freep) char *lack = l ? locate_lack(l, m) : NULL;
+	struct wc_error *longer;
+
+	if (!lack)
+		return err;
+	longer = wc_error_new(err->kind, "%s%s%s", err->text, between, lack);
+	wc_error_free(err);
+	return longer;
+}
+
 static struct wc_error *check_name(const struct pattern *p, const char *name, const char *at,
 				   const struct patch_modules *modules, bool with_stubs)
 {
@@ -98,7 +128,8 @@ static struct wc_error *check_name(const struct pattern *p, const char *name, co
 	if (is_called(name, modules, with_stubs, &near))
 		return NULL;
 	near_names_text(&near, list, sizeof(list));
-	return pattern_error(p, WC_ENAME, at, "no function is called \"%s\"%s", name, list);
+	return with_lack(pattern_error(p, WC_ENAME, at, "no function is called \"%s\"%s", name, list),
+			 modules, "\n");
 }
 
 static struct wc_error *check_operands(const struct pattern *p, const struct patch_modules *modules)
@@ -113,11 +144,6 @@ static struct wc_error *check_operands(const struct pattern *p, const struct pat
 				return err;
 		}
 	return NULL;
-}
-
-static void locator_freep(struct locator **l)
-{
-	locator_free(*l);
 }
 
 static bool read_nothing(void *ctx, uint64_t addr, void *buf, size_t len)
@@ -192,7 +218,9 @@ static struct wc_error *check_function(const char *glob, const struct patch_modu
 	if (!glob || is_called(glob, modules, false, &near))
 		return NULL;
 	near_names_text(&near, list, sizeof(list));
-	return wc_error_new(WC_ENAME, "no function is called \"%s\", as --function wants%s", glob, list);
+	return with_lack(
+		wc_error_new(WC_ENAME, "no function is called \"%s\", as --function wants%s", glob, list),
+		modules, *list ? " " : ". ");
 }
 
 struct wc_error *patch_names_check(const struct patch_query *q, const struct patch_modules *modules)
