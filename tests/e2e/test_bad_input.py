@@ -422,3 +422,13 @@ def test_the_debian_package_with_the_debug_information_is_named(run, hardware, t
     shutil.copy(program, copy)
     r = run(*command, copy, *more)
     assert re.search("sleep has (no|neither) debug information", r.stderr) and "-dbgsym" not in r.stderr
+
+
+def test_the_end_of_a_recording_names_the_package_of_functions_without_types(run, hardware, tmp_path, packaged):
+    program, advice = packaged
+    note = run("step", "-o", tmp_path / "log", "--", program, "0").stderr
+    assert re.search(rf"functions have no debug information: .*; \d+ of them are in sleep: i{re.escape(advice)}", note), note
+    copy = tmp_path / "sleep"
+    shutil.copy(program, copy)
+    note = run("step", "-o", tmp_path / "log2", "--", copy, "0").stderr
+    assert "functions have no debug information" in note and "coreutils" not in note, note

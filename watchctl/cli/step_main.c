@@ -91,15 +91,11 @@ static const char *plural(uint64_t n)
 }
 
 /* What is no error, and still has to be known. */
-static void warn(const struct step_command *c, const struct step_tally *t,
+static void warn(const struct step_command *c, const struct step_tally *t, const char *untyped,
 		 const struct stepper_counts *counts)
 {
-	if (t->untyped)
-		output_say(NULL,
-			   "%" PRIu64 " of %" PRIu64
-			   " functions have no debug information: their argument registers "
-			   "are recorded, without names and types (%" PRIu64 " call%s)",
-			   t->untyped_functions, t->functions, t->untyped, plural(t->untyped));
+	if (untyped)
+		output_say(NULL, "%s", untyped);
 	if (c->request.to && counts->occurrences && !counts->to_seen)
 		output_say(NULL, "%s was never reached: the range ended otherwise", c->request.to);
 	if (t->lost)
@@ -120,7 +116,7 @@ static void print_ends(char *buf, size_t len, const struct step_request *q,
 }
 
 static struct wc_error *verdict(const struct step_command *c, enum step_end end, const struct step_tally *t,
-				const struct stepper_counts *counts)
+				const char *untyped, const struct stepper_counts *counts)
 {
 	char ends[512];
 
@@ -130,7 +126,7 @@ static struct wc_error *verdict(const struct step_command *c, enum step_end end,
 				    counts->occurrences ? "recorded, only skipped" : "entered", ends,
 				    end == STEP_END_EXITED ? ", and the process has ended" : "");
 	}
-	warn(c, t, counts);
+	warn(c, t, untyped, counts);
 	if (end == STEP_END_EXECED)
 		return wc_error_new(WC_ETARGET,
 				    "the process has executed another program: the recording ended there");
@@ -147,6 +143,7 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 	struct step_tally totals;
 	enum step_end end = STEP_END_STOPPED;
 	struct wc_error *err, *close_err;
+	scoped(freep) char *untyped = NULL;
 	size_t functions, over, modules;
 
 	c->request.pid = target->pid;
@@ -173,9 +170,10 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 	err = step_session_run(s, &c->limits, &end);
 	clear_progress(&progress);
 	step_session_totals(s, &totals, &counts);
+	untyped = err ? NULL : step_session_untyped(s);
 	close_err = step_session_close(s);
 	if (!err)
-		err = verdict(c, end, &totals, &counts);
+		err = verdict(c, end, &totals, untyped, &counts);
 	if (err && close_err)
 		output_say(NULL, "%s", close_err->text);
 	return wc_error_first(err, close_err);

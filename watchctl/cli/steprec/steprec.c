@@ -143,6 +143,7 @@ struct wc_error *steprec_open(const struct steprec_options *o, struct lldb_proce
 
 static void say_end(struct steprec *r)
 {
+	scoped(freep) char *untyped = step_session_untyped(r->session);
 	struct stepper_counts counts;
 	struct step_tally t;
 
@@ -153,12 +154,8 @@ static void say_end(struct steprec *r)
 		r->user.say(r->user.ctx, "%s was never reached", r->request.from);
 	if (r->request.to && !counts.to_seen)
 		r->user.say(r->user.ctx, "%s was never reached", r->request.to);
-	if (t.untyped)
-		r->user.say(r->user.ctx,
-			    "%" PRIu64 " of %" PRIu64
-			    " functions have no debug information: their argument registers are "
-			    "recorded, without names and types",
-			    t.untyped_functions, t.functions);
+	if (untyped)
+		r->user.say(r->user.ctx, "%s", untyped);
 }
 
 static struct wc_error *ended(struct steprec *r, struct wc_error *err)

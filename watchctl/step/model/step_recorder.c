@@ -1,12 +1,17 @@
 #include "watchctl/step/model/step_recorder.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/hash.h"
 #include "watchctl/base/map64.h"
+#include "watchctl/base/text_buf.h"
+#include "watchctl/base/utf8.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/code/elf/debug_package.h"
 #include "watchctl/code/elf/module.h"
 #include "watchctl/code/unwind/cfi.h"
 #include "watchctl/step/model/step_stack.h"
@@ -15,11 +20,22 @@
 #include "watchctl/target/proc/proc_words.h"
 #include "watchctl/trace/call_values.h"
 
+/* Packages beyond these are not named. */
+#define PACKAGES_MAX 3
+
 /* A function as the log knows it. */
 struct reported_function {
 	const struct function_plan *plan;
 	uint32_t id;
 	bool reported;
+};
+
+/* A module, and how many of its functions have no types. */
+struct untyped_module {
+	char *path;
+	uint8_t build_id[BUILD_ID_MAX];
+	uint8_t build_id_len;
+	uint64_t functions;
 };
 
 struct step_recorder {
@@ -34,6 +50,8 @@ struct step_recorder {
 	struct map64 types;	/* id + 1 -> anything: told */
 	struct map64 regions;	/* hash of a region -> anything: told */
 	uint32_t nfunctions;
+	struct untyped_module *untyped;
+	size_t nuntyped, untyped_cap;
 	uint64_t now;
 	struct step_tally totals;
 	uint8_t values[STEP_VALUES_MAX];
@@ -66,6 +84,9 @@ void step_recorder_free(struct step_recorder *r)
 	map64_deinit(&r->regions);
 	module_list_deinit(&r->modules);
 	cfi_free(r->cfi);
+	for (size_t i = 0; i < r->nuntyped; i++)
+		free(r->untyped[i].path);
+	free(r->untyped);
 	free(r->point);
 	free(r);
 }
@@ -236,6 +257,27 @@ static const struct type_event *type_of(const struct step_recorder *r, uint32_t 
 	return id == NO_TYPE ? NULL : r->ops->type(r->planner, id);
 }
 
+static struct wc_error *count_untyped(struct step_recorder *r, const struct function_event *f)
+{
+	struct untyped_module m = { .functions = 1, .build_id_len = f->build_id_len };
+
+	r->totals.untyped_functions++;
+	for (size_t i = 0; f->module && i < r->nuntyped; i++)
+		if (!strcmp(r->untyped[i].path, f->module)) {
+			r->untyped[i].functions++;
+			return NULL;
+		}
+	if (!f->module)
+		return NULL;
+	m.path = strdup(f->module);
+	if (f->build_id_len)
+		memcpy(m.build_id, f->build_id, f->build_id_len);
+	if (m.path && vec_push(r->untyped, r->nuntyped, r->untyped_cap, m))
+		return NULL;
+	free(m.path);
+	return &wc_enomem;
+}
+
 static struct wc_error *report_function(struct step_recorder *r, struct reported_function *f)
 {
 	struct trace_event e = { .type = EVENT_FUNCTION, .function = f->plan->function };
@@ -248,7 +290,10 @@ static struct wc_error *report_function(struct step_recorder *r, struct reported
 		return err;
 	f->reported = true;
 	r->totals.functions++;
-	r->totals.untyped_functions += !!(f->plan->function.flags & FUNCTION_NO_TYPES);
+	if (f->plan->function.flags & FUNCTION_NO_TYPES)
+		err = count_untyped(r, &f->plan->function);
+	if (err)
+		return err;
 	e.function.id = f->id;
 	return put(r, &e);
 }
@@ -497,4 +542,53 @@ struct wc_error *step_recorder_put(struct step_recorder *r, const struct step_re
 void step_recorder_totals(const struct step_recorder *r, struct step_tally *ret)
 {
 	*ret = r->totals;
+}
+
+static int most_functions(const void *a, const void *b)
+{
+	const struct untyped_module *x = a, *y = b;
+
+	return x->functions != y->functions ? (x->functions < y->functions ? 1 : -1)
+					    : strcmp(x->path, y->path);
+}
+
+/* Adds the packages of the first modules that have one. */
+static void add_packages(struct text_buf *t, const struct untyped_module *m, size_t n)
+{
+	size_t added = 0;
+
+	for (size_t i = 0; i < n && added < PACKAGES_MAX; i++) {
+		scoped(freep) char *advice =
+			debug_package_advice_at(m[i].path, m[i].build_id, m[i].build_id_len);
+		char name[256];
+
+		if (!advice)
+			continue;
+		text_buf_printf(t, "; %" PRIu64 " of them %s in %s: %s", m[i].functions,
+				m[i].functions == 1 ? "is" : "are",
+				utf8_clean(basename(m[i].path), name, sizeof(name)), advice);
+		added++;
+	}
+}
+
+char *step_recorder_untyped(struct step_recorder *r)
+{
+	const struct step_tally *t = &r->totals;
+	struct text_buf text = { 0 };
+	char *ret = NULL;
+
+	if (!t->untyped)
+		return NULL;
+	text_buf_printf(&text,
+			"%" PRIu64 " of %" PRIu64
+			" functions have no debug information: their argument registers "
+			"are recorded, without names and types (%" PRIu64 " call%s)",
+			t->untyped_functions, t->functions, t->untyped, t->untyped == 1 ? "" : "s");
+	if (r->nuntyped)
+		qsort(r->untyped, r->nuntyped, sizeof(*r->untyped), most_functions);
+	add_packages(&text, r->untyped, r->nuntyped);
+	if (!text.failed)
+		ret = strdup(text_buf_text(&text));
+	text_buf_deinit(&text);
+	return ret;
 }

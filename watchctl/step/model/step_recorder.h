@@ -47,4 +47,7 @@ struct wc_error *step_recorder_note(struct step_recorder *r, const char *text);
 
 void step_recorder_totals(const struct step_recorder *r, struct step_tally *ret);
 
+/* A phrase on calls of functions without types, and on what to install, malloc'd. NULL: there were none. */
+char *step_recorder_untyped(struct step_recorder *r);
+
 #endif

@@ -479,6 +479,11 @@ void step_session_totals(const struct step_session *s, struct step_tally *totals
 	s->request->stepper->counts(s->stepper, counts);
 }
 
+char *step_session_untyped(struct step_session *s)
+{
+	return step_recorder_untyped(s->recorder);
+}
+
 int step_session_status(const struct step_session *s)
 {
 	return s->status;

@@ -77,6 +77,9 @@ struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret)
 void step_session_totals(const struct step_session *s, struct step_tally *totals,
 			 struct stepper_counts *counts);
 
+/* As step_recorder_untyped(). */
+char *step_session_untyped(struct step_session *s);
+
 /* The wait status of the process after STEP_END_EXITED. */
 int step_session_status(const struct step_session *s);
 
