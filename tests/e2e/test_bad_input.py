@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUILD, WAIT, WATCHCTL, snapshot, wait_until
+from repl_driver import script  # noqa: F401
 
 OTHER, USAGE, TARGET, PERM, NAME, SLOTS, NOTSUP, LOG = 1, 2, 3, 4, 5, 6, 7, 8
 
@@ -432,3 +433,14 @@ def test_the_end_of_a_recording_names_the_package_of_functions_without_types(run
     shutil.copy(program, copy)
     note = run("step", "-o", tmp_path / "log2", "--", copy, "0").stderr
     assert "functions have no debug information" in note and "coreutils" not in note, note
+
+
+def test_the_repl_names_the_package_of_a_place_without_lines(script, hardware, tmp_path, packaged):
+    program, advice = packaged
+    copy = tmp_path / "sleep"
+    shutil.copy(program, copy)
+    for path, named in ((program, True), (copy, False)):
+        # The last access is the program's own: it closes its standard output.
+        out = script(f"watch stdout -rw\nrun {path} 0\nwait\nlist\n").stdout
+        place = out[out.rindex("source: unknown"):]
+        assert "there is no debug information for this place" in place and (advice in place) == named, out

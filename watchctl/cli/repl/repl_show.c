@@ -8,6 +8,8 @@
 #include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/repl/repl.h"
 #include "watchctl/cli/repl/repl_feed.h"
+#include "watchctl/code/elf/debug_package.h"
+#include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/view/event/listing.h"
 
 #define LINES_AROUND 5
@@ -36,13 +38,23 @@ static void put_number(const struct shower *s)
 	printf("event %" PRIu64 "\n", s->number);
 }
 
+static void put_no_source(const struct shower *s, const struct view_frame *f)
+{
+	const struct location *l = f ? symbolizer_lookup(feed_symbolizer(s->r->feed), f->ip) : NULL;
+	scoped(freep) char *advice =
+		l && l->module ? debug_package_advice_at(l->module, l->build_id, l->build_id_len) : NULL;
+
+	printf("    source: unknown: there is no debug information for this place%s%s\n", advice ? "; " : "",
+	       advice ? advice : "");
+}
+
 static void put_source(const struct shower *s, const struct view_frame *f)
 {
 	struct listing l = { 0 };
 	char name[300];
 
 	if (!f || !f->file) {
-		puts("    source: unknown: there is no debug information for this place");
+		put_no_source(s, f);
 		return;
 	}
 	utf8_clean(f->file, name, sizeof(name));
