@@ -403,6 +403,44 @@ static void two_versions_of_a_library_do_not_mix(void **state)
 	scene_close(&c);
 }
 
+/* A held file gives the same names, to a borrower too; without, there are none, and never the newer file's. */
+static void a_held_file_is_read_after_another_took_its_place(void **state)
+{
+	struct symbolizer *reader = symbolizer_new();
+	const struct location *l;
+	struct scene c;
+	struct module m;
+
+	scene_build(&c, GCC "-g");
+	m = *scene_module(&c);
+	m.open_path = NULL; /* as a log has it */
+	c.s = symbolizer_new();
+	symbolizer_hold_files(c.s);
+	assert_true(symbolizer_add(c.s, scene_module(&c)));
+	assert_false(symbolizer_find_lost(c.s));
+	assert_false(symbolizer_is_lost(c.s, &m));
+	sh("gcc -O0 -g -Wl,--build-id=sha1 -o @/new tests/victims/loc_calls.c && mv @/new @/calls");
+	assert_true(symbolizer_find_lost(c.s));
+	assert_true(symbolizer_is_lost(c.s, &m));
+	symbolizer_borrow_files(reader, c.s);
+	assert_true(symbolizer_add(reader, &m));
+	symbolizer_defer(reader);
+	l = symbolizer_lookup(reader, c.innermost);
+	assert_true(symbolizer_resolve(reader, NULL));
+	assert_int_equal(l->nframes, 3);
+	assert_int_equal(l->frame[0].line, line_of("/* line of innermost */") + 1);
+	assert_false(l->stale);
+	symbolizer_free(reader);
+	l = symbolizer_lookup(c.s, c.innermost);
+	assert_int_equal(l->nframes, 3);
+	assert_string_equal(l->frame[2].function, "outer");
+	scene_open(&c); /* holds nothing */
+	l = symbolizer_lookup(c.s, c.innermost);
+	assert_true(l->stale);
+	assert_null(l->frame[0].function);
+	scene_close(&c);
+}
+
 static void a_32_bit_file_has_no_names_and_does_no_harm(void **state)
 {
 	/* The head of an ELF32 file for i386. */
@@ -591,6 +629,7 @@ int main(void)
 		cmocka_unit_test(wrong_folders_are_errors_that_say_so),
 		cmocka_unit_test(debuginfod_is_asked_only_when_that_is_allowed),
 		cmocka_unit_test(two_versions_of_a_library_do_not_mix),
+		cmocka_unit_test(a_held_file_is_read_after_another_took_its_place),
 		cmocka_unit_test(a_32_bit_file_has_no_names_and_does_no_harm),
 		cmocka_unit_test(what_was_put_off_is_filled_in_and_equals_single_lookups),
 		cmocka_unit_test(the_sources_say_what_they_could_say),

@@ -154,6 +154,21 @@ static bool build_id_matches(const struct elffile *f, const struct module_elf *h
 	       memcmp(head->build_id, f->build_id, f->build_id_len) == 0;
 }
 
+bool elffile_hold(struct elffile *f)
+{
+	if (f->fd < 0 && !f->opened && f->path[0] == '/')
+		f->fd = symbol_search_open_regular(f->open_path);
+	return f->fd >= 0;
+}
+
+bool elffile_is_in_place(const struct elffile *f)
+{
+	scoped(closep) int fd = f->path[0] == '/' ? symbol_search_open_regular(f->path) : -1;
+	struct module_elf head;
+
+	return fd >= 0 && f->build_id_len && module_elf_from_file(fd, &head) && build_id_matches(f, &head);
+}
+
 static enum elffile_state open_main(struct elffile *f)
 {
 	struct module_elf head;

@@ -41,6 +41,12 @@ struct elffile *elffile_new(const struct module *m);
 struct elffile *elffile_new_searched(const struct module *m, const struct symbol_search *search);
 void elffile_free(struct elffile *f); /* accepts NULL */
 
+/* Opens the file now, so that it can be read when another one has taken its place. False: there is none to open. */
+bool elffile_hold(struct elffile *f);
+
+/* Whether somebody who knows only path and build id finds the file: it has a build id, and lies at its path. */
+bool elffile_is_in_place(const struct elffile *f);
+
 /*
  * Reading it ended in a fault (fault_guard.h): nothing is handed out any more, and what the libraries hold is
  * lost, as letting go of it would touch it.

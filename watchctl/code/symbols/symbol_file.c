@@ -82,6 +82,16 @@ void symbol_file_free(struct symbol_file *f)
 	free(f);
 }
 
+bool symbol_file_hold(struct symbol_file *f)
+{
+	return elffile_hold(f->elf);
+}
+
+bool symbol_file_is_in_place(const struct symbol_file *f)
+{
+	return elffile_is_in_place(f->elf);
+}
+
 bool symbol_file_is_for(const struct symbol_file *f, const struct module *m)
 {
 	return elffile_is_for(f->elf, m);

@@ -40,6 +40,10 @@ struct symbol_file;
 struct symbol_file *symbol_file_new(const struct module *m, const struct symbol_search *search);
 void symbol_file_free(struct symbol_file *f);
 
+/* As elffile_hold() and elffile_is_in_place(). */
+bool symbol_file_hold(struct symbol_file *f);
+bool symbol_file_is_in_place(const struct symbol_file *f);
+
 bool symbol_file_is_for(const struct symbol_file *f, const struct module *m);
 
 /* What is known about the file; opens it, unless symbol_file_set_facts() told it. */

@@ -23,6 +23,9 @@
 #include "watchctl/code/symbols/symbol_file.h"
 #include "watchctl/code/symbols/symbol_workers.h"
 
+/* Files kept open, at most: there are descriptors for other things, too. */
+#define HELD_MAX 256
+
 /* A worker that computes that long about one address does not come back. */
 #define STALL_MS 60000
 
@@ -39,6 +42,8 @@ struct source {
 	struct symbol_file *file;
 	const struct entry *entry; /* the first module made from it */
 	bool used;
+	bool borrowed; /* the file is another symbolizer's */
+	bool lost;     /* when symbolizer_find_lost() looked */
 	struct source *next;
 };
 
@@ -66,6 +71,9 @@ struct symbolizer {
 	struct source *sources;
 	struct answers *answers;
 	const struct symbol_search *search;
+	const struct symbolizer *lender; /* NULL: none */
+	bool holding;
+	size_t nheld;
 	struct strings strings; /* of all answers and locations */
 	struct entry *jit;	/* code in no module; no module either */
 	struct perf_map **perf_map;
@@ -107,7 +115,8 @@ void symbolizer_free(struct symbolizer *s)
 	entry_free(s->jit);
 	for (struct source *f = s->sources, *next; f; f = next) {
 		next = f->next;
-		symbol_file_free(f->file);
+		if (!f->borrowed)
+			symbol_file_free(f->file);
 		free(f);
 	}
 	for (struct answers *a = s->answers, *next; a; a = next) {
@@ -127,24 +136,65 @@ void symbolizer_free(struct symbolizer *s)
 
 /* Files and answers */
 
-static struct source *source_for(struct symbolizer *s, const struct module *m)
+static struct source *source_find(const struct symbolizer *s, const struct module *m)
 {
 	struct source *f;
 
 	for (f = s->sources; f; f = f->next)
 		if (symbol_file_is_for(f->file, m))
 			return f;
+	return NULL;
+}
+
+static struct source *source_for(struct symbolizer *s, const struct module *m)
+{
+	struct source *f = source_find(s, m), *lent = s->lender ? source_find(s->lender, m) : NULL;
+
+	if (f)
+		return f;
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return NULL;
-	f->file = symbol_file_new(m, s->search);
+	f->file = lent ? lent->file : symbol_file_new(m, s->search);
+	f->borrowed = lent;
 	if (!f->file) {
 		free(f);
 		return NULL;
 	}
+	if (s->holding && s->nheld < HELD_MAX && symbol_file_hold(f->file))
+		s->nheld++;
 	f->next = s->sources;
 	s->sources = f;
 	return f;
+}
+
+void symbolizer_hold_files(struct symbolizer *s)
+{
+	s->holding = true;
+}
+
+void symbolizer_borrow_files(struct symbolizer *s, const struct symbolizer *from)
+{
+	s->lender = from;
+}
+
+bool symbolizer_find_lost(struct symbolizer *s)
+{
+	bool any = false;
+
+	for (struct source *f = s->sources; f; f = f->next) {
+		f->lost = f->entry && f->entry->build_id_len && f->entry->path[0] == '/' &&
+			  !symbol_file_is_in_place(f->file);
+		any |= f->lost;
+	}
+	return any;
+}
+
+bool symbolizer_is_lost(const struct symbolizer *s, const struct module *m)
+{
+	const struct source *f = source_find(s, m);
+
+	return f && f->lost;
 }
 
 static struct answers *answers_for(struct symbolizer *s, const char *path, const uint8_t *build_id,

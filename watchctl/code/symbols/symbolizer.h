@@ -91,6 +91,22 @@ void symbolizer_set_search(struct symbolizer *s, const struct symbol_search *sea
 void symbolizer_free(struct symbolizer *s);
 
 /*
+ * From now on the file of each new module is opened when the module is reported, and kept open, so that it can still
+ * be read when it has been removed or replaced. Of very many modules the later ones are not.
+ */
+void symbolizer_hold_files(struct symbolizer *s);
+
+/*
+ * Looks which files that @s keeps cannot be found by path and build id any more. False: all can. Then
+ * symbolizer_is_lost() tells of one; modules without a build id are never lost, as nothing proves it.
+ */
+bool symbolizer_find_lost(struct symbolizer *s);
+bool symbolizer_is_lost(const struct symbolizer *s, const struct module *m);
+
+/* Before the first module. Files that @from keeps are read in place of those at their paths; it outlives @s. */
+void symbolizer_borrow_files(struct symbolizer *s, const struct symbolizer *from);
+
+/*
  * Reports that @m is mapped from now on; copies what it needs. An older module that overlaps is
  * dropped (its names are no longer given; strings already handed out stay valid). False: no memory.
  */
