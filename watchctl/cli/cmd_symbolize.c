@@ -88,8 +88,10 @@ static struct wc_error *cmd_symbolize_work(const struct request *q)
 {
 	scoped(progress_end) struct progress bar;
 	const struct symbol_progress progress = { cmd_symbolize_report, &bar };
-	const struct symbolize_options opt = { q->search, q->dry_run, q->quiet ? NULL : &progress,
-					       q->quiet ? NULL : &bar };
+	const struct symbolize_options opt = { .search = q->search,
+					       .dry_run = q->dry_run,
+					       .progress = q->quiet ? NULL : &progress,
+					       .reading = q->quiet ? NULL : &bar };
 	scoped(symbolize_freep) struct symbolize *s = NULL;
 	struct wc_error *err;
 

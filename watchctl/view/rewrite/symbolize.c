@@ -84,6 +84,10 @@ static struct wc_error *on_module(struct symbolize *s, const struct trace_event 
 	struct module m = e->module;
 	char *path;
 
+	if (s->opt->live && !symbolizer_is_lost(s->opt->live, &m)) {
+		symbolizer_remove(s->symbolizer, m.start, m.end);
+		return NULL;
+	}
 	if (is_doubtful(s, e)) {
 		m.deleted = true; /* not what is there now */
 		path = is_reported_doubtful(s, m.path) ? NULL : strdup(m.path);
@@ -419,6 +423,8 @@ struct wc_error *symbolize_log(const char *path, const struct symbolize_options 
 	s->path = path;
 	s->opt = opt;
 	symbolizer_set_search(s->symbolizer, opt->search);
+	if (opt->live)
+		symbolizer_borrow_files(s->symbolizer, opt->live);
 	symbolizer_defer(s->symbolizer);
 	if (opt->reading)
 		progress_phase(opt->reading, "reading the log");

@@ -12,7 +12,12 @@
 
 struct symbolize_options {
 	const struct symbol_search *search; /* NULL: the usual places */
-	bool dry_run;			    /* do not store anything */
+	/*
+	 * Of a recording that has just ended: only what it has lost (symbolizer_find_lost()) is named, from the files that
+	 * it keeps. NULL: all that the log names.
+	 */
+	const struct symbolizer *live;
+	bool dry_run; /* do not store anything */
 	const struct symbol_progress *progress;
 	struct progress *reading; /* how far reading the log is; NULL: nobody looks */
 };
