@@ -15,9 +15,11 @@
 #include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/redact_options.h"
+#include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/trace/redact.h"
 #include "watchctl/view/event/annotate.h"
 #include "watchctl/view/print/printer.h"
+#include "watchctl/view/rewrite/symbolize.h"
 #include "watchctl/view/words/json.h"
 
 static volatile sig_atomic_t *stop_flag;
@@ -215,6 +217,7 @@ struct wc_error *output_open(const struct output_options *o, struct output *s)
 	s->events = o->no_tables ? (struct event_sink){ put_the_rest, s } : annotate_sink(s->annotate);
 	s->logged = o->log;
 	if (o->log) {
+		symbolizer_hold_files(annotate_symbolizer(s->annotate));
 		err = tracelog_set_aside(o->log, o->force, &s->old_log);
 		if (err)
 			return err;
@@ -253,6 +256,28 @@ void output_discard_log(struct output *o)
 	o->old_log = NULL;
 }
 
+/*
+ * Readers of the log find files by path and build id. What lies elsewhere by now is named while we still have it open.
+ * The log is whole without: a failure is no error.
+ */
+static void keep_lost_names(const struct output *o)
+{
+	struct symbolizer *live = annotate_symbolizer(o->annotate);
+	const struct symbolize_options options = { .live = live };
+	scoped(symbolize_freep) struct symbolize *names = NULL;
+	struct wc_error *err;
+
+	if (!symbolizer_find_lost(live))
+		return;
+	err = symbolize_log(o->logged, &options, &names);
+	if (err)
+		output_say(
+			NULL,
+			"files of the program were replaced, and their names cannot be added to the log: %s",
+			err->text);
+	wc_error_free(err);
+}
+
 struct wc_error *output_end_log(struct output *o)
 {
 	struct recorder *log = o->log;
@@ -262,6 +287,8 @@ struct wc_error *output_end_log(struct output *o)
 	err = recorder_close(log);
 	tracelog_drop_old(o->old_log);
 	o->old_log = NULL;
+	if (log && !err)
+		keep_lost_names(o);
 	return err;
 }
 

@@ -49,7 +49,7 @@ struct output {
 	struct event_sink events;
 	uint64_t looked_at; /* without tables: watches whose accesses must be looked at all the same */
 	volatile sig_atomic_t *stop; /* set when nobody reads any more; may be NULL */
-	bool logged;
+	const char *logged;	     /* the path of the log, the options'; NULL: none was wanted */
 	bool watched; /* all went well until the end, where what is left is to be reported although that fails */
 };
 
@@ -62,7 +62,10 @@ struct wc_error *output_tick(void *ctx);
 /* The session came to nothing: its log is removed, and one that it replaced is back. */
 void output_discard_log(struct output *o);
 
-/* The log is whole and closed; nothing more can be recorded. */
+/*
+ * The log is whole and closed; nothing more can be recorded. Names from files that were removed or replaced meanwhile
+ * are in it.
+ */
 struct wc_error *output_end_log(struct output *o);
 
 /*
