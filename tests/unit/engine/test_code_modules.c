@@ -236,7 +236,8 @@ static int build_libraries(void **state)
 		return -1;
 	return !victim_sh("gcc -shared -fPIC -DNAME=one -DMARK=1 -o @/one.so tests/victims/brief_lib.c && "
 			  "gcc -shared -fPIC -DNAME=two -DMARK=2 -o @/two.so tests/victims/brief_lib.c && "
-			  "cp @/one.so @/gone.so");
+			  "gcc -shared -fPIC -DNAME=two -DMARK=3 -o @/three.so tests/victims/brief_lib.c && "
+			  "cp @/one.so @/gone.so && cp @/two.so @/lost.so");
 }
 
 static void what_was_loaded_is_known_after_the_end(void **state)
@@ -301,6 +302,37 @@ static void of_two_libraries_at_one_place_each_has_its_time(void **state)
 	assert_int_equal(code_modules_doubt(c, two.addr, two.end_ns), CODE_RULES_IN_DOUBT);
 	assert_int_equal(code_modules_doubt(c, two.addr, now_ns()), CODE_SURE);
 	assert_int_equal(code_modules_doubt(c, two.addr + (1ull << 30), two.end_ns), CODE_SURE);
+	code_modules_free(c);
+}
+
+/* Between the two there is code that nobody can read any more, and it is neither of them. */
+static void a_library_whose_file_is_gone_ends_the_one_before_it(void **state)
+{
+	struct displaced displaced = { 0 };
+	struct puppet p;
+	struct code_modules *c = follow(&p, false, &displaced);
+	struct done one = puppet_do(&p, 'l', "one.so"), lost, three;
+
+	(void)state;
+	take(c);
+	catch_up(c, one.end_ns);
+	puppet_do(&p, 'u', NULL);
+	lost = puppet_do(&p, 'l', "lost.so");
+	assert_true(victim_sh("mv @/lost.so @/elsewhere.so"));
+	puppet_do(&p, 'u', NULL);
+	three = puppet_do(&p, 'l', "three.so");
+	puppet_end(&p);
+	assert_int_equal(one.addr, lost.addr);
+	assert_int_equal(one.addr, three.addr);
+	take(c);
+	catch_up(c, lost.begin_ns);
+	assert_string_equal(file_at(c, one.addr), "one.so");
+	catch_up(c, lost.end_ns);
+	assert_string_equal(file_at(c, one.addr), "");
+	catch_up(c, three.begin_ns);
+	assert_string_equal(file_at(c, one.addr), "");
+	catch_up(c, three.end_ns);
+	assert_string_equal(file_at(c, one.addr), "three.so");
 	code_modules_free(c);
 }
 
@@ -495,6 +527,7 @@ int main(void)
 		cmocka_unit_test(what_was_loaded_is_known_after_the_end),
 		cmocka_unit_test(a_new_thread_reports_too),
 		cmocka_unit_test(of_two_libraries_at_one_place_each_has_its_time),
+		cmocka_unit_test(a_library_whose_file_is_gone_ends_the_one_before_it),
 		cmocka_unit_test(what_was_unloaded_goes_at_the_time_of_the_look_that_misses_it),
 		cmocka_unit_test(without_the_kernels_word_changes_come_with_the_look),
 		cmocka_unit_test(a_look_makes_up_for_what_was_lost),

@@ -258,10 +258,13 @@ static struct wc_error *report_module(struct code_facts *f, const struct module_
 	return err ? err : f->sink.put(f->sink.ctx, &e);
 }
 
-/* What is queued of the past is reported before a module that it may refer to is gone. */
+/*
+ * What is queued of the past is reported before a module that it may refer to is gone, and before one comes that it
+ * does not refer to.
+ */
 static struct wc_error *on_change(struct code_facts *f, const struct module_change *c)
 {
-	struct wc_error *err = c->came ? NULL : code_facts_flush(f);
+	struct wc_error *err = c->came && !c->in_turn ? NULL : code_facts_flush(f);
 
 	withdraw(f, c->module->start, c->module->end); /* "no rule", said before it came */
 	if (module_is_jit(c->module))

@@ -167,10 +167,40 @@ bool code_modules_gone(struct code_modules *c, size_t i, uint64_t time_ns, bool 
 	return add_waiting(c, &w);
 }
 
+static size_t count_unread(const struct code_modules *c)
+{
+	return c->nunread < UNREAD_MAX ? c->nunread : UNREAD_MAX;
+}
+
+static bool is_of(const struct unread_module *u, const struct module *m)
+{
+	return u->build_id_len == m->build_id_len && !memcmp(u->build_id, m->build_id, m->build_id_len);
+}
+
+uint64_t code_modules_unread_since(const struct code_modules *c, const struct module *m)
+{
+	uint64_t since = 0;
+	size_t i;
+
+	for (i = 0; i < count_unread(c); i++) {
+		const struct unread_module *u = &c->unread[i];
+
+		if (code_ranges_overlap(m->start, m->end, u->start, u->end) && is_of(u, m) &&
+		    u->time_ns > since)
+			since = u->time_ns;
+	}
+	return since;
+}
+
+/* Where other code was reported that could not be read, records from before @m are not about it. */
 static bool is_free(const struct code_modules *c, const struct module *m)
 {
 	size_t i;
 
+	for (i = 0; i < count_unread(c); i++)
+		if (code_ranges_overlap(m->start, m->end, c->unread[i].start, c->unread[i].end) &&
+		    !is_of(&c->unread[i], m))
+			return false;
 	for (i = 0; i < c->now.n; i++)
 		if (code_ranges_overlap(m->start, m->end, c->now.v[i].start, c->now.v[i].end))
 			return false;
@@ -283,9 +313,11 @@ static bool give_came(struct code_modules *c, const struct waiting_change *w, st
 	for (i = c->now.n - 1; i > 0 && c->now.v[i - 1].start > w->m.start; i--)
 		c->now.v[i] = c->now.v[i - 1];
 	c->now.v[i] = w->m;
-	*ret = (struct module_change){
-		.came = true, .module = &c->now.v[i], .pid = w->pid, .time_ns = w->time_ns
-	};
+	*ret = (struct module_change){ .came = true,
+				       .in_turn = !w->at_once,
+				       .module = &c->now.v[i],
+				       .pid = w->pid,
+				       .time_ns = w->time_ns };
 	return set_owner(c, w->m.start, w->pid);
 }
 

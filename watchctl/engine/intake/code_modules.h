@@ -32,6 +32,7 @@
 
 struct module_change {
 	bool came;		     /* else it has gone */
+	bool in_turn;		     /* at its time: what was recorded before is not about it */
 	const struct module *module; /* until the next call */
 	pid_t pid;		     /* whose: the target's, or of a child that has it alone */
 	uint64_t time_ns;

@@ -31,6 +31,16 @@ struct code_exchange {
 	bool exact; /* from_ns is when the newcomer came */
 };
 
+/* Code that was reported, and whose file was another one by the time that we looked at it. */
+struct unread_module {
+	uint64_t start, end; /* of the mapping */
+	uint64_t time_ns;
+	uint8_t build_id[BUILD_ID_MAX];
+	uint8_t build_id_len; /* > 0 */
+};
+
+#define UNREAD_MAX 256u
+
 struct child_module {
 	pid_t pid;
 	struct module m;
@@ -64,7 +74,9 @@ struct code_modules {
 	size_t nwaiting, waiting_cap;
 	struct code_exchange *exchange;
 	size_t nexchanges, exchange_cap;
-	struct child_module *child; /* what children have mapped themselves, the latest last */
+	struct unread_module unread[UNREAD_MAX]; /* a ring */
+	size_t nunread;				 /* ever */
+	struct child_module *child;		 /* what children have mapped themselves, the latest last */
 	size_t nchildren, child_cap;
 	struct code_range *jit; /* executable memory without a file, as told */
 	size_t njit, jit_cap;
@@ -86,6 +98,9 @@ bool code_modules_came(struct code_modules *c, struct module *m, pid_t pid, uint
 
 /* The @i-th of the latest has gone. */
 bool code_modules_gone(struct code_modules *c, size_t i, uint64_t time_ns, bool at_once);
+
+/* When *@m came, if that was reported while its file could not be read; 0: it was not. */
+uint64_t code_modules_unread_since(const struct code_modules *c, const struct module *m);
 
 /* Child @pid has *@m, which is taken over, since @time_ns, or since nobody knows when. */
 bool code_modules_child_came(struct code_modules *c, struct module *m, pid_t pid, uint64_t time_ns,

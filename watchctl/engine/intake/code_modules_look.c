@@ -123,6 +123,7 @@ static bool is_outdated(const struct code_modules *c, const struct look *l, cons
 
 static bool find_come(struct code_modules *c, struct look *l)
 {
+	uint64_t since;
 	bool ok = true;
 	size_t i, k;
 
@@ -137,7 +138,8 @@ static bool find_come(struct code_modules *c, struct look *l)
 			code_modules_adopt(c, k);
 			continue;
 		}
-		ok = code_modules_came(c, m, c->pid, l->begin_ns, true);
+		since = code_modules_unread_since(c, m);
+		ok = code_modules_came(c, m, c->pid, since ? since : l->begin_ns, !since);
 		*m = (struct module){ 0 };
 	}
 	return ok;

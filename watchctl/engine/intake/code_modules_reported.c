@@ -41,6 +41,38 @@ static bool is_part_of(const struct module *m, const struct module_report *r)
 	       r->build_id_len == m->build_id_len && !memcmp(m->build_id, r->build_id, r->build_id_len);
 }
 
+/*
+ * Other code came, and its file has been replaced since: what was in its place has gone all the same, and its names with
+ * it. A look may find the newcomer. Without a build id it may be a part of what is there, made executable again.
+ */
+static bool take_unread(struct code_modules *c, const struct map_event *e)
+{
+	const struct module_report *r = &e->code;
+	struct unread_module *u = &c->unread[c->nunread % UNREAD_MAX];
+	bool ok = true;
+	size_t i;
+
+	c->wants_look = true;
+	if (!r->build_id_len)
+		return true;
+	*u = (struct unread_module){
+		.start = r->start, .end = r->end, .time_ns = e->time_ns, .build_id_len = r->build_id_len
+	};
+	memcpy(u->build_id, r->build_id, r->build_id_len);
+	c->nunread++;
+	for (i = c->nlatest; ok && i-- > 0;) {
+		const struct module *old = &c->latest[i].m;
+
+		if (!code_ranges_overlap(r->start, r->end, old->start, old->end) ||
+		    (old->build_id_len == r->build_id_len &&
+		     !memcmp(old->build_id, r->build_id, r->build_id_len)))
+			continue;
+		ok = code_modules_exchanged(c, old, e->time_ns, true) &&
+		     code_modules_gone(c, i, e->time_ns, false);
+	}
+	return ok;
+}
+
 static bool take_own(struct code_modules *c, const struct map_event *e)
 {
 	struct module m;
@@ -52,9 +84,8 @@ static bool take_own(struct code_modules *c, const struct map_event *e)
 			return true;
 	if (!module_from_report(c->pid, c->root_fd, &e->code, &m, &found))
 		return false;
-	c->wants_look |= !found;
 	if (!found)
-		return true;
+		return take_unread(c, e);
 	for (i = 0; i < c->nlatest; i++) {
 		if (!code_modules_same(&c->latest[i].m, &m))
 			continue;
