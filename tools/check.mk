@@ -8,7 +8,7 @@ SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellchec
 # The headers that the build makes: some sources cannot be parsed without them.
 GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/syscall_names.h $(BUILD)/page_assets.h $(BUILD)/page_diff_assets.h
 
-.PHONY: check layers sleeps lint tidy analyze cppcheck shellcheck manlint format format-fix asan tsan tsan-parts valgrind fuzz fuzz-programs
+.PHONY: check layers sleeps schema-show lint tidy analyze cppcheck shellcheck manlint format format-fix asan tsan tsan-parts valgrind fuzz fuzz-programs
 check: layers sleeps lint format ## layers, sleeps, lint and format: what can be known without running anything
 
 layers: all ## every include and every symbol against the layers
@@ -24,6 +24,13 @@ format: | packages-check ## lists the files that clang-format would change
 
 format-fix: | packages-check ## rewrites them
 	$(CLANG_FORMAT) -i $(C_FILES)
+
+# Of each file what is its own, behind what it includes.
+SCHEMA_OWN = $(CC) -E -std=gnu11 -D_GNU_SOURCE -I. watchctl/trace/log/$(1) \
+	| awk -v own="$(1)" '/^\# [0-9]+ "/ { mine = index($$3, own); next } mine && NF'
+schema-show: | packages-check ## what the rows of events expand to: the metadata, what writes an event, what reads it
+	@$(call SCHEMA_OWN,tracelog_event_text.c) | tr -d '\n' | sed 's/" *"//g; s/\\n/\n/g; s/\\t/\t/g; s/\\"/"/g'
+	@for f in encode decode; do $(call SCHEMA_OWN,tracelog_$$f.c) | $(CLANG_FORMAT); done
 
 lint: tidy analyze cppcheck shellcheck manlint ## clang-tidy, gcc's analyzer, cppcheck, shellcheck, groff
 

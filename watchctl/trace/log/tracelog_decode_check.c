@@ -1,5 +1,6 @@
 #include "watchctl/trace/log/tracelog_decode_check.h"
 
+#include "watchctl/base/map64.h"
 #include "watchctl/trace/log/tracelog_format.h"
 
 /* What was reported before */
