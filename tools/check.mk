@@ -29,7 +29,7 @@ format-fix: | packages-check ## rewrites them
 SCHEMA_OWN = $(CC) -E -std=gnu11 -D_GNU_SOURCE -I. watchctl/trace/log/$(1) \
 	| awk -v own="$(1)" '/^\# [0-9]+ "/ { mine = index($$3, own); next } mine && NF'
 schema-show: | packages-check ## what the rows of events expand to: the metadata, what writes an event, what reads it
-	@$(call SCHEMA_OWN,tracelog_event_text.c) | tr -d '\n' | sed 's/" *"//g; s/\\n/\n/g; s/\\t/\t/g; s/\\"/"/g'
+	@$(call SCHEMA_OWN,tracelog_event_text.c) | tr -d '\n' | sed 's/\\"/\x01/g; s/" *"//g; s/\\n/\n/g; s/\\t/\t/g; s/\x01/"/g'
 	@for f in encode decode; do $(call SCHEMA_OWN,tracelog_$$f.c) | $(CLANG_FORMAT); done
 
 lint: tidy analyze cppcheck shellcheck manlint ## clang-tidy, gcc's analyzer, cppcheck, shellcheck, groff

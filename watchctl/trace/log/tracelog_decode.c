@@ -129,23 +129,23 @@ static struct wc_error *get_tag_name(struct tracelog_decoder *d, struct cursor *
 		return NULL;
 
 /* No more of them than there can be in what is left. */
-#define GET_LIST(name, number, member, n, max, bytes, kept, rows)                            \
-	e->n = get_u32(c);                                                                   \
-	c->bad |= e->n > (max) || e->n > (size_t)(c->end - c->p) / (0 rows(LEAST));          \
-	if (c->bad)                                                                          \
-		return NULL;                                                                 \
-	if (e->n && !vec_reserve((void **)&d->kept, &d->kept##_cap, e->n, sizeof(*d->kept))) \
-		return &wc_enomem;                                                           \
-	for (uint32_t i = 0; i < e->n; i++) {                                                \
-		typeof(*d->kept) *it = &d->kept[i];                                          \
-                                                                                             \
-		rows(ITEM)                                                                   \
-	}                                                                                    \
+#define GET_LIST(name, number, member, n, max, bytes, kept, rows)                                  \
+	e->n = get_u32(c);                                                                         \
+	c->bad |= e->n > (max) || e->n > (size_t)(c->end - c->p) / sizeof(struct { rows(LEAST) }); \
+	if (c->bad)                                                                                \
+		return NULL;                                                                       \
+	if (e->n && !vec_reserve((void **)&d->kept, &d->kept##_cap, e->n, sizeof(*d->kept)))       \
+		return &wc_enomem;                                                                 \
+	for (uint32_t i = 0; i < e->n; i++) {                                                      \
+		typeof(*d->kept) *it = &d->kept[i];                                                \
+                                                                                                   \
+		rows(ITEM)                                                                         \
+	}                                                                                          \
 	e->member = e->n ? d->kept : NULL;
 #define ITEM(kind, ...) ITEM_##kind(__VA_ARGS__)
 #define ITEM_FIELD(wire, name, member) it->member = get_##wire(c);
 #define LEAST(kind, ...) LEAST_##kind(__VA_ARGS__)
-#define LEAST_FIELD(wire, name, member) +WIRE_LEAST_##wire
+#define LEAST_FIELD(wire, name, member) uint8_t name[WIRE_LEAST_##wire];
 
 /* Points into the payload. */
 static const uint8_t *get_pointed(struct cursor *c, uint32_t *len)

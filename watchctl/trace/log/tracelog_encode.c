@@ -164,7 +164,7 @@ struct put_refs {
 
 #define PUT(kind, ...) PUT_##kind(__VA_ARGS__)
 #define PUT_FIELD(wire, name, member) put_##wire(c, e->member);
-#define PUT_FIELD_IF(wire, name, member, there, otherwise) put_##wire(c, e->there ? e->member : otherwise);
+#define PUT_FIELD_IF(wire, name, member, there, otherwise) put_##wire(c, e->there ? e->member : (otherwise));
 #define PUT_HAND(wire, name, hook) put_##hook(c, e);
 #define PUT_BYTES(name, length, member, len) \
 	assert(e->len <= sizeof(e->member)); \

@@ -119,7 +119,7 @@ static inline char *get_optional_name(struct cursor *c)
 
 static inline struct regs get_regs(struct cursor *c)
 {
-	struct regs regs;
+	struct regs regs = { 0 };
 
 	get_bytes(c, regs.r, sizeof(regs.r));
 	return regs;
