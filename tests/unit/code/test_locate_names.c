@@ -363,6 +363,7 @@ static void variables_of_templates_are_offered_by_names_that_work(void **state)
 		check_offers(&b, "Counted::own", "Counted<int>::own");
 		check_offers(&b, "Counted<int>::cont", "Counted<int>::count");
 		check_offers(&b, "my::Box::each", "my::Box<int, 3>::each");
+		check_offers(&b, "my::Box<unsigned char, 1234>::each", "my::Box<int, 3>::each");
 		check_offers(&b, "called::calls", "called<int, 1>(int)::calls");
 		check_offers(&b, "in_lamda",
 			     compilers[i][0] == 'g'

@@ -50,16 +50,20 @@ static void cut_arguments(char *name)
 	*to = '\0';
 }
 
-/* The same of what a person may have left out. */
+/* The same without what a person may have left out, or written in another way: then others are nearer. */
 static unsigned int distance_to(const char *query, const char *key)
 {
-	scoped(freep) char *plain = strpbrk(query, "<(") || !strpbrk(key, "<(") ? NULL : strdup(key);
+	bool has_arguments = strpbrk(query, "<(");
+	scoped(freep) char *plain = strpbrk(key, "<(") ? strdup(key) : NULL;
+	scoped(freep) char *asked = plain && has_arguments ? strdup(query) : NULL;
 	unsigned int d = distance(query, key), other;
 
-	if (!plain)
+	if (!plain || (has_arguments && !asked))
 		return d;
 	cut_arguments(plain);
-	other = distance(query, plain);
+	if (asked)
+		cut_arguments(asked);
+	other = distance(asked ? asked : query, plain) + has_arguments;
 	return other < d ? other : d;
 }
 
