@@ -115,7 +115,16 @@ bench-log: $(BUILD)/tests/bench/log-cost ## what the log costs: ns and bytes an 
 	@$(BUILD)/tests/bench/log-cost $(BUILD)/bench.log $(LOG_ACCESSES)
 	@rm -rf $(BUILD)/bench.log
 
-LOG_BIN := $(BUILD)/tests/bench/log-cost $(BUILD)/tests/bench/ring-gen
+# What an entry or exit of a function costs in a log.
+COMPACT_EVENTS ?= 20000000
+.PHONY: bench-compact
+bench-compact: $(BUILD)/tests/bench/compact-cost ## what calls cost in a log: ns and bytes an event, events read a second
+	@rm -rf $(BUILD)/bench.compact && mkdir -p $(BUILD)/bench.compact
+	@$(BUILD)/tests/bench/compact-cost $(BUILD)/bench.compact $(COMPACT_EVENTS)
+	@rm -rf $(BUILD)/bench.compact
+
+LOG_BIN := $(BUILD)/tests/bench/log-cost $(BUILD)/tests/bench/ring-gen $(BUILD)/tests/bench/compact-cost
+$(BUILD)/tests/bench/compact-cost: tests/bench/compact_cost.c
 $(BUILD)/tests/bench/ring-gen: tests/bench/ring_gen.c
 $(BUILD)/tests/bench/log-cost: tests/bench/log_cost.c
 $(LOG_BIN): $(LIB) | packages

@@ -78,8 +78,8 @@ void tracelog_put_back(struct tracelog_old *old)
 
 static bool is_ours(const char *name)
 {
-	return !strncmp(name, "events", 6) || !strcmp(name, "metadata") || !strcmp(name, "symbols") ||
-	       !strcmp(name, ".recorder") || !strncmp(name, ".symbols.", 9) ||
+	return !strncmp(name, "events", 6) || !strncmp(name, "calls.", 6) || !strcmp(name, "metadata") ||
+	       !strcmp(name, "symbols") || !strcmp(name, ".recorder") || !strncmp(name, ".symbols.", 9) ||
 	       !strncmp(name, ".metadata.", 10);
 }
 

@@ -1,0 +1,70 @@
+/*
+ * call_format - the bytes of LOG/calls.N: entries and exits of functions by the million, a file a thread, beside the
+ * events of the log. Stream class 1 of the same CTF 1.8 trace, little endian, without padding: babeltrace2 reads it.
+ *
+ *	LOG/calls.N	packets, one after the other, N ten digits
+ *	packet		header   u32 magic 0xC1FC1FC1, u8 uuid[16] (that of LOG/metadata), u32 stream_id 1
+ *			context  u64 timestamp_begin, timestamp_end (of its first and last event),
+ *				 content_size, packet_size (bits, the same),
+ *				 events_discarded (of this thread since its beginning),
+ *				 i32 pid, i32 tid, u32 packet (0.. in this file), u32 crc32c
+ *			event... 8 bytes each
+ *	event		bit 0 to 1   id: 0 entry, 1 exit, 2 exit that was not seen and follows from what came next,
+ *				     3 more: bit 34 to 63 is how many words of 8 bytes follow it
+ *			bit 2 to 33  timestamp: the low 32 bits of CLOCK_MONOTONIC in ns
+ *			bit 34 to 63 function: the id of the event `function` of the log
+ *
+ * An event is less than 2^32 ns later than the one before it, and not earlier: what is later begins another packet.
+ * `crc32c` is of the whole packet but for itself: what is not whole, or not what was written, is not read at all. A
+ * reader steps over the words behind a `more` whose function it does not know.
+ */
+#ifndef WATCHCTL_TRACE_CALLS_CALL_FORMAT_H
+#define WATCHCTL_TRACE_CALLS_CALL_FORMAT_H
+
+#include <stdint.h>
+
+#define CALL_STREAM_ID 1u
+#define CALL_PACKET_BYTES (64u << 10) /* at most */
+#define CALL_FUNCTION_MAX ((1u << 30) - 1)
+
+/* Stored in logs: never renumber. */
+enum call_what {
+	CALL_ENTRY = 0,
+	CALL_EXIT = 1,
+	CALL_EXIT_UNSEEN = 2,
+	CALL_MORE = 3,
+};
+
+struct call_packet {
+	uint32_t magic;
+	uint8_t uuid[16];
+	uint32_t stream_id;
+	uint64_t begin_ns, end_ns;
+	uint64_t content_bits, packet_bits;
+	uint64_t discarded;
+	int32_t pid, tid;
+	uint32_t packet;
+	uint32_t crc32c;
+	uint64_t event[];
+};
+
+_Static_assert(sizeof(struct call_packet) == 80, "the events of a packet are aligned");
+
+#define CALL_PACKET_EVENTS ((CALL_PACKET_BYTES - sizeof(struct call_packet)) / sizeof(uint64_t))
+
+#define CALL_TIME_SHIFT 2
+#define CALL_FUNCTION_SHIFT 34
+
+static inline uint64_t call_pack(enum call_what what, uint64_t time_ns, uint32_t function)
+{
+	return (uint64_t)what | (uint64_t)(uint32_t)time_ns << CALL_TIME_SHIFT |
+	       (uint64_t)function << CALL_FUNCTION_SHIFT;
+}
+
+/* What LOG/metadata says about them. */
+extern const char call_stream_text[];
+
+/* crc32c of @p, of @len bytes. */
+uint32_t call_packet_checksum(const struct call_packet *p, uint64_t len);
+
+#endif

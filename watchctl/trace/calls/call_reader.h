@@ -1,0 +1,57 @@
+/*
+ * call_reader - the entries and exits of LOG/calls.N, thread by thread, thousands at a time. What is damaged or missing
+ * is left out and counted, never guessed.
+ */
+#ifndef WATCHCTL_TRACE_CALLS_CALL_READER_H
+#define WATCHCTL_TRACE_CALLS_CALL_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/trace/calls/call_format.h"
+
+struct call_reader;
+
+/* WC_ELOG: @path is no log, or cannot be read. A log without calls has no threads. */
+struct wc_error *call_reader_open(const char *path, struct call_reader **ret);
+void call_reader_close(struct call_reader *r); /* accepts NULL */
+void call_reader_closep(struct call_reader **r);
+
+/* A thread, as one file of the log has it; the order is that of the files. */
+struct call_thread {
+	pid_t pid, tid;
+	uint64_t begin_ns, end_ns; /* of its first and last packet that is there */
+	size_t packets;
+};
+
+size_t call_reader_threads(const struct call_reader *r);
+void call_reader_thread(const struct call_reader *r, size_t thread, struct call_thread *ret);
+
+/* Some of a thread's events, in the order in which they happened; valid until the next call for the reader. */
+struct call_batch {
+	size_t n; /* > 0 */
+	const uint64_t *time_ns;
+	const uint32_t *function;
+	const uint8_t *what; /* enum call_what, never CALL_MORE */
+	bool torn;	     /* something is missing before the first of them */
+};
+
+/* False: there are no more. */
+bool call_reader_next(struct call_reader *r, size_t thread, struct call_batch *ret);
+
+/* The next batch of @thread begins with its first event at or after @time_ns. Backwards, too. */
+void call_reader_seek(struct call_reader *r, size_t thread, uint64_t time_ns);
+
+/* What was met up to now. */
+struct call_damage {
+	uint64_t discarded; /* events that their recorder says are missing */
+	uint64_t packets;   /* that are damaged or missing in the middle, at least */
+	uint64_t ignored;   /* bytes at the ends of files */
+	const char *why;    /* of `packets` or `ignored`, a phrase; NULL: of neither */
+};
+
+void call_reader_damage(const struct call_reader *r, struct call_damage *ret);
+
+#endif

@@ -1,0 +1,250 @@
+#include "watchctl/trace/calls/call_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/write_all.h"
+#include "watchctl/trace/log/tracelog_files.h"
+#include "watchctl/trace/log/tracelog_format.h"
+
+#define METADATA_MAX (1u << 20)
+
+struct call_writer {
+	char *path;
+	int dir;
+	struct tracelog_identity id;
+	atomic_uint files;
+};
+
+struct call_file {
+	struct call_writer *w;
+	int fd; /* -1: there is no packet yet */
+	int err;
+	bool is_told; /* of err */
+	pid_t pid, tid;
+	uint32_t packets;
+	uint64_t size;	    /* of what was written */
+	uint64_t discarded; /* events */
+	uint64_t reported;  /* of them, in the packet that was written last */
+	uint64_t begin_ns;
+	struct call_packet *packet;
+};
+
+/* Metadata */
+
+static struct wc_error *call_cannot_write(const char *path, int err)
+{
+	return wc_error_errno(WC_ELOG, err, "cannot write calls to the log %s", path);
+}
+
+static struct wc_error *call_read_metadata(struct call_writer *w, char **ret)
+{
+	scoped(closep) int fd = openat(w->dir, "metadata", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	scoped(freep) char *text = malloc(METADATA_MAX + 1);
+	struct wc_error *err;
+	size_t len = 0;
+	ssize_t n;
+
+	if (!text)
+		return &wc_enomem;
+	if (fd < 0)
+		return wc_error_errno(WC_ELOG, errno, "cannot open %s/metadata", w->path);
+	while (len < METADATA_MAX && (n = read(fd, text + len, METADATA_MAX - len)) > 0)
+		len += (size_t)n;
+	text[len] = '\0';
+	err = tracelog_metadata_parse(w->path, text, len, &w->id);
+	if (!err)
+		*ret = take_ptr(text);
+	return err;
+}
+
+/* As a whole: whoever reads the log meanwhile sees the old text or the new one. */
+static struct wc_error *call_describe(struct call_writer *w, const char *metadata)
+{
+	char name[40];
+	int fd, err;
+
+	if (strstr(metadata, "\tid = 1;\n\tpacket.context"))
+		return NULL;
+	snprintf(name, sizeof(name), ".metadata.%d", getpid());
+	unlinkat(w->dir, name, 0); /* what an earlier process of our number may have left */
+	fd = tracelog_file_create(w->dir, name);
+	if (fd < 0)
+		return call_cannot_write(w->path, errno);
+	err = write_all(fd, metadata, strlen(metadata));
+	if (!err)
+		err = write_all(fd, call_stream_text, strlen(call_stream_text));
+	close(fd);
+	if (!err && renameat(w->dir, name, w->dir, "metadata") < 0)
+		err = errno;
+	if (err)
+		unlinkat(w->dir, name, 0);
+	return err ? call_cannot_write(w->path, err) : NULL;
+}
+
+static void call_writer_closep(struct call_writer **w)
+{
+	call_writer_close(*w);
+}
+
+struct wc_error *call_writer_open(const char *path, struct call_writer **ret)
+{
+	scoped(call_writer_closep) struct call_writer *w = calloc(1, sizeof(*w));
+	scoped(freep) char *metadata = NULL;
+	struct wc_error *err;
+
+	if (!w)
+		return &wc_enomem;
+	w->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	w->path = strdup(path);
+	if (!w->path)
+		return &wc_enomem;
+	if (w->dir < 0)
+		return wc_error_errno(WC_ELOG, errno, "cannot open the log %s", path);
+	err = call_read_metadata(w, &metadata);
+	if (err || !metadata)
+		return err;
+	err = call_describe(w, metadata);
+	if (!err)
+		*ret = take_ptr(w);
+	return err;
+}
+
+void call_writer_close(struct call_writer *w)
+{
+	if (!w)
+		return;
+	if (w->dir >= 0)
+		close(w->dir);
+	free(w->path);
+	free(w);
+}
+
+/* Streams */
+
+static void stream_empty(struct call_stream *s)
+{
+	s->at = s->file->packet->event;
+	s->end = s->at + CALL_PACKET_EVENTS;
+}
+
+struct wc_error *call_stream_open(struct call_writer *w, pid_t pid, pid_t tid, struct call_stream *ret)
+{
+	struct call_file *f = calloc(1, sizeof(*f));
+	struct call_packet *packet = aligned_alloc(4096, CALL_PACKET_BYTES);
+
+	if (!f || !packet) {
+		free(f);
+		free(packet);
+		return &wc_enomem;
+	}
+	*packet = (struct call_packet){
+		.magic = TRACELOG_MAGIC, .stream_id = CALL_STREAM_ID, .pid = pid, .tid = tid
+	};
+	memcpy(packet->uuid, w->id.uuid, sizeof(packet->uuid));
+	*f = (struct call_file){ .w = w, .fd = -1, .pid = pid, .tid = tid, .packet = packet };
+	*ret = (struct call_stream){ .file = f };
+	/* The first event finds no room, and begins a packet. */
+	ret->at = ret->end = packet->event;
+	return NULL;
+}
+
+static int create_file(struct call_file *f)
+{
+	char name[TRACELOG_NAME_MAX];
+
+	/* Numbers of another writer of the same log are taken. */
+	do {
+		snprintf(name, sizeof(name), "calls.%010u", atomic_fetch_add(&f->w->files, 1));
+		f->fd = tracelog_file_create(f->w->dir, name);
+	} while (f->fd < 0 && errno == EEXIST);
+	return f->fd < 0 ? errno : 0;
+}
+
+/* What could not be written whole is cut off again. */
+static void write_packet(struct call_stream *s)
+{
+	struct call_file *f = s->file;
+	struct call_packet *p = f->packet;
+	uint64_t n = (uint64_t)(s->at - p->event), len = sizeof(*p) + n * sizeof(*p->event);
+
+	p->begin_ns = f->begin_ns;
+	p->end_ns = s->last_ns;
+	p->content_bits = p->packet_bits = len * 8;
+	p->discarded = f->discarded;
+	p->packet = f->packets;
+	p->crc32c = call_packet_checksum(p, len);
+	if (!f->err && f->fd < 0)
+		f->err = create_file(f);
+	if (!f->err) {
+		f->err = write_all(f->fd, p, len);
+		if (f->err && ftruncate(f->fd, (off_t)f->size) < 0)
+			f->size += len; /* nothing reads it: its checksum does not fit */
+	}
+	if (f->err) {
+		f->discarded += n;
+	} else {
+		f->size += len;
+		f->packets++;
+		f->reported = f->discarded;
+	}
+	stream_empty(s);
+}
+
+void call_stream_turn(struct call_stream *s, uint64_t *time_ns)
+{
+	if (*time_ns < s->last_ns)
+		*time_ns = s->last_ns;
+	if (s->at < s->end && (*time_ns - s->last_ns) >> 32 == 0 && s->at > s->file->packet->event)
+		return;
+	if (s->at > s->file->packet->event)
+		write_packet(s);
+	stream_empty(s);
+	s->file->begin_ns = *time_ns;
+}
+
+void call_stream_lost(struct call_stream *s, uint64_t count)
+{
+	s->file->discarded += count;
+}
+
+struct wc_error *call_stream_flush(struct call_stream *s)
+{
+	struct call_file *f = s->file;
+
+	if (s->at > f->packet->event)
+		write_packet(s);
+	/* The next event begins a packet, whenever it comes. */
+	s->at = s->end = f->packet->event;
+	if (!f->err || f->is_told)
+		return NULL;
+	f->is_told = true;
+	return wc_error_hint(call_cannot_write(f->w->path, f->err),
+			     "%llu calls and returns of thread %d are not in it",
+			     (unsigned long long)f->discarded, f->tid);
+}
+
+struct wc_error *call_stream_close(struct call_stream *s)
+{
+	struct call_file *f = s->file;
+	struct wc_error *err = call_stream_flush(s);
+
+	/* A packet without events says what is missing at the end. */
+	if (!f->err && f->discarded > f->reported) {
+		f->begin_ns = s->last_ns;
+		write_packet(s);
+	}
+	if (f->fd >= 0)
+		close(f->fd);
+	free(f->packet);
+	free(f);
+	*s = (struct call_stream){ 0 };
+	return err;
+}
