@@ -79,11 +79,12 @@ def play(commands, folder):
 
 
 def shape(line):
-    """Without what may differ from run to run: numbers, units of time, whether the last write changed its variable, and what takes
-    a privilege. None stays none."""
+    """Without what may differ from run to run: numbers, units of time, whether the last write changed its variable, or the value
+    before it is uncertain, and what takes a privilege. None stays none."""
     line = re.sub(r".* note: accesses by the kernel are not seen: .*", "", line.replace(", the kernel's accesses too", ""))
     line = re.sub(r"\b0 (lost|of them)\b", r"none \1", line)
     line = re.sub(r"\b0x[0-9a-f]+|\b[0-9a-f]{16}\b|\d[\d,]*(?:\.\d+)?", "#", line)
+    line = line.replace("~# ->", "# ->")
     line = re.sub(r"# (ns|us|ms|s|min)\b", "# s", re.sub(r"# \(same\)", "# -> #", line))
     return re.sub(r"\s+", " ", line).strip()
 
