@@ -107,6 +107,9 @@ const char *locate_prefix_end(const char *s);
 /* The same for "file.c::" and "'file.c'::" alone. */
 const char *locate_scope_end(const char *s);
 
+/* The next longer end of @path, after @end or NULL: "c.c", "b/c.c", "a/b/c.c". NULL: @end is all of it. */
+const char *locate_longer_end(const char *path, const char *end);
+
 bool locate_is_quote(char c);
 
 /* Behind the quote that ends the text which the one at @s begins; NULL: there is none. */

@@ -54,6 +54,17 @@ const char *locate_skip_balanced(const char *s)
 	return NULL;
 }
 
+const char *locate_longer_end(const char *path, const char *end)
+{
+	const char *s = end ? end - 1 : path + strlen(path);
+
+	if (end && end == path)
+		return NULL;
+	while (s > path && s[-1] != '/')
+		s--;
+	return s;
+}
+
 bool locate_is_quote(char c)
 {
 	return c == '\'' || c == '"';

@@ -415,18 +415,6 @@ static bool form_selects(struct search *s, const struct form *f, size_t wanted)
 	return true;
 }
 
-/* The next longer end of @path: "c.c", "b/c.c", "a/b/c.c"; NULL: @end is all of it. */
-static const char *longer_end(const char *path, const char *end)
-{
-	const char *s = end ? end - 1 : path + strlen(path);
-
-	if (end && end == path)
-		return NULL;
-	while (s > path && s[-1] != '/')
-		s--;
-	return s;
-}
-
 static char *print_form(const struct form *f, const char *name)
 {
 	scoped(freep) char *module = f->module ? locate_quote_prefix(f->module) : strdup("");
@@ -514,7 +502,7 @@ static char *form_of(struct search *s, size_t i, bool module)
 		if (form_selects(s, &f, i))
 			return print_form(&f, h->name);
 		for (size_t p = 0; p < 2; p++) {
-			for (const char *end = NULL; paths[p] && (end = longer_end(paths[p], end));) {
+			for (const char *end = NULL; paths[p] && (end = locate_longer_end(paths[p], end));) {
 				f.file = end;
 				if (form_selects(s, &f, i))
 					return print_form(&f, h->name);

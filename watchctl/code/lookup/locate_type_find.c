@@ -265,7 +265,7 @@ static void consider(struct type_search *s, struct locate_index *x, Dwarf_Die *d
 	}
 }
 
-/* What is around a type: a list from the inside out; the unit has no entry. */
+/* The scopes around a type: a list from the inside out; the unit has no entry. */
 struct scope {
 	const struct scope *outer;
 	Dwarf_Die *die; /* NULL: the unit */
@@ -314,7 +314,7 @@ static bool append_part(Dwarf_Die *die, bool plain, char text[NAME_MAX_LEN])
 	       locate_type_find_append(text, part);
 }
 
-/* What is around the entry @declaration. */
+/* The scopes around the entry @declaration. */
 static bool declared_scope(Dwarf_Die *declaration, bool plain, char text[NAME_MAX_LEN])
 {
 	scoped(freep) void *scopes = NULL;
@@ -488,18 +488,6 @@ static bool is_only_one(const struct type_search *s, size_t wanted, const char *
 	return true;
 }
 
-/* The next longer end of @path, after @end or NULL: "c.c", "b/c.c". NULL: @end is all of it. */
-static const char *longer_end(const char *path, const char *end)
-{
-	const char *s = end ? end - 1 : path + strlen(path);
-
-	if (end && end == path)
-		return NULL;
-	while (s > path && s[-1] != '/')
-		s--;
-	return s;
-}
-
 static char *print_form(const struct type_search *s, const char *source, const char *name)
 {
 	const char *behind = s->name;
@@ -524,7 +512,7 @@ char *type_search_form(const struct type_search *s, size_t i)
 	for (size_t k = 0; k < 2 && bare; k++) {
 		if (is_only_one(s, i, NULL, names[k]))
 			return print_form(s, NULL, names[k]);
-		for (source = NULL; path && (source = longer_end(path, source));)
+		for (source = NULL; path && (source = locate_longer_end(path, source));)
 			if (locate_scope_end(source) == NULL && is_only_one(s, i, source, names[k]))
 				return print_form(s, source, names[k]);
 	}

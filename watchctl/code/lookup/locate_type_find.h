@@ -10,7 +10,7 @@ struct type_hit {
 	char *name; /* "ns::f(int)::local" */
 };
 
-/* What was found so far: what fits best, of different declarations. Zero-initialised but for the first two. */
+/* The hits so far: those that fit best, of different declarations. Zero-initialised but for the first two. */
 struct type_search {
 	const char *name;      /* "struct conn", "ns::Derived", "file.c::f::local", "unsigned long" */
 	const Dwarf_Die *near; /* something in the unit whose types come first; NULL: nothing */

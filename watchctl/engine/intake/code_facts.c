@@ -259,8 +259,8 @@ static struct wc_error *report_module(struct code_facts *f, const struct module_
 }
 
 /*
- * What is queued of the past is reported before a module that it may refer to is gone, and before one comes that it
- * does not refer to.
+ * Accesses that are queued are reported before a module that they may refer to is gone, and before one comes that they
+ * do not refer to.
  */
 static struct wc_error *on_change(struct code_facts *f, const struct module_change *c)
 {
