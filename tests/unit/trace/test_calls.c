@@ -395,6 +395,29 @@ static void what_is_not_known_is_stepped_over(void **state)
 	free(bytes);
 }
 
+/* Root adds to the log of a user, who can read it as before. */
+static void a_log_stays_its_owners(void **state)
+{
+	const uid_t nobody = 65534;
+	struct fixture *f = *state;
+	struct tracelog_writer *events;
+	struct call_writer *w;
+	char path[128];
+	struct stat st;
+
+	if (geteuid())
+		skip();
+	OK(tracelog_writer_open(f->log, &events));
+	OK(tracelog_writer_close(events));
+	snprintf(path, sizeof(path), "%s/metadata", f->log);
+	assert_int_equal(chown(path, nobody, nobody), 0);
+	OK(call_writer_open(f->log, &w));
+	call_writer_close(w);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_uid, nobody);
+	assert_int_equal(st.st_mode & 0777, 0600);
+}
+
 static void another_logs_packets_are_not_believed(void **state)
 {
 	struct fixture *f = *state;
@@ -470,6 +493,7 @@ int main(void)
 		TEST(what_is_lost_is_counted),
 		TEST(a_full_disk_costs_no_packet_that_was_there),
 		TEST(what_is_not_known_is_stepped_over),
+		TEST(a_log_stays_its_owners),
 		TEST(another_logs_packets_are_not_believed),
 		TEST(babeltrace2_reads_the_same),
 	};

@@ -1,5 +1,5 @@
 /*
- * What is in a log stays as it is, byte for byte: one of every event, as it is written, against files that were
+ * The content of a log stays as it is, byte for byte: one of every event, as it is written, against files that were
  * written before. They change only together with the version of the format, or where an event is new.
  *
  *	tests/unit/trace/kept/events	a line an event: its number, its time, its fields as bytes
@@ -7,7 +7,7 @@
  *	tests/unit/trace/kept/ring	the same of a flight recorder, in short: files, events, their checksum
  *	tests/unit/trace/kept/metadata	without what is of the machine and of the moment
  *
- * What differs is left in $BUILD/kept, to be compared with them, and to be copied if it was meant.
+ * A text that differs is left in $BUILD/kept, to be compared with them, and to be copied if it was meant.
  */
 #include "tests/unit/tracelog_fixture.h"
 

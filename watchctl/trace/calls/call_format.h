@@ -61,7 +61,8 @@ static inline uint64_t call_pack(enum call_what what, uint64_t time_ns, uint32_t
 	       (uint64_t)function << CALL_FUNCTION_SHIFT;
 }
 
-/* What LOG/metadata says about them. */
+/* The description of them in LOG/metadata, and how a part of it begins that no other has. */
+#define CALL_STREAM_BEGIN "stream {\n\tid = 1;\n"
 extern const char call_stream_text[];
 
 /* crc32c of @p, of @len bytes. */

@@ -10,9 +10,8 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
-#include "watchctl/trace/log/tracelog_format.h"
+#include "watchctl/trace/log/tracelog_member.h"
 
-#define METADATA_MAX (1u << 20)
 #define NAME_PREFIX "calls."
 
 struct indexed_packet {
@@ -52,22 +51,6 @@ struct call_reader {
 };
 
 /* Files */
-
-static struct wc_error *check_metadata(struct call_reader *r, const char *path)
-{
-	scoped(closep) int fd = openat(r->dir, "metadata", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	scoped(freep) char *text = malloc(METADATA_MAX);
-	size_t len = 0;
-	ssize_t n;
-
-	if (!text)
-		return &wc_enomem;
-	if (fd < 0)
-		return wc_error_errno(WC_ELOG, errno, "%s is no log: cannot open its metadata", path);
-	while (len < METADATA_MAX && (n = read(fd, text + len, METADATA_MAX - len)) > 0)
-		len += (size_t)n;
-	return tracelog_metadata_parse(path, text, len, &r->id);
-}
 
 static void end_of_file(struct call_reader *r, uint64_t bytes, const char *why)
 {
@@ -220,7 +203,7 @@ struct wc_error *call_reader_open(const char *path, struct call_reader **ret)
 	r->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r->dir < 0)
 		return wc_error_errno(WC_ELOG, errno, "cannot open the log %s", path);
-	err = check_metadata(r, path);
+	err = tracelog_metadata_read(r->dir, path, &r->id, NULL);
 	if (err)
 		return err;
 	n = scandirat(r->dir, ".", &entry, is_calls, alphasort);

@@ -44,7 +44,7 @@ bool call_reader_next(struct call_reader *r, size_t thread, struct call_batch *r
 /* The next batch of @thread begins with its first event at or after @time_ns. Backwards, too. */
 void call_reader_seek(struct call_reader *r, size_t thread, uint64_t time_ns);
 
-/* What was met up to now. */
+/* Damage that was met up to now. */
 struct call_damage {
 	uint64_t discarded; /* events that their recorder says are missing */
 	uint64_t packets;   /* that are damaged or missing in the middle, at least */

@@ -6,15 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/write_all.h"
 #include "watchctl/trace/log/tracelog_files.h"
-#include "watchctl/trace/log/tracelog_format.h"
-
-#define METADATA_MAX (1u << 20)
+#include "watchctl/trace/log/tracelog_member.h"
 
 struct call_writer {
 	char *path;
@@ -44,49 +41,16 @@ static struct wc_error *call_cannot_write(const char *path, int err)
 	return wc_error_errno(WC_ELOG, err, "cannot write calls to the log %s", path);
 }
 
-static struct wc_error *call_read_metadata(struct call_writer *w, char **ret)
+static struct wc_error *call_describe(struct call_writer *w)
 {
-	scoped(closep) int fd = openat(w->dir, "metadata", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	scoped(freep) char *text = malloc(METADATA_MAX + 1);
-	struct wc_error *err;
-	size_t len = 0;
-	ssize_t n;
+	scoped(freep) char *metadata = NULL;
+	struct wc_error *err = tracelog_metadata_read(w->dir, w->path, &w->id, &metadata);
+	int failed;
 
-	if (!text)
-		return &wc_enomem;
-	if (fd < 0)
-		return wc_error_errno(WC_ELOG, errno, "cannot open %s/metadata", w->path);
-	while (len < METADATA_MAX && (n = read(fd, text + len, METADATA_MAX - len)) > 0)
-		len += (size_t)n;
-	text[len] = '\0';
-	err = tracelog_metadata_parse(w->path, text, len, &w->id);
-	if (!err)
-		*ret = take_ptr(text);
-	return err;
-}
-
-/* As a whole: whoever reads the log meanwhile sees the old text or the new one. */
-static struct wc_error *call_describe(struct call_writer *w, const char *metadata)
-{
-	char name[40];
-	int fd, err;
-
-	if (strstr(metadata, "\tid = 1;\n\tpacket.context"))
-		return NULL;
-	snprintf(name, sizeof(name), ".metadata.%d", getpid());
-	unlinkat(w->dir, name, 0); /* what an earlier process of our number may have left */
-	fd = tracelog_file_create(w->dir, name);
-	if (fd < 0)
-		return call_cannot_write(w->path, errno);
-	err = write_all(fd, metadata, strlen(metadata));
-	if (!err)
-		err = write_all(fd, call_stream_text, strlen(call_stream_text));
-	close(fd);
-	if (!err && renameat(w->dir, name, w->dir, "metadata") < 0)
-		err = errno;
-	if (err)
-		unlinkat(w->dir, name, 0);
-	return err ? call_cannot_write(w->path, err) : NULL;
+	if (err || !metadata || strstr(metadata, CALL_STREAM_BEGIN))
+		return err;
+	failed = tracelog_metadata_append(w->dir, metadata, call_stream_text);
+	return failed ? call_cannot_write(w->path, failed) : NULL;
 }
 
 static void call_writer_closep(struct call_writer **w)
@@ -97,7 +61,6 @@ static void call_writer_closep(struct call_writer **w)
 struct wc_error *call_writer_open(const char *path, struct call_writer **ret)
 {
 	scoped(call_writer_closep) struct call_writer *w = calloc(1, sizeof(*w));
-	scoped(freep) char *metadata = NULL;
 	struct wc_error *err;
 
 	if (!w)
@@ -108,10 +71,7 @@ struct wc_error *call_writer_open(const char *path, struct call_writer **ret)
 		return &wc_enomem;
 	if (w->dir < 0)
 		return wc_error_errno(WC_ELOG, errno, "cannot open the log %s", path);
-	err = call_read_metadata(w, &metadata);
-	if (err || !metadata)
-		return err;
-	err = call_describe(w, metadata);
+	err = call_describe(w);
 	if (!err)
 		*ret = take_ptr(w);
 	return err;
@@ -168,7 +128,7 @@ static int create_file(struct call_file *f)
 	return f->fd < 0 ? errno : 0;
 }
 
-/* What could not be written whole is cut off again. */
+/* A packet that could not be written whole is cut off again. */
 static void write_packet(struct call_stream *s)
 {
 	struct call_file *f = s->file;

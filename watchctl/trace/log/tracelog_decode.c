@@ -1,4 +1,4 @@
-/* What is in an event, from its bytes: by the rows of tracelog_rows.h, and by hand where they say so. */
+/* The fields of an event, from its bytes: by the rows of tracelog_rows.h, and by hand where they say so. */
 #include "watchctl/trace/log/tracelog_decode.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "watchctl/trace/log/tracelog_get.h"
 #include "watchctl/trace/log/tracelog_rows.h"
 
-/* What is read by hand */
+/* By hand */
 
 /* Splits "RED=0,GREEN=1" in place; a part of another form is damage. */
 static struct wc_error *split_enumerators(struct tracelog_decoder *d, struct cursor *c)
@@ -326,7 +326,7 @@ static bool has_rows(uint16_t id)
 	}
 }
 
-/* What is not stored, but follows from which form of its event it is, or is so unless rows say otherwise. */
+/* Sets what is not stored, but follows from the form of its event, or is so unless rows say otherwise. */
 static void before_rows(struct trace_event *e, uint16_t id)
 {
 	switch (id) {

@@ -3,7 +3,7 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/trace/log/tracelog_format.h"
 
-/* What was reported before */
+/* Reported before */
 
 const struct tracelog_stack *tracelog_stack_of(const struct tracelog_decoder *d, uint32_t id, bool *lost)
 {
@@ -89,7 +89,7 @@ static struct wc_error *tracelog_decode_know(struct tracelog_decoder *d, struct 
 	return err;
 }
 
-/* What sums up is about a watch, or about what has none. */
+/* A sum is of a watch, or of what has none. */
 static void needs_watch(struct tracelog_decoder *d, uint32_t watch)
 {
 	if (watch != WATCH_CAPTURES && watch != WATCH_CALLS && watch != WATCH_PROBES && watch != UINT32_MAX)

@@ -108,7 +108,7 @@ void put_build_id(struct encoder *c, const uint8_t *id, size_t len)
 	put_string(c, hex);
 }
 
-/* What is written by hand */
+/* By hand */
 
 /* "RED=0,GREEN=1". A name that would break that form is left out: its values show as numbers. */
 static void put_watch_enumerators(struct encoder *c, const struct trace_event *e)

@@ -1,4 +1,4 @@
-/* What the metadata says about events: made from tracelog_rows.h. */
+/* The description of events in the metadata: made from tracelog_rows.h. */
 #include "watchctl/trace/log/tracelog_format.h"
 
 #include "watchctl/trace/log/tracelog_rows.h"

@@ -10,9 +10,8 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/log/tracelog_files.h"
+#include "watchctl/trace/log/tracelog_member.h"
 #include "watchctl/trace/log/tracelog_reader.h"
-
-#define METADATA_MAX (1u << 20)
 
 struct wc_error *tracelog_reader_new(const char *path, struct tracelog_reader **ret)
 {
@@ -109,50 +108,10 @@ static struct wc_error *open_directory(const char *path, int *ret)
 	return wc_error_errno(WC_ELOG, errno, "cannot open the log %s", path);
 }
 
-/* O_NONBLOCK: a fifo by that name must not hang us; it is refused by the type check. */
-static struct wc_error *open_member(int dir, const char *path, const char *name, int *ret, uint64_t *size)
-{
-	scoped(closep) int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st;
-
-	if (fd < 0 && errno == ENOENT)
-		return wc_error_new(WC_ELOG, "%s is not a log of watchctl: it has no file `%s`", path, name);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return wc_error_errno(WC_ELOG, errno, "cannot open %s/%s", path, name);
-	if (!S_ISREG(st.st_mode))
-		return wc_error_new(WC_ELOG, "%s is not a log of watchctl: %s/%s is not a regular file", path,
-				    path, name);
-	*size = (uint64_t)st.st_size;
-	*ret = take_fd(fd);
-	return NULL;
-}
-
-static struct wc_error *read_metadata(struct tracelog_reader *r)
-{
-	scoped(freep) char *text = NULL;
-	scoped(closep) int fd = -1;
-	struct wc_error *err;
-	uint64_t size;
-	size_t len = 0;
-	ssize_t n;
-
-	err = open_member(r->dir, r->path, "metadata", &fd, &size);
-	if (err)
-		return err;
-	if (size > METADATA_MAX)
-		size = METADATA_MAX;
-	text = malloc(size + 1);
-	if (!text)
-		return &wc_enomem;
-	while (len < size && (n = read(fd, text + len, size - len)) > 0)
-		len += (size_t)n;
-	return tracelog_metadata_parse(r->path, text, len, &r->id);
-}
-
 static struct wc_error *add_member(struct tracelog_reader *r, const char *name, uint64_t number)
 {
 	struct log_file f = { .number = number, .fd = -1 };
-	struct wc_error *err = open_member(r->dir, r->path, name, &f.fd, &f.size);
+	struct wc_error *err = tracelog_open_member(r->dir, r->path, name, &f.fd, &f.size);
 
 	if (err)
 		return err;
@@ -230,7 +189,7 @@ static struct wc_error *open_log(const char *path, const char *member, struct tr
 	if (!err)
 		err = open_directory(path, &r->dir);
 	if (!err)
-		err = read_metadata(r);
+		err = tracelog_metadata_read(r->dir, r->path, &r->id, NULL);
 	if (!err && !member)
 		err = add_files(r, 0);
 	if (err)

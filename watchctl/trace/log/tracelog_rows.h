@@ -17,7 +17,7 @@
  *	MORE					logs of before these rows were there end here
  *	HAND, wire, name, hook			put_HOOK() and get_HOOK() are written by hand
  *
- * What is new comes at the end of an event, behind a MORE of its own, and raises TRACELOG_MINOR. A wire is a word of
+ * A new row comes at the end of an event, behind a MORE of its own, and raises TRACELOG_MINOR. A wire is a word of
  * tracelog_wire.h: how a member is stored, and what CTF calls that.
  */
 #ifndef WATCHCTL_TRACE_LOG_TRACELOG_ROWS_H

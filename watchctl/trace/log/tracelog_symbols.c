@@ -19,8 +19,7 @@
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/log/tracelog_encode.h"
 #include "watchctl/trace/log/tracelog_format.h"
-
-#define METADATA_MAX (1u << 20)
+#include "watchctl/trace/log/tracelog_member.h"
 
 struct tracelog_symbols {
 	char *path;
@@ -28,7 +27,7 @@ struct tracelog_symbols {
 	char name[32]; /* in dir, until it is renamed */
 	struct tracelog_identity id;
 	uint64_t time_ns;
-	char *metadata; /* to be written; NULL: it is as it should be */
+	char *metadata; /* which lack the description of the event; NULL: they have it */
 	bool has_packet;
 	struct encoder packet;
 };
@@ -80,56 +79,12 @@ static struct wc_error *write_bytes(const struct tracelog_symbols *s, int fd, co
 	return err ? cannot_write(s, err) : NULL;
 }
 
-static struct wc_error *read_metadata(struct tracelog_symbols *s, char **ret)
-{
-	scoped(closep) int fd = openat(s->dir, "metadata", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	scoped(freep) char *text = malloc(METADATA_MAX + strlen(tracelog_symbol_event_text) + 1);
-	struct wc_error *err;
-	size_t len = 0;
-	ssize_t n;
-
-	if (!text)
-		return &wc_enomem;
-	if (fd < 0)
-		return wc_error_errno(WC_ELOG, errno, "cannot open %s/metadata", s->path);
-	while (len < METADATA_MAX && (n = read(fd, text + len, METADATA_MAX - len)) > 0)
-		len += (size_t)n;
-	text[len] = '\0';
-	err = tracelog_metadata_parse(s->path, text, len, &s->id);
-	if (!err)
-		*ret = take_ptr(text);
-	return err;
-}
-
-/* Creates @name with the owner and the permissions of the log's metadata: who could read that still can. */
-static struct wc_error *create(struct tracelog_symbols *s, const char *name, int *ret)
-{
-	struct stat st;
-	int fd;
-
-	if (fstatat(s->dir, "metadata", &st, 0) < 0)
-		return cannot_write(s, errno);
-	unlinkat(s->dir, name, 0); /* what an earlier process of our number may have left */
-	fd = openat(s->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return cannot_write(s, errno);
-	if (fchown(fd, st.st_uid, st.st_gid) < 0 && errno != EPERM) {
-		struct wc_error *err = cannot_write(s, errno);
-
-		close(fd);
-		unlinkat(s->dir, name, 0);
-		return err;
-	}
-	fchmod(fd, st.st_mode & 0666);
-	*ret = fd;
-	return NULL;
-}
-
 struct wc_error *tracelog_symbols_create(const char *path, uint64_t time_ns, struct tracelog_symbols **ret)
 {
 	scoped(tracelog_symbols_discardp) struct tracelog_symbols *s = calloc(1, sizeof(*s));
 	scoped(freep) char *metadata = NULL;
 	struct wc_error *err;
+	int failed;
 
 	if (!s)
 		return &wc_enomem;
@@ -141,18 +96,15 @@ struct wc_error *tracelog_symbols_create(const char *path, uint64_t time_ns, str
 	s->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->dir < 0)
 		return wc_error_errno(WC_ELOG, errno, "cannot open the log %s", path);
-	err = read_metadata(s, &metadata);
+	err = tracelog_metadata_read(s->dir, s->path, &s->id, &metadata);
 	if (err || !metadata)
 		return err;
-	if (!strstr(metadata, "name = \"symbol\";")) {
-		memcpy(metadata + strlen(metadata), tracelog_symbol_event_text,
-		       strlen(tracelog_symbol_event_text) + 1);
+	if (!strstr(metadata, "name = \"symbol\";"))
 		s->metadata = take_ptr(metadata);
-	}
 	snprintf(s->name, sizeof(s->name), ".symbols.%d", getpid());
-	err = create(s, s->name, &s->fd);
-	if (err)
-		return err;
+	failed = tracelog_create_beside(s->dir, s->name, &s->fd);
+	if (failed)
+		return cannot_write(s, failed);
 	encode_packet_begin(&s->packet, s->id.major);
 	*ret = take_ptr(s);
 	return NULL;
@@ -192,34 +144,20 @@ struct wc_error *tracelog_symbols_put(struct tracelog_symbols *s, const struct s
 	return NULL;
 }
 
-/* A reader sees the description before the first event that needs it. */
-static struct wc_error *replace_metadata(struct tracelog_symbols *s)
-{
-	char name[32];
-	scoped(closep) int fd = -1;
-	struct wc_error *err;
-
-	snprintf(name, sizeof(name), ".metadata.%d", getpid());
-	err = create(s, name, &fd);
-	if (err)
-		return err;
-	err = write_bytes(s, fd, s->metadata, strlen(s->metadata));
-	if (!err && (fsync(fd) < 0 || renameat(s->dir, name, s->dir, "metadata") < 0))
-		err = cannot_write(s, errno);
-	if (err)
-		unlinkat(s->dir, name, 0);
-	return err;
-}
-
 struct wc_error *tracelog_symbols_commit(struct tracelog_symbols *s)
 {
 	struct wc_error *err = NULL;
+	int failed;
 
 	/* An empty file would be one that was cut: without a name, a packet without events. */
 	if (s->packet.len > encode_packet_start(s->id.major) || !s->has_packet)
 		err = write_packet(s, s->packet.len);
-	if (!err && s->metadata)
-		err = replace_metadata(s);
+	/* A reader sees the description before the first event that needs it. */
+	failed = !err && s->metadata
+			 ? tracelog_metadata_append(s->dir, s->metadata, tracelog_symbol_event_text)
+			 : 0;
+	if (failed)
+		err = cannot_write(s, failed);
 	if (!err && (fsync(s->fd) < 0 || renameat(s->dir, s->name, s->dir, "symbols") < 0))
 		err = cannot_write(s, errno);
 	if (!err)

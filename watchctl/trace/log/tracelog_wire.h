@@ -91,7 +91,7 @@ enum {
 	"\t\t\thex64_t rip; hex64_t rflags; hex64_t fs_base;\n" \
 	"\t\t}"
 
-/* What must be declared before the first event that has it */
+/* Declarations, before the first event that has them */
 
 #define CTF_DECLARE_blank "\n"
 #define CTF_DECLARE_access_kind \
