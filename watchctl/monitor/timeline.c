@@ -5,13 +5,15 @@
 #include <string.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/trace/log/event_copy.h"
 
 #define HELD_MAX (16u << 20) /* bytes; what is more goes on, in the best order there is */
 
 struct held {
 	struct held *next;
+	size_t size;
 	struct trace_event event;
-	uint64_t frame[];
+	uint64_t behind[];
 };
 
 /* First come, first gone. */
@@ -57,16 +59,6 @@ void timeline_free(struct timeline *t)
 	free(t);
 }
 
-static size_t frames_of(const struct trace_event *e)
-{
-	return e->type == EVENT_ACCESS ? e->access.nframes : e->capture.nframes;
-}
-
-static size_t size_of(const struct trace_event *e)
-{
-	return sizeof(struct held) + frames_of(e) * sizeof(uint64_t);
-}
-
 static struct stream *earlier(struct timeline *t)
 {
 	const struct held *a = t->accesses.first, *c = t->captures.first;
@@ -84,7 +76,7 @@ static struct wc_error *let_go(struct timeline *t, struct stream *s)
 	s->first = h->next;
 	if (!s->first)
 		s->end = &s->first;
-	t->bytes -= size_of(&h->event);
+	t->bytes -= h->size;
 	err = t->next.put(t->next.ctx, &h->event);
 	free(h);
 	return err;
@@ -103,20 +95,14 @@ struct wc_error *timeline_release(struct timeline *t, uint64_t until_ns)
 static struct wc_error *hold(struct timeline *t, const struct trace_event *e)
 {
 	struct stream *s = e->type == EVENT_ACCESS ? &t->accesses : &t->captures;
-	size_t size = size_of(e);
+	size_t size = sizeof(struct held) + event_copy_size(e);
 	struct held *h = malloc(size);
 
 	if (!h)
 		return &wc_enomem;
 	h->next = NULL;
-	h->event = *e;
-	if (e->type == EVENT_ACCESS) {
-		memcpy(h->frame, e->access.frame, frames_of(e) * sizeof(uint64_t));
-		h->event.access.frame = h->frame;
-	} else {
-		memcpy(h->frame, e->capture.frame, frames_of(e) * sizeof(uint64_t));
-		h->event.capture.frame = h->frame;
-	}
+	h->size = size;
+	event_copy(e, &h->event, h->behind);
 	*s->end = h;
 	s->end = &h->next;
 	t->bytes += size;

@@ -12,9 +12,11 @@
 #include "tests/unit/tracelog_fixture.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <sys/stat.h>
 
 #include "watchctl/trace/call_values.h"
+#include "watchctl/trace/log/event_copy.h"
 #include "watchctl/trace/log/tracelog_check.h"
 #include "watchctl/trace/log/tracelog_format.h"
 #include "watchctl/trace/log/tracelog_symbols.h"
@@ -569,6 +571,44 @@ static void what_was_read_is_written_as_it_was(void **state)
 	free(again);
 }
 
+/* What the originals pointed to has been freed, and overwritten, by the time the copies are written. */
+static void copies_are_whole_without_what_they_were_made_of(void **state)
+{
+	struct trace_event *copy[200], e;
+	struct fixture *f = *state;
+	enum log_outcome outcome;
+	struct tracelog_reader *r;
+	struct tracelog_writer *w;
+	struct event_sink sink;
+	char *first, *again;
+	size_t n = 0;
+
+	mallopt(M_PERTURB, 0xa5);
+	write_all(f->log);
+	OK(tracelog_reader_open(f->log, &r));
+	for (;;) {
+		OK(tracelog_next(r, &e, &outcome));
+		if (outcome != LOG_EVENT)
+			break;
+		assert_in_range(n, 0, sizeof(copy) / sizeof(*copy) - 1);
+		copy[n++] = event_dup(&e);
+	}
+	assert_int_equal(outcome, LOG_END);
+	tracelog_reader_close(r);
+	OK(tracelog_writer_open(f->copy, &w));
+	sink = tracelog_writer_sink(w);
+	for (size_t i = 0; i < n; i++) {
+		OK(sink.put(sink.ctx, copy[i]));
+		free(copy[i]);
+	}
+	OK(tracelog_writer_close(w));
+	first = events_of(f->log, "events");
+	again = events_of(f->copy, "events");
+	assert_string_equal(first, again);
+	free(first);
+	free(again);
+}
+
 static void names_that_were_added_are_written_as_they_were(void **state)
 {
 	const struct symbol_event symbol = { .path = "/usr/bin/app",
@@ -619,6 +659,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(every_event_is_written_as_it_was),
 		TEST(what_was_read_is_written_as_it_was),
+		TEST(copies_are_whole_without_what_they_were_made_of),
 		TEST(names_that_were_added_are_written_as_they_were),
 		TEST(a_flight_recorder_writes_as_it_did),
 	};

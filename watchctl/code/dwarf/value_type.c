@@ -15,35 +15,6 @@ void value_type_deinit(struct value_type *t)
 	*t = (struct value_type){ 0 };
 }
 
-bool value_type_copy(const struct value_type *t, struct value_type *ret)
-{
-	struct value_type copy = *t;
-
-	copy.name = NULL;
-	copy.enumerators = NULL;
-	copy.nenumerators = 0;
-	if (t->name && !(copy.name = strdup(t->name)))
-		return false;
-	if (t->nenumerators) {
-		copy.enumerators = calloc(t->nenumerators, sizeof(*copy.enumerators));
-		if (!copy.enumerators)
-			goto undo;
-	}
-	for (; copy.nenumerators < t->nenumerators; copy.nenumerators++) {
-		struct enumerator *e = &copy.enumerators[copy.nenumerators];
-
-		e->value = t->enumerators[copy.nenumerators].value;
-		e->name = strdup(t->enumerators[copy.nenumerators].name);
-		if (!e->name)
-			goto undo;
-	}
-	*ret = copy;
-	return true;
-undo:
-	value_type_deinit(&copy);
-	return false;
-}
-
 /* A bounded string being written; what does not fit is left out. */
 struct out {
 	char *buf;

@@ -40,9 +40,6 @@ struct value_type {
 
 void value_type_deinit(struct value_type *t);
 
-/* Deep copy; false: no memory, *ret untouched. */
-bool value_type_copy(const struct value_type *t, struct value_type *ret);
-
 /* A value as the number that it is. */
 struct value_number {
 	enum { NUMBER_SIGNED, NUMBER_UNSIGNED, NUMBER_FLOAT } kind;

@@ -12,7 +12,7 @@
  *	BUILD_ID, name, member, len		in hexadecimal; BUILD_ID_OF: that it points to
  *	LIST, name, number, member, n, max, bytes, kept, rows	of as many structs, behind their number (u32): each has
  *						`rows`. No more than @max, and @bytes about; the decoder keeps them in `kept`
- *	STACK					the number of its stack
+ *	STACK, struct				the number of its stack, which is that member's `frame` and `nframes`
  *	BEFORE					by how much it was earlier than its timestamp says
  *	MORE					logs of before these rows were there end here
  *	HAND, wire, name, hook			put_HOOK() and get_HOOK() are written by hand
@@ -104,7 +104,7 @@
 	R(FIELD, flag, displaced, access.displaced) \
 	R(FIELD_IF, hex64, old_value, access.old_value, access.has_old, 0) \
 	R(FIELD_IF, hex64, new_value, access.new_value, access.has_new, 0) \
-	R(STACK) \
+	R(STACK, access) \
 	R(FIELD, regs, regs, access.regs) \
 	R(MORE) \
 	R(FIELD, flag, in_kernel, access.in_kernel) \
@@ -142,7 +142,7 @@
 #define LOG_CAPTURE(R) \
 	R(FIELD, u32, tag, capture.tag) \
 	R(FIELD, i32, tid, capture.tid) \
-	R(STACK) \
+	R(STACK, capture) \
 	R(BEFORE)
 
 #define LOG_CAPTURE_VALUE(R) \
@@ -151,7 +151,7 @@
 
 /* A stack, before the first event that has its number */
 #define LOG_STACK(R) \
-	R(STACK) \
+	R(HAND, u32, stack) \
 	R(HAND, walk_end, walk_end) \
 	R(HAND, u32, nframes) \
 	R(HAND, hex64, frame[nframes])
@@ -267,7 +267,7 @@
 	R(FIELD, u16, depth, call.depth) \
 	R(FIELD, hex8, flags, call.flags) \
 	R(FIELD, hex64, sp, call.sp) \
-	R(STACK) \
+	R(STACK, call) \
 	R(POINTED, u16, values, nvalues, call.values, call.values_len, CALL_VALUES_MAX)
 
 #define LOG_RETURN_HEAD(R) \
@@ -301,7 +301,7 @@
 	R(FIELD, u64, call, blocked.call) \
 	R(FIELD, i32, tid, blocked.tid) \
 	R(FIELD, i32, syscall, blocked.syscall) \
-	R(STACK)
+	R(STACK, blocked)
 
 #define LOG_INPUT(R) \
 	R(FIELD, u64, call, input.call) \
@@ -335,7 +335,7 @@
 #define LOG_PROBE(R) \
 	R(FIELD, u32, site, probe.site) \
 	R(FIELD, i32, tid, probe.tid) \
-	R(STACK) \
+	R(STACK, probe) \
 	R(BEFORE) \
 	R(FIELD, probe_kind, kind, probe.kind) \
 	R(FIELD, flag, withheld, probe.withheld) \

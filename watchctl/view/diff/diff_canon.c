@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/log/event_copy.h"
 #include "watchctl/view/diff/diff_hash.h"
 
 #define DEPTH_MAX 8
@@ -454,27 +455,14 @@ bool diff_canon_add_task(struct diff_canon *c, int32_t id)
 	return map64_get(&c->tasks, key) || map64_put(&c->tasks, key, (void *)(uintptr_t)(c->tasks.n + 1));
 }
 
-static void free_one_type(struct diff_type *t)
-{
-	uint32_t i;
-
-	for (i = 0; t->e.member && i < t->e.nmembers; i++)
-		free((char *)t->e.member[i].name);
-	for (i = 0; t->e.enumerator && i < t->e.nenumerators; i++)
-		free(t->e.enumerator[i].name);
-	free((void *)t->e.member);
-	free((void *)t->e.enumerator);
-	free((char *)t->e.name);
-	free(t);
-}
-
 static void free_type(void *value)
 {
 	struct diff_type *t = value, *older;
 
 	for (; t; t = older) {
 		older = t->older;
-		free_one_type(t);
+		free(t->event);
+		free(t);
 	}
 }
 
@@ -484,43 +472,6 @@ void diff_canon_deinit(struct diff_canon *c)
 	map64_deinit(&c->tasks);
 	map64_deinit(&c->heap);
 	diff_space_deinit(&c->space);
-}
-
-static bool copy_members(struct diff_type *t, const struct type_event *from)
-{
-	struct type_member *copy = calloc(from->nmembers + 1u, sizeof(*copy));
-	uint32_t i;
-
-	t->e.member = copy;
-	for (i = 0; copy && i < from->nmembers; i++) {
-		copy[i] = from->member[i];
-		copy[i].name = strdup(from->member[i].name ? from->member[i].name : "");
-		if (!copy[i].name)
-			return false;
-	}
-	return copy != NULL;
-}
-
-static bool copy_enumerators(struct diff_type *t, const struct type_event *from)
-{
-	struct enumerator *copy = calloc((size_t)from->nenumerators + 1, sizeof(*copy));
-	uint32_t i;
-
-	t->e.enumerator = copy;
-	for (i = 0; copy && i < from->nenumerators; i++) {
-		copy[i].value = from->enumerator[i].value;
-		copy[i].name = strdup(from->enumerator[i].name ? from->enumerator[i].name : "");
-		if (!copy[i].name)
-			return false;
-	}
-	return copy != NULL;
-}
-
-/* False: no memory, what there is can be freed. */
-static bool copy_parts(struct diff_type *t, const struct type_event *from)
-{
-	t->e.enumerator = NULL;
-	return copy_members(t, from) && copy_enumerators(t, from);
 }
 
 static bool has_word(const char *text, size_t len, const char *word)
@@ -580,16 +531,17 @@ static void read_target(struct diff_canon *c, struct diff_type *t)
 
 bool diff_canon_add_type(struct diff_canon *c, const struct type_event *from)
 {
+	const struct trace_event event = { .type = EVENT_TYPE, .type_info = *from };
 	struct diff_type *t = calloc(1, sizeof(*t)), *old = map64_get(&c->types, from->id);
 
 	if (!t)
 		return false;
-	t->e = *from;
-	t->e.name = from->name ? strdup(from->name) : NULL;
-	if (!copy_parts(t, from) || (from->name && !t->e.name) || !map64_put(&c->types, from->id, t)) {
+	t->event = event_dup(&event);
+	if (!t->event || !map64_put(&c->types, from->id, t)) {
 		free_type(t);
 		return false;
 	}
+	t->e = t->event->type_info;
 	/* Functions refer to it. */
 	t->older = old;
 	read_name(t);

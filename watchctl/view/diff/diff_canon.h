@@ -15,7 +15,8 @@
 
 /* A type of a log, with what its name shows. Owned by the canon. */
 struct diff_type {
-	struct type_event e; /* a deep copy */
+	struct trace_event *event;
+	struct type_event e; /* of @event */
 	bool to_const;	     /* what it points to is not to be changed through it */
 	bool is_time;	     /* time_t, struct timespec ...: differs by nature */
 	bool is_pid;

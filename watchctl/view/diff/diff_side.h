@@ -39,7 +39,9 @@ struct diff_call {
 };
 
 struct diff_function {
-	struct function_event e; /* a deep copy; name is never NULL: "prog+0x1234" where it is not known */
+	struct trace_event *event;
+	char *made_name;
+	struct function_event e; /* of @event; name is never NULL: "prog+0x1234" where it is not known */
 	uint64_t identity;	 /* the same in both logs */
 	const struct diff_type **param; /* e.nparams of them; NULL: not reported */
 	uint8_t *length; /* of each string the parameter + 1 that shows how long it is at most; 0: none */

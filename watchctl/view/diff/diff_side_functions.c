@@ -7,77 +7,42 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/call_values.h"
+#include "watchctl/trace/log/event_copy.h"
 #include "watchctl/view/diff/diff_hash.h"
 #include "watchctl/view/diff/diff_side_impl.h"
 
-static bool copy_text(const char *from, const char **to)
+/* What users call it where it has no name: where it is. */
+static char *made_name(const struct function_event *e)
 {
-	*to = from ? strdup(from) : NULL;
-	return !from || *to;
-}
-
-/* What users call it: its name, or where it is. */
-static bool copy_name(struct diff_function *f, const struct function_event *e)
-{
-	char text[300];
 	const char *base = diff_base_name(e->module);
+	char text[300];
 
-	f->named = e->name && *e->name;
-	if (f->named)
-		return copy_text(e->name, &f->e.name);
 	if (base && e->address)
 		snprintf(text, sizeof(text), "%.255s+0x%" PRIx64, base, e->address);
 	else
 		snprintf(text, sizeof(text), "function %u", e->id);
-	return copy_text(text, &f->e.name);
-}
-
-static bool copy_params(struct diff_function *f, const struct function_event *e)
-{
-	struct function_param *param = e->nparams ? calloc(e->nparams, sizeof(*param)) : NULL;
-	bool ok = param || !e->nparams;
-	uint32_t i;
-
-	f->e.param = param;
-	for (i = 0; ok && i < e->nparams; i++) {
-		param[i].type = e->param[i].type;
-		ok = copy_text(e->param[i].name, &param[i].name);
-	}
-	return ok;
-}
-
-static bool copy_build_id(struct diff_function *f, const struct function_event *e)
-{
-	uint8_t *copy = e->build_id_len ? malloc(e->build_id_len) : NULL;
-
-	if (copy)
-		memcpy(copy, e->build_id, e->build_id_len);
-	f->e.build_id = copy;
-	return copy || !e->build_id_len;
+	return strdup(text);
 }
 
 /* @f is zeroed; false: no memory, what there is can be freed. */
 static bool copy_event(struct diff_function *f, const struct function_event *e)
 {
-	f->e = *e;
-	f->e.name = f->e.module = f->e.file = NULL;
-	f->e.param = NULL;
-	f->e.build_id = NULL;
-	return copy_name(f, e) && copy_text(e->module, &f->e.module) && copy_text(e->file, &f->e.file) &&
-	       copy_params(f, e) && copy_build_id(f, e);
+	const struct trace_event event = { .type = EVENT_FUNCTION, .function = *e };
+
+	f->event = event_dup(&event);
+	if (!f->event)
+		return false;
+	f->e = f->event->function;
+	f->named = e->name && *e->name;
+	if (!f->named)
+		f->e.name = f->made_name = made_name(e);
+	return f->e.name != NULL;
 }
 
 void diff_function_deinit(struct diff_function *f)
 {
-	uint32_t i;
-
-	for (i = 0; f->e.param && i < f->e.nparams; i++)
-		free((char *)f->e.param[i].name);
-	free((void *)f->e.param);
-	free((char *)f->e.name);
-	free((char *)f->e.module);
-	free((char *)f->e.file);
-	free((void *)f->e.build_id);
+	free(f->event);
+	free(f->made_name);
 	free(f->param);
 	free(f->length);
 }

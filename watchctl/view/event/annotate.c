@@ -12,6 +12,7 @@
 #include "watchctl/code/insn/disasm.h"
 #include "watchctl/code/insn/insn.h"
 #include "watchctl/trace/event_access.h"
+#include "watchctl/trace/log/event_copy.h"
 #include "watchctl/view/event/annotate_probe.h"
 #include "watchctl/view/event/annotate_step.h"
 #include "watchctl/view/event/frames.h"
@@ -35,7 +36,7 @@ struct annotate {
 	struct view view[ANNOTATE_VIEWS];
 	size_t nviews;
 
-	struct map64 watches; /* id -> struct view_watch */
+	struct map64 watches; /* id -> struct annotated_watch */
 	struct map64 threads; /* pid, tid -> char * */
 	struct map64 code;    /* pc -> struct code_fact */
 	struct map64 insns;   /* address -> struct insn_entry */
@@ -79,76 +80,61 @@ static struct view_time at(const struct annotate *a, uint64_t time_ns)
 
 /* Watches */
 
-static void watch_clear(struct watch_event *e)
+/* What views see of it, and what that points to. */
+struct annotated_watch {
+	struct view_watch view;
+	struct trace_event *event;
+};
+
+static void watch_free(void *watch)
 {
-	free((char *)e->name);
-	free((char *)e->full_name);
-	free((char *)e->engine);
-	free((char *)e->module);
-	free((char *)e->filter);
-	free((char *)e->why);
-	value_type_deinit(&e->type);
-	*e = (struct watch_event){ 0 };
+	struct annotated_watch *w = watch;
+
+	free(w->event);
+	free(w);
 }
 
-static char *copy(const char *s, bool *failed)
+static bool watch_set(struct view_watch *watch, const struct watch_event *e)
 {
-	char *text = s ? strdup(s) : NULL;
+	struct annotated_watch *w = (struct annotated_watch *)watch;
+	const struct trace_event event = { .type = EVENT_WATCH, .watch = *e };
+	struct trace_event *copy = event_dup(&event);
 
-	if (s && !text)
-		*failed = true;
-	return text;
-}
-
-static bool watch_copy(const struct watch_event *from, struct watch_event *ret)
-{
-	bool failed = false;
-
-	*ret = *from;
-	ret->type = (struct value_type){ 0 };
-	ret->name = copy(from->name ? from->name : "", &failed);
-	ret->full_name = copy(from->full_name, &failed);
-	ret->engine = copy(from->engine, &failed);
-	ret->module = copy(from->module, &failed);
-	ret->filter = copy(from->filter, &failed);
-	ret->why = copy(from->why, &failed);
-	if (failed || !value_type_copy(&from->type, &ret->type)) {
-		watch_clear(ret);
+	if (!copy)
 		return false;
-	}
+	free(w->event);
+	w->event = copy;
+	w->view.e = copy->watch;
+	if (!w->view.e.name)
+		w->view.e.name = "";
 	return true;
 }
 
 /* The watch @id; one that was never told is made up, so that its accesses are not lost. */
 static struct view_watch *watch_of(struct annotate *a, uint32_t id)
 {
-	struct view_watch *w = map64_get(&a->watches, id);
+	struct annotated_watch *w = map64_get(&a->watches, id);
 	char name[32];
 
 	if (w)
-		return w;
+		return &w->view;
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
 	snprintf(name, sizeof(name), "watch %u", id);
-	w->e = (struct watch_event){ .id = id, .slot = -1, .name = strdup(name) };
-	if (!w->e.name || !map64_put(&a->watches, id, w)) {
-		watch_clear(&w->e);
-		free(w);
-		return NULL;
-	}
-	return w;
+	if (watch_set(&w->view, &(struct watch_event){ .id = id, .slot = -1, .name = name }) &&
+	    map64_put(&a->watches, id, w))
+		return &w->view;
+	watch_free(w);
+	return NULL;
 }
 
 static struct wc_error *on_watch(struct annotate *a, const struct watch_event *e, uint64_t time_ns)
 {
 	struct view_watch *w = watch_of(a, e->id);
-	struct watch_event fresh;
 
-	if (!w || !watch_copy(e, &fresh))
+	if (!w || !watch_set(w, e))
 		return &wc_enomem;
-	watch_clear(&w->e);
-	w->e = fresh;
 	w->known = true;
 	REPORT(a, armed, w, at(a, time_ns));
 	return NULL;
@@ -626,14 +612,9 @@ void annotate_add_view(struct annotate *a, struct view v)
 
 void annotate_free(struct annotate *a)
 {
-	size_t i;
-
 	if (!a)
 		return;
-	for (i = 0; i < a->watches.cap; i++)
-		if (a->watches.slot[i].used)
-			watch_clear(&((struct view_watch *)a->watches.slot[i].value)->e);
-	map64_deinit_values(&a->watches, free);
+	map64_deinit_values(&a->watches, watch_free);
 	map64_deinit_values(&a->threads, free);
 	map64_deinit_values(&a->code, free);
 	map64_deinit_values(&a->insns, free);

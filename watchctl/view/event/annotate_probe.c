@@ -8,6 +8,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/base/text_buf.h"
 #include "watchctl/code/insn/disasm.h"
+#include "watchctl/trace/log/event_copy.h"
 #include "watchctl/view/event/annotate_step.h"
 #include "watchctl/view/event/probe_text.h"
 
@@ -16,7 +17,7 @@
 /* What the view of a site points to. */
 struct probe_site {
 	struct view_probe_site view;
-	char *probe, *pattern, *why;
+	struct trace_event *event;
 	char insn[INSN_TEXT];
 };
 
@@ -49,31 +50,29 @@ static void site_free(void *site)
 {
 	struct probe_site *s = site;
 
-	free(s->probe);
-	free(s->pattern);
-	free(s->why);
+	free(s->event);
 	free(s);
 }
 
 static struct probe_site *keep_site(struct annotate_probes *p, const struct probe_site_event *e, bool known)
 {
+	const struct trace_event event = { .type = EVENT_PROBE_SITE, .probe_site = *e };
 	struct probe_site *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->probe = strdup(e->probe ? e->probe : "");
-	s->pattern = strdup(e->pattern ? e->pattern : "");
-	s->why = e->why ? strdup(e->why) : NULL;
-	if (!s->probe || !s->pattern || (e->why && !s->why) || !map64_put(&p->sites, e->id, s)) {
+	s->event = event_dup(&event);
+	if (!s->event || !map64_put(&p->sites, e->id, s)) {
 		site_free(s);
 		return NULL;
 	}
+	e = &s->event->probe_site;
 	s->view = (struct view_probe_site){
 		.id = e->id,
 		.pid = e->pid,
-		.probe = s->probe,
-		.pattern = s->pattern,
-		.why = s->why,
+		.probe = e->probe ? e->probe : "",
+		.pattern = e->pattern ? e->pattern : "",
+		.why = e->why,
 		.ip = e->ip,
 		.when = e->when,
 		.tactic = e->tactic,

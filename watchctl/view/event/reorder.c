@@ -6,8 +6,9 @@
 #include "watchctl/base/error.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/log/event_copy.h"
 
-/* A copy of an event; its frames, and other text of it, are behind it. Used again and again. */
+/* A copy of an event; what it points to is behind it. Used again and again. */
 struct held {
 	struct held *next; /* of those not in use */
 	size_t cap;	   /* bytes behind it */
@@ -83,44 +84,6 @@ struct wc_error *reorder_flush(struct reorder *r)
 	return err;
 }
 
-/* Of a probe: its format and its strings, one behind the other. */
-static size_t words_of_probe(const struct probe_event *p)
-{
-	size_t n = p->format ? strlen(p->format) + 1 : 0;
-	unsigned int i;
-
-	for (i = 0; i < PROBE_EVENT_ARGS; i++)
-		n += p->string[i] ? strlen(p->string[i]) + 1 : 0;
-	return n;
-}
-
-static const char *copy_word(const char *word, char **to)
-{
-	char *copy = *to;
-
-	if (!word)
-		return NULL;
-	*to = stpcpy(copy, word) + 1;
-	return copy;
-}
-
-static void copy_words_of_probe(struct probe_event *p, char *to)
-{
-	unsigned int i;
-
-	p->format = copy_word(p->format, &to);
-	for (i = 0; i < PROBE_EVENT_ARGS; i++)
-		p->string[i] = copy_word(p->string[i], &to);
-}
-
-static const char *text_of(const struct trace_event *e)
-{
-	return e->type == EVENT_ACCESS ? e->access.kernel_function
-	       : e->type == EVENT_LOST ? e->lost.why
-	       : e->type == EVENT_NOTE ? e->note.text
-				       : NULL;
-}
-
 static struct held *take_held(struct reorder *r, size_t need)
 {
 	struct held *held = r->unused, *bigger;
@@ -138,52 +101,12 @@ static struct held *take_held(struct reorder *r, size_t need)
 	return bigger;
 }
 
-static const uint64_t *frames_of(const struct trace_event *e, size_t *n)
-{
-	*n = e->type == EVENT_ACCESS	? e->access.nframes
-	     : e->type == EVENT_CAPTURE ? e->capture.nframes
-	     : e->type == EVENT_PROBE	? e->probe.nframes
-					: 0;
-	return e->type == EVENT_ACCESS	  ? e->access.frame
-	       : e->type == EVENT_CAPTURE ? e->capture.frame
-	       : e->type == EVENT_PROBE	  ? e->probe.frame
-					  : NULL;
-}
-
 static struct held *copy_event(struct reorder *r, const struct trace_event *e)
 {
-	size_t nframes;
-	const uint64_t *frame = frames_of(e, &nframes);
-	const char *text = text_of(e);
-	size_t len = e->type == EVENT_PROBE ? words_of_probe(&e->probe) : text ? strlen(text) + 1 : 0;
-	struct held *held = take_held(r, nframes * sizeof(*frame) + len);
-	struct trace_event *copy;
-	uint64_t *frames;
-	char *words;
+	struct held *held = take_held(r, event_copy_size(e));
 
-	if (!held)
-		return NULL;
-	copy = &held->e;
-	frames = held->behind;
-	words = (char *)(frames + nframes);
-	*copy = *e;
-	if (nframes)
-		memcpy(frames, frame, nframes * sizeof(*frame));
-	if (text)
-		memcpy(words, text, len);
-	if (e->type == EVENT_ACCESS) {
-		copy->access.frame = frames;
-		copy->access.kernel_function = text ? words : NULL;
-	} else if (e->type == EVENT_CAPTURE) {
-		copy->capture.frame = frames;
-	} else if (e->type == EVENT_PROBE) {
-		copy->probe.frame = frames;
-		copy_words_of_probe(&copy->probe, words);
-	} else if (e->type == EVENT_LOST) {
-		copy->lost.why = text ? words : NULL;
-	} else if (e->type == EVENT_NOTE) {
-		copy->note.text = text ? words : NULL;
-	}
+	if (held)
+		event_copy(e, &held->e, held->behind);
 	return held;
 }
 
