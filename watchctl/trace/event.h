@@ -18,37 +18,76 @@
 #include "watchctl/code/regs.h"
 #include "watchctl/code/unwind/unwind_rule.h"
 
-/* Stored in logs: never renumber. */
-enum event_type {
-	EVENT_PROCESS = 1,
-	EVENT_THREAD = 2,
-	EVENT_MODULE = 3,
-	EVENT_MODULE_GONE = 4,
-	EVENT_WATCH = 5,
-	EVENT_CODE = 6,
-	EVENT_ACCESS = 7,
-	EVENT_LOST = 8,
-	EVENT_NOTE = 9,
-	EVENT_SUMMARY = 10,
-	EVENT_TAG = 11,
-	EVENT_CAPTURE = 12,
-	EVENT_SYMBOL = 13,
-	EVENT_RECORDING = 14, /* from here: of the step recorder */
-	EVENT_TYPE = 15,
-	EVENT_FUNCTION = 16,
-	EVENT_REGION = 17,
-	EVENT_RANGE = 18,
-	EVENT_CALL = 19,
-	EVENT_RETURN = 20,
-	EVENT_STEP = 21,
-	EVENT_SIGNAL = 22,
-	EVENT_BLOCKED = 23,
-	EVENT_INPUT = 24,
-	EVENT_PROBE_SITE = 25, /* from here: of probes */
-	EVENT_PROBE = 26,
-	EVENT_PROBE_TOTAL = 27,
-	EVENT_MISSING = 0xffff, /* never in a log: of who reads one, about what is missing in it */
+/* What readers and writers need to know about every event of a type. */
+enum event_traits {
+	EVENT_HAPPENS = 1, /* the program did it, at its time */
+	EVENT_RECORDED =
+		2,	 /* ... and it is what a recording is made for: the first one ends its introduction */
+	EVENT_STAYS = 4, /* it holds until another says otherwise: a flight recorder re-emits it */
+	EVENT_LATE = 8,	 /* it may be reported later than others that happened after it */
+	EVENT_AHEAD = 16, /* it may go ahead of what waits to be put in order: its id was never another's */
 };
+
+/*
+ * T(NAME, number, traits): the types of events. The numbers are stored in logs: never renumber. What an event has in a
+ * log is in tracelog_rows.h.
+ */
+/* A type a line. */
+/* clang-format off */
+#define EVENT_TYPES(T) \
+	T(PROCESS, 1, EVENT_STAYS) \
+	T(THREAD, 2, EVENT_STAYS) \
+	T(MODULE, 3, EVENT_STAYS) \
+	T(MODULE_GONE, 4, 0) \
+	T(WATCH, 5, EVENT_STAYS) \
+	T(CODE, 6, EVENT_STAYS) \
+	T(ACCESS, 7, EVENT_HAPPENS | EVENT_RECORDED | EVENT_LATE) \
+	T(LOST, 8, EVENT_STAYS | EVENT_LATE) \
+	T(NOTE, 9, EVENT_LATE) \
+	T(SUMMARY, 10, 0) \
+	T(TAG, 11, EVENT_STAYS | EVENT_AHEAD) \
+	T(CAPTURE, 12, EVENT_HAPPENS | EVENT_RECORDED | EVENT_LATE) \
+	T(SYMBOL, 13, EVENT_AHEAD) \
+	/* Of the step recorder */ \
+	T(RECORDING, 14, EVENT_STAYS) \
+	T(TYPE, 15, EVENT_STAYS) \
+	T(FUNCTION, 16, EVENT_STAYS) \
+	T(REGION, 17, EVENT_STAYS) \
+	T(RANGE, 18, EVENT_HAPPENS) \
+	T(CALL, 19, EVENT_HAPPENS | EVENT_RECORDED) \
+	T(RETURN, 20, EVENT_HAPPENS) \
+	T(STEP, 21, EVENT_HAPPENS) \
+	T(SIGNAL, 22, EVENT_HAPPENS) \
+	T(BLOCKED, 23, EVENT_HAPPENS) \
+	T(INPUT, 24, EVENT_HAPPENS) \
+	/* Of probes */ \
+	T(PROBE_SITE, 25, EVENT_STAYS | EVENT_AHEAD) \
+	T(PROBE, 26, EVENT_HAPPENS | EVENT_RECORDED | EVENT_LATE) \
+	T(PROBE_TOTAL, 27, 0) \
+	/* Never in a log: of who reads one, about what is missing in it */ \
+	T(MISSING, 0xffff, EVENT_LATE)
+/* clang-format on */
+
+#define EVENT_TYPE_NUMBER(name, number, traits) EVENT_##name = (number),
+enum event_type { EVENT_TYPES(EVENT_TYPE_NUMBER) };
+
+#define EVENT_TYPE_TRAITS(name, number, traits) \
+	case EVENT_##name:                      \
+		return traits;
+
+/* enum event_traits, or'ed. */
+static inline unsigned int event_traits(enum event_type type)
+{
+	switch (type) {
+		EVENT_TYPES(EVENT_TYPE_TRAITS)
+	}
+	return 0;
+}
+
+static inline bool event_is(enum event_type type, enum event_traits trait)
+{
+	return event_traits(type) & trait;
+}
 
 /* In lost_event.watch and summary_event.watch: captures of tagged stacks, not accesses. */
 #define WATCH_CAPTURES (UINT32_MAX - 1)

@@ -345,13 +345,6 @@ static bool is_news(const struct tracelog_reader *r, enum event_type type)
 	return r->reports_past || (type != EVENT_LOST && type != EVENT_NOTE);
 }
 
-/* Such an event is never re-emitted. */
-static bool happened(enum event_type type)
-{
-	return type == EVENT_ACCESS || type == EVENT_CAPTURE || type == EVENT_PROBE ||
-	       (type >= EVENT_RANGE && type <= EVENT_INPUT);
-}
-
 /* An event was decoded; DECODE_SKIPPED: nothing for whoever reads. */
 static enum decode_result look_at(struct tracelog_reader *r, enum decode_result what, enum event_type type)
 {
@@ -365,7 +358,8 @@ static enum decode_result look_at(struct tracelog_reader *r, enum decode_result 
 		r->has_before = true;
 		return DECODE_SKIPPED;
 	case DECODE_EVENT:
-		if (r->reemitting && r->torn && happened(type))
+		/* Such an event is never re-emitted. */
+		if (r->reemitting && r->torn && event_is(type, EVENT_HAPPENS))
 			r->reemitting = false;
 		return is_news(r, type) ? DECODE_EVENT : DECODE_SKIPPED;
 	case DECODE_UNKNOWN:

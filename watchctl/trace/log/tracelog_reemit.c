@@ -330,7 +330,20 @@ static void keep_recording(struct tracelog_reemit *r, struct reported *t)
 	r->bytes += reported_bytes(t);
 }
 
-/* Takes @t, unless it is no event that holds on. */
+#define CHECK_NUMBER(name, number, traits) \
+	_Static_assert((number) < REEMIT_TYPES || !((traits)&EVENT_STAYS), "REEMIT_TYPES");
+EVENT_TYPES(CHECK_NUMBER)
+
+/* Those of which nothing more is to be known here have an id for their first field. */
+static struct wc_error *keep_by_id(struct tracelog_reemit *r, enum event_type type, struct reported *t)
+{
+	uint32_t id;
+
+	memcpy(&id, t->fields, sizeof(id));
+	return keep_held(r, &r->held[type], id, t);
+}
+
+/* Takes @t. */
 static struct wc_error *tracelog_reemit_keep(struct tracelog_reemit *r, const struct trace_event *e,
 					     struct reported *t)
 {
@@ -345,17 +358,9 @@ static struct wc_error *tracelog_reemit_keep(struct tracelog_reemit *r, const st
 		return keep_fact(r, &r->code, e->code.pc, t);
 	case EVENT_TAG:
 		return keep_tag(r, e->tag.id, t);
-	case EVENT_WATCH:
-		return keep_held(r, &r->watches, e->watch.id, t);
-	case EVENT_TYPE:
-		return keep_held(r, &r->types, e->type_info.id, t);
-	case EVENT_FUNCTION:
-		return keep_held(r, &r->functions, e->function.id, t);
 	case EVENT_REGION:
-		return keep_held(r, &r->regions, e->region.start ^ (uint64_t)(uint32_t)e->region.pid << 48,
-				 t);
-	case EVENT_PROBE_SITE:
-		return keep_held(r, &r->probe_sites, e->probe_site.id, t);
+		return keep_held(r, &r->held[EVENT_REGION],
+				 e->region.start ^ (uint64_t)(uint32_t)e->region.pid << 48, t);
 	case EVENT_NOTE:
 		return keep_held(r, &r->notes, r->notes.n, t);
 	case EVENT_LOST:
@@ -364,32 +369,15 @@ static struct wc_error *tracelog_reemit_keep(struct tracelog_reemit *r, const st
 		keep_recording(r, t);
 		return NULL;
 	default:
-		reported_unref(t);
-		return NULL;
+		return keep_by_id(r, e->type, t);
 	}
 }
 
-static bool holds_on(struct tracelog_reemit *r, enum event_type type)
+static bool holds_on(const struct tracelog_reemit *r, enum event_type type)
 {
-	switch (type) {
-	case EVENT_PROCESS:
-	case EVENT_MODULE:
-	case EVENT_THREAD:
-	case EVENT_CODE:
-	case EVENT_TAG:
-	case EVENT_WATCH:
-	case EVENT_TYPE:
-	case EVENT_FUNCTION:
-	case EVENT_REGION:
-	case EVENT_PROBE_SITE:
-	case EVENT_LOST:
-	case EVENT_RECORDING:
-		return true;
-	case EVENT_NOTE: /* how it was armed */
+	if (type == EVENT_NOTE) /* how it was armed */
 		return !r->has_begun && r->notes.n < NOTES_MAX;
-	default:
-		return false;
-	}
+	return event_is(type, EVENT_STAYS);
 }
 
 struct wc_error *reemit_keep(struct tracelog_reemit *r, const struct trace_event *e, const uint8_t *fields,
@@ -397,9 +385,6 @@ struct wc_error *reemit_keep(struct tracelog_reemit *r, const struct trace_event
 {
 	struct reported *t;
 
-	if (e->type == EVENT_ACCESS || e->type == EVENT_CAPTURE || e->type == EVENT_CALL ||
-	    e->type == EVENT_PROBE)
-		r->has_begun = true;
 	if (e->type == EVENT_MODULE_GONE)
 		forget_module(r, e);
 	if (!holds_on(r, e->type))
@@ -517,8 +502,6 @@ static struct wc_error *put_processes(struct tracelog_reemit *r, uint64_t time_n
 struct wc_error *reemit_all(struct tracelog_reemit *r, uint64_t file, uint64_t time_ns,
 			    struct reported_sink sink)
 {
-	struct reported_facts *const held[] = { &r->watches,	 &r->types, &r->functions, &r->regions,
-						&r->probe_sites, &r->notes, &r->lost };
 	struct wc_error *err = NULL;
 	size_t i;
 
@@ -528,16 +511,16 @@ struct wc_error *reemit_all(struct tracelog_reemit *r, uint64_t file, uint64_t t
 		err = sink.put(sink.ctx, r->recording);
 	if (!err)
 		err = put_processes(r, time_ns, sink);
-	for (i = 0; i < sizeof(held) / sizeof(held[0]) && !err; i++)
-		err = put_facts(held[i], sink);
-	return err;
+	for (i = 0; i < REEMIT_TYPES && !err; i++)
+		err = put_facts(&r->held[i], sink);
+	if (!err)
+		err = put_facts(&r->notes, sink);
+	return err ? err : put_facts(&r->lost, sink);
 }
 
 void reemit_deinit(struct tracelog_reemit *r)
 {
-	struct reported_facts *const facts[] = { &r->watches, &r->types,      &r->functions, &r->regions,
-						 &r->notes,   &r->lost,	      &r->threads,   &r->code,
-						 &r->tags,    &r->probe_sites };
+	struct reported_facts *const facts[] = { &r->notes, &r->lost, &r->threads, &r->code, &r->tags };
 	size_t i;
 
 	for (i = 0; i < r->nprocesses; i++)
@@ -545,6 +528,8 @@ void reemit_deinit(struct tracelog_reemit *r)
 	free(r->process);
 	for (i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
 		facts_deinit(facts[i]);
+	for (i = 0; i < REEMIT_TYPES; i++)
+		facts_deinit(&r->held[i]);
 	reported_unref(r->recording);
 	*r = (struct tracelog_reemit){ 0 };
 }

@@ -46,6 +46,9 @@ struct reported_process {
 	bool has_common;    /* while all is reported: it has what all have */
 };
 
+/* Above the numbers of all events that stay. */
+#define REEMIT_TYPES 64
+
 /* Zero-initialised is empty. */
 struct tracelog_reemit {
 	uint64_t file; /* that is written now */
@@ -53,8 +56,9 @@ struct tracelog_reemit {
 	struct reported *recording;
 	struct reported_process *process;
 	size_t nprocesses, cap;
-	size_t current; /* index of the process that was looked for last */
-	struct reported_facts watches, types, functions, regions, probe_sites, notes, lost;
+	size_t current;				  /* index of the process that was looked for last */
+	struct reported_facts held[REEMIT_TYPES]; /* by enum event_type: watches, types, functions ... */
+	struct reported_facts notes, lost;
 	struct reported_facts threads, code, tags; /* one by one */
 	bool has_begun; /* to record: a note may be about one moment from then on */
 };

@@ -17,6 +17,8 @@
  *	MORE					logs of before these rows were there end here
  *	HAND, wire, name, hook			put_HOOK() and get_HOOK() are written by hand
  *
+ * The first row of an event that stays (EVENT_STAYS) is its id, unless tracelog_reemit.c knows better.
+ *
  * A new row comes at the end of an event, behind a MORE of its own, and raises TRACELOG_MINOR. A wire is a word of
  * tracelog_wire.h: how a member is stored, and what CTF calls that.
  */

@@ -576,15 +576,14 @@ static struct wc_error *writer_put(void *ctx, const struct trace_event *e)
 		err = turn(w, e->time_ns);
 	if (err)
 		return err;
+	if (event_is(e->type, EVENT_RECORDED))
+		w->reemit.has_begun = true;
 	switch (e->type) {
 	case EVENT_ACCESS:
-		w->reemit.has_begun = true;
 		return put_access(w, e);
 	case EVENT_CAPTURE:
-		w->reemit.has_begun = true;
 		return put_capture(w, e);
 	case EVENT_PROBE:
-		w->reemit.has_begun = true;
 		return put_probe(w, e);
 	case EVENT_MISSING: /* a note before it says the same */
 		return NULL;

@@ -146,33 +146,9 @@ static struct wc_error *reorder_put(void *ctx, const struct trace_event *e)
 	struct reorder *r = ctx;
 	struct wc_error *err = NULL;
 
-	switch (e->type) {
-	case EVENT_ACCESS:
-	case EVENT_CAPTURE:
-	case EVENT_PROBE:
-	case EVENT_LOST:
-	case EVENT_NOTE:
-	case EVENT_MISSING:
+	if (event_is(e->type, EVENT_LATE))
 		return hold(r, e);
-	case EVENT_PROCESS:
-	case EVENT_MODULE:
-	case EVENT_MODULE_GONE:
-	case EVENT_SUMMARY:
-	case EVENT_PROBE_TOTAL:
-	/* A step recorder reports in order, and its calls nest in that order. */
-	case EVENT_RECORDING:
-	case EVENT_TYPE:
-	case EVENT_FUNCTION:
-	case EVENT_REGION:
-	case EVENT_RANGE:
-	case EVENT_CALL:
-	case EVENT_RETURN:
-	case EVENT_STEP:
-	case EVENT_SIGNAL:
-	case EVENT_BLOCKED:
-	case EVENT_INPUT:
-		err = reorder_flush(r);
-		break;
+	switch (e->type) {
 	case EVENT_CODE:
 		err = reported(r, &r->code, e->code.pc);
 		break;
@@ -182,11 +158,11 @@ static struct wc_error *reorder_put(void *ctx, const struct trace_event *e)
 	case EVENT_WATCH:
 		err = reported(r, &r->watches, e->watch.id);
 		break;
-	case EVENT_TAG:
-	case EVENT_PROBE_SITE: /* its id is never that of another */
-		r->has_tags = true;
-		break;
-	case EVENT_SYMBOL:
+	default:
+		r->has_tags |= e->type == EVENT_TAG || e->type == EVENT_PROBE_SITE;
+		/* A step recorder reports in order, and its calls nest in that order. */
+		if (!event_is(e->type, EVENT_AHEAD))
+			err = reorder_flush(r);
 		break;
 	}
 	return err ? err : r->to.put(r->to.ctx, e);

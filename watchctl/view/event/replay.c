@@ -86,8 +86,7 @@ static struct wc_error *report_rest(const struct tracelog_reader *r, struct even
 {
 	struct trace_event note = { .type = EVENT_NOTE, .time_ns = e->time_ns };
 
-	if (*reported || (e->type != EVENT_ACCESS && e->type != EVENT_CAPTURE && e->type != EVENT_PROBE &&
-			  e->type != EVENT_CALL))
+	if (*reported || !event_is(e->type, EVENT_RECORDED))
 		return NULL;
 	*reported = true;
 	note.note.text =
