@@ -13,6 +13,7 @@
 #include "watchctl/view/export/export.h"
 #include "watchctl/view/page/page.h"
 #include "watchctl/view/print/printer.h"
+#include "watchctl/view/event/event_choice.h"
 #include "watchctl/view/print/report.h"
 
 /* Modules of a hostile log name files of ours. */
@@ -49,19 +50,22 @@ static void print_report(const char *log, enum form form, uint8_t how, FILE *out
 	const struct report_options what = { .stacks = form >= FORM_FOLDED,
 					     .no_events = form >= FORM_FOLDED,
 					     .inverted = how & 16,
-					     .before = print.before,
 					     .calls = true,
 					     .instructions = true };
 	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT | ANNOTATE_CALLS);
 	struct printer *p = form == FORM_JSON	  ? print_json_new(out, &print)
 			    : form == FORM_FOLDED ? print_folded_new(out, &print)
 						  : print_text_new(out, &print);
+	const struct event_choice choice = { .before = print.before };
 	struct report *r = report_new(a, p, &what);
+	struct event_chooser *c = event_chooser_new(&choice, report_view(r));
 	struct replay_ending ending;
 
+	annotate_add_view(a, event_chooser_view(c));
 	feed(log, a, out, &ending);
 	report_finish(r);
 	report_free(r);
+	event_chooser_free(c);
 	printer_free(p);
 	annotate_free(a);
 }

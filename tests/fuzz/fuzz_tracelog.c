@@ -12,6 +12,7 @@
 #include "watchctl/trace/log/tracelog_reader.h"
 #include "watchctl/view/event/reorder.h"
 #include "watchctl/view/print/printer.h"
+#include "watchctl/view/event/event_choice.h"
 #include "watchctl/view/print/report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -26,20 +27,20 @@ static void consume(struct tracelog_reader *r, bool json)
 	struct print_options print = {
 		.regs = true, .utc = true, .before = "cache-miss", .width = json ? 0 : 80
 	};
-	struct report_options what = { .stacks = true,
-				       .inverted = json,
-				       .before = "cache-miss",
-				       .calls = true,
-				       .instructions = true,
-				       .function = json ? "[a-p]*" : NULL };
+	struct report_options what = {
+		.stacks = true, .inverted = json, .calls = true, .instructions = true
+	};
+	const struct event_choice choice = { .before = "cache-miss", .function = json ? "[a-p]*" : NULL };
 	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT | ANNOTATE_CALLS);
 	struct printer *p = json ? print_json_new(nowhere, &print) : print_text_new(nowhere, &print);
 	struct report *report = report_new(a, p, &what);
+	struct event_chooser *chooser = event_chooser_new(&choice, report_view(report));
 	struct reorder *order = reorder_new(annotate_sink(a));
 	struct event_sink sink = reorder_sink(order);
 	enum log_outcome outcome = LOG_EVENT;
 	struct trace_event e;
 
+	annotate_add_view(a, event_chooser_view(chooser));
 	while (!tracelog_next(r, &e, &outcome) && outcome == LOG_EVENT)
 		if (e.type != EVENT_MODULE)
 			wc_error_free(sink.put(sink.ctx, &e));
@@ -48,6 +49,8 @@ static void consume(struct tracelog_reader *r, bool json)
 	wc_error_free(reorder_flush(order));
 	report_finish(report);
 	report_free(report);
+	wc_error_free(event_chooser_check(chooser, "a log"));
+	event_chooser_free(chooser);
 	reorder_free(order);
 	printer_free(p);
 	annotate_free(a);

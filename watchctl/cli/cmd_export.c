@@ -101,7 +101,7 @@ static struct wc_error *take_log(void *request, const char *word)
 
 static struct wc_error *check_options(const struct request *q)
 {
-	const struct export_choice *c = &q->export.choice;
+	const struct event_choice *c = &q->export.choice;
 
 	if (!q->log)
 		return wc_error_new(WC_EUSAGE,
@@ -120,7 +120,7 @@ static struct wc_error *check_options(const struct request *q)
 
 static struct wc_error *cmd_export_parse(int argc, char **argv, struct request *q)
 {
-	struct export_choice *choice = &q->export.choice;
+	struct event_choice *choice = &q->export.choice;
 	struct wc_error *err;
 
 	q->export.part_bytes = PART_MB * 1000000ull;

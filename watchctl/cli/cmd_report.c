@@ -7,7 +7,6 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/cli/command.h"
-#include "watchctl/cli/options/similar.h"
 #include "watchctl/cli/options/time_options.h"
 #include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/output/ending.h"
@@ -17,12 +16,11 @@
 #include "watchctl/view/event/annotate.h"
 #include "watchctl/view/event/reorder.h"
 #include "watchctl/view/event/replay.h"
-#include "watchctl/view/export/export_select.h"
+#include "watchctl/view/event/event_choice.h"
 #include "watchctl/view/export/export_stacks.h"
 #include "watchctl/view/print/printer.h"
 #include "watchctl/view/print/report.h"
 
-#define TAGS_LISTED 20 /* by an error message */
 #define MIN_PERCENT 0.5
 
 struct request {
@@ -36,7 +34,7 @@ struct request {
 	const char **tag; /* as many as there are arguments */
 	unsigned int colour;
 	struct time_ask time;
-	struct export_choice part; /* of the log: a thread, a time */
+	struct event_choice choice; /* of the log: a watch, a thread, a time */
 	struct redact_ask redact;
 	struct print_options print;
 	struct report_options report;
@@ -67,7 +65,7 @@ static struct wc_error *add_tag(const struct option_match *m, void *to)
 {
 	struct request *q = to;
 
-	q->tag[q->report.choice.ntags++] = m->value;
+	q->tag[q->choice.ntags++] = m->value;
 	return NULL;
 }
 
@@ -80,18 +78,18 @@ static const struct option options[] = {
 	{ "--calls", NULL, NULL, "of a step recording, the calls as a tree too (text; --json has them)", 0,
 	  NULL, OPTION_FLAG(struct request, calls) },
 	{ "--function", NULL, "PATTERN", "only calls of such functions, with all inside of them (f, 'net_*')",
-	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, part.function) },
+	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, choice.function) },
 	{ "--depth", NULL, "N", "only N levels of calls", COMPLETE_NOTHING, NULL,
-	  OPTION_NUMBER(struct request, part.depth, 1, UINT32_MAX) },
+	  OPTION_NUMBER(struct request, choice.depth, 1, UINT32_MAX) },
 	{ "--thread", NULL, "THREAD", "only what that thread did (its number or name)", COMPLETE_NOTHING,
-	  NULL, OPTION_TEXT(struct request, part.thread) },
+	  NULL, OPTION_TEXT(struct request, choice.thread) },
 	OPTIONS_IN(struct request, time, time_options),
 	{ "--instructions", NULL, NULL, "each recorded instruction too (text; --json has them)", 0, NULL,
 	  OPTION_FLAG(struct request, report.instructions) },
 	{ "-n", NULL, "COUNT", "only the last COUNT accesses, captures and calls (the tables count them all)",
 	  COMPLETE_NOTHING, NULL, .set = set_last },
 	{ "--watch", NULL, "NAME", "only this watch, and the tags named", COMPLETE_NOTHING, NULL,
-	  OPTION_TEXT(struct request, report.choice.watch) },
+	  OPTION_TEXT(struct request, choice.watch) },
 	{ "--tag", NULL, "TAG", "only this tag (a name or a number; repeatable), as a tree of its stacks",
 	  COMPLETE_NOTHING, NULL, .set = add_tag },
 	{ "--tree", NULL, NULL, "stacks by count, as a tree, of tags, of watches and of calls", 0, NULL,
@@ -103,7 +101,7 @@ static const struct option options[] = {
 	{ "--folded", NULL, NULL, "a line \"outer;inner;... count\" for each stack, for flame graphs", 0,
 	  NULL, OPTION_FLAG(struct request, folded) },
 	{ "--before", NULL, "TAG", "with each access the thread's last capture under this tag",
-	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, report.before) },
+	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, choice.before) },
 	{ "--no-stack", NULL, NULL, "do not print the callers", 0, NULL,
 	  OPTION_FLAG(struct request, print.no_stack) },
 	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL,
@@ -137,8 +135,8 @@ static struct wc_error *check_html(const struct request *q)
 	if (!q->html)
 		return q->no_source ? wc_error_new(WC_EUSAGE, "--no-source goes with --html") : NULL;
 	if (q->json || q->folded || q->tree || q->only_tables || q->only_events || q->calls || q->has_last ||
-	    r->choice.watch || r->choice.ntags || r->before || time_is_asked(&q->time) || r->inverted ||
-	    q->print.no_stack || q->print.regs)
+	    q->choice.watch || q->choice.ntags || q->choice.before || time_is_asked(&q->time) ||
+	    r->inverted || q->print.no_stack || q->print.regs)
 		return wc_error_new(WC_EUSAGE,
 				    "--html writes a page of the whole log, to be filtered there: of the "
 				    "other options it goes only with --no-source");
@@ -159,16 +157,16 @@ static struct wc_error *choose_form(struct request *q)
 	if (q->folded && (q->json || q->tree))
 		return wc_error_new(WC_EUSAGE,
 				    "--folded is a form of its own; it excludes --json and --tree");
-	if (q->report.before && (stacks || q->only_tables))
+	if (q->choice.before && (stacks || q->only_tables))
 		return wc_error_new(WC_EUSAGE, "--before adds something to each access, which %s leaves out",
 				    q->folded ? "--folded"
 				    : q->tree ? "--tree"
 					      : "--sites");
-	if (q->report.before && q->report.choice.ntags && !q->report.choice.watch)
+	if (q->choice.before && q->choice.ntags && !q->choice.watch)
 		return wc_error_new(WC_EUSAGE,
 				    "--before adds something to each access, which --tag leaves out "
 				    "(--watch NAME chooses a watch as well)");
-	if (q->report.choice.ntags && !q->only_tables && !q->only_events && !q->report.before)
+	if (q->choice.ntags && !q->only_tables && !q->only_events && !q->choice.before)
 		stacks = true;
 	if (q->report.inverted && !stacks)
 		return wc_error_new(WC_EUSAGE, "--inverted turns a tree: it needs --tag or --tree");
@@ -178,7 +176,7 @@ static struct wc_error *choose_form(struct request *q)
 	q->report.calls = (q->json || q->calls || q->only_events) && !q->report.no_events;
 	q->report.instructions |= q->json;
 	q->report.merge = q->json ? MERGE_PLACES : q->folded ? MERGE_MODULES : MERGE_FUNCTIONS;
-	q->print.folded_names = q->report.choice.ntags + (q->report.choice.watch != NULL) != 1;
+	q->print.folded_names = q->choice.ntags + (q->choice.watch != NULL) != 1;
 	return NULL;
 }
 
@@ -191,76 +189,22 @@ static struct wc_error *cmd_report_parse(int argc, char **argv, struct request *
 	q->tag = calloc(argc + 1, sizeof(*q->tag));
 	if (!q->tag)
 		return &wc_enomem;
-	q->report.choice.tag = q->tag;
+	q->choice.tag = q->tag;
 	err = option_parse(argc, argv, options, q, take_log);
 	if (err)
 		return err;
 	if (!q->log)
 		return wc_error_new(WC_EUSAGE, "report needs the name of a log: watchctl report LOG");
 	/* What narrows the calls down asks for them as well. */
-	q->calls |= q->report.instructions || q->part.depth || q->part.function || q->part.thread;
-	q->print.before = q->report.before;
+	q->calls |= q->report.instructions || q->choice.depth || q->choice.function || q->choice.thread;
+	q->print.before = q->choice.before;
 	q->print.colour = !q->json && colour_is_wanted(q->colour, STDOUT_FILENO);
 	q->print.width = terminal_width(STDOUT_FILENO);
-	q->report.is_fed = q->part.may_have_no_calls = true;
+	q->choice.may_have_no_calls = true;
 	err = check_html(q);
 	if (!err)
 		err = choose_form(q);
-	return err ? err : time_ask_choose(&q->time, q->log, q->print.utc, &q->part);
-}
-
-/* "cache-hit, cache-miss, 17 and 3 more" */
-static void list_tags(const struct tag_totals *tags, char *buf, size_t cap)
-{
-	size_t i, used = 0;
-
-	buf[0] = '\0';
-	for (i = 0; i < tags->n && i < TAGS_LISTED && used < cap; i++)
-		used += snprintf(buf + used, cap - used, "%s%s", i ? ", " : "", tags->v[i]->tag->text);
-	if (i < tags->n && used < cap)
-		snprintf(buf + used, cap - used, " and %zu more", tags->n - i);
-}
-
-static struct wc_error *unknown_tag(const struct request *q, struct report *r, const char *tag)
-{
-	const struct tag_totals *tags = report_tags(r);
-	struct similar similar;
-	char list[2048], near[200];
-	size_t i;
-
-	if (!tags->n)
-		return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; it has no captures at all",
-				    q->log, tag);
-	similar_init(&similar, tag, strlen(tag));
-	for (i = 0; i < tags->n; i++)
-		if (tags->v[i]->tag->name)
-			similar_offer(&similar, tags->v[i]->tag->name);
-	if (similar_list(&similar, near, sizeof(near)))
-		return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; did you mean %s?", q->log, tag,
-				    near);
-	list_tags(tags, list, sizeof(list));
-	return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; its tags are: %s", q->log, tag, list);
-}
-
-static struct wc_error *check_names(const struct request *q, struct report *r,
-				    const struct export_select *part)
-{
-	const struct report_options *o = &q->report;
-	struct wc_error *err = export_select_check(part, q->log);
-	const char *names;
-	size_t i;
-
-	if (err)
-		return err;
-	if (!report_watch_is_known(r, &names))
-		return wc_error_new(WC_ENAME, "the log %s has no watch \"%s\"; %s%s", q->log, o->choice.watch,
-				    names ? "its watches are: " : "it has none", names ? names : "");
-	for (i = 0; i < o->choice.ntags; i++)
-		if (!report_tag_is_known(r, o->choice.tag[i]))
-			return unknown_tag(q, r, o->choice.tag[i]);
-	if (o->before && !report_tag_is_known(r, o->before))
-		return unknown_tag(q, r, o->before);
-	return NULL;
+	return err ? err : time_ask_choose(&q->time, q->log, q->print.utc, &q->choice);
 }
 
 static struct printer *new_printer(const struct request *q, FILE *out)
@@ -273,7 +217,7 @@ static struct printer *new_printer(const struct request *q, FILE *out)
 /* What annotate has to find out for that. */
 static unsigned int wanted_facts(const struct request *q)
 {
-	bool stack = q->report.stacks || q->report.before || !(q->print.no_stack || q->report.no_events);
+	bool stack = q->report.stacks || q->choice.before || !(q->print.no_stack || q->report.no_events);
 
 	return (stack ? ANNOTATE_STACK : 0) | ANNOTATE_TEXT | (q->report.stacks ? ANNOTATE_NO_VALUES : 0) |
 	       (q->report.calls && !q->report.no_events ? ANNOTATE_CALLS : 0);
@@ -282,7 +226,7 @@ static unsigned int wanted_facts(const struct request *q)
 /* Passes events on, and what went wrong in choosing them. */
 struct chosen {
 	struct event_sink to;
-	struct export_select *part;
+	struct event_chooser *chooser;
 };
 
 static struct wc_error *chosen_put(void *ctx, const struct trace_event *e)
@@ -290,15 +234,15 @@ static struct wc_error *chosen_put(void *ctx, const struct trace_event *e)
 	struct chosen *c = ctx;
 	struct wc_error *err = c->to.put(c->to.ctx, e);
 
-	return err ? err : export_select_take_error(c->part);
+	return err ? err : event_chooser_take_error(c->chooser);
 }
 
-static struct wc_error *feed(const struct request *q, struct annotate *a, struct export_select *part,
+static struct wc_error *feed(const struct request *q, struct annotate *a, struct event_chooser *chooser,
 			     FILE *out, struct replay_ending *ending)
 {
 	/* Where events are printed to a terminal, they show that it goes on. */
 	bool shown = !isatty(STDOUT_FILENO);
-	struct chosen chosen = { annotate_sink(a), part };
+	struct chosen chosen = { annotate_sink(a), chooser };
 	const struct event_sink sink = { chosen_put, &chosen };
 	scoped(reorder_freep) struct reorder *order = NULL;
 	scoped(progress_end) struct progress progress;
@@ -325,11 +269,10 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct replay_e
 	const struct view counter = export_stacks_view(&calls);
 	struct report_options form = q->report;
 	scoped(report_freep) struct report *r = NULL;
-	scoped(export_select_freep) struct export_select *part = NULL;
+	scoped(event_chooser_freep) struct event_chooser *chooser = NULL;
 	struct wc_error *err;
 
-	form.is_part = q->part.thread || q->part.function || q->part.from.kind != TIME_NONE ||
-		       q->part.until.kind != TIME_NONE;
+	form.is_part = event_choice_is_part(&q->choice);
 	export_stacks_init(&calls);
 	calls.trees.merge = form.merge;
 	calls.trees.inverted = form.inverted;
@@ -338,13 +281,13 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct replay_e
 		form.call_stacks = &calls.trees;
 	}
 	if (!a || !p || !(r = report_new(a, p, &form)) ||
-	    !(part = export_select_new(&q->part, report_view(r))))
+	    !(chooser = event_chooser_new(&q->choice, report_view(r))))
 		return &wc_enomem;
 	annotate_set_syntax(a, q->print.syntax);
-	annotate_add_view(a, export_select_view(part));
-	err = feed(q, a, part, out, ending);
+	annotate_add_view(a, event_chooser_view(chooser));
+	err = feed(q, a, chooser, out, ending);
 	if (!err)
-		err = check_names(q, r, part);
+		err = event_chooser_check(chooser, q->log);
 	if (err)
 		return err;
 	report_finish(r);

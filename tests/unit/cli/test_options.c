@@ -9,7 +9,7 @@
 
 /* The library that unit tests are linked with has no commands. */
 #include "watchctl/cli/options/options.c"
-#include "watchctl/cli/options/similar.c"
+#include "watchctl/base/similar.c"
 
 struct part {
 	bool all;

@@ -175,25 +175,6 @@ static void long_values_are_truncated_not_overrun(void **state)
 	value_format(&t, 4, 0x45, NULL, NULL, 0);
 }
 
-static void a_copy_is_deep(void **state)
-{
-	struct value_type t = { .kind = VALUE_ENUM,
-				.name = (char *)"enum color",
-				.enum_signed = true,
-				.enumerators = colors,
-				.nenumerators = 3 };
-	struct value_type copy;
-
-	assert_true(value_type_copy(&t, &copy));
-	assert_ptr_not_equal(copy.name, t.name);
-	assert_ptr_not_equal(copy.enumerators, t.enumerators);
-	assert_string_equal(copy.enumerators[2].name, "BLUE");
-	assert_int_equal(copy.enumerators[2].value, -3);
-	value_type_deinit(&copy);
-	assert_null(copy.name);
-	assert_int_equal(copy.nenumerators, 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,7 +189,6 @@ int main(void)
 		cmocka_unit_test(pointers_show_their_symbol),
 		cmocka_unit_test(what_is_not_understood_is_hex),
 		cmocka_unit_test(long_values_are_truncated_not_overrun),
-		cmocka_unit_test(a_copy_is_deep),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,9 +68,9 @@ static void on_armed(void *ctx, const struct view_watch *w, struct view_time tim
 	((struct seen *)ctx)->armed++;
 }
 
-static void on_note(void *ctx, const char *text, struct view_time time)
+static void on_event(void *ctx, const struct view_event *e)
 {
-	((struct seen *)ctx)->notes++;
+	((struct seen *)ctx)->notes += e->raw->type == EVENT_NOTE;
 }
 
 struct fixture {
@@ -85,7 +85,7 @@ static int setup(void **state)
 					     .lost = on_lost,
 					     .summary = on_summary,
 					     .armed = on_armed,
-					     .note = on_note };
+					     .event = on_event };
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	f->a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);

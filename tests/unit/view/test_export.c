@@ -12,7 +12,7 @@
 #include "watchctl/view/export/export_spill.h"
 #include "watchctl/base/text_buf.h"
 #include "watchctl/view/export/export_text.h"
-#include "watchctl/view/export/export_time.h"
+#include "watchctl/view/event/time_bound.h"
 
 /* Moments */
 
@@ -20,11 +20,11 @@ static const struct view_time begin = { .mono_ns = T0, .real_ns = EPOCH };
 
 static uint64_t moment(const char *text, bool utc)
 {
-	struct export_time t;
+	struct time_bound t;
 	uint64_t ns = 0;
 
-	assert_null(export_time_parse("--from", text, utc, &t));
-	assert_null(export_time_resolve(&t, begin, &ns));
+	assert_null(time_bound_parse("--from", text, utc, &t));
+	assert_null(time_bound_resolve(&t, begin, &ns));
 	return ns;
 }
 
@@ -78,12 +78,12 @@ static void what_is_no_moment_is_refused(void **state)
 					   "2023-1-1T00:00:00",
 					   "99999999999999999999",
 					   "+99999999999999999999s" };
-	struct export_time t;
+	struct time_bound t;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct wc_error *err = export_time_parse("--until", bad[i], false, &t);
+		struct wc_error *err = time_bound_parse("--until", bad[i], false, &t);
 		if (!err)
 			fail_msg("\"%s\" was taken for a time", bad[i]);
 		assert_int_equal(err->kind, WC_EUSAGE);
@@ -95,18 +95,18 @@ static void what_is_no_moment_is_refused(void **state)
 static void a_log_that_does_not_know_the_time_of_day_says_so(void **state)
 {
 	const struct view_time unknown = { .mono_ns = T0 };
-	struct export_time t;
+	struct time_bound t;
 	struct wc_error *err;
 	uint64_t ns;
 
 	(void)state;
-	assert_null(export_time_parse("--from", "12:00:00", false, &t));
-	err = export_time_resolve(&t, unknown, &ns);
+	assert_null(time_bound_parse("--from", "12:00:00", false, &t));
+	err = time_bound_resolve(&t, unknown, &ns);
 	assert_non_null(err);
 	assert_int_equal(err->kind, WC_ENAME);
 	wc_error_free(err);
-	assert_null(export_time_parse("--from", "+1s", false, &t));
-	assert_null(export_time_resolve(&t, unknown, &ns));
+	assert_null(time_bound_parse("--from", "+1s", false, &t));
+	assert_null(time_bound_resolve(&t, unknown, &ns));
 	assert_int_equal(ns, T0 + 1000000000u);
 }
 

@@ -1,39 +1,13 @@
 /* The form for programs: the documented names, valid JSON whatever the target's bytes are. */
-#include "tests/unit/view_stream.h"
+#include "tests/unit/view_output.h"
 
-#include "watchctl/view/print/report.h"
 #include "watchctl/view/words/json.h"
-
-#define PRINTER print_json_new
-
-struct output {
-	char *text;
-	size_t len;
-	FILE *f;
-};
-
-static void open_output(struct output *o)
-{
-	o->f = open_memstream(&o->text, &o->len);
-	assert_non_null(o->f);
-}
 
 static void print_stream(void (*stream)(struct annotate *a), struct output *o,
 			 const struct print_options *options, const struct report_options *what)
 {
-	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
-	struct printer *p;
-	struct report *r;
-
-	open_output(o);
-	p = PRINTER(o->f, options);
-	r = report_new(a, p, what);
-	stream(a);
-	report_finish(r);
-	report_free(r);
-	printer_free(p);
-	annotate_free(a);
-	fclose(o->f);
+	print_report(stream, print_json_new, 0, o, options, what,
+		     &(struct event_choice){ .before = options->before });
 }
 
 /* What the printer makes of the session. */
@@ -190,7 +164,7 @@ static void registers_come_when_asked_and_the_stack_goes(void **state)
 static void captures_have_the_documented_objects(void **state)
 {
 	struct print_options options = { .before = "cache-miss" };
-	struct report_options what = { .before = "cache-miss" };
+	struct report_options what = { 0 };
 	struct output o;
 
 	print_stream(feed_captures, &o, &options, &what);

@@ -1,39 +1,19 @@
 /* The form for people: golden lines, and nothing of a target's bytes that could drive a terminal. */
-#include "tests/unit/view_stream.h"
+#include "tests/unit/view_output.h"
 
 #include "watchctl/base/utf8.h"
-#include "watchctl/view/print/report.h"
 
-#define PRINTER print_text_new
-
-struct output {
-	char *text;
-	size_t len;
-	FILE *f;
-};
-
-static void open_output(struct output *o)
+static void print_chosen(void (*stream)(struct annotate *a), struct output *o,
+			 const struct print_options *options, const struct report_options *what,
+			 const struct event_choice *choice)
 {
-	o->f = open_memstream(&o->text, &o->len);
-	assert_non_null(o->f);
+	print_report(stream, print_text_new, 0, o, options, what, choice);
 }
 
 static void print_stream(void (*stream)(struct annotate *a), struct output *o,
 			 const struct print_options *options, const struct report_options *what)
 {
-	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
-	struct printer *p;
-	struct report *r;
-
-	open_output(o);
-	p = PRINTER(o->f, options);
-	r = report_new(a, p, what);
-	stream(a);
-	report_finish(r);
-	report_free(r);
-	printer_free(p);
-	annotate_free(a);
-	fclose(o->f);
+	print_chosen(stream, o, options, what, &(struct event_choice){ 0 });
 }
 
 /* What the printer makes of the session. */
@@ -144,27 +124,21 @@ static void registers_are_printed_four_a_line(void **state)
 /* Found by the fuzzer: the empty name was looked for behind the end of the list of names. */
 static void watches_without_a_name_are_listed_too(void **state)
 {
+	const struct event_choice choice = { .watch = "flag" };
 	struct annotate *a = annotate_new(NULL, 0);
-	struct print_options options = { .utc = true };
-	struct report_options what = { .choice.watch = "flag" };
-	struct printer *p;
-	struct report *r;
-	struct output o;
-	const char *names;
+	struct event_chooser *c = event_chooser_new(&choice, (struct view){ .ops = &(struct view_ops){ 0 } });
+	struct wc_error *err;
 
-	open_output(&o);
-	p = print_text_new(o.f, &options);
-	r = report_new(a, p, &what);
+	annotate_add_view(a, event_chooser_view(c));
 	feed_watch(a, 0, "", ACCESS_READWRITE);
 	feed_watch(a, 1, "", ACCESS_READWRITE);
 	feed_watch(a, 2, "other", ACCESS_READWRITE);
-	assert_false(report_watch_is_known(r, &names));
-	assert_string_equal(names, ", other");
-	report_free(r);
-	printer_free(p);
+	err = event_chooser_check(c, "LOG");
+	assert_non_null(err);
+	assert_string_equal(err->text, "the log LOG has no watch \"flag\"; its watches are: , other");
+	wc_error_free(err);
+	event_chooser_free(c);
 	annotate_free(a);
-	fclose(o.f);
-	free(o.text);
 }
 
 /* The table's last columns are for wider terminals; nothing else is left out. */
@@ -307,23 +281,24 @@ static void only_what_is_chosen_is_reported(void **state)
 {
 	static const char *const tag[] = { "0x2a" };
 	struct print_options options = { .utc = true, .no_stack = true };
-	struct report_options one_watch = { .choice.watch = "flag" };
-	struct report_options one_tag = { .choice = { .tag = tag, .ntags = 1 } };
-	struct report_options both = { .choice = { .watch = "flag", .tag = tag, .ntags = 1 } };
+	const struct event_choice one_watch = { .watch = "flag" };
+	const struct event_choice one_tag = { .tag = tag, .ntags = 1 };
+	const struct event_choice both = { .watch = "flag", .tag = tag, .ntags = 1 };
+	struct report_options what = { 0 };
 	struct output o;
 
-	print_stream(feed_captures, &o, &options, &one_watch);
+	print_chosen(feed_captures, &o, &options, &what, &one_watch);
 	assert_non_null(strstr(o.text, "  write  flag"));
 	assert_null(strstr(o.text, "tag "));
 	assert_null(strstr(o.text, "capture"));
 	free(o.text);
-	print_stream(feed_captures, &o, &options, &one_tag);
+	print_chosen(feed_captures, &o, &options, &what, &one_tag);
 	assert_null(strstr(o.text, "flag"));
 	assert_null(strstr(o.text, "cache-miss"));
 	assert_non_null(strstr(o.text, "  tag    42 "));
 	assert_non_null(strstr(o.text, "\ncaptures: 6 made"));
 	free(o.text);
-	print_stream(feed_captures, &o, &options, &both);
+	print_chosen(feed_captures, &o, &options, &what, &both);
 	assert_non_null(strstr(o.text, "  write  flag"));
 	assert_non_null(strstr(o.text, "  tag    42 "));
 	assert_null(strstr(o.text, "cache-miss"));
@@ -333,10 +308,11 @@ static void only_what_is_chosen_is_reported(void **state)
 static void accesses_report_the_last_capture_before_them_in_their_thread(void **state)
 {
 	struct print_options options = { .utc = true, .before = "cache-miss" };
-	struct report_options what = { .before = "cache-miss", .choice.watch = "flag" };
+	struct event_choice choice = { .before = "cache-miss", .watch = "flag" };
+	struct report_options what = { 0 };
 	struct output o;
 
-	print_stream(feed_captures, &o, &options, &what);
+	print_chosen(feed_captures, &o, &options, &what, &choice);
 	assert_non_null(strstr(o.text,
 			       "mov dword ptr [rdi], eax\n"
 			       "    #1  app+0x1100\n"
@@ -345,8 +321,8 @@ static void accesses_report_the_last_capture_before_them_in_their_thread(void **
 			       "        #1  app+0x1100\n"
 			       "        #2  0x7f0000001234\n\n"));
 	free(o.text);
-	options.before = what.before = "42"; /* that of another thread, and later */
-	print_stream(feed_captures, &o, &options, &what);
+	options.before = choice.before = "42"; /* that of another thread, and later */
+	print_chosen(feed_captures, &o, &options, &what, &choice);
 	assert_non_null(strstr(o.text, "    #1  app+0x1100\n    no 42 recorded in this thread before\n\n"));
 	free(o.text);
 }

@@ -1,14 +1,8 @@
 /* What probes record, as the views show it: lines, the table by site, JSON, stacks by count, and in which order. */
-#include "tests/unit/view_stream.h"
+#include "tests/unit/view_output.h"
 
 #include "tests/unit/probe_sample.h"
 #include "watchctl/view/event/reorder.h"
-#include "watchctl/view/print/report.h"
-
-struct output {
-	char *text;
-	size_t len;
-};
 
 static void feed_one(void *to, struct trace_event e)
 {
@@ -42,24 +36,20 @@ static void feed_cut(struct annotate *a)
 	feed(a, (struct trace_event){ .type = EVENT_LOST, .lost = { WATCH_PROBES, 9, "no room" } });
 }
 
-static struct output print(void (*stream)(struct annotate *a),
-			   struct printer *(*printer)(FILE *out, const struct print_options *options),
-			   const struct report_options *what)
+static struct output print_chosen(void (*stream)(struct annotate *a), new_printer *printer,
+				  const struct report_options *what, const struct event_choice *choice)
 {
 	const struct print_options options = { .utc = true };
-	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
 	struct output o = { 0 };
-	FILE *f = open_memstream(&o.text, &o.len);
-	struct printer *p = printer(f, &options);
-	struct report *r = report_new(a, p, what);
 
-	stream(a);
-	report_finish(r);
-	report_free(r);
-	printer_free(p);
-	annotate_free(a);
-	fclose(f);
+	print_report(stream, printer, 0, &o, &options, what, choice);
 	return o;
+}
+
+static struct output print(void (*stream)(struct annotate *a), new_printer *printer,
+			   const struct report_options *what)
+{
+	return print_chosen(stream, printer, what, &(struct event_choice){ 0 });
 }
 
 static void has(const struct output *o, const char *part)
@@ -161,15 +151,17 @@ static void of_a_part_the_totals_are_not_shown(void **state)
 static void probes_are_chosen_by_name_and_stacks_by_tag(void **state)
 {
 	const char *const tag[] = { "slow path" };
-	struct report_options what = { .choice = { .watch = "on_ret" } };
-	struct output o = print(feed_sample, print_text_new, &what);
+	struct report_options what = { 0 };
+	struct output o =
+		print_chosen(feed_sample, print_text_new, &what, &(struct event_choice){ .watch = "on_ret" });
 
 	(void)state;
 	has(&o, "    0     0  on_ret  app+0x1169");
 	has_not(&o, "on_cas");
 	free(o.text);
-	what = (struct report_options){ .choice = { .tag = tag, .ntags = 1 }, .no_tables = true };
-	o = print(feed_sample, print_text_new, &what);
+	what.no_tables = true;
+	o = print_chosen(feed_sample, print_text_new, &what,
+			 &(struct event_choice){ .tag = tag, .ntags = 1 });
 	has(&o, "tag slow path");
 	has_not(&o, "cas 0x");
 	free(o.text);

@@ -316,6 +316,7 @@ static void stacks_of_accesses_make_trees_too(void **state)
 	struct printer *p = print_folded_new(f, &options);
 	struct report *r = report_new(a, p, &what);
 
+	annotate_add_view(a, report_view(r));
 	feed_captures(a);
 	report_finish(r);
 	fflush(f);
@@ -323,8 +324,6 @@ static void stacks_of_accesses_make_trees_too(void **state)
 				  "[depth];[app];[app] 1\n"		     /* 42 */
 				  "[app];[app] 1\n" /* flag */);
 	assert_int_equal(report_lost(r), 2);
-	assert_true(report_tag_is_known(r, "0x2a"));
-	assert_false(report_tag_is_known(r, "cache"));
 	report_free(r);
 	printer_free(p);
 	annotate_free(a);

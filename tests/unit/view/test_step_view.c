@@ -1,18 +1,12 @@
 /* Step recordings in the views: whole stacks, calls as a tree, how calls and occurrences ended, and filters.
  */
-#include "tests/unit/view_stream.h"
+#include "tests/unit/view_output.h"
 
 #include "watchctl/view/event/step_track.h"
-#include "watchctl/view/print/report.h"
 #include "watchctl/view/event/step_words.h"
 
 enum { T_INT, T_STRING, T_CHAR };
 enum { F_MAIN, F_PARSE, F_STRLEN, F_COMPARE, F_NAMELESS };
-
-struct output {
-	char *text;
-	size_t len;
-};
 
 static void feed_functions(struct annotate *a)
 {
@@ -148,17 +142,8 @@ static void feed_steps(struct annotate *a)
 static void print(struct output *o, bool json, const struct print_options *options,
 		  const struct report_options *what)
 {
-	struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT | ANNOTATE_CALLS);
-	FILE *f = open_memstream(&o->text, &o->len);
-	struct printer *p = json ? print_json_new(f, options) : print_text_new(f, options);
-	struct report *r = report_new(a, p, what);
-
-	feed_steps(a);
-	report_finish(r);
-	report_free(r);
-	printer_free(p);
-	annotate_free(a);
-	fclose(f);
+	print_report(feed_steps, json ? print_json_new : print_text_new, ANNOTATE_CALLS, o, options, what,
+		     &(struct event_choice){ 0 });
 }
 
 static const char head[] = "process 77 (app): app -x, on box, 2023-11-14 22:13:20 UTC\n"
@@ -249,12 +234,11 @@ static void calls_are_a_tree(void **state)
 static void chosen_functions_come_with_what_is_in_them(void **state)
 {
 	struct print_options options = { .utc = true, .no_stack = true };
-	struct report_options what = {
-		.calls = true, .no_tables = true, .function = "ns::parse", .depth = 2, .thread = "app"
-	};
+	const struct event_choice choice = { .function = "ns::parse", .depth = 2, .thread = "app" };
+	struct report_options what = { .calls = true, .no_tables = true };
 	struct output o;
 
-	print(&o, false, &options, &what);
+	print_report(feed_steps, print_text_new, ANNOTATE_CALLS, &o, &options, &what, &choice);
 	assert_string_equal(
 		o.text,
 		joined(head,

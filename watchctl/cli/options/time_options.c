@@ -2,7 +2,7 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/view/event/replay.h"
-#include "watchctl/view/export/export_time.h"
+#include "watchctl/view/event/time_bound.h"
 
 const struct option time_options[] = {
 	{ "--from", NULL, "TIME", "only from then on: +1.5s, 12:34:56.789, a date and time, or time_ns",
@@ -20,7 +20,7 @@ bool time_is_asked(const struct time_ask *ask)
 }
 
 struct wc_error *time_ask_choose(const struct time_ask *ask, const char *log, bool utc,
-				 struct export_choice *ret)
+				 struct event_choice *ret)
 {
 	struct wc_error *err = NULL;
 	uint64_t last;
@@ -29,15 +29,15 @@ struct wc_error *time_ask_choose(const struct time_ask *ask, const char *log, bo
 		return wc_error_new(WC_EUSAGE,
 				    "--last counts from the end of the log; it excludes --from and --until");
 	if (ask->from)
-		err = export_time_parse("--from", ask->from, utc, &ret->from);
+		err = time_bound_parse("--from", ask->from, utc, &ret->from);
 	if (!err && ask->until)
-		err = export_time_parse("--until", ask->until, utc, &ret->until);
+		err = time_bound_parse("--until", ask->until, utc, &ret->until);
 	if (err || !ask->last_ns)
 		return err;
 	err = replay_last_time(log, &last);
 	if (!err)
-		ret->from = (struct export_time){ .kind = TIME_MONOTONIC,
-						  .ns = last > ask->last_ns ? last - ask->last_ns : 0,
-						  .text = "--last" };
+		ret->from = (struct time_bound){ .kind = TIME_MONOTONIC,
+						 .ns = last > ask->last_ns ? last - ask->last_ns : 0,
+						 .text = "--last" };
 	return err;
 }

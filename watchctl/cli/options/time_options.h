@@ -3,7 +3,7 @@
 #define WATCHCTL_CLI_OPTIONS_TIME_OPTIONS_H
 
 #include "watchctl/cli/options/options.h"
-#include "watchctl/view/export/export_select.h"
+#include "watchctl/view/event/event_choice.h"
 
 /* For a struct time_ask in the command's request. */
 extern const struct option time_options[];
@@ -17,6 +17,6 @@ bool time_is_asked(const struct time_ask *ask);
 
 /* What was asked for, of the log @log; @utc: times of day are in UTC. Reads the log for --last. */
 struct wc_error *time_ask_choose(const struct time_ask *ask, const char *log, bool utc,
-				 struct export_choice *ret);
+				 struct event_choice *ret);
 
 #endif

@@ -214,6 +214,7 @@ struct wc_error *output_open(const struct output_options *o, struct output *s)
 	s->report = report_new(s->annotate, s->printer, &report);
 	if (!s->report)
 		return &wc_enomem;
+	annotate_add_view(s->annotate, report_view(s->report));
 	s->events = o->no_tables ? (struct event_sink){ put_the_rest, s } : annotate_sink(s->annotate);
 	s->logged = o->log;
 	if (o->log) {

@@ -191,9 +191,8 @@ static void on_capture(void *ctx, const struct view_capture *c)
 		v.ops->capture(v.ctx, c);
 }
 
-static void on_process(void *ctx, const struct process_event *p, struct view_time time)
+static void on_process(struct repl_feed *f, const struct process_event *p)
 {
-	struct repl_feed *f = ctx;
 	char comm[64], cmdline[160];
 
 	f->begun = true;
@@ -220,12 +219,15 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 	v.ops->lost(v.ctx, w, l, time);
 }
 
-static void on_note(void *ctx, const char *text, struct view_time time)
+static void on_event(void *ctx, const struct view_event *e)
 {
 	struct repl_feed *f = ctx;
 	struct view v = printer_view(f->printer);
 
-	v.ops->note(v.ctx, text, time);
+	if (e->raw->type == EVENT_PROCESS)
+		on_process(f, &e->raw->process);
+	else if (e->raw->type == EVENT_NOTE)
+		v.ops->event(v.ctx, e);
 }
 
 static void on_summary(void *ctx, const struct view_summary *s)
@@ -305,10 +307,9 @@ struct wc_error *feed_open(const char *path, bool colour, enum insn_syntax synta
 	static const struct view_ops ops = {
 		.access = on_access,
 		.capture = on_capture,
-		.process = on_process,
+		.event = on_event,
 		.armed = on_armed,
 		.lost = on_lost,
-		.note = on_note,
 		.summary = on_summary,
 	};
 	scoped(feed_closep) struct repl_feed *f = calloc(1, sizeof(*f));

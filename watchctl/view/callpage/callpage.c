@@ -281,6 +281,26 @@ static void on_range(void *ctx, const struct range_event *r, const char *comm, s
 		keep_note(p, step_range_text(r->what), time, 0);
 }
 
+static void on_event(void *ctx, const struct view_event *e)
+{
+	switch (e->raw->type) {
+	case EVENT_PROCESS:
+		on_process(ctx, &e->raw->process, e->time);
+		break;
+	case EVENT_NOTE:
+		on_note(ctx, e->raw->note.text, e->time);
+		break;
+	case EVENT_RECORDING:
+		on_recording(ctx, &e->raw->recording, e->time);
+		break;
+	case EVENT_RANGE:
+		on_range(ctx, &e->raw->range, e->comm, e->time);
+		break;
+	default:
+		break;
+	}
+}
+
 static void on_step(void *ctx, const struct view_step *s)
 {
 	((struct callpage *)ctx)->steps++;
@@ -298,13 +318,10 @@ static void on_capture(void *ctx, const struct view_capture *c)
 
 struct callpage *callpage_new(struct annotate *a, const struct callpage_options *o)
 {
-	static const struct view_ops ops = { .process = on_process,
+	static const struct view_ops ops = { .event = on_event,
 					     .access = on_access,
 					     .capture = on_capture,
 					     .lost = on_lost,
-					     .note = on_note,
-					     .recording = on_recording,
-					     .range = on_range,
 					     .call = on_call,
 					     .ret = on_return,
 					     .step = on_step,

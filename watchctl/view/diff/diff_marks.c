@@ -238,12 +238,12 @@ static void on_capture(void *ctx, const struct view_capture *c)
 }
 
 /* What comes behind a gap is not compared. */
-static void on_missing(void *ctx, const struct missing_event *m, struct view_time time)
+static void on_event(void *ctx, const struct view_event *e)
 {
 	struct intake *in = ctx;
 
-	(void)time;
-	in->over |= m->bytes != 0;
+	if (e->raw->type == EVENT_MISSING)
+		in->over |= e->raw->missing.bytes != 0;
 }
 
 static struct wc_error *diff_marks_put(void *ctx, const struct trace_event *e)
@@ -255,9 +255,7 @@ static struct wc_error *diff_marks_put(void *ctx, const struct trace_event *e)
 
 static struct wc_error *read_log(struct intake *in, const char *path)
 {
-	static const struct view_ops ops = { .access = on_access,
-					     .capture = on_capture,
-					     .missing = on_missing };
+	static const struct view_ops ops = { .access = on_access, .capture = on_capture, .event = on_event };
 	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
 	scoped(reorder_freep) struct reorder *order = NULL;
 	struct replay_ending ending;

@@ -13,6 +13,7 @@
 #include "watchctl/code/insn/insn.h"
 #include "watchctl/trace/event_access.h"
 #include "watchctl/trace/log/event_copy.h"
+#include "watchctl/trace/log/event_fields.h"
 #include "watchctl/view/event/annotate_probe.h"
 #include "watchctl/view/event/annotate_step.h"
 #include "watchctl/view/event/frames.h"
@@ -33,8 +34,7 @@ struct annotate {
 	bool own_symbolizer;
 	unsigned int flags;
 	enum insn_syntax syntax;
-	struct view view[ANNOTATE_VIEWS];
-	size_t nviews;
+	struct views views;
 
 	struct map64 watches; /* id -> struct annotated_watch */
 	struct map64 threads; /* pid, tid -> char * */
@@ -51,8 +51,9 @@ struct annotate {
 		bool reported; /* that there are captures, or were to be: they have a summary */
 		bool summed_up;
 	} captures;
-	bool partial; /* the log does not hold all that was recorded */
-	int32_t pid;  /* of the first process reported; 0: none yet */
+	bool recording; /* a step recording was reported */
+	bool partial;	/* the log does not hold all that was recorded */
+	int32_t pid;	/* of the first process reported; 0: none yet */
 	bool has_realtime;
 	uint64_t realtime_offset; /* add to CLOCK_MONOTONIC */
 
@@ -63,19 +64,33 @@ struct annotate {
 	char old_text[VALUE_TEXT], new_text[VALUE_TEXT];
 };
 
-/* Calls @op of every view that has it. */
-#define REPORT(a, op, ...)                                                                       \
-	do {                                                                                     \
-		size_t report_;                                                                  \
-		for (report_ = 0; report_ < (a)->nviews; report_++)                              \
-			if ((a)->view[report_].ops->op)                                          \
-				(a)->view[report_].ops->op((a)->view[report_].ctx, __VA_ARGS__); \
-	} while (0)
+#define REPORT(a, op, ...) VIEWS_REPORT(&(a)->views, op, __VA_ARGS__)
 
 static struct view_time at(const struct annotate *a, uint64_t time_ns)
 {
 	return (struct view_time){ .mono_ns = time_ns,
 				   .real_ns = a->has_realtime ? time_ns + a->realtime_offset : 0 };
+}
+
+static uint64_t thread_key(int32_t pid, int32_t tid)
+{
+	return annotate_thread_key(pid, tid);
+}
+
+/* As it is. */
+static void report_event(struct annotate *a, const struct trace_event *e)
+{
+	struct view_event v = { .time = at(a, e->time_ns), .raw = e };
+	int32_t pid, tid;
+
+	if (event_thread(e, &pid, &tid))
+		v.comm = map64_get(&a->threads, thread_key(pid, tid));
+	REPORT(a, event, &v);
+}
+
+static void report_note(struct annotate *a, const char *text, uint64_t time_ns)
+{
+	report_event(a, &(struct trace_event){ .type = EVENT_NOTE, .time_ns = time_ns, .note = { text } });
 }
 
 /* Watches */
@@ -157,11 +172,6 @@ struct symbolizer *annotate_symbolizer(struct annotate *a)
 
 /* Facts about the process */
 
-static uint64_t thread_key(int32_t pid, int32_t tid)
-{
-	return annotate_thread_key(pid, tid);
-}
-
 static struct wc_error *keep_comm(struct annotate *a, int32_t pid, int32_t tid, const char *comm)
 {
 	char *old = map64_get(&a->threads, thread_key(pid, tid));
@@ -184,17 +194,19 @@ static void forget_program(struct annotate *a)
 		symbolizer_remove(a->symbolizer, 0, UINT64_MAX);
 }
 
-static struct wc_error *on_process(struct annotate *a, const struct process_event *p, uint64_t time_ns)
+static struct wc_error *on_process(struct annotate *a, const struct trace_event *e)
 {
+	const struct process_event *p = &e->process;
+
 	if (p->pid == a->pid)
 		forget_program(a);
 	else if (!a->pid)
 		a->pid = p->pid;
 	a->has_realtime = p->realtime_ns != 0;
-	a->realtime_offset = p->realtime_ns - time_ns;
+	a->realtime_offset = p->realtime_ns - e->time_ns;
 	if (a->own_symbolizer && !log_symbols_process(a->symbolizer, p, 0))
 		return &wc_enomem;
-	REPORT(a, process, p, at(a, time_ns));
+	report_event(a, e);
 	/* The main thread, until an event of its own says more. */
 	return keep_comm(a, p->pid, p->pid, p->comm);
 }
@@ -278,7 +290,7 @@ static struct wc_error *report_stale(struct annotate *a, const struct location *
 	snprintf(text, sizeof(text),
 		 "%s has changed since the process mapped it (different build id): it is not used for names",
 		 l->module);
-	REPORT(a, note, text, at(a, time_ns));
+	report_note(a, text, time_ns);
 	return NULL;
 }
 
@@ -511,9 +523,10 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 
 	switch (e->type) {
 	case EVENT_PROCESS:
-		return on_process(a, &e->process, e->time_ns);
+		return on_process(a, e);
 	case EVENT_THREAD:
-		annotate_steps_thread(a->steps, &e->thread, at(a, e->time_ns));
+		if (a->recording)
+			report_event(a, e);
 		return keep_comm(a, e->thread.pid, e->thread.tid, e->thread.comm);
 	case EVENT_MODULE:
 		return on_module(a, &e->module, false);
@@ -530,13 +543,10 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 		return on_access(a, &e->access, e->time_ns);
 	case EVENT_LOST:
 		return on_lost(a, &e->lost, e->time_ns);
-	case EVENT_NOTE:
-		REPORT(a, note, e->note.text, at(a, e->time_ns));
-		return NULL;
 	case EVENT_MISSING:
 		a->partial = true;
 		if (e->missing.bytes || e->missing.events || e->missing.why)
-			REPORT(a, missing, &e->missing, at(a, e->time_ns));
+			report_event(a, e);
 		return NULL;
 	case EVENT_SUMMARY:
 		return on_summary(a, &e->summary);
@@ -544,11 +554,8 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 		return tag_names_add(&a->tags, &e->tag) ? NULL : &wc_enomem;
 	case EVENT_CAPTURE:
 		return on_capture(a, &e->capture, e->time_ns);
-	case EVENT_RECORDING:
 	case EVENT_TYPE:
 	case EVENT_FUNCTION:
-	case EVENT_REGION:
-	case EVENT_RANGE:
 	case EVENT_CALL:
 	case EVENT_RETURN:
 	case EVENT_STEP:
@@ -556,11 +563,19 @@ static struct wc_error *annotate_put(void *ctx, const struct trace_event *e)
 	case EVENT_BLOCKED:
 	case EVENT_INPUT:
 		return annotate_steps_put(a->steps, e, at(a, e->time_ns));
+	case EVENT_RECORDING:
+		a->recording = true;
+		break;
 	case EVENT_PROBE_SITE:
 	case EVENT_PROBE:
 	case EVENT_PROBE_TOTAL:
 		return annotate_probes_put(a->probes, e, at(a, e->time_ns), a->syntax);
+	case EVENT_REGION: /* no view shows mappings */
+		return NULL;
+	default:
+		break;
 	}
+	report_event(a, e);
 	return NULL;
 }
 
@@ -583,8 +598,8 @@ struct annotate *annotate_new(struct symbolizer *shared, unsigned int flags)
 		return NULL;
 	}
 	frames_init(&a->frames, a->symbolizer, &a->code, &a->trampolines);
-	a->steps = annotate_steps_new(&a->frames, &a->threads, flags);
-	a->probes = annotate_probes_new(&a->frames, &a->threads, flags);
+	a->steps = annotate_steps_new(&a->frames, &a->threads, flags, &a->views);
+	a->probes = annotate_probes_new(&a->frames, &a->threads, flags, &a->views);
 	if (!a->steps || !a->probes) {
 		annotate_free(a);
 		return NULL;
@@ -604,10 +619,8 @@ enum insn_syntax annotate_syntax(const struct annotate *a)
 
 void annotate_add_view(struct annotate *a, struct view v)
 {
-	assert(a->nviews < ANNOTATE_VIEWS);
-	a->view[a->nviews++] = v;
-	annotate_steps_add_view(a->steps, v);
-	annotate_probes_add_view(a->probes, v);
+	assert(a->views.n < VIEWS_MAX);
+	a->views.v[a->views.n++] = v;
 }
 
 void annotate_free(struct annotate *a)

@@ -17,8 +17,6 @@
 
 #define ANNOTATE_CALLS 8u /* of calls, parameters, results and stacks too: without, they are only counted */
 
-#define ANNOTATE_VIEWS 4
-
 struct annotate;
 
 /*
@@ -27,7 +25,7 @@ struct annotate;
  */
 struct annotate *annotate_new(struct symbolizer *shared, unsigned int flags);
 
-/* Up to ANNOTATE_VIEWS, called in the order added. */
+/* Up to VIEWS_MAX, called in the order added. */
 void annotate_add_view(struct annotate *a, struct view v);
 
 /* How it writes instructions; before the first event. Otherwise INSN_INTEL. */

@@ -1,6 +1,5 @@
 #include "watchctl/view/event/annotate_probe.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +24,7 @@ struct annotate_probes {
 	struct frames *frames;
 	const struct map64 *threads;
 	unsigned int flags;
-	struct view view[ANNOTATE_VIEWS];
-	size_t nviews;
+	const struct views *views;
 	struct map64 sites;   /* id -> struct probe_site */
 	struct text_buf text; /* of the last event */
 	bool reported;	      /* that there are probes: they have a summary */
@@ -36,13 +34,7 @@ struct annotate_probes {
 	size_t ntotals;
 };
 
-#define REPORT(p, op, ...)                                                                       \
-	do {                                                                                     \
-		size_t report_;                                                                  \
-		for (report_ = 0; report_ < (p)->nviews; report_++)                              \
-			if ((p)->view[report_].ops->op)                                          \
-				(p)->view[report_].ops->op((p)->view[report_].ctx, __VA_ARGS__); \
-	} while (0)
+#define REPORT(p, op, ...) VIEWS_REPORT((p)->views, op, __VA_ARGS__)
 
 /* Sites */
 
@@ -240,14 +232,8 @@ void annotate_probes_sum_up(struct annotate_probes *p, const struct summary_even
 	REPORT(p, summary, &s);
 }
 
-void annotate_probes_add_view(struct annotate_probes *p, struct view v)
-{
-	assert(p->nviews < ANNOTATE_VIEWS);
-	p->view[p->nviews++] = v;
-}
-
 struct annotate_probes *annotate_probes_new(struct frames *frames, const struct map64 *threads,
-					    unsigned int flags)
+					    unsigned int flags, const struct views *views)
 {
 	struct annotate_probes *p = calloc(1, sizeof(*p));
 
@@ -256,6 +242,7 @@ struct annotate_probes *annotate_probes_new(struct frames *frames, const struct 
 	p->frames = frames;
 	p->threads = threads;
 	p->flags = flags;
+	p->views = views;
 	return p;
 }
 

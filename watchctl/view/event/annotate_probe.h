@@ -9,11 +9,9 @@
 
 struct annotate_probes;
 
-/* @frames and @threads (pid and tid -> name) must outlive it. NULL: no memory. */
+/* @frames and @threads (pid and tid -> name) and @views must outlive it. NULL: no memory. */
 struct annotate_probes *annotate_probes_new(struct frames *frames, const struct map64 *threads,
-					    unsigned int flags);
-
-void annotate_probes_add_view(struct annotate_probes *p, struct view v);
+					    unsigned int flags, const struct views *views);
 
 /* EVENT_PROBE_SITE to EVENT_PROBE_TOTAL. Fails only for lack of memory. */
 struct wc_error *annotate_probes_put(struct annotate_probes *p, const struct trace_event *e,

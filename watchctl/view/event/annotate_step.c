@@ -1,6 +1,5 @@
 #include "watchctl/view/event/annotate_step.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "watchctl/base/error.h"
@@ -15,23 +14,15 @@ struct annotate_steps {
 	struct frames *frames;
 	const struct map64 *threads;
 	unsigned int flags;
-	struct view view[ANNOTATE_VIEWS];
-	size_t nviews;
+	const struct views *views;
 	struct step_types types;
 	struct step_track track;
-	bool recording; /* one was reported */
 	struct view_value value[FUNCTION_PARAMS_MAX];
 	char *texts; /* of the last values: only as much of it is touched as they take */
 	size_t texts_len;
 };
 
-#define REPORT(s, op, ...)                                                                       \
-	do {                                                                                     \
-		size_t report_;                                                                  \
-		for (report_ = 0; report_ < (s)->nviews; report_++)                              \
-			if ((s)->view[report_].ops->op)                                          \
-				(s)->view[report_].ops->op((s)->view[report_].ctx, __VA_ARGS__); \
-	} while (0)
+#define REPORT(s, op, ...) VIEWS_REPORT((s)->views, op, __VA_ARGS__)
 
 static const char *comm_of(const struct annotate_steps *s, int32_t pid, int32_t tid)
 {
@@ -229,37 +220,14 @@ static void on_input(struct annotate_steps *s, const struct input_event *e, stru
 	REPORT(s, input, &v);
 }
 
-static void on_range(struct annotate_steps *s, const struct range_event *e, struct view_time time)
-{
-	REPORT(s, range, e, comm_of(s, e->pid, e->tid), time);
-}
-
-static void on_recording(struct annotate_steps *s, const struct recording_event *e, struct view_time time)
-{
-	s->recording = true;
-	REPORT(s, recording, e, time);
-}
-
-void annotate_steps_thread(struct annotate_steps *s, const struct thread_event *t, struct view_time time)
-{
-	if (s->recording)
-		REPORT(s, thread, t, time);
-}
-
 struct wc_error *annotate_steps_put(struct annotate_steps *s, const struct trace_event *e,
 				    struct view_time time)
 {
 	switch (e->type) {
-	case EVENT_RECORDING:
-		on_recording(s, &e->recording, time);
-		return NULL;
 	case EVENT_TYPE:
 		return step_types_add(&s->types, &e->type_info) ? NULL : &wc_enomem;
 	case EVENT_FUNCTION:
 		return step_types_add_function(&s->types, &e->function) ? NULL : &wc_enomem;
-	case EVENT_RANGE:
-		on_range(s, &e->range, time);
-		return NULL;
 	case EVENT_CALL:
 		return on_call(s, &e->call, time);
 	case EVENT_RETURN:
@@ -270,22 +238,14 @@ struct wc_error *annotate_steps_put(struct annotate_steps *s, const struct trace
 		return on_signal(s, &e->signal, time);
 	case EVENT_BLOCKED:
 		return on_blocked(s, &e->blocked, time);
-	case EVENT_INPUT:
+	default:
 		on_input(s, &e->input, time);
-		return NULL;
-	default: /* EVENT_REGION: no view shows mappings */
 		return NULL;
 	}
 }
 
-void annotate_steps_add_view(struct annotate_steps *s, struct view v)
-{
-	assert(s->nviews < ANNOTATE_VIEWS);
-	s->view[s->nviews++] = v;
-}
-
 struct annotate_steps *annotate_steps_new(struct frames *frames, const struct map64 *threads,
-					  unsigned int flags)
+					  unsigned int flags, const struct views *views)
 {
 	struct annotate_steps *s = calloc(1, sizeof(*s));
 
@@ -294,6 +254,7 @@ struct annotate_steps *annotate_steps_new(struct frames *frames, const struct ma
 	s->frames = frames;
 	s->threads = threads;
 	s->flags = flags;
+	s->views = views;
 	if (flags & ANNOTATE_CALLS && !(s->texts = malloc(TEXTS))) {
 		free(s);
 		return NULL;

@@ -7,18 +7,13 @@
 
 struct annotate_steps;
 
-/* Both outlive it. @threads: annotate_thread_key() -> char *, names. NULL: no memory. */
+/* All outlive it; views may be added later. @threads: annotate_thread_key() -> char *, names. NULL: no memory. */
 struct annotate_steps *annotate_steps_new(struct frames *frames, const struct map64 *threads,
-					  unsigned int flags);
+					  unsigned int flags, const struct views *views);
 
-void annotate_steps_add_view(struct annotate_steps *s, struct view v);
-
-/* EVENT_RECORDING to EVENT_INPUT. Fails only for lack of memory. */
+/* EVENT_TYPE, _FUNCTION, _CALL to _INPUT. Fails only for lack of memory. */
 struct wc_error *annotate_steps_put(struct annotate_steps *s, const struct trace_event *e,
 				    struct view_time time);
-
-/* Reported to views once a recording has begun. */
-void annotate_steps_thread(struct annotate_steps *s, const struct thread_event *t, struct view_time time);
 
 /* Accepts NULL. */
 void annotate_steps_free(struct annotate_steps *s);

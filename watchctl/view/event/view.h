@@ -229,9 +229,17 @@ struct view_step {
 	uint32_t depth;
 };
 
+/* An event that has no callback of its own below, as it is: a process, a note, a range, what a newer source reports. */
+struct view_event {
+	struct view_time time;
+	const struct trace_event *raw;
+	const char *comm; /* of the thread that it is of; NULL: unknown, or of none */
+};
+
 /* Any member may be NULL: not interested. */
 struct view_ops {
-	void (*process)(void *ctx, const struct process_event *p, struct view_time time);
+	/* Threads of step recordings only; EVENT_MISSING comes behind a note that says the same, for programs. */
+	void (*event)(void *ctx, const struct view_event *e);
 	void (*armed)(void *ctx, const struct view_watch *w, struct view_time time);
 	void (*access)(void *ctx, const struct view_access *a);
 	void (*capture)(void *ctx, const struct view_capture *c);
@@ -242,13 +250,7 @@ struct view_ops {
 	/* @w is NULL when it is not known which watch lost them, for captures and for probes (see l->watch). */
 	void (*lost)(void *ctx, const struct view_watch *w, const struct lost_event *l,
 		     struct view_time time);
-	void (*note)(void *ctx, const char *text, struct view_time time);
-	/* Behind a note that says the same, for programs. */
-	void (*missing)(void *ctx, const struct missing_event *m, struct view_time time);
 	/* Of a step recording. */
-	void (*recording)(void *ctx, const struct recording_event *r, struct view_time time);
-	void (*thread)(void *ctx, const struct thread_event *t, struct view_time time);
-	void (*range)(void *ctx, const struct range_event *r, const char *comm, struct view_time time);
 	void (*call)(void *ctx, const struct view_call *c);
 	void (*ret)(void *ctx, const struct view_return *r);
 	void (*step)(void *ctx, const struct view_step *s);
@@ -269,5 +271,27 @@ struct view {
 	const struct view_ops *ops;
 	void *ctx;
 };
+
+#define VIEWS_MAX 4
+
+/* Those that see the same events, in this order. */
+struct views {
+	struct view v[VIEWS_MAX];
+	size_t n;
+};
+
+/* Calls @op of a view, if it has it. */
+#define VIEW_REPORT(view, op, ...)                                 \
+	do {                                                       \
+		if ((view)->ops->op)                               \
+			(view)->ops->op((view)->ctx, __VA_ARGS__); \
+	} while (0)
+
+/* ... and of all views that have it. */
+#define VIEWS_REPORT(views, op, ...)                                        \
+	do {                                                                \
+		for (size_t report_ = 0; report_ < (views)->n; report_++)   \
+			VIEW_REPORT(&(views)->v[report_], op, __VA_ARGS__); \
+	} while (0)
 
 #endif

@@ -89,7 +89,7 @@ static void writer_freep(struct export_writer **w)
 struct feed {
 	struct event_sink to;
 	struct export_writer *writer;
-	struct export_select *select;
+	struct event_chooser *select;
 	const volatile sig_atomic_t *stop;
 };
 
@@ -98,7 +98,7 @@ static struct wc_error *take_error(struct feed *f)
 	struct wc_error *err = f->writer->err;
 
 	f->writer->err = NULL;
-	return err ? err : export_select_take_error(f->select);
+	return err ? err : event_chooser_take_error(f->select);
 }
 
 static struct wc_error *feed_put(void *ctx, const struct trace_event *e)
@@ -143,7 +143,7 @@ struct wc_error *export_log(const char *log, const struct export_options *opt, s
 	scoped(annotate_freep) struct annotate *a =
 		annotate_new(NULL, format->facts | stacks | (format->facts ? 0 : ANNOTATE_NO_VALUES));
 	scoped(writer_freep) struct export_writer *w = a ? format->create() : NULL;
-	scoped(export_select_freep) struct export_select *select = NULL;
+	scoped(event_chooser_freep) struct event_chooser *select = NULL;
 	struct feed feed = { .writer = w, .stop = stop };
 	struct wc_error *err;
 	struct view view;
@@ -156,21 +156,21 @@ struct wc_error *export_log(const char *log, const struct export_options *opt, s
 	err = view_of(w, &view);
 	if (err)
 		return err;
-	feed.select = select = export_select_new(&opt->choice, view);
+	feed.select = select = event_chooser_new(&opt->choice, view);
 	if (!select)
 		return &wc_enomem;
-	annotate_add_view(a, export_select_view(select));
+	annotate_add_view(a, event_chooser_view(select));
 	err = read_log(log, &feed, a, p, ret);
 	if (!err)
-		err = export_select_check(select, log);
+		err = event_chooser_check(select, log);
 	if (!err && w->finish)
 		err = w->finish(w);
 	if (!err)
 		err = take_error(&feed);
-	ret->accesses = export_select_accesses(select);
-	ret->captures = export_select_captures(select);
-	ret->calls = export_select_calls(select);
-	ret->probes = export_select_probes(select);
-	ret->lost = export_select_lost(select);
+	ret->accesses = event_chooser_accesses(select);
+	ret->captures = event_chooser_captures(select);
+	ret->calls = event_chooser_calls(select);
+	ret->probes = event_chooser_probes(select);
+	ret->lost = event_chooser_lost(select);
 	return err;
 }

@@ -13,7 +13,7 @@
 #include "watchctl/base/progress.h"
 #include "watchctl/view/event/replay.h"
 #include "watchctl/view/export/export_out.h"
-#include "watchctl/view/export/export_select.h"
+#include "watchctl/view/event/event_choice.h"
 
 /* In the order of EXPORT_FORMATS. */
 enum export_format {
@@ -30,7 +30,7 @@ enum export_format {
 
 struct export_options {
 	enum export_format to;
-	struct export_choice choice;
+	struct event_choice choice;
 	bool no_stack, regs; /* chrome, csv, jsonl; only jsonl has registers */
 	struct redact_rules redact;
 	uint64_t part_bytes; /* chrome: begin another file before one becomes larger; 0: never */

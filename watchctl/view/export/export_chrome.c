@@ -300,6 +300,23 @@ static void on_range(void *ctx, const struct range_event *r, const char *comm, s
 	end_instant(c, r->pid, r->tid, time.mono_ns);
 }
 
+static void on_event(void *ctx, const struct view_event *e)
+{
+	switch (e->raw->type) {
+	case EVENT_PROCESS:
+		on_process(ctx, &e->raw->process, e->time);
+		break;
+	case EVENT_NOTE:
+		on_note(ctx, e->raw->note.text, e->time);
+		break;
+	case EVENT_RANGE:
+		on_range(ctx, &e->raw->range, e->comm, e->time);
+		break;
+	default:
+		break;
+	}
+}
+
 static struct export_thread *thread_of(struct chrome_writer *c, int32_t pid, int32_t tid)
 {
 	struct export_thread *th = export_thread_get(&c->threads, pid, tid);
@@ -448,14 +465,12 @@ static void chrome_free(struct export_writer *w)
 struct export_writer *export_chrome_new(void)
 {
 	static const struct view_ops ops = {
-		.process = on_process,
+		.event = on_event,
 		.armed = on_armed,
 		.access = on_access,
 		.capture = on_capture,
 		.probe = on_probe,
 		.lost = on_lost,
-		.note = on_note,
-		.range = on_range,
 		.call = on_call,
 		.ret = on_return,
 		.signal = on_signal,

@@ -368,6 +368,23 @@ static void on_recording(void *ctx, const struct recording_event *r, struct view
 		p->recording = copy(p, r->range ? r->range : "");
 }
 
+static void on_event(void *ctx, const struct view_event *e)
+{
+	switch (e->raw->type) {
+	case EVENT_PROCESS:
+		on_process(ctx, &e->raw->process, e->time);
+		break;
+	case EVENT_NOTE:
+		on_note(ctx, e->raw->note.text, e->time);
+		break;
+	case EVENT_RECORDING:
+		on_recording(ctx, &e->raw->recording, e->time);
+		break;
+	default:
+		break;
+	}
+}
+
 static void on_call(void *ctx, const struct view_call *c)
 {
 	struct page *p = ctx;
@@ -388,14 +405,12 @@ static void on_step(void *ctx, const struct view_step *s)
 
 struct page *page_new(struct annotate *a, const struct page_options *o)
 {
-	static const struct view_ops ops = { .process = on_process,
+	static const struct view_ops ops = { .event = on_event,
 					     .armed = on_armed,
 					     .access = on_access,
 					     .capture = on_capture,
 					     .probe = on_probe,
 					     .lost = on_lost,
-					     .note = on_note,
-					     .recording = on_recording,
 					     .call = on_call,
 					     .ret = on_return,
 					     .step = on_step,

@@ -3,10 +3,12 @@
  * what is not known is absent; addresses and 64-bit values are hex strings.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "watchctl/base/syscall_name.h"
 #include "watchctl/code/dwarf/value_type.h"
+#include "watchctl/trace/log/event_fields.h"
 #include "watchctl/view/print/print_json.h"
 #include "watchctl/view/print/printer_impl.h"
 #include "watchctl/view/words/json.h"
@@ -50,10 +52,8 @@ static const char *asked_name(uint32_t access)
 	return name[access <= ACCESS_EXECUTE ? access : ACCESS_UNKNOWN];
 }
 
-static void put_process(void *ctx, const struct process_event *e, struct view_time time)
+static void put_process(struct printer *p, const struct process_event *e, struct view_time time)
 {
-	struct printer *p = ctx;
-
 	print_json_begin(p, "process");
 	print_json_time(p, time);
 	json_signed(&p->json, "pid", e->pid);
@@ -332,20 +332,8 @@ static void put_lost(void *ctx, const struct view_watch *w, const struct lost_ev
 	print_json_end(p);
 }
 
-static void put_note(void *ctx, const char *text, struct view_time time)
+static void put_missing(struct printer *p, const struct missing_event *m, struct view_time time)
 {
-	struct printer *p = ctx;
-
-	print_json_begin(p, "note");
-	print_json_time(p, time);
-	json_text(&p->json, "text", text);
-	print_json_end(p);
-}
-
-static void put_missing(void *ctx, const struct missing_event *m, struct view_time time)
-{
-	struct printer *p = ctx;
-
 	print_json_begin(p, "missing");
 	print_json_time(p, time);
 	if (m->bytes)
@@ -358,6 +346,75 @@ static void put_missing(void *ctx, const struct missing_event *m, struct view_ti
 		json_number(&p->json, "to_ns", m->to_ns);
 	json_text(&p->json, "why", m->why);
 	print_json_end(p);
+}
+
+/* pid, tid and the thread's name come first. */
+static void put_field(void *ctx, const struct event_field *f)
+{
+	struct json *j = ctx;
+
+	if (!strcmp(f->name, "pid") || !strcmp(f->name, "tid"))
+		return;
+	switch (f->kind) {
+	case FIELD_NUMBER:
+		json_number(j, f->name, f->number);
+		break;
+	case FIELD_SIGNED:
+		json_signed(j, f->name, f->i);
+		break;
+	case FIELD_HEX:
+		json_hex(j, f->name, f->number);
+		break;
+	case FIELD_FLAG:
+		json_bool(j, f->name, f->number != 0);
+		break;
+	case FIELD_TEXT:
+		json_text(j, f->name, f->text);
+		break;
+	case FIELD_BYTES:
+		json_bytes(j, f->name, f->bytes, f->len);
+		break;
+	}
+}
+
+/* By its rows in tracelog_rows.h. */
+static void put_as_it_is(struct printer *p, const struct view_event *e)
+{
+	const char *name = event_name(e->raw->type);
+	int32_t pid, tid;
+
+	if (!name)
+		return;
+	print_json_begin(p, name);
+	print_json_time(p, e->time);
+	if (event_thread(e->raw, &pid, &tid)) {
+		json_signed(&p->json, "pid", pid);
+		json_signed(&p->json, "tid", tid);
+		json_text_if(&p->json, "comm", e->comm);
+	}
+	event_fields(e->raw, put_field, &p->json);
+	print_json_end(p);
+}
+
+static void put_event(void *ctx, const struct view_event *e)
+{
+	switch (e->raw->type) {
+	case EVENT_PROCESS:
+		put_process(ctx, &e->raw->process, e->time);
+		break;
+	case EVENT_MISSING:
+		put_missing(ctx, &e->raw->missing, e->time);
+		break;
+	case EVENT_RECORDING:
+		print_json_recording(ctx, &e->raw->recording, e->time);
+		break;
+	case EVENT_THREAD:
+		print_json_thread(ctx, &e->raw->thread, e->time);
+		break;
+	default:
+		put_as_it_is(ctx, e);
+		break;
+	}
 }
 
 static void put_summary(void *ctx, const struct view_summary *s)
@@ -433,7 +490,7 @@ static void put_sites(void *ctx, const struct sites *s)
 struct printer *print_json_new(FILE *out, const struct print_options *options)
 {
 	static const struct view_ops ops = {
-		.process = put_process,
+		.event = put_event,
 		.armed = put_armed,
 		.access = put_access,
 		.capture = put_capture,
@@ -441,16 +498,11 @@ struct printer *print_json_new(FILE *out, const struct print_options *options)
 		.probe = print_json_probe,
 		.probe_total = print_json_probe_total,
 		.lost = put_lost,
-		.note = put_note,
-		.missing = put_missing,
 		.summary = put_summary,
 		.sites = put_sites,
 		.probes = print_json_probes,
 		.tags = print_json_tags,
 		.stacks = print_json_stacks,
-		.recording = print_json_recording,
-		.thread = print_json_thread,
-		.range = print_json_range,
 		.call = print_json_call,
 		.ret = print_json_return,
 		.step = print_json_step,

@@ -164,10 +164,8 @@ void print_json_return(void *ctx, const struct view_return *r)
 	print_json_end(p);
 }
 
-void print_json_recording(void *ctx, const struct recording_event *r, struct view_time time)
+void print_json_recording(struct printer *p, const struct recording_event *r, struct view_time time)
 {
-	struct printer *p = ctx;
-
 	print_json_begin(p, "recording");
 	print_json_time(p, time);
 	json_text_if(&p->json, "mover", r->stepper);
@@ -180,9 +178,8 @@ void print_json_recording(void *ctx, const struct recording_event *r, struct vie
 	print_json_end(p);
 }
 
-void print_json_thread(void *ctx, const struct thread_event *t, struct view_time time)
+void print_json_thread(struct printer *p, const struct thread_event *t, struct view_time time)
 {
-	struct printer *p = ctx;
 	struct json *j = &p->json;
 
 	put_head(p, "thread", time, t->pid, t->tid, t->comm);
@@ -194,16 +191,6 @@ void print_json_thread(void *ctx, const struct thread_event *t, struct view_time
 		json_hex(j, "stack_start", t->stack_start);
 		json_hex(j, "stack_end", t->stack_end);
 	}
-	print_json_end(p);
-}
-
-void print_json_range(void *ctx, const struct range_event *r, const char *comm, struct view_time time)
-{
-	struct printer *p = ctx;
-
-	put_head(p, "range", time, r->pid, r->tid, comm);
-	json_number(&p->json, "occurrence", r->occurrence);
-	json_text(&p->json, "what", step_range_name(r->what));
 	print_json_end(p);
 }
 

@@ -480,6 +480,26 @@ static void print_note(void *ctx, const char *note, struct view_time time)
 	fprintf(p->out, "  note: %s\n", utf8_clean(note, text, sizeof(text)));
 }
 
+static void on_event(void *ctx, const struct view_event *e)
+{
+	switch (e->raw->type) {
+	case EVENT_PROCESS:
+		print_process(ctx, &e->raw->process, e->time);
+		break;
+	case EVENT_NOTE:
+		print_note(ctx, e->raw->note.text, e->time);
+		break;
+	case EVENT_RECORDING:
+		print_text_recording(ctx, &e->raw->recording, e->time);
+		break;
+	case EVENT_RANGE:
+		print_text_range(ctx, &e->raw->range, e->comm, e->time);
+		break;
+	default:
+		break;
+	}
+}
+
 static void print_balance(struct printer *p, const struct summary_event *e)
 {
 	uint64_t known = e->recorded + e->lost + e->filtered;
@@ -557,20 +577,17 @@ static void print_summary(void *ctx, const struct view_summary *s)
 struct printer *print_text_new(FILE *out, const struct print_options *options)
 {
 	static const struct view_ops ops = {
-		.process = print_process,
+		.event = on_event,
 		.armed = print_armed,
 		.access = print_access,
 		.capture = print_capture,
 		.probe = print_probe,
 		.lost = print_lost,
-		.note = print_note,
 		.summary = print_summary,
 		.sites = print_text_sites,
 		.probes = print_text_probes,
 		.tags = print_text_tags,
 		.stacks = print_text_stacks,
-		.recording = print_text_recording,
-		.range = print_text_range,
 		.call = print_text_call,
 		.ret = print_text_return,
 		.step = print_text_step,

@@ -215,6 +215,20 @@ static void on_note(void *ctx, const char *text, struct view_time time)
 	s->notes++;
 }
 
+static void on_event(void *ctx, const struct view_event *e)
+{
+	switch (e->raw->type) {
+	case EVENT_PROCESS:
+		on_process(ctx, &e->raw->process, e->time);
+		break;
+	case EVENT_NOTE:
+		on_note(ctx, e->raw->note.text, e->time);
+		break;
+	default:
+		break;
+	}
+}
+
 static void on_summary(void *ctx, const struct view_summary *sum)
 {
 	struct site_stats *s = ctx;
@@ -238,14 +252,13 @@ void site_stats_init(struct site_stats *s, struct annotate *a)
 struct view site_stats_view(struct site_stats *s)
 {
 	static const struct view_ops ops = {
-		.process = on_process,
+		.event = on_event,
 		.armed = on_armed,
 		.access = on_access,
 		.capture = on_capture,
 		.probe = on_probe,
 		.call = on_call,
 		.lost = on_lost,
-		.note = on_note,
 		.summary = on_summary,
 	};
 

@@ -204,11 +204,24 @@ static void on_recording(void *ctx, const struct recording_event *r, struct view
 	t->instructions = r->instructions;
 }
 
+static void on_event(void *ctx, const struct view_event *e)
+{
+	switch (e->raw->type) {
+	case EVENT_RECORDING:
+		on_recording(ctx, &e->raw->recording, e->time);
+		break;
+	case EVENT_RANGE:
+		on_range(ctx, &e->raw->range, e->comm, e->time);
+		break;
+	default:
+		break;
+	}
+}
+
 struct view step_totals_view(struct step_totals *t)
 {
 	static const struct view_ops ops = {
-		.recording = on_recording,
-		.range = on_range,
+		.event = on_event,
 		.call = on_call,
 		.ret = on_return,
 		.step = on_step,

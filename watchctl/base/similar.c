@@ -1,4 +1,4 @@
-#include "watchctl/cli/options/similar.h"
+#include "watchctl/base/similar.h"
 
 #include <stdio.h>
 #include <string.h>

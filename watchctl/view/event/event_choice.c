@@ -1,26 +1,39 @@
-#include "watchctl/view/export/export_select.h"
+#include "watchctl/view/event/event_choice.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "watchctl/base/error.h"
-#include "watchctl/base/vec.h"
+#include "watchctl/trace/log/event_fields.h"
+#include "watchctl/view/event/last_capture.h"
 #include "watchctl/view/event/tag_names.h"
+#include "watchctl/base/similar.h"
 
 #define NAMES_KEPT 20 /* for an error message */
 
 struct names {
 	char *v[NAMES_KEPT];
-	size_t n, more;
+	size_t n;
+	bool more;
 };
 
-struct export_select {
-	const struct export_choice *c;
+/* A tag that was chosen, or is looked for before accesses. */
+struct chosen_tag {
+	const char *name;
+	bool seen;
+	struct similar similar; /* those there are */
+};
+
+struct event_chooser {
+	const struct event_choice *c;
 	struct view to;
 	struct step_filter calls;
-	bool resolved, thread_seen, watch_seen, calls_seen, sites_seen;
-	bool *tag_seen;
+	bool resolved, thread_seen, watch_seen, calls_seen, sites_seen, captures_seen;
+	struct chosen_tag
+		*tag; /* those of the choice, and behind them the one that is looked for before accesses */
+	size_t ntags;
+	struct last_captures before;
 	uint64_t from_ns, until_ns;	/* of CLOCK_MONOTONIC; until is the first one left out */
 	uint64_t first_call, last_call; /* passed on; 0: none */
 	struct names watches, tags;
@@ -28,11 +41,7 @@ struct export_select {
 	struct wc_error *err;
 };
 
-#define PASS(s, op, ...)                                           \
-	do {                                                       \
-		if ((s)->to.ops->op)                               \
-			(s)->to.ops->op((s)->to.ctx, __VA_ARGS__); \
-	} while (0)
+#define PASS(s, op, ...) VIEW_REPORT(&(s)->to, op, __VA_ARGS__)
 
 /* Names, for messages */
 
@@ -44,12 +53,12 @@ static void names_add(struct names *names, const char *name)
 		if (!strcmp(names->v[i], name))
 			return;
 	if (names->n == NAMES_KEPT)
-		names->more++;
+		names->more = true;
 	else if ((names->v[names->n] = strdup(name)))
 		names->n++;
 }
 
-/* "flag, count and 3 more"; "none" */
+/* "flag, count and more"; "none" */
 static void names_text(const struct names *names, char *buf, size_t cap)
 {
 	size_t i, used = 0;
@@ -69,7 +78,7 @@ static void names_deinit(struct names *names)
 
 /* Choices */
 
-static bool wants_watch(const struct export_select *s, const struct view_watch *w)
+static bool wants_watch(const struct event_chooser *s, const struct view_watch *w)
 {
 	if (!s->c->watch)
 		return !s->c->ntags;
@@ -77,28 +86,41 @@ static bool wants_watch(const struct export_select *s, const struct view_watch *
 	       (w->e.full_name && !strcmp(s->c->watch, w->e.full_name));
 }
 
-static bool wants_captures(const struct export_select *s)
+static bool wants_captures(const struct event_chooser *s)
 {
 	return s->c->ntags || !s->c->watch;
 }
 
-static bool wants_calls(const struct export_select *s)
+static bool wants_calls(const struct event_chooser *s)
 {
 	return !s->c->watch && !s->c->ntags;
 }
 
-static bool wants_tag(struct export_select *s, const struct view_tag *tag)
+static bool wants_tag(struct event_chooser *s, const struct view_tag *tag)
 {
 	bool wanted = !s->c->ntags && !s->c->watch;
 	size_t i;
 
 	for (i = 0; i < s->c->ntags; i++)
 		if (tag_is(tag, s->c->tag[i]))
-			wanted = s->tag_seen[i] = true;
+			wanted = true;
 	return wanted;
 }
 
-static bool wants_thread(struct export_select *s, int32_t tid, const char *comm)
+/* A tag's first capture. */
+static void learn_tag(struct event_chooser *s, const struct view_tag *tag)
+{
+	size_t i;
+
+	names_add(&s->tags, tag->text);
+	for (i = 0; i < s->ntags; i++) {
+		s->tag[i].seen |= tag_is(tag, s->tag[i].name);
+		if (tag->name)
+			similar_offer(&s->tag[i].similar, tag->name);
+	}
+}
+
+static bool wants_thread(struct event_chooser *s, int32_t tid, const char *comm)
 {
 	bool wanted = step_filter_thread(&s->calls, tid, comm);
 
@@ -106,38 +128,59 @@ static bool wants_thread(struct export_select *s, int32_t tid, const char *comm)
 	return wanted;
 }
 
-static bool wants_time(const struct export_select *s, struct view_time t)
+static bool wants_time(const struct event_chooser *s, struct view_time t)
 {
 	return t.mono_ns >= s->from_ns && t.mono_ns < s->until_ns;
 }
 
 /* The first event that has a time: bounds may be relative to it. */
-static void export_select_begin(struct export_select *s, struct view_time t)
+static void event_choice_begin(struct event_chooser *s, struct view_time t)
 {
 	if (s->resolved)
 		return;
 	s->resolved = true;
 	if (s->c->from.kind != TIME_NONE)
-		s->err = export_time_resolve(&s->c->from, t, &s->from_ns);
+		s->err = time_bound_resolve(&s->c->from, t, &s->from_ns);
 	if (!s->err && s->c->until.kind != TIME_NONE)
-		s->err = export_time_resolve(&s->c->until, t, &s->until_ns);
+		s->err = time_bound_resolve(&s->c->until, t, &s->until_ns);
 }
 
 /* Events */
 
-static void on_process(void *ctx, const struct process_event *p, struct view_time time)
+static bool wants_event(struct event_chooser *s, const struct view_event *e)
 {
-	struct export_select *s = ctx;
+	int32_t pid, tid;
 
-	export_select_begin(s, time);
-	PASS(s, process, p, time);
+	switch (e->raw->type) {
+	case EVENT_PROCESS:
+	case EVENT_MISSING:
+		return true;
+	case EVENT_NOTE: /* one without a time is of the log as a whole */
+		return !e->time.mono_ns || wants_time(s, e->time);
+	case EVENT_RANGE: /* whoever entered it */
+		return wants_calls(s) && wants_time(s, e->time);
+	default:
+		return wants_calls(s) &&
+		       (!event_thread(e->raw, &pid, &tid) || wants_thread(s, tid, e->comm)) &&
+		       (!event_is(e->raw->type, EVENT_HAPPENS) || wants_time(s, e->time));
+	}
+}
+
+static void on_event(void *ctx, const struct view_event *e)
+{
+	struct event_chooser *s = ctx;
+
+	if (e->raw->type != EVENT_MISSING && (e->raw->type != EVENT_NOTE || e->time.mono_ns))
+		event_choice_begin(s, e->time);
+	if (wants_event(s, e))
+		PASS(s, event, e);
 }
 
 static void on_armed(void *ctx, const struct view_watch *w, struct view_time time)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 
-	export_select_begin(s, time);
+	event_choice_begin(s, time);
 	names_add(&s->watches, w->e.name);
 	if (!wants_watch(s, w))
 		return;
@@ -147,25 +190,33 @@ static void on_armed(void *ctx, const struct view_watch *w, struct view_time tim
 
 static void on_access(void *ctx, const struct view_access *a)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
+	struct view_access with;
 
-	export_select_begin(s, a->time);
+	event_choice_begin(s, a->time);
 	if (!wants_watch(s, a->watch))
 		return;
 	s->watch_seen = true;
 	if (!wants_thread(s, a->raw->tid, a->comm) || !wants_time(s, a->time))
 		return;
 	s->naccesses++;
-	PASS(s, access, a);
+	with = *a;
+	if (s->c->before)
+		with.before = last_captures_get(&s->before, a);
+	PASS(s, access, &with);
 }
 
 static void on_capture(void *ctx, const struct view_capture *c)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 
-	export_select_begin(s, c->time);
+	event_choice_begin(s, c->time);
+	s->captures_seen = true;
 	if (c->tag->captures <= 1)
-		names_add(&s->tags, c->tag->text);
+		learn_tag(s, c->tag);
+	/* Without memory the one before it stays, which would be wrong: it is forgotten as well. */
+	if (s->c->before && tag_is(c->tag, s->c->before))
+		last_captures_put(&s->before, c);
 	if (!wants_tag(s, c->tag) || !wants_thread(s, c->raw->tid, c->comm) || !wants_time(s, c->time))
 		return;
 	s->ncaptures++;
@@ -173,7 +224,7 @@ static void on_capture(void *ctx, const struct view_capture *c)
 }
 
 /* A probe is chosen by its name, as a watch is; one that records stacks also by their tag. */
-static bool wants_probe_name(struct export_select *s, const struct view_probe_site *site)
+static bool wants_probe_name(struct event_chooser *s, const struct view_probe_site *site)
 {
 	if (!s->c->watch)
 		return !s->c->ntags;
@@ -182,19 +233,22 @@ static bool wants_probe_name(struct export_select *s, const struct view_probe_si
 	return s->watch_seen = true;
 }
 
-static bool wants_probe_tag(struct export_select *s, const struct probe_event *e)
+static bool wants_probe_tag(struct event_chooser *s, const struct probe_event *e)
 {
 	bool wanted = false;
 	size_t i;
 
-	for (i = 0; e->kind == PROBE_KIND_STACK && i < s->c->ntags; i++)
-		if (!strcmp(s->c->tag[i], e->format))
-			wanted = s->tag_seen[i] = true;
+	for (i = 0; e->kind == PROBE_KIND_STACK && i < s->ntags; i++) {
+		if (strcmp(s->tag[i].name, e->format) != 0)
+			continue;
+		s->tag[i].seen = true;
+		wanted |= i < s->c->ntags;
+	}
 	return wanted;
 }
 
 /* Of a chosen function: the one that it is in, or was inlined into. */
-static bool wants_probe_function(struct export_select *s, const struct view_probe_site *site)
+static bool wants_probe_function(struct event_chooser *s, const struct view_probe_site *site)
 {
 	const char *pattern = s->c->function, *name[] = { site->source.function, site->frame.function };
 	size_t i;
@@ -207,9 +261,9 @@ static bool wants_probe_function(struct export_select *s, const struct view_prob
 
 static void on_probe_site(void *ctx, const struct view_probe_site *site, struct view_time time)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 
-	export_select_begin(s, time);
+	event_choice_begin(s, time);
 	names_add(&s->watches, site->probe);
 	s->sites_seen = true;
 	if (wants_probe_name(s, site) && wants_probe_function(s, site))
@@ -218,10 +272,10 @@ static void on_probe_site(void *ctx, const struct view_probe_site *site, struct 
 
 static void on_probe(void *ctx, const struct view_probe *p)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 	const bool tagged = wants_probe_tag(s, p->raw);
 
-	export_select_begin(s, p->time);
+	event_choice_begin(s, p->time);
 	if (!(wants_probe_name(s, p->site) || tagged) || !wants_probe_function(s, p->site) ||
 	    !wants_thread(s, p->raw->tid, p->comm) || !wants_time(s, p->time))
 		return;
@@ -231,7 +285,7 @@ static void on_probe(void *ctx, const struct view_probe *p)
 
 static void on_probe_total(void *ctx, const struct view_probe_site *site, struct view_time time)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 
 	if (wants_probe_name(s, site) && wants_probe_function(s, site))
 		PASS(s, probe_total, site, time);
@@ -239,13 +293,13 @@ static void on_probe_total(void *ctx, const struct view_probe_site *site, struct
 
 static void on_lost(void *ctx, const struct view_watch *w, const struct lost_event *l, struct view_time time)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 	bool wanted = l->watch == WATCH_CAPTURES ? wants_captures(s)
 		      : l->watch == WATCH_CALLS	 ? wants_calls(s)
 		      : l->watch == WATCH_PROBES ? wants_calls(s)
 						 : wants_watch(s, w);
 
-	export_select_begin(s, time);
+	event_choice_begin(s, time);
 	/* Of calls no summary shows. */
 	if (wanted && l->watch == WATCH_CALLS)
 		s->lost += l->count;
@@ -253,25 +307,7 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 		PASS(s, lost, w, l, time);
 }
 
-static void on_note(void *ctx, const char *text, struct view_time time)
-{
-	struct export_select *s = ctx;
-
-	/* One without a time is of the log as a whole. */
-	if (time.mono_ns)
-		export_select_begin(s, time);
-	if (!time.mono_ns || wants_time(s, time))
-		PASS(s, note, text, time);
-}
-
-static void on_missing(void *ctx, const struct missing_event *m, struct view_time time)
-{
-	struct export_select *s = ctx;
-
-	PASS(s, missing, m, time);
-}
-
-static bool wants_summary(const struct export_select *s, const struct view_summary *sum)
+static bool wants_summary(const struct event_chooser *s, const struct view_summary *sum)
 {
 	if (sum->watch)
 		return wants_watch(s, sum->watch);
@@ -280,7 +316,7 @@ static bool wants_summary(const struct export_select *s, const struct view_summa
 
 static void on_summary(void *ctx, const struct view_summary *sum)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 
 	if (!wants_summary(s, sum))
 		return;
@@ -288,39 +324,12 @@ static void on_summary(void *ctx, const struct view_summary *sum)
 	PASS(s, summary, sum);
 }
 
-static void on_recording(void *ctx, const struct recording_event *r, struct view_time time)
-{
-	struct export_select *s = ctx;
-
-	export_select_begin(s, time);
-	if (wants_calls(s))
-		PASS(s, recording, r, time);
-}
-
-static void on_thread(void *ctx, const struct thread_event *t, struct view_time time)
-{
-	struct export_select *s = ctx;
-
-	export_select_begin(s, time);
-	if (wants_calls(s) && wants_thread(s, t->tid, t->comm))
-		PASS(s, thread, t, time);
-}
-
-static void on_range(void *ctx, const struct range_event *r, const char *comm, struct view_time time)
-{
-	struct export_select *s = ctx;
-
-	export_select_begin(s, time);
-	if (wants_calls(s) && wants_time(s, time))
-		PASS(s, range, r, comm, time);
-}
-
 static void on_call(void *ctx, const struct view_call *c)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 	struct view_call with = *c;
 
-	export_select_begin(s, c->time);
+	event_choice_begin(s, c->time);
 	s->calls_seen = true;
 	if (!wants_calls(s) || !step_filter_call(&s->calls, c, &with.depth))
 		return;
@@ -337,7 +346,7 @@ static void on_call(void *ctx, const struct view_call *c)
 /* The end of a call that was passed on, whenever it comes. */
 static void on_return(void *ctx, const struct view_return *r)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 	struct view_return with = *r;
 
 	if (!wants_calls(s) || !step_filter_return(&s->calls, r, &with.depth))
@@ -346,16 +355,16 @@ static void on_return(void *ctx, const struct view_return *r)
 		PASS(s, ret, &with);
 }
 
-static bool wants_moment(struct export_select *s, int32_t pid, int32_t tid, const char *comm,
+static bool wants_moment(struct event_chooser *s, int32_t pid, int32_t tid, const char *comm,
 			 struct view_time time, uint32_t *depth)
 {
-	export_select_begin(s, time);
+	event_choice_begin(s, time);
 	return wants_calls(s) && step_filter_moment(&s->calls, pid, tid, comm, depth) && wants_time(s, time);
 }
 
 static void on_step(void *ctx, const struct view_step *e)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 	struct view_step with = *e;
 
 	if (wants_moment(s, e->raw->pid, e->raw->tid, e->comm, e->time, &with.depth))
@@ -364,7 +373,7 @@ static void on_step(void *ctx, const struct view_step *e)
 
 static void on_signal(void *ctx, const struct view_signal *e)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 	struct view_signal with = *e;
 
 	if (wants_moment(s, e->raw->pid, e->raw->tid, e->comm, e->time, &with.depth))
@@ -373,7 +382,7 @@ static void on_signal(void *ctx, const struct view_signal *e)
 
 static void on_input(void *ctx, const struct view_input *e)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 	struct view_input with = *e;
 
 	if (wants_moment(s, e->raw->pid, e->raw->tid, e->comm, e->time, &with.depth))
@@ -383,16 +392,21 @@ static void on_input(void *ctx, const struct view_input *e)
 /* Of a program that hangs, it is the answer. */
 static void on_blocked(void *ctx, const struct view_blocked *e)
 {
-	struct export_select *s = ctx;
+	struct event_chooser *s = ctx;
 
-	export_select_begin(s, e->time);
+	event_choice_begin(s, e->time);
 	if (wants_calls(s) && wants_thread(s, e->raw->tid, e->comm))
 		PASS(s, blocked, e);
 }
 
 /* Afterwards */
 
-struct wc_error *export_select_take_error(struct export_select *s)
+bool event_choice_is_part(const struct event_choice *c)
+{
+	return c->thread || c->function || c->from.kind != TIME_NONE || c->until.kind != TIME_NONE;
+}
+
+struct wc_error *event_chooser_take_error(struct event_chooser *s)
 {
 	struct wc_error *err = s->err;
 
@@ -400,25 +414,39 @@ struct wc_error *export_select_take_error(struct export_select *s)
 	return err;
 }
 
-static struct wc_error *unknown(const char *log, const char *kind, const char *name,
-				const struct names *names)
+static struct wc_error *unknown_watch(const struct event_chooser *s, const char *log)
 {
 	char list[2048];
 
-	names_text(names, list, sizeof(list));
-	return wc_error_new(WC_ENAME, "the log %s has no %s \"%s\"; its %s%s are: %s", log, kind, name, kind,
-			    !strcmp(kind, "watch") ? "es" : "s", list);
+	names_text(&s->watches, list, sizeof(list));
+	return wc_error_new(WC_ENAME, "the log %s has no watch \"%s\"; %s%s", log, s->c->watch,
+			    s->watches.n ? "its watches are: " : "it has ", list);
 }
 
-struct wc_error *export_select_check(const struct export_select *s, const char *log)
+static struct wc_error *unknown_tag(const struct event_chooser *s, const struct chosen_tag *tag,
+				    const char *log)
+{
+	char list[2048];
+
+	if (!s->captures_seen)
+		return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; it has no captures at all", log,
+				    tag->name);
+	if (similar_list(&tag->similar, list, sizeof(list)))
+		return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; did you mean %s?", log,
+				    tag->name, list);
+	names_text(&s->tags, list, sizeof(list));
+	return wc_error_new(WC_ENAME, "the log %s has no tag \"%s\"; its tags are: %s", log, tag->name, list);
+}
+
+struct wc_error *event_chooser_check(const struct event_chooser *s, const char *log)
 {
 	size_t i;
 
 	if (s->c->watch && !s->watch_seen)
-		return unknown(log, "watch", s->c->watch, &s->watches);
-	for (i = 0; i < s->c->ntags; i++)
-		if (!s->tag_seen[i])
-			return unknown(log, "tag", s->c->tag[i], &s->tags);
+		return unknown_watch(s, log);
+	for (i = 0; i < s->ntags; i++)
+		if (!s->tag[i].seen)
+			return unknown_tag(s, &s->tag[i], log);
 	if (s->c->thread && !s->thread_seen)
 		return wc_error_new(WC_ENAME, "no thread \"%s\" %s in the log %s", s->c->thread,
 				    s->calls_seen ? "made a call" : "did anything", log);
@@ -432,35 +460,35 @@ struct wc_error *export_select_check(const struct export_select *s, const char *
 	return NULL;
 }
 
-uint64_t export_select_accesses(const struct export_select *s)
+uint64_t event_chooser_accesses(const struct event_chooser *s)
 {
 	return s->naccesses;
 }
 
-uint64_t export_select_captures(const struct export_select *s)
+uint64_t event_chooser_captures(const struct event_chooser *s)
 {
 	return s->ncaptures;
 }
 
-uint64_t export_select_calls(const struct export_select *s)
+uint64_t event_chooser_calls(const struct event_chooser *s)
 {
 	return s->ncalls;
 }
 
-uint64_t export_select_probes(const struct export_select *s)
+uint64_t event_chooser_probes(const struct event_chooser *s)
 {
 	return s->nprobes;
 }
 
-uint64_t export_select_lost(const struct export_select *s)
+uint64_t event_chooser_lost(const struct event_chooser *s)
 {
 	return s->lost;
 }
 
-struct view export_select_view(struct export_select *s)
+struct view event_chooser_view(struct event_chooser *s)
 {
 	static const struct view_ops ops = {
-		.process = on_process,
+		.event = on_event,
 		.armed = on_armed,
 		.access = on_access,
 		.capture = on_capture,
@@ -468,12 +496,7 @@ struct view export_select_view(struct export_select *s)
 		.probe = on_probe,
 		.probe_total = on_probe_total,
 		.lost = on_lost,
-		.note = on_note,
-		.missing = on_missing,
 		.summary = on_summary,
-		.recording = on_recording,
-		.thread = on_thread,
-		.range = on_range,
 		.call = on_call,
 		.ret = on_return,
 		.step = on_step,
@@ -485,9 +508,18 @@ struct view export_select_view(struct export_select *s)
 	return (struct view){ .ops = &ops, .ctx = s };
 }
 
-struct export_select *export_select_new(const struct export_choice *choice, struct view to)
+static void add_tag(struct event_chooser *s, const char *name)
 {
-	struct export_select *s = calloc(1, sizeof(*s));
+	struct chosen_tag *tag = &s->tag[s->ntags++];
+
+	tag->name = name;
+	similar_init(&tag->similar, name, strlen(name));
+}
+
+struct event_chooser *event_chooser_new(const struct event_choice *choice, struct view to)
+{
+	struct event_chooser *s = calloc(1, sizeof(*s));
+	size_t i;
 
 	if (!s)
 		return NULL;
@@ -497,15 +529,19 @@ struct export_select *export_select_new(const struct export_choice *choice, stru
 	s->calls = (struct step_filter){ .function = choice->function,
 					 .thread = choice->thread,
 					 .depth = choice->depth };
-	s->tag_seen = calloc(choice->ntags + 1, sizeof(*s->tag_seen));
-	if (!s->tag_seen) {
+	s->tag = calloc(choice->ntags + 1, sizeof(*s->tag));
+	if (!s->tag) {
 		free(s);
 		return NULL;
 	}
+	for (i = 0; i < choice->ntags; i++)
+		add_tag(s, choice->tag[i]);
+	if (choice->before)
+		add_tag(s, choice->before);
 	return s;
 }
 
-void export_select_free(struct export_select *s)
+void event_chooser_free(struct event_chooser *s)
 {
 	if (!s)
 		return;
@@ -513,11 +549,12 @@ void export_select_free(struct export_select *s)
 	names_deinit(&s->tags);
 	step_filter_deinit(&s->calls);
 	wc_error_free(s->err);
-	free(s->tag_seen);
+	last_captures_deinit(&s->before);
+	free(s->tag);
 	free(s);
 }
 
-void export_select_freep(struct export_select **s)
+void event_chooser_freep(struct event_chooser **s)
 {
-	export_select_free(*s);
+	event_chooser_free(*s);
 }

@@ -1,4 +1,4 @@
-#include "watchctl/view/export/export_time.h"
+#include "watchctl/view/event/time_bound.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool parse_amount(const char *s, uint64_t *whole, uint64_t *fraction_ns, 
 	return true;
 }
 
-static bool parse_after(const char *s, struct export_time *ret)
+static bool parse_after(const char *s, struct time_bound *ret)
 {
 	static const struct {
 		const char *name;
@@ -66,7 +66,7 @@ static bool parse_two(const char **s, int max, char next, int *ret)
 	return *ret <= max;
 }
 
-static bool parse_clock(const char *s, struct export_time *ret)
+static bool parse_clock(const char *s, struct time_bound *ret)
 {
 	uint64_t second;
 
@@ -84,7 +84,7 @@ static bool parse_clock(const char *s, struct export_time *ret)
 	return !*s;
 }
 
-static bool parse_date(const char *s, struct export_time *ret)
+static bool parse_date(const char *s, struct time_bound *ret)
 {
 	int used = 0;
 
@@ -96,7 +96,7 @@ static bool parse_date(const char *s, struct export_time *ret)
 	       parse_clock(s + used + 1, ret);
 }
 
-static bool parse(const char *s, struct export_time *ret)
+static bool parse(const char *s, struct time_bound *ret)
 {
 	const char *end;
 	uint64_t fraction;
@@ -113,9 +113,9 @@ static bool parse(const char *s, struct export_time *ret)
 	return parse_amount(s, &ret->ns, &fraction, &end) && !*end && !strchr(s, '.');
 }
 
-struct wc_error *export_time_parse(const char *option, const char *text, bool utc, struct export_time *ret)
+struct wc_error *time_bound_parse(const char *option, const char *text, bool utc, struct time_bound *ret)
 {
-	*ret = (struct export_time){ .utc = utc, .text = text };
+	*ret = (struct time_bound){ .utc = utc, .text = text };
 	if (parse(text, ret))
 		return NULL;
 	return wc_error_new(WC_EUSAGE,
@@ -130,7 +130,7 @@ static time_t to_seconds(struct tm *tm, bool utc)
 	return utc ? timegm(tm) : mktime(tm);
 }
 
-struct wc_error *export_time_resolve(const struct export_time *t, struct view_time begin, uint64_t *ret)
+struct wc_error *time_bound_resolve(const struct time_bound *t, struct view_time begin, uint64_t *ret)
 {
 	time_t begun = (time_t)(begin.real_ns / SECOND_NS);
 	struct tm tm = { 0 };
