@@ -244,3 +244,35 @@ def test_the_comparison_says_what_is_measured_of_watchctl(hardware, tmp_path):
     said = subprocess.run([sys.executable, "-B", ROOT / "tests/compare/compare.py", "--watchctl", WATCHCTL, "--program", program,
                            "--only", "watchctl"], capture_output=True, text=True, check=True, timeout=3 * WAIT).stdout
     assert len(re.findall(r"^watchctl --engine", said, re.M)) == 3 and "docs/comparison.md says the same" in said, said
+
+
+# As the page calls what the metadata call so.
+WORDS = {"string": "str", "uint48_t": "u48"} | {
+    f"{c}{bits}_t": f"{'i' if c == 'int' else 'u'}{bits}" for c in ("int", "uint", "hex") for bits in (8, 16, 32, 64)}
+AS_ANOTHER = {"module_gone", "capture_value", "return_error", "hit", "thread_again", "code_again", "tag_again", "capture_withheld"}
+
+
+def described_events():
+    """{name: [(type, field)]} of the metadata, which are made from what reads and writes events."""
+    text = (ROOT / "tests/unit/trace/kept/metadata").read_text()
+    text = re.sub(r"struct \{\s*hex64_t rax.*?\} regs;", "", text, flags=re.S)
+    text = re.sub(r"enum( \w+)?( : uint8_t \{[^}]*\})? (\w+;)", r"hex8_t \3", text)
+    events = re.findall(r'^event \{\n\tname = "(\w+)";\n\tid = (\d+);.*?struct \{\n(.*?)^\t\};', text, flags=re.M | re.S)
+    return {(name, number): re.findall(r"(\w+) (\w+)(?:\[\w+\])?;", fields) for name, number, fields in events}
+
+
+@pytest.mark.parametrize("event", sorted(described_events()), ids=lambda e: e[0])
+def test_the_page_about_logs_has_every_field_of_an_event_in_order(event):
+    page = (ROOT / "man/watchctl-log.5").read_text()
+    name, number = event
+    found = re.search(rf"^\.B {number} {name}\n(.*?)^\.(TP|SS)", page, re.M | re.S)
+    assert found, f"no event {number} {name}"
+    text = " ".join(found[1].split())
+    if name in AS_ANOTHER:
+        return
+    at = 0
+    for kind, field in described_events()[event]:
+        word = f"{WORDS[kind]} {field}"
+        next_one = re.search(rf"\b{word}\b", text[at:])
+        assert next_one, f"{word} is missing, or not behind the one before it, in: {text}"
+        at += next_one.end()
