@@ -327,6 +327,24 @@ static void accesses_report_the_last_capture_before_them_in_their_thread(void **
 	free(o.text);
 }
 
+static void the_capture_before_an_access_may_lie_before_what_is_chosen(void **state)
+{
+	static const char *const tag[] = { "cache-miss" };
+	const struct event_choice choice = { .watch = "flag",
+					     .tag = tag,
+					     .ntags = 1,
+					     .from = { .kind = TIME_MONOTONIC, .ns = 1000015000 },
+					     .before = "cache-miss" };
+	struct print_options options = { .utc = true, .before = "cache-miss" };
+	struct report_options what = { 0 };
+	struct output o;
+
+	print_chosen(feed_captures, &o, &options, &what, &choice);
+	assert_null(strstr(o.text, "22:13:20.000010  worker/78     tag"));
+	assert_non_null(strstr(o.text, "last cache-miss recorded in this thread, 12.0 us before, value 17:"));
+	free(o.text);
+}
+
 /* Removes "ESC [ ... m". */
 static void strip_colours(char *s)
 {
@@ -395,6 +413,7 @@ int main(void)
 		cmocka_unit_test(long_names_are_shortened_on_a_terminal),
 		cmocka_unit_test(captures_that_were_filtered_are_reported),
 		cmocka_unit_test(only_what_is_chosen_is_reported),
+		cmocka_unit_test(the_capture_before_an_access_may_lie_before_what_is_chosen),
 		cmocka_unit_test(accesses_report_the_last_capture_before_them_in_their_thread),
 		cmocka_unit_test(colours_change_nothing_but_colours),
 		cmocka_unit_test(cleaning_keeps_text_and_drops_what_drives_terminals),
