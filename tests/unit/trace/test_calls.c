@@ -481,9 +481,28 @@ static void babeltrace2_reads_the_same(void **state)
 	assert_int_equal(seen[1], counts[1]);
 }
 
+/* A session that comes to nothing leaves nothing. */
+static void a_log_that_is_given_up_goes_with_its_calls(void **state)
+{
+	struct fixture *f = *state;
+	struct tracelog_writer *events;
+	struct call_stream s;
+	struct call_writer *w;
+
+	OK(tracelog_writer_open(f->log, &events));
+	OK(call_writer_open(f->log, &w));
+	OK(call_stream_open(w, PID, PID, &s));
+	write_events(&s, 0, 0, 1000);
+	OK(call_stream_close(&s));
+	call_writer_close(w);
+	tracelog_writer_discard(events);
+	assert_int_equal(access(f->log, F_OK), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(a_log_that_is_given_up_goes_with_its_calls),
 		TEST(every_thread_comes_back),
 		TEST(what_is_flushed_can_be_read_meanwhile),
 		TEST(long_gaps_and_times_that_go_back_are_kept_in_order),

@@ -10,9 +10,8 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/log/tracelog_files.h"
 #include "watchctl/trace/log/tracelog_member.h"
-
-#define NAME_PREFIX "calls."
 
 struct indexed_packet {
 	uint64_t offset, bytes;
@@ -188,7 +187,7 @@ static struct wc_error *add_file(struct call_reader *r, const char *path, const 
 
 static int is_calls(const struct dirent *d)
 {
-	return !strncmp(d->d_name, NAME_PREFIX, strlen(NAME_PREFIX));
+	return tracelog_is_calls(d->d_name);
 }
 
 struct wc_error *call_reader_open(const char *path, struct call_reader **ret)

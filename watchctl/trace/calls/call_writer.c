@@ -122,7 +122,7 @@ static int create_file(struct call_file *f)
 
 	/* Numbers of another writer of the same log are taken. */
 	do {
-		snprintf(name, sizeof(name), "calls.%010u", atomic_fetch_add(&f->w->files, 1));
+		snprintf(name, sizeof(name), TRACELOG_CALLS "%010u", atomic_fetch_add(&f->w->files, 1));
 		f->fd = tracelog_file_create(f->w->dir, name);
 	} while (f->fd < 0 && errno == EEXIST);
 	return f->fd < 0 ? errno : 0;

@@ -76,6 +76,24 @@ struct wc_error *tracelog_file_numbers(int dir, uint64_t **ret, size_t *n)
 	return NULL;
 }
 
+bool tracelog_is_calls(const char *name)
+{
+	return !strncmp(name, TRACELOG_CALLS, strlen(TRACELOG_CALLS));
+}
+
+void tracelog_calls_remove(int dir)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	scoped(closedirp) DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (fd >= 0 && !d)
+		close(fd);
+	while (d && (e = readdir(d)))
+		if (tracelog_is_calls(e->d_name))
+			unlinkat(dir, e->d_name, 0);
+}
+
 int tracelog_file_create(int dir, const char *name)
 {
 	return openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

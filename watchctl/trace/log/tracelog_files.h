@@ -14,6 +14,7 @@
 #include "watchctl/base/error.h"
 
 #define TRACELOG_PLAIN "events"
+#define TRACELOG_CALLS "calls." /* and a number: of a thread (watchctl/trace/calls/) */
 #define TRACELOG_RECORDER ".recorder"
 #define TRACELOG_NAME_MAX 32
 
@@ -28,6 +29,12 @@ bool tracelog_file_number(const char *name, uint64_t *ret);
  * caller's. None: NULL and 0, which is what a plain log has.
  */
 struct wc_error *tracelog_file_numbers(int dir, uint64_t **ret, size_t *n);
+
+/* Whether @name is that of a thread's calls. */
+bool tracelog_is_calls(const char *name);
+
+/* Removes what there is of them in @dir. */
+void tracelog_calls_remove(int dir);
 
 /* Creates @name, for its owner alone. -1: errno. */
 int tracelog_file_create(int dir, const char *name);

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/base/similar.h"
 #include "watchctl/trace/log/event_fields.h"
 #include "watchctl/view/event/last_capture.h"
 #include "watchctl/view/event/tag_names.h"
-#include "watchctl/base/similar.h"
 
 #define NAMES_KEPT 20 /* for an error message */
 
@@ -30,8 +30,7 @@ struct event_chooser {
 	struct view to;
 	struct step_filter calls;
 	bool resolved, thread_seen, watch_seen, calls_seen, sites_seen, captures_seen;
-	struct chosen_tag
-		*tag; /* those of the choice, and behind them the one that is looked for before accesses */
+	struct chosen_tag *tag; /* those of the choice; behind them the one before accesses, if any */
 	size_t ntags;
 	struct last_captures before;
 	uint64_t from_ns, until_ns;	/* of CLOCK_MONOTONIC; until is the first one left out */
@@ -134,7 +133,7 @@ static bool wants_time(const struct event_chooser *s, struct view_time t)
 }
 
 /* The first event that has a time: bounds may be relative to it. */
-static void event_choice_begin(struct event_chooser *s, struct view_time t)
+static void event_chooser_begin(struct event_chooser *s, struct view_time t)
 {
 	if (s->resolved)
 		return;
@@ -171,7 +170,7 @@ static void on_event(void *ctx, const struct view_event *e)
 	struct event_chooser *s = ctx;
 
 	if (e->raw->type != EVENT_MISSING && (e->raw->type != EVENT_NOTE || e->time.mono_ns))
-		event_choice_begin(s, e->time);
+		event_chooser_begin(s, e->time);
 	if (wants_event(s, e))
 		PASS(s, event, e);
 }
@@ -180,7 +179,7 @@ static void on_armed(void *ctx, const struct view_watch *w, struct view_time tim
 {
 	struct event_chooser *s = ctx;
 
-	event_choice_begin(s, time);
+	event_chooser_begin(s, time);
 	names_add(&s->watches, w->e.name);
 	if (!wants_watch(s, w))
 		return;
@@ -193,7 +192,7 @@ static void on_access(void *ctx, const struct view_access *a)
 	struct event_chooser *s = ctx;
 	struct view_access with;
 
-	event_choice_begin(s, a->time);
+	event_chooser_begin(s, a->time);
 	if (!wants_watch(s, a->watch))
 		return;
 	s->watch_seen = true;
@@ -210,7 +209,7 @@ static void on_capture(void *ctx, const struct view_capture *c)
 {
 	struct event_chooser *s = ctx;
 
-	event_choice_begin(s, c->time);
+	event_chooser_begin(s, c->time);
 	s->captures_seen = true;
 	if (c->tag->captures <= 1)
 		learn_tag(s, c->tag);
@@ -263,7 +262,7 @@ static void on_probe_site(void *ctx, const struct view_probe_site *site, struct 
 {
 	struct event_chooser *s = ctx;
 
-	event_choice_begin(s, time);
+	event_chooser_begin(s, time);
 	names_add(&s->watches, site->probe);
 	s->sites_seen = true;
 	if (wants_probe_name(s, site) && wants_probe_function(s, site))
@@ -275,7 +274,7 @@ static void on_probe(void *ctx, const struct view_probe *p)
 	struct event_chooser *s = ctx;
 	const bool tagged = wants_probe_tag(s, p->raw);
 
-	event_choice_begin(s, p->time);
+	event_chooser_begin(s, p->time);
 	if (!(wants_probe_name(s, p->site) || tagged) || !wants_probe_function(s, p->site) ||
 	    !wants_thread(s, p->raw->tid, p->comm) || !wants_time(s, p->time))
 		return;
@@ -299,7 +298,7 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 		      : l->watch == WATCH_PROBES ? wants_calls(s)
 						 : wants_watch(s, w);
 
-	event_choice_begin(s, time);
+	event_chooser_begin(s, time);
 	/* Of calls no summary shows. */
 	if (wanted && l->watch == WATCH_CALLS)
 		s->lost += l->count;
@@ -329,7 +328,7 @@ static void on_call(void *ctx, const struct view_call *c)
 	struct event_chooser *s = ctx;
 	struct view_call with = *c;
 
-	event_choice_begin(s, c->time);
+	event_chooser_begin(s, c->time);
 	s->calls_seen = true;
 	if (!wants_calls(s) || !step_filter_call(&s->calls, c, &with.depth))
 		return;
@@ -358,7 +357,7 @@ static void on_return(void *ctx, const struct view_return *r)
 static bool wants_moment(struct event_chooser *s, int32_t pid, int32_t tid, const char *comm,
 			 struct view_time time, uint32_t *depth)
 {
-	event_choice_begin(s, time);
+	event_chooser_begin(s, time);
 	return wants_calls(s) && step_filter_moment(&s->calls, pid, tid, comm, depth) && wants_time(s, time);
 }
 
@@ -394,7 +393,7 @@ static void on_blocked(void *ctx, const struct view_blocked *e)
 {
 	struct event_chooser *s = ctx;
 
-	event_choice_begin(s, e->time);
+	event_chooser_begin(s, e->time);
 	if (wants_calls(s) && wants_thread(s, e->raw->tid, e->comm))
 		PASS(s, blocked, e);
 }
