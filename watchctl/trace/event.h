@@ -78,7 +78,7 @@ enum event_type { EVENT_TYPES(EVENT_TYPE_NUMBER) };
 /* enum event_traits, or'ed. */
 static inline unsigned int event_traits(enum event_type type)
 {
-	switch (type) {
+	switch (type) { /* NOLINT(bugprone-branch-clone): a line a type */
 		EVENT_TYPES(EVENT_TYPE_TRAITS)
 	}
 	return 0;
