@@ -54,7 +54,7 @@ HANDLER_CFLAGS += $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patt
 
 # A room is a folder with its sub-folders. What needs LLDB is linked into watchctl-step and the plugin alone.
 room = $(sort $(shell find $(1) -name '*.c' ! -name '*.bpf.c'))
-LIB_SRC := $(filter-out watchctl/step/lldb/%,$(call room,$(addprefix watchctl/,base code trace target patch engine step monitor view)))
+LIB_SRC := $(filter-out watchctl/step/lldb/%,$(call room,$(addprefix watchctl/,base code trace target session patch engine step monitor view)))
 STEP_CLI_SRC := watchctl/cli/step_main.c watchctl/cli/request/step_from_watch.c
 CLI_SRC := $(filter-out $(STEP_CLI_SRC) watchctl/cli/steprec/%,$(call room,watchctl/cli))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
