@@ -4,6 +4,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/code/lookup/locator.h"
 #include "watchctl/monitor/monitored.h"
+#include "watchctl/session/process_event.h"
 
 void monitor_keep_counts(struct monitor *m)
 {
@@ -95,7 +96,7 @@ struct wc_error *monitor_follow_exec(struct monitor *m)
 	if (!err)
 		err = renew_locator(m);
 	if (!err)
-		err = monitor_report_process(m);
+		err = process_event_put(m->pid, m->events);
 	if (!err && watches && !lives_on)
 		err = monitor_open_engine(m);
 	if (!err)

@@ -6,15 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/code/lookup/locator.h"
 #include "watchctl/monitor/monitored.h"
+#include "watchctl/session/process_event.h"
 #include "watchctl/target/proc/proc.h"
-#include "watchctl/target/proc/proc_words.h"
 #include "watchctl/target/stop/launch.h"
 #include "watchctl/trace/event.h"
 #include "watchctl/trace/tags/tag_table.h"
@@ -96,23 +95,6 @@ static bool lay_pipes(struct monitor *m)
 	m->timeline = timeline_new(m->events);
 	m->events = (struct event_sink){ monitor_join, m };
 	return m->timeline;
-}
-
-struct wc_error *monitor_report_process(struct monitor *m)
-{
-	struct trace_event e = { .type = EVENT_PROCESS };
-	struct proc_words words;
-
-	proc_words_read(m->pid, &words);
-	e.process = (struct process_event){
-		.pid = m->pid,
-		.comm = words.comm,
-		.exe = words.exe,
-		.cmdline = words.cmdline,
-		.realtime_ns = clock_ns(CLOCK_REALTIME),
-		.host = words.host,
-	};
-	return monitor_put(m, &e);
 }
 
 void monitor_drop_child(struct monitor *m)
@@ -249,7 +231,7 @@ struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink
 	if (!err)
 		err = monitor_check_library(m);
 	if (!err)
-		err = monitor_report_process(m);
+		err = process_event_put(m->pid, m->events);
 	if (!err)
 		err = look_after(m);
 	if (!err)

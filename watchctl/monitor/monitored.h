@@ -196,8 +196,6 @@ void monitor_forget_hooks(struct monitor *m);
 /* Nothing is armed any more; all is to be found again. */
 void monitor_forget_armed(struct monitor *m);
 
-struct wc_error *monitor_report_process(struct monitor *m);
-
 /* A program that we started, and that has not run a line of its own: it goes with our error. */
 void monitor_drop_child(struct monitor *m);
 

@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "watchctl/base/clock.h"
 #include "watchctl/code/elf/module_jit.h"
+#include "watchctl/session/process_event.h"
 #include "watchctl/target/proc/proc.h"
 
 #define LOOK_NS 1000000000ull
@@ -143,7 +142,6 @@ static void name_of(const struct followed *f, pid_t pid, pid_t tid, char ret[COM
 
 struct wc_error *followed_report(struct followed *f, pid_t pid, uint64_t time_ns)
 {
-	struct trace_event e = { .type = EVENT_PROCESS, .time_ns = time_ns };
 	char name[COMM_LEN + 1];
 
 	if (map64_get(&f->reported, (uint64_t)pid))
@@ -151,13 +149,7 @@ struct wc_error *followed_report(struct followed *f, pid_t pid, uint64_t time_ns
 	if (!map64_put(&f->reported, (uint64_t)pid, f))
 		return &wc_enomem;
 	name_of(f, pid, pid, name);
-	e.process = (struct process_event){
-		.pid = pid,
-		.parent = f->pid,
-		.comm = name,
-		.realtime_ns = clock_ns(CLOCK_REALTIME) - (monotonic_ns() - time_ns),
-	};
-	return f->sink.put(f->sink.ctx, &e);
+	return process_event_put_child(pid, f->pid, name, time_ns, f->sink);
 }
 
 /* What nobody can be found for is the target's own. */

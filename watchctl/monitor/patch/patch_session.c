@@ -12,9 +12,9 @@
 
 #include "watchctl/base/clock.h"
 #include "watchctl/monitor/patch/patch_session_impl.h"
+#include "watchctl/session/process_event.h"
 #include "watchctl/target/proc/end_signal.h"
 #include "watchctl/target/proc/proc.h"
-#include "watchctl/target/proc/proc_words.h"
 #include "watchctl/target/proc/translated.h"
 #include "watchctl/target/stop/launch.h"
 #include "watchctl/target/stop/run_to_entry.h"
@@ -44,23 +44,6 @@ struct wc_error *session_note(struct patch_session *s, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	e.note.text = text;
-	return session_put(s, &e);
-}
-
-static struct wc_error *report_process(struct patch_session *s)
-{
-	struct trace_event e = { .type = EVENT_PROCESS };
-	struct proc_words words;
-
-	proc_words_read(s->pid, &words);
-	e.process = (struct process_event){
-		.pid = s->pid,
-		.comm = words.comm,
-		.exe = words.exe,
-		.cmdline = words.cmdline,
-		.realtime_ns = clock_ns(CLOCK_REALTIME),
-		.host = words.host,
-	};
 	return session_put(s, &e);
 }
 
@@ -190,7 +173,7 @@ static struct wc_error *open_all(struct patch_session *s)
 	if (!err)
 		err = look_after(s);
 	if (!err)
-		err = report_process(s);
+		err = process_event_put(s->pid, s->sink);
 	if (!err)
 		err = patch_session_clear(s->pid, false, NULL, NULL);
 	if (!err)

@@ -13,9 +13,9 @@
 #include "watchctl/code/locate/code_name.h"
 #include "watchctl/code/locate/locate.h"
 #include "watchctl/code/lookup/locator.h"
+#include "watchctl/session/process_event.h"
 #include "watchctl/step/model/step_start.h"
 #include "watchctl/target/proc/proc.h"
-#include "watchctl/target/proc/proc_words.h"
 
 #define PUMP_MS 50
 #define TICK_NS 200000000ull
@@ -87,23 +87,6 @@ static struct wc_error *report_recording(struct step_session *s)
 		.filters = filters,
 		.instructions = q->instructions,
 		.inputs = (uint8_t)s->inputs,
-	};
-	return step_session_put(s, &e);
-}
-
-static struct wc_error *report_process(struct step_session *s)
-{
-	struct trace_event e = { .type = EVENT_PROCESS };
-	struct proc_words words;
-
-	proc_words_read(s->request->pid, &words);
-	e.process = (struct process_event){
-		.pid = s->request->pid,
-		.comm = words.comm,
-		.exe = words.exe,
-		.cmdline = words.cmdline,
-		.realtime_ns = clock_ns(CLOCK_REALTIME),
-		.host = words.host,
 	};
 	return step_session_put(s, &e);
 }
@@ -262,7 +245,7 @@ static struct wc_error *step_session_prepare(struct step_session *s)
 		return &wc_enomem;
 	err = open_stepper(s);
 	err = err ? err : find_all(s);
-	err = err ? err : report_process(s);
+	err = err ? err : process_event_put(q->pid, s->sink);
 	err = err ? err : report_recording(s);
 	if (!err && s->inputs != INPUTS_NONE)
 		err = step_start_report(q->pid, monotonic_ns(), s->sink);
