@@ -291,9 +291,9 @@ static inline void live_fails(struct wc_error *err, enum wc_kind kind, const cha
 }
 
 /* Ends it, tallies its log into @t, and closes. */
-static inline enum monitor_end live_tally(struct live *l, struct tally *t)
+static inline enum session_end live_tally(struct live *l, struct tally *t)
 {
-	enum monitor_end end = MONITOR_GAVE_UP;
+	enum session_end end = SESSION_GAVE_UP;
 
 	live_ok(live_stop(l));
 	assert_int_equal(live_state(l), LIVE_ENDED);

@@ -212,12 +212,12 @@ static struct wc_error *cmd_record_tick(void *ctx)
 
 static struct wc_error *record(struct request *q, struct output *o, struct session *s)
 {
-	struct monitor_limits limits = { .count = q->ask.count,
+	struct session_limits limits = { .count = q->ask.count,
 					 .time_ns = q->ask.time_ns,
 					 .stop = &stop_asked,
 					 .tick = cmd_record_tick,
 					 .tick_ctx = s };
-	enum monitor_end end = MONITOR_STOPPED;
+	enum session_end end = SESSION_STOPPED;
 	struct monitor *m = NULL;
 	struct wc_error *err, *close_err;
 	const char *unarmed;

@@ -85,8 +85,8 @@ static struct wc_error *cmd_watch_parse(int argc, char **argv, struct request *q
 
 static struct wc_error *watch(struct request *q, struct output *s)
 {
-	struct monitor_limits limits = { .count = q->ask.count, .time_ns = q->ask.time_ns };
-	enum monitor_end end = MONITOR_STOPPED;
+	struct session_limits limits = { .count = q->ask.count, .time_ns = q->ask.time_ns };
+	enum session_end end = SESSION_STOPPED;
 	struct monitor *m = NULL;
 	struct wc_error *err, *close_err;
 	const char *unarmed;

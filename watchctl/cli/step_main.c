@@ -115,8 +115,9 @@ static void print_ends(char *buf, size_t len, const struct step_request *q,
 			 plural(q->from ? counts->from_seen : counts->to_seen));
 }
 
-static struct wc_error *verdict(const struct step_command *c, enum step_end end, const struct step_tally *t,
-				const char *untyped, const struct stepper_counts *counts)
+static struct wc_error *verdict(const struct step_command *c, enum session_end end,
+				const struct step_tally *t, const char *untyped,
+				const struct stepper_counts *counts)
 {
 	char ends[512];
 
@@ -124,10 +125,10 @@ static struct wc_error *verdict(const struct step_command *c, enum step_end end,
 		print_ends(ends, sizeof(ends), &c->request, counts);
 		return wc_error_new(WC_ETARGET, "the range was never %s: %s%s",
 				    counts->occurrences ? "recorded, only skipped" : "entered", ends,
-				    end == STEP_END_EXITED ? ", and the process has ended" : "");
+				    end == SESSION_EXITED ? ", and the process has ended" : "");
 	}
 	warn(c, t, untyped, counts);
-	if (end == STEP_END_EXECED)
+	if (end == SESSION_EXECED)
 		return wc_error_new(WC_ETARGET,
 				    "the process has executed another program: the recording ended there");
 	return NULL;
@@ -141,7 +142,7 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 	struct step_session *s = NULL;
 	struct stepper_counts counts;
 	struct step_tally totals;
-	enum step_end end = STEP_END_STOPPED;
+	enum session_end end = SESSION_STOPPED;
 	struct wc_error *err, *close_err;
 	scoped(freep) char *untyped = NULL;
 	size_t functions, over, modules;
@@ -165,8 +166,8 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 	c->limits.stop = &stop_asked;
 	c->limits.tick = step_main_tick;
 	c->limits.tick_ctx = &progress;
-	c->limits.started = step_main_started;
-	c->limits.started_ctx = &start;
+	c->request.started = step_main_started;
+	c->request.started_ctx = &start;
 	err = step_session_run(s, &c->limits, &end);
 	clear_progress(&progress);
 	step_session_totals(s, &totals, &counts);

@@ -17,6 +17,7 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/code/insn/insn.h"
+#include "watchctl/session/session.h"
 #include "watchctl/trace/event.h"
 
 struct tracee;
@@ -68,32 +69,13 @@ struct monitor_options {
 	void *say_ctx;
 };
 
-enum monitor_end {
-	MONITOR_STOPPED, /* asked to */
-	MONITOR_COUNT,	 /* as many accesses and captures as were asked for */
-	MONITOR_TIME,
-	MONITOR_EXITED, /* the target */
-	MONITOR_EXECED,
-	MONITOR_SUPPLANTED, /* another collector has taken the captures; there was nothing else to do */
-	MONITOR_GAVE_UP,    /* for the target's sake; the note in the log says why */
-};
-
-struct monitor_limits {
-	uint64_t count;			     /* accesses and captures; 0: no limit */
-	uint64_t time_ns;		     /* 0: no limit */
-	const volatile sig_atomic_t *stop;   /* becomes true when the user has had enough */
-	struct wc_error *(*tick)(void *ctx); /* called between two pumps, every tick_ns; may be NULL */
-	void *tick_ctx;
-	uint64_t tick_ns; /* 0: 200 ms */
-};
-
 struct monitor;
 
 /* Opens the target, arms, and lets a launched program run. On error the target is as it was found. */
 struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink sink, struct monitor **ret);
 
-/* Pumps until something ends it. */
-struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *limits, enum monitor_end *ret);
+/* Pumps until something ends it. @limits->count: accesses and captures. */
+struct wc_error *monitor_run(struct monitor *m, const struct session_limits *limits, enum session_end *ret);
 
 /*
  * While the monitor runs, from limits->tick: one more watch, armed at once. *@ret is its id in the events,

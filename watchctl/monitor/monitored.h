@@ -130,7 +130,7 @@ struct monitor {
 	uint64_t limit, forwarded;
 	bool at_hook; /* a thread waits for the next pump */
 	bool over;    /* the end has come, and how */
-	enum monitor_end end;
+	enum session_end end;
 
 	/* With captures; else NULL and zero. */
 	struct event_sink events;	 /* where all events go: through the timeline, or straight on */

@@ -20,7 +20,7 @@ static struct wc_error *on_exec(struct monitor *m)
 		wc_error_free(err);
 	}
 	m->over = true;
-	m->end = MONITOR_EXECED;
+	m->end = SESSION_EXECED;
 	if (m->options.follow_exec)
 		return monitor_note(
 			m, "the process has executed another program, and has ended before the watch "
@@ -46,7 +46,7 @@ static struct wc_error *after_pump(struct monitor *m, enum pump_result r)
 	}
 	case PUMP_EXITED:
 		m->over = true;
-		m->end = MONITOR_EXITED;
+		m->end = SESSION_EXITED;
 		return NULL;
 	case PUMP_EXECED:
 		return on_exec(m);
@@ -73,7 +73,7 @@ static struct wc_error *pump_captures(struct monitor *m, enum pump_result *r)
 		if (!err)
 			err = monitor_collect_stop(m);
 		m->over = !m->engine && !m->options.may_add;
-		m->end = MONITOR_SUPPLANTED;
+		m->end = SESSION_SUPPLANTED;
 		return err;
 	}
 	if (!m->engine)
@@ -101,27 +101,27 @@ struct wc_error *monitor_pump(struct monitor *m, uint64_t most_ns)
 	return err || m->over ? err : after_pump(m, r);
 }
 
-static bool limits_reached(struct monitor *m, const struct monitor_limits *l, uint64_t start_ns)
+static bool limits_reached(struct monitor *m, const struct session_limits *l, uint64_t start_ns)
 {
 	if (l->stop && *l->stop)
-		m->end = MONITOR_STOPPED;
+		m->end = SESSION_STOPPED;
 	else if (l->count && m->forwarded >= l->count)
-		m->end = MONITOR_COUNT;
+		m->end = SESSION_COUNT;
 	else if (l->time_ns && monotonic_ns() - start_ns >= l->time_ns)
-		m->end = MONITOR_TIME;
+		m->end = SESSION_TIME;
 	else
 		return false;
 	return true;
 }
 
-static uint64_t pump_time(const struct monitor_limits *l, uint64_t tick_ns)
+static uint64_t pump_time(const struct session_limits *l, uint64_t tick_ns)
 {
 	uint64_t ns = l->count || l->time_ns ? PUMP_NS / 10 : PUMP_NS;
 
 	return l->tick && tick_ns < ns ? tick_ns : ns;
 }
 
-struct wc_error *monitor_run(struct monitor *m, const struct monitor_limits *l, enum monitor_end *ret)
+struct wc_error *monitor_run(struct monitor *m, const struct session_limits *l, enum session_end *ret)
 {
 	uint64_t start = monotonic_ns(), ticked = start, tick_ns = l->tick_ns ? l->tick_ns : TICK_NS;
 

@@ -38,7 +38,7 @@ static struct wc_error *leave_engine(struct monitor *m)
 static struct wc_error *end(struct monitor *m)
 {
 	m->over = true;
-	m->end = MONITOR_GAVE_UP;
+	m->end = SESSION_GAVE_UP;
 	return NULL;
 }
 

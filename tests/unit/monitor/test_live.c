@@ -26,7 +26,7 @@ static void what_is_written_is_in_the_log(void **state)
 	assert_int_equal(live_program(l), a.pid);
 	assert_string_equal(live_log(l), o.log);
 	actor_does(&a, "write 7");
-	assert_int_equal(live_tally(l, &t), MONITOR_STOPPED);
+	assert_int_equal(live_tally(l, &t), SESSION_STOPPED);
 	assert_account(&t, 0);
 	assert_int_equal(t.accesses[0], 7);
 	assert_unharmed(a.pid, MONITOR_AUTO);
@@ -75,7 +75,7 @@ static void the_end_of_the_program_ends_the_session(void **state)
 	(void)state;
 	for (int watched = 0; watched < 2; watched++) {
 		struct watch_request flag = write_of("flag");
-		enum monitor_end end = MONITOR_GAVE_UP;
+		enum session_end end = SESSION_GAVE_UP;
 		struct live_options o;
 		uint32_t unused;
 		struct actor a;
@@ -92,7 +92,7 @@ static void the_end_of_the_program_ends_the_session(void **state)
 		live_fails(live_remove(l, 0), WC_ETARGET, "ended");
 		live_ok(live_stop(l));
 		live_ok(live_end(l, &end));
-		assert_int_equal(end, MONITOR_EXITED);
+		assert_int_equal(end, SESSION_EXITED);
 		live_close(l);
 	}
 }
@@ -101,7 +101,7 @@ static void another_program_ends_it_too_unless_it_is_followed(void **state)
 {
 	(void)state;
 	for (int follow = 0; follow < 2; follow++) {
-		enum monitor_end end = MONITOR_GAVE_UP;
+		enum session_end end = SESSION_GAVE_UP;
 		struct live_options o;
 		struct actor a;
 		struct live *l;
@@ -119,7 +119,7 @@ static void another_program_ends_it_too_unless_it_is_followed(void **state)
 		} else {
 			assert_int_equal(wait_for_end(l), LIVE_ENDED);
 			live_ok(live_end(l, &end));
-			assert_int_equal(end, MONITOR_EXECED);
+			assert_int_equal(end, SESSION_EXECED);
 			live_close(l);
 		}
 		kill(a.pid, SIGKILL);
@@ -167,7 +167,7 @@ static void a_launched_program_begins_as_if_from_nowhere(void **state)
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, old_int, old_tstp;
 	struct live_options o = live_on(0, MONITOR_AUTO);
 	int out[2], leaked = open("/dev/null", O_RDONLY);
-	enum monitor_end end = MONITOR_GAVE_UP;
+	enum session_end end = SESSION_GAVE_UP;
 	struct live *l;
 	sigset_t set, old;
 
@@ -195,7 +195,7 @@ static void a_launched_program_begins_as_if_from_nowhere(void **state)
 	assert_non_null(strstr(text, "\n0 1 2 3\n")); /* 3: of ls itself */
 	assert_int_equal(wait_for_end(l), LIVE_ENDED);
 	live_ok(live_end(l, &end));
-	assert_int_equal(end, MONITOR_EXITED);
+	assert_int_equal(end, SESSION_EXITED);
 	live_close(l);
 }
 
@@ -268,7 +268,7 @@ static void a_session_that_is_killed_leaves_the_program_alone_and_says_so(void *
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		struct watch_request flag = write_of("flag");
-		enum monitor_end end;
+		enum session_end end;
 		struct wc_error *err;
 		struct live_options o;
 		uint32_t unused;

@@ -233,9 +233,9 @@ static struct wc_error *run(struct drop_in *d)
 						 .stack_bytes = d->plan.stack_bytes,
 						 .frames = d->plan.frames,
 						 .stop = &stop_asked };
-	const struct monitor_limits limits = { .stop = &stop_asked, .tick = flush, .tick_ctx = d->log };
+	const struct session_limits limits = { .stop = &stop_asked, .tick = flush, .tick_ctx = d->log };
 	struct patch_session *session = NULL;
-	enum monitor_end end;
+	enum session_end end;
 	struct wc_error *err = patch_session_open(&o, recorder_sink(d->log), &session);
 
 	if (err) {

@@ -62,9 +62,9 @@ static struct wc_error *build(const struct patch_ask *q, struct probe_image *ret
 	return probe_build(&b, ret);
 }
 
-static struct wc_error *verdict(enum monitor_end end)
+static struct wc_error *verdict(enum session_end end)
 {
-	return end == MONITOR_EXECED
+	return end == SESSION_EXECED
 		       ? wc_error_new(WC_ETARGET, "the process has executed another program: its probes "
 						  "ended with the one before")
 		       : NULL;
@@ -92,11 +92,11 @@ static void say_begun(const struct patch_session *s)
 
 /* With watches of variables beside the probes. */
 static struct wc_error *run_both(struct patch_session_options *o, struct patch_ask *q, struct output *s,
-				 const struct monitor_limits *limits)
+				 const struct session_limits *limits)
 {
 	struct monitor_options watches = q->watch.monitor;
 	struct patch_session_counts counts = { 0 };
-	enum monitor_end end = MONITOR_STOPPED;
+	enum session_end end = SESSION_STOPPED;
 	struct patch_watch *both = NULL;
 	const char *unarmed;
 	struct wc_error *err, *close_err;
@@ -116,21 +116,21 @@ static struct wc_error *run_both(struct patch_session_options *o, struct patch_a
 	close_err = patch_watch_close(both, &counts);
 	if (!err) {
 		say_counts(&counts);
-		err = end == MONITOR_EXECED ? verdict(end) : watch_verdict(end, unarmed, false);
+		err = end == SESSION_EXECED ? verdict(end) : watch_verdict(end, unarmed, false);
 	}
 	return wc_error_first(err, close_err);
 }
 
 static struct wc_error *run(struct patch_session_options *o, struct patch_ask *q, struct output *s)
 {
-	const struct monitor_limits limits = { .count = q->count,
+	const struct session_limits limits = { .count = q->count,
 					       .time_ns = q->time_ns,
 					       .stop = &stop_asked,
 					       .tick = output_tick,
 					       .tick_ctx = s };
 	struct patch_session_counts counts = { 0 };
 	struct patch_session *session = NULL;
-	enum monitor_end end = MONITOR_STOPPED;
+	enum session_end end = SESSION_STOPPED;
 	struct wc_error *err, *close_err;
 
 	if (q->watch.monitor.nwatches)

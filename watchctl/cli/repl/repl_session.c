@@ -24,7 +24,7 @@ bool repl_is_live(const struct repl *r)
 static void stop_session(struct repl *r)
 {
 	struct wc_error *stop_err = live_stop(r->live);
-	enum monitor_end end;
+	enum session_end end;
 
 	r->failure = wc_error_first(r->failure, wc_error_first(live_end(r->live, &end), stop_err));
 	r->live_over = true;
@@ -61,29 +61,26 @@ void repl_init(struct repl *r)
 	*r = (struct repl){ .examine = { .count = 1, .format = 'x', .size = 'w' } };
 }
 
-static const char *ending_text(enum monitor_end end)
+static const char *ending_text(enum session_end end)
 {
 	switch (end) {
-	case MONITOR_EXITED:
+	case SESSION_EXITED:
 		return "the program has ended";
-	case MONITOR_EXECED:
+	case SESSION_EXECED:
 		return "the process has executed another program: the session ended there";
-	case MONITOR_GAVE_UP:
+	case SESSION_GAVE_UP:
 		return "the session was ended to protect the program: see the note above";
-	case MONITOR_SUPPLANTED:
+	case SESSION_SUPPLANTED:
 		return "another process has begun to collect the captures: the session ended there";
-	case MONITOR_STOPPED:
-	case MONITOR_COUNT:
-	case MONITOR_TIME:
-		break;
+	default:
+		return "the session has ended";
 	}
-	return "the session has ended";
 }
 
 /* All of the log has been read, and nobody writes to it any more. */
 static void report_end(struct repl *r, FILE *out)
 {
-	enum monitor_end end = MONITOR_STOPPED;
+	enum session_end end = SESSION_STOPPED;
 	struct wc_error *err = live_end(r->live, &end);
 
 	r->live_over = true;
@@ -93,7 +90,7 @@ static void report_end(struct repl *r, FILE *out)
 		wc_error_free(err);
 	else
 		r->failure = wc_error_first(r->failure, err);
-	if (end == MONITOR_EXITED)
+	if (end == SESSION_EXITED)
 		r->pid = 0;
 	inspect_close(r->inspect);
 	r->inspect = NULL;

@@ -14,7 +14,7 @@ enum step_stepper_choice { STEP_STEPPER_PTRACE, STEP_STEPPER_LLDB };
 
 struct step_command {
 	struct step_request request; /* its lists point to the arrays below */
-	struct step_limits limits;
+	struct session_limits limits;
 	struct output_options output;
 	struct redact_ask redact;
 	struct ready_ask ready;

@@ -366,25 +366,25 @@ struct wc_error *watch_ask_check(const struct watch_ask *q)
 	return err ? err : check_tags(q);
 }
 
-struct wc_error *watch_verdict(enum monitor_end end, const char *unarmed, bool uncollected)
+struct wc_error *watch_verdict(enum session_end end, const char *unarmed, bool uncollected)
 {
-	if (unarmed && end != MONITOR_GAVE_UP)
+	if (unarmed && end != SESSION_GAVE_UP)
 		return wc_error_new(
 			WC_ENAME,
 			"%s was never armed: the library was not loaded while watchctl waited for it",
 			unarmed);
-	if (uncollected && end != MONITOR_GAVE_UP)
+	if (uncollected && end != SESSION_GAVE_UP)
 		return wc_error_new(
 			WC_ENOTSUP,
 			"the program had no libstackwalk in it, as long as watchctl looked: nothing was "
 			"collected");
-	if (end == MONITOR_SUPPLANTED)
+	if (end == SESSION_SUPPLANTED)
 		return wc_error_new(WC_ENOTSUP,
 				    "another process has begun to collect the captures: ours ended there");
-	if (end == MONITOR_EXECED)
+	if (end == SESSION_EXECED)
 		return wc_error_new(WC_ETARGET,
 				    "the process has executed another program: the watch ended there");
-	if (end == MONITOR_GAVE_UP)
+	if (end == SESSION_GAVE_UP)
 		return wc_error_new(WC_ENOTSUP,
 				    "the watch was given up for the program's sake: see the note above");
 	return NULL;

@@ -14,7 +14,7 @@
 /* What was asked for; points into argv. */
 struct watch_ask {
 	struct monitor_options monitor; /* without stop and say */
-	uint64_t count, time_ns;	/* as of struct monitor_limits */
+	uint64_t count, time_ns;	/* as of struct session_limits */
 	struct redact_ask redact;
 	struct ready_ask ready;
 };
@@ -41,6 +41,6 @@ struct wc_error *watch_ask_check(const struct watch_ask *q);
 struct wc_error *watch_ask_check_watches(const struct watch_ask *q);
 
 /* How a session ended, as an error, or NULL: in words for its user, from what the monitor says. */
-struct wc_error *watch_verdict(enum monitor_end end, const char *unarmed, bool uncollected);
+struct wc_error *watch_verdict(enum session_end end, const char *unarmed, bool uncollected);
 
 #endif

@@ -24,28 +24,29 @@ struct steprec {
 	char *path;
 	struct step_session *session;
 	bool paused, over;
-	enum step_end end;
+	enum session_end end;
 };
 
-static const char *end_text(enum step_end end)
+static const char *end_text(enum session_end end)
 {
 	switch (end) {
-	case STEP_END_DONE:
+	case SESSION_DONE:
 		return "the range is over";
-	case STEP_END_STUCK:
+	case SESSION_STUCK:
 		return "nothing happened any more: the log shows where each thread is blocked";
-	case STEP_END_STOPPED:
+	case SESSION_STOPPED:
 		return "it was stopped";
-	case STEP_END_TIME:
+	case SESSION_TIME:
 		return "its time limit was reached";
-	case STEP_END_EXITED:
+	case SESSION_EXITED:
 		return "the process has ended";
-	case STEP_END_EXECED:
+	case SESSION_EXECED:
 		return "the process executes another program";
-	case STEP_END_PAUSED:
+	case SESSION_PAUSED:
 		return "it is paused";
+	default:
+		return ""; /* of sessions of other kinds */
 	}
-	return "";
 }
 
 /* "steprec-PID.log", or the next name that is free. */
@@ -160,7 +161,7 @@ static void say_end(struct steprec *r)
 
 static struct wc_error *ended(struct steprec *r, struct wc_error *err)
 {
-	r->paused = !err && r->end == STEP_END_PAUSED;
+	r->paused = !err && r->end == SESSION_PAUSED;
 	r->over = !r->paused;
 	if (!err && r->over)
 		say_end(r);
@@ -169,7 +170,7 @@ static struct wc_error *ended(struct steprec *r, struct wc_error *err)
 
 struct wc_error *steprec_run(struct steprec *r)
 {
-	const struct step_limits limits = { .time_ns = r->time_ns, .tick = steprec_tick, .tick_ctx = r };
+	const struct session_limits limits = { .time_ns = r->time_ns, .tick = steprec_tick, .tick_ctx = r };
 
 	if (r->over)
 		return wc_error_new(WC_EUSAGE, "the recording in %s is over", r->path);

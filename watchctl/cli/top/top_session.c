@@ -12,7 +12,7 @@
 struct top_session {
 	struct live *live;
 	bool ended;
-	enum monitor_end end;
+	enum session_end end;
 	struct wc_error *err; /* of its end */
 	bool err_taken;
 };
@@ -77,13 +77,13 @@ static void top_session_look(struct top_session *s)
 const char *top_session_end(struct top_session *s)
 {
 	static const char *const words[] = {
-		[MONITOR_STOPPED] = "the recording was stopped",
-		[MONITOR_COUNT] = "the requested number of accesses was reached",
-		[MONITOR_TIME] = "the time limit was reached",
-		[MONITOR_EXITED] = "the process has ended",
-		[MONITOR_EXECED] = "the process has executed another program",
-		[MONITOR_SUPPLANTED] = "another process now collects the captures",
-		[MONITOR_GAVE_UP] = "ended to protect the program",
+		[SESSION_STOPPED] = "the recording was stopped",
+		[SESSION_COUNT] = "the requested number of accesses was reached",
+		[SESSION_TIME] = "the time limit was reached",
+		[SESSION_EXITED] = "the process has ended",
+		[SESSION_EXECED] = "the process has executed another program",
+		[SESSION_SUPPLANTED] = "another process now collects the captures",
+		[SESSION_GAVE_UP] = "ended to protect the program",
 	};
 
 	top_session_look(s);

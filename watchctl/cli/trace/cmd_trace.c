@@ -177,14 +177,14 @@ static void say_counts(const struct call_trace_counts *c)
 
 static struct wc_error *run(const struct call_trace_options *o, struct trace_ask *q, struct output *s)
 {
-	const struct monitor_limits limits = { .count = q->count,
+	const struct session_limits limits = { .count = q->count,
 					       .time_ns = q->time_ns,
 					       .stop = &stop_asked,
 					       .tick = output_tick,
 					       .tick_ctx = s };
 	struct call_trace_counts counts = { 0 };
 	struct call_trace *trace = NULL;
-	enum monitor_end end = MONITOR_STOPPED;
+	enum session_end end = SESSION_STOPPED;
 	struct wc_error *err = call_trace_open(o, s->events, &trace), *close_err;
 
 	if (err) {
@@ -199,7 +199,7 @@ static struct wc_error *run(const struct call_trace_options *o, struct trace_ask
 	close_err = call_trace_close(trace, &counts);
 	if (!err) {
 		say_counts(&counts);
-		if (end == MONITOR_EXECED)
+		if (end == SESSION_EXECED)
 			err = wc_error_new(
 				WC_ETARGET,
 				"the process has executed another program: its patches ended with the one before");

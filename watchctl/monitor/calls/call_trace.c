@@ -27,7 +27,7 @@ struct call_trace {
 	struct patch_taker taker;
 	struct patch_rule rule[RULES];
 	struct patch_session *session;
-	enum monitor_end end;
+	enum session_end end;
 	uint64_t looked_ns, limit;
 };
 
@@ -286,16 +286,16 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 	return NULL;
 }
 
-struct wc_error *call_trace_run(struct call_trace *t, const struct monitor_limits *limits,
-				enum monitor_end *ret)
+struct wc_error *call_trace_run(struct call_trace *t, const struct session_limits *limits,
+				enum session_end *ret)
 {
-	struct monitor_limits l = *limits;
+	struct session_limits l = *limits;
 
 	t->limit = l.count;
 	l.count = 0;
 	struct wc_error *err = patch_session_run(t->session, &l, ret);
 
-	t->records.exited = *ret == MONITOR_EXITED;
+	t->records.exited = *ret == SESSION_EXITED;
 	t->end = *ret;
 	return err;
 }

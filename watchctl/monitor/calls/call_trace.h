@@ -52,8 +52,8 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 				 struct call_trace **ret);
 
 /* Until something ends it. @limits->count: calls. */
-struct wc_error *call_trace_run(struct call_trace *t, const struct monitor_limits *limits,
-				enum monitor_end *ret);
+struct wc_error *call_trace_run(struct call_trace *t, const struct session_limits *limits,
+				enum session_end *ret);
 
 pid_t call_trace_pid(const struct call_trace *t);
 

@@ -362,7 +362,7 @@ enum live_state live_state(struct live *l)
 	return l->ended ? LIVE_ENDED : LIVE_RUNS;
 }
 
-struct wc_error *live_end(struct live *l, enum monitor_end *ret)
+struct wc_error *live_end(struct live *l, enum session_end *ret)
 {
 	*ret = l->ending.end;
 	return take_ending_error(l);
@@ -381,13 +381,13 @@ bool live_never_collected(const struct live *l)
 /* NULL: it was asked to, or its error has been handed out by live_end(). */
 static const char *why_ended(const struct live *l)
 {
-	static const char *const why[MONITOR_GAVE_UP + 1] = {
-		[MONITOR_COUNT] = "it has recorded as many accesses as were asked for",
-		[MONITOR_TIME] = "its time is over",
-		[MONITOR_EXITED] = "the program has ended",
-		[MONITOR_EXECED] = "the program has executed another",
-		[MONITOR_SUPPLANTED] = "another collector has taken over",
-		[MONITOR_GAVE_UP] = "it gave up for the program's sake, as a note in its log says",
+	static const char *const why[SESSION_GAVE_UP + 1] = {
+		[SESSION_COUNT] = "it has recorded as many accesses as were asked for",
+		[SESSION_TIME] = "its time is over",
+		[SESSION_EXITED] = "the program has ended",
+		[SESSION_EXECED] = "the program has executed another",
+		[SESSION_SUPPLANTED] = "another collector has taken over",
+		[SESSION_GAVE_UP] = "it gave up for the program's sake, as a note in its log says",
 	};
 
 	return l->ending.err ? l->ending.err->text : why[l->ending.end];

@@ -27,7 +27,7 @@ struct live_options {
 	 * terminal, even where these are one: no key stops or ends it, and reading there does not stop it.
 	 */
 	int program_fd[3];
-	uint64_t count, time_ns; /* as of struct monitor_limits */
+	uint64_t count, time_ns; /* as of struct session_limits */
 };
 
 struct live;
@@ -57,7 +57,7 @@ enum live_state live_state(struct live *l);
  * After LIVE_ENDED: how it came, and the error if it failed (WC_EFAIL: its process was killed; the caller's
  * to free), or NULL.
  */
-struct wc_error *live_end(struct live *l, enum monitor_end *ret);
+struct wc_error *live_end(struct live *l, enum session_end *ret);
 
 /* After LIVE_ENDED, as of the monitor: a watch that waited for a library to the end; no libstackwalk came. */
 const char *live_never_armed(const struct live *l);

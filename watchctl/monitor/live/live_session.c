@@ -273,7 +273,7 @@ static struct wc_error *live_session_start(struct session *s)
 
 static void live_session_run(struct session *s)
 {
-	const struct monitor_limits limits = {
+	const struct session_limits limits = {
 		.count = s->order.options.count,
 		.time_ns = s->order.options.time_ns,
 		.stop = &stop,
@@ -282,7 +282,7 @@ static void live_session_run(struct session *s)
 		.tick_ns = TICK_NS,
 	};
 	scoped(freep) char *never_armed = NULL;
-	struct live_ending e = { .end = MONITOR_STOPPED };
+	struct live_ending e = { .end = SESSION_STOPPED };
 	const char *expr;
 
 	e.err = monitor_run(s->monitor, &limits, &e.end);

@@ -300,7 +300,7 @@ bool live_get_order(struct live_unpack *u, struct live_order *ret)
 
 bool live_get_ending(struct live_unpack *u, struct live_ending *ret)
 {
-	struct live_ending e = { .end = (enum monitor_end)get_up_to(u, MONITOR_GAVE_UP) };
+	struct live_ending e = { .end = (enum session_end)get_up_to(u, SESSION_GAVE_UP) };
 
 	e.err = live_get_error(u);
 	e.never_armed = live_get_text(u);

@@ -75,7 +75,7 @@ bool live_get_order(struct live_unpack *u, struct live_order *ret);
 
 /* How it ended. */
 struct live_ending {
-	enum monitor_end end;
+	enum session_end end;
 	struct wc_error *err;
 	const char *never_armed;
 	bool never_collected;

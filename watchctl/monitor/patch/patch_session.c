@@ -262,7 +262,7 @@ struct wc_error *patch_session_open(const struct patch_session_options *o, struc
 				     .pidfd = -1,
 				     .exec = { .fd = -1 },
 				     .began_ns = monotonic_ns(),
-				     .end = MONITOR_STOPPED };
+				     .end = SESSION_STOPPED };
 	err = open_all(s);
 	if (err) {
 		if (s->launched)
@@ -319,11 +319,11 @@ static void look_for_end(struct patch_session *s)
 
 	if (poll(&p, 1, 0) > 0) {
 		s->over = true;
-		s->end = MONITOR_EXITED;
+		s->end = SESSION_EXITED;
 		note_end_signal(s);
 	} else if (s->exec.fd >= 0 && exec_watch_execed(&s->exec)) {
 		s->over = true;
-		s->end = MONITOR_EXECED;
+		s->end = SESSION_EXECED;
 	}
 }
 
@@ -361,24 +361,24 @@ static struct wc_error *follow_modules(struct patch_session *s)
 }
 
 /* But for the time. */
-static bool is_enough(struct patch_session *s, const struct monitor_limits *l)
+static bool is_enough(struct patch_session *s, const struct session_limits *l)
 {
 	if (l->stop && *l->stop)
-		s->end = MONITOR_STOPPED;
+		s->end = SESSION_STOPPED;
 	else if ((l->count && s->recorded >= l->count) || s->enough)
-		s->end = MONITOR_COUNT;
+		s->end = SESSION_COUNT;
 	else
 		return false;
 	return true;
 }
 
-static bool limits_reached(struct patch_session *s, const struct monitor_limits *l)
+static bool limits_reached(struct patch_session *s, const struct session_limits *l)
 {
 	if (is_enough(s, l))
 		return true;
 	if (!l->time_ns || monotonic_ns() - s->began_ns < l->time_ns)
 		return false;
-	s->end = MONITOR_TIME;
+	s->end = SESSION_TIME;
 	return true;
 }
 
@@ -390,7 +390,7 @@ static struct wc_error *gone_is_over(struct patch_session *s, struct wc_error *e
 	look_for_end(s);
 	if (!s->over && proc_has_execed(s->pid, s->stack_start)) {
 		s->over = true;
-		s->end = MONITOR_EXECED;
+		s->end = SESSION_EXECED;
 	}
 	if (!s->over)
 		return err;
@@ -424,8 +424,8 @@ static struct wc_error *pump(struct patch_session *s)
 	return err;
 }
 
-struct wc_error *patch_session_poll(struct patch_session *s, const struct monitor_limits *l, bool *ended,
-				    enum monitor_end *end)
+struct wc_error *patch_session_poll(struct patch_session *s, const struct session_limits *l, bool *ended,
+				    enum session_end *end)
 {
 	struct wc_error *err = NULL;
 	bool more;
@@ -440,8 +440,8 @@ struct wc_error *patch_session_poll(struct patch_session *s, const struct monito
 	return err;
 }
 
-struct wc_error *patch_session_run(struct patch_session *s, const struct monitor_limits *l,
-				   enum monitor_end *ret)
+struct wc_error *patch_session_run(struct patch_session *s, const struct session_limits *l,
+				   enum session_end *ret)
 {
 	uint64_t tick_ns = l->tick_ns ? l->tick_ns : TICK_NS, ticked = s->began_ns;
 	struct wc_error *err = NULL;
@@ -527,10 +527,10 @@ static struct wc_error *report_summary(struct patch_session *s, struct patch_ses
 
 static struct wc_error *report_end(struct patch_session *s)
 {
-	if (s->end == MONITOR_EXECED)
+	if (s->end == SESSION_EXECED)
 		return session_note(
 			s, "the process has executed another program: its probes ended with the one before");
-	return s->end == MONITOR_EXITED ? session_report_heirs(s) : NULL;
+	return s->end == SESSION_EXITED ? session_report_heirs(s) : NULL;
 }
 
 struct wc_error *patch_session_close(struct patch_session *s, struct patch_session_counts *counts)

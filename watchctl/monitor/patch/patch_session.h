@@ -91,15 +91,15 @@ struct wc_error *patch_session_open(const struct patch_session_options *o, struc
 				    struct patch_session **ret);
 
 /* Until something ends it. @limits->count: records. */
-struct wc_error *patch_session_run(struct patch_session *s, const struct monitor_limits *limits,
-				   enum monitor_end *ret);
+struct wc_error *patch_session_run(struct patch_session *s, const struct session_limits *limits,
+				   enum session_end *ret);
 
 /*
  * Or, for who has something else to do as well: what was recorded since, and modules that have come; waits for nothing. *@end is set
  * when something has ended it; @limits->time_ns and tick are the caller's.
  */
-struct wc_error *patch_session_poll(struct patch_session *s, const struct monitor_limits *limits, bool *ended,
-				    enum monitor_end *end);
+struct wc_error *patch_session_poll(struct patch_session *s, const struct session_limits *limits, bool *ended,
+				    enum session_end *end);
 
 /* Sites and modules up to now. */
 void patch_session_so_far(const struct patch_session *s, struct patch_session_counts *ret);

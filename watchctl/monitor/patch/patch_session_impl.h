@@ -73,7 +73,7 @@ struct patch_session {
 	uint64_t stack_start; /* of the program that it executes */
 	bool over;	      /* the program has ended, or executes another */
 	int end_signal;	      /* that ended it; 0: none, or not known */
-	enum monitor_end end;
+	enum session_end end;
 	struct probe_place place;
 	struct probe_rings *rings;
 	struct code_facts *facts;

@@ -148,15 +148,15 @@ struct wc_error *patch_watch_open(const struct patch_session_options *p, const s
 }
 
 /* The watches for a moment, which is when most of the waiting is done, then the probes. */
-static struct wc_error *turn(struct patch_watch *s, const struct monitor_limits *l, bool *ended,
-			     enum monitor_end *end)
+static struct wc_error *turn(struct patch_watch *s, const struct session_limits *l, bool *ended,
+			     enum session_end *end)
 {
-	const struct monitor_limits slice = { .time_ns = SLICE_NS, .stop = l->stop };
-	enum monitor_end probes_end;
+	const struct session_limits slice = { .time_ns = SLICE_NS, .stop = l->stop };
+	enum session_end probes_end;
 	struct wc_error *err = monitor_run(s->watches, &slice, end), *probes_err;
 	bool probes_ended = false;
 
-	*ended = *end != MONITOR_TIME;
+	*ended = *end != SESSION_TIME;
 	probes_err = patch_session_poll(s->probes, l, &probes_ended, &probes_end);
 	if (!*ended && probes_ended)
 		*end = probes_end;
@@ -164,7 +164,7 @@ static struct wc_error *turn(struct patch_watch *s, const struct monitor_limits 
 	return wc_error_first(err, probes_err);
 }
 
-struct wc_error *patch_watch_run(struct patch_watch *s, const struct monitor_limits *l, enum monitor_end *ret)
+struct wc_error *patch_watch_run(struct patch_watch *s, const struct session_limits *l, enum session_end *ret)
 {
 	const uint64_t began = monotonic_ns(), tick_ns = l->tick_ns ? l->tick_ns : TICK_NS;
 	uint64_t ticked = began, now;
@@ -181,7 +181,7 @@ struct wc_error *patch_watch_run(struct patch_watch *s, const struct monitor_lim
 		if (err)
 			return err;
 		if (!ended && l->time_ns && now - began >= l->time_ns) {
-			*ret = MONITOR_TIME;
+			*ret = SESSION_TIME;
 			ended = true;
 		}
 	}

@@ -18,8 +18,8 @@ struct wc_error *patch_watch_open(const struct patch_session_options *p, const s
 				  struct event_sink sink, struct patch_watch **ret);
 
 /* Until something ends either. @limits->count: records of probes. */
-struct wc_error *patch_watch_run(struct patch_watch *s, const struct monitor_limits *limits,
-				 enum monitor_end *ret);
+struct wc_error *patch_watch_run(struct patch_watch *s, const struct session_limits *limits,
+				 enum session_end *ret);
 
 /* Of the probes. */
 const struct patch_session *patch_watch_probes(const struct patch_watch *s);

@@ -322,11 +322,11 @@ static struct wc_error *report_fork(struct step_session *s, const struct step_re
 	return step_recorder_note(s->recorder, text);
 }
 
-static enum step_end end_of(const struct step_session *s)
+static enum session_end end_of(const struct step_session *s)
 {
 	if (s->stuck)
-		return STEP_END_STUCK;
-	return s->asked_to_stop ? STEP_END_STOPPED : STEP_END_DONE;
+		return SESSION_STUCK;
+	return s->asked_to_stop ? SESSION_STOPPED : SESSION_DONE;
 }
 
 /* What hangs will not come by again: whatever else was asked for, that is the answer. */
@@ -350,7 +350,7 @@ static struct wc_error *cut_short(struct step_session *s, const char *why)
 
 /* *@over: the recording is, in the way *@end says. */
 static struct wc_error *step_session_take(struct step_session *s, const struct step_record *rec, bool *over,
-					  enum step_end *end)
+					  enum session_end *end)
 {
 	struct wc_error *err = NULL;
 
@@ -367,10 +367,10 @@ static struct wc_error *step_session_take(struct step_session *s, const struct s
 		return on_range(s, rec);
 	case STEP_EXIT:
 		s->status = rec->status;
-		*end = STEP_END_EXITED;
+		*end = SESSION_EXITED;
 		break;
 	case STEP_EXEC:
-		*end = STEP_END_EXECED;
+		*end = SESSION_EXECED;
 		err = step_recorder_note(s->recorder,
 					 "the process executed another program: the recording ends");
 		break;
@@ -380,7 +380,7 @@ static struct wc_error *step_session_take(struct step_session *s, const struct s
 			err = cut_short(s, rec->why);
 		break;
 	case STEP_PAUSED:
-		*end = STEP_END_PAUSED;
+		*end = SESSION_PAUSED;
 		break;
 	default:
 		return step_recorder_put(s->recorder, rec);
@@ -389,7 +389,7 @@ static struct wc_error *step_session_take(struct step_session *s, const struct s
 	return err;
 }
 
-static struct wc_error *look_around(struct step_session *s, const struct step_limits *l, uint64_t start,
+static struct wc_error *look_around(struct step_session *s, const struct session_limits *l, uint64_t start,
 				    bool *timed_out)
 {
 	uint64_t now = monotonic_ns();
@@ -410,17 +410,18 @@ static struct wc_error *look_around(struct step_session *s, const struct step_li
 	return s->request->stepper->stop(s->stepper);
 }
 
-struct wc_error *step_session_run(struct step_session *s, const struct step_limits *l, enum step_end *ret)
+struct wc_error *step_session_run(struct step_session *s, const struct session_limits *l,
+				  enum session_end *ret)
 {
 	const struct stepper_ops *ops = s->request->stepper;
 	uint64_t start = monotonic_ns();
-	enum step_end end = STEP_END_DONE;
+	enum session_end end = SESSION_DONE;
 	bool over = false, timed_out = false;
 	struct wc_error *err = ops->start(s->stepper);
 	const struct step_record *rec;
 
-	if (!err && !s->started && l->started)
-		l->started(l->started_ctx);
+	if (!err && !s->started && s->request->started)
+		s->request->started(s->request->started_ctx);
 	s->started = true;
 	while (!err && !over) {
 		bool late = false;
@@ -434,11 +435,11 @@ struct wc_error *step_session_run(struct step_session *s, const struct step_limi
 		timed_out |= late;
 	}
 	if (!err)
-		*ret = end == STEP_END_STOPPED && timed_out ? STEP_END_TIME : end;
+		*ret = end == SESSION_STOPPED && timed_out ? SESSION_TIME : end;
 	return err;
 }
 
-struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret)
+struct wc_error *step_session_finish(struct step_session *s, enum session_end *ret)
 {
 	const struct stepper_ops *ops = s->request->stepper;
 	bool over = false;

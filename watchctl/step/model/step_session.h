@@ -7,8 +7,7 @@
 #ifndef WATCHCTL_STEP_MODEL_STEP_SESSION_H
 #define WATCHCTL_STEP_MODEL_STEP_SESSION_H
 
-#include <signal.h>
-
+#include "watchctl/session/session.h"
 #include "watchctl/step/model/stepper.h"
 #include "watchctl/step/model/planner.h"
 #include "watchctl/step/model/step_recorder.h"
@@ -37,25 +36,10 @@ struct step_request {
 	struct planner *planner; /* on loan; NULL: the session opens and closes its own */
 	void (*say)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *say_ctx;
-};
-
-enum step_end {
-	STEP_END_DONE,	  /* every occurrence that was asked for is recorded */
-	STEP_END_STUCK,	  /* one was, and it hung */
-	STEP_END_STOPPED, /* asked to */
-	STEP_END_TIME,
-	STEP_END_EXITED,
-	STEP_END_EXECED,
-	STEP_END_PAUSED, /* the stepper gave control back to whoever uses the process: run again to go on */
-};
-
-struct step_limits {
-	uint64_t time_ns;		     /* 0: no limit */
-	const volatile sig_atomic_t *stop;   /* becomes true when the user has had enough; may be NULL */
-	struct wc_error *(*tick)(void *ctx); /* called about five times a second; may be NULL */
-	void *tick_ctx;
-	/* Once, when the program is let run for the first time: from now on all is recorded that was asked for; may be
-	 * NULL. */
+	/*
+	 * Once, when the program is let run for the first time: from now on all is recorded that was asked for; may be
+	 * NULL.
+	 */
 	void (*started)(void *ctx);
 	void *started_ctx;
 };
@@ -67,12 +51,12 @@ struct step_session;
 struct wc_error *step_session_open(const struct step_request *q, struct event_sink sink,
 				   struct step_session **ret);
 
-/* Lets the program run, until something ends the recording. */
-struct wc_error *step_session_run(struct step_session *s, const struct step_limits *limits,
-				  enum step_end *ret);
+/* Lets the program run, until something ends the recording. @limits->count is not looked at. */
+struct wc_error *step_session_run(struct step_session *s, const struct session_limits *limits,
+				  enum session_end *ret);
 
-/* Ends a recording after STEP_END_PAUSED, without letting the program run: what is open is reported. */
-struct wc_error *step_session_finish(struct step_session *s, enum step_end *ret);
+/* Ends a recording after SESSION_PAUSED, without letting the program run: what is open is reported. */
+struct wc_error *step_session_finish(struct step_session *s, enum session_end *ret);
 
 void step_session_totals(const struct step_session *s, struct step_tally *totals,
 			 struct stepper_counts *counts);
@@ -80,7 +64,7 @@ void step_session_totals(const struct step_session *s, struct step_tally *totals
 /* As step_recorder_untyped(). */
 char *step_session_untyped(struct step_session *s);
 
-/* The wait status of the process after STEP_END_EXITED. */
+/* The wait status of the process after SESSION_EXITED. */
 int step_session_status(const struct step_session *s);
 
 /* How many functions are recorded, in how many modules, and how many are stepped over. */
