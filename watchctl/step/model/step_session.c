@@ -1,5 +1,6 @@
 #include "watchctl/step/model/step_session.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,12 @@
 #include "watchctl/code/locate/locate.h"
 #include "watchctl/code/lookup/locator.h"
 #include "watchctl/session/process_event.h"
+#include "watchctl/session/session.h"
 #include "watchctl/step/model/step_start.h"
 #include "watchctl/target/proc/proc.h"
 
 #define PUMP_MS 50
-#define TICK_NS 200000000ull
+#define REGIONS_LATE_NS 200000000ull
 #define REGIONS_NS 2000000ull
 
 /* What the stepper knows by its number. */
@@ -44,7 +46,7 @@ struct step_session {
 	bool found_from, found_to; /* where there is one, its library is loaded */
 	enum recording_inputs inputs;
 	bool started, stuck, asked_to_stop;
-	uint64_t regions_ns, ticked_ns;
+	uint64_t regions_ns, listed_ns;
 	int status;
 };
 
@@ -389,71 +391,65 @@ static struct wc_error *step_session_take(struct step_session *s, const struct s
 	return err;
 }
 
-static struct wc_error *look_around(struct step_session *s, const struct session_limits *l, uint64_t start,
-				    bool *timed_out)
+static struct wc_error *report_regions(struct step_session *s)
 {
 	uint64_t now = monotonic_ns();
-	struct wc_error *err = NULL;
 
-	if (now - s->ticked_ns >= TICK_NS) {
-		s->ticked_ns = now;
-		err = step_recorder_regions(s->recorder, s->request->pid);
-		if (!err && l->tick)
-			err = l->tick(l->tick_ctx);
-	}
-	if (err || s->asked_to_stop)
-		return err;
-	*timed_out = l->time_ns && now - start > l->time_ns;
-	if (!*timed_out && !(l->stop && *l->stop))
+	if (now - s->listed_ns < REGIONS_LATE_NS)
+		return NULL;
+	s->listed_ns = now;
+	return step_recorder_regions(s->recorder, s->request->pid);
+}
+
+static struct wc_error *step_pump(void *self, bool may_wait, enum source_state *state, enum session_end *end)
+{
+	struct step_session *s = self;
+	const struct step_record *rec = NULL;
+	bool over = false;
+	struct wc_error *err = s->request->stepper->next(s->stepper, may_wait ? PUMP_MS : 0, &rec);
+
+	if (!err && rec)
+		err = step_session_take(s, rec, &over, end);
+	if (over)
+		*state = SOURCE_ENDED;
+	return err || over ? err : report_regions(s);
+}
+
+static struct wc_error *step_stop(void *self)
+{
+	struct step_session *s = self;
+
+	if (s->asked_to_stop)
 		return NULL;
 	s->asked_to_stop = true;
 	return s->request->stepper->stop(s->stepper);
 }
 
+static struct wc_error *pump_until_ended(struct step_session *s, const struct session_limits *l,
+					 enum session_end *ret)
+{
+	static const struct source_ops ops = { .pump = step_pump, .stop = step_stop };
+
+	return session_run(&(struct source){ &ops, s }, 1, l, ret);
+}
+
 struct wc_error *step_session_run(struct step_session *s, const struct session_limits *l,
 				  enum session_end *ret)
 {
-	const struct stepper_ops *ops = s->request->stepper;
-	uint64_t start = monotonic_ns();
-	enum session_end end = SESSION_DONE;
-	bool over = false, timed_out = false;
-	struct wc_error *err = ops->start(s->stepper);
-	const struct step_record *rec;
+	struct wc_error *err = s->request->stepper->start(s->stepper);
 
 	if (!err && !s->started && s->request->started)
 		s->request->started(s->request->started_ctx);
 	s->started = true;
-	while (!err && !over) {
-		bool late = false;
-
-		rec = NULL;
-		err = ops->next(s->stepper, PUMP_MS, &rec);
-		if (!err && rec)
-			err = step_session_take(s, rec, &over, &end);
-		if (!err && !over)
-			err = look_around(s, l, start, &late);
-		timed_out |= late;
-	}
-	if (!err)
-		*ret = end == SESSION_STOPPED && timed_out ? SESSION_TIME : end;
-	return err;
+	return err ? err : pump_until_ended(s, l, ret);
 }
 
 struct wc_error *step_session_finish(struct step_session *s, enum session_end *ret)
 {
-	const struct stepper_ops *ops = s->request->stepper;
-	bool over = false;
-	struct wc_error *err = ops->stop(s->stepper);
-	const struct step_record *rec;
+	volatile sig_atomic_t now = true;
 
-	s->asked_to_stop = true;
-	while (!err && !over) {
-		rec = NULL;
-		err = ops->next(s->stepper, PUMP_MS, &rec);
-		if (!err && rec)
-			err = step_session_take(s, rec, &over, ret);
-	}
-	return err;
+	s->asked_to_stop = false; /* one that has paused since is asked again */
+	return pump_until_ended(s, &(struct session_limits){ .stop = &now }, ret);
 }
 
 void step_session_totals(const struct step_session *s, struct step_tally *totals,
