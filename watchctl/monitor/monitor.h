@@ -78,6 +78,12 @@ struct wc_error *monitor_open(const struct monitor_options *o, struct event_sink
 struct wc_error *monitor_run(struct monitor *m, const struct session_limits *limits, enum session_end *ret);
 
 /*
+ * The same for a session with other sources: they end with @m. @count: accesses and captures, which are not delivered
+ * beyond that; 0: no limit, and none are counted. @wait_ns: of a pump, at most.
+ */
+struct source monitor_source(struct monitor *m, uint64_t count, uint64_t wait_ns);
+
+/*
  * While the monitor runs, from limits->tick: one more watch, armed at once. *@ret is its id in the events,
  * which no other watch of the session has or had. Errors as of monitor_open(); the other watches go on.
  * WC_ESLOTS: MONITOR_WATCHES are there already. The texts in @w are copied.

@@ -119,7 +119,7 @@ struct monitor {
 	unsigned int thread_hooks;   /* at some of these: */
 	struct thread_places starts; /* where threads start, and have the copies that do not come on demand */
 	struct thread_places copies; /* where they get those that do */
-	uint64_t extended_ns;	     /* when monitor_run() last did what it does every EXTEND_NS */
+	uint64_t extended_ns;	     /* when the source last did what it does every EXTEND_NS */
 	pid_t pid;
 	uint64_t stack_start; /* of the program that it ran at first; 0: not known */
 	bool launched, hooked, started, reported_kernel, reported_begun_again;
@@ -128,8 +128,9 @@ struct monitor {
 			eyes */
 	int wait_status;
 	uint64_t limit, forwarded;
-	bool at_hook; /* a thread waits for the next pump */
-	bool over;    /* the end has come, and how */
+	bool at_hook;	  /* a thread waits for the next pump */
+	uint64_t wait_ns; /* of a pump, at most */
+	bool over;	  /* the end has come, and how */
 	enum session_end end;
 
 	/* With captures; else NULL and zero. */

@@ -3,12 +3,11 @@
 #include "watchctl/base/error.h"
 #include "watchctl/base/privilege.h"
 #include "watchctl/monitor/monitored.h"
+#include "watchctl/session/session.h"
 #include "watchctl/target/proc/proc.h"
 
 #define PUMP_NS 100000000ull
 #define WAIT_NS 20000000ull /* without an engine */
-#define TICK_NS 200000000ull
-#define TICK_LATE_NS 1000000000ull /* so late it comes even while a thread waits at a hook */
 
 static struct wc_error *on_exec(struct monitor *m)
 {
@@ -101,54 +100,63 @@ struct wc_error *monitor_pump(struct monitor *m, uint64_t most_ns)
 	return err || m->over ? err : after_pump(m, r);
 }
 
-static bool limits_reached(struct monitor *m, const struct session_limits *l, uint64_t start_ns)
+static struct wc_error *look_around(struct monitor *m)
 {
-	if (l->stop && *l->stop)
-		m->end = SESSION_STOPPED;
-	else if (l->count && m->forwarded >= l->count)
-		m->end = SESSION_COUNT;
-	else if (l->time_ns && monotonic_ns() - start_ns >= l->time_ns)
-		m->end = SESSION_TIME;
-	else
-		return false;
-	return true;
+	struct wc_error *err;
+
+	m->extended_ns = monotonic_ns();
+	err = monitor_extend(m);
+	if (!err)
+		err = monitor_look_again(m);
+	return err ? err : monitor_look_at_values(m);
 }
 
-static uint64_t pump_time(const struct session_limits *l, uint64_t tick_ns)
+static struct wc_error *run_pump(void *self, bool may_wait, enum source_state *state, enum session_end *end)
+{
+	struct monitor *m = self;
+	struct wc_error *err = m->over ? NULL : monitor_pump(m, may_wait ? m->wait_ns : 0);
+
+	if (!err && !m->over && monotonic_ns() - m->extended_ns > EXTEND_NS)
+		err = look_around(m);
+	if (m->over) {
+		*state = SOURCE_ENDED;
+		*end = m->end;
+		return err;
+	}
+	if (m->at_hook)
+		*state = SOURCE_HOLDS;
+	if (!err)
+		monitor_reap(m);
+	return err;
+}
+
+static uint64_t run_count(const void *self)
+{
+	const struct monitor *m = self;
+
+	return m->limit ? m->forwarded : 0;
+}
+
+struct source monitor_source(struct monitor *m, uint64_t count, uint64_t wait_ns)
+{
+	static const struct source_ops ops = { .pump = run_pump, .count = run_count };
+
+	privilege_keep_for_tracing();
+	m->limit = count;
+	m->wait_ns = wait_ns;
+	return (struct source){ &ops, m };
+}
+
+static uint64_t wait_time(const struct session_limits *l)
 {
 	uint64_t ns = l->count || l->time_ns ? PUMP_NS / 10 : PUMP_NS;
 
-	return l->tick && tick_ns < ns ? tick_ns : ns;
+	return l->tick && l->tick_ns && l->tick_ns < ns ? l->tick_ns : ns;
 }
 
 struct wc_error *monitor_run(struct monitor *m, const struct session_limits *l, enum session_end *ret)
 {
-	uint64_t start = monotonic_ns(), ticked = start, tick_ns = l->tick_ns ? l->tick_ns : TICK_NS;
+	const struct source s = monitor_source(m, l->count, wait_time(l));
 
-	privilege_keep_for_tracing();
-	m->limit = l->count;
-	while (!m->over && !limits_reached(m, l, start)) {
-		struct wc_error *err = monitor_pump(m, pump_time(l, tick_ns));
-		uint64_t now = monotonic_ns();
-
-		if (!err && !m->over && now - m->extended_ns > EXTEND_NS) {
-			m->extended_ns = now;
-			err = monitor_extend(m);
-			if (!err)
-				err = monitor_look_again(m);
-			if (!err)
-				err = monitor_look_at_values(m);
-		}
-		if (!err && l->tick && now - ticked >= tick_ns &&
-		    (!m->at_hook || now - ticked > TICK_LATE_NS)) {
-			ticked = now;
-			err = l->tick(l->tick_ctx);
-		}
-		if (err)
-			return err;
-		if (!m->over)
-			monitor_reap(m);
-	}
-	*ret = m->end;
-	return NULL;
+	return session_run(&s, 1, l, ret);
 }
