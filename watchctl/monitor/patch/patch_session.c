@@ -13,6 +13,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/monitor/patch/patch_session_impl.h"
 #include "watchctl/session/process_event.h"
+#include "watchctl/session/session.h"
 #include "watchctl/target/proc/end_signal.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/proc/translated.h"
@@ -23,7 +24,7 @@
 #define BUSY_NS 1000000
 #define MODULES_NS 100000000ull
 #define LIST_NS 1000000000ull /* what comes and goes between two looks may look as if nothing had */
-#define TICK_NS 200000000ull
+#define BESIDE_NS 5000000     /* between two looks while another source does the waiting */
 #define COUNTERS_LEAST \
 	4096u /* sites that there can be: so many more may come with libraries than there are at first */
 
@@ -360,28 +361,6 @@ static struct wc_error *follow_modules(struct patch_session *s)
 	return NULL;
 }
 
-/* But for the time. */
-static bool is_enough(struct patch_session *s, const struct session_limits *l)
-{
-	if (l->stop && *l->stop)
-		s->end = SESSION_STOPPED;
-	else if ((l->count && s->recorded >= l->count) || s->enough)
-		s->end = SESSION_COUNT;
-	else
-		return false;
-	return true;
-}
-
-static bool limits_reached(struct patch_session *s, const struct session_limits *l)
-{
-	if (is_enough(s, l))
-		return true;
-	if (!l->time_ns || monotonic_ns() - s->began_ns < l->time_ns)
-		return false;
-	s->end = SESSION_TIME;
-	return true;
-}
-
 /* An error about a program that has gone meanwhile is its end. */
 static struct wc_error *gone_is_over(struct patch_session *s, struct wc_error *err)
 {
@@ -405,57 +384,61 @@ struct wc_error *patch_session_begin(struct patch_session *s)
 	return gone_is_over(s, patch_switch(&s->place, 1));
 }
 
-static struct wc_error *take(struct patch_session *s, bool *more)
-{
-	struct wc_error *err = session_take_records(s, false, more);
-
-	return err ? err : gone_is_over(s, follow_modules(s));
-}
-
-static struct wc_error *pump(struct patch_session *s)
+static struct wc_error *take(struct patch_session *s, bool may_wait)
 {
 	const uint64_t before = s->recorded;
 	bool more = false;
-	struct wc_error *err = take(s, &more);
+	struct wc_error *err = session_take_records(s, false, &more);
 
-	if (!err && !more)
+	if (!err)
+		err = gone_is_over(s, follow_modules(s));
+	if (!err && !s->over && !more && may_wait)
 		wait_a_little(s, s->recorded != before);
-	look_for_end(s);
+	if (!s->over)
+		look_for_end(s);
 	return err;
 }
 
-struct wc_error *patch_session_poll(struct patch_session *s, const struct session_limits *l, bool *ended,
-				    enum session_end *end)
+static struct wc_error *patch_pump(void *self, bool may_wait, enum source_state *state, enum session_end *end)
 {
+	struct patch_session *s = self;
+	const uint64_t now = monotonic_ns();
 	struct wc_error *err = NULL;
-	bool more;
 
-	s->limit = l->count;
-	if (!s->over)
-		err = take(s, &more);
-	if (!s->over)
-		look_for_end(s);
-	*ended = s->over || is_enough(s, l);
-	*end = s->end;
+	if (!s->over && (may_wait || now - s->taken_ns >= BESIDE_NS)) {
+		s->taken_ns = now;
+		err = take(s, may_wait);
+	}
+	if (s->over || s->enough) {
+		*state = SOURCE_ENDED;
+		*end = s->over ? s->end : SESSION_COUNT;
+	}
 	return err;
+}
+
+static uint64_t patch_count(const void *self)
+{
+	return ((const struct patch_session *)self)->recorded;
+}
+
+struct source patch_session_source(struct patch_session *s, uint64_t count)
+{
+	static const struct source_ops ops = { .pump = patch_pump, .count = patch_count };
+
+	s->limit = count;
+	return (struct source){ &ops, s };
 }
 
 struct wc_error *patch_session_run(struct patch_session *s, const struct session_limits *l,
 				   enum session_end *ret)
 {
-	uint64_t tick_ns = l->tick_ns ? l->tick_ns : TICK_NS, ticked = s->began_ns;
-	struct wc_error *err = NULL;
+	const struct source source = patch_session_source(s, l->count);
+	struct wc_error *err;
 
 	s->began_ns = monotonic_ns();
-	s->limit = l->count;
-	while (!err && !s->over && !limits_reached(s, l)) {
-		err = pump(s);
-		if (!err && l->tick && monotonic_ns() - ticked >= tick_ns) {
-			ticked = monotonic_ns();
-			err = l->tick(l->tick_ctx);
-		}
-	}
-	*ret = s->end;
+	err = session_run(&source, 1, l, ret);
+	if (err)
+		*ret = s->end;
 	return err;
 }
 

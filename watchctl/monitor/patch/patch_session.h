@@ -90,16 +90,12 @@ struct tracee;
 struct wc_error *patch_session_open(const struct patch_session_options *o, struct event_sink sink,
 				    struct patch_session **ret);
 
-/* Until something ends it. @limits->count: records. */
+/* Until something ends it, which is told after an error, too. @limits->count: records. */
 struct wc_error *patch_session_run(struct patch_session *s, const struct session_limits *limits,
 				   enum session_end *ret);
 
-/*
- * Or, for who has something else to do as well: what was recorded since, and modules that have come; waits for nothing. *@end is set
- * when something has ended it; @limits->time_ns and tick are the caller's.
- */
-struct wc_error *patch_session_poll(struct patch_session *s, const struct session_limits *limits, bool *ended,
-				    enum session_end *end);
+/* The same for a session with other sources. @count: records; 0: no limit. */
+struct source patch_session_source(struct patch_session *s, uint64_t count);
 
 /* Sites and modules up to now. */
 void patch_session_so_far(const struct patch_session *s, struct patch_session_counts *ret);

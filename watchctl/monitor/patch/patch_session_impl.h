@@ -87,6 +87,7 @@ struct patch_session {
 	struct patch_hold_times holds;
 	uint64_t modules_ns; /* of the last look whether others are there */
 	uint64_t listed_ns;  /* of the last one at all of them */
+	uint64_t taken_ns;   /* when records were last taken */
 	uint64_t began_ns, recorded, limit;
 	bool enough; /* the taker's word */
 };

@@ -3,14 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/hash.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/monitor/reported_modules.h"
+#include "watchctl/session/session.h"
 
-#define SLICE_NS 5000000ull
-#define TICK_NS 200000000ull
+#define WAIT_NS 10000000ull
 
 struct patch_watch {
 	struct patch_session *probes;
@@ -147,45 +146,13 @@ struct wc_error *patch_watch_open(const struct patch_session_options *p, const s
 	return NULL;
 }
 
-/* The watches for a moment, which is when most of the waiting is done, then the probes. */
-static struct wc_error *turn(struct patch_watch *s, const struct session_limits *l, bool *ended,
-			     enum session_end *end)
-{
-	const struct session_limits slice = { .time_ns = SLICE_NS, .stop = l->stop };
-	enum session_end probes_end;
-	struct wc_error *err = monitor_run(s->watches, &slice, end), *probes_err;
-	bool probes_ended = false;
-
-	*ended = *end != SESSION_TIME;
-	probes_err = patch_session_poll(s->probes, l, &probes_ended, &probes_end);
-	if (!*ended && probes_ended)
-		*end = probes_end;
-	*ended |= probes_ended;
-	return wc_error_first(err, probes_err);
-}
-
+/* The watches do the waiting. */
 struct wc_error *patch_watch_run(struct patch_watch *s, const struct session_limits *l, enum session_end *ret)
 {
-	const uint64_t began = monotonic_ns(), tick_ns = l->tick_ns ? l->tick_ns : TICK_NS;
-	uint64_t ticked = began, now;
-	bool ended = false;
+	const struct source both[] = { monitor_source(s->watches, 0, WAIT_NS),
+				       patch_session_source(s->probes, l->count) };
 
-	while (!ended) {
-		struct wc_error *err = turn(s, l, &ended, ret);
-
-		now = monotonic_ns();
-		if (!err && l->tick && now - ticked >= tick_ns) {
-			ticked = now;
-			err = l->tick(l->tick_ctx);
-		}
-		if (err)
-			return err;
-		if (!ended && l->time_ns && now - began >= l->time_ns) {
-			*ret = SESSION_TIME;
-			ended = true;
-		}
-	}
-	return NULL;
+	return session_run(both, 2, l, ret);
 }
 
 const struct patch_session *patch_watch_probes(const struct patch_watch *s)
