@@ -2,16 +2,14 @@
  * The captures of a session: when it begins with them, what it says of them, how they share one order of time
  * with the accesses.
  */
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
 #include "watchctl/monitor/monitored.h"
+#include "watchctl/target/proc/process_fd.h"
 #include "watchctl/target/stop/run_to_entry.h"
 
 /* An engine shows what its target did within so much of its doing it. */
@@ -44,17 +42,6 @@ static struct wc_error *report_found(struct monitor *m)
 		m,
 		"captures are collected from here on, from %s: at most %u frames each, %zu KB for each thread",
 		tags_first(m->tags), m->options.tag_frames, m->options.tag_ring_size >> 10);
-}
-
-struct wc_error *monitor_open_pidfd(struct monitor *m)
-{
-	if (m->pidfd >= 0)
-		return NULL;
-	m->pidfd = (int)syscall(SYS_pidfd_open, m->pid, 0);
-	if (m->pidfd < 0)
-		return wc_error_errno(errno == ESRCH ? WC_ETARGET : WC_EFAIL, errno, "cannot open process %d",
-				      m->pid);
-	return NULL;
 }
 
 struct wc_error *monitor_check_library(const struct monitor *m)
@@ -91,7 +78,7 @@ struct wc_error *monitor_collect(struct monitor *m)
 
 	if (!m->options.tags)
 		return NULL;
-	err = monitor_open_pidfd(m);
+	err = process_fd_open(m->pid, &m->pidfd);
 	if (!err && may_run_to_entry(m))
 		err = run_to_entry(&m->held);
 	if (!err)
@@ -133,22 +120,21 @@ void monitor_wait(const struct monitor *m, uint64_t most_ns)
 
 enum pump_result monitor_look(struct monitor *m)
 {
-	struct pollfd p = { .fd = m->pidfd, .events = POLLIN };
+	enum session_end end;
 
-	if (poll(&p, 1, 0) > 0)
-		return PUMP_EXITED;
-	return exec_watch_execed(&m->exec) ? PUMP_EXECED : PUMP_IDLE;
+	if (!exec_watch_is_over(&m->exec, m->pidfd, &end))
+		return PUMP_IDLE;
+	return end == SESSION_EXITED ? PUMP_EXITED : PUMP_EXECED;
 }
 
 /* The memory that was collected from is gone: is the process? */
 enum pump_result monitor_how_it_ended(const struct monitor *m)
 {
-	struct pollfd p = { .fd = m->pidfd, .events = POLLIN };
 	struct proc_status s;
 	int i;
 
 	for (i = 0; i < END_LOOKS; i++) {
-		if (poll(&p, 1, END_MS) > 0 || !proc_status_read(m->pid, m->pid, &s))
+		if (process_fd_ended(m->pidfd, END_MS) || !proc_status_read(m->pid, m->pid, &s))
 			return PUMP_EXITED;
 		if (s.has_memory)
 			return PUMP_EXECED;

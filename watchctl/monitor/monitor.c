@@ -14,6 +14,7 @@
 #include "watchctl/monitor/monitored.h"
 #include "watchctl/session/process_event.h"
 #include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/process_fd.h"
 #include "watchctl/target/stop/launch.h"
 #include "watchctl/trace/event.h"
 #include "watchctl/trace/tags/tag_table.h"
@@ -112,7 +113,7 @@ static struct wc_error *look_after(struct monitor *m)
 	if (!m->options.may_add)
 		return NULL;
 	exec_watch_open(&m->exec, m->pid); /* not permitted: then an exec shows at the next watch alone */
-	return monitor_open_pidfd(m);
+	return process_fd_open(m->pid, &m->pidfd);
 }
 
 static struct wc_error *open_watches(struct monitor *m)

@@ -284,8 +284,6 @@ struct wc_error *monitor_check_library(const struct monitor *m);
 
 struct wc_error *monitor_collect_poll(struct monitor *m, enum tags_state *ret);
 
-struct wc_error *monitor_open_pidfd(struct monitor *m);
-
 /* Waits as long as the last poll said, but at most @most_ns; and no longer than the process lives. */
 void monitor_wait(const struct monitor *m, uint64_t most_ns);
 

@@ -2,7 +2,6 @@
  * handler_safety - whether the handler may be put into a program, and whether it may stay. What it refuses
  * would end the program by a signal or a system call of ours, or take one of its own away from it.
  */
-#include <poll.h>
 #include <stdio.h>
 
 #include "watchctl/base/clock.h"
@@ -10,6 +9,7 @@
 #include "watchctl/base/task.h"
 #include "watchctl/engine/handler/handler_engine.h"
 #include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/process_fd.h"
 #include "watchctl/target/proc/trap_block.h"
 #include "watchctl/target/proc/takes_trap.h"
 #include "watchctl/target/stop/dispatch.h"
@@ -133,9 +133,7 @@ static void report_dispatching(struct engine *e)
 /* A SIGTRAP of its own that ends the program: our handler sets the default action for that, and raises it. */
 static bool is_about_to_end(const struct engine *e)
 {
-	struct pollfd p = { .fd = e->pidfd, .events = POLLIN };
-
-	return proc_is_ending(e->pid, e->pid) || poll(&p, 1, END_MS) > 0;
+	return proc_is_ending(e->pid, e->pid) || process_fd_ended(e->pidfd, END_MS);
 }
 
 void handler_check_safety(struct engine *e)

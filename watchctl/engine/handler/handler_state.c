@@ -1,6 +1,5 @@
 /* What the parts of the handler engine know of their target, its memory and its counts. */
 #include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "watchctl/engine/handler/handler_engine.h"
 #include "watchctl/engine/plan/watchpoint.h"
 #include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/process_fd.h"
 
 /* how often it looks at the modules unasked */
 #define SEARCH_NS 100000000ull /* how often it looks for living children of a target that has ended */
@@ -47,9 +47,7 @@ void handler_beat(struct engine *e)
 
 bool handler_target_ended(const struct engine *e)
 {
-	struct pollfd p = { .fd = e->pidfd, .events = POLLIN };
-
-	return poll(&p, 1, 0) > 0;
+	return process_fd_ended(e->pidfd, 0);
 }
 
 bool handler_all_ended(struct engine *e)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/process_fd.h"
 
 #define RING_PAGES 2 /* poll() reports a removed event only where it has a ring */
 
@@ -55,4 +56,14 @@ bool exec_watch_execed(struct exec_watch *w)
 	 */
 	w->leader_ended = proc_is_ending(w->pid, w->pid);
 	return !w->leader_ended;
+}
+
+bool exec_watch_is_over(struct exec_watch *w, int pidfd, enum session_end *ret)
+{
+	bool exited = process_fd_ended(pidfd, 0);
+
+	if (!exited && !exec_watch_execed(w))
+		return false;
+	*ret = exited ? SESSION_EXITED : SESSION_EXECED;
+	return true;
 }

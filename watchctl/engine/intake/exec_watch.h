@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "watchctl/session/source.h"
+
 struct exec_watch {
 	pid_t pid;
 	int fd; /* becomes readable (POLLHUP) when it is time to ask; -1: it will not */
@@ -21,5 +23,8 @@ void exec_watch_close(struct exec_watch *w); /* accepts one that could not be op
 
 /* Whether the process, which lives, has executed another program since. */
 bool exec_watch_execed(struct exec_watch *w);
+
+/* Whether the process of @pidfd has ended (SESSION_EXITED) or executed another program since (SESSION_EXECED). */
+bool exec_watch_is_over(struct exec_watch *w, int pidfd, enum session_end *ret);
 
 #endif

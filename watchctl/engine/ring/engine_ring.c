@@ -3,7 +3,6 @@
  * in record.bpf.c, with values, exact stacks and filters; else by its own samples, see ring_samples.h.
  */
 #include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "watchctl/engine/plan/watchpoint.h"
 #include "watchctl/engine/ring/ring_engine.h"
 #include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/process_fd.h"
 
 #define PASS_NS 5000000ull	 /* how long the controller sleeps between looks at the ring */
 #define CHECK_NS 50000000ull	 /* how often it looks whether the target is still what it was */
@@ -146,13 +146,6 @@ static struct wc_error *open_engine(pid_t pid, const struct engine_options *o, s
 	return NULL;
 }
 
-static bool target_ended(const struct engine *e)
-{
-	struct pollfd p = { .fd = e->pidfd, .events = POLLIN };
-
-	return poll(&p, 1, 0) > 0;
-}
-
 /* One look at what is there. @all: no more hits can come. */
 static struct wc_error *engine_ring_take(struct engine *e, bool all, bool *any)
 {
@@ -225,7 +218,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 
 	e->intake.hook_hit = false;
 	for (;;) {
-		e->ended = e->ended || target_ended(e);
+		e->ended = e->ended || process_fd_ended(e->pidfd, 0);
 		gone = e->ended && family_watch_ended(&e->family);
 		execed = !e->ended && exec_watch_execed(&e->exec);
 		err = engine_ring_take(e, false, &any);
@@ -234,7 +227,7 @@ static struct wc_error *pump(struct engine *e, int timeout_ms, enum pump_result 
 			err = check_target(e, now);
 		if (err)
 			return err;
-		if (e->intake.hook_hit && !e->ended && !target_ended(e)) {
+		if (e->intake.hook_hit && !e->ended && !process_fd_ended(e->pidfd, 0)) {
 			*ret = PUMP_HOOK;
 			return intake_refresh_modules(&e->intake, now, 0);
 		}

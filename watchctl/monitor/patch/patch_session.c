@@ -1,12 +1,10 @@
 #include "watchctl/monitor/patch/patch_session.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include "watchctl/session/session.h"
 #include "watchctl/target/proc/end_signal.h"
 #include "watchctl/target/proc/proc.h"
+#include "watchctl/target/proc/process_fd.h"
 #include "watchctl/target/proc/translated.h"
 #include "watchctl/target/stop/launch.h"
 #include "watchctl/target/stop/run_to_entry.h"
@@ -91,10 +90,10 @@ static struct wc_error *start_program(struct patch_session *s)
 
 static struct wc_error *look_after(struct patch_session *s)
 {
-	s->pidfd = (int)syscall(SYS_pidfd_open, s->pid, 0);
-	if (s->pidfd < 0)
-		return wc_error_errno(errno == ESRCH ? WC_ETARGET : WC_EFAIL, errno, "cannot open process %d",
-				      s->pid);
+	struct wc_error *err = process_fd_open(s->pid, &s->pidfd);
+
+	if (err)
+		return err;
 	s->stack_start = proc_stack_start(s->pid);
 	exec_watch_open(&s->exec,
 			s->pid); /* not permitted: then an exec shows by what becomes of its memory */
@@ -316,16 +315,9 @@ static void note_end_signal(struct patch_session *s)
 
 static void look_for_end(struct patch_session *s)
 {
-	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
-
-	if (poll(&p, 1, 0) > 0) {
-		s->over = true;
-		s->end = SESSION_EXITED;
+	s->over = exec_watch_is_over(&s->exec, s->pidfd, &s->end);
+	if (s->over && s->end == SESSION_EXITED)
 		note_end_signal(s);
-	} else if (s->exec.fd >= 0 && exec_watch_execed(&s->exec)) {
-		s->over = true;
-		s->end = SESSION_EXECED;
-	}
 }
 
 /* Where something has come, more will. A program that executes another may end soon: it is looked at at once. */
