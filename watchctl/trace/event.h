@@ -78,8 +78,8 @@ enum event_type { EVENT_TYPES(EVENT_TYPE_NUMBER) };
 /* enum event_traits, or'ed. */
 static inline unsigned int event_traits(enum event_type type)
 {
-	switch (type) { /* NOLINT(bugprone-branch-clone): a line a type */
-		EVENT_TYPES(EVENT_TYPE_TRAITS)
+	switch (type) {
+		EVENT_TYPES(EVENT_TYPE_TRAITS) /* NOLINT(bugprone-branch-clone): a line a type */
 	}
 	return 0;
 }
