@@ -24,7 +24,7 @@ struct patch_groups {
 };
 
 /*
- * Of the @n sites of one module, as patch_plan() reports them; those whose tactic is no jump are in no group. False: no memory.
+ * Of the @n sites of one module, as patch_plan_next() gives them; those whose tactic is no jump are in no group. False: no memory.
  */
 bool patch_groups_make(const struct patch_site *site, size_t n, struct patch_groups *ret);
 void patch_groups_deinit(struct patch_groups *g); /* accepts zeros */

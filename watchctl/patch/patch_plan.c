@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/base/cleanup.h"
+#include "watchctl/base/vec.h"
 #include "watchctl/code/symbols/code_image.h"
 #include "watchctl/patch/patch_sites_impl.h"
 
@@ -23,65 +23,67 @@ void patch_query_deinit(struct patch_query *q)
 	*q = (struct patch_query){ 0 };
 }
 
-struct planning {
-	struct patch_module *m;
-	const struct patch_query *q;
-	struct patch_totals *totals;
-	patch_site_sink *each;
-	void *ctx;
+struct patch_plan {
+	struct patch_query *query;
+	struct patch_modules *modules;
+	size_t next;		     /* module */
+	struct patch_module *module; /* whose sites are given; its map is made; NULL: none */
+	struct found_sites found;    /* in there */
+	uint64_t *addr;		     /* of each of them */
+	size_t given;		     /* of them */
+	struct tactic_choice last;   /* of the last of them that is not refused */
+	struct patch_site site;
+	struct patch_totals totals;
 };
 
-/* What no part of the module may be patched for. */
-static bool is_refused(const struct patch_module *m, enum tactic_why *why)
+struct wc_error *patch_plan_make(struct patch_query *q, struct patch_modules *modules,
+				 struct patch_plan **ret)
 {
-	bool vdso = !strcmp(m->module.path, "[vdso]");
+	struct wc_error *err = q->may_be_nowhere ? NULL : patch_names_check(q, modules);
+	struct patch_plan *p;
 
-	*why = vdso ? WHY_VDSO : WHY_LOADER;
-	return vdso || code_image_is_loader(m->image);
+	if (err)
+		return err;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return &wc_enomem;
+	p->query = q;
+	p->modules = modules;
+	*ret = p;
+	return NULL;
 }
 
-static void choose(struct planning *p, const struct found_site *f, const struct tactic_sites *all,
-		   const struct tactic_choice *last, struct tactic_choice *ret)
+/* The map is as large as the code. */
+static void leave_module(struct patch_plan *p)
 {
-	enum tactic_why why = WHY_LENGTHS;
-
-	if (is_refused(p->m, &why) || f->disputed)
-		*ret = (struct tactic_choice){ .tactic = TACTIC_REFUSED,
-					       .why = f->disputed ? WHY_LENGTHS : why };
-	else
-		tactic_choose(&p->m->map, f->addr, all, last, ret);
+	if (p->module)
+		code_map_deinit(&p->module->map);
+	p->module = NULL;
+	found_sites_deinit(&p->found);
+	free(p->addr);
+	p->addr = NULL;
+	p->given = 0;
+	p->last = (struct tactic_choice){ 0 };
 }
 
-static void report(struct planning *p, const struct found_site *f, const struct tactic_choice *c)
+void patch_plan_free(struct patch_plan *p)
 {
-	struct patch_site site = { p->m, &p->q->pattern[f->pattern], f->addr,
-				   code_map_function(&p->m->map, f->addr), *c };
-
-	p->totals->sites++;
-	p->totals->tactic[c->tactic]++;
-	p->totals->why[c->tactic][c->why]++;
-	p->each(p->ctx, &site);
+	if (p)
+		leave_module(p);
+	free(p);
 }
 
-/* False: no memory. */
-static bool plan_sites(struct planning *p, const struct found_sites *found)
+void patch_plan_freep(struct patch_plan **p)
 {
-	scoped(freep) uint64_t *addr = calloc(found->n + 1, sizeof(*addr));
-	const struct tactic_sites all = { addr, found->n };
-	struct tactic_choice last = { 0 }, now;
-
-	if (!addr)
-		return false;
-	for (size_t i = 0; i < found->n; i++)
-		addr[i] = found->v[i].addr;
-	for (size_t i = 0; i < found->n; i++) {
-		choose(p, &found->v[i], &all, &last, &now);
-		report(p, &found->v[i], &now);
-		if (now.tactic != TACTIC_REFUSED)
-			last = now;
-	}
-	return true;
+	patch_plan_free(*p);
 }
+
+const struct patch_totals *patch_plan_totals(const struct patch_plan *p)
+{
+	return &p->totals;
+}
+
+/* Modules */
 
 static void add_module(struct patch_totals *t, const struct patch_module *m)
 {
@@ -93,31 +95,116 @@ static void add_module(struct patch_totals *t, const struct patch_module *m)
 	t->sweep_ns += m->sweep_ns;
 }
 
-static struct wc_error *plan_module(struct planning *p, struct patch_query *q)
+/* False: no memory. */
+static bool find_sites(struct patch_plan *p)
 {
-	scoped(found_sites_deinit) struct found_sites found = { 0 };
-	struct wc_error *err = patch_module_map(p->m);
-
-	if (err)
-		return err;
-	if (!patch_names_bind(q, p->m))
-		return &wc_enomem;
-	add_module(p->totals, p->m);
-	patch_sites_find(q, p->m, &found);
-	return found.failed || !plan_sites(p, &found) ? &wc_enomem : NULL;
+	patch_sites_find(p->query, p->module, &p->found);
+	if (p->found.failed)
+		return false;
+	p->addr = calloc(p->found.n + 1, sizeof(*p->addr));
+	if (!p->addr)
+		return false;
+	for (size_t i = 0; i < p->found.n; i++)
+		p->addr[i] = p->found.v[i].addr;
+	return true;
 }
 
-struct wc_error *patch_plan(struct patch_query *q, struct patch_modules *modules, patch_site_sink *each,
-			    void *ctx, struct patch_totals *totals)
+static struct wc_error *enter_module(struct patch_plan *p, struct patch_module *m)
 {
-	struct planning p = { NULL, q, totals, each, ctx };
-	struct wc_error *err = q->may_be_nowhere ? NULL : patch_names_check(q, modules);
+	struct wc_error *err;
 
-	for (size_t i = 0; i < modules->n && !err; i++) {
-		p.m = &modules->v[i];
-		err = plan_module(&p, q);
-		/* The map is as large as the code; who asks for a site's has been told all of it. */
-		code_map_deinit(&p.m->map);
+	leave_module(p);
+	p->module = m;
+	err = patch_module_map(m);
+	if (err)
+		return err;
+	if (!patch_names_bind(p->query, m))
+		return &wc_enomem;
+	add_module(&p->totals, m);
+	return find_sites(p) ? NULL : &wc_enomem;
+}
+
+/* Sites */
+
+/* What no part of the module may be patched for. */
+static bool is_refused(const struct patch_module *m, enum tactic_why *why)
+{
+	bool vdso = !strcmp(m->module.path, "[vdso]");
+
+	*why = vdso ? WHY_VDSO : WHY_LOADER;
+	return vdso || code_image_is_loader(m->image);
+}
+
+static void choose(struct patch_plan *p, const struct found_site *f, struct tactic_choice *ret)
+{
+	const struct tactic_sites all = { p->addr, p->found.n };
+	enum tactic_why why = WHY_LENGTHS;
+
+	if (is_refused(p->module, &why) || f->disputed)
+		*ret = (struct tactic_choice){ .tactic = TACTIC_REFUSED,
+					       .why = f->disputed ? WHY_LENGTHS : why };
+	else
+		tactic_choose(&p->module->map, f->addr, &all, &p->last, ret);
+	if (ret->tactic != TACTIC_REFUSED)
+		p->last = *ret;
+}
+
+static void copy_bytes(struct patch_site *site)
+{
+	const uint64_t at = site->choice.len ? site->choice.start : site->addr;
+	const struct code_part *p = code_map_part(&site->module->map, at);
+	const size_t left = p ? p->len - (at - p->start) : 0;
+
+	if (p)
+		memcpy(site->bytes, p->bytes + (at - p->start),
+		       left < PATCH_SITE_BYTES ? left : PATCH_SITE_BYTES);
+}
+
+static void plan_site(struct patch_plan *p, const struct found_site *f)
+{
+	struct patch_site *site = &p->site;
+
+	*site = (struct patch_site){ .module = p->module,
+				     .pattern = &p->query->pattern[f->pattern],
+				     .addr = f->addr,
+				     .function = code_map_function(&p->module->map, f->addr) };
+	choose(p, f, &site->choice);
+	copy_bytes(site);
+	p->totals.sites++;
+	p->totals.tactic[site->choice.tactic]++;
+	p->totals.why[site->choice.tactic][site->choice.why]++;
+}
+
+struct wc_error *patch_plan_next(struct patch_plan *p, const struct patch_site **ret)
+{
+	while (p->given == p->found.n) {
+		struct wc_error *err;
+
+		if (p->next == p->modules->n) {
+			leave_module(p);
+			*ret = NULL;
+			return NULL;
+		}
+		err = enter_module(p, &p->modules->v[p->next++]);
+		if (err)
+			return err;
 	}
-	return err;
+	plan_site(p, &p->found.v[p->given++]);
+	*ret = &p->site;
+	return NULL;
+}
+
+bool module_plan_keep(struct module_plan *p, const struct patch_site *site)
+{
+	if (!vec_push(p->site, p->n, p->cap, *site))
+		return false;
+	p->site[p->n - 1].function = NULL;
+	p->module = site->module;
+	return true;
+}
+
+void module_plan_deinit(struct module_plan *p)
+{
+	free(p->site);
+	*p = (struct module_plan){ 0 };
 }

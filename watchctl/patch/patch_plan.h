@@ -1,5 +1,9 @@
 /*
  * patch_plan - where patterns occur in modules, and by which tactic a probe would get there. Reads code, changes none.
+ *
+ * A plan is walked: patch_plan_next() plans one site and gives it. So a plan of all instructions of a program, millions of sites,
+ * needs memory for the map and the addresses of one module at a time. A site has what is needed to apply it; those that are to be
+ * applied are kept in a struct module_plan.
  */
 #ifndef WATCHCTL_PATCH_PATCH_PLAN_H
 #define WATCHCTL_PATCH_PATCH_PLAN_H
@@ -32,12 +36,16 @@ struct patch_query {
 
 void patch_query_deinit(struct patch_query *q);
 
+#define PATCH_SITE_BYTES 32
+
 struct patch_site {
 	const struct patch_module *module;
-	const struct pattern *pattern;	     /* the first that fits */
+	const struct pattern *pattern;	     /* the query's, the first that fits */
 	uint64_t addr;			     /* of the file */
-	const struct map_function *function; /* NULL: in none */
+	const struct map_function *function; /* of the module's map; NULL: in none */
 	struct tactic_choice choice;
+	/* As the file has them, from choice.start on, from @addr on where nothing is overwritten; zeros behind the end of the code. */
+	uint8_t bytes[PATCH_SITE_BYTES];
 };
 
 struct patch_totals {
@@ -47,13 +55,35 @@ struct patch_totals {
 	uint64_t sweep_ns;
 };
 
-typedef void patch_site_sink(void *ctx, const struct patch_site *site);
+struct patch_plan;
 
 /*
- * Calls @each for every site, in each module by address. WC_ENAME: a name in a pattern, or the glob of functions, is
- * nowhere, with near ones; then nothing has been reported. *@totals is added to.
+ * Of all @modules; they and @q must outlive it. *@ret: patch_plan_free(). WC_ENAME: a name in a pattern, or the glob of functions, is
+ * nowhere, with near ones.
  */
-struct wc_error *patch_plan(struct patch_query *q, struct patch_modules *modules, patch_site_sink *each,
-			    void *ctx, struct patch_totals *totals);
+struct wc_error *patch_plan_make(struct patch_query *q, struct patch_modules *modules,
+				 struct patch_plan **ret);
+void patch_plan_free(struct patch_plan *p); /* accepts NULL */
+void patch_plan_freep(struct patch_plan **p);
+
+/*
+ * The next site, module by module, in each by address; *@ret is NULL behind the last one, and else the plan's until the next call. The
+ * map of its module is there until the call that gives a site of another module.
+ */
+struct wc_error *patch_plan_next(struct patch_plan *p, const struct patch_site **ret);
+
+/* Of the sites that were given, and the modules that were looked at, so far. */
+const struct patch_totals *patch_plan_totals(const struct patch_plan *p);
+
+/* Sites of one module that are kept. The map is gone by the time they are used, and site[].function with it: NULL. */
+struct module_plan {
+	const struct patch_module *module; /* NULL: there are none */
+	struct patch_site *site;	   /* by address */
+	size_t n, cap;
+};
+
+/* @site: as patch_plan_next() gives it, of the module of those before. False: no memory. */
+bool module_plan_keep(struct module_plan *p, const struct patch_site *site);
+void module_plan_deinit(struct module_plan *p); /* accepts zeros */
 
 #endif

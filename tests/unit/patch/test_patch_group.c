@@ -106,63 +106,48 @@ static void a_pun_may_reach_no_program(void **state)
 
 /* The C library */
 
-#define CODE_MAX 16
-
-struct code {
-	uint8_t byte[CODE_MAX]; /* from choice.start on */
-};
-
-struct sweep {
-	struct patch_site *site;
-	size_t n, cap;
-	struct code *code;
-	size_t ncode, code_cap;
-};
-
-static void note_site(void *ctx, const struct patch_site *site)
+static void open_libc(const struct free_space *room, struct patch_modules *ret)
 {
-	const struct code_part *p = code_map_part(&site->module->map, site->choice.start);
-	struct sweep *s = ctx;
-	struct code code = { 0 };
-
-	for (size_t i = 0; p && i < CODE_MAX && site->choice.start + i < p->start + p->len; i++)
-		code.byte[i] = p->bytes[site->choice.start - p->start + i];
-	assert_true(vec_push(s->site, s->n, s->cap, *site));
-	assert_true(vec_push(s->code, s->ncode, s->code_cap, code));
-}
-
-static void find_sites(const char *pattern, const struct free_space *room, struct sweep *s)
-{
-	scoped(patch_modules_deinit) struct patch_modules modules = { 0 };
-	scoped(patch_query_deinit) struct patch_query q = { 0 };
 	scoped(module_deinit) struct module m = { 0 };
-	struct patch_totals totals = { 0 };
 	struct patch_module p;
-	struct pattern one;
 
 	assert_null(patch_module_of_file("/lib/x86_64-linux-gnu/libc.so.6", &m));
 	m.bias = room ? BIAS : 0;
 	assert_null(patch_module_open(&m, NULL, &p));
 	p.room = room;
-	assert_true(vec_push(modules.v, modules.n, modules.cap, p));
+	assert_true(vec_push(ret->v, ret->n, ret->cap, p));
+}
+
+/* Keeps all sites in *@ret. */
+static void plan_libc(const char *pattern, const struct free_space *room, struct module_plan *ret)
+{
+	scoped(patch_modules_deinit) struct patch_modules modules = { 0 };
+	scoped(patch_query_deinit) struct patch_query q = { 0 };
+	scoped(patch_plan_freep) struct patch_plan *plan = NULL;
+	const struct patch_site *site;
+	struct pattern one;
+
+	open_libc(room, &modules);
 	assert_null(pattern_parse(pattern, &one));
 	assert_true(vec_push(q.pattern, q.npatterns, q.pattern_cap, one));
-	assert_null(patch_plan(&q, &modules, note_site, s, &totals));
+	assert_null(patch_plan_make(&q, &modules, &plan));
+	for (assert_null(patch_plan_next(plan, &site)); site; assert_null(patch_plan_next(plan, &site)))
+		assert_true(module_plan_keep(ret, site));
 }
 
 /* What is written, and what of the program stays behind it, is one jump to the trampoline. */
-static void check_pun(const struct patch_group *g, const struct code *c)
+static void check_pun(const struct patch_group *g, const struct patch_site *site)
 {
 	struct patch_write w[2];
 	struct insn_brief i;
-	uint8_t bytes[CODE_MAX];
+	uint8_t bytes[PATCH_SITE_BYTES];
 	uint64_t low, high, at;
 	unsigned int n;
 
 	assert_true(patch_group_reach(g, BIAS, &low, &high));
 	for (at = low;; at = high) {
 		assert_true(patch_group_write(g, BIAS, at, w, &n));
-		memcpy(bytes, c->byte, sizeof(bytes));
+		memcpy(bytes, site->bytes, sizeof(bytes));
 		memcpy(bytes, w[0].bytes, w[0].len);
 		assert_memory_equal(bytes, w[0].bytes, w[0].len + w[0].tail);
 		assert_true(insn_scan(bytes, sizeof(bytes), w[0].addr, &i));
@@ -191,20 +176,19 @@ static void check_order(const struct patch_groups *g)
 static size_t check_all(const char *pattern, const struct free_space *room)
 {
 	struct patch_groups groups = { 0 };
-	struct sweep s = { 0 };
+	struct module_plan plan = { 0 };
 	size_t puns = 0;
 
-	find_sites(pattern, room, &s);
-	assert_true(patch_groups_make(s.site, s.n, &groups));
+	plan_libc(pattern, room, &plan);
+	assert_true(patch_groups_make(plan.site, plan.n, &groups));
 	for (size_t i = 0; i < groups.n; i++)
 		if (groups.v[i].tail) {
-			check_pun(&groups.v[i], &s.code[groups.v[i].first_site]);
+			check_pun(&groups.v[i], &plan.site[groups.v[i].first_site]);
 			puns++;
 		}
 	check_order(&groups);
 	patch_groups_deinit(&groups);
-	free(s.site);
-	free(s.code);
+	module_plan_deinit(&plan);
 	return puns;
 }
 

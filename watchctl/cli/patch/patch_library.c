@@ -44,12 +44,21 @@ static void making_deinit(struct making *m)
 
 /* The plan for its code */
 
-static void take_site(void *ctx, const struct patch_site *site)
+static struct wc_error *take_sites(struct making *m, struct patch_modules *modules)
 {
-	struct making *m = ctx;
+	scoped(patch_plan_freep) struct patch_plan *plan = NULL;
+	const struct patch_site *site = NULL;
+	struct wc_error *err = patch_plan_make(&m->ask->query, modules, &plan);
 
-	m->sites[site->pattern - m->ask->query.pattern]++;
-	patch_print_site(&m->printer, site);
+	while (!err && !(err = patch_plan_next(plan, &site)) && site) {
+		m->sites[site->pattern - m->ask->query.pattern]++;
+		patch_print_site(&m->printer, site);
+	}
+	if (err)
+		return err;
+	m->totals = *patch_plan_totals(plan);
+	patch_print_totals(&m->printer, &m->totals);
+	return NULL;
 }
 
 static size_t patchable(const struct patch_totals *t)
@@ -91,9 +100,7 @@ static struct wc_error *plan_code(struct making *m)
 		patch_module_deinit(&p);
 		return &wc_enomem;
 	}
-	err = patch_plan(&m->ask->query, &modules, take_site, m, &m->totals);
-	if (!err)
-		patch_print_totals(&m->printer, &m->totals);
+	err = take_sites(m, &modules);
 	return err ? err : check_sites(m);
 }
 

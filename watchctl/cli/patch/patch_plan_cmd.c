@@ -67,17 +67,26 @@ static struct wc_error *open_process(const struct patch_ask *q, struct free_spac
 	return err;
 }
 
+static struct wc_error *print_plan(struct patch_query *q, struct patch_modules *modules,
+				   struct patch_printer *printer)
+{
+	scoped(patch_plan_freep) struct patch_plan *plan = NULL;
+	const struct patch_site *site = NULL;
+	struct wc_error *err = patch_plan_make(q, modules, &plan);
+
+	while (!err && !(err = patch_plan_next(plan, &site)) && site)
+		patch_print_site(printer, site);
+	if (!err)
+		patch_print_totals(printer, patch_plan_totals(plan));
+	return err;
+}
+
 struct wc_error *patch_run_plan(struct patch_ask *q)
 {
 	scoped(free_space_deinit) struct free_space room = { 0 };
 	scoped(patch_modules_deinit) struct patch_modules modules = { 0 };
 	scoped(patch_printer_deinit) struct patch_printer printer = { stdout, q->json, q->sites, 0, { 0 } };
-	struct patch_totals totals = { 0 };
 	struct wc_error *err = q->pid ? open_process(q, &room, &modules) : open_file(q, &modules);
 
-	if (!err)
-		err = patch_plan(&q->query, &modules, patch_print_site, &printer, &totals);
-	if (!err)
-		patch_print_totals(&printer, &totals);
-	return err;
+	return err ? err : print_plan(&q->query, &modules, &printer);
 }

@@ -106,10 +106,8 @@ static void end_row(struct patch_printer *p)
 		text_buf_empty(&p->rows);
 }
 
-void patch_print_site(void *printer, const struct patch_site *site)
+void patch_print_site(struct patch_printer *p, const struct patch_site *site)
 {
-	struct patch_printer *p = printer;
-
 	if (p->json) {
 		print_json(p, site);
 		return;

@@ -18,7 +18,8 @@ struct patch_printer {
 	struct text_buf rows; /* held back until it is known how many there are */
 };
 
-void patch_print_site(void *printer, const struct patch_site *site);
+/* @site: as patch_plan_next() gives it: the map of its module is read. */
+void patch_print_site(struct patch_printer *p, const struct patch_site *site);
 void patch_print_totals(struct patch_printer *p, const struct patch_totals *t);
 void patch_printer_deinit(struct patch_printer *p);
 

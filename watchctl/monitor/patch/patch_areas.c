@@ -35,8 +35,7 @@ void area_work_deinit(struct area_work *w)
 	for (size_t g = 0; w->code && g < w->groups.n; g++)
 		free(w->code[g].code);
 	patch_groups_deinit(&w->groups);
-	free(w->site);
-	free(w->bytes);
+	module_plan_deinit(&w->plan);
 	free(w->id);
 	free(w->mark);
 	free(w->code);
@@ -47,17 +46,6 @@ void area_work_deinit(struct area_work *w)
 
 /* Planning */
 
-static void copy_bytes(const struct patch_site *site, uint8_t to[PATCH_SITE_BYTES])
-{
-	uint64_t at = site->choice.len ? site->choice.start : site->addr;
-	const struct code_part *p = code_map_part(&site->module->map, at);
-	size_t left = p ? p->len - (at - p->start) : 0;
-
-	memset(to, 0, PATCH_SITE_BYTES);
-	if (p)
-		memcpy(to, p->bytes + (at - p->start), left < PATCH_SITE_BYTES ? left : PATCH_SITE_BYTES);
-}
-
 bool area_take_site(struct area_work *w, const struct patch_site *site)
 {
 	const struct patch_taker *taker = w->session->options.taker;
@@ -65,15 +53,10 @@ bool area_take_site(struct area_work *w, const struct patch_site *site)
 
 	if (taker && !taker->wants(taker->ctx, site, &mark))
 		return true;
-	w->module = &site->module->module;
-	if (!vec_reserve((void **)&w->mark, &w->mark_cap, w->n + 1, sizeof(*w->mark)))
+	if (!vec_reserve((void **)&w->mark, &w->mark_cap, w->plan.n + 1, sizeof(*w->mark)))
 		return false;
-	w->mark[w->n] = mark;
-	if (!vec_reserve((void **)&w->bytes, &w->bytes_cap, w->n + 1, sizeof(*w->bytes)) ||
-	    !vec_push(w->site, w->n, w->cap, *site))
-		return false;
-	copy_bytes(site, w->bytes[w->n - 1]);
-	return true;
+	w->mark[w->plan.n] = mark;
+	return module_plan_keep(&w->plan, site);
 }
 
 /* It is an endbr64, which stays in front of the patch. */
@@ -86,7 +69,7 @@ static bool is_in_front(const struct patch_site *s)
 static void know_insn(const struct area_work *w, size_t i, struct session_site *ret)
 {
 	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
-	const struct patch_site *s = &w->site[i];
+	const struct patch_site *s = &w->plan.site[i];
 	uint64_t from = s->addr - (s->choice.len ? s->choice.start : s->addr);
 	struct insn_brief insn;
 
@@ -96,11 +79,11 @@ static void know_insn(const struct area_work *w, size_t i, struct session_site *
 		return;
 	}
 	if (from >= PATCH_SITE_BYTES ||
-	    !insn_scan(w->bytes[i] + from, PATCH_SITE_BYTES - from, s->addr, &insn) ||
+	    !insn_scan(w->plan.site[i].bytes + from, PATCH_SITE_BYTES - from, s->addr, &insn) ||
 	    insn.len > sizeof(ret->insn))
 		return;
 	ret->ninsn = insn.len;
-	memcpy(ret->insn, w->bytes[i] + from, insn.len);
+	memcpy(ret->insn, w->plan.site[i].bytes + from, insn.len);
 }
 
 static void refuse(struct session_site *s, const char *why)
@@ -113,12 +96,12 @@ bool area_add_sites(struct area_work *w, const char *refusal)
 {
 	struct patch_session *s = w->session;
 
-	w->id = calloc(w->n + 1, sizeof(*w->id));
+	w->id = calloc(w->plan.n + 1, sizeof(*w->id));
 	if (!w->id)
 		return false;
-	for (size_t i = 0; i < w->n; i++) {
-		const struct patch_site *site = &w->site[i];
-		struct session_site now = { .ip = w->module->bias + site->addr,
+	for (size_t i = 0; i < w->plan.n; i++) {
+		const struct patch_site *site = &w->plan.site[i];
+		struct session_site now = { .ip = w->plan.module->module.bias + site->addr,
 					    .mark = w->mark[i],
 					    .rule = (unsigned int)(site->pattern - s->options.query->pattern),
 					    .tactic = (enum probe_tactic)site->choice.tactic };
@@ -173,8 +156,8 @@ static enum trampoline_error make_one(const struct area_work *w, size_t g, uint6
 {
 	const struct patch_group *group = &w->groups.v[g];
 	struct trampoline_probe probe[TRAMPOLINE_INSNS];
-	struct trampoline_request q = { .addr = w->module->bias + group->start,
-					.bytes = w->bytes[group->first_site],
+	struct trampoline_request q = { .addr = w->plan.module->module.bias + group->start,
+					.bytes = w->plan.site[group->first_site].bytes,
 					.moved = group->moved,
 					.len = group->len,
 					.probe = probe,
@@ -189,8 +172,10 @@ static enum trampoline_error make_one(const struct area_work *w, size_t g, uint6
 		size_t k = group->first_site + i;
 
 		probe[i] = (struct trampoline_probe){
-			.offset = is_in_front(&w->site[k]) ? 0 : (uint16_t)(w->site[k].addr - group->start),
-			.when = is_in_front(&w->site[k])
+			.offset = is_in_front(&w->plan.site[k])
+					  ? 0
+					  : (uint16_t)(w->plan.site[k].addr - group->start),
+			.when = is_in_front(&w->plan.site[k])
 					? PROBE_RUNS_BEFORE
 					: when_of(w->session->options.rule[w->session->site[w->id[k]].rule]
 							  .when),
@@ -234,7 +219,7 @@ static bool make_pun(struct area_work *w, size_t g)
 {
 	uint64_t low, high;
 
-	if (patch_group_reach(&w->groups.v[g], w->module->bias, &low, &high))
+	if (patch_group_reach(&w->groups.v[g], w->plan.module->module.bias, &low, &high))
 		return area_make_trampoline(w, g, low);
 	area_refuse_group(w, &w->groups.v[g], "a punned jump would lead to where no program is");
 	return false;
@@ -279,7 +264,7 @@ static uint64_t code_estimate(const struct area_work *w)
 
 static void lay_out(struct area_work *w, uint64_t start, uint64_t code_size)
 {
-	const uint64_t sites = w->n * sizeof(struct probe_site);
+	const uint64_t sites = w->plan.n * sizeof(struct probe_site);
 	const uint64_t patches = 2 * w->groups.n * sizeof(struct probe_patch);
 
 	w->range = (struct probe_range){ start, (uint32_t)code_size,
@@ -292,7 +277,7 @@ static void lay_out(struct area_work *w, uint64_t start, uint64_t code_size)
 
 static bool find_room(struct area_work *w)
 {
-	const struct module *m = w->module;
+	const struct module *m = &w->plan.module->module;
 	uint64_t low = m->end > REACH ? m->end - REACH : 0, high = m->start + REACH;
 	uint64_t code = code_estimate(w), start;
 	scoped(free_space_deinit) struct free_space f = { 0 };
@@ -359,13 +344,13 @@ static bool add_jobs(struct area_work *w, size_t g)
 	const struct memory_view mem = proc_memory(&w->session->pid);
 	const struct patch_group *group = &w->groups.v[g];
 	const struct made_trampoline *t = &w->code[g];
-	const uint8_t *bytes = w->bytes[group->first_site];
+	const uint8_t *bytes = w->plan.site[group->first_site].bytes;
 	struct patch_write write[2];
 	uint8_t padding[PROBE_PATCH_MAX];
 	unsigned int nwrites;
 	struct patch_job *j;
 
-	if (!patch_group_write(group, w->module->bias, at, write, &nwrites) ||
+	if (!patch_group_write(group, w->plan.module->module.bias, at, write, &nwrites) ||
 	    !has_tail(&write[nwrites - 1], bytes))
 		return false;
 	for (unsigned int i = 0; i + 1 < nwrites; i++) {
@@ -434,7 +419,7 @@ static struct wc_error *fill_area(struct area_work *w, const uint8_t *code, uint
 {
 	struct probe_near n = { .cookie = w->session->place.cookie,
 				.entry = w->session->place.entry,
-				.nsites = (uint32_t)w->n,
+				.nsites = (uint32_t)w->plan.n,
 				.npatches = (uint32_t)w->njobs,
 				.switch_at = w->switch_at,
 				.site_at = w->site_at,
@@ -443,7 +428,7 @@ static struct wc_error *fill_area(struct area_work *w, const uint8_t *code, uint
 	pid_t pid = w->session->pid;
 
 	if (!proc_write_force(pid, w->range.start, code, used) ||
-	    !proc_write(pid, w->site_at, w->probe_site, w->n * sizeof(*w->probe_site)) ||
+	    !proc_write(pid, w->site_at, w->probe_site, w->plan.n * sizeof(*w->probe_site)) ||
 	    !proc_write(pid, w->near, &n, sizeof(n)))
 		return write_failed(w);
 	n.magic = PROBE_NEAR_MAGIC;
@@ -515,11 +500,11 @@ struct wc_error *area_build(struct area_work *w)
 	uint64_t used = 0;
 	bool any;
 
-	if (!patch_groups_make(w->site, w->n, &w->groups))
+	if (!patch_groups_make(w->plan.site, w->plan.n, &w->groups))
 		return &wc_enomem;
 	w->code = calloc(w->groups.n + 1, sizeof(*w->code));
 	w->at = calloc(w->groups.n + 1, sizeof(*w->at));
-	w->probe_site = calloc(w->n + 1, sizeof(*w->probe_site));
+	w->probe_site = calloc(w->plan.n + 1, sizeof(*w->probe_site));
 	if (!w->code || !w->at || !w->probe_site)
 		return &wc_enomem;
 	err = place(w, &used, &any);
@@ -533,7 +518,7 @@ struct wc_error *area_build(struct area_work *w)
 	code = calloc(1, used + 1);
 	if (!code || !make_jobs(w, code))
 		return &wc_enomem;
-	for (size_t i = 0; i < w->n; i++)
+	for (size_t i = 0; i < w->plan.n; i++)
 		fill_site(w, i);
 	err = fill_area(w, code, used);
 	return err ? err : apply(w);

@@ -20,11 +20,7 @@ struct made_trampoline {
 /* What the plan says of one module, and what becomes of it. */
 struct area_work {
 	struct patch_session *session;
-	const struct module *module;
-	struct patch_site *site; /* as planned; its map is gone */
-	size_t n, cap;
-	uint8_t (*bytes)[PATCH_SITE_BYTES]; /* of each site's choice.start on, as the file has them */
-	size_t bytes_cap;
+	struct module_plan plan;
 	size_t *id;	/* of each site in the session */
 	uint32_t *mark; /* of each site; with a taker only */
 	size_t mark_cap;
@@ -39,7 +35,7 @@ struct area_work {
 	bool failed; /* memory ran out */
 };
 
-/* One of the module's sites as planned: its map is copied from. False: no memory. */
+/* One of the module's sites, as patch_plan_next() gives it: kept if it is wanted. False: no memory. */
 bool area_take_site(struct area_work *w, const struct patch_site *site);
 
 /* To the session's, all of them. @refusal: why none of the module's is patched; NULL. False: no memory. */

@@ -128,7 +128,8 @@ static void know_area(const struct area_work *w)
 	while (i < w->njobs && w->job[i].result != PATCH_APPLIED)
 		i++;
 	if (w->njobs)
-		session_know_area(w->session, w->module, &w->range, i < w->njobs ? &w->job[i].patch : NULL);
+		session_know_area(w->session, &w->plan.module->module, &w->range,
+				  i < w->njobs ? &w->job[i].patch : NULL);
 }
 
 static struct wc_error *patch_module(struct patch_session *s, struct area_work *w)
@@ -136,37 +137,35 @@ static struct wc_error *patch_module(struct patch_session *s, struct area_work *
 	const size_t first = s->nsites;
 	struct wc_error *err;
 
-	if (!w->n)
+	if (!w->plan.n)
 		return NULL;
 	s->modules_with_sites++;
-	if (!area_add_sites(w, module_refusal(w->module)))
+	if (!area_add_sites(w, module_refusal(&w->plan.module->module)))
 		return &wc_enomem;
 	err = area_build(w);
 	know_area(w);
 	return err ? err : report_sites(s, first);
 }
 
-struct plan_sink {
-	struct area_work *work; /* of each module */
-	size_t nwork;
-	struct patch_modules *modules;
-	bool failed;
-};
-
-static void take_site(void *ctx, const struct patch_site *site)
+/* Plans all modules; @work: of each of them. */
+static struct wc_error *plan_modules(struct patch_session *s, struct patch_modules *modules,
+				     struct area_work *work)
 {
-	struct plan_sink *sink = ctx;
+	scoped(patch_plan_freep) struct patch_plan *plan = NULL;
+	const struct patch_site *site = NULL;
+	struct wc_error *err = patch_plan_make(s->options.query, modules, &plan);
 
-	if (!area_take_site(&sink->work[site->module - sink->modules->v], site))
-		sink->failed = true;
+	while (!err && !(err = patch_plan_next(plan, &site)) && site)
+		if (!area_take_site(&work[site->module - modules->v], site))
+			return &wc_enomem;
+	return err;
 }
 
 struct wc_error *session_patch_modules(struct patch_session *s, bool first)
 {
 	scoped(free_space_deinit) struct free_space room = { 0 };
 	scoped(patch_modules_deinit) struct patch_modules modules = { 0 };
-	struct plan_sink sink = { .modules = &modules };
-	struct patch_totals totals = { 0 };
+	struct area_work *work;
 	struct wc_error *err;
 	size_t sites = 0;
 
@@ -176,26 +175,23 @@ struct wc_error *session_patch_modules(struct patch_session *s, bool first)
 	if (!free_space_read(s->pid, &room))
 		return wc_error_errno(errno == EACCES || errno == EPERM ? WC_EPERM : WC_ETARGET, errno,
 				      "cannot read the mappings of process %d", s->pid);
-	sink.nwork = modules.n;
-	sink.work = calloc(modules.n, sizeof(*sink.work));
-	if (!sink.work)
+	work = calloc(modules.n, sizeof(*work));
+	if (!work)
 		return &wc_enomem;
 	for (size_t i = 0; i < modules.n; i++)
-		sink.work[i].session = s;
+		work[i].session = s;
 	s->options.query->may_be_nowhere = !first || s->options.pending;
-	err = patch_plan(s->options.query, &modules, take_site, &sink, &totals);
-	if (!err && sink.failed)
-		err = &wc_enomem;
+	err = plan_modules(s, &modules, work);
 	for (size_t i = 0; i < modules.n; i++)
-		sites += sink.work[i].n;
+		sites += work[i].plan.n;
 	if (!err && !s->place.home)
 		err = session_place(s, sites);
 	for (size_t i = 0; i < modules.n && !err; i++)
-		err = patch_module(s, &sink.work[i]);
+		err = patch_module(s, &work[i]);
 	if (!err)
 		err = s->options.hold ? NULL : patch_switch(&s->place, 1);
-	for (size_t i = 0; i < sink.nwork; i++)
-		area_work_deinit(&sink.work[i]);
-	free(sink.work);
+	for (size_t i = 0; i < modules.n; i++)
+		area_work_deinit(&work[i]);
+	free(work);
 	return err;
 }

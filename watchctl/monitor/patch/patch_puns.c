@@ -76,7 +76,7 @@ static bool collect(struct puns *p)
 
 		if (!w->groups.v[g].tail || !w->code[g].len)
 			continue;
-		patch_group_reach(&w->groups.v[g], w->module->bias, &now.low, &now.high);
+		patch_group_reach(&w->groups.v[g], w->plan.module->module.bias, &now.low, &now.high);
 		now.len = (uint32_t)w->code[g].len;
 		if (!vec_push(p->want, p->n, p->cap, now))
 			return false;

@@ -27,8 +27,6 @@
 #include "watchctl/patch/probe_rings.h"
 #include "watchctl/target/stop/tracee.h"
 
-#define PATCH_SITE_BYTES 32
-
 /* A place where a pattern fits; its id is its index. */
 struct session_site {
 	uint64_t ip;
