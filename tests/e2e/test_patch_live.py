@@ -295,6 +295,15 @@ def test_a_name_that_is_nowhere_yet_is_waited_for(build, probes, tmp_path):
     assert [t["count"] for t in of_type(report(log), "probe_total")] == [20]
 
 
+def test_a_line_of_a_library_that_is_not_there_yet_is_waited_for(build, probes, tmp_path):
+    shutil.copy(build("libplugged.so"), tmp_path)
+    log = tmp_path / "log"
+    done = subprocess.run([WATCHCTL, "patch", "--pending", "--at", "plugged.c:9", "--call", "nothing", probes, "-o", str(log), "--",
+                           build("patched"), "20", "load"], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
+    assert done.returncode == 0, done.stderr
+    assert [t["count"] for t in of_type(report(log), "probe_total")] == [20]
+
+
 @pytest.mark.parametrize("module", [[], ["--in", "libnowhere.so"]], ids=["anywhere", "in a module"])
 def test_what_is_waited_for_and_does_not_come_is_zero(build, probes, tmp_path, module):
     log = tmp_path / "log"

@@ -37,7 +37,7 @@ static void check_pattern(const struct pattern *p)
 	}
 	for (size_t at = 0; at < sizeof(code); at++)
 		if (insn_scan(code + at, sizeof(code) - at, 0x1000 + at, &first))
-			require(pattern_match(p, code + at, sizeof(code) - at, 0x1000 + at, &first) <=
+			require(pattern_match(p, NULL, code + at, sizeof(code) - at, 0x1000 + at, &first) <=
 				PATTERN_DISPUTED);
 }
 

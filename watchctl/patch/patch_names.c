@@ -29,42 +29,55 @@ static int compare_addresses(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-static bool add_address(struct pattern_operand *o, uint64_t addr)
+static bool add_address(struct bound_name *b, uint64_t addr)
 {
-	return !addr || vec_push(o->addr, o->naddr, o->addr_cap, addr);
+	return !addr || vec_push(b->addr, b->n, b->cap, addr);
 }
 
 /* Functions of that name, stubs that lead to one elsewhere, and the pointers that those go through. */
-static bool bind_operand(struct pattern_operand *o, const struct patch_module *m)
+static bool find_addresses(struct bound_name *b, const struct patch_module *m)
 {
+	const char *name = b->operand->name;
 	size_t n;
 	const struct code_function *f = code_image_functions(m->image, &n);
 	const struct code_stub *s;
 
-	o->naddr = 0;
 	for (size_t i = 0; i < n; i++)
-		if (f[i].name && code_image_name_fits(f[i].name, o->name) && !add_address(o, f[i].start))
+		if (f[i].name && code_image_name_fits(f[i].name, name) && !add_address(b, f[i].start))
 			return false;
 	s = code_image_stubs(m->image, &n);
 	for (size_t i = 0; i < n; i++)
-		if (s[i].name && code_image_name_fits(s[i].name, o->name) &&
-		    (!add_address(o, s[i].address) || !add_address(o, s[i].slot)))
+		if (s[i].name && code_image_name_fits(s[i].name, name) &&
+		    (!add_address(b, s[i].address) || !add_address(b, s[i].slot)))
 			return false;
-	if (o->naddr)
-		qsort(o->addr, o->naddr, sizeof(*o->addr), compare_addresses);
+	if (b->n)
+		qsort(b->addr, b->n, sizeof(*b->addr), compare_addresses);
 	return true;
 }
 
-bool patch_names_bind(struct patch_query *q, const struct patch_module *m)
+static bool bind_pattern(const struct pattern *p, const struct patch_module *m, struct pattern_binding *b)
+{
+	for (size_t i = 0; i < b->nnames; i++)
+		free(b->name[i].addr);
+	b->nnames = 0;
+	for (size_t i = 0; i < p->nelements; i++)
+		for (size_t k = 0; k < p->element[i].noperands; k++) {
+			struct bound_name now = { .operand = &p->element[i].operand[k] };
+
+			if (now.operand->kind == OPERAND_NAME &&
+			    (!vec_push(b->name, b->nnames, b->name_cap, now) ||
+			     !find_addresses(&b->name[b->nnames - 1], m)))
+				return false;
+		}
+	return true;
+}
+
+bool patch_names_bind(const struct patch_query *q, const struct patch_module *m,
+		      struct pattern_binding *binding)
 {
 	for (size_t i = 0; i < q->npatterns; i++)
-		for (size_t k = 0; k < q->pattern[i].nelements; k++)
-			for (size_t j = 0; j < q->pattern[i].element[k].noperands; j++) {
-				struct pattern_operand *o = &q->pattern[i].element[k].operand[j];
-
-				if (o->kind == OPERAND_NAME && !bind_operand(o, m))
-					return false;
-			}
+		if (!bind_pattern(&q->pattern[i], m, &binding[i]))
+			return false;
 	return true;
 }
 
@@ -152,7 +165,8 @@ static bool read_nothing(void *ctx, uint64_t addr, void *buf, size_t len)
 }
 
 /* A line of the source is an address, once it is known. */
-static struct wc_error *resolve_line(struct pattern *p, const struct patch_modules *modules)
+static struct wc_error *find_line(const struct pattern *p, const struct patch_modules *modules,
+				  struct pattern_binding *ret)
 {
 	const struct memory_view none = { read_nothing, NULL };
 	scoped(locator_freep) struct locator *l = locator_new();
@@ -168,13 +182,14 @@ static struct wc_error *resolve_line(struct pattern *p, const struct patch_modul
 	err = locate_code(l, p->name, &list, &none, &where, NULL);
 	if (err)
 		return err;
-	p->kind = PATTERN_ADDRESS;
-	p->number = where.addr;
+	ret->has_place = true;
+	ret->place = where.addr;
 	variable_deinit(&where);
 	return NULL;
 }
 
-static struct wc_error *check_address(const struct pattern *p, const struct patch_modules *modules)
+static struct wc_error *check_address(const struct pattern *p, uint64_t addr,
+				      const struct patch_modules *modules)
 {
 	for (size_t i = 0; i < modules->n; i++) {
 		const struct patch_module *m = &modules->v[i];
@@ -182,25 +197,26 @@ static struct wc_error *check_address(const struct pattern *p, const struct patc
 		const struct code_section *s = code_image_sections(m->image, &n);
 
 		for (size_t k = 0; k < n; k++)
-			if (p->number - m->module.bias - s[k].start < s[k].len)
+			if (addr - m->module.bias - s[k].start < s[k].len)
 				return NULL;
 	}
 	return pattern_error(
 		p, WC_ENAME, p->text,
 		"there is no code at 0x%llx; of a file, its own addresses are meant, as objdump -d prints them",
-		(unsigned long long)p->number);
+		(unsigned long long)addr);
 }
 
-static struct wc_error *check_pattern(struct pattern *p, const struct patch_modules *modules)
+static struct wc_error *check_pattern(const struct pattern *p, const struct patch_modules *modules,
+				      struct pattern_binding *b)
 {
 	struct wc_error *err = NULL;
 
 	switch (p->kind) {
 	case PATTERN_LINE:
-		err = resolve_line(p, modules);
-		return err ? err : check_address(p, modules);
+		err = find_line(p, modules, b);
+		return err ? err : check_address(p, b->place, modules);
 	case PATTERN_ADDRESS:
-		return check_address(p, modules);
+		return check_address(p, p->number, modules);
 	case PATTERN_ENTRY:
 	case PATTERN_EXIT:
 	case PATTERN_OFFSET:
@@ -223,13 +239,29 @@ static struct wc_error *check_function(const char *glob, const struct patch_modu
 		modules, *list ? " " : ". ");
 }
 
-struct wc_error *patch_names_check(const struct patch_query *q, const struct patch_modules *modules)
+struct wc_error *patch_names_check(const struct patch_query *q, const struct patch_modules *modules,
+				   struct pattern_binding *binding)
 {
 	struct wc_error *err = check_function(q->function, modules);
 
 	for (size_t i = 0; i < q->nnamed && !err; i++)
 		err = check_function(q->named[i], modules);
 	for (size_t i = 0; i < q->npatterns && !err; i++)
-		err = check_pattern(&q->pattern[i], modules);
+		err = check_pattern(&q->pattern[i], modules, &binding[i]);
 	return err;
+}
+
+struct wc_error *patch_names_find_lines(const struct patch_query *q, const struct patch_modules *modules,
+					struct pattern_binding *binding)
+{
+	for (size_t i = 0; i < q->npatterns; i++) {
+		struct wc_error *err = q->pattern[i].kind == PATTERN_LINE
+					       ? find_line(&q->pattern[i], modules, &binding[i])
+					       : NULL;
+
+		if (err == &wc_enomem)
+			return err;
+		wc_error_free(err);
+	}
+	return NULL;
 }

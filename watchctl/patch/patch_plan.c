@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/symbols/code_image.h"
 #include "watchctl/patch/patch_sites_impl.h"
@@ -24,7 +25,8 @@ void patch_query_deinit(struct patch_query *q)
 }
 
 struct patch_plan {
-	struct patch_query *query;
+	const struct patch_query *query;
+	struct pattern_binding *binding; /* of each pattern */
 	struct patch_modules *modules;
 	size_t next;		     /* module */
 	struct patch_module *module; /* whose sites are given; its map is made; NULL: none */
@@ -35,23 +37,6 @@ struct patch_plan {
 	struct patch_site site;
 	struct patch_totals totals;
 };
-
-struct wc_error *patch_plan_make(struct patch_query *q, struct patch_modules *modules,
-				 struct patch_plan **ret)
-{
-	struct wc_error *err = q->may_be_nowhere ? NULL : patch_names_check(q, modules);
-	struct patch_plan *p;
-
-	if (err)
-		return err;
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return &wc_enomem;
-	p->query = q;
-	p->modules = modules;
-	*ret = p;
-	return NULL;
-}
 
 /* The map is as large as the code. */
 static void leave_module(struct patch_plan *p)
@@ -68,14 +53,39 @@ static void leave_module(struct patch_plan *p)
 
 void patch_plan_free(struct patch_plan *p)
 {
-	if (p)
-		leave_module(p);
+	if (!p)
+		return;
+	leave_module(p);
+	for (size_t i = 0; p->binding && i < p->query->npatterns; i++)
+		pattern_binding_deinit(&p->binding[i]);
+	free(p->binding);
 	free(p);
 }
 
 void patch_plan_freep(struct patch_plan **p)
 {
 	patch_plan_free(*p);
+}
+
+struct wc_error *patch_plan_make(const struct patch_query *q, struct patch_modules *modules,
+				 bool may_be_nowhere, struct patch_plan **ret)
+{
+	scoped(patch_plan_freep) struct patch_plan *p = calloc(1, sizeof(*p));
+	struct wc_error *err;
+
+	if (!p)
+		return &wc_enomem;
+	p->query = q;
+	p->modules = modules;
+	p->binding = calloc(q->npatterns + 1, sizeof(*p->binding));
+	if (!p->binding)
+		return &wc_enomem;
+	err = may_be_nowhere ? patch_names_find_lines(q, modules, p->binding)
+			     : patch_names_check(q, modules, p->binding);
+	if (err)
+		return err;
+	*ret = take_ptr(p);
+	return NULL;
 }
 
 const struct patch_totals *patch_plan_totals(const struct patch_plan *p)
@@ -98,7 +108,7 @@ static void add_module(struct patch_totals *t, const struct patch_module *m)
 /* False: no memory. */
 static bool find_sites(struct patch_plan *p)
 {
-	patch_sites_find(p->query, p->module, &p->found);
+	patch_sites_find(p->query, p->binding, p->module, &p->found);
 	if (p->found.failed)
 		return false;
 	p->addr = calloc(p->found.n + 1, sizeof(*p->addr));
@@ -118,7 +128,7 @@ static struct wc_error *enter_module(struct patch_plan *p, struct patch_module *
 	err = patch_module_map(m);
 	if (err)
 		return err;
-	if (!patch_names_bind(p->query, m))
+	if (!patch_names_bind(p->query, m, p->binding))
 		return &wc_enomem;
 	add_module(&p->totals, m);
 	return find_sites(p) ? NULL : &wc_enomem;

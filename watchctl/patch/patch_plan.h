@@ -31,7 +31,6 @@ struct patch_query {
 	const char *const
 		*named; /* globs that some function must be called by; nothing else follows from them */
 	size_t nnamed;
-	bool may_be_nowhere; /* names, so far: they may come with a library */
 };
 
 void patch_query_deinit(struct patch_query *q);
@@ -58,11 +57,11 @@ struct patch_totals {
 struct patch_plan;
 
 /*
- * Of all @modules; they and @q must outlive it. *@ret: patch_plan_free(). WC_ENAME: a name in a pattern, or the glob of functions, is
- * nowhere, with near ones.
+ * Of all @modules; they and @q must outlive it, and the plan makes the modules' maps. *@ret: patch_plan_free(). WC_ENAME: a name in a
+ * pattern, or the glob of functions, is nowhere, with near ones; but not if it @may_be_nowhere: it may come with a library.
  */
-struct wc_error *patch_plan_make(struct patch_query *q, struct patch_modules *modules,
-				 struct patch_plan **ret);
+struct wc_error *patch_plan_make(const struct patch_query *q, struct patch_modules *modules,
+				 bool may_be_nowhere, struct patch_plan **ret);
 void patch_plan_free(struct patch_plan *p); /* accepts NULL */
 void patch_plan_freep(struct patch_plan **p);
 

@@ -8,6 +8,7 @@
 
 struct search {
 	const struct patch_query *q;
+	const struct pattern_binding *binding;
 	const struct patch_module *m;
 	struct found_sites *ret;
 	uint32_t pattern;		     /* that is being looked for */
@@ -57,7 +58,7 @@ static void match_at(struct search *s, const struct code_part *p, uint64_t addr,
 
 		if (pattern->kind != PATTERN_CODE && pattern->kind != PATTERN_MASK)
 			continue;
-		m = pattern_match(pattern, p->bytes + (addr - p->start), len, addr, i);
+		m = pattern_match(pattern, &s->binding[k], p->bytes + (addr - p->start), len, addr, i);
 		if (m == PATTERN_NO)
 			continue;
 		s->pattern = k;
@@ -157,12 +158,21 @@ static void search_functions(struct search *s, const struct pattern *p)
 	}
 }
 
-static void search_place(struct search *s, const struct pattern *p)
+static void search_address(struct search *s, uint64_t place)
+{
+	if (code_map_part(&s->m->map, place - s->m->module.bias))
+		add(s, place - s->m->module.bias, false);
+}
+
+static void search_place(struct search *s, const struct pattern *p, const struct pattern_binding *b)
 {
 	switch (p->kind) {
 	case PATTERN_ADDRESS:
-		if (code_map_part(&s->m->map, p->number - s->m->module.bias))
-			add(s, p->number - s->m->module.bias, false);
+		search_address(s, p->number);
+		break;
+	case PATTERN_LINE:
+		if (b->has_place)
+			search_address(s, b->place);
 		break;
 	case PATTERN_ENTRY:
 	case PATTERN_EXIT:
@@ -195,13 +205,14 @@ static void sort_sites(struct found_sites *s)
 	s->n = n;
 }
 
-void patch_sites_find(const struct patch_query *q, const struct patch_module *m, struct found_sites *ret)
+void patch_sites_find(const struct patch_query *q, const struct pattern_binding *binding,
+		      const struct patch_module *m, struct found_sites *ret)
 {
-	struct search s = { .q = q, .m = m, .ret = ret };
+	struct search s = { .q = q, .binding = binding, .m = m, .ret = ret };
 
 	for (size_t i = 0; i < m->map.nparts && has_code_patterns(q); i++)
 		search_part(&s, &m->map.part[i]);
 	for (s.pattern = 0; s.pattern < q->npatterns; s.pattern++)
-		search_place(&s, &q->pattern[s.pattern]);
+		search_place(&s, &q->pattern[s.pattern], &binding[s.pattern]);
 	sort_sites(ret);
 }

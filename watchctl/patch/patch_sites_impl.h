@@ -16,18 +16,22 @@ struct found_sites {
 	bool failed; /* memory ran out */
 };
 
-/* In @m, whose names have been bound. */
-void patch_sites_find(const struct patch_query *q, const struct patch_module *m, struct found_sites *ret);
+/* In @m, to which @binding, one for each pattern, is bound. */
+void patch_sites_find(const struct patch_query *q, const struct pattern_binding *binding,
+		      const struct patch_module *m, struct found_sites *ret);
 void found_sites_deinit(struct found_sites *s);
 
-/*
- * What the names of @q stand for in @m. *@found: by pattern, whether its names and places are anywhere; is set, never
- * cleared. False: no memory.
- */
-bool patch_names_bind(struct patch_query *q, const struct patch_module *m);
+/* Binds the names of @q to what they stand for in @m, in place of another module's. False: no memory. */
+bool patch_names_bind(const struct patch_query *q, const struct patch_module *m,
+		      struct pattern_binding *binding);
 
-/* WC_ENAME: a name of @q is in none of @modules. */
-struct wc_error *patch_names_check(const struct patch_query *q, const struct patch_modules *modules);
+/* Finds the lines of the source that @q names. WC_ENAME: one of them, or a name, is in none of @modules. */
+struct wc_error *patch_names_check(const struct patch_query *q, const struct patch_modules *modules,
+				   struct pattern_binding *binding);
+
+/* Finds the lines alone, those that are there. */
+struct wc_error *patch_names_find_lines(const struct patch_query *q, const struct patch_modules *modules,
+					struct pattern_binding *binding);
 
 /* Whether @f is one of those that the query wants. */
 bool patch_names_wants(const struct patch_query *q, const struct map_function *f);

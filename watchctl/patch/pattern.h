@@ -78,9 +78,6 @@ struct pattern_operand {
 	const char *at; /* in pattern.text */
 	int64_t number;
 	struct pattern_memory mem;
-	/* OPERAND_NAME: what it stands for in the module that is looked at, sorted; of pattern_bind(). */
-	uint64_t *addr;
-	size_t naddr, addr_cap;
 };
 
 struct pattern_element {
@@ -118,6 +115,23 @@ bool pattern_is_register(const char *name);
 /* ... and of the vector unit: xmm0 to zmm31. */
 bool pattern_is_vector(const char *name);
 
+/* A name in a pattern, and what it stands for in one module. */
+struct bound_name {
+	const struct pattern_operand *operand; /* OPERAND_NAME */
+	uint64_t *addr;			       /* sorted; owned */
+	size_t n, cap;
+};
+
+/* What a pattern stands for where it is looked for. The pattern itself knows no module and does not change. */
+struct pattern_binding {
+	struct bound_name *name;
+	size_t nnames, name_cap;
+	bool has_place; /* of PATTERN_LINE: it is known where the line is, */
+	uint64_t place; /* in the process, or of a file */
+};
+
+void pattern_binding_deinit(struct pattern_binding *b); /* accepts zeros */
+
 /* Matching, of PATTERN_CODE and PATTERN_MASK */
 
 enum pattern_match {
@@ -126,8 +140,12 @@ enum pattern_match {
 	PATTERN_DISPUTED, /* it fits, and capstone takes one of the instructions for one of another length */
 };
 
-/* The first instruction is @first, at @addr; @code holds @len bytes from there to the function's end. */
-enum pattern_match pattern_match(const struct pattern *p, const uint8_t *code, size_t len, uint64_t addr,
+/*
+ * The first instruction is @first, at @addr; @code holds @len bytes from there to the function's end. Without @names, a name stands for
+ * nothing.
+ */
+enum pattern_match pattern_match(const struct pattern *p, const struct pattern_binding *names,
+				 const uint8_t *code, size_t len, uint64_t addr,
 				 const struct insn_brief *first);
 
 #endif

@@ -14,7 +14,8 @@ struct candidate {
 	const uint8_t *bytes;
 	uint64_t addr;
 	const struct insn_brief *brief;
-	bool disputed; /* capstone takes it for one of another length */
+	const struct pattern_binding *names; /* NULL: they stand for nothing */
+	bool disputed;			     /* capstone takes it for one of another length */
 };
 
 /* Memory */
@@ -129,10 +130,27 @@ static bool fits_class(const char *class, const struct insn_view_operand *o)
 	return pattern_is_vector(o->reg) && (!strcmp(class, "vec") || !strncmp(class, o->reg, 3));
 }
 
-static bool holds_address(const struct pattern_operand *o, uint64_t addr)
+void pattern_binding_deinit(struct pattern_binding *b)
 {
-	size_t low = BISECT(o->naddr, i, o->addr[i] < addr);
-	return low < o->naddr && o->addr[low] == addr;
+	for (size_t i = 0; i < b->nnames; i++)
+		free(b->name[i].addr);
+	free(b->name);
+	*b = (struct pattern_binding){ 0 };
+}
+
+static bool holds_address(const struct bound_name *n, uint64_t addr)
+{
+	size_t low = BISECT(n->n, i, n->addr[i] < addr);
+	return low < n->n && n->addr[low] == addr;
+}
+
+/* Whether the name stands for @addr. A pattern has a few names at most. */
+static bool stands_for(const struct pattern_binding *b, const struct pattern_operand *o, uint64_t addr)
+{
+	for (size_t i = 0; b && i < b->nnames; i++)
+		if (b->name[i].operand == o)
+			return holds_address(&b->name[i], addr);
+	return false;
 }
 
 /* Where a call or jump goes: directly, or through a pointer of the dynamic linker's. */
@@ -142,7 +160,8 @@ static bool fits_name(const struct pattern_operand *o, const struct candidate *c
 
 	if (i->flow != INSN_CALL && i->flow != INSN_JUMP && i->flow != INSN_COND)
 		return false;
-	return i->has_target ? holds_address(o, i->target) : i->has_rip && holds_address(o, i->refers);
+	return i->has_target ? stands_for(c->names, o, i->target)
+			     : i->has_rip && stands_for(c->names, o, i->refers);
 }
 
 static bool fits_operand(const struct pattern_operand *o, const struct insn_view_operand *have,
@@ -266,7 +285,8 @@ static enum pattern_match match_mask(const struct pattern *p, const uint8_t *cod
 	return PATTERN_FITS;
 }
 
-enum pattern_match pattern_match(const struct pattern *p, const uint8_t *code, size_t len, uint64_t addr,
+enum pattern_match pattern_match(const struct pattern *p, const struct pattern_binding *names,
+				 const uint8_t *code, size_t len, uint64_t addr,
 				 const struct insn_brief *first)
 {
 	struct insn_brief i = *first;
@@ -277,7 +297,7 @@ enum pattern_match pattern_match(const struct pattern *p, const uint8_t *code, s
 		return match_mask(p, code, len);
 	for (size_t k = 0; k < p->nelements; k++) {
 		uint8_t padded[INSN_MAX] = { 0 };
-		struct candidate c = { padded, addr + at, &i, false };
+		struct candidate c = { padded, addr + at, &i, names, false };
 
 		if (k && (at >= len || !insn_scan(code + at, len - at, addr + at, &i)))
 			return PATTERN_NO;

@@ -601,7 +601,6 @@ static void operand_deinit(struct pattern_operand *o)
 	free(o->name);
 	free(o->mem.base);
 	free(o->mem.index);
-	free(o->addr);
 }
 
 void pattern_deinit(struct pattern *p)

@@ -130,7 +130,7 @@ static void plan_libc(const char *pattern, const struct free_space *room, struct
 	open_libc(room, &modules);
 	assert_null(pattern_parse(pattern, &one));
 	assert_true(vec_push(q.pattern, q.npatterns, q.pattern_cap, one));
-	assert_null(patch_plan_make(&q, &modules, &plan));
+	assert_null(patch_plan_make(&q, &modules, false, &plan));
 	for (assert_null(patch_plan_next(plan, &site)); site; assert_null(patch_plan_next(plan, &site)))
 		assert_true(module_plan_keep(ret, site));
 }

@@ -26,7 +26,7 @@ static bool fits_code(const char *text, const uint8_t *code, size_t len)
 
 	assert_null(pattern_parse(text, &p));
 	assert_true(insn_scan(code, len, BASE, &first));
-	ret = pattern_match(&p, code, len, BASE, &first) == PATTERN_FITS;
+	ret = pattern_match(&p, NULL, code, len, BASE, &first) == PATTERN_FITS;
 	pattern_deinit(&p);
 	return ret;
 }
@@ -111,6 +111,26 @@ static void bytes_have_a_mask(void **state)
 	assert_true(fits_code("bytes 0f 05", CODE(0x0f, 0x05)));
 	assert_true(fits_code("bytes ?f0?", CODE(0x0f, 0x05)));
 	assert_false(fits_code("bytes 0f 06", CODE(0x0f, 0x05)));
+}
+
+/* The pattern knows no module: the same one is bound to several. */
+static void a_name_stands_for_what_it_is_bound_to(void **state)
+{
+	static const uint8_t call[] = { 0xe8, 0x0b, 0, 0, 0 }; /* to BASE + 0x10 */
+	uint64_t here[] = { BASE, BASE + 0x10 }, elsewhere[] = { BASE + 0x11 };
+	struct bound_name name[] = { { .addr = here, .n = 2 }, { .addr = elsewhere, .n = 1 } };
+	const struct pattern_binding one = { .name = &name[0], .nnames = 1 };
+	const struct pattern_binding other = { .name = &name[1], .nnames = 1 };
+	struct insn_brief first;
+	struct pattern p;
+
+	assert_null(pattern_parse("call malloc", &p));
+	name[0].operand = name[1].operand = &p.element[0].operand[0];
+	assert_true(insn_scan(call, sizeof(call), BASE, &first));
+	assert_int_equal(pattern_match(&p, &one, call, sizeof(call), BASE, &first), PATTERN_FITS);
+	assert_int_equal(pattern_match(&p, &other, call, sizeof(call), BASE, &first), PATTERN_NO);
+	assert_int_equal(pattern_match(&p, NULL, call, sizeof(call), BASE, &first), PATTERN_NO);
+	pattern_deinit(&p);
 }
 
 static void places_are_recognised(void **state)
@@ -541,6 +561,7 @@ int main(void)
 		cmocka_unit_test(accesses_are_those_of_the_manual),
 		cmocka_unit_test(sequences_are_in_a_row),
 		cmocka_unit_test(bytes_have_a_mask),
+		cmocka_unit_test(a_name_stands_for_what_it_is_bound_to),
 		cmocka_unit_test(places_are_recognised),
 		cmocka_unit_test(errors_point_at_the_place),
 		cmocka_unit_test(near_names_are_sorted_and_few),

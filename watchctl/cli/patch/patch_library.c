@@ -48,7 +48,7 @@ static struct wc_error *take_sites(struct making *m, struct patch_modules *modul
 {
 	scoped(patch_plan_freep) struct patch_plan *plan = NULL;
 	const struct patch_site *site = NULL;
-	struct wc_error *err = patch_plan_make(&m->ask->query, modules, &plan);
+	struct wc_error *err = patch_plan_make(&m->ask->query, modules, false, &plan);
 
 	while (!err && !(err = patch_plan_next(plan, &site)) && site) {
 		m->sites[site->pattern - m->ask->query.pattern]++;

@@ -67,12 +67,12 @@ static struct wc_error *open_process(const struct patch_ask *q, struct free_spac
 	return err;
 }
 
-static struct wc_error *print_plan(struct patch_query *q, struct patch_modules *modules,
+static struct wc_error *print_plan(const struct patch_query *q, struct patch_modules *modules,
 				   struct patch_printer *printer)
 {
 	scoped(patch_plan_freep) struct patch_plan *plan = NULL;
 	const struct patch_site *site = NULL;
-	struct wc_error *err = patch_plan_make(q, modules, &plan);
+	struct wc_error *err = patch_plan_make(q, modules, false, &plan);
 
 	while (!err && !(err = patch_plan_next(plan, &site)) && site)
 		patch_print_site(printer, site);

@@ -147,13 +147,14 @@ static struct wc_error *patch_module(struct patch_session *s, struct area_work *
 	return err ? err : report_sites(s, first);
 }
 
-/* Plans all modules; @work: of each of them. */
-static struct wc_error *plan_modules(struct patch_session *s, struct patch_modules *modules,
+/* Plans all modules; @work: of each of them. Only the @first ones must have what patterns name. */
+static struct wc_error *plan_modules(struct patch_session *s, bool first, struct patch_modules *modules,
 				     struct area_work *work)
 {
 	scoped(patch_plan_freep) struct patch_plan *plan = NULL;
 	const struct patch_site *site = NULL;
-	struct wc_error *err = patch_plan_make(s->options.query, modules, &plan);
+	struct wc_error *err =
+		patch_plan_make(s->options.query, modules, !first || s->options.pending, &plan);
 
 	while (!err && !(err = patch_plan_next(plan, &site)) && site)
 		if (!area_take_site(&work[site->module - modules->v], site))
@@ -180,8 +181,7 @@ struct wc_error *session_patch_modules(struct patch_session *s, bool first)
 		return &wc_enomem;
 	for (size_t i = 0; i < modules.n; i++)
 		work[i].session = s;
-	s->options.query->may_be_nowhere = !first || s->options.pending;
-	err = plan_modules(s, &modules, work);
+	err = plan_modules(s, first, &modules, work);
 	for (size_t i = 0; i < modules.n; i++)
 		sites += work[i].plan.n;
 	if (!err && !s->place.home)

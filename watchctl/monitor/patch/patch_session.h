@@ -57,7 +57,7 @@ struct patch_session_options {
 	char *const *argv;		 /* ended by NULL; the program to launch */
 	const char *in;			 /* only in this module; NULL: in all */
 	bool pending; /* patterns that fit nowhere, and names that are nowhere, may come with a library */
-	struct patch_query *query;
+	const struct patch_query *query;
 	const struct patch_rule *rule; /* query->npatterns of them */
 	const struct probe_image *image;
 	uint32_t slots;	      /* of each ring: a power of two */
