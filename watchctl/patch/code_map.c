@@ -300,10 +300,6 @@ static void sweep_part(struct sweep *s)
 			limit = limit_at(s, at);
 			end_padding(s, at);
 		}
-		/* A function's last byte is followed by nothing of its own. */
-		if (!(s->p->mark[at - s->p->start] & MARK_KNOWN) && at > s->p->start &&
-		    s->p->mark[at - 1 - s->p->start] & MARK_KNOWN)
-			s->is_unreached = true;
 		if (s->p->mark[at - s->p->start] & MARK_ENTRY) {
 			end_padding(s, at);
 			s->is_unreached = false;

@@ -106,12 +106,14 @@ static void a_pun_may_reach_no_program(void **state)
 
 /* The C library */
 
-static void open_libc(const struct free_space *room, struct patch_modules *ret)
+#define LIBC "/lib/x86_64-linux-gnu/libc.so.6"
+
+static void open_module(const char *path, const struct free_space *room, struct patch_modules *ret)
 {
 	scoped(module_deinit) struct module m = { 0 };
 	struct patch_module p;
 
-	assert_null(patch_module_of_file("/lib/x86_64-linux-gnu/libc.so.6", &m));
+	assert_null(patch_module_of_file(path, &m));
 	m.bias = room ? BIAS : 0;
 	assert_null(patch_module_open(&m, NULL, &p));
 	p.room = room;
@@ -127,7 +129,7 @@ static void plan_libc(const char *pattern, const struct free_space *room, struct
 	const struct patch_site *site;
 	struct pattern one;
 
-	open_libc(room, &modules);
+	open_module(LIBC, room, &modules);
 	assert_null(pattern_parse(pattern, &one));
 	assert_true(vec_push(q.pattern, q.npatterns, q.pattern_cap, one));
 	assert_null(patch_plan_make(&q, &modules, false, &plan));
@@ -212,6 +214,88 @@ static void what_is_free_decides_in_a_process(void **state)
 	assert_int_equal(check_all("@ret", &nowhere), 0);
 }
 
+/* Return points */
+
+/* An instruction that ends at @addr. False: there is none. */
+static bool insn_before(const struct code_map *m, uint64_t addr, uint64_t *start, struct insn_brief *ret)
+{
+	for (uint64_t at = addr - 1; addr - at <= 15; at--)
+		if (code_map_marks(m, at) & MARK_START && code_map_insn(m, at, ret) &&
+		    at + ret->len == addr) {
+			*start = at;
+			return true;
+		}
+	return false;
+}
+
+/* Where a thread that is in a call, a jmp_buf or a suspended coroutine may come back to. */
+static bool is_behind_call(const struct code_map *m, uint64_t addr)
+{
+	struct insn_brief i;
+	uint64_t at;
+
+	return insn_before(m, addr, &at, &i) && i.flow == INSN_CALL;
+}
+
+/* Execution comes to @addr, if to anything, from the instructions in front of it, past those that do nothing. */
+static bool is_fallen_to(const struct code_map *m, uint64_t addr)
+{
+	struct insn_brief i;
+
+	while (insn_before(m, addr, &addr, &i))
+		if (!i.is_nop && !i.is_int3)
+			return i.flow != INSN_JUMP && i.flow != INSN_RET && i.flow != INSN_STOP;
+	return false;
+}
+
+static void check_returns(const struct patch_site *s)
+{
+	const struct tactic_choice *c = &s->choice;
+	const uint64_t end = c->start + (c->len > c->moved ? c->len : c->moved);
+
+	for (uint64_t at = c->start + 1; at < end; at++)
+		assert_false(is_behind_call(&s->module->map, at));
+	/* Nothing comes to the way station but the jump to it. */
+	assert_false(c->via && is_fallen_to(&s->module->map, c->via));
+}
+
+/* How many calls are the last instruction of what moves. */
+static size_t check_returns_in(const char *path, const char *pattern)
+{
+	scoped(patch_modules_deinit) struct patch_modules modules = { 0 };
+	scoped(patch_query_deinit) struct patch_query q = { 0 };
+	scoped(patch_plan_freep) struct patch_plan *plan = NULL;
+	const struct patch_site *s;
+	struct pattern one;
+	size_t calls = 0;
+
+	open_module(path, NULL, &modules);
+	assert_null(pattern_parse(pattern, &one));
+	assert_true(vec_push(q.pattern, q.npatterns, q.pattern_cap, one));
+	assert_null(patch_plan_make(&q, &modules, false, &plan));
+	for (assert_null(patch_plan_next(plan, &s)); s; assert_null(patch_plan_next(plan, &s))) {
+		if (!s->choice.len)
+			continue;
+		check_returns(s);
+		calls += is_behind_call(&s->module->map, s->choice.start + s->choice.moved);
+	}
+	return calls;
+}
+
+static void nothing_returns_to_the_middle_of_a_patch(void **state)
+{
+	static const char *const patterns[] = { "*",	   "entry *", "@call",	 "@ret",
+						"@branch", "push *",  "mov *, *" };
+
+	size_t calls = 0;
+
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
+		calls += check_returns_in(LIBC, patterns[i]);
+		check_returns_in("/proc/self/exe", patterns[i]);
+	}
+	assert_true(calls > 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +305,7 @@ int main(void)
 		cmocka_unit_test(a_pun_may_reach_no_program),
 		cmocka_unit_test(puns_of_libc_lead_where_they_should),
 		cmocka_unit_test(what_is_free_decides_in_a_process),
+		cmocka_unit_test(nothing_returns_to_the_middle_of_a_patch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -278,6 +278,22 @@ static void a_short_jump_leads_to_padding(void **state)
 	assert_int_equal(tactic_cost(&c), COST_TWO_JUMPS);
 }
 
+/* As the one above, but that the function's last instruction, in front of the padding, is another one than ret. */
+#define SHORT_BEFORE(...) \
+	CODE(0x31, 0xc0, 0xc3, 0x75, 0xfd, __VA_ARGS__, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0)
+
+/* glibc's __memcpy_chk ends so: what aligns memcpy behind it is executed. */
+static void what_a_function_falls_through_to_is_no_padding(void **state)
+{
+	/* clc; call rax */
+	struct tactic_choice fallen = choose_in(9, 0, SHORT_BEFORE(0xf8));
+	struct tactic_choice returned = choose_in(9, 0, SHORT_BEFORE(0xff, 0xd0));
+
+	assert_int_equal(choose_in(9, 0, SHORT_BEFORE(0xc3)).why, WHY_SHORT);
+	assert_int_not_equal(fallen.tactic, TACTIC_PADDING);
+	assert_int_not_equal(returned.tactic, TACTIC_PADDING);
+}
+
 static void nops_give_way(void **state)
 {
 	struct tactic_choice c = choose_in(0, 0, CODE(0x0f, 0x1f, 0x44, 0, 0, 0xc3));
@@ -399,6 +415,31 @@ static void a_call_of_the_next_instruction_stays(void **state)
 	struct tactic_choice c = choose_in(0, 0, CODE(0xe8, 0, 0, 0, 0, 0x58, 0xc3));
 
 	assert_int_equal(c.tactic, TACTIC_TRAP);
+}
+
+/* What it returns to stays where it is: a jmp_buf or a suspended coroutine may hold its address, where nobody can look for it. */
+static void what_follows_a_call_moves_in_front_only(void **state)
+{
+	/* call rax; xor eax, eax; xor edx, edx; xor ecx, ecx; ret */
+	static const uint8_t code[] = { 0xff, 0xd0, 0x31, 0xc0, 0x31, 0xd2, 0x31, 0xc9, 0xc3 };
+	struct tactic_choice call = choose_in(0, 0, code, sizeof(code));
+	struct tactic_choice next = choose_in(0, 2, code, sizeof(code));
+	struct tactic_choice third = choose_in(0, 6, code, sizeof(code));
+
+	assert_true(call.start == BASE && call.len <= 2 && call.moved <= 2);
+	assert_int_equal(next.tactic, TACTIC_JUMP);
+	assert_int_equal(next.start, BASE + 2);
+	assert_true(third.start >= BASE + 2);
+}
+
+/* It does not return, so that what is behind it may be padding; but it pushes the address of that. */
+static void padding_behind_a_call_is_none(void **state)
+{
+	/* call rax; and then: nop; nop; nop */
+	struct tactic_choice c = choose_in(3, 0, CODE(0xff, 0xd0, 0x90, 0x90, 0x90));
+
+	assert_int_not_equal(c.tactic, TACTIC_PADDING);
+	assert_true(c.len <= 2);
 }
 
 static void what_is_read_is_refused(void **state)
@@ -571,6 +612,7 @@ int main(void)
 		cmocka_unit_test(a_jump_target_inside_forbids_to_move),
 		cmocka_unit_test(the_last_bytes_may_be_padding),
 		cmocka_unit_test(a_short_jump_leads_to_padding),
+		cmocka_unit_test(what_a_function_falls_through_to_is_no_padding),
 		cmocka_unit_test(nops_give_way),
 		cmocka_unit_test(a_pun_keeps_the_bytes_behind),
 		cmocka_unit_test(a_punned_jump_takes_all_that_can_move),
@@ -580,6 +622,8 @@ int main(void)
 		cmocka_unit_test(a_pun_goes_where_something_is_free),
 		cmocka_unit_test(a_pun_below_a_fixed_program_is_no_tactic),
 		cmocka_unit_test(a_call_of_the_next_instruction_stays),
+		cmocka_unit_test(what_follows_a_call_moves_in_front_only),
+		cmocka_unit_test(padding_behind_a_call_is_none),
 		cmocka_unit_test(what_is_read_is_refused),
 		cmocka_unit_test(what_belongs_to_no_function_is_refused),
 		cmocka_unit_test(a_lock_that_is_jumped_over_gets_a_trap),
