@@ -56,13 +56,15 @@ bool step_types_add_function(struct step_types *t, const struct function_event *
 	struct trace_event copy;
 	struct kept_function *f;
 	char text[TEXT_MAX], *behind;
+	size_t len;
 
 	make_text(e, text, sizeof(text));
-	f = malloc(sizeof(*f) + size + strlen(text) + 1);
+	len = strlen(text) + 1;
+	f = malloc(sizeof(*f) + size + len);
 	if (!f)
 		return false;
 	event_copy(&event, &copy, f->behind);
-	behind = strcpy((char *)f->behind + size, text);
+	behind = memcpy((char *)f->behind + size, text, len);
 	f->view = (struct view_function){ .e = copy.function, .text = behind };
 	return step_types_keep(t, &t->functions, e->id, f, &f->view);
 }
