@@ -68,9 +68,9 @@ static void on_armed(void *ctx, const struct view_watch *w, struct view_time tim
 	((struct seen *)ctx)->armed++;
 }
 
-static void on_event(void *ctx, const struct view_event *e)
+static void on_note(void *ctx, const struct view_event *e)
 {
-	((struct seen *)ctx)->notes += e->raw->type == EVENT_NOTE;
+	((struct seen *)ctx)->notes++;
 }
 
 struct fixture {
@@ -80,12 +80,16 @@ struct fixture {
 
 static int setup(void **state)
 {
+	static const struct view_subscription events[] = {
+		{ EVENT_NOTE, on_note },
+		{ 0 },
+	};
 	static const struct view_ops ops = { .access = on_access,
 					     .capture = on_capture,
 					     .lost = on_lost,
 					     .summary = on_summary,
 					     .armed = on_armed,
-					     .event = on_event };
+					     .events = events };
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	f->a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);

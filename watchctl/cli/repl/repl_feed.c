@@ -191,14 +191,24 @@ static void on_capture(void *ctx, const struct view_capture *c)
 		v.ops->capture(v.ctx, c);
 }
 
-static void on_process(struct repl_feed *f, const struct process_event *p)
+static void on_process(void *ctx, const struct view_event *e)
 {
+	const struct process_event *p = &e->raw->process;
+	struct repl_feed *f = ctx;
 	char comm[64], cmdline[160];
 
 	f->begun = true;
 	utf8_clean(p->comm ? p->comm : "?", comm, sizeof(comm));
 	utf8_clean(p->cmdline ? p->cmdline : "?", cmdline, sizeof(cmdline));
 	fprintf(f->stream, "process %d (%s): %s\n", p->pid, comm, cmdline);
+}
+
+static void on_note(void *ctx, const struct view_event *e)
+{
+	struct repl_feed *f = ctx;
+	struct view v = printer_view(f->printer);
+
+	view_put(&v, e);
 }
 
 static void on_armed(void *ctx, const struct view_watch *w, struct view_time time)
@@ -217,17 +227,6 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 	struct view v = printer_view(f->printer);
 
 	v.ops->lost(v.ctx, w, l, time);
-}
-
-static void on_event(void *ctx, const struct view_event *e)
-{
-	struct repl_feed *f = ctx;
-	struct view v = printer_view(f->printer);
-
-	if (e->raw->type == EVENT_PROCESS)
-		on_process(f, &e->raw->process);
-	else if (e->raw->type == EVENT_NOTE)
-		v.ops->event(v.ctx, e);
 }
 
 static void on_summary(void *ctx, const struct view_summary *s)
@@ -304,10 +303,15 @@ static void feed_closep(struct repl_feed **f)
 
 struct wc_error *feed_open(const char *path, bool colour, enum insn_syntax syntax, struct repl_feed **ret)
 {
+	static const struct view_subscription events[] = {
+		{ EVENT_PROCESS, on_process },
+		{ EVENT_NOTE, on_note },
+		{ 0 },
+	};
 	static const struct view_ops ops = {
 		.access = on_access,
 		.capture = on_capture,
-		.event = on_event,
+		.events = events,
 		.armed = on_armed,
 		.lost = on_lost,
 		.summary = on_summary,

@@ -6,6 +6,7 @@
 
 #include "watchctl/trace/log/tracelog_decode.h"
 #include "watchctl/trace/log/tracelog_rows.h"
+#include "watchctl/trace/log/tracelog_wire.h"
 
 struct copier {
 	char *behind; /* NULL: measuring */
@@ -78,10 +79,8 @@ static void copy_member(struct copier *c, bool is_text, const void *from, void *
 	memcpy(to, &text, sizeof(text));
 }
 
-#define IS_TEXT(member) _Generic((member), const char * : true, char * : true, default : false)
-
 #define COPY(kind, ...) COPY_##kind(__VA_ARGS__)
-#define COPY_FIELD(wire, name, member) copy_member(c, IS_TEXT(e->member), &e->member, &to->member);
+#define COPY_FIELD(wire, name, member) copy_member(c, WIRE_IS_TEXT(e->member), &e->member, &to->member);
 #define COPY_FIELD_IF(wire, name, member, there, otherwise) COPY_FIELD(wire, name, member)
 #define COPY_HAND(wire, name, hook) copy_##hook(c, e, to);
 #define COPY_BYTES(...)
@@ -107,7 +106,7 @@ static void copy_member(struct copier *c, bool is_text, const void *from, void *
 		to->member = v;                                              \
 	}
 #define ITEM(kind, ...) ITEM_##kind(__VA_ARGS__)
-#define ITEM_FIELD(wire, name, member) copy_member(c, IS_TEXT(from->member), &from->member, &it->member);
+#define ITEM_FIELD(wire, name, member) copy_member(c, WIRE_IS_TEXT(from->member), &from->member, &it->member);
 
 #define DEFINE_COPY_EVENT(type, number, name, rows)                                                          \
 	static void copy_event_##name(struct copier *c, const struct trace_event *e, struct trace_event *to) \

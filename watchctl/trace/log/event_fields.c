@@ -120,10 +120,9 @@ static void put_member(const struct visit *v, const struct row *r)
 
 /* Rows */
 
-#define IS_TEXT(member) _Generic((member), const char * : true, char * : true, default : false)
-#define ROW(wire, name, member)                                          \
-	{                                                                \
-#name, #wire, IS_TEXT(member), &(member), sizeof(member) \
+#define ROW(wire, name, member)                                               \
+	{                                                                     \
+#name, #wire, WIRE_IS_TEXT(member), &(member), sizeof(member) \
 	}
 
 #define VISIT(kind, ...) VISIT_##kind(__VA_ARGS__)

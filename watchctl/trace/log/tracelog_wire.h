@@ -38,6 +38,9 @@
 #define NAME_MAX_BYTES 4096u
 #define ENUMERATORS_BYTES (1u << 20) /* those of a type that do not fit are shown as numbers */
 
+/* Whether a member is stored as one of these. */
+#define WIRE_IS_TEXT(member) _Generic((member), const char *: true, char *: true, default: false)
+
 /* Bytes at least, of those that are in lists */
 enum {
 	WIRE_LEAST_u8 = 1,

@@ -240,9 +240,9 @@ static void keep_note(struct callpage *p, const char *words, struct view_time ti
 	p->no_memory = true;
 }
 
-static void on_note(void *ctx, const char *words, struct view_time time)
+static void on_note(void *ctx, const struct view_event *v)
 {
-	keep_note(ctx, words, time, 0);
+	keep_note(ctx, v->raw->note.text, v->time, 0);
 }
 
 static void on_lost(void *ctx, const struct view_watch *w, const struct lost_event *l, struct view_time time)
@@ -250,55 +250,38 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 	keep_note(ctx, l->why ? l->why : "", time, l->count);
 }
 
-static void on_process(void *ctx, const struct process_event *e, struct view_time time)
+static void on_process(void *ctx, const struct view_event *v)
 {
+	const struct process_event *e = &v->raw->process;
 	struct callpage *p = ctx;
 
-	page_clock_ns(&p->clock, time);
+	page_clock_ns(&p->clock, v->time);
 	if (!p->processes++)
 		p->pid = e->pid;
 	keep_first(p, &p->cmdline, e->cmdline ? e->cmdline : e->exe);
 	keep_first(p, &p->host, e->host);
 }
 
-static void on_recording(void *ctx, const struct recording_event *r, struct view_time time)
+static void on_recording(void *ctx, const struct view_event *v)
 {
+	const struct recording_event *r = &v->raw->recording;
 	struct callpage *p = ctx;
 
-	page_clock_ns(&p->clock, time);
+	page_clock_ns(&p->clock, v->time);
 	keep_first(p, &p->range, r->range ? r->range : "");
 	keep_first(p, &p->filters, r->filters);
 	keep_first(p, &p->stepper, r->stepper);
 }
 
-static void on_range(void *ctx, const struct range_event *r, const char *comm, struct view_time time)
+static void on_range(void *ctx, const struct view_event *v)
 {
+	const struct range_event *r = &v->raw->range;
 	struct callpage *p = ctx;
 
-	page_clock_ns(&p->clock, time);
-	thread_of(p, r->pid, r->tid, comm);
+	page_clock_ns(&p->clock, v->time);
+	thread_of(p, r->pid, r->tid, v->comm);
 	if (r->what == RANGE_LIMIT || r->what == RANGE_STUCK)
-		keep_note(p, step_range_text(r->what), time, 0);
-}
-
-static void on_event(void *ctx, const struct view_event *e)
-{
-	switch (e->raw->type) {
-	case EVENT_PROCESS:
-		on_process(ctx, &e->raw->process, e->time);
-		break;
-	case EVENT_NOTE:
-		on_note(ctx, e->raw->note.text, e->time);
-		break;
-	case EVENT_RECORDING:
-		on_recording(ctx, &e->raw->recording, e->time);
-		break;
-	case EVENT_RANGE:
-		on_range(ctx, &e->raw->range, e->comm, e->time);
-		break;
-	default:
-		break;
-	}
+		keep_note(p, step_range_text(r->what), v->time, 0);
 }
 
 static void on_step(void *ctx, const struct view_step *s)
@@ -318,7 +301,14 @@ static void on_capture(void *ctx, const struct view_capture *c)
 
 struct callpage *callpage_new(struct annotate *a, const struct callpage_options *o)
 {
-	static const struct view_ops ops = { .event = on_event,
+	static const struct view_subscription events[] = {
+		{ EVENT_PROCESS, on_process },
+		{ EVENT_NOTE, on_note },
+		{ EVENT_RECORDING, on_recording },
+		{ EVENT_RANGE, on_range },
+		{ 0 },
+	};
+	static const struct view_ops ops = { .events = events,
 					     .access = on_access,
 					     .capture = on_capture,
 					     .lost = on_lost,

@@ -238,12 +238,11 @@ static void on_capture(void *ctx, const struct view_capture *c)
 }
 
 /* What comes behind a gap is not compared. */
-static void on_event(void *ctx, const struct view_event *e)
+static void on_missing(void *ctx, const struct view_event *e)
 {
 	struct intake *in = ctx;
 
-	if (e->raw->type == EVENT_MISSING)
-		in->over |= e->raw->missing.bytes != 0;
+	in->over |= e->raw->missing.bytes != 0;
 }
 
 static struct wc_error *diff_marks_put(void *ctx, const struct trace_event *e)
@@ -255,7 +254,11 @@ static struct wc_error *diff_marks_put(void *ctx, const struct trace_event *e)
 
 static struct wc_error *read_log(struct intake *in, const char *path)
 {
-	static const struct view_ops ops = { .access = on_access, .capture = on_capture, .event = on_event };
+	static const struct view_subscription events[] = {
+		{ EVENT_MISSING, on_missing },
+		{ 0 },
+	};
+	static const struct view_ops ops = { .access = on_access, .capture = on_capture, .events = events };
 	scoped(annotate_freep) struct annotate *a = annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT);
 	scoped(reorder_freep) struct reorder *order = NULL;
 	struct replay_ending ending;

@@ -85,7 +85,8 @@ static void report_event(struct annotate *a, const struct trace_event *e)
 
 	if (event_thread(e, &pid, &tid))
 		v.comm = map64_get(&a->threads, thread_key(pid, tid));
-	REPORT(a, event, &v);
+	for (size_t i = 0; i < a->views.n; i++)
+		view_put(&a->views.v[i], &v);
 }
 
 static void report_note(struct annotate *a, const char *text, uint64_t time_ns)

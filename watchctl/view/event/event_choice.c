@@ -172,7 +172,7 @@ static void on_event(void *ctx, const struct view_event *e)
 	if (e->raw->type != EVENT_MISSING && (e->raw->type != EVENT_NOTE || e->time.mono_ns))
 		event_chooser_begin(s, e->time);
 	if (wants_event(s, e))
-		PASS(s, event, e);
+		view_put(&s->to, e);
 }
 
 static void on_armed(void *ctx, const struct view_watch *w, struct view_time time)
@@ -486,8 +486,12 @@ uint64_t event_chooser_lost(const struct event_chooser *s)
 
 struct view event_chooser_view(struct event_chooser *s)
 {
+	static const struct view_subscription events[] = {
+		{ VIEW_ANY, on_event },
+		{ 0 },
+	};
 	static const struct view_ops ops = {
-		.event = on_event,
+		.events = events,
 		.armed = on_armed,
 		.access = on_access,
 		.capture = on_capture,

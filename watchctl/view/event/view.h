@@ -236,10 +236,17 @@ struct view_event {
 	const char *comm; /* of the thread that it is of; NULL: unknown, or of none */
 };
 
+#define VIEW_ANY 0 /* all types that stand in no line above */
+
+/* Threads are reported of step recordings only; EVENT_MISSING comes behind a note that says the same, for programs. */
+struct view_subscription {
+	enum event_type type;
+	void (*put)(void *ctx, const struct view_event *e);
+};
+
 /* Any member may be NULL: not interested. */
 struct view_ops {
-	/* Threads of step recordings only; EVENT_MISSING comes behind a note that says the same, for programs. */
-	void (*event)(void *ctx, const struct view_event *e);
+	const struct view_subscription *events; /* ended by zeros */
 	void (*armed)(void *ctx, const struct view_watch *w, struct view_time time);
 	void (*access)(void *ctx, const struct view_access *a);
 	void (*capture)(void *ctx, const struct view_capture *c);
@@ -271,6 +278,16 @@ struct view {
 	const struct view_ops *ops;
 	void *ctx;
 };
+
+static inline void view_put(const struct view *v, const struct view_event *e)
+{
+	for (const struct view_subscription *s = v->ops->events; s && s->put; s++) {
+		if (s->type != VIEW_ANY && s->type != e->raw->type)
+			continue;
+		s->put(v->ctx, e);
+		return;
+	}
+}
 
 #define VIEWS_MAX 4
 

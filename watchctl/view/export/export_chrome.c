@@ -144,14 +144,15 @@ static void put_value(struct chrome_writer *c, const struct watch_event *e, int3
 
 /* Views */
 
-static void on_process(void *ctx, const struct process_event *p, struct view_time time)
+static void on_process(void *ctx, const struct view_event *v)
 {
+	const struct process_event *p = &v->raw->process;
 	struct chrome_writer *c = ctx;
 
 	if (!c->pid)
 		c->pid = p->pid;
-	if (time.real_ns)
-		c->real_offset = time.real_ns - time.mono_ns;
+	if (v->time.real_ns)
+		c->real_offset = v->time.real_ns - v->time.mono_ns;
 	chrome_in_thread(c, p->pid, 0, NULL);
 	chrome_report_process(c, p->pid, p->exe && *p->exe ? text_base_name(p->exe) : p->comm);
 }
@@ -273,48 +274,33 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 	end_instant(c, c->pid, c->pid, time.mono_ns);
 }
 
-static void on_note(void *ctx, const char *text, struct view_time time)
+static void on_note(void *ctx, const struct view_event *v)
 {
+	const char *text = v->raw->note.text;
 	struct chrome_writer *c = ctx;
 	struct json *j;
 
 	/* Without one, it would be an event long before the others. */
-	if (!time.mono_ns)
+	if (!v->time.mono_ns)
 		return;
 	chrome_in_thread(c, c->pid, 0, NULL);
 	j = begin_instant(c, "note:", text, "note", "g");
 	json_text(j, "text", text);
-	end_instant(c, c->pid, c->pid, time.mono_ns);
+	end_instant(c, c->pid, c->pid, v->time.mono_ns);
 }
 
 /* Of a step recording */
 
-static void on_range(void *ctx, const struct range_event *r, const char *comm, struct view_time time)
+static void on_range(void *ctx, const struct view_event *v)
 {
+	const struct range_event *r = &v->raw->range;
 	struct chrome_writer *c = ctx;
 	struct json *j;
 
-	chrome_in_thread(c, r->pid, r->tid, comm);
+	chrome_in_thread(c, r->pid, r->tid, v->comm);
 	j = begin_instant(c, "range", step_range_name(r->what), "range", "p");
 	json_number(j, "occurrence", r->occurrence);
-	end_instant(c, r->pid, r->tid, time.mono_ns);
-}
-
-static void on_event(void *ctx, const struct view_event *e)
-{
-	switch (e->raw->type) {
-	case EVENT_PROCESS:
-		on_process(ctx, &e->raw->process, e->time);
-		break;
-	case EVENT_NOTE:
-		on_note(ctx, e->raw->note.text, e->time);
-		break;
-	case EVENT_RANGE:
-		on_range(ctx, &e->raw->range, e->comm, e->time);
-		break;
-	default:
-		break;
-	}
+	end_instant(c, r->pid, r->tid, v->time.mono_ns);
 }
 
 static struct export_thread *thread_of(struct chrome_writer *c, int32_t pid, int32_t tid)
@@ -464,8 +450,14 @@ static void chrome_free(struct export_writer *w)
 
 struct export_writer *export_chrome_new(void)
 {
+	static const struct view_subscription events[] = {
+		{ EVENT_PROCESS, on_process },
+		{ EVENT_NOTE, on_note },
+		{ EVENT_RANGE, on_range },
+		{ 0 },
+	};
 	static const struct view_ops ops = {
-		.event = on_event,
+		.events = events,
 		.armed = on_armed,
 		.access = on_access,
 		.capture = on_capture,

@@ -68,10 +68,11 @@ static void on_armed(void *ctx, const struct view_watch *w, struct view_time tim
 		pw->armed = time;
 }
 
-static void on_process(void *ctx, const struct process_event *e, struct view_time time)
+static void on_process(void *ctx, const struct view_event *v)
 {
+	const struct process_event *e = &v->raw->process;
 	struct page *p = ctx;
-	struct page_process fresh = { .pid = e->pid, .ns = page_clock_ns(&p->clock, time) };
+	struct page_process fresh = { .pid = e->pid, .ns = page_clock_ns(&p->clock, v->time) };
 
 	if (p->nprocesses >= PAGE_PROCESSES)
 		return;
@@ -316,11 +317,12 @@ static void keep_note(struct page *p, struct page_note note)
 	free(note.text);
 }
 
-static void on_note(void *ctx, const char *text, struct view_time time)
+static void on_note(void *ctx, const struct view_event *v)
 {
 	struct page *p = ctx;
 
-	keep_note(p, (struct page_note){ .text = copy(p, text), .ns = page_clock_ns(&p->clock, time) });
+	keep_note(p, (struct page_note){ .text = copy(p, v->raw->note.text),
+					 .ns = page_clock_ns(&p->clock, v->time) });
 }
 
 static void on_lost(void *ctx, const struct view_watch *w, const struct lost_event *l, struct view_time time)
@@ -359,30 +361,14 @@ static void on_summary(void *ctx, const struct view_summary *s)
 	}
 }
 
-static void on_recording(void *ctx, const struct recording_event *r, struct view_time time)
+static void on_recording(void *ctx, const struct view_event *v)
 {
+	const struct recording_event *r = &v->raw->recording;
 	struct page *p = ctx;
 
-	page_clock_ns(&p->clock, time);
+	page_clock_ns(&p->clock, v->time);
 	if (!p->recording)
 		p->recording = copy(p, r->range ? r->range : "");
-}
-
-static void on_event(void *ctx, const struct view_event *e)
-{
-	switch (e->raw->type) {
-	case EVENT_PROCESS:
-		on_process(ctx, &e->raw->process, e->time);
-		break;
-	case EVENT_NOTE:
-		on_note(ctx, e->raw->note.text, e->time);
-		break;
-	case EVENT_RECORDING:
-		on_recording(ctx, &e->raw->recording, e->time);
-		break;
-	default:
-		break;
-	}
 }
 
 static void on_call(void *ctx, const struct view_call *c)
@@ -405,7 +391,13 @@ static void on_step(void *ctx, const struct view_step *s)
 
 struct page *page_new(struct annotate *a, const struct page_options *o)
 {
-	static const struct view_ops ops = { .event = on_event,
+	static const struct view_subscription events[] = {
+		{ EVENT_PROCESS, on_process },
+		{ EVENT_NOTE, on_note },
+		{ EVENT_RECORDING, on_recording },
+		{ 0 },
+	};
+	static const struct view_ops ops = { .events = events,
 					     .armed = on_armed,
 					     .access = on_access,
 					     .capture = on_capture,

@@ -52,10 +52,13 @@ static const char *asked_name(uint32_t access)
 	return name[access <= ACCESS_EXECUTE ? access : ACCESS_UNKNOWN];
 }
 
-static void put_process(struct printer *p, const struct process_event *e, struct view_time time)
+static void put_process(void *ctx, const struct view_event *v)
 {
+	const struct process_event *e = &v->raw->process;
+	struct printer *p = ctx;
+
 	print_json_begin(p, "process");
-	print_json_time(p, time);
+	print_json_time(p, v->time);
 	json_signed(&p->json, "pid", e->pid);
 	if (e->parent)
 		json_signed(&p->json, "parent", e->parent);
@@ -332,10 +335,13 @@ static void put_lost(void *ctx, const struct view_watch *w, const struct lost_ev
 	print_json_end(p);
 }
 
-static void put_missing(struct printer *p, const struct missing_event *m, struct view_time time)
+static void put_missing(void *ctx, const struct view_event *v)
 {
+	const struct missing_event *m = &v->raw->missing;
+	struct printer *p = ctx;
+
 	print_json_begin(p, "missing");
-	print_json_time(p, time);
+	print_json_time(p, v->time);
 	if (m->bytes)
 		json_number(&p->json, "bytes", m->bytes);
 	if (m->events)
@@ -378,8 +384,9 @@ static void put_field(void *ctx, const struct event_field *f)
 }
 
 /* By its rows in tracelog_rows.h. */
-static void put_as_it_is(struct printer *p, const struct view_event *e)
+static void put_as_it_is(void *ctx, const struct view_event *e)
 {
+	struct printer *p = ctx;
 	const char *name = event_name(e->raw->type);
 	int32_t pid, tid;
 
@@ -394,27 +401,6 @@ static void put_as_it_is(struct printer *p, const struct view_event *e)
 	}
 	event_fields(e->raw, put_field, &p->json);
 	print_json_end(p);
-}
-
-static void put_event(void *ctx, const struct view_event *e)
-{
-	switch (e->raw->type) {
-	case EVENT_PROCESS:
-		put_process(ctx, &e->raw->process, e->time);
-		break;
-	case EVENT_MISSING:
-		put_missing(ctx, &e->raw->missing, e->time);
-		break;
-	case EVENT_RECORDING:
-		print_json_recording(ctx, &e->raw->recording, e->time);
-		break;
-	case EVENT_THREAD:
-		print_json_thread(ctx, &e->raw->thread, e->time);
-		break;
-	default:
-		put_as_it_is(ctx, e);
-		break;
-	}
 }
 
 static void put_summary(void *ctx, const struct view_summary *s)
@@ -489,8 +475,16 @@ static void put_sites(void *ctx, const struct sites *s)
 
 struct printer *print_json_new(FILE *out, const struct print_options *options)
 {
+	static const struct view_subscription events[] = {
+		{ EVENT_PROCESS, put_process },
+		{ EVENT_MISSING, put_missing },
+		{ EVENT_RECORDING, print_json_recording },
+		{ EVENT_THREAD, print_json_thread },
+		{ VIEW_ANY, put_as_it_is },
+		{ 0 },
+	};
 	static const struct view_ops ops = {
-		.event = put_event,
+		.events = events,
 		.armed = put_armed,
 		.access = put_access,
 		.capture = put_capture,

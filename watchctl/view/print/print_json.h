@@ -19,8 +19,8 @@ void print_json_stack(struct json *j, const struct view_frame *frame, size_t nfr
 void print_json_source(struct json *j, const char *file, unsigned int line);
 
 /* print_json_step.c */
-void print_json_recording(struct printer *p, const struct recording_event *r, struct view_time time);
-void print_json_thread(struct printer *p, const struct thread_event *t, struct view_time time);
+void print_json_recording(void *ctx, const struct view_event *v);
+void print_json_thread(void *ctx, const struct view_event *v);
 void print_json_call(void *ctx, const struct view_call *c);
 void print_json_return(void *ctx, const struct view_return *r);
 void print_json_step(void *ctx, const struct view_step *s);

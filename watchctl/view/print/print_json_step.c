@@ -164,10 +164,13 @@ void print_json_return(void *ctx, const struct view_return *r)
 	print_json_end(p);
 }
 
-void print_json_recording(struct printer *p, const struct recording_event *r, struct view_time time)
+void print_json_recording(void *ctx, const struct view_event *v)
 {
+	const struct recording_event *r = &v->raw->recording;
+	struct printer *p = ctx;
+
 	print_json_begin(p, "recording");
-	print_json_time(p, time);
+	print_json_time(p, v->time);
 	json_text_if(&p->json, "mover", r->stepper);
 	json_text_if(&p->json, "planner", r->planner);
 	json_text_if(&p->json, "range", r->range);
@@ -178,11 +181,13 @@ void print_json_recording(struct printer *p, const struct recording_event *r, st
 	print_json_end(p);
 }
 
-void print_json_thread(struct printer *p, const struct thread_event *t, struct view_time time)
+void print_json_thread(void *ctx, const struct view_event *v)
 {
+	const struct thread_event *t = &v->raw->thread;
+	struct printer *p = ctx;
 	struct json *j = &p->json;
 
-	put_head(p, "thread", time, t->pid, t->tid, t->comm);
+	put_head(p, "thread", v->time, t->pid, t->tid, t->comm);
 	if (t->creator)
 		json_signed(j, "creator", t->creator);
 	if (t->creating_call)

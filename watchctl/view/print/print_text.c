@@ -340,11 +340,12 @@ static void print_probe(void *ctx, const struct view_probe *v)
 		text_stack(p, v->frame, v->nframes, v->walk_end);
 }
 
-static void print_process(void *ctx, const struct process_event *e, struct view_time time)
+static void print_process(void *ctx, const struct view_event *v)
 {
+	const struct process_event *e = &v->raw->process;
 	struct printer *p = ctx;
 	char comm[64], host[256], command[CELL_TEXT], day[64] = "";
-	time_t clock = time.real_ns / 1000000000u;
+	time_t clock = v->time.real_ns / 1000000000u;
 	const char *line = e->cmdline && *e->cmdline ? e->cmdline : e->exe;
 	struct tm tm;
 	size_t end;
@@ -355,7 +356,7 @@ static void print_process(void *ctx, const struct process_event *e, struct view_
 	for (end = strlen(command); end && command[end - 1] == ' '; end--)
 		command[end - 1] = '\0';
 	utf8_clean(e->host ? e->host : "", host, sizeof(host));
-	if (time.real_ns && (p->opt.utc ? gmtime_r(&clock, &tm) : localtime_r(&clock, &tm)))
+	if (v->time.real_ns && (p->opt.utc ? gmtime_r(&clock, &tm) : localtime_r(&clock, &tm)))
 		strftime(day, sizeof(day), p->opt.utc ? "%Y-%m-%d %H:%M:%S UTC" : "%Y-%m-%d %H:%M:%S %Z",
 			 &tm);
 	fprintf(p->out, *comm ? "process %d (%s)" : "process %d", e->pid, comm);
@@ -469,35 +470,15 @@ static void print_lost(void *ctx, const struct view_watch *w, const struct lost_
 	fputc('\n', p->out);
 }
 
-static void print_note(void *ctx, const char *note, struct view_time time)
+static void print_note(void *ctx, const struct view_event *v)
 {
 	struct printer *p = ctx;
 	char when[32], text[1024];
 
 	print_text_step_flush(p);
-	text_time(p, time, when, sizeof(when));
+	text_time(p, v->time, when, sizeof(when));
 	text_cell(p, STYLE_DIM, when, 0);
-	fprintf(p->out, "  note: %s\n", utf8_clean(note, text, sizeof(text)));
-}
-
-static void on_event(void *ctx, const struct view_event *e)
-{
-	switch (e->raw->type) {
-	case EVENT_PROCESS:
-		print_process(ctx, &e->raw->process, e->time);
-		break;
-	case EVENT_NOTE:
-		print_note(ctx, e->raw->note.text, e->time);
-		break;
-	case EVENT_RECORDING:
-		print_text_recording(ctx, &e->raw->recording, e->time);
-		break;
-	case EVENT_RANGE:
-		print_text_range(ctx, &e->raw->range, e->comm, e->time);
-		break;
-	default:
-		break;
-	}
+	fprintf(p->out, "  note: %s\n", utf8_clean(v->raw->note.text, text, sizeof(text)));
 }
 
 static void print_balance(struct printer *p, const struct summary_event *e)
@@ -576,8 +557,15 @@ static void print_summary(void *ctx, const struct view_summary *s)
 
 struct printer *print_text_new(FILE *out, const struct print_options *options)
 {
+	static const struct view_subscription events[] = {
+		{ EVENT_PROCESS, print_process },
+		{ EVENT_NOTE, print_note },
+		{ EVENT_RECORDING, print_text_recording },
+		{ EVENT_RANGE, print_text_range },
+		{ 0 },
+	};
 	static const struct view_ops ops = {
-		.event = on_event,
+		.events = events,
 		.armed = print_armed,
 		.access = print_access,
 		.capture = print_capture,

@@ -335,14 +335,15 @@ void print_text_input(void *ctx, const struct view_input *i)
 		print_inputs(p);
 }
 
-void print_text_range(void *ctx, const struct range_event *r, const char *comm, struct view_time time)
+void print_text_range(void *ctx, const struct view_event *v)
 {
+	const struct range_event *r = &v->raw->range;
 	struct printer *p = ctx;
 	char when[32], text[160];
 
 	print_text_step_flush(p);
 	p->step.pid = p->step.tid = 0;
-	text_time(p, time, when, sizeof(when));
+	text_time(p, v->time, when, sizeof(when));
 	text_cell(p, STYLE_DIM, when, 0);
 	if (r->what == RANGE_BEGIN)
 		snprintf(text, sizeof(text), "occurrence %u of the range begins", r->occurrence);

@@ -23,8 +23,9 @@ static void print_indented(struct printer *p, const char *what, const char *text
 		fprintf(p->out, "    %s%s\n", what, utf8_clean(text, clean, sizeof(clean)));
 }
 
-void print_text_recording(void *ctx, const struct recording_event *r, struct view_time time)
+void print_text_recording(void *ctx, const struct view_event *v)
 {
+	const struct recording_event *r = &v->raw->recording;
 	struct printer *p = ctx;
 	char range[CELL_TEXT], stepper[64], planner[64];
 

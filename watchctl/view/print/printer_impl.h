@@ -65,8 +65,8 @@ void print_text_tags(void *ctx, const struct tag_totals *t);
 void print_text_stacks(void *ctx, const struct stack_trees *t);
 
 /* print_text_step.c, print_text_step_totals.c: of step recordings. */
-void print_text_recording(void *ctx, const struct recording_event *r, struct view_time time);
-void print_text_range(void *ctx, const struct range_event *r, const char *comm, struct view_time time);
+void print_text_recording(void *ctx, const struct view_event *v);
+void print_text_range(void *ctx, const struct view_event *v);
 void print_text_call(void *ctx, const struct view_call *c);
 void print_text_return(void *ctx, const struct view_return *r);
 void print_text_step(void *ctx, const struct view_step *s);

@@ -119,10 +119,10 @@ static void on_event(void *ctx, const struct view_event *e)
 	struct report *r = ctx;
 	bool is_range = e->raw->type == EVENT_RANGE;
 
-	VIEW_REPORT(&r->step_counter, event, e);
+	view_put(&r->step_counter, e);
 	if (is_range ? r->opt.calls && !r->opt.no_events
 		     : !event_is(e->raw->type, EVENT_HAPPENS) || !r->opt.no_events)
-		PRINT(r, event, e);
+		view_put(&r->out, e);
 }
 
 /* Step recordings */
@@ -243,8 +243,12 @@ uint64_t report_lost(const struct report *r)
 
 struct view report_view(struct report *r)
 {
+	static const struct view_subscription events[] = {
+		{ VIEW_ANY, on_event },
+		{ 0 },
+	};
 	static const struct view_ops ops = {
-		.event = on_event,
+		.events = events,
 		.armed = on_armed,
 		.access = on_access,
 		.capture = on_capture,

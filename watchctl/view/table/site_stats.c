@@ -146,12 +146,13 @@ static void on_access(void *ctx, const struct view_access *a)
 	site_stacks_add(&site->stacks, a, &s->frames_left);
 }
 
-static void on_process(void *ctx, const struct process_event *p, struct view_time time)
+static void on_process(void *ctx, const struct view_event *v)
 {
+	const struct process_event *p = &v->raw->process;
 	struct site_stats *s = ctx;
 	const char *command = p->cmdline && *p->cmdline ? p->cmdline : p->exe;
 
-	site_stats_at(s, time.mono_ns);
+	site_stats_at(s, v->time.mono_ns);
 	if (s->pid && p->pid != s->pid)
 		return;
 	s->pid = p->pid;
@@ -205,28 +206,14 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 		watch->lost += l->count;
 }
 
-static void on_note(void *ctx, const char *text, struct view_time time)
+static void on_note(void *ctx, const struct view_event *v)
 {
 	struct site_stats *s = ctx;
 
-	site_stats_at(s, time.mono_ns);
-	utf8_clean(text, s->note, sizeof(s->note));
-	s->note_time = time;
+	site_stats_at(s, v->time.mono_ns);
+	utf8_clean(v->raw->note.text, s->note, sizeof(s->note));
+	s->note_time = v->time;
 	s->notes++;
-}
-
-static void on_event(void *ctx, const struct view_event *e)
-{
-	switch (e->raw->type) {
-	case EVENT_PROCESS:
-		on_process(ctx, &e->raw->process, e->time);
-		break;
-	case EVENT_NOTE:
-		on_note(ctx, e->raw->note.text, e->time);
-		break;
-	default:
-		break;
-	}
 }
 
 static void on_summary(void *ctx, const struct view_summary *sum)
@@ -251,8 +238,13 @@ void site_stats_init(struct site_stats *s, struct annotate *a)
 
 struct view site_stats_view(struct site_stats *s)
 {
+	static const struct view_subscription events[] = {
+		{ EVENT_PROCESS, on_process },
+		{ EVENT_NOTE, on_note },
+		{ 0 },
+	};
 	static const struct view_ops ops = {
-		.event = on_event,
+		.events = events,
 		.armed = on_armed,
 		.access = on_access,
 		.capture = on_capture,

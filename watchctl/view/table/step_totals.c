@@ -150,21 +150,22 @@ static void begin_occurrence(struct step_totals *t, const struct range_event *r,
 		t->incomplete = true;
 }
 
-static void on_range(void *ctx, const struct range_event *r, const char *comm, struct view_time time)
+static void on_range(void *ctx, const struct view_event *v)
 {
+	const struct range_event *r = &v->raw->range;
 	struct step_totals *t = ctx;
 	size_t i;
 
 	t->reported = true;
 	if (r->what == RANGE_BEGIN) {
-		begin_occurrence(t, r, comm, time);
+		begin_occurrence(t, r, v->comm, v->time);
 		return;
 	}
 	for (i = t->noccurrences; i-- && t->occurrence[i].what == RANGE_BEGIN;) {
 		if (t->occurrence[i].number != r->occurrence)
 			continue;
 		t->occurrence[i].what = r->what;
-		t->occurrence[i].end = time;
+		t->occurrence[i].end = v->time;
 		return;
 	}
 }
@@ -192,8 +193,9 @@ static void replace(struct step_totals *t, char **to, const char *text)
 		t->incomplete = true;
 }
 
-static void on_recording(void *ctx, const struct recording_event *r, struct view_time time)
+static void on_recording(void *ctx, const struct view_event *v)
 {
+	const struct recording_event *r = &v->raw->recording;
 	struct step_totals *t = ctx;
 
 	t->reported = true;
@@ -204,24 +206,15 @@ static void on_recording(void *ctx, const struct recording_event *r, struct view
 	t->instructions = r->instructions;
 }
 
-static void on_event(void *ctx, const struct view_event *e)
-{
-	switch (e->raw->type) {
-	case EVENT_RECORDING:
-		on_recording(ctx, &e->raw->recording, e->time);
-		break;
-	case EVENT_RANGE:
-		on_range(ctx, &e->raw->range, e->comm, e->time);
-		break;
-	default:
-		break;
-	}
-}
-
 struct view step_totals_view(struct step_totals *t)
 {
+	static const struct view_subscription events[] = {
+		{ EVENT_RECORDING, on_recording },
+		{ EVENT_RANGE, on_range },
+		{ 0 },
+	};
 	static const struct view_ops ops = {
-		.event = on_event,
+		.events = events,
 		.call = on_call,
 		.ret = on_return,
 		.step = on_step,
