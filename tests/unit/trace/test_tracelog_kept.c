@@ -530,6 +530,15 @@ static void check_kept(const char *name, char *text)
 	free(text);
 }
 
+static void check_same(const struct fixture *f)
+{
+	char *first = events_of(f->log, "events"), *again = events_of(f->copy, "events");
+
+	assert_string_equal(first, again);
+	free(first);
+	free(again);
+}
+
 /* Tests */
 
 static void every_event_is_written_as_it_was(void **state)
@@ -549,7 +558,6 @@ static void what_was_read_is_written_as_it_was(void **state)
 	struct tracelog_writer *w;
 	struct event_sink sink;
 	struct trace_event e;
-	char *first, *again;
 
 	write_all(f->log);
 	OK(tracelog_reader_open(f->log, &r));
@@ -564,11 +572,7 @@ static void what_was_read_is_written_as_it_was(void **state)
 	assert_int_equal(outcome, LOG_END);
 	tracelog_reader_close(r);
 	OK(tracelog_writer_close(w));
-	first = events_of(f->log, "events");
-	again = events_of(f->copy, "events");
-	assert_string_equal(first, again);
-	free(first);
-	free(again);
+	check_same(f);
 }
 
 /* What the originals pointed to has been freed, and overwritten, by the time the copies are written. */
@@ -580,7 +584,6 @@ static void copies_are_whole_without_what_they_were_made_of(void **state)
 	struct tracelog_reader *r;
 	struct tracelog_writer *w;
 	struct event_sink sink;
-	char *first, *again;
 	size_t n = 0;
 
 	mallopt(M_PERTURB, 0xa5);
@@ -602,11 +605,7 @@ static void copies_are_whole_without_what_they_were_made_of(void **state)
 		free(copy[i]);
 	}
 	OK(tracelog_writer_close(w));
-	first = events_of(f->log, "events");
-	again = events_of(f->copy, "events");
-	assert_string_equal(first, again);
-	free(first);
-	free(again);
+	check_same(f);
 }
 
 static void names_that_were_added_are_written_as_they_were(void **state)
