@@ -115,7 +115,7 @@ bench-log: $(BUILD)/tests/bench/log-cost ## what the log costs: ns and bytes an 
 	@$(BUILD)/tests/bench/log-cost $(BUILD)/bench.log $(LOG_ACCESSES)
 	@rm -rf $(BUILD)/bench.log
 
-# What an entry or exit of a function costs in a log.
+# Costs of an entry or exit of a function in a log.
 COMPACT_EVENTS ?= 20000000
 .PHONY: bench-compact
 bench-compact: $(BUILD)/tests/bench/compact-cost ## what calls cost in a log: ns and bytes an event, events read a second

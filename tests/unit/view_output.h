@@ -1,4 +1,4 @@
-/* What a report of a stream of events prints. */
+/* Prints a report of a stream of events. */
 #ifndef TESTS_UNIT_VIEW_OUTPUT_H
 #define TESTS_UNIT_VIEW_OUTPUT_H
 

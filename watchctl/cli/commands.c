@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "watchctl/base/similar.h"
+#include "watchctl/base/words/similar.h"
 
 /* In the order of the overview. */
 const struct command *const commands[] = {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "watchctl/base/error.h"
-#include "watchctl/trace/log/event_copy.h"
+#include "watchctl/trace/rows/event_copy.h"
 
 #define HELD_MAX (16u << 20) /* bytes; what is more goes on, in the best order there is */
 

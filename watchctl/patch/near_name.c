@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "watchctl/base/edit_distance.h"
+#include "watchctl/base/words/edit_distance.h"
 
 static bool is_there(const struct near_names *near, const char *name)
 {

@@ -136,7 +136,7 @@ static struct wc_error *enter_module(struct patch_plan *p, struct patch_module *
 
 /* Sites */
 
-/* What no part of the module may be patched for. */
+/* A reason for which no part of the module may be patched. */
 static bool is_refused(const struct patch_module *m, enum tactic_why *why)
 {
 	bool vdso = !strcmp(m->module.path, "[vdso]");

@@ -122,7 +122,7 @@ struct bound_name {
 	size_t n, cap;
 };
 
-/* What a pattern stands for where it is looked for. The pattern itself knows no module and does not change. */
+/* Binds a pattern to where it is looked for. The pattern itself knows no module and does not change. */
 struct pattern_binding {
 	struct bound_name *name;
 	size_t nnames, name_cap;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "watchctl/base/error.h"
-#include "watchctl/base/format_spec.h"
+#include "watchctl/base/words/format_spec.h"
 #include "watchctl/patch/probe_image_impl.h"
 
 #define SYMBOL "probe_format_" /* of probe_log() in probe/probe.h */

@@ -18,7 +18,7 @@
 #include "watchctl/code/regs.h"
 #include "watchctl/code/unwind/unwind_rule.h"
 
-/* What readers and writers need to know about every event of a type. */
+/* Traits that every event of a type has, for readers and writers. */
 enum event_traits {
 	EVENT_HAPPENS = 1, /* the program did it, at its time */
 	EVENT_RECORDED =

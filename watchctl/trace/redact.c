@@ -531,7 +531,19 @@ static struct wc_error *alter(struct redact *r, struct trace_event *e)
 		return put_call(r, e);
 	case EVENT_RETURN:
 		return put_return(r, e);
-	default:
+	/* Nothing of the program's values. A new type belongs to these or to those above: there is no default. */
+	case EVENT_THREAD:
+	case EVENT_LOST:
+	case EVENT_SUMMARY:
+	case EVENT_SYMBOL:
+	case EVENT_TYPE:
+	case EVENT_REGION:
+	case EVENT_RANGE:
+	case EVENT_STEP:
+	case EVENT_SIGNAL:
+	case EVENT_BLOCKED:
+	case EVENT_PROBE_TOTAL:
+	case EVENT_MISSING:
 		break;
 	}
 	return err ? err : redact_put(r, e);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "watchctl/base/edit_distance.h"
+#include "watchctl/base/words/edit_distance.h"
 
 static unsigned int between(const char *a, const char *b)
 {

@@ -9,7 +9,7 @@
 
 /* The library that unit tests are linked with has no commands. */
 #include "watchctl/cli/options/options.c"
-#include "watchctl/base/similar.c"
+#include "watchctl/base/words/similar.c"
 
 struct part {
 	bool all;

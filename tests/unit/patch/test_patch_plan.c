@@ -417,7 +417,7 @@ static void a_call_of_the_next_instruction_stays(void **state)
 	assert_int_equal(c.tactic, TACTIC_TRAP);
 }
 
-/* What it returns to stays where it is: a jmp_buf or a suspended coroutine may hold its address, where nobody can look for it. */
+/* Keeps in place where it returns to: a jmp_buf or a suspended coroutine may hold its address, where nobody can look for it. */
 static void what_follows_a_call_moves_in_front_only(void **state)
 {
 	/* call rax; xor eax, eax; xor edx, edx; xor ecx, ecx; ret */

@@ -1,4 +1,4 @@
-/* What a log is told of a process, and of a child that may be another program by now. */
+/* Reports of a process, and of a child that may be another program by now. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #include "watchctl/trace/call_values.h"
-#include "watchctl/trace/log/event_copy.h"
+#include "watchctl/trace/rows/event_copy.h"
 #include "watchctl/trace/log/tracelog_check.h"
 #include "watchctl/trace/log/tracelog_format.h"
 #include "watchctl/trace/log/tracelog_symbols.h"
@@ -575,7 +575,7 @@ static void what_was_read_is_written_as_it_was(void **state)
 	check_same(f);
 }
 
-/* What the originals pointed to has been freed, and overwritten, by the time the copies are written. */
+/* By the time the copies are written, the memory behind the originals has been freed and overwritten. */
 static void copies_are_whole_without_what_they_were_made_of(void **state)
 {
 	struct trace_event *copy[200], e;

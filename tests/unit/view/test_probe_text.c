@@ -12,7 +12,7 @@
 #include <math.h>
 
 #include "tests/unit/probe_sample.h"
-#include "watchctl/base/format_spec.h"
+#include "watchctl/base/words/format_spec.h"
 #include "watchctl/view/event/probe_text.h"
 
 static uint64_t seed = 0x9e3779b97f4a7c15;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/base/similar.h"
+#include "watchctl/base/words/similar.h"
 
 const struct option *option_walk_next(struct option_walk *w)
 {

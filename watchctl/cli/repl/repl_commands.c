@@ -5,7 +5,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/cli/command.h"
-#include "watchctl/base/similar.h"
+#include "watchctl/base/words/similar.h"
 #include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/repl/repl.h"
 

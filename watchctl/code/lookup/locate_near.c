@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/edit_distance.h"
+#include "watchctl/base/words/edit_distance.h"
 #include "watchctl/code/lookup/locate_parse.h"
 #include "watchctl/code/symbols/locate_match.h"
 

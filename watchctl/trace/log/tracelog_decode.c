@@ -99,7 +99,7 @@ static struct wc_error *get_tag_name(struct tracelog_decoder *d, struct cursor *
 	return NULL;
 }
 
-/* Whatever has a row */
+/* By the rows */
 
 #define GET(kind, ...) GET_##kind(__VA_ARGS__)
 #define GET_FIELD(wire, name, member) e->member = get_##wire(c);

@@ -155,7 +155,7 @@ static void put_tag_name(struct encoder *c, const struct trace_event *e)
 	put_string(c, e->tag.name ? e->tag.name : digits);
 }
 
-/* Whatever has a row in tracelog_rows.h */
+/* By the rows of tracelog_rows.h */
 
 struct put_refs {
 	uint32_t stack;

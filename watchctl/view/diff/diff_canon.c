@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
-#include "watchctl/trace/log/event_copy.h"
+#include "watchctl/trace/rows/event_copy.h"
 #include "watchctl/view/diff/diff_hash.h"
 
 #define DEPTH_MAX 8

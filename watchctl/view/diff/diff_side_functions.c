@@ -7,11 +7,11 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/call_values.h"
-#include "watchctl/trace/log/event_copy.h"
+#include "watchctl/trace/rows/event_copy.h"
 #include "watchctl/view/diff/diff_hash.h"
 #include "watchctl/view/diff/diff_side_impl.h"
 
-/* What users call it where it has no name: where it is. */
+/* Made of where it is: users call it so where it has no name. */
 static char *made_name(const struct function_event *e)
 {
 	const char *base = diff_base_name(e->module);

@@ -12,8 +12,8 @@
 #include "watchctl/code/insn/disasm.h"
 #include "watchctl/code/insn/insn.h"
 #include "watchctl/trace/event_access.h"
-#include "watchctl/trace/log/event_copy.h"
-#include "watchctl/trace/log/event_fields.h"
+#include "watchctl/trace/rows/event_copy.h"
+#include "watchctl/trace/rows/event_fields.h"
 #include "watchctl/view/event/annotate_probe.h"
 #include "watchctl/view/event/annotate_step.h"
 #include "watchctl/view/event/frames.h"
@@ -96,7 +96,7 @@ static void report_note(struct annotate *a, const char *text, uint64_t time_ns)
 
 /* Watches */
 
-/* What views see of it, and what that points to. */
+/* Held for the views, with all that it points to. */
 struct annotated_watch {
 	struct view_watch view;
 	struct trace_event *event;

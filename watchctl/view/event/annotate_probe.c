@@ -7,7 +7,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/base/text_buf.h"
 #include "watchctl/code/insn/disasm.h"
-#include "watchctl/trace/log/event_copy.h"
+#include "watchctl/trace/rows/event_copy.h"
 #include "watchctl/view/event/annotate_step.h"
 #include "watchctl/view/event/probe_text.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "watchctl/base/error.h"
-#include "watchctl/base/similar.h"
-#include "watchctl/trace/log/event_fields.h"
+#include "watchctl/base/words/similar.h"
+#include "watchctl/trace/rows/event_fields.h"
 #include "watchctl/view/event/last_capture.h"
 #include "watchctl/view/event/tag_names.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "watchctl/base/format_spec.h"
+#include "watchctl/base/words/format_spec.h"
 #include "watchctl/view/event/view.h"
 
 #define DIGITS 24 /* 64 bits in octal take 22 */

@@ -6,7 +6,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
-#include "watchctl/trace/log/event_copy.h"
+#include "watchctl/trace/rows/event_copy.h"
 
 /* A copy of an event; what it points to is behind it. Used again and again. */
 struct held {

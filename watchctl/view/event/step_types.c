@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
-#include "watchctl/trace/log/event_copy.h"
+#include "watchctl/trace/rows/event_copy.h"
 
 #define TEXT_MAX 4096 /* of a name made up */
 

@@ -8,7 +8,7 @@
 
 #include "watchctl/base/syscall_name.h"
 #include "watchctl/code/dwarf/value_type.h"
-#include "watchctl/trace/log/event_fields.h"
+#include "watchctl/trace/rows/event_fields.h"
 #include "watchctl/view/print/print_json.h"
 #include "watchctl/view/print/printer_impl.h"
 #include "watchctl/view/words/json.h"

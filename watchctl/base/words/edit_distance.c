@@ -1,4 +1,4 @@
-#include "watchctl/base/edit_distance.h"
+#include "watchctl/base/words/edit_distance.h"
 
 #include <ctype.h>
 

@@ -3,8 +3,8 @@
  * event points to is said by its rows in tracelog_rows.h; what is not in logs (a module's open_path, a missing_event) is
  * not copied along.
  */
-#ifndef WATCHCTL_TRACE_LOG_EVENT_COPY_H
-#define WATCHCTL_TRACE_LOG_EVENT_COPY_H
+#ifndef WATCHCTL_TRACE_ROWS_EVENT_COPY_H
+#define WATCHCTL_TRACE_ROWS_EVENT_COPY_H
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
  * event_fields - what an event has, field by field, for those who show an event without knowing it: the rows of
  * tracelog_rows.h, but for lists, stacks, registers and what is written by hand.
  */
-#ifndef WATCHCTL_TRACE_LOG_EVENT_FIELDS_H
-#define WATCHCTL_TRACE_LOG_EVENT_FIELDS_H
+#ifndef WATCHCTL_TRACE_ROWS_EVENT_FIELDS_H
+#define WATCHCTL_TRACE_ROWS_EVENT_FIELDS_H
 
 #include <stddef.h>
 

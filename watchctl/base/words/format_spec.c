@@ -1,4 +1,4 @@
-#include "watchctl/base/format_spec.h"
+#include "watchctl/base/words/format_spec.h"
 
 #include <string.h>
 

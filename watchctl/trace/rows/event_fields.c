@@ -1,5 +1,5 @@
 /* How a field is shown follows from the word of tracelog_wire.h for how it is stored. */
-#include "watchctl/trace/log/event_fields.h"
+#include "watchctl/trace/rows/event_fields.h"
 
 #include <stdio.h>
 #include <stdlib.h>

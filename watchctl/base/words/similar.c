@@ -1,9 +1,9 @@
-#include "watchctl/base/similar.h"
+#include "watchctl/base/words/similar.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "watchctl/base/edit_distance.h"
+#include "watchctl/base/words/edit_distance.h"
 
 #define NAME_MAX_LEN 40
 

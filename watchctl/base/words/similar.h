@@ -1,6 +1,6 @@
 /* similar - the names that somebody who mistyped one may have meant. */
-#ifndef WATCHCTL_BASE_SIMILAR_H
-#define WATCHCTL_BASE_SIMILAR_H
+#ifndef WATCHCTL_BASE_WORDS_SIMILAR_H
+#define WATCHCTL_BASE_WORDS_SIMILAR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * format_spec - the conversions that probe_log() has (probe/probe.h): what may be compiled is what can be shown, so that both
  * read them here.
  */
-#ifndef WATCHCTL_BASE_FORMAT_SPEC_H
-#define WATCHCTL_BASE_FORMAT_SPEC_H
+#ifndef WATCHCTL_BASE_WORDS_FORMAT_SPEC_H
+#define WATCHCTL_BASE_WORDS_FORMAT_SPEC_H
 
 #include <stdbool.h>
 

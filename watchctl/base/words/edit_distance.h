@@ -1,6 +1,6 @@
 /* edit_distance - how many typing errors lie between two names. */
-#ifndef WATCHCTL_BASE_EDIT_DISTANCE_H
-#define WATCHCTL_BASE_EDIT_DISTANCE_H
+#ifndef WATCHCTL_BASE_WORDS_EDIT_DISTANCE_H
+#define WATCHCTL_BASE_WORDS_EDIT_DISTANCE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Each event is walked over twice: to measure, and to copy. */
-#include "watchctl/trace/log/event_copy.h"
+#include "watchctl/trace/rows/event_copy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ struct copier {
 	size_t len;
 };
 
-/* What comes behind it is aligned, too. */
+/* Keeps aligned what comes behind it. */
 static void *copy_bytes(struct copier *c, const void *bytes, size_t n)
 {
 	void *to = c->behind ? c->behind + c->len : NULL;
@@ -65,7 +65,7 @@ static void copy_probe(struct copier *c, const struct probe_event *e, struct pro
 #define copy_tag_has_name(...)
 #define copy_tag_number(...)
 
-/* Whatever has a row */
+/* By the rows */
 
 /* Of a member that is a text; numbers are there already. */
 static void copy_member(struct copier *c, bool is_text, const void *from, void *to)
