@@ -1,9 +1,9 @@
 # Checks of the source and of what it does with bad luck: layers, lint, format, sanitizers, fuzzing.
 # None of them writes into the tree, but for format-fix.
 
-SOURCE_DIRS := $(wildcard .ci completion debian debugger examples handler lldb-scripts probe stackwalk tests tools watchctl)
+SOURCE_DIRS := $(wildcard .ci calltrace completion debian debugger examples handler lldb-scripts probe stackwalk tests tools watchctl)
 C_FILES = $(sort $(shell find $(SOURCE_DIRS) -name '*.[ch]' -o -name '*.cc' -o -name '*.hh'))
-PRODUCT_C = $(filter-out %.bpf.c,$(filter handler/% probe/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
+PRODUCT_C = $(filter-out %.bpf.c,$(filter calltrace/% handler/% probe/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
 SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellcheck shell=' $(SOURCE_DIRS)))
 # The headers that the build makes: some sources cannot be parsed without them.
 GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/syscall_names.h $(BUILD)/page_assets.h $(BUILD)/page_diff_assets.h

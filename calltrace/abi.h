@@ -1,0 +1,79 @@
+/*
+ * abi - what the pass puts into a program, and the runtime finds there: the contract between the two, for x86-64 ELF.
+ *
+ * Every instrumented function has a record, in the section CALLTRACE_SECTION of the executable or library it is in. The
+ * linker makes one table of them, which lies between __start_ and __stop_ of that section. Each such module has, hidden,
+ *
+ *	i8 __calltrace_on	0: nothing is recorded. Loaded at each entry and exit, before any relocation is needed
+ *	a constructor		__calltrace_register(), and a destructor, __calltrace_unregister()
+ *
+ * At an entry or exit, with __calltrace_on set, a function takes the next slot of its thread,
+ *
+ *	slot = xadd(__calltrace_at, sizeof(struct calltrace_slot))	one instruction: a signal may come before or after it
+ *	slot->tsc = rdtsc; slot->frame; slot->what			`what` last: until then the slot is unwritten
+ *	if ((slot + 1) % CALLTRACE_CHUNK == 0) __calltrace_turn()
+ *
+ * __calltrace_at is thread local, of the initial-exec model. A new thread's is the last slot of a chunk that all new
+ * threads share and nobody reads: its first event makes its first turn, and is lost in it but for what the turn knows
+ * (the words of its caller are passed on).
+ */
+#ifndef CALLTRACE_ABI_H
+#define CALLTRACE_ABI_H
+
+#include <stdint.h>
+
+#define CALLTRACE_SECTION "calltrace_functions"
+#define CALLTRACE_CHUNK 65536u /* bytes; a power of two: chunks are aligned to it */
+
+/* The low bits of calltrace_slot.what; the others are those of the record's address. */
+enum calltrace_kind {
+	CALLTRACE_ENTRY = 1,
+	CALLTRACE_EXIT = 2,
+	/* It leaves by a jump to another function, if the compiler makes one of the call that follows: who comes next with
+	 * the same frame is in its place. */
+	CALLTRACE_TAIL = 3,
+	CALLTRACE_UNWIND = 4, /* it is left by an exception that goes on */
+};
+
+#define CALLTRACE_KIND_MASK 31u
+
+struct calltrace_slot {
+	uint64_t tsc;
+	uint32_t what; /* the low half of the record's address, and enum calltrace_kind; 0: not written yet */
+	uint32_t frame; /* the low half of the address at which the function's return address lies */
+};
+
+_Static_assert(sizeof(struct calltrace_slot) == 16, "the pass computes with it");
+
+#define CALLTRACE_FLAG_INLINED 1u /* recorded where it is inlined, too */
+
+/* A function. Offsets are relative to their own address. */
+struct calltrace_function {
+	uint64_t id;	 /* the same in every build of the same source: its module's half, and its own */
+	int32_t address; /* of its first instruction */
+	int32_t name;	 /* linkage name, NUL-terminated */
+	int32_t file;	 /* 0: not known */
+	uint32_t line;	 /* 0: not known */
+	uint32_t insns;	 /* IR instructions, before the pass */
+	uint32_t flags;
+} __attribute__((aligned(32)));
+
+_Static_assert(sizeof(struct calltrace_function) == CALLTRACE_KIND_MASK + 1,
+	       "its address has room for a kind");
+
+/*
+ * From a module's constructor and destructor: the table of its functions, and the byte that turns it on. Not
+ * async-signal-safe. Never fails for the caller: what cannot be recorded stays off, and the log says so.
+ */
+void __calltrace_register(const struct calltrace_function *begin, const struct calltrace_function *end,
+			  uint8_t *on);
+void __calltrace_unregister(const struct calltrace_function *begin);
+
+/*
+ * The slot behind which the chunk ends has been written: @what and @frame are its. Written in assembly: preserves all
+ * registers, vector registers too (the convention preserve_all of LLVM, in which r11 need not be), but takes @what in edi
+ * and @frame in esi.
+ */
+void __calltrace_turn(uint32_t what, uint32_t frame);
+
+#endif
