@@ -21,13 +21,16 @@ VERSION := 0.1.0
 include tools/packages.mk
 
 # What is missing is installed before anything is looked for below: make reads everything again when this file
-# is made. LLDB is wanted, not needed: without it, `watchctl step` says so.
+# is made. LLDB is wanted, not needed: without it, `watchctl step` says so. LLVM likewise: without it, there is no
+# calltrace-cc.
 LLDB_ASKED := $(LLDB)
+PASS_ASKED := $(PASS_LLVM)
 ifeq ($(filter clean help uninstall,$(MAKECMDGOALS)),)
 $(BUILD)/packages.made: tools/packages.mk
 	@mkdir -p $(@D)
 	@tools/install-packages $(PACKAGES_BUILD)
 	@$(if $(filter none,$(LLDB_ASKED)),:,tools/install-packages $(PACKAGES_LLDB) || :)
+	@$(if $(filter none,$(PASS_ASKED)),:,tools/install-packages $(PACKAGES_PASS) || :)
 	@touch $@
 -include $(BUILD)/packages.made
 endif
@@ -97,5 +100,5 @@ $(PROG): $(CLI_OBJ) $(LIB)
 clean: ## removes what was built
 	rm -rf $(BUILD) build-*
 
-include $(wildcard tools/handler.mk tools/probe.mk tools/library.mk tools/page.mk tools/lldb.mk tools/capture.mk tools/bpf.mk tools/syscalls.mk tools/demo.mk tools/test.mk tools/truth.mk tools/proof.mk tools/faults.mk tools/chaos.mk tools/check.mk tools/nightly.mk tools/bench.mk tools/install.mk)
+include $(wildcard tools/handler.mk tools/probe.mk tools/library.mk tools/page.mk tools/lldb.mk tools/capture.mk tools/calltrace.mk tools/bpf.mk tools/syscalls.mk tools/demo.mk tools/test.mk tools/truth.mk tools/proof.mk tools/faults.mk tools/chaos.mk tools/check.mk tools/nightly.mk tools/bench.mk tools/install.mk)
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(STEP_CLI_SRC:%.c=$(BUILD)/%.d)

@@ -29,8 +29,8 @@
 enum calltrace_kind {
 	CALLTRACE_ENTRY = 1,
 	CALLTRACE_EXIT = 2,
-	/* It leaves by a jump to another function, if the compiler makes one of the call that follows: who comes next with
-	 * the same frame is in its place. */
+	/* It leaves by a call of a traced function that the compiler may make a jump of. If it did, the thread's next event
+	 * is the entry of that function with the same frame: it runs in place of the one that has left. */
 	CALLTRACE_TAIL = 3,
 	CALLTRACE_UNWIND = 4, /* it is left by an exception that goes on */
 };

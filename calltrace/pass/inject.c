@@ -1,0 +1,203 @@
+#include "calltrace/pass/inject.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "calltrace/pass/inject_impl.h"
+
+#define PRESERVE_ALL 15 /* llvm/IR/CallingConv.h */
+#define TURN "__calltrace_turn"
+
+/* Which functions */
+
+static bool has_attribute(LLVMValueRef f, const char *name)
+{
+	const unsigned int kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+
+	return kind && LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind);
+}
+
+/* The runtime must be able to run where they do, and their frame must be one that the psABI knows. */
+static bool is_ordinary_convention(LLVMValueRef f)
+{
+	switch (LLVMGetFunctionCallConv(f)) {
+	case LLVMCCallConv:
+	case LLVMFastCallConv:
+	case LLVMColdCallConv:
+	case LLVMX8664SysVCallConv:
+	case LLVMX86VectorCallCallConv:
+	case LLVMPreserveMostCallConv:
+	case LLVMPreserveAllCallConv:
+	case LLVMSwiftCallConv:
+	case LLVMCXXFASTTLSCallConv:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_resolver(LLVMModuleRef m, LLVMValueRef f)
+{
+	LLVMValueRef i;
+
+	for (i = LLVMGetFirstGlobalIFunc(m); i; i = LLVMGetNextGlobalIFunc(i))
+		if (LLVMGetGlobalIFuncResolver(i) == f)
+			return true;
+	return false;
+}
+
+bool inject_is_chosen(LLVMModuleRef m, LLVMValueRef f)
+{
+	size_t len;
+	const char *name = LLVMGetValueName2(f, &len);
+
+	return !LLVMIsDeclaration(f) && LLVMGetLinkage(f) != LLVMAvailableExternallyLinkage &&
+	       strncmp(name, "__calltrace_", 12) != 0 && !has_attribute(f, "naked") &&
+	       is_ordinary_convention(f) && !is_resolver(m, f);
+}
+
+/* Its body now writes to memory, and its frame must stay its own. */
+static void correct_attributes(LLVMContextRef c, LLVMValueRef f)
+{
+	static const char *const untrue[] = { "memory",
+					      "readnone",
+					      "readonly",
+					      "writeonly",
+					      "argmemonly",
+					      "inaccessiblememonly",
+					      "inaccessiblemem_or_argmemonly",
+					      "speculatable",
+					      "nosync" };
+	unsigned int kind;
+	size_t i;
+
+	for (i = 0; i < sizeof(untrue) / sizeof(*untrue); i++) {
+		kind = LLVMGetEnumAttributeKindForName(untrue[i], strlen(untrue[i]));
+		if (kind)
+			LLVMRemoveEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind);
+	}
+	if (has_attribute(f, "alwaysinline"))
+		return;
+	kind = LLVMGetEnumAttributeKindForName("noinline", 8);
+	LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c, kind, 0));
+}
+
+/* What they use */
+
+static LLVMMetadataRef weights(struct inject *in, unsigned int yes, unsigned int no)
+{
+	LLVMMetadataRef part[3] = {
+		LLVMMDStringInContext2(in->context, "branch_weights", 14),
+		LLVMValueAsMetadata(LLVMConstInt(in->i32, yes, 0)),
+		LLVMValueAsMetadata(LLVMConstInt(in->i32, no, 0)),
+	};
+
+	return LLVMMDNodeInContext2(in->context, part, 3);
+}
+
+static LLVMValueRef intrinsic(struct inject *in, const char *name, LLVMTypeRef *overload, size_t n,
+			      LLVMTypeRef *type)
+{
+	const unsigned int id = LLVMLookupIntrinsicID(name, strlen(name));
+
+	*type = LLVMIntrinsicGetType(in->context, id, overload, n);
+	return LLVMGetIntrinsicDeclaration(in->module, id, overload, n);
+}
+
+/*
+ * Takes a slot and writes it: $2 is what (a constant), $3 the frame. $0: the chunk ends behind it. In assembly, as an
+ * address of the initial-exec model and an exchange-and-add of one thread have no words in IR; the whole of it, as
+ * that is compiled faster.
+ */
+static void declare_write(struct inject *in)
+{
+	static const char text[] = "movq __calltrace_at@GOTTPOFF(%rip), %rax\n\t"
+				   "movl $$16, ${1:k}\n\t"
+				   "xaddq $1, %fs:(%rax)\n\t"
+				   "rdtsc\n\t"
+				   "shlq $$32, %rdx\n\t"
+				   "orq %rax, %rdx\n\t"
+				   "movq %rdx, ($1)\n\t"
+				   "leal ${2:c}(%rip), %eax\n\t"
+				   "movl ${3:k}, 12($1)\n\t"
+				   "movl %eax, 8($1)\n\t"
+				   "cmpw $$-16, ${1:w}";
+	static const char constraints[] =
+		"={@ccz},=&r,i,r,~{rax},~{rdx},~{memory},~{dirflag},~{fpsr},~{flags}";
+	LLVMTypeRef result[2] = { in->i8, in->i64 }, params[2] = { in->ptr, in->ptr };
+
+	in->write_type = LLVMFunctionType(LLVMStructTypeInContext(in->context, result, 2, 0), params, 2, 0);
+	in->write = LLVMGetInlineAsm(in->write_type, text, sizeof(text) - 1, constraints,
+				     sizeof(constraints) - 1, 1, 0, LLVMInlineAsmDialectATT, 0);
+}
+
+/* Bound when the program is loaded: what binds at the first call does not preserve all registers. */
+static void declare_turn(struct inject *in)
+{
+	static const char *const attribute[] = { "nonlazybind", "nounwind", "cold" };
+	LLVMTypeRef params[2] = { in->ptr, in->ptr };
+	size_t i;
+
+	in->turn_type = LLVMFunctionType(in->nothing, params, 2, 0);
+	in->turn = LLVMAddFunction(in->module, TURN, in->turn_type);
+	LLVMSetFunctionCallConv(in->turn, PRESERVE_ALL);
+	for (i = 0; i < sizeof(attribute) / sizeof(*attribute); i++)
+		LLVMAddAttributeAtIndex(
+			in->turn, LLVMAttributeFunctionIndex,
+			LLVMCreateEnumAttribute(
+				in->context,
+				LLVMGetEnumAttributeKindForName(attribute[i], strlen(attribute[i])), 0));
+}
+
+static void prepare(struct inject *in, LLVMModuleRef m)
+{
+	LLVMContextRef c = LLVMGetModuleContext(m);
+	const char *source;
+	size_t len;
+
+	*in = (struct inject){ .module = m, .context = c, .builder = LLVMCreateBuilderInContext(c) };
+	in->i8 = LLVMInt8TypeInContext(c);
+	in->i32 = LLVMInt32TypeInContext(c);
+	in->i64 = LLVMInt64TypeInContext(c);
+	in->ptr = LLVMPointerTypeInContext(c, 0);
+	in->nothing = LLVMVoidTypeInContext(c);
+	in->frame = intrinsic(in, "llvm.addressofreturnaddress", &in->ptr, 1, &in->frame_type);
+	in->likely = weights(in, 2000, 1);
+	in->unlikely = weights(in, 1, 2000);
+	source = LLVMGetSourceFileName(m, &len);
+	in->id = inject_hash(source, len);
+	declare_write(in);
+	declare_turn(in);
+}
+
+bool calltrace_inject(LLVMModuleRef m)
+{
+	struct inject in;
+	LLVMValueRef f, record;
+	bool any = false;
+	size_t len;
+
+	if (LLVMGetNamedFunction(m, TURN))
+		return false;
+	for (f = LLVMGetFirstFunction(m); f && !any; f = LLVMGetNextFunction(f))
+		any = inject_is_chosen(m, f);
+	if (!any)
+		return false;
+	if (strncmp(LLVMGetTarget(m), "x86_64", 6) != 0) {
+		fprintf(stderr,
+			"calltrace: %s is for %s, and its functions are not traced: those of x86-64 are\n",
+			LLVMGetSourceFileName(m, &len), LLVMGetTarget(m));
+		return false;
+	}
+	prepare(&in, m);
+	inject_registration(&in);
+	for (f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
+		if (!inject_is_chosen(m, f))
+			continue;
+		record = inject_record(&in, f);
+		inject_events(&in, f, record);
+		correct_attributes(in.context, f);
+	}
+	LLVMDisposeBuilder(in.builder);
+	return true;
+}

@@ -1,0 +1,34 @@
+/*
+ * inject - what the pass does to a module: a record for each function that is traced, and code at its entry and exits
+ * which writes a slot (calltrace/abi.h). Over LLVM's C interface, whose headers say who owns what: all that is made here
+ * belongs to the module.
+ */
+#ifndef CALLTRACE_PASS_INJECT_H
+#define CALLTRACE_PASS_INJECT_H
+
+#include <stdbool.h>
+
+#include <llvm-c/Core.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Injects what is said above into the functions of @m; idempotent. True: something has changed. */
+bool calltrace_inject(LLVMModuleRef m);
+
+/* Of the shim, where LLVM has no C interface: */
+
+/* @f runs when the module is loaded, or unloaded, before other constructors and after other destructors of the
+ * default priority; the entry lives as long as @key, which is in a comdat group of its own. */
+void calltrace_shim_constructor(LLVMModuleRef m, LLVMValueRef f, LLVMValueRef key);
+void calltrace_shim_destructor(LLVMModuleRef m, LLVMValueRef f, LLVMValueRef key);
+
+/* The linker takes the body of @f that is here, and no other. */
+bool calltrace_shim_is_exact(LLVMValueRef f);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

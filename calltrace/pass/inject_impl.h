@@ -1,0 +1,47 @@
+/* inject_impl - what the files of the pass share. */
+#ifndef CALLTRACE_PASS_INJECT_IMPL_H
+#define CALLTRACE_PASS_INJECT_IMPL_H
+
+#include <stddef.h>
+
+#include "calltrace/abi.h"
+#include "calltrace/pass/inject.h"
+
+/* A module, and what of it all of its functions use. */
+struct inject {
+	LLVMModuleRef module;
+	LLVMContextRef context;
+	LLVMBuilderRef builder;
+	LLVMTypeRef i8, i32, i64, ptr, nothing;
+	LLVMValueRef on;   /* __calltrace_on */
+	LLVMValueRef turn; /* __calltrace_turn() */
+	LLVMTypeRef turn_type;
+	LLVMValueRef write, frame; /* the assembly, and an intrinsic */
+	LLVMTypeRef write_type, frame_type;
+	LLVMMetadataRef likely, unlikely; /* branch weights */
+	uint32_t id;			  /* of the module: the upper half of its functions' ids */
+};
+
+/* FNV-1a */
+static inline uint32_t inject_hash(const char *text, size_t len)
+{
+	uint32_t h = 2166136261u;
+
+	for (; len; len--)
+		h = (h ^ (unsigned char)*text++) * 16777619u;
+	return h;
+}
+
+/* @f, of the module @m, is traced. */
+bool inject_is_chosen(LLVMModuleRef m, LLVMValueRef f);
+
+/* The record of @f, which is not a declaration. */
+LLVMValueRef inject_record(struct inject *in, LLVMValueRef f);
+
+/* Writes slots at entry and exits of @f, whose record is @record. */
+void inject_events(struct inject *in, LLVMValueRef f, LLVMValueRef record);
+
+/* The table of records is reported to the runtime. */
+void inject_registration(struct inject *in);
+
+#endif

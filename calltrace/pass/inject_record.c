@@ -1,0 +1,178 @@
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <llvm-c/Comdat.h>
+#include <llvm-c/DebugInfo.h>
+
+#include "calltrace/pass/inject_impl.h"
+
+#define ON "__calltrace_on"
+
+/* Constants */
+
+static LLVMValueRef number(struct inject *in, uint32_t n)
+{
+	return LLVMConstInt(in->i32, n, 0);
+}
+
+static LLVMValueRef text(struct inject *in, const char *s, size_t len)
+{
+	LLVMValueRef value = LLVMConstStringInContext(in->context, s, (unsigned int)len, 0);
+	LLVMValueRef global = LLVMAddGlobal(in->module, LLVMTypeOf(value), "calltrace.text");
+
+	LLVMSetInitializer(global, value);
+	LLVMSetLinkage(global, LLVMPrivateLinkage);
+	LLVMSetGlobalConstant(global, 1);
+	LLVMSetUnnamedAddress(global, LLVMGlobalUnnamedAddr);
+	LLVMSetAlignment(global, 1);
+	return global;
+}
+
+/* From where @record has it, at @offset. The linker knows it: nothing is relocated when the program starts. */
+static LLVMValueRef relative(struct inject *in, LLVMValueRef target, LLVMValueRef record, size_t offset)
+{
+	LLVMValueRef at = LLVMConstAdd(LLVMConstPtrToInt(record, in->i64), LLVMConstInt(in->i64, offset, 0));
+
+	return LLVMConstTrunc(LLVMConstSub(LLVMConstPtrToInt(target, in->i64), at), in->i32);
+}
+
+/* Names */
+
+/* The name of its file as the compiler was given it, unless that is not known: then NULL. */
+static LLVMValueRef file_of(struct inject *in, LLVMMetadataRef subprogram)
+{
+	LLVMMetadataRef file = subprogram ? LLVMDIScopeGetFile(subprogram) : NULL;
+	unsigned int nfolder = 0, nname = 0;
+	const char *folder, *name;
+	char path[4096];
+	int len;
+
+	if (!file)
+		return NULL;
+	folder = LLVMDIFileGetDirectory(file, &nfolder);
+	name = LLVMDIFileGetFilename(file, &nname);
+	if (!nname)
+		return NULL;
+	if (name[0] == '/' || !nfolder)
+		return text(in, name, nname);
+	len = snprintf(path, sizeof(path), "%.*s/%.*s", (int)nfolder, folder, (int)nname, name);
+	return len > 0 && (size_t)len < sizeof(path) ? text(in, path, (size_t)len) : text(in, name, nname);
+}
+
+static uint32_t count_instructions(LLVMValueRef f)
+{
+	LLVMBasicBlockRef b;
+	LLVMValueRef i;
+	uint32_t n = 0;
+
+	for (b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+		for (i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+			n++;
+	return n;
+}
+
+/* The record */
+
+/* It goes with its function, whether that is one of several in a comdat group or one that the linker finds unused. */
+static void tie(struct inject *in, LLVMValueRef record, LLVMValueRef f)
+{
+	static const char kind[] = "associated";
+	LLVMMetadataRef of = LLVMValueAsMetadata(f);
+
+	LLVMGlobalSetMetadata(record, LLVMGetMDKindIDInContext(in->context, kind, sizeof(kind) - 1),
+			      LLVMMDNodeInContext2(in->context, &of, 1));
+	if (LLVMGetComdat(f))
+		LLVMSetComdat(record, LLVMGetComdat(f));
+}
+
+LLVMValueRef inject_record(struct inject *in, LLVMValueRef f)
+{
+	LLVMTypeRef member[] = { in->i64, in->i32, in->i32, in->i32, in->i32, in->i32, in->i32 };
+	LLVMTypeRef type = LLVMStructTypeInContext(in->context, member, sizeof(member) / sizeof(*member), 0);
+	LLVMValueRef record = LLVMAddGlobal(in->module, type, "calltrace.function");
+	LLVMMetadataRef subprogram = LLVMGetSubprogram(f);
+	LLVMValueRef alias, file = file_of(in, subprogram);
+	size_t len;
+	const char *name = LLVMGetValueName2(f, &len);
+	const uint64_t id = (uint64_t)in->id << 32 | inject_hash(name, len);
+
+	/* Its name may be another module's at run time; this one is what is here. */
+	alias = LLVMAddAlias2(in->module, LLVMGlobalGetValueType(f), 0, f, "calltrace.code");
+	LLVMSetLinkage(alias, LLVMPrivateLinkage);
+	LLVMValueRef value[] = {
+		LLVMConstInt(in->i64, id, 0),
+		relative(in, alias, record, offsetof(struct calltrace_function, address)),
+		relative(in, text(in, name, len), record, offsetof(struct calltrace_function, name)),
+		file ? relative(in, file, record, offsetof(struct calltrace_function, file)) : number(in, 0),
+		number(in, subprogram ? LLVMDISubprogramGetLine(subprogram) : 0),
+		number(in, count_instructions(f)),
+		number(in, 0),
+	};
+	LLVMSetInitializer(record,
+			   LLVMConstStructInContext(in->context, value, sizeof(value) / sizeof(*value), 0));
+	LLVMSetLinkage(record, LLVMPrivateLinkage);
+	LLVMSetGlobalConstant(record, 1);
+	LLVMSetSection(record, CALLTRACE_SECTION);
+	LLVMSetAlignment(record, _Alignof(struct calltrace_function));
+	tie(in, record, f);
+	return record;
+}
+
+/* Registration */
+
+/* One in each executable and library, whichever of its objects the linker takes it from. */
+static void make_one(struct inject *in, LLVMValueRef global, const char *name)
+{
+	LLVMComdatRef group = LLVMGetOrInsertComdat(in->module, name);
+
+	LLVMSetComdatSelectionKind(group, LLVMAnyComdatSelectionKind);
+	LLVMSetComdat(global, group);
+	LLVMSetLinkage(global, LLVMLinkOnceODRLinkage);
+	LLVMSetVisibility(global, LLVMHiddenVisibility);
+}
+
+static LLVMValueRef bound(struct inject *in, const char *name)
+{
+	LLVMValueRef global = LLVMAddGlobal(in->module, in->i8, name);
+
+	/* Weak: a module of which the linker has left out all functions has no table. */
+	LLVMSetLinkage(global, LLVMExternalWeakLinkage);
+	LLVMSetVisibility(global, LLVMHiddenVisibility);
+	return global;
+}
+
+/* @name: of a function that calls @callee with @n of the values. */
+static LLVMValueRef caller(struct inject *in, const char *name, const char *callee, LLVMValueRef *value,
+			   unsigned int n)
+{
+	LLVMTypeRef params[3] = { in->ptr, in->ptr, in->ptr },
+		    type = LLVMFunctionType(in->nothing, params, n, 0);
+	LLVMValueRef outside = LLVMAddFunction(in->module, callee, type);
+	LLVMValueRef f = LLVMAddFunction(in->module, name, LLVMFunctionType(in->nothing, NULL, 0, 0));
+
+	make_one(in, f, name);
+	LLVMAddAttributeAtIndex(
+		f, LLVMAttributeFunctionIndex,
+		LLVMCreateEnumAttribute(in->context, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
+	LLVMPositionBuilderAtEnd(in->builder, LLVMAppendBasicBlockInContext(in->context, f, ""));
+	LLVMBuildCall2(in->builder, type, outside, value, n, "");
+	LLVMBuildRetVoid(in->builder);
+	return f;
+}
+
+void inject_registration(struct inject *in)
+{
+	LLVMValueRef value[3], constructor, destructor;
+
+	in->on = LLVMAddGlobal(in->module, in->i8, ON);
+	LLVMSetInitializer(in->on, LLVMConstInt(in->i8, 0, 0));
+	make_one(in, in->on, ON);
+	value[0] = bound(in, "__start_" CALLTRACE_SECTION);
+	value[1] = bound(in, "__stop_" CALLTRACE_SECTION);
+	value[2] = in->on;
+	constructor = caller(in, "__calltrace_constructor", "__calltrace_register", value, 3);
+	destructor = caller(in, "__calltrace_destructor", "__calltrace_unregister", value, 1);
+	calltrace_shim_constructor(in->module, constructor, constructor);
+	calltrace_shim_destructor(in->module, destructor, destructor);
+}
