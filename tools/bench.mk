@@ -144,3 +144,9 @@ $(BUILD)/tests/compare/asked: tests/compare/asked.c tests/compare/accesses.h | p
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)$(CC) -I. -Wall -Wextra -Wno-unused-parameter -O1 -g -o $@ $<
+
+COMPILE_BENCH_ARGS ?=
+.PHONY: bench-compile
+bench-compile: all $(SQLITE_SOURCE)/package.json | packages-bench ## what a call costs that was compiled to be recorded, against hooks, XRay and uftrace; SQLite
+	@$(PYTHON) -B tests/bench/compile_calls.py --build $(BUILD) --watchctl $(PROG) --sqlite $(SQLITE_SOURCE)/deps/sqlite3 \
+		--json $(BUILD)/bench-compile.json $(COMPILE_BENCH_ARGS)

@@ -38,3 +38,15 @@ $(CALLTRACE_CC): $(BUILD)/calltrace/cc/calltrace_cc.o
 	$(Q)ln -sf $(@F) $(@D)/calltrace-c++
 
 -include $(BUILD)/calltrace/cc/calltrace_cc.d
+
+# SQLite's amalgamation and Lua, as npm has them, for the bench and the proof of the compile-time tracer.
+COMPILE_SOURCES := $(BUILD)/sources
+SQLITE_PACKAGE := better-sqlite3@13.2.0
+LUA_PACKAGE := lua-src@5.3.5
+$(COMPILE_SOURCES)/%/package.json:
+	@mkdir -p $(@D)
+	@command -v npm >/dev/null || { echo "npm is needed to get $*: install nodejs with npm" >&2; exit 1; }
+	$(Q)cd $(COMPILE_SOURCES) && npm pack --silent $* >/dev/null && tar -x --strip-components=1 -C $* -f $(subst @,-,$*).tgz && rm $(subst @,-,$*).tgz
+	@touch $@
+SQLITE_SOURCE := $(COMPILE_SOURCES)/$(SQLITE_PACKAGE)
+LUA_SOURCE := $(COMPILE_SOURCES)/$(LUA_PACKAGE)

@@ -19,6 +19,8 @@ MAN_PAGES := $(wildcard man/*.[1-8])
 EXAMPLES := $(wildcard examples/*)
 DEBUGGER_SCRIPTS := $(wildcard debugger/*.py)
 # Below DOCDIR as in the tree, so that the links between them lead somewhere.
+# calltrace-cc, where it was built.
+PASS_FILES = $(if $(filter none,$(PASS_LLVM)),,$(PASS))
 DOCS := $(wildcard README.md CONTRIBUTING.md tests/README.md docs/*.md docs/tasks/*.md docs/pictures/*.png) $(EXAMPLES)
 PLUGINS = $(if $(filter none,$(LLDB)),,$(STEPREC_SO))
 
@@ -38,6 +40,12 @@ install: all ## program, library, man pages, completions, debugger commands, doc
 	ln -sf $(CAPTURE_SONAME) $(DESTDIR)$(LIBDIR)/libstackwalk.so
 	$(INSTALL_DATA) $(CAPTURE_LIB) $(DESTDIR)$(LIBDIR)/libstackwalk.a
 	$(INSTALL_DATA) stackwalk/stackwalk.h $(INCLUDEDIR)/stackwalk.h
+	$(INSTALL_DATA) $(CALLTRACE_SO) $(DESTDIR)$(LIBDIR)/$(CALLTRACE_SONAME)
+	ln -sf $(CALLTRACE_SONAME) $(DESTDIR)$(LIBDIR)/libcalltrace.so
+	$(INSTALL_DATA) $(CALLTRACE_LIB) $(DESTDIR)$(LIBDIR)/libcalltrace.a
+	$(INSTALL_DATA) calltrace/calltrace.h $(INCLUDEDIR)/calltrace.h
+	$(foreach f,$(PASS_FILES),$(INSTALL_DATA) -t $(PLUGINDIR) $(f) && \
+		$(INSTALL) -D -m 755 $(CALLTRACE_CC) $(BINDIR)/calltrace-cc && ln -sf calltrace-cc $(BINDIR)/calltrace-c++ &&) :
 	$(INSTALL_DATA) probe/probe.h $(INCLUDEDIR)/watchctl/probe.h
 	$(INSTALL_DATA) $(BUILD)/probe/runtime.o $(PLUGINDIR)/probe_runtime.o
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig
@@ -48,11 +56,12 @@ install: all ## program, library, man pages, completions, debugger commands, doc
 
 # Folders that others share stay; our own go, when nobody has put anything into them.
 uninstall: ## removes what install placed
-	rm -f $(BINDIR)/watchctl $(LIBEXECDIR)/watchctl-step $(BASHDIR)/watchctl $(ZSHDIR)/_watchctl
+	rm -f $(addprefix $(BINDIR)/,watchctl calltrace-cc calltrace-c++) $(LIBEXECDIR)/watchctl-step $(BASHDIR)/watchctl $(ZSHDIR)/_watchctl
 	rm -f $(foreach page,$(MAN_PAGES),$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
-	rm -f $(addprefix $(DOCDIR)/,$(DOCS)) $(INCLUDEDIR)/stackwalk.h $(INCLUDEDIR)/watchctl/probe.h
+	rm -f $(addprefix $(DOCDIR)/,$(DOCS)) $(addprefix $(INCLUDEDIR)/,stackwalk.h calltrace.h watchctl/probe.h)
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(CAPTURE_SONAME) libstackwalk.so libstackwalk.a pkgconfig/stackwalk.pc)
-	rm -f $(addprefix $(PLUGINDIR)/,$(notdir $(STEPREC_SO)) probe_runtime.o) $(addprefix $(SHAREDIR)/lldb/,$(notdir $(STEPREC_SCRIPTS)))
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(CALLTRACE_SONAME) libcalltrace.so libcalltrace.a)
+	rm -f $(addprefix $(PLUGINDIR)/,$(notdir $(STEPREC_SO) $(PASS)) probe_runtime.o) $(addprefix $(SHAREDIR)/lldb/,$(notdir $(STEPREC_SCRIPTS)))
 	rm -rf $(addsuffix /__pycache__,$(SHAREDIR)/lldb $(SHAREDIR)/debugger)
 	rm -f $(addprefix $(SHAREDIR)/debugger/,$(notdir $(DEBUGGER_SCRIPTS)))
 	-rmdir $(INCLUDEDIR)/watchctl $(LIBEXECDIR) $(PLUGINDIR) $(SHAREDIR)/lldb $(SHAREDIR)/debugger $(SHAREDIR) \

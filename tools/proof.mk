@@ -29,3 +29,8 @@ PATCH_ARGS ?=
 .PHONY: patch-proof
 patch-proof: $(PROG) | packages-test ## all instructions of a kind patched in real programs: same output, counts as gdb and strace have them, no harm (minutes)
 	@$(PROOF_RUN) tests/proof/patches.py --cycles $(PATCH_CYCLES) --seed $(PATCH_SEED) $(PATCH_ARGS)
+
+.PHONY: compile-proof
+compile-proof: all $(SQLITE_SOURCE)/package.json $(LUA_SOURCE)/package.json | packages-test ## programs built to be traced: every entry and exit as they and callgrind count them (minutes)
+	$(Q)$(MAKE) --no-print-directory e2e E2E="tests/e2e/test_calltrace.py"
+	@$(PROOF_RUN) tests/proof/compile.py --build $(BUILD) --watchctl $(PROG) --sqlite $(SQLITE_SOURCE)/deps/sqlite3 --lua $(LUA_SOURCE)/src

@@ -131,6 +131,21 @@ def test_probes_are_linked_with_what_is_installed(root, tmp_path):
     assert r.returncode == 5 and names and all(name in r.stderr for name in names), r.stderr
 
 
+def test_a_program_is_compiled_and_traced_by_what_is_installed(root, tmp_path):
+    if not (BUILD / "libcalltrace-pass.so").exists():
+        pytest.skip("built without LLVM 19: there is no pass")
+    source = tmp_path / "app.c"
+    source.write_text("#include <calltrace.h>\nint twice(int n) { return 2 * n; }\n"
+                      "int main(void) { return calltrace_flush() || !calltrace_enabled() || twice(3) - 6; }\n")
+    for options in ([], ["-static"]):
+        log = tmp_path / f"run{len(options)}.log"
+        subprocess.run([root / "usr/bin/calltrace-cc", f"-I{root}/usr/include", *options, source, "-o", tmp_path / "app"], check=True, timeout=WAIT)
+        env = dict(os.environ, LD_LIBRARY_PATH=str(root / "usr/lib"), CALLTRACE_OUTPUT=str(log))
+        subprocess.run([tmp_path / "app"], check=True, env=env, timeout=WAIT)
+        calls = subprocess.run([root / "usr/bin/watchctl", "report", "--calls", log], capture_output=True, text=True, check=True, timeout=WAIT).stdout
+        assert re.search(r"^ *1 +twice ", calls, re.M), calls
+
+
 def test_uninstall_leaves_nothing(tmp_path):
     other = tmp_path / "usr/share/doc/other/README"
     other.parent.mkdir(parents=True)

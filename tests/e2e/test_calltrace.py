@@ -1,0 +1,171 @@
+"""
+calltrace-cc: programs are built with it, run, and what was recorded is held to what each program says itself about its
+calls (tests/victims/calltrace/account.h), at each level of optimization.
+"""
+import json
+import os
+import re
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, VICTIMS, WAIT, WATCHCTL
+
+CC, CXX = str(BUILD / "bin" / "calltrace-cc"), str(BUILD / "bin" / "calltrace-c++")
+PLUGIN = BUILD / "libcalltrace-pass.so"
+SOURCES = VICTIMS / "calltrace"
+LEVELS = ["-O0", "-O1", "-O2", "-O3", "-Os", "-O2 -flto -fuse-ld=lld", "-O2 -flto=thin -fuse-ld=lld", "-O2 -g -fno-pie -no-pie", "-O2 -fomit-frame-pointer -static"]
+UNTRACED = {"CALLTRACE_OUTPUT": ""}
+
+pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="built without LLVM 19: there is no pass")
+
+
+def compile(compiler, source, target, *options):
+    subprocess.run([compiler, *options, str(source), "-o", str(target), "-lpthread"], check=True, timeout=WAIT)
+    return str(target)
+
+
+def execute(program, log, **env):
+    ran = subprocess.run([program], capture_output=True, text=True, timeout=WAIT, env={**os.environ, "CALLTRACE_OUTPUT": str(log), **env})
+    assert ran.stderr == ""
+    return ran.returncode, ran.stdout
+
+
+def results(text):
+    return [line for line in text.splitlines() if line.startswith("result")]
+
+
+def account(text):
+    """{thread: [(what, function)]}, as the program has it."""
+    said = defaultdict(list)
+    for line in text.splitlines():
+        m = re.fullmatch(r"(\d+) ([<>!]) (\w+)", line)
+        if m:
+            said[int(m[1])].append((m[2], m[3]))
+    return dict(said)
+
+
+def report(log, *options):
+    ran = subprocess.run([WATCHCTL, "report", str(log), *options], capture_output=True, text=True, timeout=WAIT)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def events(log):
+    return [json.loads(line) for line in report(log, "--json").splitlines()]
+
+
+def plain_name(name):
+    """leaf(int) and (anonymous namespace)::leaf(int) -> leaf"""
+    return re.sub(r"\(.*", "", name).split("::")[-1]
+
+
+def recorded(log, names):
+    """The same of the log, of functions called @names; calls that have no end are left out, as the program does."""
+    told = defaultdict(list)
+    for e in events(log):
+        if e["type"] not in ("call", "return") or plain_name(e["function"]) not in names:
+            continue
+        if e["type"] == "call":
+            told[e["tid"]].append((">", plain_name(e["function"])))
+        elif e["how"] == "returned":
+            told[e["tid"]].append(("<", plain_name(e["function"])))
+        elif e.get("derived"):
+            told[e["tid"]].append(("!", plain_name(e["function"])))
+    return dict(told)
+
+
+def functions_of(said):
+    return {name for lines in said.values() for _, name in lines}
+
+
+@pytest.mark.parametrize("options", LEVELS)
+@pytest.mark.parametrize("source", ["plain.c", "tails.c", "jumps.c", "threads.c", "ends.c", "signals.c", "exceptions.cc"])
+def test_entries_and_exits_are_those_that_the_program_accounts_for(tmp_path, source, options):
+    compiler, other = (CXX, "clang++-19") if source.endswith(".cc") else (CC, "clang-19")
+    plain = compile(other, SOURCES / source, tmp_path / "plain", *options.split())
+    traced = compile(compiler, SOURCES / source, tmp_path / "traced", *options.split())
+    expected = subprocess.run([plain], capture_output=True, text=True, timeout=WAIT)
+    status, said = execute(traced, tmp_path / "run.log")
+    assert status == expected.returncode and results(said) == results(expected.stdout)
+    names = functions_of(account(said))
+    assert recorded(tmp_path / "run.log", names) == account(said)
+
+
+def test_every_function_has_its_file_and_line(tmp_path):
+    source = SOURCES / "plain.c"
+    execute(compile(CC, source, tmp_path / "traced", "-O2", "-g"), tmp_path / "run.log")
+    lines = source.read_text().splitlines()
+    calls = [e for e in events(tmp_path / "run.log") if e["type"] == "call"]
+    assert {e["function"] for e in calls} >= {"main", "leaf", "fact", "several"}
+    for e in calls:
+        assert e["file"] == str(source) and re.search(rf"\b{e['function']}\(", lines[e["line"] - 1])
+
+
+def test_without_an_output_nothing_is_recorded_and_nothing_is_left(tmp_path):
+    traced = compile(CC, SOURCES / "plain.c", tmp_path / "traced", "-O2")
+    before = set(tmp_path.iterdir())
+    ran = subprocess.run([traced], capture_output=True, text=True, timeout=WAIT, cwd=tmp_path, env={k: v for k, v in os.environ.items() if k != "CALLTRACE_OUTPUT"})
+    assert ran.returncode == 0 and ran.stderr == "" and set(tmp_path.iterdir()) == before
+
+
+def test_an_output_that_cannot_be_written_is_one_sentence_and_the_program_goes_on(tmp_path):
+    traced = compile(CC, SOURCES / "plain.c", tmp_path / "traced", "-O2")
+    expected = subprocess.run([traced], capture_output=True, text=True, timeout=WAIT)
+    ran = subprocess.run([traced], capture_output=True, text=True, timeout=WAIT, env={**os.environ, "CALLTRACE_OUTPUT": str(tmp_path / "none" / "run.log")})
+    assert ran.returncode == 0 and results(ran.stdout) == results(expected.stdout)
+    assert len(ran.stderr.splitlines()) == 1 and "run.log" in ran.stderr and "untraced" in ran.stderr
+
+
+def test_an_output_names_the_process(tmp_path):
+    traced = compile(CC, SOURCES / "plain.c", tmp_path / "traced", "-O2")
+    pid = subprocess.run(["sh", "-c", 'echo $$; exec "$0" >/dev/null', traced], capture_output=True, text=True, timeout=WAIT, env={**os.environ, "CALLTRACE_OUTPUT": str(tmp_path / "%e-%p.log")}).stdout.strip()
+    assert [p.name for p in tmp_path.iterdir() if p.is_dir()] == [f"traced-{pid}.log"]
+
+
+def test_a_compiler_in_a_build_does_all_that_clang_does(tmp_path):
+    """Compiling, linking, preprocessing, asking: with the same status and output, but for the code itself."""
+    (tmp_path / "a.c").write_text("int f(int n) { return n + 1; }\n")
+    (tmp_path / "b.c").write_text("int f(int);\nint main(int c, char **v) { return f(c) - 2; }\n")
+    for args in (["--version"], ["-dumpmachine"], ["-print-search-dirs"], ["-E", "a.c"], ["-M", "a.c"], ["-fsyntax-only", "b.c"], ["-c", "none.c"], ["-o", "x"], []):
+        ours, theirs = [subprocess.run([c, *args], capture_output=True, text=True, timeout=WAIT, cwd=tmp_path) for c in (CC, "clang-19")]
+        assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr), args
+    for line in ("-Wall -Werror -c a.c", "-Wall -Werror -c b.c", "-r a.o b.o -o both.o", "a.o b.o -o linked", "-Wall -Werror a.c b.c -o whole", "-shared -fPIC a.c -o liba.so", "b.c -L. -la -Wl,-rpath,. -o shared"):
+        ran = subprocess.run([CC, *line.split()], capture_output=True, text=True, timeout=WAIT, cwd=tmp_path)
+        assert (ran.returncode, ran.stderr) == (0, ""), line
+    for program, calls in (("linked", 2), ("whole", 2), ("shared", 2)):
+        log = tmp_path / f"{program}.log"
+        ran = subprocess.run([f"./{program}"], cwd=tmp_path, timeout=WAIT, env={**os.environ, "CALLTRACE_OUTPUT": str(log)})
+        assert ran.returncode == 0
+        assert [e["function"] for e in events(log) if e["type"] == "call"] == ["main", "f"], program
+
+
+def test_another_architecture_is_compiled_and_said_to_be_left_untraced(tmp_path):
+    (tmp_path / "a.c").write_text("int f(int n) { return n + 1; }\n")
+    ran = subprocess.run([CC, "--target=aarch64-linux-gnu", "-S", "a.c", "-o", "a.s"], capture_output=True, text=True, timeout=WAIT, cwd=tmp_path)
+    assert ran.returncode == 0 and "aarch64" in ran.stderr and "not traced" in ran.stderr
+    assert "__calltrace" not in (tmp_path / "a.s").read_text()
+
+
+def test_a_missing_compiler_is_one_sentence():
+    ran = subprocess.run([CC, "-c", "a.c"], capture_output=True, text=True, timeout=WAIT, env={**os.environ, "CALLTRACE_CLANG": "/none/clang"})
+    assert ran.returncode == 126 and len(ran.stderr.splitlines()) == 1 and "/none/clang" in ran.stderr
+
+
+def test_chrome_has_the_calls_balanced_and_nested(tmp_path):
+    execute(compile(CC, SOURCES / "threads.c", tmp_path / "traced", "-O2"), tmp_path / "run.log")
+    out = tmp_path / "chrome.json"
+    subprocess.run([WATCHCTL, "export", str(tmp_path / "run.log"), "--to", "chrome", "-o", str(out)], check=True, timeout=WAIT)
+    calls = sum(e["type"] == "call" for e in events(tmp_path / "run.log"))
+    begun = [e for e in json.loads(out.read_text())["traceEvents"] if e.get("ph") in ("X", "B")]
+    assert len(begun) == calls > 12
+
+
+def test_the_ir_verifier_has_nothing_to_say(tmp_path):
+    for source in sorted(Path(SOURCES).glob("*.c*")):
+        compiler = "clang++-19" if source.suffix == ".cc" else "clang-19"
+        for level in ("-O0", "-O2"):
+            subprocess.run([compiler, level, "-g", "-c", "-emit-llvm", str(source), "-o", "a.bc"], check=True, cwd=tmp_path, timeout=WAIT)
+            ran = subprocess.run(["opt-19", "a.bc", f"-load-pass-plugin={PLUGIN}", "-passes=inject-calltrace,verify", "-S", "-o", "a.ll"], capture_output=True, text=True, cwd=tmp_path, timeout=WAIT)
+            assert (ran.returncode, ran.stderr) == (0, "") and "__calltrace_at" in (tmp_path / "a.ll").read_text()
