@@ -10,8 +10,8 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/write_all.h"
+#include "watchctl/trace/calls/call_metadata.h"
 #include "watchctl/trace/log/tracelog_files.h"
-#include "watchctl/trace/log/tracelog_member.h"
 
 struct call_writer {
 	char *path;
@@ -34,23 +34,9 @@ struct call_file {
 	struct call_packet *packet;
 };
 
-/* Metadata */
-
 static struct wc_error *call_cannot_write(const char *path, int err)
 {
 	return wc_error_errno(WC_ELOG, err, "cannot write calls to the log %s", path);
-}
-
-static struct wc_error *call_describe(struct call_writer *w)
-{
-	scoped(freep) char *metadata = NULL;
-	struct wc_error *err = tracelog_metadata_read(w->dir, w->path, &w->id, &metadata);
-	int failed;
-
-	if (err || !metadata || strstr(metadata, CALL_STREAM_BEGIN))
-		return err;
-	failed = tracelog_metadata_append(w->dir, metadata, call_stream_text);
-	return failed ? call_cannot_write(w->path, failed) : NULL;
 }
 
 static void call_writer_closep(struct call_writer **w)
@@ -71,7 +57,7 @@ struct wc_error *call_writer_open(const char *path, struct call_writer **ret)
 		return &wc_enomem;
 	if (w->dir < 0)
 		return wc_error_errno(WC_ELOG, errno, "cannot open the log %s", path);
-	err = call_describe(w);
+	err = call_metadata_describe(w->dir, w->path, &w->id);
 	if (!err)
 		*ret = take_ptr(w);
 	return err;
