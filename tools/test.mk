@@ -29,10 +29,10 @@ oracle: $(LIB) $(CAPTURE_SO) | packages-oracle ## our unwinder against gdb, libu
 	@tests/oracle/run-unwind-oracle $(BUILD)
 	@tests/oracle/run-preload-oracle $(BUILD)
 
-$(UNIT_BIN): $(BUILD)/tests/unit/%: %.c $(LIB) $(CAPTURE_PARTS) | packages-test
+$(UNIT_BIN): $(BUILD)/tests/unit/%: %.c $(LIB) $(CAPTURE_PARTS) $(CALLTRACE_PARTS) | packages-test
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  UNIT    $*")
-	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIB) $(CAPTURE_PARTS) $(LIB) $(LIBS) -lcmocka
+	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIB) $(CAPTURE_PARTS) $(CALLTRACE_PARTS) $(LIB) $(LIBS) -lcmocka
 
 -include $(UNIT_BIN:%=%.d)
 

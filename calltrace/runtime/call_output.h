@@ -1,0 +1,54 @@
+/*
+ * call_output - a thread's LOG/calls.N, packet by packet (call_format.h), for code that may call nothing of the program.
+ * The file is opened for each packet and closed again: the program may close all descriptors and use their numbers.
+ *
+ * All signals are blocked while one of these runs, and one thread at a time uses an output.
+ */
+#ifndef CALLTRACE_RUNTIME_CALL_OUTPUT_H
+#define CALLTRACE_RUNTIME_CALL_OUTPUT_H
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "watchctl/trace/calls/call_format.h"
+
+/* The log, as all outputs share it. */
+struct output_place {
+	char path[PATH_MAX]; /* of its directory, absolute */
+	uint64_t device, inode;
+	uint8_t uuid[16];
+	pid_t pid;
+	atomic_uint next_file;
+};
+
+struct call_output {
+	struct output_place *place;
+	struct call_packet *packet; /* CALL_PACKET_BYTES, the owner's */
+	uint32_t n;		    /* events in it */
+	pid_t tid;
+	uint64_t begin_ns, last_ns;
+	uint64_t discarded; /* events, since its beginning */
+	uint64_t reported;  /* of them, in the packet that was written last */
+	uint64_t size;	    /* of the file */
+	uint32_t packets;   /* in it */
+	uint32_t number;    /* of it */
+	bool has_file;
+	long error;	 /* -errno of the packet that came last; 0: it was written */
+	bool is_stopped; /* the file is ours no more: all is discarded */
+};
+
+void output_begin(struct call_output *o, struct output_place *place, struct call_packet *packet, pid_t tid);
+
+/* @time_ns: CLOCK_MONOTONIC; one that is before the last event's is taken for that. */
+void output_put(struct call_output *o, enum call_what what, uint64_t time_ns, uint32_t function);
+
+/* Writes the packet, if there are events in it: those that could not be written are discarded, and counted. */
+void output_flush(struct call_output *o);
+
+/* Flushes; a last packet without events says what was discarded after the one before. */
+void output_finish(struct call_output *o);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * modules - the tables of functions of the executable and its libraries, found by the low half of a record's address.
+ * They are added and removed under the runtime's lock; turns look them up meanwhile.
+ */
+#ifndef CALLTRACE_RUNTIME_MODULES_H
+#define CALLTRACE_RUNTIME_MODULES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "calltrace/abi.h"
+
+#define MODULES_MAX 1024
+
+/*
+ * Adds [@begin, @end), whose first function becomes *@base. Returns NULL, or why it cannot be recorded: a phrase that
+ * lives for ever. Nothing was turned on.
+ */
+const char *modules_add(const struct calltrace_function *begin, const struct calltrace_function *end,
+			uint8_t *on, uint32_t *base);
+
+/* Sets the byte of @begin's module to 0. False: it was never added. */
+bool modules_stop(const struct calltrace_function *begin);
+
+/* Frees the range of @begin's module: no slot refers to it any more. */
+void modules_remove(const struct calltrace_function *begin);
+
+/* Sets the bytes of all of them. Async-signal-safe. */
+void modules_switch(bool on);
+
+/*
+ * The function of the record whose address ends in @what, but for its kind. NULL: of no module. *@hint is the number of
+ * a module to try first, and becomes that of the module found; *@id is the function's.
+ */
+const struct calltrace_function *modules_find(uint32_t what, unsigned int *hint, uint32_t *id);
+
+#endif

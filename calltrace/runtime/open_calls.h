@@ -1,0 +1,49 @@
+/*
+ * open_calls - a thread's calls that have begun and not ended, from which follows what nothing reported: calls that a
+ * longjmp or an exception has left, and whose exit is written with that of the call they jumped to.
+ *
+ * Frames are the low halves of the addresses at which return addresses lie. Less than 2 GB apart, their difference has
+ * the right sign. The stack grows down: a call in whose place, or above whose place, another is entered is gone.
+ */
+#ifndef CALLTRACE_RUNTIME_OPEN_CALLS_H
+#define CALLTRACE_RUNTIME_OPEN_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "calltrace/abi.h"
+#include "calltrace/runtime/call_output.h"
+
+#define OPEN_CALLS_MAX (1u << 20) /* deeper ones are discarded */
+
+struct open_call {
+	uint32_t function : 31;
+	uint32_t is_replaced : 1; /* it has jumped to the call above it: the two end together */
+	uint32_t frame;
+};
+
+/* Zero-initialise. */
+struct open_calls {
+	struct open_call *call; /* the innermost one last */
+	uint32_t depth, cap;
+	uint32_t beyond; /* calls above these that found no room */
+	bool is_leaving; /* the innermost one jumps: with the next event it is replaced, or has ended at: */
+	uint64_t left_ns;
+};
+
+struct call_fact {
+	enum calltrace_kind kind;
+	uint32_t function, frame;
+	bool is_inlined; /* the function may be inlined in another one, whose frame is its, too */
+	uint64_t time_ns;
+};
+
+/* Writes to @out what follows from @f. */
+void open_calls_take(struct open_calls *s, const struct call_fact *f, struct call_output *out);
+
+/* The thread has no more events. Other calls stay open. */
+void open_calls_finish(struct open_calls *s, struct call_output *out);
+
+void open_calls_deinit(struct open_calls *s);
+
+#endif

@@ -1,0 +1,476 @@
+#include "calltrace/runtime/thread.h"
+
+#include <cpuid.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <x86intrin.h>
+
+#include "calltrace/abi.h"
+#include "calltrace/runtime/modules.h"
+#include "calltrace/runtime/open_calls.h"
+#include "calltrace/runtime/raw_call.h"
+
+#define SLOTS (CALLTRACE_CHUNK / sizeof(struct calltrace_slot))
+#define AREA_SLOTS (3 * SLOTS) /* with the slack */
+#define AREA_BYTES (3 * CALLTRACE_CHUNK)
+#define MAP_BYTES (AREA_BYTES + CALL_PACKET_BYTES + CALLTRACE_CHUNK) /* and what aligning takes */
+#define HEAD_BYTES 4096u
+
+#define KEYS_WITHOUT_MALLOC 32 /* of glibc: pthread_setspecific() allocates for others */
+#define WIDE_SAMPLE 20000      /* cycles: something came between the two clocks */
+#define RATE_SHIFT 40
+
+/* A point at which both clocks were read. */
+struct clock_point {
+	uint64_t tsc, ns;
+};
+
+struct thread {
+	struct thread *next; /* never changes: heads are used again, not freed */
+	atomic_bool is_taken;
+	atomic_bool is_new; /* nobody was told of it yet */
+	pid_t tid;
+	char comm[COMM_LEN];
+
+	raw_lock lock;		      /* of what follows */
+	struct calltrace_slot *chunk; /* NULL: it has ended */
+	struct calltrace_slot *begin; /* the first slot given since the last turn */
+	struct calltrace_slot *from;  /* the first one that has not been read */
+	struct clock_point point;     /* of the last drain */
+	unsigned int module;	      /* that of its last event */
+	void *map;
+	struct open_calls calls;
+	struct call_output out;
+};
+
+_Static_assert(sizeof(struct thread) <= HEAD_BYTES, "a head has a page");
+
+/* Threads that have no chunk yet scribble on it. */
+static struct calltrace_slot shared[AREA_SLOTS] __attribute__((aligned(CALLTRACE_CHUNK)));
+
+extern __thread struct calltrace_slot *__calltrace_at __attribute__((visibility("default")));
+__thread struct calltrace_slot *__calltrace_at __attribute__((tls_model("initial-exec"))) =
+	&shared[SLOTS - 1];
+
+static __thread struct {
+	struct thread *t;
+	struct calltrace_slot
+		*shared_from; /* the first slot of `shared` that it was given; NULL: the last of its
+					       chunk, as at the beginning */
+	unsigned char rounds; /* of destructors */
+	bool has_ended;
+} self __attribute__((tls_model("initial-exec")));
+
+static struct {
+	_Atomic(struct thread *) first;
+	atomic_bool *is_recording; /* in a page that is zero in a copy of the process; NULL: not begun */
+	struct output_place *place;
+	void (*ended)(struct thread *t);
+	pthread_key_t key;
+	bool has_key;
+	_Atomic uint64_t discarded; /* of threads that have ended, or never had a chunk */
+} threads;
+
+/* For turn.S */
+
+struct vectors {
+	uint64_t size;
+	uint32_t mask; /* of state components that xsave stores; 0: fxsave */
+};
+
+#define VECTOR_COMPONENTS 0xe7u /* x87, SSE, AVX, AVX-512: all that libraries of C use */
+#define FXSAVE_BYTES 512
+#define XSAVE_HEAD_BYTES 576
+
+struct vectors calltrace_vectors __attribute__((visibility("hidden"))) = { .size = FXSAVE_BYTES };
+void calltrace_turn(uint32_t what, uint32_t frame) __attribute__((visibility("hidden")));
+
+static void vectors_measure(void)
+{
+	struct vectors v = { .size = XSAVE_HEAD_BYTES };
+	unsigned int a, b, c, d, i;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE))
+		return;
+	__asm__ volatile("xgetbv" : "=a"(v.mask), "=d"(d) : "c"(0));
+	v.mask &= VECTOR_COMPONENTS;
+	for (i = 2; i < 32; i++) {
+		if (!(v.mask & 1u << i) || !__get_cpuid_count(0xd, i, &a, &b, &c, &d))
+			continue;
+		if (v.size < a + b) /* its size and its offset */
+			v.size = a + b;
+	}
+	calltrace_vectors = v;
+}
+
+/* Clocks */
+
+static struct clock_point clock_point_now(void)
+{
+	struct clock_point best = { 0 };
+	uint64_t width = UINT64_MAX;
+
+	for (int tries = 0; tries < 3 && width > WIDE_SAMPLE; tries++) {
+		struct timespec t;
+		const uint64_t before = __rdtsc();
+
+		raw_call(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&t, 0, 0);
+		if (__rdtsc() - before < width) {
+			width = __rdtsc() - before;
+			best.tsc = before + width / 2;
+			best.ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+		}
+	}
+	return best;
+}
+
+/* Integers only: floating point exceptions may be unmasked in the program. */
+static uint64_t clock_rate(const struct clock_point *a, const struct clock_point *b)
+{
+	if (b->tsc <= a->tsc || b->ns <= a->ns)
+		return 0;
+	return (uint64_t)(((unsigned __int128)(b->ns - a->ns) << RATE_SHIFT) / (b->tsc - a->tsc));
+}
+
+static uint64_t clock_time(const struct clock_point *from, uint64_t rate, uint64_t until_ns, uint64_t tsc)
+{
+	uint64_t ns;
+
+	if (tsc <= from->tsc)
+		return from->ns;
+	ns = from->ns + (uint64_t)((unsigned __int128)(tsc - from->tsc) * rate >> RATE_SHIFT);
+	return ns < until_ns ? ns : until_ns;
+}
+
+/* Slots */
+
+static void slots_clear(struct calltrace_slot *from, const struct calltrace_slot *end)
+{
+	for (; from < end; from++)
+		*(volatile struct calltrace_slot *)from = (struct calltrace_slot){ 0 };
+}
+
+static void take_slot(struct thread *t, const struct calltrace_slot *slot, uint32_t what, uint64_t time_ns)
+{
+	struct call_fact f = { .kind = what & CALLTRACE_KIND_MASK, .frame = slot->frame, .time_ns = time_ns };
+	const struct calltrace_function *record = modules_find(what, &t->module, &f.function);
+
+	if (!record) {
+		t->out.discarded++;
+		return;
+	}
+	f.is_inlined = record->flags & CALLTRACE_FLAG_INLINED;
+	open_calls_take(&t->calls, &f, &t->out);
+}
+
+/*
+ * Reads the slots up to @end. Those of its own are all given: one that is not written is left out; returned is the last
+ * of these, or NULL. Other threads, to whom it is not known how many are given, stop there.
+ */
+static struct calltrace_slot *drain(struct thread *t, const struct calltrace_slot *end, bool is_own)
+{
+	const struct clock_point now = clock_point_now();
+	const uint64_t rate = clock_rate(&t->point, &now);
+	struct calltrace_slot *hole = NULL;
+
+	for (; t->from < end; t->from++) {
+		const uint32_t what = __atomic_load_n(&t->from->what, __ATOMIC_ACQUIRE);
+
+		if (what) {
+			take_slot(t, t->from, what, clock_time(&t->point, rate, now.ns, t->from->tsc));
+			slots_clear(t->from, t->from + 1);
+		} else if (is_own) {
+			t->out.discarded++;
+			hole = t->from;
+		} else {
+			break;
+		}
+	}
+	t->point = now;
+	return hole;
+}
+
+/* Where the next event of the thread goes. */
+static struct calltrace_slot *own_turn(struct thread *t, struct calltrace_slot *at)
+{
+	struct calltrace_slot *hole = drain(t, at, true);
+
+	slots_clear(t->chunk, t->begin);
+	t->begin = t->chunk;
+	if (hole && hole + 1 < t->chunk + 2 * SLOTS)
+		t->begin = hole + 1;
+	t->from = t->begin;
+	return t->begin;
+}
+
+/* Threads */
+
+static bool raw_failed(long ret)
+{
+	return ret < 0 && ret > -4096;
+}
+
+static long map_bytes(unsigned long bytes)
+{
+	return raw_call6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
+}
+
+/* A head that a thread which has ended had, or a new one; NULL: no memory. */
+static struct thread *take_head(void)
+{
+	struct thread *t;
+	long p;
+
+	for (t = threads.first; t; t = t->next) {
+		bool is_taken = false;
+
+		if (atomic_compare_exchange_strong(&t->is_taken, &is_taken, true))
+			return t;
+	}
+	p = map_bytes(HEAD_BYTES);
+	if (raw_failed(p))
+		return NULL;
+	t = (struct thread *)p;
+	t->is_taken = true;
+	t->next = threads.first;
+	while (!atomic_compare_exchange_weak(&threads.first, &t->next, t))
+		;
+	return t;
+}
+
+static struct thread *thread_begin(void)
+{
+	struct thread *t = take_head();
+	long map = t ? map_bytes(MAP_BYTES) : -1;
+
+	if (raw_failed(map)) {
+		if (t)
+			t->is_taken = false;
+		return NULL;
+	}
+	t->tid = (pid_t)raw_call(SYS_gettid, 0, 0, 0, 0);
+	raw_call(SYS_prctl, PR_GET_NAME, (long)t->comm, 0, 0);
+
+	raw_lock_take(&t->lock);
+	t->map = (void *)map;
+	t->chunk = (struct calltrace_slot *)(((uintptr_t)map + CALLTRACE_CHUNK - 1) &
+					     ~(uintptr_t)(CALLTRACE_CHUNK - 1));
+	t->begin = t->from = t->chunk;
+	t->point = clock_point_now();
+	t->module = 0;
+	output_begin(&t->out, threads.place, (struct call_packet *)(t->chunk + AREA_SLOTS), t->tid);
+	raw_lock_release(&t->lock);
+	t->is_new = t->tid != threads.place->pid; /* the log has the first thread from its beginning */
+	return t;
+}
+
+/* Events of a thread that has no chunk, but for the one that the turn was called with. */
+static uint64_t shared_events(const struct calltrace_slot *at)
+{
+	const struct calltrace_slot *from = self.shared_from ? self.shared_from : &shared[SLOTS - 1];
+
+	return at > from ? (uint64_t)(at - from) - 1 : 0;
+}
+
+/* The next events go into the shared chunk, as many as there fit. */
+static void scribble(void)
+{
+	self.shared_from = shared;
+	__calltrace_at = shared;
+}
+
+static void first_turn(uint32_t what, uint32_t frame)
+{
+	const struct calltrace_slot only = { .tsc = 0, .what = what, .frame = frame };
+	const uint64_t discarded = shared_events(__calltrace_at);
+	struct thread *t = self.has_ended ? NULL : thread_begin();
+
+	if (!t) {
+		threads.discarded += discarded + 1;
+		scribble();
+		return;
+	}
+	raw_lock_take(&t->lock);
+	t->out.discarded += discarded;
+	take_slot(t, &only, what, t->point.ns);
+	raw_lock_release(&t->lock);
+	__calltrace_at = t->chunk;
+	self.t = t;
+	/* Of a key with a larger number it is not heard when the thread ends: its chunk stays until the process does. */
+	if (threads.has_key)
+		pthread_setspecific(threads.key, t);
+}
+
+/* From turn.S: anywhere in the program, in malloc() and in signal handlers too. */
+void calltrace_turn(uint32_t what, uint32_t frame)
+{
+	const uint64_t signals = raw_signals_block(RAW_ALL_SIGNALS);
+	struct thread *t = self.t;
+
+	if (!threads_are_recording()) {
+		modules_switch(false);
+		scribble();
+	} else if (!t) {
+		first_turn(what, frame);
+	} else {
+		raw_lock_take(&t->lock);
+		__calltrace_at = own_turn(t, __calltrace_at);
+		raw_lock_release(&t->lock);
+	}
+	raw_signals_block(signals);
+}
+
+static void end_file(struct thread *t)
+{
+	open_calls_finish(&t->calls, &t->out);
+	output_finish(&t->out);
+	t->out.is_stopped = true;
+}
+
+void thread_finish(struct thread *t)
+{
+	raw_lock_take(&t->lock);
+	drain(t, __calltrace_at, true);
+	end_file(t);
+	threads.discarded += t->out.discarded;
+	open_calls_deinit(&t->calls);
+	raw_call(SYS_munmap, (long)t->map, MAP_BYTES, 0, 0);
+	t->chunk = NULL;
+	raw_lock_release(&t->lock);
+	self.t = NULL;
+	self.has_ended = true;
+	scribble();
+	t->is_taken = false;
+}
+
+/* Of the thread's key. The last of its rounds: destructors of the program's own keys are recorded, too. */
+static void on_thread_end(void *arg)
+{
+	if (!threads_are_recording())
+		return;
+	if (++self.rounds < PTHREAD_DESTRUCTOR_ITERATIONS && !pthread_setspecific(threads.key, arg))
+		return;
+	threads.ended(arg);
+}
+
+/* All */
+
+const char *threads_begin(struct output_place *place, void (*ended)(struct thread *t))
+{
+	atomic_bool *page;
+
+	if ((uintptr_t)shared % CALLTRACE_CHUNK)
+		return "this C library does not align libraries to 64 KiB: link libcalltrace.a";
+	vectors_measure();
+	page = mmap(NULL, HEAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		return "no memory";
+	/* Kernels before 4.14 cannot: there a child made without fork() would go on as its parent. */
+	madvise(page, HEAD_BYTES, MADV_WIPEONFORK);
+	threads.has_key = !pthread_key_create(&threads.key, on_thread_end);
+	if (threads.has_key && threads.key >= KEYS_WITHOUT_MALLOC) {
+		pthread_key_delete(threads.key);
+		threads.has_key = false;
+	}
+	threads.place = place;
+	threads.ended = ended;
+	threads.is_recording = page;
+	*page = true;
+	return NULL;
+}
+
+bool threads_are_recording(void)
+{
+	return threads.is_recording && *threads.is_recording;
+}
+
+void threads_forget(void)
+{
+	if (threads.is_recording)
+		*threads.is_recording = false;
+}
+
+/* Drains each thread, then calls @fn, if any, under its lock. The first result of @fn that is not 0. */
+static long threads_each(long (*fn)(struct thread *t))
+{
+	struct thread *t;
+	long ret = 0;
+
+	for (t = threads.first; t; t = t->next) {
+		raw_lock_take(&t->lock);
+		if (t->chunk) {
+			long result;
+
+			drain(t, t->chunk + AREA_SLOTS, false);
+			result = fn ? fn(t) : 0;
+			ret = ret ? ret : result;
+		}
+		raw_lock_release(&t->lock);
+	}
+	return ret;
+}
+
+static long flush_file(struct thread *t)
+{
+	output_flush(&t->out);
+	return t->out.error;
+}
+
+/* Slots behind one that was not written in time are discarded. */
+static long finish_file(struct thread *t)
+{
+	for (; t->from < t->chunk + AREA_SLOTS; t->from++)
+		t->out.discarded += t->from->what != 0;
+	end_file(t);
+	return 0;
+}
+
+void threads_drain(void)
+{
+	threads_each(NULL);
+}
+
+long threads_flush(void)
+{
+	return threads_each(flush_file);
+}
+
+void threads_finish(void)
+{
+	threads_each(finish_file);
+}
+
+uint64_t threads_discarded(void)
+{
+	uint64_t n = threads.discarded;
+	struct thread *t;
+
+	for (t = threads.first; t; t = t->next) {
+		raw_lock_take(&t->lock);
+		if (t->chunk)
+			n += t->out.discarded;
+		raw_lock_release(&t->lock);
+	}
+	return n;
+}
+
+struct thread *threads_next_new(struct thread *t)
+{
+	for (t = t ? t->next : threads.first; t && !t->is_new; t = t->next)
+		;
+	return t;
+}
+
+pid_t thread_introduce(struct thread *t, char comm[COMM_LEN])
+{
+	unsigned int i;
+
+	t->is_new = false;
+	for (i = 0; i < COMM_LEN; i++)
+		comm[i] = t->comm[i];
+	return t->tid;
+}
