@@ -308,12 +308,13 @@ static uintptr_t behind(const int32_t *offset)
 struct wc_error *own_log_put_functions(struct own_log *l, const struct calltrace_function *begin,
 				       const struct calltrace_function *end, uint32_t base)
 {
-	struct wc_error *err = NULL;
+	struct wc_error *err = check_descriptors(l); /* once for tens of thousands */
+	const uint64_t time_ns = monotonic_ns();
 	struct own_module m;
 
 	find_module(begin, &m);
 	for (const struct calltrace_function *f = begin; f < end && !err; f++) {
-		struct trace_event e = { .type = EVENT_FUNCTION };
+		struct trace_event e = { .type = EVENT_FUNCTION, .time_ns = time_ns };
 
 		e.function = (struct function_event){
 			.id = base + (uint32_t)(f - begin),
@@ -327,7 +328,7 @@ struct wc_error *own_log_put_functions(struct own_log *l, const struct calltrace
 			.line = f->line,
 			.return_type = NO_TYPE,
 		};
-		err = put_event(l, &e);
+		err = l->sink.put(l->sink.ctx, &e);
 	}
 	return err;
 }

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "calltrace/calltrace.h"
@@ -329,6 +330,32 @@ static int forks(void)
 	return status;
 }
 
+/* Without the C library, whose handlers do not run: what they do is not needed for that the log stays whole. */
+static int forks_raw(void)
+{
+	pid_t child;
+	int status;
+
+	ENTER(a, S1);
+	child = (pid_t)syscall(SYS_fork);
+	if (!child) {
+		call_twice(ROUNDS);
+		_exit(calltrace_enabled());
+	}
+	waitpid(child, &status, 0);
+	LEAVE(a, S1);
+	return status;
+}
+
+/* Twice the same table, as two libraries 4 GB apart. */
+static int overlaps(void)
+{
+	static uint8_t on;
+
+	__calltrace_register(__start_calltrace_functions + 1, __stop_calltrace_functions, &on);
+	return on || nested();
+}
+
 /* As daemons do, and then uses the numbers. */
 static int closes_all(void)
 {
@@ -410,27 +437,14 @@ static const struct act {
 	const char *name;
 	int (*run)(void);
 } acts[] = {
-	{ "nested", nested },
-	{ "tail_chain", tail_chain },
-	{ "tail_away", tail_away },
-	{ "long_jump", long_jump },
-	{ "signals", signals },
-	{ "late_turns", late_turns },
-	{ "late_slot", late_slot },
-	{ "threads", threads },
-	{ "thread_ends", thread_ends },
-	{ "switched", switched },
-	{ "not_enabled", not_enabled },
-	{ "full_disk", full_disk },
-	{ "untraced", untraced },
-	{ "registers", registers },
-	{ "forks", forks },
-	{ "closes_all", closes_all },
-	{ "deep", deep },
-	{ "inlined", inlined },
-	{ "another_stack", another_stack },
-	{ "flushes", flushes },
-	{ "unloads", unloads },
+	{ "nested", nested },	    { "tail_chain", tail_chain },   { "tail_away", tail_away },
+	{ "long_jump", long_jump }, { "signals", signals },	    { "late_turns", late_turns },
+	{ "late_slot", late_slot }, { "threads", threads },	    { "thread_ends", thread_ends },
+	{ "switched", switched },   { "not_enabled", not_enabled }, { "full_disk", full_disk },
+	{ "untraced", untraced },   { "registers", registers },	    { "forks", forks },
+	{ "forks_raw", forks_raw }, { "overlaps", overlaps },	    { "closes_all", closes_all },
+	{ "deep", deep },	    { "inlined", inlined },	    { "another_stack", another_stack },
+	{ "flushes", flushes },	    { "unloads", unloads },
 };
 
 static int act(const char *name)
@@ -735,6 +749,26 @@ static void a_child_does_not_write_its_parents_log(void **state)
 	check_act(state, "forks", "+a-a");
 }
 
+static void a_child_of_a_bare_system_call_does_not_either(void **state)
+{
+	check_act(state, "forks_raw", "+a-a");
+}
+
+static void look_at_note(const struct trace_event *e)
+{
+	assert_non_null(strstr(e->note.text, "are not recorded: another module lies 4 GB"));
+}
+
+static void modules_that_look_the_same_are_said(void **state)
+{
+	const struct fixture *f = *state;
+
+	assert_int_equal(run(f, "overlaps", f->log), 0);
+	said(f, "test_calltrace_runtime are not recorded: another module lies 4 GB");
+	check_times(f->log, "+a+b+c-c-b+b-b-a-e", 1, 0);
+	assert_int_equal(count_events(f->log, EVENT_NOTE, look_at_note), 1);
+}
+
 static void the_program_may_close_all_descriptors(void **state)
 {
 	const struct fixture *f = *state;
@@ -839,6 +873,8 @@ int main(int argc, char **argv)
 		TEST(the_path_may_name_process_and_program),
 		TEST(registers_survive),
 		TEST(a_child_does_not_write_its_parents_log),
+		TEST(a_child_of_a_bare_system_call_does_not_either),
+		TEST(modules_that_look_the_same_are_said),
 		TEST(the_program_may_close_all_descriptors),
 		TEST(calls_beyond_the_depth_are_counted),
 		TEST(an_inlined_function_is_in_its_callers_frame),
