@@ -48,7 +48,7 @@ static bool may_pass(long err)
 /* The log's directory, or -errno; -ESTALE: another one has its name. */
 static long open_directory(const struct output_place *p)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	long fd = raw_call(SYS_openat, AT_FDCWD, (long)p->path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 
 	if (fd < 0)
@@ -80,7 +80,7 @@ static long create_file(struct call_output *o, long dir)
 static long reopen_file(struct call_output *o, long dir)
 {
 	char name[TRACELOG_NAME_MAX];
-	struct stat st;
+	struct stat st = { 0 };
 	long fd;
 
 	make_name(o->number, name);

@@ -309,13 +309,11 @@ struct wc_error *own_log_put_functions(struct own_log *l, const struct calltrace
 				       const struct calltrace_function *end, uint32_t base)
 {
 	struct wc_error *err = check_descriptors(l); /* once for tens of thousands */
-	const uint64_t time_ns = monotonic_ns();
+	struct trace_event e = { .type = EVENT_FUNCTION, .time_ns = monotonic_ns() };
 	struct own_module m;
 
 	find_module(begin, &m);
 	for (const struct calltrace_function *f = begin; f < end && !err; f++) {
-		struct trace_event e = { .type = EVENT_FUNCTION, .time_ns = time_ns };
-
 		e.function = (struct function_event){
 			.id = base + (uint32_t)(f - begin),
 			.flags = FUNCTION_NO_TYPES,

@@ -141,7 +141,7 @@ static void begin_threads(void)
 }
 
 /* Once, under the lock. */
-static void begin(void)
+static void runtime_begin(void)
 {
 	const char *output = secure_getenv("CALLTRACE_OUTPUT"), *enable = secure_getenv("CALLTRACE_ENABLE");
 	struct wc_error *err;
@@ -168,34 +168,34 @@ __attribute__((constructor(101))) static void on_load(void)
 	struct guard g;
 
 	runtime_lock(&g);
-	begin();
+	runtime_begin();
 	runtime_unlock(&g);
 }
 
 /* Modules */
 
-static void refuse_module(const struct calltrace_function *table, const char *why)
+static void refuse_module(const struct calltrace_function *begin, const char *why)
 {
 	char text[PATH_MAX + 160], name[PATH_MAX];
 
-	own_log_module_name(table, name, sizeof(name));
+	own_log_module_name(begin, name, sizeof(name));
 	snprintf(text, sizeof(text), "calls in %s are not recorded: %s", *name ? name : "a module", why);
 	say(text, "");
 	error_number(own_log_put_note(runtime.log, text));
 }
 
-static void add_module(const struct calltrace_function *table, const struct calltrace_function *end,
+static void add_module(const struct calltrace_function *begin, const struct calltrace_function *end,
 		       uint8_t *on)
 {
 	struct wc_error *err;
 	uint32_t base;
-	const char *why = modules_add(table, end, on, &base);
+	const char *why = modules_add(begin, end, on, &base);
 
 	if (why) {
-		refuse_module(table, why);
+		refuse_module(begin, why);
 		return;
 	}
-	err = own_log_put_functions(runtime.log, table, end, base);
+	err = own_log_put_functions(runtime.log, begin, end, base);
 	if (!err)
 		err = put_new_threads();
 	if (!err)
@@ -206,27 +206,27 @@ static void add_module(const struct calltrace_function *table, const struct call
 		__atomic_store_n(on, runtime.is_enabled, __ATOMIC_SEQ_CST);
 }
 
-PUBLIC void __calltrace_register(const struct calltrace_function *table, const struct calltrace_function *end,
+PUBLIC void __calltrace_register(const struct calltrace_function *begin, const struct calltrace_function *end,
 				 uint8_t *on)
 {
 	struct guard g;
 
 	runtime_lock(&g);
-	begin();
-	if (is_tracing() && table < end)
-		add_module(table, end, on);
+	runtime_begin();
+	if (is_tracing() && begin < end)
+		add_module(begin, end, on);
 	runtime_unlock(&g);
 }
 
-PUBLIC void __calltrace_unregister(const struct calltrace_function *table)
+PUBLIC void __calltrace_unregister(const struct calltrace_function *begin)
 {
 	struct guard g;
 
 	runtime_lock(&g);
-	if (modules_stop(table)) {
+	if (modules_stop(begin)) {
 		if (is_tracing())
 			threads_drain();
-		modules_remove(table);
+		modules_remove(begin);
 	}
 	runtime_unlock(&g);
 }
@@ -239,7 +239,7 @@ static int switch_to(bool on)
 	bool can;
 
 	runtime_lock(&g);
-	begin();
+	runtime_begin();
 	can = is_tracing();
 	if (can) {
 		runtime.is_enabled = on;

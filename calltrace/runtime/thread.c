@@ -114,7 +114,7 @@ static struct clock_point clock_point_now(void)
 	uint64_t width = UINT64_MAX;
 
 	for (int tries = 0; tries < 3 && width > WIDE_SAMPLE; tries++) {
-		struct timespec t;
+		struct timespec t = { 0 };
 		const uint64_t before = __rdtsc();
 
 		raw_call(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&t, 0, 0);
@@ -362,13 +362,15 @@ static void on_thread_end(void *arg)
 const char *threads_begin(struct output_place *place, void (*ended)(struct thread *t))
 {
 	atomic_bool *page;
+	long p;
 
 	if ((uintptr_t)shared % CALLTRACE_CHUNK)
 		return "this C library does not align libraries to 64 KiB: link libcalltrace.a";
 	vectors_measure();
-	page = mmap(NULL, HEAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (page == MAP_FAILED)
+	p = map_bytes(HEAD_BYTES);
+	if (raw_failed(p))
 		return "no memory";
+	page = (atomic_bool *)p;
 	/* Kernels before 4.14 cannot: there a child made without fork() would go on as its parent. */
 	madvise(page, HEAD_BYTES, MADV_WIPEONFORK);
 	threads.has_key = !pthread_key_create(&threads.key, on_thread_end);
