@@ -26,7 +26,8 @@ static struct {
 	pthread_mutex_t lock;
 	bool was_begun;
 	bool is_enabled;
-	struct own_log *log; /* NULL: nothing is recorded */
+	struct own_log *log;	/* NULL: nothing is recorded */
+	struct wc_error *error; /* the first one of the log, to be reported at the end; NULL */
 	struct output_place place;
 } runtime = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -73,6 +74,12 @@ static int error_number(struct wc_error *err)
 	return -number;
 }
 
+/* Takes @err. */
+static void keep_error(struct wc_error *err)
+{
+	runtime.error = wc_error_first(runtime.error, err);
+}
+
 /* The log cannot be written to: what is in it stays. */
 static void give_up(struct wc_error *err)
 {
@@ -113,15 +120,13 @@ static struct wc_error *put_new_threads(void)
 /* In the thread that ends. */
 static void on_thread_end(struct thread *t)
 {
-	struct wc_error *err;
 	struct guard g;
 
 	runtime_lock(&g);
 	if (is_tracing()) {
-		err = put_new_threads();
+		/* Its calls have a file of their own: they are not lost with its name, which the end reports. */
+		keep_error(put_new_threads());
 		thread_finish(t);
-		if (err)
-			give_up(err);
 	}
 	runtime_unlock(&g);
 }
@@ -290,32 +295,31 @@ PUBLIC int calltrace_flush(void)
 
 /* The end */
 
-static struct wc_error *end_log(void)
+static void end_log(void)
 {
-	struct wc_error *err = put_new_threads();
 	uint64_t discarded;
 
+	keep_error(put_new_threads());
 	threads_finish();
 	discarded = threads_discarded();
 	threads_forget();
 	if (discarded)
-		err = wc_error_first(err, own_log_put_lost(runtime.log, discarded));
-	return wc_error_first(err, own_log_close(take_ptr(runtime.log)));
+		keep_error(own_log_put_lost(runtime.log, discarded));
+	keep_error(own_log_close(take_ptr(runtime.log)));
 }
 
 /* After the program's exit handlers and destructors. */
 __attribute__((destructor(101))) static void on_exit_of_process(void)
 {
-	struct wc_error *err;
 	struct guard g;
 
 	runtime_lock(&g);
 	if (is_tracing()) {
 		modules_switch(false);
-		err = end_log();
-		if (err)
-			say(err->text, "");
-		wc_error_free(err);
+		end_log();
+		if (runtime.error)
+			say(runtime.error->text, "");
+		wc_error_free(take_ptr(runtime.error));
 	}
 	runtime_unlock(&g);
 }

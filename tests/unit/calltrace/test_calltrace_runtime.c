@@ -347,6 +347,23 @@ static int forks_raw(void)
 	return status;
 }
 
+/* The child has its parent's memory, and its parent waits: the calls are one thread's. */
+static int forks_sharing(void)
+{
+	pid_t child;
+	int status;
+
+	ENTER(a, S1);
+	child = vfork();
+	if (!child) {
+		call_below(ROUNDS);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	LEAVE(a, S1);
+	return status;
+}
+
 /* Twice the same table, as two libraries 4 GB apart. */
 static int overlaps(void)
 {
@@ -375,6 +392,39 @@ static int closes_all(void)
 	if (calltrace_flush())
 		return 1;
 	return fstat(fd, &st) == 0 && st.st_size == 0 ? 0 : 2;
+}
+
+/* Somebody else's log has the name of ours, and then our file has become longer. */
+static int log_moved(void)
+{
+	const char *log = getenv("CALLTRACE_OUTPUT");
+	char moved[128];
+	int failed;
+
+	snprintf(moved, sizeof(moved), "%s.moved", log);
+	nested();
+	failed = calltrace_flush() || rename(log, moved) || mkdir(log, 0700);
+	nested();
+	failed = failed || calltrace_flush() != -ESTALE || rmdir(log) || rename(moved, log);
+	nested();
+	return failed;
+}
+
+static int file_changed(void)
+{
+	char name[128];
+	int fd;
+
+	nested();
+	if (calltrace_flush())
+		return 1;
+	snprintf(name, sizeof(name), "%s/calls.0000000000", getenv("CALLTRACE_OUTPUT"));
+	fd = open(name, O_WRONLY | O_APPEND | O_CLOEXEC);
+	if (write(fd, "x", 1) != 1)
+		return 2;
+	close(fd);
+	nested();
+	return calltrace_flush() == -ESTALE ? 0 : 3;
 }
 
 static int deep(void)
@@ -437,14 +487,32 @@ static const struct act {
 	const char *name;
 	int (*run)(void);
 } acts[] = {
-	{ "nested", nested },	    { "tail_chain", tail_chain },   { "tail_away", tail_away },
-	{ "long_jump", long_jump }, { "signals", signals },	    { "late_turns", late_turns },
-	{ "late_slot", late_slot }, { "threads", threads },	    { "thread_ends", thread_ends },
-	{ "switched", switched },   { "not_enabled", not_enabled }, { "full_disk", full_disk },
-	{ "untraced", untraced },   { "registers", registers },	    { "forks", forks },
-	{ "forks_raw", forks_raw }, { "overlaps", overlaps },	    { "closes_all", closes_all },
-	{ "deep", deep },	    { "inlined", inlined },	    { "another_stack", another_stack },
-	{ "flushes", flushes },	    { "unloads", unloads },
+	{ "nested", nested },
+	{ "tail_chain", tail_chain },
+	{ "tail_away", tail_away },
+	{ "long_jump", long_jump },
+	{ "signals", signals },
+	{ "late_turns", late_turns },
+	{ "late_slot", late_slot },
+	{ "threads", threads },
+	{ "thread_ends", thread_ends },
+	{ "switched", switched },
+	{ "not_enabled", not_enabled },
+	{ "full_disk", full_disk },
+	{ "untraced", untraced },
+	{ "registers", registers },
+	{ "forks", forks },
+	{ "forks_raw", forks_raw },
+	{ "forks_sharing", forks_sharing },
+	{ "overlaps", overlaps },
+	{ "closes_all", closes_all },
+	{ "log_moved", log_moved },
+	{ "file_changed", file_changed },
+	{ "deep", deep },
+	{ "inlined", inlined },
+	{ "another_stack", another_stack },
+	{ "flushes", flushes },
+	{ "unloads", unloads },
 };
 
 static int act(const char *name)
@@ -754,6 +822,21 @@ static void a_child_of_a_bare_system_call_does_not_either(void **state)
 	check_act(state, "forks_raw", "+a-a");
 }
 
+static void a_child_that_shares_memory_is_recorded(void **state)
+{
+	const struct fixture *f = *state;
+	scoped(call_reader_closep) struct call_reader *r = NULL;
+	scoped(freep) char *text = NULL;
+
+	ran(f, "forks_sharing");
+	r = read_calls(f->log, 0);
+	assert_int_equal(call_reader_threads(r), 1);
+	text = events_of(r, 0);
+	assert_int_equal(strlen(text) / 2, 4 * ROUNDS + 2);
+	assert_memory_equal(text, "+a+c+d-d-c", 10);
+	assert_string_equal(text + strlen(text) - 6, "-d-c-a");
+}
+
 static void look_at_note(const struct trace_event *e)
 {
 	assert_non_null(strstr(e->note.text, "are not recorded: another module lies 4 GB"));
@@ -782,6 +865,28 @@ static void the_program_may_close_all_descriptors(void **state)
 	assert_memory_equal(text, "+a~a+a+b-b-a", 12);
 	assert_int_equal(strlen(text) / 2, 20003);
 	assert_int_equal(count_events(f->log, EVENT_THREAD, NULL), 1);
+}
+
+static void files_that_are_not_ours_any_more_are_left_alone(void **state)
+{
+	static const char *const ways[] = { "log_moved", "file_changed" };
+	const struct fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		scoped(call_reader_closep) struct call_reader *r = NULL;
+		scoped(freep) char *text = NULL;
+		char command[160];
+
+		assert_int_equal(run(f, ways[i], f->log), 0);
+		OK(call_reader_open(f->log, &r));
+		assert_int_equal(call_reader_threads(r), 1);
+		text = events_of(r, 0);
+		assert_string_equal(text, "+a+b+c-c-b+b-b-a-e");
+		assert_int_equal(count_events(f->log, EVENT_LOST, look_at_lost), 1);
+		assert_int_equal(lost, i == 0 ? 18 : 9);
+		snprintf(command, sizeof(command), "rm -r %s", f->log);
+		assert_int_equal(system(command), 0);
+	}
 }
 
 static void calls_beyond_the_depth_are_counted(void **state)
@@ -874,8 +979,10 @@ int main(int argc, char **argv)
 		TEST(registers_survive),
 		TEST(a_child_does_not_write_its_parents_log),
 		TEST(a_child_of_a_bare_system_call_does_not_either),
+		TEST(a_child_that_shares_memory_is_recorded),
 		TEST(modules_that_look_the_same_are_said),
 		TEST(the_program_may_close_all_descriptors),
+		TEST(files_that_are_not_ours_any_more_are_left_alone),
 		TEST(calls_beyond_the_depth_are_counted),
 		TEST(an_inlined_function_is_in_its_callers_frame),
 		TEST(another_stack_closes_nothing),
