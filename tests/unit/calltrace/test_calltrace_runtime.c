@@ -25,7 +25,7 @@ TRACED_FUNCTION(d, 0);
 TRACED_FUNCTION(e, 0);
 TRACED_FUNCTION(inl, 1);
 
-#define NAMES "abcdei" /* by number */
+#define NAMES "abcdei" /* by number; again, when they are registered again */
 
 #define S1 0x70001000u
 #define S2 0x70000f00u
@@ -572,7 +572,7 @@ static char *events_of(struct call_reader *r, size_t thread)
 
 	while (call_reader_next(r, thread, &b))
 		for (size_t i = 0; i < b.n; i++)
-			fprintf(out, "%c%c", "+-~"[b.what[i]], NAMES[b.function[i]]);
+			fprintf(out, "%c%c", "+-~"[b.what[i]], NAMES[b.function[i] % (sizeof(NAMES) - 1)]);
 	fclose(out);
 	return text;
 }
