@@ -173,16 +173,10 @@ void output_flush(struct call_output *o)
 		write_packet(o);
 }
 
-void output_put(struct call_output *o, enum call_what what, uint64_t time_ns, uint32_t function)
+void output_turn(struct call_output *o, uint64_t time_ns)
 {
-	if (time_ns < o->last_ns)
-		time_ns = o->last_ns;
-	if (o->n == CALL_PACKET_EVENTS || (time_ns - o->last_ns) >> 32)
-		output_flush(o);
-	if (!o->n)
-		o->begin_ns = time_ns;
-	o->packet->event[o->n++] = call_pack(what, time_ns, function);
-	o->last_ns = time_ns;
+	output_flush(o);
+	o->begin_ns = time_ns;
 }
 
 void output_finish(struct call_output *o)

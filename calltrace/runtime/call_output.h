@@ -42,8 +42,19 @@ struct call_output {
 
 void output_begin(struct call_output *o, struct output_place *place, struct call_packet *packet, pid_t tid);
 
+/* A packet begins with what happened at @time_ns. For output_put(). */
+void output_turn(struct call_output *o, uint64_t time_ns);
+
 /* @time_ns: CLOCK_MONOTONIC; one that is before the last event's is taken for that. */
-void output_put(struct call_output *o, enum call_what what, uint64_t time_ns, uint32_t function);
+static inline void output_put(struct call_output *o, enum call_what what, uint64_t time_ns, uint32_t function)
+{
+	if (time_ns < o->last_ns)
+		time_ns = o->last_ns;
+	if (!o->n || o->n == CALL_PACKET_EVENTS || (time_ns - o->last_ns) >> 32)
+		output_turn(o, time_ns);
+	o->packet->event[o->n++] = call_pack(what, time_ns, function);
+	o->last_ns = time_ns;
+}
 
 /* Writes the packet, if there are events in it: those that could not be written are discarded, and counted. */
 void output_flush(struct call_output *o);

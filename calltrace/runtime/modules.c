@@ -91,6 +91,14 @@ void modules_switch(bool on)
 			__atomic_store_n(modules[i].on, on, __ATOMIC_SEQ_CST);
 }
 
+struct module_range modules_range(unsigned int module)
+{
+	const struct traced_module *m = &modules[module];
+	const uint32_t size = atomic_load_explicit(&m->size, memory_order_acquire);
+
+	return (struct module_range){ .low = m->low, .size = size, .base = m->base };
+}
+
 static bool modules_has(const struct traced_module *m, uint32_t record)
 {
 	return record - m->low < atomic_load_explicit(&m->size, memory_order_acquire);

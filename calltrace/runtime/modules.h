@@ -28,6 +28,14 @@ void modules_remove(const struct calltrace_function *begin);
 /* Sets the bytes of all of them. Async-signal-safe. */
 void modules_switch(bool on);
 
+/* A module's records: addresses whose low halves are [low, low + size), of functions from number @base on. */
+struct module_range {
+	uint32_t low, size, base;
+};
+
+/* That of the module with this number; it holds until a module can be removed. */
+struct module_range modules_range(unsigned int module);
+
 /*
  * The function of the record whose address ends in @what, but for its kind. NULL: of no module. *@hint is the number of
  * a module to try first, and becomes that of the module found; *@id is the function's.

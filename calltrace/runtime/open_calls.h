@@ -41,6 +41,29 @@ struct call_fact {
 /* Writes to @out what follows from @f. */
 void open_calls_take(struct open_calls *s, const struct call_fact *f, struct call_output *out);
 
+/*
+ * The common cases of it, which are those of millions: what @f adds to the output and nothing else, CALL_ENTRY or CALL_EXIT.
+ * CALL_MORE: nothing was done, it is for open_calls_take().
+ */
+static inline enum call_what open_calls_take_plain(struct open_calls *s, const struct call_fact *f)
+{
+	struct open_call *top = s->call + s->depth;
+
+	if (!s->depth || s->is_leaving || s->beyond)
+		return CALL_MORE;
+	if (f->kind == CALLTRACE_ENTRY && s->depth < s->cap && (int32_t)(f->frame - top[-1].frame) < 0) {
+		*top = (struct open_call){ .function = f->function, .frame = f->frame };
+		s->depth++;
+		return CALL_ENTRY;
+	}
+	if (f->kind == CALLTRACE_EXIT && top[-1].function == f->function && top[-1].frame == f->frame &&
+	    (s->depth == 1 || !top[-2].is_replaced)) {
+		s->depth--;
+		return CALL_EXIT;
+	}
+	return CALL_MORE;
+}
+
 /* The thread has no more events. Other calls stay open. */
 void open_calls_finish(struct open_calls *s, struct call_output *out);
 

@@ -166,6 +166,26 @@ static void take_slot(struct thread *t, const struct calltrace_slot *slot, uint3
 	open_calls_take(&t->calls, &f, &t->out);
 }
 
+/* A slot of an ordinary function of the module that the last one was of, in an ordinary order. False: it is another one. */
+static bool take_plain_slot(struct thread *t, const struct module_range *m, const struct calltrace_slot *slot,
+			    uint32_t what, uint64_t time_ns)
+{
+	const uint32_t record = (what & ~CALLTRACE_KIND_MASK) - m->low;
+	const struct call_fact f = { .kind = what & CALLTRACE_KIND_MASK,
+				     .function =
+					     m->base + record / (uint32_t)sizeof(struct calltrace_function),
+				     .frame = slot->frame };
+	enum call_what put;
+
+	if (record >= m->size)
+		return false;
+	put = open_calls_take_plain(&t->calls, &f);
+	if (put == CALL_MORE)
+		return false;
+	output_put(&t->out, put, time_ns, f.function);
+	return true;
+}
+
 /*
  * Reads the slots up to @end. Those of its own are all given: one that is not written is left out; returned is the last
  * of these, or NULL. Other threads, to whom it is not known how many are given, stop there.
@@ -174,14 +194,20 @@ static struct calltrace_slot *drain(struct thread *t, const struct calltrace_slo
 {
 	const struct clock_point now = clock_point_now();
 	const uint64_t rate = clock_rate(&t->point, &now);
+	struct module_range module = modules_range(t->module);
 	struct calltrace_slot *hole = NULL;
 
 	for (; t->from < end; t->from++) {
 		const uint32_t what = __atomic_load_n(&t->from->what, __ATOMIC_ACQUIRE);
 
 		if (what) {
-			take_slot(t, t->from, what, clock_time(&t->point, rate, now.ns, t->from->tsc));
-			slots_clear(t->from, t->from + 1);
+			const uint64_t time_ns = clock_time(&t->point, rate, now.ns, t->from->tsc);
+
+			if (!take_plain_slot(t, &module, t->from, what, time_ns)) {
+				take_slot(t, t->from, what, time_ns);
+				module = modules_range(t->module);
+			}
+			__atomic_store_n(&t->from->what, 0, __ATOMIC_RELAXED);
 		} else if (is_own) {
 			t->out.discarded++;
 			hole = t->from;
