@@ -1,0 +1,363 @@
+/* Entries and exits of several threads as one stream of calls and returns: order, numbers, nesting, gaps. */
+#include "tests/unit/tracelog_fixture.h"
+
+#include <fcntl.h>
+
+#include "watchctl/trace/calls/call_merge.h"
+#include "watchctl/trace/calls/call_writer.h"
+
+#define PID 4242
+#define FUNCTIONS 100u
+
+struct scene {
+	struct call_writer *w;
+	struct call_merge *m;
+};
+
+static void scene_begin(struct scene *s, const struct fixture *f)
+{
+	struct tracelog_writer *events;
+
+	OK(tracelog_writer_open(f->log, &events));
+	OK(tracelog_writer_close(events));
+	OK(call_writer_open(f->log, &s->w));
+}
+
+/* From its beginning. */
+static void scene_open(struct scene *s, const struct fixture *f)
+{
+	OK(call_merge_open(f->log, &s->m));
+	assert_non_null(s->m);
+	for (uint32_t i = 1; i <= FUNCTIONS; i++)
+		assert_true(call_merge_function(s->m, i));
+}
+
+/* All is written: from now on it is read. */
+static void scene_read(struct scene *s, const struct fixture *f)
+{
+	call_writer_close(s->w);
+	scene_open(s, f);
+}
+
+/* "+f" enters f, "-" exits, "~" is an exit that was not seen, "!n" loses n, "|" begins a packet; each a ns later. */
+static void write_script(struct scene *s, pid_t tid, uint64_t time_ns, const char *script)
+{
+	struct call_stream c;
+	uint32_t number;
+	const char *end;
+
+	OK(call_stream_open(s->w, PID, tid, &c));
+	for (; *script; script = end) {
+		const char what = *script;
+
+		number = 0;
+		for (end = script + 1; *end >= '0' && *end <= '9'; end++)
+			number = number * 10 + (uint32_t)(*end - '0');
+		if (what == '!')
+			call_stream_lost(&c, number);
+		else if (what == '|')
+			OK(call_stream_flush(&c));
+		else
+			call_stream_put(&c,
+					what == '+'   ? CALL_ENTRY
+					: what == '~' ? CALL_EXIT_UNSEEN
+						      : CALL_EXIT,
+					time_ns++, number);
+		while (*end == ' ')
+			end++;
+	}
+	OK(call_stream_close(&c));
+}
+
+static const struct trace_event *next(struct scene *s)
+{
+	const struct trace_event *e;
+
+	OK(call_merge_next(s->m, UINT64_MAX, &e));
+	return e;
+}
+
+/*
+ * All events as text: "101:5 +7#1<0@0" is a call of function 7 by thread 101 at 5 ns, number 1, with parent 0 and
+ * depth 0; "101:6 -1" its return, and "101:6 -1(9)" one that ended otherwise; "lost 3", "missing".
+ */
+static void check_stream(struct scene *s, const char *expected)
+{
+	char text[4096];
+	size_t n = 0;
+
+	text[0] = '\0';
+	for (const struct trace_event *e; (e = next(s));) {
+		const struct call_event *c = &e->call;
+
+		assert_true(n + 100 < sizeof(text));
+		if (n)
+			text[n++] = '\n';
+		if (e->type == EVENT_CALL)
+			n += (size_t)sprintf(text + n, "%d:%d +%u#%d<%d@%u", c->tid, (int)e->time_ns,
+					     c->function, (int)c->call, (int)c->parent, c->depth);
+		else if (e->type == EVENT_RETURN && e->ret.how == RETURN_RETURNED)
+			n += (size_t)sprintf(text + n, "%d:%d -%d", e->ret.tid, (int)e->time_ns,
+					     (int)e->ret.call);
+		else if (e->type == EVENT_RETURN)
+			n += (size_t)sprintf(text + n, "%d:%d -%d(%d)", e->ret.tid, (int)e->time_ns,
+					     (int)e->ret.call, (int)e->ret.how);
+		else if (e->type == EVENT_LOST)
+			n += (size_t)sprintf(text + n, "lost %d", (int)e->lost.count);
+		else if (e->type == EVENT_MISSING)
+			n += (size_t)sprintf(text + n, "missing %d to %d", (int)e->missing.from_ns,
+					     (int)e->missing.to_ns);
+		else
+			n += (size_t)sprintf(text + n, "note");
+		if (e->type == EVENT_CALL) {
+			assert_int_equal(c->pid, PID);
+			assert_int_equal(c->nframes + c->values_len + c->sp, 0);
+			assert_int_equal(c->flags, c->parent ? 0 : CALL_FIRST);
+		}
+	}
+	assert_string_equal(text, expected);
+	call_merge_close(s->m);
+}
+
+static void sums(struct scene *s, struct call_merge_sums *ret)
+{
+	while (next(s))
+		;
+	call_merge_sums(s->m, ret);
+}
+
+static void threads_are_merged_by_time(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 10, "+1 +2 - -");
+	write_script(&s, 102, 11, "+3 +4 - -");
+	write_script(&s, 103, 5, "+5 -");
+	scene_read(&s, *state);
+	assert_int_equal(call_merge_last_time(s.m), 14);
+	check_stream(&s, "103:5 +5#1<0@0\n103:6 -1\n101:10 +1#2<0@0\n101:11 +2#3<2@1\n102:11 +3#4<0@0\n"
+			 "101:12 -3\n102:12 +4#5<4@1\n101:13 -2\n102:13 -5\n102:14 -4");
+}
+
+static void no_event_comes_before_its_time(void **state)
+{
+	const struct trace_event *e;
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 10, "+1 -");
+	scene_read(&s, *state);
+	OK(call_merge_next(s.m, 10, &e));
+	assert_null(e);
+	OK(call_merge_next(s.m, 11, &e));
+	assert_int_equal(e->time_ns, 10);
+	OK(call_merge_next(s.m, 11, &e));
+	assert_null(e);
+	OK(call_merge_next(s.m, 12, &e));
+	assert_int_equal(e->type, EVENT_RETURN);
+	call_merge_close(s.m);
+}
+
+static void an_exit_ends_the_innermost_call_whatever_it_says(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, "+1 +2 ~7 -9");
+	scene_read(&s, *state);
+	check_stream(&s, "101:1 +1#1<0@0\n101:2 +2#2<1@1\n101:3 -2(9)\n101:4 -1");
+}
+
+static void calls_that_are_open_at_the_end_of_a_file_never_end(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, "+1 +2");
+	write_script(&s, 101, 2, "+3 -"); /* a later file of the same thread */
+	scene_read(&s, *state);
+	check_stream(&s,
+		     "101:1 +1#1<0@0\n101:2 +2#2<1@1\n101:2 -2(8)\n101:2 -1(8)\n101:2 +3#3<0@0\n101:3 -3");
+}
+
+static void exits_without_a_call_are_counted(void **state)
+{
+	struct call_merge_sums n;
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, "- ~ +1 - -");
+	scene_read(&s, *state);
+	sums(&s, &n);
+	assert_int_equal(n.calls, 1);
+	assert_int_equal(n.exits_before, 3);
+	assert_int_equal(n.exits_behind_gap, 0);
+	assert_int_equal(n.last_ns, 5);
+	call_merge_close(s.m);
+}
+
+static void behind_a_gap_nothing_is_open_any_more(void **state)
+{
+	struct call_merge_sums n;
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, "+1 +2 | !3 - +4 - -");
+	scene_read(&s, *state);
+	sums(&s, &n);
+	assert_int_equal(n.exits_before, 0);
+	assert_int_equal(n.exits_behind_gap, 2);
+	call_merge_close(s.m);
+	scene_open(&s, *state);
+	check_stream(&s, "101:1 +1#1<0@0\n101:2 +2#2<1@1\nlost 3\n101:3 -2(9)\n101:3 -1(9)\n"
+			 "101:4 +4#3<0@0\n101:5 -3");
+}
+
+/* They may have ended in it: that they never did cannot be said. */
+static void a_gap_at_the_end_leaves_open_how_calls_ended(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, "+1 | !2");
+	scene_read(&s, *state);
+	check_stream(&s, "101:1 +1#1<0@0\nlost 2\n101:1 -1(9)");
+}
+
+static void a_damaged_packet_is_a_gap(void **state)
+{
+	struct fixture *f = *state;
+	struct call_damage d;
+	struct scene s;
+	char name[128];
+	int fd;
+
+	scene_begin(&s, f);
+	write_script(&s, 101, 1, "+1 | +2 | - -");
+	snprintf(name, sizeof(name), "%s/calls.0000000000", f->log);
+	fd = open(name, O_RDWR);
+	assert_int_equal(pwrite(fd, "x", 1, 2 * sizeof(struct call_packet) + 8 + 3), 1);
+	close(fd);
+	scene_read(&s, f);
+	for (int i = 0; i < 4; i++)
+		assert_non_null(next(&s));
+	call_merge_damage(s.m, &d);
+	assert_int_equal(d.packets, 1);
+	assert_non_null(d.why);
+	call_merge_close(s.m);
+	scene_open(&s, f);
+	check_stream(&s, "101:1 +1#1<0@0\nnote\nmissing 1 to 3\n101:3 -1(9)");
+}
+
+static void calls_of_unknown_functions_are_left_out(void **state)
+{
+	struct call_merge_sums n;
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, "+1 +1000 +1001 +2 - - - -");
+	write_script(&s, 102, 1, "+1000 -");
+	scene_read(&s, *state);
+	check_stream(&s, "101:1 +1#1<0@0\n101:4 +2#2<1@1\n101:5 -2\n101:8 -1");
+	OK(call_merge_open(((struct fixture *)*state)->log, &s.m));
+	sums(&s, &n);
+	assert_int_equal(n.calls, 0);
+	assert_int_equal(n.unknown, 5);
+	assert_int_equal(n.unknown_function, 1);
+	call_merge_close(s.m);
+}
+
+static void depth_has_a_limit_and_nesting_has_none(void **state)
+{
+	enum { DEEP = 70000 };
+	const struct trace_event *e = NULL;
+	struct call_stream c;
+	struct scene s;
+
+	scene_begin(&s, *state);
+	OK(call_stream_open(s.w, PID, 101, &c));
+	for (uint64_t i = 0; i < 2ull * DEEP; i++)
+		call_stream_put(&c, i < DEEP ? CALL_ENTRY : CALL_EXIT, i, 1);
+	OK(call_stream_close(&c));
+	scene_read(&s, *state);
+	for (int i = 0; i < DEEP; i++)
+		e = next(&s);
+	assert_int_equal(e->call.depth, UINT16_MAX);
+	assert_int_equal(e->call.parent, DEEP - 1);
+	for (int i = DEEP; i > 0; i--) {
+		e = next(&s);
+		assert_int_equal(e->ret.call, i);
+	}
+	assert_null(next(&s));
+	call_merge_close(s.m);
+}
+
+static uint64_t write_many(struct scene *s, unsigned int threads, unsigned int packets)
+{
+	uint64_t n = (uint64_t)packets * CALL_PACKET_EVENTS;
+
+	for (unsigned int t = 0; t < threads; t++) {
+		struct call_stream c;
+
+		OK(call_stream_open(s->w, PID, PID + (pid_t)t, &c));
+		for (uint64_t i = 0; i < n; i++)
+			call_stream_put(&c, i & 1 ? CALL_EXIT : CALL_ENTRY, 1 + t + i * (3 + t % 5), 1 + t);
+		OK(call_stream_close(&c));
+	}
+	return n * threads;
+}
+
+static void many_threads_come_in_order_and_whole(void **state)
+{
+	uint64_t last_ns = 0, last_call = 0, n = 0, total;
+	struct scene s;
+
+	scene_begin(&s, *state);
+	total = write_many(&s, 20, 3);
+	scene_read(&s, *state);
+	for (const struct trace_event *e; (e = next(&s)); n++) {
+		assert_true(e->time_ns >= last_ns);
+		last_ns = e->time_ns;
+		if (e->type == EVENT_CALL)
+			assert_int_equal(e->call.call, ++last_call);
+		else
+			assert_int_equal(e->ret.how, RETURN_RETURNED);
+	}
+	assert_int_equal(n, total);
+	assert_true(call_merge_progress(s.m) == 1);
+	call_merge_close(s.m);
+}
+
+static void a_log_without_calls_has_nothing_to_merge(void **state)
+{
+	struct fixture *f = *state;
+	struct call_merge *m = (struct call_merge *)f;
+	struct tracelog_writer *events;
+
+	OK(tracelog_writer_open(f->log, &events));
+	OK(tracelog_writer_close(events));
+	OK(call_merge_open(f->log, &m));
+	assert_null(m);
+	FAILS(call_merge_open(f->copy, &m), "cannot open the log");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(threads_are_merged_by_time),
+		TEST(no_event_comes_before_its_time),
+		TEST(an_exit_ends_the_innermost_call_whatever_it_says),
+		TEST(calls_that_are_open_at_the_end_of_a_file_never_end),
+		TEST(exits_without_a_call_are_counted),
+		TEST(behind_a_gap_nothing_is_open_any_more),
+		TEST(a_gap_at_the_end_leaves_open_how_calls_ended),
+		TEST(a_damaged_packet_is_a_gap),
+		TEST(calls_of_unknown_functions_are_left_out),
+		TEST(depth_has_a_limit_and_nesting_has_none),
+		TEST(many_threads_come_in_order_and_whole),
+		TEST(a_log_without_calls_has_nothing_to_merge),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

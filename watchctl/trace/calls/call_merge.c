@@ -1,0 +1,392 @@
+/*
+ * A binary heap of threads, the one whose next event is earliest first. The reader has room for one batch: each thread
+ * keeps a copy of its own, which it has only from when its time comes until it ends. So threads that do not overlap
+ * cost no more than one.
+ */
+#include "watchctl/trace/calls/call_merge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
+#include "watchctl/base/map64.h"
+#include "watchctl/base/vec.h"
+
+struct merge_event {
+	uint64_t time_ns;
+	uint32_t function;
+	uint8_t what; /* enum call_what */
+};
+
+/* An entry without an exit so far. */
+struct merge_open {
+	uint64_t
+		call; /* of one that was left out: that of the innermost one around it that was not; 0: none */
+	uint32_t function;
+	bool left_out;
+};
+
+/* Reports that are due before the thread goes on. */
+enum merge_pending { PENDING_LOST = 1, PENDING_NOTE = 2, PENDING_MISSING = 4 };
+
+struct merge_thread {
+	struct call_thread is;
+	struct merge_event *event; /* a batch */
+	size_t at, n, event_cap;
+	struct merge_open *open;
+	size_t nopen, nshown, open_cap; /* shown: those that are not left out */
+	uint64_t last_ns;		/* of the event passed on last */
+	unsigned int pending;		/* enum merge_pending */
+	uint64_t lost;
+	enum return_how ending; /* how all that is open ends now; 0: it does not */
+	bool ended, follows_gap;
+};
+
+struct heap_entry {
+	uint64_t time_ns;
+	size_t thread; /* equal times are in the order of the files */
+};
+
+struct call_merge {
+	struct call_reader *reader;
+	struct merge_thread *thread;
+	struct heap_entry *heap;
+	size_t nthreads, n;
+	struct map64 functions; /* those that were told */
+	struct trace_event call, ret, other;
+	struct call_merge_sums sums;
+	size_t packets, packets_read;
+	char text[256];
+};
+
+/* The heap */
+
+static bool is_before(const struct heap_entry *a, const struct heap_entry *b)
+{
+	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->thread < b->thread;
+}
+
+/* The first entry has got another time. */
+static void sift_down(struct call_merge *m)
+{
+	const struct heap_entry e = m->heap[0];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < m->n) {
+		if (child + 1 < m->n && is_before(&m->heap[child + 1], &m->heap[child]))
+			child++;
+		if (!is_before(&m->heap[child], &e))
+			break;
+		m->heap[i] = m->heap[child];
+		i = child;
+	}
+	m->heap[i] = e;
+}
+
+static void go_on_at(struct call_merge *m, uint64_t time_ns)
+{
+	/* A clock that goes back, in a file that somebody has made, must not. */
+	if (time_ns <= m->heap[0].time_ns)
+		return;
+	m->heap[0].time_ns = time_ns;
+	sift_down(m);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	return is_before(a, b) ? -1 : 1;
+}
+
+/* Batches */
+
+static void thread_deinit(struct merge_thread *t)
+{
+	free(t->event);
+	free(t->open);
+	t->event = NULL;
+	t->open = NULL;
+}
+
+static bool keep_batch(struct merge_thread *t, const struct call_batch *b)
+{
+	if (b->n > t->event_cap) {
+		struct merge_event *bigger = reallocarray(t->event, b->n, sizeof(*bigger));
+
+		if (!bigger)
+			return false;
+		t->event = bigger;
+		t->event_cap = b->n;
+	}
+	for (size_t i = 0; i < b->n; i++)
+		t->event[i] = (struct merge_event){ b->time_ns[i], b->function[i], b->what[i] };
+	t->at = 0;
+	t->n = b->n;
+	return true;
+}
+
+/* The next batch of the thread, or its end. */
+static struct wc_error *load(struct call_merge *m, struct merge_thread *t)
+{
+	struct call_damage before, after;
+	struct call_batch b;
+	bool more, torn;
+
+	call_reader_damage(m->reader, &before);
+	more = call_reader_next(m->reader, (size_t)(t - m->thread), &b);
+	call_reader_damage(m->reader, &after);
+	m->packets_read++;
+	t->lost = after.discarded - before.discarded;
+	torn = more ? b.torn : t->lost || after.packets != before.packets;
+	if (t->lost)
+		t->pending |= PENDING_LOST;
+	if (torn && (!t->lost || after.packets != before.packets))
+		t->pending |= PENDING_NOTE | PENDING_MISSING;
+	t->follows_gap |= torn;
+	t->ended = !more;
+	t->ending = torn ? RETURN_UNKNOWN : more ? 0 : RETURN_NEVER;
+	if (!more)
+		return NULL;
+	if (!keep_batch(t, &b))
+		return &wc_enomem;
+	go_on_at(m, t->event[0].time_ns);
+	return NULL;
+}
+
+/* Events */
+
+static const struct trace_event *tell_pending(struct call_merge *m, struct merge_thread *t, uint64_t time_ns)
+{
+	struct call_damage d;
+
+	call_reader_damage(m->reader, &d);
+	m->other = (struct trace_event){ .time_ns = time_ns };
+	if (t->pending & PENDING_LOST) {
+		t->pending &= ~(unsigned int)PENDING_LOST;
+		m->other.type = EVENT_LOST;
+		m->other.lost =
+			(struct lost_event){ WATCH_CALLS, t->lost, "discarded by what recorded the calls" };
+	} else if (t->pending & PENDING_NOTE) {
+		t->pending &= ~(unsigned int)PENDING_NOTE;
+		snprintf(m->text, sizeof(m->text), "calls of thread %d are missing here: %s", t->is.tid,
+			 d.why ? d.why : "a packet is not there");
+		m->other.type = EVENT_NOTE;
+		m->other.note.text = m->text;
+	} else {
+		t->pending = 0;
+		m->other.type = EVENT_MISSING;
+		m->other.missing = (struct missing_event){ .from_ns = t->last_ns,
+							   .to_ns = t->ended ? 0 : time_ns,
+							   .why = d.why ? d.why : "a packet is not there" };
+	}
+	return &m->other;
+}
+
+/* The innermost open call ends. NULL: it was left out. */
+static const struct trace_event *end_call(struct call_merge *m, struct merge_thread *t, enum return_how how,
+					  uint64_t time_ns)
+{
+	const struct merge_open *o = &t->open[--t->nopen];
+
+	if (o->left_out)
+		return NULL;
+	t->nshown--;
+	m->ret.time_ns = time_ns;
+	m->ret.ret.call = o->call;
+	m->ret.ret.pid = t->is.pid;
+	m->ret.ret.tid = t->is.tid;
+	m->ret.ret.function = o->function;
+	m->ret.ret.how = how;
+	return &m->ret;
+}
+
+static bool is_known(const struct call_merge *m, uint32_t function)
+{
+	return map64_get(&m->functions, function);
+}
+
+/* *@ret is NULL: the call is left out. False: no memory. */
+static bool begin_call(struct call_merge *m, struct merge_thread *t, uint32_t function, uint64_t time_ns,
+		       const struct trace_event **ret)
+{
+	const uint64_t parent = t->nopen ? t->open[t->nopen - 1].call : 0;
+	struct merge_open o = { parent, function, !is_known(m, function) };
+	struct call_event *c = &m->call.call;
+
+	if (!o.left_out)
+		o.call = m->sums.calls + 1;
+	if (!vec_push(t->open, t->nopen, t->open_cap, o))
+		return false;
+	*ret = NULL;
+	if (o.left_out) {
+		if (!m->sums.unknown++)
+			m->sums.unknown_function = function;
+		return true;
+	}
+	m->sums.calls++;
+	m->call.time_ns = time_ns;
+	c->call = o.call;
+	c->parent = parent;
+	c->pid = t->is.pid;
+	c->tid = t->is.tid;
+	c->function = function;
+	c->depth = t->nshown < UINT16_MAX ? (uint16_t)t->nshown : UINT16_MAX;
+	c->flags = parent ? 0 : CALL_FIRST;
+	t->nshown++;
+	*ret = &m->call;
+	return true;
+}
+
+/* The next event of the batch; *@ret is NULL: it is none for others. */
+static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t, uint64_t time_ns,
+				   const struct trace_event **ret)
+{
+	const struct merge_event e = t->event[t->at++];
+
+	t->last_ns = m->sums.last_ns = time_ns;
+	*ret = NULL;
+	if (e.what == CALL_ENTRY) {
+		if (!begin_call(m, t, e.function, time_ns, ret))
+			return &wc_enomem;
+	} else if (t->nopen) {
+		*ret = end_call(m, t, e.what == CALL_EXIT ? RETURN_RETURNED : RETURN_UNKNOWN, time_ns);
+	} else if (t->follows_gap) {
+		m->sums.exits_behind_gap++;
+	} else {
+		m->sums.exits_before++;
+	}
+	if (t->at < t->n)
+		go_on_at(m, t->event[t->at].time_ns);
+	return NULL;
+}
+
+/* Ends the open calls, one each time; then removes a thread that has ended. */
+static const struct trace_event *end_open(struct call_merge *m, struct merge_thread *t, uint64_t time_ns)
+{
+	const struct trace_event *e = NULL;
+
+	while (!e && t->nopen)
+		e = end_call(m, t, t->ending, time_ns);
+	if (e || t->nopen)
+		return e;
+	t->ending = 0;
+	if (!t->ended)
+		return NULL;
+	thread_deinit(t);
+	m->heap[0] = m->heap[--m->n];
+	if (m->n)
+		sift_down(m);
+	return NULL;
+}
+
+struct wc_error *call_merge_next(struct call_merge *m, uint64_t before_ns, const struct trace_event **ret)
+{
+	struct wc_error *err = NULL;
+
+	*ret = NULL;
+	while (!err && !*ret && m->n && (m->heap[0].time_ns < before_ns || before_ns == UINT64_MAX)) {
+		struct merge_thread *t = &m->thread[m->heap[0].thread];
+		const uint64_t time_ns = m->heap[0].time_ns;
+
+		if (t->pending)
+			*ret = tell_pending(m, t, time_ns);
+		else if (t->ending)
+			*ret = end_open(m, t, time_ns);
+		else if (t->at < t->n)
+			err = take_event(m, t, time_ns, ret);
+		else
+			err = load(m, t);
+	}
+	return err;
+}
+
+bool call_merge_function(struct call_merge *m, uint32_t id)
+{
+	return map64_put(&m->functions, id, m);
+}
+
+/* All of it */
+
+static void add_thread(struct call_merge *m, size_t i)
+{
+	struct merge_thread *t = &m->thread[i];
+
+	call_reader_thread(m->reader, i, &t->is);
+	m->packets += t->is.packets;
+	m->heap[m->n++] = (struct heap_entry){ t->is.begin_ns, i };
+}
+
+struct wc_error *call_merge_open(const char *path, struct call_merge **ret)
+{
+	scoped(call_reader_closep) struct call_reader *r = NULL;
+	scoped(call_merge_closep) struct call_merge *m = NULL;
+	struct wc_error *err = call_reader_open(path, &r);
+	size_t n;
+
+	*ret = NULL;
+	if (err)
+		return err;
+	n = call_reader_threads(r);
+	if (!n)
+		return NULL;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return &wc_enomem;
+	m->reader = take_ptr(r);
+	m->thread = calloc(n, sizeof(*m->thread));
+	m->heap = calloc(n, sizeof(*m->heap));
+	if (!m->thread || !m->heap)
+		return &wc_enomem;
+	m->nthreads = n;
+	m->call = (struct trace_event){ .type = EVENT_CALL };
+	m->ret = (struct trace_event){ .type = EVENT_RETURN };
+	for (size_t i = 0; i < n; i++)
+		add_thread(m, i);
+	qsort(m->heap, n, sizeof(*m->heap), by_time); /* what is sorted is a heap */
+	*ret = take_ptr(m);
+	return NULL;
+}
+
+void call_merge_close(struct call_merge *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->nthreads; i++)
+		thread_deinit(&m->thread[i]);
+	free(m->thread);
+	free(m->heap);
+	map64_deinit(&m->functions);
+	call_reader_close(m->reader);
+	free(m);
+}
+
+void call_merge_closep(struct call_merge **m)
+{
+	call_merge_close(*m);
+}
+
+void call_merge_sums(const struct call_merge *m, struct call_merge_sums *ret)
+{
+	*ret = m->sums;
+}
+
+void call_merge_damage(const struct call_merge *m, struct call_damage *ret)
+{
+	call_reader_damage(m->reader, ret);
+}
+
+double call_merge_progress(const struct call_merge *m)
+{
+	return m->packets_read < m->packets ? (double)m->packets_read / (double)m->packets : 1;
+}
+
+uint64_t call_merge_last_time(const struct call_merge *m)
+{
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < m->nthreads; i++)
+		if (m->thread[i].is.end_ns > last)
+			last = m->thread[i].is.end_ns;
+	return last;
+}
