@@ -138,6 +138,9 @@ struct log_damage {
 	uint64_t left_out;	 /* events that were read, but what they refer to was in a gap */
 	uint64_t realtime_ns;	 /* minus CLOCK_MONOTONIC; 0: not known */
 	const char *why_names;	 /* of who reads those too: some names that were added cannot be read; NULL */
+	/* Of who reads calls.N too: damaged or missing packets, bytes at ends of files, calls of unknown functions. */
+	uint64_t call_packets, call_bytes, calls_left_out;
+	const char *why_calls; /* NULL: they are whole */
 };
 
 void tracelog_damage(const struct tracelog_reader *r, struct log_damage *ret);

@@ -208,7 +208,7 @@ void log_span_text(uint64_t from_ns, uint64_t to_ns, uint64_t realtime_ns, char 
 
 bool log_damage_is(const struct log_damage *d)
 {
-	return d->why || d->why_missed;
+	return d->why || d->why_missed || d->why_calls;
 }
 
 static void end_text(const struct log_damage *d, char *buf, size_t cap)
@@ -239,9 +239,25 @@ static void middle_text(const struct log_damage *d, char *buf, size_t cap)
 			 (unsigned long long)d->missed, span, d->why_missed);
 }
 
+static void calls_text(const struct log_damage *d, char *buf, size_t cap)
+{
+	int n = snprintf(buf, cap, "of the calls, ");
+
+	if (d->call_packets || d->call_bytes)
+		n += snprintf(
+			buf + n, cap - (size_t)n,
+			"%llu packets in the middle of files and %llu bytes at their ends cannot be read",
+			(unsigned long long)d->call_packets, (unsigned long long)d->call_bytes);
+	if (d->calls_left_out)
+		n += snprintf(buf + n, cap - (size_t)n, "%s%llu are left out",
+			      d->call_packets || d->call_bytes ? ", " : "",
+			      (unsigned long long)d->calls_left_out);
+	snprintf(buf + n, cap - (size_t)n, ": %s", d->why_calls);
+}
+
 void log_damage_text(const struct log_damage *d, char *buf, size_t cap)
 {
-	char middle[400] = "", end[400] = "", left_out[200] = "";
+	char middle[400] = "", end[400] = "", left_out[200] = "", calls[400] = "";
 
 	if (d->why_missed)
 		middle_text(d, middle, sizeof(middle));
@@ -251,12 +267,15 @@ void log_damage_text(const struct log_damage *d, char *buf, size_t cap)
 		snprintf(left_out, sizeof(left_out),
 			 "; %llu later events are left out: what they refer to was in the missing part",
 			 (unsigned long long)d->left_out);
-	snprintf(buf, cap, "%s%s%s%s", middle, *middle && *end ? "; " : "", end, left_out);
+	if (d->why_calls)
+		calls_text(d, calls, sizeof(calls));
+	snprintf(buf, cap, "%s%s%s%s%s%s", middle, *middle && *end ? "; " : "", end, left_out,
+		 (d->why || d->why_missed) && *calls ? "; " : "", calls);
 }
 
 struct wc_error *log_damage_error(const char *path, const struct log_damage *d)
 {
-	char text[1100];
+	char text[1500];
 
 	if (!log_damage_is(d))
 		return NULL;

@@ -1,7 +1,9 @@
 #include "watchctl/view/event/replay.h"
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
 #include "watchctl/base/progress.h"
+#include "watchctl/trace/calls/call_merge.h"
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/log/tracelog_symbols.h"
 
@@ -95,9 +97,92 @@ static struct wc_error *report_rest(const struct tracelog_reader *r, struct even
 	return tracelog_is_rest(r) ? sink.put(sink.ctx, &note) : NULL;
 }
 
+/* Calls */
+
+/* Those that happened before @before_ns. @m may be NULL. */
+static struct wc_error *replay_calls(struct call_merge *m, uint64_t before_ns, struct event_sink sink,
+				     FILE *out, struct progress *p)
+{
+	const struct trace_event *e;
+	struct wc_error *err = NULL;
+
+	while (m && !err && !ferror(out)) {
+		err = call_merge_next(m, before_ns, &e);
+		if (err || !e)
+			return err;
+		err = sink.put(sink.ctx, e);
+		if (p)
+			progress_at(p, call_merge_progress(m));
+	}
+	return err;
+}
+
+/* An exit whose call began before the recording did is none that is missing: a note says so, and nothing more. */
+static struct wc_error *report_exits(const struct call_merge_sums *s, struct event_sink sink)
+{
+	struct trace_event note = { .type = EVENT_NOTE, .time_ns = s->last_ns };
+	struct wc_error *err = NULL;
+	char text[256];
+
+	note.note.text = text;
+	snprintf(text, sizeof(text),
+		 "%llu exits of functions are left out: their calls began before the recording did",
+		 (unsigned long long)s->exits_before);
+	if (s->exits_before)
+		err = sink.put(sink.ctx, &note);
+	snprintf(text, sizeof(text),
+		 "%llu exits of functions are left out: their calls are in what is missing",
+		 (unsigned long long)s->exits_behind_gap);
+	return !err && s->exits_behind_gap ? sink.put(sink.ctx, &note) : err;
+}
+
+/* Reports the calls that are missing at the ends of their files, and those that were left out. */
+static struct wc_error *report_calls(struct call_merge *m, struct event_sink sink, struct log_damage *ret)
+{
+	static const char no_function[] = "the log does not tell their functions";
+	struct missing_event missing = { 0 };
+	struct call_merge_sums s;
+	struct wc_error *err;
+	struct call_damage d;
+	char text[512];
+
+	call_merge_sums(m, &s);
+	call_merge_damage(m, &d);
+	ret->call_packets = d.packets;
+	ret->call_bytes = d.ignored;
+	ret->calls_left_out = s.unknown;
+	ret->why_calls = d.why ? d.why : s.unknown ? no_function : NULL;
+	err = report_exits(&s, sink);
+	if (!err && s.unknown) {
+		missing = (struct missing_event){ .events = s.unknown, .why = no_function };
+		snprintf(text, sizeof(text), "%llu calls are left out: %s, the first of which has the id %u",
+			 (unsigned long long)s.unknown, no_function, s.unknown_function);
+		err = report_one(sink, s.last_ns, text, &missing);
+	}
+	if (!err && d.ignored) {
+		missing = (struct missing_event){ .bytes = d.ignored, .from_ns = s.last_ns, .why = d.why };
+		snprintf(
+			text, sizeof(text),
+			"the calls are not whole: %llu bytes at the ends of their files cannot be read, because %s",
+			(unsigned long long)d.ignored, d.why);
+		err = report_one(sink, s.last_ns, text, &missing);
+	}
+	return err;
+}
+
+static struct wc_error *last_call_time(const char *path, uint64_t *ret)
+{
+	scoped(call_merge_closep) struct call_merge *m = NULL;
+	struct wc_error *err = call_merge_open(path, &m);
+
+	*ret = m ? call_merge_last_time(m) : 0;
+	return err;
+}
+
 struct wc_error *replay_last_time(const char *path, uint64_t *ret)
 {
 	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
+	uint64_t last_call = 0;
 	enum log_outcome outcome = LOG_EVENT;
 	struct log_damage d;
 	struct trace_event e;
@@ -106,10 +191,12 @@ struct wc_error *replay_last_time(const char *path, uint64_t *ret)
 	err = tracelog_reader_open(path, &r);
 	while (!err && outcome == LOG_EVENT)
 		err = tracelog_next(r, &e, &outcome);
+	if (!err)
+		err = last_call_time(path, &last_call);
 	if (err)
 		return err;
 	tracelog_damage(r, &d);
-	*ret = d.last_ns;
+	*ret = last_call > d.last_ns ? last_call : d.last_ns;
 	return NULL;
 }
 
@@ -118,10 +205,28 @@ struct wc_error *replay(const char *path, struct event_sink sink, FILE *out, str
 	return replay_shown(path, sink, out, NULL, ret);
 }
 
+/* The files of calls are opened first: the functions of all calls in them are in the log by then. */
+static struct wc_error *open_log(const char *path, struct tracelog_reader **r, struct call_merge **calls)
+{
+	struct wc_error *of_calls = call_merge_open(path, calls);
+
+	return wc_error_first(tracelog_reader_open(path, r), of_calls);
+}
+
+/* An event of the log itself, behind all calls that happened before it. */
+static struct wc_error *replay_event(struct call_merge *calls, const struct trace_event *e,
+				     struct event_sink sink)
+{
+	if (calls && e->type == EVENT_FUNCTION && !call_merge_function(calls, e->function.id))
+		return &wc_enomem;
+	return sink.put(sink.ctx, e);
+}
+
 struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *out, struct progress *p,
 			      struct replay_ending *ret)
 {
 	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
+	scoped(call_merge_closep) struct call_merge *calls = NULL;
 	const struct trace_event rest = { .type = EVENT_MISSING };
 	enum log_outcome outcome = LOG_EVENT;
 	struct trace_event e;
@@ -131,7 +236,7 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 	size_t gaps = 0;
 
 	*ret = (struct replay_ending){ 0 };
-	err = tracelog_reader_open(path, &r);
+	err = open_log(path, &r, &calls);
 	if (!err && tracelog_is_rest(r))
 		err = sink.put(sink.ctx, &rest);
 	if (!err)
@@ -140,19 +245,25 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 		err = tracelog_next(r, &e, &outcome);
 		if (err || outcome != LOG_EVENT)
 			break;
-		err = report_gaps(r, sink, e.time_ns, &gaps);
+		err = replay_calls(calls, e.time_ns, sink, out, p);
+		if (!err)
+			err = report_gaps(r, sink, e.time_ns, &gaps);
 		if (!err)
 			err = report_rest(r, sink, &e, &reported);
 		if (!err)
-			err = sink.put(sink.ctx, &e);
-		if (p)
+			err = replay_event(calls, &e, sink);
+		if (p && !calls)
 			progress_at(p, tracelog_progress(r));
 	}
+	if (!err)
+		err = replay_calls(calls, UINT64_MAX, sink, out, p);
 	if (err)
 		return err;
 	tracelog_damage(r, &ret->damage);
 	ret->damage.why_names = why_names;
 	err = report_gaps(r, sink, ret->damage.last_ns, &gaps);
+	if (!err && calls)
+		err = report_calls(calls, sink, &ret->damage);
 	return err ? err : report_end(sink, &ret->damage);
 }
 
