@@ -379,7 +379,8 @@ struct call_event {
 	uint8_t flags;	  /* CALL_ */
 	uint64_t sp;	  /* at entry: where its return address lies */
 	uint8_t walk_end; /* enum walk_end, with parent 0 or CALL_CALLBACK or _SIGNAL */
-	uint32_t nframes; /* <= STACK_MAX; 0: CALL_TAIL */
+	uint32_t
+		nframes; /* <= STACK_MAX; 0: CALL_TAIL, or no address is known, as of calls.N: sp is 0 then */
 	const uint64_t *frame;
 	const uint8_t *values; /* of the parameters in order: see call_values.h */
 	uint32_t values_len;

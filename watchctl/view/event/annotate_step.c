@@ -3,11 +3,13 @@
 #include <stdlib.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/base/vec.h"
 #include "watchctl/view/event/step_track.h"
 #include "watchctl/view/event/step_types.h"
 #include "watchctl/view/event/step_value.h"
 
-#define TEXT_MAX 4608 /* of a value: a string of CALL_POINTEE_MAX bytes, each of them escaped, fits */
+#define TEXT_MAX 4608	/* of a value: a string of CALL_POINTEE_MAX bytes, each of them escaped, fits */
+#define CALLERS_MAX 512 /* of calls without addresses: the innermost ones are reported */
 #define TEXTS ((FUNCTION_PARAMS_MAX)*2 * (size_t)TEXT_MAX)
 
 struct annotate_steps {
@@ -20,6 +22,8 @@ struct annotate_steps {
 	struct view_value value[FUNCTION_PARAMS_MAX];
 	char *texts; /* of the last values: only as much of it is touched as they take */
 	size_t texts_len;
+	struct view_frame *open_frame; /* of the last call without addresses */
+	size_t open_cap;
 };
 
 #define REPORT(s, op, ...) VIEWS_REPORT((s)->views, op, __VA_ARGS__)
@@ -82,15 +86,58 @@ static const struct view_value *result_of(struct annotate_steps *s, const struct
 	return e->values_len && next_value(s, &r, NULL, f->e.return_type, &s->value[0]) ? &s->value[0] : NULL;
 }
 
+/* Stacks */
+
+/* Of an entry that the program itself reported no address is known: its callers are the open functions. */
+static bool has_no_addresses(const struct call_event *e)
+{
+	return !e->sp && !e->nframes && !(e->flags & CALL_TAIL);
+}
+
+static bool open_functions(struct annotate_steps *s, struct view_call *c)
+{
+	const struct view_open_call *open;
+	size_t n, i;
+
+	open = step_track_open(&s->track, c->raw->pid, c->raw->tid, c->raw->call, &n);
+	n = n ? n - 1 : 0; /* not itself */
+	c->walk_end = n > CALLERS_MAX ? WALK_END_DEPTH : WALK_END_COMPLETE;
+	c->nframes = n < CALLERS_MAX ? n : CALLERS_MAX;
+	if (!vec_reserve((void **)&s->open_frame, &s->open_cap, c->nframes, sizeof(*s->open_frame)))
+		return false;
+	for (i = 0; i < c->nframes; i++) {
+		const struct view_function *f = open[n - 1 - i].function;
+
+		s->open_frame[i] = (struct view_frame){
+			.module = f->e.module, .function = f->text, .file = f->e.file, .line = f->e.line
+		};
+	}
+	c->frame = s->open_frame;
+	return true;
+}
+
+static bool add_stack(struct annotate_steps *s, struct view_call *c)
+{
+	const uint64_t *address;
+	uint32_t n;
+
+	if (has_no_addresses(c->raw))
+		return open_functions(s, c);
+	if (!step_track_stack(&s->track, c->raw, &address, &n, &c->walk_end) ||
+	    !frames_expand_returns(s->frames, address, n))
+		return false;
+	c->frame = s->frames->v;
+	c->nframes = s->frames->n;
+	return true;
+}
+
 /* Events */
 
 static struct wc_error *on_call(struct annotate_steps *s, const struct call_event *e, struct view_time time)
 {
 	const struct view_function *f = step_types_function(&s->types, e->function);
 	const struct view_open_call *open = f ? step_track_enter(&s->track, e, f, time.mono_ns) : NULL;
-	const uint64_t *address;
 	struct view_call c;
-	uint32_t n;
 
 	if (!open)
 		return &wc_enomem;
@@ -104,13 +151,8 @@ static struct wc_error *on_call(struct annotate_steps *s, const struct call_even
 	};
 	if (s->flags & ANNOTATE_CALLS)
 		c.nargs = args_of(s, f, e);
-	if (wants_stacks(s)) {
-		if (!step_track_stack(&s->track, e, &address, &n, &c.walk_end) ||
-		    !frames_expand_returns(s->frames, address, n))
-			return &wc_enomem;
-		c.frame = s->frames->v;
-		c.nframes = s->frames->n;
-	}
+	if (wants_stacks(s) && !add_stack(s, &c))
+		return &wc_enomem;
 	REPORT(s, call, &c);
 	return NULL;
 }
@@ -269,5 +311,6 @@ void annotate_steps_free(struct annotate_steps *s)
 	step_types_deinit(&s->types);
 	step_track_deinit(&s->track);
 	free(s->texts);
+	free(s->open_frame);
 	free(s);
 }

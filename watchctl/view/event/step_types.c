@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/code/dwarf/demangle.h"
 #include "watchctl/trace/rows/event_copy.h"
 
 #define TEXT_MAX 4096 /* of a name made up */
@@ -51,14 +53,18 @@ static void make_text(const struct function_event *e, char *buf, size_t cap)
 
 bool step_types_add_function(struct step_types *t, const struct function_event *e)
 {
-	const struct trace_event event = { .type = EVENT_FUNCTION, .function = *e };
-	const size_t size = event_copy_size(&event);
+	/* A compiler's pass knows linkage names alone. Names in debug information are never mangled. */
+	scoped(freep) char *plain = e->flags & FUNCTION_NO_TYPES && e->name ? demangle(e->name) : NULL;
+	struct trace_event event = { .type = EVENT_FUNCTION, .function = *e };
 	struct trace_event copy;
 	struct kept_function *f;
 	char text[TEXT_MAX], *behind;
-	size_t len;
+	size_t size, len;
 
-	make_text(e, text, sizeof(text));
+	if (plain)
+		event.function.name = plain;
+	size = event_copy_size(&event);
+	make_text(&event.function, text, sizeof(text));
 	len = strlen(text) + 1;
 	f = malloc(sizeof(*f) + size + len);
 	if (!f)

@@ -173,7 +173,10 @@ struct view_call {
 	/* Without ANNOTATE_CALLS, none. Else, fewer than the function has: what the log holds of the others
 	 * makes no sense. */
 	size_t nargs;
-	/* Its callers, all return addresses; none without ANNOTATE_CALLS and _STACK. */
+	/*
+	 * Its callers, all return addresses; none without ANNOTATE_CALLS and _STACK. Of a call without addresses, the
+	 * open functions, with name, file and line (where they begin) and an ip of 0.
+	 */
 	const struct view_frame *frame;
 	size_t nframes;
 	enum walk_end walk_end;

@@ -153,13 +153,27 @@ void print_json_frame(struct json *j, const struct view_frame *f, bool with_ip)
 	json_close(j, '}');
 }
 
+/* A function that is open in the thread, as calls without addresses have them. */
+static void put_open_function(struct json *j, const struct view_frame *f)
+{
+	json_open(j, NULL, '{');
+	json_text_if(j, "module", f->module);
+	json_text(j, "function", f->function);
+	print_json_source(j, f->file, f->line);
+	json_close(j, '}');
+}
+
 void print_json_stack(struct json *j, const struct view_frame *frame, size_t nframes, enum walk_end end)
 {
 	size_t i;
 
 	json_open(j, "stack", '[');
-	for (i = 0; i < nframes; i++)
-		print_json_frame(j, &frame[i], true);
+	for (i = 0; i < nframes; i++) {
+		if (frame[i].ip || !frame[i].function)
+			print_json_frame(j, &frame[i], true);
+		else
+			put_open_function(j, &frame[i]);
+	}
 	json_close(j, ']');
 	json_text(j, "stack_end", text_walk_end_name(end));
 }

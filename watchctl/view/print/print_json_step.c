@@ -130,7 +130,8 @@ void print_json_call(void *ctx, const struct view_call *c)
 		json_bool(j, "signal_handler", true);
 	if (c->raw->flags & CALL_FIRST)
 		json_bool(j, "first", true);
-	json_hex(j, "sp", c->raw->sp);
+	if (c->raw->sp || c->raw->nframes || c->raw->flags & CALL_TAIL)
+		json_hex(j, "sp", c->raw->sp);
 	json_open(j, "args", '[');
 	for (i = 0; i < c->nargs; i++)
 		put_value(j, NULL, &c->arg[i]);
@@ -152,6 +153,8 @@ void print_json_return(void *ctx, const struct view_return *r)
 	json_number(j, "call", r->raw->call);
 	json_text_if(j, "function", r->function->e.name);
 	json_text(j, "how", step_how_name(r->raw->how));
+	if (r->raw->how == RETURN_UNKNOWN)
+		json_bool(j, "derived", true);
 	if (r->result)
 		put_value(j, "ret", r->result);
 	if (r->raw->has_error) {
