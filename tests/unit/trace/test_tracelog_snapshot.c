@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "tests/unit/wait.h"
+#include "watchctl/trace/calls/call_reader.h"
+#include "watchctl/trace/calls/call_writer.h"
 #include "watchctl/trace/log/tracelog_snapshot.h"
 
 #define MIB (1u << 20)
@@ -227,6 +229,68 @@ static void a_plain_log_is_saved_from_its_beginning(void **state)
 	assert_true(s.last > 2600);
 }
 
+/* Two packets of a thread, and the beginning of a third one. */
+static void write_calls(const char *log)
+{
+	uint8_t begin[50];
+	struct call_writer *w;
+	struct call_stream s;
+	char path[128];
+	int fd;
+
+	OK(call_writer_open(log, &w));
+	OK(call_stream_open(w, 1, 1, &s));
+	for (int packet = 0; packet < 2; packet++) {
+		call_stream_put(&s, CALL_ENTRY, 1000, 1);
+		call_stream_put(&s, CALL_EXIT, 1001, 1);
+		OK(call_stream_flush(&s));
+	}
+	OK(call_stream_close(&s));
+	call_writer_close(w);
+	snprintf(path, sizeof(path), "%s/calls.0000000000", log);
+	fd = open(path, O_RDWR | O_APPEND);
+	assert_int_equal(pread(fd, begin, sizeof(begin), 0), sizeof(begin));
+	assert_int_equal(write(fd, begin, sizeof(begin)), sizeof(begin));
+	close(fd);
+}
+
+static void check_calls(const char *log, uint64_t ignored)
+{
+	struct call_damage d;
+	struct call_thread t;
+	struct call_reader *r;
+
+	OK(call_reader_open(log, &r));
+	assert_int_equal(call_reader_threads(r), 1);
+	call_reader_thread(r, 0, &t);
+	call_reader_damage(r, &d);
+	assert_int_equal(t.packets, 2);
+	assert_int_equal(d.ignored, ignored);
+	call_reader_close(r);
+}
+
+/* The rest of a packet is still to come, or it is damage, which stays as it is. */
+static void calls_are_saved_up_to_their_last_whole_packet(void **state)
+{
+	struct fixture *f = *state;
+	struct snapshot_info info;
+	struct tracelog_writer *w;
+	char ended[100];
+
+	OK(tracelog_writer_open(f->log, &w));
+	sample_begin(w, 1000);
+	OK(tracelog_writer_flush(w));
+	write_calls(f->log);
+	OK(tracelog_snapshot(f->log, f->copy, 0, &info));
+	assert_true(info.recording);
+	check_calls(f->copy, 0);
+	OK(tracelog_writer_close(w));
+	snprintf(ended, sizeof(ended), "%s2", f->copy);
+	OK(tracelog_snapshot(f->log, ended, 0, &info));
+	assert_false(info.recording);
+	check_calls(ended, 50);
+}
+
 static void what_cannot_be_saved_leaves_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -239,6 +303,7 @@ static void what_cannot_be_saved_leaves_nothing(void **state)
 	sample_begin(w, 1000);
 	sample_put_accesses(w, 1, 3000, 1000);
 	OK(tracelog_writer_close(w));
+	write_calls(f->log);
 	FAILS(tracelog_snapshot(f->log, f->log, 0, NULL), "exists already");
 	snprintf(path, sizeof(path), "%s/a/b", f->dir);
 	FAILS(tracelog_snapshot(f->log, path, 0, NULL), "does not exist");
@@ -262,6 +327,7 @@ int main(void)
 		TEST(a_running_recorder_is_saved_up_to_the_moment_of_asking_and_goes_on),
 		TEST(a_recorder_that_does_not_answer_is_not_waited_for_for_ever),
 		TEST(a_plain_log_is_saved_from_its_beginning),
+		TEST(calls_are_saved_up_to_their_last_whole_packet),
 		TEST(what_cannot_be_saved_leaves_nothing),
 	};
 

@@ -5,6 +5,7 @@
  */
 #include "watchctl/trace/log/tracelog_snapshot.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,11 +26,19 @@
 #define FLUSH_LOOK_NS 5000000
 #define COPY_CHUNK (256u << 10)
 
+/* A file of calls, up to where it was when the snapshot began: its functions are among the events that come then. */
+struct calls_file {
+	char *name;
+	uint64_t size;
+};
+
 struct snapshot {
 	const char *to; /* as the user calls it */
 	char *hidden;	/* until it is whole */
 	int dir;
 	struct tracelog_reader *log;
+	struct calls_file *calls;
+	size_t ncalls, calls_cap;
 	struct snapshot_info info;
 };
 
@@ -238,6 +247,75 @@ static struct wc_error *save_files(struct snapshot *s, size_t first, uint64_t wh
 	return err;
 }
 
+/* Calls */
+
+static struct wc_error *add_calls(struct snapshot *s, int dir, const char *path, const char *name)
+{
+	struct calls_file f = { 0 };
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return wc_error_errno(WC_ELOG, errno, "cannot read %s/%s", path, name);
+	if (!S_ISREG(st.st_mode))
+		return NULL;
+	f.size = (uint64_t)st.st_size;
+	f.name = strdup(name);
+	if (f.name && vec_push(s->calls, s->ncalls, s->calls_cap, f))
+		return NULL;
+	free(f.name);
+	return &wc_enomem;
+}
+
+static struct wc_error *find_calls(struct snapshot *s, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	scoped(closedirp) DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct wc_error *err = NULL;
+	const struct dirent *e;
+
+	if (fd >= 0 && !d)
+		close(fd);
+	while (d && !err && (e = readdir(d)))
+		if (tracelog_is_calls(e->d_name))
+			err = add_calls(s, fd, path, e->d_name);
+	return err;
+}
+
+/* Its whole packets, as those of events; what is damaged in a log that is not being recorded stays as it is. */
+static uint64_t whole_calls(const struct snapshot *s, int fd, const struct calls_file *f)
+{
+	uint8_t head[TRACELOG_PACKET_HEAD];
+	uint64_t at = 0, packet;
+	uint32_t magic;
+
+	while (s->info.recording && at < f->size) {
+		if (pread(fd, head, sizeof(head), (off_t)at) != (ssize_t)sizeof(head))
+			return at;
+		memcpy(&magic, head, sizeof(magic));
+		packet = tracelog_head_u64(head, TRACELOG_OFF_PACKET) / 8;
+		if (magic != TRACELOG_MAGIC || packet < sizeof(head) || packet > f->size - at)
+			return at;
+		at += packet;
+	}
+	return f->size;
+}
+
+static struct wc_error *save_calls(struct snapshot *s)
+{
+	struct wc_error *err = NULL;
+
+	for (size_t i = 0; i < s->ncalls && !err; i++) {
+		const struct calls_file *f = &s->calls[i];
+		scoped(closep) int in =
+			openat(s->log->dir, f->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+
+		if (in < 0)
+			return wc_error_errno(WC_ELOG, errno, "cannot read %s/%s", s->log->path, f->name);
+		err = save_bytes(s, in, whole_calls(s, in, f), f->name);
+	}
+	return err;
+}
+
 /* The directory */
 
 char *tracelog_hidden_name(const char *to, const char *infix)
@@ -310,7 +388,11 @@ static void snapshot_deinit(struct snapshot *s)
 		unlinkat(s->dir, TRACELOG_PLAIN, 0);
 		unlinkat(s->dir, "metadata", 0);
 		unlinkat(s->dir, "symbols", 0);
+		tracelog_calls_remove(s->dir);
 	}
+	for (i = 0; i < s->ncalls; i++)
+		free(s->calls[i].name);
+	free(s->calls);
 	if (s->hidden)
 		rmdir(s->hidden);
 	free(s->hidden);
@@ -327,7 +409,8 @@ static struct wc_error *save(struct snapshot *s, const char *src, uint64_t last_
 	size_t first = 0;
 
 	wait_for_flush(s, src);
-	err = tracelog_reader_open(src, &s->log);
+	err = find_calls(s, src);
+	err = wc_error_first(tracelog_reader_open(src, &s->log), err);
 	if (err)
 		return err;
 	f = &s->log->file[s->log->nfiles - 1];
@@ -347,6 +430,8 @@ static struct wc_error *save(struct snapshot *s, const char *src, uint64_t last_
 		err = make_directory(s);
 	if (!err)
 		err = save_files(s, first, whole);
+	if (!err)
+		err = save_calls(s);
 	return err ? err : give_name(s);
 }
 
