@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/calls/call_reader.h"
 #include "watchctl/view/diff/diff_impl.h"
 
 bool diff_doubt(struct diff_result *r, const char *fmt, ...)
@@ -37,10 +39,24 @@ static bool has_no_end(const struct diff_side *s)
 	return diff_side_is_steps(s) ? s->occurrences && !s->end : s->accesses && !s->summaries;
 }
 
+static bool has_compact_calls(const char *path)
+{
+	scoped(call_reader_closep) struct call_reader *calls = NULL;
+	struct wc_error *err = call_reader_open(path, &calls);
+
+	wc_error_free(err);
+	return !err && call_reader_threads(calls);
+}
+
 static bool doubt_side(struct diff_result *r, const struct diff_side *s)
 {
 	if (diff_side_is_empty(s))
-		return diff_doubt(r, "%s has no call, access or capture", s->path);
+		return diff_doubt(
+			r,
+			has_compact_calls(s->path)
+				? "the calls of %s are in files of their own, which are not compared"
+				: "%s has no call, access or capture",
+			s->path);
 	if (s->why)
 		return diff_doubt(r, "%s is not whole: %s", s->path, s->why);
 	if (diff_side_is_stopped(s))
