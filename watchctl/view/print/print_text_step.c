@@ -53,9 +53,11 @@ static size_t indent_of(const struct printer *p, uint32_t depth)
 static void print_indent(struct printer *p, const char *when, uint32_t depth)
 {
 	size_t indent = indent_of(p, depth);
+	static const char spaces[] = "                                                              ";
 
+	_Static_assert(sizeof(spaces) > INDENT_MAX + 2, "of the deepest line, too");
 	text_cell(p, STYLE_DIM, when, 0);
-	fprintf(p->out, "  %*s", (int)indent, "");
+	fwrite(spaces, 1, indent + 2, p->out);
 	if (indent < 2 * (size_t)depth)
 		fprintf(p->out, "(%u) ", depth);
 }
@@ -66,6 +68,15 @@ static void print_inputs(struct printer *p)
 	text_buf_empty(&p->step.inputs);
 }
 
+/* "(values)", of the call that waits. Piece by piece, without printf: there are millions of them. */
+static void print_args(struct printer *p)
+{
+	fputc('(', p->out);
+	fputs(text_buf_text(&p->step.args), p->out);
+	fputc(')', p->out);
+	fputs(p->step.remark, p->out);
+}
+
 /* "{\n" behind the call that waits: something else comes before its return. */
 void print_text_step_flush(struct printer *p)
 {
@@ -74,7 +85,8 @@ void print_text_step_flush(struct printer *p)
 	p->step.waits = false;
 	print_indent(p, p->step.when, p->step.depth);
 	text_cell(p, STYLE_PLACE, text_buf_text(&p->step.name), 0);
-	fprintf(p->out, "(%s)%s {\n", text_buf_text(&p->step.args), p->step.remark);
+	print_args(p);
+	fputs(" {\n", p->out);
 	print_inputs(p);
 }
 
@@ -252,7 +264,7 @@ void print_text_return(void *ctx, const struct view_return *r)
 		p->step.waits = false;
 		print_indent(p, p->step.when, p->step.depth);
 		text_cell(p, STYLE_PLACE, text_buf_text(&p->step.name), 0);
-		fprintf(p->out, "(%s)%s", text_buf_text(&p->step.args), p->step.remark);
+		print_args(p);
 		print_outcome(p, r);
 		print_inputs(p);
 		return;
