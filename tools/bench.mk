@@ -101,8 +101,8 @@ $(STEPLOG_BIN): $(BUILD)/tests/bench/steplog-%: tests/bench/steplog_%.c $(LIB) |
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(LIB) $(LIBS)
 
-# Logs of accesses, and of what probes record, of any size, for the tests of what reads them.
-$(BUILD)/tests/bench/accesslog-gen $(BUILD)/tests/bench/probelog-gen: $(BUILD)/tests/bench/%log-gen: tests/bench/%log_gen.c $(LIB) | packages
+# Logs of accesses, of what probes record, and of compact calls, of any size, for the tests of what reads them.
+$(addprefix $(BUILD)/tests/bench/,accesslog-gen probelog-gen calllog-gen): $(BUILD)/tests/bench/%log-gen: tests/bench/%log_gen.c $(LIB) | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $< $(LIB) $(LIBS)
@@ -122,6 +122,15 @@ bench-compact: $(BUILD)/tests/bench/compact-cost ## what calls cost in a log: ns
 	@rm -rf $(BUILD)/bench.compact && mkdir -p $(BUILD)/bench.compact
 	@$(BUILD)/tests/bench/compact-cost $(BUILD)/bench.compact $(COMPACT_EVENTS)
 	@rm -rf $(BUILD)/bench.compact
+
+# Their calls and returns, merged by time, counted and printed.
+.PHONY: bench-calllog
+bench-calllog: $(PROG) $(BUILD)/tests/bench/calllog-gen ## reading calls of four threads in files of their own: the table of functions, and each call
+	@rm -rf $(BUILD)/bench.calllog
+	@$(BUILD)/tests/bench/calllog-gen -t 4 -n $$(($(COMPACT_EVENTS) / 4)) -f 20000 $(BUILD)/bench.calllog
+	@bash -c 'TIMEFORMAT="watchctl report: %R s"; time $(PROG) report $(BUILD)/bench.calllog >/dev/null'
+	@bash -c 'TIMEFORMAT="watchctl report --calls: %R s"; time $(PROG) report --calls $(BUILD)/bench.calllog >/dev/null'
+	@rm -rf $(BUILD)/bench.calllog
 
 LOG_BIN := $(BUILD)/tests/bench/log-cost $(BUILD)/tests/bench/ring-gen $(BUILD)/tests/bench/compact-cost
 $(BUILD)/tests/bench/compact-cost: tests/bench/compact_cost.c

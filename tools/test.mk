@@ -18,7 +18,7 @@ test: | packages-test ## unit and end-to-end tests, but for the slow ones
 unit: $(UNIT_BIN) ## unit tests only
 	@tools/run-units $(UNIT_BIN)
 
-e2e: all faults-programs $(CAPTURE_SO) $(CAPTURE_LIB) $(BUILD)/tests/bench/steplog-gen $(BUILD)/tests/bench/ring-gen $(BUILD)/tests/bench/accesslog-gen $(BUILD)/tests/bench/probelog-gen $(BUILD)/tests/bench/pagelog-gen | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
+e2e: all faults-programs $(CAPTURE_SO) $(CAPTURE_LIB) $(BUILD)/tests/bench/steplog-gen $(BUILD)/tests/bench/ring-gen $(BUILD)/tests/bench/accesslog-gen $(BUILD)/tests/bench/probelog-gen $(BUILD)/tests/bench/calllog-gen $(BUILD)/tests/bench/pagelog-gen | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
 	@BUILD="$(BUILD)" WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 PYTEST="$(PYTEST)" E2E_MARK="$(E2E_MARK)" tools/run-e2e $(E2E)
 
 test-slow: ## end-to-end tests that take more than 3 s each, or judge time or chance (half an hour; E2E_SAMPLE=0/4: a quarter)
