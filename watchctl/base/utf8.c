@@ -30,6 +30,12 @@ size_t utf8_len(const char *s)
 	return n;
 }
 
+/* Of ASCII, nearly all of it. */
+static int is_plain(char c)
+{
+	return c >= 0x20 && c < 0x7f;
+}
+
 /* U+2028 and U+2029 end a line for some readers. */
 static int is_control(const char *s, size_t n)
 {
@@ -47,8 +53,8 @@ char *utf8_clean(const char *s, char *buf, size_t cap)
 	size_t used = 0;
 
 	while (*s) {
-		size_t n = utf8_len(s), skip = n ? n : 1;
-		const char *from = n && !is_control(s, n) ? s : "?";
+		size_t n = is_plain(*s) ? 1 : utf8_len(s), skip = n ? n : 1;
+		const char *from = is_plain(*s) || (n && !is_control(s, n)) ? s : "?";
 		size_t len = from == s ? n : 1;
 
 		if (used + len >= cap)

@@ -14,7 +14,7 @@ static const char *const style_codes[STYLES] = {
 
 void text_cell(struct printer *p, enum style style, const char *text, size_t width)
 {
-	size_t columns = utf8_columns(text);
+	size_t columns = width ? utf8_columns(text) : 0;
 
 	if (p->opt.colour && *text)
 		fprintf(p->out, "\033[%sm%s\033[0m", style_codes[style], text);
