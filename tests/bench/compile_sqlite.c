@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sqlite3.h"
+#include <sqlite3.h>
 
 static sqlite3 *db;
 

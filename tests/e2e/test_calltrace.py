@@ -165,6 +165,26 @@ def test_chrome_has_the_calls_balanced_and_nested(tmp_path):
     assert len(begun) == calls > 12
 
 
+def test_threads_have_their_names_from_their_first_call_on(tmp_path):
+    (tmp_path / "a.c").write_text("""#define _GNU_SOURCE
+#include <pthread.h>
+static void *body(void *name) { pthread_setname_np(pthread_self(), name); return name; }
+int main(void)
+{
+	char name[2][16] = { "worker", "timer" };
+	pthread_t t;
+	for (int i = 0; i < 2; i++) {
+		pthread_create(&t, 0, body, name[i]);
+		pthread_join(t, 0);
+	}
+	return 0;
+}
+""")
+    execute(compile(CC, tmp_path / "a.c", tmp_path / "named", "-O2", "-w"), tmp_path / "run.log")
+    called = [(e["comm"], e["function"]) for e in events(tmp_path / "run.log") if e["type"] == "call"]
+    assert called == [("named", "main"), ("worker", "body"), ("timer", "body")]
+
+
 def test_the_ir_verifier_has_nothing_to_say(tmp_path):
     for source in sorted(Path(SOURCES).glob("*.c*")):
         compiler = "clang++-19" if source.suffix == ".cc" else "clang-19"

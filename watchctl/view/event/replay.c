@@ -213,13 +213,42 @@ static struct wc_error *open_log(const char *path, struct tracelog_reader **r, s
 	return wc_error_first(tracelog_reader_open(path, r), of_calls);
 }
 
-/* An event of the log itself, behind all calls that happened before it. */
-static struct wc_error *replay_event(struct call_merge *calls, const struct trace_event *e,
-				     struct event_sink sink)
+/*
+ * The threads of the log, all at once: a recorder of calls cannot name a thread while it calls, and does it later, when
+ * it ends.
+ */
+static struct wc_error *replay_threads(const char *path, struct event_sink sink)
 {
+	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
+	enum log_outcome outcome = LOG_EVENT;
+	struct trace_event e;
+	struct wc_error *err = tracelog_reader_open(path, &r);
+
+	while (!err) {
+		err = tracelog_next(r, &e, &outcome);
+		if (err || outcome != LOG_EVENT)
+			break;
+		if (e.type == EVENT_THREAD)
+			err = sink.put(sink.ctx, &e);
+	}
+	return err;
+}
+
+/* An event of the log at @path itself, behind all @calls that happened before it. */
+static struct wc_error *replay_event(const char *path, struct call_merge *calls, const struct trace_event *e,
+				     struct event_sink sink, bool *has_threads)
+{
+	struct wc_error *err = NULL;
+
 	if (calls && e->type == EVENT_FUNCTION && !call_merge_function(calls, e->function.id))
 		return &wc_enomem;
-	return sink.put(sink.ctx, e);
+	if (!calls || e->type != EVENT_THREAD)
+		err = sink.put(sink.ctx, e);
+	if (!err && calls && !*has_threads) {
+		*has_threads = true;
+		err = replay_threads(path, sink);
+	}
+	return err;
 }
 
 struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *out, struct progress *p,
@@ -231,7 +260,7 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 	enum log_outcome outcome = LOG_EVENT;
 	struct trace_event e;
 	struct wc_error *err;
-	bool reported = false;
+	bool reported = false, has_threads = false;
 	const char *why_names = NULL;
 	size_t gaps = 0;
 
@@ -251,7 +280,7 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 		if (!err)
 			err = report_rest(r, sink, &e, &reported);
 		if (!err)
-			err = replay_event(calls, &e, sink);
+			err = replay_event(path, calls, &e, sink, &has_threads);
 		if (p && !calls)
 			progress_at(p, tracelog_progress(r));
 	}
