@@ -72,7 +72,7 @@ shellcheck: | packages-check
 	@echo "shellcheck: $(words $(SHELL_SCRIPTS)) files"
 
 manlint: | packages-check
-	@mkdir -p $(BUILD)/manroot && ln -sfn $(CURDIR)/man $(BUILD)/manroot/man3
+	@mkdir -p $(BUILD)/manroot && for s in 1 3; do ln -sfn $(CURDIR)/man $(BUILD)/manroot/man$$s; done
 	@for page in $(MAN_PAGES); do groff -man -ww -z -Tutf8 -I$(BUILD)/manroot $$page 2>&1; done | ( ! grep . )
 	@echo "man pages: $(words $(MAN_PAGES)) files"
 

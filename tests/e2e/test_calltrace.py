@@ -185,6 +185,54 @@ int main(void)
     assert called == [("named", "main"), ("worker", "body"), ("timer", "body")]
 
 
+FORKS = """#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) int f(int n) { return n ? 1 + f(n - 1) : 0; }
+int main(int argc, char **argv)
+{
+	int i;
+	if (chdir("/"))
+		return 1;
+	for (i = 3; i < 100; i++)
+		close(i);
+	while (dup(0) >= 0 && i++ < 120)
+		;
+	for (i = 0; i < 3000; i++)
+		f(10);
+	if (!fork())
+		_exit(f(1000) - 1000);
+	wait(&i);
+	if (!fork())
+		exit(f(1000) - 1000);
+	wait(&i);
+	for (i = 0; i < 3000; i++)
+		f(10);
+	if (argc > 1)
+		_exit(0);
+	return 0;
+}
+"""
+
+
+def test_children_closed_descriptors_and_another_directory_cost_no_call(tmp_path):
+    (tmp_path / "a.c").write_text(FORKS)
+    program = compile(CC, tmp_path / "a.c", tmp_path / "forks", "-O0", "-w")
+    ran = subprocess.run([program], cwd=tmp_path, timeout=WAIT, env={**os.environ, "CALLTRACE_OUTPUT": "run.log"})
+    calls = [e for e in events(tmp_path / "run.log") if e["type"] in ("call", "return")]
+    assert ran.returncode == 0 and sum(e["type"] == "call" for e in calls) == 6000 * 11 + 1 == len(calls) / 2
+
+
+def test_a_program_that_ends_without_exit_leaves_a_log_that_says_so(tmp_path):
+    (tmp_path / "a.c").write_text(FORKS)
+    program = compile(CC, tmp_path / "a.c", tmp_path / "forks", "-O0", "-w")
+    subprocess.run([program, "now"], cwd=tmp_path, timeout=WAIT, check=True, env={**os.environ, "CALLTRACE_OUTPUT": "run.log"})
+    found = events(tmp_path / "run.log")
+    calls = sum(e["type"] == "call" for e in found)
+    assert 6000 * 22 - 4095 <= calls + sum(e["type"] == "return" and e["how"] == "returned" for e in found) <= 6000 * 22 + 1
+    assert any(e["type"] == "note" and "has not closed its log" in e["text"] for e in found)
+
+
 def test_the_ir_verifier_has_nothing_to_say(tmp_path):
     for source in sorted(Path(SOURCES).glob("*.c*")):
         compiler = "clang++-19" if source.suffix == ".cc" else "clang-19"

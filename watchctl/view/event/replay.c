@@ -1,10 +1,14 @@
 #include "watchctl/view/event/replay.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/trace/calls/call_merge.h"
 #include "watchctl/trace/log/tracelog.h"
+#include "watchctl/trace/log/tracelog_files.h"
 #include "watchctl/trace/log/tracelog_symbols.h"
 
 /* Names that were added later come first: whoever reads the events then knows them. */
@@ -136,8 +140,32 @@ static struct wc_error *report_exits(const struct call_merge_sums *s, struct eve
 	return !err && s->exits_behind_gap ? sink.put(sink.ctx, &note) : err;
 }
 
+/* True if the log's recorder has gone without closing it: what it had in memory is not there. */
+static bool is_abandoned(const char *path)
+{
+	const int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const bool ret = dir >= 0 && tracelog_mark_exists(dir) && !tracelog_mark_held(dir, NULL);
+
+	if (dir >= 0)
+		close(dir);
+	return ret;
+}
+
+static struct wc_error *report_abandoned(const char *path, struct event_sink sink, uint64_t last_ns)
+{
+	const struct trace_event note = {
+		.type = EVENT_NOTE,
+		.time_ns = last_ns,
+		.note.text = "the program has not closed its log: it was killed, or ended without exit(). "
+			     "The last calls of each thread are missing, up to 4095 entries and exits"
+	};
+
+	return is_abandoned(path) ? sink.put(sink.ctx, &note) : NULL;
+}
+
 /* Reports the calls that are missing at the ends of their files, and those that were left out. */
-static struct wc_error *report_calls(struct call_merge *m, struct event_sink sink, struct log_damage *ret)
+static struct wc_error *report_calls(const char *path, struct call_merge *m, struct event_sink sink,
+				     struct log_damage *ret)
 {
 	static const char no_function[] = "the log does not tell their functions";
 	struct missing_event missing = { 0 };
@@ -167,7 +195,7 @@ static struct wc_error *report_calls(struct call_merge *m, struct event_sink sin
 			(unsigned long long)d.ignored, d.why);
 		err = report_one(sink, s.last_ns, text, &missing);
 	}
-	return err;
+	return err ? err : report_abandoned(path, sink, s.last_ns);
 }
 
 static struct wc_error *last_call_time(const char *path, uint64_t *ret)
@@ -292,7 +320,7 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 	ret->damage.why_names = why_names;
 	err = report_gaps(r, sink, ret->damage.last_ns, &gaps);
 	if (!err && calls)
-		err = report_calls(calls, sink, &ret->damage);
+		err = report_calls(path, calls, sink, &ret->damage);
 	return err ? err : report_end(sink, &ret->damage);
 }
 
