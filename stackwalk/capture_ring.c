@@ -23,7 +23,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "stackwalk/raw_call.h"
+#include "watchctl/base/raw_call.h"
 
 #define LAST_CALL_MS 200     /* how long an ending program waits for its collector, at most */
 #define RETRY_TICKS 30000000 /* some 10 ms */
@@ -40,14 +40,14 @@ static bool has_key;
 
 static uint32_t thread_id(void)
 {
-	return (uint32_t)raw_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	return (uint32_t)raw_call6(SYS_gettid, 0, 0, 0, 0, 0, 0);
 }
 
 static bool thread_lives(uint32_t tid)
 {
-	long pid = raw_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	long pid = raw_call6(SYS_getpid, 0, 0, 0, 0, 0, 0);
 
-	return raw_call(SYS_tgkill, pid, tid, 0, 0, 0, 0) != -ESRCH;
+	return raw_call6(SYS_tgkill, pid, tid, 0, 0, 0, 0) != -ESRCH;
 }
 
 /* Records */
@@ -119,7 +119,7 @@ static bool write_owner(struct capture_ring *ring, uint32_t tid)
 	to[1] = capture_tsc();
 	to[2] = tid;
 	to[3] = to[4] = 0;
-	raw_call(SYS_prctl, PR_GET_NAME, (long)(to + 3), 0, 0, 0, 0);
+	raw_call6(SYS_prctl, PR_GET_NAME, (long)(to + 3), 0, 0, 0, 0);
 	capture_ring_commit(to, position, words, 0, CAPTURE_OWNER, 0);
 	return true;
 }
@@ -198,15 +198,15 @@ static struct capture_ring *new_ring(uint32_t tid)
 	if (size < CAPTURE_RING_MIN || size > CAPTURE_RING_MAX || (size & (size - 1)) ||
 	    rings() >= CAPTURE_RINGS)
 		return NULL;
-	addr = raw_call(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	addr = raw_call6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (!addr || (unsigned long)addr >= -4096ul)
 		return NULL;
 	ring = (struct capture_ring *)addr;
 	ring->size = size;
 	ring->owner = tid;
 	if (!capture_ring_publish(ring)) {
-		raw_call(SYS_munmap, addr, (long)bytes, 0, 0, 0, 0);
+		raw_call6(SYS_munmap, addr, (long)bytes, 0, 0, 0, 0);
 		return NULL;
 	}
 	return ring;
@@ -303,8 +303,8 @@ void capture_ring_setup(void)
 {
 	/* A child made by any kind of fork begins with no collector. Kernels before 4.14 cannot: then the
 	 * lease ends it. */
-	raw_call(SYS_madvise, (long)&capture_control_pages, sizeof(capture_control_pages), MADV_WIPEONFORK, 0,
-		 0, 0);
+	raw_call6(SYS_madvise, (long)&capture_control_pages, sizeof(capture_control_pages), MADV_WIPEONFORK,
+		  0, 0, 0);
 	if (pthread_key_create(&at_end, thread_ends) == 0) {
 		has_key = at_end < KEYS_IN_THREAD;
 		if (!has_key)
@@ -329,7 +329,7 @@ static void last_call(void)
 		capture_switch_off();
 	__atomic_store_n(&capture_control.ended, 1, __ATOMIC_RELEASE);
 	for (ms = 0; ms < LAST_CALL_MS && __atomic_load_n(&capture_control.session, __ATOMIC_ACQUIRE); ms++)
-		raw_call(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+		raw_call6(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
 }
 
 /* The library goes, in a plugin that is closed or at the end of the process: nothing may call into it any

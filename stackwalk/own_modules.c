@@ -10,6 +10,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/code/elf/build_id_notes.h"
 
 struct look {
 	struct module *v;
@@ -59,25 +60,6 @@ static char *path_of(const struct dl_phdr_info *info, uint64_t start, uint64_t e
 	return strdup(info->dlpi_name);
 }
 
-/* Notes are mapped: the bytes are there as long as the module is. */
-static void take_build_id(struct module *m, const char *note, const char *end)
-{
-	while ((size_t)(end - note) >= sizeof(ElfW(Nhdr))) {
-		const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)note;
-		const char *name = note + sizeof(*n), *desc = name + ((n->n_namesz + 3) & ~3ull);
-
-		if (desc > end || n->n_descsz > (size_t)(end - desc))
-			return;
-		if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && !memcmp(name, "GNU", 4) &&
-		    n->n_descsz <= BUILD_ID_MAX) {
-			memcpy(m->build_id, desc, n->n_descsz);
-			m->build_id_len = (uint8_t)n->n_descsz;
-			return;
-		}
-		note = desc + ((n->n_descsz + 3) & ~3ull);
-	}
-}
-
 static int look_at(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	struct look *l = ctx;
@@ -96,7 +78,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *ctx)
 			m.start = (at & ~4095ull) < m.start ? at & ~4095ull : m.start;
 			m.end = at + p->p_memsz > m.end ? (at + p->p_memsz + 4095) & ~4095ull : m.end;
 		} else if (p->p_type == PT_NOTE && !m.build_id_len) {
-			take_build_id(&m, (const char *)at, (const char *)at + p->p_memsz);
+			m.build_id_len = build_id_in_notes((const char *)at, (const char *)at + p->p_memsz,
+							   m.build_id);
 		}
 	}
 	if (m.end <= m.start)

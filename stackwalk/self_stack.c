@@ -33,7 +33,7 @@
 #include <errno.h>
 #include <sys/auxv.h>
 
-#include "stackwalk/raw_call.h"
+#include "watchctl/base/raw_call.h"
 
 /* Stacks that are larger than this at their first walk, or grow by more between two, count as foreign. */
 #define OWN_MAX (64ull << 20)
@@ -51,7 +51,7 @@ void self_stack_setup(void)
 
 bool self_readable(uint64_t addr)
 {
-	return raw_call(SYS_rt_sigprocmask, -1, (long)addr, 0, 8, 0, 0) == -EINVAL;
+	return raw_call6(SYS_rt_sigprocmask, -1, (long)addr, 0, 8, 0, 0) == -EINVAL;
 }
 
 static uint64_t page_of(uint64_t addr)
@@ -64,7 +64,7 @@ static uint64_t own_anchor(void)
 {
 	uint64_t thread;
 
-	if (raw_call(SYS_gettid, 0, 0, 0, 0, 0, 0) == raw_call(SYS_getpid, 0, 0, 0, 0, 0, 0))
+	if (raw_call6(SYS_gettid, 0, 0, 0, 0, 0, 0) == raw_call6(SYS_getpid, 0, 0, 0, 0, 0, 0))
 		return __atomic_load_n(&main_anchor, __ATOMIC_RELAXED);
 	__asm__("mov %%fs:0, %0" : "=r"(thread));
 	return thread;

@@ -12,6 +12,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/code/elf/build_id_notes.h"
 #include "watchctl/trace/calls/call_metadata.h"
 #include "watchctl/trace/log/tracelog_files.h"
 #include "watchctl/trace/log/tracelog_writer.h"
@@ -238,25 +239,6 @@ struct own_module {
 	uint8_t build_id_len;
 };
 
-/* Notes are mapped: the bytes are there as long as the module is. */
-static void take_build_id(struct own_module *m, const char *note, const char *end)
-{
-	while ((size_t)(end - note) >= sizeof(ElfW(Nhdr))) {
-		const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)note;
-		const char *name = note + sizeof(*n), *desc = name + ((n->n_namesz + 3) & ~3ull);
-
-		if (desc > end || n->n_descsz > (size_t)(end - desc))
-			return;
-		if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && !memcmp(name, "GNU", 4) &&
-		    n->n_descsz <= BUILD_ID_MAX) {
-			memcpy(m->build_id, desc, n->n_descsz);
-			m->build_id_len = (uint8_t)n->n_descsz;
-			return;
-		}
-		note = desc + ((n->n_descsz + 3) & ~3ull);
-	}
-}
-
 static int look_at(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	struct own_module *m = ctx;
@@ -276,7 +258,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *ctx)
 		const char *at = (const char *)(info->dlpi_addr + p->p_vaddr);
 
 		if (p->p_type == PT_NOTE)
-			take_build_id(m, at, at + p->p_memsz);
+			m->build_id_len = build_id_in_notes(at, at + p->p_memsz, m->build_id);
 	}
 	/* The program itself: glibc has no name for it, musl this one. */
 	if (!info->dlpi_name || !info->dlpi_name[0] || !strcmp(info->dlpi_name, "/proc/self/exe"))
