@@ -135,6 +135,12 @@ void open_calls_take(struct open_calls *s, const struct call_fact *f, struct cal
 		take_exit(s, f, out);
 }
 
+void open_calls_forget(struct open_calls *s)
+{
+	s->depth = s->beyond = 0;
+	s->is_leaving = false;
+}
+
 void open_calls_deinit(struct open_calls *s)
 {
 	if (s->cap)

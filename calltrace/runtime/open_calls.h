@@ -64,6 +64,9 @@ static inline enum call_what open_calls_take_plain(struct open_calls *s, const s
 	return CALL_MORE;
 }
 
+/* Events are missing here: none is known to be open. */
+void open_calls_forget(struct open_calls *s);
+
 /* The thread has no more events. Other calls stay open. */
 void open_calls_finish(struct open_calls *s, struct call_output *out);
 

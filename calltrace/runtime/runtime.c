@@ -20,12 +20,15 @@
 #include "calltrace/runtime/thread.h"
 #include "watchctl/base/cleanup.h"
 
+#define RING_MAX (1ull << 36) /* bytes for each thread */
+
 #define PUBLIC __attribute__((visibility("default")))
 
 static struct {
 	pthread_mutex_t lock;
 	bool was_begun;
 	bool is_enabled;
+	uint32_t ring_chunks;	/* 0: not a flight recorder */
 	struct own_log *log;	/* NULL: nothing is recorded */
 	struct wc_error *error; /* the first one of the log, to be reported at the end; NULL */
 	struct output_place place;
@@ -91,6 +94,19 @@ static void give_up(struct wc_error *err)
 	wc_error_free(err);
 }
 
+/* A ring that is read must not be used again meanwhile: calls that happen then are not recorded. */
+static void pause_ring(void)
+{
+	if (runtime.ring_chunks)
+		modules_switch(false);
+}
+
+static void resume_ring(void)
+{
+	if (runtime.ring_chunks)
+		modules_switch(runtime.is_enabled);
+}
+
 /* Beginning */
 
 /* In a fork's child: the log is its parent's, and so is what is in memory. */
@@ -133,7 +149,7 @@ static void on_thread_end(struct thread *t)
 
 static void begin_threads(void)
 {
-	const char *why = threads_begin(&runtime.place, on_thread_end);
+	const char *why = threads_begin(&runtime.place, runtime.ring_chunks, on_thread_end);
 
 	if (!why && pthread_atfork(NULL, NULL, after_fork))
 		why = "no memory";
@@ -145,10 +161,42 @@ static void begin_threads(void)
 	say(why, "; the program goes on untraced");
 }
 
+/* "64K", "16M", "1G": chunks for so many bytes. WC_EUSAGE. */
+static struct wc_error *ring_chunks(const char *text, uint32_t *ret)
+{
+	static const char units[] = "KMG";
+	const char *unit;
+	char *end;
+	uint64_t size;
+
+	errno = 0;
+	size = strtoull(text, &end, 10);
+	unit = *end ? strchr(units, *end) : NULL;
+	if (errno || end == text || *text == '-' || !unit || end[1] ||
+	    size > RING_MAX >> 10 * (unit - units + 1))
+		return wc_error_new(
+			WC_EUSAGE,
+			"CALLTRACE_RING=%s is no size for each thread's events: 16M, 512K and 1G are", text);
+	size = (size << 10 * (unit - units + 1)) / CALLTRACE_CHUNK;
+	*ret = size < 2 ? 2 : (uint32_t)size;
+	return NULL;
+}
+
+static struct wc_error *put_ring_note(void)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 "a flight recorder: of each thread, its last %u entries and exits are kept",
+		 (runtime.ring_chunks - 1) * (CALLTRACE_CHUNK / (uint32_t)sizeof(struct calltrace_slot)));
+	return own_log_put_note(runtime.log, text);
+}
+
 /* Once, under the lock. */
 static void runtime_begin(void)
 {
 	const char *output = secure_getenv("CALLTRACE_OUTPUT"), *enable = secure_getenv("CALLTRACE_ENABLE");
+	const char *ring = secure_getenv("CALLTRACE_RING");
 	struct wc_error *err;
 
 	if (runtime.was_begun)
@@ -158,12 +206,18 @@ static void runtime_begin(void)
 		return;
 	runtime.is_enabled = !enable || strcmp(enable, "0") != 0;
 	err = own_log_path(output, runtime.place.path, sizeof(runtime.place.path));
+	if (!err && ring && *ring)
+		err = ring_chunks(ring, &runtime.ring_chunks);
 	if (!err)
 		err = own_log_open(&runtime.place, &runtime.log);
+	if (!err && runtime.ring_chunks)
+		err = put_ring_note();
 	if (!err) {
 		begin_threads();
 		return;
 	}
+	if (runtime.log)
+		own_log_discard(take_ptr(runtime.log));
 	say(err->text, "; the program goes on untraced");
 	wc_error_free(err);
 }
@@ -229,9 +283,14 @@ PUBLIC void __calltrace_unregister(const struct calltrace_function *begin)
 
 	runtime_lock(&g);
 	if (modules_stop(begin)) {
-		if (is_tracing())
+		if (is_tracing()) {
+			pause_ring();
 			threads_drain();
-		modules_remove(begin);
+			modules_remove(begin);
+			resume_ring();
+		} else {
+			modules_remove(begin);
+		}
 	}
 	runtime_unlock(&g);
 }
@@ -284,7 +343,9 @@ PUBLIC int calltrace_flush(void)
 	if (is_tracing()) {
 		struct wc_error *err = put_new_threads();
 
+		pause_ring();
 		ret = (int)threads_flush();
+		resume_ring();
 		err = wc_error_first(err, own_log_flush(runtime.log));
 		if (err)
 			ret = error_number(err);

@@ -12,11 +12,10 @@
 #include "calltrace/runtime/modules.h"
 #include "calltrace/runtime/open_calls.h"
 #include "calltrace/runtime/raw_call.h"
+#include "calltrace/runtime/ring.h"
 
-#define SLOTS (CALLTRACE_CHUNK / sizeof(struct calltrace_slot))
-#define AREA_SLOTS (3 * SLOTS) /* with the slack */
-#define AREA_BYTES (3 * CALLTRACE_CHUNK)
-#define MAP_BYTES (AREA_BYTES + CALL_PACKET_BYTES + CALLTRACE_CHUNK) /* and what aligning takes */
+#define SLOTS CHUNK_SLOTS
+#define SHARED_SLOTS ((1 + SLACK_CHUNKS) * SLOTS)
 #define HEAD_BYTES 4096u
 
 #define KEYS_WITHOUT_MALLOC 32 /* of glibc: pthread_setspecific() allocates for others */
@@ -39,6 +38,8 @@ struct thread {
 	struct calltrace_slot *chunk; /* NULL: it has ended */
 	struct calltrace_slot *begin; /* the first slot given since the last turn */
 	struct calltrace_slot *from;  /* the first one that has not been read */
+	struct ring ring;	      /* in their place, of a flight recorder */
+	bool was_read;		      /* the ring, before */
 	struct clock_point point;     /* of the last drain */
 	unsigned int module;	      /* that of its last event */
 	void *map;
@@ -49,7 +50,7 @@ struct thread {
 _Static_assert(sizeof(struct thread) <= HEAD_BYTES, "a head has a page");
 
 /* Threads that have no chunk yet scribble on it. */
-static struct calltrace_slot shared[AREA_SLOTS] __attribute__((aligned(CALLTRACE_CHUNK)));
+static struct calltrace_slot shared[SHARED_SLOTS] __attribute__((aligned(CALLTRACE_CHUNK)));
 
 extern __thread struct calltrace_slot *__calltrace_at __attribute__((visibility("default")));
 __thread struct calltrace_slot *__calltrace_at __attribute__((tls_model("initial-exec"))) =
@@ -68,6 +69,7 @@ static struct {
 	_Atomic(struct thread *) first;
 	atomic_bool *is_recording; /* in a page that is zero in a copy of the process; NULL: not begun */
 	struct output_place *place;
+	uint32_t ring_chunks; /* 0: not a flight recorder, all is written */
 	void (*ended)(struct thread *t);
 	pthread_key_t key;
 	bool has_key;
@@ -186,28 +188,59 @@ static bool take_plain_slot(struct thread *t, const struct module_range *m, cons
 	return true;
 }
 
+/* Reading slots into events. */
+struct drain {
+	struct thread *t;
+	struct clock_point now;
+	uint64_t rate;
+	struct module_range module;
+};
+
+static void drain_begin(struct drain *d, struct thread *t)
+{
+	d->t = t;
+	d->now = clock_point_now();
+	d->rate = clock_rate(&t->point, &d->now);
+	d->module = modules_range(t->module);
+}
+
+/* @what is that of @slot, not 0. */
+static void drain_take(struct drain *d, struct calltrace_slot *slot, uint32_t what)
+{
+	const uint64_t time_ns = clock_time(&d->t->point, d->rate, d->now.ns, slot->tsc);
+
+	if (!take_plain_slot(d->t, &d->module, slot, what, time_ns)) {
+		take_slot(d->t, slot, what, time_ns);
+		d->module = modules_range(d->t->module);
+	}
+	__atomic_store_n(&slot->what, 0, __ATOMIC_RELAXED);
+}
+
+static void drain_end(struct drain *d)
+{
+	d->t->point = d->now;
+}
+
+static uint32_t what_of(const struct calltrace_slot *slot)
+{
+	return __atomic_load_n(&slot->what, __ATOMIC_ACQUIRE);
+}
+
 /*
  * Reads the slots up to @end. Those of its own are all given: one that is not written is left out; returned is the last
  * of these, or NULL. Other threads, to whom it is not known how many are given, stop there.
  */
 static struct calltrace_slot *drain(struct thread *t, const struct calltrace_slot *end, bool is_own)
 {
-	const struct clock_point now = clock_point_now();
-	const uint64_t rate = clock_rate(&t->point, &now);
-	struct module_range module = modules_range(t->module);
 	struct calltrace_slot *hole = NULL;
+	struct drain d;
 
+	drain_begin(&d, t);
 	for (; t->from < end; t->from++) {
-		const uint32_t what = __atomic_load_n(&t->from->what, __ATOMIC_ACQUIRE);
+		const uint32_t what = what_of(t->from);
 
 		if (what) {
-			const uint64_t time_ns = clock_time(&t->point, rate, now.ns, t->from->tsc);
-
-			if (!take_plain_slot(t, &module, t->from, what, time_ns)) {
-				take_slot(t, t->from, what, time_ns);
-				module = modules_range(t->module);
-			}
-			__atomic_store_n(&t->from->what, 0, __ATOMIC_RELAXED);
+			drain_take(&d, t->from, what);
 		} else if (is_own) {
 			t->out.discarded++;
 			hole = t->from;
@@ -215,14 +248,65 @@ static struct calltrace_slot *drain(struct thread *t, const struct calltrace_slo
 			break;
 		}
 	}
-	t->point = now;
+	drain_end(&d);
 	return hole;
+}
+
+/* Of a flight recorder: all that is in the ring. A slot that is not written yet is left out, and read the next time. */
+static void drain_ring(struct thread *t)
+{
+	struct calltrace_slot *slot, *end;
+	struct drain d;
+
+	if (t->ring.overwritten && t->was_read) {
+		output_flush(&t->out);
+		t->out.discarded += t->ring.overwritten;
+		open_calls_forget(&t->calls);
+	}
+	t->ring.overwritten = 0;
+	t->was_read = true;
+	drain_begin(&d, t);
+	for (unsigned int i = 0; ring_stretch(&t->ring, i, &slot, &end); i++) {
+		for (; slot < end; slot++) {
+			const uint32_t what = what_of(slot);
+
+			if (!what)
+				continue;
+			drain_take(&d, slot, what);
+			ring_read(&t->ring, slot);
+		}
+	}
+	drain_end(&d);
+}
+
+static uint64_t area_slots(void)
+{
+	return ((threads.ring_chunks ? threads.ring_chunks : 1) + SLACK_CHUNKS) * SLOTS;
+}
+
+/* Of a thread: its slots, a packet, and what aligning takes. */
+static unsigned long map_size(void)
+{
+	return area_slots() * sizeof(struct calltrace_slot) + CALL_PACKET_BYTES + CALLTRACE_CHUNK;
+}
+
+/* Reads all that the thread has written so far; all it was given, if it is @own that does. */
+static void drain_all(struct thread *t, const struct calltrace_slot *own)
+{
+	if (threads.ring_chunks)
+		drain_ring(t);
+	else
+		drain(t, own ? own : t->chunk + area_slots(), own);
 }
 
 /* Where the next event of the thread goes. */
 static struct calltrace_slot *own_turn(struct thread *t, struct calltrace_slot *at)
 {
-	struct calltrace_slot *hole = drain(t, at, true);
+	struct calltrace_slot *hole;
+
+	if (threads.ring_chunks)
+		return ring_turn(&t->ring, at);
+	hole = drain(t, at, true);
 
 	slots_clear(t->chunk, t->begin);
 	t->begin = t->chunk;
@@ -271,7 +355,7 @@ static struct thread *take_head(void)
 static struct thread *thread_begin(void)
 {
 	struct thread *t = take_head();
-	long map = t ? map_bytes(MAP_BYTES) : -1;
+	long map = t ? map_bytes(map_size()) : -1;
 
 	if (raw_failed(map)) {
 		if (t)
@@ -286,9 +370,11 @@ static struct thread *thread_begin(void)
 	t->chunk = (struct calltrace_slot *)(((uintptr_t)map + CALLTRACE_CHUNK - 1) &
 					     ~(uintptr_t)(CALLTRACE_CHUNK - 1));
 	t->begin = t->from = t->chunk;
+	t->ring = (struct ring){ .slot = t->chunk, .chunks = threads.ring_chunks };
+	t->was_read = false;
 	t->point = clock_point_now();
 	t->module = 0;
-	output_begin(&t->out, threads.place, (struct call_packet *)(t->chunk + AREA_SLOTS), t->tid);
+	output_begin(&t->out, threads.place, (struct call_packet *)(t->chunk + area_slots()), t->tid);
 	raw_lock_release(&t->lock);
 	t->is_new = t->tid != threads.place->pid; /* the log has the first thread from its beginning */
 	return t;
@@ -311,7 +397,6 @@ static void scribble(void)
 
 static void first_turn(uint32_t what, uint32_t frame)
 {
-	const struct calltrace_slot only = { .tsc = 0, .what = what, .frame = frame };
 	const uint64_t discarded = shared_events(__calltrace_at);
 	struct thread *t = self.has_ended ? NULL : thread_begin();
 
@@ -322,9 +407,9 @@ static void first_turn(uint32_t what, uint32_t frame)
 	}
 	raw_lock_take(&t->lock);
 	t->out.discarded += discarded;
-	take_slot(t, &only, what, t->point.ns);
+	*t->chunk = (struct calltrace_slot){ .tsc = t->point.tsc, .what = what, .frame = frame };
 	raw_lock_release(&t->lock);
-	__calltrace_at = t->chunk;
+	__calltrace_at = t->chunk + 1;
 	self.t = t;
 	/* Of a key with a larger number it is not heard when the thread ends: its chunk stays until the process does. */
 	if (threads.has_key)
@@ -360,11 +445,11 @@ static void end_file(struct thread *t)
 void thread_finish(struct thread *t)
 {
 	raw_lock_take(&t->lock);
-	drain(t, __calltrace_at, true);
+	drain_all(t, __calltrace_at);
 	end_file(t);
 	threads.discarded += t->out.discarded;
 	open_calls_deinit(&t->calls);
-	raw_call(SYS_munmap, (long)t->map, MAP_BYTES, 0, 0);
+	raw_call(SYS_munmap, (long)t->map, (long)map_size(), 0, 0);
 	t->chunk = NULL;
 	raw_lock_release(&t->lock);
 	self.t = NULL;
@@ -385,7 +470,7 @@ static void on_thread_end(void *arg)
 
 /* All */
 
-const char *threads_begin(struct output_place *place, void (*ended)(struct thread *t))
+const char *threads_begin(struct output_place *place, uint32_t ring_chunks, void (*ended)(struct thread *t))
 {
 	atomic_bool *page;
 	long p;
@@ -405,6 +490,7 @@ const char *threads_begin(struct output_place *place, void (*ended)(struct threa
 		threads.has_key = false;
 	}
 	threads.place = place;
+	threads.ring_chunks = ring_chunks;
 	threads.ended = ended;
 	threads.is_recording = page;
 	*page = true;
@@ -433,7 +519,7 @@ static long threads_each(long (*fn)(struct thread *t))
 		if (t->chunk) {
 			long result;
 
-			drain(t, t->chunk + AREA_SLOTS, false);
+			drain_all(t, NULL);
 			result = fn ? fn(t) : 0;
 			ret = ret ? ret : result;
 		}
@@ -451,7 +537,7 @@ static long flush_file(struct thread *t)
 /* Slots behind one that was not written in time are discarded. */
 static long finish_file(struct thread *t)
 {
-	for (; t->from < t->chunk + AREA_SLOTS; t->from++)
+	for (; !threads.ring_chunks && t->from < t->chunk + area_slots(); t->from++)
 		t->out.discarded += t->from->what != 0;
 	end_file(t);
 	return 0;

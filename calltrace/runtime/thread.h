@@ -30,9 +30,10 @@ struct thread;
 
 /*
  * Once, before a module is turned on: turns write to @place from now on. NULL, or why nothing can be recorded: a phrase.
- * @ended is called in a thread that ends, before thread_finish().
+ * @ring_chunks: a flight recorder, of so many chunks for each thread, 2 or more; what is in them is written when it is
+ * flushed and when a thread ends. 0: all is written. @ended is called in a thread that ends, before thread_finish().
  */
-const char *threads_begin(struct output_place *place, void (*ended)(struct thread *t));
+const char *threads_begin(struct output_place *place, uint32_t ring_chunks, void (*ended)(struct thread *t));
 
 /* False: not begun, over, or this process is a copy of the one that began. */
 bool threads_are_recording(void);
@@ -40,7 +41,7 @@ bool threads_are_recording(void);
 /* Turns write nothing any more, from now on. Async-signal-safe. */
 void threads_forget(void);
 
-/* Those below: with all signals blocked, while threads are recording. */
+/* Those below: with all signals blocked, while threads are recording. Of a flight recorder: while modules are off. */
 
 /* All slots that are written, of all threads, are events in packets or files. */
 void threads_drain(void);

@@ -68,6 +68,8 @@ class Bench:
         yield "two rdtsc and two stores of 16 bytes: the floor", floor, floor
         yield "a call, not traced", plain, floor
         yield "calltrace, off", *self.cost(traced, CALLTRACE_OUTPUT="")
+        yield "calltrace, flight recorder", *self.cost(traced, CALLTRACE_OUTPUT="LOG", CALLTRACE_RING="1M")
+        yield "calltrace, flight recorder, two threads", *self.cost(traced, threads=2, CALLTRACE_OUTPUT="LOG", CALLTRACE_RING="1M")
         yield "calltrace, recorded", *self.cost(traced, CALLTRACE_OUTPUT="LOG")
         yield "calltrace, recorded, two threads", *self.cost(traced, threads=2, CALLTRACE_OUTPUT="LOG")
         run("clang-19", "-O2", "-c", os.path.join(HERE, "compile_hooks.c"), "-o", self.at("hooks.o"))
@@ -91,16 +93,16 @@ class Bench:
             made[name] = statistics.median(took)
         words = self.args.rows
         ran = {}
-        for name, env in (("plain", None), ("off", {"CALLTRACE_OUTPUT": ""}), ("traced", "LOG")):
+        for name, env in (("plain", None), ("off", {"CALLTRACE_OUTPUT": ""}), ("ring", {"CALLTRACE_RING": "1M"}), ("traced", {})):
             program = self.at("sqlite-plain" if name == "plain" else "sqlite-traced")
-            ran[name] = statistics.median(cpu_seconds(program, words, env={"CALLTRACE_OUTPUT": self.log()} if env == "LOG" else env) for _ in range(self.args.rounds))
+            ran[name] = statistics.median(cpu_seconds(program, words, env={"CALLTRACE_OUTPUT": self.log(), **(env or {})}) for _ in range(self.args.rounds))
         said = run(self.at("sqlite-plain"), words), run(self.at("sqlite-traced"), words, env={"CALLTRACE_OUTPUT": self.log()})
         if said[0] != said[1]:
             raise SystemExit("SQLite's output is another one with the pass")
         events = sum(json.loads(line)["calls"] * 2 for line in run(self.args.watchctl, "report", "--calls", "--json", self.at("run.log")).splitlines() if '"function_total"' in line)
         size = sum(os.path.getsize(os.path.join(self.at("run.log"), f)) for f in os.listdir(self.at("run.log")) if f.startswith("calls."))
         return {
-            "compile_s": made["plain"], "compile_traced_s": made["traced"], "run_s": ran["plain"], "run_off_s": ran["off"], "run_traced_s": ran["traced"],
+            "compile_s": made["plain"], "compile_traced_s": made["traced"], "run_s": ran["plain"], "run_off_s": ran["off"], "run_ring_s": ran["ring"], "run_traced_s": ran["traced"],
             "events": events, "bytes_per_event": size / max(events, 1), "log_bytes": size_of(self.at("run.log")),
             "text_ratio": text_of(self.at("sqlite-traced")) / text_of(self.at("sqlite-plain")),
         }
@@ -131,7 +133,7 @@ def main():
         if args.sqlite:
             s = ret["sqlite"] = bench.sqlite()
             print(f"SQLite, compiled: {s['compile_s']:.2f} s, traced {s['compile_traced_s']:.2f} s: {s['compile_traced_s'] / s['compile_s'] - 1:+.1%}; code x {s['text_ratio']:.2f}")
-            print(f"SQLite, run: {s['run_s']:.3f} s, off {s['run_off_s']:.3f} s, recorded {s['run_traced_s']:.3f} s: {s['events']} events, {s['bytes_per_event']:.2f} bytes each")
+            print(f"SQLite, run: {s['run_s']:.3f} s, off {s['run_off_s']:.3f} s, flight recorder {s['run_ring_s']:.3f} s, recorded {s['run_traced_s']:.3f} s: {s['events']} events, {s['bytes_per_event']:.2f} bytes each")
     if args.json:
         with open(args.json, "w") as f:
             json.dump(ret, f, indent=1)

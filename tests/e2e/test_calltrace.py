@@ -223,6 +223,20 @@ def test_children_closed_descriptors_and_another_directory_cost_no_call(tmp_path
     assert ran.returncode == 0 and sum(e["type"] == "call" for e in calls) == 6000 * 11 + 1 == len(calls) / 2
 
 
+def test_a_flight_recorder_has_the_end_of_what_is_recorded_otherwise(tmp_path):
+    (tmp_path / "a.c").write_text(FORKS)
+    program = compile(CC, tmp_path / "a.c", tmp_path / "forks", "-O0", "-w")
+    told = {}
+    for name, ring in (("whole", ""), ("ring", "256K")):
+        subprocess.run([program], cwd=tmp_path, timeout=WAIT, check=True, env={**os.environ, "CALLTRACE_OUTPUT": name, "CALLTRACE_RING": ring})
+        found = events(tmp_path / name)
+        told[name] = [e["function"] for e in found if e["type"] == "call"]
+    assert any(e["type"] == "note" and "flight recorder" in e["text"] for e in found)
+    # Four chunks of 4,096 slots, the newest of which may have just begun; the calls that were open have no entry.
+    assert 3 * 4096 / 2 - 11 <= len(told["ring"]) <= 4 * 4096 / 2
+    assert told["whole"][-len(told["ring"]):] == told["ring"] and len(told["whole"]) == 66001
+
+
 def test_a_program_that_ends_without_exit_leaves_a_log_that_says_so(tmp_path):
     (tmp_path / "a.c").write_text(FORKS)
     program = compile(CC, tmp_path / "a.c", tmp_path / "forks", "-O0", "-w")
