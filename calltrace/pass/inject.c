@@ -82,7 +82,7 @@ static void correct_attributes(LLVMContextRef c, LLVMValueRef f)
 	LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c, kind, 0));
 }
 
-/* What they use */
+/* Declarations */
 
 static LLVMMetadataRef weights(struct inject *in, unsigned int yes, unsigned int no)
 {

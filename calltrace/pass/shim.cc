@@ -1,4 +1,4 @@
-// What LLVM offers in C++ alone: being loaded as a plugin, and lists of constructors.
+// shim - what LLVM has no C interface for: being loaded as a plugin, and lists of constructors.
 #include "calltrace/pass/inject.h"
 
 #include <llvm/IR/Module.h>

@@ -1,6 +1,6 @@
 """
 calltrace-cc on programs that nobody here wrote: SQLite and Lua, from their sources. At -O0 each function is called as often as callgrind counts in
-the plain program; at every level the output is that of the plain program, and every call of the log has its return, or one that is marked as
+the same run; at every level the output is that of the plain program, and every call of the log has its return, or one that is marked as
 derived, but for those that were open when the program ended.
 """
 
@@ -40,26 +40,39 @@ def programs(sqlite, lua):
     yield Program("Lua", sources, ["-Dluai_makeseed()=42u", "-DLUA_USE_POSIX", "-DLUA_USE_DLOPEN", "-ldl", "-lm"], [os.path.join(HERE, "compile_load.lua")])
 
 
-def callgrind(program, folder):
-    """{function: calls}, of all that the program has."""
+def callgrind(program, folder, **env):
+    """{function: calls}, of those that the program itself has."""
     out = os.path.join(folder, "callgrind.out")
-    run("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *program, cwd=folder)
-    names, counts, callee = {}, collections.Counter(), None
+    run("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *program, env=env, cwd=folder)
+    names, objects, counts, ours, callee, inside = {}, {}, collections.Counter(), os.path.realpath(program[0]), None, None
     with open(out) as f:
         for line in f:
-            m = re.match(r"c?fn=\((\d+)\)(?: (.*))?", line)
+            m = re.match(r"(c?)(fn|ob)=\((\d+)\)(?: (.*))?", line)
             if m:
-                if m[2]:
-                    names[m[1]] = re.sub(r"'\d+$", "", m[2].strip())
-                if line.startswith("cfn"):
-                    callee = names[m[1]]
+                table = names if m[2] == "fn" else objects
+                if m[4]:
+                    table[m[3]] = re.sub(r"'\d+$", "", m[4].strip())
+                if m[2] == "ob" and m[1]:
+                    inside = objects[m[3]]
+                elif m[2] == "ob":
+                    current = objects[m[3]]
+                elif m[1]:
+                    callee = names[m[3]]
             elif line.startswith("calls="):
-                counts[callee] += int(line[6:].split()[0])
+                if (inside or current) == ours:
+                    counts[callee] += int(line[6:].split()[0])
+                inside = None
     return counts
 
 
 def totals(watchctl, log):
-    return {e["function"]: e["calls"] for e in (json.loads(line) for line in run(watchctl, "report", "--calls", "--json", log).splitlines()) if e["type"] == "function_total"}
+    """The same of the log; functions of one name are one, as they are for callgrind."""
+    counts = collections.Counter()
+    for line in run(watchctl, "report", "--calls", "--json", log).splitlines():
+        e = json.loads(line)
+        if e["type"] == "function_total":
+            counts[e["function"]] += e["calls"]
+    return counts
 
 
 def ends(watchctl, log):
@@ -96,9 +109,12 @@ def main():
                 said = f"{program.name} {level}: output {'the same' if same else 'DIFFERS'}; {n['calls']} calls, {n['returned']} returned, {n['derived']} derived, {n['never']} open at the end"
                 wrong += not same or not balanced
                 if level == "-O0":
-                    counted, recorded = callgrind([plain, *program.arguments], folder), totals(watchctl, log)
+                    # The recorded run itself: what Lua does follows from addresses, which another one has otherwise.
+                    both = os.path.join(folder, "both.log")
+                    counted = callgrind([traced, *program.arguments], folder, CALLTRACE_OUTPUT=both)
+                    recorded = totals(watchctl, both)
                     differ = {f: (counted[f], c) for f, c in recorded.items() if counted[f] != c and f != "main"}
-                    defined = set(run("nm", "--defined-only", plain).split()[2::3])
+                    defined = set(run("nm", "--defined-only", traced).split()[2::3])
                     missed = {f: c for f, c in counted.items() if f in defined and f not in recorded and not f.startswith("_")}
                     wrong += bool(differ or missed)
                     said += f"; {len(recorded)} functions called as often as callgrind counts, but for {differ or 'none'}; not recorded: {missed or 'none'}"
