@@ -3,10 +3,7 @@
 
 CALLTRACE_RT_SRC := $(wildcard calltrace/runtime/*.c)
 CALLTRACE_RT_OBJ := $(CALLTRACE_RT_SRC:%.c=$(BUILD)/pic/%.o) $(BUILD)/pic/calltrace/runtime/turn.o
-CALLTRACE_LOG_SRC := $(addprefix watchctl/trace/calls/,call_format.c call_metadata.c) \
-	$(addprefix watchctl/trace/log/,tracelog_writer.c tracelog_writer_open.c tracelog_encode.c tracelog_encode_probe.c tracelog_event_text.c tracelog_metadata.c \
-		tracelog_member.c tracelog_check.c tracelog_files.c tracelog_reemit.c tracelog_ring.c) \
-	$(addprefix watchctl/base/,error.c map64.c utf8.c)
+CALLTRACE_LOG_SRC := $(addprefix watchctl/trace/calls/,call_format.c call_metadata.c) watchctl/trace/log/tracelog_member.c $(LOG_WRITER_SRC)
 CALLTRACE_OBJ := $(CALLTRACE_RT_OBJ) $(CALLTRACE_LOG_SRC:%.c=$(BUILD)/pic/%.o)
 CALLTRACE_SONAME := libcalltrace.so.0
 CALLTRACE_SO := $(BUILD)/$(CALLTRACE_SONAME)

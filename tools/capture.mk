@@ -3,10 +3,13 @@
 
 CAPTURE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. $(WARN) -MMD -MP -fPIC \
 	-fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition -ffunction-sections
+# All that a library of ours needs to write a log.
+LOG_WRITER_SRC := $(addprefix watchctl/trace/log/,tracelog_writer.c tracelog_writer_open.c tracelog_encode.c \
+		tracelog_encode_probe.c tracelog_event_text.c tracelog_metadata.c tracelog_check.c tracelog_files.c \
+		tracelog_reemit.c tracelog_ring.c) \
+	$(addprefix watchctl/base/,error.c map64.c utf8.c)
 CAPTURE_SRC := $(wildcard stackwalk/*.c watchctl/code/unwind/eh_frame*.c watchctl/trace/tags/tag_*.c) \
-	$(addprefix watchctl/trace/log/,tracelog_writer.c tracelog_writer_open.c tracelog_encode.c tracelog_encode_probe.c tracelog_event_text.c tracelog_metadata.c \
-		tracelog_check.c tracelog_files.c tracelog_reemit.c tracelog_ring.c) \
-	$(addprefix watchctl/base/,error.c map64.c tsc_clock.c utf8.c)
+	$(LOG_WRITER_SRC) watchctl/base/tsc_clock.c
 CAPTURE_OBJ := $(CAPTURE_SRC:%.c=$(BUILD)/pic/%.o) $(BUILD)/pic/stackwalk/capture_entry.o
 CAPTURE_SONAME := libstackwalk.so.0
 CAPTURE_SO := $(BUILD)/$(CAPTURE_SONAME)

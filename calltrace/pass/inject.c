@@ -104,6 +104,11 @@ static LLVMValueRef intrinsic(struct inject *in, const char *name, LLVMTypeRef *
 	return LLVMGetIntrinsicDeclaration(in->module, id, overload, n);
 }
 
+_Static_assert(sizeof(struct calltrace_slot) == 16 && offsetof(struct calltrace_slot, tsc) == 0 &&
+		       offsetof(struct calltrace_slot, what) == 8 &&
+		       offsetof(struct calltrace_slot, frame) == 12 && CALLTRACE_CHUNK == 0x10000,
+	       "the assembly has these numbers");
+
 /*
  * Takes a slot and writes it: $2 is what (a constant), $3 the frame. $0: the chunk ends behind it. In assembly, as an
  * address of the initial-exec model and an exchange-and-add of one thread have no words in IR; the whole of it, as

@@ -17,7 +17,7 @@
 #include "watchctl/trace/log/tracelog_files.h"
 #include "watchctl/trace/log/tracelog_writer.h"
 
-/* What a descriptor leads to. */
+/* The file that a descriptor leads to. */
 struct file_identity {
 	dev_t device;
 	ino_t inode;
@@ -45,7 +45,7 @@ static bool path_add(char *ret, size_t cap, const char *text, size_t len)
 	return true;
 }
 
-/* What the letter @c means behind a percent sign; NULL: nothing. */
+/* The meaning of the letter @c behind a percent sign; NULL: none. */
 static const char *path_field(char c, char buf[16])
 {
 	switch (c) {

@@ -34,7 +34,7 @@ TRACED_FUNCTION(inl, 1);
 #define OTHER_STACK 0x10001000u
 #define ROUNDS 100000
 
-/* What the traced program does */
+/* Acts of the traced program */
 
 static int nested(void)
 {
