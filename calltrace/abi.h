@@ -61,12 +61,19 @@ struct calltrace_function {
 _Static_assert(sizeof(struct calltrace_function) == CALLTRACE_KIND_MASK + 1,
 	       "its address has room for a kind");
 
+/* As the module was compiled. Those of the first one that is registered hold for the process. */
+enum calltrace_module_flags {
+	CALLTRACE_STARTS_OFF = 1, /* nothing is recorded until calltrace_enable(), as with CALLTRACE_ENABLE=0 */
+	CALLTRACE_WAITS = 2,	  /* no log is made until calltrace_initialize() */
+};
+
 /*
- * From a module's constructor and destructor: the table of its functions, and the byte that turns it on. Not
- * async-signal-safe. Never fails for the caller: what cannot be recorded stays off, and the log says so.
+ * From a module's constructor and destructor: the table of its functions, the byte that turns it on, and flags of enum
+ * calltrace_module_flags. Not async-signal-safe. Never fails for the caller: what cannot be recorded stays off, and the
+ * log says so.
  */
 void __calltrace_register(const struct calltrace_function *begin, const struct calltrace_function *end,
-			  uint8_t *on);
+			  uint8_t *on, uint32_t flags);
 void __calltrace_unregister(const struct calltrace_function *begin);
 
 /*

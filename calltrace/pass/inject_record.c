@@ -146,7 +146,7 @@ static LLVMValueRef bound(struct inject *in, const char *name)
 static LLVMValueRef caller(struct inject *in, const char *name, const char *callee, LLVMValueRef *value,
 			   unsigned int n)
 {
-	LLVMTypeRef params[3] = { in->ptr, in->ptr, in->ptr },
+	LLVMTypeRef params[4] = { in->ptr, in->ptr, in->ptr, in->i32 },
 		    type = LLVMFunctionType(in->nothing, params, n, 0);
 	LLVMValueRef outside = LLVMAddFunction(in->module, callee, type);
 	LLVMValueRef f = LLVMAddFunction(in->module, name, LLVMFunctionType(in->nothing, NULL, 0, 0));
@@ -163,7 +163,7 @@ static LLVMValueRef caller(struct inject *in, const char *name, const char *call
 
 void inject_registration(struct inject *in)
 {
-	LLVMValueRef value[3], constructor, destructor;
+	LLVMValueRef value[4], constructor, destructor;
 
 	in->on = LLVMAddGlobal(in->module, in->i8, ON);
 	LLVMSetInitializer(in->on, LLVMConstInt(in->i8, 0, 0));
@@ -171,7 +171,8 @@ void inject_registration(struct inject *in)
 	value[0] = bound(in, "__start_" CALLTRACE_SECTION);
 	value[1] = bound(in, "__stop_" CALLTRACE_SECTION);
 	value[2] = in->on;
-	constructor = caller(in, "__calltrace_constructor", "__calltrace_register", value, 3);
+	value[3] = LLVMConstInt(in->i32, 0, 0);
+	constructor = caller(in, "__calltrace_constructor", "__calltrace_register", value, 4);
 	destructor = caller(in, "__calltrace_destructor", "__calltrace_unregister", value, 1);
 	calltrace_shim_constructor(in->module, constructor, constructor);
 	calltrace_shim_destructor(in->module, destructor, destructor);

@@ -266,10 +266,11 @@ static void add_module(const struct calltrace_function *begin, const struct call
 }
 
 PUBLIC void __calltrace_register(const struct calltrace_function *begin, const struct calltrace_function *end,
-				 uint8_t *on)
+				 uint8_t *on, uint32_t flags)
 {
 	struct guard g;
 
+	(void)flags;
 	runtime_lock(&g);
 	runtime_begin();
 	if (is_tracing() && begin < end)

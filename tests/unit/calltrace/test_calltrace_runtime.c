@@ -398,7 +398,7 @@ static int overlaps(void)
 {
 	static uint8_t on;
 
-	__calltrace_register(__start_calltrace_functions + 1, __stop_calltrace_functions, &on);
+	__calltrace_register(__start_calltrace_functions + 1, __stop_calltrace_functions, &on, 0);
 	return on || nested();
 }
 

@@ -29,7 +29,7 @@ static uint8_t traced_on;
 
 __attribute__((constructor)) static void traced_begin(void)
 {
-	__calltrace_register(__start_calltrace_functions, __stop_calltrace_functions, &traced_on);
+	__calltrace_register(__start_calltrace_functions, __stop_calltrace_functions, &traced_on, 0);
 }
 
 __attribute__((destructor)) static void traced_end(void)
