@@ -63,8 +63,9 @@ _Static_assert(sizeof(struct calltrace_function) == CALLTRACE_KIND_MASK + 1,
 
 /* As the module was compiled. Those of the first one that is registered hold for the process. */
 enum calltrace_module_flags {
-	CALLTRACE_STARTS_OFF = 1, /* nothing is recorded until calltrace_enable(), as with CALLTRACE_ENABLE=0 */
-	CALLTRACE_WAITS = 2,	  /* no log is made until calltrace_initialize() */
+	CALLTRACE_STARTS_OFF =
+		1,	     /* nothing is recorded until calltrace_enable(), as with CALLTRACE_ENABLE=0 */
+	CALLTRACE_WAITS = 2, /* no log is made until calltrace_initialize() */
 };
 
 /*

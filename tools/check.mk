@@ -43,7 +43,7 @@ LINT_PART = $(shell printf '%s\n' $(PRODUCT_C) | awk 'NR % $(lastword $(subst /,
 LINT_C = $(if $(LINT_SINCE),$(filter $(PRODUCT_C),$(LINT_CHANGED)),$(if $(LINT_SAMPLE),$(LINT_PART),$(PRODUCT_C)))
 
 # A few files at a time, two runs at once. tools/tidy.h says why it is there; base/ defines what it wraps.
-TIDY_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION=\"$(VERSION)\" -DLLDB_SONAME=\"\" -DLLDB_VERSION=\"19\" -I. -I$(BUILD) -isystem $(PASS_DIR)/include $(PKG_CFLAGS)
+TIDY_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DWATCHCTL_VERSION=\"$(VERSION)\" -DLLDB_SONAME=\"\" -DLLDB_VERSION=\"19\" -DLLVM_MAJOR=\"19\" -I. -I$(BUILD) -isystem $(PASS_DIR)/include $(PKG_CFLAGS)
 TIDY_PLAIN = $(filter calltrace/pass/% calltrace/cc/% handler/% probe/% watchctl/base/%,$(PRODUCT_C))
 TIDY = xargs -r -P2 -n4 sh -c 'tools/quietly $(CLANG_TIDY) --quiet --warnings-as-errors="*" "$$@" -- $(TIDY_CFLAGS) $(1)' tidy
 tidy: $(GENERATED) | packages-check
@@ -57,7 +57,7 @@ tidy: $(GENERATED) | packages-check
 ANALYZE := -fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-use-of-uninitialized-value -Werror
 analyze: $(GENERATED) | packages-check
 	@printf '%s\n' $(filter-out handler/% probe/%,$(LINT_C)) \
-		| xargs -r -P2 -n1 gcc $(filter-out -MMD -MP,$(BASE_CFLAGS)) -isystem $(PASS_DIR)/include $(PKG_CFLAGS) -O1 $(ANALYZE) -S -o /dev/null
+		| xargs -r -P2 -n1 gcc $(filter-out -MMD -MP,$(BASE_CFLAGS)) -isystem $(PASS_DIR)/include $(PKG_CFLAGS) -DLLVM_MAJOR=\"19\" -O1 $(ANALYZE) -S -o /dev/null
 	@echo "gcc -fanalyzer: $(words $(LINT_C)) of $(words $(PRODUCT_C)) files"
 
 cppcheck: $(GENERATED) | packages-check

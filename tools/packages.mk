@@ -2,7 +2,7 @@
 
 PACKAGES_BUILD := gcc make pkg-config clang libdw-dev libelf-dev libzydis-dev libcapstone-dev libunwind-dev libiberty-dev libbpf-dev zlib1g-dev bpftool libreadline-dev libncurses-dev
 PACKAGES_LLDB := liblldb-19-dev g++
-PACKAGES_PASS := llvm-19-dev g++
+PACKAGES_PASS := llvm-19-dev libcpptoml-dev g++
 PACKAGES_TEST := $(PACKAGES_LLDB) $(PACKAGES_PASS) clang-19 lld-19 lldb-19 python3-lldb-19 g++ libcmocka-dev python3-pytest python3-pytest-xdist python3-pytest-timeout python3-pyte babeltrace2 gdb musl-tools golang-go rustc gfortran gnat fp-compiler sqlite3 \
 	python3-dbg libc6-dbg binutils procps util-linux perl luajit \
 	dwz elfutils xz-utils libdebuginfod1 openssl git \

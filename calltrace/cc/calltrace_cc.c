@@ -10,6 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "calltrace/cc/cc_options.h"
+#include "watchctl/base/error.h"
+
 #define PLUGIN "libcalltrace-pass.so"
 #define LIBRARY "libcalltrace.so"
 #define CANNOT_RUN 126 /* as shells say it */
@@ -161,6 +164,7 @@ int main(int argc, char **argv)
 	const bool is_cxx = strstr(self, "++");
 	const char *chosen = getenv(is_cxx ? "CALLTRACE_CLANGXX" : "CALLTRACE_CLANG");
 	const char *clang = chosen && *chosen ? chosen : is_cxx ? "clang++-19" : "clang-19";
+	struct wc_error *err;
 	struct places at;
 	char **args;
 	int n = 0;
@@ -169,6 +173,11 @@ int main(int argc, char **argv)
 		return fail(self, "cannot find " PLUGIN " and " LIBRARY,
 			    "they are not where they are built or installed",
 			    "Run it from where it was installed, or from its build folder after make");
+	err = cc_options_take(&argc, argv);
+	if (err) {
+		fprintf(stderr, "%s: %s\n", self, err->text);
+		return err->kind == WC_EUSAGE ? 1 : CANNOT_RUN; /* clang's for an option it does not know */
+	}
 	args = calloc((size_t)argc + 9, sizeof(*args));
 	if (!args)
 		return fail(self, "cannot start", strerror(ENOMEM), "");

@@ -4,56 +4,18 @@
 #include <string.h>
 
 #include "calltrace/pass/inject_impl.h"
+#include "calltrace/pass/symbols.h"
 
 #define PRESERVE_ALL 15 /* llvm/IR/CallingConv.h */
 #define TURN "__calltrace_turn"
 
-/* Which functions */
+/* Functions */
 
 static bool has_attribute(LLVMValueRef f, const char *name)
 {
 	const unsigned int kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
 
 	return kind && LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind);
-}
-
-/* The runtime must be able to run where they do, and their frame must be one that the psABI knows. */
-static bool is_ordinary_convention(LLVMValueRef f)
-{
-	switch (LLVMGetFunctionCallConv(f)) {
-	case LLVMCCallConv:
-	case LLVMFastCallConv:
-	case LLVMColdCallConv:
-	case LLVMX8664SysVCallConv:
-	case LLVMX86VectorCallCallConv:
-	case LLVMPreserveMostCallConv:
-	case LLVMPreserveAllCallConv:
-	case LLVMSwiftCallConv:
-	case LLVMCXXFASTTLSCallConv:
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool is_resolver(LLVMModuleRef m, LLVMValueRef f)
-{
-	LLVMValueRef i;
-
-	for (i = LLVMGetFirstGlobalIFunc(m); i; i = LLVMGetNextGlobalIFunc(i))
-		if (LLVMGetGlobalIFuncResolver(i) == f)
-			return true;
-	return false;
-}
-
-bool inject_is_chosen(LLVMModuleRef m, LLVMValueRef f)
-{
-	size_t len;
-	const char *name = LLVMGetValueName2(f, &len);
-
-	return !LLVMIsDeclaration(f) && LLVMGetLinkage(f) != LLVMAvailableExternallyLinkage &&
-	       strncmp(name, "__calltrace_", 12) != 0 && !has_attribute(f, "naked") &&
-	       is_ordinary_convention(f) && !is_resolver(m, f);
 }
 
 /* Its body now writes to memory, and its frame must stay its own. */
@@ -154,13 +116,14 @@ static void declare_turn(struct inject *in)
 				LLVMGetEnumAttributeKindForName(attribute[i], strlen(attribute[i])), 0));
 }
 
-static void prepare(struct inject *in, LLVMModuleRef m)
+/* @name: of the module. */
+static void prepare(struct inject *in, LLVMModuleRef m, const char *name)
 {
 	LLVMContextRef c = LLVMGetModuleContext(m);
-	const char *source;
-	size_t len;
 
-	*in = (struct inject){ .module = m, .context = c, .builder = LLVMCreateBuilderInContext(c) };
+	in->module = m;
+	in->context = c;
+	in->builder = LLVMCreateBuilderInContext(c);
 	in->i8 = LLVMInt8TypeInContext(c);
 	in->i32 = LLVMInt32TypeInContext(c);
 	in->i64 = LLVMInt64TypeInContext(c);
@@ -169,40 +132,56 @@ static void prepare(struct inject *in, LLVMModuleRef m)
 	in->frame = intrinsic(in, "llvm.addressofreturnaddress", &in->ptr, 1, &in->frame_type);
 	in->likely = weights(in, 2000, 1);
 	in->unlikely = weights(in, 1, 2000);
-	source = LLVMGetSourceFileName(m, &len);
-	in->id = inject_hash(source, len);
+	in->id = symbol_hash(name, strlen(name));
 	declare_write(in);
 	declare_turn(in);
 }
 
-bool calltrace_inject(LLVMModuleRef m)
+static void inject_all(struct inject *in, const struct choices *c)
 {
-	struct inject in;
-	LLVMValueRef f, record;
-	bool any = false;
+	size_t i;
+
+	for (i = 0; i < c->n; i++) {
+		const struct choice *each = &c->choice[i];
+
+		if (!each->is_traced)
+			continue;
+		inject_events(in, each->function, inject_record(in, each));
+		correct_attributes(in->context, each->function);
+	}
+}
+
+static uint32_t flags_of(const struct settings *s)
+{
+	return (settings_is(s, SET_enable_runtime) ? 0 : CALLTRACE_STARTS_OFF) |
+	       (settings_is(s, SET_initialize_runtime) ? 0 : CALLTRACE_WAITS);
+}
+
+bool calltrace_inject(LLVMModuleRef m, const struct settings *s, struct text_buf *symbols)
+{
+	struct choices c = { 0 };
+	bool has_changed = false;
 	size_t len;
+	const char *id = settings_text(s, SET_module_id), *name = *id ? id : LLVMGetSourceFileName(m, &len);
 
 	if (LLVMGetNamedFunction(m, TURN))
 		return false;
-	for (f = LLVMGetFirstFunction(m); f && !any; f = LLVMGetNextFunction(f))
-		any = inject_is_chosen(m, f);
-	if (!any)
-		return false;
-	if (strncmp(LLVMGetTarget(m), "x86_64", 6) != 0) {
+	if (!choices_make(&c, m, s)) {
+		fprintf(stderr, "calltrace: no memory; the functions of %s are not traced\n", name);
+	} else if (c.can_trace && settings_is(s, SET_inject_instrumentation)) {
+		struct inject in = { .choices = &c, .flags = flags_of(s) };
+
+		prepare(&in, m, name);
+		inject_registration(&in);
+		inject_all(&in, &c);
+		LLVMDisposeBuilder(in.builder);
+		has_changed = true;
+	} else if (c.n && strncmp(LLVMGetTarget(m), "x86_64", 6) != 0) {
 		fprintf(stderr,
 			"calltrace: %s is for %s, and its functions are not traced: those of x86-64 are\n",
-			LLVMGetSourceFileName(m, &len), LLVMGetTarget(m));
-		return false;
+			name, LLVMGetTarget(m));
 	}
-	prepare(&in, m);
-	inject_registration(&in);
-	for (f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
-		if (!inject_is_chosen(m, f))
-			continue;
-		record = inject_record(&in, f);
-		inject_events(&in, f, record);
-		correct_attributes(in.context, f);
-	}
-	LLVMDisposeBuilder(in.builder);
-	return true;
+	symbols_put(symbols, &c, name);
+	choices_deinit(&c);
+	return has_changed;
 }

@@ -14,8 +14,17 @@
 extern "C" {
 #endif
 
-/* Injects what is said above into the functions of @m; idempotent. True: something has changed. */
-bool calltrace_inject(LLVMModuleRef m);
+struct settings;
+struct text_buf;
+
+/*
+ * Injects what is said above into the functions of @m that @s chooses; idempotent. Appends the lines of all of them to
+ * @symbols. True: something has changed.
+ */
+bool calltrace_inject(LLVMModuleRef m, const struct settings *s, struct text_buf *symbols);
+
+/* The same in a compiler, as the environment and calltrace.toml want it; sentences go to standard error. */
+bool calltrace_inject_here(LLVMModuleRef m);
 
 /* Of the shim, where LLVM has no C interface: */
 
@@ -23,6 +32,9 @@ bool calltrace_inject(LLVMModuleRef m);
  * default priority; the entry lives as long as @key, which is in a comdat group of its own. */
 void calltrace_shim_constructor(LLVMModuleRef m, LLVMValueRef f, LLVMValueRef key);
 void calltrace_shim_destructor(LLVMModuleRef m, LLVMValueRef f, LLVMValueRef key);
+
+/* @linkage_name as its language has it; itself, if it is of none. NULL: no memory. free() it. */
+char *calltrace_shim_demangle(const char *linkage_name);
 
 /* The linker takes the body of @f that is here, and no other. */
 bool calltrace_shim_is_exact(LLVMValueRef f);

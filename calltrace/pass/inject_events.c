@@ -90,7 +90,7 @@ static bool enters(struct inject *in, LLVMValueRef call)
 {
 	LLVMValueRef callee = LLVMIsAFunction(LLVMGetCalledValue(call));
 
-	return callee && inject_is_chosen(in->module, callee) && calltrace_shim_is_exact(callee);
+	return callee && choices_has(in->choices, callee) && calltrace_shim_is_exact(callee);
 }
 
 static void inject_exit(struct inject *in, LLVMBasicBlockRef block, LLVMValueRef record)

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "calltrace/abi.h"
+#include "calltrace/pass/choice.h"
 #include "calltrace/pass/inject.h"
 
 /* A module, and what of it all of its functions use. */
@@ -20,23 +21,12 @@ struct inject {
 	LLVMTypeRef write_type, frame_type;
 	LLVMMetadataRef likely, unlikely; /* branch weights */
 	uint32_t id;			  /* of the module: the upper half of its functions' ids */
+	uint32_t flags;			  /* enum calltrace_module_flags */
+	const struct choices *choices;
 };
 
-/* FNV-1a */
-static inline uint32_t inject_hash(const char *text, size_t len)
-{
-	uint32_t h = 2166136261u;
-
-	for (; len; len--)
-		h = (h ^ (unsigned char)*text++) * 16777619u;
-	return h;
-}
-
-/* @f, of the module @m, is traced. */
-bool inject_is_chosen(LLVMModuleRef m, LLVMValueRef f);
-
-/* The record of @f, which is not a declaration. */
-LLVMValueRef inject_record(struct inject *in, LLVMValueRef f);
+/* The record of @c, which is traced. */
+LLVMValueRef inject_record(struct inject *in, const struct choice *c);
 
 /* Writes slots at entry and exits of @f, whose record is @record. */
 void inject_events(struct inject *in, LLVMValueRef f, LLVMValueRef record);

@@ -1,11 +1,10 @@
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <llvm-c/Comdat.h>
-#include <llvm-c/DebugInfo.h>
 
 #include "calltrace/pass/inject_impl.h"
+#include "calltrace/pass/symbols.h"
 
 #define ON "__calltrace_on"
 
@@ -37,41 +36,6 @@ static LLVMValueRef relative(struct inject *in, LLVMValueRef target, LLVMValueRe
 	return LLVMConstTrunc(LLVMConstSub(LLVMConstPtrToInt(target, in->i64), at), in->i32);
 }
 
-/* Names */
-
-/* The name of its file as the compiler was given it, unless that is not known: then NULL. */
-static LLVMValueRef file_of(struct inject *in, LLVMMetadataRef subprogram)
-{
-	LLVMMetadataRef file = subprogram ? LLVMDIScopeGetFile(subprogram) : NULL;
-	unsigned int nfolder = 0, nname = 0;
-	const char *folder, *name;
-	char path[4096];
-	int len;
-
-	if (!file)
-		return NULL;
-	folder = LLVMDIFileGetDirectory(file, &nfolder);
-	name = LLVMDIFileGetFilename(file, &nname);
-	if (!nname)
-		return NULL;
-	if (name[0] == '/' || !nfolder)
-		return text(in, name, nname);
-	len = snprintf(path, sizeof(path), "%.*s/%.*s", (int)nfolder, folder, (int)nname, name);
-	return len > 0 && (size_t)len < sizeof(path) ? text(in, path, (size_t)len) : text(in, name, nname);
-}
-
-static uint32_t count_instructions(LLVMValueRef f)
-{
-	LLVMBasicBlockRef b;
-	LLVMValueRef i;
-	uint32_t n = 0;
-
-	for (b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
-		for (i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
-			n++;
-	return n;
-}
-
 /* The record */
 
 /* It goes with its function, whether that is one of several in a comdat group or one that the linker finds unused. */
@@ -86,27 +50,27 @@ static void tie(struct inject *in, LLVMValueRef record, LLVMValueRef f)
 		LLVMSetComdat(record, LLVMGetComdat(f));
 }
 
-LLVMValueRef inject_record(struct inject *in, LLVMValueRef f)
+LLVMValueRef inject_record(struct inject *in, const struct choice *c)
 {
 	LLVMTypeRef member[] = { in->i64, in->i32, in->i32, in->i32, in->i32, in->i32, in->i32 };
 	LLVMTypeRef type = LLVMStructTypeInContext(in->context, member, sizeof(member) / sizeof(*member), 0);
 	LLVMValueRef record = LLVMAddGlobal(in->module, type, "calltrace.function");
-	LLVMMetadataRef subprogram = LLVMGetSubprogram(f);
-	LLVMValueRef alias, file = file_of(in, subprogram);
-	size_t len;
-	const char *name = LLVMGetValueName2(f, &len);
-	const uint64_t id = (uint64_t)in->id << 32 | inject_hash(name, len);
+	LLVMValueRef alias, f = c->function;
+	const size_t len = strlen(c->linkage_name);
 
 	/* Its name may be another module's at run time; this one is what is here. */
 	alias = LLVMAddAlias2(in->module, LLVMGlobalGetValueType(f), 0, f, "calltrace.code");
 	LLVMSetLinkage(alias, LLVMPrivateLinkage);
 	LLVMValueRef value[] = {
-		LLVMConstInt(in->i64, id, 0),
+		LLVMConstInt(in->i64, symbol_id(in->id, c, len), 0),
 		relative(in, alias, record, offsetof(struct calltrace_function, address)),
-		relative(in, text(in, name, len), record, offsetof(struct calltrace_function, name)),
-		file ? relative(in, file, record, offsetof(struct calltrace_function, file)) : number(in, 0),
-		number(in, subprogram ? LLVMDISubprogramGetLine(subprogram) : 0),
-		number(in, count_instructions(f)),
+		relative(in, text(in, c->linkage_name, len), record,
+			 offsetof(struct calltrace_function, name)),
+		c->file ? relative(in, text(in, c->file, strlen(c->file)), record,
+				   offsetof(struct calltrace_function, file))
+			: number(in, 0),
+		number(in, c->line),
+		number(in, c->insns),
 		number(in, 0),
 	};
 	LLVMSetInitializer(record,
@@ -171,7 +135,7 @@ void inject_registration(struct inject *in)
 	value[0] = bound(in, "__start_" CALLTRACE_SECTION);
 	value[1] = bound(in, "__stop_" CALLTRACE_SECTION);
 	value[2] = in->on;
-	value[3] = LLVMConstInt(in->i32, 0, 0);
+	value[3] = number(in, in->flags);
 	constructor = caller(in, "__calltrace_constructor", "__calltrace_register", value, 4);
 	destructor = caller(in, "__calltrace_destructor", "__calltrace_unregister", value, 1);
 	calltrace_shim_constructor(in->module, constructor, constructor);

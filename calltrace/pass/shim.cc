@@ -1,6 +1,9 @@
 // shim - what LLVM has no C interface for: being loaded as a plugin, and lists of constructors.
 #include "calltrace/pass/inject.h"
 
+#include <cstring>
+
+#include <llvm/Demangle/Demangle.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Passes/PassPlugin.h>
@@ -15,8 +18,8 @@ constexpr int kPriority = 100;
 struct InjectCalltrace : llvm::PassInfoMixin<InjectCalltrace> {
 	llvm::PreservedAnalyses run(llvm::Module &m, llvm::ModuleAnalysisManager &)
 	{
-		return calltrace_inject(llvm::wrap(&m)) ? llvm::PreservedAnalyses::none()
-							: llvm::PreservedAnalyses::all();
+		return calltrace_inject_here(llvm::wrap(&m)) ? llvm::PreservedAnalyses::none()
+							     : llvm::PreservedAnalyses::all();
 	}
 	static bool isRequired()
 	{
@@ -62,6 +65,11 @@ extern "C" bool calltrace_shim_is_exact(LLVMValueRef f)
 	const auto *function = llvm::unwrap<llvm::Function>(f);
 
 	return function->isDSOLocal() && function->hasExactDefinition();
+}
+
+extern "C" char *calltrace_shim_demangle(const char *linkage_name)
+{
+	return strdup(llvm::demangle(linkage_name).c_str());
 }
 
 extern "C" __attribute__((visibility("default"))) llvm::PassPluginLibraryInfo llvmGetPassPluginInfo()

@@ -1,0 +1,40 @@
+/*
+ * filters - rules in TOML that say which functions are traced: all but those that a [[block]] matches and no [[allow]].
+ *
+ *	[[block]]
+ *	rule_name = "small ones"	for the reason in the symbols file
+ *	instructions_lt = 20
+ *
+ *	[[allow]]
+ *	function = ["main", "app::*"]
+ *
+ * A rule matches a function that meets all of its conditions, one of several values for each; one without conditions
+ * matches all. Those named as Spoor has them are regular expressions (POSIX, extended) for the whole name, the others
+ * globs (fnmatch(3), in which * matches / as well).
+ */
+#ifndef CALLTRACE_CONFIG_FILTERS_H
+#define CALLTRACE_CONFIG_FILTERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "calltrace/config/toml.h"
+
+struct filters;
+
+/* The function that is to be traced, or not. */
+struct filter_subject {
+	const char *name; /* demangled */
+	const char *linkage_name;
+	const char *file; /* "": not known */
+	uint32_t insns;	  /* of IR, before the pass */
+};
+
+/* WC_EUSAGE: a rule is wrong, with its line and a caret. *@ret: filters_free(). Other tables of @t are left alone. */
+struct wc_error *filters_new(const struct toml *t, struct filters **ret);
+void filters_free(struct filters *f); /* accepts NULL */
+
+/* True: @s is traced. *@rule: the rule that says so, as "[[allow]] NAME"; NULL: there is none. @f may be NULL. */
+bool filters_choose(const struct filters *f, const struct filter_subject *s, const char **rule);
+
+#endif

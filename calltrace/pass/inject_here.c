@@ -1,0 +1,45 @@
+#include <stdio.h>
+
+#include "calltrace/config/settings.h"
+#include "calltrace/pass/inject.h"
+#include "calltrace/pass/symbols.h"
+#include "watchctl/base/error.h"
+#include "watchctl/base/text_buf.h"
+
+/* Takes @err. A build goes on: what it builds is complete but for us. */
+static void warn(struct wc_error *err, const char *and_then)
+{
+	fprintf(stderr, "calltrace: %s%s\n", err->text, and_then);
+	wc_error_free(err);
+}
+
+static bool inject(LLVMModuleRef m, const struct settings *s)
+{
+	const char *path = settings_text(s, SET_output_symbols_file);
+	struct text_buf symbols = { 0 };
+	const bool has_changed = calltrace_inject(m, s, &symbols);
+	struct wc_error *err = *path && symbols.len ? symbols_write(path, &symbols, true) : NULL;
+
+	if (err)
+		warn(err, "");
+	text_buf_deinit(&symbols);
+	return has_changed;
+}
+
+bool calltrace_inject_here(LLVMModuleRef m)
+{
+	struct settings s = { 0 };
+	struct wc_error *err = settings_read(&s);
+	bool has_changed = false;
+	size_t len;
+
+	if (err) {
+		warn(err, "");
+		fprintf(stderr, "calltrace: the functions of %s are not traced\n",
+			LLVMGetSourceFileName(m, &len));
+	} else {
+		has_changed = inject(m, &s);
+	}
+	settings_deinit(&s);
+	return has_changed;
+}
