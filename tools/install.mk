@@ -45,7 +45,9 @@ install: all ## program, library, man pages, completions, debugger commands, doc
 	$(INSTALL_DATA) $(CALLTRACE_LIB) $(DESTDIR)$(LIBDIR)/libcalltrace.a
 	$(INSTALL_DATA) calltrace/calltrace.h $(INCLUDEDIR)/calltrace.h
 	$(foreach f,$(PASS_FILES),$(INSTALL_DATA) -t $(PLUGINDIR) $(f) && \
-		$(INSTALL) -D -m 755 $(CALLTRACE_CC) $(BINDIR)/calltrace-cc && ln -sf calltrace-cc $(BINDIR)/calltrace-c++ &&) :
+		$(INSTALL) -D -m 755 $(CALLTRACE_CC) $(BINDIR)/calltrace-cc && ln -sf calltrace-cc $(BINDIR)/calltrace-c++ && \
+		$(INSTALL) -D -m 755 $(CALLTRACE_OPT) $(BINDIR)/calltrace-opt && \
+		$(INSTALL_DATA) completion/calltrace-opt.bash $(BASHDIR)/calltrace-opt &&) :
 	$(INSTALL_DATA) probe/probe.h $(INCLUDEDIR)/watchctl/probe.h
 	$(INSTALL_DATA) $(BUILD)/probe/runtime.o $(PLUGINDIR)/probe_runtime.o
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig
@@ -56,7 +58,7 @@ install: all ## program, library, man pages, completions, debugger commands, doc
 
 # Folders that others share stay; our own go, when nobody has put anything into them.
 uninstall: ## removes what install placed
-	rm -f $(addprefix $(BINDIR)/,watchctl calltrace-cc calltrace-c++) $(LIBEXECDIR)/watchctl-step $(BASHDIR)/watchctl $(ZSHDIR)/_watchctl
+	rm -f $(addprefix $(BINDIR)/,watchctl calltrace-cc calltrace-c++ calltrace-opt) $(LIBEXECDIR)/watchctl-step $(BASHDIR)/watchctl $(BASHDIR)/calltrace-opt $(ZSHDIR)/_watchctl
 	rm -f $(foreach page,$(MAN_PAGES),$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
 	rm -f $(addprefix $(DOCDIR)/,$(DOCS)) $(addprefix $(INCLUDEDIR)/,stackwalk.h calltrace.h watchctl/probe.h)
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(CAPTURE_SONAME) libstackwalk.so libstackwalk.a pkgconfig/stackwalk.pc)

@@ -144,6 +144,8 @@ def test_a_program_is_compiled_and_traced_by_what_is_installed(root, tmp_path):
         subprocess.run([tmp_path / "app"], check=True, env=env, timeout=WAIT)
         calls = subprocess.run([root / "usr/bin/watchctl", "report", "--calls", log], capture_output=True, text=True, check=True, timeout=WAIT).stdout
         assert re.search(r"^ *1 +twice ", calls, re.M), calls
+    said = subprocess.run([root / "usr/bin/calltrace-opt", "--version"], capture_output=True, text=True, check=True, timeout=WAIT).stdout
+    assert said.startswith("calltrace-opt ")
 
 
 def test_uninstall_leaves_nothing(tmp_path):
