@@ -35,6 +35,8 @@ enum calltrace_kind {
 	CALLTRACE_UNWIND = 4, /* it is left by an exception that goes on */
 };
 
+#define CALLTRACE_INLINED 8u /* with CALLTRACE_ENTRY: into the function whose frame it has */
+
 #define CALLTRACE_KIND_MASK 31u
 
 struct calltrace_slot {
@@ -45,17 +47,15 @@ struct calltrace_slot {
 
 _Static_assert(sizeof(struct calltrace_slot) == 16, "the pass computes with it");
 
-#define CALLTRACE_FLAG_INLINED 1u /* recorded where it is inlined, too */
-
 /* A function. Offsets are relative to their own address. */
 struct calltrace_function {
 	uint64_t id;	 /* the same in every build of the same source: its module's half, and its own */
-	int32_t address; /* of its first instruction */
+	int32_t address; /* of its first instruction; 0: it has none, being inlined everywhere */
 	int32_t name;	 /* linkage name, NUL-terminated */
 	int32_t file;	 /* 0: not known */
 	uint32_t line;	 /* 0: not known */
 	uint32_t insns;	 /* IR instructions, before the pass */
-	uint32_t flags;
+	uint32_t flags;	 /* 0 */
 } __attribute__((aligned(32)));
 
 _Static_assert(sizeof(struct calltrace_function) == CALLTRACE_KIND_MASK + 1,
@@ -64,8 +64,9 @@ _Static_assert(sizeof(struct calltrace_function) == CALLTRACE_KIND_MASK + 1,
 /* As the module was compiled. Those of the first one that is registered hold for the process. */
 enum calltrace_module_flags {
 	CALLTRACE_STARTS_OFF =
-		1,	     /* nothing is recorded until calltrace_enable(), as with CALLTRACE_ENABLE=0 */
-	CALLTRACE_WAITS = 2, /* no log is made until calltrace_initialize() */
+		1,	       /* nothing is recorded until calltrace_enable(), as with CALLTRACE_ENABLE=0 */
+	CALLTRACE_WAITS = 2,   /* no log is made until calltrace_initialize() */
+	CALLTRACE_NO_TIME = 4, /* its slots have no time, but 0: the order is known */
 };
 
 /*

@@ -14,14 +14,17 @@
 
 static struct wc_error *set(const char *arg)
 {
-	const char *text = arg + PREFIX_LEN, *value = strchr(text, '=');
+	const char *text = arg + PREFIX_LEN, *value = strchr(text, '='), *otherwise = "true";
 	scoped(freep) char *name = strndup(text, strcspn(text, "="));
 	char variable[SETTING_NAME_MAX];
 	enum setting which;
 
 	if (!name)
 		return &wc_enomem;
-	if (!settings_find(name, &which))
+	if (!value && !strncmp(name, "no-", 3) && settings_find(name + 3, &which) &&
+	    setting_rows[which].type == SETTING_BOOL)
+		otherwise = "false";
+	else if (!settings_find(name, &which))
 		return settings_unknown(name, PREFIX);
 	if (setting_rows[which].place == SETTING_OF_OPT)
 		return wc_error_new(WC_EUSAGE,
@@ -30,7 +33,7 @@ static struct wc_error *set(const char *arg)
 	if (!value && setting_rows[which].type != SETTING_BOOL)
 		return wc_error_new(WC_EUSAGE, "%s needs a value: %s=...", arg, arg);
 	settings_variable_name(which, variable);
-	return setenv(variable, value ? value + 1 : "true", true)
+	return setenv(variable, value ? value + 1 : otherwise, true)
 		       ? wc_error_errno(WC_EFAIL, errno, "cannot set %s", variable)
 		       : NULL;
 }

@@ -16,6 +16,7 @@
 
 /* name (of an option with dashes, a variable in capitals, a key as it is), type, place, default, and what it is */
 #define SETTINGS(X)                                                                                       \
+	X(before_inlining, SETTING_BOOL, SETTING_OF_CC, "false", "record inlined functions, too")         \
 	X(enable_runtime, SETTING_BOOL, SETTING_ANYWHERE, "true",                                         \
 	  "record from the beginning; false: from calltrace_enable() on")                                 \
 	X(filters_file, SETTING_PATH, SETTING_ANYWHERE, "", "rules that say which functions are traced")  \
@@ -29,11 +30,13 @@
 	X(output_file, SETTING_PATH, SETTING_OF_OPT, "-", "where the module goes; -: standard output")    \
 	X(output_language, SETTING_LANGUAGE, SETTING_OF_OPT, "bitcode", "bitcode or ir")                  \
 	X(output_symbols_file, SETTING_PATH, SETTING_ANYWHERE, "",                                        \
-	  "a line of JSON for each function: traced or not, and why")
+	  "a line of JSON for each function: traced or not, and why")                                     \
+	X(time, SETTING_BOOL, SETTING_ANYWHERE, "true",                                                   \
+	  "false: record the order of calls, and no times: faster")
 
 enum setting_type { SETTING_BOOL, SETTING_TEXT, SETTING_PATH, SETTING_LANGUAGE };
 
-enum setting_place { SETTING_ANYWHERE, SETTING_OF_OPT };
+enum setting_place { SETTING_ANYWHERE, SETTING_OF_OPT, SETTING_OF_CC };
 
 #define SETTING_ID(name, type, place, fallback, text) SET_##name,
 enum setting { SETTINGS(SETTING_ID) SETTING_COUNT };

@@ -19,6 +19,8 @@ static void print_help(void)
 	for (i = 0; i < SETTING_COUNT; i++) {
 		char name[SETTING_NAME_MAX], option[SETTING_NAME_MAX + 16];
 
+		if (setting_rows[i].place == SETTING_OF_CC)
+			continue;
 		settings_option_name((enum setting)i, name);
 		snprintf(option, sizeof(option), "--%s%s", name,
 			 setting_rows[i].type == SETTING_BOOL ? "[=false]" : "=...");
@@ -51,6 +53,10 @@ static struct wc_error *set_option(struct settings *s, int argc, char **argv, in
 		return settings_set(s, which, "false", arg);
 	if (!settings_find(name, &which))
 		return settings_unknown(name, "--");
+	if (setting_rows[which].place == SETTING_OF_CC)
+		return wc_error_new(WC_EUSAGE,
+				    "%s is for calltrace-cc: what comes here has been through the inliner",
+				    arg);
 	if (value)
 		value++;
 	else if (setting_rows[which].type == SETTING_BOOL)

@@ -7,7 +7,9 @@
 #include <llvm-c/DebugInfo.h>
 
 #include "calltrace/config/filters.h"
+#include "calltrace/pass/attributes.h"
 #include "calltrace/pass/inject.h"
+#include "calltrace/pass/marks.h"
 
 /* Functions that cannot be traced */
 
@@ -30,13 +32,6 @@ static bool is_ordinary_convention(LLVMValueRef f)
 	}
 }
 
-static bool is_naked(LLVMValueRef f)
-{
-	const unsigned int kind = LLVMGetEnumAttributeKindForName("naked", 5);
-
-	return LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind);
-}
-
 static bool is_resolver(LLVMModuleRef m, LLVMValueRef f)
 {
 	LLVMValueRef i;
@@ -56,7 +51,7 @@ static const char *why_impossible(LLVMModuleRef m, const struct choice *c)
 		return "the program has its body from another module";
 	if (!strncmp(c->linkage_name, "__calltrace_", 12))
 		return "it is part of the tracer";
-	if (is_naked(c->function))
+	if (attributes_have(c->function, "naked"))
 		return "it is naked: it has no frame";
 	if (is_resolver(m, c->function))
 		return "it is the resolver of an IFUNC: it runs before the module is relocated";
@@ -133,35 +128,70 @@ static bool choose(struct choice *c, LLVMModuleRef m, const struct settings *s)
 	return c->why;
 }
 
+/* As it was decided before functions were inlined. */
+static bool take_marked(struct choice *c, struct marked *m)
+{
+	m->choice = c;
+	c->insns = m->insns;
+	c->is_traced = m->is_traced;
+	c->why = strdup(m->why);
+	return c->why;
+}
+
+static bool add_function(struct choices *c, LLVMModuleRef m, LLVMValueRef f, struct marked *marked,
+			 const struct settings *s)
+{
+	struct choice *each = &c->choice[c->n++];
+	const char *why;
+
+	*each = facts_of(f);
+	if (!each->name)
+		return false;
+	why = why_impossible(m, each);
+	c->can_trace = c->can_trace || !why;
+	if (why)
+		each->why = strdup(why);
+	return (why	 ? each->why != NULL
+		: marked ? take_marked(each, marked)
+			 : choose(each, m, s)) &&
+	       map64_put(&c->of, (uint64_t)(uintptr_t)f, each);
+}
+
+/* One that was inlined wherever it was called, and has gone. */
+static bool add_inlined(struct choices *c, struct marked *marked)
+{
+	struct choice *each = &c->choice[c->n++];
+
+	*each = (struct choice){ .linkage_name = marked->linkage_name,
+				 .name = calltrace_shim_demangle(marked->linkage_name),
+				 .file = *marked->file ? strdup(marked->file) : NULL,
+				 .line = marked->line };
+	return each->name && take_marked(each, marked);
+}
+
 bool choices_make(struct choices *c, LLVMModuleRef m, const struct settings *s)
 {
+	struct map64 marked = { 0 };
 	LLVMValueRef f;
-	const char *why;
-	size_t n = 0;
+	size_t n = 0, i;
+	bool is_whole = marks_read(m, &c->marked, &c->nmarked);
 
+	for (i = 0; i < c->nmarked && is_whole; i++) {
+		f = LLVMGetNamedFunction(m, c->marked[i].linkage_name);
+		is_whole = !f || map64_put(&marked, (uint64_t)(uintptr_t)f, &c->marked[i]);
+	}
 	for (f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
 		n += !LLVMIsDeclaration(f);
-	c->choice = calloc(n + 1, sizeof(*c->choice));
-	if (!c->choice)
-		return false;
-	for (f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
-		struct choice *each = &c->choice[c->n];
-
-		if (LLVMIsDeclaration(f))
-			continue;
-		*each = facts_of(f);
-		c->n++;
-		if (!each->name)
-			return false;
-		why = why_impossible(m, each);
-		c->can_trace = c->can_trace || !why;
-		if (why)
-			each->why = strdup(why);
-		if ((why ? !each->why : !choose(each, m, s)) ||
-		    !map64_put(&c->of, (uint64_t)(uintptr_t)f, each))
-			return false;
-	}
-	return true;
+	c->choice = calloc(n + c->nmarked + 1, sizeof(*c->choice));
+	is_whole = is_whole && c->choice;
+	for (f = LLVMGetFirstFunction(m); f && is_whole; f = LLVMGetNextFunction(f))
+		if (!LLVMIsDeclaration(f))
+			is_whole = add_function(c, m, f, map64_get(&marked, (uint64_t)(uintptr_t)f), s);
+	for (i = 0; i < c->nmarked && is_whole; i++)
+		if (!c->marked[i].choice)
+			is_whole = add_inlined(c, &c->marked[i]);
+	map64_deinit(&marked);
+	return is_whole;
 }
 
 void choices_deinit(struct choices *c)
@@ -174,6 +204,7 @@ void choices_deinit(struct choices *c)
 		free(c->choice[i].why);
 	}
 	free(c->choice);
+	marks_free(c->marked, c->nmarked);
 	map64_deinit(&c->of);
 	*c = (struct choices){ 0 };
 }

@@ -13,22 +13,25 @@
 
 /* A function with a body. */
 struct choice {
-	LLVMValueRef function;
-	const char *linkage_name; /* LLVM's */
+	LLVMValueRef function;	  /* NULL: wherever it was called it is inlined */
+	const char *linkage_name; /* LLVM's, or that of its mark */
 	char *name;		  /* demangled */
 	char *file;	/* where it is declared; NULL: without debug information that is not known */
 	uint32_t line;	/* 0: not known */
 	uint32_t insns; /* of IR */
 	bool is_traced;
+	bool has_marks; /* its events are made of these */
 	char *why;
 };
 
 /* Zero-initialised is empty. */
 struct choices {
-	struct choice *choice; /* in the order of the module */
+	struct choice *choice; /* in the order of the module; then those that are inlined */
 	size_t n;
 	struct map64 of; /* a function, its choice */
-	bool can_trace;	 /* one of them can be traced, whether it is chosen or not */
+	struct marked *marked;
+	size_t nmarked;
+	bool can_trace; /* one of them can be traced, whether it is chosen or not */
 };
 
 /* False: no memory. */

@@ -3,46 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "calltrace/pass/attributes.h"
 #include "calltrace/pass/inject_impl.h"
 #include "calltrace/pass/symbols.h"
 
 #define PRESERVE_ALL 15 /* llvm/IR/CallingConv.h */
 #define TURN "__calltrace_turn"
-
-/* Functions */
-
-static bool has_attribute(LLVMValueRef f, const char *name)
-{
-	const unsigned int kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-
-	return kind && LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind);
-}
-
-/* Its body now writes to memory, and its frame must stay its own. */
-static void correct_attributes(LLVMContextRef c, LLVMValueRef f)
-{
-	static const char *const untrue[] = { "memory",
-					      "readnone",
-					      "readonly",
-					      "writeonly",
-					      "argmemonly",
-					      "inaccessiblememonly",
-					      "inaccessiblemem_or_argmemonly",
-					      "speculatable",
-					      "nosync" };
-	unsigned int kind;
-	size_t i;
-
-	for (i = 0; i < sizeof(untrue) / sizeof(*untrue); i++) {
-		kind = LLVMGetEnumAttributeKindForName(untrue[i], strlen(untrue[i]));
-		if (kind)
-			LLVMRemoveEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind);
-	}
-	if (has_attribute(f, "alwaysinline"))
-		return;
-	kind = LLVMGetEnumAttributeKindForName("noinline", 8);
-	LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c, kind, 0));
-}
 
 /* Declarations */
 
@@ -71,6 +37,21 @@ _Static_assert(sizeof(struct calltrace_slot) == 16 && offsetof(struct calltrace_
 		       offsetof(struct calltrace_slot, frame) == 12 && CALLTRACE_CHUNK == 0x10000,
 	       "the assembly has these numbers");
 
+#define TAKE_SLOT                                      \
+	"movq __calltrace_at@GOTTPOFF(%rip), %rax\n\t" \
+	"movl $$16, ${1:k}\n\t"                        \
+	"xaddq $1, %fs:(%rax)\n\t"
+#define WRITE_TIME            \
+	"rdtsc\n\t"           \
+	"shlq $$32, %rdx\n\t" \
+	"orq %rax, %rdx\n\t"  \
+	"movq %rdx, ($1)\n\t"
+#define WRITE_SLOT                    \
+	"leal ${2:c}(%rip), %eax\n\t" \
+	"movl ${3:k}, 12($1)\n\t"     \
+	"movl %eax, 8($1)\n\t"        \
+	"cmpw $$-16, ${1:w}"
+
 /*
  * Takes a slot and writes it: $2 is what (a constant), $3 the frame. $0: the chunk ends behind it. In assembly, as an
  * address of the initial-exec model and an exchange-and-add of one thread have no words in IR; the whole of it, as
@@ -78,24 +59,15 @@ _Static_assert(sizeof(struct calltrace_slot) == 16 && offsetof(struct calltrace_
  */
 static void declare_write(struct inject *in)
 {
-	static const char text[] = "movq __calltrace_at@GOTTPOFF(%rip), %rax\n\t"
-				   "movl $$16, ${1:k}\n\t"
-				   "xaddq $1, %fs:(%rax)\n\t"
-				   "rdtsc\n\t"
-				   "shlq $$32, %rdx\n\t"
-				   "orq %rax, %rdx\n\t"
-				   "movq %rdx, ($1)\n\t"
-				   "leal ${2:c}(%rip), %eax\n\t"
-				   "movl ${3:k}, 12($1)\n\t"
-				   "movl %eax, 8($1)\n\t"
-				   "cmpw $$-16, ${1:w}";
+	static const char timed[] = TAKE_SLOT WRITE_TIME WRITE_SLOT, untimed[] = TAKE_SLOT WRITE_SLOT;
 	static const char constraints[] =
 		"={@ccz},=&r,i,r,~{rax},~{rdx},~{memory},~{dirflag},~{fpsr},~{flags}";
+	const char *text = in->flags & CALLTRACE_NO_TIME ? untimed : timed;
 	LLVMTypeRef result[2] = { in->i8, in->i64 }, params[2] = { in->ptr, in->ptr };
 
 	in->write_type = LLVMFunctionType(LLVMStructTypeInContext(in->context, result, 2, 0), params, 2, 0);
-	in->write = LLVMGetInlineAsm(in->write_type, text, sizeof(text) - 1, constraints,
-				     sizeof(constraints) - 1, 1, 0, LLVMInlineAsmDialectATT, 0);
+	in->write = LLVMGetInlineAsm(in->write_type, text, strlen(text), constraints, sizeof(constraints) - 1,
+				     1, 0, LLVMInlineAsmDialectATT, 0);
 }
 
 /* Bound when the program is loaded: what binds at the first call does not preserve all registers. */
@@ -144,17 +116,20 @@ static void inject_all(struct inject *in, const struct choices *c)
 	for (i = 0; i < c->n; i++) {
 		const struct choice *each = &c->choice[i];
 
-		if (!each->is_traced)
+		if (!each->function || (!each->is_traced && !each->has_marks))
 			continue;
-		inject_events(in, each->function, inject_record(in, each));
-		correct_attributes(in->context, each->function);
+		if (!each->has_marks)
+			inject_events(in, each->function, inject_record(in, each));
+		attributes_correct(each->function);
+		attributes_keep_apart(each->function);
 	}
 }
 
 static uint32_t flags_of(const struct settings *s)
 {
 	return (settings_is(s, SET_enable_runtime) ? 0 : CALLTRACE_STARTS_OFF) |
-	       (settings_is(s, SET_initialize_runtime) ? 0 : CALLTRACE_WAITS);
+	       (settings_is(s, SET_initialize_runtime) ? 0 : CALLTRACE_WAITS) |
+	       (settings_is(s, SET_time) ? 0 : CALLTRACE_NO_TIME);
 }
 
 bool calltrace_inject(LLVMModuleRef m, const struct settings *s, struct text_buf *symbols)
@@ -173,6 +148,9 @@ bool calltrace_inject(LLVMModuleRef m, const struct settings *s, struct text_buf
 
 		prepare(&in, m, name);
 		inject_registration(&in);
+		if (!inject_marks(&in, &c))
+			fprintf(stderr, "calltrace: no memory; inlined functions of %s are not all traced\n",
+				name);
 		inject_all(&in, &c);
 		LLVMDisposeBuilder(in.builder);
 		has_changed = true;

@@ -26,6 +26,9 @@ bool calltrace_inject(LLVMModuleRef m, const struct settings *s, struct text_buf
 /* The same in a compiler, as the environment and calltrace.toml want it; sentences go to standard error. */
 bool calltrace_inject_here(LLVMModuleRef m);
 
+/* Before functions are inlined: places marks (marks.h), if that is wanted. */
+bool calltrace_mark_here(LLVMModuleRef m);
+
 /* Of the shim, where LLVM has no C interface: */
 
 /* @f runs when the module is loaded, or unloaded, before other constructors and after other destructors of the
@@ -35,6 +38,23 @@ void calltrace_shim_destructor(LLVMModuleRef m, LLVMValueRef f, LLVMValueRef key
 
 /* @linkage_name as its language has it; itself, if it is of none. NULL: no memory. free() it. */
 char *calltrace_shim_demangle(const char *linkage_name);
+
+/* @f, which does not exist, is the function whose calls are marks: they stay, and keep their order. */
+void calltrace_shim_is_mark(LLVMValueRef f);
+
+/* Where exceptions go that leave functions of @m; NULL: it knows none. */
+LLVMValueRef calltrace_shim_personality(LLVMModuleRef m);
+
+/* @fn, with @b before each instruction by which @f may be left: a return, the resuming of an exception (which is made, for
+ * calls that may throw one), or a call that must be a jump. */
+void calltrace_shim_each_exit(LLVMValueRef f, LLVMValueRef personality,
+			      void (*fn)(void *ctx, LLVMBuilderRef b, LLVMValueRef before), void *ctx);
+
+/* Ends the block before @at, without a branch; returns that which begins with @at. */
+LLVMBasicBlockRef calltrace_shim_split(LLVMValueRef at);
+
+/* Removes the named metadata @name, if there are any. */
+void calltrace_shim_forget_metadata(LLVMModuleRef m, const char *name);
 
 /* The linker takes the body of @f that is here, and no other. */
 bool calltrace_shim_is_exact(LLVMValueRef f);

@@ -10,8 +10,8 @@
  *
  * The new blocks come before @to.
  */
-static void emit(struct inject *in, LLVMBasicBlockRef from, LLVMBasicBlockRef to, LLVMValueRef record,
-		 enum calltrace_kind kind)
+void inject_event(struct inject *in, LLVMBasicBlockRef from, LLVMBasicBlockRef to, LLVMValueRef record,
+		  uint32_t kind)
 {
 	LLVMBuilderRef b = in->builder;
 	LLVMBasicBlockRef write = LLVMInsertBasicBlockInContext(in->context, to, "calltrace");
@@ -66,7 +66,7 @@ static void inject_entry(struct inject *in, LLVMValueRef f, LLVMValueRef record)
 		if (is_static_alloca(i))
 			move(in->builder, i, entry);
 	}
-	emit(in, entry, body, record, CALLTRACE_ENTRY);
+	inject_event(in, entry, body, record, CALLTRACE_ENTRY);
 }
 
 /* Exits */
@@ -108,7 +108,7 @@ static void inject_exit(struct inject *in, LLVMBasicBlockRef block, LLVMValueRef
 		kind = enters(in, before) ? CALLTRACE_TAIL : CALLTRACE_EXIT;
 	}
 	move(in->builder, last, rest);
-	emit(in, block, rest, record, kind);
+	inject_event(in, block, rest, record, kind);
 }
 
 static bool leaves(LLVMBasicBlockRef b)

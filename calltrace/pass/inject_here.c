@@ -2,6 +2,7 @@
 
 #include "calltrace/config/settings.h"
 #include "calltrace/pass/inject.h"
+#include "calltrace/pass/marks.h"
 #include "calltrace/pass/symbols.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/text_buf.h"
@@ -23,6 +24,19 @@ static bool inject(LLVMModuleRef m, const struct settings *s)
 	if (err)
 		warn(err, "");
 	text_buf_deinit(&symbols);
+	return has_changed;
+}
+
+/* Wrong settings are told at the end. */
+bool calltrace_mark_here(LLVMModuleRef m)
+{
+	struct settings s = { 0 };
+	struct wc_error *err = settings_read(&s);
+	const bool has_changed = !err && settings_is(&s, SET_before_inlining) &&
+				 settings_is(&s, SET_inject_instrumentation) && marks_place(m, &s);
+
+	wc_error_free(err);
+	settings_deinit(&s);
 	return has_changed;
 }
 

@@ -25,11 +25,19 @@ struct inject {
 	const struct choices *choices;
 };
 
-/* The record of @c, which is traced. */
+/* The record of @c, which is traced; it may have no code of its own any more. */
 LLVMValueRef inject_record(struct inject *in, const struct choice *c);
 
 /* Writes slots at entry and exits of @f, whose record is @record. */
 void inject_events(struct inject *in, LLVMValueRef f, LLVMValueRef record);
+
+/* Events of the marks in all functions: of functions that were inlined, and of those that might have been. False: no
+ * memory. */
+bool inject_marks(struct inject *in, struct choices *c);
+
+/* Block @from, which has no end, ends with an event, and goes on to @to. */
+void inject_event(struct inject *in, LLVMBasicBlockRef from, LLVMBasicBlockRef to, LLVMValueRef record,
+		  uint32_t kind);
 
 /* The table of records is reported to the runtime. */
 void inject_registration(struct inject *in);

@@ -55,15 +55,18 @@ LLVMValueRef inject_record(struct inject *in, const struct choice *c)
 	LLVMTypeRef member[] = { in->i64, in->i32, in->i32, in->i32, in->i32, in->i32, in->i32 };
 	LLVMTypeRef type = LLVMStructTypeInContext(in->context, member, sizeof(member) / sizeof(*member), 0);
 	LLVMValueRef record = LLVMAddGlobal(in->module, type, "calltrace.function");
-	LLVMValueRef alias, f = c->function;
+	LLVMValueRef alias = NULL, f = c->function;
 	const size_t len = strlen(c->linkage_name);
 
 	/* Its name may be another module's at run time; this one is what is here. */
-	alias = LLVMAddAlias2(in->module, LLVMGlobalGetValueType(f), 0, f, "calltrace.code");
-	LLVMSetLinkage(alias, LLVMPrivateLinkage);
+	if (f) {
+		alias = LLVMAddAlias2(in->module, LLVMGlobalGetValueType(f), 0, f, "calltrace.code");
+		LLVMSetLinkage(alias, LLVMPrivateLinkage);
+	}
 	LLVMValueRef value[] = {
 		LLVMConstInt(in->i64, symbol_id(in->id, c, len), 0),
-		relative(in, alias, record, offsetof(struct calltrace_function, address)),
+		alias ? relative(in, alias, record, offsetof(struct calltrace_function, address))
+		      : number(in, 0),
 		relative(in, text(in, c->linkage_name, len), record,
 			 offsetof(struct calltrace_function, name)),
 		c->file ? relative(in, text(in, c->file, strlen(c->file)), record,
@@ -79,7 +82,8 @@ LLVMValueRef inject_record(struct inject *in, const struct choice *c)
 	LLVMSetGlobalConstant(record, 1);
 	LLVMSetSection(record, CALLTRACE_SECTION);
 	LLVMSetAlignment(record, _Alignof(struct calltrace_function));
-	tie(in, record, f);
+	if (f)
+		tie(in, record, f);
 	return record;
 }
 

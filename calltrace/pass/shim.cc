@@ -4,9 +4,11 @@
 #include <cstring>
 
 #include <llvm/Demangle/Demangle.h>
+#include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Passes/PassPlugin.h>
+#include <llvm/Transforms/Utils/EscapeEnumerator.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
 namespace
@@ -27,6 +29,18 @@ struct InjectCalltrace : llvm::PassInfoMixin<InjectCalltrace> {
 	}
 };
 
+struct MarkCalltrace : llvm::PassInfoMixin<MarkCalltrace> {
+	llvm::PreservedAnalyses run(llvm::Module &m, llvm::ModuleAnalysisManager &)
+	{
+		return calltrace_mark_here(llvm::wrap(&m)) ? llvm::PreservedAnalyses::none()
+							   : llvm::PreservedAnalyses::all();
+	}
+	static bool isRequired()
+	{
+		return true;
+	}
+};
+
 void add_passes(llvm::PassBuilder &builder)
 {
 	builder.registerPipelineParsingCallback([](llvm::StringRef name, llvm::ModulePassManager &passes,
@@ -36,6 +50,10 @@ void add_passes(llvm::PassBuilder &builder)
 		passes.addPass(InjectCalltrace());
 		return true;
 	});
+	builder.registerPipelineEarlySimplificationEPCallback(
+		[](llvm::ModulePassManager &passes, llvm::OptimizationLevel) {
+			passes.addPass(MarkCalltrace());
+		});
 	builder.registerOptimizerLastEPCallback([](llvm::ModulePassManager &passes, llvm::OptimizationLevel) {
 		passes.addPass(InjectCalltrace());
 	});
@@ -65,6 +83,61 @@ extern "C" bool calltrace_shim_is_exact(LLVMValueRef f)
 	const auto *function = llvm::unwrap<llvm::Function>(f);
 
 	return function->isDSOLocal() && function->hasExactDefinition();
+}
+
+extern "C" void calltrace_shim_is_mark(LLVMValueRef f)
+{
+	auto *function = llvm::unwrap<llvm::Function>(f);
+
+	function->setOnlyAccessesInaccessibleMemory();
+	function->setDoesNotThrow();
+	function->setWillReturn();
+}
+
+// That of a function which has one; or of the language, which C++ shows by its names.
+extern "C" LLVMValueRef calltrace_shim_personality(LLVMModuleRef m)
+{
+	auto *module = llvm::unwrap(m);
+	bool is_cxx = false;
+
+	for (auto &f : *module) {
+		if (f.hasPersonalityFn())
+			return llvm::wrap(f.getPersonalityFn());
+		is_cxx = is_cxx || f.getName().starts_with("_Z");
+	}
+	auto *type = llvm::FunctionType::get(llvm::Type::getInt32Ty(module->getContext()), true);
+	const char *name = is_cxx ? "__gxx_personality_v0" : "__gcc_personality_v0";
+
+	return llvm::wrap(llvm::cast<llvm::Constant>(module->getOrInsertFunction(name, type).getCallee()));
+}
+
+extern "C" void calltrace_shim_each_exit(LLVMValueRef f, LLVMValueRef personality,
+					 void (*fn)(void *ctx, LLVMBuilderRef b, LLVMValueRef before),
+					 void *ctx)
+{
+	auto *function = llvm::unwrap<llvm::Function>(f);
+	const bool had = function->hasPersonalityFn();
+
+	if (!had && !function->doesNotThrow())
+		function->setPersonalityFn(llvm::unwrap<llvm::Constant>(personality));
+	llvm::EscapeEnumerator exits(*function, "calltrace.unwind");
+	while (auto *b = exits.Next())
+		fn(ctx, llvm::wrap(b), llvm::wrap(&*b->GetInsertPoint()));
+}
+
+extern "C" LLVMBasicBlockRef calltrace_shim_split(LLVMValueRef at)
+{
+	auto *instruction = llvm::unwrap<llvm::Instruction>(at);
+	auto *before = instruction->getParent(), *rest = before->splitBasicBlock(instruction);
+
+	before->getTerminator()->eraseFromParent();
+	return llvm::wrap(rest);
+}
+
+extern "C" void calltrace_shim_forget_metadata(LLVMModuleRef m, const char *name)
+{
+	if (auto *list = llvm::unwrap(m)->getNamedMetadata(name))
+		list->eraseFromParent();
 }
 
 extern "C" char *calltrace_shim_demangle(const char *linkage_name)

@@ -34,7 +34,7 @@ struct open_calls {
 struct call_fact {
 	enum calltrace_kind kind;
 	uint32_t function, frame;
-	bool is_inlined; /* the function may be inlined in another one, whose frame is its, too */
+	bool is_inlined; /* an entry: into the function whose frame it has */
 	uint64_t time_ns;
 };
 
@@ -51,7 +51,8 @@ static inline enum call_what open_calls_take_plain(struct open_calls *s, const s
 
 	if (!s->depth || s->is_leaving || s->beyond)
 		return CALL_MORE;
-	if (f->kind == CALLTRACE_ENTRY && s->depth < s->cap && (int32_t)(f->frame - top[-1].frame) < 0) {
+	if (f->kind == CALLTRACE_ENTRY && s->depth < s->cap &&
+	    (int32_t)(f->frame - top[-1].frame) < f->is_inlined) {
 		*top = (struct open_call){ .function = f->function, .frame = f->frame };
 		s->depth++;
 		return CALL_ENTRY;

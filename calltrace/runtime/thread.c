@@ -157,14 +157,16 @@ static void slots_clear(struct calltrace_slot *from, const struct calltrace_slot
 
 static void take_slot(struct thread *t, const struct calltrace_slot *slot, uint32_t what, uint64_t time_ns)
 {
-	struct call_fact f = { .kind = what & CALLTRACE_KIND_MASK, .frame = slot->frame, .time_ns = time_ns };
+	struct call_fact f = { .kind = what & CALLTRACE_KIND_MASK & ~CALLTRACE_INLINED,
+			       .frame = slot->frame,
+			       .time_ns = time_ns };
 	const struct calltrace_function *record = modules_find(what, &t->module, &f.function);
 
 	if (!record) {
 		t->out.discarded++;
 		return;
 	}
-	f.is_inlined = record->flags & CALLTRACE_FLAG_INLINED;
+	f.is_inlined = what & CALLTRACE_INLINED;
 	open_calls_take(&t->calls, &f, &t->out);
 }
 
@@ -173,10 +175,11 @@ static bool take_plain_slot(struct thread *t, const struct module_range *m, cons
 			    uint32_t what, uint64_t time_ns)
 {
 	const uint32_t record = (what & ~CALLTRACE_KIND_MASK) - m->low;
-	const struct call_fact f = { .kind = what & CALLTRACE_KIND_MASK,
+	const struct call_fact f = { .kind = what & CALLTRACE_KIND_MASK & ~CALLTRACE_INLINED,
 				     .function =
 					     m->base + record / (uint32_t)sizeof(struct calltrace_function),
-				     .frame = slot->frame };
+				     .frame = slot->frame,
+				     .is_inlined = what & CALLTRACE_INLINED };
 	enum call_what put;
 
 	if (record >= m->size)

@@ -16,6 +16,7 @@ CC, CXX = str(BUILD / "bin" / "calltrace-cc"), str(BUILD / "bin" / "calltrace-c+
 PLUGIN = BUILD / "libcalltrace-pass.so"
 SOURCES = VICTIMS / "calltrace"
 LEVELS = ["-O0", "-O1", "-O2", "-O3", "-Os", "-O2 -flto -fuse-ld=lld", "-O2 -flto=thin -fuse-ld=lld", "-O2 -g -fno-pie -no-pie", "-O2 -fomit-frame-pointer -static"]
+SOURCE_FILES = ["plain.c", "tails.c", "jumps.c", "threads.c", "ends.c", "signals.c", "exceptions.cc"]
 UNTRACED = {"CALLTRACE_OUTPUT": ""}
 
 pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="built without LLVM 19: there is no pass")
@@ -81,7 +82,7 @@ def functions_of(said):
 
 
 @pytest.mark.parametrize("options", LEVELS)
-@pytest.mark.parametrize("source", ["plain.c", "tails.c", "jumps.c", "threads.c", "ends.c", "signals.c", "exceptions.cc"])
+@pytest.mark.parametrize("source", SOURCE_FILES)
 def test_entries_and_exits_are_those_that_the_program_accounts_for(tmp_path, source, options):
     compiler, other = (CXX, "clang++-19") if source.endswith(".cc") else (CC, "clang-19")
     plain = compile(other, SOURCES / source, tmp_path / "plain", *options.split())
@@ -92,6 +93,22 @@ def test_entries_and_exits_are_those_that_the_program_accounts_for(tmp_path, sou
     names = functions_of(account(said))
     assert "main" in names
     assert recorded(tmp_path / "run.log", names) == account(said)
+
+
+@pytest.mark.parametrize("options", [o for o in LEVELS if o not in ("-O0", "-Os")])
+@pytest.mark.parametrize("source", SOURCE_FILES)
+def test_functions_that_are_inlined_have_their_calls_where_that_is_wanted(tmp_path, source, options):
+    compiler, other = (CXX, "clang++-19") if source.endswith(".cc") else (CC, "clang-19")
+    plain = compile(other, SOURCES / source, tmp_path / "plain", *options.split(), "-DACCOUNT_INLINED")
+    traced = compile(compiler, SOURCES / source, tmp_path / "traced", *options.split(), "-DACCOUNT_INLINED", "--calltrace-before-inlining")
+    expected = subprocess.run([plain], capture_output=True, text=True, timeout=WAIT)
+    status, said = execute(traced, tmp_path / "run.log")
+    assert status == expected.returncode and results(said) == results(expected.stdout)
+    names = functions_of(account(said))
+    assert recorded(tmp_path / "run.log", names) == account(said)
+    there = {plain_name(line.split(maxsplit=2)[2]) for line in subprocess.run(["nm", "-C", "--defined-only", traced], capture_output=True, text=True, check=True).stdout.splitlines()}
+    # What is called where a longjmp may end stays a call.
+    assert names - there or source in ("jumps.c", "signals.c"), "nothing was inlined"
 
 
 def test_every_function_has_its_file_and_line(tmp_path):

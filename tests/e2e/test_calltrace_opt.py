@@ -205,6 +205,16 @@ int chosen(int n) __attribute__((ifunc("resolve")));
     assert {f["id"][:8] for f in symbols(tmp_path / "named")} == {f"{fnv('my module'):08x}"}
 
 
+def test_the_order_of_calls_is_recorded_without_times(tmp_path):
+    """A thread's chunk is one moment: times do not go back, and stand still in between."""
+    module = bitcode(tmp_path, SOURCES / "threads.c", "-O2")
+    assert run(OPT, module, "--no-time", "-o", tmp_path / "out.bc").returncode == 0
+    _, said = execute(link(tmp_path, tmp_path / "out.bc"), tmp_path / "run.log")
+    assert recorded(tmp_path / "run.log", functions_of(account(said))) == account(said)
+    calls = [e for e in events(tmp_path / "run.log") if e["type"] == "call"]
+    assert len({(e["tid"], e["time_ns"]) for e in calls}) == len({e["tid"] for e in calls}) > 1
+
+
 def test_a_build_collects_the_symbols_of_all_its_files(tmp_path):
     (tmp_path / "a.c").write_text("int b(void);\nint main(void) { return b(); }\n")
     (tmp_path / "b.c").write_text("int b(void) { return 0; }\n")

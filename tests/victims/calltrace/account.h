@@ -20,7 +20,12 @@ struct account_line {
 static struct account_line account_lines[ACCOUNT_MAX];
 static int account_count;
 
+/* ACCOUNT_INLINED: functions may be inlined, and those that keep the account are not. */
+#ifdef ACCOUNT_INLINED
+#define ACCOUNT_INLINE static __attribute__((noinline, unused))
+#else
 #define ACCOUNT_INLINE static inline __attribute__((always_inline, unused))
+#endif
 
 ACCOUNT_INLINE void account(char what, const char *name)
 {
@@ -36,7 +41,11 @@ ACCOUNT_INLINE void account(char what, const char *name)
 #define GONE(name) account('!', name)
 
 /* Never inlined into another, nor left out or cloned: the same at each level of optimization. */
+#ifdef ACCOUNT_INLINED
+#define TRACED
+#else
 #define TRACED __attribute__((noinline, used))
+#endif
 
 ACCOUNT_INLINE void account_print(void)
 {

@@ -1,0 +1,57 @@
+#include "calltrace/pass/attributes.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const char *const untrue[] = { "memory",
+				      "readnone",
+				      "readonly",
+				      "writeonly",
+				      "argmemonly",
+				      "inaccessiblememonly",
+				      "inaccessiblemem_or_argmemonly",
+				      "speculatable",
+				      "nosync" };
+
+bool attributes_have(LLVMValueRef f, const char *name)
+{
+	const unsigned int kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+
+	return kind && LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind);
+}
+
+static void correct(LLVMValueRef v, bool is_call)
+{
+	unsigned int kind;
+	size_t i;
+
+	for (i = 0; i < sizeof(untrue) / sizeof(*untrue); i++) {
+		kind = LLVMGetEnumAttributeKindForName(untrue[i], strlen(untrue[i]));
+		if (kind && is_call)
+			LLVMRemoveCallSiteEnumAttribute(v, LLVMAttributeFunctionIndex, kind);
+		else if (kind)
+			LLVMRemoveEnumAttributeAtIndex(v, LLVMAttributeFunctionIndex, kind);
+	}
+}
+
+void attributes_correct(LLVMValueRef f)
+{
+	LLVMUseRef use;
+	LLVMValueRef user;
+
+	correct(f, false);
+	for (use = LLVMGetFirstUse(f); use; use = LLVMGetNextUse(use)) {
+		user = LLVMGetUser(use);
+		if ((LLVMIsACallInst(user) || LLVMIsAInvokeInst(user)) && LLVMGetCalledValue(user) == f)
+			correct(user, true);
+	}
+}
+
+void attributes_keep_apart(LLVMValueRef f)
+{
+	LLVMContextRef c = LLVMGetModuleContext(LLVMGetGlobalParent(f));
+	const unsigned int kind = LLVMGetEnumAttributeKindForName("noinline", 8);
+
+	if (!attributes_have(f, "alwaysinline"))
+		LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c, kind, 0));
+}

@@ -1,0 +1,17 @@
+/* attributes - what LLVM is told about functions, and must be told otherwise when they record. */
+#ifndef CALLTRACE_PASS_ATTRIBUTES_H
+#define CALLTRACE_PASS_ATTRIBUTES_H
+
+#include <stdbool.h>
+
+#include <llvm-c/Core.h>
+
+bool attributes_have(LLVMValueRef f, const char *name);
+
+/* @f writes to memory now, and so do calls of it. */
+void attributes_correct(LLVMValueRef f);
+
+/* The frame of @f is to stay its own. */
+void attributes_keep_apart(LLVMValueRef f);
+
+#endif
