@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,13 +55,16 @@ static bool begins_with_its_own(const struct choices *c, const struct choice *f,
 	       is_its_own(f->linkage_name, c->marked[index].linkage_name);
 }
 
-static void expand(struct inject *in, struct choices *c, LLVMValueRef mark, bool is_own_entry)
+/* False: it cannot be told what it is, and it is gone. */
+static bool expand(struct inject *in, struct choices *c, LLVMValueRef mark, bool is_own_entry)
 {
 	LLVMBasicBlockRef from = LLVMGetInstructionParent(mark), rest;
-	uint32_t index, kind;
+	uint32_t index = 0, kind = 0;
 
-	if (!mark_is(mark, &index, &kind) || index >= c->nmarked)
-		return;
+	if (!mark_is(mark, &index, &kind) || index >= c->nmarked) {
+		LLVMInstructionEraseFromParent(mark);
+		return false;
+	}
 	if (!c->marked[index].record)
 		c->marked[index].record = inject_record(in, c->marked[index].choice);
 	if (kind == CALLTRACE_ENTRY && !is_own_entry)
@@ -68,13 +72,14 @@ static void expand(struct inject *in, struct choices *c, LLVMValueRef mark, bool
 	rest = calltrace_shim_split(mark);
 	LLVMInstructionEraseFromParent(mark);
 	inject_event(in, from, rest, c->marked[index].record, kind);
+	return true;
 }
 
 bool inject_marks(struct inject *in, struct choices *c)
 {
 	struct found found = { 0 };
 	bool is_whole = true;
-	size_t i, k;
+	size_t i, k, lost = 0;
 
 	for (i = 0; i < c->n && is_whole; i++) {
 		struct choice *f = &c->choice[i];
@@ -84,9 +89,15 @@ bool inject_marks(struct inject *in, struct choices *c)
 		is_whole = find_marks(f->function, &found);
 		f->has_marks = is_whole && begins_with_its_own(c, f, &found);
 		for (k = 0; k < found.n; k++)
-			expand(in, c, found.mark[k], !k && f->has_marks);
+			lost += !expand(in, c, found.mark[k], !k && f->has_marks);
 	}
 	free(found.mark);
-	marks_forget(in->module);
+	if (is_whole)
+		marks_forget(in->module);
+	if (lost)
+		fprintf(stderr,
+			"calltrace: %zu entries and exits of inlined functions are not traced: the optimizer "
+			"has merged them. --calltrace-before-inlining=false leaves out none that is called\n",
+			lost);
 	return is_whole;
 }

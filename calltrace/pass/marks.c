@@ -216,6 +216,9 @@ bool mark_is(LLVMValueRef i, uint32_t *index, uint32_t *kind)
 
 	if (!callee || strcmp(LLVMGetValueName2(callee, &len), MARK) != 0)
 		return false;
+	*index = *kind = UINT32_MAX;
+	if (!LLVMIsAConstantInt(LLVMGetOperand(i, 0)) || !LLVMIsAConstantInt(LLVMGetOperand(i, 1)))
+		return true;
 	*index = take_number(LLVMGetOperand(i, 0));
 	*kind = take_number(LLVMGetOperand(i, 1));
 	return true;

@@ -29,7 +29,7 @@ struct marked {
 bool marks_read(LLVMModuleRef m, struct marked **ret, size_t *n);
 void marks_free(struct marked *marked, size_t n);
 
-/* The mark that the instruction @i is, or false. */
+/* The mark that the instruction @i is, or false. UINT32_MAX: the optimizer has made a variable of it. */
 bool mark_is(LLVMValueRef i, uint32_t *index, uint32_t *kind);
 
 /* That function has none of its callers left, and the list goes. */

@@ -92,6 +92,7 @@ extern "C" void calltrace_shim_is_mark(LLVMValueRef f)
 	function->setOnlyAccessesInaccessibleMemory();
 	function->setDoesNotThrow();
 	function->setWillReturn();
+	function->addFnAttr(llvm::Attribute::NoMerge); // two of them would become one with variables
 }
 
 // That of a function which has one; or of the language, which C++ shows by its names.

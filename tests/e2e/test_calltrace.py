@@ -111,6 +111,29 @@ def test_functions_that_are_inlined_have_their_calls_where_that_is_wanted(tmp_pa
     assert names - there or source in ("jumps.c", "signals.c"), "nothing was inlined"
 
 
+@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
+def test_inlined_functions_with_the_same_body_are_told_apart(tmp_path, level):
+    """The two are one to the optimizer, but for who is called."""
+    (tmp_path / "a.c").write_text("""
+static int sum;
+static void even(int n) { sum += n; }
+static void odd(int n) { sum += n; }
+int main(void)
+{
+	for (int i = 0; i < 10; i++)
+		if (i % 3 == 0)
+			even(i);
+		else
+			odd(i);
+	return sum != 45;
+}
+""")
+    traced = compile(CC, tmp_path / "a.c", tmp_path / "traced", level, "--calltrace-before-inlining")
+    assert execute(traced, tmp_path / "run.log") == (0, "")
+    called = [e["function"] for e in events(tmp_path / "run.log") if e["type"] == "call"]
+    assert called == ["main", *("even" if i % 3 == 0 else "odd" for i in range(10))]
+
+
 def test_every_function_has_its_file_and_line(tmp_path):
     source = SOURCES / "plain.c"
     execute(compile(CC, source, tmp_path / "traced", "-O2", "-g"), tmp_path / "run.log")
