@@ -8,13 +8,13 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "calltrace/calltrace.h"
 #include "tests/unit/calltrace/traced.h"
+#include "tests/unit/calltrace/traced_run.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/trace/calls/call_reader.h"
 
@@ -24,8 +24,6 @@ TRACED_FUNCTION(c, 0);
 TRACED_FUNCTION(d, 0);
 TRACED_FUNCTION(e, 0);
 TRACED_FUNCTION(inl, 1);
-
-#define NAMES "abcdei" /* by number; again, when they are registered again */
 
 #define S1 0x70001000u
 #define S2 0x70000f00u
@@ -512,10 +510,7 @@ static int unloads(void)
 	return 0;
 }
 
-static const struct act {
-	const char *name;
-	int (*run)(void);
-} acts[] = {
+static const struct act acts[] = {
 	{ "nested", nested },
 	{ "tail_chain", tail_chain },
 	{ "tail_away", tail_away },
@@ -546,136 +541,6 @@ static const struct act {
 	{ "flushes", flushes },
 	{ "unloads", unloads },
 };
-
-static int act(const char *name)
-{
-	for (size_t i = 0; i < sizeof(acts) / sizeof(*acts); i++)
-		if (!strcmp(acts[i].name, name))
-			return acts[i].run();
-	return 100;
-}
-
-/* Running it, and reading what it left */
-
-/* Returns its exit status; what it said is in DIR/stderr. */
-static int run(const struct fixture *f, const char *name, const char *output)
-{
-	char path[128];
-	pid_t child;
-	int status;
-
-	snprintf(path, sizeof(path), "%s/stderr", f->dir);
-	child = fork();
-	if (!child) {
-		int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-		const struct rlimit limit = { 1u << 28, 1u << 28 };
-
-		dup2(fd, STDERR_FILENO);
-		close(fd);
-		setrlimit(RLIMIT_FSIZE, &limit); /* one that goes wrong does not fill the disk */
-		setenv("CALLTRACE_OUTPUT", output, 1);
-		execl("/proc/self/exe", "traced", name, NULL);
-		_exit(101);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-static void said(const struct fixture *f, const char *part)
-{
-	char path[128], text[1024];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/stderr", f->dir);
-	file = fopen(path, "re");
-	assert_non_null(file);
-	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-	fclose(file);
-	if (*part ? !strstr(text, part) : *text)
-		fail_msg("\"%s\" does not say \"%s\"", text, part);
-}
-
-/* A thread's events: "+f" entry, "-f" exit, "~f" exit not seen, the first letter of its name. */
-static char *events_of(struct call_reader *r, size_t thread)
-{
-	struct call_batch b;
-	size_t len = 0;
-	char *text = NULL;
-	FILE *out = open_memstream(&text, &len);
-
-	while (call_reader_next(r, thread, &b))
-		for (size_t i = 0; i < b.n; i++)
-			fprintf(out, "%c%c", "+-~"[b.what[i]], NAMES[b.function[i] % (sizeof(NAMES) - 1)]);
-	fclose(out);
-	return text;
-}
-
-static struct call_reader *read_calls(const char *log, uint64_t discarded)
-{
-	struct call_reader *r;
-	struct call_damage d;
-
-	OK(call_reader_open(log, &r));
-	for (size_t i = 0; i < call_reader_threads(r); i++)
-		free(events_of(r, i));
-	call_reader_damage(r, &d);
-	assert_int_equal(d.packets + d.ignored, 0);
-	assert_int_equal(d.discarded, discarded);
-	for (size_t i = 0; i < call_reader_threads(r); i++)
-		call_reader_seek(r, i, 0);
-	return r;
-}
-
-/* The only thread of the program has left @expect, @times times. */
-static void check_times(const char *log, const char *expect, size_t times, uint64_t discarded)
-{
-	scoped(call_reader_closep) struct call_reader *r = read_calls(log, discarded);
-	scoped(freep) char *text = NULL;
-
-	assert_int_equal(call_reader_threads(r), 1);
-	text = events_of(r, 0);
-	assert_int_equal(strlen(text), strlen(expect) * times);
-	if (times == 1)
-		assert_string_equal(text, expect);
-	for (size_t i = 0; i < times; i++)
-		assert_memory_equal(text + i * strlen(expect), expect, strlen(expect));
-}
-
-static void ran(const struct fixture *f, const char *name)
-{
-	assert_int_equal(run(f, name, f->log), 0);
-	said(f, "");
-}
-
-static void check_act(void **state, const char *name, const char *expect)
-{
-	const struct fixture *f = *state;
-
-	ran(f, name);
-	check_times(f->log, expect, 1, 0);
-}
-
-/* How many events of @type the log has; the last of them is handed to @look. */
-static size_t count_events(const char *log, enum event_type type, void (*look)(const struct trace_event *e))
-{
-	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
-	enum log_outcome outcome;
-	struct trace_event e;
-	size_t n = 0;
-
-	OK(tracelog_reader_open(log, &r));
-	for (;;) {
-		OK(tracelog_next(r, &e, &outcome));
-		if (outcome != LOG_EVENT)
-			break;
-		n += e.type == type;
-		if (e.type == type && look)
-			look(&e);
-	}
-	assert_int_equal(outcome, LOG_END);
-	return n;
-}
 
 static void nested_calls_nest(void **state)
 {
@@ -1103,6 +968,6 @@ int main(int argc, char **argv)
 	};
 
 	if (argc > 1 && !strcmp(argv[0], "traced"))
-		return act(argv[1]);
+		return act(acts, sizeof(acts) / sizeof(*acts), argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,9 +27,14 @@ extern const struct calltrace_function __stop_calltrace_functions[] __attribute_
 
 static uint8_t traced_on;
 
+#ifndef TRACED_FLAGS
+#define TRACED_FLAGS 0
+#endif
+
 __attribute__((constructor)) static void traced_begin(void)
 {
-	__calltrace_register(__start_calltrace_functions, __stop_calltrace_functions, &traced_on, 0);
+	__calltrace_register(__start_calltrace_functions, __stop_calltrace_functions, &traced_on,
+			     TRACED_FLAGS);
 }
 
 __attribute__((destructor)) static void traced_end(void)
