@@ -1,11 +1,12 @@
 /*
- * calltrace - what a program that was built with the call tracer can say to it. Link libcalltrace; without a log
- * (CALLTRACE_OUTPUT is not set, or could not be made) all of this does nothing.
+ * calltrace - what a program that was built with the call tracer can say to it. Link libcalltrace; without a log all of
+ * this does nothing. See libcalltrace(3).
  *
- *	CALLTRACE_OUTPUT=PATH	the log to make. In PATH %p is the process's number, %e the program's name, %% a %
- *	CALLTRACE_ENABLE=0	record nothing until calltrace_enable()
+ *	CALLTRACE_OUTPUT=PATH	the log to make. In PATH %p is the process's number, %n the log's in the process, from
+ *				0, %e the program's name, %% a %
+ *	CALLTRACE_ENABLE=0	record nothing until calltrace_enable(); 1: record, however the program was built
  *
- * Thread safe; not to be called from signal handlers.
+ * Thread safe; not to be called from signal handlers. Negative results are -errno.
  */
 #ifndef CALLTRACE_CALLTRACE_H
 #define CALLTRACE_CALLTRACE_H
@@ -13,6 +14,22 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/*
+ * Begins a log, unless there is one: 0. CALLTRACE_OUTPUT and CALLTRACE_ENABLE are read again. -ENOENT: no output is named,
+ * or the process is at its end; -EEXIST: its path exists; -EINVAL: it, or CALLTRACE_RING, makes no sense; -ENOTSUP: the C
+ * library or a child that was not made by fork(); others: it cannot be made, -EIO where no more is known. A sentence on
+ * standard error says more, but for -ENOENT and -ENOTSUP of a child.
+ *
+ * In a child of fork(), which does not record, it begins a log of the child's own.
+ */
+int calltrace_initialize(void);
+
+/*
+ * Writes and closes the log: calls that are open end, for it. What is recorded after that is in no log, until
+ * calltrace_initialize(). 0, -ENOENT: there is no log, or what could not be written.
+ */
+int calltrace_deinitialize(void);
 
 /* Records from now on, in all threads. 0, or -ENOENT: there is no log. */
 int calltrace_enable(void);

@@ -91,6 +91,21 @@ void modules_switch(bool on)
 			__atomic_store_n(modules[i].on, on, __ATOMIC_SEQ_CST);
 }
 
+const struct calltrace_function *modules_next(unsigned int *i, const struct calltrace_function **end,
+					      uint32_t *base)
+{
+	const struct traced_module *m;
+
+	while (*i < nmodules && !modules[*i].size)
+		++*i;
+	if (*i == nmodules)
+		return NULL;
+	m = &modules[(*i)++];
+	*end = m->begin + m->size / sizeof(*m->begin);
+	*base = m->base;
+	return m->begin;
+}
+
 struct module_range modules_range(unsigned int module)
 {
 	const struct traced_module *m = &modules[module];

@@ -28,6 +28,10 @@ void modules_remove(const struct calltrace_function *begin);
 /* Sets the bytes of all of them. Async-signal-safe. */
 void modules_switch(bool on);
 
+/* Each module in turn, *@i begins with 0: its first function, *@end and *@base as of modules_add(). NULL: no more. */
+const struct calltrace_function *modules_next(unsigned int *i, const struct calltrace_function **end,
+					      uint32_t *base);
+
 /* A module's records: addresses whose low halves are [low, low + size), of functions from number @base on. */
 struct module_range {
 	uint32_t low, size, base;

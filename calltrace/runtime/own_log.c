@@ -46,11 +46,14 @@ static bool path_add(char *ret, size_t cap, const char *text, size_t len)
 }
 
 /* The meaning of the letter @c behind a percent sign; NULL: none. */
-static const char *path_field(char c, char buf[16])
+static const char *path_field(char c, uint32_t number, char buf[16])
 {
 	switch (c) {
 	case 'p':
 		snprintf(buf, 16, "%d", getpid());
+		return buf;
+	case 'n':
+		snprintf(buf, 16, "%u", number);
 		return buf;
 	case 'e':
 		return program_invocation_short_name;
@@ -61,7 +64,7 @@ static const char *path_field(char c, char buf[16])
 	}
 }
 
-struct wc_error *own_log_path(const char *text, char *ret, size_t cap)
+struct wc_error *own_log_path(const char *text, uint32_t number, char *ret, size_t cap)
 {
 	const char *field;
 	char buf[16];
@@ -78,10 +81,10 @@ struct wc_error *own_log_path(const char *text, char *ret, size_t cap)
 			fits = path_add(ret, cap, text, 1);
 			continue;
 		}
-		field = path_field(*++text, buf);
+		field = path_field(*++text, number, buf);
 		if (!field)
 			return wc_error_new(WC_EUSAGE,
-					    "CALLTRACE_OUTPUT has a %% that is not followed by p, e "
+					    "CALLTRACE_OUTPUT has a %% that is not followed by p, n, e "
 					    "or another %%: write %%%% for a percent sign");
 		fits = path_add(ret, cap, field, strlen(field));
 	}

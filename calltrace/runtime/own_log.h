@@ -16,8 +16,11 @@
 
 struct own_log;
 
-/* The path that CALLTRACE_OUTPUT @text names, absolute. WC_EUSAGE: it has an unknown %, or is too long. */
-struct wc_error *own_log_path(const char *text, char *ret, size_t cap);
+/*
+ * The path that CALLTRACE_OUTPUT @text names, absolute; @number: of the log in this process. WC_EUSAGE: it has an unknown
+ * %, or is too long.
+ */
+struct wc_error *own_log_path(const char *text, uint32_t number, char *ret, size_t cap);
 
 /* Makes the log @place->path, which begins with the process and its first thread; fills the rest of @place. */
 struct wc_error *own_log_open(struct output_place *place, struct own_log **ret);

@@ -1,5 +1,6 @@
 /*
- * The life of the runtime: modules come and go, the program turns recording on and off, forks, and ends.
+ * The life of the runtime: modules come and go, logs begin and end, the program turns recording on and off, forks, and
+ * ends.
  *
  * Everything here runs at a place where the program called it, or at its beginning and end, and may allocate. It holds
  * the one lock with all signals blocked, and may not be cancelled meanwhile. Turns never take that lock.
@@ -26,9 +27,14 @@
 
 static struct {
 	pthread_mutex_t lock;
-	bool was_begun;
+	bool was_begun; /* or is not to begin by itself */
+	bool has_ended; /* the process */
+	bool has_flags;
+	uint32_t flags; /* enum calltrace_module_flags, of the module that came first */
 	bool is_enabled;
-	uint32_t ring_chunks;	/* 0: not a flight recorder */
+	uint32_t ring_chunks;	/* 0: not a flight recorder. Of the first log, and of all others */
+	uint32_t logs;		/* that were made in this process */
+	uint32_t refused;	/* modules */
 	struct own_log *log;	/* NULL: nothing is recorded */
 	struct wc_error *error; /* the first one of the log, to be reported at the end; NULL */
 	struct output_place place;
@@ -71,10 +77,22 @@ static void say(const char *text, const char *and_then)
 /* Takes @err; -errno, or 0. */
 static int error_number(struct wc_error *err)
 {
-	int number = !err ? 0 : err == &wc_enomem ? ENOMEM : err->sys_errno ? err->sys_errno : EIO;
+	const int number = !err			     ? 0
+			   : err == &wc_enomem	     ? ENOMEM
+			   : err->sys_errno	     ? err->sys_errno
+			   : err->kind == WC_EUSAGE  ? EINVAL
+			   : err->kind == WC_ENOTSUP ? ENOTSUP
+						     : EIO;
 
 	wc_error_free(err);
 	return -number;
+}
+
+/* Takes @err; -errno. */
+static int say_error(struct wc_error *err)
+{
+	say(err->text, "; the program goes on untraced");
+	return error_number(err);
 }
 
 /* Takes @err. */
@@ -87,11 +105,10 @@ static void keep_error(struct wc_error *err)
 static void give_up(struct wc_error *err)
 {
 	modules_switch(false);
-	threads_forget();
+	threads_finish();
 	own_log_forget(runtime.log);
 	runtime.log = NULL;
-	say(err->text, "; the program goes on untraced");
-	wc_error_free(err);
+	say_error(err);
 }
 
 /* A ring that is read must not be used again meanwhile: calls that happen then are not recorded. */
@@ -109,13 +126,15 @@ static void resume_ring(void)
 
 /* Beginning */
 
-/* In a fork's child: the log is its parent's, and so is what is in memory. */
+/* In a fork's child: the log is its parent's. What is in memory is kept for one of its own. */
 static void after_fork(void)
 {
 	modules_switch(false);
-	threads_forget();
+	threads_after_fork();
 	own_log_forget(runtime.log);
 	runtime.log = NULL;
+	runtime.error = NULL;
+	runtime.logs = 0;
 	pthread_mutex_init(&runtime.lock, NULL);
 }
 
@@ -139,26 +158,23 @@ static void on_thread_end(struct thread *t)
 	struct guard g;
 
 	runtime_lock(&g);
-	if (is_tracing()) {
-		/* Its calls have a file of their own: they are not lost with its name, which the end reports. */
+	/* Its calls have a file of their own: they are not lost with its name, which the end reports. */
+	if (is_tracing())
 		keep_error(put_new_threads());
-		thread_finish(t);
-	}
+	thread_finish(t);
 	runtime_unlock(&g);
 }
 
-static void begin_threads(void)
+static struct wc_error *begin_threads(void)
 {
-	const char *why = threads_begin(&runtime.place, runtime.ring_chunks, on_thread_end);
+	const char *why;
 
-	if (!why && pthread_atfork(NULL, NULL, after_fork))
-		why = "no memory";
-	if (!why)
-		return;
-	threads_forget();
-	own_log_discard(runtime.log);
-	runtime.log = NULL;
-	say(why, "; the program goes on untraced");
+	if (threads_have_begun())
+		return NULL;
+	if (pthread_atfork(NULL, NULL, after_fork))
+		return &wc_enomem;
+	why = threads_begin(&runtime.place, runtime.ring_chunks, on_thread_end);
+	return why ? wc_error_new(WC_ENOTSUP, "%s", why) : NULL;
 }
 
 /* "64K", "16M", "1G": chunks for so many bytes. WC_EUSAGE. */
@@ -192,43 +208,95 @@ static struct wc_error *put_ring_note(void)
 	return own_log_put_note(runtime.log, text);
 }
 
-/* Once, under the lock. */
-static void runtime_begin(void)
+static struct wc_error *put_refused_note(void)
 {
-	const char *output = secure_getenv("CALLTRACE_OUTPUT"), *enable = secure_getenv("CALLTRACE_ENABLE");
-	const char *ring = secure_getenv("CALLTRACE_RING");
-	struct wc_error *err;
+	char text[120];
 
-	if (runtime.was_begun)
-		return;
-	runtime.was_begun = true;
-	if (!output || !*output)
-		return;
-	runtime.is_enabled = !enable || strcmp(enable, "0") != 0;
-	err = own_log_path(output, runtime.place.path, sizeof(runtime.place.path));
-	if (!err && ring && *ring)
+	snprintf(text, sizeof(text),
+		 "calls in %u modules are not recorded: they were refused when they were loaded",
+		 runtime.refused);
+	return own_log_put_note(runtime.log, text);
+}
+
+/* Those that were there before the log. */
+static struct wc_error *put_modules(void)
+{
+	const struct calltrace_function *begin, *end;
+	struct wc_error *err = NULL;
+	unsigned int i = 0;
+	uint32_t base;
+
+	while (!err && (begin = modules_next(&i, &end, &base)))
+		err = own_log_put_functions(runtime.log, begin, end, base);
+	return err;
+}
+
+/* Fills the place and makes the log in it. */
+static struct wc_error *open_log(const char *output)
+{
+	const char *ring = secure_getenv("CALLTRACE_RING");
+	struct wc_error *err =
+		own_log_path(output, runtime.logs, runtime.place.path, sizeof(runtime.place.path));
+
+	/* Threads have their memory from the first log on. */
+	if (!threads_have_begun())
+		runtime.ring_chunks = 0;
+	if (!err && ring && *ring && !threads_have_begun())
 		err = ring_chunks(ring, &runtime.ring_chunks);
+	atomic_store(&runtime.place.next_file, 0);
 	if (!err)
 		err = own_log_open(&runtime.place, &runtime.log);
 	if (!err && runtime.ring_chunks)
 		err = put_ring_note();
-	if (!err) {
-		begin_threads();
-		return;
-	}
-	if (runtime.log)
+	if (!err && runtime.refused)
+		err = put_refused_note();
+	if (!err)
+		err = put_modules();
+	if (!err)
+		err = own_log_flush(runtime.log);
+	if (!err)
+		err = begin_threads();
+	if (err && runtime.log)
 		own_log_discard(take_ptr(runtime.log));
-	say(err->text, "; the program goes on untraced");
-	wc_error_free(err);
+	return err;
 }
 
-__attribute__((constructor(101))) static void on_load(void)
+static bool starts_enabled(void)
 {
-	struct guard g;
+	const char *enable = secure_getenv("CALLTRACE_ENABLE");
 
-	runtime_lock(&g);
-	runtime_begin();
-	runtime_unlock(&g);
+	return enable && *enable ? strcmp(enable, "0") != 0 : !(runtime.flags & CALLTRACE_STARTS_OFF);
+}
+
+/* 0; -ENOENT: none is wanted; another -errno: it was said why there is none. */
+static int begin_log(void)
+{
+	const char *output = secure_getenv("CALLTRACE_OUTPUT");
+	struct wc_error *err;
+	int ret;
+
+	if (!output || !*output)
+		return -ENOENT;
+	err = open_log(output);
+	if (err) {
+		ret = say_error(err);
+		return ret == -EIO && access(runtime.place.path, F_OK) == 0 ? -EEXIST : ret;
+	}
+	runtime.logs++;
+	runtime.is_enabled = starts_enabled();
+	threads_record();
+	modules_switch(runtime.is_enabled);
+	return 0;
+}
+
+/* Under the lock: makes the log that is made without being asked for. */
+static void runtime_begin(void)
+{
+	if (runtime.was_begun)
+		return;
+	runtime.was_begun = true;
+	if (!(runtime.flags & CALLTRACE_WAITS))
+		begin_log();
 }
 
 /* Modules */
@@ -237,24 +305,21 @@ static void refuse_module(const struct calltrace_function *begin, const char *wh
 {
 	char text[PATH_MAX + 160], name[PATH_MAX];
 
+	runtime.refused++;
+	if (!is_tracing())
+		return;
 	own_log_module_name(begin, name, sizeof(name));
 	snprintf(text, sizeof(text), "calls in %s are not recorded: %s", *name ? name : "a module", why);
 	say(text, "");
 	error_number(own_log_put_note(runtime.log, text));
 }
 
-static void add_module(const struct calltrace_function *begin, const struct calltrace_function *end,
-		       uint8_t *on)
+/* The module is in the table: puts it into the log, and turns it on. */
+static void put_module(const struct calltrace_function *begin, const struct calltrace_function *end,
+		       uint8_t *on, uint32_t base)
 {
-	struct wc_error *err;
-	uint32_t base;
-	const char *why = modules_add(begin, end, on, &base);
+	struct wc_error *err = own_log_put_functions(runtime.log, begin, end, base);
 
-	if (why) {
-		refuse_module(begin, why);
-		return;
-	}
-	err = own_log_put_functions(runtime.log, begin, end, base);
 	if (!err)
 		err = put_new_threads();
 	if (!err)
@@ -268,13 +333,22 @@ static void add_module(const struct calltrace_function *begin, const struct call
 PUBLIC void __calltrace_register(const struct calltrace_function *begin, const struct calltrace_function *end,
 				 uint8_t *on, uint32_t flags)
 {
+	const char *why;
 	struct guard g;
+	uint32_t base;
 
-	(void)flags;
 	runtime_lock(&g);
+	if (!runtime.has_flags)
+		runtime.flags = flags;
+	runtime.has_flags = true;
 	runtime_begin();
-	if (is_tracing() && begin < end)
-		add_module(begin, end, on);
+	if (begin < end) {
+		why = modules_add(begin, end, on, &base);
+		if (why)
+			refuse_module(begin, why);
+		else if (is_tracing())
+			put_module(begin, end, on, base);
+	}
 	runtime_unlock(&g);
 }
 
@@ -355,20 +429,57 @@ PUBLIC int calltrace_flush(void)
 	return ret;
 }
 
-/* The end */
-
-static void end_log(void)
+/* 0, or the -errno of what could not be written. */
+static int end_log(void)
 {
 	uint64_t discarded;
+	int ret;
 
+	modules_switch(false);
+	ret = (int)threads_finish();
 	keep_error(put_new_threads());
-	threads_finish();
 	discarded = threads_discarded();
-	threads_forget();
 	if (discarded)
 		keep_error(own_log_put_lost(runtime.log, discarded));
 	keep_error(own_log_close(take_ptr(runtime.log)));
+	return ret;
 }
+
+PUBLIC int calltrace_initialize(void)
+{
+	struct guard g;
+	int ret = 0;
+
+	/* A copy that no handler of fork() has seen: our lock may be held in it for ever. */
+	if (threads_have_begun() && !threads_are_ours())
+		return -ENOTSUP;
+	runtime_lock(&g);
+	runtime.was_begun = true;
+	if (runtime.has_ended)
+		ret = -ENOENT;
+	else if (!is_tracing())
+		ret = begin_log();
+	runtime_unlock(&g);
+	return ret;
+}
+
+PUBLIC int calltrace_deinitialize(void)
+{
+	int ret = -ENOENT, failed;
+	struct guard g;
+
+	runtime_lock(&g);
+	runtime.was_begun = true;
+	if (is_tracing()) {
+		ret = end_log();
+		failed = error_number(take_ptr(runtime.error));
+		ret = failed ? failed : ret;
+	}
+	runtime_unlock(&g);
+	return ret;
+}
+
+/* The end of the process */
 
 /* After the program's exit handlers and destructors. */
 __attribute__((destructor(101))) static void on_exit_of_process(void)
@@ -376,8 +487,8 @@ __attribute__((destructor(101))) static void on_exit_of_process(void)
 	struct guard g;
 
 	runtime_lock(&g);
+	runtime.has_ended = true;
 	if (is_tracing()) {
-		modules_switch(false);
 		end_log();
 		if (runtime.error)
 			say(runtime.error->text, "");

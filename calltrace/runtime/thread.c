@@ -22,6 +22,9 @@
 #define WIDE_SAMPLE 20000      /* cycles: something came between the two clocks */
 #define RATE_SHIFT 40
 
+/* In place of `what` of a slot that was written and is not to be read: it lies behind one that is not written yet. */
+#define SLOT_FORGOTTEN CALLTRACE_KIND_MASK
+
 /* A point at which both clocks were read. */
 struct clock_point {
 	uint64_t tsc, ns;
@@ -65,9 +68,16 @@ static __thread struct {
 	bool has_ended;
 } self __attribute__((tls_model("initial-exec")));
 
+/* Is zero in a copy of the process. */
+struct threads_page {
+	atomic_bool is_ours;
+	atomic_bool
+		is_recording; /* set before all threads are visited for a log's beginning, or for its end */
+};
+
 static struct {
 	_Atomic(struct thread *) first;
-	atomic_bool *is_recording; /* in a page that is zero in a copy of the process; NULL: not begun */
+	struct threads_page *page; /* NULL: not begun */
 	struct output_place *place;
 	uint32_t ring_chunks; /* 0: not a flight recorder, all is written */
 	void (*ended)(struct thread *t);
@@ -160,8 +170,11 @@ static void take_slot(struct thread *t, const struct calltrace_slot *slot, uint3
 	struct call_fact f = { .kind = what & CALLTRACE_KIND_MASK & ~CALLTRACE_INLINED,
 			       .frame = slot->frame,
 			       .time_ns = time_ns };
-	const struct calltrace_function *record = modules_find(what, &t->module, &f.function);
+	const struct calltrace_function *record;
 
+	if (what == SLOT_FORGOTTEN)
+		return;
+	record = modules_find(what, &t->module, &f.function);
 	if (!record) {
 		t->out.discarded++;
 		return;
@@ -282,6 +295,42 @@ static void drain_ring(struct thread *t)
 	drain_end(&d);
 }
 
+/* All that was written so far is not to be read. Of a slot that is not written yet, that is not known. */
+static void forget_ring(struct thread *t)
+{
+	struct calltrace_slot *slot, *end;
+
+	t->ring.overwritten = 0;
+	t->was_read = false;
+	for (unsigned int i = 0; ring_stretch(&t->ring, i, &slot, &end); i++) {
+		for (; slot < end; slot++) {
+			if (!what_of(slot))
+				continue;
+			__atomic_store_n(&slot->what, 0, __ATOMIC_RELAXED);
+			ring_read(&t->ring, slot);
+		}
+	}
+}
+
+/* Returns how many events these were. */
+static uint64_t forget_slots(struct thread *t, const struct calltrace_slot *end)
+{
+	struct calltrace_slot *slot;
+	uint64_t n = 0;
+
+	for (; t->from < end && what_of(t->from); t->from++) {
+		n += t->from->what != SLOT_FORGOTTEN;
+		__atomic_store_n(&t->from->what, 0, __ATOMIC_RELAXED);
+	}
+	for (slot = t->from; slot < end; slot++) {
+		if (!what_of(slot) || slot->what == SLOT_FORGOTTEN)
+			continue;
+		__atomic_store_n(&slot->what, SLOT_FORGOTTEN, __ATOMIC_RELAXED);
+		n++;
+	}
+	return n;
+}
+
 static uint64_t area_slots(void)
 {
 	return ((threads.ring_chunks ? threads.ring_chunks : 1) + SLACK_CHUNKS) * SLOTS;
@@ -300,6 +349,14 @@ static void drain_all(struct thread *t, const struct calltrace_slot *own)
 		drain_ring(t);
 	else
 		drain(t, own ? own : t->chunk + area_slots(), own);
+}
+
+static void forget_all(struct thread *t)
+{
+	if (threads.ring_chunks)
+		forget_ring(t);
+	else
+		forget_slots(t, t->chunk + area_slots());
 }
 
 /* Where the next event of the thread goes. */
@@ -355,6 +412,17 @@ static struct thread *take_head(void)
 	return t;
 }
 
+/*
+ * Under the thread's lock. Who sees that nothing is recorded is not visited any more by the log that ended; who does not,
+ * is visited later.
+ */
+static void begin_file(struct thread *t)
+{
+	output_begin(&t->out, threads.place, (struct call_packet *)(t->chunk + area_slots()), t->tid);
+	t->out.is_stopped = !threads_are_recording();
+	t->is_new = t->tid != threads.place->pid; /* the log has the first thread from its beginning */
+}
+
 static struct thread *thread_begin(void)
 {
 	struct thread *t = take_head();
@@ -377,9 +445,8 @@ static struct thread *thread_begin(void)
 	t->was_read = false;
 	t->point = clock_point_now();
 	t->module = 0;
-	output_begin(&t->out, threads.place, (struct call_packet *)(t->chunk + area_slots()), t->tid);
+	begin_file(t);
 	raw_lock_release(&t->lock);
-	t->is_new = t->tid != threads.place->pid; /* the log has the first thread from its beginning */
 	return t;
 }
 
@@ -389,6 +456,13 @@ static uint64_t shared_events(const struct calltrace_slot *at)
 	const struct calltrace_slot *from = self.shared_from ? self.shared_from : &shared[SLOTS - 1];
 
 	return at > from ? (uint64_t)(at - from) - 1 : 0;
+}
+
+/* The next event is a thread's first one. */
+static void be_new(void)
+{
+	self.shared_from = NULL;
+	__calltrace_at = &shared[SLOTS - 1];
 }
 
 /* The next events go into the shared chunk, as many as there fit. */
@@ -404,7 +478,8 @@ static void first_turn(uint32_t what, uint32_t frame)
 	struct thread *t = self.has_ended ? NULL : thread_begin();
 
 	if (!t) {
-		threads.discarded += discarded + 1;
+		if (threads_are_recording())
+			threads.discarded += discarded + 1;
 		scribble();
 		return;
 	}
@@ -419,15 +494,28 @@ static void first_turn(uint32_t what, uint32_t frame)
 		pthread_setspecific(threads.key, t);
 }
 
+/* In a copy of the process, whose memory and locks are as they were in the middle of everything. */
+static void copied_turn(struct thread *t)
+{
+	if (!t) {
+		scribble();
+		return;
+	}
+	slots_clear(t->chunk, t->chunk + area_slots());
+	__calltrace_at = t->chunk;
+}
+
 /* From turn.S: anywhere in the program, in malloc() and in signal handlers too. */
 void calltrace_turn(uint32_t what, uint32_t frame)
 {
 	const uint64_t signals = raw_signals_block(RAW_ALL_SIGNALS);
 	struct thread *t = self.t;
 
-	if (!threads_are_recording()) {
+	if (!threads_are_ours()) {
 		modules_switch(false);
-		scribble();
+		copied_turn(t);
+	} else if (!t && !self.has_ended && !threads_are_recording()) {
+		be_new();
 	} else if (!t) {
 		first_turn(what, frame);
 	} else {
@@ -464,7 +552,7 @@ void thread_finish(struct thread *t)
 /* Of the thread's key. The last of its rounds: destructors of the program's own keys are recorded, too. */
 static void on_thread_end(void *arg)
 {
-	if (!threads_are_recording())
+	if (!threads_are_ours())
 		return;
 	if (++self.rounds < PTHREAD_DESTRUCTOR_ITERATIONS && !pthread_setspecific(threads.key, arg))
 		return;
@@ -475,7 +563,6 @@ static void on_thread_end(void *arg)
 
 const char *threads_begin(struct output_place *place, uint32_t ring_chunks, void (*ended)(struct thread *t))
 {
-	atomic_bool *page;
 	long p;
 
 	if ((uintptr_t)shared % CALLTRACE_CHUNK)
@@ -484,9 +571,8 @@ const char *threads_begin(struct output_place *place, uint32_t ring_chunks, void
 	p = map_bytes(HEAD_BYTES);
 	if (raw_failed(p))
 		return "no memory";
-	page = (atomic_bool *)p;
 	/* Kernels before 4.14 cannot: there a child made without fork() would go on as its parent. */
-	madvise(page, HEAD_BYTES, MADV_WIPEONFORK);
+	madvise((void *)p, HEAD_BYTES, MADV_WIPEONFORK);
 	threads.has_key = !pthread_key_create(&threads.key, on_thread_end);
 	if (threads.has_key && threads.key >= KEYS_WITHOUT_MALLOC) {
 		pthread_key_delete(threads.key);
@@ -495,23 +581,74 @@ const char *threads_begin(struct output_place *place, uint32_t ring_chunks, void
 	threads.place = place;
 	threads.ring_chunks = ring_chunks;
 	threads.ended = ended;
-	threads.is_recording = page;
-	*page = true;
+	threads.page = (struct threads_page *)p;
+	threads.page->is_ours = true;
 	return NULL;
+}
+
+bool threads_have_begun(void)
+{
+	return threads.page;
+}
+
+bool threads_are_ours(void)
+{
+	return threads.page && threads.page->is_ours;
 }
 
 bool threads_are_recording(void)
 {
-	return threads.is_recording && *threads.is_recording;
+	return threads_are_ours() && threads.page->is_recording;
 }
 
-void threads_forget(void)
+/* The thread that has forked: the slots that it was given belong to its parent. One may be written late, by code that a
+ * signal has interrupted, whose handler has forked. */
+static void copy_own(struct thread *t, bool was_held)
 {
-	if (threads.is_recording)
-		*threads.is_recording = false;
+	const uint64_t index = (uint64_t)(__calltrace_at - t->chunk) / SLOTS;
+
+	t->tid = (pid_t)raw_call(SYS_gettid, 0, 0, 0, 0);
+	t->begin = t->from = __calltrace_at;
+	t->ring.current = index < t->ring.chunks ? (uint32_t)index : t->ring.chunks - 1;
+	t->ring.read_slots = 0;
+	if (was_held)
+		t->calls = (struct open_calls){ 0 };
+	t->out.is_stopped = true;
 }
 
-/* Drains each thread, then calls @fn, if any, under its lock. The first result of @fn that is not 0. */
+/* Its memory is as it was in the middle of whatever held its lock: it is left alone then. */
+static void drop_copy(struct thread *t, bool was_held)
+{
+	if (was_held)
+		t->calls = (struct open_calls){ 0 };
+	else if (t->chunk)
+		raw_call(SYS_munmap, (long)t->map, (long)map_size(), 0, 0);
+	open_calls_deinit(&t->calls);
+	t->chunk = NULL;
+	t->is_new = false;
+	t->is_taken = false;
+}
+
+void threads_after_fork(void)
+{
+	struct thread *t;
+
+	if (!threads.page)
+		return;
+	threads.page->is_recording = false;
+	for (t = threads.first; t; t = t->next) {
+		const bool was_held = t->lock;
+
+		t->lock = 0;
+		if (t == self.t)
+			copy_own(t, was_held);
+		else
+			drop_copy(t, was_held);
+	}
+	threads.page->is_ours = true;
+}
+
+/* Calls @fn for each thread that has a chunk, under its lock. The first result of @fn that is not 0. */
 static long threads_each(long (*fn)(struct thread *t))
 {
 	struct thread *t;
@@ -520,10 +657,8 @@ static long threads_each(long (*fn)(struct thread *t))
 	for (t = threads.first; t; t = t->next) {
 		raw_lock_take(&t->lock);
 		if (t->chunk) {
-			long result;
+			const long result = fn(t);
 
-			drain_all(t, NULL);
-			result = fn ? fn(t) : 0;
 			ret = ret ? ret : result;
 		}
 		raw_lock_release(&t->lock);
@@ -531,24 +666,48 @@ static long threads_each(long (*fn)(struct thread *t))
 	return ret;
 }
 
+static long drain_thread(struct thread *t)
+{
+	drain_all(t, NULL);
+	return 0;
+}
+
 static long flush_file(struct thread *t)
 {
+	drain_all(t, NULL);
 	output_flush(&t->out);
 	return t->out.error;
 }
 
-/* Slots behind one that was not written in time are discarded. */
+/* Slots behind one that was not written in time, and those that come now, are discarded. */
 static long finish_file(struct thread *t)
 {
-	for (; !threads.ring_chunks && t->from < t->chunk + area_slots(); t->from++)
-		t->out.discarded += t->from->what != 0;
+	drain_all(t, NULL);
+	if (!threads.ring_chunks)
+		t->out.discarded += forget_slots(t, t->chunk + area_slots());
 	end_file(t);
+	return t->out.error;
+}
+
+static long record_thread(struct thread *t)
+{
+	forget_all(t);
+	open_calls_forget(&t->calls);
+	t->point = clock_point_now();
+	begin_file(t);
 	return 0;
+}
+
+void threads_record(void)
+{
+	threads.discarded = 0;
+	threads.page->is_recording = true;
+	threads_each(record_thread);
 }
 
 void threads_drain(void)
 {
-	threads_each(NULL);
+	threads_each(drain_thread);
 }
 
 long threads_flush(void)
@@ -556,9 +715,10 @@ long threads_flush(void)
 	return threads_each(flush_file);
 }
 
-void threads_finish(void)
+long threads_finish(void)
 {
-	threads_each(finish_file);
+	threads.page->is_recording = false;
+	return threads_each(finish_file);
 }
 
 uint64_t threads_discarded(void)

@@ -29,17 +29,28 @@
 struct thread;
 
 /*
- * Once, before a module is turned on: turns write to @place from now on. NULL, or why nothing can be recorded: a phrase.
- * @ring_chunks: a flight recorder, of so many chunks for each thread, 2 or more; what is in them is written when it is
- * flushed and when a thread ends. 0: all is written. @ended is called in a thread that ends, before thread_finish().
+ * Once. NULL, or why nothing can be recorded: a phrase. @ring_chunks: a flight recorder, of so many chunks for each
+ * thread, 2 or more; what is in them is written when it is flushed and when a thread ends. 0: all is written. @ended is
+ * called in a thread that ends, before thread_finish().
  */
 const char *threads_begin(struct output_place *place, uint32_t ring_chunks, void (*ended)(struct thread *t));
 
-/* False: not begun, over, or this process is a copy of the one that began. */
+bool threads_have_begun(void);
+
+/* False: not begun, or this process is a copy of the one that began. */
+bool threads_are_ours(void);
+
+/* False: between logs, too. */
 bool threads_are_recording(void);
 
-/* Turns write nothing any more, from now on. Async-signal-safe. */
-void threads_forget(void);
+/* In a fork's child, which has one thread: nothing is recorded, until threads_record(). Async-signal-safe. */
+void threads_after_fork(void);
+
+/*
+ * A log's beginning, before modules are turned on: from now on turns write to the place, in which nobody is interested
+ * between threads_finish() and this. Events that come late, of code that saw its module on before, are in this log.
+ */
+void threads_record(void);
 
 /* Those below: with all signals blocked, while threads are recording. Of a flight recorder: while modules are off. */
 
@@ -49,13 +60,16 @@ void threads_drain(void);
 /* The same, and all events are in files. 0, or the -errno of one that could not be written. */
 long threads_flush(void);
 
-/* Flushes, for the last time: later events are lost. */
-void threads_finish(void);
+/*
+ * Flushes, for the last time: nothing is recorded any more. Threads keep their chunks, in which they may be writing.
+ * Result as of threads_flush().
+ */
+long threads_finish(void);
 
-/* Of the calling thread, which ends: @t is not to be used any more. */
+/* Of the calling thread, which ends: @t is not to be used any more. Between logs, too. */
 void thread_finish(struct thread *t);
 
-/* Events that were discarded up to now, by all threads. */
+/* Events of this log that were discarded up to now, by all threads. Also after threads_finish(). */
 uint64_t threads_discarded(void);
 
 /* The next thread after @t, NULL: the first one, that has not been given yet. NULL: there are no more. */

@@ -1,0 +1,78 @@
+"""
+libcalltrace's functions, in programs that calltrace-cc has built: logs that a program begins and ends.
+"""
+import json
+import os
+import subprocess
+from collections import defaultdict
+
+import pytest
+from conftest import BUILD, ROOT, VICTIMS, WAIT, WATCHCTL
+
+CC = str(BUILD / "bin" / "calltrace-cc")
+SOURCES = VICTIMS / "calltrace"
+
+needs_pass = pytest.mark.skipif(not (BUILD / "libcalltrace-pass.so").exists(), reason="built without LLVM 19: there is no pass")
+
+
+def build(source, target, *options, compiler=CC):
+    subprocess.run([compiler, *options, f"-I{ROOT}/calltrace", str(source), "-o", str(target), "-lpthread"], check=True, timeout=WAIT)
+    return str(target)
+
+
+def run(program, *args, **env):
+    ran = subprocess.run([program, *args], capture_output=True, text=True, timeout=WAIT, env={**os.environ, **{k: str(v) for k, v in env.items()}})
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
+
+
+def events(log):
+    ran = subprocess.run([WATCHCTL, "report", "--calls", str(log), "--json"], capture_output=True, text=True, timeout=WAIT)
+    assert ran.returncode == 0, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def check_balanced(found):
+    """Each call ends once, the innermost of its thread first."""
+    opened = defaultdict(list)
+    for e in found:
+        if e["type"] == "call":
+            assert e.get("parent", 0) == (opened[e["tid"]][-1] if opened[e["tid"]] else 0)
+            opened[e["tid"]].append(e["call"])
+        elif e["type"] == "return":
+            assert opened[e["tid"]].pop() == e["call"]
+    assert not any(opened.values())
+    return sum(e["type"] == "call" for e in found)
+
+
+@needs_pass
+@pytest.mark.parametrize("ring", ["", "128K"])
+def test_logs_begin_and_end_while_threads_call(tmp_path, ring):
+    program = build(SOURCES / "logs.c", tmp_path / "logs", "-O2")
+    # Without a ring all of the calls are written: pauses bound how many these are.
+    run(program, "0" if ring else "100", CALLTRACE_OUTPUT=tmp_path / "log.%p.%n", CALLTRACE_RING=ring)
+    logs = list(tmp_path.glob("log.*"))
+    assert len(logs) == 201 + 20
+    calls = 0
+    for log in logs:
+        found = events(log)
+        calls += check_balanced(found)
+        assert sum(e["type"] == "process" for e in found) == 1
+        assert not any(e["type"] == "note" and "has not closed its log" in e["text"] for e in found)
+    # At least those of the children.
+    assert calls > 20 * 89
+
+
+@needs_pass
+def test_a_child_has_the_log_that_it_asks_for(tmp_path):
+    program = build(SOURCES / "logs.c", tmp_path / "logs", "-O0")
+    run(program, "100", CALLTRACE_OUTPUT=tmp_path / "log.%p.%n")
+    pids = defaultdict(list)
+    for log in tmp_path.glob("log.*"):
+        pids[log.name.split(".")[1]].append(log)
+    children = [logs[0] for logs in pids.values() if len(logs) == 1]
+    assert len(children) == 20
+    for log in children:
+        assert log.name.endswith(".0")
+        names = [e["function"] for e in events(log) if e["type"] == "call"]
+        assert names.count("fib") == 177

@@ -1,0 +1,637 @@
+/* Logs that a traced program begins and ends: see traced_run.h. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+static unsigned int traced_flags(void)
+{
+	const char *text = getenv("TRACED_FLAGS");
+
+	return text ? (unsigned int)atoi(text) : 0;
+}
+
+#define TRACED_FLAGS traced_flags()
+#include "calltrace/calltrace.h"
+#include "tests/unit/calltrace/traced.h"
+#include "tests/unit/calltrace/traced_run.h"
+
+TRACED_FUNCTION(a, 0);
+TRACED_FUNCTION(b, 0);
+TRACED_FUNCTION(c, 0);
+TRACED_FUNCTION(d, 0);
+TRACED_FUNCTION(e, 0);
+TRACED_FUNCTION(inl, 1);
+
+#define S1 0x70001000u
+#define S2 0x70000f00u
+#define S3 0x70000e00u
+#define SLOTS (CALLTRACE_CHUNK / sizeof(struct calltrace_slot))
+
+/* In an act: a number for what went wrong. */
+#define TRY(number, claim)               \
+	do {                             \
+		if (!(claim))            \
+			return (number); \
+	} while (0)
+
+static void call_twice(uint64_t rounds)
+{
+	for (uint64_t i = 0; i < rounds; i++) {
+		ENTER(a, S1);
+		ENTER(b, S2);
+		LEAVE(b, S2);
+		LEAVE(a, S1);
+	}
+}
+
+/* Acts of the traced program */
+
+static int two_logs(void)
+{
+	call_twice(1);
+	TRY(1, calltrace_deinitialize() == 0 && !calltrace_enabled());
+	call_twice(1);
+	TRY(2, calltrace_deinitialize() == -ENOENT && calltrace_flush() == -ENOENT);
+	TRY(3, calltrace_enable() == -ENOENT);
+	TRY(4, calltrace_initialize() == 0 && calltrace_initialize() == 0 && calltrace_enabled());
+	ENTER(c, S1);
+	LEAVE(c, S1);
+	return 0;
+}
+
+static int open_calls(void)
+{
+	ENTER(a, S1);
+	ENTER(b, S2);
+	TRY(1, calltrace_deinitialize() == 0);
+	ENTER(c, S3);
+	TRY(2, calltrace_initialize() == 0);
+	LEAVE(c, S3);
+	LEAVE(b, S2);
+	ENTER(d, S2);
+	LEAVE(d, S2);
+	LEAVE(a, S1);
+	return 0;
+}
+
+static int refused(void)
+{
+	call_twice(1);
+	TRY(1, calltrace_deinitialize() == 0 && calltrace_initialize() == -EEXIST);
+	setenv("CALLTRACE_OUTPUT", "/tmp/%x", 1);
+	TRY(2, calltrace_initialize() == -EINVAL);
+	setenv("CALLTRACE_OUTPUT", "", 1);
+	TRY(3, calltrace_initialize() == -ENOENT);
+	unsetenv("CALLTRACE_OUTPUT");
+	TRY(4, calltrace_initialize() == -ENOENT);
+	call_twice(1);
+	return 0;
+}
+
+static int waits(void)
+{
+	call_twice(1);
+	TRY(1, access(getenv("CALLTRACE_OUTPUT"), F_OK) < 0);
+	TRY(2, calltrace_enable() == -ENOENT && calltrace_flush() == -ENOENT);
+	TRY(3, calltrace_initialize() == 0);
+	ENTER(c, S1);
+	LEAVE(c, S1);
+	return 0;
+}
+
+/* It never begins. */
+static int waits_for_ever(void)
+{
+	call_twice(1);
+	return calltrace_enabled();
+}
+
+static int is_on(void)
+{
+	call_twice(1);
+	return calltrace_enabled() ? 0 : 1;
+}
+
+static int is_off(void)
+{
+	call_twice(1);
+	TRY(1, !calltrace_enabled() && calltrace_enable() == 0);
+	ENTER(c, S1);
+	LEAVE(c, S1);
+	return 0;
+}
+
+static pthread_barrier_t begin, end;
+
+static void *lives_on(void *arg)
+{
+	if (arg)
+		call_twice(1);
+	pthread_barrier_wait(&begin);
+	pthread_barrier_wait(&end);
+	ENTER(c, S1);
+	LEAVE(c, S1);
+	return NULL;
+}
+
+static void *does_not(void *arg)
+{
+	call_twice(1);
+	pthread_barrier_wait(&begin);
+	return NULL;
+}
+
+static int threads_go_on(void)
+{
+	pthread_t t[3];
+
+	pthread_barrier_init(&begin, NULL, 4);
+	pthread_barrier_init(&end, NULL, 3);
+	pthread_create(&t[0], NULL, lives_on, &begin);
+	pthread_create(&t[1], NULL, lives_on, NULL);
+	pthread_create(&t[2], NULL, does_not, NULL);
+	pthread_barrier_wait(&begin);
+	pthread_join(t[2], NULL);
+	TRY(1, calltrace_deinitialize() == 0 && calltrace_initialize() == 0);
+	pthread_barrier_wait(&end);
+	pthread_join(t[0], NULL);
+	pthread_join(t[1], NULL);
+	return 0;
+}
+
+/* As code that a signal has interrupted between taking a slot and writing it, or that was slow. */
+static int late_slot(void)
+{
+	struct calltrace_slot *slot;
+
+	call_twice(1);
+	slot = traced_take();
+	call_twice(10); /* known to be written to nobody but this thread's own turn */
+	TRY(1, calltrace_deinitialize() == 0 && calltrace_initialize() == 0);
+	traced_write(slot, traced_what(CALLTRACE_ENTRY, &record_c), S3);
+	ENTER(d, S3 - 64);
+	LEAVE(d, S3 - 64);
+	LEAVE(c, S3);
+	call_twice(3 * SLOTS / 4);
+	return 0;
+}
+
+/* Code that has seen its module on. */
+static void record_anyway(size_t n)
+{
+	const uint32_t what = traced_what(CALLTRACE_ENTRY, &record_e);
+
+	for (size_t i = 0; i < n; i++) {
+		struct calltrace_slot *slot = traced_take();
+
+		traced_write(slot, what, S1);
+		if (traced_is_last(slot))
+			traced_turn(what, S1);
+	}
+}
+
+static void *anyway(void *arg)
+{
+	record_anyway((size_t)arg);
+	pthread_barrier_wait(&begin);
+	pthread_barrier_wait(&end);
+	call_twice(SLOTS);
+	return NULL;
+}
+
+/* Turns and first turns while there is no log. */
+static int between_logs(void)
+{
+	pthread_t t[2];
+
+	pthread_barrier_init(&begin, NULL, 3);
+	pthread_barrier_init(&end, NULL, 3);
+	call_twice(1);
+	TRY(1, calltrace_deinitialize() == 0);
+	record_anyway(3 * SLOTS + 5);
+	pthread_create(&t[0], NULL, anyway, (void *)1);
+	pthread_create(&t[1], NULL, anyway, (void *)(SLOTS + 7));
+	pthread_barrier_wait(&begin);
+	TRY(2, calltrace_initialize() == 0);
+	pthread_barrier_wait(&end);
+	pthread_join(t[0], NULL);
+	pthread_join(t[1], NULL);
+	call_twice(SLOTS);
+	return 0;
+}
+
+/* A library that is loaded while there is no log, and one that goes meanwhile. */
+static int modules(void)
+{
+	TRY(1, calltrace_deinitialize() == 0);
+	__calltrace_unregister(__start_calltrace_functions);
+	traced_begin();
+	TRY(2, !traced_on && calltrace_initialize() == 0 && traced_on);
+	call_twice(1);
+	return 0;
+}
+
+static int child_output(void)
+{
+	char output[128];
+
+	snprintf(output, sizeof(output), "%s.child.%%n", getenv("CALLTRACE_OUTPUT"));
+	return setenv("CALLTRACE_OUTPUT", output, 1);
+}
+
+static void *calls_and_waits(void *arg)
+{
+	call_twice(1);
+	pthread_barrier_wait(&begin);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void *calls(void *arg)
+{
+	ENTER(c, S1);
+	LEAVE(c, S1);
+	return NULL;
+}
+
+static int in_child(void)
+{
+	pthread_t t;
+
+	call_twice(SLOTS);
+	TRY(1, !calltrace_enabled() && child_output() == 0);
+	TRY(2, calltrace_initialize() == 0 && calltrace_initialize() == 0);
+	ENTER(b, S2);
+	LEAVE(b, S2);
+	LEAVE(a, S1); /* the parent's */
+	pthread_create(&t, NULL, calls, NULL);
+	pthread_join(t, NULL);
+	TRY(3, calltrace_deinitialize() == 0 && calltrace_initialize() == 0);
+	call_twice(1);
+	return 0;
+}
+
+static int forks(void)
+{
+	pthread_t t;
+	pid_t child;
+	int status;
+
+	pthread_barrier_init(&begin, NULL, 2);
+	pthread_create(&t, NULL, calls_and_waits, NULL);
+	pthread_barrier_wait(&begin);
+	ENTER(a, S1);
+	child = fork();
+	if (!child)
+		exit(in_child());
+	waitpid(child, &status, 0);
+	LEAVE(a, S1);
+	return status;
+}
+
+static int forks_raw(void)
+{
+	pid_t child;
+	int status;
+
+	call_twice(1);
+	child = (pid_t)syscall(SYS_fork);
+	if (!child) {
+		record_anyway(3 * SLOTS);
+		_exit(calltrace_initialize() == -ENOTSUP ? 0 : 1);
+	}
+	waitpid(child, &status, 0);
+	return status;
+}
+
+static int shell(const char *dir, const char *command)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "cd '%s' && %s", dir, command);
+	return system(text);
+}
+
+/* Many threads, all the time. */
+
+static atomic_bool is_over;
+
+static void *busy(void *arg)
+{
+	while (!is_over)
+		call_twice(100);
+	return NULL;
+}
+
+#define BUSY 4
+#define ROUNDS 50
+
+static int stress(void)
+{
+	pthread_t t[BUSY];
+
+	for (int i = 0; i < BUSY; i++)
+		pthread_create(&t[i], NULL, busy, NULL);
+	for (int i = 0; i < ROUNDS; i++) {
+		TRY(1, calltrace_flush() == 0);
+		TRY(2, calltrace_deinitialize() == 0 && calltrace_initialize() == 0);
+	}
+	is_over = true;
+	for (int i = 0; i < BUSY; i++)
+		pthread_join(t[i], NULL);
+	return 0;
+}
+
+static const struct act acts[] = {
+	{ "two_logs", two_logs },
+	{ "open_calls", open_calls },
+	{ "refused", refused },
+	{ "waits", waits },
+	{ "waits_for_ever", waits_for_ever },
+	{ "is_on", is_on },
+	{ "is_off", is_off },
+	{ "threads_go_on", threads_go_on },
+	{ "late_slot", late_slot },
+	{ "between_logs", between_logs },
+	{ "modules", modules },
+	{ "forks", forks },
+	{ "forks_raw", forks_raw },
+	{ "stress", stress },
+};
+
+/* Tests */
+
+/* The log LOG.suffix. */
+static const char *log_of(const struct fixture *f, const char *suffix)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s%s", f->log, suffix);
+	return path;
+}
+
+static void ran_numbered(const struct fixture *f, const char *name)
+{
+	char output[128];
+
+	snprintf(output, sizeof(output), "%s.%%n", f->log);
+	assert_int_equal(run(f, name, output), 0);
+	said(f, "");
+}
+
+static void a_log_ends_and_another_begins(void **state)
+{
+	const struct fixture *f = *state;
+
+	ran_numbered(f, "two_logs");
+	check_times(log_of(f, ".0"), "+a+b-b-a", 1, 0);
+	check_times(log_of(f, ".1"), "+c-c", 1, 0);
+	for (int i = 0; i < 2; i++) {
+		const char *log = log_of(f, i ? ".1" : ".0");
+
+		assert_int_equal(count_events(log, EVENT_FUNCTION, NULL), sizeof(NAMES) - 1);
+		assert_int_equal(count_events(log, EVENT_PROCESS, NULL), 1);
+		assert_int_equal(count_events(log, EVENT_LOST, NULL), 0);
+		assert_false(tracelog_is_recording(log));
+	}
+}
+
+static void calls_that_are_open_are_of_the_log_they_began_in(void **state)
+{
+	const struct fixture *f = *state;
+
+	ran_numbered(f, "open_calls");
+	check_times(log_of(f, ".0"), "+a+b", 1, 0);
+	check_times(log_of(f, ".1"), "-c-b+d-d-a", 1, 0);
+}
+
+static void a_log_that_cannot_begin_is_refused(void **state)
+{
+	const struct fixture *f = *state;
+
+	assert_int_equal(run(f, "refused", f->log), 0);
+	said(f, "exists already");
+	check_times(f->log, "+a+b-b-a", 1, 0);
+}
+
+static void run_with_flags(const struct fixture *f, const char *flags, const char *name)
+{
+	setenv("TRACED_FLAGS", flags, 1);
+	ran(f, name);
+	unsetenv("TRACED_FLAGS");
+}
+
+static void a_module_may_wait_for_the_program(void **state)
+{
+	const struct fixture *f = *state;
+
+	run_with_flags(f, "2", "waits_for_ever");
+	assert_int_not_equal(access(f->log, F_OK), 0);
+	run_with_flags(f, "2", "waits");
+	check_times(f->log, "+c-c", 1, 0);
+	assert_int_equal(count_events(f->log, EVENT_FUNCTION, NULL), sizeof(NAMES) - 1);
+}
+
+static void a_module_may_start_off(void **state)
+{
+	const struct fixture *f = *state;
+
+	run_with_flags(f, "1", "is_off");
+	check_times(f->log, "+c-c", 1, 0);
+}
+
+static void the_environment_overrides_how_a_module_starts(void **state)
+{
+	const struct fixture *f = *state;
+
+	setenv("CALLTRACE_ENABLE", "1", 1);
+	run_with_flags(f, "1", "is_on");
+	unsetenv("CALLTRACE_ENABLE");
+	check_times(f->log, "+a+b-b-a", 1, 0);
+}
+
+/* How many threads have left @expect in @log; others have left nothing else. */
+static size_t threads_with(const char *log, const char *expect)
+{
+	scoped(call_reader_closep) struct call_reader *r = read_calls(log, 0);
+	size_t n = 0;
+
+	for (size_t i = 0; i < call_reader_threads(r); i++) {
+		scoped(freep) char *text = events_of(r, i);
+
+		n += !strcmp(text, expect);
+	}
+	return n;
+}
+
+static void threads_go_on_in_the_next_log(void **state)
+{
+	const struct fixture *f = *state;
+
+	ran_numbered(f, "threads_go_on");
+	assert_int_equal(threads_with(log_of(f, ".0"), "+a+b-b-a"), 2);
+	assert_int_equal(threads_with(log_of(f, ".1"), "+c-c"), 2);
+	assert_int_equal(count_events(log_of(f, ".0"), EVENT_THREAD, NULL), 3);
+	assert_int_equal(count_events(log_of(f, ".1"), EVENT_THREAD, NULL), 3);
+}
+
+static uint64_t lost;
+
+static void look_at_lost(const struct trace_event *e)
+{
+	lost = e->lost.count;
+}
+
+static void a_slot_that_is_written_late_is_of_the_next_log(void **state)
+{
+	const struct fixture *f = *state;
+	scoped(call_reader_closep) struct call_reader *r = NULL;
+	scoped(freep) char *text = NULL;
+
+	ran_numbered(f, "late_slot");
+	check_times(log_of(f, ".0"), "+a+b-b-a", 1, 40);
+	assert_int_equal(count_events(log_of(f, ".0"), EVENT_LOST, look_at_lost), 1);
+	assert_int_equal(lost, 40);
+	r = read_calls(log_of(f, ".1"), 0);
+	text = events_of(r, 0);
+	assert_memory_equal(text, "+c+d-d-c+a+b-b-a", 16);
+	assert_int_equal(strlen(text) / 2, 4 + 3 * SLOTS);
+	assert_int_equal(count_events(log_of(f, ".1"), EVENT_LOST, NULL), 0);
+}
+
+static void what_happens_between_two_logs_is_in_neither(void **state)
+{
+	const struct fixture *f = *state;
+	scoped(call_reader_closep) struct call_reader *r = NULL;
+
+	ran_numbered(f, "between_logs");
+	check_times(log_of(f, ".0"), "+a+b-b-a", 1, 0);
+	assert_int_equal(count_events(log_of(f, ".1"), EVENT_LOST, NULL), 0);
+	r = read_calls(log_of(f, ".1"), 0);
+	assert_int_equal(call_reader_threads(r), 3);
+	for (size_t i = 0; i < 3; i++) {
+		scoped(freep) char *text = events_of(r, i);
+
+		assert_int_equal(strlen(text), 8 * SLOTS);
+		assert_memory_equal(text, "+a+b-b-a", 8);
+	}
+}
+
+static void modules_may_come_while_there_is_no_log(void **state)
+{
+	const struct fixture *f = *state;
+
+	ran_numbered(f, "modules");
+	check_times(log_of(f, ".1"), "+a+b-b-a", 1, 0);
+	assert_int_equal(count_events(log_of(f, ".1"), EVENT_FUNCTION, NULL), sizeof(NAMES) - 1);
+}
+
+static void look_at_process(const struct trace_event *e)
+{
+	lost = (uint64_t)e->process.pid;
+}
+
+static void a_child_may_have_a_log_of_its_own(void **state)
+{
+	static const char *const rings[] = { "", "128K" };
+	const struct fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		uint64_t parent;
+
+		setenv("CALLTRACE_RING", rings[i], 1);
+		ran(f, "forks");
+		unsetenv("CALLTRACE_RING");
+		assert_int_equal(threads_with(f->log, "+a-a"), 1);
+		assert_int_equal(threads_with(f->log, "+a+b-b-a"), 1);
+		count_events(f->log, EVENT_PROCESS, look_at_process);
+		parent = lost;
+		assert_int_equal(threads_with(log_of(f, ".child.0"), "+b-b-a"), 1);
+		assert_int_equal(threads_with(log_of(f, ".child.0"), "+c-c"), 1);
+		count_events(log_of(f, ".child.0"), EVENT_PROCESS, look_at_process);
+		assert_int_not_equal(lost, parent);
+		check_times(log_of(f, ".child.1"), "+a+b-b-a", 1, 0);
+		assert_int_equal(shell(f->dir, "rm -r log*"), 0);
+	}
+}
+
+static void a_child_of_a_bare_system_call_may_not(void **state)
+{
+	const struct fixture *f = *state;
+
+	ran(f, "forks_raw");
+	check_times(f->log, "+a+b-b-a", 1, 0);
+}
+
+/* Each exit is that of the innermost call, or of one that was entered before. */
+static void check_nested(const char *text)
+{
+	char open[8];
+	size_t n = 0;
+
+	for (; *text; text += 2) {
+		if (*text == '+') {
+			assert_true(n < sizeof(open));
+			open[n++] = text[1];
+		} else if (n) {
+			assert_int_equal(open[--n], text[1]);
+		}
+	}
+}
+
+static void threads_that_never_stop_leave_logs_that_nest(void **state)
+{
+	static const char *const rings[] = { "", "128K" };
+	const struct fixture *f = *state;
+
+	for (int ring = 0; ring < 2; ring++) {
+		setenv("CALLTRACE_RING", rings[ring], 1);
+		ran_numbered(f, "stress");
+		unsetenv("CALLTRACE_RING");
+		for (int i = 0; i <= ROUNDS; i++) {
+			scoped(call_reader_closep) struct call_reader *r = NULL;
+			struct call_damage d;
+			char suffix[16];
+
+			snprintf(suffix, sizeof(suffix), ".%d", i);
+			OK(call_reader_open(log_of(f, suffix), &r));
+			for (size_t k = 0; k < call_reader_threads(r); k++) {
+				scoped(freep) char *text = events_of(r, k);
+
+				call_reader_damage(r, &d);
+				if (!d.discarded)
+					check_nested(text);
+			}
+			call_reader_damage(r, &d);
+			assert_int_equal(d.packets + d.ignored, 0);
+		}
+		assert_int_equal(shell(f->dir, "rm -r log*"), 0);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_log_ends_and_another_begins),
+		TEST(calls_that_are_open_are_of_the_log_they_began_in),
+		TEST(a_log_that_cannot_begin_is_refused),
+		TEST(a_module_may_wait_for_the_program),
+		TEST(a_module_may_start_off),
+		TEST(the_environment_overrides_how_a_module_starts),
+		TEST(threads_go_on_in_the_next_log),
+		TEST(a_slot_that_is_written_late_is_of_the_next_log),
+		TEST(what_happens_between_two_logs_is_in_neither),
+		TEST(modules_may_come_while_there_is_no_log),
+		TEST(a_child_may_have_a_log_of_its_own),
+		TEST(a_child_of_a_bare_system_call_may_not),
+		TEST(threads_that_never_stop_leave_logs_that_nest),
+	};
+
+	if (argc > 1 && !strcmp(argv[0], "traced"))
+		return act(acts, sizeof(acts) / sizeof(*acts), argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
