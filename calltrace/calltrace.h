@@ -46,6 +46,12 @@ int calltrace_enabled(void);
  */
 int calltrace_flush(void);
 
+/*
+ * Forgets what was recorded and is not in the log yet; a note in the log says so. Calls that are open end, for the log.
+ * 0, -ENOENT: there is no log.
+ */
+int calltrace_clear(void);
+
 #ifdef __cplusplus
 }
 #endif

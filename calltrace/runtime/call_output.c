@@ -179,6 +179,29 @@ void output_turn(struct call_output *o, uint64_t time_ns)
 	o->begin_ns = time_ns;
 }
 
+uint32_t output_clear(struct call_output *o)
+{
+	const uint32_t n = o->n;
+	uint64_t time_ns = o->begin_ns;
+	uint32_t entered = 0;
+
+	o->n = 0;
+	o->last_ns = time_ns;
+	for (uint32_t i = 0; i < n; i++) {
+		const uint64_t event = o->packet->event[i];
+		const enum call_what what = event & ((1u << CALL_TIME_SHIFT) - 1);
+
+		time_ns += (uint32_t)((uint32_t)(event >> CALL_TIME_SHIFT) - (uint32_t)time_ns);
+		if (what == CALL_ENTRY)
+			entered++;
+		else if (entered)
+			entered--;
+		else /* in place: it never gets further back than it was */
+			output_put(o, what, time_ns, (uint32_t)(event >> CALL_FUNCTION_SHIFT));
+	}
+	return entered;
+}
+
 void output_finish(struct call_output *o)
 {
 	output_flush(o);

@@ -59,6 +59,12 @@ static inline void output_put(struct call_output *o, enum call_what what, uint64
 /* Writes the packet, if there are events in it: those that could not be written are discarded, and counted. */
 void output_flush(struct call_output *o);
 
+/*
+ * Drops events of the packet, but for exits of calls whose entries are not in it. Returns how many calls were entered in
+ * it and have not ended.
+ */
+uint32_t output_clear(struct call_output *o);
+
 /* Flushes; a last packet without events says what was discarded after the one before. */
 void output_finish(struct call_output *o);
 

@@ -141,6 +141,18 @@ void open_calls_forget(struct open_calls *s)
 	s->is_leaving = false;
 }
 
+void open_calls_clear(struct open_calls *s, uint64_t time_ns, struct call_output *out)
+{
+	uint32_t entered = output_clear(out);
+
+	/* What it calls now, in slots that were forgotten, is above these. */
+	s->depth = s->depth > entered ? s->depth - entered : 0;
+	s->is_leaving = false;
+	while (s->depth)
+		end_innermost(s, CALL_EXIT_UNSEEN, time_ns, out);
+	open_calls_forget(s);
+}
+
 void open_calls_deinit(struct open_calls *s)
 {
 	if (s->cap)

@@ -68,6 +68,12 @@ static inline enum call_what open_calls_take_plain(struct open_calls *s, const s
 /* Events are missing here: none is known to be open. */
 void open_calls_forget(struct open_calls *s);
 
+/*
+ * The events in the packet of @out, which is not written yet, and others behind it are forgotten. Its file stays as nested
+ * as it was: calls whose entry is in it end, those that are open now at @time_ns. None is known to be open then.
+ */
+void open_calls_clear(struct open_calls *s, uint64_t time_ns, struct call_output *out);
+
 /* The thread has no more events. Other calls stay open. */
 void open_calls_finish(struct open_calls *s, struct call_output *out);
 

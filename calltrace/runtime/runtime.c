@@ -479,6 +479,25 @@ PUBLIC int calltrace_deinitialize(void)
 	return ret;
 }
 
+PUBLIC int calltrace_clear(void)
+{
+	struct guard g;
+	int ret = -ENOENT;
+
+	runtime_lock(&g);
+	if (is_tracing()) {
+		pause_ring();
+		threads_clear();
+		resume_ring();
+		ret = error_number(own_log_put_note(
+			runtime.log,
+			"the program has cleared what was recorded up to here and not written yet: "
+			"earlier calls may be missing, and are not counted as lost"));
+	}
+	runtime_unlock(&g);
+	return ret;
+}
+
 /* The end of the process */
 
 /* After the program's exit handlers and destructors. */

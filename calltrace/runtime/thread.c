@@ -698,6 +698,14 @@ static long record_thread(struct thread *t)
 	return 0;
 }
 
+static long clear_thread(struct thread *t)
+{
+	forget_all(t);
+	t->point = clock_point_now();
+	open_calls_clear(&t->calls, t->point.ns, &t->out);
+	return 0;
+}
+
 void threads_record(void)
 {
 	threads.discarded = 0;
@@ -708,6 +716,11 @@ void threads_record(void)
 void threads_drain(void)
 {
 	threads_each(drain_thread);
+}
+
+void threads_clear(void)
+{
+	threads_each(clear_thread);
 }
 
 long threads_flush(void)

@@ -60,6 +60,9 @@ void threads_drain(void);
 /* The same, and all events are in files. 0, or the -errno of one that could not be written. */
 long threads_flush(void);
 
+/* Events that are not in files are gone, and not discarded. Calls whose entry is in a file end. */
+void threads_clear(void);
+
 /*
  * Flushes, for the last time: nothing is recorded any more. Threads keep their chunks, in which they may be writing.
  * Result as of threads_flush().

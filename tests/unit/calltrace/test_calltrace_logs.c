@@ -1,4 +1,4 @@
-/* Logs that a traced program begins and ends: see traced_run.h. */
+/* Logs that a traced program begins, ends and clears: see traced_run.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -55,7 +55,7 @@ static int two_logs(void)
 	TRY(1, calltrace_deinitialize() == 0 && !calltrace_enabled());
 	call_twice(1);
 	TRY(2, calltrace_deinitialize() == -ENOENT && calltrace_flush() == -ENOENT);
-	TRY(3, calltrace_enable() == -ENOENT);
+	TRY(3, calltrace_enable() == -ENOENT && calltrace_clear() == -ENOENT);
 	TRY(4, calltrace_initialize() == 0 && calltrace_initialize() == 0 && calltrace_enabled());
 	ENTER(c, S1);
 	LEAVE(c, S1);
@@ -308,6 +308,59 @@ static int forks_raw(void)
 	return status;
 }
 
+static int clears(void)
+{
+	ENTER(a, S1);
+	TRY(1, calltrace_flush() == 0);
+	ENTER(b, S2);
+	LEAVE(b, S2);
+	ENTER(c, S2);
+	TRY(2, calltrace_clear() == 0);
+	LEAVE(c, S2);
+	ENTER(d, S2);
+	LEAVE(d, S2);
+	LEAVE(a, S1);
+	return 0;
+}
+
+/* A turn has made events of them, of which the file needs the exit. */
+static int clears_packet(void)
+{
+	ENTER(e, S1 + 256);
+	ENTER(c, S1 + 64);
+	TRY(1, calltrace_flush() == 0);
+	LEAVE(c, S1 + 64);
+	call_twice(SLOTS / 4);
+	ENTER(c, S1);
+	TRY(2, calltrace_clear() == 0);
+	LEAVE(c, S1);
+	LEAVE(e, S1 + 256);
+	call_twice(1);
+	return 0;
+}
+
+static int clears_hole(void)
+{
+	struct calltrace_slot *slot;
+
+	call_twice(1);
+	slot = traced_take();
+	call_twice(5);
+	TRY(1, calltrace_clear() == 0);
+	traced_write(slot, traced_what(CALLTRACE_ENTRY, &record_c), S3);
+	LEAVE(c, S3);
+	return 0;
+}
+
+static int clears_all(void)
+{
+	call_twice(SLOTS);
+	TRY(1, calltrace_clear() == 0);
+	ENTER(c, S1);
+	LEAVE(c, S1);
+	return 0;
+}
+
 static int shell(const char *dir, const char *command)
 {
 	char text[400];
@@ -337,7 +390,7 @@ static int stress(void)
 	for (int i = 0; i < BUSY; i++)
 		pthread_create(&t[i], NULL, busy, NULL);
 	for (int i = 0; i < ROUNDS; i++) {
-		TRY(1, calltrace_flush() == 0);
+		TRY(1, calltrace_clear() == 0 && calltrace_flush() == 0);
 		TRY(2, calltrace_deinitialize() == 0 && calltrace_initialize() == 0);
 	}
 	is_over = true;
@@ -360,6 +413,10 @@ static const struct act acts[] = {
 	{ "modules", modules },
 	{ "forks", forks },
 	{ "forks_raw", forks_raw },
+	{ "clears", clears },
+	{ "clears_packet", clears_packet },
+	{ "clears_hole", clears_hole },
+	{ "clears_all", clears_all },
 	{ "stress", stress },
 };
 
@@ -567,6 +624,44 @@ static void a_child_of_a_bare_system_call_may_not(void **state)
 	check_times(f->log, "+a+b-b-a", 1, 0);
 }
 
+static void look_at_note(const struct trace_event *e)
+{
+	if (strstr(e->note.text, "has cleared"))
+		lost++;
+}
+
+static void check_cleared(const struct fixture *f, const char *name, const char *expect)
+{
+	ran(f, name);
+	check_times(f->log, expect, 1, 0);
+	lost = 0;
+	count_events(f->log, EVENT_NOTE, look_at_note);
+	assert_int_equal(lost, 1);
+	assert_int_equal(count_events(f->log, EVENT_LOST, NULL), 0);
+}
+
+static void what_is_cleared_is_forgotten_and_not_lost(void **state)
+{
+	check_cleared(*state, "clears", "+a~a-c+d-d-a");
+}
+
+static void the_exits_that_the_file_needs_are_not_cleared(void **state)
+{
+	check_cleared(*state, "clears_packet", "+e+c-c~e-c-e+a+b-b-a");
+}
+
+static void a_slot_that_is_written_late_is_not_cleared(void **state)
+{
+	check_cleared(*state, "clears_hole", "+c-c");
+}
+
+static void a_flight_recorder_can_be_cleared(void **state)
+{
+	setenv("CALLTRACE_RING", "256K", 1);
+	check_cleared(*state, "clears_all", "+c-c");
+	unsetenv("CALLTRACE_RING");
+}
+
 /* Each exit is that of the innermost call, or of one that was entered before. */
 static void check_nested(const char *text)
 {
@@ -628,6 +723,10 @@ int main(int argc, char **argv)
 		TEST(modules_may_come_while_there_is_no_log),
 		TEST(a_child_may_have_a_log_of_its_own),
 		TEST(a_child_of_a_bare_system_call_may_not),
+		TEST(what_is_cleared_is_forgotten_and_not_lost),
+		TEST(the_exits_that_the_file_needs_are_not_cleared),
+		TEST(a_slot_that_is_written_late_is_not_cleared),
+		TEST(a_flight_recorder_can_be_cleared),
 		TEST(threads_that_never_stop_leave_logs_that_nest),
 	};
 

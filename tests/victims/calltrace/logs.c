@@ -1,5 +1,5 @@
 /* Threads that call all the time, with a pause of so many microseconds (argv[1], 0: none) after each 25 calls, while another
- * one begins, flushes and ends logs, 200 of them; a child of each tenth has one, too. */
+ * one begins, clears, flushes and ends logs, 200 of them; a child of each tenth has one, too. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -7,6 +7,7 @@
 
 int calltrace_initialize(void);
 int calltrace_deinitialize(void);
+int calltrace_clear(void);
 int calltrace_flush(void);
 int calltrace_enabled(void);
 
@@ -82,6 +83,7 @@ int main(int argc, char **argv)
 		pthread_create(&t[i], NULL, body, NULL);
 	for (i = 0; i < LOGS; i++) {
 		pthread_create(&other, NULL, comes_and_goes, NULL);
+		check(i % 3 || calltrace_clear() == 0, "clear");
 		check(i % 2 || calltrace_flush() == 0, "flush");
 		if (i % 10 == 0)
 			fork_one();
