@@ -11,6 +11,8 @@
 #ifndef CALLTRACE_CALLTRACE_H
 #define CALLTRACE_CALLTRACE_H
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -51,6 +53,21 @@ int calltrace_flush(void);
  * 0, -ENOENT: there is no log.
  */
 int calltrace_clear(void);
+
+/*
+ * Calls @each for the closed logs that CALLTRACE_OUTPUT may have made, as it is now: %p and %n in it are any number. Not
+ * for one that is being written, in whatever process. @bytes: of its files; @modified_s: when the last of them was, in
+ * seconds since 1970. The first result of @each that is not 0 ends it, and is returned. Otherwise 0, -ENOENT: there is no
+ * CALLTRACE_OUTPUT, -EINVAL: it makes no sense, -ENOMEM and the like. @each may call all of this.
+ */
+int calltrace_logs(int (*each)(const char *path, uint64_t bytes, int64_t modified_s, void *ctx), void *ctx);
+
+/*
+ * Deletes those of them that were last modified more than @seconds ago, but none in whose directory there is anything that
+ * belongs to no log. Returns how many, or as calltrace_logs(); the errno of one that cannot be deleted comes after the
+ * others have been.
+ */
+int calltrace_delete_logs_older_than(int64_t seconds);
 
 #ifdef __cplusplus
 }

@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "calltrace/abi.h"
 #include "calltrace/calltrace.h"
+#include "calltrace/runtime/closed_logs.h"
 #include "calltrace/runtime/modules.h"
 #include "calltrace/runtime/own_log.h"
 #include "calltrace/runtime/raw_call.h"
@@ -496,6 +498,76 @@ PUBLIC int calltrace_clear(void)
 	}
 	runtime_unlock(&g);
 	return ret;
+}
+
+/* Closed logs */
+
+struct listing {
+	int (*each)(const char *path, uint64_t bytes, int64_t modified_s, void *ctx);
+	void *ctx;
+	int64_t before_s; /* for deleting */
+	int deleted, error;
+};
+
+/* Without the lock: @each may call us. A log that is begun meanwhile is known by its mark. */
+static int each_closed_log(int (*each)(const struct closed_log *l, void *ctx), struct listing *l)
+{
+	const char *output = secure_getenv("CALLTRACE_OUTPUT");
+	struct output_place own;
+	bool has_own;
+	struct guard g;
+
+	if (!output || !*output)
+		return -ENOENT;
+	runtime_lock(&g);
+	has_own = is_tracing();
+	own.device = runtime.place.device;
+	own.inode = runtime.place.inode;
+	runtime_unlock(&g);
+	return closed_logs_each(output, has_own ? &own : NULL, each, l);
+}
+
+static int list_log(const struct closed_log *l, void *ctx)
+{
+	const struct listing *to = ctx;
+
+	return to->each(l->path, l->bytes, l->modified_s, to->ctx);
+}
+
+PUBLIC int calltrace_logs(int (*each)(const char *path, uint64_t bytes, int64_t modified_s, void *ctx),
+			  void *ctx)
+{
+	struct listing l = { .each = each, .ctx = ctx };
+
+	return each_closed_log(list_log, &l);
+}
+
+static int delete_log(const struct closed_log *l, void *ctx)
+{
+	struct listing *from = ctx;
+	int err;
+
+	if (l->modified_s >= from->before_s || l->has_others)
+		return 0;
+	err = closed_log_delete(l);
+	if (!err)
+		from->deleted++;
+	else if (!from->error)
+		from->error = err;
+	return 0;
+}
+
+PUBLIC int calltrace_delete_logs_older_than(int64_t seconds)
+{
+	struct listing l = { 0 };
+	int ret;
+
+	if (seconds < 0)
+		return -EINVAL;
+	l.before_s = (int64_t)time(NULL) - seconds;
+	ret = each_closed_log(delete_log, &l);
+	ret = ret ? ret : l.error;
+	return ret ? ret : l.deleted;
 }
 
 /* The end of the process */

@@ -1,5 +1,5 @@
 """
-libcalltrace's functions, in programs that calltrace-cc has built: logs that a program begins and ends.
+libcalltrace's functions, in programs that calltrace-cc has built: logs that a program begins and ends, closed logs.
 """
 import json
 import os
@@ -9,7 +9,7 @@ from collections import defaultdict
 import pytest
 from conftest import BUILD, ROOT, VICTIMS, WAIT, WATCHCTL
 
-CC = str(BUILD / "bin" / "calltrace-cc")
+CC, CXX = str(BUILD / "bin" / "calltrace-cc"), str(BUILD / "bin" / "calltrace-c++")
 SOURCES = VICTIMS / "calltrace"
 
 needs_pass = pytest.mark.skipif(not (BUILD / "libcalltrace-pass.so").exists(), reason="built without LLVM 19: there is no pass")
@@ -76,3 +76,37 @@ def test_a_child_has_the_log_that_it_asks_for(tmp_path):
         assert log.name.endswith(".0")
         names = [e["function"] for e in events(log) if e["type"] == "call"]
         assert names.count("fib") == 177
+
+
+LOGS = """#include <calltrace.h>
+#include <stdio.h>
+static int each(const char *path, uint64_t bytes, int64_t modified_s, void *ctx)
+{
+	printf("%s %d\\n", path, bytes > 0 && modified_s > 0 && ctx == 0);
+	return 0;
+}
+int main(void)
+{
+	int i;
+	for (i = 0; i < 3; i++)
+		if (calltrace_deinitialize() || calltrace_initialize())
+			return 1;
+	return calltrace_logs(each, 0) || calltrace_delete_logs_older_than(1000) != 1;
+}
+"""
+
+
+@needs_pass
+def test_a_program_finds_the_logs_of_runs_before(tmp_path):
+    (tmp_path / "a.cc").write_text(LOGS)
+    program = build(tmp_path / "a.cc", tmp_path / "program", "-O1", compiler=CXX)
+    old = tmp_path / "program-77-0"
+    other = build(SOURCES / "plain.c", tmp_path / "plain", "-O2")
+    run(other, CALLTRACE_OUTPUT=old)
+    run(other, CALLTRACE_OUTPUT=tmp_path / "other-77-0")
+    for f in old.iterdir():
+        os.utime(f, (10**9, 10**9))
+    found = run(program, CALLTRACE_OUTPUT=tmp_path / "%e-%p-%n").split()
+    assert sorted(found[1::2]) == ["1"] * 4 and set(found[0::2]) >= {str(old)}
+    assert not any("other" in path for path in found)
+    assert not old.exists() and (tmp_path / "other-77-0").exists() and len(list(tmp_path.glob("program-*"))) == 4

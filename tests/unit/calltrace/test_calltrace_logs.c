@@ -1,4 +1,4 @@
-/* Logs that a traced program begins, ends and clears: see traced_run.h. */
+/* Logs that a traced program begins, ends, clears, finds and deletes: see traced_run.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -361,12 +361,150 @@ static int clears_all(void)
 	return 0;
 }
 
+/* Closed logs */
+
+#define FOUND_MAX 8
+
+struct found {
+	size_t n, stop_at;
+	char path[FOUND_MAX][128];
+	uint64_t bytes[FOUND_MAX];
+	int64_t modified_s[FOUND_MAX];
+};
+
+static int on_log(const char *path, uint64_t bytes, int64_t modified_s, void *ctx)
+{
+	struct found *f = ctx;
+
+	snprintf(f->path[f->n], sizeof(f->path[0]), "%s", path);
+	f->bytes[f->n] = bytes;
+	f->modified_s[f->n] = modified_s;
+	f->n++;
+	if (calltrace_enabled() < 0) /* it may be called */
+		return 99;
+	return f->n == f->stop_at ? 7 : 0;
+}
+
+static size_t find_logs(struct found *f)
+{
+	*f = (struct found){ 0 };
+	return calltrace_logs(on_log, f) == 0 ? f->n : 100;
+}
+
+static bool is_log(const struct found *f, size_t i, const char *dir, const char *name)
+{
+	const size_t len = strlen(dir);
+
+	return !strncmp(f->path[i], dir, len) && f->path[i][len] == '/' &&
+	       !strcmp(f->path[i] + len + 1, name);
+}
+
+static void make_output(const char *dir, const char *pattern)
+{
+	char output[200];
+
+	snprintf(output, sizeof(output), "%s/%s", dir, pattern);
+	setenv("CALLTRACE_OUTPUT", output, 1);
+}
+
 static int shell(const char *dir, const char *command)
 {
 	char text[400];
 
 	snprintf(text, sizeof(text), "cd '%s' && %s", dir, command);
 	return system(text);
+}
+
+/* The directory of the test. */
+static void own_directory(char *ret)
+{
+	snprintf(ret, 64, "%s", getenv("CALLTRACE_OUTPUT"));
+	*strrchr(ret, '/') = '\0';
+}
+
+/* Logs run.1.0 to run.1.3, of which the last is being recorded. */
+static int make_logs(const char *dir)
+{
+	TRY(80, calltrace_deinitialize() == 0);
+	for (int i = 0; i < 4; i++) {
+		char name[32];
+
+		TRY(81, i == 0 || calltrace_deinitialize() == 0);
+		snprintf(name, sizeof(name), "run.1.%d", i);
+		make_output(dir, name);
+		TRY(82, calltrace_initialize() == 0);
+		call_twice(1);
+	}
+	return 0;
+}
+
+static int lists(void)
+{
+	struct found f;
+	char dir[64];
+
+	own_directory(dir);
+	TRY(1, make_logs(dir) == 0);
+	TRY(2,
+	    shell(dir,
+		  "touch run.5.5 && mkdir run.6.6 run.7.7 && echo x >run.7.7/metadata && ln -s run.1.0 run.8.8 && "
+		  "cp -r run.1.0 run.01.1 && cp -r run.1.0 run.1.x && cp -r run.1.0 run.9. && "
+		  "touch -d @1000000000 run.1.1/* && touch run.1.2/mine && cp -r run.1.0 run.300.40") == 0);
+	make_output(dir, "run.%p.%n");
+	TRY(3, find_logs(&f) == 4);
+	TRY(4, is_log(&f, 0, dir, "run.1.0") && is_log(&f, 1, dir, "run.1.1") &&
+		       is_log(&f, 2, dir, "run.1.2") && is_log(&f, 3, dir, "run.300.40"));
+	TRY(5, f.modified_s[1] == 1000000000 && f.modified_s[0] > 1000000000);
+	TRY(6, f.bytes[0] > 100 && f.bytes[0] == f.bytes[3]);
+	f = (struct found){ .stop_at = 2 };
+	TRY(7, calltrace_logs(on_log, &f) == 7 && f.n == 2);
+	make_output(dir, "run.1.0");
+	TRY(8, find_logs(&f) == 1 && is_log(&f, 0, dir, "run.1.0"));
+	make_output(dir, "run.1.3"); /* ours */
+	TRY(9, find_logs(&f) == 0);
+	TRY(10, shell(dir, "mkdir 17 && cp -r run.1.0 17/traced.log") == 0);
+	make_output(dir, "%p//%e.log");
+	TRY(11, find_logs(&f) == 1 && is_log(&f, 0, dir, "17/traced.log"));
+	make_output(dir, "%%%p");
+	TRY(12, find_logs(&f) == 0);
+	make_output(dir, "none/%p");
+	TRY(13, find_logs(&f) == 0);
+	make_output(dir, "%x");
+	TRY(14, calltrace_logs(on_log, &f) == -EINVAL);
+	TRY(15, chdir(dir) == 0);
+	setenv("CALLTRACE_OUTPUT", "run.%n.%p", 1);
+	TRY(16, find_logs(&f) == 4 && is_log(&f, 3, dir, "run.300.40"));
+	unsetenv("CALLTRACE_OUTPUT");
+	TRY(17, calltrace_logs(on_log, &f) == -ENOENT && calltrace_delete_logs_older_than(0) == -ENOENT);
+	return 0;
+}
+
+static int deletes(void)
+{
+	struct found f;
+	char dir[64];
+
+	own_directory(dir);
+	TRY(1, make_logs(dir) == 0);
+	TRY(2,
+	    shell(dir,
+		  "touch keep && cp -r run.1.0 run.2.0 && cp -r run.1.0 run.2.1 && cp -r run.1.0 run.2.2 && "
+		  "cp -r run.1.0 elsewhere && ln -s elsewhere run.4.4 && touch run.2.1/mine && mkdir run.2.2/calls.0 && "
+		  "ln -s ../keep run.2.0/calls.0000000009 && touch run.1.0/.symbols.77 && "
+		  "touch -d @1000000000 run.*/* run.1.0/.symbols.77 elsewhere/*") == 0);
+	make_output(dir, "run.%p.%n");
+	TRY(3, calltrace_delete_logs_older_than(-1) == -EINVAL);
+	TRY(4, calltrace_delete_logs_older_than(2000000000) == 0 && find_logs(&f) == 6);
+	TRY(5, calltrace_delete_logs_older_than(1000) == 3);
+	TRY(6, find_logs(&f) == 3 && is_log(&f, 0, dir, "run.2.0") && is_log(&f, 1, dir, "run.2.1") &&
+		       is_log(&f, 2, dir, "run.2.2"));
+	TRY(7,
+	    shell(dir,
+		  "test -e keep && test -e elsewhere/metadata && test -h run.4.4 && test -e run.2.1/mine && "
+		  "test -e run.2.1/events && test -d run.2.2/calls.0 && test -e run.1.3/metadata && "
+		  "test ! -e run.1.0") == 0);
+	call_twice(1);
+	return calltrace_flush();
 }
 
 /* Many threads, all the time. */
@@ -417,6 +555,8 @@ static const struct act acts[] = {
 	{ "clears_packet", clears_packet },
 	{ "clears_hole", clears_hole },
 	{ "clears_all", clears_all },
+	{ "lists", lists },
+	{ "deletes", deletes },
 	{ "stress", stress },
 };
 
@@ -662,6 +802,20 @@ static void a_flight_recorder_can_be_cleared(void **state)
 	unsetenv("CALLTRACE_RING");
 }
 
+static void closed_logs_are_found_by_the_pattern(void **state)
+{
+	const struct fixture *f = *state;
+
+	assert_int_equal(run(f, "lists", f->log), 0);
+}
+
+static void old_logs_are_deleted_and_nothing_else_is(void **state)
+{
+	const struct fixture *f = *state;
+
+	assert_int_equal(run(f, "deletes", f->log), 0);
+}
+
 /* Each exit is that of the innermost call, or of one that was entered before. */
 static void check_nested(const char *text)
 {
@@ -727,6 +881,8 @@ int main(int argc, char **argv)
 		TEST(the_exits_that_the_file_needs_are_not_cleared),
 		TEST(a_slot_that_is_written_late_is_not_cleared),
 		TEST(a_flight_recorder_can_be_cleared),
+		TEST(closed_logs_are_found_by_the_pattern),
+		TEST(old_logs_are_deleted_and_nothing_else_is),
 		TEST(threads_that_never_stop_leave_logs_that_nest),
 	};
 
