@@ -43,6 +43,9 @@ install: all ## program, library, man pages, completions, debugger commands, doc
 	$(INSTALL_DATA) $(CALLTRACE_SO) $(DESTDIR)$(LIBDIR)/$(CALLTRACE_SONAME)
 	ln -sf $(CALLTRACE_SONAME) $(DESTDIR)$(LIBDIR)/libcalltrace.so
 	$(INSTALL_DATA) $(CALLTRACE_LIB) $(DESTDIR)$(LIBDIR)/libcalltrace.a
+	$(INSTALL_DATA) $(CALLTRACE_STUB_SO) $(DESTDIR)$(LIBDIR)/$(CALLTRACE_STUB_SONAME)
+	ln -sf $(CALLTRACE_STUB_SONAME) $(DESTDIR)$(LIBDIR)/libcalltrace-stub.so
+	$(INSTALL_DATA) $(CALLTRACE_STUB_LIB) $(DESTDIR)$(LIBDIR)/libcalltrace-stub.a
 	$(INSTALL_DATA) calltrace/calltrace.h $(INCLUDEDIR)/calltrace.h
 	$(foreach f,$(PASS_FILES),$(INSTALL_DATA) -t $(PLUGINDIR) $(f) && \
 		$(INSTALL) -D -m 755 $(CALLTRACE_CC) $(BINDIR)/calltrace-cc && ln -sf calltrace-cc $(BINDIR)/calltrace-c++ && \
@@ -62,7 +65,7 @@ uninstall: ## removes what install placed
 	rm -f $(foreach page,$(MAN_PAGES),$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
 	rm -f $(addprefix $(DOCDIR)/,$(DOCS)) $(addprefix $(INCLUDEDIR)/,stackwalk.h calltrace.h watchctl/probe.h)
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(CAPTURE_SONAME) libstackwalk.so libstackwalk.a pkgconfig/stackwalk.pc)
-	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(CALLTRACE_SONAME) libcalltrace.so libcalltrace.a)
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(CALLTRACE_SONAME) libcalltrace.so libcalltrace.a $(CALLTRACE_STUB_SONAME) libcalltrace-stub.so libcalltrace-stub.a)
 	rm -f $(addprefix $(PLUGINDIR)/,$(notdir $(STEPREC_SO) $(PASS)) probe_runtime.o) $(addprefix $(SHAREDIR)/lldb/,$(notdir $(STEPREC_SCRIPTS)))
 	rm -rf $(addsuffix /__pycache__,$(SHAREDIR)/lldb $(SHAREDIR)/debugger)
 	rm -f $(addprefix $(SHAREDIR)/debugger/,$(notdir $(DEBUGGER_SCRIPTS)))

@@ -15,7 +15,8 @@
 
 #define PLUGIN "libcalltrace-pass.so"
 #define LIBRARY "libcalltrace.so"
-#define CANNOT_RUN 126 /* as shells say it */
+#define STUB "--calltrace-stub" /* ours: links the library that does nothing */
+#define CANNOT_RUN 126		/* as shells say it */
 
 /* Places */
 
@@ -149,6 +150,20 @@ static bool is_partial(int argc, char **argv)
 	return false;
 }
 
+/* Removes @option, which is ours. True: it was there. */
+static bool take_option(int *argc, char **argv, const char *option)
+{
+	const int n = *argc;
+	int i, kept = 0;
+
+	for (i = 0; i < n; i++)
+		if (strcmp(argv[i], option) != 0)
+			argv[kept++] = argv[i];
+	argv[kept] = NULL;
+	*argc = kept;
+	return kept < n;
+}
+
 static int fail(const char *self, const char *what, const char *why, const char *hint)
 {
 	fprintf(stderr, "%s: %s: %s. %s\n", self, what, why, hint);
@@ -164,6 +179,7 @@ int main(int argc, char **argv)
 	const bool is_cxx = strstr(self, "++");
 	const char *chosen = getenv(is_cxx ? "CALLTRACE_CLANGXX" : "CALLTRACE_CLANG");
 	const char *clang = chosen && *chosen ? chosen : is_cxx ? "clang++-19" : "clang-19";
+	const bool is_stub = take_option(&argc, argv, STUB);
 	struct wc_error *err;
 	struct places at;
 	char **args;
@@ -196,7 +212,7 @@ int main(int argc, char **argv)
 			args[n++] = folder;
 			if (at.is_built)
 				args[n++] = rpath;
-			args[n++] = (char *)"-lcalltrace";
+			args[n++] = (char *)(is_stub ? "-lcalltrace-stub" : "-lcalltrace");
 		}
 		args[n++] = (char *)"--end-no-unused-arguments";
 	}

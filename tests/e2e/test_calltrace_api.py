@@ -1,5 +1,6 @@
 """
-libcalltrace's functions, in programs that calltrace-cc has built: logs that a program begins and ends, closed logs.
+libcalltrace's functions, in programs that calltrace-cc has built: logs that a program begins and ends, closed logs, the
+library that does nothing.
 """
 import json
 import os
@@ -11,6 +12,7 @@ from conftest import BUILD, ROOT, VICTIMS, WAIT, WATCHCTL
 
 CC, CXX = str(BUILD / "bin" / "calltrace-cc"), str(BUILD / "bin" / "calltrace-c++")
 SOURCES = VICTIMS / "calltrace"
+LIBRARIES = ["", "-stub"]
 
 needs_pass = pytest.mark.skipif(not (BUILD / "libcalltrace-pass.so").exists(), reason="built without LLVM 19: there is no pass")
 
@@ -110,3 +112,51 @@ def test_a_program_finds_the_logs_of_runs_before(tmp_path):
     assert sorted(found[1::2]) == ["1"] * 4 and set(found[0::2]) >= {str(old)}
     assert not any("other" in path for path in found)
     assert not old.exists() and (tmp_path / "other-77-0").exists() and len(list(tmp_path.glob("program-*"))) == 4
+
+
+def names(library, *options):
+    shown = subprocess.run(["nm", "-g", "--defined-only", *options, library], capture_output=True, text=True, check=True, timeout=WAIT).stdout
+    return sorted({line.split()[-1] for line in shown.splitlines() if len(line.split()) == 3})
+
+
+def test_the_stub_has_the_names_of_the_library():
+    shared, archive = [[names(BUILD / f"libcalltrace{kind}{suffix}", *options) for kind in LIBRARIES] for suffix, options in ((".so.0", ["-D"]), (".a", []))]
+    assert shared[0] == shared[1] and "calltrace_logs@@CALLTRACE_0" in shared[0]
+    assert archive[0] == archive[1] and "__calltrace_at" in archive[0]
+
+
+def test_the_header_declares_what_the_library_has(tmp_path):
+    declared = subprocess.run(["gcc", "-E", "-P", ROOT / "calltrace/calltrace.h"], capture_output=True, text=True, check=True, timeout=WAIT).stdout
+    public = [n for n in names(BUILD / "libcalltrace.a") if not n.startswith("__")]
+    assert public and all(f" {n}(" in declared for n in public)
+
+
+@needs_pass
+@pytest.mark.parametrize("options", [[], ["-static"]])
+def test_a_program_with_the_stub_runs_and_records_nothing(tmp_path, options):
+    (tmp_path / "a.c").write_text("""#include <calltrace.h>
+#include <errno.h>
+int main(void)
+{
+	if (calltrace_enabled() || calltrace_initialize() != -ENOENT || calltrace_deinitialize() != -ENOENT)
+		return 1;
+	calltrace_disable();
+	if (calltrace_enable() != -ENOENT || calltrace_flush() != -ENOENT || calltrace_clear() != -ENOENT)
+		return 2;
+	return calltrace_logs(0, 0) != -ENOENT || calltrace_delete_logs_older_than(0) != -ENOENT;
+}
+""")
+    program = build(tmp_path / "a.c", tmp_path / "program", "--calltrace-stub", *options)
+    run(program, CALLTRACE_OUTPUT=tmp_path / "log")
+    assert not (tmp_path / "log").exists()
+    if not options:
+        needed = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True, timeout=WAIT).stdout
+        assert "libcalltrace-stub.so.0" in needed and "libcalltrace.so.0" not in needed
+
+
+@needs_pass
+def test_the_option_for_the_stub_never_reaches_clang(tmp_path):
+    (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
+    for args in (["--calltrace-stub", "--version"], ["--version", "--calltrace-stub"], ["-Wall", "-Werror", "--calltrace-stub", "-c", "a.c"]):
+        ran = subprocess.run([CC, *args], capture_output=True, text=True, timeout=WAIT, cwd=tmp_path)
+        assert (ran.returncode, ran.stderr) == (0, ""), args

@@ -144,6 +144,10 @@ def test_a_program_is_compiled_and_traced_by_what_is_installed(root, tmp_path):
         subprocess.run([tmp_path / "app"], check=True, env=env, timeout=WAIT)
         calls = subprocess.run([root / "usr/bin/watchctl", "report", "--calls", log], capture_output=True, text=True, check=True, timeout=WAIT).stdout
         assert re.search(r"^ *1 +twice ", calls, re.M), calls
+        subprocess.run([root / "usr/bin/calltrace-cc", "--calltrace-stub", f"-I{root}/usr/include", *options, source, "-o", tmp_path / "stub"], check=True, timeout=WAIT)
+        env["CALLTRACE_OUTPUT"] += ".stub"
+        assert subprocess.run([tmp_path / "stub"], env=env, timeout=WAIT).returncode == 1
+        assert not (tmp_path / f"run{len(options)}.log.stub").exists()
     said = subprocess.run([root / "usr/bin/calltrace-opt", "--version"], capture_output=True, text=True, check=True, timeout=WAIT).stdout
     assert said.startswith("calltrace-opt ")
 
