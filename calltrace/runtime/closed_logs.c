@@ -102,7 +102,7 @@ static bool belongs_to_log(const char *name)
 	       begins_and_number(name, ".metadata.") || begins_and_number(name, ".symbols.");
 }
 
-/* What a link to a file of another log would be is no file of this one. */
+/* Leaves out symbolic links, to a file of another log, say. */
 static bool is_plain_file(int dir, const char *name, struct stat *st)
 {
 	return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st->st_mode);

@@ -71,8 +71,7 @@ static __thread struct {
 /* Is zero in a copy of the process. */
 struct threads_page {
 	atomic_bool is_ours;
-	atomic_bool
-		is_recording; /* set before all threads are visited for a log's beginning, or for its end */
+	atomic_bool is_recording; /* changed before a log that begins or ends visits the threads */
 };
 
 static struct {
@@ -413,8 +412,8 @@ static struct thread *take_head(void)
 }
 
 /*
- * Under the thread's lock. Who sees that nothing is recorded is not visited any more by the log that ended; who does not,
- * is visited later.
+ * Under the thread's lock. A thread that sees here that nothing is recorded is not visited any more by the log that
+ * ended; one that does not is visited later.
  */
 static void begin_file(struct thread *t)
 {

@@ -518,6 +518,19 @@ static void *busy(void *arg)
 	return NULL;
 }
 
+/* Results depend on what the main thread does. */
+static void *meddles(void *arg)
+{
+	while (!is_over) {
+		calltrace_flush();
+		calltrace_disable();
+		calltrace_clear();
+		calltrace_enable();
+		call_twice(10);
+	}
+	return NULL;
+}
+
 #define BUSY 4
 #define ROUNDS 50
 
@@ -526,7 +539,7 @@ static int stress(void)
 	pthread_t t[BUSY];
 
 	for (int i = 0; i < BUSY; i++)
-		pthread_create(&t[i], NULL, busy, NULL);
+		pthread_create(&t[i], NULL, i ? busy : meddles, NULL);
 	for (int i = 0; i < ROUNDS; i++) {
 		TRY(1, calltrace_clear() == 0 && calltrace_flush() == 0);
 		TRY(2, calltrace_deinitialize() == 0 && calltrace_initialize() == 0);
