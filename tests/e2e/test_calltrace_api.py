@@ -114,6 +114,35 @@ def test_a_program_finds_the_logs_of_runs_before(tmp_path):
     assert not old.exists() and (tmp_path / "other-77-0").exists() and len(list(tmp_path.glob("program-*"))) == 4
 
 
+BEGINS = """#include <calltrace.h>
+__attribute__((noinline)) static void traced(void) { __asm__ volatile(""); }
+int main(void)
+{
+	traced();
+	if (%s)
+		return 1;
+	traced();
+	return 0;
+}
+"""
+
+
+@needs_pass
+@pytest.mark.parametrize("option, call, env, expected", [
+    ("enable", "calltrace_enabled() || calltrace_enable()", {}, ["traced"]),
+    ("enable", "!calltrace_enabled()", {"CALLTRACE_ENABLE": "1"}, ["main", "traced", "traced"]),
+    ("initialize", "calltrace_enabled() || calltrace_initialize()", {}, ["traced"]),
+    ("initialize", "calltrace_enable() != -2", {}, None),
+])
+def test_a_program_may_be_compiled_to_begin_later(tmp_path, option, call, env, expected):
+    (tmp_path / "a.c").write_text(BEGINS % call)
+    program = build(tmp_path / "a.c", tmp_path / "program", "-O1", f"--calltrace-{option}-runtime=false")
+    run(program, CALLTRACE_OUTPUT=tmp_path / "log", **env)
+    assert (tmp_path / "log").exists() == (expected is not None)
+    if expected:
+        assert [e["function"] for e in events(tmp_path / "log") if e["type"] == "call"] == expected
+
+
 def names(library, *options):
     shown = subprocess.run(["nm", "-g", "--defined-only", *options, library], capture_output=True, text=True, check=True, timeout=WAIT).stdout
     return sorted({line.split()[-1] for line in shown.splitlines() if len(line.split()) == 3})
