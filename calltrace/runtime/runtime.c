@@ -215,7 +215,7 @@ static struct wc_error *put_refused_note(void)
 	char text[120];
 
 	snprintf(text, sizeof(text),
-		 "calls in %u modules are not recorded: they were refused when they were loaded",
+		 "modules that were refused when they were loaded, and whose calls are not recorded: %u",
 		 runtime.refused);
 	return own_log_put_note(runtime.log, text);
 }

@@ -234,6 +234,36 @@ static int modules(void)
 	return 0;
 }
 
+/* Twice the same table, as two libraries 4 GB apart. */
+static int overlaps(void)
+{
+	static uint8_t on;
+
+	__calltrace_register(__start_calltrace_functions + 1, __stop_calltrace_functions, &on, 0);
+	TRY(1, calltrace_deinitialize() == 0 && calltrace_initialize() == 0 && !on);
+	call_twice(1);
+	return 0;
+}
+
+/* The log is gone, and the numbers of its descriptors are closed: the next module cannot be written. */
+static int gives_up(void)
+{
+	char other[128];
+
+	snprintf(other, sizeof(other), "%s.other", getenv("CALLTRACE_OUTPUT"));
+	call_twice(1);
+	TRY(1, rename(getenv("CALLTRACE_OUTPUT"), other) == 0);
+	for (int fd = 3; fd < 64; fd++)
+		close(fd);
+	__calltrace_unregister(__start_calltrace_functions);
+	traced_begin();
+	TRY(2, !traced_on && calltrace_flush() == -ENOENT);
+	TRY(3, calltrace_initialize() == 0);
+	ENTER(c, S1);
+	LEAVE(c, S1);
+	return 0;
+}
+
 static int child_output(void)
 {
 	char output[128];
@@ -562,6 +592,8 @@ static const struct act acts[] = {
 	{ "late_slot", late_slot },
 	{ "between_logs", between_logs },
 	{ "modules", modules },
+	{ "overlaps", overlaps },
+	{ "gives_up", gives_up },
 	{ "forks", forks },
 	{ "forks_raw", forks_raw },
 	{ "clears", clears },
@@ -740,6 +772,31 @@ static void modules_may_come_while_there_is_no_log(void **state)
 	assert_int_equal(count_events(log_of(f, ".1"), EVENT_FUNCTION, NULL), sizeof(NAMES) - 1);
 }
 
+static void look_at_refused(const struct trace_event *e)
+{
+	assert_non_null(strstr(e->note.text, "whose calls are not recorded: 1"));
+}
+
+static void a_module_that_was_refused_is_noted_in_the_next_log(void **state)
+{
+	const struct fixture *f = *state;
+	char output[128];
+
+	snprintf(output, sizeof(output), "%s.%%n", f->log);
+	assert_int_equal(run(f, "overlaps", output), 0);
+	check_times(log_of(f, ".1"), "+a+b-b-a", 1, 0);
+	assert_int_equal(count_events(log_of(f, ".1"), EVENT_NOTE, look_at_refused), 1);
+}
+
+static void a_log_that_was_given_up_is_followed_by_another(void **state)
+{
+	const struct fixture *f = *state;
+
+	assert_int_equal(run(f, "gives_up", f->log), 0);
+	said(f, "the program goes on untraced");
+	check_times(f->log, "+c-c", 1, 0);
+}
+
 static void look_at_process(const struct trace_event *e)
 {
 	lost = (uint64_t)e->process.pid;
@@ -888,6 +945,8 @@ int main(int argc, char **argv)
 		TEST(a_slot_that_is_written_late_is_of_the_next_log),
 		TEST(what_happens_between_two_logs_is_in_neither),
 		TEST(modules_may_come_while_there_is_no_log),
+		TEST(a_module_that_was_refused_is_noted_in_the_next_log),
+		TEST(a_log_that_was_given_up_is_followed_by_another),
 		TEST(a_child_may_have_a_log_of_its_own),
 		TEST(a_child_of_a_bare_system_call_may_not),
 		TEST(what_is_cleared_is_forgotten_and_not_lost),
