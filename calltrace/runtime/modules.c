@@ -3,19 +3,18 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "calltrace/runtime/memory_layout.h"
 #include "watchctl/trace/calls/call_format.h"
-
-struct traced_module {
-	_Atomic uint32_t size; /* bytes of the table; 0: this place is free. Written last */
-	uint32_t low;	       /* half of its address */
-	uint32_t base;
-	const struct calltrace_function *begin;
-	uint8_t *on;
-};
 
 static struct traced_module modules[MODULES_MAX];
 static atomic_uint nmodules; /* places that were ever used */
 static uint32_t next_base;
+
+const struct traced_module *modules_table(uint64_t *used)
+{
+	*used = (uintptr_t)&nmodules;
+	return modules;
+}
 
 static uint32_t low_half(const void *p)
 {

@@ -10,7 +10,10 @@
 
 #include "calltrace/abi.h"
 
-#define MODULES_MAX 1024
+struct traced_module;
+
+/* All of them, for who reads a dump of the memory; *@used: the address of how many there are. */
+const struct traced_module *modules_table(uint64_t *used);
 
 /*
  * Adds [@begin, @end), whose first function becomes *@base. Returns NULL, or why it cannot be recorded: a phrase that

@@ -9,6 +9,7 @@
 #include <x86intrin.h>
 
 #include "calltrace/abi.h"
+#include "calltrace/runtime/memory_layout.h"
 #include "calltrace/runtime/modules.h"
 #include "calltrace/runtime/open_calls.h"
 #include "calltrace/runtime/raw_call.h"
@@ -19,36 +20,12 @@
 #define HEAD_BYTES 4096u
 
 #define KEYS_WITHOUT_MALLOC 32 /* of glibc: pthread_setspecific() allocates for others */
-#define WIDE_SAMPLE 20000      /* cycles: something came between the two clocks */
 #define RATE_SHIFT 40
+#define LATE_CYCLES (1ull << 28) /* of a flight recorder: a tenth of a second or so */
 
 /* In place of `what` of a slot that was written and is not to be read: it lies behind one that is not written yet. */
 #define SLOT_FORGOTTEN CALLTRACE_KIND_MASK
 
-/* A point at which both clocks were read. */
-struct clock_point {
-	uint64_t tsc, ns;
-};
-
-struct thread {
-	struct thread *next; /* never changes: heads are used again, not freed */
-	atomic_bool is_taken;
-	atomic_bool is_new; /* nobody was told of it yet */
-	pid_t tid;
-	char comm[COMM_LEN];
-
-	raw_lock lock;		      /* of what follows */
-	struct calltrace_slot *chunk; /* NULL: it has ended */
-	struct calltrace_slot *begin; /* the first slot given since the last turn */
-	struct calltrace_slot *from;  /* the first one that has not been read */
-	struct ring ring;	      /* in their place, of a flight recorder */
-	bool was_read;		      /* the ring, before */
-	struct clock_point point;     /* of the last drain */
-	unsigned int module;	      /* that of its last event */
-	void *map;
-	struct open_calls calls;
-	struct call_output out;
-};
 
 _Static_assert(sizeof(struct thread) <= HEAD_BYTES, "a head has a page");
 
@@ -84,6 +61,15 @@ static struct {
 	bool has_key;
 	_Atomic uint64_t discarded; /* of threads that have ended, or never had a chunk */
 } threads;
+
+/* Read in dumps of the program's memory, by nothing else. */
+static struct calltrace_memory memory __attribute__((used)) = {
+	.magic = CALLTRACE_MEMORY_MAGIC,
+	.version = CALLTRACE_MEMORY_VERSION,
+	.thread_bytes = sizeof(struct thread),
+	.module_bytes = sizeof(struct traced_module),
+	.place_bytes = sizeof(struct output_place),
+};
 
 /* For turn.S */
 
@@ -363,8 +349,11 @@ static struct calltrace_slot *own_turn(struct thread *t, struct calltrace_slot *
 {
 	struct calltrace_slot *hole;
 
-	if (threads.ring_chunks)
+	if (threads.ring_chunks) {
+		if (__rdtsc() - t->late.tsc > LATE_CYCLES)
+			t->late = clock_point_now();
 		return ring_turn(&t->ring, at);
+	}
 	hole = drain(t, at, true);
 
 	slots_clear(t->chunk, t->begin);
@@ -443,6 +432,7 @@ static struct thread *thread_begin(void)
 	t->ring = (struct ring){ .slot = t->chunk, .chunks = threads.ring_chunks };
 	t->was_read = false;
 	t->point = clock_point_now();
+	t->late = (struct clock_point){ 0 };
 	t->module = 0;
 	begin_file(t);
 	raw_lock_release(&t->lock);
@@ -560,6 +550,21 @@ static void on_thread_end(void *arg)
 
 /* All */
 
+static void memory_describe(void)
+{
+	struct timespec t = { 0 };
+
+	raw_call(SYS_clock_gettime, CLOCK_REALTIME, (long)&t, 0, 0);
+	memory.realtime_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	memory.begin = clock_point_now();
+	memory.is_recording = (uintptr_t)&threads.page->is_recording;
+	memory.first_thread = (uintptr_t)&threads.first;
+	memory.modules = (uintptr_t)modules_table(&memory.nmodules);
+	memory.place = (uintptr_t)threads.place;
+	memory.ring_chunks = threads.ring_chunks;
+	memory.self = (uintptr_t)&memory;
+}
+
 const char *threads_begin(struct output_place *place, uint32_t ring_chunks, void (*ended)(struct thread *t))
 {
 	long p;
@@ -582,6 +587,7 @@ const char *threads_begin(struct output_place *place, uint32_t ring_chunks, void
 	threads.ended = ended;
 	threads.page = (struct threads_page *)p;
 	threads.page->is_ours = true;
+	memory_describe();
 	return NULL;
 }
 
