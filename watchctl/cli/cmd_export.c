@@ -10,6 +10,7 @@
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/options/time_options.h"
 #include "watchctl/cli/output/ending.h"
+#include "watchctl/cli/output/log_operand.h"
 #include "watchctl/cli/output/output.h"
 #include "watchctl/cli/output/redact_options.h"
 #include "watchctl/view/export/export.h"
@@ -133,6 +134,8 @@ static struct wc_error *cmd_export_parse(int argc, char **argv, struct request *
 	q->export.redact = redact_ask_rules(&q->redact);
 	if (!err)
 		err = check_options(q);
+	if (!err)
+		err = log_operand_open(&q->log);
 	return err ? err : time_ask_choose(&q->time, q->log, q->utc, choice);
 }
 
@@ -188,7 +191,7 @@ static struct wc_error *judge(const struct request *q, const struct export_resul
 			"watchctl: %" PRIu64 " events were lost in the recording: they are missing here\n",
 			r->lost);
 	redact_ask_warn(e->unused);
-	return end_of_log(q->log, &e->damage);
+	return end_of_log(log_operand_name(q->log), &e->damage);
 }
 
 static struct wc_error *cmd_export_work(const struct request *q)

@@ -10,6 +10,7 @@
 #include "watchctl/cli/options/time_options.h"
 #include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/output/ending.h"
+#include "watchctl/cli/output/log_operand.h"
 #include "watchctl/cli/output/log_settle.h"
 #include "watchctl/cli/output/redact_options.h"
 #include "watchctl/cli/report_html.h"
@@ -204,6 +205,8 @@ static struct wc_error *cmd_report_parse(int argc, char **argv, struct request *
 	err = check_html(q);
 	if (!err)
 		err = choose_form(q);
+	if (!err)
+		err = log_operand_open(&q->log);
 	return err ? err : time_ask_choose(&q->time, q->log, q->print.utc, &q->choice);
 }
 
@@ -287,7 +290,7 @@ static struct wc_error *pass(const struct request *q, FILE *out, struct replay_e
 	annotate_add_view(a, event_chooser_view(chooser));
 	err = feed(q, a, chooser, out, ending);
 	if (!err)
-		err = event_chooser_check(chooser, q->log);
+		err = event_chooser_check(chooser, log_operand_name(q->log));
 	if (err)
 		return err;
 	report_finish(r);
@@ -332,7 +335,7 @@ static struct wc_error *print(struct request *q)
 		redact_ask_warn(ending.unused);
 	if (err || ferror(stdout))
 		return err;
-	return end_of_log(q->log, &ending.damage);
+	return end_of_log(log_operand_name(q->log), &ending.damage);
 }
 
 static struct wc_error *cmd_report_run(int argc, char **argv)
@@ -358,6 +361,8 @@ const struct command cmd_report = {
 		"Of a step recording (watchctl step), what happened and the functions; --calls, --function, "
 		"--depth and\n"
 		"--thread print the calls.\n"
+		"Of a program that calltrace-cc has built and that has died, LOG may be its core: the last calls "
+		"are in it.\n"
 		"A log that was cut short is printed as far as it is whole; the exit status is then 8.\n"
 		"babeltrace2 LOG prints the raw events.\n",
 	.options = options,
