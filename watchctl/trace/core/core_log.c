@@ -35,7 +35,7 @@ struct core_log {
 
 static struct wc_error *put(struct core_log *l, struct trace_event *e)
 {
-	e->time_ns = l->rings.memory.begin.ns;
+	e->time_ns = l->rings.begin_ns;
 	return l->sink.put(l->sink.ctx, e);
 }
 

@@ -270,6 +270,7 @@ static void find_rate(struct core_rings *r)
 		       ? (double)(last.ns - first.ns) / (double)(last.tsc - first.tsc)
 		       : 0;
 	r->base = last;
+	r->begin_ns = r->memory.begin.ns < last.ns ? r->memory.begin.ns : last.ns;
 	r->cycles = rate >= RATE_MIN && rate <= RATE_MAX ? last.tsc - first.tsc : 0;
 	r->ns_per_cycle = r->cycles ? rate : 1;
 }
@@ -291,7 +292,7 @@ uint64_t core_rings_time(const struct core_rings *r, uint64_t tsc)
 		return r->base.ns + d < r->base.ns ? r->base.ns : r->base.ns + d;
 	}
 	d = duration(r, r->base.tsc - tsc);
-	return d < r->base.ns && r->base.ns - d > r->memory.begin.ns ? r->base.ns - d : r->memory.begin.ns;
+	return d < r->base.ns && r->base.ns - d > r->begin_ns ? r->base.ns - d : r->begin_ns;
 }
 
 uint64_t core_rings_error(const struct core_rings *r, uint64_t tsc)

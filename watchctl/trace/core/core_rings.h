@@ -29,6 +29,7 @@ struct core_rings {
 	bool is_list_cut; /* there were more threads, which cannot be read */
 
 	struct clock_point base; /* the last one that is known */
+	uint64_t begin_ns;	 /* nothing was recorded before */
 	double ns_per_cycle;
 	uint64_t cycles; /* between the two points from which that follows; 0: it is a guess */
 };

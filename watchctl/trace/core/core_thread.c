@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/error.h"
+#include "watchctl/code/elf/core_file.h"
 #include "watchctl/base/vec.h"
 
 #define RING_CHUNKS_MAX (1u << 20)
@@ -316,6 +318,7 @@ struct wc_error *core_thread_write(struct core_rings *r, const struct thread *t,
 		return &wc_enomem;
 	sums->in_turn += t->lock != 0;
 	output_begin(&c.out, place, packet, t->tid);
+	c.out.last_ns = r->begin_ns;
 	err = write_thread(&c);
 	open_calls_deinit(&c.calls);
 	return err;
