@@ -283,7 +283,7 @@ def test_a_program_that_ends_without_exit_leaves_a_log_that_says_so(tmp_path):
     subprocess.run([program, "now"], cwd=tmp_path, timeout=WAIT, check=True, env={**os.environ, "CALLTRACE_OUTPUT": "run.log"})
     found = events(tmp_path / "run.log")
     calls = sum(e["type"] == "call" for e in found)
-    assert 6000 * 22 - 4095 <= calls + sum(e["type"] == "return" and e["how"] == "returned" for e in found) <= 6000 * 22 + 1
+    assert 6000 * 22 - 12277 <= calls + sum(e["type"] == "return" and e["how"] == "returned" for e in found) <= 6000 * 22 + 1
     assert any(e["type"] == "note" and "has not closed its log" in e["text"] for e in found)
 
 
