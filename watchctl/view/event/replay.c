@@ -156,9 +156,10 @@ static struct wc_error *report_abandoned(const char *path, struct event_sink sin
 	const struct trace_event note = {
 		.type = EVENT_NOTE,
 		.time_ns = last_ns,
-		.note.text = "the program has not closed its log: it was killed, or ended without exit(). "
-			     "The last calls of each thread are missing, up to 12277 entries and exits: its core, if "
-			     "there is one, has them (watchctl report CORE)"
+		.note.text =
+			"the program has not closed its log: it was killed, or ended without exit(). "
+			"The last calls of each thread are missing, up to 12277 entries and exits: its core, if "
+			"there is one, has them (watchctl report CORE)"
 	};
 
 	return is_abandoned(path) ? sink.put(sink.ctx, &note) : NULL;
