@@ -295,7 +295,7 @@ static struct wc_error *read_head(struct core_file *c, Elf64_Ehdr *e, uint32_t *
 static struct wc_error *read_segments(struct core_file *c)
 {
 	struct wc_error *err;
-	uint32_t n;
+	uint32_t n = 0;
 	bool has_notes = false;
 	Elf64_Ehdr e;
 	Elf64_Phdr p;

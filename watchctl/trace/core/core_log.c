@@ -76,11 +76,11 @@ static struct wc_error *put_process(struct core_log *l)
 
 static struct wc_error *put_threads(struct core_log *l)
 {
+	struct trace_event e = { .type = EVENT_THREAD };
 	struct wc_error *err = NULL;
 
 	for (size_t i = 0; i < l->rings.nthreads && !err; i++) {
 		const struct thread *t = &l->rings.thread[i];
-		struct trace_event e = { .type = EVENT_THREAD };
 
 		if (!t->chunk)
 			continue;
@@ -127,6 +127,7 @@ static struct wc_error *put_extent(struct core_log *l)
 static struct wc_error *put_losses(struct core_log *l)
 {
 	const struct core_thread_sums *s = &l->sums;
+	const uint64_t error_ns = core_rings_error(&l->rings, s->last_tsc);
 	struct wc_error *err = NULL;
 
 	if (s->given)
@@ -149,9 +150,9 @@ static struct wc_error *put_losses(struct core_log *l)
 			(unsigned long long)s->in_turn);
 	if (!err && !l->rings.cycles)
 		err = put_note(l, "times are a guess: the rate of the clock is not in the core");
-	else if (!err && core_rings_error(&l->rings, s->last_tsc) > ERROR_NS)
+	else if (!err && error_ns > ERROR_NS)
 		err = put_note(l, "times are right to %llu ms, as far as the rate of the clock is known",
-			       (unsigned long long)(core_rings_error(&l->rings, s->last_tsc) / 1000000 + 1));
+			       (unsigned long long)error_ns / 1000000 + 1);
 	return err;
 }
 
@@ -223,10 +224,9 @@ static struct wc_error *put_table(struct core_log *l, struct core_table *t)
 	struct wc_error *err = NULL;
 	size_t unnamed = 0;
 	bool is_used = false;
+	struct trace_event e = { .type = EVENT_FUNCTION };
 
 	for (uint32_t i = 0; i < t->size / sizeof(struct calltrace_function) && !err; i++) {
-		struct trace_event e = { .type = EVENT_FUNCTION };
-
 		if (!t->is_used[i])
 			continue;
 		is_used = true;
@@ -269,11 +269,10 @@ static struct wc_error *put_from_log(struct core_log *l)
 static struct wc_error *put_unnamed(struct core_log *l, const struct core_table *t)
 {
 	const struct core_module *m = core_file_module(l->core, t->address);
+	struct trace_event e = { .type = EVENT_FUNCTION };
 	struct wc_error *err = NULL;
 
 	for (uint32_t i = 0; i < t->size / sizeof(struct calltrace_function) && !err; i++) {
-		struct trace_event e = { .type = EVENT_FUNCTION };
-
 		if (!t->is_used[i])
 			continue;
 		read_function(l, t, i, m, &e.function);

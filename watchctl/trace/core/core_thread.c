@@ -46,6 +46,7 @@ static bool load_open_calls(struct core_thread *c)
 	while (cap < dead->depth && cap < OPEN_CALLS_MAX)
 		cap *= 2;
 	/* As open_calls does, which makes it larger and releases it. */
+	/* cppcheck-suppress invalidFunctionArg ; there is no file behind it */
 	p = mmap(NULL, cap * sizeof(*dead->call), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return false;
@@ -232,6 +233,7 @@ static void take_slot(struct core_thread *c, const struct calltrace_slot *slot)
 /*
  * Slots at [@address, @end). One that is not written, while a later one is, was left out by the thread as well: a signal
  * has interrupted it, and the program died in the handler. @counts: such slots are known to have been given.
+ * One of no function at all, which lies at no address, is one that the runtime has dropped.
  */
 static void take_slots(struct core_thread *c, uint64_t address, uint64_t end, bool counts)
 {
@@ -246,9 +248,9 @@ static void take_slots(struct core_thread *c, uint64_t address, uint64_t end, bo
 			return;
 		}
 		for (size_t i = 0; i < n; i++) {
-			if (slot[i].what)
+			if (slot[i].what > CALLTRACE_KIND_MASK)
 				take_slot(c, &slot[i]);
-			else if (counts)
+			else if (!slot[i].what && counts)
 				c->holes++;
 		}
 		address += n * sizeof(slot[0]);
