@@ -175,6 +175,7 @@ def test_other_readers_of_a_log_take_a_core(victim, tmp_path):
     assert ran.returncode == 0 and (tmp_path / "page.html").stat().st_size > 0
     ran = ask("report", died.core, "--calls")
     assert ran.returncode == 0 and "dives(" in ran.stdout and "still open" in ran.stdout
+    assert "watchctl-core-" not in (tmp_path / "page.html").read_text()
     ran = ask("report", died.core, "--thread", "nobody")
     assert ran.returncode != 0 and "watchctl-core-" not in ran.stderr
 

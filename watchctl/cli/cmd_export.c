@@ -136,6 +136,7 @@ static struct wc_error *cmd_export_parse(int argc, char **argv, struct request *
 		err = check_options(q);
 	if (!err)
 		err = log_operand_open(&q->log);
+	q->export.name = log_operand_name(q->log);
 	return err ? err : time_ask_choose(&q->time, q->log, q->utc, choice);
 }
 

@@ -12,6 +12,7 @@
 #include "watchctl/base/private_file.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/cli/output/ending.h"
+#include "watchctl/cli/output/log_operand.h"
 #include "watchctl/view/callpage/callpage.h"
 #include "watchctl/view/event/annotate.h"
 #include "watchctl/view/event/reorder.h"
@@ -89,8 +90,9 @@ struct wc_error *report_html(const char *log, const char *file, bool no_source, 
 	struct redact_rules rules = redact_ask_rules(redact);
 	scoped(annotate_freep) struct annotate *a =
 		annotate_new(NULL, ANNOTATE_STACK | ANNOTATE_TEXT | ANNOTATE_CALLS);
-	struct page_options o = { .log = log, .no_source = no_source };
-	struct callpage_options of_calls = { .log = log };
+	const char *name = log_operand_name(log);
+	struct page_options o = { .log = name, .no_source = no_source };
+	struct callpage_options of_calls = { .log = name };
 	scoped(page_freep) struct page *page = a ? page_new(a, &o) : NULL;
 	scoped(callpage_freep) struct callpage *calls = a ? callpage_new(a, &of_calls) : NULL;
 	scoped(reorder_freep) struct reorder *order = a ? reorder_new(annotate_sink(a)) : NULL;
@@ -113,6 +115,6 @@ struct wc_error *report_html(const char *log, const char *file, bool no_source, 
 	redact_ask_warn(ending.unused);
 	err = write_to(&(struct pages){ page, calls }, &ending, file);
 	if (!err)
-		err = end_of_log(log, &ending.damage);
+		err = end_of_log(name, &ending.damage);
 	return err && log_damage_is(&ending.damage) ? wc_error_hint(err, "the page says so") : err;
 }

@@ -152,7 +152,7 @@ struct wc_error *export_log(const char *log, const struct export_options *opt, s
 		return &wc_enomem;
 	w->out = out;
 	w->opt = opt;
-	w->log = log;
+	w->log = opt->name ? opt->name : log;
 	err = view_of(w, &view);
 	if (err)
 		return err;
@@ -162,7 +162,7 @@ struct wc_error *export_log(const char *log, const struct export_options *opt, s
 	annotate_add_view(a, event_chooser_view(select));
 	err = read_log(log, &feed, a, p, ret);
 	if (!err)
-		err = event_chooser_check(select, log);
+		err = event_chooser_check(select, w->log);
 	if (!err && w->finish)
 		err = w->finish(w);
 	if (!err)

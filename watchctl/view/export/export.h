@@ -29,6 +29,7 @@ enum export_format {
 #define EXPORT_FORMATS "chrome folded speedscope csv jsonl dot perf-script"
 
 struct export_options {
+	const char *name; /* of the log, as people know it; NULL: its path */
 	enum export_format to;
 	struct event_choice choice;
 	bool no_stack, regs; /* chrome, csv, jsonl; only jsonl has registers */
