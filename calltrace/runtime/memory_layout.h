@@ -80,7 +80,7 @@ struct calltrace_memory {
 	uint64_t realtime_ns; /* CLOCK_REALTIME then */
 };
 
-/* These do not hold any more: raise the version. */
+/* Raise the version with each number that changes here. */
 _Static_assert(sizeof(struct calltrace_memory) == 112 && sizeof(struct traced_module) == 32 &&
 		       sizeof(struct thread) == 280 && sizeof(struct output_place) == PATH_MAX + 40,
 	       "another layout is another version");
@@ -88,7 +88,9 @@ _Static_assert(offsetof(struct thread, chunk) == 40 && offsetof(struct thread, r
 		       offsetof(struct thread, point) == 104 && offsetof(struct thread, calls) == 152 &&
 		       offsetof(struct thread, out) == 184,
 	       "another layout is another version");
-_Static_assert(offsetof(struct call_output, discarded) == 40 && offsetof(struct open_calls, left_ns) == 24 &&
+_Static_assert(offsetof(struct call_output, n) == 16 && offsetof(struct call_output, begin_ns) == 24 &&
+		       offsetof(struct call_output, discarded) == 40 &&
+		       offsetof(struct open_calls, left_ns) == 24 &&
 		       offsetof(struct ring, overwritten) == 16 &&
 		       offsetof(struct output_place, uuid) == PATH_MAX + 16,
 	       "another layout is another version");

@@ -72,7 +72,7 @@ static void remove_and_die(int sig)
 	raise(sig);
 }
 
-/* Not those that somebody handles, or that we were started to ignore. */
+/* Leaves signals alone that are handled already, or that we were started to ignore. */
 static void remove_at_end(void)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };

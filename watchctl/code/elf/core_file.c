@@ -401,7 +401,7 @@ static const struct core_segment *find_segment(const struct core_file *c, uint64
 	return NULL;
 }
 
-/* What follows in memory may be in another segment. */
+/* Goes on in the next segment where one ends. */
 bool core_file_read(const struct core_file *c, uint64_t address, void *buf, size_t len)
 {
 	while (len) {

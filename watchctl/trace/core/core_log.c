@@ -217,7 +217,7 @@ static struct wc_error *put_module_note(struct core_log *l, const struct core_mo
 		       : NULL;
 }
 
-/* Those of a module that were called. Functions with names are not marked as used any more. */
+/* Puts the functions of a module that were called, and takes the marks from those that have names. */
 static struct wc_error *put_table(struct core_log *l, struct core_table *t)
 {
 	const struct core_module *m = core_file_module(l->core, t->address);

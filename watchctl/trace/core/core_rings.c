@@ -63,13 +63,13 @@ static void search_in(struct search *s, uint64_t address, uint64_t len)
 			look_at(s, address + (uint64_t)(at - s->buf));
 			at++;
 		}
-		/* One may lie across the end. */
+		/* Goes back as far as a magic may lie across the end. */
 		address += n - MAGIC_LEN + 1;
 		len -= n - MAGIC_LEN + 1;
 	}
 }
 
-/* It is in the data of a module: what is mapped from files is searched before the rest, which may be much. */
+/* Searches the data of modules first, where the descriptor is, and only then the rest, which may be much. */
 static bool search(struct search *s)
 {
 	uint64_t address, len;
@@ -170,7 +170,7 @@ static bool take_table(struct core_rings *r, const struct traced_module *m)
 		.low = m->low, .size = m->size, .base = m->base, .address = (uintptr_t)m->begin
 	};
 
-	/* What these numbers cannot be is damage: the functions are unknown then. */
+	/* Leaves out a table with impossible numbers: its functions are unknown then. */
 	if (!m->size || m->size % sizeof(struct calltrace_function) || (uint32_t)t.address != m->low ||
 	    n > CALL_FUNCTION_MAX || m->base > CALL_FUNCTION_MAX - n)
 		return true;

@@ -32,7 +32,7 @@ static void mark_used(struct core_thread *c, uint32_t id)
 		t->is_used[index] = true;
 }
 
-/* What was there before the slots: open calls, a packet */
+/* Before the slots: open calls, a packet */
 
 /* The calls that were open behind the last event that was read. False: no memory. */
 static bool load_open_calls(struct core_thread *c)
@@ -168,7 +168,7 @@ static bool put_before(struct core_thread *c, const struct pending *p)
 	return true;
 }
 
-/* All that the runtime had read already. False: no memory. */
+/* Writes all that the runtime had read already. False: no memory. */
 static bool write_before(struct core_thread *c)
 {
 	const struct thread *dead = c->dead;
@@ -188,7 +188,7 @@ static bool write_before(struct core_thread *c)
 		c->out.discarded += dead->ring.overwritten;
 		open_calls_forget(&c->calls);
 	}
-	/* What a damaged core may say, and open_calls never does. */
+	/* Mends a state that open_calls never has, and a damaged core may have. */
 	c->calls.is_leaving &= c->calls.depth != 0;
 	return true;
 }
