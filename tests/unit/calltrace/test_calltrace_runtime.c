@@ -23,7 +23,7 @@ TRACED_FUNCTION(b, 0);
 TRACED_FUNCTION(c, 0);
 TRACED_FUNCTION(d, 0);
 TRACED_FUNCTION(e, 0);
-TRACED_FUNCTION(inl, 1);
+TRACED_FUNCTION(inl, 0);
 
 #define S1 0x70001000u
 #define S2 0x70000f00u
@@ -468,8 +468,16 @@ static int deep(void)
 static int inlined(void)
 {
 	ENTER(a, S1);
-	ENTER(inl, S1);
+	ENTER_INLINED(inl, S1);
+	ENTER_INLINED(b, S1);
+	ENTER(c, S2);
+	LEAVE(c, S2);
+	LEAVE(b, S1);
 	LEAVE(inl, S1);
+	LEAVE(a, S1);
+	ENTER(b, S1);
+	ENTER_INLINED(inl, S1);
+	ENTER(a, S1); /* of another caller: b was left by a longjmp() */
 	LEAVE(a, S1);
 	return 0;
 }
@@ -878,7 +886,7 @@ static void calls_beyond_the_depth_are_counted(void **state)
 
 static void an_inlined_function_is_in_its_callers_frame(void **state)
 {
-	check_act(state, "inlined", "+a+i-i-a");
+	check_act(state, "inlined", "+a+i+b+c-c-b-i-a+b+i~i~b+a-a");
 }
 
 static void another_stack_closes_nothing(void **state)

@@ -96,6 +96,8 @@ static inline void traced_event(enum calltrace_kind kind, const struct calltrace
 }
 
 #define ENTER(name, frame) traced_event(CALLTRACE_ENTRY, &record_##name, frame)
+#define ENTER_INLINED(name, frame) \
+	traced_event((enum calltrace_kind)(CALLTRACE_ENTRY | CALLTRACE_INLINED), &record_##name, frame)
 #define LEAVE(name, frame) traced_event(CALLTRACE_EXIT, &record_##name, frame)
 #define TAIL(name, frame) traced_event(CALLTRACE_TAIL, &record_##name, frame)
 
