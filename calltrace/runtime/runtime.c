@@ -32,7 +32,8 @@ static struct {
 	bool was_begun; /* or is not to begin by itself */
 	bool has_ended; /* the process */
 	bool has_flags;
-	uint32_t flags; /* enum calltrace_module_flags, of the module that came first */
+	uint32_t flags;	  /* enum calltrace_module_flags, of the module that came first */
+	bool has_untimed; /* one of the modules has CALLTRACE_NO_TIME */
 	bool is_enabled;
 	uint32_t ring_chunks;	/* 0: not a flight recorder. Of the first log, and of all others */
 	uint32_t logs;		/* that were made in this process */
@@ -210,6 +211,13 @@ static struct wc_error *put_ring_note(void)
 	return own_log_put_note(runtime.log, text);
 }
 
+static struct wc_error *put_untimed_note(void)
+{
+	return own_log_put_note(
+		runtime.log, "calls are recorded without times, in their order: the time of many is that at "
+			     "which a thread's chunk of 4096 entries and exits began");
+}
+
 static struct wc_error *put_refused_note(void)
 {
 	char text[120];
@@ -250,6 +258,8 @@ static struct wc_error *open_log(const char *output)
 		err = own_log_open(&runtime.place, &runtime.log);
 	if (!err && runtime.ring_chunks)
 		err = put_ring_note();
+	if (!err && runtime.has_untimed)
+		err = put_untimed_note();
 	if (!err && runtime.refused)
 		err = put_refused_note();
 	if (!err)
@@ -343,6 +353,11 @@ PUBLIC void __calltrace_register(const struct calltrace_function *begin, const s
 	if (!runtime.has_flags)
 		runtime.flags = flags;
 	runtime.has_flags = true;
+	if (flags & CALLTRACE_NO_TIME && !runtime.has_untimed) {
+		runtime.has_untimed = true;
+		if (is_tracing())
+			keep_error(put_untimed_note());
+	}
 	runtime_begin();
 	if (begin < end) {
 		why = modules_add(begin, end, on, &base);

@@ -212,6 +212,7 @@ def test_the_order_of_calls_is_recorded_without_times(tmp_path):
     _, said = execute(link(tmp_path, tmp_path / "out.bc"), tmp_path / "run.log")
     assert recorded(tmp_path / "run.log", functions_of(account(said))) == account(said)
     calls = [e for e in events(tmp_path / "run.log") if e["type"] == "call"]
+    assert sum("without times" in e["text"] for e in events(tmp_path / "run.log") if e["type"] == "note") == 1
     assert len({(e["tid"], e["time_ns"]) for e in calls}) == len({e["tid"] for e in calls}) > 1
 
 
