@@ -33,6 +33,10 @@ enum calltrace_kind {
 	 * is the entry of that function with the same frame: it runs in place of the one that has left. */
 	CALLTRACE_TAIL = 3,
 	CALLTRACE_UNWIND = 4, /* it is left by an exception that goes on */
+	/* `tsc` is a value: behind an entry that of a parameter, whose number, from 0, is `frame`; before an exit that of
+	 * the result. Bytes beyond the size of its type are not defined. */
+	CALLTRACE_VALUE = 5,
+	CALLTRACE_RESULT = 6,
 };
 
 #define CALLTRACE_INLINED 8u /* with CALLTRACE_ENTRY: into the function whose frame it has */
@@ -49,13 +53,13 @@ _Static_assert(sizeof(struct calltrace_slot) == 16, "the pass computes with it")
 
 /* A function. Offsets are relative to their own address. */
 struct calltrace_function {
-	uint64_t id;	 /* the same in every build of the same source: its module's half, and its own */
-	int32_t address; /* of its first instruction; 0: it has none, being inlined everywhere */
-	int32_t name;	 /* linkage name, NUL-terminated */
-	int32_t file;	 /* 0: not known */
-	uint32_t line;	 /* 0: not known */
-	uint32_t insns;	 /* IR instructions, before the pass */
-	uint32_t flags;	 /* 0 */
+	uint64_t id;	   /* the same in every build of the same source: its module's half, and its own */
+	int32_t address;   /* of its first instruction; 0: it has none, being inlined everywhere */
+	int32_t name;	   /* linkage name, NUL-terminated */
+	int32_t file;	   /* 0: not known */
+	uint32_t line;	   /* 0: not known */
+	uint32_t insns;	   /* IR instructions, before the pass */
+	int32_t signature; /* text (watchctl/trace/calls/signature_text.h), of one whose values are recorded; 0: none */
 } __attribute__((aligned(32)));
 
 _Static_assert(sizeof(struct calltrace_function) == CALLTRACE_KIND_MASK + 1,

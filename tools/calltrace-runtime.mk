@@ -3,7 +3,7 @@
 
 CALLTRACE_RT_SRC := $(wildcard calltrace/runtime/*.c)
 CALLTRACE_RT_OBJ := $(CALLTRACE_RT_SRC:%.c=$(BUILD)/pic/%.o) $(BUILD)/pic/calltrace/runtime/turn.o
-CALLTRACE_LOG_SRC := $(addprefix watchctl/trace/calls/,call_format.c call_metadata.c) watchctl/trace/log/tracelog_member.c $(LOG_WRITER_SRC)
+CALLTRACE_LOG_SRC := $(addprefix watchctl/trace/calls/,call_format.c call_metadata.c call_signature.c) watchctl/trace/log/tracelog_member.c $(LOG_WRITER_SRC)
 CALLTRACE_OBJ := $(CALLTRACE_RT_OBJ) $(CALLTRACE_LOG_SRC:%.c=$(BUILD)/pic/%.o)
 CALLTRACE_SONAME := libcalltrace.so.0
 CALLTRACE_SO := $(BUILD)/$(CALLTRACE_SONAME)

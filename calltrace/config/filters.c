@@ -13,7 +13,7 @@
 
 /* Keys of a rule */
 
-enum test { NAMES_RULE, GLOB, REGEX, LESS, MORE };
+enum test { NAMES_RULE, CAPTURES, GLOB, REGEX, LESS, MORE };
 
 enum subject { NO_SUBJECT, NAME, LINKAGE_NAME, SOURCE_FILE, INSNS };
 
@@ -23,6 +23,7 @@ static const struct key {
 	enum subject subject;
 } keys[] = {
 	{ "rule_name", NAMES_RULE, NO_SUBJECT },
+	{ "capture", CAPTURES, NO_SUBJECT },
 	{ "function", GLOB, NAME },
 	{ "linkage_name", GLOB, LINKAGE_NAME },
 	{ "file", GLOB, SOURCE_FILE },
@@ -48,6 +49,7 @@ struct condition {
 struct rule {
 	bool allows;
 	char *text; /* "[[block]] small ones" */
+	struct capture capture;
 	struct condition *condition;
 	size_t n;
 };
@@ -118,6 +120,7 @@ static bool condition_is_met(const struct condition *c, const struct filter_subj
 	case MORE:
 		return s->insns > c->bound;
 	case NAMES_RULE:
+	case CAPTURES:
 		break;
 	}
 	return true;
@@ -137,25 +140,41 @@ static bool rule_matches(const struct rule *r, const struct filter_subject *s)
 	return !memcmp(is_asked, is_met, sizeof(is_asked));
 }
 
-/* The first of those that allow, or block. */
-static const struct rule *matching(const struct filters *f, bool allows, const struct filter_subject *s)
+/* The first of those that allow, or block; of those that capture something, if @captures. */
+static const struct rule *matching(const struct filters *f, bool allows, bool captures,
+				   const struct filter_subject *s)
 {
 	size_t i;
 
 	for (i = 0; i < f->n; i++)
-		if (f->rule[i].allows == allows && rule_matches(&f->rule[i], s))
+		if (f->rule[i].allows == allows && (!captures || f->rule[i].capture.kind) &&
+		    rule_matches(&f->rule[i], s))
 			return &f->rule[i];
 	return NULL;
 }
 
-bool filters_choose(const struct filters *f, const struct filter_subject *s, const char **rule)
+bool filters_choose(const struct filters *f, const struct filter_subject *s, const char **rule,
+		    const struct capture **capture)
 {
-	const struct rule *r = f ? matching(f, true, s) : NULL;
+	const struct rule *r = f ? matching(f, true, false, s) : NULL, *captures = NULL;
 
-	if (f && !r)
-		r = matching(f, false, s);
+	if (r)
+		captures = matching(f, true, true, s);
+	else if (f)
+		r = matching(f, false, false, s);
 	*rule = r ? r->text : NULL;
+	*capture = captures ? &captures->capture : NULL;
 	return !r || r->allows;
+}
+
+bool capture_has(const struct capture *c, const char *name, bool is_pointer)
+{
+	size_t i;
+
+	for (i = 0; i < c->n; i++)
+		if (!strcmp(c->name[i], name))
+			return true;
+	return c->kind == CAPTURE_ALL || (c->kind == CAPTURE_SCALARS && !is_pointer);
 }
 
 /* Reading */
@@ -217,7 +236,7 @@ static struct wc_error *unknown_key(const struct toml *t, const struct toml_valu
 	else
 		snprintf(text, sizeof(text),
 			 "a rule has no %s, but function, linkage_name, file, instructions_lt, "
-			 "instructions_gt and rule_name",
+			 "instructions_gt, capture and rule_name",
 			 v->key);
 	return toml_error(t, v, text);
 }
@@ -235,6 +254,44 @@ static struct wc_error *name_rule(struct rule *r, const struct toml *t, const st
 	return NULL;
 }
 
+/* "scalars" or "all" alone, or names. A list has one value each time. */
+static struct wc_error *add_capture(struct rule *r, const struct toml *t, const struct toml_value *v)
+{
+	struct capture *c = &r->capture;
+	char **more;
+
+	if (!r->allows)
+		return toml_error(
+			t, v,
+			"values are recorded of functions that are traced: capture belongs to [[allow]]");
+	if (v->type != TOML_STRING || strlen(v->string) != v->len || !*v->string)
+		return toml_error(t, v, "\"scalars\", \"all\" or a list of parameters must be here");
+	if (!v->is_of_list) {
+		c->kind = !strcmp(v->string, "scalars") ? CAPTURE_SCALARS
+			  : !strcmp(v->string, "all")	? CAPTURE_ALL
+							: CAPTURE_NOTHING;
+		return c->kind ? NULL
+			       : toml_error(
+					 t, v,
+					 "\"scalars\", \"all\" or a list of parameters must be here: [\"len\", "
+					 "\"return\"]");
+	}
+	if (v->string[strcspn(v->string, "*:")])
+		return toml_error(
+			t, v,
+			"a list has names of parameters, and \"return\": what they point to is not recorded");
+	more = reallocarray(c->name, c->n + 1, sizeof(*more));
+	if (!more)
+		return &wc_enomem;
+	c->name = more;
+	c->name[c->n] = strdup(v->string);
+	if (!c->name[c->n])
+		return &wc_enomem;
+	c->n++;
+	c->kind = CAPTURE_NAMES;
+	return NULL;
+}
+
 static struct wc_error *add_condition(struct rule *r, const struct toml *t, const struct toml_value *v)
 {
 	const struct key *key = find_key(v->key);
@@ -245,6 +302,8 @@ static struct wc_error *add_condition(struct rule *r, const struct toml *t, cons
 		return unknown_key(t, v);
 	if (key->test == NAMES_RULE)
 		return name_rule(r, t, v);
+	if (key->test == CAPTURES)
+		return add_capture(r, t, v);
 	more = reallocarray(r->condition, r->n + 1, sizeof(*more));
 	if (!more)
 		return &wc_enomem;
@@ -309,6 +368,9 @@ static void rule_deinit(struct rule *r)
 		if (r->condition[i].key->test == REGEX)
 			regfree(&r->condition[i].regex);
 	}
+	for (i = 0; i < r->capture.n; i++)
+		free(r->capture.name[i]);
+	free(r->capture.name);
 	free(r->condition);
 	free(r->text);
 }

@@ -22,6 +22,19 @@
 
 struct filters;
 
+/*
+ * Whose values are recorded: `capture` of an [[allow]].
+ *
+ *	capture = "scalars"		numbers, truth values, enumerators; of parameters and result
+ *	capture = "all"			and pointers
+ *	capture = ["len", "return"]	by name; the result is "return"
+ */
+struct capture {
+	enum capture_kind { CAPTURE_NOTHING, CAPTURE_SCALARS, CAPTURE_ALL, CAPTURE_NAMES } kind;
+	char **name;
+	size_t n;
+};
+
 /* The function that is to be traced, or not. */
 struct filter_subject {
 	const char *name; /* demangled */
@@ -34,7 +47,12 @@ struct filter_subject {
 struct wc_error *filters_new(const struct toml *t, struct filters **ret);
 void filters_free(struct filters *f); /* accepts NULL */
 
-/* True: @s is traced. *@rule: the rule that says so, as "[[allow]] NAME"; NULL: there is none. @f may be NULL. */
-bool filters_choose(const struct filters *f, const struct filter_subject *s, const char **rule);
+/* True: @s is traced. *@rule: the rule that says so, as "[[allow]] NAME"; NULL: there is none. *@capture: NULL, or of the
+ * first [[allow]] that matches and has one; it is @f's. @f may be NULL. */
+bool filters_choose(const struct filters *f, const struct filter_subject *s, const char **rule,
+		    const struct capture **capture);
+
+/* The parameter @name, or the result ("return"), is one of those. */
+bool capture_has(const struct capture *c, const char *name, bool is_pointer);
 
 #endif

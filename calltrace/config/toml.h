@@ -27,6 +27,7 @@ struct toml_value {
 	unsigned int index;
 	const char *key; /* NULL: the table itself, of an array of tables */
 	enum toml_type type;
+	bool is_of_list; /* one of several of that key, perhaps */
 	bool is_true;
 	int64_t number;
 	const char *string;

@@ -66,8 +66,12 @@ class List
 				add(*each, key, i++);
 			}
 		} else if (b.is_array() && !b.as_array()->get().empty()) {
-			for (const auto &each : b.as_array()->get())
-				add_scalar(*each, append(table, index, &key));
+			for (const auto &each : b.as_array()->get()) {
+				auto &value = append(table, index, &key);
+
+				value.is_of_list = true;
+				add_scalar(*each, value);
+			}
 		} else {
 			add_scalar(b, append(table, index, &key));
 		}

@@ -122,22 +122,13 @@ static bool choose(struct choice *c, LLVMModuleRef m, const struct settings *s)
 	if (!settings_is(s, SET_inject_instrumentation)) {
 		c->why = strdup("inject_instrumentation is false");
 	} else {
-		c->is_traced = filters_choose(s->filters, &subject, &rule);
+		c->is_traced = filters_choose(s->filters, &subject, &rule, &c->capture);
 		c->why = strdup(rule ? rule : "no rule is against it");
 	}
 	return c->why;
 }
 
-/* As it was decided before functions were inlined. */
-static bool take_marked(struct choice *c, struct marked *m)
-{
-	m->choice = c;
-	c->insns = m->insns;
-	c->is_traced = m->is_traced;
-	c->why = strdup(m->why);
-	return c->why;
-}
-
+/* @marked: as it was before functions were inlined; NULL: it was not there. */
 static bool add_function(struct choices *c, LLVMModuleRef m, LLVMValueRef f, struct marked *marked,
 			 const struct settings *s)
 {
@@ -145,15 +136,17 @@ static bool add_function(struct choices *c, LLVMModuleRef m, LLVMValueRef f, str
 	const char *why;
 
 	*each = facts_of(f);
+	if (marked) {
+		marked->choice = each;
+		each->insns = marked->insns;
+	}
 	if (!each->name)
 		return false;
 	why = why_impossible(m, each);
 	c->can_trace = c->can_trace || !why;
 	if (why)
 		each->why = strdup(why);
-	return (why	 ? each->why != NULL
-		: marked ? take_marked(each, marked)
-			 : choose(each, m, s)) &&
+	return (why ? each->why != NULL : choose(each, m, s)) &&
 	       map64_put(&c->of, (uint64_t)(uintptr_t)f, each);
 }
 
@@ -165,8 +158,12 @@ static bool add_inlined(struct choices *c, struct marked *marked)
 	*each = (struct choice){ .linkage_name = marked->linkage_name,
 				 .name = calltrace_shim_demangle(marked->linkage_name),
 				 .file = *marked->file ? strdup(marked->file) : NULL,
-				 .line = marked->line };
-	return each->name && take_marked(each, marked);
+				 .line = marked->line,
+				 .insns = marked->insns,
+				 .is_traced = marked->is_traced,
+				 .why = strdup(marked->why) };
+	marked->choice = each;
+	return each->name && each->why;
 }
 
 bool choices_make(struct choices *c, LLVMModuleRef m, const struct settings *s)

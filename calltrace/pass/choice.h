@@ -20,7 +20,8 @@ struct choice {
 	uint32_t line;	/* 0: not known */
 	uint32_t insns; /* of IR */
 	bool is_traced;
-	bool has_marks; /* its events are made of these */
+	bool has_marks;		       /* its events are made of these */
+	const struct capture *capture; /* its values; NULL: none. The settings' */
 	char *why;
 };
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "calltrace/config/filters.h"
 #include "calltrace/pass/attributes.h"
 #include "calltrace/pass/inject_impl.h"
 #include "calltrace/pass/symbols.h"
@@ -46,6 +47,7 @@ _Static_assert(sizeof(struct calltrace_slot) == 16 && offsetof(struct calltrace_
 	"shlq $$32, %rdx\n\t" \
 	"orq %rax, %rdx\n\t"  \
 	"movq %rdx, ($1)\n\t"
+#define WRITE_VALUE "movq $4, ($1)\n\t"
 #define WRITE_SLOT                    \
 	"leal ${2:c}(%rip), %eax\n\t" \
 	"movl ${3:k}, 12($1)\n\t"     \
@@ -68,6 +70,21 @@ static void declare_write(struct inject *in)
 	in->write_type = LLVMFunctionType(LLVMStructTypeInContext(in->context, result, 2, 0), params, 2, 0);
 	in->write = LLVMGetInlineAsm(in->write_type, text, strlen(text), constraints, sizeof(constraints) - 1,
 				     1, 0, LLVMInlineAsmDialectATT, 0);
+}
+
+/* The same of a value, $4, with a constant, $3, in the place of the frame. */
+static void declare_value(struct inject *in)
+{
+	static const char text[] = TAKE_SLOT WRITE_VALUE "leal ${2:c}(%rip), %eax\n\t"
+							 "movl $3, 12($1)\n\t"
+							 "movl %eax, 8($1)\n\t"
+							 "cmpw $$-16, ${1:w}";
+	static const char constraints[] = "={@ccz},=&r,i,i,r,~{rax},~{memory},~{dirflag},~{fpsr},~{flags}";
+	LLVMTypeRef result[2] = { in->i8, in->i64 }, params[3] = { in->ptr, in->ptr, in->i64 };
+
+	in->value_type = LLVMFunctionType(LLVMStructTypeInContext(in->context, result, 2, 0), params, 3, 0);
+	in->value = LLVMGetInlineAsm(in->value_type, text, sizeof(text) - 1, constraints,
+				     sizeof(constraints) - 1, 1, 0, LLVMInlineAsmDialectATT, 0);
 }
 
 /* Bound when the program is loaded: what binds at the first call does not preserve all registers. */
@@ -106,7 +123,34 @@ static void prepare(struct inject *in, LLVMModuleRef m, const char *name)
 	in->unlikely = weights(in, 1, 2000);
 	in->id = symbol_hash(name, strlen(name));
 	declare_write(in);
+	declare_value(in);
 	declare_turn(in);
+}
+
+/* Those of its values that are wanted, and where they are. */
+static void find_values(struct inject *in, const struct choice *c, struct captured *ret)
+{
+	unsigned int i;
+
+	if (!c->capture)
+		return;
+	if (!signature_read(c->function, &ret->s)) {
+		in->untyped++;
+		return;
+	}
+	for (i = 0; i < ret->s.nparams; i++)
+		if (!capture_has(c->capture, ret->s.name[i], ret->s.is_pointer[i]))
+			ret->s.param[i] = NULL;
+	ret->has_result = ret->s.has_result && capture_has(c->capture, "return", ret->s.result_is_pointer);
+}
+
+static void inject_function(struct inject *in, const struct choice *c)
+{
+	struct captured values = { 0 };
+
+	find_values(in, c, &values);
+	inject_events(in, c->function, inject_record(in, c, &values), &values);
+	signature_deinit(&values.s);
 }
 
 static void inject_all(struct inject *in, const struct choices *c)
@@ -119,7 +163,7 @@ static void inject_all(struct inject *in, const struct choices *c)
 		if (!each->function || (!each->is_traced && !each->has_marks))
 			continue;
 		if (!each->has_marks)
-			inject_events(in, each->function, inject_record(in, each));
+			inject_function(in, each);
 		attributes_correct(each->function);
 		attributes_keep_apart(each->function);
 	}
@@ -152,6 +196,11 @@ bool calltrace_inject(LLVMModuleRef m, const struct settings *s, struct text_buf
 			fprintf(stderr, "calltrace: no memory; inlined functions of %s are not all traced\n",
 				name);
 		inject_all(&in, &c);
+		if (in.untyped)
+			fprintf(stderr,
+				"calltrace: the values of %u functions of %s are not recorded: they have no debug "
+				"information (-g)\n",
+				in.untyped, name);
 		LLVMDisposeBuilder(in.builder);
 		has_changed = true;
 	} else if (c.n && strncmp(LLVMGetTarget(m), "x86_64", 6) != 0) {

@@ -2,42 +2,107 @@
 
 #include "calltrace/pass/inject_impl.h"
 
-/*
- * Ends block @from with:
- *
- *	if (__calltrace_on) { take a slot and write it; if it was the last of its chunk, turn }
- *	goto @to
- *
- * The new blocks come before @to.
- */
-void inject_event(struct inject *in, LLVMBasicBlockRef from, LLVMBasicBlockRef to, LLVMValueRef record,
-		  uint32_t kind)
+/* Behind a slot: if it was the last of its chunk, turn. Goes on at the block that is returned, before @to. */
+static LLVMBasicBlockRef turn_if(struct inject *in, LLVMBasicBlockRef from, LLVMBasicBlockRef to,
+				 LLVMValueRef full, LLVMValueRef value[2])
+{
+	LLVMBuilderRef b = in->builder;
+	LLVMBasicBlockRef turn = LLVMInsertBasicBlockInContext(in->context, to, "calltrace.turn");
+	LLVMBasicBlockRef next = LLVMInsertBasicBlockInContext(in->context, to, "calltrace.on");
+	LLVMValueRef branch;
+
+	LLVMPositionBuilderAtEnd(b, from);
+	branch = LLVMBuildCondBr(b, LLVMBuildIsNotNull(b, full, ""), turn, next);
+	LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(in->context, "prof", 4),
+			LLVMMetadataAsValue(in->context, in->unlikely));
+	LLVMPositionBuilderAtEnd(b, turn);
+	LLVMSetInstructionCallConv(LLVMBuildCall2(b, in->turn_type, in->turn, value, 2, ""),
+				   LLVMGetFunctionCallConv(in->turn));
+	LLVMBuildBr(b, next);
+	return next;
+}
+
+static LLVMValueRef what_of(struct inject *in, LLVMValueRef record, uint32_t kind)
+{
+	LLVMValueRef offset = LLVMConstInt(in->i64, kind, 0);
+
+	return LLVMConstGEP2(in->i8, record, &offset, 1);
+}
+
+/* A slot of what happens. */
+static LLVMBasicBlockRef write_event(struct inject *in, LLVMBasicBlockRef at, LLVMBasicBlockRef to,
+				     LLVMValueRef record, uint32_t kind)
+{
+	LLVMValueRef value[2], full;
+
+	LLVMPositionBuilderAtEnd(in->builder, at);
+	value[0] = what_of(in, record, kind);
+	value[1] = LLVMBuildCall2(in->builder, in->frame_type, in->frame, NULL, 0, "");
+	full = LLVMBuildExtractValue(
+		in->builder, LLVMBuildCall2(in->builder, in->write_type, in->write, value, 2, ""), 0, "");
+	return turn_if(in, at, to, full, value);
+}
+
+/* @value in 64 bits. */
+static LLVMValueRef bits_of(struct inject *in, LLVMValueRef value)
+{
+	LLVMTypeRef type = LLVMTypeOf(value);
+
+	switch (LLVMGetTypeKind(type)) {
+	case LLVMPointerTypeKind:
+		return LLVMBuildPtrToInt(in->builder, value, in->i64, "");
+	case LLVMFloatTypeKind:
+		value = LLVMBuildBitCast(in->builder, value, in->i32, "");
+		break;
+	case LLVMDoubleTypeKind:
+		return LLVMBuildBitCast(in->builder, value, in->i64, "");
+	default:
+		break;
+	}
+	return LLVMBuildZExtOrBitCast(in->builder, value, in->i64, "");
+}
+
+/* A slot of a value. @number: of its parameter. */
+static LLVMBasicBlockRef write_value(struct inject *in, LLVMBasicBlockRef at, LLVMBasicBlockRef to,
+				     LLVMValueRef record, uint32_t kind, uint32_t number, LLVMValueRef v)
+{
+	LLVMValueRef value[3], full;
+
+	LLVMPositionBuilderAtEnd(in->builder, at);
+	value[0] = what_of(in, record, kind);
+	value[1] = LLVMConstIntToPtr(LLVMConstInt(in->i64, number, 0), in->ptr);
+	value[2] = bits_of(in, v);
+	full = LLVMBuildExtractValue(
+		in->builder, LLVMBuildCall2(in->builder, in->value_type, in->value, value, 3, ""), 0, "");
+	return turn_if(in, at, to, full, value);
+}
+
+/* Ends block @from, which has no end: if (__calltrace_on) goto the block that is returned; goto @to. */
+static LLVMBasicBlockRef begin_event(struct inject *in, LLVMBasicBlockRef from, LLVMBasicBlockRef to)
 {
 	LLVMBuilderRef b = in->builder;
 	LLVMBasicBlockRef write = LLVMInsertBasicBlockInContext(in->context, to, "calltrace");
-	LLVMBasicBlockRef turn = LLVMInsertBasicBlockInContext(in->context, to, "calltrace.turn");
-	const unsigned int profile = LLVMGetMDKindIDInContext(in->context, "prof", 4);
-	LLVMValueRef on, offset = LLVMConstInt(in->i64, kind, 0), what, frame, value[2], full, branch;
+	LLVMValueRef on, branch;
 
 	LLVMPositionBuilderAtEnd(b, from);
 	on = LLVMBuildLoad2(b, in->i8, in->on, "");
 	LLVMSetVolatile(on, 1);
 	branch = LLVMBuildCondBr(b, LLVMBuildIsNotNull(b, on, ""), write, to);
-	LLVMSetMetadata(branch, profile, LLVMMetadataAsValue(in->context, in->likely));
+	LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(in->context, "prof", 4),
+			LLVMMetadataAsValue(in->context, in->likely));
+	return write;
+}
 
-	LLVMPositionBuilderAtEnd(b, write);
-	what = LLVMConstGEP2(in->i8, record, &offset, 1);
-	frame = LLVMBuildCall2(b, in->frame_type, in->frame, NULL, 0, "");
-	value[0] = what;
-	value[1] = frame;
-	full = LLVMBuildExtractValue(b, LLVMBuildCall2(b, in->write_type, in->write, value, 2, ""), 0, "");
-	branch = LLVMBuildCondBr(b, LLVMBuildIsNotNull(b, full, ""), turn, to);
-	LLVMSetMetadata(branch, profile, LLVMMetadataAsValue(in->context, in->unlikely));
+static void end_event(struct inject *in, LLVMBasicBlockRef at, LLVMBasicBlockRef to)
+{
+	LLVMPositionBuilderAtEnd(in->builder, at);
+	LLVMBuildBr(in->builder, to);
+}
 
-	LLVMPositionBuilderAtEnd(b, turn);
-	LLVMSetInstructionCallConv(LLVMBuildCall2(b, in->turn_type, in->turn, value, 2, ""),
-				   LLVMGetFunctionCallConv(in->turn));
-	LLVMBuildBr(b, to);
+void inject_event(struct inject *in, LLVMBasicBlockRef from, LLVMBasicBlockRef to, LLVMValueRef record,
+		  uint32_t kind)
+{
+	end_event(in, write_event(in, begin_event(in, from, to), to, record, kind), to);
 }
 
 static void move(LLVMBuilderRef b, LLVMValueRef instruction, LLVMBasicBlockRef to)
@@ -55,18 +120,23 @@ static bool is_static_alloca(LLVMValueRef i)
 }
 
 /* Its variables stay in the first block: elsewhere they would be allocated each time. */
-static void inject_entry(struct inject *in, LLVMValueRef f, LLVMValueRef record)
+static void inject_entry(struct inject *in, LLVMValueRef f, LLVMValueRef record, const struct captured *c)
 {
-	LLVMBasicBlockRef body = LLVMGetEntryBasicBlock(f);
+	LLVMBasicBlockRef at, body = LLVMGetEntryBasicBlock(f);
 	LLVMBasicBlockRef entry = LLVMInsertBasicBlockInContext(in->context, body, "");
 	LLVMValueRef i, next;
+	uint32_t n;
 
 	for (i = LLVMGetFirstInstruction(body); i; i = next) {
 		next = LLVMGetNextInstruction(i);
 		if (is_static_alloca(i))
 			move(in->builder, i, entry);
 	}
-	inject_event(in, entry, body, record, CALLTRACE_ENTRY);
+	at = write_event(in, begin_event(in, entry, body), body, record, CALLTRACE_ENTRY);
+	for (n = 0; n < c->s.nparams; n++)
+		if (c->s.param[n])
+			at = write_value(in, at, body, record, CALLTRACE_VALUE, n, c->s.param[n]);
+	end_event(in, at, body);
 }
 
 /* Exits */
@@ -93,22 +163,32 @@ static bool enters(struct inject *in, LLVMValueRef call)
 	return callee && choices_has(in->choices, callee) && calltrace_shim_is_exact(callee);
 }
 
-static void inject_exit(struct inject *in, LLVMBasicBlockRef block, LLVMValueRef record)
+static void inject_exit(struct inject *in, LLVMBasicBlockRef block, LLVMValueRef record,
+			const struct captured *c)
 {
 	LLVMValueRef last = LLVMGetBasicBlockTerminator(block), before = LLVMGetPreviousInstruction(last);
 	const bool unwinds = LLVMGetInstructionOpcode(last) == LLVMResume;
-	const bool jumps = !unwinds && is_tail_call(before, last);
-	LLVMBasicBlockRef next = LLVMGetNextBasicBlock(block), rest;
+	const bool has_result = c->has_result && !unwinds && LLVMGetNumOperands(last);
+	bool jumps = !unwinds && is_tail_call(before, last);
+	LLVMBasicBlockRef next = LLVMGetNextBasicBlock(block), rest, at;
 	enum calltrace_kind kind = unwinds ? CALLTRACE_UNWIND : CALLTRACE_EXIT;
 
 	rest = next ? LLVMInsertBasicBlockInContext(in->context, next, "")
 		    : LLVMAppendBasicBlockInContext(in->context, LLVMGetBasicBlockParent(block), "");
+	/* A result that is wanted is waited for. */
+	if (jumps && has_result && LLVMGetTailCallKind(before) != LLVMTailCallKindMustTail) {
+		LLVMSetTailCallKind(before, LLVMTailCallKindNoTail);
+		jumps = false;
+	}
 	if (jumps) {
 		move(in->builder, before, rest);
 		kind = enters(in, before) ? CALLTRACE_TAIL : CALLTRACE_EXIT;
 	}
 	move(in->builder, last, rest);
-	inject_event(in, block, rest, record, kind);
+	at = begin_event(in, block, rest);
+	if (has_result && !jumps)
+		at = write_value(in, at, rest, record, CALLTRACE_RESULT, 0, LLVMGetOperand(last, 0));
+	end_event(in, write_event(in, at, rest, record, kind), rest);
 }
 
 static bool leaves(LLVMBasicBlockRef b)
@@ -119,7 +199,7 @@ static bool leaves(LLVMBasicBlockRef b)
 	return opcode == LLVMRet || opcode == LLVMResume;
 }
 
-void inject_events(struct inject *in, LLVMValueRef f, LLVMValueRef record)
+void inject_events(struct inject *in, LLVMValueRef f, LLVMValueRef record, const struct captured *c)
 {
 	LLVMBasicBlockRef b, next, end;
 
@@ -128,7 +208,7 @@ void inject_events(struct inject *in, LLVMValueRef f, LLVMValueRef record)
 	for (b = LLVMGetFirstBasicBlock(f); b; b = next) {
 		next = b == end ? NULL : LLVMGetNextBasicBlock(b);
 		if (leaves(b))
-			inject_exit(in, b, record);
+			inject_exit(in, b, record, c);
 	}
-	inject_entry(in, f, record);
+	inject_entry(in, f, record, c);
 }

@@ -7,6 +7,7 @@
 #include "calltrace/abi.h"
 #include "calltrace/pass/choice.h"
 #include "calltrace/pass/inject.h"
+#include "calltrace/pass/signature.h"
 
 /* A module, and what of it all of its functions use. */
 struct inject {
@@ -19,17 +20,26 @@ struct inject {
 	LLVMTypeRef turn_type;
 	LLVMValueRef write, frame; /* the assembly, and an intrinsic */
 	LLVMTypeRef write_type, frame_type;
+	LLVMValueRef value; /* the assembly for values */
+	LLVMTypeRef value_type;
 	LLVMMetadataRef likely, unlikely; /* branch weights */
 	uint32_t id;			  /* of the module: the upper half of its functions' ids */
 	uint32_t flags;			  /* enum calltrace_module_flags */
 	const struct choices *choices;
+	unsigned int untyped; /* functions whose values are wanted, and not known */
+};
+
+/* Values of a function that are recorded: s.param[] has no others. Zero-initialised: none. */
+struct captured {
+	struct signature s;
+	bool has_result;
 };
 
 /* The record of @c, which is traced; it may have no code of its own any more. */
-LLVMValueRef inject_record(struct inject *in, const struct choice *c);
+LLVMValueRef inject_record(struct inject *in, const struct choice *c, const struct captured *values);
 
 /* Writes slots at entry and exits of @f, whose record is @record. */
-void inject_events(struct inject *in, LLVMValueRef f, LLVMValueRef record);
+void inject_events(struct inject *in, LLVMValueRef f, LLVMValueRef record, const struct captured *c);
 
 /* Events of the marks in all functions: of functions that were inlined, and of those that might have been. False: no
  * memory. */

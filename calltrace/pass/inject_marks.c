@@ -66,7 +66,7 @@ static bool expand(struct inject *in, struct choices *c, LLVMValueRef mark, bool
 		return false;
 	}
 	if (!c->marked[index].record)
-		c->marked[index].record = inject_record(in, c->marked[index].choice);
+		c->marked[index].record = inject_record(in, c->marked[index].choice, &(struct captured){ 0 });
 	if (kind == CALLTRACE_ENTRY && !is_own_entry)
 		kind |= CALLTRACE_INLINED;
 	rest = calltrace_shim_split(mark);

@@ -50,7 +50,7 @@ static void tie(struct inject *in, LLVMValueRef record, LLVMValueRef f)
 		LLVMSetComdat(record, LLVMGetComdat(f));
 }
 
-LLVMValueRef inject_record(struct inject *in, const struct choice *c)
+LLVMValueRef inject_record(struct inject *in, const struct choice *c, const struct captured *values)
 {
 	LLVMTypeRef member[] = { in->i64, in->i32, in->i32, in->i32, in->i32, in->i32, in->i32 };
 	LLVMTypeRef type = LLVMStructTypeInContext(in->context, member, sizeof(member) / sizeof(*member), 0);
@@ -74,7 +74,9 @@ LLVMValueRef inject_record(struct inject *in, const struct choice *c)
 			: number(in, 0),
 		number(in, c->line),
 		number(in, c->insns),
-		number(in, 0),
+		values->s.text ? relative(in, text(in, values->s.text, strlen(values->s.text)), record,
+					  offsetof(struct calltrace_function, signature))
+			       : number(in, 0),
 	};
 	LLVMSetInitializer(record,
 			   LLVMConstStructInContext(in->context, value, sizeof(value) / sizeof(*value), 0));

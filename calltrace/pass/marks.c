@@ -145,7 +145,9 @@ bool marks_place(LLVMModuleRef m, const struct settings *s)
 		const struct choice *each = &all.choice[p.index];
 
 		list(&p, m, c, each);
-		if (!each->is_traced || !may_be_inlined(c, each->function))
+		if (each->is_traced && each->capture)
+			attributes_keep_apart(each->function);
+		if (!each->is_traced || each->capture || !may_be_inlined(c, each->function))
 			continue;
 		calltrace_shim_each_exit(each->function, personality, place_exit, &p);
 		place_entry(&p, b, each->function);

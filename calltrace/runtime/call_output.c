@@ -162,9 +162,9 @@ static void write_packet(struct call_output *o)
 		o->packets++;
 		o->reported = o->discarded;
 	} else {
-		o->discarded += o->n;
+		o->discarded += o->n - o->values;
 	}
-	o->n = 0;
+	o->n = o->values = 0;
 }
 
 void output_flush(struct call_output *o)
@@ -185,14 +185,16 @@ uint32_t output_clear(struct call_output *o)
 	uint64_t time_ns = o->begin_ns;
 	uint32_t entered = 0;
 
-	o->n = 0;
+	o->n = o->values = 0;
 	o->last_ns = time_ns;
 	for (uint32_t i = 0; i < n; i++) {
 		const uint64_t event = o->packet->event[i];
 		const enum call_what what = event & ((1u << CALL_TIME_SHIFT) - 1);
 
 		time_ns += (uint32_t)((uint32_t)(event >> CALL_TIME_SHIFT) - (uint32_t)time_ns);
-		if (what == CALL_ENTRY)
+		if (what == CALL_MORE)
+			i += (uint32_t)(event >> CALL_FUNCTION_SHIFT);
+		else if (what == CALL_ENTRY)
 			entered++;
 		else if (entered)
 			entered--;
@@ -200,6 +202,16 @@ uint32_t output_clear(struct call_output *o)
 			output_put(o, what, time_ns, (uint32_t)(event >> CALL_FUNCTION_SHIFT));
 	}
 	return entered;
+}
+
+void output_put_value(struct call_output *o, uint64_t word, uint64_t value)
+{
+	if (!o->n || o->n + OUTPUT_VALUE_WORDS > CALL_PACKET_EVENTS)
+		output_turn(o, o->last_ns);
+	o->packet->event[o->n++] = call_pack(CALL_MORE, o->last_ns, OUTPUT_VALUE_WORDS - 1);
+	o->packet->event[o->n++] = word;
+	o->packet->event[o->n++] = value;
+	o->values += OUTPUT_VALUE_WORDS;
 }
 
 void output_finish(struct call_output *o)

@@ -27,7 +27,7 @@ struct output_place {
 struct call_output {
 	struct output_place *place;
 	struct call_packet *packet; /* CALL_PACKET_BYTES, the owner's */
-	uint32_t n;		    /* events in it */
+	uint32_t n;		    /* words in it */
 	pid_t tid;
 	uint64_t begin_ns, last_ns;
 	uint64_t discarded; /* events, since its beginning */
@@ -37,10 +37,18 @@ struct call_output {
 	uint32_t number;    /* of it */
 	bool has_file;
 	long error;	 /* -errno of the packet that came last; 0: it was written */
+	uint32_t values; /* of these, words of values: the others are events */
 	bool is_stopped; /* the file is ours no more: all is discarded */
 };
 
 void output_begin(struct call_output *o, struct output_place *place, struct call_packet *packet, pid_t tid);
+
+#define OUTPUT_VALUE_WORDS 3u
+/* Behind the last event of a packet there is room for the values of its parameters. */
+#define OUTPUT_FULL ((uint32_t)CALL_PACKET_EVENTS - 64 * OUTPUT_VALUE_WORDS)
+
+/* Puts a value behind the last event, whose time is its. @word: call_word(). */
+void output_put_value(struct call_output *o, uint64_t word, uint64_t value);
 
 /* A packet begins with what happened at @time_ns. For output_put(). */
 void output_turn(struct call_output *o, uint64_t time_ns);
@@ -50,7 +58,7 @@ static inline void output_put(struct call_output *o, enum call_what what, uint64
 {
 	if (time_ns < o->last_ns)
 		time_ns = o->last_ns;
-	if (!o->n || o->n == CALL_PACKET_EVENTS || (time_ns - o->last_ns) >> 32)
+	if (!o->n || o->n >= OUTPUT_FULL || (time_ns - o->last_ns) >> 32)
 		output_turn(o, time_ns);
 	o->packet->event[o->n++] = call_pack(what, time_ns, function);
 	o->last_ns = time_ns;

@@ -135,6 +135,16 @@ void open_calls_take(struct open_calls *s, const struct call_fact *f, struct cal
 		take_exit(s, f, out);
 }
 
+void open_calls_value(struct open_calls *s, enum calltrace_kind kind, uint32_t function, uint32_t number,
+		      uint64_t value, struct call_output *out)
+{
+	const enum call_word what = kind == CALLTRACE_VALUE ? CALL_WORD_VALUE : CALL_WORD_RESULT;
+
+	open_calls_finish(s, out);
+	if (s->depth && !s->beyond && innermost(s)->function == function)
+		output_put_value(out, call_word(what, number, function), value);
+}
+
 void open_calls_forget(struct open_calls *s)
 {
 	s->depth = s->beyond = 0;

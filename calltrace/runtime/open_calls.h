@@ -65,6 +65,11 @@ static inline enum call_what open_calls_take_plain(struct open_calls *s, const s
 	return CALL_MORE;
 }
 
+/* A value of the innermost call, which is of @function, or of none that is known: then it is left out. @kind:
+ * CALLTRACE_VALUE or _RESULT; @number: of the parameter. */
+void open_calls_value(struct open_calls *s, enum calltrace_kind kind, uint32_t function, uint32_t number,
+		      uint64_t value, struct call_output *out);
+
 /* Events are missing here: none is known to be open. */
 void open_calls_forget(struct open_calls *s);
 

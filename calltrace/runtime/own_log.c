@@ -14,6 +14,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/code/elf/build_id_notes.h"
 #include "watchctl/trace/calls/call_metadata.h"
+#include "watchctl/trace/calls/call_signature.h"
 #include "watchctl/trace/log/tracelog_files.h"
 #include "watchctl/trace/log/tracelog_writer.h"
 
@@ -28,6 +29,7 @@ enum { OWN_DIRECTORY, OWN_EVENTS, OWN_MARK, OWN_FILES };
 struct own_log {
 	struct tracelog_writer *w;
 	struct event_sink sink;
+	struct signature_types types;
 	struct file_identity file[OWN_FILES];
 	pid_t pid;
 };
@@ -299,9 +301,14 @@ struct wc_error *own_log_put_functions(struct own_log *l, const struct calltrace
 
 	find_module(begin, &m);
 	for (const struct calltrace_function *f = begin; f < end && !err; f++) {
+		struct call_signature s = { .return_type = NO_TYPE };
+
+		if (f->signature)
+			err = call_signature_read(&l->types, (const char *)behind(&f->signature), e.time_ns,
+						  l->sink, &s);
 		e.function = (struct function_event){
 			.id = base + (uint32_t)(f - begin),
-			.flags = FUNCTION_NO_TYPES,
+			.flags = f->signature ? 0 : FUNCTION_NO_TYPES,
 			.name = f->name ? (const char *)behind(&f->name) : NULL,
 			.module = *m.path ? m.path : NULL,
 			.build_id = m.build_id,
@@ -309,9 +316,13 @@ struct wc_error *own_log_put_functions(struct own_log *l, const struct calltrace
 			.address = f->address ? behind(&f->address) - m.bias : 0,
 			.file = f->file ? (const char *)behind(&f->file) : NULL,
 			.line = f->line,
-			.return_type = NO_TYPE,
+			.return_type = s.return_type,
+			.nparams = s.nparams,
+			.param = s.param,
 		};
-		err = l->sink.put(l->sink.ctx, &e);
+		if (!err)
+			err = l->sink.put(l->sink.ctx, &e);
+		call_signature_deinit(&s);
 	}
 	return err;
 }
@@ -378,6 +389,7 @@ struct wc_error *own_log_close(struct own_log *l)
 	/* The writer closes what is not ours: it is left as it is, like that of a program that was killed. */
 	if (!err)
 		err = tracelog_writer_close(l->w);
+	signature_types_deinit(&l->types);
 	free(l);
 	return err;
 }
@@ -385,6 +397,7 @@ struct wc_error *own_log_close(struct own_log *l)
 void own_log_discard(struct own_log *l)
 {
 	tracelog_writer_discard(l->w);
+	signature_types_deinit(&l->types);
 	free(l);
 }
 

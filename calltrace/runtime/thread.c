@@ -26,7 +26,6 @@
 /* In place of `what` of a slot that was written and is not to be read: it lies behind one that is not written yet. */
 #define SLOT_FORGOTTEN CALLTRACE_KIND_MASK
 
-
 _Static_assert(sizeof(struct thread) <= HEAD_BYTES, "a head has a page");
 
 /* Threads that have no chunk yet scribble on it. */
@@ -150,22 +149,26 @@ static void slots_clear(struct calltrace_slot *from, const struct calltrace_slot
 		*(volatile struct calltrace_slot *)from = (struct calltrace_slot){ 0 };
 }
 
+static bool is_value(uint32_t kind)
+{
+	return kind == CALLTRACE_VALUE || kind == CALLTRACE_RESULT;
+}
+
 static void take_slot(struct thread *t, const struct calltrace_slot *slot, uint32_t what, uint64_t time_ns)
 {
 	struct call_fact f = { .kind = what & CALLTRACE_KIND_MASK & ~CALLTRACE_INLINED,
 			       .frame = slot->frame,
+			       .is_inlined = what & CALLTRACE_INLINED,
 			       .time_ns = time_ns };
-	const struct calltrace_function *record;
 
 	if (what == SLOT_FORGOTTEN)
 		return;
-	record = modules_find(what, &t->module, &f.function);
-	if (!record) {
-		t->out.discarded++;
-		return;
-	}
-	f.is_inlined = what & CALLTRACE_INLINED;
-	open_calls_take(&t->calls, &f, &t->out);
+	if (!modules_find(what, &t->module, &f.function))
+		t->out.discarded += !is_value(f.kind);
+	else if (is_value(f.kind))
+		open_calls_value(&t->calls, f.kind, f.function, slot->frame, slot->tsc, &t->out);
+	else
+		open_calls_take(&t->calls, &f, &t->out);
 }
 
 /* A slot of an ordinary function of the module that the last one was of, in an ordinary order. False: it is another one. */

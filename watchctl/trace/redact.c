@@ -1,3 +1,4 @@
+#include "watchctl/code/dwarf/demangle.h"
 #include "watchctl/trace/redact.h"
 
 #include <fnmatch.h>
@@ -302,6 +303,15 @@ static void on_capture(const struct redact *r, struct capture_event *c)
 
 /* Calls */
 
+/* By its name, that of the linker if a compiler's pass has told it, or as people write it. */
+static bool is_named_function(struct redact *r, const char *name)
+{
+	scoped(freep) char *plain = demangle(name);
+	const bool as_told = is_named(r, name, redact_names_function);
+
+	return is_named(r, plain, redact_names_function) || as_told;
+}
+
 static struct wc_error *on_function(struct redact *r, const struct function_event *f)
 {
 	struct withheld_function *kept = map64_get(&r->functions, f->id);
@@ -322,7 +332,7 @@ static struct wc_error *on_function(struct redact *r, const struct function_even
 			     : "",
 		 (unsigned long long)f->address);
 	*kept = (struct withheld_function){
-		.withheld = is_named(r, f->name ? f->name : place, redact_names_function) || r->rules.all,
+		.withheld = is_named_function(r, f->name ? f->name : place) || r->rules.all,
 		.nparams = f->nparams,
 	};
 	return NULL;

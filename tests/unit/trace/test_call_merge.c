@@ -29,7 +29,9 @@ static void scene_open(struct scene *s, const struct fixture *f)
 	OK(call_merge_open(f->log, &s->m));
 	assert_non_null(s->m);
 	for (uint32_t i = 1; i <= FUNCTIONS; i++)
-		assert_true(call_merge_function(s->m, i));
+		assert_true(call_merge_tell(s->m, &(struct trace_event){
+						       .type = EVENT_FUNCTION,
+						       .function = { .id = i, .return_type = NO_TYPE } }));
 }
 
 /* All is written: from now on it is read. */

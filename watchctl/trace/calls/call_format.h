@@ -61,6 +61,29 @@ static inline uint64_t call_pack(enum call_what what, uint64_t time_ns, uint32_t
 	       (uint64_t)function << CALL_FUNCTION_SHIFT;
 }
 
+/*
+ * The words behind a `more`: the first says what it is, in its low byte, and of which function, in its high half; then:
+ *
+ *	CALL_WORD_VALUE		bit 8 to 15: which parameter, from 0; of the call whose entry comes before it. Its value,
+ *				the lowest byte first; bytes beyond the size of its type are not defined
+ *	CALL_WORD_RESULT	the value, likewise, of the function's exit that comes next
+ *
+ * Stored in logs: never renumber.
+ */
+enum call_word {
+	CALL_WORD_VALUE = 1,
+	CALL_WORD_RESULT = 2,
+};
+
+#define CALL_WORD_FUNCTION_SHIFT 32
+#define CALL_WORD_NUMBER_SHIFT 8
+
+static inline uint64_t call_word(enum call_word what, uint32_t number, uint32_t function)
+{
+	return (uint64_t)what | (uint64_t)(number & 0xff) << CALL_WORD_NUMBER_SHIFT |
+	       (uint64_t)function << CALL_WORD_FUNCTION_SHIFT;
+}
+
 /* The description of them in LOG/metadata, and how a part of it begins that no other has. */
 #define CALL_STREAM_BEGIN "stream {\n\tid = 1;\n"
 extern const char call_stream_text[];

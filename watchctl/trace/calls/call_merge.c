@@ -13,11 +13,24 @@
 #include "watchctl/base/error.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/call_values.h"
 
 struct merge_event {
 	uint64_t time_ns;
 	uint32_t function;
 	uint8_t what; /* enum call_what */
+};
+
+/* A function that the log has told: the types of its values, by their numbers. */
+struct merge_function {
+	uint32_t nparams, return_type;
+	uint32_t param[];
+};
+
+/* A value, before event @at of the batch. */
+struct merge_value {
+	size_t at;
+	uint64_t word, value;
 };
 
 /* An entry without an exit so far. */
@@ -35,6 +48,9 @@ struct merge_thread {
 	struct call_thread is;
 	struct merge_event *event; /* a batch */
 	size_t at, n, event_cap;
+	struct merge_value *value;
+	size_t value_at, nvalues, value_cap;
+	struct merge_value result; /* of the next exit; word 0: none */
 	struct merge_open *open;
 	size_t nopen, nshown, open_cap; /* shown: those that are not left out */
 	uint64_t last_ns;		/* of the event passed on last */
@@ -55,6 +71,8 @@ struct call_merge {
 	struct heap_entry *heap;
 	size_t nthreads, n;
 	struct map64 functions; /* those that were told */
+	struct map64 types;	/* kind and size of each: of_type() */
+	uint8_t *values; /* CALL_VALUES_MAX, of the event that is passed on; NULL: none had any so far */
 	struct trace_event call, ret, other;
 	struct call_merge_sums sums;
 	size_t packets, packets_read;
@@ -105,8 +123,23 @@ static void thread_deinit(struct merge_thread *t)
 {
 	free(t->event);
 	free(t->open);
+	free(t->value);
 	t->event = NULL;
 	t->open = NULL;
+	t->value = NULL;
+}
+
+static bool keep_values(struct merge_thread *t, const struct call_batch *b)
+{
+	t->value_at = t->nvalues = 0;
+	for (size_t i = 0; i < b->nmore; i++) {
+		const struct call_more *more = &b->more[i];
+		const struct merge_value v = { more->at, more->word[0], more->n > 1 ? more->word[1] : 0 };
+
+		if (more->n > 1 && !vec_push(t->value, t->nvalues, t->value_cap, v))
+			return false;
+	}
+	return true;
 }
 
 static bool keep_batch(struct merge_thread *t, const struct call_batch *b)
@@ -123,7 +156,20 @@ static bool keep_batch(struct merge_thread *t, const struct call_batch *b)
 		t->event[i] = (struct merge_event){ b->time_ns[i], b->function[i], b->what[i] };
 	t->at = 0;
 	t->n = b->n;
-	return true;
+	return keep_values(t, b);
+}
+
+static enum call_word kind_of(const struct merge_value *v)
+{
+	return v->word & 0xff;
+}
+
+/* Values before the next event: a result is kept for its exit, others have lost their call. */
+static void take_values(struct merge_thread *t)
+{
+	for (; t->value_at < t->nvalues && t->value[t->value_at].at <= t->at; t->value_at++)
+		if (kind_of(&t->value[t->value_at]) == CALL_WORD_RESULT)
+			t->result = t->value[t->value_at];
 }
 
 /* The next batch of the thread, or its end. */
@@ -133,6 +179,7 @@ static struct wc_error *load(struct call_merge *m, struct merge_thread *t)
 	struct call_batch b;
 	bool more, torn;
 
+	take_values(t);
 	call_reader_damage(m->reader, &before);
 	more = call_reader_next(m->reader, (size_t)(t - m->thread), &b);
 	call_reader_damage(m->reader, &after);
@@ -183,6 +230,87 @@ static const struct trace_event *tell_pending(struct call_merge *m, struct merge
 	return &m->other;
 }
 
+/* Values */
+
+static void *of_type(const struct type_event *t)
+{
+	return (void *)(((uintptr_t)t->size << 8 | (uintptr_t)t->kind) + 1);
+}
+
+/* Appends @value, or that there is none, of the type @id. */
+static void put_value(struct call_merge *m, uint32_t id, const uint64_t *value, size_t *len)
+{
+	const uintptr_t type = (uintptr_t)map64_get(&m->types, id);
+	const enum type_kind kind = type ? (enum type_kind)((type - 1) & 0xff) : TYPE_UNKNOWN;
+	const uint32_t size = type ? (uint32_t)((type - 1) >> 8) : 0;
+	struct call_value v = { .state = VALUE_NONE, .to_state = VALUE_NONE };
+
+	if (value && size && size <= sizeof(*value)) {
+		v.state = VALUE_OK;
+		v.bytes = (const uint8_t *)value;
+		v.size = size;
+		if (kind == TYPE_POINTER && !*value)
+			v.to_state = VALUE_NULL;
+	}
+	call_values_put(m->values, CALL_VALUES_MAX, len, kind, &v);
+}
+
+static const struct merge_function *typed_function(const struct call_merge *m, uint32_t function)
+{
+	const struct merge_function *f = map64_get(&m->functions, function);
+
+	return f && m->values ? f : NULL;
+}
+
+static uint32_t function_of(const struct merge_value *v)
+{
+	return (uint32_t)(v->word >> CALL_WORD_FUNCTION_SHIFT);
+}
+
+/* Those of the parameters of the call that was entered last; without any, there are no values. */
+static void put_parameters(struct call_merge *m, struct merge_thread *t, struct call_event *c)
+{
+	const struct merge_function *f = typed_function(m, c->function);
+	const uint64_t *value[FUNCTION_PARAMS_MAX] = { 0 };
+	size_t len = 0, n = 0;
+
+	c->values = NULL;
+	c->values_len = 0;
+	for (; t->value_at < t->nvalues && t->value[t->value_at].at == t->at; t->value_at++) {
+		const struct merge_value *v = &t->value[t->value_at];
+		const uint32_t number = v->word >> CALL_WORD_NUMBER_SHIFT & 0xff;
+
+		if (kind_of(v) != CALL_WORD_VALUE)
+			break;
+		if (f && function_of(v) == c->function && number < f->nparams) {
+			value[number] = &v->value;
+			n++;
+		}
+	}
+	for (uint32_t i = 0; n && i < f->nparams; i++)
+		put_value(m, f->param[i], value[i], &len);
+	if (n) {
+		c->values = m->values;
+		c->values_len = (uint32_t)len;
+	}
+}
+
+static void put_result(struct call_merge *m, struct merge_thread *t, struct return_event *r)
+{
+	const struct merge_function *f = typed_function(m, r->function);
+	size_t len = 0;
+
+	r->values = NULL;
+	r->values_len = 0;
+	if (!f || r->how != RETURN_RETURNED || kind_of(&t->result) != CALL_WORD_RESULT ||
+	    function_of(&t->result) != r->function)
+		return;
+	put_value(m, f->return_type, &t->result.value, &len);
+	r->values = m->values;
+	r->values_len = (uint32_t)len;
+	t->result.word = 0;
+}
+
 /* The innermost open call ends. NULL: it was left out. */
 static const struct trace_event *end_call(struct call_merge *m, struct merge_thread *t, enum return_how how,
 					  uint64_t time_ns)
@@ -198,6 +326,7 @@ static const struct trace_event *end_call(struct call_merge *m, struct merge_thr
 	m->ret.ret.tid = t->is.tid;
 	m->ret.ret.function = o->function;
 	m->ret.ret.how = how;
+	put_result(m, t, &m->ret.ret);
 	return &m->ret;
 }
 
@@ -234,6 +363,7 @@ static bool begin_call(struct call_merge *m, struct merge_thread *t, uint32_t fu
 	c->depth = t->nshown < UINT16_MAX ? (uint16_t)t->nshown : UINT16_MAX;
 	c->flags = parent ? 0 : CALL_FIRST;
 	t->nshown++;
+	put_parameters(m, t, c);
 	*ret = &m->call;
 	return true;
 }
@@ -242,8 +372,10 @@ static bool begin_call(struct call_merge *m, struct merge_thread *t, uint32_t fu
 static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t, uint64_t time_ns,
 				   const struct trace_event **ret)
 {
-	const struct merge_event e = t->event[t->at++];
+	const struct merge_event e = t->event[t->at];
 
+	take_values(t);
+	t->at++;
 	t->last_ns = m->sums.last_ns = time_ns;
 	*ret = NULL;
 	if (e.what == CALL_ENTRY) {
@@ -301,9 +433,34 @@ struct wc_error *call_merge_next(struct call_merge *m, uint64_t before_ns, const
 	return err;
 }
 
-bool call_merge_function(struct call_merge *m, uint32_t id)
+static bool tell_function(struct call_merge *m, const struct function_event *e)
 {
-	return map64_put(&m->functions, id, m);
+	struct merge_function *f, *old = map64_get(&m->functions, e->id);
+	const uint32_t n = e->nparams < FUNCTION_PARAMS_MAX ? e->nparams : FUNCTION_PARAMS_MAX;
+	const bool has_types = n || e->return_type != NO_TYPE;
+
+	f = malloc(sizeof(*f) + n * sizeof(f->param[0]));
+	if (!f)
+		return false;
+	f->nparams = n;
+	f->return_type = e->return_type;
+	for (uint32_t i = 0; i < n; i++)
+		f->param[i] = e->param[i].type;
+	if (has_types && !m->values)
+		m->values = malloc(CALL_VALUES_MAX);
+	if ((has_types && !m->values) || !map64_put(&m->functions, e->id, f)) {
+		free(f);
+		return false;
+	}
+	free(old);
+	return true;
+}
+
+bool call_merge_tell(struct call_merge *m, const struct trace_event *e)
+{
+	if (e->type == EVENT_FUNCTION)
+		return tell_function(m, &e->function);
+	return e->type != EVENT_TYPE || map64_put(&m->types, e->type_info.id, of_type(&e->type_info));
 }
 
 /* All of it */
@@ -356,7 +513,9 @@ void call_merge_close(struct call_merge *m)
 		thread_deinit(&m->thread[i]);
 	free(m->thread);
 	free(m->heap);
-	map64_deinit(&m->functions);
+	map64_deinit_values(&m->functions, free);
+	map64_deinit(&m->types);
+	free(m->values);
 	call_reader_close(m->reader);
 	free(m);
 }

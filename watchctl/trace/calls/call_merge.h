@@ -23,8 +23,9 @@ struct wc_error *call_merge_open(const char *path, struct call_merge **ret);
 void call_merge_close(struct call_merge *m); /* accepts NULL */
 void call_merge_closep(struct call_merge **m);
 
-/* The log has told the function @id. False: no memory. */
-bool call_merge_function(struct call_merge *m, uint32_t id);
+/* The log has told a function, or the type of a value: EVENT_FUNCTION, EVENT_TYPE; others are nothing to it. False: no
+ * memory. */
+bool call_merge_tell(struct call_merge *m, const struct trace_event *e);
 
 /*
  * The next event that happened before @before_ns (UINT64_MAX: at all), valid until the next call; *@ret is NULL: there

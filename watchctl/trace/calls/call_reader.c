@@ -41,6 +41,8 @@ struct call_reader {
 	uint64_t time_ns[CALL_PACKET_EVENTS];
 	uint32_t function[CALL_PACKET_EVENTS];
 	uint8_t what[CALL_PACKET_EVENTS];
+	struct call_more *more; /* into the packet */
+	size_t nmore, more_cap;
 	struct call_damage damage;
 	/* A packet, or a part of a file in which one is looked for. */
 	union {
@@ -229,6 +231,7 @@ void call_reader_close(struct call_reader *r)
 	}
 	if (r->dir >= 0)
 		close(r->dir);
+	free(r->more);
 	free(r->file);
 	free(r);
 }
@@ -282,17 +285,30 @@ static bool read_packet(struct call_reader *r, struct call_file_map *f, struct i
 	return true;
 }
 
+/* Words at @word, of which there are @n in the packet, before event @k. */
+static size_t take_more(struct call_reader *r, const uint64_t *word, size_t n, size_t k)
+{
+	const uint64_t have = *word >> CALL_FUNCTION_SHIFT;
+
+	/* Without memory they are left out; the program says at its end that it had none. */
+	if (have && have < n)
+		(void)vec_push(r->more, r->nmore, r->more_cap,
+			       ((struct call_more){ .at = k, .word = word + 1, .n = (size_t)have }));
+	return (size_t)have;
+}
+
 /* How many events there are in @n words at @word. */
 static size_t unpack(struct call_reader *r, const uint64_t *word, size_t n, uint64_t time_ns)
 {
 	size_t k = 0;
 
+	r->nmore = 0;
 	for (size_t i = 0; i < n; i++) {
 		uint64_t v = word[i];
 
 		time_ns += (uint32_t)((uint32_t)(v >> CALL_TIME_SHIFT) - (uint32_t)time_ns);
 		if (__builtin_expect((v & 3) == CALL_MORE, 0)) {
-			i += v >> CALL_FUNCTION_SHIFT;
+			i += take_more(r, word + i, n - i, k);
 			continue;
 		}
 		r->time_ns[k] = time_ns;
@@ -317,6 +333,19 @@ static size_t first_at(const struct call_reader *r, size_t n, uint64_t from_ns)
 	return low;
 }
 
+/* The words behind event @first, which is the first one of @b. */
+static void take_words(struct call_reader *r, size_t first, struct call_batch *b)
+{
+	size_t i = 0;
+
+	while (i < r->nmore && r->more[i].at <= first && first)
+		i++;
+	b->more = r->more + i;
+	b->nmore = r->nmore - i;
+	for (; i < r->nmore; i++)
+		r->more[i].at -= first;
+}
+
 bool call_reader_next(struct call_reader *r, size_t thread, struct call_batch *ret)
 {
 	struct call_file_map *f = &r->file[thread];
@@ -334,8 +363,12 @@ bool call_reader_next(struct call_reader *r, size_t thread, struct call_batch *r
 		n = unpack(r, r->packet.event, (i->bytes - sizeof(r->packet)) / sizeof(uint64_t),
 			   r->packet.begin_ns);
 		first = f->from_ns ? first_at(r, n, f->from_ns) : 0;
-		*ret = (struct call_batch){ n - first, r->time_ns + first, r->function + first,
-					    r->what + first, f->torn };
+		*ret = (struct call_batch){ .n = n - first,
+					    .time_ns = r->time_ns + first,
+					    .function = r->function + first,
+					    .what = r->what + first,
+					    .torn = f->torn };
+		take_words(r, first, ret);
 	}
 	if (!ret->n)
 		return false;

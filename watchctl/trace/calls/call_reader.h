@@ -29,6 +29,13 @@ struct call_thread {
 size_t call_reader_threads(const struct call_reader *r);
 void call_reader_thread(const struct call_reader *r, size_t thread, struct call_thread *ret);
 
+/* Words that belong to an event: to the one before them, or the next one, as their first word says (enum call_word). */
+struct call_more {
+	size_t at; /* the event of the batch before which they are; call_batch.n: behind the last one */
+	const uint64_t *word;
+	size_t n;
+};
+
 /* Some of a thread's events, in the order in which they happened; valid until the next call for the reader. */
 struct call_batch {
 	size_t n; /* > 0 */
@@ -36,6 +43,8 @@ struct call_batch {
 	const uint32_t *function;
 	const uint8_t *what; /* enum call_what, never CALL_MORE */
 	bool torn;	     /* something is missing before the first of them */
+	const struct call_more *more;
+	size_t nmore;
 };
 
 /* False: there are no more. */

@@ -1,3 +1,4 @@
+#include "watchctl/trace/calls/call_signature.h"
 #include "watchctl/trace/core/core_log.h"
 
 #include <errno.h>
@@ -30,6 +31,8 @@ struct core_log {
 	bool has_log;		   /* the one that the program wrote is there */
 	size_t nunnamed;	   /* functions that were called, and that no file has named */
 	struct core_thread_sums sums;
+	struct signature_types types;
+	char signature[NAME_MAX_BYTES];
 	char name[NAME_MAX_BYTES], file[PATH_MAX];
 };
 
@@ -217,6 +220,29 @@ static struct wc_error *put_module_note(struct core_log *l, const struct core_mo
 		       : NULL;
 }
 
+/* Puts a function, behind its types. */
+static struct wc_error *put_function(struct core_log *l, const struct core_table *t, uint32_t index,
+				     struct trace_event *e)
+{
+	const struct calltrace_function *f = &t->record[index];
+	const uint64_t at = t->address + index * sizeof(*f) + offsetof(struct calltrace_function, signature);
+	struct call_signature s = { .return_type = NO_TYPE };
+	struct wc_error *err = NULL;
+
+	if (f->signature &&
+	    core_file_read_string(l->core, behind(at, f->signature), l->signature, sizeof(l->signature))) {
+		err = call_signature_read(&l->types, l->signature, l->rings.begin_ns, l->sink, &s);
+		e->function.flags = 0;
+		e->function.return_type = s.return_type;
+		e->function.nparams = s.nparams;
+		e->function.param = s.param;
+	}
+	if (!err)
+		err = put(l, e);
+	call_signature_deinit(&s);
+	return err;
+}
+
 /* Puts the functions of a module that were called, and takes the marks from those that have names. */
 static struct wc_error *put_table(struct core_log *l, struct core_table *t)
 {
@@ -232,7 +258,7 @@ static struct wc_error *put_table(struct core_log *l, struct core_table *t)
 		is_used = true;
 		if (read_function(l, t, i, m, &e.function)) {
 			t->is_used[i] = false;
-			err = put(l, &e);
+			err = put_function(l, t, i, &e);
 		} else {
 			unnamed++;
 		}
@@ -261,6 +287,10 @@ static struct wc_error *put_from_log(struct core_log *l)
 			continue;
 		t->is_used[index] = false;
 		l->nunnamed--;
+		/* Its types are others in this log. */
+		e.function.flags |= FUNCTION_NO_TYPES;
+		e.function.return_type = NO_TYPE;
+		e.function.nparams = 0;
 		err = put(l, &e);
 	}
 	return err;

@@ -71,27 +71,16 @@ static bool load_open_calls(struct core_thread *c)
 
 /* Events that were in the packet, and not in a file. */
 struct pending {
-	uint64_t *event;
+	uint64_t *word;
+	size_t nwords;
+	uint64_t *event; /* those of them that are no values */
 	size_t n;
 };
 
-static bool load_packet(struct core_thread *c, struct pending *ret)
+static void pending_deinit(struct pending *p)
 {
-	const struct call_output *dead = &c->dead->out;
-
-	if (!dead->n)
-		return true;
-	ret->event = malloc(CALL_PACKET_BYTES);
-	if (!ret->event)
-		return false;
-	if (dead->n > CALL_PACKET_EVENTS ||
-	    !core_file_read(c->rings->core, (uintptr_t)dead->packet + sizeof(struct call_packet), ret->event,
-			    dead->n * sizeof(*ret->event))) {
-		c->is_damaged = true;
-		return true;
-	}
-	ret->n = dead->n;
-	return true;
+	free(p->word);
+	free(p->event);
 }
 
 static enum call_what what_of(uint64_t event)
@@ -102,6 +91,33 @@ static enum call_what what_of(uint64_t event)
 static uint32_t function_of(uint64_t event)
 {
 	return (uint32_t)(event >> CALL_FUNCTION_SHIFT);
+}
+
+/* False: no memory. */
+static bool load_packet(struct core_thread *c, struct pending *ret)
+{
+	const struct call_output *dead = &c->dead->out;
+
+	if (!dead->n)
+		return true;
+	ret->word = malloc(CALL_PACKET_BYTES);
+	ret->event = malloc(CALL_PACKET_BYTES);
+	if (!ret->word || !ret->event)
+		return false;
+	if (dead->n > CALL_PACKET_EVENTS ||
+	    !core_file_read(c->rings->core, (uintptr_t)dead->packet + sizeof(struct call_packet), ret->word,
+			    dead->n * sizeof(*ret->word))) {
+		c->is_damaged = true;
+		return true;
+	}
+	ret->nwords = dead->n;
+	for (size_t i = 0; i < ret->nwords; i++) {
+		if (what_of(ret->word[i]) == CALL_MORE)
+			i += function_of(ret->word[i]);
+		else
+			ret->event[ret->n++] = ret->word[i];
+	}
+	return true;
 }
 
 /*
@@ -138,14 +154,18 @@ static void put_pending(struct core_thread *c, const struct pending *p)
 {
 	uint64_t time_ns = c->dead->out.begin_ns;
 
-	for (size_t i = 0; i < p->n; i++) {
-		const uint64_t e = p->event[i];
+	for (size_t i = 0; i < p->nwords; i++) {
+		const uint64_t e = p->word[i];
 
 		time_ns += (uint32_t)((uint32_t)(e >> CALL_TIME_SHIFT) - (uint32_t)time_ns);
-		if (what_of(e) == CALL_MORE)
-			break;
-		mark_used(c, function_of(e));
-		output_put(&c->out, what_of(e), time_ns, function_of(e));
+		if (what_of(e) != CALL_MORE) {
+			mark_used(c, function_of(e));
+			output_put(&c->out, what_of(e), time_ns, function_of(e));
+		} else {
+			if (function_of(e) == OUTPUT_VALUE_WORDS - 1 && i + OUTPUT_VALUE_WORDS <= p->nwords)
+				output_put_value(&c->out, p->word[i + 1], p->word[i + 2]);
+			i += function_of(e);
+		}
 	}
 }
 
@@ -174,11 +194,9 @@ static bool write_before(struct core_thread *c)
 	const struct thread *dead = c->dead;
 	const bool is_torn =
 		c->rings->memory.ring_chunks && core_flag(&dead->was_read) && dead->ring.overwritten;
-	scoped(freep) uint64_t *events = NULL;
-	struct pending p = { 0 };
+	scoped(pending_deinit) struct pending p = { 0 };
 	const bool had_memory = load_open_calls(c) && load_packet(c, &p);
 
-	events = p.event;
 	if (!had_memory || ((!is_torn || p.n) && !put_before(c, &p)))
 		return false;
 	c->out.discarded =
@@ -208,7 +226,8 @@ static struct core_table *find_table(struct core_thread *c, uint32_t record)
 static void take_slot(struct core_thread *c, const struct calltrace_slot *slot)
 {
 	struct call_fact f = { .kind = slot->what & CALLTRACE_KIND_MASK & ~CALLTRACE_INLINED,
-			       .frame = slot->frame };
+			       .frame = slot->frame,
+			       .is_inlined = slot->what & CALLTRACE_INLINED };
 	struct core_table *t = find_table(c, slot->what & ~CALLTRACE_KIND_MASK);
 	uint32_t index;
 
@@ -221,7 +240,10 @@ static void take_slot(struct core_thread *c, const struct calltrace_slot *slot)
 	index = ((slot->what & ~CALLTRACE_KIND_MASK) - t->low) / (uint32_t)sizeof(struct calltrace_function);
 	t->is_used[index] = true;
 	f.function = t->base + index;
-	f.is_inlined = slot->what & CALLTRACE_INLINED;
+	if (f.kind == CALLTRACE_VALUE || f.kind == CALLTRACE_RESULT) {
+		open_calls_value(&c->calls, f.kind, f.function, slot->frame, slot->tsc, &c->out);
+		return;
+	}
 	f.time_ns = core_rings_time(c->rings, slot->tsc);
 	if (f.time_ns < c->dead->point.ns)
 		f.time_ns = c->dead->point.ns;

@@ -270,7 +270,7 @@ static struct wc_error *replay_event(const char *path, struct call_merge *calls,
 {
 	struct wc_error *err = NULL;
 
-	if (calls && e->type == EVENT_FUNCTION && !call_merge_function(calls, e->function.id))
+	if (calls && !call_merge_tell(calls, e))
 		return &wc_enomem;
 	if (!calls || e->type != EVENT_THREAD)
 		err = sink.put(sink.ctx, e);

@@ -51,10 +51,16 @@ static void make_text(const struct function_event *e, char *buf, size_t cap)
 		snprintf(buf, cap, "function %u", e->id);
 }
 
+/* A compiler's pass knows linkage names alone. Names in debug information are never mangled. */
+static bool is_linkage_name(const struct function_event *e)
+{
+	return e->name &&
+	       (e->flags & FUNCTION_NO_TYPES || !strncmp(e->name, "_Z", 2) || !strncmp(e->name, "_R", 2));
+}
+
 bool step_types_add_function(struct step_types *t, const struct function_event *e)
 {
-	/* A compiler's pass knows linkage names alone. Names in debug information are never mangled. */
-	scoped(freep) char *plain = e->flags & FUNCTION_NO_TYPES && e->name ? demangle(e->name) : NULL;
+	scoped(freep) char *plain = is_linkage_name(e) ? demangle(e->name) : NULL;
 	struct trace_event event = { .type = EVENT_FUNCTION, .function = *e };
 	struct trace_event copy;
 	struct kept_function *f;
