@@ -138,6 +138,7 @@ static void find_values(struct inject *in, const struct choice *c, struct captur
 		in->untyped++;
 		return;
 	}
+	in->typed++;
 	for (i = 0; i < ret->s.nparams; i++)
 		if (!capture_has(c->capture, ret->s.name[i], ret->s.is_pointer[i]))
 			ret->s.param[i] = NULL;
@@ -196,7 +197,8 @@ bool calltrace_inject(LLVMModuleRef m, const struct settings *s, struct text_buf
 			fprintf(stderr, "calltrace: no memory; inlined functions of %s are not all traced\n",
 				name);
 		inject_all(&in, &c);
-		if (in.untyped)
+		/* Those that the compiler makes of its own, as thunks, have none in any case. */
+		if (in.untyped && !in.typed)
 			fprintf(stderr,
 				"calltrace: the values of %u functions of %s are not recorded: they have no debug "
 				"information (-g)\n",

@@ -26,7 +26,8 @@ struct inject {
 	uint32_t id;			  /* of the module: the upper half of its functions' ids */
 	uint32_t flags;			  /* enum calltrace_module_flags */
 	const struct choices *choices;
-	unsigned int untyped; /* functions whose values are wanted, and not known */
+	unsigned int typed,
+		untyped; /* functions whose values are wanted, and whose types are known, or not */
 };
 
 /* Values of a function that are recorded: s.param[] has no others. Zero-initialised: none. */

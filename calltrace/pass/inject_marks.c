@@ -55,23 +55,39 @@ static bool begins_with_its_own(const struct choices *c, const struct choice *f,
 	       is_its_own(f->linkage_name, c->marked[index].linkage_name);
 }
 
-/* False: it cannot be told what it is, and it is gone. */
-static bool expand(struct inject *in, struct choices *c, LLVMValueRef mark, bool is_own_entry)
+/*
+ * A function has one record for its own code, which goes with that where the linker leaves it out, and another one for
+ * where it is inlined.
+ */
+static LLVMValueRef record_of(struct inject *in, struct marked *m, bool is_own)
+{
+	struct choice inlined = *m->choice;
+	LLVMValueRef *record = is_own ? &m->own_record : &m->inlined_record;
+
+	inlined.function = NULL;
+	if (!*record)
+		*record = inject_record(in, is_own ? m->choice : &inlined, &(struct captured){ 0 });
+	return *record;
+}
+
+/* Makes an event of @mark in @f. False: it cannot be told what it is, and it is gone. */
+static bool expand(struct inject *in, struct choices *c, const struct choice *f, LLVMValueRef mark,
+		   bool is_entry)
 {
 	LLVMBasicBlockRef from = LLVMGetInstructionParent(mark), rest;
 	uint32_t index = 0, kind = 0;
+	struct marked *m;
 
 	if (!mark_is(mark, &index, &kind) || index >= c->nmarked) {
 		LLVMInstructionEraseFromParent(mark);
 		return false;
 	}
-	if (!c->marked[index].record)
-		c->marked[index].record = inject_record(in, c->marked[index].choice, &(struct captured){ 0 });
-	if (kind == CALLTRACE_ENTRY && !is_own_entry)
+	m = &c->marked[index];
+	if (kind == CALLTRACE_ENTRY && !is_entry)
 		kind |= CALLTRACE_INLINED;
 	rest = calltrace_shim_split(mark);
 	LLVMInstructionEraseFromParent(mark);
-	inject_event(in, from, rest, c->marked[index].record, kind);
+	inject_event(in, from, rest, record_of(in, m, f->has_marks && m->choice == f), kind);
 	return true;
 }
 
@@ -89,7 +105,7 @@ bool inject_marks(struct inject *in, struct choices *c)
 		is_whole = find_marks(f->function, &found);
 		f->has_marks = is_whole && begins_with_its_own(c, f, &found);
 		for (k = 0; k < found.n; k++)
-			lost += !expand(in, c, found.mark[k], !k && f->has_marks);
+			lost += !expand(in, c, f, found.mark[k], !k && f->has_marks);
 	}
 	free(found.mark);
 	if (is_whole)

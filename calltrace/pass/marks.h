@@ -21,8 +21,8 @@ struct marked {
 	uint32_t line, insns;
 	bool is_traced;
 	char *why;
-	struct choice *choice; /* in the list of all */
-	LLVMValueRef record;   /* NULL: not made yet */
+	struct choice *choice;			 /* in the list of all */
+	LLVMValueRef own_record, inlined_record; /* NULL: not made yet */
 };
 
 /* *@n of them, NULL if there are none. False: no memory. Frees nothing. */

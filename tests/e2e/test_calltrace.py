@@ -111,6 +111,24 @@ def test_functions_that_are_inlined_have_their_calls_where_that_is_wanted(tmp_pa
     assert names - there or source in ("jumps.c", "signals.c"), "nothing was inlined"
 
 
+@pytest.mark.parametrize("linker", ["bfd", "lld"])
+def test_a_function_that_several_files_inline_is_one(tmp_path, linker):
+    """Its own code is in one of them, and goes from the other."""
+    (tmp_path / "h.h").write_text("""
+struct S { int v; S(int x) : v(x) {} ~S() { v = 0; } int get() const { return v; } };
+inline int both(int x) { S s(x); return s.get() + 1; }
+""")
+    (tmp_path / "m.cc").write_text('#include "h.h"\nint other(int x);\nint (*keep)(int) = both;\nint main() { return both(1) + other(2) - 5; }\n')
+    (tmp_path / "o.cc").write_text('#include "h.h"\nint (*also)(int) = both;\nint other(int x) { return both(x); }\n')
+    subprocess.run([CXX, "-O2", "-g", "--calltrace-before-inlining", f"-fuse-ld={linker}", "-Wl,--gc-sections", "m.cc", "o.cc", "-o", "traced"], cwd=tmp_path, check=True, timeout=WAIT)
+    assert execute(str(tmp_path / "traced"), tmp_path / "run.log") == (0, "")
+    calls = [plain_name(e["function"]) for e in events(tmp_path / "run.log") if e["type"] == "call"]
+    inside = ["both", "S", "get", "~S"]
+    assert calls == ["main", *inside, "other", *inside]
+    totals = [json.loads(line) for line in report(tmp_path / "run.log", "--calls", "--json").splitlines()]
+    assert {plain_name(e["function"]): e["calls"] for e in totals if e["type"] == "function_total"} == {"main": 1, "other": 1, "both": 2, "S": 2, "get": 2, "~S": 2}
+
+
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
 def test_inlined_functions_with_the_same_body_are_told_apart(tmp_path, level):
     """The two are one to the optimizer, but for who is called."""

@@ -23,6 +23,8 @@ struct merge_event {
 
 /* A function that the log has told: the types of its values, by their numbers. */
 struct merge_function {
+	uint32_t id; /* by which it is passed on: that of another one, where it is inlined */
+	bool has_code;
 	uint32_t nparams, return_type;
 	uint32_t param[];
 };
@@ -71,6 +73,7 @@ struct call_merge {
 	struct heap_entry *heap;
 	size_t nthreads, n;
 	struct map64 functions; /* those that were told */
+	struct map64 named;	/* hash of a name and place, a function of these */
 	struct map64 types;	/* kind and size of each: of_type() */
 	uint8_t *values; /* CALL_VALUES_MAX, of the event that is passed on; NULL: none had any so far */
 	struct trace_event call, ret, other;
@@ -230,6 +233,19 @@ static const struct trace_event *tell_pending(struct call_merge *m, struct merge
 	return &m->other;
 }
 
+static bool is_known(const struct call_merge *m, uint32_t function)
+{
+	return map64_get(&m->functions, function);
+}
+
+/* The id by which a function is passed on. */
+static uint32_t shown_id(const struct call_merge *m, uint32_t function)
+{
+	const struct merge_function *f = map64_get(&m->functions, function);
+
+	return f ? f->id : function;
+}
+
 /* Values */
 
 static void *of_type(const struct type_event *t)
@@ -282,7 +298,7 @@ static void put_parameters(struct call_merge *m, struct merge_thread *t, struct 
 
 		if (kind_of(v) != CALL_WORD_VALUE)
 			break;
-		if (f && function_of(v) == c->function && number < f->nparams) {
+		if (f && shown_id(m, function_of(v)) == c->function && number < f->nparams) {
 			value[number] = &v->value;
 			n++;
 		}
@@ -303,7 +319,7 @@ static void put_result(struct call_merge *m, struct merge_thread *t, struct retu
 	r->values = NULL;
 	r->values_len = 0;
 	if (!f || r->how != RETURN_RETURNED || kind_of(&t->result) != CALL_WORD_RESULT ||
-	    function_of(&t->result) != r->function)
+	    shown_id(m, function_of(&t->result)) != r->function)
 		return;
 	put_value(m, f->return_type, &t->result.value, &len);
 	r->values = m->values;
@@ -330,17 +346,12 @@ static const struct trace_event *end_call(struct call_merge *m, struct merge_thr
 	return &m->ret;
 }
 
-static bool is_known(const struct call_merge *m, uint32_t function)
-{
-	return map64_get(&m->functions, function);
-}
-
 /* *@ret is NULL: the call is left out. False: no memory. */
 static bool begin_call(struct call_merge *m, struct merge_thread *t, uint32_t function, uint64_t time_ns,
 		       const struct trace_event **ret)
 {
 	const uint64_t parent = t->nopen ? t->open[t->nopen - 1].call : 0;
-	struct merge_open o = { parent, function, !is_known(m, function) };
+	struct merge_open o = { parent, shown_id(m, function), !is_known(m, function) };
 	struct call_event *c = &m->call.call;
 
 	if (!o.left_out)
@@ -359,7 +370,7 @@ static bool begin_call(struct call_merge *m, struct merge_thread *t, uint32_t fu
 	c->parent = parent;
 	c->pid = t->is.pid;
 	c->tid = t->is.tid;
-	c->function = function;
+	c->function = o.function;
 	c->depth = t->nshown < UINT16_MAX ? (uint16_t)t->nshown : UINT16_MAX;
 	c->flags = parent ? 0 : CALL_FIRST;
 	t->nshown++;
@@ -433,6 +444,29 @@ struct wc_error *call_merge_next(struct call_merge *m, uint64_t before_ns, const
 	return err;
 }
 
+static uint64_t hash_text(uint64_t h, const char *text)
+{
+	for (; text && *text; text++)
+		h = (h ^ (unsigned char)*text) * 1099511628211u;
+	return (h ^ 0xff) * 1099511628211u;
+}
+
+/* A function that a compiler has inlined into several files is told for each of them, without code. */
+static bool find_same(struct call_merge *m, const struct function_event *e, struct merge_function *f)
+{
+	const uint64_t place = 14695981039346656037u ^ e->line;
+	const uint64_t hash = hash_text(hash_text(hash_text(place, e->name), e->file), e->module);
+	const struct merge_function *same = map64_get(&m->named, hash);
+
+	if (!e->name || !e->file || !e->line)
+		return true;
+	if (same && (!same->has_code || !f->has_code)) {
+		f->id = same->id;
+		return true;
+	}
+	return same || map64_put(&m->named, hash, f);
+}
+
 static bool tell_function(struct call_merge *m, const struct function_event *e)
 {
 	struct merge_function *f, *old = map64_get(&m->functions, e->id);
@@ -442,18 +476,19 @@ static bool tell_function(struct call_merge *m, const struct function_event *e)
 	f = malloc(sizeof(*f) + n * sizeof(f->param[0]));
 	if (!f)
 		return false;
+	f->id = e->id;
+	f->has_code = e->address;
 	f->nparams = n;
 	f->return_type = e->return_type;
 	for (uint32_t i = 0; i < n; i++)
 		f->param[i] = e->param[i].type;
 	if (has_types && !m->values)
 		m->values = malloc(CALL_VALUES_MAX);
-	if ((has_types && !m->values) || !map64_put(&m->functions, e->id, f)) {
+	if (old || (has_types && !m->values) || !map64_put(&m->functions, e->id, f)) {
 		free(f);
-		return false;
+		return old; /* what was told first holds */
 	}
-	free(old);
-	return true;
+	return find_same(m, e, f);
 }
 
 bool call_merge_tell(struct call_merge *m, const struct trace_event *e)
@@ -514,6 +549,7 @@ void call_merge_close(struct call_merge *m)
 	free(m->thread);
 	free(m->heap);
 	map64_deinit_values(&m->functions, free);
+	map64_deinit(&m->named);
 	map64_deinit(&m->types);
 	free(m->values);
 	call_reader_close(m->reader);
