@@ -8,6 +8,8 @@
 
 #define PID 4242
 #define FUNCTIONS 100u
+/* That one has two parameters, of 4 and of 8 bytes, and a result of 4. */
+#define TYPED 90u
 
 struct scene {
 	struct call_writer *w;
@@ -28,10 +30,24 @@ static void scene_open(struct scene *s, const struct fixture *f)
 {
 	OK(call_merge_open(f->log, &s->m));
 	assert_non_null(s->m);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_true(
+			call_merge_tell(s->m, &(struct trace_event){ .type = EVENT_TYPE,
+								     .type_info = { .id = i,
+										    .kind = TYPE_UNSIGNED,
+										    .size = i ? 8 : 4,
+										    .target = NO_TYPE } }));
+	assert_true(call_merge_tell(
+		s->m, &(struct trace_event){ .type = EVENT_FUNCTION,
+					     .function = { .id = TYPED,
+							   .return_type = 0,
+							   .nparams = 2,
+							   .param = (struct function_param[]){
+								   { "a", 0 }, { "b", 1 } } } }));
 	for (uint32_t i = 1; i <= FUNCTIONS; i++)
-		assert_true(call_merge_tell(s->m, &(struct trace_event){
-						       .type = EVENT_FUNCTION,
-						       .function = { .id = i, .return_type = NO_TYPE } }));
+		assert_true(call_merge_tell(
+			s->m, &(struct trace_event){ .type = EVENT_FUNCTION,
+						     .function = { .id = i, .return_type = NO_TYPE } }));
 }
 
 /* All is written: from now on it is read. */
@@ -41,7 +57,19 @@ static void scene_read(struct scene *s, const struct fixture *f)
 	scene_open(s, f);
 }
 
-/* "+f" enters f, "-" exits, "~" is an exit that was not seen, "!n" loses n, "|" begins a packet; each a ns later. */
+/* Words behind a `more`, of which it says that there are @claimed. */
+static void write_words(struct call_stream *c, uint64_t claimed, uint64_t word, uint64_t value)
+{
+	call_stream_put(c, CALL_MORE, c->last_ns, (uint32_t)claimed);
+	*c->at++ = word;
+	*c->at++ = value;
+}
+
+/*
+ * "+f" enters f, "-" exits, "~" is an exit that was not seen, "!n" loses n, "|" begins a packet; each a ns later. ":n" is
+ * the value 0x100 + n of parameter n of TYPED, "=f" the result 7 of f, "^f" a value of the first parameter of f, "?n" words
+ * that mean nothing, "&n" some that claim to be n.
+ */
 static void write_script(struct scene *s, pid_t tid, uint64_t time_ns, const char *script)
 {
 	struct call_stream c;
@@ -59,6 +87,16 @@ static void write_script(struct scene *s, pid_t tid, uint64_t time_ns, const cha
 			call_stream_lost(&c, number);
 		else if (what == '|')
 			OK(call_stream_flush(&c));
+		else if (what == ':')
+			write_words(&c, 2, call_word(CALL_WORD_VALUE, number, TYPED), 0x100 + number);
+		else if (what == '^')
+			write_words(&c, 2, call_word(CALL_WORD_VALUE, 0, number), 0x55);
+		else if (what == '=')
+			write_words(&c, 2, call_word(CALL_WORD_RESULT, 0, number), 7);
+		else if (what == '?')
+			write_words(&c, 2, number, UINT64_MAX);
+		else if (what == '&')
+			write_words(&c, number, call_word(CALL_WORD_VALUE, 0, TYPED), 1);
 		else
 			call_stream_put(&c,
 					what == '+'   ? CALL_ENTRY
@@ -77,6 +115,16 @@ static const struct trace_event *next(struct scene *s)
 
 	OK(call_merge_next(s->m, UINT64_MAX, &e));
 	return e;
+}
+
+/* " 00 01010000" of each value: its state, and bytes if it has them. */
+static size_t values_text(char *to, const uint8_t *values, uint32_t len)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < len; i++)
+		n += (size_t)sprintf(to + n, "%s%02x", i ? "" : " ", values[i]);
+	return n;
 }
 
 /*
@@ -113,8 +161,11 @@ static void check_stream(struct scene *s, const char *expected)
 			n += (size_t)sprintf(text + n, "note");
 		if (e->type == EVENT_CALL) {
 			assert_int_equal(c->pid, PID);
-			assert_int_equal(c->nframes + c->values_len + c->sp, 0);
+			assert_int_equal(c->nframes + c->sp, 0);
 			assert_int_equal(c->flags, c->parent ? 0 : CALL_FIRST);
+			n += values_text(text + n, c->values, c->values_len);
+		} else if (e->type == EVENT_RETURN) {
+			n += values_text(text + n, e->ret.values, e->ret.values_len);
 		}
 	}
 	assert_string_equal(text, expected);
@@ -344,6 +395,55 @@ static void a_log_without_calls_has_nothing_to_merge(void **state)
 	FAILS(call_merge_open(f->copy, &m), "cannot open the log");
 }
 
+/* States: 00 is a value, 04 none. */
+static void values_are_those_of_their_call(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, "+90 :0 :1 =90 -90 +90 :1 -90");
+	scene_read(&s, *state);
+	check_stream(&s, "101:1 +90#1<0@0 0000010000000101000000000000\n"
+			 "101:2 -1 0007000000\n"
+			 "101:3 +90#2<0@0 04000101000000000000\n"
+			 "101:4 -2");
+}
+
+static void a_result_may_come_in_the_packet_before_its_exit(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, "+90 :0 :1 =90 | -90");
+	scene_read(&s, *state);
+	check_stream(&s, "101:1 +90#1<0@0 0000010000000101000000000000\n"
+			 "101:2 -1 0007000000");
+}
+
+static void values_of_another_call_are_left_out(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, ":0 =90 +1 :0 =90 -1 +90 :7 ^91 ^3000 =1 ?0 ?9 -90 =90 +90 -90");
+	scene_read(&s, *state);
+	check_stream(&s, "101:1 +1#1<0@0\n101:2 -1\n101:3 +90#2<0@0\n101:4 -2\n101:5 +90#3<0@0\n101:6 -3");
+}
+
+static void words_that_are_not_there_are_not_read(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, "+90 :0 -90 +90 &0 &1");
+	write_script(&s, 102, 1, "+90 &1073741823");
+	write_script(&s, 103, 1, "+90 &3");
+	scene_read(&s, *state);
+	for (const struct trace_event *e; (e = next(&s));)
+		assert_true(e->type != EVENT_CALL || e->call.function <= FUNCTIONS);
+	call_merge_close(s.m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +459,10 @@ int main(void)
 		TEST(depth_has_a_limit_and_nesting_has_none),
 		TEST(many_threads_come_in_order_and_whole),
 		TEST(a_log_without_calls_has_nothing_to_merge),
+		TEST(values_are_those_of_their_call),
+		TEST(a_result_may_come_in_the_packet_before_its_exit),
+		TEST(values_of_another_call_are_left_out),
+		TEST(words_that_are_not_there_are_not_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

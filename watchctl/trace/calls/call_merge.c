@@ -324,7 +324,6 @@ static void put_result(struct call_merge *m, struct merge_thread *t, struct retu
 	put_value(m, f->return_type, &t->result.value, &len);
 	r->values = m->values;
 	r->values_len = (uint32_t)len;
-	t->result.word = 0;
 }
 
 /* The innermost open call ends. NULL: it was left out. */
@@ -399,6 +398,7 @@ static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t,
 	} else {
 		m->sums.exits_before++;
 	}
+	t->result.word = 0; /* it was of this event, or of one that is missing */
 	if (t->at < t->n)
 		go_on_at(m, t->event[t->at].time_ns);
 	return NULL;
