@@ -53,12 +53,12 @@ _Static_assert(sizeof(struct calltrace_slot) == 16, "the pass computes with it")
 
 /* A function. Offsets are relative to their own address. */
 struct calltrace_function {
-	uint64_t id;	   /* the same in every build of the same source: its module's half, and its own */
-	int32_t address;   /* of its first instruction; 0: it has none, being inlined everywhere */
-	int32_t name;	   /* linkage name, NUL-terminated */
-	int32_t file;	   /* 0: not known */
-	uint32_t line;	   /* 0: not known */
-	uint32_t insns;	   /* IR instructions, before the pass */
+	uint64_t id;	 /* the same in every build of the same source: its module's half, and its own */
+	int32_t address; /* of its first instruction; 0: it has none, being inlined everywhere */
+	int32_t name;	 /* linkage name, NUL-terminated */
+	int32_t file;	 /* 0: not known */
+	uint32_t line;	 /* 0: not known */
+	uint32_t insns;	 /* IR instructions, before the pass */
 	int32_t signature; /* text (watchctl/trace/calls/signature_text.h), of one whose values are recorded; 0: none */
 } __attribute__((aligned(32)));
 

@@ -239,6 +239,7 @@ static struct wc_error *put_function(struct core_log *l, const struct core_table
 	}
 	if (!err)
 		err = put(l, e);
+	e->function.param = NULL; /* they are @s's */
 	call_signature_deinit(&s);
 	return err;
 }
