@@ -41,8 +41,8 @@ struct call_reader {
 	uint64_t time_ns[CALL_PACKET_EVENTS];
 	uint32_t function[CALL_PACKET_EVENTS];
 	uint8_t what[CALL_PACKET_EVENTS];
-	struct call_more *more; /* into the packet */
-	size_t nmore, more_cap;
+	struct call_more more[CALL_PACKET_EVENTS / 2]; /* into the packet: each is two words at least */
+	size_t nmore;
 	struct call_damage damage;
 	/* A packet, or a part of a file in which one is looked for. */
 	union {
@@ -231,7 +231,6 @@ void call_reader_close(struct call_reader *r)
 	}
 	if (r->dir >= 0)
 		close(r->dir);
-	free(r->more);
 	free(r->file);
 	free(r);
 }
@@ -290,10 +289,8 @@ static size_t take_more(struct call_reader *r, const uint64_t *word, size_t n, s
 {
 	const uint64_t have = *word >> CALL_FUNCTION_SHIFT;
 
-	/* Without memory they are left out; the program says at its end that it had none. */
 	if (have && have < n)
-		(void)vec_push(r->more, r->nmore, r->more_cap,
-			       ((struct call_more){ .at = k, .word = word + 1, .n = (size_t)have }));
+		r->more[r->nmore++] = (struct call_more){ .at = k, .word = word + 1, .n = (size_t)have };
 	return (size_t)have;
 }
 
