@@ -20,6 +20,11 @@ bool attributes_have(LLVMValueRef f, const char *name)
 	return kind && LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind);
 }
 
+bool attributes_have_text(LLVMValueRef f, const char *name)
+{
+	return LLVMGetStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, name, (unsigned int)strlen(name));
+}
+
 static void correct(LLVMValueRef v, bool is_call)
 {
 	unsigned int kind;
@@ -34,17 +39,25 @@ static void correct(LLVMValueRef v, bool is_call)
 	}
 }
 
-void attributes_correct(LLVMValueRef f)
+/* @f: a function, or a cast of it to a pointer of another type, as LLVM 14 has them. */
+static void correct_calls(LLVMValueRef f)
 {
 	LLVMUseRef use;
 	LLVMValueRef user;
 
-	correct(f, false);
 	for (use = LLVMGetFirstUse(f); use; use = LLVMGetNextUse(use)) {
 		user = LLVMGetUser(use);
 		if ((LLVMIsACallInst(user) || LLVMIsAInvokeInst(user)) && LLVMGetCalledValue(user) == f)
 			correct(user, true);
+		else if (LLVMIsAConstantExpr(user) && LLVMGetConstOpcode(user) == LLVMBitCast)
+			correct_calls(user);
 	}
+}
+
+void attributes_correct(LLVMValueRef f)
+{
+	correct(f, false);
+	correct_calls(f);
 }
 
 void attributes_keep_apart(LLVMValueRef f)

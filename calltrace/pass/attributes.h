@@ -8,6 +8,9 @@
 
 bool attributes_have(LLVMValueRef f, const char *name);
 
+/* One that is a text: LLVM 14 has "coroutine.presplit" so. */
+bool attributes_have_text(LLVMValueRef f, const char *name);
+
 /* @f writes to memory now, and so do calls of it. */
 void attributes_correct(LLVMValueRef f);
 

@@ -68,8 +68,9 @@ static void declare_write(struct inject *in)
 	LLVMTypeRef result[2] = { in->i8, in->i64 }, params[2] = { in->ptr, in->ptr };
 
 	in->write_type = LLVMFunctionType(LLVMStructTypeInContext(in->context, result, 2, 0), params, 2, 0);
-	in->write = LLVMGetInlineAsm(in->write_type, text, strlen(text), constraints, sizeof(constraints) - 1,
-				     1, 0, LLVMInlineAsmDialectATT, 0);
+	/* Before LLVM 19 it does not say that it leaves them as they are. */
+	in->write = LLVMGetInlineAsm(in->write_type, (char *)text, strlen(text), (char *)constraints,
+				     sizeof(constraints) - 1, 1, 0, LLVMInlineAsmDialectATT, 0);
 }
 
 /* The same of a value, $4, with a constant, $3, in the place of the frame. */
@@ -83,7 +84,7 @@ static void declare_value(struct inject *in)
 	LLVMTypeRef result[2] = { in->i8, in->i64 }, params[3] = { in->ptr, in->ptr, in->i64 };
 
 	in->value_type = LLVMFunctionType(LLVMStructTypeInContext(in->context, result, 2, 0), params, 3, 0);
-	in->value = LLVMGetInlineAsm(in->value_type, text, sizeof(text) - 1, constraints,
+	in->value = LLVMGetInlineAsm(in->value_type, (char *)text, sizeof(text) - 1, (char *)constraints,
 				     sizeof(constraints) - 1, 1, 0, LLVMInlineAsmDialectATT, 0);
 }
 
@@ -116,7 +117,7 @@ static void prepare(struct inject *in, LLVMModuleRef m, const char *name)
 	in->i8 = LLVMInt8TypeInContext(c);
 	in->i32 = LLVMInt32TypeInContext(c);
 	in->i64 = LLVMInt64TypeInContext(c);
-	in->ptr = LLVMPointerTypeInContext(c, 0);
+	in->ptr = LLVMPointerType(in->i8, 0); /* of any type, from LLVM 15 on */
 	in->nothing = LLVMVoidTypeInContext(c);
 	in->frame = intrinsic(in, "llvm.addressofreturnaddress", &in->ptr, 1, &in->frame_type);
 	in->likely = weights(in, 2000, 1);

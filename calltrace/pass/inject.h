@@ -39,6 +39,12 @@ void calltrace_shim_destructor(LLVMModuleRef m, LLVMValueRef f, LLVMValueRef key
 /* @linkage_name as its language has it; itself, if it is of none. NULL: no memory. free() it. */
 char *calltrace_shim_demangle(const char *linkage_name);
 
+/* The function that @v is, below casts of pointers, which LLVM 14 has; NULL: it is none. */
+LLVMValueRef calltrace_shim_function(LLVMValueRef v);
+
+/* @call stays a call, and does not become a jump. False: it must be one. */
+bool calltrace_shim_keep_call(LLVMValueRef call);
+
 /* @f, which does not exist, is the function whose calls are marks: they stay, and keep their order. */
 void calltrace_shim_is_mark(LLVMValueRef f);
 

@@ -141,24 +141,36 @@ static void inject_entry(struct inject *in, LLVMValueRef f, LLVMValueRef record,
 
 /* Exits */
 
-/* A call that the compiler may make a jump of: it is followed by nothing but the return of what it returns. */
-static bool is_tail_call(LLVMValueRef call, LLVMValueRef ret)
+/* It has no code: a cast, or, before LLVM 19, a call for the debug information. */
+static bool is_no_code(LLVMValueRef i)
 {
-	LLVMValueRef callee;
+	return LLVMIsABitCastInst(i) || LLVMIsADbgInfoIntrinsic(i);
+}
 
+/* A call that the compiler may make a jump of: it is followed by nothing that has code but @ret, the return of what it
+ * returns. NULL: there is none. */
+static LLVMValueRef find_tail_call(LLVMValueRef ret)
+{
+	LLVMValueRef call = LLVMGetPreviousInstruction(ret), callee, value;
+
+	while (call && is_no_code(call))
+		call = LLVMGetPreviousInstruction(call);
 	if (!call || !LLVMIsACallInst(call) || !LLVMIsTailCall(call))
-		return false;
+		return NULL;
 	callee = LLVMGetCalledValue(call);
 	if (LLVMIsAInlineAsm(callee) || (LLVMIsAFunction(callee) && LLVMGetIntrinsicID(callee)))
-		return false;
-	return !LLVMGetNumOperands(ret) || LLVMGetOperand(ret, 0) == call;
+		return NULL;
+	value = LLVMGetNumOperands(ret) ? LLVMGetOperand(ret, 0) : call;
+	while (LLVMIsABitCastInst(value))
+		value = LLVMGetOperand(value, 0);
+	return value == call ? call : NULL;
 }
 
 /* The next that the thread does is to enter a function that is traced. Of others, the runtime could take the next call
  * of the caller's for it. */
 static bool enters(struct inject *in, LLVMValueRef call)
 {
-	LLVMValueRef callee = LLVMIsAFunction(LLVMGetCalledValue(call));
+	LLVMValueRef callee = calltrace_shim_function(LLVMGetCalledValue(call));
 
 	return callee && choices_has(in->choices, callee) && calltrace_shim_is_exact(callee);
 }
@@ -166,27 +178,26 @@ static bool enters(struct inject *in, LLVMValueRef call)
 static void inject_exit(struct inject *in, LLVMBasicBlockRef block, LLVMValueRef record,
 			const struct captured *c)
 {
-	LLVMValueRef last = LLVMGetBasicBlockTerminator(block), before = LLVMGetPreviousInstruction(last);
+	LLVMValueRef last = LLVMGetBasicBlockTerminator(block), i, following;
 	const bool unwinds = LLVMGetInstructionOpcode(last) == LLVMResume;
 	const bool has_result = c->has_result && !unwinds && LLVMGetNumOperands(last);
-	bool jumps = !unwinds && is_tail_call(before, last);
+	LLVMValueRef call = unwinds ? NULL : find_tail_call(last);
 	LLVMBasicBlockRef next = LLVMGetNextBasicBlock(block), rest, at;
 	enum calltrace_kind kind = unwinds ? CALLTRACE_UNWIND : CALLTRACE_EXIT;
 
 	rest = next ? LLVMInsertBasicBlockInContext(in->context, next, "")
 		    : LLVMAppendBasicBlockInContext(in->context, LLVMGetBasicBlockParent(block), "");
 	/* A result that is wanted is waited for. */
-	if (jumps && has_result && LLVMGetTailCallKind(before) != LLVMTailCallKindMustTail) {
-		LLVMSetTailCallKind(before, LLVMTailCallKindNoTail);
-		jumps = false;
+	if (call && has_result && calltrace_shim_keep_call(call))
+		call = NULL;
+	if (call)
+		kind = enters(in, call) ? CALLTRACE_TAIL : CALLTRACE_EXIT;
+	for (i = call ? call : last; i; i = following) {
+		following = LLVMGetNextInstruction(i);
+		move(in->builder, i, rest);
 	}
-	if (jumps) {
-		move(in->builder, before, rest);
-		kind = enters(in, before) ? CALLTRACE_TAIL : CALLTRACE_EXIT;
-	}
-	move(in->builder, last, rest);
 	at = begin_event(in, block, rest);
-	if (has_result && !jumps)
+	if (has_result && !call)
 		at = write_value(in, at, rest, record, CALLTRACE_RESULT, 0, LLVMGetOperand(last, 0));
 	end_event(in, write_event(in, at, rest, record, kind), rest);
 }

@@ -36,7 +36,7 @@ struct captured {
 	bool has_result;
 };
 
-/* The record of @c, which is traced; it may have no code of its own any more. */
+/* The record of @c, which is traced; it may have no code of its own any more. Its type is in->ptr. */
 LLVMValueRef inject_record(struct inject *in, const struct choice *c, const struct captured *values);
 
 /* Writes slots at entry and exits of @f, whose record is @record. */

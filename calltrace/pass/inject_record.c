@@ -86,7 +86,7 @@ LLVMValueRef inject_record(struct inject *in, const struct choice *c, const stru
 	LLVMSetAlignment(record, _Alignof(struct calltrace_function));
 	if (f)
 		tie(in, record, f);
-	return record;
+	return LLVMConstBitCast(record, in->ptr);
 }
 
 /* Registration */

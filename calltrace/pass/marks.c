@@ -41,12 +41,12 @@ struct search {
 static void look_at_call(void *ctx, LLVMValueRef call)
 {
 	struct search *s = ctx;
-	LLVMValueRef callee = LLVMGetCalledValue(call);
+	LLVMValueRef callee = calltrace_shim_function(LLVMGetCalledValue(call));
 	const unsigned int twice = LLVMGetEnumAttributeKindForName("returns_twice", 13);
 
 	s->is_recursive |= callee == s->self;
 	s->returns_twice |= LLVMGetCallSiteEnumAttribute(call, LLVMAttributeFunctionIndex, twice) ||
-			    (LLVMIsAFunction(callee) && attributes_have(callee, "returns_twice"));
+			    (callee && attributes_have(callee, "returns_twice"));
 }
 
 static void keep_call(void *ctx, LLVMValueRef call)
@@ -65,7 +65,8 @@ static bool may_be_inlined(LLVMContextRef c, LLVMValueRef f)
 		each_call(f, keep_call,
 			  LLVMCreateEnumAttribute(c, LLVMGetEnumAttributeKindForName("noinline", 8), 0));
 	return !s.is_recursive && !s.returns_twice && !attributes_have(f, "noinline") &&
-	       !attributes_have(f, "optnone") && !attributes_have(f, "presplitcoroutine");
+	       !attributes_have(f, "optnone") && !attributes_have(f, "presplitcoroutine") &&
+	       !attributes_have_text(f, "coroutine.presplit");
 }
 
 static void place(struct placing *p, LLVMBuilderRef b, enum calltrace_kind kind)
@@ -78,7 +79,8 @@ static void place(struct placing *p, LLVMBuilderRef b, enum calltrace_kind kind)
 static void place_exit(void *ctx, LLVMBuilderRef b, LLVMValueRef before)
 {
 	struct placing *p = ctx;
-	LLVMValueRef callee = LLVMIsACallInst(before) ? LLVMIsAFunction(LLVMGetCalledValue(before)) : NULL;
+	LLVMValueRef callee =
+		LLVMIsACallInst(before) ? calltrace_shim_function(LLVMGetCalledValue(before)) : NULL;
 
 	if (LLVMGetInstructionOpcode(before) == LLVMResume)
 		place(p, b, CALLTRACE_UNWIND);
@@ -213,7 +215,7 @@ void marks_free(struct marked *marked, size_t n)
 
 bool mark_is(LLVMValueRef i, uint32_t *index, uint32_t *kind)
 {
-	LLVMValueRef callee = LLVMIsACallInst(i) ? LLVMIsAFunction(LLVMGetCalledValue(i)) : NULL;
+	LLVMValueRef callee = LLVMIsACallInst(i) ? calltrace_shim_function(LLVMGetCalledValue(i)) : NULL;
 	size_t len;
 
 	if (!callee || strcmp(LLVMGetValueName2(callee, &len), MARK) != 0)

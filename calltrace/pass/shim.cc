@@ -78,6 +78,21 @@ extern "C" void calltrace_shim_destructor(LLVMModuleRef m, LLVMValueRef f, LLVMV
 				  constant(key));
 }
 
+extern "C" LLVMValueRef calltrace_shim_function(LLVMValueRef v)
+{
+	return llvm::wrap(llvm::dyn_cast<llvm::Function>(llvm::unwrap(v)->stripPointerCasts()));
+}
+
+extern "C" bool calltrace_shim_keep_call(LLVMValueRef call)
+{
+	auto *i = llvm::unwrap<llvm::CallInst>(call);
+
+	if (i->isMustTailCall())
+		return false;
+	i->setTailCallKind(llvm::CallInst::TCK_NoTail);
+	return true;
+}
+
 extern "C" bool calltrace_shim_is_exact(LLVMValueRef f)
 {
 	const auto *function = llvm::unwrap<llvm::Function>(f);
@@ -104,7 +119,7 @@ extern "C" LLVMValueRef calltrace_shim_personality(LLVMModuleRef m)
 	for (auto &f : *module) {
 		if (f.hasPersonalityFn())
 			return llvm::wrap(f.getPersonalityFn());
-		is_cxx = is_cxx || f.getName().starts_with("_Z");
+		is_cxx = is_cxx || f.getName().substr(0, 2) == "_Z";
 	}
 	auto *type = llvm::FunctionType::get(llvm::Type::getInt32Ty(module->getContext()), true);
 	const char *name = is_cxx ? "__gxx_personality_v0" : "__gcc_personality_v0";
