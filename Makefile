@@ -76,7 +76,7 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
 
 # Another compiler or other flags: everything is compiled again.
-FLAGS_NOW = $(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LLDB) $(HANDLER_CFLAGS)
+FLAGS_NOW = $(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LLDB) $(PASS_NEWEST) $(HANDLER_CFLAGS)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $@

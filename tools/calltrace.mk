@@ -1,54 +1,75 @@
-# The pass of the compile-time tracer, a plugin of LLVM's. `make PASS_LLVM=none` builds none.
+# The pass of the compile-time tracer, a plugin of LLVM's: one for each of its versions, for a plugin is of one of them.
+# `make PASS_LLVM="19 14"` builds these, `make PASS_LLVM=none` none. What the newest one is made of has a name without it.
 
-PASS_LLVM ?= $(firstword $(foreach v,19,$(if $(wildcard /usr/lib/llvm-$(v)/include/llvm-c/Core.h),$(v))) none)
-PASS_DIR := /usr/lib/llvm-$(PASS_LLVM)
-PASS_FLAGS := -O2 -g -fPIC -fvisibility=hidden -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. -isystem $(PASS_DIR)/include $(filter-out -Wmissing-prototypes -Wstrict-prototypes,$(WARN)) -MMD -MP
+PASS_VERSIONS := 19 16 15 14
+PASS_LLVM ?= $(or $(strip $(foreach v,$(PASS_VERSIONS),$(if $(wildcard /usr/lib/llvm-$(v)/include/llvm-c/Core.h),$(v)))),none)
+PASS_BUILT := $(filter $(PASS_LLVM),$(PASS_VERSIONS))
+PASS_NEWEST := $(firstword $(PASS_BUILT) none)
+PASS_DIR := /usr/lib/llvm-$(PASS_NEWEST)
+# Without what is LLVM's.
+CONFIG_FLAGS := -O2 -g -fPIC -fvisibility=hidden -D_GNU_SOURCE -DWATCHCTL_VERSION='"$(VERSION)"' -I. $(filter-out -Wmissing-prototypes -Wstrict-prototypes,$(WARN)) -MMD -MP
+pass_flags = $(CONFIG_FLAGS) -isystem /usr/lib/llvm-$(1)/include -DLLVM_MAJOR='"$(1)"'
+PASS_C_FLAGS := -std=gnu11 -Wmissing-prototypes -Wstrict-prototypes
 CONFIG_BASE := $(addprefix watchctl/base/,error.c utf8.c map64.c text_buf.c words/similar.c words/edit_distance.c)
-PASS_OBJ := $(patsubst %,$(BUILD)/%.o,$(basename $(foreach d,pass config,$(wildcard calltrace/$(d)/*.c calltrace/$(d)/*.cc))))
+CONFIG_OBJ := $(patsubst %,$(BUILD)/%.o,$(basename $(wildcard calltrace/config/*.c calltrace/config/*.cc)))
+pass_obj = $(patsubst calltrace/pass/%,$(BUILD)/calltrace/pass-$(1)/%.o,$(basename $(wildcard calltrace/pass/*.c calltrace/pass/*.cc)))
 PASS_BASE := $(CONFIG_BASE:%.c=$(BUILD)/pic/%.o)
 PASS := $(BUILD)/libcalltrace-pass.so
+PASSES := $(PASS_BUILT:%=$(BUILD)/libcalltrace-pass-%.so)
 
 CALLTRACE_CC := $(BUILD)/bin/calltrace-cc
 CALLTRACE_OPT := $(BUILD)/bin/calltrace-opt
 CALLTRACE_OPT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard calltrace/opt/*.c))
 
-ifneq ($(PASS_LLVM),none)
-all: $(PASS) $(CALLTRACE_CC) $(CALLTRACE_OPT)
+ifneq ($(PASS_BUILT),)
+all: $(PASSES) $(PASS) $(CALLTRACE_CC) $(CALLTRACE_OPT)
 endif
 
-$(BUILD)/calltrace/pass/%.o $(BUILD)/calltrace/config/%.o $(BUILD)/calltrace/opt/%.o: PASS_FLAGS += -DLLVM_MAJOR='"$(PASS_LLVM)"'
-
-define PASS_C
-$(BUILD)/calltrace/$(1)/%.o: calltrace/$(1)/%.c $(BUILD)/flags | packages
-	@mkdir -p $$(@D)
-	$$(if $(Q),@echo "  CC      $$<")
-	$$(Q)$$(CC) -std=gnu11 $$(PASS_FLAGS) -Wmissing-prototypes -Wstrict-prototypes -c -o $$@ $$<
-endef
-$(foreach d,pass config opt,$(eval $(call PASS_C,$(d))))
+$(BUILD)/calltrace/config/%.o: calltrace/config/%.c $(BUILD)/flags | packages
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(PASS_C_FLAGS) $(CONFIG_FLAGS) -c -o $@ $<
 
 # The library of TOML has exceptions and types at run time.
 $(BUILD)/calltrace/config/%.o: calltrace/config/%.cc $(BUILD)/flags | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CXX     $<")
-	$(Q)$(CXX) -std=c++17 $(PASS_FLAGS) -c -o $@ $<
+	$(Q)$(CXX) -std=c++17 $(CONFIG_FLAGS) -c -o $@ $<
 
-# As LLVM is built: without run-time type information.
-$(BUILD)/calltrace/pass/%.o: calltrace/pass/%.cc $(BUILD)/flags | packages
+$(BUILD)/calltrace/opt/%.o: calltrace/opt/%.c $(BUILD)/flags | packages
 	@mkdir -p $(@D)
-	$(if $(Q),@echo "  CXX     $<")
-	$(Q)$(CXX) -std=c++17 -fno-rtti -fno-exceptions $(PASS_FLAGS) -c -o $@ $<
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(PASS_C_FLAGS) $(call pass_flags,$(PASS_NEWEST)) -c -o $@ $<
 
-# Its symbols of LLVM are those of the program that loads it.
-$(PASS): $(PASS_OBJ) $(PASS_BASE)
-	$(if $(Q),@echo "  LD      $@")
-	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $^
+# C++ as LLVM is built: without run-time type information. Symbols of LLVM are those of the program that loads the plugin.
+define PASS_RULES
+$(BUILD)/calltrace/pass-$(1)/%.o: calltrace/pass/%.c $(BUILD)/flags | packages
+	@mkdir -p $$(@D)
+	$$(if $(Q),@echo "  CC      $$< (LLVM $(1))")
+	$$(Q)$$(CC) $(PASS_C_FLAGS) $$(call pass_flags,$(1)) -c -o $$@ $$<
 
-$(CALLTRACE_OPT): $(CALLTRACE_OPT_OBJ) $(PASS_OBJ) $(PASS_BASE)
+$(BUILD)/calltrace/pass-$(1)/%.o: calltrace/pass/%.cc $(BUILD)/flags | packages
+	@mkdir -p $$(@D)
+	$$(if $(Q),@echo "  CXX     $$< (LLVM $(1))")
+	$$(Q)$$(CXX) -std=c++17 -fno-rtti -fno-exceptions $$(call pass_flags,$(1)) -c -o $$@ $$<
+
+$(BUILD)/libcalltrace-pass-$(1).so: $(call pass_obj,$(1)) $(CONFIG_OBJ) $(PASS_BASE)
+	$$(if $(Q),@echo "  LD      $$@")
+	$$(Q)$$(CXX) -shared $$(LDFLAGS) -o $$@ $$^
+
+-include $(patsubst %.o,%.d,$(call pass_obj,$(1)))
+endef
+$(foreach v,$(PASS_BUILT),$(eval $(call PASS_RULES,$(v))))
+
+$(PASS): $(BUILD)/libcalltrace-pass-$(PASS_NEWEST).so
+	$(Q)ln -sf $(<F) $@
+
+$(CALLTRACE_OPT): $(CALLTRACE_OPT_OBJ) $(call pass_obj,$(PASS_NEWEST)) $(CONFIG_OBJ) $(PASS_BASE)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LD      $@")
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -L$(PASS_DIR)/lib -lLLVM-$(PASS_LLVM)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -L$(PASS_DIR)/lib -lLLVM-$(PASS_NEWEST)
 
--include $(PASS_OBJ:.o=.d) $(CALLTRACE_OPT_OBJ:.o=.d)
+-include $(CONFIG_OBJ:.o=.d) $(CALLTRACE_OPT_OBJ:.o=.d)
 
 # The compilers with the pass and the runtime.
 CALLTRACE_CC_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard calltrace/cc/*.c))

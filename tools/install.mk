@@ -19,8 +19,8 @@ MAN_PAGES := $(wildcard man/*.[1-8])
 EXAMPLES := $(wildcard examples/*)
 DEBUGGER_SCRIPTS := $(wildcard debugger/*.py)
 # Below DOCDIR as in the tree, so that the links between them lead somewhere.
-# calltrace-cc, where it was built.
-PASS_FILES = $(if $(filter none,$(PASS_LLVM)),,$(PASS))
+# calltrace-cc and calltrace-opt, where they were built.
+CALLTRACE_PROGRAMS = $(if $(PASS_BUILT),$(CALLTRACE_CC) $(CALLTRACE_OPT))
 DOCS := $(wildcard README.md CONTRIBUTING.md tests/README.md docs/*.md docs/tasks/*.md docs/pictures/*.png) $(EXAMPLES)
 PLUGINS = $(if $(filter none,$(LLDB)),,$(STEPREC_SO))
 
@@ -47,10 +47,11 @@ install: all ## program, library, man pages, completions, debugger commands, doc
 	ln -sf $(CALLTRACE_STUB_SONAME) $(DESTDIR)$(LIBDIR)/libcalltrace-stub.so
 	$(INSTALL_DATA) $(CALLTRACE_STUB_LIB) $(DESTDIR)$(LIBDIR)/libcalltrace-stub.a
 	$(INSTALL_DATA) calltrace/calltrace.h $(INCLUDEDIR)/calltrace.h
-	$(foreach f,$(PASS_FILES),$(INSTALL_DATA) -t $(PLUGINDIR) $(f) && \
-		$(INSTALL) -D -m 755 $(CALLTRACE_CC) $(BINDIR)/calltrace-cc && ln -sf calltrace-cc $(BINDIR)/calltrace-c++ && \
-		$(INSTALL) -D -m 755 $(CALLTRACE_OPT) $(BINDIR)/calltrace-opt && \
-		$(INSTALL_DATA) completion/calltrace-opt.bash $(BASHDIR)/calltrace-opt &&) :
+	$(foreach f,$(PASSES),$(INSTALL_DATA) -t $(PLUGINDIR) $(f) &&) :
+	$(foreach f,$(CALLTRACE_PROGRAMS),$(INSTALL) -D -m 755 $(f) $(BINDIR)/$(notdir $(f)) &&) :
+	$(if $(PASS_BUILT),ln -sf calltrace-cc $(BINDIR)/calltrace-c++)
+	$(if $(PASS_BUILT),ln -sf libcalltrace-pass-$(PASS_NEWEST).so $(PLUGINDIR)/libcalltrace-pass.so)
+	$(if $(PASS_BUILT),$(INSTALL_DATA) completion/calltrace-opt.bash $(BASHDIR)/calltrace-opt)
 	$(INSTALL_DATA) probe/probe.h $(INCLUDEDIR)/watchctl/probe.h
 	$(INSTALL_DATA) $(BUILD)/probe/runtime.o $(PLUGINDIR)/probe_runtime.o
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig
@@ -66,7 +67,7 @@ uninstall: ## removes what install placed
 	rm -f $(addprefix $(DOCDIR)/,$(DOCS)) $(addprefix $(INCLUDEDIR)/,stackwalk.h calltrace.h watchctl/probe.h)
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(CAPTURE_SONAME) libstackwalk.so libstackwalk.a pkgconfig/stackwalk.pc)
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(CALLTRACE_SONAME) libcalltrace.so libcalltrace.a $(CALLTRACE_STUB_SONAME) libcalltrace-stub.so libcalltrace-stub.a)
-	rm -f $(addprefix $(PLUGINDIR)/,$(notdir $(STEPREC_SO) $(PASS)) probe_runtime.o) $(addprefix $(SHAREDIR)/lldb/,$(notdir $(STEPREC_SCRIPTS)))
+	rm -f $(addprefix $(PLUGINDIR)/,$(notdir $(STEPREC_SO) $(PASS) $(PASS_VERSIONS:%=libcalltrace-pass-%.so)) probe_runtime.o) $(addprefix $(SHAREDIR)/lldb/,$(notdir $(STEPREC_SCRIPTS)))
 	rm -rf $(addsuffix /__pycache__,$(SHAREDIR)/lldb $(SHAREDIR)/debugger)
 	rm -f $(addprefix $(SHAREDIR)/debugger/,$(notdir $(DEBUGGER_SCRIPTS)))
 	-rmdir $(INCLUDEDIR)/watchctl $(LIBEXECDIR) $(PLUGINDIR) $(SHAREDIR)/lldb $(SHAREDIR)/debugger $(SHAREDIR) \

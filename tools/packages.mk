@@ -3,13 +3,15 @@
 PACKAGES_BUILD := gcc make pkg-config clang libdw-dev libelf-dev libzydis-dev libcapstone-dev libunwind-dev libiberty-dev libbpf-dev zlib1g-dev bpftool libreadline-dev libncurses-dev
 PACKAGES_LLDB := liblldb-19-dev g++
 PACKAGES_PASS := llvm-19-dev libcpptoml-dev g++
-PACKAGES_TEST := $(PACKAGES_LLDB) $(PACKAGES_PASS) clang-19 lld-19 lldb-19 python3-lldb-19 g++ libcmocka-dev python3-pytest python3-pytest-xdist python3-pytest-timeout python3-pyte babeltrace2 gdb musl-tools golang-go rustc gfortran gnat fp-compiler sqlite3 \
+# A plugin for the clang of Debian 12, too.
+PACKAGES_PASS_OLDER := llvm-14-dev
+PACKAGES_TEST := $(PACKAGES_LLDB) $(PACKAGES_PASS) $(PACKAGES_PASS_OLDER) clang-19 clang-14 lld-19 lldb-19 python3-lldb-19 g++ libcmocka-dev python3-pytest python3-pytest-xdist python3-pytest-timeout python3-pyte babeltrace2 gdb musl-tools golang-go rustc gfortran gnat fp-compiler sqlite3 \
 	python3-dbg libc6-dbg binutils procps util-linux perl luajit \
 	dwz elfutils xz-utils libdebuginfod1 openssl git \
 	zsh lua5.1 jq graphviz sed gawk bc bzip2 file tree chromium python3-websocket \
 	strace valgrind linux-perf groff-base redis-server redis-tools postgresql-15 nginx nodejs openjdk-17-jdk-headless
 PACKAGES_CHECK := clang-format clang-tidy cppcheck shellcheck groff-base libclang-rt-14-dev
-PACKAGES_DEB := $(PACKAGES_PASS) debhelper dpkg-dev fakeroot lintian python3-pytest pkg-config
+PACKAGES_DEB := $(PACKAGES_PASS) $(PACKAGES_PASS_OLDER) debhelper dpkg-dev fakeroot lintian python3-pytest pkg-config
 PACKAGES_ORACLE := mawk bash
 PACKAGES_DEMO := python3-dbg libc6-dbg
 PACKAGES_BENCH := $(PACKAGES_PASS) clang-19 uftrace linux-perf python3-dbg libc6-dbg bpftrace gdb lldb-19 redis-server redis-tools
