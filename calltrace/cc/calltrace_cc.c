@@ -10,10 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "calltrace/cc/cc_clang.h"
 #include "calltrace/cc/cc_options.h"
 #include "watchctl/base/error.h"
 
-#define PLUGIN "libcalltrace-pass.so"
+#define PLUGIN "libcalltrace-pass.so" /* a link to one of them */
 #define LIBRARY "libcalltrace.so"
 #define STUB "--calltrace-stub" /* ours: links the library that does nothing */
 #define CANNOT_RUN 126		/* as shells say it */
@@ -178,9 +179,9 @@ int main(int argc, char **argv)
 										: "calltrace-cc";
 	const bool is_cxx = strstr(self, "++");
 	const char *chosen = getenv(is_cxx ? "CALLTRACE_CLANGXX" : "CALLTRACE_CLANG");
-	const char *clang = chosen && *chosen ? chosen : is_cxx ? "clang++-19" : "clang-19";
 	const bool is_stub = take_option(&argc, argv, STUB);
 	struct wc_error *err;
+	static struct cc_clang clang;
 	struct places at;
 	char **args;
 	int n = 0;
@@ -194,14 +195,19 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", self, err->text);
 		return err->kind == WC_EUSAGE ? 1 : CANNOT_RUN; /* clang's for an option it does not know */
 	}
+	err = cc_clang_find(chosen, is_cxx, at.plugin, &clang);
+	if (err) {
+		fprintf(stderr, "%s: %s\n", self, err->text);
+		return CANNOT_RUN;
+	}
 	args = calloc((size_t)argc + 9, sizeof(*args));
 	if (!args)
 		return fail(self, "cannot start", strerror(ENOMEM), "");
-	snprintf(plugin, sizeof(plugin), "-fpass-plugin=%s/" PLUGIN, at.plugin);
+	snprintf(plugin, sizeof(plugin), "-fpass-plugin=%s", clang.plugin);
 	snprintf(folder, sizeof(folder), "-L%s", at.library);
 	snprintf(rpath, sizeof(rpath), "-Wl,-rpath,%s", at.library);
 
-	args[n++] = (char *)clang;
+	args[n++] = clang.program;
 	memcpy(args + n, argv + 1, sizeof(*args) * (size_t)(argc > 0 ? argc - 1 : 0));
 	n += argc > 0 ? argc - 1 : 0;
 	if (has_input(argc, argv)) {
@@ -216,9 +222,7 @@ int main(int argc, char **argv)
 		}
 		args[n++] = (char *)"--end-no-unused-arguments";
 	}
-	execvp(clang, args);
-	return fail(
-		self, clang, strerror(errno),
-		chosen ? "CALLTRACE_CLANG and CALLTRACE_CLANGXX name the compilers to be used: clang and clang++ 19"
-		       : "Install clang-19, or name it by CALLTRACE_CLANG and CALLTRACE_CLANGXX");
+	execvp(clang.program, args);
+	return fail(self, clang.program, strerror(errno),
+		    "Install it, or name another one by CALLTRACE_CLANG and CALLTRACE_CLANGXX");
 }
