@@ -5,6 +5,7 @@ calls (tests/victims/calltrace/account.h), at each level of optimization.
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections import defaultdict
 from pathlib import Path
@@ -13,17 +14,18 @@ import pytest
 from conftest import BUILD, VICTIMS, WAIT, WATCHCTL
 
 CC, CXX = str(BUILD / "bin" / "calltrace-cc"), str(BUILD / "bin" / "calltrace-c++")
-PLUGIN = BUILD / "libcalltrace-pass.so"
+PLUGIN = BUILD / "libcalltrace-pass-19.so"
 SOURCES = VICTIMS / "calltrace"
 LEVELS = ["-O0", "-O1", "-O2", "-O3", "-Os", "-O2 -flto -fuse-ld=lld", "-O2 -flto=thin -fuse-ld=lld", "-O2 -g -fno-pie -no-pie", "-O2 -fomit-frame-pointer -static"]
 SOURCE_FILES = ["plain.c", "tails.c", "jumps.c", "threads.c", "ends.c", "signals.c", "exceptions.cc"]
 UNTRACED = {"CALLTRACE_OUTPUT": ""}
+OLDER = (14, 15, 16)
 
 pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="built without LLVM 19: there is no pass")
 
 
-def compile(compiler, source, target, *options):
-    subprocess.run([compiler, *options, str(source), "-o", str(target), "-lpthread"], check=True, timeout=WAIT)
+def compile(compiler, source, target, *options, **env):
+    subprocess.run([compiler, *options, str(source), "-o", str(target), "-lpthread"], check=True, timeout=WAIT, env={**os.environ, **env})
     return str(target)
 
 
@@ -81,12 +83,36 @@ def functions_of(said):
     return {name for lines in said.values() for _, name in lines}
 
 
-@pytest.mark.parametrize("options", LEVELS)
+def missing(version):
+    """What is not there for clang @version, or None."""
+    plugin = BUILD / f"libcalltrace-pass-{version}.so"
+    return f"there is no clang-{version}" if not shutil.which(f"clang-{version}") else None if plugin.exists() else f"built without LLVM {version}"
+
+
+VERSIONS = [19, *(pytest.param(v, marks=pytest.mark.skipif(bool(missing(v)), reason=missing(v) or "")) for v in OLDER)]
+
+
+def with_older(levels):
+    """(version, options): all levels of clang 19, and a few of each older one."""
+    yield from ((19, o) for o in levels)
+    for version in OLDER:
+        for options in (*[o for o in ("-O0", "-O2", "-O2 -g") if o in levels or o != "-O0"], f"-O2 -flto -fuse-ld=lld-{version}"):
+            why = missing(version) or ("lld" in options and not shutil.which(f"ld.lld-{version}") and f"there is no lld-{version}")
+            yield pytest.param(version, options, marks=pytest.mark.skipif(bool(why), reason=why or ""))
+
+
+def builds(folder, source, version, options, *more):
+    """The program @source, plain and traced, by clang @version."""
+    clang, cc = ("clang++-", CXX) if str(source).endswith(".cc") else ("clang-", CC)
+    clang += str(version)
+    return (compile(clang, SOURCES / source, folder / "plain", *options.split(), *[o for o in more if not o.startswith("--calltrace")]),
+            compile(cc, SOURCES / source, folder / "traced", *options.split(), *more, CALLTRACE_CLANG=clang, CALLTRACE_CLANGXX=clang))
+
+
+@pytest.mark.parametrize("version, options", with_older(LEVELS))
 @pytest.mark.parametrize("source", SOURCE_FILES)
-def test_entries_and_exits_are_those_that_the_program_accounts_for(tmp_path, source, options):
-    compiler, other = (CXX, "clang++-19") if source.endswith(".cc") else (CC, "clang-19")
-    plain = compile(other, SOURCES / source, tmp_path / "plain", *options.split())
-    traced = compile(compiler, SOURCES / source, tmp_path / "traced", *options.split())
+def test_entries_and_exits_are_those_that_the_program_accounts_for(tmp_path, source, version, options):
+    plain, traced = builds(tmp_path, source, version, options)
     expected = subprocess.run([plain], capture_output=True, text=True, timeout=WAIT)
     status, said = execute(traced, tmp_path / "run.log")
     assert status == expected.returncode and results(said) == results(expected.stdout)
@@ -95,12 +121,10 @@ def test_entries_and_exits_are_those_that_the_program_accounts_for(tmp_path, sou
     assert recorded(tmp_path / "run.log", names) == account(said)
 
 
-@pytest.mark.parametrize("options", [o for o in LEVELS if o not in ("-O0", "-Os")])
+@pytest.mark.parametrize("version, options", with_older([o for o in LEVELS if o not in ("-O0", "-Os")]))
 @pytest.mark.parametrize("source", SOURCE_FILES)
-def test_functions_that_are_inlined_have_their_calls_where_that_is_wanted(tmp_path, source, options):
-    compiler, other = (CXX, "clang++-19") if source.endswith(".cc") else (CC, "clang-19")
-    plain = compile(other, SOURCES / source, tmp_path / "plain", *options.split(), "-DACCOUNT_INLINED")
-    traced = compile(compiler, SOURCES / source, tmp_path / "traced", *options.split(), "-DACCOUNT_INLINED", "--calltrace-before-inlining")
+def test_functions_that_are_inlined_have_their_calls_where_that_is_wanted(tmp_path, source, version, options):
+    plain, traced = builds(tmp_path, source, version, options, "-DACCOUNT_INLINED", "--calltrace-before-inlining")
     expected = subprocess.run([plain], capture_output=True, text=True, timeout=WAIT)
     status, said = execute(traced, tmp_path / "run.log")
     assert status == expected.returncode and results(said) == results(expected.stdout)
@@ -127,6 +151,25 @@ inline int both(int x) { S s(x); return s.get() + 1; }
     assert calls == ["main", *inside, "other", *inside]
     totals = [json.loads(line) for line in report(tmp_path / "run.log", "--calls", "--json").splitlines()]
     assert {plain_name(e["function"]): e["calls"] for e in totals if e["type"] == "function_total"} == {"main": 1, "other": 1, "both": 2, "S": 2, "get": 2, "~S": 2}
+
+
+@pytest.mark.parametrize("options", ["-O2", "-O2 -g"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_call_at_the_end_stays_a_jump_whatever_type_its_pointer_has(tmp_path, version, options):
+    """Before LLVM 15 a cast comes between the two, before 19 a call for the debug information of `next`."""
+    (tmp_path / "a.c").write_text("""
+static int value[4];
+__attribute__((noinline)) int *last(long n) { __asm__("" : "+r"(n)); return value + n; }
+__attribute__((noinline)) char *middle(long n) { __asm__("" : "+r"(n)); int *next = last(n + 1); return (char *)next; }
+__attribute__((noinline)) long *first(long n) { __asm__("" : "+r"(n)); char *next = middle(n + 1); return (long *)next; }
+int main(int c, char **v) { return first(c) != (long *)(value + 3); }
+""")
+    plain, traced = builds(tmp_path, tmp_path / "a.c", version, options)
+    for program in (plain, traced):
+        code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True, check=True).stdout
+        assert all(re.search(rf"\bjmp +\w+ <{f}>", code) and not re.search(rf"\bcall +\w+ <{f}>", code) for f in ("middle", "last")), program
+    assert execute(traced, tmp_path / "run.log") == (0, "")
+    assert [(e["function"], e["depth"]) for e in events(tmp_path / "run.log") if e["type"] == "call"] == [("main", 0), ("first", 1), ("middle", 2), ("last", 3)]
 
 
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
@@ -209,9 +252,39 @@ def test_another_architecture_is_compiled_and_said_to_be_left_untraced(tmp_path)
     assert "__calltrace" not in (tmp_path / "a.s").read_text()
 
 
-def test_a_missing_compiler_is_one_sentence():
-    ran = subprocess.run([CC, "-c", "a.c"], capture_output=True, text=True, timeout=WAIT, env={**os.environ, "CALLTRACE_CLANG": "/none/clang"})
-    assert ran.returncode == 126 and len(ran.stderr.splitlines()) == 1 and "/none/clang" in ran.stderr
+def a_script(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def plugin_of(clang, path=os.environ["PATH"]):
+    """The plugin that @clang, which prints its command line, was given; "": that which is found in @path."""
+    ran = subprocess.run([CC, "-c", "a.c"], capture_output=True, text=True, timeout=WAIT, env={**os.environ, "CALLTRACE_CLANG": clang, "PATH": path}, check=True)
+    return re.search(r"-fpass-plugin=(\S+)", ran.stdout)[1]
+
+
+def test_the_compiler_decides_which_plugin_it_gets(tmp_path):
+    (tmp_path / "bin").mkdir()
+    asked = a_script(tmp_path / "clang", f'[ "$*" = -dumpversion ] && {{ echo "19.1.7"; echo >> {tmp_path}/asked; exit; }}; echo "$@"')
+    named = a_script(tmp_path / "bin" / "clang-19", f'echo "$@"; echo named >> {tmp_path}/named')
+    assert plugin_of(asked) == plugin_of(named) == plugin_of("", str(tmp_path / "bin")) == str(PLUGIN)
+    assert (tmp_path / "asked").read_text() == "\n" and (tmp_path / "named").read_text() == 2 * "named\n"
+    for version in OLDER:
+        plugin = BUILD / f"libcalltrace-pass-{version}.so"
+        if plugin.exists():
+            (tmp_path / str(version)).mkdir()
+            older = a_script(tmp_path / str(version) / f"clang-{version}", 'echo "$@"')
+            assert plugin_of(older) == plugin_of("", str(tmp_path / str(version))) == str(plugin)
+
+
+def test_a_compiler_that_is_missing_or_of_another_version_is_one_sentence(tmp_path):
+    for clang, words in (("/none/clang", "/none/clang: No such file"), ("/none/clang-19", "/none/clang-19: No such file"), ("clang-18", "clang-18 is of version 18"),
+                         (a_script(tmp_path / "clang", "echo 3.9.1"), "of version 3,"), (a_script(tmp_path / "other", "exit 1"), "does not say its version")):
+        ran = subprocess.run([CC, "-c", "a.c"], capture_output=True, text=True, timeout=WAIT, env={**os.environ, "CALLTRACE_CLANG": clang})
+        assert ran.returncode == 126 and len(ran.stderr.splitlines()) == 1 and words in ran.stderr and "CALLTRACE_CLANG" in ran.stderr
+    ran = subprocess.run([CC, "-c", "a.c"], capture_output=True, text=True, timeout=WAIT, env={**os.environ, "PATH": str(tmp_path)})
+    assert ran.returncode == 126 and ran.stderr.startswith("calltrace-cc: clang-19: No such file") and len(ran.stderr.splitlines()) == 1
 
 
 def test_chrome_has_the_calls_balanced_and_nested(tmp_path):
@@ -305,10 +378,16 @@ def test_a_program_that_ends_without_exit_leaves_a_log_that_says_so(tmp_path):
     assert any(e["type"] == "note" and "has not closed its log" in e["text"] for e in found)
 
 
-def test_the_ir_verifier_has_nothing_to_say(tmp_path):
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_ir_verifier_has_nothing_to_say(tmp_path, version):
+    """To what the pass makes in opt, and to what clang emits with it, which itself does not ask the verifier."""
+    plugin = f"-load-pass-plugin={BUILD}/libcalltrace-pass-{version}.so"
     for source in sorted(Path(SOURCES).glob("*.c*")):
-        compiler = "clang++-19" if source.suffix == ".cc" else "clang-19"
-        for level in ("-O0", "-O2"):
-            subprocess.run([compiler, level, "-g", "-c", "-emit-llvm", str(source), "-o", "a.bc"], check=True, cwd=tmp_path, timeout=WAIT)
-            ran = subprocess.run(["opt-19", "a.bc", f"-load-pass-plugin={PLUGIN}", "-passes=inject-calltrace,verify", "-S", "-o", "a.ll"], capture_output=True, text=True, cwd=tmp_path, timeout=WAIT)
-            assert (ran.returncode, ran.stderr) == (0, "") and "__calltrace_at" in (tmp_path / "a.ll").read_text()
+        clang, cc = (f"clang++-{version}", CXX) if source.suffix == ".cc" else (f"clang-{version}", CC)
+        for level in ("-O0", "-O2", "-O2 --calltrace-before-inlining"):
+            options = [*level.split(), "-g", "-c", "-emit-llvm", str(source)]
+            subprocess.run([clang, *[o for o in options if "calltrace-b" not in o], "-o", "a.bc"], check=True, cwd=tmp_path, timeout=WAIT)
+            compile(cc, source, tmp_path / "b.bc", *options[:-1], "-Wno-unused-command-line-argument", CALLTRACE_CLANG=clang, CALLTRACE_CLANGXX=clang)
+            for words in (["a.bc", plugin, "-passes=inject-calltrace,verify"], ["b.bc", "-passes=verify"]):
+                ran = subprocess.run([f"opt-{version}", *words, "-S", "-o", "a.ll"], capture_output=True, text=True, cwd=tmp_path, timeout=WAIT)
+                assert (ran.returncode, ran.stderr) == (0, "") and "__calltrace_at" in (tmp_path / "a.ll").read_text()
