@@ -64,6 +64,13 @@ llvm::Constant *constant(LLVMValueRef key)
 	return llvm::cast<llvm::Constant>(llvm::unwrap(key));
 }
 
+// _R..., or _ZN...17h0123456789abcdefE, which C++ could have, too, but has not.
+bool is_of_rust(llvm::StringRef name)
+{
+	return name.substr(0, 2) == "_R" || (name.substr(0, 3) == "_ZN" && name.size() > 23 &&
+					     name.back() == 'E' && name.substr(name.size() - 20, 3) == "17h");
+}
+
 } // namespace
 
 extern "C" void calltrace_shim_constructor(LLVMModuleRef m, LLVMValueRef f, LLVMValueRef key)
@@ -110,19 +117,22 @@ extern "C" void calltrace_shim_is_mark(LLVMValueRef f)
 	function->addFnAttr(llvm::Attribute::NoMerge); // two of them would become one with variables
 }
 
-// That of a function which has one; or of the language, which C++ shows by its names.
+// That of a function which has one; or of the language, which C++ and Rust show by their names.
 extern "C" LLVMValueRef calltrace_shim_personality(LLVMModuleRef m)
 {
 	auto *module = llvm::unwrap(m);
-	bool is_cxx = false;
+	bool is_rust = false, is_cxx = false;
 
 	for (auto &f : *module) {
 		if (f.hasPersonalityFn())
 			return llvm::wrap(f.getPersonalityFn());
+		is_rust = is_rust || is_of_rust(f.getName());
 		is_cxx = is_cxx || f.getName().substr(0, 2) == "_Z";
 	}
 	auto *type = llvm::FunctionType::get(llvm::Type::getInt32Ty(module->getContext()), true);
-	const char *name = is_cxx ? "__gxx_personality_v0" : "__gcc_personality_v0";
+	const char *name = is_rust  ? "rust_eh_personality"
+			   : is_cxx ? "__gxx_personality_v0"
+				    : "__gcc_personality_v0";
 
 	return llvm::wrap(llvm::cast<llvm::Constant>(module->getOrInsertFunction(name, type).getCallee()));
 }
