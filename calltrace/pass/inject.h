@@ -45,6 +45,10 @@ LLVMValueRef calltrace_shim_function(LLVMValueRef v);
 /* @call stays a call, and does not become a jump. False: it must be one. */
 bool calltrace_shim_keep_call(LLVMValueRef call);
 
+/* Calls at the ends of @f that share a return get one each, as code generation does it to make jumps of them: what comes
+ * before a return that they share would keep them calls. */
+void calltrace_shim_split_returns(LLVMValueRef f);
+
 /* @f, which does not exist, is the function whose calls are marks: they stay, and keep their order. */
 void calltrace_shim_is_mark(LLVMValueRef f);
 

@@ -214,6 +214,7 @@ void inject_events(struct inject *in, LLVMValueRef f, LLVMValueRef record, const
 {
 	LLVMBasicBlockRef b, next, end;
 
+	calltrace_shim_split_returns(f);
 	/* Behind the last one come those that are made for exits. */
 	end = LLVMGetLastBasicBlock(f);
 	for (b = LLVMGetFirstBasicBlock(f); b; b = next) {

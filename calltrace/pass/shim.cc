@@ -4,10 +4,12 @@
 #include <cstring>
 
 #include <llvm/Demangle/Demangle.h>
+#include <llvm/IR/CFG.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Passes/PassPlugin.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
 #include <llvm/Transforms/Utils/EscapeEnumerator.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
@@ -98,6 +100,49 @@ extern "C" bool calltrace_shim_keep_call(LLVMValueRef call)
 		return false;
 	i->setTailCallKind(llvm::CallInst::TCK_NoTail);
 	return true;
+}
+
+// The call that @block ends with, before it goes to another one; or nullptr.
+static llvm::CallInst *last_call(llvm::BasicBlock *block)
+{
+	auto *branch = llvm::dyn_cast<llvm::BranchInst>(block->getTerminator());
+	auto *last = branch && branch->isUnconditional() ? branch->getPrevNonDebugInstruction() : nullptr;
+	auto *call = llvm::dyn_cast_or_null<llvm::CallInst>(last);
+
+	return call && call->isTailCall() ? call : nullptr;
+}
+
+// Gives each of the calls that lead to nothing but this return one of its own.
+static void split_return(llvm::ReturnInst *r)
+{
+	auto *block = r->getParent();
+	const llvm::SmallVector<llvm::BasicBlock *, 8> before(llvm::pred_begin(block), llvm::pred_end(block));
+
+	if (block->getFirstNonPHIOrDbg() != r)
+		return;
+	for (auto *b : before) {
+		auto *call = last_call(b);
+		auto *value = r->getReturnValue();
+		auto *phi = llvm::dyn_cast_or_null<llvm::PHINode>(value);
+
+		if (phi && phi->getParent() == block)
+			value = phi->getIncomingValueForBlock(b);
+		if (call && (!value || value == call))
+			llvm::FoldReturnIntoUncondBranch(r, block, b);
+	}
+	if (block != &block->getParent()->getEntryBlock() && llvm::pred_empty(block))
+		llvm::DeleteDeadBlock(block);
+}
+
+extern "C" void calltrace_shim_split_returns(LLVMValueRef f)
+{
+	llvm::SmallVector<llvm::ReturnInst *, 8> returns;
+
+	for (auto &block : *llvm::unwrap<llvm::Function>(f))
+		if (auto *r = llvm::dyn_cast<llvm::ReturnInst>(block.getTerminator()))
+			returns.push_back(r);
+	for (auto *r : returns)
+		split_return(r);
 }
 
 extern "C" bool calltrace_shim_is_exact(LLVMValueRef f)

@@ -195,6 +195,23 @@ int main(void)
     assert called == ["main", *("even" if i % 3 == 0 else "odd" for i in range(10))]
 
 
+@pytest.mark.parametrize("result", ["long", "void"])
+def test_calls_at_the_end_stay_jumps_where_several_share_a_return(tmp_path, result):
+    """As the compiler has it without us: ten million of them in each other need no stack."""
+    back = "return " if result == "long" else ""
+    (tmp_path / "a.c").write_text(f"""
+static volatile long n = 10000000, end = 7;
+__attribute__((noinline)) {result} odd(long n);
+__attribute__((noinline)) {result} even(long n) {{ if (!n) return{" end" if back else ""}; if (n & 2) {back}odd(n - 1); else {back}odd(n - 1); }}
+__attribute__((noinline)) {result} odd(long n) {{ if (n == 1) return{" end + 1" if back else ""}; {back}even(n - 1); }}
+int main(void) {{ {"return (int)even(n) - 8;" if back else "even(n); return 0;"} }}
+""")
+    plain = compile("clang-19", tmp_path / "a.c", tmp_path / "plain", "-O2", "-w")
+    traced = compile(CC, tmp_path / "a.c", tmp_path / "traced", "-O2", "-w")
+    assert subprocess.run([plain], timeout=WAIT).returncode == 0
+    assert subprocess.run([traced], timeout=WAIT, env={**os.environ, **UNTRACED}).returncode == 0
+
+
 def test_every_function_has_its_file_and_line(tmp_path):
     source = SOURCES / "plain.c"
     execute(compile(CC, source, tmp_path / "traced", "-O2", "-g"), tmp_path / "run.log")

@@ -375,7 +375,7 @@ def test_older_bitcode_can_be_read(tmp_path):
 
 def test_help_manual_and_completion_name_the_same_options():
     said = set(re.findall(r"--[a-z][a-z-]+", run(OPT, "--help").stdout.decode()))
-    manual = set(re.findall(r"--[a-z][a-z-]+", (ROOT / "man" / "calltrace-opt.1").read_text().replace("\\-", "-").replace("--no-", "").replace("--NAME", "")))
+    manual = set(re.findall(r"--[a-z][a-z-]+", (ROOT / "man" / "calltrace-opt.1").read_text().split(".SH OPTIONS")[1].split(".SH FILES")[0].replace("\\-", "-").replace("--no-", "").replace("--NAME", "")))
     script = f"source {ROOT}/completion/calltrace-opt.bash; compopt() {{ :; }}\nCOMP_WORDS=({OPT} --) COMP_CWORD=1\n_calltrace_opt\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
     completed = set(run("bash", "-c", script).stdout.decode().replace("=", "").split())
     assert said == manual == completed and "--filters-file" in said
