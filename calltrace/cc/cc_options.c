@@ -21,8 +21,7 @@ static struct wc_error *set(const char *arg)
 
 	if (!name)
 		return &wc_enomem;
-	if (!value && !strncmp(name, "no-", 3) && settings_find(name + 3, &which) &&
-	    setting_rows[which].type == SETTING_BOOL)
+	if (!value && settings_find_negation(name, &which))
 		otherwise = "false";
 	else if (!settings_find(name, &which))
 		return settings_unknown(name, PREFIX);

@@ -49,6 +49,12 @@ bool settings_find(const char *name, enum setting *ret)
 	return false;
 }
 
+bool settings_find_negation(const char *name, enum setting *ret)
+{
+	return !strncmp(name, "no-", 3) && settings_find(name + 3, ret) &&
+	       setting_rows[*ret].type == SETTING_BOOL;
+}
+
 struct wc_error *settings_unknown(const char *name, const char *prefix)
 {
 	char known[SETTING_COUNT][SETTING_NAME_MAX + 16], own[SETTING_NAME_MAX], list[256], asked[256];

@@ -113,7 +113,7 @@ static char *find_file(struct wc_error **err)
 	}
 }
 
-/* What @v says as an option would say it: a path is relative to the folder of the file at @path. */
+/* The value of @v as an option would say it: a path is relative to the folder of the file at @path. */
 static char *text_of(const struct toml_value *v, enum setting_type type, const char *path)
 {
 	char *ret = NULL;

@@ -67,6 +67,9 @@ void settings_variable_name(enum setting which, char ret[SETTING_NAME_MAX]);
 /* The setting of this name, in which a dash may be in the place of an underscore. False: there is none. */
 bool settings_find(const char *name, enum setting *ret);
 
+/* The same of "no-NAME", for one that is true or false. */
+bool settings_find_negation(const char *name, enum setting *ret);
+
 /* WC_EUSAGE: there is no setting @name, and which are near. @prefix: what options begin with; "": it is not one. */
 struct wc_error *settings_unknown(const char *name, const char *prefix);
 

@@ -33,13 +33,6 @@ static void print_help(void)
 	       "working directory or the next one above that has it. See calltrace-opt(1).\n");
 }
 
-/* "--no-NAME", of one that is true or false. */
-static bool is_negation(const char *name, enum setting *ret)
-{
-	return !strncmp(name, "no-", 3) && settings_find(name + 3, ret) &&
-	       setting_rows[*ret].type == SETTING_BOOL;
-}
-
 static struct wc_error *set_option(struct settings *s, int argc, char **argv, int *i)
 {
 	const char *arg = argv[*i];
@@ -49,7 +42,7 @@ static struct wc_error *set_option(struct settings *s, int argc, char **argv, in
 
 	if (!name)
 		return &wc_enomem;
-	if (!value && is_negation(name, &which))
+	if (!value && settings_find_negation(name, &which))
 		return settings_set(s, which, "false", arg);
 	if (!settings_find(name, &which))
 		return settings_unknown(name, "--");

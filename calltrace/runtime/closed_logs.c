@@ -268,7 +268,7 @@ static bool pattern_name(const char *p, const char *end, char *ret, size_t cap)
 
 static int walk_in(struct walk *w, int dir, size_t len, const char *pattern);
 
-/* What [pattern, end) stands for is @name. @len: of the path up to it. */
+/* @name is the meaning of [pattern, end). @len: of the path up to it. */
 static int walk_to(struct walk *w, int dir, size_t len, const char *name, bool is_found, const char *end)
 {
 	const size_t n = strlen(name), slash = len && w->path[len - 1] != '/';

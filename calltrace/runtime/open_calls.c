@@ -155,7 +155,7 @@ void open_calls_clear(struct open_calls *s, uint64_t time_ns, struct call_output
 {
 	uint32_t entered = output_clear(out);
 
-	/* What it calls now, in slots that were forgotten, is above these. */
+	/* Above these is what it calls now, in slots that were forgotten. */
 	s->depth = s->depth > entered ? s->depth - entered : 0;
 	s->is_leaving = false;
 	while (s->depth)

@@ -38,6 +38,20 @@ struct call_fact {
 	uint64_t time_ns;
 };
 
+/* Of a slot with this @what and @frame; its function and time are still to be known. */
+static inline struct call_fact call_fact_of(uint32_t what, uint32_t frame)
+{
+	return (struct call_fact){ .kind = what & CALLTRACE_KIND_MASK & ~CALLTRACE_INLINED,
+				   .frame = frame,
+				   .is_inlined = what & CALLTRACE_INLINED };
+}
+
+/* @f is a value, for open_calls_value(). */
+static inline bool call_fact_is_value(const struct call_fact *f)
+{
+	return f->kind == CALLTRACE_VALUE || f->kind == CALLTRACE_RESULT;
+}
+
 /* Writes to @out what follows from @f. */
 void open_calls_take(struct open_calls *s, const struct call_fact *f, struct call_output *out);
 

@@ -149,23 +149,16 @@ static void slots_clear(struct calltrace_slot *from, const struct calltrace_slot
 		*(volatile struct calltrace_slot *)from = (struct calltrace_slot){ 0 };
 }
 
-static bool is_value(uint32_t kind)
-{
-	return kind == CALLTRACE_VALUE || kind == CALLTRACE_RESULT;
-}
-
 static void take_slot(struct thread *t, const struct calltrace_slot *slot, uint32_t what, uint64_t time_ns)
 {
-	struct call_fact f = { .kind = what & CALLTRACE_KIND_MASK & ~CALLTRACE_INLINED,
-			       .frame = slot->frame,
-			       .is_inlined = what & CALLTRACE_INLINED,
-			       .time_ns = time_ns };
+	struct call_fact f = call_fact_of(what, slot->frame);
 
+	f.time_ns = time_ns;
 	if (what == SLOT_FORGOTTEN)
 		return;
 	if (!modules_find(what, &t->module, &f.function))
-		t->out.discarded += !is_value(f.kind);
-	else if (is_value(f.kind))
+		t->out.discarded += !call_fact_is_value(&f);
+	else if (call_fact_is_value(&f))
 		open_calls_value(&t->calls, f.kind, f.function, slot->frame, slot->tsc, &t->out);
 	else
 		open_calls_take(&t->calls, &f, &t->out);
@@ -176,15 +169,12 @@ static bool take_plain_slot(struct thread *t, const struct module_range *m, cons
 			    uint32_t what, uint64_t time_ns)
 {
 	const uint32_t record = (what & ~CALLTRACE_KIND_MASK) - m->low;
-	const struct call_fact f = { .kind = what & CALLTRACE_KIND_MASK & ~CALLTRACE_INLINED,
-				     .function =
-					     m->base + record / (uint32_t)sizeof(struct calltrace_function),
-				     .frame = slot->frame,
-				     .is_inlined = what & CALLTRACE_INLINED };
+	struct call_fact f = call_fact_of(what, slot->frame);
 	enum call_what put;
 
 	if (record >= m->size)
 		return false;
+	f.function = m->base + record / (uint32_t)sizeof(struct calltrace_function);
 	put = open_calls_take_plain(&t->calls, &f);
 	if (put == CALL_MORE)
 		return false;

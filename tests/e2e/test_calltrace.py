@@ -84,7 +84,7 @@ def functions_of(said):
 
 
 def missing(version):
-    """What is not there for clang @version, or None."""
+    """The part that is not there for clang @version, or None."""
     plugin = BUILD / f"libcalltrace-pass-{version}.so"
     return f"there is no clang-{version}" if not shutil.which(f"clang-{version}") else None if plugin.exists() else f"built without LLVM {version}"
 
@@ -131,7 +131,7 @@ def test_functions_that_are_inlined_have_their_calls_where_that_is_wanted(tmp_pa
     names = functions_of(account(said))
     assert recorded(tmp_path / "run.log", names) == account(said)
     there = {plain_name(line.split(maxsplit=2)[2]) for line in subprocess.run(["nm", "-C", "--defined-only", traced], capture_output=True, text=True, check=True).stdout.splitlines()}
-    # What is called where a longjmp may end stays a call.
+    # Calls stay calls where a longjmp may end.
     assert names - there or source in ("jumps.c", "signals.c"), "nothing was inlined"
 
 

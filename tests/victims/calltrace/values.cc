@@ -94,7 +94,7 @@ APART static pair structs(pair p, int after, big b, long last)
 	return { p.b + (int)b.v[3], after };
 }
 
-/* What a parameter is when the function begins, and not what it becomes. */
+/* Recorded is a parameter as the function begins, and not as it becomes. */
 APART static int changed(int a, int b)
 {
 	SAY("changed", "a", "%d", a);

@@ -11,6 +11,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
+#include "watchctl/base/hash.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/call_values.h"
@@ -444,18 +445,17 @@ struct wc_error *call_merge_next(struct call_merge *m, uint64_t before_ns, const
 	return err;
 }
 
-static uint64_t hash_text(uint64_t h, const char *text)
+/* @text may be NULL; one that ends is another than one that goes on. */
+static uint64_t hash_part(uint64_t h, const char *text)
 {
-	for (; text && *text; text++)
-		h = (h ^ (unsigned char)*text) * 1099511628211u;
-	return (h ^ 0xff) * 1099511628211u;
+	return hash_bytes(hash_text(h, text ? text : ""), "", 1);
 }
 
 /* A function that a compiler has inlined into several files is told for each of them, without code. */
 static bool find_same(struct call_merge *m, const struct function_event *e, struct merge_function *f)
 {
-	const uint64_t place = 14695981039346656037u ^ e->line;
-	const uint64_t hash = hash_text(hash_text(hash_text(place, e->name), e->file), e->module);
+	const uint64_t place = hash_bytes(HASH_START, &e->line, sizeof(e->line));
+	const uint64_t hash = hash_part(hash_part(hash_part(place, e->name), e->file), e->module);
 	const struct merge_function *same = map64_get(&m->named, hash);
 
 	if (!e->name || !e->file || !e->line)

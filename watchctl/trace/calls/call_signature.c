@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/hash.h"
 #include "watchctl/trace/calls/signature_text.h"
 
 /* Reading: lines, whose ends are made NULs. */
@@ -56,9 +57,7 @@ static enum type_kind kind_of(char c)
 
 static uint64_t hash_line(uint64_t h, const char *line)
 {
-	for (; *line; line++)
-		h = (h ^ (unsigned char)*line) * 1099511628211u;
-	return (h ^ '\n') * 1099511628211u;
+	return hash_bytes(hash_text(h, line), "\n", 1);
 }
 
 /* "=3 NAME" lines up to ".". */
@@ -88,7 +87,7 @@ static uint32_t take_type(struct reading *r, unsigned int depth, uint64_t *hash)
 
 	if (!line || !*line || depth > SIGNATURE_DEPTH_MAX + 1)
 		return NO_TYPE;
-	*hash = hash_line(14695981039346656037u, line);
+	*hash = hash_line(HASH_START, line);
 	*type = (struct type_event){ .kind = kind_of(*line), .target = NO_TYPE };
 	type->is_signed = *line == SIGNATURE_SIGNED_ENUM;
 	type->size = (uint32_t)strtoul(line + 1, &name, 10);
@@ -100,7 +99,7 @@ static uint32_t take_type(struct reading *r, unsigned int depth, uint64_t *hash)
 		uint64_t of = 0;
 
 		type->target = take_type(r, depth + 1, &of);
-		*hash = (*hash ^ of) * 1099511628211u;
+		*hash = hash_bytes(*hash, &of, sizeof(of));
 	}
 	known = map64_get(&r->types->by_text, *hash);
 	if (known)

@@ -225,9 +225,7 @@ static struct core_table *find_table(struct core_thread *c, uint32_t record)
 
 static void take_slot(struct core_thread *c, const struct calltrace_slot *slot)
 {
-	struct call_fact f = { .kind = slot->what & CALLTRACE_KIND_MASK & ~CALLTRACE_INLINED,
-			       .frame = slot->frame,
-			       .is_inlined = slot->what & CALLTRACE_INLINED };
+	struct call_fact f = call_fact_of(slot->what, slot->frame);
 	struct core_table *t = find_table(c, slot->what & ~CALLTRACE_KIND_MASK);
 	uint32_t index;
 
@@ -240,7 +238,7 @@ static void take_slot(struct core_thread *c, const struct calltrace_slot *slot)
 	index = ((slot->what & ~CALLTRACE_KIND_MASK) - t->low) / (uint32_t)sizeof(struct calltrace_function);
 	t->is_used[index] = true;
 	f.function = t->base + index;
-	if (f.kind == CALLTRACE_VALUE || f.kind == CALLTRACE_RESULT) {
+	if (call_fact_is_value(&f)) {
 		open_calls_value(&c->calls, f.kind, f.function, slot->frame, slot->tsc, &c->out);
 		return;
 	}
