@@ -12,26 +12,37 @@ static int32_t frame_distance(uint32_t a, uint32_t b)
 	return (int32_t)(a - b);
 }
 
-static bool calls_grow(struct open_calls *s)
+/* Of the memory: the open calls, and one place before them (plain_slots.h). */
+static size_t bytes_for(uint32_t cap)
 {
-	const uint32_t cap = s->cap ? 2 * s->cap : FIRST_CAP;
+	return (1 + (size_t)cap) * sizeof(struct open_call);
+}
+
+bool open_calls_reserve(struct open_calls *s, uint32_t n)
+{
+	uint32_t cap = s->cap ? s->cap : FIRST_CAP;
 	long p;
 
-	if (s->depth < s->cap)
-		return true;
-	if (cap > OPEN_CALLS_MAX)
-		return false;
+	while (cap < n && cap < OPEN_CALLS_MAX)
+		cap *= 2;
+	if (n <= s->cap || cap < n)
+		return n <= s->cap;
 	if (s->cap)
-		p = raw_call(SYS_mremap, (long)s->call, (long)(s->cap * sizeof(*s->call)),
-			     (long)(cap * sizeof(*s->call)), MREMAP_MAYMOVE);
+		p = raw_call(SYS_mremap, (long)(s->call - 1), (long)bytes_for(s->cap), (long)bytes_for(cap),
+			     MREMAP_MAYMOVE);
 	else
-		p = raw_call6(SYS_mmap, 0, (long)(cap * sizeof(*s->call)), PROT_READ | PROT_WRITE,
+		p = raw_call6(SYS_mmap, 0, (long)bytes_for(cap), PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p < 0 && p > -4096)
 		return false;
-	s->call = (struct open_call *)p;
+	s->call = (struct open_call *)(p + (long)sizeof(*s->call));
 	s->cap = cap;
 	return true;
+}
+
+static bool calls_grow(struct open_calls *s)
+{
+	return s->depth < s->cap || open_calls_reserve(s, s->depth + 1);
 }
 
 static const struct open_call *innermost(const struct open_calls *s)
@@ -166,6 +177,6 @@ void open_calls_clear(struct open_calls *s, uint64_t time_ns, struct call_output
 void open_calls_deinit(struct open_calls *s)
 {
 	if (s->cap)
-		raw_call(SYS_munmap, (long)s->call, (long)(s->cap * sizeof(*s->call)), 0, 0);
+		raw_call(SYS_munmap, (long)(s->call - 1), (long)bytes_for(s->cap), 0, 0);
 	*s = (struct open_calls){ 0 };
 }

@@ -24,7 +24,7 @@ struct open_call {
 
 /* Zero-initialise. */
 struct open_calls {
-	struct open_call *call; /* the innermost one last */
+	struct open_call *call; /* the innermost one last; [-1] is there, too, for plain_slots.h */
 	uint32_t depth, cap;
 	uint32_t beyond; /* calls above these that found no room */
 	bool is_leaving; /* the innermost one jumps: with the next event it is replaced, or has ended at: */
@@ -52,32 +52,11 @@ static inline bool call_fact_is_value(const struct call_fact *f)
 	return f->kind == CALLTRACE_VALUE || f->kind == CALLTRACE_RESULT;
 }
 
+/* Makes room for @n open calls in all. False: no memory, or more than OPEN_CALLS_MAX. */
+bool open_calls_reserve(struct open_calls *s, uint32_t n);
+
 /* Writes to @out what follows from @f. */
 void open_calls_take(struct open_calls *s, const struct call_fact *f, struct call_output *out);
-
-/*
- * The common cases of it, which are those of millions: what @f adds to the output and nothing else, CALL_ENTRY or CALL_EXIT.
- * CALL_MORE: nothing was done, it is for open_calls_take().
- */
-static inline enum call_what open_calls_take_plain(struct open_calls *s, const struct call_fact *f)
-{
-	struct open_call *top = s->call + s->depth;
-
-	if (!s->depth || s->is_leaving || s->beyond)
-		return CALL_MORE;
-	if (f->kind == CALLTRACE_ENTRY && s->depth < s->cap &&
-	    (int32_t)(f->frame - top[-1].frame) < f->is_inlined) {
-		*top = (struct open_call){ .function = f->function, .frame = f->frame };
-		s->depth++;
-		return CALL_ENTRY;
-	}
-	if (f->kind == CALLTRACE_EXIT && top[-1].function == f->function && top[-1].frame == f->frame &&
-	    (s->depth == 1 || !top[-2].is_replaced)) {
-		s->depth--;
-		return CALL_EXIT;
-	}
-	return CALL_MORE;
-}
 
 /* A value of the innermost call, which is of @function, or of none that is known: then it is left out. @kind:
  * CALLTRACE_VALUE or _RESULT; @number: of the parameter. */

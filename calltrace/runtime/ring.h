@@ -26,15 +26,20 @@ struct ring {
 /* A chunk ends before the slot @at, which is given next; returns the one to be given instead. */
 struct calltrace_slot *ring_turn(struct ring *r, struct calltrace_slot *at);
 
-/* @slot was read, and is 0 now. */
-static inline void ring_read(struct ring *r, const struct calltrace_slot *slot)
+/* The slots [@from, @end) of one stretch were read, and are 0 now. */
+static inline void ring_read(struct ring *r, const struct calltrace_slot *from,
+			     const struct calltrace_slot *end)
 {
-	if ((uint64_t)(slot - r->slot) / CHUNK_SLOTS != r->current)
+	const struct calltrace_slot *const current = r->slot + (uint64_t)r->current * CHUNK_SLOTS;
+
+	from = from > current ? from : current;
+	end = end < current + CHUNK_SLOTS ? end : current + CHUNK_SLOTS;
+	if (from >= end)
 		return;
 	if (r->read_chunk != r->current)
 		r->read_slots = 0;
 	r->read_chunk = r->current;
-	r->read_slots++;
+	r->read_slots += (uint32_t)(end - from);
 }
 
 /*

@@ -5,13 +5,14 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <x86intrin.h>
 
 #include "calltrace/abi.h"
+#include "calltrace/runtime/clock_rate.h"
 #include "calltrace/runtime/memory_layout.h"
 #include "calltrace/runtime/modules.h"
 #include "calltrace/runtime/open_calls.h"
+#include "calltrace/runtime/plain_slots.h"
 #include "calltrace/runtime/raw_call.h"
 #include "calltrace/runtime/ring.h"
 
@@ -19,8 +20,7 @@
 #define SHARED_SLOTS ((1 + SLACK_CHUNKS) * SLOTS)
 #define HEAD_BYTES 4096u
 
-#define KEYS_WITHOUT_MALLOC 32 /* of glibc: pthread_setspecific() allocates for others */
-#define RATE_SHIFT 40
+#define KEYS_WITHOUT_MALLOC 32	 /* of glibc: pthread_setspecific() allocates for others */
 #define LATE_CYCLES (1ull << 28) /* of a flight recorder: a tenth of a second or so */
 
 /* In place of `what` of a slot that was written and is not to be read: it lies behind one that is not written yet. */
@@ -102,45 +102,6 @@ static void vectors_measure(void)
 	calltrace_vectors = v;
 }
 
-/* Clocks */
-
-static struct clock_point clock_point_now(void)
-{
-	struct clock_point best = { 0 };
-	uint64_t width = UINT64_MAX;
-
-	for (int tries = 0; tries < 3 && width > WIDE_SAMPLE; tries++) {
-		struct timespec t = { 0 };
-		const uint64_t before = __rdtsc();
-
-		raw_call(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&t, 0, 0);
-		if (__rdtsc() - before < width) {
-			width = __rdtsc() - before;
-			best.tsc = before + width / 2;
-			best.ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-		}
-	}
-	return best;
-}
-
-/* Integers only: floating point exceptions may be unmasked in the program. */
-static uint64_t clock_rate(const struct clock_point *a, const struct clock_point *b)
-{
-	if (b->tsc <= a->tsc || b->ns <= a->ns)
-		return 0;
-	return (uint64_t)(((unsigned __int128)(b->ns - a->ns) << RATE_SHIFT) / (b->tsc - a->tsc));
-}
-
-static uint64_t clock_time(const struct clock_point *from, uint64_t rate, uint64_t until_ns, uint64_t tsc)
-{
-	uint64_t ns;
-
-	if (tsc <= from->tsc)
-		return from->ns;
-	ns = from->ns + (uint64_t)((unsigned __int128)(tsc - from->tsc) * rate >> RATE_SHIFT);
-	return ns < until_ns ? ns : until_ns;
-}
-
 /* Slots */
 
 static void slots_clear(struct calltrace_slot *from, const struct calltrace_slot *end)
@@ -164,49 +125,34 @@ static void take_slot(struct thread *t, const struct calltrace_slot *slot, uint3
 		open_calls_take(&t->calls, &f, &t->out);
 }
 
-/* A slot of an ordinary function of the module that the last one was of, in an ordinary order. False: it is another one. */
-static bool take_plain_slot(struct thread *t, const struct module_range *m, const struct calltrace_slot *slot,
-			    uint32_t what, uint64_t time_ns)
-{
-	const uint32_t record = (what & ~CALLTRACE_KIND_MASK) - m->low;
-	struct call_fact f = call_fact_of(what, slot->frame);
-	enum call_what put;
-
-	if (record >= m->size)
-		return false;
-	f.function = m->base + record / (uint32_t)sizeof(struct calltrace_function);
-	put = open_calls_take_plain(&t->calls, &f);
-	if (put == CALL_MORE)
-		return false;
-	output_put(&t->out, put, time_ns, f.function);
-	return true;
-}
-
 /* Reading slots into events. */
 struct drain {
 	struct thread *t;
 	struct clock_point now;
-	uint64_t rate;
-	struct module_range module;
+	struct clock_rate clock;
+	struct module_range module; /* that of the last event */
 };
 
 static void drain_begin(struct drain *d, struct thread *t)
 {
 	d->t = t;
 	d->now = clock_point_now();
-	d->rate = clock_rate(&t->point, &d->now);
+	d->clock = clock_rate_of(&t->point, &d->now);
 	d->module = modules_range(t->module);
+}
+
+/* Up to the first slot that needs drain_take(), or is not written. */
+static struct calltrace_slot *drain_plain(const struct drain *d, struct calltrace_slot *slot,
+					  const struct calltrace_slot *end)
+{
+	return plain_slots_take(slot, end, &d->module, &d->clock, &d->t->calls, &d->t->out);
 }
 
 /* @what is that of @slot, not 0. */
 static void drain_take(struct drain *d, struct calltrace_slot *slot, uint32_t what)
 {
-	const uint64_t time_ns = clock_time(&d->t->point, d->rate, d->now.ns, slot->tsc);
-
-	if (!take_plain_slot(d->t, &d->module, slot, what, time_ns)) {
-		take_slot(d->t, slot, what, time_ns);
-		d->module = modules_range(d->t->module);
-	}
+	take_slot(d->t, slot, what, clock_rate_time(&d->clock, slot->tsc));
+	d->module = modules_range(d->t->module);
 	__atomic_store_n(&slot->what, 0, __ATOMIC_RELAXED);
 }
 
@@ -230,9 +176,13 @@ static struct calltrace_slot *drain(struct thread *t, const struct calltrace_slo
 	struct drain d;
 
 	drain_begin(&d, t);
-	for (; t->from < end; t->from++) {
-		const uint32_t what = what_of(t->from);
+	for (;; t->from++) {
+		uint32_t what;
 
+		t->from = drain_plain(&d, t->from, end);
+		if (t->from >= end)
+			break;
+		what = what_of(t->from);
 		if (what) {
 			drain_take(&d, t->from, what);
 		} else if (is_own) {
@@ -262,12 +212,16 @@ static void drain_ring(struct thread *t)
 	drain_begin(&d, t);
 	for (unsigned int i = 0; ring_stretch(&t->ring, i, &slot, &end); i++) {
 		for (; slot < end; slot++) {
-			const uint32_t what = what_of(slot);
+			struct calltrace_slot *const from = slot;
+			uint32_t what;
 
+			slot = drain_plain(&d, slot, end);
+			ring_read(&t->ring, from, slot);
+			what = slot < end ? what_of(slot) : 0;
 			if (!what)
 				continue;
 			drain_take(&d, slot, what);
-			ring_read(&t->ring, slot);
+			ring_read(&t->ring, slot, slot + 1);
 		}
 	}
 	drain_end(&d);
@@ -285,7 +239,7 @@ static void forget_ring(struct thread *t)
 			if (!what_of(slot))
 				continue;
 			__atomic_store_n(&slot->what, 0, __ATOMIC_RELAXED);
-			ring_read(&t->ring, slot);
+			ring_read(&t->ring, slot, slot + 1);
 		}
 	}
 }

@@ -57,8 +57,10 @@ _Static_assert(sizeof(struct call_packet) == 80, "the events of a packet are ali
 
 static inline uint64_t call_pack(enum call_what what, uint64_t time_ns, uint32_t function)
 {
-	return (uint64_t)what | (uint64_t)(uint32_t)time_ns << CALL_TIME_SHIFT |
-	       (uint64_t)function << CALL_FUNCTION_SHIFT;
+	const uint64_t function_and_time =
+		(uint64_t)function << (CALL_FUNCTION_SHIFT - CALL_TIME_SHIFT) | (uint32_t)time_ns;
+
+	return function_and_time << CALL_TIME_SHIFT | (uint64_t)what;
 }
 
 /*

@@ -10,7 +10,6 @@
 #include "watchctl/base/vec.h"
 
 #define RING_CHUNKS_MAX (1u << 20)
-#define OPEN_CAP_MIN 8192u
 
 struct core_thread {
 	struct core_rings *rings;
@@ -38,21 +37,17 @@ static void mark_used(struct core_thread *c, uint32_t id)
 static bool load_open_calls(struct core_thread *c)
 {
 	const struct open_calls *dead = &c->dead->calls;
-	uint32_t cap = OPEN_CAP_MIN;
-	void *p;
 
 	if (!dead->depth)
 		return true;
-	while (cap < dead->depth && cap < OPEN_CALLS_MAX)
-		cap *= 2;
-	/* As open_calls does, which makes it larger and releases it. */
-	/* cppcheck-suppress invalidFunctionArg ; there is no file behind it */
-	p = mmap(NULL, cap * sizeof(*dead->call), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
+	if (dead->depth > OPEN_CALLS_MAX) {
+		c->is_damaged = true;
+		return true;
+	}
+	if (!open_calls_reserve(&c->calls, dead->depth))
 		return false;
-	c->calls = (struct open_calls){ .call = p, .cap = cap };
-	if (dead->depth > cap ||
-	    !core_file_read(c->rings->core, (uintptr_t)dead->call, p, dead->depth * sizeof(*dead->call))) {
+	if (!core_file_read(c->rings->core, (uintptr_t)dead->call, c->calls.call,
+			    dead->depth * sizeof(*dead->call))) {
 		c->is_damaged = true;
 		return true;
 	}
