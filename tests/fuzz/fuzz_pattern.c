@@ -1,6 +1,6 @@
 /* Any text is a pattern, or an error that shows its place; what was parsed can be matched with any code. */
 #include "tests/fuzz/fuzz.h"
-#include "watchctl/patch/pattern.h"
+#include "watchctl/patch/plan/pattern.h"
 
 static void check_operand(const struct pattern_operand *o)
 {

@@ -1,6 +1,6 @@
 /* Any bytes are an object of probes, or refused; what was read is sound, whatever the file says. */
 #include "tests/fuzz/fuzz.h"
-#include "watchctl/patch/probe_image_impl.h"
+#include "watchctl/patch/probe/probe_image_impl.h"
 
 static void check_image(const struct probe_image *i)
 {

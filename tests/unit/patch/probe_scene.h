@@ -15,8 +15,8 @@
 #include "probe/wire.h"
 #include "tests/unit/patch/probe_caller.h"
 #include "watchctl/base/error.h"
-#include "watchctl/patch/probe_build.h"
-#include "watchctl/patch/probe_image.h"
+#include "watchctl/patch/probe/probe_build.h"
+#include "watchctl/patch/probe/probe_image.h"
 
 #define HEADER "#include <watchctl/probe.h>\n"
 #define SCENE_SITES 8

@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/patch/library_elf.h"
-#include "watchctl/patch/library_find.h"
-#include "watchctl/patch/library_plan.h"
-#include "watchctl/patch/library_source.h"
+#include "watchctl/patch/library/library_elf.h"
+#include "watchctl/patch/library/library_find.h"
+#include "watchctl/patch/library/library_plan.h"
+#include "watchctl/patch/library/library_source.h"
 
 static struct library_rule rules[] = { { "entry crc32", "on_crc32", 0 },
 				       { "lock cmpxchg *, *", "on_cas", 2 } };

@@ -10,8 +10,8 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
-#include "watchctl/patch/free_space.h"
-#include "watchctl/patch/patch_group.h"
+#include "watchctl/patch/plan/free_space.h"
+#include "watchctl/patch/plan/patch_group.h"
 
 #define BASE 0x1000u
 #define BIAS 0x7f1200000000u

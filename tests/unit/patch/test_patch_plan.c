@@ -7,11 +7,11 @@
 
 #include <cmocka.h>
 
-#include "watchctl/patch/code_map.h"
-#include "watchctl/patch/free_space.h"
-#include "watchctl/patch/near_name.h"
-#include "watchctl/patch/patch_tactic.h"
-#include "watchctl/patch/pattern.h"
+#include "watchctl/patch/plan/code_map.h"
+#include "watchctl/patch/plan/free_space.h"
+#include "watchctl/patch/plan/near_name.h"
+#include "watchctl/patch/plan/patch_tactic.h"
+#include "watchctl/patch/plan/pattern.h"
 
 #define BASE 0x1000u
 #define CODE(...) ((const uint8_t[]){ __VA_ARGS__ }), sizeof((const uint8_t[]){ __VA_ARGS__ })

@@ -11,8 +11,8 @@
 
 #include "tests/unit/patch/probe_scene.h"
 #include "tests/unit/wait.h"
-#include "watchctl/patch/probe_cc.h"
-#include "watchctl/patch/probe_image_impl.h"
+#include "watchctl/patch/probe/probe_cc.h"
+#include "watchctl/patch/probe/probe_image_impl.h"
 
 static const char *const compilers[] = { "gcc", "clang" };
 

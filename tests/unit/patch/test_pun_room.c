@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "watchctl/patch/free_space.h"
-#include "watchctl/patch/pun_room.h"
+#include "watchctl/patch/plan/free_space.h"
+#include "watchctl/patch/plan/pun_room.h"
 
 #define PAGE 4096u
 #define BASE 0x10000000u

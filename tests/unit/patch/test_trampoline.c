@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "watchctl/patch/trampoline.h"
+#include "watchctl/patch/plan/trampoline.h"
 
 /* Where all of it lies: the trampoline far from the code, but within 2 GB. */
 #define CODE_AT 0x5a0000000000u

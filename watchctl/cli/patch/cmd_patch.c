@@ -8,7 +8,7 @@
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/patch/patch_ask.h"
-#include "watchctl/patch/pattern.h"
+#include "watchctl/patch/plan/pattern.h"
 
 #define ARROW "=>"
 

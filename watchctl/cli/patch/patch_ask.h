@@ -5,7 +5,7 @@
 #include "watchctl/cli/output/output.h"
 #include "watchctl/cli/request/watch_request.h"
 #include "watchctl/monitor/patch/patch_session.h"
-#include "watchctl/patch/patch_plan.h"
+#include "watchctl/patch/plan/patch_plan.h"
 
 /* What is to run where the pattern of the same index fits. */
 struct rule_ask {

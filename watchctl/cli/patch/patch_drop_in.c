@@ -20,11 +20,11 @@
 #include "watchctl/cli/patch/patch_ask.h"
 #include "watchctl/code/elf/module.h"
 #include "watchctl/monitor/recorder.h"
-#include "watchctl/patch/library_elf.h"
-#include "watchctl/patch/library_plan.h"
-#include "watchctl/patch/library_source.h"
-#include "watchctl/patch/pattern.h"
-#include "watchctl/patch/probe_image.h"
+#include "watchctl/patch/library/library_elf.h"
+#include "watchctl/patch/library/library_plan.h"
+#include "watchctl/patch/library/library_source.h"
+#include "watchctl/patch/plan/pattern.h"
+#include "watchctl/patch/probe/probe_image.h"
 
 #define NAMES_TRIED 100u
 

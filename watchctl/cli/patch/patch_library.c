@@ -12,12 +12,12 @@
 #include "watchctl/cli/patch/patch_ask.h"
 #include "watchctl/cli/patch/patch_print.h"
 #include "watchctl/code/elf/module.h"
-#include "watchctl/patch/library_plan.h"
-#include "watchctl/patch/library_source.h"
-#include "watchctl/patch/library_write.h"
-#include "watchctl/patch/patch_module.h"
-#include "watchctl/patch/probe_build.h"
-#include "watchctl/patch/probe_image.h"
+#include "watchctl/patch/library/library_plan.h"
+#include "watchctl/patch/library/library_source.h"
+#include "watchctl/patch/library/library_write.h"
+#include "watchctl/patch/plan/patch_module.h"
+#include "watchctl/patch/probe/probe_build.h"
+#include "watchctl/patch/probe/probe_image.h"
 #include "watchctl/view/words/json.h"
 
 struct making {

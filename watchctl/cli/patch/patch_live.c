@@ -8,8 +8,8 @@
 #include "watchctl/base/error.h"
 #include "watchctl/cli/patch/patch_ask.h"
 #include "watchctl/monitor/patch/patch_watch.h"
-#include "watchctl/patch/probe_build.h"
-#include "watchctl/patch/probe_image.h"
+#include "watchctl/patch/probe/probe_build.h"
+#include "watchctl/patch/probe/probe_image.h"
 #include "watchctl/view/words/json.h"
 
 #define FRAMES 64u

@@ -8,8 +8,8 @@
 #include "watchctl/cli/patch/patch_ask.h"
 #include "watchctl/cli/patch/patch_print.h"
 #include "watchctl/code/elf/module.h"
-#include "watchctl/patch/free_space.h"
-#include "watchctl/patch/patch_module.h"
+#include "watchctl/patch/plan/free_space.h"
+#include "watchctl/patch/plan/patch_module.h"
 #include "watchctl/target/proc/proc.h"
 
 /* @mem, @room: of a process. */

@@ -7,8 +7,8 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/code/insn/disasm.h"
 #include "watchctl/code/symbols/code_image.h"
-#include "watchctl/patch/code_map.h"
-#include "watchctl/patch/patch_tactic.h"
+#include "watchctl/patch/plan/code_map.h"
+#include "watchctl/patch/plan/patch_tactic.h"
 #include "watchctl/view/words/json.h"
 
 #define WHY_MAX 256

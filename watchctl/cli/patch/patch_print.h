@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "watchctl/base/text_buf.h"
-#include "watchctl/patch/patch_plan.h"
+#include "watchctl/patch/plan/patch_plan.h"
 
 /* Sites beyond these are counted, and not printed as rows. */
 #define PATCH_ROWS 40

@@ -11,7 +11,7 @@
 #include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/code/unwind/cfi.h"
 #include "watchctl/engine/intake/access_fact.h"
-#include "watchctl/patch/patch_copies.h"
+#include "watchctl/patch/apply/patch_copies.h"
 #include "watchctl/target/proc/proc.h"
 
 #define INT3 0xcc

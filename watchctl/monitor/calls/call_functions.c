@@ -7,7 +7,7 @@
 #include "watchctl/base/hash.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/symbols/code_image.h"
-#include "watchctl/patch/code_map.h"
+#include "watchctl/patch/plan/code_map.h"
 #include "watchctl/step/model/track.h"
 
 void call_functions_deinit(struct call_functions *f)

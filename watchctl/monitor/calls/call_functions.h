@@ -12,7 +12,7 @@
 #include "probe/wire.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/code/elf/module.h"
-#include "watchctl/patch/patch_plan.h"
+#include "watchctl/patch/plan/patch_plan.h"
 
 /* Which functions. Globs as code_image_name_fits() has them. */
 struct call_selection {

@@ -13,7 +13,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/monitor/calls/call_functions.h"
-#include "watchctl/patch/probe_rings.h"
+#include "watchctl/patch/probe/probe_rings.h"
 #include "watchctl/step/model/track.h"
 #include "watchctl/trace/event.h"
 

@@ -9,8 +9,8 @@
 #include "watchctl/base/text_buf.h"
 #include "watchctl/monitor/calls/call_records.h"
 #include "watchctl/monitor/patch/patch_session.h"
-#include "watchctl/patch/call_probes.h"
-#include "watchctl/patch/pattern.h"
+#include "watchctl/patch/probe/call_probes.h"
+#include "watchctl/patch/plan/pattern.h"
 #include "watchctl/target/stop/tracee.h"
 
 #define LOOK_NS 1000000000u

@@ -4,9 +4,9 @@
 
 #include "watchctl/code/elf/module.h"
 #include "watchctl/monitor/patch/patch_session_impl.h"
-#include "watchctl/patch/patch_group.h"
-#include "watchctl/patch/patch_plan.h"
-#include "watchctl/patch/trampoline.h"
+#include "watchctl/patch/plan/patch_group.h"
+#include "watchctl/patch/plan/patch_plan.h"
+#include "watchctl/patch/plan/trampoline.h"
 
 #define TRAMPOLINE_ALIGN 16u
 

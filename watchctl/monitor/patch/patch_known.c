@@ -7,7 +7,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/code/elf/module_report.h"
 #include "watchctl/monitor/patch/patch_session_impl.h"
-#include "watchctl/patch/patch_apply.h"
+#include "watchctl/patch/apply/patch_apply.h"
 #include "watchctl/target/proc/proc.h"
 
 static struct file_marks marks_of(const struct module *m)

@@ -14,11 +14,11 @@
 #include "watchctl/code/elf/module_jit.h"
 #include "watchctl/engine/intake/code_facts.h"
 #include "watchctl/monitor/patch/patch_areas_impl.h"
-#include "watchctl/patch/free_space.h"
-#include "watchctl/patch/patch_apply.h"
-#include "watchctl/patch/patch_module.h"
-#include "watchctl/patch/patch_plan.h"
-#include "watchctl/patch/probe_image.h"
+#include "watchctl/patch/plan/free_space.h"
+#include "watchctl/patch/apply/patch_apply.h"
+#include "watchctl/patch/plan/patch_module.h"
+#include "watchctl/patch/plan/patch_plan.h"
+#include "watchctl/patch/probe/probe_image.h"
 #include "watchctl/target/proc/proc.h"
 
 /*

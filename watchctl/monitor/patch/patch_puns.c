@@ -8,9 +8,9 @@
 #include "watchctl/base/error.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/monitor/patch/patch_areas_impl.h"
-#include "watchctl/patch/free_space.h"
-#include "watchctl/patch/probe_place.h"
-#include "watchctl/patch/pun_room.h"
+#include "watchctl/patch/plan/free_space.h"
+#include "watchctl/patch/probe/probe_place.h"
+#include "watchctl/patch/plan/pun_room.h"
 #include "watchctl/target/proc/proc.h"
 
 /* Pages in a program, all modules together: 12 MiB, and as much again for the tables that map them, should each lie alone. */

@@ -4,7 +4,7 @@
 #include "probe/probe.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/monitor/patch/patch_session_impl.h"
-#include "watchctl/patch/probe_image.h"
+#include "watchctl/patch/probe/probe_image.h"
 
 #define LAG_NS 2000000ull /* a record may be that old before it is complete */
 

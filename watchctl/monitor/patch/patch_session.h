@@ -16,9 +16,9 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/monitor/monitor.h"
-#include "watchctl/patch/patch_plan.h"
-#include "watchctl/patch/probe_image.h"
-#include "watchctl/patch/probe_rings.h"
+#include "watchctl/patch/plan/patch_plan.h"
+#include "watchctl/patch/probe/probe_image.h"
+#include "watchctl/patch/probe/probe_rings.h"
 #include "watchctl/trace/event.h"
 
 /* What is to run where the pattern of the same index in the query fits. */

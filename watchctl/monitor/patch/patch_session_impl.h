@@ -22,9 +22,9 @@
 #include "watchctl/engine/intake/exec_watch.h"
 #include "watchctl/engine/intake/followed.h"
 #include "watchctl/monitor/patch/patch_session.h"
-#include "watchctl/patch/patch_apply.h"
-#include "watchctl/patch/probe_place.h"
-#include "watchctl/patch/probe_rings.h"
+#include "watchctl/patch/apply/patch_apply.h"
+#include "watchctl/patch/probe/probe_place.h"
+#include "watchctl/patch/probe/probe_rings.h"
 #include "watchctl/target/stop/tracee.h"
 
 /* A place where a pattern fits; its id is its index. */
