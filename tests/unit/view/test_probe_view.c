@@ -204,6 +204,50 @@ static void what_is_not_known_is_not_made_up(void **state)
 	free(o.text);
 }
 
+static uint32_t sites_reached;
+
+/* Of 200 sites the first ones were reached. */
+static void feed_many(struct annotate *a)
+{
+	feed_process(a);
+	feed_module(a);
+	for (uint32_t i = 0; i < 200; i++)
+		feed(a, (struct trace_event){ .type = EVENT_PROBE_SITE,
+					      .time_ns = T0,
+					      .probe_site = { .id = 10 + i,
+							      .pid = 77,
+							      .probe = "many",
+							      .pattern = "ret",
+							      .ip = 0x555555555000 + i } });
+	for (uint32_t i = 0; i < 200; i++)
+		feed(a, probe_total(10 + i, i < sites_reached, 0));
+}
+
+static void of_many_sites_those_that_were_reached_are_shown(void **state)
+{
+	static const struct {
+		uint32_t reached, shown;
+		const char *text;
+	} cases[] = { { 0, 20, "\n180 more sites are not shown, 0 of them reached: --json has them all.\n" },
+		      { 30, 30, "\n170 more sites are not shown, 0 of them reached: --json has them all.\n" },
+		      { 150, 100,
+			"\n100 more sites are not shown, 50 of them reached: --json has them all.\n" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct output o;
+		uint32_t rows = 0;
+
+		sites_reached = cases[i].reached;
+		o = print(feed_many, print_text_new, &(struct report_options){ 0 });
+		for (const char *at = o.text; (at = strstr(at, "  many  ")); at++)
+			rows++;
+		assert_int_equal(rows, cases[i].shown);
+		has(&o, cases[i].text);
+		free(o.text);
+	}
+}
+
 /* Order */
 
 struct seen {
@@ -274,6 +318,7 @@ int main(void)
 		cmocka_unit_test(probes_are_chosen_by_name_and_stacks_by_tag),
 		cmocka_unit_test(stacks_are_counted_under_their_tag_or_the_name_of_the_probe),
 		cmocka_unit_test(what_is_not_known_is_not_made_up),
+		cmocka_unit_test(of_many_sites_those_that_were_reached_are_shown),
 		cmocka_unit_test(events_come_in_the_order_of_their_times_whole),
 	};
 

@@ -7,6 +7,7 @@
 #include "watchctl/view/words/view_words.h"
 
 #define ROWS_MAX 100 /* a pattern may fit thousands of places: who wants all has the JSON form */
+#define ROWS_FEW 20  /* so many are shown although they were not reached */
 
 enum {
 	CELL_COUNT,
@@ -88,6 +89,16 @@ static enum style probe_style(const void *rows, size_t row, int cell)
 	return cell == CELL_LOST && !t->v[row]->site->lost ? STYLE_DIM : columns[cell].style;
 }
 
+/* The rows are in the order of their counts. */
+static size_t rows_reached(const struct probe_totals *t)
+{
+	size_t n = 0;
+
+	while (n < t->n && probe_row_count(t, t->v[n]))
+		n++;
+	return n;
+}
+
 void print_text_probes(void *ctx, const struct probe_totals *probes)
 {
 	struct printer *p = ctx;
@@ -96,21 +107,26 @@ void print_text_probes(void *ctx, const struct probe_totals *probes)
 		.ncolumns = CELL_WHY,
 		.always = CELL_PLACE + 1,
 		.rows = probes,
-		.nrows = probes->n < ROWS_MAX ? probes->n : ROWS_MAX,
+		.nrows = probes->n,
 		.cell = cell_text,
 		.style = probe_style,
 	};
+	const size_t reached = rows_reached(probes);
 	size_t i;
 
 	if (!probes->n)
 		return;
+	/* Of many, those that were reached say what happened. */
+	if (probes->n > ROWS_FEW)
+		t.nrows = reached < ROWS_FEW ? ROWS_FEW : reached < ROWS_MAX ? reached : ROWS_MAX;
 	for (i = 0; i < t.nrows; i++)
 		if (probes->v[i]->site->known && probes->v[i]->site->tactic == PROBE_TACTIC_REFUSED)
 			t.ncolumns = CELLS;
 	text_begin_ending(p);
 	text_table(p, &t);
 	if (probes->n > t.nrows)
-		fprintf(p->out, "%zu more sites are not shown: --json has them all.\n", probes->n - t.nrows);
+		fprintf(p->out, "%zu more sites are not shown, %zu of them reached: --json has them all.\n",
+			probes->n - t.nrows, reached > t.nrows ? reached - t.nrows : 0);
 	if (probes->incomplete)
 		fputs("Memory ran out: the counts above are too low.\n", p->out);
 	fputc('\n', p->out);
