@@ -443,6 +443,7 @@ enum probe_tactic {
 	PROBE_TACTIC_PUN = 3,
 	PROBE_TACTIC_TRAP = 4,
 	PROBE_TACTIC_REFUSED = 5,
+	PROBE_TACTIC_SOURCE = 6, /* none: the program's own source records there, an event of its type @id */
 };
 
 /* Stored in logs: never renumber. */
@@ -453,8 +454,8 @@ struct probe_site_event {
 	uint32_t id; /* 0.., in this log */
 	int32_t pid;
 	const char *probe;   /* name of the function */
-	const char *pattern; /* what the user typed */
-	uint64_t ip;	     /* of the instruction */
+	const char *pattern; /* what the user typed; of _SOURCE, the format of its records */
+	uint64_t ip;	     /* of the instruction; of _SOURCE 0, it is not known */
 	enum probe_when when;
 	enum probe_tactic tactic;
 	const char *why; /* of a refusal, or of the tactic; NULL: nothing to be said */

@@ -195,7 +195,7 @@ static void what_is_not_known_is_not_made_up(void **state)
 
 	(void)state;
 	has(&o, "  ?/78          probe  probe 0  value 0x2a (42)  (place not known)\n");
-	has(&o, "    7     1  probe 3  0x0 ");
+	has(&o, "    7     1  probe 3  -   ");
 	free(o.text);
 	o = print(events_of_a_site_that_was_never_reported_are_not_lost, print_json_new,
 		  &(struct report_options){ 0 });

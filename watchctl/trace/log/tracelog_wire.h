@@ -27,7 +27,7 @@
 	W(return_how, RETURN_RETURNED, RETURN_UNKNOWN) \
 	W(input_kind, INPUT_ARGUMENTS, INPUT_RANDOM) \
 	W(probe_when, 0, PROBE_IN_PLACE) \
-	W(probe_tactic, 0, PROBE_TACTIC_REFUSED)
+	W(probe_tactic, 0, PROBE_TACTIC_SOURCE)
 
 /*
  * Strings end with a NUL byte:
@@ -139,7 +139,7 @@ enum {
 #define CTF_DECLARE_probe_when "enum probe_when : uint8_t { before = 0, after = 1, in_place = 2 };\n"
 #define CTF_DECLARE_probe_tactic \
 	"enum probe_tactic : uint8_t {\n" \
-	"\tjump = 0, padding = 1, nop = 2, pun = 3, trap = 4, refused = 5\n" \
+	"\tjump = 0, padding = 1, nop = 2, pun = 3, trap = 4, refused = 5, source = 6\n" \
 	"};\n"
 #define CTF_DECLARE_probe_kind "enum probe_kind : uint8_t { \"log\" = 1, \"value\" = 2, \"stack\" = 3 };\n"
 

@@ -96,11 +96,13 @@ static struct wc_error *on_site(struct annotate_probes *p, const struct probe_si
 	if (s)
 		return NULL;
 	s = keep_site(p, e, true);
-	if (!s || !frames_expand_at(p->frames, &e->ip, 1))
+	if (!s || (e->ip && !frames_expand_at(p->frames, &e->ip, 1)))
 		return &wc_enomem;
 	p->reported = true;
-	s->view.source = p->frames->v[0];
-	s->view.frame = p->frames->v[p->frames->n - 1];
+	if (e->ip) {
+		s->view.source = p->frames->v[0];
+		s->view.frame = p->frames->v[p->frames->n - 1];
+	}
 	if (e->ninsn && p->flags & ANNOTATE_TEXT)
 		disasm_text(syntax, e->insn, e->ninsn, e->ip, s->insn, sizeof(s->insn));
 	s->view.insn = s->insn[0] ? s->insn : NULL;
@@ -128,7 +130,7 @@ static bool expand(struct annotate_probes *p, const struct probe_event *e, const
 	const bool has_stack = e->nframes && p->flags & ANNOTATE_STACK;
 	const uint64_t *address = e->nframes ? e->frame : &s->view.ip;
 
-	if (!e->nframes && !s->view.known)
+	if (!e->nframes && !s->view.ip)
 		return true;
 	if (!frames_expand_at(p->frames, address, has_stack ? e->nframes : 1))
 		return false;

@@ -246,9 +246,10 @@ void probe_text_put(struct text_buf *t, const struct probe_event *e)
 const char *probe_tactic_name(enum probe_tactic tactic)
 {
 	static const char *const name[] = {
-		[PROBE_TACTIC_JUMP] = "jump", [PROBE_TACTIC_PADDING] = "padding",
-		[PROBE_TACTIC_NOP] = "nop",   [PROBE_TACTIC_PUN] = "pun",
-		[PROBE_TACTIC_TRAP] = "trap", [PROBE_TACTIC_REFUSED] = "refused",
+		[PROBE_TACTIC_JUMP] = "jump",	  [PROBE_TACTIC_PADDING] = "padding",
+		[PROBE_TACTIC_NOP] = "nop",	  [PROBE_TACTIC_PUN] = "pun",
+		[PROBE_TACTIC_TRAP] = "trap",	  [PROBE_TACTIC_REFUSED] = "refused",
+		[PROBE_TACTIC_SOURCE] = "source",
 	};
 
 	return name[tactic];

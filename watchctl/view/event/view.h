@@ -99,9 +99,9 @@ struct view_probe_site {
 	uint32_t id;
 	int32_t pid;
 	const char *probe;   /* name of the function */
-	const char *pattern; /* "": not known */
+	const char *pattern; /* "": not known; of PROBE_TACTIC_SOURCE, the format */
 	const char *why;     /* of the tactic, or of the refusal; NULL: nothing to be said */
-	uint64_t ip;
+	uint64_t ip;	     /* 0: not known; `source` and `frame` say nothing then */
 	enum probe_when when;
 	enum probe_tactic tactic;
 	const char *insn; /* text of the instruction; NULL: not known */

@@ -245,7 +245,7 @@ static void on_probe(void *ctx, const struct view_probe *v)
 	j = begin_instant(c, "probe", s->probe, "probe", "t");
 	json_text(j, "probe", s->probe);
 	json_text_if(j, "text", v->text);
-	if (s->known) {
+	if (s->ip) {
 		text_place(s->frame.module, s->frame.module_offset, s->frame.function, s->frame.offset, s->ip,
 			   place, sizeof(place));
 		json_text(j, "at", place);

@@ -13,7 +13,8 @@ void print_json_probe_site(void *ctx, const struct view_probe_site *s, struct vi
 	print_json_time(p, time);
 	json_signed(j, "pid", s->pid);
 	json_text(j, "probe", s->probe);
-	json_hex(j, "ip", s->ip);
+	if (s->ip)
+		json_hex(j, "ip", s->ip);
 	print_json_place(j, &s->frame, &s->source);
 	json_text_if(j, "insn", s->insn);
 	json_text(j, "tactic", probe_tactic_name(s->tactic));
@@ -21,7 +22,8 @@ void print_json_probe_site(void *ctx, const struct view_probe_site *s, struct vi
 	if (s->frame.module)
 		json_hex(j, "addr", s->frame.module_offset);
 	json_text_if(j, "pattern", s->pattern);
-	json_text(j, "when", probe_when_name(s->when));
+	if (s->tactic != PROBE_TACTIC_SOURCE)
+		json_text(j, "when", probe_when_name(s->when));
 	print_json_end(p);
 }
 
@@ -72,7 +74,8 @@ static void begin_total(struct printer *p, const struct view_probe_site *s, uint
 	json_text(j, "probe", s->probe);
 	if (s->known) {
 		json_signed(j, "pid", s->pid);
-		json_hex(j, "ip", s->ip);
+		if (s->ip)
+			json_hex(j, "ip", s->ip);
 		json_text_if(j, "insn", s->insn);
 		print_json_place(j, &s->frame, &s->source);
 		json_text(j, "tactic", probe_tactic_name(s->tactic));

@@ -185,7 +185,8 @@ static void fill_probe(struct printer *p, const struct view_probe *v, struct tim
 	utf8_clean(v->text ? v->text : "", l->value, sizeof(l->value));
 	utf8_clean(v->site->insn ? v->site->insn : "", l->insn, sizeof(l->insn));
 	if (!v->nframes) {
-		snprintf(l->place, sizeof(l->place), "(place not known)");
+		if (v->site->tactic != PROBE_TACTIC_SOURCE) /* its name says which it is */
+			snprintf(l->place, sizeof(l->place), "(place not known)");
 		return;
 	}
 	while (real + 1 < v->nframes && f[real].inlined)
@@ -216,7 +217,7 @@ static bool must_fold(struct printer *p, const struct time_line *l)
 	return p->folded;
 }
 
-/* No line ends in blanks: of a capture, the last cell that has a text is not padded. */
+/* No line ends in blanks: the last cell that has a text is not padded. */
 static void print_place(struct printer *p, const struct time_line *l, bool fold)
 {
 	bool more = *l->insn || *l->source;
@@ -248,7 +249,9 @@ static void print_line(struct printer *p, const struct time_line *l)
 		fputs("\n    at  ", p->out);
 	} else {
 		cell(p, COLUMN_WATCH, STYLE_WATCH, l->watch);
-		if (fold)
+		if (!*l->place && !*l->source && !*l->insn && !*l->remark)
+			fputs(l->value, p->out);
+		else if (fold)
 			fprintf(p->out, "%s\n    at  ", l->value);
 		else
 			plain_cell(p, COLUMN_VALUE, l->value);

@@ -36,7 +36,10 @@ static const struct text_column columns[CELLS] = {
 
 static void place_text(const struct view_frame *f, char *buf, size_t cap)
 {
-	text_place(f->module, f->module_offset, f->function, f->offset, f->ip, buf, cap);
+	if (f->ip)
+		text_place(f->module, f->module_offset, f->function, f->offset, f->ip, buf, cap);
+	else
+		snprintf(buf, cap, "-");
 }
 
 static void cell_text(const void *rows, size_t row, int cell, char *buf, size_t cap)

@@ -191,7 +191,8 @@ static void on_capture(void *ctx, const struct view_capture *c)
 static void on_probe_site(void *ctx, const struct view_probe_site *p, struct view_time time)
 {
 	(void)time;
-	symbolize_keep(ctx, p->ip);
+	if (p->ip)
+		symbolize_keep(ctx, p->ip);
 }
 
 static void on_probe(void *ctx, const struct view_probe *p)
