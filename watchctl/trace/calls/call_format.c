@@ -9,10 +9,12 @@
 	"\tname = \"" name "\";\n\tid = " id ";\n\tstream_id = 1;\n\tfields := struct {\n" fields \
 	"\t};\n};\n"
 
+/* Words have no alignment, which would become that of the fields around them: these begin at bit 34 of the event. */
 const char call_stream_text[] =
 	"\n"
 	"typealias integer { size = 2; align = 1; signed = false; } := uint2_t;\n"
 	"typealias integer { size = 30; align = 1; signed = false; } := uint30_t;\n"
+	"typealias integer { size = 64; align = 1; signed = false; base = 16; } := word64_t;\n"
 	"typealias integer {\n"
 	"\tsize = 32; align = 1; signed = false; map = clock.monotonic.value;\n"
 	"} := clock32_t;\n"
@@ -35,7 +37,7 @@ const char call_stream_text[] =
 	"\n" EVENT_TEXT("entry", "0", "\t\tuint30_t function;\n")
 		EVENT_TEXT("exit", "1", "\t\tuint30_t function;\n")
 			EVENT_TEXT("exit_unseen", "2", "\t\tuint30_t function;\n")
-				EVENT_TEXT("more", "3", "\t\tuint30_t nwords;\n\t\thex64_t word[nwords];\n");
+				EVENT_TEXT("more", "3", "\t\tuint30_t nwords;\n\t\tword64_t word[nwords];\n");
 
 uint32_t call_packet_checksum(const struct call_packet *p, uint64_t len)
 {
