@@ -69,7 +69,8 @@ static inline void said(const struct fixture *f, const char *part)
 		fail_msg("\"%s\" does not say \"%s\"", text, part);
 }
 
-/* A thread's events: "+f" entry, "-f" exit, "~f" exit not seen, the first letter of its name. */
+/* A thread's events: "+f" entry, "-f" exit, "~f" exit not seen, the first letter of its name; "!t" one of the program's own,
+ * the last digit of its type. */
 static inline char *events_of(struct call_reader *r, size_t thread)
 {
 	struct call_batch b;
@@ -79,7 +80,9 @@ static inline char *events_of(struct call_reader *r, size_t thread)
 
 	while (call_reader_next(r, thread, &b))
 		for (size_t i = 0; i < b.n; i++)
-			fprintf(out, "%c%c", "+-~"[b.what[i]], NAMES[b.function[i] % (sizeof(NAMES) - 1)]);
+			fprintf(out, "%c%c", "+-~!"[b.what[i]],
+				b.what[i] == CALL_MORE ? (int)('0' + b.function[i] % 10)
+						       : NAMES[b.function[i] % (sizeof(NAMES) - 1)]);
 	fclose(out);
 	return text;
 }

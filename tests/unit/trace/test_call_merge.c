@@ -65,10 +65,19 @@ static void write_words(struct call_stream *c, uint64_t claimed, uint64_t word, 
 	*c->at++ = value;
 }
 
+static void write_own(struct call_stream *c, uint32_t claimed, uint32_t type, uint64_t time_ns)
+{
+	call_stream_put(c, CALL_MORE, time_ns, claimed);
+	*c->at++ = call_word(CALL_WORD_EVENT, 0, type);
+	for (uint32_t i = 1; i < CALL_EVENT_WORDS && i < claimed; i++)
+		*c->at++ = type + i;
+}
+
 /*
  * "+f" enters f, "-" exits, "~" is an exit that was not seen, "!n" loses n, "|" begins a packet; each a ns later. ":n" is
  * the value 0x100 + n of parameter n of TYPED, "=f" the result 7 of f, "^f" a value of the first parameter of f, "?n" words
- * that mean nothing, "&n" some that claim to be n.
+ * that mean nothing, "&n" some that claim to be n. "*n" is an event of the program's own, of type n, with n + 1 and n + 2;
+ * "%n" one that claims to be n words.
  */
 static void write_script(struct scene *s, pid_t tid, uint64_t time_ns, const char *script)
 {
@@ -95,6 +104,10 @@ static void write_script(struct scene *s, pid_t tid, uint64_t time_ns, const cha
 			write_words(&c, 2, call_word(CALL_WORD_RESULT, 0, number), 7);
 		else if (what == '?')
 			write_words(&c, 2, number, UINT64_MAX);
+		else if (what == '*')
+			write_own(&c, CALL_EVENT_WORDS, number, time_ns++);
+		else if (what == '%')
+			write_own(&c, number, 1, time_ns++);
 		else if (what == '&')
 			write_words(&c, number, call_word(CALL_WORD_VALUE, 0, TYPED), 1);
 		else
@@ -127,9 +140,22 @@ static size_t values_text(char *to, const uint8_t *values, uint32_t len)
 	return n;
 }
 
+static size_t own_text(char *to, const struct trace_event *e)
+{
+	const struct probe_event *p = &e->probe;
+
+	assert_int_equal(p->pid, PID);
+	assert_int_equal(p->kind, PROBE_KIND_LOG);
+	assert_int_equal(p->nargs, 2);
+	assert_int_equal(p->strings + p->unread + p->withheld + p->nframes, 0);
+	return (size_t)sprintf(to, "%d:%d *%u %d %d %s", p->tid, (int)e->time_ns, p->site, (int)p->arg[0],
+			       (int)p->arg[1], p->format);
+}
+
 /*
  * All events as text: "101:5 +7#1<0@0" is a call of function 7 by thread 101 at 5 ns, number 1, with parent 0 and
- * depth 0; "101:6 -1" its return, and "101:6 -1(9)" one that ended otherwise; "lost 3", "missing".
+ * depth 0; "101:6 -1" its return, and "101:6 -1(9)" one that ended otherwise; "lost 3", "missing"; "101:7 *4 5 6 FORMAT" an
+ * event of the program's own.
  */
 static void check_stream(struct scene *s, const char *expected)
 {
@@ -152,6 +178,8 @@ static void check_stream(struct scene *s, const char *expected)
 		else if (e->type == EVENT_RETURN)
 			n += (size_t)sprintf(text + n, "%d:%d -%d(%d)", e->ret.tid, (int)e->time_ns,
 					     (int)e->ret.call, (int)e->ret.how);
+		else if (e->type == EVENT_PROBE)
+			n += own_text(text + n, e);
 		else if (e->type == EVENT_LOST)
 			n += (size_t)sprintf(text + n, "lost %d", (int)e->lost.count);
 		else if (e->type == EVENT_MISSING)
@@ -444,6 +472,55 @@ static void words_that_are_not_there_are_not_read(void **state)
 	call_merge_close(s.m);
 }
 
+static void tell_type(struct scene *s, uint32_t type, const char *format, enum probe_tactic tactic)
+{
+	assert_true(call_merge_tell(
+		s->m,
+		&(struct trace_event){ .type = EVENT_PROBE_SITE,
+				       .probe_site = { .id = type, .pattern = format, .tactic = tactic } }));
+}
+
+/* Also of a thread that does nothing else, at the end of a packet, and behind a gap. */
+static void the_programs_own_events_come_at_their_time(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 10, "*4 +1 *5 | *4 - | !2 *6");
+	write_script(&s, 102, 13, "*4 *5");
+	scene_read(&s, *state);
+	tell_type(&s, 4, "four %d", PROBE_TACTIC_SOURCE);
+	tell_type(&s, 4, "again", PROBE_TACTIC_SOURCE);
+	tell_type(&s, 5, "five", PROBE_TACTIC_JUMP); /* a probe's, which is another thing */
+	check_stream(&s, "101:10 *4 5 6 four %d\n101:11 +1#1<0@0\n101:12 *5 6 7 %lu %lu\n"
+			 "101:13 *4 5 6 four %d\n102:13 *4 5 6 four %d\n101:14 -1\n102:14 *5 6 7 %lu %lu\n"
+			 "lost 2\n101:15 *6 7 8 %lu %lu");
+}
+
+static void own_events_leave_values_to_their_calls(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, "+90 :0 :1 *1 =90 *2 | *3 -90");
+	scene_read(&s, *state);
+	check_stream(
+		&s,
+		"101:1 +90#1<0@0 0000010000000101000000000000\n101:2 *1 2 3 %lu %lu\n101:3 *2 3 4 %lu %lu\n"
+		"101:4 *3 4 5 %lu %lu\n101:5 -1 0007000000");
+}
+
+static void own_events_of_fewer_words_are_none(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1, "+1 %1 %2 - %4"); /* the packet has but three of these */
+	write_script(&s, 102, 9, "%1073741823 +1");
+	scene_read(&s, *state);
+	check_stream(&s, "101:1 +1#1<0@0\n101:4 -1");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -463,6 +540,9 @@ int main(void)
 		TEST(a_result_may_come_in_the_packet_before_its_exit),
 		TEST(values_of_another_call_are_left_out),
 		TEST(words_that_are_not_there_are_not_read),
+		TEST(the_programs_own_events_come_at_their_time),
+		TEST(own_events_leave_values_to_their_calls),
+		TEST(own_events_of_fewer_words_are_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

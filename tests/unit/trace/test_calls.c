@@ -216,6 +216,57 @@ static void a_time_is_found_from_everywhere(void **state)
 	call_reader_close(r);
 }
 
+/* An entry with a value, the program's own event number @n, an exit: one after the other, a ns each. */
+static void write_own_events(const char *log, uint64_t count)
+{
+	struct call_writer *w = begin(log);
+	struct call_stream s;
+
+	OK(call_stream_open(w, PID, PID, &s));
+	for (uint64_t n = 0; n < count; n++) {
+		if (s.end - s.at < 9)
+			OK(call_stream_flush(&s));
+		call_stream_put(&s, CALL_ENTRY, 3 * n + 1, 7);
+		call_stream_put(&s, CALL_MORE, 3 * n + 1, 2);
+		*s.at++ = call_word(CALL_WORD_VALUE, 0, 7);
+		*s.at++ = n;
+		call_stream_put(&s, CALL_MORE, 3 * n + 2, CALL_EVENT_WORDS);
+		*s.at++ = call_word(CALL_WORD_EVENT, 0, 9);
+		*s.at++ = n;
+		*s.at++ = ~n;
+		call_stream_put(&s, CALL_EXIT, 3 * n + 3, 7);
+	}
+	OK(call_stream_close(&s));
+	call_writer_close(w);
+}
+
+/* Each batch has the words of all its events, also that with which it begins. */
+static void a_reader_can_seek_to_an_event_of_the_programs_own(void **state)
+{
+	const uint64_t count = 10000;
+	struct fixture *f = *state;
+	struct call_reader *r;
+	struct call_batch b;
+
+	write_own_events(f->log, count);
+	OK(call_reader_open(f->log, &r));
+	for (uint64_t n = 0; n < count; n += 7) {
+		call_reader_seek(r, 0, 3 * n + 2);
+		assert_true(call_reader_next(r, 0, &b));
+		assert_int_equal(b.time_ns[0], 3 * n + 2);
+		assert_int_equal(b.what[0], CALL_MORE);
+		assert_int_equal(b.function[0], 9);
+		assert_true(b.nmore > 0 && b.more[0].at == 0 && b.more[0].n == CALL_EVENT_WORDS);
+		assert_int_equal(b.more[0].word[1], n);
+		assert_int_equal(b.more[0].word[2], ~n);
+		call_reader_seek(r, 0, 3 * n + 3);
+		assert_true(call_reader_next(r, 0, &b));
+		assert_int_equal(b.what[0], CALL_EXIT);
+		assert_true(!b.nmore || b.more[0].at > 0);
+	}
+	call_reader_close(r);
+}
+
 /* The bytes of LOG/calls.0000000000 */
 static uint8_t *load(const char *log, size_t *len)
 {
@@ -499,6 +550,35 @@ static void a_log_that_is_given_up_goes_with_its_calls(void **state)
 	assert_int_equal(access(f->log, F_OK), -1);
 }
 
+static void babeltrace2_reads_words(void **state)
+{
+	const unsigned long long count = 5000; /* some packets */
+	struct fixture *f = *state;
+	unsigned long long time_ns, word[3], n;
+	char command[400], line[512];
+	FILE *p;
+
+	write_own_events(f->log, count);
+	snprintf(
+		command, sizeof(command),
+		"babeltrace2 --clock-cycles --no-delta '%s' 2>&1 | sed -nE 's/^\\[0*([0-9]+)\\] .* more: .*nwords = 3, "
+		"word = \\[ \\[0\\] = (0x[0-9A-F]+), \\[1\\] = (0x[0-9A-F]+), \\[2\\] = (0x[0-9A-F]+) .*/\\1 \\2 "
+		"\\3 \\4/p'",
+		f->log);
+	p = popen(command, "r");
+	assert_non_null(p);
+	for (n = 0; fgets(line, sizeof(line), p); n++) {
+		if (sscanf(line, "%llu %llx %llx %llx", &time_ns, &word[0], &word[1], &word[2]) != 4)
+			fail_msg("%s", line);
+		assert_int_equal(time_ns, 3 * n + 2);
+		assert_int_equal(word[0], call_word(CALL_WORD_EVENT, 0, 9));
+		assert_int_equal(word[1], n);
+		assert_int_equal(word[2], ~n);
+	}
+	assert_int_equal(pclose(p), 0);
+	assert_int_equal(n, count);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -515,6 +595,8 @@ int main(void)
 		TEST(a_log_stays_its_owners),
 		TEST(another_logs_packets_are_not_believed),
 		TEST(babeltrace2_reads_the_same),
+		TEST(babeltrace2_reads_words),
+		TEST(a_reader_can_seek_to_an_event_of_the_programs_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,18 +64,24 @@ static inline uint64_t call_pack(enum call_what what, uint64_t time_ns, uint32_t
 }
 
 /*
- * The words behind a `more`: the first says what it is, in its low byte, and of which function, in its high half; then:
+ * The words behind a `more`: the first says what it is, in its low byte, and of which function, in its high half, but
+ * for an event of the program's own, of which that is the type; then:
  *
  *	CALL_WORD_VALUE		bit 8 to 15: which parameter, from 0; of the call whose entry comes before it. Its value,
  *				the lowest byte first; bytes beyond the size of its type are not defined
  *	CALL_WORD_RESULT	the value, likewise, of the function's exit that comes next
+ *	CALL_WORD_EVENT		two words that the program has recorded at the time of the `more`. The log's probe_site
+ *				of that id, tactic source, is the type
  *
  * Stored in logs: never renumber.
  */
 enum call_word {
 	CALL_WORD_VALUE = 1,
 	CALL_WORD_RESULT = 2,
+	CALL_WORD_EVENT = 3,
 };
+
+#define CALL_EVENT_WORDS 3u /* behind its `more` */
 
 #define CALL_WORD_FUNCTION_SHIFT 32
 #define CALL_WORD_NUMBER_SHIFT 8
@@ -84,6 +90,16 @@ static inline uint64_t call_word(enum call_word what, uint32_t number, uint32_t 
 {
 	return (uint64_t)what | (uint64_t)(number & 0xff) << CALL_WORD_NUMBER_SHIFT |
 	       (uint64_t)function << CALL_WORD_FUNCTION_SHIFT;
+}
+
+static inline enum call_word call_word_kind(uint64_t word)
+{
+	return word & 0xff;
+}
+
+static inline uint32_t call_word_function(uint64_t word)
+{
+	return (uint32_t)(word >> CALL_WORD_FUNCTION_SHIFT);
 }
 
 /* The description of them in LOG/metadata, and how a part of it begins that no other has. */

@@ -30,10 +30,10 @@ struct merge_function {
 	uint32_t param[];
 };
 
-/* A value, before event @at of the batch. */
+/* A value, before event @at of the batch; or that event, of the program's own, whose second payload is @second. */
 struct merge_value {
 	size_t at;
-	uint64_t word, value;
+	uint64_t word, value, second;
 };
 
 /* An entry without an exit so far. */
@@ -54,6 +54,7 @@ struct merge_thread {
 	struct merge_value *value;
 	size_t value_at, nvalues, value_cap;
 	struct merge_value result; /* of the next exit; word 0: none */
+	struct merge_value own;	   /* the program's own event that comes next */
 	struct merge_open *open;
 	size_t nopen, nshown, open_cap; /* shown: those that are not left out */
 	uint64_t last_ns;		/* of the event passed on last */
@@ -76,8 +77,9 @@ struct call_merge {
 	struct map64 functions; /* those that were told */
 	struct map64 named;	/* hash of a name and place, a function of these */
 	struct map64 types;	/* kind and size of each: of_type() */
+	struct map64 formats;	/* of the program's own events, by type */
 	uint8_t *values; /* CALL_VALUES_MAX, of the event that is passed on; NULL: none had any so far */
-	struct trace_event call, ret, other;
+	struct trace_event call, ret, own, other;
 	struct call_merge_sums sums;
 	size_t packets, packets_read;
 	char text[256];
@@ -138,7 +140,8 @@ static bool keep_values(struct merge_thread *t, const struct call_batch *b)
 	t->value_at = t->nvalues = 0;
 	for (size_t i = 0; i < b->nmore; i++) {
 		const struct call_more *more = &b->more[i];
-		const struct merge_value v = { more->at, more->word[0], more->n > 1 ? more->word[1] : 0 };
+		const struct merge_value v = { more->at, more->word[0], more->n > 1 ? more->word[1] : 0,
+					       more->n > 2 ? more->word[2] : 0 };
 
 		if (more->n > 1 && !vec_push(t->value, t->nvalues, t->value_cap, v))
 			return false;
@@ -165,15 +168,20 @@ static bool keep_batch(struct merge_thread *t, const struct call_batch *b)
 
 static enum call_word kind_of(const struct merge_value *v)
 {
-	return v->word & 0xff;
+	return call_word_kind(v->word);
 }
 
 /* Values before the next event: a result is kept for its exit, others have lost their call. */
 static void take_values(struct merge_thread *t)
 {
-	for (; t->value_at < t->nvalues && t->value[t->value_at].at <= t->at; t->value_at++)
-		if (kind_of(&t->value[t->value_at]) == CALL_WORD_RESULT)
-			t->result = t->value[t->value_at];
+	for (; t->value_at < t->nvalues && t->value[t->value_at].at <= t->at; t->value_at++) {
+		const struct merge_value *v = &t->value[t->value_at];
+
+		if (kind_of(v) == CALL_WORD_RESULT)
+			t->result = *v;
+		else if (kind_of(v) == CALL_WORD_EVENT)
+			t->own = *v;
+	}
 }
 
 /* The next batch of the thread, or its end. */
@@ -281,7 +289,7 @@ static const struct merge_function *typed_function(const struct call_merge *m, u
 
 static uint32_t function_of(const struct merge_value *v)
 {
-	return (uint32_t)(v->word >> CALL_WORD_FUNCTION_SHIFT);
+	return call_word_function(v->word);
 }
 
 /* Those of the parameters of the call that was entered last; without any, there are no values. */
@@ -379,6 +387,26 @@ static bool begin_call(struct call_merge *m, struct merge_thread *t, uint32_t fu
 	return true;
 }
 
+/* One of a type that was not told has the format of those that name none. */
+static const struct trace_event *own_event(struct call_merge *m, const struct merge_thread *t,
+					   uint64_t time_ns)
+{
+	const uint32_t type = function_of(&t->own);
+	const char *format = map64_get(&m->formats, type);
+
+	m->own.time_ns = time_ns;
+	m->own.probe = (struct probe_event){
+		.site = type,
+		.pid = t->is.pid,
+		.tid = t->is.tid,
+		.kind = PROBE_KIND_LOG,
+		.format = format ? format : "%lu %lu",
+		.nargs = 2,
+		.arg = { t->own.value, t->own.second },
+	};
+	return &m->own;
+}
+
 /* The next event of the batch; *@ret is NULL: it is none for others. */
 static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t, uint64_t time_ns,
 				   const struct trace_event **ret)
@@ -389,7 +417,9 @@ static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t,
 	t->at++;
 	t->last_ns = m->sums.last_ns = time_ns;
 	*ret = NULL;
-	if (e.what == CALL_ENTRY) {
+	if (e.what == CALL_MORE) {
+		*ret = own_event(m, t, time_ns);
+	} else if (e.what == CALL_ENTRY) {
 		if (!begin_call(m, t, e.function, time_ns, ret))
 			return &wc_enomem;
 	} else if (t->nopen) {
@@ -399,7 +429,8 @@ static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t,
 	} else {
 		m->sums.exits_before++;
 	}
-	t->result.word = 0; /* it was of this event, or of one that is missing */
+	if (e.what != CALL_MORE)
+		t->result.word = 0; /* it was of this event, or of one that is missing */
 	if (t->at < t->n)
 		go_on_at(m, t->event[t->at].time_ns);
 	return NULL;
@@ -491,10 +522,25 @@ static bool tell_function(struct call_merge *m, const struct function_event *e)
 	return find_same(m, e, f);
 }
 
+static bool tell_own_event(struct call_merge *m, const struct probe_site_event *e)
+{
+	char *format;
+
+	if (e->tactic != PROBE_TACTIC_SOURCE || !e->pattern || map64_get(&m->formats, e->id))
+		return true;
+	format = strdup(e->pattern);
+	if (format && map64_put(&m->formats, e->id, format))
+		return true;
+	free(format);
+	return false;
+}
+
 bool call_merge_tell(struct call_merge *m, const struct trace_event *e)
 {
 	if (e->type == EVENT_FUNCTION)
 		return tell_function(m, &e->function);
+	if (e->type == EVENT_PROBE_SITE)
+		return tell_own_event(m, &e->probe_site);
 	return e->type != EVENT_TYPE || map64_put(&m->types, e->type_info.id, of_type(&e->type_info));
 }
 
@@ -533,6 +579,7 @@ struct wc_error *call_merge_open(const char *path, struct call_merge **ret)
 	m->nthreads = n;
 	m->call = (struct trace_event){ .type = EVENT_CALL };
 	m->ret = (struct trace_event){ .type = EVENT_RETURN };
+	m->own = (struct trace_event){ .type = EVENT_PROBE };
 	for (size_t i = 0; i < n; i++)
 		add_thread(m, i);
 	qsort(m->heap, n, sizeof(*m->heap), by_time); /* what is sorted is a heap */
@@ -551,6 +598,7 @@ void call_merge_close(struct call_merge *m)
 	map64_deinit_values(&m->functions, free);
 	map64_deinit(&m->named);
 	map64_deinit(&m->types);
+	map64_deinit_values(&m->formats, free);
 	free(m->values);
 	call_reader_close(m->reader);
 	free(m);

@@ -1,6 +1,6 @@
 /*
- * call_merge - the threads of LOG/calls.N as one stream of EVENT_CALL and EVENT_RETURN in the order of time, beside
- * which EVENT_LOST, _NOTE and _MISSING say where something is missing.
+ * call_merge - the threads of LOG/calls.N as one stream of EVENT_CALL, EVENT_RETURN and, of events of the program's own,
+ * EVENT_PROBE in the order of time, beside which EVENT_LOST, _NOTE and _MISSING say where something is missing.
  *
  * An exit ends the innermost open call of its file. An exit without one is of a call that began before the recording
  * did, or in a gap: it is counted, and no event. Behind a gap all that was open before is over (RETURN_UNKNOWN); what
@@ -23,8 +23,10 @@ struct wc_error *call_merge_open(const char *path, struct call_merge **ret);
 void call_merge_close(struct call_merge *m); /* accepts NULL */
 void call_merge_closep(struct call_merge **m);
 
-/* The log has told a function, or the type of a value: EVENT_FUNCTION, EVENT_TYPE; others are nothing to it. False: no
- * memory. */
+/*
+ * The log has told a function, the type of a value, or a type of the program's own events: EVENT_FUNCTION, EVENT_TYPE,
+ * EVENT_PROBE_SITE with PROBE_TACTIC_SOURCE; others are nothing to it. False: no memory.
+ */
 bool call_merge_tell(struct call_merge *m, const struct trace_event *e);
 
 /*

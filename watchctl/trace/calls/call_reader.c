@@ -284,12 +284,17 @@ static bool read_packet(struct call_reader *r, struct call_file_map *f, struct i
 	return true;
 }
 
+static bool is_event(uint64_t word)
+{
+	return call_word_kind(word) == CALL_WORD_EVENT;
+}
+
 /* Words at @word, of which there are @n in the packet, before event @k. */
 static size_t take_more(struct call_reader *r, const uint64_t *word, size_t n, size_t k)
 {
 	const uint64_t have = *word >> CALL_FUNCTION_SHIFT;
 
-	if (have && have < n)
+	if (have && have < n && (!is_event(word[1]) || have >= CALL_EVENT_WORDS))
 		r->more[r->nmore++] = (struct call_more){ .at = k, .word = word + 1, .n = (size_t)have };
 	return (size_t)have;
 }
@@ -305,8 +310,12 @@ static size_t unpack(struct call_reader *r, const uint64_t *word, size_t n, uint
 
 		time_ns += (uint32_t)((uint32_t)(v >> CALL_TIME_SHIFT) - (uint32_t)time_ns);
 		if (__builtin_expect((v & 3) == CALL_MORE, 0)) {
+			const size_t nmore = r->nmore;
+
 			i += take_more(r, word + i, n - i, k);
-			continue;
+			if (r->nmore == nmore || !is_event(*r->more[nmore].word))
+				continue;
+			v = call_pack(CALL_MORE, 0, call_word_function(*r->more[nmore].word));
 		}
 		r->time_ns[k] = time_ns;
 		r->function[k] = (uint32_t)(v >> CALL_FUNCTION_SHIFT);
@@ -330,12 +339,13 @@ static size_t first_at(const struct call_reader *r, size_t n, uint64_t from_ns)
 	return low;
 }
 
-/* The words behind event @first, which is the first one of @b. */
+/* The words behind event @first, which is the first one of @b, and its own. */
 static void take_words(struct call_reader *r, size_t first, struct call_batch *b)
 {
 	size_t i = 0;
 
-	while (i < r->nmore && r->more[i].at <= first && first)
+	while (first && i < r->nmore &&
+	       (r->more[i].at < first || (r->more[i].at == first && !is_event(*r->more[i].word))))
 		i++;
 	b->more = r->more + i;
 	b->nmore = r->nmore - i;

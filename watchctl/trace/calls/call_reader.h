@@ -29,7 +29,10 @@ struct call_thread {
 size_t call_reader_threads(const struct call_reader *r);
 void call_reader_thread(const struct call_reader *r, size_t thread, struct call_thread *ret);
 
-/* Words that belong to an event: to the one before them, or the next one, as their first word says (enum call_word). */
+/*
+ * Words that belong to an event: to the one before them, or the next one, as their first word says (enum call_word). Those
+ * of an event of the program's own are that event, the one at @at.
+ */
 struct call_more {
 	size_t at; /* the event of the batch before which they are; call_batch.n: behind the last one */
 	const uint64_t *word;
@@ -40,9 +43,9 @@ struct call_more {
 struct call_batch {
 	size_t n; /* > 0 */
 	const uint64_t *time_ns;
-	const uint32_t *function;
-	const uint8_t *what; /* enum call_what, never CALL_MORE */
-	bool torn;	     /* something is missing before the first of them */
+	const uint32_t *function; /* of an event of the program's own: its type */
+	const uint8_t *what;	  /* enum call_what; CALL_MORE: an event of the program's own */
+	bool torn;		  /* something is missing before the first of them */
 	const struct call_more *more;
 	size_t nmore;
 };
