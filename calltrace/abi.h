@@ -37,11 +37,30 @@ enum calltrace_kind {
 	 * the result. Bytes beyond the size of its type are not defined. */
 	CALLTRACE_VALUE = 5,
 	CALLTRACE_RESULT = 6,
+	/* The program's own event, in two slots, of which a signal handler may put others between: see below. */
+	CALLTRACE_EVENT = 16,
+	CALLTRACE_EVENT_REST = 17,
 };
 
 #define CALLTRACE_INLINED 8u /* with CALLTRACE_ENTRY: into the function whose frame it has */
 
 #define CALLTRACE_KIND_MASK 31u
+
+/*
+ * `what` of the two slots of an event of the program's own (calltrace_event()) has no record, but
+ *
+ *	bit 0 to 4	CALLTRACE_EVENT: `frame` is the low half of the first payload;
+ *			CALLTRACE_EVENT_REST: `tsc` is the second payload, `frame` the high half of the first one
+ *	bit 5 to 14	its type
+ *	bit 15 to 31	the place of the stack at which it is recorded, as a hash: by it the two find each other when
+ *			code that has interrupted the thread records events between them, or goes on elsewhere
+ */
+#define CALLTRACE_EVENT_TYPES 1024u
+#define CALLTRACE_EVENT_KEY_SHIFT 5
+#define CALLTRACE_EVENT_PLACE_SHIFT 15
+
+_Static_assert(CALLTRACE_EVENT_TYPES << CALLTRACE_EVENT_KEY_SHIFT == 1u << CALLTRACE_EVENT_PLACE_SHIFT,
+	       "a type and a place fill `what`");
 
 struct calltrace_slot {
 	uint64_t tsc;

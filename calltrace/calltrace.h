@@ -6,7 +6,7 @@
  *				0, %e the program's name, %% a %
  *	CALLTRACE_ENABLE=0	record nothing until calltrace_enable(); 1: record, however the program was built
  *
- * Thread safe; not to be called from signal handlers. Negative results are -errno.
+ * Thread safe; not to be called from signal handlers, but for calltrace_event(). Negative results are -errno.
  */
 #ifndef CALLTRACE_CALLTRACE_H
 #define CALLTRACE_CALLTRACE_H
@@ -53,6 +53,20 @@ int calltrace_flush(void);
  * 0, -ENOENT: there is no log.
  */
 int calltrace_clear(void);
+
+/*
+ * Names a type of the program's own events: a number >= 0, in this process the same for the same name and format.
+ * @format shows the two payloads of each as printf() would, as integers of 64 bits; NULL: "%lu %lu". Both strings are
+ * copied. Works without a log, too; begins the one that CALLTRACE_OUTPUT names, as the first module does. -EINVAL:
+ * there is no name, or one of the strings has more than 255 bytes; -ENOSPC: there are 1024 types.
+ */
+int calltrace_event_type(const char *name, const char *format);
+
+/*
+ * Records an event of @type, at any time: async-signal-safe. While nothing is recorded, and of a @type that is none, it
+ * does nothing.
+ */
+void calltrace_event(int type, uint64_t first, uint64_t second);
 
 /*
  * Calls @each for the closed logs that CALLTRACE_OUTPUT may have made, as it is now: %p and %n in it are any number. Not

@@ -214,6 +214,16 @@ void output_put_value(struct call_output *o, uint64_t word, uint64_t value)
 	o->values += OUTPUT_VALUE_WORDS;
 }
 
+/* Behind an event there is room for these: OUTPUT_FULL. */
+void output_put_event(struct call_output *o, uint32_t type, uint64_t time_ns, uint64_t first, uint64_t second)
+{
+	output_put(o, CALL_MORE, time_ns, CALL_EVENT_WORDS);
+	o->packet->event[o->n++] = call_word(CALL_WORD_EVENT, 0, type);
+	o->packet->event[o->n++] = first;
+	o->packet->event[o->n++] = second;
+	o->values += CALL_EVENT_WORDS;
+}
+
 void output_finish(struct call_output *o)
 {
 	output_flush(o);

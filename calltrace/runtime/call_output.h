@@ -36,8 +36,9 @@ struct call_output {
 	uint32_t packets;   /* in it */
 	uint32_t number;    /* of it */
 	bool has_file;
-	long error;	 /* -errno of the packet that came last; 0: it was written */
-	uint32_t values; /* of these, words of values: the others are events */
+	long error; /* -errno of the packet that came last; 0: it was written */
+	uint32_t
+		values; /* of these, words of values and of events of the program's own; the others are events */
 	bool is_stopped; /* the file is ours no more: all is discarded */
 };
 
@@ -63,6 +64,10 @@ static inline void output_put(struct call_output *o, enum call_what what, uint64
 	o->packet->event[o->n++] = call_pack(what, time_ns, function);
 	o->last_ns = time_ns;
 }
+
+/* An event of the program's own. @time_ns as of output_put(). */
+void output_put_event(struct call_output *o, uint32_t type, uint64_t time_ns, uint64_t first,
+		      uint64_t second);
 
 /* Writes the packet, if there are events in it: those that could not be written are discarded, and counted. */
 void output_flush(struct call_output *o);

@@ -16,6 +16,7 @@
 
 #include "calltrace/abi.h"
 #include "calltrace/runtime/call_output.h"
+#include "calltrace/runtime/event_pairs.h"
 #include "calltrace/runtime/open_calls.h"
 #include "calltrace/runtime/raw_call.h"
 #include "calltrace/runtime/ring.h"
@@ -24,7 +25,7 @@
 #define CALLTRACE_MEMORY_MAGIC \
 	"\x8f"                 \
 	"calltrace.rings" /* 16 bytes, no NUL */
-#define CALLTRACE_MEMORY_VERSION 1u
+#define CALLTRACE_MEMORY_VERSION 2u
 
 #define MODULES_MAX 1024
 
@@ -54,6 +55,7 @@ struct thread {
 	void *map;
 	struct open_calls calls;
 	struct call_output out;
+	struct event_pairs events; /* of the program's own */
 };
 
 struct traced_module {
@@ -62,6 +64,11 @@ struct traced_module {
 	uint32_t base;
 	const struct calltrace_function *begin;
 	uint8_t *on;
+};
+
+/* A type of the program's own events. */
+struct event_type_text {
+	char *name, *format;
 };
 
 /* Addresses are numbers: those of another process. */
@@ -77,16 +84,17 @@ struct calltrace_memory {
 	uint32_t ring_chunks; /* 0: not a flight recorder */
 	uint32_t reserved;
 	struct clock_point begin;
-	uint64_t realtime_ns; /* CLOCK_REALTIME then */
+	uint64_t realtime_ns;		    /* CLOCK_REALTIME then */
+	uint64_t event_types, nevent_types; /* as modules, nmodules */
 };
 
 /* Raise the version with each number that changes here. */
-_Static_assert(sizeof(struct calltrace_memory) == 112 && sizeof(struct traced_module) == 32 &&
-		       sizeof(struct thread) == 280 && sizeof(struct output_place) == PATH_MAX + 40,
+_Static_assert(sizeof(struct calltrace_memory) == 128 && sizeof(struct traced_module) == 32 &&
+		       sizeof(struct thread) == 416 && sizeof(struct output_place) == PATH_MAX + 40,
 	       "another layout is another version");
 _Static_assert(offsetof(struct thread, chunk) == 40 && offsetof(struct thread, ring) == 64 &&
 		       offsetof(struct thread, point) == 104 && offsetof(struct thread, calls) == 152 &&
-		       offsetof(struct thread, out) == 184,
+		       offsetof(struct thread, out) == 184 && offsetof(struct thread, events) == 280,
 	       "another layout is another version");
 _Static_assert(offsetof(struct call_output, n) == 16 && offsetof(struct call_output, begin_ns) == 24 &&
 		       offsetof(struct call_output, discarded) == 40 &&

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "calltrace/runtime/memory_layout.h"
+#include "calltrace/runtime/own_events.h"
 #include "watchctl/trace/calls/call_format.h"
 
 static struct traced_module modules[MODULES_MAX];
@@ -85,6 +86,7 @@ void modules_remove(const struct calltrace_function *begin)
 
 void modules_switch(bool on)
 {
+	own_events_switch(on);
 	for (unsigned int i = 0; i < nmodules; i++)
 		if (modules[i].size)
 			__atomic_store_n(modules[i].on, on, __ATOMIC_SEQ_CST);

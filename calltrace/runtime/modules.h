@@ -28,7 +28,7 @@ bool modules_stop(const struct calltrace_function *begin);
 /* Frees the range of @begin's module: no slot refers to it any more. */
 void modules_remove(const struct calltrace_function *begin);
 
-/* Sets the bytes of all of them. Async-signal-safe. */
+/* Sets the bytes of all of them, and that of the program's own events. Async-signal-safe. */
 void modules_switch(bool on);
 
 /* Each module in turn, *@i begins with 0: its first function, *@end and *@base as of modules_add(). NULL: no more. */

@@ -217,6 +217,17 @@ struct wc_error *own_log_put_thread(struct own_log *l, pid_t tid, const char *co
 	return put_event(l, &e);
 }
 
+struct wc_error *own_log_put_event_type(struct own_log *l, uint32_t type, const char *name,
+					const char *format)
+{
+	struct trace_event e = { .type = EVENT_PROBE_SITE };
+
+	e.probe_site = (struct probe_site_event){
+		.id = type, .pid = l->pid, .probe = name, .pattern = format, .tactic = PROBE_TACTIC_SOURCE
+	};
+	return put_event(l, &e);
+}
+
 struct wc_error *own_log_put_note(struct own_log *l, const char *text)
 {
 	struct trace_event e = { .type = EVENT_NOTE, .note = { .text = text } };

@@ -29,6 +29,10 @@ struct wc_error *own_log_open(struct output_place *place, struct own_log **ret);
 struct wc_error *own_log_put_functions(struct own_log *l, const struct calltrace_function *begin,
 				       const struct calltrace_function *end, uint32_t base);
 
+/* A type of the program's own events. */
+struct wc_error *own_log_put_event_type(struct own_log *l, uint32_t type, const char *name,
+					const char *format);
+
 /* @comm: its name, if the system does not know a newer one. */
 struct wc_error *own_log_put_thread(struct own_log *l, pid_t tid, const char *comm);
 

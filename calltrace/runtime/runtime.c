@@ -18,6 +18,7 @@
 #include "calltrace/calltrace.h"
 #include "calltrace/runtime/closed_logs.h"
 #include "calltrace/runtime/modules.h"
+#include "calltrace/runtime/own_events.h"
 #include "calltrace/runtime/own_log.h"
 #include "calltrace/runtime/raw_call.h"
 #include "calltrace/runtime/thread.h"
@@ -241,6 +242,16 @@ static struct wc_error *put_modules(void)
 	return err;
 }
 
+static struct wc_error *put_event_types(void)
+{
+	const char *name, *format;
+	struct wc_error *err = NULL;
+
+	for (unsigned int i = 0; !err && own_events_get(i, &name, &format); i++)
+		err = own_log_put_event_type(runtime.log, i, name, format);
+	return err;
+}
+
 /* Fills the place and makes the log in it. */
 static struct wc_error *open_log(const char *output)
 {
@@ -264,6 +275,8 @@ static struct wc_error *open_log(const char *output)
 		err = put_refused_note();
 	if (!err)
 		err = put_modules();
+	if (!err)
+		err = put_event_types();
 	if (!err)
 		err = own_log_flush(runtime.log);
 	if (!err)
@@ -304,7 +317,7 @@ static int begin_log(void)
 /* Under the lock: makes the log that is made without being asked for. */
 static void runtime_begin(void)
 {
-	if (runtime.was_begun)
+	if (runtime.was_begun || runtime.has_ended)
 		return;
 	runtime.was_begun = true;
 	if (!(runtime.flags & CALLTRACE_WAITS))
@@ -511,6 +524,34 @@ PUBLIC int calltrace_clear(void)
 			"the program has cleared what was recorded up to here and not written yet: "
 			"earlier calls may be missing, and are not counted as lost"));
 	}
+	runtime_unlock(&g);
+	return ret;
+}
+
+/* The program's own events */
+
+/* Puts it before any event of it is recorded: nobody knows it yet. */
+static void put_event_type(unsigned int type, const char *name, const char *format)
+{
+	struct wc_error *err = own_log_put_event_type(runtime.log, type, name, format);
+
+	if (!err)
+		err = own_log_flush(runtime.log);
+	if (err)
+		give_up(err);
+}
+
+PUBLIC int calltrace_event_type(const char *name, const char *format)
+{
+	struct guard g;
+	bool is_new;
+	int ret;
+
+	runtime_lock(&g);
+	runtime_begin();
+	ret = own_events_add(name, format, &is_new);
+	if (is_new && is_tracing() && own_events_get((unsigned int)ret, &name, &format))
+		put_event_type((unsigned int)ret, name, format);
 	runtime_unlock(&g);
 	return ret;
 }

@@ -9,9 +9,11 @@
 
 #include "calltrace/abi.h"
 #include "calltrace/runtime/clock_rate.h"
+#include "calltrace/runtime/event_pairs.h"
 #include "calltrace/runtime/memory_layout.h"
 #include "calltrace/runtime/modules.h"
 #include "calltrace/runtime/open_calls.h"
+#include "calltrace/runtime/own_events.h"
 #include "calltrace/runtime/plain_slots.h"
 #include "calltrace/runtime/raw_call.h"
 #include "calltrace/runtime/ring.h"
@@ -82,7 +84,6 @@ struct vectors {
 #define XSAVE_HEAD_BYTES 576
 
 struct vectors calltrace_vectors __attribute__((visibility("hidden"))) = { .size = FXSAVE_BYTES };
-void calltrace_turn(uint32_t what, uint32_t frame) __attribute__((visibility("hidden")));
 
 static void vectors_measure(void)
 {
@@ -117,6 +118,11 @@ static void take_slot(struct thread *t, const struct calltrace_slot *slot, uint3
 	f.time_ns = time_ns;
 	if (what == SLOT_FORGOTTEN)
 		return;
+	if (event_pairs_have(what)) {
+		open_calls_finish(&t->calls, &t->out); /* what it jumped to is no traced function */
+		event_pairs_take(&t->events, slot, what, time_ns, &t->out);
+		return;
+	}
 	if (!modules_find(what, &t->module, &f.function))
 		t->out.discarded += !call_fact_is_value(&f);
 	else if (call_fact_is_value(&f))
@@ -187,6 +193,7 @@ static struct calltrace_slot *drain(struct thread *t, const struct calltrace_slo
 			drain_take(&d, t->from, what);
 		} else if (is_own) {
 			t->out.discarded++;
+			event_pairs_lose(&t->events, &t->out); /* it may be the second slot of one of them */
 			hole = t->from;
 		} else {
 			break;
@@ -206,6 +213,7 @@ static void drain_ring(struct thread *t)
 		output_flush(&t->out);
 		t->out.discarded += t->ring.overwritten;
 		open_calls_forget(&t->calls);
+		event_pairs_lose(&t->events, &t->out); /* their second slots may be among these */
 	}
 	t->ring.overwritten = 0;
 	t->was_read = true;
@@ -244,7 +252,7 @@ static void forget_ring(struct thread *t)
 	}
 }
 
-/* Returns how many events these were. */
+/* Returns how many events these were; one of the program's own may count as two, as it is where slots are counted. */
 static uint64_t forget_slots(struct thread *t, const struct calltrace_slot *end)
 {
 	struct calltrace_slot *slot;
@@ -285,6 +293,7 @@ static void drain_all(struct thread *t, const struct calltrace_slot *own)
 
 static void forget_all(struct thread *t)
 {
+	event_pairs_forget(&t->events);
 	if (threads.ring_chunks)
 		forget_ring(t);
 	else
@@ -381,6 +390,7 @@ static struct thread *thread_begin(void)
 	t->point = clock_point_now();
 	t->late = (struct clock_point){ 0 };
 	t->module = 0;
+	event_pairs_forget(&t->events);
 	begin_file(t);
 	raw_lock_release(&t->lock);
 	return t;
@@ -465,6 +475,7 @@ void calltrace_turn(uint32_t what, uint32_t frame)
 static void end_file(struct thread *t)
 {
 	open_calls_finish(&t->calls, &t->out);
+	event_pairs_lose(&t->events, &t->out);
 	output_finish(&t->out);
 	t->out.is_stopped = true;
 }
@@ -507,6 +518,7 @@ static void memory_describe(void)
 	memory.is_recording = (uintptr_t)&threads.page->is_recording;
 	memory.first_thread = (uintptr_t)&threads.first;
 	memory.modules = (uintptr_t)modules_table(&memory.nmodules);
+	memory.event_types = (uintptr_t)own_events_table(&memory.nevent_types);
 	memory.place = (uintptr_t)threads.place;
 	memory.ring_chunks = threads.ring_chunks;
 	memory.self = (uintptr_t)&memory;
@@ -565,6 +577,7 @@ static void copy_own(struct thread *t, bool was_held)
 	t->ring.read_slots = 0;
 	if (was_held)
 		t->calls = (struct open_calls){ 0 };
+	event_pairs_forget(&t->events);
 	t->out.is_stopped = true;
 }
 

@@ -81,4 +81,10 @@ struct thread *threads_next_new(struct thread *t);
 /* Its number, and its name as of its first turn. From now on it is not new. */
 pid_t thread_introduce(struct thread *t, char comm[COMM_LEN]);
 
+/*
+ * As __calltrace_turn(), for code of C: the slot behind which the chunk ends has been written, @what and @frame are
+ * its. Async-signal-safe.
+ */
+void calltrace_turn(uint32_t what, uint32_t frame) __attribute__((visibility("hidden")));
+
 #endif

@@ -72,6 +72,19 @@ PUBLIC int calltrace_clear(void)
 	return -ENOENT;
 }
 
+PUBLIC int calltrace_event_type(const char *name, const char *format)
+{
+	(void)format;
+	return name && *name ? 0 : -EINVAL;
+}
+
+PUBLIC void calltrace_event(int type, uint64_t first, uint64_t second)
+{
+	(void)type;
+	(void)first;
+	(void)second;
+}
+
 PUBLIC int calltrace_logs(int (*each)(const char *path, uint64_t bytes, int64_t modified_s, void *ctx),
 			  void *ctx)
 {

@@ -446,6 +446,8 @@ enum probe_tactic {
 	PROBE_TACTIC_SOURCE = 6, /* none: the program's own source records there, an event of its type @id */
 };
 
+#define PROBE_SOURCE_FORMAT "%lu %lu" /* of a record of PROBE_TACTIC_SOURCE that names none */
+
 /* Stored in logs: never renumber. */
 enum probe_when { PROBE_BEFORE = 0, PROBE_AFTER_IT = 1, PROBE_IN_PLACE = 2 };
 

@@ -69,8 +69,10 @@ static inline void said(const struct fixture *f, const char *part)
 		fail_msg("\"%s\" does not say \"%s\"", text, part);
 }
 
-/* A thread's events: "+f" entry, "-f" exit, "~f" exit not seen, the first letter of its name; "!t" one of the program's own,
- * the last digit of its type. */
+/*
+ * A thread's events: "+f" entry, "-f" exit, "~f" exit not seen, the first letter of its name; "!t" one of the program's
+ * own, the last digit of its type.
+ */
 static inline char *events_of(struct call_reader *r, size_t thread)
 {
 	struct call_batch b;

@@ -76,8 +76,8 @@ static void write_own(struct call_stream *c, uint32_t claimed, uint32_t type, ui
 /*
  * "+f" enters f, "-" exits, "~" is an exit that was not seen, "!n" loses n, "|" begins a packet; each a ns later. ":n" is
  * the value 0x100 + n of parameter n of TYPED, "=f" the result 7 of f, "^f" a value of the first parameter of f, "?n" words
- * that mean nothing, "&n" some that claim to be n. "*n" is an event of the program's own, of type n, with n + 1 and n + 2;
- * "%n" one that claims to be n words.
+ * that mean nothing, "&n" some that claim to be n. "*n" is an event of the program's own, of type n, with n + 1 and
+ * n + 2; "%n" one that claims to be n words.
  */
 static void write_script(struct scene *s, pid_t tid, uint64_t time_ns, const char *script)
 {
@@ -154,8 +154,8 @@ static size_t own_text(char *to, const struct trace_event *e)
 
 /*
  * All events as text: "101:5 +7#1<0@0" is a call of function 7 by thread 101 at 5 ns, number 1, with parent 0 and
- * depth 0; "101:6 -1" its return, and "101:6 -1(9)" one that ended otherwise; "lost 3", "missing"; "101:7 *4 5 6 FORMAT" an
- * event of the program's own.
+ * depth 0; "101:6 -1" its return, and "101:6 -1(9)" one that ended otherwise; "lost 3", "missing"; "101:7 *4 5 6
+ * FORMAT" an event of the program's own.
  */
 static void check_stream(struct scene *s, const char *expected)
 {

@@ -400,7 +400,7 @@ static const struct trace_event *own_event(struct call_merge *m, const struct me
 		.pid = t->is.pid,
 		.tid = t->is.tid,
 		.kind = PROBE_KIND_LOG,
-		.format = format ? format : "%lu %lu",
+		.format = format ? format : PROBE_SOURCE_FORMAT,
 		.nargs = 2,
 		.arg = { t->own.value, t->own.second },
 	};

@@ -1,6 +1,6 @@
 /*
- * call_merge - the threads of LOG/calls.N as one stream of EVENT_CALL, EVENT_RETURN and, of events of the program's own,
- * EVENT_PROBE in the order of time, beside which EVENT_LOST, _NOTE and _MISSING say where something is missing.
+ * call_merge - the threads of LOG/calls.N as one stream of EVENT_CALL, EVENT_RETURN and, of events of the program's
+ * own, EVENT_PROBE in the order of time, beside which EVENT_LOST, _NOTE and _MISSING say where something is missing.
  *
  * An exit ends the innermost open call of its file. An exit without one is of a call that began before the recording
  * did, or in a gap: it is counted, and no event. Behind a gap all that was open before is over (RETURN_UNKNOWN); what

@@ -30,8 +30,8 @@ size_t call_reader_threads(const struct call_reader *r);
 void call_reader_thread(const struct call_reader *r, size_t thread, struct call_thread *ret);
 
 /*
- * Words that belong to an event: to the one before them, or the next one, as their first word says (enum call_word). Those
- * of an event of the program's own are that event, the one at @at.
+ * Words that belong to an event: to the one before them, or the next one, as their first word says (enum call_word).
+ * Those of an event of the program's own are that event, the one at @at.
  */
 struct call_more {
 	size_t at; /* the event of the batch before which they are; call_batch.n: behind the last one */
