@@ -33,7 +33,7 @@ struct core_log {
 	struct core_thread_sums sums;
 	struct signature_types types;
 	char signature[NAME_MAX_BYTES];
-	char name[NAME_MAX_BYTES], file[PATH_MAX];
+	char name[NAME_MAX_BYTES], format[NAME_MAX_BYTES], file[PATH_MAX];
 };
 
 static struct wc_error *put(struct core_log *l, struct trace_event *e)
@@ -333,6 +333,40 @@ static struct wc_error *put_functions(struct core_log *l)
 	return err;
 }
 
+/* Types of the program's own events */
+
+static struct wc_error *put_event_type(struct core_log *l, uint32_t type, const struct event_type_text *t)
+{
+	struct trace_event e = { .type = EVENT_PROBE_SITE };
+
+	if (!core_file_read_string(l->core, (uintptr_t)t->name, l->name, sizeof(l->name)))
+		snprintf(l->name, sizeof(l->name), "event %u", type);
+	if (!core_file_read_string(l->core, (uintptr_t)t->format, l->format, sizeof(l->format)))
+		l->format[0] = '\0';
+	e.probe_site = (struct probe_site_event){ .id = type,
+						  .pid = l->rings.place.pid,
+						  .probe = l->name,
+						  .pattern = *l->format ? l->format : PROBE_SOURCE_FORMAT,
+						  .tactic = PROBE_TACTIC_SOURCE };
+	return put(l, &e);
+}
+
+/* Where the core lacks them, events are shown with the numbers of their types. */
+static struct wc_error *put_event_types(struct core_log *l)
+{
+	const struct calltrace_memory *m = &l->rings.memory;
+	struct event_type_text type[CALLTRACE_EVENT_TYPES];
+	struct wc_error *err = NULL;
+	uint32_t n = 0;
+
+	if (!core_file_read(l->core, m->nevent_types, &n, sizeof(n)) || n > CALLTRACE_EVENT_TYPES ||
+	    !core_file_read(l->core, m->event_types, type, n * sizeof(*type)))
+		return NULL;
+	for (uint32_t i = 0; i < n && !err; i++)
+		err = put_event_type(l, i, &type[i]);
+	return err;
+}
+
 /* All */
 
 /* Whether the log that the program wrote is where it was, and still that. */
@@ -389,6 +423,8 @@ static struct wc_error *write_all_parts(struct core_log *l)
 		err = put_extent(l);
 	if (!err)
 		err = put_losses(l);
+	if (!err)
+		err = put_event_types(l);
 	return err ? err : put_functions(l);
 }
 

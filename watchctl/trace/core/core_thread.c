@@ -16,6 +16,7 @@ struct core_thread {
 	const struct thread *dead; /* addresses in it are the core's */
 	struct open_calls calls;
 	struct call_output out;
+	struct event_pairs events;
 	struct core_table *table; /* of the last event; NULL */
 	uint64_t holes;		  /* slots that were not written, since the last one that was */
 	bool is_damaged;
@@ -64,11 +65,20 @@ static bool load_open_calls(struct core_thread *c)
 	return true;
 }
 
+/* The program's own events of which the first slot was read, and the second one was not. */
+static void load_events(struct core_thread *c)
+{
+	if (c->dead->events.n > EVENT_PAIRS_MAX)
+		c->is_damaged = true;
+	else
+		c->events = c->dead->events;
+}
+
 /* Events that were in the packet, and not in a file. */
 struct pending {
 	uint64_t *word;
 	size_t nwords;
-	uint64_t *event; /* those of them that are no values */
+	uint64_t *event; /* those of them that are entries and exits */
 	size_t n;
 };
 
@@ -145,6 +155,15 @@ static bool stack_before(struct core_thread *c, const struct pending *p, struct 
 	return true;
 }
 
+/* The @n words at @word, which are behind a `more`. */
+static void put_words(struct core_thread *c, const uint64_t *word, uint32_t n, uint64_t time_ns)
+{
+	if (n == CALL_EVENT_WORDS && call_word_kind(word[0]) == CALL_WORD_EVENT)
+		output_put_event(&c->out, call_word_function(word[0]), time_ns, word[1], word[2]);
+	else if (n == OUTPUT_VALUE_WORDS - 1)
+		output_put_value(&c->out, word[0], word[1]);
+}
+
 static void put_pending(struct core_thread *c, const struct pending *p)
 {
 	uint64_t time_ns = c->dead->out.begin_ns;
@@ -157,8 +176,8 @@ static void put_pending(struct core_thread *c, const struct pending *p)
 			mark_used(c, function_of(e));
 			output_put(&c->out, what_of(e), time_ns, function_of(e));
 		} else {
-			if (function_of(e) == OUTPUT_VALUE_WORDS - 1 && i + OUTPUT_VALUE_WORDS <= p->nwords)
-				output_put_value(&c->out, p->word[i + 1], p->word[i + 2]);
+			if (i + function_of(e) < p->nwords)
+				put_words(c, &p->word[i + 1], function_of(e), time_ns);
 			i += function_of(e);
 		}
 	}
@@ -196,10 +215,12 @@ static bool write_before(struct core_thread *c)
 		return false;
 	c->out.discarded =
 		dead->out.discarded > dead->out.reported ? dead->out.discarded - dead->out.reported : 0;
+	load_events(c);
 	if (is_torn) {
 		output_flush(&c->out);
 		c->out.discarded += dead->ring.overwritten;
 		open_calls_forget(&c->calls);
+		event_pairs_lose(&c->events, &c->out);
 	}
 	/* Mends a state that open_calls never has, and a damaged core may have. */
 	c->calls.is_leaving &= c->calls.depth != 0;
@@ -218,14 +239,38 @@ static struct core_table *find_table(struct core_thread *c, uint32_t record)
 	return NULL;
 }
 
+static uint64_t time_of(struct core_thread *c, const struct calltrace_slot *slot)
+{
+	const uint64_t time_ns = core_rings_time(c->rings, slot->tsc);
+
+	if (c->sums->last_tsc < slot->tsc)
+		c->sums->last_tsc = slot->tsc;
+	return time_ns < c->dead->point.ns ? c->dead->point.ns : time_ns;
+}
+
+/* A slot of an event of the program's own. Of the second one, tsc is no time. */
+static void take_event(struct core_thread *c, const struct calltrace_slot *slot)
+{
+	const bool is_first = (slot->what & CALLTRACE_KIND_MASK) == CALLTRACE_EVENT;
+
+	open_calls_finish(&c->calls, &c->out);
+	event_pairs_take(&c->events, slot, slot->what, is_first ? time_of(c, slot) : 0, &c->out);
+}
+
 static void take_slot(struct core_thread *c, const struct calltrace_slot *slot)
 {
 	struct call_fact f = call_fact_of(slot->what, slot->frame);
 	struct core_table *t = find_table(c, slot->what & ~CALLTRACE_KIND_MASK);
 	uint32_t index;
 
+	if (c->holes)
+		event_pairs_lose(&c->events, &c->out);
 	c->out.discarded += c->holes;
 	c->holes = 0;
+	if (event_pairs_have(slot->what)) {
+		take_event(c, slot);
+		return;
+	}
 	if (!t) {
 		c->out.discarded++;
 		return;
@@ -237,11 +282,7 @@ static void take_slot(struct core_thread *c, const struct calltrace_slot *slot)
 		open_calls_value(&c->calls, f.kind, f.function, slot->frame, slot->tsc, &c->out);
 		return;
 	}
-	f.time_ns = core_rings_time(c->rings, slot->tsc);
-	if (f.time_ns < c->dead->point.ns)
-		f.time_ns = c->dead->point.ns;
-	if (c->sums->last_tsc < slot->tsc)
-		c->sums->last_tsc = slot->tsc;
+	f.time_ns = time_of(c, slot);
 	open_calls_take(&c->calls, &f, &c->out);
 }
 
@@ -263,7 +304,7 @@ static void take_slots(struct core_thread *c, uint64_t address, uint64_t end, bo
 			return;
 		}
 		for (size_t i = 0; i < n; i++) {
-			if (slot[i].what > CALLTRACE_KIND_MASK)
+			if (slot[i].what > CALLTRACE_KIND_MASK || event_pairs_have(slot[i].what))
 				take_slot(c, &slot[i]);
 			else if (!slot[i].what && counts)
 				c->holes++;
@@ -315,6 +356,7 @@ static struct wc_error *write_thread(struct core_thread *c)
 		take_area(c);
 	c->sums->unreadable += was_damaged || c->is_damaged;
 	open_calls_finish(&c->calls, &c->out);
+	event_pairs_lose(&c->events, &c->out);
 	output_finish(&c->out);
 	if (c->out.error || c->out.is_stopped)
 		return wc_error_errno(WC_ELOG, (int)-c->out.error, "cannot write %s", c->out.place->path);
