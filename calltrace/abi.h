@@ -40,6 +40,26 @@ enum calltrace_kind {
 	/* The program's own event, in two slots, of which a signal handler may put others between: see below. */
 	CALLTRACE_EVENT = 16,
 	CALLTRACE_EVENT_REST = 17,
+	/*
+	 * Of __calltrace_memory(), behind the values at an entry, or the result before an exit: what one of them points to.
+	 * `tsc` says how many bytes there are, in bits 0 to 15, and enum calltrace_memory_state, in bits 16 to 23; others
+	 * are 0. `frame` is the number of the parameter, or CALLTRACE_NUMBER_RESULT. As many slots of the bytes follow as
+	 * they take, CALLTRACE_PIECE in each: the first 8 are `tsc`, the others `frame`.
+	 */
+	CALLTRACE_MEMORY = 18,
+	CALLTRACE_BYTES = 19,
+};
+
+#define CALLTRACE_MEMORY_MAX 1024u /* bytes that one pointer shows */
+#define CALLTRACE_MEMORY_SUM 4096u /* those that all parameters of a function show */
+#define CALLTRACE_PIECE 12u
+#define CALLTRACE_NUMBER_RESULT 255u
+
+/* As enum value_state of watchctl/trace/call_values.h. */
+enum calltrace_memory_state {
+	CALLTRACE_MEMORY_WHOLE = 0,
+	CALLTRACE_MEMORY_UNREADABLE = 2,
+	CALLTRACE_MEMORY_CUT = 3, /* there is more, or what is behind them cannot be read */
 };
 
 #define CALLTRACE_INLINED 8u /* with CALLTRACE_ENTRY: into the function whose frame it has */
@@ -107,5 +127,14 @@ void __calltrace_unregister(const struct calltrace_function *begin);
  * and @frame in esi.
  */
 void __calltrace_turn(uint32_t what, uint32_t frame);
+
+/* With __calltrace_memory(): @bytes at most, up to a NUL, which is not counted. */
+#define CALLTRACE_STRING 0x10000u
+
+/*
+ * Records @bytes, 1 to CALLTRACE_MEMORY_MAX, at @at, to which parameter @number of @f points, or its result. Memory that
+ * cannot be read is said to be that, and does no harm. An ordinary function, async-signal-safe, which leaves errno alone.
+ */
+void __calltrace_memory(const struct calltrace_function *f, uint64_t at, uint32_t bytes, uint32_t number);
 
 #endif

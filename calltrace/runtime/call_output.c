@@ -204,14 +204,21 @@ uint32_t output_clear(struct call_output *o)
 	return entered;
 }
 
+void output_put_words(struct call_output *o, const uint64_t *word, uint32_t n)
+{
+	if (!o->n || o->n + 1 + n > CALL_PACKET_EVENTS)
+		output_turn(o, o->last_ns);
+	o->packet->event[o->n++] = call_pack(CALL_MORE, o->last_ns, n);
+	for (uint32_t i = 0; i < n; i++)
+		o->packet->event[o->n++] = word[i];
+	o->values += 1 + n;
+}
+
 void output_put_value(struct call_output *o, uint64_t word, uint64_t value)
 {
-	if (!o->n || o->n + OUTPUT_VALUE_WORDS > CALL_PACKET_EVENTS)
-		output_turn(o, o->last_ns);
-	o->packet->event[o->n++] = call_pack(CALL_MORE, o->last_ns, OUTPUT_VALUE_WORDS - 1);
-	o->packet->event[o->n++] = word;
-	o->packet->event[o->n++] = value;
-	o->values += OUTPUT_VALUE_WORDS;
+	const uint64_t words[] = { word, value };
+
+	output_put_words(o, words, 2);
 }
 
 /* Behind an event there is room for these: OUTPUT_FULL. */

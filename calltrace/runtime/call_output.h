@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "calltrace/abi.h"
 #include "watchctl/trace/calls/call_format.h"
 
 /* The log, as all outputs share it. */
@@ -45,8 +46,13 @@ struct call_output {
 void output_begin(struct call_output *o, struct output_place *place, struct call_packet *packet, pid_t tid);
 
 #define OUTPUT_VALUE_WORDS 3u
+/* Of what 64 pointers point to: the bytes, and for each two words and one that is not full. */
+#define OUTPUT_MEMORY_WORDS (CALLTRACE_MEMORY_SUM / 8 + 64 * 3)
 /* Behind the last event of a packet there is room for the values of its parameters. */
-#define OUTPUT_FULL ((uint32_t)CALL_PACKET_EVENTS - 64 * OUTPUT_VALUE_WORDS)
+#define OUTPUT_FULL ((uint32_t)CALL_PACKET_EVENTS - 64 * OUTPUT_VALUE_WORDS - OUTPUT_MEMORY_WORDS)
+
+/* Puts @n words behind the last event, which belong to it or to the next one; less than would fill a packet. */
+void output_put_words(struct call_output *o, const uint64_t *word, uint32_t n);
 
 /* Puts a value behind the last event, whose time is its. @word: call_word(). */
 void output_put_value(struct call_output *o, uint64_t word, uint64_t value);

@@ -146,13 +146,18 @@ void open_calls_take(struct open_calls *s, const struct call_fact *f, struct cal
 		take_exit(s, f, out);
 }
 
+bool open_calls_is_innermost(struct open_calls *s, uint32_t function, struct call_output *out)
+{
+	open_calls_finish(s, out);
+	return s->depth && !s->beyond && innermost(s)->function == function;
+}
+
 void open_calls_value(struct open_calls *s, enum calltrace_kind kind, uint32_t function, uint32_t number,
 		      uint64_t value, struct call_output *out)
 {
 	const enum call_word what = kind == CALLTRACE_VALUE ? CALL_WORD_VALUE : CALL_WORD_RESULT;
 
-	open_calls_finish(s, out);
-	if (s->depth && !s->beyond && innermost(s)->function == function)
+	if (open_calls_is_innermost(s, function, out))
 		output_put_value(out, call_word(what, number, function), value);
 }
 

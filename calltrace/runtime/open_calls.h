@@ -52,11 +52,20 @@ static inline bool call_fact_is_value(const struct call_fact *f)
 	return f->kind == CALLTRACE_VALUE || f->kind == CALLTRACE_RESULT;
 }
 
+/* @f is a part of what a value points to, for open_memory_take(). */
+static inline bool call_fact_is_memory(const struct call_fact *f)
+{
+	return f->kind == CALLTRACE_MEMORY || f->kind == CALLTRACE_BYTES;
+}
+
 /* Makes room for @n open calls in all. False: no memory, or more than OPEN_CALLS_MAX. */
 bool open_calls_reserve(struct open_calls *s, uint32_t n);
 
 /* Writes to @out what follows from @f. */
 void open_calls_take(struct open_calls *s, const struct call_fact *f, struct call_output *out);
+
+/* The innermost call, after all that came so far, is of @function. */
+bool open_calls_is_innermost(struct open_calls *s, uint32_t function, struct call_output *out);
 
 /* A value of the innermost call, which is of @function, or of none that is known: then it is left out. @kind:
  * CALLTRACE_VALUE or _RESULT; @number: of the parameter. */

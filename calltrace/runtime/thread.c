@@ -13,6 +13,7 @@
 #include "calltrace/runtime/memory_layout.h"
 #include "calltrace/runtime/modules.h"
 #include "calltrace/runtime/open_calls.h"
+#include "calltrace/runtime/open_memory.h"
 #include "calltrace/runtime/own_events.h"
 #include "calltrace/runtime/plain_slots.h"
 #include "calltrace/runtime/raw_call.h"
@@ -111,6 +112,12 @@ static void slots_clear(struct calltrace_slot *from, const struct calltrace_slot
 		*(volatile struct calltrace_slot *)from = (struct calltrace_slot){ 0 };
 }
 
+/* Behind the packet: no part of struct thread, which readers of a dump know. */
+static struct open_memory *memory_of(const struct thread *t)
+{
+	return (struct open_memory *)((char *)t->out.packet + CALL_PACKET_BYTES);
+}
+
 static void take_slot(struct thread *t, const struct calltrace_slot *slot, uint32_t what, uint64_t time_ns)
 {
 	struct call_fact f = call_fact_of(what, slot->frame);
@@ -124,7 +131,9 @@ static void take_slot(struct thread *t, const struct calltrace_slot *slot, uint3
 		return;
 	}
 	if (!modules_find(what, &t->module, &f.function))
-		t->out.discarded += !call_fact_is_value(&f);
+		t->out.discarded += !call_fact_is_value(&f) && !call_fact_is_memory(&f);
+	else if (call_fact_is_memory(&f))
+		open_memory_take(memory_of(t), &t->calls, &f, slot->tsc, &t->out);
 	else if (call_fact_is_value(&f))
 		open_calls_value(&t->calls, f.kind, f.function, slot->frame, slot->tsc, &t->out);
 	else
@@ -276,10 +285,11 @@ static uint64_t area_slots(void)
 	return ((threads.ring_chunks ? threads.ring_chunks : 1) + SLACK_CHUNKS) * SLOTS;
 }
 
-/* Of a thread: its slots, a packet, and what aligning takes. */
+/* Of a thread: its slots, a packet, memory that comes in pieces, and what aligning takes. */
 static unsigned long map_size(void)
 {
-	return area_slots() * sizeof(struct calltrace_slot) + CALL_PACKET_BYTES + CALLTRACE_CHUNK;
+	return area_slots() * sizeof(struct calltrace_slot) + CALL_PACKET_BYTES + sizeof(struct open_memory) +
+	       CALLTRACE_CHUNK;
 }
 
 /* Reads all that the thread has written so far; all it was given, if it is @own that does. */
@@ -364,6 +374,7 @@ static void begin_file(struct thread *t)
 {
 	output_begin(&t->out, threads.place, (struct call_packet *)(t->chunk + area_slots()), t->tid);
 	t->out.is_stopped = !threads_are_recording();
+	memory_of(t)->bytes = 0;
 	t->is_new = t->tid != threads.place->pid; /* the log has the first thread from its beginning */
 }
 
@@ -558,6 +569,11 @@ bool threads_have_begun(void)
 bool threads_are_ours(void)
 {
 	return threads.page && threads.page->is_ours;
+}
+
+pid_t threads_pid(void)
+{
+	return threads_are_ours() ? threads.place->pid : 0;
 }
 
 bool threads_are_recording(void)

@@ -40,6 +40,9 @@ bool threads_have_begun(void);
 /* False: not begun, or this process is a copy of the one that began. */
 bool threads_are_ours(void);
 
+/* Whose memory this is, if threads_are_ours(); 0 otherwise. */
+pid_t threads_pid(void);
+
 /* False: between logs, too. */
 bool threads_are_recording(void);
 

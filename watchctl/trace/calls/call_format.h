@@ -72,6 +72,10 @@ static inline uint64_t call_pack(enum call_what what, uint64_t time_ns, uint32_t
  *	CALL_WORD_RESULT	the value, likewise, of the function's exit that comes next
  *	CALL_WORD_EVENT		two words that the program has recorded at the time of the `more`. The log's probe_site
  *				of that id, tactic source, is the type
+ *	CALL_WORD_BYTES		what a value points to, bit 8 to 15: that of which parameter, or 255: of the result. Bit 16 to
+ *				27: how many bytes, at most 1024; bit 28 to 31: 0 these are all that were asked for, of a
+ *				string those before its NUL; 2 they cannot be read; 3 there is more, or what is behind them
+ *				cannot be read. Then the bytes, the last word filled up with zeros
  *
  * Stored in logs: never renumber.
  */
@@ -79,6 +83,7 @@ enum call_word {
 	CALL_WORD_VALUE = 1,
 	CALL_WORD_RESULT = 2,
 	CALL_WORD_EVENT = 3,
+	CALL_WORD_BYTES = 4,
 };
 
 #define CALL_EVENT_WORDS 3u /* behind its `more` */
@@ -100,6 +105,18 @@ static inline enum call_word call_word_kind(uint64_t word)
 static inline uint32_t call_word_function(uint64_t word)
 {
 	return (uint32_t)(word >> CALL_WORD_FUNCTION_SHIFT);
+}
+
+#define CALL_BYTES_MAX 1024u
+#define CALL_BYTES_RESULT 255u
+#define CALL_BYTES_COUNT_SHIFT 16
+#define CALL_BYTES_COUNT_MASK 0xfffu
+#define CALL_BYTES_STATE_SHIFT 28
+
+static inline uint64_t call_bytes_word(uint32_t number, uint32_t state, uint32_t count, uint32_t function)
+{
+	return call_word(CALL_WORD_BYTES, number, function) | (uint64_t)count << CALL_BYTES_COUNT_SHIFT |
+	       (uint64_t)(state & 0xf) << CALL_BYTES_STATE_SHIFT;
 }
 
 /* The description of them in LOG/metadata, and how a part of it begins that no other has. */

@@ -4,17 +4,20 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "calltrace/runtime/open_memory.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/code/elf/core_file.h"
 #include "watchctl/base/vec.h"
 
 #define RING_CHUNKS_MAX (1u << 20)
+#define MORE_WORDS_MAX (1 + CALL_BYTES_MAX / 8) /* that the runtime puts behind one event at once */
 
 struct core_thread {
 	struct core_rings *rings;
 	const struct thread *dead; /* addresses in it are the core's */
 	struct open_calls calls;
+	struct open_memory memory;
 	struct call_output out;
 	struct event_pairs events;
 	struct core_table *table; /* of the last event; NULL */
@@ -160,8 +163,8 @@ static void put_words(struct core_thread *c, const uint64_t *word, uint32_t n, u
 {
 	if (n == CALL_EVENT_WORDS && call_word_kind(word[0]) == CALL_WORD_EVENT)
 		output_put_event(&c->out, call_word_function(word[0]), time_ns, word[1], word[2]);
-	else if (n == OUTPUT_VALUE_WORDS - 1)
-		output_put_value(&c->out, word[0], word[1]);
+	else if (n && n <= MORE_WORDS_MAX)
+		output_put_words(&c->out, word, n);
 }
 
 static void put_pending(struct core_thread *c, const struct pending *p)
@@ -278,6 +281,10 @@ static void take_slot(struct core_thread *c, const struct calltrace_slot *slot)
 	index = ((slot->what & ~CALLTRACE_KIND_MASK) - t->low) / (uint32_t)sizeof(struct calltrace_function);
 	t->is_used[index] = true;
 	f.function = t->base + index;
+	if (call_fact_is_memory(&f)) {
+		open_memory_take(&c->memory, &c->calls, &f, slot->tsc, &c->out);
+		return;
+	}
 	if (call_fact_is_value(&f)) {
 		open_calls_value(&c->calls, f.kind, f.function, slot->frame, slot->tsc, &c->out);
 		return;
