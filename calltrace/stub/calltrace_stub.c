@@ -38,6 +38,15 @@ PUBLIC void __calltrace_unregister(const struct calltrace_function *begin)
 	(void)begin;
 }
 
+PUBLIC void __calltrace_memory(const struct calltrace_function *f, uint64_t at, uint32_t bytes,
+			       uint32_t number)
+{
+	(void)f;
+	(void)at;
+	(void)bytes;
+	(void)number;
+}
+
 PUBLIC int calltrace_initialize(void)
 {
 	return -ENOENT;
