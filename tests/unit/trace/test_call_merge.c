@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include "watchctl/trace/call_values.h"
 #include "watchctl/trace/calls/call_merge.h"
 #include "watchctl/trace/calls/call_writer.h"
 
@@ -10,6 +11,8 @@
 #define FUNCTIONS 100u
 /* That one has two parameters, of 4 and of 8 bytes, and a result of 4. */
 #define TYPED 90u
+/* Its parameters and result are a pointer, a string, and a pointer. */
+#define POINTS 89u
 
 struct scene {
 	struct call_writer *w;
@@ -44,6 +47,21 @@ static void scene_open(struct scene *s, const struct fixture *f)
 							   .nparams = 2,
 							   .param = (struct function_param[]){
 								   { "a", 0 }, { "b", 1 } } } }));
+	for (uint32_t i = 2; i < 4; i++)
+		assert_true(call_merge_tell(
+			s->m,
+			&(struct trace_event){ .type = EVENT_TYPE,
+					       .type_info = { .id = i,
+							      .kind = i == 2 ? TYPE_POINTER : TYPE_STRING,
+							      .size = 8,
+							      .target = NO_TYPE } }));
+	assert_true(call_merge_tell(
+		s->m, &(struct trace_event){ .type = EVENT_FUNCTION,
+					     .function = { .id = POINTS,
+							   .return_type = 2,
+							   .nparams = 2,
+							   .param = (struct function_param[]){
+								   { "p", 2 }, { "s", 3 } } } }));
 	for (uint32_t i = 1; i <= FUNCTIONS; i++)
 		assert_true(call_merge_tell(
 			s->m, &(struct trace_event){ .type = EVENT_FUNCTION,
@@ -73,11 +91,34 @@ static void write_own(struct call_stream *c, uint32_t claimed, uint32_t type, ui
 		*c->at++ = type + i;
 }
 
+static void write_pointee(struct call_stream *c, char what, uint32_t number)
+{
+	static const char text[16] = "bytes of 12";
+	const uint32_t count = what == '*' ? 12 : what == '%' ? 4 : what == '$' ? 17 : 0;
+	const uint32_t words = what == '*' ? 2 : what == '#' ? 0 : 1;
+	const uint32_t state = what == '#' ? VALUE_UNREADABLE : what == '%' ? VALUE_CUT : VALUE_OK;
+
+	call_stream_put(c, CALL_MORE, c->last_ns, 1 + words);
+	*c->at++ = call_bytes_word(number, state, count, POINTS);
+	memcpy(c->at, text, words * sizeof(*c->at));
+	c->at += words;
+}
+
+static void write_pointer(struct call_stream *c, uint32_t number, uint64_t value)
+{
+	if (number == CALL_BYTES_RESULT)
+		write_words(c, 2, call_word(CALL_WORD_RESULT, 0, POINTS), value);
+	else
+		write_words(c, 2, call_word(CALL_WORD_VALUE, number, POINTS), value);
+}
+
 /*
  * "+f" enters f, "-" exits, "~" is an exit that was not seen, "!n" loses n, "|" begins a packet; each a ns later. ":n" is
  * the value 0x100 + n of parameter n of TYPED, "=f" the result 7 of f, "^f" a value of the first parameter of f, "?n" words
- * that mean nothing, "&n" some that claim to be n. "*n" is an event of the program's own, of type n, with n + 1 and
- * n + 2; "%n" one that claims to be n words.
+ * that mean nothing, "&n" some that claim to be n. Of POINTS: ";n" is the value 5 of parameter n, ";255" the result 5, "0n"
+ * that NULL; "*n" is what it points to: "bytes of 12", "%n" the first 4 bytes of it, "#n" that it cannot be read, "$n" one
+ * with a count that is not there.
+ * "@n" is an event of the program's own, of type n, with n + 1 and n + 2; "_n" one that claims to be n words.
  */
 static void write_script(struct scene *s, pid_t tid, uint64_t time_ns, const char *script)
 {
@@ -104,10 +145,14 @@ static void write_script(struct scene *s, pid_t tid, uint64_t time_ns, const cha
 			write_words(&c, 2, call_word(CALL_WORD_RESULT, 0, number), 7);
 		else if (what == '?')
 			write_words(&c, 2, number, UINT64_MAX);
-		else if (what == '*')
+		else if (what == '@')
 			write_own(&c, CALL_EVENT_WORDS, number, time_ns++);
-		else if (what == '%')
+		else if (what == '_')
 			write_own(&c, number, 1, time_ns++);
+		else if (what == ';' || what == '0')
+			write_pointer(&c, number, what == ';' ? 5 : 0);
+		else if (strchr("*%#$", what))
+			write_pointee(&c, what, number);
 		else if (what == '&')
 			write_words(&c, number, call_word(CALL_WORD_VALUE, 0, TYPED), 1);
 		else
@@ -458,6 +503,41 @@ static void values_of_another_call_are_left_out(void **state)
 	check_stream(&s, "101:1 +1#1<0@0\n101:2 -1\n101:3 +90#2<0@0\n101:4 -2\n101:5 +90#3<0@0\n101:6 -3");
 }
 
+/* Behind the value of a pointer: a state, and of 00 and 03 a length and bytes. */
+static void pointees_are_those_of_their_call(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(&s, 101, 1,
+		     "+89 ;0 ;1 *0 %1 ;255 *255 -89 +89 ;0 ;1 *1 #0 ;255 %255 -89 +89 00 01 0255 *255 -89");
+	scene_read(&s, *state);
+	check_stream(
+		&s,
+		"101:1 +89#1<0@0 000500000000000000000c006279746573206f662031320000050000000000000003040062797465\n"
+		"101:2 -1 000500000000000000000c006279746573206f6620313200\n"
+		"101:3 +89#2<0@0 00050000000000000002000500000000000000000c006279746573206f6620313200\n"
+		"101:4 -2 00050000000000000003040062797465\n"
+		"101:5 +89#3<0@0 0000000000000000000500000000000000000005\n"
+		"101:6 -3 00000000000000000005");
+}
+
+/* A result's may be in the packet before its exit; of another call, without a value, or with bytes that are not there. */
+static void pointees_that_belong_to_nothing_are_left_out(void **state)
+{
+	struct scene s;
+
+	scene_begin(&s, *state);
+	write_script(
+		&s, 101, 1,
+		"*255 +1 *0 ;255 *255 - +89 *0 *7 *255 - +89 $0 ;1 $1 ;255 $255 | -89 +89 ;255 *255 | -89");
+	scene_read(&s, *state);
+	check_stream(
+		&s,
+		"101:1 +1#1<0@0\n101:2 -1\n101:3 +89#2<0@0\n101:4 -2\n"
+		"101:5 +89#3<0@0 0400050000000000000004\n101:6 -3 00050000000000000004\n101:7 +89#4<0@0\n101:8 -4 000500000000000000000c006279746573206f6620313200");
+}
+
 static void words_that_are_not_there_are_not_read(void **state)
 {
 	struct scene s;
@@ -486,8 +566,8 @@ static void the_programs_own_events_come_at_their_time(void **state)
 	struct scene s;
 
 	scene_begin(&s, *state);
-	write_script(&s, 101, 10, "*4 +1 *5 | *4 - | !2 *6");
-	write_script(&s, 102, 13, "*4 *5");
+	write_script(&s, 101, 10, "@4 +1 @5 | @4 - | !2 @6");
+	write_script(&s, 102, 13, "@4 @5");
 	scene_read(&s, *state);
 	tell_type(&s, 4, "four %d", PROBE_TACTIC_SOURCE);
 	tell_type(&s, 4, "again", PROBE_TACTIC_SOURCE);
@@ -502,7 +582,7 @@ static void own_events_leave_values_to_their_calls(void **state)
 	struct scene s;
 
 	scene_begin(&s, *state);
-	write_script(&s, 101, 1, "+90 :0 :1 *1 =90 *2 | *3 -90");
+	write_script(&s, 101, 1, "+90 :0 :1 @1 =90 @2 | @3 -90");
 	scene_read(&s, *state);
 	check_stream(
 		&s,
@@ -515,8 +595,8 @@ static void own_events_of_fewer_words_are_none(void **state)
 	struct scene s;
 
 	scene_begin(&s, *state);
-	write_script(&s, 101, 1, "+1 %1 %2 - %4"); /* the packet has but three of these */
-	write_script(&s, 102, 9, "%1073741823 +1");
+	write_script(&s, 101, 1, "+1 _1 _2 - _4"); /* the packet has but three of these */
+	write_script(&s, 102, 9, "_1073741823 +1");
 	scene_read(&s, *state);
 	check_stream(&s, "101:1 +1#1<0@0\n101:4 -1");
 }
@@ -539,6 +619,8 @@ int main(void)
 		TEST(values_are_those_of_their_call),
 		TEST(a_result_may_come_in_the_packet_before_its_exit),
 		TEST(values_of_another_call_are_left_out),
+		TEST(pointees_are_those_of_their_call),
+		TEST(pointees_that_belong_to_nothing_are_left_out),
 		TEST(words_that_are_not_there_are_not_read),
 		TEST(the_programs_own_events_come_at_their_time),
 		TEST(own_events_leave_values_to_their_calls),

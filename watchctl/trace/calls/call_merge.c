@@ -33,7 +33,13 @@ struct merge_function {
 /* A value, before event @at of the batch; or that event, of the program's own, whose second payload is @second. */
 struct merge_value {
 	size_t at;
-	uint64_t word, value, second;
+	uint64_t word, value, second; /* of CALL_WORD_BYTES the value is where they are in `bytes` */
+};
+
+/* What a result points to. word 0: nothing that is known. */
+struct merge_pointee {
+	uint64_t word;
+	uint8_t bytes[CALL_BYTES_MAX];
 };
 
 /* An entry without an exit so far. */
@@ -53,8 +59,11 @@ struct merge_thread {
 	size_t at, n, event_cap;
 	struct merge_value *value;
 	size_t value_at, nvalues, value_cap;
-	struct merge_value result; /* of the next exit; word 0: none */
-	struct merge_value own;	   /* the program's own event that comes next */
+	uint64_t *bytes; /* what values of the batch point to */
+	size_t nbytes, bytes_cap;
+	struct merge_value result;	 /* of the next exit; word 0: none */
+	struct merge_pointee *result_to; /* NULL: no result had one so far */
+	struct merge_value own; /* the program's own event that comes next */
 	struct merge_open *open;
 	size_t nopen, nshown, open_cap; /* shown: those that are not left out */
 	uint64_t last_ns;		/* of the event passed on last */
@@ -130,19 +139,60 @@ static void thread_deinit(struct merge_thread *t)
 	free(t->event);
 	free(t->open);
 	free(t->value);
+	free(t->bytes);
+	free(t->result_to);
 	t->event = NULL;
 	t->open = NULL;
 	t->value = NULL;
+	t->bytes = NULL;
+	t->result_to = NULL;
+}
+
+static enum call_word kind_of(const struct merge_value *v)
+{
+	return v->word & 0xff;
+}
+
+static uint32_t count_of(uint64_t word)
+{
+	return word >> CALL_BYTES_COUNT_SHIFT & CALL_BYTES_COUNT_MASK;
+}
+
+static enum value_state state_of(uint64_t word)
+{
+	return word >> CALL_BYTES_STATE_SHIFT & 0xf;
+}
+
+/* False: no memory. */
+static bool keep_bytes(struct merge_thread *t, const struct call_more *more)
+{
+	const uint64_t word = more->word[0];
+	const struct merge_value v = { more->at, word, t->nbytes };
+	const enum value_state state = state_of(word);
+	const size_t words = (count_of(word) + 7) / 8;
+
+	if (count_of(word) > CALL_BYTES_MAX || more->n < 1 + words ||
+	    (state != VALUE_OK && state != VALUE_CUT && state != VALUE_UNREADABLE))
+		return true;
+	for (size_t i = 0; i < words; i++)
+		if (!vec_push(t->bytes, t->nbytes, t->bytes_cap, more->word[1 + i]))
+			return false;
+	return vec_push(t->value, t->nvalues, t->value_cap, v);
 }
 
 static bool keep_values(struct merge_thread *t, const struct call_batch *b)
 {
-	t->value_at = t->nvalues = 0;
+	t->value_at = t->nvalues = t->nbytes = 0;
 	for (size_t i = 0; i < b->nmore; i++) {
 		const struct call_more *more = &b->more[i];
 		const struct merge_value v = { more->at, more->word[0], more->n > 1 ? more->word[1] : 0,
 					       more->n > 2 ? more->word[2] : 0 };
 
+		if (kind_of(&v) == CALL_WORD_BYTES) {
+			if (!keep_bytes(t, more))
+				return false;
+			continue;
+		}
 		if (more->n > 1 && !vec_push(t->value, t->nvalues, t->value_cap, v))
 			return false;
 	}
@@ -166,22 +216,56 @@ static bool keep_batch(struct merge_thread *t, const struct call_batch *b)
 	return keep_values(t, b);
 }
 
-static enum call_word kind_of(const struct merge_value *v)
+static const uint8_t *bytes_of(const struct merge_thread *t, const struct merge_value *v)
 {
-	return call_word_kind(v->word);
+	return count_of(v->word) ? (const uint8_t *)(t->bytes + v->value) : NULL;
 }
 
-/* Values before the next event: a result is kept for its exit, others have lost their call. */
-static void take_values(struct merge_thread *t)
+/* What it points to comes behind a result. False: no memory. */
+static bool keep_result_to(struct merge_thread *t, const struct merge_value *v)
+{
+	const uint8_t *bytes = bytes_of(t, v);
+
+	if (!t->result_to)
+		t->result_to = malloc(sizeof(*t->result_to));
+	if (!t->result_to)
+		return false;
+	t->result_to->word = v->word;
+	if (bytes)
+		memcpy(t->result_to->bytes, bytes, count_of(v->word));
+	return true;
+}
+
+static uint32_t number_of(const struct merge_value *v)
+{
+	return v->word >> CALL_WORD_NUMBER_SHIFT & 0xff;
+}
+
+static void forget_result(struct merge_thread *t)
+{
+	t->result.word = 0;
+	if (t->result_to)
+		t->result_to->word = 0;
+}
+
+/* Values before the next event: a result is kept for its exit, others have lost their call. False: no memory. */
+static bool take_values(struct merge_thread *t)
 {
 	for (; t->value_at < t->nvalues && t->value[t->value_at].at <= t->at; t->value_at++) {
 		const struct merge_value *v = &t->value[t->value_at];
 
-		if (kind_of(v) == CALL_WORD_RESULT)
+		if (kind_of(v) == CALL_WORD_RESULT) {
 			t->result = *v;
-		else if (kind_of(v) == CALL_WORD_EVENT)
+			if (t->result_to)
+				t->result_to->word = 0;
+		} else if (kind_of(v) == CALL_WORD_EVENT) {
 			t->own = *v;
+		} else if (kind_of(v) == CALL_WORD_BYTES && number_of(v) == CALL_BYTES_RESULT &&
+			   !keep_result_to(t, v)) {
+			return false;
+		}
 	}
+	return true;
 }
 
 /* The next batch of the thread, or its end. */
@@ -191,7 +275,8 @@ static struct wc_error *load(struct call_merge *m, struct merge_thread *t)
 	struct call_batch b;
 	bool more, torn;
 
-	take_values(t);
+	if (!take_values(t))
+		return &wc_enomem;
 	call_reader_damage(m->reader, &before);
 	more = call_reader_next(m->reader, (size_t)(t - m->thread), &b);
 	call_reader_damage(m->reader, &after);
@@ -262,8 +347,9 @@ static void *of_type(const struct type_event *t)
 	return (void *)(((uintptr_t)t->size << 8 | (uintptr_t)t->kind) + 1);
 }
 
-/* Appends @value, or that there is none, of the type @id. */
-static void put_value(struct call_merge *m, uint32_t id, const uint64_t *value, size_t *len)
+/* Appends @value, or that there is none, of the type @id. @to: what it points to, whose bytes are @bytes; 0: not known. */
+static void put_value(struct call_merge *m, uint32_t id, const uint64_t *value, uint64_t to,
+		      const uint8_t *bytes, size_t *len)
 {
 	const uintptr_t type = (uintptr_t)map64_get(&m->types, id);
 	const enum type_kind kind = type ? (enum type_kind)((type - 1) & 0xff) : TYPE_UNKNOWN;
@@ -274,8 +360,13 @@ static void put_value(struct call_merge *m, uint32_t id, const uint64_t *value, 
 		v.state = VALUE_OK;
 		v.bytes = (const uint8_t *)value;
 		v.size = size;
-		if (kind == TYPE_POINTER && !*value)
+		if ((kind == TYPE_POINTER || kind == TYPE_STRING) && !*value) {
 			v.to_state = VALUE_NULL;
+		} else if (to) {
+			v.to_state = state_of(to);
+			v.to = bytes;
+			v.to_len = count_of(to);
+		}
 	}
 	call_values_put(m->values, CALL_VALUES_MAX, len, kind, &v);
 }
@@ -297,23 +388,30 @@ static void put_parameters(struct call_merge *m, struct merge_thread *t, struct 
 {
 	const struct merge_function *f = typed_function(m, c->function);
 	const uint64_t *value[FUNCTION_PARAMS_MAX] = { 0 };
+	const struct merge_value *to[FUNCTION_PARAMS_MAX] = { 0 };
 	size_t len = 0, n = 0;
 
 	c->values = NULL;
 	c->values_len = 0;
 	for (; t->value_at < t->nvalues && t->value[t->value_at].at == t->at; t->value_at++) {
 		const struct merge_value *v = &t->value[t->value_at];
-		const uint32_t number = v->word >> CALL_WORD_NUMBER_SHIFT & 0xff;
+		const uint32_t number = number_of(v);
 
-		if (kind_of(v) != CALL_WORD_VALUE)
+		if (kind_of(v) != CALL_WORD_VALUE &&
+		    (kind_of(v) != CALL_WORD_BYTES || number == CALL_BYTES_RESULT))
 			break;
-		if (f && shown_id(m, function_of(v)) == c->function && number < f->nparams) {
+		if (!f || shown_id(m, function_of(v)) != c->function || number >= f->nparams)
+			continue;
+		if (kind_of(v) == CALL_WORD_BYTES) {
+			to[number] = v;
+		} else {
 			value[number] = &v->value;
 			n++;
 		}
 	}
 	for (uint32_t i = 0; n && i < f->nparams; i++)
-		put_value(m, f->param[i], value[i], &len);
+		put_value(m, f->param[i], value[i], to[i] ? to[i]->word : 0,
+			  to[i] ? bytes_of(t, to[i]) : NULL, &len);
 	if (n) {
 		c->values = m->values;
 		c->values_len = (uint32_t)len;
@@ -323,6 +421,7 @@ static void put_parameters(struct call_merge *m, struct merge_thread *t, struct 
 static void put_result(struct call_merge *m, struct merge_thread *t, struct return_event *r)
 {
 	const struct merge_function *f = typed_function(m, r->function);
+	const struct merge_pointee *to = t->result_to;
 	size_t len = 0;
 
 	r->values = NULL;
@@ -330,7 +429,9 @@ static void put_result(struct call_merge *m, struct merge_thread *t, struct retu
 	if (!f || r->how != RETURN_RETURNED || kind_of(&t->result) != CALL_WORD_RESULT ||
 	    shown_id(m, function_of(&t->result)) != r->function)
 		return;
-	put_value(m, f->return_type, &t->result.value, &len);
+	if (to && shown_id(m, (uint32_t)(to->word >> CALL_WORD_FUNCTION_SHIFT)) != r->function)
+		to = NULL;
+	put_value(m, f->return_type, &t->result.value, to ? to->word : 0, to ? to->bytes : NULL, &len);
 	r->values = m->values;
 	r->values_len = (uint32_t)len;
 }
@@ -413,7 +514,8 @@ static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t,
 {
 	const struct merge_event e = t->event[t->at];
 
-	take_values(t);
+	if (!take_values(t))
+		return &wc_enomem;
 	t->at++;
 	t->last_ns = m->sums.last_ns = time_ns;
 	*ret = NULL;
@@ -430,7 +532,7 @@ static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t,
 		m->sums.exits_before++;
 	}
 	if (e.what != CALL_MORE)
-		t->result.word = 0; /* it was of this event, or of one that is missing */
+		forget_result(t); /* it was of this event, or of one that is missing */
 	if (t->at < t->n)
 		go_on_at(m, t->event[t->at].time_ns);
 	return NULL;

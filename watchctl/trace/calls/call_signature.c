@@ -45,6 +45,10 @@ static enum type_kind kind_of(char c)
 		return TYPE_ENUM;
 	case SIGNATURE_POINTER:
 		return TYPE_POINTER;
+	case SIGNATURE_STRING:
+		return TYPE_STRING;
+	case SIGNATURE_ARRAY:
+		return TYPE_ARRAY;
 	case SIGNATURE_VOID:
 		return TYPE_VOID;
 	case SIGNATURE_CODE:
@@ -95,7 +99,7 @@ static uint32_t take_type(struct reading *r, unsigned int depth, uint64_t *hash)
 	if (type->kind == TYPE_ENUM) {
 		type->nenumerators = take_enumerators(r, enumerator, hash);
 		type->enumerator = enumerator;
-	} else if (type->kind == TYPE_POINTER) {
+	} else if (type->kind == TYPE_POINTER || type->kind == TYPE_STRING || type->kind == TYPE_ARRAY) {
 		uint64_t of = 0;
 
 		type->target = take_type(r, depth + 1, &of);

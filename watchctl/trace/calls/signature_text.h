@@ -4,9 +4,9 @@
  *	signature	type of the result, then for each parameter: 'p' NAME, type
  *	type		KIND SIZE ' ' NAME		SIZE in bytes, decimal; NAME as the source has it
  *			of 'e' and 'E': as many lines '=' VALUE ' ' NAME as there are, then '.'
- *			of 'p': the type that it points to
+ *			of 'p' and 's': the type that it points to; of 'a': that of an element
  *	KIND		i signed, u unsigned, b bool, c signed char, f float, e enumeration, E a signed one, p pointer,
- *			v void, x code, ? another
+ *			s pointer to a string that is recorded, a array, v void, x code, ? another
  */
 #ifndef WATCHCTL_TRACE_CALLS_SIGNATURE_TEXT_H
 #define WATCHCTL_TRACE_CALLS_SIGNATURE_TEXT_H
@@ -20,6 +20,8 @@ enum signature_kind {
 	SIGNATURE_ENUM = 'e',
 	SIGNATURE_SIGNED_ENUM = 'E',
 	SIGNATURE_POINTER = 'p',
+	SIGNATURE_STRING = 's',
+	SIGNATURE_ARRAY = 'a',
 	SIGNATURE_VOID = 'v',
 	SIGNATURE_CODE = 'x',
 	SIGNATURE_OTHER = '?',
