@@ -38,6 +38,7 @@ enum {
 	T_LOOP,
 	T_MANY,
 	T_EMPTY,
+	T_OPAQUE_POINTER,
 	TYPES
 };
 
@@ -78,6 +79,7 @@ static const struct type_event all[TYPES] = {
 	[T_EITHER] = { .kind = TYPE_UNION, .size = 4, .nmembers = 2, .member = either },
 	[T_OUTER] = { .kind = TYPE_STRUCT, .size = 20, .nmembers = 3, .member = outer },
 	[T_VOID] = { .kind = TYPE_VOID },
+	[T_OPAQUE_POINTER] = { .kind = TYPE_POINTER, .size = 8, .target = T_OPAQUE },
 	[T_VOID_POINTER] = { .kind = TYPE_POINTER, .size = 8, .target = T_VOID },
 	[T_REGISTER] = { .kind = TYPE_REGISTER, .size = 8 },
 	[T_OPAQUE] = { .kind = TYPE_UNKNOWN, .size = 12 },
@@ -206,6 +208,8 @@ static void pointers_and_what_they_point_to(void **state)
 	assert_string_equal(text_of(T_NODE_POINTER, &v), "0x5555 -> {next = NULL, ...}");
 	v = pointer(&p, VALUE_CUT, &n, 10);
 	assert_string_equal(text_of(T_NODE_POINTER, &v), "0x5555 -> {next = NULL, key = ...}");
+	v = pointer(&p, VALUE_CUT, "\x01\x02\x03", 3);
+	assert_string_equal(text_of(T_OPAQUE_POINTER, &v), "0x5555 -> <01 02 03 ...>");
 	v = pointer(&p, VALUE_OK, "\xde\xad", 2);
 	assert_string_equal(text_of(T_VOID_POINTER, &v), "0x5555 -> 0xadde");
 }

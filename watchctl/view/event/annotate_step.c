@@ -53,6 +53,15 @@ static void add_texts(struct annotate_steps *s, struct view_value *v)
 	s->texts_len += n;
 }
 
+static bool points_to_bytes(const struct annotate_steps *s, const struct type_event *type)
+{
+	const struct type_event *to = NULL;
+
+	if (type && type->kind == TYPE_POINTER)
+		to = step_types_get(&s->types, type->target);
+	return to && (to->kind == TYPE_ARRAY || to->kind == TYPE_UNKNOWN);
+}
+
 /* The next value; false: there is none. */
 static bool next_value(struct annotate_steps *s, struct call_values_reader *r, const char *name,
 		       uint32_t type, struct view_value *ret)
@@ -60,6 +69,7 @@ static bool next_value(struct annotate_steps *s, struct call_values_reader *r, c
 	*ret = (struct view_value){ .name = name, .type = step_types_get(&s->types, type) };
 	if (!call_values_next(r, ret->type, &ret->v))
 		return false;
+	ret->to_is_bytes = points_to_bytes(s, ret->type);
 	if (s->flags & ANNOTATE_TEXT)
 		add_texts(s, ret);
 	return true;

@@ -198,18 +198,24 @@ static void put_long_double(struct out *o, const uint8_t *bytes)
 	put(o, text);
 }
 
-static void put_raw(struct out *o, const uint8_t *bytes, size_t n)
+/* @cut: there are more, which were not recorded. */
+static void put_hex(struct out *o, const uint8_t *bytes, size_t n, bool cut)
 {
 	size_t i;
 
+	put(o, "<");
+	for (i = 0; i < n && i < BYTES_MAX && !o->full; i++)
+		putf(o, "%s%02x", i ? " " : "", bytes[i]);
+	put(o, cut || i < n ? " ...>" : ">");
+}
+
+static void put_raw(struct out *o, const uint8_t *bytes, size_t n)
+{
 	if (n && n <= 8) {
 		putf(o, "0x%llx", (unsigned long long)step_value_load(bytes, n));
 		return;
 	}
-	put(o, "<");
-	for (i = 0; i < n && i < BYTES_MAX && !o->full; i++)
-		putf(o, "%s%02x", i ? " " : "", bytes[i]);
-	put(o, i < n ? " ...>" : ">");
+	put_hex(o, bytes, n, false);
 }
 
 static void put_pointer(struct out *o, uint64_t p)
@@ -336,7 +342,9 @@ static void put_any(struct out *o, const struct type_event *t, const uint8_t *by
 {
 	if (t && t->size && n > t->size)
 		n = t->size;
-	if (depth > DEPTH_MAX || (t && n < t->size && !is_composed(t->kind))) {
+	if (t && t->kind == TYPE_UNKNOWN && n && n < t->size && depth <= DEPTH_MAX) {
+		put_hex(o, bytes, n, true);
+	} else if (depth > DEPTH_MAX || (t && n < t->size && !is_composed(t->kind))) {
 		put(o, "...");
 	} else if (!t || !t->size) {
 		if (n)

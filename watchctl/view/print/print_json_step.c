@@ -86,6 +86,9 @@ static void put_pointee(struct json *j, const struct view_value *v)
 		put_string(j, &v->v);
 	else if (shown)
 		json_text_if(j, "to", v->to_text);
+	/* The text may leave some out. */
+	if (shown && v->to_is_bytes)
+		json_bytes(j, "to_bytes", v->v.to, v->v.to_len);
 }
 
 static void put_value(struct json *j, const char *name, const struct view_value *v)
