@@ -172,9 +172,22 @@ bool capture_has(const struct capture *c, const char *name, bool is_pointer)
 	size_t i;
 
 	for (i = 0; i < c->n; i++)
-		if (!strcmp(c->name[i], name))
+		if (!strcmp(c->name[i].name, name))
 			return true;
 	return c->kind == CAPTURE_ALL || (c->kind == CAPTURE_SCALARS && !is_pointer);
+}
+
+enum capture_memory capture_memory_of(const struct capture *c, const char *name, uint32_t *bytes)
+{
+	size_t i;
+
+	for (i = 0; i < c->n; i++) {
+		if (!c->name[i].memory || strcmp(c->name[i].name, name) != 0)
+			continue;
+		*bytes = c->name[i].bytes;
+		return c->name[i].memory;
+	}
+	return CAPTURE_NO_MEMORY;
 }
 
 /* Reading */
@@ -254,11 +267,45 @@ static struct wc_error *name_rule(struct rule *r, const struct toml *t, const st
 	return NULL;
 }
 
+static struct wc_error *wrong_memory(const struct toml *t, const struct toml_value *v)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text),
+		 "what a pointer points to is \"*NAME\", \"*NAME:str\" or \"*NAME:BYTES\", 1 to %u bytes",
+		 CAPTURE_BYTES_MAX);
+	return toml_error(t, v, text);
+}
+
+/* "len", "*node", "*name:str" or "*buf:64". Its name is the caller's, even if it fails. */
+static struct wc_error *read_name(const struct toml *t, const struct toml_value *v, struct capture_name *ret)
+{
+	const char *name = v->string + (*v->string == '*'), *how = name + strcspn(name, "*:");
+	const size_t digits = *how ? strspn(how + 1, "0123456789") : 0;
+
+	*ret = (struct capture_name){ .memory = *v->string == '*' ? CAPTURE_TYPE : CAPTURE_NO_MEMORY };
+	if (how == name || *how == '*' || (*how && !ret->memory))
+		return wrong_memory(t, v);
+	if (!strcmp(how, ":str")) {
+		ret->memory = CAPTURE_STRING;
+	} else if (*how) {
+		if (!digits || digits > 4 || how[1 + digits])
+			return wrong_memory(t, v);
+		ret->memory = CAPTURE_BYTES;
+		ret->bytes = (uint32_t)strtoul(how + 1, NULL, 10);
+		if (!ret->bytes || ret->bytes > CAPTURE_BYTES_MAX)
+			return wrong_memory(t, v);
+	}
+	ret->name = strndup(name, (size_t)(how - name));
+	return ret->name ? NULL : &wc_enomem;
+}
+
 /* "scalars" or "all" alone, or names. A list has one value each time. */
 static struct wc_error *add_capture(struct rule *r, const struct toml *t, const struct toml_value *v)
 {
 	struct capture *c = &r->capture;
-	char **more;
+	struct capture_name *more, name;
+	struct wc_error *err;
 
 	if (!r->allows)
 		return toml_error(
@@ -276,18 +323,16 @@ static struct wc_error *add_capture(struct rule *r, const struct toml *t, const 
 					 "\"scalars\", \"all\" or a list of parameters must be here: [\"len\", "
 					 "\"return\"]");
 	}
-	if (v->string[strcspn(v->string, "*:")])
-		return toml_error(
-			t, v,
-			"a list has names of parameters, and \"return\": what they point to is not recorded");
+	err = read_name(t, v, &name);
+	if (err)
+		return err;
 	more = reallocarray(c->name, c->n + 1, sizeof(*more));
-	if (!more)
+	if (!more) {
+		free(name.name);
 		return &wc_enomem;
+	}
 	c->name = more;
-	c->name[c->n] = strdup(v->string);
-	if (!c->name[c->n])
-		return &wc_enomem;
-	c->n++;
+	c->name[c->n++] = name;
 	c->kind = CAPTURE_NAMES;
 	return NULL;
 }
@@ -369,7 +414,7 @@ static void rule_deinit(struct rule *r)
 			regfree(&r->condition[i].regex);
 	}
 	for (i = 0; i < r->capture.n; i++)
-		free(r->capture.name[i]);
+		free(r->capture.name[i].name);
 	free(r->capture.name);
 	free(r->condition);
 	free(r->text);

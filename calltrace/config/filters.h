@@ -28,11 +28,20 @@ struct filters;
  *	capture = "scalars"		numbers, truth values, enumerators; of parameters and result
  *	capture = "all"			and pointers
  *	capture = ["len", "return"]	by name; the result is "return"
+ *	capture = ["*buf:64", "*name:str", "*node"]	and what they point to: so many bytes, a string, as much as their type says
  */
 struct capture {
 	enum capture_kind { CAPTURE_NOTHING, CAPTURE_SCALARS, CAPTURE_ALL, CAPTURE_NAMES } kind;
-	char **name;
+	struct capture_name *name;
 	size_t n;
+};
+
+#define CAPTURE_BYTES_MAX 1024u /* of what one points to */
+
+struct capture_name {
+	char *name;
+	enum capture_memory { CAPTURE_NO_MEMORY, CAPTURE_TYPE, CAPTURE_BYTES, CAPTURE_STRING } memory;
+	uint32_t bytes; /* CAPTURE_BYTES: how many */
 };
 
 /* The function that is to be traced, or not. */
@@ -54,5 +63,8 @@ bool filters_choose(const struct filters *f, const struct filter_subject *s, con
 
 /* The parameter @name, or the result ("return"), is one of those. */
 bool capture_has(const struct capture *c, const char *name, bool is_pointer);
+
+/* What is recorded of that to which it points. *@bytes: of CAPTURE_BYTES. */
+enum capture_memory capture_memory_of(const struct capture *c, const char *name, uint32_t *bytes);
 
 #endif

@@ -60,6 +60,45 @@ void attributes_correct(LLVMValueRef f)
 	correct_calls(f);
 }
 
+static const char *const unread[] = { "readnone", "writeonly", "initializes" };
+
+static void correct_parameter(LLVMValueRef f, LLVMValueRef of, LLVMAttributeIndex index)
+{
+	LLVMUseRef use;
+	size_t i;
+
+	for (i = 0; i < sizeof(unread) / sizeof(*unread); i++) {
+		const unsigned int kind = LLVMGetEnumAttributeKindForName(unread[i], strlen(unread[i]));
+
+		if (!kind)
+			continue;
+		if (of == f)
+			LLVMRemoveEnumAttributeAtIndex(f, index, kind);
+		for (use = LLVMGetFirstUse(of); use; use = LLVMGetNextUse(use)) {
+			LLVMValueRef user = LLVMGetUser(use);
+
+			if ((LLVMIsACallInst(user) || LLVMIsAInvokeInst(user)) &&
+			    LLVMGetCalledValue(user) == of)
+				LLVMRemoveCallSiteEnumAttribute(user, index, kind);
+		}
+	}
+	for (use = LLVMGetFirstUse(of); use; use = LLVMGetNextUse(use)) {
+		LLVMValueRef user = LLVMGetUser(use);
+
+		if (LLVMIsAConstantExpr(user) && LLVMGetConstOpcode(user) == LLVMBitCast)
+			correct_parameter(f, user, index);
+	}
+}
+
+void attributes_read_through(LLVMValueRef f, LLVMValueRef argument)
+{
+	unsigned int i;
+
+	for (i = 0; i < LLVMCountParams(f); i++)
+		if (LLVMGetParam(f, i) == argument)
+			correct_parameter(f, f, i + 1);
+}
+
 void attributes_keep_apart(LLVMValueRef f)
 {
 	LLVMContextRef c = LLVMGetModuleContext(LLVMGetGlobalParent(f));

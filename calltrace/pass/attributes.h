@@ -14,6 +14,9 @@ bool attributes_have_text(LLVMValueRef f, const char *name);
 /* @f writes to memory now, and so do calls of it. */
 void attributes_correct(LLVMValueRef f);
 
+/* @f reads what its @argument points to, whatever else it does with that. */
+void attributes_read_through(LLVMValueRef f, LLVMValueRef argument);
+
 /* The frame of @f is to stay its own. */
 void attributes_keep_apart(LLVMValueRef f);
 

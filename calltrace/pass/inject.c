@@ -128,30 +128,62 @@ static void prepare(struct inject *in, LLVMModuleRef m, const char *name)
 	declare_turn(in);
 }
 
+/* Says how much of what @name points to is wanted, which takes from @left. */
+static void want_memory(const struct capture *c, const char *name, uint32_t *left,
+			struct signature_pointee *to)
+{
+	uint32_t bytes = 0;
+	const enum capture_memory how = capture_memory_of(c, name, &bytes);
+
+	to->is_string = how == CAPTURE_STRING || (how == CAPTURE_TYPE && to->is_char);
+	if (to->is_string)
+		bytes = CAPTURE_BYTES_MAX;
+	else if (how == CAPTURE_TYPE)
+		bytes = to->size < CAPTURE_BYTES_MAX ? to->size : CAPTURE_BYTES_MAX;
+	if (bytes > *left)
+		bytes = *left;
+	to->bytes = how ? bytes : 0;
+	*left -= to->bytes;
+}
+
 /* Those of its values that are wanted, and where they are. */
 static void find_values(struct inject *in, const struct choice *c, struct captured *ret)
 {
+	uint32_t left = CALLTRACE_MEMORY_SUM, left_of_result = CAPTURE_BYTES_MAX;
+	bool has_types;
 	unsigned int i;
 
 	if (!c->capture)
 		return;
-	if (!signature_read(c->function, &ret->s)) {
-		in->untyped++;
-		return;
-	}
-	in->typed++;
-	for (i = 0; i < ret->s.nparams; i++)
+	has_types = signature_read(c->function, &ret->s);
+	for (i = 0; i < ret->s.nparams && has_types; i++) {
 		if (!capture_has(c->capture, ret->s.name[i], ret->s.is_pointer[i]))
 			ret->s.param[i] = NULL;
+		else if (ret->s.param[i] && ret->s.is_pointer[i])
+			want_memory(c->capture, ret->s.name[i], &left, &ret->s.to[i]);
+	}
 	ret->has_result = ret->s.has_result && capture_has(c->capture, "return", ret->s.result_is_pointer);
+	if (ret->has_result && ret->s.result_is_pointer)
+		want_memory(c->capture, "return", &left_of_result, &ret->s.result_to);
+	if (has_types && signature_write(c->function, &ret->s)) {
+		in->typed++;
+		return;
+	}
+	signature_deinit(&ret->s);
+	ret->has_result = false;
+	in->untyped++;
 }
 
 static void inject_function(struct inject *in, const struct choice *c)
 {
 	struct captured values = { 0 };
+	unsigned int i;
 
 	find_values(in, c, &values);
 	inject_events(in, c->function, inject_record(in, c, &values), &values);
+	for (i = 0; i < values.s.nparams; i++)
+		if (values.s.to[i].bytes)
+			attributes_read_through(c->function, values.s.param[i]);
 	signature_deinit(&values.s);
 }
 

@@ -1,4 +1,5 @@
 #include <stddef.h>
+#include <string.h>
 
 #include "calltrace/pass/inject_impl.h"
 
@@ -77,6 +78,42 @@ static LLVMBasicBlockRef write_value(struct inject *in, LLVMBasicBlockRef at, LL
 	return turn_if(in, at, to, full, value);
 }
 
+/* Declares it at its first use: programs without it link with an older libcalltrace, too. */
+static void declare_memory(struct inject *in)
+{
+	static const char *const attribute[] = { "nonlazybind", "nounwind" };
+	LLVMTypeRef params[4] = { in->ptr, in->i64, in->i32, in->i32 };
+	size_t i;
+
+	if (in->memory)
+		return;
+	in->memory_type = LLVMFunctionType(in->nothing, params, 4, 0);
+	in->memory = LLVMAddFunction(in->module, "__calltrace_memory", in->memory_type);
+	for (i = 0; i < sizeof(attribute) / sizeof(*attribute); i++)
+		LLVMAddAttributeAtIndex(
+			in->memory, LLVMAttributeFunctionIndex,
+			LLVMCreateEnumAttribute(
+				in->context,
+				LLVMGetEnumAttributeKindForName(attribute[i], strlen(attribute[i])), 0));
+}
+
+/* Behind the slot of the value @v, if what it points to is wanted. @number: as abi.h has it. */
+static void record_memory(struct inject *in, LLVMBasicBlockRef at, LLVMValueRef record, uint32_t number,
+			  LLVMValueRef v, const struct signature_pointee *to)
+{
+	LLVMValueRef value[4];
+
+	if (!to->bytes)
+		return;
+	declare_memory(in);
+	LLVMPositionBuilderAtEnd(in->builder, at);
+	value[0] = record;
+	value[1] = bits_of(in, v);
+	value[2] = LLVMConstInt(in->i32, to->bytes | (to->is_string ? CALLTRACE_STRING : 0), 0);
+	value[3] = LLVMConstInt(in->i32, number, 0);
+	LLVMBuildCall2(in->builder, in->memory_type, in->memory, value, 4, "");
+}
+
 /* Ends block @from, which has no end: if (__calltrace_on) goto the block that is returned; goto @to. */
 static LLVMBasicBlockRef begin_event(struct inject *in, LLVMBasicBlockRef from, LLVMBasicBlockRef to)
 {
@@ -136,6 +173,9 @@ static void inject_entry(struct inject *in, LLVMValueRef f, LLVMValueRef record,
 	for (n = 0; n < c->s.nparams; n++)
 		if (c->s.param[n])
 			at = write_value(in, at, body, record, CALLTRACE_VALUE, n, c->s.param[n]);
+	for (n = 0; n < c->s.nparams; n++)
+		if (c->s.param[n])
+			record_memory(in, at, record, n, c->s.param[n], &c->s.to[n]);
 	end_event(in, at, body);
 }
 
@@ -197,8 +237,11 @@ static void inject_exit(struct inject *in, LLVMBasicBlockRef block, LLVMValueRef
 		move(in->builder, i, rest);
 	}
 	at = begin_event(in, block, rest);
-	if (has_result && !call)
+	if (has_result && !call) {
 		at = write_value(in, at, rest, record, CALLTRACE_RESULT, 0, LLVMGetOperand(last, 0));
+		record_memory(in, at, record, CALLTRACE_NUMBER_RESULT, LLVMGetOperand(last, 0),
+			      &c->s.result_to);
+	}
 	end_event(in, write_event(in, at, rest, record, kind), rest);
 }
 

@@ -22,6 +22,8 @@ struct inject {
 	LLVMTypeRef write_type, frame_type;
 	LLVMValueRef value; /* the assembly for values */
 	LLVMTypeRef value_type;
+	LLVMValueRef memory; /* __calltrace_memory(); NULL: not used so far */
+	LLVMTypeRef memory_type;
 	LLVMMetadataRef likely, unlikely; /* branch weights */
 	uint32_t id;			  /* of the module: the upper half of its functions' ids */
 	uint32_t flags;			  /* enum calltrace_module_flags */

@@ -190,6 +190,59 @@ void put_type(std::string &text, const llvm::DIType *t, int depth)
 		put_type(text, base_of(llvm::cast<llvm::DIDerivedType>(b)), depth + 1);
 }
 
+const llvm::DIType *target_of(const llvm::DIType *t)
+{
+	return is_pointer(t) ? base_of(llvm::cast<llvm::DIDerivedType>(bare(t))) : nullptr;
+}
+
+signature_pointee pointee_of(const llvm::DIType *t)
+{
+	const auto *to = bare(target_of(t));
+	const uint64_t size = to ? to->getSizeInBits() / 8 : 0;
+	signature_pointee ret{};
+
+	ret.size = static_cast<unsigned int>(size < UINT32_MAX ? size : UINT32_MAX);
+	ret.is_char = kind_of(to) == SIGNATURE_CHAR && size == 1;
+	return ret;
+}
+
+void put_line(std::string &text, signature_kind kind, unsigned int size, const std::string &name)
+{
+	text += static_cast<char>(kind) + std::to_string(size) + " " + name + "\n";
+}
+
+// The target of a pointer of which @bytes are recorded: as its type says, several of these, or bytes.
+void put_target(std::string &text, const llvm::DIType *to, const signature_pointee &p)
+{
+	const auto kind = kind_of(to);
+	const bool has_elements = p.size && p.bytes % p.size == 0 && kind != SIGNATURE_OTHER &&
+				  !(kind == SIGNATURE_UNSIGNED && p.size == 1);
+
+	if (p.bytes == p.size) {
+		put_type(text, to, 1);
+	} else if (has_elements) {
+		put_line(text, SIGNATURE_ARRAY, p.bytes,
+			 name_of(to) + "[" + std::to_string(p.bytes / p.size) + "]");
+		put_type(text, to, 2);
+	} else {
+		put_line(text, SIGNATURE_OTHER, p.bytes, name_of(to));
+	}
+}
+
+// A parameter or result.
+void put_value_type(std::string &text, const llvm::DIType *t, const signature_pointee &p)
+{
+	if (!p.bytes) {
+		put_type(text, t, 0);
+		return;
+	}
+	put_line(text, p.is_string ? SIGNATURE_STRING : SIGNATURE_POINTER, 8, name_of(t));
+	if (p.is_string)
+		put_type(text, target_of(t), 1);
+	else
+		put_target(text, target_of(t), p);
+}
+
 // Values
 
 // The bytes of a value of this type in a register; 0: it is in none, or in several.
@@ -322,7 +375,6 @@ extern "C" int signature_read(LLVMValueRef function, struct signature *ret)
 {
 	auto &f = *llvm::unwrap<llvm::Function>(function);
 	const auto *sp = f.getSubprogram();
-	std::string text;
 
 	*ret = {};
 	if (!sp || !sp->getType() || !sp->getType()->getTypeArray() || !sp->getType()->getTypeArray().size())
@@ -335,20 +387,32 @@ extern "C" int signature_read(LLVMValueRef function, struct signature *ret)
 	if (ret->nparams && ret->nparams == n && !types[n])
 		ret->nparams--;
 	find_parameters(f, sp, types, ret);
-	put_type(text, types[0], 0);
 	for (unsigned int i = 0; i < ret->nparams; i++) {
 		if (!ret->name[i])
 			ret->name[i] = strdup("");
 		if (!ret->name[i])
 			return 0;
 		ret->is_pointer[i] = is_pointer(types[i + 1]);
-		text += std::string(1, SIGNATURE_PARAM) + ret->name[i] + "\n";
-		put_type(text, types[i + 1], 0);
+		ret->to[i] = pointee_of(types[i + 1]);
 	}
 	ret->has_result = types[0] && fits(f.getReturnType(), types[0]);
 	ret->result_is_pointer = is_pointer(types[0]);
-	ret->text = strdup(text.c_str());
-	return ret->text != nullptr;
+	ret->result_to = pointee_of(types[0]);
+	return 1;
+}
+
+extern "C" int signature_write(LLVMValueRef function, struct signature *s)
+{
+	const auto types = llvm::unwrap<llvm::Function>(function)->getSubprogram()->getType()->getTypeArray();
+	std::string text;
+
+	put_value_type(text, types[0], s->result_to);
+	for (unsigned int i = 0; i < s->nparams; i++) {
+		text += std::string(1, SIGNATURE_PARAM) + s->name[i] + "\n";
+		put_value_type(text, types[i + 1], s->to[i]);
+	}
+	s->text = strdup(text.c_str());
+	return s->text != nullptr;
 }
 
 extern "C" void signature_deinit(struct signature *s)

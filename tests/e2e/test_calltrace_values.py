@@ -115,7 +115,7 @@ def test_without_debug_information_there_are_no_values_and_that_is_said(tmp_path
     assert [e["function"] for e in events(tmp_path / "run.log") if e["type"] == "call"] == ["main"]
 
 
-@pytest.mark.parametrize("text, words", [('[[block]]\ncapture = "all"\n', "[[allow]]"), ('[[allow]]\ncapture = "some"\n', "scalars"), ("[[allow]]\ncapture = 3\n", "scalars"), ('[[allow]]\ncapture = ["*buf:64"]\n', "point to")])
+@pytest.mark.parametrize("text, words", [('[[block]]\ncapture = "all"\n', "[[allow]]"), ('[[allow]]\ncapture = "some"\n', "scalars"), ("[[allow]]\ncapture = 3\n", "scalars"), ('[[allow]]\ncapture = ["*buf:0"]\n', "points to")])
 def test_a_wrong_capture_is_shown(tmp_path, text, words):
     (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
     (tmp_path / "f.toml").write_text(text)
