@@ -248,3 +248,17 @@ int main(int c, char **v) { char b[64] = "secret"; return login(v[1], b); }
     page = tmp_path / "page.html"
     subprocess.run([WATCHCTL, "report", str(tmp_path / "alice.log"), "--html", str(page)], check=True, timeout=WAIT, capture_output=True)
     assert "alice" in page.read_text()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_ir_is_valid_and_no_parameter_is_said_to_be_unread(tmp_path, version):
+    (tmp_path / "a.c").write_text('__attribute__((noinline)) void writes(char *buf) { buf[0] = 1; }\nvoid calls(char *p) { writes(p); }\n')
+    said = {}
+    for capture in ('["buf"]', '["*buf:8"]'):
+        for source in (tmp_path / "a.c", SOURCES / "memory.c"):
+            compile(CC, source, tmp_path / "a.bc", "-O2", "-g", "-c", "-emit-llvm", "-Wno-unused-command-line-argument", filters(tmp_path, CAPTURE if source.name == "memory.c" else capture), CALLTRACE_CLANG=f"clang-{version}")
+            ran = subprocess.run([f"opt-{version}", "a.bc", "-passes=verify", "-S", "-o", source.stem + ".ll"], capture_output=True, text=True, cwd=tmp_path, timeout=WAIT)
+            assert (ran.returncode, ran.stderr) == (0, "")
+        said[capture] = [line for line in (tmp_path / "a.ll").read_text().splitlines() if re.search(r"(define|call).*@writes\(", line)]
+        assert "@__calltrace_memory(" in (tmp_path / "memory.ll").read_text()
+    assert len(said['["*buf:8"]']) == 2 and "writeonly" in said['["buf"]'][0] and "writeonly" not in "".join(said['["*buf:8"]'])
