@@ -63,7 +63,7 @@ struct merge_thread {
 	size_t nbytes, bytes_cap;
 	struct merge_value result;	 /* of the next exit; word 0: none */
 	struct merge_pointee *result_to; /* NULL: no result had one so far */
-	struct merge_value own; /* the program's own event that comes next */
+	struct merge_value own;		 /* the program's own event that comes next */
 	struct merge_open *open;
 	size_t nopen, nshown, open_cap; /* shown: those that are not left out */
 	uint64_t last_ns;		/* of the event passed on last */
@@ -167,7 +167,7 @@ static enum value_state state_of(uint64_t word)
 static bool keep_bytes(struct merge_thread *t, const struct call_more *more)
 {
 	const uint64_t word = more->word[0];
-	const struct merge_value v = { more->at, word, t->nbytes };
+	const struct merge_value v = { .at = more->at, .word = word, .value = t->nbytes };
 	const enum value_state state = state_of(word);
 	const size_t words = (count_of(word) + 7) / 8;
 
