@@ -140,6 +140,14 @@ static bool rule_matches(const struct rule *r, const struct filter_subject *s)
 	return !memcmp(is_asked, is_met, sizeof(is_asked));
 }
 
+bool filters_capture(const struct filters *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->rule[i].capture.kind)
+			return true;
+	return false;
+}
+
 /* The first of those that allow, or block; of those that capture something, if @captures. */
 static const struct rule *matching(const struct filters *f, bool allows, bool captures,
 				   const struct filter_subject *s)

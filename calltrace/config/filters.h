@@ -56,6 +56,9 @@ struct filter_subject {
 struct wc_error *filters_new(const struct toml *t, struct filters **ret);
 void filters_free(struct filters *f); /* accepts NULL */
 
+/* One of the rules has a `capture`. */
+bool filters_capture(const struct filters *f);
+
 /* True: @s is traced. *@rule: the rule that says so, as "[[allow]] NAME"; NULL: there is none. *@capture: NULL, or of the
  * first [[allow]] that matches and has one; it is @f's. @f may be NULL. */
 bool filters_choose(const struct filters *f, const struct filter_subject *s, const char **rule,

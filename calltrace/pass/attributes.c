@@ -99,11 +99,22 @@ void attributes_read_through(LLVMValueRef f, LLVMValueRef argument)
 			correct_parameter(f, f, i + 1);
 }
 
+static void add(LLVMValueRef f, const char *name)
+{
+	const unsigned int kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+	LLVMContextRef c = LLVMGetModuleContext(LLVMGetGlobalParent(f));
+
+	LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c, kind, 0));
+}
+
 void attributes_keep_apart(LLVMValueRef f)
 {
-	LLVMContextRef c = LLVMGetModuleContext(LLVMGetGlobalParent(f));
-	const unsigned int kind = LLVMGetEnumAttributeKindForName("noinline", 8);
-
 	if (!attributes_have(f, "alwaysinline"))
-		LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c, kind, 0));
+		add(f, "noinline");
+}
+
+void attributes_keep_called(LLVMValueRef f)
+{
+	attributes_keep_apart(f);
+	add(f, "noduplicate");
 }

@@ -20,4 +20,7 @@ void attributes_read_through(LLVMValueRef f, LLVMValueRef argument);
 /* The frame of @f is to stay its own. */
 void attributes_keep_apart(LLVMValueRef f);
 
+/* Before the optimizer: it is neither inlined, nor are there copies of it for some of its arguments, which would be inlined. */
+void attributes_keep_called(LLVMValueRef f);
+
 #endif

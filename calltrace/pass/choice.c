@@ -205,3 +205,20 @@ void choices_deinit(struct choices *c)
 	map64_deinit(&c->of);
 	*c = (struct choices){ 0 };
 }
+
+bool choices_keep_apart(LLVMModuleRef m, const struct settings *s)
+{
+	struct choices c = { 0 };
+	bool has_changed = false;
+
+	if (choices_make(&c, m, s)) {
+		for (size_t i = 0; i < c.n; i++) {
+			if (!c.choice[i].is_traced || !c.choice[i].capture)
+				continue;
+			attributes_keep_called(c.choice[i].function);
+			has_changed = true;
+		}
+	}
+	choices_deinit(&c);
+	return has_changed;
+}

@@ -39,6 +39,9 @@ struct choices {
 bool choices_make(struct choices *c, LLVMModuleRef m, const struct settings *s);
 void choices_deinit(struct choices *c);
 
+/* Functions of @m whose values are wanted are not to be inlined. True: something has changed. */
+bool choices_keep_apart(LLVMModuleRef m, const struct settings *s);
+
 static inline bool choices_has(const struct choices *c, LLVMValueRef f)
 {
 	const struct choice *found = map64_get(&c->of, (uint64_t)(uintptr_t)f);

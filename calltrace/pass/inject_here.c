@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "calltrace/config/filters.h"
 #include "calltrace/config/settings.h"
 #include "calltrace/pass/inject.h"
 #include "calltrace/pass/marks.h"
@@ -32,9 +33,14 @@ bool calltrace_mark_here(LLVMModuleRef m)
 {
 	struct settings s = { 0 };
 	struct wc_error *err = settings_read(&s);
-	const bool has_changed = !err && settings_is(&s, SET_before_inlining) &&
-				 settings_is(&s, SET_inject_instrumentation) && marks_place(m, &s);
+	bool has_changed = false;
 
+	if (err || !settings_is(&s, SET_inject_instrumentation))
+		has_changed = false;
+	else if (settings_is(&s, SET_before_inlining))
+		has_changed = marks_place(m, &s);
+	else if (s.filters && filters_capture(s.filters))
+		has_changed = choices_keep_apart(m, &s);
 	wc_error_free(err);
 	settings_deinit(&s);
 	return has_changed;

@@ -148,7 +148,7 @@ bool marks_place(LLVMModuleRef m, const struct settings *s)
 
 		list(&p, m, c, each);
 		if (each->is_traced && each->capture)
-			attributes_keep_apart(each->function);
+			attributes_keep_called(each->function);
 		if (!each->is_traced || each->capture || !may_be_inlined(c, each->function))
 			continue;
 		calltrace_shim_each_exit(each->function, personality, place_exit, &p);

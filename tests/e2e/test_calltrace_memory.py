@@ -262,3 +262,27 @@ def test_the_ir_is_valid_and_no_parameter_is_said_to_be_unread(tmp_path, version
         said[capture] = [line for line in (tmp_path / "a.ll").read_text().splitlines() if re.search(r"(define|call).*@writes\(", line)]
         assert "@__calltrace_memory(" in (tmp_path / "memory.ll").read_text()
     assert len(said['["*buf:8"]']) == 2 and "writeonly" in said['["buf"]'][0] and "writeonly" not in "".join(said['["*buf:8"]'])
+
+
+SMALL = """
+#include <stdio.h>
+int small(const char *name) { return *name; }
+int main(void) { printf("%c%c", small("one"), small("two")); return 0; }
+"""
+
+
+@pytest.mark.parametrize("options", ["-O1", "-O2", "-O3"])
+def test_functions_of_which_values_are_wanted_are_not_inlined(tmp_path, options):
+    (tmp_path / "a.c").write_text(SMALL)
+    traced = compile(CC, tmp_path / "a.c", tmp_path / "traced", "-g", options, filters(tmp_path, '["*name:str"]'))
+    assert execute(traced, tmp_path / "run.log") == (0, "ot")
+    found = [bytes.fromhex(pointee(v)[1]) for function, v in values(tmp_path / "run.log") if v["name"] == "name"]
+    assert sorted(found) == [b"one", b"two"]
+
+
+def test_a_parameter_of_which_no_value_is_wanted_is_its_name(tmp_path):
+    (tmp_path / "a.c").write_text('__attribute__((noinline)) int two(const char *name, int n) { return *name + n; }\nint main(int argc, char **argv) { return two("one", argc) == 1; }\n')
+    traced = compile(CC, tmp_path / "a.c", tmp_path / "traced", "-g", "-O0", filters(tmp_path, '["*name:str", "return"]'))
+    assert execute(traced, tmp_path / "run.log") == (0, "")
+    text = subprocess.run([WATCHCTL, "report", "--calls", str(tmp_path / "run.log")], capture_output=True, text=True, timeout=WAIT, check=True).stdout
+    assert 'two(name = "one", n) = 112 [' in text

@@ -140,6 +140,12 @@ static size_t value_bound(const size_t *width, size_t n, size_t room)
 	return bound;
 }
 
+/* Of calls that were compiled in, values are recorded by choice: of the others the name says enough. */
+static bool is_name_alone(const struct view_call *c, const struct view_value *v)
+{
+	return v->name && v->v.state == VALUE_NONE && !c->raw->nframes && !c->raw->sp;
+}
+
 /* What is left of the terminal's width for values, when their names and all else has its place. */
 static size_t bound_of(struct printer *p, const struct view_call *c)
 {
@@ -149,11 +155,14 @@ static size_t bound_of(struct printer *p, const struct view_call *c)
 	char text[VALUE_TEXT];
 
 	for (i = 0; i < c->nargs; i++) {
+		const bool has_value = !is_name_alone(c, &c->arg[i]);
+
 		clean_value(&c->arg[i], text, sizeof(text));
-		width[i] = utf8_columns(text);
+		width[i] = has_value ? utf8_columns(text) : 0;
 		used += 2;
 		if (c->arg[i].name)
-			used += utf8_columns(utf8_clean(c->arg[i].name, text, sizeof(text))) + 3;
+			used += utf8_columns(utf8_clean(c->arg[i].name, text, sizeof(text))) +
+				(has_value ? strlen(" = ") : 0);
 	}
 	return value_bound(width, c->nargs, p->opt.width > used ? p->opt.width - used : 0);
 }
@@ -168,6 +177,8 @@ static void add_args(struct printer *p, const struct view_call *c, struct text_b
 			text_buf_add(t, ", ");
 		if (c->arg[i].name) {
 			text_buf_add(t, utf8_clean(c->arg[i].name, text, sizeof(text)));
+			if (is_name_alone(c, &c->arg[i]))
+				continue;
 			text_buf_add(t, " = ");
 		}
 		clean_value(&c->arg[i], text, sizeof(text));
