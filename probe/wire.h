@@ -159,7 +159,7 @@ enum probe_shared_flags {
 	PROBE_NO_SYSCALLS =
 		2, /* a filter of the program's (seccomp) may kill it for ours: probe_read() reads nothing */
 	PROBE_RDPID = 4,      /* the processor has that: rdtscp takes twice as long as rdtsc */
-	PROBE_FAST_CALLS = 8, /* and tid_at is known: probe/calls/call_entry.S may do all by itself */
+	PROBE_FAST_CALLS = 8, /* and tid_at is known: call_entry.S and record_value.S may do all by themselves */
 };
 
 struct probe_shared {
@@ -189,7 +189,7 @@ _Static_assert(__builtin_offsetof(struct probe_shared, vector_bytes) == 28 &&
 		       __builtin_offsetof(struct probe_shared, vector_mask) == 32,
 	       "as vector.S has them");
 
-/* probe/calls/call_entry.S has these by number. */
+/* probe/calls/call_entry.S and probe/record_value.S have these by number. */
 _Static_assert(__builtin_offsetof(struct probe_site, id) == 32 &&
 		       __builtin_offsetof(struct probe_counter, lost) == 8 &&
 		       __builtin_offsetof(struct probe_counter, until) == 16 &&
@@ -244,8 +244,9 @@ _Static_assert(__builtin_offsetof(struct probe_slot, kind) == 6 &&
 		       __builtin_offsetof(struct probe_slot, tid) == 16 &&
 		       __builtin_offsetof(struct probe_slot, site) == 20 &&
 		       __builtin_offsetof(struct probe_slot, reserved) == 24 &&
-		       __builtin_offsetof(struct probe_slot, word) == 32 && PROBE_RECORD_CALL == 4,
-	       "as call_entry.S has them");
+		       __builtin_offsetof(struct probe_slot, word) == 32 && PROBE_RECORD_CALL == 4 &&
+		       PROBE_RECORD_VALUE == 1,
+	       "as call_entry.S and record_value.S have them");
 _Static_assert(sizeof(struct probe_slot) == PROBE_SLOT && sizeof(struct probe_more) == PROBE_SLOT, "slots");
 
 #endif

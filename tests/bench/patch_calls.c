@@ -1,8 +1,13 @@
-/* patch_calls - how long a call of an empty function takes: "patch_calls CALLS ROUNDS" prints ns for each, a round a line. */
+/*
+ * patch_calls - how long a call of an empty function takes: "patch_calls CALLS ROUNDS [PAUSE_MS]" prints ns for each, a round a
+ * line. In the pauses between rounds a reader takes what was recorded.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+uint64_t site(uint64_t a);
 
 __attribute__((noinline)) uint64_t site(uint64_t a)
 {
@@ -22,6 +27,8 @@ int main(int argc, char **argv)
 {
 	uint64_t calls = argc > 1 ? strtoull(argv[1], NULL, 0) : 1000000;
 	unsigned int rounds = argc > 2 ? (unsigned int)strtoul(argv[2], NULL, 0) : 5;
+	long pause_ms = argc > 3 ? atol(argv[3]) : 0;
+	const struct timespec pause = { pause_ms / 1000, pause_ms % 1000 * 1000000 };
 
 	for (unsigned int r = 0; r < rounds; r++) {
 		uint64_t begin = now_ns(), x = 0;
@@ -30,6 +37,7 @@ int main(int argc, char **argv)
 			x = site(x);
 		printf("%.3f\n", (double)(now_ns() - begin) / (double)(x ? x : 1));
 		fflush(stdout);
+		nanosleep(&pause, NULL);
 	}
 	return 0;
 }

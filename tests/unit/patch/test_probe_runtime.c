@@ -14,6 +14,7 @@
 
 #include "tests/unit/patch/probe_scene.h"
 #include "watchctl/code/regs.h"
+#include "watchctl/patch/probe/probe_cpu.h"
 
 /* rflags */
 #define CF 0x1u
@@ -162,25 +163,101 @@ static void a_value_is_recorded(void **state)
 	scene_close(&s);
 }
 
+/* Where this C library has the thread's number; 0: that is not found. */
+static int32_t own_tid_at(void)
+{
+	const uint32_t tid = (uint32_t)syscall(SYS_gettid);
+	uint64_t fs;
+
+	assert_return_code(syscall(SYS_arch_prctl, 0x1003 /* ARCH_GET_FS */, &fs), 0);
+	for (int32_t at = 8; at < 2000; at += 4)
+		if (*(const uint32_t *)(fs + (uint64_t)at) == tid)
+			return at;
+	return 0;
+}
+
 static void the_thread_is_found_where_the_c_library_has_it(void **state)
 {
 	struct caller_regs in = some_regs(0), out;
 	const uint32_t tid = (uint32_t)syscall(SYS_gettid);
 	struct scene_record r;
 	struct scene s;
-	uint64_t fs;
 
 	scene_open(&s, HEADER "PROBE(a) { probe_value(probe_thread()); }\n");
-	assert_return_code(syscall(SYS_arch_prctl, 0x1003 /* ARCH_GET_FS */, &fs), 0);
-	for (int32_t at = 8; at < 2000 && !s.shared->tid_at; at += 4)
-		if (*(const uint32_t *)(fs + (uint64_t)at) == tid)
-			s.shared->tid_at = at;
+	s.shared->tid_at = own_tid_at();
 	if (!s.shared->tid_at)
 		skip();
 	scene_run(&s, 0, &in, &out);
 	scene_record(&s, &r);
 	assert_int_equal(r.word[0], tid);
 	assert_int_equal(r.head.tid, tid);
+	scene_close(&s);
+}
+
+/* What probe_value() needs to write records without C code. */
+static void be_fast(struct scene *s)
+{
+	struct probe_shared cpu = { 0 };
+
+	probe_cpu_describe(&cpu);
+	s->shared->tid_at = own_tid_at();
+	if (!s->shared->tid_at || !(cpu.flags & PROBE_RDPID))
+		skip();
+	s->shared->flags |= PROBE_RDPID | PROBE_FAST_CALLS;
+}
+
+static void a_value_is_recorded_by_the_short_way_too(void **state)
+{
+	struct caller_regs in = some_regs(CF | OF), out;
+	struct scene_record r;
+	struct scene s;
+
+	scene_open(&s, HEADER "PROBE(a) { probe_value(p->regs->r12); probe_value(p->regs->r10); }\n");
+	be_fast(&s);
+	check_all_flags(&s, 0);
+	while (scene_next(&s, &r))
+		;
+	scene_run(&s, 0, &in, &out);
+	check_same(&in, &out);
+	for (uint64_t value = 12; value >= 10; value -= 2) {
+		assert_true(scene_next(&s, &r));
+		assert_int_equal(r.head.kind, PROBE_RECORD_VALUE);
+		assert_int_equal(r.head.more, 0);
+		assert_int_equal(r.head.nbytes, 0);
+		assert_int_equal(r.head.site, 0);
+		assert_int_equal(r.head.tid, syscall(SYS_gettid));
+		assert_in_range(r.head.time, probe_ticks() - 10000000000u, probe_ticks());
+		assert_int_equal(r.word[0], value);
+	}
+	assert_false(scene_next(&s, &r));
+	scene_close(&s);
+}
+
+static void the_short_way_counts_what_finds_no_room(void **state)
+{
+	struct caller_regs in = some_regs(0), out;
+	struct scene_record r;
+	unsigned int n = 0;
+	struct scene s;
+
+	scene_open_with(&s, NULL, HEADER "PROBE(a) { probe_value(p->regs->rsi); }\n", 1, 16);
+	be_fast(&s);
+	for (unsigned int i = 0; i < 50; i++) {
+		in.rsi = i;
+		scene_run(&s, 0, &in, &out);
+		check_same(&in, &out);
+	}
+	assert_int_equal(s.counter[0].count, 50);
+	assert_int_equal(s.counter[0].lost, 34);
+	for (; scene_next(&s, &r); n++)
+		assert_int_equal(r.word[0], n);
+	assert_int_equal(n, 16);
+	/* A ring that was given up is not written to. */
+	s.shared->ring[0].retired = 1;
+	scene_run(&s, 0, &in, &out);
+	check_same(&in, &out);
+	assert_false(scene_next(&s, &r));
+	assert_int_equal(s.counter[0].lost, 35);
 	scene_close(&s);
 }
 
@@ -460,6 +537,42 @@ static void records_of_four_threads_are_all_accounted_for(void **state)
 	}
 }
 
+static void values_of_four_threads_are_all_accounted_for(void **state)
+{
+	struct runner r[4] = { 0 };
+	struct scene_record rec;
+	struct scene s;
+
+	for (uint32_t nrings = 1; nrings <= 64; nrings *= 64) {
+		uint64_t seen[2] = { 0 };
+
+		scene_open_with(&s, NULL,
+				HEADER "PROBE(a) { probe_value(p->regs->rdi << 32 | p->regs->rsi); }\n"
+				       "PROBE(b) { probe_value(p->regs->rdi << 32 | p->regs->rsi); }\n",
+				nrings, 65536);
+		be_fast(&s);
+		for (unsigned int i = 0; i < 4; i++) {
+			r[i] = (struct runner){ .scene = &s, .number = i };
+			assert_int_equal(pthread_create(&r[i].thread, NULL, run_many, &r[i]), 0);
+		}
+		for (unsigned int i = 0; i < 4; i++) {
+			pthread_join(r[i].thread, NULL);
+			assert_false(r[i].failed);
+		}
+		while (scene_next(&s, &rec)) {
+			assert_in_range(rec.word[0] >> 32, 0, 3);
+			assert_int_equal(rec.head.tid, r[rec.word[0] >> 32].tid);
+			assert_int_equal(rec.word[0] & 1, rec.head.site);
+			seen[rec.head.site]++;
+		}
+		for (size_t i = 0; i < 2; i++) {
+			assert_int_equal(s.counter[i].count, 2 * RUNS);
+			assert_int_equal(seen[i] + s.counter[i].lost, s.counter[i].count);
+		}
+		scene_close(&s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -468,6 +581,9 @@ int main(void)
 		cmocka_unit_test(instead_of_an_instruction_they_are_what_the_probe_made_of_them),
 		cmocka_unit_test(a_value_is_recorded),
 		cmocka_unit_test(the_thread_is_found_where_the_c_library_has_it),
+		cmocka_unit_test(a_value_is_recorded_by_the_short_way_too),
+		cmocka_unit_test(the_short_way_counts_what_finds_no_room),
+		cmocka_unit_test(values_of_four_threads_are_all_accounted_for),
 		cmocka_unit_test(arguments_of_every_sort_are_64_bits),
 		cmocka_unit_test(strings_are_copied_and_unreadable_ones_are_marked),
 		cmocka_unit_test(a_stack_is_recorded_with_the_registers),

@@ -29,7 +29,8 @@ extern const uint8_t probe_runtime[], probe_runtime_end[], probe_header[], probe
 /*
  * General registers only: the program's vector registers are not saved. Nothing that needs a C library or a loader:
  * no canary, no _FORTIFY_SOURCE, no constructors. What a probe looks at has types of which the compiler knows nothing:
- * no strict aliasing. It has the stack of any thread: small frames. Names that are not there pass the linker, which would show them one
+ * no strict aliasing. It has the stack of any thread: small frames. No red zone: probe_value() is a call that the compiler does not
+ * see. Names that are not there pass the linker, which would show them one
  * by one and among its own words; probe_image_read() names them.
  */
 static const char *const flags[] = {
@@ -37,6 +38,7 @@ static const char *const flags[] = {
 	"-O2",
 	"-ffreestanding",
 	"-mgeneral-regs-only",
+	"-mno-red-zone",
 	"-fPIC",
 	"-fvisibility=hidden",
 	"-fno-stack-protector",
