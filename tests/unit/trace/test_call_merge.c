@@ -33,6 +33,7 @@ static void scene_open(struct scene *s, const struct fixture *f)
 {
 	OK(call_merge_open(f->log, &s->m));
 	assert_non_null(s->m);
+	call_merge_keep_positions(s->m);
 	for (uint32_t i = 0; i < 2; i++)
 		assert_true(
 			call_merge_tell(s->m, &(struct trace_event){ .type = EVENT_TYPE,
@@ -197,6 +198,68 @@ static size_t own_text(char *to, const struct trace_event *e)
 			       (int)p->arg[1], p->format);
 }
 
+/* An event as it was given, to be held to what is read again. */
+struct given {
+	uint64_t position;
+	struct trace_event e;
+	uint8_t values[256];
+};
+
+static void keep_given(const struct scene *s, const struct trace_event *e, struct given *g)
+{
+	const bool is_call = e->type == EVENT_CALL;
+	const uint8_t *values = is_call ? e->call.values : e->ret.values;
+	const uint32_t len = is_call ? e->call.values_len : e->ret.values_len;
+
+	g->position = call_merge_position(s->m);
+	g->e = *e;
+	assert_true(len <= sizeof(g->values));
+	if (len)
+		memcpy(g->values, values, len);
+}
+
+static void check_again(const struct scene *s, const struct given *g)
+{
+	const bool is_call = g->e.type == EVENT_CALL;
+	const struct trace_event *e;
+
+	OK(call_merge_read_again(s->m, g->position, is_call ? 0 : g->e.ret.function, &e));
+	assert_non_null(e);
+	assert_int_equal(e->type, g->e.type);
+	assert_int_equal(e->time_ns, g->e.time_ns);
+	if (is_call) {
+		assert_int_equal(e->call.call, g->e.call.call);
+		assert_int_equal(e->call.tid, g->e.call.tid);
+		assert_int_equal(e->call.function, g->e.call.function);
+		assert_int_equal(e->call.values_len, g->e.call.values_len);
+		assert_int_equal(e->call.nframes + e->call.sp, 0);
+		if (e->call.values_len)
+			assert_memory_equal(e->call.values, g->values, e->call.values_len);
+		return;
+	}
+	assert_int_equal(e->ret.tid, g->e.ret.tid);
+	assert_int_equal(e->ret.function, g->e.ret.function);
+	assert_int_equal(e->ret.how, g->e.ret.how);
+	assert_int_equal(e->ret.values_len, g->e.ret.values_len);
+	if (e->ret.values_len)
+		assert_memory_equal(e->ret.values, g->values, e->ret.values_len);
+}
+
+/* In an order that is not that of the files. */
+static void check_all_again(const struct scene *s, const struct given *g, size_t n)
+{
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		assert_true(g[i].position > last);
+		last = g[i].position;
+	}
+	for (size_t i = n; i-- > 0;)
+		check_again(s, &g[i]);
+	for (size_t i = 0; i < n; i += 2)
+		check_again(s, &g[i]);
+}
+
 /*
  * All events as text: "101:5 +7#1<0@0" is a call of function 7 by thread 101 at 5 ns, number 1, with parent 0 and
  * depth 0; "101:6 -1" its return, and "101:6 -1(9)" one that ended otherwise; "lost 3", "missing"; "101:7 *4 5 6
@@ -204,13 +267,18 @@ static size_t own_text(char *to, const struct trace_event *e)
  */
 static void check_stream(struct scene *s, const char *expected)
 {
+	struct given given[64];
 	char text[4096];
-	size_t n = 0;
+	size_t n = 0, ngiven = 0;
 
 	text[0] = '\0';
 	for (const struct trace_event *e; (e = next(s));) {
 		const struct call_event *c = &e->call;
 
+		if (e->type == EVENT_CALL || e->type == EVENT_RETURN) {
+			assert_true(ngiven < sizeof(given) / sizeof(*given));
+			keep_given(s, e, &given[ngiven++]);
+		}
 		assert_true(n + 100 < sizeof(text));
 		if (n)
 			text[n++] = '\n';
@@ -242,6 +310,7 @@ static void check_stream(struct scene *s, const char *expected)
 		}
 	}
 	assert_string_equal(text, expected);
+	check_all_again(s, given, ngiven);
 	call_merge_close(s->m);
 }
 
@@ -455,6 +524,56 @@ static void many_threads_come_in_order_and_whole(void **state)
 	call_merge_close(s.m);
 }
 
+/* Of files of several packets, whose events take turns. */
+static void every_event_is_found_again_by_its_position(void **state)
+{
+	struct given *given;
+	const struct trace_event *e;
+	uint64_t n = 0, total;
+	size_t kept = 0;
+	struct scene s;
+
+	scene_begin(&s, *state);
+	total = write_many(&s, 3, 3);
+	scene_read(&s, *state);
+	given = calloc(total / 97 + 1, sizeof(*given));
+	assert_non_null(given);
+	for (; (e = next(&s)); n++)
+		if (n % 97 == 0)
+			keep_given(&s, e, &given[kept++]);
+	assert_int_equal(n, total);
+	check_all_again(&s, given, kept);
+	free(given);
+	OK(call_merge_read_again(s.m, 0, 0, &e));
+	assert_null(e);
+	OK(call_merge_read_again(s.m, total + 1, 0, &e));
+	assert_null(e);
+	call_merge_close(s.m);
+}
+
+static void a_file_that_was_changed_is_not_read_again(void **state)
+{
+	const struct fixture *f = *state;
+	const struct trace_event *e;
+	struct scene s;
+	char path[128];
+	int fd;
+
+	scene_begin(&s, f);
+	write_script(&s, 101, 1, "+1 - | +2 -");
+	scene_read(&s, f);
+	while (next(&s))
+		;
+	snprintf(path, sizeof(path), "%s/calls.0000000000", f->log);
+	fd = open(path, O_WRONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, "x", 1, sizeof(struct call_packet) + 1), 1);
+	close(fd);
+	OK(call_merge_read_again(s.m, 1, 0, &e));
+	assert_null(e);
+	call_merge_close(s.m);
+}
+
 static void a_log_without_calls_has_nothing_to_merge(void **state)
 {
 	struct fixture *f = *state;
@@ -615,6 +734,8 @@ int main(void)
 		TEST(calls_of_unknown_functions_are_left_out),
 		TEST(depth_has_a_limit_and_nesting_has_none),
 		TEST(many_threads_come_in_order_and_whole),
+		TEST(every_event_is_found_again_by_its_position),
+		TEST(a_file_that_was_changed_is_not_read_again),
 		TEST(a_log_without_calls_has_nothing_to_merge),
 		TEST(values_are_those_of_their_call),
 		TEST(a_result_may_come_in_the_packet_before_its_exit),

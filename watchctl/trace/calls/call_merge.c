@@ -3,7 +3,7 @@
  * keeps a copy of its own, which it has only from when its time comes until it ends. So threads that do not overlap
  * cost no more than one.
  */
-#include "watchctl/trace/calls/call_merge.h"
+#include "watchctl/trace/calls/call_merge_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,84 +15,6 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/call_values.h"
-
-struct merge_event {
-	uint64_t time_ns;
-	uint32_t function;
-	uint8_t what; /* enum call_what */
-};
-
-/* A function that the log has told: the types of its values, by their numbers. */
-struct merge_function {
-	uint32_t id; /* by which it is passed on: that of another one, where it is inlined */
-	bool has_code;
-	uint32_t nparams, return_type;
-	uint32_t param[];
-};
-
-/* A value, before event @at of the batch; or that event, of the program's own, whose second payload is @second. */
-struct merge_value {
-	size_t at;
-	uint64_t word, value, second; /* of CALL_WORD_BYTES the value is where they are in `bytes` */
-};
-
-/* What a result points to. word 0: nothing that is known. */
-struct merge_pointee {
-	uint64_t word;
-	uint8_t bytes[CALL_BYTES_MAX];
-};
-
-/* An entry without an exit so far. */
-struct merge_open {
-	uint64_t
-		call; /* of one that was left out: that of the innermost one around it that was not; 0: none */
-	uint32_t function;
-	bool left_out;
-};
-
-/* Reports that are due before the thread goes on. */
-enum merge_pending { PENDING_LOST = 1, PENDING_NOTE = 2, PENDING_MISSING = 4 };
-
-struct merge_thread {
-	struct call_thread is;
-	struct merge_event *event; /* a batch */
-	size_t at, n, event_cap;
-	struct merge_value *value;
-	size_t value_at, nvalues, value_cap;
-	uint64_t *bytes; /* what values of the batch point to */
-	size_t nbytes, bytes_cap;
-	struct merge_value result;	 /* of the next exit; word 0: none */
-	struct merge_pointee *result_to; /* NULL: no result had one so far */
-	struct merge_value own;		 /* the program's own event that comes next */
-	struct merge_open *open;
-	size_t nopen, nshown, open_cap; /* shown: those that are not left out */
-	uint64_t last_ns;		/* of the event passed on last */
-	unsigned int pending;		/* enum merge_pending */
-	uint64_t lost;
-	enum return_how ending; /* how all that is open ends now; 0: it does not */
-	bool ended, follows_gap;
-};
-
-struct heap_entry {
-	uint64_t time_ns;
-	size_t thread; /* equal times are in the order of the files */
-};
-
-struct call_merge {
-	struct call_reader *reader;
-	struct merge_thread *thread;
-	struct heap_entry *heap;
-	size_t nthreads, n;
-	struct map64 functions; /* those that were told */
-	struct map64 named;	/* hash of a name and place, a function of these */
-	struct map64 types;	/* kind and size of each: of_type() */
-	struct map64 formats;	/* of the program's own events, by type */
-	uint8_t *values; /* CALL_VALUES_MAX, of the event that is passed on; NULL: none had any so far */
-	struct trace_event call, ret, own, other;
-	struct call_merge_sums sums;
-	size_t packets, packets_read;
-	char text[256];
-};
 
 /* The heap */
 
@@ -199,7 +121,7 @@ static bool keep_values(struct merge_thread *t, const struct call_batch *b)
 	return true;
 }
 
-static bool keep_batch(struct merge_thread *t, const struct call_batch *b)
+bool call_merge_keep_batch(struct merge_thread *t, const struct call_batch *b)
 {
 	if (b->n > t->event_cap) {
 		struct merge_event *bigger = reallocarray(t->event, b->n, sizeof(*bigger));
@@ -241,15 +163,14 @@ static uint32_t number_of(const struct merge_value *v)
 	return v->word >> CALL_WORD_NUMBER_SHIFT & 0xff;
 }
 
-static void forget_result(struct merge_thread *t)
+void call_merge_forget_result(struct merge_thread *t)
 {
 	t->result.word = 0;
 	if (t->result_to)
 		t->result_to->word = 0;
 }
 
-/* Values before the next event: a result is kept for its exit, others have lost their call. False: no memory. */
-static bool take_values(struct merge_thread *t)
+bool call_merge_take_values(struct merge_thread *t)
 {
 	for (; t->value_at < t->nvalues && t->value[t->value_at].at <= t->at; t->value_at++) {
 		const struct merge_value *v = &t->value[t->value_at];
@@ -275,7 +196,7 @@ static struct wc_error *load(struct call_merge *m, struct merge_thread *t)
 	struct call_batch b;
 	bool more, torn;
 
-	if (!take_values(t))
+	if (!call_merge_take_values(t))
 		return &wc_enomem;
 	call_reader_damage(m->reader, &before);
 	more = call_reader_next(m->reader, (size_t)(t - m->thread), &b);
@@ -290,9 +211,11 @@ static struct wc_error *load(struct call_merge *m, struct merge_thread *t)
 	t->follows_gap |= torn;
 	t->ended = !more;
 	t->ending = torn ? RETURN_UNKNOWN : more ? 0 : RETURN_NEVER;
+	t->before += t->n;
+	t->at = t->n = 0;
 	if (!more)
 		return NULL;
-	if (!keep_batch(t, &b))
+	if (!call_merge_keep_batch(t, &b) || !call_merge_keep_packet(m, t, b.packet))
 		return &wc_enomem;
 	go_on_at(m, t->event[0].time_ns);
 	return NULL;
@@ -332,8 +255,7 @@ static bool is_known(const struct call_merge *m, uint32_t function)
 	return map64_get(&m->functions, function);
 }
 
-/* The id by which a function is passed on. */
-static uint32_t shown_id(const struct call_merge *m, uint32_t function)
+uint32_t call_merge_shown_id(const struct call_merge *m, uint32_t function)
 {
 	const struct merge_function *f = map64_get(&m->functions, function);
 
@@ -383,8 +305,7 @@ static uint32_t function_of(const struct merge_value *v)
 	return call_word_function(v->word);
 }
 
-/* Those of the parameters of the call that was entered last; without any, there are no values. */
-static void put_parameters(struct call_merge *m, struct merge_thread *t, struct call_event *c)
+void call_merge_put_parameters(struct call_merge *m, struct merge_thread *t, struct call_event *c)
 {
 	const struct merge_function *f = typed_function(m, c->function);
 	const uint64_t *value[FUNCTION_PARAMS_MAX] = { 0 };
@@ -400,7 +321,7 @@ static void put_parameters(struct call_merge *m, struct merge_thread *t, struct 
 		if (kind_of(v) != CALL_WORD_VALUE &&
 		    (kind_of(v) != CALL_WORD_BYTES || number == CALL_BYTES_RESULT))
 			break;
-		if (!f || shown_id(m, function_of(v)) != c->function || number >= f->nparams)
+		if (!f || call_merge_shown_id(m, function_of(v)) != c->function || number >= f->nparams)
 			continue;
 		if (kind_of(v) == CALL_WORD_BYTES) {
 			to[number] = v;
@@ -418,7 +339,7 @@ static void put_parameters(struct call_merge *m, struct merge_thread *t, struct 
 	}
 }
 
-static void put_result(struct call_merge *m, struct merge_thread *t, struct return_event *r)
+void call_merge_put_result(struct call_merge *m, struct merge_thread *t, struct return_event *r)
 {
 	const struct merge_function *f = typed_function(m, r->function);
 	const struct merge_pointee *to = t->result_to;
@@ -427,9 +348,9 @@ static void put_result(struct call_merge *m, struct merge_thread *t, struct retu
 	r->values = NULL;
 	r->values_len = 0;
 	if (!f || r->how != RETURN_RETURNED || kind_of(&t->result) != CALL_WORD_RESULT ||
-	    shown_id(m, function_of(&t->result)) != r->function)
+	    call_merge_shown_id(m, function_of(&t->result)) != r->function)
 		return;
-	if (to && shown_id(m, (uint32_t)(to->word >> CALL_WORD_FUNCTION_SHIFT)) != r->function)
+	if (to && call_merge_shown_id(m, (uint32_t)(to->word >> CALL_WORD_FUNCTION_SHIFT)) != r->function)
 		to = NULL;
 	put_value(m, f->return_type, &t->result.value, to ? to->word : 0, to ? to->bytes : NULL, &len);
 	r->values = m->values;
@@ -451,7 +372,7 @@ static const struct trace_event *end_call(struct call_merge *m, struct merge_thr
 	m->ret.ret.tid = t->is.tid;
 	m->ret.ret.function = o->function;
 	m->ret.ret.how = how;
-	put_result(m, t, &m->ret.ret);
+	call_merge_put_result(m, t, &m->ret.ret);
 	return &m->ret;
 }
 
@@ -460,7 +381,7 @@ static bool begin_call(struct call_merge *m, struct merge_thread *t, uint32_t fu
 		       const struct trace_event **ret)
 {
 	const uint64_t parent = t->nopen ? t->open[t->nopen - 1].call : 0;
-	struct merge_open o = { parent, shown_id(m, function), !is_known(m, function) };
+	struct merge_open o = { parent, call_merge_shown_id(m, function), !is_known(m, function) };
 	struct call_event *c = &m->call.call;
 
 	if (!o.left_out)
@@ -483,7 +404,7 @@ static bool begin_call(struct call_merge *m, struct merge_thread *t, uint32_t fu
 	c->depth = t->nshown < UINT16_MAX ? (uint16_t)t->nshown : UINT16_MAX;
 	c->flags = parent ? 0 : CALL_FIRST;
 	t->nshown++;
-	put_parameters(m, t, c);
+	call_merge_put_parameters(m, t, c);
 	*ret = &m->call;
 	return true;
 }
@@ -514,7 +435,7 @@ static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t,
 {
 	const struct merge_event e = t->event[t->at];
 
-	if (!take_values(t))
+	if (!call_merge_take_values(t))
 		return &wc_enomem;
 	t->at++;
 	t->last_ns = m->sums.last_ns = time_ns;
@@ -532,21 +453,23 @@ static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t,
 		m->sums.exits_before++;
 	}
 	if (e.what != CALL_MORE)
-		forget_result(t); /* it was of this event, or of one that is missing */
+		call_merge_forget_result(t); /* it was of this event, or of one that is missing */
+	if (*ret && !call_merge_keep_position(m, t, t->before + t->at - 1, 0))
+		return &wc_enomem;
 	if (t->at < t->n)
 		go_on_at(m, t->event[t->at].time_ns);
 	return NULL;
 }
 
-/* Ends the open calls, one each time; then removes a thread that has ended. */
-static const struct trace_event *end_open(struct call_merge *m, struct merge_thread *t, uint64_t time_ns)
+/* Ends the open calls, one each time; then removes a thread that has ended. *@ret is NULL: none was passed on. */
+static struct wc_error *end_open(struct call_merge *m, struct merge_thread *t, uint64_t time_ns,
+				 const struct trace_event **ret)
 {
-	const struct trace_event *e = NULL;
-
-	while (!e && t->nopen)
-		e = end_call(m, t, t->ending, time_ns);
-	if (e || t->nopen)
-		return e;
+	*ret = NULL;
+	while (!*ret && t->nopen)
+		*ret = end_call(m, t, t->ending, time_ns);
+	if (*ret)
+		return call_merge_keep_position(m, t, t->before, t->ending) ? NULL : &wc_enomem;
 	t->ending = 0;
 	if (!t->ended)
 		return NULL;
@@ -569,7 +492,7 @@ struct wc_error *call_merge_next(struct call_merge *m, uint64_t before_ns, const
 		if (t->pending)
 			*ret = tell_pending(m, t, time_ns);
 		else if (t->ending)
-			*ret = end_open(m, t, time_ns);
+			err = end_open(m, t, time_ns, ret);
 		else if (t->at < t->n)
 			err = take_event(m, t, time_ns, ret);
 		else
@@ -693,9 +616,13 @@ void call_merge_close(struct call_merge *m)
 {
 	if (!m)
 		return;
-	for (size_t i = 0; i < m->nthreads; i++)
+	for (size_t i = 0; i < m->nthreads; i++) {
 		thread_deinit(&m->thread[i]);
+		free(m->thread[i].packet);
+	}
+	thread_deinit(&m->again);
 	free(m->thread);
+	free(m->run);
 	free(m->heap);
 	map64_deinit_values(&m->functions, free);
 	map64_deinit(&m->named);

@@ -35,6 +35,21 @@ bool call_merge_tell(struct call_merge *m, const struct trace_event *e);
  */
 struct wc_error *call_merge_next(struct call_merge *m, uint64_t before_ns, const struct trace_event **ret);
 
+/* From the first event on, what call_merge_read_again() needs is kept: up to 24 bytes an event. */
+void call_merge_keep_positions(struct call_merge *m);
+
+/* That of the call, return or event of the program's own that call_merge_next() gave last: 1.. in this order. */
+uint64_t call_merge_position(const struct call_merge *m);
+
+/*
+ * Makes the event at @position again, valid until the next call for @m. Its parent and depth are not told, and of a
+ * return neither its call; @function is that of a return's call, and nothing to others. From then on
+ * call_merge_next() may not be called. *@ret is NULL: there is none, or the file is another one now. Fails only for lack
+ * of memory.
+ */
+struct wc_error *call_merge_read_again(struct call_merge *m, uint64_t position, uint32_t function,
+				       const struct trace_event **ret);
+
 struct call_merge_sums {
 	uint64_t calls;		   /* that were passed on */
 	uint64_t exits_before;	   /* exits whose calls began before the recording */

@@ -374,7 +374,8 @@ bool call_reader_next(struct call_reader *r, size_t thread, struct call_batch *r
 					    .time_ns = r->time_ns + first,
 					    .function = r->function + first,
 					    .what = r->what + first,
-					    .torn = f->torn };
+					    .torn = f->torn,
+					    .packet = f->at - 1 };
 		take_words(r, first, ret);
 	}
 	if (!ret->n)
@@ -399,5 +400,14 @@ void call_reader_seek(struct call_reader *r, size_t thread, uint64_t time_ns)
 	}
 	f->at = low;
 	f->from_ns = time_ns;
+	f->torn = false;
+}
+
+void call_reader_seek_packet(struct call_reader *r, size_t thread, size_t packet)
+{
+	struct call_file_map *f = &r->file[thread];
+
+	f->at = packet;
+	f->from_ns = 0;
 	f->torn = false;
 }

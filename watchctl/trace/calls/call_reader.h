@@ -46,6 +46,7 @@ struct call_batch {
 	const uint32_t *function; /* of an event of the program's own: its type */
 	const uint8_t *what;	  /* enum call_what; CALL_MORE: an event of the program's own */
 	bool torn;		  /* something is missing before the first of them */
+	size_t packet;		  /* that they are in, of the thread's: see call_reader_seek_packet() */
 	const struct call_more *more;
 	size_t nmore;
 };
@@ -55,6 +56,9 @@ bool call_reader_next(struct call_reader *r, size_t thread, struct call_batch *r
 
 /* The next batch of @thread begins with its first event at or after @time_ns. Backwards, too. */
 void call_reader_seek(struct call_reader *r, size_t thread, uint64_t time_ns);
+
+/* The next batch of @thread is that of the packet call_batch.packet, whole; or one behind it, if that is damaged. */
+void call_reader_seek_packet(struct call_reader *r, size_t thread, size_t packet);
 
 /* Damage that was met up to now. */
 struct call_damage {
