@@ -140,8 +140,7 @@ static struct wc_error *report_exits(const struct call_merge_sums *s, struct eve
 	return !err && s->exits_behind_gap ? sink.put(sink.ctx, &note) : err;
 }
 
-/* True if the log's recorder has gone without closing it: what it had in memory is not there. */
-static bool is_abandoned(const char *path)
+bool replay_is_abandoned(const char *path)
 {
 	const int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const bool ret = dir >= 0 && tracelog_mark_exists(dir) && !tracelog_mark_held(dir, NULL);
@@ -162,7 +161,7 @@ static struct wc_error *report_abandoned(const char *path, struct event_sink sin
 			"there is one, has them (watchctl report CORE)"
 	};
 
-	return is_abandoned(path) ? sink.put(sink.ctx, &note) : NULL;
+	return replay_is_abandoned(path) ? sink.put(sink.ctx, &note) : NULL;
 }
 
 /* Reports the calls that are missing at the ends of their files, and those that were left out. */

@@ -31,4 +31,7 @@ struct wc_error *replay_shown(const char *path, struct event_sink sink, FILE *ou
 struct wc_error *replay_redacted(const char *path, const struct redact_rules *rules, struct event_sink sink,
 				 FILE *out, struct progress *p, struct replay_ending *ret);
 
+/* True if the recorder of the log at @path has gone without closing it: what it had in memory is not there. */
+bool replay_is_abandoned(const char *path);
+
 #endif
