@@ -256,8 +256,9 @@ static void check_all_again(const struct scene *s, const struct given *g, size_t
 	}
 	for (size_t i = n; i-- > 0;)
 		check_again(s, &g[i]);
-	for (size_t i = 0; i < n; i += 2)
-		check_again(s, &g[i]);
+	for (size_t step = 1; step < 4; step++)
+		for (size_t i = 0; i < n; i += step)
+			check_again(s, &g[i]);
 }
 
 /*

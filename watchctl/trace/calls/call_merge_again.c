@@ -66,6 +66,7 @@ static struct wc_error *load_again(struct call_merge *m, size_t thread, size_t p
 	if (!*ok)
 		return NULL;
 	t->before = p->event;
+	m->again_packet = p;
 	return call_merge_keep_batch(t, &b) ? NULL : &wc_enomem;
 }
 
@@ -81,6 +82,29 @@ static bool skip_to(struct merge_thread *t, uint64_t event)
 	return true;
 }
 
+/* A call or an exit that is before @event in the batch of @t: no result of another packet can be that of @event. */
+static bool has_call_before(const struct merge_thread *t, uint64_t event)
+{
+	for (size_t i = 0; t->before + i < event && i < t->n; i++)
+		if (t->event[i].what != CALL_MORE)
+			return true;
+	return false;
+}
+
+/* The packet was read last, and need not be read again: as when many calls are looked at, one after the other. */
+static bool is_at_hand(struct call_merge *m, const struct merge_packet *packet, uint64_t event)
+{
+	struct merge_thread *t = &m->again;
+
+	if (m->again_packet != packet || !has_call_before(t, event))
+		return false;
+	if (event < t->before + t->at) {
+		t->at = t->value_at = 0;
+		call_merge_forget_result(t);
+	}
+	return true;
+}
+
 /* The next event of m->again is @event of the file; or it is at its end, if that is behind the last one. */
 static struct wc_error *go_to(struct call_merge *m, size_t thread, uint64_t event, bool *ok)
 {
@@ -89,6 +113,10 @@ static struct wc_error *go_to(struct call_merge *m, size_t thread, uint64_t even
 	const size_t behind = BISECT(of->npackets, i, of->packet[i].event <= event);
 	struct wc_error *err = NULL;
 
+	*ok = true;
+	if (behind && is_at_hand(m, &of->packet[behind - 1], event))
+		return skip_to(t, event) ? NULL : &wc_enomem;
+	m->again_packet = NULL;
 	t->is = of->is;
 	t->at = t->n = t->value_at = t->nvalues = 0;
 	call_merge_forget_result(t);
@@ -135,6 +163,7 @@ static const struct trace_event *make_event(struct call_merge *m, struct merge_t
 					  .tid = t->is.tid,
 					  .function = call_merge_shown_id(m, e.function) };
 		call_merge_put_parameters(m, t, c);
+		call_merge_forget_result(t);
 		return &m->call;
 	}
 	m->ret.time_ns = e.time_ns;
@@ -143,6 +172,7 @@ static const struct trace_event *make_event(struct call_merge *m, struct merge_t
 					    .function = function,
 					    .how = e.what == CALL_EXIT ? RETURN_RETURNED : RETURN_UNKNOWN };
 	call_merge_put_result(m, t, &m->ret.ret);
+	call_merge_forget_result(t);
 	return &m->ret;
 }
 

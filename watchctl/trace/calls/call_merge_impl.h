@@ -104,8 +104,9 @@ struct call_merge {
 	bool keeps_positions; /* with all that is needed to read an event again: */
 	struct merge_run *run;
 	size_t nruns, runs_cap;
-	uint64_t calls_kept;	   /* sums.calls when the last position was kept */
-	struct merge_thread again; /* what is read again */
+	uint64_t calls_kept;			 /* sums.calls when the last position was kept */
+	struct merge_thread again;		 /* what is read again */
+	const struct merge_packet *again_packet; /* whose batch that has; NULL: of none */
 };
 
 /* The events of @b, and what belongs to them, are the thread's batch. False: no memory. */
