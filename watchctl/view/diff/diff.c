@@ -13,6 +13,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/view/diff/diff_impl.h"
+#include "watchctl/view/diff/diff_told.h"
 #include "watchctl/view/diff/diff_withheld.h"
 
 /* Loading: both at once */
@@ -21,6 +22,7 @@ struct loading {
 	const char *path;
 	struct diff_scope scope;
 	struct diff_masks masks; /* its own: hits are counted while both are loaded */
+	struct diff_told told;
 	struct diff_side *side;
 	struct wc_error *err;
 };
@@ -57,6 +59,20 @@ static struct wc_error *diff_prepare(struct loading *l, const struct diff_option
 	return copy_masks(masks, &l->masks);
 }
 
+/* Each loads with what the other records, where that is known. */
+static struct wc_error *read_told(struct loading *a, struct loading *b)
+{
+	struct wc_error *err = diff_told_read(a->path, a->scope.by_name, &a->told);
+
+	if (!err)
+		err = diff_told_read(b->path, b->scope.by_name, &b->told);
+	if (!err && a->told.is_compact && b->told.is_compact) {
+		a->scope.other = &b->told;
+		b->scope.other = &a->told;
+	}
+	return err;
+}
+
 static void load_both(struct loading *a, struct loading *b)
 {
 	pthread_t thread;
@@ -84,6 +100,8 @@ struct wc_error *diff_load_sides(const struct diff_options *o, const char *good,
 	struct wc_error *err = diff_prepare(&la, o, good, masks), *other = diff_prepare(&lb, o, bad, masks);
 
 	err = wc_error_first(err, other);
+	if (!err)
+		err = read_told(&la, &lb);
 	/* One of them reports for both: they take about as long. */
 	la.scope.progress = o->progress;
 	if (!err && o->progress)
@@ -95,6 +113,8 @@ struct wc_error *diff_load_sides(const struct diff_options *o, const char *good,
 	}
 	diff_masks_deinit(&la.masks);
 	diff_masks_deinit(&lb.masks);
+	diff_told_deinit(&la.told);
+	diff_told_deinit(&lb.told);
 	if (err) {
 		diff_side_free(la.side);
 		diff_side_free(lb.side);
@@ -485,7 +505,7 @@ void diff_result_clear(struct diff_result *r)
 	for (i = 0; i < r->ngroups; i++)
 		free(r->group[i].what);
 	for (i = 0; i < r->nstand; i++)
-		free(r->stand[i].stack.v);
+		diff_stack_deinit(&r->stand[i].stack);
 	r->ngroups = r->nstand = 0;
 	r->has_value = r->has_control = r->differs = false;
 	r->nvalues = r->ncontrols = r->unread = 0;

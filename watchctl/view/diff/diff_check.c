@@ -79,10 +79,57 @@ static bool differ(const char *a, const char *b)
 	return a && b && strcmp(a, b) != 0;
 }
 
+static bool note_alone(struct diff_result *r, const struct diff_side *s, const struct diff_side *other)
+{
+	const uint64_t n = diff_side_alone(s);
+
+	return !n ||
+	       diff_note(r,
+			 "%" PRIu64 " function%s of %s %s not recorded in %s: %s calls are left out, but not "
+			 "what they call",
+			 n, n == 1 ? "" : "s", s->path, n == 1 ? "is" : "are", other->path,
+			 n == 1 ? "its" : "their");
+}
+
+static uint64_t without_values(const struct diff_side *s)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < s->nfunctions; i++)
+		n += s->function[i].no_values && s->function[i].calls;
+	return n;
+}
+
+/* Of logs whose calls are in files of their own. */
+static struct wc_error *check_compact(struct diff_result *r, const struct diff_options *o)
+{
+	const struct diff_side *rest = r->a->is_rest ? r->a : r->b->is_rest ? r->b : NULL;
+	const uint64_t n = without_values(r->b);
+
+	if (rest && !o->anyway) {
+		r->incomparable = true;
+		return diff_doubt(
+			       r,
+			       "the calls of %s begin in the middle of the run: it is of a flight recorder, or of a "
+			       "recording that was begun later (--anyway compares them)",
+			       rest->path)
+			       ? NULL
+			       : &wc_enomem;
+	}
+	if (n && !diff_note(r,
+			    "only one of the logs has values of %" PRIu64
+			    " function%s: their parameters and results are not compared",
+			    n, n == 1 ? "" : "s"))
+		return &wc_enomem;
+	return note_alone(r, r->a, r->b) && note_alone(r, r->b, r->a) ? NULL : &wc_enomem;
+}
+
 static struct wc_error *check_recordings(struct diff_result *r, const struct diff_options *o)
 {
 	const struct diff_side *a = r->a, *b = r->b;
 
+	if (a->compact && b->compact)
+		return check_compact(r, o);
 	if (differ(a->filters, b->filters)) {
 		r->incomparable = !o->anyway;
 		if (r->incomparable)
@@ -145,7 +192,7 @@ static bool note_damage(struct diff_result *r, const struct diff_side *s)
 
 	log_damage_text(&s->damage, text, sizeof(text));
 	if (s->why && !diff_note(r, "the log %s is not whole: %s; what may have come later is not compared",
-				 s->path, text))
+				 s->path, s->why == s->why_calls ? s->why : text))
 		return false;
 	if (s->why_names &&
 	    !diff_note(r, "some of the names that were added to %s cannot be read, because %s", s->path,
@@ -159,7 +206,8 @@ static bool note_damage(struct diff_result *r, const struct diff_side *s)
 
 static const char *kind_of(const struct diff_side *s)
 {
-	return diff_side_is_steps(s)	    ? "steps"
+	return s->compact		    ? "calls in files of their own"
+	       : diff_side_is_steps(s)	    ? "steps"
 	       : s->accesses && s->captures ? "accesses and captures"
 	       : s->accesses		    ? "accesses"
 	       : s->captures		    ? "captures"
@@ -179,7 +227,8 @@ static struct wc_error *check_kinds(struct diff_result *r)
 		r->incomparable = diff_side_is_steps(a) != diff_side_is_steps(b);
 		return NULL;
 	}
-	if (diff_side_is_steps(a) != diff_side_is_steps(b) && !(has_marks(a) && has_marks(b)))
+	if ((diff_side_is_steps(a) != diff_side_is_steps(b) || !a->compact != !b->compact) &&
+	    !(has_marks(a) && has_marks(b)))
 		return wc_error_new(WC_EFAIL, "there is nothing to compare: %s has %s, %s has %s", a->path,
 				    kind_of(a), b->path, kind_of(b));
 	if (diff_side_is_steps(a) != diff_side_is_steps(b) &&

@@ -7,6 +7,7 @@
 #include "watchctl/base/bisect.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/calls/call_merge.h"
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/redact.h"
 #include "watchctl/view/event/step_value.h"
@@ -22,12 +23,30 @@ static struct wc_error *changed(const struct diff_side *s)
 	return wc_error_new(WC_ELOG, "the log %s was changed while it was compared", s->path);
 }
 
-static struct wc_error *read_event(struct diff_side *s, uint64_t at, enum event_type type,
+static struct wc_error *read_compact(struct diff_side *s, uint64_t at, uint32_t function,
+				     enum event_type type, struct trace_event *ret)
+{
+	const struct trace_event *e;
+	struct wc_error *err = call_merge_read_again(s->compact, at & ~DIFF_COMPACT, function, &e);
+
+	if (err)
+		return err;
+	if (!e || e->type != type)
+		return changed(s);
+	*ret = *e;
+	return NULL;
+}
+
+/* @function: the id of that of the call. */
+static struct wc_error *read_event(struct diff_side *s, uint64_t at, uint32_t function, enum event_type type,
 				   struct trace_event *ret)
 {
 	enum log_outcome outcome;
-	struct wc_error *err = tracelog_read_again(s->log, at, ret, &outcome);
+	struct wc_error *err;
 
+	if (at & DIFF_COMPACT)
+		return read_compact(s, at, function, type, ret);
+	err = tracelog_read_again(s->log, at, ret, &outcome);
 	if (err)
 		return err;
 	return outcome == LOG_EVENT && ret->type == type ? NULL : changed(s);
@@ -58,7 +77,7 @@ static bool take_params(struct diff_detail *d, const struct call_event *e)
 			.name = f->e.param[i].name,
 			.type = f->param[i],
 			.v = values[i],
-			.masked = f->masked.params >> i & 1,
+			.masked = f->no_values || f->masked.params >> i & 1,
 			.to_masked = f->masked.pointees >> i & 1,
 		};
 	return true;
@@ -80,7 +99,7 @@ static bool take_result(struct diff_detail *d, const struct return_event *e)
 		f->result_type && e->values_len && call_values_next(&r, &f->result_type->e, &d->result.v);
 	d->result.type = f->result_type;
 	d->result.name = "return";
-	d->result.masked = f->masked.result;
+	d->result.masked = f->no_values || f->masked.result;
 	return true;
 }
 
@@ -89,7 +108,7 @@ static struct wc_error *read_parts(struct diff_detail *d, const struct diff_call
 	struct wc_error *err;
 	struct trace_event e;
 
-	err = read_event(d->side, c->at, d->is_signal ? EVENT_SIGNAL : EVENT_CALL, &e);
+	err = read_event(d->side, c->at, d->function->e.id, d->is_signal ? EVENT_SIGNAL : EVENT_CALL, &e);
 	if (err)
 		return err;
 	d->time_ns = e.time_ns;
@@ -102,7 +121,7 @@ static struct wc_error *read_parts(struct diff_detail *d, const struct diff_call
 		return &wc_enomem;
 	if (!c->back)
 		return NULL;
-	err = read_event(d->side, c->back, EVENT_RETURN, &e);
+	err = read_event(d->side, c->back, d->function->e.id, EVENT_RETURN, &e);
 	if (err)
 		return err;
 	d->end_ns = e.time_ns;
@@ -330,17 +349,35 @@ bool diff_detail_texts(struct diff_detail *d)
 struct walk {
 	struct diff_side *side;
 	struct diff_stack k;
-	bool skip; /* the first frame of the next call: its tail call has taken it over */
+	bool inside; /* of the call itself */
+	bool skip;   /* the first frame of the next call: its tail call has taken it over */
 	bool ends;
 };
 
-static struct wc_error *add_frames(struct walk *w, uint64_t at)
+/* Of a call whose place is not known, the function that made it is. */
+static struct wc_error *add_function(struct walk *w, uint32_t function)
+{
+	struct diff_stack *k = &w->k;
+
+	if (w->inside && !vec_push(k->function, k->nfunctions, k->functions_cap, function))
+		return &wc_enomem;
+	w->inside = true;
+	w->ends = k->nfunctions == STACK_FRAMES_MAX;
+	if (w->ends)
+		k->end = WALK_END_DEPTH;
+	return NULL;
+}
+
+static struct wc_error *add_frames(struct walk *w, uint64_t at, uint32_t function)
 {
 	struct diff_stack *k = &w->k;
 	struct trace_event e;
-	struct wc_error *err = read_event(w->side, at, EVENT_CALL, &e);
+	struct wc_error *err;
 	uint32_t i;
 
+	if (at & DIFF_COMPACT)
+		return add_function(w, function);
+	err = read_event(w->side, at, 0, EVENT_CALL, &e);
 	if (err)
 		return err;
 	for (i = w->skip; i < e.call.nframes && k->n < STACK_FRAMES_MAX; i++)
@@ -361,6 +398,13 @@ static uint32_t outer_of(const struct diff_thread *t, uint32_t index)
 	return low < t->nroots && t->root[low].index == index ? t->root[low].outer + 1 : 0;
 }
 
+void diff_stack_deinit(struct diff_stack *k)
+{
+	free(k->v);
+	free(k->function);
+	*k = (struct diff_stack){ 0 };
+}
+
 struct wc_error *diff_detail_stack(const struct diff_detail *d, struct diff_stack *ret)
 {
 	const struct diff_thread *t = d->thread;
@@ -369,13 +413,13 @@ struct wc_error *diff_detail_stack(const struct diff_detail *d, struct diff_stac
 	struct wc_error *err = NULL;
 
 	for (; !err && !w.ends && i != NO_CALL; i = t->call[i].parent) {
-		err = add_frames(&w, t->call[i].at);
+		err = add_frames(&w, t->call[i].at, t->call[i].function);
 		root = i;
 	}
 	for (outer = outer_of(t, root); !err && !w.ends && outer; outer = d->side->outer[outer - 1].around)
-		err = add_frames(&w, d->side->outer[outer - 1].at);
+		err = add_frames(&w, d->side->outer[outer - 1].at, d->side->outer[outer - 1].function);
 	if (err) {
-		free(w.k.v);
+		diff_stack_deinit(&w.k);
 		return err;
 	}
 	*ret = w.k;

@@ -61,11 +61,15 @@ bool diff_detail_texts(struct diff_detail *d);
 struct diff_stack {
 	uint64_t *v;
 	size_t n, cap;
+	uint32_t *
+		function; /* of compact calls, in place of addresses: the side's functions around the call's */
+	size_t nfunctions, functions_cap;
 	enum walk_end end; /* why there are no more */
 };
 
-/* @ret need not be initialised; its owner frees v. */
+/* @ret need not be initialised. */
 struct wc_error *diff_detail_stack(const struct diff_detail *d, struct diff_stack *ret);
+void diff_stack_deinit(struct diff_stack *k);
 
 void diff_detail_deinit(struct diff_detail *d); /* accepts zero-initialised */
 

@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/vec.h"
-#include "watchctl/trace/calls/call_reader.h"
 #include "watchctl/view/diff/diff_impl.h"
 
 bool diff_doubt(struct diff_result *r, const char *fmt, ...)
@@ -39,24 +37,10 @@ static bool has_no_end(const struct diff_side *s)
 	return diff_side_is_steps(s) ? s->occurrences && !s->end : s->accesses && !s->summaries;
 }
 
-static bool has_compact_calls(const char *path)
-{
-	scoped(call_reader_closep) struct call_reader *calls = NULL;
-	struct wc_error *err = call_reader_open(path, &calls);
-
-	wc_error_free(err);
-	return !err && call_reader_threads(calls);
-}
-
 static bool doubt_side(struct diff_result *r, const struct diff_side *s)
 {
-	if (diff_side_is_empty(s))
-		return diff_doubt(
-			r,
-			has_compact_calls(s->path)
-				? "the calls of %s are in files of their own, which are not compared"
-				: "%s has no call, access or capture",
-			s->path);
+	if (diff_side_is_empty(s) && !s->why_calls)
+		return diff_doubt(r, "%s has no call, access or capture", s->path);
 	if (s->why)
 		return diff_doubt(r, "%s is not whole: %s", s->path, s->why);
 	if (diff_side_is_stopped(s))
@@ -65,6 +49,8 @@ static bool doubt_side(struct diff_result *r, const struct diff_side *s)
 	if (has_no_end(s))
 		return diff_doubt(r, "the recording of %s has no end: it was truncated, or is still running",
 				  s->path);
+	if (s->is_rest && !r->incomparable)
+		return diff_doubt(r, "the calls of %s begin in the middle of the run", s->path);
 	if (s->lost)
 		return diff_doubt(r, "%" PRIu64 " events were lost in the recording of %s", s->lost, s->path);
 	return true;
@@ -78,9 +64,17 @@ static bool doubt_filters(struct diff_result *r)
 	       diff_doubt(r, "the logs were recorded with different filters");
 }
 
+static bool doubt_functions(struct diff_result *r)
+{
+	return (!diff_side_alone(r->a) && !diff_side_alone(r->b)) || r->incomparable ||
+	       diff_doubt(r, "the logs were recorded of different functions");
+}
+
 struct wc_error *diff_doubt_sides(struct diff_result *r)
 {
-	return doubt_side(r, r->a) && doubt_side(r, r->b) && doubt_filters(r) ? NULL : &wc_enomem;
+	return doubt_side(r, r->a) && doubt_side(r, r->b) && doubt_filters(r) && doubt_functions(r)
+		       ? NULL
+		       : &wc_enomem;
 }
 
 enum diff_verdict diff_verdict(const struct diff_result *r)

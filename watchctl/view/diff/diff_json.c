@@ -57,9 +57,25 @@ static void put_value(struct json *j, const char *name, const struct diff_value 
 	json_close(j, '}');
 }
 
+static void put_function(struct json *j, const struct diff_function *f)
+{
+	json_text(j, "function", f->e.name);
+	put_text(j, "module", f->e.module);
+	if (f->e.address)
+		json_hex(j, "address", f->e.address);
+	put_text(j, "file", f->e.file);
+	if (f->e.line)
+		json_number(j, "line", f->e.line);
+}
+
 static void put_frame(struct json *j, const struct diff_frame *f)
 {
 	json_open(j, NULL, '{');
+	if (f->function) {
+		put_function(j, f->function);
+		json_close(j, '}');
+		return;
+	}
 	json_hex(j, "ip", f->address);
 	put_text(j, "module", f->location->module);
 	if (f->location->module)
@@ -89,17 +105,6 @@ static bool put_stack(struct out *o, struct diff_side *s, const struct diff_stac
 	if (stack->end != WALK_END_COMPLETE)
 		put_text(&o->j, "stack_end", text_walk_end(stack->end));
 	return true;
-}
-
-static void put_function(struct json *j, const struct diff_function *f)
-{
-	json_text(j, "function", f->e.name);
-	put_text(j, "module", f->e.module);
-	if (f->e.address)
-		json_hex(j, "address", f->e.address);
-	put_text(j, "file", f->e.file);
-	if (f->e.line)
-		json_number(j, "line", f->e.line);
 }
 
 static void put_end(struct json *j, const struct diff_detail *d)

@@ -71,7 +71,7 @@ static bool set_key(struct loader *l, struct diff_thread *t, const struct thread
 	if (creator)
 		t->group = diff_mix(creator->main->key, in.path);
 	else
-		t->group = e->tid == e->pid ? 1 : diff_mix_text(2, e->comm);
+		t->group = e->tid == e->pid ? 1 : diff_mix(diff_mix_text(2, e->comm), l->start);
 	number = (uintptr_t)map64_get(&l->created, t->group);
 	if (!map64_put(&l->created, t->group, (void *)(number + 1)))
 		return false;
@@ -119,7 +119,7 @@ static bool rename_thread(struct loading_thread *t, const char *comm)
 	return t->signals->comm != NULL;
 }
 
-static struct wc_error *on_thread(struct loader *l, const struct thread_event *e)
+struct wc_error *diff_load_thread(struct loader *l, const struct thread_event *e)
 {
 	struct loading_thread *t = find_thread(l, e->tid);
 
@@ -212,7 +212,7 @@ static struct wc_error *diff_side_take(struct loader *l, const struct trace_even
 	case EVENT_PROCESS:
 		return on_process(s, &e->process);
 	case EVENT_THREAD:
-		return on_thread(l, &e->thread);
+		return s->compact ? NULL : diff_load_thread(l, &e->thread);
 	case EVENT_MODULE:
 		return on_module(s, &e->module);
 	case EVENT_RECORDING:
@@ -264,17 +264,25 @@ static struct wc_error *read_all(struct loader *l)
 		/* What comes behind a gap is not compared: the calls that are missing would be differences. */
 		if (err || outcome != LOG_EVENT || tracelog_missed(s->log, NULL))
 			break;
+		err = diff_load_compact(l, e.time_ns);
+		if (err)
+			return err;
 		if (!s->events++)
 			s->first_ns = e.time_ns;
 		s->last_ns = e.time_ns;
-		err = diff_side_take(l, &e);
+		err = s->compact ? diff_load_compact_tell(l, &e) : NULL;
+		if (!err)
+			err = diff_side_take(l, &e);
 		if (err)
 			return err;
-		if (l->scope->progress)
+		if (l->scope->progress && !s->compact)
 			progress_at(l->scope->progress, tracelog_progress(s->log));
 	}
+	if (!err && !tracelog_missed(s->log, NULL))
+		err = diff_load_compact(l, UINT64_MAX);
 	tracelog_damage(s->log, &s->damage);
 	s->why = s->damage.why_missed ? s->damage.why_missed : s->damage.why;
+	diff_load_compact_finish(s);
 	return err;
 }
 
@@ -288,6 +296,7 @@ static void loader_deinit(struct loader *l)
 	}
 	free(l->all);
 	free(l->tokens.v);
+	diff_load_compact_deinit(l);
 	diff_unset_deinit(&l->unset);
 	map64_deinit(&l->threads);
 	map64_deinit(&l->created);
@@ -307,6 +316,8 @@ static struct wc_error *load(struct diff_side *s, const struct diff_scope *scope
 	err = tracelog_reader_open(s->path, &s->log);
 	if (!err)
 		err = tracelog_symbols_read(s->path, (struct event_sink){ report_name, s }, &s->why_names);
+	if (!err)
+		err = diff_load_compact_open(&l);
 	if (!err)
 		err = read_all(&l);
 	if (!err)
@@ -369,6 +380,7 @@ void diff_side_free(struct diff_side *s)
 	diff_inputs_deinit(&s->inputs);
 	symbolizer_free(s->names);
 	tracelog_reader_close(s->log);
+	call_merge_close(s->compact);
 	free(s->cmdline);
 	free(s->exe);
 	free(s->range);

@@ -8,6 +8,7 @@
 #ifndef WATCHCTL_VIEW_DIFF_DIFF_SIDE_H
 #define WATCHCTL_VIEW_DIFF_DIFF_SIDE_H
 
+#include "watchctl/trace/calls/call_merge.h"
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/redact.h"
 #include "watchctl/view/diff/diff_align.h"
@@ -21,6 +22,8 @@
 #define DIFF_OPTIONAL 2u   /* a handler of a signal that comes at any time */
 #define DIFF_SIGNAL 4u	   /* no call: a signal arrived */
 #define DIFF_TRIGGERED 8u  /* by a signal */
+
+#define DIFF_COMPACT (1ull << 47) /* of a position: not in the log's events, but of call_merge_position() */
 
 struct diff_call {
 	/*
@@ -50,6 +53,8 @@ struct diff_function {
 	bool named, is_input, allocates, creates;
 	struct diff_masked masked;
 	bool is_from, is_to;
+	bool is_alone;	/* the other log records other functions of its module, and not this one */
+	bool no_values; /* the other log has none of this function, or this one has none */
 	uint64_t calls;
 };
 
@@ -57,6 +62,7 @@ struct diff_function {
 struct diff_outer {
 	uint64_t at;
 	uint32_t around; /* index in the side's outer + 1; 0: none */
+	uint32_t function;
 };
 
 struct diff_root {
@@ -94,21 +100,24 @@ struct diff_thread {
 };
 
 struct progress;
+struct diff_told;
 
 /* What is to be compared. */
 struct diff_scope {
-	const char *from, *to;	    /* functions; NULL: all */
-	bool by_name;		    /* the files differ: go by names */
-	bool weak;		    /* weak values count as strong ones; allocations are distinguished */
-	struct diff_masks *masks;   /* hits are counted */
-	struct redact_rules redact; /* whose values are not to be shown */
-	struct progress *progress;  /* of reading; NULL: nobody looks */
+	const char *from, *to;	       /* functions; NULL: all */
+	bool by_name;		       /* the files differ: go by names */
+	bool weak;		       /* weak values count as strong ones; allocations are distinguished */
+	struct diff_masks *masks;      /* hits are counted */
+	struct redact_rules redact;    /* whose values are not to be shown */
+	struct progress *progress;     /* of reading; NULL: nobody looks */
+	const struct diff_told *other; /* of two logs with compact calls, the other one's; else NULL */
 };
 
 struct diff_side {
 	char *path;
 	struct redact_rules redact;
 	struct tracelog_reader *log; /* at its end: to read events again */
+	struct call_merge *compact;  /* likewise; NULL: no calls are in files of their own */
 	struct diff_canon canon;
 	struct diff_function *function;
 	size_t nfunctions, functions_cap;
@@ -130,6 +139,8 @@ struct diff_side {
 	enum range_what end; /* how the last occurrence ended; 0: not reported */
 	struct log_damage damage;
 	const char *why;       /* it is not whole; NULL: it is */
+	const char *why_calls; /* of calls in files of their own: the same */
+	bool is_rest;	       /* likewise: they begin in the middle of the run */
 	const char *why_names; /* some that were added cannot be read; NULL */
 	bool cut; /* the log ends before the program had ended its range, and not because it hangs */
 };
@@ -145,6 +156,9 @@ static inline bool diff_side_is_stopped(const struct diff_side *s)
 {
 	return s->end == RANGE_LIMIT || s->end == RANGE_STOPPED;
 }
+
+/* How many functions it has called that the other log does not record. */
+uint64_t diff_side_alone(const struct diff_side *s);
 
 /* Reads the log. What it cannot read at its end is reported in @ret. WC_ELOG: there is no log at @path. */
 struct wc_error *diff_side_load(const char *path, const struct diff_scope *scope, struct diff_side **ret);

@@ -104,6 +104,8 @@ static bool hash_params(struct loader *l, const struct loading_thread *t, struct
 	uint32_t n = diff_side_values(f, e->values, e->values_len, v), i;
 
 	begin_tokens(k);
+	if (f->no_values)
+		return true;
 	for (i = 0; i < n; i++) {
 		if (f->masked.params >> i & 1)
 			continue;
@@ -140,7 +142,7 @@ static bool keep_outer(struct diff_side *s, struct loading_thread *t, struct dif
 	while (from > 0 && !t->open[from - 1].outer)
 		from--;
 	for (i = from; i < t->nopen; i++) {
-		struct diff_outer o = { t->open[i].at, i ? t->open[i - 1].outer : 0 };
+		struct diff_outer o = { t->open[i].at, i ? t->open[i - 1].outer : 0, t->open[i].function };
 
 		if (s->nouter >= NO_CALL - 1 || !vec_push(s->outer, s->nouter, s->outer_cap, o))
 			return false;
@@ -206,7 +208,9 @@ struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, ui
 	f->calls++;
 	l->s->calls++;
 	site = e->nframes ? diff_space_site(&l->s->canon.space, e->frame[0]) : 0;
-	o.path = diff_mix(diff_mix(parent ? parent->path : 0, f->identity), site);
+	o.path = parent ? parent->path : 0;
+	if (!f->is_alone)
+		o.path = diff_mix(diff_mix(o.path, f->identity), site);
 	if (f->creates) {
 		o.ordinal = (uint32_t)(uintptr_t)map64_get(&l->creating, o.path) + 1;
 		if (!map64_put(&l->creating, o.path, (void *)(uintptr_t)o.ordinal))
@@ -216,7 +220,7 @@ struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, ui
 	o.left_out = (parent && parent->left_out) || f->masked.calls;
 	if (!enters_scope(l, t, f, &o) || o.left_out)
 		l->s->left_out++;
-	else
+	else if (!f->is_alone)
 		err = open_call(l, t, e, at, site, &o);
 	if (err)
 		return err;
@@ -247,7 +251,7 @@ static bool hash_result(struct loader *l, const struct open_call *o, const struc
 
 	begin_tokens(&l->tokens);
 	*ret = e->how;
-	if (f->masked.result)
+	if (f->masked.result || f->no_values)
 		return true;
 	*ret = diff_mix(*ret, e->has_error ? 1 + (uint64_t)(uint32_t)e->error : 0);
 	if (!f->result_type || !e->values_len || !call_values_next(&r, &f->result_type->e, &v))
@@ -364,7 +368,7 @@ static void leave_open(struct diff_thread *t)
 void diff_load_finish(struct loader *l)
 {
 	struct diff_side *s = l->s;
-	bool stopped = diff_side_is_stopped(s);
+	bool stopped = diff_side_is_stopped(s) || s->why_calls;
 	size_t i;
 
 	for (i = 0; i < l->nall; i++)

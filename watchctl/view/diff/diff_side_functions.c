@@ -10,6 +10,7 @@
 #include "watchctl/trace/rows/event_copy.h"
 #include "watchctl/view/diff/diff_hash.h"
 #include "watchctl/view/diff/diff_side_impl.h"
+#include "watchctl/view/diff/diff_told.h"
 
 /* Made of where it is: users call it so where it has no name. */
 static char *made_name(const struct function_event *e)
@@ -63,6 +64,17 @@ static uint64_t identity_of(const struct diff_function *f, bool by_name)
 	return diff_mix(h, f->e.address);
 }
 
+bool diff_function_identity(const struct function_event *e, bool by_name, uint64_t *ret)
+{
+	struct diff_function f = { .e = *e, .named = e->name && *e->name };
+
+	if (!f.named && !(f.e.name = f.made_name = made_name(e)))
+		return false;
+	*ret = identity_of(&f, by_name);
+	free(f.made_name);
+	return true;
+}
+
 static bool is_called(const char *pattern, const struct diff_function *f)
 {
 	return pattern && diff_name_matches(pattern, strlen(pattern), f->e.name);
@@ -114,6 +126,10 @@ static bool fill_in(struct loader *l, struct diff_function *f)
 	f->is_to = is_called(l->scope->to, f);
 	if (l->scope->masks)
 		f->masked = diff_masks_of(l->scope->masks, &f->e);
+	if (l->scope->other) {
+		f->is_alone = diff_told_lacks(l->scope->other, f->identity, &f->e);
+		f->no_values = diff_told_values_differ(l->scope->other, f->identity, &f->e);
+	}
 	return find_types(f, &l->s->canon);
 }
 
@@ -148,6 +164,15 @@ struct wc_error *diff_load_pseudo_function(struct loader *l, const char *name, u
 	return diff_side_functions_add(
 		l, &(struct function_event){ .name = name, .flags = FUNCTION_OVER, .return_type = NO_TYPE },
 		ret);
+}
+
+uint64_t diff_side_alone(const struct diff_side *s)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < s->nfunctions; i++)
+		n += s->function[i].is_alone && s->function[i].calls;
+	return n;
 }
 
 static void cut_to_length(struct call_value *text, const struct call_value *length)

@@ -52,10 +52,27 @@ struct loader {
 	struct diff_tokens tokens;
 	struct diff_unset unset;
 	bool is_unset[DIFF_UNSET_MAX];
+	/* Of compact calls: */
+	struct thread_event *told; /* all threads, with names of their own */
+	size_t ntold, told_cap;
+	uint64_t start; /* identity of the function that the thread which begins calls first; 0: not known */
 };
 
 /* NULL: no memory. */
 struct loading_thread *diff_loading_thread(struct loader *l, int32_t pid, int32_t tid);
+
+/* A thread, or another name of one that is known. */
+struct wc_error *diff_load_thread(struct loader *l, const struct thread_event *e);
+
+/* diff_side_compact.c. Opens l->s->compact, if the log has such calls; the rest is for those. */
+struct wc_error *diff_load_compact_open(struct loader *l);
+void diff_load_compact_deinit(struct loader *l);
+/* An event of the log itself. */
+struct wc_error *diff_load_compact_tell(struct loader *l, const struct trace_event *e);
+/* Takes the calls that happened before @before_ns, up to the first gap. */
+struct wc_error *diff_load_compact(struct loader *l, uint64_t before_ns);
+/* All has been read. */
+void diff_load_compact_finish(struct diff_side *s);
 
 /* diff_side_calls.c */
 struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, uint64_t at);
@@ -71,6 +88,8 @@ bool diff_load_unset(struct loader *l, const struct loading_thread *t, struct di
 		     const struct diff_type *type, uint32_t param, const struct call_value *v);
 
 /* diff_side_functions.c */
+/* The same in both logs. False: no memory. */
+bool diff_function_identity(const struct function_event *e, bool by_name, uint64_t *ret);
 struct wc_error *diff_load_function(struct loader *l, const struct function_event *e);
 /* Of something that is no function; *@ret: its index. */
 struct wc_error *diff_load_pseudo_function(struct loader *l, const char *name, uint32_t *ret);

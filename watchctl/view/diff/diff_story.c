@@ -159,7 +159,7 @@ void diff_story_deinit(struct diff_story *s)
 		diff_detail_deinit(&s->before[i]);
 	diff_detail_deinit(&s->input_a);
 	diff_detail_deinit(&s->input_b);
-	free(s->stack_a.v);
-	free(s->stack_b.v);
+	diff_stack_deinit(&s->stack_a);
+	diff_stack_deinit(&s->stack_b);
 	*s = (struct diff_story){ 0 };
 }

@@ -123,7 +123,7 @@ static char **stack_lines(struct diff_side *s, const struct diff_detail *d, cons
 {
 	struct diff_stack whole = *stack;
 	scoped(freep) struct diff_frame *frames = NULL;
-	char text[CELL_TEXT * 2], name[300], source[300];
+	char text[CELL_TEXT * 2];
 	char **lines;
 	size_t n, i, k = 0;
 
@@ -142,10 +142,7 @@ static char **stack_lines(struct diff_side *s, const struct diff_detail *d, cons
 			lines[k++] = strdup(text);
 		}
 	} else {
-		utf8_clean(d->function->e.name, name, sizeof(name));
-		text_source(d->function->e.file ? d->function->e.file : d->function->e.module,
-			    d->function->e.file ? d->function->e.line : 0, source, sizeof(source));
-		snprintf(text, sizeof(text), "%s%s%s", name, source[0] ? "  " : "", source);
+		diff_function_text(d->function, text, sizeof(text));
 		lines[k++] = strdup(text);
 	}
 	for (i = 0; i < n; i++) {

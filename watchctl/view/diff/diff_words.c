@@ -260,7 +260,11 @@ static bool add_frames(struct diff_side *s, uint64_t address, bool exact, struct
 	size_t i;
 
 	for (i = 0; i < l->nframes; i++) {
-		struct diff_frame f = { l, &l->frame[i], address, l->offset + !exact, i + 1 < l->nframes };
+		struct diff_frame f = { .location = l,
+					.name = &l->frame[i],
+					.address = address,
+					.offset = l->offset + !exact,
+					.inlined = i + 1 < l->nframes };
 
 		if (!vec_push(*v, *n, *cap, f))
 			return false;
@@ -281,13 +285,34 @@ bool diff_frames(struct diff_side *s, const struct diff_stack *stack, bool exact
 			return false;
 		}
 	}
+	for (i = 0; i < stack->nfunctions; i++) {
+		struct diff_frame f = { .function = &s->function[stack->function[i]] };
+
+		if (!vec_push(*ret, *n, cap, f)) {
+			free(*ret);
+			return false;
+		}
+	}
 	return true;
+}
+
+void diff_function_text(const struct diff_function *f, char *buf, size_t cap)
+{
+	char name[300], source[300];
+
+	utf8_clean(f->e.name, name, sizeof(name));
+	text_source(f->e.file ? f->e.file : f->e.module, f->e.file ? f->e.line : 0, source, sizeof(source));
+	snprintf(buf, cap, "%s%s%s", name, source[0] ? "  " : "", source);
 }
 
 void diff_frame_text(const struct diff_frame *f, char *buf, size_t cap)
 {
 	char place[CELL_TEXT], source[300];
 
+	if (f->function) {
+		diff_function_text(f->function, buf, cap);
+		return;
+	}
 	if (f->inlined)
 		utf8_clean(f->name->function ? f->name->function : "?", place, sizeof(place));
 	else

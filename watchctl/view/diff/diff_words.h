@@ -36,6 +36,7 @@ struct diff_frame {
 	const struct frame_name *name;
 	uint64_t address, offset; /* from the start of the function */
 	bool inlined;
+	const struct diff_function *function; /* where nothing else is known; NULL: all the others are */
 };
 
 /* Names the frames of @stack; @exact: the first is no return address. The caller frees *@ret. False: no
@@ -43,7 +44,10 @@ struct diff_frame {
 bool diff_frames(struct diff_side *s, const struct diff_stack *stack, bool exact, struct diff_frame **ret,
 		 size_t *n);
 
-/* "main+12  app.c:17" */
+/* "main  app.c:10": where it is defined. */
+void diff_function_text(const struct diff_function *f, char *buf, size_t cap);
+
+/* "main+12  app.c:17"; of a frame of which the function is known alone, as above. */
 void diff_frame_text(const struct diff_frame *f, char *buf, size_t cap);
 
 #endif
