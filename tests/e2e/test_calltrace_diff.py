@@ -156,6 +156,49 @@ def test_the_page_and_the_text_have_the_functions_around_the_call(tmp_path):
     assert re.search(r"<pre>rare\nstep\b[^\n]*\nmain\b", (tmp_path / "page.html").read_text())
 
 
+POINTS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define APART __attribute__((noinline))
+struct node { int value; struct node *next; };
+APART static void number(const int *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
+APART static void text(const char *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
+APART static void bytes(const void *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
+APART static void node(struct node *p, long as_number) { __asm__ volatile("" : : "r"(p), "r"(as_number) : "memory"); }
+APART static char *result(char *p) { __asm__ volatile("" : "+r"(p) : : "memory"); return p; }
+int main(void)
+{
+	const char *wanted = getenv("WANTED");
+	/* Behind the number are both halves of an address. */
+	struct { void *before; int zero, n; void *behind, *last; long end; } on_stack = { &on_stack, 0, 7 + (wanted[0] == 'n'), &on_stack, &on_stack, 0 };
+	char words[28] = "text";
+	struct node *n = calloc(1, sizeof(*n));
+	char *copy;
+	n->next = n;
+	if (wanted[0] == 't')
+		words[2] = 'X';
+	number(&on_stack.n);
+	text(words);
+	bytes(&on_stack);
+	node(n, (long)n);
+	copy = result(strdup(wanted[0] == 'r' ? "other" : "same"));
+	return !copy;
+}
+"""
+
+
+@pytest.mark.parametrize("options", LEVELS)
+@pytest.mark.parametrize("wanted, function", [("-", None), ("number", "number"), ("text", "text"), ("result", "result")])
+def test_what_pointers_point_to_is_compared_and_addresses_are_not(tmp_path, wanted, function, options):
+    program = build(tmp_path, options, filters(tmp_path, '["*p:28", "p", "as_number", "*return:str", "return"]'), source=POINTS)
+    execute(program, tmp_path / "good.log", WANTED="-")
+    execute(program, tmp_path / "bad.log", WANTED=wanted)
+    status, objects = diff(tmp_path / "good.log", tmp_path / "bad.log")
+    assert [g["function"] for g in of_type(objects, "group")][:1] == ([function] if function else [])
+    assert (status, doubts(objects)) == (DIFFERENT if function else SAME, "")
+
+
 THREADS = """
 #include <pthread.h>
 #include <stdio.h>

@@ -45,6 +45,7 @@ struct walk {
 	struct diff_tokens *out;
 	const uint8_t *base; /* the object that members lie in */
 	uint32_t base_len;
+	uint32_t skew; /* how far behind a multiple of 8 it lay in the program */
 	const char *member;
 	bool weak;	   /* all of it */
 	bool may_be_unset; /* it may be memory that nobody has written yet */
@@ -120,12 +121,12 @@ static bool looks_random(uint64_t v)
 /* The aligned eight bytes around @p, in memory that may be unset, are what is left of something else. */
 static bool is_residue(const struct walk *w, const uint8_t *p)
 {
-	size_t at = (size_t)(p - w->base) / 8 * 8;
+	size_t at = ((size_t)(p - w->base) + w->skew) / 8 * 8;
 	uint64_t word;
 
-	if (at + 8 > w->base_len)
+	if (at < w->skew || at - w->skew + 8 > w->base_len)
 		return false;
-	word = diff_canon_load(w->base + at, 8);
+	word = diff_canon_load(w->base + (at - w->skew), 8);
 	return diff_space_find(&w->c->space, word, false).kind != PLACE_NONE || looks_random(word);
 }
 
@@ -381,6 +382,13 @@ static void put_string(struct walk *w, const struct diff_type *t, const struct c
 	put_bytes(w, v, !trusted);
 }
 
+static bool is_text_array(const struct diff_canon *c, const struct diff_type *t)
+{
+	const struct diff_type *element = t->e.kind == TYPE_ARRAY ? diff_canon_type(c, t->e.target) : NULL;
+
+	return element && is_character(element);
+}
+
 static void put_pointee(struct walk *w, const struct diff_type *t, const struct call_value *v,
 			unsigned int flags, bool is_result)
 {
@@ -395,6 +403,7 @@ static void put_pointee(struct walk *w, const struct diff_type *t, const struct 
 	}
 	w->base = v->to;
 	w->base_len = len;
+	w->skew = v->size == 8 ? (uint32_t)(diff_canon_load(v->bytes, 8) % 8) : 0;
 	w->unset = is_result || len > CALL_POINTEE_MAX ? NULL : w->out->unset;
 	if (t->e.kind == TYPE_STRING) {
 		put_string(w, t, v, flags, is_result);
@@ -406,7 +415,8 @@ static void put_pointee(struct walk *w, const struct diff_type *t, const struct 
 		/* The callee may be there to fill it. */
 		w->weak |= !has_parts(target->e.kind) || (flags & CANON_OVER);
 	}
-	w->may_be_unset = true;
+	/* A text is all there; of other memory that is shown in some length, the end may be anything. */
+	w->may_be_unset = !(t->to_const && is_text_array(w->c, target) && memchr(v->to, '\0', len));
 	if (has_parts(target->e.kind) || (target->e.size && len >= target->e.size))
 		put_value(w, target, v->to, target->e.size && len > target->e.size ? target->e.size : len);
 }
