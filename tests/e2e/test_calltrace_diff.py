@@ -160,12 +160,14 @@ POINTS = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #define APART __attribute__((noinline))
 struct node { int value; struct node *next; };
 APART static void number(const int *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
 APART static void text(const char *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
 APART static void bytes(const void *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
 APART static void node(struct node *p, long as_number) { __asm__ volatile("" : : "r"(p), "r"(as_number) : "memory"); }
+APART static void filled(int *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
 APART static char *result(char *p) { __asm__ volatile("" : "+r"(p) : : "memory"); return p; }
 int main(void)
 {
@@ -182,6 +184,7 @@ int main(void)
 	text(words);
 	bytes(&on_stack);
 	node(n, (long)n);
+	filled((int[8]){ getpid(), getpid() });
 	copy = result(strdup(wanted[0] == 'r' ? "other" : "same"));
 	return !copy;
 }

@@ -413,7 +413,8 @@ static void put_pointee(struct walk *w, const struct diff_type *t, const struct 
 		return;
 	if (!t->to_const) {
 		/* The callee may be there to fill it. */
-		w->weak |= !has_parts(target->e.kind) || (flags & CANON_OVER);
+		w->weak |=
+			!has_parts(target->e.kind) || (flags & CANON_OVER) || (w->c->no_frames && !is_result);
 	}
 	/* A text is all there; of other memory that is shown in some length, the end may be anything. */
 	w->may_be_unset = !(t->to_const && is_text_array(w->c, target) && memchr(v->to, '\0', len));

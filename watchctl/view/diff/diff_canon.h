@@ -37,6 +37,7 @@ struct diff_canon {
 	struct map64 tasks; /* pid or tid -> its number plus 1, in the order told */
 	struct map64 heap;  /* address -> number of the allocation, as the value's bits */
 	bool weak_counts;   /* weak tokens are made strong ones */
+	bool no_frames;	    /* where they lie is not known, nor what they have set */
 	bool no_heap;	    /* its moment has passed: addresses of the heap are not distinguished */
 };
 

@@ -54,6 +54,7 @@ struct wc_error *diff_load_compact_open(struct loader *l)
 	if (err || !s->compact)
 		return err;
 	call_merge_keep_positions(s->compact);
+	s->canon.no_frames = true;
 	return read_threads(l);
 }
 
