@@ -158,8 +158,9 @@ enum probe_shared_flags {
 	PROBE_FSGSBASE = 1, /* the bases of fs and gs can be read */
 	PROBE_NO_SYSCALLS =
 		2, /* a filter of the program's (seccomp) may kill it for ours: probe_read() reads nothing */
-	PROBE_RDPID = 4,      /* the processor has that: rdtscp takes twice as long as rdtsc */
-	PROBE_FAST_CALLS = 8, /* and tid_at is known: call_entry.S and record_value.S may do all by themselves */
+	PROBE_RDPID = 4, /* the processor has that: rdtscp takes twice as long as rdtsc */
+	PROBE_FAST_CALLS =
+		8, /* and tid_at is known: call_entry.S and record_value.S may do all by themselves */
 };
 
 struct probe_shared {
