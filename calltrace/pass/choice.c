@@ -195,7 +195,7 @@ void choices_deinit(struct choices *c)
 {
 	size_t i;
 
-	for (i = 0; i < c->n; i++) {
+	for (i = 0; c->choice && i < c->n; i++) {
 		free(c->choice[i].name);
 		free(c->choice[i].file);
 		free(c->choice[i].why);
