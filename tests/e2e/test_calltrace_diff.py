@@ -108,6 +108,8 @@ def test_runs_of_one_program_are_the_same(tmp_path, options, capture):
         status, objects = diff(tmp_path / "0.log", tmp_path / f"{n}.log")
         assert (status, doubts(objects)) == (SAME, "")
         assert of_type(objects, "summary")[0]["verdict"] == "same"
+        notes = " ".join(o["text"] for o in of_type(objects, "note"))
+        assert ("the logs have no values" in notes) == (not capture), notes
 
 
 @pytest.mark.parametrize("options", LEVELS)

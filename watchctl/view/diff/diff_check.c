@@ -100,6 +100,15 @@ static uint64_t without_values(const struct diff_side *s)
 	return n;
 }
 
+static bool has_values(const struct diff_side *s)
+{
+	for (size_t i = 0; i < s->nfunctions; i++)
+		if (s->function[i].calls &&
+		    (s->function[i].e.nparams || s->function[i].e.return_type != NO_TYPE))
+			return true;
+	return false;
+}
+
 /* Of logs whose calls are in files of their own. */
 static struct wc_error *check_compact(struct diff_result *r, const struct diff_options *o)
 {
@@ -116,6 +125,12 @@ static struct wc_error *check_compact(struct diff_result *r, const struct diff_o
 			       ? NULL
 			       : &wc_enomem;
 	}
+	if (!has_values(r->a) && !has_values(r->b) &&
+	    !diff_note(
+		    r,
+		    "the logs have no values: which functions were called was compared, and how their calls "
+		    "nest (\"capture\" of calltrace-opt(1) records values)"))
+		return &wc_enomem;
 	if (n && !diff_note(r,
 			    "only one of the logs has values of %" PRIu64
 			    " function%s: their parameters and results are not compared",
