@@ -190,7 +190,7 @@ _Static_assert(__builtin_offsetof(struct probe_shared, vector_bytes) == 28 &&
 		       __builtin_offsetof(struct probe_shared, vector_mask) == 32,
 	       "as vector.S has them");
 
-/* probe/calls/call_entry.S and probe/record_value.S have these by number. */
+/* probe/record_offsets.h has these by number. */
 _Static_assert(__builtin_offsetof(struct probe_site, id) == 32 &&
 		       __builtin_offsetof(struct probe_counter, lost) == 8 &&
 		       __builtin_offsetof(struct probe_counter, until) == 16 &&
@@ -247,7 +247,7 @@ _Static_assert(__builtin_offsetof(struct probe_slot, kind) == 6 &&
 		       __builtin_offsetof(struct probe_slot, reserved) == 24 &&
 		       __builtin_offsetof(struct probe_slot, word) == 32 && PROBE_RECORD_CALL == 4 &&
 		       PROBE_RECORD_VALUE == 1,
-	       "as call_entry.S and record_value.S have them");
+	       "as call_entry.S, record_value.S and record_offsets.h have them");
 _Static_assert(sizeof(struct probe_slot) == PROBE_SLOT && sizeof(struct probe_more) == PROBE_SLOT, "slots");
 
 #endif

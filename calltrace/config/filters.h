@@ -67,7 +67,7 @@ bool filters_choose(const struct filters *f, const struct filter_subject *s, con
 /* The parameter @name, or the result ("return"), is one of those. */
 bool capture_has(const struct capture *c, const char *name, bool is_pointer);
 
-/* What is recorded of that to which it points. *@bytes: of CAPTURE_BYTES. */
+/* Of that to which it points, so much is recorded. *@bytes: of CAPTURE_BYTES. */
 enum capture_memory capture_memory_of(const struct capture *c, const char *name, uint32_t *bytes);
 
 #endif

@@ -10,7 +10,7 @@ extern "C" {
 
 #define SIGNATURE_PARAMS_MAX 64 /* as the log has them: FUNCTION_PARAMS_MAX */
 
-/* What a pointer points to. */
+/* The target of a pointer. */
 struct signature_pointee {
 	unsigned int size; /* of its type; 0: it has none */
 	int is_char;

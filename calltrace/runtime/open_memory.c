@@ -1,5 +1,12 @@
 #include "calltrace/runtime/open_memory.h"
 
+#include "watchctl/trace/call_values.h"
+
+_Static_assert((int)CALLTRACE_MEMORY_WHOLE == (int)VALUE_OK &&
+		       (int)CALLTRACE_MEMORY_UNREADABLE == (int)VALUE_UNREADABLE &&
+		       (int)CALLTRACE_MEMORY_CUT == (int)VALUE_CUT,
+	       "states are passed on as they are");
+
 #define COUNT_MASK 0xffffu
 #define STATE_SHIFT 16
 

@@ -23,6 +23,7 @@
 #include "calltrace/runtime/raw_call.h"
 #include "calltrace/runtime/thread.h"
 #include "watchctl/base/cleanup.h"
+#include "watchctl/trace/calls/call_format.h"
 
 #define RING_MAX (1ull << 36) /* bytes for each thread */
 
@@ -206,8 +207,7 @@ static struct wc_error *put_ring_note(void)
 {
 	char text[160];
 
-	snprintf(text, sizeof(text),
-		 "a flight recorder: of each thread, its last %u entries and exits are kept",
+	snprintf(text, sizeof(text), CALL_RING_NOTE " of each thread, its last %u entries and exits are kept",
 		 (runtime.ring_chunks - 1) * (CALLTRACE_CHUNK / (uint32_t)sizeof(struct calltrace_slot)));
 	return own_log_put_note(runtime.log, text);
 }

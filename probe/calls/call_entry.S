@@ -14,29 +14,8 @@
 #define KEPT_R8 32
 #define KEPT_FLAGS 40
 #define PROGRAM_RSP (FRAME + 16 + 0x80)
-/* Offsets in struct probe_site, probe_counter, probe_shared, probe_ring, probe_slot: probe/wire.h checks them. */
-#define SITE_COUNTER 24
-#define SITE_ID 32
-#define COUNTER_LOST 8
-#define COUNTER_UNTIL 16
-#define SHARED_FLAGS 0
-#define SHARED_NRINGS 8
-#define SHARED_SLOTS 12
-#define SHARED_TID_AT 16
-#define SHARED_SLOT_AT 80
-#define SHARED_RING 128
-#define RING_SHIFT 7
-#define RING_TAIL 64
-#define RING_RETIRED 72
-#define SLOT_KIND_WORD 4
-#define SLOT_TIME 8
-#define SLOT_TID 16
-#define SLOT_SITE 20
-#define SLOT_RESERVED 24
-#define SLOT_WORDS 32
-#define SLOT_SHIFT 6
+#include "probe/record_offsets.h"
 
-#define FAST_CALLS 8	      /* PROBE_FAST_CALLS */
 #define KIND_CALL (4 << 16)   /* PROBE_RECORD_CALL; no slots follow */
 
 	.text

@@ -33,7 +33,7 @@ def victim(tmp_path_factory):
 
 
 def run(program, *args, **env):
-    """What it says: {(tid, name): count}."""
+    """The victim's own account: {(tid, name): count}."""
     ran = subprocess.run([str(program), *map(str, args)], capture_output=True, text=True, timeout=WAIT, env={**os.environ, **{k: str(v) for k, v in env.items()}})
     assert (ran.returncode, ran.stderr) == (0, "")
     return account(ran.stdout)

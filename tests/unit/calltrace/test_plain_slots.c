@@ -162,7 +162,7 @@ static void all_that_nests_goes_the_short_way(void **state)
 	open_calls_deinit(&brief.calls);
 }
 
-/* What it must leave to others, having done nothing. */
+/* Left to others, with nothing done. */
 static void it_stops_before_what_is_not_its_own(void **state)
 {
 	static const uint32_t whats[] = {

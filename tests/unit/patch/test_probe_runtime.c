@@ -194,7 +194,7 @@ static void the_thread_is_found_where_the_c_library_has_it(void **state)
 	scene_close(&s);
 }
 
-/* What probe_value() needs to write records without C code. */
+/* Gives probe_value() all that it needs to write records without C code. */
 static void be_fast(struct scene *s)
 {
 	struct probe_shared cpu = { 0 };
@@ -493,6 +493,18 @@ static void *run_many(void *arg)
 	return NULL;
 }
 
+static void run_four(struct scene *s, struct runner r[4])
+{
+	for (unsigned int i = 0; i < 4; i++) {
+		r[i] = (struct runner){ .scene = s, .number = i };
+		assert_int_equal(pthread_create(&r[i].thread, NULL, run_many, &r[i]), 0);
+	}
+	for (unsigned int i = 0; i < 4; i++) {
+		pthread_join(r[i].thread, NULL);
+		assert_false(r[i].failed);
+	}
+}
+
 static void records_of_four_threads_are_all_accounted_for(void **state)
 {
 	uint64_t seen[2] = { 0 }, last[4] = { 0 };
@@ -510,14 +522,7 @@ static void records_of_four_threads_are_all_accounted_for(void **state)
 			"PROBE(a) { probe_log(\"%lu %lu %s\", p->regs->rdi, p->regs->rsi, \"text\"); }\n"
 			"PROBE(b) { probe_log(\"%lu %lu\", p->regs->rdi, p->regs->rsi); }\n",
 			nrings, 65536);
-		for (unsigned int i = 0; i < 4; i++) {
-			r[i] = (struct runner){ .scene = &s, .number = i };
-			assert_int_equal(pthread_create(&r[i].thread, NULL, run_many, &r[i]), 0);
-		}
-		for (unsigned int i = 0; i < 4; i++) {
-			pthread_join(r[i].thread, NULL);
-			assert_false(r[i].failed);
-		}
+		run_four(&s, r);
 		while (scene_next(&s, &rec)) {
 			assert_in_range(rec.word[1], 0, 3);
 			assert_int_equal(rec.head.tid, r[rec.word[1]].tid);
@@ -551,14 +556,7 @@ static void values_of_four_threads_are_all_accounted_for(void **state)
 				       "PROBE(b) { probe_value(p->regs->rdi << 32 | p->regs->rsi); }\n",
 				nrings, 65536);
 		be_fast(&s);
-		for (unsigned int i = 0; i < 4; i++) {
-			r[i] = (struct runner){ .scene = &s, .number = i };
-			assert_int_equal(pthread_create(&r[i].thread, NULL, run_many, &r[i]), 0);
-		}
-		for (unsigned int i = 0; i < 4; i++) {
-			pthread_join(r[i].thread, NULL);
-			assert_false(r[i].failed);
-		}
+		run_four(&s, r);
 		while (scene_next(&s, &rec)) {
 			assert_in_range(rec.word[0] >> 32, 0, 3);
 			assert_int_equal(rec.head.tid, r[rec.word[0] >> 32].tid);

@@ -119,6 +119,9 @@ static inline uint64_t call_bytes_word(uint32_t number, uint32_t state, uint32_t
 	       (uint64_t)(state & 0xf) << CALL_BYTES_STATE_SHIFT;
 }
 
+/* How the note begins by which a log says that a flight recorder wrote its calls: they are the last ones. */
+#define CALL_RING_NOTE "a flight recorder:"
+
 /* The description of them in LOG/metadata, and how a part of it begins that no other has. */
 #define CALL_STREAM_BEGIN "stream {\n\tid = 1;\n"
 extern const char call_stream_text[];

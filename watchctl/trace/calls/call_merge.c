@@ -143,7 +143,7 @@ static const uint8_t *bytes_of(const struct merge_thread *t, const struct merge_
 	return count_of(v->word) ? (const uint8_t *)(t->bytes + v->value) : NULL;
 }
 
-/* What it points to comes behind a result. False: no memory. */
+/* Its target comes behind a result. False: no memory. */
 static bool keep_result_to(struct merge_thread *t, const struct merge_value *v)
 {
 	const uint8_t *bytes = bytes_of(t, v);

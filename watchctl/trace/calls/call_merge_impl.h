@@ -25,7 +25,7 @@ struct merge_value {
 	uint64_t word, value, second; /* of CALL_WORD_BYTES the value is where they are in `bytes` */
 };
 
-/* What a result points to. word 0: nothing that is known. */
+/* The target of a result. word 0: nothing that is known. */
 struct merge_pointee {
 	uint64_t word;
 	uint8_t bytes[CALL_BYTES_MAX];

@@ -16,8 +16,6 @@
 #include "watchctl/view/diff/diff_side_impl.h"
 #include "watchctl/view/event/replay.h"
 
-#define FLIGHT_RECORDER "a flight recorder:" /* how the note begins that its runtime writes */
-
 static bool keep_name(struct loader *l, const struct thread_event *e)
 {
 	struct thread_event copy = *e;
@@ -84,7 +82,7 @@ struct wc_error *diff_load_compact_tell(struct loader *l, const struct trace_eve
 	if (!call_merge_tell(l->s->compact, e))
 		return &wc_enomem;
 	if (e->type == EVENT_NOTE && e->note.text &&
-	    !strncmp(e->note.text, FLIGHT_RECORDER, strlen(FLIGHT_RECORDER)))
+	    !strncmp(e->note.text, CALL_RING_NOTE, strlen(CALL_RING_NOTE)))
 		l->s->is_rest = true;
 	return e->type == EVENT_FUNCTION ? tell_module(l, &e->function) : NULL;
 }
