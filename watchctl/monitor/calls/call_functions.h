@@ -45,7 +45,7 @@ struct call_function {
 	bool is_off; /* too hot, see call_trace */
 	uint64_t recorded,
 		loops; /* of what its entry has recorded: calls, and jumps of its own to where it begins */
-	uint64_t without_end;	  /* recorded calls that have not come to an end of it */
+	uint64_t without_end;	  /* recorded calls that have surely not come to an end of it */
 	struct probe_counter *at; /* of its entry; NULL: it is not patched */
 };
 

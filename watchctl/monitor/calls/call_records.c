@@ -94,6 +94,23 @@ static uint32_t put_registers(uint8_t *to, const uint64_t *value, size_t n)
 
 /* Calls */
 
+/* Passes of an end of @function have not been recorded, see struct probe_counter: of a call that is over, this may have been how. */
+static bool ends_are_dropped(const struct call_functions *f, uint32_t function)
+{
+	const struct call_function *of = &f->function[function];
+
+	if (!of->loops_to_start || !of->at || !of->at->until || of->at->count <= of->at->until)
+		return false; /* nobody counts its ends, see times_called() */
+	for (size_t i = 0; i < f->nsites; i++) {
+		const struct call_site *s = &f->site[i];
+
+		if (s->function == function && s->counter && !call_place_is_entry(s->place) &&
+		    s->counter->until && s->counter->count > s->counter->until)
+			return true;
+	}
+	return false;
+}
+
 /* @result: rax of the one that has returned; NULL: not known. */
 static struct wc_error *report_ends(struct call_records *r, const struct track_end *end, size_t n, pid_t tid,
 				    const uint64_t *result, uint64_t time_ns)
@@ -114,7 +131,8 @@ static struct wc_error *report_ends(struct call_records *r, const struct track_e
 			.values = values,
 			.values_len = has_result ? put_registers(values, result, 1) : 0,
 		};
-		r->functions->function[end[i].call.point].without_end += end[i].how != RETURN_RETURNED;
+		if (end[i].how != RETURN_RETURNED && !ends_are_dropped(r->functions, end[i].call.point))
+			r->functions->function[end[i].call.point].without_end++;
 		r->returns++;
 		err = put(r, &e, time_ns);
 	}
@@ -376,7 +394,7 @@ static uint64_t ends_of(const struct call_functions *f, uint32_t function)
 
 /*
  * How often function @i was called: its entry was passed, less its own jumps there. Where it was not recorded which passes those were, its
- * ends are counted.
+ * ends are counted; what left it otherwise after it was switched off (longjmp) is not among them.
  */
 static uint64_t times_called(const struct call_functions *f, uint32_t i)
 {

@@ -1,0 +1,132 @@
+/* What the records of `watchctl trace` add up to: calls of functions that were switched off. */
+#include "watchctl/monitor/calls/call_records.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ENTRY, END, OTHER_ENTRY, OTHER_END, SITES };
+enum { LOOPS, OTHER, FUNCTIONS };
+
+struct scene {
+	struct probe_counter counter[SITES];
+	struct call_functions functions;
+	struct call_records records;
+	uint64_t stack[64]; /* of the thread that is traced: it must be in one of the process's */
+};
+
+static struct wc_error *take_event(void *ctx, const struct trace_event *e)
+{
+	(void)ctx;
+	(void)e;
+	return NULL;
+}
+
+/* Two functions; the first goes back to its first instruction by a jump of its own. */
+static void begin(struct scene *s)
+{
+	static const enum call_place place[SITES] = { CALL_ENTRY, CALL_RETURN, CALL_ENTRY, CALL_RETURN };
+
+	*s = (struct scene){ 0 };
+	s->functions.file = calloc(1, sizeof(*s->functions.file));
+	s->functions.function = calloc(FUNCTIONS, sizeof(*s->functions.function));
+	s->functions.site = calloc(SITES, sizeof(*s->functions.site));
+	assert_true(s->functions.file && s->functions.function && s->functions.site);
+	s->functions.nfiles = 1;
+	s->functions.n = FUNCTIONS;
+	s->functions.nsites = SITES;
+	s->functions.file->m.path = strdup("/program");
+	for (uint32_t i = 0; i < SITES; i++)
+		s->functions.site[i] = (struct call_site){ i / 2, place[i], &s->counter[i] };
+	s->functions.function[LOOPS] = (struct call_function){
+		.addr = 0x1000, .size = 64, .loops_to_start = true, .at = &s->counter[ENTRY]
+	};
+	s->functions.function[OTHER] =
+		(struct call_function){ .addr = 0x2000, .size = 64, .at = &s->counter[OTHER_ENTRY] };
+	assert_null(call_records_init(&s->records, &s->functions, false,
+				      (struct event_sink){ .put = take_event }));
+	s->records.pid = getpid();
+}
+
+static void end(struct scene *s)
+{
+	call_records_deinit(&s->records);
+	call_functions_deinit(&s->functions);
+}
+
+/* A site is passed with the stack at @sp words into a frame of ours; it is recorded if its counter allows. */
+static void pass(struct scene *s, uint32_t site, uint32_t sp)
+{
+	uint64_t word[] = { (uint64_t)&s->stack[sp], 0x1111 + site / 2, 0 };
+	const struct probe_record r = { .site = site, .kind = PROBE_RECORD_CALL, .nwords = 3, .word = word };
+	struct probe_counter *c = &s->counter[site];
+
+	c->count++;
+	if (!c->until || c->count <= c->until)
+		assert_null(call_records_take(&s->records, &r, c->count, getpid()));
+}
+
+static void finish(struct scene *s)
+{
+	call_functions_find_off(&s->functions);
+	assert_null(call_records_end(&s->records));
+}
+
+static void a_call_whose_end_found_no_budget_is_counted_once(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	begin(&s);
+	s.counter[ENTRY].until = 1;
+	s.counter[END].until = 1;
+	pass(&s, ENTRY, 16);
+	/* Other threads, which nothing is recorded of, use up what its end has, while it does not get on. */
+	for (int i = 0; i < 5; i++) {
+		s.counter[ENTRY].count += 3;
+		s.counter[END].count++;
+	}
+	pass(&s, END, 16);
+	pass(&s, OTHER_ENTRY, 17);
+	pass(&s, OTHER_END, 17);
+	finish(&s);
+	assert_int_equal(s.records.called, 1 + 5 + 1);
+	assert_int_equal(s.records.switched_off, 5);
+	assert_int_equal(s.records.lost, 0);
+	end(&s);
+}
+
+static void a_call_that_was_left_by_longjmp_is_counted_besides_the_ends(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	begin(&s);
+	s.counter[ENTRY].until = 2;
+	s.counter[END].until = 100;
+	pass(&s, ENTRY, 16);
+	pass(&s, OTHER_ENTRY, 17);
+	pass(&s, OTHER_END, 17);
+	for (int i = 0; i < 5; i++) {
+		pass(&s, ENTRY, 16);
+		pass(&s, END, 16);
+	}
+	finish(&s);
+	assert_int_equal(s.records.called, 1 + 5 + 1);
+	end(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_call_whose_end_found_no_budget_is_counted_once),
+		cmocka_unit_test(a_call_that_was_left_by_longjmp_is_counted_besides_the_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
