@@ -25,6 +25,7 @@
 #define SLOT_RESERVED 24
 #define SLOT_WORDS 32
 #define SLOT_SHIFT 6
+#define HAS_RDPID 4  /* PROBE_RDPID */
 #define FAST_CALLS 8 /* PROBE_FAST_CALLS */
 
 #endif

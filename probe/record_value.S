@@ -1,7 +1,7 @@
 /*
  * probe_put_value - what probe_value() calls: p in rdi, the value in rsi. Keeps all registers but the flags, so that a probe that calls
- * nothing else saves none, and writes the record by itself, in a third of the time that C code takes. What it cannot do (a processor
- * without rdpid, a C library that keeps no thread number, a ring that the reader has given up) probe_record_value() does.
+ * nothing else saves none, and writes the record by itself, in a third of the time that C code takes. What it cannot do (a C
+ * library that keeps no thread number, a ring that the reader has given up) probe_record_value() does.
  */
 
 #include "probe/record_offsets.h"
@@ -25,7 +25,10 @@ probe_put_value:
 	mov	probe_shared(%rip), %r8
 	testl	$FAST_CALLS, SHARED_FLAGS(%r8)
 	jz	.Lslow
+	testl	$HAS_RDPID, SHARED_FLAGS(%r8)
+	jz	.Lof_thread
 	rdpid	%r10
+.Lring:
 	mov	SHARED_NRINGS(%r8), %eax
 	dec	%eax
 	and	%eax, %r10d
@@ -76,6 +79,12 @@ probe_put_value:
 	pop	%rcx
 	pop	%rax
 	ret
+
+	/* The ring is the thread's, where asking for the CPU takes long. */
+.Lof_thread:
+	movslq	SHARED_TID_AT(%r8), %rax
+	mov	%fs:(%rax), %r10d
+	jmp	.Lring
 
 .Lfull:
 	mov	PROBE_SITE(%rdi), %rax

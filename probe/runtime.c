@@ -2,7 +2,7 @@
  * runtime - what runs inside the program besides the user's probe functions: the way from an instruction to the function,
  * and the functions of probe.h. Freestanding; general registers only; takes little stack, for it runs on the program's.
  *
- * Records go into rings, one for each CPU. Who writes one takes slots by advancing `head`, and says of each slot, last of
+ * Records go into rings, as many as there are CPUs. Who writes one takes slots by advancing `head`, and says of each slot, last of
  * all, that it is complete. Nobody waits: where there is no room, the record is counted as lost.
  */
 #include <stdbool.h>
@@ -375,26 +375,22 @@ static struct probe_slot *slot_at(const struct writing *w, uint64_t i)
 	return (struct probe_slot *)(w->slots + ((w->first + i) & w->mask) * PROBE_SLOT);
 }
 
-static uint64_t now_and_cpu(uint32_t *cpu)
+/* Which ring is written first of all: of the CPU; or, where asking for that takes long, or is not allowed, of the thread. */
+static uint32_t preferred_ring(uint32_t tid)
 {
-	uint32_t low, high, aux;
 	uint64_t id;
 
-	/* What they give is arch/x86/include/asm/segment.h's: the node stands above the CPU. */
-	if (probe_shared->flags & PROBE_RDPID) {
-		__asm__ volatile("rdpid %0" : "=r"(id));
-		*cpu = id & 0xfff;
-		return probe_ticks();
-	}
-	__asm__ volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(aux));
-	*cpu = aux & 0xfff;
-	return (uint64_t)high << 32 | low;
+	if (!(probe_shared->flags & PROBE_RDPID))
+		return tid;
+	/* What it gives is arch/x86/include/asm/segment.h's: the node stands above the CPU. */
+	__asm__ volatile("rdpid %0" : "=r"(id));
+	return id & 0xfff;
 }
 
 /* Slots @n of one ring; false: there is no room. Of those that the reader has given up, none is used. */
-static bool reserve(struct probe_shared *s, uint32_t cpu, uint64_t n, struct writing *ret)
+static bool reserve(struct probe_shared *s, uint32_t preferred, uint64_t n, struct writing *ret)
 {
-	uint32_t i, at = cpu & (s->nrings - 1);
+	uint32_t i, at = preferred & (s->nrings - 1);
 	struct probe_ring *r = &s->ring[at];
 	uint64_t head;
 
@@ -439,12 +435,11 @@ static bool begin(const struct probe *p, uint64_t words, enum probe_record_kind 
 		  struct writing *ret)
 {
 	struct probe_shared *s = probe_shared;
-	uint64_t n = slots_for(words), time;
+	uint64_t n = slots_for(words), time = probe_ticks();
+	uint32_t tid = probe_thread();
 	struct probe_slot *head;
-	uint32_t cpu;
 
-	time = now_and_cpu(&cpu);
-	if (!reserve(s, cpu, n, ret)) {
+	if (!reserve(s, preferred_ring(tid), n, ret)) {
 		__atomic_fetch_add(&counter_of(p->site)->lost, 1, __ATOMIC_RELAXED);
 		return false;
 	}
@@ -453,7 +448,7 @@ static bool begin(const struct probe *p, uint64_t words, enum probe_record_kind 
 	head->kind = kind;
 	head->nbytes = nbytes;
 	head->time = time;
-	head->tid = probe_thread();
+	head->tid = tid;
 	head->site = p->site->id;
 	head->reserved = 0;
 	return true;

@@ -141,7 +141,7 @@ struct probe_patch {
 	uint16_t copy[PROBE_PATCH_MAX];
 };
 
-/* Rings: one for each CPU, in slots of 64 bytes. */
+/* Rings: as many as CPUs, in slots of 64 bytes. */
 
 #define PROBE_SLOT 64u
 #define PROBE_RINGS 64u
@@ -158,9 +158,8 @@ enum probe_shared_flags {
 	PROBE_FSGSBASE = 1, /* the bases of fs and gs can be read */
 	PROBE_NO_SYSCALLS =
 		2, /* a filter of the program's (seccomp) may kill it for ours: probe_read() reads nothing */
-	PROBE_RDPID = 4, /* the processor has that: rdtscp takes twice as long as rdtsc */
-	PROBE_FAST_CALLS =
-		8, /* and tid_at is known: call_entry.S and record_value.S may do all by themselves */
+	PROBE_RDPID = 4,      /* the processor has that, and it gives the number of the CPU */
+	PROBE_FAST_CALLS = 8, /* tid_at is known: call_entry.S and record_value.S may do all by themselves */
 };
 
 struct probe_shared {

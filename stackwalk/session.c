@@ -19,7 +19,7 @@
 #include "stackwalk/own_modules.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/base/tsc_clock.h"
+#include "watchctl/base/tsc_usable.h"
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/tags/tag_collector.h"
 
@@ -358,7 +358,7 @@ int stackwalk_log_open(const char *path, unsigned int frames, size_t buffer)
 	if (!ring_size)
 		return session_refuse(EINVAL, "the ring of a thread has at most 256 MB");
 	if (!tsc_usable())
-		return session_refuse(ENOTSUP, "the kernel does not trust this machine's time stamp counter: "
+		return session_refuse(ENOTSUP, "the time stamp counter cannot be used on this machine: "
 					       "captures would have no time");
 
 	pthread_mutex_lock(&lock);

@@ -3,7 +3,7 @@
  * probe_record_call() would, with a third of the time and of the stack. rcx: the struct probe_site. On the stack: the return address, the
  * program's rcx, and 0x80 bytes of the program's own below what its stack pointer was.
  *
- * What it cannot do (a processor without rdpid, a C library that keeps no thread number, a ring that the reader has given up) probe_entry does.
+ * What it cannot do (a C library that keeps no thread number, a ring that the reader has given up) probe_entry does.
  */
 
 #define FRAME 48
@@ -35,8 +35,10 @@ probe_fn.call_entry:
 	mov	probe_shared(%rip), %rdi
 	testl	$FAST_CALLS, SHARED_FLAGS(%rdi)
 	jz	.Lslow
+	testl	$HAS_RDPID, SHARED_FLAGS(%rdi)
+	jz	.Lof_thread
 	rdpid	%rsi
-	and	$0xfff, %esi
+.Lring:
 	mov	SHARED_NRINGS(%rdi), %eax
 	dec	%eax
 	and	%eax, %esi
@@ -102,6 +104,12 @@ probe_fn.call_entry:
 	mov	KEPT_RAX(%rsp), %rax
 	lea	FRAME(%rsp), %rsp
 	ret
+
+	/* The ring is the thread's, where asking for the CPU takes long. */
+.Lof_thread:
+	movslq	SHARED_TID_AT(%rdi), %rsi
+	mov	%fs:(%rsi), %esi
+	jmp	.Lring
 
 .Lfull:
 	mov	SITE_COUNTER(%rcx), %rdx

@@ -1,22 +1,28 @@
 /*
- * tsc_clock - time stamp counter -> CLOCK_MONOTONIC. Valid only where the kernel itself trusts the
- * counter as its clock source: constant, never stopping, equal on all CPUs (Intel SDM vol. 3, 18.17.1).
+ * tsc_clock - time stamp counter -> CLOCK_MONOTONIC. Valid only where tsc_usable() says so.
  */
 #ifndef WATCHCTL_BASE_TSC_CLOCK_H
 #define WATCHCTL_BASE_TSC_CLOCK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct tsc_clock {
-	uint64_t tsc0, ns0; /* first sample */
-	uint64_t tsc, ns;   /* latest sample */
+	uint64_t tsc0, ns0, width0; /* first sample, and in how many ticks it was taken */
+	uint64_t tsc, ns, width;    /* latest sample */
+	/* The counter's latest jump against the clock, until it is told: how much later it said it was. 0: none */
+	int64_t jump_ns;
 };
 
-bool tsc_usable(void);
-
-/* Takes a sample; call it again from time to time: the slope is taken between the first and the latest. */
+/*
+ * Takes a sample; call it again from time to time: the slope is taken between the first and the latest. Where the counter has jumped it
+ * goes on from there, with the slope that it had.
+ */
 void tsc_clock_sample(struct tsc_clock *c);
+
+/* For people, of a jump since the last time that this was asked. False: there was none. */
+bool tsc_clock_tell_jump(struct tsc_clock *c, char *text, size_t len);
 
 /* The time of a counter value near the latest sample. Exact to well under a microsecond. */
 uint64_t tsc_clock_ns(const struct tsc_clock *c, uint64_t tsc);

@@ -21,6 +21,14 @@ static uint64_t record_time(struct intake *in, const struct wire_record *r)
 	return t < in->clock.ns0 ? in->clock.ns0 : t;
 }
 
+static struct wc_error *report_jump(struct intake *in)
+{
+	char text[250];
+	struct trace_event event = { .type = EVENT_NOTE, .time_ns = in->clock.ns, .note.text = text };
+
+	return tsc_clock_tell_jump(&in->clock, text, sizeof(text)) ? intake_put(in, &event) : NULL;
+}
+
 /* Once is enough: such a thread delivers all its hits so. */
 struct wc_error *intake_report_blocked(struct intake *in, pid_t tid)
 {
@@ -215,8 +223,10 @@ struct wc_error *intake_take_in(struct intake *in, const struct wire_record *rec
 	scoped(freep) struct wire_record *copy = NULL;
 	const struct wire_record *r = as_without_patches(in, record, &copy);
 	struct taking t = { .r = r, .w = &in->watch[r->watch], .q = &in->queue[in->queued] };
-	struct wc_error *err = NULL;
+	struct wc_error *err = r->flags & WIRE_TIME_NS ? NULL : report_jump(in);
 
+	if (err)
+		return err;
 	if (!t.w->w.size || (r->flags & WIRE_SELF_TEST)) {
 		t.w->seen++;
 		return NULL;

@@ -180,6 +180,14 @@ static struct wc_error *take_record(void *ctx, const struct probe_record *r)
 	return session_put(s, &e);
 }
 
+static struct wc_error *report_jump(struct patch_session *s)
+{
+	char text[250];
+	struct trace_event e = { .type = EVENT_NOTE, .time_ns = s->clock.ns, .note.text = text };
+
+	return tsc_clock_tell_jump(&s->clock, text, sizeof(text)) ? session_put(s, &e) : NULL;
+}
+
 struct wc_error *session_take_records(struct patch_session *s, bool last, bool *more)
 {
 	const struct patch_taker *taker = s->options.taker;
@@ -194,6 +202,9 @@ struct wc_error *session_take_records(struct patch_session *s, bool last, bool *
 	if (s->clock.tsc > s->clock.tsc0)
 		until -= (uint64_t)((double)LAG_NS * (double)(s->clock.tsc - s->clock.tsc0) /
 				    (double)(s->clock.ns - s->clock.ns0));
+	err = report_jump(s);
+	if (err)
+		return err;
 	err = probe_rings_read(s->rings, last ? UINT64_MAX : until, take_record, s, more);
 	return err || !taker ? err : taker->pumped(taker->ctx, last && !*more, &s->enough);
 }

@@ -10,7 +10,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/base/tsc_clock.h"
+#include "watchctl/base/tsc_usable.h"
 #include "watchctl/target/inject/far_map.h"
 #include "watchctl/target/inject/gadget.h"
 #include "watchctl/target/inject/remote.h"
@@ -152,7 +152,7 @@ static void fill_shared(const struct probe_place *p, const struct probe_place_re
 	s->nrings = l->nrings;
 	s->slots = q->slots;
 	s->tid_at = find_tid(r);
-	if (s->tid_at && s->flags & PROBE_RDPID)
+	if (s->tid_at)
 		s->flags |= PROBE_FAST_CALLS;
 	s->stack_bytes = q->stack_bytes;
 	s->pid = proc_status_read(p->pid, p->pid, &status) ? status.ns_id : p->pid;
@@ -282,9 +282,8 @@ struct wc_error *probe_place(const struct probe_place_request *q, struct probe_p
 	int id = -1;
 
 	if (!tsc_usable())
-		return wc_error_new(WC_ENOTSUP,
-				    "probes need a time stamp counter that the kernel trusts as its clock "
-				    "source (see /sys/devices/system/clocksource)");
+		return wc_error_new(WC_ENOTSUP, "probes need the time stamp counter, and %s",
+				    tsc_unusable_why());
 	if (getrandom(&p.cookie, sizeof(p.cookie), GRND_NONBLOCK) != sizeof(p.cookie))
 		p.cookie = monotonic_ns();
 	offered = shared_area_offer(q->pid, l.size - l.ring_at, &id);

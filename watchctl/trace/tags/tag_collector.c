@@ -19,6 +19,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/tsc_clock.h"
+#include "watchctl/base/tsc_usable.h"
 #include "watchctl/trace/tags/tag_events.h"
 
 #define BUFFER (4u << 20)     /* of one poll */
@@ -106,6 +107,15 @@ static struct wc_error *note(struct tag_collector *c, const char *text)
 	struct trace_event e = { .type = EVENT_NOTE, .time_ns = monotonic_ns(), .note = { text } };
 
 	return tag_events_put(&c->events, &e);
+}
+
+static struct wc_error *note_jump(struct tag_collector *c)
+{
+	char text[250];
+
+	return c->events.has_clock && tsc_clock_tell_jump(&c->events.clock, text, sizeof(text))
+		       ? note(c, text)
+		       : NULL;
 }
 
 /* Opening */
@@ -290,6 +300,7 @@ struct wc_error *tag_collector_start(struct tag_collector *c, const struct tag_s
 {
 	struct capture_control k;
 	struct wc_error *err;
+	char text[300];
 
 	c->settings = *s;
 	c->session = new_session();
@@ -309,9 +320,12 @@ struct wc_error *tag_collector_start(struct tag_collector *c, const struct tag_s
 	c->started = true;
 	if (c->events.has_clock)
 		return NULL;
-	return note(c,
-		    "the kernel does not trust this machine's time stamp counter: the times of captures are "
-		    "those at which they were collected");
+	snprintf(
+		text, sizeof(text),
+		"times cannot be taken from the time stamp counter, for %s: the times of captures are those at "
+		"which they were collected",
+		tsc_unusable_why());
+	return note(c, text);
 }
 
 /* Polling */
@@ -494,6 +508,9 @@ static struct wc_error *poll_once(struct tag_collector *c, struct tag_poll *ret)
 	c->ended = k.ended != 0;
 	tsc_clock_sample(&c->events.clock);
 	c->events.polled_ns = c->events.clock.ns;
+	err = note_jump(c);
+	if (err)
+		return err;
 	if (c->ended && !h.more && !anything_unfinished(c)) { /* a slow sink must not make it wait */
 		set_u64(c, CONTROL(session), 0);
 		c->let_go = true;
