@@ -32,7 +32,7 @@ def refused(run, v, code, *words, args):
 
 @pytest.mark.parametrize("files", [*range(4, 20), 24, 32])
 @pytest.mark.parametrize("engine", ["auto", "handler", "ring", "ptrace"])
-def test_with_too_few_files_nothing_is_said_that_could_not_be_looked_at(victim, engine, files):
+def test_with_too_few_files_nothing_is_said_that_could_not_be_looked_at(hardware, victim, engine, files):
     """Neither that the process has ended nor, without a word more, that it has no such variable. And nothing is left in it."""
     v = victim("puppet")
     before = snapshot(v.pid)
@@ -147,7 +147,7 @@ def test_unknown_symbol_offers_near_misses(run, victim):
     assert "flag" in refused(run, v, NAME, "flga", args=["-p", v.pid, "-v", "flga"])
 
 
-def test_a_function_is_not_watched_as_a_variable(run, victim):
+def test_a_function_is_not_watched_as_a_variable(hardware, run, victim):
     v = victim("puppet")
     text = refused(run, v, NAME, "'main' is a function", "-x", args=["-p", v.pid, "-v", "main"])
     address = re.search(r"0x[0-9a-f]+:1", text)[0]
@@ -156,7 +156,7 @@ def test_a_function_is_not_watched_as_a_variable(run, victim):
     assert run("-p", v.pid, "-v", address, "-t", 0.1).returncode == 0
 
 
-def test_ambiguous_names_list_their_candidates(run, build):
+def test_ambiguous_names_list_their_candidates(hardware, run, build):
     source = BUILD / "victims"
     for name in "ab":
         (source / f"ambi_{name}.c").write_text(f"static volatile int twice; int get_{name}(void); "
@@ -295,7 +295,7 @@ def test_nothing_is_left_of_a_log_that_was_never_begun(run, victim, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system")
-def test_disk_full_ends_the_watch_and_what_is_there_reads(run, victim, tmp_path):
+def test_disk_full_ends_the_watch_and_what_is_there_reads(hardware, run, victim, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", disk], capture_output=True).returncode:
@@ -339,7 +339,7 @@ def test_command_lines_that_make_no_sense(run, args, word):
     refused(run, None, USAGE, word, args=args)
 
 
-def test_where_perf_is_forbidden_the_watch_works_all_the_same(build, victim):
+def test_where_perf_is_forbidden_the_watch_works_all_the_same(hardware, build, victim):
     v = victim("puppet")
     w = subprocess.Popen([build("noperf"), str(errno.EPERM), WATCHCTL, "-p", str(v.pid), "-v", "flag", "--json", "-n", "3"],
                          stdout=subprocess.PIPE, text=True)
@@ -369,7 +369,7 @@ def test_perf_forbidden_or_absent_says_what_to_do(build, victim, error, code, wo
     v.tell("write 1")
 
 
-def test_what_a_plain_user_cannot_see_is_said_once(build, tmp_path):
+def test_what_a_plain_user_cannot_see_is_said_once(hardware, build, tmp_path):
     if os.geteuid():
         pytest.skip("only root can start it as another user")
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]

@@ -95,7 +95,7 @@ def said_of_thread_locals(program, *options):
     return wait_until(once)
 
 
-def test_a_thread_local_variable_before_the_program_starts(build):
+def test_a_thread_local_variable_before_the_program_starts(hardware, build):
     said = said_of_thread_locals(build("mover"))
     assert said.count('"type":"access"') == 5, said
 
@@ -216,7 +216,7 @@ def test_code_by_file_and_line(victim, watch, place):
     assert len(w.accesses) == 3 and {a["function"] for a in w.accesses} == {"target"}
 
 
-def test_data_is_not_code(victim, run):
+def test_data_is_not_code(hardware, victim, run):
     v = victim("mover")
     address = run("-p", v.pid, "-v", "flag", "-t", "0.1", "--json").stdout.split('"addr":"')[1].split('"')[0]
     r = run("-p", v.pid, "-v", address, "-x")

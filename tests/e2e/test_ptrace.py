@@ -588,7 +588,7 @@ def test_it_works_where_perf_events_are_forbidden(victim, build, hardware):
     assert r.wait(timeout=WAIT) == 0 and out.count('"type":"access"') == 3
 
 
-def test_a_process_that_is_traced_already_is_refused_with_the_tracers_name(victim, run):
+def test_a_process_that_is_traced_already_is_refused_with_the_tracers_name(hardware, victim, run):
     v = victim("puppet")
     gdb = subprocess.Popen(["gdb", "-q", "-batch", "-p", str(v.pid), "-ex", "shell cat"],
                            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -233,7 +233,7 @@ def test_the_unit_of_systemd_is_one(tmp_path):
 
 
 @pytest.mark.parametrize("command", [[], ["record"], ["record", "--ring", "1M"]], ids=["watch", "record", "ring"])
-def test_a_log_that_is_removed_while_it_is_written_ends_the_session_with_an_error(victim, tmp_path, command):
+def test_a_log_that_is_removed_while_it_is_written_ends_the_session_with_an_error(hardware, victim, tmp_path, command):
     """What is written to files without a name is lost: a summary that counts it as recorded would be untrue."""
     v = victim("beats", "write")
     log = tmp_path / "log"

@@ -140,7 +140,7 @@ def test_where_our_own_frames_come_to_lie_only_the_programs_accesses_are_told(vi
 
 @pytest.mark.skipif(os.geteuid() != 0 or [int(n) for n in os.uname().release.split(".")[:2]] < [6, 11] or
                     not os.path.exists("/sys/kernel/btf/vmlinux"), reason="no guard: it needs root, Linux 6.11 and BTF")
-def test_the_guard_is_accepted_by_the_kernel(victim, run):
+def test_the_guard_is_accepted_by_the_kernel(hardware, victim, run):
     """Much of what is tested here passes without it, too."""
     v = victim("resist_access")
     r = run("-p", v.pid, "-v", "flag", "-w", "--engine", "handler", "--verbose", "-t", "0.1")

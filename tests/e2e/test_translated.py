@@ -28,7 +28,9 @@ def said(*words, cwd=None):
 @pytest.mark.parametrize("words", [["patch", "--at", "entry write_flag", "--call", "on_write", "probes.c"], ["step", "--from", "write_flag", "-o", "log"],
                                    ["step", "--stepper", "lldb", "--from", "write_flag", "-o", "log"], ["-v", "write_flag", "-x"],
                                    ["-v", "write_flag", "-x", "--engine", "ptrace"]], ids=["patch", "step", "lldb", "-x", "-x ptrace"])
-def test_nothing_is_put_into_its_code_and_it_works_on(translated, tmp_path, words):
+def test_nothing_is_put_into_its_code_and_it_works_on(request, translated, tmp_path, words):
+    if "-x" in words:
+        request.getfixturevalue("hardware")
     (tmp_path / "probes.c").write_text(PROBE)
     r = said(*words, "-t", 1, "-p", translated.pid, cwd=tmp_path)
     assert r.returncode == 7 and f"process {translated.pid} runs in Valgrind, where the CPU executes a translation" in r.stderr

@@ -30,7 +30,7 @@ def number(text, pattern):
     return int(found.group(1))
 
 
-def test_no_instruction_of_a_sample_is_told_wrongly():
+def test_no_instruction_of_a_sample_is_told_wrongly(hardware):
     """The same 200 forms each time, evenly spread over all families. All of them take a minute and a half: make test-slow, make truth."""
     run = execute("--sample", "200")
     assert run.returncode == 0, run.stdout

@@ -167,7 +167,7 @@ def test_an_old_value_that_another_may_have_replaced_is_marked(victim, watch, en
     assert [n for _, n in values(w)] == [5, 5]
 
 
-def test_a_marked_value_is_not_called_the_same(victim, run, tmp_path):
+def test_a_marked_value_is_not_called_the_same(hardware, victim, run, tmp_path):
     """In text, in the table, from a log, in CSV, and for --changes, which keeps what it does not know."""
     v = victim("unseen")
     log = tmp_path / "shared.log"
@@ -220,7 +220,7 @@ def test_processes_that_map_the_page_are_named(victim, watch):
 
 
 @pytest.mark.parametrize("options", [["--redact", "x"], ["--no-values"], []])
-def test_values_that_are_withheld_are_not_in_the_note_of_a_change(victim, run, tmp_path, options):
+def test_values_that_are_withheld_are_not_in_the_note_of_a_change(hardware, victim, run, tmp_path, options):
     """Neither as it is recorded nor where a log is redacted later."""
     v = victim("unseen")
     log = tmp_path / "x.log"

@@ -11,6 +11,7 @@
 #include "watchctl/code/locate/locate.h"
 #include "watchctl/code/lookup/locator.h"
 #include "watchctl/code/tls/tls.h"
+#include "watchctl/engine/ptrace/ptrace_probe.h"
 
 struct bench {
 	struct victim v;
@@ -263,6 +264,8 @@ static void a_copy_can_be_met_where_it_is_made(void **state)
 	char used = 1;
 	pid_t tid;
 
+	if (ptrace_probe() != PROBE_FIRES)
+		skip(); /* this machine offers no debug registers */
 	victim_build(LIBRARY PLUGINS "gcc -g -DLIBRARY -DPLUGIN -o @/tls" SOURCE
 				     "@/libtls_first.so -Wl,-rpath,@ -ldl");
 	bench_start(&b);

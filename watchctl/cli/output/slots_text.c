@@ -65,7 +65,7 @@ static void print_used(const struct slots *s)
 		tids_text(s, t, uses_as_many, tids, sizeof(tids));
 		if (t->used < 0)
 			printf("%sthe number of debug registers in use is not known (perf events are not permitted on "
-			       "it)",
+			       "it, or this machine has none)",
 			       lead);
 		else
 			printf("%s%d of %u debug registers in use", lead, t->used, SLOTS);

@@ -81,6 +81,40 @@ static size_t armed_threads(const struct perf_bp *bp, const struct perf_bp_spec 
 	return s->rings ? bp->n / perf_rings_cpus(s->rings) : bp->n;
 }
 
+/*
+ * Whether a register that is set does nothing, as in virtual machines that take what is written to it and never put it into the processor:
+ * a word of ours is watched and written. What cannot be tried (no perf, no free register) is not silent.
+ */
+static bool find_silence(void)
+{
+	static volatile uint64_t word;
+	struct perf_event_attr a = {
+		.type = PERF_TYPE_BREAKPOINT,
+		.size = sizeof(a),
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+		.bp_type = HW_BREAKPOINT_W,
+		.bp_addr = (uint64_t)(uintptr_t)&word,
+		.bp_len = sizeof(word),
+	};
+	uint64_t count = 0;
+	scoped(closep) int fd = open_event(&a, 0, -1);
+
+	if (fd < 0)
+		return false;
+	word = 1;
+	return read(fd, &count, sizeof(count)) == sizeof(count) && !count;
+}
+
+static bool registers_are_silent(void)
+{
+	static enum { NOT_TRIED, FIRE, SILENT } found;
+
+	if (found == NOT_TRIED)
+		found = find_silence() ? SILENT : FIRE;
+	return found == SILENT;
+}
+
 /* Registers in use, found by taking the rest for a moment. The probes are disabled: they never fire. */
 int perf_bp_used(pid_t tid)
 {
@@ -96,6 +130,8 @@ int perf_bp_used(pid_t tid)
 	};
 	int fd[REGISTERS], n, error = 0;
 
+	if (registers_are_silent())
+		return -1;
 	for (n = 0; n < REGISTERS; n++) {
 		fd[n] = open_event(&a, tid, -1);
 		if (fd[n] < 0) {
@@ -385,6 +421,11 @@ struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct
 	bool more = true;
 	unsigned int pass;
 
+	if (registers_are_silent())
+		return wc_error_new(
+			WC_ENOTSUP,
+			"this machine offers no hardware debug registers (one that was set did not fire): "
+			"some virtual machines do not");
 	raise_file_limit();
 	for (pass = 0; more && !err && pass < MAX_PASSES; pass++)
 		err = arm_pass(pid, spec, pass == 0, &bp, &inherited, threads, &more);

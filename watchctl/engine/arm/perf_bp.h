@@ -65,7 +65,8 @@ struct perf_bp_spec {
 
 /*
  * Arms every thread of @pid. *threads, *armed: how many there were at the end, and how many carry the
- * watch. On error nothing stays armed. WC_ESLOTS: no register; WC_EPERM: perf forbidden; WC_ENOTSUP;
+ * watch. On error nothing stays armed. WC_ESLOTS: no register; WC_EPERM: perf forbidden; WC_ENOTSUP (one that was set on a word of
+ * our own did not fire, too);
  * WC_ETARGET: it has ended, or is not what was meant.
  */
 struct wc_error *perf_bp_open(pid_t pid, const struct perf_bp_spec *spec, struct perf_bp *ret,
@@ -90,7 +91,7 @@ void perf_bp_disable(struct perf_bp *bp);
 /* Closes the events. Accepts zero-initialised. */
 void perf_bp_close(struct perf_bp *bp);
 
-/* How many of the four debug registers thread @tid has in use, as far as perf knows; -1: cannot be known. */
+/* How many of the four debug registers thread @tid has in use, as far as perf knows; -1: cannot be known, or they do nothing here. */
 int perf_bp_used(pid_t tid);
 
 #endif
