@@ -114,6 +114,7 @@ def test_without_a_process_or_one_that_is_gone_nothing_is_said(shell, process):
     assert typed("watchctl -p 4194303 -v total_w\t")[-1] == "total_w"
 
 
+@pytest.mark.slow  # judges time
 def test_a_name_is_found_within_300_ms():
     python = "/usr/bin/python3.11"
     if not os.path.exists(python):
