@@ -40,8 +40,9 @@
 /* Offsets in struct probe_site */
 #define SITE_RIP 8
 #define SITE_FUNCTION 16
-#define SITE_COUNTER 24
 #define SITE_FLAGS 36
+
+#include "probe/record_offsets.h"
 
 #define INSTEAD 2 /* PROBE_INSTEAD */
 
@@ -62,15 +63,29 @@ probe_entry:
 	mov	%rbx, KEPT_RBX(%rsp)
 	pushfq
 	pop	%rbx
-	/* First, for it takes longest, and what follows need not wait for it. */
-	mov	SITE_COUNTER(%rcx), %rax
-	lock incq (%rax)
+	mov	%rdi, RDI(%rsp)
 	mov	%rdi, KEPT_RDI(%rsp)
+	mov	%rbp, RBP(%rsp)
 	mov	%rbp, KEPT_RBP(%rsp)
+	/* In the thread's own tally: one instruction, so that a signal's handler cannot come between. */
+	mov	probe_shared(%rip), %rax
+	testl	$TALLIED, SHARED_FLAGS(%rax)
+	jz	.Lcount_shared
+	movslq	SHARED_TID_AT(%rax), %rdi
+	mov	%fs:(%rdi), %edi
+	mov	SHARED_TALLY_MASK(%rax), %ebp
+	and	%edi, %ebp
+	shl	$TALLY_SHIFT, %ebp
+	lea	SHARED_TALLY(%rax,%rbp), %rbp
+	cmp	%rdi, (%rbp)
+	jne	.Ltake_tally
+.Ltally:
+	mov	SITE_ID(%rcx), %edi
+	mov	TALLY_COUNT_AT(%rbp), %rax
+	incq	(%rax,%rdi,8)
+.Lcounted:
 	cmpq	$0, SITE_FUNCTION(%rcx)
 	je	.Lcalled		/* it is only counted */
-	mov	%rdi, RDI(%rsp)
-	mov	%rbp, RBP(%rsp)
 	mov	%rdx, RDX(%rsp)
 	mov	%rsi, RSI(%rsp)
 	mov	%r8, R8(%rsp)
@@ -126,6 +141,18 @@ probe_entry:
 	mov	KEPT_RDI(%rsp), %rdi
 	lea	FRAME(%rsp), %rsp
 	ret
+
+	/* The first of those whose it may be has it for good. */
+.Ltake_tally:
+	mov	$-1, %rax		/* PROBE_TALLY_FREE */
+	cmp	%rax, (%rbp)
+	jne	.Lcount_shared
+	lock cmpxchg %rdi, (%rbp)
+	je	.Ltally
+.Lcount_shared:
+	mov	SITE_COUNTER(%rcx), %rax
+	lock incq (%rax)
+	jmp	.Lcounted
 
 	/* Flags under which C code would go wrong: DF, and AC, which makes it fault. */
 .Lplain_flags:

@@ -111,11 +111,25 @@ _Static_assert(__builtin_offsetof(struct probe_site, rip) == 8 &&
 
 /* In the shared memory, so that it is there when the program has ended. */
 struct probe_counter {
-	_Alignas(64) uint64_t count; /* how often the site was reached while the switch was on */
-	uint64_t lost;		     /* records of it that found no room */
-	/* The controller's: once @count is above it, probe_record_call() records nothing here. 0: no limit */
+	/* How often the site was reached while the switch was on, by threads without a tally. */
+	_Alignas(64) uint64_t count;
+	uint64_t lost; /* records of it that found no room */
+	/* The controller's: once @count is above it, probe_record_call() records nothing here. 0: no limit. Not where there are tallies. */
 	uint64_t until;
 };
+
+/*
+ * Where one thread counts by itself, without a locked instruction and without others' cache lines: its place is that of its number, cut to
+ * the mask, if no other thread has taken it; else it counts in struct probe_counter. What a site was reached is the sum. One that is
+ * taken stays so when its thread has ended.
+ */
+struct probe_tally {
+	uint64_t tid;	   /* whose it is, as the C library keeps it; PROBE_TALLY_FREE */
+	uint64_t count_at; /* address of its counts, 8 bytes each, by the ids of sites */
+};
+
+#define PROBE_TALLIES 32u
+#define PROBE_TALLY_FREE UINT64_MAX
 
 #define PROBE_PATCH_MAX 16
 
@@ -160,13 +174,14 @@ enum probe_shared_flags {
 		2, /* a filter of the program's (seccomp) may kill it for ours: probe_read() reads nothing */
 	PROBE_RDPID = 4,      /* the processor has that, and it gives the number of the CPU */
 	PROBE_FAST_CALLS = 8, /* tid_at is known: call_entry.S and record_value.S may do all by themselves */
+	PROBE_TALLIED = 16,   /* tid_at is known, and there are tallies */
 };
 
 struct probe_shared {
 	uint32_t flags;
-	uint32_t pad0;
-	uint32_t nrings; /* a power of two, <= PROBE_RINGS */
-	uint32_t slots;	 /* of each ring, a power of two */
+	uint32_t tally_mask; /* tallies that there are, less 1; <= PROBE_TALLIES - 1 */
+	uint32_t nrings;     /* a power of two, <= PROBE_RINGS */
+	uint32_t slots;	     /* of each ring, a power of two */
 	/* Where from the thread's fs base on the C library keeps its number; 0: not known, ask the kernel. */
 	int32_t tid_at;
 	uint32_t stack_bytes; /* of the stack, copied by probe_stack(); a multiple of 8, <= PROBE_STACK_MAX */
@@ -182,6 +197,7 @@ struct probe_shared {
 	uint64_t counters;   /* how many there can be */
 	uint64_t slot_at;    /* from here on: the slots of ring 0, then those of ring 1 ... */
 	struct probe_ring ring[PROBE_RINGS];
+	struct probe_tally tally[PROBE_TALLIES];
 };
 
 /* probe/vector.S has these by number. */
@@ -200,8 +216,12 @@ _Static_assert(__builtin_offsetof(struct probe_site, id) == 32 &&
 		       __builtin_offsetof(struct probe_shared, ring) == 128 &&
 		       sizeof(struct probe_ring) == 128 &&
 		       __builtin_offsetof(struct probe_ring, tail) == 64 &&
-		       __builtin_offsetof(struct probe_ring, retired) == 72,
-	       "as call_entry.S has them");
+		       __builtin_offsetof(struct probe_ring, retired) == 72 &&
+		       __builtin_offsetof(struct probe_shared, tally_mask) == 4 &&
+		       __builtin_offsetof(struct probe_shared, tally) == 8320 &&
+		       __builtin_offsetof(struct probe_tally, count_at) == 8 &&
+		       sizeof(struct probe_tally) == 16,
+	       "as call_entry.S, entry.S and record_value.S have them");
 
 enum probe_record_kind {
 	PROBE_RECORD_VALUE = 1, /* word[0]: the value */

@@ -2,7 +2,7 @@
 
 The program measures itself: the median of its rounds. Of probes that record, a round has fewer calls than the buffer has room for
 records, and a pause follows in which they are read: so what is recorded is written and not dropped. "more": than the plain call of the
-same run.
+same run. The last row but one: a thread for each CPU, all at once.
 """
 
 import argparse
@@ -29,15 +29,15 @@ def times(text):
     return [float(line) for line in text.split() if line.replace(".", "").isdigit()]
 
 
-def plain(program, calls, rounds):
-    return statistics.median(times(subprocess.run([program, str(calls), str(rounds)], capture_output=True, text=True, check=True,
+def plain(program, calls, rounds, threads=1):
+    return statistics.median(times(subprocess.run([program, str(calls), str(rounds), "0", str(threads)], capture_output=True, text=True, check=True,
                                                   timeout=LIMIT_S).stdout))
 
 
-def patched(watchctl, program, probes, function, calls, rounds, pause_ms, log):
+def patched(watchctl, program, probes, function, calls, rounds, pause_ms, threads, log):
     """ns, records that were lost."""
     done = subprocess.run([watchctl, "patch", "--at", "entry site", "--call", function, "--buffer", "4M", "-q", "-o", log, "--force", probes, "--", program,
-                           str(calls), str(rounds), str(pause_ms)], capture_output=True, text=True, check=True, timeout=LIMIT_S)
+                           str(calls), str(rounds), str(pause_ms), str(threads)], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     lost = int(done.stderr.split(" records, ")[1].split()[0])
     return statistics.median(times(done.stdout)), lost
 
@@ -73,9 +73,15 @@ def main():
         print(f"a call, plain: {floor:.2f} ns\n{'':18}{'ns':>8}{'more':>8}{'lost':>12}")
         for function, calls, rounds, pause_ms in (("empty", 20_000_000, options.rounds, 0), ("value", 20_000, 40, 50), ("vector", 20_000, 40, 50),
                                                   ("line", 20_000, 40, 50), ("stack", 500, 40, 50)):
-            ns, lost = patched(options.watchctl, options.calls, probes, function, calls, rounds, pause_ms, log)
+            ns, lost = patched(options.watchctl, options.calls, probes, function, calls, rounds, pause_ms, 1, log)
             rows[function] = {"ns": ns, "more_ns": ns - floor, "lost": lost}
             print(f"{function:18}{ns:8.1f}{ns - floor:8.1f}{lost:12}", flush=True)
+        threads = len(os.sched_getaffinity(0))
+        if threads > 1:
+            alone = plain(options.calls, 50_000_000, options.rounds, threads)
+            ns, lost = patched(options.watchctl, options.calls, probes, "empty", 20_000_000, options.rounds, 0, threads, log)
+            rows["threads"] = {"threads": threads, "ns": ns, "more_ns": ns - alone, "lost": lost}
+            print(f"{f'empty, {threads} threads':18}{ns:8.1f}{ns - alone:8.1f}{lost:12}", flush=True)
         ns = uprobe(options.calls, 20_000_000, options.rounds)
         if ns is None:
             print("uprobe, bpftrace: skipped, there is no bpftrace")

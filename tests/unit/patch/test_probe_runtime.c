@@ -587,9 +587,80 @@ static void values_of_four_threads_are_all_accounted_for(void **state)
 	}
 }
 
+#define TALLIES 4u
+
+/* Of SCENE_SITES counts each; @mask chooses among them by the thread's number. */
+static void have_tallies(struct scene *s, uint64_t count[TALLIES][SCENE_SITES], uint32_t mask)
+{
+	s->shared->tid_at = own_tid_at();
+	if (!s->shared->tid_at)
+		skip();
+	memset(count, 0, TALLIES * sizeof(count[0]));
+	for (uint32_t i = 0; i < TALLIES; i++)
+		s->shared->tally[i] = (struct probe_tally){ PROBE_TALLY_FREE, (uint64_t)count[i] };
+	s->shared->tally_mask = mask;
+	s->shared->flags |= PROBE_TALLIED;
+}
+
+static void a_thread_counts_by_itself(void **state)
+{
+	const uint32_t tid = (uint32_t)syscall(SYS_gettid), mine = tid & (TALLIES - 1);
+	uint64_t count[TALLIES][SCENE_SITES];
+	struct caller_regs in = some_regs(0), out;
+	struct scene s;
+
+	(void)state;
+	scene_open(&s, HEADER "PROBE(a) { (void)p; }\nPROBE(b) { (void)p; }\n");
+	have_tallies(&s, count, TALLIES - 1);
+	check_all_flags(&s, 1);
+	const uint64_t before = count[mine][1];
+	assert_true(before > 0);
+	s.site[1].function = 0; /* it is only counted */
+	check_all_flags(&s, 1);
+	assert_int_equal(count[mine][1], 2 * before);
+	assert_int_equal(s.shared->tally[mine].tid, tid);
+	assert_int_equal(s.counter[1].count, 0);
+	/* Others have them all. */
+	for (uint32_t i = 0; i < TALLIES; i++)
+		s.shared->tally[i].tid = tid + 1;
+	scene_run(&s, 0, &in, &out);
+	check_same(&in, &out);
+	check_all_flags(&s, 0);
+	assert_int_equal(s.counter[0].count, 1 + before);
+	for (uint32_t i = 0; i < TALLIES; i++)
+		assert_int_equal(count[i][0], 0);
+	scene_close(&s);
+}
+
+static void threads_that_count_by_themselves_lose_none(void **state)
+{
+	uint64_t count[TALLIES][SCENE_SITES];
+	struct runner r[4] = { 0 };
+	struct scene s;
+
+	(void)state;
+	/* One for all of them, which one takes, or one for each. */
+	for (uint32_t mask = 0; mask < TALLIES; mask += TALLIES - 1) {
+		scene_open(&s, HEADER "PROBE(a) { (void)p; }\nPROBE(b) { (void)p; }\n");
+		have_tallies(&s, count, mask);
+		run_four(&s, r);
+		for (size_t i = 0; i < 2; i++) {
+			uint64_t n = s.counter[i].count;
+
+			for (uint32_t k = 0; k < TALLIES; k++)
+				n += count[k][i];
+			assert_int_equal(n, 4 * RUNS / 2);
+		}
+		assert_true(mask || count[0][0]);
+		scene_close(&s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thread_counts_by_itself),
+		cmocka_unit_test(threads_that_count_by_themselves_lose_none),
 		cmocka_unit_test(registers_and_flags_are_as_before),
 		cmocka_unit_test(they_are_as_before_when_there_is_no_function),
 		cmocka_unit_test(instead_of_an_instruction_they_are_what_the_probe_made_of_them),

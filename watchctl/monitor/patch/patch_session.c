@@ -112,6 +112,7 @@ struct wc_error *session_place(struct patch_session *s, size_t sites)
 					       .held = s->launched ? &s->held : NULL,
 					       .image = s->options.image,
 					       .counters = 2 * sites + COUNTERS_LEAST,
+					       .tallied = !s->options.taker, /* who limits by counts */
 					       .slots = s->options.slots,
 					       .stack_bytes = s->options.stack_bytes };
 	struct wc_error *err = probe_place(&q, &s->place);
@@ -440,7 +441,7 @@ static struct wc_error *report_total(struct patch_session *s, size_t i, struct p
 {
 	const struct probe_counter *n = &s->place.counter[i];
 	struct trace_event e = { .type = EVENT_PROBE_TOTAL,
-				 .probe_total = { (uint32_t)i, n->count, n->lost } };
+				 .probe_total = { (uint32_t)i, probe_place_count(&s->place, i), n->lost } };
 
 	c->reached += e.probe_total.count;
 	c->lost += e.probe_total.lost;

@@ -23,18 +23,34 @@
 #define NR_PRCTL 157
 #define PR_GET_TSC_NR 25
 #define PR_TSC_ENABLED 1
-#define AREAS_AT_ONCE 64u /* for which one thread is kept */
+#define TALLIES_MOST (16u << 20) /* bytes; those that nobody takes are never touched */
+#define AREAS_AT_ONCE 64u	 /* for which one thread is kept */
 
 /* The whole home, as it is to be. */
 struct layout_of {
-	uint64_t code_at, data_at, ring_at, size; /* from its beginning */
-	uint64_t counters_at, slots_at;		  /* from @ring_at */
-	uint32_t nrings;
+	uint64_t code_at, data_at, ring_at, size;   /* from its beginning */
+	uint64_t counters_at, tallies_at, slots_at; /* from @ring_at */
+	uint32_t nrings, ntallies;
 };
 
 static uint64_t pages(uint64_t bytes)
 {
 	return (bytes + PROBE_PAGE - 1) / PROBE_PAGE * PROBE_PAGE;
+}
+
+static uint64_t tally_size(size_t counters)
+{
+	return pages(counters * sizeof(uint64_t));
+}
+
+/* A power of two; 0: none are wanted, or one alone would be too large. */
+static uint32_t tallies_for(const struct probe_place_request *q)
+{
+	uint32_t n = q->tallied ? PROBE_TALLIES : 0;
+
+	while (n && n * tally_size(q->counters) > TALLIES_MOST)
+		n /= 2;
+	return n;
 }
 
 static struct layout_of lay_out(const struct probe_place_request *q)
@@ -48,7 +64,9 @@ static struct layout_of lay_out(const struct probe_place_request *q)
 	l.data_at = l.code_at + q->image->code_size;
 	l.ring_at = l.data_at + q->image->data_size;
 	l.counters_at = pages(sizeof(struct probe_shared));
-	l.slots_at = l.counters_at + pages(q->counters * sizeof(struct probe_counter));
+	l.tallies_at = l.counters_at + pages(q->counters * sizeof(struct probe_counter));
+	l.ntallies = tallies_for(q);
+	l.slots_at = l.tallies_at + l.ntallies * tally_size(q->counters);
 	l.size = l.ring_at + l.slots_at + (uint64_t)l.nrings * q->slots * PROBE_SLOT;
 	return l;
 }
@@ -142,6 +160,22 @@ static int32_t find_tid(const struct remote *r)
 	return 0;
 }
 
+static void give_tallies(const struct probe_place *p, const struct probe_place_request *q,
+			 const struct layout_of *l)
+{
+	struct probe_shared *s = p->shared;
+
+	if (!s->tid_at || !l->ntallies)
+		return;
+	for (uint32_t i = 0; i < l->ntallies; i++)
+		s->tally[i] = (struct probe_tally){
+			.tid = PROBE_TALLY_FREE,
+			.count_at = p->ring_at + l->tallies_at + i * tally_size(q->counters),
+		};
+	s->tally_mask = l->ntallies - 1;
+	s->flags |= PROBE_TALLIED;
+}
+
 static void fill_shared(const struct probe_place *p, const struct probe_place_request *q,
 			const struct layout_of *l, const struct remote *r)
 {
@@ -154,6 +188,7 @@ static void fill_shared(const struct probe_place *p, const struct probe_place_re
 	s->tid_at = find_tid(r);
 	if (s->tid_at)
 		s->flags |= PROBE_FAST_CALLS;
+	give_tallies(p, q, l);
 	s->stack_bytes = q->stack_bytes;
 	s->pid = proc_status_read(p->pid, p->pid, &status) ? status.ns_id : p->pid;
 	s->counter_at = p->ring_at + l->counters_at;
@@ -246,8 +281,22 @@ static struct wc_error *fill_home(struct probe_place *p, const struct probe_plac
 	err = write_image(p, q->image);
 	p->counter = (struct probe_counter *)(void *)((char *)p->shared + l->counters_at);
 	p->counter_at = p->shared->counter_at;
+	p->tally = (const uint64_t *)(const void *)((const char *)p->shared + l->tallies_at);
+	p->ntallies = p->shared->flags & PROBE_TALLIED ? l->ntallies : 0;
 	p->counters = q->counters;
 	return err ? err : write_home(p, q);
+}
+
+uint64_t probe_place_count(const struct probe_place *p, size_t id)
+{
+	uint64_t n = __atomic_load_n(&p->counter[id].count, __ATOMIC_RELAXED);
+
+	for (uint32_t i = 0; i < p->ntallies; i++) /* what is free has no memory yet */
+		if (__atomic_load_n(&p->shared->tally[i].tid, __ATOMIC_RELAXED) != PROBE_TALLY_FREE)
+			n += __atomic_load_n(
+				&p->tally[i * (tally_size(p->counters) / sizeof(*p->tally)) + id],
+				__ATOMIC_RELAXED);
+	return n;
 }
 
 static struct wc_error *place_offered(struct probe_place *p, const struct probe_place_request *q,

@@ -27,6 +27,8 @@ struct probe_place {
 	struct probe_counter *counter; /* in there: of each site, by its id */
 	uint64_t counter_at;	       /* ... as the program has it */
 	size_t counters;	       /* how many there can be */
+	const uint64_t *tally;	       /* in there: of each thread that has one, by the ids of sites */
+	uint32_t ntallies;
 	uint32_t nnear;
 	struct probe_range near[PROBE_NEARS];
 };
@@ -36,6 +38,7 @@ struct probe_place_request {
 	struct tracee *held;
 	const struct probe_image *image;
 	size_t counters;      /* sites that there can be */
+	bool tallied;	      /* threads count by themselves, where they can */
 	uint32_t slots;	      /* of each ring: a power of two */
 	uint32_t stack_bytes; /* of probe_stack() */
 };
@@ -60,6 +63,9 @@ bool probe_place_owns(const struct probe_place *p, const struct probe_range *ran
 
 /* How many areas there can still be. */
 size_t probe_place_left(const struct probe_place *p);
+
+/* How often site @id was reached. */
+uint64_t probe_place_count(const struct probe_place *p, size_t id);
 
 /* Unmaps all. Nobody may be in it, nor come to it. */
 struct wc_error *probe_place_remove(struct probe_place *p);
