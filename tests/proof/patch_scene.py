@@ -13,7 +13,7 @@ import proof
 
 TACTICS = ("jump", "padding", "nop", "pun")
 RUN_LIMIT = 300
-NOTHING_CAN_BE_PATCHED = 7  # an exit status of watchctl's
+NOTHING_CAN_BE_PATCHED, NO_SITE = 7, 5  # exit statuses of watchctl's
 
 
 class Ran:
@@ -114,6 +114,8 @@ class Scene:
         said = r.stderr.decode(errors="replace")
         if r.returncode == NOTHING_CAN_BE_PATCHED and "sites can be patched" in said:
             return None, self.planned(where, module)
+        if r.returncode == NO_SITE and "the pattern fits nowhere" in said:
+            return None, Session([])
         if r.returncode != 0:
             raise proof.Failure(f"watchctl: exit status {r.returncode}: {said[-400:]}")
         report = subprocess.Popen([proof.watchctl(), "report", "--json", str(log)], stdout=subprocess.PIPE)

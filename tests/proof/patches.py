@@ -69,6 +69,8 @@ def check_class(scene, w, kind, plain):
     said = f"{len(session.sites)} sites, {len(session.patched)} patched ({session.share:.2f} %), reached {reached} times"
     if not any(row[0] == kind and row[1] == w.module for row in scene.table):
         scene.table.append((kind, w.module, session))
+    if not session.sites:
+        return (None, "no such instruction, says objdump too") if has_none(w, kind) else ("no site at all", said)
     if not ran:  # watchctl has refused before the program ran
         return (None if kind in ("syscall", "locked") and not session.patched else "nothing is patched"), said
     wrong = ran.unlike(plain)
@@ -76,8 +78,6 @@ def check_class(scene, w, kind, plain):
         return wrong, said
     if ran.status is None:
         said += "; how it ended is not known"
-    if not session.sites:
-        return (None, "no such instruction, says objdump too") if has_none(w, kind) else ("no site at all", said)
     if wanted is not None and len(session.sites) != wanted:
         return f"{wanted} addresses were given", said
     # Whether a workload comes to the few instructions that make a system call or lock is known of the C library only.
@@ -165,7 +165,7 @@ def run(scene, o):
         for kind in kinds:
             scene.check(f"{kind} of {w.module}, {w.name}", lambda w=w, kind=kind, plain=plain: check_class(scene, w, kind, plain))
         if w.single and asked("counts", w.module):
-            functions = 20 if o.quick else 150
+            functions = 60 if o.quick else 150
             scene.check(f"entries of {w.module} counted, {w.name}", lambda w=w, functions=functions: check_entries(scene, w, functions))
             if not w.threads:
                 scene.check(f"system calls counted, {w.name}", lambda w=w: check_system_calls(scene, w, libc))

@@ -141,14 +141,14 @@ static struct wc_error *nothing_applied(const struct patch_session *s)
 				    s->options.in ? ", in " : "", s->options.in ? s->options.in : "");
 	if (!s->nsites)
 		return wc_error_new(WC_ENAME,
-				    "%s in process %d%s%s%s; where it may come with a library that is "
+				    "%s in process %d%s%s%s%s; where it may come with a library that is "
 				    "loaded later, --pending waits for that",
 				    s->options.query->npatterns == 1 ? "the pattern fits nowhere"
 								     : "none of the patterns fits anywhere",
 				    s->pid,
 				    s->options.query->function ? ", in functions that are called " : "",
 				    s->options.query->function ? s->options.query->function : "",
-				    s->options.in ? " of that module" : "");
+				    s->options.in ? ", in " : "", s->options.in ? s->options.in : "");
 	return wc_error_new(WC_ENOTSUP, "none of the %zu site%s can be patched: %s", s->nsites,
 			    s->nsites == 1 ? "" : "s", s->site[0].why);
 }
