@@ -382,7 +382,7 @@ static uint32_t preferred_ring(uint32_t tid)
 
 	if (!(probe_shared->flags & PROBE_RDPID))
 		return tid;
-	/* What it gives is arch/x86/include/asm/segment.h's: the node stands above the CPU. */
+	/* Gives what arch/x86/include/asm/segment.h says: the node stands above the CPU. */
 	__asm__ volatile("rdpid %0" : "=r"(id));
 	return id & 0xfff;
 }

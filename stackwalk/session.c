@@ -19,7 +19,7 @@
 #include "stackwalk/own_modules.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/base/tsc_usable.h"
+#include "watchctl/base/time/tsc_usable.h"
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/tags/tag_collector.h"
 

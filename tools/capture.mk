@@ -9,7 +9,7 @@ LOG_WRITER_SRC := $(addprefix watchctl/trace/log/,tracelog_writer.c tracelog_wri
 		tracelog_reemit.c tracelog_ring.c) \
 	$(addprefix watchctl/base/,error.c map64.c utf8.c)
 CAPTURE_SRC := $(wildcard stackwalk/*.c watchctl/code/unwind/eh_frame*.c watchctl/trace/tags/tag_*.c) \
-	$(LOG_WRITER_SRC) watchctl/base/tsc_clock.c watchctl/base/tsc_usable.c
+	$(LOG_WRITER_SRC) watchctl/base/time/tsc_clock.c watchctl/base/time/tsc_usable.c
 CAPTURE_OBJ := $(CAPTURE_SRC:%.c=$(BUILD)/pic/%.o) $(BUILD)/pic/stackwalk/capture_entry.o
 CAPTURE_SONAME := libstackwalk.so.0
 CAPTURE_SO := $(BUILD)/$(CAPTURE_SONAME)

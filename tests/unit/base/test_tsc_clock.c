@@ -1,5 +1,5 @@
 /* Times from the time stamp counter: whether they may be taken, and what becomes of them when it jumps. */
-#include "watchctl/base/tsc_clock.h"
+#include "watchctl/base/time/tsc_clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "watchctl/base/clock.h"
-#include "watchctl/base/tsc_usable.h"
-#include "watchctl/base/tsc_usable_impl.h"
+#include "watchctl/base/time/tsc_usable.h"
+#include "watchctl/base/time/tsc_usable_impl.h"
 
 #define TICKS 3 /* a nanosecond */
 

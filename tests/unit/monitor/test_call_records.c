@@ -1,4 +1,4 @@
-/* What the records of `watchctl trace` add up to: calls of functions that were switched off. */
+/* Sums of the records of `watchctl trace`: calls of functions that were switched off. */
 #include "watchctl/monitor/calls/call_records.h"
 
 #include <setjmp.h>
@@ -71,6 +71,13 @@ static void pass(struct scene *s, uint32_t site, uint32_t sp)
 		assert_null(call_records_take(&s->records, &r, c->count, getpid()));
 }
 
+/* A whole call of the other function, from where the first one was called. */
+static void pass_other(struct scene *s)
+{
+	pass(s, OTHER_ENTRY, 17);
+	pass(s, OTHER_END, 17);
+}
+
 static void finish(struct scene *s)
 {
 	call_functions_find_off(&s->functions);
@@ -92,8 +99,7 @@ static void a_call_whose_end_found_no_budget_is_counted_once(void **state)
 		s.counter[END].count++;
 	}
 	pass(&s, END, 16);
-	pass(&s, OTHER_ENTRY, 17);
-	pass(&s, OTHER_END, 17);
+	pass_other(&s);
 	finish(&s);
 	assert_int_equal(s.records.called, 1 + 5 + 1);
 	assert_int_equal(s.records.switched_off, 5);
@@ -110,8 +116,7 @@ static void a_call_that_was_left_by_longjmp_is_counted_besides_the_ends(void **s
 	s.counter[ENTRY].until = 2;
 	s.counter[END].until = 100;
 	pass(&s, ENTRY, 16);
-	pass(&s, OTHER_ENTRY, 17);
-	pass(&s, OTHER_END, 17);
+	pass_other(&s);
 	for (int i = 0; i < 5; i++) {
 		pass(&s, ENTRY, 16);
 		pass(&s, END, 16);

@@ -81,22 +81,28 @@ static size_t armed_threads(const struct perf_bp *bp, const struct perf_bp_spec 
 	return s->rings ? bp->n / perf_rings_cpus(s->rings) : bp->n;
 }
 
+/* A watch for writes on a word of our own. */
+static struct perf_event_attr attr_of_ours(const volatile uint64_t *word)
+{
+	return (struct perf_event_attr){
+		.type = PERF_TYPE_BREAKPOINT,
+		.size = sizeof(struct perf_event_attr),
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+		.bp_type = HW_BREAKPOINT_W,
+		.bp_addr = (uint64_t)(uintptr_t)word,
+		.bp_len = sizeof(*word),
+	};
+}
+
 /*
- * Whether a register that is set does nothing, as in virtual machines that take what is written to it and never put it into the processor:
+ * Tells whether a register that is set does nothing, as in virtual machines that take what is written to it and never put it into the processor:
  * a word of ours is watched and written. What cannot be tried (no perf, no free register) is not silent.
  */
 static bool find_silence(void)
 {
 	static volatile uint64_t word;
-	struct perf_event_attr a = {
-		.type = PERF_TYPE_BREAKPOINT,
-		.size = sizeof(a),
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-		.bp_type = HW_BREAKPOINT_W,
-		.bp_addr = (uint64_t)(uintptr_t)&word,
-		.bp_len = sizeof(word),
-	};
+	struct perf_event_attr a = attr_of_ours(&word);
 	uint64_t count = 0;
 	scoped(closep) int fd = open_event(&a, 0, -1);
 
@@ -119,17 +125,10 @@ static bool registers_are_silent(void)
 int perf_bp_used(pid_t tid)
 {
 	static uint64_t nowhere;
-	struct perf_event_attr a = {
-		.type = PERF_TYPE_BREAKPOINT,
-		.size = sizeof(a),
-		.disabled = 1,
-		.exclude_kernel = 1,
-		.bp_type = HW_BREAKPOINT_W,
-		.bp_addr = (uint64_t)(uintptr_t)&nowhere,
-		.bp_len = 8,
-	};
+	struct perf_event_attr a = attr_of_ours(&nowhere);
 	int fd[REGISTERS], n, error = 0;
 
+	a.disabled = 1;
 	if (registers_are_silent())
 		return -1;
 	for (n = 0; n < REGISTERS; n++) {

@@ -17,7 +17,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
-#include "watchctl/base/tsc_usable.h"
+#include "watchctl/base/time/tsc_usable.h"
 #include "watchctl/engine/handler/handler_engine.h"
 #include "watchctl/engine/plan/watchpoint.h"
 #include "watchctl/target/proc/end_signal.h"

@@ -4,7 +4,7 @@
 
 #include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
-#include "watchctl/base/tsc_clock.h"
+#include "watchctl/base/time/tsc_clock.h"
 #include "watchctl/engine/intake/intake_impl.h"
 
 #define PASS_NS 20000000ull /* how long one pass may take */

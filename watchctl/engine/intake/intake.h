@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "handler/filter.h"
-#include "watchctl/base/tsc_clock.h"
+#include "watchctl/base/time/tsc_clock.h"
 #include "watchctl/engine/intake/code_facts.h"
 #include "watchctl/engine/intake/departures.h"
 #include "watchctl/engine/intake/followed.h"

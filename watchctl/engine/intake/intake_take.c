@@ -5,7 +5,7 @@
 #include "handler/walk.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/base/tsc_clock.h"
+#include "watchctl/base/time/tsc_clock.h"
 #include "watchctl/engine/intake/intake_impl.h"
 
 static uint64_t record_time(struct intake *in, const struct wire_record *r)

@@ -16,7 +16,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "watchctl/base/tsc_clock.h"
+#include "watchctl/base/time/tsc_clock.h"
 #include "watchctl/code/elf/module.h"
 #include "watchctl/engine/intake/code_facts.h"
 #include "watchctl/engine/intake/exec_watch.h"

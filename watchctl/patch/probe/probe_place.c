@@ -10,7 +10,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/base/tsc_usable.h"
+#include "watchctl/base/time/tsc_usable.h"
 #include "watchctl/target/inject/far_map.h"
 #include "watchctl/target/inject/gadget.h"
 #include "watchctl/target/inject/remote.h"

@@ -18,8 +18,8 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
-#include "watchctl/base/tsc_clock.h"
-#include "watchctl/base/tsc_usable.h"
+#include "watchctl/base/time/tsc_clock.h"
+#include "watchctl/base/time/tsc_usable.h"
 #include "watchctl/trace/tags/tag_events.h"
 
 #define BUFFER (4u << 20)     /* of one poll */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "watchctl/base/tsc_clock.h"
+#include "watchctl/base/time/tsc_clock.h"
 #include "watchctl/trace/tags/tag_host.h"
 #include "watchctl/trace/tags/tag_ring.h"
 

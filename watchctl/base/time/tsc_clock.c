@@ -1,4 +1,4 @@
-#include "watchctl/base/tsc_clock.h"
+#include "watchctl/base/time/tsc_clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,20 +13,15 @@
 #define JUMP_NS 20000
 #define RATE_CHANGE 1000 /* one part in so many */
 
-/* The tightest of several readings: an interruption between the two clocks shows as a wide one. Returns its width, in ticks. */
-static uint64_t sample(uint64_t *ret_tsc, uint64_t *ret_ns)
+struct tsc_reading tsc_read(unsigned int tries)
 {
-	uint64_t best = UINT64_MAX;
-	int i;
+	struct tsc_reading best = { .width = UINT64_MAX };
 
-	for (i = 0; i < SAMPLES; i++) {
-		uint64_t before = __rdtsc(), ns = monotonic_ns(), after = __rdtsc();
+	for (unsigned int i = 0; i < tries; i++) {
+		const uint64_t before = __rdtsc(), ns = monotonic_ns(), width = __rdtsc() - before;
 
-		if (after - before < best) {
-			best = after - before;
-			*ret_tsc = before + best / 2;
-			*ret_ns = ns;
-		}
+		if (width && width < best.width)
+			best = (struct tsc_reading){ before + width / 2, ns, width };
 	}
 	return best;
 }
@@ -50,23 +45,24 @@ static int64_t allowed_ns(const struct tsc_clock *c, uint64_t ns, uint64_t width
 
 void tsc_clock_sample(struct tsc_clock *c)
 {
-	uint64_t tsc = 0, ns = 0, width;
+	struct tsc_reading r = tsc_read(SAMPLES);
 	int64_t off;
 
 	if (!c->tsc0) {
-		c->width0 = sample(&c->tsc0, &c->ns0);
+		c->tsc0 = r.tsc;
+		c->ns0 = r.ns;
+		c->width0 = r.width;
 		/* A slope needs two points: half a millisecond apart is good to a few parts in ten thousand. */
 		nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
-		c->width = sample(&c->tsc, &c->ns);
-		return;
+		r = tsc_read(SAMPLES);
+	} else {
+		off = (int64_t)(tsc_clock_ns(c, r.tsc) - r.ns);
+		if (llabs(off) > allowed_ns(c, r.ns, r.width))
+			follow_jump(c, r.tsc, r.ns, off);
 	}
-	width = sample(&tsc, &ns);
-	off = (int64_t)(tsc_clock_ns(c, tsc) - ns);
-	if (llabs(off) > allowed_ns(c, ns, width))
-		follow_jump(c, tsc, ns, off);
-	c->tsc = tsc;
-	c->ns = ns;
-	c->width = width;
+	c->tsc = r.tsc;
+	c->ns = r.ns;
+	c->width = r.width;
 }
 
 uint64_t tsc_clock_ns(const struct tsc_clock *c, uint64_t tsc)

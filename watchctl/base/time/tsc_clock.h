@@ -1,12 +1,21 @@
 /*
  * tsc_clock - time stamp counter -> CLOCK_MONOTONIC. Valid only where tsc_usable() says so.
  */
-#ifndef WATCHCTL_BASE_TSC_CLOCK_H
-#define WATCHCTL_BASE_TSC_CLOCK_H
+#ifndef WATCHCTL_BASE_TIME_TSC_CLOCK_H
+#define WATCHCTL_BASE_TIME_TSC_CLOCK_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Counter and clock, read at once. */
+struct tsc_reading {
+	uint64_t tsc, ns;
+	uint64_t width; /* in how many ticks; 0: none was taken */
+};
+
+/* The tightest of @tries (1 or more): an interruption between the two clocks shows as a wide one. */
+struct tsc_reading tsc_read(unsigned int tries);
 
 struct tsc_clock {
 	uint64_t tsc0, ns0, width0; /* first sample, and in how many ticks it was taken */

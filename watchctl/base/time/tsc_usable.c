@@ -1,4 +1,4 @@
-#include "watchctl/base/tsc_usable.h"
+#include "watchctl/base/time/tsc_usable.h"
 
 #include <cpuid.h>
 #include <pthread.h>
@@ -9,11 +9,10 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
-#include "watchctl/base/tsc_usable_impl.h"
+#include "watchctl/base/time/tsc_usable_impl.h"
 
 #define SAMPLES 20
 #define SPAN_NS 2000000	  /* between two readings on one CPU: enough to know the rate by */
@@ -21,19 +20,6 @@
 #define WIDTH_MAX_NS 5000 /* readings that are wider say nothing */
 
 static const char *unusable = "it was not looked at";
-
-static struct tsc_reading read_both(void)
-{
-	struct tsc_reading best = { .width = UINT64_MAX };
-
-	for (int i = 0; i < SAMPLES; i++) {
-		const uint64_t before = __rdtsc(), ns = monotonic_ns(), width = __rdtsc() - before;
-
-		if (width && width < best.width)
-			best = (struct tsc_reading){ before + width / 2, ns, width };
-	}
-	return best;
-}
 
 #define MASK_BITS (8 * sizeof(unsigned long))
 
@@ -88,7 +74,7 @@ static const char *compare(size_t ncpus, unsigned long *mask, size_t words, stru
 	for (size_t i = 0; i < ncpus; i++) {
 		if (!go_to(mask, words, i))
 			continue;
-		r[i] = read_both();
+		r[i] = tsc_read(SAMPLES);
 		if (first == ncpus)
 			first = i;
 	}
@@ -96,7 +82,7 @@ static const char *compare(size_t ncpus, unsigned long *mask, size_t words, stru
 		return "its CPUs cannot be visited to compare it";
 	while (monotonic_ns() - r[first].ns < SPAN_NS)
 		nanosleep(&(struct timespec){ .tv_nsec = SPAN_NS / 4 }, NULL);
-	last = read_both();
+	last = tsc_read(SAMPLES);
 	return tsc_readings_judge(r, ncpus, &last);
 }
 

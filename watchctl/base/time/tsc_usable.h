@@ -6,14 +6,14 @@
  * (kvm-clock, Hyper-V's, Xen's), and so has not looked: there the processor must say that it is invariant, and it must be found equal on
  * all CPUs. This is measured once in a process, by a thread of its own that visits each CPU (some 50 us for each).
  */
-#ifndef WATCHCTL_BASE_TSC_USABLE_H
-#define WATCHCTL_BASE_TSC_USABLE_H
+#ifndef WATCHCTL_BASE_TIME_TSC_USABLE_H
+#define WATCHCTL_BASE_TIME_TSC_USABLE_H
 
 #include <stdbool.h>
 
 bool tsc_usable(void);
 
-/* What is wrong with it, for people, as the end of a sentence; NULL: it is usable. */
+/* Says what is wrong with it, for people, as the end of a sentence; NULL: it is usable. */
 const char *tsc_unusable_why(void);
 
 #endif
