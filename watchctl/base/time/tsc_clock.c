@@ -63,13 +63,12 @@ void tsc_clock_sample(struct tsc_clock *c)
 	c->tsc = r.tsc;
 	c->ns = r.ns;
 	c->width = r.width;
+	c->slope = (double)(c->ns - c->ns0) / (double)(c->tsc - c->tsc0);
 }
 
 uint64_t tsc_clock_ns(const struct tsc_clock *c, uint64_t tsc)
 {
-	double slope = (double)(c->ns - c->ns0) / (double)(c->tsc - c->tsc0);
-
-	return c->ns + (uint64_t)(int64_t)((double)(int64_t)(tsc - c->tsc) * slope);
+	return c->ns + (uint64_t)(int64_t)((double)(int64_t)(tsc - c->tsc) * c->slope);
 }
 
 bool tsc_clock_tell_jump(struct tsc_clock *c, char *text, size_t len)

@@ -20,6 +20,7 @@ struct tsc_reading tsc_read(unsigned int tries);
 struct tsc_clock {
 	uint64_t tsc0, ns0, width0; /* first sample, and in how many ticks it was taken */
 	uint64_t tsc, ns, width;    /* latest sample */
+	double slope;		    /* ns for each tick, between the two */
 	/* The counter's latest jump against the clock, until it is told: how much later it said it was. 0: none */
 	int64_t jump_ns;
 };
