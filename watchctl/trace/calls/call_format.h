@@ -76,6 +76,9 @@ static inline uint64_t call_pack(enum call_what what, uint64_t time_ns, uint32_t
  *				27: how many bytes, at most 1024; bit 28 to 31: 0 these are all that were asked for, of a
  *				string those before its NUL; 2 they cannot be read; 3 there is more, or what is behind them
  *				cannot be read. Then the bytes, the last word filled up with zeros
+ *	CALL_WORD_MARK		alone, of the function's entry or exit that comes next. Bit 8 to 15: of an entry CALL_ flags,
+ *				of an exit enum return_how, or 0 (trace/event.h). Bit 16 to 31: of an exit how many calls
+ *				inside of the one that ends stay open, on another stack
  *
  * Stored in logs: never renumber.
  */
@@ -84,6 +87,7 @@ enum call_word {
 	CALL_WORD_RESULT = 2,
 	CALL_WORD_EVENT = 3,
 	CALL_WORD_BYTES = 4,
+	CALL_WORD_MARK = 5,
 };
 
 #define CALL_EVENT_WORDS 3u /* behind its `more` */
@@ -95,6 +99,15 @@ static inline uint64_t call_word(enum call_word what, uint32_t number, uint32_t 
 {
 	return (uint64_t)what | (uint64_t)(number & 0xff) << CALL_WORD_NUMBER_SHIFT |
 	       (uint64_t)function << CALL_WORD_FUNCTION_SHIFT;
+}
+
+#define CALL_MARK_INSIDE_SHIFT 16
+#define CALL_MARK_INSIDE_MAX 0xffffu
+
+/* @what: flags, or how. */
+static inline uint64_t call_mark(uint32_t what, uint32_t inside, uint32_t function)
+{
+	return call_word(CALL_WORD_MARK, what, function) | (uint64_t)inside << CALL_MARK_INSIDE_SHIFT;
 }
 
 static inline enum call_word call_word_kind(uint64_t word)

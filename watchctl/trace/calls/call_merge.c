@@ -115,7 +115,8 @@ static bool keep_values(struct merge_thread *t, const struct call_batch *b)
 				return false;
 			continue;
 		}
-		if (more->n > 1 && !vec_push(t->value, t->nvalues, t->value_cap, v))
+		if ((more->n > 1 || kind_of(&v) == CALL_WORD_MARK) &&
+		    !vec_push(t->value, t->nvalues, t->value_cap, v))
 			return false;
 	}
 	return true;
@@ -165,9 +166,24 @@ static uint32_t number_of(const struct merge_value *v)
 
 void call_merge_forget_result(struct merge_thread *t)
 {
-	t->result.word = 0;
+	t->result.word = t->mark = 0;
 	if (t->result_to)
 		t->result_to->word = 0;
+}
+
+uint8_t call_merge_mark(const struct merge_thread *t, uint32_t function)
+{
+	return t->mark && call_word_function(t->mark) == function
+		       ? (uint8_t)(t->mark >> CALL_WORD_NUMBER_SHIFT)
+		       : 0;
+}
+
+/* How many calls inside of the one of @function that ends next stay open. */
+static size_t stay_open(const struct merge_thread *t, uint32_t function)
+{
+	const size_t n = t->mark >> CALL_MARK_INSIDE_SHIFT & CALL_MARK_INSIDE_MAX;
+
+	return t->mark && call_word_function(t->mark) == function && n < t->nopen ? n : 0;
 }
 
 bool call_merge_take_values(struct merge_thread *t)
@@ -179,6 +195,8 @@ bool call_merge_take_values(struct merge_thread *t)
 			t->result = *v;
 			if (t->result_to)
 				t->result_to->word = 0;
+		} else if (kind_of(v) == CALL_WORD_MARK) {
+			t->mark = v->word;
 		} else if (kind_of(v) == CALL_WORD_EVENT) {
 			t->own = *v;
 		} else if (kind_of(v) == CALL_WORD_BYTES && number_of(v) == CALL_BYTES_RESULT &&
@@ -357,20 +375,23 @@ void call_merge_put_result(struct call_merge *m, struct merge_thread *t, struct 
 	r->values_len = (uint32_t)len;
 }
 
-/* The innermost open call ends. NULL: it was left out. */
-static const struct trace_event *end_call(struct call_merge *m, struct merge_thread *t, enum return_how how,
-					  uint64_t time_ns)
+/* The innermost open call ends, but for @inside. NULL: it was left out. */
+static const struct trace_event *end_call(struct call_merge *m, struct merge_thread *t, size_t inside,
+					  enum return_how how, uint64_t time_ns)
 {
-	const struct merge_open *o = &t->open[--t->nopen];
+	const size_t i = t->nopen - 1 - inside;
+	const struct merge_open o = t->open[i];
 
-	if (o->left_out)
+	memmove(&t->open[i], &t->open[i + 1], inside * sizeof(o));
+	t->nopen--;
+	if (o.left_out)
 		return NULL;
 	t->nshown--;
 	m->ret.time_ns = time_ns;
-	m->ret.ret.call = o->call;
+	m->ret.ret.call = o.call;
 	m->ret.ret.pid = t->is.pid;
 	m->ret.ret.tid = t->is.tid;
-	m->ret.ret.function = o->function;
+	m->ret.ret.function = o.function;
 	m->ret.ret.how = how;
 	call_merge_put_result(m, t, &m->ret.ret);
 	return &m->ret;
@@ -402,7 +423,7 @@ static bool begin_call(struct call_merge *m, struct merge_thread *t, uint32_t fu
 	c->tid = t->is.tid;
 	c->function = o.function;
 	c->depth = t->nshown < UINT16_MAX ? (uint16_t)t->nshown : UINT16_MAX;
-	c->flags = parent ? 0 : CALL_FIRST;
+	c->flags = (parent ? 0 : CALL_FIRST) | call_merge_mark(t, function);
 	t->nshown++;
 	call_merge_put_parameters(m, t, c);
 	*ret = &m->call;
@@ -429,6 +450,15 @@ static const struct trace_event *own_event(struct call_merge *m, const struct me
 	return &m->own;
 }
 
+enum return_how call_merge_how(const struct merge_thread *t, const struct merge_event *e)
+{
+	const uint8_t how = call_merge_mark(t, e->function);
+
+	if (e->what == CALL_EXIT)
+		return RETURN_RETURNED;
+	return how && how <= RETURN_UNKNOWN ? how : RETURN_UNKNOWN;
+}
+
 /* The next event of the batch; *@ret is NULL: it is none for others. */
 static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t, uint64_t time_ns,
 				   const struct trace_event **ret)
@@ -446,7 +476,7 @@ static struct wc_error *take_event(struct call_merge *m, struct merge_thread *t,
 		if (!begin_call(m, t, e.function, time_ns, ret))
 			return &wc_enomem;
 	} else if (t->nopen) {
-		*ret = end_call(m, t, e.what == CALL_EXIT ? RETURN_RETURNED : RETURN_UNKNOWN, time_ns);
+		*ret = end_call(m, t, stay_open(t, e.function), call_merge_how(t, &e), time_ns);
 	} else if (t->follows_gap) {
 		m->sums.exits_behind_gap++;
 	} else {
@@ -467,7 +497,7 @@ static struct wc_error *end_open(struct call_merge *m, struct merge_thread *t, u
 {
 	*ret = NULL;
 	while (!*ret && t->nopen)
-		*ret = end_call(m, t, t->ending, time_ns);
+		*ret = end_call(m, t, 0, t->ending, time_ns);
 	if (*ret)
 		return call_merge_keep_position(m, t, t->before, t->ending) ? NULL : &wc_enomem;
 	t->ending = 0;

@@ -161,16 +161,16 @@ static const struct trace_event *make_event(struct call_merge *m, struct merge_t
 		*c = (struct call_event){ .call = run->calls + count_entries(t, run->event, t->at),
 					  .pid = t->is.pid,
 					  .tid = t->is.tid,
-					  .function = call_merge_shown_id(m, e.function) };
+					  .function = call_merge_shown_id(m, e.function),
+					  .flags = call_merge_mark(t, e.function) };
 		call_merge_put_parameters(m, t, c);
 		call_merge_forget_result(t);
 		return &m->call;
 	}
 	m->ret.time_ns = e.time_ns;
-	m->ret.ret = (struct return_event){ .pid = t->is.pid,
-					    .tid = t->is.tid,
-					    .function = function,
-					    .how = e.what == CALL_EXIT ? RETURN_RETURNED : RETURN_UNKNOWN };
+	m->ret.ret = (struct return_event){
+		.pid = t->is.pid, .tid = t->is.tid, .function = function, .how = call_merge_how(t, &e)
+	};
 	call_merge_put_result(m, t, &m->ret.ret);
 	call_merge_forget_result(t);
 	return &m->ret;

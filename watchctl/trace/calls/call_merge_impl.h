@@ -68,6 +68,7 @@ struct merge_thread {
 	size_t nbytes, bytes_cap;
 	struct merge_value result;	 /* of the next exit; word 0: none */
 	struct merge_pointee *result_to; /* NULL: no result had one so far */
+	uint64_t mark;			 /* of the next entry or exit; 0: none */
 	struct merge_value own;		 /* the program's own event that comes next */
 	struct merge_open *open;
 	size_t nopen, nshown, open_cap; /* shown: those that are not left out */
@@ -115,11 +116,17 @@ bool call_merge_keep_batch(struct merge_thread *t, const struct call_batch *b);
 /* Values before the next event: a result is kept for its exit, others have lost their call. False: no memory. */
 bool call_merge_take_values(struct merge_thread *t);
 
-/* The event that was taken last was the exit of the result that was kept, or that exit is missing. */
+/* What was kept was of the event that was taken last, or of one that is missing. */
 void call_merge_forget_result(struct merge_thread *t);
+
+/* What CALL_WORD_MARK says of the next event, of @function: CALL_ flags or enum return_how; 0: nothing. */
+uint8_t call_merge_mark(const struct merge_thread *t, uint32_t function);
 
 /* Those of the parameters of the call that was entered last; without any, there are no values. */
 void call_merge_put_parameters(struct call_merge *m, struct merge_thread *t, struct call_event *c);
+
+/* How the exit @e that comes next ends its call. */
+enum return_how call_merge_how(const struct merge_thread *t, const struct merge_event *e);
 
 void call_merge_put_result(struct call_merge *m, struct merge_thread *t, struct return_event *r);
 

@@ -31,6 +31,7 @@ struct call_file {
 	uint64_t discarded; /* events */
 	uint64_t reported;  /* of them, in the packet that was written last */
 	uint64_t begin_ns;
+	uint32_t words; /* in the packet that are no events */
 	struct call_packet *packet;
 };
 
@@ -79,6 +80,7 @@ static void stream_empty(struct call_stream *s)
 {
 	s->at = s->file->packet->event;
 	s->end = s->at + CALL_PACKET_EVENTS;
+	s->file->words = 0;
 }
 
 struct wc_error *call_stream_open(struct call_writer *w, pid_t pid, pid_t tid, struct call_stream *ret)
@@ -135,7 +137,7 @@ static void write_packet(struct call_stream *s)
 			f->size += len; /* nothing reads it: its checksum does not fit */
 	}
 	if (f->err) {
-		f->discarded += n;
+		f->discarded += n - f->words;
 	} else {
 		f->size += len;
 		f->packets++;
@@ -154,6 +156,22 @@ void call_stream_turn(struct call_stream *s, uint64_t *time_ns)
 		write_packet(s);
 	stream_empty(s);
 	s->file->begin_ns = *time_ns;
+}
+
+#define MARK_WORDS 2
+
+void call_stream_put_marked(struct call_stream *s, enum call_what what, uint64_t time_ns, uint32_t function,
+			    uint64_t mark)
+{
+	if (s->end - s->at <= MARK_WORDS)
+		s->end = s->at; /* it is full */
+	if (s->at == s->end || (time_ns - s->last_ns) >> 32)
+		call_stream_turn(s, &time_ns);
+	*s->at++ = call_pack(CALL_MORE, time_ns, 1);
+	*s->at++ = mark;
+	*s->at++ = call_pack(what, time_ns, function);
+	s->file->words += MARK_WORDS;
+	s->last_ns = time_ns;
 }
 
 void call_stream_lost(struct call_stream *s, uint64_t count)

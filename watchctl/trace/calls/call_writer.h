@@ -43,6 +43,10 @@ static inline void call_stream_put(struct call_stream *s, enum call_what what, u
 	s->last_ns = time_ns;
 }
 
+/* The same, with a word of kind CALL_WORD_MARK in front. */
+void call_stream_put_marked(struct call_stream *s, enum call_what what, uint64_t time_ns, uint32_t function,
+			    uint64_t mark);
+
 /* @count events of the thread are missing here: the log will say so. */
 void call_stream_lost(struct call_stream *s, uint64_t count);
 
