@@ -1,0 +1,177 @@
+/* Calls that are put into files, and read again: what they are and how they end, also where they do not end in the order of nesting. */
+#include "tests/unit/tracelog_fixture.h"
+
+#include "watchctl/monitor/calls/call_files.h"
+#include "watchctl/trace/calls/call_merge.h"
+
+#define PID 4242
+
+struct scene {
+	struct fixture f;
+	struct call_files *files;
+	uint64_t now;
+};
+
+static void begin(struct scene *s, void *state)
+{
+	struct tracelog_writer *events;
+
+	*s = (struct scene){ .f = *(struct fixture *)state, .now = 1000 };
+	OK(tracelog_writer_open(s->f.log, &events));
+	OK(tracelog_writer_close(events));
+	OK(call_files_open(s->f.log, PID, &s->files));
+}
+
+static void enter(struct scene *s, pid_t tid, uint64_t call, uint8_t flags)
+{
+	OK(call_files_enter(s->files, tid, call, (uint32_t)call % 100, flags, ++s->now));
+}
+
+static void leave(struct scene *s, pid_t tid, uint64_t call, enum return_how how)
+{
+	OK(call_files_end(s->files, tid, call, (uint32_t)call % 100, how, ++s->now));
+}
+
+/* Entries as +function, with "t" or "s" for flags; ends as -function and how, if not by returning. */
+static void assert_read(struct scene *s, const char *want)
+{
+	const struct trace_event *e;
+	struct call_merge *m;
+	char got[1024] = "";
+	size_t n = 0;
+
+	OK(call_files_close(s->files));
+	OK(call_merge_open(s->f.log, &m));
+	assert_non_null(m);
+	for (uint32_t i = 0; i < 100; i++)
+		assert_true(call_merge_tell(
+			m, &(struct trace_event){ .type = EVENT_FUNCTION,
+						  .function = { .id = i, .return_type = NO_TYPE } }));
+	for (;;) {
+		OK(call_merge_next(m, UINT64_MAX, &e));
+		if (!e)
+			break;
+		if (e->type == EVENT_CALL)
+			n += (size_t)snprintf(got + n, sizeof(got) - n, "+%u%s%s ", e->call.function,
+					      e->call.flags & CALL_TAIL ? "t" : "",
+					      e->call.flags & CALL_SIGNAL ? "s" : "");
+		else if (e->type == EVENT_RETURN && e->ret.how == RETURN_RETURNED)
+			n += (size_t)snprintf(got + n, sizeof(got) - n, "-%u ", e->ret.function);
+		else if (e->type == EVENT_RETURN)
+			n += (size_t)snprintf(got + n, sizeof(got) - n, "-%u:%d ", e->ret.function,
+					      e->ret.how);
+	}
+	call_merge_close(m);
+	assert_string_equal(got, want);
+}
+
+static void calls_are_what_they_were(void **state)
+{
+	struct scene s;
+
+	begin(&s, *state);
+	enter(&s, 1, 1, 0);
+	enter(&s, 1, 2, CALL_TAIL);
+	enter(&s, 1, 3, CALL_SIGNAL);
+	leave(&s, 1, 3, RETURN_RETURNED);
+	leave(&s, 1, 2, RETURN_RETURNED);
+	leave(&s, 1, 1, RETURN_RETURNED);
+	assert_read(&s, "+1 +2t +3s -3 -2 -1 ");
+}
+
+static void how_they_have_ended_is_told(void **state)
+{
+	struct scene s;
+
+	begin(&s, *state);
+	enter(&s, 1, 1, 0);
+	enter(&s, 1, 2, 0);
+	leave(&s, 1, 2, RETURN_LONGJMP);
+	enter(&s, 1, 3, 0);
+	leave(&s, 1, 3, RETURN_EXCEPTION);
+	enter(&s, 1, 4, 0);
+	leave(&s, 1, 4, RETURN_UNKNOWN);
+	leave(&s, 1, 1, RETURN_PROCESS_EXIT);
+	assert_read(&s, "+1 +2 -2:3 +3 -3:2 +4 -4:9 -1:6 ");
+}
+
+/* Two coroutines: each ends while the other is inside of it. */
+static void calls_on_another_stack_stay_open(void **state)
+{
+	struct scene s;
+
+	begin(&s, *state);
+	enter(&s, 1, 1, 0);
+	enter(&s, 1, 2, 0);
+	enter(&s, 1, 3, 0);
+	leave(&s, 1, 1, RETURN_RETURNED);
+	leave(&s, 1, 2, RETURN_LONGJMP);
+	enter(&s, 1, 4, 0);
+	leave(&s, 1, 3, RETURN_RETURNED);
+	leave(&s, 1, 4, RETURN_RETURNED);
+	assert_read(&s, "+1 +2 +3 -1 -2:3 +4 -3 -4 ");
+}
+
+static void what_is_open_at_the_end_and_unknown_ends_harm_nothing(void **state)
+{
+	struct scene s;
+
+	begin(&s, *state);
+	enter(&s, 1, 1, 0);
+	leave(&s, 1, 77, RETURN_RETURNED);
+	leave(&s, 2, 78, RETURN_RETURNED);
+	enter(&s, 2, 5, 0);
+	OK(call_files_end_thread(s.files, 2));
+	OK(call_files_end_thread(s.files, 3));
+	OK(call_files_flush(s.files));
+	enter(&s, 1, 2, CALL_TAIL);
+	assert_read(&s, "+1 +5 -5:8 +2t -2:8 -1:8 ");
+}
+
+/* Entries and ends with marks, across many packets. */
+static void marks_are_not_parted_from_what_they_are_of(void **state)
+{
+	const struct trace_event *e;
+	struct call_merge *m;
+	uint64_t ncalls = 0;
+	struct scene s;
+
+	begin(&s, *state);
+	for (uint64_t i = 1; i <= 20000; i++) {
+		enter(&s, 1, i, i % 3 ? 0 : CALL_TAIL);
+		leave(&s, 1, i, i % 2 ? RETURN_RETURNED : RETURN_LONGJMP);
+	}
+	OK(call_files_close(s.files));
+	OK(call_merge_open(s.f.log, &m));
+	for (uint32_t i = 0; i < 100; i++)
+		assert_true(call_merge_tell(
+			m, &(struct trace_event){ .type = EVENT_FUNCTION,
+						  .function = { .id = i, .return_type = NO_TYPE } }));
+	for (;;) {
+		OK(call_merge_next(m, UINT64_MAX, &e));
+		if (!e)
+			break;
+		if (e->type == EVENT_CALL) {
+			ncalls++;
+			assert_int_equal(e->call.flags & CALL_TAIL, ncalls % 3 ? 0 : CALL_TAIL);
+		} else {
+			assert_int_equal(e->type, EVENT_RETURN);
+			assert_int_equal(e->ret.how, ncalls % 2 ? RETURN_RETURNED : RETURN_LONGJMP);
+		}
+	}
+	assert_int_equal(ncalls, 20000);
+	call_merge_close(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(calls_are_what_they_were),
+		TEST(how_they_have_ended_is_told),
+		TEST(calls_on_another_stack_stay_open),
+		TEST(what_is_open_at_the_end_and_unknown_ends_harm_nothing),
+		TEST(marks_are_not_parted_from_what_they_are_of),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
