@@ -22,7 +22,7 @@
 #define PROBE_HOME_MAGIC 0x7e0be57a7c4c714cull
 #define PROBE_NEAR_MAGIC 0x7e0be57a7c4c714dull
 #define PROBE_PUN_MAGIC 0x7e0be57a7c4c714eull
-#define PROBE_VERSION 4u
+#define PROBE_VERSION 5u
 #define PROBE_PAGE 4096u
 #define PROBE_HOME_SIZE 65536u /* of struct probe_home with all that it may name */
 
@@ -196,6 +196,7 @@ struct probe_shared {
 	uint64_t counter_at; /* address of the counters, by the ids of sites */
 	uint64_t counters;   /* how many there can be */
 	uint64_t slot_at;    /* from here on: the slots of ring 0, then those of ring 1 ... */
+	uint64_t calls_at; /* address of the struct call_shared (probe/calls/call_wire.h); 0: there is none */
 	struct probe_ring ring[PROBE_RINGS];
 	struct probe_tally tally[PROBE_TALLIES];
 };
@@ -213,6 +214,7 @@ _Static_assert(__builtin_offsetof(struct probe_site, id) == 32 &&
 		       __builtin_offsetof(struct probe_shared, slots) == 12 &&
 		       __builtin_offsetof(struct probe_shared, tid_at) == 16 &&
 		       __builtin_offsetof(struct probe_shared, slot_at) == 80 &&
+		       __builtin_offsetof(struct probe_shared, calls_at) == 88 &&
 		       __builtin_offsetof(struct probe_shared, ring) == 128 &&
 		       sizeof(struct probe_ring) == 128 &&
 		       __builtin_offsetof(struct probe_ring, tail) == 64 &&
@@ -221,7 +223,7 @@ _Static_assert(__builtin_offsetof(struct probe_site, id) == 32 &&
 		       __builtin_offsetof(struct probe_shared, tally) == 8320 &&
 		       __builtin_offsetof(struct probe_tally, count_at) == 8 &&
 		       sizeof(struct probe_tally) == 16,
-	       "as call_entry.S, entry.S and record_value.S have them");
+	       "as call_entry.S, call_buffered.S, entry.S and record_value.S have them");
 
 enum probe_record_kind {
 	PROBE_RECORD_VALUE = 1, /* word[0]: the value */

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "probe/calls/call_wire.h"
 #include "watchctl/patch/plan/trampoline.h"
 
 /* Where all of it lies: the trampoline far from the code, but within 2 GB. */
@@ -339,6 +340,9 @@ static void jump_to(uint64_t from, uint64_t to)
 	memcpy((uint8_t *)from + 1, &d, 4);
 }
 
+/* Of all that are made. */
+static const struct trampoline_record *use_record;
+
 static struct trampoline_request request_of(const struct snippet *s, const struct trampoline_probe *probe,
 					    size_t n)
 {
@@ -351,6 +355,7 @@ static struct trampoline_request request_of(const struct snippet *s, const struc
 		.at = TRAMPOLINE_AT,
 		.switch_at = (uint64_t)&NEAR->on,
 		.entry_at = (uint64_t)&NEAR->entry,
+		.record = use_record,
 	};
 }
 
@@ -371,7 +376,8 @@ static void patch(const struct snippet *s, const struct trampoline_probe *probe,
 
 static struct trampoline_probe probe_at(size_t offset, enum trampoline_when when, size_t site)
 {
-	return (struct trampoline_probe){ (uint16_t)offset, when, (uint64_t)&NEAR->site[site] };
+	return (struct trampoline_probe){ (uint16_t)offset, when, (uint64_t)&NEAR->site[site],
+					  (uint32_t)site };
 }
 
 /* One probe before each instruction; the site's number is the offset. */
@@ -476,6 +482,151 @@ static const struct snippet *snippet_named(const char *name)
 			return &snippets[i];
 	fail_msg("no snippet %s", name);
 	return NULL;
+}
+
+/* Probes that record by themselves */
+
+#define SLOTS 200u
+
+static _Thread_local uint32_t own_number = 0x12345;
+static struct call_shared *calls;
+
+static int32_t from_fs(const void *p)
+{
+	uint64_t fs;
+
+	__asm__("mov %%fs:0, %0" : "=r"(fs));
+	return (int32_t)((uint64_t)p - fs);
+}
+
+static struct call_slot *slots(void)
+{
+	return (struct call_slot *)(void *)((char *)calls + sizeof(*calls));
+}
+
+/* The thread has a chunk in which @room slots are free. */
+static void give_room(uint32_t room)
+{
+	struct call_thread_place *p = &calls->place[own_number % CALL_PLACES];
+
+	memset(slots(), 0, (SLOTS + 1) * sizeof(struct call_slot));
+	p->tid = own_number;
+	p->last = (uint64_t)&slots()[SLOTS - 1];
+	p->next = (uint64_t)&slots()[SLOTS - room];
+}
+
+static uint64_t recorded(const struct snippet *s, uint32_t id)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < SLOTS; i++) {
+		const struct call_slot *slot = &slots()[i];
+
+		if (!slot->place || call_slot_site(slot->place) != id)
+			continue;
+		n++;
+		check(s, slot->tsc && (!i || !slots()[i - 1].place || slot->tsc >= slots()[i - 1].tsc));
+		check(s, steps.site[id].hits != 1 || call_slot_sp(slot->place) == steps.site[id].rsp);
+	}
+	return n;
+}
+
+enum way { RECORDS, HAS_NO_ROOM, IS_ANOTHERS, IS_OFF, NOTHING, WAYS };
+
+#define AT_ONCE 3u /* that record by themselves */
+
+static void compare_way(const struct snippet *s, const struct machine *m,
+			const struct trampoline_probe *probe, size_t n, enum way way,
+			const struct outcome *plain)
+{
+	static struct outcome patched;
+	struct trampoline t;
+
+	put_all(s);
+	patch(s, probe, n, &t);
+	give_room(way == HAS_NO_ROOM ? 0 : SLOTS);
+	memset(calls->off, way == IS_OFF, 4 * TRAMPOLINE_INSNS);
+	own_number += way == IS_ANOTHERS;
+	NEAR->on = way == NOTHING ? 0 : (uint64_t)calls;
+	run(m, &patched);
+	own_number -= way == IS_ANOTHERS;
+	check_same(s, plain, &patched, 5);
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t wanted = wanted_hits(s, probe[i].id);
+
+		check(s, recorded(s, probe[i].id) == (way == RECORDS ? wanted : 0));
+		check(s, NEAR->site[probe[i].id].hits == (way == RECORDS || way == NOTHING ? 0 : wanted));
+	}
+	check(s, !slots()[SLOTS].place);
+}
+
+static void compare_recorded(const struct snippet *s, const struct machine *m)
+{
+	struct trampoline_probe probe[TRAMPOLINE_INSNS];
+	const struct trampoline_record *record = use_record;
+	static struct outcome plain;
+	size_t n, some;
+
+	use_record = NULL;
+	n = probes_everywhere(s, probe);
+	use_record = record;
+	run_steps(s, m);
+	put_all(s);
+	run(m, &plain);
+	for (size_t i = 0; i < n; i += some) {
+		some = n - i < AT_ONCE ? n - i : AT_ONCE;
+		for (enum way way = RECORDS; way < WAYS; way++)
+			compare_way(s, m, probe + i, some, way, &plain);
+	}
+}
+
+static void probes_that_record_change_nothing_and_leave_the_rest_to_the_entry(void **state)
+{
+	const struct trampoline_record record = { from_fs(&own_number), (SLOTS - 1) * CALL_SLOT_SIZE };
+
+	calls = mmap(NULL, sizeof(*calls) + (SLOTS + 1) * sizeof(struct call_slot), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(calls != MAP_FAILED);
+	use_record = &record;
+	for (size_t i = 0; i < NSNIPPETS; i++)
+		for (size_t k = 0; k < NFLAGS * NCOUNTS; k++) {
+			struct machine m = machine_of(some_flags[k / NCOUNTS], some_counts[k % NCOUNTS]);
+
+			if (m.r[RCX] <= 5)
+				compare_recorded(&snippets[i], &m);
+		}
+	use_record = NULL;
+	munmap(calls, sizeof(*calls) + (SLOTS + 1) * sizeof(struct call_slot));
+}
+
+/* What a signal's handler has come into: the slot that was taken is of a chunk that the thread has no more. */
+static void a_slot_of_another_chunk_is_not_written(void **state)
+{
+	const struct snippet *s = snippet_named("nops");
+	const struct trampoline_record record = { from_fs(&own_number), (SLOTS - 1) * CALL_SLOT_SIZE };
+	struct trampoline_probe p = probe_at(0, PROBE_RUNS_BEFORE, 0);
+	struct machine m = machine_of(0x202, 5);
+	static struct outcome out;
+	struct trampoline t;
+
+	calls = mmap(NULL, sizeof(*calls) + (SLOTS + 1) * sizeof(struct call_slot), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(calls != MAP_FAILED);
+	use_record = &record;
+	for (int below = 0; below < 2; below++) {
+		put_all(s);
+		patch(s, &p, 1, &t);
+		give_room(SLOTS);
+		/* next is in a chunk that lies above, or below, that of last. */
+		calls->place[own_number % CALL_PLACES].last +=
+			below ? CALL_CHUNK_MOST : -(uint64_t)CALL_CHUNK_MOST;
+		NEAR->on = (uint64_t)calls;
+		run(&m, &out);
+		assert_int_equal(NEAR->site[0].hits, 1);
+		assert_int_equal(slots()[0].place, 0);
+	}
+	use_record = NULL;
+	munmap(calls, sizeof(*calls) + (SLOTS + 1) * sizeof(struct call_slot));
 }
 
 /* What would be an endless loop, or run off, with one instruction less. */
@@ -671,6 +822,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(copies_do_what_the_instructions_did),
 		cmocka_unit_test(probes_after_count_as_well),
+		cmocka_unit_test(probes_that_record_change_nothing_and_leave_the_rest_to_the_entry),
+		cmocka_unit_test(a_slot_of_another_chunk_is_not_written),
 		cmocka_unit_test(a_probe_instead_replaces_the_instruction),
 		cmocka_unit_test(a_probe_instead_may_change_registers),
 		cmocka_unit_test(a_probe_after_a_syscall_sees_the_old_address),

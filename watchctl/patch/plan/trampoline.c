@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "probe/calls/call_offsets.h"
 #include "watchctl/code/insn/insn.h"
 #include "watchctl/code/insn/insn_scan.h"
 
@@ -10,12 +11,23 @@
 #define OP_GROUP5 0xff
 #define PREFIX_ADDRESS 0x67
 
+/* A probe that records, and the jumps in it to what it leaves to the probes' entry. */
+#define LEAVING_JUMPS 3
+#define RECORDING_MOST 3 /* of one trampoline, for they are long; others are called */
+struct leaving {
+	size_t jump[LEAVING_JUMPS]; /* where the displacement of each is */
+	size_t back;		    /* where it goes on */
+	uint64_t site;
+};
+
 struct making {
 	const struct trampoline_request *q;
 	struct trampoline *t;
 	uint16_t known[TRAMPOLINE_INSNS]; /* enter[], of the pass before */
 	bool is_second;			  /* pass: @known is known */
 	size_t probe;			  /* the next one */
+	struct leaving leaving[RECORDING_MOST];
+	size_t nleaving;
 	enum trampoline_error error;
 };
 
@@ -76,6 +88,17 @@ static void put_give_back(struct making *m)
 #define GIVE_BACK_LEN 12u
 #define JUMP_LEN 5u
 
+static void put_call_entry(struct making *m, uint64_t site)
+{
+	static const uint8_t lea[] = { 0x48, 0x8d, 0x0d };
+	static const uint8_t call[] = { 0xff, 0x15 };
+
+	put(m, lea, sizeof(lea));
+	put_distance(m, site, 0);
+	put(m, call, sizeof(call));
+	put_distance(m, m->q->entry_at, 0);
+}
+
 /* The probe's part: see the opening of trampoline.h. No instruction of it touches the flags; @more: bytes to pass over when it is off. */
 static void put_probe(struct making *m, uint64_t site, unsigned int more)
 {
@@ -83,17 +106,123 @@ static void put_probe(struct making *m, uint64_t site, unsigned int more)
 					     0x78, 0xff, 0xff, 0xff, /* lea -0x88(%rsp),%rsp */
 					     0x48, 0x89, 0x0c, 0x24, /* mov %rcx,(%rsp) */
 					     0x48, 0x8b, 0x0d };     /* mov switch(%rip),%rcx */
-	static const uint8_t lea[] = { 0x48, 0x8d, 0x0d };
-	static const uint8_t call[] = { 0xff, 0x15 };
 
 	put(m, make_room, sizeof(make_room));
 	put_distance(m, m->q->switch_at, 0);
 	put_byte(m, 0xe3); /* jrcxz */
 	put_byte(m, 7 + 6 + more);
-	put(m, lea, sizeof(lea));
-	put_distance(m, site, 0);
-	put(m, call, sizeof(call));
-	put_distance(m, m->q->entry_at, 0);
+	put_call_entry(m, site);
+}
+
+/* A jump on @condition (Intel SDM vol. 2, appendix B, table B-10) to what leaves. */
+static void put_leaving_jump(struct making *m, size_t *jump, unsigned int condition)
+{
+	put_byte(m, OP_TWO_BYTES);
+	put_byte(m, 0x80 | condition);
+	*jump = m->t->len;
+	put32(m, 0);
+}
+
+#define IF_EQUAL 4u
+#define IF_NOT_EQUAL 5u
+#define IF_ABOVE 7u
+
+static void set_distance(struct making *m, size_t at, size_t target)
+{
+	const uint32_t d = (uint32_t)(target - at - 4);
+
+	if (m->error == TRAMPOLINE_OK)
+		memcpy(m->t->code + at, &d, sizeof(d));
+}
+
+static const uint8_t restore_flags[] = {
+	0x48, 0x8b, 0x44, 0x24, 0xf0, /* mov -16(%rsp),%rax */
+	0x04, 0x7f, 0x9e,	      /* add $127,%al: overflows if the flag was set; sahf */
+	0x48, 0x8b, 0x44, 0x24, 0xf8, /* mov -8(%rsp),%rax */
+	0x48, 0x8b, 0x54, 0x24, 0xe8, /* mov -24(%rsp),%rdx */
+};
+
+/*
+ * The probe's part, see struct trampoline_record. What it saves lies in the red zone, which is its own once the stack pointer is below that
+ * of the program.
+ */
+static void put_record(struct making *m, const struct trampoline_probe *p)
+{
+	static const uint8_t begin[] = { 0x48, 0x8d, 0xa4, 0x24, 0x78,
+					 0xff, 0xff, 0xff,	       /* lea -0x88(%rsp),%rsp */
+					 0x48, 0x89, 0x0c, 0x24,       /* mov %rcx,(%rsp) */
+					 0x48, 0x89, 0x44, 0x24, 0xf8, /* mov %rax,-8(%rsp) */
+					 0x9f, 0x0f, 0x90, 0xc0,       /* lahf; seto %al */
+					 0x48, 0x89, 0x44, 0x24, 0xf0, /* mov %rax,-16(%rsp) */
+					 0x48, 0x89, 0x54, 0x24, 0xe8, /* mov %rdx,-24(%rsp) */
+					 0x48, 0x8b, 0x0d };	       /* mov switch(%rip),%rcx */
+	static const uint8_t is_on[] = { 0x48, 0x85, 0xc9 };	       /* test %rcx,%rcx */
+	static const uint8_t tid[] = { 0x64, 0x8b, 0x04, 0x25 };       /* mov %fs:tid_at,%eax */
+	static const uint8_t is_off[] = { 0x80, 0xb9 };		       /* cmpb $0,off+id(%rcx) */
+	static const uint8_t place[] = { 0x0f, 0xb7, 0xd0,	       /* movzwl %ax,%edx */
+					 0xc1, 0xe2, CALL_PLACE_SHIFT, /* shl $.,%edx */
+					 0x48, 0x01, 0xd1,	       /* add %rdx,%rcx */
+					 0x39, 0x41, CALL_PLACE_TID }; /* cmp %eax,tid(%rcx) */
+	static const uint8_t take[] = { 0xb8, CALL_SLOT_SIZE, 0,    0,
+					0,					     /* mov $.,%eax */
+					0x48, 0x0f,	      0xc1, 0x01,	     /* xadd %rax,(%rcx) */
+					0x48, 0x8b,	      0x51, CALL_PLACE_LAST, /* mov last(%rcx),%rdx */
+					0x48, 0x29,	      0xc2,		     /* sub %rax,%rdx */
+					0x48, 0x81,	      0xfa };		     /* cmp $span,%rdx */
+	static const uint8_t write[] = {
+		0x48, 0x89, 0xc1, /* mov %rax,%rcx */
+		0x0f, 0x31,	  /* rdtsc */
+		0x89, 0x01, 0x89, 0x51,
+		0x04, /* mov %eax,(%rcx); mov %edx,4(%rcx) */
+		0x48, 0x8d, 0x84, 0x24,
+		0x88, 0,    0,	  0,		    /* lea 0x88(%rsp),%rax */
+		0x48, 0x8b, 0x10,		    /* mov (%rax),%rdx */
+		0x48, 0x89, 0x51, CALL_SLOT_RETURN, /* mov %rdx,return_address(%rcx) */
+		0x48, 0xc1, 0xe8, 3,		    /* shr $3,%rax */
+		0x48, 0xc1, 0xe0, CALL_SITE_BITS,   /* shl $.,%rax */
+		0x48, 0x8d, 0x80
+	};									 /* lea id(%rax),%rax */
+	static const uint8_t complete[] = { 0x48, 0x89, 0x41, CALL_SLOT_PLACE }; /* mov %rax,place(%rcx) */
+	struct leaving *l = &m->leaving[m->nleaving++];
+	size_t off;
+
+	l->site = p->site;
+	put(m, begin, sizeof(begin));
+	put_distance(m, m->q->switch_at, 0);
+	put(m, is_on, sizeof(is_on));
+	put_leaving_jump(m, &off, IF_EQUAL);
+	put(m, tid, sizeof(tid));
+	put32(m, (uint32_t)m->q->record->tid_at);
+	put(m, is_off, sizeof(is_off));
+	put32(m, CALL_OFF_AT + p->id);
+	put_byte(m, 0);
+	put_leaving_jump(m, &l->jump[0], IF_NOT_EQUAL);
+	put(m, place, sizeof(place));
+	put_leaving_jump(m, &l->jump[1], IF_NOT_EQUAL);
+	put(m, take, sizeof(take));
+	put32(m, m->q->record->span);
+	put_leaving_jump(m, &l->jump[2], IF_ABOVE);
+	put(m, write, sizeof(write));
+	put32(m, p->id);
+	put(m, complete, sizeof(complete));
+	set_distance(m, off, m->t->len);
+	put(m, restore_flags, sizeof(restore_flags));
+	l->back = m->t->len;
+	put_give_back(m);
+}
+
+/* Behind all else: what the probes that record leave to the probes' entry. */
+static void put_leaving(struct making *m)
+{
+	for (size_t i = 0; i < m->nleaving; i++) {
+		const struct leaving *l = &m->leaving[i];
+
+		for (unsigned int k = 0; k < LEAVING_JUMPS; k++)
+			set_distance(m, l->jump[k], m->t->len);
+		put(m, restore_flags, sizeof(restore_flags));
+		put_call_entry(m, l->site);
+		put_jump(m, m->q->at + l->back);
+	}
 }
 
 /* One of the program's instructions. */
@@ -345,6 +474,10 @@ static bool put_insn(struct making *m, size_t offset, const struct moving *i)
 
 	m->t->enter[offset] = (uint16_t)m->t->len;
 	while ((p = next_probe(m, offset, PROBE_RUNS_BEFORE))) {
+		if (m->q->record && m->nleaving < RECORDING_MOST) {
+			put_record(m, p);
+			continue;
+		}
 		put_probe(m, p->site, 0);
 		put_give_back(m);
 	}
@@ -369,7 +502,7 @@ static void make_once(struct making *m)
 	size_t offset = 0;
 
 	m->t->len = 0;
-	m->probe = 0;
+	m->probe = m->nleaving = 0;
 	memset(m->t->copy, 0xff, sizeof(m->t->copy));
 	memset(m->t->enter, 0xff, sizeof(m->t->enter));
 	while (offset < q->moved && m->error == TRAMPOLINE_OK) {
@@ -396,6 +529,7 @@ static void make_once(struct making *m)
 				: TRAMPOLINE_CANNOT_MOVE);
 	if (on)
 		put_jump(m, q->addr + q->moved);
+	put_leaving(m);
 }
 
 /* Twice: the second time it is known where all is that jumps within the group lead to. */

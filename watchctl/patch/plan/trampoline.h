@@ -26,6 +26,16 @@ struct trampoline_probe {
 	uint16_t offset;
 	enum trampoline_when when;
 	uint64_t site; /* address of its struct probe_site in the program */
+	uint32_t id;   /* of the site; for struct trampoline_record */
+};
+
+/*
+ * Probes that run before record an entry or an end of a function by themselves, see probe/calls/call_wire.h, of whose struct call_shared the
+ * switch holds the address. What they cannot, the probes' entry does; and all of it for probes of a group that has more than three.
+ */
+struct trampoline_record {
+	int32_t tid_at; /* where from the thread's fs base on its number is */
+	uint32_t span;	/* call_chunk_span() */
 };
 
 struct trampoline_request {
@@ -38,6 +48,7 @@ struct trampoline_request {
 	uint64_t at;	    /* where the trampoline will lie */
 	uint64_t switch_at; /* address of struct probe_switch, within 2 GB of @at */
 	uint64_t entry_at;  /* address of a pointer to the probes' entry, within 2 GB of @at */
+	const struct trampoline_record *record; /* NULL: all probes are called */
 };
 
 enum trampoline_error {

@@ -10,11 +10,11 @@ static struct wc_error *read_between(const uint8_t *bytes, const uint8_t *end, s
 	return probe_image_read(bytes, (size_t)(end - bytes), "the probes of calls", ret);
 }
 
-struct wc_error *call_probes_image(bool args, struct probe_image *ret)
+struct wc_error *call_probes_image(enum call_probes_way way, struct probe_image *ret)
 {
 	struct wc_error *err = read_between(probe_calls, probe_calls_end, ret);
 
-	if (!err && !args)
-		ret->entry_at = probe_image_function(ret, "call_entry")->at;
+	if (!err && way == CALL_PROBES_BUFFERS)
+		ret->entry_at = probe_image_function(ret, "call_buffered")->at;
 	return err;
 }

@@ -7,14 +7,16 @@
 #include "watchctl/base/error.h"
 #include "watchctl/patch/probe/probe_image.h"
 
-/* Each records a PROBE_RECORD_CALL: without the registers that arguments are passed in, and with them. */
+/* Each records a PROBE_RECORD_CALL in a ring: without the registers that arguments are passed in, and with them. */
 #define CALL_PROBE_PASSED "call_passed"
 #define CALL_PROBE_ENTERED "call_entered"
 
-/*
- * *@ret: probe_image_deinit(). Without @args, trampolines go to what records at once, and calls a probe only where it must: then no probe
- * may be asked for but CALL_PROBE_PASSED.
- */
-struct wc_error *call_probes_image(bool args, struct probe_image *ret);
+enum call_probes_way {
+	CALL_PROBES_RINGS, /* trampolines call them */
+	CALL_PROBES_BUFFERS, /* threads have buffers (probe/calls/call_wire.h); no probe is called, whichever is asked for */
+};
+
+/* *@ret: probe_image_deinit(). */
+struct wc_error *call_probes_image(enum call_probes_way way, struct probe_image *ret);
 
 #endif

@@ -24,12 +24,17 @@
 #define PR_GET_TSC_NR 25
 #define PR_TSC_ENABLED 1
 #define TALLIES_MOST (16u << 20) /* bytes; those that nobody takes are never touched */
-#define AREAS_AT_ONCE 64u	 /* for which one thread is kept */
+#define POPULATED (4u << 20)	 /* bytes of threads' buffers */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* since Linux 5.14 */
+#endif
+#define AREAS_AT_ONCE 64u /* for which one thread is kept */
 
 /* The whole home, as it is to be. */
 struct layout_of {
-	uint64_t code_at, data_at, ring_at, size;   /* from its beginning */
-	uint64_t counters_at, tallies_at, slots_at; /* from @ring_at */
+	uint64_t code_at, data_at, ring_at, size;	      /* from its beginning */
+	uint64_t counters_at, tallies_at, slots_at, calls_at; /* from @ring_at */
+	uint32_t nchunks, chunk_bytes;
 	uint32_t nrings, ntallies;
 };
 
@@ -53,6 +58,21 @@ static uint32_t tallies_for(const struct probe_place_request *q)
 	return n;
 }
 
+/* So small that each of many threads finds one, and so large that taking one costs nothing. */
+#define CHUNKS_WANTED 64u
+
+static void lay_out_calls(const struct probe_place_request *q, struct layout_of *l)
+{
+	l->chunk_bytes = CALL_CHUNK_LEAST;
+	while (l->chunk_bytes < CALL_CHUNK_MOST && q->call_bytes / l->chunk_bytes > CHUNKS_WANTED)
+		l->chunk_bytes *= 2;
+	l->nchunks = q->call_bytes / l->chunk_bytes < CALL_CHUNKS ? (uint32_t)(q->call_bytes / l->chunk_bytes)
+								  : CALL_CHUNKS;
+	l->calls_at = pages(l->size - l->ring_at);
+	l->size = l->ring_at + l->calls_at + pages(sizeof(struct call_shared)) +
+		  (uint64_t)l->nchunks * l->chunk_bytes;
+}
+
 static struct layout_of lay_out(const struct probe_place_request *q)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -68,6 +88,8 @@ static struct layout_of lay_out(const struct probe_place_request *q)
 	l.ntallies = tallies_for(q);
 	l.slots_at = l.tallies_at + l.ntallies * tally_size(q->counters);
 	l.size = l.ring_at + l.slots_at + (uint64_t)l.nrings * q->slots * PROBE_SLOT;
+	if (q->call_bytes)
+		lay_out_calls(q, &l);
 	return l;
 }
 
@@ -194,6 +216,7 @@ static void fill_shared(const struct probe_place *p, const struct probe_place_re
 	s->counter_at = p->ring_at + l->counters_at;
 	s->counters = q->counters;
 	s->slot_at = p->ring_at + l->slots_at;
+	s->calls_at = p->calls_at;
 	s->heartbeat = monotonic_ns();
 }
 
@@ -268,8 +291,33 @@ static struct wc_error *no_sharing(pid_t pid)
 		pid);
 }
 
+static void begin_calls(struct probe_place *p, const struct layout_of *l)
+{
+	p->calls_at = p->ring_at + l->calls_at;
+	p->calls = (struct call_shared *)(void *)((char *)p->shared + l->calls_at);
+	p->calls->nchunks = p->calls->nfree = l->nchunks;
+	p->calls->chunk_bytes = l->chunk_bytes;
+	p->calls->chunk_at = p->calls_at + pages(sizeof(struct call_shared));
+}
+
+uint64_t probe_place_on(const struct probe_place *p)
+{
+	return p->calls ? p->calls_at : 1;
+}
+
+/* What is used first, so that the program's threads need not have the kernel find memory for it; where it cannot, they do. */
+static struct wc_error *populate_calls(const struct probe_place *p, const struct layout_of *l,
+				       struct remote *r)
+{
+	const uint64_t most = (uint64_t)l->nchunks * l->chunk_bytes;
+	long result;
+
+	return remote_syscall(r, NR_MADVISE, p->calls->chunk_at, most < POPULATED ? most : POPULATED,
+			      MADV_POPULATE_WRITE, 0, 0, 0, &result);
+}
+
 static struct wc_error *fill_home(struct probe_place *p, const struct probe_place_request *q,
-				  const struct layout_of *l, const struct remote *r)
+				  const struct layout_of *l, struct remote *r)
 {
 	struct wc_error *err;
 
@@ -277,8 +325,12 @@ static struct wc_error *fill_home(struct probe_place *p, const struct probe_plac
 		p->shared = shared_area_map(p->pid, p->ring_at, p->ring_size);
 	if (!p->shared)
 		return no_sharing(p->pid);
+	if (l->nchunks)
+		begin_calls(p, l);
 	fill_shared(p, q, l, r);
-	err = write_image(p, q->image);
+	err = p->calls ? populate_calls(p, l, r) : NULL;
+	if (!err)
+		err = write_image(p, q->image);
 	p->counter = (struct probe_counter *)(void *)((char *)p->shared + l->counters_at);
 	p->counter_at = p->shared->counter_at;
 	p->tally = (const uint64_t *)(const void *)((const char *)p->shared + l->tallies_at);

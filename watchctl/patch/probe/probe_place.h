@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "probe/calls/call_wire.h"
 #include "probe/wire.h"
 #include "watchctl/base/error.h"
 #include "watchctl/patch/probe/probe_image.h"
@@ -29,6 +30,8 @@ struct probe_place {
 	size_t counters;	       /* how many there can be */
 	const uint64_t *tally;	       /* in there: of each thread that has one, by the ids of sites */
 	uint32_t ntallies;
+	struct call_shared *calls; /* in there; NULL: not asked for */
+	uint64_t calls_at;	   /* ... as the program has it */
 	uint32_t nnear;
 	struct probe_range near[PROBE_NEARS];
 };
@@ -41,6 +44,7 @@ struct probe_place_request {
 	bool tallied;	      /* threads count by themselves, where they can */
 	uint32_t slots;	      /* of each ring: a power of two */
 	uint32_t stack_bytes; /* of probe_stack() */
+	uint64_t call_bytes;  /* of the chunks of struct call_shared; 0: there is none */
 };
 
 /* Stops one thread for a moment. WC_ENOTSUP, WC_EPERM, WC_ETARGET; then nothing is left. */
@@ -63,6 +67,9 @@ bool probe_place_owns(const struct probe_place *p, const struct probe_range *ran
 
 /* How many areas there can still be. */
 size_t probe_place_left(const struct probe_place *p);
+
+/* What trampolines find in their switches while they are on. */
+uint64_t probe_place_on(const struct probe_place *p);
 
 /* How often site @id was reached. */
 uint64_t probe_place_count(const struct probe_place *p, size_t id);

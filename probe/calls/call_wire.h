@@ -1,0 +1,108 @@
+/*
+ * call_wire - the memory through which `watchctl trace` gets entries and ends of functions out of a program: a part of what probe/wire.h
+ * describes, and as little trusted.
+ *
+ * Each thread has a place by its number, in which stand where its next event goes and where its chunk ends. An event takes its slot with
+ * one instruction, so that one of a signal's handler comes before it or after it, never in the same slot. What is written last says that
+ * the event is complete.
+ *
+ * Chunks are taken from a pool. One in which the last slot is taken is the reader's as soon as its slots are written; he gives it back
+ * with zeros in it.
+ */
+#ifndef PROBE_CALLS_CALL_WIRE_H
+#define PROBE_CALLS_CALL_WIRE_H
+
+#include "probe/calls/call_offsets.h"
+
+#include <stdint.h>
+
+/* At a function's first instruction, or one that leaves it: there rsp points at the return address. */
+struct call_slot {
+	uint64_t tsc;
+	/* Written last. rsp / 8 from bit CALL_SITE_BITS on; below that the id of the site. 0: not written yet. */
+	uint64_t place;
+	uint64_t return_address;
+};
+
+#define CALL_SITES (1u << CALL_SITE_BITS)
+
+/*
+ * Slot @at is in the chunk whose last one is @last if last - at <= span, both being addresses: where a signal's handler has got another
+ * chunk since @at was taken, it is not. Between two chunks is room for some slots, so that what is taken behind one is in none.
+ */
+#define CALL_CHUNK_GUARD 256u
+
+static inline uint32_t call_chunk_slots(uint32_t chunk_bytes)
+{
+	return (chunk_bytes - CALL_CHUNK_GUARD) / CALL_SLOT_SIZE;
+}
+
+static inline uint32_t call_chunk_span(uint32_t chunk_bytes)
+{
+	return (call_chunk_slots(chunk_bytes) - 1) * CALL_SLOT_SIZE;
+}
+
+/* What is of a thread. Only itself changes it, as long as it lives. */
+struct call_thread_place {
+	/* Changed as one (cmpxchg16b): a signal's handler sees both old, or both new. */
+	_Alignas(CALL_PLACE_SIZE) uint64_t next; /* address of the next slot; beyond @last, none is there */
+	uint64_t last;				 /* address of the chunk's last slot; 0: it has none */
+	uint32_t
+		tid; /* as the C library keeps it, once it has had a chunk: trampolines record by themselves from then on; else 0 */
+	uint32_t owner; /* the same, from the first event on; 0: it is free */
+};
+
+#define CALL_PLACES 65536u /* by the low 16 bits of the thread's number */
+#define CALL_NEIGHBOURS \
+	8u /* places that a thread may have, from its own on: threads there record slower, but do */
+
+enum call_chunk_state {
+	CALL_CHUNK_FREE = 0,
+	CALL_CHUNK_CLAIMED = 1, /* whose it is, is being written */
+	CALL_CHUNK_USED = 2,
+};
+
+struct call_chunk {
+	uint32_t state; /* enum call_chunk_state */
+	uint32_t tid;
+	uint32_t number; /* of a thread's chunks the older has the lower one */
+	uint32_t pad;
+};
+
+#define CALL_CHUNKS 16384u
+#define CALL_CHUNK_LEAST 4096u
+#define CALL_CHUNK_MOST 65536u
+
+/* Begins a page, and is followed by the chunks, on a page of their own. */
+struct call_shared {
+	struct call_thread_place place[CALL_PLACES];
+	uint8_t off
+		[CALL_SITES]; /* by the ids of sites; not 0: it is only counted, in its struct probe_counter */
+	struct call_chunk chunk[CALL_CHUNKS];
+	uint32_t nchunks, chunk_bytes;
+	uint32_t nfree;
+	uint32_t next_number;
+	uint64_t chunk_at; /* address of the first, in the program */
+};
+
+_Static_assert(__builtin_offsetof(struct call_shared, off) == CALL_OFF_AT &&
+		       sizeof(struct call_thread_place) == CALL_PLACE_SIZE &&
+		       1u << CALL_PLACE_SHIFT == CALL_PLACE_SIZE &&
+		       __builtin_offsetof(struct call_thread_place, last) == CALL_PLACE_LAST &&
+		       __builtin_offsetof(struct call_thread_place, tid) == CALL_PLACE_TID &&
+		       sizeof(struct call_slot) == CALL_SLOT_SIZE &&
+		       __builtin_offsetof(struct call_slot, place) == CALL_SLOT_PLACE &&
+		       __builtin_offsetof(struct call_slot, return_address) == CALL_SLOT_RETURN,
+	       "as trampolines and call_buffered.S have them");
+
+static inline uint64_t call_slot_sp(uint64_t place)
+{
+	return place >> CALL_SITE_BITS << 3;
+}
+
+static inline uint32_t call_slot_site(uint64_t place)
+{
+	return place & (CALL_SITES - 1);
+}
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * call_buffers - reads what threads have recorded in their buffers (probe/calls/call_wire.h). The memory is the program's: what makes no
+ * sense is left out.
+ */
+#ifndef WATCHCTL_PATCH_PROBE_CALL_BUFFERS_H
+#define WATCHCTL_PATCH_PROBE_CALL_BUFFERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/patch/probe/probe_place.h"
+
+/* A site that a thread has passed. */
+struct call_passed {
+	uint64_t tsc, sp, return_address;
+	uint32_t tid; /* as the program numbers it */
+	uint32_t site;
+};
+
+struct call_buffers;
+
+struct call_buffers *call_buffers_new(const struct probe_place *p); /* NULL: no memory */
+void call_buffers_free(struct call_buffers *b);			    /* accepts NULL */
+
+enum call_order {
+	CALL_ORDER_THREADS, /* of each thread in the order of its events, some thousands of one thread at a time */
+	CALL_ORDER_TIME, /* ... and those of several threads by time, as far as they are there */
+};
+
+/* Gives what is complete to @take. @last: nobody writes any more. *@more: there is more already. */
+struct wc_error *call_buffers_read(struct call_buffers *b, enum call_order order, bool last,
+				   struct wc_error *(*take)(void *ctx, const struct call_passed *c),
+				   void *ctx, bool *more);
+
+/* Threads, as the program numbers them, of which nothing is left to read: where @is_gone says that one has ended, its place is free again. */
+void call_buffers_sweep(struct call_buffers *b, bool (*is_gone)(void *ctx, uint32_t tid), void *ctx);
+
+/* A site that is only counted from now on, in its struct probe_counter. */
+void call_buffers_switch_off(struct call_buffers *b, uint32_t site);
+
+/* Slots that were taken and not written: the thread has left the trampoline by a jump, or ended in it. */
+uint64_t call_buffers_unfinished(const struct call_buffers *b);
+
+#endif
