@@ -109,6 +109,21 @@ def test_every_call_is_recorded_as_often_as_the_program_counts_it(build, tmp_pat
     assert counts(done.stderr)[2:] == (0, 0)
 
 
+@pytest.mark.parametrize("options, threads, calls", [(["--max-rate", 0], 1000, 50), (["--max-rate", 0, "--buffer", "64K"], 40, 5000), (["--max-rate", 500], 40, 5000)])
+def test_no_call_escapes_while_threads_come_and_go_and_signals_interrupt_them(build, tmp_path, options, threads, calls):
+    words = [w for f in ("counted", "handled", "outer") for w in ("--function", f)]
+    done = trace(*options, *words, "-o", tmp_path / "log", "--", build("trace_churn"), threads, calls)
+    said, told = said_by(done.stdout), told_by(tmp_path / "log")
+    called, recorded, lost, off = counts(done.stderr)
+    assert said["outer"] == threads * calls and said["counted"] == 2 * said["outer"] + 3 * said["handled"]
+    assert called == sum(said.values()) and recorded == sum(told.values())
+    if options == ["--max-rate", 0] and not lost:
+        assert told == said
+        ends = {o["how"] for o in objects(tmp_path / "log") if o["type"] == "return"}
+        assert ends == {"returned"}
+    assert bool(off) == ("500" in map(str, options))
+
+
 def test_functions_without_names_are_told_by_their_place(build, tmp_path):
     """
     The unstripped program, made of the same source, has the names of the places. A function that is only ever jumped to cannot be told
@@ -220,7 +235,7 @@ def test_chrome_gets_balanced_calls(build, tmp_path):
 def test_babeltrace_reads_the_log(build, tmp_path):
     trace("-o", tmp_path / "log", "--", build("traced"), 20, 1)
     shown = subprocess.run(["babeltrace2", tmp_path / "log"], capture_output=True, text=True, timeout=WAIT)
-    assert shown.returncode == 0 and len(re.findall(r"\bcall: ", shown.stdout)) == sum(told_by(tmp_path / "log").values())
+    assert shown.returncode == 0 and len(re.findall(r"\bentry: ", shown.stdout)) == sum(told_by(tmp_path / "log").values())
 
 
 # The program is not harmed

@@ -42,12 +42,13 @@ static void begin(struct scene *s)
 	s->functions.nsites = SITES;
 	s->functions.file->m.path = strdup("/program");
 	for (uint32_t i = 0; i < SITES; i++)
-		s->functions.site[i] = (struct call_site){ i / 2, place[i], &s->counter[i] };
+		s->functions.site[i] = (struct call_site){ i / 2, place[i], &s->counter[i], 0 };
 	s->functions.function[LOOPS] = (struct call_function){
 		.addr = 0x1000, .size = 64, .loops_to_start = true, .at = &s->counter[ENTRY]
 	};
-	s->functions.function[OTHER] =
-		(struct call_function){ .addr = 0x2000, .size = 64, .at = &s->counter[OTHER_ENTRY] };
+	s->functions.function[OTHER] = (struct call_function){
+		.addr = 0x2000, .size = 64, .at = &s->counter[OTHER_ENTRY], .entry = OTHER_ENTRY
+	};
 	assert_null(call_records_init(&s->records, &s->functions, false,
 				      (struct event_sink){ .put = take_event }));
 	s->records.pid = getpid();

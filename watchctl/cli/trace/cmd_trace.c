@@ -18,7 +18,6 @@
 #define BUFFER_DEFAULT_LEAST (4u << 20)
 #define BUFFER_LEAST (64u << 10)
 #define BUFFER_MOST (1u << 30)
-#define SLOT 64u
 #define MAX_RATE 100000u /* calls a second of one function */
 
 struct names {
@@ -131,15 +130,6 @@ static uint64_t default_buffer(void)
 					    : each;
 }
 
-static uint32_t slots_of(uint64_t buffer)
-{
-	uint32_t slots = 1;
-
-	while (2ull * slots * SLOT <= buffer)
-		slots *= 2;
-	return slots;
-}
-
 static const char *plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
@@ -222,7 +212,8 @@ static struct wc_error *record(struct trace_ask *q)
 					      .pending = q->pending,
 					      .args = q->args,
 					      .max_rate = q->max_rate,
-					      .slots = slots_of(q->buffer ? q->buffer : default_buffer()),
+					      .buffer = q->buffer ? q->buffer : default_buffer(),
+					      .log = q->echo ? NULL : q->output.log,
 					      .stop = &stop_asked };
 	struct wc_error *err;
 

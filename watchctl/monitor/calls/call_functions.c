@@ -299,11 +299,19 @@ void call_functions_find_off(struct call_functions *f)
 	}
 }
 
+uint64_t call_functions_passed(const struct call_functions *f, const struct call_site *s)
+{
+	const uint64_t counted = __atomic_load_n(&s->counter->count, __ATOMIC_RELAXED);
+
+	return f->buffered ? s->seen + counted + __atomic_load_n(&s->counter->lost, __ATOMIC_RELAXED)
+			   : counted;
+}
+
 bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mark,
 			   struct probe_counter *counter, const char *why)
 {
 	const struct call_site new = { mark >> MARK_PLACE_BITS,
-				       (enum call_place)(mark & ((1u << MARK_PLACE_BITS) - 1)), counter };
+				       (enum call_place)(mark & ((1u << MARK_PLACE_BITS) - 1)), counter, 0 };
 	struct call_function *function = &f->function[new.function];
 	bool entry = call_place_is_entry(new.place);
 
@@ -312,8 +320,10 @@ bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mar
 			return false;
 	f->site[site] = new;
 	if (counter) {
-		if (entry)
+		if (entry) {
 			function->at = counter;
+			function->entry = site;
+		}
 		return true;
 	}
 	if (!f->why[0] && !function->is_extra)

@@ -42,11 +42,15 @@ struct call_function {
 	bool exit_refused; /* of one of its ends */
 	bool reported;
 	bool is_extra; /* nobody asked for it: it is traced because it leaves otherwise than by returning, see track.h */
-	bool is_off; /* too hot, see call_trace */
+	bool is_off;	    /* too hot, see call_trace */
+	bool ends_off;	    /* ... and its ends are only counted any more */
+	uint32_t open;	    /* recorded calls of it that have not ended */
+	uint64_t in_second; /* calls that were recorded since the last look at the rates */
 	uint64_t recorded,
 		loops; /* of what its entry has recorded: calls, and jumps of its own to where it begins */
 	uint64_t without_end;	  /* recorded calls that have surely not come to an end of it */
 	struct probe_counter *at; /* of its entry; NULL: it is not patched */
+	uint32_t entry;		  /* its site, where it is patched */
 };
 
 /* What a site is of its function. */
@@ -67,12 +71,15 @@ struct call_site {
 	uint32_t function;
 	enum call_place place;
 	struct probe_counter *counter; /* NULL: nothing runs there */
+	uint64_t seen;		       /* events of buffers: the counter has the others */
 };
 
 #define CALL_RESTORERS 16u /* more than there are C libraries in a process */
 
 struct call_functions {
 	struct call_selection selection;
+	/* Threads have buffers: counters have what was switched off or lost, and call_site.seen has the rest. Else counters have all. */
+	bool buffered;
 	struct call_file *file;
 	size_t nfiles, file_cap;
 	struct call_function *function;
@@ -102,10 +109,13 @@ bool call_functions_wants(struct call_functions *f, const struct patch_site *sit
 bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mark,
 			   struct probe_counter *counter, const char *why);
 
+/* How often a site that is patched was passed. */
+uint64_t call_functions_passed(const struct call_functions *f, const struct call_site *s);
+
 /* Whether @address, of the process, is where signal handlers return to. */
 bool call_functions_is_restorer(const struct call_functions *f, uint64_t address);
 
-/* Functions whose entries have recorded as much as they may, see struct probe_counter, are off from now on. */
+/* Without buffers: functions whose entries have recorded as much as they may, see struct probe_counter, are off from now on. */
 void call_functions_find_off(struct call_functions *f);
 
 #endif

@@ -77,6 +77,17 @@ static struct wc_error *report_function(struct call_records *r, uint32_t id, uin
 	return err ? err : put(r, &e, time_ns);
 }
 
+struct wc_error *call_records_tell_functions(struct call_records *r)
+{
+	const uint64_t now = monotonic_ns();
+	struct wc_error *err = NULL;
+
+	for (uint32_t i = 0; i < r->functions->n && !err; i++)
+		if (r->functions->function[i].at && !r->functions->function[i].reported)
+			err = report_function(r, i, now);
+	return err;
+}
+
 /* Values */
 
 /* As call_values.h has them: each with its state in front. Returns the bytes. */
@@ -94,47 +105,66 @@ static uint32_t put_registers(uint8_t *to, const uint64_t *value, size_t n)
 
 /* Calls */
 
-/* Passes of an end of @function have not been recorded, see struct probe_counter: of a call that is over, this may have been how. */
+/* Passes of it have not been recorded. */
+static bool is_dropped(const struct call_functions *f, const struct call_site *s)
+{
+	if (!s->counter)
+		return false;
+	return f->buffered ? s->counter->count || s->counter->lost
+			   : s->counter->until && s->counter->count > s->counter->until;
+}
+
+/* Passes of an end of @function have not been recorded: of a call that is over, this may have been how. */
 static bool ends_are_dropped(const struct call_functions *f, uint32_t function)
 {
 	const struct call_function *of = &f->function[function];
 
-	if (!of->loops_to_start || !of->at || !of->at->until || of->at->count <= of->at->until)
+	if (!of->loops_to_start || !of->at || !is_dropped(f, &f->site[of->entry]))
 		return false; /* nobody counts its ends, see times_called() */
 	for (size_t i = 0; i < f->nsites; i++) {
 		const struct call_site *s = &f->site[i];
 
-		if (s->function == function && s->counter && !call_place_is_entry(s->place) &&
-		    s->counter->until && s->counter->count > s->counter->until)
+		if (s->function == function && !call_place_is_entry(s->place) && is_dropped(f, s))
 			return true;
 	}
 	return false;
+}
+
+static struct wc_error *put_return(struct call_records *r, const struct track_end *end, pid_t tid,
+				   const uint64_t *result, uint64_t time_ns)
+{
+	const bool has_result = r->args && result && end->how == RETURN_RETURNED;
+	uint8_t values[1 + sizeof(uint64_t)];
+	struct trace_event e = { .type = EVENT_RETURN };
+
+	e.ret = (struct return_event){
+		.call = end->call.call,
+		.pid = r->pid,
+		.tid = tid,
+		.function = end->call.point,
+		.how = end->how,
+		.values = values,
+		.values_len = has_result ? put_registers(values, result, 1) : 0,
+	};
+	return put(r, &e, time_ns);
 }
 
 /* @result: rax of the one that has returned; NULL: not known. */
 static struct wc_error *report_ends(struct call_records *r, const struct track_end *end, size_t n, pid_t tid,
 				    const uint64_t *result, uint64_t time_ns)
 {
-	struct trace_event e = { .type = EVENT_RETURN };
-	uint8_t values[1 + sizeof(uint64_t)];
 	struct wc_error *err = NULL;
 
 	for (size_t i = 0; i < n && !err; i++) {
-		const bool has_result = r->args && result && end[i].how == RETURN_RETURNED;
+		struct call_function *f = &r->functions->function[end[i].call.point];
 
-		e.ret = (struct return_event){
-			.call = end[i].call.call,
-			.pid = r->pid,
-			.tid = tid,
-			.function = end[i].call.point,
-			.how = end[i].how,
-			.values = values,
-			.values_len = has_result ? put_registers(values, result, 1) : 0,
-		};
 		if (end[i].how != RETURN_RETURNED && !ends_are_dropped(r->functions, end[i].call.point))
-			r->functions->function[end[i].call.point].without_end++;
+			f->without_end++;
+		f->open--;
 		r->returns++;
-		err = put(r, &e, time_ns);
+		err = r->files ? call_files_end(r->files, tid, end[i].call.call, end[i].call.point,
+						end[i].how, time_ns)
+			       : put_return(r, &end[i], tid, result, time_ns);
 	}
 	return err;
 }
@@ -148,16 +178,19 @@ static bool is_direct(const struct call_records *r, const struct track_call *c)
 		     c->return_address - r->functions->file[p->file].m.bias - p->addr - 1 < p->size);
 }
 
-static struct wc_error *report_call(struct call_records *r, const struct track_call *c, pid_t tid,
-				    const struct probe_record *rec, uint64_t time_ns)
-{
-	struct trace_event e = { .type = EVENT_CALL };
-	uint8_t values[REGISTERS * (1 + sizeof(uint64_t))];
-	struct wc_error *err =
-		r->functions->function[c->point].reported ? NULL : report_function(r, c->point, time_ns);
+/* A site that was passed, from a ring or a buffer. */
+struct passing {
+	uint64_t sp, return_address;
+	uint64_t result;      /* what rax holds, with call_records.args */
+	const uint64_t *args; /* registers; NULL: not known */
+};
 
-	if (err)
-		return err;
+static struct wc_error *put_call(struct call_records *r, const struct track_call *c, pid_t tid,
+				 const struct passing *p, uint64_t time_ns)
+{
+	uint8_t values[REGISTERS * (1 + sizeof(uint64_t))];
+	struct trace_event e = { .type = EVENT_CALL };
+
 	e.call = (struct call_event){
 		.call = c->call,
 		.parent = c->parent,
@@ -169,13 +202,29 @@ static struct wc_error *report_call(struct call_records *r, const struct track_c
 		.sp = c->sp,
 		.walk_end = (uint8_t)(is_direct(r, c) ? WALK_END_COMPLETE : WALK_END_DEPTH),
 		.nframes = c->flags & CALL_TAIL ? 0 : 1,
-		.frame = &rec->word[1],
+		.frame = &p->return_address,
 		.values = values,
-		.values_len = r->args ? put_registers(values, rec->word + PROBE_CALL_ARGS, REGISTERS) : 0,
+		.values_len = p->args ? put_registers(values, p->args, REGISTERS) : 0,
 	};
-	r->calls++;
-	r->functions->function[c->point].recorded++;
 	return put(r, &e, time_ns);
+}
+
+static struct wc_error *report_call(struct call_records *r, const struct track_call *c, pid_t tid,
+				    const struct passing *p, uint64_t time_ns)
+{
+	struct call_function *f = &r->functions->function[c->point];
+	struct wc_error *err = f->reported ? NULL : report_function(r, c->point, time_ns);
+
+	if (err)
+		return err;
+	r->calls++;
+	f->recorded++;
+	f->in_second++;
+	f->open++;
+	if (r->files)
+		return call_files_enter(r->files, tid, c->call, c->point,
+					c->flags & (CALL_TAIL | CALL_SIGNAL), time_ns);
+	return put_call(r, c, tid, p, time_ns);
 }
 
 /* The stack of a thread that is met for the first time: the mapping that it stands on. */
@@ -260,18 +309,23 @@ static bool settle_same_place(struct call_records *r, uint32_t function, const s
 	return true;
 }
 
-static struct wc_error *on_entry(struct call_records *r, const struct probe_record *rec, uint32_t function,
+/* It is called by the kernel, as the handler of a signal; and not by a jump of one, which has left it the return address. */
+static bool is_handler(const struct call_records *r, const struct passing *p, const struct track_call *inner)
+{
+	return call_functions_is_restorer(r->functions, p->return_address) &&
+	       !(inner && inner->sp == p->sp && inner->return_address == p->return_address);
+}
+
+static struct wc_error *on_entry(struct call_records *r, const struct passing *p, uint32_t function,
 				 pid_t tid, uint64_t time_ns)
 {
+	const struct track_call *inner = track_innermost(r->track, tid);
 	const struct track_entry entry = { .tid = tid,
 					   .point = function,
-					   .sp = rec->word[0],
-					   .return_address = rec->word[1],
-					   .flags = call_functions_is_restorer(r->functions, rec->word[1])
-							    ? CALL_SIGNAL
-							    : 0,
+					   .sp = p->sp,
+					   .return_address = p->return_address,
+					   .flags = is_handler(r, p, inner) ? CALL_SIGNAL : 0,
 					   .leaves = r->functions->function[function].leaves };
-	const struct track_call *inner;
 	const struct track_end *ended;
 	struct track_call call = { 0 };
 	struct wc_error *err = meet(r, tid, entry.sp);
@@ -294,49 +348,102 @@ static struct wc_error *on_entry(struct call_records *r, const struct probe_reco
 	/* Not every end of it is seen: it may be any. */
 	if (!err && r->functions->function[function].exit_refused)
 		track_jumps(r->track, tid, entry.return_address, entry.sp);
-	return err ? err : report_call(r, &call, tid, rec, time_ns);
+	return err ? err : report_call(r, &call, tid, p, time_ns);
 }
 
-static struct wc_error *on_return(struct call_records *r, const struct probe_record *rec, pid_t tid,
+static struct wc_error *on_return(struct call_records *r, const struct passing *p, pid_t tid,
 				  uint64_t time_ns)
 {
 	const struct track_end *ended;
 	size_t n;
-	struct wc_error *err = track_returns(r->track, tid, rec->word[1], rec->word[0], &ended, &n);
+	struct wc_error *err = track_returns(r->track, tid, p->return_address, p->sp, &ended, &n);
 
 	if (err)
 		return err;
 	r->without_begin += !n;
-	return report_ends(r, ended, n, tid, &rec->word[2], time_ns);
+	return report_ends(r, ended, n, tid, &p->result, time_ns);
+}
+
+static struct wc_error *take(struct call_records *r, const struct call_site *site, const struct passing *p,
+			     uint64_t time_ns, pid_t tid)
+{
+	struct wc_error *err = NULL;
+
+	r->last_ns = time_ns;
+	switch (site->place) {
+	case CALL_ENTRY:
+		return on_entry(r, p, site->function, tid, time_ns);
+	case CALL_WHOLE:
+		err = on_entry(r, p, site->function, tid, time_ns);
+		return err ? err : on_return(r, p, tid, time_ns);
+	case CALL_STUB:
+		err = on_entry(r, p, site->function, tid, time_ns);
+		break;
+	case CALL_RETURN:
+		return on_return(r, p, tid, time_ns);
+	case CALL_JUMP:
+		break;
+	}
+	if (!err)
+		track_jumps(r->track, tid, p->return_address, p->sp);
+	return err;
+}
+
+/* NULL: the program has written over what it recorded. */
+static struct call_site *site_of(const struct call_records *r, uint32_t site)
+{
+	return site < r->functions->nsites && r->functions->site[site].counter ? &r->functions->site[site]
+									       : NULL;
 }
 
 struct wc_error *call_records_take(struct call_records *r, const struct probe_record *rec, uint64_t time_ns,
 				   pid_t tid)
 {
-	const struct call_site *site;
-	struct wc_error *err = NULL;
+	const struct call_site *site = site_of(r, rec->site);
+	const struct passing p = { .sp = rec->word[0],
+				   .return_address = rec->word[1],
+				   .result = rec->word[2],
+				   .args = r->args ? rec->word + PROBE_CALL_ARGS : NULL };
 
-	if (rec->kind != PROBE_RECORD_CALL || rec->site >= r->functions->nsites ||
-	    !r->functions->site[rec->site].counter)
-		return NULL; /* the program has written over it */
-	site = &r->functions->site[rec->site];
-	r->last_ns = time_ns;
-	switch (site->place) {
-	case CALL_ENTRY:
-		return on_entry(r, rec, site->function, tid, time_ns);
-	case CALL_WHOLE:
-		err = on_entry(r, rec, site->function, tid, time_ns);
-		return err ? err : on_return(r, rec, tid, time_ns);
-	case CALL_STUB:
-		err = on_entry(r, rec, site->function, tid, time_ns);
-		break;
-	case CALL_RETURN:
-		return on_return(r, rec, tid, time_ns);
-	case CALL_JUMP:
-		break;
+	return site && rec->kind == PROBE_RECORD_CALL ? take(r, site, &p, time_ns, tid) : NULL;
+}
+
+/* Its entry is only counted any more; and so are its ends, once all calls of it that were recorded have ended. */
+static void switch_off(struct call_records *r, uint32_t function)
+{
+	const struct call_functions *all = r->functions;
+	struct call_function *f = &all->function[function];
+
+	if (!f->is_off)
+		r->switch_off(r->switch_off_ctx, f->entry);
+	f->is_off = true;
+	if (f->open || f->ends_off)
+		return;
+	f->ends_off = true;
+	for (uint32_t i = 0; i < all->nsites; i++)
+		if (all->site[i].function == function && all->site[i].counter)
+			r->switch_off(r->switch_off_ctx, i);
+}
+
+struct wc_error *call_records_take_passed(struct call_records *r, const struct call_passed *c,
+					  uint64_t time_ns, pid_t tid)
+{
+	struct call_site *site = site_of(r, c->site);
+	const struct passing p = { .sp = c->sp, .return_address = c->return_address };
+	struct call_function *f;
+	struct wc_error *err;
+
+	if (!site)
+		return NULL;
+	site->seen++;
+	f = &r->functions->function[site->function];
+	if (call_place_is_entry(site->place) && (f->is_off || (r->max_rate && f->in_second >= r->max_rate))) {
+		switch_off(r, site->function);
+		return NULL;
 	}
-	if (!err)
-		track_jumps(r->track, tid, rec->word[1], rec->word[0]);
+	err = take(r, site, &p, time_ns, tid);
+	if (f->is_off && !f->open && !f->ends_off)
+		switch_off(r, site->function);
 	return err;
 }
 
@@ -388,7 +495,7 @@ static uint64_t ends_of(const struct call_functions *f, uint32_t function)
 	for (size_t i = 0; i < f->nsites; i++)
 		if (f->site[i].function == function && f->site[i].counter &&
 		    !call_place_is_entry(f->site[i].place))
-			n += f->site[i].counter->count;
+			n += call_functions_passed(f, &f->site[i]);
 	return n;
 }
 
@@ -399,7 +506,7 @@ static uint64_t ends_of(const struct call_functions *f, uint32_t function)
 static uint64_t times_called(const struct call_functions *f, uint32_t i)
 {
 	const struct call_function *of = &f->function[i];
-	const uint64_t passed = of->at->count;
+	const uint64_t passed = call_functions_passed(f, &f->site[of->entry]);
 
 	if (of->loops_to_start && passed > of->recorded + of->loops && !of->exit_refused)
 		return ends_of(f, i) + of->without_end;

@@ -12,7 +12,9 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/base/map64.h"
+#include "watchctl/monitor/calls/call_files.h"
 #include "watchctl/monitor/calls/call_functions.h"
+#include "watchctl/patch/probe/call_buffers.h"
 #include "watchctl/patch/probe/probe_rings.h"
 #include "watchctl/step/model/track.h"
 #include "watchctl/trace/event.h"
@@ -25,6 +27,12 @@ struct call_thread {
 struct call_records {
 	struct call_functions *functions; /* the owner's */
 	struct event_sink sink;
+	struct call_files *files; /* where calls go; NULL: they are events. Not owned */
+	uint64_t
+		max_rate; /* of buffers: calls of a function between two looks; what is more is not recorded. 0: all */
+	/* A site is to be only counted from now on. */
+	void (*switch_off)(void *ctx, uint32_t site);
+	void *switch_off_ctx;
 	struct track *track;
 	struct map64 met; /* threads: tid -> not NULL */
 	struct call_thread *thread;
@@ -47,6 +55,13 @@ void call_records_deinit(struct call_records *r); /* accepts zeros */
 /* In the order of time. @tid as we number it. */
 struct wc_error *call_records_take(struct call_records *r, const struct probe_record *rec, uint64_t time_ns,
 				   pid_t tid);
+
+/* The same of buffers: of each thread in the order of time. */
+struct wc_error *call_records_take_passed(struct call_records *r, const struct call_passed *p,
+					  uint64_t time_ns, pid_t tid);
+
+/* Tells the functions that are traced and were not told yet: calls that go into files can be read only then. */
+struct wc_error *call_records_tell_functions(struct call_records *r);
 
 /* Once a second: ends the calls of threads that have gone. */
 struct wc_error *call_records_look_at_threads(struct call_records *r);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
@@ -22,6 +23,9 @@ struct call_trace {
 	struct event_sink sink;
 	struct call_functions functions;
 	struct call_records records;
+	struct call_files *files; /* NULL: calls are events */
+	bool begun;		  /* functions that are wanted from now on are told at once */
+	struct wc_error *err;	  /* of telling them */
 	struct probe_image image;
 	struct patch_query query;
 	struct patch_taker taker;
@@ -44,7 +48,7 @@ static struct wc_error *put(struct call_trace *t, struct trace_event *e)
 
 static void give_budget(const struct call_trace *t, struct probe_counter *c)
 {
-	if (t->options.max_rate)
+	if (t->options.max_rate && !t->functions.buffered)
 		__atomic_store_n(&c->until,
 				 __atomic_load_n(&c->count, __ATOMIC_RELAXED) + t->options.max_rate,
 				 __ATOMIC_RELAXED);
@@ -53,18 +57,23 @@ static void give_budget(const struct call_trace *t, struct probe_counter *c)
 static struct wc_error *look_each_second(struct call_trace *t)
 {
 	const uint64_t now = monotonic_ns();
+	struct wc_error *err;
 
 	if (now - t->looked_ns < LOOK_NS)
 		return NULL;
 	t->looked_ns = now;
-	call_functions_find_off(&t->functions);
+	if (!t->functions.buffered)
+		call_functions_find_off(&t->functions);
 	for (size_t i = 0; i < t->functions.nsites; i++) {
 		const struct call_site *s = &t->functions.site[i];
 
 		if (s->counter && !t->functions.function[s->function].is_off)
 			give_budget(t, s->counter);
 	}
-	return call_records_look_at_threads(&t->records);
+	for (size_t i = 0; i < t->functions.n; i++)
+		t->functions.function[i].in_second = 0;
+	err = call_records_look_at_threads(&t->records);
+	return !err && t->files ? call_files_flush(t->files) : err;
 }
 
 /* What the session asks */
@@ -80,13 +89,28 @@ static bool wants(void *ctx, const struct patch_site *site, uint32_t *mark)
 {
 	struct call_trace *t = ctx;
 
-	return call_functions_wants(&t->functions, site, mark);
+	if (!call_functions_wants(&t->functions, site, mark))
+		return false;
+	/* Before it is called: of later calls nobody could say whose they are. */
+	if (t->begun && t->files && !t->err)
+		t->err = call_records_tell_functions(&t->records);
+	return true;
+}
+
+static struct wc_error *steal_error(struct call_trace *t)
+{
+	struct wc_error *err = t->err;
+
+	t->err = NULL;
+	return err;
 }
 
 static struct wc_error *placed(void *ctx, const struct patch_placed *p)
 {
 	struct call_trace *t = ctx;
 
+	if (t->err)
+		return steal_error(t);
 	if (!call_functions_placed(&t->functions, p->site, p->mark, p->counter, p->why) ||
 	    t->functions.failed)
 		return &wc_enomem;
@@ -104,6 +128,22 @@ static struct wc_error *record(void *ctx, const struct probe_record *r, uint64_t
 	return call_records_take(&t->records, r, time_ns, tid);
 }
 
+static struct wc_error *call(void *ctx, const struct call_passed *c, uint64_t time_ns, pid_t tid)
+{
+	struct call_trace *t = ctx;
+
+	if (t->limit && t->records.calls >= t->limit)
+		return NULL;
+	return call_records_take_passed(&t->records, c, time_ns, tid);
+}
+
+static void switch_off(void *ctx, uint32_t site)
+{
+	const struct call_trace *t = ctx;
+
+	patch_session_switch_off(t->session, site);
+}
+
 static struct wc_error *pumped(void *ctx, bool last, bool *enough)
 {
 	struct call_trace *t = ctx;
@@ -111,7 +151,8 @@ static struct wc_error *pumped(void *ctx, bool last, bool *enough)
 	*enough = t->limit && t->records.calls >= t->limit;
 	if (!last)
 		return look_each_second(t);
-	call_functions_find_off(&t->functions);
+	if (!t->functions.buffered)
+		call_functions_find_off(&t->functions);
 	return call_records_end(&t->records);
 }
 
@@ -200,11 +241,32 @@ static struct wc_error *none_traced(const struct call_trace *t)
 
 static void free_trace(struct call_trace *t)
 {
+	wc_error_free(call_files_close(t->files));
+	wc_error_free(t->err);
 	call_records_deinit(&t->records);
 	call_functions_deinit(&t->functions);
 	probe_image_deinit(&t->image);
 	patch_query_deinit(&t->query);
 	free(t);
+}
+
+#define SLOTS_LEAST 64u /* of rings that nobody writes */
+
+static uint32_t slots_of(uint64_t buffer)
+{
+	uint32_t slots = 1;
+
+	while (2ull * slots * PROBE_SLOT <= buffer)
+		slots *= 2;
+	return slots;
+}
+
+/* Of all threads together. */
+static uint64_t buffers(uint64_t each)
+{
+	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+
+	return each * (uint64_t)(cpus > 0 ? cpus : 1);
 }
 
 /* The program stands, or records nothing, until begin(): what tells of the recording comes first. */
@@ -214,17 +276,20 @@ static struct wc_error *open_session(struct call_trace *t)
 		[RULE_ENTRY] = { t->options.args ? CALL_PROBE_ENTERED : CALL_PROBE_PASSED, PROBE_BEFORE },
 		[RULE_EXIT] = { CALL_PROBE_PASSED, PROBE_BEFORE },
 	};
-	const struct patch_session_options o = { .taker = &t->taker,
-						 .pid = t->options.pid,
-						 .argv = t->options.argv,
-						 .pending = t->options.pending,
-						 .query = &t->query,
-						 .rule = t->rule,
-						 .image = &t->image,
-						 .slots = t->options.slots,
-						 .frames = 1,
-						 .hold = true,
-						 .stop = t->options.stop };
+	const struct patch_session_options o = {
+		.taker = &t->taker,
+		.pid = t->options.pid,
+		.argv = t->options.argv,
+		.pending = t->options.pending,
+		.query = &t->query,
+		.rule = t->rule,
+		.image = &t->image,
+		.slots = t->options.args ? slots_of(t->options.buffer) : SLOTS_LEAST,
+		.call_bytes = t->options.args ? 0 : buffers(t->options.buffer),
+		.frames = 1,
+		.hold = true,
+		.stop = t->options.stop
+	};
 
 	memcpy(t->rule, rule, sizeof(rule));
 	return patch_session_open(&o, t->sink, &t->session);
@@ -238,6 +303,12 @@ static struct wc_error *begin(struct call_trace *t)
 	err = report_recording(t);
 	if (!err)
 		err = report_range(t, RANGE_BEGIN);
+	if (!err && t->options.log && !t->options.args)
+		err = call_files_open(t->options.log, t->records.pid, &t->files);
+	if (!err && t->files)
+		err = call_records_tell_functions(&t->records);
+	t->records.files = t->files;
+	t->begun = true;
 	if (!err)
 		err = patch_session_begin(t->session);
 	if (!err && held)
@@ -257,16 +328,22 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 	t->options = *o;
 	t->sink = sink;
 	t->functions.selection = o->selection;
+	t->functions.buffered = !o->args;
 	t->taker = (struct patch_taker){ .wants_module = wants_module,
 					 .wants = wants,
 					 .placed = placed,
 					 .record = record,
+					 .call = call,
+					 .order = o->log ? CALL_ORDER_THREADS : CALL_ORDER_TIME,
 					 .pumped = pumped,
 					 .nothing = "there is no such function",
 					 .ctx = t };
 	err = call_records_init(&t->records, &t->functions, o->args, sink);
 	if (!err)
-		err = call_probes_image(o->args, &t->image);
+		err = call_probes_image(o->args ? CALL_PROBES_RINGS : CALL_PROBES_BUFFERS, &t->image);
+	t->records.max_rate = o->max_rate;
+	t->records.switch_off = switch_off;
+	t->records.switch_off_ctx = t;
 	if (!err)
 		err = make_query(t);
 	if (!err)
@@ -330,6 +407,8 @@ struct wc_error *call_trace_close(struct call_trace *t, struct call_trace_counts
 	if (!t)
 		return NULL;
 	err = patch_session_close(t->session, &s);
+	err = wc_error_first(err, call_files_close(t->files));
+	t->files = t->records.files = NULL;
 	call_trace_so_far(t, &c);
 	c.longest_stop_ns = s.longest_stop_ns;
 	c.called = t->records.called;

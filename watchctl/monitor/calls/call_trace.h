@@ -30,7 +30,9 @@ struct call_trace_options {
 	bool args;    /* the registers that arguments are passed in, and the result's, are recorded */
 	uint64_t
 		max_rate; /* calls a second of one function; one that is called more often is switched off. 0: none is */
-	uint32_t slots; /* of each CPU's ring, 64 bytes each: a power of two */
+	uint64_t buffer; /* bytes for each CPU, of what waits to be read */
+	const char *
+		log; /* the log that is written, which gets the calls in files of their own; NULL: calls are events. Not with @args */
 	const volatile sig_atomic_t *stop;
 };
 

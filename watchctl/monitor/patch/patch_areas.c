@@ -155,7 +155,9 @@ static enum trampoline_error make_one(const struct area_work *w, size_t g, uint6
 				      struct trampoline *ret)
 {
 	const struct patch_group *group = &w->groups.v[g];
+	const struct probe_place *p = &w->session->place;
 	struct trampoline_probe probe[TRAMPOLINE_INSNS];
+	struct trampoline_record record;
 	struct trampoline_request q = { .addr = w->plan.module->module.bias + group->start,
 					.bytes = w->plan.site[group->first_site].bytes,
 					.moved = group->moved,
@@ -168,6 +170,12 @@ static enum trampoline_error make_one(const struct area_work *w, size_t g, uint6
 
 	if (group->nsites > TRAMPOLINE_INSNS || group->moved > PATCH_SITE_BYTES)
 		return TRAMPOLINE_TOO_LONG;
+	/* A punned jump has little room for what it leads to. */
+	if (p->calls && p->shared->tid_at && !group->tail) {
+		record = (struct trampoline_record){ p->shared->tid_at,
+						     call_chunk_span(p->calls->chunk_bytes) };
+		q.record = &record;
+	}
 	for (size_t i = 0; i < group->nsites; i++) {
 		size_t k = group->first_site + i;
 
@@ -180,6 +188,7 @@ static enum trampoline_error make_one(const struct area_work *w, size_t g, uint6
 					: when_of(w->session->options.rule[w->session->site[w->id[k]].rule]
 							  .when),
 			.site = w->site_at + k * sizeof(struct probe_site),
+			.id = (uint32_t)w->id[k],
 		};
 	}
 	return trampoline_make(&q, ret);
@@ -254,11 +263,12 @@ static uint64_t pages(uint64_t bytes)
 /* More than they can take: what a probe, a moved instruction and the end of a trampoline need. */
 static uint64_t code_estimate(const struct area_work *w)
 {
+	const uint64_t each = w->session->place.calls ? 256 : 64;
 	uint64_t bytes = 1;
 
 	for (size_t g = 0; g < w->groups.n; g++)
 		if (!w->groups.v[g].tail)
-			bytes += 64 * w->groups.v[g].nsites + 64 * w->groups.v[g].nmoved + 64;
+			bytes += each * w->groups.v[g].nsites + 64 * w->groups.v[g].nmoved + 64;
 	return pages(bytes);
 }
 

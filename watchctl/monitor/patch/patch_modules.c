@@ -19,6 +19,7 @@
 #include "watchctl/patch/plan/patch_module.h"
 #include "watchctl/patch/plan/patch_plan.h"
 #include "watchctl/patch/probe/probe_image.h"
+#include "watchctl/patch/probe/probe_place.h"
 #include "watchctl/target/proc/proc.h"
 
 /*
@@ -189,7 +190,7 @@ struct wc_error *session_patch_modules(struct patch_session *s, bool first)
 	for (size_t i = 0; i < modules.n && !err; i++)
 		err = patch_module(s, &work[i]);
 	if (!err)
-		err = s->options.hold ? NULL : patch_switch(&s->place, 1);
+		err = s->options.hold ? NULL : patch_switch(&s->place, probe_place_on(&s->place));
 	for (size_t i = 0; i < modules.n; i++)
 		area_work_deinit(&work[i]);
 	free(work);

@@ -1,12 +1,15 @@
 /* What probes record, as events. */
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "probe/probe.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/monitor/patch/patch_session_impl.h"
 #include "watchctl/patch/probe/probe_image.h"
 
-#define LAG_NS 2000000ull /* a record may be that old before it is complete */
+#define SWEEP_NS 1000000000ull /* between two looks for threads that have ended */
+#define LAG_NS 2000000ull      /* a record may be that old before it is complete */
 
 static uint64_t tsc_now(void)
 {
@@ -188,6 +191,57 @@ static struct wc_error *report_jump(struct patch_session *s)
 	return tsc_clock_tell_jump(&s->clock, text, sizeof(text)) ? session_put(s, &e) : NULL;
 }
 
+/* Of threads' buffers: */
+
+static struct wc_error *meet_caller(struct patch_session *s, uint32_t tid, uint64_t time_ns)
+{
+	struct wc_error *err;
+	struct followed_process *process = followed_process(&s->who, 0, time_ns, &err);
+
+	s->call_tid = 0;
+	if (process)
+		err = followed_thread(&s->who, process, (pid_t)tid, time_ns, &s->call_thread);
+	if (!err)
+		s->call_tid = tid;
+	return err;
+}
+
+static struct wc_error *take_call(void *ctx, const struct call_passed *c)
+{
+	struct patch_session *s = ctx;
+	const uint64_t time_ns = record_time(s, c->tsc);
+	struct wc_error *err = c->tid == s->call_tid ? NULL : meet_caller(s, c->tid, time_ns);
+
+	if (err || c->site >= s->nsites)
+		return err;
+	s->recorded++;
+	return s->options.taker->call(s->options.taker->ctx, c, time_ns, s->call_thread);
+}
+
+static bool is_gone(void *ctx, uint32_t tid)
+{
+	struct patch_session *s = ctx;
+	char path[64];
+
+	if (meet_caller(s, tid, s->clock.ns))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", s->pid, s->call_thread);
+	return access(path, F_OK);
+}
+
+static struct wc_error *take_calls(struct patch_session *s, bool last, bool *more)
+{
+	const struct patch_taker *taker = s->options.taker;
+
+	if (s->clock.ns - s->swept_ns >= SWEEP_NS) {
+		s->swept_ns = s->clock.ns;
+		s->call_tid = 0; /* its name may be another by now */
+		call_buffers_sweep(s->buffers, is_gone, s);
+	}
+	s->place.shared->heartbeat = s->clock.ns;
+	return call_buffers_read(s->buffers, taker->order, last, take_call, s, more);
+}
+
 struct wc_error *session_take_records(struct patch_session *s, bool last, bool *more)
 {
 	const struct patch_taker *taker = s->options.taker;
@@ -205,6 +259,7 @@ struct wc_error *session_take_records(struct patch_session *s, bool last, bool *
 	err = report_jump(s);
 	if (err)
 		return err;
-	err = probe_rings_read(s->rings, last ? UINT64_MAX : until, take_record, s, more);
+	err = s->buffers ? take_calls(s, last, more)
+			 : probe_rings_read(s->rings, last ? UINT64_MAX : until, take_record, s, more);
 	return err || !taker ? err : taker->pumped(taker->ctx, last && !*more, &s->enough);
 }

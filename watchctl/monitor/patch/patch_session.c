@@ -20,6 +20,8 @@
 #include "watchctl/target/stop/run_to_entry.h"
 
 #define PUMP_NS 20000000
+#define CALLS_NS \
+	4000000 /* ... where threads have buffers: of these the first ones are there already, and take less */
 #define BUSY_NS 1000000
 #define MODULES_NS 100000000ull
 #define LIST_NS 1000000000ull /* what comes and goes between two looks may look as if nothing had */
@@ -114,13 +116,16 @@ struct wc_error *session_place(struct patch_session *s, size_t sites)
 					       .counters = 2 * sites + COUNTERS_LEAST,
 					       .tallied = !s->options.taker, /* who limits by counts */
 					       .slots = s->options.slots,
-					       .stack_bytes = s->options.stack_bytes };
+					       .stack_bytes = s->options.stack_bytes,
+					       .call_bytes = s->options.call_bytes };
 	struct wc_error *err = probe_place(&q, &s->place);
 
 	if (err)
 		return err;
 	s->rings = probe_rings_new(&s->place);
-	return s->rings ? NULL : &wc_enomem;
+	if (s->place.calls)
+		s->buffers = call_buffers_new(&s->place);
+	return s->rings && (s->buffers || !s->place.calls) ? NULL : &wc_enomem;
 }
 
 static size_t applied(const struct patch_session *s)
@@ -196,6 +201,7 @@ void patch_session_so_far(const struct patch_session *s, struct patch_session_co
 static void free_session(struct patch_session *s)
 {
 	probe_rings_free(s->rings);
+	call_buffers_free(s->buffers);
 	probe_place_deinit(&s->place);
 	code_facts_free(s->facts);
 	followed_deinit(&s->who);
@@ -290,6 +296,11 @@ pid_t patch_session_pid(const struct patch_session *s)
 	return s->pid;
 }
 
+void patch_session_switch_off(struct patch_session *s, uint32_t site)
+{
+	call_buffers_switch_off(s->buffers, site);
+}
+
 /* Running */
 
 static bool any_reached(const struct patch_session *s)
@@ -327,7 +338,9 @@ static void wait_a_little(struct patch_session *s, bool busy)
 	struct pollfd p[] = { { .fd = s->pidfd, .events = POLLIN },
 			      { .fd = s->exec.leader_ended ? -1 : s->exec.fd } };
 
-	ppoll(p, sizeof(p) / sizeof(p[0]), &(struct timespec){ .tv_nsec = busy ? BUSY_NS : PUMP_NS }, NULL);
+	const long idle = s->buffers ? CALLS_NS : PUMP_NS;
+
+	ppoll(p, sizeof(p) / sizeof(p[0]), &(struct timespec){ .tv_nsec = busy ? BUSY_NS : idle }, NULL);
 }
 
 /* What comes later and cannot be patched is no reason to end: the rest goes on. */
@@ -374,7 +387,7 @@ struct wc_error *patch_session_begin(struct patch_session *s)
 {
 	s->options.hold = false;
 	s->stands = false;
-	return gone_is_over(s, patch_switch(&s->place, 1));
+	return gone_is_over(s, patch_switch(&s->place, probe_place_on(&s->place)));
 }
 
 static struct wc_error *take(struct patch_session *s, bool may_wait)
@@ -480,7 +493,9 @@ static struct wc_error *report_summary(struct patch_session *s, struct patch_ses
 
 	c->modules = s->modules_with_sites;
 	c->recorded = s->recorded;
-	c->unfinished = s->rings ? probe_rings_unfinished(s->rings) : 0;
+	c->unfinished = s->buffers ? call_buffers_unfinished(s->buffers)
+			: s->rings ? probe_rings_unfinished(s->rings)
+				   : 0;
 	c->longest_stop_ns = s->holds.longest_ns;
 	c->stops = s->holds.stops;
 	if (!err)
@@ -488,6 +503,12 @@ static struct wc_error *report_summary(struct patch_session *s, struct patch_ses
 	if (!err)
 		err = report_lost(s, c->unfinished,
 				  "never completed: the thread left the probe by a jump, or ended in it");
+	if (!err && s->buffers && c->unfinished)
+		err = session_note(
+			s,
+			"%llu entries or ends of calls are missing: a thread was interrupted there by a "
+			"signal's handler that has not come back, or ended",
+			(unsigned long long)c->unfinished);
 	if (err || s->options.taker)
 		return err;
 	e.summary = (struct summary_event){

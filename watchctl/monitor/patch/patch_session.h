@@ -17,6 +17,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/monitor/monitor.h"
 #include "watchctl/patch/plan/patch_plan.h"
+#include "watchctl/patch/probe/call_buffers.h"
 #include "watchctl/patch/probe/probe_image.h"
 #include "watchctl/patch/probe/probe_rings.h"
 #include "watchctl/trace/event.h"
@@ -45,8 +46,11 @@ struct patch_taker {
 	struct wc_error *(*placed)(void *ctx, const struct patch_placed *p);
 	/* @tid as we number it. */
 	struct wc_error *(*record)(void *ctx, const struct probe_record *r, uint64_t time_ns, pid_t tid);
+	/* ... of threads' buffers, see options.call_bytes. */
+	struct wc_error *(*call)(void *ctx, const struct call_passed *c, uint64_t time_ns, pid_t tid);
 	/* All that came was given. @last: nothing comes any more, and the sites are still there to be looked at. @enough: ends the session. */
 	struct wc_error *(*pumped)(void *ctx, bool last, bool *enough);
+	enum call_order order;
 	const char *nothing; /* what there is none of when no site is wanted: "no function is to be traced" */
 	void *ctx;
 };
@@ -62,7 +66,9 @@ struct patch_session_options {
 	const struct probe_image *image;
 	uint32_t slots;	      /* of each ring: a power of two */
 	uint32_t stack_bytes; /* of probe_stack(); a multiple of 8 */
-	unsigned int frames;  /* 1..STACK_MAX */
+	uint64_t
+		call_bytes; /* of the threads' buffers (probe/calls/call_wire.h), with a taker whose image is made for them; else 0 */
+	unsigned int frames; /* 1..STACK_MAX */
 	bool hold; /* probes do nothing yet, and a launched program stands, until patch_session_begin() */
 	const volatile sig_atomic_t *stop;
 	void (*say)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -89,6 +95,9 @@ struct tracee;
  */
 struct wc_error *patch_session_open(const struct patch_session_options *o, struct event_sink sink,
 				    struct patch_session **ret);
+
+/* With options.call_bytes: a site that is only counted from now on. */
+void patch_session_switch_off(struct patch_session *s, uint32_t site);
 
 /* Until something ends it, which is told after an error, too. @limits->count: records. */
 struct wc_error *patch_session_run(struct patch_session *s, const struct session_limits *limits,

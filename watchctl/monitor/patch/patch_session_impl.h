@@ -23,6 +23,7 @@
 #include "watchctl/engine/intake/followed.h"
 #include "watchctl/monitor/patch/patch_session.h"
 #include "watchctl/patch/apply/patch_apply.h"
+#include "watchctl/patch/probe/call_buffers.h"
 #include "watchctl/patch/probe/probe_place.h"
 #include "watchctl/patch/probe/probe_rings.h"
 #include "watchctl/target/stop/tracee.h"
@@ -74,6 +75,11 @@ struct patch_session {
 	enum session_end end;
 	struct probe_place place;
 	struct probe_rings *rings;
+	struct call_buffers *buffers; /* NULL: there are none */
+	uint32_t
+		call_tid; /* of the event that was taken last from them, as the program numbers it; 0: none */
+	pid_t call_thread; /* ... as we do */
+	uint64_t swept_ns; /* when it was last looked for threads that have ended */
 	struct code_facts *facts;
 	struct followed who;
 	struct tsc_clock clock;
