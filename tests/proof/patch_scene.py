@@ -64,24 +64,14 @@ class Session:
         return collections.Counter(reason for tactic, reason in self.sites.values() if tactic not in TACTICS)
 
 
-class Scene:
-    """A folder with all that the workloads need, and the checks so far."""
+class Checks:
+    """Checks so far, each of which has a line."""
 
-    def __init__(self, folder, seed):
-        self.folder, self.seed, self.exits = Path(folder).resolve(), seed, patch_oracles.Exits()
-        self.failed, self.checks, self.began = [], 0, time.monotonic()
-        self.table = []
-        patch_workloads.prepare(self.folder)
+    def __init__(self, seed):
+        self.seed, self.failed, self.checks, self.began = seed, [], 0, time.monotonic()
 
     def say(self, text):
         print(text, flush=True)
-
-    def print_table(self):
-        self.say(f"\n{'class':8} {'module':15} {'sites':>7} {'patched':>7} {'share':>8} {'refused':>7}  refused because")
-        for kind, module, s in self.table:
-            why = "; ".join(f"{n} {reason}" for reason, n in s.reasons().most_common(5))
-            share = f"{s.share:.2f} %" if s.sites else "-"
-            self.say(f"{kind:8} {module:15} {len(s.sites):7} {len(s.patched):7} {share:>8} {len(s.sites) - len(s.patched):7}  {why}")
 
     def check(self, name, do):
         """Runs one check; its line. do() returns what is wrong, or None, and a sentence about what was found."""
@@ -94,6 +84,26 @@ class Scene:
         if wrong:
             self.failed.append(name)
         self.say(f"{'FAIL' if wrong else 'ok  '} {name}: {'; '.join(s for s in (wrong, said) if s)} ({time.monotonic() - began:.1f} s)")
+
+    def end(self, name):
+        self.say(f"\n{name}: {self.checks} checks with seed {self.seed}, {len(self.failed)} failed, in {time.monotonic() - self.began:.0f} s"
+                 + "".join(f"\n  {name}" for name in self.failed))
+
+
+class Scene(Checks):
+    """A folder with all that the workloads need, and the checks so far."""
+
+    def __init__(self, folder, seed):
+        super().__init__(seed)
+        self.folder, self.exits, self.table = Path(folder).resolve(), patch_oracles.Exits(), []
+        patch_workloads.prepare(self.folder)
+
+    def print_table(self):
+        self.say(f"\n{'class':8} {'module':15} {'sites':>7} {'patched':>7} {'share':>8} {'refused':>7}  refused because")
+        for kind, module, s in self.table:
+            why = "; ".join(f"{n} {reason}" for reason, n in s.reasons().most_common(5))
+            share = f"{s.share:.2f} %" if s.sites else "-"
+            self.say(f"{kind:8} {module:15} {len(s.sites):7} {len(s.patched):7} {share:>8} {len(s.sites) - len(s.patched):7}  {why}")
 
     def run(self, w, words):
         return subprocess.run(words, cwd=self.folder, env={**proof.BASE_ENV, **w.env}, stdin=w.open_stdin(self.folder),

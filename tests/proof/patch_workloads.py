@@ -198,8 +198,12 @@ def prepare(folder):
         subprocess.run(["openssl", "genrsa", "-out", "key.pem", "2048"], cwd=folder, check=True, stderr=subprocess.DEVNULL)
         subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", "ed25519.pem"], cwd=folder, check=True)
     if shutil.which("git"):
-        subprocess.run(["git", "init", "-q", str(folder / "repo")], check=True)
-        for i in range(1, 8):
-            (folder / "repo" / "long").write_text("".join(f"line {n * i % 50} of {i}\n" for n in range(300)))
-            programs.commit(folder / "repo", i)
-        subprocess.run(["git", "-C", str(folder / "repo"), "repack", "-q", "-a", "-d"], check=True)
+        make_repository(folder / "repo")
+
+
+def make_repository(repo):
+    subprocess.run(["git", "init", "-q", str(repo)], check=True)
+    for i in range(1, 8):
+        (repo / "long").write_text("".join(f"line {n * i % 50} of {i}\n" for n in range(300)))
+        programs.commit(repo, i)
+    subprocess.run(["git", "-C", str(repo), "repack", "-q", "-a", "-d"], check=True)

@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import patch_harm
@@ -193,8 +192,7 @@ def main():
         if not o.keep:
             shutil.rmtree(folder)
     scene.print_table()
-    scene.say(f"\npatches: {scene.checks} checks with seed {o.seed}, {len(scene.failed)} failed, in {time.monotonic() - scene.began:.0f} s"
-              + "".join(f"\n  {name}" for name in scene.failed))
+    scene.end("patches")
     return 1 if scene.failed or not scene.checks else 0
 
 
