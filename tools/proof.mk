@@ -30,6 +30,14 @@ PATCH_ARGS ?=
 patch-proof: $(PROG) | packages-test ## all instructions of a kind patched in real programs: same output, counts as gdb and strace have them, no harm (minutes)
 	@$(PROOF_RUN) tests/proof/patches.py --cycles $(PATCH_CYCLES) --seed $(PATCH_SEED) $(PATCH_ARGS)
 
+# Traces of packaged programs: --only PROGRAM, --quick by TRACE_ARGS.
+TRACE_SEED ?= 1
+TRACE_ARGS ?=
+
+.PHONY: trace-proof
+trace-proof: $(PROG) | packages-test ## all functions of real programs traced: same output, calls as callgrind counts them, each with its end (minutes)
+	@$(PROOF_RUN) tests/proof/traces.py --seed $(TRACE_SEED) $(TRACE_ARGS)
+
 .PHONY: compile-proof
 compile-proof: all $(SQLITE_SOURCE)/package.json $(LUA_SOURCE)/package.json | packages-test ## programs built to be traced: every entry and exit as they and callgrind count them (minutes)
 	$(Q)$(MAKE) --no-print-directory e2e E2E="tests/e2e/test_calltrace.py"
