@@ -1,4 +1,4 @@
-"""`watchctl trace` of packaged programs, all functions of each and of two of its libraries: the quick part of `make trace-proof`."""
+"""`watchctl trace` of all functions of packaged programs and of two libraries each: the quick part of `make trace-proof`."""
 import shutil
 import sys
 
@@ -44,7 +44,8 @@ def test_functions_are_called_as_often_as_callgrind_counts(scene, installed):
 
 
 def test_an_account_that_does_not_add_up_is_found():
-    said = "process 1: 9 functions traced in 1 module, 1 refused\n{} calls: 3 recorded, 1 lost, 0 of 0 functions that were switched off"
+    said = "process 1: 9 functions traced in 1 module, 1 refused\n" \
+           "{} calls: 3 recorded, 1 lost, 0 of 0 functions that were switched off"
     right, wrong = (trace_oracles.Session(said.format(n)) for n in (4, 5))
     assert right.share == 90 and not right.wrong()
     assert "5 calls are not" in wrong.wrong()

@@ -1,4 +1,4 @@
-"""What watchctl trace says of a run, what its log says, and, without watchctl, how often callgrind has seen the functions begin."""
+"""What watchctl trace and its log say of a run, and how often callgrind has seen the functions begin."""
 import collections
 import functools
 import json
@@ -12,8 +12,10 @@ import proof
 
 SESSION = re.compile(r"process (\d+): (\d+) functions? traced in (\d+) modules?, (\d+) refused")
 LEFT = re.compile(r"(\d+) places? that leaves? a function cannot be patched")
-CALLED = re.compile(r"(\d+) calls?: (\d+) recorded, (\d+) lost, (\d+) of (\d+) functions? that w(?:as|ere) switched off")
-OFF = re.compile(r"(?:the function at (?P<module>.*)\+0x(?P<at>[0-9a-f]+)|(?P<name>.*)) was called so often that it was switched off: (?P<calls>\d+) of")
+CALLED = re.compile(r"(\d+) calls?: (\d+) recorded, (\d+) lost, "
+                    r"(\d+) of (\d+) functions? that w(?:as|ere) switched off")
+OFF = re.compile(r"(?:the function at (?P<module>.*)\+0x(?P<at>[0-9a-f]+)|(?P<name>.*)) "
+                 r"was called so often that it was switched off: (?P<calls>\d+) of")
 BRANCH = re.compile(rb"\s*[0-9a-f]+:\t(?:bnd )?(call|j)\w*\s+([0-9a-f]+)\b")
 VALGRIND = ["valgrind", "--quiet", "--tool=callgrind"]
 CALLGRIND_LIMIT_S = 600
@@ -21,7 +23,7 @@ MOST_EVENTS = 60000  # of logs whose calls are looked at one by one: a call take
 
 
 class Session:
-    """The first lines and the last of what watchctl said: functions that are traced and those refused, and the account of calls."""
+    """What watchctl said: how many functions are traced and how many refused, and the account of calls."""
 
     def __init__(self, said):
         first, last = SESSION.search(said), CALLED.search(said)
@@ -42,15 +44,17 @@ class Session:
         return None
 
     def __str__(self):
-        return f"{self.called} calls: {self.recorded} recorded, {self.lost} lost, {self.off} of {self.switched} functions switched off"
+        return f"{self.called} calls: {self.recorded} recorded, {self.lost} lost, " \
+               f"{self.off} of {self.switched} functions switched off"
 
 
 class Log:
-    """Calls by function, (module, address in it), of which those not recorded as it was switched off are part; and how they ended."""
+    """Calls by function, (module, address in it), with those of functions that were switched off; and how they ended."""
 
     def __init__(self, path):
         self.path, self.calls, self.recorded, self.summary = path, collections.Counter(), 0, {}
         self.ended, self.functions_uneven, self.unplaced = collections.Counter(), [], []
+        self.names = {}
         named, off = collections.defaultdict(list), []
         for line in report(path, "--sites"):
             e = json.loads(line)
@@ -72,17 +76,20 @@ class Log:
         self.calls[where] += e["calls"]
         self.recorded += e["calls"]
         named[e.get("function")].append(where)
+        self.names[where] = e.get("function")
         self.ended.update(e["ended"])
         if sum(e["ended"].values()) != e["calls"]:
-            self.functions_uneven.append(f"{e.get('function') or hex(where[1])}: {e['calls']} calls, {sum(e['ended'].values())} ends")
+            name, ends = e.get("function") or hex(where[1]), sum(e["ended"].values())
+            self.functions_uneven.append(f"{name}: {e['calls']} calls, {ends} ends")
 
     def wrong(self, session, each=True):
-        """What does not agree in it, or with the last line of the session. @each: its calls are looked at one by one, if they are not too many."""
+        """What does not agree in it, or with the session's last line. @each: looks at the calls one by one, if not too many."""
         totals = self.summary.get("calls", 0)
         if not self.recorded == totals == session.recorded:
-            return f"{session.recorded} calls are said to be recorded, of the log's functions it is {self.recorded}, its summary {totals}"
+            return f"{session.recorded} calls are said to be recorded: by function {self.recorded}, by the summary {totals}"
         if self.functions_uneven:
-            return f"{len(self.functions_uneven)} functions have not as many ends as calls: {'; '.join(self.functions_uneven[:5])}"
+            some = "; ".join(self.functions_uneven[:5])
+            return f"{len(self.functions_uneven)} functions have not as many ends as calls: {some}"
         ends = self.summary.get("ended", 0) + self.ended["never"]
         if ends != totals:
             return f"{ends} of {totals} calls have ended, or are told as open"
@@ -123,15 +130,17 @@ def report(log, *words):
 def executed(argv, folder, env, stdin):
     """(module, address in it): how often the program executed the instruction there, from its entry on.
 
-    That of a function's first instruction is exact, whereas callgrind's own calls are not all there are: it takes a jump to a function for a
-    call, or not, by the names that it has. What the loader runs before the program's entry (constructors of libraries) is left out, as watchctl
-    does not see it either; of the program, only _start.
+    That of a function's first instruction is exact, whereas callgrind's own calls are not all there are: it takes a jump
+    to a function for a call, or not, by the names that it has. What the loader runs before the program's entry
+    (constructors of libraries) is left out, as watchctl does not see it either; of the program, only _start.
     """
     out = folder / "callgrind.out"
-    words = [*VALGRIND, "--skip-plt=no", "--dump-instr=yes", "--dump-line=no", "--compress-pos=no", "--compress-strings=no",
-             "--collect-atstart=no", "--toggle-collect=__libc_start_main*", f"--callgrind-out-file={out}", *argv]
+    words = [*VALGRIND, "--skip-plt=no", "--dump-instr=yes", "--dump-line=no", "--compress-pos=no",
+             "--compress-strings=no", "--collect-atstart=no",
+             "--toggle-collect=__libc_start_main*", f"--callgrind-out-file={out}", *argv]
     out.unlink(missing_ok=True)
-    r = subprocess.run(words, cwd=folder, env={**proof.BASE_ENV, **env}, stdin=stdin, capture_output=True, timeout=CALLGRIND_LIMIT_S)
+    r = subprocess.run(words, cwd=folder, env={**proof.BASE_ENV, **env}, stdin=stdin, capture_output=True,
+                       timeout=CALLGRIND_LIMIT_S)
     if not out.exists():
         raise proof.Failure(f"callgrind counted nothing: {r.stderr.decode(errors='replace')[-400:]}")
     counts, module, of_a_call = collections.Counter(), None, False
@@ -150,24 +159,27 @@ def executed(argv, folder, env, stdin):
 
 
 def environment_of_executed(folder, env):
-    """As many variables as a program has in executed(): valgrind adds some, and programs call functions for each. What it preloads must be
-    something else: watchctl takes the library for a sign that the program runs in valgrind, where nothing can be patched."""
+    """As many variables as a program has in executed(): valgrind adds some, and programs call functions for each.
+
+    What it preloads must be something else: by its library watchctl knows a program that runs in valgrind.
+    """
     words = [*VALGRIND, "--callgrind-out-file=/dev/null", "/usr/bin/env", "-0"]
-    r = subprocess.run(words, cwd=folder, env={**proof.BASE_ENV, **env}, capture_output=True, text=True, check=True, timeout=CALLGRIND_LIMIT_S)
+    r = subprocess.run(words, cwd=folder, env={**proof.BASE_ENV, **env}, capture_output=True, text=True, check=True,
+                       timeout=CALLGRIND_LIMIT_S)
     found = dict(variable.split("=", 1) for variable in r.stdout.split("\0") if variable)
     return {**found, "LD_PRELOAD": str(patch_workloads.LIBRARIES / "libc.so.6")}
 
 
 @functools.lru_cache(maxsize=None)
 def symbols(path, option):
-    """(name, address): address, of the functions that a symbol table has: of the dynamic one (-D), or the other (-a)."""
+    """(name, address): address, of the functions that the dynamic symbol table has (-D), or the other (-a)."""
     out = subprocess.run(["nm", option, "--defined-only", str(path)], capture_output=True, text=True).stdout
     return {(name, addr): int(addr, 16) for addr, name in re.findall(r"^([0-9a-f]+) [tTwWi] (\S+)$", out, re.M)}
 
 
 @functools.lru_cache(maxsize=None)
 def starts(path):
-    """Where functions begin, as unwind tables and symbols have it, but for _start and what the names say is a part of another."""
+    """Where functions begin, as unwind tables and symbols have it, but for _start, and parts of others by their names."""
     found, parts = set(patch_oracles.unwound_starts(str(path))), set()
     for option in "-D", "-a":
         for (name, _), at in symbols(path, option).items():
@@ -179,17 +191,21 @@ def starts(path):
 @functools.lru_cache(maxsize=None)
 def refused(path):
     """The functions whose entries cannot be patched, as `watchctl patch --plan` has them."""
-    r = subprocess.run([proof.watchctl(), "patch", "--plan", "--at", "entry *", "--json", str(path)], capture_output=True, check=True)
-    sites = (json.loads(line) for line in r.stdout.splitlines() if b'"tactic":"refused"' in line or b'"tactic":"trap"' in line)
+    words = [proof.watchctl(), "patch", "--plan", "--at", "entry *", "--json", str(path)]
+    r = subprocess.run(words, capture_output=True, check=True)
+    sites = (json.loads(line) for line in r.stdout.splitlines() if re.search(rb'"tactic":"(refused|trap)"', line))
     return {int(e["addr"], 16) for e in sites if e["type"] == "patch_site"}
 
 
 def rounds(path, start, counts):
-    """How often at most a jump of the function at @start led back to where it begins. Such a jump is a loop's, or a tail call of itself: nothing
-    in the code tells them apart, and watchctl takes it for a loop where the function's ends are seen, and each time for a call where they are not."""
+    """How often at most a jump of the function at @start led back to where it begins.
+
+    Such a jump is a loop's, or a tail call of itself: nothing in the code tells them apart. watchctl takes it for a loop
+    where the function's ends are seen, and for a call where they are not.
+    """
     end = min((a for a in starts(path) if a > start), default=start + 4096)
-    words = ["objdump", "-d", "--no-show-raw-insn", f"--start-address={start:#x}", f"--stop-address={end:#x}", str(path)]
-    out = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    words = ["objdump", "-d", "--no-show-raw-insn", f"--start-address={start:#x}", f"--stop-address={end:#x}"]
+    out = subprocess.run([*words, str(path)], capture_output=True, text=True, check=True).stdout
     entries = {start, start + 4}  # behind endbr64
     jumps = re.findall(r"^\s*([0-9a-f]+):\s+j\w+\s+([0-9a-f]+)\b", out, re.M)
     return sum(counts[str(path), int(at, 16)] for at, to in jumps if int(to, 16) in entries)
@@ -215,15 +231,16 @@ def named(path):
 
 
 def only_jumped_to(path, at):
-    """It has no name, and jumps lead to it, but no call: it cannot be told from a part of another, see LIMITS in watchctl-trace(1)."""
+    """It has no name, and jumps lead to it, but no call: it may be a part of another, see LIMITS in watchctl-trace(1)."""
     return at not in named(path) and at in branches(path)["j"] and at not in branches(path)["call"]
 
 
 class Compared:
-    """Calls that watchctl counts in several runs against the executions of the functions' first instructions that callgrind counts."""
+    """Calls that watchctl counts in several runs against executions of the functions' first instructions, by callgrind."""
 
-    def __init__(self, modules, counts, first, count, most_refused):
-        self.loops, self.jumped, self.refused = [], [], []
+    def __init__(self, modules, counts, log, count, most_refused, unlike):
+        first = log.calls
+        self.loops, self.jumped, self.refused, self.unlike = [], [], [], []
         modules = {str(m) for m in modules}
         seen = {w: n for w, n in counts.items() if w[0] in modules and w[1] in starts(Path(w[0]))}
         seen.update({w: counts[w] for w in first if w[0] in modules and w[1] in starts(Path(w[0]))})
@@ -235,25 +252,30 @@ class Compared:
                 self.refused.append(where)
             elif not first[where] and only_jumped_to(path, where[1]):
                 self.jumped.append(where)
+            elif (log.names.get(where) or "").partition(".")[0] in unlike:
+                self.unlike.append(where)
             elif n - rounds(path, where[1], counts) <= first[where] < n:
                 self.loops.append(where)
-        excused = {*self.refused, *self.jumped, *self.loops}
+        excused = {*self.refused, *self.jumped, *self.loops, *self.unlike}
         runs = iter([first])
-        agreed, self.unstable = patch_oracles.agreed(lambda: next(runs, None) or count(), set(seen), {w: n for w, n in seen.items() if w not in excused})
-        self.functions = {w: n for w, n in agreed.items() if w in seen and w not in excused and seen[w]}
-        self.wrong = [(w, agreed[w], seen[w]) for w in sorted(agreed) if w in seen and w not in excused and agreed[w] != seen[w]]
+        judged = {w: n for w, n in seen.items() if w not in excused}
+        agreed, self.unstable = patch_oracles.agreed(lambda: next(runs, None) or count(), set(seen), judged)
+        self.functions = {w: n for w, n in agreed.items() if judged.get(w)}
+        self.wrong = [(w, agreed[w], judged[w]) for w in sorted(agreed) if w in judged and agreed[w] != judged[w]]
         self.too_many = len(self.refused) > most_refused
 
     def verdict(self):
         if self.too_many:
             return f"{len(self.refused)} functions were called and not traced"
         if self.wrong:
-            return f"{len(self.wrong)} counts are not callgrind's: " + ", ".join(f"{Path(w[0]).name}+{w[1]:#x} {mine} instead of {n}" for w, mine, n in self.wrong[:8])
+            some = (f"{Path(w[0]).name}+{w[1]:#x} {mine} instead of {n}" for w, mine, n in self.wrong[:8])
+            return f"{len(self.wrong)} counts are not callgrind's: {', '.join(some)}"
         return None if self.functions else "nothing could be compared"
 
     def __str__(self):
         said = f"{len(self.functions)} functions compared, {sum(self.functions.values())} calls"
-        for n, what in ((self.unstable, "differ from run to run"), (len(self.loops), "jump to their own begin"), (len(self.jumped), "have no name and are only jumped to"),
-                        (len(self.refused), "are refused")):
+        for n, what in ((self.unstable, "differ from run to run"), (len(self.loops), "jump to their own begin"),
+                        (len(self.jumped), "have no name and are only jumped to"),
+                        (len(self.unlike), "are known to differ, and why is not known"), (len(self.refused), "are refused")):
             said += f", {n} more {what}" if n else ""
         return said

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""Proof of traces of real programs: they do what they do without, nearly all functions are traced, no call is missing, each has its end.
+"""Proof of traces of real programs: they do what they do without, no call is missing, each has its end.
 
 usage: WATCHCTL=build/bin/watchctl tests/proof/traces.py [--only PROGRAM] [--seed N] [--part K/N] [--quick]
 
-All functions of a program and of two of its libraries are traced, launched and, of servers, attached, with and without a limit to the rate. What it
-prints and how it ends must be what it is without watchctl; the account of calls must add up, and the log have an end for each call. Of programs that
-do the same in every run, calls by function are compared with callgrind's counts. Exit status 1 if anything is wrong.
+All functions of a program and of two of its libraries are traced, launched and, of servers, attached, with and without
+a limit to the rate. What it prints and how it ends must be what it is without watchctl; nearly all functions must be
+traced, the account of calls must add up, and the log have an end for each call. Of programs that do the same in every
+run, calls by function are compared with callgrind's counts. Exit status 1 if anything is wrong.
 """
 import argparse
 import os
@@ -45,8 +46,8 @@ class Scene(Checks):
         return p.where(self.folder) / "trace.log"
 
     def words(self, p, options):
-        words = [proof.watchctl(), "trace", "-q", "--output", "trace.said", "--force", "-o", "trace.log", *p.options, *options]
-        return words + [word for module in p.modules for word in ("--in", str(module))]
+        words = [proof.watchctl(), "trace", "-q", "--output", "trace.said", "--force", "-o", "trace.log"]
+        return words + [*p.options, *options] + [word for module in p.modules for word in ("--in", str(module))]
 
     def print_table(self):
         self.say(f"\n{'program':17} {'functions':>9} {'refused':>7} {'share':>8} {'exits not patched':>17}")
@@ -126,8 +127,9 @@ def check_attached(scene, p, options):
 
     def traced(process):
         read_end, write_end = os.pipe()
-        w = subprocess.Popen([*scene.words(p, options), "-p", str(p.pid(process)), "--ready-fd", str(write_end)], cwd=p.where(scene.folder), pass_fds=[write_end],
-                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        words = [*scene.words(p, options), "-p", str(p.pid(process)), "--ready-fd", str(write_end)]
+        w = subprocess.Popen(words, cwd=p.where(scene.folder), pass_fds=[write_end], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         os.close(write_end)
         ready = os.read(read_end, 1)
         os.close(read_end)
@@ -143,7 +145,8 @@ def check_attached(scene, p, options):
     expected = served(lambda process: p.talk(process, scene.folder))
     ran = served(traced)
     session = trace_oracles.Session(said[-1])
-    return judged(scene, p, session, trace_oracles.Log(scene.log(p)), ran.unlike(expected) or (None if session.called else "no call was seen"))
+    wrong = ran.unlike(expected) or (None if session.called else "no call was seen")
+    return judged(scene, p, session, trace_oracles.Log(scene.log(p)), wrong)
 
 
 def counted(scene, p, env):
@@ -164,7 +167,8 @@ def check_counts(scene, p):
     counts = trace_oracles.executed(scene.argv(p), scene.folder, p.env, p.open_stdin(scene.folder))
     env = trace_oracles.environment_of_executed(scene.folder, p.env)
     session, log = counted(scene, p, env)
-    compared = trace_oracles.Compared(p.modules, counts, log.calls, lambda: counted(scene, p, env)[1].calls, session.refused)
+    compared = trace_oracles.Compared(p.modules, counts, log, lambda: counted(scene, p, env)[1].calls,
+                                      session.refused, p.unlike)
     return compared.verdict(), str(compared)
 
 
@@ -181,17 +185,19 @@ def run(scene, only, part):
         before = None if attached_only else plain(scene, p)
         for rate, options in RATES.items():
             if before:
-                scene.check(f"{p.name} launched, {rate} rate", lambda p=p, options=options, before=before: check_launched(scene, p, options, before))
+                scene.check(f"{p.name} launched, {rate} rate",
+                            lambda p=p, options=options, before=before: check_launched(scene, p, options, before))
             if p.waits:
-                scene.check(f"{p.name} attached, {rate} rate", lambda p=p, options=options: check_attached(scene, p, options))
+                scene.check(f"{p.name} attached, {rate} rate",
+                            lambda p=p, options=options: check_attached(scene, p, options))
         if p.counted and shutil.which("valgrind"):
             scene.check(f"{p.name} counted", lambda p=p: check_counts(scene, p))
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="", choices=["", *(p.name for p in trace_programs.PROGRAMS)], metavar="PROGRAM",
-                        help=", ".join(p.name for p in trace_programs.PROGRAMS))
+    names = [p.name for p in trace_programs.PROGRAMS]
+    parser.add_argument("--only", default="", choices=["", *names], metavar="PROGRAM", help=", ".join(names))
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--part", default="0/1", help="K/N: every Nth program, from the Kth (0 is the first)")
     parser.add_argument("--quick", action="store_true", help="a small input of each program")
