@@ -160,7 +160,7 @@ location ~ ^/re/(\\w+) {{ return 200 "is $1\\n"; }} location /old {{ rewrite ^/o
 
 
 class Postgres(Program):
-    """Alone (--single), it reads SQL from its standard input. As root it must be another user, for whom there is a folder of its own."""
+    """Alone (--single), it reads SQL from its standard input. Root must be another user, who has a folder."""
 
     SQL = """create table t(a int primary key, b text, c float);
 insert into t select i, md5(i::text), i / 7.0 from generate_series(1, 2000) i;
@@ -309,8 +309,8 @@ print(len(names), names[:2])
 JQ = '.a[2].b, (.a|length), (["ab1","c"]|map(test("^[a-z]+[0-9]$")))'
 
 # Of these, callgrind counts some calls less or more, the same in each run, of which the reason is not found yet.
-PYTHON_UNLIKE = ["PyObject_RichCompare", "PyObject_RichCompareBool", "allocate_from_new_pool", "listiter_next", "long_richcompare",
-                 "take_gil", "unicode_dealloc", "unicode_decode_utf8", "visit_reachable"]
+PYTHON_UNLIKE = ["PyObject_RichCompare", "PyObject_RichCompareBool", "allocate_from_new_pool", "listiter_next",
+                 "long_richcompare", "take_gil", "unicode_dealloc", "unicode_decode_utf8", "visit_reachable"]
 
 PROGRAMS = [
     Program("jq", ["jq", "-c", JQ, "in.json"], ["libjq.so.1", "libonig.so.5"], counted=True),
@@ -326,11 +326,11 @@ PROGRAMS = [
             small=[CC1, "-quiet", "small.i", "-o", "-"], counted=True),
     Program("node", ["node", "in.js"], ["libstdc++.so.6", "libgcc_s.so.1"],
             small=["node", "-e", "console.log([3, 1, 2].sort())"]),
-    Postgres("postgres", [POSTGRES, "--single", "-D", "data", "-c", "log_line_prefix=", "-c", "log_checkpoints=off", "postgres"],
-             ["libcrypto.so.3", "libz.so.1"], stdin="postgres.sql"),
+    Postgres("postgres", [POSTGRES, "--single", "-D", "data", "-c", "log_line_prefix=", "-c", "log_checkpoints=off",
+             "postgres"], ["libcrypto.so.3", "libz.so.1"], stdin="postgres.sql"),
     PostgresBackend("postgres-backend", [POSTGRES, "-D", "data"], ["libcrypto.so.3", "libz.so.1"]),
-    Redis("redis-server", ["redis-server", "--port", "0", "--unixsocket", Redis.socket, "--save", "", "--logfile", "redis.log"],
-          ["libjemalloc.so.2", "liblzf.so.1"]),
+    Redis("redis-server", ["redis-server", "--port", "0", "--unixsocket", Redis.socket, "--save", "", "--logfile",
+          "redis.log"], ["libjemalloc.so.2", "liblzf.so.1"]),
     Nginx("nginx", ["nginx", "-p", ".", "-c", "nginx.conf"], ["libpcre2-8.so.0", "libz.so.1"]),
     Java("java", [JVM, "-cp", ".", "Work"], ["libjvm.so", "libjava.so"], options=["--pending"]),
 ]
@@ -339,7 +339,8 @@ PROGRAMS = [
 def prepare(folder):
     """Puts there what the programs read."""
     files = {**programs.FILES, "small.sql": programs.FILES["in.sql"], "in.sql": patch_workloads.SQL,
-             "in.js": patch_workloads.NODE, "trace.py": XML + patch_workloads.PYTHON, "small.i": "int twice(int a) { return a + a; }\n",
+             "in.js": patch_workloads.NODE, "trace.py": XML + patch_workloads.PYTHON,
+             "small.i": "int twice(int a) { return a + a; }\n",
              "victim.i": patch_workloads.VICTIM.replace("#include <stdio.h>", "int printf(const char *, ...);")}
     for name, text in files.items():
         (folder / name).write_text(text)
