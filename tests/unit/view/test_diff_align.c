@@ -29,7 +29,8 @@ static uint32_t items(const char *text, struct diff_item *v)
 
 static void align(uint32_t na, uint32_t nb)
 {
-	const struct diff_sequence x = { a, sizeof(*a), NULL, na }, y = { b, sizeof(*b), NULL, nb };
+	const struct diff_sequence x = { .base = a, .stride = sizeof(*a), .n = na },
+				   y = { .base = b, .stride = sizeof(*b), .n = nb };
 
 	assert_true(diff_align(&x, &y, mate));
 }
@@ -152,7 +153,8 @@ static void many_items_take_no_more_than_linear_time(void **state)
 
 	assert_true(x && y && m);
 	for (kind = 0; kind < 4; kind++) {
-		const struct diff_sequence s = { x, sizeof(*x), NULL, n }, t = { y, sizeof(*y), NULL, n };
+		const struct diff_sequence s = { .base = x, .stride = sizeof(*x), .n = n },
+					   t = { .base = y, .stride = sizeof(*y), .n = n };
 
 		for (i = 0; i < n; i++) {
 			uint64_t v = kind == 3 ? i % 7 : i;

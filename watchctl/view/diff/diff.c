@@ -153,8 +153,8 @@ static const struct diff_function *function_of(const struct diff_result *r, cons
 
 	*only_in_a = f->b == NO_CALL;
 	if (f->b != NO_CALL)
-		return &r->b->function[p->b->call[f->b].function];
-	return &r->a->function[p->a->call[f->a].function];
+		return diff_function_of(p->b, f->b);
+	return diff_function_of(p->a, f->a);
 }
 
 static struct diff_group *group_of(struct diff_result *r, struct map64 *index, const struct diff_finding *f)

@@ -43,17 +43,17 @@ struct align {
 	uint64_t hashed_max;
 };
 
-static uint64_t value_of(const struct diff_item *i, enum level level)
+static uint64_t value_of(struct diff_item i, enum level level)
 {
-	return level == LEVEL_EXACT ? i->exact : level == LEVEL_SHAPE ? i->shape : i->key;
+	return level == LEVEL_EXACT ? i.exact : level == LEVEL_SHAPE ? i.shape : i.key;
 }
 
 /* Items that may be taken for each other at @level: mates must be of one kind at any. */
 static bool same(const struct align *w, uint32_t i, uint32_t j, enum level level)
 {
-	const struct diff_item *a = diff_item_at(w->a, i), *b = diff_item_at(w->b, j);
+	const struct diff_item a = diff_item_at(w->a, i), b = diff_item_at(w->b, j);
 
-	return a->key == b->key && value_of(a, level) == value_of(b, level);
+	return a.key == b.key && value_of(a, level) == value_of(b, level);
 }
 
 static bool later(struct align *w, uint32_t a0, uint32_t a1, uint32_t b0, uint32_t b1, enum level level)
@@ -362,7 +362,7 @@ static uint32_t ahead(const struct diff_sequence *v, uint32_t from, uint32_t end
 	uint32_t i;
 
 	for (i = from; i < end && i - from < WINDOW; i++)
-		if (diff_item_at(v, i)->key == key)
+		if (diff_item_at(v, i).key == key)
 			return i - from;
 	return WINDOW;
 }
@@ -372,7 +372,7 @@ static void match_first(struct align *w, const struct range *r)
 	uint32_t i = r->a0, j = r->b0;
 
 	while (i < r->a1 && j < r->b1) {
-		uint32_t key_a = diff_item_at(w->a, i)->key, key_b = diff_item_at(w->b, j)->key, in_a, in_b;
+		uint32_t key_a = diff_item_at(w->a, i).key, key_b = diff_item_at(w->b, j).key, in_a, in_b;
 
 		if (key_a == key_b) {
 			w->mate[i++] = j++;

@@ -15,17 +15,22 @@ struct diff_item {
 	uint32_t key;	/* equal: they are of one kind, and can be compared */
 };
 
-/* A sequence whose items lie in larger structures, each of which begins with one. */
+/* A sequence whose items lie in larger structures, each of which begins with one; or are made when asked for. */
 struct diff_sequence {
 	const void *base;
 	size_t stride;
 	const uint32_t *index; /* of the i-th item in base; NULL: i */
 	uint32_t n;
+	struct diff_item (*item)(const void *base, uint32_t index); /* NULL: they lie there */
 };
 
-static inline const struct diff_item *diff_item_at(const struct diff_sequence *s, uint32_t i)
+static inline struct diff_item diff_item_at(const struct diff_sequence *s, uint32_t i)
 {
-	return (const struct diff_item *)((const char *)s->base + s->stride * (s->index ? s->index[i] : i));
+	const uint32_t index = s->index ? s->index[i] : i;
+
+	if (s->item)
+		return s->item(s->base, index);
+	return *(const struct diff_item *)((const char *)s->base + s->stride * index);
 }
 
 #define NO_MATE UINT32_MAX

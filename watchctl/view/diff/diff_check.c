@@ -186,16 +186,17 @@ static const char *innermost_open(const struct diff_side *s)
 	for (i = 0; i < s->nthreads; i++)
 		for (k = s->thread[i]->n; k-- > 0;)
 			if (s->thread[i]->call[k].how == RETURN_NEVER)
-				return s->function[s->thread[i]->call[k].function].e.name;
+				return diff_function_of(s->thread[i], (uint32_t)k)->e.name;
 	return NULL;
 }
 
 static bool note_stop(struct diff_result *r, const struct diff_side *s)
 {
-	const char *open = innermost_open(s);
+	const char *open;
 
 	if (!diff_side_is_stopped(s))
 		return true;
+	open = innermost_open(s);
 	return diff_note(r, "the recording of %s %s%s%s: later events are not compared", s->path,
 			 s->end == RANGE_LIMIT ? "reached its limit" : "was stopped",
 			 open ? ", while inside of " : "", open ? open : "");

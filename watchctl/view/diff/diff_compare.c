@@ -62,16 +62,16 @@ static bool add_run(struct walk *w, uint32_t a, uint32_t b, uint32_t n)
 
 static bool add_equal(struct walk *w, uint32_t a, uint32_t b)
 {
-	const struct diff_call *ca = &w->p->a->call[a], *cb = &w->p->b->call[b];
+	const uint32_t size = diff_size(w->p->b, b);
 
-	w->c->agreed += cb->size;
-	w->c->weak += ca->weak != cb->weak;
-	return add_run(w, a, b, cb->size);
+	w->c->agreed += size;
+	w->c->weak += w->p->a->call[a].weak != w->p->b->call[b].weak;
+	return add_run(w, a, b, size);
 }
 
 static uint64_t end_of(const struct diff_thread *t, uint32_t i)
 {
-	return i == NO_CALL || !t->call[i].back ? LOG_ENDS : t->call[i].back;
+	return i == NO_CALL || t->call[i].back == DIFF_NEVER_BACK ? LOG_ENDS : diff_back(t, i);
 }
 
 /* A call that never returned was stuck from its beginning, unless it is one inside of it that was. */
@@ -104,7 +104,7 @@ static uint32_t count_siblings(const struct diff_thread *t, const uint32_t *list
 		if (t->call[list[i]].flags & DIFF_OPTIONAL)
 			continue;
 		n++;
-		*calls += t->call[list[i]].size;
+		*calls += diff_size(t, list[i]);
 	}
 	return n;
 }
@@ -170,17 +170,22 @@ static bool compare_calls(struct walk *w, uint32_t a, uint32_t b);
 /* At once, where that needs no other list. */
 static bool visit(struct walk *w, uint32_t a, uint32_t b)
 {
-	const struct diff_call *ca = &w->p->a->call[a], *cb = &w->p->b->call[b];
+	const struct diff_thread *ta = w->p->a, *tb = w->p->b;
 
-	if (ca->item.exact == cb->item.exact || (ca->size == 1 && cb->size == 1))
+	if (diff_exact(ta, a) == diff_exact(tb, b) || (diff_size(ta, a) == 1 && diff_size(tb, b) == 1))
 		return compare_calls(w, a, b);
 	return vec_push(w->todo, w->ntodo, w->todo_cap, (struct visit){ a, b });
 }
 
+static struct diff_item call_item(const void *thread, uint32_t index)
+{
+	return diff_item_of(thread, index);
+}
+
 static bool compare_lists(struct walk *w, const struct lists *l)
 {
-	const struct diff_sequence a = { w->p->a->call, sizeof(struct diff_call), l->a, l->na },
-				   b = { w->p->b->call, sizeof(struct diff_call), l->b, l->nb };
+	const struct diff_sequence a = { .base = w->p->a, .index = l->a, .n = l->na, .item = call_item },
+				   b = { .base = w->p->b, .index = l->b, .n = l->nb, .item = call_item };
 	uint32_t i, a0 = 0, b0 = 0;
 
 	if (!vec_reserve((void **)&w->mate, &w->mate_cap, (size_t)l->na + 1, sizeof(*w->mate)) ||
@@ -209,7 +214,7 @@ static bool compare_siblings(struct walk *w, uint32_t a, uint32_t end_a, uint32_
 	const struct diff_thread *ta = w->p->a, *tb = w->p->b;
 	struct lists l = { .in_a = in_a, .in_b = in_b };
 
-	while (a < end_a && b < end_b && ta->call[a].item.exact == tb->call[b].item.exact) {
+	while (a < end_a && b < end_b && diff_exact(ta, a) == diff_exact(tb, b)) {
 		if (!add_equal(w, a, b))
 			return false;
 		a = diff_next(ta, a);
@@ -247,7 +252,7 @@ static bool compare_calls(struct walk *w, uint32_t a, uint32_t b)
 	const struct diff_call *ca = &ta->call[a], *cb = &tb->call[b];
 	struct diff_finding f = { .kind = FINDING_PARAMS, .a = a, .b = b, .when = cb->at };
 
-	if (ca->item.exact == cb->item.exact)
+	if (diff_exact(ta, a) == diff_exact(tb, b))
 		return add_equal(w, a, b);
 	if (!add_run(w, a, b, 1))
 		return false;

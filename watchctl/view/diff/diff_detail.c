@@ -119,9 +119,9 @@ static struct wc_error *read_parts(struct diff_detail *d, const struct diff_call
 	d->number = e.call.call;
 	if (!take_params(d, &e.call))
 		return &wc_enomem;
-	if (!c->back)
+	if (c->back == DIFF_NEVER_BACK)
 		return NULL;
-	err = read_event(d->side, c->back, d->function->e.id, EVENT_RETURN, &e);
+	err = read_event(d->side, diff_back(d->thread, d->index), d->function->e.id, EVENT_RETURN, &e);
 	if (err)
 		return err;
 	d->end_ns = e.time_ns;
@@ -138,7 +138,7 @@ struct wc_error *diff_detail_read(struct diff_side *s, struct diff_thread *t, ui
 		.side = s,
 		.thread = t,
 		.index = index,
-		.function = &s->function[c->function],
+		.function = diff_function_of(t, index),
 		.is_signal = (c->flags & DIFF_SIGNAL) != 0,
 	};
 	err = read_parts(ret, c);
@@ -307,8 +307,8 @@ static bool is_hidden(const struct diff_detail *d)
 
 	if (!redact_is_asked(&s->redact))
 		return false;
-	while (!function_is_hidden(&s->redact, s->function[d->thread->call[i].function].e.name)) {
-		i = d->thread->call[i].parent;
+	while (!function_is_hidden(&s->redact, diff_function_of(d->thread, i)->e.name)) {
+		i = diff_parent(d->thread, i);
 		if (i == NO_CALL)
 			return false;
 	}
@@ -409,11 +409,11 @@ struct wc_error *diff_detail_stack(const struct diff_detail *d, struct diff_stac
 {
 	const struct diff_thread *t = d->thread;
 	struct walk w = { .side = d->side, .k = { .end = WALK_END_COMPLETE } };
-	uint32_t i = d->is_signal ? t->call[d->index].parent : d->index, root = d->index, outer;
+	uint32_t i = d->is_signal ? diff_parent(t, d->index) : d->index, root = d->index, outer;
 	struct wc_error *err = NULL;
 
-	for (; !err && !w.ends && i != NO_CALL; i = t->call[i].parent) {
-		err = add_frames(&w, t->call[i].at, t->call[i].function);
+	for (; !err && !w.ends && i != NO_CALL; i = diff_parent(t, i)) {
+		err = add_frames(&w, t->call[i].at, diff_kind_of(t, i)->function);
 		root = i;
 	}
 	for (outer = outer_of(t, root); !err && !w.ends && outer; outer = d->side->outer[outer - 1].around)

@@ -85,8 +85,7 @@ static struct wc_error *learn_values(struct lesson *l, const struct diff_options
 }
 
 /* Calls from @first on, @n siblings of it, that the other run does not have. */
-static struct wc_error *learn_calls(struct lesson *l, const struct diff_side *s, const struct diff_thread *t,
-				    uint32_t first, uint32_t n)
+static struct wc_error *learn_calls(struct lesson *l, const struct diff_thread *t, uint32_t first, uint32_t n)
 {
 	struct wc_error *err = NULL;
 	uint32_t i, done = 0;
@@ -95,7 +94,7 @@ static struct wc_error *learn_calls(struct lesson *l, const struct diff_side *s,
 		if (t->call[i].flags & DIFF_OPTIONAL)
 			continue;
 		done++;
-		err = learn(l, &s->function[t->call[i].function], ":calls", "not as often");
+		err = learn(l, diff_function_of(t, i), ":calls", "not as often");
 	}
 	return err;
 }
@@ -109,11 +108,11 @@ static struct wc_error *learn_finding(struct lesson *l, const struct diff_option
 	if (f->kind == FINDING_PARAMS || f->kind == FINDING_RESULT)
 		return learn_values(l, o, f);
 	if (f->kind == FINDING_ENDED)
-		return learn(l, &l->r->b->function[p->b->call[f->b].function], "", "it ends in another way");
+		return learn(l, diff_function_of(p->b, f->b), "", "it ends in another way");
 	if (f->a != NO_CALL)
-		err = learn_calls(l, l->r->a, p->a, f->a, f->na);
+		err = learn_calls(l, p->a, f->a, f->na);
 	if (!err && f->b != NO_CALL)
-		err = learn_calls(l, l->r->b, p->b, f->b, f->nb);
+		err = learn_calls(l, p->b, f->b, f->nb);
 	return err;
 }
 

@@ -306,8 +306,8 @@ static void gap(struct diff_stream *s, uint32_t a0, uint32_t a1, uint32_t b0, ui
 
 static bool align(struct diff_stream *s, const struct diff_marks_options *o)
 {
-	const struct diff_sequence a = { s->a, sizeof(*s->a), NULL, (uint32_t)s->na },
-				   b = { s->b, sizeof(*s->b), NULL, (uint32_t)s->nb };
+	const struct diff_sequence a = { .base = s->a, .stride = sizeof(*s->a), .n = (uint32_t)s->na },
+				   b = { .base = s->b, .stride = sizeof(*s->b), .n = (uint32_t)s->nb };
 	scoped(freep) uint32_t *mate = malloc((s->na + 1) * sizeof(*mate));
 	uint32_t a0 = 0, b0 = 0, i;
 

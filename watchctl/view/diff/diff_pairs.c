@@ -89,7 +89,7 @@ static uint64_t same_place(const struct diff_thread *t)
 /* Where it was created is not known: what it does is, at least where it begins. */
 static uint64_t same_start(const struct diff_thread *t)
 {
-	return diff_mix(t->n ? t->call[0].item.key : 0, 5);
+	return diff_mix(t->n ? diff_kind_of(t, 0)->key : 0, 5);
 }
 
 bool diff_pair_threads(struct diff_compare *c)

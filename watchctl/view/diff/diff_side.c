@@ -20,9 +20,12 @@
 #include "watchctl/base/progress.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/log/tracelog_symbols.h"
+#include "watchctl/view/diff/diff_array.h"
 #include "watchctl/view/diff/diff_hash.h"
 #include "watchctl/view/diff/diff_side_impl.h"
 #include "watchctl/view/event/log_symbols.h"
+
+#define PROGRESS_EVENTS 256u
 
 /* Threads */
 
@@ -34,6 +37,7 @@ static struct diff_thread *add_thread(struct diff_side *s, int32_t pid, int32_t 
 		free(t);
 		return NULL;
 	}
+	t->side = s;
 	t->pid = pid;
 	t->tid = tid;
 	return t;
@@ -264,7 +268,7 @@ static struct wc_error *read_all(struct loader *l)
 		/* What comes behind a gap is not compared: the calls that are missing would be differences. */
 		if (err || outcome != LOG_EVENT || tracelog_missed(s->log, NULL))
 			break;
-		err = diff_load_compact(l, e.time_ns);
+		err = s->compact ? diff_load_compact(l, e.time_ns) : NULL;
 		if (err)
 			return err;
 		if (!s->events++)
@@ -275,7 +279,7 @@ static struct wc_error *read_all(struct loader *l)
 			err = diff_side_take(l, &e);
 		if (err)
 			return err;
-		if (l->scope->progress && !s->compact)
+		if (l->scope->progress && !s->compact && s->events % PROGRESS_EVENTS == 0)
 			progress_at(l->scope->progress, tracelog_progress(s->log));
 	}
 	if (!err && !tracelog_missed(s->log, NULL))
@@ -303,6 +307,7 @@ static void loader_deinit(struct loader *l)
 	map64_deinit(&l->creating);
 	map64_deinit(&l->allocated);
 	map64_deinit(&l->signals);
+	map64_deinit(&l->kinds);
 }
 
 static struct wc_error *load(struct diff_side *s, const struct diff_scope *scope)
@@ -321,7 +326,7 @@ static struct wc_error *load(struct diff_side *s, const struct diff_scope *scope
 	if (!err)
 		err = read_all(&l);
 	if (!err)
-		diff_load_finish(&l);
+		err = diff_load_finish(&l);
 	loader_deinit(&l);
 	if (s->redact.all) {
 		free(s->cmdline);
@@ -355,11 +360,47 @@ struct wc_error *diff_side_load(const char *path, const struct diff_scope *scope
 static void free_thread(struct diff_thread *t)
 {
 	free(t->comm);
-	free(t->call);
+	diff_array_free(t->call, t->cap, sizeof(*t->call));
+	diff_array_free(t->inner, t->inner_cap, sizeof(*t->inner));
+	map64_deinit(&t->far);
 	free(t->root);
 	free(t->unset);
 	free(t->bits);
 	free(t);
+}
+
+struct diff_item diff_item_of(const struct diff_thread *t, uint32_t i)
+{
+	const struct diff_inner *inner = diff_inner_of(t, i);
+	const uint32_t key = diff_kind_of(t, i)->key;
+
+	return (struct diff_item){ .exact = diff_exact(t, i),
+				   .shape = inner ? inner->shape : key,
+				   .key = key };
+}
+
+uint64_t diff_back(const struct diff_thread *t, uint32_t i)
+{
+	const struct diff_call *c = &t->call[i];
+
+	if (c->back == DIFF_FAR_BACK)
+		return (uint64_t)(uintptr_t)map64_get(&t->far, i);
+	return c->back == DIFF_NEVER_BACK ? 0 : c->at + c->back;
+}
+
+/* Of a call that made none: the nearest one before it that made some, or one around that. */
+uint32_t diff_parent(const struct diff_thread *t, uint32_t i)
+{
+	uint32_t before = i;
+
+	if (t->call[i].inner)
+		return diff_inner_of(t, i)->parent;
+	while (before > 0 && !t->call[before - 1].inner)
+		before--;
+	before = before ? before - 1 : NO_CALL;
+	while (before != NO_CALL && diff_next(t, before) <= i)
+		before = diff_inner_of(t, before)->parent;
+	return before;
 }
 
 void diff_side_free(struct diff_side *s)
@@ -375,6 +416,7 @@ void diff_side_free(struct diff_side *s)
 	free(s->thread);
 	free(s->outer);
 	free(s->function);
+	free(s->kind);
 	map64_deinit(&s->function_ids);
 	diff_canon_deinit(&s->canon);
 	diff_inputs_deinit(&s->inputs);

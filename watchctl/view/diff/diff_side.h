@@ -8,11 +8,14 @@
 #ifndef WATCHCTL_VIEW_DIFF_DIFF_SIDE_H
 #define WATCHCTL_VIEW_DIFF_DIFF_SIDE_H
 
+#include <assert.h>
+
 #include "watchctl/trace/calls/call_merge.h"
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/redact.h"
 #include "watchctl/view/diff/diff_align.h"
 #include "watchctl/view/diff/diff_canon.h"
+#include "watchctl/view/diff/diff_hash.h"
 #include "watchctl/view/diff/inputs/diff_inputs.h"
 #include "watchctl/view/diff/diff_masks.h"
 
@@ -25,20 +28,36 @@
 
 #define DIFF_COMPACT (1ull << 47) /* of a position: not in the log's events, but of call_merge_position() */
 
+#define DIFF_NEVER_BACK 0u
+#define DIFF_FAR_BACK UINT32_MAX
+
+/* There are millions of them: what only calls that made calls have is in struct diff_inner. */
 struct diff_call {
-	/*
-	 * exact: of the whole subtree, functions, where they are called from, and strong values; shape: the
-	 * same without values; key: function and place of the call alone.
-	 */
-	struct diff_item item;
-	uint64_t at : 48, flags : 16; /* position in the log */
-	uint64_t back : 48, how : 16; /* ... of its return; 0: there is none. enum return_how */
-	uint32_t weak;		      /* of the subtree: weak values */
-	uint32_t function;	      /* index into functions of its side */
-	uint32_t size;		      /* calls in the subtree, itself included */
-	uint32_t parent;	      /* index; NO_CALL */
-	uint32_t params;	      /* strong values of the parameters */
-	uint32_t result;	      /* ... of the result, and how it ended */
+	uint64_t at : 48, flags : 8, how : 8; /* position in the log; enum return_how */
+	uint32_t
+		back; /* of its return: bytes behind @at; or DIFF_NEVER_BACK, or DIFF_FAR_BACK: see diff_back() */
+	uint32_t kind;	 /* index into kinds of its side */
+	uint32_t weak;	 /* of the subtree: weak values */
+	uint32_t params; /* strong values of the parameters */
+	uint32_t result; /* ... of the result, and how it ended */
+	uint32_t inner;	 /* index into inner calls of its thread + 1; 0: it has made no calls */
+};
+
+static_assert(sizeof(struct diff_call) == 32, "two of them fit into a line of the cache");
+
+/* A call that has made others. */
+struct diff_inner {
+	uint64_t exact;
+	uint32_t shape;
+	uint32_t size;	 /* calls in the subtree, itself included */
+	uint32_t parent; /* index; NO_CALL */
+};
+
+/* A function, and where it is called from. */
+struct diff_kind {
+	uint64_t hash;	   /* the same in both logs */
+	uint32_t key;	   /* of that */
+	uint32_t function; /* index into functions of its side */
 };
 
 struct diff_function {
@@ -88,8 +107,12 @@ struct diff_thread {
 	uint32_t number;  /* that number */
 	bool of_signals;  /* no thread: signals, and what their handlers do, of the thread @tid */
 	uint64_t blocked; /* position of its stood event; 0: none */
+	const struct diff_side *side;
 	struct diff_call *call;
 	size_t n, cap;
+	struct diff_inner *inner; /* in the order of their ends */
+	size_t ninner, inner_cap;
+	struct map64 far;	/* index of a call -> position of its return, of those with DIFF_FAR_BACK */
 	struct diff_root *root; /* those that were made from a call that is not compared, in order */
 	size_t nroots, roots_cap;
 	uint64_t strong;		/* of all */
@@ -121,6 +144,8 @@ struct diff_side {
 	struct diff_canon canon;
 	struct diff_function *function;
 	size_t nfunctions, functions_cap;
+	struct diff_kind *kind;
+	size_t nkinds, kinds_cap;
 	struct map64 function_ids;   /* id -> index + 1 */
 	struct diff_thread **thread; /* each is followed by its signals */
 	size_t nthreads, threads_cap;
@@ -163,11 +188,54 @@ uint64_t diff_side_alone(const struct diff_side *s);
 /* Reads the log. What it cannot read at its end is reported in @ret. WC_ELOG: there is no log at @path. */
 struct wc_error *diff_side_load(const char *path, const struct diff_scope *scope, struct diff_side **ret);
 
+static inline const struct diff_kind *diff_kind_of(const struct diff_thread *t, uint32_t i)
+{
+	return &t->side->kind[t->call[i].kind];
+}
+
+static inline const struct diff_function *diff_function_of(const struct diff_thread *t, uint32_t i)
+{
+	return &t->side->function[diff_kind_of(t, i)->function];
+}
+
+/* NULL: it has made no calls. */
+static inline const struct diff_inner *diff_inner_of(const struct diff_thread *t, uint32_t i)
+{
+	return t->call[i].inner ? &t->inner[t->call[i].inner - 1] : NULL;
+}
+
+/* How many calls are in its subtree, itself included. */
+static inline uint32_t diff_size(const struct diff_thread *t, uint32_t i)
+{
+	const struct diff_inner *inner = diff_inner_of(t, i);
+
+	return inner ? inner->size : 1;
+}
+
 /* The index of the call behind @i's subtree. */
 static inline uint32_t diff_next(const struct diff_thread *t, uint32_t i)
 {
-	return i + t->call[i].size;
+	return i + diff_size(t, i);
 }
+
+/* The same of both: all in the subtree is, functions, where they are called from, and strong values. */
+static inline uint64_t diff_exact(const struct diff_thread *t, uint32_t i)
+{
+	const struct diff_inner *inner = diff_inner_of(t, i);
+	const struct diff_call *c = &t->call[i];
+
+	return inner ? inner->exact
+		     : diff_mix(diff_kind_of(t, i)->hash, (uint64_t)c->result << 32 | c->params);
+}
+
+/* The same without values; key: function and place of the call alone. */
+struct diff_item diff_item_of(const struct diff_thread *t, uint32_t i);
+
+/* The position of its return; 0: there is none. */
+uint64_t diff_back(const struct diff_thread *t, uint32_t i);
+
+/* The call that has made it; NO_CALL: none that is compared. */
+uint32_t diff_parent(const struct diff_thread *t, uint32_t i);
 
 /* The values of @e's parameters, of which @f has at most FUNCTION_PARAMS_MAX; fewer, if the rest makes no
  * sense. */

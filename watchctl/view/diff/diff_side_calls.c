@@ -8,6 +8,7 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/call_values.h"
+#include "watchctl/view/diff/diff_array.h"
 #include "watchctl/view/diff/diff_hash.h"
 #include "watchctl/view/diff/diff_side_impl.h"
 
@@ -19,15 +20,15 @@ static struct diff_thread *place_of(struct loading_thread *t, const struct open_
 	return o->in_signals ? t->signals : t->main;
 }
 
-/* The innermost open call that has a place in @in; NO_CALL: none. */
-static uint32_t parent_in(const struct loading_thread *t, bool in_signals)
+/* The innermost open call that has a place in there; NULL: none. */
+static struct open_call *parent_in(const struct loading_thread *t, bool in_signals)
 {
 	size_t i;
 
 	for (i = t->nopen; i-- > 0;)
 		if (t->open[i].index != NO_CALL && t->open[i].in_signals == in_signals)
-			return t->open[i].index;
-	return NO_CALL;
+			return &t->open[i];
+	return NULL;
 }
 
 static void begin_tokens(struct diff_tokens *k)
@@ -41,59 +42,88 @@ static uint64_t fold32(uint64_t h)
 	return (uint32_t)(h ^ h >> 32);
 }
 
-/* The hashes of an ended subtree become part of the one around it. */
-static void hand_on(struct diff_thread *d, const struct diff_call *c)
+/* The hashes of the subtree of the call at @index, which has ended, become part of those of @parent. */
+static void hand_on(struct diff_thread *d, uint32_t index, struct open_call *parent)
 {
-	struct diff_call *parent = c->parent == NO_CALL ? NULL : &d->call[c->parent];
+	const uint64_t exact = diff_exact(d, index);
+	const struct diff_inner *inner = diff_inner_of(d, index);
 
 	if (!parent) {
-		d->strong = diff_mix(d->strong, c->item.exact);
+		d->strong = diff_mix(d->strong, exact);
 		return;
 	}
-	parent->item.exact = diff_mix(parent->item.exact, c->item.exact);
-	parent->item.shape = (uint32_t)fold32(diff_mix(parent->item.shape, c->item.shape));
-	parent->weak = (uint32_t)fold32(diff_mix(parent->weak, c->weak));
+	parent->exact = diff_mix(parent->exact, exact);
+	parent->shape =
+		(uint32_t)fold32(diff_mix(parent->shape, inner ? inner->shape : diff_kind_of(d, index)->key));
+	parent->weak = (uint32_t)fold32(diff_mix(parent->weak, d->call[index].weak));
+}
+
+static bool add_inner(struct diff_thread *d, const struct open_call *o, uint64_t result,
+		      const struct open_call *parent)
+{
+	struct diff_inner inner = { .exact = diff_mix(o->exact, result),
+				    .shape = o->shape,
+				    .size = (uint32_t)d->n - o->index,
+				    .parent = parent ? parent->index : NO_CALL };
+
+	if (!diff_array_push(d->inner, d->ninner, d->inner_cap, inner))
+		return false;
+	d->call[o->index].inner = (uint32_t)d->ninner;
+	return true;
 }
 
 /* @result: hash of how it ended. */
-static void close_call(struct loading_thread *t, const struct open_call *o, uint64_t result, uint64_t weak)
+static struct wc_error *close_call(struct loading_thread *t, const struct open_call *o, uint64_t result,
+				   uint64_t weak)
 {
 	struct diff_thread *d = place_of(t, o);
+	struct open_call *parent;
 	struct diff_call *c;
 
 	t->closed[t->nclosed++ % CLOSED_CALLS] = (struct closed_call){ o->call, o->path, o->ordinal };
 	if (o->begins_scope)
 		t->inside = false;
 	if (o->index == NO_CALL)
-		return;
+		return NULL;
+	parent = parent_in(t, o->in_signals);
 	c = &d->call[o->index];
-	c->size = (uint32_t)d->n - o->index;
 	c->result = (uint32_t)fold32(result);
-	c->item.exact = diff_mix(c->item.exact, result);
-	c->weak = (uint32_t)fold32(diff_mix(c->weak, weak));
-	hand_on(d, c);
+	c->weak = (uint32_t)fold32(diff_mix(o->weak, weak));
+	if (d->n - o->index > 1 && !add_inner(d, o, result, parent))
+		return &wc_enomem;
+	hand_on(d, o->index, parent);
+	return NULL;
 }
 
-static void close_unfinished(struct loading_thread *t)
+static struct wc_error *close_unfinished(struct loading_thread *t)
 {
 	const struct open_call *o = &t->open[--t->nopen];
 
 	if (o->index != NO_CALL)
 		place_of(t, o)->call[o->index].flags |= DIFF_UNFINISHED;
-	close_call(t, o, NOT_ENDED, 0);
+	return close_call(t, o, NOT_ENDED, 0);
+}
+
+/* All but the @n outermost ones. */
+static struct wc_error *close_all_but(struct loading_thread *t, size_t n)
+{
+	struct wc_error *err = NULL;
+
+	while (!err && t->nopen > n)
+		err = close_unfinished(t);
+	return err;
 }
 
 /* Calls whose end was not reported, but must have come: the next one's parent lies outside of them. */
-static void close_down_to(struct loading_thread *t, uint64_t call)
+static struct wc_error *close_down_to(struct loading_thread *t, uint64_t call)
 {
 	size_t i = t->nopen;
 
 	while (call && i > 0 && t->open[i - 1].call != call)
 		i--;
 	if (call && !i)
-		return; /* not one of those open: it is taken for a call of the innermost one */
-	while (t->nopen > (call ? i : 0))
-		close_unfinished(t);
+		return NULL; /* not one of those open: it is taken for a call of the innermost one */
+	return close_all_but(t, call ? i : 0);
 }
 
 static bool hash_params(struct loader *l, const struct loading_thread *t, struct diff_thread *d,
@@ -152,11 +182,55 @@ static bool keep_outer(struct diff_side *s, struct loading_thread *t, struct dif
 			(struct diff_root){ (uint32_t)d->n, t->open[t->nopen - 1].outer - 1 });
 }
 
-static struct wc_error *diff_side_calls_append(struct diff_thread *d, const struct diff_call *c)
+/* One more, that was made at @at: all else of it is zero. */
+static struct wc_error *append_call(struct diff_thread *d, uint64_t at, struct diff_call **ret)
 {
 	if (d->n >= NO_CALL - 1)
 		return wc_error_new(WC_ENOTSUP, "a thread of the log has more than %u calls", NO_CALL - 1);
-	return vec_push(d->call, d->n, d->cap, *c) ? NULL : &wc_enomem;
+	if (!diff_array_push(d->call, d->n, d->cap, (struct diff_call){ .at = at }))
+		return &wc_enomem;
+	*ret = &d->call[d->n - 1];
+	return NULL;
+}
+
+/* Functions that have the same hash, as one that was reported twice, have kinds of their own. */
+static struct wc_error *find_kind(struct loader *l, uint64_t hash, uint32_t function, uint32_t *ret)
+{
+	struct diff_kind kind = { .hash = hash, .key = (uint32_t)fold32(hash), .function = function };
+	struct diff_side *s = l->s;
+	const uint64_t id = diff_mix(hash, function);
+	uintptr_t index = (uintptr_t)map64_get(&l->kinds, id);
+
+	if (index) {
+		*ret = (uint32_t)index - 1;
+		return NULL;
+	}
+	if (s->nkinds == UINT32_MAX)
+		return wc_error_new(WC_ENOTSUP, "the log has calls from more than %u places", UINT32_MAX);
+	if (!vec_push(s->kind, s->nkinds, s->kinds_cap, kind) ||
+	    !map64_put(&l->kinds, id, (void *)(uintptr_t)s->nkinds))
+		return &wc_enomem;
+	*ret = (uint32_t)s->nkinds - 1;
+	return NULL;
+}
+
+/* Of calls of the function @function from @site. */
+static struct wc_error *kind_of_call(struct loader *l, uint32_t function, uint64_t site, uint32_t *ret)
+{
+	const size_t at = (diff_mix(site, function) >> 20) & (KIND_CACHE - 1);
+	struct wc_error *err;
+
+	if (l->known[at].kind && l->known[at].site == site && l->known[at].function == function) {
+		*ret = l->known[at].kind - 1;
+		return NULL;
+	}
+	err = find_kind(l, diff_mix(l->s->function[function].identity, site), function, ret);
+	if (err)
+		return err;
+	l->known[at].site = site;
+	l->known[at].function = function;
+	l->known[at].kind = *ret + 1;
+	return NULL;
 }
 
 static struct wc_error *open_call(struct loader *l, struct loading_thread *t, const struct call_event *e,
@@ -164,35 +238,41 @@ static struct wc_error *open_call(struct loader *l, struct loading_thread *t, co
 {
 	const struct diff_function *f = &l->s->function[o->function];
 	struct diff_thread *d = place_of(t, o);
-	struct diff_call c = {
-		.at = at,
-		.function = o->function,
-		.parent = parent_in(t, o->in_signals),
-		.item.key = (uint32_t)fold32(diff_mix(f->identity, site)),
-	};
+	const struct diff_kind *kind;
+	struct diff_call *c;
+	struct wc_error *err;
+	uint32_t index, flags = 0;
 
+	if (t->nopen && !parent_in(t, o->in_signals) && !keep_outer(l->s, t, d))
+		return &wc_enomem;
 	if (!hash_params(l, t, d, f, e))
 		return &wc_enomem;
-	c.params = (uint32_t)fold32(l->tokens.strong);
-	c.item.exact = diff_mix(diff_mix(diff_mix(f->identity, site), l->tokens.strong), 1);
-	c.item.shape = c.item.key;
-	c.weak = (uint32_t)fold32(l->tokens.weak);
+	err = kind_of_call(l, o->function, site, &index);
+	if (!err)
+		err = append_call(d, at, &c);
+	if (err)
+		return err;
+	kind = &l->s->kind[index];
 	if (f->masked.optional || (f->canon & CANON_MEMORY))
-		c.flags = DIFF_OPTIONAL;
+		flags = DIFF_OPTIONAL;
 	if (e->flags & CALL_SIGNAL)
-		c.flags |= DIFF_TRIGGERED | (t->any_time ? DIFF_OPTIONAL : 0);
-	if (c.parent == NO_CALL && t->nopen && !keep_outer(l->s, t, d))
-		return &wc_enomem;
-	o->index = (uint32_t)d->n;
-	return diff_side_calls_append(d, &c);
+		flags |= DIFF_TRIGGERED | (t->any_time ? DIFF_OPTIONAL : 0);
+	c->flags = (uint8_t)flags;
+	c->kind = index;
+	c->params = (uint32_t)fold32(l->tokens.strong);
+	o->exact = diff_mix(diff_mix(kind->hash, l->tokens.strong), 1);
+	o->shape = kind->key;
+	o->weak = (uint32_t)fold32(l->tokens.weak);
+	o->index = (uint32_t)d->n - 1;
+	return NULL;
 }
 
 struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, uint64_t at)
 {
 	struct loading_thread *t = diff_loading_thread(l, e->pid, e->tid);
 	uintptr_t index = (uintptr_t)map64_get(&l->s->function_ids, e->function);
-	struct open_call o = { .call = e->call, .index = NO_CALL, .at = at, .sp = e->sp };
 	const struct open_call *parent;
+	struct open_call *o;
 	struct diff_function *f;
 	struct wc_error *err = NULL;
 	uint64_t site;
@@ -201,30 +281,36 @@ struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, ui
 		return &wc_enomem;
 	if (!index) /* never reported: a damaged log */
 		return NULL;
-	close_down_to(t, e->parent);
-	parent = t->nopen ? &t->open[t->nopen - 1] : NULL;
-	o.function = (uint32_t)index - 1;
-	f = &l->s->function[o.function];
+	err = close_down_to(t, e->parent);
+	if (err)
+		return err;
+	if (!vec_reserve((void **)&t->open, &t->open_cap, t->nopen + 1, sizeof(*t->open)))
+		return &wc_enomem;
+	/* Where it will be: it would be slow to copy. It is open when all is known about it. */
+	o = &t->open[t->nopen];
+	*o = (struct open_call){ .call = e->call, .index = NO_CALL, .at = at, .sp = e->sp };
+	parent = t->nopen ? o - 1 : NULL;
+	o->function = (uint32_t)index - 1;
+	f = &l->s->function[o->function];
 	f->calls++;
 	l->s->calls++;
 	site = e->nframes ? diff_space_site(&l->s->canon.space, e->frame[0]) : 0;
-	o.path = parent ? parent->path : 0;
+	o->path = parent ? parent->path : 0;
 	if (!f->is_alone)
-		o.path = diff_mix(diff_mix(o.path, f->identity), site);
+		o->path = diff_mix(diff_mix(o->path, f->identity), site);
 	if (f->creates) {
-		o.ordinal = (uint32_t)(uintptr_t)map64_get(&l->creating, o.path) + 1;
-		if (!map64_put(&l->creating, o.path, (void *)(uintptr_t)o.ordinal))
+		o->ordinal = (uint32_t)(uintptr_t)map64_get(&l->creating, o->path) + 1;
+		if (!map64_put(&l->creating, o->path, (void *)(uintptr_t)o->ordinal))
 			return &wc_enomem;
 	}
-	o.in_signals = (e->flags & CALL_SIGNAL) || (parent && parent->in_signals);
-	o.left_out = (parent && parent->left_out) || f->masked.calls;
-	if (!enters_scope(l, t, f, &o) || o.left_out)
+	o->in_signals = (e->flags & CALL_SIGNAL) || (parent && parent->in_signals);
+	o->left_out = (parent && parent->left_out) || f->masked.calls;
+	if (!enters_scope(l, t, f, o) || o->left_out)
 		l->s->left_out++;
 	else if (!f->is_alone)
-		err = open_call(l, t, e, at, site, &o);
-	if (err)
-		return err;
-	return vec_push(t->open, t->nopen, t->open_cap, o) ? NULL : &wc_enomem;
+		err = open_call(l, t, e, at, site, o);
+	t->nopen += !err;
+	return err;
 }
 
 /* Numbers what was allocated: the n-th at this path of calls. */
@@ -263,10 +349,21 @@ static bool hash_result(struct loader *l, const struct open_call *o, const struc
 	return true;
 }
 
+/* Where the call at @index has returned. */
+static bool keep_back(struct diff_thread *d, uint32_t index, uint64_t at)
+{
+	struct diff_call *c = &d->call[index];
+	const uint64_t distance = at - c->at;
+
+	c->back = distance > DIFF_NEVER_BACK && distance < DIFF_FAR_BACK ? (uint32_t)distance : DIFF_FAR_BACK;
+	return c->back != DIFF_FAR_BACK || map64_put(&d->far, index, (void *)(uintptr_t)at);
+}
+
 struct wc_error *diff_load_return(struct loader *l, const struct return_event *e, uint64_t at)
 {
 	struct loading_thread *t = diff_loading_thread(l, e->pid, e->tid);
 	const struct open_call *o;
+	struct wc_error *err;
 	uint64_t result = 0;
 	size_t i;
 
@@ -276,19 +373,16 @@ struct wc_error *diff_load_return(struct loader *l, const struct return_event *e
 		;
 	if (!i)
 		return NULL;
-	while (t->nopen > i)
-		close_unfinished(t);
+	err = close_all_but(t, i);
+	if (err)
+		return err;
 	o = &t->open[--t->nopen];
 	if (o->index != NO_CALL) {
-		struct diff_call *c = &place_of(t, o)->call[o->index];
-
-		c->back = at;
-		c->how = (uint16_t)e->how;
-		if (!hash_result(l, o, e, &result))
+		place_of(t, o)->call[o->index].how = (uint8_t)e->how;
+		if (!keep_back(place_of(t, o), o->index, at) || !hash_result(l, o, e, &result))
 			return &wc_enomem;
 	}
-	close_call(t, o, result, l->tokens.weak);
-	return NULL;
+	return close_call(t, o, result, l->tokens.weak);
 }
 
 /* Signals of other processes, of timers and of the terminal come when they like. */
@@ -333,26 +427,36 @@ static struct wc_error *signal_function(struct loader *l, int signal, uint32_t *
 struct wc_error *diff_load_signal(struct loader *l, const struct signal_event *e, uint64_t at)
 {
 	struct loading_thread *t = diff_loading_thread(l, e->pid, e->tid);
-	struct diff_call c = { .at = at, .size = 1 };
+	const struct diff_function *f;
+	struct open_call *parent;
+	struct diff_call *c;
 	struct wc_error *err;
+	uint32_t function, kind;
 
 	if (!t)
 		return &wc_enomem;
 	t->any_time = comes_any_time(e->signal);
 	if (!t->inside)
 		return NULL;
-	err = signal_function(l, e->signal, &c.function);
-	if (err || l->s->function[c.function].masked.calls)
+	err = signal_function(l, e->signal, &function);
+	if (err)
 		return err;
-	c.flags =
-		DIFF_SIGNAL | (t->any_time || l->s->function[c.function].masked.optional ? DIFF_OPTIONAL : 0);
-	c.parent = parent_in(t, true);
-	c.item.exact = l->s->function[c.function].identity;
-	c.item.key = c.item.shape = (uint32_t)fold32(c.item.exact);
-	if (c.parent == NO_CALL && t->nopen && !keep_outer(l->s, t, t->signals))
+	f = &l->s->function[function];
+	if (f->masked.calls)
+		return NULL;
+	err = find_kind(l, f->identity, function, &kind);
+	if (err)
+		return err;
+	parent = parent_in(t, true);
+	if (!parent && t->nopen && !keep_outer(l->s, t, t->signals))
 		return &wc_enomem;
-	hand_on(t->signals, &c);
-	return diff_side_calls_append(t->signals, &c);
+	err = append_call(t->signals, at, &c);
+	if (err)
+		return err;
+	c->flags = DIFF_SIGNAL | (t->any_time || f->masked.optional ? DIFF_OPTIONAL : 0);
+	c->kind = kind;
+	hand_on(t->signals, (uint32_t)t->signals->n - 1, parent);
+	return NULL;
 }
 
 /* Calls that were open when somebody stopped the recording: how they would have ended is not known. */
@@ -365,16 +469,19 @@ static void leave_open(struct diff_thread *t)
 			t->call[i].flags |= DIFF_UNFINISHED;
 }
 
-void diff_load_finish(struct loader *l)
+struct wc_error *diff_load_finish(struct loader *l)
 {
 	struct diff_side *s = l->s;
 	bool stopped = diff_side_is_stopped(s) || s->why_calls;
+	struct wc_error *err = NULL;
 	size_t i;
 
-	for (i = 0; i < l->nall; i++)
-		while (l->all[i]->nopen)
-			close_unfinished(l->all[i]);
+	for (i = 0; !err && i < l->nall; i++)
+		err = close_all_but(l->all[i], 0);
+	if (err)
+		return err;
 	for (i = 0; stopped && i < s->nthreads; i++)
 		leave_open(s->thread[i]);
 	s->cut = stopped || s->why;
+	return NULL;
 }

@@ -15,8 +15,10 @@ struct open_call {
 	uint32_t outer;	  /* its index among the side's outer + 1, once it is one */
 	uint64_t at;	  /* position in the log */
 	uint64_t sp;	  /* at entry */
-	bool in_signals;  /* its place is among the signals of the thread */
-	bool left_out;	  /* with all that it calls */
+	uint64_t exact;	  /* of what of its subtree has ended, as in struct diff_inner */
+	uint32_t shape, weak;
+	bool in_signals; /* its place is among the signals of the thread */
+	bool left_out;	 /* with all that it calls */
 	bool begins_scope;
 };
 
@@ -39,6 +41,8 @@ struct loading_thread {
 	bool any_time; /* the last signal was one that comes at any time */
 };
 
+#define KIND_CACHE 1024u /* a power of 2 */
+
 struct loader {
 	struct diff_side *s;
 	const struct diff_scope *scope;
@@ -49,6 +53,11 @@ struct loader {
 	struct map64 creating;	/* path of calls that create threads -> how many, likewise */
 	struct map64 allocated; /* path -> how many, likewise */
 	struct map64 signals;	/* number -> index of its function + 1 */
+	struct map64 kinds;	/* hash of a kind and its function -> its index + 1 */
+	struct {
+		uint64_t site;
+		uint32_t function, kind; /* index + 1; 0: none */
+	} known[KIND_CACHE];
 	struct diff_tokens tokens;
 	struct diff_unset unset;
 	bool is_unset[DIFF_UNSET_MAX];
@@ -78,7 +87,7 @@ void diff_load_compact_finish(struct diff_side *s);
 struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, uint64_t at);
 struct wc_error *diff_load_return(struct loader *l, const struct return_event *e, uint64_t at);
 struct wc_error *diff_load_signal(struct loader *l, const struct signal_event *e, uint64_t at);
-void diff_load_finish(struct loader *l);
+struct wc_error *diff_load_finish(struct loader *l);
 
 /*
  * diff_side_unset.c: of the call that comes next in @d, what its parameter @param points to: keeps what of it

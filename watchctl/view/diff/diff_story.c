@@ -41,7 +41,8 @@ static struct wc_error *read_before(struct diff_result *r, const struct diff_thr
 	uint32_t i, passed = 0;
 
 	for (i = end; !err && i-- > 0 && s->nbefore < DIFF_BEFORE && passed < WALK_MAX; passed++) {
-		if (diff_next(p->b, i) > end || !p->b->call[i].back || i == s->f.b || !agrees(p, i))
+		if (diff_next(p->b, i) > end || p->b->call[i].back == DIFF_NEVER_BACK || i == s->f.b ||
+		    !agrees(p, i))
 			continue;
 		err = diff_detail_read(r->b, p->b, i, &s->before[s->nbefore]);
 		if (!err)
@@ -80,7 +81,7 @@ static struct wc_error *find_input(struct diff_result *r, const struct diff_thre
 
 	for (i = end; !err && i-- > 0 && !s->has_input && passed < WALK_MAX && looked < INPUTS_MAX;
 	     passed++) {
-		if (!r->b->function[p->b->call[i].function].is_input || i == s->f.b)
+		if (!diff_function_of(p->b, i)->is_input || i == s->f.b)
 			continue;
 		a = diff_mate_of(p, i);
 		if (a == NO_CALL)

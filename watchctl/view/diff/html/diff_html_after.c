@@ -22,7 +22,7 @@ static uint32_t depth_of(const struct diff_thread *t, uint32_t i)
 {
 	uint32_t n = 0;
 
-	for (i = t->call[i].parent; i != NO_CALL && n < DEPTH_MAX; i = t->call[i].parent)
+	for (i = diff_parent(t, i); i != NO_CALL && n < DEPTH_MAX; i = diff_parent(t, i))
 		n++;
 	return n;
 }

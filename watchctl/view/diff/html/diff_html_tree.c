@@ -99,8 +99,8 @@ struct wc_error *diff_page_cell(struct diff_page *page, const struct diff_thread
 		diff_call_text(&d, text, sizeof(text));
 		diff_detail_deinit(&d);
 		diff_page_text(page, text);
-		if (thread->call[i].size > 1)
-			fprintf(page->out, " <small>+%u calls</small>", thread->call[i].size - 1);
+		if (diff_size(thread, i) > 1)
+			fprintf(page->out, " <small>+%u calls</small>", diff_size(thread, i) - 1);
 	}
 	fputs("</span>", page->out);
 	return NULL;
@@ -118,7 +118,7 @@ const char *diff_page_class(const struct diff_threads *p, uint32_t a, uint32_t b
 	cb = &p->b->call[b];
 	if (ca->params != cb->params || ca->result != cb->result)
 		return "differs";
-	return ca->item.exact != cb->item.exact ? "inside" : "same";
+	return diff_exact(p->a, a) != diff_exact(p->b, b) ? "inside" : "same";
 }
 
 static struct wc_error *level(struct tree *t, size_t depth);
@@ -220,8 +220,8 @@ static bool find_path(struct tree *t, const struct diff_finding *f, uint32_t **a
 			i = f->in_a;
 			j = f->in_b;
 		} else {
-			i = t->p->a->call[i].parent;
-			j = t->p->b->call[j].parent;
+			i = diff_parent(t->p->a, i);
+			j = diff_parent(t->p->b, j);
 		}
 		if (i == NO_CALL || j == NO_CALL || t->n == DEPTH_MAX)
 			return true;
