@@ -55,7 +55,7 @@ struct walk {
 	unsigned int depth;
 };
 
-static void put(const struct walk *w, enum token_kind kind, bool weak, uint64_t value, uint64_t raw)
+static void list_token(const struct walk *w, enum token_kind kind, bool weak, uint64_t value, uint64_t raw)
 {
 	struct diff_tokens *o = w->out;
 	struct diff_token t = { .kind = kind,
@@ -66,12 +66,20 @@ static void put(const struct walk *w, enum token_kind kind, bool weak, uint64_t 
 				.raw = raw,
 				.member = w->member };
 
-	if (t.weak || t.unset)
+	if (!vec_push(o->v, o->n, o->cap, t))
+		o->no_memory = true;
+}
+
+static void put(const struct walk *w, enum token_kind kind, bool weak, uint64_t value, uint64_t raw)
+{
+	struct diff_tokens *o = w->out;
+
+	if ((weak || w->weak || w->is_unset) && !w->c->weak_counts)
 		o->weak = diff_mix(o->weak, value);
 	else
 		o->strong = diff_mix(o->strong, value);
-	if (o->list && !vec_push(o->v, o->n, o->cap, t))
-		o->no_memory = true;
+	if (o->list)
+		list_token(w, kind, weak, value, raw);
 }
 
 static void put_mark(const struct walk *w, bool weak, enum token_mark mark, uint64_t v, uint64_t raw)
@@ -95,8 +103,18 @@ static bool is_unset(const struct walk *w, const uint8_t *p, uint32_t size)
 static uint64_t diff_canon_load(const uint8_t *p, uint32_t n)
 {
 	uint64_t v = 0;
+	uint32_t half;
 
-	memcpy(&v, p, n < sizeof(v) ? n : sizeof(v));
+	/* Of the usual sizes without a way through memory, which would cost more than all else. */
+	if (n >= sizeof(v)) {
+		memcpy(&v, p, sizeof(v));
+		return v;
+	}
+	if (n == sizeof(half)) {
+		memcpy(&half, p, sizeof(half));
+		return half;
+	}
+	memcpy(&v, p, n);
 	return v;
 }
 
@@ -127,7 +145,9 @@ static bool is_residue(const struct walk *w, const uint8_t *p)
 	if (at < w->skew || at - w->skew + 8 > w->base_len)
 		return false;
 	word = diff_canon_load(w->base + (at - w->skew), 8);
-	return diff_space_find(&w->c->space, word, false).kind != PLACE_NONE || looks_random(word);
+	return (diff_space_may_be_address(word) &&
+		diff_space_find(&w->c->space, word, false).kind != PLACE_NONE) ||
+	       looks_random(word);
 }
 
 static void put_address(const struct walk *w, uint64_t v, bool typed)
@@ -159,7 +179,8 @@ static void put_integer(const struct walk *w, const struct diff_type *t, uint64_
 	bool weak = t->is_time || (w->may_be_unset && at && is_residue(w, at));
 	uintptr_t task;
 
-	if (size == 8 && !t->is_time && diff_space_find(&w->c->space, v, false).kind > PLACE_NONE) {
+	if (size == 8 && !t->is_time && diff_space_may_be_address(v) &&
+	    diff_space_find(&w->c->space, v, false).kind > PLACE_NONE) {
 		put_address(w, v, false);
 		return;
 	}
@@ -456,7 +477,7 @@ void diff_canon_put(struct diff_canon *c, const struct diff_type *t, const struc
 
 const struct diff_type *diff_canon_type(const struct diff_canon *c, uint32_t id)
 {
-	return map64_get(&c->types, id);
+	return id < CANON_NEAR_TYPES ? c->near[id] : map64_get(&c->types, id);
 }
 
 bool diff_canon_add_task(struct diff_canon *c, int32_t id)
@@ -553,6 +574,8 @@ bool diff_canon_add_type(struct diff_canon *c, const struct type_event *from)
 		return false;
 	}
 	t->e = t->event->type_info;
+	if (from->id < CANON_NEAR_TYPES)
+		c->near[from->id] = t;
 	/* Functions refer to it. */
 	t->older = old;
 	read_name(t);

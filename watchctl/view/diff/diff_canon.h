@@ -30,10 +30,13 @@ struct diff_type {
 #define CANON_MEMORY 16u      /* memcmp(): bytes that are not known, often in an order that addresses make */
 #define CANON_RESULT_PID 4u   /* fork() */
 
+#define CANON_NEAR_TYPES 1024u
+
 /* What a log has reported that values are judged by. */
 struct diff_canon {
 	struct diff_space space;
-	struct map64 types; /* id -> struct diff_type */
+	struct map64 types;				/* id -> struct diff_type */
+	const struct diff_type *near[CANON_NEAR_TYPES]; /* the same, by id */
 	struct map64 tasks; /* pid or tid -> its number plus 1, in the order told */
 	struct map64 heap;  /* address -> number of the allocation, as the value's bits */
 	bool weak_counts;   /* weak tokens are made strong ones */

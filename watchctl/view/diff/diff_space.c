@@ -13,8 +13,6 @@
 #include "watchctl/view/diff/diff_hash.h"
 
 #define STACK_GROWTH (100u << 20)
-#define SMALL_NUMBERS 0x10000u
-#define USER_END (1ull << 47)
 /* Addresses of position-independent programs, of libraries and of stacks begin here; few numbers do. */
 #define LOOKS_LIKE_ADDRESS 0x550000000000u
 
@@ -157,7 +155,7 @@ struct diff_place diff_space_find(struct diff_space *s, uint64_t addr, bool type
 {
 	const struct diff_span *span;
 
-	if (addr < SMALL_NUMBERS || addr >= USER_END)
+	if (!diff_space_may_be_address(addr))
 		return (struct diff_place){ PLACE_NONE, 0, 0 };
 	span = span_of(s, addr);
 	if (span)

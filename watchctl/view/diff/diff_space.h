@@ -33,6 +33,8 @@ struct diff_module {
 };
 
 #define SPACE_CACHE 4096 /* a power of 2 */
+#define SPACE_SMALL_NUMBERS 0x10000u
+#define SPACE_USER_END (1ull << 47)
 
 /* Zero-initialised is empty. */
 struct diff_space {
@@ -56,6 +58,12 @@ struct diff_place {
 bool diff_space_add_module(struct diff_space *s, const struct module *m);
 bool diff_space_add_region(struct diff_space *s, const struct region_event *r);
 bool diff_space_add_stack(struct diff_space *s, uint64_t start, uint64_t end);
+
+/* Few numbers may, and diff_space_find() says PLACE_NONE of the others. */
+static inline bool diff_space_may_be_address(uint64_t v)
+{
+	return v >= SPACE_SMALL_NUMBERS && v < SPACE_USER_END;
+}
 
 /* @typed: the value is known to be a pointer; else it must lie in something known, or look much like one. */
 struct diff_place diff_space_find(struct diff_space *s, uint64_t addr, bool typed);
