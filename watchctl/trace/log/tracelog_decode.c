@@ -347,6 +347,25 @@ static void before_rows(struct trace_event *e, uint16_t id)
 	}
 }
 
+/* Of calls and returns, of which there are millions, only what they have is zeroed. */
+static void begin_event(struct trace_event *e, uint16_t type, uint64_t time_ns)
+{
+	switch (type) {
+	case EVENT_CALL:
+		e->call = (struct call_event){ 0 };
+		break;
+	case EVENT_RETURN:
+		e->ret = (struct return_event){ 0 };
+		break;
+	default:
+		*e = (struct trace_event){ 0 };
+		break;
+	}
+	e->type = type;
+	e->time_ns = time_ns;
+	e->module_pid = 0;
+}
+
 struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracelog_raw *raw,
 				 struct trace_event *ret, enum decode_result *what)
 {
@@ -356,7 +375,7 @@ struct wc_error *tracelog_decode(struct tracelog_decoder *d, const struct tracel
 	struct wc_error *err = NULL;
 	bool known = false;
 
-	*ret = (struct trace_event){ .type = form.type, .time_ns = raw->time_ns };
+	begin_event(ret, form.type, raw->time_ns);
 	*what = DECODE_EVENT;
 	d->unknown = false;
 	if (raw->id == EVENT_PROBE) {

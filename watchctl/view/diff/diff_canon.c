@@ -145,9 +145,7 @@ static bool is_residue(const struct walk *w, const uint8_t *p)
 	if (at < w->skew || at - w->skew + 8 > w->base_len)
 		return false;
 	word = diff_canon_load(w->base + (at - w->skew), 8);
-	return (diff_space_may_be_address(word) &&
-		diff_space_find(&w->c->space, word, false).kind != PLACE_NONE) ||
-	       looks_random(word);
+	return diff_space_kind(&w->c->space, word, false) != PLACE_NONE || looks_random(word);
 }
 
 static void put_address(const struct walk *w, uint64_t v, bool typed)
@@ -179,8 +177,7 @@ static void put_integer(const struct walk *w, const struct diff_type *t, uint64_
 	bool weak = t->is_time || (w->may_be_unset && at && is_residue(w, at));
 	uintptr_t task;
 
-	if (size == 8 && !t->is_time && diff_space_may_be_address(v) &&
-	    diff_space_find(&w->c->space, v, false).kind > PLACE_NONE) {
+	if (size == 8 && !t->is_time && diff_space_kind(&w->c->space, v, false) > PLACE_NONE) {
 		put_address(w, v, false);
 		return;
 	}
@@ -222,7 +219,7 @@ static void put_words(struct walk *w, const uint8_t *p, uint32_t size)
 	for (i = 0; i < size; i += 8) {
 		uint64_t v = diff_canon_load(p + i, size - i < 8 ? size - i : 8);
 
-		if (diff_space_find(&w->c->space, v, false).kind > PLACE_NONE)
+		if (diff_space_kind(&w->c->space, v, false) > PLACE_NONE)
 			put_address(w, v, false);
 		else
 			put(w, TOKEN_EXACT, false, diff_mix(MARK_NUMBER, v), v);
@@ -465,7 +462,7 @@ void diff_canon_put(struct diff_canon *c, const struct diff_type *t, const struc
 	if (t->e.kind == TYPE_STRING) {
 		/* Its text says more than whether it lies in the heap or in the program. */
 		uint64_t at = v->size == 8 ? diff_canon_load(v->bytes, 8) : 0;
-		bool is_address = at && diff_space_find(&c->space, at, true).kind != PLACE_NONE;
+		bool is_address = at && diff_space_kind(&c->space, at, true) != PLACE_NONE;
 
 		put_mark(&w, false, is_address ? MARK_DYNAMIC : MARK_NUMBER, is_address ? 0 : at, at);
 	} else {

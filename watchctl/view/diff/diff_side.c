@@ -384,7 +384,7 @@ uint64_t diff_back(const struct diff_thread *t, uint32_t i)
 	const struct diff_call *c = &t->call[i];
 
 	if (c->back == DIFF_FAR_BACK)
-		return (uint64_t)(uintptr_t)map64_get(&t->far, i);
+		return (uint64_t)(uintptr_t)map64_get(&t->far, i) & DIFF_POSITION;
 	return c->back == DIFF_NEVER_BACK ? 0 : c->at + c->back;
 }
 

@@ -28,6 +28,8 @@
 
 #define DIFF_COMPACT (1ull << 47) /* of a position: not in the log's events, but of call_merge_position() */
 
+#define DIFF_POSITION ((1ull << 48) - 1) /* what is kept of one */
+
 #define DIFF_NEVER_BACK 0u
 #define DIFF_FAR_BACK UINT32_MAX
 

@@ -349,14 +349,15 @@ static bool hash_result(struct loader *l, const struct open_call *o, const struc
 	return true;
 }
 
-/* Where the call at @index has returned. */
-static bool keep_back(struct diff_thread *d, uint32_t index, uint64_t at)
+/* Where, and how, the call @o has returned. */
+static bool keep_back(struct diff_thread *d, const struct open_call *o, uint64_t at, enum return_how how)
 {
-	struct diff_call *c = &d->call[index];
-	const uint64_t distance = at - c->at;
+	struct diff_call *c = &d->call[o->index];
+	const uint64_t distance = at - o->at;
 
+	c->how = (uint8_t)how;
 	c->back = distance > DIFF_NEVER_BACK && distance < DIFF_FAR_BACK ? (uint32_t)distance : DIFF_FAR_BACK;
-	return c->back != DIFF_FAR_BACK || map64_put(&d->far, index, (void *)(uintptr_t)at);
+	return c->back != DIFF_FAR_BACK || map64_put(&d->far, o->index, (void *)(uintptr_t)at);
 }
 
 struct wc_error *diff_load_return(struct loader *l, const struct return_event *e, uint64_t at)
@@ -378,8 +379,7 @@ struct wc_error *diff_load_return(struct loader *l, const struct return_event *e
 		return err;
 	o = &t->open[--t->nopen];
 	if (o->index != NO_CALL) {
-		place_of(t, o)->call[o->index].how = (uint8_t)e->how;
-		if (!keep_back(place_of(t, o), o->index, at) || !hash_result(l, o, e, &result))
+		if (!keep_back(place_of(t, o), o, at, e->how) || !hash_result(l, o, e, &result))
 			return &wc_enomem;
 	}
 	return close_call(t, o, result, l->tokens.weak);

@@ -16,16 +16,20 @@ static uint64_t frame_of(const struct loading_thread *t, uint64_t addr)
 	return 0;
 }
 
+/* It shows what it points to. */
+static bool is_shown(const struct diff_type *type, const struct call_value *v)
+{
+	if (!type || v->state != VALUE_OK || v->size != 8 || v->to_len > CALL_POINTEE_MAX ||
+	    (v->to_state != VALUE_OK && v->to_state != VALUE_CUT))
+		return false;
+	return type->e.kind == TYPE_POINTER || type->e.kind == TYPE_STRING;
+}
+
 /* The bytes that are shown, a string's NUL byte among them; 0: none. */
 static uint32_t shown(const struct diff_type *type, const struct call_value *v, uint8_t *buf)
 {
 	uint32_t n = v->to_len;
 
-	if (!type || v->state != VALUE_OK || v->size != 8 || n > CALL_POINTEE_MAX ||
-	    (v->to_state != VALUE_OK && v->to_state != VALUE_CUT))
-		return 0;
-	if (type->e.kind != TYPE_POINTER && type->e.kind != TYPE_STRING)
-		return 0;
 	if (n)
 		memcpy(buf, v->to, n);
 	if (type->e.kind == TYPE_STRING && v->to_state == VALUE_OK)
@@ -53,18 +57,15 @@ static bool diff_side_unset_keep(struct diff_thread *d, uint32_t param, const bo
 	return true;
 }
 
-bool diff_load_unset(struct loader *l, const struct loading_thread *t, struct diff_thread *d,
-		     const struct diff_type *type, uint32_t param, const struct call_value *v)
+static bool take_unset(struct loader *l, const struct loading_thread *t, struct diff_thread *d,
+		       const struct diff_type *type, uint32_t param, const struct call_value *v,
+		       uint64_t addr)
 {
 	uint8_t bytes[CALL_POINTEE_MAX + 1];
 	uint32_t n = shown(type, v, bytes);
-	struct unset_view view = { .bytes = bytes, .len = n };
+	struct unset_view view = { .bytes = bytes, .len = n, .addr = addr };
 
-	l->tokens.unset = NULL;
 	if (!n)
-		return true;
-	memcpy(&view.addr, v->bytes, sizeof(view.addr));
-	if (diff_space_find(&l->s->canon.space, view.addr, true).kind != PLACE_STACK)
 		return true;
 	view.frame = frame_of(t, view.addr);
 	view.is_input = type->to_const;
@@ -72,6 +73,19 @@ bool diff_load_unset(struct loader *l, const struct loading_thread *t, struct di
 		return false;
 	l->tokens.unset = l->is_unset;
 	return true;
+}
+
+bool diff_load_unset(struct loader *l, const struct loading_thread *t, struct diff_thread *d,
+		     const struct diff_type *type, uint32_t param, const struct call_value *v)
+{
+	uint64_t addr;
+
+	l->tokens.unset = NULL;
+	if (!is_shown(type, v))
+		return true;
+	memcpy(&addr, v->bytes, sizeof(addr));
+	return diff_space_kind(&l->s->canon.space, addr, true) != PLACE_STACK ||
+	       take_unset(l, t, d, type, param, v, addr);
 }
 
 bool diff_side_unset(const struct diff_thread *t, uint32_t call, uint32_t param, bool *ret)

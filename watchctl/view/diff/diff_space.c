@@ -1,5 +1,5 @@
 /*
- * Spans are kept sorted and without overlaps: a lookup is the last answer, or a binary search. The stack that
+ * Spans are kept sorted and without overlaps: a lookup is the last answer of that part of the addresses, or a binary search. The stack that
  * grows reaches below the mapping that was there when the log told about it; nothing else lies within
  * STACK_GROWTH below it (the kernel keeps a gap of 128 MB and more there).
  */
@@ -70,7 +70,6 @@ static bool cut_out(struct diff_space *s, uint64_t start, uint64_t end)
 static bool add_span(struct diff_space *s, const struct diff_span *span)
 {
 	memset(s->cache, 0, sizeof(s->cache));
-	s->last = 0;
 	if (span->end <= span->start)
 		return true;
 	return cut_out(s, span->start, span->end) && insert_at(s, find_span(s, span->start), span);
@@ -137,7 +136,8 @@ bool diff_space_add_stack(struct diff_space *s, uint64_t start, uint64_t end)
 
 static const struct diff_span *span_of(struct diff_space *s, uint64_t addr)
 {
-	size_t i = s->last;
+	uint32_t *hint = &s->hint[(addr >> 21) & (SPACE_HINTS - 1)];
+	size_t i = *hint;
 
 	if (i < s->n && addr >= s->v[i].start && addr < s->v[i].end)
 		return &s->v[i];
@@ -145,7 +145,7 @@ static const struct diff_span *span_of(struct diff_space *s, uint64_t addr)
 	if (i == s->n)
 		return NULL;
 	if (addr >= s->v[i].start || (s->v[i].kind == PLACE_STACK && s->v[i].start - addr < STACK_GROWTH)) {
-		s->last = i;
+		*hint = (uint32_t)i;
 		return &s->v[i];
 	}
 	return NULL;

@@ -33,6 +33,7 @@ struct diff_module {
 };
 
 #define SPACE_CACHE 4096 /* a power of 2 */
+#define SPACE_HINTS 64u	 /* likewise */
 #define SPACE_SMALL_NUMBERS 0x10000u
 #define SPACE_USER_END (1ull << 47)
 
@@ -40,7 +41,7 @@ struct diff_module {
 struct diff_space {
 	struct diff_span *v; /* by start, without overlaps */
 	size_t n, cap;
-	size_t last; /* the span of the last answer */
+	uint32_t hint[SPACE_HINTS]; /* the span of the last answer in that part of the addresses */
 	struct diff_module *module;
 	size_t nmodules, modules_cap;
 	bool no_offsets; /* the files differ: offsets in modules mean nothing */
@@ -67,6 +68,11 @@ static inline bool diff_space_may_be_address(uint64_t v)
 
 /* @typed: the value is known to be a pointer; else it must lie in something known, or look much like one. */
 struct diff_place diff_space_find(struct diff_space *s, uint64_t addr, bool typed);
+
+static inline enum place_kind diff_space_kind(struct diff_space *s, uint64_t addr, bool typed)
+{
+	return diff_space_may_be_address(addr) ? diff_space_find(s, addr, typed).kind : PLACE_NONE;
+}
 
 /* A number for a code address, the same in every run of the same files; 0: unknown, or they differ. */
 uint64_t diff_space_site(struct diff_space *s, uint64_t addr);
