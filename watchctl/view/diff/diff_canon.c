@@ -472,11 +472,6 @@ void diff_canon_put(struct diff_canon *c, const struct diff_type *t, const struc
 		put_pointee(&w, t, v, flags, is_result);
 }
 
-const struct diff_type *diff_canon_type(const struct diff_canon *c, uint32_t id)
-{
-	return id < CANON_NEAR_TYPES ? c->near[id] : map64_get(&c->types, id);
-}
-
 bool diff_canon_add_task(struct diff_canon *c, int32_t id)
 {
 	uint64_t key = (uint32_t)id;

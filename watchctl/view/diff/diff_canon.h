@@ -78,7 +78,10 @@ bool diff_canon_add_type(struct diff_canon *c, const struct type_event *t);
 bool diff_canon_add_task(struct diff_canon *c, int32_t id);
 
 /* NULL: not reported. */
-const struct diff_type *diff_canon_type(const struct diff_canon *c, uint32_t id);
+static inline const struct diff_type *diff_canon_type(const struct diff_canon *c, uint32_t id)
+{
+	return id < CANON_NEAR_TYPES ? c->near[id] : map64_get(&c->types, id);
+}
 
 /* Appends the tokens of @v, of the type @t. @is_result: it is what a function returned. */
 void diff_canon_put(struct diff_canon *c, const struct diff_type *t, const struct call_value *v,

@@ -10,6 +10,7 @@
 #include "watchctl/trace/calls/call_merge.h"
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/redact.h"
+#include "watchctl/view/diff/diff_canon.h"
 #include "watchctl/view/event/step_value.h"
 
 #define TEXT_MAX \

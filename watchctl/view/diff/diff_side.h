@@ -220,14 +220,18 @@ static inline uint32_t diff_next(const struct diff_thread *t, uint32_t i)
 	return i + diff_size(t, i);
 }
 
+static inline uint64_t diff_exact_leaf(const struct diff_kind *kind, uint32_t params, uint32_t result)
+{
+	return diff_mix(kind->hash, (uint64_t)result << 32 | params);
+}
+
 /* The same of both: all in the subtree is, functions, where they are called from, and strong values. */
 static inline uint64_t diff_exact(const struct diff_thread *t, uint32_t i)
 {
 	const struct diff_inner *inner = diff_inner_of(t, i);
 	const struct diff_call *c = &t->call[i];
 
-	return inner ? inner->exact
-		     : diff_mix(diff_kind_of(t, i)->hash, (uint64_t)c->result << 32 | c->params);
+	return inner ? inner->exact : diff_exact_leaf(diff_kind_of(t, i), c->params, c->result);
 }
 
 /* The same without values; key: function and place of the call alone. */

@@ -42,26 +42,27 @@ static uint64_t fold32(uint64_t h)
 	return (uint32_t)(h ^ h >> 32);
 }
 
-/* The hashes of the subtree of the call at @index, which has ended, become part of those of @parent. */
-static void hand_on(struct diff_thread *d, uint32_t index, struct open_call *parent)
-{
-	const uint64_t exact = diff_exact(d, index);
-	const struct diff_inner *inner = diff_inner_of(d, index);
+/* What an ended subtree hands on to the call around it. */
+struct ended {
+	uint64_t exact;
+	uint32_t shape, weak;
+};
 
+static void hand_on(struct diff_thread *d, const struct ended *e, struct open_call *parent)
+{
 	if (!parent) {
-		d->strong = diff_mix(d->strong, exact);
+		d->strong = diff_mix(d->strong, e->exact);
 		return;
 	}
-	parent->exact = diff_mix(parent->exact, exact);
-	parent->shape =
-		(uint32_t)fold32(diff_mix(parent->shape, inner ? inner->shape : diff_kind_of(d, index)->key));
-	parent->weak = (uint32_t)fold32(diff_mix(parent->weak, d->call[index].weak));
+	parent->exact = diff_mix(parent->exact, e->exact);
+	parent->shape = (uint32_t)fold32(diff_mix(parent->shape, e->shape));
+	parent->weak = (uint32_t)fold32(diff_mix(parent->weak, e->weak));
 }
 
-static bool add_inner(struct diff_thread *d, const struct open_call *o, uint64_t result,
+static bool add_inner(struct diff_thread *d, const struct open_call *o, uint64_t exact,
 		      const struct open_call *parent)
 {
-	struct diff_inner inner = { .exact = diff_mix(o->exact, result),
+	struct diff_inner inner = { .exact = exact,
 				    .shape = o->shape,
 				    .size = (uint32_t)d->n - o->index,
 				    .parent = parent ? parent->index : NO_CALL };
@@ -77,6 +78,7 @@ static struct wc_error *close_call(struct loading_thread *t, const struct open_c
 				   uint64_t weak)
 {
 	struct diff_thread *d = place_of(t, o);
+	struct ended e = { .shape = o->shape };
 	struct open_call *parent;
 	struct diff_call *c;
 
@@ -88,10 +90,15 @@ static struct wc_error *close_call(struct loading_thread *t, const struct open_c
 	parent = parent_in(t, o->in_signals);
 	c = &d->call[o->index];
 	c->result = (uint32_t)fold32(result);
-	c->weak = (uint32_t)fold32(diff_mix(o->weak, weak));
-	if (d->n - o->index > 1 && !add_inner(d, o, result, parent))
-		return &wc_enomem;
-	hand_on(d, o->index, parent);
+	c->weak = e.weak = (uint32_t)fold32(diff_mix(o->weak, weak));
+	/* Not read from where it was just written: that would wait for it. */
+	e.exact = diff_exact_leaf(diff_kind_of(d, o->index), c->params, (uint32_t)fold32(result));
+	if (d->n - o->index > 1) {
+		e.exact = diff_mix(o->exact, result);
+		if (!add_inner(d, o, e.exact, parent))
+			return &wc_enomem;
+	}
+	hand_on(d, &e, parent);
 	return NULL;
 }
 
@@ -428,6 +435,7 @@ struct wc_error *diff_load_signal(struct loader *l, const struct signal_event *e
 {
 	struct loading_thread *t = diff_loading_thread(l, e->pid, e->tid);
 	const struct diff_function *f;
+	struct ended ended = { 0 };
 	struct open_call *parent;
 	struct diff_call *c;
 	struct wc_error *err;
@@ -455,7 +463,9 @@ struct wc_error *diff_load_signal(struct loader *l, const struct signal_event *e
 		return err;
 	c->flags = DIFF_SIGNAL | (t->any_time || f->masked.optional ? DIFF_OPTIONAL : 0);
 	c->kind = kind;
-	hand_on(t->signals, (uint32_t)t->signals->n - 1, parent);
+	ended.exact = diff_exact(t->signals, (uint32_t)t->signals->n - 1);
+	ended.shape = l->s->kind[kind].key;
+	hand_on(t->signals, &ended, parent);
 	return NULL;
 }
 

@@ -134,32 +134,17 @@ bool diff_space_add_stack(struct diff_space *s, uint64_t start, uint64_t end)
 		s, &(struct region_event){ .kind = REGION_STACK, .start = start, .end = end });
 }
 
-static const struct diff_span *span_of(struct diff_space *s, uint64_t addr)
+struct diff_place diff_space_search(struct diff_space *s, uint64_t addr, bool typed)
 {
-	uint32_t *hint = &s->hint[(addr >> 21) & (SPACE_HINTS - 1)];
-	size_t i = *hint;
+	const size_t i = find_span(s, addr);
+	const struct diff_span *span = i < s->n ? &s->v[i] : NULL;
 
-	if (i < s->n && addr >= s->v[i].start && addr < s->v[i].end)
-		return &s->v[i];
-	i = find_span(s, addr);
-	if (i == s->n)
-		return NULL;
-	if (addr >= s->v[i].start || (s->v[i].kind == PLACE_STACK && s->v[i].start - addr < STACK_GROWTH)) {
-		*hint = (uint32_t)i;
-		return &s->v[i];
-	}
-	return NULL;
-}
-
-struct diff_place diff_space_find(struct diff_space *s, uint64_t addr, bool typed)
-{
-	const struct diff_span *span;
-
-	if (!diff_space_may_be_address(addr))
-		return (struct diff_place){ PLACE_NONE, 0, 0 };
-	span = span_of(s, addr);
-	if (span)
+	if (span && addr < span->start)
+		span = span->kind == PLACE_STACK && span->start - addr < STACK_GROWTH ? span : NULL;
+	if (span) {
+		s->hint[diff_space_hint(addr)] = (uint32_t)i;
 		return (struct diff_place){ span->kind, span->module, addr - span->bias };
+	}
 	if (typed || addr >= LOOKS_LIKE_ADDRESS)
 		return (struct diff_place){ PLACE_DYNAMIC, 0, 0 };
 	return (struct diff_place){ PLACE_NONE, 0, 0 };

@@ -66,12 +66,31 @@ static inline bool diff_space_may_be_address(uint64_t v)
 	return v >= SPACE_SMALL_NUMBERS && v < SPACE_USER_END;
 }
 
+/* Which hint is that of @addr. */
+static inline size_t diff_space_hint(uint64_t addr)
+{
+	return (addr >> 21) & (SPACE_HINTS - 1);
+}
+
+/* Of diff_space_find(): what the hints do not know. */
+struct diff_place diff_space_search(struct diff_space *s, uint64_t addr, bool typed);
+
 /* @typed: the value is known to be a pointer; else it must lie in something known, or look much like one. */
-struct diff_place diff_space_find(struct diff_space *s, uint64_t addr, bool typed);
+static inline struct diff_place diff_space_find(struct diff_space *s, uint64_t addr, bool typed)
+{
+	const uint32_t hint = s->hint[diff_space_hint(addr)];
+	const struct diff_span *span = &s->v[hint];
+
+	if (!diff_space_may_be_address(addr))
+		return (struct diff_place){ PLACE_NONE, 0, 0 };
+	if (hint < s->n && addr >= span->start && addr < span->end)
+		return (struct diff_place){ span->kind, span->module, addr - span->bias };
+	return diff_space_search(s, addr, typed);
+}
 
 static inline enum place_kind diff_space_kind(struct diff_space *s, uint64_t addr, bool typed)
 {
-	return diff_space_may_be_address(addr) ? diff_space_find(s, addr, typed).kind : PLACE_NONE;
+	return diff_space_find(s, addr, typed).kind;
 }
 
 /* A number for a code address, the same in every run of the same files; 0: unknown, or they differ. */
