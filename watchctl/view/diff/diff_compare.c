@@ -204,9 +204,33 @@ static bool compare_lists(struct walk *w, const struct lists *l)
 	return (a0 == l->na && b0 == l->nb) || add_gap(w, l, a0, l->na, b0, l->nb);
 }
 
+/* All siblings from @a on are as those from @b on. */
+static bool are_equal(const struct walk *w, uint32_t a, uint32_t end_a, uint32_t b, uint32_t end_b)
+{
+	const struct diff_thread *ta = w->p->a, *tb = w->p->b;
+
+	for (; a < end_a && b < end_b && diff_exact(ta, a) == diff_exact(tb, b); a = diff_next(ta, a))
+		b = diff_next(tb, b);
+	return a == end_a && b == end_b;
+}
+
+/* What is equal at the beginning is passed: *@a and *@b are behind it. */
+static bool pass_equal(struct walk *w, uint32_t *a, uint32_t end_a, uint32_t *b, uint32_t end_b)
+{
+	const struct diff_thread *ta = w->p->a, *tb = w->p->b;
+
+	while (*a < end_a && *b < end_b && diff_exact(ta, *a) == diff_exact(tb, *b)) {
+		if (!add_equal(w, *a, *b))
+			return false;
+		*a = diff_next(ta, *a);
+		*b = diff_next(tb, *b);
+	}
+	return true;
+}
+
 /*
  * The siblings from @a on to before @end_a, and likewise of b, that calls @in_a and @in_b have made: equal
- * ones at the beginning are passed, the others aligned.
+ * ones at the beginning are passed, the others aligned. Where only one differs, that needs no list of them.
  */
 static bool compare_siblings(struct walk *w, uint32_t a, uint32_t end_a, uint32_t in_a, uint32_t b,
 			     uint32_t end_b, uint32_t in_b)
@@ -214,14 +238,18 @@ static bool compare_siblings(struct walk *w, uint32_t a, uint32_t end_a, uint32_
 	const struct diff_thread *ta = w->p->a, *tb = w->p->b;
 	struct lists l = { .in_a = in_a, .in_b = in_b };
 
-	while (a < end_a && b < end_b && diff_exact(ta, a) == diff_exact(tb, b)) {
-		if (!add_equal(w, a, b))
+	if (!pass_equal(w, &a, end_a, &b, end_b))
+		return false;
+	if (a == end_a && b == end_b)
+		return true;
+	if (a < end_a && b < end_b && diff_kind_of(ta, a)->key == diff_kind_of(tb, b)->key &&
+	    are_equal(w, diff_next(ta, a), end_a, diff_next(tb, b), end_b)) {
+		if (!visit(w, a, b))
 			return false;
 		a = diff_next(ta, a);
 		b = diff_next(tb, b);
+		return pass_equal(w, &a, end_a, &b, end_b);
 	}
-	if (a == end_a && b == end_b)
-		return true;
 	l.cut_a = in_a == NO_CALL ? w->c->a->cut : is_unfinished(ta, in_a);
 	l.cut_b = in_b == NO_CALL ? w->c->b->cut : is_unfinished(tb, in_b);
 	if (!list_siblings(ta, a, end_a, &w->index_a, &w->index_a_cap, &l.na) ||
