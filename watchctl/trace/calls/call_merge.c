@@ -46,7 +46,8 @@ static void go_on_at(struct call_merge *m, uint64_t time_ns)
 	if (time_ns <= m->heap[0].time_ns)
 		return;
 	m->heap[0].time_ns = time_ns;
-	sift_down(m);
+	if (m->n > 1)
+		sift_down(m);
 }
 
 static int by_time(const void *a, const void *b)
@@ -323,16 +324,19 @@ static uint32_t function_of(const struct merge_value *v)
 	return call_word_function(v->word);
 }
 
-void call_merge_put_parameters(struct call_merge *m, struct merge_thread *t, struct call_event *c)
+static bool has_values(const struct merge_thread *t)
+{
+	return t->value_at < t->nvalues && t->value[t->value_at].at == t->at;
+}
+
+static void put_parameters(struct call_merge *m, struct merge_thread *t, struct call_event *c)
 {
 	const struct merge_function *f = typed_function(m, c->function);
 	const uint64_t *value[FUNCTION_PARAMS_MAX] = { 0 };
 	const struct merge_value *to[FUNCTION_PARAMS_MAX] = { 0 };
 	size_t len = 0, n = 0;
 
-	c->values = NULL;
-	c->values_len = 0;
-	for (; t->value_at < t->nvalues && t->value[t->value_at].at == t->at; t->value_at++) {
+	for (; has_values(t); t->value_at++) {
 		const struct merge_value *v = &t->value[t->value_at];
 		const uint32_t number = number_of(v);
 
@@ -355,6 +359,14 @@ void call_merge_put_parameters(struct call_merge *m, struct merge_thread *t, str
 		c->values = m->values;
 		c->values_len = (uint32_t)len;
 	}
+}
+
+void call_merge_put_parameters(struct call_merge *m, struct merge_thread *t, struct call_event *c)
+{
+	c->values = NULL;
+	c->values_len = 0;
+	if (has_values(t))
+		put_parameters(m, t, c);
 }
 
 void call_merge_put_result(struct call_merge *m, struct merge_thread *t, struct return_event *r)

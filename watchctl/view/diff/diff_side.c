@@ -25,8 +25,6 @@
 #include "watchctl/view/diff/diff_side_impl.h"
 #include "watchctl/view/event/log_symbols.h"
 
-#define PROGRESS_EVENTS 256u
-
 /* Threads */
 
 static struct diff_thread *add_thread(struct diff_side *s, int32_t pid, int32_t tid)
@@ -279,7 +277,7 @@ static struct wc_error *read_all(struct loader *l)
 			err = diff_side_take(l, &e);
 		if (err)
 			return err;
-		if (l->scope->progress && !s->compact && s->events % PROGRESS_EVENTS == 0)
+		if (l->scope->progress && !s->compact && s->events % DIFF_PROGRESS_EVENTS == 0)
 			progress_at(l->scope->progress, tracelog_progress(s->log));
 	}
 	if (!err && !tracelog_missed(s->log, NULL))

@@ -140,7 +140,7 @@ struct wc_error *diff_load_compact(struct loader *l, uint64_t before_ns)
 			s->first_ns = e->time_ns;
 		s->last_ns = e->time_ns;
 		err = take_call(l, e);
-		if (l->scope->progress)
+		if (l->scope->progress && s->events % DIFF_PROGRESS_EVENTS == 0)
 			progress_at(l->scope->progress, call_merge_progress(s->compact));
 	}
 	return err;

@@ -22,6 +22,8 @@ struct open_call {
 	bool begins_scope;
 };
 
+#define DIFF_PROGRESS_EVENTS 256u /* progress is told each so many */
+
 #define CLOSED_CALLS 64u /* a thread is seen a little later than it was created */
 
 struct closed_call {
