@@ -20,60 +20,47 @@ static size_t mapped_len(size_t cap, size_t size)
 	return (cap * size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 }
 
-/* Addresses of @len bytes from a huge page's beginning on, with no memory behind them yet. NULL: there are none. */
-static uint8_t *reserve(size_t len)
+/* @len bytes from a huge page's beginning on; NULL: there are none. */
+static void *map_huge(size_t len)
 {
-	uint8_t *p =
-		mmap(NULL, len + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	size_t before;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	/* cppcheck-suppress invalidFunctionArg ; there is no file behind it */
+	uint8_t *whole = mmap(NULL, len + HUGE_PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+	const size_t before = -(uintptr_t)whole & (HUGE_PAGE - 1);
+	uint8_t *at = whole + before;
 
-	if (p == MAP_FAILED)
+	if (whole == MAP_FAILED)
 		return NULL;
-	before = -(uintptr_t)p & (HUGE_PAGE - 1);
+	munmap(at + len, HUGE_PAGE - before);
 	if (before)
-		munmap(p, before);
-	munmap(p + before + len, HUGE_PAGE - before);
-	return p + before;
-}
-
-static void *map_new(uint8_t *at, size_t len, void *items, size_t used)
-{
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-
-	if (mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
-		return NULL;
+		munmap(whole, before);
 	madvise(at, len, MADV_HUGEPAGE);
-	if (used)
-		memcpy(at, items, used);
-	free(items);
 	return at;
 }
 
 bool diff_array_grow(void **items, size_t *cap, size_t size)
 {
 	size_t want = *cap ? *cap * 2 : 8, len = mapped_len(want, size);
-	uint8_t *at;
-	void *bigger;
+	void *at;
 
 	if (want > SIZE_MAX / 4 / size)
 		return false;
 	if (!is_mapped(want, size))
 		return vec_reserve(items, cap, want, size);
-	at = reserve(len);
+	at = map_huge(len);
 	if (!at)
 		return false;
-	if (is_mapped(*cap, size)) {
-		/* In one call: what was moved and what is new must be one mapping, or it does not move again. */
-		bigger = mremap(*items, mapped_len(*cap, size), len, MREMAP_MAYMOVE | MREMAP_FIXED, at);
-		bigger = bigger == MAP_FAILED ? NULL : bigger;
-	} else {
-		bigger = map_new(at, len, *items, *cap * size);
-	}
-	if (!bigger) {
+	if (!is_mapped(*cap, size)) {
+		if (*items)
+			memcpy(at, *items, *cap * size);
+		free(*items);
+	} else if (mremap(*items, mapped_len(*cap, size), len, MREMAP_MAYMOVE | MREMAP_FIXED, at) ==
+		   MAP_FAILED) {
+		/* Of one mapping, in one call: one that is made of several does not move again. */
 		munmap(at, len);
 		return false;
 	}
-	*items = bigger;
+	*items = at;
 	*cap = want;
 	return true;
 }
