@@ -1,8 +1,9 @@
-"""What `watchctl trace` costs: entry and exit of an empty function, recorded and switched off; beside it uftrace, a uprobe with a uretprobe,
-and `watchctl step`; the log's bytes for a call, and how many calls a second are read; and whole programs.
+"""What `watchctl trace` costs: entry and exit of an empty function, recorded and switched off, against two rdtsc and two stores of 16 bytes (the
+floor) on the same machine; beside it XRay, uftrace, a uprobe with a uretprobe, and `watchctl step`; the log's bytes for a call, and how many
+calls a second are read; whole programs; and redis-server under load, beside perf.
 
-The function's program measures itself: the median of its rounds, of so few calls that the buffer has room for all. "more": than the plain
-call of the same run.
+The function's program measures itself, floor and call in the same process: the median of its rounds. Of so few calls that there is room for all
+in memory that was used before; in the pause behind a round the reader takes them. "into fresh memory" are more. "more": than the plain call.
 """
 
 import argparse
@@ -10,12 +11,16 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import tempfile
 import time
 
 LIMIT_S = 300
+HERE = os.path.dirname(os.path.abspath(__file__))
+BURST, BURSTS, PAUSE_MS = 40_000, 25, 50  # calls that the memory holds which is there from the beginning, of two threads
+REDIS_PORT = 7399
 PROGRAMS = {
     "jq": ("jq,libjq.so.1", "jq", "-n", "[range(2000)] | map(. * 2) | add"),
     "python3": ("python3.11", "/usr/bin/python3.11", "-I", "-c", "import json; json.dumps({i: i * i for i in range(20000)})"),
@@ -41,12 +46,37 @@ def plain(program, calls, rounds):
     return statistics.median(times(run(program, calls, rounds).stdout))
 
 
+def compiled(folder, name, compiler, *options):
+    """compile_calls.c; None: there is no such compiler."""
+    program = os.path.join(folder, name)
+    source = os.path.join(HERE, "compile_calls.c")
+    done = shutil.which(compiler) and run(compiler, "-O2", *options, source, "-lpthread", "-o", program)
+    return program if done and not done.returncode else None
+
+
+def call_and_floor(rounds, *command):
+    """Medians of ns for a call, and for two rdtsc and two stores; and what the last run has said."""
+    done = [run(*command) for _ in range(rounds)]
+    return *(statistics.median(float(re.search(rf"^{name} ([\d.]+)", d.stdout, re.M).group(1)) for d in done) for name in ("call", "floor")), done[-1].stderr
+
+
+def in_a_burst(o, program, threads, log):
+    """ns of a recorded call, of the floor, bytes of the log for one, calls that were lost."""
+    words = [o.watchctl, "trace", "--max-rate", 0, "--function", "leaf", "-o", log, "--force", "--", program, threads, BURST, BURSTS, PAUSE_MS]
+    ns, floor, said = call_and_floor(1, *words)
+    _, recorded, lost, _ = counts(said)
+    return ns, floor, size_of(log) / recorded, lost
+
+
+def size_of(log):
+    return sum(os.path.getsize(os.path.join(log, f)) for f in os.listdir(log))
+
+
 def traced(watchctl, options, program, calls, rounds, log):
     """ns of a call, bytes of the log for one, calls that were lost."""
     done = run(watchctl, "trace", *options, "--function", "site", "--buffer", "1G", "-o", log, "--force", "--", program, calls, rounds)
     _, recorded, lost, _ = counts(done.stderr)
-    size = sum(os.path.getsize(os.path.join(log, f)) for f in os.listdir(log))
-    return statistics.median(times(done.stdout)), size / max(recorded, 1), lost
+    return statistics.median(times(done.stdout)), size_of(log) / max(recorded, 1), lost
 
 
 def uftrace(program, calls, rounds, folder):
@@ -84,26 +114,33 @@ def stepped(watchctl, program, folder):
     return (took[1] - took[0]) / 2000 * 1e9
 
 
-def row(rows, name, ns, floor, rest=""):
+def row(rows, name, ns, plain_ns, floor, rest=""):
     if ns is None:
-        print(f"{name:26}  skipped")
+        print(f"{name:30}  skipped")
         return
-    rows[name] = {"ns": ns, "more_ns": ns - floor}
-    print(f"{name:26}{ns:10.1f}{ns - floor:10.1f}  {rest}", flush=True)
+    rows[name] = {"ns": ns, "more_ns": ns - plain_ns, "of_floor": ns / floor}
+    print(f"{name:30}{ns:10.1f}{ns - plain_ns:10.1f}{ns / floor:10.2f}  {rest}", flush=True)
 
 
 def one_call(o, folder):
     rows, log = {}, os.path.join(folder, "log")
-    floor = plain(o.calls, 50_000_000, o.rounds)
-    print(f"a call, plain: {floor:.2f} ns\n{'entry and exit':26}{'ns':>10}{'more':>10}")
-    for name, options, calls in (("recorded", ["--max-rate", 0], 200_000), ("recorded, --args", ["--max-rate", 0, "--args"], 100_000),
+    program = compiled(folder, "calls", "gcc")
+    bare, floor, _ = call_and_floor(o.rounds, program, 1, 2_000_000)
+    print(f"a call, plain: {bare:.2f} ns; two rdtsc and two stores: {floor:.2f} ns\n{'entry and exit':30}{'ns':>10}{'more':>10}{'of floor':>10}")
+    for threads in 1, 2:
+        ns, floor_then, size, lost = in_a_burst(o, program, threads, log)
+        row(rows, f"recorded{', 2 threads' if threads == 2 else ''}", ns, bare, floor_then, f"{size:.0f} bytes of log, {lost} lost")
+    for name, options, calls in (("recorded, into fresh memory", ["--max-rate", 0], 200_000), ("recorded, --args", ["--max-rate", 0, "--args"], 100_000),
                                  ("switched off", ["--max-rate", 1], 5_000_000)):
         ns, size, lost = traced(o.watchctl, options, o.calls, calls, o.rounds, log)
-        row(rows, name, ns, floor, "" if name == "switched off" else f"{size:.0f} bytes of log, {lost} lost")
-    row(rows, "uftrace -P", uftrace(o.calls, 200_000, o.rounds, folder), floor)
-    row(rows, "uprobe + uretprobe", uprobes(o.calls, 200_000, o.rounds), floor)
-    row(rows, "watchctl step", stepped(o.watchctl, o.calls, folder), floor)
-    return {"plain_ns": floor, **rows}
+        row(rows, name, ns, bare, floor, "" if name == "switched off" else f"{size:.0f} bytes of log, {lost} lost")
+    xray = compiled(folder, "calls-xray", "clang-19", "-fxray-instrument", "-fxray-instruction-threshold=1")
+    settings = "XRAY_OPTIONS=patch_premain=true xray_mode=xray-fdr xray_logfile_base=" + os.path.join(folder, "xray-")
+    row(rows, "XRay, flight recorder", xray and call_and_floor(o.rounds, "env", settings, xray, 1, 2_000_000)[0], bare, floor)
+    row(rows, "uftrace -P", uftrace(o.calls, 200_000, o.rounds, folder), bare, floor)
+    row(rows, "uprobe + uretprobe", uprobes(o.calls, 200_000, o.rounds), bare, floor)
+    row(rows, "watchctl step", stepped(o.watchctl, o.calls, folder), bare, floor)
+    return {"plain_ns": bare, "floor_ns": floor, **rows}
 
 
 def reading(o, folder):
@@ -141,6 +178,43 @@ def whole_programs(o, folder):
     return rows
 
 
+def requests(rounds):
+    """SET requests a second of a server that runs."""
+    said = [run("redis-benchmark", "-p", REDIS_PORT, "-t", "set", "-n", 300_000, "-P", 16, "-q").stdout for _ in range(rounds)]
+    return statistics.median(float(re.findall(r"([\d.]+) requests per second", text)[-1]) for text in said)
+
+
+def redis(o, folder):
+    rows = {}
+    if not shutil.which("redis-server") or not shutil.which("redis-benchmark"):
+        return rows
+    server = subprocess.Popen(["redis-server", "--port", str(REDIS_PORT), "--save", "", "--appendonly", "no", "--dir", folder], stdout=subprocess.DEVNULL)
+    try:
+        while run("redis-cli", "-p", REDIS_PORT, "ping").stdout.strip() != "PONG":
+            time.sleep(0.05)
+        print(f"\n{'redis-server, SET -P 16':34}{'requests/s':>12}{'of plain':>10}")
+        for name, *words in (("plain",), ("all functions traced", o.watchctl, "trace", "-p", server.pid, "-o", os.path.join(folder, "redis.log")),
+                             ("perf record -g", "perf", "record", "-g", "-p", server.pid, "-o", os.path.join(folder, "perf.data"))):
+            if words and not shutil.which(words[0]):
+                continue
+            tracer = subprocess.Popen([str(w) for w in words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) if words else None
+            if tracer and "watchctl" in str(words[0]):
+                while "traced in" not in tracer.stderr.readline():
+                    pass
+            elif tracer:
+                time.sleep(1)
+            rows[name] = requests(o.rounds)
+            said = ""
+            if tracer:
+                tracer.send_signal(signal.SIGINT)
+                said = next((line for line in tracer.communicate()[1].splitlines() if " recorded, " in line), "")
+            print(f"{name:34}{rows[name]:12.0f}{rows[name] / rows['plain']:10.2f}  {said[said.find(':') + 2:said.find(';')] if said else ''}", flush=True)
+    finally:
+        server.kill()
+        server.wait()
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--watchctl", required=True)
@@ -149,7 +223,8 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = {"call": one_call(options, folder), "reading": reading(options, folder), "programs": whole_programs(options, folder)}
+        found = {"call": one_call(options, folder), "reading": reading(options, folder), "programs": whole_programs(options, folder),
+                 "redis": redis(options, folder)}
     if options.json:
         with open(options.json, "w", encoding="utf-8") as f:
             json.dump(found, f, indent=1)
