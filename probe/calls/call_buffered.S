@@ -37,6 +37,8 @@ probe_fn.call_buffered:
 	mov	probe_shared(%rip), %rdx
 	mov	SHARED_CALLS_AT(%rdx), %rdx
 	mov	SITE_ID(%rcx), %eax
+	cmpb	$CALL_OFF_IGNORED, CALL_OFF_AT(%rdx,%rax)
+	je	.Ldone
 	cmpb	$0, CALL_OFF_AT(%rdx,%rax)
 	je	.Lrecord
 	mov	SITE_COUNTER(%rcx), %rdx

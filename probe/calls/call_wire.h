@@ -56,6 +56,12 @@ struct call_thread_place {
 #define CALL_NEIGHBOURS \
 	8u /* places that a thread may have, from its own on: threads there record slower, but do */
 
+enum call_off {
+	CALL_ON = 0,
+	CALL_COUNTED = 1, /* not recorded, but counted in its struct probe_counter */
+	CALL_IGNORED = CALL_OFF_IGNORED,
+};
+
 enum call_chunk_state {
 	CALL_CHUNK_FREE = 0,
 	CALL_CHUNK_CLAIMED = 1, /* whose it is, is being written */

@@ -318,6 +318,7 @@ def test_packaged_programs_print_what_they_print_without(name, tmp_path):
     (["stray"], 2, "takes no"),
     (["--function", "is_evem", "--", "@"], 5, "did you mean is_even"),
     (["--in", "libnothing.so", "--", "@"], 5, "--pending"),
+    (["--in", "libc.so.6", "--in", "libnothing.so", "--", "@"], 5, "no module libnothing.so"),
     (["--min-size", "1M", "--", "@"], 5, "no function of the program itself"),
     (["-p", "999999999"], 3, "no process"),
 ])

@@ -147,7 +147,7 @@ static void say_begun(const struct call_trace *t)
 	if (c.exits_refused)
 		output_say(
 			NULL,
-			"%zu place%s that leave a function cannot be patched: calls that end there end when the caller goes on",
+			"%zu place%s where functions are left cannot be patched: calls that end there end when the caller goes on",
 			c.exits_refused, plural(c.exits_refused));
 }
 

@@ -19,6 +19,7 @@ void call_functions_deinit(struct call_functions *f)
 	free(f->file);
 	free(f->function);
 	free(f->site);
+	free(f->module_found);
 	map64_deinit(&f->by_addr);
 }
 
@@ -47,15 +48,32 @@ static uint32_t file_of(struct call_functions *f, const struct module *m, bool i
 	return (uint32_t)(f->nfiles - 1);
 }
 
-static bool is_selected_module(const struct call_selection *s, const struct module_list *all,
+static bool is_selected_module(struct call_functions *f, const struct module_list *all,
 			       const struct module *m)
 {
+	const struct call_selection *s = &f->selection;
+	bool ret = false;
+
 	if (!s->nmodules)
 		return m->is_program;
+	if (!f->module_found)
+		f->module_found = calloc(s->nmodules, sizeof(*f->module_found));
+	if (!f->module_found) {
+		f->failed = true;
+		return false;
+	}
 	for (size_t i = 0; i < s->nmodules; i++)
 		if (module_by_name(all, s->module[i]) == m)
-			return true;
-	return false;
+			ret = f->module_found[i] = true;
+	return ret;
+}
+
+const char *call_functions_missing_module(const struct call_functions *f)
+{
+	for (size_t i = 0; i < f->selection.nmodules; i++)
+		if (!f->module_found || !f->module_found[i])
+			return f->selection.module[i];
+	return NULL;
 }
 
 /* Libraries that have functions which leave otherwise than by returning. */
@@ -74,7 +92,7 @@ static bool may_leave(const struct module *m)
 bool call_functions_wants_module(struct call_functions *f, const struct module_list *all,
 				 const struct module *m)
 {
-	const bool selected = is_selected_module(&f->selection, all, m);
+	const bool selected = is_selected_module(f, all, m);
 
 	if (!selected && !may_leave(m))
 		return false;

@@ -90,8 +90,9 @@ struct call_functions {
 	uint64_t restorer[CALL_RESTORERS]; /* in the process: where signal handlers return to */
 	size_t nrestorers;
 	size_t refused_entries, refused_exits;
-	char why[120]; /* of the first refusal */
-	bool failed;   /* memory ran out */
+	bool *module_found; /* of each of selection.module; owned; NULL: none yet */
+	char why[120];	    /* of the first refusal */
+	bool failed;	    /* memory ran out */
 	/* Of the last function that was asked for: */
 	const struct map_function *last;
 	bool last_wanted, last_extra;
@@ -99,6 +100,9 @@ struct call_functions {
 };
 
 void call_functions_deinit(struct call_functions *f); /* accepts zeros but for the selection */
+
+/* One of selection.module that is not in the process; NULL: all are. */
+const char *call_functions_missing_module(const struct call_functions *f);
 
 /* See struct patch_taker. */
 bool call_functions_wants_module(struct call_functions *f, const struct module_list *all,

@@ -408,21 +408,21 @@ struct wc_error *call_records_take(struct call_records *r, const struct probe_re
 	return site && rec->kind == PROBE_RECORD_CALL ? take(r, site, &p, time_ns, tid) : NULL;
 }
 
-/* Its entry is only counted any more; and so are its ends, once all calls of it that were recorded have ended. */
+/* Its entry is only counted any more. So are its ends, if calls are known by these, see times_called(), once those that were recorded are over. */
 static void switch_off(struct call_records *r, uint32_t function)
 {
 	const struct call_functions *all = r->functions;
 	struct call_function *f = &all->function[function];
 
 	if (!f->is_off)
-		r->switch_off(r->switch_off_ctx, f->entry);
+		r->switch_site(r->switch_ctx, f->entry, CALL_COUNTED);
 	f->is_off = true;
 	if (f->open || f->ends_off)
 		return;
 	f->ends_off = true;
 	for (uint32_t i = 0; i < all->nsites; i++)
-		if (all->site[i].function == function && all->site[i].counter)
-			r->switch_off(r->switch_off_ctx, i);
+		if (all->site[i].function == function && all->site[i].counter && i != f->entry)
+			r->switch_site(r->switch_ctx, i, f->loops_to_start ? CALL_COUNTED : CALL_IGNORED);
 }
 
 struct wc_error *call_records_take_passed(struct call_records *r, const struct call_passed *c,

@@ -30,9 +30,8 @@ struct call_records {
 	struct call_files *files; /* where calls go; NULL: they are events. Not owned */
 	uint64_t
 		max_rate; /* of buffers: calls of a function between two looks; what is more is not recorded. 0: all */
-	/* A site is to be only counted from now on. */
-	void (*switch_off)(void *ctx, uint32_t site);
-	void *switch_off_ctx;
+	void (*switch_site)(void *ctx, uint32_t site, enum call_off to);
+	void *switch_ctx;
 	struct track *track;
 	struct map64 met; /* threads: tid -> not NULL */
 	struct call_thread *thread;

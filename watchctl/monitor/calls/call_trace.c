@@ -137,11 +137,11 @@ static struct wc_error *call(void *ctx, const struct call_passed *c, uint64_t ti
 	return call_records_take_passed(&t->records, c, time_ns, tid);
 }
 
-static void switch_off(void *ctx, uint32_t site)
+static void switch_site(void *ctx, uint32_t site, enum call_off to)
 {
 	const struct call_trace *t = ctx;
 
-	patch_session_switch_off(t->session, site);
+	patch_session_switch(t->session, site, to);
 }
 
 static struct wc_error *pumped(void *ctx, bool last, bool *enough)
@@ -221,18 +221,24 @@ static struct wc_error *report_range(struct call_trace *t, enum range_what what)
 	return put(t, &e);
 }
 
-static struct wc_error *none_traced(const struct call_trace *t)
+static struct wc_error *check_chosen(const struct call_trace *t)
 {
+	const char *missing = call_functions_missing_module(&t->functions);
 	struct call_trace_counts c;
 
 	call_trace_so_far(t, &c);
-	if (c.functions || t->options.pending)
+	if (t->options.pending)
+		return NULL;
+	if (missing)
+		return wc_error_new(
+			WC_ENAME, "process %d has no module %s; --pending waits for one that is loaded later",
+			t->records.pid, missing);
+	if (c.functions)
 		return NULL;
 	if (!c.entries_refused)
 		return wc_error_new(
 			WC_ENAME,
-			"no function of %s in process %d is chosen; --in MODULE chooses a library's, and "
-			"--pending waits for one that is loaded later",
+			"no function of %s in process %d is chosen; --in MODULE chooses a library's",
 			t->options.selection.nmodules ? "these modules" : "the program itself",
 			t->records.pid);
 	return wc_error_new(WC_ENOTSUP, "none of the %zu function%s can be traced: %s", c.entries_refused,
@@ -342,15 +348,15 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 	if (!err)
 		err = call_probes_image(o->args ? CALL_PROBES_RINGS : CALL_PROBES_BUFFERS, &t->image);
 	t->records.max_rate = o->max_rate;
-	t->records.switch_off = switch_off;
-	t->records.switch_off_ctx = t;
+	t->records.switch_site = switch_site;
+	t->records.switch_ctx = t;
 	if (!err)
 		err = make_query(t);
 	if (!err)
 		err = open_session(t);
 	if (!err) {
 		t->records.pid = patch_session_pid(t->session);
-		err = none_traced(t);
+		err = check_chosen(t);
 	}
 	if (!err)
 		err = begin(t);

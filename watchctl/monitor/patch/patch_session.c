@@ -296,9 +296,9 @@ pid_t patch_session_pid(const struct patch_session *s)
 	return s->pid;
 }
 
-void patch_session_switch_off(struct patch_session *s, uint32_t site)
+void patch_session_switch(struct patch_session *s, uint32_t site, enum call_off to)
 {
-	call_buffers_switch_off(s->buffers, site);
+	call_buffers_switch(s->buffers, site, to);
 }
 
 /* Running */

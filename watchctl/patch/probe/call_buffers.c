@@ -78,10 +78,10 @@ uint64_t call_buffers_unfinished(const struct call_buffers *b)
 	return b->unfinished;
 }
 
-void call_buffers_switch_off(struct call_buffers *b, uint32_t site)
+void call_buffers_switch(struct call_buffers *b, uint32_t site, enum call_off to)
 {
 	if (site < CALL_SITES)
-		__atomic_store_n(&b->shared->off[site], 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&b->shared->off[site], (uint8_t)to, __ATOMIC_RELAXED);
 }
 
 /* Chunks that are there since the last time */

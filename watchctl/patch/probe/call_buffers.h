@@ -36,8 +36,8 @@ struct wc_error *call_buffers_read(struct call_buffers *b, enum call_order order
 /* Threads, as the program numbers them, of which nothing is left to read: where @is_gone says that one has ended, its place is free again. */
 void call_buffers_sweep(struct call_buffers *b, bool (*is_gone)(void *ctx, uint32_t tid), void *ctx);
 
-/* A site that is only counted from now on, in its struct probe_counter. */
-void call_buffers_switch_off(struct call_buffers *b, uint32_t site);
+/* What is done at a site from now on. */
+void call_buffers_switch(struct call_buffers *b, uint32_t site, enum call_off to);
 
 /* Slots that were taken and not written: the thread has left the trampoline by a jump, or ended in it. */
 uint64_t call_buffers_unfinished(const struct call_buffers *b);
