@@ -56,7 +56,7 @@ struct wc_error *call_records_take(struct call_records *r, const struct probe_re
 				   pid_t tid);
 
 /* The same of buffers: of each thread in the order of time. */
-struct wc_error *call_records_take_passed(struct call_records *r, const struct call_passed *p,
+struct wc_error *call_records_take_passed(struct call_records *r, const struct call_passed *c,
 					  uint64_t time_ns, pid_t tid);
 
 /* Tells the functions that are traced and were not told yet: calls that go into files can be read only then. */

@@ -30,7 +30,7 @@ struct buffered_thread {
 
 struct call_buffers {
 	struct call_shared *shared;
-	char *chunks;
+	uint64_t chunks_at; /* of the chunks, from @shared on */
 	uint32_t nchunks, chunk_bytes, nslots;
 	uint64_t chunk_at;	     /* as the program has it */
 	struct buffered_thread **of; /* of each chunk: whose it is; NULL: nobody's that we know */
@@ -51,7 +51,7 @@ struct call_buffers *call_buffers_new(const struct probe_place *p)
 	b->chunk_bytes = p->calls->chunk_bytes;
 	b->chunk_at = p->calls->chunk_at;
 	b->nslots = call_chunk_slots(b->chunk_bytes);
-	b->chunks = (char *)p->calls + (b->chunk_at - p->calls_at);
+	b->chunks_at = b->chunk_at - p->calls_at;
 	b->of = calloc(b->nchunks, sizeof(*b->of));
 	if (b->of)
 		return b;
@@ -171,9 +171,14 @@ static bool find_chunks(struct call_buffers *b)
 
 /* Reading */
 
+static char *chunk_memory(const struct call_buffers *b, uint32_t chunk)
+{
+	return (char *)b->shared + b->chunks_at + (uint64_t)chunk * b->chunk_bytes;
+}
+
 static const struct call_slot *slot_at(const struct call_buffers *b, uint32_t chunk, uint32_t i)
 {
-	return (const struct call_slot *)(const void *)(b->chunks + (uint64_t)chunk * b->chunk_bytes) + i;
+	return (const struct call_slot *)(const void *)chunk_memory(b, chunk) + i;
 }
 
 /* With zeros in it. */
@@ -184,7 +189,7 @@ static void give_back(struct call_buffers *b, struct buffered_thread *t)
 	t->at = 0;
 	t->stuck_ns = 0;
 	b->of[i] = NULL;
-	memset(b->chunks + (uint64_t)i * b->chunk_bytes, 0, b->nslots * sizeof(struct call_slot));
+	memset(chunk_memory(b, i), 0, b->nslots * sizeof(struct call_slot));
 	__atomic_store_n(&b->shared->chunk[i].state, CALL_CHUNK_FREE, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&b->shared->nfree, 1, __ATOMIC_RELEASE);
 }
@@ -294,15 +299,16 @@ static struct wc_error *read_chunk(const struct call_buffers *b, struct buffered
 {
 	const struct call_slot *s = t->next, *end = s + (b->nslots - t->at);
 	struct wc_error *err = NULL;
+	struct call_passed c;
 	uint64_t place;
 
 	for (; s < end && !err && (place = __atomic_load_n(&s->place, __ATOMIC_ACQUIRE)) && s->tsc <= until;
 	     s++) {
-		const struct call_passed c = { .tsc = s->tsc,
-					       .sp = call_slot_sp(place),
-					       .return_address = s->return_address,
-					       .tid = t->tid,
-					       .site = call_slot_site(place) };
+		c = (struct call_passed){ .tsc = s->tsc,
+					  .sp = call_slot_sp(place),
+					  .return_address = s->return_address,
+					  .tid = t->tid,
+					  .site = call_slot_site(place) };
 
 		__builtin_prefetch(s + AHEAD);
 		err = take(ctx, &c);
