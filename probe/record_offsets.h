@@ -1,6 +1,6 @@
 /*
  * record_offsets - where assembly finds what it needs to count and to write a record: members of the structs of probe/wire.h, which
- * checks these numbers. For entry.S, call_entry.S and record_value.S.
+ * checks these numbers. For entry.S, call_buffered.S and record_value.S.
  */
 #ifndef PROBE_RECORD_OFFSETS_H
 #define PROBE_RECORD_OFFSETS_H
@@ -8,7 +8,6 @@
 #define SITE_COUNTER 24
 #define SITE_ID 32
 #define COUNTER_LOST 8
-#define COUNTER_UNTIL 16
 #define SHARED_FLAGS 0
 #define SHARED_TALLY_MASK 4
 #define SHARED_NRINGS 8

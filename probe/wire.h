@@ -173,7 +173,7 @@ enum probe_shared_flags {
 	PROBE_NO_SYSCALLS =
 		2, /* a filter of the program's (seccomp) may kill it for ours: probe_read() reads nothing */
 	PROBE_RDPID = 4,      /* the processor has that, and it gives the number of the CPU */
-	PROBE_FAST_CALLS = 8, /* tid_at is known: call_entry.S and record_value.S may do all by themselves */
+	PROBE_FAST_CALLS = 8, /* tid_at is known: record_value.S may do all by itself */
 	PROBE_TALLIED = 16,   /* tid_at is known, and there are tallies */
 };
 
@@ -209,7 +209,6 @@ _Static_assert(__builtin_offsetof(struct probe_shared, vector_bytes) == 28 &&
 /* probe/record_offsets.h has these by number. */
 _Static_assert(__builtin_offsetof(struct probe_site, id) == 32 &&
 		       __builtin_offsetof(struct probe_counter, lost) == 8 &&
-		       __builtin_offsetof(struct probe_counter, until) == 16 &&
 		       __builtin_offsetof(struct probe_shared, nrings) == 8 &&
 		       __builtin_offsetof(struct probe_shared, slots) == 12 &&
 		       __builtin_offsetof(struct probe_shared, tid_at) == 16 &&
@@ -223,7 +222,7 @@ _Static_assert(__builtin_offsetof(struct probe_site, id) == 32 &&
 		       __builtin_offsetof(struct probe_shared, tally) == 8320 &&
 		       __builtin_offsetof(struct probe_tally, count_at) == 8 &&
 		       sizeof(struct probe_tally) == 16,
-	       "as call_entry.S, call_buffered.S, entry.S and record_value.S have them");
+	       "as call_buffered.S, entry.S and record_value.S have them");
 
 enum probe_record_kind {
 	PROBE_RECORD_VALUE = 1, /* word[0]: the value */
@@ -268,7 +267,7 @@ _Static_assert(__builtin_offsetof(struct probe_slot, kind) == 6 &&
 		       __builtin_offsetof(struct probe_slot, reserved) == 24 &&
 		       __builtin_offsetof(struct probe_slot, word) == 32 && PROBE_RECORD_CALL == 4 &&
 		       PROBE_RECORD_VALUE == 1,
-	       "as call_entry.S, record_value.S and record_offsets.h have them");
+	       "as record_value.S and record_offsets.h have them");
 _Static_assert(sizeof(struct probe_slot) == PROBE_SLOT && sizeof(struct probe_more) == PROBE_SLOT, "slots");
 
 #endif

@@ -32,13 +32,10 @@ static void leave(struct scene *s, pid_t tid, uint64_t call, enum return_how how
 	OK(call_files_end(s->files, tid, call, (uint32_t)call % 100, how, ++s->now));
 }
 
-/* Entries as +function, with "t" or "s" for flags; ends as -function and how, if not by returning. */
-static void assert_read(struct scene *s, const char *want)
+/* All is written: it is read from now on. */
+static struct call_merge *read_again(struct scene *s)
 {
-	const struct trace_event *e;
 	struct call_merge *m;
-	char got[1024] = "";
-	size_t n = 0;
 
 	OK(call_files_close(s->files));
 	OK(call_merge_open(s->f.log, &m));
@@ -47,20 +44,37 @@ static void assert_read(struct scene *s, const char *want)
 		assert_true(call_merge_tell(
 			m, &(struct trace_event){ .type = EVENT_FUNCTION,
 						  .function = { .id = i, .return_type = NO_TYPE } }));
-	for (;;) {
-		OK(call_merge_next(m, UINT64_MAX, &e));
-		if (!e)
-			break;
+	return m;
+}
+
+/* NULL: there is none. */
+static const struct trace_event *next_event(struct call_merge *m)
+{
+	const struct trace_event *e;
+
+	OK(call_merge_next(m, UINT64_MAX, &e));
+	assert_true(!e || e->type == EVENT_CALL || e->type == EVENT_RETURN);
+	return e;
+}
+
+/* Entries as +function, with "t" or "s" for flags; ends as -function and how, if not by returning. */
+static void assert_read(struct scene *s, const char *want)
+{
+	struct call_merge *m = read_again(s);
+	const struct trace_event *e;
+	char got[1024] = "";
+	size_t n = 0;
+
+	while ((e = next_event(m)))
 		if (e->type == EVENT_CALL)
 			n += (size_t)snprintf(got + n, sizeof(got) - n, "+%u%s%s ", e->call.function,
 					      e->call.flags & CALL_TAIL ? "t" : "",
 					      e->call.flags & CALL_SIGNAL ? "s" : "");
-		else if (e->type == EVENT_RETURN && e->ret.how == RETURN_RETURNED)
+		else if (e->ret.how == RETURN_RETURNED)
 			n += (size_t)snprintf(got + n, sizeof(got) - n, "-%u ", e->ret.function);
-		else if (e->type == EVENT_RETURN)
+		else
 			n += (size_t)snprintf(got + n, sizeof(got) - n, "-%u:%d ", e->ret.function,
 					      e->ret.how);
-	}
 	call_merge_close(m);
 	assert_string_equal(got, want);
 }
@@ -141,21 +155,12 @@ static void marks_are_not_parted_from_what_they_are_of(void **state)
 		enter(&s, 1, i, i % 3 ? 0 : CALL_TAIL);
 		leave(&s, 1, i, i % 2 ? RETURN_RETURNED : RETURN_LONGJMP);
 	}
-	OK(call_files_close(s.files));
-	OK(call_merge_open(s.f.log, &m));
-	for (uint32_t i = 0; i < 100; i++)
-		assert_true(call_merge_tell(
-			m, &(struct trace_event){ .type = EVENT_FUNCTION,
-						  .function = { .id = i, .return_type = NO_TYPE } }));
-	for (;;) {
-		OK(call_merge_next(m, UINT64_MAX, &e));
-		if (!e)
-			break;
+	m = read_again(&s);
+	while ((e = next_event(m))) {
 		if (e->type == EVENT_CALL) {
 			ncalls++;
 			assert_int_equal(e->call.flags & CALL_TAIL, ncalls % 3 ? 0 : CALL_TAIL);
 		} else {
-			assert_int_equal(e->type, EVENT_RETURN);
 			assert_int_equal(e->ret.how, ncalls % 2 ? RETURN_RETURNED : RETURN_LONGJMP);
 		}
 	}

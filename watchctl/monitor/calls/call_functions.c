@@ -306,6 +306,11 @@ bool call_functions_wants(struct call_functions *f, const struct patch_site *sit
 	return site->pattern->kind == PATTERN_ENTRY ? wants_entry(f, site, mark) : wants_exit(f, site, mark);
 }
 
+uint32_t call_functions_marked(uint32_t mark)
+{
+	return mark >> MARK_PLACE_BITS;
+}
+
 void call_functions_find_off(struct call_functions *f)
 {
 	for (size_t i = 0; i < f->n; i++) {
@@ -328,7 +333,7 @@ uint64_t call_functions_passed(const struct call_functions *f, const struct call
 bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mark,
 			   struct probe_counter *counter, const char *why)
 {
-	const struct call_site new = { mark >> MARK_PLACE_BITS,
+	const struct call_site new = { call_functions_marked(mark),
 				       (enum call_place)(mark & ((1u << MARK_PLACE_BITS) - 1)), counter, 0 };
 	struct call_function *function = &f->function[new.function];
 	bool entry = call_place_is_entry(new.place);

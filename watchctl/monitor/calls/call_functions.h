@@ -45,7 +45,8 @@ struct call_function {
 	bool is_off;	    /* too hot, see call_trace */
 	bool ends_off;	    /* ... and its ends are only counted any more */
 	uint32_t open;	    /* recorded calls of it that have not ended */
-	uint64_t in_second; /* calls that were recorded since the last look at the rates */
+	uint64_t in_second; /* calls that were recorded in the second from ... on */
+	uint64_t second_ns;
 	uint64_t recorded,
 		loops; /* of what its entry has recorded: calls, and jumps of its own to where it begins */
 	uint64_t without_end;	  /* recorded calls that have surely not come to an end of it */
@@ -108,6 +109,9 @@ const char *call_functions_missing_module(const struct call_functions *f);
 bool call_functions_wants_module(struct call_functions *f, const struct module_list *all,
 				 const struct module *m);
 bool call_functions_wants(struct call_functions *f, const struct patch_site *site, uint32_t *mark);
+
+/* Of which function a site with this mark is. */
+uint32_t call_functions_marked(uint32_t mark);
 
 /* False: no memory. */
 bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mark,

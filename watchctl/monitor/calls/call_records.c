@@ -10,6 +10,7 @@
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/trace/call_values.h"
 
+#define SECOND_NS 1000000000
 #define REGISTERS 6u
 #define REGISTER_TYPE 0u /* the only type that is reported */
 
@@ -77,15 +78,10 @@ static struct wc_error *report_function(struct call_records *r, uint32_t id, uin
 	return err ? err : put(r, &e, time_ns);
 }
 
-struct wc_error *call_records_tell_functions(struct call_records *r)
+struct wc_error *call_records_tell_function(struct call_records *r, uint32_t function)
 {
-	const uint64_t now = monotonic_ns();
-	struct wc_error *err = NULL;
-
-	for (uint32_t i = 0; i < r->functions->n && !err; i++)
-		if (r->functions->function[i].at && !r->functions->function[i].reported)
-			err = report_function(r, i, now);
-	return err;
+	return r->functions->function[function].reported ? NULL
+							 : report_function(r, function, monotonic_ns());
 }
 
 /* Values */
@@ -425,6 +421,16 @@ static void switch_off(struct call_records *r, uint32_t function)
 			r->switch_site(r->switch_ctx, i, f->loops_to_start ? CALL_COUNTED : CALL_IGNORED);
 }
 
+/* It has been recorded as often as it may, in a second that begins with a call of it. */
+static bool is_too_hot(const struct call_records *r, struct call_function *f, uint64_t time_ns)
+{
+	if ((int64_t)(time_ns - f->second_ns) >= SECOND_NS) {
+		f->second_ns = time_ns;
+		f->in_second = 0;
+	}
+	return f->is_off || (r->max_rate && f->in_second >= r->max_rate);
+}
+
 struct wc_error *call_records_take_passed(struct call_records *r, const struct call_passed *c,
 					  uint64_t time_ns, pid_t tid)
 {
@@ -437,7 +443,7 @@ struct wc_error *call_records_take_passed(struct call_records *r, const struct c
 		return NULL;
 	site->seen++;
 	f = &r->functions->function[site->function];
-	if (call_place_is_entry(site->place) && (f->is_off || (r->max_rate && f->in_second >= r->max_rate))) {
+	if (call_place_is_entry(site->place) && is_too_hot(r, f, time_ns)) {
 		switch_off(r, site->function);
 		return NULL;
 	}

@@ -59,8 +59,8 @@ struct wc_error *call_records_take(struct call_records *r, const struct probe_re
 struct wc_error *call_records_take_passed(struct call_records *r, const struct call_passed *c,
 					  uint64_t time_ns, pid_t tid);
 
-/* Tells the functions that are traced and were not told yet: calls that go into files can be read only then. */
-struct wc_error *call_records_tell_functions(struct call_records *r);
+/* Tells a function, if it was not told yet: calls that go into files can be read only if that was before. */
+struct wc_error *call_records_tell_function(struct call_records *r, uint32_t function);
 
 /* Once a second: ends the calls of threads that have gone. */
 struct wc_error *call_records_look_at_threads(struct call_records *r);

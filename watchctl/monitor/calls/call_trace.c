@@ -42,7 +42,7 @@ static struct wc_error *put(struct call_trace *t, struct trace_event *e)
 }
 
 /*
- * Functions that are too hot: each place has so many records a second as max_rate says. A function whose entry needed more is off, and
+ * Functions that are too hot, without buffers: each place has so many records a second as max_rate says. A function whose entry needed more is off, and
  * gets none any more; its ends have what is left to them, so that calls which are open can end.
  */
 
@@ -70,8 +70,6 @@ static struct wc_error *look_each_second(struct call_trace *t)
 		if (s->counter && !t->functions.function[s->function].is_off)
 			give_budget(t, s->counter);
 	}
-	for (size_t i = 0; i < t->functions.n; i++)
-		t->functions.function[i].in_second = 0;
 	err = call_records_look_at_threads(&t->records);
 	return !err && t->files ? call_files_flush(t->files) : err;
 }
@@ -93,7 +91,7 @@ static bool wants(void *ctx, const struct patch_site *site, uint32_t *mark)
 		return false;
 	/* Before it is called: of later calls nobody could say whose they are. */
 	if (t->begun && t->files && !t->err)
-		t->err = call_records_tell_functions(&t->records);
+		t->err = call_records_tell_function(&t->records, call_functions_marked(*mark));
 	return true;
 }
 
@@ -311,8 +309,9 @@ static struct wc_error *begin(struct call_trace *t)
 		err = report_range(t, RANGE_BEGIN);
 	if (!err && t->options.log && !t->options.args)
 		err = call_files_open(t->options.log, t->records.pid, &t->files);
-	if (!err && t->files)
-		err = call_records_tell_functions(&t->records);
+	for (uint32_t i = 0; !err && t->files && i < t->functions.n; i++)
+		if (t->functions.function[i].at)
+			err = call_records_tell_function(&t->records, i);
 	t->records.files = t->files;
 	t->begun = true;
 	if (!err)

@@ -318,22 +318,6 @@ static struct wc_error *read_chunk(const struct call_buffers *b, struct buffered
 	return err;
 }
 
-static struct wc_error *read_some(struct call_buffers *b, struct buffered_thread *t, uint64_t until,
-				  bool last, struct wc_error *(*take)(void *ctx, const struct call_passed *c),
-				  void *ctx, size_t *nread)
-{
-	struct wc_error *err = NULL;
-
-	while (t->next && t->next->tsc <= until && !err && *nread < READ_MOST) {
-		const uint32_t at = t->at;
-
-		err = read_chunk(b, t, until, take, ctx);
-		*nread += t->at - at;
-		t->next = next_slot(b, t, last);
-	}
-	return err;
-}
-
 struct wc_error *call_buffers_read(struct call_buffers *b, enum call_order order, bool last,
 				   struct wc_error *(*take)(void *ctx, const struct call_passed *c),
 				   void *ctx, bool *more)
@@ -347,8 +331,13 @@ struct wc_error *call_buffers_read(struct call_buffers *b, enum call_order order
 		return &wc_enomem;
 	for (size_t i = 0; i < b->n; i++)
 		b->thread[i]->next = next_slot(b, b->thread[i], last);
-	while (!err && nread < READ_MOST && (t = oldest(b, &until)))
-		err = read_some(b, t, order == CALL_ORDER_TIME ? until : UINT64_MAX, last, take, ctx, &nread);
+	while (!err && nread < READ_MOST && (t = oldest(b, &until))) {
+		const uint32_t at = t->at;
+
+		err = read_chunk(b, t, order == CALL_ORDER_TIME ? until : UINT64_MAX, take, ctx);
+		nread += t->at - at;
+		t->next = next_slot(b, t, last);
+	}
 	*more = nread >= READ_MOST / 2;
 	return err;
 }

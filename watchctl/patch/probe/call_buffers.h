@@ -24,7 +24,7 @@ struct call_buffers *call_buffers_new(const struct probe_place *p); /* NULL: no 
 void call_buffers_free(struct call_buffers *b);			    /* accepts NULL */
 
 enum call_order {
-	CALL_ORDER_THREADS, /* of each thread in the order of its events, some thousands of one thread at a time */
+	CALL_ORDER_THREADS, /* of each thread in the order of its events; a chunk at a time, that whose first one is the oldest */
 	CALL_ORDER_TIME, /* ... and those of several threads by time, as far as they are there */
 };
 
