@@ -42,7 +42,7 @@ static inline uint32_t call_chunk_span(uint32_t chunk_bytes)
 	return (call_chunk_slots(chunk_bytes) - 1) * CALL_SLOT_SIZE;
 }
 
-/* What is of a thread. Only itself changes it, as long as it lives. */
+/* A thread's own. Only itself changes it, as long as it lives. */
 struct call_thread_place {
 	/* Changed as one (cmpxchg16b): a signal's handler sees both old, or both new. */
 	_Alignas(CALL_PLACE_SIZE) uint64_t next; /* address of the next slot; beyond @last, none is there */

@@ -23,7 +23,7 @@ MOST_EVENTS = 60000  # of logs whose calls are looked at one by one: a call take
 
 
 class Session:
-    """What watchctl said: how many functions are traced and how many refused, and the account of calls."""
+    """Words of watchctl: how many functions are traced and how many refused, and the account of calls."""
 
     def __init__(self, said):
         first, last = SESSION.search(said), CALLED.search(said)
@@ -83,7 +83,7 @@ class Log:
             self.functions_uneven.append(f"{name}: {e['calls']} calls, {ends} ends")
 
     def wrong(self, session, each=True):
-        """What does not agree in it, or with the session's last line. @each: looks at the calls one by one, if not too many."""
+        """Finds what does not agree in it, or with the session's last line. @each: looks at the calls one by one, if not too many."""
         totals = self.summary.get("calls", 0)
         if not self.recorded == totals == session.recorded:
             return f"{session.recorded} calls are said to be recorded: by function {self.recorded}, by the summary {totals}"

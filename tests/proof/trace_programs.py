@@ -200,7 +200,7 @@ drop table t;
 
 
 class PostgresBackend(Postgres, Server):
-    """What serves one client."""
+    """The process that serves one client."""
 
     SETTINGS = {"listen_addresses": "", "fsync": "off", "autovacuum": "off", "shared_buffers": "8MB",
                 "max_wal_senders": "0", "wal_level": "minimal"}

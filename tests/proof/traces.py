@@ -84,7 +84,7 @@ def plain(scene, p):
 
 
 def launched(scene, p, options, env=None):
-    """What the program has done under watchctl, the session, and the log."""
+    """A run: what the program has done under watchctl, the session, and the log."""
     scene.exits.forget()
     out, err, status = finished(scene, p, [*scene.words(p, options), "--", *scene.argv(p)], env)
     said = err.decode(errors="replace")

@@ -50,7 +50,7 @@ static struct call_slot *slot_at(const struct scene *s, uint64_t at)
 	return (struct call_slot *)(void *)((char *)s->shared + (at - CALLS_AT));
 }
 
-/* What a thread does of which a trampoline or call_record() has taken a slot. Returns its address; 0: there is no room. */
+/* Takes a slot, as a trampoline or call_record() does. Returns its address; 0: there is no room. */
 static uint64_t take_slot(struct scene *s, uint32_t tid)
 {
 	struct call_thread_place *p = &s->shared->place[tid % CALL_PLACES];

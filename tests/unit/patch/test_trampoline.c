@@ -599,7 +599,7 @@ static void probes_that_record_change_nothing_and_leave_the_rest_to_the_entry(vo
 	munmap(calls, sizeof(*calls) + (SLOTS + 1) * sizeof(struct call_slot));
 }
 
-/* What a signal's handler has come into: the slot that was taken is of a chunk that the thread has no more. */
+/* As after a signal's handler that has come between: the slot that was taken is of a chunk that the thread has no more. */
 static void a_slot_of_another_chunk_is_not_written(void **state)
 {
 	const struct snippet *s = snippet_named("nops");

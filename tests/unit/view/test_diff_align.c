@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tests/unit/wait.h"
-#include "watchctl/view/diff/diff_align.h"
+#include "watchctl/view/diff/base/diff_align.h"
 
 #define MAX 4096
 

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "watchctl/view/diff/diff_array.h"
+#include "watchctl/view/diff/base/diff_array.h"
 
 #define ITEMS 1500000u /* 18 MB: in the heap, then in a mapping that moves twice */
 

@@ -95,20 +95,12 @@ static bool wants(void *ctx, const struct patch_site *site, uint32_t *mark)
 	return true;
 }
 
-static struct wc_error *steal_error(struct call_trace *t)
-{
-	struct wc_error *err = t->err;
-
-	t->err = NULL;
-	return err;
-}
-
 static struct wc_error *placed(void *ctx, const struct patch_placed *p)
 {
 	struct call_trace *t = ctx;
 
 	if (t->err)
-		return steal_error(t);
+		return take_ptr(t->err);
 	if (!call_functions_placed(&t->functions, p->site, p->mark, p->counter, p->why) ||
 	    t->functions.failed)
 		return &wc_enomem;

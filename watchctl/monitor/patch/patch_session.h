@@ -96,7 +96,7 @@ struct tracee;
 struct wc_error *patch_session_open(const struct patch_session_options *o, struct event_sink sink,
 				    struct patch_session **ret);
 
-/* With options.call_bytes: what is done at a site from now on. */
+/* With options.call_bytes: sets what is done at a site from now on. */
 void patch_session_switch(struct patch_session *s, uint32_t site, enum call_off to);
 
 /* Until something ends it, which is told after an error, too. @limits->count: records. */

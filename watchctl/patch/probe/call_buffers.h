@@ -36,7 +36,7 @@ struct wc_error *call_buffers_read(struct call_buffers *b, enum call_order order
 /* Threads, as the program numbers them, of which nothing is left to read: where @is_gone says that one has ended, its place is free again. */
 void call_buffers_sweep(struct call_buffers *b, bool (*is_gone)(void *ctx, uint32_t tid), void *ctx);
 
-/* What is done at a site from now on. */
+/* Sets what is done at a site from now on. */
 void call_buffers_switch(struct call_buffers *b, uint32_t site, enum call_off to);
 
 /* Slots that were taken and not written: the thread has left the trampoline by a jump, or ended in it. */

@@ -305,7 +305,7 @@ uint64_t probe_place_on(const struct probe_place *p)
 	return p->calls ? p->calls_at : 1;
 }
 
-/* What is used first, so that the program's threads need not have the kernel find memory for it; where it cannot, they do. */
+/* Has the kernel find memory for what is used first, so that the program's threads need not wait for that; where it cannot, they do. */
 static struct wc_error *populate_calls(const struct probe_place *p, const struct layout_of *l,
 				       struct remote *r)
 {

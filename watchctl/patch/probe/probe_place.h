@@ -68,7 +68,7 @@ bool probe_place_owns(const struct probe_place *p, const struct probe_range *ran
 /* How many areas there can still be. */
 size_t probe_place_left(const struct probe_place *p);
 
-/* What trampolines find in their switches while they are on. */
+/* The value of trampolines' switches while they are on. */
 uint64_t probe_place_on(const struct probe_place *p);
 
 /* How often site @id was reached. */

@@ -116,10 +116,10 @@ bool call_merge_keep_batch(struct merge_thread *t, const struct call_batch *b);
 /* Values before the next event: a result is kept for its exit, others have lost their call. False: no memory. */
 bool call_merge_take_values(struct merge_thread *t);
 
-/* What was kept was of the event that was taken last, or of one that is missing. */
+/* Forgets result and mark: they were of the event that was taken last, or of one that is missing. */
 void call_merge_forget_result(struct merge_thread *t);
 
-/* What CALL_WORD_MARK says of the next event, of @function: CALL_ flags or enum return_how; 0: nothing. */
+/* CALL_ flags or enum return_how, as CALL_WORD_MARK says of the next event, of @function; 0: it says nothing. */
 uint8_t call_merge_mark(const struct merge_thread *t, uint32_t function);
 
 /* Those of the parameters of the call that was entered last; without any, there are no values. */

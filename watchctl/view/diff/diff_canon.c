@@ -22,7 +22,7 @@
 
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/rows/event_copy.h"
-#include "watchctl/view/diff/diff_hash.h"
+#include "watchctl/view/diff/base/diff_hash.h"
 
 #define DEPTH_MAX 8
 #define ELEMENTS_MAX 256u

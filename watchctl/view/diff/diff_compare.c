@@ -214,7 +214,7 @@ static bool are_equal(const struct walk *w, uint32_t a, uint32_t end_a, uint32_t
 	return a == end_a && b == end_b;
 }
 
-/* What is equal at the beginning is passed: *@a and *@b are behind it. */
+/* Passes the calls that are equal at the beginning: *@a and *@b are behind them. */
 static bool pass_equal(struct walk *w, uint32_t *a, uint32_t end_a, uint32_t *b, uint32_t end_b)
 {
 	const struct diff_thread *ta = w->p->a, *tb = w->p->b;

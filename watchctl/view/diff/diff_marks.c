@@ -10,7 +10,7 @@
 #include "watchctl/base/progress.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/dwarf/value_type.h"
-#include "watchctl/view/diff/diff_hash.h"
+#include "watchctl/view/diff/base/diff_hash.h"
 #include "watchctl/view/event/annotate.h"
 #include "watchctl/view/event/reorder.h"
 #include "watchctl/view/event/replay.h"

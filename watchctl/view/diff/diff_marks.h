@@ -11,7 +11,7 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/trace/redact.h"
-#include "watchctl/view/diff/diff_align.h"
+#include "watchctl/view/diff/base/diff_align.h"
 
 /* An access or a capture. */
 struct diff_mark {

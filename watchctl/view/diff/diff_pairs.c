@@ -5,7 +5,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
-#include "watchctl/view/diff/diff_hash.h"
+#include "watchctl/view/diff/base/diff_hash.h"
 
 /* Threads come with their signals behind them. */
 static size_t count_threads(const struct diff_side *s)

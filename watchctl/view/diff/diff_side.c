@@ -20,8 +20,8 @@
 #include "watchctl/base/progress.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/log/tracelog_symbols.h"
-#include "watchctl/view/diff/diff_array.h"
-#include "watchctl/view/diff/diff_hash.h"
+#include "watchctl/view/diff/base/diff_array.h"
+#include "watchctl/view/diff/base/diff_hash.h"
 #include "watchctl/view/diff/diff_side_impl.h"
 #include "watchctl/view/event/log_symbols.h"
 

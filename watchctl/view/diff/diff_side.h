@@ -13,9 +13,9 @@
 #include "watchctl/trace/calls/call_merge.h"
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/redact.h"
-#include "watchctl/view/diff/diff_align.h"
+#include "watchctl/view/diff/base/diff_align.h"
 #include "watchctl/view/diff/diff_canon.h"
-#include "watchctl/view/diff/diff_hash.h"
+#include "watchctl/view/diff/base/diff_hash.h"
 #include "watchctl/view/diff/inputs/diff_inputs.h"
 #include "watchctl/view/diff/diff_masks.h"
 

@@ -8,8 +8,8 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/call_values.h"
-#include "watchctl/view/diff/diff_array.h"
-#include "watchctl/view/diff/diff_hash.h"
+#include "watchctl/view/diff/base/diff_array.h"
+#include "watchctl/view/diff/base/diff_hash.h"
 #include "watchctl/view/diff/diff_side_impl.h"
 
 #define CUT_VALUES 0x5eedu /* in place of values whose bytes make no sense */
@@ -42,7 +42,7 @@ static uint64_t fold32(uint64_t h)
 	return (uint32_t)(h ^ h >> 32);
 }
 
-/* What an ended subtree hands on to the call around it. */
+/* Sums of an ended subtree, which it hands on to the call around it. */
 struct ended {
 	uint64_t exact;
 	uint32_t shape, weak;

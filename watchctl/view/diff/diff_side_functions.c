@@ -8,7 +8,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/call_values.h"
 #include "watchctl/trace/rows/event_copy.h"
-#include "watchctl/view/diff/diff_hash.h"
+#include "watchctl/view/diff/base/diff_hash.h"
 #include "watchctl/view/diff/diff_side_impl.h"
 #include "watchctl/view/diff/diff_told.h"
 

@@ -10,7 +10,7 @@
 
 #include "watchctl/base/bisect.h"
 #include "watchctl/base/vec.h"
-#include "watchctl/view/diff/diff_hash.h"
+#include "watchctl/view/diff/base/diff_hash.h"
 
 #define STACK_GROWTH (100u << 20)
 /* Addresses of position-independent programs, of libraries and of stacks begin here; few numbers do. */

@@ -4,7 +4,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/trace/calls/call_reader.h"
 #include "watchctl/trace/log/tracelog.h"
-#include "watchctl/view/diff/diff_hash.h"
+#include "watchctl/view/diff/base/diff_hash.h"
 #include "watchctl/view/diff/diff_side_impl.h"
 
 /* As values of the map of functions. */

@@ -11,7 +11,7 @@
  * First for equal items, then for items of one kind. Many items: only a sample of them is looked at for those
  * that occur once, chosen by their contents, so that both sides choose the same.
  */
-#include "watchctl/view/diff/diff_align.h"
+#include "watchctl/view/diff/base/diff_align.h"
 
 #include <stdlib.h>
 #include <string.h>

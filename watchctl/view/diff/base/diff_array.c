@@ -1,4 +1,4 @@
-#include "watchctl/view/diff/diff_array.h"
+#include "watchctl/view/diff/base/diff_array.h"
 
 #include <stdint.h>
 #include <stdlib.h>
