@@ -193,7 +193,6 @@ __attribute__((unused, always_inline)) static inline void probe_put_value_(const
 void probe_record_stack(const struct probe *p, const struct probe_format *tag, uint64_t value);
 void probe_record_log(const struct probe *p, const struct probe_format *f,
 		      const uint64_t arg[PROBE_ARGS_MAX]);
-void probe_record_call(const struct probe *p, bool with_args);
 /* Never called: for the compiler's warnings. */
 __attribute__((unused, format(printf, 1, 2))) static inline void
 probe_check_format_(__attribute__((unused)) const char *format, ...)

@@ -479,32 +479,6 @@ void probe_record_value(const struct probe *p, uint64_t value)
 	end(&w);
 }
 
-/*
- * At a function's first instruction, or one that leaves it: there rsp points at the return address, which the program has put there
- * or is about to read.
- */
-void probe_record_call(const struct probe *p, bool with_args)
-{
-	const struct probe_regs *r = p->regs;
-	const uint64_t args[] = { r->rdi, r->rsi, r->rdx, r->rcx, r->r8, r->r9 };
-	const unsigned int nargs = with_args ? sizeof(args) / sizeof(args[0]) : 0;
-	const struct probe_counter *c = counter_of(p->site);
-	const uint64_t until = __atomic_load_n(&c->until, __ATOMIC_RELAXED);
-	struct writing w;
-	unsigned int i;
-
-	if (until && __atomic_load_n(&c->count, __ATOMIC_RELAXED) > until)
-		return;
-	if (!begin(p, PROBE_CALL_ARGS + nargs, PROBE_RECORD_CALL, 0, &w))
-		return;
-	*word_at(&w, 0) = r->rsp;
-	*word_at(&w, 1) = *(const uint64_t *)r->rsp;
-	*word_at(&w, 2) = r->rax;
-	for (i = 0; i < nargs; i++)
-		*word_at(&w, PROBE_CALL_ARGS + i) = args[i];
-	end(&w);
-}
-
 /* Of a string: its bytes with a NUL, in STRING_WORDS words; one that cannot be read is a NUL and then a 1. */
 static void put_string(const struct writing *w, uint64_t at, const char *from)
 {

@@ -22,7 +22,7 @@
 #define PROBE_HOME_MAGIC 0x7e0be57a7c4c714cull
 #define PROBE_NEAR_MAGIC 0x7e0be57a7c4c714dull
 #define PROBE_PUN_MAGIC 0x7e0be57a7c4c714eull
-#define PROBE_VERSION 5u
+#define PROBE_VERSION 6u
 #define PROBE_PAGE 4096u
 #define PROBE_HOME_SIZE 65536u /* of struct probe_home with all that it may name */
 
@@ -114,8 +114,6 @@ struct probe_counter {
 	/* How often the site was reached while the switch was on, by threads without a tally. */
 	_Alignas(64) uint64_t count;
 	uint64_t lost; /* records of it that found no room */
-	/* The controller's: once @count is above it, probe_record_call() records nothing here. 0: no limit. Not where there are tallies. */
-	uint64_t until;
 };
 
 /*
@@ -230,12 +228,7 @@ enum probe_record_kind {
 	PROBE_RECORD_LOG = 2,
 	/* word[0]: address of the tag's format, [1]: the value, [2]: bytes of stack; struct probe_regs; the stack */
 	PROBE_RECORD_STACK = 3,
-	/* word[0]: rsp, [1]: what lies there, [2]: rax; with PROBE_CALL_ARGS of them those that an argument is passed in */
-	PROBE_RECORD_CALL = 4,
 };
-
-/* Where in a PROBE_RECORD_CALL the six integer registers are that arguments are passed in (psABI 3.2.3), in their order. */
-#define PROBE_CALL_ARGS 3
 
 #define PROBE_HEAD_WORDS 4
 #define PROBE_MORE_WORDS 7
@@ -265,8 +258,7 @@ _Static_assert(__builtin_offsetof(struct probe_slot, kind) == 6 &&
 		       __builtin_offsetof(struct probe_slot, tid) == 16 &&
 		       __builtin_offsetof(struct probe_slot, site) == 20 &&
 		       __builtin_offsetof(struct probe_slot, reserved) == 24 &&
-		       __builtin_offsetof(struct probe_slot, word) == 32 && PROBE_RECORD_CALL == 4 &&
-		       PROBE_RECORD_VALUE == 1,
+		       __builtin_offsetof(struct probe_slot, word) == 32 && PROBE_RECORD_VALUE == 1,
 	       "as record_value.S and record_offsets.h have them");
 _Static_assert(sizeof(struct probe_slot) == PROBE_SLOT && sizeof(struct probe_more) == PROBE_SLOT, "slots");
 

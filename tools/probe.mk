@@ -17,7 +17,7 @@ $(BUILD)/probe/runtime.o: $(PROBE_OBJ)
 	$(Q)ld -r -o $@ $(PROBE_OBJ)
 
 # The probes of `watchctl trace`, linked as `watchctl patch` links a user's.
-$(BUILD)/probe/calls.so: probe/calls/calls.c probe/calls/call_buffered.S probe/calls/call_wire.h probe/calls/call_offsets.h $(BUILD)/probe/runtime.o $(BUILD)/flags | packages
+$(BUILD)/probe/calls.so: $(wildcard probe/calls/*) $(BUILD)/probe/runtime.o $(BUILD)/flags | packages
 	$(if $(Q),@echo "  PROBE   $<")
 	$(Q)$(CC) $(HANDLER_CFLAGS) -MF $(BUILD)/probe/calls.d -g0 -shared -nostdlib -Wl,-Bsymbolic -Wl,-z,noexecstack \
 		-Wl,-z,max-page-size=4096 -Wl,-z,norelro -Wl,--build-id=none -o $@ $(filter probe/%.c probe/%.S,$^) $(BUILD)/probe/runtime.o

@@ -4,18 +4,26 @@
  * program's rcx, and 0x80 bytes of the program's own below what its stack pointer was.
  */
 
-#define FRAME 80
-#define KEPT_RAX 0
+#define FRAME 144
+#define KEPT_RAX 0	/* the general registers, by DWARF's numbers */
 #define KEPT_RDX 8
-#define KEPT_RSI 16
-#define KEPT_RDI 24
-#define KEPT_R8 32
-#define KEPT_R9 40
-#define KEPT_R10 48
-#define KEPT_R11 56
-#define KEPT_RBP 64
-#define KEPT_FLAGS 72
-#define SITE_AT (FRAME + 16 + 0x80)	/* the program's stack pointer, from ours */
+#define KEPT_RCX 16
+#define KEPT_RBX 24
+#define KEPT_RSI 32
+#define KEPT_RDI 40
+#define KEPT_RBP 48
+#define KEPT_RSP 56
+#define KEPT_R8 64
+#define KEPT_R9 72
+#define KEPT_R10 80
+#define KEPT_R11 88
+#define KEPT_R12 96
+#define KEPT_R13 104
+#define KEPT_R14 112
+#define KEPT_R15 120
+#define KEPT_FLAGS 128
+#define RCX_AT (FRAME + 8)		/* the program's rcx, from our stack pointer */
+#define SITE_AT (FRAME + 16 + 0x80)	/* its stack pointer */
 #include "probe/calls/call_offsets.h"
 #include "probe/record_offsets.h"
 
@@ -39,6 +47,8 @@ probe_fn.call_buffered:
 	mov	SITE_ID(%rcx), %eax
 	cmpb	$CALL_OFF_IGNORED, CALL_OFF_AT(%rdx,%rax)
 	je	.Ldone
+	cmpb	$CALL_OFF_VALUED, CALL_OFF_AT(%rdx,%rax)
+	je	.Lrecord
 	cmpb	$0, CALL_OFF_AT(%rdx,%rax)
 	je	.Lrecord
 	mov	SITE_COUNTER(%rcx), %rdx
@@ -60,9 +70,18 @@ probe_fn.call_buffered:
 	mov	%r10, KEPT_R10(%rsp)
 	mov	%r11, KEPT_R11(%rsp)
 	mov	%rbp, KEPT_RBP(%rsp)
+	mov	%rbx, KEPT_RBX(%rsp)
+	mov	%r12, KEPT_R12(%rsp)
+	mov	%r13, KEPT_R13(%rsp)
+	mov	%r14, KEPT_R14(%rsp)
+	mov	%r15, KEPT_R15(%rsp)
+	mov	RCX_AT(%rsp), %rax
+	mov	%rax, KEPT_RCX(%rsp)
+	lea	SITE_AT(%rsp), %rax
+	mov	%rax, KEPT_RSP(%rsp)
 	mov	%rdx, %rdi
 	mov	%rcx, %rsi
-	lea	SITE_AT(%rsp), %rdx
+	mov	%rsp, %rdx
 	mov	%rsp, %rbp
 	/* Flags under which C code would go wrong: DF, and AC, which makes it fault. */
 	pushfq

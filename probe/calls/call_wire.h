@@ -8,6 +8,8 @@
  *
  * Chunks are taken from a pool. One in which the last slot is taken is the reader's as soon as its slots are written; he gives it back
  * with zeros in it.
+ *
+ * Where values are recorded, they lie in the slots behind the event's; those are taken together.
  */
 #ifndef PROBE_CALLS_CALL_WIRE_H
 #define PROBE_CALLS_CALL_WIRE_H
@@ -18,13 +20,68 @@
 
 /* At a function's first instruction, or one that leaves it: there rsp points at the return address. */
 struct call_slot {
-	uint64_t tsc;
+	uint64_t tsc; /* with CALL_TSC_VALUES or CALL_TSC_NOTHING */
 	/* Written last. rsp / 8 from bit CALL_SITE_BITS on; below that the id of the site. 0: not written yet. */
 	uint64_t place;
 	uint64_t return_address;
 };
 
 #define CALL_SITES (1u << CALL_SITE_BITS)
+
+#define CALL_TSC_VALUES (1ull << 63) /* a struct call_values begins in the slot behind it */
+#define CALL_TSC_NOTHING \
+	(1ull << 62) /* it is no event: as many slots as return_address says are passed over */
+
+/* In return_address, while the slots behind it are being written: so many belong together, the first among them. */
+#define CALL_TAKEN 0xca11000000000000ull
+
+/*
+ * For each fetch of the plan, in its order: u8 enum call_got; of CALL_GOT and CALL_GOT_SOME u16 n, and n bytes. Behind the last
+ * fetch whatever comes is without meaning.
+ */
+struct call_values {
+	uint32_t len; /* of @bytes */
+	uint32_t pad;
+	uint8_t bytes[];
+};
+
+enum call_got {
+	CALL_GOT,
+	CALL_GOT_SOME,	/* there is more */
+	CALL_GOT_FAULT, /* it cannot be read */
+	CALL_GOT_NULL,	/* the pointer is 0 */
+	CALL_GOT_NONE,
+};
+
+enum call_fetch_op {
+	CALL_FETCH_GPR,	  /* @len bytes of general register @reg (by DWARF's numbers), from byte @offset on */
+	CALL_FETCH_XMM,	  /* ... of xmm register @reg */
+	CALL_FETCH_YMM,	  /* 32 bytes of ymm register @reg */
+	CALL_FETCH_X87,	  /* 16 bytes: st(@reg) */
+	CALL_FETCH_STACK, /* @len bytes at rsp + @offset */
+	CALL_FETCH_MEMORY, /* @len bytes at the pointer that fetch @base gave, + @offset */
+	CALL_FETCH_STRING, /* ... at most, up to a NUL, which is not among them */
+	CALL_FETCH_ERRNO,
+};
+
+struct call_fetch {
+	uint8_t op, reg, base, pad;
+	uint16_t len, pad2;
+	int32_t offset;
+};
+
+#define CALL_FETCHES 96u
+
+/* What is recorded where a site is passed that is CALL_VALUED. */
+struct call_plan {
+	uint16_t n;	/* at most CALL_FETCHES */
+	uint16_t slots; /* that this takes at most, with the event's own */
+	struct call_fetch fetch[];
+};
+
+#define CALL_PLAN_MOST (sizeof(struct call_plan) + CALL_FETCHES * sizeof(struct call_fetch))
+
+#define CALL_VALUES_SLACK 8u /* bytes behind the last value that may be written */
 
 /*
  * Slot @at is in the chunk whose last one is @last if last - at <= span, both being addresses: where a signal's handler has got another
@@ -49,7 +106,8 @@ struct call_thread_place {
 	uint64_t last;				 /* address of the chunk's last slot; 0: it has none */
 	uint32_t
 		tid; /* as the C library keeps it, once it has had a chunk: trampolines record by themselves from then on; else 0 */
-	uint32_t owner; /* the same, from the first event on; 0: it is free */
+	uint32_t owner;			 /* the same, from the first event on; 0: it is free */
+	uint64_t stack_start, stack_end; /* the mapping that is its stack; 0: not known. The reader's */
 };
 
 #define CALL_PLACES 65536u /* by the low 16 bits of the thread's number */
@@ -60,6 +118,7 @@ enum call_off {
 	CALL_ON = 0,
 	CALL_COUNTED = 1, /* not recorded, but counted in its struct probe_counter */
 	CALL_IGNORED = CALL_OFF_IGNORED,
+	CALL_VALUED = CALL_OFF_VALUED, /* recorded, with what its plan says */
 };
 
 enum call_chunk_state {
@@ -76,8 +135,17 @@ struct call_chunk {
 };
 
 #define CALL_CHUNKS 16384u
+#define CALL_PLANS_BYTES (8u << 20)
 #define CALL_CHUNK_LEAST 4096u
+#define CALL_CHUNK_LEAST_VALUES 32768u /* where there are plans: the most that one may take has room */
 #define CALL_CHUNK_MOST 65536u
+
+/* Memory of the program that can be read as long as it lives: what is not to be written of its own file, and of its loader's. */
+struct call_span {
+	uint64_t start, end;
+};
+
+#define CALL_FIXED 16u
 
 /* Begins a page, and is followed by the chunks, on a page of their own. */
 struct call_shared {
@@ -89,6 +157,17 @@ struct call_shared {
 	uint32_t nfree;
 	uint32_t next_number;
 	uint64_t chunk_at; /* address of the first, in the program */
+	uint64_t plans_at; /* address of struct call_plans; 0: there are none */
+	int32_t errno_at;  /* where from the thread's fs base on the C library's errno is; 0: not known */
+	uint32_t nfixed;
+	struct call_span fixed[CALL_FIXED];
+};
+
+/* Begins a page; only what is used of it is ever touched. */
+struct call_plans {
+	uint32_t of
+		[CALL_SITES]; /* by the ids of sites: where in @bytes the struct call_plan is; a multiple of 4 */
+	uint8_t bytes[CALL_PLANS_BYTES];
 };
 
 _Static_assert(__builtin_offsetof(struct call_shared, off) == CALL_OFF_AT &&

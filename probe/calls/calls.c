@@ -1,24 +1,17 @@
-/* calls - the probes of `watchctl trace`, at the first instruction of functions and at those that leave them. */
+/*
+ * calls - what trampolines of `watchctl trace` leave to C, at the first instruction of functions and at those that leave them. See
+ * call_wire.h.
+ */
 #include "probe/probe.h"
 
 #include <stdbool.h>
 
+#include "probe/calls/call_fetch.h"
 #include "probe/calls/call_wire.h"
 #include "probe/wire.h"
 
-PROBE(call_passed)
-{
-	probe_record_call(p, false);
-}
-
-PROBE(call_entered)
-{
-	probe_record_call(p, true);
-}
-
-/* Of buffers, see call_wire.h: what trampolines leave to C. */
-
 #define TRIES 4 /* how often a signal's handler may come between */
+#define RSP 7u	/* by DWARF's numbers */
 
 /* NULL: all that it could have are others'. */
 static struct call_thread_place *place_of(struct call_shared *s, uint32_t tid)
@@ -107,35 +100,122 @@ static bool turn(struct call_shared *s, struct call_thread_place *p, uint32_t ti
 	return true;
 }
 
-static void write_slot(uint64_t at, const struct probe_site *site, const uint64_t *sp)
+/* As trampolines do it. False: there was no room, and its chunk is full. */
+static bool record_plain(const struct call_shared *s, struct call_thread_place *p,
+			 const struct probe_site *site, const uint64_t *sp)
 {
-	struct call_slot *slot = (struct call_slot *)at;
+	struct call_slot *slot;
+	uint64_t at = CALL_SLOT_SIZE;
 
+	__asm__ volatile("xaddq %0, %1" : "+r"(at), "+m"(p->next) : : "memory");
+	if (!p->last || __atomic_load_n(&p->last, __ATOMIC_RELAXED) - at > call_chunk_span(s->chunk_bytes))
+		return false;
+	slot = (struct call_slot *)at;
 	slot->tsc = probe_ticks();
+	slot->return_address = *sp;
+	__atomic_store_n(&slot->place, (uint64_t)sp >> 3 << CALL_SITE_BITS | site->id, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* With values */
+
+/* Slots that nothing is in. */
+static void pass_over(struct call_slot *slot, uint64_t n)
+{
+	slot->tsc = CALL_TSC_NOTHING;
+	slot->return_address = n;
+	__atomic_store_n(&slot->place, 1, __ATOMIC_RELEASE);
+}
+
+/* Takes @n slots at once, of which none is behind the chunk. NULL: they were not there, or somebody came between. */
+static struct call_slot *take_slots(const struct call_shared *s, struct call_thread_place *p, uint64_t n,
+				    uint64_t *last)
+{
+	const uint64_t next = __atomic_load_n(&p->next, __ATOMIC_RELAXED);
+	uint64_t left;
+
+	*last = __atomic_load_n(&p->last, __ATOMIC_RELAXED);
+	if (!*last || *last - next > call_chunk_span(s->chunk_bytes))
+		return NULL;
+	left = (*last - next) / CALL_SLOT_SIZE + 1;
+	if (left >= n)
+		return set_chunk(p, next, *last, next + n * CALL_SLOT_SIZE, *last) ? (struct call_slot *)next
+										   : NULL;
+	if (set_chunk(p, next, *last, *last + CALL_SLOT_SIZE, *last))
+		pass_over((struct call_slot *)next, left);
+	return NULL;
+}
+
+/* Gives slots from @used on back, in which is nothing but zeros; if others were taken behind them, they are passed over. */
+static void give_slots_back(struct call_thread_place *p, struct call_slot *slot, uint64_t used, uint64_t n,
+			    uint64_t last)
+{
+	if (used < n && !set_chunk(p, (uint64_t)(slot + n), last, (uint64_t)(slot + used), last))
+		pass_over(slot + used, n - used);
+}
+
+static void write_values(struct call_shared *s, struct call_thread_place *p, const struct probe_site *site,
+			 const struct call_plan *plan, const uint64_t *regs, struct call_slot *slot,
+			 uint64_t last)
+{
+	const struct call_fetch_source source = { s, p, regs };
+	const uint64_t *sp = (const uint64_t *)regs[RSP], n = plan->slots;
+	const uint64_t tsc = probe_ticks();
+	struct call_values *v = (struct call_values *)(slot + 1);
+	uint8_t *dirty, *end;
+	uint64_t used;
+
+	__atomic_store_n(&slot->return_address, CALL_TAKEN | n, __ATOMIC_RELEASE);
+	end = call_fetch_all(&source, plan, v->bytes, (uint8_t *)(slot + n), &dirty);
+	v->len = (uint32_t)(end - v->bytes);
+	used = 1 + (sizeof(*v) + v->len + CALL_SLOT_SIZE - 1) / CALL_SLOT_SIZE;
+	for (uint8_t *at = (uint8_t *)(slot + used); at < dirty; at++) {
+		*at = 0;
+		__asm__ volatile("");
+	}
+	give_slots_back(p, slot, used, n, last);
+	slot->tsc = tsc | CALL_TSC_VALUES;
 	slot->return_address = *sp;
 	__atomic_store_n(&slot->place, (uint64_t)sp >> 3 << CALL_SITE_BITS | site->id, __ATOMIC_RELEASE);
 }
 
-/* Of call_buffered.S. */
-void call_record(struct call_shared *s, const struct probe_site *site, const uint64_t *sp)
+/* What is to be fetched there; NULL: nothing. */
+static const struct call_plan *plan_of(const struct call_shared *s, uint32_t site)
+{
+	const struct call_plans *all = (const struct call_plans *)s->plans_at;
+	const struct call_plan *plan;
+	uint32_t at;
+
+	if (!all || site >= CALL_SITES || s->off[site] != CALL_VALUED)
+		return NULL;
+	at = all->of[site];
+	if (at > CALL_PLANS_BYTES - CALL_PLAN_MOST)
+		return NULL;
+	plan = (const struct call_plan *)(all->bytes + at);
+	return plan->slots >= 2 ? plan : NULL;
+}
+
+/* Of call_buffered.S. @regs: the general registers, by DWARF's numbers. */
+void call_record(struct call_shared *s, const struct probe_site *site, const uint64_t *regs)
 	__attribute__((visibility("hidden")));
 
-void call_record(struct call_shared *s, const struct probe_site *site, const uint64_t *sp)
+void call_record(struct call_shared *s, const struct probe_site *site, const uint64_t *regs)
 {
 	struct probe_counter *counter = (struct probe_counter *)site->counter;
+	const struct call_plan *plan = plan_of(s, site->id);
 	const uint32_t tid = probe_thread();
 	struct call_thread_place *p = place_of(s, tid);
 
 	for (unsigned int i = 0; p && i < TRIES; i++) {
-		uint64_t at = CALL_SLOT_SIZE;
+		uint64_t last;
+		struct call_slot *slot = plan ? take_slots(s, p, plan->slots, &last) : NULL;
 
-		/* As trampolines do it. */
-		__asm__ volatile("xaddq %0, %1" : "+r"(at), "+m"(p->next) : : "memory");
-		if (p->last &&
-		    __atomic_load_n(&p->last, __ATOMIC_RELAXED) - at <= call_chunk_span(s->chunk_bytes)) {
-			write_slot(at, site, sp);
+		if (slot) {
+			write_values(s, p, site, plan, regs, slot, last);
 			return;
 		}
+		if (!plan && record_plain(s, p, site, (const uint64_t *)regs[RSP]))
+			return;
 		if (!turn(s, p, tid))
 			break;
 	}

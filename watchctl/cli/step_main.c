@@ -1,5 +1,5 @@
 /*
- * step_main - watchctl-step: what `watchctl step` runs. Linked with LLDB, which plans what is to be read at
+ * step_main - watchctl-step: what `watchctl step` and `watchctl trace --args` run. Linked with LLDB, which plans what is to be read at
  * each function, and with --stepper lldb moves the program, too.
  */
 #include <inttypes.h>
@@ -15,6 +15,8 @@
 #include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/request/step_from_watch.h"
 #include "watchctl/cli/request/step_options.h"
+#include "watchctl/cli/request/step_worker.h"
+#include "watchctl/cli/trace/trace_run.h"
 #include "watchctl/step/lldb/stepper_lldb.h"
 #include "watchctl/step/lldb/planner_lldb.h"
 #include "watchctl/step/model/stepper.h"
@@ -229,5 +231,6 @@ int main(int argc, char **argv)
 {
 	fault_guard_install();
 	survive_write_signals();
-	return end_with(step_main_run(argc, argv));
+	return end_with(strcmp(argv[0], STEP_WORKER_TRACES) ? step_main_run(argc, argv)
+							    : trace_run_typed(argc, argv, &planner_lldb));
 }

@@ -88,6 +88,20 @@ static void pass(struct scene *s, uint32_t tid, uint64_t tsc, uint32_t site)
 	write_slot(s, at, tsc, site);
 }
 
+/* @n slots that were taken together: with @len bytes of values, each of which is @site. */
+static void pass_values(struct scene *s, uint32_t tid, uint64_t tsc, uint32_t site, uint32_t n, uint32_t len)
+{
+	const uint64_t at = take_slot(s, tid);
+	struct call_values *v = (struct call_values *)(void *)(slot_at(s, at) + 1);
+
+	for (uint32_t i = 1; i < n; i++)
+		assert_true(take_slot(s, tid) == at + i * CALL_SLOT_SIZE);
+	memset(v, 0xff, (n - 1) * CALL_SLOT_SIZE);
+	v->len = len;
+	memset(v->bytes, (int)site, len);
+	write_slot(s, at, tsc | CALL_TSC_VALUES, site);
+}
+
 static struct wc_error *take(void *ctx, const struct call_passed *c)
 {
 	struct scene *s = ctx;
@@ -284,6 +298,107 @@ static void whatever_stands_there_is_read_within_bounds(void **state)
 	end(&s);
 }
 
+static void values_come_out_with_their_slot(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	begin(&s);
+	pass(&s, 9, 1, 1);
+	pass_values(&s, 9, 2, 7, 4, 3 * CALL_SLOT_SIZE - sizeof(struct call_values));
+	pass_values(&s, 9, 3, 8, 2, 1);
+	pass(&s, 9, 4, 2);
+	read_all(&s, CALL_ORDER_TIME, false);
+	assert_int_equal(s.n, 4);
+	assert_true(!s.read[0].values && !s.read[3].values);
+	assert_true(s.read[1].tsc == 2 && s.read[1].site == 7 && s.read[1].values_len == 64);
+	for (uint32_t i = 0; i < s.read[1].values_len; i++)
+		assert_int_equal(s.read[1].values[i], 7);
+	assert_true(s.read[2].values_len == 1 && s.read[2].values[0] == 8);
+	end(&s);
+}
+
+/* The end of a chunk that is too short for values, and slots that were taken for more of them than came. */
+static void slots_without_anything_are_passed_over(void **state)
+{
+	struct scene s;
+	uint64_t at;
+
+	(void)state;
+	begin(&s);
+	pass(&s, 9, 1, 1);
+	at = take_slot(&s, 9);
+	take_slot(&s, 9);
+	*slot_at(&s, at) = (struct call_slot){ CALL_TSC_NOTHING, 1, 2 };
+	pass(&s, 9, 2, 3);
+	at = take_slot(&s, 9);
+	while (s.shared->place[9].next <= s.shared->place[9].last)
+		take_slot(&s, 9);
+	*slot_at(&s, at) = (struct call_slot){ CALL_TSC_NOTHING, 1, call_chunk_slots(CHUNK_BYTES) - 4 };
+	pass(&s, 9, 3, 4);
+	read_all(&s, CALL_ORDER_THREADS, false);
+	assert_int_equal(s.n, 3);
+	assert_true(s.read[1].site == 3 && s.read[2].site == 4);
+	assert_int_equal(call_buffers_unfinished(s.buffers), 0);
+	end(&s);
+}
+
+/* What was written of the values of one that never became complete is not taken for an event. */
+static void values_that_were_never_completed_are_passed_over_together(void **state)
+{
+	struct scene s;
+	uint64_t at;
+
+	(void)state;
+	begin(&s);
+	at = take_slot(&s, 9);
+	take_slot(&s, 9);
+	take_slot(&s, 9);
+	slot_at(&s, at)->return_address = CALL_TAKEN | 3;
+	memset(slot_at(&s, at) + 1, 0x11, 2 * CALL_SLOT_SIZE);
+	pass(&s, 9, 5, 6);
+	read_all(&s, CALL_ORDER_THREADS, false);
+	assert_int_equal(s.n, 0);
+	read_all(&s, CALL_ORDER_THREADS, true);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.read[0].site, 6);
+	end(&s);
+}
+
+static void equal_plans_are_kept_once(void **state)
+{
+	union {
+		struct call_plan plan;
+		uint8_t bytes[CALL_PLAN_MOST];
+	} a = { .plan = { .n = 2, .slots = 4 } };
+	struct call_plans *plans = calloc(1, sizeof(*plans));
+	struct probe_place p = { .calls_at = CALLS_AT, .plans = plans };
+	struct call_buffers *b;
+	struct scene s;
+
+	(void)state;
+	begin(&s);
+	assert_non_null(plans);
+	p.calls = s.shared;
+	b = call_buffers_new(&p);
+	assert_non_null(b);
+	a.plan.fetch[1].len = 8;
+	assert_true(call_buffers_plan(b, 1, &a.plan) && call_buffers_plan(b, 2, &a.plan));
+	a.plan.fetch[1].len = 4;
+	assert_true(call_buffers_plan(b, 3, &a.plan));
+	assert_true(plans->of[1] == plans->of[2] && plans->of[3] != plans->of[1]);
+	assert_memory_equal(plans->bytes + plans->of[3], &a.plan,
+			    sizeof(a.plan) + 2 * sizeof(struct call_fetch));
+	assert_true(s.shared->off[1] == CALL_VALUED && s.shared->off[3] == CALL_VALUED);
+	assert_false(call_buffers_plan(b, CALL_SITES, &a.plan));
+	for (uint32_t i = 4; call_buffers_plan(b, i, &a.plan); i++)
+		a.plan.fetch[0].offset = (int32_t)i;
+	assert_true(plans->of[3] < CALL_PLANS_BYTES);
+	call_buffers_free(b);
+	end(&s);
+	free(plans);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,6 +410,10 @@ int main(void)
 		cmocka_unit_test(a_thread_is_not_waited_for_without_end),
 		cmocka_unit_test(a_chunk_that_was_given_back_at_once_is_no_ones),
 		cmocka_unit_test(the_place_of_a_thread_that_has_ended_is_free_once_all_is_read),
+		cmocka_unit_test(values_come_out_with_their_slot),
+		cmocka_unit_test(slots_without_anything_are_passed_over),
+		cmocka_unit_test(values_that_were_never_completed_are_passed_over_together),
+		cmocka_unit_test(equal_plans_are_kept_once),
 		cmocka_unit_test(whatever_stands_there_is_read_within_bounds),
 	};
 

@@ -11,6 +11,8 @@
 #include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/output/output.h"
 #include "watchctl/cli/output/ready_options.h"
+#include "watchctl/cli/request/step_worker.h"
+#include "watchctl/cli/trace/trace_run.h"
 #include "watchctl/monitor/calls/call_trace.h"
 
 #define BUFFERS (128u << 20) /* of all CPUs, where nothing else is asked for */
@@ -18,7 +20,8 @@
 #define BUFFER_DEFAULT_LEAST (4u << 20)
 #define BUFFER_LEAST (64u << 10)
 #define BUFFER_MOST (1u << 30)
-#define MAX_RATE 100000u /* calls a second of one function */
+#define STRING_DEFAULT 80u /* as of `watchctl step` */
+#define MAX_RATE 100000u   /* calls a second of one function */
 
 struct names {
 	const char **v;
@@ -32,6 +35,8 @@ struct trace_ask {
 	uint64_t min_size, max_rate, buffer;
 	uint64_t count, time_ns;
 	bool args, pending, json, quiet, echo;
+	struct planner_options values;
+	const struct planner_ops *planner; /* NULL: registers */
 	struct output_options output;
 	struct ready_ask ready;
 };
@@ -65,8 +70,14 @@ static const struct option options[] = {
 	{ "--max-rate", NULL, "N",
 	  "a function that is called more often in a second is switched off, and its calls are counted (default 100000; 0: none is)",
 	  COMPLETE_NOTHING, NULL, OPTION_NUMBER(struct trace_ask, max_rate, 0, UINT64_MAX) },
-	{ "--args", NULL, NULL, "record the registers that arguments are passed in, and that of the result",
-	  0, NULL, OPTION_FLAG(struct trace_ask, args) },
+	{ "--args", NULL, NULL, "record parameters and results, by their types or else by their registers", 0,
+	  NULL, OPTION_FLAG(struct trace_ask, args) },
+	{ "--string", NULL, "N", "with --args: bytes of a string, 1 to 1024 (default 80)", COMPLETE_NOTHING,
+	  NULL, OPTION_NUMBER(struct trace_ask, values.string_max, 1, PLANNER_POINTEE_MAX) },
+	{ "--pointee", NULL, "N",
+	  "with --args: bytes of what a pointer points to, 0 to 1024 (default 0: they are not followed)",
+	  COMPLETE_NOTHING, NULL,
+	  OPTION_NUMBER(struct trace_ask, values.pointee_max, 0, PLANNER_POINTEE_MAX) },
 	{ "--pending", NULL, NULL, "modules and functions that are not there yet may come later", 0, NULL,
 	  OPTION_FLAG(struct trace_ask, pending) },
 	{ "-n", "--count", "COUNT", "end after COUNT calls", COMPLETE_NOTHING, NULL,
@@ -211,6 +222,8 @@ static struct wc_error *record(struct trace_ask *q)
 							     .min_size = q->min_size },
 					      .pending = q->pending,
 					      .args = q->args,
+					      .planner = q->planner,
+					      .values = q->values,
 					      .max_rate = q->max_rate,
 					      .buffer = q->buffer ? q->buffer : default_buffer(),
 					      .log = q->echo ? NULL : q->output.log,
@@ -228,18 +241,48 @@ static struct wc_error *record(struct trace_ask *q)
 	return wc_error_first(err, output_close(&s, !err || s.watched));
 }
 
-static struct wc_error *cmd_trace_run(int argc, char **argv)
+static void free_names(struct trace_ask *q)
 {
-	struct trace_ask q = { .max_rate = MAX_RATE };
-	struct wc_error *err = option_parse_launch(argc, argv, options, &q, take_word, &q.argv);
+	free(q->in.v);
+	free(q->function.v);
+	free(q->without.v);
+}
 
-	if (!err)
-		err = check_request(&q);
+static struct wc_error *parse(int argc, char **argv, struct trace_ask *q)
+{
+	struct wc_error *err;
+
+	*q = (struct trace_ask){ .max_rate = MAX_RATE, .values = { .string_max = STRING_DEFAULT } };
+	err = option_parse_launch(argc, argv, options, q, take_word, &q->argv);
+	return err ? err : check_request(q);
+}
+
+struct wc_error *trace_run_typed(int argc, char **argv, const struct planner_ops *planner)
+{
+	struct trace_ask q;
+	struct wc_error *err = parse(argc, argv, &q);
+
+	q.planner = planner;
 	if (!err)
 		err = record(&q);
-	free(q.in.v);
-	free(q.function.v);
-	free(q.without.v);
+	free_names(&q);
+	return err;
+}
+
+/* Types are known to watchctl-step alone; where that does not run, there are registers. */
+static struct wc_error *cmd_trace_run(int argc, char **argv)
+{
+	struct trace_ask q;
+	struct wc_error *err = parse(argc, argv, &q), *why;
+
+	if (!err && q.args) {
+		why = step_worker_run("the types of --args", STEP_WORKER_TRACES, argv);
+		output_say(NULL, "registers are recorded: %s", why->text);
+		wc_error_free(why);
+	}
+	if (!err)
+		err = record(&q);
+	free_names(&q);
 	return err;
 }
 

@@ -311,23 +311,10 @@ uint32_t call_functions_marked(uint32_t mark)
 	return mark >> MARK_PLACE_BITS;
 }
 
-void call_functions_find_off(struct call_functions *f)
+uint64_t call_site_passed(const struct call_site *s)
 {
-	for (size_t i = 0; i < f->n; i++) {
-		const struct probe_counter *c = f->function[i].at;
-		const uint64_t until = c ? __atomic_load_n(&c->until, __ATOMIC_RELAXED) : 0;
-
-		if (until && __atomic_load_n(&c->count, __ATOMIC_RELAXED) > until)
-			f->function[i].is_off = true;
-	}
-}
-
-uint64_t call_functions_passed(const struct call_functions *f, const struct call_site *s)
-{
-	const uint64_t counted = __atomic_load_n(&s->counter->count, __ATOMIC_RELAXED);
-
-	return f->buffered ? s->seen + counted + __atomic_load_n(&s->counter->lost, __ATOMIC_RELAXED)
-			   : counted;
+	return s->seen + __atomic_load_n(&s->counter->count, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&s->counter->lost, __ATOMIC_RELAXED);
 }
 
 bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mark,

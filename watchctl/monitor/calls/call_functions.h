@@ -49,9 +49,10 @@ struct call_function {
 	uint64_t second_ns;
 	uint64_t recorded,
 		loops; /* of what its entry has recorded: calls, and jumps of its own to where it begins */
-	uint64_t without_end;	  /* recorded calls that have surely not come to an end of it */
-	struct probe_counter *at; /* of its entry; NULL: it is not patched */
-	uint32_t entry;		  /* its site, where it is patched */
+	uint64_t without_end;		  /* recorded calls that have surely not come to an end of it */
+	const struct function_plan *plan; /* of its values; NULL: none are recorded */
+	struct probe_counter *at;	  /* of its entry; NULL: it is not patched */
+	uint32_t entry;			  /* its site, where it is patched */
 };
 
 /* What a site is of its function. */
@@ -72,15 +73,13 @@ struct call_site {
 	uint32_t function;
 	enum call_place place;
 	struct probe_counter *counter; /* NULL: nothing runs there */
-	uint64_t seen;		       /* events of buffers: the counter has the others */
+	uint64_t seen;		       /* recorded: the counter has what was switched off, or lost */
 };
 
 #define CALL_RESTORERS 16u /* more than there are C libraries in a process */
 
 struct call_functions {
 	struct call_selection selection;
-	/* Threads have buffers: counters have what was switched off or lost, and call_site.seen has the rest. Else counters have all. */
-	bool buffered;
 	struct call_file *file;
 	size_t nfiles, file_cap;
 	struct call_function *function;
@@ -118,12 +117,9 @@ bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mar
 			   struct probe_counter *counter, const char *why);
 
 /* How often a site that is patched was passed. */
-uint64_t call_functions_passed(const struct call_functions *f, const struct call_site *s);
+uint64_t call_site_passed(const struct call_site *s);
 
 /* Whether @address, of the process, is where signal handlers return to. */
 bool call_functions_is_restorer(const struct call_functions *f, uint64_t address);
-
-/* Without buffers: functions whose entries have recorded as much as they may, see struct probe_counter, are off from now on. */
-void call_functions_find_off(struct call_functions *f);
 
 #endif

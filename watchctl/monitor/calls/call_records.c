@@ -7,19 +7,16 @@
 
 #include "watchctl/base/clock.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/step/model/step_values.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/trace/call_values.h"
 
 #define SECOND_NS 1000000000
-#define REGISTERS 6u
-#define REGISTER_TYPE 0u /* the only type that is reported */
 
-struct wc_error *call_records_init(struct call_records *r, struct call_functions *functions, bool args,
+struct wc_error *call_records_init(struct call_records *r, struct call_functions *functions,
 				   struct event_sink sink)
 {
-	*r = (struct call_records){
-		.functions = functions, .sink = sink, .args = args, .began_ns = monotonic_ns()
-	};
+	*r = (struct call_records){ .functions = functions, .sink = sink, .began_ns = monotonic_ns() };
 	r->track = track_new();
 	return r->track ? NULL : &wc_enomem;
 }
@@ -39,42 +36,27 @@ static struct wc_error *put(struct call_records *r, struct trace_event *e, uint6
 
 /* Functions */
 
-static struct wc_error *report_type(struct call_records *r, uint64_t time_ns)
-{
-	struct trace_event e = { .type = EVENT_TYPE };
-
-	r->types_reported = true;
-	e.type_info = (struct type_event){
-		.id = REGISTER_TYPE, .kind = TYPE_REGISTER, .size = sizeof(uint64_t), .target = NO_TYPE
-	};
-	return put(r, &e, time_ns);
-}
-
 static struct wc_error *report_function(struct call_records *r, uint32_t id, uint64_t time_ns)
 {
-	static const char *const name[REGISTERS] = { "rdi", "rsi", "rdx", "rcx", "r8", "r9" };
 	struct call_function *f = &r->functions->function[id];
 	const struct module *m = &r->functions->file[f->file].m;
 	struct trace_event e = { .type = EVENT_FUNCTION };
-	struct function_param param[REGISTERS];
-	struct wc_error *err = r->args && !r->types_reported ? report_type(r, time_ns) : NULL;
+	struct wc_error *err = NULL;
 
-	for (size_t i = 0; i < REGISTERS; i++)
-		param[i] = (struct function_param){ name[i], REGISTER_TYPE };
 	f->reported = true;
-	e.function = (struct function_event){
-		.id = id,
-		.flags = FUNCTION_NO_TYPES,
-		.name = f->name,
-		.module = m->path,
-		.build_id = m->build_id,
-		.build_id_len = m->build_id_len,
-		.address = f->addr,
-		.size = f->size,
-		.return_type = r->args ? REGISTER_TYPE : NO_TYPE,
-		.nparams = r->args ? REGISTERS : 0,
-		.param = param,
-	};
+	if (f->plan)
+		e.function = f->plan->function;
+	else
+		e.function = (struct function_event){ .flags = FUNCTION_NO_TYPES, .return_type = NO_TYPE };
+	e.function.id = id;
+	e.function.name = f->name;
+	e.function.module = m->path;
+	e.function.build_id = m->build_id;
+	e.function.build_id_len = m->build_id_len;
+	e.function.address = f->addr;
+	e.function.size = f->size;
+	if (f->plan)
+		err = told_types_tell_function(&r->arguments->types, &e.function, time_ns, r->sink);
 	return err ? err : put(r, &e, time_ns);
 }
 
@@ -86,28 +68,30 @@ struct wc_error *call_records_tell_function(struct call_records *r, uint32_t fun
 
 /* Values */
 
-/* As call_values.h has them: each with its state in front. Returns the bytes. */
-static uint32_t put_registers(uint8_t *to, const uint64_t *value, size_t n)
+/* Those of parameters, or with @result of the result. Returns the bytes. */
+static uint32_t put_values(const struct call_records *r, const struct function_plan *plan, bool result,
+			   const struct fetched *from, uint8_t to[STEP_VALUES_MAX])
 {
-	uint32_t len = 0;
+	const struct function_event *f = &plan->function;
+	size_t len = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		to[len++] = VALUE_OK;
-		memcpy(to + len, &value[i], sizeof(value[i]));
-		len += sizeof(value[i]);
-	}
-	return len;
+	if (result)
+		step_value_put(&plan->result, from, told_types_find(&r->arguments->types, f->return_type), to,
+			       STEP_VALUES_MAX, &len);
+	else
+		for (uint32_t i = 0; i < f->nparams; i++)
+			step_value_put(&plan->recipe[i], from,
+				       told_types_find(&r->arguments->types, f->param[i].type), to,
+				       STEP_VALUES_MAX, &len);
+	return (uint32_t)len;
 }
 
 /* Calls */
 
 /* Passes of it have not been recorded. */
-static bool is_dropped(const struct call_functions *f, const struct call_site *s)
+static bool is_dropped(const struct call_site *s)
 {
-	if (!s->counter)
-		return false;
-	return f->buffered ? s->counter->count || s->counter->lost
-			   : s->counter->until && s->counter->count > s->counter->until;
+	return s->counter && (s->counter->count || s->counter->lost);
 }
 
 /* Passes of an end of @function have not been recorded: of a call that is over, this may have been how. */
@@ -115,22 +99,25 @@ static bool ends_are_dropped(const struct call_functions *f, uint32_t function)
 {
 	const struct call_function *of = &f->function[function];
 
-	if (!of->loops_to_start || !of->at || !is_dropped(f, &f->site[of->entry]))
+	if (!of->loops_to_start || !of->at || !is_dropped(&f->site[of->entry]))
 		return false; /* nobody counts its ends, see times_called() */
 	for (size_t i = 0; i < f->nsites; i++) {
 		const struct call_site *s = &f->site[i];
 
-		if (s->function == function && !call_place_is_entry(s->place) && is_dropped(f, s))
+		if (s->function == function && !call_place_is_entry(s->place) && is_dropped(s))
 			return true;
 	}
 	return false;
 }
 
-static struct wc_error *put_return(struct call_records *r, const struct track_end *end, pid_t tid,
-				   const uint64_t *result, uint64_t time_ns)
+/* @leave: what was fetched last is of where it was left. */
+static struct wc_error *put_return(struct call_records *r, const struct track_end *end, pid_t tid, bool leave,
+				   uint64_t time_ns)
 {
-	const bool has_result = r->args && result && end->how == RETURN_RETURNED;
-	uint8_t values[1 + sizeof(uint64_t)];
+	const struct function_plan *plan = r->functions->function[end->call.point].plan;
+	const struct fetched *result = plan && leave && end->how == RETURN_RETURNED
+					       ? call_arguments_result(r->arguments, plan)
+					       : NULL;
 	struct trace_event e = { .type = EVENT_RETURN };
 
 	e.ret = (struct return_event){
@@ -139,15 +126,16 @@ static struct wc_error *put_return(struct call_records *r, const struct track_en
 		.tid = tid,
 		.function = end->call.point,
 		.how = end->how,
-		.values = values,
-		.values_len = has_result ? put_registers(values, result, 1) : 0,
+		.values = r->values,
 	};
+	if (result && plan->result.state == VALUE_OK)
+		e.ret.values_len = put_values(r, plan, true, result, r->values);
+	e.ret.has_error = result && step_value_error(plan, result, &e.ret.error);
 	return put(r, &e, time_ns);
 }
 
-/* @result: rax of the one that has returned; NULL: not known. */
 static struct wc_error *report_ends(struct call_records *r, const struct track_end *end, size_t n, pid_t tid,
-				    const uint64_t *result, uint64_t time_ns)
+				    bool leave, uint64_t time_ns)
 {
 	struct wc_error *err = NULL;
 
@@ -160,7 +148,7 @@ static struct wc_error *report_ends(struct call_records *r, const struct track_e
 		r->returns++;
 		err = r->files ? call_files_end(r->files, tid, end[i].call.call, end[i].call.point,
 						end[i].how, time_ns)
-			       : put_return(r, &end[i], tid, result, time_ns);
+			       : put_return(r, &end[i], tid, leave, time_ns);
 	}
 	return err;
 }
@@ -174,17 +162,17 @@ static bool is_direct(const struct call_records *r, const struct track_call *c)
 		     c->return_address - r->functions->file[p->file].m.bias - p->addr - 1 < p->size);
 }
 
-/* A site that was passed, from a ring or a buffer. */
+/* A site that was passed. */
 struct passing {
 	uint64_t sp, return_address;
-	uint64_t result;      /* what rax holds, with call_records.args */
-	const uint64_t *args; /* registers; NULL: not known */
+	uint32_t tid; /* as the program numbers it */
+	bool values;  /* call_records.arguments has what was fetched there */
 };
 
 static struct wc_error *put_call(struct call_records *r, const struct track_call *c, pid_t tid,
 				 const struct passing *p, uint64_t time_ns)
 {
-	uint8_t values[REGISTERS * (1 + sizeof(uint64_t))];
+	const struct function_plan *plan = r->functions->function[c->point].plan;
 	struct trace_event e = { .type = EVENT_CALL };
 
 	e.call = (struct call_event){
@@ -199,8 +187,10 @@ static struct wc_error *put_call(struct call_records *r, const struct track_call
 		.walk_end = (uint8_t)(is_direct(r, c) ? WALK_END_COMPLETE : WALK_END_DEPTH),
 		.nframes = c->flags & CALL_TAIL ? 0 : 1,
 		.frame = &p->return_address,
-		.values = values,
-		.values_len = p->args ? put_registers(values, p->args, REGISTERS) : 0,
+		.values = r->values,
+		.values_len =
+			plan ? put_values(r, plan, false, p->values ? &r->arguments->entry : NULL, r->values)
+			     : 0,
 	};
 	return put(r, &e, time_ns);
 }
@@ -239,15 +229,17 @@ static bool look_at_map(void *ctx, const struct proc_map *m)
 	return false;
 }
 
-static struct wc_error *meet(struct call_records *r, pid_t tid, uint64_t sp)
+static struct wc_error *meet(struct call_records *r, pid_t tid, const struct passing *p)
 {
-	struct stack_search s = { .sp = sp };
+	struct stack_search s = { .sp = p->sp };
 
 	if (tid == r->last_tid || map64_get(&r->met, (uint64_t)tid)) {
 		r->last_tid = tid;
 		return NULL;
 	}
 	proc_maps(r->pid, look_at_map, &s);
+	if (r->found_stack && s.end)
+		r->found_stack(r->switch_ctx, p->tid, s.start, s.end);
 	return map64_put(&r->met, (uint64_t)tid, r) &&
 			       vec_push(r->thread, r->nthreads, r->thread_cap,
 					(struct call_thread){ .tid = tid, .is_missed = false }) &&
@@ -267,7 +259,7 @@ static struct wc_error *end_thread(struct call_records *r, size_t i, uint64_t ti
 	r->last_tid = 0;
 	if (!err && !map64_put(&r->met, (uint64_t)tid, NULL))
 		err = &wc_enomem;
-	return err ? err : report_ends(r, ended, n, tid, NULL, time_ns);
+	return err ? err : report_ends(r, ended, n, tid, false, time_ns);
 }
 
 /* What a thread recorded last may still be on its way when it is missed first. */
@@ -324,7 +316,7 @@ static struct wc_error *on_entry(struct call_records *r, const struct passing *p
 					   .leaves = r->functions->function[function].leaves };
 	const struct track_end *ended;
 	struct track_call call = { 0 };
-	struct wc_error *err = meet(r, tid, entry.sp);
+	struct wc_error *err = meet(r, tid, p);
 	size_t n = 0;
 
 	inner = track_innermost(r->track, tid);
@@ -335,12 +327,12 @@ static struct wc_error *on_entry(struct call_records *r, const struct passing *p
 			return NULL;
 		}
 		if (!err && n)
-			err = report_ends(r, ended, n, tid, NULL, time_ns);
+			err = report_ends(r, ended, n, tid, false, time_ns);
 	}
 	if (!err)
 		err = track_enter(r->track, &entry, &call, &ended, &n);
 	if (!err)
-		err = report_ends(r, ended, n, tid, NULL, time_ns);
+		err = report_ends(r, ended, n, tid, false, time_ns);
 	/* Not every end of it is seen: it may be any. */
 	if (!err && r->functions->function[function].exit_refused)
 		track_jumps(r->track, tid, entry.return_address, entry.sp);
@@ -357,7 +349,7 @@ static struct wc_error *on_return(struct call_records *r, const struct passing *
 	if (err)
 		return err;
 	r->without_begin += !n;
-	return report_ends(r, ended, n, tid, &p->result, time_ns);
+	return report_ends(r, ended, n, tid, p->values, time_ns);
 }
 
 static struct wc_error *take(struct call_records *r, const struct call_site *site, const struct passing *p,
@@ -392,18 +384,6 @@ static struct call_site *site_of(const struct call_records *r, uint32_t site)
 									       : NULL;
 }
 
-struct wc_error *call_records_take(struct call_records *r, const struct probe_record *rec, uint64_t time_ns,
-				   pid_t tid)
-{
-	const struct call_site *site = site_of(r, rec->site);
-	const struct passing p = { .sp = rec->word[0],
-				   .return_address = rec->word[1],
-				   .result = rec->word[2],
-				   .args = r->args ? rec->word + PROBE_CALL_ARGS : NULL };
-
-	return site && rec->kind == PROBE_RECORD_CALL ? take(r, site, &p, time_ns, tid) : NULL;
-}
-
 /* Its entry is only counted any more. So are its ends, if calls are known by these, see times_called(), once those that were recorded are over. */
 static void switch_off(struct call_records *r, uint32_t function)
 {
@@ -431,11 +411,11 @@ static bool is_too_hot(const struct call_records *r, struct call_function *f, ui
 	return f->is_off || (r->max_rate && f->in_second >= r->max_rate);
 }
 
-struct wc_error *call_records_take_passed(struct call_records *r, const struct call_passed *c,
-					  uint64_t time_ns, pid_t tid)
+struct wc_error *call_records_take(struct call_records *r, const struct call_passed *c, uint64_t time_ns,
+				   pid_t tid)
 {
 	struct call_site *site = site_of(r, c->site);
-	const struct passing p = { .sp = c->sp, .return_address = c->return_address };
+	struct passing p = { .sp = c->sp, .return_address = c->return_address, .tid = c->tid };
 	struct call_function *f;
 	struct wc_error *err;
 
@@ -446,6 +426,10 @@ struct wc_error *call_records_take_passed(struct call_records *r, const struct c
 	if (call_place_is_entry(site->place) && is_too_hot(r, f, time_ns)) {
 		switch_off(r, site->function);
 		return NULL;
+	}
+	if (f->plan && c->values) {
+		call_arguments_read(r->arguments, f->plan, site->place, c);
+		p.values = true;
 	}
 	err = take(r, site, &p, time_ns, tid);
 	if (f->is_off && !f->open && !f->ends_off)
@@ -469,7 +453,7 @@ static struct wc_error *end_open_calls(struct call_records *r, uint64_t time_ns)
 		err = track_end_all(r->track, r->exited ? RETURN_PROCESS_EXIT : RETURN_NEVER, &ended, &tids,
 				    &n);
 	for (size_t i = 0; i < n && !err; i++)
-		err = report_ends(r, &ended[i], 1, tids[i], NULL, time_ns);
+		err = report_ends(r, &ended[i], 1, tids[i], false, time_ns);
 	return err;
 }
 
@@ -501,7 +485,7 @@ static uint64_t ends_of(const struct call_functions *f, uint32_t function)
 	for (size_t i = 0; i < f->nsites; i++)
 		if (f->site[i].function == function && f->site[i].counter &&
 		    !call_place_is_entry(f->site[i].place))
-			n += call_functions_passed(f, &f->site[i]);
+			n += call_site_passed(&f->site[i]);
 	return n;
 }
 
@@ -512,7 +496,7 @@ static uint64_t ends_of(const struct call_functions *f, uint32_t function)
 static uint64_t times_called(const struct call_functions *f, uint32_t i)
 {
 	const struct call_function *of = &f->function[i];
-	const uint64_t passed = call_functions_passed(f, &f->site[of->entry]);
+	const uint64_t passed = call_site_passed(&f->site[of->entry]);
 
 	if (of->loops_to_start && passed > of->recorded + of->loops && !of->exit_refused)
 		return ends_of(f, i) + of->without_end;

@@ -12,10 +12,11 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/base/map64.h"
+#include "watchctl/monitor/calls/call_arguments.h"
 #include "watchctl/monitor/calls/call_files.h"
 #include "watchctl/monitor/calls/call_functions.h"
 #include "watchctl/patch/probe/call_buffers.h"
-#include "watchctl/patch/probe/probe_rings.h"
+#include "watchctl/step/model/step_values.h"
 #include "watchctl/step/model/track.h"
 #include "watchctl/trace/event.h"
 
@@ -27,9 +28,11 @@ struct call_thread {
 struct call_records {
 	struct call_functions *functions; /* the owner's */
 	struct event_sink sink;
-	struct call_files *files; /* where calls go; NULL: they are events. Not owned */
-	uint64_t
-		max_rate; /* of buffers: calls of a function between two looks; what is more is not recorded. 0: all */
+	struct call_files *files;	  /* where calls go; NULL: they are events. Not owned */
+	struct call_arguments *arguments; /* NULL: no values are recorded. Not owned */
+	uint64_t max_rate; /* calls of a function in a second; what is more is not recorded. 0: all */
+	/* Shows the mapping that is a thread's stack. @tid as the program numbers it. NULL: nobody wants to know. */
+	void (*found_stack)(void *ctx, uint32_t tid, uint64_t start, uint64_t end);
 	void (*switch_site)(void *ctx, uint32_t site, enum call_off to);
 	void *switch_ctx;
 	struct track *track;
@@ -38,26 +41,22 @@ struct call_records {
 	size_t nthreads, thread_cap;
 	pid_t last_tid; /* of the last entry; 0: none */
 	pid_t pid;
-	bool args, types_reported;
 	bool exited; /* the process, before the end */
 	uint64_t calls, returns;
 	uint64_t without_begin;	    /* ends of calls that had begun before they were recorded */
 	uint64_t began_ns, last_ns; /* the last record's time */
+	uint8_t values[STEP_VALUES_MAX];
 	/* Of call_records_end(): */
 	uint64_t called, lost, switched_off;
 };
 
-struct wc_error *call_records_init(struct call_records *r, struct call_functions *functions, bool args,
+struct wc_error *call_records_init(struct call_records *r, struct call_functions *functions,
 				   struct event_sink sink);
 void call_records_deinit(struct call_records *r); /* accepts zeros */
 
-/* In the order of time. @tid as we number it. */
-struct wc_error *call_records_take(struct call_records *r, const struct probe_record *rec, uint64_t time_ns,
+/* Of each thread in the order of time. @tid as we number it. */
+struct wc_error *call_records_take(struct call_records *r, const struct call_passed *c, uint64_t time_ns,
 				   pid_t tid);
-
-/* The same of buffers: of each thread in the order of time. */
-struct wc_error *call_records_take_passed(struct call_records *r, const struct call_passed *c,
-					  uint64_t time_ns, pid_t tid);
 
 /* Tells a function, if it was not told yet: calls that go into files can be read only if that was before. */
 struct wc_error *call_records_tell_function(struct call_records *r, uint32_t function);

@@ -8,6 +8,8 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/base/text_buf.h"
+#include "watchctl/monitor/calls/call_arguments.h"
+#include "watchctl/monitor/calls/call_memory.h"
 #include "watchctl/monitor/calls/call_records.h"
 #include "watchctl/monitor/patch/patch_session.h"
 #include "watchctl/patch/probe/call_probes.h"
@@ -23,9 +25,10 @@ struct call_trace {
 	struct event_sink sink;
 	struct call_functions functions;
 	struct call_records records;
-	struct call_files *files; /* NULL: calls are events */
-	bool begun;		  /* functions that are wanted from now on are told at once */
-	struct wc_error *err;	  /* of telling them */
+	struct call_files *files;	  /* NULL: calls are events */
+	struct call_arguments *arguments; /* NULL: no values are recorded */
+	bool begun;			  /* functions that are wanted from now on are told at once */
+	struct wc_error *err;		  /* of telling them */
 	struct probe_image image;
 	struct patch_query query;
 	struct patch_taker taker;
@@ -41,19 +44,6 @@ static struct wc_error *put(struct call_trace *t, struct trace_event *e)
 	return t->sink.put(t->sink.ctx, e);
 }
 
-/*
- * Functions that are too hot, without buffers: each place has so many records a second as max_rate says. A function whose entry needed more is off, and
- * gets none any more; its ends have what is left to them, so that calls which are open can end.
- */
-
-static void give_budget(const struct call_trace *t, struct probe_counter *c)
-{
-	if (t->options.max_rate && !t->functions.buffered)
-		__atomic_store_n(&c->until,
-				 __atomic_load_n(&c->count, __ATOMIC_RELAXED) + t->options.max_rate,
-				 __ATOMIC_RELAXED);
-}
-
 static struct wc_error *look_each_second(struct call_trace *t)
 {
 	const uint64_t now = monotonic_ns();
@@ -62,14 +52,6 @@ static struct wc_error *look_each_second(struct call_trace *t)
 	if (now - t->looked_ns < LOOK_NS)
 		return NULL;
 	t->looked_ns = now;
-	if (!t->functions.buffered)
-		call_functions_find_off(&t->functions);
-	for (size_t i = 0; i < t->functions.nsites; i++) {
-		const struct call_site *s = &t->functions.site[i];
-
-		if (s->counter && !t->functions.function[s->function].is_off)
-			give_budget(t, s->counter);
-	}
 	err = call_records_look_at_threads(&t->records);
 	return !err && t->files ? call_files_flush(t->files) : err;
 }
@@ -95,6 +77,38 @@ static bool wants(void *ctx, const struct patch_site *site, uint32_t *mark)
 	return true;
 }
 
+/* What is to be fetched there, if values are recorded. */
+static struct wc_error *plan_site(struct call_trace *t, uint32_t i)
+{
+	const struct call_site *s = &t->functions.site[i];
+	struct call_function *f = &t->functions.function[s->function];
+	union {
+		struct call_plan plan;
+		uint8_t bytes[CALL_PLAN_MOST];
+	} room = { 0 };
+	struct wc_error *err = NULL;
+
+	if (!t->arguments || !s->counter || f->is_extra)
+		return NULL;
+	if (!f->plan)
+		err = call_arguments_plan(t->arguments, &t->functions, s->function);
+	if (!err && call_arguments_fetches(f->plan, s->place, &room.plan) &&
+	    !patch_session_plan(t->session, i, &room.plan))
+		err = wc_error_new(
+			WC_EFAIL,
+			"there is no room for what is to be recorded of so many functions; choose fewer");
+	return err;
+}
+
+static struct wc_error *plan_sites(struct call_trace *t)
+{
+	struct wc_error *err = NULL;
+
+	for (uint32_t i = 0; i < t->functions.nsites && !err; i++)
+		err = plan_site(t, i);
+	return err;
+}
+
 static struct wc_error *placed(void *ctx, const struct patch_placed *p)
 {
 	struct call_trace *t = ctx;
@@ -104,18 +118,7 @@ static struct wc_error *placed(void *ctx, const struct patch_placed *p)
 	if (!call_functions_placed(&t->functions, p->site, p->mark, p->counter, p->why) ||
 	    t->functions.failed)
 		return &wc_enomem;
-	if (p->counter)
-		give_budget(t, p->counter);
-	return NULL;
-}
-
-static struct wc_error *record(void *ctx, const struct probe_record *r, uint64_t time_ns, pid_t tid)
-{
-	struct call_trace *t = ctx;
-
-	if (t->limit && t->records.calls >= t->limit)
-		return NULL;
-	return call_records_take(&t->records, r, time_ns, tid);
+	return p->counter && t->begun ? plan_site(t, p->site) : NULL;
 }
 
 static struct wc_error *call(void *ctx, const struct call_passed *c, uint64_t time_ns, pid_t tid)
@@ -124,7 +127,7 @@ static struct wc_error *call(void *ctx, const struct call_passed *c, uint64_t ti
 
 	if (t->limit && t->records.calls >= t->limit)
 		return NULL;
-	return call_records_take_passed(&t->records, c, time_ns, tid);
+	return call_records_take(&t->records, c, time_ns, tid);
 }
 
 static void switch_site(void *ctx, uint32_t site, enum call_off to)
@@ -134,6 +137,13 @@ static void switch_site(void *ctx, uint32_t site, enum call_off to)
 	patch_session_switch(t->session, site, to);
 }
 
+static void found_stack(void *ctx, uint32_t tid, uint64_t start, uint64_t end)
+{
+	const struct call_trace *t = ctx;
+
+	patch_session_stack(t->session, tid, start, end);
+}
+
 static struct wc_error *pumped(void *ctx, bool last, bool *enough)
 {
 	struct call_trace *t = ctx;
@@ -141,8 +151,6 @@ static struct wc_error *pumped(void *ctx, bool last, bool *enough)
 	*enough = t->limit && t->records.calls >= t->limit;
 	if (!last)
 		return look_each_second(t);
-	if (!t->functions.buffered)
-		call_functions_find_off(&t->functions);
 	return call_records_end(&t->records);
 }
 
@@ -164,6 +172,16 @@ static struct wc_error *make_query(struct call_trace *t)
 	t->query.named = t->options.selection.function;
 	t->query.nnamed = t->options.selection.nfunctions;
 	return err;
+}
+
+static struct wc_error *note_registers(struct call_trace *t, const char *why)
+{
+	struct trace_event e = { .type = EVENT_NOTE };
+	char text[400];
+
+	snprintf(text, sizeof(text), "registers are recorded in place of values with types: %s", why);
+	e.note.text = text;
+	return put(t, &e);
 }
 
 static bool add_list(struct text_buf *b, const char *what, const char *const *v, size_t n)
@@ -188,11 +206,11 @@ static struct wc_error *report_recording(struct call_trace *t)
 	add_list(&filters, "; not ", q->without, q->nwithout);
 	if (q->min_size)
 		text_buf_printf(&filters, "; of %llu bytes at least", (unsigned long long)q->min_size);
-	if (t->options.args)
-		text_buf_printf(&filters, "; with the registers of arguments");
+	if (t->arguments)
+		text_buf_printf(&filters, "; with parameters and results");
 	e.recording = (struct recording_event){
 		.stepper = "patch",
-		.planner = "watchctl " WATCHCTL_VERSION,
+		.planner = t->arguments ? t->arguments->types.ops->version() : "watchctl " WATCHCTL_VERSION,
 		.range = "all calls",
 		.filters = text_buf_text(&filters),
 	};
@@ -240,6 +258,7 @@ static void free_trace(struct call_trace *t)
 	wc_error_free(call_files_close(t->files));
 	wc_error_free(t->err);
 	call_records_deinit(&t->records);
+	call_arguments_free(t->arguments);
 	call_functions_deinit(&t->functions);
 	probe_image_deinit(&t->image);
 	patch_query_deinit(&t->query);
@@ -247,15 +266,6 @@ static void free_trace(struct call_trace *t)
 }
 
 #define SLOTS_LEAST 64u /* of rings that nobody writes */
-
-static uint32_t slots_of(uint64_t buffer)
-{
-	uint32_t slots = 1;
-
-	while (2ull * slots * PROBE_SLOT <= buffer)
-		slots *= 2;
-	return slots;
-}
 
 /* Of all threads together. */
 static uint64_t buffers(uint64_t each)
@@ -269,23 +279,22 @@ static uint64_t buffers(uint64_t each)
 static struct wc_error *open_session(struct call_trace *t)
 {
 	const struct patch_rule rule[RULES] = {
-		[RULE_ENTRY] = { t->options.args ? CALL_PROBE_ENTERED : CALL_PROBE_PASSED, PROBE_BEFORE },
-		[RULE_EXIT] = { CALL_PROBE_PASSED, PROBE_BEFORE },
+		[RULE_ENTRY] = { CALL_PROBE, PROBE_BEFORE },
+		[RULE_EXIT] = { CALL_PROBE, PROBE_BEFORE },
 	};
-	const struct patch_session_options o = {
-		.taker = &t->taker,
-		.pid = t->options.pid,
-		.argv = t->options.argv,
-		.pending = t->options.pending,
-		.query = &t->query,
-		.rule = t->rule,
-		.image = &t->image,
-		.slots = t->options.args ? slots_of(t->options.buffer) : SLOTS_LEAST,
-		.call_bytes = t->options.args ? 0 : buffers(t->options.buffer),
-		.frames = 1,
-		.hold = true,
-		.stop = t->options.stop
-	};
+	const struct patch_session_options o = { .taker = &t->taker,
+						 .pid = t->options.pid,
+						 .argv = t->options.argv,
+						 .pending = t->options.pending,
+						 .query = &t->query,
+						 .rule = t->rule,
+						 .image = &t->image,
+						 .slots = SLOTS_LEAST,
+						 .call_bytes = buffers(t->options.buffer),
+						 .call_plans = t->options.args,
+						 .frames = 1,
+						 .hold = true,
+						 .stop = t->options.stop };
 
 	memcpy(t->rule, rule, sizeof(rule));
 	return patch_session_open(&o, t->sink, &t->session);
@@ -314,6 +323,25 @@ static struct wc_error *begin(struct call_trace *t)
 	return err;
 }
 
+/* Nothing runs there yet. */
+static struct wc_error *open_arguments(struct call_trace *t)
+{
+	struct wc_error *err =
+		call_arguments_open(t->records.pid, t->options.planner, &t->options.values, &t->arguments);
+
+	if (err && err->kind == WC_ENOTSUP) {
+		struct wc_error *noted = note_registers(t, err->text);
+
+		wc_error_free(err);
+		err = wc_error_first(
+			noted, call_arguments_open(t->records.pid, NULL, &t->options.values, &t->arguments));
+	}
+	t->records.arguments = t->arguments;
+	if (!err)
+		call_memory_show(t->session);
+	return err ? err : plan_sites(t);
+}
+
 struct wc_error *call_trace_open(const struct call_trace_options *o, struct event_sink sink,
 				 struct call_trace **ret)
 {
@@ -325,21 +353,20 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 	t->options = *o;
 	t->sink = sink;
 	t->functions.selection = o->selection;
-	t->functions.buffered = !o->args;
 	t->taker = (struct patch_taker){ .wants_module = wants_module,
 					 .wants = wants,
 					 .placed = placed,
-					 .record = record,
 					 .call = call,
-					 .order = o->log ? CALL_ORDER_THREADS : CALL_ORDER_TIME,
+					 .order = o->log && !o->args ? CALL_ORDER_THREADS : CALL_ORDER_TIME,
 					 .pumped = pumped,
 					 .nothing = "there is no such function",
 					 .ctx = t };
-	err = call_records_init(&t->records, &t->functions, o->args, sink);
+	err = call_records_init(&t->records, &t->functions, sink);
 	if (!err)
-		err = call_probes_image(o->args ? CALL_PROBES_RINGS : CALL_PROBES_BUFFERS, &t->image);
+		err = call_probes_image(&t->image);
 	t->records.max_rate = o->max_rate;
 	t->records.switch_site = switch_site;
+	t->records.found_stack = o->args ? found_stack : NULL;
 	t->records.switch_ctx = t;
 	if (!err)
 		err = make_query(t);
@@ -349,6 +376,8 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 		t->records.pid = patch_session_pid(t->session);
 		err = check_chosen(t);
 	}
+	if (!err && o->args)
+		err = open_arguments(t);
 	if (!err)
 		err = begin(t);
 	if (err) {

@@ -20,14 +20,17 @@
 #include "watchctl/base/error.h"
 #include "watchctl/monitor/calls/call_functions.h"
 #include "watchctl/monitor/monitor.h"
+#include "watchctl/step/model/planner.h"
 #include "watchctl/trace/event.h"
 
 struct call_trace_options {
 	pid_t pid;	   /* 0: launch */
 	char *const *argv; /* ended by NULL; the program to launch */
 	struct call_selection selection;
-	bool pending; /* modules and functions may come later */
-	bool args;    /* the registers that arguments are passed in, and the result's, are recorded */
+	bool pending;			   /* modules and functions may come later */
+	bool args;			   /* parameters and results are recorded */
+	const struct planner_ops *planner; /* says what they are; NULL: registers */
+	struct planner_options values;	   /* with @args; memory is ignored */
 	uint64_t
 		max_rate; /* calls a second of one function; one that is called more often is switched off. 0: none is */
 	uint64_t buffer; /* bytes for each CPU, of what waits to be read */

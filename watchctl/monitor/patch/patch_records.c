@@ -148,8 +148,6 @@ static bool fill(struct patch_session *s, const struct probe_record *r, uint64_t
 		return fill_log(s, r, e);
 	case PROBE_RECORD_STACK:
 		return fill_stack(s, r, frame, e);
-	case PROBE_RECORD_CALL: /* a taker's */
-		break;
 	}
 	return false;
 }
@@ -159,7 +157,6 @@ static struct wc_error *take_record(void *ctx, const struct probe_record *r)
 {
 	struct patch_session *s = ctx;
 	struct trace_event e = { .type = EVENT_PROBE, .time_ns = record_time(s, r->tsc) };
-	const struct patch_taker *taker = s->options.taker;
 	struct followed_process *process;
 	uint64_t frame[STACK_MAX];
 	struct wc_error *err;
@@ -173,10 +170,6 @@ static struct wc_error *take_record(void *ctx, const struct probe_record *r)
 		err = followed_thread(&s->who, process, (pid_t)r->tid, e.time_ns, &e.probe.tid);
 	if (err)
 		return err;
-	if (taker) {
-		s->recorded++;
-		return taker->record(taker->ctx, r, e.time_ns, e.probe.tid);
-	}
 	if (!fill(s, r, frame, &e.probe))
 		return NULL;
 	s->recorded++;

@@ -117,7 +117,8 @@ struct wc_error *session_place(struct patch_session *s, size_t sites)
 					       .tallied = !s->options.taker, /* who limits by counts */
 					       .slots = s->options.slots,
 					       .stack_bytes = s->options.stack_bytes,
-					       .call_bytes = s->options.call_bytes };
+					       .call_bytes = s->options.call_bytes,
+					       .call_plans = s->options.call_plans };
 	struct wc_error *err = probe_place(&q, &s->place);
 
 	if (err)
@@ -299,6 +300,31 @@ pid_t patch_session_pid(const struct patch_session *s)
 void patch_session_switch(struct patch_session *s, uint32_t site, enum call_off to)
 {
 	call_buffers_switch(s->buffers, site, to);
+}
+
+bool patch_session_plan(struct patch_session *s, uint32_t site, const struct call_plan *plan)
+{
+	return call_buffers_plan(s->buffers, site, plan);
+}
+
+void patch_session_errno(struct patch_session *s, int32_t at)
+{
+	call_buffers_errno(s->buffers, at);
+}
+
+bool patch_session_fixed(struct patch_session *s, uint64_t start, uint64_t end)
+{
+	return call_buffers_fixed(s->buffers, start, end);
+}
+
+void patch_session_stack(struct patch_session *s, uint32_t tid, uint64_t start, uint64_t end)
+{
+	call_buffers_stack(s->buffers, tid, start, end);
+}
+
+uint64_t patch_session_thread_pointer(const struct patch_session *s)
+{
+	return s->place.thread_pointer;
 }
 
 /* Running */

@@ -44,9 +44,7 @@ struct patch_taker {
 	/* A place that was planned, while the map of its module is there. False: nothing runs there. */
 	bool (*wants)(void *ctx, const struct patch_site *site, uint32_t *mark);
 	struct wc_error *(*placed)(void *ctx, const struct patch_placed *p);
-	/* @tid as we number it. */
-	struct wc_error *(*record)(void *ctx, const struct probe_record *r, uint64_t time_ns, pid_t tid);
-	/* ... of threads' buffers, see options.call_bytes. */
+	/* From threads' buffers, see options.call_bytes. @tid as we number it. */
 	struct wc_error *(*call)(void *ctx, const struct call_passed *c, uint64_t time_ns, pid_t tid);
 	/* All that came was given. @last: nothing comes any more, and the sites are still there to be looked at. @enough: ends the session. */
 	struct wc_error *(*pumped)(void *ctx, bool last, bool *enough);
@@ -68,6 +66,7 @@ struct patch_session_options {
 	uint32_t stack_bytes; /* of probe_stack(); a multiple of 8 */
 	uint64_t
 		call_bytes; /* of the threads' buffers (probe/calls/call_wire.h), with a taker whose image is made for them; else 0 */
+	bool call_plans;     /* ... and sites may have plans */
 	unsigned int frames; /* 1..STACK_MAX */
 	bool hold; /* probes do nothing yet, and a launched program stands, until patch_session_begin() */
 	const volatile sig_atomic_t *stop;
@@ -98,6 +97,15 @@ struct wc_error *patch_session_open(const struct patch_session_options *o, struc
 
 /* With options.call_bytes: sets what is done at a site from now on. */
 void patch_session_switch(struct patch_session *s, uint32_t site, enum call_off to);
+
+/* With options.call_plans: as call_buffers_plan() and so on. */
+bool patch_session_plan(struct patch_session *s, uint32_t site, const struct call_plan *plan);
+void patch_session_errno(struct patch_session *s, int32_t at);
+bool patch_session_fixed(struct patch_session *s, uint64_t start, uint64_t end);
+void patch_session_stack(struct patch_session *s, uint32_t tid, uint64_t start, uint64_t end);
+
+/* fs_base of a thread, which stood when the probes were placed; 0: not known. */
+uint64_t patch_session_thread_pointer(const struct patch_session *s);
 
 /* Until something ends it, which is told after an error, too. @limits->count: records. */
 struct wc_error *patch_session_run(struct patch_session *s, const struct session_limits *limits,

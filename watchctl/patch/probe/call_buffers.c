@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "watchctl/base/clock.h"
+#include "watchctl/base/hash.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 
@@ -38,6 +39,9 @@ struct call_buffers {
 	size_t n, cap;
 	struct map64 by_tid;
 	uint64_t unfinished;
+	struct call_plans *plans;
+	struct map64 plan_at; /* by the hash of a plan: where it is, plus 1 */
+	uint32_t plans_used;
 };
 
 struct call_buffers *call_buffers_new(const struct probe_place *p)
@@ -52,6 +56,7 @@ struct call_buffers *call_buffers_new(const struct probe_place *p)
 	b->chunk_at = p->calls->chunk_at;
 	b->nslots = call_chunk_slots(b->chunk_bytes);
 	b->chunks_at = b->chunk_at - p->calls_at;
+	b->plans = p->plans;
 	b->of = calloc(b->nchunks, sizeof(*b->of));
 	if (b->of)
 		return b;
@@ -69,6 +74,7 @@ void call_buffers_free(struct call_buffers *b)
 	}
 	free(b->thread);
 	map64_deinit(&b->by_tid);
+	map64_deinit(&b->plan_at);
 	free(b->of);
 	free(b);
 }
@@ -82,6 +88,60 @@ void call_buffers_switch(struct call_buffers *b, uint32_t site, enum call_off to
 {
 	if (site < CALL_SITES)
 		__atomic_store_n(&b->shared->off[site], (uint8_t)to, __ATOMIC_RELAXED);
+}
+
+/* Plans */
+
+static uint32_t plan_size(const struct call_plan *plan)
+{
+	return (uint32_t)(sizeof(*plan) + plan->n * sizeof(plan->fetch[0]));
+}
+
+/* Where it is from now on; UINT32_MAX: there is no room. */
+static uint32_t keep_plan(struct call_buffers *b, const struct call_plan *plan)
+{
+	const uint32_t size = plan_size(plan);
+	uint64_t key = hash_bytes(HASH_START, plan, size);
+	uint32_t at;
+
+	for (uintptr_t found; (found = (uintptr_t)map64_get(&b->plan_at, key)); key++)
+		if (!memcmp(b->plans->bytes + found - 1, plan, size))
+			return (uint32_t)(found - 1);
+	at = b->plans_used;
+	if (at > CALL_PLANS_BYTES - CALL_PLAN_MOST ||
+	    !map64_put(&b->plan_at, key, (void *)(uintptr_t)(at + 1)))
+		return UINT32_MAX;
+	memcpy(b->plans->bytes + at, plan, size);
+	b->plans_used += size;
+	return at;
+}
+
+bool call_buffers_plan(struct call_buffers *b, uint32_t site, const struct call_plan *plan)
+{
+	const uint32_t at = b->plans && site < CALL_SITES ? keep_plan(b, plan) : UINT32_MAX;
+
+	if (at == UINT32_MAX)
+		return false;
+	b->plans->of[site] = at;
+	__atomic_store_n(&b->shared->off[site], (uint8_t)CALL_VALUED, __ATOMIC_RELEASE);
+	return true;
+}
+
+void call_buffers_errno(struct call_buffers *b, int32_t at)
+{
+	__atomic_store_n(&b->shared->errno_at, at, __ATOMIC_RELAXED);
+}
+
+bool call_buffers_fixed(struct call_buffers *b, uint64_t start, uint64_t end)
+{
+	struct call_shared *s = b->shared;
+	const uint32_t n = s->nfixed;
+
+	if (n >= CALL_FIXED)
+		return false;
+	s->fixed[n] = (struct call_span){ start, end };
+	__atomic_store_n(&s->nfixed, n + 1, __ATOMIC_RELEASE);
+	return true;
 }
 
 /* Chunks that are there since the last time */
@@ -205,6 +265,16 @@ static const struct call_thread_place *place_of(const struct call_buffers *b, ui
 	return NULL;
 }
 
+void call_buffers_stack(struct call_buffers *b, uint32_t tid, uint64_t start, uint64_t end)
+{
+	struct call_thread_place *p = (struct call_thread_place *)place_of(b, tid);
+
+	if (!p)
+		return;
+	__atomic_store_n(&p->stack_end, end, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->stack_start, start, __ATOMIC_RELEASE);
+}
+
 /* How many slots of the first chunk have been taken. */
 static uint32_t taken(const struct call_buffers *b, const struct buffered_thread *t)
 {
@@ -232,6 +302,14 @@ static bool is_stuck(struct buffered_thread *t, bool last)
 	return now - t->stuck_ns >= STUCK_NS;
 }
 
+/* Of one that is not complete: how many were taken with it. */
+static uint32_t taken_together(const struct call_slot *s)
+{
+	const uint64_t n = __atomic_load_n(&s->return_address, __ATOMIC_ACQUIRE) ^ CALL_TAKEN;
+
+	return n >= 1 && n <= UINT16_MAX ? (uint32_t)n : 1;
+}
+
 /* The next slots are not written. True: they are passed over. */
 static bool pass_over(struct call_buffers *b, struct buffered_thread *t, bool last)
 {
@@ -241,13 +319,21 @@ static bool pass_over(struct call_buffers *b, struct buffered_thread *t, bool la
 	if (t->at >= end || !is_stuck(t, last))
 		return false;
 	while (i < end && !__atomic_load_n(&slot_at(b, t->chunk[t->first].chunk, i)->place, __ATOMIC_ACQUIRE))
-		i++;
+		i += taken_together(slot_at(b, t->chunk[t->first].chunk, i));
+	if (i > end)
+		i = end;
 	/* Nothing is in it at all: its thread was stopped for good while it took it. */
 	if (t->at || i < end)
 		b->unfinished += i - t->at;
 	t->at = i;
 	t->stuck_ns = 0;
 	return true;
+}
+
+/* @n of them, or as many as there are from @at on. */
+static uint32_t slots_left(const struct call_buffers *b, uint32_t at, uint64_t n)
+{
+	return n && n < b->nslots - at ? (uint32_t)n : b->nslots - at;
 }
 
 /* The next slot that is complete; NULL: there is none yet. */
@@ -262,12 +348,22 @@ static const struct call_slot *next_slot(struct call_buffers *b, struct buffered
 			continue;
 		}
 		s = slot_at(b, c.chunk, t->at);
-		if (__atomic_load_n(&s->place, __ATOMIC_ACQUIRE))
-			return s;
+		if (__atomic_load_n(&s->place, __ATOMIC_ACQUIRE)) {
+			if (!(s->tsc & CALL_TSC_NOTHING))
+				return s;
+			t->at += slots_left(b, t->at, s->return_address);
+			t->stuck_ns = 0;
+			continue;
+		}
 		if (!pass_over(b, t, last))
 			return NULL;
 	}
 	return NULL;
+}
+
+static uint64_t time_of(const struct call_slot *s)
+{
+	return s->tsc & ~CALL_TSC_VALUES;
 }
 
 /* The thread whose next event is the oldest; *@until: that of the next thread. */
@@ -281,15 +377,32 @@ static struct buffered_thread *oldest(const struct call_buffers *b, uint64_t *un
 
 		if (!t->next)
 			continue;
-		if (!ret || t->next->tsc < ret->next->tsc) {
+		if (!ret || time_of(t->next) < time_of(ret->next)) {
 			if (ret)
-				*until = ret->next->tsc;
+				*until = time_of(ret->next);
 			ret = t;
-		} else if (t->next->tsc < *until) {
-			*until = t->next->tsc;
+		} else if (time_of(t->next) < *until) {
+			*until = time_of(t->next);
 		}
 	}
 	return ret;
+}
+
+/* The values behind @s, up to @end, become @c's. Returns the slots that they take. */
+static uint32_t find_values(const struct call_slot *s, const struct call_slot *end, struct call_passed *c)
+{
+	const struct call_values *v = (const struct call_values *)(const void *)(s + 1);
+	const size_t room = (size_t)(end - s - 1) * sizeof(*s);
+	uint32_t len;
+
+	if (room < sizeof(*v))
+		return 0;
+	len = __atomic_load_n(&v->len, __ATOMIC_RELAXED);
+	if (len > room - sizeof(*v))
+		return (uint32_t)(end - s - 1); /* the program has written over it */
+	c->values = v->bytes;
+	c->values_len = len;
+	return (uint32_t)((sizeof(*v) + len + sizeof(*s) - 1) / sizeof(*s));
 }
 
 /* Of one chunk, from t->next on. */
@@ -302,15 +415,18 @@ static struct wc_error *read_chunk(const struct call_buffers *b, struct buffered
 	struct call_passed c;
 	uint64_t place;
 
-	for (; s < end && !err && (place = __atomic_load_n(&s->place, __ATOMIC_ACQUIRE)) && s->tsc <= until;
+	for (; s < end && !err && (place = __atomic_load_n(&s->place, __ATOMIC_ACQUIRE)) &&
+	       !(s->tsc & CALL_TSC_NOTHING) && time_of(s) <= until;
 	     s++) {
-		c = (struct call_passed){ .tsc = s->tsc,
+		c = (struct call_passed){ .tsc = time_of(s),
 					  .sp = call_slot_sp(place),
 					  .return_address = s->return_address,
 					  .tid = t->tid,
 					  .site = call_slot_site(place) };
 
 		__builtin_prefetch(s + AHEAD);
+		if (s->tsc & CALL_TSC_VALUES)
+			s += find_values(s, end, &c);
 		err = take(ctx, &c);
 	}
 	t->at += (uint32_t)(s - t->next);
@@ -352,6 +468,8 @@ static void free_place(struct call_buffers *b, uint32_t tid)
 	__atomic_store_n(&p->tid, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&p->last, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&p->next, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&p->stack_start, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&p->stack_end, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&p->owner, 0, __ATOMIC_RELEASE);
 }
 

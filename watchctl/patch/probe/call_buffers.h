@@ -16,6 +16,9 @@ struct call_passed {
 	uint64_t tsc, sp, return_address;
 	uint32_t tid; /* as the program numbers it */
 	uint32_t site;
+	const uint8_t
+		*values; /* as of struct call_values; the program's, which may change them; NULL: none */
+	uint32_t values_len;
 };
 
 struct call_buffers;
@@ -38,6 +41,19 @@ void call_buffers_sweep(struct call_buffers *b, bool (*is_gone)(void *ctx, uint3
 
 /* Sets what is done at a site from now on. */
 void call_buffers_switch(struct call_buffers *b, uint32_t site, enum call_off to);
+
+/*
+ * Gives a site its plan (copied, equal ones once), and switches it to CALL_VALUED. False: there is no room for it, or no memory. Only where
+ * probe_place_request.call_plans was set.
+ */
+bool call_buffers_plan(struct call_buffers *b, uint32_t site, const struct call_plan *plan);
+
+/* Shows where errno is, and memory that stays, see struct call_shared. False: there is no room for more spans. */
+void call_buffers_errno(struct call_buffers *b, int32_t at);
+bool call_buffers_fixed(struct call_buffers *b, uint64_t start, uint64_t end);
+
+/* Shows the mapping that is the stack of thread @tid, as the program numbers it: values there are read without the kernel. */
+void call_buffers_stack(struct call_buffers *b, uint32_t tid, uint64_t start, uint64_t end);
 
 /* Slots that were taken and not written: the thread has left the trampoline by a jump, or ended in it. */
 uint64_t call_buffers_unfinished(const struct call_buffers *b);

@@ -6,9 +6,10 @@
 #include "watchctl/code/insn/insn_scan.h"
 #include "watchctl/patch/probe/probe_image_impl.h"
 
-/* PROBE_USES_VECTOR of probe/probe.h; and what saves the registers and calls what is there. */
+/* PROBE_USES_VECTOR of probe/probe.h; what saves the registers and calls what is there; and what reads some where they are. */
 #define SECTION "probe_vector"
 #define GATE "probe_with_vector_"
+#define READER "probe_reads_vector_"
 
 struct code_check {
 	const struct probe_elf *elf;
@@ -78,7 +79,8 @@ static struct wc_error *check_symbol(struct code_check *c, const Elf64_Sym *sym)
 	c->looked_at += sym->st_size;
 	if (c->looked_at > 2 * c->image->code_size) /* else a damaged file may keep us for hours */
 		return probe_image_refuse(c->elf->name, "its functions lie one over another");
-	if ((sym->st_value >= c->start && sym->st_value < c->end) || !strcmp(name, GATE))
+	if ((sym->st_value >= c->start && sym->st_value < c->end) || !strcmp(name, GATE) ||
+	    !strcmp(name, READER))
 		return NULL;
 	return check_function(c, name, sym->st_value, sym->st_value + sym->st_size);
 }

@@ -32,8 +32,9 @@
 
 /* The whole home, as it is to be. */
 struct layout_of {
-	uint64_t code_at, data_at, ring_at, size;	      /* from its beginning */
-	uint64_t counters_at, tallies_at, slots_at, calls_at; /* from @ring_at */
+	uint64_t code_at, data_at, ring_at, size; /* from its beginning */
+	uint64_t counters_at, tallies_at, slots_at, calls_at,
+		plans_at; /* from @ring_at; plans_at 0: there are none */
 	uint32_t nchunks, chunk_bytes;
 	uint32_t nrings, ntallies;
 };
@@ -63,7 +64,7 @@ static uint32_t tallies_for(const struct probe_place_request *q)
 
 static void lay_out_calls(const struct probe_place_request *q, struct layout_of *l)
 {
-	l->chunk_bytes = CALL_CHUNK_LEAST;
+	l->chunk_bytes = q->call_plans ? CALL_CHUNK_LEAST_VALUES : CALL_CHUNK_LEAST;
 	while (l->chunk_bytes < CALL_CHUNK_MOST && q->call_bytes / l->chunk_bytes > CHUNKS_WANTED)
 		l->chunk_bytes *= 2;
 	l->nchunks = q->call_bytes / l->chunk_bytes < CALL_CHUNKS ? (uint32_t)(q->call_bytes / l->chunk_bytes)
@@ -71,6 +72,10 @@ static void lay_out_calls(const struct probe_place_request *q, struct layout_of 
 	l->calls_at = pages(l->size - l->ring_at);
 	l->size = l->ring_at + l->calls_at + pages(sizeof(struct call_shared)) +
 		  (uint64_t)l->nchunks * l->chunk_bytes;
+	if (!q->call_plans)
+		return;
+	l->plans_at = l->size - l->ring_at;
+	l->size += pages(sizeof(struct call_plans));
 }
 
 static struct layout_of lay_out(const struct probe_place_request *q)
@@ -298,6 +303,10 @@ static void begin_calls(struct probe_place *p, const struct layout_of *l)
 	p->calls->nchunks = p->calls->nfree = l->nchunks;
 	p->calls->chunk_bytes = l->chunk_bytes;
 	p->calls->chunk_at = p->calls_at + pages(sizeof(struct call_shared));
+	if (!l->plans_at)
+		return;
+	p->calls->plans_at = p->ring_at + l->plans_at;
+	p->plans = (struct call_plans *)(void *)((char *)p->shared + l->plans_at);
 }
 
 uint64_t probe_place_on(const struct probe_place *p)
@@ -328,6 +337,7 @@ static struct wc_error *fill_home(struct probe_place *p, const struct probe_plac
 	if (l->nchunks)
 		begin_calls(p, l);
 	fill_shared(p, q, l, r);
+	p->thread_pointer = r->thread.home.fs_base;
 	err = p->calls ? populate_calls(p, l, r) : NULL;
 	if (!err)
 		err = write_image(p, q->image);

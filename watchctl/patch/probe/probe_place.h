@@ -32,6 +32,9 @@ struct probe_place {
 	uint32_t ntallies;
 	struct call_shared *calls; /* in there; NULL: not asked for */
 	uint64_t calls_at;	   /* ... as the program has it */
+	struct call_plans *plans;  /* in there; NULL: not asked for */
+	uint64_t
+		thread_pointer; /* fs_base of one of the threads, which stood when it was placed; 0: not known */
 	uint32_t nnear;
 	struct probe_range near[PROBE_NEARS];
 };
@@ -45,6 +48,7 @@ struct probe_place_request {
 	uint32_t slots;	      /* of each ring: a power of two */
 	uint32_t stack_bytes; /* of probe_stack() */
 	uint64_t call_bytes;  /* of the chunks of struct call_shared; 0: there is none */
+	bool call_plans;      /* ... and struct call_plans */
 };
 
 /* Stops one thread for a moment. WC_ENOTSUP, WC_EPERM, WC_ETARGET; then nothing is left. */

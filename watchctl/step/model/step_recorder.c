@@ -16,6 +16,7 @@
 #include "watchctl/code/unwind/cfi.h"
 #include "watchctl/step/model/step_stack.h"
 #include "watchctl/step/model/step_values.h"
+#include "watchctl/step/model/told_types.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/proc/proc_words.h"
 #include "watchctl/trace/call_values.h"
@@ -39,16 +40,14 @@ struct untyped_module {
 };
 
 struct step_recorder {
-	const struct planner_ops *ops;
-	struct planner *planner;
 	struct event_sink sink;
 	struct cfi *cfi;
 	struct module_list modules;	  /* that were reported; strings are ours */
 	struct reported_function **point; /* by point; NULL: no plan yet */
 	size_t npoints, points_cap;
 	struct map64 functions; /* plan -> struct reported_function, owned */
-	struct map64 types;	/* id + 1 -> anything: told */
-	struct map64 regions;	/* hash of a region -> anything: told */
+	struct told_types types;
+	struct map64 regions; /* hash of a region -> anything: told */
 	uint32_t nfunctions;
 	struct untyped_module *untyped;
 	size_t nuntyped, untyped_cap;
@@ -64,8 +63,7 @@ struct step_recorder *step_recorder_new(const struct planner_ops *ops, struct pl
 
 	if (!r)
 		return NULL;
-	r->ops = ops;
-	r->planner = planner;
+	r->types = (struct told_types){ .ops = ops, .planner = planner };
 	r->sink = sink;
 	r->cfi = cfi_new();
 	if (!r->cfi) {
@@ -80,7 +78,7 @@ void step_recorder_free(struct step_recorder *r)
 	if (!r)
 		return;
 	map64_deinit_values(&r->functions, free);
-	map64_deinit(&r->types);
+	told_types_deinit(&r->types);
 	map64_deinit(&r->regions);
 	module_list_deinit(&r->modules);
 	cfi_free(r->cfi);
@@ -217,44 +215,9 @@ struct wc_error *step_recorder_regions(struct step_recorder *r, pid_t pid)
 
 /* Types and functions */
 
-static struct wc_error *report_type(struct step_recorder *r, uint32_t id);
-
-static struct wc_error *report_parts(struct step_recorder *r, const struct type_event *t)
-{
-	struct wc_error *err = NULL;
-	uint32_t i;
-
-	if (t->kind == TYPE_ARRAY)
-		err = report_type(r, t->target);
-	for (i = 0; i < t->nmembers && !err; i++)
-		err = report_type(r, t->member[i].type);
-	return err;
-}
-
-static struct wc_error *report_type(struct step_recorder *r, uint32_t id)
-{
-	const struct type_event *t = id == NO_TYPE ? NULL : r->ops->type(r->planner, id);
-	struct trace_event e = { .type = EVENT_TYPE };
-	struct wc_error *err;
-
-	if (!t || map64_get(&r->types, id + 1))
-		return NULL;
-	if (!map64_put(&r->types, id + 1, r))
-		return &wc_enomem;
-	err = report_parts(r, t);
-	if (err)
-		return err;
-	e.type_info = *t;
-	e.type_info.id = id;
-	err = put(r, &e);
-	if (!err && (t->kind == TYPE_POINTER || t->kind == TYPE_STRING))
-		err = report_type(r, t->target);
-	return err;
-}
-
 static const struct type_event *type_of(const struct step_recorder *r, uint32_t id)
 {
-	return id == NO_TYPE ? NULL : r->ops->type(r->planner, id);
+	return told_types_find(&r->types, id);
 }
 
 static struct wc_error *count_untyped(struct step_recorder *r, const struct function_event *f)
@@ -281,11 +244,8 @@ static struct wc_error *count_untyped(struct step_recorder *r, const struct func
 static struct wc_error *report_function(struct step_recorder *r, struct reported_function *f)
 {
 	struct trace_event e = { .type = EVENT_FUNCTION, .function = f->plan->function };
-	struct wc_error *err = report_type(r, f->plan->function.return_type);
-	uint32_t i;
+	struct wc_error *err = told_types_tell_function(&r->types, &f->plan->function, r->now, r->sink);
 
-	for (i = 0; i < f->plan->function.nparams && !err; i++)
-		err = report_type(r, f->plan->function.param[i].type);
 	if (err)
 		return err;
 	f->reported = true;

@@ -1,0 +1,111 @@
+"""`watchctl trace --args`: parameters and results, against what `watchctl step` reads of the same calls while the program stands."""
+import re
+import shutil
+import subprocess
+import sys
+import os
+from collections import Counter
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from conftest import ROOT, WAIT, WATCHCTL  # noqa: E402
+from test_step_shapes import objects  # noqa: E402
+from test_trace import counts, said_by, trace  # noqa: E402
+
+VICTIMS = ROOT / "tests" / "victims"
+
+
+def run(*words):
+    """Where nothing is at a random address, so that the pointers of two runs are the same."""
+    done = subprocess.run(["setarch", "-R", *map(str, words)], capture_output=True, text=True, timeout=WAIT, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def calls(log):
+    seen = objects(log)
+    ends = {o["call"]: o for o in seen if o["type"] == "return"}
+    names = {o["call"]: re.sub(r"( \[clone |\.).*", "", o["function"]) for o in seen if o["type"] == "call"}  # a copy has two spellings
+    return [(names[o["call"]], o.get("args"), ends[o["call"]].get("ret"), ends[o["call"]]["how"])
+            for o in seen if o["type"] == "call" and "f_" in names[o["call"]]]
+
+
+def refused_ends(said):
+    m = re.search(r"(\d+) places? where functions are left", said)
+    return int(m.group(1)) if m else 0
+
+
+@pytest.mark.parametrize("source, compiler", [
+    ("plan_c.c", "gcc -g -O0"), ("plan_c.c", "gcc -g -O2"), ("plan_c.c", "clang -g -O1"),
+    ("plan_cpp.cc", "g++ -g -O2"), ("plan_cpp.cc", "clang++ -g -O1"),
+])
+def test_values_are_those_that_step_reads(tmp_path, source, compiler):
+    if not shutil.which(compiler.split()[0]):
+        pytest.skip(f"no {compiler.split()[0]} here")
+    exe = tmp_path / "program"
+    subprocess.run([*compiler.split(), "-o", exe, VICTIMS / source, "-lm"], check=True)
+    run(WATCHCTL, "step", "--no-inputs", "-q", "-o", tmp_path / "step", "--module", "program", "--", exe)
+    done = run(WATCHCTL, "trace", "--args", "--pointee", 64, "-o", tmp_path / "trace", "--function", "*f_*", "--", exe)
+    want, got = calls(tmp_path / "step"), calls(tmp_path / "trace")
+    assert len(want) > 10 and [w[:2] for w in want] == [g[:2] for g in got]
+    # Without its end, what a function returns is not known; and nothing is told.
+    unknown = {g[0] for w, g in zip(want, got) if w[2:] != g[2:] and g[2] is None}
+    assert [w[2:] for w in want if w[0] not in unknown] == [g[2:] for g in got if g[0] not in unknown]
+    assert len(unknown) <= refused_ends(done.stderr)
+
+
+def test_strings_are_read_up_to_the_bound_and_never_beyond_what_is_there(build, tmp_path):
+    done = trace("--args", "--string", 8, "-o", tmp_path / "log", "--", build("traced_values"), 1)
+    said = [line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith("text")]
+    args = [o["args"][0] for o in objects(tmp_path / "log") if o["type"] == "call" and o["function"] == "text"]
+    assert len(args) == len(said) >= 6
+    for (_, want), got in zip(said, args):
+        kind, _, text = want.partition(" ")
+        if kind == "null":
+            assert got["to_state"] == "null"
+        elif kind == "unreadable":
+            assert got["to_state"] == "unreadable"
+        elif kind == "edge":  # the page behind it cannot be read
+            assert got["string"] == text and got["to_state"] == "cut"
+        else:
+            assert got["string"] == text[:8] and (got.get("to_state") == "cut") == (len(text) > 8)
+
+
+def test_a_result_behind_a_tail_call_and_errno_are_known(build, tmp_path):
+    trace("--args", "-o", tmp_path / "log", "--", build("traced_values"), 1)
+    seen = objects(tmp_path / "log")
+    ends = {o["call"]: o for o in seen if o["type"] == "return"}
+    results = {o["function"]: ends[o["call"]].get("ret", {}).get("text") for o in seen if o["type"] == "call"}
+    assert results["tail"] == results["tail_to"] == "42" and results["narrow"] == "-2"
+    trace("--args", "--in", "libc.so.6", "--function", "open", "--function", "open64", "-o", tmp_path / "libc", "--", build("traced_values"), 1)
+    assert [o.get("errno") for o in objects(tmp_path / "libc") if o["type"] == "return"] == ["ENOENT"]
+
+
+@pytest.mark.parametrize("options", [[], ["--buffer", "64K"]])
+def test_no_value_is_mixed_up_while_threads_come_and_go_and_signals_interrupt_them(build, tmp_path, options):
+    """Each call of checked(n, text, twice) has a text that is n, and twice as much: whatever is lost, what is told fits together."""
+    done = trace("--args", "--max-rate", 0, *options, "-o", tmp_path / "log", "--function", "checked", "--function", "handled", "--", build("traced_values"), 4000)
+    said = said_by(done.stdout)
+    called, recorded, lost, off = counts(done.stderr)
+    seen = objects(tmp_path / "log")
+    told = Counter(o["function"] for o in seen if o["type"] == "call")
+    assert called == said["checked"] + said["handled"] and recorded == sum(told.values()) and recorded > 0
+    assert off == 0 and (options or lost == 0)
+    ends = {o["call"]: o for o in seen if o["type"] == "return"}
+    for o in seen:
+        if o["type"] == "call" and o["function"] == "checked":
+            n, text, twice = o["args"]
+            n = int(n["text"])
+            assert text["string"] == str(n) and float(twice["text"]) == 2 * n
+            ret = ends[o["call"]].get("ret")
+            assert ret is None or int(ret["text"]) == n + 1
+
+
+def test_without_types_there_are_registers(build, tmp_path):
+    exe = tmp_path / "stripped"
+    subprocess.run(["strip", "-g", "-o", exe, build("traced_values")], check=True)
+    trace("--args", "-o", tmp_path / "log", "--function", "checked", "--", exe, 5)
+    calls_of = [o["args"] for o in objects(tmp_path / "log") if o["type"] == "call"]
+    assert {a["name"] for args in calls_of for a in args} == {"rdi"}  # the others are never read
+    assert {int(args[0]["value"], 16) & 0xffffffff for args in calls_of} >= {0, 1, 2, 3, 4}

@@ -1,0 +1,47 @@
+/*
+ * call_arguments - what is recorded of the parameters and results of traced functions: a planner's plans (watchctl/step/model/planner.h) as
+ * the program carries them out (probe/calls/call_wire.h), and what came of that.
+ */
+#ifndef WATCHCTL_MONITOR_CALLS_CALL_ARGUMENTS_H
+#define WATCHCTL_MONITOR_CALLS_CALL_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "watchctl/monitor/calls/call_functions.h"
+#include "watchctl/patch/probe/call_buffers.h"
+#include "watchctl/step/model/told_types.h"
+
+struct call_arguments {
+	struct told_types types; /* with the planner */
+	size_t nfiles;		 /* of the functions' modules: that the planner knows */
+	pid_t pid;
+	struct fetched entry, leave;	  /* of the last call_arguments_read() */
+	const struct function_plan *left; /* of the function that @leave is of; NULL: nothing was read */
+	struct fetched other;		  /* of call_arguments_result() */
+};
+
+/* @ops: NULL: nothing is known of functions but registers. @o->memory is ignored. */
+struct wc_error *call_arguments_open(pid_t pid, const struct planner_ops *ops,
+				     const struct planner_options *o, struct call_arguments **ret);
+void call_arguments_free(struct call_arguments *a); /* accepts NULL */
+
+/* Sets the plan of function @i, which lives as long as @a. */
+struct wc_error *call_arguments_plan(struct call_arguments *a, struct call_functions *f, uint32_t i);
+
+/* What is to be fetched at such a place of the function. False: nothing. @room: of CALL_PLAN_MOST bytes. */
+bool call_arguments_fetches(const struct function_plan *plan, enum call_place place, struct call_plan *room);
+
+/* What was fetched there, into @a->entry and @a->leave; of what makes no sense, as much as does. */
+void call_arguments_read(struct call_arguments *a, const struct function_plan *plan, enum call_place place,
+			 const struct call_passed *c);
+
+/*
+ * What @plan's function has returned, by what was last read: where it was left itself, or another one that it has called last of all, by a
+ * jump. NULL: nothing was read.
+ */
+const struct fetched *call_arguments_result(struct call_arguments *a, const struct function_plan *plan);
+
+#endif
