@@ -12,6 +12,7 @@
 #include "watchctl/cli/output/output.h"
 #include "watchctl/cli/output/ready_options.h"
 #include "watchctl/cli/request/step_worker.h"
+#include "watchctl/cli/trace/functions_file.h"
 #include "watchctl/cli/trace/trace_run.h"
 #include "watchctl/monitor/calls/call_trace.h"
 
@@ -31,7 +32,8 @@ struct names {
 struct trace_ask {
 	pid_t pid;
 	char *const *argv;
-	struct names in, function, without;
+	struct names in, source, function, without;
+	struct functions_file from;
 	uint64_t min_size, max_rate, buffer;
 	uint64_t count, time_ns;
 	bool args, pending, json, quiet, echo;
@@ -50,6 +52,20 @@ static struct wc_error *add_name(const struct option_match *m, void *to)
 	return vec_push(n->v, n->n, n->cap, m->value) ? NULL : &wc_enomem;
 }
 
+static struct wc_error *add_functions_file(const struct option_match *m, void *to)
+{
+	return functions_file_read(to, m->value);
+}
+
+/* Adds those of files to those of the command line. */
+static struct wc_error *join_names(struct names *to, char *const *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!vec_push(to->v, to->n, to->cap, v[i]))
+			return &wc_enomem;
+	return NULL;
+}
+
 static struct wc_error *set_seconds(const struct option_match *m, void *to)
 {
 	return option_time(m, to);
@@ -61,10 +77,16 @@ static const struct option options[] = {
 	{ "--in", NULL, "MODULE",
 	  "functions of this module of the process, like libssl.so.3, not of the program itself; may be repeated",
 	  COMPLETE_FILE, NULL, .set = add_name, .at = offsetof(struct trace_ask, in) },
+	{ "--source", NULL, "GLOB",
+	  "only functions that are defined in source files like 'net/*.c', by debug information; may be repeated",
+	  COMPLETE_NOTHING, NULL, .set = add_name, .at = offsetof(struct trace_ask, source) },
 	{ "--function", NULL, "GLOB", "only functions that are called so, like 'SSL_*'; may be repeated",
 	  COMPLETE_FUNCTION, NULL, .set = add_name, .at = offsetof(struct trace_ask, function) },
 	{ "--not", NULL, "GLOB", "no functions that are called so; may be repeated", COMPLETE_FUNCTION, NULL,
 	  .set = add_name, .at = offsetof(struct trace_ask, without) },
+	{ "--functions-from", NULL, "FILE",
+	  "the same from FILE: a glob a line, !GLOB for --not, # for comments; may be repeated",
+	  COMPLETE_FILE, NULL, .set = add_functions_file, .at = offsetof(struct trace_ask, from) },
 	{ "--min-size", NULL, "BYTES", "no functions that are smaller", COMPLETE_NOTHING, NULL,
 	  OPTION_BYTES(struct trace_ask, min_size) },
 	{ "--max-rate", NULL, "N",
@@ -215,6 +237,8 @@ static struct wc_error *record(struct trace_ask *q)
 					      .argv = q->argv,
 					      .selection = { .module = q->in.v,
 							     .nmodules = q->in.n,
+							     .source = q->source.v,
+							     .nsources = q->source.n,
 							     .function = q->function.v,
 							     .nfunctions = q->function.n,
 							     .without = q->without.v,
@@ -244,8 +268,10 @@ static struct wc_error *record(struct trace_ask *q)
 static void free_names(struct trace_ask *q)
 {
 	free(q->in.v);
+	free(q->source.v);
 	free(q->function.v);
 	free(q->without.v);
+	functions_file_deinit(&q->from);
 }
 
 static struct wc_error *parse(int argc, char **argv, struct trace_ask *q)
@@ -254,7 +280,11 @@ static struct wc_error *parse(int argc, char **argv, struct trace_ask *q)
 
 	*q = (struct trace_ask){ .max_rate = MAX_RATE, .values = { .string_max = STRING_DEFAULT } };
 	err = option_parse_launch(argc, argv, options, q, take_word, &q->argv);
-	return err ? err : check_request(q);
+	if (!err)
+		err = check_request(q);
+	if (!err)
+		err = join_names(&q->function, q->from.function, q->from.nfunctions);
+	return err ? err : join_names(&q->without, q->from.without, q->from.nwithout);
 }
 
 struct wc_error *trace_run_typed(int argc, char **argv, const struct planner_ops *planner)
@@ -288,8 +318,8 @@ static struct wc_error *cmd_trace_run(int argc, char **argv)
 
 const struct command cmd_trace = {
 	.name = "trace",
-	.args = "-p PID [--in MODULE] [--function GLOB] [--not GLOB] [--args] [-t SECONDS] [-o LOG] [options]\n"
-		"[--in MODULE] [--function GLOB] [--not GLOB] [--args] [-o LOG] [options] -- PROGRAM [ARGS]",
+	.args = "-p PID [--in MODULE] [--source GLOB] [--function GLOB] [--not GLOB] [--args] [-t SECONDS] [-o LOG] [options]\n"
+		"[--in MODULE] [--source GLOB] [--function GLOB] [--not GLOB] [--args] [-o LOG] [options] -- PROGRAM [ARGS]",
 	.summary = "record every call of a running program's functions, without recompiling it",
 	.help = "The program's own functions are traced, or with --in those of libraries. Their calls and returns are events as\n"
 		"those of watchctl step: watchctl report, export and diff read the log. watchctl-trace(1) says how it is done.\n",

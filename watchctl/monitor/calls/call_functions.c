@@ -12,14 +12,18 @@
 
 void call_functions_deinit(struct call_functions *f)
 {
-	for (size_t i = 0; i < f->nfiles; i++)
+	for (size_t i = 0; i < f->nfiles; i++) {
 		module_deinit(&f->file[i].m);
+		code_source_ranges_free(f->file[i].sources);
+	}
 	for (size_t i = 0; i < f->n; i++)
 		free(f->function[i].name);
 	free(f->file);
 	free(f->function);
 	free(f->site);
 	free(f->module_found);
+	code_source_choice_free(f->sources);
+	wc_error_free(f->err);
 	map64_deinit(&f->by_addr);
 }
 
@@ -89,14 +93,31 @@ static bool may_leave(const struct module *m)
 	return false;
 }
 
+static void read_sources(struct call_functions *f, struct call_file *file)
+{
+	const struct call_selection *s = &f->selection;
+	struct wc_error *err;
+
+	if (!s->nsources || file->sources)
+		return;
+	if (!f->sources)
+		f->sources = code_source_choice_new(s->source, s->nsources);
+	err = f->sources ? code_source_choose(f->sources, &file->m, &file->sources) : &wc_enomem;
+	f->err = wc_error_first(f->err, err);
+}
+
 bool call_functions_wants_module(struct call_functions *f, const struct module_list *all,
 				 const struct module *m)
 {
 	const bool selected = is_selected_module(f, all, m);
+	uint32_t file;
 
 	if (!selected && !may_leave(m))
 		return false;
-	f->failed |= file_of(f, m, selected) == UINT32_MAX;
+	file = file_of(f, m, selected);
+	f->failed |= file == UINT32_MAX;
+	if (selected && file != UINT32_MAX)
+		read_sources(f, &f->file[file]);
 	return true;
 }
 
@@ -132,11 +153,19 @@ static bool is_extra(const struct map_function *f)
 	       leaves == TRACK_SWITCHES;
 }
 
+static bool has_source(const struct call_functions *f, uint32_t file, uint64_t addr)
+{
+	const struct code_source_ranges *r = f->file[file].sources;
+
+	return !f->selection.nsources || (r && code_source_ranges_have(r, addr));
+}
+
 /* @file: that it is in. */
 static bool is_wanted(const struct call_functions *f, uint32_t file, const struct map_function *function,
 		      bool *extra)
 {
-	const bool selected = f->file[file].is_selected && is_selected(&f->selection, function);
+	const bool selected = f->file[file].is_selected && is_selected(&f->selection, function) &&
+			      has_source(f, file, function->start);
 
 	*extra = !selected && is_extra(function);
 	return selected || *extra;

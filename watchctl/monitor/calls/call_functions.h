@@ -1,5 +1,5 @@
 /*
- * call_functions - the functions that are traced: which are wanted, by module, name and size; where they are entered and left; what
+ * call_functions - the functions that are traced: which are wanted, by module, source file, name and size; where they are entered and left; what
  * becomes of the patches there. Reads the plan of watchctl/patch, and knows no records.
  */
 #ifndef WATCHCTL_MONITOR_CALLS_CALL_FUNCTIONS_H
@@ -10,8 +10,10 @@
 #include <stdint.h>
 
 #include "probe/wire.h"
+#include "watchctl/base/error.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/code/elf/module.h"
+#include "watchctl/code/locate/code_source.h"
 #include "watchctl/patch/plan/patch_plan.h"
 
 /* Which functions. Globs as code_image_name_fits() has them. */
@@ -22,6 +24,9 @@ struct call_selection {
 	size_t nfunctions;
 	const char **without;
 	size_t nwithout;
+	const char *const *
+		source; /* globs of source files, see code_source.h; none: any, and no debug information is read */
+	size_t nsources;
 	uint64_t min_size; /* bytes; 0: any */
 };
 
@@ -29,6 +34,8 @@ struct call_selection {
 struct call_file {
 	struct module m; /* owned */
 	bool is_selected; /* it was asked for; else only functions that leave otherwise than by returning are traced in it */
+	struct code_source_ranges *
+		sources; /* what selection.source chooses of it; owned; NULL: nothing, or all where none is given */
 };
 
 struct call_function {
@@ -90,9 +97,11 @@ struct call_functions {
 	uint64_t restorer[CALL_RESTORERS]; /* in the process: where signal handlers return to */
 	size_t nrestorers;
 	size_t refused_entries, refused_exits;
-	bool *module_found; /* of each of selection.module; owned; NULL: none yet */
-	char why[120];	    /* of the first refusal */
-	bool failed;	    /* memory ran out */
+	struct code_source_choice *sources; /* owned; NULL: none yet */
+	struct wc_error *err; /* of reading which sources a module has; owned, or taken by who reports it */
+	bool *module_found;   /* of each of selection.module; owned; NULL: none yet */
+	char why[120];	      /* of the first refusal */
+	bool failed;	      /* memory ran out */
 	/* Of the last function that was asked for: */
 	const struct map_function *last;
 	bool last_wanted, last_extra;
@@ -104,7 +113,7 @@ void call_functions_deinit(struct call_functions *f); /* accepts zeros but for t
 /* One of selection.module that is not in the process; NULL: all are. */
 const char *call_functions_missing_module(const struct call_functions *f);
 
-/* See struct patch_taker. */
+/* See struct patch_taker. A module whose source files are not known, though they are chosen by, sets @f->err if that is NULL. */
 bool call_functions_wants_module(struct call_functions *f, const struct module_list *all,
 				 const struct module *m);
 bool call_functions_wants(struct call_functions *f, const struct patch_site *site, uint32_t *mark);

@@ -8,6 +8,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/base/text_buf.h"
+#include "watchctl/code/locate/code_source.h"
 #include "watchctl/monitor/calls/call_arguments.h"
 #include "watchctl/monitor/calls/call_memory.h"
 #include "watchctl/monitor/calls/call_records.h"
@@ -58,11 +59,24 @@ static struct wc_error *look_each_second(struct call_trace *t)
 
 /* What the session asks */
 
+/* Takes @why, which nothing ends for: it is about a module that came later. */
+static struct wc_error *note_error(struct call_trace *t, struct wc_error *why)
+{
+	struct trace_event e = { .type = EVENT_NOTE, .note.text = why->text };
+	struct wc_error *err = why == &wc_enomem ? &wc_enomem : put(t, &e);
+
+	wc_error_free(why);
+	return err;
+}
+
 static bool wants_module(void *ctx, const struct module_list *all, const struct module *m)
 {
 	struct call_trace *t = ctx;
+	const bool wanted = call_functions_wants_module(&t->functions, all, m);
 
-	return call_functions_wants_module(&t->functions, all, m);
+	if (t->begun && t->functions.err && !t->err)
+		t->err = note_error(t, take_ptr(t->functions.err));
+	return wanted;
 }
 
 static bool wants(void *ctx, const struct patch_site *site, uint32_t *mark)
@@ -202,6 +216,7 @@ static struct wc_error *report_recording(struct call_trace *t)
 	add_list(&filters, "", q->module, q->nmodules);
 	if (!q->nmodules)
 		text_buf_printf(&filters, "the program");
+	add_list(&filters, "; defined in ", q->source, q->nsources);
 	add_list(&filters, "; only ", q->function, q->nfunctions);
 	add_list(&filters, "; not ", q->without, q->nwithout);
 	if (q->min_size)
@@ -227,6 +242,18 @@ static struct wc_error *report_range(struct call_trace *t, enum range_what what)
 		.occurrence = 1, .what = what, .pid = t->records.pid, .tid = t->records.pid
 	};
 	return put(t, &e);
+}
+
+/* Takes @err, of opening the session; NULL: it is open. The choice of source files comes first where that explains it. */
+static struct wc_error *check_sources(struct call_trace *t, struct wc_error *err)
+{
+	if (err && err->kind != WC_ENAME)
+		return err;
+	if (t->functions.err)
+		return wc_error_first(take_ptr(t->functions.err), err);
+	if (!t->functions.sources || t->options.pending)
+		return err;
+	return wc_error_first(code_source_check(t->functions.sources), err);
 }
 
 static struct wc_error *check_chosen(const struct call_trace *t)
@@ -371,7 +398,7 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 	if (!err)
 		err = make_query(t);
 	if (!err)
-		err = open_session(t);
+		err = check_sources(t, open_session(t));
 	if (!err) {
 		t->records.pid = patch_session_pid(t->session);
 		err = check_chosen(t);
