@@ -61,6 +61,7 @@ COMMANDS = {
     "export jsonl": ["export", "log", "--to", "jsonl", "--regs"],
     "export perf-script": ["export", "log", "--to", "perf-script"],
     "export dot": ["export", "log", "--to", "dot"],
+    "export callgrind": ["export", "log", "--to", "callgrind"],
     "diff": ["diff", "log", "whole"],
     "symbolize": ["symbolize", "--dry-run", "log"],
     "top": ["top", "log"],

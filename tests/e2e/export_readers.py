@@ -139,3 +139,40 @@ def perf_script(text):
             must(m, line)
             event["stack"].append((int(m.group(1), 16), re.sub(r"\+0x[0-9a-f]+$", "", m.group(2)), m.group(3)))
     return events
+
+
+# Callgrind: "Callgrind Format Specification" in Valgrind's manual, with one event and positions by line.
+
+NAMED = re.compile(r"(ob|fl|fn|cob|cfi|cfn)=\((\d+)\)(?: (.+))?", re.ASCII)
+
+
+def callgrind(text):
+    """(file, function, object) -> own time, and a pair of these -> [calls, time]; all of it in the sum of the head."""
+    lines = text.split("\n")
+    must(lines[:2] == ["# callgrind format", "version: 1"] and lines.pop() == "", lines[:2])
+    head = dict(line.split(": ", 1) for line in lines[1:lines.index("")])
+    must(head["positions"] == "line" and head["events"] == "Nanoseconds" and head["cmd"], head)
+    names, at, own, pairs, calls = {}, {}, {}, {}, None
+    for line in lines[lines.index("") + 1:-1]:
+        if m := NAMED.fullmatch(line):
+            what, number, name = m.groups()
+            kind = {"cfi": "fl"}.get(what, what[-2:])
+            must((name is None) == ((kind, number) in names), "a name, once and first", line)
+            names.setdefault((kind, number), name)
+            at[what] = names[kind, number]
+        elif m := re.fullmatch(r"calls=(\d+) \d+", line, re.ASCII):
+            must(calls is None and int(m[1]), line)
+            calls = int(m[1])
+        elif line:
+            m = re.fullmatch(r"\d+ (\d+)", line, re.ASCII)
+            must(m, line)
+            here, there = (at["fl"], at["fn"], at["ob"]), (at.get("cfi"), at.get("cfn"), at.get("cob"))
+            must((here, there) not in pairs and (calls or here not in own), line)
+            if calls:
+                pairs[here, there] = [calls, int(m[1])]
+            else:
+                own[here] = int(m[1])
+            calls = None
+    must(calls is None and all(end in own for pair in pairs for end in pair), "pairs of functions that are there")
+    must(lines[-1] == f"totals: {sum(own.values())}" and head["summary"] == str(sum(own.values())), lines[-1])
+    return own, pairs

@@ -33,6 +33,7 @@ READERS = {
     "jsonl": ["export", "@", "--to", "jsonl"],
     "perf-script": ["export", "@", "--to", "perf-script"],
     "dot": ["export", "@", "--to", "dot"],
+    "callgrind": ["export", "@", "--to", "callgrind"],
     "diff": ["diff", "@", "@"],
     "symbolize": ["symbolize", "--dry-run", "@"],
     "top": ["top", "@"],
@@ -224,6 +225,8 @@ def must_be_sane(name, r):
         read.speedscope(r.stdout.decode())
     if name == "perf-script":
         read.perf_script(r.stdout.decode())
+    if name == "callgrind" and r.stdout:
+        read.callgrind(r.stdout.decode())
     if name == "folded":
         read.folded(r.stdout.decode())
     if name in ("report-json", "jsonl"):
@@ -271,7 +274,7 @@ def test_damage_without_a_checksum_reaches_the_readers_and_does_no_harm(tmp_path
         for _ in range(chance.choice([1, 2, 5])):
             packet[chance.randrange(64, len(packet))] = chance.randrange(256)
         path = log.write_log(tmp_path / str(i), [bytes(packet)]) or tmp_path / str(i)
-        for name in ("report-json", "chrome", "speedscope", "csv", "perf-script", "dot"):
+        for name in ("report-json", "chrome", "speedscope", "csv", "perf-script", "dot", "callgrind"):
             must_be_sane(name, reader(name, path, preexec_fn=limit))
 
 

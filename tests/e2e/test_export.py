@@ -28,7 +28,7 @@ import tracelog_py as log_reader  # noqa: E402
 from conftest import BUILD, WAIT, WATCHCTL, peak_memory, wait_until  # noqa: E402
 
 USAGE, NAME, LOG = 2, 5, 8
-FORMATS = ["chrome", "folded", "speedscope", "csv", "jsonl", "dot", "perf-script"]
+FORMATS = ["chrome", "folded", "speedscope", "csv", "jsonl", "dot", "perf-script", "callgrind"]
 BEGIN, EPOCH = 5_000_000_000, 1_700_000_000_000_000_000
 
 

@@ -61,7 +61,7 @@ static struct wc_error *add_tag(const struct option_match *m, void *to)
 }
 
 static const struct option options[] = {
-	{ "--to", NULL, "FORMAT", "chrome, folded, speedscope, csv, jsonl, dot or perf-script",
+	{ "--to", NULL, "FORMAT", "chrome, folded, speedscope, csv, jsonl, dot, perf-script or callgrind",
 	  COMPLETE_WORDS, EXPORT_FORMATS, .set = set_format },
 	{ "-o", NULL, "FILE", "write to FILE, or into it where it is a directory (standard output)",
 	  COMPLETE_FILE, NULL, OPTION_TEXT(struct request, path) },
@@ -244,7 +244,8 @@ const struct command cmd_export = {
 	.help = "chrome is for Perfetto and chrome://tracing, folded for flame graphs, speedscope for "
 		"speedscope.app, csv for\n"
 		"tables, jsonl has the objects of report --json, dot is for Graphviz, perf-script for what "
-		"reads `perf script`.\n"
+		"reads `perf script`,\n"
+		"callgrind for KCachegrind and callgrind_annotate.\n"
 		"FILE appears when it is complete, or not at all; it is not replaced without --force.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,

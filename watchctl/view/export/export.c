@@ -24,6 +24,7 @@ static const struct format {
 	[EXPORT_JSONL] = { "jsonl", export_jsonl_new, ANNOTATE_TEXT | ANNOTATE_CALLS, true },
 	[EXPORT_DOT] = { "dot", export_dot_new, 0, false },
 	[EXPORT_PERF_SCRIPT] = { "perf", export_perf_new, ANNOTATE_TEXT, false },
+	[EXPORT_CALLGRIND] = { "callgrind", export_callgrind_new, 0, false },
 };
 
 const char *export_suffix(enum export_format to)
@@ -167,10 +168,10 @@ struct wc_error *export_log(const char *log, const struct export_options *opt, s
 		err = w->finish(w);
 	if (!err)
 		err = take_error(&feed);
-	ret->accesses = event_chooser_accesses(select);
-	ret->captures = event_chooser_captures(select);
-	ret->calls = event_chooser_calls(select);
-	ret->probes = event_chooser_probes(select);
+	ret->accesses = view.ops->access ? event_chooser_accesses(select) : 0;
+	ret->captures = view.ops->capture ? event_chooser_captures(select) : 0;
+	ret->calls = view.ops->call ? event_chooser_calls(select) : 0;
+	ret->probes = view.ops->probe ? event_chooser_probes(select) : 0;
 	ret->lost = event_chooser_lost(select);
 	return err;
 }

@@ -24,9 +24,10 @@ enum export_format {
 	EXPORT_JSONL,
 	EXPORT_DOT,
 	EXPORT_PERF_SCRIPT,
+	EXPORT_CALLGRIND,
 };
 
-#define EXPORT_FORMATS "chrome folded speedscope csv jsonl dot perf-script"
+#define EXPORT_FORMATS "chrome folded speedscope csv jsonl dot perf-script callgrind"
 
 struct export_options {
 	const char *name; /* of the log, as people know it; NULL: its path */
@@ -39,7 +40,7 @@ struct export_options {
 };
 
 struct export_result {
-	uint64_t accesses, captures, calls, probes; /* exported */
+	uint64_t accesses, captures, calls, probes; /* exported: 0 of what the format leaves out */
 	uint64_t lost; /* by the recording, of what was chosen by watch and tag */
 	struct replay_ending ending;
 };
