@@ -109,3 +109,18 @@ def test_without_types_there_are_registers(build, tmp_path):
     calls_of = [o["args"] for o in objects(tmp_path / "log") if o["type"] == "call"]
     assert {a["name"] for args in calls_of for a in args} == {"rdi"}  # the others are never read
     assert {int(args[0]["value"], 16) & 0xffffffff for args in calls_of} >= {0, 1, 2, 3, 4}
+
+
+def test_a_value_that_differs_is_what_diff_names(build, tmp_path):
+    """Two runs that differ in one parameter, and by that in two results: from the files of calls, as `watchctl diff` and the page read them."""
+    for n in (20, 21):
+        trace("--args", "-o", tmp_path / f"log{n}", "--function", "tail*", "--function", "narrow", "--", build("traced_values"), 0, n)
+    calls_of = [o for o in objects(tmp_path / "log21") if o["type"] == "call"]
+    assert [(o["function"], o["args"][0]["text"]) for o in calls_of] == [("tail", "21"), ("tail_to", "42"), ("narrow", "-1")]
+    done = subprocess.run([WATCHCTL, "diff", "--json", tmp_path / "log20", tmp_path / "log21"], capture_output=True, text=True, timeout=WAIT)
+    assert done.returncode == 1, done.stderr
+    assert re.search(r'"tail"', done.stdout) and "21" in done.stdout
+    same = subprocess.run([WATCHCTL, "diff", tmp_path / "log20", tmp_path / "log20"], capture_output=True, text=True, timeout=WAIT)
+    assert same.returncode == 0, same.stdout
+    subprocess.run([WATCHCTL, "report", tmp_path / "log21", "--html", tmp_path / "page.html"], check=True, timeout=WAIT, capture_output=True)
+    assert "tail_to" in (tmp_path / "page.html").read_text()

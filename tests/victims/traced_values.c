@@ -1,9 +1,9 @@
 /*
  * traced_values - calls whose parameters and results are known.
  *
- *	traced_values CALLS
+ *	traced_values CALLS [N]
  *
- * "text KIND STRING" for each call of text(); then four threads make CALLS of checked() each, while a timer's signals interrupt them; at
+ * "text KIND STRING" for each call of text(); tail(N), which is 20 where it is not given; then four threads make CALLS of checked() each, while a timer's signals interrupt them; at
  * the end "FUNCTION COUNT" for checked() and handled().
  */
 #include <fcntl.h>
@@ -114,11 +114,12 @@ int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = handled, .sa_flags = SA_RESTART };
 	struct itimerval t = { { 0, 500 }, { 0, 500 } }, none = { 0 };
+	const int n = argc > 2 ? atoi(argv[2]) : 20;
 	pthread_t thread[4];
 
 	calls = argc > 1 ? atol(argv[1]) : 0;
 	texts();
-	if (tail(20) != 42 || narrow(-1) != -2 || open("/nonexistent", O_RDONLY) >= 0)
+	if (tail(n) != 2 * n + 2 || narrow(-1) != -2 || open("/nonexistent", O_RDONLY) >= 0)
 		return 1;
 	sigaction(SIGALRM, &sa, NULL);
 	setitimer(ITIMER_REAL, &t, NULL);

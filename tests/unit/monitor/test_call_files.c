@@ -24,12 +24,19 @@ static void begin(struct scene *s, void *state)
 
 static void enter(struct scene *s, pid_t tid, uint64_t call, uint8_t flags)
 {
-	OK(call_files_enter(s->files, tid, call, (uint32_t)call % 100, flags, ++s->now));
+	OK(call_files_enter(
+		s->files,
+		&(struct call_event){
+			.tid = tid, .call = call, .function = (uint32_t)call % 100, .flags = flags },
+		++s->now));
 }
 
 static void leave(struct scene *s, pid_t tid, uint64_t call, enum return_how how)
 {
-	OK(call_files_end(s->files, tid, call, (uint32_t)call % 100, how, ++s->now));
+	OK(call_files_end(s->files,
+			  &(struct return_event){
+				  .tid = tid, .call = call, .function = (uint32_t)call % 100, .how = how },
+			  ++s->now));
 }
 
 /* All is written: it is read from now on. */
@@ -168,6 +175,69 @@ static void marks_are_not_parted_from_what_they_are_of(void **state)
 	call_merge_close(m);
 }
 
+#define VALUES_MOST 9000u /* more than half a packet is never asked for */
+
+static uint32_t length_of(uint64_t call)
+{
+	return call % 100 ? (uint32_t)(call * 7 % 50) : VALUES_MOST;
+}
+
+static void assert_values(const uint8_t *values, uint32_t len, uint64_t call)
+{
+	assert_int_equal(len, length_of(call));
+	for (uint32_t i = 0; i < len; i++)
+		assert_int_equal(values[i], (uint8_t)(call + i));
+}
+
+/* Of any length, also none, with and without marks and errors, across many packets. */
+static void values_come_back_with_their_call_and_its_end(void **state)
+{
+	static uint8_t values[VALUES_MOST];
+	const struct trace_event *e;
+	struct call_merge *m;
+	uint64_t ncalls = 0;
+	struct scene s;
+
+	begin(&s, *state);
+	for (uint64_t i = 1; i <= 5000; i++) {
+		for (uint32_t k = 0; k < sizeof(values); k++)
+			values[k] = (uint8_t)(i + k);
+		OK(call_files_enter(s.files,
+				    &(struct call_event){ .tid = 1,
+							  .call = i,
+							  .function = i % 100,
+							  .flags = i % 3 ? 0 : CALL_TAIL,
+							  .values = values,
+							  .values_len = length_of(i) },
+				    ++s.now));
+		OK(call_files_end(s.files,
+				  &(struct return_event){ .tid = 1,
+							  .call = i,
+							  .function = i % 100,
+							  .how = i % 7 ? RETURN_RETURNED : RETURN_LONGJMP,
+							  .values = values,
+							  .values_len = length_of(i),
+							  .has_error = i % 5 == 0,
+							  .error = (int32_t)i },
+				  ++s.now));
+	}
+	m = read_again(&s);
+	while ((e = next_event(m))) {
+		if (e->type == EVENT_CALL) {
+			ncalls++;
+			assert_int_equal(e->call.flags & CALL_TAIL, ncalls % 3 ? 0 : CALL_TAIL);
+			assert_values(e->call.values, e->call.values_len, ncalls);
+			continue;
+		}
+		assert_values(e->ret.values, e->ret.values_len, ncalls);
+		assert_true(e->ret.has_error == (ncalls % 5 == 0));
+		assert_true(!e->ret.has_error || e->ret.error == (int32_t)ncalls);
+		assert_int_equal(e->ret.how, ncalls % 7 ? RETURN_RETURNED : RETURN_LONGJMP);
+	}
+	assert_int_equal(ncalls, 5000);
+	call_merge_close(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -176,6 +246,7 @@ int main(void)
 		TEST(calls_on_another_stack_stay_open),
 		TEST(what_is_open_at_the_end_and_unknown_ends_harm_nothing),
 		TEST(marks_are_not_parted_from_what_they_are_of),
+		TEST(values_come_back_with_their_call_and_its_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,45 +64,57 @@ static struct thread_file *find(struct call_files *f, pid_t tid)
 	return f->last;
 }
 
-struct wc_error *call_files_enter(struct call_files *f, pid_t tid, uint64_t call, uint32_t function,
-				  uint8_t flags, uint64_t time_ns)
+static uint32_t values_len(uint32_t len)
 {
-	struct thread_file *t = find(f, tid);
-	struct wc_error *err = t ? NULL : new_file(f, tid, &t);
+	return len <= CALL_BESIDES_MAX - sizeof(int32_t) ? len : 0;
+}
+
+struct wc_error *call_files_enter(struct call_files *f, const struct call_event *c, uint64_t time_ns)
+{
+	struct thread_file *t = find(f, c->tid);
+	struct wc_error *err = t ? NULL : new_file(f, c->tid, &t);
+	const uint8_t flags = c->flags & (CALL_TAIL | CALL_SIGNAL);
 
 	if (err)
 		return err;
-	if (!vec_push(t->open, t->n, t->cap, call))
+	if (!vec_push(t->open, t->n, t->cap, c->call))
 		return &wc_enomem;
-	if (flags)
-		call_stream_put_marked(&t->stream, CALL_ENTRY, time_ns, function,
-				       call_mark(flags, 0, function));
-	else
-		call_stream_put(&t->stream, CALL_ENTRY, time_ns, function);
+	if (!flags && !c->values_len) {
+		call_stream_put(&t->stream, CALL_ENTRY, time_ns, c->function);
+		return NULL;
+	}
+	const struct call_besides b = { .mark = flags ? call_mark(flags, 0, c->function) : 0,
+					.values = c->values,
+					.values_len = values_len(c->values_len) };
+
+	call_stream_put_with(&t->stream, CALL_ENTRY, time_ns, c->function, &b);
 	return NULL;
 }
 
-struct wc_error *call_files_end(struct call_files *f, pid_t tid, uint64_t call, uint32_t function,
-				enum return_how how, uint64_t time_ns)
+struct wc_error *call_files_end(struct call_files *f, const struct return_event *r, uint64_t time_ns)
 {
-	const enum call_what what = how == RETURN_RETURNED ? CALL_EXIT : CALL_EXIT_UNSEEN;
-	struct thread_file *t = find(f, tid);
+	const enum call_what what = r->how == RETURN_RETURNED ? CALL_EXIT : CALL_EXIT_UNSEEN;
+	struct thread_file *t = find(f, r->tid);
+	struct call_besides b = { .values = r->values,
+				  .values_len = values_len(r->values_len),
+				  .has_error = r->has_error,
+				  .error = r->error };
 	size_t i;
 
 	if (!t)
 		return NULL;
 	i = t->n;
-	while (i && t->open[i - 1] != call)
+	while (i && t->open[i - 1] != r->call)
 		i--;
 	/* So deep in others that it cannot be said: it never comes to that. */
 	if (!i || t->n - i > CALL_MARK_INSIDE_MAX)
 		return NULL;
-	if (what == CALL_EXIT && i == t->n)
-		call_stream_put(&t->stream, what, time_ns, function);
+	if (what != CALL_EXIT || i != t->n)
+		b.mark = call_mark(what == CALL_EXIT ? 0 : r->how, (uint32_t)(t->n - i), r->function);
+	if (b.mark || b.values_len || b.has_error)
+		call_stream_put_with(&t->stream, what, time_ns, r->function, &b);
 	else
-		call_stream_put_marked(
-			&t->stream, what, time_ns, function,
-			call_mark(what == CALL_EXIT ? 0 : how, (uint32_t)(t->n - i), function));
+		call_stream_put(&t->stream, what, time_ns, r->function);
 	for (; i < t->n; i++)
 		t->open[i - 1] = t->open[i];
 	t->n--;

@@ -13,13 +13,11 @@ struct call_files;
 /* @log: a log that is being written, whose events tell the functions before they are called. WC_ELOG. */
 struct wc_error *call_files_open(const char *log, pid_t pid, struct call_files **ret);
 
-/* @flags: CALL_TAIL, CALL_SIGNAL. @call is not 0. */
-struct wc_error *call_files_enter(struct call_files *f, pid_t tid, uint64_t call, uint32_t function,
-				  uint8_t flags, uint64_t time_ns);
+/* Of @c: tid, call (not 0), function, the flags CALL_TAIL and CALL_SIGNAL, values. Values of more than CALL_BESIDES_MAX are left out. */
+struct wc_error *call_files_enter(struct call_files *f, const struct call_event *c, uint64_t time_ns);
 
-/* @call, which need not be the innermost one: calls on another stack stay open. */
-struct wc_error *call_files_end(struct call_files *f, pid_t tid, uint64_t call, uint32_t function,
-				enum return_how how, uint64_t time_ns);
+/* Of @r: tid, call, function, how, values, error. The call need not be the innermost one: calls on another stack stay open. */
+struct wc_error *call_files_end(struct call_files *f, const struct return_event *r, uint64_t time_ns);
 
 /* Every half second or so: what was put so far is in the log. WC_ELOG, once of each thread. */
 struct wc_error *call_files_flush(struct call_files *f);

@@ -131,7 +131,7 @@ static struct wc_error *put_return(struct call_records *r, const struct track_en
 	if (result && plan->result.state == VALUE_OK)
 		e.ret.values_len = put_values(r, plan, true, result, r->values);
 	e.ret.has_error = result && step_value_error(plan, result, &e.ret.error);
-	return put(r, &e, time_ns);
+	return r->files ? call_files_end(r->files, &e.ret, time_ns) : put(r, &e, time_ns);
 }
 
 static struct wc_error *report_ends(struct call_records *r, const struct track_end *end, size_t n, pid_t tid,
@@ -146,9 +146,7 @@ static struct wc_error *report_ends(struct call_records *r, const struct track_e
 			f->without_end++;
 		f->open--;
 		r->returns++;
-		err = r->files ? call_files_end(r->files, tid, end[i].call.call, end[i].call.point,
-						end[i].how, time_ns)
-			       : put_return(r, &end[i], tid, leave, time_ns);
+		err = put_return(r, &end[i], tid, leave, time_ns);
 	}
 	return err;
 }
@@ -192,7 +190,7 @@ static struct wc_error *put_call(struct call_records *r, const struct track_call
 			plan ? put_values(r, plan, false, p->values ? &r->arguments->entry : NULL, r->values)
 			     : 0,
 	};
-	return put(r, &e, time_ns);
+	return r->files ? call_files_enter(r->files, &e.call, time_ns) : put(r, &e, time_ns);
 }
 
 static struct wc_error *report_call(struct call_records *r, const struct track_call *c, pid_t tid,
@@ -207,9 +205,6 @@ static struct wc_error *report_call(struct call_records *r, const struct track_c
 	f->recorded++;
 	f->in_second++;
 	f->open++;
-	if (r->files)
-		return call_files_enter(r->files, tid, c->call, c->point,
-					c->flags & (CALL_TAIL | CALL_SIGNAL), time_ns);
 	return put_call(r, c, tid, p, time_ns);
 }
 

@@ -335,7 +335,7 @@ static struct wc_error *begin(struct call_trace *t)
 	err = report_recording(t);
 	if (!err)
 		err = report_range(t, RANGE_BEGIN);
-	if (!err && t->options.log && !t->options.args)
+	if (!err && t->options.log)
 		err = call_files_open(t->options.log, t->records.pid, &t->files);
 	for (uint32_t i = 0; !err && t->files && i < t->functions.n; i++)
 		if (t->functions.function[i].at)
@@ -384,7 +384,7 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 					 .wants = wants,
 					 .placed = placed,
 					 .call = call,
-					 .order = o->log && !o->args ? CALL_ORDER_THREADS : CALL_ORDER_TIME,
+					 .order = o->log ? CALL_ORDER_THREADS : CALL_ORDER_TIME,
 					 .pumped = pumped,
 					 .nothing = "there is no such function",
 					 .ctx = t };

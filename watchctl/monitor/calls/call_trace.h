@@ -35,7 +35,7 @@ struct call_trace_options {
 		max_rate; /* calls a second of one function; one that is called more often is switched off. 0: none is */
 	uint64_t buffer; /* bytes for each CPU, of what waits to be read */
 	const char *
-		log; /* the log that is written, which gets the calls in files of their own; NULL: calls are events. Not with @args */
+		log; /* the log that is written, which gets the calls in files of their own; NULL: calls are events */
 	const volatile sig_atomic_t *stop;
 };
 

@@ -49,7 +49,7 @@ void step_value_put(const struct param_recipe *recipe, const struct fetched *f, 
 		    uint8_t *buf, size_t cap, size_t *len)
 {
 	static const struct call_value none = { .state = VALUE_NONE, .to_state = VALUE_NONE };
-	uint8_t bytes[CALL_VALUE_MAX] = { 0 };
+	uint8_t bytes[CALL_VALUE_MAX]; /* v.size of them are used, and none that was not written */
 	struct call_value v = { .state = (enum value_state)recipe->state,
 				.bytes = bytes,
 				.size = type ? type->size : 0,
@@ -58,11 +58,13 @@ void step_value_put(const struct param_recipe *recipe, const struct fetched *f, 
 
 	if (v.state == VALUE_OK && (!v.size || v.size > sizeof(bytes)))
 		v.state = VALUE_NONE;
-	if (v.state == VALUE_OK && recipe->is_constant)
+	if (v.state == VALUE_OK && recipe->is_constant) {
+		memset(bytes, 0, v.size);
 		memcpy(bytes, &recipe->constant,
 		       v.size < sizeof(recipe->constant) ? v.size : sizeof(recipe->constant));
-	else if (v.state == VALUE_OK)
+	} else if (v.state == VALUE_OK) {
 		v.state = step_values_join(recipe, f, bytes, v.size);
+	}
 	if (v.state == VALUE_OK && is_pointer(type))
 		step_values_follow(recipe, f, &v);
 	if (!call_values_put(buf, cap, len, kind, &v))

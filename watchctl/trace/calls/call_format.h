@@ -21,6 +21,7 @@
 #ifndef WATCHCTL_TRACE_CALLS_CALL_FORMAT_H
 #define WATCHCTL_TRACE_CALLS_CALL_FORMAT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CALL_STREAM_ID 1u
@@ -79,6 +80,10 @@ static inline uint64_t call_pack(enum call_what what, uint64_t time_ns, uint32_t
  *	CALL_WORD_MARK		alone, of the function's entry or exit that comes next. Bit 8 to 15: of an entry CALL_ flags,
  *				of an exit enum return_how, or 0 (trace/event.h). Bit 16 to 31: of an exit how many calls
  *				inside of the one that ends stay open, on another stack
+ *	CALL_WORD_VALUES	of the function's entry or exit that comes next, in the same packet: all values of its parameters, or
+ *				of its result, in place of the above. Bit 16 to 31: how many bytes; these, as the log's events `call`
+ *				and `return` have them (trace/call_values.h), the last word filled up with zeros. Bit 8: 1, the first
+ *				four are errno (i32)
  *
  * Stored in logs: never renumber.
  */
@@ -88,6 +93,7 @@ enum call_word {
 	CALL_WORD_EVENT = 3,
 	CALL_WORD_BYTES = 4,
 	CALL_WORD_MARK = 5,
+	CALL_WORD_VALUES = 6,
 };
 
 #define CALL_EVENT_WORDS 3u /* behind its `more` */
@@ -103,6 +109,16 @@ static inline uint64_t call_word(enum call_word what, uint32_t number, uint32_t 
 
 #define CALL_MARK_INSIDE_SHIFT 16
 #define CALL_MARK_INSIDE_MAX 0xffffu
+
+#define CALL_VALUES_ERRNO 1u
+#define CALL_VALUES_COUNT_SHIFT 16
+#define CALL_VALUES_COUNT_MASK 0xffffu
+
+static inline uint64_t call_values_word(bool has_errno, uint32_t count, uint32_t function)
+{
+	return call_word(CALL_WORD_VALUES, has_errno ? CALL_VALUES_ERRNO : 0, function) |
+	       (uint64_t)(count & CALL_VALUES_COUNT_MASK) << CALL_VALUES_COUNT_SHIFT;
+}
 
 /* @what: flags, or how. */
 static inline uint64_t call_mark(uint32_t what, uint32_t inside, uint32_t function)

@@ -86,16 +86,33 @@ static enum value_state state_of(uint64_t word)
 	return word >> CALL_BYTES_STATE_SHIFT & 0xf;
 }
 
+static uint32_t values_of(uint64_t word)
+{
+	return word >> CALL_VALUES_COUNT_SHIFT & CALL_VALUES_COUNT_MASK;
+}
+
+/* How many bytes are behind the first word; false: it makes no sense. */
+static bool has_bytes(uint64_t word, size_t *ret)
+{
+	const enum value_state state = state_of(word);
+
+	*ret = (word & 0xff) == CALL_WORD_VALUES ? values_of(word) : count_of(word);
+	return (word & 0xff) == CALL_WORD_VALUES ||
+	       (*ret <= CALL_BYTES_MAX &&
+		(state == VALUE_OK || state == VALUE_CUT || state == VALUE_UNREADABLE));
+}
+
 /* False: no memory. */
 static bool keep_bytes(struct merge_thread *t, const struct call_more *more)
 {
 	const uint64_t word = more->word[0];
 	const struct merge_value v = { .at = more->at, .word = word, .value = t->nbytes };
-	const enum value_state state = state_of(word);
-	const size_t words = (count_of(word) + 7) / 8;
+	size_t words;
 
-	if (count_of(word) > CALL_BYTES_MAX || more->n < 1 + words ||
-	    (state != VALUE_OK && state != VALUE_CUT && state != VALUE_UNREADABLE))
+	if (!has_bytes(word, &words))
+		return true;
+	words = (words + 7) / 8;
+	if (more->n < 1 + words)
 		return true;
 	for (size_t i = 0; i < words; i++)
 		if (!vec_push(t->bytes, t->nbytes, t->bytes_cap, more->word[1 + i]))
@@ -106,12 +123,13 @@ static bool keep_bytes(struct merge_thread *t, const struct call_more *more)
 static bool keep_values(struct merge_thread *t, const struct call_batch *b)
 {
 	t->value_at = t->nvalues = t->nbytes = 0;
+	t->with.word = 0; /* they are in the packet of their event */
 	for (size_t i = 0; i < b->nmore; i++) {
 		const struct call_more *more = &b->more[i];
 		const struct merge_value v = { more->at, more->word[0], more->n > 1 ? more->word[1] : 0,
 					       more->n > 2 ? more->word[2] : 0 };
 
-		if (kind_of(&v) == CALL_WORD_BYTES) {
+		if (kind_of(&v) == CALL_WORD_BYTES || kind_of(&v) == CALL_WORD_VALUES) {
 			if (!keep_bytes(t, more))
 				return false;
 			continue;
@@ -167,7 +185,7 @@ static uint32_t number_of(const struct merge_value *v)
 
 void call_merge_forget_result(struct merge_thread *t)
 {
-	t->result.word = t->mark = 0;
+	t->result.word = t->mark = t->with.word = 0;
 	if (t->result_to)
 		t->result_to->word = 0;
 }
@@ -198,6 +216,8 @@ bool call_merge_take_values(struct merge_thread *t)
 				t->result_to->word = 0;
 		} else if (kind_of(v) == CALL_WORD_MARK) {
 			t->mark = v->word;
+		} else if (kind_of(v) == CALL_WORD_VALUES) {
+			t->with = *v;
 		} else if (kind_of(v) == CALL_WORD_EVENT) {
 			t->own = *v;
 		} else if (kind_of(v) == CALL_WORD_BYTES && number_of(v) == CALL_BYTES_RESULT &&
@@ -361,12 +381,36 @@ static void put_parameters(struct call_merge *m, struct merge_thread *t, struct 
 	}
 }
 
+/* Those that came in one piece; false: none did. *@ret: @len bytes, the first of which may be errno. */
+static bool whole_values(const struct call_merge *m, const struct merge_thread *t, uint32_t function,
+			 const uint8_t **ret, uint32_t *len)
+{
+	if (!t->with.word || call_merge_shown_id(m, function_of(&t->with)) != function)
+		return false;
+	*len = values_of(t->with.word);
+	*ret = (const uint8_t *)(t->bytes + t->with.value);
+	return *len;
+}
+
 void call_merge_put_parameters(struct call_merge *m, struct merge_thread *t, struct call_event *c)
 {
 	c->values = NULL;
 	c->values_len = 0;
+	if (whole_values(m, t, c->function, &c->values, &c->values_len))
+		return;
 	if (has_values(t))
 		put_parameters(m, t, c);
+}
+
+/* The first of the values is errno, if @has_errno. */
+static void put_errno(bool has_errno, struct return_event *r)
+{
+	r->has_error = has_errno && r->values_len >= sizeof(r->error);
+	if (!r->has_error)
+		return;
+	memcpy(&r->error, r->values, sizeof(r->error));
+	r->values += sizeof(r->error);
+	r->values_len -= (uint32_t)sizeof(r->error);
 }
 
 void call_merge_put_result(struct call_merge *m, struct merge_thread *t, struct return_event *r)
@@ -377,6 +421,11 @@ void call_merge_put_result(struct call_merge *m, struct merge_thread *t, struct 
 
 	r->values = NULL;
 	r->values_len = 0;
+	r->has_error = false;
+	if (whole_values(m, t, r->function, &r->values, &r->values_len)) {
+		put_errno(number_of(&t->with) == CALL_VALUES_ERRNO, r);
+		return;
+	}
 	if (!f || r->how != RETURN_RETURNED || kind_of(&t->result) != CALL_WORD_RESULT ||
 	    call_merge_shown_id(m, function_of(&t->result)) != r->function)
 		return;

@@ -69,7 +69,8 @@ struct merge_thread {
 	struct merge_value result;	 /* of the next exit; word 0: none */
 	struct merge_pointee *result_to; /* NULL: no result had one so far */
 	uint64_t mark;			 /* of the next entry or exit; 0: none */
-	struct merge_value own;		 /* the program's own event that comes next */
+	struct merge_value with; /* of kind CALL_WORD_VALUES, of the next entry or exit; word 0: none */
+	struct merge_value own;	 /* the program's own event that comes next */
 	struct merge_open *open;
 	size_t nopen, nshown, open_cap; /* shown: those that are not left out */
 	uint64_t last_ns;		/* of the event passed on last */
@@ -116,7 +117,7 @@ bool call_merge_keep_batch(struct merge_thread *t, const struct call_batch *b);
 /* Values before the next event: a result is kept for its exit, others have lost their call. False: no memory. */
 bool call_merge_take_values(struct merge_thread *t);
 
-/* Forgets result and mark: they were of the event that was taken last, or of one that is missing. */
+/* Forgets result, mark and values: they were of the event that was taken last, or of one that is missing. */
 void call_merge_forget_result(struct merge_thread *t);
 
 /* CALL_ flags or enum return_how, as CALL_WORD_MARK says of the next event, of @function; 0: it says nothing. */

@@ -158,19 +158,53 @@ void call_stream_turn(struct call_stream *s, uint64_t *time_ns)
 	s->file->begin_ns = *time_ns;
 }
 
-#define MARK_WORDS 2
-
-void call_stream_put_marked(struct call_stream *s, enum call_what what, uint64_t time_ns, uint32_t function,
-			    uint64_t mark)
+/* With errno in front, where there is one. */
+static uint32_t bytes_of(const struct call_besides *b)
 {
-	if (s->end - s->at <= MARK_WORDS)
+	return b->values_len + (b->has_error ? (uint32_t)sizeof(b->error) : 0);
+}
+
+static uint32_t words_of(uint32_t bytes)
+{
+	return (bytes + 7) / 8;
+}
+
+static void put_values(struct call_stream *s, uint64_t time_ns, uint32_t function,
+		       const struct call_besides *b)
+{
+	const uint32_t bytes = bytes_of(b), words = words_of(bytes);
+	uint8_t *to;
+
+	*s->at++ = call_pack(CALL_MORE, time_ns, 1 + words);
+	*s->at++ = call_values_word(b->has_error, bytes, function);
+	s->at[words - 1] = 0;
+	to = (uint8_t *)s->at;
+	if (b->has_error) {
+		memcpy(to, &b->error, sizeof(b->error));
+		to += sizeof(b->error);
+	}
+	memcpy(to, b->values, b->values_len);
+	s->at += words;
+}
+
+void call_stream_put_with(struct call_stream *s, enum call_what what, uint64_t time_ns, uint32_t function,
+			  const struct call_besides *b)
+{
+	const uint32_t bytes = bytes_of(b);
+	const uint32_t more = (b->mark ? 2 : 0) + (bytes ? 2 + words_of(bytes) : 0);
+
+	if (s->end - s->at <= more)
 		s->end = s->at; /* it is full */
 	if (s->at == s->end || (time_ns - s->last_ns) >> 32)
 		call_stream_turn(s, &time_ns);
-	*s->at++ = call_pack(CALL_MORE, time_ns, 1);
-	*s->at++ = mark;
+	if (b->mark) {
+		*s->at++ = call_pack(CALL_MORE, time_ns, 1);
+		*s->at++ = b->mark;
+	}
+	if (bytes)
+		put_values(s, time_ns, function, b);
 	*s->at++ = call_pack(what, time_ns, function);
-	s->file->words += MARK_WORDS;
+	s->file->words += more;
 	s->last_ns = time_ns;
 }
 

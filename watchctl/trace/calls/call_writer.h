@@ -43,9 +43,20 @@ static inline void call_stream_put(struct call_stream *s, enum call_what what, u
 	s->last_ns = time_ns;
 }
 
-/* The same, with a word of kind CALL_WORD_MARK in front. */
-void call_stream_put_marked(struct call_stream *s, enum call_what what, uint64_t time_ns, uint32_t function,
-			    uint64_t mark);
+/* What is known of an entry or exit besides. */
+struct call_besides {
+	uint64_t mark;	       /* of kind CALL_WORD_MARK; 0: none */
+	const uint8_t *values; /* as of call_event and return_event; at most CALL_BESIDES_MAX */
+	uint32_t values_len;
+	bool has_error;
+	int32_t error;
+};
+
+#define CALL_BESIDES_MAX (CALL_PACKET_BYTES / 4)
+
+/* The same, with what @b has in front of it. */
+void call_stream_put_with(struct call_stream *s, enum call_what what, uint64_t time_ns, uint32_t function,
+			  const struct call_besides *b);
 
 /* @count events of the thread are missing here: the log will say so. */
 void call_stream_lost(struct call_stream *s, uint64_t count);
