@@ -160,6 +160,9 @@ struct call_shared {
 	uint64_t plans_at; /* address of struct call_plans; 0: there are none */
 	int32_t errno_at;  /* where from the thread's fs base on the C library's errno is; 0: not known */
 	uint32_t nfixed;
+	uint32_t
+		waits; /* 1: who finds no chunk waits until there is one, as long as struct probe_shared's heartbeat goes on */
+	uint32_t pad;
 	struct call_span fixed[CALL_FIXED];
 };
 

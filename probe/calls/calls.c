@@ -10,8 +10,15 @@
 #include "probe/calls/call_wire.h"
 #include "probe/wire.h"
 
+extern struct probe_shared *probe_shared __attribute__((visibility("hidden")));
+
+/* Of runtime.c. False: the program may not be made to do that. */
+bool probe_sleep(long ns) __attribute__((visibility("hidden")));
+
 #define TRIES 4 /* how often a signal's handler may come between */
-#define RSP 7u	/* by DWARF's numbers */
+#define SLEEP_NS 50000
+#define SLEEPS 10000u /* without a heartbeat */
+#define RSP 7u	      /* by DWARF's numbers */
 
 /* NULL: all that it could have are others'. */
 static struct call_thread_place *place_of(struct call_shared *s, uint32_t tid)
@@ -56,6 +63,29 @@ static uint32_t take_chunk(struct call_shared *s, uint32_t tid)
 	return n;
 }
 
+/*
+ * Waits, if that is asked for. False: in vain; nobody reads any more, and nobody waits again. Each sleep takes some 100 us, for the kernel
+ * adds the timer's slack.
+ */
+static bool wait_for_chunk(struct call_shared *s)
+{
+	uint64_t beat = __atomic_load_n(&probe_shared->heartbeat, __ATOMIC_RELAXED);
+
+	for (unsigned int n = 0; __atomic_load_n(&s->waits, __ATOMIC_RELAXED); n++) {
+		const uint64_t now = __atomic_load_n(&probe_shared->heartbeat, __ATOMIC_RELAXED);
+
+		if (__atomic_load_n(&s->nfree, __ATOMIC_RELAXED))
+			return true;
+		if (now != beat) {
+			beat = now;
+			n = 0;
+		}
+		if (n == SLEEPS || !probe_sleep(SLEEP_NS))
+			__atomic_store_n(&s->waits, 0, __ATOMIC_RELAXED);
+	}
+	return false;
+}
+
 static void give_chunk_back(struct call_shared *s, uint32_t i)
 {
 	__atomic_store_n(&s->chunk[i].state, CALL_CHUNK_FREE, __ATOMIC_RELEASE);
@@ -85,7 +115,9 @@ static bool turn(struct call_shared *s, struct call_thread_place *p, uint32_t ti
 
 	if (last && next <= last)
 		return true;
-	i = take_chunk(s, tid);
+	do
+		i = take_chunk(s, tid);
+	while (i >= s->nchunks && wait_for_chunk(s));
 	if (i >= s->nchunks) {
 		set_chunk(p, next, last, last + CALL_SLOT_SIZE, last); /* it never gets far */
 		return false;

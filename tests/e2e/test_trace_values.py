@@ -1,5 +1,6 @@
 """`watchctl trace --args`: parameters and results, against what `watchctl step` reads of the same calls while the program stands."""
 import re
+import signal
 import shutil
 import subprocess
 import sys
@@ -124,3 +125,36 @@ def test_a_value_that_differs_is_what_diff_names(build, tmp_path):
     assert same.returncode == 0, same.stdout
     subprocess.run([WATCHCTL, "report", tmp_path / "log21", "--html", tmp_path / "page.html"], check=True, timeout=WAIT, capture_output=True)
     assert "tail_to" in (tmp_path / "page.html").read_text()
+
+
+# Waiting instead of losing
+
+
+@pytest.mark.parametrize("options", [[], ["--args"]])
+def test_with_wait_nothing_is_lost_however_small_the_buffer(build, tmp_path, options):
+    done = trace("--wait", *options, "--max-rate", 0, "--buffer", "64K", "-o", tmp_path / "log", "--function", "checked", "--function", "handled", "--", build("traced_values"), 4000)
+    said = said_by(done.stdout)
+    called, recorded, lost, off = counts(done.stderr)
+    assert (called, lost, off) == (recorded, 0, 0)
+    assert Counter(o["function"] for o in objects(tmp_path / "log") if o["type"] == "call") == {n: said[n] for n in ("checked", "handled")}
+
+
+@pytest.mark.parametrize("what", [signal.SIGKILL, signal.SIGSTOP])
+def test_nobody_waits_for_a_reader_that_is_gone_or_stands(build, tmp_path, what):
+    program = subprocess.Popen([build("traced_values"), "10000000"], stdout=subprocess.PIPE, text=True)
+    assert program.stdout.readline().startswith("text")
+    ready, told = os.pipe()
+    tracer = subprocess.Popen([WATCHCTL, "trace", "--wait", "--max-rate", "0", "--buffer", "64K", "-o", tmp_path / "log", "--function", "checked", "-p", str(program.pid), "--ready-fd", str(told)],
+                              pass_fds=[told], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.close(told)
+    try:
+        assert os.read(ready, 1)
+        tracer.send_signal(what)
+        out, _ = program.communicate(timeout=WAIT)
+        assert program.returncode == 0 and said_by(out)["checked"] >= 4 * 10000000
+    finally:
+        os.close(ready)
+        tracer.kill()
+        tracer.wait()
+        program.kill()
+        program.wait()

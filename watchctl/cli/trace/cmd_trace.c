@@ -36,7 +36,7 @@ struct trace_ask {
 	struct functions_file from;
 	uint64_t min_size, max_rate, buffer;
 	uint64_t count, time_ns;
-	bool args, pending, json, quiet, echo;
+	bool args, wait, pending, json, quiet, echo;
 	struct planner_options values;
 	const struct planner_ops *planner; /* NULL: registers */
 	struct output_options output;
@@ -122,6 +122,9 @@ static const struct option options[] = {
 	{ "--buffer", NULL, "SIZE",
 	  "of the records that wait to be read, for each CPU: 64K to 1G (default: 128M for all, at most 64M for each)",
 	  COMPLETE_NOTHING, NULL, OPTION_BYTES(struct trace_ask, buffer) },
+	{ "--wait", NULL, NULL,
+	  "threads that find no room wait until there is some, so that no call is lost: a program that makes many becomes slower",
+	  0, NULL, OPTION_FLAG(struct trace_ask, wait) },
 	OPTIONS_IN(struct trace_ask, ready, ready_options),
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct trace_ask, json) },
 	{ "--utc", NULL, NULL, "times of day in UTC", 0, NULL,
@@ -195,7 +198,7 @@ static void say_counts(const struct call_trace_counts *c)
 	if (c->lost)
 		output_say(
 			NULL,
-			"to lose less: choose functions (--function, --not, --min-size), a lower --max-rate, or a larger --buffer");
+			"to lose less: choose functions (--function, --not, --min-size), a lower --max-rate, a larger --buffer, or --wait");
 }
 
 static struct wc_error *run(const struct call_trace_options *o, struct trace_ask *q, struct output *s)
@@ -246,6 +249,7 @@ static struct wc_error *record(struct trace_ask *q)
 							     .min_size = q->min_size },
 					      .pending = q->pending,
 					      .args = q->args,
+					      .wait = q->wait,
 					      .planner = q->planner,
 					      .values = q->values,
 					      .max_rate = q->max_rate,

@@ -403,6 +403,8 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 		t->records.pid = patch_session_pid(t->session);
 		err = check_chosen(t);
 	}
+	if (!err && o->wait)
+		patch_session_wait(t->session);
 	if (!err && o->args)
 		err = open_arguments(t);
 	if (!err)

@@ -33,6 +33,7 @@ struct call_trace_options {
 	struct planner_options values;	   /* with @args; memory is ignored */
 	uint64_t
 		max_rate; /* calls a second of one function; one that is called more often is switched off. 0: none is */
+	bool wait;	 /* threads that find no room wait for us; else their calls are lost */
 	uint64_t buffer; /* bytes for each CPU, of what waits to be read */
 	const char *
 		log; /* the log that is written, which gets the calls in files of their own; NULL: calls are events */

@@ -302,6 +302,11 @@ void patch_session_switch(struct patch_session *s, uint32_t site, enum call_off 
 	call_buffers_switch(s->buffers, site, to);
 }
 
+void patch_session_wait(struct patch_session *s)
+{
+	call_buffers_wait(s->buffers);
+}
+
 bool patch_session_plan(struct patch_session *s, uint32_t site, const struct call_plan *plan)
 {
 	return call_buffers_plan(s->buffers, site, plan);

@@ -98,6 +98,9 @@ struct wc_error *patch_session_open(const struct patch_session_options *o, struc
 /* With options.call_bytes: sets what is done at a site from now on. */
 void patch_session_switch(struct patch_session *s, uint32_t site, enum call_off to);
 
+/* ... and has threads that find no room for their calls wait for us, as call_buffers_wait(). */
+void patch_session_wait(struct patch_session *s);
+
 /* With options.call_plans: as call_buffers_plan() and so on. */
 bool patch_session_plan(struct patch_session *s, uint32_t site, const struct call_plan *plan);
 void patch_session_errno(struct patch_session *s, int32_t at);

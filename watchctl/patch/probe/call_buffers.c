@@ -132,6 +132,11 @@ void call_buffers_errno(struct call_buffers *b, int32_t at)
 	__atomic_store_n(&b->shared->errno_at, at, __ATOMIC_RELAXED);
 }
 
+void call_buffers_wait(struct call_buffers *b)
+{
+	__atomic_store_n(&b->shared->waits, 1, __ATOMIC_RELAXED);
+}
+
 bool call_buffers_fixed(struct call_buffers *b, uint64_t start, uint64_t end)
 {
 	struct call_shared *s = b->shared;
