@@ -7,6 +7,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/base/progress.h"
 #include "watchctl/base/text_buf.h"
 #include "watchctl/code/locate/code_source.h"
 #include "watchctl/monitor/calls/call_arguments.h"
@@ -116,10 +117,14 @@ static struct wc_error *plan_site(struct call_trace *t, uint32_t i)
 
 static struct wc_error *plan_sites(struct call_trace *t)
 {
+	scoped(progress_end) struct progress progress;
 	struct wc_error *err = NULL;
 
-	for (uint32_t i = 0; i < t->functions.nsites && !err; i++)
+	progress_begin(&progress, "finding out what functions take");
+	for (uint32_t i = 0; i < t->functions.nsites && !err && !(t->options.stop && *t->options.stop); i++) {
+		progress_at(&progress, (double)i / (double)t->functions.nsites);
 		err = plan_site(t, i);
+	}
 	return err;
 }
 
