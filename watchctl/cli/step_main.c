@@ -16,7 +16,7 @@
 #include "watchctl/cli/request/step_from_watch.h"
 #include "watchctl/cli/request/step_options.h"
 #include "watchctl/cli/request/step_worker.h"
-#include "watchctl/cli/trace/trace_run.h"
+#include "watchctl/cli/request/trace_run.h"
 #include "watchctl/step/lldb/stepper_lldb.h"
 #include "watchctl/step/lldb/planner_lldb.h"
 #include "watchctl/step/model/stepper.h"

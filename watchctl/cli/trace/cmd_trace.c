@@ -12,8 +12,8 @@
 #include "watchctl/cli/output/output.h"
 #include "watchctl/cli/output/ready_options.h"
 #include "watchctl/cli/request/step_worker.h"
+#include "watchctl/cli/request/trace_run.h"
 #include "watchctl/cli/trace/functions_file.h"
-#include "watchctl/cli/trace/trace_run.h"
 #include "watchctl/monitor/calls/call_trace.h"
 
 #define BUFFERS (128u << 20) /* of all CPUs, where nothing else is asked for */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/error.h"
 #include "watchctl/step/model/planner_registers.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/trace/call_values.h"

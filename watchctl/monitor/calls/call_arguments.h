@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "watchctl/base/error.h"
 #include "watchctl/monitor/calls/call_functions.h"
 #include "watchctl/patch/probe/call_buffers.h"
 #include "watchctl/step/model/told_types.h"

@@ -8,6 +8,7 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/step/model/step_values.h"
+#include "watchctl/step/model/told_types.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/trace/call_values.h"
 

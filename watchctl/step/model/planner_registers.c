@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "watchctl/base/error.h"
+
 #define REGISTERS 6u
 #define REGISTER_TYPE 0u /* the only one */
 

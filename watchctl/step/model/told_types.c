@@ -1,5 +1,7 @@
 #include "watchctl/step/model/told_types.h"
 
+#include "watchctl/base/error.h"
+
 const struct type_event *told_types_find(const struct told_types *t, uint32_t id)
 {
 	return id == NO_TYPE ? NULL : t->ops->type(t->planner, id);

@@ -1,6 +1,6 @@
 /* trace_run - `watchctl trace`, in the program that the user has called, or in watchctl-step, which knows types. */
-#ifndef WATCHCTL_CLI_TRACE_TRACE_RUN_H
-#define WATCHCTL_CLI_TRACE_TRACE_RUN_H
+#ifndef WATCHCTL_CLI_REQUEST_TRACE_RUN_H
+#define WATCHCTL_CLI_REQUEST_TRACE_RUN_H
 
 #include "watchctl/step/model/planner.h"
 
