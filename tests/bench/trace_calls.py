@@ -122,6 +122,16 @@ def row(rows, name, ns, plain_ns, floor, rest=""):
     print(f"{name:30}{ns:10.1f}{ns - plain_ns:10.1f}{ns / floor:10.2f}  {rest}", flush=True)
 
 
+def typed(o, folder):
+    """Parameters and results by their types: (name, ns) of each kind, without and with recording. Bursts that fit the buffers."""
+    program = os.path.join(folder, "typed_calls")
+    subprocess.run(["gcc", "-O1", "-g", "-o", program, os.path.join(os.path.dirname(__file__), "typed_calls.c")], check=True)
+    words = [program, 50_000, 2 * o.rounds + 1]
+    bare = dict(re.findall(r"^(\w+) ([\d.]+)$", run(*words).stdout, re.M))
+    done = run(o.watchctl, "trace", "--args", "--max-rate", 0, "--force", "-o", os.path.join(folder, "typed"), "--", *words)
+    return [(f"--args, {name}", float(ns), float(bare[name])) for name, ns in re.findall(r"^(\w+) ([\d.]+)$", done.stdout, re.M)]
+
+
 def one_call(o, folder):
     rows, log = {}, os.path.join(folder, "log")
     program = compiled(folder, "calls", "gcc")
@@ -134,6 +144,8 @@ def one_call(o, folder):
                                  ("switched off", ["--max-rate", 1], 5_000_000)):
         ns, size, lost = traced(o.watchctl, options, o.calls, calls, o.rounds, log)
         row(rows, name, ns, bare, floor, "" if name == "switched off" else f"{size:.0f} bytes of log, {lost} lost")
+    for name, ns, of_it in typed(o, folder):
+        row(rows, name, ns, of_it, floor)
     xray = compiled(folder, "calls-xray", "clang-19", "-fxray-instrument", "-fxray-instruction-threshold=1")
     settings = "XRAY_OPTIONS=patch_premain=true xray_mode=xray-fdr xray_logfile_base=" + os.path.join(folder, "xray-")
     row(rows, "XRay, flight recorder", xray and call_and_floor(o.rounds, "env", settings, xray, 1, 2_000_000)[0], bare, floor)
