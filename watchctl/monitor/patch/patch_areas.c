@@ -86,10 +86,19 @@ static void know_insn(const struct area_work *w, size_t i, struct session_site *
 	memcpy(ret->insn, w->plan.site[i].bytes + from, insn.len);
 }
 
+/* @why: static. */
 static void refuse(struct session_site *s, const char *why)
 {
 	s->tactic = PROBE_TACTIC_REFUSED;
 	snprintf(s->why, sizeof(s->why), "%s", why);
+	s->why_short = why;
+}
+
+/* The short reason stays that of the choice: why no jump would do. */
+static void refuse_trap(struct session_site *s, const struct tactic_choice *c)
+{
+	refuse(s, "only a trap would do, which is not set");
+	s->why_short = tactic_why_short(c->why);
 }
 
 bool area_add_sites(struct area_work *w, const char *refusal)
@@ -107,13 +116,14 @@ bool area_add_sites(struct area_work *w, const char *refusal)
 					    .tactic = (enum probe_tactic)site->choice.tactic };
 
 		tactic_why_text(&site->choice, now.why, sizeof(now.why));
+		now.why_short = tactic_why_short(site->choice.why);
 		know_insn(w, i, &now);
 		if (refusal)
 			refuse(&now, refusal);
 		else if (is_in_front(site) && s->options.rule[now.rule].when == PROBE_IN_PLACE)
 			refuse(&now, "endbr64 must stay where it is");
 		else if (site->choice.tactic == TACTIC_TRAP)
-			refuse(&now, "only a trap would do, which is not set");
+			refuse_trap(&now, &site->choice);
 		else if (s->nsites >= s->place.counters)
 			refuse(&now, "there are too many sites");
 		w->id[i] = s->nsites;

@@ -38,7 +38,7 @@ struct area_work {
 /* One of the module's sites, as patch_plan_next() gives it: kept if it is wanted. False: no memory. */
 bool area_take_site(struct area_work *w, const struct patch_site *site);
 
-/* To the session's, all of them. @refusal: why none of the module's is patched; NULL. False: no memory. */
+/* To the session's, all of them. @refusal: why none of the module's is patched, static; NULL. False: no memory. */
 bool area_add_sites(struct area_work *w, const char *refusal);
 
 /* Trampolines and the near area made and mapped, and the patches applied; each that is not is refused. */

@@ -87,8 +87,9 @@ static struct wc_error *tell_taker(struct patch_session *s, size_t i)
 {
 	const struct patch_taker *taker = s->options.taker;
 	const struct session_site *site = &s->site[i];
-	const struct patch_placed p = { (uint32_t)i, site->mark, site->applied, site->why,
-					site->applied ? &s->place.counter[i] : NULL };
+	const struct patch_placed p = { (uint32_t)i,	 site->mark,
+					site->applied,	 site->why,
+					site->why_short, site->applied ? &s->place.counter[i] : NULL };
 
 	return taker->placed(taker->ctx, &p);
 }

@@ -34,6 +34,7 @@ struct patch_placed {
 	uint32_t mark; /* as wants() has set it */
 	bool applied;
 	const char *why;	       /* it was not */
+	const char *why_short;	       /* ... in words that are the same for all sites alike; static */
 	struct probe_counter *counter; /* lives as long as the session */
 };
 

@@ -36,6 +36,7 @@ struct session_site {
 	enum probe_tactic tactic;
 	bool applied;
 	char why[120];
+	const char *why_short; /* the same for all sites alike; static */
 	uint8_t ninsn, insn[16];
 };
 
