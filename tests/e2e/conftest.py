@@ -74,6 +74,8 @@ RECIPES = {
     "patch_hammer": (["patch_hammer.c"], "gcc -O2 -g -pthread"),
     "punned": (["punned.c", "punned.S"], "gcc -O2 -g -pthread -ldl"),
     "punned_nopie": (["punned.c", "punned.S"], "gcc -O2 -g -no-pie -fno-pie -pthread -ldl"),
+    "untraced": (["untraced.S"], "gcc -no-pie"),
+    "libuntraced.so": (["untraced.S"], "gcc -shared"),
     "libpunned.so": (["punned.S"], "gcc -shared"),
     "mover_static": (["mover.c"], "gcc -O2 -g -static -pthread"),
     "tls_born": (["tls_born.c"], "gcc -O2 -g -pthread"),

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
 
 struct recorder {
@@ -49,6 +50,14 @@ static struct wc_error *recorder_put(void *ctx, const struct trace_event *e)
 struct event_sink recorder_sink(struct recorder *r)
 {
 	return (struct event_sink){ recorder_put, r };
+}
+
+struct wc_error *recorder_note(struct recorder *r, const char *text)
+{
+	const struct trace_event e = { .type = EVENT_NOTE, .time_ns = monotonic_ns(), .note.text = text };
+	struct event_sink log = tracelog_writer_sink(r->log);
+
+	return log.put(log.ctx, &e);
 }
 
 struct wc_error *recorder_flush(struct recorder *r)

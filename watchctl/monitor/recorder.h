@@ -16,6 +16,9 @@ struct wc_error *recorder_open_ring(const char *path, const struct tracelog_boun
 
 struct event_sink recorder_sink(struct recorder *r);
 
+/* Records a note of now, and passes it on to nobody. @text: one line. */
+struct wc_error *recorder_note(struct recorder *r, const char *text);
+
 /* What has been put so far survives our end. Call it every half second or so. */
 struct wc_error *recorder_flush(struct recorder *r);
 

@@ -14,6 +14,7 @@
 #include "watchctl/cli/request/step_worker.h"
 #include "watchctl/cli/request/trace_run.h"
 #include "watchctl/cli/trace/functions_file.h"
+#include "watchctl/cli/trace/untraced.h"
 #include "watchctl/monitor/calls/call_trace.h"
 
 #define BUFFERS (128u << 20) /* of all CPUs, where nothing else is asked for */
@@ -36,7 +37,7 @@ struct trace_ask {
 	struct functions_file from;
 	uint64_t min_size, max_rate, buffer;
 	uint64_t count, time_ns;
-	bool args, wait, pending, json, quiet, echo;
+	bool args, wait, untraced, pending, json, quiet, echo;
 	struct planner_options values;
 	const struct planner_ops *planner; /* NULL: registers */
 	struct output_options output;
@@ -100,6 +101,9 @@ static const struct option options[] = {
 	  "with --args: bytes of what a pointer points to, 0 to 1024 (default 0: they are not followed)",
 	  COMPLETE_NOTHING, NULL,
 	  OPTION_NUMBER(struct trace_ask, values.pointee_max, 0, PLANNER_POINTEE_MAX) },
+	{ "--untraced", NULL, NULL,
+	  "list the chosen functions that cannot be traced, or of which not all ends are seen, and why", 0,
+	  NULL, OPTION_FLAG(struct trace_ask, untraced) },
 	{ "--pending", NULL, NULL, "modules and functions that are not there yet may come later", 0, NULL,
 	  OPTION_FLAG(struct trace_ask, pending) },
 	{ "-n", "--count", "COUNT", "end after COUNT calls", COMPLETE_NOTHING, NULL,
@@ -208,6 +212,7 @@ static struct wc_error *run(const struct call_trace_options *o, struct trace_ask
 					       .stop = &stop_asked,
 					       .tick = output_tick,
 					       .tick_ctx = s };
+	struct untraced_list untraced = { .out = s->out, .json = q->json, .log = s->log };
 	struct call_trace_counts counts = { 0 };
 	struct call_trace *trace = NULL;
 	enum session_end end = SESSION_STOPPED;
@@ -219,9 +224,14 @@ static struct wc_error *run(const struct call_trace_options *o, struct trace_ask
 	}
 	fflush(s->out);
 	say_begun(trace);
+	if (q->untraced)
+		err = untraced_tell(&untraced, trace);
 	ready_tell(&q->ready);
-	err = call_trace_run(trace, &limits, &end);
+	if (!err)
+		err = call_trace_run(trace, &limits, &end);
 	s->watched = !err;
+	if (!err && q->untraced)
+		err = untraced_tell(&untraced, trace);
 	close_err = call_trace_close(trace, &counts);
 	if (!err) {
 		say_counts(&counts);

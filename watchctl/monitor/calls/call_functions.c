@@ -21,6 +21,7 @@ void call_functions_deinit(struct call_functions *f)
 	free(f->file);
 	free(f->function);
 	free(f->site);
+	free(f->refused);
 	free(f->module_found);
 	code_source_choice_free(f->sources);
 	wc_error_free(f->err);
@@ -346,8 +347,26 @@ uint64_t call_site_passed(const struct call_site *s)
 	       __atomic_load_n(&s->counter->lost, __ATOMIC_RELAXED);
 }
 
+/* The sites of a function come one behind the other. */
+static bool add_refused(struct call_functions *f, uint32_t function, bool at_end, const char *why)
+{
+	const struct call_refused new = { function, at_end, 1, why };
+
+	for (size_t i = f->nrefused; i-- && f->refused[i].function == function;)
+		if (f->refused[i].at_end == at_end && !strcmp(f->refused[i].why, why)) {
+			f->refused[i].places++;
+			return true;
+		}
+	return vec_push(f->refused, f->nrefused, f->refused_cap, new);
+}
+
+bool call_functions_refusal_counts(const struct call_functions *f, const struct call_refused *r)
+{
+	return !r->at_end || !f->function[r->function].entry_refused;
+}
+
 bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mark,
-			   struct probe_counter *counter, const char *why)
+			   struct probe_counter *counter, const char *why, const char *why_short)
 {
 	const struct call_site new = { call_functions_marked(mark),
 				       (enum call_place)(mark & ((1u << MARK_PLACE_BITS) - 1)), counter, 0 };
@@ -371,7 +390,5 @@ bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mar
 		function->entry_refused = true;
 	else
 		function->exit_refused = true;
-	f->refused_entries += entry && !function->is_extra;
-	f->refused_exits += !entry && !function->is_extra;
-	return true;
+	return function->is_extra || add_refused(f, new.function, !entry, why_short);
 }

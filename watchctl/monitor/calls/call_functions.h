@@ -83,6 +83,14 @@ struct call_site {
 	uint64_t seen;		       /* recorded: the counter has what was switched off, or lost */
 };
 
+/* Places of a function that was asked for, and that cannot be patched for the same reason. */
+struct call_refused {
+	uint32_t function; /* index */
+	bool at_end;	   /* they leave it; else they are where it is entered */
+	uint32_t places;   /* at least 1 */
+	const char *why;   /* static */
+};
+
 #define CALL_RESTORERS 16u /* more than there are C libraries in a process */
 
 struct call_functions {
@@ -96,7 +104,8 @@ struct call_functions {
 	size_t nsites, site_cap;
 	uint64_t restorer[CALL_RESTORERS]; /* in the process: where signal handlers return to */
 	size_t nrestorers;
-	size_t refused_entries, refused_exits;
+	struct call_refused *refused; /* those of a function stand together; owned */
+	size_t nrefused, refused_cap;
 	struct code_source_choice *sources; /* owned; NULL: none yet */
 	struct wc_error *err; /* of reading which sources a module has; owned, or taken by who reports it */
 	bool *module_found;   /* of each of selection.module; owned; NULL: none yet */
@@ -121,9 +130,12 @@ bool call_functions_wants(struct call_functions *f, const struct patch_site *sit
 /* Of which function a site with this mark is. */
 uint32_t call_functions_marked(uint32_t mark);
 
-/* False: no memory. */
+/* @counter: NULL where nothing runs there: @why, and @why_short, static, for totals. False: no memory. */
 bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mark,
-			   struct probe_counter *counter, const char *why);
+			   struct probe_counter *counter, const char *why, const char *why_short);
+
+/* Whether @r tells something: of a function that is not traced, its ends do not matter. */
+bool call_functions_refusal_counts(const struct call_functions *f, const struct call_refused *r);
 
 /* How often a site that is patched was passed. */
 uint64_t call_site_passed(const struct call_site *s);

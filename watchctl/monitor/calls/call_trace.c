@@ -134,7 +134,7 @@ static struct wc_error *placed(void *ctx, const struct patch_placed *p)
 
 	if (t->err)
 		return take_ptr(t->err);
-	if (!call_functions_placed(&t->functions, p->site, p->mark, p->counter, p->why) ||
+	if (!call_functions_placed(&t->functions, p->site, p->mark, p->counter, p->why, p->why_short) ||
 	    t->functions.failed)
 		return &wc_enomem;
 	return p->counter && t->begun ? plan_site(t, p->site) : NULL;
@@ -442,11 +442,35 @@ pid_t call_trace_pid(const struct call_trace *t)
 	return t->records.pid;
 }
 
+bool call_trace_untraced(const struct call_trace *t, size_t *at, struct call_untraced *ret)
+{
+	const struct call_functions *f = &t->functions;
+
+	for (; *at < f->nrefused; ++*at) {
+		const struct call_refused *r = &f->refused[*at];
+		const struct call_function *of = &f->function[r->function];
+
+		if (!call_functions_refusal_counts(f, r))
+			continue;
+		*ret = (struct call_untraced){ .module = f->file[of->file].m.path,
+					       .function = of->name,
+					       .module_offset = of->addr,
+					       .at_end = r->at_end,
+					       .places = r->places,
+					       .why = r->why };
+		++*at;
+		return true;
+	}
+	return false;
+}
+
 void call_trace_so_far(const struct call_trace *t, struct call_trace_counts *ret)
 {
-	*ret = (struct call_trace_counts){ .entries_refused = t->functions.refused_entries,
-					   .exits_refused = t->functions.refused_exits,
-					   .modules = t->functions.nfiles };
+	struct call_untraced u;
+
+	*ret = (struct call_trace_counts){ .modules = t->functions.nfiles };
+	for (size_t at = 0; call_trace_untraced(t, &at, &u);)
+		*(u.at_end ? &ret->exits_refused : &ret->entries_refused) += u.places;
 	for (size_t i = 0; i < t->functions.nfiles; i++)
 		ret->modules -= !t->functions.file[i].is_selected;
 	for (size_t i = 0; i < t->functions.n; i++) {

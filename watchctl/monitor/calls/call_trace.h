@@ -63,6 +63,22 @@ struct wc_error *call_trace_run(struct call_trace *t, const struct session_limit
 
 pid_t call_trace_pid(const struct call_trace *t);
 
+/* A chosen function that is not traced, or of which not all ends are seen, for one reason. */
+struct call_untraced {
+	const char *module;	/* path */
+	const char *function;	/* as people know it; NULL: it has no name */
+	uint64_t module_offset; /* of its first instruction, in bytes, of the file */
+	bool at_end;		/* it is traced, but not all of its ends are seen; else it is not traced */
+	uint32_t places;	/* of the function, where this is so: at least 1 */
+	const char *why;	/* static */
+};
+
+/*
+ * The next one from *@at on, which begins at 0 and moves on: those of modules that come later are behind all others. False: there is
+ * none yet. The texts are @t's, until it is closed.
+ */
+bool call_trace_untraced(const struct call_trace *t, size_t *at, struct call_untraced *ret);
+
 /* Functions and modules up to now. */
 void call_trace_so_far(const struct call_trace *t, struct call_trace_counts *ret);
 
