@@ -9,12 +9,11 @@
  *	range of a step recording	an instant of its process ("p")
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "watchctl/base/error.h"
-#include "watchctl/code/dwarf/value_type.h"
 #include "watchctl/view/export/export_chrome_impl.h"
+#include "watchctl/view/export/export_curve.h"
 #include "watchctl/view/words/json.h"
 #include "watchctl/view/words/view_words.h"
 #include "watchctl/view/event/step_words.h"
@@ -73,26 +72,11 @@ static void end_instant(struct chrome_writer *c, int32_t pid, int32_t tid, uint6
 
 /* The value */
 
-static bool is_plotted(const struct watch_event *e)
-{
-	switch (e->type.kind) {
-	case VALUE_SIGNED:
-	case VALUE_UNSIGNED:
-	case VALUE_BOOL:
-	case VALUE_CHAR:
-	case VALUE_FLOAT:
-	case VALUE_ENUM:
-		return e->access != ACCESS_EXECUTE;
-	default:
-		return false;
-	}
-}
-
 static bool number_text(const struct watch_event *e, unsigned int size, uint64_t raw, char *buf, size_t cap)
 {
-	struct value_number n = value_to_number(&e->type, size, raw);
+	struct value_number n;
 
-	if (n.kind == NUMBER_FLOAT && !isfinite(n.f))
+	if (!export_curve_number(e, size, raw, &n))
 		return false;
 	if (n.kind == NUMBER_FLOAT)
 		snprintf(buf, cap, "%.17g", n.f);
@@ -160,11 +144,12 @@ static void on_process(void *ctx, const struct view_event *v)
 static void on_armed(void *ctx, const struct view_watch *w, struct view_time time)
 {
 	struct chrome_writer *c = ctx;
+	uint64_t raw;
 
-	if (!w->e.has_value || w->e.per_thread || !is_plotted(&w->e) || !w->e.size || w->e.size > 8)
+	if (!export_curve_begin(&w->e, &raw))
 		return;
 	chrome_in_thread(c, c->pid, 0, NULL);
-	put_value(c, &w->e, c->pid, 0, w->e.size, w->e.value, time.mono_ns);
+	put_value(c, &w->e, c->pid, 0, w->e.size, raw, time.mono_ns);
 }
 
 static void put_values(struct json *j, const struct view_access *a)
@@ -198,6 +183,7 @@ static void on_access(void *ctx, const struct view_access *a)
 	struct chrome_writer *c = ctx;
 	const struct access_event *e = a->raw;
 	struct json *j;
+	uint64_t raw;
 
 	chrome_in_thread(c, e->pid, e->tid, a->comm);
 	j = begin_instant(c, text_kind_name(a->kind), a->watch->e.name, "access", "t");
@@ -211,9 +197,9 @@ static void on_access(void *ctx, const struct view_access *a)
 		json_bool(j, "displaced", true);
 	put_stack(c, a->frame, a->nframes, a->walk_end);
 	end_instant(c, e->pid, e->tid, a->time.mono_ns);
-	if (is_plotted(&a->watch->e) && (e->has_new || e->has_old) && e->size <= 8)
-		put_value(c, &a->watch->e, e->pid, a->watch->e.per_thread ? e->tid : 0, e->size,
-			  e->has_new ? e->new_value : e->old_value, a->time.mono_ns);
+	if (export_curve_point(a, &raw))
+		put_value(c, &a->watch->e, e->pid, a->watch->e.per_thread ? e->tid : 0, e->size, raw,
+			  a->time.mono_ns);
 }
 
 static void on_capture(void *ctx, const struct view_capture *v)
@@ -263,12 +249,7 @@ static void on_lost(void *ctx, const struct view_watch *w, const struct lost_eve
 	struct json *j;
 
 	chrome_in_thread(c, c->pid, 0, NULL);
-	j = begin_instant(c, "lost",
-			  w			       ? w->e.name
-			  : l->watch == WATCH_CAPTURES ? "captures"
-			  : l->watch == WATCH_PROBES   ? "probes"
-						       : "events",
-			  "lost", "g");
+	j = begin_instant(c, "lost", export_text_lost(w, l), "lost", "g");
 	json_number(j, "count", l->count);
 	json_text_if(j, "why", l->why);
 	end_instant(c, c->pid, c->pid, time.mono_ns);

@@ -89,3 +89,10 @@ void export_text_args(struct text_buf *t, const struct view_value *arg, size_t n
 		export_text_clean(t, arg[i].text ? arg[i].text : "?");
 	}
 }
+
+const char *export_text_lost(const struct view_watch *w, const struct lost_event *l)
+{
+	if (w)
+		return w->e.name;
+	return l->watch == WATCH_CAPTURES ? "captures" : l->watch == WATCH_PROBES ? "probes" : "events";
+}

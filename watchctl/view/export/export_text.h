@@ -25,4 +25,7 @@ void export_text_stack(struct text_buf *t, const struct view_frame *frame, size_
 /* "x = 42, name = \"abc\"" */
 void export_text_args(struct text_buf *t, const struct view_value *arg, size_t nargs);
 
+/* Of what events were lost: the name of the watch @w (NULL: not known), "captures", "probes" or "events". */
+const char *export_text_lost(const struct view_watch *w, const struct lost_event *l);
+
 #endif
