@@ -44,7 +44,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 # Every allocation of ours goes through watchctl/base/memory.c, which notes that one has failed. Who links the library
 # by hand takes the options from $(BUILD)/libwatchctl.flags.
 WRAPPED := malloc calloc realloc reallocarray aligned_alloc strdup strndup asprintf vasprintf __asprintf_chk __vasprintf_chk open_memstream
-LIBS := $(WRAPPED:%=-Wl,--wrap=%) $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lcapstone -lunwind-x86_64 -lbpf -lz -liberty -lpthread
+LIBS := $(WRAPPED:%=-Wl,--wrap=%) $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -lcapstone -lunwind-x86_64 -lbpf -lz -liberty -lprotobuf-c -lpthread
 # Of `watchctl top` and of the REPL.
 CLI_LIBS := -lreadline -lncursesw -ltinfo
 
@@ -62,7 +62,7 @@ LIB_SRC := $(filter-out watchctl/step/lldb/%,$(call room,$(addprefix watchctl/,b
 LIB_SRC += $(addprefix calltrace/runtime/,open_calls.c open_memory.c call_output.c event_pairs.c)
 STEP_CLI_SRC := watchctl/cli/step_main.c watchctl/cli/request/step_from_watch.c
 CLI_SRC := $(filter-out $(STEP_CLI_SRC) watchctl/cli/steprec/%,$(call room,watchctl/cli))
-LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(BUILD)/perfetto_trace.pb-c.o
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libwatchctl.a
 PROG := $(BUILD)/bin/watchctl
@@ -102,5 +102,5 @@ $(PROG): $(CLI_OBJ) $(LIB)
 clean: ## removes what was built
 	rm -rf $(BUILD) build-*
 
-include $(wildcard tools/handler.mk tools/probe.mk tools/library.mk tools/page.mk tools/lldb.mk tools/capture.mk tools/calltrace.mk tools/calltrace-runtime.mk tools/bpf.mk tools/syscalls.mk tools/demo.mk tools/test.mk tools/truth.mk tools/proof.mk tools/faults.mk tools/chaos.mk tools/check.mk tools/nightly.mk tools/bench.mk tools/install.mk)
+include $(wildcard tools/handler.mk tools/probe.mk tools/library.mk tools/page.mk tools/lldb.mk tools/capture.mk tools/calltrace.mk tools/calltrace-runtime.mk tools/bpf.mk tools/protobuf.mk tools/syscalls.mk tools/demo.mk tools/test.mk tools/truth.mk tools/proof.mk tools/faults.mk tools/chaos.mk tools/check.mk tools/nightly.mk tools/bench.mk tools/install.mk)
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(STEP_CLI_SRC:%.c=$(BUILD)/%.d)

@@ -1,6 +1,6 @@
 # What the project needs from Debian, by name, and how it is installed when missing.
 
-PACKAGES_BUILD := gcc make pkg-config clang libdw-dev libelf-dev libzydis-dev libcapstone-dev libunwind-dev libiberty-dev libbpf-dev zlib1g-dev bpftool libreadline-dev libncurses-dev
+PACKAGES_BUILD := gcc make pkg-config clang libdw-dev libelf-dev libzydis-dev libcapstone-dev libunwind-dev libiberty-dev libbpf-dev zlib1g-dev bpftool libprotobuf-c-dev protobuf-c-compiler libreadline-dev libncurses-dev
 PACKAGES_LLDB := liblldb-19-dev g++
 PACKAGES_PASS := llvm-19-dev libcpptoml-dev g++
 # A plugin for the clang of Debian 12, too.

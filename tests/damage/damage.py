@@ -62,6 +62,7 @@ COMMANDS = {
     "export perf-script": ["export", "log", "--to", "perf-script"],
     "export dot": ["export", "log", "--to", "dot"],
     "export callgrind": ["export", "log", "--to", "callgrind"],
+    "export perfetto": ["export", "log", "--to", "perfetto"],
     "diff": ["diff", "log", "whole"],
     "symbolize": ["symbolize", "--dry-run", "log"],
     "top": ["top", "log"],

@@ -1,6 +1,7 @@
 """Readers of what `watchctl export` writes, each written from its format's published description alone."""
 import json
 import re
+import struct
 from collections import Counter
 
 
@@ -176,3 +177,125 @@ def callgrind(text):
     must(calls is None and all(end in own for pair in pairs for end in pair), "pairs of functions that are there")
     must(lines[-1] == f"totals: {sum(own.values())}" and head["summary"] == str(sum(own.values())), lines[-1])
     return own, pairs
+
+
+# Perfetto: protobuf's encoding ("Encoding" in its documentation), and the messages of protos/perfetto/trace in Perfetto's
+# source: the numbers of fields, and the rules in the comments beside them.
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        must(at < len(data) and shift < 70, "a number that does not end", at)
+        value |= (data[at] & 0x7f) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 0x80:
+            return value & (1 << 64) - 1, at
+
+
+def fields(data):
+    """(number, value): an int of a varint, 8 or 4 bytes as they are in a bytearray, bytes of what has a length."""
+    at = 0
+    while at < len(data):
+        tag, at = varint(data, at)
+        kind = tag & 7
+        must(tag >> 3 and kind in (0, 1, 2, 5), tag)
+        if kind == 0:
+            value, at = varint(data, at)
+        else:
+            size, at = varint(data, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
+            must(at + size <= len(data), "cut off", size)
+            value, at = (bytes if kind == 2 else bytearray)(data[at:at + size]), at + size
+        yield tag >> 3, value
+
+
+def signed(v):
+    return v - (1 << 64) if v >> 63 else v
+
+
+def text(v):
+    s = v.decode()
+    must(s and not re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029]", s), s)
+    return s
+
+
+def message(data, **known):
+    """name=(number, read): each at most once; [read]: a list. All of its fields are known."""
+    found = {name: [] for name, (_, read) in known.items() if isinstance(read, list)}
+    by_number = {number: (name, read) for name, (number, read) in known.items()}
+    for number, value in fields(data):
+        must(number in by_number, number)
+        name, read = by_number[number]
+        if isinstance(read, list):
+            found[name].append(read[0](value))
+        else:
+            must(name not in found, name)
+            found[name] = read(value)
+    return found
+
+
+def reader(**known):
+    return lambda data: message(data, **known)
+
+
+NAME = reader(iid=(1, int), name=(2, text))
+ANNOTATION = reader(iid=(1, int), bool=(2, bool), uint=(3, int), int=(4, signed), string=(6, text))
+PACKET = reader(
+    clocks=(6, reader(clocks=(1, [reader(id=(1, int), ns=(2, int))]), primary=(2, int))), ns=(8, int), sequence=(10, int),
+    event=(11, reader(categories=(3, [int]), annotations=(4, [ANNOTATION]), type=(9, int), iid=(10, int), track=(11, int),
+                      name=(23, text), value=(30, signed), double=(44, lambda v: struct.unpack("<d", v)[0]))),
+    names=(12, reader(categories=(1, [NAME]), events=(2, [NAME]), annotations=(3, [NAME]))), flags=(13, int), clock=(58, int),
+    track=(60, reader(uuid=(1, int), name=(2, text), parent=(5, int), counter=(8, reader()),
+                      process=(3, reader(pid=(1, signed), name=(6, text))),
+                      thread=(4, reader(pid=(1, signed), tid=(2, signed), name=(5, text))))))
+
+
+def perfetto(data):
+    """
+    (events, tracks by uuid, clocks). Events have ns, type (begin, end, instant, counter), track, and what they have of
+    name, category, args, value; each has its track and its names before it, slices of a track are nested.
+    """
+    events, tracks, names, clocks, slices = [], {}, {"categories": {}, "events": {}, "annotations": {}}, None, {}
+    for number, packet in fields(data):
+        must(number == 1, number)
+        p = PACKET(packet)
+        must(p["sequence"] == 1 and p["flags"] == (1 if clocks is None else 2), p)
+        for kind, entries in p.get("names", {}).items():
+            for n in entries:
+                must(n["iid"] and n["iid"] not in names[kind], n)
+                must(n["name"] not in names[kind].values(), "two numbers of a name", n)
+                names[kind][n["iid"]] = n["name"]
+        if clocks is None:
+            clocks = {c["id"]: c["ns"] for c in p["clocks"]["clocks"]}
+            must(p["clocks"]["primary"] == 3 and 3 in clocks, p)
+        elif "track" in p:
+            t = p["track"]
+            must(t["uuid"] and t.get("parent", t["uuid"]) in [t["uuid"], *tracks], t)
+            before = tracks.get(t["uuid"], t)
+            must(all(before.get(k, {}).get(n) == t.get(k, {}).get(n) for k in ("process", "thread") for n in ("pid", "tid")), t)
+            tracks[t["uuid"]] = t
+        else:
+            e = p["event"]
+            must(p["clock"] == 3 and e["track"] in tracks, p)
+            kind = {1: "begin", 2: "end", 3: "instant", 4: "counter"}[e["type"]]
+            event = {"ns": p["ns"], "type": kind, "track": tracks[e["track"]], "args": {}}
+            for a in e["annotations"]:
+                value, = (v for k, v in a.items() if k != "iid")
+                must(names["annotations"][a["iid"]] not in event["args"], "twice", a)
+                event["args"][names["annotations"][a["iid"]]] = value
+            must(("iid" in e) + ("name" in e) == len(e["categories"]) == (kind in ("begin", "instant")), e)
+            if e["categories"]:
+                event["category"] = names["categories"][e["categories"][0]]
+                event["name"] = e["name"] if "name" in e else names["events"][e["iid"]]
+            must((kind == "counter") == ("counter" in event["track"]) == (("value" in e) + ("double" in e)), e)
+            if kind == "counter":
+                event["value"] = e.get("value", e.get("double"))
+            stack = slices.setdefault(e["track"], [])
+            if kind == "begin":
+                must(not stack or stack[-1]["ns"] <= p["ns"], "goes back", p)
+                stack.append(event)
+            elif kind == "end":
+                must(stack and stack[-1]["ns"] <= p["ns"], "an end of nothing, or before its beginning", p)
+                event["begin"] = stack.pop()
+            events.append(event)
+    must(clocks is not None and not any(slices.values()), "slices that do not end")
+    return events, tracks, clocks

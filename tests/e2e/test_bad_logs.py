@@ -34,6 +34,7 @@ READERS = {
     "perf-script": ["export", "@", "--to", "perf-script"],
     "dot": ["export", "@", "--to", "dot"],
     "callgrind": ["export", "@", "--to", "callgrind"],
+    "perfetto": ["export", "@", "--to", "perfetto"],
     "diff": ["diff", "@", "@"],
     "symbolize": ["symbolize", "--dry-run", "@"],
     "top": ["top", "@"],
@@ -227,6 +228,8 @@ def must_be_sane(name, r):
         read.perf_script(r.stdout.decode())
     if name == "callgrind" and r.stdout:
         read.callgrind(r.stdout.decode())
+    if name == "perfetto" and r.stdout:
+        read.perfetto(r.stdout)
     if name == "folded":
         read.folded(r.stdout.decode())
     if name in ("report-json", "jsonl"):
@@ -274,7 +277,7 @@ def test_damage_without_a_checksum_reaches_the_readers_and_does_no_harm(tmp_path
         for _ in range(chance.choice([1, 2, 5])):
             packet[chance.randrange(64, len(packet))] = chance.randrange(256)
         path = log.write_log(tmp_path / str(i), [bytes(packet)]) or tmp_path / str(i)
-        for name in ("report-json", "chrome", "speedscope", "csv", "perf-script", "dot", "callgrind"):
+        for name in ("report-json", "chrome", "speedscope", "csv", "perf-script", "dot", "callgrind", "perfetto"):
             must_be_sane(name, reader(name, path, preexec_fn=limit))
 
 
@@ -330,7 +333,7 @@ def test_an_empty_log_is_told_by_every_command(good, name, tmp_path):
     os.truncate(packets_file(tmp_path / "log"), 0)
     r = reader(name, tmp_path / "log", preexec_fn=limit)
     assert r.returncode == (CANNOT_TELL if name == "diff" else LOG)
-    assert "has no events" in r.stderr.decode() + r.stdout.decode()
+    assert "has no events" in r.stderr.decode() + r.stdout.decode(errors="replace")
 
 
 @pytest.mark.parametrize("how", ["cut", "damaged"])

@@ -234,12 +234,13 @@ def test_the_tables_count_them_and_no_place_is_made_up(mixed):
     assert {k: total[k] for k in total if k not in ("type", "pid")} == {"probe": "step", "tactic": "source", "count": 3, "recorded": 3, "threads": 1}
 
 
-@pytest.mark.parametrize("form", ["chrome", "folded", "speedscope", "csv", "jsonl", "dot", "perf-script", "callgrind"])
+@pytest.mark.parametrize("form", ["chrome", "folded", "speedscope", "csv", "jsonl", "dot", "perf-script", "callgrind", "perfetto"])
 def test_exports_have_them_or_leave_them_out(mixed, form):
-    ran = subprocess.run([WATCHCTL, "export", str(mixed), "--to", form], capture_output=True, text=True, timeout=WAIT)
+    ran = subprocess.run([WATCHCTL, "export", str(mixed), "--to", form], capture_output=True, text=True,
+                         errors="replace", timeout=WAIT)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "0x0" not in ran.stdout
-    assert ("11 of 1" in ran.stdout.replace("_", " ")) == (form in ("chrome", "csv", "jsonl", "perf-script"))
+    assert ("11 of 1" in ran.stdout.replace("_", " ")) == (form in ("chrome", "csv", "jsonl", "perf-script", "perfetto"))
 
 
 def test_their_payloads_can_be_withheld(mixed):

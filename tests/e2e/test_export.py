@@ -28,7 +28,7 @@ import tracelog_py as log_reader  # noqa: E402
 from conftest import BUILD, WAIT, WATCHCTL, peak_memory, wait_until  # noqa: E402
 
 USAGE, NAME, LOG = 2, 5, 8
-FORMATS = ["chrome", "folded", "speedscope", "csv", "jsonl", "dot", "perf-script", "callgrind"]
+FORMATS = ["chrome", "folded", "speedscope", "csv", "jsonl", "dot", "perf-script", "callgrind", "perfetto"]
 BEGIN, EPOCH = 5_000_000_000, 1_700_000_000_000_000_000
 
 
@@ -66,7 +66,7 @@ def export(log, to, *args, status=0, **kw):
     r = subprocess.run([WATCHCTL, "export", str(log), "--to", to, *map(str, args)], stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, timeout=WAIT, **kw)
     assert r.returncode == status, (r.returncode, r.stderr)
-    return r.stdout.decode() if status == 0 else r.stderr.decode()
+    return r.stderr.decode() if status else r.stdout if to == "perfetto" else r.stdout.decode()
 
 
 def report(log, *args):
@@ -343,7 +343,8 @@ def test_dot_of_a_step_recording_is_who_called_whom(steps):
 # Names that may be anything
 
 def test_hostile_names_leave_every_format_valid(hostile):
-    for to in FORMATS:
+    assert len(read.perfetto(export(hostile, "perfetto"))[0]) >= 900
+    for to in FORMATS[:-1]:
         text = export(hostile, to)
         assert not re.search(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f]", text.replace("\t", "")), to
         if to not in ("perf-script", "dot"):
@@ -459,7 +460,8 @@ def test_what_is_not_in_the_log_is_an_error_that_leaves_no_file(plain, tmp_path,
 
 @pytest.mark.parametrize("args, words", [
     ([], ["--to"]), (["--to", "xml"], ["chrome"]), (["--to", "csv", "--from", "yesterday"], ["--from", "+1.5s"]),
-    (["--to", "csv", "--regs"], ["jsonl"]), (["--to", "folded", "--no-stack"], ["stacks"])])
+    (["--to", "csv", "--regs"], ["jsonl"]), (["--to", "folded", "--no-stack"], ["stacks"]),
+    (["--to", "perfetto", "--split", "5"], ["--split", "one file"])])
 def test_a_wrong_command_line_is_told(plain, run, args, words):
     r = run("export", plain, *args)
     assert r.returncode == USAGE and all(w in r.stderr for w in words) and r.stderr.count("\n") == 1

@@ -186,7 +186,7 @@ def test_a_snapshot_to_be_given_away_has_no_secret_and_every_access(plain, tmp_p
     assert PASSWORD.encode() not in bytes_of(tmp_path / "all")
 
 
-FORMATS = ["chrome", "folded", "speedscope", "csv", "jsonl", "dot", "perf-script", "callgrind"]
+FORMATS = ["chrome", "folded", "speedscope", "csv", "jsonl", "dot", "perf-script", "callgrind", "perfetto"]
 
 
 @pytest.mark.parametrize("to", FORMATS)

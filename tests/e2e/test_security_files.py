@@ -66,7 +66,8 @@ def test_what_is_made_from_a_log_is_for_its_owner_alone(logs, tmp_path):
                 ["diff", logs / "a", logs / "b", "--html", made / "diff.html", "--save-masks", made / "masks"],
                 ["symbolize", made / "copy"]]
     commands += [["export", logs / "log", "--to", to, "-o", made / f"export.{to}"]
-                 for to in ("chrome", "folded", "csv", "jsonl", "speedscope", "dot", "perf-script", "callgrind")]
+                 for to in ("chrome", "folded", "csv", "jsonl", "speedscope", "dot", "perf-script", "callgrind",
+                            "perfetto")]
     for command in commands:
         call(*command, preexec_fn=no_umask)
     found = modes(made)

@@ -273,6 +273,8 @@ SCENARIOS = [
     Scenario("export-csv", ["export", "{log}", "--to", "csv", "-o", "{dir}/out"]),
     Scenario("export-dot", ["export", "{log}", "--to", "dot", "-o", "{dir}/out"]),
     Scenario("export-callgrind", ["export", "{steps}0", "--to", "callgrind", "-o", "{dir}/out"]),
+    Scenario("export-perfetto", ["export", "{steps}0", "--to", "perfetto", "-o", "{dir}/out"]),
+    Scenario("export-perfetto-accesses", ["export", "{log}", "--to", "perfetto", "-o", "{dir}/out"]),
     Scenario("export-perf", ["export", "{log}", "--to", "perf-script"]),
     Scenario("diff", ["diff", "{steps}0", "{steps}1", "--html", "{dir}/page.html"]),
     Scenario("diff-masks", ["diff", "{steps}0", "{steps}0", "{steps}1", "--save-masks", "{dir}/masks", "--json"]),

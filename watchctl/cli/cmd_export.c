@@ -21,7 +21,7 @@
 
 struct request {
 	const char *log, *path;
-	bool has_format, force, quiet, utc;
+	bool has_format, has_split, force, quiet, utc;
 	struct time_ask time;
 	const char **tag; /* as many as there are arguments */
 	struct redact_ask redact;
@@ -44,12 +44,15 @@ static struct wc_error *set_format(const struct option_match *m, void *to)
 /* In MB. */
 static struct wc_error *set_part(const struct option_match *m, void *to)
 {
+	struct request *q = to;
 	uint64_t n;
 	struct wc_error *err = option_number(m, 0, 1000000, &n);
 
-	if (!err)
-		*(uint64_t *)to = n * 1000000;
-	return err;
+	if (err)
+		return err;
+	q->export.part_bytes = n * 1000000;
+	q->has_split = true;
+	return NULL;
 }
 
 static struct wc_error *add_tag(const struct option_match *m, void *to)
@@ -61,8 +64,9 @@ static struct wc_error *add_tag(const struct option_match *m, void *to)
 }
 
 static const struct option options[] = {
-	{ "--to", NULL, "FORMAT", "chrome, folded, speedscope, csv, jsonl, dot, perf-script or callgrind",
-	  COMPLETE_WORDS, EXPORT_FORMATS, .set = set_format },
+	{ "--to", NULL, "FORMAT",
+	  "chrome, folded, speedscope, csv, jsonl, dot, perf-script, callgrind or perfetto", COMPLETE_WORDS,
+	  EXPORT_FORMATS, .set = set_format },
 	{ "-o", NULL, "FILE", "write to FILE, or into it where it is a directory (standard output)",
 	  COMPLETE_FILE, NULL, OPTION_TEXT(struct request, path) },
 	{ "--force", NULL, NULL, "replace FILE where it exists", 0, NULL,
@@ -79,12 +83,12 @@ static const struct option options[] = {
 	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, export.choice.function) },
 	{ "--depth", NULL, "N", "only N levels of calls", COMPLETE_NOTHING, NULL,
 	  OPTION_NUMBER(struct request, export.choice.depth, 1, 100000) },
-	{ "--no-stack", NULL, NULL, "leave out the stacks (chrome, csv, jsonl)", 0, NULL,
+	{ "--no-stack", NULL, NULL, "leave out the stacks (chrome, csv, jsonl, perfetto)", 0, NULL,
 	  OPTION_FLAG(struct request, export.no_stack) },
 	{ "--regs", NULL, NULL, "the registers too (jsonl)", 0, NULL,
 	  OPTION_FLAG(struct request, export.regs) },
 	{ "--split", NULL, "MB", "chrome: begin another file before one becomes larger (190; 0: never)",
-	  COMPLETE_NOTHING, NULL, .set = set_part, .at = offsetof(struct request, export.part_bytes) },
+	  COMPLETE_NOTHING, NULL, .set = set_part },
 	{ "--nodes", NULL, "N", "dot: at most so many functions and sites (80)", COMPLETE_NOTHING, NULL,
 	  OPTION_NUMBER(struct request, export.nodes, 1, 100000) },
 	OPTIONS_IN(struct request, redact, redact_options),
@@ -113,6 +117,10 @@ static struct wc_error *check_options(const struct request *q)
 		return wc_error_new(WC_EUSAGE, "--no-stack: that format consists of stacks");
 	if (q->export.regs && q->export.to != EXPORT_JSONL)
 		return wc_error_new(WC_EUSAGE, "--regs: only jsonl has registers");
+	if (q->has_split && q->export.to == EXPORT_PERFETTO)
+		return wc_error_new(WC_EUSAGE,
+				    "--split: a trace for Perfetto is one file, however large; --from "
+				    "and --until export a part of the log");
 	if ((c->function || c->depth) && (c->watch || c->ntags))
 		return wc_error_new(WC_EUSAGE,
 				    "--function and --depth choose calls, which --watch and --tag leave out");
@@ -210,6 +218,10 @@ static struct wc_error *cmd_export_work(const struct request *q)
 	err = export_out_open(path, q->force, &out);
 	if (err)
 		return err;
+	if (export_is_binary(q->export.to) && isatty(fileno(export_out_file(out))))
+		return wc_error_new(WC_EUSAGE,
+				    "perfetto is a binary format, which a terminal cannot show: write it to "
+				    "a file with -o FILE, or to a pipe");
 	/* What goes to standard output ends as any program's: there is nothing to clean up. */
 	if (path)
 		output_catch_signals(&stop);
@@ -245,7 +257,7 @@ const struct command cmd_export = {
 		"speedscope.app, csv for\n"
 		"tables, jsonl has the objects of report --json, dot is for Graphviz, perf-script for what "
 		"reads `perf script`,\n"
-		"callgrind for KCachegrind and callgrind_annotate.\n"
+		"callgrind for KCachegrind and callgrind_annotate, perfetto is Perfetto's own trace (binary).\n"
 		"FILE appears when it is complete, or not at all; it is not replaced without --force.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,

@@ -25,6 +25,7 @@ static const struct format {
 	[EXPORT_DOT] = { "dot", export_dot_new, 0, false },
 	[EXPORT_PERF_SCRIPT] = { "perf", export_perf_new, ANNOTATE_TEXT, false },
 	[EXPORT_CALLGRIND] = { "callgrind", export_callgrind_new, 0, false },
+	[EXPORT_PERFETTO] = { "perfetto-trace", export_perfetto_new, ANNOTATE_TEXT | ANNOTATE_CALLS, true },
 };
 
 const char *export_suffix(enum export_format to)
@@ -35,6 +36,11 @@ const char *export_suffix(enum export_format to)
 bool export_has_stack_option(enum export_format to)
 {
 	return formats[to].stack_option;
+}
+
+bool export_is_binary(enum export_format to)
+{
+	return to == EXPORT_PERFETTO;
 }
 
 /* The objects of report --json: what that prints, without its tables. */

@@ -25,15 +25,16 @@ enum export_format {
 	EXPORT_DOT,
 	EXPORT_PERF_SCRIPT,
 	EXPORT_CALLGRIND,
+	EXPORT_PERFETTO,
 };
 
-#define EXPORT_FORMATS "chrome folded speedscope csv jsonl dot perf-script callgrind"
+#define EXPORT_FORMATS "chrome folded speedscope csv jsonl dot perf-script callgrind perfetto"
 
 struct export_options {
 	const char *name; /* of the log, as people know it; NULL: its path */
 	enum export_format to;
 	struct event_choice choice;
-	bool no_stack, regs; /* chrome, csv, jsonl; only jsonl has registers */
+	bool no_stack, regs; /* chrome, csv, jsonl, perfetto; only jsonl has registers */
 	struct redact_rules redact;
 	uint64_t part_bytes; /* chrome: begin another file before one becomes larger; 0: never */
 	size_t nodes;	     /* dot: at most so many functions and sites */
@@ -59,5 +60,8 @@ const char *export_suffix(enum export_format to);
 
 /* True if that form needs no stacks, and can be known to leave them out. */
 bool export_has_stack_option(enum export_format to);
+
+/* True if that form is no text: nothing that a terminal could show. */
+bool export_is_binary(enum export_format to);
 
 #endif

@@ -25,6 +25,7 @@ struct export_writer *export_jsonl_new(void);
 struct export_writer *export_dot_new(void);
 struct export_writer *export_perf_new(void);
 struct export_writer *export_callgrind_new(void);
+struct export_writer *export_perfetto_new(void);
 
 /* Remembers @err if it is the first one. */
 static inline void export_fail(struct export_writer *w, struct wc_error *err)
