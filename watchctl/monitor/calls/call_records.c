@@ -119,9 +119,7 @@ static struct wc_error *put_return(struct call_records *r, const struct track_en
 	const struct fetched *result = plan && leave && end->how == RETURN_RETURNED
 					       ? call_arguments_result(r->arguments, plan)
 					       : NULL;
-	struct trace_event e = { .type = EVENT_RETURN };
-
-	e.ret = (struct return_event){
+	struct return_event ret = {
 		.call = end->call.call,
 		.pid = r->pid,
 		.tid = tid,
@@ -129,10 +127,12 @@ static struct wc_error *put_return(struct call_records *r, const struct track_en
 		.how = end->how,
 		.values = r->values,
 	};
+
 	if (result && plan->result.state == VALUE_OK)
-		e.ret.values_len = put_values(r, plan, true, result, r->values);
-	e.ret.has_error = result && step_value_error(plan, result, &e.ret.error);
-	return r->files ? call_files_end(r->files, &e.ret, time_ns) : put(r, &e, time_ns);
+		ret.values_len = put_values(r, plan, true, result, r->values);
+	ret.has_error = result && step_value_error(plan, result, &ret.error);
+	return r->files ? call_files_end(r->files, &ret, time_ns)
+			: put(r, &(struct trace_event){ .type = EVENT_RETURN, .ret = ret }, time_ns);
 }
 
 static struct wc_error *report_ends(struct call_records *r, const struct track_end *end, size_t n, pid_t tid,
@@ -172,9 +172,7 @@ static struct wc_error *put_call(struct call_records *r, const struct track_call
 				 const struct passing *p, uint64_t time_ns)
 {
 	const struct function_plan *plan = r->functions->function[c->point].plan;
-	struct trace_event e = { .type = EVENT_CALL };
-
-	e.call = (struct call_event){
+	struct call_event call = {
 		.call = c->call,
 		.parent = c->parent,
 		.pid = r->pid,
@@ -183,15 +181,18 @@ static struct wc_error *put_call(struct call_records *r, const struct track_call
 		.depth = c->depth < UINT16_MAX ? (uint16_t)c->depth : UINT16_MAX,
 		.flags = c->flags,
 		.sp = c->sp,
-		.walk_end = (uint8_t)(is_direct(r, c) ? WALK_END_COMPLETE : WALK_END_DEPTH),
-		.nframes = c->flags & CALL_TAIL ? 0 : 1,
-		.frame = &p->return_address,
 		.values = r->values,
-		.values_len =
-			plan ? put_values(r, plan, false, p->values ? &r->arguments->entry : NULL, r->values)
-			     : 0,
 	};
-	return r->files ? call_files_enter(r->files, &e.call, time_ns) : put(r, &e, time_ns);
+
+	if (plan)
+		call.values_len =
+			put_values(r, plan, false, p->values ? &r->arguments->entry : NULL, r->values);
+	if (r->files)
+		return call_files_enter(r->files, &call, time_ns);
+	call.walk_end = (uint8_t)(is_direct(r, c) ? WALK_END_COMPLETE : WALK_END_DEPTH);
+	call.nframes = c->flags & CALL_TAIL ? 0 : 1;
+	call.frame = &p->return_address;
+	return put(r, &(struct trace_event){ .type = EVENT_CALL, .call = call }, time_ns);
 }
 
 static struct wc_error *report_call(struct call_records *r, const struct track_call *c, pid_t tid,
