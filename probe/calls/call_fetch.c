@@ -18,7 +18,8 @@ extern struct probe_shared *probe_shared __attribute__((visibility("hidden")));
 struct fetching {
 	const struct call_fetch_source *source;
 	uint8_t *to, *end, *dirty;
-	uint8_t *at[CALL_FETCHES]; /* of each fetch; NULL: it had no room */
+	uint8_t *begin;
+	uint16_t at[CALL_FETCHES]; /* of each fetch, from @begin on */
 	uint32_t n;
 };
 
@@ -167,13 +168,28 @@ static void fetch_register(struct fetching *f, const struct call_fetch *q)
 
 /* Memory */
 
-/* Of the stack that the thread stands on, above where it stands: that is there. */
-static bool is_on_stack(const struct fetching *f, uint64_t at, uint32_t len)
+/* The end of the stack that the thread stands on; 0: not known. */
+static uint64_t stack_end(const struct fetching *f)
 {
 	const struct call_thread_place *p = f->source->place;
 	const uint64_t sp = f->source->regs[RSP];
+	uint64_t tcb;
 
-	return at >= sp && sp >= p->stack_start && at + len > at && at + len <= p->stack_end;
+	if (sp < p->stack_start || sp >= p->stack_end)
+		return 0;
+	if (p->stack_is_main)
+		return p->stack_end;
+	/* psABI for x86-64, 3.4.2, and Drepper's ELF Handling for TLS, 3.4.2: the block begins with its own address. */
+	if (!probe_shared->tid_at)
+		return 0;
+	__asm__ volatile("movq %%fs:0, %0" : "=r"(tcb));
+	return tcb > sp && tcb <= p->stack_end ? tcb : 0;
+}
+
+/* Above where the thread stands: that is there. */
+static bool is_on_stack(const struct fetching *f, uint64_t at, uint32_t len)
+{
+	return at >= f->source->regs[RSP] && at + len > at && at + len <= stack_end(f);
 }
 
 static bool is_fixed(const struct call_shared *s, uint64_t at, uint32_t len)
@@ -257,7 +273,7 @@ static void fetch_string(struct fetching *f, uint64_t at, uint32_t len)
 /* The pointer that an earlier fetch gave. CALL_GOT: there is one. */
 static enum call_got base_of(const struct fetching *f, const struct call_fetch *q, uint64_t *ret)
 {
-	const uint8_t *b = q->base < f->n ? f->at[q->base] : NULL;
+	const uint8_t *b = q->base < f->n ? f->begin + f->at[q->base] : NULL;
 	uint16_t len;
 
 	if (!b)
@@ -329,7 +345,7 @@ uint8_t *call_fetch_all(const struct call_fetch_source *s, const struct call_pla
 	struct fetching f;
 
 	f.source = s;
-	f.to = f.dirty = to;
+	f.begin = f.to = f.dirty = to;
 	f.end = end;
 	for (f.n = 0; f.n < n; f.n++) {
 		const struct call_fetch *q = &plan->fetch[f.n];
@@ -337,7 +353,7 @@ uint8_t *call_fetch_all(const struct call_fetch_source *s, const struct call_pla
 		/* Of a string one byte more is read. */
 		if (!has_room(&f, (q->len > REGISTER_BYTES ? q->len : REGISTER_BYTES) + 1))
 			break;
-		f.at[f.n] = f.to;
+		f.at[f.n] = (uint16_t)(f.to - to);
 		fetch_one(&f, q);
 	}
 	wrote(&f, f.to + CALL_VALUES_SLACK);

@@ -106,8 +106,14 @@ struct call_thread_place {
 	uint64_t last;				 /* address of the chunk's last slot; 0: it has none */
 	uint32_t
 		tid; /* as the C library keeps it, once it has had a chunk: trampolines record by themselves from then on; else 0 */
-	uint32_t owner;			 /* the same, from the first event on; 0: it is free */
-	uint64_t stack_start, stack_end; /* the mapping that is its stack; 0: not known. The reader's */
+	uint32_t owner; /* the same, from the first event on; 0: it is free */
+	/*
+	 * The mapping that its stack is in; 0: not known. The reader's. Of a thread that was created, only what is below its thread control
+	 * block is its stack: behind that, other memory may have become part of the same mapping.
+	 */
+	uint64_t stack_start, stack_end;
+	uint32_t stack_is_main; /* it is the one that the process began with: all of it is */
+	uint32_t pad;
 };
 
 #define CALL_PLACES 65536u /* by the low 16 bits of the thread's number */

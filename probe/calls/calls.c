@@ -71,11 +71,11 @@ static bool wait_for_chunk(struct call_shared *s)
 {
 	uint64_t beat = __atomic_load_n(&probe_shared->heartbeat, __ATOMIC_RELAXED);
 
-	for (unsigned int n = 0; __atomic_load_n(&s->waits, __ATOMIC_RELAXED); n++) {
+	for (unsigned int n = 0; !__atomic_load_n(&s->nfree, __ATOMIC_RELAXED); n++) {
 		const uint64_t now = __atomic_load_n(&probe_shared->heartbeat, __ATOMIC_RELAXED);
 
-		if (__atomic_load_n(&s->nfree, __ATOMIC_RELAXED))
-			return true;
+		if (!__atomic_load_n(&s->waits, __ATOMIC_RELAXED))
+			return false;
 		if (now != beat) {
 			beat = now;
 			n = 0;
@@ -83,7 +83,7 @@ static bool wait_for_chunk(struct call_shared *s)
 		if (n == SLEEPS || !probe_sleep(SLEEP_NS))
 			__atomic_store_n(&s->waits, 0, __ATOMIC_RELAXED);
 	}
-	return false;
+	return __atomic_load_n(&s->waits, __ATOMIC_RELAXED);
 }
 
 static void give_chunk_back(struct call_shared *s, uint32_t i)

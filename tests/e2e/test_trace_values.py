@@ -158,3 +158,54 @@ def test_nobody_waits_for_a_reader_that_is_gone_or_stands(build, tmp_path, what)
         tracer.wait()
         program.kill()
         program.wait()
+
+
+@pytest.mark.parametrize("options", [[], ["--args"]])
+def test_who_waits_is_not_in_the_way_of_the_end(build, tmp_path, options):
+    program = subprocess.Popen([build("traced_values"), "1000000000"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert program.stdout.readline().startswith("text")
+        for i in range(3):
+            done = trace("--wait", *options, "--max-rate", 0, "--buffer", "64K", "-n", 20000, "-o", tmp_path / f"log{i}", "--function", "checked", "-p", program.pid)
+            assert counts(done.stderr)[1] == 20000
+        assert program.poll() is None
+    finally:
+        program.kill()
+        program.wait()
+
+
+def test_functions_of_a_library_that_comes_later_have_their_types(tmp_path):
+    source, lib, exe = tmp_path / "late.c", tmp_path / "liblate.so", tmp_path / "late"
+    source.write_text('#include <dlfcn.h>\n#include <stdio.h>\n#include <unistd.h>\n'
+                      'int main(int c, char **v) { puts("here"); fflush(stdout); getchar();\n'
+                      'int (*f)(int, const char *) = dlsym(dlopen(v[1], RTLD_NOW), "late_call");\n'
+                      'for (int i = 0;; i++) { f(i, "text"); usleep(500); } }\n')
+    (tmp_path / "lib.c").write_text('int late_call(int n, const char *s) { __asm__ volatile("nop; nop; nop; nop; nop"); return n * 2 + s[0]; }\n')
+    subprocess.run(["gcc", "-g", "-O1", "-shared", "-fPIC", "-o", lib, tmp_path / "lib.c"], check=True)
+    subprocess.run(["gcc", "-O1", "-o", exe, source, "-ldl"], check=True)
+    program = subprocess.Popen([exe, lib], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    ready, told = os.pipe()
+    try:
+        assert program.stdout.readline() == "here\n"
+        tracer = subprocess.Popen([WATCHCTL, "trace", "--args", "--in", "liblate.so", "--pending", "-n", "50", "-o", tmp_path / "log", "-p", str(program.pid), "--ready-fd", str(told)],
+                                  pass_fds=[told], stderr=subprocess.PIPE, text=True)
+        os.close(told)
+        assert os.read(ready, 1)
+        program.stdin.write("\n")
+        program.stdin.flush()
+        _, said = tracer.communicate(timeout=WAIT)
+        assert tracer.returncode == 0, said
+    finally:
+        os.close(ready)
+        program.kill()
+        program.wait()
+    seen = objects(tmp_path / "log")
+    args = [o["args"] for o in seen if o["type"] == "call"]
+    first = int(args[0][0]["text"])
+    assert [(int(n["text"]), s["string"]) for n, s in args] == [(first + i, "text") for i in range(50)]
+    assert {o["ret"]["type"] for o in seen if o["type"] == "return" and o["how"] == "returned"} == {"int"}
+
+
+def test_bounds_of_values_without_values_are_refused(build):
+    done = trace("--pointee", 8, "--", build("traced_values"), 1, status=2)
+    assert "--args" in done.stderr

@@ -151,13 +151,16 @@ static struct wc_error *check_request(const struct trace_ask *q)
 		return wc_error_new(WC_EUSAGE,
 				    "-p %d names a process, and a program is to be started: give one of them",
 				    q->pid);
+	if (!q->args && (q->values.string_max || q->values.pointee_max))
+		return wc_error_new(WC_EUSAGE,
+				    "--string and --pointee go with --args, whose values they bound");
 	if (q->output.force && !q->output.log)
 		return wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
 	if (q->output.program_output && !q->argv)
 		return wc_error_new(WC_EUSAGE, "--program-output needs a program to launch: -- PROGRAM");
 	if (q->buffer && (q->buffer < BUFFER_LEAST || q->buffer > BUFFER_MOST))
 		return wc_error_new(WC_EUSAGE, "--buffer takes a size from 64K to 1G");
-	return ready_check(&q->ready);
+	return NULL;
 }
 
 static uint64_t default_buffer(void)
@@ -266,8 +269,11 @@ static struct wc_error *record(struct trace_ask *q)
 					      .buffer = q->buffer ? q->buffer : default_buffer(),
 					      .log = q->echo ? NULL : q->output.log,
 					      .stop = &stop_asked };
-	struct wc_error *err;
+	struct wc_error *err =
+		ready_check(&q->ready); /* not before watchctl-step is executed, which has to have it */
 
+	if (err)
+		return err;
 	output_catch_signals(&stop_asked);
 	q->output.json = q->json;
 	q->output.launched = q->argv;
@@ -292,10 +298,12 @@ static struct wc_error *parse(int argc, char **argv, struct trace_ask *q)
 {
 	struct wc_error *err;
 
-	*q = (struct trace_ask){ .max_rate = MAX_RATE, .values = { .string_max = STRING_DEFAULT } };
+	*q = (struct trace_ask){ .max_rate = MAX_RATE };
 	err = option_parse_launch(argc, argv, options, q, take_word, &q->argv);
 	if (!err)
 		err = check_request(q);
+	if (!q->values.string_max)
+		q->values.string_max = STRING_DEFAULT;
 	if (!err)
 		err = join_names(&q->function, q->from.function, q->from.nfunctions);
 	return err ? err : join_names(&q->without, q->from.without, q->from.nwithout);

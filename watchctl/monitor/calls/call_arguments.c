@@ -88,7 +88,7 @@ static const uint8_t ops[] = {
 	[FETCH_STRING] = CALL_FETCH_STRING, [FETCH_ERRNO] = CALL_FETCH_ERRNO,
 };
 
-/* Appends them; returns how many bytes they give at most. */
+/* Appends them; returns how many bytes they give at most: no list is taken that gives more than PLAN_BYTES. */
 static uint32_t add_fetches(const struct fetch_list *l, struct call_plan *room)
 {
 	const uint16_t first = room->n;
@@ -104,11 +104,13 @@ static uint32_t add_fetches(const struct fetch_list *l, struct call_plan *room)
 							      .offset = f->offset };
 		bytes += HEAD + f->len;
 	}
-	return bytes;
+	return bytes < PLAN_BYTES + HEAD * PLAN_FETCHES ? bytes : PLAN_BYTES + HEAD * PLAN_FETCHES;
 }
 
 #define ROOM_BEHIND (32u + 1 + CALL_VALUES_SLACK) /* that a fetch wants, besides its own */
 
+_Static_assert(2 * (PLAN_BYTES + HEAD * PLAN_FETCHES) + 256 < CALL_CHUNK_LEAST_VALUES / 2,
+	       "a chunk has room for them");
 _Static_assert(CALL_FETCHES >= 2 * PLAN_FETCHES, "entry and leave of one site");
 
 bool call_arguments_fetches(const struct function_plan *plan, enum call_place place, struct call_plan *room)

@@ -213,6 +213,7 @@ static struct wc_error *report_call(struct call_records *r, const struct track_c
 /* The stack of a thread that is met for the first time: the mapping that it stands on. */
 struct stack_search {
 	uint64_t sp, start, end;
+	bool is_main;
 };
 
 static bool look_at_map(void *ctx, const struct proc_map *m)
@@ -223,6 +224,7 @@ static bool look_at_map(void *ctx, const struct proc_map *m)
 		return true;
 	s->start = m->start;
 	s->end = m->end;
+	s->is_main = !strcmp(m->name, "[stack]");
 	return false;
 }
 
@@ -236,7 +238,7 @@ static struct wc_error *meet(struct call_records *r, pid_t tid, const struct pas
 	}
 	proc_maps(r->pid, look_at_map, &s);
 	if (r->found_stack && s.end)
-		r->found_stack(r->switch_ctx, p->tid, s.start, s.end);
+		r->found_stack(r->switch_ctx, p->tid, s.start, s.end, s.is_main);
 	return map64_put(&r->met, (uint64_t)tid, r) &&
 			       vec_push(r->thread, r->nthreads, r->thread_cap,
 					(struct call_thread){ .tid = tid, .is_missed = false }) &&

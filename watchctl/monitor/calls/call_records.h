@@ -31,8 +31,8 @@ struct call_records {
 	struct call_files *files;	  /* where calls go; NULL: they are events. Not owned */
 	struct call_arguments *arguments; /* NULL: no values are recorded. Not owned */
 	uint64_t max_rate; /* calls of a function in a second; what is more is not recorded. 0: all */
-	/* Shows the mapping that is a thread's stack. @tid as the program numbers it. NULL: nobody wants to know. */
-	void (*found_stack)(void *ctx, uint32_t tid, uint64_t start, uint64_t end);
+	/* Shows the mapping that a thread's stack is in. @tid as the program numbers it. NULL: nobody wants to know. */
+	void (*found_stack)(void *ctx, uint32_t tid, uint64_t start, uint64_t end, bool is_main);
 	void (*switch_site)(void *ctx, uint32_t site, enum call_off to);
 	void *switch_ctx;
 	struct track *track;

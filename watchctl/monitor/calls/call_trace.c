@@ -80,6 +80,16 @@ static bool wants_module(void *ctx, const struct module_list *all, const struct 
 	return wanted;
 }
 
+/* What its parameters and result are, if values are recorded. */
+static struct wc_error *plan_function(struct call_trace *t, uint32_t function)
+{
+	const struct call_function *f = &t->functions.function[function];
+
+	return t->arguments && !f->is_extra && !f->plan
+		       ? call_arguments_plan(t->arguments, &t->functions, function)
+		       : NULL;
+}
+
 static bool wants(void *ctx, const struct patch_site *site, uint32_t *mark)
 {
 	struct call_trace *t = ctx;
@@ -87,6 +97,8 @@ static bool wants(void *ctx, const struct patch_site *site, uint32_t *mark)
 	if (!call_functions_wants(&t->functions, site, mark))
 		return false;
 	/* Before it is called: of later calls nobody could say whose they are. */
+	if (t->begun && !t->err)
+		t->err = plan_function(t, call_functions_marked(*mark));
 	if (t->begun && t->files && !t->err)
 		t->err = call_records_tell_function(&t->records, call_functions_marked(*mark));
 	return true;
@@ -101,12 +113,11 @@ static struct wc_error *plan_site(struct call_trace *t, uint32_t i)
 		struct call_plan plan;
 		uint8_t bytes[CALL_PLAN_MOST];
 	} room = { 0 };
-	struct wc_error *err = NULL;
+	struct wc_error *err;
 
 	if (!t->arguments || !s->counter || f->is_extra)
 		return NULL;
-	if (!f->plan)
-		err = call_arguments_plan(t->arguments, &t->functions, s->function);
+	err = plan_function(t, s->function);
 	if (!err && call_arguments_fetches(f->plan, s->place, &room.plan) &&
 	    !patch_session_plan(t->session, i, &room.plan))
 		err = wc_error_new(
@@ -156,11 +167,11 @@ static void switch_site(void *ctx, uint32_t site, enum call_off to)
 	patch_session_switch(t->session, site, to);
 }
 
-static void found_stack(void *ctx, uint32_t tid, uint64_t start, uint64_t end)
+static void found_stack(void *ctx, uint32_t tid, uint64_t start, uint64_t end, bool is_main)
 {
 	const struct call_trace *t = ctx;
 
-	patch_session_stack(t->session, tid, start, end);
+	patch_session_stack(t->session, tid, start, end, is_main);
 }
 
 static struct wc_error *pumped(void *ctx, bool last, bool *enough)

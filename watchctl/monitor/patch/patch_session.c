@@ -304,7 +304,7 @@ void patch_session_switch(struct patch_session *s, uint32_t site, enum call_off 
 
 void patch_session_wait(struct patch_session *s)
 {
-	call_buffers_wait(s->buffers);
+	call_buffers_wait(s->buffers, true);
 }
 
 bool patch_session_plan(struct patch_session *s, uint32_t site, const struct call_plan *plan)
@@ -322,9 +322,9 @@ bool patch_session_fixed(struct patch_session *s, uint64_t start, uint64_t end)
 	return call_buffers_fixed(s->buffers, start, end);
 }
 
-void patch_session_stack(struct patch_session *s, uint32_t tid, uint64_t start, uint64_t end)
+void patch_session_stack(struct patch_session *s, uint32_t tid, uint64_t start, uint64_t end, bool is_main)
 {
-	call_buffers_stack(s->buffers, tid, start, end);
+	call_buffers_stack(s->buffers, tid, start, end, is_main);
 }
 
 uint64_t patch_session_thread_pointer(const struct patch_session *s)
@@ -561,10 +561,25 @@ static struct wc_error *report_end(struct patch_session *s)
 	return s->end == SESSION_EXITED ? session_report_heirs(s) : NULL;
 }
 
+#define LAST_READS 8u
+
+/* Who waits for room is in the way of what takes the probes out: it gets some, or loses what it has. */
+static struct wc_error *end_waiting(struct patch_session *s)
+{
+	struct wc_error *err = NULL;
+	bool more = s->buffers && !s->over;
+
+	for (unsigned int i = 0; more && !err && i < LAST_READS; i++)
+		err = session_take_records(s, false, &more);
+	if (s->buffers)
+		call_buffers_wait(s->buffers, false);
+	return err;
+}
+
 struct wc_error *patch_session_close(struct patch_session *s, struct patch_session_counts *counts)
 {
 	struct patch_session_counts c = { 0 };
-	struct wc_error *err, *left;
+	struct wc_error *err, *left, *early;
 	bool more;
 
 	if (!s)
@@ -573,6 +588,7 @@ struct wc_error *patch_session_close(struct patch_session *s, struct patch_sessi
 		drop_child(s);
 		s->over = true;
 	}
+	early = end_waiting(s);
 	left = withdraw(s);
 	do
 		err = session_take_records(s, true, &more);
@@ -586,5 +602,5 @@ struct wc_error *patch_session_close(struct patch_session *s, struct patch_sessi
 	if (s->launched && s->over)
 		waitpid(s->pid, &s->wait_status, WNOHANG);
 	free_session(s);
-	return wc_error_first(err, left);
+	return wc_error_first(wc_error_first(early, err), left);
 }

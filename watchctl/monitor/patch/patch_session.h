@@ -106,7 +106,7 @@ void patch_session_wait(struct patch_session *s);
 bool patch_session_plan(struct patch_session *s, uint32_t site, const struct call_plan *plan);
 void patch_session_errno(struct patch_session *s, int32_t at);
 bool patch_session_fixed(struct patch_session *s, uint64_t start, uint64_t end);
-void patch_session_stack(struct patch_session *s, uint32_t tid, uint64_t start, uint64_t end);
+void patch_session_stack(struct patch_session *s, uint32_t tid, uint64_t start, uint64_t end, bool is_main);
 
 /* fs_base of a thread, which stood when the probes were placed; 0: not known. */
 uint64_t patch_session_thread_pointer(const struct patch_session *s);

@@ -132,9 +132,9 @@ void call_buffers_errno(struct call_buffers *b, int32_t at)
 	__atomic_store_n(&b->shared->errno_at, at, __ATOMIC_RELAXED);
 }
 
-void call_buffers_wait(struct call_buffers *b)
+void call_buffers_wait(struct call_buffers *b, bool wait)
 {
-	__atomic_store_n(&b->shared->waits, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&b->shared->waits, wait, __ATOMIC_RELAXED);
 }
 
 bool call_buffers_fixed(struct call_buffers *b, uint64_t start, uint64_t end)
@@ -270,12 +270,13 @@ static const struct call_thread_place *place_of(const struct call_buffers *b, ui
 	return NULL;
 }
 
-void call_buffers_stack(struct call_buffers *b, uint32_t tid, uint64_t start, uint64_t end)
+void call_buffers_stack(struct call_buffers *b, uint32_t tid, uint64_t start, uint64_t end, bool is_main)
 {
 	struct call_thread_place *p = (struct call_thread_place *)place_of(b, tid);
 
 	if (!p)
 		return;
+	__atomic_store_n(&p->stack_is_main, is_main, __ATOMIC_RELAXED);
 	__atomic_store_n(&p->stack_end, end, __ATOMIC_RELAXED);
 	__atomic_store_n(&p->stack_start, start, __ATOMIC_RELEASE);
 }

@@ -52,11 +52,11 @@ bool call_buffers_plan(struct call_buffers *b, uint32_t site, const struct call_
 void call_buffers_errno(struct call_buffers *b, int32_t at);
 bool call_buffers_fixed(struct call_buffers *b, uint64_t start, uint64_t end);
 
-/* Has threads that find no room wait for the reader, as long as there is one. */
-void call_buffers_wait(struct call_buffers *b);
+/* Whether threads that find no room wait for the reader, as long as there is one. */
+void call_buffers_wait(struct call_buffers *b, bool wait);
 
-/* Shows the mapping that is the stack of thread @tid, as the program numbers it: values there are read without the kernel. */
-void call_buffers_stack(struct call_buffers *b, uint32_t tid, uint64_t start, uint64_t end);
+/* Shows the mapping that the stack of thread @tid, as the program numbers it, is in: values there are read without the kernel. */
+void call_buffers_stack(struct call_buffers *b, uint32_t tid, uint64_t start, uint64_t end, bool is_main);
 
 /* Slots that were taken and not written: the thread has left the trampoline by a jump, or ended in it. */
 uint64_t call_buffers_unfinished(const struct call_buffers *b);
