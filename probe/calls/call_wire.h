@@ -72,7 +72,7 @@ struct call_fetch {
 
 #define CALL_FETCHES 96u
 
-/* What is recorded where a site is passed that is CALL_VALUED. */
+/* Fetches of a site that is CALL_VALUED. */
 struct call_plan {
 	uint16_t n;	/* at most CALL_FETCHES */
 	uint16_t slots; /* that this takes at most, with the event's own */

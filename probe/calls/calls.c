@@ -211,7 +211,7 @@ static void write_values(struct call_shared *s, struct call_thread_place *p, con
 	__atomic_store_n(&slot->place, (uint64_t)sp >> 3 << CALL_SITE_BITS | site->id, __ATOMIC_RELEASE);
 }
 
-/* What is to be fetched there; NULL: nothing. */
+/* The plan of a site; NULL: nothing is fetched there. */
 static const struct call_plan *plan_of(const struct call_shared *s, uint32_t site)
 {
 	const struct call_plans *all = (const struct call_plans *)s->plans_at;

@@ -343,7 +343,7 @@ static void slots_without_anything_are_passed_over(void **state)
 	end(&s);
 }
 
-/* What was written of the values of one that never became complete is not taken for an event. */
+/* Values of an event that never became complete are not taken for events. */
 static void values_that_were_never_completed_are_passed_over_together(void **state)
 {
 	struct scene s;

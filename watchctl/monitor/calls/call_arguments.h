@@ -32,15 +32,15 @@ void call_arguments_free(struct call_arguments *a); /* accepts NULL */
 /* Sets the plan of function @i, which lives as long as @a. */
 struct wc_error *call_arguments_plan(struct call_arguments *a, struct call_functions *f, uint32_t i);
 
-/* What is to be fetched at such a place of the function. False: nothing. @room: of CALL_PLAN_MOST bytes. */
+/* Turns the plan into that of such a place of the function. False: nothing is fetched there. @room: of CALL_PLAN_MOST bytes. */
 bool call_arguments_fetches(const struct function_plan *plan, enum call_place place, struct call_plan *room);
 
-/* What was fetched there, into @a->entry and @a->leave; of what makes no sense, as much as does. */
+/* Reads what was fetched there into @a->entry and @a->leave; of what makes no sense, as much as does. */
 void call_arguments_read(struct call_arguments *a, const struct function_plan *plan, enum call_place place,
 			 const struct call_passed *c);
 
 /*
- * What @plan's function has returned, by what was last read: where it was left itself, or another one that it has called last of all, by a
+ * Finds what @plan's function has returned, by what was last read: where it was left itself, or another one that it has called last of all, by a
  * jump. NULL: nothing was read.
  */
 const struct fetched *call_arguments_result(struct call_arguments *a, const struct function_plan *plan);

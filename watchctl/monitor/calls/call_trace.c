@@ -80,7 +80,7 @@ static bool wants_module(void *ctx, const struct module_list *all, const struct 
 	return wanted;
 }
 
-/* What its parameters and result are, if values are recorded. */
+/* Finds out what its parameters and result are, if values are recorded. */
 static struct wc_error *plan_function(struct call_trace *t, uint32_t function)
 {
 	const struct call_function *f = &t->functions.function[function];
@@ -104,7 +104,7 @@ static bool wants(void *ctx, const struct patch_site *site, uint32_t *mark)
 	return true;
 }
 
-/* What is to be fetched there, if values are recorded. */
+/* Gives a site its fetches, if values are recorded. */
 static struct wc_error *plan_site(struct call_trace *t, uint32_t i)
 {
 	const struct call_site *s = &t->functions.site[i];

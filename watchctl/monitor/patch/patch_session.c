@@ -563,7 +563,7 @@ static struct wc_error *report_end(struct patch_session *s)
 
 #define LAST_READS 8u
 
-/* Who waits for room is in the way of what takes the probes out: it gets some, or loses what it has. */
+/* Threads that wait for room are in the way of what takes the probes out: they get some, or lose what they have. */
 static struct wc_error *end_waiting(struct patch_session *s)
 {
 	struct wc_error *err = NULL;

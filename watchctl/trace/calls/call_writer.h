@@ -43,7 +43,7 @@ static inline void call_stream_put(struct call_stream *s, enum call_what what, u
 	s->last_ns = time_ns;
 }
 
-/* What is known of an entry or exit besides. */
+/* Knowledge of an entry or exit besides. */
 struct call_besides {
 	uint64_t mark;	       /* of kind CALL_WORD_MARK; 0: none */
 	const uint8_t *values; /* as of call_event and return_event; at most CALL_BESIDES_MAX */

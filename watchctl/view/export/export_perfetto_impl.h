@@ -25,7 +25,7 @@ enum perfetto_category {
 	PERFETTO_CATEGORIES
 };
 
-/* What an annotation is called; in the order of the names in export_perfetto_file.c. */
+/* Names of annotations, in the order of the names in export_perfetto_file.c. */
 enum perfetto_arg {
 	PERFETTO_ARG_WATCH,
 	PERFETTO_ARG_KIND,
