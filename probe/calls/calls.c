@@ -15,7 +15,8 @@ extern struct probe_shared *probe_shared __attribute__((visibility("hidden")));
 /* Of runtime.c. False: the program may not be made to do that. */
 bool probe_sleep(long ns) __attribute__((visibility("hidden")));
 
-#define TRIES 4 /* how often a signal's handler may come between */
+#define TRIES 4		/* how often a signal's handler may come between */
+#define LATE (1u << 29) /* ticks: well below the second that the reader waits for a slot, on any processor */
 #define SLEEP_NS 50000
 #define SLEEPS 10000u /* without a heartbeat */
 #define RSP 7u	      /* by DWARF's numbers */
@@ -186,7 +187,11 @@ static void give_slots_back(struct call_thread_place *p, struct call_slot *slot,
 		pass_over(slot + used, n - used);
 }
 
-static void write_values(struct call_shared *s, struct call_thread_place *p, const struct probe_site *site,
+/*
+ * False: it took so long (the program was stopped, or memory had to come from a disk) that the reader may have given the slots up: they
+ * are left as they are, for him to pass over.
+ */
+static bool write_values(struct call_shared *s, struct call_thread_place *p, const struct probe_site *site,
 			 const struct call_plan *plan, const uint64_t *regs, struct call_slot *slot,
 			 uint64_t last)
 {
@@ -205,10 +210,13 @@ static void write_values(struct call_shared *s, struct call_thread_place *p, con
 		*at = 0;
 		__asm__ volatile("");
 	}
+	if (probe_ticks() - tsc > LATE)
+		return false;
 	give_slots_back(p, slot, used, n, last);
 	slot->tsc = tsc | CALL_TSC_VALUES;
 	slot->return_address = *sp;
 	__atomic_store_n(&slot->place, (uint64_t)sp >> 3 << CALL_SITE_BITS | site->id, __ATOMIC_RELEASE);
+	return true;
 }
 
 /* The plan of a site; NULL: nothing is fetched there. */
@@ -243,8 +251,9 @@ void call_record(struct call_shared *s, const struct probe_site *site, const uin
 		struct call_slot *slot = plan ? take_slots(s, p, plan->slots, &last) : NULL;
 
 		if (slot) {
-			write_values(s, p, site, plan, regs, slot, last);
-			return;
+			if (write_values(s, p, site, plan, regs, slot, last))
+				return;
+			break;
 		}
 		if (!plan && record_plain(s, p, site, (const uint64_t *)regs[RSP]))
 			return;

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import os
+import time
 from collections import Counter
 
 import pytest
@@ -172,6 +173,31 @@ def test_who_waits_is_not_in_the_way_of_the_end(build, tmp_path, options):
     finally:
         program.kill()
         program.wait()
+
+
+def test_a_program_that_was_stopped_in_the_middle_mixes_up_no_values(build, tmp_path):
+    """For longer than the reader waits for what is being written: wherever its threads stood, each value that is told is its call's own."""
+    program = subprocess.Popen([build("traced_values"), "1000000000"], stdout=subprocess.PIPE, text=True)
+    ready, told = os.pipe()
+    try:
+        assert program.stdout.readline().startswith("text")
+        tracer = subprocess.Popen([WATCHCTL, "trace", "--args", "--max-rate", "0", "-n", "300000", "-o", tmp_path / "log", "--function", "checked", "-p", str(program.pid), "--ready-fd", str(told)],
+                                  pass_fds=[told], stderr=subprocess.PIPE, text=True)
+        os.close(told)
+        assert os.read(ready, 1)
+        program.send_signal(signal.SIGSTOP)
+        time.sleep(2.5)
+        program.send_signal(signal.SIGCONT)
+        _, said = tracer.communicate(timeout=WAIT)
+        assert tracer.returncode == 0, said
+    finally:
+        os.close(ready)
+        program.kill()
+        program.wait()
+    for o in objects(tmp_path / "log"):
+        if o["type"] == "call":
+            n, text, twice = o["args"]
+            assert text["string"] == n["text"] and float(twice["text"]) == 2 * int(n["text"])
 
 
 def test_functions_of_a_library_that_comes_later_have_their_types(tmp_path):
