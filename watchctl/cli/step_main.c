@@ -15,6 +15,8 @@
 #include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/request/step_from_watch.h"
 #include "watchctl/cli/request/step_options.h"
+#include "watchctl/cli/request/step_patched.h"
+#include "watchctl/cli/request/step_said.h"
 #include "watchctl/cli/request/step_worker.h"
 #include "watchctl/cli/request/trace_run.h"
 #include "watchctl/step/lldb/stepper_lldb.h"
@@ -87,53 +89,23 @@ static void clear_progress(struct progress *p)
 	p->shown = false;
 }
 
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
-/* What is no error, and still has to be known. */
-static void warn(const struct step_command *c, const struct step_tally *t, const char *untyped,
-		 const struct stepper_counts *counts)
-{
-	if (untyped)
-		output_say(NULL, "%s", untyped);
-	if (c->request.to && counts->occurrences && !counts->to_seen)
-		output_say(NULL, "%s was never reached: the range ended otherwise", c->request.to);
-	if (t->lost)
-		output_say(NULL, "%" PRIu64 " events were lost: the log says where", t->lost);
-}
-
-static void print_ends(char *buf, size_t len, const struct step_request *q,
-		       const struct stepper_counts *counts)
-{
-	if (q->from && q->to)
-		snprintf(buf, len, "%s was reached %" PRIu64 " time%s, %s %" PRIu64 " time%s", q->from,
-			 counts->from_seen, plural(counts->from_seen), q->to, counts->to_seen,
-			 plural(counts->to_seen));
-	else
-		snprintf(buf, len, "%s was reached %" PRIu64 " time%s", q->from ? q->from : q->to,
-			 q->from ? counts->from_seen : counts->to_seen,
-			 plural(q->from ? counts->from_seen : counts->to_seen));
-}
-
+/* Also what is no error, and still has to be known. */
 static struct wc_error *verdict(const struct step_command *c, enum session_end end,
 				const struct step_tally *t, const char *untyped,
 				const struct stepper_counts *counts)
 {
-	char ends[512];
+	const struct step_range_said said = { .request = &c->request,
+					      .from_seen = counts->from_seen,
+					      .to_seen = counts->to_seen,
+					      .occurrences = counts->occurrences,
+					      .recorded = t->occurrences,
+					      .end = end };
 
-	if (c->request.from && !t->occurrences) {
-		print_ends(ends, sizeof(ends), &c->request, counts);
-		return wc_error_new(WC_ETARGET, "the range was never %s: %s%s",
-				    counts->occurrences ? "recorded, only skipped" : "entered", ends,
-				    end == SESSION_EXITED ? ", and the process has ended" : "");
-	}
-	warn(c, t, untyped, counts);
-	if (end == SESSION_EXECED)
-		return wc_error_new(WC_ETARGET,
-				    "the process has executed another program: the recording ended there");
-	return NULL;
+	if (untyped)
+		output_say(NULL, "%s", untyped);
+	if (t->lost)
+		output_say(NULL, "%" PRIu64 " events were lost: the log says where", t->lost);
+	return step_range_verdict(&said);
 }
 
 static struct wc_error *record(struct step_command *c, struct output *output, struct step_target *target)
@@ -165,7 +137,6 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 			   "%zu functions of %zu modules are recorded, calls of %zu others are stepped over",
 			   functions, modules, over);
 	progress.session = s;
-	c->limits.stop = &stop_asked;
 	c->limits.tick = step_main_tick;
 	c->limits.tick_ctx = &progress;
 	c->request.started = step_main_started;
@@ -198,6 +169,17 @@ static struct wc_error *run_with_target(struct step_command *c, struct output *o
 	return err;
 }
 
+static struct wc_error *record_patched(struct step_command *c, struct output *output)
+{
+	struct start start = { c, output };
+
+	c->limits.tick = output_tick;
+	c->limits.tick_ctx = output;
+	c->request.started = step_main_started;
+	c->request.started_ctx = &start;
+	return step_patched_run(c, output);
+}
+
 static struct wc_error *step_main_run(int argc, char **argv)
 {
 	struct output output = { .stop = &stop_asked };
@@ -219,11 +201,13 @@ static struct wc_error *step_main_run(int argc, char **argv)
 	if (c.verbose)
 		c.request.say = output_say;
 	c.request.planner_ops = &planner_lldb;
+	c.limits.stop = &stop_asked;
 	c.request.stepper = c.stepper == STEP_STEPPER_LLDB ? &stepper_lldb : &stepper_ptrace;
 	output_catch_signals(&stop_asked);
 	err = output_open(&c.output, &output);
 	if (!err)
-		err = run_with_target(&c, &output);
+		err = c.stepper == STEP_STEPPER_PATCH ? record_patched(&c, &output)
+						      : run_with_target(&c, &output);
 	return wc_error_first(err, output_close(&output, !err || err->kind == WC_ETARGET));
 }
 

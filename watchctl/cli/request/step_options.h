@@ -10,7 +10,7 @@
 
 #define STEP_PATTERNS 32u
 
-enum step_stepper_choice { STEP_STEPPER_PTRACE, STEP_STEPPER_LLDB };
+enum step_stepper_choice { STEP_STEPPER_PTRACE, STEP_STEPPER_LLDB, STEP_STEPPER_PATCH };
 
 struct step_command {
 	struct step_request request; /* its lists point to the arrays below */

@@ -39,6 +39,7 @@ void call_arguments_free(struct call_arguments *a)
 	if (!a)
 		return;
 	told_types_deinit(&a->types);
+	map64_deinit_values(&a->both, free);
 	a->types.ops->close(a->types.planner);
 	free(a);
 }
@@ -61,14 +62,101 @@ static struct wc_error *tell_modules(struct call_arguments *a, const struct call
 	return err;
 }
 
+/* Where it is not known beforehand which function will have returned: all that most results are. */
+static const struct function_plan any_plan = {
+	.function = { .return_type = NO_TYPE },
+	.plan = { .leave = { .n = 5,
+			     .v = { { .op = FETCH_GPR, .reg = WREG_RAX, .len = 8 },
+				    { .op = FETCH_GPR, .reg = WREG_RDX, .len = 8 },
+				    { .op = FETCH_XMM, .reg = 0, .len = 16 },
+				    { .op = FETCH_XMM, .reg = 1, .len = 16 },
+				    { .op = FETCH_ERRNO, .len = 4 } } } },
+};
+
 struct wc_error *call_arguments_plan(struct call_arguments *a, struct call_functions *f, uint32_t i)
 {
 	struct call_function *function = &f->function[i];
-	struct wc_error *err = a->nfiles < f->nfiles ? tell_modules(a, f) : NULL;
+	const uint64_t address =
+		function->address ? function->address : f->file[function->file].m.bias + function->addr;
+	struct wc_error *err = a->nfiles < f->nfiles && !a->told_modules ? tell_modules(a, f) : NULL;
 
-	return err ? err
-		   : a->types.ops->plan(a->types.planner, f->file[function->file].m.bias + function->addr,
-					false, &function->plan);
+	if (!err && function->is_hidden) {
+		function->plan = &any_plan;
+		return NULL;
+	}
+	return err ? err : a->types.ops->plan(a->types.planner, address, function->is_over, &function->plan);
+}
+
+static bool is_followed(const struct fetch *f)
+{
+	return f->op == FETCH_MEMORY || f->op == FETCH_STRING;
+}
+
+/* The fetch of @have that gives what @want's fetch @i does; have->n: none. @same: of each earlier one. */
+static uint32_t find_same(const struct fetch_list *want, uint32_t i, const struct fetch_list *have,
+			  const uint32_t same[PLAN_FETCHES])
+{
+	const struct fetch *w = &want->v[i];
+	const bool follows = is_followed(w);
+	uint32_t k;
+
+	for (k = 0; k < have->n; k++) {
+		const struct fetch *h = &have->v[k];
+
+		if (h->op == w->op && h->offset == w->offset &&
+		    (follows ? h->len == w->len && same[w->base] == h->base
+			     : h->reg == w->reg && h->len >= w->len))
+			break;
+	}
+	return k;
+}
+
+/* What @plan's function returns, behind all that most results are. NULL: no memory. */
+static const struct function_plan *plan_both(struct call_arguments *a, const struct function_plan *plan)
+{
+	const struct fetch_list *own = &plan->plan.leave;
+	struct function_plan *both = map64_get(&a->both, (uintptr_t)plan);
+	struct fetch_list *to;
+	uint32_t at[PLAN_FETCHES];
+
+	if (both || own->n + any_plan.plan.leave.n > PLAN_FETCHES)
+		return both ? both : plan;
+	both = malloc(sizeof(*both));
+	if (!both)
+		return NULL;
+	*both = any_plan;
+	to = &both->plan.leave;
+	for (uint32_t i = 0; i < own->n; i++) {
+		at[i] = find_same(own, i, to, at);
+		if (at[i] < to->n)
+			continue;
+		to->v[to->n] = own->v[i];
+		if (is_followed(&own->v[i]))
+			to->v[to->n].base = (uint8_t)at[own->v[i].base];
+		to->n++;
+	}
+	if (map64_put(&a->both, (uintptr_t)plan, both))
+		return both;
+	free(both);
+	return NULL;
+}
+
+struct wc_error *call_arguments_at(struct call_arguments *a, const struct call_functions *f,
+				   struct call_site *s)
+{
+	const struct call_point *p = s->callee ? call_choice_point(f->choice, s->callee) : NULL;
+	const struct call_function *callee =
+		p && p->function != CALL_POINT_NEW ? &f->function[p->function] : NULL;
+
+	s->values = s->place;
+	s->plan = f->function[s->function].plan;
+	if (s->place == CALL_JUMP && s->lands) {
+		s->values = CALL_LANDING;
+		s->plan = &any_plan;
+	} else if (s->place == CALL_LANDING && callee && callee->plan) {
+		s->plan = callee->is_over ? callee->plan : plan_both(a, callee->plan);
+	}
+	return s->plan || !f->function[s->function].plan ? NULL : &wc_enomem;
 }
 
 static bool has_entry(enum call_place place)
@@ -78,7 +166,7 @@ static bool has_entry(enum call_place place)
 
 static bool has_leave(enum call_place place)
 {
-	return place == CALL_WHOLE || place == CALL_RETURN;
+	return place == CALL_WHOLE || place == CALL_RETURN || place == CALL_LANDING;
 }
 
 static const uint8_t ops[] = {
@@ -185,25 +273,6 @@ void call_arguments_read(struct call_arguments *a, const struct function_plan *p
 		at = read_list(at, end, plan->plan.entry.n, &a->entry);
 	if (has_leave(place))
 		read_list(at, end, plan->plan.leave.n, &a->leave);
-}
-
-/* The fetch of @have that gives what @want's fetch @i does; have->n: none. @same: of each earlier one. */
-static uint32_t find_same(const struct fetch_list *want, uint32_t i, const struct fetch_list *have,
-			  const uint32_t same[PLAN_FETCHES])
-{
-	const struct fetch *w = &want->v[i];
-	const bool follows = w->op == FETCH_MEMORY || w->op == FETCH_STRING;
-	uint32_t k;
-
-	for (k = 0; k < have->n; k++) {
-		const struct fetch *h = &have->v[k];
-
-		if (h->op == w->op && h->offset == w->offset &&
-		    (follows ? h->len == w->len && same[w->base] == h->base
-			     : h->reg == w->reg && h->len >= w->len))
-			break;
-	}
-	return k;
 }
 
 const struct fetched *call_arguments_result(struct call_arguments *a, const struct function_plan *plan)

@@ -23,9 +23,12 @@ void call_functions_deinit(struct call_functions *f)
 	free(f->site);
 	free(f->refused);
 	free(f->module_found);
+	free(f->callee);
 	code_source_choice_free(f->sources);
 	wc_error_free(f->err);
 	map64_deinit(&f->by_addr);
+	map64_deinit(&f->landing);
+	map64_deinit(&f->called);
 }
 
 /* The modules */
@@ -107,12 +110,28 @@ static void read_sources(struct call_functions *f, struct call_file *file)
 	f->err = wc_error_first(f->err, err);
 }
 
+static bool wants_chosen_module(struct call_functions *f, const struct module_list *all,
+				const struct module *m)
+{
+	struct wc_error *err = call_choice_look(f->choice, all);
+	const bool chosen = !err && call_choice_wants_module(f->choice, m);
+
+	f->err = wc_error_first(f->err, err);
+	if (!chosen && !may_leave(m)) /* a C library has where handlers return to */
+		return false;
+	f->failed |= file_of(f, m, chosen) == UINT32_MAX;
+	return true;
+}
+
 bool call_functions_wants_module(struct call_functions *f, const struct module_list *all,
 				 const struct module *m)
 {
-	const bool selected = is_selected_module(f, all, m);
+	bool selected;
 	uint32_t file;
 
+	if (f->choice)
+		return wants_chosen_module(f, all, m);
+	selected = is_selected_module(f, all, m);
 	if (!selected && !may_leave(m))
 		return false;
 	file = file_of(f, m, selected);
@@ -161,13 +180,23 @@ static bool has_source(const struct call_functions *f, uint32_t file, uint64_t a
 	return !f->selection.nsources || (r && code_source_ranges_have(r, addr));
 }
 
+/* The point of a function that begins at @addr, of the file: the planner may have its name at an endbr64 in front of that. */
+static struct call_point *point_at(const struct call_functions *f, const struct module *m, uint64_t addr)
+{
+	return call_choice_point(f->choice, m->bias + addr);
+}
+
 /* @file: that it is in. */
 static bool is_wanted(const struct call_functions *f, uint32_t file, const struct map_function *function,
 		      bool *extra)
 {
-	const bool selected = f->file[file].is_selected && is_selected(&f->selection, function) &&
-			      has_source(f, file, function->start);
+	bool selected;
 
+	*extra = false;
+	if (f->choice)
+		return point_at(f, &f->file[file].m, function->start);
+	selected = f->file[file].is_selected && is_selected(&f->selection, function) &&
+		   has_source(f, file, function->start);
 	*extra = !selected && is_extra(function);
 	return selected || *extra;
 }
@@ -274,7 +303,11 @@ static uint32_t add_function(struct call_functions *f, const struct patch_site *
 }
 
 /* Marks: what is known of a site until it has a number. */
-#define MARK_PLACE_BITS 3u
+#define MARK_PLACE 7u
+#define MARK_BEGINS 8u
+#define MARK_ENDS 16u
+#define MARK_LANDS 32u
+#define MARK_BITS 6u
 
 /* To where a traced function begins: that is entered then, and its end is theirs. To a part that was split off: nothing has ended. */
 static bool goes_on_traced(struct call_functions *f, const struct code_map *map, uint64_t target)
@@ -310,7 +343,7 @@ static bool wants_entry(struct call_functions *f, const struct patch_site *site,
 		f->failed = true;
 		return false;
 	}
-	*mark = function << MARK_PLACE_BITS | entry_place(f, &site->module->map, site->addr);
+	*mark = function << MARK_BITS | entry_place(f, &site->module->map, site->addr);
 	return true;
 }
 
@@ -325,20 +358,216 @@ static bool wants_exit(struct call_functions *f, const struct patch_site *site, 
 		return false;
 	if (i.flow != INSN_RET && i.has_target && goes_on_traced(f, map, i.target))
 		return false;
-	*mark = (uint32_t)(function - 1) << MARK_PLACE_BITS | (i.flow == INSN_RET ? CALL_RETURN : CALL_JUMP);
+	*mark = (uint32_t)(function - 1) << MARK_BITS | (i.flow == INSN_RET ? CALL_RETURN : CALL_JUMP);
 	return true;
+}
+
+/* The choice of `watchctl step` */
+
+/* The function of @point, which is in the file @file; UINT32_MAX: no memory. @site: its own code; NULL: that is elsewhere. */
+static uint32_t function_of_point(struct call_functions *f, struct call_point *point, uint32_t file,
+				  const struct patch_site *site)
+{
+	struct call_function *function;
+	struct call_function new = { .file = file };
+	char *name = NULL;
+
+	if (point->function != CALL_POINT_NEW)
+		return point->function;
+	if (point->name && !(name = strdup(point->name)))
+		return UINT32_MAX;
+	if (site) {
+		point->function = add_function(f, site);
+	} else {
+		new.addr = point->address - f->file[file].m.bias;
+		point->function =
+			vec_push(f->function, f->n, f->cap, new) ? (uint32_t)(f->n - 1) : UINT32_MAX;
+	}
+	if (point->function == UINT32_MAX) {
+		free(name);
+		return UINT32_MAX;
+	}
+	function = &f->function[point->function];
+	if (name) {
+		free(function->name);
+		function->name = name;
+	}
+	function->address = point->address;
+	function->leaves = point->leaves;
+	function->is_over = point->over;
+	return point->function;
+}
+
+/* That nothing is told of. */
+static uint32_t hidden_function(struct call_functions *f, const struct patch_site *site)
+{
+	const struct call_function new = { .file = f->last_file, .is_hidden = true };
+	uint32_t ret;
+
+	if (site) {
+		ret = add_function(f, site);
+		if (ret != UINT32_MAX)
+			f->function[ret].is_hidden = true;
+		return ret;
+	}
+	if (!f->has_any) {
+		if (!vec_push(f->function, f->n, f->cap, new))
+			return UINT32_MAX;
+		f->any = (uint32_t)(f->n - 1);
+		f->has_any = true;
+	}
+	return f->any;
+}
+
+/* False: no memory. */
+static bool find_landings(struct call_functions *f, const struct patch_site *site)
+{
+	const struct code_map *map = &site->module->map;
+	const struct map_function *in = site->function;
+	struct insn_brief i;
+
+	map64_deinit(&f->called);
+	f->landed = in;
+	for (uint64_t at = in->start; at < in->end && code_map_insn(map, at, &i); at += i.len) {
+		const struct code_part *to = i.has_target ? code_map_part(map, i.target) : NULL;
+		uint64_t callee = to ? i.target + site->module->module.bias : 1;
+
+		if (to && to->is_stubs && !call_choice_point(f->choice, callee))
+			callee = 1; /* another module's function, which is recorded there */
+		if (i.flow == INSN_CALL && !map64_put(&f->called, at + i.len, (void *)(uintptr_t)callee))
+			return false;
+	}
+	return true;
+}
+
+/* Whether a call that is recorded may return to @site; *@callee: in the process; 0: it is not known. */
+static bool is_landing(struct call_functions *f, const struct patch_site *site, uint64_t *callee)
+{
+	const uint64_t ip = site->module->module.bias + site->addr;
+	const struct call_point *p;
+
+	if (!site->function || !call_choice_is_in_module(f->choice, ip))
+		return false;
+	if (f->landed != site->function && !find_landings(f, site)) {
+		f->failed = true;
+		return false;
+	}
+	*callee = (uintptr_t)map64_get(&f->called, site->addr);
+	if (!*callee)
+		return false;
+	*callee = *callee == 1 ? 0 : *callee;
+	p = call_choice_point(f->choice, *callee);
+	return !*callee || (p && !p->over) || call_choice_is_code(f->choice, ip);
+}
+
+static bool wants_chosen_entry(struct call_functions *f, const struct patch_site *site, bool is_end,
+			       uint32_t *mark)
+{
+	const struct module *m = &site->module->module;
+	struct call_point *point = point_at(f, m, site->addr);
+	uint32_t function;
+	enum call_place place = CALL_MARK;
+
+	if (!point && site->addr - site->function->start <= 4)
+		point = point_at(f, m, site->function->start);
+	if (!point && !is_end)
+		return false;
+	if (point) {
+		point->met = true;
+		function = function_of_point(f, point, f->last_file, site);
+		place = point->over ? CALL_ENTRY : entry_place(f, &site->module->map, site->addr);
+	} else {
+		function = hidden_function(f, site);
+	}
+	f->failed |= function == UINT32_MAX;
+	*mark = function << MARK_BITS | place;
+	return !f->failed;
+}
+
+static bool wants_stub(struct call_functions *f, const struct patch_site *site, uint32_t *mark)
+{
+	const struct module *m = &site->module->module;
+	struct call_point *point = point_at(f, m, site->addr);
+	uint32_t function;
+
+	if (!point)
+		point = point_at(f, m, site->addr - 4); /* an endbr64 is in front */
+	if (!point || !point->over)
+		return false;
+	point->met = true;
+	function = function_of_point(f, point, f->last_file, NULL);
+	f->failed |= function == UINT32_MAX;
+	*mark = function << MARK_BITS | CALL_ENTRY;
+	return !f->failed;
+}
+
+/* Where a function is left, or where a call returns to; both may be one. */
+static bool wants_chosen_end(struct call_functions *f, const struct patch_site *site, bool is_end,
+			     uint32_t *mark)
+{
+	uint64_t callee = 0;
+	const bool lands = is_landing(f, site, &callee);
+
+	*mark = 0;
+	if (site->pattern->kind == PATTERN_EXIT && wants_exit(f, site, mark)) {
+		if (f->function[call_functions_marked(f, *mark)].is_over && (*mark & MARK_PLACE) == CALL_JUMP)
+			return false;
+		*mark |= lands ? MARK_LANDS : 0;
+		return true;
+	}
+	if (!lands && !is_end)
+		return false;
+	f->failed |= !vec_push(f->callee, f->ncallees, f->callee_cap, callee);
+	*mark = (uint32_t)(f->ncallees - 1) << MARK_BITS | (lands ? CALL_LANDING | MARK_LANDS : CALL_MARK);
+	return !f->failed;
+}
+
+static bool wants_chosen(struct call_functions *f, const struct patch_site *site, uint32_t *mark)
+{
+	const uint64_t ip = site->module->module.bias + site->addr;
+	bool is_function, begins = ip == call_choice_from(f->choice, &is_function),
+			  ends = ip == call_choice_to(f->choice), wanted;
+
+	f->last_file = file_of(f, &site->module->module, false);
+	if (f->last_file == UINT32_MAX || hidden_function(f, NULL) == UINT32_MAX) {
+		f->failed = true;
+		return false;
+	}
+	if (f->last_module != site->module)
+		find_restorers(f, site->module);
+	f->last_module = site->module;
+	f->last = site->function;
+	f->last_extra = false;
+	switch (site->pattern->kind) {
+	case PATTERN_ENTRY:
+		f->begins_at_entry |= begins;
+		wanted = site->function && wants_chosen_entry(f, site, begins || ends, mark);
+		break;
+	case PATTERN_STUB:
+		wanted = wants_stub(f, site, mark);
+		break;
+	default:
+		wanted = wants_chosen_end(f, site, begins || ends, mark);
+		break;
+	}
+	*mark |= (begins ? MARK_BEGINS : 0) | (ends ? MARK_ENDS : 0);
+	return wanted;
 }
 
 bool call_functions_wants(struct call_functions *f, const struct patch_site *site, uint32_t *mark)
 {
+	if (f->choice)
+		return !f->failed && wants_chosen(f, site, mark);
 	if (!site->function || f->failed || !wants_function(f, site))
 		return false;
 	return site->pattern->kind == PATTERN_ENTRY ? wants_entry(f, site, mark) : wants_exit(f, site, mark);
 }
 
-uint32_t call_functions_marked(uint32_t mark)
+uint32_t call_functions_marked(const struct call_functions *f, uint32_t mark)
 {
-	return mark >> MARK_PLACE_BITS;
+	const enum call_place place = (enum call_place)(mark & MARK_PLACE);
+
+	return place == CALL_LANDING || place == CALL_MARK ? f->any : mark >> MARK_BITS;
 }
 
 uint64_t call_site_passed(const struct call_site *s)
@@ -365,11 +594,32 @@ bool call_functions_refusal_counts(const struct call_functions *f, const struct 
 	return !r->at_end || !f->function[r->function].entry_refused;
 }
 
-bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mark,
+bool call_functions_lands(const struct call_functions *f, uint64_t address)
+{
+	return map64_get(&f->landing, address);
+}
+
+/* One that ends or begins the range, and is not patched. */
+static struct wc_error *end_refused(const struct call_site *s, const char *why)
+{
+	return wc_error_new(
+		WC_ENOTSUP,
+		"the range cannot %s at 0x%llx, which cannot be patched (%s); --stepper ptrace can",
+		s->begins ? "begin" : "end", (unsigned long long)s->ip, why);
+}
+
+bool call_functions_placed(struct call_functions *f, uint32_t site, uint64_t ip, uint32_t mark,
 			   struct probe_counter *counter, const char *why, const char *why_short)
 {
-	const struct call_site new = { call_functions_marked(mark),
-				       (enum call_place)(mark & ((1u << MARK_PLACE_BITS) - 1)), counter, 0 };
+	const enum call_place place = (enum call_place)(mark & MARK_PLACE);
+	const struct call_site new = { .function = call_functions_marked(f, mark),
+				       .place = place,
+				       .callee = place == CALL_LANDING ? f->callee[mark >> MARK_BITS] : 0,
+				       .begins = mark & MARK_BEGINS,
+				       .ends = mark & MARK_ENDS,
+				       .lands = mark & MARK_LANDS,
+				       .ip = ip,
+				       .counter = counter };
 	struct call_function *function = &f->function[new.function];
 	bool entry = call_place_is_entry(new.place);
 
@@ -377,6 +627,12 @@ bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mar
 		if (!vec_push(f->site, f->nsites, f->site_cap, (struct call_site){ 0 }))
 			return false;
 	f->site[site] = new;
+	f->landings += new.lands &&counter;
+	f->landings_refused += new.lands && !counter;
+	if (new.lands && counter && !map64_put(&f->landing, ip, f))
+		return false;
+	if (!counter && (new.begins || new.ends))
+		f->err = wc_error_first(f->err, end_refused(&new, why));
 	if (counter) {
 		if (entry) {
 			function->at = counter;
@@ -384,11 +640,13 @@ bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mar
 		}
 		return true;
 	}
+	if (new.place == CALL_LANDING || new.place == CALL_MARK)
+		return true;
 	if (!f->why[0] && !function->is_extra)
 		snprintf(f->why, sizeof(f->why), "%s", why);
 	if (entry)
 		function->entry_refused = true;
 	else
 		function->exit_refused = true;
-	return function->is_extra || add_refused(f, new.function, !entry, why_short);
+	return function->is_extra || function->is_hidden || add_refused(f, new.function, !entry, why_short);
 }

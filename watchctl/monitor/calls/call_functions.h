@@ -1,6 +1,6 @@
 /*
- * call_functions - the functions that are traced: which are wanted, by module, source file, name and size; where they are entered and left; what
- * becomes of the patches there. Reads the plan of watchctl/patch, and knows no records.
+ * call_functions - the functions that are traced: which are wanted, by module, source file, name and size, or as `watchctl step` chooses them; where
+ * they are entered and left; what becomes of the patches there. Reads the plan of watchctl/patch, and knows no records.
  */
 #ifndef WATCHCTL_MONITOR_CALLS_CALL_FUNCTIONS_H
 #define WATCHCTL_MONITOR_CALLS_CALL_FUNCTIONS_H
@@ -14,6 +14,7 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/code/elf/module.h"
 #include "watchctl/code/locate/code_source.h"
+#include "watchctl/monitor/calls/call_choice.h"
 #include "watchctl/patch/plan/patch_plan.h"
 
 /* Which functions. Globs as code_image_name_fits() has them. */
@@ -49,10 +50,15 @@ struct call_function {
 	bool exit_refused; /* of one of its ends */
 	bool reported;
 	bool is_extra; /* nobody asked for it: it is traced because it leaves otherwise than by returning, see track.h */
-	bool is_off;	    /* too hot, see call_trace */
-	bool ends_off;	    /* ... and its ends are only counted any more */
-	uint32_t open;	    /* recorded calls of it that have not ended */
-	uint64_t in_second; /* calls that were recorded in the second from ... on */
+	/* Of a choice: */
+	bool is_over; /* stepped over: a call of it is recorded if it comes from recorded code, and its end where that goes on */
+	bool is_hidden; /* never told: the range begins or ends in it; or it is what a call by a pointer may lead to */
+	uint64_t address;     /* in the process, of its point; 0: it has none */
+	uint64_t passed_over; /* entries of it that are no calls to be recorded */
+	bool is_off;	      /* too hot, see call_trace */
+	bool ends_off;	      /* ... and its ends are only counted any more */
+	uint32_t open;	      /* recorded calls of it that have not ended */
+	uint64_t in_second;   /* calls that were recorded in the second from ... on */
 	uint64_t second_ns;
 	uint64_t recorded,
 		loops; /* of what its entry has recorded: calls, and jumps of its own to where it begins */
@@ -68,7 +74,9 @@ enum call_place {
 	CALL_WHOLE, /* ... which is a return */
 	CALL_STUB,  /* ... which is a jump to a function that is not traced */
 	CALL_RETURN,
-	CALL_JUMP, /* to a function that is not traced */
+	CALL_JUMP,    /* to a function that is not traced */
+	CALL_LANDING, /* of a choice: behind a call (patch_landings.h); of the hidden function */
+	CALL_MARK,    /* of a choice: an end of the range, and nothing else */
 };
 
 static inline bool call_place_is_entry(enum call_place p)
@@ -79,8 +87,14 @@ static inline bool call_place_is_entry(enum call_place p)
 struct call_site {
 	uint32_t function;
 	enum call_place place;
-	struct probe_counter *counter; /* NULL: nothing runs there */
-	uint64_t seen;		       /* recorded: the counter has what was switched off, or lost */
+	bool begins, ends; /* the range, here */
+	bool lands;	   /* a call returns to it */
+	uint64_t ip;	   /* in the process */
+	uint64_t callee;   /* of a landing: the point that is called there; 0: it is not known */
+	const struct function_plan *plan; /* of the values there; NULL: none are recorded */
+	enum call_place values;		  /* ... as which kind of place they are fetched */
+	struct probe_counter *counter;	  /* NULL: nothing runs there */
+	uint64_t seen;			  /* recorded: the counter has what was switched off, or lost */
 };
 
 /* Places of a function that was asked for, and that cannot be patched for the same reason. */
@@ -95,6 +109,14 @@ struct call_refused {
 
 struct call_functions {
 	struct call_selection selection;
+	struct call_choice *choice; /* in place of the selection; not owned; NULL: the selection it is */
+	uint32_t any; /* of a choice: the hidden function that landings are of; made with the first */
+	bool has_any;
+	uint64_t *callee; /* of landings, until they are placed; owned */
+	size_t ncallees, callee_cap;
+	size_t landings, landings_refused;
+	bool begins_at_entry; /* the range, of a function */
+	struct map64 landing; /* addresses in the process where one is patched -> anything */
 	struct call_file *file;
 	size_t nfiles, file_cap;
 	struct call_function *function;
@@ -115,6 +137,10 @@ struct call_functions {
 	const struct map_function *last;
 	bool last_wanted, last_extra;
 	uint32_t last_file;
+	const struct patch_module *last_module; /* of a choice */
+	/* ... and of the last one whose landings were: address of the file -> the callee in the process; 1: not known */
+	const struct map_function *landed;
+	struct map64 called;
 };
 
 void call_functions_deinit(struct call_functions *f); /* accepts zeros but for the selection */
@@ -128,11 +154,14 @@ bool call_functions_wants_module(struct call_functions *f, const struct module_l
 bool call_functions_wants(struct call_functions *f, const struct patch_site *site, uint32_t *mark);
 
 /* Of which function a site with this mark is. */
-uint32_t call_functions_marked(uint32_t mark);
+uint32_t call_functions_marked(const struct call_functions *f, uint32_t mark);
 
 /* @counter: NULL where nothing runs there: @why, and @why_short, static, for totals. False: no memory. */
-bool call_functions_placed(struct call_functions *f, uint32_t site, uint32_t mark,
+bool call_functions_placed(struct call_functions *f, uint32_t site, uint64_t ip, uint32_t mark,
 			   struct probe_counter *counter, const char *why, const char *why_short);
+
+/* Of a choice: whether the return of a call to @address, of the process, will be seen there. */
+bool call_functions_lands(const struct call_functions *f, uint64_t address);
 
 /* Whether @r tells something: of a function that is not traced, its ends do not matter. */
 bool call_functions_refusal_counts(const struct call_functions *f, const struct call_refused *r);

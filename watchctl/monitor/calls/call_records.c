@@ -7,6 +7,7 @@
 
 #include "watchctl/base/clock.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/step/model/range.h"
 #include "watchctl/step/model/step_values.h"
 #include "watchctl/step/model/told_types.h"
 #include "watchctl/target/proc/proc.h"
@@ -50,12 +51,15 @@ static struct wc_error *report_function(struct call_records *r, uint32_t id, uin
 	else
 		e.function = (struct function_event){ .flags = FUNCTION_NO_TYPES, .return_type = NO_TYPE };
 	e.function.id = id;
-	e.function.name = f->name;
-	e.function.module = m->path;
-	e.function.build_id = m->build_id;
-	e.function.build_id_len = m->build_id_len;
-	e.function.address = f->addr;
-	e.function.size = f->size;
+	/* Of a choice all is as the planner has it: a stub's function is another module's. */
+	if (!f->address || !f->plan) {
+		e.function.name = f->name;
+		e.function.module = m->path;
+		e.function.build_id = m->build_id;
+		e.function.build_id_len = m->build_id_len;
+		e.function.address = f->addr;
+		e.function.size = f->size;
+	}
 	if (f->plan)
 		err = told_types_tell_function(&r->arguments->types, &e.function, time_ns, r->sink);
 	return err ? err : put(r, &e, time_ns);
@@ -63,8 +67,9 @@ static struct wc_error *report_function(struct call_records *r, uint32_t id, uin
 
 struct wc_error *call_records_tell_function(struct call_records *r, uint32_t function)
 {
-	return r->functions->function[function].reported ? NULL
-							 : report_function(r, function, monotonic_ns());
+	const struct call_function *f = &r->functions->function[function];
+
+	return f->reported || f->is_hidden ? NULL : report_function(r, function, monotonic_ns());
 }
 
 /* Values */
@@ -128,7 +133,8 @@ static struct wc_error *put_return(struct call_records *r, const struct track_en
 		.values = r->values,
 	};
 
-	if (result && plan->result.state == VALUE_OK)
+	/* One that was not seen is recorded as that: not as none. */
+	if (plan && end->how == RETURN_RETURNED && plan->result.state == VALUE_OK)
 		ret.values_len = put_values(r, plan, true, result, r->values);
 	ret.has_error = result && step_value_error(plan, result, &ret.error);
 	return r->files ? call_files_end(r->files, &ret, time_ns)
@@ -157,8 +163,9 @@ static bool is_direct(const struct call_records *r, const struct track_call *c)
 {
 	const struct call_function *p = c->parent ? &r->functions->function[c->parent_point] : NULL;
 
-	return p && (c->flags & CALL_TAIL ||
-		     c->return_address - r->functions->file[p->file].m.bias - p->addr - 1 < p->size);
+	return p && !p->is_over &&
+	       (c->flags & CALL_TAIL ||
+		c->return_address - r->functions->file[p->file].m.bias - p->addr - 1 < p->size);
 }
 
 /* A site that was passed. */
@@ -195,6 +202,104 @@ static struct wc_error *put_call(struct call_records *r, const struct track_call
 	return put(r, &(struct trace_event){ .type = EVENT_CALL, .call = call }, time_ns);
 }
 
+/* The range */
+
+static struct wc_error *put_range(struct call_records *r, enum range_what what, pid_t tid, uint64_t time_ns)
+{
+	struct trace_event e = { .type = EVENT_RANGE };
+
+	e.range = (struct range_event){ .occurrence = r->range ? r->range->range.occurrence : 1,
+					.what = what,
+					.pid = r->pid,
+					.tid = tid };
+	return put(r, &e, time_ns);
+}
+
+/* All that is open, in all threads. */
+static struct wc_error *end_calls(struct call_records *r, enum return_how how, uint64_t time_ns)
+{
+	const struct track_end *ended;
+	const pid_t *tids;
+	size_t n = 0;
+	struct wc_error *err = track_end_all(r->track, how, &ended, &tids, &n);
+
+	for (size_t i = 0; i < n && !err; i++)
+		err = report_ends(r, &ended[i], 1, tids[i], false, time_ns);
+	return err;
+}
+
+static struct wc_error *begin_occurrence(struct call_records *r, pid_t tid, uint64_t time_ns)
+{
+	struct call_range *range = r->range;
+
+	range->entries = 0;
+	range->fresh = range->range.tid;
+	if (range->range.state != RANGE_INSIDE)
+		return NULL;
+	range->recorded++;
+	return put_range(r, RANGE_BEGIN, tid, time_ns);
+}
+
+struct wc_error *call_records_begin_range(struct call_records *r)
+{
+	if (!r->range)
+		return put_range(r, RANGE_BEGIN, r->pid, monotonic_ns());
+	return r->range->range.state == RANGE_OUTSIDE ? NULL : begin_occurrence(r, r->pid, monotonic_ns());
+}
+
+/* The range knows that it is over; @recorded: what was there of it. */
+static struct wc_error *end_occurrence(struct call_records *r, bool recorded, pid_t tid, enum range_what what,
+				       uint64_t time_ns)
+{
+	struct wc_error *err;
+
+	if (!recorded)
+		return NULL;
+	r->range->last_end = what;
+	err = put_range(r, what, tid, time_ns);
+	return err ? err : end_calls(r, RETURN_NEVER, time_ns);
+}
+
+static bool is_recording(const struct call_records *r)
+{
+	return r->range->range.state == RANGE_INSIDE;
+}
+
+/* The function that began it has ended, if it was one of @tid that was entered at @sp. */
+static struct wc_error *end_of_from(struct call_records *r, pid_t tid, uint64_t sp, uint64_t time_ns)
+{
+	const bool recorded = is_recording(r);
+
+	return range_from_ended(&r->range->range, tid, sp)
+		       ? end_occurrence(r, recorded, tid, RANGE_RETURNED, time_ns)
+		       : NULL;
+}
+
+static struct wc_error *cut_range(struct call_records *r, pid_t tid, uint64_t time_ns)
+{
+	const bool recorded = is_recording(r);
+
+	return range_cut(&r->range->range) ? end_occurrence(r, recorded, tid, RANGE_LIMIT, time_ns) : NULL;
+}
+
+/* An end of the range may be where @site is. */
+static struct wc_error *pass_ends(struct call_records *r, const struct call_site *site,
+				  const struct passing *p, pid_t tid, uint64_t time_ns)
+{
+	struct range *range = &r->range->range;
+	struct wc_error *err = NULL;
+	bool recorded;
+
+	if (call_range_is_left(r->range, tid, p->sp))
+		err = end_of_from(r, tid, range->sp, time_ns);
+	if (!err && site->begins && range_at_from(range, tid, p->sp))
+		err = begin_occurrence(r, tid, time_ns);
+	recorded = is_recording(r);
+	if (!err && site->ends && range_at_to(range, tid))
+		err = end_occurrence(r, recorded, tid, RANGE_REACHED, time_ns);
+	return err;
+}
+
 static struct wc_error *report_call(struct call_records *r, const struct track_call *c, pid_t tid,
 				    const struct passing *p, uint64_t time_ns)
 {
@@ -204,10 +309,17 @@ static struct wc_error *report_call(struct call_records *r, const struct track_c
 	if (err)
 		return err;
 	r->calls++;
+	if (f->plan && f->plan->function.flags & FUNCTION_NO_TYPES) {
+		r->untyped++;
+		r->untyped_functions += !f->recorded;
+	}
 	f->recorded++;
 	f->in_second++;
 	f->open++;
-	return put_call(r, c, tid, p, time_ns);
+	err = put_call(r, c, tid, p, time_ns);
+	if (!err && r->range && r->range->events && ++r->range->entries >= r->range->events)
+		err = cut_range(r, tid, time_ns);
+	return err;
 }
 
 /* The stack of a thread that is met for the first time: the mapping that it stands on. */
@@ -291,7 +403,8 @@ static bool settle_same_place(struct call_records *r, uint32_t function, const s
 
 	if (inner->point == function && f->loops_to_start)
 		return false;
-	if (!f->jumps_away)
+	/* What is stepped over may jump anywhere; but not to where it began, as far as is known. */
+	if (f->is_over ? inner->point == function : !f->jumps_away)
 		*err = track_reached(r->track, tid, inner->return_address, inner->sp + 8, ended, n);
 	return true;
 }
@@ -303,23 +416,35 @@ static bool is_handler(const struct call_records *r, const struct passing *p, co
 	       !(inner && inner->sp == p->sp && inner->return_address == p->return_address);
 }
 
+/* A call of @f that returns to @address: an end of it, or that it has returned there. */
+static bool ends_are_seen(const struct call_records *r, const struct call_function *f, uint64_t address)
+{
+	return (!f->is_over && !f->exit_refused) || call_functions_lands(r->functions, address);
+}
+
 static struct wc_error *on_entry(struct call_records *r, const struct passing *p, uint32_t function,
 				 pid_t tid, uint64_t time_ns)
 {
+	const struct call_function *f = &r->functions->function[function];
 	const struct track_call *inner = track_innermost(r->track, tid);
+	const bool first = r->range && r->range->fresh == tid;
 	const struct track_entry entry = { .tid = tid,
 					   .point = function,
 					   .sp = p->sp,
 					   .return_address = p->return_address,
-					   .flags = is_handler(r, p, inner) ? CALL_SIGNAL : 0,
-					   .leaves = r->functions->function[function].leaves };
+					   .over = f->is_over,
+					   .flags = (uint8_t)((is_handler(r, p, inner) ? CALL_SIGNAL : 0) |
+							      (first ? CALL_FIRST : 0)),
+					   .leaves = f->leaves };
 	const struct track_end *ended;
 	struct track_call call = { 0 };
 	struct wc_error *err = meet(r, tid, p);
 	size_t n = 0;
 
+	if (first)
+		r->range->fresh = 0;
 	inner = track_innermost(r->track, tid);
-	if (!err && inner && !entry.flags && inner->sp == entry.sp &&
+	if (!err && inner && !(entry.flags & CALL_SIGNAL) && inner->sp == entry.sp &&
 	    inner->return_address == entry.return_address) {
 		if (!settle_same_place(r, function, inner, tid, &ended, &n, &err)) {
 			r->functions->function[function].loops++;
@@ -333,7 +458,7 @@ static struct wc_error *on_entry(struct call_records *r, const struct passing *p
 	if (!err)
 		err = report_ends(r, ended, n, tid, false, time_ns);
 	/* Not every end of it is seen: it may be any. */
-	if (!err && r->functions->function[function].exit_refused)
+	if (!err && !ends_are_seen(r, f, p->return_address))
 		track_jumps(r->track, tid, entry.return_address, entry.sp);
 	return err ? err : report_call(r, &call, tid, p, time_ns);
 }
@@ -370,9 +495,66 @@ static struct wc_error *take(struct call_records *r, const struct call_site *sit
 		return on_return(r, p, tid, time_ns);
 	case CALL_JUMP:
 		break;
+	case CALL_LANDING:
+	case CALL_MARK:
+		return NULL;
 	}
 	if (!err)
 		track_jumps(r->track, tid, p->return_address, p->sp);
+	return err;
+}
+
+/* A call has returned here, behind where it was called. */
+static struct wc_error *on_landing(struct call_records *r, const struct call_site *site,
+				   const struct passing *p, pid_t tid, uint64_t time_ns)
+{
+	const struct track_end *ended;
+	size_t n = 0;
+	struct wc_error *err = NULL;
+
+	if (!track_awaits(r->track, site->ip))
+		return NULL;
+	r->last_ns = time_ns;
+	err = track_reached(r->track, tid, site->ip, p->sp, &ended, &n);
+	return err ? err : report_ends(r, ended, n, tid, p->values, time_ns);
+}
+
+/* An entry that is no call to be recorded: of what is stepped over, from other code; too deep; or of nothing that is told. */
+static bool is_passed_over(const struct call_records *r, const struct call_site *site,
+			   const struct passing *p, pid_t tid)
+{
+	const struct call_function *f = &r->functions->function[site->function];
+
+	return f->is_hidden || !call_range_has(r->range, tid, r->pid) ||
+	       (f->is_over && !call_choice_is_code(r->functions->choice, p->return_address)) ||
+	       call_range_is_too_deep(r->range, track_innermost(r->track, tid), p->sp);
+}
+
+static bool is_return(enum call_place place)
+{
+	return place == CALL_RETURN || place == CALL_WHOLE;
+}
+
+/* As take(), of a range. A call is over before the range begins or ends, and that before the next call begins. */
+static struct wc_error *take_ranged(struct call_records *r, const struct call_site *site,
+				    const struct passing *p, uint64_t time_ns, pid_t tid)
+{
+	struct call_function *f = &r->functions->function[site->function];
+	const bool entry = call_place_is_entry(site->place);
+	struct wc_error *err = NULL;
+
+	if (site->lands && call_range_has(r->range, tid, r->pid))
+		err = on_landing(r, site, p, tid, time_ns);
+	if (!err)
+		err = pass_ends(r, site, p, tid, time_ns);
+	if (err)
+		return err;
+	if (entry && is_passed_over(r, site, p, tid))
+		f->passed_over++;
+	else if (!f->is_hidden && call_range_has(r->range, tid, r->pid))
+		err = take(r, site, p, time_ns, tid);
+	if (!err && is_return(site->place) && r->range->range.options.from_is_function)
+		err = end_of_from(r, tid, p->sp, time_ns);
 	return err;
 }
 
@@ -426,11 +608,11 @@ struct wc_error *call_records_take(struct call_records *r, const struct call_pas
 		switch_off(r, site->function);
 		return NULL;
 	}
-	if (f->plan && c->values) {
-		call_arguments_read(r->arguments, f->plan, site->place, c);
+	if (site->plan && c->values) {
+		call_arguments_read(r->arguments, site->plan, site->values, c);
 		p.values = true;
 	}
-	err = take(r, site, &p, time_ns, tid);
+	err = r->range ? take_ranged(r, site, &p, time_ns, tid) : take(r, site, &p, time_ns, tid);
 	if (f->is_off && !f->open && !f->ends_off)
 		switch_off(r, site->function);
 	return err;
@@ -440,20 +622,12 @@ struct wc_error *call_records_take(struct call_records *r, const struct call_pas
 
 static struct wc_error *end_open_calls(struct call_records *r, uint64_t time_ns)
 {
-	const struct track_end *ended;
-	const pid_t *tids;
-	size_t n = 0;
 	struct wc_error *err = NULL;
 
 	for (size_t i = r->nthreads; r->exited && i-- && !err;)
 		if (track_is_ending(r->track, r->thread[i].tid))
 			err = end_thread(r, i, time_ns);
-	if (!err)
-		err = track_end_all(r->track, r->exited ? RETURN_PROCESS_EXIT : RETURN_NEVER, &ended, &tids,
-				    &n);
-	for (size_t i = 0; i < n && !err; i++)
-		err = report_ends(r, &ended[i], 1, tids[i], false, time_ns);
-	return err;
+	return err ? err : end_calls(r, r->exited ? RETURN_PROCESS_EXIT : RETURN_NEVER, time_ns);
 }
 
 static struct wc_error *report_off(struct call_records *r, const struct call_function *f, uint64_t count,
@@ -495,7 +669,8 @@ static uint64_t ends_of(const struct call_functions *f, uint32_t function)
 static uint64_t times_called(const struct call_functions *f, uint32_t i)
 {
 	const struct call_function *of = &f->function[i];
-	const uint64_t passed = call_site_passed(&f->site[of->entry]);
+	const uint64_t all = call_site_passed(&f->site[of->entry]),
+		       passed = all > of->passed_over ? all - of->passed_over : 0;
 
 	if (of->loops_to_start && passed > of->recorded + of->loops && !of->exit_refused)
 		return ends_of(f, i) + of->without_end;
@@ -536,7 +711,7 @@ static struct wc_error *report_lost(struct call_records *r, uint64_t count, cons
 struct wc_error *call_records_end(struct call_records *r)
 {
 	const uint64_t now = monotonic_ns();
-	struct trace_event e = { .type = EVENT_RANGE };
+	const enum range_what what = r->exited ? RANGE_EXITED : r->execed ? RANGE_EXECED : RANGE_STOPPED;
 	struct wc_error *err = end_open_calls(r, now);
 
 	for (size_t i = 0; i < r->functions->n && !err; i++)
@@ -546,9 +721,9 @@ struct wc_error *call_records_end(struct call_records *r)
 	if (!err)
 		err = report_lost(r, r->switched_off, "functions that are called too often were switched off",
 				  now);
-	e.range = (struct range_event){ .occurrence = 1,
-					.what = r->exited ? RANGE_EXITED : RANGE_STOPPED,
-					.pid = r->pid,
-					.tid = r->pid };
-	return err ? err : put(r, &e, now);
+	if (err || (r->range && !is_recording(r)))
+		return err;
+	if (r->range)
+		r->range->last_end = what;
+	return put_range(r, what, r->pid, now);
 }

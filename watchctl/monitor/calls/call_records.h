@@ -15,6 +15,7 @@
 #include "watchctl/monitor/calls/call_arguments.h"
 #include "watchctl/monitor/calls/call_files.h"
 #include "watchctl/monitor/calls/call_functions.h"
+#include "watchctl/monitor/calls/call_range.h"
 #include "watchctl/patch/probe/call_buffers.h"
 #include "watchctl/step/model/step_values.h"
 #include "watchctl/step/model/track.h"
@@ -30,6 +31,7 @@ struct call_records {
 	struct event_sink sink;
 	struct call_files *files;	  /* where calls go; NULL: they are events. Not owned */
 	struct call_arguments *arguments; /* NULL: no values are recorded. Not owned */
+	struct call_range *range;	  /* what `watchctl step` records; NULL: all. Not owned */
 	uint64_t max_rate; /* calls of a function in a second; what is more is not recorded. 0: all */
 	/* Shows the mapping that a thread's stack is in. @tid as the program numbers it. NULL: nobody wants to know. */
 	void (*found_stack)(void *ctx, uint32_t tid, uint64_t start, uint64_t end, bool is_main);
@@ -42,7 +44,10 @@ struct call_records {
 	pid_t last_tid; /* of the last entry; 0: none */
 	pid_t pid;
 	bool exited; /* the process, before the end */
+	bool execed; /* ... it executes another program */
 	uint64_t calls, returns;
+	uint64_t untyped,
+		untyped_functions;  /* calls of functions that were planned without types, and those */
 	uint64_t without_begin;	    /* ends of calls that had begun before they were recorded */
 	uint64_t began_ns, last_ns; /* the last record's time */
 	uint8_t values[STEP_VALUES_MAX];
@@ -53,6 +58,9 @@ struct call_records {
 struct wc_error *call_records_init(struct call_records *r, struct call_functions *functions,
 				   struct event_sink sink);
 void call_records_deinit(struct call_records *r); /* accepts zeros */
+
+/* Nothing has come yet: the range begins, if it begins at once. */
+struct wc_error *call_records_begin_range(struct call_records *r);
 
 /* Of each thread in the order of time. @tid as we number it. */
 struct wc_error *call_records_take(struct call_records *r, const struct call_passed *c, uint64_t time_ns,

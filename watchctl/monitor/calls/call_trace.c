@@ -16,11 +16,20 @@
 #include "watchctl/monitor/patch/patch_session.h"
 #include "watchctl/patch/probe/call_probes.h"
 #include "watchctl/patch/plan/pattern.h"
+#include "watchctl/step/model/range.h"
+#include "watchctl/step/model/step_recording.h"
+#include "watchctl/step/model/step_start.h"
+#include "watchctl/step/model/told_regions.h"
 #include "watchctl/target/stop/tracee.h"
 
 #define LOOK_NS 1000000000u
 
-enum { RULE_ENTRY, RULE_EXIT, RULES };
+/* By the index of patterns: where several fit at one place, the first one counts. */
+enum { RULE_ENTRY, RULE_EXIT, RULE_STUB, RULE_LANDING, RULE_FROM, RULE_TO, RULES };
+
+#define REGIONS_SOON 50u /* looks at the mappings, of a program that has just begun */
+#define REGIONS_SOON_NS 2000000u
+#define REGIONS_NS 200000000u
 
 struct call_trace {
 	struct call_trace_options options;
@@ -29,8 +38,13 @@ struct call_trace {
 	struct call_records records;
 	struct call_files *files;	  /* NULL: calls are events */
 	struct call_arguments *arguments; /* NULL: no values are recorded */
-	bool begun;			  /* functions that are wanted from now on are told at once */
-	struct wc_error *err;		  /* of telling them */
+	struct call_choice *choice;	  /* of options.step; NULL: none */
+	struct call_range range;
+	struct told_regions regions;
+	uint64_t regions_ns; /* of the last look at them */
+	unsigned int regions_looks;
+	bool begun;	      /* functions that are wanted from now on are told at once */
+	struct wc_error *err; /* of telling them */
 	struct probe_image image;
 	struct patch_query query;
 	struct patch_taker taker;
@@ -58,7 +72,38 @@ static struct wc_error *look_each_second(struct call_trace *t)
 	return !err && t->files ? call_files_flush(t->files) : err;
 }
 
+/* ... of a step recording: what the pointers that were recorded point into. */
+static struct wc_error *look_at_regions(struct call_trace *t)
+{
+	const uint64_t now = monotonic_ns();
+
+	if (!t->choice ||
+	    now - t->regions_ns < (t->regions_looks < REGIONS_SOON ? REGIONS_SOON_NS : REGIONS_NS))
+		return NULL;
+	t->regions_ns = now;
+	t->regions_looks++;
+	return told_regions_tell(&t->regions, t->records.pid, now, t->sink);
+}
+
 /* What the session asks */
+
+/* The process is there: what is to be recorded of it is the planner's word. */
+static struct wc_error *opened(void *ctx, pid_t pid)
+{
+	struct call_trace *t = ctx;
+	const struct call_step_options *step = t->options.step;
+	struct wc_error *err;
+
+	t->records.pid = pid;
+	err = call_arguments_open(pid, t->options.planner, &t->options.values, &t->arguments);
+	if (err)
+		return err;
+	t->arguments->told_modules = true;
+	t->choice = call_choice_new(pid, step->selection, step->from, step->to, t->arguments->types.ops,
+				    t->arguments->types.planner);
+	t->functions.choice = t->choice;
+	return t->choice ? NULL : &wc_enomem;
+}
 
 /* Takes @why, which nothing ends for: it is about a module that came later. */
 static struct wc_error *note_error(struct call_trace *t, struct wc_error *why)
@@ -74,7 +119,12 @@ static bool wants_module(void *ctx, const struct module_list *all, const struct 
 {
 	struct call_trace *t = ctx;
 	const bool wanted = call_functions_wants_module(&t->functions, all, m);
+	bool is_function;
 
+	if (t->choice) {
+		t->query.pattern[RULE_FROM].number = call_choice_from(t->choice, &is_function);
+		t->query.pattern[RULE_TO].number = call_choice_to(t->choice);
+	}
 	if (t->begun && t->functions.err && !t->err)
 		t->err = note_error(t, take_ptr(t->functions.err));
 	return wanted;
@@ -98,27 +148,37 @@ static bool wants(void *ctx, const struct patch_site *site, uint32_t *mark)
 		return false;
 	/* Before it is called: of later calls nobody could say whose they are. */
 	if (t->begun && !t->err)
-		t->err = plan_function(t, call_functions_marked(*mark));
+		t->err = plan_function(t, call_functions_marked(&t->functions, *mark));
 	if (t->begun && t->files && !t->err)
-		t->err = call_records_tell_function(&t->records, call_functions_marked(*mark));
+		t->err = call_records_tell_function(&t->records, call_functions_marked(&t->functions, *mark));
 	return true;
+}
+
+static struct wc_error *plan_callee(struct call_trace *t, const struct call_site *s)
+{
+	const struct call_point *p = s->callee ? call_choice_point(t->choice, s->callee) : NULL;
+
+	return p && p->function != CALL_POINT_NEW ? plan_function(t, p->function) : NULL;
 }
 
 /* Gives a site its fetches, if values are recorded. */
 static struct wc_error *plan_site(struct call_trace *t, uint32_t i)
 {
-	const struct call_site *s = &t->functions.site[i];
-	struct call_function *f = &t->functions.function[s->function];
+	struct call_site *s = &t->functions.site[i];
 	union {
 		struct call_plan plan;
 		uint8_t bytes[CALL_PLAN_MOST];
 	} room = { 0 };
 	struct wc_error *err;
 
-	if (!t->arguments || !s->counter || f->is_extra)
+	if (!t->arguments || !s->counter || t->functions.function[s->function].is_extra)
 		return NULL;
 	err = plan_function(t, s->function);
-	if (!err && call_arguments_fetches(f->plan, s->place, &room.plan) &&
+	if (!err && s->place == CALL_LANDING)
+		err = plan_callee(t, s);
+	if (!err)
+		err = call_arguments_at(t->arguments, &t->functions, s);
+	if (!err && s->plan && call_arguments_fetches(s->plan, s->values, &room.plan) &&
 	    !patch_session_plan(t->session, i, &room.plan))
 		err = wc_error_new(
 			WC_EFAIL,
@@ -145,7 +205,8 @@ static struct wc_error *placed(void *ctx, const struct patch_placed *p)
 
 	if (t->err)
 		return take_ptr(t->err);
-	if (!call_functions_placed(&t->functions, p->site, p->mark, p->counter, p->why, p->why_short) ||
+	if (!call_functions_placed(&t->functions, p->site, p->ip, p->mark, p->counter, p->why,
+				   p->why_short) ||
 	    t->functions.failed)
 		return &wc_enomem;
 	return p->counter && t->begun ? plan_site(t, p->site) : NULL;
@@ -178,27 +239,37 @@ static struct wc_error *pumped(void *ctx, bool last, bool *enough)
 {
 	struct call_trace *t = ctx;
 
-	*enough = t->limit && t->records.calls >= t->limit;
-	if (!last)
-		return look_each_second(t);
-	return call_records_end(&t->records);
+	struct wc_error *err = look_at_regions(t);
+
+	*enough = (t->limit && t->records.calls >= t->limit) ||
+		  (t->choice && t->range.range.state == RANGE_DONE);
+	if (!err)
+		err = last ? call_records_end(&t->records) : look_each_second(t);
+	return err;
 }
 
 /* Opening */
 
 static struct wc_error *make_query(struct call_trace *t)
 {
-	static const char *const text[RULES] = { [RULE_ENTRY] = "entry *", [RULE_EXIT] = "exit *" };
+	static const char *const text[] = { [RULE_ENTRY] = "entry *", [RULE_EXIT] = "exit *" };
+	static const enum pattern_kind kind[RULES] = { [RULE_STUB] = PATTERN_STUB,
+						       [RULE_LANDING] = PATTERN_LANDING,
+						       [RULE_FROM] = PATTERN_ADDRESS,
+						       [RULE_TO] = PATTERN_ADDRESS };
+	const size_t n = t->options.step ? RULES : RULE_EXIT + 1;
 	struct wc_error *err = NULL;
 
 	t->query.pattern = calloc(RULES, sizeof(*t->query.pattern));
 	if (!t->query.pattern)
 		return &wc_enomem;
-	for (size_t i = 0; i < RULES && !err; i++) {
-		err = pattern_parse(text[i], &t->query.pattern[i]);
+	for (size_t i = 0; i < n && !err; i++) {
+		err = i <= RULE_EXIT ? pattern_parse(text[i], &t->query.pattern[i])
+				     : pattern_of_kind(kind[i], &t->query.pattern[i]);
 		if (!err)
 			t->query.npatterns++;
 	}
+	t->query.pattern[RULE_ENTRY].parts = t->query.pattern[RULE_EXIT].parts = t->options.step;
 	t->query.named = t->options.selection.function;
 	t->query.nnamed = t->options.selection.nfunctions;
 	return err;
@@ -250,14 +321,26 @@ static struct wc_error *report_recording(struct call_trace *t)
 	return err;
 }
 
-static struct wc_error *report_range(struct call_trace *t, enum range_what what)
+/* ... of `watchctl step`, with what the program was started with. */
+static struct wc_error *report_step(struct call_trace *t)
 {
-	struct trace_event e = { .type = EVENT_RANGE };
-
-	e.range = (struct range_event){
-		.occurrence = 1, .what = what, .pid = t->records.pid, .tid = t->records.pid
+	const struct call_step_options *step = t->options.step;
+	const struct step_recording r = {
+		.stepper = "patch",
+		.planner = t->arguments->types.ops->version(),
+		.selection = step->selection,
+		.from = step->from,
+		.to = step->to,
+		.depth = step->depth,
+		.threads = step->one_thread ? STEPPER_THREADS_ONE : STEPPER_THREADS_ALL,
+		.plans = &t->options.values,
+		.inputs = step->no_start ? INPUTS_NONE : INPUTS_START,
 	};
-	return put(t, &e);
+	struct wc_error *err = step_recording_put(&r, monotonic_ns(), t->sink);
+
+	if (!err && !step->no_start)
+		err = step_start_report(t->records.pid, monotonic_ns(), t->sink);
+	return err ? err : told_regions_tell(&t->regions, t->records.pid, monotonic_ns(), t->sink);
 }
 
 /* Takes @err, of opening the session; NULL: it is open. The choice of source files comes first where that explains it. */
@@ -278,7 +361,7 @@ static struct wc_error *check_chosen(const struct call_trace *t)
 	struct call_trace_counts c;
 
 	call_trace_so_far(t, &c);
-	if (t->options.pending)
+	if (t->options.pending || (t->choice && !c.entries_refused))
 		return NULL;
 	if (missing)
 		return wc_error_new(
@@ -301,8 +384,10 @@ static void free_trace(struct call_trace *t)
 	wc_error_free(call_files_close(t->files));
 	wc_error_free(t->err);
 	call_records_deinit(&t->records);
+	call_choice_free(t->choice);
 	call_arguments_free(t->arguments);
 	call_functions_deinit(&t->functions);
+	told_regions_deinit(&t->regions);
 	probe_image_deinit(&t->image);
 	patch_query_deinit(&t->query);
 	free(t);
@@ -321,14 +406,10 @@ static uint64_t buffers(uint64_t each)
 /* The program stands, or records nothing, until begin(): what tells of the recording comes first. */
 static struct wc_error *open_session(struct call_trace *t)
 {
-	const struct patch_rule rule[RULES] = {
-		[RULE_ENTRY] = { CALL_PROBE, PROBE_BEFORE },
-		[RULE_EXIT] = { CALL_PROBE, PROBE_BEFORE },
-	};
 	const struct patch_session_options o = { .taker = &t->taker,
 						 .pid = t->options.pid,
 						 .argv = t->options.argv,
-						 .pending = t->options.pending,
+						 .pending = t->options.pending || t->options.step,
 						 .query = &t->query,
 						 .rule = t->rule,
 						 .image = &t->image,
@@ -339,7 +420,8 @@ static struct wc_error *open_session(struct call_trace *t)
 						 .hold = true,
 						 .stop = t->options.stop };
 
-	memcpy(t->rule, rule, sizeof(rule));
+	for (size_t i = 0; i < RULES; i++)
+		t->rule[i] = (struct patch_rule){ CALL_PROBE, PROBE_BEFORE };
 	return patch_session_open(&o, t->sink, &t->session);
 }
 
@@ -348,9 +430,9 @@ static struct wc_error *begin(struct call_trace *t)
 	struct tracee *held = patch_session_held(t->session);
 	struct wc_error *err;
 
-	err = report_recording(t);
+	err = t->choice ? report_step(t) : report_recording(t);
 	if (!err)
-		err = report_range(t, RANGE_BEGIN);
+		err = call_records_begin_range(&t->records);
 	if (!err && t->options.log)
 		err = call_files_open(t->options.log, t->records.pid, &t->files);
 	for (uint32_t i = 0; !err && t->files && i < t->functions.n; i++)
@@ -369,8 +451,9 @@ static struct wc_error *begin(struct call_trace *t)
 /* Nothing runs there yet. */
 static struct wc_error *open_arguments(struct call_trace *t)
 {
-	struct wc_error *err =
-		call_arguments_open(t->records.pid, t->options.planner, &t->options.values, &t->arguments);
+	struct wc_error *err = t->arguments ? NULL
+					    : call_arguments_open(t->records.pid, t->options.planner,
+								  &t->options.values, &t->arguments);
 
 	if (err && err->kind == WC_ENOTSUP) {
 		struct wc_error *noted = note_registers(t, err->text);
@@ -383,6 +466,23 @@ static struct wc_error *open_arguments(struct call_trace *t)
 	if (!err)
 		call_memory_show(t->session);
 	return err ? err : plan_sites(t);
+}
+
+static void begin_choosing(struct call_trace *t)
+{
+	const struct call_step_options *step = t->options.step;
+	const struct range_options range = { .has_from = step->from,
+					     .has_to = step->to,
+					     .occurrence = step->occurrence,
+					     .count = step->count };
+
+	t->taker.opened = opened;
+	t->taker.order = CALL_ORDER_TIME; /* threads begin and end the range for each other */
+	range_init(&t->range.range, &range);
+	t->range.one = step->one_thread;
+	t->range.depth = step->depth;
+	t->range.events = step->events;
+	t->records.range = &t->range;
 }
 
 struct wc_error *call_trace_open(const struct call_trace_options *o, struct event_sink sink,
@@ -407,7 +507,9 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 	err = call_records_init(&t->records, &t->functions, sink);
 	if (!err)
 		err = call_probes_image(&t->image);
-	t->records.max_rate = o->max_rate;
+	if (o->step)
+		begin_choosing(t);
+	t->records.max_rate = o->step ? 0 : o->max_rate;
 	t->records.switch_site = switch_site;
 	t->records.found_stack = o->args ? found_stack : NULL;
 	t->records.switch_ctx = t;
@@ -418,6 +520,7 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 	if (!err) {
 		t->records.pid = patch_session_pid(t->session);
 		err = check_chosen(t);
+		t->range.range.options.from_is_function = t->functions.begins_at_entry && !o->step->to;
 	}
 	if (!err && o->wait)
 		patch_session_wait(t->session);
@@ -443,7 +546,10 @@ struct wc_error *call_trace_run(struct call_trace *t, const struct session_limit
 	l.count = 0;
 	struct wc_error *err = patch_session_run(t->session, &l, ret);
 
+	if (!err && *ret == SESSION_COUNT && t->choice && t->range.range.state == RANGE_DONE)
+		*ret = SESSION_DONE;
 	t->records.exited = *ret == SESSION_EXITED;
+	t->records.execed = *ret == SESSION_EXECED;
 	t->end = *ret;
 	return err;
 }
@@ -475,6 +581,23 @@ bool call_trace_untraced(const struct call_trace *t, size_t *at, struct call_unt
 	return false;
 }
 
+static void count_step(const struct call_trace *t, struct call_trace_counts *ret)
+{
+	size_t n;
+	const struct call_point *p = call_choice_points(t->choice, &n);
+
+	for (size_t i = 0; i < n; i++)
+		ret->unknown += !p[i].met &&
+				p[i].name; /* others are parts that were split off, which nothing calls */
+	ret->results_refused = t->functions.landings_refused;
+	ret->from_seen = t->range.range.from_seen;
+	ret->to_seen = t->range.range.to_seen;
+	ret->occurrences = t->range.range.occurrence;
+	ret->recorded_occurrences = t->range.recorded;
+	ret->untyped = t->records.untyped;
+	ret->untyped_functions = t->records.untyped_functions;
+}
+
 void call_trace_so_far(const struct call_trace *t, struct call_trace_counts *ret)
 {
 	struct call_untraced u;
@@ -485,9 +608,14 @@ void call_trace_so_far(const struct call_trace *t, struct call_trace_counts *ret
 	for (size_t i = 0; i < t->functions.nfiles; i++)
 		ret->modules -= !t->functions.file[i].is_selected;
 	for (size_t i = 0; i < t->functions.n; i++) {
-		ret->functions += t->functions.function[i].at && !t->functions.function[i].is_extra;
-		ret->off += t->functions.function[i].is_off;
+		const struct call_function *f = &t->functions.function[i];
+
+		ret->functions += f->at && !f->is_extra && !f->is_over;
+		ret->over += f->at && f->is_over;
+		ret->off += f->is_off;
 	}
+	if (t->choice)
+		count_step(t, ret);
 	snprintf(ret->why, sizeof(ret->why), "%s", t->functions.why);
 }
 

@@ -23,12 +23,25 @@
 #include "watchctl/step/model/planner.h"
 #include "watchctl/trace/event.h"
 
+/* A recording of `watchctl step`. */
+struct call_step_options {
+	const struct step_selection *selection;
+	const char *from, *to; /* as of step_request */
+	uint32_t occurrence, count;
+	bool one_thread; /* only the one that begins the range */
+	uint32_t depth;
+	uint64_t events;
+	bool no_start; /* what the program was started with is not recorded */
+};
+
 struct call_trace_options {
 	pid_t pid;	   /* 0: launch */
 	char *const *argv; /* ended by NULL; the program to launch */
 	struct call_selection selection;
-	bool pending;			   /* modules and functions may come later */
-	bool args;			   /* parameters and results are recorded */
+	const struct call_step_options
+		*step; /* in place of the selection, and of pending and max_rate; NULL: calls are traced */
+	bool pending;  /* modules and functions may come later */
+	bool args;     /* parameters and results are recorded */
 	const struct planner_ops *planner; /* says what they are; NULL: registers */
 	struct planner_options values;	   /* with @args; memory is ignored */
 	uint64_t
@@ -49,6 +62,14 @@ struct call_trace_counts {
 	uint64_t called, recorded, lost, switched_off; /* calls: called == recorded + lost + switched_off */
 	uint64_t longest_stop_ns;
 	char why[120]; /* of the first refusal */
+	/* Of a step recording: */
+	size_t over;		/* functions that are stepped over */
+	size_t unknown;		/* functions whose code is not known well enough to be patched */
+	size_t results_refused; /* places behind calls of these that cannot be patched: their results are not seen */
+	uint64_t from_seen, to_seen;		    /* how often the ends of the range were reached */
+	uint32_t occurrences, recorded_occurrences; /* of the range */
+	uint64_t untyped,
+		untyped_functions; /* calls of functions without types, and those that were called */
 };
 
 struct call_trace;

@@ -87,9 +87,13 @@ static struct wc_error *tell_taker(struct patch_session *s, size_t i)
 {
 	const struct patch_taker *taker = s->options.taker;
 	const struct session_site *site = &s->site[i];
-	const struct patch_placed p = { (uint32_t)i,	 site->mark,
-					site->applied,	 site->why,
-					site->why_short, site->applied ? &s->place.counter[i] : NULL };
+	const struct patch_placed p = { .site = (uint32_t)i,
+					.ip = site->ip,
+					.mark = site->mark,
+					.applied = site->applied,
+					.why = site->why,
+					.why_short = site->why_short,
+					.counter = site->applied ? &s->place.counter[i] : NULL };
 
 	return taker->placed(taker->ctx, &p);
 }

@@ -171,6 +171,13 @@ static struct wc_error *look_at_modules(struct patch_session *s, bool first)
 	return session_patch_modules(s, first);
 }
 
+static struct wc_error *tell_taker_opened(const struct patch_session *s)
+{
+	const struct patch_taker *taker = s->options.taker;
+
+	return taker && taker->opened ? taker->opened(taker->ctx, s->pid) : NULL;
+}
+
 static struct wc_error *open_all(struct patch_session *s)
 {
 	struct wc_error *err = start_program(s);
@@ -181,6 +188,8 @@ static struct wc_error *open_all(struct patch_session *s)
 		err = look_after(s);
 	if (!err)
 		err = process_event_put(s->pid, s->sink);
+	if (!err)
+		err = tell_taker_opened(s);
 	if (!err)
 		err = patch_session_clear(s->pid, false, NULL, NULL);
 	if (!err)

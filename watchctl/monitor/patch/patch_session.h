@@ -31,6 +31,7 @@ struct patch_rule {
 /* One of the session's sites, once its module has been patched. */
 struct patch_placed {
 	uint32_t site;
+	uint64_t ip;   /* in the process */
 	uint32_t mark; /* as wants() has set it */
 	bool applied;
 	const char *why;	       /* it was not */
@@ -40,6 +41,8 @@ struct patch_placed {
 
 /* Takes what is recorded, in place of the events of probes. */
 struct patch_taker {
+	/* The process is there, and nothing was looked at yet; may be NULL. */
+	struct wc_error *(*opened)(void *ctx, pid_t pid);
 	/* Of modules; one that is not wanted is not looked at. */
 	bool (*wants_module)(void *ctx, const struct module_list *all, const struct module *m);
 	/* A place that was planned, while the map of its module is there. False: nothing runs there. */

@@ -171,11 +171,61 @@ static void cut_functions(struct code_map *m)
 	m->nfunctions = n;
 }
 
+#define EXTENT_MOST 0x4000u /* bytes of a function that is looked at for its end */
+
+/*
+ * Where the code that begins at @start ends, as far as it goes from there to @limit: behind the instruction that does not go on to the next
+ * one, and that no jump before it leads beyond. @start: that is not to be seen.
+ */
+static uint64_t extent_of(const struct code_map *m, uint64_t start, uint64_t limit)
+{
+	uint64_t at = start, farthest = start;
+	struct insn_brief i;
+
+	if (limit - start > EXTENT_MOST)
+		limit = start + EXTENT_MOST;
+	while (at < limit && code_map_insn(m, at, &i) && at + i.len <= limit) {
+		const bool jumps = i.flow == INSN_JUMP || i.flow == INSN_COND;
+
+		if (jumps && i.has_target && i.target > farthest && i.target < limit)
+			farthest = i.target;
+		at += i.len;
+		if ((i.flow == INSN_RET || i.flow == INSN_JUMP) && at > farthest)
+			return at;
+	}
+	return start;
+}
+
+/* Symbols of assembly often have no size; those of crtbegin.o, which each program has, are such. */
+static void find_extents(struct code_map *m)
+{
+	uint64_t known = 0;
+
+	for (size_t i = 0; i < m->nfunctions; i++) {
+		struct map_function *f = &m->function[i];
+		const struct code_part *p = code_map_part(m, f->start);
+		size_t next = i + 1;
+
+		while (next < m->nfunctions && m->function[next].start == f->start)
+			next++;
+		if (f->start == f->end && f->start >= known && p && next == i + 1) {
+			uint64_t limit = p->start + p->len;
+
+			if (next < m->nfunctions && m->function[next].start < limit)
+				limit = m->function[next].start;
+			f->end = extent_of(m, f->start, limit);
+		}
+		if (f->end > known)
+			known = f->end;
+	}
+}
+
 static void put_functions(struct code_map *m)
 {
 	if (!m->nfunctions)
 		return;
 	qsort(m->function, m->nfunctions, sizeof(*m->function), compare_functions);
+	find_extents(m);
 	for (size_t i = 0; i < m->nfunctions; i++)
 		mark_function(m, &m->function[i]);
 	cut_functions(m);

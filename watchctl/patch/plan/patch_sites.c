@@ -4,6 +4,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/code/insn/insn_scan.h"
 #include "watchctl/code/symbols/code_image.h"
+#include "watchctl/patch/plan/patch_landings.h"
 #include "watchctl/patch/plan/patch_sites_impl.h"
 
 struct search {
@@ -108,11 +109,11 @@ static uint64_t behind_endbr(const struct code_map *m, uint64_t addr)
 }
 
 /* What only the unwind tables know may be a part that was split off, which nothing calls. */
-static bool is_entered(const struct code_map *m, const struct code_function *f)
+static bool is_entered(const struct code_map *m, const struct code_function *f, bool parts)
 {
 	if (f->name)
 		return !strstr(f->name, ".cold") && f->end > f->start;
-	return code_map_marks(m, f->start) & (MARK_CALL | MARK_TAKEN);
+	return parts || code_map_marks(m, f->start) & (MARK_CALL | MARK_TAKEN);
 }
 
 static bool is_stub(const struct code_map *m, uint64_t addr)
@@ -147,7 +148,7 @@ static void search_functions(struct search *s, const struct pattern *p)
 	for (size_t i = 0; i < n; i++) {
 		bool fits = f[i].name ? code_image_name_fits(f[i].name, p->name) : all;
 
-		if (!fits || is_stub(m, f[i].start) || (all && !is_entered(m, &f[i])))
+		if (!fits || is_stub(m, f[i].start) || (all && !is_entered(m, &f[i], p->parts)))
 			continue;
 		if (p->kind == PATTERN_ENTRY)
 			add(s, behind_endbr(m, f[i].start), false);
@@ -156,6 +157,23 @@ static void search_functions(struct search *s, const struct pattern *p)
 		else
 			add(s, f[i].start + p->number, false);
 	}
+}
+
+/* Those that jump through pointers; what lies among them for the linker's own use is none. */
+static void search_stubs(struct search *s)
+{
+	const struct code_map *m = &s->m->map;
+	size_t n;
+	const struct code_stub *stub = code_image_stubs(s->m->image, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (stub[i].address && code_map_part(m, stub[i].address))
+			add(s, behind_endbr(m, stub[i].address), false);
+}
+
+static void add_landing(void *ctx, uint64_t addr)
+{
+	add(ctx, addr, false);
 }
 
 static void search_address(struct search *s, uint64_t place)
@@ -178,6 +196,12 @@ static void search_place(struct search *s, const struct pattern *p, const struct
 	case PATTERN_EXIT:
 	case PATTERN_OFFSET:
 		search_functions(s, p);
+		break;
+	case PATTERN_STUB:
+		search_stubs(s);
+		break;
+	case PATTERN_LANDING:
+		s->ret->failed |= !patch_landings_find(&s->m->map, add_landing, s);
 		break;
 	default:
 		break;

@@ -35,9 +35,12 @@ enum pattern_kind {
 	PATTERN_MASK, /* bytes */
 	PATTERN_ENTRY,
 	PATTERN_EXIT,
-	PATTERN_LINE,	/* name is all of it: file:line */
-	PATTERN_OFFSET, /* name, number */
-	PATTERN_ADDRESS /* number */
+	PATTERN_LINE,	 /* name is all of it: file:line */
+	PATTERN_OFFSET,	 /* name, number */
+	PATTERN_ADDRESS, /* number */
+	/* Which no text stands for, see pattern_of_kind(): */
+	PATTERN_STUB,	/* the first instruction of each stub that leads to another module */
+	PATTERN_LANDING /* see patch_landings.h */
 };
 
 enum pattern_element_kind {
@@ -99,11 +102,15 @@ struct pattern {
 	char *name;
 	const char *name_at; /* in text */
 	uint64_t number;
+	bool parts; /* of PATTERN_ENTRY "*": also what only unwind tables know, and nothing calls: jumps may lead there */
 };
 
 /* WC_EUSAGE: malformed, with a caret; WC_ENAME: no instruction is called so, with near names. *ret: pattern_deinit(). */
 struct wc_error *pattern_parse(const char *text, struct pattern *ret);
 void pattern_deinit(struct pattern *p);
+
+/* PATTERN_STUB, PATTERN_LANDING, or PATTERN_ADDRESS, whose number the caller sets. WC_ENOMEM. *ret: pattern_deinit(). */
+struct wc_error *pattern_of_kind(enum pattern_kind kind, struct pattern *ret);
 
 /* "<sentence>, at column N of the pattern:", the text, and a caret below @at. */
 struct wc_error *pattern_error(const struct pattern *p, enum wc_kind kind, const char *at, const char *fmt,

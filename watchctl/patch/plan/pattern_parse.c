@@ -596,6 +596,15 @@ struct wc_error *pattern_parse(const char *text, struct pattern *ret)
 	return NULL;
 }
 
+struct wc_error *pattern_of_kind(enum pattern_kind kind, struct pattern *ret)
+{
+	*ret = (struct pattern){ .kind = kind,
+				 .text = strdup(kind == PATTERN_STUB	  ? "stub *"
+						: kind == PATTERN_LANDING ? "landing *"
+									  : "address") };
+	return ret->text ? NULL : &wc_enomem;
+}
+
 static void operand_deinit(struct pattern_operand *o)
 {
 	free(o->name);

@@ -73,6 +73,7 @@ static struct wc_error *planner_set_modules(struct planner *p, const struct modu
 
 /* Listing */
 
+/* Where both begin, a function that only unwind tables know is the stub itself (.plt.got has such entries). */
 static size_t planner_lldb_merge(const struct known_module *m, bool stubs, struct planner_function *ret)
 {
 	size_t i = 0, j = 0, n = 0, nstubs = stubs ? m->nstubs : 0;
@@ -81,8 +82,10 @@ static size_t planner_lldb_merge(const struct known_module *m, bool stubs, struc
 		bool own = j == nstubs ||
 			   (i < m->nfunctions && m->function[i].f.address <= m->stub[j].f.address);
 
-		if (own && j < nstubs && m->function[i].f.address == m->stub[j].f.address)
-			j++;
+		if (own && j < nstubs && m->function[i].f.address == m->stub[j].f.address) {
+			own = m->function[i].f.name;
+			*(own ? &j : &i) += 1;
+		}
 		ret[n++] = own ? m->function[i++].f : m->stub[j++].f;
 	}
 	return n;

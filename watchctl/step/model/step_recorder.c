@@ -16,6 +16,7 @@
 #include "watchctl/code/unwind/cfi.h"
 #include "watchctl/step/model/step_stack.h"
 #include "watchctl/step/model/step_values.h"
+#include "watchctl/step/model/told_regions.h"
 #include "watchctl/step/model/told_types.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/proc/proc_words.h"
@@ -47,7 +48,7 @@ struct step_recorder {
 	size_t npoints, points_cap;
 	struct map64 functions; /* plan -> struct reported_function, owned */
 	struct told_types types;
-	struct map64 regions; /* hash of a region -> anything: told */
+	struct told_regions regions;
 	uint32_t nfunctions;
 	struct untyped_module *untyped;
 	size_t nuntyped, untyped_cap;
@@ -79,7 +80,7 @@ void step_recorder_free(struct step_recorder *r)
 		return;
 	map64_deinit_values(&r->functions, free);
 	told_types_deinit(&r->types);
-	map64_deinit(&r->regions);
+	told_regions_deinit(&r->regions);
 	module_list_deinit(&r->modules);
 	cfi_free(r->cfi);
 	for (size_t i = 0; i < r->nuntyped; i++)
@@ -166,51 +167,9 @@ struct wc_error *step_recorder_modules(struct step_recorder *r, pid_t pid, const
 	return err;
 }
 
-struct region_walk {
-	struct step_recorder *r;
-	pid_t pid;
-	struct wc_error *err;
-};
-
-static enum region_kind region_kind(const struct proc_map *m)
-{
-	if (!strcmp(m->name, "[heap]"))
-		return REGION_HEAP;
-	if (!strncmp(m->name, "[stack", 6))
-		return REGION_STACK;
-	if (!m->name[0] || !strncmp(m->name, "[anon", 5))
-		return REGION_ANONYMOUS;
-	return m->name[0] == '[' ? REGION_OTHER : REGION_FILE;
-}
-
-static bool report_region(void *ctx, const struct proc_map *m)
-{
-	struct region_walk *w = ctx;
-	struct trace_event e = { .type = EVENT_REGION,
-				 .region = { .pid = w->pid,
-					     .kind = region_kind(m),
-					     .start = m->start,
-					     .end = m->end,
-					     .name = m->name[0] ? m->name : NULL } };
-	uint64_t key = hash_text(HASH_START, m->name);
-
-	key = hash_bytes(key, &m->start, sizeof(m->start));
-	key = hash_bytes(key, &m->end, sizeof(m->end));
-	if (map64_get(&w->r->regions, key))
-		return true;
-	if (!map64_put(&w->r->regions, key, w->r))
-		w->err = &wc_enomem;
-	else
-		w->err = put(w->r, &e);
-	return !w->err;
-}
-
 struct wc_error *step_recorder_regions(struct step_recorder *r, pid_t pid)
 {
-	struct region_walk w = { .r = r, .pid = pid };
-
-	proc_maps(pid, report_region, &w);
-	return w.err;
+	return told_regions_tell(&r->regions, pid, r->now, r->sink);
 }
 
 /* Types and functions */

@@ -120,7 +120,7 @@ static bool matches_function(char *const *patterns, const char *name)
 	return false;
 }
 
-static bool is_recorded(const struct step_selection *s, const char *path)
+bool step_selection_records(const struct step_selection *s, const char *path)
 {
 	bool named = s->modules && *s->modules;
 
@@ -222,7 +222,7 @@ static struct wc_error *add_module(struct step_select *s, const struct module *m
 {
 	struct seen_module sm = { .start = m->start,
 				  .end = m->end,
-				  .recorded = is_recorded(s->selection, m->path) };
+				  .recorded = step_selection_records(s->selection, m->path) };
 
 	sm.path = strdup(m->path);
 	if (sm.path && vec_push(s->v, s->n, s->cap, sm))

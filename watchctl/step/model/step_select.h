@@ -26,6 +26,9 @@ bool step_low_level(const char *path);
 /* The names in that list, separated by spaces. */
 const char *step_low_level_names(void);
 
+/* Whether the module at @path is recorded, as far as functions of it are chosen; else it is stepped over. */
+bool step_selection_records(const struct step_selection *s, const char *path);
+
 struct step_chosen {
 	uint64_t address;
 	uint64_t module;  /* its start */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/task.h"
@@ -16,6 +15,7 @@
 #include "watchctl/code/lookup/locator.h"
 #include "watchctl/session/process_event.h"
 #include "watchctl/session/session.h"
+#include "watchctl/step/model/step_recording.h"
 #include "watchctl/step/model/step_start.h"
 #include "watchctl/target/proc/proc.h"
 
@@ -56,41 +56,21 @@ static void say_nothing(void *ctx, const char *fmt, ...)
 	(void)fmt;
 }
 
-/* Events of our own */
-
-static struct wc_error *step_session_put(struct step_session *s, struct trace_event *e)
-{
-	e->time_ns = monotonic_ns();
-	return s->sink.put(s->sink.ctx, e);
-}
-
 static struct wc_error *report_recording(struct step_session *s)
 {
-	static const char *const threads[] = { "all threads", "threads of the range", "one thread" };
 	const struct step_request *q = s->request;
-	scoped(freep) char *selection = step_selection_text(&q->selection);
-	scoped(freep) char *range = NULL;
-	scoped(freep) char *filters = NULL;
-	scoped(freep) char *depth = NULL;
-	struct trace_event e = { .type = EVENT_RECORDING };
+	const struct step_recording r = { .stepper = q->stepper->name,
+					  .planner = q->planner_ops->version(),
+					  .selection = &q->selection,
+					  .from = q->from,
+					  .to = q->to,
+					  .depth = q->depth,
+					  .threads = q->threads,
+					  .plans = &q->plans,
+					  .instructions = q->instructions,
+					  .inputs = s->inputs };
 
-	if (!selection || asprintf(&range, "%s%s%s%s", q->from ? "from " : "from the start",
-				   q->from ? q->from : "", q->to ? " to " : "", q->to ? q->to : "") < 0)
-		return &wc_enomem;
-	if (q->depth && asprintf(&depth, "depth %u, ", q->depth) < 0)
-		return &wc_enomem;
-	if (asprintf(&filters, "%s%s%s, strings of %u bytes, pointees of %u", selection, depth ? depth : "",
-		     threads[q->threads], q->plans.string_max, q->plans.pointee_max) < 0)
-		return &wc_enomem;
-	e.recording = (struct recording_event){
-		.stepper = q->stepper->name,
-		.planner = q->planner_ops->version(),
-		.range = range,
-		.filters = filters,
-		.instructions = q->instructions,
-		.inputs = (uint8_t)s->inputs,
-	};
-	return step_session_put(s, &e);
+	return step_recording_put(&r, monotonic_ns(), s->sink);
 }
 
 /* Points */

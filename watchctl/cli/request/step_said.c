@@ -1,0 +1,42 @@
+#include "watchctl/cli/request/step_said.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/cli/output/output.h"
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void print_ends(char *buf, size_t len, const struct step_range_said *s)
+{
+	const struct step_request *q = s->request;
+
+	if (q->from && q->to)
+		snprintf(buf, len, "%s was reached %" PRIu64 " time%s, %s %" PRIu64 " time%s", q->from,
+			 s->from_seen, plural(s->from_seen), q->to, s->to_seen, plural(s->to_seen));
+	else
+		snprintf(buf, len, "%s was reached %" PRIu64 " time%s", q->from ? q->from : q->to,
+			 q->from ? s->from_seen : s->to_seen, plural(q->from ? s->from_seen : s->to_seen));
+}
+
+struct wc_error *step_range_verdict(const struct step_range_said *s)
+{
+	char ends[512];
+
+	if (s->request->from && !s->recorded) {
+		print_ends(ends, sizeof(ends), s);
+		return wc_error_new(WC_ETARGET, "the range was never %s: %s%s",
+				    s->occurrences ? "recorded, only skipped" : "entered", ends,
+				    s->end == SESSION_EXITED ? ", and the process has ended" : "");
+	}
+	if (s->request->to && s->occurrences && !s->to_seen)
+		output_say(NULL, "%s was never reached: the range ended otherwise", s->request->to);
+	if (s->end == SESSION_EXECED)
+		return wc_error_new(WC_ETARGET,
+				    "the process has executed another program: the recording ended there");
+	return NULL;
+}
