@@ -713,7 +713,7 @@ void call_merge_close(struct call_merge *m)
 	}
 	thread_deinit(&m->again);
 	free(m->thread);
-	free(m->run);
+	call_runs_deinit(&m->runs);
 	free(m->heap);
 	map64_deinit_values(&m->functions, free);
 	map64_deinit(&m->named);

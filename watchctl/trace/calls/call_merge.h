@@ -35,7 +35,7 @@ bool call_merge_tell(struct call_merge *m, const struct trace_event *e);
  */
 struct wc_error *call_merge_next(struct call_merge *m, uint64_t before_ns, const struct trace_event **ret);
 
-/* From the first event on, what call_merge_read_again() needs is kept: up to 24 bytes an event. */
+/* From the first event on, what call_merge_read_again() needs is kept: up to some bytes an event. */
 void call_merge_keep_positions(struct call_merge *m);
 
 /* That of the call, return or event of the program's own that call_merge_next() gave last: 1.. in this order. */

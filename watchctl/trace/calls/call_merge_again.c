@@ -1,6 +1,6 @@
 /*
  * Positions are the numbers of events in the order in which they are passed on, so that they order the events of all
- * threads. Events of one packet that follow each other are a run, and only the runs are kept.
+ * threads. Events of one packet that follow each other are a run, and only the runs are kept (call_runs.h).
  *
  * A result may be in the packet before its exit: reading again begins there.
  */
@@ -28,22 +28,22 @@ static bool is_begin_of_packet(const struct merge_thread *t, uint64_t event)
 bool call_merge_keep_position(struct call_merge *m, const struct merge_thread *t, uint64_t event,
 			      enum return_how ending)
 {
-	const size_t thread = (size_t)(t - m->thread);
-	const struct merge_run *last = m->nruns ? &m->run[m->nruns - 1] : NULL;
+	const uint32_t thread = (uint32_t)(t - m->thread);
+	const struct call_run *last = &m->runs.last;
 	const bool is_call = m->sums.calls != m->calls_kept;
-	struct merge_run run = { .event = event, .ending = ending, .thread = thread };
+	struct call_run run = { .event = event, .thread = thread, .ending = (uint8_t)ending };
 
 	m->position++;
 	if (!m->keeps_positions)
 		return true;
 	m->calls_kept = m->sums.calls;
-	if (last && last->thread == thread && last->ending == (unsigned int)ending &&
+	if (m->runs.any && last->thread == thread && last->ending == (uint8_t)ending &&
 	    (ending ? last->event == event
 		    : last->event + (m->position - last->position) == event && !is_begin_of_packet(t, event)))
 		return true;
 	run.position = m->position;
 	run.calls = m->sums.calls - is_call;
-	return vec_push(m->run, m->nruns, m->runs_cap, run);
+	return call_runs_begin(&m->runs, &run);
 }
 
 bool call_merge_keep_packet(const struct call_merge *m, struct merge_thread *t, size_t packet)
@@ -149,7 +149,7 @@ static uint64_t count_entries(const struct merge_thread *t, uint64_t from, size_
 }
 
 static const struct trace_event *make_event(struct call_merge *m, struct merge_thread *t,
-					    const struct merge_run *run, uint32_t function)
+					    const struct call_run *run, uint32_t function)
 {
 	const struct merge_event e = t->event[t->at++];
 	struct call_event *c = &m->call.call;
@@ -179,29 +179,27 @@ static const struct trace_event *make_event(struct call_merge *m, struct merge_t
 struct wc_error *call_merge_read_again(struct call_merge *m, uint64_t position, uint32_t function,
 				       const struct trace_event **ret)
 {
-	const size_t behind = BISECT(m->nruns, i, m->run[i].position <= position);
 	struct merge_thread *t = &m->again;
-	const struct merge_run *run;
+	struct call_run run;
 	struct wc_error *err;
 	uint64_t event;
 	bool ok;
 
 	*ret = NULL;
-	if (!behind || position > m->position)
+	if (position > m->position || !call_runs_find(&m->runs, position, &run))
 		return NULL;
-	run = &m->run[behind - 1];
-	event = run->event + (run->ending ? 0 : position - run->position);
-	err = go_to(m, run->thread, event, &ok);
+	event = run.event + (run.ending ? 0 : position - run.position);
+	err = go_to(m, run.thread, event, &ok);
 	if (err || !ok)
 		return err;
-	if (run->ending) {
-		*ret = make_end(m, t, (enum return_how)run->ending, function);
+	if (run.ending) {
+		*ret = make_end(m, t, (enum return_how)run.ending, function);
 		return NULL;
 	}
 	if (t->at == t->n)
 		return NULL;
 	if (!call_merge_take_values(t))
 		return &wc_enomem;
-	*ret = make_event(m, t, run, function);
+	*ret = make_event(m, t, &run, function);
 	return NULL;
 }

@@ -4,6 +4,7 @@
 
 #include "watchctl/base/map64.h"
 #include "watchctl/trace/calls/call_merge.h"
+#include "watchctl/trace/calls/call_runs.h"
 
 struct merge_event {
 	uint64_t time_ns;
@@ -46,16 +47,6 @@ enum merge_pending { PENDING_LOST = 1, PENDING_NOTE = 2, PENDING_MISSING = 4 };
 struct merge_packet {
 	uint64_t event;
 	size_t packet;
-};
-
-/*
- * Events of one packet that were passed on one after the other, up to the position of the next run; or the ends, each
- * @ending, of calls that were open before @event.
- */
-struct merge_run {
-	uint64_t position; /* of the first of them */
-	uint64_t event : 36, ending : 4, thread : 24;
-	uint64_t calls; /* that were passed on before */
 };
 
 struct merge_thread {
@@ -104,8 +95,7 @@ struct call_merge {
 	char text[256];
 	uint64_t position;    /* of the event that was passed on last */
 	bool keeps_positions; /* with all that is needed to read an event again: */
-	struct merge_run *run;
-	size_t nruns, runs_cap;
+	struct call_runs runs;
 	uint64_t calls_kept;			 /* sums.calls when the last position was kept */
 	struct merge_thread again;		 /* what is read again */
 	const struct merge_packet *again_packet; /* whose batch that has; NULL: of none */
