@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/base/id_map.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
 
@@ -62,6 +63,30 @@ static void a_map_finds_every_key_it_was_given(void **state)
 	assert_null(map64_get(&m, 0x1000));
 }
 
+/* Ids on both sides of the border, and ones that were never stored. */
+static void an_id_map_finds_small_and_large_ids(void **state)
+{
+	static const uint32_t id[] = { 0, 9, ID_MAP_NEAR - 1, ID_MAP_NEAR, UINT32_MAX };
+	const size_t n = sizeof(id) / sizeof(id[0]);
+	struct id_map m = { 0 };
+	int value[8];
+
+	(void)state;
+	assert_null(id_map_get(&m, 0));
+	assert_null(id_map_get(&m, UINT32_MAX));
+	for (size_t i = 0; i < n; i++) {
+		assert_null(id_map_get(&m, id[i]));
+		assert_true(id_map_put(&m, id[i], &value[i]));
+	}
+	assert_true(id_map_put(&m, 9, &value[6]));
+	for (size_t i = 0; i < n; i++)
+		assert_ptr_equal(id_map_get(&m, id[i]), i == 1 ? &value[6] : &value[i]);
+	assert_null(id_map_get(&m, 1));
+	assert_null(id_map_get(&m, ID_MAP_NEAR + 1));
+	id_map_deinit(&m);
+	assert_null(id_map_get(&m, 9));
+}
+
 static void a_vector_keeps_its_items_as_it_grows(void **state)
 {
 	int *v = NULL;
@@ -84,6 +109,7 @@ int main(void)
 		cmocka_unit_test(an_error_writes_no_escape_sequences),
 		cmocka_unit_test(being_out_of_memory_needs_no_memory),
 		cmocka_unit_test(a_map_finds_every_key_it_was_given),
+		cmocka_unit_test(an_id_map_finds_small_and_large_ids),
 		cmocka_unit_test(a_vector_keeps_its_items_as_it_grows),
 	};
 

@@ -289,14 +289,9 @@ static const struct trace_event *tell_pending(struct call_merge *m, struct merge
 	return &m->other;
 }
 
-static bool is_known(const struct call_merge *m, uint32_t function)
-{
-	return map64_get(&m->functions, function);
-}
-
 uint32_t call_merge_shown_id(const struct call_merge *m, uint32_t function)
 {
-	const struct merge_function *f = map64_get(&m->functions, function);
+	const struct merge_function *f = id_map_get(&m->functions, function);
 
 	return f ? f->id : function;
 }
@@ -312,7 +307,7 @@ static void *of_type(const struct type_event *t)
 static void put_value(struct call_merge *m, uint32_t id, const uint64_t *value, uint64_t to,
 		      const uint8_t *bytes, size_t *len)
 {
-	const uintptr_t type = (uintptr_t)map64_get(&m->types, id);
+	const uintptr_t type = (uintptr_t)id_map_get(&m->types, id);
 	const enum type_kind kind = type ? (enum type_kind)((type - 1) & 0xff) : TYPE_UNKNOWN;
 	const uint32_t size = type ? (uint32_t)((type - 1) >> 8) : 0;
 	struct call_value v = { .state = VALUE_NONE, .to_state = VALUE_NONE };
@@ -334,7 +329,7 @@ static void put_value(struct call_merge *m, uint32_t id, const uint64_t *value, 
 
 static const struct merge_function *typed_function(const struct call_merge *m, uint32_t function)
 {
-	const struct merge_function *f = map64_get(&m->functions, function);
+	const struct merge_function *f = id_map_get(&m->functions, function);
 
 	return f && m->values ? f : NULL;
 }
@@ -415,8 +410,8 @@ static void put_errno(bool has_errno, struct return_event *r)
 
 void call_merge_put_result(struct call_merge *m, struct merge_thread *t, struct return_event *r)
 {
-	const struct merge_function *f = typed_function(m, r->function);
 	const struct merge_pointee *to = t->result_to;
+	const struct merge_function *f;
 	size_t len = 0;
 
 	r->values = NULL;
@@ -426,8 +421,10 @@ void call_merge_put_result(struct call_merge *m, struct merge_thread *t, struct 
 		put_errno(number_of(&t->with) == CALL_VALUES_ERRNO, r);
 		return;
 	}
-	if (!f || r->how != RETURN_RETURNED || kind_of(&t->result) != CALL_WORD_RESULT ||
-	    call_merge_shown_id(m, function_of(&t->result)) != r->function)
+	if (r->how != RETURN_RETURNED || kind_of(&t->result) != CALL_WORD_RESULT)
+		return;
+	f = typed_function(m, r->function);
+	if (!f || call_merge_shown_id(m, function_of(&t->result)) != r->function)
 		return;
 	if (to && call_merge_shown_id(m, (uint32_t)(to->word >> CALL_WORD_FUNCTION_SHIFT)) != r->function)
 		to = NULL;
@@ -462,8 +459,9 @@ static const struct trace_event *end_call(struct call_merge *m, struct merge_thr
 static bool begin_call(struct call_merge *m, struct merge_thread *t, uint32_t function, uint64_t time_ns,
 		       const struct trace_event **ret)
 {
+	const struct merge_function *f = id_map_get(&m->functions, function);
 	const uint64_t parent = t->nopen ? t->open[t->nopen - 1].call : 0;
-	struct merge_open o = { parent, call_merge_shown_id(m, function), !is_known(m, function) };
+	struct merge_open o = { parent, f ? f->id : function, !f };
 	struct call_event *c = &m->call.call;
 
 	if (!o.left_out)
@@ -616,7 +614,7 @@ static bool find_same(struct call_merge *m, const struct function_event *e, stru
 
 static bool tell_function(struct call_merge *m, const struct function_event *e)
 {
-	struct merge_function *f, *old = map64_get(&m->functions, e->id);
+	struct merge_function *f, *old = id_map_get(&m->functions, e->id);
 	const uint32_t n = e->nparams < FUNCTION_PARAMS_MAX ? e->nparams : FUNCTION_PARAMS_MAX;
 	const bool has_types = n || e->return_type != NO_TYPE;
 
@@ -631,7 +629,7 @@ static bool tell_function(struct call_merge *m, const struct function_event *e)
 		f->param[i] = e->param[i].type;
 	if (has_types && !m->values)
 		m->values = malloc(CALL_VALUES_MAX);
-	if (old || (has_types && !m->values) || !map64_put(&m->functions, e->id, f)) {
+	if (old || (has_types && !m->values) || !id_map_put(&m->functions, e->id, f)) {
 		free(f);
 		return old; /* what was told first holds */
 	}
@@ -657,7 +655,7 @@ bool call_merge_tell(struct call_merge *m, const struct trace_event *e)
 		return tell_function(m, &e->function);
 	if (e->type == EVENT_PROBE_SITE)
 		return tell_own_event(m, &e->probe_site);
-	return e->type != EVENT_TYPE || map64_put(&m->types, e->type_info.id, of_type(&e->type_info));
+	return e->type != EVENT_TYPE || id_map_put(&m->types, e->type_info.id, of_type(&e->type_info));
 }
 
 /* All of it */
@@ -715,9 +713,9 @@ void call_merge_close(struct call_merge *m)
 	free(m->thread);
 	call_runs_deinit(&m->runs);
 	free(m->heap);
-	map64_deinit_values(&m->functions, free);
+	id_map_deinit_values(&m->functions, free);
 	map64_deinit(&m->named);
-	map64_deinit(&m->types);
+	id_map_deinit(&m->types);
 	map64_deinit_values(&m->formats, free);
 	free(m->values);
 	call_reader_close(m->reader);

@@ -2,6 +2,7 @@
 #ifndef WATCHCTL_TRACE_CALLS_CALL_MERGE_IMPL_H
 #define WATCHCTL_TRACE_CALLS_CALL_MERGE_IMPL_H
 
+#include "watchctl/base/id_map.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/trace/calls/call_merge.h"
 #include "watchctl/trace/calls/call_runs.h"
@@ -84,10 +85,10 @@ struct call_merge {
 	struct merge_thread *thread;
 	struct heap_entry *heap;
 	size_t nthreads, n;
-	struct map64 functions; /* those that were told */
-	struct map64 named;	/* hash of a name and place, a function of these */
-	struct map64 types;	/* kind and size of each: of_type() */
-	struct map64 formats;	/* of the program's own events, by type */
+	struct id_map functions; /* those that were told */
+	struct map64 named;	 /* hash of a name and place, a function of these */
+	struct id_map types;	 /* kind and size of each: of_type() */
+	struct map64 formats;	 /* of the program's own events, by type */
 	uint8_t *values; /* CALL_VALUES_MAX, of the event that is passed on; NULL: none had any so far */
 	struct trace_event call, ret, own, other;
 	struct call_merge_sums sums;

@@ -415,7 +415,7 @@ void diff_side_free(struct diff_side *s)
 	free(s->outer);
 	free(s->function);
 	free(s->kind);
-	map64_deinit(&s->function_ids);
+	id_map_deinit(&s->function_ids);
 	diff_canon_deinit(&s->canon);
 	diff_inputs_deinit(&s->inputs);
 	symbolizer_free(s->names);

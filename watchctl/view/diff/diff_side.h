@@ -10,6 +10,7 @@
 
 #include <assert.h>
 
+#include "watchctl/base/id_map.h"
 #include "watchctl/trace/calls/call_merge.h"
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/trace/redact.h"
@@ -148,7 +149,7 @@ struct diff_side {
 	size_t nfunctions, functions_cap;
 	struct diff_kind *kind;
 	size_t nkinds, kinds_cap;
-	struct map64 function_ids;   /* id -> index + 1 */
+	struct id_map function_ids;  /* id -> index + 1 */
 	struct diff_thread **thread; /* each is followed by its signals */
 	size_t nthreads, threads_cap;
 	struct diff_outer *outer;

@@ -277,7 +277,7 @@ static struct wc_error *open_call(struct loader *l, struct loading_thread *t, co
 struct wc_error *diff_load_call(struct loader *l, const struct call_event *e, uint64_t at)
 {
 	struct loading_thread *t = diff_loading_thread(l, e->pid, e->tid);
-	uintptr_t index = (uintptr_t)map64_get(&l->s->function_ids, e->function);
+	uintptr_t index = (uintptr_t)id_map_get(&l->s->function_ids, e->function);
 	const struct open_call *parent;
 	struct open_call *o;
 	struct diff_function *f;

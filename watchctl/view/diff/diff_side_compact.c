@@ -8,6 +8,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
+#include "watchctl/base/id_map.h"
 #include "watchctl/base/map64.h"
 #include "watchctl/base/progress.h"
 #include "watchctl/base/vec.h"
@@ -90,7 +91,7 @@ struct wc_error *diff_load_compact_tell(struct loader *l, const struct trace_eve
 /* Its name and, of one that nothing else tells from others of that name, what it calls first. */
 static struct wc_error *begin_thread(struct loader *l, const struct call_event *c)
 {
-	const uintptr_t function = (uintptr_t)map64_get(&l->s->function_ids, c->function);
+	const uintptr_t function = (uintptr_t)id_map_get(&l->s->function_ids, c->function);
 	struct wc_error *err = NULL;
 
 	l->start = function ? l->s->function[function - 1].identity : 0;

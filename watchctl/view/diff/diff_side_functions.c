@@ -156,7 +156,7 @@ struct wc_error *diff_load_function(struct loader *l, const struct function_even
 	err = diff_side_functions_add(l, e, &index);
 	if (err)
 		return err;
-	return map64_put(&l->s->function_ids, e->id, (void *)(uintptr_t)(index + 1)) ? NULL : &wc_enomem;
+	return id_map_put(&l->s->function_ids, e->id, (void *)(uintptr_t)(index + 1)) ? NULL : &wc_enomem;
 }
 
 struct wc_error *diff_load_pseudo_function(struct loader *l, const char *name, uint32_t *ret)
