@@ -3,11 +3,12 @@
  * tests and benches of `report` and `export` are fed. A reader of the log can be held to what follows from the pattern
  * without reading it (tests/e2e/test_calls_log.py).
  *
- *	calllog-gen [-n EVENTS] [-t THREADS] [-f FUNCTIONS] [-d DEPTH] [-g] [-u] LOG
+ *	calllog-gen [-n EVENTS] [-t THREADS] [-f FUNCTIONS] [-d DEPTH] [-g] [-u] [-v] LOG
  *	-n	of each thread
  *	-d	calls nest no deeper
  *	-g	events number n/2 to n/2 + 4 of the second thread are missing
  *	-u	calls of function 3 are there, but no event says what it is
+ *	-v	each call has two parameters, int32_t x and const void *p 0x10000 + x, and each exit the result int32_t x
  *
  * Thread number t, 0.., is 4000 + t of the process 4000. Its events follow from x, which is t + 1 at first and goes on
  * before each by x = x * 1103515245 + 12345 mod 2^31: the time goes on by 10 + (x >> 8) % 90 ns; then, with c = (x >>
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/trace/call_values.h"
 #include "watchctl/trace/calls/call_writer.h"
 #include "watchctl/trace/log/tracelog.h"
 
@@ -33,7 +35,7 @@
 
 struct gen {
 	uint64_t n, threads, functions, depth;
-	bool gap, untold;
+	bool gap, untold, values;
 };
 
 static void must(struct wc_error *err)
@@ -64,8 +66,26 @@ static void function_name(uint64_t i, char *buf, size_t cap)
 		snprintf(buf, cap, "_ZN3app%zu%sEi", strlen(name), name);
 }
 
+enum { TYPE_ID_INT, TYPE_ID_POINTER };
+
+static void write_types(struct event_sink sink)
+{
+	static const struct type_event type[] = {
+		{ .id = TYPE_ID_INT, .kind = TYPE_SIGNED, .size = 4, .name = "int32_t", .target = NO_TYPE },
+		{ .id = TYPE_ID_POINTER,
+		  .kind = TYPE_POINTER,
+		  .size = 8,
+		  .name = "const void *",
+		  .target = NO_TYPE },
+	};
+
+	for (size_t i = 0; i < sizeof(type) / sizeof(type[0]); i++)
+		put(sink, BEGIN_NS - 1000, (struct trace_event){ .type = EVENT_TYPE, .type_info = type[i] });
+}
+
 static void write_functions(const struct gen *g, struct event_sink sink)
 {
+	struct function_param param[] = { { "x", TYPE_ID_INT }, { "p", TYPE_ID_POINTER } };
 	char name[64];
 
 	for (uint64_t i = 0; i < g->functions; i++) {
@@ -81,6 +101,12 @@ static void write_functions(const struct gen *g, struct event_sink sink)
 						      .file = "app.cc",
 						      .line = (uint32_t)(10 * i + 10),
 						      .return_type = NO_TYPE };
+		if (g->values) {
+			e.function.flags = 0;
+			e.function.return_type = TYPE_ID_INT;
+			e.function.nparams = 2;
+			e.function.param = param;
+		}
 		put(sink, BEGIN_NS - 1000, e);
 	}
 }
@@ -108,8 +134,32 @@ static void write_log(const struct gen *g, const char *path)
 		e.thread = (struct thread_event){ .pid = PID, .tid = (int32_t)(PID + t), .comm = comm };
 		put(sink, BEGIN_NS - 1500, e);
 	}
+	if (g->values)
+		write_types(sink);
 	write_functions(g, sink);
 	must(tracelog_writer_close(log));
+}
+
+static void put_value(uint8_t *buf, size_t *len, enum type_kind kind, uint64_t value, uint32_t size)
+{
+	const struct call_value v = {
+		.state = VALUE_OK, .bytes = (const uint8_t *)&value, .size = size, .to_state = VALUE_NONE
+	};
+
+	call_values_put(buf, 64, len, kind, &v);
+}
+
+static void put_with_values(struct call_stream *s, enum call_what what, uint64_t time_ns, uint32_t function,
+			    uint32_t x)
+{
+	uint8_t buf[64];
+	size_t len = 0;
+
+	put_value(buf, &len, TYPE_SIGNED, x, 4);
+	if (what == CALL_ENTRY)
+		put_value(buf, &len, TYPE_POINTER, 0x10000u + (uint64_t)x, 8);
+	call_stream_put_with(s, what, time_ns, function,
+			     &(struct call_besides){ .values = buf, .values_len = (uint32_t)len });
 }
 
 static void write_thread(const struct gen *g, struct call_writer *w, uint64_t t)
@@ -121,6 +171,7 @@ static void write_thread(const struct gen *g, struct call_writer *w, uint64_t t)
 	must(call_stream_open(w, PID, (pid_t)(PID + t), &s));
 	for (uint64_t i = 0; i < g->n; i++) {
 		bool missing = g->gap && t == 1 && i >= g->n / 2 && i < g->n / 2 + 5, entry;
+		enum call_what what;
 		uint32_t c, function;
 
 		x = (x * 1103515245u + 12345u) & 0x7fffffffu;
@@ -132,16 +183,15 @@ static void write_thread(const struct gen *g, struct call_writer *w, uint64_t t)
 		else if (i)
 			depth--;
 		function = i ? open[entry ? depth - 1 : depth] : 0;
+		what = entry ? CALL_ENTRY : i && c == 7 ? CALL_EXIT_UNSEEN : CALL_EXIT;
 		if (missing && i == g->n / 2)
 			must(call_stream_flush(&s)); /* the gap is at the beginning of a packet */
 		if (missing)
 			call_stream_lost(&s, 1);
+		else if (g->values)
+			put_with_values(&s, what, time_ns, function, x);
 		else
-			call_stream_put(&s,
-					entry	      ? CALL_ENTRY
-					: i && c == 7 ? CALL_EXIT_UNSEEN
-						      : CALL_EXIT,
-					time_ns, function);
+			call_stream_put(&s, what, time_ns, function);
 	}
 	must(call_stream_close(&s));
 }
@@ -162,7 +212,7 @@ int main(int argc, char **argv)
 	struct call_writer *w;
 	int option;
 
-	while ((option = getopt(argc, argv, "n:t:f:d:gu")) != -1) {
+	while ((option = getopt(argc, argv, "n:t:f:d:guv")) != -1) {
 		if (option == 'n')
 			g.n = number(optarg, UINT64_MAX);
 		else if (option == 't')
@@ -175,12 +225,14 @@ int main(int argc, char **argv)
 			g.gap = true;
 		else if (option == 'u')
 			g.untold = true;
+		else if (option == 'v')
+			g.values = true;
 		else
 			return 2;
 	}
 	if (optind != argc - 1) {
 		fprintf(stderr,
-			"usage: calllog-gen [-n EVENTS] [-t THREADS] [-f FUNCTIONS] [-d DEPTH] [-g] [-u] LOG\n");
+			"usage: calllog-gen [-n EVENTS] [-t THREADS] [-f FUNCTIONS] [-d DEPTH] [-g] [-u] [-v] LOG\n");
 		return 2;
 	}
 	write_log(&g, argv[optind]);
