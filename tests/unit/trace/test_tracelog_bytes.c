@@ -26,6 +26,25 @@ static void the_checksum_is_crc32c_with_and_without_the_cpus_instruction(void **
 	}
 }
 
+/* As large as packets are: with lanes, one at a time and several, and what is left behind them. */
+static void the_checksum_of_much_is_the_same_by_lanes(void **state)
+{
+	static const size_t len[] = { 3071, 3072, 3073, 3079, 3080, 6143, 6144, 9999, 65456, 65536 };
+	uint8_t *bytes = malloc(65537);
+	uint32_t x = 1;
+
+	assert_non_null(bytes);
+	for (size_t i = 0; i < 65537; i++) {
+		x = x * 1103515245u + 12345u;
+		bytes[i] = (uint8_t)(x >> 16);
+	}
+	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
+		assert_int_equal(crc32c(0, bytes, len[i]), crc32c_table(0, bytes, len[i]));
+		assert_int_equal(crc32c(x, bytes + 1, len[i]), crc32c_table(x, bytes + 1, len[i]));
+	}
+	free(bytes);
+}
+
 static uint8_t *read_all(const char *path, size_t *len)
 {
 	FILE *f = fopen(path, "r");
@@ -316,6 +335,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_checksum_is_crc32c_with_and_without_the_cpus_instruction),
+		cmocka_unit_test(the_checksum_of_much_is_the_same_by_lanes),
 		TEST(cut_at_any_byte_it_yields_every_whole_packet),
 		TEST(with_any_flipped_bit_a_packet_is_not_read),
 		TEST(what_follows_a_whole_packet_is_counted_as_ignored),
