@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
+#include "watchctl/view/table/duration_spread.h"
 
 static struct step_function_row *row_of(struct step_totals *t, const struct view_function *f)
 {
@@ -70,51 +71,9 @@ static void on_call(void *ctx, const struct view_call *c)
 		t->occurrence[t->noccurrences - 1].calls++;
 }
 
-/* Below 16 ns, each has its own. */
-static unsigned int spread_index(uint64_t ns)
-{
-	unsigned int high, i;
-
-	if (ns < STEP_SPREAD_PARTS)
-		return (unsigned int)ns;
-	high = 63u - (unsigned int)__builtin_clzll(ns);
-	i = (high - 3) * STEP_SPREAD_PARTS + (unsigned int)(ns >> (high - 4)) % STEP_SPREAD_PARTS;
-	return i < STEP_SPREAD ? i : STEP_SPREAD - 1;
-}
-
-/* The longest that is counted there. */
-static uint64_t spread_value(unsigned int i)
-{
-	const unsigned int shift = i / STEP_SPREAD_PARTS;
-
-	if (!shift)
-		return i;
-	return ((uint64_t)(STEP_SPREAD_PARTS + i % STEP_SPREAD_PARTS + 1) << (shift - 1)) - 1;
-}
-
-static void add_to_spread(struct step_totals *t, struct step_function_row *row, uint64_t ns)
-{
-	if (!row->spread)
-		row->spread = calloc(STEP_SPREAD, sizeof(*row->spread));
-	if (row->spread)
-		row->spread[spread_index(ns)]++;
-	else
-		t->incomplete = true;
-}
-
 uint64_t step_row_quantile(const struct step_function_row *r, unsigned int permille)
 {
-	uint64_t left = r->timed * (1000 - permille) / 1000; /* that may be longer */
-	unsigned int i = STEP_SPREAD;
-
-	if (!r->spread)
-		return 0;
-	while (i-- > 0) {
-		if (r->spread[i] > left)
-			return spread_value(i) < r->max_ns ? spread_value(i) : r->max_ns;
-		left -= r->spread[i];
-	}
-	return r->max_ns;
+	return duration_spread_quantile(r->spread, r->timed, r->max_ns, permille);
 }
 
 static void on_return(void *ctx, const struct view_return *r)
@@ -133,7 +92,8 @@ static void on_return(void *ctx, const struct view_return *r)
 	row->timed++;
 	row->total_ns += r->duration_ns;
 	row->self_ns += r->self_ns;
-	add_to_spread(t, row, r->duration_ns);
+	if (!duration_spread_add(&row->spread, r->duration_ns))
+		t->incomplete = true;
 	if (r->duration_ns > row->max_ns)
 		row->max_ns = r->duration_ns;
 }

@@ -13,12 +13,8 @@ struct step_function_row {
 	uint64_t timed;			    /* that returned, and whose beginning is known */
 	uint64_t total_ns, max_ns;	    /* of those; what the recorder took is in it */
 	uint64_t self_ns;		    /* of total_ns, what the calls that they made did not take */
-	uint32_t *spread;		    /* of those: how many lasted how long, see step_spread_index() */
+	uint64_t *spread;		    /* of those: how many lasted how long, see duration_spread.h */
 };
-
-/* Durations in 16 steps for each power of two: less than 7 percent apart. */
-#define STEP_SPREAD_PARTS 16u
-#define STEP_SPREAD (48u * STEP_SPREAD_PARTS)
 
 /* So long lasted @permille of the calls of @r at most, within the width of a step; 0: none is timed. */
 uint64_t step_row_quantile(const struct step_function_row *r, unsigned int permille);
