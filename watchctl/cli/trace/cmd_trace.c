@@ -1,41 +1,27 @@
 /* cmd_trace - `watchctl trace`: every call of chosen functions of a running program, or of one that it starts. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/vec.h"
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/output/colour.h"
 #include "watchctl/cli/output/output.h"
 #include "watchctl/cli/output/ready_options.h"
 #include "watchctl/cli/request/step_worker.h"
+#include "watchctl/cli/request/trace_choice.h"
 #include "watchctl/cli/request/trace_run.h"
-#include "watchctl/cli/trace/functions_file.h"
 #include "watchctl/cli/trace/untraced.h"
 #include "watchctl/monitor/calls/call_trace.h"
 
-#define BUFFERS (128u << 20) /* of all CPUs, where nothing else is asked for */
-#define BUFFER_DEFAULT_MOST (64u << 20)
-#define BUFFER_DEFAULT_LEAST (4u << 20)
 #define BUFFER_LEAST (64u << 10)
 #define BUFFER_MOST (1u << 30)
 #define STRING_DEFAULT 80u /* as of `watchctl step` */
-#define MAX_RATE 100000u   /* calls a second of one function */
-
-struct names {
-	const char **v;
-	size_t n, cap;
-};
 
 struct trace_ask {
 	pid_t pid;
 	char *const *argv;
-	struct names in, source, function, without;
-	struct functions_file from;
-	uint64_t min_size, max_rate, buffer;
+	struct trace_choice choice;
+	uint64_t buffer;
 	uint64_t count, time_ns;
 	bool args, wait, untraced, pending, json, quiet, echo;
 	struct planner_options values;
@@ -46,27 +32,6 @@ struct trace_ask {
 
 static volatile sig_atomic_t stop_asked;
 
-static struct wc_error *add_name(const struct option_match *m, void *to)
-{
-	struct names *n = to;
-
-	return vec_push(n->v, n->n, n->cap, m->value) ? NULL : &wc_enomem;
-}
-
-static struct wc_error *add_functions_file(const struct option_match *m, void *to)
-{
-	return functions_file_read(to, m->value);
-}
-
-/* Adds those of files to those of the command line. */
-static struct wc_error *join_names(struct names *to, char *const *v, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!vec_push(to->v, to->n, to->cap, v[i]))
-			return &wc_enomem;
-	return NULL;
-}
-
 static struct wc_error *set_seconds(const struct option_match *m, void *to)
 {
 	return option_time(m, to);
@@ -75,24 +40,7 @@ static struct wc_error *set_seconds(const struct option_match *m, void *to)
 static const struct option options[] = {
 	{ "-p", "--pid", "PID", "the running process", COMPLETE_PID, NULL,
 	  OPTION_NUMBER(struct trace_ask, pid, 1, INT32_MAX) },
-	{ "--in", NULL, "MODULE",
-	  "functions of this module of the process, like libssl.so.3, not of the program itself; may be repeated",
-	  COMPLETE_FILE, NULL, .set = add_name, .at = offsetof(struct trace_ask, in) },
-	{ "--source", NULL, "GLOB",
-	  "only functions that are defined in source files like 'net/*.c', by debug information; may be repeated",
-	  COMPLETE_NOTHING, NULL, .set = add_name, .at = offsetof(struct trace_ask, source) },
-	{ "--function", NULL, "GLOB", "only functions that are called so, like 'SSL_*'; may be repeated",
-	  COMPLETE_FUNCTION, NULL, .set = add_name, .at = offsetof(struct trace_ask, function) },
-	{ "--not", NULL, "GLOB", "no functions that are called so; may be repeated", COMPLETE_FUNCTION, NULL,
-	  .set = add_name, .at = offsetof(struct trace_ask, without) },
-	{ "--functions-from", NULL, "FILE",
-	  "the same from FILE: a glob a line, !GLOB for --not, # for comments; may be repeated",
-	  COMPLETE_FILE, NULL, .set = add_functions_file, .at = offsetof(struct trace_ask, from) },
-	{ "--min-size", NULL, "BYTES", "no functions that are smaller", COMPLETE_NOTHING, NULL,
-	  OPTION_BYTES(struct trace_ask, min_size) },
-	{ "--max-rate", NULL, "N",
-	  "a function that is called more often in a second is switched off, and its calls are counted (default 100000; 0: none is)",
-	  COMPLETE_NOTHING, NULL, OPTION_NUMBER(struct trace_ask, max_rate, 0, UINT64_MAX) },
+	OPTIONS_IN(struct trace_ask, choice, trace_choice_options),
 	{ "--args", NULL, NULL, "record parameters and results, by their types or else by their registers", 0,
 	  NULL, OPTION_FLAG(struct trace_ask, args) },
 	{ "--string", NULL, "N", "with --args: bytes of a string, 1 to 1024 (default 80)", COMPLETE_NOTHING,
@@ -163,51 +111,6 @@ static struct wc_error *check_request(const struct trace_ask *q)
 	return NULL;
 }
 
-static uint64_t default_buffer(void)
-{
-	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
-	const uint64_t each = BUFFERS / (uint64_t)(cpus > 0 ? cpus : 1);
-
-	return each < BUFFER_DEFAULT_LEAST  ? BUFFER_DEFAULT_LEAST
-	       : each > BUFFER_DEFAULT_MOST ? BUFFER_DEFAULT_MOST
-					    : each;
-}
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
-static void say_begun(const struct call_trace *t)
-{
-	struct call_trace_counts c;
-
-	call_trace_so_far(t, &c);
-	output_say(NULL, "process %d: %zu function%s traced in %zu module%s, %zu refused%s%s%s",
-		   call_trace_pid(t), c.functions, plural(c.functions), c.modules, plural(c.modules),
-		   c.entries_refused, c.entries_refused ? " (" : "", c.entries_refused ? c.why : "",
-		   c.entries_refused ? ")" : "");
-	if (c.exits_refused)
-		output_say(
-			NULL,
-			"%zu place%s where functions are left cannot be patched: calls that end there end when the caller goes on",
-			c.exits_refused, plural(c.exits_refused));
-}
-
-static void say_counts(const struct call_trace_counts *c)
-{
-	output_say(
-		NULL,
-		"%llu call%s: %llu recorded, %llu lost, %llu of %zu function%s that were switched off; threads stood %.2f ms at most",
-		(unsigned long long)c->called, plural(c->called), (unsigned long long)c->recorded,
-		(unsigned long long)c->lost, (unsigned long long)c->switched_off, c->off, plural(c->off),
-		(double)c->longest_stop_ns / 1e6);
-	if (c->lost)
-		output_say(
-			NULL,
-			"to lose less: choose functions (--function, --not, --min-size), a lower --max-rate, a larger --buffer, or --wait");
-}
-
 static struct wc_error *run(const struct call_trace_options *o, struct trace_ask *q, struct output *s)
 {
 	const struct session_limits limits = { .count = q->count,
@@ -226,7 +129,7 @@ static struct wc_error *run(const struct call_trace_options *o, struct trace_ask
 		return err;
 	}
 	fflush(s->out);
-	say_begun(trace);
+	trace_say_begun(trace);
 	if (q->untraced)
 		err = untraced_tell(&untraced, trace);
 	ready_tell(&q->ready);
@@ -237,7 +140,7 @@ static struct wc_error *run(const struct call_trace_options *o, struct trace_ask
 		err = untraced_tell(&untraced, trace);
 	close_err = call_trace_close(trace, &counts);
 	if (!err) {
-		say_counts(&counts);
+		trace_say_counts(&counts);
 		if (end == SESSION_EXECED)
 			err = wc_error_new(
 				WC_ETARGET,
@@ -251,22 +154,14 @@ static struct wc_error *record(struct trace_ask *q)
 	struct output s = { .stop = &stop_asked };
 	const struct call_trace_options o = { .pid = q->pid,
 					      .argv = q->argv,
-					      .selection = { .module = q->in.v,
-							     .nmodules = q->in.n,
-							     .source = q->source.v,
-							     .nsources = q->source.n,
-							     .function = q->function.v,
-							     .nfunctions = q->function.n,
-							     .without = q->without.v,
-							     .nwithout = q->without.n,
-							     .min_size = q->min_size },
+					      .selection = trace_choice_selection(&q->choice),
 					      .pending = q->pending,
 					      .args = q->args,
 					      .wait = q->wait,
 					      .planner = q->planner,
 					      .values = q->values,
-					      .max_rate = q->max_rate,
-					      .buffer = q->buffer ? q->buffer : default_buffer(),
+					      .max_rate = q->choice.max_rate,
+					      .buffer = q->buffer ? q->buffer : trace_choice_buffer(),
 					      .log = q->echo ? NULL : q->output.log,
 					      .stop = &stop_asked };
 	struct wc_error *err =
@@ -285,28 +180,18 @@ static struct wc_error *record(struct trace_ask *q)
 	return wc_error_first(err, output_close(&s, !err || s.watched));
 }
 
-static void free_names(struct trace_ask *q)
-{
-	free(q->in.v);
-	free(q->source.v);
-	free(q->function.v);
-	free(q->without.v);
-	functions_file_deinit(&q->from);
-}
-
 static struct wc_error *parse(int argc, char **argv, struct trace_ask *q)
 {
 	struct wc_error *err;
 
-	*q = (struct trace_ask){ .max_rate = MAX_RATE };
+	*q = (struct trace_ask){ 0 };
+	trace_choice_init(&q->choice);
 	err = option_parse_launch(argc, argv, options, q, take_word, &q->argv);
 	if (!err)
 		err = check_request(q);
 	if (!q->values.string_max)
 		q->values.string_max = STRING_DEFAULT;
-	if (!err)
-		err = join_names(&q->function, q->from.function, q->from.nfunctions);
-	return err ? err : join_names(&q->without, q->from.without, q->from.nwithout);
+	return err ? err : trace_choice_finish(&q->choice);
 }
 
 struct wc_error *trace_run_typed(int argc, char **argv, const struct planner_ops *planner)
@@ -317,7 +202,7 @@ struct wc_error *trace_run_typed(int argc, char **argv, const struct planner_ops
 	q.planner = planner;
 	if (!err)
 		err = record(&q);
-	free_names(&q);
+	trace_choice_deinit(&q.choice);
 	return err;
 }
 
@@ -334,7 +219,7 @@ static struct wc_error *cmd_trace_run(int argc, char **argv)
 	}
 	if (!err)
 		err = record(&q);
-	free_names(&q);
+	trace_choice_deinit(&q.choice);
 	return err;
 }
 

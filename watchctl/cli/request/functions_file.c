@@ -1,4 +1,4 @@
-#include "watchctl/cli/trace/functions_file.h"
+#include "watchctl/cli/request/functions_file.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * functions_file - a selection of functions in a text file: a glob a line chooses, "!glob" excludes; '#' begins a comment, and lines may
  * be blank. Globs are those of --function and --not.
  */
-#ifndef WATCHCTL_CLI_TRACE_FUNCTIONS_FILE_H
-#define WATCHCTL_CLI_TRACE_FUNCTIONS_FILE_H
+#ifndef WATCHCTL_CLI_REQUEST_FUNCTIONS_FILE_H
+#define WATCHCTL_CLI_REQUEST_FUNCTIONS_FILE_H
 
 #include <stddef.h>
 
