@@ -74,7 +74,7 @@ static void top_session_look(struct top_session *s)
 	s->err = live_end(s->live, &s->end);
 }
 
-const char *top_session_end(struct top_session *s)
+const char *top_session_words(enum session_end end)
 {
 	static const char *const words[] = {
 		[SESSION_STOPPED] = "the recording was stopped",
@@ -86,10 +86,15 @@ const char *top_session_end(struct top_session *s)
 		[SESSION_GAVE_UP] = "ended to protect the program",
 	};
 
+	return words[end];
+}
+
+const char *top_session_end(struct top_session *s)
+{
 	top_session_look(s);
 	if (!s->ended)
 		return NULL;
-	return s->err ? s->err->text : words[s->end];
+	return s->err ? s->err->text : top_session_words(s->end);
 }
 
 /* What `watchctl -v` says of such an end. */

@@ -22,6 +22,9 @@ int top_session_fd(const struct top_session *s);
 /* NULL: it goes on; else how it ended: "the process has ended". */
 const char *top_session_end(struct top_session *s);
 
+/* The same words for any session: "the process has ended". */
+const char *top_session_words(enum session_end end);
+
 /* Asks it to end, and waits: the log is whole then. How it went, as the error that `watchctl -v` would give.
  */
 struct wc_error *top_session_stop(struct top_session *s);
