@@ -44,7 +44,8 @@ static void begin(struct scene *s)
 	s->functions.nsites = SITES;
 	s->functions.file->m.path = strdup("/program");
 	for (uint32_t i = 0; i < SITES; i++)
-		s->functions.site[i] = (struct call_site){ .function = i / 2, .place = place[i], .counter = &s->counter[i] };
+		s->functions.site[i] =
+			(struct call_site){ .function = i / 2, .place = place[i], .counter = &s->counter[i] };
 	s->functions.function[LOOPS] = (struct call_function){
 		.addr = 0x1000, .size = 64, .loops_to_start = true, .at = &s->counter[ENTRY]
 	};

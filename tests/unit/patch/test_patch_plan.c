@@ -10,6 +10,7 @@
 #include "watchctl/patch/plan/code_map.h"
 #include "watchctl/patch/plan/free_space.h"
 #include "watchctl/patch/plan/near_name.h"
+#include "watchctl/patch/plan/patch_landings.h"
 #include "watchctl/patch/plan/patch_tactic.h"
 #include "watchctl/patch/plan/pattern.h"
 
@@ -483,6 +484,95 @@ static void two_sites_share_a_jump(void **state)
 	code_map_deinit(&m);
 }
 
+/* Where a call returns to shortly before the end: alone, the return would have no room. */
+static void a_short_end_moves_with_the_site_before_it(void **state)
+{
+	const uint64_t at[] = { BASE, BASE + 8 };
+	const struct tactic_sites both = { at, 2 };
+	struct tactic_choice a, b;
+	struct code_map m;
+
+	/* add rsp, 8; mov eax, ebx; pop rbx; pop rbp; ret */
+	make_map(&m, CODE(0x48, 0x83, 0xc4, 0x08, 0x89, 0xd8, 0x5b, 0x5d, 0xc3), 0);
+	tactic_choose(&m, at[0], &both, NULL, &a);
+	tactic_choose(&m, at[1], &both, &a, &b);
+	assert_int_equal(a.tactic, TACTIC_JUMP);
+	assert_int_equal(a.moved, 9);
+	assert_int_equal(b.why, WHY_SHARED);
+	code_map_deinit(&m);
+}
+
+/* Landings */
+
+#define LANDINGS_MOST 4u
+
+struct found_landings {
+	uint64_t at[LANDINGS_MOST];
+	size_t n;
+};
+
+static void find_landing(void *ctx, uint64_t addr)
+{
+	struct found_landings *f = ctx;
+
+	assert_true(f->n < LANDINGS_MOST);
+	f->at[f->n++] = addr;
+}
+
+/* A caller at BASE whose first call is of BASE + 0x20, its second by a pointer, and that function. */
+static void check_landings(const uint8_t *callee, size_t len, bool direct)
+{
+	static const uint8_t caller[] = { 0xe8, 0x1b, 0,    0, 0, /* call BASE + 0x20 */
+					  0x90, 0xff, 0xd0,	  /* nop; call rax */
+					  0x90, 0xc3 };
+	uint8_t code[0x40];
+	struct found_landings found = { 0 };
+	struct code_map m = { .start = BASE, .end = BASE + 0x10000 };
+
+	memset(code, 0xcc, sizeof(code));
+	memcpy(code, caller, sizeof(caller));
+	memcpy(code + 0x20, callee, len);
+	code_map_add_part(&m, BASE, code, sizeof(code), false);
+	code_map_add_function(&m, BASE, BASE + sizeof(caller), "caller");
+	code_map_add_function(&m, BASE + 0x20, BASE + 0x20 + len, "callee");
+	code_map_add_function(&m, BASE + 0x20 + len, BASE + 0x40, "next");
+	assert_true(code_map_scan(&m));
+	assert_true(patch_landings_find(&m, find_landing, &found));
+	assert_int_equal(found.n, direct ? 2 : 1);
+	if (direct)
+		assert_int_equal(found.at[0], BASE + 5);
+	assert_int_equal(found.at[found.n - 1], BASE + 8);
+	code_map_deinit(&m);
+}
+
+static void calls_land_where_the_end_of_a_function_is_not_seen(void **state)
+{
+	/* mov eax, 1; ret */
+	check_landings(CODE(0xb8, 1, 0, 0, 0, 0xc3), false);
+	/* lea eax, [rdi + rdi]; ret */
+	check_landings(CODE(0x8d, 0x04, 0x3f, 0xc3), true);
+	/* mov eax, 1; jmp far outside */
+	check_landings(CODE(0xb8, 1, 0, 0, 0, 0xe9, 0, 0, 0x10, 0), true);
+	/* mov eax, 1; jmp rax */
+	check_landings(CODE(0xb8, 1, 0, 0, 0, 0xff, 0xe0), true);
+}
+
+static void a_function_whose_symbol_has_no_size_ends_where_its_code_does(void **state)
+{
+	/* test edi, edi; je 1f; ret; 1: mov eax, 1; ret; nops */
+	static const uint8_t code[] = {
+		0x85, 0xff, 0x74, 0x01, 0xc3, 0xb8, 1, 0, 0, 0, 0xc3, 0x90, 0x90, 0x90
+	};
+	struct code_map m = { .start = BASE, .end = BASE + 0x10000 };
+
+	code_map_add_part(&m, BASE, code, sizeof(code), false);
+	code_map_add_function(&m, BASE, BASE, "unsized");
+	assert_true(code_map_scan(&m));
+	assert_int_equal(m.nfunctions, 1);
+	assert_int_equal(m.function[0].end, BASE + 11);
+	code_map_deinit(&m);
+}
+
 #define ENDBR64 0xf3, 0x0f, 0x1e, 0xfa
 
 static void the_patch_of_an_endbr64_is_behind_it(void **state)
@@ -629,6 +719,9 @@ int main(void)
 		cmocka_unit_test(a_lock_that_is_jumped_over_gets_a_trap),
 		cmocka_unit_test(two_sites_share_a_jump),
 		cmocka_unit_test(the_patch_of_an_endbr64_is_behind_it),
+		cmocka_unit_test(a_short_end_moves_with_the_site_before_it),
+		cmocka_unit_test(calls_land_where_the_end_of_a_function_is_not_seen),
+		cmocka_unit_test(a_function_whose_symbol_has_no_size_ends_where_its_code_does),
 		cmocka_unit_test(an_endbr64_shares_the_patch_of_what_is_behind_it),
 		cmocka_unit_test(an_endbr64_that_is_jumped_behind_gets_a_trap),
 		cmocka_unit_test(an_endbr64_at_the_end_of_a_function_gets_a_trap),

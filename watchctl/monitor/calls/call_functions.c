@@ -309,6 +309,11 @@ static uint32_t add_function(struct call_functions *f, const struct patch_site *
 #define MARK_LANDS 32u
 #define MARK_BITS 6u
 
+static uint32_t mark_of(uint32_t number, enum call_place place)
+{
+	return number << MARK_BITS | (uint32_t)place;
+}
+
 /* To where a traced function begins: that is entered then, and its end is theirs. To a part that was split off: nothing has ended. */
 static bool goes_on_traced(struct call_functions *f, const struct code_map *map, uint64_t target)
 {
@@ -480,7 +485,7 @@ static bool wants_chosen_entry(struct call_functions *f, const struct patch_site
 		function = hidden_function(f, site);
 	}
 	f->failed |= function == UINT32_MAX;
-	*mark = function << MARK_BITS | place;
+	*mark = mark_of(function, place);
 	return !f->failed;
 }
 
@@ -497,7 +502,7 @@ static bool wants_stub(struct call_functions *f, const struct patch_site *site, 
 	point->met = true;
 	function = function_of_point(f, point, f->last_file, NULL);
 	f->failed |= function == UINT32_MAX;
-	*mark = function << MARK_BITS | CALL_ENTRY;
+	*mark = mark_of(function, CALL_ENTRY);
 	return !f->failed;
 }
 

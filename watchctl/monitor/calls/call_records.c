@@ -295,7 +295,8 @@ static struct wc_error *pass_ends(struct call_records *r, const struct call_site
 	if (!err && site->begins && range_at_from(range, tid, p->sp))
 		err = begin_occurrence(r, tid, time_ns);
 	recorded = is_recording(r);
-	if (!err && site->ends && range_at_to(range, tid))
+	if (!err && site->ends && range->state != RANGE_OUTSIDE && range->state != RANGE_DONE &&
+	    range_at_to(range, tid))
 		err = end_occurrence(r, recorded, tid, RANGE_REACHED, time_ns);
 	return err;
 }
@@ -313,6 +314,7 @@ static struct wc_error *report_call(struct call_records *r, const struct track_c
 		r->untyped++;
 		r->untyped_functions += !f->recorded;
 	}
+	r->loads |= f->is_over && f->name && (!strcmp(f->name, "dlopen") || !strcmp(f->name, "dlmopen"));
 	f->recorded++;
 	f->in_second++;
 	f->open++;
@@ -416,10 +418,11 @@ static bool is_handler(const struct call_records *r, const struct passing *p, co
 	       !(inner && inner->sp == p->sp && inner->return_address == p->return_address);
 }
 
-/* A call of @f that returns to @address: an end of it, or that it has returned there. */
+/* If a call of @f returns to @address, an end of it is seen, or that it has returned there; or it does not return. */
 static bool ends_are_seen(const struct call_records *r, const struct call_function *f, uint64_t address)
 {
-	return (!f->is_over && !f->exit_refused) || call_functions_lands(r->functions, address);
+	return (f->is_over && f->leaves != TRACK_NORMAL) || (!f->is_over && !f->exit_refused) ||
+	       call_functions_lands(r->functions, address);
 }
 
 static struct wc_error *on_entry(struct call_records *r, const struct passing *p, uint32_t function,
@@ -708,12 +711,24 @@ static struct wc_error *report_lost(struct call_records *r, uint64_t count, cons
 	return count ? put(r, &e, time_ns) : NULL;
 }
 
+/* Threads do not wait until what they have loaded is patched. */
+static struct wc_error *note_loads(struct call_records *r, uint64_t time_ns)
+{
+	struct trace_event e = { .type = EVENT_NOTE };
+
+	e.note.text =
+		"libraries were loaded meanwhile (dlopen): of their functions, calls of the first 0.1 s or so are not recorded";
+	return r->loads ? put(r, &e, time_ns) : NULL;
+}
+
 struct wc_error *call_records_end(struct call_records *r)
 {
 	const uint64_t now = monotonic_ns();
 	const enum range_what what = r->exited ? RANGE_EXITED : r->execed ? RANGE_EXECED : RANGE_STOPPED;
 	struct wc_error *err = end_open_calls(r, now);
 
+	if (!err)
+		err = note_loads(r, now);
 	for (size_t i = 0; i < r->functions->n && !err; i++)
 		err = add_up(r, (uint32_t)i, now);
 	if (!err)

@@ -46,6 +46,7 @@ struct call_records {
 	bool exited; /* the process, before the end */
 	bool execed; /* ... it executes another program */
 	uint64_t calls, returns;
+	bool loads; /* of a choice: the program has loaded libraries */
 	uint64_t untyped,
 		untyped_functions;  /* calls of functions that were planned without types, and those */
 	uint64_t without_begin;	    /* ends of calls that had begun before they were recorded */

@@ -520,7 +520,8 @@ struct wc_error *call_trace_open(const struct call_trace_options *o, struct even
 	if (!err) {
 		t->records.pid = patch_session_pid(t->session);
 		err = check_chosen(t);
-		t->range.range.options.from_is_function = t->functions.begins_at_entry && !o->step->to;
+		t->range.range.options.from_is_function =
+			o->step && t->functions.begins_at_entry && !o->step->to;
 	}
 	if (!err && o->wait)
 		patch_session_wait(t->session);

@@ -62,6 +62,8 @@ static bool look_at_function(struct landings *l, uint32_t k)
 
 		if (code_map_marks(m, at) & MARK_ANY_TARGET)
 			group = at;
+		if (i.flow == INSN_JUMP && !i.has_target && !i.has_rip)
+			l->unseen[k] = true; /* by a table, or to another function */
 		if (i.flow == INSN_RET && at + i.len - group + padding_at(m, at + i.len) < JUMP_LEN)
 			l->unseen[k] = true;
 		if (((i.flow == INSN_JUMP && (leaves || i.has_rip)) || (i.flow == INSN_COND && leaves)) &&

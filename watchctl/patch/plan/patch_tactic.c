@@ -159,13 +159,55 @@ static bool try_nop(struct code_map *m, uint64_t addr, struct tactic_choice *ret
 	return true;
 }
 
-static bool try_jump(struct code_map *m, uint64_t addr, struct tactic_choice *ret)
+/* How many bytes from @addr on are never executed, up to @want. */
+static uint64_t padding_at(const struct code_map *m, uint64_t addr, uint64_t want)
+{
+	uint64_t at = addr;
+	struct insn_brief i;
+
+	while (at - addr < want && code_map_insn(m, at, &i) && (i.is_nop || i.is_int3) &&
+	       !target_within(m, at, at + i.len) && !used_within(m, at, at + i.len))
+		at += i.len;
+	return at - addr;
+}
+
+/* The next site behind @addr; 0: there is none. */
+static uint64_t next_site(const struct tactic_sites *all, uint64_t addr)
+{
+	const size_t i = BISECT(all->n, k, all->addr[k] <= addr);
+
+	return i < all->n ? all->addr[i] : 0;
+}
+
+/*
+ * Of a return, or a jump that is not taken back, little may be left behind @g to be patched by itself, as where a call returns to the end of a
+ * function: then it moves with @g.
+ */
+static void take_short_end(const struct code_map *m, const struct tactic_sites *all, struct group *g)
+{
+	const uint64_t site = next_site(all, g->end - 1);
+	struct group longer = *g;
+	struct tactic_choice ignored;
+	struct insn_brief i;
+
+	if (!site || site - g->end >= JUMP_LEN || !code_map_insn(m, site, &i) || falls_through(&i) ||
+	    site + i.len - g->end + padding_at(m, site + i.len, JUMP_LEN) >= JUMP_LEN)
+		return;
+	while (longer.falls && longer.end <= site && group_add(m, &longer, &ignored))
+		;
+	if (longer.end > site)
+		*g = longer;
+}
+
+static bool try_jump(struct code_map *m, uint64_t addr, const struct tactic_sites *all,
+		     struct tactic_choice *ret)
 {
 	struct tactic_choice ignored;
 	uint64_t start = addr;
 	struct group g;
 
 	if (group_whole(m, addr, addr, &g, ret)) {
+		take_short_end(m, all, &g);
 		choose_group(m, &g, TACTIC_JUMP, g.n == 1 ? WHY_WHOLE : WHY_MOVED, JUMP_LEN, ret);
 		return true;
 	}
@@ -177,18 +219,6 @@ static bool try_jump(struct code_map *m, uint64_t addr, struct tactic_choice *re
 		return true;
 	}
 	return false;
-}
-
-/* How many bytes from @addr on are never executed, up to @want. */
-static uint64_t padding_at(const struct code_map *m, uint64_t addr, uint64_t want)
-{
-	uint64_t at = addr;
-	struct insn_brief i;
-
-	while (at - addr < want && code_map_insn(m, at, &i) && (i.is_nop || i.is_int3) &&
-	       !target_within(m, at, at + i.len) && !used_within(m, at, at + i.len))
-		at += i.len;
-	return at - addr;
 }
 
 /* The last instruction of those that move does not go on, and what follows is padding. */
@@ -461,7 +491,7 @@ static void choose_trap(struct code_map *m, uint64_t addr, struct tactic_choice 
 static bool try_all(struct code_map *m, uint64_t addr, const struct tactic_sites *all,
 		    struct tactic_choice *ret)
 {
-	return try_nop(m, addr, ret) || try_jump(m, addr, ret) || try_tails(m, addr, ret) ||
+	return try_nop(m, addr, ret) || try_jump(m, addr, all, ret) || try_tails(m, addr, ret) ||
 	       try_short(m, addr, ret) || try_pun(m, addr, all, ret);
 }
 
