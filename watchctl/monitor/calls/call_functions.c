@@ -117,6 +117,7 @@ static bool wants_chosen_module(struct call_functions *f, const struct module_li
 	const bool chosen = !err && call_choice_wants_module(f->choice, m);
 
 	f->err = wc_error_first(f->err, err);
+	f->last_module = NULL; /* of another look, what lies at the same place in our memory is another one */
 	if (!chosen && !may_leave(m)) /* a C library has where handlers return to */
 		return false;
 	f->failed |= file_of(f, m, chosen) == UINT32_MAX;
@@ -180,7 +181,7 @@ static bool has_source(const struct call_functions *f, uint32_t file, uint64_t a
 	return !f->selection.nsources || (r && code_source_ranges_have(r, addr));
 }
 
-/* The point of a function that begins at @addr, of the file: the planner may have its name at an endbr64 in front of that. */
+/* The point at @addr, of the file; NULL: none. */
 static struct call_point *point_at(const struct call_functions *f, const struct module *m, uint64_t addr)
 {
 	return call_choice_point(f->choice, m->bias + addr);
@@ -236,10 +237,11 @@ bool call_functions_is_restorer(const struct call_functions *f, uint64_t address
 
 static bool wants_function(struct call_functions *f, const struct patch_site *site)
 {
-	if (site->function != f->last) {
+	if (site->function != f->last || site->module != f->last_module) {
 		const uint32_t before = f->last ? f->last_file : UINT32_MAX;
 
 		f->last = site->function;
+		f->last_module = site->module;
 		f->last_file = file_of(f, &site->module->module, false);
 		if (f->last_file != before)
 			find_restorers(f, site->module);
@@ -538,8 +540,10 @@ static bool wants_chosen(struct call_functions *f, const struct patch_site *site
 		f->failed = true;
 		return false;
 	}
-	if (f->last_module != site->module)
+	if (f->last_module != site->module) {
 		find_restorers(f, site->module);
+		f->landed = NULL;
+	}
 	f->last_module = site->module;
 	f->last = site->function;
 	f->last_extra = false;
@@ -632,7 +636,6 @@ bool call_functions_placed(struct call_functions *f, uint32_t site, uint64_t ip,
 		if (!vec_push(f->site, f->nsites, f->site_cap, (struct call_site){ 0 }))
 			return false;
 	f->site[site] = new;
-	f->landings += new.lands &&counter;
 	f->landings_refused += new.lands && !counter;
 	if (new.lands && counter && !map64_put(&f->landing, ip, f))
 		return false;

@@ -114,7 +114,7 @@ struct call_functions {
 	bool has_any;
 	uint64_t *callee; /* of landings, until they are placed; owned */
 	size_t ncallees, callee_cap;
-	size_t landings, landings_refused;
+	size_t landings_refused;
 	bool begins_at_entry; /* the range, of a function */
 	struct map64 landing; /* addresses in the process where one is patched -> anything */
 	struct call_file *file;
@@ -137,7 +137,7 @@ struct call_functions {
 	const struct map_function *last;
 	bool last_wanted, last_extra;
 	uint32_t last_file;
-	const struct patch_module *last_module; /* of a choice */
+	const struct patch_module *last_module; /* that it is in */
 	/* ... and of the last one whose landings were: address of the file -> the callee in the process; 1: not known */
 	const struct map_function *landed;
 	struct map64 called;
