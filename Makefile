@@ -57,7 +57,7 @@ HANDLER_CFLAGS += $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patt
 
 # A room is a folder with its sub-folders. What needs LLDB is linked into watchctl-step and the plugin alone.
 room = $(sort $(shell find $(1) -name '*.c' ! -name '*.bpf.c'))
-LIB_SRC := $(filter-out watchctl/step/lldb/%,$(call room,$(addprefix watchctl/,base code trace target session patch engine step monitor view)))
+LIB_SRC := $(filter-out watchctl/step/lldb/%,$(call room,$(addprefix watchctl/,base code trace target session patch engine step flow monitor view)))
 # Of the runtime that is in traced programs: the rules by which events become calls, for who reads them in a core.
 LIB_SRC += $(addprefix calltrace/runtime/,open_calls.c open_memory.c call_output.c event_pairs.c)
 STEP_CLI_SRC := watchctl/cli/step_main.c watchctl/cli/request/step_from_watch.c
