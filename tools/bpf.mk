@@ -1,14 +1,19 @@
 # What runs in the kernel: compiled for its virtual machine, turned into a C header that carries the bytes.
 
-$(BUILD)/record.bpf.o: watchctl/engine/kernel/record.bpf.c | packages
+BPF_OBJ := $(BUILD)/record.bpf.o $(BUILD)/tasks.bpf.o
+$(BUILD)/record.bpf.o: watchctl/engine/kernel/record.bpf.c
+$(BUILD)/tasks.bpf.o: watchctl/flow/kernel/tasks.bpf.c
+
+$(BPF_OBJ): | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  BPF     $<")
 	$(Q)$(CLANG) -O2 -g -Wall -ffreestanding -mcpu=v3 -target bpf -I. -I/usr/include/$(shell $(CC) -print-multiarch) \
 		-MMD -MP -MT $@ -c -o $@ $<
 
-$(BUILD)/record.skel.h: $(BUILD)/record.bpf.o
-	$(Q)PATH="$$PATH:/usr/sbin" bpftool gen skeleton $< name record_bpf > $@ || { rm -f $@; exit 1; }
+$(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
+	$(Q)PATH="$$PATH:/usr/sbin" bpftool gen skeleton $< name $*_bpf > $@ || { rm -f $@; exit 1; }
 
 $(BUILD)/watchctl/engine/kernel/kernel_recorder.o: | $(BUILD)/record.skel.h
+$(BUILD)/watchctl/flow/kernel/kernel_tasks.o: | $(BUILD)/tasks.skel.h
 
--include $(BUILD)/record.bpf.d
+-include $(BPF_OBJ:.o=.d)

@@ -34,10 +34,12 @@ struct look_thread {
 	bool in_syscall;
 	long number; /* of the system call */
 	uint64_t arg[6];
-	uint64_t asleep_ns;   /* since it ran last; 0: not known, or it runs */
-	uint64_t ran_ns;      /* CPU time between the two looks */
-	uint64_t clear_child; /* where the kernel writes 0 and wakes as it ends (set_tid_address); 0: not known */
-	uint64_t blocker;     /* task_struct.blocker: lock of the kernel's that it waits for, with its kind; 0: none, or not known */
+	uint64_t asleep_ns; /* since it ran last; 0: not known, or it runs */
+	uint64_t ran_ns;    /* CPU time between the two looks */
+	uint64_t
+		clear_child; /* where the kernel writes 0 and wakes as it ends (set_tid_address); 0: not known */
+	uint64_t
+		blocker; /* task_struct.blocker: lock of the kernel's that it waits for, with its kind; 0: none, or not known */
 	struct regs regs;
 	bool has_regs;
 

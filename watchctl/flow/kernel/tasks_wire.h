@@ -1,0 +1,26 @@
+/* tasks_wire - one record of tasks.bpf.c for each thread of the system. */
+#ifndef WATCHCTL_FLOW_KERNEL_TASKS_WIRE_H
+#define WATCHCTL_FLOW_KERNEL_TASKS_WIRE_H
+
+#include <stdint.h>
+
+#include "watchctl/code/regs.h"
+
+struct tasks_record {
+	int32_t pid, tid, parent;   /* as our own pid namespace numbers them; 0: it is not in it */
+	int32_t own_tid;	    /* as its own does */
+	uint32_t state, exit_state; /* task_struct.__state, .exit_state: include/linux/sched.h */
+	uint32_t on_cpu;	    /* it runs just now: its registers are not its own */
+	uint32_t is_kernel, has_regs, unused;
+	uint64_t ran_ns; /* CPU time since it began */
+	uint64_t
+		ran_at_ns; /* when it was last seen running: on the scheduler's clock, for differences between threads only */
+	uint64_t clear_child, robust_list; /* set_tid_address(2), set_robust_list(2) */
+	uint64_t
+		blocker; /* the lock of the kernel's that it waits for, its kind in the low bits (include/linux/hung_task.h); 0: none, or not kept */
+	int64_t syscall; /* -1: it entered the kernel otherwise */
+	struct regs regs;
+	char comm[16];
+};
+
+#endif
