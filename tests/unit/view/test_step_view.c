@@ -2,6 +2,7 @@
  */
 #include "tests/unit/view_output.h"
 
+#include "watchctl/code/symbols/bare_name.h"
 #include "watchctl/view/event/step_track.h"
 #include "watchctl/view/event/step_words.h"
 
@@ -385,7 +386,7 @@ static void a_name_is_reported_without_its_parameters(void **state)
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(*names); i++)
-		assert_string_equal(step_bare_name(names[i][0], buf, sizeof(buf)), names[i][1]);
+		assert_string_equal(bare_name(names[i][0], buf, sizeof(buf)), names[i][1]);
 }
 
 /* Numbers that do not count up, parents that are not open, returns of calls that never were. */

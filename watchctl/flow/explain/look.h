@@ -11,8 +11,8 @@
 #include <sys/types.h>
 
 #include "watchctl/base/error.h"
-#include "watchctl/base/map64.h"
 #include "watchctl/code/elf/module.h"
+#include "watchctl/code/elf/symbol_search.h"
 #include "watchctl/code/memory_view.h"
 #include "watchctl/code/regs.h"
 #include "watchctl/code/symbols/symbolizer.h"
@@ -22,15 +22,19 @@
 
 /* What is at one address of a stack: from the symbolizer of its process. */
 struct look_frame {
-	uint64_t ip; /* frame 0: the instruction that goes on; others: return addresses */
-	const struct location *at;
+	uint64_t ip;		   /* frame 0: the instruction that goes on; others: return addresses */
+	const struct location *at; /* of a return address, of the byte before it */
+	char *function;		   /* the real one's name without parameters; NULL: not known */
 	bool signal; /* a signal handler's frame returns here: the frame outside it was interrupted */
 };
 
 struct look_thread {
 	pid_t pid, tid;
+	pid_t own_tid; /* as its own pid namespace numbers it */
+	pid_t parent;  /* of its process; 0: none that we see */
 	char comm[16];
-	char state; /* R, S, D, T, t, Z, X */
+	char state;   /* R, S, D, T, t, Z, X, as ps(1) shows it */
+	bool running; /* it was on a CPU: what it is in is not known */
 	bool in_syscall;
 	long number; /* of the system call */
 	uint64_t arg[6];
@@ -39,41 +43,58 @@ struct look_thread {
 	uint64_t
 		clear_child; /* where the kernel writes 0 and wakes as it ends (set_tid_address); 0: not known */
 	uint64_t
-		blocker; /* task_struct.blocker: lock of the kernel's that it waits for, with its kind; 0: none, or not known */
+		blocker; /* task_struct.blocker: a lock of the kernel's, its kind in the low bits; 0: none, or not known */
 	struct regs regs;
-	bool has_regs;
+	bool has_regs; /* all of them; else only rsp and rip, and not even those of one that is running */
 
 	/* After look_stack(). */
 	struct look_frame *frame; /* owned */
 	unsigned int nframes;
 	enum walk_end end;
 	bool walked;
+	bool stopped; /* it was stopped for a moment, to read its registers */
+
+	/* The look's own. */
+	bool seen;
+	unsigned int round;
+	uint64_t seen_ns, ran_at_ns;
 };
 
 struct look_process {
 	pid_t pid, parent;
-	pid_t ns_pid; /* its own idea of its pid */
-	char comm[16];
-	struct look_thread **thread; /* of the look; those of this process by tid */
+	char comm[16];		     /* of its first thread */
+	struct look_thread **thread; /* of the look; those of this process by tid. Zombies too. */
 	size_t nthreads, thread_cap;
+	/* What follows is read when the process is first asked for; empty where it may not be. */
 	struct module_list modules;
 	struct symbolizer *symbolizer;
 	struct cfi *cfi;
-	struct memory_view mem; /* reads @pid's memory */
+	struct memory_view mem; /* reads the memory of @pid */
+	bool opened;
 };
 
 struct look;
 
 /*
- * Two looks at the system, some @between_ms apart. WC_EPERM and the like: not even @pid can be looked at.
- * @pid: the process that is asked about, whose threads must be seen.
+ * Two looks at the system, @between_ms apart. By BPF where it is permitted, else by /proc. WC_ETARGET: @pid, the process
+ * that is asked about, ended. @search: where names are looked for; outlives the look.
  */
-struct wc_error *look_new(pid_t pid, unsigned int between_ms, struct look **ret);
-void look_free(struct look *l);
+struct wc_error *look_new(pid_t pid, unsigned int between_ms, const struct symbol_search *search,
+			  struct look **ret);
+void look_free(struct look *l); /* accepts NULL */
+void look_freep(struct look **l);
 
-/* The process of that pid, with its threads, modules and names read when it is first asked for. NULL: it is gone, may not be
- * looked at, or there is no memory. */
+/* Why BPF could not be used, a phrase; NULL: it was. Without it registers take a stop of each thread that is explained. */
+const char *look_without_kernel(const struct look *l);
+
+/* The process of that pid. NULL: there is none in our pid namespace. */
 struct look_process *look_process(struct look *l, pid_t pid);
+
+/* Its modules and memory are there. False: it has ended, it is a kernel thread, or may not be looked at. */
+bool look_open(struct look *l, struct look_process *p);
+
+/* Every process, by pid: @i from 0 on. NULL: that was the last one. */
+struct look_process *look_process_at(const struct look *l, size_t i);
 
 /* The thread @tid of @p; with 0 its first thread. NULL: there is none. */
 struct look_thread *look_thread(const struct look_process *p, pid_t tid);

@@ -1,6 +1,7 @@
 /* The script's data. Rows are arrays, to be small: what each number is, calls_data.js says, which reads them. */
 #include <inttypes.h>
 
+#include "watchctl/code/symbols/bare_name.h"
 #include "watchctl/view/callpage/callpage_impl.h"
 #include "watchctl/view/event/replay.h"
 #include "watchctl/view/event/step_words.h"
@@ -71,7 +72,7 @@ static void put_function(const struct callpage_function *f, struct json *j)
 	char bare[512];
 
 	json_open(j, NULL, '{');
-	json_text(j, "name", step_bare_name(f->f->text, bare, sizeof(bare)));
+	json_text(j, "name", bare_name(f->f->text, bare, sizeof(bare)));
 	json_text_if(j, "full", f->f->text);
 	json_text_if(j, "module", e->module);
 	json_text_if(j, "file", e->file);

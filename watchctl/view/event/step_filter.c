@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/view/event/step_words.h"
+#include "watchctl/code/symbols/bare_name.h"
 
 #define NAME_TEXT 512
 
@@ -29,7 +29,7 @@ bool step_filter_names(const char *pattern, const char *name)
 {
 	char bare[NAME_TEXT];
 
-	return !fnmatch(pattern, name, 0) || !fnmatch(pattern, step_bare_name(name, bare, sizeof(bare)), 0);
+	return !fnmatch(pattern, name, 0) || !fnmatch(pattern, bare_name(name, bare, sizeof(bare)), 0);
 }
 
 static struct where *where_of(struct step_filter *f, int32_t pid, int32_t tid)

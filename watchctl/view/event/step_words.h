@@ -20,10 +20,4 @@ void step_error_name(int error, char *buf, size_t cap);
 /* "SIGSEGV", "signal 40" */
 void step_signal_name(int number, char *buf, size_t cap);
 
-/*
- * "ns::f(int) const" -> "ns::f": the name of a C++ function without its parameters, where it has some; never
- * empty. Returns @buf.
- */
-char *step_bare_name(const char *name, char *buf, size_t cap);
-
 #endif

@@ -14,6 +14,7 @@
 
 #include "watchctl/base/syscall_name.h"
 #include "watchctl/base/utf8.h"
+#include "watchctl/code/symbols/bare_name.h"
 #include "watchctl/view/print/printer_impl.h"
 #include "watchctl/view/print/text_table.h"
 #include "watchctl/view/words/text_shorten.h"
@@ -198,7 +199,7 @@ static void name_text(const struct printer *p, const struct view_function *f, ch
 {
 	char bare[CELL_TEXT];
 
-	utf8_clean(step_bare_name(f->text, bare, sizeof(bare)), name, CELL_TEXT);
+	utf8_clean(bare_name(f->text, bare, sizeof(bare)), name, CELL_TEXT);
 	if (p->opt.width)
 		text_shorten(name, p->opt.width / 2 > 20 ? p->opt.width / 2 : 20);
 }

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/code/symbols/bare_name.h"
 #include "watchctl/view/trigger/trigger_impl.h"
-#include "watchctl/view/event/step_words.h"
 
 enum truth { NO, YES, UNKNOWN };
 
@@ -346,7 +346,7 @@ static bool function_is(const char *function, const char *pattern)
 
 	if (!fnmatch(pattern, function, 0))
 		return true;
-	for (p = step_bare_name(function, bare, sizeof(bare)); p; p = strstr(p, "::")) {
+	for (p = bare_name(function, bare, sizeof(bare)); p; p = strstr(p, "::")) {
 		p += p == bare ? 0 : 2; /* behind the :: that was found */
 		if (!fnmatch(pattern, p, 0))
 			return true;
