@@ -94,6 +94,7 @@ static bool take_thread(void *ctx, const struct tasks_record *r)
 	t->regs = r->regs;
 	t->clear_child = r->clear_child;
 	t->blocker = r->blocker;
+	t->blocker_tid = r->blocker_tid;
 	t->ran_at_ns = r->ran_at_ns;
 	memcpy(t->comm, r->comm, sizeof(t->comm));
 	t->comm[sizeof(t->comm) - 1] = '\0';

@@ -40,10 +40,11 @@ struct look_thread {
 	uint64_t arg[6];
 	uint64_t asleep_ns; /* since it ran last; 0: not known, or it runs */
 	uint64_t ran_ns;    /* CPU time between the two looks */
-	uint64_t
-		clear_child; /* where the kernel writes 0 and wakes as it ends (set_tid_address); 0: not known */
-	uint64_t
-		blocker; /* task_struct.blocker: a lock of the kernel's, its kind in the low bits; 0: none, or not known */
+	/* Where the kernel writes 0, and wakes, as it ends (set_tid_address); 0: not known. */
+	uint64_t clear_child;
+	/* A lock of the kernel's that it waits for, and who has it or had it last; 0: none, or not known. */
+	uint64_t blocker;
+	pid_t blocker_tid;
 	struct regs regs;
 	bool has_regs; /* all of them; else only rsp and rip, and not even those of one that is running */
 

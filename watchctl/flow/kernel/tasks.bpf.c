@@ -31,6 +31,23 @@ struct pid {
 	struct upid numbers[1]; /* level + 1 of them */
 } __attribute__((preserve_access_index));
 
+/* Of the locks that a task in D state may wait for, what says who has them. */
+struct atomic_word {
+	long counter;
+} __attribute__((preserve_access_index));
+
+struct mutex {
+	struct atomic_word owner; /* atomic_long_t: the task, and flags in the low three bits */
+} __attribute__((preserve_access_index));
+
+struct rw_semaphore {
+	struct atomic_word owner; /* likewise, in the low two; of readers only the last one to take it */
+} __attribute__((preserve_access_index));
+
+struct semaphore {
+	unsigned long last_holder;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	struct pid *thread_pid;
 	struct task_struct *group_leader;
@@ -105,6 +122,30 @@ static __always_inline void read_regs(struct task_struct *t, struct tasks_record
 	ret->has_regs = 1;
 }
 
+/* include/linux/hung_task.h */
+enum { BLOCKER_MUTEX, BLOCKER_SEM, BLOCKER_RWSEM_READER, BLOCKER_RWSEM_WRITER, BLOCKER_KIND = 3 };
+
+static __always_inline int blocker_owner(unsigned long blocker, unsigned int level)
+{
+	const void *lock = (const void *)(blocker & ~(unsigned long)BLOCKER_KIND);
+	unsigned long owner = 0;
+
+	switch (blocker & BLOCKER_KIND) {
+	case BLOCKER_MUTEX:
+		bpf_core_read(&owner, sizeof(owner), &((const struct mutex *)lock)->owner.counter);
+		break;
+	case BLOCKER_SEM:
+		if (bpf_core_field_exists(((const struct semaphore *)lock)->last_holder))
+			bpf_core_read(&owner, sizeof(owner), &((const struct semaphore *)lock)->last_holder);
+		break;
+	default:
+		bpf_core_read(&owner, sizeof(owner), &((const struct rw_semaphore *)lock)->owner.counter);
+		break;
+	}
+	owner &= ~7ul;
+	return owner ? number_at((struct task_struct *)owner, level) : 0;
+}
+
 SEC("iter/task")
 int tasks_look(struct bpf_iter__task *c)
 {
@@ -130,6 +171,8 @@ int tasks_look(struct bpf_iter__task *c)
 	rec.is_kernel = !t->mm;
 	if (bpf_core_field_exists(t->blocker))
 		rec.blocker = t->blocker;
+	if (rec.blocker)
+		rec.blocker_tid = blocker_owner(rec.blocker, level);
 	bpf_probe_read_kernel(rec.comm, sizeof(rec.comm), t->comm);
 	if (t->mm)
 		read_regs(t, &rec);

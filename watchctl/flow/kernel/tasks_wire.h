@@ -11,13 +11,14 @@ struct tasks_record {
 	int32_t own_tid;	    /* as its own does */
 	uint32_t state, exit_state; /* task_struct.__state, .exit_state: include/linux/sched.h */
 	uint32_t on_cpu;	    /* it runs just now: its registers are not its own */
-	uint32_t is_kernel, has_regs, unused;
-	uint64_t ran_ns; /* CPU time since it began */
-	uint64_t
-		ran_at_ns; /* when it was last seen running: on the scheduler's clock, for differences between threads only */
+	uint32_t is_kernel, has_regs;
+	int32_t blocker_tid; /* who has the lock below, or took it last; 0: not known */
+	uint64_t ran_ns;     /* CPU time since it began */
+	/* When it was last seen running: on the scheduler's clock, for differences between threads only. */
+	uint64_t ran_at_ns;
 	uint64_t clear_child, robust_list; /* set_tid_address(2), set_robust_list(2) */
-	uint64_t
-		blocker; /* the lock of the kernel's that it waits for, its kind in the low bits (include/linux/hung_task.h); 0: none, or not kept */
+	/* The kernel's lock that it waits for, its kind in the low bits (include/linux/hung_task.h); 0: none, or not kept. */
+	uint64_t blocker;
 	int64_t syscall; /* -1: it entered the kernel otherwise */
 	struct regs regs;
 	char comm[16];
