@@ -37,6 +37,7 @@ extern const struct command cmd_repl; /* also what no word at all means */
 extern const struct command cmd_step;
 extern const struct command cmd_patch;
 extern const struct command cmd_trace;
+extern const struct command cmd_flow;
 extern const struct command cmd_top;
 extern const struct command cmd_report;
 extern const struct command cmd_diff;

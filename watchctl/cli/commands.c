@@ -7,8 +7,9 @@
 
 /* In the order of the overview. */
 const struct command *const commands[] = {
-	&cmd_watch,  &cmd_record, &cmd_snapshot,  &cmd_top,    &cmd_repl, &cmd_step,  &cmd_patch, &cmd_trace,
-	&cmd_report, &cmd_diff,	  &cmd_symbolize, &cmd_export, &cmd_list, &cmd_clear, &cmd_help,  NULL,
+	&cmd_watch,  &cmd_record, &cmd_snapshot, &cmd_top,    &cmd_repl, &cmd_step,
+	&cmd_patch,  &cmd_trace,  &cmd_flow,	 &cmd_report, &cmd_diff, &cmd_symbolize,
+	&cmd_export, &cmd_list,	  &cmd_clear,	 &cmd_help,   NULL,
 };
 
 const struct command *command_find(const char *name)

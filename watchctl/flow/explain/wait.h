@@ -50,6 +50,7 @@ struct wait {
 	enum wait_kind kind;
 	enum wait_ender ender;
 	bool has_limit; /* the call has a time limit: it will go on by itself, whatever happens */
+	bool idle;	/* of WAIT_PEER: it waits for whoever comes, as accept does */
 	uint64_t
 		object; /* what tells two waits for the same thing: the address of a lock, an inode; 0: none */
 	/* Without a verb, as it follows "waits for": "the mutex table_lock", "a byte from the pipe 1234 (descriptor 3)". */

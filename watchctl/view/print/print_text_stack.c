@@ -66,3 +66,8 @@ void text_inner_stack(struct printer *p, const struct view_frame *frame, size_t 
 {
 	print_frames(p, "        ", frame, 0, nframes, end);
 }
+
+void printer_stack(struct printer *p, const struct view_frame *frame, size_t nframes, enum walk_end end)
+{
+	text_inner_stack(p, frame, nframes, end);
+}

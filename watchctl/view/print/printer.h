@@ -42,6 +42,9 @@ void printer_tags(struct printer *p, const struct tag_totals *t);
 void printer_stacks(struct printer *p, const struct stack_trees *t);
 void printer_steps(struct printer *p, const struct step_totals *t);
 
+/* A stack by itself, indented, for what is no event. */
+void printer_stack(struct printer *p, const struct view_frame *frame, size_t nframes, enum walk_end end);
+
 /*
  * The text form prints a call together with its return when nothing comes between them, and so holds it back.
  * _flush prints it now, as a session's end does; _idle, to be called a few times a second by a live display,
