@@ -18,6 +18,7 @@
 #define COST_EVENTS 100u
 #define COST_IDLE 1000u
 #define FAR UINT_MAX
+#define FARTHEST (FAR - 8 * COST_IDLE)
 
 static unsigned int cost_of(const struct explained *from, const struct explained_edge *edge,
 			    const struct explained *to)
@@ -255,9 +256,11 @@ static bool is_end(const struct explanation *e, const struct explained *x)
 
 struct finding {
 	struct explanation *e;
-	struct ways ways, circle;
+	struct ways ways;
 	bool *in_cycle;
-	unsigned int *waiters;
+	unsigned int *waiters; /* threads of the process that wait for it, but itself */
+	size_t *source; /* the thread of the process from which the way to it is shortest; itself if there is no other */
+	unsigned int *cost; /* of that way; FAR: there is none */
 };
 
 static bool is_guessed(const struct explanation *e, const size_t *path, size_t n)
@@ -275,11 +278,14 @@ static bool add_culprit(struct finding *f, struct culprit c)
 {
 	struct explanation *e = f->e;
 
+	ways_begin(&f->ways);
+	begin_at(&f->ways, f->source[c.who]);
+	ways_find(&f->ways, FARTHEST);
 	c.path = ways_path(&f->ways, c.who, &c.npath);
 	if (c.path) {
 		c.waiters = f->waiters[c.who];
 		c.guessed = is_guessed(e, c.path, c.npath) || is_guessed(e, c.cycle, c.ncycle);
-		c.score = score_of(e, &c, f->ways.cost[c.who]);
+		c.score = score_of(e, &c, f->cost[c.who]);
 		if (vec_push(e->culprit, e->nculprits, e->culprit_cap, c))
 			return true;
 	}
@@ -288,17 +294,32 @@ static bool add_culprit(struct finding *f, struct culprit c)
 	return false;
 }
 
-/* Every thread of the process counts once, by steps that are no guesses and wait for no events. */
-static bool count_waiters(struct finding *f)
+/* Each thread of the process counts once, by steps that are no guesses and wait for no events. Of equal ways the first is kept. */
+static void find_waiters(struct finding *f)
 {
-	for (size_t i = 0; i < f->e->nown; i++) {
-		ways_begin(&f->circle);
-		begin_at(&f->circle, i);
-		ways_find(&f->circle, COST_EVENTS - 1);
-		for (size_t k = 0; k < f->e->nthreads; k++)
-			f->waiters[k] += k != i && f->circle.cost[k] != FAR;
+	const struct explanation *e = f->e;
+
+	for (size_t i = 0; i < e->nthreads; i++) {
+		f->cost[i] = FAR;
+		f->source[i] = i;
 	}
-	return true;
+	for (size_t i = 0; i < e->nown; i++) {
+		ways_begin(&f->ways);
+		begin_at(&f->ways, i);
+		ways_find(&f->ways, FARTHEST);
+		for (size_t k = 0; k < e->nthreads; k++) {
+			if (k == i || f->ways.cost[k] == FAR)
+				continue;
+			f->waiters[k] += f->ways.cost[k] < COST_GUESS;
+			if (f->ways.cost[k] >= f->cost[k])
+				continue;
+			f->cost[k] = f->ways.cost[k];
+			f->source[k] = i;
+		}
+	}
+	for (size_t i = 0; i < e->nown; i++)
+		if (f->cost[i] == FAR)
+			f->cost[i] = 0;
 }
 
 static bool is_all_stuck(const struct explanation *e, const size_t *cycle, size_t n)
@@ -321,9 +342,9 @@ static bool goes_on(const struct explanation *e, const size_t *cycle, size_t n)
 static bool add_cycle(struct finding *f, size_t i)
 {
 	struct culprit c = { .who = i };
-	unsigned int most = f->e->thread[i].stuck ? FAR - COST_IDLE * 8 : COST_EVENTS - 1;
+	unsigned int most = f->e->thread[i].stuck ? FARTHEST : COST_EVENTS - 1;
 
-	if (!cycle_through(&f->circle, i, most, &c.cycle, &c.ncycle))
+	if (!cycle_through(&f->ways, i, most, &c.cycle, &c.ncycle))
 		return false;
 	if (!c.ncycle || goes_on(f->e, c.cycle, c.ncycle)) {
 		free(c.cycle);
@@ -342,7 +363,7 @@ static bool add_ends(struct finding *f)
 	for (size_t i = 0; i < e->nthreads; i++) {
 		struct culprit c = { .who = i };
 
-		if (f->in_cycle[i] || f->ways.cost[i] == FAR || !is_end(e, &e->thread[i]))
+		if (f->in_cycle[i] || f->cost[i] == FAR || !is_end(e, &e->thread[i]))
 			continue;
 		c.verdict = end_verdict(&e->thread[i]);
 		if (!add_culprit(f, c))
@@ -375,14 +396,9 @@ static bool find_all(struct finding *f)
 {
 	const struct explanation *e = f->e;
 
-	if (!count_waiters(f))
-		return false;
-	ways_begin(&f->ways);
-	for (size_t i = 0; i < e->nown; i++)
-		begin_at(&f->ways, i);
-	ways_find(&f->ways, FAR - COST_IDLE * 8);
+	find_waiters(f);
 	for (size_t i = 0; i < e->nthreads; i++)
-		if (!f->in_cycle[i] && f->ways.cost[i] != FAR && !add_cycle(f, i))
+		if (!f->in_cycle[i] && f->cost[i] != FAR && !add_cycle(f, i))
 			return false;
 	return add_ends(f);
 }
@@ -395,11 +411,14 @@ bool culprits_find(struct explanation *e)
 
 	f.in_cycle = calloc(n, sizeof(*f.in_cycle));
 	f.waiters = calloc(n, sizeof(*f.waiters));
-	done = ways_init(&f.ways, e) && ways_init(&f.circle, e) && f.in_cycle && f.waiters && find_all(&f);
+	f.source = calloc(n, sizeof(*f.source));
+	f.cost = calloc(n, sizeof(*f.cost));
+	done = ways_init(&f.ways, e) && f.in_cycle && f.waiters && f.source && f.cost && find_all(&f);
 	keep_best(e);
 	ways_deinit(&f.ways);
-	ways_deinit(&f.circle);
 	free(f.in_cycle);
 	free(f.waiters);
+	free(f.source);
+	free(f.cost);
 	return done;
 }
