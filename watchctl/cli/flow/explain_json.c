@@ -67,7 +67,7 @@ static void put_wait(struct showing *s, const struct explained *x)
 static void put_answer(struct showing *s, const char *without)
 {
 	const struct explanation *e = s->e;
-	char text[3 * WORDS_TEXT];
+	char text[WORDS_SENTENCE];
 
 	explain_sentence(e, text, sizeof(text));
 	begin(s, "answer");
@@ -87,7 +87,7 @@ static void put_culprit(struct showing *s, size_t rank)
 {
 	const struct culprit *c = &s->e->culprit[rank];
 	const struct explained *x = &s->e->thread[c->who];
-	char why[3 * WORDS_TEXT];
+	char why[WORDS_SENTENCE], function[200];
 
 	explain_why(s->e, c, why, sizeof(why));
 	begin(s, "culprit");
@@ -95,7 +95,8 @@ static void put_culprit(struct showing *s, size_t rank)
 	put_thread(s, x);
 	json_text(&s->j, "verdict", explain_verdict_name(c->verdict));
 	json_bool(&s->j, "guessed", c->guessed);
-	json_text_if(&s->j, "function", explain_function(x->thread));
+	if (explain_function(x->thread, function, sizeof(function)))
+		json_text(&s->j, "function", function);
 	json_text(&s->j, "why", why);
 	json_number(&s->j, "waiters", c->waiters);
 	put_times(s, x->thread);

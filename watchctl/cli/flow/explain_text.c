@@ -34,22 +34,29 @@ static void print_stack(struct showing *s, const struct explained *x)
 
 static void print_sentence(const struct explanation *e)
 {
-	char text[3 * WORDS_TEXT];
+	char text[WORDS_SENTENCE];
 
 	explain_sentence(e, text, sizeof(text));
 	printf("%s.\n", text);
 }
 
+/* The members of a circle are in the links, with their stacks. */
 static void print_culprit(struct showing *s, size_t rank)
 {
 	const struct culprit *c = &s->e->culprit[rank];
 	const struct explained *x = &s->e->thread[c->who];
-	char who[WORDS_WHO + 64], why[3 * WORDS_TEXT];
+	char who[WORDS_WHO + 64], why[WORDS_SENTENCE];
 
 	explain_who(x, who, sizeof(who));
+	printf("\nculprit %zu%s: %s\n", rank + 1, c->guessed ? " (a guess)" : "", who);
+	if (c->ncycle > 1 && rank == 0) {
+		printf("    it is one of the %zu threads of the circle below\n", c->ncycle);
+		return;
+	}
 	explain_why(s->e, c, why, sizeof(why));
-	printf("\nculprit %zu%s: %s\n    %s\n", rank + 1, c->guessed ? " (a guess)" : "", who, why);
-	print_stack(s, x);
+	printf("    %s\n", why);
+	if (!c->ncycle || rank)
+		print_stack(s, x);
 }
 
 static void print_link(struct showing *s, size_t number, size_t from, size_t to)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "watchctl/base/utf8.h"
+#include "watchctl/code/symbols/bare_name.h"
 #include "watchctl/view/words/view_words.h"
 
 const char *explain_verdict_name(enum verdict v)
@@ -88,26 +89,37 @@ static bool is_runtime(const char *module)
 	return false;
 }
 
-const char *explain_function(const struct look_thread *t)
+/* Of the functions at one address the innermost, which may have been inlined into the others. */
+static bool put_function(const struct look_frame *f, char *buf, size_t cap)
+{
+	const char *name = f->at->frame[0].function;
+	char bare[300];
+
+	if (!name)
+		return false;
+	utf8_clean(bare_name(name, bare, sizeof(bare)), buf, cap);
+	return true;
+}
+
+bool explain_function(const struct look_thread *t, char *buf, size_t cap)
 {
 	for (unsigned int i = 0; i < t->nframes; i++) {
 		const char *module = look_module(t, i);
 
-		if (look_function(t, i) && !(module && is_runtime(module)))
-			return look_function(t, i);
+		if (!(module && is_runtime(module)) && put_function(&t->frame[i], buf, cap))
+			return true;
 	}
-	return look_function(t, 0);
+	return t->nframes && put_function(&t->frame[0], buf, cap);
 }
 
 /* " in take_order", of a function of the program itself; "" where none is known. */
 static void in_function(const struct look_thread *t, char *buf, size_t cap)
 {
-	const char *function = explain_function(t);
-	char clean[200];
+	char function[200];
 
 	buf[0] = '\0';
-	if (function)
-		snprintf(buf, cap, " in %s", utf8_clean(function, clean, sizeof(clean)));
+	if (explain_function(t, function, sizeof(function)))
+		snprintf(buf, cap, " in %s", function);
 }
 
 static void asleep(const struct look_thread *t, char *buf, size_t cap)
@@ -144,15 +156,33 @@ static void does(const struct explained *x, char *buf, size_t cap)
 	}
 }
 
-/* Of the last step to the culprit, why it matters: "holds the mutex m" is what the one before waits for. */
+/* Of the last step to the culprit, what it has to do with the one before. */
 static void matters(const struct explanation *e, const struct culprit *c, char *buf, size_t cap)
 {
-	const struct explained *before = &e->thread[c->path[c->npath - 2]];
+	const struct wait *before = &e->thread[c->path[c->npath - 2]].wait;
 
-	if (before->wait.kind == WAIT_LOCK || before->wait.kind == WAIT_FILE_LOCK)
-		snprintf(buf, cap, "holds %s", before->wait.what);
-	else
-		snprintf(buf, cap, "is waited for, for %s,", before->wait.what);
+	switch (before->kind) {
+	case WAIT_LOCK:
+	case WAIT_FILE_LOCK:
+		snprintf(buf, cap, "holds %s", before->what);
+		break;
+	case WAIT_THREAD:
+	case WAIT_CHILD:
+		snprintf(buf, cap, "has not ended");
+		break;
+	case WAIT_PEER:
+		snprintf(buf, cap, "owes it %s", before->what);
+		break;
+	case WAIT_EVENTS:
+		snprintf(buf, cap, "is at the other end of %s", before->what);
+		break;
+	case WAIT_STOPPED:
+		snprintf(buf, cap, "traces it");
+		break;
+	default:
+		snprintf(buf, cap, "could end its wait for %s", before->what);
+		break;
+	}
 }
 
 static void waiters_text(const struct explanation *e, const struct culprit *c, char *buf, size_t cap)
@@ -232,7 +262,7 @@ void explain_sentence(const struct explanation *e, char *buf, size_t cap)
 {
 	const struct culprit *c = e->culprit;
 	const struct explained *x;
-	char process[128], text[2 * WORDS_TEXT], name[64];
+	char process[128], text[WORDS_SENTENCE], name[64];
 
 	utf8_clean(e->nown ? e->thread[0].process->comm : "it", name, sizeof(name));
 	snprintf(process, sizeof(process), "%s (%d)", name, e->pid);
