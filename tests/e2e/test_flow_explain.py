@@ -15,11 +15,11 @@ SCENES = ["mutex_sleep", "mutex_io", "lock_order", "self_lock", "owner_ended", "
 
 
 @pytest.fixture
-def hang(victim_path):
+def hang(build):
     running = []
 
     def start(scene):
-        running.append(Hang(victim_path("hangs"), scene))
+        running.append(Hang(build("hangs"), scene))
         return running[-1]
 
     yield start
@@ -37,8 +37,8 @@ def test_the_culprit_is_who_the_victim_says(hang, scene):
     assert [x["rank"] for x in of_type(lines, "culprit")] == list(range(1, len(of_type(lines, "culprit")) + 1))
 
 
-def test_scenes_are_all_tested(victim_path):
-    assert subprocess.check_output([victim_path("hangs")], text=True).split() == SCENES
+def test_scenes_are_all_tested(build):
+    assert subprocess.check_output([build("hangs")], text=True).split() == SCENES
 
 
 def test_links_lead_from_the_process_to_the_culprit(hang):
@@ -107,10 +107,10 @@ def test_a_program_that_works_is_not_called_hanging(hang):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give it up")
-def test_without_rights_it_is_told_and_works_all_the_same(victim_path, tmp_path):
+def test_without_rights_it_is_told_and_works_all_the_same(build, tmp_path):
     os.chmod(tmp_path, 0o755)
     user = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups"]
-    p = subprocess.Popen([*user, victim_path("hangs"), "lock_order"], stdout=subprocess.PIPE, text=True)
+    p = subprocess.Popen([*user, build("hangs"), "lock_order"], stdout=subprocess.PIPE, text=True)
     try:
         while p.stdout.readline() != "ready\n":
             assert p.poll() is None
