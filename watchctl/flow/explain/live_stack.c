@@ -1,0 +1,66 @@
+#include "watchctl/flow/explain/live_stack.h"
+
+#include <stdlib.h>
+
+#include "watchctl/base/cleanup.h"
+
+#define PAGE 4096u
+
+struct live_stack *live_stack_read(const struct look_process *p, const struct look_thread *t)
+{
+	uint64_t sp = t->regs.r[WREG_RSP];
+	struct live_stack *s;
+	size_t len = 0;
+
+	if (!t->has_regs || !sp || sp % 8)
+		return NULL;
+	s = malloc(sizeof(*s));
+	if (!s)
+		return NULL;
+	/* Page by page: the last one before the stack's end can be read, the one behind it cannot. */
+	while (len < sizeof(s->word)) {
+		size_t part = PAGE - (sp + len) % PAGE;
+
+		if (part > sizeof(s->word) - len)
+			part = sizeof(s->word) - len;
+		if (!memory_read(&p->mem, sp + len, (char *)s->word + len, part))
+			break;
+		len += part;
+	}
+	s->n = len / sizeof(*s->word);
+	return s;
+}
+
+void live_stack_free(struct live_stack *s)
+{
+	free(s);
+}
+
+size_t live_stack_find(const struct live_stack *s, size_t from, uint64_t value)
+{
+	while (from < s->n && s->word[from] != value)
+		from++;
+	return from < s->n ? from : s->n;
+}
+
+size_t live_stack_frame(const struct live_stack *s, const struct look_thread *t, unsigned int i)
+{
+	size_t at = 0;
+
+	for (unsigned int k = 1; k <= i; k++) {
+		size_t next = k < t->nframes ? live_stack_find(s, at, t->frame[k].ip) : s->n;
+
+		if (k == i || next == s->n)
+			return next;
+		at = next + 1;
+	}
+	return at;
+}
+
+bool live_stack_holds(const struct look_process *p, const struct look_thread *t, uint64_t value,
+		      unsigned int from_frame)
+{
+	scoped(live_stack_freep) struct live_stack *s = live_stack_read(p, t);
+
+	return s && live_stack_find(s, live_stack_frame(s, t, from_frame), value) < s->n;
+}
