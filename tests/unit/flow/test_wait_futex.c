@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "watchctl/flow/explain/call_target.h"
 #include "watchctl/flow/explain/wait_futex.h"
 #include "watchctl/target/proc/proc.h"
 
@@ -79,15 +80,6 @@ const char *look_function(const struct look_thread *t, unsigned int i)
 const char *look_module(const struct look_thread *t, unsigned int i)
 {
 	return t->frame[i].at->module;
-}
-
-struct wc_error *look_new(pid_t pid, unsigned int between_ms, struct look **ret)
-{
-	return NULL;
-}
-
-void look_free(struct look *l)
-{
 }
 
 /* ---- */
@@ -658,15 +650,44 @@ static void locks_have_their_names(void **state)
 	assert_has(l.w.what, "the mutex table_lock (0x");
 	pthread_mutex_unlock(&table_lock);
 	rtld = dlsym(RTLD_DEFAULT, "_rtld_global");
-	if (rtld) {
-		waits_in(&l, "dl_iterate_phdr", (char *)rtld + 2568, 2);
-		FRAMES(&l.thread[0], AT("pthread_mutex_lock", LIBC), AT("dl_iterate_phdr", LIBC),
-		       AT("_Unwind_Find_FDE", "libgcc_s.so.1"));
-		assert_has(ask(&l)->what, "the loader's lock (_dl_load_write_lock");
+	for (uint32_t *word = rtld; word && word < (uint32_t *)rtld + 1024; word += 2) {
+		/* Two recursive mutexes one behind the other. */
+		if (word[4] != PTHREAD_MUTEX_RECURSIVE_NP || word[14] != PTHREAD_MUTEX_RECURSIVE_NP)
+			continue;
+		assert_has(waits_in(&l, "pthread_mutex_lock", word, 2)->what,
+			   "the loader's lock (dlopen, dlclose)");
+		assert_has(waits_in(&l, "pthread_mutex_lock", word + 10, 2)->what, "(_dl_load_write_lock");
+		break;
 	}
 	module_list_deinit(&l.p.modules);
 	symbolizer_free(s);
 	wait_deinit(&l.w);
+}
+
+/* Bytes of code, in front of each return address. */
+static void call_goes_to_a_function_through_the_plt(void **state)
+{
+	static struct {
+		uint8_t call[6], indirect[6], plt[16], plt_with_bnd[16], other[6];
+		uint64_t got;
+	} __attribute__((packed)) code = {
+		.call = { 0x90, 0xe8, 6, 0, 0, 0 },
+		.indirect = { 0xff, 0x15, 38, 0, 0, 0 },
+		.plt = { 0xff, 0x25, 32, 0, 0, 0 },
+		.plt_with_bnd = { 0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 11, 0, 0, 0 },
+		.other = { 0xff, 0xd0, 0x90, 0x90, 0x90, 0x90 },
+		.got = 0x7f0012345678,
+	};
+	const struct memory_view mem = { read_own, NULL };
+
+	assert_int_equal(call_target(&mem, (uintptr_t)code.call + 6), code.got);
+	assert_int_equal(call_target(&mem, (uintptr_t)code.indirect + 6), code.got);
+	code.call[2] = 22;
+	assert_int_equal(call_target(&mem, (uintptr_t)code.call + 6), code.got);
+	code.call[2] = 38; /* no PLT entry */
+	assert_int_equal(call_target(&mem, (uintptr_t)code.call + 6), (uintptr_t)code.other);
+	assert_int_equal(call_target(&mem, (uintptr_t)code.other + 6), 0);
+	assert_int_equal(call_target(&mem, 16), 0);
 }
 
 static void python_lock_is_held_by_the_one_other_in_python(void **state)
@@ -762,6 +783,7 @@ int main(void)
 		cmocka_unit_test(malloc_in_a_handler_waits_for_itself),
 		cmocka_unit_test(stream_names_the_thread_that_locked_it),
 		cmocka_unit_test(locks_have_their_names),
+		cmocka_unit_test(call_goes_to_a_function_through_the_plt),
 		cmocka_unit_test(python_lock_is_held_by_the_one_other_in_python),
 		cmocka_unit_test(static_variable_that_needs_itself),
 		cmocka_unit_test(barrier_counts_who_is_there),

@@ -6,6 +6,7 @@
 #include "watchctl/flow/explain/futex_owner.h"
 #include "watchctl/flow/explain/live_stack.h"
 
+#define SAVED_REGISTERS 6u /* rbx, rbp, r12 to r15 */
 #define PYTHON_FRAMES \
 	8u /* outside the C library, between it and the code that asks for the interpreter lock */
 
@@ -37,14 +38,35 @@ static bool other_waits_to_write(struct futex_call *f, uint64_t base, uint64_t l
 	return false;
 }
 
+/*
+ * The frame of the caller may hold the argument of this call. At its outer end are the registers that it saved: those are
+ * the functions' further out, but without optimisation a local variable lies there.
+ */
+static const char *why_itself(struct futex_call *f, uint64_t base)
+{
+	scoped(live_stack_freep) struct live_stack *s = live_stack_read(f->p, f->t);
+	size_t inner = s ? live_stack_frame(s, f->t, f->site.end) : 0;
+	size_t outer = s ? live_stack_frame(s, f->t, f->site.end + 1) : 0;
+	size_t saved = outer > inner + SAVED_REGISTERS ? outer - SAVED_REGISTERS : inner;
+
+	if (!s || outer == s->n)
+		return NULL;
+	if (live_stack_find(s, outer, base) < s->n)
+		return "its stack outside this call holds the lock's address, too";
+	if (!f->ret->n && live_stack_find(s, saved, base) < s->n)
+		return "its caller saved the lock's address, and no other thread's stack holds it";
+	return NULL;
+}
+
 void futex_guess_itself_reads(struct futex_call *f, uint64_t base, uint64_t len)
 {
+	const char *why;
+
 	if (f->site.role == FUTEX_RDLOCK && !other_waits_to_write(f, base, len))
 		return;
-	/* The caller's own frame may hold the argument of this call. */
-	if (live_stack_holds(f->p, f->t, base, f->site.end + 1))
-		wait_add(f->ret, f->p->pid, f->t->tid, true,
-			 "its stack outside this call holds the lock's address, too");
+	why = why_itself(f, base);
+	if (why)
+		wait_add(f->ret, f->p->pid, f->t->tid, true, why);
 }
 
 /* Frames @i of @a and @j of @b are of one function. */
@@ -120,15 +142,20 @@ size_t futex_guess_in_malloc(struct futex_call *f)
 	return n;
 }
 
-bool futex_waits_for_python(const struct look_thread *t, const struct futex_site *site)
+bool futex_waits_for_python(const struct look_process *p, const struct look_thread *t,
+			    const struct futex_site *site)
 {
 	static const char *const parts[] = {
 		"take_gil",	      "PyEval_RestoreThread", "PyEval_AcquireThread",
 		"PyEval_AcquireLock", "PyGILState_Ensure",    NULL
 	};
-	unsigned int end = site->end + PYTHON_FRAMES < t->nframes ? site->end + PYTHON_FRAMES : t->nframes;
+	char name[64];
 
-	return futex_frame_find(t, site->end, end, parts) < end;
+	if (futex_frame_find(t, site->end, site->end + PYTHON_FRAMES, parts) < t->nframes)
+		return true;
+	return site->role == FUTEX_CONDITION && t->arg[3] && p->symbolizer &&
+	       symbolizer_data_name(p->symbolizer, t->arg[0], name, sizeof(name)) &&
+	       !strncmp(name, "_PyRuntime", strlen("_PyRuntime"));
 }
 
 static bool runs_python(struct futex_call *f, struct look_thread *q)
@@ -139,7 +166,7 @@ static bool runs_python(struct futex_call *f, struct look_thread *q)
 	if (q == f->t)
 		return false;
 	futex_site_find(f->l, f->p, q, &site);
-	return !(q->in_syscall && futex_waits_for_python(q, &site)) &&
+	return !(q->in_syscall && futex_waits_for_python(f->p, q, &site)) &&
 	       futex_frame_find(q, 0, q->nframes, parts) < q->nframes;
 }
 

@@ -25,8 +25,12 @@ size_t futex_guess_in_malloc(struct futex_call *f);
 /* The one thread that runs Python code and does not wait for the interpreter lock, if there is exactly one. */
 void futex_guess_python(struct futex_call *f);
 
-/* The wait is in Python's own code for its interpreter lock. */
-bool futex_waits_for_python(const struct look_thread *t, const struct futex_site *site);
+/*
+ * @t waits for Python's interpreter lock: in Python's functions for it or, where they have no names, with a time limit at
+ * a condition variable in _PyRuntime.
+ */
+bool futex_waits_for_python(const struct look_process *p, const struct look_thread *t,
+			    const struct futex_site *site);
 
 /*
  * @f waits in pthread_cond_wait(): *cond and *mutex are its arguments, by what it keeps on its stack. False: not

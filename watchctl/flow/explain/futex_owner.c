@@ -13,7 +13,6 @@
 #include "watchctl/target/proc/proc.h"
 
 #define KIND_TYPE 3u
-#define KIND_RECURSIVE 1u
 #define KIND_ERRORCHECK 2u
 #define KIND_PI 32u
 #define KIND_KNOWN (KIND_TYPE | GLIBC_MUTEX_ROBUST | KIND_PI | GLIBC_MUTEX_PROTECT | 128u | 256u | 512u)
@@ -203,7 +202,7 @@ static void say_glibc(struct futex_call *f, const struct glibc_mutex *m)
 		say_free(f);
 	} else if (!tid) {
 		futex_evidence(f, "its owner word is 0: it is just being locked or unlocked");
-	} else if (!is_word_tid(m) && (type == KIND_RECURSIVE || type == KIND_ERRORCHECK) &&
+	} else if (!is_word_tid(m) && (type == GLIBC_MUTEX_RECURSIVE || type == KIND_ERRORCHECK) &&
 		   look_thread_inside(f->p, (pid_t)tid) == f->t) {
 		futex_evidence(f, "it has just got it");
 	} else {

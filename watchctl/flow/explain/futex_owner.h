@@ -12,7 +12,9 @@ struct glibc_mutex {
 	uint32_t lock, count, owner, nusers, kind;
 };
 
+#define GLIBC_MUTEX_SIZE 40u
 /* Of kind. */
+#define GLIBC_MUTEX_RECURSIVE 1u
 #define GLIBC_MUTEX_ROBUST 16u
 #define GLIBC_MUTEX_PROTECT 64u
 

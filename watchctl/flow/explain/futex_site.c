@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "watchctl/flow/explain/call_target.h"
+
 #define STATIC_FRAMES 12u /* of a program without libc.so, that are looked at for names of the C library's */
 
 struct role_name {
@@ -166,7 +168,7 @@ unsigned int futex_frame_find(const struct look_thread *t, unsigned int from, un
 		for (const char *const *part = parts; *part; part++)
 			if (futex_frame_names(t, i, *part))
 				return i;
-	return end;
+	return t->nframes;
 }
 
 unsigned int futex_signal_frame(const struct look_thread *t)
@@ -223,6 +225,24 @@ static bool is_musl(const char *module)
 	return module && (starts(module, "ld-musl") || starts(module, "libc.musl"));
 }
 
+/* The function of the C library that was called from outside may have jumped on to one without a name. */
+static void name_by_call(const struct look_process *p, const struct look_thread *t, struct futex_site *ret)
+{
+	const struct location *at;
+	uint64_t target;
+	const char *name;
+
+	if (!ret->end || ret->end >= t->nframes || t->frame[ret->end].signal || !p->symbolizer)
+		return;
+	target = call_target(&p->mem, t->frame[ret->end].ip);
+	at = target ? symbolizer_lookup(p->symbolizer, target) : NULL;
+	name = at ? at->frame[at->nframes - 1].function : NULL;
+	if (name && role_of_name(name) != FUTEX_INTERNAL) {
+		ret->role = role_of_name(name);
+		ret->function = name + strspn(name, "_");
+	}
+}
+
 void futex_site_find(struct look *l, struct look_process *p, struct look_thread *t, struct futex_site *ret)
 {
 	bool dynamic = has_c_library(p);
@@ -243,7 +263,9 @@ void futex_site_find(struct look *l, struct look_process *p, struct look_thread 
 		else if (function && strcmp(function, "syscall"))
 			ret->function = function + strspn(function, "_");
 	}
-	name = look_function(t, 0);
+	if (ret->role == FUTEX_INTERNAL && !ret->function)
+		name_by_call(p, t, ret);
+	name = t->nframes ? look_function(t, 0) : NULL;
 	if (ret->role == FUTEX_INTERNAL && ret->end == 1 && name && !strcmp(name, "syscall"))
 		ret->role = FUTEX_FOREIGN;
 }

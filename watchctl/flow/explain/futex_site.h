@@ -55,7 +55,7 @@ bool futex_frame_has_role(const struct look_thread *t, unsigned int i, enum fute
 /* The name of a function of frame @i contains @part. Copes with frames past the end. */
 bool futex_frame_names(const struct look_thread *t, unsigned int i, const char *part);
 
-/* The first frame from @from on, before @end, whose name contains one of @parts, which end with NULL; @end: none. */
+/* The first frame from @from on, before @end, whose name contains one of @parts, which end with NULL; nframes: none. */
 unsigned int futex_frame_find(const struct look_thread *t, unsigned int from, unsigned int end,
 			      const char *const *parts);
 

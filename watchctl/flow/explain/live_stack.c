@@ -12,7 +12,7 @@ struct live_stack *live_stack_read(const struct look_process *p, const struct lo
 	struct live_stack *s;
 	size_t len = 0;
 
-	if (!t->has_regs || !sp || sp % 8)
+	if (!sp || sp % 8)
 		return NULL;
 	s = malloc(sizeof(*s));
 	if (!s)

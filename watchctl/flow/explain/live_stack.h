@@ -18,7 +18,7 @@ struct live_stack {
 	uint64_t word[LIVE_STACK_WORDS];
 };
 
-/* NULL: its registers are not known, the memory cannot be read, or there is no memory for it. */
+/* NULL: its stack pointer is not known (0), the memory cannot be read, or there is no memory for it. */
 struct live_stack *live_stack_read(const struct look_process *p, const struct look_thread *t);
 void live_stack_free(struct live_stack *s); /* accepts NULL */
 

@@ -24,7 +24,6 @@
 #define RWLOCK_WRITE_PHASE 1u
 #define GLIBC_THREAD_SELF 0x10u /* tcbhead_t.self of struct pthread */
 #define GLIBC_THREAD_TID 0x2d0u /* struct pthread.tid: behind the 704 bytes of its header, and a list */
-#define LOADER_FRAMES 24u	/* that are looked at for what the loader was asked for */
 #define FOREIGN_FRAMES 5u
 
 /* ---- What the kernel knows. ---- */
@@ -110,23 +109,31 @@ static bool say_pi(struct futex_call *f)
 
 /* ---- Locks of the C library's. ---- */
 
-/* The address is in _rtld_global: which lock of the loader's it is says the function that wants it. */
+/*
+ * The loader has up to three recursive mutexes in _rtld_global, one behind the other: _dl_load_lock, _dl_load_write_lock,
+ * _dl_load_tls_lock (since glibc 2.35). Which one it is: as many as lie before it.
+ */
+static unsigned int loader_locks_before(struct futex_call *f)
+{
+	struct glibc_mutex m;
+	unsigned int n = 0;
+
+	while (n < 2 && glibc_mutex_read(&f->p->mem, f->uaddr - (n + 1) * GLIBC_MUTEX_SIZE, &m) &&
+	       m.kind == GLIBC_MUTEX_RECURSIVE)
+		n++;
+	return n;
+}
+
 static bool say_loader(struct futex_call *f)
 {
-	static const char *const phdr[] = { "dl_iterate_phdr", "_Unwind_Find_FDE", "_dl_find_object", NULL };
-	static const char *const tls[] = { "tls_get_addr", "_dl_tls", "_dl_allocate_tls", NULL };
-	unsigned int end = f->t->nframes < LOADER_FRAMES ? f->t->nframes : LOADER_FRAMES;
-	const char *lock = "(dlopen, dlclose)";
+	static const char *const locks[] = { "(dlopen, dlclose)",
+					     "(_dl_load_write_lock: dl_iterate_phdr, exceptions)", "(TLS)" };
 	char name[128];
 
 	if (!f->p->symbolizer || !symbolizer_data_name(f->p->symbolizer, f->uaddr, name, sizeof(name)) ||
 	    strncmp(name, "_rtld_global", strlen("_rtld_global")) != 0)
 		return false;
-	if (futex_frame_find(f->t, 0, end, phdr) < end)
-		lock = "(_dl_load_write_lock: dl_iterate_phdr, exceptions)";
-	else if (futex_frame_find(f->t, 0, end, tls) < end)
-		lock = "(TLS)";
-	snprintf(f->ret->what, sizeof(f->ret->what), "the loader's lock %s", lock);
+	snprintf(f->ret->what, sizeof(f->ret->what), "the loader's lock %s", locks[loader_locks_before(f)]);
 	return true;
 }
 
@@ -172,10 +179,11 @@ static void guess_mutex_holder(struct futex_call *f, uint64_t mutex)
 
 static bool say_python(struct futex_call *f)
 {
-	if (!futex_waits_for_python(f->t, &f->site))
+	if (!futex_waits_for_python(f->p, f->t, &f->site))
 		return false;
 	f->ret->kind = WAIT_LOCK;
-	f->ret->has_limit = false; /* it asks again every few milliseconds, until it has it */
+	f->ret->object = f->uaddr & ~7ull; /* one of two words of its condition variable */
+	f->ret->has_limit = false;	   /* it asks again every few milliseconds, until it has it */
 	snprintf(f->ret->what, sizeof(f->ret->what), "Python's global interpreter lock");
 	futex_evidence(f, "the wait is in Python's code for it, which does not say who holds it");
 	futex_guess_python(f);
@@ -196,7 +204,8 @@ static void say_condition(struct futex_call *f)
 	f->ret->kind = WAIT_CONDITION;
 	if (!f->site.musl && futex_guess_condition(f, &cond, &mutex))
 		guess_mutex_holder(f, mutex);
-	f->ret->object = cond;
+	/* Waiters sleep at one of two words, by turns. */
+	f->ret->object = cond == f->uaddr && !f->site.musl ? cond & ~7ull : cond;
 	futex_what(f, "the condition variable", cond);
 	futex_evidence(f, "whoever signals it; it has no owner");
 }
@@ -242,10 +251,15 @@ static void say_rwlock(struct futex_call *f)
 
 static void say_semaphore(struct futex_call *f)
 {
+	static const char *const python[] = { "PyThread_acquire_lock", NULL };
+
 	if (say_python(f))
 		return;
 	f->ret->kind = WAIT_CONDITION;
-	futex_what(f, "the semaphore", f->uaddr);
+	if (futex_frame_find(f->t, f->site.end, f->site.end + 2, python) < f->t->nframes)
+		futex_what(f, "a Python lock (threading.Lock and the like)", f->uaddr);
+	else
+		futex_what(f, "the semaphore", f->uaddr);
 	futex_evidence(f, "whoever posts it; it has no owner");
 }
 
@@ -371,12 +385,14 @@ static void say_internal(struct futex_call *f)
 {
 	if (is_robust_or_protected(f)) {
 		say_mutex(f);
-		return;
+	} else if (!f->site.function) {
+		futex_what(f, "a futex of the C library's", f->uaddr);
+		futex_evidence(f, "the wait is in a function of the C library without a name");
+	} else {
+		f->ret->kind = WAIT_LOCK;
+		futex_what(f, "a lock of the C library's", f->uaddr);
+		futex_evidence(f, "the wait is in %s; the lock does not store its owner", f->site.function);
 	}
-	f->ret->kind = WAIT_LOCK;
-	futex_what(f, "a lock of the C library's", f->uaddr);
-	futex_evidence(f, "the wait is in %s; the lock does not store its owner",
-		       f->site.function ? f->site.function : "a function of the C library without a name");
 }
 
 /* ---- Code that calls futex(2) by itself. ---- */
@@ -388,7 +404,7 @@ struct foreign {
 };
 
 static const struct foreign foreign[] = {
-	{ "__cxa_guard_acquire", WAIT_LOCK, "the end of the initialiser of a static variable, guard" },
+	{ "__cxa_guard_acquire", WAIT_LOCK, "the end of a static variable's initialiser:" },
 	{ "Condvar", WAIT_CONDITION, "the condition variable (Rust)" },
 	{ "Parker", WAIT_CONDITION, "being unparked (Rust), at" },
 	{ "thread::park", WAIT_CONDITION, "being unparked (Rust), at" },
@@ -409,18 +425,20 @@ static const struct foreign foreign[] = {
 	{ "runtime.lock", WAIT_LOCK, "a lock of the Go runtime's" },
 };
 
-static const struct foreign *find_foreign(const struct look_thread *t, unsigned int from)
+static const struct foreign *find_foreign(const struct look_thread *t, unsigned int from, unsigned int *frame)
 {
-	for (unsigned int i = from; i < t->nframes && i < from + FOREIGN_FRAMES; i++)
+	for (*frame = from; *frame < t->nframes && *frame < from + FOREIGN_FRAMES; ++*frame)
 		for (size_t k = 0; k < sizeof(foreign) / sizeof(*foreign); k++)
-			if (futex_frame_names(t, i, foreign[k].part))
+			if (futex_frame_names(t, *frame, foreign[k].part))
 				return &foreign[k];
 	return NULL;
 }
 
 static void say_foreign(struct futex_call *f)
 {
-	const struct foreign *known = find_foreign(f->t, f->site.end);
+	unsigned int frame;
+	const struct foreign *known = find_foreign(f->t, f->site.end, &frame);
+	const char *function = known ? look_function(f->t, frame) : NULL;
 
 	if (!known) {
 		futex_what(f, "the futex", f->uaddr);
@@ -432,9 +450,13 @@ static void say_foreign(struct futex_call *f)
 	if (known == foreign) {
 		futex_evidence(f, "it is in progress; who runs it is not stored");
 		futex_guess_initialiser(f, f->uaddr);
-	} else {
-		futex_evidence(f, "the wait is in %s..., whose words do not say who ends it", known->part);
+		return;
 	}
+	futex_evidence(f, "the wait is in %.120s, and its word does not say who ends it",
+		       function ? function : known->part);
+	/* A guard on the holder's stack refers to the lock. */
+	if (known->kind == WAIT_LOCK)
+		futex_guess_by_address(f, f->uaddr, 4);
 }
 
 /* ---- */
