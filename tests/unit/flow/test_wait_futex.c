@@ -592,6 +592,23 @@ static void musl_names_owners_of_types_that_store_one(void **state)
 	wait_deinit(&l.w);
 }
 
+static void musl_joins_by_the_words_of_the_thread(void **state)
+{
+	uint64_t thread[8] = { (uintptr_t)thread, [6] = OTHER, [7] = 2 };
+	struct look l;
+
+	begin(&l);
+	add(&l, OTHER);
+	in_futex(&l.thread[0], &thread[7], FUTEX_WAIT_PRIVATE_OP, 2);
+	FRAMES(&l.thread[0], AT("pthread_join", "ld-musl-x86_64.so.1"), AT("main", "program"));
+	assert_int_equal(ask(&l)->kind, WAIT_THREAD);
+	assert_int_equal(l.w.n, 1);
+	assert_int_equal(l.w.whom[0].tid, OTHER);
+	thread[0] = 0;
+	assert_int_equal(ask(&l)->n, 0);
+	wait_deinit(&l.w);
+}
+
 static void malloc_in_a_handler_waits_for_itself(void **state)
 {
 	uint32_t arena = 2;
@@ -780,6 +797,7 @@ int main(void)
 		cmocka_unit_test(condition_locks_its_mutex_again),
 		cmocka_unit_test(join_is_the_kernels_word),
 		cmocka_unit_test(musl_names_owners_of_types_that_store_one),
+		cmocka_unit_test(musl_joins_by_the_words_of_the_thread),
 		cmocka_unit_test(malloc_in_a_handler_waits_for_itself),
 		cmocka_unit_test(stream_names_the_thread_that_locked_it),
 		cmocka_unit_test(locks_have_their_names),

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/flow/explain/futex_owner.h"
 #include "watchctl/flow/explain/live_stack.h"
 

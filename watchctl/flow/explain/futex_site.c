@@ -11,9 +11,14 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "watchctl/base/cleanup.h"
+#include "watchctl/code/elf/module.h"
+#include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/flow/explain/call_target.h"
+#include "watchctl/flow/explain/live_stack.h"
 
-#define STATIC_FRAMES 12u /* of a program without libc.so, that are looked at for names of the C library's */
+#define SEARCHED_WORDS 64u /* of the stack, for a return address */
+#define STATIC_FRAMES 12u  /* of a program without libc.so, that are looked at for names of the C library's */
 
 struct role_name {
 	enum futex_role role;
@@ -45,7 +50,7 @@ static const struct role_name role_names[] = {
 	  "arena_get_retry ptmalloc_init malloc_trim mallinfo mallinfo2 malloc_stats malloc_info mallopt "
 	  "mid_memalign malloc_usable_size tcache_malloc malloc_arena_thread_freeres" },
 	{ FUTEX_STDIO,
-	  "flockfile IO_flockfile fwrite fread puts fputs putc putchar putc_unlocked fputc getc getchar fgetc fgets "
+	  "flockfile lockfile IO_flockfile fwrite fread puts fputs putc putchar putc_unlocked fputc getc getchar fgetc fgets "
 	  "getline getdelim ungetc fflush fseek fseeko ftell ftello rewind fgetpos fsetpos setvbuf setbuf fclose "
 	  "printf fprintf vprintf vfprintf vfprintf_internal dprintf vdprintf printf_chk fprintf_chk vprintf_chk "
 	  "vfprintf_chk scanf fscanf vscanf vfscanf isoc99_scanf isoc99_fscanf isoc99_vfscanf perror fputws fputwc "
@@ -220,27 +225,56 @@ static bool is_inside(const struct look_thread *t, unsigned int i, bool dynamic)
 	return is_c_library(look_module(t, i)) || (!dynamic && is_static_part(t, i));
 }
 
-static bool is_musl(const char *module)
+/* By its module or, in a program that is linked statically, by functions that only musl has. */
+static bool is_musl(const struct look_thread *t, unsigned int i)
 {
-	return module && (starts(module, "ld-musl") || starts(module, "libc.musl"));
+	const char *module = look_module(t, i), *name = look_function(t, i);
+
+	return (module && (starts(module, "ld-musl") || starts(module, "libc.musl") ||
+			   strcmp(module, "libc.so") == 0)) ||
+	       (name &&
+		(starts(name, "__timedwait") || starts(name, "__syscall_cp") || starts(name, "__lockfile")));
 }
 
-/* The function of the C library that was called from outside may have jumped on to one without a name. */
-static void name_by_call(const struct look_process *p, const struct look_thread *t, struct futex_site *ret)
+/* The call before @return_address goes to a function with a role. */
+static bool name_by_call(const struct look_process *p, uint64_t return_address, struct futex_site *ret)
 {
-	const struct location *at;
-	uint64_t target;
-	const char *name;
+	uint64_t target = call_target(&p->mem, return_address);
+	const struct location *at = target ? symbolizer_lookup(p->symbolizer, target) : NULL;
+	const char *name = at ? at->frame[at->nframes - 1].function : NULL;
 
-	if (!ret->end || ret->end >= t->nframes || t->frame[ret->end].signal || !p->symbolizer)
+	if (!name || role_of_name(name) == FUTEX_INTERNAL)
+		return false;
+	ret->role = role_of_name(name);
+	ret->function = name + strspn(name, "_");
+	return true;
+}
+
+/* musl has no unwind tables, so that walks end in it: the innermost return address behind a call that tells. */
+static void name_by_stack(const struct look_process *p, const struct look_thread *t, struct futex_site *ret)
+{
+	scoped(live_stack_freep) struct live_stack *s = live_stack_read(p, t);
+
+	for (size_t i = 0; s && i < s->n && i < SEARCHED_WORDS; i++)
+		if (module_find(&p->modules, s->word[i]) && name_by_call(p, s->word[i], ret)) {
+			ret->by_stack = true;
+			return;
+		}
+}
+
+/*
+ * The function of the C library that was called from outside may have jumped on to one without a name, or the walk has not
+ * come that far.
+ */
+static void name_without_frames(const struct look_process *p, const struct look_thread *t,
+				struct futex_site *ret)
+{
+	if (!p->symbolizer || !ret->end)
 		return;
-	target = call_target(&p->mem, t->frame[ret->end].ip);
-	at = target ? symbolizer_lookup(p->symbolizer, target) : NULL;
-	name = at ? at->frame[at->nframes - 1].function : NULL;
-	if (name && role_of_name(name) != FUTEX_INTERNAL) {
-		ret->role = role_of_name(name);
-		ret->function = name + strspn(name, "_");
-	}
+	if (ret->end >= t->nframes)
+		name_by_stack(p, t, ret);
+	else if (!ret->function && !t->frame[ret->end].signal)
+		name_by_call(p, t->frame[ret->end].ip, ret);
 }
 
 void futex_site_find(struct look *l, struct look_process *p, struct look_thread *t, struct futex_site *ret)
@@ -253,20 +287,20 @@ void futex_site_find(struct look *l, struct look_process *p, struct look_thread 
 	for (; ret->end < t->nframes && is_inside(t, ret->end, dynamic); ret->end++) {
 		const char *function = look_function(t, ret->end);
 
-		if (is_musl(look_module(t, ret->end)))
+		if (is_musl(t, ret->end))
 			ret->musl = true;
 		if (ret->role > FUTEX_INTERNAL)
 			continue;
 		ret->role = frame_role(t, ret->end, &name);
 		if (ret->role > FUTEX_INTERNAL)
 			ret->function = name;
-		else if (function && strcmp(function, "syscall"))
+		else if (function && strcmp(function, "syscall") != 0)
 			ret->function = function + strspn(function, "_");
 	}
-	if (ret->role == FUTEX_INTERNAL && !ret->function)
-		name_by_call(p, t, ret);
+	if (ret->role == FUTEX_INTERNAL)
+		name_without_frames(p, t, ret);
 	name = t->nframes ? look_function(t, 0) : NULL;
-	if (ret->role == FUTEX_INTERNAL && ret->end == 1 && name && !strcmp(name, "syscall"))
+	if (ret->role == FUTEX_INTERNAL && ret->end == 1 && name && strcmp(name, "syscall") == 0)
 		ret->role = FUTEX_FOREIGN;
 }
 

@@ -30,6 +30,7 @@ enum futex_role {
 struct futex_site {
 	enum futex_role role;
 	bool musl;
+	bool by_stack;	      /* the function by a return address on the stack, as the walk ended before it */
 	const char *function; /* without underscores in front ("pthread_mutex_lock"); NULL: none has a name */
 	unsigned int end;     /* the first frame outside the C library; nframes: there is none */
 };

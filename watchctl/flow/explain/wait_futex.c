@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/flow/explain/futex_guess.h"
 #include "watchctl/flow/explain/futex_owner.h"
 #include "watchctl/flow/explain/futex_site.h"
@@ -24,6 +25,8 @@
 #define RWLOCK_WRITE_PHASE 1u
 #define GLIBC_THREAD_SELF 0x10u /* tcbhead_t.self of struct pthread */
 #define GLIBC_THREAD_TID 0x2d0u /* struct pthread.tid: behind the 704 bytes of its header, and a list */
+#define MUSL_THREAD_TID 0x30u	/* of struct pthread, whose first word points to itself */
+#define MUSL_DETACH_STATE 0x38u
 #define FOREIGN_FRAMES 5u
 
 /* ---- What the kernel knows. ---- */
@@ -43,6 +46,18 @@ static struct look_thread *thread_that_clears(struct futex_call *f)
 		found = q;
 	}
 	return found;
+}
+
+/* The thread whose number is the value that is waited for, in glibc; musl waits at detach_state, 8 bytes behind tid. */
+static struct look_thread *joined_thread(struct futex_call *f)
+{
+	uint64_t thread = f->uaddr - MUSL_DETACH_STATE, self;
+	uint32_t tid = f->val;
+
+	if (f->site.musl && (!memory_read(&f->p->mem, thread, &self, sizeof(self)) || self != thread ||
+			     !memory_read(&f->p->mem, thread + MUSL_THREAD_TID, &tid, sizeof(tid))))
+		return NULL;
+	return look_thread_inside(f->p, (pid_t)tid);
 }
 
 static void say_thread(struct futex_call *f, const struct look_thread *q)
@@ -65,7 +80,7 @@ static bool say_join(struct futex_call *f)
 	}
 	if (f->site.role != FUTEX_JOIN)
 		return false;
-	q = look_thread_inside(f->p, (pid_t)f->val);
+	q = joined_thread(f);
 	if (!q || q == f->t) {
 		f->ret->kind = WAIT_THREAD;
 		snprintf(f->ret->what, sizeof(f->ret->what), "the end of another thread");
@@ -73,7 +88,7 @@ static bool say_join(struct futex_call *f)
 		return true;
 	}
 	say_thread(f, q);
-	futex_evidence(f, "the wait is in %s, for a word that is %u", f->site.function, f->val);
+	futex_evidence(f, "the wait is in %s, at a word of that thread's", f->site.function);
 	wait_add(f->ret, f->p->pid, q->tid, false, "it is joined");
 	return true;
 }
@@ -338,6 +353,23 @@ static struct look_thread *thread_of_self(struct futex_call *f, uint64_t self)
 	return look_thread_inside(f->p, (pid_t)tid);
 }
 
+/* musl's FILE has the number of the thread in the futex. */
+static struct look_thread *thread_in_word(struct futex_call *f)
+{
+	uint32_t word;
+
+	if (!memory_read(&f->p->mem, f->uaddr, &word, sizeof(word)) || !(word & FUTEX_TID_MASK))
+		return NULL;
+	return look_thread_inside(f->p, (pid_t)(word & FUTEX_TID_MASK));
+}
+
+static void say_stream_holder(struct futex_call *f, const struct look_thread *q, const char *owner)
+{
+	f->ret->ender = ENDER_THREADS;
+	wait_add(f->ret, f->p->pid, q->tid, false, "the lock's words name it");
+	futex_evidence(f, "its owner is %sthread %d, and the wait is in %s", owner, q->tid, f->site.function);
+}
+
 /* _IO_lock_t { int lock; int cnt; void *owner; }, recursive. */
 static void say_stdio(struct futex_call *f)
 {
@@ -349,20 +381,18 @@ static void say_stdio(struct futex_call *f)
 
 	f->ret->kind = WAIT_LOCK;
 	futex_what(f, "the lock of a stdio stream", f->uaddr);
-	if (!f->site.musl && memory_read(&f->p->mem, f->uaddr, &word, sizeof(word)) && word.cnt > 0)
+	if (f->site.musl)
+		q = thread_in_word(f);
+	else if (memory_read(&f->p->mem, f->uaddr, &word, sizeof(word)) && word.cnt > 0)
 		q = thread_of_self(f, word.owner);
-	if (!q || q == f->t) {
+	if (!q || q == f->t)
 		futex_evidence(f, "the wait is in %s; who holds it could not be read", f->site.function);
-		return;
-	}
-	if (!memory_read(&f->p->mem, f->uaddr, &again, sizeof(again)) || again.owner != word.owner) {
+	else if (f->site.musl)
+		say_stream_holder(f, q, "");
+	else if (!memory_read(&f->p->mem, f->uaddr, &again, sizeof(again)) || again.owner != word.owner)
 		futex_evidence(f, "it changes hands while it is looked at");
-		return;
-	}
-	f->ret->ender = ENDER_THREADS;
-	wait_add(f->ret, f->p->pid, q->tid, false, "the lock's owner is its pthread_self()");
-	futex_evidence(f, "its owner is the pthread_self() of thread %d, and the wait is in %s", q->tid,
-		       f->site.function);
+	else
+		say_stream_holder(f, q, "the pthread_self() of ");
 }
 
 /*
@@ -509,4 +539,6 @@ void wait_futex(struct look *l, struct look_process *p, struct look_thread *t, s
 		say_waitv(&f);
 	else if (!say_pi(&f) && !say_join(&f))
 		say_by_role(&f);
+	if (f.site.by_stack)
+		futex_evidence(&f, " (by a return address on its stack, which cannot be walked)");
 }
