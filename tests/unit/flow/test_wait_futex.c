@@ -390,6 +390,9 @@ static void wakeup_of_a_free_lock_may_be_stuck_in_a_handler(void **state)
 
 	begin(&l);
 	assert_int_equal(waits_in(&l, "pthread_mutex_lock", &m, 2)->ender, ENDER_NOBODY);
+	l.thread[0].t.ran_ns = 1;
+	assert_int_equal(ask(&l)->ender, ENDER_UNKNOWN);
+	l.thread[0].t.ran_ns = 0;
 	FRAMES(add(&l, OTHER), AT("read", LIBC), AT("on_term", "program"), AT(NULL, LIBC, .signal = true),
 	       AT(NULL, LIBC), AT("pthread_mutex_lock", LIBC), AT("work", "program"));
 	assert_int_equal(ask(&l)->n, 1);

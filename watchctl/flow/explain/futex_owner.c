@@ -118,13 +118,16 @@ static void say_stranger(struct futex_call *f, uint64_t lock, uint32_t tid)
 		ours && proc_status_read((pid_t)tid, (pid_t)tid, &other) ? &other : NULL;
 	struct proc_map map;
 	bool mapped = proc_map_at(f->p->pid, lock, &map);
+	/* A child of vfork(), or of clone() with CLONE_VM, has the same locks. */
+	bool shared = (mapped && map.shared) ||
+		      (s && s->tgid && proc_shares_memory(f->p->pid, s->tgid) == PROC_SHARED);
 
 	if (!mapped) {
 		futex_evidence(
 			f,
 			"its owner word is %u, no thread of this process, and its memory cannot be looked at",
 			tid);
-	} else if (!map.shared) {
+	} else if (!shared) {
 		if (!say_copied(f, tid, s))
 			say_ended(f, tid);
 	} else if (!ours) {
@@ -142,7 +145,9 @@ static void say_owner(struct futex_call *f, uint64_t lock, const char *word, uin
 {
 	struct look_thread *holder = look_thread_inside(f->p, (pid_t)tid);
 
-	if (holder == f->t) {
+	if (tid > TID_MOST) {
+		futex_evidence(f, "its %s is %u, which is no thread's number", word, tid);
+	} else if (holder == f->t) {
 		say_itself(f);
 	} else if (holder && has_ended(holder)) {
 		say_ended(f, tid);
@@ -170,6 +175,10 @@ static bool is_stuck_in_handler(struct futex_call *f, struct look_thread *q)
 
 static void say_free(struct futex_call *f)
 {
+	if (f->t->ran_ns) {
+		futex_evidence(f, "the lock is free, and the thread ran a moment ago: it is about to get it");
+		return;
+	}
 	for (size_t i = 0; i < f->p->nthreads; i++) {
 		struct look_thread *q = f->p->thread[i];
 
@@ -231,7 +240,7 @@ void futex_owner_glibc(struct futex_call *f)
 		}
 		say_glibc(f, &before);
 		if (glibc_mutex_read(&f->p->mem, f->uaddr, &after) &&
-		    glibc_mutex_owner(&after) == glibc_mutex_owner(&before))
+		    glibc_mutex_owner(&after) == glibc_mutex_owner(&before) && !after.lock == !before.lock)
 			return;
 	}
 	forget_answer(f);

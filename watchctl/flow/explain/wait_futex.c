@@ -117,7 +117,7 @@ static bool say_pi(struct futex_call *f)
 	}
 	if (f->cmd != FUTEX_LOCK_PI && f->cmd != FUTEX_LOCK_PI2)
 		return false;
-	futex_what(f, "the mutex", f->uaddr);
+	futex_what(f, "the mutex", f->site.musl ? f->uaddr - 4 : f->uaddr);
 	futex_owner_pi(f, f->uaddr);
 	return true;
 }
