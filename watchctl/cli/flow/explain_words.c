@@ -148,7 +148,7 @@ static void does(const struct explained *x, char *buf, size_t cap)
 		snprintf(buf, cap, "is stopped%s%s: %s", where, since, x->wait.evidence);
 		break;
 	case WAIT_TIME:
-		snprintf(buf, cap, "sleeps%s%s: it waits for %s", where, since, x->wait.what);
+		snprintf(buf, cap, "sleeps%s%s, until %s", where, since, x->wait.what);
 		break;
 	default:
 		snprintf(buf, cap, "waits%s for %s%s", where, x->wait.what, since);
@@ -192,7 +192,7 @@ static void waiters_text(const struct explanation *e, const struct culprit *c, c
 	utf8_clean(e->nown ? e->thread[0].process->comm : "", name, sizeof(name));
 	buf[0] = '\0';
 	if (c->waiters > 1)
-		snprintf(buf, cap, ", which %u threads of %s wait for", c->waiters, name);
+		snprintf(buf, cap, " (in the end %u threads of %s wait for it)", c->waiters, name);
 }
 
 static void cycle_text(const struct explanation *e, const struct culprit *c, char *buf, size_t cap)
@@ -255,7 +255,7 @@ static void put_alone(const struct explanation *e, const struct culprit *c, cons
 	if (x->process->nthreads == 1)
 		snprintf(buf, cap, "%s %s", process, why);
 	else
-		snprintf(buf, cap, "of %s, %s %s", process, who, why);
+		snprintf(buf, cap, "%s: %s %s", process, who, why);
 }
 
 void explain_sentence(const struct explanation *e, char *buf, size_t cap)

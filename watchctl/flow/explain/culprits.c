@@ -246,7 +246,10 @@ static bool is_end(const struct explanation *e, const struct explained *x)
 	for (size_t i = 0; i < x->nedges; i++) {
 		const struct explained *to = &e->thread[x->edge[i].to];
 
-		if (!(to->idle && (x->edge[i].any_of_process || to->process != x->process)) || to->stuck)
+		if (to ==
+		    x) /* its own descriptor among those that it polls; a real wait for itself is a circle */
+			continue;
+		if (to->stuck || !to->idle || (!x->edge[i].any_of_process && to->process == x->process))
 			return false;
 	}
 	return true;
