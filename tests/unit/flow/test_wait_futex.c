@@ -441,6 +441,10 @@ static void readers_are_guessed_by_their_stacks(void **state)
 	assert_true(l.w.whom[0].guessed);
 	assert_has(l.w.evidence, "1 readers hold it");
 
+	/* Above the stack lies the argument that its thread was started with. */
+	l.thread[2].t.clear_child = (uintptr_t)&reader[90];
+	assert_int_equal(ask(&l)->n, 0);
+
 	/* It reads already, and a writer waits: but only where the address lies outside the call. */
 	l.p.nthreads = 2;
 	in_futex(&l.thread[0], (char *)&rw + 8, FUTEX_WAIT_PRIVATE_OP, 3);

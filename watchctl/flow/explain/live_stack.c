@@ -6,11 +6,26 @@
 
 #define PAGE 4096u
 
+/*
+ * The C library's description of the thread lies above its stack, with the argument that the thread was started with; its
+ * start is fs, its tid is where the kernel writes when the thread ends.
+ */
+static uint64_t stack_end(const struct look_thread *t, uint64_t sp)
+{
+	const uint64_t above[] = { t->has_regs ? t->regs.r[WREG_FS_BASE] : 0, t->clear_child };
+	uint64_t end = sp + sizeof(((struct live_stack *)NULL)->word);
+
+	for (size_t i = 0; i < sizeof(above) / sizeof(*above); i++)
+		if (above[i] > sp && above[i] < end)
+			end = above[i];
+	return end;
+}
+
 struct live_stack *live_stack_read(const struct look_process *p, const struct look_thread *t)
 {
 	uint64_t sp = t->regs.r[WREG_RSP];
 	struct live_stack *s;
-	size_t len = 0;
+	size_t len = 0, most;
 
 	if (!sp || sp % 8)
 		return NULL;
@@ -18,11 +33,12 @@ struct live_stack *live_stack_read(const struct look_process *p, const struct lo
 	if (!s)
 		return NULL;
 	/* Page by page: the last one before the stack's end can be read, the one behind it cannot. */
-	while (len < sizeof(s->word)) {
+	most = (size_t)(stack_end(t, sp) - sp);
+	while (len < most) {
 		size_t part = PAGE - (sp + len) % PAGE;
 
-		if (part > sizeof(s->word) - len)
-			part = sizeof(s->word) - len;
+		if (part > most - len)
+			part = most - len;
 		if (!memory_read(&p->mem, sp + len, (char *)s->word + len, part))
 			break;
 		len += part;

@@ -29,7 +29,7 @@
 #define MUSL_DETACH_STATE 0x38u
 #define FOREIGN_FRAMES 5u
 
-/* ---- What the kernel knows. ---- */
+/* ---- By the kernel: joins, PI futexes. ---- */
 
 /* The kernel writes 0 there when thread @q ends. musl gives all threads one address, that of a lock of its own. */
 static struct look_thread *thread_that_clears(struct futex_call *f)
