@@ -495,28 +495,34 @@ static void an_eventfd_is_waited_for_with_all_who_have_it(void **state)
 	check_has(s->w.what, "the eventfd");
 }
 
-static void timers_and_signals_have_no_owner(void **state)
+static void signals_of_a_signalfd_have_no_owner(void **state)
 {
 	struct scene *s = *state;
-	const struct itimerspec set = { .it_value.tv_sec = 3600 };
-	pid_t sleeper = forked(s), receiver;
+	struct signalfd_siginfo i;
 	sigset_t all;
+	pid_t pid = forked(s);
 
-	if (!sleeper) {
-		const int t = timerfd_create(CLOCK_MONOTONIC, 0);
-
-		timerfd_settime(t, 0, &set, NULL);
-		read_byte(dup(t)); /* EINVAL would come for one byte */
-	}
-	receiver = forked(s);
-	if (!receiver) {
-		struct signalfd_siginfo i;
-
+	if (!pid) {
 		sigfillset(&all);
 		_exit(read(signalfd(-1, &all, 0), &i, sizeof(i)) < 0);
 	}
-	explain(s, receiver, SYS_read);
+	explain(s, pid, SYS_read);
 	assert_int_equal(s->w.kind, WAIT_SIGNAL);
+	assert_int_equal(s->w.ender, ENDER_UNKNOWN);
+}
+
+/* One that is not set does not end by itself. */
+static void a_timer_that_is_not_set_is_said(void **state)
+{
+	struct scene *s = *state;
+	uint64_t times;
+	pid_t pid = forked(s);
+
+	if (!pid)
+		_exit(read(timerfd_create(CLOCK_MONOTONIC, 0), &times, sizeof(times)) < 0);
+	explain(s, pid, SYS_read);
+	assert_int_equal(s->w.ender, ENDER_UNKNOWN);
+	check_has(s->w.evidence, "the timer is not set");
 }
 
 static void poll_of_a_timer_ends_by_itself(void **state)
@@ -1150,7 +1156,8 @@ int main(void)
 		TEST(accept_waits_for_anybody),
 		TEST(connect_waits_for_the_owner_of_a_unix_socket),
 		TEST(an_eventfd_is_waited_for_with_all_who_have_it),
-		TEST(timers_and_signals_have_no_owner),
+		TEST(signals_of_a_signalfd_have_no_owner),
+		TEST(a_timer_that_is_not_set_is_said),
 		TEST(poll_of_a_timer_ends_by_itself),
 		TEST(a_pidfd_is_of_a_process),
 		TEST(poll_select_and_epoll_wait_for_the_union),
