@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FOREVER 100000
@@ -263,6 +264,50 @@ static void rwlock_writer(void)
 	pthread_barrier_wait(&both_there);
 	ready();
 	pthread_rwlock_rdlock(&settings);
+}
+
+/* State of this process, as /proc/PID/stat has it behind the name. */
+static char state_of(pid_t pid)
+{
+	char path[64], text[512], state = '?';
+	const char *end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (f && fgets(text, sizeof(text), f) && (end = strrchr(text, ')')))
+		state = end[2];
+	if (f)
+		fclose(f);
+	return state;
+}
+
+static void await_state(pid_t pid, char state)
+{
+	while (state_of(pid) != state)
+		usleep(1000);
+}
+
+/* A call with a time limit that was stopped shows as restart_syscall. */
+static void resumed_lock(void)
+{
+	struct timespec until = { .tv_sec = time(NULL) + FOREVER };
+	pid_t pid = getpid();
+
+	pthread_barrier_init(&both_there, NULL, 2);
+	verdict("sleeps");
+	thread(holds_and_sleeps, NULL);
+	pthread_barrier_wait(&both_there);
+	if (!child()) {
+		await_state(pid, 'S');
+		kill(pid, SIGSTOP);
+		await_state(pid, 'T');
+		kill(pid, SIGCONT);
+		await_state(pid, 'S');
+		ready();
+		_exit(0);
+	}
+	pthread_mutex_timedlock(&table_lock, &until);
 }
 
 /* Conditions */
@@ -681,18 +726,31 @@ static const struct scene {
 	const char *name;
 	void (*run)(void);
 } scenes[] = {
-	{ "mutex_sleep", mutex_sleep },	      { "mutex_io", mutex_io },
-	{ "lock_order", lock_order },	      { "self_lock", self_lock },
-	{ "owner_ended", owner_ended },	      { "fork_lock", fork_lock },
-	{ "rwlock_twice", rwlock_twice },     { "rwlock_writer", rwlock_writer },
-	{ "lost_wakeup", lost_wakeup },	      { "pool_exhausted", pool_exhausted },
-	{ "join_spinner", join_spinner },     { "malloc_signal", malloc_signal },
-	{ "pipe_full", pipe_full },	      { "rpc_circle", rpc_circle },
-	{ "stopped_peer", stopped_peer },     { "poll_stopped", poll_stopped },
-	{ "own_write_end", own_write_end },   { "event_of_nobody", event_of_nobody },
-	{ "fifo_open", fifo_open },	      { "tcp_peer", tcp_peer },
-	{ "child_sleeps", child_sleeps },     { "file_lock", file_lock },
-	{ "file_lock_heir", file_lock_heir }, { "loader_lock", loader_lock },
+	{ "mutex_sleep", mutex_sleep },
+	{ "mutex_io", mutex_io },
+	{ "lock_order", lock_order },
+	{ "self_lock", self_lock },
+	{ "owner_ended", owner_ended },
+	{ "fork_lock", fork_lock },
+	{ "rwlock_twice", rwlock_twice },
+	{ "rwlock_writer", rwlock_writer },
+	{ "resumed_lock", resumed_lock },
+	{ "lost_wakeup", lost_wakeup },
+	{ "pool_exhausted", pool_exhausted },
+	{ "join_spinner", join_spinner },
+	{ "malloc_signal", malloc_signal },
+	{ "pipe_full", pipe_full },
+	{ "rpc_circle", rpc_circle },
+	{ "stopped_peer", stopped_peer },
+	{ "poll_stopped", poll_stopped },
+	{ "own_write_end", own_write_end },
+	{ "event_of_nobody", event_of_nobody },
+	{ "fifo_open", fifo_open },
+	{ "tcp_peer", tcp_peer },
+	{ "child_sleeps", child_sleeps },
+	{ "file_lock", file_lock },
+	{ "file_lock_heir", file_lock_heir },
+	{ "loader_lock", loader_lock },
 	{ "idle_loop", idle_loop },
 };
 

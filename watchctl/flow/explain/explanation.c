@@ -2,6 +2,7 @@
 #include "watchctl/flow/explain/explanation.h"
 
 #include <stdlib.h>
+#include <sys/syscall.h>
 
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
@@ -9,9 +10,6 @@
 #include "watchctl/flow/explain/wait_descriptor.h"
 #include "watchctl/flow/explain/wait_futex.h"
 #include "watchctl/flow/explain/wait_process.h"
-
-#define SYS_FUTEX 202 /* arch/x86/entry/syscalls/syscall_64.tbl */
-#define SYS_FUTEX_WAITV 449
 
 struct growing {
 	struct look *look;
@@ -45,9 +43,10 @@ static void find_wait(struct growing *g, struct explained *x)
 	look_stack(g->look, p, t);
 	if (wait_by_state(g->look, t, &x->wait))
 		return;
-	if (t->in_syscall && (t->number == SYS_FUTEX || t->number == SYS_FUTEX_WAITV))
+	t->number = wait_call(p, t);
+	if (t->number == SYS_futex || t->number == SYS_futex_waitv)
 		wait_futex(g->look, p, t, &x->wait);
-	else if (!t->in_syscall ||
+	else if (t->number < 0 ||
 		 !wait_descriptor(g->descriptors, t->pid, t->tid, &p->mem, t->number, t->arg, &x->wait))
 		wait_process(g->look, p, t, &x->wait);
 	x->idle = is_idle(x);

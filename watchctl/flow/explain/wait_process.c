@@ -226,8 +226,36 @@ static void put_sysv(const struct look_thread *t, const char *what, bool limit, 
 		 "it is in %s; System V objects do not say who has them", call_name(t));
 }
 
-/* restart_syscall: of a call with a time limit that SIGSTOP or a tracer has interrupted only the kernel knows which it was. */
-static bool put_restarted(const struct look_thread *t, struct wait *ret)
+/* "mov $number, %eax; syscall", as C libraries have it. */
+static bool number_in_code(const struct look_process *p, const struct look_thread *t, long *ret)
+{
+	uint8_t code[7];
+	uint32_t number;
+
+	if (!p->mem.read || !memory_read(&p->mem, t->regs.r[WREG_RIP] - sizeof(code), code, sizeof(code)))
+		return false;
+	if (code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05)
+		return false;
+	memcpy(&number, code + 1, sizeof(number));
+	*ret = (long)number;
+	return true;
+}
+
+long wait_call(const struct look_process *p, const struct look_thread *t)
+{
+	char where[KERNEL_TEXT];
+	long number = t->in_syscall ? t->number : -1;
+
+	if (number != SYS_restart_syscall || number_in_code(p, t, &number))
+		return number;
+	read_wchan(t, where, sizeof(where));
+	if (strstr(where, "futex"))
+		return SYS_futex;
+	return strstr(where, "poll") ? SYS_poll : number;
+}
+
+/* Of nanosleep and clock_nanosleep the arguments differ, and the kernel's function is the same. */
+static bool put_resumed_sleep(const struct look_thread *t, struct wait *ret)
 {
 	char where[KERNEL_TEXT];
 
@@ -238,8 +266,7 @@ static bool put_restarted(const struct look_thread *t, struct wait *ret)
 	ret->ender = ENDER_TIME;
 	ret->has_limit = true;
 	snprintf(ret->what, sizeof(ret->what), "the end of a sleep");
-	snprintf(ret->evidence, sizeof(ret->evidence), "the kernel has it in %s, resumed after a stop",
-		 where);
+	snprintf(ret->evidence, sizeof(ret->evidence), "it is in %s, resumed after a stop", call_name(t));
 	return true;
 }
 
@@ -262,6 +289,10 @@ static void put_unknown(const struct look_thread *t, struct wait *ret)
 void wait_process(struct look *l, struct look_process *p, const struct look_thread *t, struct wait *ret)
 {
 	switch (t->in_syscall ? t->number : -1) {
+	case SYS_restart_syscall:
+		if (!put_resumed_sleep(t, ret))
+			put_unknown(t, ret);
+		return;
 	case SYS_nanosleep:
 		put_sleep(p, t, t->arg[0], false, ret);
 		return;
@@ -294,10 +325,6 @@ void wait_process(struct look *l, struct look_process *p, const struct look_thre
 	case SYS_msgsnd:
 		put_sysv(t, "room in the message queue", false, ret);
 		return;
-	case SYS_restart_syscall:
-		if (put_restarted(t, ret))
-			return;
-		break;
 	default:
 		break;
 	}

@@ -15,6 +15,13 @@
  */
 bool wait_by_state(struct look *l, const struct look_thread *t, struct wait *ret);
 
+/*
+ * The system call that @t, of @p, is in; negative: none. A call with a time limit that SIGSTOP or a tracer has interrupted shows as
+ * restart_syscall(2), with the arguments of the call that it is: the number is in the code before it then, or the kernel's function in
+ * which it sleeps tells.
+ */
+long wait_call(const struct look_process *p, const struct look_thread *t);
+
 /* By its system call. Always says something. */
 void wait_process(struct look *l, struct look_process *p, const struct look_thread *t, struct wait *ret);
 
