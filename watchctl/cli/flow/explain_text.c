@@ -59,16 +59,29 @@ static void print_culprit(struct showing *s, size_t rank)
 		print_stack(s, x);
 }
 
+/* ", asleep for 12.3 s"; "" where it is not known. */
+static void since_text(const struct look_thread *t, char *buf, size_t cap)
+{
+	char time[48];
+
+	buf[0] = '\0';
+	if (!t->asleep_ns)
+		return;
+	text_duration(t->asleep_ns, time, sizeof(time));
+	snprintf(buf, cap, ", asleep for %s", time);
+}
+
 static void print_link(struct showing *s, size_t number, size_t from, size_t to)
 {
 	const struct explained *x = &s->e->thread[from];
-	char who[WORDS_WHO + 64], other[WORDS_WHO + 64], evidence[WORDS_TEXT];
+	char who[WORDS_WHO + 64], other[WORDS_WHO + 64], evidence[WORDS_TEXT], since[64];
 
 	explain_who(x, who, sizeof(who));
+	since_text(x->thread, since, sizeof(since));
 	explain_who(&s->e->thread[to], other, sizeof(other));
 	explain_evidence(s->e, from, to, evidence, sizeof(evidence));
-	printf("\nlink %zu: %s\n    waits for %s\n    -> %s\n    known by: %s\n", number, who, x->wait.what,
-	       other, evidence);
+	printf("\nlink %zu: %s%s\n    waits for %s\n    -> %s\n    known by: %s\n", number, who, since,
+	       x->wait.what, other, evidence);
 	print_stack(s, x);
 }
 
@@ -86,14 +99,12 @@ static void print_links(struct showing *s)
 
 static void print_thread(struct showing *s, const struct explained *x)
 {
-	char who[WORDS_WHO + 64], since[48] = "?";
+	char who[WORDS_WHO + 64], since[64];
 
 	explain_who(x, who, sizeof(who));
-	if (x->thread->asleep_ns)
-		text_duration(x->thread->asleep_ns, since, sizeof(since));
-	printf("\n%s, state %c%s%s\n    waits for %s\n    known by: %s\n", who, x->thread->state,
-	       x->thread->asleep_ns ? ", asleep for " : "", x->thread->asleep_ns ? since : "", x->wait.what,
-	       x->wait.evidence);
+	since_text(x->thread, since, sizeof(since));
+	printf("\n%s, state %c%s\n    waits for %s\n    known by: %s\n", who, x->thread->state, since,
+	       x->wait.what, x->wait.evidence);
 	for (size_t i = 0; i < x->wait.n; i++)
 		printf("    -> %s %d%s: %s\n", x->wait.whom[i].tid ? "thread" : "process",
 		       x->wait.whom[i].tid ? x->wait.whom[i].tid : x->wait.whom[i].pid,

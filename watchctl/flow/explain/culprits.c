@@ -195,6 +195,11 @@ static unsigned int minus(unsigned int a, unsigned int b)
 	return a > b ? a - b : 0;
 }
 
+static bool is_first(const struct explanation *e, size_t i)
+{
+	return e->thread[i].thread->tid == e->pid;
+}
+
 static unsigned int score_of(const struct explanation *e, const struct culprit *c, unsigned int cost)
 {
 	const struct explained *x = &e->thread[c->who];
@@ -212,7 +217,7 @@ static unsigned int score_of(const struct explanation *e, const struct culprit *
 		score = minus(score, 45);
 	if (c->guessed)
 		score = minus(score, 15);
-	if (c->npath && e->thread[c->path[0]].thread->tid == e->pid)
+	if (c->npath && is_first(e, c->path[0]))
 		score += 3;
 	return score + (c->waiters < 10 ? c->waiters : 10);
 }
@@ -282,7 +287,7 @@ static bool add_culprit(struct finding *f, struct culprit c)
 	struct explanation *e = f->e;
 
 	ways_begin(&f->ways);
-	begin_at(&f->ways, f->source[c.who]);
+	begin_at(&f->ways, c.ncycle && c.who < e->nown ? c.who : f->source[c.who]);
 	ways_find(&f->ways, FARTHEST);
 	c.path = ways_path(&f->ways, c.who, &c.npath);
 	if (c.path) {
@@ -295,6 +300,18 @@ static bool add_culprit(struct finding *f, struct culprit c)
 	free(c.path);
 	free(c.cycle);
 	return false;
+}
+
+static bool is_better_source(const struct finding *f, size_t i, size_t to)
+{
+	unsigned int cost = f->ways.cost[to], old = f->cost[to];
+	bool certain = cost < COST_GUESS;
+
+	if (old == FAR || certain != (old < COST_GUESS))
+		return old == FAR || certain;
+	if (!certain)
+		return cost < old;
+	return !is_first(f->e, f->source[to]) && (is_first(f->e, i) || cost > old);
 }
 
 /* Each thread of the process counts once, by steps that are no guesses and wait for no events. Of equal ways the first is kept. */
@@ -311,12 +328,14 @@ static void find_waiters(struct finding *f)
 		begin_at(&f->ways, i);
 		ways_find(&f->ways, FARTHEST);
 		for (size_t k = 0; k < e->nthreads; k++) {
-			if (k == i || f->ways.cost[k] == FAR)
+			unsigned int cost = f->ways.cost[k];
+
+			if (k == i || cost == FAR)
 				continue;
-			f->waiters[k] += f->ways.cost[k] < COST_GUESS;
-			if (f->ways.cost[k] >= f->cost[k])
+			f->waiters[k] += cost < COST_GUESS;
+			if (!is_better_source(f, i, k))
 				continue;
-			f->cost[k] = f->ways.cost[k];
+			f->cost[k] = cost;
 			f->source[k] = i;
 		}
 	}
@@ -342,6 +361,28 @@ static bool goes_on(const struct explanation *e, const size_t *cycle, size_t n)
 	return false;
 }
 
+/* It is told from a thread of the process on, or else from where the way from the process comes in. */
+static void turn_cycle(const struct finding *f, struct culprit *c)
+{
+	size_t best = 0, *turned = calloc(c->ncycle, sizeof(*turned));
+
+	for (size_t k = 1; k < c->ncycle; k++) {
+		bool own = c->cycle[k] < f->e->nown, best_own = c->cycle[best] < f->e->nown;
+
+		if (own != best_own ? own
+		    : own	    ? c->cycle[k] < c->cycle[best]
+				    : f->cost[c->cycle[k]] < f->cost[c->cycle[best]])
+			best = k;
+	}
+	for (size_t k = 0; turned && k < c->ncycle; k++)
+		turned[k] = c->cycle[(best + k) % c->ncycle];
+	if (!turned)
+		return;
+	free(c->cycle);
+	c->cycle = turned;
+	c->who = turned[0];
+}
+
 static bool add_cycle(struct finding *f, size_t i)
 {
 	struct culprit c = { .who = i };
@@ -355,6 +396,7 @@ static bool add_cycle(struct finding *f, size_t i)
 	}
 	for (size_t k = 0; k < c.ncycle; k++)
 		f->in_cycle[c.cycle[k]] = true;
+	turn_cycle(f, &c);
 	c.verdict = is_all_stuck(f->e, c.cycle, c.ncycle) ? VERDICT_DEADLOCK : VERDICT_LIKELY_DEADLOCK;
 	return add_culprit(f, c);
 }
