@@ -136,6 +136,7 @@ static void asleep(const struct look_thread *t, char *buf, size_t cap)
 /* The verb and its object: "sleeps", "waits for the mutex m", "runs in parse". */
 static void does(const struct explained *x, char *buf, size_t cap)
 {
+	const char *sleep = strstr(x->wait.what, "a sleep"); /* not of a timer's descriptor */
 	char where[220], since[64];
 
 	in_function(x->thread, where, sizeof(where));
@@ -148,7 +149,7 @@ static void does(const struct explained *x, char *buf, size_t cap)
 		snprintf(buf, cap, "is stopped%s%s: %s", where, since, x->wait.evidence);
 		break;
 	case WAIT_TIME:
-		snprintf(buf, cap, "sleeps%s%s, until %s", where, since, x->wait.what);
+		snprintf(buf, cap, "sleeps%s%s: %s", where, since, sleep ? sleep : x->wait.what);
 		break;
 	default:
 		snprintf(buf, cap, "waits%s for %s%s", where, x->wait.what, since);
@@ -159,7 +160,12 @@ static void does(const struct explained *x, char *buf, size_t cap)
 /* Of the last step to the culprit, what it has to do with the one before. */
 static void matters(const struct explanation *e, const struct culprit *c, char *buf, size_t cap)
 {
-	const struct wait *before = &e->thread[c->path[c->npath - 2]].wait;
+	const struct explained *x = &e->thread[c->path[c->npath - 2]];
+	const struct wait *before = &x->wait;
+	char whom[WORDS_WHO + 64] = "it";
+
+	if (c->npath > 2)
+		who_inside(e, x, whom, sizeof(whom));
 
 	switch (before->kind) {
 	case WAIT_LOCK:
@@ -171,16 +177,16 @@ static void matters(const struct explanation *e, const struct culprit *c, char *
 		snprintf(buf, cap, "has not ended");
 		break;
 	case WAIT_PEER:
-		snprintf(buf, cap, "owes it %s", before->what);
+		snprintf(buf, cap, "owes %s %s", whom, before->what);
 		break;
 	case WAIT_EVENTS:
 		snprintf(buf, cap, "is at the other end of %s", before->what);
 		break;
 	case WAIT_STOPPED:
-		snprintf(buf, cap, "traces it");
+		snprintf(buf, cap, "traces %s", whom);
 		break;
 	default:
-		snprintf(buf, cap, "could end its wait for %s", before->what);
+		snprintf(buf, cap, "could end the wait for %s", before->what);
 		break;
 	}
 }
@@ -310,7 +316,8 @@ void explain_evidence(const struct explanation *e, size_t from, size_t to, char 
 {
 	const struct explained *x = &e->thread[from];
 	const struct explained_edge *edge = explanation_edge(e, from, to);
-	const char *why = edge ? x->wait.whom[edge->whom].why : "";
+	bool needed = edge && (x->wait.n > 1 || x->wait.whom[edge->whom].guessed || !x->wait.evidence[0]);
+	const char *why = needed ? x->wait.whom[edge->whom].why : "";
 	bool both = x->wait.evidence[0] && why[0];
 
 	snprintf(buf, cap, "%s%s%s%s", x->wait.evidence, both ? "; " : "", why,
