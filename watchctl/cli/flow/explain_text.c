@@ -49,12 +49,14 @@ static void print_culprit(struct showing *s, size_t rank)
 
 	explain_who(x, who, sizeof(who));
 	printf("\nculprit %zu%s: %s\n", rank + 1, c->guessed ? " (a guess)" : "", who);
-	if (c->ncycle > 1 && rank == 0) {
+	if (c->ncycle > 1 && !rank) {
 		printf("    it is one of the %zu threads of the circle below\n", c->ncycle);
 		return;
 	}
-	explain_why(s->e, c, why, sizeof(why));
-	printf("    %s\n", why);
+	if (rank) { /* what the first one does, the sentence says */
+		explain_why(s->e, c, why, sizeof(why));
+		printf("    %s\n", why);
+	}
 	if (!c->ncycle || rank)
 		print_stack(s, x);
 }

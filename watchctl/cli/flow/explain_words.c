@@ -209,15 +209,16 @@ static void cycle_text(const struct explanation *e, const struct culprit *c, cha
 	for (size_t i = 0; i < c->ncycle && len < cap; i++) {
 		const struct explained *x = &e->thread[c->cycle[i]],
 				       *y = &e->thread[c->cycle[(i + 1) % c->ncycle]];
-		char who[WORDS_WHO + 64], other[WORDS_WHO + 64];
+		char who[WORDS_WHO + 64], other[WORDS_WHO + 64], where[220];
 
+		in_function(x->thread, where, sizeof(where));
 		who_inside(e, x, who, sizeof(who));
 		if (x == y)
 			snprintf(other, sizeof(other), "itself");
 		else
 			who_inside(e, y, other, sizeof(other));
-		len += (size_t)snprintf(buf + len, cap - len, "%s%s waits for %s, that is, for %s",
-					i ? "; " : "", who, x->wait.what, other);
+		len += (size_t)snprintf(buf + len, cap - len, "%s%s waits%s for %s, that is, for %s",
+					i ? "; " : "", who, where, x->wait.what, other);
 	}
 }
 

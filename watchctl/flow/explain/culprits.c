@@ -401,6 +401,15 @@ static bool add_cycle(struct finding *f, size_t i)
 	return add_culprit(f, c);
 }
 
+/* A signal stops all threads of a process: the first one stands for them. */
+static bool is_stopped_with_first(const struct explained *x)
+{
+	const struct look_thread *first = look_thread(x->process, 0);
+
+	return x->wait.kind == WAIT_STOPPED && first && first != x->thread &&
+	       first->state == x->thread->state;
+}
+
 static bool add_ends(struct finding *f)
 {
 	const struct explanation *e = f->e;
@@ -408,7 +417,8 @@ static bool add_ends(struct finding *f)
 	for (size_t i = 0; i < e->nthreads; i++) {
 		struct culprit c = { .who = i };
 
-		if (f->in_cycle[i] || f->cost[i] == FAR || !is_end(e, &e->thread[i]))
+		if (f->in_cycle[i] || f->cost[i] == FAR || !is_end(e, &e->thread[i]) ||
+		    is_stopped_with_first(&e->thread[i]))
 			continue;
 		c.verdict = end_verdict(&e->thread[i]);
 		if (!add_culprit(f, c))
@@ -426,15 +436,26 @@ static int by_score(const void *a, const void *b)
 	return (x->who > y->who) - (x->who < y->who);
 }
 
+static void drop_culprit(struct culprit *c)
+{
+	free(c->path);
+	free(c->cycle);
+}
+
+/* What is half as likely as the first would only distract from it. */
 static void keep_best(struct explanation *e)
 {
+	size_t n = 0;
+
 	if (e->nculprits)
 		qsort(e->culprit, e->nculprits, sizeof(e->culprit[0]), by_score);
-	while (e->nculprits > CULPRITS_MAX) {
-		e->nculprits--;
-		free(e->culprit[e->nculprits].path);
-		free(e->culprit[e->nculprits].cycle);
+	for (size_t i = 0; i < e->nculprits; i++) {
+		if (n < CULPRITS_MAX && 2 * e->culprit[i].score > e->culprit[0].score)
+			e->culprit[n++] = e->culprit[i];
+		else
+			drop_culprit(&e->culprit[i]);
 	}
+	e->nculprits = n;
 }
 
 static bool find_all(struct finding *f)

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "watchctl/base/map64.h"
 #include "watchctl/base/vec.h"
@@ -90,7 +91,8 @@ static bool grow(struct growing *g)
 		for (size_t k = 0; k < x.wait.n; k++) {
 			struct look_process *p = look_process(g->look, x.wait.whom[k].pid);
 
-			if (p && !add_process(g, p, x.wait.whom[k].tid))
+			/* We are no part of it, though what asks may wait for us. */
+			if (p && p->pid != getpid() && !add_process(g, p, x.wait.whom[k].tid))
 				return false;
 		}
 	}
