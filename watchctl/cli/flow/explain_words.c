@@ -5,6 +5,7 @@
 
 #include "watchctl/base/utf8.h"
 #include "watchctl/code/symbols/bare_name.h"
+#include "watchctl/flow/explain/look.h"
 #include "watchctl/view/words/view_words.h"
 
 const char *explain_verdict_name(enum verdict v)
