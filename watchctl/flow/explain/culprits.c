@@ -182,7 +182,7 @@ static unsigned int alone_score(const struct explained *x, enum verdict v)
 	case VERDICT_OUTSIDE:
 		return first ? 40 : 20;
 	case VERDICT_WAITS:
-		return first ? 30 : 8;
+		return first ? 30 : x->idle ? 2 : 8;
 	case VERDICT_IDLE:
 		return first ? 5 : 3;
 	default:
@@ -331,6 +331,8 @@ static void find_waiters(struct finding *f)
 			unsigned int cost = f->ways.cost[k];
 
 			if (k == i || cost == FAR)
+				continue;
+			if (k < e->nown && cost >= COST_EVENTS) /* threads of one program that wake each other up */
 				continue;
 			f->waiters[k] += cost < COST_GUESS;
 			if (!is_better_source(f, i, k))
