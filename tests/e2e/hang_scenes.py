@@ -6,6 +6,9 @@ import time
 from conftest import WAIT, WATCHCTL
 
 
+NO_BPF = ["setpriv", "--bounding-set=-bpf,-sys_admin,-perfmon", "--inh-caps=-all"]
+
+
 class Hang:
     """A scene that runs: whom a user would ask about, who is to blame, and what it is."""
 
@@ -37,8 +40,8 @@ class Hang:
         self.end()
 
 
-def explain(pid, *options, program=WATCHCTL):
-    r = subprocess.run([program, "flow", "explain", "-p", str(pid), "--json", *options], capture_output=True, text=True, timeout=WAIT,
+def explain(pid, *options, program=WATCHCTL, prefix=()):
+    r = subprocess.run([*prefix, program, "flow", "explain", "-p", str(pid), "--json", *options], capture_output=True, text=True, timeout=WAIT,
                        check=False)
     assert r.returncode == 0, r.stderr
     lines = [json.loads(line) for line in r.stdout.splitlines()]
@@ -55,10 +58,10 @@ def blamed(lines):
     return (first[0]["pid"], first[0]["tid"]) if first else None
 
 
-def explained(hang, *options):
+def explained(hang, *options, prefix=()):
     """The explanation when it blames the right thread, which it does once all threads have arrived where they hang; or the last one."""
     end = time.monotonic() + WAIT
     while True:
-        lines = explain(hang.ask, *options)
+        lines = explain(hang.ask, *options, prefix=prefix)
         if time.monotonic() > end or (blamed(lines) in hang.culprits and (not hang.verdict or lines[0]["verdict"] == hang.verdict)):
             return lines
