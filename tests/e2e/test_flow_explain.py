@@ -9,7 +9,8 @@ from hang_scenes import NO_BPF, Hang, blamed, explain, explained, of_type
 
 SCENES = ["mutex_sleep", "mutex_io", "lock_order", "self_lock", "owner_ended", "fork_lock", "rwlock_twice", "rwlock_writer",
           "resumed_lock", "lost_wakeup", "pool_exhausted", "join_spinner", "malloc_signal", "pipe_full", "rpc_circle", "stopped_peer", "poll_stopped", "own_write_end",
-          "event_of_nobody", "fifo_open", "tcp_peer", "child_sleeps", "file_lock", "file_lock_heir", "loader_lock", "idle_loop"]
+          "event_of_nobody", "fifo_open", "tcp_peer", "child_sleeps", "file_lock", "file_lock_heir", "loader_lock", "vfork_child",
+          "traced", "idle_loop"]
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -671,6 +672,40 @@ static void file_lock(void)
 	fcntl(lock_file(), F_SETLKW, &whole);
 }
 
+/* The child has its parent's memory, and the parent stands in D state until it executes something. */
+static void vfork_child(void)
+{
+	pid_t pid;
+
+	verdict("sleeps");
+	pid = vfork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		blame(getpid(), getpid());
+		ready();
+		sleep_forever();
+	}
+	_exit(1);
+}
+
+static void traced(void)
+{
+	pid_t parent = getpid(), pid;
+
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+	pid = child();
+	if (!pid) {
+		if (ptrace(PTRACE_SEIZE, parent, NULL, NULL) || ptrace(PTRACE_INTERRUPT, parent, NULL, NULL))
+			_exit(1);
+		await_state(parent, 't');
+		blame(getpid(), getpid());
+		verdict("sleeps");
+		ready();
+		sleep_forever();
+	}
+	waitpid(pid, NULL, 0);
+}
+
 /* The loader: it calls back while it holds its lock. */
 
 static int look_at_module(struct dl_phdr_info *info, size_t size, void *arg)
@@ -751,6 +786,8 @@ static const struct scene {
 	{ "file_lock", file_lock },
 	{ "file_lock_heir", file_lock_heir },
 	{ "loader_lock", loader_lock },
+	{ "vfork_child", vfork_child },
+	{ "traced", traced },
 	{ "idle_loop", idle_loop },
 };
 
