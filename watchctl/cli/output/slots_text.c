@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "watchctl/base/utf8.h"
+#include "watchctl/base/words/plural.h"
 #include "watchctl/cli/output/slots_print.h"
 
 #define COMMAND_TEXT 160u
@@ -19,11 +20,6 @@ static void line(const char *fmt, ...)
 	vprintf(fmt, ap);
 	va_end(ap);
 	putchar('\n');
-}
-
-static const char *plural(size_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 /* " (8740, 8741)": the threads that @like(t, example) holds for; "" where they are all or too many to name.

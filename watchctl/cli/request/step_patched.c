@@ -6,15 +6,11 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
+#include "watchctl/base/words/plural.h"
 #include "watchctl/cli/request/step_said.h"
 #include "watchctl/monitor/calls/call_trace.h"
 
 #define BUFFER (64u << 20) /* for each CPU; only what waits to be read is ever touched */
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
 
 /* Of what was asked for, this is not in the recording. */
 static void say_refused(const struct call_trace_counts *c)

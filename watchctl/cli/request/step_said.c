@@ -4,12 +4,8 @@
 #include <stdio.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/base/words/plural.h"
 #include "watchctl/cli/output/output.h"
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
 
 static void print_ends(char *buf, size_t len, const struct step_range_said *s)
 {

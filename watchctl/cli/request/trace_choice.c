@@ -5,6 +5,7 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/base/words/plural.h"
 #include "watchctl/cli/output/output.h"
 
 #define BUFFERS (128u << 20) /* of all CPUs, where nothing else is asked for */
@@ -97,11 +98,6 @@ uint64_t trace_choice_buffer(void)
 	return each < BUFFER_DEFAULT_LEAST  ? BUFFER_DEFAULT_LEAST
 	       : each > BUFFER_DEFAULT_MOST ? BUFFER_DEFAULT_MOST
 					    : each;
-}
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 void trace_say_begun(const struct call_trace *t)

@@ -8,15 +8,11 @@
 #include "watchctl/base/error.h"
 #include "watchctl/base/utf8.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/base/words/plural.h"
 #include "watchctl/view/words/json.h"
 #include "watchctl/view/words/view_words.h"
 
 #define NAME_MAX_SHOWN 400 /* of a note, and of a line */
-
-static const char *plural(size_t n)
-{
-	return n == 1 ? "" : "s";
-}
 
 /* "lib.so.1  name", or its place. */
 static char *name_of(const struct call_untraced *u, char *buf, size_t cap)

@@ -332,7 +332,8 @@ static void find_waiters(struct finding *f)
 
 			if (k == i || cost == FAR)
 				continue;
-			if (k < e->nown && cost >= COST_EVENTS) /* threads of one program that wake each other up */
+			if (k < e->nown &&
+			    cost >= COST_EVENTS) /* threads of one program that wake each other up */
 				continue;
 			f->waiters[k] += cost < COST_GUESS;
 			if (!is_better_source(f, i, k))
@@ -444,7 +445,7 @@ static void drop_culprit(struct culprit *c)
 	free(c->cycle);
 }
 
-/* What is half as likely as the first would only distract from it. */
+/* Culprits half as likely as the first would only distract from it. */
 static void keep_best(struct explanation *e)
 {
 	size_t n = 0;

@@ -1,4 +1,4 @@
-/* Who waits for whom: threads are added as somebody is found to wait for them, until nobody new is. */
+/* The graph grows: threads are added as somebody is found to wait for them, until nobody new is. */
 #include "watchctl/flow/explain/explanation.h"
 
 #include <stdlib.h>

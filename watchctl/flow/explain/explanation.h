@@ -36,7 +36,7 @@ struct explained {
 	size_t nedges, edge_cap;
 };
 
-/* What is wrong with the culprit, worst first. */
+/* The state of a culprit, worst first. */
 enum verdict {
 	VERDICT_DEADLOCK,	 /* a cycle, all of whose members are stuck */
 	VERDICT_NOBODY,		 /* nobody can end its wait */

@@ -20,7 +20,7 @@
 
 #define LOOK_FRAMES 128u
 
-/* What is at one address of a stack: from the symbolizer of its process. */
+/* One address of a stack, named by the symbolizer of its process. */
 struct look_frame {
 	uint64_t ip;		   /* frame 0: the instruction that goes on; others: return addresses */
 	const struct location *at; /* of a return address, of the byte before it */
@@ -66,7 +66,7 @@ struct look_process {
 	char comm[16];		     /* of its first thread */
 	struct look_thread **thread; /* of the look; those of this process by tid. Zombies too. */
 	size_t nthreads, thread_cap;
-	/* What follows is read when the process is first asked for; empty where it may not be. */
+	/* The rest is read by look_open(); empty where it may not be. */
 	struct module_list modules;
 	struct symbolizer *symbolizer;
 	struct cfi *cfi;

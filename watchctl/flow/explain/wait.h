@@ -27,7 +27,7 @@ enum wait_kind {
 	WAIT_KERNEL,	/* D state: a device, a file system, a lock of the kernel's */
 };
 
-/* Who can end it. */
+/* By whom it can be ended. */
 enum wait_ender {
 	ENDER_UNKNOWN, /* somebody may; it cannot be known who. @evidence says why not */
 	ENDER_THREADS, /* one of @whom, and nobody else */
@@ -37,7 +37,7 @@ enum wait_ender {
 	ENDER_TIME,    /* it ends by itself */
 };
 
-/* Who is waited for. */
+/* A thread or process that could end a wait. */
 struct waited {
 	pid_t pid;
 	pid_t tid;    /* 0: any thread of that process */

@@ -79,7 +79,7 @@ struct pt_regs {
 		ss;
 };
 
-/* What the pid namespace at @level, 0 being the first one, calls @t; 0: it is not in it. */
+/* The number of @t in the pid namespace at @level, 0 being the first one; 0: it is not in it. */
 static __always_inline int number_at(struct task_struct *t, unsigned int level)
 {
 	struct pid *pid = BPF_CORE_READ(t, thread_pid);

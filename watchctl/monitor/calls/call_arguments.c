@@ -111,7 +111,7 @@ static uint32_t find_same(const struct fetch_list *want, uint32_t i, const struc
 	return k;
 }
 
-/* What @plan's function returns, behind all that most results are. NULL: no memory. */
+/* The result of @plan's function, behind all that most results are. NULL: no memory. */
 static const struct function_plan *plan_both(struct call_arguments *a, const struct function_plan *plan)
 {
 	const struct fetch_list *own = &plan->plan.leave;

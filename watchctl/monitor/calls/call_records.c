@@ -405,7 +405,7 @@ static bool settle_same_place(struct call_records *r, uint32_t function, const s
 
 	if (inner->point == function && f->loops_to_start)
 		return false;
-	/* What is stepped over may jump anywhere; but not to where it began, as far as is known. */
+	/* A function that is stepped over may jump anywhere; but not to where it began, as far as is known. */
 	if (f->is_over ? inner->point == function : !f->jumps_away)
 		*err = track_reached(r->track, tid, inner->return_address, inner->sp + 8, ended, n);
 	return true;
