@@ -90,6 +90,7 @@ static bool take_thread(void *ctx, const struct tasks_record *r)
 	t->parent = r->parent;
 	t->state = state_letter(r);
 	t->running = r->on_cpu != 0;
+	t->is_32bit = r->is_32bit != 0;
 	t->has_regs = r->has_regs && !t->running;
 	t->regs = r->regs;
 	t->clear_child = r->clear_child;

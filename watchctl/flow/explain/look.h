@@ -33,8 +33,9 @@ struct look_thread {
 	pid_t own_tid; /* as its own pid namespace numbers it */
 	pid_t parent;  /* of its process; 0: none that we see */
 	char comm[16];
-	char state;   /* R, S, D, T, t, Z, X, as ps(1) shows it */
-	bool running; /* it was on a CPU: what it is in is not known */
+	char state;    /* R, S, D, T, t, Z, X, as ps(1) shows it */
+	bool is_32bit; /* its system calls and registers are not read */
+	bool running;  /* it was on a CPU: what it is in is not known */
 	bool in_syscall;
 	long number; /* of the system call */
 	uint64_t arg[6];

@@ -86,7 +86,7 @@ void look_stack(struct look *l, struct look_process *p, struct look_thread *t)
 		return;
 	t->walked = true;
 	t->end = WALK_END_UNREADABLE;
-	if (t->state == 'Z' || t->state == 'X' || !look_open(l, p))
+	if (t->state == 'Z' || t->state == 'X' || t->is_32bit || !look_open(l, p))
 		return;
 	if (!t->has_regs && !stop_for_regs(t))
 		return;

@@ -276,7 +276,11 @@ static void put_unknown(const struct look_thread *t, struct wait *ret)
 
 	read_wchan(t, where, sizeof(where));
 	snprintf(ret->what, sizeof(ret->what), "something unknown");
-	if (t->in_syscall)
+	if (t->is_32bit)
+		snprintf(ret->evidence, sizeof(ret->evidence),
+			 "it is a 32-bit program, whose system calls are not read%s%s",
+			 where[0] ? "; it is in " : "", where);
+	else if (t->in_syscall)
 		snprintf(ret->evidence, sizeof(ret->evidence),
 			 "it sleeps in %s%s%s, of which it is not known what ends it", call_name(t),
 			 where[0] ? ": " : "", where);

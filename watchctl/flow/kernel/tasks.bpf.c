@@ -92,12 +92,17 @@ static __always_inline int number_at(struct task_struct *t, unsigned int level)
 	return nr;
 }
 
+#define USER32_CS 0x23u /* __USER32_CS, arch/x86/include/asm/segment.h */
+
 static __always_inline void read_regs(struct task_struct *t, struct tasks_record *ret)
 {
 	const void *at = (const void *)bpf_task_pt_regs(t);
 	struct pt_regs r;
 
 	if (bpf_probe_read_kernel(&r, sizeof(r), at))
+		return;
+	ret->is_32bit = r.cs == USER32_CS;
+	if (ret->is_32bit)
 		return;
 	ret->regs.r[WREG_RAX] = r.ax;
 	ret->regs.r[WREG_RDX] = r.dx;
@@ -169,6 +174,7 @@ int tasks_look(struct bpf_iter__task *c)
 	rec.clear_child = (uint64_t)t->clear_child_tid;
 	rec.robust_list = (uint64_t)t->robust_list;
 	rec.is_kernel = !t->mm;
+	rec.syscall = -1;
 	if (bpf_core_field_exists(t->blocker))
 		rec.blocker = t->blocker;
 	if (rec.blocker)

@@ -12,6 +12,9 @@ struct tasks_record {
 	uint32_t state, exit_state; /* task_struct.__state, .exit_state: include/linux/sched.h */
 	uint32_t on_cpu;	    /* it runs just now: its registers are not its own */
 	uint32_t is_kernel, has_regs;
+	uint32_t
+		is_32bit; /* it runs code of i386: its system calls are others, and its registers are not read */
+	uint32_t unused;
 	int32_t blocker_tid; /* who has the lock below, or took it last; 0: not known */
 	uint64_t ran_ns;     /* CPU time since it began */
 	/* When it was last seen running: on the scheduler's clock, for differences between threads only. */
