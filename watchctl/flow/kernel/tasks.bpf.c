@@ -56,7 +56,7 @@ struct task_struct {
 	char comm[16];
 	unsigned long blocker;
 	void *mm;
-	void *clear_child_tid, *robust_list;
+	void *clear_child_tid;
 	struct task_struct *real_parent;
 	struct sched_entity se;
 	struct thread_struct thread;
@@ -172,7 +172,6 @@ int tasks_look(struct bpf_iter__task *c)
 	rec.ran_ns = t->se.sum_exec_runtime;
 	rec.ran_at_ns = t->se.exec_start;
 	rec.clear_child = (uint64_t)t->clear_child_tid;
-	rec.robust_list = (uint64_t)t->robust_list;
 	rec.is_kernel = !t->mm;
 	rec.syscall = -1;
 	if (bpf_core_field_exists(t->blocker))

@@ -19,7 +19,7 @@ struct tasks_record {
 	uint64_t ran_ns;     /* CPU time since it began */
 	/* When it was last seen running: on the scheduler's clock, for differences between threads only. */
 	uint64_t ran_at_ns;
-	uint64_t clear_child, robust_list; /* set_tid_address(2), set_robust_list(2) */
+	uint64_t clear_child; /* set_tid_address(2) */
 	/* The kernel's lock that it waits for, its kind in the low bits (include/linux/hung_task.h); 0: none, or not kept. */
 	uint64_t blocker;
 	int64_t syscall; /* -1: it entered the kernel otherwise */
