@@ -42,3 +42,10 @@ trace-proof: $(PROG) | packages-test ## all functions of real programs traced: s
 compile-proof: all $(SQLITE_SOURCE)/package.json $(LUA_SOURCE)/package.json | packages-test ## programs built to be traced: every entry and exit as they and callgrind count them (minutes)
 	$(Q)$(MAKE) --no-print-directory e2e E2E="tests/e2e/test_calltrace.py"
 	@$(PROOF_RUN) tests/proof/compile.py --build $(BUILD) --watchctl $(PROG) --sqlite $(SQLITE_SOURCE)/deps/sqlite3 --lua $(LUA_SOURCE)/src
+
+# Explanations of hangs: --only NAME, --quick, --peers and others by EXPLAIN_ARGS. The limit holds on a quiet machine.
+EXPLAIN_ARGS ?=
+
+.PHONY: explain-live-proof
+explain-live-proof: $(PROG) | packages-test ## hangs made on purpose, of known cause, also in real programs: flow explain must blame the right thread (minutes)
+	@$(PROOF_RUN) tests/proof/explain.py $(EXPLAIN_ARGS)
