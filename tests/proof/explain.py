@@ -201,6 +201,8 @@ def main():
     try:
         with tempfile.TemporaryDirectory(prefix="watchctl-explain-") as folder:
             run(report, folder, o)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     finally:
         end_all()
     return report.end()

@@ -95,7 +95,7 @@ class Room:
         p = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *user, "--", *map(str, words)], start_new_session=True, env=env,
                              **{"cwd": self.folder, **streams, **popen})
         self.started.append(p)
-        self.wait_until(lambda: p.poll() is not None or words_of(p.pid)[:1] != ["setpriv"])
+        self.wait_until(lambda: p.poll() is not None or words_of(p.pid)[:1] not in ([], [""], ["setpriv"]))
         return p
 
     def run(self, *words):
