@@ -31,6 +31,7 @@
 
 #include "tests/unit/wait.h"
 #include "watchctl/flow/explain/wait_descriptor.h"
+#include "watchctl/flow/explain/wait_file_lock.h"
 #include "watchctl/target/proc/proc.h"
 
 #define CHILDREN 8
@@ -766,6 +767,52 @@ static void a_lock_of_an_open_file_has_its_holders(void **state)
 	check_lock(*state, take_ofd, SYS_fcntl);
 }
 
+/* sqlite3 tries a lock, sleeps, and tries again: between two tries nothing but the open file tells what it wants. */
+static void who_sleeps_may_wait_for_a_lock_on_a_file_it_has_open(void **state)
+{
+	struct scene *s = *state;
+	int ready[2];
+	const pid_t owner = locker(s, take_posix, ready);
+	const int fd = lock_file(s);
+
+	assert_true(wait_lock_retry(getpid(), 0.1, &s->w));
+	check_whom(&s->w, ENDER_SOME, owner);
+	assert_true(s->w.whom[0].guessed && s->w.has_limit);
+	assert_int_equal(s->w.kind, WAIT_FILE_LOCK);
+	check_has(s->w.what, "index.lock (descriptor");
+	check_has(s->w.evidence, "sleeps for 0.1 s");
+	close(fd);
+}
+
+static void who_only_reads_a_file_or_has_locked_it_itself_does_not_wait_for_its_lock(void **state)
+{
+	struct scene *s = *state;
+	const int fd = lock_file(s);
+	char path[64];
+	int ready[2], reads;
+
+	take_posix(fd);
+	assert_false(wait_lock_retry(getpid(), 0.1, &s->w));
+	close(fd);
+	locker(s, take_flock, ready);
+	snprintf(path, sizeof(path), "%s/index.lock", s->dir);
+	reads = open(path, O_RDONLY);
+	assert_false(wait_lock_retry(getpid(), 0.1, &s->w));
+	close(reads);
+}
+
+static void an_inherited_flock_is_not_waited_for(void **state)
+{
+	struct scene *s = *state;
+	const int fd = lock_file(s);
+	pid_t heir;
+
+	take_flock(fd);
+	heir = holder(s);
+	assert_false(wait_lock_retry(heir, 0.1, &s->w));
+	close(fd);
+}
+
 /* Of the ranges 0-9 and 100-109 only one is in the way. */
 static void a_range_that_does_not_overlap_is_not_waited_for(void **state)
 {
@@ -1167,6 +1214,9 @@ int main(void)
 		TEST(flock_waits_for_the_holder),
 		TEST(fcntl_waits_for_the_owner_of_the_range),
 		TEST(a_lock_of_an_open_file_has_its_holders),
+		TEST(who_sleeps_may_wait_for_a_lock_on_a_file_it_has_open),
+		TEST(who_only_reads_a_file_or_has_locked_it_itself_does_not_wait_for_its_lock),
+		TEST(an_inherited_flock_is_not_waited_for),
 		TEST(a_range_that_does_not_overlap_is_not_waited_for),
 		TEST(a_flock_outlives_the_process_that_took_it),
 		TEST(a_process_with_threads_may_end_its_own_wait),

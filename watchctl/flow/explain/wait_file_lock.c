@@ -5,6 +5,7 @@
  */
 #include "watchctl/flow/explain/wait_file_lock.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
@@ -280,4 +283,86 @@ void wait_record_lock(const struct waiter *by, int fd, int command, uint64_t loc
 	w.wish.exclusive = f.l_type == F_WRLCK;
 	set_range(&w, &f);
 	find_owners(&w);
+}
+
+/* Tries again and again */
+
+/* A descriptor of the thread that may try, for writing. */
+struct open_file {
+	pid_t pid;
+	int fd;
+	uint64_t device, inode;
+	char name[OBJECT_NAME];
+};
+
+static bool read_open_file(pid_t pid, const char *number, struct open_file *ret)
+{
+	struct stat link, file;
+	char path[64];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", pid, number);
+	if (lstat(path, &link) != 0 || !(link.st_mode & S_IWUSR) || stat(path, &file) != 0 ||
+	    !S_ISREG(file.st_mode))
+		return false;
+	len = readlink(path, ret->name, sizeof(ret->name) - 1);
+	ret->name[len < 0 ? 0 : len] = '\0';
+	ret->pid = pid;
+	ret->fd = atoi(number);
+	ret->device = (uint64_t)major(file.st_dev) << 32 | minor(file.st_dev);
+	ret->inode = file.st_ino;
+	return true;
+}
+
+/* A descriptor that was inherited has the number that it had, and with it the lock of flock(2). */
+static bool is_shared(const struct open_file *f, pid_t with)
+{
+	return syscall(SYS_kcmp, f->pid, with, KCMP_FILE, (unsigned long)f->fd, (unsigned long)f->fd) == 0;
+}
+
+static bool is_in_way(const struct open_file *f, const struct file_lock *l)
+{
+	return l->exclusive && l->inode == f->inode && l->device == f->device && l->pid > 0 &&
+	       l->pid != f->pid && !has_ended(l->pid) && !is_shared(f, l->pid);
+}
+
+static bool add_retried(FILE *locks, const struct open_file *f, double sleep_s, struct wait *ret)
+{
+	char line[160], process[PROCESS_TEXT];
+	struct file_lock l;
+
+	rewind(locks);
+	while (fgets(line, sizeof(line), locks)) {
+		if (!parse_lock(line, &l) || !is_in_way(f, &l) ||
+		    !wait_add(ret, l.pid, 0, true, "it has a lock on a file that the waiting process has open"))
+			continue;
+		ret->kind = WAIT_FILE_LOCK;
+		ret->ender = ENDER_SOME;
+		ret->has_limit = true;
+		ret->object = f->inode;
+		wait_process_text(l.pid, process);
+		wait_what(ret, "the file lock on %s (descriptor %d)", f->name, f->fd);
+		wait_evidence(ret,
+			      "it sleeps for %.9g s, as between two tries, and /proc/locks: %s has an "
+			      "exclusive lock (%s) on that file",
+			      sleep_s, process, kind_name[l.kind]);
+		return true;
+	}
+	return false;
+}
+
+bool wait_lock_retry(pid_t pid, double sleep_s, struct wait *ret)
+{
+	struct open_file f;
+	struct dirent *entry;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	scoped(closedirp) DIR *dir = opendir(path);
+	scoped(fclosep) FILE *locks = fopen("/proc/locks", "re");
+
+	while (dir && locks && (entry = readdir(dir)))
+		if (read_open_file(pid, entry->d_name, &f) && add_retried(locks, &f, sleep_s, ret))
+			return true;
+	return false;
 }

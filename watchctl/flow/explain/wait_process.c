@@ -9,9 +9,11 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/syscall_name.h"
+#include "watchctl/flow/explain/wait_file_lock.h"
 #include "watchctl/target/proc/proc.h"
 
 #define KERNEL_TEXT 96
+#define RETRY_S 2.0 /* who tries a lock again and again seldom sleeps longer in between */
 
 /* By state */
 
@@ -165,13 +167,16 @@ static void put_sleep(const struct look_process *p, const struct look_thread *t,
 		      struct wait *ret)
 {
 	struct timespec ts;
+	bool known = !absolute && p->mem.read && memory_read(&p->mem, at, &ts, sizeof(ts));
+	double s = known ? (double)ts.tv_sec + (double)ts.tv_nsec / 1e9 : 0;
 
+	if (known && s <= RETRY_S && wait_lock_retry(t->pid, s, ret))
+		return;
 	ret->kind = WAIT_TIME;
 	ret->ender = ENDER_TIME;
 	ret->has_limit = true;
-	if (p->mem.read && memory_read(&p->mem, at, &ts, sizeof(ts)) && !absolute)
-		snprintf(ret->what, sizeof(ret->what), "the end of a sleep of %.9g s",
-			 (double)ts.tv_sec + (double)ts.tv_nsec / 1e9);
+	if (known)
+		snprintf(ret->what, sizeof(ret->what), "the end of a sleep of %.9g s", s);
 	else
 		snprintf(ret->what, sizeof(ret->what), "the end of a sleep");
 	snprintf(ret->evidence, sizeof(ret->evidence), "it is in %s", call_name(t));
