@@ -813,6 +813,32 @@ static void an_inherited_flock_is_not_waited_for(void **state)
 	close(fd);
 }
 
+/* PostgreSQL waits so for the locks of its tables: a signal comes, and the pipe tells only that its parent ended. */
+static void a_signalfd_and_a_pipe_are_a_wait_for_a_signal(void **state)
+{
+	struct scene *s = *state;
+	int p[2];
+	pid_t pid;
+	sigset_t urgent;
+
+	sigemptyset(&urgent);
+	sigaddset(&urgent, SIGURG);
+	assert_int_equal(pipe(p), 0);
+	pid = forked(s);
+	if (!pid) {
+		struct pollfd fds[] = { { p[0], POLLIN, 0 }, { signalfd(-1, &urgent, 0), POLLIN, 0 } };
+
+		close(p[1]);
+		poll(fds, 2, -1);
+	}
+	explain(s, pid, SYS_poll);
+	assert_int_equal(s->w.kind, WAIT_SIGNAL);
+	check_has(s->w.what, "a signal, or another event, of 2 descriptors");
+	check_has(s->w.whom[0].why, "of the pipe");
+	close(p[0]);
+	close(p[1]);
+}
+
 /* Of the ranges 0-9 and 100-109 only one is in the way. */
 static void a_range_that_does_not_overlap_is_not_waited_for(void **state)
 {
@@ -1217,6 +1243,7 @@ int main(void)
 		TEST(who_sleeps_may_wait_for_a_lock_on_a_file_it_has_open),
 		TEST(who_only_reads_a_file_or_has_locked_it_itself_does_not_wait_for_its_lock),
 		TEST(an_inherited_flock_is_not_waited_for),
+		TEST(a_signalfd_and_a_pipe_are_a_wait_for_a_signal),
 		TEST(a_range_that_does_not_overlap_is_not_waited_for),
 		TEST(a_flock_outlives_the_process_that_took_it),
 		TEST(a_process_with_threads_may_end_its_own_wait),

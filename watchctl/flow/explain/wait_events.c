@@ -22,6 +22,7 @@ struct gathered {
 	struct wait *ret;
 	size_t n, ended_by[ENDER_TIME + 1];
 	size_t own; /* those that only the waiter, which has one thread, could write to */
+	size_t signals, inward; /* signalfds; others that nobody from outside can write to */
 	char list[LIST_TEXT];
 	uint64_t of; /* how many there are, of which FDS_MAX were looked at; 0: all were */
 };
@@ -43,12 +44,33 @@ static void list(struct gathered *g, int fd, const char *name, const struct wait
 		wait_evidence(g->ret, "%s%d: %.100s", *g->ret->evidence ? "; " : "", fd, part->evidence);
 }
 
+static void add_whom(struct gathered *g, int fd, const char *name, const struct waited *who)
+{
+	char why[sizeof(who->why)];
+
+	snprintf(why, sizeof(why), "of %.80s (%d) %.70s", name, fd, who->why);
+	if (!wait_add(g->ret, who->pid, who->tid, who->guessed, why))
+		g->ended_by[ENDER_UNKNOWN]++;
+}
+
+/* A pipe of pipe(2) is its makers' own, often only to notice that one of them ends. */
+static void classify(struct gathered *g, int fd)
+{
+	struct descriptor it;
+
+	if (!descriptor_read(g->by->d, g->by->pid, g->by->tid, fd, &it))
+		return;
+	g->signals += it.kind == DESCRIPTOR_SIGNALFD;
+	g->inward += it.kind == DESCRIPTOR_PIPE && !it.device;
+}
+
 static void gather_named(struct gathered *g, int fd, enum wanted wanted, char name[OBJECT_NAME])
 {
 	scoped(wait_deinit) struct wait part = { 0 };
 	wait_object(g->by, fd, wanted, &part, name);
 	g->n++;
 	list(g, fd, name, &part);
+	classify(g, fd);
 	g->ret->object = g->n == 1 ? part.object : 0;
 	/* A self-pipe is how an event loop wakes itself: it says nothing as long as there is anything else. */
 	if (only_own(g->by, &part)) {
@@ -57,9 +79,7 @@ static void gather_named(struct gathered *g, int fd, enum wanted wanted, char na
 	}
 	g->ended_by[part.ender]++;
 	for (size_t i = 0; i < part.n; i++)
-		if (!wait_add(g->ret, part.whom[i].pid, part.whom[i].tid, part.whom[i].guessed,
-			      part.whom[i].why))
-			g->ended_by[ENDER_UNKNOWN]++;
+		add_whom(g, fd, name, &part.whom[i]);
 }
 
 static void gather(struct gathered *g, int fd, enum wanted wanted)
@@ -144,6 +164,11 @@ static void finish(struct gathered *g)
 		return;
 	}
 	judge(g);
+	/* No work comes so, but the word of another process: PostgreSQL waits for its locks with a signalfd. */
+	if (g->signals && g->signals + g->inward == g->n && !g->of) {
+		ret->kind = WAIT_SIGNAL;
+		wait_what(ret, "a signal%s of ", g->n > 1 ? ", or another event," : "");
+	}
 	wait_what(ret, "%zu descriptor%s: %s", g->n, g->n == 1 ? "" : "s", g->list);
 	if (g->of)
 		wait_evidence(ret, "; %u of its %" PRIu64 " descriptors were looked at", FDS_MAX, g->of);
