@@ -149,7 +149,7 @@ def explain_program(report, p):
 def attempt(report, name, do, *args):
     try:
         do(report, *args)
-    except (proof.Failure, AssertionError, OSError, subprocess.SubprocessError, ValueError) as e:
+    except (proof.Failure, AssertionError, LookupError, OSError, subprocess.SubprocessError, ValueError) as e:
         report.fail(name, f"{type(e).__name__}: {str(e)[:300]}")
 
 
@@ -158,9 +158,10 @@ def chosen(names, quick, o):
 
 
 def run(report, folder, o):
-    sources, recipe = conftest.RECIPES["hangs"]
-    program = Path(folder) / "hangs"
-    conftest.compile_victim(recipe, [conftest.VICTIMS / s for s in sources], program)
+    (source,), recipe = conftest.RECIPES["hangs"]
+    program, copy = Path(folder) / "hangs", Path(folder) / source
+    copy.write_text((conftest.VICTIMS / source).read_text().replace('"/tmp/', f'"{folder}/'))  # what it leaves goes with the folder
+    conftest.compile_victim(recipe, [copy], program)
     scenes = chosen(subprocess.check_output([program], text=True).split(), QUICK_SCENES, o)
     if scenes:
         report.head("scene")

@@ -56,6 +56,11 @@ def family(roots, sessions=True):
         found |= more
 
 
+def children(pid):
+    """But for those that have ended."""
+    return [child for child, (parent, _, state) in processes().items() if parent == pid and state != "Z"]
+
+
 def words_of(pid):
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").strip("\0").split("\0")
@@ -224,6 +229,15 @@ def python_wait_full_pipe(room):
     return Hung(p.pid, anyone(p.pid, room.child(p, "yes")), ["deadlock"])
 
 
+def python_inherited_pipe(room):
+    """The output of a program that has ended, but what it has left in the background has the pipe as well."""
+    script = room.write("run.py", f"import subprocess\nsubprocess.run('sleep {FOREVER} & echo done', shell=True, capture_output=True)\n")
+    p = room.start(PYTHON, script)
+    sleeps = room.child(p, "sleep", FOREVER)
+    room.wait_until(lambda: processes()[sleeps][0] != p.pid and len(children(p.pid)) == 0, "sh")
+    return Hung(p.pid, anyone(sleeps), ["sleeps"])
+
+
 def python_executor(room):
     """A task that waits for a task of its own pool, which has one thread."""
     script = room.write("pool.py", """import threading
@@ -288,6 +302,12 @@ def make_jobserver(room):
 def bash_wait(room):
     p = room.start("bash", "-c", f"sleep {FOREVER} & wait; echo done")
     return Hung(p.pid, anyone(room.child(p, "sleep", FOREVER)), ["sleeps"])
+
+
+def bash_coprocess(room):
+    """sed waits for more, as its output is not to a terminal; bash waits for what sed has not written yet."""
+    p = room.start("bash", "-c", "coproc sed s/a/b/; echo a >&${COPROC[1]}; read line <&${COPROC[0]}")
+    return Hung(p.pid, anyone(p.pid, room.child(p, "sed", "s/a/b/")), ["deadlock", "likely_deadlock"])
 
 
 def xargs_child(room):
@@ -414,6 +434,42 @@ def node_pool(room):
     return Hung(p.pid, [(p.pid, room.wait_until(lambda: threads_in(p.pid, "openat"), "node")[0])])
 
 
+def node_exec_sync(room):
+    """Its thread waits for a program, and for nothing else, in an event loop of its own."""
+    script = room.write("exec.js", f"require('child_process').execFileSync('sleep', ['{FOREVER}']);\n")
+    p = room.start("node", script)
+    return Hung(p.pid, anyone(room.child(p, "sleep", FOREVER)), ["sleeps"])
+
+
+JAVA = """public class Hang {
+    static final Object a = new Object(), b = new Object();
+    static void take(Object first, Object second) {
+        synchronized (first) {
+            try { Thread.sleep(300); } catch (InterruptedException e) { }
+            synchronized (second) { System.out.println("never"); }
+        }
+    }
+    public static void main(String[] args) throws Exception {
+        Thread t = new Thread(() -> take(a, b), "taker"), u = new Thread(() -> take(b, a), "giver");
+        t.start(); u.start(); t.join();
+    }
+}
+"""
+
+
+def java_monitors(room):
+    """Two threads, each of which has the monitor that the other wants; main waits for the first to end."""
+    room.write("Hang.java", JAVA)
+    p = room.start("java", "-XX:TieredStopAtLevel=1", "Hang.java")
+    named = room.wait_until(lambda: len(n := {name: tid for tid, name in names(p.pid) if name in ("taker", "giver")}) == 2 and n, "java")
+    return Hung(p.pid, [(p.pid, tid) for tid in named.values()])
+
+
+def names(pid):
+    """The threads of the process, and how they are called."""
+    return [(int(path.parent.name), path.read_text().strip()) for path in Path(f"/proc/{pid}/task").glob("*/comm")]
+
+
 def postgres_lock(room):
     """A session has locked a table, and its client asks nothing; another session wants the lock."""
     tools, where = Path(trace_programs.POSTGRES).parent, room.folder / "postgres"
@@ -464,6 +520,7 @@ PROGRAMS = [
     Program(long_pipeline, "yes", "gzip", "cat"),
     Program(python_gil, PYTHON),
     Program(python_wait_full_pipe, PYTHON, "yes"),
+    Program(python_inherited_pipe, PYTHON),
     Program(python_executor, PYTHON),
     Program(git_hook, "git"),
     Program(git_editor, "git", "cat"),
@@ -472,6 +529,7 @@ PROGRAMS = [
     Program(make_recipe, "make"),
     Program(make_jobserver, "make"),
     Program(bash_wait, "bash"),
+    Program(bash_coprocess, "bash", "sed"),
     Program(xargs_child, "xargs"),
     Program(gdb_stop, "gdb", "yes"),
     Program(sqlite_busy, "sqlite3"),
@@ -482,5 +540,7 @@ PROGRAMS = [
     Program(redis_debug_sleep, "redis-server", "redis-cli"),
     Program(nginx_upstream, "nginx", PYTHON),
     Program(node_pool, "node"),
+    Program(node_exec_sync, "node"),
+    Program(java_monitors, "java", "javac"),
     Program(postgres_lock, trace_programs.POSTGRES),
 ]

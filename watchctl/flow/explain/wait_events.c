@@ -21,7 +21,7 @@ struct gathered {
 	const struct waiter *by;
 	struct wait *ret;
 	size_t n, ended_by[ENDER_TIME + 1];
-	size_t own; /* those that only the waiter, which has one thread, could write to */
+	size_t own;		/* those that only the waiter, which has one thread, could write to */
 	size_t signals, inward; /* signalfds; others that nobody from outside can write to */
 	char list[LIST_TEXT];
 	uint64_t of; /* how many there are, of which FDS_MAX were looked at; 0: all were */

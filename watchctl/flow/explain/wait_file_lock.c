@@ -334,7 +334,8 @@ static bool add_retried(FILE *locks, const struct open_file *f, double sleep_s, 
 	rewind(locks);
 	while (fgets(line, sizeof(line), locks)) {
 		if (!parse_lock(line, &l) || !is_in_way(f, &l) ||
-		    !wait_add(ret, l.pid, 0, true, "it has a lock on a file that the waiting process has open"))
+		    !wait_add(ret, l.pid, 0, true,
+			      "it has a lock on a file that the waiting process has open"))
 			continue;
 		ret->kind = WAIT_FILE_LOCK;
 		ret->ender = ENDER_SOME;
