@@ -1,6 +1,7 @@
 """Programs that hang in a known way (tests/victims/hangs.c), and what watchctl flow explain says of them."""
 import json
 import subprocess
+import tempfile
 import time
 
 from conftest import WAIT, WATCHCTL
@@ -13,7 +14,8 @@ class Hang:
     """A scene that runs: whom a user would ask about, who is to blame, and what it is."""
 
     def __init__(self, program, scene):
-        self.process = subprocess.Popen([program, scene], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.folder = tempfile.TemporaryDirectory(prefix="hangs")  # pylint: disable=consider-using-with
+        self.process = subprocess.Popen([program, scene], cwd=self.folder.name, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self.ask, self.culprits, self.verdict = self.process.pid, set(), None
         for line in self.process.stdout:
             word, *rest = line.split()
@@ -32,6 +34,7 @@ class Hang:
         self.process.wait(timeout=WAIT)
         for pid, _ in self.culprits:
             subprocess.run(["kill", "-KILL", str(pid)], check=False, stderr=subprocess.DEVNULL)
+        self.folder.cleanup()
 
     def __enter__(self):
         return self

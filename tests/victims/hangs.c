@@ -33,7 +33,7 @@
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER, other_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work_there = PTHREAD_COND_INITIALIZER;
 static pthread_barrier_t both_there;
-static char folder[] = "/tmp/hangs.XXXXXX";
+static char folder[] = "hangs.XXXXXX"; /* where it was started */
 
 static void ask(pid_t pid)
 {

@@ -162,6 +162,7 @@ static void does(const struct explained *x, char *buf, size_t cap)
 static void matters(const struct explanation *e, const struct culprit *c, char *buf, size_t cap)
 {
 	const struct explained *x = &e->thread[c->path[c->npath - 2]];
+	const struct explained_edge *edge = explanation_edge(e, c->path[c->npath - 2], c->who);
 	const struct wait *before = &x->wait;
 	char whom[WORDS_WHO + 64] = "it";
 
@@ -181,7 +182,8 @@ static void matters(const struct explanation *e, const struct culprit *c, char *
 		snprintf(buf, cap, "owes %s %s", whom, before->what);
 		break;
 	case WAIT_EVENTS:
-		snprintf(buf, cap, "is at the other end of %s", before->what);
+		snprintf(buf, cap, "is at the other end of what %s polls (%s)", whom,
+			 edge ? before->whom[edge->whom].why : before->what);
 		break;
 	case WAIT_STOPPED:
 		snprintf(buf, cap, "traces %s", whom);
@@ -199,7 +201,7 @@ static void waiters_text(const struct explanation *e, const struct culprit *c, c
 	utf8_clean(e->nown ? e->thread[0].process->comm : "", name, sizeof(name));
 	buf[0] = '\0';
 	if (c->waiters > 1)
-		snprintf(buf, cap, " (in the end %u threads of %s wait for it)", c->waiters, name);
+		snprintf(buf, cap, " (%u threads of %s wait for that)", c->waiters, name);
 }
 
 static void cycle_text(const struct explanation *e, const struct culprit *c, char *buf, size_t cap)
@@ -241,15 +243,17 @@ static void put_deadlock(const struct explanation *e, const struct culprit *c, c
 static void put_chain(const struct explanation *e, const struct culprit *c, const char *process, char *buf,
 		      size_t cap)
 {
-	char who[WORDS_WHO + 64], why[WORDS_TEXT], what[WORDS_TEXT], waiters[128];
+	char who[WORDS_WHO + 64], why[WORDS_TEXT], what[WORDS_TEXT], waiters[128], first[WAIT_TEXT + 32] = "";
 	const struct explained *x = &e->thread[c->who];
 
 	who_inside(e, x, who, sizeof(who));
 	does(x, why, sizeof(why));
 	matters(e, c, what, sizeof(what));
 	waiters_text(e, c, waiters, sizeof(waiters));
-	snprintf(buf, cap, "%s %swaits because %s %s%s, and %s", process, c->guessed ? "probably " : "", who,
-		 what, waiters, why);
+	if (c->npath > 2)
+		snprintf(first, sizeof(first), " for %s, in the end", e->thread[c->path[0]].wait.what);
+	snprintf(buf, cap, "%s %swaits%s because %s %s%s, and %s", process, c->guessed ? "probably " : "",
+		 first, who, what, waiters, why);
 }
 
 static void put_alone(const struct explanation *e, const struct culprit *c, const char *process, char *buf,

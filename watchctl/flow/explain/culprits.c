@@ -445,7 +445,20 @@ static void drop_culprit(struct culprit *c)
 	free(c->cycle);
 }
 
-/* Culprits half as likely as the first would only distract from it. */
+/*
+ * Culprits half as likely as the first would only distract from it; but where it is not known who could end its wait, it may be any other
+ * thread of the process.
+ */
+static bool is_worth_telling(const struct explanation *e, const struct culprit *c)
+{
+	const struct culprit *first = e->culprit;
+
+	if (2 * c->score > first->score)
+		return true;
+	return first->verdict == VERDICT_WAITS && e->thread[first->who].wait.ender == ENDER_UNKNOWN &&
+	       c->who < e->nown && c->score;
+}
+
 static void keep_best(struct explanation *e)
 {
 	size_t n = 0;
@@ -453,7 +466,7 @@ static void keep_best(struct explanation *e)
 	if (e->nculprits)
 		qsort(e->culprit, e->nculprits, sizeof(e->culprit[0]), by_score);
 	for (size_t i = 0; i < e->nculprits; i++) {
-		if (n < CULPRITS_MAX && 2 * e->culprit[i].score > e->culprit[0].score)
+		if (n < CULPRITS_MAX && is_worth_telling(e, &e->culprit[i]))
 			e->culprit[n++] = e->culprit[i];
 		else
 			drop_culprit(&e->culprit[i]);
