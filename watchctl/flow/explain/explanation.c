@@ -39,13 +39,13 @@ static void find_wait(struct growing *g, struct explained *x)
 {
 	struct look_process *p = x->process;
 	struct look_thread *t = x->thread;
+	bool opened = look_open(g->look, p);
 
-	look_open(g->look, p);
 	look_stack(g->look, p, t);
 	if (wait_by_state(g->look, t, &x->wait))
 		return;
 	t->number = wait_call(p, t);
-	if (t->number == SYS_futex || t->number == SYS_futex_waitv)
+	if (opened && (t->number == SYS_futex || t->number == SYS_futex_waitv))
 		wait_futex(g->look, p, t, &x->wait);
 	else if (t->number < 0 ||
 		 !wait_descriptor(g->descriptors, t->pid, t->tid, &p->mem, t->number, t->arg, &x->wait))
