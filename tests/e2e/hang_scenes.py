@@ -61,10 +61,11 @@ def blamed(lines):
     return (first[0]["pid"], first[0]["tid"]) if first else None
 
 
-def explained(hang, *options, prefix=()):
-    """The explanation when it blames the right thread, which it does once all threads have arrived where they hang; or the last one."""
+def explained(hang, *options, prefix=(), arrived=lambda lines: True):
+    """The explanation when it blames the right thread, and @arrived, which it does once all threads are where they hang; or the last one."""
     end = time.monotonic() + WAIT
     while True:
         lines = explain(hang.ask, *options, prefix=prefix)
-        if time.monotonic() > end or (blamed(lines) in hang.culprits and (not hang.verdict or lines[0]["verdict"] == hang.verdict)):
+        right = blamed(lines) in hang.culprits and (not hang.verdict or lines[0]["verdict"] == hang.verdict)
+        if (right and arrived(lines)) or time.monotonic() > end:
             return lines

@@ -42,7 +42,7 @@ def test_scenes_are_all_tested(build):
 
 def test_links_lead_from_the_process_to_the_culprit(hang):
     h = hang("mutex_io")
-    lines = explained(h)
+    lines = explained(h, arrived=lambda x: len(of_type(x, "link")) == 2)
     links = of_type(lines, "link")
     assert [x["n"] for x in links] == list(range(1, len(links) + 1))
     assert links[0]["waiter"]["pid"] == h.ask
@@ -69,7 +69,8 @@ def test_a_circle_comes_back_to_where_it_began(hang):
 
 def test_stacks_are_those_of_gdb(hang):
     h = hang("mutex_sleep")
-    waits = of_type(explain(h.ask, "--all"), "wait")
+    lines = explained(h, "--all", arrived=lambda x: [w["kind"] for w in of_type(x, "wait")].count("lock") == 3)
+    waits = of_type(lines, "wait")
     out = subprocess.run(["gdb", "-q", "-nx", "-batch", "-p", str(h.ask), "-ex", "thread apply all bt"], capture_output=True, text=True,
                          timeout=WAIT, check=False).stdout
     told, lwp = {}, None
@@ -122,8 +123,10 @@ def test_who_was_stopped_for_its_registers_goes_on_as_before(hang):
     h = hang("pipe_full")
     explained(h)  # it hangs now
     call = [open(f"/proc/{pid}/syscall", encoding="ascii").read() for pid, _ in sorted(h.culprits)]
+    assert explain(h.ask)[0]["stopped"] == 0 or os.geteuid() != 0
     lines = explained(h, prefix=NO_BPF if os.geteuid() == 0 else ())
     assert lines[0]["verdict"] == "deadlock" and all(x["stack"] for x in of_type(lines, "link"))
+    assert lines[0]["stopped"] == lines[0]["looked_at"] == 2
     assert [open(f"/proc/{pid}/syscall", encoding="ascii").read() for pid, _ in sorted(h.culprits)] == call
 
 

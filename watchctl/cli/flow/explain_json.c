@@ -68,7 +68,10 @@ static void put_answer(struct showing *s, const char *without)
 {
 	const struct explanation *e = s->e;
 	char text[WORDS_SENTENCE];
+	size_t stopped = 0;
 
+	for (size_t i = 0; i < e->nthreads; i++)
+		stopped += e->thread[i].thread->stopped;
 	explain_sentence(e, text, sizeof(text));
 	begin(s, "answer");
 	json_number(&s->j, "time_ns", s->looked_ns);
@@ -78,6 +81,7 @@ static void put_answer(struct showing *s, const char *without)
 	json_text(&s->j, "text", text);
 	json_number(&s->j, "threads", e->nown);
 	json_number(&s->j, "looked_at", e->nthreads);
+	json_number(&s->j, "stopped", stopped);
 	json_bool(&s->j, "bounded", e->bounded);
 	json_text_if(&s->j, "without_bpf", without);
 	end(s);

@@ -1,8 +1,8 @@
-#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/base/words/plural.h"
 #include "watchctl/cli/flow/explain_print.h"
 #include "watchctl/cli/flow/explain_stack.h"
 #include "watchctl/cli/flow/explain_words.h"
@@ -137,7 +137,8 @@ static void print_ending(const struct explanation *e, const char *without)
 
 	for (size_t i = 0; i < e->nthreads; i++)
 		stopped += e->thread[i].thread->stopped;
-	printf("\n%zu threads looked at, %zu of them of process %d; ", e->nthreads, e->nown, e->pid);
+	printf("\n%zu thread%s looked at, %zu of them of process %d; ", e->nthreads, plural(e->nthreads),
+	       e->nown, e->pid);
 	if (stopped)
 		printf("%zu stopped for a moment to read registers\n", stopped);
 	else

@@ -251,8 +251,8 @@ static bool is_end(const struct explanation *e, const struct explained *x)
 	for (size_t i = 0; i < x->nedges; i++) {
 		const struct explained *to = &e->thread[x->edge[i].to];
 
-		if (to ==
-		    x) /* its own descriptor among those that it polls; a real wait for itself is a circle */
+		/* Its own descriptor, among those that it polls: a real wait for itself is a circle. */
+		if (to == x)
 			continue;
 		if (to->stuck || !to->idle || (!x->edge[i].any_of_process && to->process == x->process))
 			return false;
@@ -267,7 +267,11 @@ struct finding {
 	struct ways ways;
 	bool *in_cycle;
 	unsigned int *waiters; /* threads of the process that wait for it, but itself */
-	size_t *source; /* the thread of the process from which the way to it is shortest; itself if there is no other */
+	/*
+	 * The thread of the process that the way to it begins at: the first one, if it waits for it without a guess; else, of
+	 * those that do, the one furthest away, which shows most of the chain; else the nearest. Itself if there is none.
+	 */
+	size_t *source;
 	unsigned int *cost; /* of that way; FAR: there is none */
 };
 
@@ -302,6 +306,7 @@ static bool add_culprit(struct finding *f, struct culprit c)
 	return false;
 }
 
+/* Whether the way to @to that begins at @i, just found, is to replace the one known so far. */
 static bool is_better_source(const struct finding *f, size_t i, size_t to)
 {
 	unsigned int cost = f->ways.cost[to], old = f->cost[to];
@@ -332,8 +337,8 @@ static void find_waiters(struct finding *f)
 
 			if (k == i || cost == FAR)
 				continue;
-			if (k < e->nown &&
-			    cost >= COST_EVENTS) /* threads of one program that wake each other up */
+			/* Threads of one program wake each other up, and are no chain for that. */
+			if (k < e->nown && cost >= COST_EVENTS)
 				continue;
 			f->waiters[k] += cost < COST_GUESS;
 			if (!is_better_source(f, i, k))
@@ -355,7 +360,7 @@ static bool is_all_stuck(const struct explanation *e, const size_t *cycle, size_
 	return true;
 }
 
-/* One that ran meanwhile, or has a time limit, goes on by itself; a lock that is handed round fast looks like a cycle at one moment. */
+/* One of them ran between the two looks: a lock that is handed round fast looks like a cycle at one moment. */
 static bool goes_on(const struct explanation *e, const size_t *cycle, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
