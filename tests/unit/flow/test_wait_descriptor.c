@@ -767,6 +767,13 @@ static void a_lock_of_an_open_file_has_its_holders(void **state)
 	check_lock(*state, take_ofd, SYS_fcntl);
 }
 
+static bool tries_again(struct scene *s, pid_t pid)
+{
+	struct waiter by = { .d = s->d ? s->d : (s->d = descriptors_new()), .pid = pid, .tid = pid };
+
+	return wait_lock_retry(&by, 0.1, &s->w);
+}
+
 /* sqlite3 tries a lock, sleeps, and tries again: between two tries nothing but the open file tells what it wants. */
 static void who_sleeps_may_wait_for_a_lock_on_a_file_it_has_open(void **state)
 {
@@ -775,7 +782,7 @@ static void who_sleeps_may_wait_for_a_lock_on_a_file_it_has_open(void **state)
 	const pid_t owner = locker(s, take_posix, ready);
 	const int fd = lock_file(s);
 
-	assert_true(wait_lock_retry(getpid(), 0.1, &s->w));
+	assert_true(tries_again(s, getpid()));
 	check_whom(&s->w, ENDER_SOME, owner);
 	assert_true(s->w.whom[0].guessed && s->w.has_limit);
 	assert_int_equal(s->w.kind, WAIT_FILE_LOCK);
@@ -792,12 +799,12 @@ static void who_only_reads_a_file_or_has_locked_it_itself_does_not_wait_for_its_
 	int ready[2], reads;
 
 	take_posix(fd);
-	assert_false(wait_lock_retry(getpid(), 0.1, &s->w));
+	assert_false(tries_again(s, getpid()));
 	close(fd);
 	locker(s, take_flock, ready);
 	snprintf(path, sizeof(path), "%s/index.lock", s->dir);
 	reads = open(path, O_RDONLY);
-	assert_false(wait_lock_retry(getpid(), 0.1, &s->w));
+	assert_false(tries_again(s, getpid()));
 	close(reads);
 }
 
@@ -809,7 +816,7 @@ static void an_inherited_flock_is_not_waited_for(void **state)
 
 	take_flock(fd);
 	heir = holder(s);
-	assert_false(wait_lock_retry(heir, 0.1, &s->w));
+	assert_false(tries_again(s, heir));
 	close(fd);
 }
 

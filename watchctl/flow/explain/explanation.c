@@ -49,7 +49,7 @@ static void find_wait(struct growing *g, struct explained *x)
 		wait_futex(g->look, p, t, &x->wait);
 	else if (t->number < 0 ||
 		 !wait_descriptor(g->descriptors, t->pid, t->tid, &p->mem, t->number, t->arg, &x->wait))
-		wait_process(g->look, p, t, &x->wait);
+		wait_process(g->look, g->descriptors, p, t, &x->wait);
 	x->idle = is_idle(x);
 }
 

@@ -15,9 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
@@ -287,31 +285,19 @@ void wait_record_lock(const struct waiter *by, int fd, int command, uint64_t loc
 
 /* Tries again and again */
 
-/* A descriptor of the thread that may try, for writing. */
+/* A descriptor of the process that may try, for writing. */
 struct open_file {
 	pid_t pid;
 	int fd;
-	uint64_t device, inode;
-	char name[OBJECT_NAME];
+	struct descriptor it;
 };
 
-static bool read_open_file(pid_t pid, const char *number, struct open_file *ret)
+static bool read_open_file(const struct waiter *by, int fd, struct open_file *ret)
 {
-	struct stat link, file;
-	char path[64];
-	ssize_t len;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", pid, number);
-	if (lstat(path, &link) != 0 || !(link.st_mode & S_IWUSR) || stat(path, &file) != 0 ||
-	    !S_ISREG(file.st_mode))
-		return false;
-	len = readlink(path, ret->name, sizeof(ret->name) - 1);
-	ret->name[len < 0 ? 0 : len] = '\0';
-	ret->pid = pid;
-	ret->fd = atoi(number);
-	ret->device = (uint64_t)major(file.st_dev) << 32 | minor(file.st_dev);
-	ret->inode = file.st_ino;
-	return true;
+	ret->pid = by->pid;
+	ret->fd = fd;
+	return descriptor_read(by->d, by->pid, by->tid, fd, &ret->it) && ret->it.kind == DESCRIPTOR_FILE &&
+	       ret->it.writes;
 }
 
 /* A descriptor that was inherited has the number that it had, and with it the lock of flock(2). */
@@ -322,7 +308,7 @@ static bool is_shared(const struct open_file *f, pid_t with)
 
 static bool is_in_way(const struct open_file *f, const struct file_lock *l)
 {
-	return l->exclusive && l->inode == f->inode && l->device == f->device && l->pid > 0 &&
+	return l->exclusive && l->inode == f->it.id && l->device == f->it.device && l->pid > 0 &&
 	       l->pid != f->pid && !has_ended(l->pid) && !is_shared(f, l->pid);
 }
 
@@ -340,9 +326,9 @@ static bool add_retried(FILE *locks, const struct open_file *f, double sleep_s, 
 		ret->kind = WAIT_FILE_LOCK;
 		ret->ender = ENDER_SOME;
 		ret->has_limit = true;
-		ret->object = f->inode;
+		ret->object = f->it.id;
 		wait_process_text(l.pid, process);
-		wait_what(ret, "the file lock on %s (descriptor %d)", f->name, f->fd);
+		wait_what(ret, "the file lock on %s (descriptor %d)", f->it.name, f->fd);
 		wait_evidence(ret,
 			      "it sleeps for %.9g s, as between two tries, and /proc/locks: %s has an "
 			      "exclusive lock (%s) on that file",
@@ -352,18 +338,19 @@ static bool add_retried(FILE *locks, const struct open_file *f, double sleep_s, 
 	return false;
 }
 
-bool wait_lock_retry(pid_t pid, double sleep_s, struct wait *ret)
+bool wait_lock_retry(const struct waiter *by, double sleep_s, struct wait *ret)
 {
+	const struct dirent *entry;
 	struct open_file f;
-	struct dirent *entry;
 	char path[32];
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	snprintf(path, sizeof(path), "/proc/%d/fd", by->pid);
 	scoped(closedirp) DIR *dir = opendir(path);
 	scoped(fclosep) FILE *locks = fopen("/proc/locks", "re");
 
 	while (dir && locks && (entry = readdir(dir)))
-		if (read_open_file(pid, entry->d_name, &f) && add_retried(locks, &f, sleep_s, ret))
+		if (entry->d_name[0] != '.' && read_open_file(by, atoi(entry->d_name), &f) &&
+		    add_retried(locks, &f, sleep_s, ret))
 			return true;
 	return false;
 }

@@ -17,9 +17,9 @@ void wait_flock(const struct waiter *by, int fd, int operation, struct wait *ret
 void wait_record_lock(const struct waiter *by, int fd, int command, uint64_t lock, struct wait *ret);
 
 /*
- * A thread of @pid that sleeps shortly, in between two tries of a lock perhaps: sqlite3 waits so. If another process has an exclusive
- * lock on a file that @pid has open for writing, *ret becomes a wait for it, as a guess. False: there is none, *ret is untouched.
+ * A thread that sleeps shortly, in between two tries of a lock perhaps: sqlite3 waits so. If another process has an exclusive
+ * lock on a file that its process has open for writing, *ret becomes a wait for it, as a guess. False: there is none, *ret is untouched.
  */
-bool wait_lock_retry(pid_t pid, double sleep_s, struct wait *ret);
+bool wait_lock_retry(const struct waiter *by, double sleep_s, struct wait *ret);
 
 #endif

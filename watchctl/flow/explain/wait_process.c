@@ -163,14 +163,15 @@ bool wait_by_state(struct look *l, const struct look_thread *t, struct wait *ret
 
 /* By system call */
 
-static void put_sleep(const struct look_process *p, const struct look_thread *t, uint64_t at, bool absolute,
-		      struct wait *ret)
+static void put_sleep(struct descriptors *d, const struct look_process *p, const struct look_thread *t,
+		      uint64_t at, bool absolute, struct wait *ret)
 {
+	const struct waiter by = { .d = d, .pid = t->pid, .tid = t->tid, .mem = &p->mem };
 	struct timespec ts;
 	bool known = !absolute && p->mem.read && memory_read(&p->mem, at, &ts, sizeof(ts));
 	double s = known ? (double)ts.tv_sec + (double)ts.tv_nsec / 1e9 : 0;
 
-	if (known && s <= RETRY_S && wait_lock_retry(t->pid, s, ret))
+	if (known && s <= RETRY_S && wait_lock_retry(&by, s, ret))
 		return;
 	ret->kind = WAIT_TIME;
 	ret->ender = ENDER_TIME;
@@ -295,7 +296,8 @@ static void put_unknown(const struct look_thread *t, struct wait *ret)
 			 where[0] ? ", in " : "", where);
 }
 
-void wait_process(struct look *l, struct look_process *p, const struct look_thread *t, struct wait *ret)
+void wait_process(struct look *l, struct descriptors *d, struct look_process *p, const struct look_thread *t,
+		  struct wait *ret)
 {
 	switch (t->in_syscall ? t->number : -1) {
 	case SYS_restart_syscall:
@@ -303,10 +305,10 @@ void wait_process(struct look *l, struct look_process *p, const struct look_thre
 			put_unknown(t, ret);
 		return;
 	case SYS_nanosleep:
-		put_sleep(p, t, t->arg[0], false, ret);
+		put_sleep(d, p, t, t->arg[0], false, ret);
 		return;
 	case SYS_clock_nanosleep:
-		put_sleep(p, t, t->arg[2], t->arg[1] & TIMER_ABSTIME, ret);
+		put_sleep(d, p, t, t->arg[2], t->arg[1] & TIMER_ABSTIME, ret);
 		return;
 	case SYS_wait4:
 	case SYS_waitid:

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "watchctl/flow/explain/look.h"
+#include "watchctl/flow/explain/wait_descriptor.h"
 #include "watchctl/flow/explain/wait.h"
 
 /*
@@ -23,6 +24,7 @@ bool wait_by_state(struct look *l, const struct look_thread *t, struct wait *ret
 long wait_call(const struct look_process *p, const struct look_thread *t);
 
 /* By its system call. Always says something. */
-void wait_process(struct look *l, struct look_process *p, const struct look_thread *t, struct wait *ret);
+void wait_process(struct look *l, struct descriptors *d, struct look_process *p, const struct look_thread *t,
+		  struct wait *ret);
 
 #endif
