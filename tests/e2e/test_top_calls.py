@@ -173,7 +173,7 @@ def test_a_narrow_screen_keeps_calls_total_and_function(top, victim):
     assert t.ended() == 0
 
 
-# What is asked for wrongly
+# Options that do not go together
 
 
 @pytest.mark.parametrize("words, said", [

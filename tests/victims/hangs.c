@@ -242,7 +242,6 @@ static void rwlock_twice(void)
 	thread(wants_to_write, NULL);
 	while (!(__atomic_load_n(&settings.__data.__readers, __ATOMIC_RELAXED) & 2)) /* a writer is there */
 		usleep(1000);
-	usleep(10000);
 	ready();
 	pthread_rwlock_rdlock(&settings);
 }

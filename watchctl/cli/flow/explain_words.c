@@ -5,6 +5,7 @@
 
 #include "watchctl/base/utf8.h"
 #include "watchctl/code/symbols/bare_name.h"
+#include "watchctl/flow/explain/c_library.h"
 #include "watchctl/flow/explain/look.h"
 #include "watchctl/view/words/view_words.h"
 
@@ -79,15 +80,9 @@ static void who_inside(const struct explanation *e, const struct explained *x, c
 		snprintf(buf, cap, "its thread %d", x->thread->tid);
 }
 
-static bool is_runtime(const char *module)
+static bool is_vdso(const char *module)
 {
-	static const char *const begin[] = { "libc.so", "libc-", "libpthread", "ld-linux",
-					     "ld-musl", "ld-2",	 "[vdso]",     "libc.musl" };
-
-	for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
-		if (!strncmp(module, begin[i], strlen(begin[i])))
-			return true;
-	return false;
+	return module && !strcmp(module, "[vdso]");
 }
 
 /* Of the functions at one address the innermost, which may have been inlined into the others. */
@@ -107,7 +102,7 @@ bool explain_function(const struct look_thread *t, char *buf, size_t cap)
 	for (unsigned int i = 0; i < t->nframes; i++) {
 		const char *module = look_module(t, i);
 
-		if (!(module && is_runtime(module)) && put_function(&t->frame[i], buf, cap))
+		if (!c_library_has(module) && !is_vdso(module) && put_function(&t->frame[i], buf, cap))
 			return true;
 	}
 	return t->nframes && put_function(&t->frame[0], buf, cap);

@@ -11,7 +11,7 @@ static size_t params_at(const char *name)
 	const char *last = strrchr(name, ')');
 	size_t end = strlen(name), at, depth = 0;
 
-	/* What may follow them: " const", " &&", " [clone .part.0]", but not more of the name. */
+	/* They may be followed by " const", " &&", " [clone .part.0]", but not more of the name. */
 	if (!last || strchr(last, ':'))
 		return end;
 	for (at = (size_t)(last - name) + 1; at--;) {

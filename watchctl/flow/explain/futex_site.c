@@ -14,6 +14,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/code/elf/module.h"
 #include "watchctl/code/symbols/symbolizer.h"
+#include "watchctl/flow/explain/c_library.h"
 #include "watchctl/flow/explain/call_target.h"
 #include "watchctl/flow/explain/live_stack.h"
 
@@ -60,21 +61,9 @@ static const struct role_name role_names[] = {
 	  "IO_flush_all_lockp IO_cleanup IO_unbuffer_all psignal getw putw" },
 };
 
-static const char *const c_libraries[] = { "libc.so",  "libc-2",  "libpthread", "ld-linux",
-					   "ld-2",     "ld.so",	  "ld-musl",	"libc.musl",
-					   "libdl.so", "libdl-2", "librt.so",	"librt-2" };
-
 static bool starts(const char *s, const char *with)
 {
 	return strncmp(s, with, strlen(with)) == 0;
-}
-
-static bool is_c_library(const char *module)
-{
-	for (size_t i = 0; module && i < sizeof(c_libraries) / sizeof(*c_libraries); i++)
-		if (starts(module, c_libraries[i]))
-			return true;
-	return false;
 }
 
 /* The part of @name that is compared: its start, and the length in *len. */
@@ -202,7 +191,7 @@ static bool has_c_library(const struct look_process *p)
 	for (size_t i = 0; i < p->modules.n; i++) {
 		const char *slash = p->modules.v[i].path ? strrchr(p->modules.v[i].path, '/') : NULL;
 
-		if (slash && is_c_library(slash + 1))
+		if (slash && c_library_has(slash + 1))
 			return true;
 	}
 	return p->modules.n == 0;
@@ -222,7 +211,7 @@ static bool is_inside(const struct look_thread *t, unsigned int i, bool dynamic)
 {
 	if (t->frame[i].signal)
 		return false;
-	return is_c_library(look_module(t, i)) || (!dynamic && is_static_part(t, i));
+	return c_library_has(look_module(t, i)) || (!dynamic && is_static_part(t, i));
 }
 
 /* By its module or, in a program that is linked statically, by functions that only musl has. */

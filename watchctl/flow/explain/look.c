@@ -54,15 +54,16 @@ static void put_syscall(struct look_thread *t, const struct tasks_record *r)
 
 static struct look_thread *thread_of(struct look *l, const struct tasks_record *r)
 {
-	struct look_thread *t = map64_get(&l->thread, (uint64_t)r->tid);
+	struct look_thread *old = map64_get(&l->thread, (uint64_t)r->tid), *t;
 
-	if (t && t->pid == r->pid)
-		return t;
+	if (old && old->pid == r->pid)
+		return old;
 	t = calloc(1, sizeof(*t));
 	if (!t || !map64_put(&l->thread, (uint64_t)r->tid, t)) {
 		free(t);
 		return NULL;
 	}
+	free(old); /* its number belongs to another process by now */
 	t->pid = r->pid;
 	t->tid = r->tid;
 	return t;
@@ -83,7 +84,7 @@ static bool take_thread(void *ctx, const struct tasks_record *r)
 		return false;
 	before = t->seen_ns;
 	t->seen_ns = r->ran_ns;
-	t->ran_ns = l->round && t->seen ? r->ran_ns - before : 0;
+	t->ran_ns = !l->round ? 0 : t->seen ? r->ran_ns - before : r->ran_ns;
 	t->seen = true;
 	t->round = l->round;
 	t->own_tid = r->own_tid;
@@ -105,13 +106,11 @@ static bool take_thread(void *ctx, const struct tasks_record *r)
 	return true;
 }
 
-static void look_round(struct look *l, unsigned int round)
+/* False: not all threads could be read. */
+static bool look_round(struct look *l, unsigned int round)
 {
 	l->round = round;
-	if (l->kernel)
-		kernel_tasks_read(l->kernel, take_thread, l);
-	else
-		proc_tasks_read(take_thread, l);
+	return l->kernel ? kernel_tasks_read(l->kernel, take_thread, l) : proc_tasks_read(take_thread, l);
 }
 
 /* Those of the last look, by process. */
@@ -183,14 +182,20 @@ struct wc_error *look_new(pid_t pid, unsigned int between_ms, const struct symbo
 			  struct look **ret)
 {
 	struct look *l = calloc(1, sizeof(*l));
+	bool whole;
 
 	if (!l)
 		return &wc_enomem;
 	l->search = search;
 	l->kernel = kernel_tasks_open(&l->without);
-	look_round(l, 0);
+	whole = look_round(l, 0);
 	poll(NULL, 0, (int)between_ms);
-	look_round(l, 1);
+	whole &= look_round(l, 1);
+	if (!whole && !l->starved) {
+		look_free(l);
+		return wc_error_new(WC_EFAIL,
+				    "the kernel did not give all threads of the system: try once more");
+	}
 	if (l->starved || !sort_threads(l)) {
 		look_free(l);
 		return &wc_enomem;

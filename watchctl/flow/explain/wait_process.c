@@ -9,6 +9,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/syscall_name.h"
+#include "watchctl/code/insn/syscall_site.h"
 #include "watchctl/flow/explain/wait_file_lock.h"
 #include "watchctl/target/proc/proc.h"
 
@@ -232,32 +233,21 @@ static void put_sysv(const struct look_thread *t, const char *what, bool limit, 
 		 "it is in %s; System V objects do not say who has them", call_name(t));
 }
 
-/* "mov $number, %eax; syscall", as C libraries have it. */
-static bool number_in_code(const struct look_process *p, const struct look_thread *t, long *ret)
-{
-	uint8_t code[7];
-	uint32_t number;
-
-	if (!p->mem.read || !memory_read(&p->mem, t->regs.r[WREG_RIP] - sizeof(code), code, sizeof(code)))
-		return false;
-	if (code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05)
-		return false;
-	memcpy(&number, code + 1, sizeof(number));
-	*ret = (long)number;
-	return true;
-}
-
 long wait_call(const struct look_process *p, const struct look_thread *t)
 {
 	char where[KERNEL_TEXT];
-	long number = t->in_syscall ? t->number : -1;
+	uint64_t number;
 
-	if (number != SYS_restart_syscall || number_in_code(p, t, &number))
-		return number;
+	if (!t->in_syscall)
+		return -1;
+	if (t->number != SYS_restart_syscall)
+		return t->number;
+	if (p->mem.read && syscall_site_number(&p->mem, t->regs.r[WREG_RIP], &number))
+		return (long)number;
 	read_wchan(t, where, sizeof(where));
 	if (strstr(where, "futex"))
 		return SYS_futex;
-	return strstr(where, "poll") ? SYS_poll : number;
+	return strstr(where, "poll") ? SYS_poll : t->number;
 }
 
 /* Of nanosleep and clock_nanosleep the arguments differ, and the kernel's function is the same. */

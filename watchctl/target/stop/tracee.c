@@ -17,6 +17,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/code/insn/syscall_site.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/held.h"
 
@@ -168,23 +169,9 @@ bool tracee_undo_false_eintr(pid_t pid, pid_t tid, struct user_regs_struct *regs
 	return true;
 }
 
-/* "mov $number, %eax; syscall", as C libraries have it, behind which @rip is. */
-static bool number_in_code(pid_t pid, uint64_t rip, uint64_t *ret)
-{
-	const struct memory_view mem = proc_memory(&pid);
-	uint8_t code[7];
-	uint32_t number;
-
-	if (!memory_read(&mem, rip - sizeof(code), code, sizeof(code)) || code[0] != 0xb8 ||
-	    code[5] != 0x0f || code[6] != 0x05)
-		return false;
-	memcpy(&number, code + 1, sizeof(number));
-	*ret = number;
-	return true;
-}
-
 bool tracee_begin_call_again(pid_t pid, pid_t tid, struct user_regs_struct *regs)
 {
+	const struct memory_view mem = proc_memory(&pid);
 	uint64_t number = regs->orig_rax;
 	struct proc_status s;
 
@@ -193,7 +180,7 @@ bool tracee_begin_call_again(pid_t pid, pid_t tid, struct user_regs_struct *regs
 	if (proc_status_read(pid, tid, &s) && !s.seccomp)
 		return false;
 	/* A stop before it was under seccomp has had it resumed. */
-	if (number == NR_RESTART_SYSCALL && !number_in_code(pid, regs->rip, &number)) {
+	if (number == NR_RESTART_SYSCALL && !syscall_site_number(&mem, regs->rip, &number)) {
 		regs->rax = (unsigned long long)-EINTR;
 		return true;
 	}
