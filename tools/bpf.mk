@@ -1,8 +1,9 @@
 # What runs in the kernel: compiled for its virtual machine, turned into a C header that carries the bytes.
 
-BPF_OBJ := $(BUILD)/record.bpf.o $(BUILD)/tasks.bpf.o
+BPF_OBJ := $(BUILD)/record.bpf.o $(BUILD)/tasks.bpf.o $(BUILD)/flow.bpf.o
 $(BUILD)/record.bpf.o: watchctl/engine/kernel/record.bpf.c
 $(BUILD)/tasks.bpf.o: watchctl/flow/kernel/tasks.bpf.c
+$(BUILD)/flow.bpf.o: watchctl/flow/kernel/flow.bpf.c
 
 $(BPF_OBJ): | packages
 	@mkdir -p $(@D)
@@ -15,5 +16,6 @@ $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
 
 $(BUILD)/watchctl/engine/kernel/kernel_recorder.o: | $(BUILD)/record.skel.h
 $(BUILD)/watchctl/flow/kernel/kernel_tasks.o: | $(BUILD)/tasks.skel.h
+$(BUILD)/watchctl/flow/kernel/kernel_flow.o: | $(BUILD)/flow.skel.h
 
 -include $(BPF_OBJ:.o=.d)

@@ -6,7 +6,7 @@ C_FILES = $(sort $(shell find $(SOURCE_DIRS) -name '*.[ch]' -o -name '*.cc' -o -
 PRODUCT_C = $(filter-out %.bpf.c,$(filter calltrace/% handler/% probe/% stackwalk/% watchctl/%,$(filter %.c,$(C_FILES))))
 SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellcheck shell=' $(SOURCE_DIRS)))
 # The headers that the build makes: some sources cannot be parsed without them.
-GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/tasks.skel.h $(BUILD)/syscall_names.h $(BUILD)/page_assets.h $(BUILD)/page_diff_assets.h $(BUILD)/perfetto_trace.pb-c.h
+GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/tasks.skel.h $(BUILD)/flow.skel.h $(BUILD)/syscall_names.h $(BUILD)/page_assets.h $(BUILD)/page_diff_assets.h $(BUILD)/perfetto_trace.pb-c.h
 
 .PHONY: check layers sleeps schema-show lint tidy analyze cppcheck shellcheck manlint format format-fix asan tsan tsan-parts valgrind fuzz fuzz-programs
 check: layers sleeps lint format ## layers, sleeps, lint and format: what can be known without running anything

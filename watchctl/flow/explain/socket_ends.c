@@ -313,6 +313,12 @@ int socket_ends_error(const struct socket_ends *e)
 	return e->error;
 }
 
+const struct socket_end *socket_ends_all(const struct socket_ends *e, size_t *n)
+{
+	*n = e->n;
+	return e->end;
+}
+
 const struct socket_end *socket_ends_get(const struct socket_ends *e, uint64_t inode)
 {
 	return map64_get(&e->by_inode, inode);

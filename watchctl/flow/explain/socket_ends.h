@@ -51,6 +51,9 @@ void socket_ends_free(struct socket_ends *e);
 /* The errno of the first table that could not be read, 0: none. */
 int socket_ends_error(const struct socket_ends *e);
 
+/* All of them, in no order. */
+const struct socket_end *socket_ends_all(const struct socket_ends *e, size_t *n);
+
 /* The socket with that inode; NULL: not in our network namespace, or of another family. */
 const struct socket_end *socket_ends_get(const struct socket_ends *e, uint64_t inode);
 

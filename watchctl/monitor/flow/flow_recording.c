@@ -1,0 +1,203 @@
+#include "watchctl/monitor/flow/flow_recording.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/base/clock.h"
+#include "watchctl/flow/kernel/flow_first.h"
+#include "watchctl/monitor/recorder.h"
+#include "watchctl/target/proc/process_fd.h"
+#include "watchctl/target/stop/launch.h"
+#include "watchctl/trace/flow/flow_writer.h"
+
+#define WAIT_MS 50
+#define FLUSH_NS 500000000u
+#define CROWDED 0.25 /* of a ring: we do not wait then */
+
+struct flow_recording {
+	struct kernel_flow *kernel;
+	struct recorder *log;
+	struct flow_writer *writer;
+	struct tracee program; /* tid 0: it runs, or there is none */
+	pid_t pid;	       /* of the program; 0: none */
+	int pidfd, status;
+	double fullest;
+	uint64_t begun_ns, flushed_ns;
+};
+
+static struct wc_error *drop(void *ctx, const struct trace_event *e)
+{
+	(void)ctx, (void)e;
+	return NULL;
+}
+
+static struct wc_error *take(void *ctx, uint32_t cpu, const uint32_t *word, size_t n)
+{
+	struct flow_recording *r = ctx;
+
+	return flow_writer_put(r->writer, cpu, word, n);
+}
+
+static struct wc_error *start_program(struct flow_recording *r, const struct flow_recording_ask *ask)
+{
+	struct wc_error *err = launch_start(ask->argv, &r->program);
+
+	if (err)
+		return err;
+	r->pid = r->program.tid;
+	err = process_fd_open(r->pid, &r->pidfd);
+	return !err && ask->only_program ? kernel_flow_add(r->kernel, r->pid) : err;
+}
+
+static struct wc_error *open_log(struct flow_recording *r, const struct flow_recording_ask *ask)
+{
+	const struct event_sink nobody = { .put = drop };
+	struct wc_error *err = recorder_open(ask->log, nobody, &r->log);
+	const char *missing = kernel_flow_missing(r->kernel);
+	char note[320];
+
+	if (!err)
+		err = recorder_note(
+			r->log,
+			"the system's events were recorded: watchctl flow graph and flow path read them");
+	if (!err && missing) {
+		snprintf(note, sizeof(note), "this kernel does not tell: %s", missing);
+		err = recorder_note(r->log, note);
+	}
+	if (!err)
+		err = recorder_flush(r->log);
+	return err ? err : flow_writer_open(ask->log, kernel_flow_cpus(r->kernel), ask->ring, &r->writer);
+}
+
+struct wc_error *flow_recording_open(const struct flow_recording_ask *ask, struct flow_recording **ret)
+{
+	struct flow_recording *r = calloc(1, sizeof(*r));
+	struct wc_error *err;
+
+	if (!r)
+		return &wc_enomem;
+	r->pidfd = r->status = -1;
+	err = kernel_flow_open(&ask->kernel, &r->kernel);
+	if (!err)
+		err = open_log(r, ask);
+	if (!err && ask->argv)
+		err = start_program(r, ask);
+	if (err) {
+		flow_recording_discard(r);
+		return err;
+	}
+	*ret = r;
+	return NULL;
+}
+
+const char *flow_recording_missing(const struct flow_recording *r)
+{
+	return kernel_flow_missing(r->kernel);
+}
+
+struct wc_error *flow_recording_start(struct flow_recording *r)
+{
+	struct wc_error *err = kernel_flow_start(r->kernel);
+
+	r->begun_ns = r->flushed_ns = monotonic_ns();
+	if (!err)
+		err = flow_first_tell(kernel_flow_salt(r->kernel), take, r);
+	if (!err && r->program.tid)
+		tracee_release(&r->program);
+	return err;
+}
+
+/* Running */
+
+static void wait_a_moment(struct flow_recording *r)
+{
+	const struct timespec wait = { .tv_nsec = WAIT_MS * 1000000 };
+
+	if (r->pidfd >= 0)
+		process_fd_ended(r->pidfd, WAIT_MS);
+	else
+		nanosleep(&wait, NULL);
+}
+
+static bool program_has_ended(struct flow_recording *r)
+{
+	return r->pid && waitpid(r->pid, &r->status, WNOHANG | __WALL) == r->pid;
+}
+
+static struct wc_error *flush(struct flow_recording *r)
+{
+	r->flushed_ns = monotonic_ns();
+	return flow_writer_flush(r->writer);
+}
+
+static struct wc_error *pump(void *self, bool may_wait, enum source_state *state, enum session_end *end)
+{
+	struct flow_recording *r = self;
+	struct wc_error *err;
+
+	*state = SOURCE_GOES_ON;
+	if (may_wait && r->fullest < CROWDED)
+		wait_a_moment(r);
+	if (program_has_ended(r)) {
+		*state = SOURCE_ENDED;
+		*end = SESSION_EXITED;
+	}
+	err = kernel_flow_read(r->kernel, take, r, &r->fullest);
+	return !err && monotonic_ns() - r->flushed_ns >= FLUSH_NS ? flush(r) : err;
+}
+
+static const struct source_ops source = { .pump = pump };
+
+struct wc_error *flow_recording_run(struct flow_recording *r, const struct session_limits *limits,
+				    enum session_end *ret)
+{
+	const struct source s = { .ops = &source, .self = r };
+
+	return session_run(&s, 1, limits, ret);
+}
+
+/* The end */
+
+static void release(struct flow_recording *r)
+{
+	if (r->program.tid)
+		tracee_release(&r->program);
+	if (r->pidfd >= 0)
+		close(r->pidfd);
+	kernel_flow_close(r->kernel);
+	free(r);
+}
+
+struct wc_error *flow_recording_close(struct flow_recording *r, struct flow_recording_counts *ret)
+{
+	struct flow_counts counts = { 0 };
+	struct wc_error *err;
+
+	kernel_flow_stop(r->kernel);
+	err = kernel_flow_read(r->kernel, take, r, NULL);
+	flow_writer_counts(r->writer, &counts);
+	*ret = (struct flow_recording_counts){ .events = counts.events,
+					       .bytes = counts.bytes,
+					       .lost = counts.lost,
+					       .missed = kernel_flow_missed(r->kernel),
+					       .duration_ns = monotonic_ns() - r->begun_ns,
+					       .cpus = kernel_flow_cpus(r->kernel),
+					       .program_status = r->status };
+	err = wc_error_first(err, flow_writer_close(r->writer));
+	err = wc_error_first(err, recorder_close(r->log));
+	release(r);
+	return err;
+}
+
+void flow_recording_discard(struct flow_recording *r)
+{
+	if (!r)
+		return;
+	wc_error_free(flow_writer_close(r->writer));
+	recorder_discard(r->log);
+	release(r);
+}
