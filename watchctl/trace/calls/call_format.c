@@ -41,5 +41,5 @@ const char call_stream_text[] =
 
 uint32_t call_packet_checksum(const struct call_packet *p, uint64_t len)
 {
-	return crc32c(crc32c(0, p, offsetof(struct call_packet, crc32c)), p->event, len - sizeof(*p));
+	return crc32c_around(p, offsetof(struct call_packet, crc32c), len);
 }

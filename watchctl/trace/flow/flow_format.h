@@ -14,7 +14,7 @@
  *	event		word 0	bit 0 to 4   id (enum flow_id)
  *				bit 5 to 31  timestamp: the low 27 bits of CLOCK_MONOTONIC in ns
  *			then the fields, by id
- *	time		word 0 is 31, word 1 FLOW_TIME, word 2 and 3 all 64 bits of the time: stands before an event that is 2^27 ns
+ *	time		word 0 is 31, word 1 FLOW_TIME (31), word 2 and 3 all 64 bits of the time: stands before an event that is 2^27 ns
  *			or more later than the one before it in the packet
  *
  * Who does what an event says is the thread that runs on the CPU, unless a field says other: the last `next` there. Thread
@@ -39,7 +39,7 @@
 #define FLOW_ID_BITS 5
 #define FLOW_ID_MASK 31u
 #define FLOW_EXTENDED 31u /* word 0 of a time */
-#define FLOW_TIME 1u	  /* word 1 of it */
+#define FLOW_TIME 31u	  /* word 1 of it: an id that no event has, for CTF takes it for one */
 #define FLOW_TIME_BITS 27
 #define FLOW_TIME_WORDS 4u
 #define FLOW_WORDS_MAX 8u
@@ -163,6 +163,13 @@ static inline uint32_t flow_head(uint32_t id, uint64_t time_ns)
 	return id | (uint32_t)(time_ns << FLOW_ID_BITS);
 }
 
+/* The description of them in LOG/metadata, and how a part of it begins that no other has. */
+#define FLOW_STREAM_BEGIN "stream {\n\tid = 2;\n"
+extern const char flow_stream_text[];
+
+/* crc32c of the packet @p, of @len bytes. */
+uint32_t flow_packet_checksum(const struct flow_packet *p, uint64_t len);
+
 /* Words of the event that begins with @head and @word1 (0 where there is none); 0: no such event. */
 static inline uint32_t flow_words(uint32_t head, uint32_t word1)
 {
@@ -185,6 +192,35 @@ static inline uint32_t flow_words(uint32_t head, uint32_t word1)
 	if (id == FLOW_STACK)
 		return (word1 & 0xff) > FLOW_STACK_MAX ? 0 : 2 + 2 * (word1 & 0xff);
 	return id < FLOW_IDS ? words[id] : 0;
+}
+
+/* Of a time. */
+static inline uint64_t flow_time(const uint32_t *word)
+{
+	return word[2] | (uint64_t)word[3] << 32;
+}
+
+/* When the event with @head happened, that comes behind one at @time_ns. */
+static inline uint64_t flow_time_after(uint64_t time_ns, uint32_t head)
+{
+	const uint32_t later = (head >> FLOW_ID_BITS) - (uint32_t)time_ns;
+
+	return time_ns + (later & ((1u << FLOW_TIME_BITS) - 1));
+}
+
+/* Who runs behind the event at @word, if @tid does before it. UINT32_MAX: not known, a switch may have been lost. */
+static inline uint32_t flow_runs_then(const uint32_t *word, uint32_t tid)
+{
+	const uint32_t id = word[0] & FLOW_ID_MASK;
+
+	if (id <= FLOW_WAIT_FUTEX)
+		return word[1] & FLOW_TID_MASK;
+	if (id == FLOW_LOST)
+		return UINT32_MAX;
+	/* Another thread than the first one takes its number when it executes a program. */
+	if (id == FLOW_NAME && word[1] >> FLOW_TID_BITS == FLOW_NAME_EXEC)
+		return word[1] & FLOW_TID_MASK;
+	return tid;
 }
 
 #endif

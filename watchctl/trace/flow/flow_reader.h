@@ -43,7 +43,10 @@ struct flow_event {
 	uint64_t ip[FLOW_STACK_MAX];
 };
 
-/* False: there are no more. @ret is the caller's. Events `name` and `socket` of the beginning come first. */
+/*
+ * False: there are no more. @ret is the caller's; of its `ip` only `depth` are set. Events `name` and `socket` of the beginning
+ * come first. Where packets are missing a `lost` with a result of 0 is told: how many events these had is not known.
+ */
 bool flow_reader_next(struct flow_reader *r, struct flow_event *ret);
 
 /* What the packets' heads say. */
@@ -60,7 +63,8 @@ void flow_reader_span(const struct flow_reader *r, struct flow_span *ret);
 
 /*
  * The next event is the first one at or after @time_ns, or one of a few before it (of the packet that has it), backwards, too. Who runs on
- * a CPU is known there; names are not told again, but those of the beginning.
+ * a CPU is known there; names that were told on the way are not told again, but those of the beginning are:
+ * in a flight recorder's log that of the generation that has the time, and they come first.
  */
 void flow_reader_seek(struct flow_reader *r, uint64_t time_ns);
 

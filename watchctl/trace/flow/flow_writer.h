@@ -24,7 +24,8 @@ struct wc_error *flow_writer_open(const char *path, unsigned int cpus, uint64_t 
 /*
  * @n words of whole events of @cpu (or FLOW_CPU_NAMES), behind those put before. The first event that is put of a CPU must be a time;
  * for the others, too, times stand wherever the format wants one. WC_ELOG: no space, I/O error: whole packets that were written are
- * there. WC_EINTERNAL: these are no events.
+ * there. WC_EFAIL: these are no events, a mistake
+ * of the caller's; those before it were put.
  */
 struct wc_error *flow_writer_put(struct flow_writer *w, uint32_t cpu, const uint32_t *word, size_t n);
 

@@ -96,9 +96,15 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
 								 : crc32c_sse42(crc, bytes, n);
 }
 
+uint32_t crc32c_around(const void *bytes, size_t at, size_t n)
+{
+	const uint8_t *p = bytes;
+	const size_t behind = at + sizeof(uint32_t);
+
+	return crc32c(crc32c(0, p, at), p + behind, n - behind);
+}
+
 uint32_t tracelog_packet_checksum(const uint8_t *packet, size_t len)
 {
-	uint32_t crc = crc32c(0, packet, TRACELOG_OFF_CHECKSUM);
-
-	return crc32c(crc, packet + TRACELOG_PACKET_START, len - TRACELOG_PACKET_START);
+	return crc32c_around(packet, TRACELOG_OFF_CHECKSUM, len);
 }

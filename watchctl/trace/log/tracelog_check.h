@@ -14,6 +14,9 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 /* The same without the CPU's instruction: for CPUs that lack it, and for tests. */
 uint32_t crc32c_table(uint32_t crc, const void *bytes, size_t n);
 
+/* Of @n bytes that have a checksum at @at: all of them but these four. */
+uint32_t crc32c_around(const void *bytes, size_t at, size_t n);
+
 /* Of the packet of @len bytes, all of it but the checksum itself, which must be in it. */
 uint32_t tracelog_packet_checksum(const uint8_t *packet, size_t len);
 

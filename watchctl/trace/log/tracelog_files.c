@@ -81,7 +81,17 @@ bool tracelog_is_calls(const char *name)
 	return !strncmp(name, TRACELOG_CALLS, strlen(TRACELOG_CALLS));
 }
 
-void tracelog_calls_remove(int dir)
+bool tracelog_is_flow(const char *name)
+{
+	return !strncmp(name, TRACELOG_FLOW, strlen(TRACELOG_FLOW));
+}
+
+bool tracelog_is_beside(const char *name)
+{
+	return tracelog_is_calls(name) || tracelog_is_flow(name);
+}
+
+void tracelog_beside_remove(int dir)
 {
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	scoped(closedirp) DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -90,7 +100,7 @@ void tracelog_calls_remove(int dir)
 	if (fd >= 0 && !d)
 		close(fd);
 	while (d && (e = readdir(d)))
-		if (tracelog_is_calls(e->d_name))
+		if (tracelog_is_beside(e->d_name))
 			unlinkat(dir, e->d_name, 0);
 }
 

@@ -15,6 +15,7 @@
 
 #define TRACELOG_PLAIN "events"
 #define TRACELOG_CALLS "calls." /* and a number: of a thread (watchctl/trace/calls/) */
+#define TRACELOG_FLOW "flow."	/* a generation, and a CPU: the system's events (watchctl/trace/flow/) */
 #define TRACELOG_RECORDER ".recorder"
 #define TRACELOG_NAME_MAX 32
 
@@ -33,8 +34,14 @@ struct wc_error *tracelog_file_numbers(int dir, uint64_t **ret, size_t *n);
 /* Whether @name is that of a thread's calls. */
 bool tracelog_is_calls(const char *name);
 
-/* Removes what there is of them in @dir. */
-void tracelog_calls_remove(int dir);
+/* Whether @name is that of a CPU's events, or of the names that belong to them. */
+bool tracelog_is_flow(const char *name);
+
+/* Whether @name is one of either: their packets are at the same place in a file, and have their length there. */
+bool tracelog_is_beside(const char *name);
+
+/* Removes all files of calls and of the system's events in @dir. */
+void tracelog_beside_remove(int dir);
 
 /* Creates @name, for its owner alone. -1: errno. */
 int tracelog_file_create(int dir, const char *name);

@@ -5,6 +5,8 @@
  *	LOG/events	packets, one after the other, little endian, no padding anywhere
  *	LOG/events.N	of a flight recorder, N ten digits: the same, in several files, the oldest of which go
  *	LOG/.recorder	while somebody records: tracelog_files.h
+ *	LOG/calls.N	entries and exits of functions: calls/call_format.h
+ *	LOG/flow.G-C	events of the system: flow/flow_format.h
  *	LOG/symbols	the same, with `symbol` events only: what `watchctl symbolize` found out, if it ran
  *
  *	packet		header   u32 magic 0xC1FC1FC1, u8 uuid[16], u32 stream_id 0
@@ -49,7 +51,7 @@
 #define TRACELOG_OLD_UNCERTAIN 2u /* has_old of an access: it is there, and uncertain */
 
 #define TRACELOG_MAJOR 2
-#define TRACELOG_MINOR 3
+#define TRACELOG_MINOR 4
 
 #define TRACELOG_MAGIC 0xC1FC1FC1u
 #define TRACELOG_PACKET_HEAD 64 /* header and context */
@@ -129,6 +131,7 @@ char *tracelog_metadata_text(const uint8_t uuid[16], uint64_t offset_ns, const c
 struct tracelog_identity {
 	uint8_t uuid[16];
 	unsigned int major, minor;
+	uint64_t realtime_ns; /* minus CLOCK_MONOTONIC; 0: not known */
 };
 
 /* WC_ELOG, with @path in the sentence, when it is not a log of ours, or of a newer major version. */

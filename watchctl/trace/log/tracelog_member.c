@@ -58,6 +58,20 @@ struct wc_error *tracelog_metadata_read(int dir, const char *path, struct tracel
 	return err;
 }
 
+struct wc_error *tracelog_metadata_describe(int dir, const char *path, const struct tracelog_stream *s,
+					    struct tracelog_identity *ret)
+{
+	scoped(freep) char *metadata = NULL;
+	struct wc_error *err = tracelog_metadata_read(dir, path, ret, &metadata);
+	int failed;
+
+	if (err || !metadata || strstr(metadata, s->begin))
+		return err;
+	failed = tracelog_metadata_append(dir, metadata, s->text);
+	return failed ? wc_error_errno(WC_ELOG, failed, "cannot write %s to the log %s", s->what, path)
+		      : NULL;
+}
+
 int tracelog_create_beside(int dir, const char *name, int *ret)
 {
 	struct stat st;

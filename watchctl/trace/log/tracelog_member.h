@@ -26,4 +26,18 @@ int tracelog_create_beside(int dir, const char *name, int *ret);
  */
 int tracelog_metadata_append(int dir, const char *text, const char *more);
 
+/* A stream class that only some logs have. */
+struct tracelog_stream {
+	const char *begin; /* of its description, and of no other */
+	const char *text;  /* its description */
+	const char *what;  /* "calls" */
+};
+
+/*
+ * Describes @s in the metadata of the log @path, unless they do that already. *@ret: whose files they must be. WC_ELOG: no
+ * log of ours, or it cannot be written to.
+ */
+struct wc_error *tracelog_metadata_describe(int dir, const char *path, const struct tracelog_stream *s,
+					    struct tracelog_identity *ret);
+
 #endif

@@ -202,13 +202,14 @@ static bool lookup(const char *text, size_t len, const char *block, const char *
 	return false;
 }
 
-static bool lookup_number(const char *text, size_t len, const char *key, unsigned long *ret)
+static bool lookup_number(const char *text, size_t len, const char *block, const char *key,
+			  unsigned long *ret)
 {
 	char digits[16];
 	struct word w;
 	size_t i;
 
-	if (!lookup(text, len, "env", key, &w) || w.quoted || w.len >= sizeof(digits))
+	if (!lookup(text, len, block, key, &w) || w.quoted || w.len >= sizeof(digits))
 		return false;
 	for (i = 0; i < w.len; i++)
 		if (!isdigit((unsigned char)w.text[i]))
@@ -276,6 +277,17 @@ static struct wc_error *foreign_trace(const char *path, const struct word *trace
 			    path, name);
 }
 
+/* 0: not known. */
+static uint64_t clock_offset(const char *text, size_t len)
+{
+	unsigned long seconds, ns;
+
+	if (!lookup_number(text, len, "clock", "offset_s", &seconds) ||
+	    !lookup_number(text, len, "clock", "offset", &ns))
+		return 0;
+	return seconds * NSEC_PER_SEC + ns;
+}
+
 struct wc_error *tracelog_metadata_parse(const char *path, const char *text, size_t len,
 					 struct tracelog_identity *ret)
 {
@@ -294,9 +306,9 @@ struct wc_error *tracelog_metadata_parse(const char *path, const char *text, siz
 	if (!lookup(text, len, "env", "tracer_name", &tracer) || !tracer.quoted ||
 	    !word_is(&tracer, "watchctl"))
 		return foreign_trace(path, &tracer);
-	if (!lookup_number(text, len, "format_major", &major) ||
-	    !lookup_number(text, len, "format_minor", &minor) || !lookup(text, len, "trace", "uuid", &id) ||
-	    !parse_uuid(&id, bytes))
+	if (!lookup_number(text, len, "env", "format_major", &major) ||
+	    !lookup_number(text, len, "env", "format_minor", &minor) ||
+	    !lookup(text, len, "trace", "uuid", &id) || !parse_uuid(&id, bytes))
 		return wc_error_new(WC_ELOG, "the metadata of the log %s is damaged or incomplete", path);
 	if (major > TRACELOG_MAJOR)
 		return wc_error_new(WC_ELOG,
@@ -308,5 +320,6 @@ struct wc_error *tracelog_metadata_parse(const char *path, const char *text, siz
 	memcpy(ret->uuid, bytes, sizeof(bytes));
 	ret->major = major;
 	ret->minor = minor;
+	ret->realtime_ns = clock_offset(text, len);
 	return NULL;
 }

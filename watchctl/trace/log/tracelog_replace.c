@@ -79,7 +79,7 @@ void tracelog_put_back(struct tracelog_old *old)
 
 static bool is_ours(const char *name)
 {
-	return !strncmp(name, "events", 6) || tracelog_is_calls(name) || !strcmp(name, "metadata") ||
+	return !strncmp(name, "events", 6) || tracelog_is_beside(name) || !strcmp(name, "metadata") ||
 	       !strcmp(name, "symbols") || !strcmp(name, ".recorder") || !strncmp(name, ".symbols.", 9) ||
 	       !strncmp(name, ".metadata.", 10);
 }

@@ -26,8 +26,11 @@
 #define FLUSH_LOOK_NS 5000000
 #define COPY_CHUNK (256u << 10)
 
-/* A file of calls, up to where it was when the snapshot began: its functions are among the events that come then. */
-struct calls_file {
+/*
+ * A file of calls, or of the system's events, up to where it was when the snapshot began: the functions of calls are among
+ * the events that come then.
+ */
+struct beside_file {
 	char *name;
 	uint64_t size;
 };
@@ -37,8 +40,8 @@ struct snapshot {
 	char *hidden;	/* until it is whole */
 	int dir;
 	struct tracelog_reader *log;
-	struct calls_file *calls;
-	size_t ncalls, calls_cap;
+	struct beside_file *beside;
+	size_t nbeside, beside_cap;
 	struct snapshot_info info;
 };
 
@@ -247,26 +250,28 @@ static struct wc_error *save_files(struct snapshot *s, size_t first, uint64_t wh
 	return err;
 }
 
-/* Calls */
+/* Calls, and the system's events */
 
-static struct wc_error *add_calls(struct snapshot *s, int dir, const char *path, const char *name)
+static struct wc_error *add_beside(struct snapshot *s, int dir, const char *path, const char *name)
 {
-	struct calls_file f = { 0 };
+	struct beside_file f = { 0 };
 	struct stat st;
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return wc_error_errno(WC_ELOG, errno, "cannot read %s/%s", path, name);
+		return errno == ENOENT && tracelog_is_flow(name)
+			       ? NULL
+			       : wc_error_errno(WC_ELOG, errno, "cannot read %s/%s", path, name);
 	if (!S_ISREG(st.st_mode))
 		return NULL;
 	f.size = (uint64_t)st.st_size;
 	f.name = strdup(name);
-	if (f.name && vec_push(s->calls, s->ncalls, s->calls_cap, f))
+	if (f.name && vec_push(s->beside, s->nbeside, s->beside_cap, f))
 		return NULL;
 	free(f.name);
 	return &wc_enomem;
 }
 
-static struct wc_error *find_calls(struct snapshot *s, const char *path)
+static struct wc_error *find_beside(struct snapshot *s, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	scoped(closedirp) DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -276,13 +281,13 @@ static struct wc_error *find_calls(struct snapshot *s, const char *path)
 	if (fd >= 0 && !d)
 		close(fd);
 	while (d && !err && (e = readdir(d)))
-		if (tracelog_is_calls(e->d_name))
-			err = add_calls(s, fd, path, e->d_name);
+		if (tracelog_is_beside(e->d_name))
+			err = add_beside(s, fd, path, e->d_name);
 	return err;
 }
 
 /* Its whole packets, as those of events; what is damaged in a log that is not being recorded stays as it is. */
-static uint64_t whole_calls(const struct snapshot *s, int fd, const struct calls_file *f)
+static uint64_t whole_beside(const struct snapshot *s, int fd, const struct beside_file *f)
 {
 	uint8_t head[TRACELOG_PACKET_HEAD];
 	uint64_t at = 0, packet;
@@ -300,18 +305,20 @@ static uint64_t whole_calls(const struct snapshot *s, int fd, const struct calls
 	return f->size;
 }
 
-static struct wc_error *save_calls(struct snapshot *s)
+static struct wc_error *save_beside(struct snapshot *s)
 {
 	struct wc_error *err = NULL;
 
-	for (size_t i = 0; i < s->ncalls && !err; i++) {
-		const struct calls_file *f = &s->calls[i];
+	for (size_t i = 0; i < s->nbeside && !err; i++) {
+		const struct beside_file *f = &s->beside[i];
 		scoped(closep) int in =
 			openat(s->log->dir, f->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 
+		if (in < 0 && errno == ENOENT && tracelog_is_flow(f->name))
+			continue; /* it was the oldest one of a flight recorder */
 		if (in < 0)
 			return wc_error_errno(WC_ELOG, errno, "cannot read %s/%s", s->log->path, f->name);
-		err = save_bytes(s, in, whole_calls(s, in, f), f->name);
+		err = save_bytes(s, in, whole_beside(s, in, f), f->name);
 	}
 	return err;
 }
@@ -388,11 +395,11 @@ static void snapshot_deinit(struct snapshot *s)
 		unlinkat(s->dir, TRACELOG_PLAIN, 0);
 		unlinkat(s->dir, "metadata", 0);
 		unlinkat(s->dir, "symbols", 0);
-		tracelog_calls_remove(s->dir);
+		tracelog_beside_remove(s->dir);
 	}
-	for (i = 0; i < s->ncalls; i++)
-		free(s->calls[i].name);
-	free(s->calls);
+	for (i = 0; i < s->nbeside; i++)
+		free(s->beside[i].name);
+	free(s->beside);
 	if (s->hidden)
 		rmdir(s->hidden);
 	free(s->hidden);
@@ -409,7 +416,7 @@ static struct wc_error *save(struct snapshot *s, const char *src, uint64_t last_
 	size_t first = 0;
 
 	wait_for_flush(s, src);
-	err = find_calls(s, src);
+	err = find_beside(s, src);
 	err = wc_error_first(tracelog_reader_open(src, &s->log), err);
 	if (err)
 		return err;
@@ -431,7 +438,7 @@ static struct wc_error *save(struct snapshot *s, const char *src, uint64_t last_
 	if (!err)
 		err = save_files(s, first, whole);
 	if (!err)
-		err = save_calls(s);
+		err = save_beside(s);
 	return err ? err : give_name(s);
 }
 

@@ -75,7 +75,7 @@ static void remove_files(struct tracelog_writer *w)
 {
 	if (w->files.dir >= 0) {
 		tracelog_ring_remove(&w->files);
-		tracelog_calls_remove(w->files.dir);
+		tracelog_beside_remove(w->files.dir);
 		unlinkat(w->files.dir, "metadata", 0);
 		unlinkat(w->files.dir, TRACELOG_RECORDER, 0);
 	}
