@@ -58,6 +58,11 @@ static struct wc_error *cmd_snapshot_parse(int argc, char **argv, struct request
 
 static void warn(const struct request *q, const struct snapshot_content *s)
 {
+	if (s->saved.lacks_flow)
+		fprintf(stderr,
+			"watchctl: the system's events of %s are not in it: a snapshot without values cannot "
+			"have them\n",
+			q->names.from);
 	if (!s->saved.flushed)
 		fprintf(stderr,
 			"watchctl: the recorder of %s did not answer within 2 s: what happened last may be "

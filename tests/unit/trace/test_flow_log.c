@@ -688,6 +688,21 @@ static void files_go_with_the_log(void **state)
 	free(s);
 }
 
+/* A recorder of the system's events writes no others. */
+static void a_log_without_other_events_is_whole(void **state)
+{
+	struct fixture *f = *state;
+	struct tracelog_reader *r;
+	enum log_outcome outcome;
+	struct trace_event e;
+
+	write_numbered(f->log, 1, 10);
+	OK(tracelog_reader_open(f->log, &r));
+	OK(tracelog_next(r, &e, &outcome));
+	assert_int_equal(outcome, LOG_END);
+	tracelog_reader_close(r);
+}
+
 static void a_snapshot_has_them(void **state)
 {
 	struct fixture *f = *state;
@@ -766,6 +781,7 @@ int main(void)
 		TEST(what_is_no_event_is_refused),
 		TEST(a_full_disk_costs_no_packet_that_was_there),
 		TEST(files_go_with_the_log),
+		TEST(a_log_without_other_events_is_whole),
 		TEST(a_snapshot_has_them),
 		TEST(babeltrace2_reads_the_same),
 		TEST(babeltrace2_knows_every_kind),

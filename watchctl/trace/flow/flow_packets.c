@@ -256,7 +256,7 @@ struct wc_error *flow_packets_open(const char *path, struct flow_packets *ret)
 	err = read_metadata(ret, path);
 	if (!err)
 		err = find_files(ret, path, &name, &n);
-	ret->first_generation = n ? name[0].generation : 0;
+	ret->first_generation = name && n ? name[0].generation : 0;
 	for (size_t i = 0; i < n && !err; i++)
 		err = add_file(ret, path, &name[i]);
 	return err;

@@ -91,14 +91,33 @@ bool tracelog_is_beside(const char *name)
 	return tracelog_is_calls(name) || tracelog_is_flow(name);
 }
 
-void tracelog_beside_remove(int dir)
+/* Another descriptor of @dir, to go through it from the beginning; NULL: errno. */
+static DIR *list_dir(int dir)
 {
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	scoped(closedirp) DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	scoped(closep) int own = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = own < 0 ? NULL : fdopendir(own);
+
+	if (d)
+		take_fd(own);
+	return d;
+}
+
+bool tracelog_has_flow(int dir)
+{
+	scoped(closedirp) DIR *d = list_dir(dir);
 	const struct dirent *e;
 
-	if (fd >= 0 && !d)
-		close(fd);
+	while (d && (e = readdir(d)))
+		if (tracelog_is_flow(e->d_name))
+			return true;
+	return false;
+}
+
+void tracelog_beside_remove(int dir)
+{
+	scoped(closedirp) DIR *d = list_dir(dir);
+	const struct dirent *e;
+
 	while (d && (e = readdir(d)))
 		if (tracelog_is_beside(e->d_name))
 			unlinkat(dir, e->d_name, 0);

@@ -40,6 +40,9 @@ bool tracelog_is_flow(const char *name);
 /* Whether @name is one of either: their packets are at the same place in a file, and have their length there. */
 bool tracelog_is_beside(const char *name);
 
+/* Whether there is one in @dir: the log need not have other events. */
+bool tracelog_has_flow(int dir);
+
 /* Removes all files of calls and of the system's events in @dir. */
 void tracelog_beside_remove(int dir);
 

@@ -108,7 +108,7 @@ static void next_file(struct tracelog_reader *r, uint64_t at, const char *why)
 static bool is_hollow(const struct tracelog_reader *r)
 {
 	if (!r->has_packet)
-		return r->dir < 0 || !tracelog_mark_held(r->dir, NULL);
+		return r->dir < 0 || (!tracelog_mark_held(r->dir, NULL) && !tracelog_has_flow(r->dir));
 	return !r->file[r->current].size && (r->dir < 0 || !tracelog_mark_exists(r->dir));
 }
 

@@ -264,6 +264,7 @@ static struct wc_error *add_beside(struct snapshot *s, int dir, const char *path
 	if (!S_ISREG(st.st_mode))
 		return NULL;
 	f.size = (uint64_t)st.st_size;
+	s->info.has_flow |= tracelog_is_flow(name);
 	f.name = strdup(name);
 	if (f.name && vec_push(s->beside, s->nbeside, s->beside_cap, f))
 		return NULL;

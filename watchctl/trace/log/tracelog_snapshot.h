@@ -18,13 +18,16 @@ struct snapshot_info {
 	bool flushed;	  /* false: the recorder did not answer in time, the last events may be missing */
 	bool is_ring;	  /* false: a plain log, which can only be saved from its beginning */
 	uint64_t ignored; /* bytes at its end that are no whole packet, while nobody records */
+	bool has_flow;	  /* the log has events of the system */
+	bool lacks_flow;  /* and a snapshot that is recorded anew has not got them */
 	struct log_damage damage; /* of a snapshot that is recorded anew: of the log it was made from */
 };
 
 /*
  * Saves the log @src as the new directory @dst (mode 0700). Of a flight recorder, the files that hold its
  * last
- * @last_ns (0: all): it begins up to a sixteenth of the recorder's bounds earlier. Waits until the recorder
+ * @last_ns (0: all): it begins up to a sixteenth of the recorder's bounds earlier. Of calls and of the
+ * system's events it has all. Waits until the recorder
  * has written what happened so far, 2 s at most. WC_ELOG: @src is no log, @dst exists or cannot be made, no
  * space; nothing is left of @dst then. @ret may be NULL.
  */

@@ -72,6 +72,7 @@ struct wc_error *snapshot_save_redacted(const char *src, const char *dst, uint64
 	walk(whole, true, NULL);
 	if (err)
 		return err;
+	ret->lacks_flow = ret->has_flow;
 	ret->bytes = 0;
 	ret->files = 1;
 	walk(dst, false, &ret->bytes);
