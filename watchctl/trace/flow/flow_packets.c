@@ -228,7 +228,7 @@ static struct wc_error *find_files(const struct flow_packets *p, const char *pat
 	while ((e = readdir(d)))
 		if (parse_name(e->d_name, &one) && !vec_push(name, *n, cap, one))
 			return &wc_enomem;
-	if (*n)
+	if (name)
 		qsort(name, *n, sizeof(*name), by_age);
 	*ret = take_ptr(name);
 	return NULL;
@@ -256,7 +256,9 @@ struct wc_error *flow_packets_open(const char *path, struct flow_packets *ret)
 	err = read_metadata(ret, path);
 	if (!err)
 		err = find_files(ret, path, &name, &n);
-	ret->first_generation = name && n ? name[0].generation : 0;
+	if (err || !name)
+		return err;
+	ret->first_generation = name[0].generation;
 	for (size_t i = 0; i < n && !err; i++)
 		err = add_file(ret, path, &name[i]);
 	return err;
