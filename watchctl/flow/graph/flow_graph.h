@@ -1,0 +1,95 @@
+/*
+ * flow_graph - which thread's doing led to which other's, over the system's events. Fed event by event in the order of time.
+ *
+ * A node is a unit of work of a thread: from the waking (the fork, the first time it is seen) that ended an idle wait, to the begin of
+ * the next idle wait, or the exit. An edge leads from a moment of one node to a moment of another. Waits inside a unit are edges, too:
+ * of kind wait_for, from_ns and to_ns are their begin and end, and `from` who was waited for. Weak edges are not stored: they lead
+ * from flow_node.before. No edge is guessed: what the events do not show has none, and none leads across lost events.
+ */
+#ifndef WATCHCTL_FLOW_GRAPH_FLOW_GRAPH_H
+#define WATCHCTL_FLOW_GRAPH_FLOW_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/flow/graph/flow_threads.h"
+#include "watchctl/trace/flow/flow_reader.h"
+
+#define FLOW_NONE UINT32_MAX
+
+enum flow_edge_kind {
+	FLOW_EDGE_WAKEUP,
+	FLOW_EDGE_MESSAGE,
+	FLOW_EDGE_TIMER,
+	FLOW_EDGE_WORK,
+	FLOW_EDGE_LOCK,
+	FLOW_EDGE_DATA,
+	FLOW_EDGE_SPAWN,
+	FLOW_EDGE_EXIT,
+	FLOW_EDGE_IO,
+	FLOW_EDGE_WAIT_FOR,
+	FLOW_EDGE_WEAK,
+};
+
+enum flow_edge_flags {
+	FLOW_EDGE_BEGINS = 1,	/* it ended the idle wait, or is the first that the unit received */
+	FLOW_EDGE_OWN = 2,	/* from the same thread: its own timeout, its own I/O */
+	FLOW_EDGE_FAULT = 4,	/* a wait in a page fault */
+	FLOW_EDGE_OWNER = 8,	/* of a wait for a lock: `from` had it; else it only ended the wait */
+	FLOW_EDGE_BLOCKED = 16, /* a wait that no signal ends (D) */
+};
+
+struct flow_edge {
+	uint64_t from_ns, to_ns;
+	union {
+		uint64_t address; /* of a futex */
+		uint64_t bytes;	  /* of a message that was received; 0: not known */
+	};
+	uint32_t from, to; /* nodes; from: FLOW_NONE if not known, of a wait only */
+	uint32_t next_in;  /* the one before it into `to`, or FLOW_NONE */
+	uint32_t object;   /* also: timer, work, request */
+	uint16_t call;	   /* if has_call: 0 is read(2) */
+	uint8_t kind;	   /* enum flow_edge_kind */
+	uint8_t object_kind;
+	uint8_t flags, signal;
+	bool has_call;
+};
+
+/* `call` with has_call: the idle wait that ended as this unit began. */
+struct flow_node {
+	uint64_t begin_ns,
+		end_ns;	     /* end: UINT64_MAX while it goes on, of the last ones until flow_graph_end() */
+	uint32_t thread;     /* incarnation, see flow_threads.h */
+	uint32_t before;     /* the same thread's, or FLOW_NONE: weak */
+	uint32_t last_in;    /* the last edge into it, or FLOW_NONE */
+	uint32_t begin_edge; /* the edge that began it, or FLOW_NONE */
+	uint32_t object;
+	uint16_t call;
+	uint8_t object_kind;
+	bool has_call;
+};
+
+struct flow_graph;
+
+/* NULL: no memory. */
+struct flow_graph *flow_graph_new(void);
+void flow_graph_free(struct flow_graph *g); /* accepts NULL */
+void flow_graph_freep(struct flow_graph **g);
+
+/* The next event in the order of time. wc_enomem. */
+struct wc_error *flow_graph_feed(struct flow_graph *g, const struct flow_event *e);
+
+/* After the last event: closes the units that go on. */
+void flow_graph_end(struct flow_graph *g);
+
+/* Valid until the next feed. */
+const struct flow_node *flow_graph_nodes(const struct flow_graph *g, size_t *n);
+const struct flow_edge *flow_graph_edges(const struct flow_graph *g, size_t *n);
+const struct flow_threads *flow_graph_threads(const struct flow_graph *g);
+
+/* "wakeup", "wait_for" ... */
+const char *flow_edge_kind_name(enum flow_edge_kind kind);
+
+#endif

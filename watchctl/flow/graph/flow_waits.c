@@ -1,0 +1,142 @@
+#include "watchctl/flow/graph/flow_waits.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#define MUTEX_KIND_MAX 1024u /* of pthread_mutex_t.__kind with all its flags */
+
+int32_t flow_futex_owner(const struct flow_event *e)
+{
+	const bool locked = e->word[0] == 1 || e->word[0] == 2;
+
+	if (e->id != FLOW_WAIT_FUTEX || !e->has_words || !locked || e->word[2] >= MUTEX_KIND_MAX ||
+	    !e->word[1] || e->word[1] > FLOW_TID_MASK)
+		return 0;
+	return (int32_t)e->word[1];
+}
+
+bool flow_futex_is_shared(const struct flow_event *e)
+{
+	return !(e->op & FUTEX_PRIVATE_FLAG);
+}
+
+bool flow_futex_wakes(uint32_t op)
+{
+	switch (op & FUTEX_CMD_MASK) {
+	case FUTEX_WAKE:
+	case FUTEX_WAKE_BITSET:
+	case FUTEX_WAKE_OP:
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE:
+	case FUTEX_UNLOCK_PI:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool flow_call_receives(int call)
+{
+	switch (call) {
+	case SYS_read:
+	case SYS_readv:
+	case SYS_pread64:
+	case SYS_preadv:
+	case SYS_preadv2:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_recvmmsg:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool flow_call_sends(int call)
+{
+	switch (call) {
+	case SYS_write:
+	case SYS_writev:
+	case SYS_pwrite64:
+	case SYS_pwritev:
+	case SYS_pwritev2:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_sendmmsg:
+	case SYS_sendfile:
+	case SYS_splice:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool flow_call_ends(int call)
+{
+	return call == SYS_close || call == SYS_shutdown;
+}
+
+bool flow_call_signals(int call)
+{
+	return call == SYS_kill || call == SYS_tgkill || call == SYS_tkill || call == SYS_rt_sigqueueinfo ||
+	       call == SYS_rt_tgsigqueueinfo || call == SYS_pidfd_send_signal;
+}
+
+bool flow_call_waits_child(int call)
+{
+	return call == SYS_wait4 || call == SYS_waitid;
+}
+
+bool flow_kind_is_stream(int kind)
+{
+	return kind == FLOW_KIND_PIPE || kind == FLOW_KIND_UNIX || kind == FLOW_KIND_INET;
+}
+
+/* Objects that give something when another thread, a device or a user likes, not when a disk has got it. */
+static bool kind_brings_work(int kind)
+{
+	return kind != FLOW_KIND_FILE && kind != FLOW_KIND_DIRECTORY && kind != FLOW_KIND_NONE;
+}
+
+static bool call_is_idle(const struct flow_event *e)
+{
+	switch (e->call) {
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2:
+	case SYS_poll:
+	case SYS_ppoll:
+	case SYS_select:
+	case SYS_pselect6:
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_rt_sigtimedwait:
+	case SYS_rt_sigsuspend:
+	case SYS_pause:
+	case SYS_io_uring_enter:
+	case SYS_io_getevents:
+	case SYS_msgrcv:
+	case SYS_mq_timedreceive:
+		return true;
+	default:
+		return flow_call_receives(e->call) && kind_brings_work(e->kind);
+	}
+}
+
+enum flow_wait_class flow_wait_class(const struct flow_event *e, bool locks)
+{
+	const unsigned int why = e->why & FLOW_WHY_MASK;
+
+	if (why == FLOW_PREEMPTED || why == FLOW_YIELDED)
+		return FLOW_WAIT_NONE;
+	if (why == FLOW_IDLE)
+		return FLOW_WAIT_IDLE;
+	if (why != FLOW_SLEEPS || e->why & FLOW_WHY_FAULT)
+		return FLOW_WAIT_OUT;
+	if (e->id == FLOW_WAIT_FUTEX)
+		return locks ? FLOW_WAIT_OUT : FLOW_WAIT_IDLE;
+	/* A kernel's thread that sleeps waits for work. */
+	if (e->id == FLOW_SWITCH)
+		return FLOW_WAIT_IDLE;
+	return call_is_idle(e) ? FLOW_WAIT_IDLE : FLOW_WAIT_OUT;
+}
