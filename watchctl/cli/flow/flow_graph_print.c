@@ -1,0 +1,131 @@
+#include "watchctl/cli/flow/flow_graph_print.h"
+
+#include <stdio.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/cli/flow/flow_graph_words.h"
+#include "watchctl/flow/graph/flow_threads.h"
+#include "watchctl/view/event/time_bound.h"
+#include "watchctl/view/event/view.h"
+
+static struct wc_error *feed_all(struct flow_reader *r, struct flow_graph *g)
+{
+	struct flow_event e;
+	struct wc_error *err = NULL;
+
+	while (!err && flow_reader_next(r, &e))
+		err = flow_graph_feed(g, &e);
+	if (!err)
+		flow_graph_end(g);
+	return err;
+}
+
+/* To stderr: the graph is right without what is missing, but not whole. */
+static void say_missing(struct flow_reader *r, const struct flow_span *span)
+{
+	struct flow_damage damage;
+
+	flow_reader_damage(r, &damage);
+	if (span->lost)
+		fprintf(stderr,
+			"watchctl: %llu events were lost while recording: causes across them are not known\n",
+			(unsigned long long)span->lost);
+	if (damage.packets || damage.ignored)
+		fprintf(stderr,
+			"watchctl: parts of the log are damaged (%s): causes across them are not known\n",
+			damage.why ? damage.why : "cut off");
+}
+
+struct wc_error *flow_shown_read(const char *log, struct flow_shown *ret)
+{
+	scoped(flow_reader_closep) struct flow_reader *r = NULL;
+	scoped(flow_graph_freep) struct flow_graph *g = NULL;
+	struct wc_error *err = flow_reader_open(log, &r);
+
+	if (err)
+		return err;
+	g = flow_graph_new();
+	err = g ? feed_all(r, g) : &wc_enomem;
+	if (err)
+		return wc_error_context(err, "the graph of %s", log);
+	flow_reader_span(r, &ret->span);
+	say_missing(r, &ret->span);
+	ret->node = flow_graph_nodes(g, &ret->nnodes);
+	ret->edge = flow_graph_edges(g, &ret->nedges);
+	ret->threads = flow_graph_threads(g);
+	ret->g = take_ptr(g);
+	return NULL;
+}
+
+void flow_shown_deinit(struct flow_shown *s)
+{
+	flow_graph_free(s->g);
+	*s = (struct flow_shown){ 0 };
+}
+
+uint64_t flow_shown_real(const struct flow_shown *s, uint64_t ns)
+{
+	return ns + s->span.realtime_ns;
+}
+
+struct wc_error *flow_shown_time(const struct flow_shown *s, const char *option, const char *text, bool utc,
+				 uint64_t *ret)
+{
+	const struct view_time begin = {
+		.mono_ns = s->span.begin_ns,
+		.real_ns = s->span.realtime_ns ? flow_shown_real(s, s->span.begin_ns) : 0,
+	};
+	struct time_bound bound;
+	struct wc_error *err = time_bound_parse(option, text, utc, &bound);
+
+	if (!err)
+		err = time_bound_resolve(&bound, begin, ret);
+	return err;
+}
+
+void flow_json_thread(struct json *j, const struct flow_shown *s, uint32_t node)
+{
+	const struct flow_node *n = &s->node[node];
+	const struct flow_thread *t = &s->threads->thread[n->thread];
+
+	if (t->pid)
+		json_signed(j, "pid", t->pid);
+	json_signed(j, "tid", t->tid);
+	json_text_if(j, "comm", flow_threads_comm(s->threads, n->thread, n->begin_ns));
+}
+
+void flow_json_node(struct json *j, const struct flow_shown *s, uint32_t node)
+{
+	char what[FLOW_WORDS];
+
+	flow_node_words(&s->node[node], what);
+	json_number(j, "id", node);
+	flow_json_thread(j, s, node);
+	json_number(j, "begin_ns", s->node[node].begin_ns);
+	json_number(j, "end_ns", s->node[node].end_ns);
+	json_text(j, "what", what);
+}
+
+static void put_end(struct json *j, const struct flow_shown *s, const char *name, uint32_t node, uint64_t ns)
+{
+	json_open(j, name, '{');
+	if (node != FLOW_NONE) {
+		json_number(j, "node", node);
+		json_signed(j, "tid", s->threads->thread[s->node[node].thread].tid);
+	}
+	json_number(j, "time_ns", ns);
+	json_close(j, '}');
+}
+
+void flow_json_edge(struct json *j, const struct flow_shown *s, const struct flow_edge *e)
+{
+	char words[FLOW_WORDS] = "";
+
+	if (e->kind != FLOW_EDGE_WEAK)
+		flow_edge_words(e, words);
+	json_text(j, "kind", flow_edge_kind_name(e->kind));
+	json_bool(j, "strong", e->kind != FLOW_EDGE_WEAK);
+	put_end(j, s, "from", e->from, e->from_ns);
+	put_end(j, s, "to", e->to, e->to_ns);
+	json_text_if(j, "evidence", words);
+}

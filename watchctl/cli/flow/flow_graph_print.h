@@ -1,0 +1,39 @@
+/* flow_graph_print - what flow_graph_show and flow_path_show share: the graph of a log, and objects of JSON. */
+#ifndef WATCHCTL_CLI_FLOW_FLOW_GRAPH_PRINT_H
+#define WATCHCTL_CLI_FLOW_FLOW_GRAPH_PRINT_H
+
+#include <stdint.h>
+
+#include "watchctl/base/error.h"
+#include "watchctl/flow/graph/flow_graph.h"
+#include "watchctl/trace/flow/flow_reader.h"
+#include "watchctl/view/words/json.h"
+
+struct flow_shown {
+	struct flow_graph *g;
+	const struct flow_node *node;
+	const struct flow_edge *edge;
+	const struct flow_threads *threads;
+	size_t nnodes, nedges;
+	struct flow_span span;
+};
+
+/* Reads all of @log; @ret is the caller's to flow_shown_deinit(). Damage and losses are said on stderr. */
+struct wc_error *flow_shown_read(const char *log, struct flow_shown *ret);
+void flow_shown_deinit(struct flow_shown *s);
+
+/* @option wants a time, @text is it: CLOCK_MONOTONIC. */
+struct wc_error *flow_shown_time(const struct flow_shown *s, const char *option, const char *text, bool utc,
+				 uint64_t *ret);
+
+/* CLOCK_REALTIME of a CLOCK_MONOTONIC, or that again where the log does not say. */
+uint64_t flow_shown_real(const struct flow_shown *s, uint64_t ns);
+
+/* Members of an object that is open; times are CLOCK_MONOTONIC, as in all JSON of logs: pid, tid, comm of a node. */
+void flow_json_thread(struct json *j, const struct flow_shown *s, uint32_t node);
+/* id, the thread, times, what. */
+void flow_json_node(struct json *j, const struct flow_shown *s, uint32_t node);
+/* kind, strong, from, to, evidence. */
+void flow_json_edge(struct json *j, const struct flow_shown *s, const struct flow_edge *e);
+
+#endif

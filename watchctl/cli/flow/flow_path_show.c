@@ -1,0 +1,242 @@
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "watchctl/base/cleanup.h"
+#include "watchctl/cli/flow/flow_graph_print.h"
+#include "watchctl/cli/flow/flow_graph_show.h"
+#include "watchctl/cli/flow/flow_graph_words.h"
+#include "watchctl/flow/graph/flow_path.h"
+#include "watchctl/flow/graph/flow_threads.h"
+#include "watchctl/view/words/view_words.h"
+
+#define SECOND_NS 1000000000u
+#define WAIT_SHARE 20u /* waits of a twentieth of the unit, and longer ones */
+#define WAITS_MOST 3u  /* a unit, in words */
+
+struct telling {
+	struct flow_shown s;
+	const struct flow_graph_ask *ask;
+	struct flow_path path;
+	struct json j;
+	bool starved;
+};
+
+static void telling_deinit(struct telling *t)
+{
+	flow_path_deinit(&t->path);
+	flow_shown_deinit(&t->s);
+	json_deinit(&t->j);
+}
+
+/* The unit that has @ns of the threads that @who means: of several, the one that began last. */
+static uint32_t find_node(const struct flow_shown *s, const char *who, uint64_t ns)
+{
+	for (size_t i = s->nnodes; i-- > 0;)
+		if (s->node[i].begin_ns <= ns &&
+		    flow_threads_match(s->threads, s->node[i].thread, who, s->node[i].begin_ns))
+			return (uint32_t)i;
+	return FLOW_NONE;
+}
+
+/* "app/1234 at TIME": a copy of what is before " at ", and the time; NULL: there is none. */
+static char *split_where(const char *where, const char **time)
+{
+	const char *at = NULL;
+
+	for (const char *p = where; (p = strstr(p, " at ")); p++)
+		at = p;
+	*time = at ? at + strlen(" at ") : NULL;
+	return at ? strndup(where, (size_t)(at - where)) : strdup(where);
+}
+
+static struct wc_error *find_path(struct telling *t)
+{
+	const char *time;
+	scoped(freep) char *who = split_where(t->ask->to_where, &time);
+	uint64_t ns = UINT64_MAX;
+	struct wc_error *err = NULL;
+	uint32_t node;
+
+	if (!who)
+		return &wc_enomem;
+	if (time)
+		err = flow_shown_time(&t->s, "--to", time, t->ask->utc, &ns);
+	if (err)
+		return err;
+	node = find_node(&t->s, who, ns);
+	if (node == FLOW_NONE)
+		return wc_error_new(WC_ENAME,
+				    "no thread \"%s\" did anything%s%s in this log (names and numbers: "
+				    "watchctl flow graph %s)",
+				    who, time ? " up to " : "", time ? time : "", t->ask->log);
+	return flow_path_find(t->s.g, node, ns, WAIT_SHARE, &t->path);
+}
+
+static void put_time(const struct telling *t, uint64_t ns)
+{
+	const uint64_t real = flow_shown_real(&t->s, ns);
+	const time_t second = (time_t)(real / SECOND_NS);
+	struct tm tm;
+	char clock[16];
+
+	if (t->s.span.realtime_ns && (t->ask->utc ? gmtime_r(&second, &tm) : localtime_r(&second, &tm)) &&
+	    strftime(clock, sizeof(clock), "%H:%M:%S", &tm))
+		printf("%s.%06u", clock, (unsigned int)(real % SECOND_NS / 1000));
+	else
+		printf("+%.6f", (double)(ns - t->s.span.begin_ns) / SECOND_NS);
+}
+
+/* Names of threads may have anything in them; a terminal shall not obey it. */
+static void put_thread(const struct flow_shown *s, uint32_t node)
+{
+	const struct flow_node *n = &s->node[node];
+	const char *comm = flow_threads_comm(s->threads, n->thread, n->begin_ns);
+
+	for (const char *p = *comm ? comm : "?"; *p; p++)
+		putchar((unsigned char)*p < ' ' || *p == 127 ? '?' : *p);
+	printf("/%d", s->threads->thread[n->thread].tid);
+}
+
+static void put_duration(uint64_t ns)
+{
+	char text[32];
+
+	text_duration(ns, text, sizeof(text));
+	fputs(text, stdout);
+}
+
+static void tell_wait(const struct telling *t, const struct flow_edge *e, uint64_t until_ns)
+{
+	const uint64_t end_ns = e->to_ns < until_ns ? e->to_ns : until_ns;
+	char words[FLOW_WORDS];
+
+	flow_edge_words(e, words);
+	printf("\t\tof these ");
+	put_duration(end_ns - e->from_ns);
+	printf(" waiting: %s", words);
+	if (e->from != FLOW_NONE && !(e->flags & FLOW_EDGE_OWN)) {
+		printf(e->flags & FLOW_EDGE_OWNER ? ", which " : ", until ");
+		put_thread(&t->s, e->from);
+		printf(e->flags & FLOW_EDGE_OWNER ? " had" : " ended it");
+	}
+	printf("\n");
+}
+
+static void tell_cause(const struct telling *t, const struct flow_edge *e)
+{
+	char words[FLOW_WORDS];
+
+	flow_edge_words(e, words);
+	printf("\tbrought about at ");
+	put_time(t, e->to_ns);
+	if (e->flags & FLOW_EDGE_OWN) {
+		printf(" by %s\n", words);
+		return;
+	}
+	printf(" by ");
+	put_thread(&t->s, e->from);
+	printf(" (%s: %s)\n", flow_edge_kind_name(e->kind), words);
+}
+
+static void tell_step(const struct telling *t, const struct flow_step *s)
+{
+	const struct flow_node *n = &t->s.node[s->node];
+	char words[FLOW_WORDS];
+
+	flow_node_words(n, words);
+	put_time(t, n->begin_ns);
+	printf("  ");
+	put_thread(&t->s, s->node);
+	printf("  %s, ", words);
+	put_duration(s->until_ns - n->begin_ns);
+	printf("\n");
+	for (uint32_t i = 0; i < s->nwaits && i < WAITS_MOST; i++)
+		tell_wait(t, &t->s.edge[t->path.wait[s->wait + i]], s->until_ns);
+	if (s->nwaits > WAITS_MOST)
+		printf("\t\tand %u more waits\n", s->nwaits - WAITS_MOST);
+	if (s->edge != FLOW_NONE)
+		tell_cause(t, &t->s.edge[s->edge]);
+}
+
+static const char *end_words(enum flow_path_end end)
+{
+	static const char *const words[] = {
+		[FLOW_PATH_INPUT] =
+			"No thread that was recorded brought this about: it began before the recording, "
+			"or by an input from outside.",
+		[FLOW_PATH_TIMER] = "It set this timeout itself: here the path ends.",
+		[FLOW_PATH_CIRCLE] = "From here the path goes round in a circle.",
+		[FLOW_PATH_LONG] = "There is more: ask for the last of these threads and times.",
+	};
+
+	return words[end];
+}
+
+/* The newest first: the question is about that, and each answer asks the next one. */
+static void tell(const struct telling *t)
+{
+	for (size_t i = 0; i < t->path.n; i++)
+		tell_step(t, &t->path.step[i]);
+	printf("%s\n", end_words(t->path.end));
+}
+
+static void put_node(struct telling *t, const char *name, uint32_t node)
+{
+	json_open(&t->j, name, '{');
+	flow_json_node(&t->j, &t->s, node);
+	json_close(&t->j, '}');
+}
+
+static void put_edge(struct telling *t, const char *name, const struct flow_edge *e)
+{
+	json_open(&t->j, name, '{');
+	flow_json_edge(&t->j, &t->s, e);
+	json_close(&t->j, '}');
+}
+
+/* The last link has no edge and no `from`. */
+static void put_link(struct telling *t, size_t i)
+{
+	const struct flow_step *s = &t->path.step[i];
+	const struct flow_edge *e = s->edge == FLOW_NONE ? NULL : &t->s.edge[s->edge];
+
+	json_open(&t->j, NULL, '{');
+	json_text(&t->j, "type", "link");
+	json_number(&t->j, "n", i + 1);
+	if (e) {
+		put_edge(t, "edge", e);
+		put_node(t, "from", e->from);
+	}
+	put_node(t, "to", s->node);
+	json_open(&t->j, "waits", '[');
+	for (uint32_t k = 0; k < s->nwaits; k++)
+		put_edge(t, NULL, &t->s.edge[t->path.wait[s->wait + k]]);
+	json_close(&t->j, ']');
+	json_close(&t->j, '}');
+	t->starved |= !json_end_line(&t->j, stdout);
+}
+
+static struct wc_error *show(struct telling *t)
+{
+	if (!t->ask->json) {
+		tell(t);
+		return NULL;
+	}
+	for (size_t i = 0; i < t->path.n; i++)
+		put_link(t, i);
+	return t->starved ? &wc_enomem : NULL;
+}
+
+struct wc_error *flow_path_show(const struct flow_graph_ask *ask)
+{
+	struct telling t = { .ask = ask };
+	struct wc_error *err = flow_shown_read(ask->log, &t.s);
+
+	if (!err)
+		err = find_path(&t);
+	if (!err)
+		err = show(&t);
+	telling_deinit(&t);
+	return err;
+}
