@@ -9,7 +9,6 @@
 
 #include <sys/syscall.h>
 
-#include "watchctl/base/hash.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/flow/graph/flow_graph_impl.h"
 #include "watchctl/flow/graph/flow_waits.h"
@@ -337,18 +336,25 @@ static void pair(struct flow_graph *g, uint32_t a, uint32_t b, uint64_t ns)
 	sync_stream(g, t, ns);
 }
 
-/* Of the ends of a connection, each a port and an address; the first one is that of the side itself. */
-static uint64_t ends_key(const uint32_t (*ends)[4])
+struct side {
+	uint32_t port, address;
+};
+
+/* Of a connection, as its side @a sees it. */
+static uint64_t ends_key(struct side a, struct side b)
 {
+	const uint64_t x = (uint64_t)a.port << 32 | a.address, y = (uint64_t)b.port << 32 | b.address;
+	const uint64_t mixed = x * 0x9e3779b97f4a7c15u;
+
 	/* The highest bit is one that keys of other types do not have. */
-	return hash_bytes(HASH_START, *ends, sizeof(*ends)) | 1ull << 63;
+	return ((mixed ^ mixed >> 32) + y) * 0xbf58476d1ce4e5b9u | 1ull << 63;
 }
 
 void flow_graph_socket(struct flow_graph *g, const struct flow_event *e)
 {
 	const uint32_t own = e->word[0] & 0xffff, other = e->word[0] >> 16;
-	const uint32_t here[] = { own, e->word[1], other, e->word[2] };
-	const uint32_t there[] = { other, e->word[2], own, e->word[1] };
+	const struct side here = { own, e->word[1] };
+	const struct side there = { other, e->word[2] };
 	uint32_t i, peer = FLOW_NONE;
 
 	if (e->kind != FLOW_KIND_UNIX && e->kind != FLOW_KIND_INET)
@@ -358,8 +364,8 @@ void flow_graph_socket(struct flow_graph *g, const struct flow_event *e)
 		peer = stream_of(g, e->kind, e->word[0]);
 	if (e->kind == FLOW_KIND_INET && other) {
 		if (i != FLOW_NONE)
-			flow_graph_keep(g, ends_key(&here), i);
-		peer = flow_graph_find(g, ends_key(&there));
+			flow_graph_keep(g, ends_key(here, there), i);
+		peer = flow_graph_find(g, ends_key(there, here));
 	}
 	if (i != FLOW_NONE && peer != FLOW_NONE && i != peer)
 		pair(g, i, peer, e->time_ns);
