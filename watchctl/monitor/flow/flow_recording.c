@@ -8,6 +8,7 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
+#include "watchctl/base/error.h"
 #include "watchctl/flow/kernel/flow_first.h"
 #include "watchctl/monitor/recorder.h"
 #include "watchctl/target/proc/process_fd.h"

@@ -5,6 +5,7 @@
 #ifndef WATCHCTL_MONITOR_FLOW_FLOW_RECORDING_H
 #define WATCHCTL_MONITOR_FLOW_FLOW_RECORDING_H
 
+#include "watchctl/base/error.h"
 #include "watchctl/flow/kernel/kernel_flow.h"
 #include "watchctl/session/session.h"
 
