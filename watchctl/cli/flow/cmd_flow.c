@@ -6,24 +6,32 @@
 #include "watchctl/base/error.h"
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/flow/flow_explain_cmd.h"
+#include "watchctl/cli/flow/flow_graph_show.h"
 #include "watchctl/cli/flow/flow_record_cmd.h"
 #include "watchctl/cli/output/colour.h"
 
 #define PIDS 64
 
-enum verb { NONE, EXPLAIN, RECORD };
+enum verb { NONE, EXPLAIN, RECORD, GRAPH, PATH, VERBS };
 
-static const char *const verbs[] = { [NONE] = "", [EXPLAIN] = "explain", [RECORD] = "record" };
+static const char *const verbs[] = {
+	[NONE] = "", [EXPLAIN] = "explain", [RECORD] = "record", [GRAPH] = "graph", [PATH] = "path"
+};
+
+#define GRAPH_FORMS "json dot" /* enum of flow_graph_ask.form */
 
 struct request {
 	enum verb verb;
-	const struct option *of[RECORD + 1]; /* an option that goes with this one alone */
+	const struct option *of[VERBS]; /* an option that goes with this one alone */
 	pid_t pid[PIDS];
 	size_t npids;
 	bool all, json;
 	unsigned int colour;
 	struct flow_explain_ask explain;
 	struct flow_record_ask record;
+	struct flow_graph_ask graph; /* and path */
+	unsigned int form;
+	const char *to;
 };
 
 static struct wc_error *set_pid(const struct option_match *m, void *to)
@@ -58,6 +66,26 @@ static struct wc_error *of_record(const struct option_match *m, void **to)
 	return NULL;
 }
 
+static struct wc_error *of_graph(const struct option_match *m, void **to)
+{
+	struct request *q = *to;
+
+	q->of[GRAPH] = m->option;
+	*to = &q->graph;
+	return NULL;
+}
+
+static const struct option graph_options[] = {
+	{ "--around", NULL, "TIME", "graph: what was at that time, as 12:03:05.2", COMPLETE_NOTHING, NULL,
+	  OPTION_TEXT(struct flow_graph_ask, around) },
+	{ "--window", NULL, "TIME", "graph: with --around, so long in all (default 1s)", COMPLETE_NOTHING,
+	  NULL, OPTION_TIME(struct flow_graph_ask, window_ns) },
+	{ "--process", NULL, "NAME",
+	  "graph: what a process did, what it was brought to and brought others to: its name, number, or NAME/NUMBER",
+	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct flow_graph_ask, process) },
+	{ 0 },
+};
+
 static const struct option options[] = {
 	{ "-p", "--pid", "PID",
 	  "explain: the process that hangs; record: system calls of these processes and their children alone",
@@ -67,22 +95,37 @@ static const struct option options[] = {
 	  NULL, OPTION_FLAG(struct request, all) },
 	{ .more = flow_record_options, .find = of_record },
 	{ .more = flow_explain_options, .find = of_explain },
+	{ .more = graph_options, .find = of_graph },
+	{ "--to", NULL, "WHAT",
+	  "graph: json (default) or dot; path: a thread and a time, 'app/1234 at 12:03:05.2', or its last unit of work",
+	  COMPLETE_WORDS, GRAPH_FORMS, OPTION_TEXT(struct request, to) },
+	{ "--utc", NULL, NULL, "graph, path: times of day in UTC", 0, NULL,
+	  OPTION_FLAG(struct request, graph.utc) },
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct request, json) },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
 	  OPTION_CHOICE(struct request, colour) },
 	{ 0 },
 };
 
-#define THERE_IS "there is watchctl flow explain -p PID, and flow record -o LOG"
+#define THERE_IS \
+	"there are watchctl flow explain -p PID, flow record -o LOG, flow graph LOG, and flow path LOG --to THREAD"
+
+static bool takes_log(enum verb v)
+{
+	return v == GRAPH || v == PATH;
+}
 
 static struct wc_error *take_word(void *request, const char *word)
 {
 	struct request *q = request;
 
+	if (takes_log(q->verb))
+		return option_one_log(&q->graph.log, word,
+				      q->verb == GRAPH ? "flow graph reads" : "flow path reads");
 	if (q->verb)
 		return wc_error_new(WC_EUSAGE, "flow %s takes options only: \"%s\" is none", verbs[q->verb],
 				    word);
-	for (enum verb v = EXPLAIN; v <= RECORD; v++)
+	for (enum verb v = EXPLAIN; v < VERBS; v++)
 		if (strcmp(word, verbs[v]) == 0)
 			q->verb = v;
 	return q->verb ? NULL : wc_error_new(WC_EUSAGE, "flow does not know \"%s\": " THERE_IS, word);
@@ -91,9 +134,13 @@ static struct wc_error *take_word(void *request, const char *word)
 /* Options of what was not asked for say that something else was meant. */
 static struct wc_error *check_options(const struct request *q)
 {
-	for (enum verb v = EXPLAIN; v <= RECORD; v++)
+	for (enum verb v = EXPLAIN; v < VERBS; v++)
 		if (v != q->verb && q->of[v])
 			return wc_error_new(WC_EUSAGE, "%s goes with flow %s", q->of[v]->name, verbs[v]);
+	if (q->to && !takes_log(q->verb))
+		return wc_error_new(WC_EUSAGE, "--to goes with flow graph and flow path");
+	if (q->graph.utc && !takes_log(q->verb))
+		return wc_error_new(WC_EUSAGE, "--utc goes with flow graph and flow path");
 	if (q->record.argv && q->verb != RECORD)
 		return wc_error_new(WC_EUSAGE, "a program is started by flow record alone");
 	return NULL;
@@ -121,6 +168,36 @@ static struct wc_error *record(struct request *q)
 	return flow_record_run(&q->record);
 }
 
+static struct wc_error *graph(struct request *q)
+{
+	if (!q->graph.log)
+		return wc_error_new(
+			WC_EUSAGE,
+			"graph of which log? One that flow record has made: watchctl flow graph LOG");
+	if (q->graph.window_ns && !q->graph.around)
+		return wc_error_new(WC_EUSAGE, "--window goes with --around, the time in the middle of it");
+	if (q->to && strcmp(q->to, "dot") == 0)
+		q->graph.form = FLOW_GRAPH_DOT;
+	else if (q->to && strcmp(q->to, "json") != 0)
+		return wc_error_new(WC_EUSAGE, "--to is json or dot, not \"%s\"", q->to);
+	return flow_graph_show(&q->graph);
+}
+
+static struct wc_error *path(struct request *q)
+{
+	if (!q->graph.log)
+		return wc_error_new(
+			WC_EUSAGE,
+			"path in which log? One that flow record has made: watchctl flow path LOG --to THREAD");
+	if (!q->to)
+		return wc_error_new(
+			WC_EUSAGE,
+			"path to where? Give --to 'NAME/NUMBER at TIME', or --to NAME/NUMBER for its last unit of work");
+	q->graph.to_where = q->to;
+	q->graph.json = q->json;
+	return flow_path_show(&q->graph);
+}
+
 static struct wc_error *cmd_flow_run(int argc, char **argv)
 {
 	struct request q = { 0 };
@@ -135,7 +212,12 @@ static struct wc_error *cmd_flow_run(int argc, char **argv)
 		return explain(&q);
 	case RECORD:
 		return record(&q);
+	case GRAPH:
+		return graph(&q);
+	case PATH:
+		return path(&q);
 	case NONE:
+	case VERBS:
 		break;
 	}
 	return wc_error_new(WC_EUSAGE, "flow what? " THERE_IS);
@@ -144,14 +226,17 @@ static struct wc_error *cmd_flow_run(int argc, char **argv)
 const struct command cmd_flow = {
 	.name = "flow",
 	.args = "explain -p PID [options]\n"
-		"record -o LOG [-t SECONDS | --ring SIZE] [-p PID ... | --cgroup PATH] [options] [-- PROGRAM [ARGS]]",
-	.summary = "say why a process hangs: who waits for whom, across processes",
+		"record -o LOG [-t SECONDS | --ring SIZE] [-p PID ... | --cgroup PATH] [options] [-- PROGRAM [ARGS]]\n"
+		"graph LOG [--to json|dot] [--around TIME [--window TIME]] [--process NAME]\n"
+		"path LOG --to 'NAME/NUMBER at TIME' [--json]",
+	.summary = "say why a process hangs, and what led to what in the whole system",
 	.help = "explain looks at a process that hangs now, and at whoever it waits for: locks and their owners, pipes,\n"
 		"sockets, children, file locks. Nothing needs to have been recorded, and no thread that sleeps is stopped.\n"
 		"record writes down what connects all threads of the system: switches and wake-ups with their reason,\n"
 		"messages, locks, signals, timers, work of the kernel's, I/O. Needs root, or CAP_BPF and CAP_PERFMON.\n"
+		"graph prints who brought whom to go on, in such a log; path goes back from a thread to what began it all.\n"
 		"watchctl-flow(1) says what is known of which wait, and what cannot be known.\n",
 	.options = options,
-	.operand = COMPLETE_NOTHING,
+	.operand = COMPLETE_DIRECTORY,
 	.run = cmd_flow_run,
 };
