@@ -1,0 +1,139 @@
+"""Generated programs that know their own causes (tests/victims/causes.c), recorded by `watchctl flow record`: are the strong edges of `watchctl flow
+graph` between their threads those that the programs tell (precision), and are the told ones there (recall)?
+
+An edge is right if giver and taker are, and both its times lie where the program was giving and taking. What a taker got without a system call
+does not count: nothing outside can know it. Nor does an edge of a lock from the taker to the giver of a condition variable or semaphore while
+these were giving: they may meet at its inner lock, and the program does not know.
+"""
+
+import argparse
+import collections
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+LIMIT_S = 120
+SLACK_NS = 2_000  # of the metadata's clock offset
+INNER = ("condition", "semaphore")
+
+Told = collections.namedtuple("Told", "kind giver taker sent_begin sent_end taken_begin taken_end slept")
+Edge = collections.namedtuple("Edge", "kind giver taker sent taken evidence")
+
+
+def told_edges(text):
+    return [Told(words[1], *map(int, words[2:])) for words in map(str.split, text.splitlines()) if words and words[0] == "edge"]
+
+
+def clock_offset(log):
+    """CLOCK_REALTIME minus CLOCK_MONOTONIC, as the log's readers take it."""
+    with open(os.path.join(log, "metadata"), encoding="ascii") as f:
+        text = f.read()
+    return int(re.search(r"offset_s = (\d+)", text).group(1)) * 10**9 + int(re.search(r"offset = (\d+)", text).group(1))
+
+
+def graph_edges(watchctl, log):
+    offset, found = clock_offset(log), []
+    done = subprocess.run([watchctl, "flow", "graph", log], capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    for line in done.stdout.splitlines():
+        e = json.loads(line)
+        if e["type"] == "edge" and e["strong"]:
+            found.append(Edge(e["kind"], e["from"]["tid"], e["to"]["tid"], e["from"]["time_ns"] - offset, e["to"]["time_ns"] - offset, e.get("evidence", "")))
+    return found
+
+
+def fits(edge, told):
+    return (edge.giver, edge.taker) == (told.giver, told.taker) and told.sent_begin - SLACK_NS <= edge.sent <= told.sent_end + SLACK_NS \
+        and told.sent_begin - SLACK_NS <= edge.taken <= told.taken_end + SLACK_NS
+
+
+def is_inner(edge, told):
+    return told.kind in INNER and (edge.giver, edge.taker) == (told.taker, told.giver) and told.sent_begin <= edge.taken <= told.sent_end
+
+
+class Score:
+    def __init__(self):
+        self.right, self.wrong, self.found, self.missed = (collections.Counter() for _ in range(4))
+        self.examples = []
+
+    def judge(self, told, edges, name):
+        threads = {t.giver for t in told} | {t.taker for t in told}
+        by_pair = collections.defaultdict(list)
+        for t in told:
+            by_pair[t.giver, t.taker].append(t)
+        seen = set()
+        for e in edges:
+            if e.giver == e.taker or e.giver not in threads or e.taker not in threads:
+                continue
+            matching = [t for t in by_pair[e.giver, e.taker] if fits(e, t)]
+            seen.update(matching)
+            if matching:
+                self.right[e.kind] += 1
+            elif not any(is_inner(e, t) for t in by_pair[e.taker, e.giver]):
+                self.wrong[e.kind] += 1
+                self.examples.append(f"{name}: not told: {e}")
+        for t in told:
+            if t in seen:
+                self.found[t.kind] += 1
+            elif t.slept:
+                self.missed[t.kind] += 1
+                self.examples.append(f"{name}: not found: {t}")
+
+    @staticmethod
+    def share(good, bad):
+        good, bad = sum(good.values()), sum(bad.values())
+        return good / (good + bad) if good + bad else 0.0
+
+    def precision(self):
+        return self.share(self.right, self.wrong)
+
+    def recall(self):
+        return self.share(self.found, self.missed)
+
+    def table(self):
+        for title, good, bad in ("edges of the graph", self.right, self.wrong), ("edges that programs tell", self.found, self.missed):
+            print(f"{title:28}{'right' if bad is self.wrong else 'found':>8}{'wrong' if bad is self.wrong else 'missed':>8}")
+            for kind in sorted(set(good) | set(bad)):
+                print(f"  {kind:26}{good[kind]:8}{bad[kind]:8}")
+
+
+def one(o, seed, folder, score):
+    log = os.path.join(folder, f"log{seed}")
+    done = subprocess.run([o.watchctl, "flow", "record", "-o", log, "--json", "--", o.causes, str(seed), str(o.steps)], capture_output=True, text=True,
+                          timeout=LIMIT_S, check=False)
+    if done.returncode:
+        raise SystemExit(f"seed {seed}: {done.stderr}")
+    score.judge(told_edges(done.stdout), graph_edges(o.watchctl, log), f"seed {seed}")
+    if not o.keep:
+        subprocess.run(["rm", "-rf", log], check=True)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--watchctl", required=True)
+    p.add_argument("--causes", required=True)
+    p.add_argument("--programs", type=int, default=200)
+    p.add_argument("--first", type=int, default=1)
+    p.add_argument("--steps", type=int, default=300)
+    p.add_argument("--examples", type=int, default=10, help="how many of what is wrong or missing are shown")
+    p.add_argument("--keep", help="the folder for the logs, which stay")
+    p.add_argument("--json")
+    o = p.parse_args()
+    score = Score()
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(o.first, o.first + o.programs):
+            one(o, seed, o.keep or folder, score)
+    score.table()
+    for line in score.examples[: o.examples]:
+        print(line)
+    print(f"{o.programs} programs: precision {score.precision():.2%} (wanted 99), recall {score.recall():.2%} (wanted 95)")
+    if o.json:
+        with open(o.json, "w", encoding="ascii") as f:
+            json.dump({"programs": o.programs, "precision": score.precision(), "recall": score.recall()}, f)
+    return 0 if score.precision() >= 0.99 and score.recall() >= 0.95 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
