@@ -10,16 +10,17 @@ import argparse
 import collections
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
 
 LIMIT_S = 120
-SLACK_NS = 2_000  # of the metadata's clock offset
+SLACK_NS = 100
 INNER = ("condition", "semaphore")
+KERNEL_LOCK = "out of an uninterruptible sleep"  # of two threads of a process that change its memory
 
 Told = collections.namedtuple("Told", "kind giver taker sent_begin sent_end taken_begin taken_end slept")
+Life = collections.namedtuple("Life", "begin end")  # of a thread: what it does before and after is not of the plan
 Edge = collections.namedtuple("Edge", "kind giver taker sent taken evidence")
 
 
@@ -27,20 +28,17 @@ def told_edges(text):
     return [Told(words[1], *map(int, words[2:])) for words in map(str.split, text.splitlines()) if words and words[0] == "edge"]
 
 
-def clock_offset(log):
-    """CLOCK_REALTIME minus CLOCK_MONOTONIC, as the log's readers take it."""
-    with open(os.path.join(log, "metadata"), encoding="ascii") as f:
-        text = f.read()
-    return int(re.search(r"offset_s = (\d+)", text).group(1)) * 10**9 + int(re.search(r"offset = (\d+)", text).group(1))
+def lives(text):
+    return {int(words[1]): Life(int(words[2]), int(words[3])) for words in map(str.split, text.splitlines()) if words and words[0] == "thread"}
 
 
 def graph_edges(watchctl, log):
-    offset, found = clock_offset(log), []
+    found = []
     done = subprocess.run([watchctl, "flow", "graph", log], capture_output=True, text=True, timeout=LIMIT_S, check=True)
     for line in done.stdout.splitlines():
         e = json.loads(line)
-        if e["type"] == "edge" and e["strong"]:
-            found.append(Edge(e["kind"], e["from"]["tid"], e["to"]["tid"], e["from"]["time_ns"] - offset, e["to"]["time_ns"] - offset, e.get("evidence", "")))
+        if e["type"] == "edge" and e["strong"] and "tid" in e["from"]:
+            found.append(Edge(e["kind"], e["from"]["tid"], e["to"]["tid"], e["from"]["time_ns"], e["to"]["time_ns"], e.get("evidence", "")))
     return found
 
 
@@ -53,29 +51,53 @@ def is_inner(edge, told):
     return told.kind in INNER and (edge.giver, edge.taker) == (told.taker, told.giver) and told.sent_begin <= edge.taken <= told.sent_end
 
 
+def is_of_the_plan(edge, life):
+    """Of two threads, while both act by the plan, or of one that a step of the plan has made."""
+    always = Life(0, float("inf"))
+    giver, taker = life.get(edge.giver, always), life.get(edge.taker, always)
+    return edge.giver != edge.taker and giver.begin <= edge.sent and taker.begin <= edge.taken <= taker.end and edge.sent <= giver.end
+
+
+def by_worker(told, to_workers, from_workers):
+    """A terminal's bytes are handed on by a thread of the kernel's."""
+    return any(told.sent_begin - SLACK_NS <= e.sent <= told.sent_end + SLACK_NS and
+               any(e.taken <= f.sent and f.taken <= told.taken_end + SLACK_NS for f in from_workers[e.taker, told.taker])
+               for e in to_workers[told.giver])
+
+
 class Score:
     def __init__(self):
         self.right, self.wrong, self.found, self.missed = (collections.Counter() for _ in range(4))
         self.examples = []
 
-    def judge(self, told, edges, name):
-        threads = {t.giver for t in told} | {t.taker for t in told}
+    def judge_edges(self, told, edges, life, name):
+        """Returns those told that were found."""
         by_pair = collections.defaultdict(list)
         for t in told:
             by_pair[t.giver, t.taker].append(t)
         seen = set()
         for e in edges:
-            if e.giver == e.taker or e.giver not in threads or e.taker not in threads:
-                continue
             matching = [t for t in by_pair[e.giver, e.taker] if fits(e, t)]
             seen.update(matching)
             if matching:
                 self.right[e.kind] += 1
-            elif not any(is_inner(e, t) for t in by_pair[e.taker, e.giver]):
+            elif is_of_the_plan(e, life) and not any(is_inner(e, t) for t in by_pair[e.taker, e.giver]):
                 self.wrong[e.kind] += 1
                 self.examples.append(f"{name}: not told: {e}")
+        return seen
+
+    def judge(self, told, life, edges, name):
+        threads = {t.giver for t in told} | {t.taker for t in told}
+        causes = [e for e in edges if e.kind != "wait_for" and e.evidence != KERNEL_LOCK]
+        seen = self.judge_edges(told, [e for e in causes if e.giver in threads and e.taker in threads], life, name)
+        to_workers, from_workers = collections.defaultdict(list), collections.defaultdict(list)
+        for e in causes:
+            if e.kind == "work":
+                to_workers[e.giver].append(e)
+            elif e.taker in threads and e.giver not in threads:
+                from_workers[e.giver, e.taker].append(e)
         for t in told:
-            if t in seen:
+            if t in seen or (t.kind == "pty" and by_worker(t, to_workers, from_workers)):
                 self.found[t.kind] += 1
             elif t.slept:
                 self.missed[t.kind] += 1
@@ -105,7 +127,7 @@ def one(o, seed, folder, score):
                           timeout=LIMIT_S, check=False)
     if done.returncode:
         raise SystemExit(f"seed {seed}: {done.stderr}")
-    score.judge(told_edges(done.stdout), graph_edges(o.watchctl, log), f"seed {seed}")
+    score.judge(told_edges(done.stdout), lives(done.stdout), graph_edges(o.watchctl, log), f"seed {seed}")
     if not o.keep:
         subprocess.run(["rm", "-rf", log], check=True)
 

@@ -4,6 +4,8 @@
  *
  *	edge KIND FROM-TID TO-TID SENT-BEGIN SENT-END TAKEN-BEGIN TAKEN-END SLEPT
  *
+ *	thread TID BEGIN END	of one that acts by the plan: when it began and ended to do so
+ *
  * Times are CLOCK_MONOTONIC ns. SLEPT is 0 where the taker found that it need not wait, without a system call: nothing outside of the
  * program can know that edge.
  *
@@ -87,6 +89,7 @@ struct shared {
 	struct step step[STEPS_MAX];
 	int nsteps;
 	int32_t tid[ALL];
+	uint64_t began[ALL], ended[ALL];
 	atomic_int ready;
 	pthread_barrier_t begin;
 };
@@ -466,6 +469,7 @@ static void *act(void *ctx)
 
 	all->tid[me] = own_tid();
 	pthread_barrier_wait(&all->begin);
+	all->began[me] = now_ns();
 	for (int i = 0; i < all->nsteps; i++) {
 		struct step *s = &all->step[i];
 
@@ -474,6 +478,7 @@ static void *act(void *ctx)
 		else if (s->to == me)
 			take(&all->channel[s->channel], s);
 	}
+	all->ended[me] = now_ns();
 	return NULL;
 }
 
@@ -535,6 +540,9 @@ int main(int argc, char **argv)
 			process(i);
 	while (wait(NULL) > 0)
 		;
+	for (int i = 0; i < ALL; i++)
+		printf("thread %d %llu %llu\n", all->tid[i], (unsigned long long)all->began[i],
+		       (unsigned long long)all->ended[i]);
 	for (int i = 0; i < nsteps; i++)
 		print_step(&all->step[i]);
 	return 0;

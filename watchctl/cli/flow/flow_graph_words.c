@@ -24,6 +24,7 @@ static const char *object_name(int kind)
 		[FLOW_KIND_DEVICE] = "device inode",
 		[FLOW_KIND_DIRECTORY] = "directory inode",
 		[FLOW_KIND_OTHER] = "object",
+		[FLOW_KIND_SEMAPHORE] = "eventfd",
 	};
 
 	return (size_t)kind < sizeof(name) / sizeof(name[0]) ? name[kind] : NULL;
@@ -73,6 +74,8 @@ static void wakeup_words(const struct flow_edge *e, char *buf)
 		call_words(e->call, e->object_kind, e->object, call, sizeof(call));
 	if (e->signal)
 		snprintf(buf, FLOW_WORDS, "signal %u%s%s", e->signal, *call ? ", " : "", call);
+	else if (e->flags & FLOW_EDGE_BLOCKED)
+		snprintf(buf, FLOW_WORDS, "out of an uninterruptible sleep");
 	else
 		snprintf(buf, FLOW_WORDS, "%s", *call ? call : "it woke it");
 }

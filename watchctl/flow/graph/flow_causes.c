@@ -4,7 +4,7 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/flow/graph/flow_graph_impl.h"
 
-static uint32_t put_origin(struct flow_graph *g, uint64_t key, uint32_t node, uint64_t ns)
+uint32_t flow_graph_put_origin(struct flow_graph *g, uint64_t key, uint32_t node, uint64_t ns)
 {
 	const struct origin fresh = { .ns = ns, .node = node };
 	uint32_t i = flow_graph_find(g, key);
@@ -22,8 +22,7 @@ static uint32_t put_origin(struct flow_graph *g, uint64_t key, uint32_t node, ui
 	return i;
 }
 
-/* False: not recorded, or events are missing since, by which it may be another's now. */
-static bool get_origin(const struct flow_graph *g, uint64_t key, struct origin *ret)
+bool flow_graph_get_origin(const struct flow_graph *g, uint64_t key, struct origin *ret)
 {
 	const uint32_t i = flow_graph_find(g, key);
 
@@ -39,7 +38,7 @@ static void set_cause(struct flow_graph *g, struct cpu *cpu, enum key_type type,
 {
 	struct origin o = { .node = FLOW_NONE };
 
-	get_origin(g, flow_graph_key(type, key), &o);
+	flow_graph_get_origin(g, flow_graph_key(type, key), &o);
 	cpu->cause = (struct cause){ .ns = o.ns, .node = o.node, .key = key, .kind = kind, .set = true };
 }
 
@@ -48,8 +47,8 @@ static void timer_set(struct flow_graph *g, const struct flow_event *e, const st
 {
 	if (cpu->is_fired && cpu->fired == e->object)
 		return;
-	put_origin(g, flow_graph_key(KEY_TIMER, e->object), flow_graph_node_now(g, e->tid, e->time_ns),
-		   e->time_ns);
+	flow_graph_put_origin(g, flow_graph_key(KEY_TIMER, e->object),
+			      flow_graph_node_now(g, e->tid, e->time_ns), e->time_ns);
 }
 
 static void timer_fired(struct flow_graph *g, const struct flow_event *e, struct cpu *cpu)
@@ -65,13 +64,14 @@ static void work_queued(struct flow_graph *g, const struct flow_event *e, struct
 	const uint64_t key = flow_graph_key(KEY_WORK, e->object);
 
 	if (cpu->cause.set) {
-		put_origin(g, key, cpu->cause.node, cpu->cause.ns);
+		flow_graph_put_origin(g, key, cpu->cause.node, cpu->cause.ns);
 		return;
 	}
 	if (cpu->is_fired)
-		put_origin(g, key, FLOW_NONE, e->time_ns);
+		flow_graph_put_origin(g, key, FLOW_NONE, e->time_ns);
 	else
-		cpu->queued = put_origin(g, key, flow_graph_node_now(g, e->tid, e->time_ns), e->time_ns);
+		cpu->queued =
+			flow_graph_put_origin(g, key, flow_graph_node_now(g, e->tid, e->time_ns), e->time_ns);
 }
 
 static void work_began(struct flow_graph *g, const struct flow_event *e)
@@ -89,7 +89,7 @@ static void work_began(struct flow_graph *g, const struct flow_event *e)
 		edge.to = flow_graph_begin_unit(g, thread, e->time_ns);
 	}
 	g->live[thread].works = true;
-	if (edge.to == FLOW_NONE || !get_origin(g, flow_graph_key(KEY_WORK, e->object), &o))
+	if (edge.to == FLOW_NONE || !flow_graph_get_origin(g, flow_graph_key(KEY_WORK, e->object), &o))
 		return;
 	edge.from = o.node;
 	edge.from_ns = o.ns;
@@ -130,13 +130,13 @@ void flow_graph_cause(struct flow_graph *g, const struct flow_event *e)
 		work_began(g, e);
 		break;
 	case FLOW_BLOCK_ISSUED:
-		put_origin(g, flow_graph_key(KEY_BLOCK, e->object), node, e->time_ns);
+		flow_graph_put_origin(g, flow_graph_key(KEY_BLOCK, e->object), node, e->time_ns);
 		break;
 	case FLOW_BLOCK_DONE:
 		request_done(g, e, cpu, KEY_BLOCK);
 		break;
 	case FLOW_URING_SUBMIT:
-		put_origin(g, flow_graph_key(KEY_URING, e->object), node, e->time_ns);
+		flow_graph_put_origin(g, flow_graph_key(KEY_URING, e->object), node, e->time_ns);
 		break;
 	case FLOW_URING_DONE:
 		request_done(g, e, cpu, KEY_URING);

@@ -179,6 +179,7 @@ static void thread_leaves(struct flow_graph *g, const struct flow_event *e)
 	l->owner = owner;
 	keep_wait(l, e);
 	flow_graph_stream_wait(g, thread, e);
+	flow_graph_signals_wait(g, thread, e);
 	if (l->wait_class != FLOW_WAIT_IDLE)
 		return;
 	forget_pending(g, l);
@@ -218,6 +219,7 @@ static void take_fork(struct flow_graph *g, const struct flow_event *e)
 
 	if (child == FLOW_NONE)
 		return;
+	g->live[child].signals_known = true;
 	edge.to = flow_graph_begin_unit(g, child, e->time_ns);
 	if (from != FLOW_NONE && edge.to != FLOW_NONE)
 		flow_graph_begins(g, flow_graph_add_edge(g, &edge));
@@ -263,6 +265,7 @@ static void take_return(struct flow_graph *g, const struct flow_event *e)
 	thread = flow_graph_thread(g, e->tid, e->time_ns);
 	flow_graph_settle(g, &g->live[thread], e);
 	flow_graph_stream_call(g, thread, e);
+	flow_graph_counter_call(g, thread, e);
 	l = &g->live[thread];
 	l->returned_ns = e->time_ns;
 	l->soft_target = FLOW_NONE;
@@ -276,6 +279,13 @@ static void take_signal(struct flow_graph *g, const struct flow_event *e)
 		return;
 	cpu->signal = (uint8_t)e->op;
 	cpu->signal_target = e->other;
+	flow_graph_signal(g, e);
+}
+
+static void take_signal_taken(struct flow_graph *g, const struct flow_event *e)
+{
+	if (flow_graph_node_now(g, e->tid, e->time_ns) != FLOW_NONE)
+		flow_graph_signal_taken(g, flow_graph_thread(g, e->tid, e->time_ns), e->op, e->time_ns);
 }
 
 /* What an interrupt has begun on this CPU is over when a thread goes on there. */
@@ -342,6 +352,9 @@ static void feed(struct flow_graph *g, const struct flow_event *e)
 	case FLOW_WORK_BEGAN:
 	case FLOW_WORK_ENDED:
 		flow_graph_cause(g, e);
+		break;
+	case FLOW_SIGNAL_TAKEN:
+		take_signal_taken(g, e);
 		break;
 	case FLOW_CALL:
 	case FLOW_CALL_ON:

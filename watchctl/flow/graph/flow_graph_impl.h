@@ -37,6 +37,7 @@ struct live {
 	uint64_t sender_ns;
 	uint32_t first_read; /* object that the unit read from first; if has_read */
 	bool has_read;
+	bool signals_known; /* all that are pending were recorded */
 };
 
 /* Why the next waking on a CPU in interrupt context happens. */
@@ -62,7 +63,11 @@ struct origin {
 	uint32_t node;
 };
 
-enum key_type { KEY_TIMER, KEY_WORK, KEY_BLOCK, KEY_URING, KEY_STREAM }; /* the last: and its kind */
+/* KEY_TIMERFD: the object, of who has set it last. KEY_STREAM: and its kind. */
+enum key_type { KEY_TIMER, KEY_WORK, KEY_BLOCK, KEY_URING, KEY_TIMERFD, KEY_STREAM };
+
+/* Kinds of streams that no descriptor leads to, behind those of enum flow_kind. */
+#define STREAM_SIGNAL 16 /* `object` is signal_object() */
 
 /* Bytes [begin, end) of a stream, written or read at @ns, by a call that began after @since_ns. */
 struct chunk {
@@ -128,8 +133,22 @@ void flow_graph_settle(struct flow_graph *g, struct live *l, const struct flow_e
 
 /* flow_causes.c: timers, work, requests. */
 void flow_graph_cause(struct flow_graph *g, const struct flow_event *e);
+uint32_t flow_graph_put_origin(struct flow_graph *g, uint64_t key, uint32_t node, uint64_t ns);
+/* False: not recorded, or events are missing since, by which it may be another's now. */
+bool flow_graph_get_origin(const struct flow_graph *g, uint64_t key, struct origin *ret);
 
 /* flow_streams.c */
+uint32_t flow_graph_stream(struct flow_graph *g, int kind, uint32_t object); /* FLOW_NONE: no memory */
+/* Without positions: what was left there, by whom, and the oldest of it again. False: nothing is, or only from before lost events. */
+void flow_graph_leave(struct flow_graph *g, uint32_t stream, const struct chunk *c);
+bool flow_graph_take(struct flow_graph *g, uint32_t stream, struct chunk *ret);
+
+/* flow_counters.c: what is counted, not streamed: eventfds, timerfds, signals. */
+void flow_graph_signal(struct flow_graph *g, const struct flow_event *e);
+void flow_graph_counter_call(struct flow_graph *g, uint32_t thread, const struct flow_event *e);
+void flow_graph_signal_taken(struct flow_graph *g, uint32_t thread, uint32_t signal, uint64_t ns);
+void flow_graph_signals_wait(struct flow_graph *g, uint32_t thread, const struct flow_event *e);
+
 void flow_graph_stream_call(struct flow_graph *g, uint32_t thread, const struct flow_event *e);
 void flow_graph_stream_wait(struct flow_graph *g, uint32_t thread, const struct flow_event *e);
 void flow_graph_stream_unblock(struct flow_graph *g, struct live *l);

@@ -20,7 +20,7 @@ static uint64_t stream_key(int kind, uint32_t object)
 	return flow_graph_key((enum key_type)(KEY_STREAM + kind), object);
 }
 
-static uint32_t stream_of(struct flow_graph *g, int kind, uint32_t object)
+uint32_t flow_graph_stream(struct flow_graph *g, int kind, uint32_t object)
 {
 	struct stream fresh = { .writes = { FLOW_NONE, FLOW_NONE, 0 },
 				.reads = { FLOW_NONE, FLOW_NONE, 0 },
@@ -32,7 +32,7 @@ static uint32_t stream_of(struct flow_graph *g, int kind, uint32_t object)
 
 	if (i != FLOW_NONE)
 		return i;
-	if (kind == FLOW_KIND_PIPE)
+	if (kind == FLOW_KIND_PIPE || kind == FLOW_KIND_SEMAPHORE)
 		fresh.peer = (uint32_t)g->nstreams;
 	if (!vec_push(g->stream, g->nstreams, g->streams_cap, fresh)) {
 		g->starved = true;
@@ -73,6 +73,28 @@ static void push(struct flow_graph *g, struct chunk_queue *q, const struct chunk
 		g->chunk[q->last].next = i;
 	q->last = i;
 	q->n++;
+}
+
+void flow_graph_leave(struct flow_graph *g, uint32_t stream, const struct chunk *c)
+{
+	struct chunk_queue *q = &g->stream[stream].writes;
+
+	if (q->n >= QUEUE_MOST)
+		pop(g, q);
+	push(g, q, c);
+}
+
+bool flow_graph_take(struct flow_graph *g, uint32_t stream, struct chunk *ret)
+{
+	struct chunk_queue *q = &g->stream[stream].writes;
+
+	while (q->n) {
+		*ret = g->chunk[q->first];
+		pop(g, q);
+		if (ret->ns > g->lost_ns)
+			return true;
+	}
+	return false;
 }
 
 static void forget_positions(struct flow_graph *g, struct stream *s)
@@ -245,7 +267,7 @@ static void take_read(struct flow_graph *g, uint32_t thread, const struct flow_e
 /* Known to be empty, and no write is half done. */
 static void found_empty(struct flow_graph *g, const struct flow_event *e)
 {
-	const uint32_t i = stream_of(g, e->kind, e->object);
+	const uint32_t i = flow_graph_stream(g, e->kind, e->object);
 	const uint32_t peer = i == FLOW_NONE ? FLOW_NONE : g->stream[i].peer;
 	struct stream *s = peer == FLOW_NONE ? NULL : &g->stream[peer];
 
@@ -292,7 +314,7 @@ void flow_graph_stream_call(struct flow_graph *g, uint32_t thread, const struct 
 	flow_graph_stream_unblock(g, l);
 	if (e->id != FLOW_CALL_ON || !flow_kind_is_stream(e->kind))
 		return;
-	i = stream_of(g, e->kind, e->object);
+	i = flow_graph_stream(g, e->kind, e->object);
 	if (i == FLOW_NONE)
 		return;
 	if (e->call == SYS_connect && (e->result == 0 || e->result == -EINPROGRESS))
@@ -314,7 +336,7 @@ void flow_graph_stream_wait(struct flow_graph *g, uint32_t thread, const struct 
 	if (flow_call_receives(e->call)) {
 		found_empty(g, e);
 	} else if (flow_call_sends(e->call) && l->blocked == FLOW_NONE) {
-		l->blocked = stream_of(g, e->kind, e->object);
+		l->blocked = flow_graph_stream(g, e->kind, e->object);
 		if (l->blocked != FLOW_NONE)
 			g->stream[l->blocked].blocked++;
 	}
@@ -334,6 +356,18 @@ static void pair(struct flow_graph *g, uint32_t a, uint32_t b, uint64_t ns)
 		return;
 	sync_stream(g, s, ns);
 	sync_stream(g, t, ns);
+}
+
+/* Nothing is in it: what comes out from now on was put in from now on. */
+static void is_new(struct flow_graph *g, uint32_t i, uint64_t ns)
+{
+	struct stream *s = &g->stream[i];
+
+	sync_stream(g, s, ns);
+	if (s->kind != FLOW_KIND_UNIX)
+		return;
+	s->fresh = true;
+	s->used = false;
 }
 
 struct side {
@@ -357,11 +391,13 @@ void flow_graph_socket(struct flow_graph *g, const struct flow_event *e)
 	const struct side there = { other, e->word[2] };
 	uint32_t i, peer = FLOW_NONE;
 
-	if (e->kind != FLOW_KIND_UNIX && e->kind != FLOW_KIND_INET)
+	if (!flow_kind_is_stream(e->kind))
 		return;
-	i = stream_of(g, e->kind, e->object);
+	i = flow_graph_stream(g, e->kind, e->object);
+	if (i != FLOW_NONE && e->why)
+		is_new(g, i, e->time_ns);
 	if (e->kind == FLOW_KIND_UNIX && e->word[0])
-		peer = stream_of(g, e->kind, e->word[0]);
+		peer = flow_graph_stream(g, e->kind, e->word[0]);
 	if (e->kind == FLOW_KIND_INET && other) {
 		if (i != FLOW_NONE)
 			flow_graph_keep(g, ends_key(here, there), i);

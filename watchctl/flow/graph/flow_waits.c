@@ -87,9 +87,37 @@ bool flow_call_waits_child(int call)
 	return call == SYS_wait4 || call == SYS_waitid;
 }
 
+bool flow_call_takes_signal(int call)
+{
+	return call == SYS_rt_sigtimedwait;
+}
+
+bool flow_call_wakes(int call)
+{
+	switch (call) {
+	case SYS_poll:
+	case SYS_ppoll:
+	case SYS_select:
+	case SYS_pselect6:
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2:
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+	case SYS_pause:
+	case SYS_rt_sigsuspend:
+	case SYS_rt_sigtimedwait:
+		return false;
+	default:
+		return true;
+	}
+}
+
 bool flow_kind_is_stream(int kind)
 {
-	return kind == FLOW_KIND_PIPE || kind == FLOW_KIND_UNIX || kind == FLOW_KIND_INET;
+	/* Of a semaphore each write is as long as each read: a unit. */
+	return kind == FLOW_KIND_SEMAPHORE || kind == FLOW_KIND_PIPE || kind == FLOW_KIND_UNIX ||
+	       kind == FLOW_KIND_INET;
 }
 
 /* Objects that give something when another thread, a device or a user likes, not when a disk has got it. */

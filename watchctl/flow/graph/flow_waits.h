@@ -32,6 +32,10 @@ bool flow_call_sends(int call);
 bool flow_call_ends(int call); /* close, shutdown: the other side wakes */
 bool flow_call_signals(int call);
 bool flow_call_waits_child(int call);
+bool flow_call_takes_signal(int call); /* as its result */
+
+/* A thread may wake another in it; in others (nanosleep, poll, wait4 ...) it wakes nobody: what did was not recorded. */
+bool flow_call_wakes(int call);
 
 /* What is written comes out at the other end byte by byte, in order. */
 bool flow_kind_is_stream(int kind);

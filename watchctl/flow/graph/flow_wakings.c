@@ -24,7 +24,8 @@ static uint8_t edge_kind_of(const struct flow_event *e)
 static void settle_one(struct flow_graph *g, struct flow_edge *edge, const struct flow_event *e)
 {
 	edge->object = 0;
-	if (edge->to_ns <= g->lost_ns)
+	if (edge->to_ns <= g->lost_ns ||
+	    ((e->id == FLOW_CALL || e->id == FLOW_CALL_ON) && !flow_call_wakes(e->call)))
 		return;
 	edge->kind = edge_kind_of(e);
 	if (e->id == FLOW_EXIT)
@@ -115,6 +116,7 @@ static bool by_thread(struct flow_graph *g, const struct flow_event *e, const st
 	l = &g->live[g->node[edge->from].thread];
 	edge->from_ns = e->time_ns;
 	edge->kind = FLOW_EDGE_WAKEUP;
+	edge->flags |= woken->state == LIVE_WAITS ? woken->wait_flags & FLOW_EDGE_BLOCKED : 0;
 	edge->signal = cpu->signal;
 	if (l->exiting)
 		edge->kind = FLOW_EDGE_EXIT;
@@ -146,7 +148,8 @@ static void hold_pending(struct flow_graph *g, uint32_t edge)
 {
 	struct live *l = &g->live[g->node[g->edge[edge].from].thread];
 
-	if (g->edge[edge].kind != FLOW_EDGE_WAKEUP)
+	/* From an uninterruptible wait a lock of the kernel's, or memory, was given, which no call is about. */
+	if (g->edge[edge].kind != FLOW_EDGE_WAKEUP || g->edge[edge].flags & FLOW_EDGE_BLOCKED)
 		return;
 	g->edge[edge].object = l->pending;
 	l->pending = edge;

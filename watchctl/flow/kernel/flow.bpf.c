@@ -223,6 +223,8 @@ static __always_inline void character_device(const struct file *file, const stru
 	}
 }
 
+#define EFD_SEMAPHORE 1
+
 extern const void eventfd_release __ksym __weak;
 extern const void ep_eventpoll_release __ksym __weak;
 extern const void timerfd_release __ksym __weak;
@@ -237,7 +239,9 @@ static __always_inline bool anonymous(const struct file *file, struct object *re
 		return false;
 	private = BPF_CORE_READ(file, private_data);
 	if (release == &eventfd_release) {
-		ret->kind = FLOW_KIND_EVENTFD;
+		ret->kind = BPF_CORE_READ((const struct eventfd_ctx *)private, flags) & EFD_SEMAPHORE
+				    ? FLOW_KIND_SEMAPHORE
+				    : FLOW_KIND_EVENTFD;
 		ret->number = (uint32_t)BPF_CORE_READ((const struct eventfd_ctx *)private, id);
 	} else if (release == &ep_eventpoll_release) {
 		ret->kind = FLOW_KIND_EPOLL;
@@ -312,6 +316,8 @@ static __always_inline void object_of(int32_t fd, struct object *ret)
 
 /* Sockets */
 
+#define IS_NEW 16u /* beside the kind */
+
 static __always_inline void put_socket(uint32_t kind, uint32_t number, uint32_t own_port, uint32_t other,
 				       const uint32_t hash[2])
 {
@@ -347,18 +353,19 @@ static __always_inline void put_inet(const struct sock *sk, uint32_t number)
 		   (uint32_t)__builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport)) << 16, hash);
 }
 
-static __always_inline void put_unix(const struct sock *sk, uint32_t number)
+static __always_inline void put_unix(const struct sock *sk, uint32_t number, uint32_t is_new)
 {
 	const struct sock *peer = BPF_CORE_READ((const struct unix_sock *)sk, peer);
 	const struct file *file = peer ? BPF_CORE_READ(peer, sk_socket, file) : NULL;
 	const uint32_t none[2] = { 0, 0 };
 
 	if (file)
-		put_socket(FLOW_KIND_UNIX, number, 0, (uint32_t)BPF_CORE_READ(file, f_inode, i_ino), none);
+		put_socket(FLOW_KIND_UNIX | is_new, number, 0, (uint32_t)BPF_CORE_READ(file, f_inode, i_ino),
+			   none);
 }
 
 /* Tells what the other end of the socket @fd is. */
-static __always_inline void tell_socket(int32_t fd)
+static __always_inline void tell_socket(int32_t fd, uint32_t is_new)
 {
 	const struct file *file = file_of(fd);
 	struct object o = { 0 };
@@ -373,7 +380,7 @@ static __always_inline void tell_socket(int32_t fd)
 	s = BPF_CORE_READ(file, private_data);
 	sk = BPF_CORE_READ(s, sk);
 	if (o.kind == FLOW_KIND_UNIX)
-		put_unix(sk, o.number);
+		put_unix(sk, o.number, is_new);
 	else
 		put_inet(sk, o.number);
 }
@@ -383,8 +390,27 @@ static __always_inline void tell_pair(const int32_t *user)
 	int32_t fd[2] = { -1, -1 };
 
 	bpf_probe_read_user(fd, sizeof(fd), user);
-	tell_socket(fd[0]);
-	tell_socket(fd[1]);
+	tell_socket(fd[0], IS_NEW);
+	tell_socket(fd[1], IS_NEW);
+}
+
+/* Nothing is in it yet. */
+static __always_inline void tell_new(int32_t fd)
+{
+	const uint32_t none[2] = { 0, 0 };
+	struct object o;
+
+	object_of(fd, &o);
+	if (o.kind == FLOW_KIND_PIPE || o.kind == FLOW_KIND_EVENTFD || o.kind == FLOW_KIND_SEMAPHORE)
+		put_socket(o.kind | IS_NEW, o.number, 0, 0, none);
+}
+
+static __always_inline void tell_pipe(const int32_t *user)
+{
+	int32_t fd = -1;
+
+	bpf_probe_read_user(&fd, sizeof(fd), user);
+	tell_new(fd);
 }
 
 /* System calls */
@@ -467,13 +493,22 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 			tell_pair((const int32_t *)regs->r10);
 		put_plain((uint32_t)call, result);
 		break;
+	case FLOW_CALL_PIPE:
+		if (!result)
+			tell_pipe((const int32_t *)regs->di);
+		put_plain((uint32_t)call, result);
+		break;
+	case FLOW_CALL_EVENTFD:
+		tell_new((int32_t)result);
+		put_plain((uint32_t)call, result);
+		break;
 	case FLOW_CALL_ACCEPT:
 		if (result >= 0)
-			tell_socket((int32_t)result);
+			tell_socket((int32_t)result, 0);
 		put_on((uint32_t)call, (int32_t)regs->di, result);
 		break;
 	case FLOW_CALL_CONNECT:
-		tell_socket((int32_t)regs->di);
+		tell_socket((int32_t)regs->di, 0);
 		put_on((uint32_t)call, (int32_t)regs->di, result);
 		break;
 	case FLOW_CALL_FD:

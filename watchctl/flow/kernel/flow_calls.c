@@ -75,5 +75,9 @@ void flow_calls_fill(uint8_t class[FLOW_CALLS])
 	class[SYS_accept] = FLOW_CALL_ACCEPT | FLOW_CALL_RETURN;
 	class[SYS_accept4] = FLOW_CALL_ACCEPT | FLOW_CALL_RETURN;
 	class[SYS_connect] = FLOW_CALL_CONNECT | FLOW_CALL_RETURN;
+	class[SYS_pipe] = FLOW_CALL_PIPE | FLOW_CALL_RETURN;
+	class[SYS_pipe2] = FLOW_CALL_PIPE | FLOW_CALL_RETURN;
+	class[SYS_eventfd] = FLOW_CALL_EVENTFD | FLOW_CALL_RETURN;
+	class[SYS_eventfd2] = FLOW_CALL_EVENTFD | FLOW_CALL_RETURN;
 	class[SYS_socketpair] = FLOW_CALL_SOCKETPAIR | FLOW_CALL_RETURN;
 }

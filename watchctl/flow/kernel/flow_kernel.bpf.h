@@ -59,6 +59,7 @@ struct file {
 } KERNEL_STRUCT;
 
 struct eventfd_ctx {
+	unsigned int flags;
 	int id;
 } KERNEL_STRUCT;
 

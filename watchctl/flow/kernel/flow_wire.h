@@ -36,6 +36,8 @@ enum flow_call_class {
 	FLOW_CALL_ACCEPT = 5,
 	FLOW_CALL_CONNECT = 6,
 	FLOW_CALL_SOCKETPAIR = 7,
+	FLOW_CALL_PIPE = 8,    /* likewise, two descriptors, by its first argument */
+	FLOW_CALL_EVENTFD = 9, /* its result is a descriptor */
 	FLOW_CALL_CLASS = 15,
 	FLOW_CALL_RETURN = 128, /* its return is recorded */
 };

@@ -6,6 +6,7 @@
 
 #define KIND_SHIFT 9
 #define KIND_MASK 15u
+#define IS_NEW_SHIFT 4
 #define CALL_MASK 511u
 #define SHORT_SHIFT 13 /* of what is behind a call and a kind */
 #define PORT_MASK 0xffff0000u
@@ -61,6 +62,7 @@ static void decode_name(const uint32_t *word, struct flow_event *e)
 static void decode_socket(const uint32_t *word, struct flow_event *e)
 {
 	e->kind = word[0] & KIND_MASK;
+	e->why = word[0] >> IS_NEW_SHIFT & 1;
 	e->object = word[1];
 	e->word[0] = e->kind == FLOW_KIND_UNIX ? word[2] : word[0] >> 16 | (word[2] & PORT_MASK);
 	e->word[1] = word[3];

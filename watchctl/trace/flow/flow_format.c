@@ -22,7 +22,7 @@
 #define NUMBER_TEXT(name) "\t\tuint32_t " name ";\n"
 
 /* Fields that are no multiple of 8 bits have no alignment, which would become that of the fields around them. */
-const char flow_stream_text[] = "\n" BITS(3) BITS(4) BITS(7) BITS(9) BITS(12) BITS(19) BITS(22) BITS(23) BITS(24) SIGNED_BITS(19) SIGNED_BITS(
+const char flow_stream_text[] = "\n" BITS(3) BITS(4) BITS(7) BITS(9) BITS(11) BITS(19) BITS(22) BITS(23) BITS(24) SIGNED_BITS(19) SIGNED_BITS(
 	23) "typealias integer { size = 32; align = 32; signed = false; } := word32_t;\n"
 	    "typealias integer {\n"
 	    "\tsize = 27; align = 1; signed = false; map = clock.monotonic.value;\n"
@@ -46,6 +46,7 @@ const char flow_stream_text[] = "\n" BITS(3) BITS(4) BITS(7) BITS(9) BITS(12) BI
 	    "typealias enum : uint4_t {\n"
 	    "\tnone = 0, file = 1, pipe = 2, unix = 3, inet = 4, socket = 5, eventfd = 6, epoll = 7,\n"
 	    "\ttimerfd = 8, pty_master = 9, pty = 10, tty = 11, device = 12, directory = 13, other = 14,\n"
+	    "\tsemaphore = 15,\n"
 	    "} := kind_t;\n"
 	    "\n" FLOW_STREAM_BEGIN "\tpacket.context := struct {\n"
 	    "\t\tclock_t timestamp_begin;\n"
@@ -118,7 +119,7 @@ const char flow_stream_text[] = "\n" BITS(3) BITS(4) BITS(7) BITS(9) BITS(12) BI
 										    NUMBER_TEXT("request"))
 										    EVENT_TEXT(
 											    "socket", "25",
-											    "\t\tkind_t kind;\n\t\tuint12_t unused;\n\t\tuint16_t port;\n\t\tuint32_t object;\n"
+											    "\t\tkind_t kind;\n\t\tuint1_t is_new;\n\t\tuint11_t unused;\n\t\tuint16_t port;\n\t\tuint32_t object;\n"
 											    "\t\thex32_t other;\n"
 											    "\t\thex32_t own_address;\n\t\thex32_t other_address;\n")
 											    EVENT_TEXT(

@@ -79,8 +79,9 @@ enum flow_id {
 	FLOW_BLOCK_ISSUED = 23, /* request: block I/O */
 	FLOW_BLOCK_DONE = 24,	/* request */
 	FLOW_SOCKET =
-		25, /* kind:4 0:12 own port:16 | socket's number | unix: the other end's number; else 0:16 other port:16 |
-				  own address, a hash | other address, a hash. What the other end of a socket is */
+		25, /* kind:4 is_new:1 0:11 own port:16 | socket's number | unix: the other end's number; else 0:16 other port:16 |
+				  own address, a hash | other address, a hash. What the other end of a socket is; also that
+				  an object is_new: a pipe, an eventfd, a pair of Unix sockets. Nothing is in it then */
 	FLOW_LOST = 26, /* count: of events that found no room here */
 	FLOW_STACK =
 		27, /* depth:8 0:24 | depth addresses, low | high: of the thread that waits next on this CPU, innermost first.
@@ -140,6 +141,7 @@ enum flow_kind {
 	FLOW_KIND_DEVICE = 12,	  /* inode of a character or block device */
 	FLOW_KIND_DIRECTORY = 13, /* inode */
 	FLOW_KIND_OTHER = 14,	  /* signalfd, inotify, pidfd ... */
+	FLOW_KIND_SEMAPHORE = 15, /* as eventfd: one that counts down (EFD_SEMAPHORE) */
 };
 
 struct flow_packet {

@@ -26,7 +26,7 @@ struct flow_event {
 	uint32_t cpu;	  /* FLOW_CPU_NAMES: none */
 	int32_t tid; /* who runs there, before a switch; 0: the idle task; -1: not known, as events are missing */
 	int32_t other; /* next, target, child, the tid of a name, or the one before an exec */
-	uint8_t why; /* enum flow_why with flags, enum flow_context, flow_name_how, is_thread; of a signal its context */
+	uint8_t why; /* enum flow_why with flags, enum flow_context, flow_name_how, is_thread, of a socket is_new; of a signal its context */
 	uint8_t kind;  /* enum flow_kind */
 	uint16_t call; /* system call; of WAIT_FUTEX and CALL_FUTEX SYS_futex (202), and `op` its operation */
 	uint32_t op;   /* also: the signal, the descriptor of a WAIT_ON */
