@@ -4,6 +4,7 @@
  *
  *	edge KIND FROM-TID TO-TID SENT-BEGIN SENT-END TAKEN-BEGIN TAKEN-END SLEPT
  *
+ *	memory BEGIN END	where its own locks are
  *	thread TID BEGIN END	of one that acts by the plan: when it began and ended to do so
  *
  * Times are CLOCK_MONOTONIC ns. SLEPT is 0 where the taker found that it need not wait, without a system call: nothing outside of the
@@ -256,7 +257,8 @@ static void give_signal(const struct step *s)
 	const int32_t tid = all->tid[s->to];
 
 	/* The process: that of its first thread, whose number it is. */
-	must(syscall(SYS_tgkill, all->tid[s->to - s->to % THREADS], tid, SIGRTMIN) == 0, "tgkill");
+	must(syscall(SYS_tgkill, all->tid[s->to - s->to % THREADS], tid, SIGRTMIN + s->channel) == 0,
+	     "tgkill");
 }
 
 static void *thread_of(void *ctx)
@@ -397,12 +399,13 @@ static int take_mutex(struct channel *c)
 	return slept;
 }
 
-static int take_signal(void)
+/* Each channel has a signal of its own: two of one number to one thread could not be told apart. */
+static int take_signal(int channel)
 {
 	sigset_t set;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGRTMIN);
+	sigaddset(&set, SIGRTMIN + channel);
 	while (sigwaitinfo(&set, NULL) < 0)
 		;
 	return 1;
@@ -423,7 +426,7 @@ static void take(struct channel *c, struct step *s)
 		s->slept = take_mutex(c);
 		break;
 	case SIGNAL:
-		s->slept = take_signal();
+		s->slept = take_signal(s->channel);
 		break;
 	default:
 		s->slept = take_bytes(c);
@@ -529,7 +532,8 @@ int main(int argc, char **argv)
 	all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	must(all != MAP_FAILED, "mmap");
 	sigemptyset(&set);
-	sigaddset(&set, SIGRTMIN);
+	for (int i = 0; i < CHANNELS; i++)
+		sigaddset(&set, SIGRTMIN + i);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	pthread_barrierattr_init(&attr);
 	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
@@ -540,6 +544,7 @@ int main(int argc, char **argv)
 			process(i);
 	while (wait(NULL) > 0)
 		;
+	printf("memory %p %p\n", (void *)all, (void *)(all + 1));
 	for (int i = 0; i < ALL; i++)
 		printf("thread %d %llu %llu\n", all->tid[i], (unsigned long long)all->began[i],
 		       (unsigned long long)all->ended[i]);

@@ -12,20 +12,20 @@
 #define SIGNALS 64u
 #define FIRST_QUEUED 32 /* below, a signal that is pending already is not sent again: there is one at most */
 
-/* The unit has begun by this very thing: that edge is there. */
-static bool has_begun_by(const struct flow_graph *g, uint32_t node, enum flow_edge_kind kind, uint32_t from,
-			 uint32_t signal)
+/* The unit has begun by this very thing, which was done after @since_ns: that edge is there. */
+static bool has_begun_by(const struct flow_graph *g, const struct flow_edge *edge, uint64_t since_ns)
 {
-	const uint32_t i = g->node[node].begin_edge;
+	const uint32_t i = g->node[edge->to].begin_edge;
+	const struct flow_edge *b = i == FLOW_NONE ? NULL : &g->edge[i];
 
-	return i != FLOW_NONE && g->edge[i].kind == kind && g->edge[i].from == from &&
-	       g->edge[i].signal == signal;
+	return b && b->kind == edge->kind && b->from == edge->from && b->signal == edge->signal &&
+	       b->from_ns > since_ns;
 }
 
-static void add_edge(struct flow_graph *g, const struct flow_edge *edge)
+static void add_edge(struct flow_graph *g, const struct flow_edge *edge, uint64_t since_ns)
 {
 	if (edge->from == FLOW_NONE || edge->from == edge->to || edge->from_ns > edge->to_ns ||
-	    has_begun_by(g, edge->to, edge->kind, edge->from, edge->signal))
+	    has_begun_by(g, edge, since_ns))
 		return;
 	flow_graph_begins(g, flow_graph_add_edge(g, edge));
 }
@@ -45,15 +45,24 @@ static void timerfd_read(struct flow_graph *g, uint32_t node, const struct flow_
 		return;
 	edge.from = o.node;
 	edge.from_ns = o.ns;
-	add_edge(g, &edge);
+	add_edge(g, &edge, o.since_ns);
 }
 
-static void timerfd_call(struct flow_graph *g, uint32_t node, const struct flow_event *e)
+static void timerfd_set(struct flow_graph *g, const struct live *l, const struct flow_event *e)
+{
+	const uint32_t i =
+		flow_graph_put_origin(g, flow_graph_key(KEY_TIMERFD, e->object), l->node, e->time_ns);
+
+	if (i != FLOW_NONE)
+		g->origin[i].since_ns = l->returned_ns;
+}
+
+static void timerfd_call(struct flow_graph *g, const struct live *l, const struct flow_event *e)
 {
 	if (e->call == SYS_timerfd_settime && !e->result)
-		flow_graph_put_origin(g, flow_graph_key(KEY_TIMERFD, e->object), node, e->time_ns);
+		timerfd_set(g, l, e);
 	else if (flow_call_receives(e->call) && e->result > 0)
-		timerfd_read(g, node, e);
+		timerfd_read(g, l->node, e);
 }
 
 /* Eventfds: a read takes all that was written. */
@@ -87,7 +96,7 @@ static void take_read(struct flow_graph *g, uint32_t stream, uint32_t node, cons
 						.object = e->object,
 						.object_kind = e->kind };
 
-		add_edge(g, &edge);
+		add_edge(g, &edge, c.since_ns);
 	}
 	g->stream[stream].synced_ns = e->time_ns;
 }
@@ -113,7 +122,7 @@ void flow_graph_counter_call(struct flow_graph *g, uint32_t thread, const struct
 	if (e->id == FLOW_CALL && flow_call_takes_signal(e->call) && e->result > 0)
 		flow_graph_signal_taken(g, thread, (uint32_t)e->result, e->time_ns);
 	if (e->id == FLOW_CALL_ON && e->kind == FLOW_KIND_TIMERFD)
-		timerfd_call(g, l->node, e);
+		timerfd_call(g, l, e);
 	if (e->id == FLOW_CALL_ON && e->kind == FLOW_KIND_EVENTFD)
 		eventfd_call(g, l, e);
 }
@@ -169,7 +178,7 @@ void flow_graph_signal_taken(struct flow_graph *g, uint32_t thread, uint32_t sig
 		return;
 	edge.from = c.node;
 	edge.from_ns = c.ns;
-	add_edge(g, &edge);
+	add_edge(g, &edge, c.ns - 1);
 }
 
 /* Who sleeps until a signal comes has none pending. */

@@ -10,6 +10,7 @@ static const struct live unseen = {
 	.node = FLOW_NONE,
 	.last = FLOW_NONE,
 	.pending = FLOW_NONE,
+	.early = FLOW_NONE,
 	.owner = FLOW_NO_THREAD,
 	.blocked = FLOW_NONE,
 	.soft_target = FLOW_NONE,
@@ -174,16 +175,20 @@ static void thread_leaves(struct flow_graph *g, const struct flow_event *e)
 	owner = lock_owner(g, thread, e);
 	l = &g->live[thread];
 	l->wait_class = flow_wait_class(e, owner != FLOW_NO_THREAD);
-	if (l->wait_class == FLOW_WAIT_NONE)
+	if (l->wait_class == FLOW_WAIT_NONE) {
+		l->early = FLOW_NONE;
 		return;
+	}
 	l->owner = owner;
 	keep_wait(l, e);
 	flow_graph_stream_wait(g, thread, e);
 	flow_graph_signals_wait(g, thread, e);
-	if (l->wait_class != FLOW_WAIT_IDLE)
-		return;
-	forget_pending(g, l);
-	flow_graph_end_unit(g, thread, e->time_ns);
+	if (l->wait_class == FLOW_WAIT_IDLE) {
+		forget_pending(g, l);
+		flow_graph_end_unit(g, thread, e->time_ns);
+	}
+	if (l->early != FLOW_NONE)
+		flow_graph_woken_early(g, thread, e->time_ns);
 }
 
 static void take_death(struct flow_graph *g, const struct flow_event *e)
@@ -268,6 +273,7 @@ static void take_return(struct flow_graph *g, const struct flow_event *e)
 	flow_graph_counter_call(g, thread, e);
 	l = &g->live[thread];
 	l->returned_ns = e->time_ns;
+	l->early = FLOW_NONE;
 	l->soft_target = FLOW_NONE;
 }
 

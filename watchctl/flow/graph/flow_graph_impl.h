@@ -26,6 +26,7 @@ struct live {
 	uint8_t wait_kind, wait_flags;
 	uint16_t wait_call;
 	bool wait_has_call, exiting, works;
+	uint32_t early; /* the edge of a waking that came before its wait was told, or FLOW_NONE */
 	uint32_t wait_object, owner; /* owner: the thread that has the lock, or FLOW_NO_THREAD */
 	uint32_t blocked;	     /* the stream that it waits to write to, or FLOW_NONE */
 	uint64_t wait_ns, wait_address, returned_ns;
@@ -59,7 +60,7 @@ struct cpu {
 
 /* Of a timer, a work, a request: the node that set it going. */
 struct origin {
-	uint64_t ns;
+	uint64_t ns, since_ns; /* since: of one that a call has set going, which began after that */
 	uint32_t node;
 };
 
@@ -129,6 +130,7 @@ void flow_graph_begins(struct flow_graph *g, uint32_t edge);
 /* flow_wakings.c */
 void flow_graph_waking(struct flow_graph *g, const struct flow_event *e);
 void flow_graph_end_wait(struct flow_graph *g, uint32_t thread, uint64_t ns, uint32_t by_edge);
+void flow_graph_woken_early(struct flow_graph *g, uint32_t thread, uint64_t ns);
 void flow_graph_settle(struct flow_graph *g, struct live *l, const struct flow_event *e);
 
 /* flow_causes.c: timers, work, requests. */

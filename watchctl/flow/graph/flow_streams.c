@@ -265,7 +265,7 @@ static void take_read(struct flow_graph *g, uint32_t thread, const struct flow_e
 }
 
 /* Known to be empty, and no write is half done. */
-static void found_empty(struct flow_graph *g, const struct flow_event *e)
+static void found_empty(struct flow_graph *g, const struct live *l, const struct flow_event *e)
 {
 	const uint32_t i = flow_graph_stream(g, e->kind, e->object);
 	const uint32_t peer = i == FLOW_NONE ? FLOW_NONE : g->stream[i].peer;
@@ -275,8 +275,8 @@ static void found_empty(struct flow_graph *g, const struct flow_event *e)
 		return;
 	if (!is_synced(g, s))
 		sync_stream(g, s, e->time_ns);
-	else if (s->writes.n && e->kind != FLOW_KIND_INET)
-		forget_positions(g, s); /* some of it went where nothing was recorded */
+	else if (s->writes.n && e->kind != FLOW_KIND_INET && g->chunk[s->writes.first].ns <= l->returned_ns)
+		forget_positions(g, s); /* what was there before the call went where nothing was recorded */
 }
 
 static void make_fresh(struct flow_graph *g, uint32_t i, uint64_t ns)
@@ -320,7 +320,7 @@ void flow_graph_stream_call(struct flow_graph *g, uint32_t thread, const struct 
 	if (e->call == SYS_connect && (e->result == 0 || e->result == -EINPROGRESS))
 		make_fresh(g, i, e->time_ns);
 	else if (flow_call_receives(e->call) && e->result == -EAGAIN)
-		found_empty(g, e);
+		found_empty(g, l, e);
 	else if (flow_call_receives(e->call) && e->result > 0)
 		take_read(g, thread, e, i, &c);
 	else if (flow_call_sends(e->call) && e->result > 0)
@@ -334,7 +334,7 @@ void flow_graph_stream_wait(struct flow_graph *g, uint32_t thread, const struct 
 	if (e->id != FLOW_WAIT_ON || !flow_kind_is_stream(e->kind))
 		return;
 	if (flow_call_receives(e->call)) {
-		found_empty(g, e);
+		found_empty(g, l, e);
 	} else if (flow_call_sends(e->call) && l->blocked == FLOW_NONE) {
 		l->blocked = flow_graph_stream(g, e->kind, e->object);
 		if (l->blocked != FLOW_NONE)

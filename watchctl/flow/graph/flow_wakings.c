@@ -217,6 +217,47 @@ static void take_waking(struct flow_graph *g, const struct flow_event *e, struct
 		note_softirq(g, e, thread);
 }
 
+/*
+ * The thread is about to sleep, and is kept from it; or it sleeps already, but its CPU has not told yet. Both were brought about by the
+ * waker: which it is shows in the thread's next event.
+ */
+static void take_early(struct flow_graph *g, const struct flow_event *e, struct cpu *cpu, uint32_t thread)
+{
+	struct flow_edge edge = { .to_ns = e->time_ns };
+	const bool known = g->live[thread].node != FLOW_NONE && find_waker(g, e, cpu, thread, &edge);
+	const uint32_t i =
+		known && edge.from != g->live[thread].node ? add_waking(g, thread, &edge) : FLOW_NONE;
+
+	cpu->cause.set = false;
+	if (i == FLOW_NONE)
+		return;
+	g->live[thread].early = i;
+	if (e->why == FLOW_BY_THREAD)
+		hold_pending(g, i);
+}
+
+/* It does sleep, and was woken at once: the waking is of the unit that begins. */
+void flow_graph_woken_early(struct flow_graph *g, uint32_t thread, uint64_t ns)
+{
+	const uint32_t i = g->live[thread].early;
+	struct flow_edge *edge = &g->edge[i];
+	const uint32_t old = edge->to;
+
+	g->live[thread].early = FLOW_NONE;
+	flow_graph_end_wait(g, thread, ns, i);
+	edge = &g->edge[i];
+	if (g->live[thread].node == FLOW_NONE || g->live[thread].node == old || g->node[old].last_in != i)
+		return;
+	g->node[old].last_in = edge->next_in;
+	if (g->node[old].begin_edge == i)
+		g->node[old].begin_edge = FLOW_NONE;
+	edge->flags &= (uint8_t)~FLOW_EDGE_BEGINS;
+	edge->to = g->live[thread].node;
+	edge->next_in = g->node[edge->to].last_in;
+	g->node[edge->to].last_in = i;
+	flow_graph_begins(g, i);
+}
+
 void flow_graph_waking(struct flow_graph *g, const struct flow_event *e)
 {
 	struct cpu *cpu;
@@ -232,11 +273,10 @@ void flow_graph_waking(struct flow_graph *g, const struct flow_event *e)
 	if (!cpu || thread == FLOW_NONE)
 		return;
 	check_queued(g, e, cpu);
-	/* A thread that has not gone to sleep yet does not either now. */
 	if (g->live[thread].state != LIVE_RUNS)
 		take_waking(g, e, cpu, thread);
 	else
-		cpu->cause.set = false;
+		take_early(g, e, cpu, thread);
 	cpu->signal = 0;
 	if (e->why == FLOW_BY_THREAD)
 		cpu->cause.set = cpu->is_fired = false;
