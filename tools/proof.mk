@@ -43,6 +43,19 @@ compile-proof: all $(SQLITE_SOURCE)/package.json $(LUA_SOURCE)/package.json | pa
 	$(Q)$(MAKE) --no-print-directory e2e E2E="tests/e2e/test_calltrace.py"
 	@$(PROOF_RUN) tests/proof/compile.py --build $(BUILD) --watchctl $(PROG) --sqlite $(SQLITE_SOURCE)/deps/sqlite3 --lua $(LUA_SOURCE)/src
 
+# Programs that know their own causes: --programs N, --first SEED and others by FLOW_ARGS. One takes a second.
+FLOW_ARGS ?=
+
+.PHONY: flow-proof
+flow-proof: $(PROG) $(BUILD)/tests/victims/causes | packages-test ## generated programs that log their own causes: the edges of flow graph must be those (minutes)
+	@$(PROOF_RUN) tests/proof/flow.py --watchctl $(abspath $(PROG)) --causes $(abspath $(BUILD)/tests/victims/causes) \
+		--json $(BUILD)/flow-proof.json $(FLOW_ARGS)
+
+$(BUILD)/tests/victims/causes: tests/victims/causes.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(BASE_CFLAGS) -O1 -g -o $@ $< -lpthread
+
 # Explanations of hangs: --only NAME, --quick, --peers and others by EXPLAIN_ARGS. The limit holds on a quiet machine.
 EXPLAIN_ARGS ?=
 

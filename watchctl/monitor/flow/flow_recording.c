@@ -9,10 +9,11 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
-#include "watchctl/flow/kernel/flow_first.h"
+#include "watchctl/monitor/flow/flow_first.h"
 #include "watchctl/monitor/recorder.h"
 #include "watchctl/target/proc/process_fd.h"
 #include "watchctl/target/stop/launch.h"
+#include "watchctl/target/stop/tracee.h"
 #include "watchctl/trace/flow/flow_writer.h"
 
 #define WAIT_MS 50

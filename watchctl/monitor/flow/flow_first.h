@@ -1,6 +1,6 @@
 /* flow_first - what is there when a recording of the system's events begins: the threads' names, and the sockets' other ends. */
-#ifndef WATCHCTL_FLOW_KERNEL_FLOW_FIRST_H
-#define WATCHCTL_FLOW_KERNEL_FLOW_FIRST_H
+#ifndef WATCHCTL_MONITOR_FLOW_FLOW_FIRST_H
+#define WATCHCTL_MONITOR_FLOW_FLOW_FIRST_H
 
 #include "watchctl/flow/kernel/kernel_flow.h"
 

@@ -1,4 +1,4 @@
-#include "watchctl/flow/kernel/flow_first.h"
+#include "watchctl/monitor/flow/flow_first.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "watchctl/base/clock.h"
+#include "watchctl/base/error.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/flow/explain/socket_ends.h"
 #include "watchctl/flow/kernel/kernel_tasks.h"
