@@ -91,7 +91,7 @@ void flow_json_thread(struct json *j, const struct flow_shown *s, uint32_t node)
 	if (t->pid)
 		json_signed(j, "pid", t->pid);
 	json_signed(j, "tid", t->tid);
-	json_text_if(j, "comm", flow_threads_comm(s->threads, n->thread, n->begin_ns));
+	json_text_if(j, "comm", flow_threads_comm(s->threads, n->thread, n->end_ns));
 }
 
 void flow_json_node(struct json *j, const struct flow_shown *s, uint32_t node)

@@ -135,7 +135,7 @@ static void dot_node(const struct showing *w, uint32_t i)
 
 	flow_node_words(n, what);
 	printf("\tn%u [label=\"", i);
-	dot_text(flow_threads_comm(w->s.threads, n->thread, n->begin_ns));
+	dot_text(flow_threads_comm(w->s.threads, n->thread, n->end_ns));
 	printf("/%d\\n", w->s.threads->thread[n->thread].tid);
 	dot_text(what);
 	printf("\"];\n");

@@ -87,11 +87,11 @@ static void put_time(const struct telling *t, uint64_t ns)
 		printf("+%.6f", (double)(ns - t->s.span.begin_ns) / SECOND_NS);
 }
 
-/* Names of threads may have anything in them; a terminal shall not obey it. */
-static void put_thread(const struct flow_shown *s, uint32_t node)
+/* As it was named at @ns. Names of threads may have anything in them; a terminal shall not obey it. */
+static void put_thread(const struct flow_shown *s, uint32_t node, uint64_t ns)
 {
 	const struct flow_node *n = &s->node[node];
-	const char *comm = flow_threads_comm(s->threads, n->thread, n->begin_ns);
+	const char *comm = flow_threads_comm(s->threads, n->thread, ns);
 
 	for (const char *p = *comm ? comm : "?"; *p; p++)
 		putchar((unsigned char)*p < ' ' || *p == 127 ? '?' : *p);
@@ -117,7 +117,7 @@ static void tell_wait(const struct telling *t, const struct flow_edge *e, uint64
 	printf(" waiting: %s", words);
 	if (e->from != FLOW_NONE && !(e->flags & FLOW_EDGE_OWN)) {
 		printf(e->flags & FLOW_EDGE_OWNER ? ", which " : ", until ");
-		put_thread(&t->s, e->from);
+		put_thread(&t->s, e->from, end_ns);
 		printf(e->flags & FLOW_EDGE_OWNER ? " had" : " ended it");
 	}
 	printf("\n");
@@ -135,7 +135,7 @@ static void tell_cause(const struct telling *t, const struct flow_edge *e)
 		return;
 	}
 	printf(" by ");
-	put_thread(&t->s, e->from);
+	put_thread(&t->s, e->from, e->from_ns);
 	printf(" (%s: %s)\n", flow_edge_kind_name(e->kind), words);
 }
 
@@ -147,7 +147,7 @@ static void tell_step(const struct telling *t, const struct flow_step *s)
 	flow_node_words(n, words);
 	put_time(t, n->begin_ns);
 	printf("  ");
-	put_thread(&t->s, s->node);
+	put_thread(&t->s, s->node, s->until_ns);
 	printf("  %s, ", words);
 	put_duration(s->until_ns - n->begin_ns);
 	printf("\n");
