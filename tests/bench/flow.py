@@ -157,7 +157,19 @@ def flood(o, folder, rows):
     s = recorder.summary
     rate = s["recorded"] / s["duration_ns"] * 1e9
     print(f"flood: {rate:,.0f} events/s, {s['lost']} lost, {s['bytes'] / s['recorded']:.2f} bytes each")
-    rows["flood"] = {"rate": rate, "lost": s["lost"], "bytes": s["bytes"] / s["recorded"]}
+    rows["flood"] = {"events": s["recorded"], "rate": rate, "lost": s["lost"], "bytes": s["bytes"] / s["recorded"]}
+
+
+def reading(o, folder, rows):
+    """The flood's log: how long a path takes, which reads all of it and builds the graph, in which memory."""
+    log, counted = os.path.join(folder, "sys.log"), rows["flood"]["events"]
+    words = ["/usr/bin/env", "python3", "-c", "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL); "
+             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime + resource.getrusage(resource.RUSAGE_CHILDREN).ru_stime, "
+             "resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)", o.watchctl, "flow", "path", log, "--to", "flow_events"]
+    seconds, kib = map(float, run(*words).stdout.split())
+    print(f"graph of {counted:,} events: {seconds:.2f} s ({seconds / counted * 1e7:.1f} s for 10 M), {kib / 1024:.0f} MB, {kib * 1024 / counted:.0f} bytes an event",
+          flush=True)
+    rows["graph"] = {"s": seconds, "bytes": kib * 1024 / counted}
 
 
 def sources(folder):
@@ -224,7 +236,7 @@ def main():
     o = p.parse_args()
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
-        for part in an_event, flood, compilation, redis:
+        for part in an_event, flood, reading, compilation, redis:
             part(o, folder, rows)
     if o.json:
         with open(o.json, "w", encoding="ascii") as f:

@@ -470,6 +470,20 @@ static __always_inline void put_on(uint32_t call, int32_t fd, int64_t result)
 	leave(p.ring);
 }
 
+/* The thread has woken another since its last call: the one that returns says in what. */
+static __always_inline bool has_woken(void)
+{
+	const uint32_t cpu = bpf_get_smp_processor_id();
+	struct flow_ring *r = bpf_map_lookup_elem(&rings, &cpu);
+	uint64_t waker;
+
+	if (!r)
+		return false;
+	waker = r->waker;
+	r->waker = 0;
+	return waker && waker == (uint32_t)bpf_get_current_pid_tgid();
+}
+
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_return, struct pt_regs *regs, long result)
 {
@@ -479,7 +493,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 	if (call >= FLOW_CALLS)
 		return 0;
 	class = call_class[call];
-	if (!(class & FLOW_CALL_RETURN) || !is_wanted())
+	if ((!has_woken() && !(class & FLOW_CALL_RETURN)) || !is_wanted())
 		return 0;
 	switch (class & FLOW_CALL_CLASS) {
 	case FLOW_CALL_FUTEX_OLD:
@@ -662,7 +676,12 @@ static __always_inline uint32_t context(void)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
-	put2(FLOW_WAKING, (uint32_t)p->pid | context() << FLOW_TID_BITS);
+	const uint32_t cpu = bpf_get_smp_processor_id(), by = context();
+	struct flow_ring *r = bpf_map_lookup_elem(&rings, &cpu);
+
+	if (r && by == FLOW_BY_THREAD)
+		r->waker = (uint32_t)bpf_get_current_pid_tgid();
+	put2(FLOW_WAKING, (uint32_t)p->pid | by << FLOW_TID_BITS);
 	return 0;
 }
 

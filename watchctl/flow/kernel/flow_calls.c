@@ -54,7 +54,7 @@ static const uint16_t plain[] = {
 	CALL_FUTEX_WAITV,
 };
 
-/* Only where a thread waits in them is told, on which file. */
+/* As all others, only where a thread waits or wakes another in them; on which file. */
 static const uint16_t waits_with_descriptor[] = {
 	SYS_fcntl,     SYS_ioctl,     SYS_fsync,      SYS_fdatasync, SYS_sync_file_range,
 	SYS_ftruncate, SYS_fallocate, SYS_getdents64, SYS_close,     SYS_copy_file_range,
@@ -62,11 +62,11 @@ static const uint16_t waits_with_descriptor[] = {
 
 void flow_calls_fill(uint8_t class[FLOW_CALLS])
 {
-	memset(class, FLOW_CALL_PLAIN, FLOW_CALLS);
+	memset(class, 0, FLOW_CALLS);
 	for (size_t i = 0; i < COUNT(with_descriptor); i++)
 		class[with_descriptor[i]] = FLOW_CALL_FD | FLOW_CALL_RETURN;
 	for (size_t i = 0; i < COUNT(plain); i++)
-		class[plain[i]] = FLOW_CALL_PLAIN | FLOW_CALL_RETURN;
+		class[plain[i]] = FLOW_CALL_RETURN;
 	for (size_t i = 0; i < COUNT(waits_with_descriptor); i++)
 		class[waits_with_descriptor[i]] = FLOW_CALL_FD;
 	class[SYS_futex] = FLOW_CALL_FUTEX_OLD | FLOW_CALL_RETURN;

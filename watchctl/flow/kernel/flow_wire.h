@@ -16,7 +16,8 @@ struct flow_ring {
 	uint64_t last_ns;	/* not after the time of the newest event */
 	uint64_t lost;		/* events since the last one that found room */
 	uint64_t preempt_count; /* where the kernel has this CPU's; 0: not found yet */
-	uint64_t unused[3];
+	uint64_t waker; /* the thread that has woken another since the last return of a call on this CPU; 0 */
+	uint64_t unused[2];
 	uint64_t committed; /* all before this was written */
 	uint64_t unused2[7];
 	uint64_t tail; /* ours: all before this was read */
@@ -39,7 +40,7 @@ enum flow_call_class {
 	FLOW_CALL_PIPE = 8,    /* likewise, two descriptors, by its first argument */
 	FLOW_CALL_EVENTFD = 9, /* its result is a descriptor */
 	FLOW_CALL_CLASS = 15,
-	FLOW_CALL_RETURN = 128, /* its return is recorded */
+	FLOW_CALL_RETURN = 128, /* its return is recorded, not only where it woke a thread */
 };
 
 #define FLOW_CALLS 512u

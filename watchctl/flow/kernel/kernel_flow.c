@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -414,7 +415,7 @@ static void wait_until_none_runs(const struct kernel_flow *k)
 			busy = busy || __atomic_load_n(&ring_of(k, cpu)->nest, __ATOMIC_ACQUIRE) != 0;
 		if (!busy)
 			return;
-		usleep(1000);
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	}
 }
 

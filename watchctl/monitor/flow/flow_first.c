@@ -29,8 +29,8 @@ static void put(struct first *f, const uint32_t *word, size_t n)
 static bool put_name(void *ctx, const struct tasks_record *r)
 {
 	struct first *f = ctx;
-	uint32_t word[8] = { flow_head(FLOW_NAME, f->time_ns),
-			     (uint32_t)r->tid | (uint32_t)FLOW_NAME_WAS << FLOW_TID_BITS, (uint32_t)r->pid,
+	/* How: FLOW_NAME_WAS, which is 0. */
+	uint32_t word[8] = { flow_head(FLOW_NAME, f->time_ns), (uint32_t)r->tid, (uint32_t)r->pid,
 			     (uint32_t)r->parent };
 
 	if (r->tid) {

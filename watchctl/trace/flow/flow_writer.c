@@ -313,7 +313,7 @@ static struct wc_error *repeat_event(struct flow_writer *w, const uint32_t *from
 	memcpy(word, from, words * sizeof(*word));
 	word[0] = flow_head(word[0] & FLOW_ID_MASK, f->now_ns);
 	if ((word[0] & FLOW_ID_MASK) == FLOW_NAME)
-		word[1] = (word[1] & FLOW_TID_MASK) | FLOW_NAME_WAS << FLOW_TID_BITS;
+		word[1] &= FLOW_TID_MASK; /* FLOW_NAME_WAS, which is 0 */
 	if (f->n + words > FLOW_PACKET_WORDS)
 		err = append_with_room(w, f);
 	if (!f->n)
