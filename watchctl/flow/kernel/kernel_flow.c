@@ -283,11 +283,29 @@ static struct wc_error *load(struct kernel_flow *k, const struct kernel_flow_ask
 	return err;
 }
 
+#define FIRST_PID_NAMESPACE 0xEFFFFFFCu /* PROC_PID_INIT_INO, include/linux/proc_ns.h */
+
+/* The kernel tells numbers of threads as they are there. */
+static struct wc_error *check_namespace(void)
+{
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st) != 0 || st.st_ino == FIRST_PID_NAMESPACE)
+		return NULL;
+	return wc_error_new(WC_ENOTSUP,
+			    "cannot record the system's events in a container: the numbers of processes that "
+			    "the kernel tells are others there (run it on the host, with --cgroup for the "
+			    "container's)");
+}
+
 struct wc_error *kernel_flow_open(const struct kernel_flow_ask *ask, struct kernel_flow **ret)
 {
 	scoped(kernel_flow_closep) struct kernel_flow *k = calloc(1, sizeof(*k));
 	const libbpf_print_fn_t old = libbpf_set_print(say_nothing);
-	struct wc_error *err = k ? load(k, ask) : &wc_enomem;
+	struct wc_error *err = k ? check_namespace() : &wc_enomem;
+
+	if (!err)
+		err = load(k, ask);
 
 	libbpf_set_print(old);
 	if (!err)
