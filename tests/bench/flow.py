@@ -83,7 +83,7 @@ class Floor(Recorder):
     """BPF programs at the same places that do nothing."""
 
     def start(self):
-        text = " ".join("rawtracepoint:%s { }" % e.split("/")[1] for e in EVENTS)
+        text = " ".join("tracepoint:%s { }" % e.replace("/", ":") for e in EVENTS)
         self.process = subprocess.Popen(["bpftrace", "-e", text + ' BEGIN { printf("ready\\n"); }'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         while "ready" not in self.process.stdout.readline():
             if self.process.poll() is not None:

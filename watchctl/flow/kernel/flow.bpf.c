@@ -155,6 +155,23 @@ static __always_inline void put4(enum flow_id id, uint32_t a, uint32_t b, uint32
 
 /* Objects */
 
+extern void *bpf_rdonly_cast(const void *object, uint32_t type) __ksym __weak;
+
+/*
+ * A member of one of the kernel's structs. Where the kernel lets programs read it directly (Linux 6.2), without a call: what cannot be
+ * read is 0 either way.
+ */
+#define FIELD(type, at, member)                                                                         \
+	({                                                                                              \
+		type *at_ = (type *)(at);                                                               \
+		typeof(at_->member) value_ = 0;                                                         \
+		if (bpf_rdonly_cast)                                                                    \
+			value_ = ((type *)bpf_rdonly_cast(at_, bpf_core_type_id_kernel(type)))->member; \
+		else                                                                                    \
+			bpf_core_read(&value_, sizeof(value_), &at_->member);                           \
+		value_;                                                                                 \
+	})
+
 struct object {
 	uint32_t kind, number;
 	uint64_t file;
@@ -198,8 +215,8 @@ static __always_inline const struct file *file_of(int32_t fd)
 
 static __always_inline void terminal(const struct file *file, struct object *ret)
 {
-	const struct tty_file_private *private = BPF_CORE_READ(file, private_data);
-	const struct tty_struct *tty = BPF_CORE_READ(private, tty);
+	const void *private = FIELD(struct file, file, private_data);
+	const struct tty_struct *tty = BPF_CORE_READ((const struct tty_file_private *)private, tty);
 
 	const int major = BPF_CORE_READ(tty, driver, major);
 
@@ -212,7 +229,7 @@ static __always_inline void terminal(const struct file *file, struct object *ret
 static __always_inline void character_device(const struct file *file, const struct inode *inode,
 					     struct object *ret)
 {
-	const uint32_t major = BPF_CORE_READ(inode, i_rdev) >> MINOR_BITS;
+	const uint32_t major = FIELD(struct inode, inode, i_rdev) >> MINOR_BITS;
 
 	if (major == TTY_MAJOR || major == TTYAUX_MAJOR ||
 	    (major >= PTS_MAJOR && major < PTS_MAJOR + PTS_MAJORS)) {
@@ -232,12 +249,12 @@ extern const void timerfd_release __ksym __weak;
 /* False: it is none of those that have an inode in common. */
 static __always_inline bool anonymous(const struct file *file, struct object *ret)
 {
-	const void *release = BPF_CORE_READ(file, f_op, release);
+	const void *release = FIELD(struct file_operations, FIELD(struct file, file, f_op), release);
 	const void *private;
 
 	if (!release)
 		return false;
-	private = BPF_CORE_READ(file, private_data);
+	private = FIELD(struct file, file, private_data);
 	if (release == &eventfd_release) {
 		ret->kind = BPF_CORE_READ((const struct eventfd_ctx *)private, flags) & EFD_SEMAPHORE
 				    ? FLOW_KIND_SEMAPHORE
@@ -257,9 +274,9 @@ static __always_inline bool anonymous(const struct file *file, struct object *re
 
 static __always_inline uint32_t socket_kind(const struct file *file)
 {
-	const struct socket *s = BPF_CORE_READ(file, private_data);
+	const struct sock *sk = FIELD(struct socket, FIELD(struct file, file, private_data), sk);
 
-	switch (BPF_CORE_READ(s, sk, __sk_common.skc_family)) {
+	switch (FIELD(struct sock, sk, __sk_common.skc_family)) {
 	case AF_UNIX:
 		return FLOW_KIND_UNIX;
 	case AF_INET:
@@ -272,10 +289,10 @@ static __always_inline uint32_t socket_kind(const struct file *file)
 
 static __always_inline void object_of_file(const struct file *file, struct object *ret)
 {
-	const struct inode *inode = BPF_CORE_READ(file, f_inode);
+	const struct inode *inode = FIELD(struct file, file, f_inode);
 
-	ret->number = (uint32_t)BPF_CORE_READ(inode, i_ino);
-	switch (BPF_CORE_READ(inode, i_mode) & S_IFMT) {
+	ret->number = (uint32_t)FIELD(struct inode, inode, i_ino);
+	switch (FIELD(struct inode, inode, i_mode) & S_IFMT) {
 	case S_IFIFO:
 		ret->kind = FLOW_KIND_PIPE;
 		break;
