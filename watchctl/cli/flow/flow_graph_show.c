@@ -6,6 +6,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/text_buf.h"
 #include "watchctl/cli/flow/flow_graph_print.h"
+#include "watchctl/cli/flow/flow_graph_who.h"
 #include "watchctl/cli/flow/flow_graph_words.h"
 #include "watchctl/flow/graph/flow_threads.h"
 
@@ -31,7 +32,7 @@ static bool has_node(const struct showing *w, uint32_t i)
 
 	if (n->end_ns < w->from_ns || n->begin_ns > w->to_ns)
 		return false;
-	return !w->ask->process || flow_threads_match(w->s.threads, n->thread, w->ask->process, n->begin_ns);
+	return !w->ask->process || flow_who_is(&w->s, i, w->ask->process, n->end_ns);
 }
 
 static bool has_edge(const struct showing *w, const struct flow_edge *e)
@@ -185,7 +186,20 @@ static struct wc_error *choose_time(struct showing *w)
 		return err;
 	w->from_ns = at > half ? at - half : 0;
 	w->to_ns = at > UINT64_MAX - half ? UINT64_MAX : at + half;
-	return NULL;
+	return flow_when_check(&w->s, "--around", w->from_ns, w->to_ns, w->ask->utc);
+}
+
+static struct wc_error *check_process(const struct showing *w)
+{
+	const char *who = w->ask->process;
+	struct wc_error *err = who ? flow_who_check("--process", who) : NULL;
+
+	if (err || !who)
+		return err;
+	for (uint32_t i = 0; i < w->s.nnodes; i++)
+		if (flow_who_is(&w->s, i, who, w->s.node[i].end_ns))
+			return NULL;
+	return flow_who_unknown(&w->s, w->ask->log, who);
 }
 
 static struct wc_error *show(struct showing *w)
@@ -208,6 +222,8 @@ struct wc_error *flow_graph_show(const struct flow_graph_ask *ask)
 
 	if (!err)
 		err = choose_time(&w);
+	if (!err)
+		err = check_process(&w);
 	if (!err)
 		err = show(&w);
 	showing_deinit(&w);

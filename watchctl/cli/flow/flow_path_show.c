@@ -1,16 +1,15 @@
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/cli/flow/flow_graph_print.h"
 #include "watchctl/cli/flow/flow_graph_show.h"
+#include "watchctl/cli/flow/flow_graph_who.h"
 #include "watchctl/cli/flow/flow_graph_words.h"
 #include "watchctl/flow/graph/flow_path.h"
 #include "watchctl/flow/graph/flow_threads.h"
 #include "watchctl/view/words/view_words.h"
 
-#define SECOND_NS 1000000000u
 #define WAIT_SHARE 20u /* waits of a twentieth of the unit, and longer ones */
 #define WAITS_MOST 3u  /* a unit, in words */
 
@@ -33,8 +32,7 @@ static void telling_deinit(struct telling *t)
 static uint32_t find_node(const struct flow_shown *s, const char *who, uint64_t ns)
 {
 	for (size_t i = s->nnodes; i-- > 0;)
-		if (s->node[i].begin_ns <= ns &&
-		    flow_threads_match(s->threads, s->node[i].thread, who, s->node[i].begin_ns))
+		if (s->node[i].begin_ns <= ns && flow_who_is(s, (uint32_t)i, who, ns))
 			return (uint32_t)i;
 	return FLOW_NONE;
 }
@@ -50,6 +48,13 @@ static char *split_where(const char *where, const char **time)
 	return at ? strndup(where, (size_t)(at - where)) : strdup(where);
 }
 
+static struct wc_error *choose_time(const struct telling *t, const char *text, uint64_t *ret)
+{
+	struct wc_error *err = flow_shown_time(&t->s, "--to", text, t->ask->utc, ret);
+
+	return err ? err : flow_when_check(&t->s, "--to", *ret, *ret, t->ask->utc);
+}
+
 static struct wc_error *find_path(struct telling *t)
 {
 	const char *time;
@@ -60,31 +65,26 @@ static struct wc_error *find_path(struct telling *t)
 
 	if (!who)
 		return &wc_enomem;
-	if (time)
-		err = flow_shown_time(&t->s, "--to", time, t->ask->utc, &ns);
+	err = flow_who_check("--to", who);
+	if (!err && time)
+		err = choose_time(t, time, &ns);
 	if (err)
 		return err;
 	node = find_node(&t->s, who, ns);
+	if (node == FLOW_NONE && find_node(&t->s, who, UINT64_MAX) != FLOW_NONE)
+		return wc_error_new(WC_ENAME, "the thread \"%s\" did nothing yet at %s, but later", who,
+				    time);
 	if (node == FLOW_NONE)
-		return wc_error_new(WC_ENAME,
-				    "no thread \"%s\" did anything%s%s in this log (names and numbers: "
-				    "watchctl flow graph %s)",
-				    who, time ? " up to " : "", time ? time : "", t->ask->log);
+		return flow_who_unknown(&t->s, t->ask->log, who);
 	return flow_path_find(t->s.g, node, ns, WAIT_SHARE, &t->path);
 }
 
 static void put_time(const struct telling *t, uint64_t ns)
 {
-	const uint64_t real = flow_shown_real(&t->s, ns);
-	const time_t second = (time_t)(real / SECOND_NS);
-	struct tm tm;
-	char clock[16];
+	char text[32];
 
-	if (t->s.span.realtime_ns && (t->ask->utc ? gmtime_r(&second, &tm) : localtime_r(&second, &tm)) &&
-	    strftime(clock, sizeof(clock), "%H:%M:%S", &tm))
-		printf("%s.%06u", clock, (unsigned int)(real % SECOND_NS / 1000));
-	else
-		printf("+%.6f", (double)(ns - t->s.span.begin_ns) / SECOND_NS);
+	flow_when_words(&t->s, ns, t->ask->utc, text, sizeof(text));
+	fputs(text, stdout);
 }
 
 /* As it was named at @ns. Names of threads may have anything in them; a terminal shall not obey it. */
