@@ -141,6 +141,11 @@ static struct wc_error *check_options(const struct request *q)
 		return wc_error_new(WC_EUSAGE, "--to goes with flow graph and flow path");
 	if (q->graph.utc && !takes_log(q->verb))
 		return wc_error_new(WC_EUSAGE, "--utc goes with flow graph and flow path");
+	if (takes_log(q->verb) && (q->npids || q->all))
+		return wc_error_new(
+			WC_EUSAGE,
+			"%s goes with flow explain and flow record (a process of a log: --process NAME)",
+			q->npids ? "-p" : "--all");
 	if (q->record.argv && q->verb != RECORD)
 		return wc_error_new(WC_EUSAGE, "a program is started by flow record alone");
 	return NULL;
