@@ -55,6 +55,7 @@ RECIPES = {
     "patched": (["patched.c"], "gcc -O2 -g -pthread -ldl"),
     "summed": (["summed.c"], "gcc -O2 -g"),
     "trace_churn": (["trace_churn.c"], "gcc -O2 -g -pthread"),
+    "causes": (["causes.c"], "gcc -O1 -g -D_GNU_SOURCE -pthread"),
     "hangs": (["hangs.c"], "gcc -O1 -g -pthread"),
     "traced_values": (["traced_values.c"], "gcc -O2 -g -pthread"),
     "traced": (["traced.c"], "gcc -O2 -g -pthread"),
