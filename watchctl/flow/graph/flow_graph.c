@@ -56,7 +56,7 @@ uint32_t flow_graph_begin_unit(struct flow_graph *g, uint32_t thread, uint64_t n
 		return FLOW_NONE;
 	}
 	l->state = LIVE_RUNS;
-	l->works = l->has_read = l->wait_has_call = false;
+	l->works = l->has_read = l->wait_has_call = l->begun = false;
 	l->sender = FLOW_NONE;
 	return l->node = (uint32_t)g->nnodes - 1;
 }
@@ -166,15 +166,19 @@ static void forget_pending(struct flow_graph *g, struct live *l)
 
 static void thread_leaves(struct flow_graph *g, const struct flow_event *e)
 {
+	const struct flow_profile *profile;
 	struct live *l;
 	uint32_t thread, owner;
 
 	if (flow_graph_node_now(g, e->tid, e->time_ns) == FLOW_NONE)
 		return;
 	thread = flow_graph_thread(g, e->tid, e->time_ns);
+	profile = flow_graph_profile(g, thread, e->time_ns);
+	if (!profile)
+		return;
 	owner = lock_owner(g, thread, e);
 	l = &g->live[thread];
-	l->wait_class = flow_wait_class(e, owner != FLOW_NO_THREAD);
+	l->wait_class = (uint8_t)flow_rules_wait(profile, e, owner != FLOW_NO_THREAD);
 	if (l->wait_class == FLOW_WAIT_NONE) {
 		l->early = FLOW_NONE;
 		return;
@@ -260,17 +264,50 @@ static void take_exec(struct flow_graph *g, const struct flow_event *e)
 	flow_graph_begin_unit(g, thread, e->time_ns);
 }
 
+/* The thread goes on, with another unit. */
+static void split(struct flow_graph *g, uint32_t thread, const struct flow_event *e)
+{
+	flow_graph_end_unit(g, thread, e->time_ns);
+	flow_graph_begin_unit(g, thread, e->time_ns);
+}
+
+/* The first one that a unit takes is what it began for, as are more reads of the same object. */
+static void take_begin(struct flow_graph *g, uint32_t thread, const struct flow_event *e)
+{
+	struct live *l = &g->live[thread];
+	const bool goes_on = flow_call_receives(e->call) && e->object && l->begun_object == e->object;
+
+	if (l->begun && !goes_on)
+		split(g, thread, e);
+	l->begun = true;
+	l->begun_object = e->object;
+}
+
+static void take_end(struct flow_graph *g, uint32_t thread, const struct flow_event *e)
+{
+	split(g, thread, e);
+	g->live[thread].begun = true;
+	g->live[thread].begun_object = 0;
+}
+
 static void take_return(struct flow_graph *g, const struct flow_event *e)
 {
+	enum flow_return how = FLOW_RETURN_PLAIN;
 	struct live *l;
 	uint32_t thread;
 
 	if (flow_graph_node_now(g, e->tid, e->time_ns) == FLOW_NONE)
 		return;
 	thread = flow_graph_thread(g, e->tid, e->time_ns);
+	if (e->result > 0)
+		how = flow_graph_return(g, thread, e);
 	flow_graph_settle(g, &g->live[thread], e);
+	if (how == FLOW_RETURN_BEGINS)
+		take_begin(g, thread, e);
 	flow_graph_stream_call(g, thread, e);
 	flow_graph_counter_call(g, thread, e);
+	if (how == FLOW_RETURN_ENDS)
+		take_end(g, thread, e);
 	l = &g->live[thread];
 	l->returned_ns = e->time_ns;
 	l->early = FLOW_NONE;
@@ -405,15 +442,31 @@ void flow_graph_end(struct flow_graph *g)
 		forget_pending(g, &g->live[i]);
 		flow_graph_end_unit(g, (uint32_t)i, last_moment(g, i));
 	}
+	flow_graph_drop_false(g);
+}
+
+struct flow_graph *flow_graph_new_by(struct flow_rules *rules)
+{
+	struct flow_graph *g = calloc(1, sizeof(*g));
+
+	if (!g) {
+		flow_rules_free(rules);
+		return NULL;
+	}
+	g->free_chunk = FLOW_NONE;
+	g->rules = rules;
+	return g;
 }
 
 struct flow_graph *flow_graph_new(void)
 {
-	struct flow_graph *g = calloc(1, sizeof(*g));
+	struct flow_rules *rules;
+	struct wc_error *err = flow_rules_new(NULL, 0, &rules);
 
-	if (g)
-		g->free_chunk = FLOW_NONE;
-	return g;
+	if (!err)
+		return flow_graph_new_by(rules);
+	wc_error_free(err);
+	return NULL;
 }
 
 void flow_graph_free(struct flow_graph *g)
@@ -421,7 +474,9 @@ void flow_graph_free(struct flow_graph *g)
 	if (!g)
 		return;
 	flow_threads_deinit(&g->threads);
+	flow_rules_free(g->rules);
 	free(g->live);
+	free(g->named);
 	free(g->node);
 	free(g->edge);
 	free(g->cpu);
@@ -456,14 +511,5 @@ const struct flow_threads *flow_graph_threads(const struct flow_graph *g)
 
 const char *flow_edge_kind_name(enum flow_edge_kind kind)
 {
-	static const char *const name[] = {
-		[FLOW_EDGE_WAKEUP] = "wakeup", [FLOW_EDGE_MESSAGE] = "message",
-		[FLOW_EDGE_TIMER] = "timer",   [FLOW_EDGE_WORK] = "work",
-		[FLOW_EDGE_LOCK] = "lock",     [FLOW_EDGE_DATA] = "data",
-		[FLOW_EDGE_SPAWN] = "spawn",   [FLOW_EDGE_EXIT] = "exit",
-		[FLOW_EDGE_IO] = "io",	       [FLOW_EDGE_WAIT_FOR] = "wait_for",
-		[FLOW_EDGE_WEAK] = "weak",
-	};
-
-	return name[kind];
+	return flow_edge_kind_names[kind];
 }

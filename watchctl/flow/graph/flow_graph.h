@@ -2,7 +2,7 @@
  * flow_graph - which thread's doing led to which other's, over the system's events. Fed event by event in the order of time.
  *
  * A node is a unit of work of a thread: from the waking (the fork, the first time it is seen) that ended an idle wait, to the begin of
- * the next idle wait, or the exit. An edge leads from a moment of one node to a moment of another. Waits inside a unit are edges, too:
+ * the next idle wait, or the exit; or where a call that begins or ends one returns. Which waits and calls these are is said by rules. An edge leads from a moment of one node to a moment of another. Waits inside a unit are edges, too:
  * of kind wait_for, from_ns and to_ns are their begin and end, and `from` who was waited for. Weak edges are not stored: they lead
  * from flow_node.before. No edge is guessed: what the events do not show has none, and none leads across lost events.
  */
@@ -15,23 +15,11 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/flow/graph/flow_threads.h"
+#include "watchctl/flow/rules/flow_edge_kind.h"
+#include "watchctl/flow/rules/flow_rules.h"
 #include "watchctl/trace/flow/flow_reader.h"
 
 #define FLOW_NONE UINT32_MAX
-
-enum flow_edge_kind {
-	FLOW_EDGE_WAKEUP,
-	FLOW_EDGE_MESSAGE,
-	FLOW_EDGE_TIMER,
-	FLOW_EDGE_WORK,
-	FLOW_EDGE_LOCK,
-	FLOW_EDGE_DATA,
-	FLOW_EDGE_SPAWN,
-	FLOW_EDGE_EXIT,
-	FLOW_EDGE_IO,
-	FLOW_EDGE_WAIT_FOR,
-	FLOW_EDGE_WEAK,
-};
 
 enum flow_edge_flags {
 	FLOW_EDGE_BEGINS = 1,	/* it ended the idle wait, or is the first that the unit received */
@@ -73,15 +61,18 @@ struct flow_node {
 
 struct flow_graph;
 
-/* NULL: no memory. */
+/* By the rules that always hold. NULL: no memory. */
 struct flow_graph *flow_graph_new(void);
+
+/* By @rules, which it takes. NULL: no memory, and @rules are freed. */
+struct flow_graph *flow_graph_new_by(struct flow_rules *rules);
 void flow_graph_free(struct flow_graph *g); /* accepts NULL */
 void flow_graph_freep(struct flow_graph **g);
 
 /* The next event in the order of time. wc_enomem. */
 struct wc_error *flow_graph_feed(struct flow_graph *g, const struct flow_event *e);
 
-/* After the last event: closes the units that go on. */
+/* After the last event: closes the units that go on, and drops the edges that the rules call none. */
 void flow_graph_end(struct flow_graph *g);
 
 /* Valid until the next feed. */

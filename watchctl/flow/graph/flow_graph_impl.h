@@ -9,6 +9,7 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/flow/graph/flow_graph.h"
 #include "watchctl/flow/graph/flow_waits.h"
+#include "watchctl/flow/rules/flow_rules.h"
 
 enum live_state {
 	LIVE_UNSEEN,
@@ -39,6 +40,16 @@ struct live {
 	uint32_t first_read; /* object that the unit read from first; if has_read */
 	bool has_read;
 	bool signals_known; /* all that are pending were recorded */
+	/* The unit has taken what it does, by a call that begins units; of that object. */
+	bool begun;
+	uint32_t begun_object;
+};
+
+/* A thread's profile, and the names that it was made of: see flow_threads.name. */
+struct named {
+	const struct flow_profile *profile;
+	uint32_t name, process; /* process: name of its first thread */
+	uint32_t leader;	/* that thread, or FLOW_NO_THREAD */
 };
 
 /* Why the next waking on a CPU in interrupt context happens. */
@@ -96,8 +107,11 @@ struct stream {
 
 struct flow_graph {
 	struct flow_threads threads;
+	struct flow_rules *rules;
 	struct live *live;
 	size_t nlive, live_cap;
+	struct named *named; /* as many as live, at times fewer */
+	size_t nnamed, named_cap;
 	struct flow_node *node;
 	size_t nnodes, nodes_cap;
 	struct flow_edge *edge;
@@ -155,6 +169,11 @@ void flow_graph_stream_call(struct flow_graph *g, uint32_t thread, const struct 
 void flow_graph_stream_wait(struct flow_graph *g, uint32_t thread, const struct flow_event *e);
 void flow_graph_stream_unblock(struct flow_graph *g, struct live *l);
 void flow_graph_socket(struct flow_graph *g, const struct flow_event *e);
+
+/* flow_graph_rules.c. A profile is that of the thread's names at @ns; NULL: no memory. */
+const struct flow_profile *flow_graph_profile(struct flow_graph *g, uint32_t thread, uint64_t ns);
+enum flow_return flow_graph_return(struct flow_graph *g, uint32_t thread, const struct flow_event *e);
+void flow_graph_drop_false(struct flow_graph *g);
 
 static inline uint64_t flow_graph_key(enum key_type type, uint32_t number)
 {

@@ -122,15 +122,21 @@ bool flow_threads_feed(struct flow_threads *t, const struct flow_event *e)
 	}
 }
 
-const char *flow_threads_comm(const struct flow_threads *t, uint32_t i, uint64_t time_ns)
+uint32_t flow_threads_name(const struct flow_threads *t, uint32_t i, uint64_t time_ns)
 {
 	uint32_t name = t->thread[i].name;
 
-	if (name == FLOW_NO_THREAD)
-		return "";
-	while (t->name[name].time_ns > time_ns && t->name[name].before != FLOW_NO_THREAD)
+	while (name != FLOW_NO_THREAD && t->name[name].time_ns > time_ns &&
+	       t->name[name].before != FLOW_NO_THREAD)
 		name = t->name[name].before;
-	return t->name[name].comm;
+	return name;
+}
+
+const char *flow_threads_comm(const struct flow_threads *t, uint32_t i, uint64_t time_ns)
+{
+	const uint32_t name = flow_threads_name(t, i, time_ns);
+
+	return name == FLOW_NO_THREAD ? "" : t->name[name].comm;
 }
 
 /* @s is a number all through. */

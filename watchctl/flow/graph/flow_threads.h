@@ -46,6 +46,9 @@ uint32_t flow_threads_now(struct flow_threads *t, int32_t tid, uint64_t time_ns)
 /* The one that @tid was at @time_ns: FLOW_NO_THREAD if there was none. */
 uint32_t flow_threads_at(const struct flow_threads *t, int32_t tid, uint64_t time_ns);
 
+/* Which of the names incarnation @i had at @time_ns, or its first one when that is later: the number of it in @t, FLOW_NO_THREAD if none is known. */
+uint32_t flow_threads_name(const struct flow_threads *t, uint32_t i, uint64_t time_ns);
+
 /* The name of incarnation @i at @time_ns, or its first one when that is later; "" if none is known. Valid until the next feed. */
 const char *flow_threads_comm(const struct flow_threads *t, uint32_t i, uint64_t time_ns);
 

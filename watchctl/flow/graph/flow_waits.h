@@ -1,5 +1,5 @@
 /*
- * flow_waits - what kinds of waits and calls there are for the graph of causes. Here alone is decided what ends a thread's unit of work.
+ * flow_waits - what calls and futexes do, for the graph of causes. Which waits end a unit of work is not said here: see flow_rules.h.
  */
 #ifndef WATCHCTL_FLOW_GRAPH_FLOW_WAITS_H
 #define WATCHCTL_FLOW_GRAPH_FLOW_WAITS_H
@@ -7,15 +7,6 @@
 #include <stdbool.h>
 
 #include "watchctl/trace/flow/flow_reader.h"
-
-enum flow_wait_class {
-	FLOW_WAIT_NONE, /* it could go on */
-	FLOW_WAIT_IDLE, /* for more to do: the unit ends here */
-	FLOW_WAIT_OUT,	/* in a unit, for something that the unit needs */
-};
-
-/* Of a switch or a wait. @locks: a futex is one of a mutex, see flow_futex_owner(). */
-enum flow_wait_class flow_wait_class(const struct flow_event *e, bool locks);
 
 /*
  * The thread that may have the mutex of a FLOW_WAIT_FUTEX: 0 if the words are not those of a glibc mutex. Whether there is such a thread,
