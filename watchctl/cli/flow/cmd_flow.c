@@ -75,6 +75,17 @@ static struct wc_error *of_graph(const struct option_match *m, void **to)
 	return NULL;
 }
 
+static struct wc_error *add_rules(const struct option_match *m, void *to)
+{
+	struct request *q = to;
+	struct flow_graph_ask *ask = &q->graph;
+
+	if (ask->nrules == FLOW_RULES_ASKED)
+		return wc_error_new(WC_EUSAGE, "--rules was given more than %d times", FLOW_RULES_ASKED);
+	ask->rules[ask->nrules++] = m->value;
+	return NULL;
+}
+
 static const struct option graph_options[] = {
 	{ "--around", NULL, "TIME", "graph: what was at that time, as 12:03:05.2", COMPLETE_NOTHING, NULL,
 	  OPTION_TEXT(struct flow_graph_ask, around) },
@@ -99,6 +110,9 @@ static const struct option options[] = {
 	{ "--to", NULL, "WHAT",
 	  "graph: json (default) or dot; path: a thread and a time, 'app/1234 at 12:03:05.2', or its last unit of work",
 	  COMPLETE_WORDS, GRAPH_FORMS, OPTION_TEXT(struct request, to) },
+	{ "--rules", NULL, "RULES",
+	  "graph, path: also by these rules of what begins and ends a unit of work: a set's name, or a file; may be repeated",
+	  COMPLETE_FILE, NULL, .set = add_rules },
 	{ "--utc", NULL, NULL, "graph, path: times of day in UTC", 0, NULL,
 	  OPTION_FLAG(struct request, graph.utc) },
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct request, json) },
@@ -146,6 +160,8 @@ static struct wc_error *check_options(const struct request *q)
 			WC_EUSAGE,
 			"%s goes with flow explain and flow record (a process of a log: --process NAME)",
 			q->npids ? "-p" : "--all");
+	if (q->graph.nrules && !takes_log(q->verb))
+		return wc_error_new(WC_EUSAGE, "--rules goes with flow graph and flow path");
 	if (q->record.argv && q->verb != RECORD)
 		return wc_error_new(WC_EUSAGE, "a program is started by flow record alone");
 	return NULL;

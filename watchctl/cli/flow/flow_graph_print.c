@@ -5,6 +5,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/cli/flow/flow_graph_words.h"
 #include "watchctl/flow/graph/flow_threads.h"
+#include "watchctl/flow/rules/flow_rules.h"
 #include "watchctl/view/event/time_bound.h"
 #include "watchctl/view/event/view.h"
 
@@ -36,15 +37,19 @@ static void say_missing(struct flow_reader *r, const struct flow_span *span)
 			damage.why ? damage.why : "cut off");
 }
 
-struct wc_error *flow_shown_read(const char *log, struct flow_shown *ret)
+struct wc_error *flow_shown_read(const char *log, const char *const *rules, size_t nrules,
+				 struct flow_shown *ret)
 {
 	scoped(flow_reader_closep) struct flow_reader *r = NULL;
 	scoped(flow_graph_freep) struct flow_graph *g = NULL;
+	struct flow_rules *by;
 	struct wc_error *err = flow_reader_open(log, &r);
 
+	if (!err)
+		err = flow_rules_new(rules, nrules, &by);
 	if (err)
 		return err;
-	g = flow_graph_new();
+	g = flow_graph_new_by(by);
 	err = g ? feed_all(r, g) : &wc_enomem;
 	if (err)
 		return wc_error_context(err, "the graph of %s", log);

@@ -2,6 +2,7 @@
 #ifndef WATCHCTL_CLI_FLOW_FLOW_GRAPH_PRINT_H
 #define WATCHCTL_CLI_FLOW_FLOW_GRAPH_PRINT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "watchctl/base/error.h"
@@ -18,8 +19,9 @@ struct flow_shown {
 	struct flow_span span;
 };
 
-/* Reads all of @log; @ret is the caller's to flow_shown_deinit(). Damage and losses are said on stderr. */
-struct wc_error *flow_shown_read(const char *log, struct flow_shown *ret);
+/* Reads all of @log by the rules that were asked for, see flow_rules_new(); @ret is the caller's to flow_shown_deinit(). Damage and losses are said on stderr. */
+struct wc_error *flow_shown_read(const char *log, const char *const *rules, size_t nrules,
+				 struct flow_shown *ret);
 void flow_shown_deinit(struct flow_shown *s);
 
 /* @option wants a time, @text is it: CLOCK_MONOTONIC. */

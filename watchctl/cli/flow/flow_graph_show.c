@@ -218,7 +218,7 @@ static struct wc_error *show(struct showing *w)
 struct wc_error *flow_graph_show(const struct flow_graph_ask *ask)
 {
 	struct showing w = { .ask = ask };
-	struct wc_error *err = flow_shown_read(ask->log, &w.s);
+	struct wc_error *err = flow_shown_read(ask->log, ask->rules, ask->nrules, &w.s);
 
 	if (!err)
 		err = choose_time(&w);

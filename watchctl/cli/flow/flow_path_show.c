@@ -231,7 +231,7 @@ static struct wc_error *show(struct telling *t)
 struct wc_error *flow_path_show(const struct flow_graph_ask *ask)
 {
 	struct telling t = { .ask = ask };
-	struct wc_error *err = flow_shown_read(ask->log, &t.s);
+	struct wc_error *err = flow_shown_read(ask->log, ask->rules, ask->nrules, &t.s);
 
 	if (!err)
 		err = find_path(&t);
