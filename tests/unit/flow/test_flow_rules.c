@@ -239,6 +239,9 @@ static void test_errors_show_the_word(void **state)
 		"\"mesage\" is no kind of connection (did you mean message?), at column 7 of line 1 of a.rules:\n"
 		"  false mesage\n"
 		"        ^");
+	check_error("join work write", "Expected \"from\", at column 11 of line 1 of a.rules:\n"
+				       "  join work write\n"
+				       "            ^");
 	check_error("idle poll select", "Expected the end of the line, at column 11 of line 1 of a.rules:\n"
 					"  idle poll select\n"
 					"            ^");
@@ -390,6 +393,37 @@ static void test_a_false_connection_is_dropped_and_the_others_stay(void **state)
 	(void)state;
 }
 
+/* A waking says it already; where the reader did not sleep only the rule does. */
+static void test_calls_on_one_object_are_joined(void **state)
+{
+	scoped(flow_graph_freep) struct flow_graph *g =
+		graph_by("join work from process client write on eventfd to read on eventfd\n");
+	const struct flow_edge *e;
+	size_t n;
+
+	SLEEP_ON(5, 1, 20, SYS_read, EVENTFD, 77);
+	WAKE(10, 0, 10, 20, THREAD);
+	DONE_ON(11, 0, 10, SYS_write, EVENTFD, 77, 8);
+	RUN(12, 1, 20);
+	DONE_ON(13, 1, 20, SYS_read, EVENTFD, 77, 8);
+	flow_graph_edges(g, &n);
+	assert_int_equal(n, 1);
+
+	DONE_ON(20, 0, 10, SYS_write, EVENTFD, 77, 8);
+	DONE_ON(21, 1, 20, SYS_read, EVENTFD, 78, 8);
+	DONE_ON(22, 1, 20, SYS_write, EVENTFD, 77, 8); /* of another process than the rule's */
+	DONE_ON(23, 1, 20, SYS_read, EVENTFD, 77, 8);
+	flow_graph_end(g);
+	flow_graph_edges(g, &n);
+	assert_int_equal(n, 2);
+	e = edge_into(g, 20, 23, 0);
+	assert_int_equal(e->kind, FLOW_EDGE_WORK);
+	assert_int_equal(tid_of(g, e->from), 10);
+	assert_int_equal(e->from_ns, 20);
+	assert_int_equal(e->to_ns, 23);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,6 +441,7 @@ int main(void)
 		cmocka_unit_test(test_a_loop_that_does_not_sleep_takes_units_one_by_one),
 		cmocka_unit_test(test_a_unit_ends_where_its_reply_is_sent),
 		cmocka_unit_test(test_a_thread_has_the_rules_of_its_process_and_of_its_name_now),
+		cmocka_unit_test(test_calls_on_one_object_are_joined),
 		cmocka_unit_test(test_a_false_connection_is_dropped_and_the_others_stay),
 	};
 

@@ -306,6 +306,8 @@ static void take_return(struct flow_graph *g, const struct flow_event *e)
 		take_begin(g, thread, e);
 	flow_graph_stream_call(g, thread, e);
 	flow_graph_counter_call(g, thread, e);
+	if (e->result > 0)
+		flow_graph_join(g, thread, e);
 	if (how == FLOW_RETURN_ENDS)
 		take_end(g, thread, e);
 	l = &g->live[thread];
@@ -481,6 +483,7 @@ void flow_graph_free(struct flow_graph *g)
 	free(g->edge);
 	free(g->cpu);
 	free(g->origin);
+	free(g->given);
 	free(g->stream);
 	free(g->chunk);
 	map64_deinit(&g->index);

@@ -75,8 +75,16 @@ struct origin {
 	uint32_t node;
 };
 
-/* KEY_TIMERFD: the object, of who has set it last. KEY_STREAM: and its kind. */
-enum key_type { KEY_TIMER, KEY_WORK, KEY_BLOCK, KEY_URING, KEY_TIMERFD, KEY_STREAM };
+/* KEY_TIMERFD: the object, of who has set it last. KEY_STREAM: and its kind; KEY_JOIN: and its number. */
+enum key_type {
+	KEY_TIMER,
+	KEY_WORK,
+	KEY_BLOCK,
+	KEY_URING,
+	KEY_TIMERFD,
+	KEY_STREAM,
+	KEY_JOIN = KEY_STREAM + 32
+};
 
 /* Kinds of streams that no descriptor leads to, behind those of enum flow_kind. */
 #define STREAM_SIGNAL 16 /* `object` is signal_object() */
@@ -120,6 +128,8 @@ struct flow_graph {
 	size_t ncpus, cpus_cap;
 	struct origin *origin;
 	size_t norigins, origins_cap;
+	struct origin *given; /* by calls of rules `join` */
+	size_t ngiven, given_cap;
 	struct stream *stream;
 	size_t nstreams, streams_cap;
 	struct chunk *chunk;
@@ -173,6 +183,7 @@ void flow_graph_socket(struct flow_graph *g, const struct flow_event *e);
 /* flow_graph_rules.c. A profile is that of the thread's names at @ns; NULL: no memory. */
 const struct flow_profile *flow_graph_profile(struct flow_graph *g, uint32_t thread, uint64_t ns);
 enum flow_return flow_graph_return(struct flow_graph *g, uint32_t thread, const struct flow_event *e);
+void flow_graph_join(struct flow_graph *g, uint32_t thread, const struct flow_event *e);
 void flow_graph_drop_false(struct flow_graph *g);
 
 static inline uint64_t flow_graph_key(enum key_type type, uint32_t number)

@@ -57,6 +57,71 @@ enum flow_return flow_graph_return(struct flow_graph *g, uint32_t thread, const 
 	return profile ? flow_rules_return(profile, e) : FLOW_RETURN_PLAIN;
 }
 
+static void give(struct flow_graph *g, uint64_t key, const struct live *l, uint64_t ns)
+{
+	const struct origin fresh = { .ns = ns, .node = l->node };
+	const uint32_t i = flow_graph_find(g, key);
+
+	if (i != FLOW_NONE)
+		g->given[i] = fresh;
+	else if (vec_push(g->given, g->ngiven, g->given_cap, fresh))
+		flow_graph_keep(g, key, (uint32_t)g->ngiven - 1);
+	else
+		g->starved = true;
+}
+
+/* A waking, or bytes of a stream, may have said the same already. */
+static bool is_known(const struct flow_graph *g, uint32_t from, const struct live *l,
+		     const struct flow_event *e)
+{
+	for (uint32_t i = g->node[l->node].last_in; i != FLOW_NONE; i = g->edge[i].next_in) {
+		const struct flow_edge *edge = &g->edge[i];
+
+		if (edge->to_ns < l->returned_ns)
+			break;
+		if (edge->from == from && edge->object == e->object && edge->object_kind == e->kind)
+			return true;
+	}
+	return false;
+}
+
+static void get(struct flow_graph *g, uint64_t key, uint8_t join, const struct live *l,
+		const struct flow_event *e)
+{
+	const uint32_t i = flow_graph_find(g, key);
+	struct flow_edge edge = { .to_ns = e->time_ns,
+				  .to = l->node,
+				  .kind = (uint8_t)flow_rules_join_edge(g->rules, join),
+				  .has_call = true,
+				  .call = e->call,
+				  .object = e->object,
+				  .object_kind = e->kind };
+
+	if (i == FLOW_NONE || g->given[i].ns <= g->lost_ns)
+		return;
+	edge.from = g->given[i].node;
+	edge.from_ns = g->given[i].ns;
+	if (edge.from == FLOW_NONE || edge.from == edge.to || is_known(g, edge.from, l, e))
+		return;
+	flow_graph_begins(g, flow_graph_add_edge(g, &edge));
+}
+
+/* The last one that gave to an object leads to who gets from it: a rule says that it is so. */
+void flow_graph_join(struct flow_graph *g, uint32_t thread, const struct flow_event *e)
+{
+	const struct flow_profile *profile = flow_graph_profile(g, thread, e->time_ns);
+	const struct live *l = &g->live[thread];
+	struct flow_join join;
+
+	if (!profile || e->id != FLOW_CALL_ON || !e->object || l->node == FLOW_NONE)
+		return;
+	join = flow_rules_join(profile, e);
+	if (join.gets)
+		get(g, flow_graph_key((enum key_type)(KEY_JOIN + join.gets), e->object), join.gets, l, e);
+	if (join.gives)
+		give(g, flow_graph_key((enum key_type)(KEY_JOIN + join.gives), e->object), l, e->time_ns);
+}
+
 static bool edge_is_false(struct flow_graph *g, const struct flow_edge *e)
 {
 	const struct flow_profile *from, *to;

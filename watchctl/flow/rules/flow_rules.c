@@ -26,6 +26,7 @@
 
 struct flow_profile {
 	uint8_t cell[PLACES][COLUMNS];
+	struct flow_join join[PLACES][COLUMNS];
 	uint64_t fits[]; /* a bit a test */
 };
 
@@ -60,10 +61,17 @@ static void apply_cell(uint8_t *cell, enum rule_verb verb)
 	case RULE_END:
 		*cell = (uint8_t)((*cell & CELL_IDLE) | FLOW_RETURN_ENDS << CELL_RETURN_SHIFT);
 		break;
-	case RULE_FALSE:
-	case RULE_TRUE:
+	default:
 		break;
 	}
+}
+
+static void apply_join(struct flow_join *join, const struct rule *rule)
+{
+	if (rule->verb == RULE_JOIN_FROM)
+		join->gives = rule->join;
+	else if (rule->verb == RULE_JOIN_TO)
+		join->gets = rule->join;
 }
 
 static void apply(struct flow_profile *p, const struct rule *rule)
@@ -72,9 +80,12 @@ static void apply(struct flow_profile *p, const struct rule *rule)
 
 	if (is_of_edges || !fits(p, rule->process) || !fits(p, rule->thread) || !fits(p, rule->outer))
 		return;
-	for (int i = 0; i < COLUMNS; i++)
-		if (rule->columns >> i & 1)
-			apply_cell(&p->cell[rule->place][i], rule->verb);
+	for (int i = 0; i < COLUMNS; i++) {
+		if (!(rule->columns >> i & 1))
+			continue;
+		apply_cell(&p->cell[rule->place][i], rule->verb);
+		apply_join(&p->join[rule->place][i], rule);
+	}
 }
 
 static size_t bytes_of_fits(const struct flow_rules *r)
@@ -164,6 +175,16 @@ enum flow_wait_class flow_rules_wait(const struct flow_profile *p, const struct 
 enum flow_return flow_rules_return(const struct flow_profile *p, const struct flow_event *e)
 {
 	return (enum flow_return)(p->cell[e->call % PLACE_CALLS][column_of(e, false)] >> CELL_RETURN_SHIFT);
+}
+
+struct flow_join flow_rules_join(const struct flow_profile *p, const struct flow_event *e)
+{
+	return p->join[e->call % PLACE_CALLS][column_of(e, false)];
+}
+
+enum flow_edge_kind flow_rules_join_edge(const struct flow_rules *r, uint8_t join)
+{
+	return (enum flow_edge_kind)r->join_edge[join];
 }
 
 bool flow_rules_have_false(const struct flow_rules *r)

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "watchctl/base/error.h"
 #include "watchctl/flow/rules/flow_edge_kind.h"
@@ -50,6 +51,19 @@ enum flow_wait_class flow_rules_wait(const struct flow_profile *p, const struct 
 
 /* Of a FLOW_CALL, _ON or _FUTEX that did something: of one that failed, or got nothing, the answer means nothing. */
 enum flow_return flow_rules_return(const struct flow_profile *p, const struct flow_event *e);
+
+/*
+ * Does the call of such a return give something that another one gets, by a rule `join`? Numbers from 1, 0 is none. A call may do both,
+ * for two rules.
+ */
+struct flow_join {
+	uint8_t gives, gets;
+};
+
+struct flow_join flow_rules_join(const struct flow_profile *p, const struct flow_event *e);
+
+/* Of the edge that rule number @join makes. */
+enum flow_edge_kind flow_rules_join_edge(const struct flow_rules *r, uint8_t join);
 
 /* Is any connection called none? */
 bool flow_rules_have_false(const struct flow_rules *r);

@@ -33,7 +33,20 @@ enum flow_column {
 #define ALL_COLUMNS ((1u << COLUMNS) - 1)
 #define FUTEX_COLUMNS (ALL_COLUMNS & ~((1u << COLUMN_FUTEXES) - 1))
 
-enum rule_verb { RULE_INSIDE, RULE_IDLE, RULE_KEEP, RULE_BEGIN, RULE_END, RULE_FALSE, RULE_TRUE };
+enum rule_verb {
+	RULE_INSIDE,
+	RULE_IDLE,
+	RULE_KEEP,
+	RULE_BEGIN,
+	RULE_END,
+	RULE_FALSE,
+	RULE_TRUE,
+	RULE_JOIN, /* of a statement; in the table it is two: */
+	RULE_JOIN_FROM,
+	RULE_JOIN_TO,
+};
+
+#define JOINS_MOST 15 /* a number has four bits, 0 is none */
 
 #define NO_TEST UINT16_MAX
 
@@ -53,6 +66,7 @@ struct rule {
 	uint16_t from, to;	  /* of a connection, likewise */
 	uint32_t columns;	  /* bits */
 	uint32_t edges;		  /* bits, of a connection */
+	uint8_t join;		  /* number, from 1 */
 };
 
 struct flow_rules {
@@ -62,6 +76,8 @@ struct flow_rules {
 	size_t nrules, rules_cap;
 	struct flow_profile **profile;
 	size_t nprofiles, profiles_cap;
+	uint8_t join_edge[JOINS_MOST + 1]; /* enum flow_edge_kind, by number */
+	uint8_t njoins;
 	bool has_false;
 };
 

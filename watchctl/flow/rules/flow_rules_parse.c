@@ -1,10 +1,12 @@
 /*
  * flow_rules_parse - the language of watchctl-flow-rules(5), a rule a line:
  *
- *	line	= [ wait | return | edge | use ] [ "#" ... ]
+ *	line	= [ wait | return | edge | join | use ] [ "#" ... ]
  *	wait	= ( "idle" | "inside" ) { "process" globs | "thread" globs } calls [ "on" kinds ]
  *	return	= ( "begin" | "end" | "keep" ) likewise
  *	edge	= ( "false" | "true" ) edges { "from" glob | "to" glob } [ "on" kinds ]
+ *	join	= "join" edge "from" end "to" end
+ *	end	= { "process" globs | "thread" globs } calls "on" kinds
  *	use	= "use" set [ "process" glob | "thread" glob ]
  *	globs, calls, kinds, edges = word { "," word }
  *	word	= characters but for blanks, ',' and '#', or any in '"'
@@ -51,7 +53,7 @@ struct list {
 
 static const char *const statements[] = {
 	[RULE_INSIDE] = "inside", [RULE_IDLE] = "idle",	  [RULE_KEEP] = "keep", [RULE_BEGIN] = "begin",
-	[RULE_END] = "end",	  [RULE_FALSE] = "false", [RULE_TRUE] = "true",
+	[RULE_END] = "end",	  [RULE_FALSE] = "false", [RULE_TRUE] = "true", [RULE_JOIN] = "join",
 };
 
 #define STATEMENTS (sizeof(statements) / sizeof(statements[0]))
@@ -173,6 +175,7 @@ typedef struct wc_error *word_taker(struct parser *p, void *ctx, uint16_t *ret);
 static struct wc_error *take_list(struct parser *p, const char *sort, word_taker *take, void *ctx,
 				  struct list *ret)
 {
+	uint16_t v = 0;
 	struct wc_error *err;
 
 	ret->n = 0;
@@ -181,12 +184,12 @@ static struct wc_error *take_list(struct parser *p, const char *sort, word_taker
 		if (!err && ret->n == LIST_MOST)
 			err = fail(p, p->word.start, "A list has at most %d words", LIST_MOST);
 		if (!err)
-			err = take(p, ctx, &ret->v[ret->n]);
+			err = take(p, ctx, &v);
 		if (!err)
 			err = next(p);
 		if (err)
 			return err;
-		ret->n++;
+		ret->v[ret->n++] = v;
 		if (!is(p, ","))
 			return NULL;
 		err = next(p);
@@ -357,25 +360,63 @@ static uint32_t columns_of(enum rule_verb verb, const struct list *places)
 	return may;
 }
 
-static struct wc_error *take_call_rule(struct parser *p, enum rule_verb verb)
+/* Names, calls and kinds, for a rule like @rule. */
+static struct wc_error *take_calls(struct parser *p, struct rule rule)
 {
-	struct list processes, threads, places;
-	struct rule rule = { .verb = verb, .outer = p->outer };
+	struct list processes, threads, places = { .n = 0 };
 	struct wc_error *err = take_names(p, "process", NAME_OF_PROCESS, &processes);
 
 	if (!err)
 		err = take_names(p, "thread", NAME_OF_THREAD, &threads);
 	if (!err)
-		err = take_list(p, "system call", take_place, &verb, &places);
+		err = take_list(p, "system call", take_place, &rule.verb, &places);
 	if (!err)
-		err = take_on(p, columns_of(verb, &places), &rule.columns);
-	if (!err)
-		err = expect_end(p);
+		err = take_on(p, columns_of(rule.verb, &places), &rule.columns);
 	for (size_t i = 0; !err && i < places.n; i++) {
 		rule.place = places.v[i];
 		err = add_for_names(p, rule, &processes, &threads);
 	}
 	return err;
+}
+
+static struct wc_error *take_call_rule(struct parser *p, enum rule_verb verb)
+{
+	struct wc_error *err = take_calls(p, (struct rule){ .verb = verb, .outer = p->outer });
+
+	return err ? err : expect_end(p);
+}
+
+/* @word must stand here, and is taken. */
+static struct wc_error *take_this(struct parser *p, const char *word)
+{
+	return is(p, word) ? next(p) : fail(p, p->word.start, "Expected \"%s\"", word);
+}
+
+static struct wc_error *take_join_rule(struct parser *p)
+{
+	struct rule rule = { .verb = RULE_JOIN_FROM, .outer = p->outer };
+	uint16_t edge = 0;
+	struct wc_error *err = expect(p, "kind of connection");
+
+	if (!err && p->r->njoins == JOINS_MOST)
+		err = fail(p, p->word.start, "There are more than %d rules \"join\"", JOINS_MOST);
+	if (!err)
+		err = take_edge(p, NULL, &edge);
+	if (err)
+		return err;
+	rule.join = ++p->r->njoins;
+	p->r->join_edge[rule.join] = (uint8_t)edge;
+	err = next(p);
+	if (!err)
+		err = take_this(p, "from");
+	if (!err)
+		err = take_calls(p, rule);
+	if (!err)
+		err = take_this(p, "to");
+	rule.verb = RULE_JOIN_TO;
+	if (!err)
+		err = take_calls(p, rule);
+	return err ? err : expect_end(p);
 }
 
 static struct wc_error *take_edge_rule(struct parser *p, enum rule_verb verb)
@@ -476,6 +517,8 @@ static struct wc_error *take_statement(struct parser *p)
 		return err;
 	if (verb == STATEMENTS)
 		return take_use(p);
+	if (verb == RULE_JOIN)
+		return take_join_rule(p);
 	return verb == RULE_FALSE || verb == RULE_TRUE ? take_edge_rule(p, verb) : take_call_rule(p, verb);
 }
 
