@@ -19,7 +19,7 @@ enum flow_place {
 	PLACES,
 };
 
-/* What it waits on: enum flow_kind, then those of futexes. A futex is of the first one that fits. */
+/* The object that it waits on: enum flow_kind, then those of futexes. A futex is of the first one that fits. */
 enum flow_column {
 	COLUMN_FUTEXES = FLOW_KIND_SEMAPHORE + 1,
 	COLUMN_MUTEX = COLUMN_FUTEXES,
