@@ -147,6 +147,43 @@ static void test_bytes_in_a_new_pipe_are_known_from_the_first_one(void **state)
 	(void)state;
 }
 
+/* The client sends before the server's accept() has told its end. */
+static void test_bytes_of_a_new_connection_are_known_from_the_first_one(void **state)
+{
+	scoped(flow_graph_freep) struct flow_graph *g = two_programs();
+
+	EV(2, 0, 10, FLOW_SOCKET, .kind = FLOW_KIND_INET, .object = 100,
+	   .word = { 4000 | 80 << 16, 0xaa, 0xbb });
+	DONE_ON(3, 0, 10, SYS_connect, INET, 100, 0);
+	DONE_ON(5, 0, 10, SYS_sendto, INET, 100, 9);
+	EV(6, 1, 20, FLOW_SOCKET, .kind = FLOW_KIND_INET, .object = 200,
+	   .word = { 80 | 4000 << 16, 0xbb, 0xaa });
+	DONE_ON(9, 1, 20, SYS_recvfrom, INET, 200, 9);
+	assert_int_equal(count_edges(g), 1);
+	check(g, edge_into(g, 20, 9, 0), FLOW_EDGE_MESSAGE, 10, 5);
+	DONE_ON(11, 1, 20, SYS_sendto, INET, 200, 4);
+	DONE_ON(12, 0, 10, SYS_recvfrom, INET, 100, 4);
+	check(g, edge_into(g, 10, 12, 0), FLOW_EDGE_MESSAGE, 20, 11);
+	(void)state;
+}
+
+/* The server has read before its other end was told: of what, is not known. */
+static void test_a_connection_that_was_read_from_before_it_was_told_has_no_messages(void **state)
+{
+	scoped(flow_graph_freep) struct flow_graph *g = two_programs();
+
+	DONE_ON(2, 1, 20, SYS_recvfrom, INET, 200, 9);
+	DONE_ON(3, 0, 10, SYS_connect, INET, 100, 0);
+	DONE_ON(5, 0, 10, SYS_sendto, INET, 100, 9);
+	EV(6, 0, 10, FLOW_SOCKET, .kind = FLOW_KIND_INET, .object = 100,
+	   .word = { 4000 | 80 << 16, 0xaa, 0xbb });
+	EV(7, 1, 20, FLOW_SOCKET, .kind = FLOW_KIND_INET, .object = 200,
+	   .word = { 80 | 4000 << 16, 0xbb, 0xaa });
+	DONE_ON(9, 1, 20, SYS_recvfrom, INET, 200, 9);
+	assert_int_equal(count_edges(g), 0);
+	(void)state;
+}
+
 /* The reader's CPU tells the wait after the writer's has told the waking, and even the write's return. */
 static void test_a_waking_before_its_wait_is_told_begins_the_unit_behind_it(void **state)
 {
@@ -218,6 +255,8 @@ int main(void)
 		cmocka_unit_test(test_a_pending_signal_is_by_whom_sent_it),
 		cmocka_unit_test(test_queued_signals_are_matched_only_where_all_that_are_pending_are_known),
 		cmocka_unit_test(test_bytes_in_a_new_pipe_are_known_from_the_first_one),
+		cmocka_unit_test(test_bytes_of_a_new_connection_are_known_from_the_first_one),
+		cmocka_unit_test(test_a_connection_that_was_read_from_before_it_was_told_has_no_messages),
 		cmocka_unit_test(test_a_waking_before_its_wait_is_told_begins_the_unit_behind_it),
 		cmocka_unit_test(test_a_waking_of_a_thread_that_does_not_sleep_leads_into_its_unit),
 		cmocka_unit_test(test_a_waking_out_of_an_uninterruptible_sleep_is_not_put_down_to_a_call),

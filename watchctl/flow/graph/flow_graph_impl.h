@@ -109,8 +109,9 @@ struct stream {
 		peer; /* the stream of the other end; a pipe's own; FLOW_NONE: not known, or another machine's */
 	uint32_t blocked; /* threads that wait to write */
 	uint8_t kind;
-	bool fresh; /* connected while recording, and no bytes yet */
-	bool used;  /* bytes went through this end, either way */
+	bool fresh;	 /* connected while recording, and no bytes yet */
+	bool from_start; /* connected while recording: what goes in is counted from the first byte, also while the other end is not known */
+	bool used;	 /* bytes went through this end, either way */
 };
 
 struct flow_graph {

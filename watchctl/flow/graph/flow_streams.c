@@ -13,7 +13,8 @@
 #include "watchctl/flow/graph/flow_graph_impl.h"
 #include "watchctl/flow/graph/flow_waits.h"
 
-#define QUEUE_MOST 4096u /* calls that wait; more than a stream's buffer takes */
+#define QUEUE_MOST 4096u  /* calls that wait; more than a stream's buffer takes */
+#define QUEUE_UNKNOWN 64u /* of a connection whose other end is not known, and may be another machine's */
 
 static uint64_t stream_key(int kind, uint32_t object)
 {
@@ -104,6 +105,7 @@ static void forget_positions(struct flow_graph *g, struct stream *s)
 	while (s->reads.n)
 		pop(g, &s->reads);
 	s->synced_ns = s->written = s->read = 0;
+	s->from_start = false;
 }
 
 static bool is_synced(struct flow_graph *g, struct stream *s)
@@ -176,7 +178,7 @@ static void take_bytes(struct flow_graph *g, struct stream *s, struct chunk_queu
 	s->used = true;
 	if (!is_synced(g, s))
 		return;
-	if (q->n >= QUEUE_MOST) {
+	if (q->n >= (s->peer == FLOW_NONE ? QUEUE_UNKNOWN : QUEUE_MOST)) {
 		forget_positions(g, s);
 		return;
 	}
@@ -288,9 +290,14 @@ static void make_fresh(struct flow_graph *g, uint32_t i, uint64_t ns)
 		return;
 	s->fresh = true;
 	s->used = false;
-	if (s->peer == FLOW_NONE || g->stream[s->peer].used)
-		return;
 	sync_stream(g, s, ns);
+	s->from_start = true;
+	if (s->peer == FLOW_NONE)
+		return;
+	if (g->stream[s->peer].used) {
+		forget_positions(g, s);
+		return;
+	}
 	sync_stream(g, &g->stream[s->peer], ns);
 }
 
@@ -350,12 +357,14 @@ static void pair(struct flow_graph *g, uint32_t a, uint32_t b, uint64_t ns)
 		return;
 	s->peer = b;
 	t->peer = a;
-	forget_positions(g, s);
-	forget_positions(g, t);
-	if ((!s->fresh && !t->fresh) || s->used || t->used)
-		return;
-	sync_stream(g, s, ns);
-	sync_stream(g, t, ns);
+	if (is_synced(g, s) && s->from_start && !t->used) {
+		sync_stream(g, t, ns);
+	} else if (is_synced(g, t) && t->from_start && !s->used) {
+		sync_stream(g, s, ns);
+	} else {
+		forget_positions(g, s);
+		forget_positions(g, t);
+	}
 }
 
 /* Nothing is in it: what comes out from now on was put in from now on. */
