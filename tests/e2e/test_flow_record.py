@@ -213,6 +213,17 @@ def test_with_a_pid_system_calls_of_it_and_its_children_alone_are_told(two_busy,
     assert len(who) > 1, "none of its children"
 
 
+def test_a_recording_of_processes_ends_when_all_of_them_have_ended(two_busy, tmp_path):
+    first, second = two_busy
+    recorder = ready(WATCHCTL, "flow", "record", "-o", tmp_path / "log", "-p", str(first.pid), "-p", str(second.pid), stderr=subprocess.DEVNULL)
+    first.kill()
+    first.wait(WAIT)
+    assert recorder.poll() is None
+    second.kill()
+    assert recorder.wait(WAIT) == 0
+    assert graph(tmp_path / "log")
+
+
 @pytest.mark.usefixtures("two_busy")
 def test_only_the_program(tmp_path):
     log = tmp_path / "log"
@@ -359,7 +370,6 @@ def test_a_ring_keeps_its_bound_while_a_program_is_busy(tmp_path):
     (["record"], 2, "-o LOG"),
     (["record", "again"], 2, "takes options only"),
     (["record", "-o", "log", "-p", "4194304"], 3, "no process 4194304"),
-    (["record", "-o", "log", "-p", "2"], 3, "kernel thread"),
     (["record", "-o", "log", "-p", "1", "--cgroup", "/"], 2, "exclude each other"),
     (["record", "-o", "log", "--all", "-p", "1"], 2, "--all is the whole system"),
     (["record", "-o", "log", "--cgroup", "/none"], 2, "there is no cgroup /none"),

@@ -11,6 +11,7 @@
 #include "watchctl/base/error.h"
 #include "watchctl/monitor/flow/flow_first.h"
 #include "watchctl/monitor/recorder.h"
+#include "watchctl/target/proc/proc.h"
 #include "watchctl/target/proc/process_fd.h"
 #include "watchctl/target/stop/launch.h"
 #include "watchctl/target/stop/tracee.h"
@@ -27,6 +28,8 @@ struct flow_recording {
 	struct tracee program; /* tid 0: it runs, or there is none */
 	pid_t pid;	       /* of the program; 0: none */
 	int pidfd, status;
+	int *chosen; /* of the processes that were asked for */
+	size_t nchosen;
 	double fullest;
 	uint64_t begun_ns, flushed_ns;
 };
@@ -53,6 +56,34 @@ static struct wc_error *start_program(struct flow_recording *r, const struct flo
 	r->pid = r->program.tid;
 	err = process_fd_open(r->pid, &r->pidfd);
 	return !err && ask->only_program ? kernel_flow_add(r->kernel, r->pid) : err;
+}
+
+/* A kernel's thread is none that can be watched, but may be recorded: why not is asked only of what cannot be opened. */
+static struct wc_error *open_process(pid_t pid, int *fd)
+{
+	struct wc_error *err = process_fd_open(pid, fd), *why;
+
+	if (!err)
+		return NULL;
+	why = proc_check(pid);
+	if (!why)
+		return err;
+	wc_error_free(err);
+	return why;
+}
+
+static struct wc_error *open_chosen(struct flow_recording *r, const struct kernel_flow_ask *ask)
+{
+	struct wc_error *err = NULL;
+
+	r->chosen = calloc(ask->npids + 1, sizeof(*r->chosen));
+	if (!r->chosen)
+		return &wc_enomem;
+	for (; !err && r->nchosen < ask->npids; r->nchosen++) {
+		r->chosen[r->nchosen] = -1;
+		err = open_process(ask->pid[r->nchosen], &r->chosen[r->nchosen]);
+	}
+	return err;
 }
 
 static struct wc_error *open_log(struct flow_recording *r, const struct flow_recording_ask *ask)
@@ -83,7 +114,9 @@ struct wc_error *flow_recording_open(const struct flow_recording_ask *ask, struc
 	if (!r)
 		return &wc_enomem;
 	r->pidfd = r->status = -1;
-	err = kernel_flow_open(&ask->kernel, &r->kernel);
+	err = open_chosen(r, &ask->kernel);
+	if (!err)
+		err = kernel_flow_open(&ask->kernel, &r->kernel);
 	if (!err)
 		err = open_log(r, ask);
 	if (!err && ask->argv)
@@ -130,6 +163,15 @@ static bool program_has_ended(struct flow_recording *r)
 	return r->pid && waitpid(r->pid, &r->status, WNOHANG | __WALL) == r->pid;
 }
 
+/* All that were asked for, of which there was one at least. */
+static bool chosen_have_ended(const struct flow_recording *r)
+{
+	for (size_t i = 0; i < r->nchosen; i++)
+		if (!process_fd_ended(r->chosen[i], 0))
+			return false;
+	return r->nchosen != 0;
+}
+
 static struct wc_error *flush(struct flow_recording *r)
 {
 	r->flushed_ns = monotonic_ns();
@@ -144,7 +186,7 @@ static struct wc_error *pump(void *self, bool may_wait, enum source_state *state
 	*state = SOURCE_GOES_ON;
 	if (may_wait && r->fullest < CROWDED)
 		wait_a_moment(r);
-	if (program_has_ended(r)) {
+	if (program_has_ended(r) || (!r->pid && chosen_have_ended(r))) {
 		*state = SOURCE_ENDED;
 		*end = SESSION_EXITED;
 	}
@@ -170,6 +212,10 @@ static void release(struct flow_recording *r)
 		tracee_release(&r->program);
 	if (r->pidfd >= 0)
 		close(r->pidfd);
+	for (size_t i = 0; i < r->nchosen; i++)
+		if (r->chosen[i] >= 0)
+			close(r->chosen[i]);
+	free(r->chosen);
 	kernel_flow_close(r->kernel);
 	free(r);
 }

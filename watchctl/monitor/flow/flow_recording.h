@@ -28,7 +28,7 @@ const char *flow_recording_missing(const struct flow_recording *r);
 /* Events are recorded from now on, and the program runs. */
 struct wc_error *flow_recording_start(struct flow_recording *r);
 
-/* Until a limit, or until the program ends. */
+/* Until a limit, or until the program ends; without one, until the processes have that were asked for. */
 struct wc_error *flow_recording_run(struct flow_recording *r, const struct session_limits *limits,
 				    enum session_end *ret);
 
