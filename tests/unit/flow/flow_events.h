@@ -71,4 +71,25 @@ static inline int32_t tid_of(struct flow_graph *g, uint32_t node)
 	return flow_graph_threads(g)->thread[all[node].thread].tid;
 }
 
+/* Threads 10 (process 10) on CPU 0 and 20 (process 20) on CPU 1. */
+static inline struct flow_graph *two_programs(void)
+{
+	struct flow_graph *g = flow_graph_new();
+
+	assert_non_null(g);
+	name(g, 10, 10, "client");
+	name(g, 20, 20, "server");
+	RUN(1, 0, 10);
+	RUN(1, 1, 20);
+	return g;
+}
+
+static inline size_t count_edges(struct flow_graph *g)
+{
+	size_t n;
+
+	flow_graph_edges(g, &n);
+	return n;
+}
+
 #endif

@@ -5,26 +5,6 @@
 
 #define REAL_TIME 40u /* a signal that is queued */
 
-static struct flow_graph *two_programs(void)
-{
-	struct flow_graph *g = flow_graph_new();
-
-	assert_non_null(g);
-	name(g, 10, 10, "client");
-	name(g, 20, 20, "server");
-	RUN(1, 0, 10);
-	RUN(1, 1, 20);
-	return g;
-}
-
-static size_t count_edges(struct flow_graph *g)
-{
-	size_t n;
-
-	flow_graph_edges(g, &n);
-	return n;
-}
-
 static void check(struct flow_graph *g, const struct flow_edge *e, enum flow_edge_kind kind, int32_t from,
 		  uint64_t from_ns)
 {
