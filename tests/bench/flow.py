@@ -1,4 +1,4 @@
-"""What `watchctl flow record` costs: an event, against the same programs without it; beside it perf record and ftrace with the same tracepoints, and
+"""The costs of `watchctl flow record`: an event, against the same programs without it; beside it perf record and ftrace with the same tracepoints, and
 BPF programs that do nothing (the floor); how many events a second are recorded without a loss, and in how many bytes; a compilation by two
 jobs, and redis-server under load.
 

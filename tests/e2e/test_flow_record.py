@@ -29,7 +29,7 @@ def flow(*words, prefix=(), **kw):
 
 
 def summary(r):
-    """What the last line of a recording says."""
+    """The last line of a recording, in numbers."""
     found = re.search(r": (\d+) events? of \d+ CPUs? in [\d.]+ s, ([\d.]+) MB.*; (\d+) lost", r.stderr)
     assert found, r.stderr
     return Summary(int(found[1]), int(found[3]), float(found[2]))
@@ -111,7 +111,7 @@ def running():
         p.wait(timeout=WAIT)
 
 
-# What is recorded
+# Scopes: whose calls are recorded
 
 
 def test_it_ends_with_its_program_and_says_how_much_it_recorded(tmp_path):
@@ -363,7 +363,7 @@ def test_a_ring_keeps_its_bound_while_a_program_is_busy(tmp_path):
     assert min(int(re.match(r"flow\.(\d+)-", f.name)[1]) for f in log.iterdir() if f.name.startswith("flow.")) > 0
 
 
-# What cannot be
+# Refusals
 
 
 @pytest.mark.parametrize("words,status,sentence", [

@@ -300,7 +300,7 @@ static void have_thread(struct step *s)
 	s->taken_end = now_ns();
 }
 
-/* What is not counted, only set, is not given again before it was taken. The taker is at an earlier step of the plan. */
+/* A timer or a lock is not counted, only set: it is not given again before it was taken. The taker is at an earlier step of the plan. */
 static void wait_until_taken(struct channel *c)
 {
 	if (c->kind != TIMERFD && c->kind != MUTEX)

@@ -30,7 +30,7 @@ static inline void name(struct flow_graph *g, int32_t tid, int32_t pid, const ch
 	put(g, &e);
 }
 
-/* Who runs leaves in a wait; next: idle. */
+/* The thread that runs leaves in a wait; next: idle. */
 #define SLEEP_ON(NS, CPU, TID, CALL, KIND, OBJECT)                                                 \
 	EV(NS, CPU, TID, FLOW_WAIT_ON, .why = FLOW_SLEEPS, .call = CALL, .kind = FLOW_KIND_##KIND, \
 	   .object = OBJECT)

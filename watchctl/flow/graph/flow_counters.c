@@ -181,7 +181,7 @@ void flow_graph_signal_taken(struct flow_graph *g, uint32_t thread, uint32_t sig
 	add_edge(g, &edge, c.ns - 1);
 }
 
-/* Who sleeps until a signal comes has none pending. */
+/* A thread that sleeps until a signal comes has none pending. */
 void flow_graph_signals_wait(struct flow_graph *g, uint32_t thread, const struct flow_event *e)
 {
 	if (e->id == FLOW_WAIT_CALL && flow_call_takes_signal(e->call))

@@ -333,7 +333,7 @@ static void take_signal_taken(struct flow_graph *g, const struct flow_event *e)
 		flow_graph_signal_taken(g, flow_graph_thread(g, e->tid, e->time_ns), e->op, e->time_ns);
 }
 
-/* What an interrupt has begun on this CPU is over when a thread goes on there. */
+/* An interrupt's doings on this CPU are over when a thread goes on there. */
 static void end_of_interrupt(struct flow_graph *g, const struct flow_event *e)
 {
 	struct cpu *cpu = flow_graph_cpu(g, e->cpu);

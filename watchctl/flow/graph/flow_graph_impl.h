@@ -101,7 +101,7 @@ struct chunk_queue {
 	uint32_t n;
 };
 
-/* What goes into a pipe or out of a socket. */
+/* Bytes that go into a pipe or out of a socket, or units that go into a counter. */
 struct stream {
 	uint64_t written, read, synced_ns; /* positions are known since then; 0: not known */
 	struct chunk_queue writes, reads;

@@ -17,7 +17,7 @@ uint32_t flow_path_node(const struct flow_graph *g, uint32_t thread, uint64_t ns
 	return FLOW_NONE;
 }
 
-/* What is waited for inside a unit does not bring the unit about: a lock, a disk, a child that it waits for. */
+/* A lock, a disk, or a child that is waited for inside a unit does not bring the unit about. */
 static bool brings_about(const struct flow_edge *e, uint64_t ns)
 {
 	if (e->kind == FLOW_EDGE_WAIT_FOR || e->kind == FLOW_EDGE_WEAK || e->to_ns > ns)

@@ -28,7 +28,7 @@ bool flow_call_takes_signal(int call); /* as its result */
 /* A thread may wake another in it; in others (nanosleep, poll, wait4 ...) it wakes nobody: what did was not recorded. */
 bool flow_call_wakes(int call);
 
-/* What is written comes out at the other end byte by byte, in order. */
+/* Bytes come out at the other end in the order in which they were written. */
 bool flow_kind_is_stream(int kind);
 
 #endif

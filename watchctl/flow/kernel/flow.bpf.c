@@ -69,7 +69,7 @@ static __always_inline void put_time(struct place *p)
 
 static __always_inline void leave(struct flow_ring *r)
 {
-	/* Whoever is innermost is done before the others go on: only the outermost sees all that was reserved written. */
+	/* The innermost is done before the others go on: only the outermost sees all that was reserved written. */
 	if (r->nest == 1) {
 		*(volatile uint64_t *)&r->committed = *(volatile uint64_t *)&r->reserved;
 		asm volatile("" ::: "memory");

@@ -27,7 +27,7 @@ struct flow_ring {
 
 _Static_assert(sizeof(struct flow_ring) == FLOW_RING_HEAD, "the words begin on a page");
 
-/* What is known of a system call, by its number: which of its returns are recorded, and what it is done on. */
+/* Of a system call, by its number: which of its returns are recorded, and on what it is done. */
 enum flow_call_class {
 	FLOW_CALL_PLAIN = 0,
 	FLOW_CALL_FD = 1, /* its first argument is a descriptor */

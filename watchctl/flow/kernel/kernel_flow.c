@@ -40,7 +40,7 @@ struct kernel_flow {
 	bool is_stopped;
 };
 
-/* What a tracepoint is for; those without a word are needed. */
+/* The purpose of each tracepoint that a kernel may lack; all others are needed. */
 static const struct {
 	const char *tracepoint, *what;
 } optional[] = {
@@ -370,7 +370,7 @@ static struct flow_ring *ring_of(const struct kernel_flow *k, unsigned int cpu)
 	return (struct flow_ring *)(k->rings + cpu * (sizeof(struct flow_ring) + k->ring_bytes));
 }
 
-/* What found no room after the last event that did. */
+/* Events that found no room after the last one that did. */
 static struct wc_error *hand_lost(struct flow_ring *r, unsigned int cpu, kernel_flow_take take, void *ctx)
 {
 	const uint64_t lost = __atomic_exchange_n(&r->lost, 0, __ATOMIC_RELAXED);

@@ -30,7 +30,7 @@ void kernel_flow_closep(struct kernel_flow **k);
 /* One more process whose system calls are wanted, of FLOW_SCOPE_PROCESSES. WC_EFAIL. */
 struct wc_error *kernel_flow_add(struct kernel_flow *k, pid_t pid);
 
-/* What this kernel has no tracepoint for, a list as "block I/O, io_uring"; NULL: it has all. */
+/* A list of all for which this kernel has no tracepoint, as "block I/O, io_uring"; NULL: it has them all. */
 const char *kernel_flow_missing(const struct kernel_flow *k);
 
 unsigned int kernel_flow_cpus(const struct kernel_flow *k);

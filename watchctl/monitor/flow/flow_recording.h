@@ -22,7 +22,7 @@ struct flow_recording_ask {
 /* Nothing is left behind after an error. The program has been started, and does not run yet. */
 struct wc_error *flow_recording_open(const struct flow_recording_ask *ask, struct flow_recording **ret);
 
-/* What this kernel cannot tell, a list; NULL: nothing. */
+/* A list of all that this kernel cannot tell; NULL: nothing. */
 const char *flow_recording_missing(const struct flow_recording *r);
 
 /* Events are recorded from now on, and the program runs. */

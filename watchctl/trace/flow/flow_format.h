@@ -17,7 +17,7 @@
  *	time		word 0 is 31, word 1 FLOW_TIME (31), word 2 and 3 all 64 bits of the time: stands before an event that is 2^27 ns
  *			or more later than the one before it in the packet
  *
- * Who does what an event says is the thread that runs on the CPU, unless a field says other: the last `next` there. Thread
+ * An event is the doing of the thread that runs on the CPU, unless a field says other: the last `next` there. Thread
  * numbers are those of the first pid namespace, 0 is the idle task. A file of `names` has events `name` only, of the threads
  * that there were when its generation began, and `socket`s. A generation is all files with the same G; a flight recorder removes
  * the oldest.
@@ -106,7 +106,7 @@ enum flow_why {
 	FLOW_WHY_FAULT = 128,
 };
 
-/* What interrupted the thread when it woke another: the thread itself only in FLOW_BY_THREAD. */
+/* The interrupt on top of the thread when another was woken: the thread itself is the waker only in FLOW_BY_THREAD. */
 enum flow_context {
 	FLOW_BY_THREAD = 0,
 	FLOW_BY_SOFTIRQ =
@@ -123,7 +123,7 @@ enum flow_name_how {
 	FLOW_NAME_RENAME = 3,
 };
 
-/* What an object's number is. */
+/* Kinds of objects, and what their number is. */
 enum flow_kind {
 	FLOW_KIND_NONE = 0,    /* the descriptor was not open, or is of none of these */
 	FLOW_KIND_FILE = 1,    /* inode */
@@ -210,7 +210,7 @@ static inline uint64_t flow_time_after(uint64_t time_ns, uint32_t head)
 	return time_ns + (later & ((1u << FLOW_TIME_BITS) - 1));
 }
 
-/* Who runs behind the event at @word, if @tid does before it. UINT32_MAX: not known, a switch may have been lost. */
+/* The thread that runs behind the event at @word, if @tid does before it. UINT32_MAX: not known, a switch may have been lost. */
 static inline uint32_t flow_runs_then(const uint32_t *word, uint32_t tid)
 {
 	const uint32_t id = word[0] & FLOW_ID_MASK;

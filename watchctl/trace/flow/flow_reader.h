@@ -49,7 +49,7 @@ struct flow_event {
  */
 bool flow_reader_next(struct flow_reader *r, struct flow_event *ret);
 
-/* What the packets' heads say. */
+/* A summary by the packets' heads. */
 struct flow_span {
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
 	uint64_t realtime_ns;	   /* minus CLOCK_MONOTONIC; 0: not known */

@@ -421,7 +421,7 @@ static uint64_t time_of(const struct flow_file *f, const uint32_t *word)
 	return flow_time_after(f->now_ns, word[0]);
 }
 
-/* Who runs behind it, and how many were lost in front of it. */
+/* The thread that runs behind it, and how many events were lost in front of it. */
 static void follow(struct flow_writer *w, struct flow_file *f, const uint32_t *word)
 {
 	f->tid = flow_runs_then(word, f->tid);
