@@ -150,6 +150,8 @@ def main():
     p.add_argument("--first", type=int, default=1)
     p.add_argument("--steps", type=int, default=300)
     p.add_argument("--examples", type=int, default=10, help="how many of what is wrong or missing are shown")
+    p.add_argument("--precision", type=float, default=99, help="percent, that must be reached")
+    p.add_argument("--recall", type=float, default=95, help="percent, that must be reached")
     p.add_argument("--keep", help="the folder for the logs, which stay")
     p.add_argument("--json")
     o = p.parse_args()
@@ -160,11 +162,11 @@ def main():
     score.table()
     for line in score.examples[: o.examples]:
         print(line)
-    print(f"{o.programs} programs: precision {score.precision():.2%} (wanted 99), recall {score.recall():.2%} (wanted 95)")
+    print(f"{o.programs} programs: precision {score.precision():.2%} (wanted {o.precision:g}), recall {score.recall():.2%} (wanted {o.recall:g})")
     if o.json:
         with open(o.json, "w", encoding="ascii") as f:
             json.dump({"programs": o.programs, "precision": score.precision(), "recall": score.recall()}, f)
-    return 0 if score.precision() >= 0.99 and score.recall() >= 0.95 else 1
+    return 0 if score.precision() * 100 >= o.precision and score.recall() * 100 >= o.recall else 1
 
 
 if __name__ == "__main__":

@@ -212,6 +212,30 @@ static void test_a_waking_out_of_an_uninterruptible_sleep_is_not_put_down_to_a_c
 	(void)state;
 }
 
+/* The same where the waking, and even the call, is told before the wait. */
+static void test_neither_is_one_that_is_told_before_that_sleep(void **state)
+{
+	scoped(flow_graph_freep) struct flow_graph *g = two_programs();
+	const struct flow_edge *e;
+
+	WAKE(10, 0, 10, 20, THREAD);
+	EV(11, 1, 20, FLOW_SWITCH, .why = FLOW_BLOCKED | FLOW_WHY_FAULT);
+	DONE_ON(12, 0, 10, SYS_write, PIPE, 7, 5);
+	RUN(13, 1, 20);
+	e = edge_into(g, 20, 13, 1);
+	check(g, e, FLOW_EDGE_WAKEUP, 10, 10);
+	assert_false(e->has_call);
+	EV(14, 1, 20, FLOW_CALL, .call = SYS_getpid);
+	WAKE(20, 0, 10, 20, THREAD);
+	DONE_ON(21, 0, 10, SYS_write, PIPE, 7, 5);
+	EV(22, 1, 20, FLOW_SWITCH, .why = FLOW_BLOCKED | FLOW_WHY_FAULT);
+	RUN(23, 1, 20);
+	e = edge_into(g, 20, 23, 1);
+	check(g, e, FLOW_EDGE_WAKEUP, 10, 20);
+	assert_false(e->has_call);
+	(void)state;
+}
+
 static void test_a_waking_is_not_put_down_to_a_call_that_wakes_nobody(void **state)
 {
 	scoped(flow_graph_freep) struct flow_graph *g = two_programs();
@@ -240,6 +264,7 @@ int main(void)
 		cmocka_unit_test(test_a_waking_before_its_wait_is_told_begins_the_unit_behind_it),
 		cmocka_unit_test(test_a_waking_of_a_thread_that_does_not_sleep_leads_into_its_unit),
 		cmocka_unit_test(test_a_waking_out_of_an_uninterruptible_sleep_is_not_put_down_to_a_call),
+		cmocka_unit_test(test_neither_is_one_that_is_told_before_that_sleep),
 		cmocka_unit_test(test_a_waking_is_not_put_down_to_a_call_that_wakes_nobody),
 	};
 

@@ -24,7 +24,7 @@ static uint8_t edge_kind_of(const struct flow_event *e)
 static void settle_one(struct flow_graph *g, struct flow_edge *edge, const struct flow_event *e)
 {
 	edge->object = 0;
-	if (edge->to_ns <= g->lost_ns ||
+	if (edge->flags & FLOW_EDGE_BLOCKED || edge->to_ns <= g->lost_ns ||
 	    ((e->id == FLOW_CALL || e->id == FLOW_CALL_ON) && !flow_call_wakes(e->call)))
 		return;
 	edge->kind = edge_kind_of(e);
@@ -236,6 +236,19 @@ static void take_early(struct flow_graph *g, const struct flow_event *e, struct 
 		hold_pending(g, i);
 }
 
+/* The wait was an uninterruptible one: as in hold_pending(), no call is about that, also if one has been found already. */
+static void take_back_call(struct flow_edge *edge)
+{
+	edge->flags |= FLOW_EDGE_BLOCKED;
+	if (!edge->has_call)
+		return;
+	edge->kind = FLOW_EDGE_WAKEUP;
+	edge->has_call = false;
+	edge->object = 0;
+	edge->object_kind = FLOW_KIND_NONE;
+	edge->address = 0;
+}
+
 /* It does sleep, and was woken at once: the waking is of the unit that begins. */
 void flow_graph_woken_early(struct flow_graph *g, uint32_t thread, uint64_t ns)
 {
@@ -244,6 +257,8 @@ void flow_graph_woken_early(struct flow_graph *g, uint32_t thread, uint64_t ns)
 	const uint32_t old = edge->to;
 
 	g->live[thread].early = FLOW_NONE;
+	if (g->live[thread].wait_flags & FLOW_EDGE_BLOCKED)
+		take_back_call(edge);
 	flow_graph_end_wait(g, thread, ns, i);
 	edge = &g->edge[i];
 	if (g->live[thread].node == FLOW_NONE || g->live[thread].node == old || g->node[old].last_in != i)
