@@ -37,14 +37,19 @@ bench-trace: $(PROG) $(BUILD)/tests/bench/patch_calls | packages-bench ## what r
 		--json $(BUILD)/bench-trace.json $(TRACE_BENCH_ARGS)
 
 .PHONY: bench-flow
-bench-flow: $(PROG) $(BUILD)/tests/bench/flow_events | packages-bench ## what recording the system's events costs, against perf record and ftrace
+bench-flow: $(PROG) $(BUILD)/tests/bench/flow_events $(BUILD)/tests/bench/flow_floor $(BUILD)/flow_floor.bpf.o | packages-bench ## what recording the system's events costs, against perf record and ftrace
 	@$(PYTHON) -B tests/bench/flow.py --watchctl $(abspath $(PROG)) --events $(abspath $(BUILD)/tests/bench/flow_events) \
-		--json $(BUILD)/bench-flow.json $(FLOW_BENCH_ARGS)
+		--floor $(abspath $(BUILD)/tests/bench/flow_floor) $(abspath $(BUILD)/flow_floor.bpf.o) --json $(BUILD)/bench-flow.json $(FLOW_BENCH_ARGS)
 
 $(BUILD)/tests/bench/flow_events: tests/bench/flow_events.c | packages-bench
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)$(CC) $(BASE_CFLAGS) -O2 -g -o $@ $<
+
+$(BUILD)/tests/bench/flow_floor: tests/bench/flow_floor.c | packages-bench
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(BASE_CFLAGS) -O2 -g -o $@ $< -lbpf
 
 $(BUILD)/tests/bench/patch_calls: tests/bench/patch_calls.c | packages-bench
 	@mkdir -p $(@D)

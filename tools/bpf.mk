@@ -1,9 +1,11 @@
 # What runs in the kernel: compiled for its virtual machine, turned into a C header that carries the bytes.
 
-BPF_OBJ := $(BUILD)/record.bpf.o $(BUILD)/tasks.bpf.o $(BUILD)/flow.bpf.o
+BPF_OBJ := $(BUILD)/record.bpf.o $(BUILD)/tasks.bpf.o $(BUILD)/flow.bpf.o \
+	$(BUILD)/flow_floor.bpf.o
 $(BUILD)/record.bpf.o: watchctl/engine/kernel/record.bpf.c
 $(BUILD)/tasks.bpf.o: watchctl/flow/kernel/tasks.bpf.c
 $(BUILD)/flow.bpf.o: watchctl/flow/kernel/flow.bpf.c
+$(BUILD)/flow_floor.bpf.o: tests/bench/flow_floor.bpf.c
 
 $(BPF_OBJ): | packages
 	@mkdir -p $(@D)

@@ -80,7 +80,23 @@ class Perf(Recorder):
 
 
 class Floor(Recorder):
-    """BPF programs at the same places that do nothing."""
+    """BPF programs that do nothing, attached as ours are."""
+
+    def __init__(self, folder, loader, programs):
+        super().__init__(folder)
+        self.words = [loader, programs]
+
+    def start(self):
+        self.process = subprocess.Popen(self.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if "ready" not in self.process.stdout.readline():
+            raise SystemExit("the floor's programs do not load")
+
+    def end(self):
+        self.process.communicate(timeout=LIMIT_S)
+
+
+class Bpftrace(Recorder):
+    """Programs that do nothing, by tracepoints of perf, as bpftrace has them."""
 
     def start(self):
         text = " ".join("tracepoint:%s { }" % e.replace("/", ":") for e in EVENTS)
@@ -117,8 +133,9 @@ class Ftrace(Recorder):
 
 def recorders(o, folder):
     all_of_them = {"plain": Recorder(folder), "watchctl": Watchctl(o.watchctl, folder)}
+    all_of_them["BPF, empty"] = Floor(folder, *o.floor)
     if shutil.which("bpftrace"):
-        all_of_them["BPF, empty"] = Floor(folder)
+        all_of_them["bpftrace"] = Bpftrace(folder)
     if os.path.isdir(f"{TRACEFS}/instances"):
         all_of_them["ftrace"] = Ftrace(folder)
     if shutil.which("perf"):
@@ -227,16 +244,21 @@ def redis(o, folder, rows):
     rows["redis"] = share
 
 
+PARTS = (an_event, flood, reading, compilation, redis)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--watchctl", required=True)
     p.add_argument("--events", required=True)
+    p.add_argument("--floor", required=True, nargs=2)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--json")
+    p.add_argument("--parts", nargs="+", choices=[p.__name__ for p in PARTS], help="only these")
     o = p.parse_args()
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
-        for part in an_event, flood, reading, compilation, redis:
+        for part in [p for p in PARTS if not o.parts or p.__name__ in o.parts]:
             part(o, folder, rows)
     if o.json:
         with open(o.json, "w", encoding="ascii") as f:

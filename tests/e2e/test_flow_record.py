@@ -333,7 +333,7 @@ def test_a_full_disk_is_told_and_what_fits_is_there(tmp_path):
     unshare = ["unshare", "--mount"]
     if subprocess.run([*unshare, "sh", "-c", mount], capture_output=True, check=False).returncode:
         pytest.skip("a file system cannot be mounted here")
-    busy = "while head -c 1000 /dev/zero | cat >/dev/null && test ! -e $0; do :; done"
+    busy = "while dd if=/dev/zero bs=1 count=10000 2>/dev/null | dd bs=1 of=/dev/null 2>/dev/null && test ! -e $0; do :; done"
     over = tmp_path / "over"
     r = subprocess.run([*unshare, "sh", "-c",
                         f"{mount} && {WATCHCTL} flow record -o {disk}/log -- sh -c '{busy}' {over} >&2; echo status $? >&2; touch {over}; "

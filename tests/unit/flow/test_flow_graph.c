@@ -250,6 +250,24 @@ static void test_work_leads_from_whom_queued_it_to_the_worker_and_on(void **stat
 	(void)state;
 }
 
+/* As of a kernel that does not tell that some threads leave their CPU. */
+static void test_a_switch_that_was_not_told_puts_nothing_down_to_the_thread_before(void **state)
+{
+	scoped(flow_graph_freep) struct flow_graph *g = two_programs();
+
+	SLEEP_IN(4, 1, 20, SYS_epoll_wait);
+	RUN(5, 2, 50);
+	EV(6, 2, 50, FLOW_SWITCH, .why = FLOW_UNTOLD, .other = 10);
+	WAKE(6, 2, 10, 20, THREAD);
+	EV(7, 2, 10, FLOW_CALL, .call = SYS_tgkill);
+	SLEEP_IN(8, 2, 10, SYS_poll);
+	WAKE(9, 1, 20, 50, THREAD);
+	flow_graph_end(g);
+	check(g, edge_into(g, 20, 6, 0), FLOW_EDGE_WAKEUP, 10, 6, 6);
+	check(g, edge_into(g, 50, 9, 0), FLOW_EDGE_WAKEUP, 20, 9, 9);
+	(void)state;
+}
+
 static void test_work_of_an_interrupt_is_not_by_the_thread_that_it_hit(void **state)
 {
 	scoped(flow_graph_freep) struct flow_graph *g = two_programs();
@@ -352,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_a_child_is_spawned_and_its_exit_wakes_its_parent),
 		cmocka_unit_test(test_a_signal_is_told_with_its_number),
 		cmocka_unit_test(test_work_leads_from_whom_queued_it_to_the_worker_and_on),
+		cmocka_unit_test(test_a_switch_that_was_not_told_puts_nothing_down_to_the_thread_before),
 		cmocka_unit_test(test_work_of_an_interrupt_is_not_by_the_thread_that_it_hit),
 		cmocka_unit_test(test_block_io_comes_back_to_whom_issued_it),
 		cmocka_unit_test(test_no_edge_leads_across_lost_events),

@@ -181,6 +181,9 @@ static void thread_leaves(struct flow_graph *g, const struct flow_event *e)
 	l->wait_class = (uint8_t)flow_rules_wait(profile, e, owner != FLOW_NO_THREAD);
 	if (l->wait_class == FLOW_WAIT_NONE) {
 		l->early = FLOW_NONE;
+		/* It may wait by now, so that a waking is no early one. */
+		if ((e->why & FLOW_WHY_MASK) == FLOW_UNTOLD)
+			l->state = LIVE_UNSEEN;
 		return;
 	}
 	l->owner = owner;

@@ -67,6 +67,20 @@ static __always_inline void put_time(struct place *p)
 	p->at += FLOW_TIME_WORDS;
 }
 
+static __always_inline void put_lost(struct place *p)
+{
+	const uint64_t lost = __sync_lock_test_and_set(&p->ring->lost, 0);
+
+	store(p->ring, p->at++, flow_head(FLOW_LOST, p->time_ns));
+	store(p->ring, p->at++, lost > UINT32_MAX ? UINT32_MAX : (uint32_t)lost);
+}
+
+static __always_inline void put_stray(struct place *p, uint32_t tid)
+{
+	store(p->ring, p->at++, flow_head(FLOW_SWITCH, p->time_ns));
+	store(p->ring, p->at++, tid | (uint32_t)FLOW_UNTOLD << FLOW_TID_BITS);
+}
+
 static __always_inline void leave(struct flow_ring *r)
 {
 	/* The innermost is done before the others go on: only the outermost sees all that was reserved written. */
@@ -77,38 +91,50 @@ static __always_inline void leave(struct flow_ring *r)
 	*(volatile uint64_t *)&r->nest = r->nest - 1;
 }
 
-/* A place for @words; false: there is none, which is counted. */
-static __always_inline bool reserve(struct place *p, uint32_t words)
+static __always_inline struct flow_ring *own_ring(void)
 {
 	const uint32_t cpu = bpf_get_smp_processor_id();
-	struct flow_ring *r = bpf_map_lookup_elem(&rings, &cpu);
-	uint64_t lost = 0, old, all;
+
+	return bpf_map_lookup_elem(&rings, &cpu);
+}
+
+#define KNOWN (1u << 31)
+
+/*
+ * A place for @words; false: there is none, which is counted. Where another thread runs than the events before say, a switch to it stands
+ * in front: at the beginning, after events were lost, and where the kernel does not tell of a switch.
+ */
+static __always_inline bool reserve(struct place *p, struct flow_ring *r, uint32_t words)
+{
+	uint64_t old, all;
+	bool late, lost, stray;
+	uint32_t tid;
 
 	if (!r)
 		return false;
 	p->ring = r;
+	tid = (uint32_t)bpf_get_current_task_btf()->pid;
 	*(volatile uint64_t *)&r->nest = r->nest + 1;
 	for (int i = 0; i < TRIES; i++) {
 		old = *(volatile uint64_t *)&r->reserved;
 		p->time_ns = bpf_ktime_get_ns();
+		late = (p->time_ns - r->last_ns) >> FLOW_TIME_BITS;
 		lost = *(volatile uint64_t *)&r->lost;
-		all = words;
-		if ((p->time_ns - r->last_ns) >> FLOW_TIME_BITS)
-			all += FLOW_TIME_WORDS;
-		if (lost)
-			all += 2;
+		stray = lost || *(volatile uint64_t *)&r->runs != (tid | KNOWN);
+		all = words + (late ? FLOW_TIME_WORDS : 0) + (lost ? 2 : 0) + (stray ? 2 : 0);
 		if (old + all - *(volatile uint64_t *)&r->tail > ring_words)
 			break;
 		if (__sync_val_compare_and_swap(&r->reserved, old, old + all) != old)
 			continue;
 		p->at = old;
 		r->last_ns = p->time_ns;
-		if (all - (lost ? 2 : 0) != words)
+		if (late)
 			put_time(p);
-		if (lost) {
-			lost = __sync_lock_test_and_set(&r->lost, 0);
-			store(r, p->at++, flow_head(FLOW_LOST, p->time_ns));
-			store(r, p->at++, lost > UINT32_MAX ? UINT32_MAX : (uint32_t)lost);
+		if (lost)
+			put_lost(p);
+		if (stray) {
+			*(volatile uint64_t *)&r->runs = tid | KNOWN;
+			put_stray(p, tid);
 		}
 		return true;
 	}
@@ -117,22 +143,22 @@ static __always_inline bool reserve(struct place *p, uint32_t words)
 	return false;
 }
 
-static __always_inline void put2(enum flow_id id, uint32_t a)
+static __always_inline void put2(struct flow_ring *r, enum flow_id id, uint32_t a)
 {
 	struct place p;
 
-	if (!reserve(&p, 2))
+	if (!reserve(&p, r, 2))
 		return;
 	store(p.ring, p.at, flow_head(id, p.time_ns));
 	store(p.ring, p.at + 1, a);
 	leave(p.ring);
 }
 
-static __always_inline void put3(enum flow_id id, uint32_t a, uint32_t b)
+static __always_inline void put3(struct flow_ring *r, enum flow_id id, uint32_t a, uint32_t b)
 {
 	struct place p;
 
-	if (!reserve(&p, 3))
+	if (!reserve(&p, r, 3))
 		return;
 	store(p.ring, p.at, flow_head(id, p.time_ns));
 	store(p.ring, p.at + 1, a);
@@ -140,11 +166,11 @@ static __always_inline void put3(enum flow_id id, uint32_t a, uint32_t b)
 	leave(p.ring);
 }
 
-static __always_inline void put4(enum flow_id id, uint32_t a, uint32_t b, uint32_t c)
+static __always_inline void put4(struct flow_ring *r, enum flow_id id, uint32_t a, uint32_t b, uint32_t c)
 {
 	struct place p;
 
-	if (!reserve(&p, 4))
+	if (!reserve(&p, r, 4))
 		return;
 	store(p.ring, p.at, flow_head(id, p.time_ns));
 	store(p.ring, p.at + 1, a);
@@ -335,12 +361,12 @@ static __always_inline void object_of(int32_t fd, struct object *ret)
 
 #define IS_NEW 16u /* beside the kind */
 
-static __always_inline void put_socket(uint32_t kind, uint32_t number, uint32_t own_port, uint32_t other,
-				       const uint32_t hash[2])
+static __always_inline void put_socket(struct flow_ring *r, uint32_t kind, uint32_t number, uint32_t own_port,
+				       uint32_t other, const uint32_t hash[2])
 {
 	struct place p;
 
-	if (!reserve(&p, 6))
+	if (!reserve(&p, r, 6))
 		return;
 	store(p.ring, p.at, flow_head(FLOW_SOCKET, p.time_ns));
 	store(p.ring, p.at + 1, kind | own_port << 16);
@@ -351,7 +377,7 @@ static __always_inline void put_socket(uint32_t kind, uint32_t number, uint32_t 
 	leave(p.ring);
 }
 
-static __always_inline void put_inet(const struct sock *sk, uint32_t number)
+static __always_inline void put_inet(struct flow_ring *r, const struct sock *sk, uint32_t number)
 {
 	const uint32_t mapped = __builtin_bswap32(0xffff);
 	uint32_t own[4] = { 0, 0, mapped, 0 }, other[4] = { 0, 0, mapped, 0 }, hash[2], ns;
@@ -366,23 +392,24 @@ static __always_inline void put_inet(const struct sock *sk, uint32_t number)
 	ns = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
 	hash[0] = flow_address_key(own, ns, salt);
 	hash[1] = flow_address_key(other, ns, salt);
-	put_socket(FLOW_KIND_INET, number, BPF_CORE_READ(sk, __sk_common.skc_num),
+	put_socket(r, FLOW_KIND_INET, number, BPF_CORE_READ(sk, __sk_common.skc_num),
 		   (uint32_t)__builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport)) << 16, hash);
 }
 
-static __always_inline void put_unix(const struct sock *sk, uint32_t number, uint32_t is_new)
+static __always_inline void put_unix(struct flow_ring *r, const struct sock *sk, uint32_t number,
+				     uint32_t is_new)
 {
 	const struct sock *peer = BPF_CORE_READ((const struct unix_sock *)sk, peer);
 	const struct file *file = peer ? BPF_CORE_READ(peer, sk_socket, file) : NULL;
 	const uint32_t none[2] = { 0, 0 };
 
 	if (file)
-		put_socket(FLOW_KIND_UNIX | is_new, number, 0, (uint32_t)BPF_CORE_READ(file, f_inode, i_ino),
-			   none);
+		put_socket(r, FLOW_KIND_UNIX | is_new, number, 0,
+			   (uint32_t)BPF_CORE_READ(file, f_inode, i_ino), none);
 }
 
 /* Tells what the other end of the socket @fd is. */
-static __always_inline void tell_socket(int32_t fd, uint32_t is_new)
+static __always_inline void tell_socket(struct flow_ring *r, int32_t fd, uint32_t is_new)
 {
 	const struct file *file = file_of(fd);
 	struct object o = { 0 };
@@ -397,37 +424,37 @@ static __always_inline void tell_socket(int32_t fd, uint32_t is_new)
 	s = BPF_CORE_READ(file, private_data);
 	sk = BPF_CORE_READ(s, sk);
 	if (o.kind == FLOW_KIND_UNIX)
-		put_unix(sk, o.number, is_new);
+		put_unix(r, sk, o.number, is_new);
 	else
-		put_inet(sk, o.number);
+		put_inet(r, sk, o.number);
 }
 
-static __always_inline void tell_pair(const int32_t *user)
+static __always_inline void tell_pair(struct flow_ring *r, const int32_t *user)
 {
 	int32_t fd[2] = { -1, -1 };
 
 	bpf_probe_read_user(fd, sizeof(fd), user);
-	tell_socket(fd[0], IS_NEW);
-	tell_socket(fd[1], IS_NEW);
+	tell_socket(r, fd[0], IS_NEW);
+	tell_socket(r, fd[1], IS_NEW);
 }
 
 /* Nothing is in it yet. */
-static __always_inline void tell_new(int32_t fd)
+static __always_inline void tell_new(struct flow_ring *r, int32_t fd)
 {
 	const uint32_t none[2] = { 0, 0 };
 	struct object o;
 
 	object_of(fd, &o);
 	if (o.kind == FLOW_KIND_PIPE || o.kind == FLOW_KIND_EVENTFD || o.kind == FLOW_KIND_SEMAPHORE)
-		put_socket(o.kind | IS_NEW, o.number, 0, 0, none);
+		put_socket(r, o.kind | IS_NEW, o.number, 0, 0, none);
 }
 
-static __always_inline void tell_pipe(const int32_t *user)
+static __always_inline void tell_pipe(struct flow_ring *r, const int32_t *user)
 {
 	int32_t fd = -1;
 
 	bpf_probe_read_user(&fd, sizeof(fd), user);
-	tell_new(fd);
+	tell_new(r, fd);
 }
 
 /* System calls */
@@ -459,25 +486,25 @@ static __always_inline bool fits(int64_t result, unsigned int bits)
 	return result >= -(1ll << (bits - 1)) && result < 1ll << (bits - 1);
 }
 
-static __always_inline void put_plain(uint32_t call, int64_t result)
+static __always_inline void put_plain(struct flow_ring *r, uint32_t call, int64_t result)
 {
 	if (fits(result, 23))
-		put2(FLOW_CALL, call | (uint32_t)result << 9);
+		put2(r, FLOW_CALL, call | (uint32_t)result << 9);
 	else
-		put4(FLOW_CALL_BIG, call, (uint32_t)result, (uint32_t)((uint64_t)result >> 32));
+		put4(r, FLOW_CALL_BIG, call, (uint32_t)result, (uint32_t)((uint64_t)result >> 32));
 }
 
-static __always_inline void put_on(uint32_t call, int32_t fd, int64_t result)
+static __always_inline void put_on(struct flow_ring *r, uint32_t call, int32_t fd, int64_t result)
 {
 	struct object o;
 	struct place p;
 
 	object_of(fd, &o);
 	if (fits(result, 19)) {
-		put3(FLOW_CALL_ON, call | o.kind << 9 | (uint32_t)result << 13, o.number);
+		put3(r, FLOW_CALL_ON, call | o.kind << 9 | (uint32_t)result << 13, o.number);
 		return;
 	}
-	if (!reserve(&p, 5))
+	if (!reserve(&p, r, 5))
 		return;
 	store(p.ring, p.at, flow_head(FLOW_CALL_ON_BIG, p.time_ns));
 	store(p.ring, p.at + 1, call | o.kind << 9);
@@ -488,65 +515,63 @@ static __always_inline void put_on(uint32_t call, int32_t fd, int64_t result)
 }
 
 /* The thread has woken another since its last call: the one that returns says in what. */
-static __always_inline bool has_woken(void)
+static __always_inline bool has_woken(struct flow_ring *r)
 {
-	const uint32_t cpu = bpf_get_smp_processor_id();
-	struct flow_ring *r = bpf_map_lookup_elem(&rings, &cpu);
-	uint64_t waker;
+	const uint64_t waker = r->waker;
 
-	if (!r)
+	if (!waker)
 		return false;
-	waker = r->waker;
 	r->waker = 0;
-	return waker && waker == (uint32_t)bpf_get_current_pid_tgid();
+	return waker == (uint32_t)bpf_get_current_task_btf()->pid;
 }
 
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_return, struct pt_regs *regs, long result)
 {
 	const uint64_t call = regs->orig_ax;
+	struct flow_ring *r = own_ring();
 	uint32_t class;
 
-	if (call >= FLOW_CALLS)
+	if (call >= FLOW_CALLS || !r)
 		return 0;
 	class = call_class[call];
-	if ((!has_woken() && !(class & FLOW_CALL_RETURN)) || !is_wanted())
+	if ((!has_woken(r) && !(class & FLOW_CALL_RETURN)) || !is_wanted())
 		return 0;
 	switch (class & FLOW_CALL_CLASS) {
 	case FLOW_CALL_FUTEX_OLD:
 	case FLOW_CALL_FUTEX_WAKE:
 	case FLOW_CALL_FUTEX_WAIT:
-		put4(FLOW_CALL_FUTEX, futex_op(class & FLOW_CALL_CLASS, regs->si) | (uint32_t)result << 9,
+		put4(r, FLOW_CALL_FUTEX, futex_op(class & FLOW_CALL_CLASS, regs->si) | (uint32_t)result << 9,
 		     (uint32_t)regs->di, (uint32_t)(regs->di >> 32));
 		break;
 	case FLOW_CALL_SOCKETPAIR:
 		if (!result)
-			tell_pair((const int32_t *)regs->r10);
-		put_plain((uint32_t)call, result);
+			tell_pair(r, (const int32_t *)regs->r10);
+		put_plain(r, (uint32_t)call, result);
 		break;
 	case FLOW_CALL_PIPE:
 		if (!result)
-			tell_pipe((const int32_t *)regs->di);
-		put_plain((uint32_t)call, result);
+			tell_pipe(r, (const int32_t *)regs->di);
+		put_plain(r, (uint32_t)call, result);
 		break;
 	case FLOW_CALL_EVENTFD:
-		tell_new((int32_t)result);
-		put_plain((uint32_t)call, result);
+		tell_new(r, (int32_t)result);
+		put_plain(r, (uint32_t)call, result);
 		break;
 	case FLOW_CALL_ACCEPT:
 		if (result >= 0)
-			tell_socket((int32_t)result, 0);
-		put_on((uint32_t)call, (int32_t)regs->di, result);
+			tell_socket(r, (int32_t)result, 0);
+		put_on(r, (uint32_t)call, (int32_t)regs->di, result);
 		break;
 	case FLOW_CALL_CONNECT:
-		tell_socket((int32_t)regs->di, 0);
-		put_on((uint32_t)call, (int32_t)regs->di, result);
+		tell_socket(r, (int32_t)regs->di, 0);
+		put_on(r, (uint32_t)call, (int32_t)regs->di, result);
 		break;
 	case FLOW_CALL_FD:
-		put_on((uint32_t)call, (int32_t)regs->di, result);
+		put_on(r, (uint32_t)call, (int32_t)regs->di, result);
 		break;
 	default:
-		put_plain((uint32_t)call, result);
+		put_plain(r, (uint32_t)call, result);
 		break;
 	}
 	return 0;
@@ -554,13 +579,14 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 
 /* Threads */
 
-static __always_inline void put_name(const struct task_struct *t, const void *comm, enum flow_name_how how)
+static __always_inline void put_name(struct flow_ring *r, const struct task_struct *t, const void *comm,
+				     enum flow_name_how how)
 {
 	uint32_t text[4] = { 0 };
 	struct place p;
 
 	bpf_probe_read_kernel_str(text, sizeof(text), comm);
-	if (!reserve(&p, 8))
+	if (!reserve(&p, r, 8))
 		return;
 	store(p.ring, p.at, flow_head(FLOW_NAME, p.time_ns));
 	store(p.ring, p.at + 1, (uint32_t)t->pid | (uint32_t)how << FLOW_TID_BITS);
@@ -593,13 +619,13 @@ static __always_inline uint32_t why_of(bool preempt, uint32_t state)
 	return FLOW_SLEEPS;
 }
 
-static __always_inline void put_futex_wait(uint32_t next, uint32_t op, uint64_t address)
+static __always_inline void put_futex_wait(struct flow_ring *r, uint32_t next, uint32_t op, uint64_t address)
 {
 	uint32_t word[5] = { 0 };
 	const uint32_t is_read = !bpf_probe_read_user(word, sizeof(word), (const void *)address);
 	struct place p;
 
-	if (!reserve(&p, 8))
+	if (!reserve(&p, r, 8))
 		return;
 	store(p.ring, p.at, flow_head(FLOW_WAIT_FUTEX, p.time_ns));
 	store(p.ring, p.at + 1, next);
@@ -612,30 +638,31 @@ static __always_inline void put_futex_wait(uint32_t next, uint32_t op, uint64_t 
 	leave(p.ring);
 }
 
-static __always_inline void put_wait(uint32_t next, const struct pt_regs *regs)
+static __always_inline void put_wait(struct flow_ring *r, uint32_t next, const struct pt_regs *regs)
 {
 	const uint64_t call = regs->orig_ax;
 	const uint32_t class = call < FLOW_CALLS ? call_class[call] & FLOW_CALL_CLASS : FLOW_CALL_PLAIN;
 	struct object o;
 
 	if (call >= FLOW_CALLS) { /* -1: an exception; or a number that there is not */
-		put2(FLOW_SWITCH, next | (uint32_t)FLOW_WHY_FAULT << FLOW_TID_BITS);
+		put2(r, FLOW_SWITCH, next | (uint32_t)FLOW_WHY_FAULT << FLOW_TID_BITS);
 		return;
 	}
 	switch (class) {
 	case FLOW_CALL_FUTEX_OLD:
 	case FLOW_CALL_FUTEX_WAKE:
 	case FLOW_CALL_FUTEX_WAIT:
-		put_futex_wait(next, futex_op(class, regs->si), regs->di);
+		put_futex_wait(r, next, futex_op(class, regs->si), regs->di);
 		break;
 	case FLOW_CALL_FD:
 	case FLOW_CALL_ACCEPT:
 	case FLOW_CALL_CONNECT:
 		object_of((int32_t)regs->di, &o);
-		put4(FLOW_WAIT_ON, next, (uint32_t)call | o.kind << 9 | (uint32_t)regs->di << 13, o.number);
+		put4(r, FLOW_WAIT_ON, next, (uint32_t)call | o.kind << 9 | (uint32_t)regs->di << 13,
+		     o.number);
 		break;
 	default:
-		put3(FLOW_WAIT_CALL, next, (uint32_t)call);
+		put3(r, FLOW_WAIT_CALL, next, (uint32_t)call);
 		break;
 	}
 }
@@ -645,11 +672,15 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	const uint32_t why = why_of(preempt, state);
 	const uint32_t word = (uint32_t)next->pid | why << FLOW_TID_BITS;
+	struct flow_ring *r = own_ring();
 
+	if (!r)
+		return 0;
 	if (why < FLOW_SLEEPS || why > FLOW_STOPPED || prev->flags & PF_KTHREAD)
-		put2(FLOW_SWITCH, word);
+		put2(r, FLOW_SWITCH, word);
 	else
-		put_wait(word, (const struct pt_regs *)bpf_task_pt_regs(prev));
+		put_wait(r, word, (const struct pt_regs *)bpf_task_pt_regs(prev));
+	*(volatile uint64_t *)&r->runs = (uint32_t)next->pid | KNOWN;
 	return 0;
 }
 
@@ -671,16 +702,14 @@ static __always_inline const void *find_preempt_count(uint32_t cpu)
 	return (const char *)rq + preempt_count_from_rq;
 }
 
-static __always_inline uint32_t context(void)
+static __always_inline uint32_t context(struct flow_ring *r)
 {
-	const uint32_t cpu = bpf_get_smp_processor_id();
-	struct flow_ring *r = bpf_map_lookup_elem(&rings, &cpu);
 	uint32_t count;
 
 	if (!r || !preempt_count_from_rq)
 		return FLOW_BY_UNKNOWN;
 	if (!r->preempt_count)
-		r->preempt_count = (uint64_t)find_preempt_count(cpu);
+		r->preempt_count = (uint64_t)find_preempt_count(bpf_get_smp_processor_id());
 	if (!r->preempt_count || bpf_probe_read_kernel(&count, sizeof(count), (const void *)r->preempt_count))
 		return FLOW_BY_UNKNOWN;
 	if (count & PREEMPT_NMI)
@@ -693,12 +722,12 @@ static __always_inline uint32_t context(void)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
-	const uint32_t cpu = bpf_get_smp_processor_id(), by = context();
-	struct flow_ring *r = bpf_map_lookup_elem(&rings, &cpu);
+	struct flow_ring *r = own_ring();
+	const uint32_t by = context(r);
 
 	if (r && by == FLOW_BY_THREAD)
-		r->waker = (uint32_t)bpf_get_current_pid_tgid();
-	put2(FLOW_WAKING, (uint32_t)p->pid | by << FLOW_TID_BITS);
+		r->waker = (uint32_t)bpf_get_current_task_btf()->pid;
+	put2(r, FLOW_WAKING, (uint32_t)p->pid | by << FLOW_TID_BITS);
 	return 0;
 }
 
@@ -710,23 +739,23 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 
 	if (scope == FLOW_SCOPE_PROCESSES && of != is && bpf_map_lookup_elem(&processes, &of))
 		bpf_map_update_elem(&processes, &is, &one, BPF_ANY);
-	put2(FLOW_FORK, (uint32_t)child->pid | (uint32_t)(of == is) << FLOW_TID_BITS);
-	put_name(child, child->comm, FLOW_NAME_FORK);
+	put2(own_ring(), FLOW_FORK, (uint32_t)child->pid | (uint32_t)(of == is) << FLOW_TID_BITS);
+	put_name(own_ring(), child, child->comm, FLOW_NAME_FORK);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *p, int old_pid)
 {
-	put2(FLOW_EXEC, (uint32_t)old_pid);
-	put_name(p, p->comm, FLOW_NAME_EXEC);
+	put2(own_ring(), FLOW_EXEC, (uint32_t)old_pid);
+	put_name(own_ring(), p, p->comm, FLOW_NAME_EXEC);
 	return 0;
 }
 
 SEC("tp_btf/task_rename")
 int BPF_PROG(on_rename, struct task_struct *p, const char *comm)
 {
-	put_name(p, comm, FLOW_NAME_RENAME);
+	put_name(own_ring(), p, comm, FLOW_NAME_RENAME);
 	return 0;
 }
 
@@ -735,7 +764,7 @@ int BPF_PROG(on_exit, struct task_struct *p)
 {
 	const uint32_t pid = (uint32_t)p->tgid;
 
-	put2(FLOW_EXIT, (uint32_t)p->exit_code);
+	put2(own_ring(), FLOW_EXIT, (uint32_t)p->exit_code);
 	if (scope == FLOW_SCOPE_PROCESSES && p->pid == p->tgid)
 		bpf_map_delete_elem(&processes, &pid);
 	return 0;
@@ -755,15 +784,17 @@ static __always_inline uint32_t key_of(const void *object)
 SEC("tp_btf/signal_generate")
 int BPF_PROG(on_signal, int signal, void *info, struct task_struct *p, int group, int result)
 {
+	struct flow_ring *r = own_ring();
+
 	if (!result) /* not ignored, nor there already */
-		put3(FLOW_SIGNAL, (uint32_t)p->pid | (uint32_t)signal << FLOW_TID_BITS, context());
+		put3(r, FLOW_SIGNAL, (uint32_t)p->pid | (uint32_t)signal << FLOW_TID_BITS, context(r));
 	return 0;
 }
 
 SEC("tp_btf/signal_deliver")
 int BPF_PROG(on_signal_taken, int signal)
 {
-	put2(FLOW_SIGNAL_TAKEN, (uint32_t)signal & 0xff);
+	put2(own_ring(), FLOW_SIGNAL_TAKEN, (uint32_t)signal & 0xff);
 	return 0;
 }
 
@@ -784,7 +815,7 @@ SEC("tp_btf/hrtimer_start")
 int BPF_PROG(on_hrtimer_set, struct hrtimer *t)
 {
 	if (!is_tick(t))
-		put2(FLOW_TIMER_SET, key_of(t));
+		put2(own_ring(), FLOW_TIMER_SET, key_of(t));
 	return 0;
 }
 
@@ -792,7 +823,7 @@ SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_hrtimer_fired, struct hrtimer *t)
 {
 	if (!is_tick(t))
-		put2(FLOW_TIMER_FIRED, key_of(t));
+		put2(own_ring(), FLOW_TIMER_FIRED, key_of(t));
 	return 0;
 }
 
@@ -808,7 +839,7 @@ SEC("tp_btf/timer_start")
 int BPF_PROG(on_timer_set, struct timer_list *t)
 {
 	if (is_waited_for(t))
-		put2(FLOW_TIMER_SET, key_of(t));
+		put2(own_ring(), FLOW_TIMER_SET, key_of(t));
 	return 0;
 }
 
@@ -816,35 +847,35 @@ SEC("tp_btf/timer_expire_entry")
 int BPF_PROG(on_timer_fired, struct timer_list *t)
 {
 	if (is_waited_for(t))
-		put2(FLOW_TIMER_FIRED, key_of(t));
+		put2(own_ring(), FLOW_TIMER_FIRED, key_of(t));
 	return 0;
 }
 
 SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(on_work_queued, int cpu, void *pool, void *work)
 {
-	put2(FLOW_WORK_QUEUED, key_of(work));
+	put2(own_ring(), FLOW_WORK_QUEUED, key_of(work));
 	return 0;
 }
 
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(on_work_began, void *work)
 {
-	put2(FLOW_WORK_BEGAN, key_of(work));
+	put2(own_ring(), FLOW_WORK_BEGAN, key_of(work));
 	return 0;
 }
 
 SEC("tp_btf/workqueue_execute_end")
 int BPF_PROG(on_work_ended, void *work)
 {
-	put2(FLOW_WORK_ENDED, key_of(work));
+	put2(own_ring(), FLOW_WORK_ENDED, key_of(work));
 	return 0;
 }
 
 SEC("tp_btf/io_uring_submit_req")
 int BPF_PROG(on_uring_submit, void *request)
 {
-	put2(FLOW_URING_SUBMIT, key_of(request));
+	put2(own_ring(), FLOW_URING_SUBMIT, key_of(request));
 	return 0;
 }
 
@@ -852,21 +883,21 @@ SEC("tp_btf/io_uring_complete")
 int BPF_PROG(on_uring_done, void *ring, void *request)
 {
 	if (request)
-		put2(FLOW_URING_DONE, key_of(request));
+		put2(own_ring(), FLOW_URING_DONE, key_of(request));
 	return 0;
 }
 
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_block_issued, void *request)
 {
-	put2(FLOW_BLOCK_ISSUED, key_of(request));
+	put2(own_ring(), FLOW_BLOCK_ISSUED, key_of(request));
 	return 0;
 }
 
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(on_block_done, void *request)
 {
-	put2(FLOW_BLOCK_DONE, key_of(request));
+	put2(own_ring(), FLOW_BLOCK_DONE, key_of(request));
 	return 0;
 }
 

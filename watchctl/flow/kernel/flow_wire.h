@@ -17,7 +17,8 @@ struct flow_ring {
 	uint64_t lost;		/* events since the last one that found room */
 	uint64_t preempt_count; /* where the kernel has this CPU's; 0: not found yet */
 	uint64_t waker; /* the thread that has woken another since the last return of a call on this CPU; 0 */
-	uint64_t unused[2];
+	uint64_t runs;	/* the thread that the events say runs here, and bit 31; 0: they do not say yet */
+	uint64_t unused[1];
 	uint64_t committed; /* all before this was written */
 	uint64_t unused2[7];
 	uint64_t tail; /* ours: all before this was read */

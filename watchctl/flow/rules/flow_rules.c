@@ -167,7 +167,7 @@ enum flow_wait_class flow_rules_wait(const struct flow_profile *p, const struct 
 {
 	const unsigned int why = e->why & FLOW_WHY_MASK;
 
-	if (why == FLOW_PREEMPTED || why == FLOW_YIELDED)
+	if (why == FLOW_PREEMPTED || why == FLOW_YIELDED || why == FLOW_UNTOLD)
 		return FLOW_WAIT_NONE;
 	return p->cell[place_of(e)][column_of(e, locks)] & CELL_IDLE ? FLOW_WAIT_IDLE : FLOW_WAIT_OUT;
 }

@@ -33,6 +33,7 @@ const char flow_stream_text[] = "\n" BITS(3) BITS(4) BITS(7) BITS(9) BITS(11) BI
 	    "typealias integer { size = 8; align = 8; signed = false; encoding = UTF8; } := text_t;\n"
 	    "typealias enum : uint4_t {\n"
 	    "\tpreempted = 0, yielded = 1, sleeps = 2, blocked = 3, stopped = 4, dead = 5, idle = 6,\n"
+	    "\tuntold = 7,\n"
 	    "} := why_t;\n"
 	    "typealias enum : uint8_t {\n"
 	    "\tthread = 0, softirq = 1, irq = 2, nmi = 3, unknown = 4,\n"

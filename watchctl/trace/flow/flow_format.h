@@ -102,6 +102,8 @@ enum flow_why {
 	FLOW_STOPPED = 4, /* T or t */
 	FLOW_DEAD = 5,
 	FLOW_IDLE = 6, /* I: a kernel's thread without work */
+	FLOW_UNTOLD =
+		7, /* the kernel did not say when and why, or that was lost; nor who, at the beginning: `next` runs now */
 	FLOW_WHY_MASK = 15,
 	FLOW_WHY_FAULT = 128,
 };
