@@ -3,19 +3,25 @@
 #include <stdio.h>
 
 #include "watchctl/base/cleanup.h"
+#include "watchctl/cli/flow/flow_attached.h"
 #include "watchctl/cli/flow/flow_graph_words.h"
 #include "watchctl/flow/graph/flow_threads.h"
 #include "watchctl/flow/rules/flow_rules.h"
 #include "watchctl/view/event/time_bound.h"
 #include "watchctl/view/event/view.h"
 
-static struct wc_error *feed_all(struct flow_reader *r, struct flow_graph *g)
+static struct wc_error *feed_all(struct flow_reader *r, struct flow_attached *a, struct flow_graph *g)
 {
 	struct flow_event e;
 	struct wc_error *err = NULL;
 
-	while (!err && flow_reader_next(r, &e))
-		err = flow_graph_feed(g, &e);
+	while (!err && flow_reader_next(r, &e)) {
+		/* Names of the beginning have a time of their own. */
+		if (a->n && e.cpu != FLOW_CPU_NAMES)
+			err = flow_attached_feed(a, e.time_ns, g);
+		if (!err)
+			err = flow_graph_feed(g, &e);
+	}
 	if (!err)
 		flow_graph_end(g);
 	return err;
@@ -50,7 +56,9 @@ struct wc_error *flow_shown_read(const char *log, const char *const *rules, size
 	if (err)
 		return err;
 	g = flow_graph_new_by(by);
-	err = g ? feed_all(r, g) : &wc_enomem;
+	err = g ? flow_attached_read(log, &ret->attached) : &wc_enomem;
+	if (!err)
+		err = feed_all(r, &ret->attached, g);
 	if (err)
 		return wc_error_context(err, "the graph of %s", log);
 	flow_reader_span(r, &ret->span);
@@ -65,6 +73,7 @@ struct wc_error *flow_shown_read(const char *log, const char *const *rules, size
 void flow_shown_deinit(struct flow_shown *s)
 {
 	flow_graph_free(s->g);
+	flow_attached_deinit(&s->attached);
 	*s = (struct flow_shown){ 0 };
 }
 
@@ -127,7 +136,7 @@ void flow_json_edge(struct json *j, const struct flow_shown *s, const struct flo
 	char words[FLOW_WORDS] = "";
 
 	if (e->kind != FLOW_EDGE_WEAK)
-		flow_edge_words(e, words);
+		flow_edge_words(s, e, words);
 	json_text(j, "kind", flow_edge_kind_name(e->kind));
 	json_bool(j, "strong", e->kind != FLOW_EDGE_WEAK);
 	put_end(j, s, "from", e->from, e->from_ns);

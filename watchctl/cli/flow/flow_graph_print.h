@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/cli/flow/flow_attached.h"
 #include "watchctl/flow/graph/flow_graph.h"
 #include "watchctl/trace/flow/flow_reader.h"
 #include "watchctl/view/words/json.h"
@@ -17,6 +18,7 @@ struct flow_shown {
 	const struct flow_threads *threads;
 	size_t nnodes, nedges;
 	struct flow_span span;
+	struct flow_attached attached; /* what the logs attached to it have */
 };
 
 /* Reads all of @log by the rules that were asked for, see flow_rules_new(); @ret is the caller's to flow_shown_deinit(). Damage and losses are said on stderr. */

@@ -142,13 +142,13 @@ static void dot_node(const struct showing *w, uint32_t i)
 	printf("\"];\n");
 }
 
-static void dot_edge(const struct flow_edge *e)
+static void dot_edge(const struct showing *w, const struct flow_edge *e)
 {
 	char words[FLOW_WORDS];
 
 	if (e->from == FLOW_NONE)
 		return;
-	flow_edge_words(e, words);
+	flow_edge_words(&w->s, e, words);
 	printf("\tn%u -> n%u [label=\"%s: ", e->from, e->to, flow_edge_kind_name(e->kind));
 	dot_text(words);
 	printf("\"];\n");
@@ -168,7 +168,7 @@ static void print_dot(const struct showing *w, const bool *chosen)
 	}
 	for (size_t i = 0; i < w->s.nedges; i++)
 		if (has_edge(w, &w->s.edge[i]))
-			dot_edge(&w->s.edge[i]);
+			dot_edge(w, &w->s.edge[i]);
 	printf("}\n");
 }
 

@@ -94,9 +94,21 @@ static void message_words(const struct flow_edge *e, char *buf)
 		snprintf(buf, FLOW_WORDS, "%s", call);
 }
 
-void flow_edge_words(const struct flow_edge *e, char *buf)
+static void data_words(const struct flow_shown *s, const struct flow_edge *e, char *buf)
+{
+	if (e->has_call)
+		wakeup_words(e, buf); /* by a rule */
+	else
+		snprintf(buf, FLOW_WORDS, "%s was written",
+			 e->object < s->attached.nvariables ? s->attached.variable[e->object] : "a variable");
+}
+
+void flow_edge_words(const struct flow_shown *s, const struct flow_edge *e, char *buf)
 {
 	switch (e->kind) {
+	case FLOW_EDGE_DATA:
+		data_words(s, e, buf);
+		break;
 	case FLOW_EDGE_TIMER:
 		timer_words(e, buf);
 		break;

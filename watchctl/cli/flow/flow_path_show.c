@@ -111,7 +111,7 @@ static void tell_wait(const struct telling *t, const struct flow_edge *e, uint64
 	const uint64_t end_ns = e->to_ns < until_ns ? e->to_ns : until_ns;
 	char words[FLOW_WORDS];
 
-	flow_edge_words(e, words);
+	flow_edge_words(&t->s, e, words);
 	printf("\t\tof these ");
 	put_duration(end_ns - e->from_ns);
 	printf(" waiting: %s", words);
@@ -127,7 +127,7 @@ static void tell_cause(const struct telling *t, const struct flow_edge *e)
 {
 	char words[FLOW_WORDS];
 
-	flow_edge_words(e, words);
+	flow_edge_words(&t->s, e, words);
 	printf("\tbrought about at ");
 	put_time(t, e->to_ns);
 	if (e->flags & FLOW_EDGE_OWN) {

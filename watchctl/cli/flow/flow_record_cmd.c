@@ -1,10 +1,13 @@
 #include "watchctl/cli/flow/flow_record_cmd.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/words/plural.h"
 #include "watchctl/cli/output/output.h"
@@ -27,6 +30,17 @@ static struct wc_error *set_seconds(const struct option_match *m, void *to)
 	return option_time(m, to);
 }
 
+static struct wc_error *add_attached(const struct option_match *m, void *to)
+{
+	struct flow_record_ask *q = to;
+
+	if (q->nattach == FLOW_ATTACHED_MOST)
+		return wc_error_new(WC_EUSAGE, "--attach-log was given more than %d times",
+				    FLOW_ATTACHED_MOST);
+	q->attach[q->nattach++] = m->value;
+	return NULL;
+}
+
 const struct option flow_record_options[] = {
 	{ "-o", "--log", "LOG", "record: into the new log LOG", COMPLETE_DIRECTORY, NULL,
 	  OPTION_TEXT(struct flow_record_ask, log) },
@@ -38,6 +52,9 @@ const struct option flow_record_options[] = {
 	  COMPLETE_NOTHING, NULL, OPTION_BYTES(struct flow_record_ask, ring) },
 	{ "--cgroup", NULL, "PATH", "record: system calls of this cgroup's processes alone",
 	  COMPLETE_DIRECTORY, NULL, OPTION_TEXT(struct flow_record_ask, cgroup) },
+	{ "--attach-log", NULL, "LOG",
+	  "record: LOG, which a watch records at the same time, belongs to it: who writes a variable brings on who reads it; may be repeated",
+	  COMPLETE_DIRECTORY, NULL, .set = add_attached },
 	{ "--only", NULL, NULL, "record: with -- PROGRAM, system calls of it and its children alone", 0, NULL,
 	  OPTION_FLAG(struct flow_record_ask, only_program) },
 	{ "--buffer", NULL, "SIZE",
@@ -67,9 +84,47 @@ static struct wc_error *check(const struct flow_record_ask *q)
 	return NULL;
 }
 
-static struct flow_recording_ask recording_of(const struct flow_record_ask *q)
+struct attached {
+	char *path[FLOW_ATTACHED_MOST];
+	size_t n;
+};
+
+static void attached_deinit(struct attached *a)
+{
+	for (size_t i = 0; i < a->n; i++)
+		free(a->path[i]);
+}
+
+/* It may be written to just now: its contents are looked at when the graph is built. */
+static struct wc_error *find_attached(const struct flow_record_ask *q, struct attached *ret)
+{
+	for (; ret->n < q->nattach; ret->n++) {
+		const char *log = q->attach[ret->n];
+		scoped(freep) char *metadata = NULL;
+
+		if (asprintf(&metadata, "%s/metadata", log) < 0) {
+			metadata = NULL;
+			return &wc_enomem;
+		}
+		if (access(metadata, F_OK) < 0)
+			return wc_error_errno(WC_ELOG, errno,
+					      "--attach-log: there is no log %s (begin that recording first, "
+					      "watchctl watch -o LOG)",
+					      log);
+		ret->path[ret->n] = realpath(log, NULL);
+		if (!ret->path[ret->n])
+			return wc_error_errno(WC_ELOG, errno, "--attach-log: cannot find %s", log);
+	}
+	return NULL;
+}
+
+/* Of @attached the paths alone are taken, which it keeps. */
+static struct flow_recording_ask recording_of(const struct flow_record_ask *q,
+					      const struct attached *attached)
 {
 	struct flow_recording_ask ask = {
+		.attached = attached->path,
+		.nattached = attached->n,
 		.kernel = { .pid = q->pid,
 			    .npids = q->npids,
 			    .cgroup = q->cgroup,
@@ -134,6 +189,7 @@ static struct wc_error *run(struct flow_record_ask *q, struct flow_recording *r)
 
 struct wc_error *flow_record_run(struct flow_record_ask *q)
 {
+	scoped(attached_deinit) struct attached attached = { .n = 0 };
 	struct flow_recording_ask ask;
 	struct flow_recording *r = NULL;
 	struct tracelog_old *old = NULL;
@@ -142,11 +198,13 @@ struct wc_error *flow_record_run(struct flow_record_ask *q)
 	if (!err)
 		err = ready_check(&q->ready);
 	if (!err)
+		err = find_attached(q, &attached);
+	if (!err)
 		err = tracelog_set_aside(q->log, q->force, &old);
 	if (err)
 		return err;
 	output_catch_signals(&stop_asked);
-	ask = recording_of(q);
+	ask = recording_of(q, &attached);
 	err = flow_recording_open(&ask, &r);
 	if (!err)
 		err = run(q, r);

@@ -9,12 +9,15 @@
 
 #include "watchctl/cli/options/options.h"
 #include "watchctl/cli/output/ready_options.h"
+#include "watchctl/trace/flow/flow_attached.h"
 
 struct flow_record_ask {
 	const char *log;
 	bool force, only_program, json;
 	uint64_t ring, buffer, time_ns;
 	const char *cgroup;
+	const char *attach[FLOW_ATTACHED_MOST]; /* logs of the same time */
+	size_t nattach;
 	const pid_t *pid; /* the only ones whose system calls are recorded */
 	size_t npids;
 	char *const *argv;

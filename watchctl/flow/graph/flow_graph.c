@@ -489,6 +489,7 @@ void flow_graph_free(struct flow_graph *g)
 	free(g->given);
 	free(g->stream);
 	free(g->chunk);
+	free(g->variable);
 	map64_deinit(&g->index);
 	free(g);
 }

@@ -72,6 +72,23 @@ void flow_graph_freep(struct flow_graph **g);
 /* The next event in the order of time. wc_enomem. */
 struct wc_error *flow_graph_feed(struct flow_graph *g, const struct flow_event *e);
 
+/* Of a watched variable, which is a number from 0 on. */
+struct flow_access {
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	int32_t tid;
+	uint32_t variable;
+	bool reads, writes;
+};
+
+/*
+ * In the order of time, the events' and theirs. A thread that reads is brought on by whoever has written last, in an edge of kind data;
+ * its object is the variable. wc_enomem.
+ */
+struct wc_error *flow_graph_access(struct flow_graph *g, const struct flow_access *a);
+
+/* There may have been accesses that are not told: of who has written last nothing is known. */
+void flow_graph_accesses_lost(struct flow_graph *g);
+
 /* After the last event: closes the units that go on, and drops the edges that the rules call none. */
 void flow_graph_end(struct flow_graph *g);
 

@@ -114,6 +114,12 @@ struct stream {
 	bool used;	 /* bytes went through this end, either way */
 };
 
+/* A watched one, and its last write. node: FLOW_NONE if not known. */
+struct variable {
+	uint64_t written_ns;
+	uint32_t node;
+};
+
 struct flow_graph {
 	struct flow_threads threads;
 	struct flow_rules *rules;
@@ -136,6 +142,8 @@ struct flow_graph {
 	struct chunk *chunk;
 	size_t nchunks, chunks_cap;
 	uint32_t free_chunk;
+	struct variable *variable;
+	size_t nvariables, variables_cap;
 	struct map64 index; /* key_type and number -> index + 1 of an origin or a stream */
 	uint64_t lost_ns;   /* of the last events that are missing */
 	uint64_t last_ns;

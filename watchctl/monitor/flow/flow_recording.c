@@ -15,6 +15,7 @@
 #include "watchctl/target/proc/process_fd.h"
 #include "watchctl/target/stop/launch.h"
 #include "watchctl/target/stop/tracee.h"
+#include "watchctl/trace/flow/flow_attached.h"
 #include "watchctl/trace/flow/flow_writer.h"
 
 #define WAIT_MS 50
@@ -86,6 +87,17 @@ static struct wc_error *open_chosen(struct flow_recording *r, const struct kerne
 	return err;
 }
 
+static struct wc_error *note_attached(struct flow_recording *r, const char *path)
+{
+	scoped(freep) char *note = NULL;
+
+	if (asprintf(&note, FLOW_ATTACHED "%s", path) < 0) {
+		note = NULL;
+		return &wc_enomem;
+	}
+	return recorder_note(r->log, note);
+}
+
 static struct wc_error *open_log(struct flow_recording *r, const struct flow_recording_ask *ask)
 {
 	const struct event_sink nobody = { .put = drop };
@@ -101,6 +113,8 @@ static struct wc_error *open_log(struct flow_recording *r, const struct flow_rec
 		snprintf(note, sizeof(note), "this kernel does not tell: %s", missing);
 		err = recorder_note(r->log, note);
 	}
+	for (size_t i = 0; !err && i < ask->nattached; i++)
+		err = note_attached(r, ask->attached[i]);
 	if (!err)
 		err = recorder_flush(r->log);
 	return err ? err : flow_writer_open(ask->log, kernel_flow_cpus(r->kernel), ask->ring, &r->writer);

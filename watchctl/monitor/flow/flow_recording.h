@@ -5,6 +5,8 @@
 #ifndef WATCHCTL_MONITOR_FLOW_FLOW_RECORDING_H
 #define WATCHCTL_MONITOR_FLOW_FLOW_RECORDING_H
 
+#include <stddef.h>
+
 #include "watchctl/base/error.h"
 #include "watchctl/flow/kernel/kernel_flow.h"
 #include "watchctl/session/session.h"
@@ -13,9 +15,11 @@ struct flow_recording;
 
 struct flow_recording_ask {
 	struct kernel_flow_ask kernel;
-	const char *log;   /* is created */
-	uint64_t ring;	   /* as of flow_writer_open() */
-	char *const *argv; /* a program to start, which ends the recording when it ends; NULL */
+	const char *log;       /* is created */
+	uint64_t ring;	       /* as of flow_writer_open() */
+	char *const *argv;     /* a program to start, which ends the recording when it ends; NULL */
+	char *const *attached; /* absolute paths of logs of the same time, see flow_attached.h */
+	size_t nattached;
 	bool only_program; /* system calls' returns of it and its children alone; @kernel.scope is FLOW_SCOPE_PROCESSES then */
 };
 
