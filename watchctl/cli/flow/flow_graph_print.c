@@ -9,6 +9,8 @@
 #include "watchctl/flow/rules/flow_rules.h"
 #include "watchctl/view/event/time_bound.h"
 #include "watchctl/view/event/view.h"
+#include "watchctl/view/print/print_json.h"
+#include "watchctl/view/words/view_words.h"
 
 static struct wc_error *feed_all(struct flow_reader *r, struct flow_attached *a, struct flow_graph *g)
 {
@@ -58,6 +60,8 @@ struct wc_error *flow_shown_read(const char *log, const char *const *rules, size
 	g = flow_graph_new_by(by);
 	err = g ? flow_attached_read(log, &ret->attached) : &wc_enomem;
 	if (!err)
+		err = flow_wait_stacks_read(log, &ret->stacks);
+	if (!err)
 		err = feed_all(r, &ret->attached, g);
 	if (err)
 		return wc_error_context(err, "the graph of %s", log);
@@ -73,6 +77,7 @@ struct wc_error *flow_shown_read(const char *log, const char *const *rules, size
 void flow_shown_deinit(struct flow_shown *s)
 {
 	flow_graph_free(s->g);
+	flow_wait_stacks_deinit(&s->stacks);
 	flow_attached_deinit(&s->attached);
 	*s = (struct flow_shown){ 0 };
 }
@@ -131,8 +136,27 @@ static void put_end(struct json *j, const struct flow_shown *s, const char *name
 	json_close(j, '}');
 }
 
+const struct flow_wait_stack *flow_shown_stack(const struct flow_shown *s, const struct flow_edge *e)
+{
+	if (e->kind != FLOW_EDGE_WAIT_FOR && e->kind != FLOW_EDGE_WEAK)
+		return NULL;
+	return flow_wait_stack_of(&s->stacks, s->threads->thread[s->node[e->to].thread].tid, e->from_ns,
+				  e->to_ns);
+}
+
+/* Addresses in modules are the log's own (flow_stack_tag.h), and would say nothing. */
+static void put_stack(struct json *j, const struct flow_wait_stack *stack)
+{
+	json_open(j, "stack", '[');
+	for (size_t i = 0; i < stack->n; i++)
+		print_json_frame(j, &stack->frame[i], !stack->frame[i].module);
+	json_close(j, ']');
+	json_text(j, "stack_end", text_walk_end_name(stack->end));
+}
+
 void flow_json_edge(struct json *j, const struct flow_shown *s, const struct flow_edge *e)
 {
+	const struct flow_wait_stack *stack = flow_shown_stack(s, e);
 	char words[FLOW_WORDS] = "";
 
 	if (e->kind != FLOW_EDGE_WEAK)
@@ -142,4 +166,6 @@ void flow_json_edge(struct json *j, const struct flow_shown *s, const struct flo
 	put_end(j, s, "from", e->from, e->from_ns);
 	put_end(j, s, "to", e->to, e->to_ns);
 	json_text_if(j, "evidence", words);
+	if (stack)
+		put_stack(j, stack);
 }

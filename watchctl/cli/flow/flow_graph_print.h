@@ -7,6 +7,7 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/cli/flow/flow_attached.h"
+#include "watchctl/cli/flow/flow_wait_stacks.h"
 #include "watchctl/flow/graph/flow_graph.h"
 #include "watchctl/trace/flow/flow_reader.h"
 #include "watchctl/view/words/json.h"
@@ -18,6 +19,7 @@ struct flow_shown {
 	const struct flow_threads *threads;
 	size_t nnodes, nedges;
 	struct flow_span span;
+	struct flow_wait_stacks stacks;
 	struct flow_attached attached; /* what the logs attached to it have */
 };
 
@@ -37,7 +39,10 @@ uint64_t flow_shown_real(const struct flow_shown *s, uint64_t ns);
 void flow_json_thread(struct json *j, const struct flow_shown *s, uint32_t node);
 /* id, the thread, times, what. */
 void flow_json_node(struct json *j, const struct flow_shown *s, uint32_t node);
-/* kind, strong, from, to, evidence. */
+/* The stack of the wait @e, in a unit or (weak) between two; NULL: none was taken, or it is no wait. */
+const struct flow_wait_stack *flow_shown_stack(const struct flow_shown *s, const struct flow_edge *e);
+
+/* kind, strong, from, to, evidence; of a wait, and of a weak edge, the stack, if there is one. */
 void flow_json_edge(struct json *j, const struct flow_shown *s, const struct flow_edge *e);
 
 #endif

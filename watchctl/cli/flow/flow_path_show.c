@@ -8,15 +8,18 @@
 #include "watchctl/cli/flow/flow_graph_words.h"
 #include "watchctl/flow/graph/flow_path.h"
 #include "watchctl/flow/graph/flow_threads.h"
+#include "watchctl/view/print/printer.h"
 #include "watchctl/view/words/view_words.h"
 
 #define WAIT_SHARE 20u /* waits of a twentieth of the unit, and longer ones */
 #define WAITS_MOST 3u  /* a unit, in words */
+#define FRAMES_MOST 8u /* a wait, in words */
 
 struct telling {
 	struct flow_shown s;
 	const struct flow_graph_ask *ask;
 	struct flow_path path;
+	struct printer *printer; /* of stacks, in words */
 	struct json j;
 	bool starved;
 };
@@ -25,6 +28,7 @@ static void telling_deinit(struct telling *t)
 {
 	flow_path_deinit(&t->path);
 	flow_shown_deinit(&t->s);
+	printer_free(t->printer);
 	json_deinit(&t->j);
 }
 
@@ -106,6 +110,19 @@ static void put_duration(uint64_t ns)
 	fputs(text, stdout);
 }
 
+static void tell_stack(const struct telling *t, const struct flow_edge *e)
+{
+	const struct flow_wait_stack *stack = flow_shown_stack(&t->s, e);
+	const bool is_long = stack && stack->n > FRAMES_MOST;
+
+	if (!stack)
+		return;
+	printer_stack(t->printer, stack->frame, is_long ? FRAMES_MOST : stack->n,
+		      is_long ? WALK_END_COMPLETE : stack->end);
+	if (is_long)
+		printf("        ... and %zu more (--json has them)\n", stack->n - FRAMES_MOST);
+}
+
 static void tell_wait(const struct telling *t, const struct flow_edge *e, uint64_t until_ns)
 {
 	const uint64_t end_ns = e->to_ns < until_ns ? e->to_ns : until_ns;
@@ -121,6 +138,7 @@ static void tell_wait(const struct telling *t, const struct flow_edge *e, uint64
 		printf(e->flags & FLOW_EDGE_OWNER ? " had" : " ended it");
 	}
 	printf("\n");
+	tell_stack(t, e);
 }
 
 static void tell_cause(const struct telling *t, const struct flow_edge *e)
@@ -219,9 +237,13 @@ static void put_link(struct telling *t, size_t i)
 
 static struct wc_error *show(struct telling *t)
 {
+	const struct print_options plain = { .utc = t->ask->utc };
+
 	if (!t->ask->json) {
-		tell(t);
-		return NULL;
+		t->printer = print_text_new(stdout, &plain);
+		if (t->printer)
+			tell(t);
+		return t->printer ? NULL : &wc_enomem;
 	}
 	for (size_t i = 0; i < t->path.n; i++)
 		put_link(t, i);

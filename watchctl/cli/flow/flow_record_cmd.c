@@ -22,6 +22,8 @@
 #define BUFFER_LEAST (64u << 10)
 #define BUFFER_MOST (256u << 20)
 #define SECOND 1e9
+#define STACKS_LEAST_NS 10000000u
+#define STACKS_USUAL_NS 100000000u
 
 static volatile sig_atomic_t stop_asked;
 
@@ -52,6 +54,11 @@ const struct option flow_record_options[] = {
 	  COMPLETE_NOTHING, NULL, OPTION_BYTES(struct flow_record_ask, ring) },
 	{ "--cgroup", NULL, "PATH", "record: system calls of this cgroup's processes alone",
 	  COMPLETE_DIRECTORY, NULL, OPTION_TEXT(struct flow_record_ask, cgroup) },
+	{ "--stacks", NULL, NULL,
+	  "record: the stacks of waits that last for 100 ms and longer, of -p and the program with their children, or of all processes",
+	  0, NULL, OPTION_FLAG(struct flow_record_ask, stacks) },
+	{ "--stacks-from", NULL, "TIME", "record: as --stacks, of waits that last so long (10ms and more)",
+	  COMPLETE_NOTHING, NULL, OPTION_TIME(struct flow_record_ask, stacks_ns) },
 	{ "--attach-log", NULL, "LOG",
 	  "record: LOG, which a watch records at the same time, belongs to it: who writes a variable brings on who reads it; may be repeated",
 	  COMPLETE_DIRECTORY, NULL, .set = add_attached },
@@ -76,6 +83,10 @@ static struct wc_error *check(const struct flow_record_ask *q)
 		return wc_error_new(
 			WC_EUSAGE,
 			"--only goes with a program to start, -- PROGRAM, without -p and --cgroup");
+	if ((q->stacks || q->stacks_ns) && q->cgroup)
+		return wc_error_new(WC_EUSAGE, "--stacks goes with -p, or with a program: not with --cgroup");
+	if (q->stacks_ns && q->stacks_ns < STACKS_LEAST_NS)
+		return wc_error_new(WC_EUSAGE, "--stacks-from takes 10ms and more");
 	if (q->ring && q->ring < FLOW_RING_MIN)
 		return wc_error_new(WC_EUSAGE, "--ring takes 4M and more: it goes away in eighths");
 	if (q->buffer &&
@@ -132,6 +143,9 @@ static struct flow_recording_ask recording_of(const struct flow_record_ask *q,
 		.log = q->log,
 		.ring = q->ring,
 		.argv = q->argv,
+		.stacks_ns = q->stacks_ns ? q->stacks_ns
+			     : q->stacks  ? STACKS_USUAL_NS
+					  : 0,
 		.only_program = q->only_program,
 	};
 

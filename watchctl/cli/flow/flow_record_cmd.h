@@ -14,7 +14,8 @@
 struct flow_record_ask {
 	const char *log;
 	bool force, only_program, json;
-	uint64_t ring, buffer, time_ns;
+	bool stacks;
+	uint64_t ring, buffer, time_ns, stacks_ns;
 	const char *cgroup;
 	const char *attach[FLOW_ATTACHED_MOST]; /* logs of the same time */
 	size_t nattach;

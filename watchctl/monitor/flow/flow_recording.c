@@ -10,7 +10,9 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/base/error.h"
 #include "watchctl/monitor/flow/flow_first.h"
+#include "watchctl/monitor/flow/flow_stacks.h"
 #include "watchctl/monitor/recorder.h"
+#include "watchctl/session/process_event.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/proc/process_fd.h"
 #include "watchctl/target/stop/launch.h"
@@ -26,8 +28,9 @@ struct flow_recording {
 	struct kernel_flow *kernel;
 	struct recorder *log;
 	struct flow_writer *writer;
-	struct tracee program; /* tid 0: it runs, or there is none */
-	pid_t pid;	       /* of the program; 0: none */
+	struct flow_stacks *stacks; /* or NULL */
+	struct tracee program;	    /* tid 0: it runs, or there is none */
+	pid_t pid;		    /* of the program; 0: none */
 	int pidfd, status;
 	int *chosen; /* of the processes that were asked for */
 	size_t nchosen;
@@ -120,6 +123,25 @@ static struct wc_error *open_log(struct flow_recording *r, const struct flow_rec
 	return err ? err : flow_writer_open(ask->log, kernel_flow_cpus(r->kernel), ask->ring, &r->writer);
 }
 
+/* Of whom was asked for, and the program. */
+static struct wc_error *open_stacks(struct flow_recording *r, const struct flow_recording_ask *ask)
+{
+	struct flow_stacks_ask of = { .least_ns = ask->stacks_ns };
+	scoped(freep) pid_t *pid = calloc(ask->kernel.npids + 1, sizeof(*pid));
+	struct wc_error *err = NULL;
+
+	if (!pid)
+		return &wc_enomem;
+	for (size_t i = 0; i < ask->kernel.npids; i++)
+		pid[of.npids++] = ask->kernel.pid[i];
+	if (r->pid)
+		pid[of.npids++] = r->pid;
+	of.pid = pid;
+	if (of.npids)
+		err = process_event_put(pid[0], recorder_sink(r->log));
+	return err ? err : flow_stacks_open(&of, recorder_sink(r->log), &r->stacks);
+}
+
 struct wc_error *flow_recording_open(const struct flow_recording_ask *ask, struct flow_recording **ret)
 {
 	struct flow_recording *r = calloc(1, sizeof(*r));
@@ -135,6 +157,8 @@ struct wc_error *flow_recording_open(const struct flow_recording_ask *ask, struc
 		err = open_log(r, ask);
 	if (!err && ask->argv)
 		err = start_program(r, ask);
+	if (!err && ask->stacks_ns)
+		err = open_stacks(r, ask);
 	if (err) {
 		flow_recording_discard(r);
 		return err;
@@ -188,8 +212,10 @@ static bool chosen_have_ended(const struct flow_recording *r)
 
 static struct wc_error *flush(struct flow_recording *r)
 {
+	struct wc_error *err = r->stacks ? recorder_flush(r->log) : NULL;
+
 	r->flushed_ns = monotonic_ns();
-	return flow_writer_flush(r->writer);
+	return wc_error_first(err, flow_writer_flush(r->writer));
 }
 
 static struct wc_error *pump(void *self, bool may_wait, enum source_state *state, enum session_end *end)
@@ -205,6 +231,8 @@ static struct wc_error *pump(void *self, bool may_wait, enum source_state *state
 		*end = SESSION_EXITED;
 	}
 	err = kernel_flow_read(r->kernel, take, r, &r->fullest);
+	if (!err && r->stacks)
+		err = flow_stacks_poll(r->stacks);
 	return !err && monotonic_ns() - r->flushed_ns >= FLUSH_NS ? flush(r) : err;
 }
 
@@ -230,8 +258,21 @@ static void release(struct flow_recording *r)
 		if (r->chosen[i] >= 0)
 			close(r->chosen[i]);
 	free(r->chosen);
+	flow_stacks_free(r->stacks);
 	kernel_flow_close(r->kernel);
 	free(r);
+}
+
+static struct wc_error *note_left_out(struct flow_recording *r)
+{
+	const uint64_t n = r->stacks ? flow_stacks_left_out(r->stacks) : 0;
+	char note[96];
+
+	if (!n)
+		return NULL;
+	snprintf(note, sizeof(note), "stacks of %llu waits were not taken: there were too many",
+		 (unsigned long long)n);
+	return recorder_note(r->log, note);
 }
 
 struct wc_error *flow_recording_close(struct flow_recording *r, struct flow_recording_counts *ret)
@@ -249,6 +290,7 @@ struct wc_error *flow_recording_close(struct flow_recording *r, struct flow_reco
 					       .duration_ns = monotonic_ns() - r->begun_ns,
 					       .cpus = kernel_flow_cpus(r->kernel),
 					       .program_status = r->status };
+	err = wc_error_first(err, note_left_out(r));
 	err = wc_error_first(err, flow_writer_close(r->writer));
 	err = wc_error_first(err, recorder_close(r->log));
 	release(r);

@@ -15,9 +15,11 @@ struct flow_recording;
 
 struct flow_recording_ask {
 	struct kernel_flow_ask kernel;
-	const char *log;       /* is created */
-	uint64_t ring;	       /* as of flow_writer_open() */
-	char *const *argv;     /* a program to start, which ends the recording when it ends; NULL */
+	const char *log;   /* is created */
+	uint64_t ring;	   /* as of flow_writer_open() */
+	char *const *argv; /* a program to start, which ends the recording when it ends; NULL */
+	uint64_t
+		stacks_ns; /* stacks of waits that last so long: of kernel.pid and the program, or of all; 0: none */
 	char *const *attached; /* absolute paths of logs of the same time, see flow_attached.h */
 	size_t nattached;
 	bool only_program; /* system calls' returns of it and its children alone; @kernel.scope is FLOW_SCOPE_PROCESSES then */
