@@ -3,9 +3,12 @@
 
 PAGE_DIR := watchctl/view/page
 PAGE_SHARED := $(addprefix $(PAGE_DIR)/,page_common.js page_fragment.js page_tabs.js page_tree.js page_flame.js page_theme.js)
+PAGE_LANES := $(addprefix $(PAGE_DIR)/,page_bytes.js page_lanes.js)
 PAGE_JS := $(addprefix $(PAGE_DIR)/,page_data.js page_value.js page_filter.js page_chart.js page_move.js page_trees.js page_tables.js page_event.js page_main.js)
 CALLS_DIR := watchctl/view/callpage
 CALLS_JS := $(addprefix $(CALLS_DIR)/,calls_data.js calls_model.js calls_state.js calls_paint.js calls_chart.js calls_move.js calls_tree.js calls_tables.js calls_detail.js calls_main.js)
+FLOW_DIR := watchctl/cli/flow/page
+FLOW_JS := $(addprefix $(FLOW_DIR)/,flow_data.js flow_words.js flow_path.js flow_state.js flow_paint.js flow_arrows.js flow_move.js flow_detail.js flow_main.js)
 
 # One asset: its name, the files that it is put together from, with a wrapping for scripts.
 define PAGE_SCRIPT
@@ -26,18 +29,22 @@ endef
 $(eval $(call PAGE_SCRIPT,script.js,$(PAGE_SHARED) $(PAGE_JS)))
 $(eval $(call PAGE_PLAIN,style.css,$(PAGE_DIR)/page.css))
 $(eval $(call PAGE_BODY,body.html,$(PAGE_DIR)/page.html,<body>))
-$(eval $(call PAGE_SCRIPT,calls.js,$(PAGE_SHARED) $(CALLS_JS)))
+$(eval $(call PAGE_SCRIPT,calls.js,$(PAGE_SHARED) $(PAGE_LANES) $(CALLS_JS)))
 $(eval $(call PAGE_PLAIN,calls.css,$(PAGE_DIR)/page.css $(CALLS_DIR)/calls.css))
 $(eval $(call PAGE_BODY,calls.html,$(CALLS_DIR)/calls.html,<body class="calls">))
+$(eval $(call PAGE_SCRIPT,flow.js,$(addprefix $(PAGE_DIR)/,page_common.js page_fragment.js page_theme.js) $(PAGE_LANES) $(FLOW_JS)))
+$(eval $(call PAGE_PLAIN,flow.css,$(PAGE_DIR)/page.css $(FLOW_DIR)/flow.css))
+$(eval $(call PAGE_BODY,flow.html,$(FLOW_DIR)/flow.html,<body class="flow">))
 $(eval $(call PAGE_PLAIN,diff.css,watchctl/view/diff/html/diff.css))
-PAGE_ASSETS := script.js style.css body.html calls.js calls.css calls.html diff.css
+PAGE_ASSETS := script.js style.css body.html calls.js calls.css calls.html flow.js flow.css flow.html diff.css
 
 # sha256-..., as a Content-Security-Policy has it.
 PAGE_HASH = sha256-$$(sha256sum $(1) | cut -c1-64 | tr a-f A-F | basenc -d --base16 | base64)
 $(BUILD)/page_assets.h: $(PAGE_ASSETS:%=$(BUILD)/page/%)
 	$(Q)printf '#define %s "%s"\n' \
 		PAGE_SCRIPT_HASH "$(call PAGE_HASH,$(BUILD)/page/script.js)" PAGE_STYLE_HASH "$(call PAGE_HASH,$(BUILD)/page/style.css)" \
-		CALLS_SCRIPT_HASH "$(call PAGE_HASH,$(BUILD)/page/calls.js)" CALLS_STYLE_HASH "$(call PAGE_HASH,$(BUILD)/page/calls.css)" > $@
+		CALLS_SCRIPT_HASH "$(call PAGE_HASH,$(BUILD)/page/calls.js)" CALLS_STYLE_HASH "$(call PAGE_HASH,$(BUILD)/page/calls.css)" \
+		FLOW_SCRIPT_HASH "$(call PAGE_HASH,$(BUILD)/page/flow.js)" FLOW_STYLE_HASH "$(call PAGE_HASH,$(BUILD)/page/flow.css)" > $@
 
 $(BUILD)/page_diff_assets.h: $(BUILD)/page/diff.css
 	$(Q)printf '#define DIFF_STYLE_HASH "%s"\n' "$(call PAGE_HASH,$(BUILD)/page/diff.css)" > $@

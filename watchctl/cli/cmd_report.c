@@ -108,7 +108,7 @@ static const struct option options[] = {
 	{ "--regs", NULL, NULL, "print the registers, as they are after the access", 0, NULL,
 	  OPTION_FLAG(struct request, print.regs) },
 	{ "--html", NULL, "FILE",
-	  "write a page to look at in a browser: values over time, sites, stacks, accesses; or calls",
+	  "write a page to look at in a browser: values over time, sites, stacks, accesses; or calls; or what led to what",
 	  COMPLETE_FILE, NULL, OPTION_TEXT(struct request, html) },
 	{ "--no-source", NULL, NULL, "with --html: put no lines of source files into the page", 0, NULL,
 	  OPTION_FLAG(struct request, no_source) },

@@ -1,18 +1,16 @@
 #include "watchctl/cli/report_html.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/base/private_file.h"
 #include "watchctl/base/progress.h"
+#include "watchctl/cli/flow/graph/flow_graph_ask.h"
+#include "watchctl/cli/flow/page/flow_page.h"
 #include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/output/log_operand.h"
+#include "watchctl/cli/output/page_file.h"
+#include "watchctl/trace/log/tracelog_files.h"
 #include "watchctl/view/callpage/callpage.h"
 #include "watchctl/view/event/annotate.h"
 #include "watchctl/view/event/reorder.h"
@@ -23,65 +21,38 @@
 struct pages {
 	struct page *watches;
 	struct callpage *calls;
+	const struct replay_ending *ending;
 };
 
-static struct wc_error *write_page(const struct pages *p, const struct replay_ending *ending, FILE *out,
-				   const char *file)
+static struct wc_error *write_page(const void *ctx, FILE *out)
 {
-	struct wc_error *err = callpage_has_calls(p->calls) ? callpage_write(p->calls, ending, out)
-							    : page_write(p->watches, ending, out);
+	const struct pages *p = ctx;
 
-	if (err)
-		return err;
-	if (fflush(out) || ferror(out))
-		return wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
-	return NULL;
+	return callpage_has_calls(p->calls) ? callpage_write(p->calls, p->ending, out)
+					    : page_write(p->watches, p->ending, out);
 }
 
-/* A new file takes the place of an old one when it is whole. */
-static struct wc_error *replace(const struct pages *page, const struct replay_ending *ending,
-				const char *file)
+static bool log_has_flow(const char *log)
 {
-	scoped(freep) char *fresh = NULL;
-	scoped(fclosep) FILE *out = NULL;
-	struct wc_error *err;
-	int fd;
+	scoped(closep) int dir = open(log, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (asprintf(&fresh, "%s.XXXXXX", file) < 0) {
-		fresh = NULL;
-		return &wc_enomem;
-	}
-	/* For its owner alone: values are in it. */
-	fd = mkostemp(fresh, O_CLOEXEC);
-	if (fd < 0)
-		return wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
-	out = fdopen(fd, "w");
-	if (!out)
-		close(fd);
-	err = out ? write_page(page, ending, out, file)
-		  : wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
-	if (!err && rename(fresh, file) < 0)
-		err = wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
-	if (err)
-		unlink(fresh);
-	return err;
+	return dir >= 0 && tracelog_has_flow(dir);
 }
 
-/* Devices, pipes and links are written to; only what is a file of its own, or nothing yet, is replaced. */
-static struct wc_error *write_to(const struct pages *page, const struct replay_ending *ending,
-				 const char *file)
+/* A log of the system's events alone has a page of these. */
+static struct wc_error *write_to(const struct pages *p, const char *log, const char *file)
 {
-	scoped(fclosep) FILE *out = NULL;
-	struct stat st;
+	const struct page_writer writer = { write_page, p };
+	const struct flow_graph_ask ask = { .log = log };
 
-	if (strcmp(file, "-") == 0)
-		return write_page(page, ending, stdout, "the page");
-	if (lstat(file, &st) < 0 || S_ISREG(st.st_mode))
-		return replace(page, ending, file);
-	out = private_file_fopen(file);
-	if (!out)
-		return wc_error_errno(WC_EFAIL, errno, "cannot write %s", file);
-	return write_page(page, ending, out, file);
+	if (!log_has_flow(log))
+		return page_file_write(&writer, file);
+	if (callpage_is_empty(p->calls))
+		return flow_page_write(&ask, file);
+	fprintf(stderr,
+		"watchctl: the log has events of the system, too: watchctl flow graph %s --to html writes their page\n",
+		log_operand_name(log));
+	return page_file_write(&writer, file);
 }
 
 struct wc_error *report_html(const char *log, const char *file, bool no_source, enum insn_syntax syntax,
@@ -113,7 +84,7 @@ struct wc_error *report_html(const char *log, const char *file, bool no_source, 
 		return err;
 	annotate_finish(a);
 	redact_ask_warn(ending.unused);
-	err = write_to(&(struct pages){ page, calls }, &ending, file);
+	err = write_to(&(struct pages){ page, calls, &ending }, log, file);
 	if (!err)
 		err = end_of_log(name, &ending.damage);
 	return err && log_damage_is(&ending.damage) ? wc_error_hint(err, "the page says so") : err;

@@ -7,7 +7,9 @@
 #include "watchctl/cli/command.h"
 #include "watchctl/cli/flow/flow_explain_cmd.h"
 #include "watchctl/cli/flow/flow_graph_show.h"
+#include "watchctl/cli/flow/graph/flow_graph_ask.h"
 #include "watchctl/cli/flow/flow_record_cmd.h"
+#include "watchctl/cli/flow/page/flow_page.h"
 #include "watchctl/cli/output/colour.h"
 
 #define PIDS 64
@@ -18,7 +20,7 @@ static const char *const verbs[] = {
 	[NONE] = "", [EXPLAIN] = "explain", [RECORD] = "record", [GRAPH] = "graph", [PATH] = "path"
 };
 
-#define GRAPH_FORMS "json dot" /* enum of flow_graph_ask.form */
+#define GRAPH_FORMS "json dot html"
 
 struct request {
 	enum verb verb;
@@ -108,8 +110,10 @@ static const struct option options[] = {
 	{ .more = flow_explain_options, .find = of_explain },
 	{ .more = graph_options, .find = of_graph },
 	{ "--to", NULL, "WHAT",
-	  "graph: json (default) or dot; path: a thread and a time, 'app/1234 at 12:03:05.2', or its last unit of work",
+	  "graph: json (default), dot or html (a page for a browser); path: a thread and a time, 'app/1234 at 12:03:05.2', or its last unit of work",
 	  COMPLETE_WORDS, GRAPH_FORMS, OPTION_TEXT(struct request, to) },
+	{ "--html", NULL, "FILE", "path: write a page to look at in a browser, opened at that path",
+	  COMPLETE_FILE, NULL, OPTION_TEXT(struct request, graph.html) },
 	{ "--rules", NULL, "RULES",
 	  "graph, path: also by these rules of what begins and ends a unit of work: a set's name, or a file; may be repeated",
 	  COMPLETE_FILE, NULL, .set = add_rules },
@@ -162,6 +166,10 @@ static struct wc_error *check_options(const struct request *q)
 			q->npids ? "-p" : "--all");
 	if (q->graph.nrules && !takes_log(q->verb))
 		return wc_error_new(WC_EUSAGE, "--rules goes with flow graph and flow path");
+	if (q->graph.html && q->verb != PATH)
+		return wc_error_new(
+			WC_EUSAGE,
+			"--html goes with flow path; flow graph LOG --to html prints the page of a log");
 	if (q->record.argv && q->verb != RECORD)
 		return wc_error_new(WC_EUSAGE, "a program is started by flow record alone");
 	return NULL;
@@ -199,8 +207,10 @@ static struct wc_error *graph(struct request *q)
 		return wc_error_new(WC_EUSAGE, "--window goes with --around, the time in the middle of it");
 	if (q->to && strcmp(q->to, "dot") == 0)
 		q->graph.form = FLOW_GRAPH_DOT;
+	else if (q->to && strcmp(q->to, "html") == 0)
+		return flow_page_write(&q->graph, "-");
 	else if (q->to && strcmp(q->to, "json") != 0)
-		return wc_error_new(WC_EUSAGE, "--to is json or dot, not \"%s\"", q->to);
+		return wc_error_new(WC_EUSAGE, "--to is json, dot or html, not \"%s\"", q->to);
 	return flow_graph_show(&q->graph);
 }
 
@@ -214,6 +224,9 @@ static struct wc_error *path(struct request *q)
 		return wc_error_new(
 			WC_EUSAGE,
 			"path to where? Give --to 'NAME/NUMBER at TIME', or --to NAME/NUMBER for its last unit of work");
+	if (q->json && q->graph.html)
+		return wc_error_new(WC_EUSAGE,
+				    "--json prints the path, --html writes a page: give one of them");
 	q->graph.to_where = q->to;
 	q->graph.json = q->json;
 	return flow_path_show(&q->graph);
@@ -248,8 +261,8 @@ const struct command cmd_flow = {
 	.name = "flow",
 	.args = "explain -p PID [options]\n"
 		"record -o LOG [-t SECONDS | --ring SIZE] [-p PID ... | --cgroup PATH] [options] [-- PROGRAM [ARGS]]\n"
-		"graph LOG [--to json|dot] [--around TIME [--window TIME]] [--process NAME]\n"
-		"path LOG --to 'NAME/NUMBER at TIME' [--json]",
+		"graph LOG [--to json|dot|html] [--around TIME [--window TIME]] [--process NAME]\n"
+		"path LOG --to 'NAME/NUMBER at TIME' [--json | --html FILE]",
 	.summary = "say why a process hangs, and what led to what in the whole system",
 	.help = "explain looks at a process that hangs now, and at whoever it waits for: locks and their owners, pipes,\n"
 		"sockets, children, file locks. Nothing needs to have been recorded, and no thread that sleeps is stopped.\n"

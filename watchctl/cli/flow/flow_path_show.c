@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/cli/flow/flow_graph_print.h"
+#include "watchctl/cli/flow/graph/flow_graph_print.h"
 #include "watchctl/cli/flow/flow_graph_show.h"
-#include "watchctl/cli/flow/flow_graph_who.h"
-#include "watchctl/cli/flow/flow_graph_words.h"
+#include "watchctl/cli/flow/graph/flow_graph_ask.h"
+#include "watchctl/cli/flow/graph/flow_graph_who.h"
+#include "watchctl/cli/flow/graph/flow_graph_words.h"
+#include "watchctl/cli/flow/page/flow_page.h"
 #include "watchctl/flow/graph/flow_path.h"
 #include "watchctl/flow/graph/flow_threads.h"
 #include "watchctl/view/print/printer.h"
@@ -238,7 +240,11 @@ static void put_link(struct telling *t, size_t i)
 static struct wc_error *show(struct telling *t)
 {
 	const struct print_options plain = { .utc = t->ask->utc };
+	const struct flow_step *first = &t->path.step[0];
 
+	if (t->ask->html)
+		return flow_page_put(&t->s, t->ask, (struct flow_page_start){ first->node, first->until_ns },
+				     t->ask->html);
 	if (!t->ask->json) {
 		t->printer = print_text_new(stdout, &plain);
 		if (t->printer)

@@ -333,6 +333,11 @@ bool callpage_has_calls(const struct callpage *p)
 	return (p->range || p->calls) && !p->accesses && !p->captures;
 }
 
+bool callpage_is_empty(const struct callpage *p)
+{
+	return !p->range && !p->calls && !p->accesses && !p->captures;
+}
+
 void callpage_free(struct callpage *p)
 {
 	size_t i;

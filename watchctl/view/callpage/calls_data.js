@@ -1,29 +1,5 @@
 /* What C has put into the page, and how to read it: see callpage_json.c and callpage_calls.h. */
 
-function bytesOf(id) {
-	const block = $(id), text = block.textContent;
-	block.textContent = "";
-	if (Uint8Array.fromBase64)
-		return Uint8Array.fromBase64(text);
-	const raw = atob(text), bytes = new Uint8Array(raw.length);
-	for (let i = 0; i < raw.length; i++)
-		bytes[i] = raw.charCodeAt(i);
-	return bytes;
-}
-
-/* Numbers from @at on, each seven bits a byte, into @to. */
-function numbers(bytes, at, to) {
-	for (let i = 0; i < to.length; i++) {
-		let b = bytes[at++], v = b & 127;
-		for (let scale = 128; b > 127; scale *= 128) {
-			b = bytes[at++];
-			v += (b & 127) * scale;
-		}
-		to[i] = v;
-	}
-	return at;
-}
-
 const N = D.calls, columns = bytesOf("columns");
 const column = (name, to) => {
 	numbers(columns, D.columns[name], to);
@@ -74,16 +50,9 @@ function values() {
 		return V;
 	const bytes = bytesOf("values"), text = JSON.parse($("texts").textContent), at = new Uint32Array(N + 1);
 	const v = new Uint32Array(bytes.length);
-	let used = 0, p = 0;
+	const next = reader(bytes);
+	let used = 0;
 	$("texts").textContent = "";
-	const next = () => {
-		let b = bytes[p++], n = b & 127;
-		for (let scale = 128; b > 127; scale *= 128) {
-			b = bytes[p++];
-			n += (b & 127) * scale;
-		}
-		return n;
-	};
 	for (let i = 0; i < N; i++) {
 		at[i] = used;
 		for (let n = next() + 1; n > 0; n--)

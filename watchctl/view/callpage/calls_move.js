@@ -18,13 +18,6 @@ function setView(from, to) {
 	}, 400);
 }
 
-function zoom(factor, around) {
-	const at = around === undefined ? (chart.from + chart.to) / 2 : around;
-	setView(at - (at - chart.from) * factor, at + (chart.to - at) * factor);
-}
-
-const move = share => setView(chart.from + share * (chart.to - chart.from), chart.to + share * (chart.to - chart.from));
-
 function select(i) {
 	chart.selected = i;
 	change({ call: i < 0 ? undefined : String(logNumber(i)) });
@@ -127,75 +120,15 @@ function middle() {
 	return i >= 0 && left(i) >= chart.from && left(i) <= chart.to ? left(i) : undefined;
 }
 
-function dragEvents(at) {
-	let drag = null;
-	canvas.addEventListener("pointerdown", e => {
-		drag = { x: at(e)[0], y: e.clientY, scroll: box.scrollTop, from: chart.from, to: chart.to, moved: false };
-		canvas.setPointerCapture(e.pointerId);
-	});
-	canvas.addEventListener("pointermove", e => {
-		const [x, y] = at(e);
-		if (!drag) {
-			showTip(x, y);
-			return;
-		}
-		drag.moved = drag.moved || Math.abs(x - drag.x) > 3 || Math.abs(e.clientY - drag.y) > 3;
-		if (drag.moved) {
-			$("tip").hidden = true;
-			const d = (drag.x - x) / width() * (drag.to - drag.from);
-			setView(drag.from + d, drag.to + d);
-			if (e.pointerType === "mouse")
-				box.scrollTop = drag.scroll + drag.y - e.clientY;
-		}
-	});
-	canvas.addEventListener("pointerup", e => {
-		const hit = drag && !drag.moved ? callAt(...at(e)) : null;
-		drag = null;
+function chartEvents() {
+	panEvents((x, y) => {
+		const hit = callAt(x, y);
 		if (hit)
 			select(hit[0]);
-	});
-	canvas.addEventListener("pointercancel", () => { drag = null; });
-}
-
-function overviewEvents() {
-	let brush = false;
-	const moveBrush = e => {
-		const r = overview.getBoundingClientRect(), [a, b] = chart.home, half = (chart.to - chart.from) / 2;
-		const t = a + (e.clientX - r.left) / r.width * (b - a);
-		if (half * 2 < b - a)
-			setView(t - half, t + half);
-	};
-	overview.addEventListener("pointerdown", e => {
-		brush = true;
-		overview.setPointerCapture(e.pointerId);
-		moveBrush(e);
-	});
-	overview.addEventListener("pointermove", e => brush && moveBrush(e));
-	overview.addEventListener("pointerup", () => { brush = false; });
-}
-
-function chartEvents() {
-	const at = e => {
-		const r = canvas.getBoundingClientRect();
-		return [e.clientX - r.left, e.clientY - r.top];
-	};
-	canvas.addEventListener("wheel", e => {
-		e.preventDefault();
-		$("tip").hidden = true;
-		if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY))
-			move((e.deltaX || e.deltaY) / width());
-		else
-			zoom(Math.pow(1.0018, e.deltaY), Math.max(chart.from, Math.min(chart.to, tOf(at(e)[0]))));
-	}, { passive: false });
-	dragEvents(at);
-	overviewEvents();
-	canvas.addEventListener("pointerleave", () => { $("tip").hidden = true; });
-	canvas.addEventListener("dblclick", e => {
-		const hit = callAt(...at(e));
+	}, (x, y) => {
+		const hit = callAt(x, y);
 		if (hit)
 			fit(hit[0]);
 	});
 	canvas.addEventListener("keydown", chartKey);
-	box.addEventListener("scroll", redraw);
-	new ResizeObserver(redraw).observe($("chart-box"));
 }

@@ -15,14 +15,6 @@ function colours() {
 	chart.fn = D.functions.map(f => barColour(f.name));
 }
 
-/* Of all hues, so that neighbours differ; light enough for dark letters. */
-function barColour(name) {
-	let h = 0;
-	for (let i = 0; i < name.length; i++)
-		h = (h * 31 + name.charCodeAt(i)) >>> 0;
-	return "hsl(" + h % 360 + " " + (40 + (h >>> 9) % 25) + "% " + (70 + (h >>> 16) % 10) + "%)";
-}
-
 /* Which threads have a lane, and where. */
 function layout() {
 	let y = AXIS_H, first = Infinity, last = 0;
@@ -51,13 +43,6 @@ const width = () => box.clientWidth;
 const scale = () => width() / (chart.to - chart.from);
 const xOf = t => (t - chart.from) * scale();
 const tOf = x => chart.from + x / scale();
-
-function prepare(c, w, h) {
-	const g = sizeCanvas(c, w, h);
-	g.fillStyle = chart.colour.bg;
-	g.fillRect(0, 0, w, h);
-	return g;
-}
 
 /* In rows.calls from @low to @high, the first whose edge is beyond @t. */
 function firstBeyond(low, high, edge, t) {
@@ -237,13 +222,6 @@ function draw() {
 	drawOverview();
 }
 
-function redraw() {
-	if (!chart.pending) {
-		chart.pending = true;
-		requestAnimationFrame(draw);
-	}
-}
-
 /* The strip above: how deep the calls go at each place of the whole. */
 let overviewShape = null;
 
@@ -269,13 +247,5 @@ function drawOverview() {
 		const h = overviewShape.deep[x] / overviewShape.max * 36;
 		g.fillRect(x, 38 - h, 1, h);
 	}
-	const x0 = (chart.from - a) / (b - a) * w, x1 = (chart.to - a) / (b - a) * w;
-	g.globalAlpha = .6;
-	g.fillStyle = chart.colour.panel;
-	g.fillRect(0, 0, x0, 40);
-	g.fillRect(x1, 0, w - x1, 40);
-	g.globalAlpha = 1;
-	g.strokeStyle = chart.colour.focus;
-	g.lineWidth = 1.5;
-	g.strokeRect(Math.max(.75, x0), .75, Math.max(3, Math.min(w - 1.5, x1) - Math.max(.75, x0)), 38.5);
+	drawBrush(g, w);
 }

@@ -13,6 +13,7 @@ struct page_shell {
 /* Made by tools/page.mk; each ends with a NUL. */
 extern const char page_body_html[], page_style_css[], page_script_js[];
 extern const char page_calls_html[], page_calls_css[], page_calls_js[];
+extern const char page_flow_html[], page_flow_css[], page_flow_js[];
 
 #define POLICY(script, style)                                            \
 	"default-src 'none'; script-src '" script "'; style-src '" style \
@@ -30,6 +31,13 @@ const struct page_shell page_shell_calls = {
 	.style = page_calls_css,
 	.body = page_calls_html,
 	.script = page_calls_js,
+};
+
+const struct page_shell page_shell_flow = {
+	.policy = POLICY(FLOW_SCRIPT_HASH, FLOW_STYLE_HASH),
+	.style = page_flow_css,
+	.body = page_flow_html,
+	.script = page_flow_js,
 };
 
 void page_shell_begin(const struct page_shell *s, FILE *out)

@@ -19,6 +19,7 @@ struct page_shell;
 
 extern const struct page_shell page_shell_watches; /* of accesses and captures */
 extern const struct page_shell page_shell_calls;   /* of calls: watchctl/view/callpage/ */
+extern const struct page_shell page_shell_flow;	   /* of the system's events: watchctl/cli/flow/page/ */
 
 void page_shell_begin(const struct page_shell *s, FILE *out);
 void page_shell_body(const struct page_shell *s, FILE *out);

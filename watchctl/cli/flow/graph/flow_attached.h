@@ -1,6 +1,6 @@
 /* flow_attached - the accesses to watched variables that stand in the logs attached to a log of the system's events. */
-#ifndef WATCHCTL_CLI_FLOW_FLOW_ATTACHED_H
-#define WATCHCTL_CLI_FLOW_FLOW_ATTACHED_H
+#ifndef WATCHCTL_CLI_FLOW_GRAPH_FLOW_ATTACHED_H
+#define WATCHCTL_CLI_FLOW_GRAPH_FLOW_ATTACHED_H
 
 #include <stdbool.h>
 #include <stddef.h>

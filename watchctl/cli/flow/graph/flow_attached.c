@@ -1,4 +1,4 @@
-#include "watchctl/cli/flow/flow_attached.h"
+#include "watchctl/cli/flow/graph/flow_attached.h"
 
 #include <libgen.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* flow_wait_stacks - the stacks of long waits that a log of the system's events has (trace/flow/flow_stack_tag.h), with names. */
-#ifndef WATCHCTL_CLI_FLOW_FLOW_WAIT_STACKS_H
-#define WATCHCTL_CLI_FLOW_FLOW_WAIT_STACKS_H
+#ifndef WATCHCTL_CLI_FLOW_GRAPH_FLOW_WAIT_STACKS_H
+#define WATCHCTL_CLI_FLOW_GRAPH_FLOW_WAIT_STACKS_H
 
 #include <stddef.h>
 #include <stdint.h>

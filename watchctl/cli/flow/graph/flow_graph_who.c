@@ -1,4 +1,4 @@
-#include "watchctl/cli/flow/flow_graph_who.h"
+#include "watchctl/cli/flow/graph/flow_graph_who.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "watchctl/cli/flow/flow_graph_words.h"
+#include "watchctl/cli/flow/graph/flow_graph_words.h"
 
 #include <stdio.h>
 #include <sys/syscall.h>

@@ -1,8 +1,8 @@
 /* flow_graph_words - units and edges of the graph of causes, in words. @buf gets at most FLOW_WORDS bytes. */
-#ifndef WATCHCTL_CLI_FLOW_FLOW_GRAPH_WORDS_H
-#define WATCHCTL_CLI_FLOW_FLOW_GRAPH_WORDS_H
+#ifndef WATCHCTL_CLI_FLOW_GRAPH_FLOW_GRAPH_WORDS_H
+#define WATCHCTL_CLI_FLOW_GRAPH_FLOW_GRAPH_WORDS_H
 
-#include "watchctl/cli/flow/flow_graph_print.h"
+#include "watchctl/cli/flow/graph/flow_graph_print.h"
 #include "watchctl/flow/graph/flow_graph.h"
 
 #define FLOW_WORDS 192

@@ -1,55 +1,67 @@
-#include "watchctl/cli/flow/flow_graph_print.h"
+#include "watchctl/cli/flow/graph/flow_graph_print.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "watchctl/base/cleanup.h"
-#include "watchctl/cli/flow/flow_attached.h"
-#include "watchctl/cli/flow/flow_graph_words.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/cli/flow/graph/flow_attached.h"
+#include "watchctl/cli/flow/graph/flow_graph_words.h"
 #include "watchctl/flow/graph/flow_threads.h"
 #include "watchctl/flow/rules/flow_rules.h"
+#include "watchctl/trace/flow/flow_format.h"
 #include "watchctl/view/event/time_bound.h"
 #include "watchctl/view/event/view.h"
 #include "watchctl/view/print/print_json.h"
 #include "watchctl/view/words/view_words.h"
 
-static struct wc_error *feed_all(struct flow_reader *r, struct flow_attached *a, struct flow_graph *g)
+static struct wc_error *keep_loss(struct flow_shown *s, const struct flow_event *e)
+{
+	const struct flow_loss loss = { .ns = e->time_ns, .count = (uint64_t)e->result };
+
+	if (s->nlosses == FLOW_SHOWN_LOSSES) {
+		s->more_losses++;
+		return NULL;
+	}
+	return vec_push(s->loss, s->nlosses, s->losses_cap, loss) ? NULL : &wc_enomem;
+}
+
+static struct wc_error *feed_all(struct flow_reader *r, struct flow_shown *s)
 {
 	struct flow_event e;
 	struct wc_error *err = NULL;
 
 	while (!err && flow_reader_next(r, &e)) {
 		/* Names of the beginning have a time of their own. */
-		if (a->n && e.cpu != FLOW_CPU_NAMES)
-			err = flow_attached_feed(a, e.time_ns, g);
+		if (s->attached.n && e.cpu != FLOW_CPU_NAMES)
+			err = flow_attached_feed(&s->attached, e.time_ns, s->g);
 		if (!err)
-			err = flow_graph_feed(g, &e);
+			err = flow_graph_feed(s->g, &e);
+		if (!err && e.id == FLOW_LOST)
+			err = keep_loss(s, &e);
 	}
 	if (!err)
-		flow_graph_end(g);
+		flow_graph_end(s->g);
 	return err;
 }
 
 /* To stderr: the graph is right without what is missing, but not whole. */
-static void say_missing(struct flow_reader *r, const struct flow_span *span)
+static void say_missing(const struct flow_shown *s)
 {
-	struct flow_damage damage;
-
-	flow_reader_damage(r, &damage);
-	if (span->lost)
+	if (s->span.lost)
 		fprintf(stderr,
 			"watchctl: %llu events were lost while recording: causes across them are not known\n",
-			(unsigned long long)span->lost);
-	if (damage.packets || damage.ignored)
+			(unsigned long long)s->span.lost);
+	if (s->damage.packets || s->damage.ignored)
 		fprintf(stderr,
 			"watchctl: parts of the log are damaged (%s): causes across them are not known\n",
-			damage.why ? damage.why : "cut off");
+			s->damage.why ? s->damage.why : "cut off");
 }
 
 struct wc_error *flow_shown_read(const char *log, const char *const *rules, size_t nrules,
 				 struct flow_shown *ret)
 {
 	scoped(flow_reader_closep) struct flow_reader *r = NULL;
-	scoped(flow_graph_freep) struct flow_graph *g = NULL;
 	struct flow_rules *by;
 	struct wc_error *err = flow_reader_open(log, &r);
 
@@ -57,20 +69,22 @@ struct wc_error *flow_shown_read(const char *log, const char *const *rules, size
 		err = flow_rules_new(rules, nrules, &by);
 	if (err)
 		return err;
-	g = flow_graph_new_by(by);
-	err = g ? flow_attached_read(log, &ret->attached) : &wc_enomem;
+	*ret = (struct flow_shown){ .g = flow_graph_new_by(by) };
+	err = ret->g ? flow_attached_read(log, &ret->attached) : &wc_enomem;
 	if (!err)
 		err = flow_wait_stacks_read(log, &ret->stacks);
 	if (!err)
-		err = feed_all(r, &ret->attached, g);
-	if (err)
+		err = feed_all(r, ret);
+	if (err) {
+		flow_shown_deinit(ret);
 		return wc_error_context(err, "the graph of %s", log);
+	}
 	flow_reader_span(r, &ret->span);
-	say_missing(r, &ret->span);
-	ret->node = flow_graph_nodes(g, &ret->nnodes);
-	ret->edge = flow_graph_edges(g, &ret->nedges);
-	ret->threads = flow_graph_threads(g);
-	ret->g = take_ptr(g);
+	flow_reader_damage(r, &ret->damage);
+	say_missing(ret);
+	ret->node = flow_graph_nodes(ret->g, &ret->nnodes);
+	ret->edge = flow_graph_edges(ret->g, &ret->nedges);
+	ret->threads = flow_graph_threads(ret->g);
 	return NULL;
 }
 
@@ -79,6 +93,7 @@ void flow_shown_deinit(struct flow_shown *s)
 	flow_graph_free(s->g);
 	flow_wait_stacks_deinit(&s->stacks);
 	flow_attached_deinit(&s->attached);
+	free(s->loss);
 	*s = (struct flow_shown){ 0 };
 }
 

@@ -1,4 +1,4 @@
-#include "watchctl/cli/flow/flow_wait_stacks.h"
+#include "watchctl/cli/flow/graph/flow_wait_stacks.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,16 +1,23 @@
 /* flow_graph_print - what flow_graph_show and flow_path_show share: the graph of a log, and objects of JSON. */
-#ifndef WATCHCTL_CLI_FLOW_FLOW_GRAPH_PRINT_H
-#define WATCHCTL_CLI_FLOW_FLOW_GRAPH_PRINT_H
+#ifndef WATCHCTL_CLI_FLOW_GRAPH_FLOW_GRAPH_PRINT_H
+#define WATCHCTL_CLI_FLOW_GRAPH_FLOW_GRAPH_PRINT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "watchctl/base/error.h"
-#include "watchctl/cli/flow/flow_attached.h"
-#include "watchctl/cli/flow/flow_wait_stacks.h"
+#include "watchctl/cli/flow/graph/flow_attached.h"
+#include "watchctl/cli/flow/graph/flow_wait_stacks.h"
 #include "watchctl/flow/graph/flow_graph.h"
 #include "watchctl/trace/flow/flow_reader.h"
 #include "watchctl/view/words/json.h"
+
+#define FLOW_SHOWN_LOSSES 10000u
+
+/* Events that are missing from that time on. */
+struct flow_loss {
+	uint64_t ns, count; /* count 0: not known */
+};
 
 struct flow_shown {
 	struct flow_graph *g;
@@ -21,6 +28,10 @@ struct flow_shown {
 	struct flow_span span;
 	struct flow_wait_stacks stacks;
 	struct flow_attached attached; /* what the logs attached to it have */
+	struct flow_damage damage;
+	struct flow_loss *loss; /* the first FLOW_SHOWN_LOSSES of them */
+	size_t nlosses, losses_cap;
+	uint64_t more_losses; /* that found no room there */
 };
 
 /* Reads all of @log by the rules that were asked for, see flow_rules_new(); @ret is the caller's to flow_shown_deinit(). Damage and losses are said on stderr. */

@@ -1,13 +1,13 @@
 /* flow_graph_who - what a user calls a thread, and a time, of a log of the system's events. */
-#ifndef WATCHCTL_CLI_FLOW_FLOW_GRAPH_WHO_H
-#define WATCHCTL_CLI_FLOW_FLOW_GRAPH_WHO_H
+#ifndef WATCHCTL_CLI_FLOW_GRAPH_FLOW_GRAPH_WHO_H
+#define WATCHCTL_CLI_FLOW_GRAPH_FLOW_GRAPH_WHO_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "watchctl/base/error.h"
-#include "watchctl/cli/flow/flow_graph_print.h"
+#include "watchctl/cli/flow/graph/flow_graph_print.h"
 
 /* Is @node's thread meant by @who (flow_threads_match()), by the name at the unit's begin or by that it has at @ns? */
 bool flow_who_is(const struct flow_shown *s, uint32_t node, const char *who, uint64_t ns);
