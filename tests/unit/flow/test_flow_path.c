@@ -92,6 +92,27 @@ static void test_what_came_later_is_no_cause(void **state)
 	(void)state;
 }
 
+/* As GLib's loop does: its thread writes to an eventfd of its own to come round again, and takes that with the next unit. */
+static void test_what_a_thread_has_sent_itself_is_no_cause_of_a_unit_that_another_began(void **state)
+{
+	scoped(flow_graph_freep) struct flow_graph *g = three();
+	struct flow_path p = { 0 };
+
+	EV(2, 1, 20, FLOW_SOCKET, .kind = FLOW_KIND_EVENTFD, .object = 4, .why = 1);
+	DONE_ON(3, 1, 20, SYS_write, EVENTFD, 4, 8);
+	SLEEP_IN(5, 1, 20, SYS_poll);
+	WAKE(10, 0, 10, 20, THREAD);
+	DONE_ON(11, 0, 10, SYS_write, EVENTFD, 4, 8);
+	RUN(12, 1, 20);
+	DONE_ON(13, 1, 20, SYS_read, EVENTFD, 4, 8);
+	flow_graph_end(g);
+	find(g, 20, 13, &p);
+	assert_int_equal(p.n, 2);
+	assert_int_equal(tid_of(g, p.step[1].node), 10);
+	flow_path_deinit(&p);
+	(void)state;
+}
+
 static void test_its_own_timeout_ends_a_path(void **state)
 {
 	scoped(flow_graph_freep) struct flow_graph *g = three();
@@ -136,6 +157,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_path_goes_over_messages_and_lists_locks_in_between),
 		cmocka_unit_test(test_what_came_later_is_no_cause),
+		cmocka_unit_test(test_what_a_thread_has_sent_itself_is_no_cause_of_a_unit_that_another_began),
 		cmocka_unit_test(test_its_own_timeout_ends_a_path),
 		cmocka_unit_test(test_a_circle_ends_a_path),
 	};

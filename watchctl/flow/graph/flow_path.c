@@ -17,12 +17,19 @@ uint32_t flow_path_node(const struct flow_graph *g, uint32_t thread, uint64_t ns
 	return FLOW_NONE;
 }
 
-/* A lock, a disk, or a child that is waited for inside a unit does not bring the unit about. */
-static bool brings_about(const struct flow_edge *e, uint64_t ns)
+/*
+ * A lock, a disk, or a child that is waited for inside a unit does not bring the unit about; nor does what the thread had sent itself, as
+ * loops do to come round once more, unless the unit began by that.
+ */
+static bool brings_about(const struct flow_node *node, const struct flow_edge *e, uint64_t ns)
 {
 	if (e->kind == FLOW_EDGE_WAIT_FOR || e->kind == FLOW_EDGE_WEAK || e->to_ns > ns)
 		return false;
-	return e->flags & FLOW_EDGE_BEGINS || e->kind == FLOW_EDGE_MESSAGE || e->kind == FLOW_EDGE_WORK ||
+	if (e->flags & FLOW_EDGE_BEGINS)
+		return true;
+	if (node[e->from].thread == node[e->to].thread)
+		return false;
+	return e->kind == FLOW_EDGE_MESSAGE || e->kind == FLOW_EDGE_WORK ||
 	       e->kind == FLOW_EDGE_SPAWN;
 }
 
@@ -31,10 +38,11 @@ static uint32_t cause_of(const struct flow_graph *g, uint32_t node, uint64_t ns)
 {
 	size_t n;
 	const struct flow_edge *edge = flow_graph_edges(g, &n);
+	const struct flow_node *all = flow_graph_nodes(g, &n);
 	uint32_t best = FLOW_NONE;
 
-	for (uint32_t i = flow_graph_nodes(g, &n)[node].last_in; i != FLOW_NONE; i = edge[i].next_in)
-		if (brings_about(&edge[i], ns) && (best == FLOW_NONE || edge[i].to_ns > edge[best].to_ns))
+	for (uint32_t i = all[node].last_in; i != FLOW_NONE; i = edge[i].next_in)
+		if (brings_about(all, &edge[i], ns) && (best == FLOW_NONE || edge[i].to_ns > edge[best].to_ns))
 			best = i;
 	return best;
 }

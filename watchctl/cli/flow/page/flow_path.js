@@ -2,18 +2,20 @@
 
 const PATH_STEPS = 64, WAIT_SHARE = 20;
 
-function bringsAbout(e, ns) {
+function bringsAbout(i, e, ns) {
 	const kind = E.kind[e];
 	if (kind === KIND.wait_for || kind === KIND.weak || E.at[e] > ns)
 		return false;
-	return (E.flags[e] & BEGINS) !== 0 || kind === KIND.message || kind === KIND.work || kind === KIND.spawn;
+	if (E.flags[e] & BEGINS)
+		return true;
+	return U.lane[E.from[e]] !== U.lane[i] && (kind === KIND.message || kind === KIND.work || kind === KIND.spawn);
 }
 
 /* The latest one; -1: none. */
 function causeOf(i, ns) {
 	const [a, b] = edgesOf(i);
 	for (let e = b - 1; e >= a; e--)
-		if (bringsAbout(e, ns))
+		if (bringsAbout(i, e, ns))
 			return e;
 	return -1;
 }
