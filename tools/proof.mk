@@ -62,3 +62,7 @@ EXPLAIN_ARGS ?=
 .PHONY: explain-live-proof
 explain-live-proof: $(PROG) | packages-test ## hangs made on purpose, of known cause, also in real programs: flow explain must blame the right thread (minutes)
 	@$(PROOF_RUN) tests/proof/explain.py $(EXPLAIN_ARGS)
+
+.PHONY: explain-log-proof
+explain-log-proof: $(PROG) | packages-test ## hangs made on purpose, recorded: flow explain LOG must blame the right thread
+	@$(PROOF_RUN) tests/proof/explain_log.py $(EXPLAIN_ARGS)

@@ -110,14 +110,16 @@ static const struct option options[] = {
 	{ .more = flow_explain_options, .find = of_explain },
 	{ .more = graph_options, .find = of_graph },
 	{ "--to", NULL, "WHAT",
-	  "graph: json (default), dot or html (a page for a browser); path: a thread and a time, 'app/1234 at 12:03:05.2', or its last unit of work",
+	  "graph: json (default), dot or html (a page for a browser); path, explain LOG: a thread and a time, 'app/1234 at 12:03:05.2', or its last unit of work",
 	  COMPLETE_WORDS, GRAPH_FORMS, OPTION_TEXT(struct request, to) },
 	{ "--html", NULL, "FILE", "path: write a page to look at in a browser, opened at that path",
 	  COMPLETE_FILE, NULL, OPTION_TEXT(struct request, graph.html) },
+	{ "--baseline", NULL, "LOG", "explain LOG: beside a log of a good time", COMPLETE_DIRECTORY, NULL,
+	  OPTION_TEXT(struct request, graph.baseline) },
 	{ "--rules", NULL, "RULES",
-	  "graph, path: also by these rules of what begins and ends a unit of work: a set's name, or a file; may be repeated",
+	  "graph, path, explain LOG: also by these rules of what begins and ends a unit of work: a set's name, or a file; may be repeated",
 	  COMPLETE_FILE, NULL, .set = add_rules },
-	{ "--utc", NULL, NULL, "graph, path: times of day in UTC", 0, NULL,
+	{ "--utc", NULL, NULL, "graph, path, explain LOG: times of day in UTC", 0, NULL,
 	  OPTION_FLAG(struct request, graph.utc) },
 	{ "--json", NULL, NULL, "one JSON object a line", 0, NULL, OPTION_FLAG(struct request, json) },
 	{ "--color", NULL, "WHEN", "colours: auto, always or never", COMPLETE_WORDS, COLOUR_WORDS,
@@ -126,20 +128,25 @@ static const struct option options[] = {
 };
 
 #define THERE_IS \
-	"there are watchctl flow explain -p PID, flow record -o LOG, flow graph LOG, and flow path LOG --to THREAD"
+	"there are watchctl flow explain -p PID, flow explain LOG, flow record -o LOG, flow graph LOG, and flow path LOG --to THREAD"
 
 static bool takes_log(enum verb v)
 {
-	return v == GRAPH || v == PATH;
+	return v == EXPLAIN || v == GRAPH || v == PATH;
 }
+
+static const char *const reads[] = {
+	[EXPLAIN] = "flow explain reads",
+	[GRAPH] = "flow graph reads",
+	[PATH] = "flow path reads",
+};
 
 static struct wc_error *take_word(void *request, const char *word)
 {
 	struct request *q = request;
 
 	if (takes_log(q->verb))
-		return option_one_log(&q->graph.log, word,
-				      q->verb == GRAPH ? "flow graph reads" : "flow path reads");
+		return option_one_log(&q->graph.log, word, reads[q->verb]);
 	if (q->verb)
 		return wc_error_new(WC_EUSAGE, "flow %s takes options only: \"%s\" is none", verbs[q->verb],
 				    word);
@@ -149,23 +156,45 @@ static struct wc_error *take_word(void *request, const char *word)
 	return q->verb ? NULL : wc_error_new(WC_EUSAGE, "flow does not know \"%s\": " THERE_IS, word);
 }
 
+static bool reads_log(const struct request *q)
+{
+	return takes_log(q->verb) && (q->verb != EXPLAIN || q->graph.log);
+}
+
+/* A log has no process that could be looked at. */
+static struct wc_error *check_explained_log(const struct request *q)
+{
+	if (q->npids)
+		return wc_error_new(WC_EUSAGE, "explain looks at a process that hangs now (-p), or at a log: "
+					       "give one of them (a process of a log: --to NAME)");
+	if (q->all || q->of[EXPLAIN])
+		return wc_error_new(WC_EUSAGE, "%s goes with flow explain -p PID",
+				    q->all ? "--all" : q->of[EXPLAIN]->name);
+	return NULL;
+}
+
 /* Options of what was not asked for say that something else was meant. */
 static struct wc_error *check_options(const struct request *q)
 {
 	for (enum verb v = EXPLAIN; v < VERBS; v++)
 		if (v != q->verb && q->of[v])
 			return wc_error_new(WC_EUSAGE, "%s goes with flow %s", q->of[v]->name, verbs[v]);
-	if (q->to && !takes_log(q->verb))
-		return wc_error_new(WC_EUSAGE, "--to goes with flow graph and flow path");
-	if (q->graph.utc && !takes_log(q->verb))
-		return wc_error_new(WC_EUSAGE, "--utc goes with flow graph and flow path");
-	if (takes_log(q->verb) && (q->npids || q->all))
+	if (q->to && !reads_log(q))
+		return wc_error_new(WC_EUSAGE, "--to goes with flow explain LOG, flow graph and flow path");
+	if (q->graph.utc && !reads_log(q))
+		return wc_error_new(WC_EUSAGE, "--utc goes with flow explain LOG, flow graph and flow path");
+	if (q->graph.baseline && (q->verb != EXPLAIN || !q->graph.log))
+		return wc_error_new(WC_EUSAGE, "--baseline goes with flow explain LOG");
+	if (q->verb == EXPLAIN && q->graph.log)
+		return check_explained_log(q);
+	if (takes_log(q->verb) && q->verb != EXPLAIN && (q->npids || q->all))
 		return wc_error_new(
 			WC_EUSAGE,
 			"%s goes with flow explain and flow record (a process of a log: --process NAME)",
 			q->npids ? "-p" : "--all");
-	if (q->graph.nrules && !takes_log(q->verb))
-		return wc_error_new(WC_EUSAGE, "--rules goes with flow graph and flow path");
+	if (q->graph.nrules && !reads_log(q))
+		return wc_error_new(WC_EUSAGE,
+				    "--rules goes with flow explain LOG, flow graph and flow path");
 	if (q->graph.html && q->verb != PATH)
 		return wc_error_new(
 			WC_EUSAGE,
@@ -177,9 +206,16 @@ static struct wc_error *check_options(const struct request *q)
 
 static struct wc_error *explain(struct request *q)
 {
+	if (q->graph.log) {
+		q->graph.to_where = q->to;
+		q->graph.json = q->json;
+		return flow_blame_show(&q->graph);
+	}
 	if (q->npids != 1)
-		return wc_error_new(WC_EUSAGE, q->npids ? "explain looks at one process: give -p PID once"
-							: "explain which process? Give -p PID");
+		return wc_error_new(
+			WC_EUSAGE,
+			q->npids ? "explain looks at one process: give -p PID once"
+				 : "explain which process? Give -p PID, or a log that flow record has made");
 	q->explain.pid = q->pid[0];
 	q->explain.all = q->all;
 	q->explain.json = q->json;
@@ -260,12 +296,14 @@ static struct wc_error *cmd_flow_run(int argc, char **argv)
 const struct command cmd_flow = {
 	.name = "flow",
 	.args = "explain -p PID [options]\n"
+		"explain LOG [--baseline LOG] [--to 'NAME/NUMBER at TIME'] [--json]\n"
 		"record -o LOG [-t SECONDS | --ring SIZE] [-p PID ... | --cgroup PATH] [options] [-- PROGRAM [ARGS]]\n"
 		"graph LOG [--to json|dot|html] [--around TIME [--window TIME]] [--process NAME]\n"
 		"path LOG --to 'NAME/NUMBER at TIME' [--json | --html FILE]",
 	.summary = "say why a process hangs, and what led to what in the whole system",
 	.help = "explain looks at a process that hangs now, and at whoever it waits for: locks and their owners, pipes,\n"
 		"sockets, children, file locks. Nothing needs to have been recorded, and no thread that sleeps is stopped.\n"
+		"explain LOG says the same of a log that record has made, at its end or at a time; with --baseline, beside a good one.\n"
 		"record writes down what connects all threads of the system: switches and wake-ups with their reason,\n"
 		"messages, locks, signals, timers, work of the kernel's, I/O. Needs root, or CAP_BPF and CAP_PERFMON.\n"
 		"graph prints who brought whom to go on, in such a log; path goes back from a thread to what began it all.\n"

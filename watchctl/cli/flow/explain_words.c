@@ -17,6 +17,7 @@ const char *explain_verdict_name(enum verdict v)
 		[VERDICT_KERNEL] = "kernel",	 [VERDICT_BUSY] = "busy",
 		[VERDICT_SLEEPS] = "sleeps",	 [VERDICT_OUTSIDE] = "outside",
 		[VERDICT_WAITS] = "waits",	 [VERDICT_IDLE] = "idle",
+		[VERDICT_GONE] = "gone",
 	};
 
 	return name[v];

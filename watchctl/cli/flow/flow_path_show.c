@@ -43,17 +43,6 @@ static uint32_t find_node(const struct flow_shown *s, const char *who, uint64_t 
 	return FLOW_NONE;
 }
 
-/* "app/1234 at TIME": a copy of what is before " at ", and the time; NULL: there is none. */
-static char *split_where(const char *where, const char **time)
-{
-	const char *at = NULL;
-
-	for (const char *p = where; (p = strstr(p, " at ")); p++)
-		at = p;
-	*time = at ? at + strlen(" at ") : NULL;
-	return at ? strndup(where, (size_t)(at - where)) : strdup(where);
-}
-
 static struct wc_error *choose_time(const struct telling *t, const char *text, uint64_t *ret)
 {
 	struct wc_error *err = flow_shown_time(&t->s, "--to", text, t->ask->utc, ret);
@@ -64,7 +53,7 @@ static struct wc_error *choose_time(const struct telling *t, const char *text, u
 static struct wc_error *find_path(struct telling *t)
 {
 	const char *time;
-	scoped(freep) char *who = split_where(t->ask->to_where, &time);
+	scoped(freep) char *who = flow_who_split(t->ask->to_where, &time);
 	uint64_t ns = UINT64_MAX;
 	struct wc_error *err = NULL;
 	uint32_t node;
@@ -139,6 +128,8 @@ static void tell_wait(const struct telling *t, const struct flow_edge *e, uint64
 		put_thread(&t->s, e->from, end_ns);
 		printf(e->flags & FLOW_EDGE_OWNER ? " had" : " ended it");
 	}
+	if (e->flags & FLOW_EDGE_OPEN)
+		printf(", which goes on at the end of the log");
 	printf("\n");
 	tell_stack(t, e);
 }

@@ -48,6 +48,7 @@ enum verdict {
 	VERDICT_OUTSIDE, /* another machine, a user, a device */
 	VERDICT_WAITS,	 /* for somebody who is idle, or whom nothing names */
 	VERDICT_IDLE,
+	VERDICT_GONE, /* it has ended: of a recording only */
 };
 
 struct culprit {

@@ -445,9 +445,19 @@ void flow_graph_end(struct flow_graph *g)
 {
 	for (size_t i = 0; i < g->nlive; i++) {
 		forget_pending(g, &g->live[i]);
+		flow_graph_leave_open(g, (uint32_t)i);
 		flow_graph_end_unit(g, (uint32_t)i, last_moment(g, i));
 	}
 	flow_graph_drop_false(g);
+}
+
+enum flow_state flow_graph_state(const struct flow_graph *g, uint32_t thread)
+{
+	const struct live *l = &g->live[thread];
+
+	if (l->state != LIVE_WAITS)
+		return l->state == LIVE_RUNS ? FLOW_STATE_RUNS : FLOW_STATE_UNSEEN;
+	return l->wait_class == FLOW_WAIT_IDLE ? FLOW_STATE_IDLE : FLOW_STATE_WAITS;
 }
 
 struct flow_graph *flow_graph_new_by(struct flow_rules *rules)

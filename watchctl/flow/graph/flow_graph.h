@@ -27,6 +27,7 @@ enum flow_edge_flags {
 	FLOW_EDGE_FAULT = 4,	/* a wait in a page fault */
 	FLOW_EDGE_OWNER = 8,	/* of a wait for a lock: `from` had it; else it only ended the wait */
 	FLOW_EDGE_BLOCKED = 16, /* a wait that no signal ends (D) */
+	FLOW_EDGE_OPEN = 32,	/* a wait that goes on when the events end, which is its to_ns */
 };
 
 struct flow_edge {
@@ -59,6 +60,13 @@ struct flow_node {
 	bool has_call;
 };
 
+enum flow_state {
+	FLOW_STATE_UNSEEN,
+	FLOW_STATE_RUNS,  /* or could */
+	FLOW_STATE_IDLE,  /* waits for more to do */
+	FLOW_STATE_WAITS, /* in a unit */
+};
+
 struct flow_graph;
 
 /* By the rules that always hold. NULL: no memory. */
@@ -89,8 +97,14 @@ struct wc_error *flow_graph_access(struct flow_graph *g, const struct flow_acces
 /* There may have been accesses that are not told: of who has written last nothing is known. */
 void flow_graph_accesses_lost(struct flow_graph *g);
 
-/* After the last event: closes the units that go on, and drops the edges that the rules call none. */
+/* After the last event: closes the units that go on, adds the waits that do (FLOW_EDGE_OPEN), and drops the edges that the rules call none. */
 void flow_graph_end(struct flow_graph *g);
+
+/* Of a thread at the last event, also behind flow_graph_end(). */
+enum flow_state flow_graph_state(const struct flow_graph *g, uint32_t thread);
+
+/* The number of the other end of a socket of that kind, as far as events tell; 0: not known. */
+uint32_t flow_graph_peer(const struct flow_graph *g, int kind, uint32_t object);
 
 /* Valid until the next feed. */
 const struct flow_node *flow_graph_nodes(const struct flow_graph *g, size_t *n);

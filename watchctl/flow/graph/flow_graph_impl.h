@@ -163,6 +163,7 @@ void flow_graph_begins(struct flow_graph *g, uint32_t edge);
 /* flow_wakings.c */
 void flow_graph_waking(struct flow_graph *g, const struct flow_event *e);
 void flow_graph_end_wait(struct flow_graph *g, uint32_t thread, uint64_t ns, uint32_t by_edge);
+void flow_graph_leave_open(struct flow_graph *g, uint32_t thread); /* the events end while it may wait */
 void flow_graph_woken_early(struct flow_graph *g, uint32_t thread, uint64_t ns);
 void flow_graph_settle(struct flow_graph *g, struct live *l, const struct flow_event *e);
 

@@ -415,3 +415,11 @@ void flow_graph_socket(struct flow_graph *g, const struct flow_event *e)
 	if (i != FLOW_NONE && peer != FLOW_NONE && i != peer)
 		pair(g, i, peer, e->time_ns);
 }
+
+uint32_t flow_graph_peer(const struct flow_graph *g, int kind, uint32_t object)
+{
+	const uint32_t i = flow_graph_find(g, stream_key(kind, object));
+	const uint32_t peer = i == FLOW_NONE ? FLOW_NONE : g->stream[i].peer;
+
+	return peer == FLOW_NONE || peer == i ? 0 : g->stream[peer].object;
+}

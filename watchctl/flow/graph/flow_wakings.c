@@ -54,7 +54,7 @@ void flow_graph_settle(struct flow_graph *g, struct live *l, const struct flow_e
 	}
 }
 
-static void add_wait(struct flow_graph *g, const struct live *l, uint64_t ns, uint32_t by_edge)
+static void add_wait(struct flow_graph *g, const struct live *l, uint64_t ns, uint32_t by_edge, uint8_t flags)
 {
 	const bool has_owner = l->owner != FLOW_NO_THREAD && g->live[l->owner].node != FLOW_NONE;
 	struct flow_edge edge = {
@@ -68,7 +68,7 @@ static void add_wait(struct flow_graph *g, const struct live *l, uint64_t ns, ui
 		.object = l->wait_object,
 		.object_kind = l->wait_kind,
 		.address = l->wait_address,
-		.flags = l->wait_flags,
+		.flags = l->wait_flags | flags,
 	};
 
 	if (has_owner) {
@@ -101,7 +101,16 @@ void flow_graph_end_wait(struct flow_graph *g, uint32_t thread, uint64_t ns, uin
 	begin_or_go_on(g, thread, ns);
 	l->state = LIVE_RUNS;
 	if (out && l->node != FLOW_NONE)
-		add_wait(g, l, ns, by_edge);
+		add_wait(g, l, ns, by_edge, 0);
+}
+
+void flow_graph_leave_open(struct flow_graph *g, uint32_t thread)
+{
+	const struct live *l = &g->live[thread];
+
+	if (l->state == LIVE_WAITS && l->wait_class == FLOW_WAIT_OUT && l->node != FLOW_NONE &&
+	    l->wait_ns > g->lost_ns && !g->threads.thread[thread].gone)
+		add_wait(g, l, g->last_ns, FLOW_NONE, FLOW_EDGE_OPEN);
 }
 
 /* By the thread itself: what it was doing is said by the next event of it. */

@@ -13,6 +13,7 @@ struct flow_graph_ask {
 	const char *around;  /* a time, see time_bound.h; NULL: all */
 	uint64_t window_ns;  /* of units around that, in all; 0: a second */
 	const char *process; /* units of it, and edges from or to them; see flow_threads_match(); NULL: all */
+	const char *baseline; /* of an explanation: a log of a good time, or NULL */
 	const char *to_where; /* of a path: "app/1234 at 12:03:05.2", or without the time: the last unit */
 	const char *rules[FLOW_RULES_ASKED]; /* names of sets or of files, later ones win: see flow_rules.h */
 	size_t nrules;

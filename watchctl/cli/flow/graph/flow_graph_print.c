@@ -6,6 +6,7 @@
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/cli/flow/graph/flow_attached.h"
+#include "watchctl/cli/flow/graph/flow_graph_who.h"
 #include "watchctl/cli/flow/graph/flow_graph_words.h"
 #include "watchctl/flow/graph/flow_threads.h"
 #include "watchctl/flow/rules/flow_rules.h"
@@ -26,23 +27,38 @@ static struct wc_error *keep_loss(struct flow_shown *s, const struct flow_event 
 	return vec_push(s->loss, s->nlosses, s->losses_cap, loss) ? NULL : &wc_enomem;
 }
 
-static struct wc_error *feed_all(struct flow_reader *r, struct flow_shown *s)
+/* Names of the beginning come first, and have no time. */
+static bool next(struct flow_reader *r, uint64_t until_ns, struct flow_event *e)
+{
+	return flow_reader_next(r, e) && (e->cpu == FLOW_CPU_NAMES || e->time_ns <= until_ns);
+}
+
+static struct wc_error *feed_one(struct flow_shown *s, struct seen *seen, const struct flow_event *e)
+{
+	struct wc_error *err = NULL;
+
+	/* Names of the beginning have a time of their own. */
+	if (s->attached.n && e->cpu != FLOW_CPU_NAMES)
+		err = flow_attached_feed(&s->attached, e->time_ns, s->g);
+	if (!err)
+		err = flow_graph_feed(s->g, e);
+	if (!err && seen)
+		err = seen_feed(seen, s->g, e);
+	return !err && e->id == FLOW_LOST ? keep_loss(s, e) : err;
+}
+
+static struct wc_error *feed_all(struct flow_reader *r, struct flow_shown *s, uint64_t until_ns,
+				 struct seen *seen)
 {
 	struct flow_event e;
 	struct wc_error *err = NULL;
 
-	while (!err && flow_reader_next(r, &e)) {
-		/* Names of the beginning have a time of their own. */
-		if (s->attached.n && e.cpu != FLOW_CPU_NAMES)
-			err = flow_attached_feed(&s->attached, e.time_ns, s->g);
-		if (!err)
-			err = flow_graph_feed(s->g, &e);
-		if (!err && e.id == FLOW_LOST)
-			err = keep_loss(s, &e);
-	}
-	if (!err)
-		flow_graph_end(s->g);
-	return err;
+	while (!err && next(r, until_ns, &e))
+		err = feed_one(s, seen, &e);
+	if (err)
+		return err;
+	flow_graph_end(s->g);
+	return seen ? seen_end(seen, s->g) : NULL;
 }
 
 /* To stderr: the graph is right without what is missing, but not whole. */
@@ -58,28 +74,50 @@ static void say_missing(const struct flow_shown *s)
 			s->damage.why ? s->damage.why : "cut off");
 }
 
+static struct wc_error *find_end(struct flow_shown *s, const struct flow_until *until, uint64_t *ret)
+{
+	struct wc_error *err;
+
+	if (!until || !until->time)
+		return NULL;
+	err = flow_shown_time(s, until->option, until->time, until->utc, ret);
+	return err ? err : flow_when_check(s, until->option, *ret, *ret, until->utc);
+}
+
 struct wc_error *flow_shown_read(const char *log, const char *const *rules, size_t nrules,
 				 struct flow_shown *ret)
 {
+	return flow_shown_read_until(log, rules, nrules, NULL, NULL, ret);
+}
+
+struct wc_error *flow_shown_read_until(const char *log, const char *const *rules, size_t nrules,
+				       const struct flow_until *until, struct seen *seen,
+				       struct flow_shown *ret)
+{
+	uint64_t until_ns = UINT64_MAX;
 	scoped(flow_reader_closep) struct flow_reader *r = NULL;
 	struct flow_rules *by;
 	struct wc_error *err = flow_reader_open(log, &r);
 
+	if (err)
+		return err;
+	*ret = (struct flow_shown){ 0 };
+	flow_reader_span(r, &ret->span);
+	err = find_end(ret, until, &until_ns);
 	if (!err)
 		err = flow_rules_new(rules, nrules, &by);
 	if (err)
 		return err;
-	*ret = (struct flow_shown){ .g = flow_graph_new_by(by) };
+	ret->g = flow_graph_new_by(by);
 	err = ret->g ? flow_attached_read(log, &ret->attached) : &wc_enomem;
 	if (!err)
 		err = flow_wait_stacks_read(log, &ret->stacks);
 	if (!err)
-		err = feed_all(r, ret);
+		err = feed_all(r, ret, until_ns, seen);
 	if (err) {
 		flow_shown_deinit(ret);
 		return wc_error_context(err, "the graph of %s", log);
 	}
-	flow_reader_span(r, &ret->span);
 	flow_reader_damage(r, &ret->damage);
 	say_missing(ret);
 	ret->node = flow_graph_nodes(ret->g, &ret->nnodes);
@@ -181,6 +219,8 @@ void flow_json_edge(struct json *j, const struct flow_shown *s, const struct flo
 	put_end(j, s, "from", e->from, e->from_ns);
 	put_end(j, s, "to", e->to, e->to_ns);
 	json_text_if(j, "evidence", words);
+	if (e->flags & FLOW_EDGE_OPEN)
+		json_bool(j, "open", true);
 	if (stack)
 		put_stack(j, stack);
 }

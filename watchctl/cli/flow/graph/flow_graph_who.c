@@ -41,6 +41,16 @@ static size_t name_length(const char *who)
 									   : strlen(who);
 }
 
+char *flow_who_split(const char *where, const char **time)
+{
+	const char *at = NULL;
+
+	for (const char *p = where; (p = strstr(p, " at ")); p++)
+		at = p;
+	*time = at ? at + strlen(" at ") : NULL;
+	return at ? strndup(where, (size_t)(at - where)) : strdup(where);
+}
+
 /* Many threads have the same name. */
 static bool is_offered(const struct similar *similar, const char *name)
 {

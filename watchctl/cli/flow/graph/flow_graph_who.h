@@ -15,6 +15,9 @@ bool flow_who_is(const struct flow_shown *s, uint32_t node, const char *who, uin
 /* WC_EUSAGE: @who, which @option got, names nobody. */
 struct wc_error *flow_who_check(const char *option, const char *who);
 
+/* Of "app/1234 at TIME" a copy of what is before " at ", the caller's to free, and the time, NULL where there is none. NULL: no memory. */
+char *flow_who_split(const char *where, const char **time);
+
 /* WC_ENAME: no thread of the log is @who, in a sentence with names that are like it. */
 struct wc_error *flow_who_unknown(const struct flow_shown *s, const char *log, const char *who);
 
