@@ -391,7 +391,7 @@ def test_a_ring_keeps_its_bound_while_a_program_is_busy(tmp_path):
     (["graph", "log", "-p", "1"], 2, "--process NAME"),
     (["graph", "log", "--all"], 2, "--all goes with flow explain and flow record"),
     (["graph", "log", "--window", "1s"], 2, "--window goes with --around"),
-    (["graph", "log", "--to", "svg"], 2, "json or dot"),
+    (["graph", "log", "--to", "svg"], 2, "json, dot or html"),
     (["graph", "log", "more"], 2, "one too many"),
     (["path", "log"], 2, "path to where?"),
     (["path", "log", "--to", "sh", "--process", "sh"], 2, "--process goes with flow graph"),

@@ -29,8 +29,7 @@ static bool brings_about(const struct flow_node *node, const struct flow_edge *e
 		return true;
 	if (node[e->from].thread == node[e->to].thread)
 		return false;
-	return e->kind == FLOW_EDGE_MESSAGE || e->kind == FLOW_EDGE_WORK ||
-	       e->kind == FLOW_EDGE_SPAWN;
+	return e->kind == FLOW_EDGE_MESSAGE || e->kind == FLOW_EDGE_WORK || e->kind == FLOW_EDGE_SPAWN;
 }
 
 /* The latest one: edges into a node are linked in about that order only. */
@@ -42,7 +41,8 @@ static uint32_t cause_of(const struct flow_graph *g, uint32_t node, uint64_t ns)
 	uint32_t best = FLOW_NONE;
 
 	for (uint32_t i = all[node].last_in; i != FLOW_NONE; i = edge[i].next_in)
-		if (brings_about(all, &edge[i], ns) && (best == FLOW_NONE || edge[i].to_ns > edge[best].to_ns))
+		if (brings_about(all, &edge[i], ns) &&
+		    (best == FLOW_NONE || edge[i].to_ns > edge[best].to_ns))
 			best = i;
 	return best;
 }
