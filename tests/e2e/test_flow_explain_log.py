@@ -18,11 +18,11 @@ SCENES = {"mutex_sleep": "sleeps", "self_lock": "deadlock", "owner_ended": "nobo
 
 SHOP = """import os, sys, time
 jobs, made, told = os.pipe(), os.pipe(), os.pipe()
-rounds, mood = int(sys.argv[1]), sys.argv[2]
+rounds, mood, whose = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 def begin(name):
     pid = os.fork()
     if not pid:
-        open("/proc/self/comm", "w").write(name)
+        open("/proc/self/comm", "w").write(name + whose)
     return pid
 worker = begin("worker")
 while not worker:
@@ -35,17 +35,23 @@ while not dispatch:
     if mood == "stuck":
         print("stuck", os.getpid(), flush=True)
         time.sleep(100000)
-    if mood == "slow":
-        time.sleep(0.05)
+    if mood == "slow" and job != b"q":
+        time.sleep(0.3)
     os.write(made[1], job)
     if job == b"q":
         sys.exit()
-open("/proc/self/comm", "w").write("client")
+open("/proc/self/comm", "w").write("client" + whose)
 for i in range(rounds):
     os.write(jobs[1], b"j")
     os.read(told[0], 1)
 os.write(jobs[1], b"q")
+os.wait(), os.wait()
 """
+
+
+# Another test may record the same shop at the same time. By digits alone names would not differ to a baseline.
+WHOSE = "".join("abcdefghij"[int(digit)] for digit in str(os.getpid()))
+CLIENT, WORKER, DISPATCH = (name + WHOSE for name in ("client", "worker", "dispatch"))
 
 
 class Recording:
@@ -111,7 +117,7 @@ def shop(tmp_path):
 
     def start(log, rounds, mood):
         with Recording(tmp_path / log):
-            p = subprocess.Popen([sys.executable, script, str(rounds), mood], stdout=subprocess.PIPE, text=True, start_new_session=True)
+            p = subprocess.Popen([sys.executable, script, str(rounds), mood, WHOSE], stdout=subprocess.PIPE, text=True, start_new_session=True)
             running.append(p)
             if mood == "stuck":
                 word, pid = p.stdout.readline().split()
@@ -148,36 +154,36 @@ def test_the_culprit_of_a_recorded_hang(build, tmp_path, scene):
 
 def test_a_baseline_says_where_the_chain_is_cut(shop):
     good, bad = shop("good", 20, "well"), shop("bad", 20, "stuck")
-    lines = explain_log(bad, "--to", "worker", "--baseline", good)
-    assert of_type(lines, "culprit")[0]["comm"] == "dispatch", lines
+    lines = explain_log(bad, "--to", WORKER, "--baseline", good)
+    assert of_type(lines, "culprit")[0]["comm"] == DISPATCH, lines
     told = lines[0]["baseline"]
     assert 0 < told["ended"] <= told["waits"] and told["happened"] < told["links"]
-    assert "dispatch" in told["text"]
+    assert DISPATCH in told["text"]
 
 
 def test_a_baseline_says_what_grew(shop):
     good, bad = shop("good", 20, "well"), shop("slow", 10, "slow")
-    lines = explain_log(bad, "--to", "dispatch", "--baseline", good)
+    lines = explain_log(bad, "--to", DISPATCH, "--baseline", good)
     first = of_type(lines, "culprit")[0]
     assert lines[0]["verdict"] == first["verdict"] == "slower"
-    assert first["comm"] == "dispatch" and "clock_nanosleep" in first["why"]
+    assert first["comm"] == DISPATCH and "clock_nanosleep" in first["why"]
     assert first["median_ns"] > first["baseline_ns"]
 
 
 def test_what_was_slow_on_the_way_to_an_answer(shop):
     log = shop("slow", 5, "slow")
-    lines = explain_log(log, "--to", "client")
+    lines = explain_log(log, "--to", CLIENT)
     first = of_type(lines, "culprit")[0]
     assert lines[0]["verdict"] == first["verdict"] == "slow"
-    assert first["comm"] == "dispatch" and "clock_nanosleep" in first["why"]
+    assert first["comm"] == DISPATCH and "clock_nanosleep" in first["why"]
 
 
 def test_a_wait_that_goes_on_is_told_as_open(shop, tmp_path):
     bad = shop("bad", 20, "stuck")
-    r = subprocess.run([WATCHCTL, "flow", "graph", bad, "--process", "dispatch"], capture_output=True, text=True, timeout=WAIT, check=True)
+    r = subprocess.run([WATCHCTL, "flow", "graph", bad, "--process", DISPATCH], capture_output=True, text=True, timeout=WAIT, check=True)
     edges = [json.loads(line) for line in r.stdout.splitlines() if '"edge"' in line]
     assert any(x.get("open") and x["kind"] == "wait_for" and "nanosleep" in x["evidence"] for x in edges)
-    r = subprocess.run([WATCHCTL, "flow", "path", bad, "--to", "dispatch"], capture_output=True, text=True, timeout=WAIT, check=True)
+    r = subprocess.run([WATCHCTL, "flow", "path", bad, "--to", DISPATCH], capture_output=True, text=True, timeout=WAIT, check=True)
     assert "goes on at the end of the log" in r.stdout
     r = run(bad, "--to", "nobody-of-that-name")
     assert r.returncode == 5 and "no thread" in r.stderr

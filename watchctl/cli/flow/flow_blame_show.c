@@ -16,6 +16,8 @@
 
 #define GROWN_MOST 5u
 
+#define SLOW_SHARE 20u /* of the time of a path, of a wait that is why it took long */
+
 struct showing {
 	const struct flow_graph_ask *ask;
 	struct flow_shown s, good;
@@ -139,7 +141,7 @@ static struct wc_error *show_slow(struct showing *w)
 	err = blame_slow_find(&w->blame.log, thread, &w->slow);
 	if (err)
 		return err;
-	if (w->slow.wait == FLOW_NONE || w->slow.wait_ns < w->seen.thread[thread].cpu_ns)
+	if (w->slow.wait == FLOW_NONE || w->slow.wait_ns < w->slow.path_ns / SLOW_SHARE)
 		return print_hang(w);
 	return blame_print_slow(&w->blame.log, &w->s, &w->slow, w->ask->json);
 }
