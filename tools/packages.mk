@@ -10,6 +10,7 @@ PACKAGES_TEST := $(PACKAGES_LLDB) $(PACKAGES_PASS) $(PACKAGES_PASS_OLDER) clang-
 	dwz elfutils xz-utils libdebuginfod1 openssl git \
 	zsh lua5.1 jq graphviz sed gawk bc bzip2 file tree chromium python3-websocket \
 	strace valgrind linux-perf groff-base redis-server redis-tools postgresql-15 nginx nodejs openjdk-17-jdk-headless
+PACKAGES_FLOW := xvfb xterm xdotool dbus tmux libglib2.0-bin
 PACKAGES_CHECK := clang-format clang-tidy cppcheck shellcheck groff-base libclang-rt-14-dev
 PACKAGES_DEB := $(PACKAGES_PASS) $(PACKAGES_PASS_OLDER) debhelper dpkg-dev fakeroot lintian python3-pytest pkg-config
 PACKAGES_ORACLE := mawk bash

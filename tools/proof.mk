@@ -51,6 +51,14 @@ flow-proof: $(PROG) $(BUILD)/tests/victims/causes | packages-test ## generated p
 	@$(PROOF_RUN) tests/proof/flow.py --watchctl $(abspath $(PROG)) --causes $(abspath $(BUILD)/tests/victims/causes) \
 		--json $(BUILD)/flow-proof.json $(FLOW_ARGS)
 
+# Paths through real programs: --only SCENE by FLOW_REAL_ARGS. A scene whose programs are not installed is skipped, and said.
+FLOW_REAL_ARGS ?=
+
+.PHONY: flow-real-proof
+flow-real-proof: $(PROG) | packages-test ## packaged programs that ask one another, recorded: flow path leads back over those that took part (a minute)
+	@tools/install-packages $(PACKAGES_FLOW) || :
+	@$(PROOF_RUN) tests/proof/flow_real.py --json $(BUILD)/flow-real-proof.json $(FLOW_REAL_ARGS)
+
 $(BUILD)/tests/victims/causes: tests/victims/causes.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")

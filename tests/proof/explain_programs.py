@@ -413,14 +413,19 @@ server {{ listen unix:{folder}/nginx.socket; location / {{ proxy_pass http://127
 ASK_HTTP = "import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect('nginx.socket')\ns.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n')\ns.recv(1)\n"
 
 
-def nginx_upstream(room):
-    """The program that it is a proxy of is stopped."""
+def nginx(room):
+    """A proxy that listens at nginx.socket, the program behind it, and its worker."""
     behind = room.start(PYTHON, "-u", "-m", "http.server", "-b", "127.0.0.1", "0", stdout=subprocess.PIPE)
     port = re.search(rb"port (\d+)", behind.stdout.readline())[1].decode()
     room.write("nginx.conf", NGINX.format(folder=room.folder, port=port))
     server = room.start("nginx", "-p", room.folder, "-c", "nginx.conf")
     room.connected(lambda: unix(room.folder / "nginx.socket")).close()
-    worker = room.child(server, "nginx: worker process")
+    return behind, room.child(server, "nginx: worker process")
+
+
+def nginx_upstream(room):
+    """The program that it is a proxy of is stopped."""
+    behind, worker = nginx(room)
     room.halt(behind.pid)
     room.start(PYTHON, "-c", ASK_HTTP)
     return Hung(worker, anyone(behind.pid), ["stopped"])
@@ -470,8 +475,8 @@ def names(pid):
     return [(int(path.parent.name), path.read_text().strip()) for path in Path(f"/proc/{pid}/task").glob("*/comm")]
 
 
-def postgres_lock(room):
-    """A session has locked a table, and its client asks nothing; another session wants the lock."""
+def postgres(room):
+    """A server; what begins a session, and returns its client and the pid of its backend."""
     tools, where = Path(trace_programs.POSTGRES).parent, room.folder / "postgres"
     where.mkdir()
     room.folder.chmod(0o711)
@@ -495,6 +500,12 @@ def postgres_lock(room):
                           stdout=subprocess.PIPE)
         return psql, int(say(psql, b"select pg_backend_pid();\n"))
 
+    return session
+
+
+def postgres_lock(room):
+    """A session has locked a table, and its client asks nothing; another session wants the lock."""
+    session = postgres(room)
     holds, holder = session()
     say(holds, b"create table t(a int); begin; lock table t; select 1;\n")
     waits, waiter = session()

@@ -131,6 +131,38 @@ static void test_its_own_timeout_ends_a_path(void **state)
 }
 
 /* Two units that read what the other wrote. */
+/* A loop that came round at once, for it can write by now: what it writes it was asked for before. */
+static void test_a_unit_without_a_cause_goes_back_to_the_one_before_it_if_there_was_no_wait(void **state)
+{
+	static const char *const text[] = { "libevent" };
+	struct flow_rules *rules;
+	scoped(flow_graph_freep) struct flow_graph *g = NULL;
+	struct flow_path p = { 0 };
+
+	assert_null(flow_rules_new(text, 1, &rules));
+	g = flow_graph_new_by(rules);
+	assert_non_null(g);
+	name(g, 10, 10, "client");
+	name(g, 20, 20, "server");
+	RUN(1, 0, 10);
+	RUN(1, 1, 20);
+	SLEEP_IN(5, 1, 20, SYS_epoll_wait);
+	WAKE(10, 0, 10, 20, THREAD);
+	DONE_ON(11, 0, 10, SYS_write, UNIX, 4, 8);
+	RUN(12, 1, 20);
+	EV(13, 1, 20, FLOW_CALL, .call = SYS_epoll_wait, .result = 1);
+	EV(20, 1, 20, FLOW_CALL, .call = SYS_epoll_wait, .result = 1);
+	flow_graph_end(g);
+	find(g, 20, 20, &p);
+	assert_int_equal(p.n, 3);
+	assert_true(p.step[0].follows);
+	assert_int_equal(tid_of(g, p.step[1].node), 20);
+	assert_false(p.step[1].follows);
+	assert_int_equal(tid_of(g, p.step[2].node), 10);
+	flow_path_deinit(&p);
+	(void)state;
+}
+
 static void test_a_circle_ends_a_path(void **state)
 {
 	scoped(flow_graph_freep) struct flow_graph *g = three();
@@ -159,6 +191,8 @@ int main(void)
 		cmocka_unit_test(test_what_came_later_is_no_cause),
 		cmocka_unit_test(test_what_a_thread_has_sent_itself_is_no_cause_of_a_unit_that_another_began),
 		cmocka_unit_test(test_its_own_timeout_ends_a_path),
+		cmocka_unit_test(
+			test_a_unit_without_a_cause_goes_back_to_the_one_before_it_if_there_was_no_wait),
 		cmocka_unit_test(test_a_circle_ends_a_path),
 	};
 

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "watchctl/base/cleanup.h"
@@ -34,13 +35,34 @@ static void telling_deinit(struct telling *t)
 	json_deinit(&t->j);
 }
 
-/* The unit that has @ns of the threads that @who means: of several, the one that began last. */
+/* @who's number is this thread's own, not only its process's. */
+static bool is_number_of(const struct flow_shown *s, uint32_t node, const char *who)
+{
+	const char *slash = strrchr(who, '/');
+
+	return atol(slash ? slash + 1 : who) == s->threads->thread[s->node[node].thread].tid;
+}
+
+/*
+ * The unit that has @ns of the threads that @who means: of several, the one that began last, unless the thread with that very number is in
+ * one then.
+ */
 static uint32_t find_node(const struct flow_shown *s, const char *who, uint64_t ns)
 {
-	for (size_t i = s->nnodes; i-- > 0;)
-		if (s->node[i].begin_ns <= ns && flow_who_is(s, (uint32_t)i, who, ns))
+	uint32_t last = FLOW_NONE;
+
+	for (size_t i = s->nnodes; i-- > 0;) {
+		const bool ends_before = ns != UINT64_MAX && s->node[i].end_ns < ns;
+
+		if (s->node[i].begin_ns > ns || (last != FLOW_NONE && ends_before) ||
+		    !flow_who_is(s, (uint32_t)i, who, ns))
+			continue;
+		if (ns != UINT64_MAX && !ends_before && is_number_of(s, (uint32_t)i, who))
 			return (uint32_t)i;
-	return FLOW_NONE;
+		if (last == FLOW_NONE)
+			last = (uint32_t)i;
+	}
+	return last;
 }
 
 static struct wc_error *choose_time(const struct telling *t, const char *text, uint64_t *ret)
@@ -168,6 +190,8 @@ static void tell_step(const struct telling *t, const struct flow_step *s)
 		printf("\t\tand %u more waits\n", s->nwaits - WAITS_MOST);
 	if (s->edge != FLOW_NONE)
 		tell_cause(t, &t->s.edge[s->edge]);
+	else if (s->follows)
+		printf("\twent on from its unit before, without a wait\n");
 }
 
 static const char *end_words(enum flow_path_end end)
@@ -206,6 +230,20 @@ static void put_edge(struct telling *t, const char *name, const struct flow_edge
 	json_close(&t->j, '}');
 }
 
+/* The thread's own unit before. */
+static void put_before(struct telling *t, uint32_t node)
+{
+	const struct flow_node *n = &t->s.node[node];
+	const struct flow_edge weak = { .kind = FLOW_EDGE_WEAK,
+					.from = n->before,
+					.to = node,
+					.from_ns = n->begin_ns,
+					.to_ns = n->begin_ns };
+
+	put_edge(t, "edge", &weak);
+	put_node(t, "from", n->before);
+}
+
 /* The last link has no edge and no `from`. */
 static void put_link(struct telling *t, size_t i)
 {
@@ -218,6 +256,8 @@ static void put_link(struct telling *t, size_t i)
 	if (e) {
 		put_edge(t, "edge", e);
 		put_node(t, "from", e->from);
+	} else if (s->follows) {
+		put_before(t, s->node);
 	}
 	put_node(t, "to", s->node);
 	json_open(&t->j, "waits", '[');

@@ -101,6 +101,33 @@ static struct flow_step make_step(const struct flow_graph *g, uint32_t node, uin
 				   .edge = cause_of(g, node, ns) };
 }
 
+/* The thread did not wait between the unit before and @node: FLOW_NONE if it did, or there is none. */
+static uint32_t unit_before(const struct flow_graph *g, const struct flow_path *p, uint32_t node)
+{
+	size_t n;
+	const struct flow_node *all = flow_graph_nodes(g, &n);
+	const uint32_t before = all[node].before;
+
+	if (before == FLOW_NONE || all[before].end_ns != all[node].begin_ns || has_node(p, before))
+		return FLOW_NONE;
+	return before;
+}
+
+/* Nothing else is known of why it does this: what it had come to do before may be. */
+static bool go_on_before(const struct flow_graph *g, struct flow_path *p, uint32_t *node, uint64_t *ns)
+{
+	const uint32_t before = unit_before(g, p, *node);
+	size_t n;
+
+	if (before == FLOW_NONE)
+		return false;
+	*ns = flow_graph_nodes(g, &n)[*node].begin_ns;
+	*node = before;
+	p->step[p->n - 1].follows = true;
+	p->end = FLOW_PATH_LONG;
+	return p->n < FLOW_PATH_STEPS;
+}
+
 /* False: the path ends here. Else @node and @ns are where it goes on. */
 static bool go_back(const struct flow_graph *g, struct flow_path *p, uint32_t *node, uint64_t *ns)
 {
@@ -110,7 +137,7 @@ static bool go_back(const struct flow_graph *g, struct flow_path *p, uint32_t *n
 
 	p->end = FLOW_PATH_INPUT;
 	if (s->edge == FLOW_NONE)
-		return false;
+		return go_on_before(g, p, node, ns);
 	e = &flow_graph_edges(g, &n)[s->edge];
 	p->end = FLOW_PATH_TIMER;
 	if (e->kind == FLOW_EDGE_TIMER && e->flags & FLOW_EDGE_OWN)

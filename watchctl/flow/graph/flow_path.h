@@ -4,6 +4,7 @@
 #ifndef WATCHCTL_FLOW_GRAPH_FLOW_PATH_H
 #define WATCHCTL_FLOW_GRAPH_FLOW_PATH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ struct flow_step {
 	uint64_t until_ns; /* what it did from here on did not matter any more */
 	uint32_t node;
 	uint32_t edge; /* that brought it about, or FLOW_NONE */
+	bool follows; /* none did, and the thread had gone on without a wait: the next step is its unit before (weak) */
 	uint32_t wait; /* first of its waits in flow_path.wait */
 	uint32_t nwaits;
 };

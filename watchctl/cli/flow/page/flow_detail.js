@@ -25,6 +25,8 @@ function stepItem(s) {
 		words.push(el("div", { class: "wait" }, "and " + plural(s.waits.length - WAITS_TOLD, "more wait")));
 	if (s.edge >= 0)
 		words.push(causeItem(s.edge));
+	else if (s.follows)
+		words.push(el("div", {}, "went on from its unit before, without a wait"));
 	return el("li", { class: s.unit === chosen.unit ? "current" : null }, ...words);
 }
 

@@ -31,7 +31,13 @@ function waitsOf(i, until, share) {
 	return waits.sort((x, y) => E.at[y] - E.begin[y] - E.at[x] + E.begin[x]);
 }
 
-/* { steps: [{ unit, until, edge, waits }], end }, the newest first. */
+/* The unit before in its lane, if the thread did not wait between them; -1. */
+function unitBefore(i, seen) {
+	const before = row.at[i] > row.start[U.lane[i]] ? row.units[row.at[i] - 1] : -1;
+	return before >= 0 && U.end[before] === U.begin[i] && !seen.has(before) ? before : -1;
+}
+
+/* { steps: [{ unit, until, edge, follows, waits }], end }, the newest first. follows: nothing is known but what it did before. */
 function pathOf(unit, ns) {
 	const steps = [], seen = new Set();
 	let end = "long";
@@ -40,8 +46,15 @@ function pathOf(unit, ns) {
 		steps.push({ unit, until, edge, waits: waitsOf(unit, until, WAIT_SHARE) });
 		seen.add(unit);
 		if (edge < 0) {
-			end = U.part[unit] ? "part" : "input";
-			break;
+			const before = unitBefore(unit, seen);
+			if (before < 0) {
+				end = U.part[unit] ? "part" : "input";
+				break;
+			}
+			steps[steps.length - 1].follows = true;
+			ns = U.begin[unit];
+			unit = before;
+			continue;
 		}
 		if (E.kind[edge] === KIND.timer && E.flags[edge] & OWN) {
 			end = "timer";
