@@ -1,6 +1,7 @@
 """`watchctl flow explain LOG`: recorded hangs of known cause, and what a log of a good time says of one."""
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from conftest import WAIT, WATCHCTL
 from hang_scenes import Hang, blamed, of_type
+from waiting import wait_until
 
 # That hang without a step between "ready" and their last wait that no condition shows.
 SCENES = {"mutex_sleep": "sleeps", "self_lock": "deadlock", "owner_ended": "nobody", "join_spinner": "busy", "rpc_circle": "likely_deadlock",
@@ -57,10 +59,10 @@ CLIENT, WORKER, DISPATCH = (name + WHOSE for name in ("client", "worker", "dispa
 class Recording:
     """The system's events, from when it has begun to the end of the block."""
 
-    def __init__(self, log):
+    def __init__(self, log, *options):
         ready, told = os.pipe()
         with open(ready, "rb") as f:
-            self.process = subprocess.Popen([WATCHCTL, "flow", "record", "-o", log, "--ready-fd", str(told)], pass_fds=[told],
+            self.process = subprocess.Popen([WATCHCTL, "flow", "record", *options, "-o", log, "--ready-fd", str(told)], pass_fds=[told],
                                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             os.close(told)
             assert f.read(1), self.process.communicate()[1]
@@ -84,6 +86,16 @@ def explain_log(*words):
     lines = [json.loads(line) for line in r.stdout.splitlines()]
     assert lines[0]["type"] == "answer"
     return lines
+
+
+def functions(o):
+    return [f.get("function") for f in o["stack"]]
+
+
+def has_stack_with(log, function):
+    """By now, while it is recorded."""
+    r = subprocess.run([WATCHCTL, "report", "--tag", "wait", "--json", log], capture_output=True, text=True, timeout=WAIT, check=False)
+    return f'"function":"{function}"' in r.stdout
 
 
 def rest_of(pid):
@@ -150,6 +162,27 @@ def test_the_culprit_of_a_recorded_hang(build, tmp_path, scene):
     assert [x["n"] for x in links] == list(range(1, len(links) + 1))
     for a, b in zip(links, links[1:]):
         assert a["waits_for"]["tid"] == b["waiter"]["tid"]
+
+
+def test_the_stacks_say_in_which_functions_they_hang(build, tmp_path):
+    log = tmp_path / "log"
+    with Recording(log, "--stacks"):
+        hang = Hang(build("hangs"), "mutex_sleep")
+        for function in ("holds_and_sleeps", "lock_table"):
+            wait_until(lambda function=function: has_stack_with(log, function))
+    with hang:
+        lines = explain_log(log, "--to", hang.ask)
+        told = run(log, "--to", hang.ask).stdout
+    first, link = of_type(lines, "culprit")[0], of_type(lines, "link")[0]
+    assert blamed(lines) in hang.culprits
+    assert {"sleep_forever", "holds_and_sleeps"} <= set(functions(first)) and first["stack_end"], first
+    assert first["function"] in ("sleep_forever", "holds_and_sleeps")
+    assert link["waiter"]["tid"] == hang.ask and "lock_table" in functions(link) and link["stack_end"], link
+    assert not [f for o in (first, link) for f in o["stack"] if "module" in f and "ip" in f]
+    assert f"(in {first['function']})" in lines[0]["text"] and "(in lock_table)" in lines[0]["text"]
+    sentence, rest = told.split("\n", 1)
+    assert "(in lock_table)" in sentence
+    assert re.search(r"culprit 1.*#\d+ +holds_and_sleeps\S* .*link 1:.*#\d+ +lock_table", rest, re.DOTALL), told
 
 
 def test_a_baseline_says_where_the_chain_is_cut(shop):

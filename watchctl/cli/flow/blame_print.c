@@ -8,14 +8,19 @@
 #include "watchctl/cli/flow/blame_words.h"
 #include "watchctl/cli/flow/explain_words.h"
 #include "watchctl/cli/flow/graph/flow_graph_words.h"
+#include "watchctl/cli/flow/graph/flow_stack_words.h"
+#include "watchctl/cli/flow/graph/flow_wait_stacks.h"
 #include "watchctl/flow/blame/link.h"
 #include "watchctl/flow/graph/flow_threads.h"
+#include "watchctl/view/print/printer.h"
 #include "watchctl/view/words/json.h"
 
 #define CULPRITS_TEXT 3u
 
 struct printing {
 	const struct blame *b;
+	const struct flow_shown *s;
+	struct printer *printer; /* of stacks, in words */
 	struct text_buf text;
 	struct json j;
 	bool starved;
@@ -33,6 +38,7 @@ static struct wc_error *finish(struct printing *p)
 
 	text_buf_deinit(&p->text);
 	json_deinit(&p->j);
+	printer_free(p->printer);
 	return starved ? &wc_enomem : NULL;
 }
 
@@ -47,6 +53,12 @@ static size_t links_of(const struct blamed *c)
 	return c->circle < c->npath ? c->npath : c->npath - 1;
 }
 
+static const struct flow_wait_stack *stack_of(const struct printing *p, uint32_t thread)
+{
+	return blame_stack(&p->b->log, &p->s->stacks, thread);
+}
+
+/* The members of the first one's circle are in the links, with their stacks. */
 static void tell_culprit(struct printing *p, size_t rank)
 {
 	const struct blamed *c = &p->b->culprit[rank];
@@ -55,11 +67,13 @@ static void tell_culprit(struct printing *p, size_t rank)
 	text_buf_printf(&p->text, "\nculprit %zu%s: ", rank + 1, c->guessed ? " (a guess)" : "");
 	blame_put_who(&p->text, &p->b->log, c->who);
 	text_buf_add(&p->text, "\n    ");
-	blame_put_state(&p->text, p->b, c);
+	blame_put_state(&p->text, p->b, &p->s->stacks, c);
 	if (c->waiters)
 		text_buf_printf(&p->text, "\n    %u thread%s wait%s for it, directly or not", c->waiters,
 				plural(c->waiters), c->waiters == 1 ? "s" : "");
 	printf("%s\n", words(p));
+	if (rank || c->circle == c->npath)
+		flow_stack_print(p->printer, stack_of(p, c->who));
 }
 
 static void tell_link(struct printing *p, const struct blamed *c, size_t i)
@@ -76,6 +90,7 @@ static void tell_link(struct printing *p, const struct blamed *c, size_t i)
 	text_buf_add(&p->text, "\n    known by: ");
 	blame_put_evidence(&p->text, p->b, from);
 	printf("%s\n", words(p));
+	flow_stack_print(p->printer, stack_of(p, from));
 }
 
 /* "write on pipe 7 by client/12 to dispatch/11", with numbers of the baseline. */
@@ -125,11 +140,15 @@ static void put_baseline(struct text_buf *t, const struct blame_beside *x)
 	put_cut(t, x);
 }
 
-struct wc_error *blame_print_text(const struct blame *b, const struct blame_beside *beside)
+struct wc_error *blame_print_text(const struct blame *b, const struct flow_shown *s,
+				  const struct blame_beside *beside)
 {
-	struct printing p = { .b = b };
+	const struct print_options plain = { 0 };
+	struct printing p = { .b = b, .s = s, .printer = print_text_new(stdout, &plain) };
 
-	blame_put_sentence(&p.text, b);
+	if (!p.printer)
+		return &wc_enomem;
+	blame_put_sentence(&p.text, b, &s->stacks);
 	printf("%s.\n", words(&p));
 	text_buf_empty(&p.text);
 	if (beside) {
@@ -170,19 +189,19 @@ static void put_baseline_counts(struct printing *p, const struct blame_beside *x
 	json_close(&p->j, '}');
 }
 
-static void put_answer(struct printing *p, const struct flow_shown *s, const struct blame_beside *beside)
+static void put_answer(struct printing *p, const struct blame_beside *beside)
 {
 	const struct blame *b = p->b;
 
 	text_buf_empty(&p->text);
-	blame_put_sentence(&p->text, b);
+	blame_put_sentence(&p->text, b, &p->s->stacks);
 	begin(p, "answer");
 	json_number(&p->j, "time_ns", b->log.seen->end_ns);
 	json_text(&p->j, "verdict", b->n ? explain_verdict_name(b->culprit->verdict) : "idle");
 	json_text(&p->j, "text", words(p));
 	json_number(&p->j, "threads", b->suspects);
 	json_number(&p->j, "looked_at", b->log.seen->n);
-	json_number(&p->j, "lost", s->span.lost);
+	json_number(&p->j, "lost", p->s->span.lost);
 	if (beside)
 		put_baseline_counts(p, beside);
 	end(p);
@@ -211,17 +230,22 @@ static void put_times(struct printing *p, uint32_t thread)
 static void put_culprit(struct printing *p, size_t rank)
 {
 	const struct blamed *c = &p->b->culprit[rank];
+	const struct flow_wait_stack *stack = stack_of(p, c->who);
+	char function[200];
 
 	text_buf_empty(&p->text);
-	blame_put_state(&p->text, p->b, c);
+	blame_put_state(&p->text, p->b, &p->s->stacks, c);
 	begin(p, "culprit");
 	json_number(&p->j, "rank", rank + 1);
 	put_thread(p, c->who);
 	json_text(&p->j, "verdict", explain_verdict_name(c->verdict));
 	json_bool(&p->j, "guessed", c->guessed);
+	if (flow_stack_function(stack, function, sizeof(function)))
+		json_text(&p->j, "function", function);
 	json_text(&p->j, "why", words(p));
 	json_number(&p->j, "waiters", c->waiters);
 	put_times(p, c->who);
+	flow_stack_json(&p->j, stack);
 	end(p);
 }
 
@@ -265,15 +289,16 @@ static void put_link(struct printing *p, const struct blamed *c, size_t i)
 	json_open(&p->j, "waits_for", '{');
 	put_thread(p, to);
 	json_close(&p->j, '}');
+	flow_stack_json(&p->j, stack_of(p, from));
 	end(p);
 }
 
 struct wc_error *blame_print_json(const struct blame *b, const struct flow_shown *s,
 				  const struct blame_beside *beside)
 {
-	struct printing p = { .b = b };
+	struct printing p = { .b = b, .s = s };
 
-	put_answer(&p, s, beside);
+	put_answer(&p, beside);
 	for (size_t i = 0; i < b->n; i++)
 		put_culprit(&p, i);
 	for (size_t i = 0; b->n && i < links_of(b->culprit); i++)

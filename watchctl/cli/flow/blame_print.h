@@ -15,7 +15,8 @@ struct blame_beside {
 };
 
 /* To standard output. @beside: or NULL. */
-struct wc_error *blame_print_text(const struct blame *b, const struct blame_beside *beside);
+struct wc_error *blame_print_text(const struct blame *b, const struct flow_shown *s,
+				  const struct blame_beside *beside);
 struct wc_error *blame_print_json(const struct blame *b, const struct flow_shown *s,
 				  const struct blame_beside *beside);
 

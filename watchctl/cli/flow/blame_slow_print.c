@@ -5,16 +5,29 @@
 #include "watchctl/base/text_buf.h"
 #include "watchctl/cli/flow/blame_words.h"
 #include "watchctl/cli/flow/graph/flow_graph_words.h"
+#include "watchctl/cli/flow/graph/flow_stack_words.h"
+#include "watchctl/cli/flow/graph/flow_wait_stacks.h"
+#include "watchctl/view/print/printer.h"
 #include "watchctl/view/words/json.h"
 #include "watchctl/view/words/view_words.h"
 
 struct printing {
 	const struct blame_log *b;
 	const struct flow_shown *s;
+	struct printer *printer; /* of stacks, in words; NULL: JSON is printed */
 	struct text_buf text;
 	struct json j;
 	bool starved;
 };
+
+/* False: no memory. */
+static bool prepare(struct printing *p, bool json)
+{
+	const struct print_options plain = { 0 };
+
+	p->printer = json ? NULL : print_text_new(stdout, &plain);
+	return json || p->printer;
+}
 
 static const char *words(struct printing *p)
 {
@@ -28,6 +41,7 @@ static struct wc_error *finish(struct printing *p)
 
 	text_buf_deinit(&p->text);
 	json_deinit(&p->j);
+	printer_free(p->printer);
 	return starved ? &wc_enomem : NULL;
 }
 
@@ -39,13 +53,14 @@ static void put_time(struct text_buf *t, uint64_t ns)
 	text_buf_add(t, text);
 }
 
-/* "lock 0x7f.., which app/7 had". */
+/* "lock 0x7f.. (in take_order), which app/7 had". */
 static void put_wait(struct printing *p, const struct flow_edge *e)
 {
 	char text[FLOW_WORDS];
 
 	flow_edge_words(p->s, e, text);
 	text_buf_add(&p->text, text);
+	blame_put_function(&p->text, flow_shown_stack(p->s, e));
 	if (e->from == FLOW_NONE || e->flags & FLOW_EDGE_OWN)
 		return;
 	text_buf_add(&p->text, e->flags & FLOW_EDGE_OWNER ? ", which " : ", until ");
@@ -97,7 +112,22 @@ static uint32_t to_blame(const struct flow_edge *e)
 	return e->from == FLOW_NONE ? e->to : e->from;
 }
 
-static void begin_culprit(struct printing *p, size_t rank, uint32_t node, const char *verdict)
+/* Of the thread to blame the stack is known if it is the one that waited. */
+static void put_stack(struct printing *p, const struct flow_edge *e)
+{
+	const struct flow_wait_stack *stack = flow_shown_stack(p->s, e);
+	char function[200];
+
+	if (p->b->node[to_blame(e)].thread != p->b->node[e->to].thread)
+		return;
+	if (flow_stack_function(stack, function, sizeof(function)))
+		json_text(&p->j, "function", function);
+	flow_stack_json(&p->j, stack);
+}
+
+/* @wait: or NULL, of a unit as a whole. */
+static void begin_culprit(struct printing *p, size_t rank, uint32_t node, const struct flow_edge *wait,
+			  const char *verdict)
 {
 	begin(p, "culprit");
 	json_number(&p->j, "rank", rank);
@@ -105,6 +135,8 @@ static void begin_culprit(struct printing *p, size_t rank, uint32_t node, const 
 	json_text(&p->j, "verdict", verdict);
 	json_bool(&p->j, "guessed", false);
 	json_text(&p->j, "why", words(p));
+	if (wait)
+		put_stack(p, wait);
 }
 
 static void put_link(struct printing *p, const struct flow_edge *e)
@@ -123,6 +155,7 @@ static void put_link(struct printing *p, const struct flow_edge *e)
 		flow_json_thread(&p->j, p->s, e->from);
 		json_close(&p->j, '}');
 	}
+	flow_stack_json(&p->j, flow_shown_stack(p->s, e));
 	end(p);
 }
 
@@ -132,13 +165,16 @@ struct wc_error *blame_print_slow(const struct blame_log *b, const struct flow_s
 	struct printing p = { .b = b, .s = s };
 	const struct flow_edge *e = &b->edge[slow->wait];
 
+	if (!prepare(&p, json))
+		return &wc_enomem;
 	say_slow(&p, slow);
 	if (!json) {
 		printf("%s.\n", words(&p));
+		flow_stack_print(p.printer, flow_shown_stack(s, e));
 		return finish(&p);
 	}
 	put_answer(&p, "slow", 1);
-	begin_culprit(&p, 1, to_blame(e), "slow");
+	begin_culprit(&p, 1, to_blame(e), e, "slow");
 	json_number(&p.j, "waiters", 1);
 	end(&p);
 	put_link(&p, e);
@@ -165,10 +201,26 @@ static void say_grown(struct printing *p, const struct compared *x)
 	text_buf_printf(&p->text, " in the baseline (medians of %zu and %zu)", x->bad, x->good);
 }
 
+static const struct flow_edge *wait_of(const struct printing *p, const struct compared *x)
+{
+	return x->wait == FLOW_NONE ? NULL : &p->b->edge[x->wait];
+}
+
+static void tell_grown(struct printing *p, const struct compared *x, bool first)
+{
+	const struct flow_edge *wait = wait_of(p, x);
+
+	printf("%s%s.\n", first ? "Nothing hangs that the log shows; what grew most: " : "    then ",
+	       words(p));
+	if (wait)
+		flow_stack_print(p->printer, flow_shown_stack(p->s, wait));
+}
+
 static void put_grown(struct printing *p, const struct compared *x, size_t rank)
 {
-	say_grown(p, x);
-	begin_culprit(p, rank, x->wait == FLOW_NONE ? x->node : to_blame(&p->b->edge[x->wait]), "slower");
+	const struct flow_edge *wait = wait_of(p, x);
+
+	begin_culprit(p, rank, wait ? to_blame(wait) : x->node, wait, "slower");
 	json_number(&p->j, "median_ns", x->bad_ns);
 	json_number(&p->j, "baseline_ns", x->good_ns);
 	json_number(&p->j, "times", x->bad);
@@ -181,12 +233,12 @@ struct wc_error *blame_print_compared(const struct blame_log *b, const struct fl
 {
 	struct printing p = { .b = b, .s = s };
 
+	if (!prepare(&p, json))
+		return &wc_enomem;
 	for (size_t i = 0; i < n; i++) {
 		say_grown(&p, &grown[i]);
 		if (!json)
-			printf("%s%s.\n",
-			       i ? "    then " : "Nothing hangs that the log shows; what grew most: ",
-			       words(&p));
+			tell_grown(&p, &grown[i], !i);
 		else if (!i)
 			put_answer(&p, "slower", n);
 		if (json)

@@ -7,6 +7,7 @@
 #include "watchctl/base/words/plural.h"
 #include "watchctl/cli/flow/explain_words.h"
 #include "watchctl/cli/flow/graph/flow_graph_words.h"
+#include "watchctl/cli/flow/graph/flow_stack_words.h"
 #include "watchctl/flow/blame/link.h"
 #include "watchctl/flow/explain/wait.h"
 #include "watchctl/flow/graph/flow_threads.h"
@@ -71,8 +72,36 @@ void blame_put_last(struct text_buf *t, const struct blame_log *b, uint32_t thre
 	text_buf_add(t, " before the end");
 }
 
-static void put_since(struct text_buf *t, const struct blame_log *b, uint32_t thread)
+const struct flow_wait_stack *blame_stack(const struct blame_log *b, const struct flow_wait_stacks *stacks,
+					  uint32_t thread)
 {
+	if (!blame_waits(b, thread))
+		return NULL;
+	return flow_wait_stack_of(stacks, b->threads->thread[thread].tid, b->seen->thread[thread].wait.ns,
+				  b->seen->end_ns);
+}
+
+void blame_put_function(struct text_buf *t, const struct flow_wait_stack *stack)
+{
+	char function[200];
+
+	if (flow_stack_function(stack, function, sizeof(function)))
+		text_buf_printf(t, " (in %s)", function);
+}
+
+/* "lock 0x7f.. (in take_order)" */
+static void put_place(struct text_buf *t, const struct blame_log *b, const struct flow_wait_stacks *stacks,
+		      uint32_t thread)
+{
+	blame_put_wait(t, b, thread);
+	blame_put_function(t, blame_stack(b, stacks, thread));
+}
+
+/* "lock 0x7f.. (in take_order) for 2.31 s" */
+static void put_waiting(struct text_buf *t, const struct blame_log *b, const struct flow_wait_stacks *stacks,
+			uint32_t thread)
+{
+	put_place(t, b, stacks, thread);
 	text_buf_add(t, " for ");
 	put_time(t, b->seen->end_ns - b->seen->thread[thread].wait.ns);
 }
@@ -100,13 +129,13 @@ static void put_stop(struct text_buf *t, const struct blame_log *b, uint32_t thr
 	blame_put_who(t, b, by);
 }
 
-static void put_nobody(struct text_buf *t, const struct blame *b, uint32_t thread)
+static void put_nobody(struct text_buf *t, const struct blame *b, const struct flow_wait_stacks *stacks,
+		       uint32_t thread)
 {
 	const uint32_t owner = b->link[thread].to;
 
 	text_buf_add(t, "waits for ");
-	blame_put_wait(t, &b->log, thread);
-	put_since(t, &b->log, thread);
+	put_waiting(t, &b->log, stacks, thread);
 	text_buf_add(t, ", which ");
 	blame_put_who(t, &b->log, owner);
 	if (blame_is_gone(&b->log, owner))
@@ -115,11 +144,11 @@ static void put_nobody(struct text_buf *t, const struct blame *b, uint32_t threa
 		text_buf_add(t, " of another process had when this one was forked: nobody will give it back");
 }
 
-static void put_unknown(struct text_buf *t, const struct blame *b, const struct blamed *c)
+static void put_unknown(struct text_buf *t, const struct blame *b, const struct flow_wait_stacks *stacks,
+			const struct blamed *c)
 {
 	text_buf_add(t, c->verdict == VERDICT_IDLE ? "waits for work, in " : "waits in ");
-	blame_put_wait(t, &b->log, c->who);
-	put_since(t, &b->log, c->who);
+	put_waiting(t, &b->log, stacks, c->who);
 	if (c->verdict == VERDICT_OUTSIDE)
 		text_buf_add(t, ": the other end is none that was recorded");
 	else if (c->verdict == VERDICT_WAITS)
@@ -127,13 +156,14 @@ static void put_unknown(struct text_buf *t, const struct blame *b, const struct 
 	blame_put_last(t, &b->log, c->who);
 }
 
-static void put_circle(struct text_buf *t, const struct blame *b, const struct blamed *c)
+static void put_circle(struct text_buf *t, const struct blame *b, const struct flow_wait_stacks *stacks,
+		       const struct blamed *c)
 {
 	const size_t n = c->npath - c->circle;
 
 	if (n == 1) {
 		text_buf_add(t, "waits for ");
-		blame_put_wait(t, &b->log, c->who);
+		put_place(t, &b->log, stacks, c->who);
 		text_buf_add(t, ", which it has itself");
 		return;
 	}
@@ -146,12 +176,13 @@ static void put_circle(struct text_buf *t, const struct blame *b, const struct b
 	blame_put_who(t, &b->log, c->who);
 }
 
-void blame_put_state(struct text_buf *t, const struct blame *b, const struct blamed *c)
+void blame_put_state(struct text_buf *t, const struct blame *b, const struct flow_wait_stacks *stacks,
+		     const struct blamed *c)
 {
 	switch (c->verdict) {
 	case VERDICT_DEADLOCK:
 	case VERDICT_LIKELY_DEADLOCK:
-		put_circle(t, b, c);
+		put_circle(t, b, stacks, c);
 		return;
 	case VERDICT_GONE:
 		put_end(t, &b->log, c->who);
@@ -160,7 +191,7 @@ void blame_put_state(struct text_buf *t, const struct blame *b, const struct bla
 		put_stop(t, &b->log, c->who);
 		return;
 	case VERDICT_NOBODY:
-		put_nobody(t, b, c->who);
+		put_nobody(t, b, stacks, c->who);
 		return;
 	case VERDICT_BUSY:
 		text_buf_add(t, "runs, without a wait for ");
@@ -171,23 +202,22 @@ void blame_put_state(struct text_buf *t, const struct blame *b, const struct bla
 		text_buf_add(t, c->verdict == VERDICT_SLEEPS
 					? "sleeps, in "
 					: "waits in the kernel, where no signal ends it (D), in ");
-		blame_put_wait(t, &b->log, c->who);
-		put_since(t, &b->log, c->who);
+		put_waiting(t, &b->log, stacks, c->who);
 		return;
 	default:
-		put_unknown(t, b, c);
+		put_unknown(t, b, stacks, c);
 	}
 }
 
 /* "app/1 waits for lock 0x.., " and how many are between. */
-static void put_way(struct text_buf *t, const struct blame *b, const struct blamed *c)
+static void put_way(struct text_buf *t, const struct blame *b, const struct flow_wait_stacks *stacks,
+		    const struct blamed *c)
 {
 	const size_t between = c->npath - 2;
 
 	blame_put_who(t, &b->log, c->path[0]);
 	text_buf_add(t, " waits in ");
-	blame_put_wait(t, &b->log, c->path[0]);
-	put_since(t, &b->log, c->path[0]);
+	put_waiting(t, &b->log, stacks, c->path[0]);
 	text_buf_add(t, c->guessed ? ", probably for " : ", for ");
 	if (between)
 		text_buf_printf(t, "%zu other%s, and %s last ", between, plural(between),
@@ -196,7 +226,7 @@ static void put_way(struct text_buf *t, const struct blame *b, const struct blam
 	text_buf_add(t, ", which ");
 }
 
-void blame_put_sentence(struct text_buf *t, const struct blame *b)
+void blame_put_sentence(struct text_buf *t, const struct blame *b, const struct flow_wait_stacks *stacks)
 {
 	const struct blamed *c = b->culprit;
 
@@ -207,12 +237,12 @@ void blame_put_sentence(struct text_buf *t, const struct blame *b)
 		return;
 	}
 	if (c->circle == c->npath && c->npath > 1) {
-		put_way(t, b, c);
+		put_way(t, b, stacks, c);
 	} else {
 		blame_put_who(t, &b->log, c->who);
 		text_buf_char(t, ' ');
 	}
-	blame_put_state(t, b, c);
+	blame_put_state(t, b, stacks, c);
 }
 
 void blame_put_evidence(struct text_buf *t, const struct blame *b, uint32_t thread)

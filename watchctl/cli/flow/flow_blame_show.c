@@ -128,7 +128,8 @@ static struct wc_error *print_hang(struct showing *w)
 
 	if (with)
 		good = blame_log_of(w->good.g, &w->good_seen);
-	return w->ask->json ? blame_print_json(&w->blame, &w->s, with) : blame_print_text(&w->blame, with);
+	return w->ask->json ? blame_print_json(&w->blame, &w->s, with)
+			    : blame_print_text(&w->blame, &w->s, with);
 }
 
 static struct wc_error *show_slow(struct showing *w)

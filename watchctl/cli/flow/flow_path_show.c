@@ -8,6 +8,7 @@
 #include "watchctl/cli/flow/graph/flow_graph_ask.h"
 #include "watchctl/cli/flow/graph/flow_graph_who.h"
 #include "watchctl/cli/flow/graph/flow_graph_words.h"
+#include "watchctl/cli/flow/graph/flow_stack_words.h"
 #include "watchctl/cli/flow/page/flow_page.h"
 #include "watchctl/flow/graph/flow_path.h"
 #include "watchctl/flow/graph/flow_threads.h"
@@ -16,7 +17,6 @@
 
 #define WAIT_SHARE 20u /* waits of a twentieth of the unit, and longer ones */
 #define WAITS_MOST 3u  /* a unit, in words */
-#define FRAMES_MOST 8u /* a wait, in words */
 
 struct telling {
 	struct flow_shown s;
@@ -123,19 +123,6 @@ static void put_duration(uint64_t ns)
 	fputs(text, stdout);
 }
 
-static void tell_stack(const struct telling *t, const struct flow_edge *e)
-{
-	const struct flow_wait_stack *stack = flow_shown_stack(&t->s, e);
-	const bool is_long = stack && stack->n > FRAMES_MOST;
-
-	if (!stack)
-		return;
-	printer_stack(t->printer, stack->frame, is_long ? FRAMES_MOST : stack->n,
-		      is_long ? WALK_END_COMPLETE : stack->end);
-	if (is_long)
-		printf("        ... and %zu more (--json has them)\n", stack->n - FRAMES_MOST);
-}
-
 static void tell_wait(const struct telling *t, const struct flow_edge *e, uint64_t until_ns)
 {
 	const uint64_t end_ns = e->to_ns < until_ns ? e->to_ns : until_ns;
@@ -153,7 +140,7 @@ static void tell_wait(const struct telling *t, const struct flow_edge *e, uint64
 	if (e->flags & FLOW_EDGE_OPEN)
 		printf(", which goes on at the end of the log");
 	printf("\n");
-	tell_stack(t, e);
+	flow_stack_print(t->printer, flow_shown_stack(&t->s, e));
 }
 
 static void tell_cause(const struct telling *t, const struct flow_edge *e)

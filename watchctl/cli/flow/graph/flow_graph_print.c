@@ -8,13 +8,12 @@
 #include "watchctl/cli/flow/graph/flow_attached.h"
 #include "watchctl/cli/flow/graph/flow_graph_who.h"
 #include "watchctl/cli/flow/graph/flow_graph_words.h"
+#include "watchctl/cli/flow/graph/flow_stack_words.h"
 #include "watchctl/flow/graph/flow_threads.h"
 #include "watchctl/flow/rules/flow_rules.h"
 #include "watchctl/trace/flow/flow_format.h"
 #include "watchctl/view/event/time_bound.h"
 #include "watchctl/view/event/view.h"
-#include "watchctl/view/print/print_json.h"
-#include "watchctl/view/words/view_words.h"
 
 static struct wc_error *keep_loss(struct flow_shown *s, const struct flow_event *e)
 {
@@ -197,19 +196,8 @@ const struct flow_wait_stack *flow_shown_stack(const struct flow_shown *s, const
 				  e->to_ns);
 }
 
-/* Addresses in modules are the log's own (flow_stack_tag.h), and would say nothing. */
-static void put_stack(struct json *j, const struct flow_wait_stack *stack)
-{
-	json_open(j, "stack", '[');
-	for (size_t i = 0; i < stack->n; i++)
-		print_json_frame(j, &stack->frame[i], !stack->frame[i].module);
-	json_close(j, ']');
-	json_text(j, "stack_end", text_walk_end_name(stack->end));
-}
-
 void flow_json_edge(struct json *j, const struct flow_shown *s, const struct flow_edge *e)
 {
-	const struct flow_wait_stack *stack = flow_shown_stack(s, e);
 	char words[FLOW_WORDS] = "";
 
 	if (e->kind != FLOW_EDGE_WEAK)
@@ -221,6 +209,5 @@ void flow_json_edge(struct json *j, const struct flow_shown *s, const struct flo
 	json_text_if(j, "evidence", words);
 	if (e->flags & FLOW_EDGE_OPEN)
 		json_bool(j, "open", true);
-	if (stack)
-		put_stack(j, stack);
+	flow_stack_json(j, flow_shown_stack(s, e));
 }
