@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUILD, WAIT, WATCHCTL
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for BPF programs of the whole system")
 
@@ -106,6 +107,8 @@ def edges_of(text, units):
     for i, unit in enumerate(units):
         for _ in range(next(n)):
             state, source, end, took, words = next(n), next(n), signed(next(n)), next(n), next(n)
+            if data["kinds"][state & 15] == "wait_for":
+                next(n)
             yield (data["kinds"][state & 15], units[i - signed(source - 1)][0] if source else None, unit[0], unit[1] + end - took, unit[1] + end, texts[words - 2])
 
 
@@ -181,6 +184,98 @@ def test_a_log_that_has_calls_too_has_the_page_of_these(recorded, tmp_path):
 def test_what_cannot_be_is_refused(recorded, words, sentence):
     r = subprocess.run([WATCHCTL, *(str(recorded) if w == "LOG" else w for w in words)], capture_output=True, text=True, timeout=WAIT, check=False)
     assert r.returncode == 2 and sentence in r.stderr
+
+
+# Stacks of waits
+
+STACKS = r"""
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile int sink;
+
+static __attribute__((noinline)) void reap(pid_t pid) { waitpid(pid, NULL, 0); sink++; }
+static __attribute__((noinline)) void keep_house(pid_t pid) { reap(pid); sink++; }
+
+int main(void)
+{
+	char c;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(read(0, &c, 1) == 1 ? 0 : 1);
+	keep_house(pid);
+	return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def with_stacks(tmp_path_factory):
+    """(log, page): a program whose wait for its child ends when its stack is in the log."""
+    folder = tmp_path_factory.mktemp("stacks")
+    program, log, page = folder / f"house-{os.getpid()}", folder / "log", folder / "page.html"
+    (folder / "house.c").write_text(STACKS, encoding="ascii")
+    subprocess.run(["cc", "-g", "-O1", "-o", program, folder / "house.c"], check=True, timeout=WAIT)
+    recorder = subprocess.Popen([WATCHCTL, "flow", "record", "--stacks", "-o", log, "--", program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True)
+    report = [WATCHCTL, "report", "--tag", "wait", "--json", log]
+    wait_until(lambda: '"function":"keep_house"' in subprocess.run(report, capture_output=True, text=True, timeout=WAIT, check=False).stdout)
+    _, err = recorder.communicate("x", timeout=WAIT)
+    assert recorder.returncode == 0, err
+    watchctl("report", log, "--html", page)
+    return log, page
+
+
+def house(log):
+    """The wait for the child, as `flow graph` has it."""
+    waits = [o for o in lines("flow", "graph", log) if o["type"] == "edge" and o["kind"] == "wait_for" and "stack" in o]
+    return next(o for o in waits if "keep_house" in [f.get("function") for f in o["stack"]])
+
+
+def stacks_of(text):
+    """[(own function, frames)]"""
+    data, texts, n = json.loads(block(text, "data")), json.loads(block(text, "texts")), numbers(text, "stacks")
+    out = []
+    for _ in range(data["stacks"]):
+        own, _, frames = next(n), next(n), next(n)
+        out.append((texts[own - 2] if own else None, [texts[next(n) - 2] for _ in range(frames)]))
+    return out
+
+
+def test_captures_of_waits_are_events_of_the_system(with_stacks):
+    log, page = with_stacks
+    text = page.read_text()
+    assert " - what led to what - watchctl</title>" in text
+    assert units_of(text) and "capture" in watchctl("report", "--json", log)
+
+
+def test_the_file_has_each_stack_once(with_stacks):
+    log, page = with_stacks
+    found, wait = stacks_of(page.read_text()), house(log)
+    told = [f.get("function") for f in wait["stack"]]
+    own = [frames for own, frames in found if own == "reap"]
+    assert len(own) == 1 and [f.split("  ")[0] for f in own[0] if f.split("  ")[0] in told] == [f for f in told if f]
+    assert any(re.fullmatch(r"keep_house  house\.c:\d+", f) for f in own[0])
+    assert len({(o, tuple(f)) for o, f in found}) == len(found)
+
+
+def test_the_page_lists_the_stack_of_a_wait(browser, with_stacks):
+    log, page = with_stacks
+    unit = house(log)["to"]["node"]
+    browser.resize(1280, 900)
+    browser.open(page, f"#unit={unit}")
+    at_path = browser.run("[...document.querySelectorAll('#path .current ol.stack li')].map(e => e.textContent)")
+    assert [f.split("  ")[0] for f in at_path if "house.c" in f][:3] == ["reap", "keep_house", "main"]
+    assert "in reap" in browser.run("[...document.querySelectorAll('#path .current .wait')].map(e => e.title)")
+    listed = browser.run("[...document.querySelectorAll('.edges ol.stack li')].map(e => e.textContent)")
+    assert any(f.startswith("keep_house  house.c:") for f in listed)
+    browser.run("location.hash = '#q=keep_house'")
+    browser.wait(DATA + "found !== '0'")
+    browser.run("document.getElementById('hit-next').click()")
+    browser.wait(DATA + "path !== ''")
+    assert path_shown(browser)[0] == unit
+    assert browser.messages == []
 
 
 # In a browser

@@ -9,6 +9,7 @@
 #include "watchctl/base/syscall_name.h"
 #include "watchctl/base/text_buf.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/trace/flow/flow_stack_tag.h"
 #include "watchctl/view/callpage/callpage_impl.h"
 #include "watchctl/view/event/step_words.h"
 #include "watchctl/view/words/view_words.h"
@@ -296,7 +297,10 @@ static void on_access(void *ctx, const struct view_access *a)
 
 static void on_capture(void *ctx, const struct view_capture *c)
 {
-	((struct callpage *)ctx)->captures++;
+	struct callpage *p = ctx;
+
+	p->captures++;
+	p->wait_stacks += c->tag->name && !strcmp(c->tag->name, FLOW_STACK_TAG);
 }
 
 struct callpage *callpage_new(struct annotate *a, const struct callpage_options *o)
@@ -335,7 +339,7 @@ bool callpage_has_calls(const struct callpage *p)
 
 bool callpage_is_empty(const struct callpage *p)
 {
-	return !p->range && !p->calls && !p->accesses && !p->captures;
+	return !p->range && !p->calls && !p->accesses && p->captures == p->wait_stacks;
 }
 
 void callpage_free(struct callpage *p)

@@ -34,7 +34,7 @@ struct callpage *callpage_new(struct annotate *a, const struct callpage_options 
 /* The log is one of calls: a recording of them began, or there are some, and nothing that a page of watches shows. */
 bool callpage_has_calls(const struct callpage *p);
 
-/* Nothing that this page or one of watches shows is in the log. */
+/* Nothing that this page or one of watches shows is in the log, but for stacks that belong to events of the system: flow_stack_tag.h. */
 bool callpage_is_empty(const struct callpage *p);
 
 /* After the last event. @ending: how the log ended. Errors of @out are left to ferror(). */

@@ -45,6 +45,7 @@ struct callpage {
 	char *range, *filters, *stepper, *cmdline, *host;
 	int32_t pid;
 	uint64_t processes, calls, steps, accesses, captures;
+	uint64_t wait_stacks; /* so many of the captures, see flow_stack_tag.h */
 
 	struct page_tables tables; /* of it, threads */
 	struct callpage_function *function;

@@ -54,7 +54,7 @@ function readEdges() {
 	const next = reader(bytesOf("edges")), n = D.edges;
 	E = {
 		start: new Uint32Array(N + 1), to: new Uint32Array(n), kind: new Uint8Array(n), flags: new Uint8Array(n), from: new Int32Array(n),
-		at: new Float64Array(n), begin: new Float64Array(n), words: new Uint32Array(n),
+		at: new Float64Array(n), begin: new Float64Array(n), words: new Uint32Array(n), stack: new Uint32Array(n),
 	};
 	for (let i = 0, e = 0; i < N; i++) {
 		E.start[i] = e;
@@ -67,6 +67,7 @@ function readEdges() {
 			E.at[e] = U.begin[i] + signed(next());
 			E.begin[e] = E.at[e] - next();
 			E.words[e] = next();
+			E.stack[e] = isWait(e) ? next() : 0;
 		}
 		sortEdges(E.start[i], e);
 	}
@@ -82,7 +83,7 @@ function sortEdges(a, b) {
 	if (e >= b)
 		return;
 	const order = Array.from({ length: b - a }, (_, k) => a + k).sort((x, y) => E.at[x] - E.at[y]);
-	for (const name of ["kind", "flags", "from", "at", "begin", "words"]) {
+	for (const name of ["kind", "flags", "from", "at", "begin", "words", "stack"]) {
 		const sorted = order.map(k => E[name][k]);
 		E[name].set(sorted, a);
 	}
@@ -108,6 +109,16 @@ function countEdges(n) {
 		const [a, b] = edgesOf(row.units[k]);
 		E.rows[k + 1] = E.rows[k] + E.strong[b] - E.strong[a];
 	}
+}
+
+/* Those of waits, by number: the text of the program's own function (0: not known), why there are no more frames (0: there are none), and the frames' texts. */
+const stacks = [null];
+const stackOf = e => stacks[E.stack[e]];
+
+function readStacks() {
+	const next = reader(bytesOf("stacks"));
+	while (stacks.length <= D.stacks)
+		stacks.push({ own: next(), end: next(), frames: Array.from({ length: next() }, next) });
 }
 
 /* The unit with that number in the graph; -1: it is not in the page. */

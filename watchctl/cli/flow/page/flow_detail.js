@@ -1,15 +1,26 @@
 /* At the side: the chosen unit, the path to it, and what leads into it and out of it. */
 
-const LISTED = 60, WAITS_TOLD = 3;
+const LISTED = 60, WAITS_TOLD = 3, FRAMES_TOLD = 8;
 
 const unitLink = (i, text, at) => linkTo(text || who(i, at), "unit " + U.id[i], () => goTo(i, at));
 const linkTo = (text, label, action) => el("button", { type: "button", class: "link data", title: label, onclick: action }, text);
 const causeLine = e => E.flags[e] & OWN ? edgeText(e) : who(E.from[e], E.begin[e]) + " (" + kindName(e) + ": " + edgeText(e) + ")";
 const dot = e => el("i", { class: "dot k-" + D.kinds[E.kind[e]] });
 
+const frameList = (s, from, to) => el("ol", { class: "stack data", start: from }, ...s.frames.slice(from, to).map(f => el("li", {}, clean(textOf(f)))));
+
+/* The first frames, and behind a click the others. */
+function stackPart(e) {
+	const s = stackOf(e);
+	if (!s)
+		return [];
+	const end = s.end ? el("p", { class: "hint" }, "… " + textOf(s.end)) : null, more = s.frames.length - FRAMES_TOLD;
+	return [frameList(s, 0, FRAMES_TOLD), more > 0 ? el("details", {}, el("summary", {}, plural(more, "more frame")), frameList(s, FRAMES_TOLD), end) : end];
+}
+
 function waitItem(e, until) {
 	const by = waitEnder(e), end = Math.min(E.at[e], until);
-	return el("div", { class: "wait" }, "of these " + spanText(end - E.begin[e]) + " waiting: " + edgeText(e), ...by ? [by[0], unitLink(E.from[e], who(E.from[e], end), end), by[1]] : []);
+	return el("div", { class: "wait", title: ownFunction(e) || null }, "of these " + spanText(end - E.begin[e]) + " waiting: " + edgeText(e), ...by ? [by[0], unitLink(E.from[e], who(E.from[e], end), end), by[1]] : [], ...stackPart(e));
 }
 
 function causeItem(e) {
@@ -43,7 +54,7 @@ function list(title, edges, item) {
 
 const inItem = e => [dot(e), momentText(E.at[e]) + " ", E.flags[e] & OWN ? "" : unitLink(E.from[e], who(E.from[e], E.begin[e]), E.begin[e]), (E.flags[e] & OWN ? "" : " · ") + kindName(e) + ": " + edgeText(e)];
 const outItem = e => [dot(e), momentText(E.begin[e]) + " ", unitLink(E.to[e], who(E.to[e], E.at[e])), " · " + kindName(e) + ": " + edgeText(e)];
-const waitedItem = e => [spanText(E.at[e] - E.begin[e]) + " from " + momentText(E.begin[e]) + ": " + edgeText(e), ...waitEnder(e) ? [waitEnder(e)[0], unitLink(E.from[e], who(E.from[e], E.at[e]), E.at[e]), waitEnder(e)[1]] : []];
+const waitedItem = e => [el("div", { title: ownFunction(e) || null }, spanText(E.at[e] - E.begin[e]) + " from " + momentText(E.begin[e]) + ": " + edgeText(e), ...waitEnder(e) ? [waitEnder(e)[0], unitLink(E.from[e], who(E.from[e], E.at[e]), E.at[e]), waitEnder(e)[1]] : [], ...stackPart(e))];
 
 /* Waits may overlap, as one in a page fault inside of a call does. */
 function waitedTime(i) {

@@ -139,6 +139,7 @@ Promise.all([whole, painted]).then(() => {
 	texts = JSON.parse($("texts").textContent);
 	$("texts").textContent = "";
 	readEdges();
+	readStacks();
 	showLegend();
 	buildForm();
 	chartEvents();

@@ -1,4 +1,4 @@
-/* Writes the page: edges and texts come behind the script, which paints the units before they are there. */
+/* Writes the page: edges, stacks and texts come behind the script, which paints the units before they are there. */
 #include "watchctl/cli/flow/page/flow_page.h"
 
 #include <stdio.h>
@@ -35,6 +35,7 @@ static struct wc_error *put_page(const void *ctx, FILE *out)
 	page_shell_bytes("units", &b->p->unit_bytes, out);
 	page_shell_script(&page_shell_flow, out);
 	page_shell_bytes("edges", &b->p->edge_bytes, out);
+	page_shell_bytes("stacks", &b->p->stack_bytes, out);
 	page_shell_json("texts", &b->texts, out);
 	page_shell_end(out);
 	return NULL;
@@ -72,6 +73,8 @@ static void flow_page_deinit(struct flow_page *p)
 	free(p->thread);
 	free(p->unit_bytes.v);
 	free(p->edge_bytes.v);
+	free(p->stack_bytes.v);
+	free(p->stack);
 	callpage_texts_deinit(&p->texts);
 }
 

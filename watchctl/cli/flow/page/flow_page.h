@@ -3,7 +3,7 @@
  * them about as arrows, and the way back from a unit to what began it all; to be looked at in a browser, and searched.
  *
  * Besides the graph, which is in memory as a whole, the page takes up to 45 bytes a unit or edge, and twice FLOW_PAGE_TEXT_BYTES while it
- * is made; the browser about 80 a unit and 50 an edge. Of more than FLOW_PAGE_UNITS units or FLOW_PAGE_EDGES edges it has the first ones, and
+ * is made; the browser about 80 a unit and 54 an edge. Of more than FLOW_PAGE_UNITS units or FLOW_PAGE_EDGES edges it has the first ones, and
  * says how many it has not.
  */
 #ifndef WATCHCTL_CLI_FLOW_PAGE_FLOW_PAGE_H

@@ -2,8 +2,10 @@
 #include <stdlib.h>
 
 #include "watchctl/base/vec.h"
+#include "watchctl/cli/flow/graph/flow_graph_print.h"
 #include "watchctl/cli/flow/graph/flow_graph_words.h"
 #include "watchctl/cli/flow/page/flow_page_impl.h"
+#include "watchctl/flow/rules/flow_edge_kind.h"
 
 /* What is carried from one unit to the next. */
 struct run {
@@ -99,6 +101,8 @@ static void put_edge(struct run *r, const struct flow_edge *e)
 	put_signed(r, to, (int64_t)(e->to_ns - r->p->s->node[e->to].begin_ns));
 	put(r, to, e->to_ns > e->from_ns ? e->to_ns - e->from_ns : 0);
 	put_text(r, to, words);
+	if (e->kind == FLOW_EDGE_WAIT_FOR)
+		put(r, to, flow_page_stack(r->p, flow_shown_stack(r->p->s, e), &r->ok));
 }
 
 /* An edge may lead from a unit that comes later. */

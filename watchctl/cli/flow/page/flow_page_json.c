@@ -61,6 +61,7 @@ static void put_counts(const struct flow_page *p, struct json *j)
 {
 	json_number(j, "units", p->units);
 	json_number(j, "edges", p->edges);
+	json_number(j, "stacks", p->stacks);
 	json_number(j, "units_left_out", p->units_left_out);
 	json_number(j, "edges_left_out", p->edges_left_out);
 	json_number(j, "texts_left_out", p->texts.left_out);

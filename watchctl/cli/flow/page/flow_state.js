@@ -17,7 +17,7 @@ function choosePath() {
 const laneHas = (lane, text) => String(tidOf(lane)) === text || String(pidOf(lane)) === text ||
 	(lastName(lane) + "/" + tidOf(lane) + "\n" + processName(lane) + "\n" + D.threads[lane][4].filter((_, k) => k % 2).join("\n")).toLowerCase().includes(text);
 
-/* Units of threads with that name or number, and those with the text in their words or in those of an edge into them. */
+/* Units of threads with that name or number, and those with the text in their words, in those of an edge into them, or in a stack of a wait. */
 function search() {
 	const text = (S.q || "").trim().toLowerCase();
 	hits.on = text !== "" && E !== null;
@@ -28,10 +28,11 @@ function search() {
 	const lane = D.threads.map((_, l) => laneHas(l, text)), found = new Uint8Array(texts.length + FIRST_TEXT);
 	const kinds = D.kinds.map(k => k.replace("_", " ") === text);
 	texts.forEach((t, k) => { found[k + FIRST_TEXT] = t.toLowerCase().includes(text); });
+	const inStack = stacks.map(s => s !== null && s.frames.some(f => found[f]));
 	for (let i = 0; i < N; i++) {
 		let hit = lane[U.lane[i]] || found[U.words[i]];
 		for (let e = E.start[i]; !hit && e < E.start[i + 1]; e++)
-			hit = found[E.words[e]] || kinds[E.kind[e]];
+			hit = found[E.words[e]] || inStack[E.stack[e]] || kinds[E.kind[e]];
 		hits.unit[i] = hit ? 1 : 0;
 		hits.n += hit ? 1 : 0;
 	}

@@ -47,7 +47,14 @@ function waitEnder(e) {
 	return E.flags[e] & OWNER ? [", which ", " had"] : [", until ", " ended it"];
 }
 
+/* "in take_order"; "": the program's own function is not known. */
+function ownFunction(e) {
+	const s = stackOf(e);
+	return s && s.own ? "in " + clean(textOf(s.own)) : "";
+}
+
+/* "lock 0x7f.. (in take_order), which app/12 had" */
 function waitLine(e) {
-	const by = waitEnder(e);
-	return edgeText(e) + (by ? by[0] + who(E.from[e], E.at[e]) + by[1] : "");
+	const by = waitEnder(e), own = ownFunction(e);
+	return edgeText(e) + (own ? " (" + own + ")" : "") + (by ? by[0] + who(E.from[e], E.at[e]) + by[1] : "");
 }
