@@ -92,9 +92,9 @@ def functions(o):
     return [f.get("function") for f in o["stack"]]
 
 
-def has_stack_with(log, function):
-    """By now, while it is recorded."""
-    r = subprocess.run([WATCHCTL, "report", "--tag", "wait", "--json", log], capture_output=True, text=True, timeout=WAIT, check=False)
+def has_stack_with(log, function, tid):
+    """Of that thread, by now, while it is recorded."""
+    r = subprocess.run([WATCHCTL, "report", "--tag", "wait", "--thread", str(tid), "--json", log], capture_output=True, text=True, timeout=WAIT, check=False)
     return f'"function":"{function}"' in r.stdout
 
 
@@ -168,8 +168,9 @@ def test_the_stacks_say_in_which_functions_they_hang(build, tmp_path):
     log = tmp_path / "log"
     with Recording(log, "--stacks"):
         hang = Hang(build("hangs"), "mutex_sleep")
-        for function in ("holds_and_sleeps", "lock_table"):
-            wait_until(lambda function=function: has_stack_with(log, function))
+        (_, holder), = hang.culprits
+        wait_until(lambda: has_stack_with(log, "holds_and_sleeps", holder))
+        wait_until(lambda: has_stack_with(log, "lock_table", hang.ask))
     with hang:
         lines = explain_log(log, "--to", hang.ask)
         told = run(log, "--to", hang.ask).stdout
