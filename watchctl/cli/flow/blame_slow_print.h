@@ -14,7 +14,7 @@
 struct wc_error *blame_print_slow(const struct blame_log *b, const struct flow_shown *s,
 				  const struct blame_slow *slow, bool json);
 
-/* What grew beside a baseline. */
+/* Units and waits that grew beside a baseline. */
 struct wc_error *blame_print_compared(const struct blame_log *b, const struct flow_shown *s,
 				      const struct compared *grown, size_t n, bool json);
 

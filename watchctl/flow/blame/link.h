@@ -59,7 +59,7 @@ bool blame_call_polls(int call);
 
 struct blame_link blame_link_of(const struct blame_log *b, uint32_t thread);
 
-/* Who ended waits as this one before, most often: how is BLAME_UNKNOWN where none was ended by another thread. */
+/* The thread that ended waits as this one before, most often: how is BLAME_UNKNOWN where none was ended by another thread. */
 struct blame_link blame_until_now(const struct blame_log *b, uint32_t thread);
 
 #endif

@@ -1,4 +1,4 @@
-/* Who has the other end of a pipe or socket: as far as it was used, or made, while events were recorded. */
+/* The other end of a pipe or socket, and whose it is: as far as it was used, or made, while events were recorded. */
 #include <stddef.h>
 #include <sys/syscall.h>
 

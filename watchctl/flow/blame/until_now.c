@@ -1,4 +1,4 @@
-/* Who has ended waits as the one that goes on, as long as they ended. */
+/* Waits as the one that goes on, as long as they ended: by whom. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-/* What pictures in lanes share: the page has chart, canvas, overview, box, draw(), setView(), showTip() and the like. */
+/* Shared by pictures in lanes: the page has chart, canvas, overview, box, draw(), setView(), showTip() and the like. */
 
 /* Of all hues, so that neighbours differ; light enough for dark letters. */
 function barColour(name) {

@@ -1,4 +1,4 @@
-/* What C has put into the page, and how to read it: see flow_page_json.c and flow_page_impl.h. */
+/* The data that C has put into the page, and how to read them: see flow_page_json.c and flow_page_impl.h. */
 
 const N = D.units;
 const signed = v => v % 2 ? -(v + 1) / 2 : v / 2;

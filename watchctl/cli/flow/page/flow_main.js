@@ -93,7 +93,7 @@ function pageKeys() {
 	followPage();
 }
 
-/* What an address says that somebody else has written may be wrong. */
+/* An address may have been written by somebody else, and be wrong. */
 function fromFragment() {
 	S = readFragment();
 	if (S.only && !["path", "busy", "here"].includes(S.only) && !D.threads.some(t => t[2] === Number(S.only)))

@@ -72,7 +72,7 @@ function beside(i, by) {
 	return at >= row.start[lane] && at < row.start[lane + 1] ? row.units[at] : -1;
 }
 
-/* What brought it about; and the first that it brought about. */
+/* The unit that brought it about; and the first that it brought about. */
 const causeUnit = i => { const e = causeOf(i, U.end[i]); return e < 0 || E.flags[e] & OWN ? -1 : E.from[e]; };
 
 function effectUnit(i) {

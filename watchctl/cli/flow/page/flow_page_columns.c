@@ -7,7 +7,7 @@
 #include "watchctl/cli/flow/page/flow_page_impl.h"
 #include "watchctl/flow/rules/flow_edge_kind.h"
 
-/* What is carried from one unit to the next. */
+/* Carried from one unit to the next. */
 struct run {
 	struct flow_page *p;
 	uint32_t *number; /* of a node in the page */

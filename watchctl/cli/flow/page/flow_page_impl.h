@@ -49,7 +49,7 @@ bool flow_page_encode(struct flow_page *p);
 /* The number of @stack, which is put into stack_bytes when it is first asked for; NULL: 0. *@ok becomes false for lack of memory. */
 uint64_t flow_page_stack(struct flow_page *p, const struct flow_wait_stack *stack, bool *ok);
 
-/* What the script has besides them. False: no memory. */
+/* The data of the script besides them. False: no memory. */
 bool flow_page_json(const struct flow_page *p, struct json *j);
 bool flow_page_texts_json(const struct flow_page *p, struct json *j);
 

@@ -141,7 +141,7 @@ function drawDense(g, place, x0, x1, y, a, b, alpha) {
 	g.fillRect(x0, y, Math.max(1, x1 - x0), place.h - 3);
 }
 
-/* What is narrow is skipped a pixel at a time, so that a lane costs what it shows. */
+/* Narrow boxes are skipped a pixel at a time, so that a lane costs what it shows. */
 function drawLane(g, place, y, alpha) {
 	const end = row.start[place.lane + 1], k = scale(), right = LEFT + width();
 	let at = firstAfter(place.lane, chart.from);

@@ -1,4 +1,4 @@
-/* What is chosen: kept in the address (page_fragment.js); the path to it; and which units the search finds. */
+/* The choice, kept in the address (page_fragment.js); the path to it; and which units the search finds. */
 
 const NAMES = ["q", "unit", "at", "only", "view"];
 let S = readFragment();
