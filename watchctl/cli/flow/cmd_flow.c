@@ -14,10 +14,11 @@
 
 #define PIDS 64
 
-enum verb { NONE, EXPLAIN, RECORD, GRAPH, PATH, VERBS };
+enum verb { NONE, EXPLAIN, RECORD, GRAPH, PATH, SUGGEST, VERBS };
 
 static const char *const verbs[] = {
-	[NONE] = "", [EXPLAIN] = "explain", [RECORD] = "record", [GRAPH] = "graph", [PATH] = "path"
+	[NONE] = "",	    [EXPLAIN] = "explain", [RECORD] = "record",
+	[GRAPH] = "graph", [PATH] = "path",	  [SUGGEST] = "suggest"
 };
 
 #define GRAPH_FORMS "json dot html"
@@ -93,9 +94,6 @@ static const struct option graph_options[] = {
 	  OPTION_TEXT(struct flow_graph_ask, around) },
 	{ "--window", NULL, "TIME", "graph: with --around, so long in all (default 1s)", COMPLETE_NOTHING,
 	  NULL, OPTION_TIME(struct flow_graph_ask, window_ns) },
-	{ "--process", NULL, "NAME",
-	  "graph: what a process did, what it was brought to and brought others to: its name, number, or NAME/NUMBER",
-	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct flow_graph_ask, process) },
 	{ 0 },
 };
 
@@ -109,6 +107,9 @@ static const struct option options[] = {
 	{ .more = flow_record_options, .find = of_record },
 	{ .more = flow_explain_options, .find = of_explain },
 	{ .more = graph_options, .find = of_graph },
+	{ "--process", NULL, "NAME",
+	  "graph: what a process did, what it was brought to and brought others to: its name, number, or NAME/NUMBER; suggest: rules for it alone",
+	  COMPLETE_NOTHING, NULL, OPTION_TEXT(struct request, graph.process) },
 	{ "--to", NULL, "WHAT",
 	  "graph: json (default), dot or html (a page for a browser); path, explain LOG: a thread and a time, 'app/1234 at 12:03:05.2', or its last unit of work",
 	  COMPLETE_WORDS, GRAPH_FORMS, OPTION_TEXT(struct request, to) },
@@ -117,7 +118,7 @@ static const struct option options[] = {
 	{ "--baseline", NULL, "LOG", "explain LOG: beside a log of a good time", COMPLETE_DIRECTORY, NULL,
 	  OPTION_TEXT(struct request, graph.baseline) },
 	{ "--rules", NULL, "RULES",
-	  "graph, path, explain LOG: also by these rules of what begins and ends a unit of work: a set's name, or a file; may be repeated",
+	  "graph, path, suggest, explain LOG: also by these rules of what begins and ends a unit of work: a set's name, or a file; may be repeated",
 	  COMPLETE_FILE, NULL, .set = add_rules },
 	{ "--utc", NULL, NULL, "graph, path, explain LOG: times of day in UTC", 0, NULL,
 	  OPTION_FLAG(struct request, graph.utc) },
@@ -128,17 +129,18 @@ static const struct option options[] = {
 };
 
 #define THERE_IS \
-	"there are watchctl flow explain -p PID, flow explain LOG, flow record -o LOG, flow graph LOG, and flow path LOG --to THREAD"
+	"there are watchctl flow explain -p PID, flow explain LOG, flow record -o LOG, flow graph LOG, flow path LOG --to THREAD, and flow suggest LOG"
 
 static bool takes_log(enum verb v)
 {
-	return v == EXPLAIN || v == GRAPH || v == PATH;
+	return v == EXPLAIN || v == GRAPH || v == PATH || v == SUGGEST;
 }
 
 static const char *const reads[] = {
 	[EXPLAIN] = "flow explain reads",
 	[GRAPH] = "flow graph reads",
 	[PATH] = "flow path reads",
+	[SUGGEST] = "flow suggest reads",
 };
 
 static struct wc_error *take_word(void *request, const char *word)
@@ -179,9 +181,9 @@ static struct wc_error *check_options(const struct request *q)
 	for (enum verb v = EXPLAIN; v < VERBS; v++)
 		if (v != q->verb && q->of[v])
 			return wc_error_new(WC_EUSAGE, "%s goes with flow %s", q->of[v]->name, verbs[v]);
-	if (q->to && !reads_log(q))
+	if (q->to && (!reads_log(q) || q->verb == SUGGEST))
 		return wc_error_new(WC_EUSAGE, "--to goes with flow explain LOG, flow graph and flow path");
-	if (q->graph.utc && !reads_log(q))
+	if (q->graph.utc && (!reads_log(q) || q->verb == SUGGEST))
 		return wc_error_new(WC_EUSAGE, "--utc goes with flow explain LOG, flow graph and flow path");
 	if (q->graph.baseline && (q->verb != EXPLAIN || !q->graph.log))
 		return wc_error_new(WC_EUSAGE, "--baseline goes with flow explain LOG");
@@ -193,8 +195,11 @@ static struct wc_error *check_options(const struct request *q)
 			"%s goes with flow explain and flow record (a process of a log: --process NAME)",
 			q->npids ? "-p" : "--all");
 	if (q->graph.nrules && !reads_log(q))
-		return wc_error_new(WC_EUSAGE,
-				    "--rules goes with flow explain LOG, flow graph and flow path");
+		return wc_error_new(
+			WC_EUSAGE,
+			"--rules goes with flow explain LOG, flow graph, flow path and flow suggest");
+	if (q->graph.process && q->verb != GRAPH && q->verb != SUGGEST)
+		return wc_error_new(WC_EUSAGE, "--process goes with flow graph and flow suggest");
 	if (q->graph.html && q->verb != PATH)
 		return wc_error_new(
 			WC_EUSAGE,
@@ -268,6 +273,17 @@ static struct wc_error *path(struct request *q)
 	return flow_path_show(&q->graph);
 }
 
+static struct wc_error *suggest(struct request *q)
+{
+	if (!q->graph.log)
+		return wc_error_new(
+			WC_EUSAGE,
+			"suggest rules for which log? One that flow record has made: watchctl flow suggest LOG");
+	if (q->json)
+		return wc_error_new(WC_EUSAGE, "flow suggest prints a file of rules, no JSON");
+	return flow_suggest_show(&q->graph);
+}
+
 static struct wc_error *cmd_flow_run(int argc, char **argv)
 {
 	struct request q = { 0 };
@@ -286,6 +302,8 @@ static struct wc_error *cmd_flow_run(int argc, char **argv)
 		return graph(&q);
 	case PATH:
 		return path(&q);
+	case SUGGEST:
+		return suggest(&q);
 	case NONE:
 	case VERBS:
 		break;
@@ -299,7 +317,8 @@ const struct command cmd_flow = {
 		"explain LOG [--baseline LOG] [--to 'NAME/NUMBER at TIME'] [--json]\n"
 		"record -o LOG [-t SECONDS | --ring SIZE] [-p PID ... | --cgroup PATH] [options] [-- PROGRAM [ARGS]]\n"
 		"graph LOG [--to json|dot|html] [--around TIME [--window TIME]] [--process NAME]\n"
-		"path LOG --to 'NAME/NUMBER at TIME' [--json | --html FILE]",
+		"path LOG --to 'NAME/NUMBER at TIME' [--json | --html FILE]\n"
+		"suggest LOG [--process NAME] [--rules RULES]",
 	.summary = "say why a process hangs, and what led to what in the whole system",
 	.help = "explain looks at a process that hangs now, and at whoever it waits for: locks and their owners, pipes,\n"
 		"sockets, children, file locks. Nothing needs to have been recorded, and no thread that sleeps is stopped.\n"
@@ -307,6 +326,7 @@ const struct command cmd_flow = {
 		"record writes down what connects all threads of the system: switches and wake-ups with their reason,\n"
 		"messages, locks, signals, timers, work of the kernel's, I/O. Needs root, or CAP_BPF and CAP_PERFMON.\n"
 		"graph prints who brought whom to go on, in such a log; path goes back from a thread to what began it all.\n"
+		"suggest prints rules of what begins a unit of work, for which such a log gives reason, and the reasons.\n"
 		"watchctl-flow(1) says what is known of which wait, and what cannot be known.\n",
 	.options = options,
 	.operand = COMPLETE_DIRECTORY,

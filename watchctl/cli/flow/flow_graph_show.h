@@ -1,5 +1,5 @@
 /*
- * flow_graph_show - prints the graph of causes of a log, or one path in it.
+ * flow_graph_show - prints the graph of causes of a log, one path in it, or rules for it.
  */
 #ifndef WATCHCTL_CLI_FLOW_FLOW_GRAPH_SHOW_H
 #define WATCHCTL_CLI_FLOW_FLOW_GRAPH_SHOW_H
@@ -11,5 +11,6 @@
 struct wc_error *flow_graph_show(const struct flow_graph_ask *ask);
 struct wc_error *flow_path_show(const struct flow_graph_ask *ask);
 struct wc_error *flow_blame_show(const struct flow_graph_ask *ask); /* why something does not go on */
+struct wc_error *flow_suggest_show(const struct flow_graph_ask *ask); /* a file of rules */
 
 #endif

@@ -30,6 +30,13 @@ static uint32_t leader_of(struct flow_graph *g, struct named *n, uint32_t thread
 	return n->leader == FLOW_NO_THREAD ? thread : n->leader;
 }
 
+uint32_t flow_graph_leader(struct flow_graph *g, uint32_t thread, uint64_t ns)
+{
+	struct named *n = named_of(g, thread);
+
+	return n ? leader_of(g, n, thread, ns) : FLOW_NO_THREAD;
+}
+
 const struct flow_profile *flow_graph_profile(struct flow_graph *g, uint32_t thread, uint64_t ns)
 {
 	struct named *n = named_of(g, thread);

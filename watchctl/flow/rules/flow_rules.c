@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/vec.h"
@@ -20,9 +21,11 @@
 #define FILE_MOST (1u << 20)
 #define WORD_BITS 64
 
-/* A cell: is the wait idle, and above that the enum flow_return. */
+/* A cell: is the wait idle, above that the enum flow_return, above that whether a rule has said so of the wait. */
 #define CELL_IDLE 1u
 #define CELL_RETURN_SHIFT 1
+#define CELL_RETURN (3u << CELL_RETURN_SHIFT)
+#define CELL_WAIT_NAMED 8u
 
 struct flow_profile {
 	uint8_t cell[PLACES][COLUMNS];
@@ -43,23 +46,28 @@ static bool test_fits(const struct test *t, const char *process, const char *thr
 	       (t->of != NAME_OF_PROCESS && !fnmatch(t->glob, thread, 0));
 }
 
+static void apply_return(uint8_t *cell, enum flow_return how)
+{
+	*cell = (uint8_t)((*cell & ~CELL_RETURN) | (unsigned int)how << CELL_RETURN_SHIFT);
+}
+
 static void apply_cell(uint8_t *cell, enum rule_verb verb)
 {
 	switch (verb) {
 	case RULE_INSIDE:
-		*cell &= (uint8_t)~CELL_IDLE;
+		*cell = (uint8_t)((*cell & ~CELL_IDLE) | CELL_WAIT_NAMED);
 		break;
 	case RULE_IDLE:
-		*cell |= CELL_IDLE;
+		*cell |= CELL_IDLE | CELL_WAIT_NAMED;
 		break;
 	case RULE_KEEP:
-		*cell &= CELL_IDLE;
+		apply_return(cell, FLOW_RETURN_PLAIN);
 		break;
 	case RULE_BEGIN:
-		*cell = (uint8_t)((*cell & CELL_IDLE) | FLOW_RETURN_BEGINS << CELL_RETURN_SHIFT);
+		apply_return(cell, FLOW_RETURN_BEGINS);
 		break;
 	case RULE_END:
-		*cell = (uint8_t)((*cell & CELL_IDLE) | FLOW_RETURN_ENDS << CELL_RETURN_SHIFT);
+		apply_return(cell, FLOW_RETURN_ENDS);
 		break;
 	default:
 		break;
@@ -174,7 +182,20 @@ enum flow_wait_class flow_rules_wait(const struct flow_profile *p, const struct 
 
 enum flow_return flow_rules_return(const struct flow_profile *p, const struct flow_event *e)
 {
-	return (enum flow_return)(p->cell[e->call % PLACE_CALLS][column_of(e, false)] >> CELL_RETURN_SHIFT);
+	return (enum flow_return)((p->cell[e->call % PLACE_CALLS][column_of(e, false)] & CELL_RETURN) >>
+				  CELL_RETURN_SHIFT);
+}
+
+bool flow_rules_names_wait(const struct flow_profile *p, int call, int object_kind)
+{
+	const uint8_t *cell = p->cell[call % PLACE_CALLS];
+
+	if (call != SYS_futex)
+		return cell[object_kind] & CELL_WAIT_NAMED;
+	for (int i = COLUMN_FUTEXES; i < COLUMNS; i++)
+		if (cell[i] & CELL_WAIT_NAMED)
+			return true;
+	return false;
 }
 
 struct flow_join flow_rules_join(const struct flow_profile *p, const struct flow_event *e)

@@ -49,6 +49,16 @@ const struct flow_profile *flow_rules_profile(struct flow_rules *r, const char *
 /* Of a switch or a wait. @locks: a futex is one of a mutex that another thread has. */
 enum flow_wait_class flow_rules_wait(const struct flow_profile *p, const struct flow_event *e, bool locks);
 
+/*
+ * Does a rule `idle` or `inside` say something of waits in that call on that kind of object? Of futexes, whose kinds are not told apart
+ * here: of some.
+ */
+bool flow_rules_names_wait(const struct flow_profile *p, int call, int object_kind);
+
+/* The names that rules have for a call, and for an enum flow_kind; of a call NULL where it has none. */
+const char *flow_rules_call_name(int call);
+const char *flow_rules_kind_name(int object_kind);
+
 /* Of a FLOW_CALL, _ON or _FUTEX that did something: of one that failed, or got nothing, the answer means nothing. */
 enum flow_return flow_rules_return(const struct flow_profile *p, const struct flow_event *e);
 

@@ -62,3 +62,13 @@ int flow_rules_edge(const char *word, size_t len)
 			return i;
 	return -1;
 }
+
+const char *flow_rules_call_name(int call)
+{
+	return flow_rules_place_name(call % PLACE_CALLS);
+}
+
+const char *flow_rules_kind_name(int object_kind)
+{
+	return flow_rules_column_name(object_kind);
+}

@@ -62,17 +62,17 @@ static struct wc_error *choose_time(struct flow_choice *c)
 	return flow_when_check(c->s, "--around", c->from_ns, c->to_ns, c->ask->utc);
 }
 
-static struct wc_error *check_process(const struct flow_choice *c)
+struct wc_error *flow_choice_check_process(const struct flow_shown *s, const struct flow_graph_ask *ask)
 {
-	const char *who = c->ask->process;
+	const char *who = ask->process;
 	struct wc_error *err = who ? flow_who_check("--process", who) : NULL;
 
 	if (err || !who)
 		return err;
-	for (uint32_t i = 0; i < c->s->nnodes; i++)
-		if (flow_who_is(c->s, i, who, c->s->node[i].end_ns))
+	for (uint32_t i = 0; i < s->nnodes; i++)
+		if (flow_who_is(s, i, who, s->node[i].end_ns))
 			return NULL;
-	return flow_who_unknown(c->s, c->ask->log, who);
+	return flow_who_unknown(s, ask->log, who);
 }
 
 struct wc_error *flow_choice_make(const struct flow_shown *s, const struct flow_graph_ask *ask,
@@ -82,7 +82,7 @@ struct wc_error *flow_choice_make(const struct flow_shown *s, const struct flow_
 	struct wc_error *err = choose_time(&c);
 
 	if (!err)
-		err = check_process(&c);
+		err = flow_choice_check_process(s, ask);
 	if (!err)
 		*ret = c;
 	return err;

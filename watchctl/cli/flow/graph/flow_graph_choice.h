@@ -15,6 +15,9 @@ struct flow_choice {
 	uint64_t from_ns, to_ns;
 };
 
+/* WC_EUSAGE, WC_ENAME: --process was given, and names no thread that did something. */
+struct wc_error *flow_choice_check_process(const struct flow_shown *s, const struct flow_graph_ask *ask);
+
 /* Both must outlive it. WC_EUSAGE, WC_ENAME: there is no such time or thread. */
 struct wc_error *flow_choice_make(const struct flow_shown *s, const struct flow_graph_ask *ask,
 				  struct flow_choice *ret);
