@@ -1,5 +1,6 @@
 """`watchctl flow suggest`: rules that a log gives reason for, as a file of rules."""
 import json
+import re
 import subprocess
 import sys
 
@@ -57,7 +58,9 @@ def test_the_wait_of_a_loop_is_suggested_once(log, tmp_path):
     assert first.returncode == 0, first.stderr
     rules = [line for line in first.stdout.splitlines() if line and not line.startswith("#")]
     assert rules == ['idle process "napper 1" thread "napper 1" clock_nanosleep on none'], first.stdout
-    assert "messages from 4 threads in one unit of " in first.stdout
+    # A thread of the kernel or of the recorder may have woken it, too.
+    counted = re.search(r"(\d+) messages from (\d+) threads in one unit of ", first.stdout)
+    assert counted and int(counted[1]) >= 40 and int(counted[2]) >= 4, first.stdout
 
     file = tmp_path / "napper.rules"
     file.write_text(first.stdout)

@@ -16,10 +16,8 @@
 
 enum verb { NONE, EXPLAIN, RECORD, GRAPH, PATH, SUGGEST, VERBS };
 
-static const char *const verbs[] = {
-	[NONE] = "",	    [EXPLAIN] = "explain", [RECORD] = "record",
-	[GRAPH] = "graph", [PATH] = "path",	  [SUGGEST] = "suggest"
-};
+static const char *const verbs[] = { [NONE] = "",	[EXPLAIN] = "explain", [RECORD] = "record",
+				     [GRAPH] = "graph", [PATH] = "path",       [SUGGEST] = "suggest" };
 
 #define GRAPH_FORMS "json dot html"
 

@@ -10,7 +10,7 @@
 /* To stdout. WC_EUSAGE, WC_ENAME: no such thread or time; WC_ELOG. */
 struct wc_error *flow_graph_show(const struct flow_graph_ask *ask);
 struct wc_error *flow_path_show(const struct flow_graph_ask *ask);
-struct wc_error *flow_blame_show(const struct flow_graph_ask *ask); /* why something does not go on */
+struct wc_error *flow_blame_show(const struct flow_graph_ask *ask);   /* why something does not go on */
 struct wc_error *flow_suggest_show(const struct flow_graph_ask *ask); /* a file of rules */
 
 #endif

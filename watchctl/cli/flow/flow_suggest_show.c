@@ -73,7 +73,7 @@ static void print_reason(const struct showing *w, const struct flow_suggestion *
 
 	text_duration(s->unit_ns, took, sizeof(took));
 	printf("# Thread %d: %u messages from %u threads in one unit of %s, in which it waited %u times in %s;\n"
-	       "# a message followed %u of these waits. It has %u unit%s in all.\n",
+	       "# %u of these ended with a message since the one before. It has %u unit%s in all.\n",
 	       w->s.threads->thread[s->thread].tid, s->messages, s->origins, took, s->waits,
 	       flow_rules_call_name(s->call), s->served, s->units, s->units == 1 ? "" : "s");
 }
@@ -118,8 +118,8 @@ static struct wc_error *print_all(struct showing *w)
 	for (size_t i = 0; i < w->found.n && !err; i++)
 		err = print_one(w, &w->found.of[i]);
 	if (!err && !w->printed)
-		printf("# No rule is suggested: no thread has %u waits in one unit, in a call that no rule names, each followed by a message,\n"
-		       "# with messages from %u threads or more.\n",
+		printf("# No rule is suggested: no thread has %u waits in one unit, in a call that no rule names, with a message\n"
+		       "# since the one before each, from %u threads or more in all.\n",
 		       FLOW_SUGGEST_WAITS, FLOW_SUGGEST_ORIGINS);
 	return err;
 }

@@ -191,7 +191,8 @@ void flow_graph_stream_unblock(struct flow_graph *g, struct live *l);
 void flow_graph_socket(struct flow_graph *g, const struct flow_event *e);
 
 /* flow_graph_rules.c. A profile is that of the thread's names at @ns; NULL: no memory. */
-uint32_t flow_graph_leader(struct flow_graph *g, uint32_t thread, uint64_t ns); /* FLOW_NO_THREAD: no memory */
+uint32_t flow_graph_leader(struct flow_graph *g, uint32_t thread,
+			   uint64_t ns); /* FLOW_NO_THREAD: no memory */
 const struct flow_profile *flow_graph_profile(struct flow_graph *g, uint32_t thread, uint64_t ns);
 enum flow_return flow_graph_return(struct flow_graph *g, uint32_t thread, const struct flow_event *e);
 void flow_graph_join(struct flow_graph *g, uint32_t thread, const struct flow_event *e);

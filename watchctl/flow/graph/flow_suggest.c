@@ -85,7 +85,7 @@ static bool keep_origin(struct suggesting *x, uint32_t origin, struct flow_sugge
 static bool count(struct suggesting *x, struct place p, struct flow_suggestion *s)
 {
 	const struct flow_graph *g = x->g;
-	bool has_message = false, ok = true;
+	bool serves = false, ok = true;
 
 	map64_deinit(&x->seen);
 	for (uint32_t i = g->node[s->node].last_in; i != FLOW_NONE && ok; i = g->edge[i].next_in) {
@@ -93,11 +93,11 @@ static bool count(struct suggesting *x, struct place p, struct flow_suggestion *
 
 		if (is_at(e, p)) {
 			s->waits++;
-			s->served += has_message;
-			has_message = false;
+			serves = true;
 		} else if (is_message(g, e)) {
 			s->messages++;
-			has_message = true;
+			s->served += serves;
+			serves = false;
 			ok = keep_origin(x, g->node[e->from].thread, s);
 		}
 	}

@@ -12,7 +12,7 @@
 #include "watchctl/flow/graph/flow_graph.h"
 
 /* Nothing is suggested below these. */
-#define FLOW_SUGGEST_WAITS 8u	/* of the unit, each of which was followed by a message */
+#define FLOW_SUGGEST_WAITS 8u	/* of the unit, with a message since the end of the one before */
 #define FLOW_SUGGEST_ORIGINS 3u /* threads that these came from */
 
 /* That waits in @call on @object_kind are idle. */
@@ -22,7 +22,7 @@ struct flow_suggestion {
 		leader; /* leader: the first thread of its process, or itself where that is not known */
 	uint32_t node;	/* that unit */
 	uint32_t units; /* that the thread has now, in all */
-	uint32_t waits, served; /* of the unit; served: before the next one, or the end, a message came */
+	uint32_t waits, served; /* of the unit; served: with a message since the one before */
 	uint32_t messages, origins;
 	uint16_t call;
 	uint8_t object_kind;
