@@ -239,7 +239,7 @@ func main() {
 def go_server(room):
     """Any thread of its runtime may answer."""
     source = room.write("serve.go", GO)
-    room.run("go", "build", "-o", "goserver", str(source))
+    room.start("go", "build", "-o", "goserver", source).wait()  # its cache is in the room
     server = room.start(room.folder / "goserver", stdout=subprocess.PIPE)
     server.stdout.readline()
     with Recording(room) as r:
