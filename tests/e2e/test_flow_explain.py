@@ -133,7 +133,8 @@ def test_who_was_stopped_for_its_registers_goes_on_as_before(hang):
 @pytest.mark.parametrize("words,status,sentence", [
     ([], 2, "flow what?"),
     (["explain"], 2, "Give -p PID"),
-    (["explain", "again"], 2, "takes options only"),
+    (["explain", "again"], 8, "cannot open the log again"),
+    (["record", "again"], 2, "takes options only"),
     (["rewind"], 2, 'does not know "rewind"'),
     (["explain", "-p", "2"], 3, "kernel thread"),
     (["explain", "-p", "4194304"], 3, "no process 4194304"),
