@@ -69,7 +69,7 @@ def _recorded(tmp_path_factory):
 
 
 def report(log):
-    """What it has by now."""
+    """Of the log as it is by now."""
     return subprocess.run([WATCHCTL, "report", "--tag", "wait", "--json", log], capture_output=True, text=True, timeout=WAIT, check=False).stdout
 
 

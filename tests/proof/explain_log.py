@@ -28,7 +28,7 @@ import hang_scenes  # noqa: E402
 WANTED = 90.0
 TRIES = 2
 HANGS_S = 1
-# Who is to blame in these is in no event: which descriptors poll() has, who has a lock of fcntl(2), who traces.
+# No event says who is to blame in these: which descriptors poll() has, who has a lock of fcntl(2), who traces.
 NOT_IN_EVENTS = ["poll_stopped", "file_lock", "traced"]
 
 

@@ -68,7 +68,7 @@ class Recording:
 
 
 class Chain:
-    """What must be found: the first threads of a path, each by its number, its name, or a function of both."""
+    """To be found: the first threads of a path, each by its number, its name, or a function of both."""
 
     def __init__(self, recording, *wanted, ns=None, rules=()):
         self.found, self.wanted = recording.path(wanted[0], ns, rules), wanted
@@ -332,7 +332,7 @@ SCENES = [
 
 
 def judge(scene, name):
-    """Who finds all there already does not wait, and with a connection from before the recording no message is known then: that is chance."""
+    """A thread that finds all there already does not wait, and with a connection from before the recording no message is known then: that is chance."""
     for n in range(1, TRIES + 1):
         with tempfile.TemporaryDirectory(prefix="flow-") as folder, Room(folder) as room:
             chains = scene(room)
