@@ -98,3 +98,91 @@ bool call_values_put(uint8_t *buf, size_t cap, size_t *len, enum type_kind kind,
 	}
 	return true;
 }
+
+void call_result_read(struct call_values_reader *r, const struct type_event *type, struct call_value *ret,
+		      bool *has)
+{
+	*has = r->at != r->end && *r->at < RETURN_UNUSED && call_values_next(r, type, ret);
+	if (!*has && r->at != r->end && *r->at < RETURN_UNUSED)
+		r->at = r->end;
+}
+
+static bool take_counted(struct call_values_reader *r, struct return_extra *e)
+{
+	const uint8_t *count;
+	uint16_t n;
+
+	if (!take_bytes(r, sizeof(n), &count))
+		return false;
+	memcpy(&n, count, sizeof(n));
+	e->len = n;
+	return take_bytes(r, n, &e->bytes);
+}
+
+static bool take_changed_pointee(struct call_values_reader *r, struct return_extra *e)
+{
+	uint8_t state;
+
+	if (!take_u8(r, UINT8_MAX, &e->param) || !take_u8(r, VALUE_NULL, &state))
+		return false;
+	e->state = state;
+	return (state != VALUE_OK && state != VALUE_CUT) || take_counted(r, e);
+}
+
+static bool take_data(struct call_values_reader *r, struct return_extra *e)
+{
+	const uint8_t *address;
+
+	if (!take_bytes(r, sizeof(e->address), &address))
+		return false;
+	memcpy(&e->address, address, sizeof(e->address));
+	return take_counted(r, e);
+}
+
+bool return_extra_next(struct call_values_reader *r, struct return_extra *ret)
+{
+	struct call_values_reader at = *r;
+	struct return_extra e = { 0 };
+	uint8_t kind;
+	bool ok;
+
+	if (!take_u8(&at, RETURN_DATA_LEFT_OUT, &kind) || kind < RETURN_UNUSED)
+		return false;
+	e.kind = kind;
+	ok = kind == RETURN_POINTEE ? take_changed_pointee(&at, &e)
+				    : kind != RETURN_DATA || take_data(&at, &e);
+	if (!ok)
+		return false;
+	*r = at;
+	*ret = e;
+	return true;
+}
+
+bool return_extra_put(uint8_t *buf, size_t cap, size_t *len, const struct return_extra *e)
+{
+	bool shown = e->kind == RETURN_DATA ||
+		     (e->kind == RETURN_POINTEE && (e->state == VALUE_OK || e->state == VALUE_CUT));
+	uint8_t head[16], *p = head;
+	uint16_t n = (uint16_t)e->len;
+
+	*p++ = (uint8_t)e->kind;
+	if (e->kind == RETURN_POINTEE) {
+		*p++ = e->param;
+		*p++ = (uint8_t)e->state;
+	} else if (e->kind == RETURN_DATA) {
+		memcpy(p, &e->address, sizeof(e->address));
+		p += sizeof(e->address);
+	}
+	if (shown) {
+		memcpy(p, &n, sizeof(n));
+		p += sizeof(n);
+	}
+	if (e->len > UINT16_MAX || (size_t)(p - head) + (shown ? n : 0) > cap - *len)
+		return false;
+	memcpy(buf + *len, head, (size_t)(p - head));
+	*len += (size_t)(p - head);
+	if (shown && n)
+		memcpy(buf + *len, e->bytes, n);
+	*len += shown ? n : 0;
+	return true;
+}

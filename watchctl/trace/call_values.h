@@ -10,6 +10,17 @@
  *		VALUE_OK, _CUT: u16 n, then n bytes: of a string without its NUL byte
  *
  * A type without a size (TYPE_UNKNOWN, size 0) has no value: VALUE_NONE.
+ *
+ * A return event has the result's value, or none, and then what else is known at that moment, in any order:
+ *
+ *	u8 RETURN_UNUSED		nobody reads the result, and it may be left over from something else
+ *	u8 RETURN_POINTEE		what a parameter points to has changed since the entry:
+ *		u8			the parameter, from 0
+ *		u8 state, u16 n, bytes	as after a pointer's value
+ *	u8 RETURN_DATA			the function itself, not one that it called, has changed data of a module:
+ *		u64			their address, in the process
+ *		u16 n, then n bytes	as they were after its last change there
+ *	u8 RETURN_DATA_LEFT_OUT		it may have changed more, which was not looked at
  */
 #ifndef WATCHCTL_TRACE_CALL_VALUES_H
 #define WATCHCTL_TRACE_CALL_VALUES_H
@@ -33,6 +44,23 @@ enum value_state {
 	VALUE_NONE = 4,		 /* not recorded: no such type, or too large */
 	VALUE_NULL = 5,		 /* of what a pointer points to: it is 0 */
 	VALUE_WITHHELD = 6, /* kept back before it was recorded, see redact.h; never of a pointee alone */
+};
+
+/* Stored in logs: never renumber. No value begins like that. */
+enum return_extra_kind {
+	RETURN_UNUSED = 0x80,
+	RETURN_POINTEE = 0x81,
+	RETURN_DATA = 0x82,
+	RETURN_DATA_LEFT_OUT = 0x83,
+};
+
+struct return_extra {
+	enum return_extra_kind kind;
+	uint8_t param;		/* RETURN_POINTEE */
+	enum value_state state; /* RETURN_POINTEE: as call_value's to_state */
+	uint64_t address;	/* RETURN_DATA */
+	const uint8_t *bytes;	/* RETURN_POINTEE, RETURN_DATA */
+	uint32_t len;
 };
 
 struct call_value {
@@ -64,5 +92,18 @@ bool call_values_next(struct call_values_reader *r, const struct type_event *typ
 /* Appends @v, whose type has the kind @kind, to @buf of which *len of cap bytes are used. False: no room, and
  * nothing was appended. */
 bool call_values_put(uint8_t *buf, size_t cap, size_t *len, enum type_kind kind, const struct call_value *v);
+
+/*
+ * The value at the beginning of a return event's bytes, if there is one (*@has); @r is behind it. Without the
+ * type of a value that is there, nothing more can be read.
+ */
+void call_result_read(struct call_values_reader *r, const struct type_event *type, struct call_value *ret,
+		      bool *has);
+
+/* After call_result_read(). False: there is no more, or the bytes make no sense. */
+bool return_extra_next(struct call_values_reader *r, struct return_extra *ret);
+
+/* As call_values_put(). */
+bool return_extra_put(uint8_t *buf, size_t cap, size_t *len, const struct return_extra *e);
 
 #endif

@@ -406,7 +406,7 @@ struct return_event {
 	enum return_how how;
 	bool has_error;
 	int32_t error;	       /* errno, when the function has failed by its result and sets errno */
-	const uint8_t *values; /* of its result: one value, or none; see call_values.h */
+	const uint8_t *values; /* of its result: one value, or none, and more; see call_values.h */
 	uint32_t values_len;
 };
 
