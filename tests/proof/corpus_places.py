@@ -1,4 +1,5 @@
 """The functions that a fault is in: those whose preprocessed text differs, or uses what differs outside of functions."""
+import collections
 import difflib
 import json
 import re
@@ -34,11 +35,11 @@ class Text:
 
 
 def tags(place, main):
-    """{(file, line): function}, {(file, line): names that are declared there}"""
+    """{(file, line): function}, {file: {line: names that are declared there}}; a prototype declares nothing new."""
     files = [main, *sorted(p.name for p in place.glob("*.[ch]") if p.name != main)]
-    r = subprocess.run(["ctags", "--output-format=json", "--fields=+ne", "--kinds-C=fvmdtegsu", "--language-force=C",
+    r = subprocess.run(["ctags", "--output-format=json", "--fields=+ne", "--kinds-C=fpvmdtegsu", "--language-force=C",
                         "-f", "-", *files], cwd=place, capture_output=True, timeout=60)
-    spans, names = {}, {}
+    spans, names = {}, collections.defaultdict(lambda: collections.defaultdict(set))
     for line in r.stdout.decode(errors="replace").splitlines():
         tag = json.loads(line)
         if tag.get("_type") != "tag" or "line" not in tag:
@@ -47,7 +48,7 @@ def tags(place, main):
             for n in range(tag["line"], tag.get("end", tag["line"]) + 1):
                 spans[tag["path"], n] = tag["name"]
         else:
-            names.setdefault((tag["path"], tag["line"]), set()).add(tag["name"])
+            names[tag["path"]][tag["line"]] |= {tag["name"]} if tag["kind"] != "prototype" else set()
     return spans, names
 
 
@@ -70,12 +71,12 @@ def trimmed(a, b):
 
 
 def declared(text, start, end):
-    """The names declared outside of functions in these lines."""
+    """The names declared outside of functions in these lines, or by what these lines belong to."""
     found = set()
     for i in range(start, end):
         file, number, function = text.where[i]
         if not function:
-            found |= text.names.get((file, number)) or set(WORD.findall(text.lines[i]))
+            found |= text.names[file][max((n for n in text.names[file] if n <= number), default=0)]
     return found
 
 

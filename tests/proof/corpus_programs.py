@@ -50,20 +50,24 @@ class Test:
 
 
 class Source:
-    """A folder that a program is compiled from; @define is what FaultSeeds.h shall define, None: it has none."""
+    """A folder that a program is compiled from; @header: the text of FaultSeeds.h, None: it has none."""
 
-    def __init__(self, folder, main, define=None, flags=(), libs=("-lm",)):
-        self.folder, self.main, self.define, self.flags, self.libs = folder, main, define, list(flags), list(libs)
+    def __init__(self, folder, main, header=None, flags=()):
+        self.folder, self.main, self.header = folder, main, header
+        self.flags = [*flags, *(["-DHAVE_CONFIG_H"] if (folder / "config.h").is_file() else [])]
 
     def key(self):
-        return str(self.folder), self.define
+        return str(self.folder), self.header
 
     def place(self, scratch):
         """Where to compile: a copy, if a header must say something else."""
-        if self.define is None:
+        if self.header is None:
             return self.folder
-        shutil.copytree(self.folder, scratch, dirs_exist_ok=True)
-        (scratch / "FaultSeeds.h").write_text(f"#define {self.define}\n" if self.define else "\n")
+        if not scratch.is_dir():
+            shutil.copytree(self.folder, scratch)
+            # One version has the name with a letter too many.
+            for name in re.findall(r"#\s*include\s*[<\"](Fau\w*Seeds\.h)", (scratch / self.main).read_text(errors="replace")):
+                (scratch / name).write_text(self.header)
         return scratch
 
 
@@ -113,13 +117,14 @@ def macros_of(folder, main):
 def unix(folder, scratch):
     for program, scene in corpus_unix.SCENES.items():
         files = scratch / f"files-{program}"
-        tests = [Test(f"c{i}", shlex.split(words), files / stdin if stdin else None, files)
-                 for i, (words, stdin) in enumerate(scene.lines, 1)]
         if not files.is_dir():
             corpus_unix.write_files(files)
+        tests = [Test(f"c{i}", args, files / stdin if stdin else None, files)
+                 for i, (args, stdin) in enumerate(scene.lines, 1)]
         for v in sorted((folder / program / "versions.alt" / "versions.seeded").glob("v*"), key=by_number):
+            flags = [*scene.flags, *scene.only.get(v.name, [])]
             for macro in macros_of(v, scene.main):
-                good, bad = (Source(v, scene.main, m, scene.flags, scene.libs) for m in ("", macro))
+                good, bad = (Source(v, scene.main, scene.header + more, flags) for more in ("", f"#define {macro}\n"))
                 yield Fault(program, f"{v.name}.{macro.removeprefix('FAULTY_')}", good, bad, tests)
 
 
@@ -127,6 +132,6 @@ def compile_source(source, target, scratch, level):
     """None, or what the compiler says."""
     place = source.place(scratch)
     target.parent.mkdir(parents=True, exist_ok=True)
-    r = subprocess.run(["gcc", *FLAGS, level, "-I.", *source.flags, source.main, "-o", str(target), *source.libs],
+    r = subprocess.run(["gcc", *FLAGS, level, "-I.", *source.flags, source.main, "-o", str(target), "-lm"],
                        cwd=place, capture_output=True, timeout=300)
     return None if r.returncode == 0 else r.stderr.decode(errors="replace")
