@@ -11,7 +11,7 @@ MISSES = {
     "none": "no difference",
     "cannot tell": "no difference, and a log is not whole",
     "inlined": "the faulty function is inlined into the reported one, or into its caller",
-    "noise": "the reported call began before the faulty function ran",
+    "noise": "the reported call began before the faulty function ran, or good runs differ by it, too",
     "caller": "a caller of the faulty function, further out",
     "listed": "the faulty function is listed, but comes later",
     "data": "the faulty function is the same in both runs: a later reader of its data",

@@ -97,7 +97,7 @@ def siemens_tests(program):
     return found
 
 
-def siemens(folder):
+def siemens(folder, _scratch):
     for program in sorted(p.parent for p in folder.glob("*/source.alt")):
         good = program / "source.alt" / "source.orig"
         main = next(good.glob("*.c")).name
@@ -126,6 +126,9 @@ def unix(folder, scratch):
             for macro in macros_of(v, scene.main):
                 good, bad = (Source(v, scene.main, scene.header + more, flags) for more in ("", f"#define {macro}\n"))
                 yield Fault(program, f"{v.name}.{macro.removeprefix('FAULTY_')}", good, bad, tests)
+
+
+LISTS = {"siemens": siemens, "unix": unix}
 
 
 def compile_source(source, target, scratch, level):

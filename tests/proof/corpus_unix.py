@@ -318,10 +318,12 @@ def flex_lines():
         "messages -V\nmessages -Q words.l\nmessages -t words.l calc.l\nmessages -t empty\nmessages -Cfm words.l\nmessages -t noeol\n"
 
 
+SYSTEM = ["-DSTDC_HEADERS=1", "-DHAVE_UNISTD_H=1", "-DDIRENT=1", "-DHAVE_ALLOCA_H=1"]
+
 SCENES = {
-    "flex": Scene("flex.c", flex_lines()),
+    "flex": Scene("flex.c", flex_lines(), SYSTEM),
     "grep": Scene("grep.c", GREP),
-    "gzip": Scene("allfile.c", GZIP, ["-DSTDC_HEADERS=1", "-DHAVE_UNISTD_H=1", "-DDIRENT=1", "-DHAVE_ALLOCA_H=1"]),
+    "gzip": Scene("allfile.c", GZIP, SYSTEM),
     # Its own getline() is not the one of today's stdio.h. In v2, functions without a prototype return pointers.
     "sed": Scene("sed.c", SEDS, header="#include <stdio.h>\n#define getline own_getline\n", only={"v2": ["-no-pie"]}),
 }
