@@ -214,6 +214,9 @@ def table(results):
     widths = [max(len(str(r[i])) for r in rows) for i in range(len(rows[0]))]
     for row in rows:
         print("  ".join(str(x).ljust(w) if i < 2 else str(x).rjust(w) for i, (x, w) in enumerate(zip(row, widths))))
+    for kind in {r["kind"]: 0 for r in all_of}:
+        if kind in corpus_judge.MISSES:
+            print(f"{kind}: {corpus_judge.MISSES[kind]}")
 
 
 def judged_of(counts):

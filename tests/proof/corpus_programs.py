@@ -28,6 +28,7 @@ def fetch(name, folder):
     if place.is_dir():
         return place
     url, commit = CORPORA[name]
+    folder.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder))
     try:
         subprocess.run(["git", "clone", "-q", url, str(new)], check=True, capture_output=True, timeout=CLONE_S)
