@@ -74,3 +74,13 @@ explain-live-proof: $(PROG) | packages-test ## hangs made on purpose, of known c
 .PHONY: explain-log-proof
 explain-log-proof: $(PROG) | packages-test ## hangs made on purpose, recorded: flow explain LOG must blame the right thread
 	@$(PROOF_RUN) tests/proof/explain_log.py $(EXPLAIN_ARGS)
+
+# Public corpora of faulty programs: CORPORA is the folder that has them or gets them; --program GLOB, -n and others by
+# CORPUS_ARGS. Without a corpus it is skipped, which is said.
+CORPORA ?= $(BUILD)/corpora
+CORPUS_ARGS ?=
+
+.PHONY: corpus-proof
+corpus-proof: $(PROG) | packages-test ## known faults of public corpora of C programs: diff must lead to the faulty function (an hour)
+	@mkdir -p $(CORPORA)
+	@$(PROOF_RUN) tests/proof/corpus.py --corpora $(CORPORA) --json $(BUILD)/corpus-proof.json $(CORPUS_ARGS) || [ $$? = 77 ]

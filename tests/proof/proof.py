@@ -1,6 +1,7 @@
 """Recording real programs, comparing their logs: what the proofs share."""
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -20,11 +21,23 @@ def watchctl():
     return os.environ["WATCHCTL"]
 
 
-def record(log, argv, folder, options=(), env=None):
+def run_group(command, limit_s, **options):
+    """As subprocess.run, but at the limit all that the command has started is ended, too."""
+    with subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          **options) as p:
+        try:
+            out, err = p.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.communicate()
+            raise
+    return subprocess.CompletedProcess(command, p.returncode, out, err)
+
+
+def record(log, argv, folder, options=(), env=None, stdin=subprocess.DEVNULL, limit_s=TIMEOUT):
     """Runs the program to its end; what it printed."""
     command = [watchctl(), "step", "-q", "-o", str(log), *options, "--", *argv]
-    r = subprocess.run(command, cwd=folder, env={**BASE_ENV, **(env or {})}, stdin=subprocess.DEVNULL,
-                       capture_output=True, timeout=TIMEOUT)
+    r = run_group(command, limit_s, cwd=folder, env={**BASE_ENV, **(env or {})}, stdin=stdin)
     if r.returncode != 0:
         raise Failure(f"watchctl step: exit status {r.returncode}: {r.stderr.decode(errors='replace')[-500:]}")
     return r.stdout
