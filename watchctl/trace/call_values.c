@@ -126,16 +126,18 @@ static bool take_changed_pointee(struct call_values_reader *r, struct return_ext
 	if (!take_u8(r, UINT8_MAX, &e->param) || !take_u8(r, VALUE_NULL, &state))
 		return false;
 	e->state = state;
-	return (state != VALUE_OK && state != VALUE_CUT) || take_counted(r, e);
+	return take_counted(r, e) && take_bytes(r, RETURN_CHANGED_BYTES(e->len), &e->changed);
 }
 
 static bool take_data(struct call_values_reader *r, struct return_extra *e)
 {
-	const uint8_t *address;
+	const uint8_t *offset, *name;
 
-	if (!take_bytes(r, sizeof(e->address), &address))
+	if (!take_bytes(r, sizeof(e->offset), &offset) || !take_u8(r, UINT8_MAX, &e->name_len) ||
+	    !take_bytes(r, e->name_len, &name))
 		return false;
-	memcpy(&e->address, address, sizeof(e->address));
+	memcpy(&e->offset, offset, sizeof(e->offset));
+	e->name = (const char *)name;
 	return take_counted(r, e);
 }
 
@@ -158,31 +160,39 @@ bool return_extra_next(struct call_values_reader *r, struct return_extra *ret)
 	return true;
 }
 
+/* Puts @n bytes where they are wanted; NULL: only counts them. */
+static size_t put(uint8_t *buf, size_t at, const void *bytes, size_t n)
+{
+	if (buf && n)
+		memcpy(buf + at, bytes, n);
+	return at + n;
+}
+
+static size_t put_extra(uint8_t *buf, const struct return_extra *e)
+{
+	const uint8_t kind = (uint8_t)e->kind, state = (uint8_t)e->state;
+	const uint16_t n = (uint16_t)e->len;
+	size_t at = put(buf, 0, &kind, 1);
+
+	if (e->kind == RETURN_POINTEE) {
+		at = put(buf, at, &e->param, 1);
+		at = put(buf, at, &state, 1);
+	} else if (e->kind == RETURN_DATA) {
+		at = put(buf, at, &e->offset, sizeof(e->offset));
+		at = put(buf, at, &e->name_len, 1);
+		at = put(buf, at, e->name, e->name_len);
+	} else {
+		return at;
+	}
+	at = put(buf, at, &n, sizeof(n));
+	at = put(buf, at, e->bytes, n);
+	return e->kind == RETURN_POINTEE ? put(buf, at, e->changed, RETURN_CHANGED_BYTES(n)) : at;
+}
+
 bool return_extra_put(uint8_t *buf, size_t cap, size_t *len, const struct return_extra *e)
 {
-	bool shown = e->kind == RETURN_DATA ||
-		     (e->kind == RETURN_POINTEE && (e->state == VALUE_OK || e->state == VALUE_CUT));
-	uint8_t head[16], *p = head;
-	uint16_t n = (uint16_t)e->len;
-
-	*p++ = (uint8_t)e->kind;
-	if (e->kind == RETURN_POINTEE) {
-		*p++ = e->param;
-		*p++ = (uint8_t)e->state;
-	} else if (e->kind == RETURN_DATA) {
-		memcpy(p, &e->address, sizeof(e->address));
-		p += sizeof(e->address);
-	}
-	if (shown) {
-		memcpy(p, &n, sizeof(n));
-		p += sizeof(n);
-	}
-	if (e->len > UINT16_MAX || (size_t)(p - head) + (shown ? n : 0) > cap - *len)
+	if (e->len > UINT16_MAX || put_extra(NULL, e) > cap - *len)
 		return false;
-	memcpy(buf + *len, head, (size_t)(p - head));
-	*len += (size_t)(p - head);
-	if (shown && n)
-		memcpy(buf + *len, e->bytes, n);
-	*len += shown ? n : 0;
+	*len += put_extra(buf + *len, e);
 	return true;
 }

@@ -16,9 +16,11 @@
  *	u8 RETURN_UNUSED		nobody reads the result, and it may be left over from something else
  *	u8 RETURN_POINTEE		what a parameter points to has changed since the entry:
  *		u8			the parameter, from 0
- *		u8 state, u16 n, bytes	as after a pointer's value
+ *		u8 state, u16 n, bytes	as after a pointer's value; n is 0 in other states than VALUE_OK and _CUT
+ *		n / 8 + 1 bytes		a bit for each of them, and for the NUL byte behind a string: it has changed
  *	u8 RETURN_DATA			the function itself, not one that it called, has changed data of a module:
- *		u64			their address, in the process
+ *		u32			where in the object they are
+ *		u8 n, then n bytes	the object's name
  *		u16 n, then n bytes	as they were after its last change there
  *	u8 RETURN_DATA_LEFT_OUT		it may have changed more, which was not looked at
  */
@@ -58,10 +60,15 @@ struct return_extra {
 	enum return_extra_kind kind;
 	uint8_t param;		/* RETURN_POINTEE */
 	enum value_state state; /* RETURN_POINTEE: as call_value's to_state */
-	uint64_t address;	/* RETURN_DATA */
-	const uint8_t *bytes;	/* RETURN_POINTEE, RETURN_DATA */
+	const uint8_t *changed; /* RETURN_POINTEE: RETURN_CHANGED_BYTES(len) of them, the lowest bit first */
+	uint32_t offset;	/* RETURN_DATA */
+	const char *name;	/* RETURN_DATA: @name_len characters */
+	uint8_t name_len;
+	const uint8_t *bytes; /* RETURN_POINTEE, RETURN_DATA */
 	uint32_t len;
 };
+
+#define RETURN_CHANGED_BYTES(len) ((len) / 8u + 1u)
 
 struct call_value {
 	enum value_state state;

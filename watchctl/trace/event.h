@@ -233,9 +233,14 @@ struct recording_event {
 	bool instructions; /* each instruction is recorded too */
 	uint8_t withheld;  /* enum recording_withheld */
 	uint8_t inputs;	   /* enum recording_inputs */
+	uint8_t changes;   /* RECORDING_CHANGED_ */
 };
 
 /* Which inputs are in the log. Stored in logs: never renumber. */
+/* What a return event says of the memory that the call has changed. */
+#define RECORDING_CHANGED_POINTEES 1u
+#define RECORDING_CHANGED_DATA 2u
+
 enum recording_inputs {
 	INPUTS_NONE = 0,  /* logs from before they were recorded, too */
 	INPUTS_START = 1, /* arguments, environment and working directory alone */

@@ -89,12 +89,14 @@ static struct wc_error *put(void *ctx, const struct trace_event *e)
 	return NULL;
 }
 
+static const struct step_globals no_globals;
+
 static struct scene *scene(void)
 {
 	struct scene *c = calloc(1, sizeof(*c));
 
 	assert_non_null(c);
-	c->r = step_recorder_new(&ops, NULL, (struct event_sink){ put, c });
+	c->r = step_recorder_new(&ops, NULL, &no_globals, (struct event_sink){ put, c });
 	assert_non_null(c->r);
 	return c;
 }

@@ -6,6 +6,7 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/cli/output/colour.h"
+#include "watchctl/step/model/step_globals.h"
 
 #define STRING_DEFAULT 80
 #define POINTEE_DEFAULT 64
@@ -110,6 +111,9 @@ const struct option step_options[] = {
 	  "bytes of what a pointer points to, 0 to 1024 (default 64; 0: pointers are not followed)",
 	  COMPLETE_NOTHING, NULL,
 	  OPTION_NUMBER(struct step_command, request.plans.pointee_max, 0, PLANNER_POINTEE_MAX) },
+	{ "--globals", NULL, "N",
+	  "bytes of the program's variables whose changes by each call are recorded, 0 to 16777216 (default 65536; 0: none)",
+	  COMPLETE_NOTHING, NULL, OPTION_NUMBER(struct step_command, request.globals, 0, GLOBALS_MAX) },
 	{ "--bytes", NULL, "N", "bytes of each input, like a read of a file, 0 to 1048576 (default 4096)",
 	  COMPLETE_NOTHING, NULL,
 	  OPTION_NUMBER(struct step_command, request.input_bytes, 0, INPUT_BYTES_MAX) },
@@ -187,6 +191,7 @@ static void set_defaults(struct step_command *c)
 						 .count = 1,
 						 .stack_bytes = STACK_BYTES,
 						 .input_bytes = INPUT_DEFAULT,
+						 .globals = GLOBALS_DEFAULT,
 						 .plans = { .string_max = STRING_DEFAULT,
 							    .pointee_max = POINTEE_DEFAULT } } };
 	c->output.print.functions_max = FUNCTIONS_SHOWN;

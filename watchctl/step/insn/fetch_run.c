@@ -189,6 +189,21 @@ static void run_one(struct run *r, uint32_t i)
 	}
 }
 
+void fetch_again(const struct fetch *f, uint64_t pointer, const struct fetch_source *s, struct fetched *ret)
+{
+	struct run r = { .source = s, .ret = ret };
+	const uint64_t address = pointer + (uint64_t)(int64_t)f->offset;
+
+	ret->n = 1;
+	ret->nbytes = 0;
+	if (f->op == FETCH_MEMORY)
+		run_read(&r, 0, address, f->len);
+	else if (f->op == FETCH_STRING)
+		run_string(&r, 0, address, f->len);
+	else
+		done(&r, 0, VALUE_NONE, 0);
+}
+
 /* Stack parameters are neighbours as a rule: one read is enough for all. */
 static void read_window(struct run *r)
 {

@@ -25,4 +25,7 @@ struct fetch_source {
  * VALUE_NONE, never cut silently. */
 void fetch_run(const struct fetch_list *l, const struct fetch_source *s, struct fetched *ret);
 
+/* The same memory as FETCH_MEMORY or _STRING @f has read by @pointer, as it is now: @ret has that one alone. */
+void fetch_again(const struct fetch *f, uint64_t pointer, const struct fetch_source *s, struct fetched *ret);
+
 #endif

@@ -38,7 +38,7 @@ struct fetch {
 	uint8_t op; /* enum fetch_op */
 	uint8_t reg;
 	uint8_t base; /* index of an earlier fetch of the same list */
-	uint8_t align;
+	bool again; /* of an entry: read once more when the function returns, where the same pointer leads */
 	uint16_t len;
 	uint16_t pad;
 	int32_t offset;

@@ -104,6 +104,12 @@ static bool add_pieces(struct fetch_list *l, const struct param_piece *piece, un
 	return true;
 }
 
+/* What is to be read through it, the function does not change. */
+static bool is_read_only(const struct type_event *to)
+{
+	return to && to->name && strncmp(to->name, "const ", 6) == 0;
+}
+
 /* What the pointer that was just added points to. */
 static void add_pointee(struct plan_maker *m, struct fetch_list *l, const struct type_event *type,
 			struct param_recipe *ret)
@@ -120,8 +126,10 @@ static void add_pointee(struct plan_maker *m, struct fetch_list *l, const struct
 
 		ok = len && add_fetch(l, FETCH_MEMORY, 0, ret->first, (uint16_t)len, 0);
 	}
-	if (ok)
-		ret->to = (uint8_t)(l->n - 1);
+	if (!ok)
+		return;
+	ret->to = (uint8_t)(l->n - 1);
+	l->v[ret->to].again = l == &m->plan->plan.entry && !is_read_only(to);
 }
 
 /* Functions */

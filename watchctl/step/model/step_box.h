@@ -39,6 +39,7 @@ enum step_command {
 	STEP_ASK_SEIZE,	 /* the program, all its threads */
 	STEP_ASK_POINTS, /* point[0..count) */
 	STEP_ASK_CODE,	 /* code[0..count); `more` says that the list goes on */
+	STEP_ASK_DATA,	 /* the same, of objects whose changes are reported */
 	STEP_ASK_REMOVE, /* points in [start, end) */
 	STEP_ASK_START,
 	STEP_ASK_PLAN,	/* of point number @start */

@@ -14,6 +14,7 @@
 #include "watchctl/code/elf/debug_package.h"
 #include "watchctl/code/elf/module.h"
 #include "watchctl/code/unwind/cfi.h"
+#include "watchctl/step/model/step_changes.h"
 #include "watchctl/step/model/step_stack.h"
 #include "watchctl/step/model/step_values.h"
 #include "watchctl/step/model/told_regions.h"
@@ -49,6 +50,8 @@ struct step_recorder {
 	struct map64 functions; /* plan -> struct reported_function, owned */
 	struct told_types types;
 	struct told_regions regions;
+	struct step_changes changes;
+	const struct step_globals *globals;
 	uint32_t nfunctions;
 	struct untyped_module *untyped;
 	size_t nuntyped, untyped_cap;
@@ -58,13 +61,14 @@ struct step_recorder {
 };
 
 struct step_recorder *step_recorder_new(const struct planner_ops *ops, struct planner *planner,
-					struct event_sink sink)
+					const struct step_globals *globals, struct event_sink sink)
 {
 	struct step_recorder *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
 	r->types = (struct told_types){ .ops = ops, .planner = planner };
+	r->globals = globals;
 	r->sink = sink;
 	r->cfi = cfi_new();
 	if (!r->cfi) {
@@ -81,6 +85,7 @@ void step_recorder_free(struct step_recorder *r)
 	map64_deinit_values(&r->functions, free);
 	told_types_deinit(&r->types);
 	told_regions_deinit(&r->regions);
+	step_changes_deinit(&r->changes);
 	module_list_deinit(&r->modules);
 	cfi_free(r->cfi);
 	for (size_t i = 0; i < r->nuntyped; i++)
@@ -293,10 +298,18 @@ static struct wc_error *on_return(struct step_recorder *r, const struct step_rec
 	if (came_back && plan->result.state == VALUE_OK)
 		step_value_put(&plan->result, rec->fetched, type_of(r, plan->function.return_type), r->values,
 			       sizeof(r->values), &len);
+	step_changes_put(&r->changes, rec->call->call, r->globals, r->values, sizeof(r->values), &len);
 	e.ret.values_len = (uint32_t)len;
 	e.ret.has_error = came_back && step_value_error(plan, rec->fetched, &e.ret.error);
 	r->totals.returns++;
 	return put(r, &e);
+}
+
+static struct wc_error *on_written(struct step_recorder *r, const struct step_record *rec)
+{
+	const struct reported_function *f = rec->point < r->npoints ? r->point[rec->point] : NULL;
+
+	return !f || step_changes_take(&r->changes, rec, f->plan) ? NULL : &wc_enomem;
 }
 
 static struct wc_error *on_call(struct step_recorder *r, const struct step_record *rec)
@@ -429,6 +442,8 @@ struct wc_error *step_recorder_put(struct step_recorder *r, const struct step_re
 	case STEP_ENTRY:
 	case STEP_RETURN:
 		return on_call(r, rec);
+	case STEP_WRITTEN:
+		return on_written(r, rec);
 	case STEP_INSN:
 		return on_insn(r, rec);
 	case STEP_SIGNAL:

@@ -7,6 +7,7 @@
 #ifndef WATCHCTL_STEP_MODEL_STEP_RECORDER_H
 #define WATCHCTL_STEP_MODEL_STEP_RECORDER_H
 
+#include "watchctl/step/model/step_globals.h"
 #include "watchctl/step/model/stepper.h"
 #include "watchctl/step/model/planner.h"
 #include "watchctl/trace/event.h"
@@ -22,9 +23,12 @@ struct step_tally {
 	enum range_what last_end; /* how the last one ended; 0: none has */
 };
 
-/* @planner and what @sink leads to outlive the recorder. NULL: no memory. */
+/*
+ * @planner, @globals, which may change (those whose changes the stepper reports), and what @sink leads to outlive the
+ * recorder. NULL: no memory.
+ */
 struct step_recorder *step_recorder_new(const struct planner_ops *ops, struct planner *planner,
-					struct event_sink sink);
+					const struct step_globals *globals, struct event_sink sink);
 void step_recorder_free(struct step_recorder *r);
 
 /* The modules of process @pid as they are now: shows what has come and what has gone. */

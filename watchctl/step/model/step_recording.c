@@ -30,6 +30,7 @@ struct wc_error *step_recording_put(const struct step_recording *r, uint64_t tim
 		.filters = filters,
 		.instructions = r->instructions,
 		.inputs = (uint8_t)r->inputs,
+		.changes = r->changes,
 	};
 	return sink.put(sink.ctx, &e);
 }

@@ -15,6 +15,7 @@ struct step_recording {
 	const struct planner_options *plans;
 	bool instructions;
 	enum recording_inputs inputs;
+	uint8_t changes; /* RECORDING_CHANGED_ */
 };
 
 struct wc_error *step_recording_put(const struct step_recording *r, uint64_t time_ns, struct event_sink sink);

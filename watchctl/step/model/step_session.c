@@ -1,5 +1,6 @@
 #include "watchctl/step/model/step_session.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,8 @@ struct step_session {
 	struct module_list modules;
 	struct session_point *point;
 	size_t npoints, points_cap;
+	struct step_globals globals;
+	size_t said_left_out;	   /* variables */
 	bool found_from, found_to; /* where there is one, its library is loaded */
 	enum recording_inputs inputs;
 	bool started, stuck, asked_to_stop;
@@ -54,6 +57,13 @@ static void say_nothing(void *ctx, const char *fmt, ...)
 {
 	(void)ctx;
 	(void)fmt;
+}
+
+static uint8_t changes_of(const struct step_request *q)
+{
+	if (!q->stepper->set_data)
+		return 0;
+	return RECORDING_CHANGED_POINTEES | (q->globals ? RECORDING_CHANGED_DATA : 0);
 }
 
 static struct wc_error *report_recording(struct step_session *s)
@@ -68,7 +78,8 @@ static struct wc_error *report_recording(struct step_session *s)
 					  .threads = q->threads,
 					  .plans = &q->plans,
 					  .instructions = q->instructions,
-					  .inputs = s->inputs };
+					  .inputs = s->inputs,
+					  .changes = changes_of(q) };
 
 	return step_recording_put(&r, monotonic_ns(), s->sink);
 }
@@ -135,6 +146,43 @@ static struct wc_error *add_functions(struct step_session *s)
 	return err ? err : ops->set_code(s->stepper, code, ncode);
 }
 
+static struct wc_error *say_left_out(struct step_session *s)
+{
+	const struct step_globals *g = &s->globals;
+	char text[240];
+
+	if (!g->left_out || s->said_left_out == g->left_out)
+		return NULL;
+	s->said_left_out = g->left_out;
+	snprintf(text, sizeof(text),
+		 "%zu variables of %" PRIu64
+		 " bytes are too large for their changes to be recorded (the limit is %u "
+		 "bytes together: --globals)",
+		 g->left_out, g->left_out_bytes, s->request->globals);
+	return step_recorder_note(s->recorder, text);
+}
+
+static struct wc_error *add_globals(struct step_session *s)
+{
+	const struct step_request *q = s->request;
+	const struct step_globals *g = &s->globals;
+	struct stepper_code *object;
+	struct wc_error *err;
+	size_t i;
+
+	if (!q->globals || !q->stepper->set_data)
+		return NULL;
+	err = step_globals_read(&s->globals, &s->modules, &q->selection, q->globals);
+	object = calloc(g->n + 1, sizeof(*object));
+	if (!err && !object)
+		err = &wc_enomem;
+	for (i = 0; !err && i < g->n; i++)
+		object[i] = (struct stepper_code){ g->v[i].start, g->v[i].end };
+	err = err ? err : q->stepper->set_data(s->stepper, object, g->n);
+	free(object);
+	return err ? err : say_left_out(s);
+}
+
 /* What is in the process now, what is to be recorded of it, and where the range begins and ends. */
 static struct wc_error *find_all(struct step_session *s)
 {
@@ -154,6 +202,7 @@ static struct wc_error *find_all(struct step_session *s)
 	module_list_deinit(&old);
 	err = err ? err : q->planner_ops->set_modules(s->planner, &s->modules);
 	err = err ? err : add_functions(s);
+	err = err ? err : add_globals(s);
 	err = err ? err : add_end(s, q->from, POINT_FROM, &s->found_from);
 	return err ? err : add_end(s, q->to, POINT_TO, &s->found_to);
 }
@@ -221,7 +270,7 @@ static struct wc_error *step_session_prepare(struct step_session *s)
 	if (err)
 		return err;
 	s->select = step_select_new(&q->selection, q->planner_ops, s->planner);
-	s->recorder = step_recorder_new(q->planner_ops, s->planner, s->sink);
+	s->recorder = step_recorder_new(q->planner_ops, s->planner, &s->globals, s->sink);
 	s->locator = locator_new();
 	if (!s->select || !s->recorder || !s->locator)
 		return &wc_enomem;
@@ -266,6 +315,7 @@ struct wc_error *step_session_close(struct step_session *s)
 	step_recorder_free(s->recorder);
 	step_select_free(s->select);
 	locator_free(s->locator);
+	step_globals_deinit(&s->globals);
 	if (s->owns_planner)
 		s->request->planner_ops->close(s->planner);
 	module_list_deinit(&s->modules);

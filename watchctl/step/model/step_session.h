@@ -30,6 +30,7 @@ struct step_request {
 	uint32_t stack_bytes;
 	bool no_inputs;
 	uint32_t input_bytes;
+	uint32_t globals; /* bytes of variables of the modules whose changes are recorded; 0: none */
 	struct planner_options plans;
 	const struct stepper_ops *stepper;
 	const struct planner_ops *planner_ops;

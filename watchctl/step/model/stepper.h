@@ -77,8 +77,9 @@ enum step_kind {
 		      */
 	STEP_INSN,   /* regs.rip, call (0: none) */
 	STEP_SIGNAL, /* signal, code; regs */
-	STEP_INPUT,  /* input, inside; stack: its first bytes; why: its name, or NULL */
-	STEP_THREAD, /* first seen: creator, creating_call, stack_start, stack_end */
+	STEP_WRITTEN, /* inside: a call, or what it called, has changed memory: written; stack: the bytes */
+	STEP_INPUT,   /* input, inside; stack: its first bytes; why: its name, or NULL */
+	STEP_THREAD,  /* first seen: creator, creating_call, stack_start, stack_end */
 	STEP_THREAD_END,
 	STEP_RANGE,	/* occurrence, range_what */
 	STEP_BLOCKED,	/* regs, syscall, stack: after STEP_RANGE of RANGE_STUCK, one for each thread */
@@ -103,13 +104,24 @@ struct step_input {
 	uint32_t hashed;
 };
 
+/*
+ * Of STEP_WRITTEN: what a parameter of the call points to, all of it, and behind it RETURN_CHANGED_BYTES(len) bytes of
+ * marks; or words of one of the objects of set_data(), which the call itself has changed since the record before.
+ */
+struct step_written {
+	bool is_data;
+	uint8_t fetch, state; /* not is_data: of the plan's entry list, and what became of it */
+	uint32_t len;
+	uint64_t address; /* is_data */
+};
+
 struct step_record {
 	enum step_kind kind;
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	pid_t pid, tid;
 	uint32_t point;
 	struct track_call *call; /* STEP_ENTRY, _RETURN */
-	uint64_t inside;	 /* STEP_INSN, _SIGNAL, _STOOD: the innermost open call; 0 */
+	uint64_t inside;	 /* STEP_INSN, _SIGNAL, _STOOD, _WRITTEN: the innermost open call; 0 */
 	enum return_how how;
 	struct regs regs;
 	const struct fetched *fetched;
@@ -119,6 +131,7 @@ struct step_record {
 	uint32_t stack_len;
 	int32_t signal, code, syscall, status;
 	struct step_input input;
+	struct step_written written;
 	pid_t creator, child;
 	uint64_t creating_call, stack_start, stack_end;
 	uint32_t occurrence;
@@ -145,6 +158,8 @@ struct stepper_ops {
 	/* Before start(), and between STEP_MODULES and modules_done(). @code is a whole, new list. */
 	struct wc_error *(*add_points)(struct stepper *m, const struct step_point *p, size_t n);
 	struct wc_error *(*set_code)(struct stepper *m, const struct stepper_code *c, size_t n);
+	/* A whole, new list of objects in memory whose changes are reported. NULL: it cannot do that. */
+	struct wc_error *(*set_data)(struct stepper *m, const struct stepper_code *object, size_t n);
 	/* Points whose address lies in [start, end) are gone: their library is unloaded. */
 	struct wc_error *(*remove_points)(struct stepper *m, uint64_t start, uint64_t end);
 	/* Lets the program run; a range without a beginning begins. Also goes on after STEP_PAUSED. */

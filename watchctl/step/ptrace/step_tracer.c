@@ -155,15 +155,25 @@ static int by_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static struct wc_error *set_code(struct step_tracer *k)
+/* *@whole: the list of which box->with.code is a part has come to its end. */
+static struct wc_error *take_list(struct step_tracer *k, bool *whole)
 {
 	uint32_t i;
 
 	for (i = 0; i < k->box->count; i++)
 		if (!vec_push(k->new_code, k->nnew_code, k->new_code_cap, k->box->with.code[i]))
 			return &wc_enomem;
-	if (k->box->more)
-		return NULL;
+	*whole = !k->box->more;
+	return NULL;
+}
+
+static struct wc_error *set_code(struct step_tracer *k)
+{
+	bool whole = false;
+	struct wc_error *err = take_list(k, &whole);
+
+	if (err || !whole)
+		return err;
 	free(k->code);
 	k->code = k->new_code;
 	k->ncode = k->nnew_code;
@@ -172,6 +182,20 @@ static struct wc_error *set_code(struct step_tracer *k)
 	if (k->ncode)
 		qsort(k->code, k->ncode, sizeof(*k->code), by_start);
 	return NULL;
+}
+
+static struct wc_error *set_data(struct step_tracer *k)
+{
+	bool whole = false, ok;
+	struct wc_error *err = take_list(k, &whole);
+
+	if (err || !whole)
+		return err;
+	ok = step_shadow_set(&k->shadow, k->new_code, k->nnew_code);
+	k->nnew_code = 0;
+	if (ok && k->recording)
+		step_written_copy(k);
+	return ok ? NULL : &wc_enomem;
 }
 
 static void release(struct step_tracer *k, struct step_thread *t, unsigned int hold)
@@ -301,6 +325,9 @@ static void step_tracer_begin(struct step_tracer *k)
 		break;
 	case STEP_ASK_CODE:
 		k->error = set_code(k);
+		break;
+	case STEP_ASK_DATA:
+		k->error = set_data(k);
 		break;
 	case STEP_ASK_REMOVE:
 		step_breaks_forget(k, k->box->start, k->box->end);

@@ -13,6 +13,7 @@
  *	step_tracer_range.c	occurrences: how they begin and end
  *	step_tracer_state.c	what is read of a stopped thread: memory, vector registers, stack
  *	step_tracer_report.c	records for the owner
+ *	step_tracer_written.c	what calls change in memory
  *	step_tracer_input.c	what system calls deliver to the program
  *
  * It is a process of its own because a tracer's death is dangerous: the kernel lets go of the threads, the
@@ -40,6 +41,8 @@
 #include "watchctl/step/insn/fetch_run.h"
 #include "watchctl/step/insn/insn_move.h"
 #include "watchctl/step/model/step_box.h"
+#include "watchctl/step/model/step_pointees.h"
+#include "watchctl/step/model/step_shadow.h"
 #include "watchctl/target/inject/stopped_call.h"
 #include "watchctl/target/proc/proc.h"
 #include "watchctl/target/stop/stop_wait.h"
@@ -215,6 +218,11 @@ struct step_tracer {
 	uint8_t stack[STEPPER_STACK_MAX];
 	uint8_t xstate[XSTATE_MAX];
 	size_t xstate_len; /* 0: not read for this stop */
+
+	/* written */
+	struct step_shadow shadow;
+	bool shadow_off; /* more than one thread: who has written cannot be told */
+	struct step_pointees pointees;
 
 	/* input */
 	struct map64 streams; /* hash of a stream's name -> bytes that came of it so far */
@@ -412,6 +420,19 @@ bool step_input_wants(const struct step_tracer *k, const struct step_thread *t);
 void step_input_at_syscall(struct step_tracer *k, struct step_thread *t);
 /* It was stepped over one. */
 void step_input_stepped(struct step_tracer *k, struct step_thread *t);
+
+/* written */
+/* @t stands where a call begins or ends: what has changed since the last time is its innermost call's doing. */
+void step_written_look(struct step_tracer *k, struct step_thread *t);
+/* What the parameters of @call, just entered with what is in k->fetched, point to. */
+void step_written_keep(struct step_tracer *k, uint32_t point, uint64_t call);
+/* @call has returned, or ended otherwise: what has become of that. */
+void step_written_end(struct step_tracer *k, struct step_thread *t, const struct track_call *call,
+		      bool returned);
+/* What is there now is nobody's doing. */
+void step_written_copy(struct step_tracer *k);
+/* An occurrence begins. */
+void step_written_begin(struct step_tracer *k);
 
 /* state */
 struct memory_view step_state_memory(const struct step_tracer *k);

@@ -28,6 +28,7 @@ static void report_return(struct step_tracer *k, struct step_thread *t, struct t
 
 	if (!step_hit_is_reported(k, &e->call))
 		return;
+	step_written_end(k, t, &e->call, e->how == RETURN_RETURNED);
 	if (t->has_regs)
 		step_state_regs(t, &r.regs);
 	if (e->how == RETURN_RETURNED && t->has_regs && k->plan[e->call.point] &&
@@ -74,6 +75,7 @@ static void at_return(struct step_tracer *k, struct step_thread *t, uint32_t num
 	size_t n = 0;
 
 	if (k->recording && t->recorded && track_awaits(k->track, b->address)) {
+		step_written_look(k, t);
 		if (step_report_failed(k,
 				       track_reached(k->track, t->tid, b->address, t->user.rsp, &ended, &n)))
 			return;
@@ -147,6 +149,7 @@ static void report_entry(struct step_tracer *k, struct step_thread *t, uint32_t 
 	if (!(call->flags & CALL_TAIL) && (!parent || !is_called_by(k, parent, call->return_address)))
 		add_stack(k, parent, &r);
 	step_report_of(k, t, &r);
+	step_written_keep(k, point, call->call);
 }
 
 static void await_return(struct step_tracer *k, uint64_t address, uint32_t use)
@@ -232,6 +235,7 @@ static void at_entry(struct step_tracer *k, struct step_thread *t, uint32_t numb
 	if (is_too_deep(k, track_innermost(k->track, t->tid), t->user.rsp) ||
 	    !is_planned(k, t, point, number))
 		return;
+	step_written_look(k, t);
 	step_tracer_hit_enter(k, t, point, return_address);
 }
 
@@ -245,6 +249,8 @@ static void at_loader(struct step_tracer *k, struct step_thread *t)
 	/* RT_CONSISTENT is 0: <link.h>. The two announcements before that come too early. */
 	if (k->box->loader_state && (!step_state_read(k, k->box->loader_state, &state, 4) || state))
 		return;
+	if (k->recording && t->recorded)
+		step_written_look(k, t);
 	t->holds |= HOLD_MODULES;
 	step_state_regs(t, &r.regs);
 	r.tid = t->tid;

@@ -49,6 +49,7 @@ static void step_tracer_range_begin(struct step_tracer *k, struct step_thread *t
 	k->last_ns = monotonic_ns();
 	if (k->recording) {
 		k->box->counts.occurrences++;
+		step_written_begin(k);
 		step_threads_each(k, include);
 		if (t)
 			t->fresh = true;

@@ -267,7 +267,8 @@ static struct wc_error *add_points(struct stepper *m, const struct step_point *p
 	return err;
 }
 
-static struct wc_error *set_code(struct stepper *m, const struct stepper_code *c, size_t n)
+static struct wc_error *tell_list(struct stepper *m, enum step_command command, const struct stepper_code *c,
+				  size_t n)
 {
 	struct wc_error *err;
 
@@ -278,11 +279,21 @@ static struct wc_error *set_code(struct stepper *m, const struct stepper_code *c
 			memcpy(m->box->with.code, c, now * sizeof(*c));
 		m->box->count = (uint32_t)now;
 		m->box->more = n > now;
-		err = stepper_ptrace_ask(m, STEP_ASK_CODE);
+		err = stepper_ptrace_ask(m, command);
 		c += now;
 		n -= now;
 	} while (n && !err);
 	return err;
+}
+
+static struct wc_error *set_code(struct stepper *m, const struct stepper_code *c, size_t n)
+{
+	return tell_list(m, STEP_ASK_CODE, c, n);
+}
+
+static struct wc_error *set_data(struct stepper *m, const struct stepper_code *object, size_t n)
+{
+	return tell_list(m, STEP_ASK_DATA, object, n);
 }
 
 static struct wc_error *remove_points(struct stepper *m, uint64_t start, uint64_t end)
@@ -427,6 +438,7 @@ const struct stepper_ops stepper_ptrace = {
 	.open = open_stepper,
 	.add_points = add_points,
 	.set_code = set_code,
+	.set_data = set_data,
 	.remove_points = remove_points,
 	.start = start,
 	.next = next,

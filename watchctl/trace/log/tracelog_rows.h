@@ -205,7 +205,9 @@
 	R(MORE) \
 	R(FIELD, recording_withheld, withheld, recording.withheld) \
 	R(MORE) \
-	R(FIELD, recording_inputs, inputs, recording.inputs)
+	R(FIELD, recording_inputs, inputs, recording.inputs) \
+	R(MORE) \
+	R(FIELD, u8, changes, recording.changes)
 
 #define LOG_TYPE(R) \
 	R(FIELD, u32, type, type_info.id) \

@@ -66,6 +66,7 @@ static struct wc_error *read_told(struct loading *a, struct loading *b)
 
 	if (!err)
 		err = diff_told_read(b->path, b->scope.by_name, &b->told);
+	a->scope.changes = b->scope.changes = a->told.changes & b->told.changes;
 	if (!err && a->told.is_compact && b->told.is_compact) {
 		a->scope.other = &b->told;
 		b->scope.other = &a->told;
@@ -213,6 +214,18 @@ static bool name_params(struct diff_group *g, const struct diff_detail *d)
 	return true;
 }
 
+/* Where the result itself is the same, by what the first such call has changed. */
+static bool name_changes(struct diff_group *g, const struct diff_detail *d)
+{
+	char text[300];
+
+	if (!d || !d->changes_differ || d->error_differs || d->result.differs || d->result.to_differs)
+		return true;
+	diff_changes_list(&d->changes, 4, text, sizeof(text));
+	g->what = *text ? strdup(text) : NULL;
+	return !*text || g->what;
+}
+
 static bool is_control(enum finding_kind kind)
 {
 	return kind != FINDING_PARAMS && kind != FINDING_RESULT;
@@ -224,7 +237,8 @@ static struct wc_error *take_finding(struct diff_result *r, struct map64 *index,
 	struct diff_group *g = group_of(r, index, f);
 	bool control = is_control(f->kind);
 
-	if (!g || (f->kind == FINDING_PARAMS && !name_params(g, d)))
+	if (!g || (f->kind == FINDING_PARAMS && !name_params(g, d)) ||
+	    (f->kind == FINDING_RESULT && !g->count && !name_changes(g, d)))
 		return &wc_enomem;
 	g->count++;
 	*(control ? &r->ncontrols : &r->nvalues) += 1;

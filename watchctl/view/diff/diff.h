@@ -52,7 +52,7 @@ struct diff_group {
 	enum finding_kind kind;
 	bool only_in_a; /* FINDING_CALLS, _THREAD: the bad run has none; else the good one */
 	uint64_t count;
-	char *what;   /* "len, *buf": the parameters that differ; NULL */
+	char *what;   /* "len, *buf": the parameters that differ, or what is changed otherwise; NULL */
 	size_t first; /* story */
 	struct diff_finding f;
 };

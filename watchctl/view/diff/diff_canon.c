@@ -52,6 +52,7 @@ struct walk {
 	bool is_pointee;
 	const bool *unset; /* of each byte of base; NULL: none is */
 	bool is_unset;	   /* what comes next */
+	bool after;	   /* what was written since is marked; the rest does not count */
 	unsigned int depth;
 };
 
@@ -271,7 +272,10 @@ static void put_array(struct walk *w, const struct diff_type *t, const uint8_t *
 	if (!element || !element->e.size)
 		return;
 	if (is_character(element)) {
-		put_text(w, p, (uint32_t)strnlen((const char *)p, size), w->may_be_unset);
+		n = (uint32_t)strnlen((const char *)p, size);
+		w->is_unset = w->after && is_unset(w, p, n < size ? n + 1 : n);
+		put_text(w, p, n, w->may_be_unset);
+		w->is_unset = false;
 		return;
 	}
 	n = size / element->e.size;
@@ -438,6 +442,35 @@ static void put_pointee(struct walk *w, const struct diff_type *t, const struct 
 	w->may_be_unset = !(t->to_const && is_text_array(w->c, target) && memchr(v->to, '\0', len));
 	if (has_parts(target->e.kind) || (target->e.size && len >= target->e.size))
 		put_value(w, target, v->to, target->e.size && len > target->e.size ? target->e.size : len);
+}
+
+void diff_canon_put_after(struct diff_canon *c, const struct diff_type *t, const struct call_value *v,
+			  struct diff_tokens *ret)
+{
+	const struct diff_type *target = diff_canon_type(c, t->e.target);
+	const uint32_t len = v->to_len;
+	struct walk w = { .c = c,
+			  .out = ret,
+			  .base = v->to,
+			  .base_len = len,
+			  .is_pointee = true,
+			  .weak = t->is_time,
+			  .unset = ret->unset,
+			  .after = true };
+
+	if (v->to_state != VALUE_OK && v->to_state != VALUE_CUT)
+		put_mark(&w, false, MARK_STATE, v->to_state, v->to_state);
+	else if (t->e.kind == TYPE_STRING)
+		put_bytes(&w, v, false);
+	else if (target && (has_parts(target->e.kind) || (target->e.size && len >= target->e.size)))
+		put_value(&w, target, v->to, target->e.size && len > target->e.size ? target->e.size : len);
+}
+
+void diff_canon_put_words(struct diff_canon *c, const uint8_t *bytes, uint32_t len, struct diff_tokens *ret)
+{
+	struct walk w = { .c = c, .out = ret };
+
+	put_words(&w, bytes, len);
 }
 
 void diff_canon_put(struct diff_canon *c, const struct diff_type *t, const struct call_value *v,

@@ -87,6 +87,16 @@ static inline const struct diff_type *diff_canon_type(const struct diff_canon *c
 void diff_canon_put(struct diff_canon *c, const struct diff_type *t, const struct call_value *v,
 		    unsigned int flags, bool is_result, struct diff_tokens *ret);
 
+/*
+ * The tokens of what the pointer @v, of the type @t, points to when a call ends; v->bytes is not looked at. What
+ * @ret->unset marks was not written by the call.
+ */
+void diff_canon_put_after(struct diff_canon *c, const struct diff_type *t, const struct call_value *v,
+			  struct diff_tokens *ret);
+
+/* Of words of 8 bytes, of which nothing is known. */
+void diff_canon_put_words(struct diff_canon *c, const uint8_t *bytes, uint32_t len, struct diff_tokens *ret);
+
 /* CANON_ flags of a function by its name, which may be NULL. */
 unsigned int diff_canon_flags(const char *name, bool over);
 

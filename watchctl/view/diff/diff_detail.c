@@ -96,8 +96,9 @@ static bool take_result(struct diff_detail *d, const struct return_event *e)
 	if (!d->result_bytes)
 		return false;
 	r = (struct call_values_reader){ d->result_bytes, d->result_bytes + e->values_len };
-	d->has_result =
-		f->result_type && e->values_len && call_values_next(&r, &f->result_type->e, &d->result.v);
+	call_result_read(&r, f->result_type ? &f->result_type->e : NULL, &d->result.v, &d->has_result);
+	if (!f->no_values && !f->masked.changes && !diff_changes_take(d, &r, d->side->changes))
+		return false;
 	d->result.type = f->result_type;
 	d->result.name = "return";
 	d->result.masked = f->no_values || f->masked.result;
@@ -155,6 +156,7 @@ void diff_detail_deinit(struct diff_detail *d)
 	for (i = 0; d->param && i < d->nparams; i++)
 		free(d->param[i].text);
 	free(d->result.text);
+	diff_changes_deinit(&d->changes);
 	free(d->param);
 	free(d->bytes);
 	free(d->result_bytes);
@@ -219,6 +221,21 @@ static void compare_tokens(const struct diff_tokens *a, const struct diff_tokens
 	}
 }
 
+bool diff_tokens_agree(const struct diff_tokens *a, const struct diff_tokens *b,
+		       const struct diff_closeness *c)
+{
+	size_t i;
+
+	for (i = 0; i < a->n || i < b->n; i++) {
+		const struct diff_token *one = i < a->n ? &a->v[i] : &b->v[i];
+
+		if (i < a->n && i < b->n ? !tokens_agree(&a->v[i], &b->v[i], c)
+					 : c->all || !(one->weak || one->unset))
+			return false;
+	}
+	return true;
+}
+
 /* Of a parameter: which bytes that it points to may be unset; NULL: none. */
 static const bool *unset_of(const struct diff_detail *d, const struct diff_value *v, bool *buf)
 {
@@ -263,7 +280,10 @@ static bool compare_ends(struct diff_detail *a, struct diff_detail *b, const str
 		a->result.differs = b->result.differs = !a->how_differs;
 	else if (a->has_result && !compare_values(a, &a->result, b, &b->result, true, c))
 		return false;
-	*result = a->error_differs || a->result.differs || a->result.to_differs;
+	if (!diff_changes_compare(a, b, c, &a->changes_differ))
+		return false;
+	b->changes_differ = a->changes_differ;
+	*result = a->error_differs || a->result.differs || a->result.to_differs || a->changes_differ;
 	return true;
 }
 
@@ -337,11 +357,14 @@ bool diff_detail_texts(struct diff_detail *d)
 		for (i = 0; i < d->nparams; i++)
 			d->param[i].v = (struct call_value){ .state = VALUE_WITHHELD };
 		d->result.v = (struct call_value){ .state = VALUE_WITHHELD };
+		diff_changes_deinit(&d->changes);
 		d->has_error = false;
 	}
 	for (i = 0; i < d->nparams; i++)
 		if (!value_text(&values, &d->param[i]))
 			return false;
+	if (!diff_changes_texts(d, &values))
+		return false;
 	return !d->has_result || value_text(&values, &d->result);
 }
 

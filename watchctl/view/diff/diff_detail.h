@@ -2,6 +2,7 @@
 #ifndef WATCHCTL_VIEW_DIFF_DIFF_DETAIL_H
 #define WATCHCTL_VIEW_DIFF_DIFF_DETAIL_H
 
+#include "watchctl/view/diff/diff_changes.h"
 #include "watchctl/view/diff/diff_compare.h"
 #include "watchctl/view/event/view.h"
 
@@ -33,6 +34,8 @@ struct diff_detail {
 	struct diff_value *param;
 	bool has_result;
 	struct diff_value result;
+	struct diff_changes changes;
+	bool changes_differ;
 	uint8_t *bytes, *result_bytes; /* what values point into */
 };
 
@@ -46,6 +49,10 @@ struct diff_closeness {
 	double tolerance; /* of floating point numbers, relative */
 	bool all;	  /* weak values and masked ones, too, but for addresses */
 };
+
+/* Whether lists of tokens say the same. */
+bool diff_tokens_agree(const struct diff_tokens *a, const struct diff_tokens *b,
+		       const struct diff_closeness *c);
 
 /*
  * Marks what differs in calls of one function. *@params, *@result: there is something (an end of another kind

@@ -13,6 +13,8 @@
 #include "watchctl/view/event/input_words.h"
 #include "watchctl/view/event/step_words.h"
 
+#define CHANGES_SHOWN 64u /* of those that agree */
+
 struct out {
 	struct diff_result *r;
 	FILE *f;
@@ -107,6 +109,30 @@ static bool put_stack(struct out *o, struct diff_side *s, const struct diff_stac
 	return true;
 }
 
+/* What differs, and at most CHANGES_SHOWN of the others. */
+static void put_changes_of(struct json *j, const struct diff_detail *d)
+{
+	size_t shown = 0, i;
+
+	if (!d->changes.n)
+		return;
+	json_open(j, "changes", '[');
+	for (i = 0; i < d->changes.n; i++) {
+		const struct memory_change *c = &d->changes.v[i];
+
+		if (!c->differs && shown++ >= CHANGES_SHOWN)
+			continue;
+		json_open(j, NULL, '{');
+		json_text(j, "name", c->label);
+		json_text(j, "of", c->is_data ? "variable" : "parameter");
+		json_text(j, "value", c->text ? c->text : "?");
+		if (c->differs)
+			json_bool(j, "differs", true);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
 static void put_end(struct json *j, const struct diff_detail *d)
 {
 	char error[64];
@@ -123,6 +149,7 @@ static void put_end(struct json *j, const struct diff_detail *d)
 	}
 	if (d->error_differs)
 		json_bool(j, "errno_differs", true);
+	put_changes_of(j, d);
 }
 
 static bool put_call(struct out *o, const char *name, const struct diff_detail *d,

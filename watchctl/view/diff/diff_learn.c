@@ -61,6 +61,12 @@ static struct wc_error *learn_params(struct lesson *l, const struct diff_detail 
 	return err;
 }
 
+/* Else only what it has changed in memory differs. */
+static bool is_result(const struct diff_detail *d)
+{
+	return d->error_differs || d->result.differs || d->result.to_differs;
+}
+
 static struct wc_error *learn_values(struct lesson *l, const struct diff_options *o,
 				     const struct diff_finding *f)
 {
@@ -78,7 +84,7 @@ static struct wc_error *learn_values(struct lesson *l, const struct diff_options
 	if (!err && f->kind == FINDING_PARAMS)
 		err = learn_params(l, &a);
 	else if (!err && f->kind == FINDING_RESULT && result)
-		err = learn(l, a.function, ":return", "it differs");
+		err = learn(l, a.function, is_result(&a) ? ":return" : ":changes", "it differs");
 	diff_detail_deinit(&a);
 	diff_detail_deinit(&b);
 	return err;

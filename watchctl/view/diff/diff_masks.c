@@ -43,7 +43,8 @@ struct wc_error *diff_masks_add(struct diff_masks *m, const char *text, const ch
 	    (!argument && text[strlen(text) - 1] == ':'))
 		return wc_error_new(
 			WC_EUSAGE,
-			"\"%s\" is not a mask: it must be FUNC, FUNC:ARG, FUNC:*ARG or FUNC:return", text);
+			"\"%s\" is not a mask: it must be FUNC, FUNC:ARG, FUNC:*ARG, FUNC:return or FUNC:changes",
+			text);
 	if (diff_masks_has(m, text))
 		return NULL;
 	mask.text = strdup(text);
@@ -188,6 +189,10 @@ static bool apply(const char *text, const struct function_event *f, struct diff_
 		ret->optional = true;
 		return true;
 	}
+	if (!strcmp(argument, "changes")) {
+		ret->changes = true;
+		return true;
+	}
 	if (!strcmp(argument, "return")) {
 		ret->result = true;
 		return true;
@@ -205,7 +210,9 @@ struct diff_masked diff_masks_of(struct diff_masks *m, const struct function_eve
 	size_t i;
 
 	if (m->no_values)
-		ret = (struct diff_masked){ .result = true, .params = UINT64_MAX, .pointees = UINT64_MAX };
+		ret = (struct diff_masked){
+			.result = true, .changes = true, .params = UINT64_MAX, .pointees = UINT64_MAX
+		};
 	for (i = 0; i < m->n; i++)
 		m->v[i].hits += apply(m->v[i].text, f, &ret);
 	return ret;

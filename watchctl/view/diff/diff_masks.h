@@ -6,7 +6,8 @@
  *	FUNC:ARG	a parameter, by its name or as "#1" by its place, and what it points to
  *	FUNC:*ARG	only what it points to
  *	FUNC:calls	how often it is called: calls that the other run does not have are no difference
- *	FUNC:return	its result, errno, and what the result points to
+ *	FUNC:return	its result, errno, and what the result points to; and its changes
+ *	FUNC:changes	what it changes in memory: behind its parameters, and variables
  *
  * FUNC may have the wildcards * ? [..]. A name of C++ may be given without its parameters.
  */
@@ -36,7 +37,7 @@ struct diff_masks {
 
 /* What masks say about a function. Bits of params and pointees go by place. */
 struct diff_masked {
-	bool calls, optional, result;
+	bool calls, optional, result, changes;
 	uint64_t params, pointees;
 };
 

@@ -345,6 +345,7 @@ struct wc_error *diff_side_load(const char *path, const struct diff_scope *scope
 		return &wc_enomem;
 	s->path = strdup(path);
 	s->redact = scope->redact;
+	s->changes = scope->changes;
 	s->names = symbolizer_new();
 	if (!s->path || !s->names)
 		return &wc_enomem;

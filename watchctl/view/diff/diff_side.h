@@ -136,6 +136,7 @@ struct diff_scope {
 	struct diff_masks *masks;      /* hits are counted */
 	struct redact_rules redact;    /* whose values are not to be shown */
 	struct progress *progress;     /* of reading; NULL: nobody looks */
+	unsigned int changes;	       /* RECORDING_CHANGED_: what both logs have */
 	const struct diff_told *other; /* of two logs with compact calls, the other one's; else NULL */
 };
 
@@ -162,6 +163,7 @@ struct diff_side {
 	uint64_t calls, events, accesses, captures, summaries, lost;
 	uint64_t left_out; /* calls outside of the scope, or masked */
 	bool has_recording;
+	unsigned int changes; /* RECORDING_CHANGED_: what both logs have */
 	struct diff_inputs inputs;
 	uint32_t occurrences;
 	enum range_what end; /* how the last occurrence ended; 0: not reported */

@@ -10,6 +10,7 @@
 #include "watchctl/trace/call_values.h"
 #include "watchctl/view/diff/base/diff_array.h"
 #include "watchctl/view/diff/base/diff_hash.h"
+#include "watchctl/view/diff/diff_changes.h"
 #include "watchctl/view/diff/diff_side_impl.h"
 
 #define CUT_VALUES 0x5eedu /* in place of values whose bytes make no sense */
@@ -341,18 +342,22 @@ static bool hash_result(struct loader *l, const struct open_call *o, const struc
 	const struct diff_function *f = &l->s->function[o->function];
 	struct call_values_reader r = { e->values, e->values + e->values_len };
 	struct call_value v;
+	bool has;
 
 	begin_tokens(&l->tokens);
 	*ret = e->how;
 	if (f->masked.result || f->no_values)
 		return true;
 	*ret = diff_mix(*ret, e->has_error ? 1 + (uint64_t)(uint32_t)e->error : 0);
-	if (!f->result_type || !e->values_len || !call_values_next(&r, &f->result_type->e, &v))
-		return true;
-	if (!l->s->canon.no_heap && f->allocates && !keep_allocation(l, o, &v))
-		return false;
-	diff_canon_put(&l->s->canon, f->result_type, &v, f->canon, true, &l->tokens);
-	*ret = diff_mix(*ret, l->tokens.strong);
+	call_result_read(&r, f->result_type ? &f->result_type->e : NULL, &v, &has);
+	if (has) {
+		if (!l->s->canon.no_heap && f->allocates && !keep_allocation(l, o, &v))
+			return false;
+		diff_canon_put(&l->s->canon, f->result_type, &v, f->canon, true, &l->tokens);
+		*ret = diff_mix(*ret, l->tokens.strong);
+	}
+	if (r.at != r.end && l->s->changes && !f->masked.changes)
+		*ret += diff_changes_hash(&l->s->canon, f, &r, l->s->changes, &l->tokens);
 	return true;
 }
 

@@ -16,6 +16,7 @@
 
 #define HALF_MIN 20u /* columns of each side; with less, the sides stand below each other */
 #define HALF_MAX 70u
+#define CHANGES_SHOWN 8u
 #define ROWS_TEXT (WORDS_MAX + 64)
 
 /* Lines */
@@ -91,6 +92,36 @@ static size_t name_columns(const struct diff_detail *d)
 	return widest < 24 ? widest : 24;
 }
 
+/* Nothing changed there, or not to what differs. */
+static const char *change_text(const struct memory_change *c, char *buf, size_t cap)
+{
+	return c ? utf8_clean(c->text ? c->text : "?", buf, cap) : "(not changed)";
+}
+
+/* What each leaves in memory, where that differs: those that both have, and those of one. */
+static void print_changes_of(struct diff_text *t, const struct diff_detail *a, const struct diff_detail *b,
+			     size_t width)
+{
+	const struct diff_changes *both[] = { &b->changes, &a->changes };
+	char left[WORDS_MAX], right[WORDS_MAX], name[300];
+	size_t side, i, rows = 0;
+
+	for (side = 0; side < 2; side++) {
+		for (i = 0; i < both[side]->n && rows < CHANGES_SHOWN; i++) {
+			const struct memory_change *c = &both[side]->v[i];
+			const struct memory_change *other = diff_changes_find(both[!side], c);
+
+			if (!c->differs || (side && other))
+				continue;
+			if (!rows++)
+				line(t, "    ", "left in memory");
+			row(t, true, utf8_clean(c->label, name, sizeof(name)), width,
+			    change_text(side ? c : other, left, sizeof(left)),
+			    change_text(side ? other : c, right, sizeof(right)));
+		}
+	}
+}
+
 static void print_values(struct diff_text *t, const struct diff_detail *a, const struct diff_detail *b)
 {
 	uint32_t n = a->nparams < b->nparams ? a->nparams : b->nparams, i;
@@ -113,6 +144,7 @@ static void print_values(struct diff_text *t, const struct diff_detail *a, const
 	diff_result_text(b, right, sizeof(right));
 	row(t, a->how_differs || a->error_differs || a->result.differs || a->result.to_differs, "result",
 	    width, left, right);
+	print_changes_of(t, a, b, width);
 }
 
 /* Stacks */

@@ -8,6 +8,8 @@
 #include "watchctl/view/diff/diff_side_impl.h"
 
 /* As values of the map of functions. */
+#define RECORDING_WITHIN 64u /* events */
+
 #define IS_TOLD 1u
 #define HAS_VALUES 2u
 
@@ -42,6 +44,26 @@ static struct wc_error *is_compact(const char *path, bool *ret)
 	return err;
 }
 
+/* It is among the first events. */
+static struct wc_error *read_recording(const char *path, unsigned int *changes)
+{
+	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
+	enum log_outcome outcome = LOG_EVENT;
+	struct wc_error *err = tracelog_reader_open(path, &r);
+	struct trace_event e;
+
+	for (unsigned int i = 0; !err && i < RECORDING_WITHIN; i++) {
+		err = tracelog_next(r, &e, &outcome);
+		if (err || outcome != LOG_EVENT)
+			break;
+		if (e.type == EVENT_RECORDING) {
+			*changes = e.recording.changes;
+			break;
+		}
+	}
+	return err;
+}
+
 struct wc_error *diff_told_read(const char *path, bool by_name, struct diff_told *ret)
 {
 	scoped(tracelog_reader_closep) struct tracelog_reader *r = NULL;
@@ -49,6 +71,8 @@ struct wc_error *diff_told_read(const char *path, bool by_name, struct diff_told
 	struct trace_event e;
 	struct wc_error *err = is_compact(path, &ret->is_compact);
 
+	if (!err && !ret->is_compact)
+		err = read_recording(path, &ret->changes);
 	if (err || !ret->is_compact)
 		return err;
 	err = tracelog_reader_open(path, &r);

@@ -14,7 +14,8 @@ struct wc_error;
 struct function_event;
 
 struct diff_told {
-	bool is_compact; /* false: the log has no such calls, and nothing else is filled in */
+	bool is_compact;      /* false: the log has no such calls, and no maps are filled in */
+	unsigned int changes; /* RECORDING_CHANGED_: of a step recording */
 	struct map64 functions, modules;
 };
 

@@ -164,6 +164,26 @@ static void headline_of_calls(const struct diff_story *s, char *buf, size_t cap)
 		snprintf(buf, cap, "the good run calls %s, which the bad run does not", a);
 }
 
+static void headline_of_result(const struct diff_story *s, const char *name, char *buf, size_t cap)
+{
+	const bool result = s->b.result.differs || s->b.result.to_differs;
+	char changes[NAME_TEXT], text[NAME_TEXT];
+
+	diff_changes_list(s->b.changes_differ && !s->b.changes.n ? &s->a.changes : &s->b.changes, 4, changes,
+			  sizeof(changes));
+	if (!*changes)
+		diff_changes_list(&s->a.changes, 4, changes, sizeof(changes));
+	utf8_clean(changes, text, sizeof(text));
+	if (!s->b.changes_differ || !*text)
+		snprintf(buf, cap,
+			 s->b.error_differs && !result ? "%s fails with a different error"
+						       : "%s returns something else",
+			 name);
+	else
+		snprintf(buf, cap, "%s %sleaves something else in %s", name,
+			 result ? "returns something else, and " : "", text);
+}
+
 void diff_headline(const struct diff_result *r, const struct diff_story *s, char *buf, size_t cap)
 {
 	const struct diff_threads *p = &r->compare.pair[s->f.pair];
@@ -177,10 +197,7 @@ void diff_headline(const struct diff_result *r, const struct diff_story *s, char
 		snprintf(buf, cap, "%s is called with another %s", name, *text ? text : "value");
 		return;
 	case FINDING_RESULT:
-		snprintf(buf, cap,
-			 s->b.error_differs && !s->b.result.differs ? "%s fails with a different error"
-								    : "%s returns something else",
-			 name);
+		headline_of_result(s, name, buf, cap);
 		return;
 	case FINDING_ENDED:
 		snprintf(buf, cap, "%s: %s; in the good run: %s", name,
@@ -208,7 +225,11 @@ void diff_group_text(const struct diff_group *g, char *buf, size_t cap)
 			 g->what ? utf8_clean(g->what, what, sizeof(what)) : "value");
 		return;
 	case FINDING_RESULT:
-		snprintf(buf, cap, "returns something else");
+		if (g->what)
+			snprintf(buf, cap, "leaves something else in %s",
+				 utf8_clean(g->what, what, sizeof(what)));
+		else
+			snprintf(buf, cap, "returns something else");
 		return;
 	case FINDING_ENDED:
 		snprintf(buf, cap, "ends in another way");

@@ -1,0 +1,120 @@
+#include "watchctl/step/model/step_pointees.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/bisect.h"
+#include "watchctl/base/vec.h"
+#include "watchctl/trace/call_values.h"
+
+struct kept_pointee {
+	uint64_t call, pointer;
+	struct fetch fetch;
+	uint8_t index; /* of the fetch */
+	uint8_t state;
+	uint16_t len;
+	uint8_t *bytes;
+};
+
+static bool is_shown(uint8_t state)
+{
+	return state == VALUE_OK || state == VALUE_CUT;
+}
+
+static bool keep(struct step_pointees *p, uint64_t call, const struct fetch_list *l, uint32_t i,
+		 const struct fetched *f)
+{
+	const struct fetch *from = &l->v[i];
+	struct kept_pointee k = { .call = call, .fetch = *from, .index = (uint8_t)i, .state = f->state[i] };
+
+	if (!is_shown(k.state) || from->base >= i || f->len[from->base] < sizeof(k.pointer))
+		return true;
+	memcpy(&k.pointer, f->bytes + f->at[from->base], sizeof(k.pointer));
+	k.len = f->len[i];
+	k.bytes = malloc(k.len + 1u);
+	if (k.bytes && k.len)
+		memcpy(k.bytes, f->bytes + f->at[i], k.len);
+	if (k.bytes && vec_push(p->v, p->n, p->cap, k))
+		return true;
+	free(k.bytes);
+	return false;
+}
+
+bool step_pointees_keep(struct step_pointees *p, uint64_t call, const struct fetch_list *l,
+			const struct fetched *f)
+{
+	for (uint32_t i = 0; i < l->n && i < f->n; i++)
+		if (l->v[i].again && !keep(p, call, l, i, f))
+			return false;
+	return true;
+}
+
+static bool is_same(const struct kept_pointee *k, const struct fetched *f)
+{
+	return f->state[0] == k->state && f->len[0] == k->len &&
+	       memcmp(f->bytes + f->at[0], k->bytes, k->len) == 0;
+}
+
+/* A bit for each byte, and for the NUL byte behind a string. */
+static void mark_changes(const struct kept_pointee *k, const uint8_t *bytes, uint32_t len, uint8_t state,
+			 uint8_t *bits)
+{
+	memset(bits, 0, RETURN_CHANGED_BYTES(len));
+	for (uint32_t i = 0; i < len; i++)
+		if (i >= k->len || bytes[i] != k->bytes[i])
+			bits[i / 8] |= (uint8_t)(1u << i % 8);
+	if (state == VALUE_OK && (k->state != VALUE_OK || k->len != len))
+		bits[len / 8] |= (uint8_t)(1u << len % 8);
+}
+
+static void tell(const struct kept_pointee *k, const struct fetched *f,
+		 void (*changed)(void *ctx, const struct changed_pointee *c), void *ctx)
+{
+	const uint32_t len = is_shown(f->state[0]) ? f->len[0] : 0;
+	const uint8_t *bytes = f->bytes + f->at[0];
+	uint8_t bits[RETURN_CHANGED_BYTES(CALL_POINTEE_MAX)];
+	const struct changed_pointee c = { k->index, f->state[0], bytes, bits, len };
+
+	mark_changes(k, bytes, len, f->state[0], bits);
+	changed(ctx, &c);
+}
+
+void step_pointees_end(struct step_pointees *p, uint64_t call, const struct fetch_source *s,
+		       void (*changed)(void *ctx, const struct changed_pointee *c), void *ctx)
+{
+	struct fetched f;
+	/* Calls are numbered in the order of their entries. */
+	const size_t first = BISECT(p->n, k, p->v[k].call < call);
+	size_t end = first;
+
+	while (end < p->n && p->v[end].call == call)
+		end++;
+	for (size_t i = first; i < end; i++) {
+		const struct kept_pointee *k = &p->v[i];
+
+		if (s) {
+			fetch_again(&k->fetch, k->pointer, s, &f);
+			if (!is_same(k, &f))
+				tell(k, &f, changed, ctx);
+		}
+		free(k->bytes);
+	}
+	if (end == first)
+		return;
+	memmove(p->v + first, p->v + end, (p->n - end) * sizeof(*p->v));
+	p->n -= end - first;
+}
+
+void step_pointees_forget(struct step_pointees *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		free(p->v[i].bytes);
+	p->n = 0;
+}
+
+void step_pointees_deinit(struct step_pointees *p)
+{
+	step_pointees_forget(p);
+	free(p->v);
+	*p = (struct step_pointees){ 0 };
+}

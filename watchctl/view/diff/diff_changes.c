@@ -1,0 +1,287 @@
+#include "watchctl/view/diff/diff_changes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchctl/base/vec.h"
+#include "watchctl/view/diff/base/diff_hash.h"
+#include "watchctl/view/diff/diff_detail.h"
+#include "watchctl/view/event/step_value.h"
+
+#define WORD 8u
+#define TEXT_MAX 4608
+
+/* Taking */
+
+static bool is_pointee(const struct return_extra *e, unsigned int which, uint32_t nparams)
+{
+	return e->kind == RETURN_POINTEE && (which & RECORDING_CHANGED_POINTEES) && e->param < nparams &&
+	       e->len <= CALL_POINTEE_MAX;
+}
+
+static bool is_data(const struct return_extra *e, unsigned int which)
+{
+	return e->kind == RETURN_DATA && (which & RECORDING_CHANGED_DATA);
+}
+
+/* As the canon wants them: which bytes were not written. */
+static const bool *unchanged(const struct call_value *v, const uint8_t *changed, bool *buf)
+{
+	for (uint32_t i = 0; i <= v->to_len; i++)
+		buf[i] = !changed || !(changed[i / 8] >> i % 8 & 1);
+	return buf;
+}
+
+static void put_pointee(struct diff_canon *c, const struct diff_type *type, const struct call_value *v,
+			const uint8_t *changed, struct diff_tokens *k)
+{
+	bool buf[DIFF_UNSET_MAX];
+
+	k->unset = v->to_len <= CALL_POINTEE_MAX ? unchanged(v, changed, buf) : NULL;
+	diff_canon_put_after(c, type, v, k);
+	k->unset = NULL;
+}
+
+static bool is_masked(const struct diff_function *f, uint32_t param)
+{
+	return (f->masked.params | f->masked.pointees) >> param & 1;
+}
+
+uint64_t diff_changes_hash(struct diff_canon *c, const struct diff_function *f, struct call_values_reader *r,
+			   unsigned int which, struct diff_tokens *k)
+{
+	struct return_extra e;
+	uint64_t h = 0;
+
+	while (return_extra_next(r, &e)) {
+		const struct call_value v = { .to_state = e.state, .to = e.bytes, .to_len = e.len };
+
+		k->strong = 0;
+		if (is_pointee(&e, which, f->e.nparams) && f->param[e.param] && !is_masked(f, e.param)) {
+			put_pointee(c, f->param[e.param], &v, e.changed, k);
+			h += diff_mix(e.param + 1u, k->strong);
+		} else if (is_data(&e, which)) {
+			diff_canon_put_words(c, e.bytes, e.len, k);
+			h += diff_mix(diff_mix_bytes(e.offset, e.name, e.name_len), k->strong);
+		}
+	}
+	return h;
+}
+
+static bool add(struct diff_detail *d, struct memory_change *c)
+{
+	if (c->label && (!c->is_data || c->object) &&
+	    vec_push(d->changes.v, d->changes.n, d->changes.cap, *c))
+		return true;
+	free(c->label);
+	free(c->object);
+	return false;
+}
+
+static bool take_pointee(struct diff_detail *d, const struct return_extra *e)
+{
+	struct memory_change c = { .param = e->param, .v = d->param[e->param].v, .changed = e->changed };
+	const char *name = d->param[e->param].name;
+	char number[16];
+
+	if (d->param[e->param].masked || d->param[e->param].to_masked)
+		return true;
+	c.v.to_state = e->state;
+	c.v.to = e->bytes;
+	c.v.to_len = e->len;
+	snprintf(number, sizeof(number), "#%u", e->param + 1u);
+	if (asprintf(&c.label, "*%s", name && *name ? name : number) < 0)
+		c.label = NULL;
+	return add(d, &c);
+}
+
+static bool take_word(struct diff_detail *d, const struct return_extra *e, uint32_t at)
+{
+	struct memory_change c = { .is_data = true, .offset = e->offset + at, .bytes = e->bytes + at };
+	char place[16] = "";
+
+	c.len = e->len - at < WORD ? e->len - at : WORD;
+	c.object = strndup(e->name, e->name_len);
+	if (c.offset)
+		snprintf(place, sizeof(place), "+%u", c.offset);
+	if (asprintf(&c.label, "%s%s", c.object ? c.object : "", place) < 0)
+		c.label = NULL;
+	return add(d, &c);
+}
+
+static int by_place(const void *x, const void *y)
+{
+	const struct memory_change *a = x, *b = y;
+	int d;
+
+	if (a->is_data != b->is_data)
+		return a->is_data ? 1 : -1;
+	d = a->is_data ? strcmp(a->object, b->object) : 0;
+	if (d)
+		return d;
+	if (a->is_data)
+		return a->offset < b->offset ? -1 : a->offset > b->offset;
+	return a->param < b->param ? -1 : a->param > b->param;
+}
+
+bool diff_changes_take(struct diff_detail *d, struct call_values_reader *r, unsigned int which)
+{
+	struct return_extra e;
+	bool ok = true;
+
+	while (ok && return_extra_next(r, &e)) {
+		d->changes.left_out |= e.kind == RETURN_DATA_LEFT_OUT;
+		if (is_pointee(&e, which, d->nparams))
+			ok = take_pointee(d, &e);
+		for (uint32_t at = 0; ok && is_data(&e, which) && at < e.len; at += WORD)
+			ok = take_word(d, &e, at);
+	}
+	if (d->changes.n)
+		qsort(d->changes.v, d->changes.n, sizeof(*d->changes.v), by_place);
+	return ok;
+}
+
+/* Comparing */
+
+static bool tokens_of(struct diff_detail *d, const struct memory_change *c, const struct memory_change *other,
+		      struct diff_tokens *k)
+{
+	struct call_value v;
+
+	*k = (struct diff_tokens){ .list = true };
+	if (c && c->is_data) {
+		diff_canon_put_words(&d->side->canon, c->bytes, c->len, k);
+		return !k->no_memory;
+	}
+	if (!c && other->is_data)
+		return true;
+	/* It still is what it was at the entry. */
+	v = c ? c->v : d->param[other->param].v;
+	if (d->param[other->param].type)
+		put_pointee(&d->side->canon, d->param[other->param].type, &v, c ? c->changed : NULL, k);
+	return !k->no_memory;
+}
+
+static bool all_weak(const struct diff_tokens *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (!k->v[i].weak)
+			return false;
+	return true;
+}
+
+/* What one of them has changed, @a or @b, which is NULL where it has not. */
+static bool compare_one(struct diff_detail *da, struct memory_change *a, struct diff_detail *db,
+			struct memory_change *b, const struct diff_closeness *c, bool *differs)
+{
+	struct diff_tokens ta, tb;
+	bool ok = tokens_of(da, a, b ? b : a, &ta), other = tokens_of(db, b, a ? a : b, &tb), real;
+
+	if ((a ? a : b)->is_data && (!a || !b))
+		real = c->all || !all_weak(a ? &ta : &tb);
+	else
+		real = !diff_tokens_agree(&ta, &tb, c);
+	if (a)
+		a->differs = real;
+	if (b)
+		b->differs = real;
+	*differs |= real;
+	free(ta.v);
+	free(tb.v);
+	return ok && other;
+}
+
+bool diff_changes_compare(struct diff_detail *a, struct diff_detail *b, const struct diff_closeness *c,
+			  bool *differs)
+{
+	struct memory_change *va = a->changes.v, *vb = b->changes.v;
+	size_t i = 0, k = 0;
+	bool ok = true;
+
+	*differs = false;
+	while (ok && (i < a->changes.n || k < b->changes.n)) {
+		const int order = i == a->changes.n ? 1 : k == b->changes.n ? -1 : by_place(&va[i], &vb[k]);
+
+		ok = compare_one(a, order <= 0 ? &va[i] : NULL, b, order >= 0 ? &vb[k] : NULL, c, differs);
+		i += order <= 0;
+		k += order >= 0;
+	}
+	return ok;
+}
+
+/* Texts */
+
+/* Numbers, as two of 4 bytes where that is what it looks like. */
+static void word_text(const struct memory_change *c, char *buf, size_t cap)
+{
+	uint64_t v = 0;
+	int32_t half[2];
+
+	memcpy(&v, c->bytes, c->len);
+	memcpy(half, &v, sizeof(half));
+	if (c->len == 1)
+		snprintf(buf, cap, "%" PRIu64, v);
+	else if (c->len <= 4)
+		snprintf(buf, cap, "%" PRId32, half[0]);
+	else if (half[1] == 0 || half[1] == -1)
+		snprintf(buf, cap, "%" PRId64, (int64_t)v);
+	else if (half[1] > -0x10000 && half[1] < 0x5000)
+		snprintf(buf, cap, "{%" PRId32 ", %" PRId32 "}", half[0], half[1]);
+	else
+		snprintf(buf, cap, "0x%" PRIx64, v);
+}
+
+bool diff_changes_texts(struct diff_detail *d, const struct step_values *values)
+{
+	char text[TEXT_MAX];
+
+	for (size_t i = 0; i < d->changes.n; i++) {
+		struct memory_change *c = &d->changes.v[i];
+		const struct diff_type *type = c->is_data ? NULL : d->param[c->param].type;
+
+		if (c->text)
+			continue;
+		if (c->is_data)
+			word_text(c, text, sizeof(text));
+		else if (!step_value_pointee_text(values, type ? &type->e : NULL, &c->v, text, sizeof(text)))
+			strcpy(text, "?");
+		c->text = strdup(text);
+		if (!c->text)
+			return false;
+	}
+	return true;
+}
+
+void diff_changes_list(const struct diff_changes *c, size_t max, char *buf, size_t cap)
+{
+	size_t used = 0, listed = 0, i;
+
+	buf[0] = '\0';
+	for (i = 0; i < c->n && used < cap; i++) {
+		if (!c->v[i].differs)
+			continue;
+		if (listed++ == max) {
+			snprintf(buf + used, cap - used, " and more");
+			return;
+		}
+		used += (size_t)snprintf(buf + used, cap - used, "%s%s", used ? ", " : "", c->v[i].label);
+	}
+}
+
+const struct memory_change *diff_changes_find(const struct diff_changes *c, const struct memory_change *of)
+{
+	return c->n ? bsearch(of, c->v, c->n, sizeof(*c->v), by_place) : NULL;
+}
+
+void diff_changes_deinit(struct diff_changes *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		free(c->v[i].label);
+		free(c->v[i].object);
+		free(c->v[i].text);
+	}
+	free(c->v);
+	*c = (struct diff_changes){ 0 };
+}
